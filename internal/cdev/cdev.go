@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cdev puts character devices on the runtime poller: files that are
+// waited for like sockets, by a goroutine and not by a thread, and with a
+// context. All RDMA files are such devices: /dev/infiniband/rdma_cm, completion
+// channels and asynchronous event files.
+package cdev
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"purerdma/internal/leak"
+)
+
+// File is an open character device. Its methods may be called concurrently;
+// Close ends all waits.
+//
+// Waiters take turns: a deadline belongs to the file and not to the waiter, so
+// only the holder of the turn may set it, and it removes it again before it
+// passes the turn on. A waiter whose context ends while it queues leaves the
+// queue at once.
+type File struct {
+	f    *os.File
+	rc   syscall.RawConn
+	turn chan struct{} // holds one token while somebody waits on the file
+	leak *leak.Entry
+}
+
+// Open opens the device for reading and writing. Its errors are those of
+// open(2), as *fs.PathError.
+func Open(path string) (*File, error) {
+	fd, err := open(path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return New(fd, path)
+}
+
+// New takes over an open file descriptor, makes it non-blocking and registers it
+// with the runtime poller. On error the descriptor has been closed.
+func New(fd int, name string) (*File, error) {
+	// os.NewFile looks at O_NONBLOCK to decide whether a file is pollable, so
+	// the flag must be set first.
+	if err := setNonblock(fd); err != nil {
+		closeFD(fd)
+		return nil, &fs.PathError{Op: "set O_NONBLOCK", Path: name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	rc, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &File{f: f, rc: rc, turn: make(chan struct{}, 1), leak: leak.Track("file", name)}, nil
+}
+
+// Name returns the name that the file was opened or made with.
+func (f *File) Name() string { return f.f.Name() }
+
+// Control runs fn with the file descriptor, which stays open until fn returns.
+// It does not wait for a turn: fn may run while others wait. After Close it
+// returns net.ErrClosed.
+func (f *File) Control(fn func(fd uintptr)) error {
+	return f.mapErr(f.rc.Control(fn))
+}
+
+// Write makes one write(2) of b. These devices take a write as one command,
+// which is done whole or not at all; it may block inside the kernel. The error
+// is the bare errno, or net.ErrClosed after Close.
+func (f *File) Write(b []byte) error {
+	var werr error
+	if err := f.Control(func(fd uintptr) { werr = write(fd, b) }); err != nil {
+		return err
+	}
+	return werr
+}
+
+// Wait calls try until it returns true: at once, and then each time the device
+// says that it is readable. It returns nil after try returned true, net.ErrClosed
+// after Close, and the context's error (os.ErrDeadlineExceeded too if it was the
+// deadline that passed) when ctx ends first. At most one try runs at a time.
+func (f *File) Wait(ctx context.Context, try func(fd uintptr) bool) error {
+	select {
+	case f.turn <- struct{}{}:
+	default:
+		select {
+		case f.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ContextError(ctx)
+		}
+	}
+	defer func() { <-f.turn }()
+	return f.Read(ctx, try)
+}
+
+// Read is Wait without the queue, for a caller who has a queue of its own: two
+// concurrent Reads would take each other's deadlines away.
+func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
+	if ctx.Err() != nil {
+		return ContextError(ctx)
+	}
+	// The hook is set when try has failed for the first time: most waits find
+	// what they want at once.
+	var stop func() bool
+	var hooked chan struct{}
+	err := f.rc.Read(func(fd uintptr) bool {
+		if try(fd) {
+			return true
+		}
+		if stop == nil && ctx.Done() != nil {
+			hooked = make(chan struct{})
+			stop = context.AfterFunc(ctx, func() {
+				f.f.SetReadDeadline(time.Unix(1, 0))
+				close(hooked)
+			})
+		}
+		return false
+	})
+	if stop != nil && !stop() {
+		// The hook has started: what it sets must be gone before the next
+		// waiter comes.
+		<-hooked
+		f.f.SetReadDeadline(time.Time{})
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return ContextError(ctx)
+		}
+	}
+	return f.mapErr(err)
+}
+
+// Close closes the file. Waits and later calls return net.ErrClosed. The
+// descriptor itself is closed when the last Control or Write has returned.
+func (f *File) Close() error {
+	f.leak.Done()
+	if err := f.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func (f *File) mapErr(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return net.ErrClosed
+	}
+	return err
+}
+
+// ContextError says why ctx ended: its cause, which is the context's own error
+// unless somebody gave a better one. A passed deadline is also
+// os.ErrDeadlineExceeded, as it is for a net.Conn.
+func ContextError(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return deadlineError{err}
+	}
+	return err
+}
+
+// deadlineError is a passed context deadline that os.IsTimeout and
+// errors.Is(err, os.ErrDeadlineExceeded) know, too.
+type deadlineError struct{ err error }
+
+func (e deadlineError) Error() string   { return e.err.Error() }
+func (e deadlineError) Unwrap() []error { return []error{e.err, os.ErrDeadlineExceeded} }
+func (e deadlineError) Timeout() bool   { return true }
+func (e deadlineError) Temporary() bool { return true }

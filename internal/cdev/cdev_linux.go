@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cdev
+
+import (
+	"errors"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+func open(path string) (int, error) {
+	for {
+		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func setNonblock(fd int) error { return unix.SetNonblock(fd, true) }
+
+func closeFD(fd int) { unix.Close(fd) }
+
+func write(fd uintptr, b []byte) error {
+	for {
+		n, err := unix.Write(int(fd), b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			// A command that a signal interrupted has had no effect: the
+			// kernel's RDMA commands are restartable.
+			continue
+		case err != nil:
+			return err
+		case n != len(b):
+			return io.ErrShortWrite
+		}
+		return nil
+	}
+}
