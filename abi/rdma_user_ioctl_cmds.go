@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package abi
+
+import "structs"
+
+// Constants of rdma/rdma_user_ioctl_cmds.h.
+const (
+	RDMA_IOCTL_MAGIC = 0x1b
+
+	UVERBS_ATTR_F_MANDATORY    = 1 << 0
+	UVERBS_ATTR_F_VALID_OUTPUT = 1 << 1
+)
+
+// UverbsAttr mirrors struct ib_uverbs_attr (rdma/rdma_user_ioctl_cmds.h): one
+// attribute of a request.
+//
+// Data is a union. It holds the address of the attribute's bytes, but an input
+// of up to eight bytes itself, an object handle or a file descriptor; being an
+// integer, it hides an address from the garbage collector, and who stores one
+// here pins the memory for the length of the call.
+type UverbsAttr struct {
+	_        structs.HostLayout
+	AttrID   uint16
+	Len      uint16 // bytes; 0 for handles and descriptors
+	Flags    uint16 // UVERBS_ATTR_F_...
+	ElemID   uint8  // enum_data.elem_id
+	Reserved uint8
+	Data     uint64
+}
+
+// UverbsIoctlHdr mirrors struct ib_uverbs_ioctl_hdr
+// (rdma/rdma_user_ioctl_cmds.h), which NumAttrs of [UverbsAttr] follow.
+type UverbsIoctlHdr struct {
+	_         structs.HostLayout
+	Length    uint16 // bytes, header and attributes
+	ObjectID  uint16 // UVERBS_OBJECT_...
+	MethodID  uint16 // UVERBS_METHOD_...
+	NumAttrs  uint16
+	Reserved1 uint64
+	DriverID  uint32 // the rdma_driver_id, or RDMA_DRIVER_UNKNOWN
+	Reserved2 uint32
+}
