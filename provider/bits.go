@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"fmt"
+	"strings"
+)
+
+// bitNames names the bits of a set, in the order in which they are written.
+type bitNames []struct {
+	bit  uint64
+	name string
+}
+
+// format writes the names of the bits of v, joined by "|", then what has no
+// name in hexadecimal; "0" for the empty set.
+func (n bitNames) format(v uint64) string {
+	if v == 0 {
+		return "0"
+	}
+	var parts []string
+	for _, b := range n {
+		if v&b.bit != 0 {
+			parts = append(parts, b.name)
+			v &^= b.bit
+		}
+	}
+	if v != 0 {
+		parts = append(parts, fmt.Sprintf("%#x", v))
+	}
+	return strings.Join(parts, "|")
+}
+
+// enumName returns names[v], or kind and the number for a value without a name.
+func enumName[T ~uint8 | ~uint16 | ~uint32](v T, kind string, names []string) string {
+	if uint64(v) < uint64(len(names)) && names[v] != "" {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", kind, uint64(v))
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"errors"
+
+	"purerdma/abi"
+	"purerdma/uverbs"
+)
+
+// ErrFull says that a send or receive queue has no room. It is back-pressure
+// and not a fault: poll completions, then post again. (libibverbs gives ENOMEM.)
+var ErrFull = errors.New("work queue is full")
+
+// Driver is the user-space half of one kernel driver.
+type Driver interface {
+	// ID is the kernel driver that this one is for.
+	ID() abi.DriverID
+	// ABIVersions returns the first and the last version of the kernel
+	// driver's ABI, as in /sys/class/infiniband_verbs/uverbsN/abi_version,
+	// that this driver speaks.
+	ABIVersions() (min, max uint32)
+	// Open makes a context on f, on which no command has been run yet. The
+	// context does not own f: the caller closes f after the context's objects.
+	Open(f *uverbs.File) (Context, error)
+}
+
+// Context makes the objects of one open device. Its methods may be called
+// concurrently. Objects are destroyed in the reverse order of their creation;
+// package verbs sees to that.
+type Context interface {
+	// AllocPD allocates a protection domain.
+	AllocPD() (PD, error)
+	// RegMR registers memory for a protection domain of this context.
+	RegMR(*MRConfig) (MR, error)
+	// CreateCQ makes a completion queue.
+	CreateCQ(*CQConfig) (CQ, error)
+	// CreateQP makes a queue pair in state RESET.
+	CreateQP(*QPConfig) (QP, error)
+}
+
+// PD is a protection domain.
+type PD interface {
+	// Handle is the kernel's handle of the PD.
+	Handle() uint32
+	// Close deallocates the PD: EBUSY while it has memory regions or queue
+	// pairs.
+	Close() error
+}
+
+// MRConfig says what to register. Mem is the memory itself; it must stay where
+// it is until the MR is closed: pinned, or outside the Go heap.
+type MRConfig struct {
+	PD     PD
+	Mem    []byte
+	IOVA   uint64 // the address by which work requests name Mem[0]
+	Access Access
+}
+
+// MR is a registered memory region.
+type MR interface {
+	// LKey names the region in the scatter/gather elements of its own host.
+	LKey() uint32
+	// RKey names the region in the requests of a peer.
+	RKey() uint32
+	// Close deregisters the region. If it fails, the device may still reach
+	// the memory.
+	Close() error
+}
+
+// CQConfig says how to make a completion queue.
+type CQConfig struct {
+	Entries    int // at least this many completions fit
+	UserHandle uint64
+	// Channel is the completion channel that armed events go to, or nil.
+	Channel *uverbs.CompChannel
+	Vector  uint32
+}
+
+// CQ is a completion queue. Its methods may be called concurrently.
+type CQ interface {
+	// Handle is the kernel's handle of the CQ.
+	Handle() uint32
+	// Entries returns how many completions fit.
+	Entries() int
+	// Poll takes up to len(wcs) completions out of the queue and returns how
+	// many. It never blocks and does not allocate.
+	Poll(wcs []WC) (int, error)
+	// Arm asks for one event on the completion channel when the next
+	// completion, or with solicitedOnly the next solicited one, is added.
+	// Completions that are already there may give no event: poll once more
+	// after arming.
+	Arm(solicitedOnly bool) error
+	// Close destroys the CQ. Polls that run at the same time end with
+	// net.ErrClosed.
+	Close() error
+}
+
+// QPConfig says how to make a queue pair.
+type QPConfig struct {
+	Type      QPType
+	PD        PD
+	SendCQ    CQ
+	RecvCQ    CQ
+	Cap       QPCap
+	SignalAll bool // every send completes, with or without SendSignaled
+}
+
+// QP is a queue pair. Its methods may be called concurrently.
+type QP interface {
+	// Handle is the kernel's handle of the QP.
+	Handle() uint32
+	// Num is the number by which the peer names the QP.
+	Num() uint32
+	// Cap returns what the QP has, which may be more than was asked for.
+	Cap() QPCap
+	// Modify changes the attributes that mask names, and with QPAttrState the
+	// state. The caller has checked the transition.
+	Modify(attr *QPAttr, mask QPAttrMask) error
+	// Query asks the kernel for the attributes.
+	Query() (QPAttr, error)
+	// SetState tells the QP that the kernel moved it by itself, as iWARP's
+	// connection manager does.
+	SetState(QPState)
+	// PostSend posts the requests in order and rings once. It returns how many
+	// were posted: all, or those before the one that err is about. It does not
+	// allocate.
+	PostSend(wrs []SendWR) (int, error)
+	// PostRecv is PostSend for receives.
+	PostRecv(wrs []RecvWR) (int, error)
+
+	// BatchBegin takes the send queue for a batch: until BatchPost or
+	// BatchDiscard all other posters wait.
+	BatchBegin()
+	// BatchAdd builds one request in the queue, unseen by the device. After an
+	// error the batch is as it was before.
+	BatchAdd(wr *SendWR) error
+	// BatchPost hands what was built to the device, rings once and gives the
+	// send queue back, also when it fails; then nothing was handed over,
+	// unless the error is that of the doorbell itself.
+	BatchPost() error
+	// BatchDiscard forgets what was built and gives the send queue back.
+	BatchDiscard()
+
+	// Close destroys the QP. It does not take its completions out of the CQs.
+	Close() error
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import "purerdma/abi"
+
+// SGE is one scatter/gather element: a piece of registered memory (struct
+// ibv_sge of ibv_post_send(3)).
+type SGE struct {
+	Addr   uint64
+	Length uint32 // bytes
+	LKey   uint32
+}
+
+// SendOpcode is what a send work request does: enum ib_uverbs_wr_opcode of
+// rdma/ib_user_verbs.h.
+type SendOpcode uint32
+
+// Operations of a send queue.
+const (
+	OpWrite       SendOpcode = abi.IB_UVERBS_WR_RDMA_WRITE
+	OpWriteImm    SendOpcode = abi.IB_UVERBS_WR_RDMA_WRITE_WITH_IMM
+	OpSend        SendOpcode = abi.IB_UVERBS_WR_SEND
+	OpSendImm     SendOpcode = abi.IB_UVERBS_WR_SEND_WITH_IMM
+	OpRead        SendOpcode = abi.IB_UVERBS_WR_RDMA_READ
+	OpCompareSwap SendOpcode = abi.IB_UVERBS_WR_ATOMIC_CMP_AND_SWP
+	OpFetchAdd    SendOpcode = abi.IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD
+	OpSendInv     SendOpcode = abi.IB_UVERBS_WR_SEND_WITH_INV
+)
+
+// String returns the name of the operation.
+func (o SendOpcode) String() string {
+	return enumName(o, "SendOpcode", []string{
+		OpWrite: "WRITE", OpWriteImm: "WRITE_WITH_IMM", OpSend: "SEND", OpSendImm: "SEND_WITH_IMM", OpRead: "READ",
+		OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD", OpSendInv: "SEND_WITH_INV",
+	})
+}
+
+// SendFlags changes how a send work request runs: IBV_SEND_... of
+// ibv_post_send(3).
+type SendFlags uint32
+
+// Flags of a send work request. Inline has no flag: set SendWR.InlineData.
+const (
+	SendFence     SendFlags = 1 << 0 // start after all earlier reads and atomics
+	SendSignaled  SendFlags = 1 << 1 // complete with a WC also on success
+	SendSolicited SendFlags = 1 << 2 // the peer's completion is solicited
+)
+
+// String lists the flags.
+func (f SendFlags) String() string {
+	return bitNames{{uint64(SendFence), "Fence"}, {uint64(SendSignaled), "Signaled"}, {uint64(SendSolicited), "Solicited"}}.format(uint64(f))
+}
+
+// SendWR is one request for a send queue (struct ibv_send_wr of
+// ibv_post_send(3)). Which fields count depends on the Opcode. A post copies it:
+// the struct and its slices may be reused at once. The memory that SGList names
+// belongs to the device until the request has completed; so does that of
+// requests that complete without a WC, until a later one has.
+type SendWR struct {
+	// ID comes back in WC.ID.
+	ID     uint64
+	Opcode SendOpcode
+	Flags  SendFlags
+
+	// SGList is the memory that is sent, or that a read or atomic fills.
+	SGList []SGE
+	// InlineData, if not nil, is sent instead of SGList: it needs no
+	// registration and may be reused as soon as the post returns. For sends
+	// and writes, up to QPCap.Inline bytes.
+	InlineData []byte
+
+	// RemoteAddr and RKey name the peer's memory: writes, reads, atomics (whose
+	// address is a multiple of 8).
+	RemoteAddr uint64
+	RKey       uint32
+
+	// ImmData goes to the peer's WC.ImmData: OpSendImm, OpWriteImm. It is a
+	// number in host order here and there; on the wire it is big-endian.
+	ImmData uint32
+	// InvalidateRKey is the peer's key to invalidate: OpSendInv.
+	InvalidateRKey uint32
+
+	// CompareAdd is what OpCompareSwap compares with and what OpFetchAdd adds;
+	// Swap is what OpCompareSwap stores.
+	CompareAdd uint64
+	Swap       uint64
+}
+
+// RecvWR is one request for a receive queue (struct ibv_recv_wr of
+// ibv_post_recv(3)). A post copies it; the memory that SGList names belongs to
+// the device until the request has completed.
+type RecvWR struct {
+	ID     uint64 // comes back in WC.ID
+	SGList []SGE
+}
