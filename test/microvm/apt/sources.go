@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package apt
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// A target is one index that the machine's own sources name.
+type target struct {
+	uri, release, component, signedBy string
+}
+
+// parseTargets reads what apt-get indextargets printed.
+func parseTargets(out string) []target {
+	var ts []target
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) < 3 {
+			continue
+		}
+		t := target{uri: f[0], release: f[1], component: f[2]}
+		// A field that apt does not know stays as it was written.
+		if len(f) > 3 && strings.HasPrefix(f[3], "/") {
+			t.signedBy = f[3]
+		}
+		ts = append(ts, t)
+	}
+	return ts
+}
+
+// keyring is where Debian's own keys are when a source names none.
+const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+// sourcesFor returns a sources.list for the suites of release, with the
+// machine's own mirrors: whichever hosts they are, they serve the other
+// releases of Debian too.
+func sourcesFor(release string, backports bool, ts []target) (string, error) {
+	var main, security *target
+	for i, t := range ts {
+		switch suite, debian := debianSuite(t.release); {
+		case !debian || t.component != "main":
+		case suite == "security" && security == nil:
+			security = &ts[i]
+		case suite == "" && main == nil:
+			main = &ts[i]
+		}
+	}
+	if main == nil {
+		return "", errors.New("the machine's apt sources name no Debian mirror (component main)")
+	}
+	var b strings.Builder
+	line := func(t *target, suite string) {
+		opt := ""
+		if t.signedBy != "" {
+			opt = "[signed-by=" + t.signedBy + "] "
+		} else if _, err := os.Stat(keyring); err == nil {
+			opt = "[signed-by=" + keyring + "] "
+		}
+		fmt.Fprintf(&b, "deb %s%s %s main\n", opt, t.uri, suite)
+	}
+	line(main, release)
+	if release != "sid" && release != "unstable" {
+		line(main, release+"-updates")
+		if security != nil {
+			line(security, release+"-security")
+		}
+		if backports {
+			line(main, release+"-backports")
+		}
+	}
+	return b.String(), nil
+}
+
+// debianSuite takes a release such as "bookworm-security" apart and says
+// whether it is one of Debian's.
+func debianSuite(release string) (suite string, ok bool) {
+	release = strings.TrimSuffix(release, "/updates") // security, up to buster
+	name, suite, _ := strings.Cut(release, "-")
+	switch name {
+	case "bullseye", "bookworm", "trixie", "forky", "duke", "sid",
+		"oldoldstable", "oldstable", "stable", "testing", "unstable":
+		return suite, true
+	}
+	return "", false
+}
+
+// HostRelease returns the codename of the Debian release that this machine
+// runs, or "" if it is another system.
+func HostRelease() string {
+	b, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return ""
+	}
+	return hostRelease(string(b))
+}
+
+func hostRelease(osRelease string) string {
+	v := map[string]string{}
+	for line := range strings.Lines(osRelease) {
+		key, val, _ := strings.Cut(strings.TrimSpace(line), "=")
+		v[key] = strings.Trim(val, `"'`)
+	}
+	if v["ID"] != "debian" {
+		return ""
+	}
+	if v["VERSION_CODENAME"] == "" {
+		return "sid"
+	}
+	return v["VERSION_CODENAME"]
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package guest is what rdmavm does as /init in the virtual machine: mount
+// what there is, load modules, make the network and its RDMA devices, run
+// the program, report how it ended.
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"purerdma/test/microvm/wire"
+)
+
+// helper is where the guest's root has this program under the name by which
+// the kernel calls it to load a module.
+const helper = runDir + "/modprobe"
+
+// runDir is below /run in the guest's root.
+const runDir = "/run/rdmavm"
+
+// Main takes over when this process is a virtual machine's init or its
+// module loader, and returns if it is neither.
+func Main() {
+	switch {
+	case os.Getpid() == 1 && exists(wire.ConfigPath):
+		initMain()
+	case os.Args[0] == helper:
+		os.Exit(modprobeMain(os.Args[1:]))
+	}
+}
+
+// initMain never returns: the kernel panics when init ends.
+func initMain() {
+	g := &guest{}
+	if err := g.run(); err != nil {
+		g.fail(err)
+	}
+	if g.selfTest {
+		leave()
+	}
+	g.conn.Send(wire.Done, nil)
+	<-g.bye // until the host has read everything
+	leave()
+}
+
+// A guest is the state of the virtual machine's init.
+type guest struct {
+	cfg      wire.Config
+	selfTest bool
+	modules  *modules
+	conn     *wire.Conn
+	ends     []end
+	kmsg     *kmsg
+	env      []string // that every command gets
+
+	stdin stdin
+	bye   chan struct{}
+}
+
+// run does everything.
+func (g *guest) run() error {
+	if err := mountKernel(); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(wire.ConfigPath)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &g.cfg); err != nil {
+		return fmt.Errorf("%s: %w", wire.ConfigPath, err)
+	}
+	if len(g.cfg.Commands) == 0 {
+		g.selfTest = true // it booted: that was the question
+		return nil
+	}
+	g.modules = &modules{dir: "/modules"}
+	if err := g.modules.loadAll(g.cfg.Modules); err != nil {
+		return err
+	}
+	if err := g.connect(); err != nil {
+		return err
+	}
+	g.note("modules loaded")
+	if err := g.makeRoot(); err != nil {
+		return err
+	}
+	g.note("root mounted")
+	if g.ends, err = makeNetwork(&g.cfg); err != nil {
+		return err
+	}
+	g.note("RDMA devices made")
+	g.setEnv()
+	for i, c := range g.cfg.Commands {
+		if err := g.command(i, c); err != nil {
+			return err
+		}
+	}
+	unix.Sync()
+	g.kmsg.drain()
+	return nil
+}
+
+// setEnv makes the variables that tell a program where it is.
+func (g *guest) setEnv() {
+	var hosts []string
+	for _, e := range g.ends {
+		hosts = append(hosts, e.String())
+	}
+	g.env = []string{
+		"RDMAVM=1",
+		"RDMAVM_KERNEL_RELEASE=" + release(),
+		"RDMAVM_DRIVER=" + g.cfg.Driver,
+		"RDMAVM_HOSTS=" + strings.Join(hosts, " "),
+	}
+	if g.cfg.VMs > 1 {
+		g.env = append(g.env, fmt.Sprintf("RDMAVM_HOST=%d", g.cfg.Host))
+	}
+}
+
+// note tells how far the boot is.
+func (g *guest) note(text string) {
+	up, _ := os.ReadFile("/proc/uptime")
+	sec, _, _ := strings.Cut(string(up), " ")
+	g.conn.Send(wire.Note, []byte(text+" at "+sec+" s"))
+}
+
+// fail reports that the guest could not do its work, on the console if
+// there is no other way yet, and ends the VM without the orderly exit.
+func (g *guest) fail(err error) {
+	fmt.Fprintln(os.Stderr, "rdmavm guest:", err)
+	if g.conn != nil {
+		if g.kmsg != nil {
+			g.kmsg.drain()
+		}
+		g.conn.Send(wire.Failed, []byte(err.Error()))
+		select {
+		case <-g.bye:
+		case <-time.After(5 * time.Second):
+		}
+	}
+	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+	select {}
+}
+
+// leave ends the VM in the way that proves an orderly end.
+func leave() {
+	if f, err := os.OpenFile("/dev/port", os.O_WRONLY, 0); err == nil {
+		f.WriteAt([]byte{wire.DebugExit}, wire.DebugExitPort)
+	}
+	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+	select {}
+}
+
+// connect opens the channel to the host and starts what listens on it.
+func (g *guest) connect() error {
+	port, err := openPort(wire.PortName)
+	if err != nil {
+		return err
+	}
+	g.conn = wire.NewConn(port)
+	g.bye = make(chan struct{})
+	g.stdin.init(g.conn)
+	if g.kmsg, err = startKmsg(g.conn); err != nil {
+		return err
+	}
+	go g.listen()
+	return nil
+}
+
+// openPort opens the virtio-serial port of that name. Its number depends on
+// the other devices, and the file appears a moment after the module.
+func openPort(name string) (*os.File, error) {
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		ports, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
+		for _, p := range ports {
+			if b, err := os.ReadFile(p); err == nil && strings.TrimSpace(string(b)) == name {
+				return openConnected("/dev/"+filepath.Base(filepath.Dir(p)), deadline)
+			}
+		}
+		if time.Now().After(deadline) {
+			return nil, errors.New("no virtio-serial port called " + name)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// openConnected opens a port when the host is known to be at the other end;
+// before that, reads would say end of file. The file is on the poller: a
+// blocking write would spin in the kernel until the host has taken it.
+func openConnected(path string, deadline time.Time) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	for {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		if _, err := unix.Poll(p, 0); err == nil && p[0].Revents&unix.POLLHUP == 0 {
+			return os.NewFile(uintptr(fd), path), nil
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("%s: the host is not connected", path)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// release returns the kernel's, as uname -r has it.
+func release() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"purerdma/test/microvm/wire"
+)
+
+// An end is an RDMA device with its network device and addresses.
+type end struct {
+	rdma, netdev string
+	v4, v6       netip.Prefix
+}
+
+// String is the entry in RDMAVM_HOSTS.
+func (e end) String() string {
+	return fmt.Sprintf("%s,%s,%s,%s", e.rdma, e.netdev, e.v4.Addr(), e.v6.Addr())
+}
+
+// plan are the two ends of the wire. The prefixes keep them in different
+// subnets, as hosts behind a router are: only the routes made here connect
+// them.
+var plan = [2]end{
+	{"rxe0", "eth8", netip.MustParsePrefix("10.8.0.1/24"), netip.MustParsePrefix("fd00:8::1/64")},
+	{"rxe1", "eth9", netip.MustParsePrefix("10.8.1.2/24"), netip.MustParsePrefix("fd00:9::2/64")},
+}
+
+// makeNetwork makes the network devices and the RDMA devices on them, and
+// returns what there is on the whole network, which with two VMs is more
+// than this one has.
+func makeNetwork(cfg *wire.Config) ([]end, error) {
+	if err := upLoopback(); err != nil {
+		return nil, err
+	}
+	ends := plan
+	for i := range ends {
+		ends[i].rdma = fmt.Sprintf("%s%d", cfg.Driver, i)
+	}
+	if cfg.VMs > 1 {
+		// One cable, one subnet: no veth, no routes.
+		for i := range ends {
+			ends[i].v4 = netip.PrefixFrom(ends[i].v4.Addr(), 16)
+			ends[i].v6 = netip.PrefixFrom(ends[i].v6.Addr(), 16)
+		}
+		mine := ends[cfg.Host]
+		if err := errors.Join(sysctl("net/ipv6/conf/all/accept_dad", "0"), rename("eth0", mine.netdev), configure(mine)); err != nil {
+			return nil, err
+		}
+		return ends[:], addRDMA(cfg.Driver, mine)
+	}
+	if err := makeVeth(ends); err != nil {
+		return nil, err
+	}
+	if cfg.Ends == 2 {
+		if err := routeOverWire(ends); err != nil {
+			return nil, err
+		}
+	}
+	return ends[:cfg.Ends], addRDMA(cfg.Driver, ends[:cfg.Ends]...)
+}
+
+func upLoopback() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("looking up lo: %w", err)
+	}
+	return netlink.LinkSetUp(lo)
+}
+
+// makeVeth makes the pair of network devices.
+func makeVeth(ends [2]end) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = ends[0].netdev
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: ends[1].netdev}); err != nil {
+		return fmt.Errorf("adding the veth pair %s, %s: %w", ends[0].netdev, ends[1].netdev, err)
+	}
+	return errors.Join(configure(ends[0]), configure(ends[1]))
+}
+
+// configure gives an end its addresses and puts it up. Addresses are usable
+// at once: there is nobody else who could have them.
+func configure(e end) error {
+	link, err := netlink.LinkByName(e.netdev)
+	if err != nil {
+		return fmt.Errorf("looking up %s: %w", e.netdev, err)
+	}
+	if err := sysctl("net/ipv6/conf/"+e.netdev+"/accept_dad", "0"); err != nil {
+		return err
+	}
+	for _, p := range []netip.Prefix{e.v4, e.v6} {
+		a := &netlink.Addr{IPNet: ipNet(p)}
+		if p.Addr().Is6() {
+			a.Flags = unix.IFA_F_NODAD
+		}
+		if err := netlink.AddrAdd(link, a); err != nil {
+			return fmt.Errorf("adding address %s to %s: %w", p, e.netdev, err)
+		}
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("setting %s up: %w", e.netdev, err)
+	}
+	return nil
+}
+
+// rename waits for a network device, which appears when its driver is ready,
+// and gives it another name.
+func rename(from, to string) error {
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		link, err := netlink.LinkByName(from)
+		if err == nil {
+			return netlink.LinkSetName(link, to)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waiting for network device %s: %w", from, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// sysctl sets a kernel parameter.
+func sysctl(name, value string) error {
+	return os.WriteFile("/proc/sys/"+name, []byte(value), 0)
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	a := p.Addr()
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(p.Bits(), a.BitLen())}
+}
+
+// host returns the network that holds only the address.
+func host(a netip.Addr) *net.IPNet { return ipNet(netip.PrefixFrom(a, a.BitLen())) }

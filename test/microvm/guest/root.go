@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"purerdma/test/microvm/wire"
+)
+
+// newRoot is where the root of the programs is put together.
+const newRoot = "/root"
+
+// mountKernel mounts what the kernel offers by itself.
+func mountKernel() error {
+	return errors.Join(
+		mount("proc", "/proc", "proc", unix.MS_NOSUID, ""),
+		mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID, ""),
+		mount("devtmpfs", "/dev", "devtmpfs", 0, ""),
+		mount("devpts", "/dev/pts", "devpts", unix.MS_NOEXEC, "mode=620,ptmxmode=666"),
+		mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NODEV, "mode=1777"),
+	)
+}
+
+// makeRoot puts the programs' root together and makes it that of this
+// process, and thereby of the kernel's calls for modules.
+func (g *guest) makeRoot() error {
+	var err error
+	switch g.cfg.Root {
+	case wire.RootNone:
+		err = g.emptyRoot()
+	default:
+		err = g.overlayRoot()
+	}
+	if err != nil {
+		return fmt.Errorf("making the root: %w", err)
+	}
+	for _, d := range []string{"/proc", "/sys", "/dev"} {
+		if err := mount(d, newRoot+d, "", unix.MS_MOVE, ""); err != nil {
+			return err
+		}
+	}
+	if err := mount("tmpfs", newRoot+"/run", "tmpfs", unix.MS_NODEV, "mode=755"); err != nil {
+		return err
+	}
+	if err := g.keepHelper(); err != nil {
+		return err
+	}
+	for _, s := range g.cfg.Shares {
+		if err := mount9p(s.Tag, filepath.Join(newRoot, s.Path), "cache=mmap"); err != nil {
+			return err
+		}
+	}
+	if err := os.Chdir(newRoot); err != nil {
+		return err
+	}
+	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("moving the root: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return fmt.Errorf("chroot: %w", err)
+	}
+	if err := os.WriteFile("/proc/sys/kernel/modprobe", []byte(helper), 0); err != nil {
+		return err
+	}
+	g.modules.dir = runDir + "/modules"
+	return unix.Sethostname(fmt.Appendf(nil, "rdmavm%d", g.cfg.Host))
+}
+
+// overlayRoot stacks the host's directories below a tmpfs: the guest sees
+// them and keeps what it writes to itself.
+func (g *guest) overlayRoot() error {
+	if err := mount("tmpfs", "/upper", "tmpfs", 0, "mode=755"); err != nil {
+		return err
+	}
+	var lower []string
+	for i, tag := range g.cfg.Layers {
+		dir := fmt.Sprintf("/lower%d", i)
+		if err := mount9p(tag, dir, "ro,cache=loose"); err != nil {
+			return err
+		}
+		lower = append(lower, dir)
+	}
+	if err := errors.Join(os.Mkdir("/upper/up", 0o755), os.Mkdir("/upper/work", 0o755)); err != nil {
+		return err
+	}
+	return mount("root", newRoot, "overlay", 0, "upperdir=/upper/up,workdir=/upper/work,lowerdir="+strings.Join(lower, ":"))
+}
+
+// emptyRoot makes a root that holds the program and nothing else.
+func (g *guest) emptyRoot() error {
+	if err := mount("tmpfs", newRoot, "tmpfs", 0, "mode=755"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(newRoot+"/tmp", 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(newRoot+"/tmp", 0o777|os.ModeSticky); err != nil {
+		return err
+	}
+	for _, c := range g.cfg.Commands {
+		if err := os.MkdirAll(filepath.Join(newRoot, c.Dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if g.cfg.Program == "" {
+		return nil
+	}
+	dst := filepath.Join(newRoot, g.cfg.Program)
+	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
+		return err
+	}
+	return bindFile("/program", dst)
+}
+
+// keepHelper makes this program and the modules visible in the new root,
+// for the kernel's calls.
+func (g *guest) keepHelper() error {
+	if err := os.MkdirAll(newRoot+runDir, 0o755); err != nil {
+		return err
+	}
+	if err := bindFile("/init", newRoot+helper); err != nil {
+		return err
+	}
+	dir := newRoot + runDir + "/modules"
+	if err := mount9p(g.cfg.Kernel, dir, "ro,cache=loose"); err != nil {
+		return err
+	}
+	if lib := filepath.Join(newRoot, "/usr/lib"); g.cfg.Root != wire.RootNone && exists(lib) {
+		return mount(dir, filepath.Join(lib, "modules", release()), "", unix.MS_BIND, "")
+	}
+	return nil
+}
+
+// mount mounts and makes the directory for it.
+func mount(source, target, fstype string, flags uintptr, data string) error {
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(source, target, fstype, flags, data); err != nil {
+		return fmt.Errorf("mounting %s (%s) on %s: %w", source, fstype, target, err)
+	}
+	return nil
+}
+
+// mount9p mounts a directory of the host.
+func mount9p(tag, target, options string) error {
+	var flags uintptr
+	if o, ok := strings.CutPrefix(options, "ro,"); ok {
+		flags, options = unix.MS_RDONLY, o
+	}
+	return mount(tag, target, "9p", flags, "trans=virtio,version=9p2000.L,msize=512000,"+options)
+}
+
+// bindFile makes file src appear as dst.
+func bindFile(src, dst string) error {
+	f, err := os.OpenFile(dst, os.O_CREATE, 0o755)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	if err := unix.Mount(src, dst, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("binding %s to %s: %w", src, dst, err)
+	}
+	return nil
+}

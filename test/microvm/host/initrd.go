@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"purerdma/test/microvm/cache"
+	"purerdma/test/microvm/cpio"
+	"purerdma/test/microvm/kernel"
+	"purerdma/test/microvm/wire"
+)
+
+// moduleImage returns the cached initramfs with the modules at paths.
+func moduleImage(c *cache.Cache, k *kernel.Kernel, paths []string) (string, error) {
+	sum := sha256.Sum256([]byte(k.Modules + "\n" + strings.Join(paths, "\n")))
+	if err := os.MkdirAll(c.Path("image"), 0o755); err != nil {
+		return "", err
+	}
+	name := c.Path("image", fmt.Sprintf("%s-%x.cpio", k.Release, sum[:8]))
+	return c.File(name, func(w io.Writer) error { return k.WriteImage(w, paths) })
+}
+
+// writeInitrd writes the initramfs of one run to path: the modules' image,
+// and behind it this program as /init, the configuration and, for an empty
+// root, the program to run.
+func writeInitrd(path, image string, cfg *wire.Config, program string) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	src, err := os.Open(image)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if _, err := io.Copy(f, src); err != nil {
+		return err
+	}
+	w := cpio.NewWriter(f)
+	if err := addInit(w); err != nil {
+		return err
+	}
+	if program != "" {
+		if err := w.CopyFile("program", program); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(cfg)
+	if err != nil {
+		return err
+	}
+	if err := w.File(wire.ConfigPath, 0o600, b); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// addInit adds the running executable as /init, with the libraries it needs
+// if it was built with cgo.
+func addInit(w *cpio.Writer) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if exe, err = filepath.EvalSymlinks(exe); err != nil {
+		return err
+	}
+	return w.CopyFile("init", exe)
+}

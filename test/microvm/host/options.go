@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package host is rdmavm on the host: it puts a virtual machine together
+// from a kernel, an initramfs and directories of the host, runs commands in
+// it and passes on their input, output and exit status.
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"purerdma/test/microvm/wire"
+)
+
+// Options say what to run and where.
+type Options struct {
+	Kernel   string // a series: 6.1, ...
+	Driver   string // rxe, ...
+	Hosts    int    // RDMA devices connected by a wire, or one
+	VMs      bool   // with two hosts: each is a VM
+	Root     string // wire.RootOverlay or wire.RootNone
+	Packages []string
+	Shares   []string
+	Memory   int // MB
+	CPUs     int
+	Timeout  time.Duration
+	Verbose  bool
+	TTY      bool
+	Headers  bool // announce each command
+	Refresh  bool // look for newer packages
+	Commands []wire.Command
+
+	Stdin          *os.File // nil: none
+	Stdout, Stderr io.Writer
+}
+
+// Status is the exit status for what rdmavm itself could not do.
+const Status = 125
+
+// A SetupError is a failure of rdmavm, not of the program.
+type SetupError struct{ Err error }
+
+func (e *SetupError) Error() string { return e.Err.Error() }
+func (e *SetupError) Unwrap() error { return e.Err }
+
+// check refuses options that contradict each other.
+func (o *Options) check() error {
+	switch {
+	case o.Hosts != 1 && o.Hosts != 2:
+		return fmt.Errorf("-hosts %d: it is 1 or 2", o.Hosts)
+	case o.VMs && o.Hosts != 2:
+		return errors.New("-vms: needs -hosts 2")
+	case o.Root != wire.RootOverlay && o.Root != wire.RootNone:
+		return fmt.Errorf("-root %s: it is %s or %s", o.Root, wire.RootOverlay, wire.RootNone)
+	case o.Root == wire.RootNone && len(o.Commands) > 1:
+		return errors.New("-root none: holds one program; run several with several calls")
+	case o.Memory < 128:
+		return fmt.Errorf("-memory %d: the guest needs 128 (MB) or more", o.Memory)
+	case o.CPUs < 1 || o.CPUs > 255:
+		return fmt.Errorf("-cpus %d: it is 1 to 255", o.CPUs)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"purerdma/test/microvm/apt"
+	"purerdma/test/microvm/cache"
+)
+
+// A Kernel is one that is ready to boot.
+type Kernel struct {
+	Release string // as uname -r has it
+	Image   string // vmlinuz
+	Modules string // directory with modules.dep
+	Dir     string // where derived files may be kept; "" is nowhere
+}
+
+// Get returns the newest kernel of the series. It comes from the cache
+// unless refresh is set.
+func Get(ctx context.Context, c *cache.Cache, s Series, refresh bool, progress io.Writer) (*Kernel, error) {
+	dir, err := c.Get("kernel", s.Name, refresh, func() (string, func(string) error, error) {
+		a, err := apt.Open(ctx, c.Path("apt", s.Release), s.Release, s.Backports, refresh, progress)
+		if err != nil {
+			return "", nil, err
+		}
+		image, release, err := newest(ctx, a, s)
+		if err != nil {
+			return "", nil, err
+		}
+		version, err := a.Version(ctx, image)
+		if err != nil {
+			return "", nil, err
+		}
+		return release + "_" + version, func(dst string) error {
+			packages := []string{image}
+			if s.Modules != "" {
+				packages = append(packages, s.Modules+release)
+			}
+			return unpack(ctx, a, packages, dst, progress)
+		}, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("getting Linux %s: %w", s.Name, err)
+	}
+	return Open(dir)
+}
+
+// newest returns the series' newest package and its kernel's release.
+func newest(ctx context.Context, a *apt.Apt, s Series) (pkg, release string, err error) {
+	names, err := a.Names(ctx, s.Prefix)
+	if err != nil {
+		return "", "", err
+	}
+	for _, n := range names {
+		m := s.Image.FindStringSubmatch(n)
+		if m == nil || release != "" && compare(m[1], release) <= 0 {
+			continue
+		}
+		if _, err := a.Version(ctx, n); err == nil {
+			pkg, release = n, m[1]
+		}
+	}
+	if pkg == "" {
+		return "", "", fmt.Errorf("the mirror has no package %s... in Debian %s", s.Prefix, s.Release)
+	}
+	return pkg, release, nil
+}
+
+var number = regexp.MustCompile(`\d+`)
+
+// compare compares two releases of one series by the numbers in them.
+func compare(a, b string) int {
+	num := func(s string) (v []int) {
+		for _, d := range number.FindAllString(s, -1) {
+			n, _ := strconv.Atoi(d)
+			v = append(v, n)
+		}
+		return v
+	}
+	return slices.Compare(num(a), num(b))
+}
+
+// unpack downloads the packages and leaves vmlinuz and the modules in dst.
+func unpack(ctx context.Context, a *apt.Apt, packages []string, dst string, progress io.Writer) error {
+	tmp, err := os.MkdirTemp(filepath.Dir(dst), "deb-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	debs, err := a.Fetch(ctx, tmp, packages...)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "rdmavm: unpacking %s\n", strings.Join(packages, ", "))
+	for _, d := range debs {
+		if err := apt.Unpack(ctx, d, dst, wanted); err != nil {
+			return err
+		}
+	}
+	if err := decompress(ctx, dst); err != nil {
+		return err
+	}
+	dirs, _ := filepath.Glob(filepath.Join(dst, "usr/lib/modules/*"))
+	if len(dirs) != 1 {
+		return fmt.Errorf("%s: %d directories of modules, not one", strings.Join(packages, ", "), len(dirs))
+	}
+	return Index(dirs[0])
+}
+
+// unwanted are the subsystems that a VM has no use for: most of the bytes.
+var unwanted = regexp.MustCompile(`/kernel/(sound|drivers/(gpu|media|staging|iio|usb|hwmon|input|hid|mmc|mtd|bluetooth|platform|power|thermal|net/(wireless|ethernet|can|usb|phy|dsa))|net/(mac80211|wireless|bluetooth|can))/`)
+
+func wanted(name string) bool {
+	return strings.HasPrefix(name, "boot/vmlinuz") ||
+		strings.HasPrefix(name, "usr/lib/modules/") && !unwanted.MatchString(name)
+}
+
+// decompress unpacks modules that the distribution compressed: the guest
+// has no program for it.
+func decompress(ctx context.Context, dir string) error {
+	tools := map[string][]string{".xz": {"xz", "-d", "-T0"}, ".zst": {"zstd", "-d", "-q", "--rm"}, ".gz": {"gzip", "-d"}}
+	files := map[string][]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if ext := filepath.Ext(p); err == nil && tools[ext] != nil && strings.HasSuffix(p, ".ko"+ext) {
+			files[ext] = append(files[ext], p)
+		}
+		return err
+	})
+	for ext, list := range files {
+		for part := range slices.Chunk(list, 500) {
+			argv := slices.Concat(tools[ext], part)
+			out, cerr := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+			if cerr != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w: %s", strings.Join(tools[ext], " "), cerr, out))
+			}
+		}
+	}
+	return err
+}
+
+// Open returns the kernel in a directory laid out as Get leaves it.
+func Open(dir string) (*Kernel, error) {
+	mods, _ := filepath.Glob(filepath.Join(dir, "usr/lib/modules/*/modules.dep"))
+	if len(mods) != 1 {
+		return nil, fmt.Errorf("%s: holds the modules of %d kernels, not of one; remove it and try again", dir, len(mods))
+	}
+	k := &Kernel{Modules: filepath.Dir(mods[0]), Dir: dir}
+	k.Release = filepath.Base(k.Modules)
+	for _, p := range []string{filepath.Join(dir, "boot/vmlinuz-"+k.Release), filepath.Join(k.Modules, "vmlinuz")} {
+		if _, err := os.Stat(p); err == nil {
+			k.Image = p
+			return k, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: holds no vmlinuz; remove it and try again", dir)
+}

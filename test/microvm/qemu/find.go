@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package qemu finds or gets QEMU, finds out whether KVM works with it, and
+// runs virtual machines.
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"purerdma/test/microvm/apt"
+	"purerdma/test/microvm/cache"
+)
+
+// Program is the name of the emulator.
+const Program = "qemu-system-x86_64"
+
+// A QEMU is an emulator that can be run.
+type QEMU struct {
+	argv []string // what to execute, before the options of a VM
+	env  []string // in addition to the process's own
+	ID   string   // changes when the program does
+}
+
+// Get returns the QEMU that RDMAVM_QEMU names, or the one on PATH, or one
+// from Debian's packages that is unpacked in the cache and not installed.
+func Get(ctx context.Context, c *cache.Cache, refresh bool, progress io.Writer) (*QEMU, error) {
+	if p := os.Getenv("RDMAVM_QEMU"); p != "" {
+		path, err := exec.LookPath(p)
+		if err != nil {
+			return nil, fmt.Errorf("RDMAVM_QEMU=%s: %w", p, err)
+		}
+		return installed(path)
+	}
+	if path, err := exec.LookPath(Program); err == nil {
+		return installed(path)
+	}
+	release := apt.HostRelease()
+	if release == "" {
+		release = "bookworm"
+	}
+	dir, err := c.Get("qemu", release, refresh, func() (string, func(string) error, error) {
+		a, err := apt.Open(ctx, c.Path("apt", release), release, false, refresh, progress)
+		if errors.Is(err, apt.ErrNoApt) {
+			err = fmt.Errorf("%w; install %s by your distribution's means (package qemu-system-x86, qemu-kvm or qemu-system-x86-core) or name one in RDMAVM_QEMU", err, Program)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		version, err := a.Version(ctx, "qemu-system-x86")
+		if err != nil {
+			return "", nil, err
+		}
+		return release + "_" + version, func(dst string) error {
+			return a.UnpackAll(ctx, dst, wanted, "qemu-system-x86")
+		}, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("getting QEMU: %w", err)
+	}
+	return unpacked(dir)
+}
+
+// installed returns a QEMU that finds its files by itself.
+func installed(path string) (*QEMU, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return &QEMU{argv: []string{path}, ID: fmt.Sprintf("%s %d %d", path, st.Size(), st.ModTime().UnixNano())}, nil
+}
+
+// unpacked returns the QEMU in dir. It runs under the dynamic linker and
+// with the libraries that it was built for, whatever the machine has.
+func unpacked(dir string) (*QEMU, error) {
+	const multiarch = "usr/lib/x86_64-linux-gnu"
+	lib := filepath.Join(dir, multiarch)
+	q := &QEMU{
+		argv: []string{
+			filepath.Join(lib, "ld-linux-x86-64.so.2"), "--library-path", lib,
+			filepath.Join(dir, "usr/bin", Program),
+		},
+		env: []string{"QEMU_MODULE_DIR=" + filepath.Join(lib, "qemu")},
+		ID:  filepath.Base(dir),
+	}
+	for _, data := range []string{"usr/share/qemu", "usr/share/seabios"} {
+		q.argv = append(q.argv, "-L", filepath.Join(dir, data))
+	}
+	for _, p := range []string{q.argv[0], q.argv[3]} {
+		if _, err := os.Stat(p); err != nil {
+			return nil, fmt.Errorf("QEMU in the cache is not whole: %w; remove %s and try again", err, dir)
+		}
+	}
+	return q, nil
+}
+
+// wanted leaves out what only documents or decorates.
+func wanted(name string) bool {
+	for _, p := range []string{"usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/icons/"} {
+		if strings.HasPrefix(name, p) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package qemu
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"purerdma/test/microvm/wire"
+)
+
+// A Machine says what a virtual machine is made of.
+type Machine struct {
+	Accel   string // tcg or kvm
+	Kernel  string // vmlinuz
+	Initrd  string
+	Append  string // to the kernel's command line
+	Memory  int    // MB
+	CPUs    int
+	Console string   // file for what the kernel prints
+	Port    *os.File // one end of a socket pair: the channel of package wire
+	Dirs    []Dir    // of the host, by 9p
+	Net     *Net     // nil: none
+}
+
+// A Dir is a directory of the host that the guest can mount.
+type Dir struct {
+	Tag      string
+	Path     string
+	ReadOnly bool
+}
+
+// A Net is one end of a cable: datagrams on a pair of unix sockets.
+type Net struct {
+	Local, Remote string // paths of the sockets
+	MAC           string
+}
+
+// Args returns QEMU's arguments; the Port is its file descriptor 3.
+func (m *Machine) Args() []string {
+	cpu := "max"
+	accel := "tcg,thread=multi"
+	if m.Accel == "kvm" {
+		cpu, accel = "host", "kvm"
+	}
+	a := []string{
+		"-M", "pc,vmport=off", "-accel", accel, "-cpu", cpu,
+		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.Memory),
+		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none",
+		"-kernel", m.Kernel, "-initrd", m.Initrd,
+		"-append", strings.TrimSpace("console=ttyS0 panic=-1 oops=panic " + m.Append),
+		"-chardev", "file,id=console,path=" + escape(m.Console), "-serial", "chardev:console",
+		"-device", fmt.Sprintf("isa-debug-exit,iobase=%#x,iosize=4", wire.DebugExitPort),
+	}
+	if m.Port != nil {
+		a = append(a, "-device", "virtio-serial-pci,max_ports=2",
+			"-chardev", "socket,id=port,fd=3",
+			"-device", "virtserialport,chardev=port,name="+wire.PortName)
+	}
+	for i, d := range m.Dirs {
+		fs := fmt.Sprintf("local,id=fs%d,path=%s,security_model=none,multidevs=remap", i, escape(d.Path))
+		if d.ReadOnly {
+			fs += ",readonly=on"
+		}
+		a = append(a, "-fsdev", fs, "-device", fmt.Sprintf("virtio-9p-pci,fsdev=fs%d,mount_tag=%s", i, d.Tag))
+	}
+	if n := m.Net; n != nil {
+		a = append(a, "-netdev", fmt.Sprintf("dgram,id=net,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", escape(n.Local), escape(n.Remote)),
+			"-device", "virtio-net-pci,netdev=net,romfile=,mac="+n.MAC)
+	}
+	return a
+}
+
+// escape protects a path in QEMU's options, where a comma ends a value.
+func escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }
+
+// A Process is a running QEMU.
+type Process struct {
+	cmd    *exec.Cmd
+	done   chan struct{}
+	err    error
+	output strings.Builder // what QEMU says itself
+}
+
+// Start runs the machine. QEMU dies with this process, even when that is
+// killed without notice: the thread that started it lives as long as it does
+// and the kernel sends the signal when the thread ends.
+func (q *QEMU) Start(m *Machine) (*Process, error) {
+	argv := append(q.argv[:len(q.argv):len(q.argv)], m.Args()...)
+	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), q.env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	if m.Port != nil {
+		p.cmd.ExtraFiles = []*os.File{m.Port}
+	}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid:   true, // an interrupt from the terminal is for us to handle
+		Pdeathsig: syscall.SIGKILL,
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: see above
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting QEMU %s: %w", argv[0], err)
+	}
+	return p, nil
+}
+
+// Done is closed when QEMU has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Status returns the exit status of a QEMU that has ended, -1 for one that
+// a signal killed, and what it printed.
+func (p *Process) Status() (status int, output string) {
+	<-p.done
+	return p.cmd.ProcessState.ExitCode(), strings.TrimSpace(p.output.String())
+}
+
+// Kill ends QEMU and waits for that.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+// OrderlyExit is QEMU's exit status when the guest says that it is done.
+const OrderlyExit = wire.DebugExitStatus
