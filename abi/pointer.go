@@ -17,8 +17,8 @@ func NewSlicePointer(b []byte) Pointer {
 }
 
 // Bytes returns the memory of *v, so that a mirrored struct can be handed to a
-// system call or filled from one. T must be a struct of this package or an
-// integer: it must not hold Go pointers other than Pointer.
+// system call or filled from one. T must be an integer, a struct of this package
+// or one made of them: it must hold no Go pointers but those in a Pointer.
 func Bytes[T any](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }

@@ -134,6 +134,21 @@ func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
 	return f.mapErr(err)
 }
 
+// WriteWhenReadable writes b, waiting as Wait does while the device answers
+// EAGAIN: rdma_cm hands out its events as answers to a write, and says with
+// readability that there are some. The error is the bare errno, or one of Wait.
+func (f *File) WriteWhenReadable(ctx context.Context, b []byte) error {
+	var werr error
+	err := f.Wait(ctx, func(fd uintptr) bool {
+		werr = write(fd, b)
+		return !errors.Is(werr, syscall.EAGAIN)
+	})
+	if err != nil {
+		return err
+	}
+	return werr
+}
+
 // Close closes the file. Waits and later calls return net.ErrClosed. The
 // descriptor itself is closed when the last Control or Write has returned.
 func (f *File) Close() error {

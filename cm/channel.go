@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"purerdma/internal/cdev"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// EventChannel is an open connection manager with a queue of events
+// (struct rdma_event_channel, rdma_create_event_channel(3)). It costs one file
+// descriptor.
+//
+// An event is fetched from the kernel when somebody calls Next, and the library
+// does its part then: it opens the device, moves the QP. Nothing happens behind
+// the caller's back, and a listener's backlog stays what it is.
+//
+// All methods may be called concurrently.
+type EventChannel struct {
+	file *ucma.File
+	host *verbs.Host
+	turn chan struct{} // held from fetching an event until its transition is done
+
+	mu      sync.Mutex
+	ids     map[uint64]*ID // by uid; nil after Close
+	dropped atomic.Uint64
+}
+
+// lastUID is the number of the newest ID. Numbers are unique in the process,
+// because an ID keeps its number when it migrates to another channel, and are
+// never 0, because the kernel drops the events of number 0.
+var lastUID atomic.Uint64
+
+// NewEventChannel opens a channel whose IDs use the devices of
+// verbs.DefaultHost.
+func NewEventChannel() (*EventChannel, error) { return NewEventChannelOn(nil) }
+
+// NewEventChannelOn opens a channel whose IDs use the devices of host; nil means
+// verbs.DefaultHost.
+func NewEventChannelOn(host *verbs.Host) (*EventChannel, error) {
+	if host == nil {
+		host = verbs.DefaultHost()
+	}
+	file, err := ucma.Open()
+	if err != nil {
+		return nil, &OpError{Op: opOpen, Err: err}
+	}
+	return newEventChannel(file, host), nil
+}
+
+func newEventChannel(file *ucma.File, host *verbs.Host) *EventChannel {
+	return &EventChannel{file: file, host: host, turn: make(chan struct{}, 1), ids: map[uint64]*ID{}}
+}
+
+// Next returns the next event, waiting for one if there is none
+// (rdma_get_cm_event(3)). Its error is one of the channel, such as the context's
+// or net.ErrClosed, never one of an ID: those come as events.
+func (ch *EventChannel) Next(ctx context.Context) (*Event, error) {
+	for {
+		ev, err := ch.next(ctx)
+		if err != nil {
+			return nil, &OpError{Op: opEvent, Err: err}
+		}
+		if ev != nil {
+			return ev, nil
+		}
+	}
+}
+
+// Events returns the events as they come, until ctx ends or the channel is
+// closed; the last pair has the error.
+func (ch *EventChannel) Events(ctx context.Context) iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
+		for {
+			ev, err := ch.Next(ctx)
+			if !yield(ev, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Dropped returns how many events came for no ID that the channel knows: of
+// connect requests that could not be taken up, of IDs closed meanwhile.
+func (ch *EventChannel) Dropped() uint64 { return ch.dropped.Load() }
+
+// Close closes the channel and every ID on it. Next returns net.ErrClosed. It
+// may be called more than once.
+func (ch *EventChannel) Close() error {
+	ch.mu.Lock()
+	ids := ch.ids
+	ch.ids = nil
+	ch.mu.Unlock()
+	for _, id := range ids {
+		id.Close()
+	}
+	return ch.file.Close()
+}
+
+// next fetches one event and makes its transition. Events that nobody is to see
+// give nil.
+func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
+	// The turn keeps transitions in the order of the events, whoever fetches
+	// them.
+	select {
+	case ch.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, cdev.ContextError(ctx)
+	}
+	defer func() { <-ch.turn }()
+	raw, err := ch.file.GetEvent(ctx)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	var ev *Event
+	if EventType(raw.Type) == EventConnectRequest {
+		ev = ch.takeRequest(raw)
+	} else if id := ch.find(raw.UID); id != nil && id.kid == raw.ID {
+		ev = id.apply(raw)
+	}
+	if ev == nil {
+		ch.dropped.Add(1)
+	}
+	return ev, nil
+}
+
+func (ch *EventChannel) find(uid uint64) *ID {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.ids[uid]
+}
+
+// add registers an ID, unless the channel is closed.
+func (ch *EventChannel) add(id *ID) error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.ids == nil {
+		return net.ErrClosed
+	}
+	ch.ids[id.uid] = id
+	return nil
+}
+
+func (ch *EventChannel) remove(id *ID) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	delete(ch.ids, id.uid)
+}
+
+// takeRequest makes the ID of a connect request. One that cannot be taken up, for
+// lack of its device say, is refused: the listener goes on.
+func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
+	listener := ch.find(raw.UID)
+	id := newID(ch, raw.ID, PortSpaceTCP)
+	if listener == nil || ch.add(id) != nil {
+		ch.file.DestroyID(raw.ID)
+		return nil
+	}
+	id.ps = listener.ps
+	id.state = StateRequested
+	conn := raw.Conn()
+	param := connParamFromKernel(&conn)
+	id.request = &param
+	if err := id.bindDevice(); err != nil {
+		id.Close()
+		return nil
+	}
+	ev := &Event{Type: EventConnectRequest, ID: id, Listener: listener, Status: int(raw.Status), Conn: param}
+	listener.deliver(ev)
+	return ev
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"purerdma/internal/cdev"
+	"purerdma/verbs"
+)
+
+// Conn is an established connection: a QP, and the ID that connects it.
+//
+// Send, Read and Write post one work request and wait for it; they take turns.
+// Those who want more post on QP and poll its CQs themselves, and then leave
+// those three and WaitRecv alone: a completion can be taken once.
+//
+// All methods may be called concurrently.
+type Conn struct {
+	ep      *endpoint
+	qp      *verbs.QP
+	peer    ConnParam
+	sending chan struct{} // the turn of Send, Read and Write
+	lastWR  uint64        // of whoever has the turn
+}
+
+func newConn(ep *endpoint, qp *verbs.QP) *Conn {
+	return &Conn{ep: ep, qp: qp, peer: ep.peer, sending: make(chan struct{}, 1)}
+}
+
+// QP returns the connection's QP.
+func (c *Conn) QP() *verbs.QP { return c.qp }
+
+// PD returns the QP's protection domain, in which buffers must be registered.
+func (c *Conn) PD() *verbs.PD { return c.qp.PD() }
+
+// Device returns the device that the connection runs over.
+func (c *Conn) Device() *verbs.Device { return c.ep.device() }
+
+// ID returns the ID underneath. Its events are the Conn's.
+func (c *Conn) ID() *ID { return c.ep.id }
+
+// LocalAddr returns the connection's own address.
+func (c *Conn) LocalAddr() Addr { return c.ep.id.LocalAddr() }
+
+// RemoteAddr returns the peer's address.
+func (c *Conn) RemoteAddr() Addr { return c.ep.id.RemoteAddr() }
+
+// PeerParam returns what the peer sent: its request, or its acceptance.
+func (c *Conn) PeerParam() ConnParam { return c.peer }
+
+// PrivateData returns what the peer sent along. On InfiniBand and RoCE there are
+// zeros after what it gave.
+func (c *Conn) PrivateData() []byte { return c.peer.PrivateData }
+
+// Done returns a channel that is closed when the connection has ended by the
+// peer's doing or the device's. Close does not close it.
+func (c *Conn) Done() <-chan struct{} { return c.ep.ended }
+
+// Wait waits until the connection has ended, and says how. After Close the error
+// is net.ErrClosed.
+func (c *Conn) Wait(ctx context.Context) (End, error) {
+	select {
+	case <-c.ep.ended:
+		return c.ep.end, nil
+	default:
+	}
+	select {
+	case <-c.ep.ended:
+		return c.ep.end, nil
+	case <-c.ep.pumped:
+		return End{}, c.ep.id.opError(opEvent, net.ErrClosed)
+	case <-ctx.Done():
+		return End{}, c.ep.id.opError(opEvent, cdev.ContextError(ctx))
+	}
+}
+
+// Disconnect ends the connection and waits until the peer has answered
+// (rdma_disconnect(3)). What is posted is flushed.
+func (c *Conn) Disconnect(ctx context.Context) (End, error) {
+	if err := c.ep.id.Disconnect(); err != nil {
+		return End{}, err
+	}
+	return c.Wait(ctx)
+}
+
+// Close ends the connection without waiting for the peer, and gives everything
+// up that the connection owns: a QP that the caller made is flushed and stays
+// his. It may be called more than once.
+func (c *Conn) Close() error {
+	c.ep.close()
+	return nil
+}
+
+// PostRecv posts a receive into memory registered in PD. It takes one message;
+// its completion comes from WaitRecv and carries wrID. The memory belongs to the
+// device until then.
+func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRecv(c.qp, wrID, sg) }
+
+// Send sends one message and waits until the peer has it. The memory may be used
+// again when Send returns, whatever it returns: if ctx ends before the message
+// has gone, the QP is moved to the error state, because nothing else takes the
+// memory back from the device, and the connection is of no more use.
+func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
+	return c.run(ctx, opSend, verbs.SendWR{Opcode: verbs.OpSend, SGList: sg})
+}
+
+// Write copies local memory into the peer's (RDMA WRITE) and waits until it is
+// there. ctx is as for Send.
+func (c *Conn) Write(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
+	return c.run(ctx, opWrite, verbs.SendWR{Opcode: verbs.OpWrite, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
+}
+
+// Read copies the peer's memory into local memory (RDMA READ) and waits until it
+// is there. ctx is as for Send.
+func (c *Conn) Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
+	return c.run(ctx, opRead, verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
+}
+
+// run posts one request and waits for its completion.
+func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
+	select {
+	case c.sending <- struct{}{}:
+		defer func() { <-c.sending }()
+	case <-ctx.Done():
+		return c.ep.id.opError(op, cdev.ContextError(ctx))
+	}
+	if ctx.Err() != nil {
+		return c.ep.id.opError(op, cdev.ContextError(ctx))
+	}
+	c.lastWR++
+	wr.ID, wr.Flags = c.lastWR, wr.Flags|verbs.SendSignaled
+	wrs := [1]verbs.SendWR{wr}
+	if _, err := c.qp.PostSend(wrs[:]); err != nil {
+		return c.ended(op, err)
+	}
+	var wc [1]verbs.WC
+	wait, cancelled := ctx, error(nil)
+	for {
+		n, err := c.qp.SendCQ().Wait(wait, wc[:])
+		switch {
+		case err != nil && cancelled == nil && ctx.Err() != nil:
+			// The device still has the memory. Flushing gives it back.
+			cancelled = cdev.ContextError(ctx)
+			wait = context.WithoutCancel(ctx)
+			flushQP(c.qp)
+		case err != nil:
+			return c.ended(op, err)
+		case n == 1 && wc[0].ID == wr.ID:
+			if err := wc[0].Err(); err == nil {
+				return nil
+			} else if cancelled != nil {
+				return c.ep.id.opError(op, cancelled)
+			} else {
+				return c.ended(op, err)
+			}
+		}
+	}
+}
+
+// WaitRecv waits for a message in a posted receive: the completion says which
+// receive it was, and how many bytes came. It returns io.EOF when the peer has
+// disconnected and every message before that has been taken. When ctx ends the
+// receives stay posted.
+func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
+	var wc [1]verbs.WC
+	n, err := c.qp.RecvCQ().Poll(wc[:])
+	if n == 0 && err == nil {
+		n, err = c.waitRecv(ctx, wc[:])
+	}
+	switch {
+	case err != nil:
+		return verbs.WC{}, c.ended(opRecv, err)
+	case n == 0:
+		return verbs.WC{}, c.ended(opRecv, errFlushed)
+	}
+	if err := wc[0].Err(); err != nil {
+		return wc[0], c.ended(opRecv, err)
+	}
+	return wc[0], nil
+}
+
+// errFlushed stands for the flush of a receive where none was posted.
+var errFlushed = errors.New("flushed")
+
+// waitRecv waits until a completion is there or the connection has ended: without
+// a posted receive there is nothing that the end would flush.
+func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
+	both, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ep.over, func() { cancel(errFlushed) })()
+	n, err := c.qp.RecvCQ().Wait(both, wc)
+	if errors.Is(err, errFlushed) {
+		return c.qp.RecvCQ().Poll(wc)
+	}
+	return n, err
+}
+
+// ended says why an operation failed. A connection that has ended explains the
+// flush of what was posted better than the flush does.
+func (c *Conn) ended(op string, err error) error {
+	wcErr := new(verbs.WCError)
+	flushed := errors.Is(err, errFlushed) || errors.As(err, &wcErr) && wcErr.Status == verbs.WCWRFlushErr
+	switch state := c.ep.id.State(); {
+	case errors.Is(err, net.ErrClosed):
+		return c.ep.id.opError(op, net.ErrClosed)
+	case !flushed:
+		return c.ep.id.opError(op, err)
+	case state == StateDisconnected || state == StateRemoved:
+		// The event has been fetched: its end is noted any moment.
+		select {
+		case <-c.ep.ended:
+		case <-c.ep.pumped:
+			return c.ep.id.opError(op, net.ErrClosed)
+		}
+		if op == opRecv && c.ep.end == (End{Event: EventDisconnected}) {
+			return io.EOF
+		}
+		return c.ep.id.opError(op, c.ep.cause)
+	}
+	select {
+	case <-c.ep.pumped:
+		return c.ep.id.opError(op, net.ErrClosed)
+	default:
+		return c.ep.id.opError(op, err)
+	}
+}
+
+// Explain gives an error of the QP, such as that of a failed completion, the
+// connection's addresses.
+func (c *Conn) Explain(err error) error { return c.ep.id.opError(opWork, err) }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// defaultResolveTimeout bounds each of the two resolutions if nobody says
+// otherwise.
+const defaultResolveTimeout = 5 * time.Second
+
+// Dialer holds the options of connecting. The zero Dialer is the default.
+type Dialer struct {
+	// LocalAddr is the address to connect from; its device is used. The zero
+	// Addr leaves both to the routing table.
+	LocalAddr Addr
+	// ResolveTimeout bounds the resolution of the address, and then that of the
+	// route, beside the context; 0 means 5 seconds. (The kernel bounds
+	// connecting itself, at 69 to 102 seconds.)
+	ResolveTimeout time.Duration
+	// Param holds the parameters of the connection, nil for DefaultConnParam.
+	Param *ConnParam
+	// QP says how the default QP is made; zero fields mean the defaults of
+	// verbs.
+	QP verbs.QPConfig
+	// Host has the devices, nil for verbs.DefaultHost.
+	Host *verbs.Host
+}
+
+// Dial connects with a default QP: Resolve and Connect in one. network is "tcp",
+// "tcp4" or "tcp6", address is "host:port" in the RDMA port space.
+//
+// If ctx ends first, what was begun is undone and the error is the context's. If
+// the peer refuses, it is a *RejectError. Nothing bounds the wait for a peer that
+// is silent but ctx and the kernel's 69 to 102 seconds.
+func Dial(ctx context.Context, network, address string) (*Conn, error) {
+	return new(Dialer).Dial(ctx, network, address)
+}
+
+// Dial is the function Dial with options.
+func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, error) {
+	r, err := d.Resolve(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return r.Connect(ctx, nil, d.Param)
+}
+
+// Resolve finds the way to an address: which device, which route. It opens the
+// device.
+func Resolve(ctx context.Context, network, address string) (*Resolved, error) {
+	return new(Dialer).Resolve(ctx, network, address)
+}
+
+// Resolve is the function Resolve with options.
+func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolved, error) {
+	dst, err := lookup(ctx, network, address, false)
+	if err != nil {
+		return nil, &OpError{Op: opResolve, Err: err}
+	}
+	ch, err := NewEventChannelOn(d.Host)
+	if err != nil {
+		return nil, err
+	}
+	id, err := ch.NewID(PortSpaceTCP)
+	if err == nil {
+		if err = d.resolve(ctx, id, dst); err == nil {
+			r := &Resolved{ep: newEndpoint(ch, id), qpConfig: d.QP}
+			go r.ep.pump()
+			return r, nil
+		}
+		id.Close()
+	}
+	ch.Close()
+	return nil, err
+}
+
+func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
+	if err := id.ResolveAddr(d.LocalAddr, dst, d.timeout(ctx)); err != nil {
+		return err
+	}
+	if err := expect(ctx, id, EventAddrResolved); err != nil {
+		return err
+	}
+	if err := id.ResolveRoute(d.timeout(ctx)); err != nil {
+		return err
+	}
+	return expect(ctx, id, EventRouteResolved)
+}
+
+// timeout is what the kernel is told: it need not go on after ctx has ended.
+func (d *Dialer) timeout(ctx context.Context) time.Duration {
+	t := d.ResolveTimeout
+	if t <= 0 {
+		t = defaultResolveTimeout
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		t = min(t, time.Until(deadline))
+	}
+	return t
+}
+
+// expect waits for the event that a call on an ID leads to, on a channel that no
+// other ID uses. Hints that come in between are passed over.
+func expect(ctx context.Context, id *ID, want EventType) error {
+	for {
+		ev, err := id.Channel().Next(ctx)
+		if err != nil {
+			return id.opError(opResolve, err.(*OpError).Err)
+		}
+		ev.Ack()
+		switch ev.Type {
+		case want:
+			return nil
+		case EventAddrError, EventRouteError, EventDeviceRemoval:
+			return ev.Err()
+		}
+	}
+}

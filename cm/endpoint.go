@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"purerdma/internal/cdev"
+	"purerdma/verbs"
+)
+
+// endpoint is what the stages of a connection have in common: an ID on a channel
+// of its own, and one goroutine that fetches its events. The goroutine sees what
+// nobody asked for: the peer's disconnect, the removal of the device.
+type endpoint struct {
+	ch     *EventChannel
+	id     *ID
+	pumped chan struct{} // closed when the goroutine has ended
+
+	settled chan struct{} // closed when the attempt to connect has an outcome
+	peer    ConnParam     // what the peer sent with it
+	failure error         // why it failed, nil if it has not
+
+	ended chan struct{} // closed when the peer or the device has ended the connection
+	end   End
+	cause error // what operations fail with after the end
+
+	// over ends with the connection, whoever ended it.
+	over       context.Context
+	cancelOver context.CancelFunc
+
+	closing sync.Once
+}
+
+// End is how a connection ended.
+type End struct {
+	// Event is EventDisconnected or EventDeviceRemoval.
+	Event EventType
+	// Status is 0, or a negative errno: -ETIMEDOUT if the peer did not answer
+	// a disconnect.
+	Status int
+}
+
+func (e End) String() string {
+	switch {
+	case e.Event == EventDeviceRemoval:
+		return "the device was removed"
+	case e.Status < 0:
+		return (&DisconnectedError{Status: e.Status}).Error()
+	}
+	return "disconnected"
+}
+
+// newEndpoint takes over a channel and the only ID on it.
+func newEndpoint(ch *EventChannel, id *ID) *endpoint {
+	over, cancel := context.WithCancel(context.Background())
+	return &endpoint{
+		ch:         ch,
+		id:         id,
+		pumped:     make(chan struct{}),
+		settled:    make(chan struct{}),
+		ended:      make(chan struct{}),
+		over:       over,
+		cancelOver: cancel,
+	}
+}
+
+// pump fetches events until the channel is closed.
+func (ep *endpoint) pump() {
+	defer ep.cancelOver()
+	defer close(ep.pumped)
+	for {
+		ev, err := ep.ch.Next(context.Background())
+		if err != nil {
+			// Closed, or out of order: in both cases nothing more will come.
+			ep.settle(ConnParam{}, err)
+			return
+		}
+		ep.handle(ev)
+		ev.Ack()
+	}
+}
+
+func (ep *endpoint) handle(ev *Event) {
+	switch ev.Type {
+	case EventEstablished:
+		ep.settle(ev.Conn, nil)
+	case EventRejected, EventConnectError, EventUnreachable:
+		// What changed nothing is a hint, as UNREACHABLE on an established ID.
+		if ep.id.State() == StateFailed {
+			ep.settle(ev.Conn, ev.Err())
+		}
+	case EventDisconnected:
+		// Answer, or the peer waits for it until its retries are used up.
+		ep.id.Disconnect()
+		ep.settle(ConnParam{}, ev.Err())
+		ep.finish(ev)
+	case EventDeviceRemoval:
+		ep.settle(ConnParam{}, ev.Err())
+		ep.finish(ev)
+	}
+}
+
+// settle notes the outcome of connecting. Only the pump calls it, and finish.
+func (ep *endpoint) settle(peer ConnParam, err error) {
+	select {
+	case <-ep.settled:
+	default:
+		ep.peer, ep.failure = peer, err
+		close(ep.settled)
+	}
+}
+
+func (ep *endpoint) finish(ev *Event) {
+	select {
+	case <-ep.ended:
+	default:
+		ep.end, ep.cause = End{Event: ev.Type, Status: ev.Status}, ev.Err().(*OpError).Err
+		close(ep.ended)
+		ep.cancelOver()
+	}
+}
+
+// await starts an attempt to connect and waits for its outcome. start runs in a
+// goroutine of its own because a command may block in the kernel where no context
+// reaches it: if ctx ends first, the endpoint is closed and start left behind.
+func (ep *endpoint) await(ctx context.Context, op string, start func() error) error {
+	if ctx.Err() != nil {
+		ep.close()
+		return ep.id.opError(op, cdev.ContextError(ctx))
+	}
+	started := make(chan error, 1)
+	go func() { started <- start() }()
+	for {
+		select {
+		case err := <-started:
+			if err != nil {
+				ep.close()
+				return err
+			}
+			started = nil
+		case <-ep.settled:
+			if ep.failure != nil {
+				ep.close()
+			}
+			return ep.failure
+		case <-ctx.Done():
+			ep.close()
+			return ep.id.opError(op, cdev.ContextError(ctx))
+		}
+	}
+}
+
+// close ends whatever there is.
+func (ep *endpoint) close() {
+	ep.closing.Do(func() {
+		ep.id.Close()
+		ep.ch.Close()
+		grace := time.NewTimer(closeGrace)
+		defer grace.Stop()
+		select {
+		case <-ep.pumped:
+		case <-grace.C:
+		}
+	})
+}
+
+// device is the ID's device.
+func (ep *endpoint) device() *verbs.Device { return ep.id.Device() }
+
+// defaultQP returns the ID's QP, making one on the device's default PD if there
+// is none.
+func (ep *endpoint) defaultQP(cfg verbs.QPConfig) (*verbs.QP, error) {
+	if qp := ep.id.QP(); qp != nil {
+		return qp, nil
+	}
+	if err := ep.id.CreateQP(nil, cfg); err != nil {
+		return nil, err
+	}
+	return ep.id.QP(), nil
+}
+
+// use attaches the QP that a caller named, if it is not attached already: nil
+// means the default one.
+func (ep *endpoint) use(qp *verbs.QP, cfg verbs.QPConfig) (*verbs.QP, error) {
+	if qp == nil {
+		return ep.defaultQP(cfg)
+	}
+	if ep.id.QP() == qp {
+		return qp, nil
+	}
+	if err := ep.id.UseQP(qp); err != nil {
+		return nil, err
+	}
+	return qp, nil
+}
+
+// postRecv posts one receive on a QP.
+func (ep *endpoint) postRecv(qp *verbs.QP, wrID uint64, sg []verbs.SGE) error {
+	wr := [1]verbs.RecvWR{{ID: wrID, SGList: sg}}
+	if _, err := qp.PostRecv(wr[:]); err != nil {
+		return ep.id.opError(opRecv, err)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"purerdma/verbs"
+)
+
+// Operations, as OpError names them.
+const (
+	opResolve    = "resolve"
+	opBind       = "bind"
+	opListen     = "listen"
+	opConnect    = "connect"
+	opAccept     = "accept"
+	opReject     = "reject"
+	opDisconnect = "disconnect"
+	opCreateQP   = "create QP"
+	opInitQP     = "init QP"
+	opEstablish  = "establish"
+	opNotify     = "notify"
+	opSetOption  = "set option"
+	opMigrate    = "migrate"
+	opDestroy    = "destroy"
+	opOpen       = "open"
+	opQuery      = "query"
+	opEvent      = "wait for an event"
+	opSend       = "send"
+	opRecv       = "receive"
+	opRead       = "read"
+	opWrite      = "write"
+	opWork       = "work request"
+)
+
+// OpError is the error of this package: the operation, the addresses that it
+// was about, and the cause. It unwraps to the cause, which in turn unwraps to a
+// syscall.Errno, to net.ErrClosed, to os.ErrDeadlineExceeded or the context's
+// error, or is a *RejectError, *UnreachableError or *verbs.DeviceRemovedError.
+type OpError struct {
+	Op     string // "connect", "accept", ...
+	Local  Addr   // zero if not known
+	Remote Addr   // zero if there is none
+	Err    error
+}
+
+func (e *OpError) Error() string {
+	s := "rdma " + e.Op
+	switch {
+	case e.Local.IsValid() && e.Remote.IsValid():
+		s += " " + e.Local.String() + "->" + e.Remote.String()
+	case e.Remote.IsValid():
+		s += " " + e.Remote.String()
+	case e.Local.IsValid():
+		s += " " + e.Local.String()
+	}
+	return s + ": " + e.Err.Error()
+}
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Timeout reports whether a deadline passed or the network gave up.
+func (e *OpError) Timeout() bool {
+	var t interface{ Timeout() bool }
+	return errors.As(e.Err, &t) && t.Timeout()
+}
+
+// Temporary is part of net.Error, and says what Timeout does.
+func (e *OpError) Temporary() bool { return e.Timeout() }
+
+var _ net.Error = (*OpError)(nil)
+
+// Reasons of a rejection on InfiniBand and RoCE (IBTA specification, volume 1,
+// 12.6.7.2; enum ib_cm_rej_reason) that this package gives a name. Any other is
+// passed on as a number.
+const (
+	RejectNoQP             = 1
+	RejectNoEEC            = 2
+	RejectNoResources      = 3
+	RejectTimeout          = 4
+	RejectUnsupported      = 5
+	RejectInvalidServiceID = 8
+	RejectStaleConn        = 10
+	RejectConsumer         = 28
+	RejectVendorOption     = 35
+)
+
+var rejectReasons = map[int]string{
+	RejectNoQP:             "no QP available",
+	RejectNoEEC:            "no EEC available",
+	RejectNoResources:      "no resources available",
+	RejectTimeout:          "timeout",
+	RejectUnsupported:      "unsupported request",
+	RejectInvalidServiceID: "nobody listens on that port",
+	RejectStaleConn:        "stale connection",
+	RejectConsumer:         "rejected by the application",
+	RejectVendorOption:     "vendor option not supported",
+}
+
+// RejectError says that the peer refused a connection.
+type RejectError struct {
+	Transport verbs.Transport
+	// Status is the event's status: on InfiniBand and RoCE the reason of the
+	// REJ message, on iWARP a negative errno.
+	Status int
+	// Reason is Status on InfiniBand and RoCE, one of Reject*, and 0 on iWARP.
+	Reason int
+	// PrivateData is what the peer gave to Reject, with the zeros that the
+	// message adds.
+	PrivateData []byte
+}
+
+func (e *RejectError) Error() string {
+	if e.Status < 0 {
+		return "rejected: " + syscall.Errno(-e.Status).Error()
+	}
+	if name, ok := rejectReasons[e.Status]; ok {
+		return fmt.Sprintf("rejected: %s (reason %d)", name, e.Status)
+	}
+	return fmt.Sprintf("rejected (reason %d)", e.Status)
+}
+
+// Is reports whether target is syscall.ECONNREFUSED and the peer's host is there
+// but nobody listens, as for a TCP connection.
+func (e *RejectError) Is(target error) bool {
+	if target != syscall.ECONNREFUSED {
+		return false
+	}
+	return e.Reason == RejectInvalidServiceID || e.Status == -int(syscall.ECONNREFUSED)
+}
+
+// UnreachableError says that the peer's host did not answer, or that no way to
+// it was found.
+type UnreachableError struct {
+	Event  EventType // EventAddrError, EventRouteError or EventUnreachable
+	Status int       // a negative errno, or a status of the transport
+}
+
+func (e *UnreachableError) Error() string {
+	what := "the peer does not answer"
+	switch e.Event {
+	case EventAddrError:
+		what = "the address did not resolve"
+	case EventRouteError:
+		what = "the route did not resolve"
+	}
+	if e.Status < 0 {
+		return what + ": " + syscall.Errno(-e.Status).Error()
+	}
+	return fmt.Sprintf("%s (status %d)", what, e.Status)
+}
+
+// Unwrap returns the errno that the kernel gave.
+func (e *UnreachableError) Unwrap() error {
+	if e.Status < 0 {
+		return syscall.Errno(-e.Status)
+	}
+	return nil
+}
+
+// Timeout reports whether the network gave up waiting.
+func (e *UnreachableError) Timeout() bool { return e.Status == -int(syscall.ETIMEDOUT) }
+
+// ConnectError says that the local side could not complete a connection.
+type ConnectError struct {
+	Status int   // a negative errno, or -1 if the library found the failure
+	Err    error // what failed in the library, nil if the kernel reported it
+}
+
+func (e *ConnectError) Error() string {
+	if e.Err != nil {
+		return "the connection could not be completed: " + e.Err.Error()
+	}
+	if e.Status < 0 {
+		return "the connection could not be completed: " + syscall.Errno(-e.Status).Error()
+	}
+	return fmt.Sprintf("the connection could not be completed (status %d)", e.Status)
+}
+
+// Unwrap returns what failed.
+func (e *ConnectError) Unwrap() error {
+	if e.Err != nil {
+		return e.Err
+	}
+	if e.Status < 0 {
+		return syscall.Errno(-e.Status)
+	}
+	return nil
+}
+
+// DisconnectedError says that a connection ended before the operation did.
+type DisconnectedError struct {
+	Status int // 0, or a negative errno if the peer did not answer
+}
+
+func (e *DisconnectedError) Error() string {
+	if e.Status < 0 {
+		return "disconnected: " + syscall.Errno(-e.Status).Error()
+	}
+	return "disconnected by the peer"
+}
+
+// Is reports whether target is syscall.ECONNRESET, which the same means for a
+// TCP connection.
+func (e *DisconnectedError) Is(target error) bool { return target == syscall.ECONNRESET }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import "sync"
+
+// gate counts the commands that run on an ID, and closes once. The kernel reuses
+// the number of an ID as soon as it is destroyed: a command that came after that
+// would hit somebody else's connection.
+type gate struct {
+	mu     sync.Mutex
+	inside int
+	closed bool
+	empty  chan struct{} // made by shut, closed when the last command has left
+}
+
+// enter admits a command; false means that the gate is shut.
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.inside++
+	return true
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside--
+	if g.closed && g.inside == 0 {
+		close(g.empty)
+	}
+}
+
+// shut lets nobody in any more. The first caller gets true and a channel that is
+// closed when nobody is inside.
+func (g *gate) shut() (first bool, empty <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false, g.empty
+	}
+	g.closed = true
+	g.empty = make(chan struct{})
+	if g.inside == 0 {
+		close(g.empty)
+	}
+	return true, g.empty
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/internal/cdev"
+	"purerdma/internal/leak"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// closeGrace is how long Close waits for the kernel. InfiniBand and RoCE need
+// microseconds; an iWARP driver may hold DESTROY_ID for ten seconds, which then
+// goes on in the background.
+const closeGrace = time.Second
+
+// ID is a communication identifier, the RDMA counterpart of a socket
+// (struct rdma_cm_id, rdma_create_id(3)). Its outcomes are events of its
+// EventChannel.
+//
+// All methods may be called concurrently; the kernel runs the commands of one ID
+// one after the other. After Close they return net.ErrClosed.
+type ID struct {
+	// Context is the user's; the library does not look at it.
+	Context any
+
+	kid  uint32 // the kernel's number
+	uid  uint64 // ours, in every event
+	ps   PortSpace
+	gate gate
+	leak *leak.Entry
+
+	mu      sync.Mutex
+	ch      *EventChannel
+	state   State
+	local   Addr
+	remote  Addr
+	dev     *verbs.Device
+	port    uint8
+	qp      *verbs.QP
+	ownQP   bool       // CreateQP made it: it ends with the ID
+	request *ConnParam // what the peer asked for, on the accepting side
+	unacked int        // events delivered and not acknowledged
+	held    EventType  // one of those, for Destroy to name
+	ackedCh chan struct{}
+}
+
+func newID(ch *EventChannel, kid uint32, ps PortSpace) *ID {
+	id := &ID{ch: ch, kid: kid, uid: lastUID.Add(1), ps: ps}
+	id.leak = leak.Track("CM ID", id.String())
+	return id
+}
+
+// NewID makes an ID (rdma_create_id(3)). It belongs to the network namespace of
+// the calling thread.
+func (ch *EventChannel) NewID(ps PortSpace) (*ID, error) {
+	if ps != PortSpaceTCP {
+		return nil, &OpError{Op: opOpen, Err: fmt.Errorf("%v: %w", ps, errors.ErrUnsupported)}
+	}
+	id := newID(ch, 0, ps)
+	err := ch.add(id)
+	if err == nil {
+		id.kid, err = ch.file.CreateID(id.uid, uint16(ps), 0)
+	}
+	if err != nil {
+		ch.remove(id)
+		id.leak.Done()
+		return nil, &OpError{Op: opOpen, Err: err}
+	}
+	return id, nil
+}
+
+// Channel returns the channel that the ID's events come to.
+func (id *ID) Channel() *EventChannel {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.ch
+}
+
+// State returns how far the ID has come.
+func (id *ID) State() State {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.state
+}
+
+// Device returns the device that the ID is bound to, nil while there is none. It
+// belongs to the ID: it is released when the ID is closed.
+func (id *ID) Device() *verbs.Device {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.dev
+}
+
+// Port returns the device's port, from 1 up, 0 while there is none.
+func (id *ID) Port() uint8 {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.port
+}
+
+// QP returns the ID's QP, nil if it has none.
+func (id *ID) QP() *verbs.QP {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.qp
+}
+
+// LocalAddr returns the ID's own address, zero while it has none.
+func (id *ID) LocalAddr() Addr {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.local
+}
+
+// RemoteAddr returns the peer's address, zero while there is none.
+func (id *ID) RemoteAddr() Addr {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.remote
+}
+
+func (id *ID) String() string { return fmt.Sprintf("cm_id %d", id.uid) }
+
+// Migrate moves the ID and its unfetched events to another channel
+// (rdma_migrate_id(3)). Do not migrate a listener that may have unfetched
+// connect requests: the kernel leaves their new IDs behind.
+func (id *ID) Migrate(to *EventChannel) error {
+	if !id.gate.enter() {
+		return id.opError(opMigrate, net.ErrClosed)
+	}
+	defer id.gate.leave()
+	from := id.Channel()
+	if from == to {
+		return nil
+	}
+	// Known to both sides while it moves: its events may come from either.
+	if err := to.add(id); err != nil {
+		return id.opError(opMigrate, err)
+	}
+	if _, err := to.file.MigrateID(id.kid, from.file); err != nil {
+		to.remove(id)
+		return id.opError(opMigrate, err)
+	}
+	id.mu.Lock()
+	id.ch = to
+	id.mu.Unlock()
+	from.remove(id)
+	return nil
+}
+
+// Close destroys the ID in whatever state it is: a connection ends, a request is
+// refused, a listener stops (rdma_destroy_id(3)). It does not wait for events to
+// be acknowledged. A QP made by CreateQP is destroyed with it. It may be called
+// more than once.
+func (id *ID) Close() error {
+	first, empty := id.gate.shut()
+	if !first {
+		return nil
+	}
+	id.leak.Done()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		<-empty
+		id.release()
+	}()
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+	}
+	return nil
+}
+
+// release gives up everything that the ID has. Nobody else uses it any more.
+func (id *ID) release() {
+	ch := id.Channel()
+	ch.remove(id)
+	if id.ownQP {
+		// First the QP, then the ID: while the ID stands the kernel does not
+		// give its QP number to a new connection.
+		id.qp.Close()
+	}
+	ch.file.DestroyID(id.kid)
+	if id.dev != nil {
+		id.dev.Close()
+	}
+}
+
+// Destroy is Close that waits, as rdma_destroy_id(3) does, until every event of
+// the ID that was delivered has been acknowledged. The ID is gone at once in any
+// case; if ctx ends first, the error names an event that is held.
+func (id *ID) Destroy(ctx context.Context) error {
+	id.Close()
+	id.mu.Lock()
+	if id.unacked == 0 {
+		id.mu.Unlock()
+		return nil
+	}
+	if id.ackedCh == nil {
+		id.ackedCh = make(chan struct{})
+	}
+	acked, n, held := id.ackedCh, id.unacked, id.held
+	id.mu.Unlock()
+	select {
+	case <-acked:
+		return nil
+	case <-ctx.Done():
+		return id.opError(opDestroy, fmt.Errorf("%d events are not acknowledged, %v among them: %w", n, held, cdev.ContextError(ctx)))
+	}
+}
+
+// deliver counts an event that is about to be handed out.
+func (id *ID) deliver(ev *Event) {
+	ev.owner = id
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.unacked++
+	id.held = ev.Type
+}
+
+func (id *ID) ack() {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.unacked--
+	if id.unacked == 0 && id.ackedCh != nil {
+		close(id.ackedCh)
+		id.ackedCh = nil
+	}
+}
+
+// command runs one command of the kernel on the ID.
+func (id *ID) command(op string, fn func(f *ucma.File, kid uint32) error) error {
+	if !id.gate.enter() {
+		return id.opError(op, net.ErrClosed)
+	}
+	defer id.gate.leave()
+	if err := fn(id.Channel().file, id.kid); err != nil {
+		return id.opError(op, err)
+	}
+	return nil
+}
+
+// commandIn is command for one that takes the ID into a new state; if it fails
+// the state is again what it was. The state changes first because the event that
+// ends it may be fetched before the command returns.
+func (id *ID) commandIn(op string, state State, fn func(f *ucma.File, kid uint32) error) error {
+	id.mu.Lock()
+	before := id.state
+	id.state = state
+	id.mu.Unlock()
+	err := id.command(op, fn)
+	if err != nil {
+		id.mu.Lock()
+		if id.state == state {
+			id.state = before
+		}
+		id.mu.Unlock()
+	}
+	return err
+}
+
+// opError gives an error the operation and the addresses. An ID whose device is
+// gone answers ENXIO to everything.
+func (id *ID) opError(op string, err error) error {
+	if errors.Is(err, syscall.ENXIO) {
+		if removed := id.removedError(); removed != nil {
+			err = removed
+		}
+	}
+	return &OpError{Op: op, Local: id.LocalAddr(), Remote: id.RemoteAddr(), Err: err}
+}
+
+func (id *ID) transport() verbs.Transport {
+	if dev := id.Device(); dev != nil {
+		return dev.Transport()
+	}
+	return verbs.TransportIB
+}
+
+// bindDevice asks the kernel for the ID's addresses and device, and opens the
+// device.
+func (id *ID) bindDevice() error {
+	return id.command(opQuery, func(f *ucma.File, kid uint32) error {
+		resp, err := f.QueryAddr(kid)
+		if err != nil {
+			return err
+		}
+		var dev *verbs.Device
+		if resp.PortNum != 0 {
+			// The kernel hands the GUID over in network byte order.
+			var guid [8]byte
+			binary.NativeEndian.PutUint64(guid[:], resp.NodeGUID)
+			dev, err = id.Channel().host.OpenIndex(int(resp.IBDevIndex), binary.BigEndian.Uint64(guid[:]))
+		}
+		id.mu.Lock()
+		defer id.mu.Unlock()
+		id.setAddrs(resp)
+		id.dev, dev = dev, id.dev
+		if dev != nil {
+			dev.Close()
+		}
+		return err
+	})
+}
+
+// queryAddrs notes the ID's addresses.
+func (id *ID) queryAddrs() error {
+	return id.command(opQuery, func(f *ucma.File, kid uint32) error {
+		resp, err := f.QueryAddr(kid)
+		if err != nil {
+			return err
+		}
+		id.mu.Lock()
+		defer id.mu.Unlock()
+		id.setAddrs(resp)
+		return nil
+	})
+}
+
+func (id *ID) setAddrs(resp *abi.UcmQueryAddrResp) {
+	id.local = addrFromKernel(&resp.SrcAddr)
+	id.remote = addrFromKernel(&resp.DstAddr)
+	id.port = resp.PortNum
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"errors"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+var errNoDevice = errors.New("the ID is bound to no device: its address or its route is not resolved")
+
+// Listen starts to take connect requests (rdma_listen(3)): on the bound address,
+// or on every device if the ID is bound to a port alone. backlog bounds the
+// requests that nobody has fetched; 0 means the system's maximum. Requests
+// beyond it are not answered, and the peer repeats them.
+func (id *ID) Listen(backlog int) error {
+	err := id.commandIn(opListen, StateListening, func(f *ucma.File, kid uint32) error {
+		return f.Listen(kid, int32(min(max(backlog, 0), 1<<30)))
+	})
+	if err != nil {
+		return err
+	}
+	return id.queryAddrs()
+}
+
+// Connect sends a connect request (rdma_connect(3)). nil stands for
+// DefaultConnParam; the number of the ID's QP, if it has one, goes into the
+// request. The outcome is EventEstablished, or EventConnectResponse for an ID
+// without a QP, or one of EventRejected, EventUnreachable, EventConnectError.
+func (id *ID) Connect(param *ConnParam) error {
+	p, err := id.completeParam(opConnect, param, nil)
+	if err != nil {
+		return err
+	}
+	return id.commandIn(opConnect, StateConnecting, func(f *ucma.File, kid uint32) error {
+		return f.Connect(kid, p.toKernel(), abi.UcmECE{})
+	})
+}
+
+// Accept answers a connect request (rdma_accept(3)). nil stands for what the
+// request asks for, as far as the device goes. The ID's QP, if it has one, is
+// made ready to send and receive first. The outcome is EventEstablished when the
+// peer has confirmed.
+//
+// When Accept fails the peer is refused; parameters that are out of range are an
+// error before anything has happened.
+func (id *ID) Accept(param *ConnParam) error {
+	id.mu.Lock()
+	request, qp := id.request, id.qp
+	id.mu.Unlock()
+	p, err := id.completeParam(opAccept, param, request)
+	if err != nil {
+		return err
+	}
+	if qp != nil {
+		if err := id.moveQP(qp, &p); err != nil {
+			// The kernel rejects the peer when its own half of an accept
+			// fails; this half is ours.
+			id.Reject(nil)
+			return id.opError(opAccept, err)
+		}
+	}
+	err = id.commandIn(opAccept, StateAccepting, func(f *ucma.File, kid uint32) error {
+		return f.Accept(kid, id.uid, p.toKernel(), abi.UcmECE{})
+	})
+	if err != nil && qp != nil {
+		flushQP(qp)
+	}
+	return err
+}
+
+// Reject refuses a connect request, with up to 148 bytes for the peer
+// (rdma_reject(3)). On the active side it refuses an EventConnectResponse.
+func (id *ID) Reject(privateData []byte) error {
+	if err := checkPrivateData(opReject, privateData); err != nil {
+		return id.opError(opReject, err)
+	}
+	return id.commandIn(opReject, StateFailed, func(f *ucma.File, kid uint32) error {
+		return f.Reject(kid, privateData, 0)
+	})
+}
+
+// Establish confirms an EventConnectResponse (rdma_establish(3)), on an ID
+// without a QP whose user has made his own QP ready to send and receive.
+func (id *ID) Establish() error {
+	return id.commandIn(opEstablish, StateEstablished, func(f *ucma.File, kid uint32) error {
+		return f.Establish(kid)
+	})
+}
+
+// Notify tells the connection manager that data has arrived on a QP before the
+// connection was confirmed (rdma_notify(3) with IBV_EVENT_COMM_EST): it counts
+// as the confirmation.
+func (id *ID) Notify() error {
+	const eventCommEst = 4 // enum ib_event_type, IB_EVENT_COMM_EST
+	return id.command(opNotify, func(f *ucma.File, kid uint32) error {
+		return f.Notify(kid, eventCommEst)
+	})
+}
+
+// Disconnect ends a connection, or answers the peer who has (rdma_disconnect(3)).
+// The ID's QP is moved to the error state: what is posted on it is flushed. The
+// outcome is EventDisconnected when the peer has answered.
+func (id *ID) Disconnect() error {
+	if qp := id.QP(); qp != nil {
+		flushQP(qp)
+	}
+	return id.command(opDisconnect, func(f *ucma.File, kid uint32) error { return f.Disconnect(kid) })
+}
+
+// completeParam checks and completes the parameters of a call and puts the QP's
+// number in.
+func (id *ID) completeParam(op string, param, request *ConnParam) (ConnParam, error) {
+	dev := id.Device()
+	if dev == nil {
+		return ConnParam{}, id.opError(op, errNoDevice)
+	}
+	p, err := param.complete(op, dev.Attr(), request)
+	if err != nil {
+		return p, id.opError(op, err)
+	}
+	if qp := id.QP(); qp != nil {
+		p.QPNum, p.SRQ = qp.Num(), false
+	}
+	return p, nil
+}
+
+// flushQP moves a QP to the error state. It is done when a connection has ended:
+// an error would change nothing.
+func flushQP(qp *verbs.QP) {
+	_ = qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// CreateQP makes a QP on the ID's device and readies it for receives to be posted
+// (rdma_create_qp(3)); the connection manager moves it from then on. pd may be
+// nil for the device's default PD. The QP is destroyed with the ID.
+func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
+	dev := id.Device()
+	if dev == nil {
+		return id.opError(opCreateQP, errNoDevice)
+	}
+	if pd == nil {
+		var err error
+		if pd, err = dev.DefaultPD(); err != nil {
+			return id.opError(opCreateQP, err)
+		}
+	}
+	qp, err := pd.CreateQP(cfg)
+	if err != nil {
+		return id.opError(opCreateQP, err)
+	}
+	if err := id.attach(qp, true); err != nil {
+		qp.Close()
+		return err
+	}
+	return nil
+}
+
+// UseQP is CreateQP with a QP that the caller has made, on the ID's device. It
+// stays the caller's, who closes it after the ID.
+func (id *ID) UseQP(qp *verbs.QP) error { return id.attach(qp, false) }
+
+func (id *ID) attach(qp *verbs.QP, own bool) error {
+	dev := id.Device()
+	if dev == nil {
+		return id.opError(opInitQP, errNoDevice)
+	}
+	if !qp.Device().Same(dev) {
+		return id.opError(opInitQP, &WrongDeviceError{QP: qp.Device().Name(), ID: dev.Name()})
+	}
+	// Held while the QP is attached, so that a Close which comes meanwhile finds
+	// a QP that it has to destroy.
+	if !id.gate.enter() {
+		return id.opError(opInitQP, net.ErrClosed)
+	}
+	defer id.gate.leave()
+	if err := id.modifyQP(qp, verbs.QPInit, nil); err != nil {
+		return id.opError(opInitQP, err)
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.qp != nil {
+		return &OpError{Op: opInitQP, Local: id.local, Remote: id.remote, Err: errors.New("the ID has a QP already")}
+	}
+	id.qp, id.ownQP = qp, own
+	return nil
+}
+
+// WrongDeviceError says that a QP belongs to another device than the ID.
+type WrongDeviceError struct {
+	QP, ID string // names of the two devices
+}
+
+func (e *WrongDeviceError) Error() string {
+	if e.QP == e.ID {
+		return fmt.Sprintf("the QP belongs to another opening of device %s", e.QP)
+	}
+	return fmt.Sprintf("the QP belongs to device %s, the ID to %s", e.QP, e.ID)
+}
+
+// InitQPAttr returns the attributes that take a QP of this ID to a state
+// (rdma_init_qp_attr(3)): for those who move a QP themselves.
+func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
+	err = id.command("init QP attributes for "+state.String(), func(f *ucma.File, kid uint32) error {
+		k, err := f.InitQPAttr(kid, uint32(state))
+		if err != nil {
+			return err
+		}
+		attr, mask = verbs.QPAttrFromKernel(k)
+		return nil
+	})
+	return attr, mask, err
+}
+
+// modifyQP moves a QP to a state as the connection manager computes it; change
+// may have the last word on the attributes.
+func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPAttr)) error {
+	attr, mask, err := id.InitQPAttr(state)
+	if err != nil {
+		return errors.Unwrap(err)
+	}
+	if change != nil {
+		change(&attr)
+	}
+	return qp.Modify(&attr, mask)
+}
+
+// moveQP takes the QP to RTS. INIT comes again first: before CONNECT the kernel
+// gave no access rights, and RTR carries none.
+//
+// accepted holds the depths that this side is about to accept, nil when
+// connecting: when the kernel computes the attributes it knows only the request,
+// whose wishes it neither clamps nor compares with ours.
+func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
+	if err := id.modifyQP(qp, verbs.QPInit, nil); err != nil {
+		return err
+	}
+	err := id.modifyQP(qp, verbs.QPRTR, func(a *verbs.QPAttr) {
+		if accepted != nil {
+			a.MaxDestRdAtomic = accepted.ResponderResources
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return id.modifyQP(qp, verbs.QPRTS, func(a *verbs.QPAttr) {
+		if accepted != nil {
+			a.MaxRdAtomic = accepted.InitiatorDepth
+		}
+	})
+}
+
+// apply makes the transition that an event means for its ID, and returns the
+// event as the user gets it. What fails here is this ID's failure: it becomes an
+// event, never an error of the channel.
+func (id *ID) apply(raw *ucma.Event) *Event {
+	conn := raw.Conn()
+	ev := &Event{Type: EventType(raw.Type), ID: id, Status: int(raw.Status), Conn: connParamFromKernel(&conn)}
+	id.mu.Lock()
+	st := transition(id.state, ev.Type, id.qp != nil)
+	id.state = st.next
+	qp, dev := id.qp, id.dev
+	id.mu.Unlock()
+
+	switch st.do {
+	case actDevice:
+		if err := id.bindDevice(); err != nil {
+			id.fail(ev, EventAddrError, err)
+		}
+	case actEstablish:
+		if err := id.establish(qp); err != nil {
+			id.fail(ev, EventConnectError, err)
+			flushQP(qp)
+			// The peer would wait for the confirmation.
+			id.Reject(nil)
+		} else {
+			ev.Type = EventEstablished
+		}
+	case actFlush:
+		if qp != nil {
+			flushQP(qp)
+		}
+	case actRemove:
+		if dev != nil {
+			dev.MarkRemoved()
+		}
+	}
+	id.deliver(ev)
+	return ev
+}
+
+// establish is the active side's half of connecting: the QP moves, and then the
+// peer may hear of it.
+func (id *ID) establish(qp *verbs.QP) error {
+	if err := id.moveQP(qp, nil); err != nil {
+		return err
+	}
+	return id.command(opEstablish, func(f *ucma.File, kid uint32) error { return f.Establish(kid) })
+}
+
+// fail turns an event into the failure that the library has had with it.
+func (id *ID) fail(ev *Event, as EventType, cause error) {
+	ev.Type, ev.Status, ev.cause = as, -1, cause
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.state = StateFailed
+}
+
+// removedError returns what operations on a removed device fail with, nil if the
+// device is not known to be gone.
+func (id *ID) removedError() error {
+	dev, state := id.Device(), id.State()
+	if dev == nil || state != StateRemoved {
+		return nil
+	}
+	return &verbs.DeviceRemovedError{Device: dev.Name()}
+}

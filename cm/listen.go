@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"errors"
+
+	"purerdma/verbs"
+)
+
+// ListenConfig holds the options of listening. The zero ListenConfig is the
+// default.
+type ListenConfig struct {
+	// Backlog bounds the connect requests that Accept has not fetched; 0 means
+	// the system's maximum (sysctl net.rdma_ucm.max_backlog). A request beyond
+	// it is not answered; the peer repeats it.
+	Backlog int
+	// ReuseAddr lets several listeners on different addresses share a port.
+	ReuseAddr bool
+	// QP says how default QPs are made; zero fields mean the defaults of verbs.
+	QP verbs.QPConfig
+	// Host has the devices, nil for verbs.DefaultHost.
+	Host *verbs.Host
+}
+
+// Listener takes connect requests.
+//
+// One on an unspecified address listens on every device, including those that
+// come later, and goes on when one is removed. One on the address of a device
+// ends with a *verbs.DeviceRemovedError when that is removed.
+type Listener struct {
+	ch     *EventChannel
+	id     *ID
+	config ListenConfig
+}
+
+// Listen listens on an address of this host, or with an empty host on all of
+// them. network is "tcp", "tcp4" or "tcp6", address is "host:port" in the RDMA
+// port space; port 0 is replaced by a free one. ctx bounds the look-up of a name.
+func Listen(ctx context.Context, network, address string) (*Listener, error) {
+	return new(ListenConfig).Listen(ctx, network, address)
+}
+
+// Listen is the function Listen with options.
+func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*Listener, error) {
+	local, err := lookup(ctx, network, address, true)
+	if err != nil {
+		return nil, &OpError{Op: opListen, Err: err}
+	}
+	ch, err := NewEventChannelOn(lc.Host)
+	if err != nil {
+		return nil, err
+	}
+	id, err := ch.NewID(PortSpaceTCP)
+	if err != nil {
+		ch.Close()
+		return nil, err
+	}
+	if lc.ReuseAddr {
+		err = id.SetReuseAddr(true)
+	}
+	if err == nil {
+		err = id.Bind(local)
+	}
+	if err == nil {
+		err = id.Listen(lc.Backlog)
+	}
+	if err != nil {
+		id.Close()
+		ch.Close()
+		return nil, err
+	}
+	return &Listener{ch: ch, id: id, config: *lc}, nil
+}
+
+// Addr returns the listener's address with the port that was chosen.
+func (l *Listener) Addr() Addr { return l.id.LocalAddr() }
+
+// Accept waits for a connect request. The request is asked for and not yet
+// accepted: make what the connection needs, post receives, and then call
+// [Request.Accept] or [Request.Reject].
+//
+// Several goroutines may call it. Its error is one of the listener, such as
+// net.ErrClosed, the context's, or that of a process out of file descriptors,
+// after which it may be called again; a request that fails is dropped and does
+// not end it.
+func (l *Listener) Accept(ctx context.Context) (*Request, error) {
+	for {
+		ev, err := l.ch.Next(ctx)
+		if err != nil {
+			return nil, l.id.opError(opAccept, err.(*OpError).Err)
+		}
+		ev.Ack()
+		switch ev.Type {
+		case EventConnectRequest:
+			req, err := l.take(ev)
+			if req == nil && err == nil {
+				continue
+			}
+			return req, err
+		case EventDeviceRemoval:
+			return nil, l.id.opError(opAccept, errors.Unwrap(ev.Err()))
+		}
+	}
+}
+
+// take gives a request a channel of its own. It returns nothing at all for a
+// request that is gone already.
+func (l *Listener) take(ev *Event) (*Request, error) {
+	ch, err := NewEventChannelOn(l.config.Host)
+	if err != nil {
+		ev.ID.Close()
+		return nil, err
+	}
+	if err := ev.ID.Migrate(ch); err != nil {
+		ev.ID.Close()
+		ch.Close()
+		return nil, nil
+	}
+	req := &Request{ep: newEndpoint(ch, ev.ID), param: ev.Conn, qpConfig: l.config.QP}
+	go req.ep.pump()
+	return req, nil
+}
+
+// Close stops listening. Requests that nobody has fetched are refused; Accept
+// returns net.ErrClosed; connections are not touched. It may be called more than
+// once.
+func (l *Listener) Close() error {
+	l.id.Close()
+	return l.ch.Close()
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import (
+	"net/netip"
+	"time"
+
+	"purerdma/abi"
+)
+
+// Bind binds an ID to a local address (RDMA_USER_CM_CMD_BIND). Port 0 is
+// replaced by a free one at once.
+func (f *File) Bind(id uint32, addr netip.AddrPort) error {
+	sa, size, err := EncodeSockaddr(addr)
+	if err != nil {
+		return &OpError{Op: commandName(abi.RDMA_USER_CM_CMD_BIND), ID: id, Err: err}
+	}
+	return send(f, abi.RDMA_USER_CM_CMD_BIND, id, abi.UcmBind{ID: id, AddrSize: size, Addr: sa}, 0)
+}
+
+// ResolveAddr finds the device and the neighbour for a destination
+// (RDMA_USER_CM_CMD_RESOLVE_ADDR). src may be the zero AddrPort; an ID that is
+// bound ignores it. The outcome is an ADDR_RESOLVED or ADDR_ERROR event, but a
+// missing route is an error of the call itself.
+func (f *File) ResolveAddr(id uint32, src, dst netip.AddrPort, timeout time.Duration) error {
+	const code = abi.RDMA_USER_CM_CMD_RESOLVE_ADDR
+	cmd := abi.UcmResolveAddr{ID: id, TimeoutMS: milliseconds(timeout)}
+	var err error
+	if src.IsValid() {
+		if cmd.SrcAddr, cmd.SrcSize, err = EncodeSockaddr(src); err != nil {
+			return &OpError{Op: commandName(code), ID: id, Err: err}
+		}
+	}
+	if cmd.DstAddr, cmd.DstSize, err = EncodeSockaddr(dst); err != nil {
+		return &OpError{Op: commandName(code), ID: id, Err: err}
+	}
+	return send(f, code, id, cmd, 0)
+}
+
+// ResolveRoute finds the path to the resolved address
+// (RDMA_USER_CM_CMD_RESOLVE_ROUTE). The outcome is a ROUTE_RESOLVED or
+// ROUTE_ERROR event.
+func (f *File) ResolveRoute(id uint32, timeout time.Duration) error {
+	return send(f, abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE, id,
+		abi.UcmResolveRoute{ID: id, TimeoutMS: milliseconds(timeout)}, 0)
+}
+
+// QueryAddr answers an ID's addresses and device (RDMA_USER_CM_CMD_QUERY with
+// RDMA_USER_CM_QUERY_ADDR). PortNum is 0 while the ID has no device.
+func (f *File) QueryAddr(id uint32) (*abi.UcmQueryAddrResp, error) {
+	resp := new(abi.UcmQueryAddrResp)
+	err := send(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
+		Response: abi.NewPointer(resp),
+		ID:       id,
+		Option:   abi.RDMA_USER_CM_QUERY_ADDR,
+	}, abi.Size[abi.UcmQueryAddrResp]())
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// milliseconds converts a timeout for the kernel: rounded up, because 0 is
+// refused or never ends, and bounded by what the field holds.
+func milliseconds(d time.Duration) uint32 {
+	ms := (d + time.Millisecond - 1) / time.Millisecond
+	return uint32(min(max(ms, 1), 1<<31-1))
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// OpError says which command failed on which ID, and why. It unwraps to the
+// kernel's errno (a syscall.Errno), to net.ErrClosed after Close, or to the
+// context's error.
+type OpError struct {
+	Op  string // the command without its prefix, as "RESOLVE_ADDR"
+	ID  uint32 // the kernel's number of the ID; 0 if the command has none
+	Err error
+}
+
+func (e *OpError) Error() string {
+	if e.ID == 0 {
+		return fmt.Sprintf("rdma_cm %s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("rdma_cm %s id %d: %v", e.Op, e.ID, e.Err)
+}
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+// openError explains why the device could not be opened.
+func openError(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w (is the kernel module rdma_ucm loaded, and is the device present in this container?)", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w (the device's mode, or the container's device rules, forbid it)", err)
+	}
+	return err
+}

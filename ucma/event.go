@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import (
+	"context"
+
+	"purerdma/abi"
+)
+
+// Event is an event as the kernel reports it.
+type Event struct {
+	// Type is one of abi.RDMA_CM_EVENT_*, or a number that this package has no
+	// name for.
+	Type uint32
+	// UID is the number given at CreateID or Accept: that of the listener for a
+	// CONNECT_REQUEST, that of the membership for a MULTICAST event.
+	UID uint64
+	// ID is the kernel's number of the ID: the new one for a CONNECT_REQUEST.
+	ID uint32
+	// Status is 0, a negative errno or a status of the transport.
+	Status int32
+	// ECE is what the peer offers for enhanced connection establishment.
+	ECE abi.UcmECE
+
+	resp abi.UcmEventResp
+}
+
+// Conn returns the parameters of an event on a connected ID.
+func (e *Event) Conn() abi.UcmConnParam { return e.resp.Conn() }
+
+// UD returns the parameters of an event on a datagram ID.
+func (e *Event) UD() abi.UcmUDParam { return e.resp.UD() }
+
+// GetEvent fetches the oldest event, waiting for one if there is none
+// (RDMA_USER_CM_CMD_GET_EVENT). It decodes and does nothing else. Concurrent
+// calls take turns.
+func (f *File) GetEvent(ctx context.Context) (*Event, error) {
+	resp := new(abi.UcmEventResp)
+	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT,
+		abi.UcmGetEvent{Response: abi.NewPointer(resp)}, abi.Size[abi.UcmEventResp]())
+	if err := f.dev.WriteWhenReadable(ctx, abi.Bytes(fr)); err != nil {
+		return nil, &OpError{Op: commandName(abi.RDMA_USER_CM_CMD_GET_EVENT), Err: err}
+	}
+	return decodeEvent(resp), nil
+}
+
+func decodeEvent(resp *abi.UcmEventResp) *Event {
+	return &Event{
+		Type:   resp.Event,
+		UID:    resp.UID,
+		ID:     resp.ID,
+		Status: int32(resp.Status),
+		ECE:    resp.ECE,
+		resp:   *resp,
+	}
+}

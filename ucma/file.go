@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import (
+	"context"
+
+	"purerdma/abi"
+	"purerdma/internal/cdev"
+)
+
+// Path is the device of the connection manager.
+const Path = "/dev/infiniband/rdma_cm"
+
+// File is an open /dev/infiniband/rdma_cm: a set of IDs and one queue of their
+// events. librdmacm calls it an event channel.
+type File struct {
+	dev Device
+}
+
+// Device carries commands to the kernel. *cdev.File is the real one; tests have
+// theirs.
+type Device interface {
+	// Write hands over one command, header and struct, and returns the errno.
+	Write(b []byte) error
+	// WriteWhenReadable is Write, repeated whenever the device has become
+	// readable until the answer is not EAGAIN.
+	WriteWhenReadable(ctx context.Context, b []byte) error
+	// Control runs fn with the descriptor.
+	Control(fn func(fd uintptr)) error
+	Close() error
+}
+
+// Open opens the device. The network namespace of IDs is that of the thread that
+// creates them, not of the one that opened the file.
+func Open() (*File, error) {
+	dev, err := cdev.Open(Path)
+	if err != nil {
+		return nil, openError(err)
+	}
+	return New(dev), nil
+}
+
+// New returns a File on a device that is open already.
+func New(dev Device) *File { return &File{dev: dev} }
+
+// Close closes the device. The kernel destroys every ID that is left, which may
+// take as long as their DestroyID would; connections end. GetEvent and all later
+// calls return net.ErrClosed.
+func (f *File) Close() error { return f.dev.Close() }
+
+// frame is a command as it is written: the header and then the struct. A
+// Pointer in the struct keeps what it points at alive while the frame is.
+type frame[C any] struct {
+	hdr abi.UcmCmdHdr
+	cmd C
+}
+
+func newFrame[C any](code uint32, cmd C, out int) *frame[C] {
+	return &frame[C]{
+		hdr: abi.UcmCmdHdr{Cmd: code, In: uint16(abi.Size[C]()), Out: uint16(out)},
+		cmd: cmd,
+	}
+}
+
+// send writes a command whose response, if it has one, is out bytes long. The
+// kernel does not say how much of a response it wrote, and an older kernel
+// writes less: callers hand over zeroed memory.
+func send[C any](f *File, code, id uint32, cmd C, out int) error {
+	if err := f.dev.Write(abi.Bytes(newFrame(code, cmd, out))); err != nil {
+		return &OpError{Op: commandName(code), ID: id, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import "purerdma/abi"
+
+// CreateID makes an ID (RDMA_USER_CM_CMD_CREATE_ID). uid comes back in every
+// event of the ID and must not be 0: the kernel drops the events of an ID whose
+// uid is 0. qpType counts for RDMA_PS_IB alone. The network namespace is the
+// calling thread's.
+func (f *File) CreateID(uid uint64, portSpace uint16, qpType uint8) (id uint32, err error) {
+	resp := new(abi.UcmCreateIDResp)
+	err = send(f, abi.RDMA_USER_CM_CMD_CREATE_ID, 0, abi.UcmCreateID{
+		UID:      uid,
+		Response: abi.NewPointer(resp),
+		PS:       portSpace,
+		QPType:   qpType,
+	}, abi.Size[abi.UcmCreateIDResp]())
+	return resp.ID, err
+}
+
+// DestroyID destroys an ID in any state (RDMA_USER_CM_CMD_DESTROY_ID). It
+// answers how many events of the ID have been fetched over its whole life; the
+// unfetched ones are gone. On iWARP it may block for seconds while a connect is
+// unanswered.
+func (f *File) DestroyID(id uint32) (eventsReported uint32, err error) {
+	resp := new(abi.UcmDestroyIDResp)
+	err = send(f, abi.RDMA_USER_CM_CMD_DESTROY_ID, id, abi.UcmDestroyID{
+		Response: abi.NewPointer(resp),
+		ID:       id,
+	}, abi.Size[abi.UcmDestroyIDResp]())
+	return resp.EventsReported, err
+}
+
+// MigrateID moves an ID and its unfetched events from the file from to f
+// (RDMA_USER_CM_CMD_MIGRATE_ID). It answers how many events of the ID have been
+// fetched so far.
+//
+// The kernel wakes nobody who waits on f already: migrate first, then wait. The
+// new IDs inside a listener's unfetched connect requests stay with from.
+func (f *File) MigrateID(id uint32, from *File) (eventsReported uint32, err error) {
+	resp := new(abi.UcmMigrateResp)
+	var sendErr error
+	err = from.dev.Control(func(fd uintptr) {
+		sendErr = send(f, abi.RDMA_USER_CM_CMD_MIGRATE_ID, id, abi.UcmMigrateID{
+			Response: abi.NewPointer(resp),
+			ID:       id,
+			FD:       uint32(fd),
+		}, abi.Size[abi.UcmMigrateResp]())
+	})
+	if err != nil {
+		return 0, &OpError{Op: commandName(abi.RDMA_USER_CM_CMD_MIGRATE_ID), ID: id, Err: err}
+	}
+	return resp.EventsReported, sendErr
+}

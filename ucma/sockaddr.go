@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"purerdma/abi"
+)
+
+// Offsets in struct sockaddr_in and struct sockaddr_in6.
+const (
+	sockaddrPort     = 2
+	sockaddrIn4Addr  = 4
+	sockaddrIn6Addr  = 8
+	sockaddrIn6Scope = 24
+)
+
+// EncodeSockaddr returns addr as the kernel reads it, and its length. A zone is
+// the name or the number of an interface.
+func EncodeSockaddr(addr netip.AddrPort) (sa abi.SockaddrStorage, size uint16, err error) {
+	binary.BigEndian.PutUint16(sa[sockaddrPort:], addr.Port())
+	ip := addr.Addr()
+	switch {
+	case ip.Is4():
+		binary.NativeEndian.PutUint16(sa[:], abi.AF_INET)
+		a := ip.As4()
+		copy(sa[sockaddrIn4Addr:], a[:])
+		return sa, abi.SizeofSockaddrIn, nil
+	case ip.Is6():
+		binary.NativeEndian.PutUint16(sa[:], abi.AF_INET6)
+		a := ip.As16()
+		copy(sa[sockaddrIn6Addr:], a[:])
+		scope, err := scopeID(ip.Zone())
+		binary.NativeEndian.PutUint32(sa[sockaddrIn6Scope:], scope)
+		return sa, abi.SizeofSockaddrIn6, err
+	}
+	return sa, 0, errors.New("the address is neither IPv4 nor IPv6")
+}
+
+// DecodeSockaddr reads an address that the kernel wrote. ok is false for an
+// empty one and for a family other than IP. A zone is the number of the
+// interface.
+func DecodeSockaddr(sa *abi.SockaddrStorage) (addr netip.AddrPort, ok bool) {
+	port := binary.BigEndian.Uint16(sa[sockaddrPort:])
+	switch binary.NativeEndian.Uint16(sa[:]) {
+	case abi.AF_INET:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(sa[sockaddrIn4Addr:])), port), true
+	case abi.AF_INET6:
+		ip := netip.AddrFrom16([16]byte(sa[sockaddrIn6Addr:]))
+		if scope := binary.NativeEndian.Uint32(sa[sockaddrIn6Scope:]); scope != 0 {
+			ip = ip.WithZone(strconv.FormatUint(uint64(scope), 10))
+		}
+		return netip.AddrPortFrom(ip, port), true
+	}
+	return netip.AddrPort{}, false
+}
+
+func scopeID(zone string) (uint32, error) {
+	if zone == "" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
+		return uint32(n), nil
+	}
+	ifi, err := net.InterfaceByName(zone)
+	if err != nil {
+		return 0, &net.AddrError{Err: "no such interface", Addr: zone}
+	}
+	return uint32(ifi.Index), nil
+}
