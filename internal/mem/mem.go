@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mem maps memory outside the Go heap: buffers that a device may reach
+// while nobody looks, and rings shared with the kernel. The garbage collector
+// neither moves nor frees any of it.
+package mem
+
+import (
+	"sync"
+
+	"purerdma/internal/leak"
+)
+
+// Region is anonymous, zeroed memory that starts on a page of its own and whose
+// last page holds nothing else. It lives until Free.
+type Region struct {
+	mu   sync.Mutex
+	b    []byte // whole pages
+	size int
+	leak *leak.Entry
+}
+
+// Alloc maps at least size bytes, which must be more than 0.
+func Alloc(size int) (*Region, error) {
+	b, err := mapAnonymous(size)
+	if err != nil {
+		return nil, err
+	}
+	return &Region{b: b, size: size, leak: leak.Track("memory", "region")}, nil
+}
+
+// Bytes returns the size bytes that were asked for. They must not be touched
+// after Free.
+func (r *Region) Bytes() []byte { return r.b[:r.size:r.size] }
+
+// Free unmaps the region. It may be called more than once.
+func (r *Region) Free() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.b == nil {
+		return nil
+	}
+	if err := Unmap(r.b); err != nil {
+		return err
+	}
+	r.b, r.size = nil, 0
+	r.leak.Done()
+	return nil
+}

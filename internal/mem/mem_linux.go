@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mem
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func pageRound(n int) int {
+	page := unix.Getpagesize()
+	return (n + page - 1) &^ (page - 1)
+}
+
+func mapAnonymous(size int) ([]byte, error) {
+	n := pageRound(size)
+	if size <= 0 || n < size {
+		return nil, unix.EINVAL
+	}
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), n), nil
+}
+
+// MapFile maps length bytes of a file, shared, for reading and writing. The
+// mapping keeps the file open, whatever becomes of fd.
+func MapFile(fd int, offset int64, length int) ([]byte, error) {
+	if length <= 0 {
+		return nil, unix.EINVAL
+	}
+	p, err := unix.MmapPtr(fd, offset, nil, uintptr(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), length), nil
+}
+
+// Replace puts anonymous zeroed memory in the place of a mapping that MapFile
+// made, in one step: a concurrent reader sees the old bytes or zeros and does not
+// fault. The file is no longer held open by it.
+func Replace(b []byte) error {
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED)
+	return err
+}
+
+// Unmap unmaps what MapFile returned.
+func Unmap(b []byte) error {
+	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
+}
+
+// LockLimit returns RLIMIT_MEMLOCK, how many bytes this process may pin, and
+// false for "unlimited".
+func LockLimit() (uint64, bool) {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil || l.Cur == unix.RLIM_INFINITY {
+		return 0, false
+	}
+	return l.Cur, true
+}
+
+// FileLimit returns RLIMIT_NOFILE, how many file descriptors this process may
+// have.
+func FileLimit() uint64 {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 0
+	}
+	return l.Cur
+}

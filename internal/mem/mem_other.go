@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package mem
+
+import "errors"
+
+func mapAnonymous(int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// MapFile returns errors.ErrUnsupported.
+func MapFile(int, int64, int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// Replace returns errors.ErrUnsupported.
+func Replace([]byte) error { return errors.ErrUnsupported }
+
+// Unmap returns errors.ErrUnsupported.
+func Unmap([]byte) error { return errors.ErrUnsupported }
+
+// LockLimit says "unlimited".
+func LockLimit() (uint64, bool) { return 0, false }
+
+// FileLimit returns 0.
+func FileLimit() uint64 { return 0 }
