@@ -5,6 +5,7 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -79,11 +80,15 @@ func gids(dir string) map[netip.Addr]bool {
 	return m
 }
 
-// wait polls until ready says so.
+// wait polls until ready says so. A dump that the kernel's own changes
+// interrupted is no error but a reason to ask again.
 func wait(what string, ready func() (bool, error)) error {
 	deadline := time.Now().Add(15 * time.Second)
 	for {
 		ok, err := ready()
+		if errors.Is(err, netlink.ErrDumpInterrupted) {
+			ok, err = false, nil
+		}
 		if ok || err != nil {
 			return err
 		}

@@ -91,8 +91,9 @@ func testFlags(args []string) map[string]string {
 		if a == "--" {
 			break
 		}
-		name, ok := strings.CutPrefix(strings.TrimPrefix(a, "-"), "-test.")
-		if !ok {
+		name, ok := strings.CutPrefix(a, "-")
+		name, test := strings.CutPrefix(strings.TrimPrefix(name, "-"), "test.")
+		if !ok || !test {
 			continue
 		}
 		name, value, has := strings.Cut(name, "=")
