@@ -97,7 +97,7 @@ func attributes(m []byte) func(yield func(typ uint16, val []byte) bool) {
 	return func(yield func(uint16, []byte) bool) {
 		for len(m) >= unix.SizeofRtAttr {
 			n := int(binary.NativeEndian.Uint16(m))
-			typ := binary.NativeEndian.Uint16(m[2:]) & unix.NLA_TYPE_MASK
+			typ := binary.NativeEndian.Uint16(m[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
 			if n < unix.SizeofRtAttr || n > len(m) {
 				return
 			}
