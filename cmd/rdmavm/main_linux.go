@@ -6,65 +6,68 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
-	"time"
+	"os/signal"
+	"syscall"
 
 	"purerdma/test/microvm/guest"
 	"purerdma/test/microvm/host"
-	"purerdma/test/microvm/wire"
 )
 
 func main() {
 	guest.Main() // does not return in a virtual machine
-	os.Exit(run())
+	os.Exit(run(os.Args[1:]))
 }
 
-func run() int {
-	o := &host.Options{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	fs := flag.NewFlagSet("rdmavm", flag.ExitOnError)
-	fs.StringVar(&o.Kernel, "kernel", "", "kernel `series`")
-	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`")
-	fs.IntVar(&o.Hosts, "hosts", 1, "number of RDMA `hosts`, 1 or 2")
-	fs.BoolVar(&o.VMs, "vms", false, "with -hosts 2: two VMs")
-	fs.StringVar(&o.Root, "root", wire.RootOverlay, "`root` directory: host or none")
-	packages := fs.String("packages", "", "Debian `packages` to put into the guest, separated by commas")
-	fs.Func("share", "a `directory` that the guest may write to", func(s string) error { o.Shares = append(o.Shares, s); return nil })
-	fs.IntVar(&o.Memory, "memory", 1024, "`MB` of memory")
-	fs.IntVar(&o.CPUs, "cpus", 2, "`number` of processors")
-	fs.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "how long the program may run")
-	fs.BoolVar(&o.Verbose, "v", false, "show the boot and the kernel's log")
-	prepare := fs.Bool("prepare", false, "download and build what a run takes, and look for newer versions")
-	fs.Parse(os.Args[1:])
-	if *packages != "" {
-		o.Packages = strings.Split(*packages, ",")
-	}
-	ctx := context.Background()
-	fail := func(err error) int {
-		fmt.Fprintln(os.Stderr, "rdmavm:", err)
-		return host.Status
-	}
-	if *prepare {
-		o.Refresh = true
-		if err := host.Prepare(ctx, o); err != nil {
-			return fail(err)
-		}
+// run is rdmavm on the host; it returns the exit status.
+func run(args []string) int {
+	f, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	wd, err := os.Getwd()
 	if err != nil {
 		return fail(err)
 	}
-	args := fs.Args()
-	if len(args) == 0 {
-		return fail(fmt.Errorf("no program given"))
+	o := &f.Options
+	o.Stdout, o.Stderr = os.Stdout, os.Stderr
+	if !o.Headers { // of several programs none could say that it is meant
+		o.Stdin = os.Stdin
 	}
-	o.Commands = []wire.Command{{Dir: wd, Args: args, Env: os.Environ()}}
-	status, err := host.Run(ctx, o)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	o.Signals = signals
+	if f.prepare {
+		return prepare(o)
+	}
+	if f.terminal {
+		restore := useTerminal(o)
+		defer restore()
+	}
+	status, err := host.Run(context.Background(), o)
+	if sig, ok := errors.AsType[*host.SignalError](err); ok {
+		fmt.Fprintln(os.Stderr, "rdmavm:", err)
+		return sig.Status()
+	}
 	if err != nil {
 		return fail(err)
 	}
 	return status
+}
+
+// prepare only fetches what runs with these options take.
+func prepare(o *host.Options) int {
+	o.Refresh = true
+	if err := host.Prepare(context.Background(), o); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// fail reports a failure of rdmavm's own.
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "rdmavm:", err)
+	return host.Status
 }

@@ -30,23 +30,21 @@ type Options struct {
 	CPUs     int
 	Timeout  time.Duration
 	Verbose  bool
-	TTY      bool
+	TTY      bool // the program runs on a terminal, of this size
+	Rows     uint16
+	Cols     uint16
 	Headers  bool // announce each command
 	Refresh  bool // look for newer packages
 	Commands []wire.Command
 
 	Stdin          *os.File // nil: none
 	Stdout, Stderr io.Writer
+	Signals        <-chan os.Signal // for the program
+	Started        func(*wire.Conn) // called when a program starts
 }
 
 // Status is the exit status for what rdmavm itself could not do.
 const Status = 125
-
-// A SetupError is a failure of rdmavm, not of the program.
-type SetupError struct{ Err error }
-
-func (e *SetupError) Error() string { return e.Err.Error() }
-func (e *SetupError) Unwrap() error { return e.Err }
 
 // check refuses options that contradict each other.
 func (o *Options) check() error {

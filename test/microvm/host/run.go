@@ -6,20 +6,14 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-
-	"golang.org/x/sys/unix"
+	"sync"
 
 	"purerdma/test/microvm/cache"
 	"purerdma/test/microvm/kernel"
 	"purerdma/test/microvm/qemu"
-	"purerdma/test/microvm/share"
-	"purerdma/test/microvm/wire"
 )
 
 // parts are what a virtual machine is put together from.
@@ -30,42 +24,85 @@ type parts struct {
 	image    string // initramfs with the modules
 	modules  []string
 	packages string // directory of unpacked packages; "" is none
+	logs     string // directory for kernel logs
 }
 
 // Prepare downloads and builds whatever a run with these options takes.
 func Prepare(ctx context.Context, o *Options) error {
 	_, err := prepare(ctx, o)
-	return setup(err)
+	return err
 }
 
 // Run runs the commands and returns the exit status: that of the first
-// command that failed. The error, if any, is one of rdmavm.
+// command that failed. The error, if any, is one of rdmavm itself.
 func Run(ctx context.Context, o *Options) (int, error) {
 	if err := o.check(); err != nil {
-		return Status, &SetupError{err}
+		return Status, err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	sig := &relay{cancel: cancel}
+	go sig.run(o.Signals)
 	p, err := prepare(ctx, o)
-	if err != nil {
-		return Status, setup(err)
+	if err == nil {
+		var unlock func()
+		if unlock, err = lock(ctx, o.Stderr); err == nil {
+			defer unlock()
+		}
 	}
-	unlock, err := lock(ctx, o.Stderr)
-	if err != nil {
-		return Status, setup(err)
+	if ctx.Err() != nil {
+		return Status, context.Cause(ctx)
 	}
-	defer unlock()
+	if err != nil {
+		return Status, err
+	}
 	dir, err := os.MkdirTemp("", "rdmavm-")
 	if err != nil {
-		return Status, setup(err)
+		return Status, err
 	}
 	defer os.RemoveAll(dir)
-	return o.runVMs(ctx, p, dir)
+	return o.runVMs(ctx, p, dir, sig)
 }
 
-func setup(err error) error {
-	if err == nil {
-		return nil
+// runVMs runs the one virtual machine, or the two.
+func (o *Options) runVMs(ctx context.Context, p *parts, dir string, sig *relay) (int, error) {
+	n := 1
+	if o.VMs {
+		n = o.Hosts
 	}
-	return &SetupError{err}
+	vms := make([]*vm, n)
+	status := make([]int, n)
+	errs := make([]error, n)
+	for i := range vms {
+		v, err := o.boot(ctx, p, dir, i)
+		if err != nil {
+			for _, v := range vms[:i] {
+				v.proc.Kill()
+			}
+			return Status, err
+		}
+		if n > 1 {
+			v.prefix(fmt.Sprintf("[%d] ", i))
+		}
+		vms[i] = v
+	}
+	sig.attach(vms)
+	var wg sync.WaitGroup
+	for i, v := range vms {
+		wg.Go(func() { status[i], errs[i] = v.run() })
+	}
+	wg.Wait()
+	for i := range vms {
+		if errs[i] != nil {
+			return status[i], errs[i]
+		}
+	}
+	for _, s := range status {
+		if s != 0 {
+			return s, nil
+		}
+	}
+	return 0, nil
 }
 
 // prepare gets everything from the cache or from where it comes from.
@@ -82,7 +119,10 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{accel: "tcg"}
+	p := &parts{accel: "tcg", logs: c.Path("log")}
+	if err := os.MkdirAll(p.logs, 0o755); err != nil {
+		return nil, err
+	}
 	if p.qemu, err = qemu.Get(ctx, c, o.Refresh, o.Stderr); err != nil {
 		return nil, err
 	}
@@ -101,77 +141,4 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 		}
 	}
 	return p, nil
-}
-
-// machine makes the configuration of VM number i and the machine for it.
-func (o *Options) machine(p *parts, dir string, i int) (*wire.Config, *qemu.Machine, error) {
-	cfg := &wire.Config{
-		Driver: o.Driver, Modules: p.modules, Ends: o.Hosts, VMs: 1, Host: i,
-		Root: o.Root, Kernel: "kernel", Commands: o.Commands, Timeout: o.Timeout, TTY: o.TTY,
-	}
-	m := &qemu.Machine{
-		Accel: p.accel, Kernel: p.kernel.Image, Memory: o.Memory, CPUs: o.CPUs,
-		Initrd:  filepath.Join(dir, fmt.Sprintf("initrd%d", i)),
-		Console: filepath.Join(dir, fmt.Sprintf("console%d", i)),
-		Append:  "quiet",
-	}
-	m.Dirs = append(m.Dirs, qemu.Dir{Tag: cfg.Kernel, Path: p.kernel.Modules, ReadOnly: true})
-	layer := func(tag, path string) {
-		m.Dirs = append(m.Dirs, qemu.Dir{Tag: tag, Path: path, ReadOnly: true})
-		cfg.Layers = append(cfg.Layers, tag)
-	}
-	if p.packages != "" {
-		layer("packages", p.packages)
-	}
-	var program string
-	shares := o.Shares
-	if o.Root == wire.RootNone {
-		var err error
-		if program, err = o.program(); err != nil {
-			return nil, nil, err
-		}
-		cfg.Program = program
-	} else {
-		layer("host", "/")
-		shares = share.Dirs(o.Commands, o.Shares, isDir)
-	}
-	for n, d := range shares {
-		tag := fmt.Sprintf("share%d", n)
-		m.Dirs = append(m.Dirs, qemu.Dir{Tag: tag, Path: d})
-		cfg.Shares = append(cfg.Shares, wire.Share{Tag: tag, Path: d})
-	}
-	// The bus has 32 slots, some of them taken.
-	if len(m.Dirs) > 24 {
-		return nil, nil, fmt.Errorf("%d directories to share with the guest, at most 24 can be: name a common parent with -share", len(m.Dirs))
-	}
-	return cfg, m, writeInitrd(m.Initrd, p.image, cfg, program)
-}
-
-// program returns the absolute path of the program for an empty root.
-func (o *Options) program() (string, error) {
-	c := &o.Commands[0]
-	path, err := exec.LookPath(c.Args[0])
-	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return "", err
-	}
-	path, err = filepath.Abs(path)
-	c.Args[0] = path
-	return path, err
-}
-
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
-}
-
-// socketPair returns the host's and QEMU's end of the channel.
-func socketPair() (mine, its *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("socketpair: %w", err)
-	}
-	if err := unix.SetNonblock(fds[0], true); err != nil {
-		return nil, nil, err
-	}
-	return os.NewFile(uintptr(fds[0]), "port"), os.NewFile(uintptr(fds[1]), "port"), nil
 }

@@ -7,165 +7,163 @@ package host
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"purerdma/test/microvm/qemu"
 	"purerdma/test/microvm/wire"
 )
 
-// runVMs runs the one virtual machine, or the two.
-func (o *Options) runVMs(ctx context.Context, p *parts, dir string) (int, error) {
-	return o.runVM(ctx, p, dir, 0)
-}
+// How long the host waits for the guest. Both are for guests that hang; they
+// are generous because software emulation on a busy machine is slow.
+const (
+	bootLimit = 2 * time.Minute
+	hangLimit = time.Minute // beyond the program's own time
+	exitLimit = 20 * time.Second
+)
 
 // A vm is one virtual machine that runs.
 type vm struct {
-	o    *Options
-	cfg  *wire.Config
-	conn *wire.Conn
-	proc *qemu.Process
-	kmsg bytes.Buffer // the kernel's log
+	o              *Options
+	stdout, stderr io.Writer
+	conn           *wire.Conn
+	proc           *qemu.Process
+	console        string // file
+	log            string // file for the kernel's log
+	start          time.Time
+	input          *input
+	kmsg           bytes.Buffer // the kernel's log so far
+	status         int          // of the first command that failed
+	failed         string       // why the guest gave up
 
-	status int  // of the first command that failed
-	done   bool // all commands have ended
-	failed string
-	start  time.Time
-	input  *input
+	mu      sync.Mutex
+	running bool        // a command is
+	limit   *time.Timer // calls end
+
+	ctx   context.Context
+	end   context.CancelCauseFunc // ends the VM
+	stdin *os.File
 }
 
-// runVM boots a virtual machine, runs the commands in it and waits for its
-// end.
-func (o *Options) runVM(ctx context.Context, p *parts, dir string, i int) (int, error) {
-	cfg, m, err := o.machine(p, dir, i)
+// boot starts virtual machine number i.
+func (o *Options) boot(ctx context.Context, p *parts, dir string, i int) (*vm, error) {
+	m, err := o.machine(p, dir, i)
 	if err != nil {
-		return Status, setup(err)
+		return nil, err
 	}
 	mine, its, err := socketPair()
 	if err != nil {
-		return Status, setup(err)
+		return nil, err
 	}
-	defer mine.Close()
+	defer its.Close()
 	m.Port = its
-	v := &vm{o: o, cfg: cfg, conn: wire.NewConn(mine), start: time.Now()}
-	if v.proc, err = p.qemu.Start(m); err != nil {
-		its.Close()
-		return Status, setup(err)
+	v := &vm{
+		o: o, stdout: o.Stdout, stderr: o.Stderr, conn: wire.NewConn(mine), start: time.Now(),
+		console: m.Console, log: filepath.Join(p.logs, fmt.Sprintf("kernel%d.log", i)),
 	}
-	its.Close()
+	if i == 0 {
+		v.stdin = o.Stdin // there is only one
+	}
+	if v.proc, err = p.qemu.Start(m); err != nil {
+		mine.Close()
+		return nil, err
+	}
+	v.ctx, v.end = context.WithCancelCause(ctx)
+	return v, nil
+}
+
+// run waits for the virtual machine's end and returns the exit status.
+func (v *vm) run() (int, error) {
 	defer v.proc.Kill()
-	v.input = newInput(o.Stdin, v.conn)
+	defer v.end(nil)
+	v.setLimit(bootLimit, "the virtual machine did not get so far as to run the program")
 	frames := make(chan error, 1)
 	go func() { frames <- v.receive() }()
-	if err := v.wait(ctx, frames); err != nil {
-		return Status, setup(v.explain(err, m.Console))
+	err := v.wait(frames)
+	for _, w := range []io.Writer{v.stdout, v.stderr} {
+		if p, ok := w.(*prefixWriter); ok {
+			p.flush()
+		}
 	}
-	return v.verdict(m.Console)
+	v.saveLog()
+	if err != nil {
+		return Status, err
+	}
+	return v.verdict()
 }
 
 // wait waits for the guest's last frame and for QEMU's end.
-func (v *vm) wait(ctx context.Context, frames <-chan error) error {
-	for {
+func (v *vm) wait(frames <-chan error) error {
+	select {
+	case err := <-frames:
 		select {
-		case err := <-frames:
-			if err != nil && v.failed == "" {
-				// QEMU closed the channel: it has ended or will now.
-				select {
-				case <-v.proc.Done():
-				case <-time.After(5 * time.Second):
-				}
-				return errors.New("the virtual machine ended before the program did")
-			}
-			select {
-			case <-v.proc.Done():
-				return nil
-			case <-time.After(20 * time.Second):
-				return errors.New("the virtual machine does not end")
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-v.proc.Done():
+		case <-time.After(exitLimit):
+			return v.explain(errors.New("the virtual machine does not end"))
 		}
-	}
-}
-
-// receive handles the guest's frames until the last one.
-func (v *vm) receive() error {
-	for {
-		k, data, err := v.conn.Receive()
 		if err != nil {
-			return err
+			return v.explain(errors.New("the virtual machine ended before the program did"))
 		}
-		switch k {
-		case wire.Stdout:
-			v.o.Stdout.Write(data)
-		case wire.Stderr:
-			v.o.Stderr.Write(data)
-		case wire.Kmsg:
-			v.kmsg.Write(data)
-			if v.o.Verbose {
-				v.o.Stderr.Write(data)
-			}
-		case wire.StdinAck:
-			v.input.ack(data)
-		case wire.Note:
-			if v.o.Verbose {
-				fmt.Fprintf(v.o.Stderr, "rdmavm: %s, %.1f s after the start\n", data, time.Since(v.start).Seconds())
-			}
-		case wire.Start:
-		case wire.End:
-			if err := v.ended(data); err != nil {
-				return err
-			}
-		case wire.Failed:
-			v.failed = string(data)
-			return v.conn.Send(wire.Bye, nil)
-		case wire.Done:
-			v.done = true
-			return v.conn.Send(wire.Bye, nil)
+		return nil
+	case <-v.ctx.Done():
+		err := context.Cause(v.ctx)
+		if _, ok := errors.AsType[*SignalError](err); !ok {
+			err = v.explain(err)
 		}
-	}
-}
-
-// ended takes down how a command ended.
-func (v *vm) ended(data []byte) error {
-	var e wire.Ended
-	if err := json.Unmarshal(data, &e); err != nil {
 		return err
 	}
-	c := v.o.Commands[e.Index]
-	if e.Error != "" {
-		fmt.Fprintf(v.o.Stderr, "rdmavm: running %s in the guest: %s\n", c.Args[0], e.Error)
+}
+
+// setLimit ends the virtual machine after d, with the reason given.
+func (v *vm) setLimit(d time.Duration, reason string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.limit != nil {
+		v.limit.Stop()
 	}
-	if e.Timeout {
-		fmt.Fprintf(v.o.Stderr, "rdmavm: %s ran longer than -timeout %v\n", c.Args[0], v.o.Timeout)
+	if d > 0 {
+		v.limit = time.AfterFunc(d, func() { v.end(fmt.Errorf("%s within %v", reason, d)) })
 	}
-	if v.status == 0 {
-		v.status = e.Status
-	}
-	return nil
 }
 
 // verdict is the exit status of a virtual machine that came to its end.
-func (v *vm) verdict(console string) (int, error) {
+func (v *vm) verdict() (int, error) {
 	if v.failed != "" {
-		return Status, setup(v.explain(errors.New(v.failed), console))
+		return Status, v.explain(errors.New(v.failed))
 	}
-	status, output := v.proc.Status()
-	if status != qemu.OrderlyExit {
-		return Status, setup(v.explain(fmt.Errorf("QEMU ended with status %d, not in the orderly way: %s", status, output), console))
+	if status, output := v.proc.Status(); status != qemu.OrderlyExit {
+		return Status, v.explain(fmt.Errorf("QEMU ended with status %d, not in the orderly way: %s", status, output))
+	}
+	log := v.kmsg.Bytes()
+	if v.kmsg.Len() == 0 {
+		log, _ = os.ReadFile(v.console)
+	}
+	if bad := scanLog(log); bad != nil {
+		fmt.Fprintf(v.stderr, "rdmavm: the kernel reported trouble (whole log: %s):\n%s\n", v.log, bad)
+		if v.status == 0 {
+			return Status, nil
+		}
 	}
 	return v.status, nil
 }
 
-// explain adds the end of the kernel's log to an error.
-func (v *vm) explain(err error, console string) error {
-	if errors.Is(err, context.Canceled) {
-		return err
+// saveLog keeps the kernel's log for whoever wants to read it later.
+func (v *vm) saveLog() {
+	console, _ := os.ReadFile(v.console)
+	log := v.kmsg.Bytes()
+	if len(console) > 0 {
+		log = append(append(log[:len(log):len(log)], "--- console:\n"...), console...)
 	}
-	log, _ := os.ReadFile(console)
+	os.WriteFile(v.log, log, 0o644)
+}
+
+// explain adds to an error what QEMU and the guest's console say.
+func (v *vm) explain(err error) error {
 	select {
 	case <-v.proc.Done():
 		if _, out := v.proc.Status(); out != "" {
@@ -173,11 +171,13 @@ func (v *vm) explain(err error, console string) error {
 		}
 	default:
 	}
-	return fmt.Errorf("%w; the console ends with:\n%s", err, tail(log, 40))
-}
-
-// tail returns the last n lines of a log.
-func tail(log []byte, n int) []byte {
-	lines := bytes.Split(bytes.TrimSpace(bytes.ReplaceAll(log, []byte("\r"), nil)), []byte("\n"))
-	return bytes.Join(lines[max(0, len(lines)-n):], []byte("\n"))
+	console, _ := os.ReadFile(v.console)
+	text := scanLog(console)
+	if text == nil {
+		text = tail(console, 40)
+	}
+	if len(text) == 0 {
+		return fmt.Errorf("%w; the console is empty", err)
+	}
+	return fmt.Errorf("%w; the console (whole log: %s) says:\n%s", err, v.log, text)
 }

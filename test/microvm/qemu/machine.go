@@ -65,11 +65,13 @@ func (m *Machine) Args() []string {
 			"-device", "virtserialport,chardev=port,name="+wire.PortName)
 	}
 	for i, d := range m.Dirs {
+		// Eight functions to a slot: the bus has but 32 slots.
+		addr := fmt.Sprintf("%#x.%d", firstSlot+i/8, i%8)
 		fs := fmt.Sprintf("local,id=fs%d,path=%s,security_model=none,multidevs=remap", i, escape(d.Path))
 		if d.ReadOnly {
 			fs += ",readonly=on"
 		}
-		a = append(a, "-fsdev", fs, "-device", fmt.Sprintf("virtio-9p-pci,fsdev=fs%d,mount_tag=%s", i, d.Tag))
+		a = append(a, "-fsdev", fs, "-device", fmt.Sprintf("virtio-9p-pci,fsdev=fs%d,mount_tag=%s,addr=%s,multifunction=on", i, d.Tag, addr))
 	}
 	if n := m.Net; n != nil {
 		a = append(a, "-netdev", fmt.Sprintf("dgram,id=net,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", escape(n.Local), escape(n.Remote)),
@@ -77,6 +79,13 @@ func (m *Machine) Args() []string {
 	}
 	return a
 }
+
+// firstSlot is the first PCI slot for directories, MaxDirs how many there
+// can be.
+const (
+	firstSlot = 8
+	MaxDirs   = 64
+)
 
 // escape protects a path in QEMU's options, where a comma ends a value.
 func escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"purerdma/test/microvm/host"
+	"purerdma/test/microvm/wire"
+)
+
+// flags are what the command line says.
+type flags struct {
+	host.Options
+	prepare  bool
+	terminal bool // the program runs on a terminal
+}
+
+// parse reads the command line.
+func parse(args []string) (*flags, error) {
+	f := &flags{}
+	o := &f.Options
+	fs := flag.NewFlagSet("rdmavm", flag.ContinueOnError)
+	fs.Usage = func() { usage(fs) }
+	fs.StringVar(&o.Kernel, "kernel", "6.1", "kernel `series`")
+	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`")
+	fs.IntVar(&o.Hosts, "hosts", 1, "`number` of RDMA devices: 1, or 2 with a wire between them")
+	fs.BoolVar(&o.VMs, "vms", false, "with -hosts 2: two VMs, the program starts in each")
+	fs.StringVar(&o.Root, "root", wire.RootOverlay, "root `directory`: host, or none, which holds nothing but the program")
+	fs.Func("packages", "Debian `packages`, separated by commas, to unpack for the guest", func(s string) error {
+		o.Packages = append(o.Packages, strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })...)
+		return nil
+	})
+	fs.Func("share", "`directory` that the guest may write to; repeatable", func(s string) error {
+		dir, err := filepath.Abs(s)
+		o.Shares = append(o.Shares, dir)
+		return err
+	})
+	list := fs.String("list", "", "run the commands in `file` (- is stdin) in one boot, see below")
+	fs.IntVar(&o.Memory, "memory", 1024, "the guest's memory in `MB`")
+	fs.IntVar(&o.CPUs, "cpus", 2, "the guest's `number` of processors")
+	fs.DurationVar(&o.Timeout, "timeout", 0, "how long each program may run; 0 is no limit (default 10m, or what -test.timeout says and a minute)")
+	fs.BoolVar(&f.terminal, "t", false, "run the program on a terminal; a shell is anyway")
+	fs.BoolVar(&o.Verbose, "v", false, "show how the boot goes and the kernel's log")
+	fs.BoolVar(&f.prepare, "prepare", false, "only download and build what a run takes, the newest there is")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	switch args := fs.Args(); {
+	case f.prepare:
+	case *list != "":
+		if len(args) > 0 {
+			return nil, fmt.Errorf("-list: takes no program besides, but there is %q", args[0])
+		}
+		if o.Commands, err = readList(*list, dir); err != nil {
+			return nil, err
+		}
+		o.Headers = true
+	case len(args) > 0:
+		o.Commands = []wire.Command{{Dir: dir, Args: args, Env: os.Environ()}}
+	default:
+		if o.Root == wire.RootNone {
+			return nil, errors.New("-root none: needs a program, there is no shell")
+		}
+		f.terminal = isTerminal(os.Stdin)
+		o.Commands = []wire.Command{{Dir: dir, Args: []string{shell()}, Env: os.Environ()}}
+	}
+	if !isSet(fs, "timeout") {
+		o.Timeout = defaultTimeout(o.Commands, f.terminal)
+	}
+	return f, nil
+}
+
+// usage prints the manual's short form.
+func usage(fs *flag.FlagSet) {
+	fmt.Fprint(fs.Output(), usageHead)
+	fs.PrintDefaults()
+	fmt.Fprint(fs.Output(), usageTail)
+}
+
+func isSet(fs *flag.FlagSet, name string) bool {
+	set := false
+	fs.Visit(func(f *flag.Flag) { set = set || f.Name == name })
+	return set
+}
+
+// defaultTimeout leaves it to a test binary to end itself, with a better
+// report, and does not hurry somebody at a terminal.
+func defaultTimeout(commands []wire.Command, terminal bool) time.Duration {
+	limit := 10 * time.Minute
+	for _, c := range commands {
+		for _, a := range c.Args[1:] {
+			v, ok := strings.CutPrefix(strings.TrimPrefix(a, "-"), "test.timeout=")
+			if !ok {
+				v, ok = strings.CutPrefix(a, "--test.timeout=")
+			}
+			if d, err := time.ParseDuration(v); ok && err == nil {
+				if d == 0 {
+					return 0
+				}
+				limit = max(limit, d+time.Minute)
+			}
+		}
+	}
+	if terminal {
+		return 0
+	}
+	return limit
+}
+
+// shell returns the user's.
+func shell() string {
+	for _, s := range []string{os.Getenv("SHELL"), "/bin/bash"} {
+		if unix.Access(s, unix.X_OK) == nil {
+			return s
+		}
+	}
+	return "/bin/sh"
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"purerdma/test/microvm/wire"
+)
+
+// receive handles the guest's frames until the last one.
+func (v *vm) receive() error {
+	for {
+		k, data, err := v.conn.Receive()
+		if err != nil {
+			return err
+		}
+		switch k {
+		case wire.Stdout:
+			v.stdout.Write(data)
+		case wire.Stderr:
+			v.stderr.Write(data)
+		case wire.Kmsg:
+			v.kmsg.Write(data)
+			if v.o.Verbose {
+				v.stderr.Write(data)
+			}
+		case wire.StdinAck:
+			v.input.ack(data)
+		case wire.Note:
+			if v.o.Verbose {
+				fmt.Fprintf(v.stderr, "rdmavm: %s, %.1f s after the start\n", data, time.Since(v.start).Seconds())
+			}
+		case wire.Start:
+			err = v.started(data)
+		case wire.End:
+			err = v.ended(data)
+		case wire.Failed, wire.Done:
+			if k == wire.Failed {
+				v.failed = string(data)
+			}
+			v.setLimit(0, "")
+			return v.conn.Send(wire.Bye, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// started takes down that a command starts.
+func (v *vm) started(data []byte) error {
+	var s wire.Started
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	if v.o.Headers {
+		c := v.o.Commands[s.Index]
+		fmt.Fprintf(v.stderr, "rdmavm: [%d/%d] %s: %s\n", s.Index+1, len(v.o.Commands), c.Dir, strings.Join(c.Args, " "))
+	}
+	if v.input == nil {
+		v.input = newInput(v.stdin, v.conn)
+	}
+	if v.o.Started != nil {
+		v.o.Started(v.conn)
+	}
+	v.setRunning(true)
+	if v.o.Timeout > 0 {
+		v.setLimit(v.o.Timeout+hangLimit, "the virtual machine hangs: the program did not end")
+	} else {
+		v.setLimit(0, "")
+	}
+	return nil
+}
+
+// ended takes down how a command ended.
+func (v *vm) ended(data []byte) error {
+	var e wire.Ended
+	if err := json.Unmarshal(data, &e); err != nil {
+		return err
+	}
+	v.setRunning(false)
+	v.setLimit(hangLimit, "the virtual machine hangs after the program's end: nothing came")
+	name := v.o.Commands[e.Index].Args[0]
+	switch {
+	case e.Error != "":
+		fmt.Fprintf(v.stderr, "rdmavm: running %s in the guest: %s\n", name, e.Error)
+	case e.Timeout:
+		fmt.Fprintf(v.stderr, "rdmavm: %s ran longer than -timeout %v and was ended\n", name, v.o.Timeout)
+	}
+	if v.o.Headers {
+		verdict := "ok"
+		if e.Status != 0 {
+			verdict = fmt.Sprintf("exit status %d", e.Status)
+		}
+		fmt.Fprintf(v.stderr, "rdmavm: [%d/%d] %s, %.2f s\n", e.Index+1, len(v.o.Commands), verdict, e.Elapsed.Seconds())
+	}
+	if v.status == 0 {
+		v.status = e.Status
+	}
+	return nil
+}
+
+func (v *vm) setRunning(b bool) {
+	v.mu.Lock()
+	v.running = b
+	v.mu.Unlock()
+}

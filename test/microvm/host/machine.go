@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"purerdma/test/microvm/qemu"
+	"purerdma/test/microvm/share"
+	"purerdma/test/microvm/wire"
+)
+
+// machine makes virtual machine number i: what it is made of, and in its
+// initramfs the configuration for the guest.
+func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
+	cfg := &wire.Config{
+		Driver: o.Driver, Modules: p.modules, Ends: o.Hosts, VMs: 1, Host: i,
+		Root: o.Root, Kernel: "kernel", Commands: o.Commands, Timeout: o.Timeout,
+		TTY: o.TTY, Rows: o.Rows, Cols: o.Cols,
+	}
+	m := &qemu.Machine{
+		Accel: p.accel, Kernel: p.kernel.Image, Memory: o.Memory, CPUs: o.CPUs,
+		Initrd:  filepath.Join(dir, fmt.Sprintf("initrd%d", i)),
+		Console: filepath.Join(dir, fmt.Sprintf("console%d", i)),
+		Append:  "quiet",
+	}
+	if o.VMs {
+		cfg.VMs = o.Hosts
+		m.Net = &qemu.Net{
+			Local:  filepath.Join(dir, fmt.Sprintf("net%d", i)),
+			Remote: filepath.Join(dir, fmt.Sprintf("net%d", 1-i)),
+			MAC:    fmt.Sprintf("52:54:00:00:00:%02x", i+1),
+		}
+	}
+	m.Dirs = append(m.Dirs, qemu.Dir{Tag: cfg.Kernel, Path: p.kernel.Modules, ReadOnly: true})
+	layer := func(tag, path string) {
+		m.Dirs = append(m.Dirs, qemu.Dir{Tag: tag, Path: path, ReadOnly: true})
+		cfg.Layers = append(cfg.Layers, tag)
+	}
+	if p.packages != "" {
+		layer("packages", p.packages)
+	}
+	var program string
+	var shares []string
+	if o.Root == wire.RootNone {
+		var err error
+		if program, err = o.program(); err != nil {
+			return nil, err
+		}
+		cfg.Program = program
+		shares = share.Dirs(nil, o.Shares, isDir)
+	} else {
+		layer("host", "/")
+		shares = share.Dirs(o.Commands, o.Shares, isDir)
+	}
+	for n, d := range shares {
+		tag := fmt.Sprintf("share%d", n)
+		m.Dirs = append(m.Dirs, qemu.Dir{Tag: tag, Path: d})
+		cfg.Shares = append(cfg.Shares, wire.Share{Tag: tag, Path: d})
+	}
+	if len(m.Dirs) > qemu.MaxDirs {
+		return nil, fmt.Errorf("%d directories to share with the guest, at most %d can be: name a common parent with -share", len(m.Dirs), qemu.MaxDirs)
+	}
+	if err := writeInitrd(m.Initrd, p.image, cfg, program); err != nil {
+		return nil, fmt.Errorf("writing the initramfs: %w", err)
+	}
+	return m, nil
+}
+
+// program returns the absolute path of the program for an empty root.
+func (o *Options) program() (string, error) {
+	c := &o.Commands[0]
+	path, err := exec.LookPath(c.Args[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return "", err
+	}
+	path, err = filepath.Abs(path)
+	c.Args[0] = path
+	return path, err
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// socketPair returns the host's and QEMU's end of the channel.
+func socketPair() (mine, its *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "port"), os.NewFile(uintptr(fds[1]), "port"), nil
+}
