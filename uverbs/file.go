@@ -2,14 +2,110 @@
 
 package uverbs
 
-// File is an open verbs device.
-type File struct{}
+import (
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
 
-// CompChannel is a completion event channel of a File.
-type CompChannel struct{}
+	"purerdma/internal/leak"
+)
 
-// Kernel is where devices come from: the running kernel, or a test double.
-type Kernel interface {
-	// Devices lists the devices.
-	Devices() ([]DeviceInfo, error)
+// File is an open verbs device: one context of the kernel once GetContext has
+// run. Its methods may be called concurrently. Their errors are bare: an errno,
+// or net.ErrClosed after Close.
+type File struct {
+	t      Transport
+	info   DeviceInfo
+	closed atomic.Bool
+
+	mu       sync.Mutex
+	mappings map[*Mapping]struct{}
+	channels map[*CompChannel]struct{}
+}
+
+// Open opens a device of k. No command has been run on it.
+func Open(k Kernel, info DeviceInfo) (*File, error) {
+	t, err := k.Open(info)
+	if err != nil {
+		return nil, err
+	}
+	return &File{
+		t:        t,
+		info:     info,
+		mappings: make(map[*Mapping]struct{}),
+		channels: make(map[*CompChannel]struct{}),
+	}, nil
+}
+
+// Info returns what the file was opened as.
+func (f *File) Info() DeviceInfo { return f.info }
+
+// Closed says whether Close was called. It is cheap. Who has read a mapping and
+// then finds Closed false has not read what Close puts in its place.
+func (f *File) Closed() bool { return f.closed.Load() }
+
+// Close ends the context with all its objects. It may be called at any time, and
+// more than once, from any goroutine, while mappings live and are used: they
+// turn to zeros first, because a mapping, too, holds the device open, and a
+// driver that goes away waits for the last holder. The owner of a mapping or a
+// completion channel still closes it.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed.Swap(true) {
+		return nil
+	}
+	var errs []error
+	for m := range f.mappings {
+		errs = append(errs, f.t.Replace(m.b))
+	}
+	for c := range f.channels {
+		errs = append(errs, c.dev.Close())
+	}
+	return errors.Join(append(errs, f.t.Close())...)
+}
+
+// Mapping is memory that the process shares with the device's driver.
+type Mapping struct {
+	f    *File
+	b    []byte
+	leak *leak.Entry
+}
+
+// Mmap maps length bytes of the device at an offset that a command's answer
+// named.
+func (f *File) Mmap(offset int64, length int) (*Mapping, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed.Load() {
+		return nil, net.ErrClosed
+	}
+	b, err := f.t.Mmap(offset, length)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mapping{f: f, b: b, leak: leak.Track("mapping", f.info.Name)}
+	f.mappings[m] = struct{}{}
+	return m, nil
+}
+
+// Bytes returns the memory. It must not be touched after Close of the Mapping;
+// after Close of the File it holds zeros and whatever the process stores there.
+func (m *Mapping) Bytes() []byte { return m.b }
+
+// Close unmaps the memory. It may be called more than once.
+func (m *Mapping) Close() error {
+	m.f.mu.Lock()
+	defer m.f.mu.Unlock()
+	if _, ok := m.f.mappings[m]; !ok {
+		return nil
+	}
+	if err := m.f.t.Munmap(m.b); err != nil {
+		return err
+	}
+	delete(m.f.mappings, m)
+	m.b = nil
+	m.leak.Done()
+	return nil
 }

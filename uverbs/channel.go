@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+import (
+	"net"
+
+	"purerdma/abi"
+	"purerdma/internal/cdev"
+)
+
+// CompChannel is a completion event channel: the file that says which armed
+// completion queues have had a completion. It must be closed before its File.
+type CompChannel struct {
+	f   *File
+	dev *cdev.File
+
+	// Of the one Next that may run at a time.
+	before  func() bool
+	try     func(fd uintptr) bool // c.read, made once
+	event   abi.UverbsCompEventDesc
+	stopped bool
+	err     error
+}
+
+// CreateCompChannel makes a completion channel
+// (IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL).
+func (f *File) CreateCompChannel() (*CompChannel, error) {
+	var cmd abi.UverbsCreateCompChannel
+	var resp abi.UverbsCreateCompChannelResp
+	if err := f.invokeWrite(abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, abi.Bytes(&cmd), abi.Bytes(&resp), Driver{}); err != nil {
+		return nil, err
+	}
+	dev, err := cdev.New(int(resp.FD), "completion channel of "+f.info.Name)
+	if err != nil {
+		return nil, err
+	}
+	c := &CompChannel{f: f, dev: dev}
+	c.try = c.read
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed.Load() {
+		dev.Close()
+		return nil, net.ErrClosed
+	}
+	f.channels[c] = struct{}{}
+	return c, nil
+}
+
+// Next waits for one event and returns the user handle of its completion queue.
+// Only one Next may run at a time. After Interrupt it ends with
+// os.ErrDeadlineExceeded, after Close with net.ErrClosed.
+//
+// If before is not nil, the caller knows that no event can be there yet, and
+// before is what may bring one: arming a queue, and looking into it once more.
+// When before returns true Next ends with ok false; otherwise it waits without a
+// read that would find nothing.
+func (c *CompChannel) Next(before func() bool) (userHandle uint64, ok bool, err error) {
+	c.before, c.stopped, c.err = before, false, nil
+	if err := c.dev.Park(c.try); err != nil {
+		return 0, false, err
+	}
+	return c.event.CQHandle, !c.stopped, c.err
+}
+
+// read is one attempt to take an event out of the channel. It returns false if
+// there is none.
+func (c *CompChannel) read(fd uintptr) bool {
+	if before := c.before; before != nil {
+		c.before = nil
+		c.stopped = before()
+		return c.stopped
+	}
+	var again bool
+	again, c.err = readEvent(fd, abi.Bytes(&c.event))
+	return !again
+}
+
+// Interrupt ends the Next that runs, and those to come until Resume.
+func (c *CompChannel) Interrupt() { c.dev.Interrupt() }
+
+// Resume ends the effect of Interrupt.
+func (c *CompChannel) Resume() { c.dev.Resume() }
+
+// Close closes the channel and ends its Next. It may be called more than once.
+func (c *CompChannel) Close() error {
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	delete(c.f.channels, c)
+	return c.dev.Close()
+}

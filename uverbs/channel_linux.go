@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+import (
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// readEvent reads one event, which the kernel gives whole or not at all.
+func readEvent(fd uintptr, b []byte) (again bool, err error) {
+	for {
+		n, err := unix.Read(int(fd), b)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return true, nil
+		case err != nil:
+			return false, err
+		case n != len(b):
+			return false, io.ErrUnexpectedEOF
+		}
+		return false, nil
+	}
+}

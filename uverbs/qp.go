@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+import "purerdma/abi"
+
+// QPConfig is the input of CreateQP.
+type QPConfig struct {
+	Type       uint8 // IB_UVERBS_QPT_...
+	PD         uint32
+	SendCQ     uint32
+	RecvCQ     uint32
+	UserHandle uint64
+	Cap        abi.UverbsQPCap
+	Flags      uint32 // IB_UVERBS_QP_CREATE_...
+}
+
+// QP is the answer of CreateQP.
+type QP struct {
+	Handle uint32
+	Num    uint32
+	Cap    abi.UverbsQPCap
+}
+
+// CreateQP makes a queue pair (UVERBS_METHOD_QP_CREATE).
+func (f *File) CreateQP(cfg QPConfig, drv Driver) (QP, error) {
+	var qp QP
+	req, err := f.ioctl(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE, drv.append([]Attr{
+		newHandle(abi.UVERBS_ATTR_CREATE_QP_HANDLE),
+		handle(abi.UVERBS_ATTR_CREATE_QP_PD_HANDLE, cfg.PD),
+		handle(abi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, cfg.SendCQ),
+		handle(abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, cfg.RecvCQ),
+		u64(abi.UVERBS_ATTR_CREATE_QP_USER_HANDLE, cfg.UserHandle),
+		in(abi.UVERBS_ATTR_CREATE_QP_CAP, &cfg.Cap),
+		u64(abi.UVERBS_ATTR_CREATE_QP_TYPE, uint64(cfg.Type)),
+		u32(abi.UVERBS_ATTR_CREATE_QP_FLAGS, cfg.Flags),
+		out(abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &qp.Cap),
+		out(abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &qp.Num),
+	})...)
+	if err != nil {
+		return QP{}, err
+	}
+	qp.Handle = uint32(req.Attrs[0].Value)
+	return qp, nil
+}
+
+// DestroyQP destroys a queue pair (UVERBS_METHOD_QP_DESTROY).
+func (f *File) DestroyQP(qp uint32) error {
+	var resp abi.UverbsDestroyQPResp
+	_, err := f.ioctl(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY,
+		handle(abi.UVERBS_ATTR_DESTROY_QP_HANDLE, qp),
+		out(abi.UVERBS_ATTR_DESTROY_QP_RESP, &resp))
+	return err
+}
+
+// ModifyQP changes attributes of a queue pair (IB_USER_VERBS_CMD_MODIFY_QP).
+// cmd.AttrMask says which.
+func (f *File) ModifyQP(cmd *abi.UverbsModifyQP, drv Driver) error {
+	return f.invokeWrite(abi.IB_USER_VERBS_CMD_MODIFY_QP, abi.Bytes(cmd), nil, drv)
+}
+
+// QueryQP returns the attributes of a queue pair (IB_USER_VERBS_CMD_QUERY_QP);
+// mask says which the caller needs.
+func (f *File) QueryQP(qp uint32, mask uint32) (abi.UverbsQueryQPResp, error) {
+	cmd := abi.UverbsQueryQP{QPHandle: qp, AttrMask: mask}
+	var resp abi.UverbsQueryQPResp
+	err := f.invokeWrite(abi.IB_USER_VERBS_CMD_QUERY_QP, abi.Bytes(&cmd), abi.Bytes(&resp), Driver{})
+	return resp, err
+}
+
+// Doorbell makes a driver look at the work queues of one queue pair, by write(2)
+// of commands that post an empty list and were prepared once. It allocates
+// nothing and may be used concurrently.
+type Doorbell struct {
+	f    *File
+	send []byte
+	recv []byte
+	// resp is where the kernel writes the index of a bad request, which an
+	// empty list does not have. The commands hold its address.
+	resp *abi.UverbsPostSendResp
+}
+
+type postSend struct {
+	hdr abi.UverbsCmdHdr
+	cmd abi.UverbsPostSend
+}
+
+type postRecv struct {
+	hdr abi.UverbsCmdHdr
+	cmd abi.UverbsPostRecv
+}
+
+// NewDoorbell prepares the commands for a queue pair
+// (IB_USER_VERBS_CMD_POST_SEND, IB_USER_VERBS_CMD_POST_RECV).
+func (f *File) NewDoorbell(qp uint32) *Doorbell {
+	d := &Doorbell{f: f, resp: new(abi.UverbsPostSendResp)}
+	words := uint16(abi.Size[abi.UverbsPostSendResp]() / 4)
+	s := &postSend{
+		hdr: abi.UverbsCmdHdr{Command: abi.IB_USER_VERBS_CMD_POST_SEND, InWords: uint16(abi.Size[postSend]() / 4), OutWords: words},
+		// The kernel checks wqe_size before it sees that there are none.
+		cmd: abi.UverbsPostSend{Response: abi.NewPointer(d.resp), QPHandle: qp, WQESize: uint32(abi.Size[abi.UverbsSendWR]())},
+	}
+	r := &postRecv{
+		hdr: abi.UverbsCmdHdr{Command: abi.IB_USER_VERBS_CMD_POST_RECV, InWords: uint16(abi.Size[postRecv]() / 4), OutWords: words},
+		cmd: abi.UverbsPostRecv{Response: abi.NewPointer(d.resp), QPHandle: qp, WQESize: uint32(abi.Size[abi.UverbsRecvWR]())},
+	}
+	d.send, d.recv = abi.Bytes(s), abi.Bytes(r)
+	return d
+}
+
+// RingSend makes the driver look at the send queue.
+func (d *Doorbell) RingSend() error { return d.f.t.Write(d.send) }
+
+// RingRecv makes the driver look at the receive queue.
+func (d *Doorbell) RingRecv() error { return d.f.t.Write(d.recv) }

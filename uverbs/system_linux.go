@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+import (
+	"io"
+	"io/fs"
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"purerdma/abi"
+	"purerdma/internal/leak"
+	"purerdma/internal/mem"
+)
+
+// Open opens the character device. Its errors are those of open(2), as
+// *fs.PathError.
+func (System) Open(info DeviceInfo) (Transport, error) {
+	for {
+		fd, err := unix.Open(info.Node, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: info.Node, Err: err}
+		}
+		return &device{fd: fd, driver: info.DriverID, refs: newRefs(), leak: leak.Track("file", info.Node)}, nil
+	}
+}
+
+// device is an open character device of the running kernel. It is not on the
+// runtime poller: a verbs device cannot be polled.
+type device struct {
+	fd     int
+	driver abi.DriverID
+	refs   *refs
+	leak   *leak.Entry
+}
+
+func (d *device) Ioctl(req *Request) error {
+	if !d.refs.enter() {
+		return net.ErrClosed
+	}
+	defer d.refs.leave()
+	return ioctlRequest(d.fd, d.driver, req)
+}
+
+func (d *device) Write(cmd []byte) error {
+	if !d.refs.enter() {
+		return net.ErrClosed
+	}
+	n, err := unix.Write(d.fd, cmd)
+	for err == unix.EINTR {
+		n, err = unix.Write(d.fd, cmd)
+	}
+	d.refs.leave()
+	if err == nil && n != len(cmd) {
+		return io.ErrShortWrite
+	}
+	return err
+}
+
+func (d *device) Mmap(offset int64, length int) ([]byte, error) {
+	if !d.refs.enter() {
+		return nil, net.ErrClosed
+	}
+	defer d.refs.leave()
+	return mem.MapFile(d.fd, offset, length)
+}
+
+func (d *device) Replace(mapping []byte) error { return mem.Replace(mapping) }
+
+func (d *device) Munmap(mapping []byte) error { return mem.Unmap(mapping) }
+
+func (d *device) Close() error {
+	if !d.refs.close() {
+		return nil
+	}
+	d.leak.Done()
+	return unix.Close(d.fd)
+}

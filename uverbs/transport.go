@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+// Kernel is where devices come from: [System], the running kernel, or a fake one
+// in a test.
+type Kernel interface {
+	// Devices lists the RDMA devices.
+	Devices() ([]DeviceInfo, error)
+	// Open opens the verbs character device of one of them.
+	Open(DeviceInfo) (Transport, error)
+}
+
+// Transport is one open verbs character device. Its methods may be called
+// concurrently. After Close they return net.ErrClosed, but for Munmap and
+// Replace, which go on working on mappings that exist.
+type Transport interface {
+	// Ioctl carries out one request and fills its outputs. The error is the
+	// bare errno.
+	Ioctl(*Request) error
+	// Write gives one command in the form of rdma/ib_user_verbs.h, header and
+	// all. It must not keep cmd. The error is the bare errno.
+	Write(cmd []byte) error
+	// Mmap maps length bytes of the device, shared, for reading and writing.
+	Mmap(offset int64, length int) ([]byte, error)
+	// Replace puts zeroed memory of the process in the place of a mapping, in
+	// one step: who reads the mapping at that time sees the old bytes or zeros.
+	// The device is no longer held open by the mapping.
+	Replace(mapping []byte) error
+	// Munmap ends a mapping, replaced or not.
+	Munmap(mapping []byte) error
+	// Close closes the device, and with it the context and all its objects. It
+	// returns when all calls in progress have.
+	Close() error
+}
+
+// Request is one command of RDMA_VERBS_IOCTL: a method of an object with
+// attributes.
+type Request struct {
+	Object uint16 // UVERBS_OBJECT_...
+	Method uint16 // UVERBS_METHOD_...
+	Attrs  []Attr
+}
+
+// AttrKind is how an attribute carries its value.
+type AttrKind uint8
+
+// Kinds of attributes.
+const (
+	AttrIn        AttrKind = iota // Buf is read
+	AttrOut                       // Buf is written
+	AttrHandle                    // Value is the handle of an object
+	AttrNewHandle                 // Value becomes the handle of a new object
+	AttrFD                        // Value is a file descriptor
+	AttrNewFD                     // Value becomes a new file descriptor
+)
+
+// Attr is one attribute of a Request.
+type Attr struct {
+	ID    uint16 // UVERBS_ATTR_...
+	Kind  AttrKind
+	Buf   []byte
+	Value uint64
+}
+
+// Find returns the attribute with an id, or nil.
+func (r *Request) Find(id uint16) *Attr {
+	for i := range r.Attrs {
+		if r.Attrs[i].ID == id {
+			return &r.Attrs[i]
+		}
+	}
+	return nil
+}
