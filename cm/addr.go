@@ -78,6 +78,10 @@ func lookup(ctx context.Context, network, address string, listen bool) (Addr, er
 		}
 		return Addr{netip.AddrPortFrom(ip, uint16(port))}, nil
 	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() != "" && network != "tcp4" {
+		// The resolver would lose the zone.
+		return Addr{netip.AddrPortFrom(ip, uint16(port))}, nil
+	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip"+strings.TrimPrefix(network, "tcp"), host)
 	if err != nil {
 		return Addr{}, err

@@ -276,9 +276,7 @@ func (id *ID) commandIn(op string, state State, fn func(f *ucma.File, kid uint32
 // gone answers ENXIO to everything.
 func (id *ID) opError(op string, err error) error {
 	if errors.Is(err, syscall.ENXIO) {
-		if removed := id.removedError(); removed != nil {
-			err = removed
-		}
+		err = id.removedError()
 	}
 	return &OpError{Op: op, Local: id.LocalAddr(), Remote: id.RemoteAddr(), Err: err}
 }

@@ -186,12 +186,11 @@ func (id *ID) fail(ev *Event, as EventType, cause error) {
 	id.state = StateFailed
 }
 
-// removedError returns what operations on a removed device fail with, nil if the
-// device is not known to be gone.
+// removedError is what operations fail with after the device was removed.
 func (id *ID) removedError() error {
-	dev, state := id.Device(), id.State()
-	if dev == nil || state != StateRemoved {
-		return nil
+	if dev := id.Device(); dev != nil {
+		return &verbs.DeviceRemovedError{Device: dev.Name()}
 	}
-	return &verbs.DeviceRemovedError{Device: dev.Name()}
+	// An ID bound to an address alone knows no device by name.
+	return &verbs.DeviceRemovedError{Device: "of " + id.LocalAddr().String()}
 }

@@ -64,6 +64,9 @@ func (f *File) QueryAddr(id uint32) (*abi.UcmQueryAddrResp, error) {
 // milliseconds converts a timeout for the kernel: rounded up, because 0 is
 // refused or never ends, and bounded by what the field holds.
 func milliseconds(d time.Duration) uint32 {
-	ms := (d + time.Millisecond - 1) / time.Millisecond
+	ms := d / time.Millisecond
+	if d%time.Millisecond > 0 {
+		ms++
+	}
 	return uint32(min(max(ms, 1), 1<<31-1))
 }

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ type File struct {
 	rc   syscall.RawConn
 	turn chan struct{} // holds one token while somebody waits on the file
 	leak *leak.Entry
+
+	closed atomic.Bool
 }
 
 // Open opens the device for reading and writing. Its errors are those of
@@ -149,18 +152,20 @@ func (f *File) WriteWhenReadable(ctx context.Context, b []byte) error {
 	return werr
 }
 
-// Close closes the file. Waits and later calls return net.ErrClosed. The
+// Close closes the file; it may be called more than once. Waits and later calls return net.ErrClosed. The
 // descriptor itself is closed when the last Control or Write has returned.
 func (f *File) Close() error {
-	f.leak.Done()
-	if err := f.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return err
+	if f.closed.Swap(true) {
+		return nil
 	}
-	return nil
+	f.leak.Done()
+	return f.f.Close()
 }
 
+// mapErr gives the error of a closed file its name: a RawConn of package os
+// returns one that nobody can compare with.
 func (f *File) mapErr(err error) error {
-	if errors.Is(err, os.ErrClosed) {
+	if err != nil && f.closed.Load() {
 		return net.ErrClosed
 	}
 	return err

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cdev
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pipe returns a File on the reading end of a pipe, and the writing end.
+func pipe(t *testing.T) (*File, *os.File) {
+	t.Helper()
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	f, err := New(p[0], "pipe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := os.NewFile(uintptr(p[1]), "pipe")
+	t.Cleanup(func() { f.Close(); w.Close() })
+	return f, w
+}
+
+func readByte(b *byte) func(fd uintptr) bool {
+	return func(fd uintptr) bool {
+		var buf [1]byte
+		n, err := unix.Read(int(fd), buf[:])
+		*b = buf[0]
+		return n == 1 || err != nil && err != unix.EAGAIN
+	}
+}
+
+func TestWaitReads(t *testing.T) {
+	f, w := pipe(t)
+	time.AfterFunc(10*time.Millisecond, func() { w.Write([]byte{42}) })
+	var b byte
+	if err := f.Wait(context.Background(), readByte(&b)); err != nil || b != 42 {
+		t.Fatalf("read %d, %v", b, err)
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	f, w := pipe(t)
+	var b byte
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	err := f.Wait(ctx, readByte(&b))
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("deadline gave %v", err)
+	}
+	cause := errors.New("because")
+	ctx2, cancel2 := context.WithCancelCause(context.Background())
+	time.AfterFunc(10*time.Millisecond, func() { cancel2(cause) })
+	if err := f.Wait(ctx2, readByte(&b)); !errors.Is(err, cause) {
+		t.Fatalf("cancellation gave %v", err)
+	}
+	// The deadline must not stay behind.
+	time.AfterFunc(10*time.Millisecond, func() { w.Write([]byte{1}) })
+	if err := f.Wait(context.Background(), readByte(&b)); err != nil || b != 1 {
+		t.Fatalf("the next wait gave %v", err)
+	}
+}
+
+func TestQueuedWaiterLeavesWithItsContext(t *testing.T) {
+	f, _ := pipe(t)
+	hold, release := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { var b byte; done <- f.Wait(hold, readByte(&b)) }()
+	for len(f.turn) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	var b byte
+	if err := f.Wait(ctx, readByte(&b)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the queued waiter got %v", err)
+	}
+	release()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the first waiter got %v", err)
+	}
+}
+
+// TestManyWaiters shows a deadline that ends the wrong wait, and a lost wake-up:
+// waiters with short contexts and waiters without share a pipe; every byte
+// written must be read by somebody.
+func TestManyWaiters(t *testing.T) {
+	f, w := pipe(t)
+	const bytes = 2000
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	got := 0
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for i := range 8 {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				enough := got == bytes
+				mu.Unlock()
+				if enough {
+					return
+				}
+				one, stop := ctx, context.CancelFunc(func() {})
+				if i%2 == 0 {
+					one, stop = context.WithTimeout(ctx, 200*time.Microsecond)
+				}
+				var b byte
+				err := f.Wait(one, readByte(&b))
+				stop()
+				switch {
+				case err == nil:
+					mu.Lock()
+					if got++; got == bytes {
+						f.Close()
+					}
+					mu.Unlock()
+				case errors.Is(err, net.ErrClosed):
+					return
+				case ctx.Err() != nil:
+					t.Error("a wake-up was lost")
+					return
+				case i%2 == 1:
+					t.Errorf("a waiter without a deadline got %v", err)
+					return
+				}
+			}
+		})
+	}
+	for range bytes {
+		w.Write([]byte{1})
+	}
+	wg.Wait()
+	if got != bytes {
+		t.Errorf("%d of %d bytes read", got, bytes)
+	}
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	f, _ := pipe(t)
+	time.AfterFunc(10*time.Millisecond, func() { f.Close() })
+	var b byte
+	if err := f.Wait(context.Background(), readByte(&b)); !errors.Is(err, net.ErrClosed) {
+		t.Fatalf("wait gave %v", err)
+	}
+	if err := f.Write([]byte{1}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("write gave %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Errorf("second close gave %v", err)
+	}
+}
+
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	_, err := Open("/nonexistent/device")
+	var pe *fs.PathError
+	if !errors.As(err, &pe) || pe.Path != "/nonexistent/device" || !errors.Is(err, syscall.ENOENT) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	f, err := Open("/dev/null")
+	if err != nil {
+		t.Skip(err) // not on every machine
+	}
+	defer f.Close()
+	if err := f.Write([]byte("hello")); err != nil {
+		t.Error(err)
+	}
+	r, _ := pipe(t)
+	if err := r.Write([]byte("x")); !errors.Is(err, syscall.EBADF) {
+		t.Errorf("write to a reading end gave %v", err)
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+)
+
+// recorder is a device that keeps the commands it got and answers with an errno.
+type recorder struct {
+	frames [][]byte
+	err    error
+}
+
+func (r *recorder) Write(b []byte) error {
+	r.frames = append(r.frames, append([]byte(nil), b...))
+	return r.err
+}
+
+func (r *recorder) WriteWhenReadable(_ context.Context, b []byte) error { return r.Write(b) }
+func (r *recorder) Control(fn func(fd uintptr)) error                   { fn(7); return nil }
+func (r *recorder) Close() error                                        { return nil }
+
+// TestFrames checks what each command puts on the wire to the kernel: the number,
+// the exact size of the struct (the kernel reads that many bytes whatever the
+// header says), the room for the answer, and where the ID stands.
+func TestFrames(t *testing.T) {
+	const id = 0x11223344
+	v4 := netip.MustParseAddrPort("10.8.0.1:7471")
+	for _, tc := range []struct {
+		name     string
+		call     func(f *File) error
+		cmd      uint32
+		in, out  uint16
+		idOffset int // in the struct, -1 if there is none
+	}{
+		{"CREATE_ID", func(f *File) error { _, err := f.CreateID(9, abi.RDMA_PS_TCP, 0); return err }, 0, 24, 4, -1},
+		{"DESTROY_ID", func(f *File) error { _, err := f.DestroyID(id); return err }, 1, 16, 4, 8},
+		{"RESOLVE_ROUTE", func(f *File) error { return f.ResolveRoute(id, time.Second) }, 4, 8, 0, 0},
+		{"CONNECT", func(f *File) error { return f.Connect(id, abi.UcmConnParam{}, abi.UcmECE{}) }, 6, 288, 0, 272},
+		{"LISTEN", func(f *File) error { return f.Listen(id, 5) }, 7, 8, 0, 0},
+		{"ACCEPT", func(f *File) error { return f.Accept(id, 3, abi.UcmConnParam{}, abi.UcmECE{}) }, 8, 296, 0, 280},
+		{"ESTABLISH", func(f *File) error { return f.Establish(id) }, 8, 296, 0, 280},
+		{"REJECT", func(f *File) error { return f.Reject(id, []byte("no"), 0) }, 9, 264, 0, 0},
+		{"DISCONNECT", func(f *File) error { return f.Disconnect(id) }, 10, 4, 0, 0},
+		{"INIT_QP_ATTR", func(f *File) error { _, err := f.InitQPAttr(id, 1); return err }, 11, 16, 144, 8},
+		{"GET_EVENT", func(f *File) error { _, err := f.GetEvent(context.Background()); return err }, 12, 8, 336, -1},
+		{"SET_OPTION", func(f *File) error { return f.SetOption(id, 0, 1, []byte{1, 0, 0, 0}) }, 14, 24, 0, 8},
+		{"NOTIFY", func(f *File) error { return f.Notify(id, 4) }, 15, 8, 0, 0},
+		{"MIGRATE_ID", func(f *File) error { _, err := f.MigrateID(id, f); return err }, 18, 16, 4, 8},
+		{"QUERY", func(f *File) error { _, err := f.QueryAddr(id); return err }, 19, 16, 280, 8},
+		{"BIND", func(f *File) error { return f.Bind(id, v4) }, 20, 136, 0, 0},
+		{"RESOLVE_ADDR", func(f *File) error { return f.ResolveAddr(id, netip.AddrPort{}, v4, time.Second) }, 21, 272, 0, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dev := &recorder{}
+			if err := tc.call(New(dev)); err != nil {
+				t.Fatal(err)
+			}
+			if len(dev.frames) != 1 {
+				t.Fatalf("%d writes, want one", len(dev.frames))
+			}
+			b := dev.frames[0]
+			le := binary.NativeEndian
+			if cmd, in, out := le.Uint32(b), le.Uint16(b[4:]), le.Uint16(b[6:]); cmd != tc.cmd || in != tc.in || out != tc.out {
+				t.Errorf("header is %d in %d out %d, want %d in %d out %d", cmd, in, out, tc.cmd, tc.in, tc.out)
+			}
+			if len(b) < 8+int(tc.in) {
+				t.Fatalf("wrote %d bytes, the kernel reads %d", len(b), 8+tc.in)
+			}
+			if tc.idOffset >= 0 && le.Uint32(b[8+tc.idOffset:]) != id {
+				t.Errorf("no ID at offset %d", tc.idOffset)
+			}
+		})
+	}
+}
+
+func TestAcceptIsValidAndEstablishIsNot(t *testing.T) {
+	const valid = 8 + 8 + 271 // header, uid, last byte of the parameters
+	dev := &recorder{}
+	f := New(dev)
+	f.Accept(1, 1, abi.UcmConnParam{}, abi.UcmECE{})
+	f.Establish(1)
+	if dev.frames[0][valid] != 1 || dev.frames[1][valid] != 0 {
+		t.Errorf("valid is %d for ACCEPT and %d for the RTU, want 1 and 0", dev.frames[0][valid], dev.frames[1][valid])
+	}
+}
+
+func TestOpError(t *testing.T) {
+	f := New(&recorder{err: syscall.ECONNREFUSED})
+	err := f.Connect(5, abi.UcmConnParam{}, abi.UcmECE{})
+	var op *OpError
+	if !errors.As(err, &op) || op.Op != "CONNECT" || op.ID != 5 {
+		t.Fatalf("got %#v", err)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Error("the errno is lost")
+	}
+	if s := err.Error(); !strings.Contains(s, "CONNECT id 5") || !strings.Contains(s, "refused") {
+		t.Errorf("message %q", s)
+	}
+}
+
+func TestMilliseconds(t *testing.T) {
+	for d, want := range map[time.Duration]uint32{
+		-time.Second:         1,
+		0:                    1,
+		time.Nanosecond:      1,
+		time.Millisecond:     1,
+		time.Millisecond + 1: 2,
+		2 * time.Second:      2000,
+		1<<63 - 1:            1<<31 - 1,
+	} {
+		if got := milliseconds(d); got != want {
+			t.Errorf("milliseconds(%v) = %d, want %d", d, got, want)
+		}
+	}
+}
+
+func TestRejectCutsNothingTheFieldHolds(t *testing.T) {
+	dev := &recorder{}
+	New(dev).Reject(1, make([]byte, 300), 0)
+	if n := dev.frames[0][8+4]; n != 255 {
+		t.Errorf("length %d, want 255, the most that its byte holds", n)
+	}
+}
