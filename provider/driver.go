@@ -115,8 +115,11 @@ type QP interface {
 	Num() uint32
 	// Cap returns what the QP has, which may be more than was asked for.
 	Cap() QPCap
+	// State is the state that Modify or SetState moved the QP to last. A QP that
+	// the device itself moved to an error state still shows the old one.
+	State() QPState
 	// Modify changes the attributes that mask names, and with QPAttrState the
-	// state. The caller has checked the transition.
+	// state. The caller has checked the transition, and serializes the calls.
 	Modify(attr *QPAttr, mask QPAttrMask) error
 	// Query asks the kernel for the attributes.
 	Query() (QPAttr, error)

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rxe is the user-space half of rdma_rxe, RoCE v2 in software
+// (rdma/rdma_user_rxe.h). Its queues are rings in memory that the kernel made
+// and both sides map; a system call tells the kernel that there is something to
+// send, and another asks for a completion event.
+package rxe
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"purerdma/abi"
+	"purerdma/internal/ring"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// Driver is the rxe driver. It has no state.
+type Driver struct{}
+
+var _ provider.Driver = Driver{}
+
+// ID is RDMA_DRIVER_RXE.
+func (Driver) ID() abi.DriverID { return abi.RDMA_DRIVER_RXE }
+
+// ABIVersions returns 2: the only version with rings in this form.
+func (Driver) ABIVersions() (min, max uint32) { return 2, 2 }
+
+// Open makes a context on f.
+func (Driver) Open(f *uverbs.File) (provider.Context, error) {
+	if _, err := f.GetContext(uverbs.Driver{}); err != nil {
+		return nil, err
+	}
+	return &Context{provider.Plain{File: f}}, nil
+}
+
+// Context is an open rxe device.
+type Context struct{ provider.Plain }
+
+// mapQueue maps a queue that the kernel made and checks its layout: minSlot is
+// what will be touched of a slot.
+func mapQueue(f *uverbs.File, mi abi.RxeMminfo, minSlot int) (*uverbs.Mapping, ring.Ring, error) {
+	m, err := f.Mmap(int64(mi.Offset), int(mi.Size))
+	if err != nil {
+		return nil, ring.Ring{}, fmt.Errorf("map queue: %w", err)
+	}
+	buf, ok := ring.Struct[abi.RxeQueueBuf](m.Bytes())
+	if !ok {
+		return nil, ring.Ring{}, errors.Join(ring.ErrLayout, m.Close())
+	}
+	r, err := ring.New(m.Bytes(), ring.Layout{
+		Producer: 128,
+		Consumer: 256,
+		Data:     abi.Size[abi.RxeQueueBuf](),
+		LogSlot:  buf.Log2ElemSize,
+		Mask:     buf.IndexMask,
+		MinSlot:  minSlot,
+	})
+	if err != nil {
+		return nil, ring.Ring{}, errors.Join(err, m.Close())
+	}
+	return m, r, nil
+}
+
+// ignoreGone turns the error of destroying an object of a closed file into nil:
+// the kernel destroyed it with the context.
+func ignoreGone(f *uverbs.File, err error) error {
+	if err != nil && (f.Closed() || errors.Is(err, net.ErrClosed)) {
+		return nil
+	}
+	return err
+}

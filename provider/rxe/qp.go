@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rxe
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/internal/leak"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// qp is a reliable connected queue pair.
+type qp struct {
+	file   *uverbs.File
+	handle uint32
+	num    uint32
+	cap    provider.QPCap
+	bell   *uverbs.Doorbell
+	leak   *leak.Entry
+
+	state  atomic.Uint32 // provider.QPState
+	closed atomic.Bool
+
+	sq sendQueue
+	rq recvQueue
+}
+
+// CreateQP makes a queue pair. Only RC is implemented.
+func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
+	if cfg.Type != provider.RC {
+		return nil, fmt.Errorf("rxe: QP type %v: %w", cfg.Type, errors.ErrUnsupported)
+	}
+	var flags uint32
+	if cfg.SignalAll {
+		flags |= abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL
+	}
+	var resp abi.RxeCreateQPResp
+	k, err := c.File.CreateQP(uverbs.QPConfig{
+		Type:   uint8(cfg.Type),
+		PD:     cfg.PD.Handle(),
+		SendCQ: cfg.SendCQ.Handle(),
+		RecvCQ: cfg.RecvCQ.Handle(),
+		Cap: abi.UverbsQPCap{
+			MaxSendWR:     uint32(cfg.Cap.SendWR),
+			MaxRecvWR:     uint32(cfg.Cap.RecvWR),
+			MaxSendSGE:    uint32(cfg.Cap.SendSGE),
+			MaxRecvSGE:    uint32(cfg.Cap.RecvSGE),
+			MaxInlineData: uint32(cfg.Cap.Inline),
+		},
+		Flags: flags,
+	}, uverbs.Driver{Out: abi.Bytes(&resp)})
+	if err != nil {
+		return nil, err
+	}
+	q := &qp{file: c.File, handle: k.Handle, num: k.Num, bell: c.File.NewDoorbell(k.Handle)}
+	if err := q.mapQueues(&resp, k.Cap); err != nil {
+		c.File.DestroyQP(k.Handle)
+		return nil, err
+	}
+	q.leak = leak.Track("rxe QP", c.File.Info().Name)
+	return q, nil
+}
+
+func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
+	q.cap = provider.QPCap{SendSGE: int(k.MaxSendSGE), RecvSGE: int(k.MaxRecvSGE), Inline: int(k.MaxInlineData)}
+	// Elements and inline data share the end of a slot. What the kernel says is
+	// not trusted: the slots must have that room.
+	sendSlot := sendHeader + max(q.cap.SendSGE*abi.Size[abi.RxeSGE](), q.cap.Inline)
+	recvSlot := recvHeader + q.cap.RecvSGE*abi.Size[abi.RxeSGE]()
+	var err error
+	if q.sq.mapping, q.sq.ring, err = mapQueue(q.file, resp.SQMI, sendSlot); err != nil {
+		return fmt.Errorf("send queue: %w", err)
+	}
+	if q.rq.mapping, q.rq.ring, err = mapQueue(q.file, resp.RQMI, recvSlot); err != nil {
+		return errors.Join(fmt.Errorf("receive queue: %w", err), q.sq.mapping.Close())
+	}
+	q.sq.producer = q.sq.ring.LoadProducer()
+	q.sq.published = q.sq.producer
+	q.rq.producer = q.rq.ring.LoadProducer()
+	// The rings hold more than was asked for; their sizes are the truth.
+	q.cap.SendWR, q.cap.RecvWR = q.sq.ring.Cap(), q.rq.ring.Cap()
+	return nil
+}
+
+func (q *qp) Handle() uint32 { return q.handle }
+
+func (q *qp) Num() uint32 { return q.num }
+
+func (q *qp) Cap() provider.QPCap { return q.cap }
+
+func (q *qp) State() provider.QPState { return provider.QPState(q.state.Load()) }
+
+func (q *qp) SetState(s provider.QPState) { q.state.Store(uint32(s)) }
+
+func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
+	if q.closed.Load() {
+		return net.ErrClosed
+	}
+	if err := q.file.ModifyQP(provider.ModifyCommand(q.handle, attr, mask), uverbs.Driver{}); err != nil {
+		return err
+	}
+	if mask&provider.QPAttrState == 0 {
+		return nil
+	}
+	q.SetState(attr.State)
+	if attr.State == provider.QPErr {
+		// A receive that was posted between the kernel's flush and the store
+		// above has seen the old state, and rang for nobody.
+		return q.bell.RingRecv()
+	}
+	return nil
+}
+
+func (q *qp) Query() (provider.QPAttr, error) {
+	if q.closed.Load() {
+		return provider.QPAttr{}, net.ErrClosed
+	}
+	resp, err := q.file.QueryQP(q.handle, ^uint32(0)>>11) // all of enum ib_qp_attr_mask
+	if err != nil {
+		return provider.QPAttr{}, err
+	}
+	return provider.AttrFromQuery(&resp), nil
+}
+
+// usable returns why nothing may be posted at all, or nil.
+func (q *qp) usable() error {
+	if q.closed.Load() || q.file.Closed() {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// errState is the error of a post in a state that does not allow it.
+func errState(s provider.QPState) error {
+	return fmt.Errorf("QP in state %v: %w", s, syscall.EINVAL)
+}
+
+func (q *qp) Close() error {
+	// Posters are out when both locks are held, and see closed afterwards.
+	q.sq.mu.Lock()
+	defer q.sq.mu.Unlock()
+	q.rq.mu.Lock()
+	defer q.rq.mu.Unlock()
+	if q.closed.Load() {
+		return nil
+	}
+	if err := ignoreGone(q.file, q.file.DestroyQP(q.handle)); err != nil {
+		return err
+	}
+	q.closed.Store(true)
+	q.leak.Done()
+	return errors.Join(q.sq.mapping.Close(), q.rq.mapping.Close())
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rxe
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/internal/ring"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// sendHeader is the size of a send WQE before its elements or inline data.
+const sendHeader = 208
+
+// sendQueue is a ring that the kernel empties.
+type sendQueue struct {
+	mu       sync.Mutex // beside the ring: everything below, and the ring's slots
+	ring      ring.Ring
+	mapping   *uverbs.Mapping
+	producer  uint32 // the next slot to build in
+	published uint32 // the next slot as the kernel knows it
+}
+
+func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
+	if len(wrs) == 0 {
+		return 0, nil
+	}
+	q.sq.mu.Lock()
+	if err := q.sendable(); err != nil {
+		q.sq.mu.Unlock()
+		return 0, err
+	}
+	var n int
+	var err error
+	for n = range wrs {
+		if err = q.build(&wrs[n]); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		n = len(wrs)
+	}
+	q.publish()
+	q.sq.mu.Unlock()
+	if n > 0 {
+		if rerr := q.bell.RingSend(); rerr != nil {
+			return n, rerr
+		}
+	}
+	return n, err
+}
+
+// publish hands the kernel what was built. The caller holds the lock.
+func (q *qp) publish() {
+	q.sq.published = q.sq.producer
+	q.sq.ring.StoreProducer(q.sq.producer)
+}
+
+// sendable returns why no send may be posted, or nil. The kernel would refuse
+// the doorbell only after the requests are visible to it.
+func (q *qp) sendable() error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	switch s := q.State(); s {
+	case provider.QPRTS, provider.QPSQD, provider.QPSQE, provider.QPErr:
+		return nil
+	default:
+		return errState(s)
+	}
+}
+
+// build writes one request into the next slot and moves on. The caller holds the
+// lock.
+func (q *qp) build(wr *provider.SendWR) error {
+	r := &q.sq.ring
+	i := q.sq.producer
+	next := r.Next(i)
+	if next == r.LoadConsumer() {
+		return provider.ErrFull
+	}
+	sg := wr.SGList
+	inline := wr.InlineData != nil
+	var length uint64
+	if inline {
+		length = uint64(len(wr.InlineData))
+		if len(wr.InlineData) > q.cap.Inline {
+			return fmt.Errorf("%d bytes of inline data, %d fit: %w", length, q.cap.Inline, syscall.EINVAL)
+		}
+		sg = nil
+	} else {
+		if len(sg) > q.cap.SendSGE {
+			return fmt.Errorf("%d scatter/gather elements, %d fit: %w", len(sg), q.cap.SendSGE, syscall.EINVAL)
+		}
+		for k := range sg {
+			length += uint64(sg[k].Length)
+		}
+	}
+
+	// The kernel leaves what it wrote into a slot, among it the state and the
+	// status of a request that failed.
+	wqe := ring.At[abi.RxeSendWQE](r, i)
+	*wqe = abi.RxeSendWQE{}
+	wqe.WR.WRID = wr.ID
+	wqe.WR.Opcode = uint32(wr.Opcode)
+	wqe.WR.SendFlags = uint32(wr.Flags) & (sendFence | sendSignaled | sendSolicited)
+	wqe.IOVA = wr.RemoteAddr
+
+	switch wr.Opcode {
+	case provider.OpSend:
+	case provider.OpSendImm:
+		binary.BigEndian.PutUint32(wqe.WR.Ex[:], wr.ImmData)
+	case provider.OpSendInv:
+		binary.NativeEndian.PutUint32(wqe.WR.Ex[:], wr.InvalidateRKey)
+	case provider.OpWriteImm:
+		binary.BigEndian.PutUint32(wqe.WR.Ex[:], wr.ImmData)
+		fallthrough
+	case provider.OpWrite, provider.OpRead:
+		rdma := wqe.WR.RDMA()
+		rdma.RemoteAddr, rdma.RKey = wr.RemoteAddr, wr.RKey
+		if inline && wr.Opcode == provider.OpRead {
+			return fmt.Errorf("inline data in a read: %w", syscall.EINVAL)
+		}
+	case provider.OpCompareSwap, provider.OpFetchAdd:
+		// librxe lets longer lists pass, of which the kernel would fill 8 bytes.
+		if inline || length != 8 || wr.RemoteAddr%8 != 0 {
+			return fmt.Errorf("atomic of %d bytes at %#x: %w", length, wr.RemoteAddr, syscall.EINVAL)
+		}
+		atomic := wqe.WR.Atomic()
+		atomic.RemoteAddr, atomic.RKey = wr.RemoteAddr, wr.RKey
+		atomic.CompareAdd, atomic.Swap = wr.CompareAdd, wr.Swap
+	default:
+		return fmt.Errorf("%v on an RC QP of rxe: %w", wr.Opcode, syscall.EOPNOTSUPP)
+	}
+	if length > maxMessage {
+		return fmt.Errorf("message of %d bytes: %w", length, syscall.EMSGSIZE)
+	}
+
+	wqe.DMA.Length, wqe.DMA.Resid = uint32(length), uint32(length)
+	if inline {
+		wqe.WR.SendFlags |= sendInline
+		copy(ring.Tail[byte](r, i, sendHeader, int(length)), wr.InlineData)
+	} else {
+		wqe.DMA.NumSGE = uint32(len(sg))
+		putSGEs(ring.Tail[abi.RxeSGE](r, i, sendHeader, len(sg)), sg)
+	}
+	q.sq.producer = next
+	return nil
+}
+
+// Flags of a send request: enum ib_send_flags of the kernel.
+const (
+	sendFence     = uint32(provider.SendFence)
+	sendSignaled  = uint32(provider.SendSignaled)
+	sendSolicited = uint32(provider.SendSolicited)
+	sendInline    = 1 << 3
+)
+
+// maxMessage is the longest message of a reliable connection, bytes.
+const maxMessage = 1 << 31
+
+func putSGEs(dst []abi.RxeSGE, sg []provider.SGE) {
+	for k := range dst {
+		dst[k] = abi.RxeSGE{Addr: sg[k].Addr, Length: sg[k].Length, LKey: sg[k].LKey}
+	}
+}
+
+func (q *qp) BatchBegin() { q.sq.mu.Lock() }
+
+func (q *qp) BatchAdd(wr *provider.SendWR) error {
+	// A closed QP has no ring to build in.
+	if err := q.usable(); err != nil {
+		return err
+	}
+	return q.build(wr)
+}
+
+func (q *qp) BatchPost() error {
+	err := q.sendable()
+	if err != nil {
+		q.sq.producer = q.sq.published
+		q.sq.mu.Unlock()
+		return err
+	}
+	some := q.sq.producer != q.sq.published
+	q.publish()
+	q.sq.mu.Unlock()
+	if !some {
+		return nil
+	}
+	return q.bell.RingSend()
+}
+
+func (q *qp) BatchDiscard() {
+	q.sq.producer = q.sq.published
+	q.sq.mu.Unlock()
+}
