@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"purerdma/verbs"
+)
+
+// errMismatch is the C program's word for it.
+var errMismatch = errors.New("data mismatch!")
+
+// runClient connects, pings, and disconnects.
+func runClient(ctx context.Context, opt *options, u *ui) error {
+	connect := dial
+	if opt.selfQP {
+		connect = selfDial
+	}
+	p, err := connect(ctx, opt)
+	if err != nil {
+		u.explain(err)
+		return err
+	}
+	u.debugf("rdma_resolve_addr - rdma_resolve_route successful\n")
+	s, err := open(ctx, opt, u, p)
+	if err != nil {
+		u.explain(err)
+		return err
+	}
+	u.debugf("rdma_connect successful\n")
+	done, err := s.ping(ctx)
+	err = s.leave(ctx, done, err)
+	return errors.Join(err, s.close())
+}
+
+// ping pings until the count is reached, and returns how often it did.
+func (s *session) ping(ctx context.Context) (done int, err error) {
+	for s.opt.count == 0 || done < s.opt.count {
+		fill(s.start.Bytes(), done)
+		if err := s.offer(ctx, s.start, writeAdv); err != nil {
+			return done, err
+		}
+		if err := s.offer(ctx, s.data, writeComplete); err != nil {
+			return done, err
+		}
+		if s.opt.validate && !bytes.Equal(s.start.Bytes(), s.data.Bytes()) {
+			return done, errMismatch
+		}
+		if s.opt.verbose {
+			if err := s.u.printf("ping data: %s\n", printable(s.data.Bytes())); err != nil {
+				return done, err
+			}
+		}
+		done++
+	}
+	return done, nil
+}
+
+// offer names a buffer to the server and waits until the server has done its
+// part with it.
+func (s *session) offer(ctx context.Context, mr *verbs.MR, want state) error {
+	msg := info{addr: mr.Addr(), rkey: mr.RKey(), size: uint32(mr.Len())}
+	s.u.debugf("RDMA addr %x rkey %x len %d\n", msg.addr, msg.rkey, msg.size)
+	if err := s.send(ctx, msg); err != nil {
+		return err
+	}
+	_, err := s.receive(ctx, want)
+	return err
+}
+
+// leave ends the connection after the pings, and says what their outcome was. A
+// server that leaves before all pings are done is a failure, though not to the C
+// program.
+func (s *session) leave(ctx context.Context, done int, err error) error {
+	var gone *disconnectedError
+	if errors.As(err, &gone) {
+		s.u.errorf("client DISCONNECT EVENT...\n")
+		s.u.errorf("%v\n", gone)
+		if s.opt.count == 0 {
+			return nil
+		}
+		return fmt.Errorf("the server disconnected after %d of %d pings", done, s.opt.count)
+	}
+	if err != nil {
+		if err == errMismatch {
+			s.u.errorf("%v\n", err)
+		}
+		s.u.explain(err)
+		s.u.errorf("rping client failed: %v\n", err)
+		err = fmt.Errorf("ping %d: %w", done, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, disconnectGrace)
+	defer cancel()
+	// Without an answer the connection has ended all the same.
+	if _, derr := s.conn.Disconnect(ctx); derr == nil {
+		s.u.errorf("client DISCONNECT EVENT...\n")
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// conn is an established connection: a *cm.Conn, or with -q a *selfConn.
+type conn interface {
+	WaitRecv(ctx context.Context) (verbs.WC, error)
+	Send(ctx context.Context, sg ...verbs.SGE) error
+	Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error
+	Write(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error
+	Disconnect(ctx context.Context) (cm.End, error)
+	Close() error
+}
+
+// pending is a connection about to be made. It ends in finish or Close.
+type pending interface {
+	Device() *verbs.Device
+	// Init readies a QP for receives to be posted.
+	Init(qp *verbs.QP) error
+	// finish connects, or accepts. Whatever comes of it, nothing is pending
+	// any more.
+	finish(ctx context.Context, qp *verbs.QP) (conn, error)
+	Close() error
+}
+
+// listener hands out connections that clients ask for.
+type listener interface {
+	accept(ctx context.Context) (pending, string, error)
+	Close() error
+}
+
+const (
+	backlog        = 3
+	resolveTimeout = 2 * time.Second
+)
+
+// connParam is what the C program connects with.
+func connParam() *cm.ConnParam {
+	return &cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7}
+}
+
+// errNoReads is a client that the server cannot serve: reading is the half of it.
+var errNoReads = errors.New("the client serves no RDMA READ: its responder resources are 0")
+
+// dial and listen are the two ways in, with the help of cm.
+
+func dial(ctx context.Context, opt *options) (pending, error) {
+	src, dst := endpoints(opt)
+	d := cm.Dialer{LocalAddr: src, ResolveTimeout: resolveTimeout}
+	r, err := d.Resolve(ctx, "tcp", dst.String())
+	if err != nil {
+		return nil, err
+	}
+	return resolved{r}, nil
+}
+
+type resolved struct{ *cm.Resolved }
+
+func (r resolved) finish(ctx context.Context, qp *verbs.QP) (conn, error) {
+	c, err := r.Connect(ctx, qp, connParam())
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func listen(ctx context.Context, opt *options) (listener, error) {
+	_, local := endpoints(opt)
+	ln, err := (&cm.ListenConfig{Backlog: backlog}).Listen(ctx, "tcp", local.String())
+	if err != nil {
+		return nil, err
+	}
+	return managedListener{ln}, nil
+}
+
+type managedListener struct{ *cm.Listener }
+
+func (l managedListener) accept(ctx context.Context) (pending, string, error) {
+	req, err := l.Accept(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	return request{req}, req.RemoteAddr().String(), nil
+}
+
+type request struct{ *cm.Request }
+
+func (r request) finish(ctx context.Context, qp *verbs.QP) (conn, error) {
+	if r.Param().InitiatorDepth == 0 {
+		r.Reject(nil)
+		return nil, errNoReads
+	}
+	c, err := r.Accept(ctx, qp, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// endpoints returns the address that -I gives, if any, and the one to listen on
+// or connect to. Without -a that is IPv4's wildcard, which to a client means
+// this host.
+func endpoints(opt *options) (source, addr cm.Addr) {
+	ip := opt.addr
+	if !ip.IsValid() {
+		ip = netip.IPv4Unspecified()
+	}
+	if opt.source.IsValid() {
+		source = cm.AddrFrom(netip.AddrPortFrom(opt.source, 0))
+	}
+	return source, cm.AddrFrom(netip.AddrPortFrom(ip, opt.port))
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// With -q the connection manager does not know the QP: this program moves it
+// from state to state, and deals with each event itself, as programs written for
+// librdmacm do.
+
+// expect waits for an event on an ID that has its channel to itself.
+func expect(ctx context.Context, id *cm.ID, want cm.EventType) (*cm.Event, error) {
+	for {
+		ev, err := id.Channel().Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ev.Ack()
+		if ev.Type == want {
+			return ev, nil
+		}
+		if err := ev.Err(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// selfPending is a connection about to be made: the active side's, or with a
+// request the passive side's.
+type selfPending struct {
+	ch      *cm.EventChannel
+	id      *cm.ID
+	request *cm.ConnParam
+}
+
+func (p *selfPending) Device() *verbs.Device { return p.id.Device() }
+
+// Init moves the QP to INIT with no rights for the peer: those come when the
+// connection manager knows them.
+func (p *selfPending) Init(qp *verbs.QP) error {
+	return qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: p.id.Port()},
+		verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
+}
+
+func (p *selfPending) finish(ctx context.Context, qp *verbs.QP) (conn, error) {
+	how := p.connect
+	if p.request != nil {
+		how = p.accept
+	}
+	if err := how(ctx, qp); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return newSelfConn(p.ch, p.id, qp), nil
+}
+
+func (p *selfPending) connect(ctx context.Context, qp *verbs.QP) error {
+	param := connParam()
+	param.QPNum = qp.Num()
+	if err := p.id.Connect(param); err != nil {
+		return err
+	}
+	if _, err := expect(ctx, p.id, cm.EventConnectResponse); err != nil {
+		return err
+	}
+	if err := p.move(qp, param); err != nil {
+		p.id.Reject(nil)
+		return err
+	}
+	return p.id.Establish()
+}
+
+func (p *selfPending) accept(ctx context.Context, qp *verbs.QP) error {
+	if p.request.InitiatorDepth == 0 {
+		p.id.Reject(nil)
+		return errNoReads
+	}
+	param := connParam()
+	param.QPNum = qp.Num()
+	param.ResponderResources = min(param.ResponderResources, p.request.ResponderResources)
+	if err := p.move(qp, param); err != nil {
+		p.id.Reject(nil)
+		return err
+	}
+	if err := p.id.Accept(param); err != nil {
+		return err
+	}
+	_, err := expect(ctx, p.id, cm.EventEstablished)
+	return err
+}
+
+// move takes the QP to RTS by the attributes that the kernel computes. Of the
+// depths it knows those of the request; what counts is what this side agrees to.
+func (p *selfPending) move(qp *verbs.QP, agreed *cm.ConnParam) error {
+	for _, to := range []verbs.QPState{verbs.QPInit, verbs.QPRTR, verbs.QPRTS} {
+		attr, mask, err := p.id.InitQPAttr(to)
+		if err != nil {
+			return err
+		}
+		attr.MaxDestRdAtomic = min(attr.MaxDestRdAtomic, agreed.ResponderResources)
+		attr.MaxRdAtomic = min(attr.MaxRdAtomic, agreed.InitiatorDepth)
+		if err := qp.Modify(&attr, mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *selfPending) Close() error {
+	return errors.Join(p.id.Close(), p.ch.Close())
+}
+
+// selfDial resolves the address and the route.
+func selfDial(ctx context.Context, opt *options) (pending, error) {
+	p, err := newSelfPending()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.resolve(ctx, opt); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func newSelfPending() (*selfPending, error) {
+	ch, err := cm.NewEventChannel()
+	if err != nil {
+		return nil, err
+	}
+	id, err := ch.NewID(cm.PortSpaceTCP)
+	if err != nil {
+		ch.Close()
+		return nil, err
+	}
+	return &selfPending{ch: ch, id: id}, nil
+}
+
+func (p *selfPending) resolve(ctx context.Context, opt *options) error {
+	src, dst := endpoints(opt)
+	if err := p.id.ResolveAddr(src, dst, resolveTimeout); err != nil {
+		return err
+	}
+	if _, err := expect(ctx, p.id, cm.EventAddrResolved); err != nil {
+		return err
+	}
+	if err := p.id.ResolveRoute(resolveTimeout); err != nil {
+		return err
+	}
+	_, err := expect(ctx, p.id, cm.EventRouteResolved)
+	return err
+}
+
+// selfListener takes connect requests from an event channel.
+type selfListener struct{ *selfPending }
+
+func selfListen(ctx context.Context, opt *options) (listener, error) {
+	p, err := newSelfPending()
+	if err != nil {
+		return nil, err
+	}
+	_, local := endpoints(opt)
+	if err = p.id.Bind(local); err == nil {
+		err = p.id.Listen(backlog)
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return selfListener{p}, nil
+}
+
+// accept gives each request a channel of its own, so that clients do not wait
+// for each other.
+func (l selfListener) accept(ctx context.Context) (pending, string, error) {
+	for {
+		ev, err := expect(ctx, l.id, cm.EventConnectRequest)
+		if err != nil {
+			return nil, "", err
+		}
+		ch, err := cm.NewEventChannel()
+		if err != nil {
+			ev.ID.Close()
+			return nil, "", err
+		}
+		if err := ev.ID.Migrate(ch); err != nil {
+			// The client has gone, most likely.
+			ev.ID.Close()
+			ch.Close()
+			continue
+		}
+		return &selfPending{ch: ch, id: ev.ID, request: &ev.Conn}, ev.ID.RemoteAddr().String(), nil
+	}
+}
+
+// selfConn is an established connection whose QP only this program knows.
+type selfConn struct {
+	ch     *cm.EventChannel
+	id     *cm.ID
+	qp     *verbs.QP
+	lastWR uint64
+
+	// over ends when the peer or the device has ended the connection, with the
+	// reason as its cause.
+	over   context.Context
+	finish context.CancelCauseFunc
+	pump   sync.WaitGroup
+}
+
+func newSelfConn(ch *cm.EventChannel, id *cm.ID, qp *verbs.QP) *selfConn {
+	c := &selfConn{ch: ch, id: id, qp: qp}
+	c.over, c.finish = context.WithCancelCause(context.Background())
+	c.pump.Go(c.events)
+	return c
+}
+
+// events watches for the end of the connection.
+func (c *selfConn) events() {
+	for {
+		ev, err := c.ch.Next(context.Background())
+		if err != nil {
+			c.finish(err)
+			return
+		}
+		ev.Ack()
+		switch ev.Type {
+		case cm.EventDisconnected:
+			c.flush()
+			c.id.Disconnect() // the answer, if the peer was first
+			c.finish(ev.Err())
+		case cm.EventDeviceRemoval:
+			c.finish(ev.Err())
+		}
+	}
+}
+
+// flush takes back what is posted.
+func (c *selfConn) flush() error {
+	return c.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
+}
+
+func (c *selfConn) Send(ctx context.Context, sg ...verbs.SGE) error {
+	return c.run(ctx, verbs.SendWR{Opcode: verbs.OpSend, SGList: sg})
+}
+
+func (c *selfConn) Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
+	return c.run(ctx, verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
+}
+
+func (c *selfConn) Write(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
+	return c.run(ctx, verbs.SendWR{Opcode: verbs.OpWrite, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
+}
+
+func (c *selfConn) run(ctx context.Context, wr verbs.SendWR) error {
+	c.lastWR++
+	wr.ID, wr.Flags = c.lastWR, verbs.SendSignaled
+	if _, err := c.qp.PostSend([]verbs.SendWR{wr}); err != nil {
+		return c.explain(err)
+	}
+	_, err := c.completion(ctx, c.qp.SendCQ())
+	return err
+}
+
+func (c *selfConn) WaitRecv(ctx context.Context) (verbs.WC, error) {
+	return c.completion(ctx, c.qp.RecvCQ())
+}
+
+// completion waits for a completion, or for the end of the connection. Before
+// the end comes what had arrived.
+func (c *selfConn) completion(ctx context.Context, cq *verbs.CQ) (verbs.WC, error) {
+	wait, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.over, func() { cancel(context.Cause(c.over)) })()
+	var wcs [1]verbs.WC
+	n, err := cq.Wait(wait, wcs[:])
+	if err != nil && c.over.Err() != nil {
+		if n, err = cq.Poll(wcs[:]); n == 0 && err == nil {
+			return wcs[0], context.Cause(c.over)
+		}
+	}
+	switch {
+	case err != nil:
+		return wcs[0], err
+	case n == 0:
+		return wcs[0], io.ErrNoProgress
+	}
+	return wcs[0], c.explain(wcs[0].Err())
+}
+
+// explain says why something was flushed, if the reason is that the connection
+// has ended.
+func (c *selfConn) explain(err error) error {
+	var wc *verbs.WCError
+	if !errors.As(err, &wc) || wc.Status != verbs.WCWRFlushErr {
+		return err
+	}
+	switch c.id.State() {
+	case cm.StateDisconnected, cm.StateRemoved:
+		// The event has been fetched, or nothing would be flushed.
+		<-c.over.Done()
+		return context.Cause(c.over)
+	}
+	return err
+}
+
+func (c *selfConn) Disconnect(ctx context.Context) (cm.End, error) {
+	if err := c.flush(); err != nil {
+		return cm.End{}, fmt.Errorf("flushing QP %#x: %w", c.qp.Num(), err)
+	}
+	if err := c.id.Disconnect(); err != nil {
+		return cm.End{}, err
+	}
+	select {
+	case <-c.over.Done():
+		return cm.End{Event: cm.EventDisconnected}, nil
+	case <-ctx.Done():
+		return cm.End{}, ctx.Err()
+	}
+}
+
+func (c *selfConn) Close() error {
+	err := errors.Join(c.id.Close(), c.ch.Close())
+	c.pump.Wait()
+	return err
+}

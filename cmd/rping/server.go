@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// retryPause is how long a persistent server waits before it accepts again when
+// it lacks file descriptors or memory.
+const retryPause = 100 * time.Millisecond
+
+func bind(ctx context.Context, opt *options, u *ui) (listener, error) {
+	how := listen
+	if opt.selfQP {
+		how = selfListen
+	}
+	ln, err := how(ctx, opt)
+	if err == nil {
+		u.debugf("rdma_bind_addr successful\nrdma_listen\n")
+	}
+	return ln, err
+}
+
+// runServer serves one client; others are refused meanwhile.
+func runServer(ctx context.Context, opt *options, u *ui) error {
+	ln, err := bind(ctx, opt, u)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	p, _, err := ln.accept(ctx)
+	if err != nil {
+		u.explain(err)
+		return err
+	}
+	ln.Close()
+	return serve(ctx, opt, u, p)
+}
+
+// runPersistentServer serves any number of clients, each in a goroutine and with
+// nothing shared, until ctx ends.
+func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
+	ln, err := bind(ctx, opt, u)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		p, client, err := ln.accept(ctx)
+		switch {
+		case u.failure() != nil:
+			if err == nil {
+				p.Close()
+			}
+			return nil // run reports it
+		case err == nil:
+			clients.Go(func() {
+				if err := serve(ctx, opt, u, p); err != nil && ctx.Err() == nil {
+					u.errorf("rping: client %s: %v\n", client, err)
+				}
+				if u.failure() != nil {
+					cancel()
+				}
+			})
+		case exhausted(err):
+			u.errorf("rping: %v\n", err)
+			select {
+			case <-time.After(retryPause):
+			case <-ctx.Done():
+			}
+		default:
+			u.explain(err)
+			return err
+		}
+	}
+}
+
+// exhausted reports whether an accept failed for lack of what a client that
+// leaves gives back.
+func exhausted(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+// serve accepts one client and serves it to the end.
+func serve(ctx context.Context, opt *options, u *ui, p pending) error {
+	u.debugf("accepting client connection request\n")
+	s, err := open(ctx, opt, u, p)
+	if err != nil {
+		u.explain(err)
+		return fmt.Errorf("connect error: %w", err)
+	}
+	err = s.pong(ctx)
+	var gone *disconnectedError
+	if errors.As(err, &gone) {
+		u.errorf("server DISCONNECT EVENT...\n")
+		u.errorf("%v\n", gone)
+		err = nil
+	} else if err != nil && ctx.Err() == nil {
+		u.explain(err)
+		u.errorf("rping server failed: %v\n", err)
+	}
+	return errors.Join(err, s.close())
+}
+
+// pong answers pings until the client disconnects, which is its error, like any
+// other. Nothing that the client says is trusted.
+func (s *session) pong(ctx context.Context) error {
+	for {
+		data, err := s.fetch(ctx)
+		if err != nil {
+			return err
+		}
+		if s.opt.verbose {
+			if err := s.u.printf("server ping data: %s\n", printable(data)); err != nil {
+				return err
+			}
+		}
+		if err := s.goAhead(ctx); err != nil {
+			return err
+		}
+		if err := s.echo(ctx, data); err != nil {
+			return err
+		}
+		if err := s.goAhead(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// fetch reads the data of the next ping.
+func (s *session) fetch(ctx context.Context) ([]byte, error) {
+	src, err := s.offered(ctx, readAdv)
+	if err != nil {
+		return nil, err
+	}
+	n, err := src.source(s.data.Len())
+	if err != nil {
+		return nil, err
+	}
+	s.u.debugf("server posted rdma read req \n")
+	if err := s.conn.Read(ctx, s.data.Slice(0, n), src.addr, src.rkey); err != nil {
+		return nil, waiting(readComplete, err)
+	}
+	s.u.debugf("rdma read completion\nserver received read complete\n")
+	return text(s.data.Bytes()[:n])
+}
+
+// echo writes the data back.
+func (s *session) echo(ctx context.Context, data []byte) error {
+	dst, err := s.offered(ctx, writeAdv)
+	if err != nil {
+		return err
+	}
+	if err := dst.sink(len(data)); err != nil {
+		return err
+	}
+	local := s.data.Slice(0, len(data))
+	s.u.debugf("rdma write from lkey %x laddr %x len %d\n", local.LKey, local.Addr, local.Length)
+	if err := s.conn.Write(ctx, local, dst.addr, dst.rkey); err != nil {
+		return waiting(writeComplete, err)
+	}
+	s.u.debugf("rdma write completion\nserver rdma write complete \n")
+	return nil
+}
+
+// offered waits for the client to name a buffer.
+func (s *session) offered(ctx context.Context, want state) (info, error) {
+	msg, err := s.receive(ctx, want)
+	if err != nil {
+		return info{}, err
+	}
+	s.u.debugf("Received rkey %x addr %x len %d from peer\nserver received sink adv\n", msg.rkey, msg.addr, msg.size)
+	return msg, nil
+}
+
+func (s *session) goAhead(ctx context.Context) error {
+	if err := s.send(ctx, info{}); err != nil {
+		return err
+	}
+	s.u.debugf("server posted go ahead\n")
+	return nil
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// The sizes of the queues, those of the C program.
+const (
+	sendDepth = 16
+	recvDepth = 2
+)
+
+// disconnectGrace is how long the client waits for the server's answer to its
+// disconnect.
+const disconnectGrace = 3 * time.Second
+
+// state is what a side waits for, with the numbers of the C program's
+// enum test_state, which it prints.
+type state int
+
+const (
+	readAdv       state = 6
+	readComplete  state = 7
+	writeAdv      state = 8
+	writeComplete state = 9
+	disconnected  state = 10
+)
+
+func (s state) String() string {
+	switch s {
+	case readAdv:
+		return "RDMA_READ_ADV"
+	case readComplete:
+		return "RDMA_READ_COMPLETE"
+	case writeAdv:
+		return "RDMA_WRITE_ADV"
+	case writeComplete:
+		return "RDMA_WRITE_COMPLETE"
+	}
+	return fmt.Sprintf("state %d", int(s))
+}
+
+// disconnectedError says that the peer has disconnected, and where that left us.
+type disconnectedError struct{ waiting state }
+
+func (e *disconnectedError) Error() string {
+	return fmt.Sprintf("wait for %v state %d", e.waiting, int(disconnected))
+}
+
+// session is one connection with all that it needs. Every connection has its own
+// protection domain: no client of a server can reach what is another's.
+type session struct {
+	opt *options
+	u   *ui
+
+	pd    *verbs.PD
+	qp    *verbs.QP
+	ctrl  *verbs.MR // the message received, then the one sent
+	data  *verbs.MR // server: what was read; client: what the server writes
+	start *verbs.MR // client: what the server reads
+	conn  conn
+}
+
+// open makes a connection of what is about to be one: first everything that is
+// needed when the peer begins to speak, then the connection.
+func open(ctx context.Context, opt *options, u *ui, p pending) (*session, error) {
+	s := &session{opt: opt, u: u}
+	if err := s.setup(p); err != nil {
+		p.Close()
+		s.close()
+		return nil, err
+	}
+	c, err := p.finish(ctx, s.qp)
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	s.conn = c
+	return s, nil
+}
+
+func (s *session) setup(p pending) error {
+	dev := p.Device()
+	var err error
+	if s.pd, err = dev.AllocPD(); err != nil {
+		return err
+	}
+	s.u.debugf("created pd on %s\n", dev.Name())
+	s.qp, err = s.pd.CreateQP(verbs.QPConfig{
+		Type: verbs.RC,
+		Cap:  verbs.QPCap{SendWR: sendDepth, RecvWR: recvDepth, SendSGE: 1, RecvSGE: 1},
+	})
+	if err != nil {
+		return err
+	}
+	s.u.debugf("created qp %#x\n", s.qp.Num())
+	if err := p.Init(s.qp); err != nil {
+		return err
+	}
+	if err := s.register(dev.Transport()); err != nil {
+		return err
+	}
+	s.u.debugf("allocated & registered buffers...\n")
+	return s.postRecv()
+}
+
+// register makes the buffers, with no more rights than the protocol takes.
+func (s *session) register(transport verbs.Transport) (err error) {
+	if s.ctrl, err = s.pd.Alloc(2*infoSize, verbs.LocalWrite); err != nil {
+		return err
+	}
+	access := verbs.LocalWrite
+	if !s.opt.server || transport == verbs.TransportIWARP {
+		// On iWARP the answer to a READ is a write of the peer.
+		access |= verbs.RemoteWrite
+	}
+	if s.data, err = s.pd.Alloc(s.opt.size, access); err != nil || s.opt.server {
+		return err
+	}
+	s.start, err = s.pd.Alloc(s.opt.size, verbs.RemoteRead)
+	return err
+}
+
+// postRecv posts the receive of the peer's next message.
+func (s *session) postRecv() error {
+	_, err := s.qp.PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{s.ctrl.Slice(0, infoSize)}}})
+	return err
+}
+
+// receive waits for the peer's next message. A peer that has disconnected is a
+// *disconnectedError with what was waited for.
+func (s *session) receive(ctx context.Context, want state) (info, error) {
+	wc, err := s.conn.WaitRecv(ctx)
+	if err != nil {
+		return info{}, waiting(want, err)
+	}
+	s.u.debugf("recv completion\n")
+	if wc.ByteLen != infoSize {
+		return info{}, &bogusMessageError{size: wc.ByteLen}
+	}
+	msg := decodeInfo(s.ctrl.Bytes())
+	return msg, s.postRecv()
+}
+
+// send sends a message. That the peer has disconnected shows in the wait for its
+// answer.
+func (s *session) send(ctx context.Context, msg info) error {
+	msg.encode(s.ctrl.Bytes()[infoSize:])
+	err := s.conn.Send(ctx, s.ctrl.Slice(infoSize, infoSize))
+	if err != nil && !peerGone(err) {
+		return err
+	}
+	s.u.debugf("send completion\n")
+	return nil
+}
+
+// close gives everything up. The connection goes first: then nothing of the
+// session is in the device's hands.
+func (s *session) close() error {
+	var errs []error
+	if s.conn != nil {
+		errs = append(errs, s.conn.Close())
+	}
+	if s.qp != nil {
+		errs = append(errs, s.qp.Close())
+	}
+	for _, mr := range []*verbs.MR{s.ctrl, s.data, s.start} {
+		if mr != nil {
+			errs = append(errs, mr.Close())
+		}
+	}
+	if s.pd != nil {
+		errs = append(errs, s.pd.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// waiting turns the end of the connection into a *disconnectedError.
+func waiting(want state, err error) error {
+	if peerGone(err) {
+		return &disconnectedError{waiting: want}
+	}
+	return err
+}
+
+// peerGone reports whether an operation failed because the peer disconnected.
+func peerGone(err error) bool {
+	var gone *cm.DisconnectedError
+	return errors.Is(err, io.EOF) || errors.As(err, &gone)
+}
