@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// benchIdle runs a persistent server, lets a client come and go so that all of it
+// has been at work, and then leaves it alone.
+func benchIdle(ctx context.Context, e *env) error {
+	const idle = 5 * time.Second
+	server := exec.CommandContext(ctx, e.rping, "-s", "-P", "-a", e.hosts[0].IPv4)
+	if err := server.Start(); err != nil {
+		return err
+	}
+	defer func() { server.Process.Kill(); server.Wait() }()
+	time.Sleep(300 * time.Millisecond)
+	if out, err := exec.CommandContext(ctx, e.rping, "-c", "-a", e.hosts[0].IPv4, "-I", e.hosts[1].IPv4, "-C", "5").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	time.Sleep(time.Second)
+	before, err := cpuTime(server.Process.Pid)
+	if err != nil {
+		return err
+	}
+	time.Sleep(idle)
+	after, err := cpuTime(server.Process.Pid)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  %v of CPU time in %v\n", after-before, idle)
+	return nil
+}
+
+// cpuTime reads the user and system time of a process, which the kernel counts
+// in hundredths of a second.
+func cpuTime(pid int) (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The second field is the name in brackets, which may have blanks in it.
+	_, rest, _ := strings.Cut(string(b), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	var ticks int64
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
+}
