@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// A client with a default QP: dial, send a message, wait for the answer.
+func ExampleDial() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conn, err := cm.Dial(ctx, "tcp", "10.8.0.1:7471")
+	var rej *cm.RejectError
+	if errors.As(err, &rej) {
+		log.Fatalf("refused: reason %d, private data %q", rej.Reason, rej.PrivateData)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+
+	buf, err := conn.PD().Alloc(8192, verbs.LocalWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer buf.Close()
+	if err := conn.PostRecv(1, buf.Slice(4096, 4096)); err != nil {
+		log.Fatal(err)
+	}
+	n := copy(buf.Bytes(), "hello")
+	if err := conn.Send(ctx, buf.Slice(0, n)); err != nil {
+		log.Fatal(err)
+	}
+	wc, err := conn.WaitRecv(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s\n", buf.Bytes()[4096:][:wc.ByteLen])
+}
+
+// An echo server with default QPs: one goroutine a connection, and a bad peer
+// never touches the listener.
+func ExampleListener_Accept() {
+	ctx := context.Background()
+	ln, err := cm.Listen(ctx, "tcp", ":7471")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ln.Close()
+	for {
+		req, err := ln.Accept(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		go func() {
+			if err := serve(ctx, req); err != nil {
+				log.Print(err)
+			}
+		}()
+	}
+}
+
+func serve(ctx context.Context, req *cm.Request) error {
+	defer req.Close()
+	pd, err := req.PD()
+	if err != nil {
+		return err
+	}
+	buf, err := pd.Alloc(4096, verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	defer buf.Close()
+	if err := req.PostRecv(1, buf.SGE()); err != nil { // before the peer can send
+		return err
+	}
+	conn, err := req.Accept(ctx, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for {
+		wc, err := conn.WaitRecv(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil // the peer has disconnected
+		}
+		if err != nil {
+			return err
+		}
+		if err := conn.Send(ctx, buf.Slice(0, int(wc.ByteLen))); err != nil {
+			return err
+		}
+		if err := conn.PostRecv(1, buf.SGE()); err != nil {
+			return err
+		}
+	}
+}
+
+// Every stage in hand: the caller's own PD, CQ and QP on the device that the route
+// leads to, and private data both ways.
+func ExampleResolve() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r, err := cm.Resolve(ctx, "tcp", "10.8.0.1:7471")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	pd, err := r.Device().AllocPD()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pd.Close()
+	cq, err := r.Device().CreateCQ(verbs.CQConfig{Entries: 256})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cq.Close()
+	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
+		Cap: verbs.QPCap{SendWR: 128, RecvWR: 128, SendSGE: 2, Inline: 64}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer qp.Close()
+	if err := r.Init(qp); err != nil { // receives can be posted from here on
+		log.Fatal(err)
+	}
+	p := cm.DefaultConnParam()
+	p.PrivateData = []byte("hello")
+	p.ResponderResources = 4
+	conn, err := r.Connect(ctx, qp, &p)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Printf("the peer said %q\n", conn.PrivateData())
+	end, err := conn.Wait(ctx)
+	fmt.Println(end, err)
+}
+
+// The librdmacm model: IDs on a channel, outcomes as events.
+func ExampleEventChannel() {
+	ctx := context.Background()
+	ch, err := cm.NewEventChannel()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ch.Close()
+	id, err := ch.NewID(cm.PortSpaceTCP)
+	if err != nil {
+		log.Fatal(err)
+	}
+	dst, err := cm.ParseAddr("10.8.0.1:7471")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := id.ResolveAddr(cm.Addr{}, dst, 2*time.Second); err != nil {
+		log.Fatal(err)
+	}
+	for ev, err := range ch.Events(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch ev.Type {
+		case cm.EventAddrResolved:
+			err = id.ResolveRoute(2 * time.Second)
+		case cm.EventRouteResolved:
+			if err = id.CreateQP(nil, verbs.QPConfig{Type: verbs.RC}); err == nil {
+				err = id.Connect(nil)
+			}
+		case cm.EventEstablished: // the library has moved the QP
+			err = id.Disconnect()
+		case cm.EventDisconnected:
+			ev.Ack()
+			return
+		default:
+			err = ev.Err()
+		}
+		ev.Ack()
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+}
