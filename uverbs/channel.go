@@ -16,7 +16,7 @@ type CompChannel struct {
 	dev *cdev.File
 
 	// Of the one Next that may run at a time.
-	before  func() bool
+	look    func() Verdict
 	try     func(fd uintptr) bool // c.read, made once
 	event   abi.UverbsCompEventDesc
 	stopped bool
@@ -47,16 +47,26 @@ func (f *File) CreateCompChannel() (*CompChannel, error) {
 	return c, nil
 }
 
+// Verdict is what a look before a read found.
+type Verdict uint8
+
+// Verdicts.
+const (
+	ReadFirst Verdict = iota // there may be events: read one, or wait for one
+	Park                     // there is no event yet: wait for one
+	Stop                     // there is no need to wait
+)
+
 // Next waits for one event and returns the user handle of its completion queue.
 // Only one Next may run at a time. After Interrupt it ends with
 // os.ErrDeadlineExceeded, after Close with net.ErrClosed.
 //
-// If before is not nil, the caller knows that no event can be there yet, and
-// before is what may bring one: arming a queue, and looking into it once more.
-// When before returns true Next ends with ok false; otherwise it waits without a
-// read that would find nothing.
-func (c *CompChannel) Next(before func() bool) (userHandle uint64, ok bool, err error) {
-	c.before, c.stopped, c.err = before, false, nil
+// If look is not nil, it is called once when no event can be missed any more,
+// and decides how to go on: whoever arms a queue in it, and knows that no event
+// was to come before, saves a read that would find nothing. After Stop, ok is
+// false.
+func (c *CompChannel) Next(look func() Verdict) (userHandle uint64, ok bool, err error) {
+	c.look, c.stopped, c.err = look, false, nil
 	if err := c.dev.Park(c.try); err != nil {
 		return 0, false, err
 	}
@@ -66,10 +76,15 @@ func (c *CompChannel) Next(before func() bool) (userHandle uint64, ok bool, err 
 // read is one attempt to take an event out of the channel. It returns false if
 // there is none.
 func (c *CompChannel) read(fd uintptr) bool {
-	if before := c.before; before != nil {
-		c.before = nil
-		c.stopped = before()
-		return c.stopped
+	if look := c.look; look != nil {
+		c.look = nil
+		switch look() {
+		case Stop:
+			c.stopped = true
+			return true
+		case Park:
+			return false
+		}
 	}
 	var again bool
 	again, c.err = readEvent(fd, abi.Bytes(&c.event))

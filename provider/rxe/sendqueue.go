@@ -19,7 +19,7 @@ const sendHeader = 208
 
 // sendQueue is a ring that the kernel empties.
 type sendQueue struct {
-	mu       sync.Mutex // beside the ring: everything below, and the ring's slots
+	mu        sync.Mutex // beside the ring: everything below, and the ring's slots
 	ring      ring.Ring
 	mapping   *uverbs.Mapping
 	producer  uint32 // the next slot to build in

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"purerdma/internal/cdev"
+	"purerdma/internal/leak"
+	"purerdma/uverbs"
+)
+
+const kindChannel = "completion queues"
+
+// CompChannel is a completion event channel: one file descriptor by which any
+// number of CQs wake their waiters (ibv_create_comp_channel(3)).
+type CompChannel struct {
+	dev   *shared
+	ch    *uverbs.CompChannel
+	users users
+	leak  *leak.Entry
+
+	// turn holds one token while somebody reads the channel: a waiter of one of
+	// the CQs, who hands the others their events.
+	turn      chan struct{}
+	interrupt func() // ch.Interrupt, made once
+	// arms is an upper bound of how many events the channel can hold or get
+	// without another arm: each arm gives at most one.
+	arms atomic.Int64
+	// look is what the reader does before it parks, and its result.
+	look struct {
+		cq  *CQ
+		wcs []WC
+		n   int
+		err error
+		fn  func() uverbs.Verdict
+	}
+
+	mu  sync.Mutex
+	cqs map[uint64]*CQ // by user handle
+}
+
+// CreateCompChannel makes a completion channel. The caller closes it.
+func (d *Device) CreateCompChannel() (*CompChannel, error) {
+	if err := d.hold(); err != nil {
+		return nil, d.opError("create completion channel on", err)
+	}
+	k, err := d.file.CreateCompChannel()
+	if err != nil {
+		d.unref()
+		return nil, d.opError("create completion channel on", err)
+	}
+	ch := &CompChannel{
+		dev:       d.shared,
+		ch:        k,
+		leak:      leak.Track("completion channel", d.info.Name),
+		turn:      make(chan struct{}, 1),
+		interrupt: k.Interrupt,
+		cqs:       make(map[uint64]*CQ),
+	}
+	ch.look.fn = ch.lookOnce
+	return ch, nil
+}
+
+// Device returns the device of the channel, which need not be closed.
+func (ch *CompChannel) Device() *Device { return ch.dev.self }
+
+// Close closes the channel. It may be called more than once; while there are CQs
+// on it the error wraps EBUSY.
+func (ch *CompChannel) Close() error {
+	return ch.dev.opError("close completion channel of", ch.users.close(func() error {
+		if err := ch.ch.Close(); err != nil {
+			return err
+		}
+		ch.leak.Done()
+		return ch.dev.unref()
+	}))
+}
+
+// Next waits for the event of any CQ that was armed with CQ.Arm and returns that
+// CQ (ibv_get_cq_event(3); there is nothing to acknowledge). It is for a
+// goroutine that serves many CQs: arm them all, poll them all, then Next, Arm
+// and Poll in turn. Do not mix it with CQ.Wait on the same channel: each would
+// take events that the other waits for.
+func (ch *CompChannel) Next(ctx context.Context) (*CQ, error) {
+	cq, err := ch.next(ctx)
+	return cq, ch.dev.opError("wait for completion event of", err)
+}
+
+func (ch *CompChannel) next(ctx context.Context) (*CQ, error) {
+	select {
+	case ch.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, cdev.ContextError(ctx)
+	}
+	defer func() { <-ch.turn }()
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, ch.interrupt)()
+	}
+	for {
+		if ctx.Err() != nil {
+			return nil, cdev.ContextError(ctx)
+		}
+		handle, _, err := ch.ch.Next(nil)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			ch.ch.Resume()
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if cq := ch.fired(handle); cq != nil {
+			return cq, nil
+		}
+	}
+}
+
+// fired notes that an event was read and returns the CQ that it names, nil if
+// that has been closed. Only who holds the turn calls it.
+func (ch *CompChannel) fired(handle uint64) *CQ {
+	ch.mu.Lock()
+	cq := ch.cqs[handle]
+	ch.mu.Unlock()
+	if cq != nil {
+		cq.fired()
+	}
+	return cq
+}
+
+// lookOnce is what the reader does once it cannot miss an event any more: it
+// arms its queue and looks into it.
+func (ch *CompChannel) lookOnce() uverbs.Verdict {
+	l := &ch.look
+	// Nothing can be in the channel if nothing was armed before.
+	empty := ch.arms.Load() == 0
+	if l.n, l.err = l.cq.armAndPoll(l.wcs); l.n > 0 || l.err != nil {
+		return uverbs.Stop
+	}
+	if empty {
+		return uverbs.Park
+	}
+	return uverbs.ReadFirst
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"purerdma/internal/leak"
+	"purerdma/provider"
+)
+
+// CQConfig says how to make a CQ.
+type CQConfig struct {
+	// Entries is how many completions must fit; the kernel may round it up. If
+	// more come than fit, the CQ is broken: it should hold all requests of its
+	// QPs. 0 means 256.
+	Entries int
+	// Channel is the channel that the CQ shares with others. With nil the CQ
+	// has one of its own, and so a file descriptor.
+	Channel *CompChannel
+	// NoEvents makes a CQ without a channel: it can only be polled.
+	NoEvents bool
+	// Vector chooses the interrupt, from 0, of a device that has several.
+	Vector int
+}
+
+// CQ is a completion queue (ibv_create_cq(3)). Its methods may be called
+// concurrently.
+type CQ struct {
+	dev    *shared
+	p      provider.CQ
+	ch     *CompChannel // nil with NoEvents
+	ownsCh bool
+	handle uint64 // user handle
+	users  users
+	leak   *leak.Entry
+	done   chan struct{} // closed by Close
+
+	waiters atomic.Int32
+	notify  chan struct{} // one token: look at the queue
+	spin    spin
+
+	armMu sync.Mutex
+	armed bool // an event for the next completion was asked for and not yet read
+	arms  int64
+}
+
+// CreateCQ makes a completion queue. The caller closes it.
+func (d *Device) CreateCQ(cfg CQConfig) (*CQ, error) {
+	c, err := d.createCQ(cfg)
+	return c, d.opError("create CQ on", err)
+}
+
+func (d *Device) createCQ(cfg CQConfig) (*CQ, error) {
+	if cfg.Entries == 0 {
+		cfg.Entries = 256
+	}
+	if cfg.Entries < 0 || cfg.Entries > d.attr.MaxCQE {
+		return nil, fmt.Errorf("%d entries, the device has at most %d: %w", cfg.Entries, d.attr.MaxCQE, syscall.EINVAL)
+	}
+	ch, owns := cfg.Channel, false
+	switch {
+	case cfg.NoEvents && ch != nil:
+		return nil, fmt.Errorf("a channel and NoEvents: %w", syscall.EINVAL)
+	case ch != nil && ch.dev != d.shared:
+		return nil, fmt.Errorf("completion channel of another device: %w", syscall.EINVAL)
+	case ch == nil && !cfg.NoEvents:
+		var err error
+		if ch, err = d.CreateCompChannel(); err != nil {
+			return nil, err
+		}
+		owns = true
+	}
+	c, err := d.newCQ(cfg, ch)
+	if err != nil {
+		if owns {
+			ch.Close()
+		}
+		return nil, err
+	}
+	c.ownsCh = owns
+	return c, nil
+}
+
+func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	c := &CQ{
+		dev:    d.shared,
+		ch:     ch,
+		handle: d.handles.Add(1),
+		done:   make(chan struct{}),
+		notify: make(chan struct{}, 1),
+	}
+	c.spin.init()
+	pcfg := &provider.CQConfig{Entries: cfg.Entries, UserHandle: c.handle, Vector: uint32(cfg.Vector)}
+	if ch != nil {
+		if err := ch.users.add(kindChannel); err != nil {
+			d.unref()
+			return nil, err
+		}
+		pcfg.Channel = ch.ch
+		ch.mu.Lock()
+		ch.cqs[c.handle] = c
+		ch.mu.Unlock()
+	}
+	var err error
+	if c.p, err = d.ctx.CreateCQ(pcfg); err != nil {
+		c.forget()
+		d.unref()
+		return nil, err
+	}
+	c.leak = leak.Track("CQ", d.info.Name)
+	return c, nil
+}
+
+// forget takes the CQ off its channel.
+func (c *CQ) forget() {
+	if c.ch == nil {
+		return
+	}
+	c.ch.mu.Lock()
+	delete(c.ch.cqs, c.handle)
+	c.ch.mu.Unlock()
+	c.armMu.Lock()
+	c.ch.arms.Add(-c.arms)
+	c.arms = 0
+	c.armMu.Unlock()
+	c.ch.users.drop(kindChannel)
+}
+
+// Device returns the device of the CQ, which need not be closed.
+func (c *CQ) Device() *Device { return c.dev.self }
+
+// Channel returns the completion channel, nil for a CQ with NoEvents.
+func (c *CQ) Channel() *CompChannel { return c.ch }
+
+// Entries returns how many completions fit.
+func (c *CQ) Entries() int { return c.p.Entries() }
+
+// SetSpin bounds for how long Wait polls before it sleeps; within the bound it
+// adapts to how long completions have taken lately. 0 never polls. The default
+// is 10 microseconds.
+func (c *CQ) SetSpin(max time.Duration) { c.spin.set(max) }
+
+// Poll takes up to len(wcs) completions out of the queue, oldest first, and
+// returns how many (ibv_poll_cq(3)). It never blocks and allocates nothing.
+func (c *CQ) Poll(wcs []WC) (int, error) {
+	n, err := c.p.Poll(wcs)
+	if err != nil {
+		return n, c.dev.opError("poll CQ of", err)
+	}
+	return n, nil
+}
+
+// Arm asks for an event on the channel when the next completion comes, or with
+// solicitedOnly the next one that a peer marked as solicited or that failed
+// (ibv_req_notify_cq(3)). Completions that are there already give none: poll
+// again after arming. It is for users of CompChannel.Next; Wait arms by itself.
+func (c *CQ) Arm(solicitedOnly bool) error {
+	if c.ch == nil {
+		return c.dev.opError("arm CQ of", errNoEvents)
+	}
+	c.armMu.Lock()
+	defer c.armMu.Unlock()
+	return c.dev.opError("arm CQ of", c.armLocked(solicitedOnly))
+}
+
+var errNoEvents = errors.New("the CQ has no completion channel")
+
+func (c *CQ) armLocked(solicitedOnly bool) error {
+	// Counted first: the event may be read before Arm returns.
+	c.arms++
+	c.ch.arms.Add(1)
+	if err := c.p.Arm(solicitedOnly); err != nil {
+		c.arms--
+		c.ch.arms.Add(-1)
+		return err
+	}
+	c.armed = c.armed || !solicitedOnly
+	return nil
+}
+
+// fired notes that an event of this CQ was read.
+func (c *CQ) fired() {
+	c.armMu.Lock()
+	c.armed = false
+	if c.arms > 0 {
+		c.arms--
+		c.ch.arms.Add(-1)
+	}
+	c.armMu.Unlock()
+}
+
+// armAndPoll makes sure that the next completion gives an event, and then looks
+// for those that came before.
+func (c *CQ) armAndPoll(wcs []WC) (int, error) {
+	c.armMu.Lock()
+	if !c.armed {
+		// The lock is held until the kernel has been told: who finds armed
+		// set and the queue empty may sleep.
+		if err := c.armLocked(false); err != nil {
+			c.armMu.Unlock()
+			return 0, err
+		}
+	}
+	c.armMu.Unlock()
+	return c.p.Poll(wcs)
+}
+
+// Close destroys the CQ (ibv_destroy_cq(3)) and its own channel. It may be
+// called more than once; while there are QPs on it the error wraps EBUSY. Waits
+// end with net.ErrClosed.
+func (c *CQ) Close() error {
+	return c.dev.opError("destroy CQ of", c.users.close(func() error {
+		if err := c.dev.destroyed(c.p.Close()); err != nil {
+			return err
+		}
+		close(c.done)
+		c.leak.Done()
+		c.forget()
+		var errs []error
+		if c.ownsCh {
+			errs = append(errs, c.ch.Close())
+		} else if c.ch != nil {
+			// Its reader may be a waiter of this CQ.
+			c.ch.interrupt()
+		}
+		return errors.Join(append(errs, c.dev.unref())...)
+	}))
+}

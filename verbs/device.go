@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"encoding/binary"
+	"net"
+	"sync/atomic"
+
+	"purerdma/abi"
+	"purerdma/uverbs"
+)
+
+// Transport is the protocol family of a device: enum ibv_transport_type.
+type Transport uint8
+
+// Transports. RoCE devices are TransportIB, with an Ethernet link.
+const (
+	TransportUnknown Transport = iota
+	TransportIB
+	TransportIWARP
+)
+
+// String returns "IB" or "iWARP".
+func (t Transport) String() string {
+	switch t {
+	case TransportIB:
+		return "IB"
+	case TransportIWARP:
+		return "iWARP"
+	}
+	return "unknown"
+}
+
+// LinkLayer is the link of a port: IBV_LINK_LAYER_... of ibv_query_port(3).
+type LinkLayer uint8
+
+// Link layers.
+const (
+	LinkUnspecified LinkLayer = iota
+	LinkInfiniBand
+	LinkEthernet
+)
+
+// String returns "InfiniBand" or "Ethernet".
+func (l LinkLayer) String() string {
+	switch l {
+	case LinkInfiniBand:
+		return "InfiniBand"
+	case LinkEthernet:
+		return "Ethernet"
+	}
+	return "unspecified"
+}
+
+// Device is a reference to an open device (struct ibv_context of
+// ibv_open_device(3)). All references to one device, and all their objects,
+// share one context of the kernel.
+type Device struct {
+	*shared
+	borrowed bool
+	closed   atomic.Bool
+}
+
+// Name returns the name of the device, as "rxe0".
+func (d *Device) Name() string { return d.info.Name }
+
+// Index returns the kernel's index of the device, or -1 if it does not say.
+func (d *Device) Index() int { return d.info.Index }
+
+// NodeGUID returns the GUID of the node as a number whose highest byte is the
+// first on the wire.
+func (d *Device) NodeGUID() uint64 { return d.info.NodeGUID }
+
+// Transport returns the protocol family.
+func (d *Device) Transport() Transport {
+	switch d.info.NodeType {
+	case uverbs.NodeCA, uverbs.NodeSwitch, uverbs.NodeRouter:
+		return TransportIB
+	case uverbs.NodeRNIC:
+		return TransportIWARP
+	}
+	return TransportUnknown
+}
+
+// LinkLayer returns the link of a port, counted from 1; LinkUnspecified for a
+// port that is not there.
+func (d *Device) LinkLayer(port uint8) LinkLayer {
+	if port == 0 || int(port) > len(d.links) {
+		return LinkUnspecified
+	}
+	return d.links[port-1]
+}
+
+// Attr returns what the device can do, as it was when the device was opened
+// (ibv_query_device(3)). The caller must not change it.
+func (d *Device) Attr() *DeviceAttr { return &d.attr }
+
+// Same says whether both are references to one context, so that objects of the
+// one can be used with the other. It is false for a device and the one that came
+// back under its name after it was removed.
+func (d *Device) Same(o *Device) bool { return o != nil && d.shared == o.shared }
+
+// Removed returns a channel that is closed when the device has been removed.
+func (d *Device) Removed() <-chan struct{} { return d.removed }
+
+// MarkRemoved says that the device is going away: who learns of it, as the
+// connection manager does by DEVICE_REMOVAL, calls this. Every wait on the
+// device ends, and every later call fails, with a *DeviceRemovedError, but Close
+// of its objects succeeds. The context is closed at once, because the kernel's
+// removal may wait for that. May be called more than once.
+func (d *Device) MarkRemoved() { d.remove() }
+
+// Close gives the reference back. It may be called more than once. The context
+// goes with the last reference and the last object of the device. The Device
+// that an object returns as its own is not a reference of the caller's: closing
+// it does nothing.
+func (d *Device) Close() error {
+	if d.borrowed || d.closed.Swap(true) {
+		return nil
+	}
+	return d.opError("close", d.unref())
+}
+
+// hold takes a reference for a new object.
+func (d *Device) hold() error {
+	if d.closed.Load() {
+		return net.ErrClosed
+	}
+	return d.ref()
+}
+
+// DeviceAttr is what a device can do (struct ibv_device_attr of
+// ibv_query_device(3)).
+type DeviceAttr struct {
+	FWVersion       uint64
+	NodeGUID        uint64
+	SysImageGUID    uint64
+	VendorID        uint32
+	VendorPartID    uint32
+	HWVersion       uint32
+	MaxMRSize       uint64 // bytes
+	PageSizes       uint64 // bit n: pages of 1<<n bytes
+	MaxQP           int
+	MaxQPWR         int // requests in one work queue
+	MaxSGE          int
+	MaxSGERd        int
+	MaxCQ           int
+	MaxCQE          int // completions in one CQ
+	MaxMR           int
+	MaxPD           int
+	MaxQPRdAtom     int // reads and atomics of peers in flight on one QP
+	MaxResRdAtom    int // the same, on all QPs
+	MaxQPInitRdAtom int // reads and atomics of ours in flight on one QP
+	MaxSRQ          int
+	MaxPKeys        int
+	CapFlags        uint32 // IB_UVERBS_DEVICE_... of rdma/ib_user_verbs.h
+	AtomicCap       uint32 // enum ibv_atomic_cap
+	LocalCAAckDelay uint8
+	Ports           int
+}
+
+func deviceAttr(k *abi.UverbsQueryDeviceResp) DeviceAttr {
+	return DeviceAttr{
+		FWVersion:       k.FWVer,
+		NodeGUID:        binary.BigEndian.Uint64(k.NodeGUID[:]),
+		SysImageGUID:    binary.BigEndian.Uint64(k.SysImageGUID[:]),
+		VendorID:        k.VendorID,
+		VendorPartID:    k.VendorPartID,
+		HWVersion:       k.HWVer,
+		MaxMRSize:       k.MaxMRSize,
+		PageSizes:       k.PageSizeCap,
+		MaxQP:           int(k.MaxQP),
+		MaxQPWR:         int(k.MaxQPWR),
+		MaxSGE:          int(k.MaxSGE),
+		MaxSGERd:        int(k.MaxSGERd),
+		MaxCQ:           int(k.MaxCQ),
+		MaxCQE:          int(k.MaxCQE),
+		MaxMR:           int(k.MaxMR),
+		MaxPD:           int(k.MaxPD),
+		MaxQPRdAtom:     int(k.MaxQPRdAtom),
+		MaxResRdAtom:    int(k.MaxResRdAtom),
+		MaxQPInitRdAtom: int(k.MaxQPInitRdAtom),
+		MaxSRQ:          int(k.MaxSRQ),
+		MaxPKeys:        int(k.MaxPKeys),
+		CapFlags:        k.DeviceCapFlags,
+		AtomicCap:       k.AtomicCap,
+		LocalCAAckDelay: k.LocalCAAckDelay,
+		Ports:           int(k.PhysPortCnt),
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/internal/mem"
+)
+
+// ErrNoDevice says that there is no RDMA device of that name, index or GUID.
+var ErrNoDevice = errors.New("no such RDMA device")
+
+// OpError is the error of all calls of this package.
+type OpError struct {
+	Op     string // what was tried, as "create QP"
+	Object string // on what, as "rxe0"
+	Err    error  // why not; for a refused command, the errno
+}
+
+// Error returns "op object: reason".
+func (e *OpError) Error() string { return e.Op + " " + e.Object + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// DeviceRemovedError says that a device was taken away while it was open. All
+// objects of that device are gone; closing them succeeds. A device that came
+// back under the name is opened anew.
+type DeviceRemovedError struct{ Device string }
+
+// Error names the device.
+func (e *DeviceRemovedError) Error() string { return "RDMA device " + e.Device + " was removed" }
+
+// NodeError says that the character device of an RDMA device could not be
+// opened, usually because a container was not given it.
+type NodeError struct {
+	Device string
+	Path   string // "" if the kernel made none
+	Err    error  // wraps fs.ErrNotExist, fs.ErrPermission, ...
+}
+
+// Error names the device and the path, and what may help.
+func (e *NodeError) Error() string {
+	switch {
+	case e.Path == "":
+		return "RDMA device " + e.Device + " has no verbs character device: is the module ib_uverbs loaded?"
+	case errors.Is(e.Err, fs.ErrNotExist):
+		return "RDMA device " + e.Device + ": no device node " + e.Path + ": is it missing in this container?"
+	case errors.Is(e.Err, fs.ErrPermission):
+		return "RDMA device " + e.Device + ": no permission to read and write " + e.Path
+	}
+	return "RDMA device " + e.Device + ": " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// NoProviderError says that a device belongs to a kernel driver, or speaks a
+// version of its ABI, that no Driver of the Host knows. It is an
+// errors.ErrUnsupported.
+type NoProviderError struct {
+	Device     string
+	Driver     abi.DriverID
+	ABIVersion uint32
+	Min, Max   uint32 // versions of the Driver, if there is one
+}
+
+// Error names the kernel driver and the versions.
+func (e *NoProviderError) Error() string {
+	if e.Max != 0 {
+		return fmt.Sprintf("RDMA device %s: driver %v has ABI version %d, the Go provider knows %d to %d",
+			e.Device, e.Driver, e.ABIVersion, e.Min, e.Max)
+	}
+	return fmt.Sprintf("RDMA device %s: no Go provider for driver %v", e.Device, e.Driver)
+}
+
+// Unwrap returns errors.ErrUnsupported.
+func (e *NoProviderError) Unwrap() error { return errors.ErrUnsupported }
+
+// opError wraps the error of an operation on an object of s. It says that the
+// device was removed where that is why the file is closed, and which limit it
+// was that was hit.
+func (s *shared) opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if s.isRemoved() && errors.Is(err, net.ErrClosed) {
+		err = &DeviceRemovedError{Device: s.info.Name}
+	}
+	if errors.Is(err, syscall.EMFILE) {
+		err = fmt.Errorf("%w (RLIMIT_NOFILE is %d)", err, mem.FileLimit())
+	}
+	return &OpError{Op: op, Object: s.info.Name, Err: err}
+}
+
+// memlockError adds the limit to an error of registering memory that it may be
+// the reason of.
+func memlockError(err error) error {
+	if !errors.Is(err, syscall.ENOMEM) && !errors.Is(err, syscall.EPERM) {
+		return err
+	}
+	limit, ok := mem.LockLimit()
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%w (RLIMIT_MEMLOCK is %d bytes; CAP_IPC_LOCK or a higher limit lifts it)", err, limit)
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"syscall"
+
+	"purerdma/internal/leak"
+	"purerdma/provider"
+)
+
+const kindMR = "memory regions"
+
+// MR is registered memory: local work requests name pieces of it by Slice, peers
+// by RKey and Addr (ibv_reg_mr(3)). Its methods may be called concurrently.
+type MR struct {
+	pd         *PD
+	p          provider.MR
+	buf        *buffer
+	addr       uint64
+	lkey, rkey uint32
+	leak       *leak.Entry
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// Alloc registers new, zeroed memory of size bytes for a PD. The memory is
+// outside the Go heap and starts on a page of its own. It lives until the MR is
+// closed and must not be touched afterwards.
+//
+// An error that wraps ENOMEM or EPERM usually means RLIMIT_MEMLOCK, and names
+// it.
+func (p *PD) Alloc(size int, access Access) (*MR, error) {
+	buf, err := allocBuffer(size)
+	if err != nil {
+		return nil, p.dev.opError("allocate memory for", err)
+	}
+	return p.register(buf, access)
+}
+
+// RegMR registers the memory of b, which may come from the Go heap: it is pinned
+// there, and kept from being collected, until the MR is closed. Parts of pages
+// are fine; other memory on the same pages is not reachable by the device. For
+// memory of one's own, Alloc is the better choice: the pages of small Go slices
+// are shared with other objects and all count against RLIMIT_MEMLOCK.
+func (p *PD) RegMR(b []byte, access Access) (*MR, error) {
+	if len(b) == 0 {
+		return nil, p.dev.opError("register memory on", fmt.Errorf("no bytes: %w", syscall.EINVAL))
+	}
+	return p.register(pinBuffer(b), access)
+}
+
+func (p *PD) register(buf *buffer, access Access) (*MR, error) {
+	if err := p.attach(kindMR); err != nil {
+		buf.free()
+		return nil, p.dev.opError("register memory on", err)
+	}
+	mr, err := p.dev.ctx.RegMR(&provider.MRConfig{PD: p.p, Mem: buf.bytes, IOVA: buf.addr(), Access: access})
+	if err != nil {
+		buf.free()
+		p.detach(kindMR)
+		return nil, p.dev.opError("register memory on", memlockError(err))
+	}
+	return &MR{
+		pd:   p,
+		p:    mr,
+		buf:  buf,
+		addr: buf.addr(),
+		lkey: mr.LKey(),
+		rkey: mr.RKey(),
+		leak: leak.Track("MR", p.dev.info.Name),
+	}, nil
+}
+
+// Bytes returns the memory. It must not be touched after Close of an MR that
+// Alloc made, and belongs to the device while a work request names it.
+func (m *MR) Bytes() []byte { return m.buf.bytes }
+
+// Addr returns the address of the first byte, as work requests name it.
+func (m *MR) Addr() uint64 { return m.addr }
+
+// Len returns the length in bytes.
+func (m *MR) Len() int { return len(m.buf.bytes) }
+
+// LKey returns the key for local work requests.
+func (m *MR) LKey() uint32 { return m.lkey }
+
+// RKey returns the key for requests of peers.
+func (m *MR) RKey() uint32 { return m.rkey }
+
+// PD returns the protection domain.
+func (m *MR) PD() *PD { return m.pd }
+
+// Slice returns the n bytes from off on as an element of a work request. Like
+// the slice expression b[off:off+n] it panics if they are not all in the MR; and
+// also if n does not fit the 32 bits that an element has for it.
+func (m *MR) Slice(off, n int) SGE {
+	_ = m.buf.bytes[off : off+n]
+	if uint64(n) > math.MaxUint32 {
+		panic("verbs: scatter/gather element of 4 GiB or more")
+	}
+	return SGE{Addr: m.addr + uint64(off), Length: uint32(n), LKey: m.lkey}
+}
+
+// SGE returns the whole MR as an element of a work request. It panics as Slice
+// does.
+func (m *MR) SGE() SGE { return m.Slice(0, len(m.buf.bytes)) }
+
+// Close deregisters the memory and frees or unpins it (ibv_dereg_mr(3)). It may
+// be called more than once. If the kernel refuses, the MR stays open and its
+// memory in place, because the device may still reach it.
+func (m *MR) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	dev := m.pd.dev
+	if err := dev.destroyed(m.p.Close()); err != nil {
+		return dev.opError("deregister memory on", err)
+	}
+	m.closed = true
+	m.leak.Done()
+	err := m.buf.free()
+	if derr := m.pd.detach(kindMR); err == nil {
+		err = derr
+	}
+	return dev.opError("deregister memory on", err)
+}

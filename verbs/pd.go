@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"purerdma/internal/leak"
+	"purerdma/provider"
+)
+
+// PD is a protection domain: queue pairs reach the memory of their own PD only
+// (ibv_alloc_pd(3)).
+type PD struct {
+	dev   *shared
+	p     provider.PD
+	users users
+	deflt bool
+	leak  *leak.Entry
+}
+
+// AllocPD allocates a protection domain. The caller closes it.
+func (d *Device) AllocPD() (*PD, error) {
+	if err := d.hold(); err != nil {
+		return nil, d.opError("allocate PD on", err)
+	}
+	p, err := d.ctx.AllocPD()
+	if err != nil {
+		d.unref()
+		return nil, d.opError("allocate PD on", err)
+	}
+	return &PD{dev: d.shared, p: p, leak: leak.Track("PD", d.info.Name)}, nil
+}
+
+// DefaultPD returns the PD that all users of the device may share. It belongs to
+// the device: Close of it does nothing.
+func (d *Device) DefaultPD() (*PD, error) {
+	// The reference keeps the context, and so the PD, until it is here.
+	if err := d.hold(); err != nil {
+		return nil, d.opError("allocate PD on", err)
+	}
+	defer d.unref()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pd == nil {
+		p, err := d.ctx.AllocPD()
+		if err != nil {
+			return nil, d.opError("allocate PD on", err)
+		}
+		d.pd = &PD{dev: d.shared, p: p, deflt: true, leak: leak.Track("PD", d.info.Name)}
+	}
+	return d.pd, nil
+}
+
+// Device returns the device of the PD, which need not be closed.
+func (p *PD) Device() *Device { return p.dev.self }
+
+// Close deallocates the PD (ibv_dealloc_pd(3)). It may be called more than once;
+// while there are memory regions or queue pairs the error wraps EBUSY.
+func (p *PD) Close() error {
+	if p.deflt {
+		return nil
+	}
+	return p.dev.opError("deallocate PD on", p.users.close(func() error {
+		if err := p.destroy(); err != nil {
+			return err
+		}
+		return p.dev.unref()
+	}))
+}
+
+func (p *PD) destroy() error {
+	if err := p.dev.destroyed(p.p.Close()); err != nil {
+		return err
+	}
+	p.leak.Done()
+	return nil
+}
+
+// attach notes a new object on the PD, which holds the device, too.
+func (p *PD) attach(kind string) error {
+	if err := p.users.add(kind); err != nil {
+		return err
+	}
+	if err := p.dev.ref(); err != nil {
+		p.users.drop(kind)
+		return err
+	}
+	return nil
+}
+
+// detach is the inverse of attach.
+func (p *PD) detach(kind string) error {
+	p.users.drop(kind)
+	return p.dev.unref()
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import "purerdma/abi"
+
+// PortState is the state of a port: enum ibv_port_state of ibv_query_port(3).
+type PortState uint8
+
+// States of a port.
+const (
+	PortDown   PortState = 1
+	PortInit   PortState = 2
+	PortArmed  PortState = 3
+	PortActive PortState = 4
+)
+
+// PortAttr is a port as it is now (struct ibv_port_attr of ibv_query_port(3)).
+type PortAttr struct {
+	State         PortState
+	MaxMTU        MTU
+	ActiveMTU     MTU
+	LinkLayer     LinkLayer
+	GIDTableLen   int
+	PKeyTableLen  int
+	MaxMessage    uint32 // bytes
+	LID           uint16
+	SubnetTimeout uint8
+	GRHRequired   bool // addresses must be Global
+}
+
+// QueryPort asks the kernel about a port, counted from 1.
+func (d *Device) QueryPort(port uint8) (PortAttr, error) {
+	r, err := d.file.QueryPort(port)
+	if err != nil {
+		return PortAttr{}, d.opError("query port of", err)
+	}
+	k := &r.LegacyResp
+	return PortAttr{
+		State:         PortState(k.State),
+		MaxMTU:        MTU(k.MaxMTU),
+		ActiveMTU:     MTU(k.ActiveMTU),
+		LinkLayer:     LinkLayer(k.LinkLayer),
+		GIDTableLen:   int(k.GIDTblLen),
+		PKeyTableLen:  int(k.PKeyTblLen),
+		MaxMessage:    k.MaxMsgSz,
+		LID:           k.LID,
+		SubnetTimeout: k.SubnetTimeout,
+		GRHRequired:   k.Flags&abi.IB_UVERBS_QPF_GRH_REQUIRED != 0,
+	}, nil
+}
+
+// GIDType is what packets a GID is for: enum ibv_gid_type of
+// ibv_query_gid_ex(3).
+type GIDType uint8
+
+// Types of GIDs.
+const (
+	GIDTypeIB     GIDType = abi.IB_UVERBS_GID_TYPE_IB
+	GIDTypeRoCEv1 GIDType = abi.IB_UVERBS_GID_TYPE_ROCE_V1
+	GIDTypeRoCEv2 GIDType = abi.IB_UVERBS_GID_TYPE_ROCE_V2
+)
+
+// GIDEntry is one valid entry of a port's GID table (struct ibv_gid_entry of
+// ibv_query_gid_ex(3)).
+type GIDEntry struct {
+	GID     GID
+	Port    uint8
+	Index   uint8 // what GlobalRoute.SGIDIndex names
+	Type    GIDType
+	Ifindex int // of the network interface, 0 if there is none
+}
+
+// GIDs returns the valid GIDs of all ports (ibv_query_gid_table(3), Linux 5.10).
+func (d *Device) GIDs() ([]GIDEntry, error) {
+	// A table has up to 256 entries that a QP can name: indices are bytes.
+	raw, err := d.file.QueryGIDTable(256 * max(1, len(d.links)))
+	if err != nil {
+		return nil, d.opError("query GIDs of", err)
+	}
+	gids := make([]GIDEntry, len(raw))
+	for i, g := range raw {
+		gids[i] = GIDEntry{GID: g.GID, Port: uint8(g.PortNum), Index: uint8(g.GIDIndex), Type: GIDType(g.GIDType), Ifindex: int(g.NetdevIfindex)}
+	}
+	return gids, nil
+}

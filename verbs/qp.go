@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+
+	"purerdma/internal/leak"
+	"purerdma/provider"
+)
+
+const kindQP = "queue pairs"
+
+// QPConfig says how to make a QP (struct ibv_qp_init_attr of ibv_create_qp(3)).
+type QPConfig struct {
+	// Type is the transport service; 0 means RC.
+	Type QPType
+	// SendCQ and RecvCQ take the completions of sends and receives; they may be
+	// one. A nil one is made, large enough for the queue, and belongs to the QP;
+	// two made so share one completion channel.
+	SendCQ, RecvCQ *CQ
+	// Cap is how much must fit. Zero fields mean 128 sends, 128 receives, 2
+	// elements in each, and 32 bytes inline. What the QP got is in QP.Cap.
+	Cap QPCap
+	// SignalAll has every send complete with a WC, also without SendSignaled.
+	SignalAll bool
+}
+
+// withDefaults returns c with the zero fields of Cap and Type filled in.
+func (c QPConfig) withDefaults() QPConfig {
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&c.Cap.SendWR, 128)
+	set(&c.Cap.RecvWR, 128)
+	set(&c.Cap.SendSGE, 2)
+	set(&c.Cap.RecvSGE, 2)
+	set(&c.Cap.Inline, 32)
+	if c.Type == 0 {
+		c.Type = RC
+	}
+	return c
+}
+
+// QP is a queue pair (ibv_create_qp(3)). Its methods may be called concurrently.
+//
+// Work requests are posted to it and complete on its CQs. The memory that a work
+// request names belongs to the device until the request has completed, or the QP
+// was moved to QPErr and its requests have been flushed, or the QP was closed.
+type QP struct {
+	pd             *PD
+	p              provider.QP
+	typ            QPType
+	signalAll      bool
+	sendCQ, recvCQ *CQ
+	owned          []func() error // Close of what was made for the QP
+	leak           *leak.Entry
+
+	mu     sync.Mutex // Modify and Close
+	closed bool
+}
+
+// CreateQP makes a queue pair in state QPReset. The caller closes it.
+func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
+	q, err := p.createQP(cfg.withDefaults())
+	return q, p.dev.opError("create QP on", err)
+}
+
+func (p *PD) createQP(cfg QPConfig) (*QP, error) {
+	if _, ok := transitions[cfg.Type]; !ok {
+		return nil, fmt.Errorf("QP type %v: %w", cfg.Type, errors.ErrUnsupported)
+	}
+	for _, n := range []int{cfg.Cap.SendWR, cfg.Cap.RecvWR, cfg.Cap.SendSGE, cfg.Cap.RecvSGE, cfg.Cap.Inline} {
+		if n < 0 {
+			return nil, fmt.Errorf("negative QPCap: %w", syscall.EINVAL)
+		}
+	}
+	q := &QP{pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ}
+	if err := q.create(&cfg); err != nil {
+		return nil, errors.Join(err, q.closeOwned())
+	}
+	return q, nil
+}
+
+func (q *QP) create(cfg *QPConfig) error {
+	p := q.pd
+	if err := q.makeCQs(cfg.Cap); err != nil {
+		return err
+	}
+	if q.sendCQ.dev != p.dev || q.recvCQ.dev != p.dev {
+		return fmt.Errorf("CQ of another device: %w", syscall.EINVAL)
+	}
+	if err := p.attach(kindQP); err != nil {
+		return err
+	}
+	if err := q.sendCQ.users.add(kindQP); err != nil {
+		p.detach(kindQP)
+		return err
+	}
+	if err := q.recvCQ.users.add(kindQP); err != nil {
+		q.sendCQ.users.drop(kindQP)
+		p.detach(kindQP)
+		return err
+	}
+	var err error
+	q.p, err = p.dev.ctx.CreateQP(&provider.QPConfig{
+		Type:      cfg.Type,
+		PD:        p.p,
+		SendCQ:    q.sendCQ.p,
+		RecvCQ:    q.recvCQ.p,
+		Cap:       cfg.Cap,
+		SignalAll: cfg.SignalAll,
+	})
+	if err != nil {
+		q.sendCQ.users.drop(kindQP)
+		q.recvCQ.users.drop(kindQP)
+		p.detach(kindQP)
+		return err
+	}
+	q.leak = leak.Track("QP", p.dev.info.Name)
+	return nil
+}
+
+// makeCQs makes the CQs that the configuration left out.
+func (q *QP) makeCQs(c QPCap) error {
+	if q.sendCQ != nil && q.recvCQ != nil {
+		return nil
+	}
+	dev := q.pd.dev.self
+	ch, err := dev.CreateCompChannel()
+	if err != nil {
+		return err
+	}
+	q.owned = append(q.owned, ch.Close)
+	make := func(cq **CQ, entries int) error {
+		if *cq != nil {
+			return nil
+		}
+		c, err := dev.CreateCQ(CQConfig{Entries: min(entries, dev.attr.MaxCQE), Channel: ch})
+		if err != nil {
+			return err
+		}
+		*cq = c
+		q.owned = append(q.owned, c.Close)
+		return nil
+	}
+	if err := make(&q.sendCQ, c.SendWR); err != nil {
+		return err
+	}
+	return make(&q.recvCQ, c.RecvWR)
+}
+
+// closeOwned closes, last first, what was made for the QP.
+func (q *QP) closeOwned() error {
+	var errs []error
+	for len(q.owned) > 0 {
+		last := len(q.owned) - 1
+		errs = append(errs, q.owned[last]())
+		q.owned = q.owned[:last]
+	}
+	return errors.Join(errs...)
+}
+
+// Num returns the number by which the peer names the QP.
+func (q *QP) Num() uint32 { return q.p.Num() }
+
+// Type returns the transport service.
+func (q *QP) Type() QPType { return q.typ }
+
+// State returns the state that Modify or SetState moved the QP to last. A QP that
+// failed was moved to an error state by the device, which this does not show:
+// Query does.
+func (q *QP) State() QPState { return q.p.State() }
+
+// PD returns the protection domain.
+func (q *QP) PD() *PD { return q.pd }
+
+// Device returns the device of the QP, which need not be closed.
+func (q *QP) Device() *Device { return q.pd.dev.self }
+
+// SendCQ returns the CQ of the sends; if it was made for the QP it closes with
+// it.
+func (q *QP) SendCQ() *CQ { return q.sendCQ }
+
+// RecvCQ returns the CQ of the receives; if it was made for the QP it closes with
+// it.
+func (q *QP) RecvCQ() *CQ { return q.recvCQ }
+
+// Cap returns what the QP has, which may be more than was asked for.
+func (q *QP) Cap() QPCap { return q.p.Cap() }
+
+// SignalAll says whether every send completes with a WC.
+func (q *QP) SignalAll() bool { return q.signalAll }
+
+// Provider returns the provider's QP, for what only one vendor has.
+func (q *QP) Provider() provider.QP { return q.p }
+
+// Modify changes the attributes that mask names, and with QPAttrState the state
+// (ibv_modify_qp(3)). What the state does not allow is a *TransitionError. On
+// iWARP the kernel judges by itself.
+func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pd.dev.opError("modify QP of", q.modify(attr, mask))
+}
+
+func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
+	if q.closed {
+		return net.ErrClosed
+	}
+	if q.Device().Transport() != TransportIWARP {
+		if err := checkTransition(q.typ, q.p.State(), attr, mask); err != nil {
+			return err
+		}
+	}
+	return q.p.Modify(attr, mask)
+}
+
+// SetState notes that the kernel moved the QP by itself, as the connection
+// manager of iWARP does. It moves nothing.
+func (q *QP) SetState(s QPState) { q.p.SetState(s) }
+
+// Query asks the kernel for the attributes (ibv_query_qp(3)).
+func (q *QP) Query() (QPAttr, error) {
+	a, err := q.p.Query()
+	return a, q.pd.dev.opError("query QP of", err)
+}
+
+// PostSend posts work requests to the send queue, in order, with one doorbell
+// (ibv_post_send(3)). It returns how many were posted: all of them, or those
+// before the one that the error is about. ErrFull means that the queue has no
+// room: that is back-pressure, poll completions and go on from there. (A request
+// without a WC gives its place back when a later one completes with one.)
+//
+// The requests and their slices may be reused at once. It allocates nothing.
+func (q *QP) PostSend(wrs []SendWR) (int, error) {
+	n, err := q.p.PostSend(wrs)
+	if err != nil {
+		return n, q.pd.dev.opError("post send to QP of", err)
+	}
+	return n, nil
+}
+
+// PostRecv is PostSend for the receive queue (ibv_post_recv(3)).
+func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
+	n, err := q.p.PostRecv(wrs)
+	if err != nil {
+		return n, q.pd.dev.opError("post receive to QP of", err)
+	}
+	return n, nil
+}
+
+// Close destroys the QP (ibv_destroy_qp(3)), and the CQs that were made for it.
+// It may be called more than once. Requests that have not completed never will;
+// completions that are in a CQ stay there. It waits for a Batch that is being
+// built.
+func (q *QP) Close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil
+	}
+	dev := q.pd.dev
+	if err := dev.destroyed(q.p.Close()); err != nil {
+		return dev.opError("destroy QP of", err)
+	}
+	q.closed = true
+	q.leak.Done()
+	q.sendCQ.users.drop(kindQP)
+	q.recvCQ.users.drop(kindQP)
+	err := q.closeOwned()
+	return dev.opError("destroy QP of", errors.Join(err, q.pd.detach(kindQP)))
+}

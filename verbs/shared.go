@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// shared is a device that the Host has open: one context of the kernel, which
+// all Device handles and objects hold a reference to.
+type shared struct {
+	host  *Host
+	info  DeviceInfo
+	file  *uverbs.File
+	ctx   provider.Context
+	attr  DeviceAttr
+	links []LinkLayer // by port - 1
+	self  *Device     // what objects return as their device
+
+	removed chan struct{} // closed when the device was removed
+	gone    atomic.Bool   // the same
+
+	handles atomic.Uint64 // user handles given to CQs, from 1
+
+	refs int // guarded by host.mu; 0: the context is closed or closing
+
+	mu sync.Mutex
+	pd *PD // default, or nil
+}
+
+// query fills what does not change while the device is there.
+func (s *shared) query() error {
+	a, err := s.file.QueryDevice()
+	if err != nil {
+		return err
+	}
+	s.attr = deviceAttr(&a)
+	if s.info.NodeGUID == 0 {
+		s.info.NodeGUID = binary.BigEndian.Uint64(a.NodeGUID[:])
+	}
+	for port := range a.PhysPortCnt {
+		p, err := s.file.QueryPort(port + 1)
+		if err != nil {
+			return err
+		}
+		s.links = append(s.links, LinkLayer(p.LegacyResp.LinkLayer))
+	}
+	return nil
+}
+
+// ref takes one more reference for an object; after the last one has gone it
+// returns net.ErrClosed.
+func (s *shared) ref() error {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	if s.refs == 0 {
+		return net.ErrClosed
+	}
+	s.refs++
+	return nil
+}
+
+// unref gives a reference back, and with the last one closes the context.
+func (s *shared) unref() error {
+	s.host.mu.Lock()
+	s.refs--
+	last := s.refs == 0
+	if last && s.host.open[s.info.Name] == s {
+		delete(s.host.open, s.info.Name)
+	}
+	s.host.mu.Unlock()
+	if !last {
+		return nil
+	}
+	var errs []error
+	s.mu.Lock()
+	if s.pd != nil {
+		errs = append(errs, s.pd.destroy())
+	}
+	s.mu.Unlock()
+	return errors.Join(append(errs, s.file.Close())...)
+}
+
+func (s *shared) isRemoved() bool { return s.gone.Load() }
+
+// remove fails all operations on the device and closes its context.
+func (s *shared) remove() {
+	s.host.mu.Lock()
+	if s.gone.Swap(true) {
+		s.host.mu.Unlock()
+		return
+	}
+	if s.host.open[s.info.Name] == s {
+		delete(s.host.open, s.info.Name)
+	}
+	s.host.mu.Unlock()
+	close(s.removed)
+	s.file.Close()
+}
+
+// destroyed judges the error of destroying a kernel object: with a closed file
+// the kernel has destroyed it. It then waits until the file is really closed, so
+// that the device no longer reaches the memory of the object.
+func (s *shared) destroyed(err error) error {
+	if err != nil && s.file.Closed() && errors.Is(err, net.ErrClosed) {
+		return s.file.Close()
+	}
+	return err
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"purerdma/provider"
+)
+
+// defaultSpin is about what a sleep and a wake-up cost.
+const defaultSpin = 10 * time.Microsecond
+
+// spin decides for how long a wait polls before it sleeps: not at all when
+// completions have lately taken longer than the bound.
+type spin struct {
+	max  atomic.Int64 // nanoseconds; 0: never poll
+	mean atomic.Int64 // of the latest waits, nanoseconds
+}
+
+func (s *spin) init() {
+	// With one processor, whom a poller waits for may be who waits for the
+	// poller.
+	if runtime.GOMAXPROCS(0) > 1 {
+		s.max.Store(int64(defaultSpin))
+	}
+}
+
+func (s *spin) set(max time.Duration) { s.max.Store(int64(max)) }
+
+// start returns when a wait begins, the zero Time if that will not be needed.
+func (s *spin) start() time.Time {
+	if s.max.Load() <= 0 {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (s *spin) poll(cq provider.CQ, start time.Time, wcs []WC) (int, error) {
+	max := s.max.Load()
+	if max <= 0 || start.IsZero() || s.mean.Load() > max {
+		return 0, nil
+	}
+	for i := 1; ; i++ {
+		if n, err := cq.Poll(wcs); n > 0 || err != nil {
+			return n, err
+		}
+		if i%16 == 0 && int64(time.Since(start)) > max {
+			return 0, nil
+		}
+	}
+}
+
+// learn takes in how long a wait was, an eighth of it.
+func (s *spin) learn(start time.Time) {
+	if start.IsZero() {
+		return
+	}
+	mean := s.mean.Load()
+	s.mean.Store(mean + (int64(time.Since(start))-mean)/8)
+}

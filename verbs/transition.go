@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"purerdma/provider"
+)
+
+// attrs are the attributes of one transition, besides the state itself.
+type attrs struct {
+	required QPAttrMask
+	optional QPAttrMask
+}
+
+// transitions are, for each type, the changes of state that there are, and what
+// each needs and takes: chapter 10.3 of the InfiniBand architecture
+// specification, volume 1, as Linux applies it to all its drivers but those of
+// iWARP.
+var transitions = map[QPType]map[[2]QPState]attrs{
+	RC: {
+		{QPReset, QPReset}: {},
+		{QPReset, QPInit}:  {required: QPAttrPKeyIndex | QPAttrPort | QPAttrAccess},
+
+		{QPInit, QPReset}: {},
+		{QPInit, QPErr}:   {},
+		{QPInit, QPInit}:  {optional: QPAttrPKeyIndex | QPAttrPort | QPAttrAccess},
+		{QPInit, QPRTR}: {
+			required: QPAttrAV | QPAttrPathMTU | QPAttrDestQPNum | QPAttrRQPSN | QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer,
+			optional: QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex,
+		},
+
+		{QPRTR, QPReset}: {},
+		{QPRTR, QPErr}:   {},
+		{QPRTR, QPRTS}: {
+			required: QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrSQPSN | QPAttrMaxRdAtomic,
+			optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrMinRNRTimer | QPAttrPathMigState,
+		},
+
+		{QPRTS, QPReset}: {},
+		{QPRTS, QPErr}:   {},
+		{QPRTS, QPRTS}:   {optional: QPAttrCurState | QPAttrAccess | QPAttrAltPath | QPAttrPathMigState | QPAttrMinRNRTimer},
+		{QPRTS, QPSQD}:   {optional: QPAttrEnSQDAsyncNotify},
+
+		{QPSQD, QPReset}: {},
+		{QPSQD, QPErr}:   {},
+		{QPSQD, QPRTS}:   {optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrMinRNRTimer | QPAttrPathMigState},
+		{QPSQD, QPSQD}: {
+			optional: QPAttrPort | QPAttrAV | QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic |
+				QPAttrMaxDestRdAtomic | QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex | QPAttrMinRNRTimer | QPAttrPathMigState,
+		},
+
+		{QPSQE, QPReset}: {},
+		{QPSQE, QPErr}:   {},
+		{QPSQE, QPRTS}:   {},
+
+		{QPErr, QPReset}: {},
+		{QPErr, QPErr}:   {},
+	},
+}
+
+// TransitionError is a change of a QP's attributes that its state does not
+// allow, found before the kernel was asked. It wraps EINVAL.
+type TransitionError struct {
+	Type     QPType
+	From, To QPState
+	// Missing is what the transition needs and the mask does not have, Invalid
+	// what the mask has and the transition does not take. If both are empty
+	// there is no such transition.
+	Missing, Invalid QPAttrMask
+}
+
+// Error lists the attributes.
+func (e *TransitionError) Error() string {
+	s := fmt.Sprintf("%v QP from %v to %v", e.Type, e.From, e.To)
+	if e.Missing == 0 && e.Invalid == 0 {
+		return s + ": no such transition"
+	}
+	var why []string
+	if e.Missing != 0 {
+		why = append(why, "missing "+e.Missing.String())
+	}
+	if e.Invalid != 0 {
+		why = append(why, "invalid "+e.Invalid.String())
+	}
+	return s + ": " + strings.Join(why, ", ")
+}
+
+// Unwrap returns EINVAL, which the kernel would have given.
+func (e *TransitionError) Unwrap() error { return syscall.EINVAL }
+
+// checkTransition returns a *TransitionError if a QP in state cur does not take
+// the attributes that mask names.
+func checkTransition(typ QPType, cur QPState, a *provider.QPAttr, mask QPAttrMask) error {
+	from := cur
+	if mask&QPAttrCurState != 0 {
+		// The caller knows better: the device may have moved the QP.
+		from = a.CurState
+	}
+	to := from
+	if mask&QPAttrState != 0 {
+		to = a.State
+	}
+	e := &TransitionError{Type: typ, From: from, To: to}
+	t, ok := transitions[typ][[2]QPState{from, to}]
+	if !ok {
+		return e
+	}
+	e.Missing = t.required &^ mask
+	e.Invalid = mask &^ (t.required | t.optional | QPAttrState)
+	if e.Missing != 0 || e.Invalid != 0 {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+
+	"purerdma/internal/cdev"
+)
+
+// Wait is Poll that waits until there is a completion. First it polls for a
+// short while (see SetSpin), then it sleeps on the completion channel: no thread
+// waits, only the goroutine. It returns the error of ctx when that ends first
+// (os.ErrDeadlineExceeded, too, if its deadline passed); completions that are
+// there already are returned also then.
+//
+// Any number of goroutines may wait on one CQ, and on several CQs of one channel.
+// Each completion goes to one of them.
+func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
+	n, err := c.p.Poll(wcs)
+	if n > 0 {
+		return n, nil
+	}
+	if err == nil {
+		n, err = c.wait(ctx, wcs)
+	}
+	return n, c.dev.opError("wait for completions of", err)
+}
+
+// How nobody sleeps while there is something for him to do:
+//
+// An event says that an armed queue got a completion; an arm gives one event,
+// however many completions follow. Events are read by one waiter at a time, who
+// holds the turn of the channel. He takes those of his own queue as his, and for
+// those of another he puts a token into that queue's notify.
+//
+// A waiter sleeps only after he has found the queue armed and then empty. From
+// there on the first completion gives an event, and as only the reader consumes
+// it, the reader wakes, or wakes him. The reader himself looks after he has got
+// the turn: before that, another reader may have consumed the event.
+//
+// A waiter who leaves with some completions may leave others in the queue, whose
+// event he has consumed, or a queue that is no longer armed: so he passes a token
+// on to the waiters that remain. If one of these is the reader, he needs none:
+// what came after he looked has an event that he has yet to read.
+
+func (c *CQ) wait(ctx context.Context, wcs []WC) (int, error) {
+	switch {
+	case ctx.Err() != nil:
+		return 0, cdev.ContextError(ctx)
+	case c.ch == nil:
+		return 0, errNoEvents
+	case len(wcs) == 0:
+		return 0, syscall.EINVAL
+	}
+	start := c.spin.start()
+	n, err := c.spin.poll(c.p, start, wcs)
+	if n == 0 && err == nil {
+		c.waiters.Add(1)
+		n, err = c.park(ctx, wcs)
+		if c.waiters.Add(-1) > 0 {
+			c.wake()
+		}
+	}
+	c.spin.learn(start)
+	return n, err
+}
+
+// wake has one waiter look at the queue.
+func (c *CQ) wake() {
+	select {
+	case c.notify <- struct{}{}:
+	default:
+	}
+}
+
+// park sleeps until there are completions.
+func (c *CQ) park(ctx context.Context, wcs []WC) (int, error) {
+	turn := c.ch.turn
+	select {
+	case turn <- struct{}{}:
+		return c.read(ctx, wcs)
+	default:
+	}
+	for {
+		if n, err := c.armAndPoll(wcs); n > 0 || err != nil {
+			return n, err
+		}
+		select {
+		case turn <- struct{}{}:
+			return c.read(ctx, wcs)
+		case <-c.notify:
+		case <-ctx.Done():
+			return 0, cdev.ContextError(ctx)
+		case <-c.done:
+			return 0, net.ErrClosed
+		case <-c.dev.removed:
+			return 0, net.ErrClosed
+		}
+		if n, err := c.p.Poll(wcs); n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// read holds the turn, which it gives back, and reads events until there are
+// completions.
+func (c *CQ) read(ctx context.Context, wcs []WC) (int, error) {
+	ch := c.ch
+	l := &ch.look
+	l.cq, l.wcs = c, wcs
+	defer func() {
+		l.cq, l.wcs = nil, nil
+		<-ch.turn
+	}()
+	if ctx.Done() != nil {
+		// An interrupt that comes late hits the next reader, who looks around
+		// and goes on.
+		defer context.AfterFunc(ctx, ch.interrupt)()
+	}
+	for {
+		// What an interrupt may be about was there before it: after Resume it
+		// is seen here.
+		select {
+		case <-c.done:
+			return 0, net.ErrClosed
+		default:
+		}
+		if ctx.Err() != nil {
+			return 0, cdev.ContextError(ctx)
+		}
+		handle, ok, err := ch.ch.Next(l.fn)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			ch.ch.Resume()
+			continue
+		case err != nil:
+			return 0, err
+		case !ok:
+			return l.n, l.err
+		case handle == c.handle:
+			c.fired()
+			if n, err := c.p.Poll(wcs); n > 0 || err != nil {
+				return n, err
+			}
+		default:
+			if other := ch.fired(handle); other != nil {
+				other.wake()
+			}
+		}
+	}
+}
