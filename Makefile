@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+
+GO      ?= go
+# The library and its programs need no C compiler, whatever is installed.
+export CGO_ENABLED ?= 0
+
+RDMAVM  := bin/rdmavm
+CMDS    := bin/rping $(RDMAVM)
+# Where make demo runs: vm or host.
+WHERE   ?= vm
+# How long make fuzz runs each fuzz test.
+FUZZTIME ?= 10s
+# Systems that everything must compile for, beside this one.
+CROSS   := linux/arm64 linux/riscv64 linux/386 darwin/arm64 windows/amd64
+# The C programs that ours are held against, as Debian packages.
+RPING_C := rdmacm-utils,ibverbs-providers
+BENCH_C := $(RPING_C),perftest
+
+.PHONY: help build test unit vm race lint cross fuzz demo bench clean FORCE
+.DEFAULT_GOAL := help
+
+help: ## show this
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+
+build: $(CMDS) ## build the commands into bin/
+
+bin/%: FORCE
+	$(GO) build -trimpath -ldflags '-s -w' -o $@ ./$(firstword $(wildcard cmd/$* test/$*))
+
+test: unit cross vm ## run all tests: on this machine, and in the virtual machine
+
+unit: ## run the tests that need no RDMA
+	$(GO) test ./...
+
+vm: $(CMDS) bin/run ## run the tests that need RDMA, in the virtual machine
+	bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(RPING_C)
+
+race: $(CMDS) bin/run ## run all tests with the race detector (needs a C compiler)
+	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'make race: the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }
+	CGO_ENABLED=1 $(GO) test -race -short ./...
+	CGO_ENABLED=1 $(GO) build -race -o bin/rping.race ./cmd/rping
+	CGO_ENABLED=1 bin/run -race -rdmavm $(RDMAVM) -rping bin/rping.race -packages $(RPING_C)
+
+lint: bin/staticcheck cross ## check the form: gofmt, vet, staticcheck, the rules of test/arch
+	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+	$(GO) vet ./...
+	bin/staticcheck ./...
+	GOOS=darwin bin/staticcheck ./cm ./verbs ./cmd/rping
+	$(GO) test -run 'TestImports|TestStranger' ./test/arch
+
+bin/staticcheck: test/tools/go.mod test/tools/go.sum
+	$(GO) -C test/tools build -o ../../$@ honnef.co/go/tools/cmd/staticcheck
+
+cross: ## compile for other systems
+	@for s in $(CROSS); do \
+		echo "GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build ./..."; \
+		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build ./... || exit 1; \
+	done
+
+fuzz: ## run each fuzz test for FUZZTIME
+	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r f; do \
+		for t in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$f"); do \
+			echo "$(GO) test -run '^$$t$$' -fuzz '^$$t$$' -fuzztime $(FUZZTIME) $$(dirname "$$f")"; \
+			$(GO) test -run "^$$t\$$" -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$f")" || exit 1; \
+		done || exit 1; \
+	done
+
+demo: bin/rping bin/demo ## run rping, ours against rdma-core's: in the virtual machine, or with WHERE=host here
+	@$(MAKE) --no-print-directory demo-$(WHERE)
+
+.PHONY: demo-vm demo-host
+demo-vm: $(RDMAVM)
+	@! [ -e /dev/infiniband/rdma_cm ] || echo 'This machine has RDMA itself: to use it, run make demo WHERE=host'
+	$(RDMAVM) -hosts 2 -packages $(RPING_C) -- bin/demo -rping bin/rping
+
+demo-host:
+	bin/demo -rping bin/rping
+
+bench: $(CMDS) bin/bench ## measure against rdma-core's programs, in the virtual machine
+	$(RDMAVM) -hosts 2 -packages $(BENCH_C) -- bin/bench -rping bin/rping $(BENCHFLAGS)
+
+clean: ## remove what was built
+	rm -rf bin

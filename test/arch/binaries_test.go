@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package arch
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// maxBinary is the most that a stripped command may have, in bytes.
+const maxBinary = 5 << 20
+
+// TestBinaries builds every command as it is shipped: one file that needs
+// nothing but the kernel.
+func TestBinaries(t *testing.T) {
+	root := moduleRoot(t)
+	commands, err := filepath.Glob(filepath.Join(root, "cmd", "*"))
+	if err != nil || len(commands) == 0 {
+		t.Fatalf("no commands: %v", err)
+	}
+	for _, arch := range []string{"amd64", "arm64", "riscv64"} {
+		if arch != runtime.GOARCH && testing.Short() {
+			continue
+		}
+		for _, dir := range commands {
+			name := filepath.Base(dir)
+			t.Run(arch+"/"+name, func(t *testing.T) {
+				bin := filepath.Join(t.TempDir(), name)
+				goRun(t, root, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS="},
+					"build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "./cmd/"+name)
+				checkStatic(t, bin)
+			})
+		}
+	}
+}
+
+func checkStatic(t *testing.T, file string) {
+	t.Helper()
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("%s is dynamically linked: it has a segment %v", file, p.Type)
+		}
+	}
+	if libs, err := f.ImportedLibraries(); err != nil || len(libs) > 0 {
+		t.Errorf("%s needs libraries: %v %v", file, libs, err)
+	}
+	st, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Size() >= maxBinary {
+		t.Errorf("%s has %d bytes, it may have %d", file, st.Size(), maxBinary-1)
+	}
+}
+
+// goRun runs the go command.
+func goRun(t *testing.T, dir string, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out, &stderr)
+	}
+	return string(out)
+}

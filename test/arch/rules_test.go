@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package arch
+
+// module is the path of the main module.
+const module = "purerdma"
+
+// rule says what the files of a package may import, tests apart.
+type rule struct {
+	ours   []string // packages of this module, relative to it
+	xsys   bool     // golang.org/x/sys
+	others []string // packages of other modules
+	unsafe []string // files that may import unsafe, "*" for all
+}
+
+// anywhere may be imported by every package but abi, which imports nothing.
+const anywhere = "internal/leak"
+
+// rules is the architecture: calls only go down, siblings never import each
+// other. A package that is not here, and in none of the trees below, has no
+// place in it.
+var rules = map[string]rule{
+	"abi":            {unsafe: []string{"pointer.go", "pointer_32bit.go", "pointer_32bit_be.go", "pointer_64bit.go", "union.go"}},
+	"internal/leak":  {},
+	"internal/ring":  {unsafe: []string{"*"}},
+	"internal/mmio":  {unsafe: []string{"*"}},
+	"internal/mem":   {xsys: true, unsafe: []string{"*"}},
+	"internal/cdev":  {xsys: true},
+	"internal/nldev": {ours: []string{"abi"}, xsys: true, others: []string{"github.com/vishvananda/netlink/nl"}},
+	"ucma":           {ours: []string{"abi", "internal/cdev"}},
+	"uverbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "internal/nldev"}, xsys: true,
+		unsafe: []string{"request_unsafe_linux.go"}},
+	"provider":      {ours: []string{"abi", "uverbs"}},
+	"provider/rxe":  {ours: []string{"abi", "uverbs", "provider", "internal/ring", "internal/mem", "internal/mmio"}},
+	"provider/siw":  {ours: []string{"abi", "uverbs", "provider", "internal/ring", "internal/mem", "internal/mmio"}},
+	"provider/mlx5": {ours: []string{"abi", "uverbs", "provider", "internal/ring", "internal/mem", "internal/mmio"}},
+	"verbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
+		unsafe: []string{"buffer.go"}},
+	"cm": {ours: []string{"abi", "internal/cdev", "ucma", "verbs"}},
+
+	// Helpers of tests.
+	"internal/vmtest": {ours: []string{"abi", "uverbs", "verbs", "cm"}, xsys: true},
+
+	// The micro-VM is a program of its own: it shares nothing with the library.
+	"cmd/rdmavm": {ours: []string{"test/microvm/..."}, xsys: true},
+}
+
+// trees are rules for all packages below a folder.
+var trees = map[string]rule{
+	"cmd":          {ours: []string{"cm", "verbs", "uverbs", "ucma"}},
+	"test":         {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/vmtest", "test/..."}, xsys: true},
+	"test/microvm": {ours: []string{"test/microvm/..."}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+}
+
+// inTests are what tests may import besides.
+var inTests = rule{
+	ours:   []string{"abi", "internal/...", "ucma", "uverbs", "provider/...", "verbs", "cm", "test/..."},
+	xsys:   true,
+	others: []string{"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts", "github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"},
+	unsafe: []string{"*"},
+}

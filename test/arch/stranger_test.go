@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestStranger imports the library from another module, which gets x/sys and
+// netlink with what that needs, and nothing that is for tests.
+func TestStranger(t *testing.T) {
+	root := moduleRoot(t)
+	dir := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("go.sum", string(sum))
+	write("go.mod", "module stranger\n\ngo 1.26.0\n\nrequire purerdma v0.0.0\n\nreplace purerdma => "+root+"\n")
+	write("main.go", `package main
+
+import (
+	"context"
+	"fmt"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+func main() {
+	_, err := cm.Dial(context.Background(), "tcp", "10.8.0.1:7471")
+	fmt.Println(err, verbs.DefaultHost())
+}
+`)
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		env := []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOWORK=off", "GOFLAGS=-mod=mod"}
+		deps := goRun(t, dir, env, "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")
+		if !strings.Contains(deps, "purerdma/uverbs") {
+			t.Fatalf("these are not the dependencies:\n%s", deps)
+		}
+		for _, p := range strings.Fields(deps) {
+			switch {
+			case p == "stranger", strings.HasPrefix(p, "golang.org/x/sys/"),
+				strings.HasPrefix(p, "github.com/vishvananda/netlink"), strings.HasPrefix(p, "github.com/vishvananda/netns"):
+			case strings.HasPrefix(p, "purerdma/") && !strings.HasPrefix(p, "purerdma/test/") && p != "purerdma/internal/vmtest":
+			default:
+				t.Errorf("on %s an importer gets %s", goos, p)
+			}
+		}
+		goRun(t, dir, env, "build", "-o", os.DevNull, ".")
+	}
+}

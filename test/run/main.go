@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Run runs every test that needs RDMA in one virtual machine:
+//
+//	run -rdmavm bin/rdmavm -rping bin/rping [-race] [-run regexp] [packages]
+//
+// These are the tests of the packages that import internal/vmtest. They are
+// built here and run there, one after the other. A test that skips itself fails
+// the run: the machine has whatever a test may need.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// helper is what the tests that need RDMA import.
+const helper = "purerdma/internal/vmtest"
+
+type config struct {
+	rdmavm, rping  string
+	packages, bins string
+	race           bool
+	run, timeout   string
+	vmFlags        string
+}
+
+func main() {
+	var c config
+	flag.StringVar(&c.rdmavm, "rdmavm", "bin/rdmavm", "the `program` that runs the machine")
+	flag.StringVar(&c.rping, "rping", "bin/rping", "the rping to test, for tests in RPING")
+	flag.StringVar(&c.packages, "packages", "", "Debian `packages` for the machine")
+	flag.StringVar(&c.bins, "bin", "bin/test", "`directory` for the test programs")
+	flag.BoolVar(&c.race, "race", false, "build with the race detector")
+	flag.StringVar(&c.run, "run", "", "run only the tests that match `regexp`")
+	flag.StringVar(&c.timeout, "timeout", "5m", "`limit` for the tests of one package")
+	flag.StringVar(&c.vmFlags, "vm", "", "more `flags` for rdmavm, separated by spaces")
+	flag.Parse()
+	patterns := flag.Args()
+	if len(patterns) == 0 {
+		patterns = []string{"./..."}
+	}
+	// A signal ends rdmavm, too, which tidies up.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := c.runAll(ctx, patterns); err != nil {
+		fmt.Fprintln(os.Stderr, "run:", err)
+		os.Exit(1)
+	}
+}
+
+// pkg is what go list says about a package.
+type pkg struct {
+	ImportPath, Dir            string
+	TestImports, XTestImports  []string
+	TestGoFiles, XTestGoFiles  []string
+	Module                     *struct{ Dir string }
+	DepsErrors, InvalidGoFiles []any
+}
+
+// command is one entry of rdmavm's list.
+type command struct {
+	Dir  string   `json:"dir"`
+	Args []string `json:"args"`
+	Env  []string `json:"env,omitempty"`
+}
+
+func (c *config) runAll(ctx context.Context, patterns []string) error {
+	pkgs, err := find(ctx, patterns)
+	if err != nil {
+		return err
+	}
+	rping, err := filepath.Abs(c.rping)
+	if err != nil {
+		return err
+	}
+	var list []command
+	for _, p := range pkgs {
+		bin, err := c.build(ctx, p)
+		if err != nil {
+			return err
+		}
+		args := []string{bin, "-test.v", "-test.count=1", "-test.timeout=" + c.timeout}
+		if c.run != "" {
+			args = append(args, "-test.run="+c.run)
+		}
+		list = append(list, command{Dir: p.Dir, Args: args, Env: []string{"RPING=" + rping}})
+	}
+	return c.boot(ctx, list)
+}
+
+// find returns the packages whose tests need RDMA.
+func find(ctx context.Context, patterns []string) ([]pkg, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json"}, patterns...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var pkgs []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		if slices.Contains(p.TestImports, helper) || slices.Contains(p.XTestImports, helper) {
+			pkgs = append(pkgs, p)
+		}
+	}
+	if len(pkgs) == 0 {
+		return nil, fmt.Errorf("no package of %s has tests that import %s", strings.Join(patterns, " "), helper)
+	}
+	return pkgs, nil
+}
+
+// build compiles the tests of a package.
+func (c *config) build(ctx context.Context, p pkg) (string, error) {
+	name := strings.ReplaceAll(p.ImportPath, "/", "_") + ".test"
+	bin, err := filepath.Abs(filepath.Join(c.bins, name))
+	if err != nil {
+		return "", err
+	}
+	args := []string{"test", "-c", "-o", bin}
+	if c.race {
+		args = append(args, "-race")
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, p.ImportPath)...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("building the tests of %s: %w", p.ImportPath, err)
+	}
+	return bin, nil
+}
+
+// boot runs the list in the virtual machine.
+func (c *config) boot(ctx context.Context, list []command) error {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	for _, cmd := range list {
+		if err := e.Encode(cmd); err != nil {
+			return err
+		}
+	}
+	file := filepath.Join(c.bins, "list")
+	if err := os.WriteFile(file, []byte(b.String()), 0o666); err != nil {
+		return err
+	}
+	args := append([]string{"-hosts", "2"}, strings.Fields(c.vmFlags)...)
+	if c.packages != "" {
+		args = append(args, "-packages", c.packages)
+	}
+	cmd := exec.CommandContext(ctx, c.rdmavm, append(args, "-list", file)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	res, rerr := watch(stdout, os.Stdout)
+	err = cmd.Wait()
+	fmt.Printf("in the virtual machine: %d passed, %d failed, %d skipped, in %d packages\n",
+		res.passed, res.failed, len(res.skipped), len(list))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", c.rdmavm, err)
+	case rerr != nil:
+		return rerr
+	case res.failed > 0:
+		return fmt.Errorf("%d tests failed", res.failed)
+	case len(res.skipped) > 0:
+		return fmt.Errorf("tests skipped themselves where nothing is missing: %s", strings.Join(res.skipped, ", "))
+	case res.passed == 0:
+		return fmt.Errorf("no test ran")
+	}
+	return nil
+}
+
+// results are what the output of tests says.
+type results struct {
+	passed, failed int
+	skipped        []string
+}
+
+var verdict = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\S+)`)
+
+// watch copies the output of tests and counts verdicts, those of subtests only
+// where they are not in their parent's.
+func watch(r io.Reader, w io.Writer) (results, error) {
+	var res results
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadString('\n')
+		if _, werr := io.WriteString(w, line); werr != nil {
+			return res, werr
+		}
+		trimmed := strings.TrimLeft(line, " ")
+		if m := verdict.FindStringSubmatch(trimmed); m != nil {
+			switch top := trimmed == line; {
+			case m[1] == "SKIP":
+				res.skipped = append(res.skipped, m[2])
+			case top && m[1] == "PASS":
+				res.passed++
+			case top:
+				res.failed++
+			}
+		}
+		if err == io.EOF {
+			return res, nil
+		}
+		if err != nil {
+			return res, err
+		}
+	}
+}
