@@ -134,17 +134,20 @@ func (c *Cache) fill(dir string, fill func(string) error) error {
 	return os.Rename(tmp, dir)
 }
 
-// File returns the path of a file, which make writes if it is not there.
-func (c *Cache) File(path string, make func(w io.Writer) error) (string, error) {
+// File returns the path of a file, which write fills if it is not there.
+func (c *Cache) File(path string, write func(w io.Writer) error) (string, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return path, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial")
 	if err != nil {
 		return "", err
 	}
 	defer os.Remove(f.Name())
-	if err := errors.Join(make(f), f.Chmod(0o644), f.Close()); err != nil {
+	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
 		return "", err
 	}
 	return path, os.Rename(f.Name(), path)

@@ -34,11 +34,13 @@ func mountKernel() error {
 // process, and thereby of the kernel's calls for modules.
 func (g *guest) makeRoot() error {
 	var err error
-	switch g.cfg.Root {
-	case wire.RootNone:
-		err = g.emptyRoot()
-	default:
+	if len(g.cfg.Layers) > 0 {
 		err = g.overlayRoot()
+	} else {
+		err = mount("tmpfs", newRoot, "tmpfs", 0, "mode=755")
+	}
+	if err == nil && g.cfg.Root == wire.RootNone {
+		err = g.addProgram()
 	}
 	if err != nil {
 		return fmt.Errorf("making the root: %w", err)
@@ -95,10 +97,15 @@ func (g *guest) overlayRoot() error {
 	return mount("root", newRoot, "overlay", 0, "upperdir=/upper/up,workdir=/upper/work,lowerdir="+strings.Join(lower, ":"))
 }
 
-// emptyRoot makes a root that holds the program and nothing else.
-func (g *guest) emptyRoot() error {
-	if err := mount("tmpfs", newRoot, "tmpfs", 0, "mode=755"); err != nil {
-		return err
+// addProgram puts the program into a root that has nothing, or nothing but
+// packages; those expect the links that a system with a merged /usr has.
+func (g *guest) addProgram() error {
+	for _, d := range []string{"bin", "sbin", "lib", "lib64"} {
+		if len(g.cfg.Layers) > 0 && exists(filepath.Join(newRoot, "usr", d)) && !exists(filepath.Join(newRoot, d)) {
+			if err := os.Symlink("usr/"+d, filepath.Join(newRoot, d)); err != nil {
+				return err
+			}
+		}
 	}
 	if err := os.MkdirAll(newRoot+"/tmp", 0o755); err != nil {
 		return err
@@ -110,9 +117,6 @@ func (g *guest) emptyRoot() error {
 		if err := os.MkdirAll(filepath.Join(newRoot, c.Dir), 0o755); err != nil {
 			return err
 		}
-	}
-	if g.cfg.Program == "" {
-		return nil
 	}
 	dst := filepath.Join(newRoot, g.cfg.Program)
 	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {

@@ -7,6 +7,7 @@ package guest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -85,6 +86,10 @@ func (g *guest) exec(c wire.Command, e *wire.Ended) error {
 	}
 	if err != nil {
 		pumps.Wait()
+		g.stdin.program(nil)
+		if errors.Is(err, unix.ENOENT) {
+			err = fmt.Errorf("%w: the file is there, but not the dynamic linker or interpreter that it names", err)
+		}
 		return err
 	}
 	g.stdin.program(cmd.Process)

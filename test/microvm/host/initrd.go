@@ -11,11 +11,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"purerdma/test/microvm/cache"
 	"purerdma/test/microvm/cpio"
+	"purerdma/test/microvm/elfdep"
 	"purerdma/test/microvm/kernel"
 	"purerdma/test/microvm/wire"
 )
@@ -23,9 +23,6 @@ import (
 // moduleImage returns the cached initramfs with the modules at paths.
 func moduleImage(c *cache.Cache, k *kernel.Kernel, paths []string) (string, error) {
 	sum := sha256.Sum256([]byte(k.Modules + "\n" + strings.Join(paths, "\n")))
-	if err := os.MkdirAll(c.Path("image"), 0o755); err != nil {
-		return "", err
-	}
 	name := c.Path("image", fmt.Sprintf("%s-%x.cpio", k.Release, sum[:8]))
 	return c.File(name, func(w io.Writer) error { return k.WriteImage(w, paths) })
 }
@@ -66,15 +63,21 @@ func writeInitrd(path, image string, cfg *wire.Config, program string) (err erro
 	return w.Close()
 }
 
-// addInit adds the running executable as /init, with the libraries it needs
-// if it was built with cgo.
+// addInit adds the running executable as /init, with the libraries that it
+// needs if it was built with cgo.
 func addInit(w *cpio.Writer) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	if exe, err = filepath.EvalSymlinks(exe); err != nil {
+	files, err := elfdep.Files(exe)
+	if err != nil {
 		return err
+	}
+	for _, f := range files {
+		if err := w.CopyFile(f, f); err != nil {
+			return err
+		}
 	}
 	return w.CopyFile("init", exe)
 }

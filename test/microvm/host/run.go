@@ -8,16 +8,19 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
 	"purerdma/test/microvm/cache"
 	"purerdma/test/microvm/kernel"
 	"purerdma/test/microvm/qemu"
+	"purerdma/test/microvm/wire"
 )
 
 // parts are what a virtual machine is put together from.
 type parts struct {
+	cache    *cache.Cache
 	qemu     *qemu.QEMU
 	accel    string
 	kernel   *kernel.Kernel
@@ -44,24 +47,54 @@ func Run(ctx context.Context, o *Options) (int, error) {
 	sig := &relay{cancel: cancel}
 	go sig.run(o.Signals)
 	p, err := prepare(ctx, o)
-	if err == nil {
-		var unlock func()
-		if unlock, err = lock(ctx, o.Stderr); err == nil {
-			defer unlock()
-		}
+	if err != nil {
+		return Status, interrupted(ctx, err)
 	}
-	if ctx.Err() != nil {
-		return Status, context.Cause(ctx)
-	}
+	unlock, err := lock(ctx, o.Stderr)
 	if err != nil {
 		return Status, err
 	}
-	dir, err := os.MkdirTemp("", "rdmavm-")
+	defer unlock()
+	dir, err := tempDir()
 	if err != nil {
 		return Status, err
 	}
 	defer os.RemoveAll(dir)
+	if p.accel, err = p.findAccel(o, dir); err != nil {
+		return Status, interrupted(ctx, err)
+	}
 	return o.runVMs(ctx, p, dir, sig)
+}
+
+// interrupted returns what ended ctx, or else err.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// findAccel finds out whether KVM works, by booting once.
+func (p *parts) findAccel(o *Options, dir string) (string, error) {
+	return p.qemu.Accel(p.cache, p.kernel.Release, o.Stderr, func() (*qemu.Machine, error) {
+		m := &qemu.Machine{
+			Kernel: p.kernel.Image, Memory: 256, CPUs: o.CPUs,
+			Initrd:  filepath.Join(dir, "initrd-test"),
+			Console: filepath.Join(dir, "console-test"),
+			Append:  "quiet",
+		}
+		return m, writeInitrd(m.Initrd, p.image, &wire.Config{}, "")
+	})
+}
+
+// tempDir makes the directory for the files of one run, and removes what a
+// run that was killed left behind: whoever has the lock is the only one.
+func tempDir() (string, error) {
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), "rdmavm-run-*"))
+	for _, d := range old {
+		os.RemoveAll(d) // somebody else's stay
+	}
+	return os.MkdirTemp("", "rdmavm-run-")
 }
 
 // runVMs runs the one virtual machine, or the two.
@@ -119,7 +152,7 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{accel: "tcg", logs: c.Path("log")}
+	p := &parts{cache: c, logs: c.Path("log")}
 	if err := os.MkdirAll(p.logs, 0o755); err != nil {
 		return nil, err
 	}
