@@ -11,8 +11,8 @@ import (
 	"purerdma/verbs"
 )
 
-// errMismatch is the C program's word for it.
-var errMismatch = errors.New("data mismatch!")
+// errMismatch says that what the server wrote is not what it read.
+var errMismatch = errors.New("data mismatch")
 
 // runClient connects, pings, and disconnects.
 func runClient(ctx context.Context, opt *options, u *ui) error {
@@ -86,9 +86,6 @@ func (s *session) leave(ctx context.Context, done int, err error) error {
 		return fmt.Errorf("the server disconnected after %d of %d pings", done, s.opt.count)
 	}
 	if err != nil {
-		if err == errMismatch {
-			s.u.errorf("%v\n", err)
-		}
 		s.u.explain(err)
 		s.u.errorf("rping client failed: %v\n", err)
 		err = fmt.Errorf("ping %d: %w", done, err)

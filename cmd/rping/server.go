@@ -110,7 +110,7 @@ func serve(ctx context.Context, opt *options, u *ui, p pending) error {
 		u.errorf("server DISCONNECT EVENT...\n")
 		u.errorf("%v\n", gone)
 		err = nil
-	} else if err != nil && ctx.Err() == nil {
+	} else if ctx.Err() == nil {
 		u.explain(err)
 		u.errorf("rping server failed: %v\n", err)
 	}

@@ -65,6 +65,8 @@ func (u *ui) explain(err error) {
 	)
 	event := func(t cm.EventType, status int) { u.errorf("cma event %v, error %d\n", t, status) }
 	switch {
+	case errors.Is(err, errMismatch):
+		u.errorf("data mismatch!\n")
 	case errors.As(err, &rejected):
 		event(cm.EventRejected, rejected.Status)
 	case errors.As(err, &unreachable):

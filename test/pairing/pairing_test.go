@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pairing
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestLines(t *testing.T) {
+	const want = "ping data: rdma-ping-0: ABCDEFGHI\nping data: rdma-ping-1: BCDEFGHIJ\n"
+	if got := Lines("ping data: ", 23, 2); got != want {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestSameLines(t *testing.T) {
+	for _, tc := range []struct {
+		got, want string
+		same      bool
+	}{
+		{"", "", true}, {"a\n", "a\n", true}, {"a\n", "", false}, {"", "a\n", false},
+		{"a\nb\n", "a\n", false}, {"a\n", "a\nb\n", false}, {"a", "a\n", false}, {"a\nb\n", "a\nc\n", false},
+	} {
+		if err := sameLines(tc.got, tc.want); (err == nil) != tc.same {
+			t.Errorf("%q and %q: %v", tc.got, tc.want, err)
+		}
+	}
+}
+
+func TestGuestPaths(t *testing.T) {
+	got, err := guestPaths("rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2")
+	want := []Path{{"10.8.0.1", "10.8.1.2"}, {"fd00:8::1", "fd00:9::2"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := guestPaths("rxe0,eth8,10.8.0.1,fd00:8::1"); err == nil {
+		t.Error("one host was enough")
+	}
+}
+
+func TestHostPaths(t *testing.T) {
+	sys := t.TempDir()
+	if _, err := hostPaths(sys); err == nil {
+		t.Error("found a device where there is none")
+	}
+	write := func(name, content string) {
+		t.Helper()
+		file := filepath.Join(sys, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content+"\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("mlx5_0/ports/1/state", "1: DOWN")
+	write("mlx5_0/ports/1/gids/0", "0000:0000:0000:0000:0000:ffff:c0a8:0001")
+	if got, err := hostPaths(sys); err == nil {
+		t.Errorf("a port that is down: %v", got)
+	}
+	write("mlx5_1/ports/1/state", "4: ACTIVE")
+	write("mlx5_1/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001")
+	write("mlx5_1/ports/1/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000")
+	write("mlx5_1/ports/1/gids/2", "0000:0000:0000:0000:0000:ffff:0a08:0001")
+	write("mlx5_1/ports/1/gids/3", "0000:0000:0000:0000:0000:ffff:0a08:0001")
+	write("mlx5_1/ports/1/gids/4", "fd00:0000:0000:0000:0000:0000:0000:0001")
+	got, err := hostPaths(sys)
+	want := []Path{{"10.8.0.1", "10.8.0.1"}, {"fd00::1", "fd00::1"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pairing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Program is one implementation of rping.
+type Program struct {
+	Name string // "Go" or "C"
+	Path string
+}
+
+// Output is what a process printed, and how it ended.
+type Output struct {
+	Stdout, Stderr string
+	Status         int // as a shell has it: 128 and the signal's number
+}
+
+func (o Output) String() string {
+	return fmt.Sprintf("status %d\nstdout:\n%s\nstderr:\n%s", o.Status, indent(o.Stdout), indent(o.Stderr))
+}
+
+// indent shortens long output: what is wrong shows at its ends.
+func indent(s string) string {
+	const limit = 4000
+	if len(s) > limit {
+		s = s[:limit/2] + "\n[...]\n" + s[len(s)-limit/2:]
+	}
+	return "\t" + strings.ReplaceAll(strings.TrimSuffix(s, "\n"), "\n", "\n\t")
+}
+
+// Process is a running rping.
+type Process struct {
+	cmd            *exec.Cmd
+	stdout, stderr lockedBuffer
+	done           chan struct{}
+}
+
+// lockedBuffer can be read while a process writes it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// Start starts an rping. It is killed when ctx ends.
+func Start(ctx context.Context, p Program, args ...string) (*Process, error) {
+	proc := &Process{cmd: exec.CommandContext(ctx, p.Path, args...), done: make(chan struct{})}
+	proc.cmd.Stdout, proc.cmd.Stderr = &proc.stdout, &proc.stderr
+	proc.cmd.WaitDelay = time.Second
+	if err := proc.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the %s rping: %w", p.Name, err)
+	}
+	go func() {
+		defer close(proc.done)
+		proc.cmd.Wait() // the status tells
+	}()
+	return proc, nil
+}
+
+// Signal sends a signal.
+func (p *Process) Signal(sig syscall.Signal) { p.cmd.Process.Signal(sig) }
+
+// Alive reports whether the process still runs.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Output returns what has been printed so far. The status counts after Wait.
+func (p *Process) Output() Output {
+	o := Output{Stdout: p.stdout.String(), Stderr: p.stderr.String()}
+	if st := p.cmd.ProcessState; !p.Alive() && st != nil {
+		o.Status = st.ExitCode()
+		if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			o.Status = 128 + int(ws.Signal())
+		}
+	}
+	return o
+}
+
+var errTimeout = errors.New("still ran when its time was over")
+
+// Wait waits for the end of the process, and kills it when that takes too long.
+func (p *Process) Wait(limit time.Duration) (Output, error) {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-p.done:
+		return p.Output(), nil
+	case <-t.C:
+		// A Go program prints its stacks; whatever it is, it ends.
+		p.Signal(syscall.SIGQUIT)
+		select {
+		case <-p.done:
+		case <-time.After(2 * time.Second):
+			p.cmd.Process.Kill()
+			<-p.done
+		}
+		return p.Output(), errTimeout
+	}
+}
