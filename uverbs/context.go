@@ -36,7 +36,7 @@ func (f *File) QueryDevice() (abi.UverbsQueryDeviceResp, error) {
 func (f *File) QueryPort(port uint8) (abi.UverbsQueryPortRespEx, error) {
 	var resp abi.UverbsQueryPortRespEx
 	_, err := f.ioctl(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_QUERY_PORT,
-		in(abi.UVERBS_ATTR_QUERY_PORT_PORT_NUM, &port),
+		u64(abi.UVERBS_ATTR_QUERY_PORT_PORT_NUM, uint64(port)),
 		out(abi.UVERBS_ATTR_QUERY_PORT_RESP, &resp))
 	return resp, err
 }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vmtest
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/internal/leak"
+)
+
+// Ends returns the devices of the VM, for programs that are not tests.
+func Ends() ([]Host, error) {
+	hosts, err := parse(os.Getenv("RDMAVM_HOSTS"))
+	if err != nil {
+		return nil, fmt.Errorf("RDMAVM_HOSTS: %w", err)
+	}
+	if len(hosts) == 0 {
+		return nil, fmt.Errorf("RDMAVM_HOSTS is not set: run this with rdmavm")
+	}
+	return hosts, nil
+}
+
+// settleTime is how long what a test has closed may take to go: goroutines that
+// end, objects that the kernel frees later.
+const settleTime = 5 * time.Second
+
+// NoLeaks fails the test if at its end, after all of its other clean-ups that
+// were registered later, more is open than there is now: objects of the library,
+// descriptors, goroutines, and what the kernel counts per RDMA device.
+func NoLeaks(t testing.TB) {
+	t.Helper()
+	before := openNow(t)
+	t.Cleanup(func() {
+		deadline := time.Now().Add(settleTime)
+		for {
+			problems := more(before, openNow(t))
+			if len(problems) == 0 {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("left open:\n%s\nthe library's own:\n%s\ngoroutines:\n%s",
+					strings.Join(problems, "\n"), strings.Join(leak.Report(), "\n"), stacks())
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+func openNow(t testing.TB) map[string]int {
+	t.Helper()
+	n := files()
+	n["goroutines"] = runtime.NumGoroutine()
+	n["objects of the library"] = len(leak.Report())
+	if err := addResources(n); err != nil {
+		t.Fatalf("count the kernel's RDMA objects: %v", err)
+	}
+	return n
+}
+
+func more(before, now map[string]int) []string {
+	var out []string
+	for name, n := range now {
+		if n > before[name] {
+			out = append(out, fmt.Sprintf("%s: %d, before it was %d", name, n, before[name]))
+		}
+	}
+	sort.Strings(out)
+	return out
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vmtest
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+)
+
+// addResources counts what the kernel has per device, as rdma resource show does.
+func addResources(count map[string]int) error {
+	devices, err := netlink.RdmaResourceList()
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		for kind, n := range d.RdmaResourceSummaryEntries {
+			count["kernel "+d.Name+" "+kind] = int(n)
+		}
+	}
+	return nil
+}
+
+// Unplug removes a host's RDMA device and returns when the kernel has finished,
+// which is when every process has let go of it.
+func (h Host) Unplug() error { return netlink.RdmaLinkDel(h.Device) }
+
+// Plug makes a host's RDMA device again and waits until it has its addresses.
+func (h Host) Plug(t testing.TB) {
+	t.Helper()
+	driver := os.Getenv("RDMAVM_DRIVER")
+	if err := netlink.RdmaLinkAdd(h.Device, driver, h.Interface); err != nil {
+		t.Fatalf("make %s again: %v", h.Device, err)
+	}
+	// Index 0 is the link-local address; the last one to come is IPv6.
+	path := "/sys/class/infiniband/" + h.Device + "/ports/1/gids/2"
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if gid, err := os.ReadFile(path); err == nil && string(gid) != "0000:0000:0000:0000:0000:0000:0000:0000\n" {
+			return
+		}
+	}
+	t.Fatalf("%s did not get its GIDs", h.Device)
+}
