@@ -118,6 +118,9 @@ func (g *guest) addProgram() error {
 			return err
 		}
 	}
+	if g.cfg.Program == "" {
+		return nil // it is in one of the packages
+	}
 	dst := filepath.Join(newRoot, g.cfg.Program)
 	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
 		return err

@@ -75,10 +75,14 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	return m, nil
 }
 
-// program returns the absolute path of the program for an empty root.
+// program returns the absolute path of the program for an empty root, ""
+// for one that can only be in the packages.
 func (o *Options) program() (string, error) {
 	c := &o.Commands[0]
 	path, err := exec.LookPath(c.Args[0])
+	if err != nil && len(o.Packages) > 0 {
+		return "", nil
+	}
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return "", err
 	}

@@ -48,8 +48,8 @@ func Get(ctx context.Context, c *cache.Cache, s Series, refresh bool, progress i
 		}
 		return release + "_" + version, func(dst string) error {
 			packages := []string{image}
-			if s.Modules != "" {
-				packages = append(packages, s.Modules+release)
+			for _, p := range s.More {
+				packages = append(packages, p+release)
 			}
 			return unpack(ctx, a, packages, dst, progress)
 		}, nil
@@ -123,7 +123,7 @@ func unpack(ctx context.Context, a *apt.Apt, packages []string, dst string, prog
 }
 
 // unwanted are the subsystems that a VM has no use for: most of the bytes.
-var unwanted = regexp.MustCompile(`/kernel/(sound|drivers/(gpu|media|staging|iio|usb|hwmon|input|hid|mmc|mtd|bluetooth|platform|power|thermal|net/(wireless|ethernet|can|usb|phy|dsa))|net/(mac80211|wireless|bluetooth|can))/`)
+var unwanted = regexp.MustCompile(`/kernel/(sound|drivers/(gpu|accel|media|staging|iio|usb|hwmon|input|hid|mmc|mtd|bluetooth|platform|power|thermal|net/(wireless|ethernet|can|usb|phy|dsa))|net/(mac80211|wireless|bluetooth|can))/`)
 
 func wanted(name string) bool {
 	return strings.HasPrefix(name, "boot/vmlinuz") ||

@@ -20,7 +20,7 @@ type Series struct {
 	Backports bool           // ... among its backports
 	Prefix    string         // what the names of its packages begin with
 	Image     *regexp.Regexp // the package that holds vmlinuz; group 1 is the kernel's release
-	Modules   string         // the package that holds the modules, before the release, if another
+	More      []string       // further packages, as their names begin before the release
 }
 
 // table lists the series, the default first.
@@ -28,6 +28,16 @@ var table = []Series{
 	{
 		Name: "6.1", Release: "bookworm", Prefix: "linux-image-6.1.",
 		Image: regexp.MustCompile(`^linux-image-(6\.1\.\d+-\d+-amd64)$`),
+	},
+	{
+		Name: "6.12", Release: "trixie", Prefix: "linux-image-6.12.",
+		Image: regexp.MustCompile(`^linux-image-(6\.12\.\d+\+deb13-amd64)$`),
+	},
+	{
+		// linux-image of this series is empty: it only depends on these.
+		Name: "7", Release: "trixie", Backports: true, Prefix: "linux-binary-7.",
+		Image: regexp.MustCompile(`^linux-binary-(7\.\d+\.\d+\+deb13-amd64)$`),
+		More:  []string{"linux-modules-", "linux-base-"},
 	},
 }
 
