@@ -162,6 +162,7 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	id := newID(ch, raw.ID, PortSpaceTCP)
 	if listener == nil || ch.add(id) != nil {
 		ch.file.DestroyID(raw.ID)
+		id.leak.Done()
 		return nil
 	}
 	id.ps = listener.ps

@@ -4,6 +4,8 @@ package cm
 
 import (
 	"context"
+	"errors"
+	"syscall"
 	"time"
 
 	"purerdma/verbs"
@@ -12,6 +14,12 @@ import (
 // defaultResolveTimeout bounds each of the two resolutions if nobody says
 // otherwise.
 const defaultResolveTimeout = 5 * time.Second
+
+// firstResolveTimeout is what the kernel is given at first. It looks at the
+// neighbour when it is asked, when a neighbour changes, and when the time is up:
+// a neighbour that answers between the first two goes unnoticed until the third.
+// So it is asked again and again, each time for twice as long.
+const firstResolveTimeout = 50 * time.Millisecond
 
 // Dialer holds the options of connecting. The zero Dialer is the default.
 type Dialer struct {
@@ -81,28 +89,32 @@ func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolve
 }
 
 func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
-	if err := id.ResolveAddr(d.LocalAddr, dst, d.timeout(ctx)); err != nil {
-		return err
+	timeout := d.ResolveTimeout
+	if timeout <= 0 {
+		timeout = defaultResolveTimeout
 	}
-	if err := expect(ctx, id, EventAddrResolved); err != nil {
-		return err
+	if deadline, ok := ctx.Deadline(); ok {
+		// The kernel need not go on after ctx has ended.
+		timeout = min(timeout, time.Until(deadline))
 	}
-	if err := id.ResolveRoute(d.timeout(ctx)); err != nil {
+	end := time.Now().Add(timeout)
+	for try := firstResolveTimeout; ; try *= 2 {
+		left := time.Until(end)
+		if err := id.ResolveAddr(d.LocalAddr, dst, min(try, left)); err != nil {
+			return err
+		}
+		err := expect(ctx, id, EventAddrResolved)
+		if err == nil {
+			break
+		}
+		if left <= try || !errors.Is(err, syscall.ETIMEDOUT) {
+			return err
+		}
+	}
+	if err := id.ResolveRoute(timeout); err != nil {
 		return err
 	}
 	return expect(ctx, id, EventRouteResolved)
-}
-
-// timeout is what the kernel is told: it need not go on after ctx has ended.
-func (d *Dialer) timeout(ctx context.Context) time.Duration {
-	t := d.ResolveTimeout
-	if t <= 0 {
-		t = defaultResolveTimeout
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		t = min(t, time.Until(deadline))
-	}
-	return t
 }
 
 // expect waits for the event that a call on an ID leads to, on a channel that no

@@ -161,8 +161,8 @@ func (id *ID) Migrate(to *EventChannel) error {
 
 // Close destroys the ID in whatever state it is: a connection ends, a request is
 // refused, a listener stops (rdma_destroy_id(3)). It does not wait for events to
-// be acknowledged. A QP made by CreateQP is destroyed with it. It may be called
-// more than once.
+// be acknowledged. A QP made by CreateQP is destroyed with it, one that was attached by UseQP is
+// moved to the error state. It may be called more than once.
 func (id *ID) Close() error {
 	first, empty := id.gate.shut()
 	if !first {
@@ -188,10 +188,13 @@ func (id *ID) Close() error {
 func (id *ID) release() {
 	ch := id.Channel()
 	ch.remove(id)
-	if id.ownQP {
+	switch {
+	case id.ownQP:
 		// First the QP, then the ID: while the ID stands the kernel does not
 		// give its QP number to a new connection.
 		id.qp.Close()
+	case id.qp != nil:
+		flushQP(id.qp)
 	}
 	ch.file.DestroyID(id.kid)
 	if id.dev != nil {

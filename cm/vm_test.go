@@ -7,6 +7,7 @@ package cm_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -48,19 +49,16 @@ func listen(t *testing.T, address string) *cm.Listener {
 // ends returns a listener on the first end, and a dialer on the second.
 func ends(t *testing.T) (*cm.Listener, *cm.Dialer) {
 	t.Helper()
-	hosts := vmtest.Need(t, 2)
+	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	return listen(t, hosts[0].IPv4+":0"), dialerOf(t, hosts[1].IPv4)
+	return listen(t, at(hosts[0].IPv4, 0)), dialerOf(hosts[1].IPv4)
 }
 
-func dialerOf(t *testing.T, ip string) *cm.Dialer {
-	t.Helper()
-	src, err := cm.ParseAddr(ip + ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &cm.Dialer{LocalAddr: src}
+func dialerOf(ip netip.Addr) *cm.Dialer {
+	return &cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(ip, 0))}
 }
+
+func at(ip netip.Addr, port uint16) string { return netip.AddrPortFrom(ip, port).String() }
 
 // echo serves connections until the listener is closed: it sends every message
 // back.
@@ -142,21 +140,24 @@ func served(t *testing.T, d *cm.Dialer, addr cm.Addr) {
 }
 
 func TestEcho(t *testing.T) {
-	hosts := vmtest.Need(t, 2)
-	for _, tc := range []struct{ name, server, client string }{
-		{"IPv4", hosts[0].IPv4 + ":0", hosts[1].IPv4},
-		{"IPv6", "[" + hosts[0].IPv6 + "]:0", "[" + hosts[1].IPv6 + "]"},
+	hosts := vmtest.Hosts(t, 2)
+	for _, tc := range []struct {
+		name           string
+		server, client netip.Addr
+	}{
+		{"IPv4", hosts[0].IPv4, hosts[1].IPv4},
+		{"IPv6", hosts[0].IPv6, hosts[1].IPv6},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			vmtest.NoLeaks(t)
-			ln := listen(t, tc.server)
+			ln := listen(t, at(tc.server, 0))
 			go echo(ln)
-			conn, err := dialerOf(t, tc.client).Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
+			conn, err := dialerOf(tc.client).Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			if conn.RemoteAddr() != ln.Addr() || conn.LocalAddr().Addr().String() != strings.Trim(tc.client, "[]") {
+			if conn.RemoteAddr() != ln.Addr() || conn.LocalAddr().Addr() != tc.client {
 				t.Errorf("addresses %v -> %v", conn.LocalAddr(), conn.RemoteAddr())
 			}
 			for _, msg := range []string{"a", "hello", strings.Repeat("x", 4096)} {
@@ -167,19 +168,18 @@ func TestEcho(t *testing.T) {
 }
 
 func TestWildcardListenerTakesBothDevicesAndFamilies(t *testing.T) {
-	hosts := vmtest.Need(t, 2)
+	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ln := listen(t, ":0")
 	go echo(ln)
-	port := ":" + strings.TrimPrefix(ln.Addr().String(), "[::]:")
-	for _, tc := range []struct{ from, to string }{
-		{hosts[1].IPv4, hosts[0].IPv4 + port},
-		{hosts[0].IPv4, hosts[1].IPv4 + port},
-		{"[" + hosts[1].IPv6 + "]", "[" + hosts[0].IPv6 + "]" + port},
+	for _, tc := range []struct{ from, to netip.Addr }{
+		{hosts[1].IPv4, hosts[0].IPv4},
+		{hosts[0].IPv4, hosts[1].IPv4},
+		{hosts[1].IPv6, hosts[0].IPv6},
 	} {
-		conn, err := dialerOf(t, tc.from).Dial(within(t, 10*time.Second), "tcp", tc.to)
+		conn, err := dialerOf(tc.from).Dial(within(t, 10*time.Second), "tcp", at(tc.to, ln.Addr().Port()))
 		if err != nil {
-			t.Fatalf("%s -> %s: %v", tc.from, tc.to, err)
+			t.Fatalf("%v -> %v: %v", tc.from, tc.to, err)
 		}
 		say(t, conn, "hello")
 		conn.Close()
@@ -268,7 +268,7 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 // TestEventChannel is the librdmacm model: two IDs on one channel, one of them
 // listening.
 func TestEventChannel(t *testing.T) {
-	hosts := vmtest.Need(t, 2)
+	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ch, err := cm.NewEventChannel()
 	if err != nil {
@@ -294,9 +294,9 @@ func TestEventChannel(t *testing.T) {
 		return a
 	}
 	l, c := newID(), newID()
-	check(l.Bind(addr(hosts[0].IPv4 + ":0")))
+	check(l.Bind(addr(at(hosts[0].IPv4, 0))))
 	check(l.Listen(3))
-	check(c.ResolveAddr(addr(hosts[1].IPv4+":0"), l.LocalAddr(), 2*time.Second))
+	check(c.ResolveAddr(addr(at(hosts[1].IPv4, 0)), l.LocalAddr(), 2*time.Second))
 	var seen []string
 	established := 0
 	for ev, err := range ch.Events(within(t, 20*time.Second)) {

@@ -16,13 +16,13 @@ import (
 // has been at work, and then leaves it alone.
 func benchIdle(ctx context.Context, e *env) error {
 	const idle = 5 * time.Second
-	server := exec.CommandContext(ctx, e.rping, "-s", "-P", "-a", e.hosts[0].IPv4)
+	server := exec.CommandContext(ctx, e.rping, "-s", "-P", "-a", e.hosts[0].IPv4.String())
 	if err := server.Start(); err != nil {
 		return err
 	}
 	defer func() { server.Process.Kill(); server.Wait() }()
 	time.Sleep(300 * time.Millisecond)
-	if out, err := exec.CommandContext(ctx, e.rping, "-c", "-a", e.hosts[0].IPv4, "-I", e.hosts[1].IPv4, "-C", "5").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, e.rping, "-c", "-a", e.hosts[0].IPv4.String(), "-I", e.hosts[1].IPv4.String(), "-C", "5").CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	time.Sleep(time.Second)

@@ -70,7 +70,7 @@ func run(ctx context.Context, e *env, only string) error {
 	if e.self, err = os.Executable(); err != nil {
 		return err
 	}
-	if e.hosts, err = vmtest.Hosts(); err != nil {
+	if e.hosts, err = vmtest.Ends(); err != nil {
 		return err
 	}
 	if len(e.hosts) < 2 {

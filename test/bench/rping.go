@@ -52,7 +52,7 @@ func rpingRound(ctx context.Context, e *env, program string) (float64, error) {
 
 // rpingTime runs a server and a client and returns how long the client took.
 func rpingTime(ctx context.Context, e *env, program string, rounds int) (time.Duration, error) {
-	server := exec.CommandContext(ctx, program, "-s", "-P", "-a", e.hosts[0].IPv4)
+	server := exec.CommandContext(ctx, program, "-s", "-P", "-a", e.hosts[0].IPv4.String())
 	var serverOut bytes.Buffer
 	server.Stdout, server.Stderr = &serverOut, &serverOut
 	if err := server.Start(); err != nil {
@@ -62,7 +62,7 @@ func rpingTime(ctx context.Context, e *env, program string, rounds int) (time.Du
 	// The server says nothing when it is ready.
 	time.Sleep(300 * time.Millisecond)
 	start := time.Now()
-	out, err := exec.CommandContext(ctx, program, "-c", "-a", e.hosts[0].IPv4, "-I", e.hosts[1].IPv4,
+	out, err := exec.CommandContext(ctx, program, "-c", "-a", e.hosts[0].IPv4.String(), "-I", e.hosts[1].IPv4.String(),
 		"-C", strconv.Itoa(rounds), "-V").CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w\nclient: %s\nserver: %s", program, err, out, serverOut.Bytes())

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func writeBW(ctx context.Context, e *env) (float64, error) {
 	}
 	defer func() { server.Process.Kill(); server.Wait() }()
 	time.Sleep(time.Second)
-	out, err := exec.CommandContext(ctx, "ib_write_bw", append(append([]string{"-d", e.hosts[1].Device}, args...), e.hosts[0].IPv4)...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "ib_write_bw", append(append([]string{"-d", e.hosts[1].Device}, args...), e.hosts[0].IPv4.String())...).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("ib_write_bw: %w: %s", err, out)
 	}
@@ -84,7 +85,7 @@ func parseWriteBW(out string) (float64, error) {
 func ourStream(ctx context.Context, e *env) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
-	server := exec.CommandContext(ctx, e.self, "-stream", "server", e.hosts[0].IPv4+":0")
+	server := exec.CommandContext(ctx, e.self, "-stream", "server", netip.AddrPortFrom(e.hosts[0].IPv4, 0).String())
 	out, err := server.StdoutPipe()
 	if err != nil {
 		return 0, err
@@ -97,7 +98,7 @@ func ourStream(ctx context.Context, e *env) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("the server: %w", err)
 	}
-	res, err := exec.CommandContext(ctx, e.self, "-stream", "client", strings.TrimSpace(addr), e.hosts[1].IPv4+":0").Output()
+	res, err := exec.CommandContext(ctx, e.self, "-stream", "client", strings.TrimSpace(addr), netip.AddrPortFrom(e.hosts[1].IPv4, 0).String()).Output()
 	if err != nil {
 		var ee *exec.ExitError
 		if errors.As(err, &ee) {

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestCancelled ends the context at each stage.
+func TestCancelled(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	d := dialerOf(hosts[1].IPv4)
+	soon := func(t *testing.T) context.Context { return within(t, 200*time.Millisecond) }
+	bounded := func(t *testing.T, fn func() error) {
+		t.Helper()
+		start := time.Now()
+		err := fn()
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		var ne net.Error
+		if !errors.As(err, &ne) || !ne.Timeout() {
+			t.Errorf("%v is not a timeout", err)
+		}
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	}
+	t.Run("before it began", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		ln := listen(t, at(hosts[0].IPv4, 0))
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := d.Dial(ctx, "tcp", ln.Addr().String()); !errors.Is(err, context.Canceled) {
+			t.Errorf("Dial: %v", err)
+		}
+		if _, err := ln.Accept(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Accept: %v", err)
+		}
+	})
+	t.Run("resolving", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		ctx, cancel := context.WithCancelCause(context.Background())
+		time.AfterFunc(200*time.Millisecond, func() { cancel(errors.New("changed my mind")) })
+		start := time.Now()
+		_, err := d.Resolve(ctx, "tcp", neighbour(hosts[1].IPv4, 78, 1))
+		wantError(t, err, "resolve", nil, "changed my mind")
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+	t.Run("listening", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		ln := listen(t, at(hosts[0].IPv4, 0))
+		bounded(t, func() error { _, err := ln.Accept(soon(t)); return err })
+		go echo(ln)
+		served(t, d, ln.Addr())
+	})
+	t.Run("connecting to a silent server", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		ln := listen(t, at(hosts[0].IPv4, 0))
+		bounded(t, func() error { _, err := d.Dial(soon(t), "tcp", ln.Addr().String()); return err })
+		// The request of the peer that gave up is still in the queue, or gone;
+		// neither stops the listener.
+		go echo(ln)
+		served(t, d, ln.Addr())
+	})
+	t.Run("accepting a peer that does not confirm", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		ln := listen(t, at(hosts[0].IPv4, 0))
+		ch, id := silentPeer(t, d.LocalAddr, ln.Addr())
+		defer ch.Close()
+		defer id.Close()
+		req, err := ln.Accept(within(t, 5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bounded(t, func() error { _, err := req.Accept(soon(t), nil, nil); return err })
+		go echo(ln)
+		served(t, d, ln.Addr())
+	})
+	t.Run("receiving and sending", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		ln := listen(t, at(hosts[0].IPv4, 0))
+		accepted := make(chan *cm.Conn, 1)
+		go func() {
+			req, err := ln.Accept(context.Background())
+			if err != nil {
+				close(accepted)
+				return
+			}
+			conn, _ := req.Accept(context.Background(), nil, nil)
+			accepted <- conn
+		}()
+		conn, err := d.Dial(within(t, 5*time.Second), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if peer := <-accepted; peer != nil {
+			defer peer.Close()
+		}
+		mr, err := conn.PD().Alloc(4096, verbs.LocalWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mr.Close()
+		bounded(t, func() error { _, err := conn.WaitRecv(soon(t)); return err })
+		bounded(t, func() error { _, err := conn.Wait(soon(t)); return err })
+		// The peer has posted no receive: the message cannot go, and must not
+		// be in flight any more when Send returns.
+		bounded(t, func() error { return conn.Send(soon(t), mr.SGE()) })
+		if conn.QP().State() != verbs.QPErr {
+			t.Errorf("the QP still has the memory: it is in %v", conn.QP().State())
+		}
+	})
+}
+
+// silentPeer connects and never confirms: an ID without a QP gets the response
+// and leaves it at that.
+func silentPeer(t *testing.T, src, dst cm.Addr) (*cm.EventChannel, *cm.ID) {
+	t.Helper()
+	ch, err := cm.NewEventChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := ch.NewID(cm.PortSpaceTCP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(err error, want cm.EventType) {
+		t.Helper()
+		if err == nil {
+			var ev *cm.Event
+			if ev, err = ch.Next(within(t, 5*time.Second)); err == nil && ev.Type != want {
+				err = ev.Err()
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(id.ResolveAddr(src, dst, time.Second), cm.EventAddrResolved)
+	step(id.ResolveRoute(time.Second), cm.EventRouteResolved)
+	if err := id.Connect(&cm.ConnParam{QPNum: 0x4711, RetryCount: 7, RNRRetryCount: 7}); err != nil {
+		t.Fatal(err)
+	}
+	return ch, id
+}

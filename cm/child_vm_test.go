@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// children are the programs that the tests start as processes of their own.
+var children = map[string]func() int{
+	"echo":   echoChild,
+	"client": clientChild,
+	"open":   openChild,
+	"memory": memoryChild,
+}
+
+// spawn starts a child and returns the line that it says when it is ready.
+func spawn(t *testing.T, name, arg string, setup ...func(*exec.Cmd)) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "CM_TEST_CHILD="+name, "CM_TEST_ARG="+arg)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fn := range setup {
+		fn(cmd)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the child %s said nothing: %v", name, err)
+	}
+	return cmd, strings.TrimSpace(line)
+}
+
+func echoChild() int {
+	ln, err := cm.Listen(context.Background(), "tcp", os.Getenv("CM_TEST_ARG"))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(ln.Addr())
+	echo(ln)
+	return 0
+}
+
+func clientChild() int {
+	from, to, _ := strings.Cut(os.Getenv("CM_TEST_ARG"), " ")
+	d := cm.Dialer{LocalAddr: mustParse(from + ":0")}
+	conn, err := d.Dial(context.Background(), "tcp", to)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("connected")
+	conn.Wait(context.Background())
+	return 0
+}
+
+// openChild says what Listen and Resolve fail with.
+func openChild() int {
+	_, err := cm.Dial(context.Background(), "tcp", os.Getenv("CM_TEST_ARG"))
+	fmt.Printf("%v|%v|%v\n", err, errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission))
+	return 0
+}
+
+// memoryChild says what a registration beyond RLIMIT_MEMLOCK fails with.
+func memoryChild() int {
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	r, err := cm.Resolve(context.Background(), "tcp", os.Getenv("CM_TEST_ARG"))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer r.Close()
+	pd, err := r.PD()
+	if err == nil {
+		_, err = pd.Alloc(1<<20, verbs.LocalWrite)
+	}
+	fmt.Printf("%v|%v\n", err, errors.Is(err, syscall.ENOMEM))
+	return 0
+}
+
+// nobody runs a child without root and without capabilities.
+func nobody(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+}
+
+func TestMissingNode(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, node := range []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs"} {
+		t.Run(filepath.Base(node), func(t *testing.T) {
+			hide(t, node)
+			_, said := spawn(t, "open", at(hosts[0].IPv4, 7471), nobody)
+			if !strings.Contains(said, node) || !strings.HasSuffix(said, "|true|false") {
+				t.Errorf("without %s: %s", node, said)
+			}
+		})
+	}
+}
+
+func TestNoPermission(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, node := range []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs"} {
+		t.Run(filepath.Base(node), func(t *testing.T) {
+			forbid(t, node)
+			_, said := spawn(t, "open", at(hosts[0].IPv4, 7471), nobody)
+			if !strings.Contains(said, node) || !strings.HasSuffix(said, "|false|true") {
+				t.Errorf("with %s forbidden: %s", node, said)
+			}
+		})
+	}
+}
+
+func TestMemlock(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	_, said := spawn(t, "memory", at(hosts[0].IPv4, 7471), nobody)
+	if !strings.Contains(said, "RLIMIT_MEMLOCK") || !strings.HasSuffix(said, "|true") {
+		t.Errorf("it said: %s", said)
+	}
+}
+
+// eachNode calls fn with the devices whose path begins with prefix.
+func eachNode(t *testing.T, prefix string, fn func(path string)) {
+	t.Helper()
+	nodes, err := os.ReadDir("/dev/infiniband")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if path := "/dev/infiniband/" + n.Name(); strings.HasPrefix(path, prefix) {
+			fn(path)
+		}
+	}
+}
+
+// hide takes devices away until the test ends.
+func hide(t *testing.T, prefix string) {
+	t.Helper()
+	eachNode(t, prefix, func(path string) {
+		if err := os.Rename(path, path+".hidden"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Rename(path+".hidden", path) })
+	})
+}
+
+// forbid takes everybody's rights to devices away until the test ends.
+func forbid(t *testing.T, prefix string) {
+	t.Helper()
+	eachNode(t, prefix, func(path string) {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Chmod(path, info.Mode().Perm()) })
+	})
+}
