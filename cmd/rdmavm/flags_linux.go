@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,8 @@ func parse(args []string) (*flags, error) {
 	f := &flags{}
 	o := &f.Options
 	fs := flag.NewFlagSet("rdmavm", flag.ContinueOnError)
-	fs.Usage = func() { usage(fs) }
+	fs.Usage = func() {}
+	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.Kernel, "kernel", "6.1", "kernel `series`")
 	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`")
 	fs.IntVar(&o.Hosts, "hosts", 1, "`number` of RDMA devices: 1, or 2 with a wire between them")
@@ -53,8 +55,11 @@ func parse(args []string) (*flags, error) {
 	fs.BoolVar(&f.terminal, "t", false, "run the program on a terminal; a shell is anyway")
 	fs.BoolVar(&o.Verbose, "v", false, "show how the boot goes and the kernel's log")
 	fs.BoolVar(&f.prepare, "prepare", false, "only download and build what a run takes, the newest there is")
-	if err := fs.Parse(args); err != nil {
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		usage(fs, os.Stdout)
 		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%w; rdmavm -h says what there is", err)
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -86,10 +91,11 @@ func parse(args []string) (*flags, error) {
 }
 
 // usage prints the manual's short form.
-func usage(fs *flag.FlagSet) {
-	fmt.Fprint(fs.Output(), usageHead)
+func usage(fs *flag.FlagSet, w io.Writer) {
+	fs.SetOutput(w)
+	fmt.Fprint(w, usageHead)
 	fs.PrintDefaults()
-	fmt.Fprint(fs.Output(), usageTail)
+	fmt.Fprint(w, usageTail)
 }
 
 func isSet(fs *flag.FlagSet, name string) bool {

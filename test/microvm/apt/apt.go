@@ -29,8 +29,9 @@ type Apt struct {
 	progress io.Writer
 }
 
-// ErrNoApt says that the machine has no apt to ask.
-var ErrNoApt = errors.New("apt-get and dpkg-deb are not on PATH: this is not a Debian machine")
+// ErrNotDebian says that the machine has no apt to ask, or one that knows no
+// mirror of Debian.
+var ErrNotDebian = errors.New("this is not a Debian machine")
 
 // Open prepares the state for release (a codename such as "bookworm", and
 // its -updates, -security and, with backports, -backports suites) in dir and
@@ -38,7 +39,7 @@ var ErrNoApt = errors.New("apt-get and dpkg-deb are not on PATH: this is not a D
 func Open(ctx context.Context, dir, release string, backports, refresh bool, progress io.Writer) (*Apt, error) {
 	for _, p := range []string{"apt-get", "apt-cache", "dpkg-deb"} {
 		if _, err := exec.LookPath(p); err != nil {
-			return nil, ErrNoApt
+			return nil, fmt.Errorf("%w: %w", ErrNotDebian, err)
 		}
 	}
 	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--no-release-info",
@@ -111,14 +112,15 @@ Dir::Log "@";
 // run runs a command of apt with the private state, its output discarded
 // unless it fails.
 func (a *Apt) run(ctx context.Context, name string, args ...string) error {
-	_, err := a.output(ctx, name, args...)
+	_, err := a.output(ctx, a.dir, name, args...)
 	return err
 }
 
-func (a *Apt) output(ctx context.Context, name string, args ...string) (string, error) {
+// output is run for a command that is to run in dir and whose output counts.
+func (a *Apt) output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, append([]string{"-c", filepath.Join(a.dir, "apt.conf")}, args...)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.Dir = a.dir
+	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

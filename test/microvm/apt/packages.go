@@ -8,10 +8,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"purerdma/test/microvm/progress"
 )
 
 // A Package is one file to download, as apt names it.
@@ -23,7 +24,7 @@ type Package struct {
 // Closure returns the packages named and everything they depend on,
 // recommendations left out.
 func (a *Apt) Closure(ctx context.Context, names ...string) ([]Package, error) {
-	out, err := a.output(ctx, "apt-get", append([]string{"-q", "-y", "--print-uris", "--no-install-recommends", "install"}, names...)...)
+	out, err := a.output(ctx, a.dir, "apt-get", append([]string{"-q", "-y", "--print-uris", "--no-install-recommends", "install"}, names...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -53,13 +54,13 @@ func parseURIs(out string) ([]Package, error) {
 
 // Names returns the packages known whose names begin with prefix.
 func (a *Apt) Names(ctx context.Context, prefix string) ([]string, error) {
-	out, err := a.output(ctx, "apt-cache", "pkgnames", prefix)
+	out, err := a.output(ctx, a.dir, "apt-cache", "pkgnames", prefix)
 	return strings.Fields(out), err
 }
 
 // Version returns the version of a package that apt would install.
 func (a *Apt) Version(ctx context.Context, name string) (string, error) {
-	out, err := a.output(ctx, "apt-cache", "policy", name)
+	out, err := a.output(ctx, a.dir, "apt-cache", "policy", name)
 	if err != nil {
 		return "", err
 	}
@@ -78,27 +79,43 @@ func (a *Apt) FetchAll(ctx context.Context, names ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var size int64
+	archives := filepath.Join(a.dir, "cache/archives")
 	paths := make([]string, len(ps))
 	for i, p := range ps {
-		size += p.Size
-		paths[i] = filepath.Join(a.dir, "cache/archives", p.File)
+		paths[i] = filepath.Join(archives, p.File)
 	}
-	fmt.Fprintf(a.progress, "rdmavm: downloading %s: %d packages, %.0f MB\n", strings.Join(names, ", "), len(ps), float64(size)/1e6)
+	defer a.announce(names, ps, archives)()
 	return paths, a.run(ctx, "apt-get", append([]string{"-q", "-y", "--download-only", "--no-install-recommends", "install"}, names...)...)
 }
 
 // Fetch downloads the packages named, without what they depend on, into dir
 // and returns the files' paths.
 func (a *Apt) Fetch(ctx context.Context, dir string, names ...string) ([]string, error) {
-	fmt.Fprintf(a.progress, "rdmavm: downloading %s\n", strings.Join(names, ", "))
-	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-c", filepath.Join(a.dir, "apt.conf"), "-q", "download"}, names...)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("apt-get download %s: %w: %s", strings.Join(names, " "), err, lastLines(string(out), 3))
+	out, err := a.output(ctx, dir, "apt-get", append([]string{"-q", "--print-uris", "download"}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	ps, err := parseURIs(out)
+	if err != nil {
+		return nil, err
+	}
+	defer a.announce(names, ps, dir)()
+	if _, err := a.output(ctx, dir, "apt-get", append([]string{"-q", "download"}, names...)...); err != nil {
+		return nil, err
 	}
 	return filepath.Glob(filepath.Join(dir, "*.deb"))
+}
+
+// announce says what is being downloaded, and how far it is until the
+// function returned is called.
+func (a *Apt) announce(names []string, ps []Package, dir string) (done func()) {
+	var size int64
+	for _, p := range ps {
+		size += p.Size
+	}
+	what := "downloading " + strings.Join(names, ", ")
+	fmt.Fprintf(a.progress, "rdmavm: %s: %d packages, %.0f MB\n", what, len(ps), float64(size)/1e6)
+	return progress.Watch(a.progress, what, dir, size)
 }
 
 // Clean removes the packages downloaded by FetchAll: what is unpacked is

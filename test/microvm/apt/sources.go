@@ -5,7 +5,6 @@
 package apt
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -52,7 +51,7 @@ func sourcesFor(release string, backports bool, ts []target) (string, error) {
 		}
 	}
 	if main == nil {
-		return "", errors.New("the machine's apt sources name no Debian mirror (component main)")
+		return "", fmt.Errorf("%w: its apt sources name no Debian mirror with component main", ErrNotDebian)
 	}
 	var b strings.Builder
 	line := func(t *target, suite string) {

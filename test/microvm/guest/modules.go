@@ -39,7 +39,11 @@ func (m *modules) load(p string) error {
 		return err
 	}
 	defer f.Close()
-	if err := unix.FinitModule(int(f.Fd()), "", 0); err != nil && !errors.Is(err, unix.EEXIST) {
+	flags := 0
+	if filepath.Ext(p) != ".ko" {
+		flags = unix.MODULE_INIT_COMPRESSED_FILE
+	}
+	if err := unix.FinitModule(int(f.Fd()), "", flags); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("loading module %s: %w", p, err)
 	}
 	return nil
@@ -48,12 +52,12 @@ func (m *modules) load(p string) error {
 // modprobeMain is what the kernel runs to have a module loaded: options and
 // a name or an alias, such as "crypto-crc32" or "rdma-link-rxe".
 func modprobeMain(args []string) int {
-	m := &modules{dir: filepath.Join("/run/rdmavm/modules")}
+	m := &modules{dir: runDir + "/modules"}
 	if len(args) == 0 {
 		return 1
 	}
 	if err := m.probe(args[len(args)-1]); err != nil {
-		return 1
+		return 1 // the kernel asks for much that is not there
 	}
 	return 0
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"purerdma/test/microvm/progress"
 	"purerdma/test/microvm/wire"
 )
 
@@ -33,6 +34,7 @@ func (v *vm) receive() error {
 		case wire.StdinAck:
 			v.input.ack(data)
 		case wire.Note:
+			progress.Show(v.stderr, "rdmavm: booting, %s", data)
 			if v.o.Verbose {
 				fmt.Fprintf(v.stderr, "rdmavm: %s, %.1f s after the start\n", data, time.Since(v.start).Seconds())
 			}
@@ -59,6 +61,7 @@ func (v *vm) started(data []byte) error {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return err
 	}
+	progress.Show(v.stderr, "")
 	if v.o.Headers {
 		c := v.o.Commands[s.Index]
 		fmt.Fprintf(v.stderr, "rdmavm: [%d/%d] %s: %s\n", s.Index+1, len(v.o.Commands), c.Dir, strings.Join(c.Args, " "))

@@ -7,6 +7,7 @@ package host
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ func getPackages(ctx context.Context, c *cache.Cache, o *Options) (string, error
 		}
 		return hash(files), func(dst string) error { return a.UnpackAll(ctx, dst, nil, names...) }, nil
 	})
+	if errors.Is(err, apt.ErrNotDebian) {
+		err = fmt.Errorf("%w; install what you need here: the guest sees this machine's root", err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("getting packages %s: %w", strings.Join(names, ", "), err)
 	}

@@ -159,14 +159,23 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	if p.qemu, err = qemu.Get(ctx, c, o.Refresh, o.Stderr); err != nil {
 		return nil, err
 	}
-	if p.kernel, err = kernel.Get(ctx, c, series, o.Refresh, o.Stderr); err != nil {
+	if image := os.Getenv("RDMAVM_KERNEL"); image != "" {
+		p.kernel, err = kernel.Custom(image, os.Getenv("RDMAVM_MODULES"))
+	} else {
+		p.kernel, err = kernel.Get(ctx, c, series, o.Refresh, o.Stderr)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if p.modules, err = p.kernel.Paths(slices.Concat(kernel.Transport, kernel.RDMA(driver))); err != nil {
+	paths, err := p.kernel.Paths(slices.Concat(kernel.Transport, kernel.RDMA(driver)))
+	if err != nil {
 		return nil, err
 	}
-	if p.image, err = moduleImage(c, p.kernel, p.modules); err != nil {
+	if p.image, err = moduleImage(c, p.kernel, paths); err != nil {
 		return nil, fmt.Errorf("making the image of modules: %w", err)
+	}
+	for _, m := range paths {
+		p.modules = append(p.modules, kernel.Plain(m))
 	}
 	if len(o.Packages) > 0 {
 		if p.packages, err = getPackages(ctx, c, o); err != nil {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"purerdma/test/microvm/progress"
 	"purerdma/test/microvm/qemu"
 	"purerdma/test/microvm/wire"
 )
@@ -81,6 +82,7 @@ func (o *Options) boot(ctx context.Context, p *parts, dir string, i int) (*vm, e
 func (v *vm) run() (int, error) {
 	defer v.proc.Kill()
 	defer v.end(nil)
+	progress.Show(v.stderr, "rdmavm: booting")
 	v.setLimit(bootLimit, "the virtual machine did not get so far as to run the program")
 	frames := make(chan error, 1)
 	go func() { frames <- v.receive() }()
@@ -90,6 +92,7 @@ func (v *vm) run() (int, error) {
 			p.flush()
 		}
 	}
+	progress.Show(v.stderr, "")
 	v.saveLog()
 	if err != nil {
 		return Status, err

@@ -27,7 +27,6 @@ type Kernel struct {
 	Release string // as uname -r has it
 	Image   string // vmlinuz
 	Modules string // directory with modules.dep
-	Dir     string // where derived files may be kept; "" is nowhere
 }
 
 // Get returns the newest kernel of the series. It comes from the cache
@@ -54,6 +53,9 @@ func Get(ctx context.Context, c *cache.Cache, s Series, refresh bool, progress i
 			return unpack(ctx, a, packages, dst, progress)
 		}, nil
 	})
+	if errors.Is(err, apt.ErrNotDebian) {
+		err = fmt.Errorf("%w; name a kernel that has the RDMA drivers as modules in RDMAVM_KERNEL, such as /boot/vmlinuz, and its modules in RDMAVM_MODULES if they are not in /lib/modules", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("getting Linux %s: %w", s.Name, err)
 	}
@@ -130,23 +132,30 @@ func wanted(name string) bool {
 		strings.HasPrefix(name, "usr/lib/modules/") && !unwanted.MatchString(name)
 }
 
+// decompressors are the programs for compressed modules; they replace a file
+// by the plain one.
+var decompressors = map[string][]string{
+	".xz":  {"xz", "-d", "-q", "-T0"},
+	".zst": {"zstd", "-d", "-q", "--rm"},
+	".gz":  {"gzip", "-d", "-q"},
+}
+
 // decompress unpacks modules that the distribution compressed: the guest
 // has no program for it.
 func decompress(ctx context.Context, dir string) error {
-	tools := map[string][]string{".xz": {"xz", "-d", "-T0"}, ".zst": {"zstd", "-d", "-q", "--rm"}, ".gz": {"gzip", "-d"}}
 	files := map[string][]string{}
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if ext := filepath.Ext(p); err == nil && tools[ext] != nil && strings.HasSuffix(p, ".ko"+ext) {
+		if ext := filepath.Ext(p); err == nil && decompressors[ext] != nil && strings.HasSuffix(p, ".ko"+ext) {
 			files[ext] = append(files[ext], p)
 		}
 		return err
 	})
 	for ext, list := range files {
 		for part := range slices.Chunk(list, 500) {
-			argv := slices.Concat(tools[ext], part)
+			argv := slices.Concat(decompressors[ext], part)
 			out, cerr := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 			if cerr != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %w: %s", strings.Join(tools[ext], " "), cerr, out))
+				err = errors.Join(err, fmt.Errorf("%s: %w: %s", strings.Join(decompressors[ext], " "), cerr, out))
 			}
 		}
 	}
@@ -159,7 +168,7 @@ func Open(dir string) (*Kernel, error) {
 	if len(mods) != 1 {
 		return nil, fmt.Errorf("%s: holds the modules of %d kernels, not of one; remove it and try again", dir, len(mods))
 	}
-	k := &Kernel{Modules: filepath.Dir(mods[0]), Dir: dir}
+	k := &Kernel{Modules: filepath.Dir(mods[0])}
 	k.Release = filepath.Base(k.Modules)
 	for _, p := range []string{filepath.Join(dir, "boot/vmlinuz-"+k.Release), filepath.Join(k.Modules, "vmlinuz")} {
 		if _, err := os.Stat(p); err == nil {

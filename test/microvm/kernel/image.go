@@ -7,6 +7,7 @@ package kernel
 import (
 	"fmt"
 	"io"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // ModuleDir is where the modules are in the initramfs.
 const ModuleDir = "/modules"
 
-// Modules returns the paths below k.Modules that loading the named modules
+// Paths returns the paths below k.Modules that loading the named modules
 // takes, in that order. A name with a "?" in front may be missing, and so
 // may one that is built into the kernel.
 func (k *Kernel) Paths(names []string) ([]string, error) {
@@ -68,7 +69,19 @@ func (k *Kernel) builtin() (map[string]bool, error) {
 func (k *Kernel) WriteImage(w io.Writer, paths []string) error {
 	cw := cpio.NewWriter(w)
 	for _, p := range paths {
-		if err := cw.CopyFile(filepath.Join(ModuleDir, p), filepath.Join(k.Modules, p)); err != nil {
+		name, file := filepath.Join(ModuleDir, Plain(p)), filepath.Join(k.Modules, p)
+		if Plain(p) == p {
+			if err := cw.CopyFile(name, file); err != nil {
+				return err
+			}
+			continue
+		}
+		tool := decompressors[filepath.Ext(p)]
+		b, err := exec.Command(tool[0], append(tool[1:len(tool):len(tool)], "-c", file)...).Output()
+		if err != nil {
+			return fmt.Errorf("%s of %s: %w", tool[0], file, err)
+		}
+		if err := cw.File(name, 0o644, b); err != nil {
 			return err
 		}
 	}
@@ -78,4 +91,12 @@ func (k *Kernel) WriteImage(w io.Writer, paths []string) error {
 		}
 	}
 	return cw.Close()
+}
+
+// Plain returns the name of a module's file without a compression's suffix.
+func Plain(path string) string {
+	if ext := filepath.Ext(path); decompressors[ext] != nil {
+		return strings.TrimSuffix(path, ext)
+	}
+	return path
 }

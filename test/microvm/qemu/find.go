@@ -49,8 +49,8 @@ func Get(ctx context.Context, c *cache.Cache, refresh bool, progress io.Writer) 
 	}
 	dir, err := c.Get("qemu", release, refresh, func() (string, func(string) error, error) {
 		a, err := apt.Open(ctx, c.Path("apt", release), release, false, refresh, progress)
-		if errors.Is(err, apt.ErrNoApt) {
-			err = fmt.Errorf("%w; install %s by your distribution's means (package qemu-system-x86, qemu-kvm or qemu-system-x86-core) or name one in RDMAVM_QEMU", err, Program)
+		if errors.Is(err, apt.ErrNotDebian) {
+			err = fmt.Errorf("%w; install %s by your distribution's means (package qemu-system-x86, qemu-kvm, qemu-system-x86-core or the like) or name one in RDMAVM_QEMU", err, Program)
 		}
 		if err != nil {
 			return "", nil, err
