@@ -488,31 +488,6 @@ type UverbsPostSendResp struct {
 	BadWR uint32
 }
 
-// UverbsRecvWR mirrors struct ib_uverbs_recv_wr (rdma/ib_user_verbs.h).
-type UverbsRecvWR struct {
-	_        structs.HostLayout
-	WRID     uint64
-	NumSGE   uint32
-	Reserved uint32
-}
-
-// UverbsPostRecv mirrors struct ib_uverbs_post_recv (rdma/ib_user_verbs.h).
-type UverbsPostRecv struct {
-	_        structs.HostLayout
-	Response Pointer
-	QPHandle uint32
-	WRCount  uint32
-	SGECount uint32
-	WQESize  uint32
-}
-
-// UverbsPostRecvResp mirrors struct ib_uverbs_post_recv_resp
-// (rdma/ib_user_verbs.h).
-type UverbsPostRecvResp struct {
-	_     structs.HostLayout
-	BadWR uint32
-}
-
 // IB_DEVICE_NAME_MAX is the length of a device name with its closing zero, from
 // rdma/ib_user_verbs.h.
 const IB_DEVICE_NAME_MAX = 64

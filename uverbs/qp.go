@@ -68,48 +68,38 @@ func (f *File) QueryQP(qp uint32, mask uint32) (abi.UverbsQueryQPResp, error) {
 	return resp, err
 }
 
-// Doorbell makes a driver look at the work queues of one queue pair, by write(2)
-// of commands that post an empty list and were prepared once. It allocates
+// Doorbell makes a driver look at the send queue of one queue pair, by write(2)
+// of a command that posts an empty list and was prepared once. It allocates
 // nothing and may be used concurrently.
 type Doorbell struct {
-	f    *File
-	send []byte
-	recv []byte
-	// resp is where the kernel writes the index of a bad request, which an
-	// empty list does not have. The commands hold its address.
+	f   *File
+	cmd []byte
+	// resp is where the kernel would write the index of a bad request, which an
+	// empty list does not have. The command holds its address.
 	resp *abi.UverbsPostSendResp
 }
 
+// postSend is the POST_SEND command in the form of write(2).
 type postSend struct {
 	hdr abi.UverbsCmdHdr
 	cmd abi.UverbsPostSend
 }
 
-type postRecv struct {
-	hdr abi.UverbsCmdHdr
-	cmd abi.UverbsPostRecv
-}
-
-// NewDoorbell prepares the commands for a queue pair
-// (IB_USER_VERBS_CMD_POST_SEND, IB_USER_VERBS_CMD_POST_RECV).
+// NewDoorbell prepares the command for a queue pair
+// (IB_USER_VERBS_CMD_POST_SEND).
 func (f *File) NewDoorbell(qp uint32) *Doorbell {
 	d := &Doorbell{f: f, resp: new(abi.UverbsPostSendResp)}
-	words := uint16(abi.Size[abi.UverbsPostSendResp]() / 4)
-	s := &postSend{
-		hdr: abi.UverbsCmdHdr{Command: abi.IB_USER_VERBS_CMD_POST_SEND, InWords: uint16(abi.Size[postSend]() / 4), OutWords: words},
+	d.cmd = abi.Bytes(&postSend{
+		hdr: abi.UverbsCmdHdr{
+			Command:  abi.IB_USER_VERBS_CMD_POST_SEND,
+			InWords:  uint16(abi.Size[postSend]() / 4),
+			OutWords: uint16(abi.Size[abi.UverbsPostSendResp]() / 4),
+		},
 		// The kernel checks wqe_size before it sees that there are none.
 		cmd: abi.UverbsPostSend{Response: abi.NewPointer(d.resp), QPHandle: qp, WQESize: uint32(abi.Size[abi.UverbsSendWR]())},
-	}
-	r := &postRecv{
-		hdr: abi.UverbsCmdHdr{Command: abi.IB_USER_VERBS_CMD_POST_RECV, InWords: uint16(abi.Size[postRecv]() / 4), OutWords: words},
-		cmd: abi.UverbsPostRecv{Response: abi.NewPointer(d.resp), QPHandle: qp, WQESize: uint32(abi.Size[abi.UverbsRecvWR]())},
-	}
-	d.send, d.recv = abi.Bytes(s), abi.Bytes(r)
+	})
 	return d
 }
 
-// RingSend makes the driver look at the send queue.
-func (d *Doorbell) RingSend() error { return d.f.t.Write(d.send) }
-
-// RingRecv makes the driver look at the receive queue.
-func (d *Doorbell) RingRecv() error { return d.f.t.Write(d.recv) }
+// Ring makes the driver look at the send queue.
+func (d *Doorbell) Ring() error { return d.f.t.Write(d.cmd) }

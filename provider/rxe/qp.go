@@ -102,17 +102,17 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	if q.closed.Load() {
 		return net.ErrClosed
 	}
+	if mask&provider.QPAttrState != 0 && attr.State == provider.QPErr {
+		// A receive is posted either before, and the kernel flushes it, or
+		// after, and then its poster sees the new state and has it flushed.
+		q.rq.mu.Lock()
+		defer q.rq.mu.Unlock()
+	}
 	if err := q.file.ModifyQP(provider.ModifyCommand(q.handle, attr, mask), uverbs.Driver{}); err != nil {
 		return err
 	}
-	if mask&provider.QPAttrState == 0 {
-		return nil
-	}
-	q.SetState(attr.State)
-	if attr.State == provider.QPErr {
-		// A receive that was posted between the kernel's flush and the store
-		// above has seen the old state, and rang for nobody.
-		return q.bell.RingRecv()
+	if mask&provider.QPAttrState != 0 {
+		q.SetState(attr.State)
 	}
 	return nil
 }

@@ -43,19 +43,27 @@ func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
 	if err == nil {
 		n = len(wrs)
 	}
+	flush := false
 	if n > 0 {
 		q.rq.ring.StoreProducer(q.rq.producer)
+		flush = q.State() == provider.QPErr
 	}
 	q.rq.mu.Unlock()
-	// The kernel looks at the receive queue when a message comes; in the error
-	// state none comes, and it must be told to flush. Modify tells it, too,
-	// after it has set the state that is loaded here.
-	if n > 0 && q.State() == provider.QPErr {
-		if rerr := q.bell.RingRecv(); rerr != nil {
-			return n, rerr
+	if flush {
+		if ferr := q.flushRecv(); ferr != nil {
+			return n, ferr
 		}
 	}
 	return n, err
+}
+
+// flushRecv has the kernel flush what was posted in the error state. It looks at
+// the receive queue when a message comes, and in that state none does; there is
+// no doorbell (rxe does not take the POST_RECV command); but moving the QP to the
+// state that it is in makes it look.
+func (q *qp) flushRecv() error {
+	attr := provider.QPAttr{State: provider.QPErr}
+	return q.file.ModifyQP(provider.ModifyCommand(q.handle, &attr, provider.QPAttrState), uverbs.Driver{})
 }
 
 // receivable returns why no receive may be posted, or nil.

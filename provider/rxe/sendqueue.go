@@ -48,7 +48,7 @@ func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
 	q.publish()
 	q.sq.mu.Unlock()
 	if n > 0 {
-		if rerr := q.bell.RingSend(); rerr != nil {
+		if rerr := q.bell.Ring(); rerr != nil {
 			return n, rerr
 		}
 	}
@@ -193,7 +193,7 @@ func (q *qp) BatchPost() error {
 	if !some {
 		return nil
 	}
-	return q.bell.RingSend()
+	return q.bell.Ring()
 }
 
 func (q *qp) BatchDiscard() {
