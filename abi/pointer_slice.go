@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package abi
+
+import "unsafe"
+
+// Slice returns the n bytes that p points to. It is for those who play the
+// kernel: p must come from a program that said they are there.
+func (p Pointer) Slice(n int) []byte { return unsafe.Slice((*byte)(p.ptr), n) }
+
+// View returns the start of b, which must be long enough and aligned for it, as
+// a struct of this package. It is the inverse of [Bytes].
+func View[T any](b []byte) *T {
+	_ = b[:Size[T]()]
+	return (*T)(unsafe.Pointer(unsafe.SliceData(b)))
+}

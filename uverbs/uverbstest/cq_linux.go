@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbstest
+
+import (
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/internal/ring"
+	"purerdma/uverbs"
+)
+
+func (c *context) createCompChannel(_ *uverbs.Request, _, out []byte) error {
+	var p [2]int
+	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
+		return err
+	}
+	// The program may have closed a reading end of the same number.
+	if w, ok := c.channels[p[0]]; ok {
+		syscall.Close(w)
+	}
+	c.channels[p[0]] = p[1]
+	r := abi.UverbsCreateCompChannelResp{FD: uint32(p[0])}
+	copy(out, abi.Bytes(&r))
+	return nil
+}
+
+// How a CQ is armed.
+const (
+	notArmed = iota
+	armedSolicited
+	armedNext
+)
+
+// cq is a completion queue.
+type cq struct {
+	q          *queue
+	userHandle uint64
+	channel    int // writing end, -1 without
+	armed      int
+	users      int
+}
+
+func (c *context) createCQ(req *uverbs.Request) error {
+	uhw := req.Find(abi.UVERBS_ATTR_UHW_OUT)
+	entries := uint32(value(req, abi.UVERBS_ATTR_CREATE_CQ_CQE))
+	if entries == 0 || entries > 32767 || uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateCQResp]() {
+		return syscall.EINVAL
+	}
+	q := &cq{userHandle: value(req, abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE), channel: -1}
+	if a := req.Find(abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL); a != nil {
+		w, ok := c.channels[int(a.Value)]
+		if !ok {
+			return syscall.EBADF
+		}
+		q.channel = w
+	}
+	var resp abi.RxeCreateCQResp
+	var err error
+	if q.q, resp.MI, err = c.newQueue(int(entries), abi.Size[abi.UverbsWC]()); err != nil {
+		return err
+	}
+	h := c.newHandle()
+	c.cqs[h] = q
+	req.Find(abi.UVERBS_ATTR_CREATE_CQ_HANDLE).Value = uint64(h)
+	put(req, abi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, &entries)
+	put(req, abi.UVERBS_ATTR_UHW_OUT, &resp)
+	return nil
+}
+
+func (c *context) destroyCQ(req *uverbs.Request) error {
+	h := uint32(value(req, abi.UVERBS_ATTR_DESTROY_CQ_HANDLE))
+	q := c.cqs[h]
+	if q == nil {
+		return syscall.ENOENT
+	}
+	if q.users > 0 {
+		return syscall.EBUSY
+	}
+	delete(c.cqs, h)
+	return nil
+}
+
+func (q *cq) arm(solicitedOnly bool) {
+	if solicitedOnly {
+		q.armed = max(q.armed, armedSolicited)
+	} else {
+		q.armed = armedNext
+	}
+}
+
+// push adds a completion. One that does not fit is lost, as it is with a device.
+func (q *cq) push(wc *abi.UverbsWC, solicited bool) {
+	r := &q.q.ring
+	next := r.Next(q.q.own)
+	if next == r.LoadConsumer() {
+		return
+	}
+	*ring.At[abi.UverbsWC](r, q.q.own) = *wc
+	q.q.own = next
+	r.StoreProducer(next)
+	if q.armed == armedNext || q.armed == armedSolicited && solicited {
+		q.armed = notArmed
+		if q.channel >= 0 {
+			event := abi.UverbsCompEventDesc{CQHandle: q.userHandle}
+			syscall.Write(q.channel, abi.Bytes(&event))
+		}
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbstest
+
+import (
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/uverbs"
+)
+
+// maxSGE is how many elements a work request can have.
+const maxSGE = 32
+
+// States of a QP: enum ib_qp_state.
+const (
+	stateReset = iota
+	stateInit
+	stateRTR
+	stateRTS
+	stateSQD
+	stateSQE
+	stateErr
+)
+
+// attrState is IB_QP_STATE.
+const attrState = 1 << 0
+
+// qp is a reliable connected queue pair.
+type qp struct {
+	c        *context
+	num      uint32
+	pd       *pd
+	send     *cq
+	recv     *cq
+	sq, rq   *queue
+	sigAll   bool
+	cap      abi.UverbsQPCap
+	state    uint32
+	attr     abi.UverbsModifyQP // what Modify has set last
+	retrying bool               // a timer runs that rings again
+}
+
+func (c *context) createQP(req *uverbs.Request) error {
+	uhw := req.Find(abi.UVERBS_ATTR_UHW_OUT)
+	caps := req.Find(abi.UVERBS_ATTR_CREATE_QP_CAP)
+	q := &qp{
+		c:      c,
+		pd:     c.pds[uint32(value(req, abi.UVERBS_ATTR_CREATE_QP_PD_HANDLE))],
+		send:   c.cqs[uint32(value(req, abi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE))],
+		recv:   c.cqs[uint32(value(req, abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE))],
+		sigAll: value(req, abi.UVERBS_ATTR_CREATE_QP_FLAGS)&abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL != 0,
+	}
+	if uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateQPResp]() || caps == nil || q.pd == nil || q.send == nil || q.recv == nil ||
+		value(req, abi.UVERBS_ATTR_CREATE_QP_TYPE) != abi.IB_UVERBS_QPT_RC {
+		return syscall.EINVAL
+	}
+	q.cap = *abi.View[abi.UverbsQPCap](caps.Buf)
+	if q.cap.MaxSendSGE > maxSGE || q.cap.MaxRecvSGE > maxSGE || q.cap.MaxInlineData > 480 {
+		return syscall.EINVAL
+	}
+	// Elements and inline data share their place.
+	room := max(q.cap.MaxSendSGE*16, q.cap.MaxInlineData+15&^15)
+	q.cap.MaxSendSGE, q.cap.MaxInlineData = room/16, room
+	var resp abi.RxeCreateQPResp
+	var err error
+	if q.sq, resp.SQMI, err = c.newQueue(int(q.cap.MaxSendWR), abi.Size[abi.RxeSendWQE]()+int(room)); err != nil {
+		return err
+	}
+	if q.rq, resp.RQMI, err = c.newQueue(int(q.cap.MaxRecvWR), abi.Size[abi.RxeRecvWQE]()+16*int(q.cap.MaxRecvSGE)); err != nil {
+		return err
+	}
+	q.pd.users++
+	q.send.users++
+	q.recv.users++
+	c.k.lastQPN++
+	q.num = c.k.lastQPN
+	h := c.newHandle()
+	c.qps[h], c.k.qps[q.num] = q, q
+	req.Find(abi.UVERBS_ATTR_CREATE_QP_HANDLE).Value = uint64(h)
+	put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &q.cap)
+	put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &q.num)
+	put(req, abi.UVERBS_ATTR_UHW_OUT, &resp)
+	return nil
+}
+
+func (c *context) destroyQP(req *uverbs.Request) error {
+	h := uint32(value(req, abi.UVERBS_ATTR_DESTROY_QP_HANDLE))
+	q := c.qps[h]
+	if q == nil {
+		return syscall.ENOENT
+	}
+	delete(c.qps, h)
+	delete(c.k.qps, q.num)
+	q.pd.users--
+	q.send.users--
+	q.recv.users--
+	return nil
+}
+
+func (c *context) modifyQP(_ *uverbs.Request, in, _ []byte) error {
+	cmd := abi.View[abi.UverbsModifyQP](in)
+	q := c.qps[cmd.QPHandle]
+	if q == nil || cmd.QPState > stateErr {
+		return syscall.EINVAL
+	}
+	if cmd.AttrMask&attrState == 0 {
+		return nil
+	}
+	switch cmd.QPState {
+	case stateReset:
+		q.drop()
+	case stateErr:
+		q.toError()
+	case stateRTR:
+		q.attr.Dest, q.attr.DestQPNum, q.attr.PathMTU, q.attr.RQPSN = cmd.Dest, cmd.DestQPNum, cmd.PathMTU, cmd.RQPSN
+	case stateRTS:
+		q.attr.SQPSN, q.attr.RNRRetry = cmd.SQPSN, cmd.RNRRetry
+	}
+	q.state = uint32(cmd.QPState)
+	return nil
+}
+
+func (c *context) queryQP(_ *uverbs.Request, in, out []byte) error {
+	q := c.qps[abi.View[abi.UverbsQueryQP](in).QPHandle]
+	if q == nil {
+		return syscall.EINVAL
+	}
+	copy(out, abi.Bytes(&abi.UverbsQueryQPResp{
+		Dest: q.attr.Dest, DestQPNum: q.attr.DestQPNum, PathMTU: q.attr.PathMTU, RQPSN: q.attr.RQPSN, SQPSN: q.attr.SQPSN,
+		RNRRetry: q.attr.RNRRetry, QPState: uint8(q.state), CurQPState: uint8(q.state),
+		MaxSendWR: q.cap.MaxSendWR, MaxRecvWR: q.cap.MaxRecvWR, MaxSendSGE: q.cap.MaxSendSGE, MaxRecvSGE: q.cap.MaxRecvSGE,
+		MaxInlineData: q.cap.MaxInlineData,
+	}))
+	return nil
+}
