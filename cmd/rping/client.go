@@ -22,13 +22,11 @@ func runClient(ctx context.Context, opt *options, u *ui) error {
 	}
 	p, err := connect(ctx, opt)
 	if err != nil {
-		u.explain(err)
 		return err
 	}
 	u.debugf("rdma_resolve_addr - rdma_resolve_route successful\n")
 	s, err := open(ctx, opt, u, p)
 	if err != nil {
-		u.explain(err)
 		return err
 	}
 	u.debugf("rdma_connect successful\n")
@@ -83,12 +81,10 @@ func (s *session) leave(ctx context.Context, done int, err error) error {
 		if s.opt.count == 0 {
 			return nil
 		}
-		return fmt.Errorf("the server disconnected after %d of %d pings", done, s.opt.count)
+		return &pingError{"client", fmt.Errorf("the server disconnected after %d of %d pings", done, s.opt.count)}
 	}
 	if err != nil {
-		s.u.explain(err)
-		s.u.errorf("rping client failed: %v\n", err)
-		err = fmt.Errorf("ping %d: %w", done, err)
+		err = &pingError{"client", fmt.Errorf("ping %d: %w", done, err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, disconnectGrace)
 	defer cancel()

@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return statusOK
 	}
 	if ctx.Err() == nil {
-		u.errorf("rping: %v\n", err)
+		u.fail(err)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return statusNoDevice

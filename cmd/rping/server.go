@@ -36,11 +36,13 @@ func runServer(ctx context.Context, opt *options, u *ui) error {
 	defer ln.Close()
 	p, _, err := ln.accept(ctx)
 	if err != nil {
-		u.explain(err)
 		return err
 	}
 	ln.Close()
-	return serve(ctx, opt, u, p)
+	if err := serve(ctx, opt, u, p); err != nil {
+		return &pingError{"server", err}
+	}
+	return nil
 }
 
 // runPersistentServer serves any number of clients, each in a goroutine and with
@@ -66,7 +68,7 @@ func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 		case err == nil:
 			clients.Go(func() {
 				if err := serve(ctx, opt, u, p); err != nil && ctx.Err() == nil {
-					u.errorf("rping: client %s: %v\n", client, err)
+					u.fail(&pingError{"server", fmt.Errorf("client %s: %w", client, err)})
 				}
 				if u.failure() != nil {
 					cancel()
@@ -79,7 +81,6 @@ func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 			case <-ctx.Done():
 			}
 		default:
-			u.explain(err)
 			return err
 		}
 	}
@@ -101,7 +102,6 @@ func serve(ctx context.Context, opt *options, u *ui, p pending) error {
 	u.debugf("accepting client connection request\n")
 	s, err := open(ctx, opt, u, p)
 	if err != nil {
-		u.explain(err)
 		return fmt.Errorf("connect error: %w", err)
 	}
 	err = s.pong(ctx)
@@ -110,9 +110,6 @@ func serve(ctx context.Context, opt *options, u *ui, p pending) error {
 		u.errorf("server DISCONNECT EVENT...\n")
 		u.errorf("%v\n", gone)
 		err = nil
-	} else if ctx.Err() == nil {
-		u.explain(err)
-		u.errorf("rping server failed: %v\n", err)
 	}
 	return errors.Join(err, s.close())
 }

@@ -46,14 +46,32 @@ func (u *ui) debugf(format string, args ...any) {
 	}
 }
 
+// pingError is a failure between the connection and its end, which the C program
+// announces in its own words.
+type pingError struct {
+	side string // "client" or "server"
+	err  error
+}
+
+func (e *pingError) Error() string { return "rping " + e.side + " failed: " + e.err.Error() }
+func (e *pingError) Unwrap() error { return e.err }
+
+// fail prints what the program failed of.
+func (u *ui) fail(err error) {
+	u.explain(err)
+	if _, ok := errors.AsType[*pingError](err); !ok {
+		err = fmt.Errorf("rping: %w", err)
+	}
+	u.errorf("%v\n", err)
+}
+
 func (u *ui) failure() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.failed
 }
 
-// explain prints the lines that the C program has for a failure; what it is in
-// full comes after them, from whoever gets the error.
+// explain prints the lines that the C program has for a failure.
 func (u *ui) explain(err error) {
 	var (
 		rejected    *cm.RejectError

@@ -50,6 +50,8 @@ func (i info) source(buffer int) (int, error) {
 	switch {
 	case i.size == 0:
 		return 0, fmt.Errorf("the client offers 0 bytes at address %#x to read", i.addr)
+	case i.size > maxSize:
+		return 0, fmt.Errorf("the client offers %d bytes to read, no ping has more than %d", i.size, maxSize)
 	case uint64(i.size) > uint64(buffer):
 		return 0, fmt.Errorf("the client offers %d bytes to read, the buffer has %d: give the server -S %d", i.size, buffer, i.size)
 	}

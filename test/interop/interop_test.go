@@ -182,7 +182,7 @@ func TestCannotConnect(t *testing.T) {
 				if got.Status == 0 || got.Status != want.Status {
 					t.Errorf("ours: status %d, C: %d", got.Status, want.Status)
 				}
-				if !strings.Contains(got.Stderr, "rping: ") {
+				if !strings.Contains(got.Stderr, "rping: rdma ") {
 					t.Errorf("no cause: %q", got.Stderr)
 				}
 				for line := range strings.Lines(want.Stderr) {
