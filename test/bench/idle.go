@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -16,22 +15,18 @@ import (
 // has been at work, and then leaves it alone.
 func benchIdle(ctx context.Context, e *env) error {
 	const idle = 5 * time.Second
-	server := exec.CommandContext(ctx, e.rping, "-s", "-P", "-a", e.hosts[0].IPv4.String())
-	if err := server.Start(); err != nil {
+	r, err := startRping(ctx, e, e.rping, 7176)
+	if err != nil {
 		return err
 	}
-	defer func() { server.Process.Kill(); server.Wait() }()
-	time.Sleep(300 * time.Millisecond)
-	if out, err := exec.CommandContext(ctx, e.rping, "-c", "-a", e.hosts[0].IPv4.String(), "-I", e.hosts[1].IPv4.String(), "-C", "5").CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
+	defer r.stop()
 	time.Sleep(time.Second)
-	before, err := cpuTime(server.Process.Pid)
+	before, err := cpuTime(r.server.Process.Pid)
 	if err != nil {
 		return err
 	}
 	time.Sleep(idle)
-	after, err := cpuTime(server.Process.Pid)
+	after, err := cpuTime(r.server.Process.Pid)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os/exec"
@@ -12,60 +11,100 @@ import (
 )
 
 // Rounds of the short and the long run: their difference has neither the start
-// of the programs in it nor the connecting.
+// of the client in it nor the connecting.
 const (
 	shortRounds = 20
-	longRounds  = 520
+	longRounds  = 820
 )
 
-// benchRping compares the time per round of rping.
+// startTime is how long a server is given to start before it is tried.
+const startTime = 300 * time.Millisecond
+
+// benchRping compares the time per round of rping, each program against itself.
 func benchRping(ctx context.Context, e *env) error {
+	c, err := startRping(ctx, e, "rping", 7174)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	goes, err := startRping(ctx, e, e.rping, 7175)
+	if err != nil {
+		return err
+	}
+	defer goes.stop()
 	var p pairs
 	for range e.runs {
-		c, err := rpingRound(ctx, e, "rping")
+		a, err := c.round(ctx)
 		if err != nil {
 			return err
 		}
-		goes, err := rpingRound(ctx, e, e.rping)
+		b, err := goes.round(ctx)
 		if err != nil {
 			return err
 		}
-		p.add(c, goes)
+		p.add(a, b)
 	}
 	p.print("us/round")
 	return nil
 }
 
-// rpingRound returns the microseconds that one round takes between two
-// processes of the same program.
-func rpingRound(ctx context.Context, e *env, program string) (float64, error) {
-	short, err := rpingTime(ctx, e, program, shortRounds)
+// rping is a server of one of the programs, and how to run its client.
+type rping struct {
+	program string
+	args    []string // of the client
+	server  *exec.Cmd
+}
+
+// startRping starts a server and waits until a client has been served: the
+// server says nothing when it is ready, and the first client has neighbours to
+// resolve.
+func startRping(ctx context.Context, e *env, program string, port int) (*rping, error) {
+	addr := []string{"-a", e.hosts[0].IPv4.String(), "-p", strconv.Itoa(port)}
+	r := &rping{
+		program: program,
+		args:    append([]string{"-c", "-V", "-I", e.hosts[1].IPv4.String()}, addr...),
+		server:  exec.CommandContext(ctx, program, append([]string{"-s", "-P"}, addr...)...),
+	}
+	if err := r.server.Start(); err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		time.Sleep(startTime)
+		_, err := r.client(ctx, shortRounds)
+		if err == nil {
+			return r, nil
+		}
+		if try == 20 || ctx.Err() != nil {
+			r.stop()
+			return nil, err
+		}
+	}
+}
+
+func (r *rping) stop() {
+	r.server.Process.Kill()
+	r.server.Wait()
+}
+
+// round returns the microseconds that one round takes.
+func (r *rping) round(ctx context.Context) (float64, error) {
+	short, err := r.client(ctx, shortRounds)
 	if err != nil {
 		return 0, err
 	}
-	long, err := rpingTime(ctx, e, program, longRounds)
+	long, err := r.client(ctx, longRounds)
 	if err != nil {
 		return 0, err
 	}
 	return float64((long - short).Microseconds()) / (longRounds - shortRounds), nil
 }
 
-// rpingTime runs a server and a client and returns how long the client took.
-func rpingTime(ctx context.Context, e *env, program string, rounds int) (time.Duration, error) {
-	server := exec.CommandContext(ctx, program, "-s", "-P", "-a", e.hosts[0].IPv4.String())
-	var serverOut bytes.Buffer
-	server.Stdout, server.Stderr = &serverOut, &serverOut
-	if err := server.Start(); err != nil {
-		return 0, err
-	}
-	defer func() { server.Process.Kill(); server.Wait() }()
-	// The server says nothing when it is ready.
-	time.Sleep(300 * time.Millisecond)
+// client runs a client and returns how long it took.
+func (r *rping) client(ctx context.Context, rounds int) (time.Duration, error) {
 	start := time.Now()
-	out, err := exec.CommandContext(ctx, program, "-c", "-a", e.hosts[0].IPv4.String(), "-I", e.hosts[1].IPv4.String(),
-		"-C", strconv.Itoa(rounds), "-V").CombinedOutput()
+	out, err := exec.CommandContext(ctx, r.program, append(r.args, "-C", strconv.Itoa(rounds))...).CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w\nclient: %s\nserver: %s", program, err, out, serverOut.Bytes())
+		return 0, fmt.Errorf("%s: %w: %s", r.program, err, out)
 	}
 	return time.Since(start), nil
 }
