@@ -1,172 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package verbs_test
 
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
-
-func TestMain(m *testing.M) { vmtest.Main(m) }
-
-// deadline bounds every wait of a test: a lost wake-up fails it.
-func deadline(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func closer(t testing.TB, c interface{ Close() error }) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-}
-
-// end is one side of a connection.
-type end struct {
-	dev  *verbs.Device
-	pd   *verbs.PD
-	cq   *verbs.CQ
-	qp   *verbs.QP
-	buf  *verbs.MR
-	gid  verbs.GID
-	gidx uint8
-}
-
-const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
-
-func newEnd(t testing.TB, h *verbs.Host, host vmtest.Host, cap verbs.QPCap) *end {
-	t.Helper()
-	dev, err := h.Open(host.Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
-	e := &end{dev: dev}
-	if e.pd, err = dev.AllocPD(); err != nil {
-		t.Fatal(err)
-	}
-	closer(t, e.pd)
-	if e.cq, err = dev.CreateCQ(verbs.CQConfig{}); err != nil {
-		t.Fatal(err)
-	}
-	closer(t, e.cq)
-	if e.qp, err = e.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, Cap: cap}); err != nil {
-		t.Fatal(err)
-	}
-	closer(t, e.qp)
-	if e.buf, err = e.pd.Alloc(1<<16, everything); err != nil {
-		t.Fatal(err)
-	}
-	closer(t, e.buf)
-	gids, err := dev.GIDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := verbs.GID(host.IPv4.As16()) // IPv4-mapped
-	for _, g := range gids {
-		if g.GID == want && g.Type == verbs.GIDTypeRoCEv2 {
-			e.gid, e.gidx = g.GID, g.Index
-			return e
-		}
-	}
-	t.Fatalf("no RoCE v2 GID for %v among %+v", host.IPv4, gids)
-	return nil
-}
-
-func modify(t testing.TB, qp *verbs.QP, a verbs.QPAttr, mask verbs.QPAttrMask) {
-	t.Helper()
-	if err := qp.Modify(&a, mask); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// connectTo moves a QP to RTS, connected to the peer's.
-func (e *end) connectTo(t testing.TB, peer *end) {
-	t.Helper()
-	modify(t, e.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything},
-		verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
-	modify(t, e.qp, verbs.QPAttr{
-		State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: peer.qp.Num(), RQPSN: peer.psn(), MaxDestRdAtomic: 4, MinRNRTimer: 12,
-		AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: peer.gid, SGIDIndex: e.gidx, HopLimit: 64}},
-	}, verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer)
-	modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: e.psn(), MaxRdAtomic: 4},
-		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
-}
-
-func (e *end) psn() uint32 { return e.qp.Num()*977 + 5&0xffffff }
-
-// pair returns two connected ends on the devices of two hosts.
-func pair(t testing.TB, a, b vmtest.Host, cap verbs.QPCap) (*end, *end) {
-	t.Helper()
-	h := verbs.DefaultHost()
-	l, r := newEnd(t, h, a, cap), newEnd(t, h, b, cap)
-	l.connectTo(t, r)
-	r.connectTo(t, l)
-	return l, r
-}
-
-// routes runs a test within one device and across two.
-func routes(t *testing.T, f func(t *testing.T, a, b vmtest.Host)) {
-	hosts := vmtest.Hosts(t, 2)
-	t.Run("loopback", func(t *testing.T) { f(t, hosts[0], hosts[0]) })
-	t.Run("wire", func(t *testing.T) { f(t, hosts[0], hosts[1]) })
-}
-
-// collect waits for n completions and returns them by ID.
-func (e *end) collect(t testing.TB, n int) map[uint64]verbs.WC {
-	t.Helper()
-	ctx := deadline(t)
-	got := make(map[uint64]verbs.WC)
-	wcs := make([]verbs.WC, 4)
-	for len(got) < n {
-		k, err := e.cq.Wait(ctx, wcs)
-		if err != nil {
-			t.Fatalf("after %d of %d completions: %v", len(got), n, err)
-		}
-		for _, wc := range wcs[:k] {
-			if _, dup := got[wc.ID]; dup {
-				t.Fatalf("work request %d completed twice", wc.ID)
-			}
-			got[wc.ID] = wc
-		}
-	}
-	return got
-}
-
-// ok is collect of successful completions.
-func (e *end) ok(t testing.TB, n int) map[uint64]verbs.WC {
-	t.Helper()
-	got := e.collect(t, n)
-	for _, wc := range got {
-		if err := wc.Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return got
-}
-
-func (e *end) recv(t testing.TB, wrs ...verbs.RecvWR) {
-	t.Helper()
-	if n, err := e.qp.PostRecv(wrs); n != len(wrs) || err != nil {
-		t.Fatalf("PostRecv: %d, %v", n, err)
-	}
-}
-
-func (e *end) send(t testing.TB, wrs ...verbs.SendWR) {
-	t.Helper()
-	if n, err := e.qp.PostSend(wrs); n != len(wrs) || err != nil {
-		t.Fatalf("PostSend: %d, %v", n, err)
-	}
-}
 
 func TestVMDevices(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
@@ -210,4 +62,149 @@ func TestVMDevices(t *testing.T) {
 	if _, err := verbs.DefaultHost().Open("no such device"); !errors.Is(err, verbs.ErrNoDevice) {
 		t.Errorf("Open of no device: %v", err)
 	}
+}
+
+// TestVMMemlock registers more than RLIMIT_MEMLOCK allows, on a thread without
+// the capability that lifts the limit.
+func TestVMMemlock(t *testing.T) {
+	hosts := vmtest.Hosts(t, 1)
+	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, dev)
+	pd, err := dev.DefaultPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 65536, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_MEMLOCK, &old)
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with its rights
+		hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		if err := unix.Capget(&hdr, &data[0]); err != nil {
+			result <- err
+			return
+		}
+		data[0].Effective &^= 1 << unix.CAP_IPC_LOCK
+		if err := unix.Capset(&hdr, &data[0]); err != nil {
+			result <- err
+			return
+		}
+		mr, err := pd.Alloc(1<<20, verbs.LocalWrite)
+		if err == nil {
+			mr.Close()
+		}
+		result <- err
+	}()
+	err = <-result
+	if !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "RLIMIT_MEMLOCK is 65536 bytes") {
+		t.Errorf("registering 1 MiB with a limit of 64 KiB: %v", err)
+	}
+}
+
+// TestVMRemoved deletes a device under its users.
+func TestVMRemoved(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	host := hosts[1]
+	h := verbs.DefaultHost()
+	e := newEnd(t, h, host, verbs.QPCap{})
+	other := newEnd(t, h, host, verbs.QPCap{})
+	e.connectTo(t, other)
+	e.recv(t, verbs.RecvWR{ID: 1, SGList: []verbs.SGE{e.buf.Slice(0, 64)}})
+
+	ends := make(chan error)
+	for range 3 {
+		go func() {
+			_, err := e.cq.Wait(context.Background(), make([]verbs.WC, 1))
+			ends <- err
+		}()
+	}
+	polling := make(chan error)
+	go func() { // a poller must see the end and never a wrong completion
+		wcs := make([]verbs.WC, 4)
+		for {
+			if n, err := other.cq.Poll(wcs); err != nil || n > 0 {
+				if n > 0 {
+					t.Errorf("polled %+v", wcs[:n])
+				}
+				polling <- err
+				return
+			}
+		}
+	}()
+	time.Sleep(20 * time.Millisecond)
+
+	deleted := make(chan error)
+	go func() { deleted <- netlink.RdmaLinkDel(host.Device) }()
+	time.Sleep(50 * time.Millisecond)
+	select {
+	case err := <-deleted:
+		t.Fatalf("the device went while it was in use: %v", err)
+	default: // as the kernel does it: it waits for us
+	}
+	start := time.Now()
+	e.dev.MarkRemoved()
+	e.dev.MarkRemoved()
+	for range 3 {
+		if err := <-ends; !isRemoved(err) {
+			t.Errorf("Wait on a removed device: %v", err)
+		}
+	}
+	if err := <-polling; !isRemoved(err) {
+		t.Errorf("Poll on a removed device: %v", err)
+	}
+	if err := <-deleted; err != nil {
+		t.Errorf("rdma link delete: %v", err)
+	}
+	t.Logf("deleted %v after MarkRemoved", time.Since(start))
+	select {
+	case <-e.dev.Removed():
+	default:
+		t.Error("Removed is not closed")
+	}
+	if _, err := e.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}); !isRemoved(err) {
+		t.Errorf("PostSend on a removed device: %v", err)
+	}
+	if _, err := e.qp.PostRecv([]verbs.RecvWR{{}}); !isRemoved(err) {
+		t.Errorf("PostRecv on a removed device: %v", err)
+	}
+	if err := e.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState); !isRemoved(err) {
+		t.Errorf("Modify on a removed device: %v", err)
+	}
+	if _, err := e.dev.CreateCQ(verbs.CQConfig{}); !isRemoved(err) {
+		t.Errorf("CreateCQ on a removed device: %v", err)
+	}
+	if _, err := e.pd.Alloc(10, 0); !isRemoved(err) {
+		t.Errorf("Alloc on a removed device: %v", err)
+	}
+
+	if err := netlink.RdmaLinkAdd(host.Device, "rxe", host.Interface); err != nil {
+		t.Fatal(err)
+	}
+	// The GID of the address comes a moment after the device.
+	var err error
+	for range 100 {
+		var dev *verbs.Device
+		if dev, err = h.Open(host.Device); err == nil {
+			if dev.Same(e.dev) {
+				t.Error("Open returned the removed device")
+			}
+			if gids, _ := dev.GIDs(); len(gids) > 1 {
+				dev.Close()
+				return
+			}
+			dev.Close()
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("the device did not come back: %v", err)
 }

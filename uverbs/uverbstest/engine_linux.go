@@ -39,7 +39,7 @@ const (
 	wcRecvWriteImm = 129
 )
 
-// again is no status: the peer has no receive posted, try later.
+// again is no status: the peer is not ready, try later.
 const again = ^uint32(0)
 
 // doorbell carries out what is posted.
@@ -98,8 +98,11 @@ func (q *qp) execute(wqe *abi.RxeSendWQE) (uint32, abi.UverbsWC) {
 		return locQPOpErr, wc
 	}
 	peer := q.c.k.qps[q.attr.DestQPNum]
-	if peer == nil || peer.state < stateRTR || peer.state == stateErr {
+	if peer == nil || peer.state == stateErr {
 		return retryExcErr, wc
+	}
+	if peer.state < stateRTR {
+		return again, wc
 	}
 	op := wqe.WR.Opcode
 	reads := op == abi.IB_UVERBS_WR_RDMA_READ || op == abi.IB_UVERBS_WR_ATOMIC_CMP_AND_SWP || op == abi.IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package verbs_test
 
 import (
@@ -7,7 +9,6 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 
@@ -18,9 +19,9 @@ func fill(b []byte, seed byte) []byte {
 	return b
 }
 
-func TestVMSend(t *testing.T) {
-	routes(t, func(t *testing.T, a, b vmtest.Host) {
-		l, r := pair(t, a, b, verbs.QPCap{SendSGE: 4, RecvSGE: 4, Inline: 200})
+func TestSend(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{SendSGE: 4, RecvSGE: 4, Inline: 200})
 		r.recv(t,
 			verbs.RecvWR{ID: 100, SGList: []verbs.SGE{r.buf.Slice(0, 5000)}},
 			verbs.RecvWR{ID: 101, SGList: []verbs.SGE{r.buf.Slice(8192, 100), r.buf.Slice(9000, 200), r.buf.Slice(10000, 4)}},
@@ -70,9 +71,9 @@ func TestVMSend(t *testing.T) {
 	})
 }
 
-func TestVMRemote(t *testing.T) {
-	routes(t, func(t *testing.T, a, b vmtest.Host) {
-		l, r := pair(t, a, b, verbs.QPCap{Inline: 64})
+func TestRemote(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{Inline: 64})
 		fill(l.buf.Bytes(), 3)
 		fill(r.buf.Bytes()[32768:], 55)
 		r.recv(t, verbs.RecvWR{ID: 100})
@@ -114,17 +115,18 @@ func TestVMRemote(t *testing.T) {
 	})
 }
 
-func TestVMQuery(t *testing.T) {
-	hosts := vmtest.Hosts(t, 1)
-	l, r := pair(t, hosts[0], hosts[0], verbs.QPCap{})
-	a, err := l.qp.Query()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.State != verbs.QPRTS || a.DestQPNum != r.qp.Num() || a.SQPSN != l.psn() || a.AH.GRH.DGID != r.gid || a.PathMTU != verbs.MTU1024 {
-		t.Errorf("Query: %+v", a)
-	}
-	if c := l.qp.Cap(); c.SendWR < 128 || c.RecvWR < 128 || c.SendSGE < 2 || c.RecvSGE < 2 || c.Inline < 32 {
-		t.Errorf("default QP has %+v", c)
-	}
+func TestQuery(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		a, err := l.qp.Query()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.State != verbs.QPRTS || a.DestQPNum != r.qp.Num() || a.SQPSN != l.psn() || a.AH.GRH.DGID != r.gid || a.PathMTU != verbs.MTU1024 {
+			t.Errorf("Query: %+v", a)
+		}
+		if c := l.qp.Cap(); c.SendWR < 128 || c.RecvWR < 128 || c.SendSGE < 2 || c.RecvSGE < 2 || c.Inline < 32 {
+			t.Errorf("default QP has %+v", c)
+		}
+	})
 }

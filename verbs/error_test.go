@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/verbs"
+)
+
+func TestSendInv(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		r.recv(t, verbs.RecvWR{ID: 100, SGList: []verbs.SGE{r.buf.Slice(0, 64)}})
+		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSendInv, InvalidateRKey: r.buf.RKey(), Flags: verbs.SendSignaled, SGList: []verbs.SGE{l.buf.Slice(0, 64)}})
+		wc := r.collect(t, 1)[100]
+		if rt.fake != nil {
+			if wc.Err() != nil || wc.Flags&verbs.WCWithInv == 0 || wc.InvalidatedRKey != r.buf.RKey() {
+				t.Errorf("receive completion %+v", wc)
+			}
+			return
+		}
+		// The rxe of Linux invalidates no key of a plain memory region: that it
+		// tries shows that the key arrived.
+		if wc.Status != verbs.WCRemInvReqErr {
+			t.Errorf("receive completion %+v", wc)
+		}
+		var e *verbs.WCError
+		if err := wc.Err(); !errors.As(err, &e) || e.QPNum != r.qp.Num() || e.ID != 100 || !strings.Contains(err.Error(), "remote invalid request") {
+			t.Errorf("error of the completion: %v", wc.Err())
+		}
+	})
+}
+
+func TestRemoteAccessError(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		l.send(t,
+			verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey() ^ 0x55, SGList: []verbs.SGE{l.buf.Slice(0, 8)}},
+			verbs.SendWR{ID: 2, Opcode: verbs.OpSend, InlineData: []byte("flushed")},
+		)
+		got := l.collect(t, 2) // errors complete without SendSignaled, too
+		if got[1].Status != verbs.WCRemAccessErr || got[2].Status != verbs.WCWRFlushErr {
+			t.Errorf("completions %+v", got)
+		}
+		if a, err := l.qp.Query(); err != nil || a.State != verbs.QPErr {
+			t.Errorf("QP is in %v, %v", a.State, err)
+		}
+	})
+}
+
+func TestFlush(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		sge := []verbs.SGE{r.buf.Slice(0, 64)}
+		r.recv(t, verbs.RecvWR{ID: 1, SGList: sge}, verbs.RecvWR{ID: 2, SGList: sge})
+		modify(t, r.qp, verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
+		r.recv(t, verbs.RecvWR{ID: 3, SGList: sge})
+		r.send(t, verbs.SendWR{ID: 4, Opcode: verbs.OpSend, SGList: sge})
+		for id, wc := range r.collect(t, 4) {
+			if wc.Status != verbs.WCWRFlushErr {
+				t.Errorf("work request %d: %v", id, wc.Status)
+			}
+		}
+		// Back to RTS: the rings go on where they are.
+		modify(t, r.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+		modify(t, l.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+		if _, err := r.qp.PostRecv([]verbs.RecvWR{{}}); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("PostRecv in RESET: %v", err)
+		}
+		l.connectTo(t, r)
+		if _, err := l.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}); err != nil {
+			t.Fatal(err)
+		}
+		r.connectTo(t, l)
+		r.recv(t, verbs.RecvWR{ID: 5, SGList: sge})
+		r.ok(t, 1)
+	})
+}
+
+func TestFull(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{SendWR: 10, RecvWR: 10})
+		n := l.qp.Cap().RecvWR
+		wrs := make([]verbs.RecvWR, n+3)
+		if got, err := r.qp.PostRecv(wrs); got != n || !errors.Is(err, verbs.ErrFull) {
+			t.Errorf("PostRecv of %d to a queue of %d: %d, %v", len(wrs), n, got, err)
+		}
+		// Nothing is lost when a send queue is overrun: go on when there is room.
+		wr := []verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 4096)}}}
+		ctx := deadline(t)
+		wcs := make([]verbs.WC, 8)
+		for posted, done := 0, 0; done < 200; {
+			for posted < 200 {
+				wr[0].ID = uint64(posted)
+				_, err := l.qp.PostSend(wr)
+				if errors.Is(err, verbs.ErrFull) {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				posted++
+			}
+			k, err := l.cq.Wait(ctx, wcs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, wc := range wcs[:k] {
+				if wc.Err() != nil || wc.ID != uint64(done) {
+					t.Fatalf("completion %d: %+v", done, wc)
+				}
+				done++
+			}
+		}
+	})
+}
+
+func TestWaitEnds(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, _ := rt.pair(t, verbs.QPCap{})
+		wcs := make([]verbs.WC, 1)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := l.cq.Wait(ctx, wcs); !errors.Is(err, os.ErrDeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait past its deadline: %v", err)
+		}
+		cq, err := l.dev.CreateCQ(verbs.CQConfig{Entries: 1, Channel: l.cq.Channel()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error)
+		go func() {
+			_, err := cq.Wait(context.Background(), wcs)
+			got <- err
+		}()
+		time.Sleep(20 * time.Millisecond)
+		if err := cq.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-got; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Wait on a closed CQ: %v", err)
+		}
+	})
+}
+
+func isRemoved(err error) bool {
+	var e *verbs.DeviceRemovedError
+	return errors.As(err, &e)
+}
+
+func TestBusy(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, _ := rt.pair(t, verbs.QPCap{})
+		for what, err := range map[string]error{"PD": l.pd.Close(), "CQ": l.cq.Close(), "channel": l.cq.Channel().Close()} {
+			if !errors.Is(err, syscall.EBUSY) {
+				t.Errorf("Close of a %s in use: %v", what, err)
+			}
+		}
+	})
+}

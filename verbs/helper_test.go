@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"purerdma/internal/vmtest"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+func TestMain(m *testing.M) { vmtest.Main(m) }
+
+// deadline bounds every wait of a test: a lost wake-up fails it.
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func closer(t testing.TB, c interface{ Close() error }) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// end is one side of a connection.
+type end struct {
+	dev  *verbs.Device
+	pd   *verbs.PD
+	cq   *verbs.CQ
+	qp   *verbs.QP
+	buf  *verbs.MR
+	gid  verbs.GID
+	gidx uint8
+}
+
+const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+
+func newEnd(t testing.TB, h *verbs.Host, host vmtest.Host, cap verbs.QPCap) *end {
+	t.Helper()
+	dev, err := h.Open(host.Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, dev)
+	e := &end{dev: dev}
+	if e.pd, err = dev.AllocPD(); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.pd)
+	if e.cq, err = dev.CreateCQ(verbs.CQConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.cq)
+	if e.qp, err = e.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, Cap: cap}); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.qp)
+	if e.buf, err = e.pd.Alloc(1<<16, everything); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.buf)
+	gids, err := dev.GIDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := verbs.GID(host.IPv4.As16()) // IPv4-mapped
+	for _, g := range gids {
+		if g.GID == want && g.Type == verbs.GIDTypeRoCEv2 {
+			e.gid, e.gidx = g.GID, g.Index
+			return e
+		}
+	}
+	t.Fatalf("no RoCE v2 GID for %v among %+v", host.IPv4, gids)
+	return nil
+}
+
+func modify(t testing.TB, qp *verbs.QP, a verbs.QPAttr, mask verbs.QPAttrMask) {
+	t.Helper()
+	if err := qp.Modify(&a, mask); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connectTo moves a QP to RTS, connected to the peer's.
+func (e *end) connectTo(t testing.TB, peer *end) {
+	t.Helper()
+	modify(t, e.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything},
+		verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
+	modify(t, e.qp, verbs.QPAttr{
+		State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: peer.qp.Num(), RQPSN: peer.psn(), MaxDestRdAtomic: 4, MinRNRTimer: 12,
+		AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: peer.gid, SGIDIndex: e.gidx, HopLimit: 64}},
+	}, verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer)
+	modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: e.psn(), MaxRdAtomic: 4},
+		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
+}
+
+func (e *end) psn() uint32 { return e.qp.Num()*977 + 5&0xffffff }
+
+// route is a Host, and two ends of its network, which may be one.
+type route struct {
+	h    *verbs.Host
+	fake *uverbstest.Kernel // nil if the kernel is the real one
+	a, b vmtest.Host
+}
+
+// pair returns two connected ends.
+func (rt *route) pair(t testing.TB, cap verbs.QPCap) (*end, *end) {
+	t.Helper()
+	l, r := newEnd(t, rt.h, rt.a, cap), newEnd(t, rt.h, rt.b, cap)
+	l.connectTo(t, r)
+	r.connectTo(t, l)
+	return l, r
+}
+
+// fakeRoute is a Host with two devices that exist in memory only.
+func fakeRoute() *route {
+	k := uverbstest.New("rxe0", "rxe1")
+	return &route{
+		h:    &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k},
+		fake: k,
+		a:    vmtest.Host{Device: "rxe0", IPv4: netip.MustParseAddr("10.0.0.1")},
+		b:    vmtest.Host{Device: "rxe1", IPv4: netip.MustParseAddr("10.0.0.2")},
+	}
+}
+
+// routes runs a test with the fake kernel and, in the VM, within one device and
+// across two.
+func routes(t *testing.T, f func(t *testing.T, rt *route)) {
+	t.Run("fake", func(t *testing.T) { f(t, fakeRoute()) })
+	if !vmtest.Inside() {
+		return
+	}
+	hosts := vmtest.Hosts(t, 2)
+	t.Run("loopback", func(t *testing.T) { f(t, &route{h: verbs.DefaultHost(), a: hosts[0], b: hosts[0]}) })
+	t.Run("wire", func(t *testing.T) { f(t, &route{h: verbs.DefaultHost(), a: hosts[0], b: hosts[1]}) })
+}
+
+// collect waits for n completions and returns them by ID.
+func (e *end) collect(t testing.TB, n int) map[uint64]verbs.WC {
+	t.Helper()
+	ctx := deadline(t)
+	got := make(map[uint64]verbs.WC)
+	wcs := make([]verbs.WC, 4)
+	for len(got) < n {
+		k, err := e.cq.Wait(ctx, wcs)
+		if err != nil {
+			t.Fatalf("after %d of %d completions: %v", len(got), n, err)
+		}
+		for _, wc := range wcs[:k] {
+			if _, dup := got[wc.ID]; dup {
+				t.Fatalf("work request %d completed twice", wc.ID)
+			}
+			got[wc.ID] = wc
+		}
+	}
+	return got
+}
+
+// ok is collect of successful completions.
+func (e *end) ok(t testing.TB, n int) map[uint64]verbs.WC {
+	t.Helper()
+	got := e.collect(t, n)
+	for _, wc := range got {
+		if err := wc.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
+func (e *end) recv(t testing.TB, wrs ...verbs.RecvWR) {
+	t.Helper()
+	if n, err := e.qp.PostRecv(wrs); n != len(wrs) || err != nil {
+		t.Fatalf("PostRecv: %d, %v", n, err)
+	}
+}
+
+func (e *end) send(t testing.TB, wrs ...verbs.SendWR) {
+	t.Helper()
+	if n, err := e.qp.PostSend(wrs); n != len(wrs) || err != nil {
+		t.Fatalf("PostSend: %d, %v", n, err)
+	}
+}
