@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // An Apt is a private apt state for one Debian release.
@@ -56,7 +57,7 @@ func Open(ctx context.Context, dir, release string, backports, refresh bool, pro
 		return nil, err
 	}
 	stamp := filepath.Join(dir, "updated")
-	if old, err := os.ReadFile(stamp); refresh || err != nil || string(old) != sources {
+	if !fresh(stamp, sources, refresh) {
 		fmt.Fprintf(progress, "rdmavm: fetching the package lists of Debian %s\n", release)
 		if err := a.run(ctx, "apt-get", "-q", "update", "-o", "APT::Update::Error-Mode=any"); err != nil {
 			return nil, err
@@ -66,6 +67,26 @@ func Open(ctx context.Context, dir, release string, backports, refresh bool, pro
 		}
 	}
 	return a, nil
+}
+
+// listAge is how old the package lists may be. Older ones name versions that
+// the mirror may have replaced.
+const listAge = 24 * time.Hour
+
+// fresh says whether the lists, of the sources and from the time that the
+// file stamp tells, will do. With refresh they have to be of now, which those
+// are that another part of the same preparations has just fetched.
+func fresh(stamp, sources string, refresh bool) bool {
+	old, err := os.ReadFile(stamp)
+	if err != nil || string(old) != sources {
+		return false
+	}
+	st, err := os.Stat(stamp)
+	age := listAge
+	if refresh {
+		age = time.Minute
+	}
+	return err == nil && time.Since(st.ModTime()) < age
 }
 
 // configure writes the private state. The configuration is given by -c and

@@ -48,6 +48,14 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	if p.packages != "" {
 		layer("packages", p.packages)
 	}
+	for _, d := range o.Shares {
+		switch real, ok := realDir(d); {
+		case !ok:
+			return nil, fmt.Errorf("-share %s: there is no such directory", d)
+		case real == "/":
+			return nil, errors.New("-share /: the whole root is read-only for the guest, name directories in it")
+		}
+	}
 	var program string
 	var shares []string
 	if o.Root == wire.RootNone {
@@ -56,10 +64,10 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 			return nil, err
 		}
 		cfg.Program = program
-		shares = share.Dirs(nil, o.Shares, isDir)
+		shares = share.Dirs(nil, o.Shares, realDir)
 	} else {
 		layer("host", "/")
-		shares = share.Dirs(o.Commands, o.Shares, isDir)
+		shares = share.Dirs(o.Commands, o.Shares, realDir)
 	}
 	for n, d := range shares {
 		tag := fmt.Sprintf("share%d", n)
@@ -91,9 +99,15 @@ func (o *Options) program() (string, error) {
 	return path, err
 }
 
-func isDir(path string) bool {
+// realDir returns the path of a directory without symbolic links, and false
+// if it is none.
+func realDir(path string) (string, bool) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", false
+	}
 	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
+	return path, err == nil && st.IsDir()
 }
 
 // socketPair returns the host's and QEMU's end of the channel.

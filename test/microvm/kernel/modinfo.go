@@ -71,10 +71,8 @@ func closure(name string, info map[string]map[string][]string) []string {
 		}
 		seen[n] = true
 		for _, list := range info[n]["depends"] {
-			for d := range strings.SplitSeq(list, ",") {
-				if d != "" {
-					visit(ModuleName(d))
-				}
+			for _, d := range splitDepends(list) {
+				visit(d)
 			}
 		}
 		order = append(order, n)
@@ -82,6 +80,16 @@ func closure(name string, info map[string]map[string][]string) []string {
 	visit(name)
 	slices.Reverse(order)
 	return order[1:]
+}
+
+// splitDepends returns the names in a "depends" of a module.
+func splitDepends(list string) (names []string) {
+	for d := range strings.SplitSeq(list, ",") {
+		if d != "" {
+			names = append(names, ModuleName(d))
+		}
+	}
+	return names
 }
 
 // ModuleName returns the kernel's name of the module in a file of modules,

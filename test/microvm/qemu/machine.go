@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"purerdma/test/microvm/wire"
 )
@@ -106,6 +107,7 @@ func (q *QEMU) Start(m *Machine) (*Process, error) {
 	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), q.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.WaitDelay = time.Second // a wrapper's children may hold the pipe
 	if m.Port != nil {
 		p.cmd.ExtraFiles = []*os.File{m.Port}
 	}

@@ -12,36 +12,35 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// Dirs returns the directories for the commands, each at its own path, a
-// parent before what is below it, and none that lies in another. extra are
-// those asked for by name; exists says which paths are directories.
-func Dirs(commands []wire.Command, extra []string, exists func(string) bool) []string {
+// Dirs returns the directories for the commands, each at its own path, and
+// none that lies in another. extra are those asked for by name. resolve
+// returns a path without symbolic links, and false if it is no directory: in
+// the guest, a link to an absolute path would lead out of a root that is
+// still being put together.
+func Dirs(commands []wire.Command, extra []string, resolve func(string) (string, bool)) []string {
 	var dirs []string
-	add := func(base, path string) {
-		if path == "" {
-			return
-		}
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(base, path)
-		}
-		if path = filepath.Clean(path); exists(path) {
-			dirs = append(dirs, path)
-		}
-	}
 	for _, d := range extra {
-		add("", d)
+		if d, ok := resolve(d); ok {
+			dirs = append(dirs, d)
+		}
 	}
 	for _, c := range commands {
 		for _, d := range commandDirs(c) {
-			if !system(filepath.Clean(d)) {
-				add(c.Dir, d)
+			if d == "" {
+				continue
+			}
+			if !filepath.IsAbs(d) {
+				d = filepath.Join(c.Dir, d)
+			}
+			if d, ok := resolve(filepath.Clean(d)); ok && !system(d) {
+				dirs = append(dirs, d)
 			}
 		}
 	}
 	slices.Sort(dirs)
 	var out []string
 	for _, d := range dirs {
-		if len(out) == 0 || !within(d, out[len(out)-1]) {
+		if !slices.ContainsFunc(out, func(o string) bool { return within(d, o) }) {
 			out = append(out, d)
 		}
 	}
@@ -65,11 +64,10 @@ func commandDirs(c wire.Command) []string {
 		dirs = append(dirs, d)
 	}
 	for _, name := range fileFlags {
-		if f := flags[name]; f != "" && !filepath.IsAbs(f) {
-			f = filepath.Join(base, f)
+		if f := flags[name]; filepath.IsAbs(f) {
 			dirs = append(dirs, filepath.Dir(f))
 		} else if f != "" {
-			dirs = append(dirs, filepath.Dir(f))
+			dirs = append(dirs, filepath.Dir(filepath.Join(base, f)))
 		}
 	}
 	for _, name := range dirFlags {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/test/microvm/wire"
+)
+
+func TestParse(t *testing.T) {
+	f, err := parse([]string{"-hosts", "2", "-vms", "-packages", "a,b", "-packages", "c", "-share", "/x", "-kernel", "7", "--", "prog", "-v", "-test.timeout=1h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Hosts != 2 || !f.VMs || f.Kernel != "7" || f.Verbose || f.terminal || f.prepare || f.Headers ||
+		!slices.Equal(f.Packages, []string{"a", "b", "c"}) || !slices.Equal(f.Shares, []string{"/x"}) ||
+		!slices.Equal(f.Commands[0].Args, []string{"prog", "-v", "-test.timeout=1h"}) || f.Timeout != time.Hour+time.Minute {
+		t.Errorf("got %+v", f)
+	}
+	if f, err = parse([]string{"-timeout", "3s", "prog"}); err != nil || f.Timeout != 3*time.Second {
+		t.Errorf("got %+v, %v", f, err)
+	}
+	if f, err = parse([]string{"-timeout", "0", "prog"}); err != nil || f.Timeout != 0 {
+		t.Errorf("got %+v, %v", f, err)
+	}
+	for _, bad := range []string{"-nosuch", "-list /nonexistent", "-list /dev/null prog", "-root none"} {
+		if _, err := parse(strings.Fields(bad)); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+}
+
+func TestDefaultTimeout(t *testing.T) {
+	for args, want := range map[string]time.Duration{
+		"prog":                                 10 * time.Minute,
+		"prog -test.timeout=10m0s":             11 * time.Minute,
+		"prog --test.timeout=1s":               10 * time.Minute,
+		"prog -test.timeout=0":                 0,
+		"prog -test.timeout=0s -test.v":        0,
+		"prog -test.v=true -test.timeout=2h3m": 2*time.Hour + 4*time.Minute,
+	} {
+		if got := defaultTimeout([]wire.Command{{Args: strings.Fields(args)}}, false); got != want {
+			t.Errorf("%s: got %v, want %v", args, got, want)
+		}
+	}
+}
+
+func TestParseList(t *testing.T) {
+	got, err := parseList(strings.NewReader(`{"dir": "a", "args": ["x", "y"], "env": ["B=2"]}
+{"args": ["z"]}
+{"dir": "/abs", "args": ["z"]}`), "/m", []string{"A=1"})
+	if err != nil || len(got) != 3 {
+		t.Fatal(got, err)
+	}
+	if got[0].Dir != "/m/a" || got[1].Dir != "/m" || got[2].Dir != "/abs" || !slices.Equal(got[0].Env, []string{"A=1", "B=2"}) || !slices.Equal(got[1].Env, []string{"A=1"}) {
+		t.Errorf("got %+v", got)
+	}
+	for _, bad := range []string{"", "x", `{"args": []}`, `{"dir": "a"}`, `{"args": ["x"], "dri": "a"}`} {
+		if _, err := parseList(strings.NewReader(bad), "/", nil); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package apt
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSourcesFor(t *testing.T) {
+	out := `http://mirror/debian/ bookworm main /usr/share/keyrings/k.gpg
+http://mirror/debian/ bookworm main $(SIGNED_BY)
+http://mirror/debian/ bookworm-updates main
+http://other/ stable contrib
+http://third/party nodistro main
+http://mirror/security/ bookworm-security main
+`
+	got, err := sourcesFor("trixie", true, parseTargets(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/debian/ trixie main
+deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/debian/ trixie-updates main
+SECURITY
+deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/debian/ trixie-backports main
+`
+	var lines []string
+	for line := range strings.Lines(got) {
+		if strings.Contains(line, "trixie-security") && strings.Contains(line, " http://mirror/security/ ") {
+			line = "SECURITY\n" // its key is this machine's
+		}
+		lines = append(lines, line)
+	}
+	if got := strings.Join(lines, ""); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	if _, err := sourcesFor("trixie", false, parseTargets("http://x/ubuntu/ noble main\n")); err == nil {
+		t.Error("no error for a machine without a Debian mirror")
+	}
+}
+
+func TestParseURIs(t *testing.T) {
+	ps, err := parseURIs(`Reading package lists...
+The following NEW packages will be installed:
+'http://m/pool/q_1%3a7.deb' q_1%3a7_amd64.deb 9281168 MD5Sum:aa
+'http://m/pool/l.deb' l_2_all.deb 12 
+`)
+	if err != nil || len(ps) != 2 || ps[0] != (Package{"q_1%3a7_amd64.deb", 9281168}) || ps[1] != (Package{"l_2_all.deb", 12}) {
+		t.Errorf("got %v, %v", ps, err)
+	}
+	for _, bad := range []string{"'x' y", "'x' y z"} {
+		if _, err := parseURIs(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestMergeUsr(t *testing.T) {
+	for in, want := range map[string]string{
+		"./":                  ".",
+		"./lib/x86/libc.so.6": "usr/lib/x86/libc.so.6",
+		"./lib":               "usr/lib",
+		"./lib64/ld.so":       "usr/lib64/ld.so",
+		"./usr/lib/a":         "usr/lib/a",
+		"./libexec/a":         "libexec/a",
+		"/bin/sh":             "usr/bin/sh",
+		"../../etc/passwd":    "etc/passwd",
+		"./sbin/../../x":      "x",
+	} {
+		if got := mergeUsr(in); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestUntar(t *testing.T) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, h := range []*tar.Header{
+		{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755},
+		{Name: "./lib/a", Typeflag: tar.TypeReg, Mode: 0o755, Size: 2},
+		{Name: "./lib/b", Typeflag: tar.TypeLink, Linkname: "./lib/a"},
+		{Name: "./usr/bin/c", Typeflag: tar.TypeSymlink, Linkname: "../lib/a"},
+		{Name: "./usr/share/doc/d", Typeflag: tar.TypeReg, Mode: 0o000, Size: 2},
+		{Name: "./etc/e", Typeflag: tar.TypeReg, Mode: 0o000, Size: 2},
+	} {
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			w.Write([]byte("hi"))
+		}
+	}
+	w.Close()
+	root := t.TempDir()
+	err := untar(&buf, root, func(name string) bool { return !strings.HasPrefix(name, "usr/share/doc/") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"usr/lib/a", "usr/lib/b", "usr/bin/c", "etc/e"} {
+		if b, err := os.ReadFile(filepath.Join(root, name)); string(b) != "hi" {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	for _, name := range []string{"lib", "usr/share"} {
+		if _, err := os.Lstat(filepath.Join(root, name)); err == nil {
+			t.Errorf("%s is there", name)
+		}
+	}
+}
+
+func TestHostRelease(t *testing.T) {
+	for in, want := range map[string]string{
+		"ID=debian\nVERSION_CODENAME=bookworm\n": "bookworm",
+		"ID=\"debian\"\n":                        "sid",
+		"ID=ubuntu\nVERSION_CODENAME=noble\n":    "",
+	} {
+		if got := hostRelease(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestFresh(t *testing.T) {
+	stamp := filepath.Join(t.TempDir(), "updated")
+	if fresh(stamp, "s", false) {
+		t.Error("fresh before there is anything")
+	}
+	os.WriteFile(stamp, []byte("s"), 0o644)
+	if !fresh(stamp, "s", true) || fresh(stamp, "other", false) {
+		t.Error("new lists do not pass, or those of other sources do")
+	}
+	hour := time.Now().Add(-time.Hour)
+	os.Chtimes(stamp, hour, hour)
+	if !fresh(stamp, "s", false) || fresh(stamp, "s", true) {
+		t.Error("lists of an hour ago: pass for a refresh, or not otherwise")
+	}
+}

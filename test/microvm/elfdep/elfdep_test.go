@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package elfdep
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestStatic(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "static")
+	src := bin + ".go"
+	if err := os.WriteFile(src, []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "build", "-o", bin, src)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("go build: %v: %s", err, out)
+	}
+	if files, err := Files(bin); len(files) != 0 || err != nil {
+		t.Errorf("got %v, %v", files, err)
+	}
+}
+
+func TestDynamic(t *testing.T) {
+	files, err := Files("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Skip("/bin/sh is static")
+	}
+	libc := false
+	for _, f := range files {
+		if _, err := os.Stat(f); err != nil {
+			t.Error(err)
+		}
+		libc = libc || strings.Contains(filepath.Base(f), "libc.") || strings.Contains(f, "musl")
+	}
+	if !libc {
+		t.Errorf("no C library among %v", files)
+	}
+}
+
+func TestNotELF(t *testing.T) {
+	if _, err := Files("/etc/passwd"); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package host
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"purerdma/test/microvm/wire"
+)
+
+func TestScanLog(t *testing.T) {
+	for line, bad := range map[string]bool{
+		"[ 1.0] BUG: kernel NULL pointer dereference, address: 0":                                    true,
+		"[ 1.0] WARNING: CPU: 1 PID: 9 at drivers/infiniband/sw/rxe/x.c:1":                           true,
+		"[ 1.0] INFO: task x:1 blocked for more than 120 seconds.":                                   true,
+		"[ 1.0] general protection fault, probably for non-canonical address":                        true,
+		"[ 1.0] watchdog: BUG: soft lockup - CPU#0 stuck for 26s!":                                   true,
+		"[ 1.0] rcu: INFO: rcu_sched self-detected stall on CPU; detected stalls":                    true,
+		"[ 1.0] Kernel panic - not syncing: x":                                                       true,
+		"[ 1.0] traps: qperf[12] general protection fault ip:7f sp:7f error:0 in librdmacm.so[7f]":   false,
+		"[ 1.0] qperf[9]: segfault at 0 ip 00007f sp 00007f error 4 in libibverbs.so":                false,
+		"[ 1.0] rxe0: qp#21 make_send_cqe: non-flush error status = 4":                               false,
+		"[ 1.0] hrtimer: interrupt took 34000000 ns":                                                 false,
+		"[ 1.0] AMD-Vi: AMD IOMMUv2 functionality not available on this system - This is not a bug.": false,
+		"[ 1.0] ACPI: Unable to load table":                                                          false,
+	} {
+		got := scanLog([]byte("before\r\n" + line + "\r\nafter\r\n"))
+		if (got != nil) != bad {
+			t.Errorf("%s: got %q", line, got)
+		}
+		if bad && !(bytes.Contains(got, []byte("before")) && bytes.Contains(got, []byte("after"))) {
+			t.Errorf("%s: what is around it is not in %q", line, got)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	if got := tail([]byte("1\r\n2\n3\n\n"), 2); string(got) != "2\n3" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestPrefixWriter(t *testing.T) {
+	var b bytes.Buffer
+	w := &prefixWriter{w: &b, prefix: []byte("[0] "), mu: &sync.Mutex{}}
+	for _, s := range []string{"one\ntw", "o\n", "\nrest"} {
+		if n, err := io.WriteString(w, s); n != len(s) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	w.flush()
+	w.flush()
+	if want := "[0] one\n[0] two\n[0] \n[0] rest\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+// TestInput checks that no more than the window is under way.
+func TestInput(t *testing.T) {
+	mine, its, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const total = 3 * wire.StdinWindow
+	go func() {
+		w.Write(bytes.Repeat([]byte("x"), total))
+		w.Close()
+	}()
+	in := newInput(r, wire.NewConn(mine))
+	guest := wire.NewConn(its)
+	sum, unacked := 0, 0
+	for {
+		k, d, err := guest.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k == wire.StdinEOF {
+			break
+		}
+		sum += len(d)
+		if unacked += len(d); unacked > wire.StdinWindow {
+			t.Fatalf("%d bytes under way", unacked)
+		}
+		if unacked > wire.StdinWindow/2 {
+			in.ack([]byte{0, byte(unacked >> 16), byte(unacked >> 8), byte(unacked)})
+			unacked = 0
+		}
+	}
+	if sum != total {
+		t.Errorf("got %d bytes, want %d", sum, total)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	good := func() *Options { return &Options{Hosts: 1, Root: wire.RootOverlay, Memory: 512, CPUs: 2} }
+	if err := good().check(); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(*Options){
+		"hosts":  func(o *Options) { o.Hosts = 3 },
+		"vms":    func(o *Options) { o.VMs = true },
+		"root":   func(o *Options) { o.Root = "x" },
+		"memory": func(o *Options) { o.Memory = 1 },
+		"cpus":   func(o *Options) { o.CPUs = 0 },
+		"list":   func(o *Options) { o.Root = wire.RootNone; o.Commands = make([]wire.Command, 2) },
+	} {
+		o := good()
+		spoil(o)
+		if err := o.check(); err == nil || !strings.Contains(err.Error(), "-") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSetLimit(t *testing.T) {
+	ended := make(chan error, 1)
+	v := &vm{end: func(err error) { ended <- err }}
+	v.setLimit(time.Hour, "an hour")
+	v.setLimit(time.Millisecond, "nothing")
+	if err := <-ended; !strings.Contains(err.Error(), "nothing within 1ms") {
+		t.Error(err)
+	}
+	v.setLimit(10*time.Millisecond, "late")
+	v.setLimit(0, "")
+	select {
+	case err := <-ended:
+		t.Error("a limit taken back:", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+}
