@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 )
 
 // OpError says which command failed on which ID, and why. It unwraps to the
@@ -31,6 +32,8 @@ func openError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w (is the kernel module rdma_ucm loaded, and is the device present in this container?)", err)
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("%w (RLIMIT_NOFILE: a connection takes two descriptors)", err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w (the device's mode, or the container's device rules, forbid it)", err)
 	}
