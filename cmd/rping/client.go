@@ -30,19 +30,19 @@ func runClient(ctx context.Context, opt *options, u *ui) error {
 		return err
 	}
 	u.debugf("rdma_connect successful\n")
-	done, err := s.ping(ctx)
+	done, err := s.ping()
 	err = s.leave(ctx, done, err)
 	return errors.Join(err, s.close())
 }
 
 // ping pings until the count is reached, and returns how often it did.
-func (s *session) ping(ctx context.Context) (done int, err error) {
+func (s *session) ping() (done int, err error) {
 	for s.opt.count == 0 || done < s.opt.count {
 		fill(s.start.Bytes(), done)
-		if err := s.offer(ctx, s.start, writeAdv); err != nil {
+		if err := s.offer(s.start, writeAdv); err != nil {
 			return done, err
 		}
-		if err := s.offer(ctx, s.data, writeComplete); err != nil {
+		if err := s.offer(s.data, writeComplete); err != nil {
 			return done, err
 		}
 		if s.opt.validate && !bytes.Equal(s.start.Bytes(), s.data.Bytes()) {
@@ -60,13 +60,13 @@ func (s *session) ping(ctx context.Context) (done int, err error) {
 
 // offer names a buffer to the server and waits until the server has done its
 // part with it.
-func (s *session) offer(ctx context.Context, mr *verbs.MR, want state) error {
+func (s *session) offer(mr *verbs.MR, want state) error {
 	msg := info{addr: mr.Addr(), rkey: mr.RKey(), size: uint32(mr.Len())}
 	s.u.debugf("RDMA addr %x rkey %x len %d\n", msg.addr, msg.rkey, msg.size)
-	if err := s.send(ctx, msg); err != nil {
+	if err := s.send(msg); err != nil {
 		return err
 	}
-	_, err := s.receive(ctx, want)
+	_, err := s.receive(want)
 	return err
 }
 

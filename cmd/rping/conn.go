@@ -14,11 +14,13 @@ import (
 
 // conn is an established connection: a *cm.Conn, or with -q a *selfConn.
 type conn interface {
-	WaitRecv(ctx context.Context) (verbs.WC, error)
-	Send(ctx context.Context, sg ...verbs.SGE) error
-	Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error
-	Write(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error
+	ID() *cm.ID
+	// Done is closed when the peer or the device has ended the connection; Wait
+	// says how.
+	Done() <-chan struct{}
+	Wait(ctx context.Context) (cm.End, error)
 	Disconnect(ctx context.Context) (cm.End, error)
+	Explain(err error) error
 	Close() error
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"purerdma/cm"
@@ -204,31 +203,25 @@ func (l selfListener) accept(ctx context.Context) (pending, string, error) {
 
 // selfConn is an established connection whose QP only this program knows.
 type selfConn struct {
-	ch     *cm.EventChannel
-	id     *cm.ID
-	qp     *verbs.QP
-	lastWR uint64
+	ch *cm.EventChannel
+	id *cm.ID
+	qp *verbs.QP
 
-	// over ends when the peer or the device has ended the connection, with the
-	// reason as its cause.
-	over   context.Context
-	finish context.CancelCauseFunc
-	pump   sync.WaitGroup
+	done chan struct{} // closed when the peer or the device has ended it
+	end  cm.End
+	pump sync.WaitGroup
 }
 
 func newSelfConn(ch *cm.EventChannel, id *cm.ID, qp *verbs.QP) *selfConn {
-	c := &selfConn{ch: ch, id: id, qp: qp}
-	c.over, c.finish = context.WithCancelCause(context.Background())
+	c := &selfConn{ch: ch, id: id, qp: qp, done: make(chan struct{})}
 	c.pump.Go(c.events)
 	return c
 }
 
-// events watches for the end of the connection.
+// events watches for the end of the connection, until the channel is closed.
 func (c *selfConn) events() {
-	for {
-		ev, err := c.ch.Next(context.Background())
+	for ev, err := range c.ch.Events(context.Background()) {
 		if err != nil {
-			c.finish(err)
 			return
 		}
 		ev.Ack()
@@ -236,10 +229,19 @@ func (c *selfConn) events() {
 		case cm.EventDisconnected:
 			c.flush()
 			c.id.Disconnect() // the answer, if the peer was first
-			c.finish(ev.Err())
+			c.finish(ev)
 		case cm.EventDeviceRemoval:
-			c.finish(ev.Err())
+			c.finish(ev)
 		}
+	}
+}
+
+func (c *selfConn) finish(ev *cm.Event) {
+	select {
+	case <-c.done:
+	default:
+		c.end = cm.End{Event: ev.Type, Status: ev.Status}
+		close(c.done)
 	}
 }
 
@@ -248,83 +250,31 @@ func (c *selfConn) flush() error {
 	return c.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
 }
 
-func (c *selfConn) Send(ctx context.Context, sg ...verbs.SGE) error {
-	return c.run(ctx, verbs.SendWR{Opcode: verbs.OpSend, SGList: sg})
-}
+func (c *selfConn) ID() *cm.ID { return c.id }
 
-func (c *selfConn) Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
-	return c.run(ctx, verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
-}
+func (c *selfConn) Done() <-chan struct{} { return c.done }
 
-func (c *selfConn) Write(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
-	return c.run(ctx, verbs.SendWR{Opcode: verbs.OpWrite, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
-}
-
-func (c *selfConn) run(ctx context.Context, wr verbs.SendWR) error {
-	c.lastWR++
-	wr.ID, wr.Flags = c.lastWR, verbs.SendSignaled
-	if _, err := c.qp.PostSend([]verbs.SendWR{wr}); err != nil {
-		return c.explain(err)
+func (c *selfConn) Wait(ctx context.Context) (cm.End, error) {
+	select {
+	case <-c.done:
+		return c.end, nil
+	case <-ctx.Done():
+		return cm.End{}, ctx.Err()
 	}
-	_, err := c.completion(ctx, c.qp.SendCQ())
-	return err
-}
-
-func (c *selfConn) WaitRecv(ctx context.Context) (verbs.WC, error) {
-	return c.completion(ctx, c.qp.RecvCQ())
-}
-
-// completion waits for a completion, or for the end of the connection. Before
-// the end comes what had arrived.
-func (c *selfConn) completion(ctx context.Context, cq *verbs.CQ) (verbs.WC, error) {
-	wait, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.over, func() { cancel(context.Cause(c.over)) })()
-	var wcs [1]verbs.WC
-	n, err := cq.Wait(wait, wcs[:])
-	if err != nil && c.over.Err() != nil {
-		if n, err = cq.Poll(wcs[:]); n == 0 && err == nil {
-			return wcs[0], context.Cause(c.over)
-		}
-	}
-	switch {
-	case err != nil:
-		return wcs[0], err
-	case n == 0:
-		return wcs[0], io.ErrNoProgress
-	}
-	return wcs[0], c.explain(wcs[0].Err())
-}
-
-// explain says why something was flushed, if the reason is that the connection
-// has ended.
-func (c *selfConn) explain(err error) error {
-	var wc *verbs.WCError
-	if !errors.As(err, &wc) || wc.Status != verbs.WCWRFlushErr {
-		return err
-	}
-	switch c.id.State() {
-	case cm.StateDisconnected, cm.StateRemoved:
-		// The event has been fetched, or nothing would be flushed.
-		<-c.over.Done()
-		return context.Cause(c.over)
-	}
-	return err
 }
 
 func (c *selfConn) Disconnect(ctx context.Context) (cm.End, error) {
 	if err := c.flush(); err != nil {
-		return cm.End{}, fmt.Errorf("flushing QP %#x: %w", c.qp.Num(), err)
+		return cm.End{}, err
 	}
 	if err := c.id.Disconnect(); err != nil {
 		return cm.End{}, err
 	}
-	select {
-	case <-c.over.Done():
-		return cm.End{Event: cm.EventDisconnected}, nil
-	case <-ctx.Done():
-		return cm.End{}, ctx.Err()
-	}
+	return c.Wait(ctx)
+}
+
+func (c *selfConn) Explain(err error) error {
+	return fmt.Errorf("connection %v->%v: %w", c.id.LocalAddr(), c.id.RemoteAddr(), err)
 }
 
 func (c *selfConn) Close() error {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"purerdma/verbs"
 )
 
 // retryPause is how long a persistent server waits before it accepts again when
@@ -104,7 +106,7 @@ func serve(ctx context.Context, opt *options, u *ui, p pending) error {
 	if err != nil {
 		return fmt.Errorf("connect error: %w", err)
 	}
-	err = s.pong(ctx)
+	err = s.pong()
 	var gone *disconnectedError
 	if errors.As(err, &gone) {
 		u.errorf("server DISCONNECT EVENT...\n")
@@ -116,9 +118,9 @@ func serve(ctx context.Context, opt *options, u *ui, p pending) error {
 
 // pong answers pings until the client disconnects, which is its error, like any
 // other. Nothing that the client says is trusted.
-func (s *session) pong(ctx context.Context) error {
+func (s *session) pong() error {
 	for {
-		data, err := s.fetch(ctx)
+		data, err := s.fetch()
 		if err != nil {
 			return err
 		}
@@ -127,21 +129,21 @@ func (s *session) pong(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := s.goAhead(ctx); err != nil {
+		if err := s.goAhead(); err != nil {
 			return err
 		}
-		if err := s.echo(ctx, data); err != nil {
+		if err := s.echo(data); err != nil {
 			return err
 		}
-		if err := s.goAhead(ctx); err != nil {
+		if err := s.goAhead(); err != nil {
 			return err
 		}
 	}
 }
 
 // fetch reads the data of the next ping.
-func (s *session) fetch(ctx context.Context) ([]byte, error) {
-	src, err := s.offered(ctx, readAdv)
+func (s *session) fetch() ([]byte, error) {
+	src, err := s.offered(readAdv)
 	if err != nil {
 		return nil, err
 	}
@@ -149,17 +151,20 @@ func (s *session) fetch(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.post(verbs.OpRead, s.data.Slice(0, n), src); err != nil {
+		return nil, err
+	}
 	s.u.debugf("server posted rdma read req \n")
-	if err := s.conn.Read(ctx, s.data.Slice(0, n), src.addr, src.rkey); err != nil {
+	if err := s.drain(); err != nil {
 		return nil, waiting(readComplete, err)
 	}
-	s.u.debugf("rdma read completion\nserver received read complete\n")
+	s.u.debugf("server received read complete\n")
 	return text(s.data.Bytes()[:n])
 }
 
 // echo writes the data back.
-func (s *session) echo(ctx context.Context, data []byte) error {
-	dst, err := s.offered(ctx, writeAdv)
+func (s *session) echo(data []byte) error {
+	dst, err := s.offered(writeAdv)
 	if err != nil {
 		return err
 	}
@@ -168,16 +173,19 @@ func (s *session) echo(ctx context.Context, data []byte) error {
 	}
 	local := s.data.Slice(0, len(data))
 	s.u.debugf("rdma write from lkey %x laddr %x len %d\n", local.LKey, local.Addr, local.Length)
-	if err := s.conn.Write(ctx, local, dst.addr, dst.rkey); err != nil {
+	if err := s.post(verbs.OpWrite, local, dst); err != nil {
+		return err
+	}
+	if err := s.drain(); err != nil {
 		return waiting(writeComplete, err)
 	}
-	s.u.debugf("rdma write completion\nserver rdma write complete \n")
+	s.u.debugf("server rdma write complete \n")
 	return nil
 }
 
 // offered waits for the client to name a buffer.
-func (s *session) offered(ctx context.Context, want state) (info, error) {
-	msg, err := s.receive(ctx, want)
+func (s *session) offered(want state) (info, error) {
+	msg, err := s.receive(want)
 	if err != nil {
 		return info{}, err
 	}
@@ -185,8 +193,8 @@ func (s *session) offered(ctx context.Context, want state) (info, error) {
 	return msg, nil
 }
 
-func (s *session) goAhead(ctx context.Context) error {
-	if err := s.send(ctx, info{}); err != nil {
+func (s *session) goAhead() error {
+	if err := s.send(info{}); err != nil {
 		return err
 	}
 	s.u.debugf("server posted go ahead\n")

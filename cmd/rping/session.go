@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"purerdma/cm"
 	"purerdma/verbs"
 )
 
@@ -68,6 +66,11 @@ type session struct {
 	data  *verbs.MR // server: what was read; client: what the server writes
 	start *verbs.MR // client: what the server reads
 	conn  conn
+
+	// ctx ends with the connection, whoever ends it.
+	ctx    context.Context
+	cancel context.CancelFunc
+	queue  queue
 }
 
 // open makes a connection of what is about to be one: first everything that is
@@ -85,6 +88,14 @@ func open(ctx context.Context, opt *options, u *ui, p pending) (*session, error)
 		return nil, err
 	}
 	s.conn = c
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-c.Done():
+			s.cancel()
+		case <-s.ctx.Done():
+		}
+	}()
 	return s, nil
 }
 
@@ -138,8 +149,8 @@ func (s *session) postRecv() error {
 
 // receive waits for the peer's next message. A peer that has disconnected is a
 // *disconnectedError with what was waited for.
-func (s *session) receive(ctx context.Context, want state) (info, error) {
-	wc, err := s.conn.WaitRecv(ctx)
+func (s *session) receive(want state) (info, error) {
+	wc, err := s.completion(s.qp.RecvCQ())
 	if err != nil {
 		return info{}, waiting(want, err)
 	}
@@ -151,16 +162,18 @@ func (s *session) receive(ctx context.Context, want state) (info, error) {
 	return msg, s.postRecv()
 }
 
-// send sends a message. That the peer has disconnected shows in the wait for its
-// answer.
-func (s *session) send(ctx context.Context, msg info) error {
-	msg.encode(s.ctrl.Bytes()[infoSize:])
-	err := s.conn.Send(ctx, s.ctrl.Slice(infoSize, infoSize))
-	if err != nil && !peerGone(err) {
-		return err
+// send sends a message, and does not wait until it has gone: the answer will
+// tell, or that the peer has disconnected.
+func (s *session) send(msg info) error {
+	err := s.drain() // the message before
+	if err == nil {
+		msg.encode(s.ctrl.Bytes()[infoSize:])
+		err = s.post(verbs.OpSend, s.ctrl.Slice(infoSize, infoSize), info{})
 	}
-	s.u.debugf("send completion\n")
-	return nil
+	if peerGone(err) {
+		return nil
+	}
+	return err
 }
 
 // close gives everything up. The connection goes first: then nothing of the
@@ -168,6 +181,7 @@ func (s *session) send(ctx context.Context, msg info) error {
 func (s *session) close() error {
 	var errs []error
 	if s.conn != nil {
+		s.cancel()
 		errs = append(errs, s.conn.Close())
 	}
 	if s.qp != nil {
@@ -182,18 +196,4 @@ func (s *session) close() error {
 		errs = append(errs, s.pd.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// waiting turns the end of the connection into a *disconnectedError.
-func waiting(want state, err error) error {
-	if peerGone(err) {
-		return &disconnectedError{waiting: want}
-	}
-	return err
-}
-
-// peerGone reports whether an operation failed because the peer disconnected.
-func peerGone(err error) bool {
-	var gone *cm.DisconnectedError
-	return errors.Is(err, io.EOF) || errors.As(err, &gone)
 }
