@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// TestWaitersStress has, in each round, as many goroutines wait on some CQs of
+// one channel as completions will come, each for one of them. None comes back
+// for more, so that a wake-up that is lost is not made up for by another.
+func TestWaitersStress(t *testing.T) { waitersStress(t, false, false) }
+
+// TestImpatientWaitersStress is the same with waiters who give up at random and
+// may take a wake-up with them; then they try again.
+func TestImpatientWaitersStress(t *testing.T) { waitersStress(t, true, false) }
+
+// TestDispatchStress is the same beside a waiter for whom nothing ever comes: he
+// reads the channel for all.
+func TestDispatchStress(t *testing.T) { waitersStress(t, true, true) }
+
+func waitersStress(t *testing.T, impatient, idle bool) {
+	routes(t, func(t *testing.T, rt *route) {
+		rounds := 2000
+		if rt.fake == nil {
+			rounds = 500
+		}
+		if testing.Short() {
+			rounds /= 10
+		}
+		dev, err := rt.h.Open(rt.a.Device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, dev)
+		ch, err := dev.CreateCompChannel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, ch)
+		var ends [][2]*end
+		for range 3 {
+			l, r := newEndOn(t, rt, ch), newEndOn(t, rt, ch)
+			l.connectTo(t, r)
+			r.connectTo(t, l)
+			l.cq.SetSpin(0)
+			r.cq.SetSpin(0)
+			ends = append(ends, [2]*end{l, r})
+		}
+
+		if idle {
+			e := newEndOn(t, rt, ch)
+			gone := make(chan error)
+			go func() {
+				_, err := e.cq.Wait(context.Background(), make([]verbs.WC, 1))
+				gone <- err
+			}()
+			defer func() {
+				if err := errors.Join(e.qp.Close(), e.cq.Close()); err != nil {
+					t.Error(err)
+				}
+				if err := <-gone; !errors.Is(err, net.ErrClosed) {
+					t.Errorf("the idle waiter: %v", err)
+				}
+			}()
+		}
+
+		var left atomic.Int64
+		roundEnd := make(chan struct{}, 1)
+		failed := make(chan error, 1)
+		rng := rand.New(rand.NewPCG(7, 7))
+		// slow lets others run for a while, or not.
+		slow := func() {
+			for range rng.IntN(4) {
+				runtime.Gosched()
+			}
+			if rng.IntN(8) == 0 {
+				time.Sleep(time.Duration(rng.IntN(50)) * time.Microsecond)
+			}
+		}
+		timeout := time.NewTimer(time.Hour)
+		for round := range rounds {
+			var posts []*[2]*end
+			for i := range ends {
+				for range rng.IntN(4) {
+					posts = append(posts, &ends[i])
+				}
+			}
+			if len(posts) == 0 {
+				continue
+			}
+			left.Store(int64(2 * len(posts)))
+			for _, p := range posts {
+				for _, e := range p {
+					var give time.Duration
+					if impatient && rng.IntN(2) == 0 {
+						give = time.Duration(rng.IntN(100)) * time.Microsecond
+					}
+					go func() {
+						if err := waitOne(e.cq, give); err != nil {
+							select {
+							case failed <- err: // not t.Error: the test may have given up
+							default:
+							}
+						}
+						if left.Add(-1) == 0 {
+							roundEnd <- struct{}{}
+						}
+					}()
+				}
+				slow()
+			}
+			for _, p := range posts {
+				p[1].recv(t, verbs.RecvWR{ID: 1})
+				p[0].send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+				slow()
+			}
+			timeout.Reset(10 * time.Second)
+			select {
+			case err := <-failed:
+				t.Fatal(err)
+			case <-roundEnd:
+			case <-timeout.C:
+				t.Fatalf("round %d: %d of %d waits do not end: a wake-up was lost", round, left.Load(), 2*len(posts))
+			}
+		}
+	})
+}
+
+// waitOne waits for one completion; if give is not 0 it gives up after that, the
+// first time.
+func waitOne(cq *verbs.CQ, give time.Duration) error {
+	wcs := make([]verbs.WC, 1)
+	if give > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), give)
+		_, err := cq.Wait(ctx, wcs)
+		cancel()
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+	}
+	_, err := cq.Wait(context.Background(), wcs)
+	return err
+}
+
+// newEndOn is newEnd on the route's first device with a CQ on a channel.
+func newEndOn(t *testing.T, rt *route, ch *verbs.CompChannel) *end {
+	t.Helper()
+	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
+	if err := errors.Join(e.qp.Close(), e.cq.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if e.cq, err = e.dev.CreateCQ(verbs.CQConfig{Channel: ch}); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.cq)
+	if e.qp, err = e.pd.CreateQP(verbs.QPConfig{SendCQ: e.cq, RecvCQ: e.cq}); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.qp)
+	return e
+}
+
+// TestPingPong lets two goroutines answer each other, sleeping each time.
+func TestPingPong(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		rounds := 2000
+		start := time.Now()
+		echo := make(chan error)
+		go func() { echo <- pingPong(deadline(t), r, l, rounds, false) }()
+		if err := pingPong(deadline(t), l, r, rounds, true); err != nil {
+			t.Error(err)
+		}
+		if err := <-echo; err != nil {
+			t.Error(err)
+		}
+		t.Logf("%v per round trip", time.Since(start)/time.Duration(rounds))
+	})
+}
+
+func pingPong(ctx context.Context, e, peer *end, rounds int, first bool) error {
+	recv := []verbs.RecvWR{{SGList: []verbs.SGE{e.buf.Slice(0, 64)}}}
+	send := []verbs.SendWR{{Opcode: verbs.OpSend, SGList: []verbs.SGE{e.buf.Slice(64, 64)}}}
+	wcs := make([]verbs.WC, 1)
+	if _, err := e.qp.PostRecv(recv); err != nil {
+		return err
+	}
+	for i := range rounds {
+		if first {
+			send[0].Flags = 0
+			if i%16 == 0 {
+				send[0].Flags = verbs.SendSignaled
+			}
+			if _, err := e.qp.PostSend(send); err != nil {
+				return err
+			}
+		}
+		for got := false; !got; {
+			if _, err := e.cq.Wait(ctx, wcs); err != nil {
+				return err
+			}
+			if err := wcs[0].Err(); err != nil {
+				return err
+			}
+			got = wcs[0].Opcode == verbs.WCRecv
+		}
+		if _, err := e.qp.PostRecv(recv); err != nil {
+			return err
+		}
+		if !first {
+			send[0].Flags = 0
+			if i%16 == 0 {
+				send[0].Flags = verbs.SendSignaled
+			}
+			if _, err := e.qp.PostSend(send); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// TestChannelNext serves two CQs from one goroutine, as programs for
+// librdmacm do.
+func TestChannelNext(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		ctx := deadline(t)
+		for i := range uint64(20) {
+			solicited := i%2 == 0
+			if err := r.cq.Arm(solicited); err != nil {
+				t.Fatal(err)
+			}
+			r.recv(t, verbs.RecvWR{ID: i})
+			l.send(t, verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSolicited})
+			cq, err := r.cq.Channel().Next(ctx)
+			if err != nil || cq != r.cq {
+				t.Fatalf("Next: %v, %v", cq, err)
+			}
+			wcs := make([]verbs.WC, 2)
+			if n, err := r.cq.Poll(wcs); n != 1 || err != nil || wcs[0].ID != i {
+				t.Fatalf("Poll after the event: %d, %v, %+v", n, err, wcs[0])
+			}
+		}
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		if _, err := r.cq.Channel().Next(short); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("Next without events: %v", err)
+		}
+	})
+}
