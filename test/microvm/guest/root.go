@@ -7,6 +7,7 @@ package guest
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,13 +22,22 @@ const newRoot = "/root"
 
 // mountKernel mounts what the kernel offers by itself.
 func mountKernel() error {
-	return errors.Join(
+	err := errors.Join(
 		mount("proc", "/proc", "proc", unix.MS_NOSUID, ""),
 		mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID, ""),
 		mount("devtmpfs", "/dev", "devtmpfs", 0, ""),
 		mount("devpts", "/dev/pts", "devpts", unix.MS_NOEXEC, "mode=620,ptmxmode=666"),
 		mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NODEV, "mode=1777"),
 	)
+	// The kernel makes the devices; these links are for init to make.
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+	} {
+		if lerr := os.Symlink(target, "/dev/"+name); !errors.Is(lerr, fs.ErrExist) {
+			err = errors.Join(err, lerr)
+		}
+	}
+	return err
 }
 
 // makeRoot puts the programs' root together and makes it that of this

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package a
+
+func F(x int) int {
+	if x > 1 {
+		return 2
+	}
+	return 1
+}
