@@ -34,6 +34,10 @@ unit: ## run the tests that need no RDMA
 
 vm: $(CMDS) bin/run ## run the tests that need RDMA, in the virtual machine
 	bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(RPING_C)
+	@echo 'rping where there is no other file:'
+	@out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
+		[ $$st = 255 ] && echo "$$out" | grep -q '^cma event RDMA_CM_EVENT_REJECTED, error 8$$' || \
+		{ echo "FAIL: status $$st; nobody listens, it should have been refused" >&2; exit 1; }
 
 race: $(CMDS) bin/run ## run all tests with the race detector (needs a C compiler)
 	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'make race: the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }

@@ -20,7 +20,7 @@ const anywhere = "internal/leak"
 // other. A package that is not here, and in none of the trees below, has no
 // place in it.
 var rules = map[string]rule{
-	"abi":            {unsafe: []string{"pointer.go", "pointer_32bit.go", "pointer_32bit_be.go", "pointer_64bit.go", "union.go"}},
+	"abi":            {unsafe: []string{"pointer.go", "pointer_32bit.go", "pointer_32bit_be.go", "pointer_64bit.go", "pointer_slice.go", "union.go"}},
 	"internal/leak":  {},
 	"internal/ring":  {unsafe: []string{"*"}},
 	"internal/mmio":  {unsafe: []string{"*"}},
@@ -39,7 +39,10 @@ var rules = map[string]rule{
 	"cm": {ours: []string{"abi", "internal/cdev", "ucma", "verbs"}},
 
 	// Helpers of tests.
-	"internal/vmtest": {ours: []string{"abi", "uverbs", "verbs", "cm"}, xsys: true},
+	"internal/vmtest": {ours: []string{"abi", "uverbs", "verbs", "cm"}, xsys: true,
+		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+	// A kernel in memory, for tests of ours and of the users'.
+	"uverbs/uverbstest": {ours: []string{"abi", "internal/mem", "internal/ring", "uverbs"}, xsys: true},
 
 	// The micro-VM is a program of its own: it shares nothing with the library.
 	"cmd/rdmavm": {ours: []string{"test/microvm/..."}, xsys: true},
@@ -54,7 +57,7 @@ var trees = map[string]rule{
 
 // inTests are what tests may import besides.
 var inTests = rule{
-	ours:   []string{"abi", "internal/...", "ucma", "uverbs", "provider/...", "verbs", "cm", "test/..."},
+	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "cm", "test/..."},
 	xsys:   true,
 	others: []string{"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts", "github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"},
 	unsafe: []string{"*"},
