@@ -74,9 +74,6 @@ func aligned(off, size, length int) bool {
 // Cap returns how many items fit.
 func (r *Ring) Cap() int { return int(r.mask) }
 
-// SlotSize returns the size of a slot in bytes.
-func (r *Ring) SlotSize() int { return 1 << r.logSlot }
-
 // Next returns the index after i.
 func (r *Ring) Next(i uint32) uint32 { return (i + 1) & r.mask }
 
@@ -107,11 +104,6 @@ func (r *Ring) slot(i uint32) unsafe.Pointer {
 // and must hold no Go pointers.
 func At[T any](r *Ring, i uint32) *T { return (*T)(r.slot(i)) }
 
-// Bytes returns the bytes of slot i.
-func (r *Ring) Bytes(i uint32) []byte {
-	return unsafe.Slice((*byte)(r.slot(i)), 1<<r.logSlot)
-}
-
 // Tail returns n elements of T that start off bytes into slot i; off is aligned
 // for T. It panics if the slot is too small.
 func Tail[T any](r *Ring, i uint32, off, n int) []T {
@@ -120,14 +112,4 @@ func Tail[T any](r *Ring, i uint32, off, n int) []T {
 		panic("ring: elements beyond the slot")
 	}
 	return unsafe.Slice((*T)(unsafe.Add(r.slot(i), off)), n)
-}
-
-// Struct returns the bytes at the start of mem as a T, or false if they are too
-// few. T must hold no Go pointers.
-func Struct[T any](mem []byte) (*T, bool) {
-	var t T
-	if uintptr(len(mem)) < unsafe.Sizeof(t) {
-		return nil, false
-	}
-	return (*T)(unsafe.Pointer(unsafe.SliceData(mem))), true
 }

@@ -46,10 +46,10 @@ func mapQueue(f *uverbs.File, mi abi.RxeMminfo, minSlot int) (*uverbs.Mapping, r
 	if err != nil {
 		return nil, ring.Ring{}, fmt.Errorf("map queue: %w", err)
 	}
-	buf, ok := ring.Struct[abi.RxeQueueBuf](m.Bytes())
-	if !ok {
+	if len(m.Bytes()) < abi.Size[abi.RxeQueueBuf]() {
 		return nil, ring.Ring{}, errors.Join(ring.ErrLayout, m.Close())
 	}
+	buf := abi.View[abi.RxeQueueBuf](m.Bytes())
 	r, err := ring.New(m.Bytes(), ring.Layout{
 		Producer: 128,
 		Consumer: 256,

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cdev
+
+import (
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestPark(t *testing.T) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(p[1])
+	f, err := New(p[0], "pipe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+
+	// What becomes readable while the first try runs is not missed.
+	tries := 0
+	err = f.Park(func(fd uintptr) bool {
+		if tries++; tries == 1 {
+			unix.Write(p[1], []byte{1})
+			return false
+		}
+		n, err := unix.Read(int(fd), make([]byte, 1))
+		return n == 1 && err == nil
+	})
+	if err != nil || tries != 2 {
+		t.Errorf("Park: %v after %d tries", err, tries)
+	}
+
+	never := func(uintptr) bool { return false }
+	time.AfterFunc(10*time.Millisecond, f.Interrupt)
+	for range 2 { // it lasts
+		if err := f.Park(never); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("interrupted Park: %v", err)
+		}
+	}
+	f.Resume()
+	time.AfterFunc(10*time.Millisecond, func() { f.Close() })
+	if err := f.Park(never); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Park of a closed file: %v", err)
+	}
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purerdma/abi"
+)
+
+func TestSysfsDevices(t *testing.T) {
+	class := t.TempDir()
+	for path, content := range map[string]string{
+		"infiniband_verbs/abi_version":         "6\n",
+		"infiniband_verbs/uverbs1/ibdev":       "rxe0\n",
+		"infiniband_verbs/uverbs1/abi_version": "2\n",
+		"infiniband/rxe0/node_guid":            "5054:00ff:fe12:3456\n",
+		"infiniband/rxe0/node_type":            "1: CA\n",
+		"infiniband_verbs/uverbs0/ibdev":       "siw0\n",
+		"infiniband_verbs/uverbs0/abi_version": "1\n",
+		"infiniband/siw0/node_guid":            "0000:0000:0000:0001\n",
+		"infiniband/siw0/node_type":            "4: RNIC\n",
+	} {
+		path = filepath.Join(class, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := sysfsDevices(class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []DeviceInfo{
+		{Name: "rxe0", Index: -1, Node: "/dev/infiniband/uverbs1", DriverID: abi.RDMA_DRIVER_RXE, ABIVersion: 2, NodeGUID: 0x505400fffe123456, NodeType: NodeCA},
+		{Name: "siw0", Index: -1, Node: "/dev/infiniband/uverbs0", DriverID: abi.RDMA_DRIVER_SIW, ABIVersion: 1, NodeGUID: 1, NodeType: NodeRNIC},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got, err := sysfsDevices(filepath.Join(class, "none")); len(got) != 0 || err != nil {
+		t.Errorf("without ib_uverbs: %v, %v", got, err)
+	}
+}
