@@ -14,7 +14,7 @@ func in[T any](id uint16, v *T) Attr { return Attr{ID: id, Kind: AttrIn, Buf: ab
 // out has v filled.
 func out[T any](id uint16, v *T) Attr { return Attr{ID: id, Kind: AttrOut, Buf: abi.Bytes(v)} }
 
-// outSlice has the elements of v filled.
+// outBytes has b filled.
 func outBytes(id uint16, b []byte) Attr { return Attr{ID: id, Kind: AttrOut, Buf: b} }
 
 // u32 passes a number of 32 bits.
@@ -28,8 +28,6 @@ func handle(id uint16, h uint32) Attr { return Attr{ID: id, Kind: AttrHandle, Va
 func newHandle(id uint16) Attr { return Attr{ID: id, Kind: AttrNewHandle} }
 
 func fd(id uint16, fd uintptr) Attr { return Attr{ID: id, Kind: AttrFD, Value: uint64(fd)} }
-
-func newFD(id uint16) Attr { return Attr{ID: id, Kind: AttrNewFD} }
 
 // Driver is a driver's own part of a command: In is read by the kernel driver
 // after the command's own input, Out is filled. Nil fields are left out.

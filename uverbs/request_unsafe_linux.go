@@ -71,7 +71,7 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 		break
 	}
 	for i := range req.Attrs {
-		if a := &req.Attrs[i]; a.Kind == AttrNewHandle || a.Kind == AttrNewFD {
+		if a := &req.Attrs[i]; a.Kind == AttrNewHandle {
 			a.Value = wire[i].Data
 		}
 	}

@@ -52,7 +52,6 @@ const (
 	AttrHandle                    // Value is the handle of an object
 	AttrNewHandle                 // Value becomes the handle of a new object
 	AttrFD                        // Value is a file descriptor
-	AttrNewFD                     // Value becomes a new file descriptor
 )
 
 // Attr is one attribute of a Request.

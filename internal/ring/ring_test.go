@@ -6,6 +6,7 @@ package ring
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"purerdma/internal/mem"
@@ -108,7 +109,7 @@ func TestTailPanics(t *testing.T) {
 	if n := len(Tail[uint64](&r, 3, 40, 3)); n != 3 {
 		t.Errorf("%d elements", n)
 	}
-	for _, bad := range [][2]int{{40, 4}, {64, 1}, {72, 0}, {-8, 1}, {0, -1}, {0, 1 << 60}} {
+	for _, bad := range [][2]int{{40, 4}, {64, 1}, {72, 0}, {-8, 1}, {0, -1}, {0, math.MaxInt}} {
 		func() {
 			defer func() {
 				if recover() == nil {

@@ -106,7 +106,7 @@ func (q *qp) execute(wqe *abi.RxeSendWQE) (uint32, abi.UverbsWC) {
 	}
 	op := wqe.WR.Opcode
 	reads := op == abi.IB_UVERBS_WR_RDMA_READ || op == abi.IB_UVERBS_WR_ATOMIC_CMP_AND_SWP || op == abi.IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD
-	local, ok := q.local(wqe, reads)
+	local, ok := q.sendMemory(wqe, reads)
 	if !ok {
 		return locProtErr, wc
 	}
@@ -181,23 +181,22 @@ func (q *qp) execute(wqe *abi.RxeSendWQE) (uint32, abi.UverbsWC) {
 	return locQPOpErr, wc
 }
 
-// local returns the memory of a send request.
-func (q *qp) local(wqe *abi.RxeSendWQE, write bool) ([][]byte, bool) {
+// sendMemory returns the memory of a send request.
+func (q *qp) sendMemory(wqe *abi.RxeSendWQE, write bool) ([][]byte, bool) {
 	if wqe.WR.SendFlags&flagInline != 0 {
 		if wqe.DMA.Length > q.cap.MaxInlineData {
 			return nil, false
 		}
-		return [][]byte{ring.Tail[byte](&q.sq.ring, q.sq.own, abi.Size[abi.RxeSendWQE](), int(wqe.DMA.Length))}, true
+		return append(q.local[:0], ring.Tail[byte](&q.sq.ring, q.sq.own, abi.Size[abi.RxeSendWQE](), int(wqe.DMA.Length))), true
 	}
 	var access uint32
 	if write {
 		access = abi.IB_UVERBS_ACCESS_LOCAL_WRITE
 	}
-	return q.gather(ring.Tail[abi.RxeSGE](&q.sq.ring, q.sq.own, abi.Size[abi.RxeSendWQE](), int(wqe.DMA.NumSGE)), access)
+	return q.gather(q.local[:0], ring.Tail[abi.RxeSGE](&q.sq.ring, q.sq.own, abi.Size[abi.RxeSendWQE](), int(wqe.DMA.NumSGE)), access)
 }
 
-func (q *qp) gather(sg []abi.RxeSGE, access uint32) ([][]byte, bool) {
-	var pieces [][]byte
+func (q *qp) gather(pieces [][]byte, sg []abi.RxeSGE, access uint32) ([][]byte, bool) {
 	for _, e := range sg {
 		b := q.c.memory(q.pd, e.LKey, e.Addr, int(e.Length), access)
 		if b == nil {
@@ -217,7 +216,7 @@ func (q *qp) receive(wc *abi.UverbsWC, pieces [][]byte, solicited bool, rnrRetry
 		return rnrRetryExcErr
 	}
 	wqe := ring.At[abi.RxeRecvWQE](&q.rq.ring, q.rq.own)
-	dst, ok := q.gather(ring.Tail[abi.RxeSGE](&q.rq.ring, q.rq.own, abi.Size[abi.RxeRecvWQE](), int(min(wqe.DMA.NumSGE, q.cap.MaxRecvSGE))),
+	dst, ok := q.gather(q.scattered[:0], ring.Tail[abi.RxeSGE](&q.rq.ring, q.rq.own, abi.Size[abi.RxeRecvWQE](), int(min(wqe.DMA.NumSGE, q.cap.MaxRecvSGE))),
 		abi.IB_UVERBS_ACCESS_LOCAL_WRITE)
 	wc.WRID = wqe.WRID
 	status := uint32(success)

@@ -39,6 +39,9 @@ type qp struct {
 	state    uint32
 	attr     abi.UverbsModifyQP // what Modify has set last
 	retrying bool               // a timer runs that rings again
+
+	// What a request gathers, kept so that a doorbell allocates nothing.
+	local, scattered [maxSGE][]byte
 }
 
 func (c *context) createQP(req *uverbs.Request) error {
@@ -60,7 +63,7 @@ func (c *context) createQP(req *uverbs.Request) error {
 		return syscall.EINVAL
 	}
 	// Elements and inline data share their place.
-	room := max(q.cap.MaxSendSGE*16, q.cap.MaxInlineData+15&^15)
+	room := max(q.cap.MaxSendSGE*16, (q.cap.MaxInlineData+15)&^15)
 	q.cap.MaxSendSGE, q.cap.MaxInlineData = room/16, room
 	var resp abi.RxeCreateQPResp
 	var err error

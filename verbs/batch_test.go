@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+func TestBatch(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{SendWR: 15, SendSGE: 3})
+		for i := range uint64(5) {
+			r.recv(t, verbs.RecvWR{ID: i, SGList: []verbs.SGE{r.buf.Slice(int(i)*100, 100)}})
+		}
+		copy(l.buf.Bytes(), "0123456789abcdef")
+		copy(r.buf.Bytes()[4000:], "from the peer")
+		remote := func(off int) uint64 { return r.buf.Addr() + uint64(off) }
+		key := r.buf.RKey()
+		inline := []byte("inline")
+		var b verbs.Batch
+		b.Reset(l.qp)
+		b.Write(1, l.buf.Slice(0, 16), remote(1000), key)
+		b.WriteInline(2, inline, remote(1016), key)
+		b.WriteImm(3, 77, l.buf.Slice(0, 4), remote(1100), key)
+		copy(inline, "######") // it was copied
+		b.Send(4, l.buf.Slice(0, 2), l.buf.Slice(10, 2))
+		b.SendInline(5, []byte("small"))
+		b.SendInline(6, nil)
+		b.SendImm(7, 78, l.buf.Slice(4, 4))
+		b.Solicited()
+		b.Read(8, l.buf.Slice(2000, 13), remote(4000), key)
+		b.Fence()
+		b.FetchAdd(9, l.buf.Slice(2016, 8), remote(4096), key, 5)
+		b.CompareSwap(10, l.buf.Slice(2024, 8), remote(4096), key, 5, 9)
+		b.Signal()
+		if b.Len() != 10 {
+			t.Errorf("Len %d", b.Len())
+		}
+		if err := b.Post(); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len() != 0 {
+			t.Errorf("Len %d after Post", b.Len())
+		}
+		if got := l.ok(t, 1); got[10].Opcode != verbs.WCCompareSwap {
+			t.Errorf("completions %+v", got)
+		}
+		got := r.ok(t, 5)
+		R, L := r.buf.Bytes(), l.buf.Bytes()
+		if string(R[1000:1022]) != "0123456789abcdefinline" || string(R[1100:1104]) != "0123" || got[0].ImmData != 77 {
+			t.Errorf("written %q, %q, %+v", R[1000:1022], R[1100:1104], got[0])
+		}
+		if string(R[100:104]) != "01ab" || string(R[200:205]) != "small" || got[3].ByteLen != 0 || string(R[400:404]) != "4567" || got[4].ImmData != 78 {
+			t.Errorf("sent %q, %q, %+v, %q", R[100:104], R[200:205], got[3], R[400:404])
+		}
+		if string(L[2000:2013]) != "from the peer" || L[2016] != 0 || L[2024] != 5 || R[4096] != 9 {
+			t.Errorf("read %q, fetched %d and %d, left %d", L[2000:2013], L[2016], L[2024], R[4096])
+		}
+
+		// A batch that does not fit posts nothing, and can be used again.
+		for range l.qp.Cap().SendWR + 1 {
+			b.WriteInline(1, []byte{1}, remote(3000), key)
+			b.Signal()
+		}
+		if err := b.Post(); !errors.Is(err, verbs.ErrFull) {
+			t.Errorf("Post of too many: %v", err)
+		}
+		for range l.qp.Cap().SendWR - 1 {
+			b.WriteInline(1, []byte{2}, remote(3001), key)
+		}
+		b.WriteInline(2, []byte{2}, remote(3001), key)
+		b.Signal()
+		if err := b.Post(); err != nil {
+			t.Errorf("Post of as many as fit: %v", err)
+		}
+		if got := l.ok(t, 1); got[2].Status != verbs.WCSuccess || R[3000] != 0 || R[3001] != 2 {
+			t.Errorf("%+v, %v", got, R[3000:3002])
+		}
+
+		// An error sticks until Post or Discard.
+		b.Send(1, l.buf.Slice(0, 1), l.buf.Slice(0, 1), l.buf.Slice(0, 1), l.buf.Slice(0, 1))
+		b.WriteInline(2, []byte{3}, remote(3001), key)
+		if err := b.Post(); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("Post after a request with too many elements: %v", err)
+		}
+		b.WriteInline(2, []byte{3}, remote(3001), key)
+		b.Signal()
+		b.Discard()
+		if err := b.Post(); err != nil {
+			t.Errorf("Post of nothing: %v", err)
+		}
+		l.send(t, verbs.SendWR{ID: 3, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: remote(3002), RKey: key, InlineData: []byte{4}})
+		if l.ok(t, 1); R[3001] != 2 || R[3002] != 4 {
+			t.Errorf("after Discard the peer has %v", R[3000:3003])
+		}
+		modify(t, l.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+		b.Send(1)
+		if err := b.Post(); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("Post in state RESET: %v", err)
+		}
+	})
+	var b verbs.Batch
+	b.Send(1)
+	if err := b.Post(); err == nil {
+		t.Error("Post of a batch without a QP")
+	}
+}
+
+// TestNoAllocs counts what the data path allocates.
+func TestNoAllocs(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		recv := []verbs.RecvWR{{SGList: []verbs.SGE{r.buf.Slice(0, 64)}}}
+		send := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{l.buf.Slice(0, 64)}}}
+		inline := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: make([]byte, 32)}}
+		wcs := make([]verbs.WC, 2)
+		ctx := t.Context()
+		take := func(e *end) {
+			for n := 0; n == 0; {
+				var err error
+				if n, err = e.cq.Wait(ctx, wcs); err != nil || wcs[0].Err() != nil {
+					t.Fatal(err, wcs[0])
+				}
+			}
+		}
+		poll := func(e *end) {
+			for n := 0; n == 0; {
+				var err error
+				if n, err = e.cq.Poll(wcs); err != nil || wcs[0].Err() != nil {
+					t.Fatal(err, wcs[0])
+				}
+			}
+		}
+		var b verbs.Batch
+		b.Reset(l.qp)
+		for name, f := range map[string]func(){
+			"post and poll": func() {
+				r.recv(t, recv...)
+				l.send(t, send...)
+				poll(r)
+				poll(l)
+			},
+			"inline": func() {
+				r.recv(t, recv...)
+				l.send(t, inline...)
+				poll(r)
+				poll(l)
+			},
+			"batch": func() {
+				b.Write(1, l.buf.Slice(0, 64), r.buf.Addr(), r.buf.RKey())
+				b.WriteInline(1, inline[0].InlineData, r.buf.Addr(), r.buf.RKey())
+				b.Signal()
+				if err := b.Post(); err != nil {
+					t.Fatal(err)
+				}
+				poll(l)
+			},
+		} {
+			if n := testing.AllocsPerRun(200, f); n != 0 {
+				t.Errorf("%s: %v allocations", name, n)
+			}
+		}
+		l.cq.SetSpin(0)
+		r.cq.SetSpin(0)
+		n := testing.AllocsPerRun(200, func() {
+			r.recv(t, recv...)
+			l.send(t, send...)
+			take(r)
+			take(l)
+		})
+		t.Logf("post and wait: %v allocations", n)
+	})
+}
