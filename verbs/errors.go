@@ -93,10 +93,15 @@ func (s *shared) opError(op string, err error) error {
 	if s.isRemoved() && errors.Is(err, net.ErrClosed) {
 		err = &DeviceRemovedError{Device: s.info.Name}
 	}
-	if errors.Is(err, syscall.EMFILE) {
-		err = fmt.Errorf("%w (RLIMIT_NOFILE is %d)", err, mem.FileLimit())
+	return &OpError{Op: op, Object: s.info.Name, Err: fileLimitError(err)}
+}
+
+// fileLimitError adds the limit to the error of a full descriptor table.
+func fileLimitError(err error) error {
+	if !errors.Is(err, syscall.EMFILE) {
+		return err
 	}
-	return &OpError{Op: op, Object: s.info.Name, Err: err}
+	return fmt.Errorf("%w (RLIMIT_NOFILE is %d)", err, mem.FileLimit())
 }
 
 // memlockError adds the limit to an error of registering memory that it may be

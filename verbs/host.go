@@ -104,7 +104,7 @@ func (h *Host) find(name string, match func(*DeviceInfo) bool) (*Device, error) 
 func (h *Host) openLocked(info DeviceInfo) (*Device, error) {
 	s, err := h.newShared(info)
 	if err != nil {
-		return nil, &OpError{Op: "open", Object: info.Name, Err: err}
+		return nil, &OpError{Op: "open", Object: info.Name, Err: fileLimitError(err)}
 	}
 	if h.open == nil {
 		h.open = make(map[string]*shared)

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/uverbs"
+	"purerdma/verbs"
+)
+
+// TestShared opens a device several times and expects one context, which goes
+// with the last user, handle or object.
+func TestShared(t *testing.T) {
+	rt := fakeRoute()
+	a, err := rt.h.Open("rxe0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := rt.h.OpenIndex(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := rt.h.OpenIndex(-1, a.NodeGUID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.Same(b) || !a.Same(c) || rt.fake.Opened() != 1 {
+		t.Errorf("%d contexts", rt.fake.Opened())
+	}
+	pd, err := a.DefaultPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := b.DefaultPD(); again != pd || err != nil {
+		t.Errorf("another default PD: %v", err)
+	}
+	mr, err := pd.Alloc(100, verbs.LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, d := range []*verbs.Device{a, b, c, pd.Device(), mr.PD().Device()} {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := pd.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if rt.fake.Opened() != 1 {
+		t.Error("the context went before the memory")
+	}
+	if _, err := a.CreateCQ(verbs.CQConfig{}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("CreateCQ on a closed device: %v", err)
+	}
+	copy(mr.Bytes(), "still there")
+	if err := mr.Close(); err != nil {
+		t.Error(err)
+	}
+	if rt.fake.Opened() != 0 {
+		t.Error("the context did not go with the last object")
+	}
+	if _, err := pd.Alloc(100, verbs.LocalWrite); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Alloc after the context has gone: %v", err)
+	}
+	if d, err := rt.h.Open("rxe0"); err != nil || d.Same(a) {
+		t.Errorf("Open after the context has gone: %v", err)
+	} else {
+		d.Close()
+	}
+}
+
+func TestMR(t *testing.T) {
+	rt := fakeRoute()
+	dev, err := rt.h.Open("rxe0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, dev)
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, pd)
+	mr, err := pd.Alloc(5000, everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mr.Len() != 5000 || len(mr.Bytes()) != 5000 || cap(mr.Bytes()) != 5000 || mr.Addr()%uint64(os.Getpagesize()) != 0 {
+		t.Errorf("%d bytes at %#x", mr.Len(), mr.Addr())
+	}
+	if s := mr.Slice(10, 20); s != (verbs.SGE{Addr: mr.Addr() + 10, Length: 20, LKey: mr.LKey()}) {
+		t.Errorf("Slice: %+v", s)
+	}
+	if s := mr.SGE(); s.Length != 5000 || mr.Slice(5000, 0).Length != 0 {
+		t.Errorf("SGE: %+v", s)
+	}
+	for _, bad := range [][2]int{{0, 5001}, {5000, 1}, {-1, 1}, {1, -1}, {10, -5}, {1 << 62, 1 << 62}} {
+		func() {
+			defer func() {
+				if _, ok := recover().(runtime.Error); !ok {
+					t.Errorf("Slice(%d, %d) did not panic as a slice does", bad[0], bad[1])
+				}
+			}()
+			mr.Slice(bad[0], bad[1])
+		}()
+	}
+	if err := pd.Close(); !errors.Is(err, syscall.EBUSY) || !strings.Contains(err.Error(), "1 memory regions") {
+		t.Errorf("Close of a PD with memory: %v", err)
+	}
+	if err := errors.Join(mr.Close(), mr.Close()); err != nil {
+		t.Error(err)
+	}
+
+	heap := make([]byte, 300)
+	pinned, err := pd.RegMR(heap[50:150], verbs.LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if &pinned.Bytes()[0] != &heap[50] || pinned.Len() != 100 {
+		t.Error("RegMR registered something else")
+	}
+	if err := pinned.Close(); err != nil {
+		t.Error(err)
+	}
+	// A pinned buffer that is forgotten leaks, and does not crash.
+	if _, err := pd.RegMR(nil, 0); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("RegMR of nothing: %v", err)
+	}
+	if _, err := pd.Alloc(0, 0); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("Alloc of nothing: %v", err)
+	}
+	if _, err := pd.Alloc(10, verbs.RemoteWrite); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("RemoteWrite without LocalWrite: %v", err)
+	}
+}
+
+// TestRefusedDereg has the kernel refuse to let go of memory: it stays.
+func TestRefusedDereg(t *testing.T) {
+	rt := fakeRoute()
+	var refuse atomic.Bool
+	rt.fake.Intercept = func(r *uverbs.Request) error {
+		if refuse.Load() && r.Object == abi.UVERBS_OBJECT_MR && r.Method == abi.UVERBS_METHOD_MR_DESTROY {
+			return syscall.EBUSY
+		}
+		return nil
+	}
+	dev, err := rt.h.Open("rxe0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, dev)
+	pd, err := dev.DefaultPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mr, err := pd.Alloc(1, verbs.LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse.Store(true)
+	for range 2 {
+		if err := mr.Close(); !errors.Is(err, syscall.EBUSY) {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	mr.Bytes()[0] = 1 // would fault
+	refuse.Store(false)
+	if err := mr.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCreateFails fails every command once, on the way to a QP, and expects
+// nothing to be left.
+func TestCreateFails(t *testing.T) {
+	for n := 1; ; n++ {
+		rt := fakeRoute()
+		calls := 0
+		rt.fake.Intercept = func(r *uverbs.Request) error {
+			if calls++; calls == n {
+				return syscall.ENOMEM
+			}
+			return nil
+		}
+		err := func() error {
+			dev, err := rt.h.Open("rxe0")
+			if err != nil {
+				return err
+			}
+			defer dev.Close()
+			pd, err := dev.DefaultPD()
+			if err != nil {
+				return err
+			}
+			qp, err := pd.CreateQP(verbs.QPConfig{})
+			if err != nil {
+				return err
+			}
+			calls = 1 << 20
+			return qp.Close()
+		}()
+		if rt.fake.Opened() != 0 {
+			t.Fatalf("command %d fails: the context is still open", n)
+		}
+		if err == nil {
+			if n < 8 {
+				t.Errorf("only %d commands", n)
+			}
+			return
+		}
+		if !errors.Is(err, syscall.ENOMEM) {
+			t.Errorf("command %d fails: %v", n, err)
+		}
+	}
+}
+
+func TestMarkRemoved(t *testing.T) {
+	rt := fakeRoute()
+	l, r := rt.pair(t, verbs.QPCap{})
+	r.recv(t, verbs.RecvWR{ID: 1})
+	waits := make(chan error)
+	for _, cq := range []*verbs.CQ{l.cq, l.cq, r.cq} {
+		go func() {
+			_, err := cq.Wait(context.Background(), make([]verbs.WC, 1))
+			waits <- err
+		}()
+	}
+	time.Sleep(10 * time.Millisecond)
+	l.dev.MarkRemoved()
+	r.dev.MarkRemoved()
+	for range 3 {
+		if err := <-waits; !isRemoved(err) {
+			t.Errorf("Wait: %v", err)
+		}
+	}
+	if rt.fake.Opened() != 0 {
+		t.Error("the context is still open")
+	}
+	var b verbs.Batch
+	b.Reset(l.qp)
+	b.Send(1)
+	if err := b.Post(); !isRemoved(err) {
+		t.Errorf("Post of a batch: %v", err)
+	}
+	if _, err := l.qp.Query(); !isRemoved(err) {
+		t.Errorf("Query: %v", err)
+	}
+	if _, err := l.cq.Poll(make([]verbs.WC, 1)); !isRemoved(err) || !strings.Contains(err.Error(), "RDMA device rxe0 was removed") {
+		t.Errorf("Poll: %v", err)
+	}
+	l.buf.Bytes()[0] = 1 // ours until it is closed
+	dev, err := rt.h.Open("rxe0")
+	if err != nil || dev.Same(l.dev) {
+		t.Fatalf("Open of the device that came back: %v", err)
+	}
+	dev.Close()
+}
+
+// TestPollDuringRemoval has the rings turn to zeros, which look like completions,
+// under goroutines that poll them.
+func TestPollDuringRemoval(t *testing.T) {
+	for range 100 {
+		rt := fakeRoute()
+		t.Run("", func(t *testing.T) {
+			l, r := rt.pair(t, verbs.QPCap{})
+			r.recv(t, verbs.RecvWR{ID: 1})
+			l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+			r.ok(t, 1)
+			l.ok(t, 1)
+			polled := make(chan error)
+			started := make(chan struct{}, 2)
+			for range 2 {
+				go func() {
+					wcs := make([]verbs.WC, 4)
+					started <- struct{}{}
+					for {
+						n, err := l.cq.Poll(wcs)
+						if n > 0 && err == nil {
+							err = errors.New("a completion out of nothing")
+						}
+						if err != nil {
+							polled <- err
+							return
+						}
+					}
+				}()
+			}
+			<-started
+			<-started
+			l.dev.MarkRemoved()
+			for range 2 {
+				if err := <-polled; !isRemoved(err) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// oneDevice is a kernel with one device that cannot be opened.
+type oneDevice struct {
+	info uverbs.DeviceInfo
+	err  error
+}
+
+func (k oneDevice) Devices() ([]uverbs.DeviceInfo, error)            { return []uverbs.DeviceInfo{k.info}, nil }
+func (k oneDevice) Open(uverbs.DeviceInfo) (uverbs.Transport, error) { return nil, k.err }
+
+func TestOpenErrors(t *testing.T) {
+	drivers := []provider.Driver{rxe.Driver{}}
+	node := uverbs.DeviceInfo{Name: "x0", Node: "/dev/infiniband/uverbs7", DriverID: abi.RDMA_DRIVER_RXE, ABIVersion: 2}
+	for name, c := range map[string]struct {
+		change func(*uverbs.DeviceInfo)
+		err    error
+		is     error
+		text   string
+	}{
+		"no node":     {func(i *uverbs.DeviceInfo) { i.Node = "" }, nil, fs.ErrNotExist, "ib_uverbs"},
+		"missing":     {nil, &fs.PathError{Op: "open", Path: node.Node, Err: syscall.ENOENT}, fs.ErrNotExist, "no device node /dev/infiniband/uverbs7"},
+		"forbidden":   {nil, &fs.PathError{Op: "open", Path: node.Node, Err: syscall.EACCES}, fs.ErrPermission, "no permission to read and write /dev/infiniband/uverbs7"},
+		"too many":    {nil, &fs.PathError{Op: "open", Path: node.Node, Err: syscall.EMFILE}, syscall.EMFILE, "RLIMIT_NOFILE is "},
+		"no provider": {func(i *uverbs.DeviceInfo) { i.DriverID = abi.RDMA_DRIVER_QEDR }, nil, errors.ErrUnsupported, "no Go provider for driver qedr"},
+		"other ABI":   {func(i *uverbs.DeviceInfo) { i.ABIVersion = 9 }, nil, errors.ErrUnsupported, "driver rxe has ABI version 9, the Go provider knows 2 to 2"},
+	} {
+		info := node
+		if c.change != nil {
+			c.change(&info)
+		}
+		h := &verbs.Host{Drivers: drivers, Kernel: oneDevice{info, c.err}}
+		_, err := h.Open("x0")
+		var op *verbs.OpError
+		if !errors.As(err, &op) || !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWrongObjects(t *testing.T) {
+	rt := fakeRoute()
+	a, b := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
+	if _, err := a.pd.CreateQP(verbs.QPConfig{SendCQ: a.cq, RecvCQ: b.cq}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("QP with a CQ of another device: %v", err)
+	}
+	if _, err := a.dev.CreateCQ(verbs.CQConfig{Channel: b.cq.Channel()}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("CQ with a channel of another device: %v", err)
+	}
+	if _, err := a.dev.CreateCQ(verbs.CQConfig{Entries: 1 << 20}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("CQ of too many entries: %v", err)
+	}
+	if _, err := a.pd.CreateQP(verbs.QPConfig{Type: verbs.UD}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("UD: %v", err)
+	}
+	if _, err := a.pd.CreateQP(verbs.QPConfig{Cap: verbs.QPCap{SendWR: -1}}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("negative capacity: %v", err)
+	}
+	cq, err := a.dev.CreateCQ(verbs.CQConfig{NoEvents: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cq.Wait(context.Background(), make([]verbs.WC, 1)); err == nil || cq.Arm(false) == nil {
+		t.Errorf("Wait without a channel: %v", err)
+	}
+	for range 2 {
+		if err := cq.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := cq.Poll(make([]verbs.WC, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Poll of a closed CQ: %v", err)
+	}
+	if _, err := a.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}); !errors.Is(err, syscall.EINVAL) || a.qp.State() != verbs.QPReset {
+		t.Errorf("PostSend in RESET: %v", err)
+	}
+	var te *verbs.TransitionError
+	if err := a.qp.Modify(&verbs.QPAttr{State: verbs.QPRTS}, verbs.QPAttrState); !errors.As(err, &te) {
+		t.Errorf("RESET to RTS: %v", err)
+	}
+}
