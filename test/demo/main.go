@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -38,21 +39,7 @@ func main() {
 }
 
 func run(ctx context.Context, rping, c string, count int) error {
-	ours, err := filepath.Abs(rping)
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(ours); err != nil {
-		return fmt.Errorf("our rping: %w (make build makes it)", err)
-	}
-	theirs, err := exec.LookPath(c)
-	if err != nil {
-		return fmt.Errorf("rdma-core's rping: %w: install the package rdmacm-utils", err)
-	}
-	if _, err := os.Stat(deviceFile); err != nil {
-		return fmt.Errorf("%w: load the kernel modules ib_uverbs and rdma_ucm, in this order", err)
-	}
-	paths, err := pairing.Paths()
+	ours, theirs, paths, err := look(rping, c)
 	if err != nil {
 		return err
 	}
@@ -88,4 +75,25 @@ func run(ctx context.Context, rping, c string, count int) error {
 	}
 	fmt.Println("All data arrived as it was sent, in all four pairings.")
 	return nil
+}
+
+// look finds what the demo takes, and names everything that is missing.
+func look(rping, c string) (ours, theirs string, paths []pairing.Path, err error) {
+	var missing []error
+	need := func(what string, err error, help string) {
+		if err != nil {
+			missing = append(missing, fmt.Errorf("%s: %w: %s", what, err, help))
+		}
+	}
+	if ours, err = filepath.Abs(rping); err == nil {
+		_, err = os.Stat(ours)
+	}
+	need("our rping", err, "make build makes it")
+	theirs, err = exec.LookPath(c)
+	need("rdma-core's rping", err, "install the packages rdmacm-utils and ibverbs-providers")
+	_, err = os.Stat(deviceFile)
+	need("the connection manager", err, "load the kernel modules ib_uverbs and rdma_ucm, in this order")
+	paths, err = pairing.Paths()
+	need("a device", err, "load the driver of the network card, or make one with: rdma link add rxe0 type rxe netdev NAME")
+	return ours, theirs, paths, errors.Join(missing...)
 }
