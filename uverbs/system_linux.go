@@ -46,6 +46,10 @@ func (d *device) Ioctl(req *Request) error {
 	return ioctlRequest(d.fd, d.driver, req)
 }
 
+// Write is the doorbell of software devices. It is an ordinary system call, of
+// which the scheduler knows, though one that it does not know of would be some 45
+// ns cheaper: the rxe of Linux 6.1 sends its packets within it, which takes
+// thousands of times as long, and other goroutines would wait.
 func (d *device) Write(cmd []byte) error {
 	if !d.refs.enter() {
 		return net.ErrClosed
