@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -112,7 +113,7 @@ func TestMR(t *testing.T) {
 	if s := mr.SGE(); s.Length != 5000 || mr.Slice(5000, 0).Length != 0 {
 		t.Errorf("SGE: %+v", s)
 	}
-	for _, bad := range [][2]int{{0, 5001}, {5000, 1}, {-1, 1}, {1, -1}, {10, -5}, {1 << 62, 1 << 62}} {
+	for _, bad := range [][2]int{{0, 5001}, {5000, 1}, {-1, 1}, {1, -1}, {10, -5}, {math.MaxInt, math.MaxInt}} {
 		func() {
 			defer func() {
 				if _, ok := recover().(runtime.Error); !ok {
