@@ -25,7 +25,7 @@ import (
 // A Kernel is one that is ready to boot.
 type Kernel struct {
 	Release string // as uname -r has it
-	Image   string // vmlinuz
+	Image   string // vmlinuz, or better vmlinux
 	Modules string // directory with modules.dep
 }
 
@@ -121,7 +121,18 @@ func unpack(ctx context.Context, a *apt.Apt, packages []string, dst string, prog
 	if len(dirs) != 1 {
 		return fmt.Errorf("%s: %d directories of modules, not one", strings.Join(packages, ", "), len(dirs))
 	}
-	return Index(dirs[0])
+	if err := Index(dirs[0]); err != nil {
+		return err
+	}
+	k, err := Open(dst)
+	if err != nil {
+		return err
+	}
+	// Without this it boots too, only slower.
+	if b, err := extract(ctx, k.Image); err == nil {
+		return os.WriteFile(filepath.Join(dst, vmlinux), b, 0o644)
+	}
+	return nil
 }
 
 // unwanted are the subsystems that a VM has no use for: most of the bytes.
@@ -162,6 +173,9 @@ func decompress(ctx context.Context, dir string) error {
 	return err
 }
 
+// vmlinux is the kernel taken out of its bzImage.
+const vmlinux = "vmlinux"
+
 // Open returns the kernel in a directory laid out as Get leaves it.
 func Open(dir string) (*Kernel, error) {
 	mods, _ := filepath.Glob(filepath.Join(dir, "usr/lib/modules/*/modules.dep"))
@@ -170,7 +184,7 @@ func Open(dir string) (*Kernel, error) {
 	}
 	k := &Kernel{Modules: filepath.Dir(mods[0])}
 	k.Release = filepath.Base(k.Modules)
-	for _, p := range []string{filepath.Join(dir, "boot/vmlinuz-"+k.Release), filepath.Join(k.Modules, "vmlinuz")} {
+	for _, p := range []string{filepath.Join(dir, vmlinux), filepath.Join(dir, "boot/vmlinuz-"+k.Release), filepath.Join(k.Modules, "vmlinuz")} {
 		if _, err := os.Stat(p); err == nil {
 			k.Image = p
 			return k, nil
