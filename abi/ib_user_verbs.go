@@ -8,6 +8,24 @@ import "structs"
 // /sys/class/infiniband_verbs/abi_version.
 const IB_USER_VERBS_ABI_VERSION = 6
 
+// Parts of UverbsCmdHdr.Command, from rdma/ib_user_verbs.h.
+const (
+	IB_USER_VERBS_CMD_COMMAND_MASK  = 0xff
+	IB_USER_VERBS_CMD_FLAG_EXTENDED = 0x80000000
+)
+
+// IB_DEVICE_NAME_MAX is the length of a device name with its closing zero, from
+// rdma/ib_user_verbs.h.
+const IB_DEVICE_NAME_MAX = 64
+
+// IB_USER_VERBS_CMD_THRESHOLD is the first number of the commands that are
+// extended alone, and IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE the limit of
+// UverbsExCreateRWQIndTable.LogIndTblSize, from rdma/ib_user_verbs.h.
+const (
+	IB_USER_VERBS_CMD_THRESHOLD        = 50
+	IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE = 13
+)
+
 // enum ib_uverbs_write_cmds of rdma/ib_user_verbs.h.
 const (
 	IB_USER_VERBS_CMD_GET_CONTEXT = iota
@@ -53,10 +71,81 @@ const (
 	IB_USER_VERBS_CMD_OPEN_QP
 )
 
-// Parts of UverbsCmdHdr.Command, from rdma/ib_user_verbs.h.
+// Commands that have UverbsExCmdHdr and IB_USER_VERBS_CMD_FLAG_EXTENDED, from
+// rdma/ib_user_verbs.h.
 const (
-	IB_USER_VERBS_CMD_COMMAND_MASK  = 0xff
-	IB_USER_VERBS_CMD_FLAG_EXTENDED = 0x80000000
+	IB_USER_VERBS_EX_CMD_QUERY_DEVICE        = 1
+	IB_USER_VERBS_EX_CMD_CREATE_CQ           = 18
+	IB_USER_VERBS_EX_CMD_CREATE_QP           = 24
+	IB_USER_VERBS_EX_CMD_MODIFY_QP           = 26
+	IB_USER_VERBS_EX_CMD_CREATE_FLOW         = 50
+	IB_USER_VERBS_EX_CMD_DESTROY_FLOW        = 51
+	IB_USER_VERBS_EX_CMD_CREATE_WQ           = 52
+	IB_USER_VERBS_EX_CMD_MODIFY_WQ           = 53
+	IB_USER_VERBS_EX_CMD_DESTROY_WQ          = 54
+	IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL  = 55
+	IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL = 56
+	IB_USER_VERBS_EX_CMD_MODIFY_CQ           = 57
+)
+
+// enum ib_uverbs_odp_general_cap_bits of rdma/ib_user_verbs.h. Since Linux 7.3.
+const (
+	IB_UVERBS_ODP_SUPPORT          = 1 << 0
+	IB_UVERBS_ODP_SUPPORT_IMPLICIT = 1 << 1
+)
+
+// enum ib_uverbs_odp_transport_cap_bits of rdma/ib_user_verbs.h. Since Linux
+// 7.3.
+const (
+	IB_UVERBS_ODP_SUPPORT_SEND         = 1 << 0
+	IB_UVERBS_ODP_SUPPORT_RECV         = 1 << 1
+	IB_UVERBS_ODP_SUPPORT_WRITE        = 1 << 2
+	IB_UVERBS_ODP_SUPPORT_READ         = 1 << 3
+	IB_UVERBS_ODP_SUPPORT_ATOMIC       = 1 << 4
+	IB_UVERBS_ODP_SUPPORT_SRQ_RECV     = 1 << 5
+	IB_UVERBS_ODP_SUPPORT_FLUSH        = 1 << 6
+	IB_UVERBS_ODP_SUPPORT_ATOMIC_WRITE = 1 << 7
+)
+
+// enum ib_uverbs_device_cap_flags of rdma/ib_user_verbs.h.
+const (
+	IB_UVERBS_DEVICE_RESIZE_MAX_WR         = 1 << 0
+	IB_UVERBS_DEVICE_BAD_PKEY_CNTR         = 1 << 1
+	IB_UVERBS_DEVICE_BAD_QKEY_CNTR         = 1 << 2
+	IB_UVERBS_DEVICE_RAW_MULTI             = 1 << 3
+	IB_UVERBS_DEVICE_AUTO_PATH_MIG         = 1 << 4
+	IB_UVERBS_DEVICE_CHANGE_PHY_PORT       = 1 << 5
+	IB_UVERBS_DEVICE_UD_AV_PORT_ENFORCE    = 1 << 6
+	IB_UVERBS_DEVICE_CURR_QP_STATE_MOD     = 1 << 7
+	IB_UVERBS_DEVICE_SHUTDOWN_PORT         = 1 << 8
+	IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT     = 1 << 10
+	IB_UVERBS_DEVICE_SYS_IMAGE_GUID        = 1 << 11
+	IB_UVERBS_DEVICE_RC_RNR_NAK_GEN        = 1 << 12
+	IB_UVERBS_DEVICE_SRQ_RESIZE            = 1 << 13
+	IB_UVERBS_DEVICE_N_NOTIFY_CQ           = 1 << 14
+	IB_UVERBS_DEVICE_MEM_WINDOW            = 1 << 17
+	IB_UVERBS_DEVICE_UD_IP_CSUM            = 1 << 18
+	IB_UVERBS_DEVICE_XRC                   = 1 << 20
+	IB_UVERBS_DEVICE_MEM_MGT_EXTENSIONS    = 1 << 21
+	IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2A    = 1 << 23
+	IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B    = 1 << 24
+	IB_UVERBS_DEVICE_RC_IP_CSUM            = 1 << 25
+	IB_UVERBS_DEVICE_RAW_IP_CSUM           = 1 << 26
+	IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING = 1 << 29
+	IB_UVERBS_DEVICE_RAW_SCATTER_FCS       = 1 << 34
+	IB_UVERBS_DEVICE_PCI_WRITE_END_PADDING = 1 << 36
+	IB_UVERBS_DEVICE_FLUSH_GLOBAL          = 1 << 38 // since Linux 6.12
+	IB_UVERBS_DEVICE_FLUSH_PERSISTENT      = 1 << 39 // since Linux 6.12
+	IB_UVERBS_DEVICE_ATOMIC_WRITE          = 1 << 40 // since Linux 6.12
+	IB_UVERBS_DEVICE_CC_DMA_BOUNCE         = 1 << 41 // since Linux 7.3
+)
+
+// enum ib_uverbs_raw_packet_caps of rdma/ib_user_verbs.h.
+const (
+	IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING = 1 << 0
+	IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS     = 1 << 1
+	IB_UVERBS_RAW_PACKET_CAP_IP_CSUM         = 1 << 2
+	IB_UVERBS_RAW_PACKET_CAP_DELAY_DROP      = 1 << 3
 )
 
 // UverbsAsyncEventDesc mirrors struct ib_uverbs_async_event_desc
@@ -66,13 +155,6 @@ type UverbsAsyncEventDesc struct {
 	Element   uint64 // the user handle of the object, or a port number
 	EventType uint32 // enum ib_event_type
 	Reserved  uint32
-}
-
-// UverbsCompEventDesc mirrors struct ib_uverbs_comp_event_desc
-// (rdma/ib_user_verbs.h): what a read of a completion channel returns.
-type UverbsCompEventDesc struct {
-	_        structs.HostLayout
-	CQHandle uint64 // the user handle of the CQ
 }
 
 // UverbsCQModerationCaps mirrors struct ib_uverbs_cq_moderation_caps
@@ -91,6 +173,32 @@ type UverbsCmdHdr struct {
 	Command  uint32 // IB_USER_VERBS_CMD_...
 	InWords  uint16 // length of header and command, in 32-bit words
 	OutWords uint16 // length of the answer, in 32-bit words
+}
+
+// UverbsExCmdHdr mirrors struct ib_uverbs_ex_cmd_hdr (rdma/ib_user_verbs.h):
+// what follows UverbsCmdHdr in an extended command, both then counting in words
+// of eight bytes.
+type UverbsExCmdHdr struct {
+	_                structs.HostLayout
+	Response         Pointer
+	ProviderInWords  uint16
+	ProviderOutWords uint16
+	CmdHdrReserved   uint32
+}
+
+// UverbsGetContext mirrors struct ib_uverbs_get_context (rdma/ib_user_verbs.h):
+// the request of IB_USER_VERBS_CMD_GET_CONTEXT.
+type UverbsGetContext struct {
+	_        structs.HostLayout
+	Response Pointer
+}
+
+// UverbsGetContextResp mirrors struct ib_uverbs_get_context_resp
+// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_GET_CONTEXT.
+type UverbsGetContextResp struct {
+	_              structs.HostLayout
+	AsyncFD        uint32
+	NumCompVectors uint32
 }
 
 // UverbsQueryDevice mirrors struct ib_uverbs_query_device
@@ -147,6 +255,77 @@ type UverbsQueryDeviceResp struct {
 	Reserved              [4]uint8
 }
 
+// UverbsExQueryDevice mirrors struct ib_uverbs_ex_query_device
+// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_QUERY_DEVICE.
+type UverbsExQueryDevice struct {
+	_        structs.HostLayout
+	CompMask uint32
+	Reserved uint32
+}
+
+// UverbsODPCaps mirrors struct ib_uverbs_odp_caps (rdma/ib_user_verbs.h): what
+// on-demand paging the device has, in all and for each transport.
+type UverbsODPCaps struct {
+	_           structs.HostLayout
+	GeneralCaps uint64
+	RCODPCaps   uint32
+	UCODPCaps   uint32
+	UDODPCaps   uint32
+	Reserved    uint32
+}
+
+// UverbsRSSCaps mirrors struct ib_uverbs_rss_caps (rdma/ib_user_verbs.h): what
+// the device can spread received packets over.
+type UverbsRSSCaps struct {
+	_                          structs.HostLayout
+	SupportedQPTs              uint32
+	MaxRWQIndirectionTables    uint32
+	MaxRWQIndirectionTableSize uint32
+	Reserved                   uint32
+}
+
+// UverbsTMCaps mirrors struct ib_uverbs_tm_caps (rdma/ib_user_verbs.h): what
+// tag matching the device has.
+type UverbsTMCaps struct {
+	_              structs.HostLayout
+	MaxRndvHdrSize uint32
+	MaxNumTags     uint32
+	Flags          uint32
+	MaxOps         uint32
+	MaxSGE         uint32
+	Reserved       uint32
+}
+
+// UverbsExQueryDeviceResp mirrors struct ib_uverbs_ex_query_device_resp
+// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_EX_CMD_QUERY_DEVICE.
+type UverbsExQueryDeviceResp struct {
+	_                structs.HostLayout
+	Base             UverbsQueryDeviceResp
+	CompMask         uint32
+	ResponseLength   uint32
+	ODPCaps          UverbsODPCaps
+	TimestampMask    uint64
+	HCACoreClock     uint64
+	DeviceCapFlagsEx uint64
+	RSSCaps          UverbsRSSCaps
+	MaxWQTypeRQ      uint32
+	RawPacketCaps    uint32
+	TMCaps           UverbsTMCaps
+	CQModerationCaps UverbsCQModerationCaps
+	MaxDMSize        uint64
+	XRCODPCaps       uint32
+	Reserved         uint32
+}
+
+// UverbsQueryPort mirrors struct ib_uverbs_query_port (rdma/ib_user_verbs.h):
+// the request of IB_USER_VERBS_CMD_QUERY_PORT.
+type UverbsQueryPort struct {
+	_        structs.HostLayout
+	Response Pointer
+	PortNum  uint8
+	Reserved [7]uint8
+}
+
 // UverbsQueryPortResp mirrors struct ib_uverbs_query_port_resp
 // (rdma/ib_user_verbs.h).
 type UverbsQueryPortResp struct {
@@ -175,319 +354,18 @@ type UverbsQueryPortResp struct {
 	Reserved      uint8
 }
 
-// UverbsAllocPD mirrors struct ib_uverbs_alloc_pd (rdma/ib_user_verbs.h).
-type UverbsAllocPD struct {
-	_        structs.HostLayout
-	Response Pointer
-}
-
-// UverbsAllocPDResp mirrors struct ib_uverbs_alloc_pd_resp
-// (rdma/ib_user_verbs.h).
-type UverbsAllocPDResp struct {
-	_        structs.HostLayout
-	PDHandle uint32
-}
-
-// UverbsRegMR mirrors struct ib_uverbs_reg_mr (rdma/ib_user_verbs.h).
-type UverbsRegMR struct {
-	_           structs.HostLayout
-	Response    Pointer
-	Start       Pointer
-	Length      uint64
-	HCAVA       uint64 // the address by which work requests name the first byte
-	PDHandle    uint32
-	AccessFlags uint32 // IB_UVERBS_ACCESS_...
-}
-
-// UverbsRegMRResp mirrors struct ib_uverbs_reg_mr_resp (rdma/ib_user_verbs.h).
-type UverbsRegMRResp struct {
-	_        structs.HostLayout
-	MRHandle uint32
-	LKey     uint32
-	RKey     uint32
-}
-
-// UverbsCreateCompChannel mirrors struct ib_uverbs_create_comp_channel
-// (rdma/ib_user_verbs.h).
-type UverbsCreateCompChannel struct {
-	_        structs.HostLayout
-	Response Pointer
-}
-
-// UverbsCreateCompChannelResp mirrors struct ib_uverbs_create_comp_channel_resp
-// (rdma/ib_user_verbs.h).
-type UverbsCreateCompChannelResp struct {
-	_  structs.HostLayout
-	FD uint32
-}
-
-// enum ib_uverbs_wc_opcode of rdma/ib_user_verbs.h.
-const (
-	IB_UVERBS_WC_SEND       = 0
-	IB_UVERBS_WC_RDMA_WRITE = 1
-	IB_UVERBS_WC_RDMA_READ  = 2
-	IB_UVERBS_WC_COMP_SWAP  = 3
-	IB_UVERBS_WC_FETCH_ADD  = 4
-	IB_UVERBS_WC_BIND_MW    = 5
-	IB_UVERBS_WC_LOCAL_INV  = 6
-	IB_UVERBS_WC_TSO        = 7
-)
-
-// UverbsWC mirrors struct ib_uverbs_wc (rdma/ib_user_verbs.h).
-type UverbsWC struct {
-	_            structs.HostLayout
-	WRID         uint64
-	Status       uint32
-	Opcode       uint32
-	VendorErr    uint32
-	ByteLen      uint32
-	Ex           [4]uint8 // union of __be32 imm_data and __u32 invalidate_rkey
-	QPNum        uint32
-	SrcQP        uint32
-	WCFlags      uint32
-	PKeyIndex    uint16
-	SLID         uint16
-	SL           uint8
-	DLIDPathBits uint8
-	PortNum      uint8
-	Reserved     uint8
-}
-
-// UverbsReqNotifyCQ mirrors struct ib_uverbs_req_notify_cq
-// (rdma/ib_user_verbs.h).
-type UverbsReqNotifyCQ struct {
-	_             structs.HostLayout
-	CQHandle      uint32
-	SolicitedOnly uint32
-}
-
-// UverbsDestroyCQResp mirrors struct ib_uverbs_destroy_cq_resp
-// (rdma/ib_user_verbs.h).
-type UverbsDestroyCQResp struct {
-	_                   structs.HostLayout
-	CompEventsReported  uint32
-	AsyncEventsReported uint32
-}
-
-// UverbsGlobalRoute mirrors struct ib_uverbs_global_route
-// (rdma/ib_user_verbs.h).
-type UverbsGlobalRoute struct {
-	_            structs.HostLayout
-	DGID         [16]uint8
-	FlowLabel    uint32
-	SGIDIndex    uint8
-	HopLimit     uint8
-	TrafficClass uint8
-	Reserved     uint8
-}
-
-// UverbsAHAttr mirrors struct ib_uverbs_ah_attr (rdma/ib_user_verbs.h).
-type UverbsAHAttr struct {
-	_           structs.HostLayout
-	GRH         UverbsGlobalRoute
-	DLID        uint16
-	SL          uint8
-	SrcPathBits uint8
-	StaticRate  uint8
-	IsGlobal    uint8
-	PortNum     uint8
-	Reserved    uint8
-}
-
-// UverbsQPAttr mirrors struct ib_uverbs_qp_attr (rdma/ib_user_verbs.h): the
-// answer of the connection manager's INIT_QP_ATTR.
-type UverbsQPAttr struct {
-	_                structs.HostLayout
-	QPAttrMask       uint32 // IB_QP_...
-	QPState          uint32
-	CurQPState       uint32
-	PathMTU          uint32
-	PathMigState     uint32
-	QKey             uint32
-	RQPSN            uint32
-	SQPSN            uint32
-	DestQPNum        uint32
-	QPAccessFlags    uint32
-	AHAttr           UverbsAHAttr
-	AltAHAttr        UverbsAHAttr
-	MaxSendWR        uint32
-	MaxRecvWR        uint32
-	MaxSendSGE       uint32
-	MaxRecvSGE       uint32
-	MaxInlineData    uint32
-	PKeyIndex        uint16
-	AltPKeyIndex     uint16
-	EnSQDAsyncNotify uint8
-	SQDraining       uint8
-	MaxRdAtomic      uint8
-	MaxDestRdAtomic  uint8
-	MinRNRTimer      uint8
-	PortNum          uint8
-	Timeout          uint8
-	RetryCnt         uint8
-	RNRRetry         uint8
-	AltPortNum       uint8
-	AltTimeout       uint8
-	Reserved         [5]uint8
-}
-
-// UverbsQPDest mirrors struct ib_uverbs_qp_dest (rdma/ib_user_verbs.h).
-type UverbsQPDest struct {
-	_            structs.HostLayout
-	DGID         [16]uint8
-	FlowLabel    uint32
-	DLID         uint16
-	Reserved     uint16
-	SGIDIndex    uint8
-	HopLimit     uint8
-	TrafficClass uint8
-	SL           uint8
-	SrcPathBits  uint8
-	StaticRate   uint8
-	IsGlobal     uint8
-	PortNum      uint8
-}
-
-// UverbsQueryQP mirrors struct ib_uverbs_query_qp (rdma/ib_user_verbs.h).
-type UverbsQueryQP struct {
-	_        structs.HostLayout
-	Response Pointer
-	QPHandle uint32
-	AttrMask uint32
-}
-
-// UverbsQueryQPResp mirrors struct ib_uverbs_query_qp_resp
-// (rdma/ib_user_verbs.h).
-type UverbsQueryQPResp struct {
-	_               structs.HostLayout
-	Dest            UverbsQPDest
-	AltDest         UverbsQPDest
-	MaxSendWR       uint32
-	MaxRecvWR       uint32
-	MaxSendSGE      uint32
-	MaxRecvSGE      uint32
-	MaxInlineData   uint32
-	QKey            uint32
-	RQPSN           uint32
-	SQPSN           uint32
-	DestQPNum       uint32
-	QPAccessFlags   uint32
-	PKeyIndex       uint16
-	AltPKeyIndex    uint16
-	QPState         uint8
-	CurQPState      uint8
-	PathMTU         uint8
-	PathMigState    uint8
-	SQDraining      uint8
-	MaxRdAtomic     uint8
-	MaxDestRdAtomic uint8
-	MinRNRTimer     uint8
-	PortNum         uint8
-	Timeout         uint8
-	RetryCnt        uint8
-	RNRRetry        uint8
-	AltPortNum      uint8
-	AltTimeout      uint8
-	SQSigAll        uint8
-	Reserved        [5]uint8
-}
-
-// UverbsModifyQP mirrors struct ib_uverbs_modify_qp (rdma/ib_user_verbs.h).
-type UverbsModifyQP struct {
-	_                structs.HostLayout
-	Dest             UverbsQPDest
-	AltDest          UverbsQPDest
-	QPHandle         uint32
-	AttrMask         uint32
-	QKey             uint32
-	RQPSN            uint32
-	SQPSN            uint32
-	DestQPNum        uint32
-	QPAccessFlags    uint32
-	PKeyIndex        uint16
-	AltPKeyIndex     uint16
-	QPState          uint8
-	CurQPState       uint8
-	PathMTU          uint8
-	PathMigState     uint8
-	EnSQDAsyncNotify uint8
-	MaxRdAtomic      uint8
-	MaxDestRdAtomic  uint8
-	MinRNRTimer      uint8
-	PortNum          uint8
-	Timeout          uint8
-	RetryCnt         uint8
-	RNRRetry         uint8
-	AltPortNum       uint8
-	AltTimeout       uint8
-	Reserved         [2]uint8
-}
-
-// UverbsDestroyQPResp mirrors struct ib_uverbs_destroy_qp_resp
-// (rdma/ib_user_verbs.h).
-type UverbsDestroyQPResp struct {
+// UverbsClockInfo mirrors struct ib_uverbs_clock_info (rdma/ib_user_verbs.h): a
+// page that the kernel keeps up to date, to turn time stamps of the device into
+// time. Older headers have it as struct mlx5_ib_clock_info in rdma/mlx5-abi.h.
+type UverbsClockInfo struct {
 	_              structs.HostLayout
-	EventsReported uint32
+	Sign           uint32
+	Resv           uint32
+	NSec           uint64
+	Cycles         uint64
+	Frac           uint64
+	Mult           uint32
+	Shift          uint32
+	Mask           uint64
+	OverflowPeriod uint64
 }
-
-// enum ib_uverbs_wr_opcode of rdma/ib_user_verbs.h.
-const (
-	IB_UVERBS_WR_RDMA_WRITE                  = 0
-	IB_UVERBS_WR_RDMA_WRITE_WITH_IMM         = 1
-	IB_UVERBS_WR_SEND                        = 2
-	IB_UVERBS_WR_SEND_WITH_IMM               = 3
-	IB_UVERBS_WR_RDMA_READ                   = 4
-	IB_UVERBS_WR_ATOMIC_CMP_AND_SWP          = 5
-	IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD        = 6
-	IB_UVERBS_WR_LOCAL_INV                   = 7
-	IB_UVERBS_WR_BIND_MW                     = 8
-	IB_UVERBS_WR_SEND_WITH_INV               = 9
-	IB_UVERBS_WR_TSO                         = 10
-	IB_UVERBS_WR_RDMA_READ_WITH_INV          = 11
-	IB_UVERBS_WR_MASKED_ATOMIC_CMP_AND_SWP   = 12
-	IB_UVERBS_WR_MASKED_ATOMIC_FETCH_AND_ADD = 13
-)
-
-// UverbsSendWR mirrors struct ib_uverbs_send_wr (rdma/ib_user_verbs.h). WR is
-// its union, of which atomic, named here, is the longest member.
-type UverbsSendWR struct {
-	_         structs.HostLayout
-	WRID      uint64
-	NumSGE    uint32
-	Opcode    uint32
-	SendFlags uint32
-	Ex        [4]uint8 // union of __be32 imm_data and __u32 invalidate_rkey
-	WR        UverbsSendWRAtomic
-}
-
-// UverbsSendWRAtomic mirrors wr.atomic of struct ib_uverbs_send_wr
-// (rdma/ib_user_verbs.h).
-type UverbsSendWRAtomic struct {
-	_          structs.HostLayout
-	RemoteAddr uint64
-	CompareAdd uint64
-	Swap       uint64
-	RKey       uint32
-	Reserved   uint32
-}
-
-// UverbsPostSend mirrors struct ib_uverbs_post_send (rdma/ib_user_verbs.h).
-type UverbsPostSend struct {
-	_        structs.HostLayout
-	Response Pointer
-	QPHandle uint32
-	WRCount  uint32
-	SGECount uint32
-	WQESize  uint32
-}
-
-// UverbsPostSendResp mirrors struct ib_uverbs_post_send_resp
-// (rdma/ib_user_verbs.h).
-type UverbsPostSendResp struct {
-	_     structs.HostLayout
-	BadWR uint32
-}
-
-// IB_DEVICE_NAME_MAX is the length of a device name with its closing zero, from
-// rdma/ib_user_verbs.h.
-const IB_DEVICE_NAME_MAX = 64

@@ -15,6 +15,10 @@ const RDMA_USER_CM_ABI_VERSION = 4
 // transport carries is less.
 const RDMA_MAX_PRIVATE_DATA = 256
 
+// RDMA_USER_CM_IB_SERVICE_NAME_SIZE is the size of UcmIBService.ServiceName.
+// Since Linux 7.3.
+const RDMA_USER_CM_IB_SERVICE_NAME_SIZE = 64
+
 // Commands, UcmCmdHdr.Cmd.
 const (
 	RDMA_USER_CM_CMD_CREATE_ID = iota
@@ -40,6 +44,8 @@ const (
 	RDMA_USER_CM_CMD_BIND
 	RDMA_USER_CM_CMD_RESOLVE_ADDR
 	RDMA_USER_CM_CMD_JOIN_MCAST
+	RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE // since Linux 7.3
+	RDMA_USER_CM_CMD_WRITE_CM_EVENT     // since Linux 7.3
 )
 
 // enum rdma_ucm_port_space: IBTA annex A11, bytes 4 and 5 of the service ID.
@@ -55,6 +61,14 @@ const (
 	RDMA_USER_CM_QUERY_ADDR = iota
 	RDMA_USER_CM_QUERY_PATH
 	RDMA_USER_CM_QUERY_GID
+	RDMA_USER_CM_QUERY_IB_SERVICE // since Linux 7.3
+)
+
+// UcmJoinMcast.JoinFlags.
+const (
+	RDMA_MC_JOIN_FLAG_FULLMEMBER = iota
+	RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER
+	RDMA_MC_JOIN_FLAG_RESERVED
 )
 
 // UcmSetOption.Level.
@@ -71,6 +85,12 @@ const (
 	RDMA_OPTION_ID_ACK_TIMEOUT = 3
 
 	RDMA_OPTION_IB_PATH = 1
+)
+
+// UcmIBService.Flags. Since Linux 7.3.
+const (
+	RDMA_USER_CM_IB_SERVICE_FLAG_ID   = 1 << 0
+	RDMA_USER_CM_IB_SERVICE_FLAG_NAME = 1 << 1
 )
 
 // enum rdma_cm_event_type (rdma_cma.h of librdmacm, rdma_cm.h of the kernel):
@@ -92,6 +112,10 @@ const (
 	RDMA_CM_EVENT_MULTICAST_ERROR
 	RDMA_CM_EVENT_ADDR_CHANGE
 	RDMA_CM_EVENT_TIMEWAIT_EXIT
+	RDMA_CM_EVENT_ADDRINFO_RESOLVED // since Linux 7.3
+	RDMA_CM_EVENT_ADDRINFO_ERROR    // since Linux 7.3
+	RDMA_CM_EVENT_USER              // since Linux 7.3; sent by WRITE_CM_EVENT
+	RDMA_CM_EVENT_INTERNAL          // since Linux 7.3; sent by WRITE_CM_EVENT
 )
 
 // SockaddrStorage mirrors struct __kernel_sockaddr_storage (linux/socket.h). The
@@ -141,6 +165,15 @@ type UcmDestroyIDResp struct {
 	EventsReported uint32 // events of this ID fetched so far, over its whole life
 }
 
+// UcmBindIP mirrors struct rdma_ucm_bind_ip: the request of
+// RDMA_USER_CM_CMD_BIND_IP.
+type UcmBindIP struct {
+	_        structs.HostLayout
+	Response Pointer
+	Addr     SockaddrIn6
+	ID       uint32
+}
+
 // UcmBind mirrors struct rdma_ucm_bind.
 type UcmBind struct {
 	_        structs.HostLayout
@@ -148,6 +181,16 @@ type UcmBind struct {
 	AddrSize uint16
 	_        uint16
 	Addr     SockaddrStorage
+}
+
+// UcmResolveIP mirrors struct rdma_ucm_resolve_ip: the request of
+// RDMA_USER_CM_CMD_RESOLVE_IP.
+type UcmResolveIP struct {
+	_         structs.HostLayout
+	SrcAddr   SockaddrIn6
+	DstAddr   SockaddrIn6
+	ID        uint32
+	TimeoutMS uint32
 }
 
 // UcmResolveAddr mirrors struct rdma_ucm_resolve_addr.
@@ -177,6 +220,21 @@ type UcmQuery struct {
 	Option   uint32 // RDMA_USER_CM_QUERY_*
 }
 
+// UcmQueryRouteResp mirrors struct rdma_ucm_query_route_resp: the answer to
+// RDMA_USER_CM_CMD_QUERY_ROUTE.
+type UcmQueryRouteResp struct {
+	_          structs.HostLayout
+	NodeGUID   uint64 // big-endian
+	IBRoute    [2]IBUserPathRec
+	SrcAddr    SockaddrIn6
+	DstAddr    SockaddrIn6
+	NumPaths   uint32
+	PortNum    uint8
+	_          [3]uint8
+	IBDevIndex uint32
+	_          uint32
+}
+
 // UcmQueryAddrResp mirrors struct rdma_ucm_query_addr_resp.
 type UcmQueryAddrResp struct {
 	_          structs.HostLayout
@@ -190,6 +248,24 @@ type UcmQueryAddrResp struct {
 	DstAddr    SockaddrStorage
 	IBDevIndex uint32
 	_          uint32
+}
+
+// UcmQueryPathResp mirrors struct rdma_ucm_query_path_resp up to its flexible
+// end: the answer to RDMA_USER_CM_QUERY_PATH, which as many of [IBPathRecData]
+// follow as there is room for.
+type UcmQueryPathResp struct {
+	_        structs.HostLayout
+	NumPaths uint32
+	_        uint32
+}
+
+// UcmQueryIBServiceResp mirrors struct rdma_ucm_query_ib_service_resp up to its
+// flexible end: the answer to RDMA_USER_CM_QUERY_IB_SERVICE, which as many of
+// [IBUserServiceRec] follow as there is room for. Since Linux 7.3.
+type UcmQueryIBServiceResp struct {
+	_              structs.HostLayout
+	NumServiceRecs uint32
+	_              uint32
 }
 
 // UcmConnParam mirrors struct rdma_ucm_conn_param.
@@ -284,6 +360,28 @@ type UcmNotify struct {
 	Event uint32 // an asynchronous event, IB_EVENT_*
 }
 
+// UcmJoinIPMcast mirrors struct rdma_ucm_join_ip_mcast: the request of
+// RDMA_USER_CM_CMD_JOIN_IP_MCAST.
+type UcmJoinIPMcast struct {
+	_        structs.HostLayout
+	Response Pointer
+	UID      uint64
+	Addr     SockaddrIn6
+	ID       uint32
+}
+
+// UcmJoinMcast mirrors struct rdma_ucm_join_mcast: the request of
+// RDMA_USER_CM_CMD_JOIN_MCAST.
+type UcmJoinMcast struct {
+	_         structs.HostLayout
+	Response  Pointer
+	UID       uint64
+	ID        uint32
+	AddrSize  uint16
+	JoinFlags uint16 // RDMA_MC_JOIN_FLAG_*
+	Addr      SockaddrStorage
+}
+
 // UcmGetEvent mirrors struct rdma_ucm_get_event.
 type UcmGetEvent struct {
 	_        structs.HostLayout
@@ -316,6 +414,13 @@ func (e *UcmEventResp) UD() (p UcmUDParam) {
 	return p
 }
 
+// Arg32 returns Param as the param.arg32 of the C union, the argument of an event
+// that UcmWriteCMEvent sent. Since Linux 7.3.
+func (e *UcmEventResp) Arg32() (p [2]uint32) {
+	copy(Bytes(&p), e.Param[:])
+	return p
+}
+
 // UcmSetOption mirrors struct rdma_ucm_set_option.
 type UcmSetOption struct {
 	_       structs.HostLayout
@@ -339,3 +444,43 @@ type UcmMigrateResp struct {
 	_              structs.HostLayout
 	EventsReported uint32
 }
+
+// UcmIBService mirrors struct rdma_ucm_ib_service: which service to look for,
+// by its ID or its name. Since Linux 7.3.
+type UcmIBService struct {
+	_           structs.HostLayout
+	ServiceID   uint64
+	ServiceName [RDMA_USER_CM_IB_SERVICE_NAME_SIZE]uint8
+	Flags       uint32
+	_           uint32
+}
+
+// UcmResolveIBService mirrors struct rdma_ucm_resolve_ib_service: the request
+// of RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE. Since Linux 7.3.
+type UcmResolveIBService struct {
+	_   structs.HostLayout
+	ID  uint32
+	_   uint32
+	IBS UcmIBService
+}
+
+// UcmWriteCMEvent mirrors struct rdma_ucm_write_cm_event: the request of
+// RDMA_USER_CM_CMD_WRITE_CM_EVENT. Its union param is reached by Conn, UD and Arg.
+// Since Linux 7.3.
+type UcmWriteCMEvent struct {
+	_      structs.HostLayout
+	ID     uint32
+	_      uint32
+	Event  uint32 // RDMA_CM_EVENT_USER or RDMA_CM_EVENT_INTERNAL
+	Status uint32
+	Param  [38]uint64
+}
+
+// Conn returns param.conn.
+func (e *UcmWriteCMEvent) Conn() *UcmConnParam { return member[UcmConnParam](&e.Param) }
+
+// UD returns param.ud.
+func (e *UcmWriteCMEvent) UD() *UcmUDParam { return member[UcmUDParam](&e.Param) }
+
+// Arg returns param.arg, which the event then carries.
+func (e *UcmWriteCMEvent) Arg() *uint64 { return member[uint64](&e.Param) }

@@ -4,13 +4,20 @@ package abi
 
 import "structs"
 
-// Constants of rdma/rdma_user_ioctl_cmds.h.
+// The type byte of every ioctl, and UverbsAttr.Flags, from
+// rdma/rdma_user_ioctl_cmds.h.
 const (
 	RDMA_IOCTL_MAGIC = 0x1b
 
 	UVERBS_ATTR_F_MANDATORY    = 1 << 0
 	UVERBS_ATTR_F_VALID_OUTPUT = 1 << 1
 )
+
+// RDMA_VERBS_IOCTL is the one ioctl of a uverbs device,
+// _IOWR(RDMA_IOCTL_MAGIC, 1, struct ib_uverbs_ioctl_hdr) of
+// rdma/rdma_user_ioctl_cmds.h, in the encoding of asm-generic/ioctl.h that
+// amd64, arm64 and riscv64 use.
+const RDMA_VERBS_IOCTL = 3<<30 | 24<<16 | RDMA_IOCTL_MAGIC<<8 | 1
 
 // UverbsAttr mirrors struct ib_uverbs_attr (rdma/rdma_user_ioctl_cmds.h): one
 // attribute of a request.

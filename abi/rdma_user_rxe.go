@@ -4,8 +4,45 @@ package abi
 
 import "structs"
 
+// RxeAV.NetworkType, from rdma/rdma_user_rxe.h.
+const (
+	RXE_NETWORK_TYPE_IPV4 = iota + 1
+	RXE_NETWORK_TYPE_IPV6
+)
+
+// RxeGID mirrors union rxe_gid (rdma/rdma_user_rxe.h): a GID, of which the first
+// half is the prefix of the subnet.
+type RxeGID struct {
+	_   structs.HostLayout
+	Raw [16]uint8
+}
+
+// RxeGlobalRoute mirrors struct rxe_global_route (rdma/rdma_user_rxe.h): the
+// global route of an address.
+type RxeGlobalRoute struct {
+	_            structs.HostLayout
+	DGID         RxeGID
+	FlowLabel    uint32
+	SGIDIndex    uint8
+	HopLimit     uint8
+	TrafficClass uint8
+	_            uint8
+}
+
+// RxeAV mirrors struct rxe_av (rdma/rdma_user_rxe.h): the address of a
+// datagram's receiver.
+type RxeAV struct {
+	_           structs.HostLayout
+	PortNum     uint8
+	NetworkType uint8
+	DMAC        [6]uint8
+	GRH         RxeGlobalRoute
+	SGIDAddr    SockaddrIn6 // or a struct sockaddr_in
+	DGIDAddr    SockaddrIn6 // or a struct sockaddr_in
+}
+
 // RxeSendWR mirrors struct rxe_send_wr (rdma/rdma_user_rxe.h). Its union wr is
-// reached by RDMA and Atomic.
+// reached by RDMA, Atomic, UD, MW and Flush.
 type RxeSendWR struct {
 	_         structs.HostLayout
 	WRID      uint64
@@ -21,6 +58,15 @@ func (w *RxeSendWR) RDMA() *RxeSendWRRDMA { return member[RxeSendWRRDMA](&w.WR) 
 
 // Atomic returns wr.atomic, for compare-and-swap and fetch-and-add.
 func (w *RxeSendWR) Atomic() *RxeSendWRAtomic { return member[RxeSendWRAtomic](&w.WR) }
+
+// Flush returns wr.flush. Since Linux 6.12.
+func (w *RxeSendWR) Flush() *RxeSendWRFlush { return member[RxeSendWRFlush](&w.WR) }
+
+// UD returns wr.ud, for datagrams.
+func (w *RxeSendWR) UD() *RxeSendWRUD { return member[RxeSendWRUD](&w.WR) }
+
+// MW returns wr.mw, for binding a memory window.
+func (w *RxeSendWR) MW() *RxeSendWRMW { return member[RxeSendWRMW](&w.WR) }
 
 // RxeSendWRRDMA mirrors wr.rdma of struct rxe_send_wr (rdma/rdma_user_rxe.h).
 type RxeSendWRRDMA struct {
@@ -39,6 +85,43 @@ type RxeSendWRAtomic struct {
 	Swap       uint64
 	RKey       uint32
 	Reserved   uint32
+}
+
+// RxeSendWRFlush mirrors wr.flush of struct rxe_send_wr (rdma/rdma_user_rxe.h).
+// Since Linux 6.12.
+type RxeSendWRFlush struct {
+	_          structs.HostLayout
+	RemoteAddr uint64
+	Length     uint32
+	RKey       uint32
+	Type       uint8 // IB_FLUSH_GLOBAL, IB_FLUSH_PERSISTENT
+	Level      uint8 // IB_FLUSH_RANGE, IB_FLUSH_MR
+	_          [6]uint8
+}
+
+// RxeSendWRUD mirrors wr.ud of struct rxe_send_wr (rdma/rdma_user_rxe.h). AV is
+// read if AHNum is 0.
+type RxeSendWRUD struct {
+	_          structs.HostLayout
+	RemoteQPN  uint32
+	RemoteQKey uint32
+	PKeyIndex  uint16
+	Reserved   uint16
+	AHNum      uint32
+	Pad        [4]uint32
+	AV         RxeAV
+}
+
+// RxeSendWRMW mirrors wr.mw of struct rxe_send_wr (rdma/rdma_user_rxe.h): the
+// binding of a memory window.
+type RxeSendWRMW struct {
+	_      structs.HostLayout
+	Addr   uint64
+	Length uint64
+	MRLKey uint32
+	MWRKey uint32
+	RKey   uint32
+	Access uint32
 }
 
 // RxeSGE mirrors struct rxe_sge (rdma/rdma_user_rxe.h).
@@ -96,8 +179,23 @@ type RxeRecvWQE struct {
 	DMA      RxeDMAInfo
 }
 
+// RxeCreateAHResp mirrors struct rxe_create_ah_resp (rdma/rdma_user_rxe.h): the
+// number that work requests name the address handle by.
+type RxeCreateAHResp struct {
+	_        structs.HostLayout
+	AHNum    uint32
+	Reserved uint32
+}
+
 // RxeCreateCQResp mirrors struct rxe_create_cq_resp (rdma/rdma_user_rxe.h).
 type RxeCreateCQResp struct {
+	_  structs.HostLayout
+	MI RxeMminfo
+}
+
+// RxeResizeCQResp mirrors struct rxe_resize_cq_resp (rdma/rdma_user_rxe.h):
+// where to map the new queue.
+type RxeResizeCQResp struct {
 	_  structs.HostLayout
 	MI RxeMminfo
 }
@@ -107,6 +205,22 @@ type RxeCreateQPResp struct {
 	_    structs.HostLayout
 	RQMI RxeMminfo
 	SQMI RxeMminfo
+}
+
+// RxeCreateSRQResp mirrors struct rxe_create_srq_resp (rdma/rdma_user_rxe.h):
+// where to map the queue, and its number.
+type RxeCreateSRQResp struct {
+	_        structs.HostLayout
+	MI       RxeMminfo
+	SRQNum   uint32
+	Reserved uint32
+}
+
+// RxeModifySRQCmd mirrors struct rxe_modify_srq_cmd (rdma/rdma_user_rxe.h):
+// where the kernel is to store the RxeMminfo of the new queue.
+type RxeModifySRQCmd struct {
+	_            structs.HostLayout
+	MmapInfoAddr Pointer
 }
 
 // RxeQueueBuf mirrors struct rxe_queue_buf (rdma/rdma_user_rxe.h), the start of

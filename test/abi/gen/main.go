@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Gen measures the kernel's RDMA headers and writes the golden files that the
+// tests of package abi compare its mirrors with.
+//
+//	go run ./test/abi/gen
+//
+// It downloads the headers of the newest kernel of each Debian release in its
+// table, and of each version that has a golden file already and is still to be
+// had, and compiles them for every machine with a compiler that it downloads as
+// well. Nothing is installed: all is kept in the user's cache directory. The
+// compiler's own record of types, DWARF, says where each member of each struct
+// is and what each enumerator is worth, so nothing can be left out.
+//
+// It also writes the table of mirrors, test/abi/mirrors/table.go, from the
+// comments of package abi; -mirrors does this alone, and needs no network.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"purerdma/test/abi/golden"
+	"purerdma/test/abi/source"
+)
+
+func main() {
+	mirrors := flag.Bool("mirrors", false, "write the table of mirrors only")
+	refresh := flag.Bool("refresh", false, "fetch the package lists again")
+	flag.Parse()
+	if err := run(context.Background(), *mirrors, *refresh); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, mirrorsOnly, refresh bool) error {
+	root, err := source.Root()
+	if err != nil {
+		return err
+	}
+	if err := writeMirrors(root); err != nil || mirrorsOnly {
+		return err
+	}
+	testdata := filepath.Join(root, "abi/testdata")
+	have, err := golden.ReadDir(testdata)
+	if err != nil {
+		return err
+	}
+	s, err := openStore(ctx, refresh)
+	if err != nil {
+		return err
+	}
+	versions, gone, err := s.versions(ctx, have)
+	if err != nil {
+		return err
+	}
+	for _, v := range gone {
+		fmt.Printf("%s: no longer to be had, its golden file stays\n", golden.FileName(v))
+	}
+	for _, v := range versions {
+		f, err := s.measure(ctx, v)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", golden.Package, v.version, err)
+		}
+		if err := writeGolden(testdata, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeGolden writes the file and says whether it is another than before.
+func writeGolden(dir string, f *golden.File) error {
+	var b bytes.Buffer
+	if err := f.Write(&b); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, f.Name())
+	what := "unchanged"
+	switch old, err := os.ReadFile(name); {
+	case os.IsNotExist(err):
+		what = "new"
+	case err != nil:
+		return err
+	case !bytes.Equal(old, b.Bytes()):
+		what = "CHANGED"
+	}
+	fmt.Printf("%s: %s\n", f.Name(), what)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, b.Bytes(), 0o644)
+}
+
+// writeMirrors writes the table of mirrors.
+func writeMirrors(root string) error {
+	pkg, err := source.Load(root)
+	if err != nil {
+		return err
+	}
+	text, err := pkg.Table()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, source.TableFile), text, 0o644)
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"purerdma/test/abi/golden"
+	"purerdma/test/microvm/apt"
+)
+
+// releases lists the Debian releases that have the kernels.
+var releases = []struct {
+	name   string
+	suites []string // "" is the release itself
+}{
+	{"bookworm", []string{""}},                   // 6.1
+	{"trixie", []string{"", "trixie-backports"}}, // 6.12 and 7
+}
+
+// compiler is the package of the C compiler, of the first of the releases. One
+// clang compiles for every machine and starts no other program.
+const compiler = "clang-14"
+
+// A store has the packages, below the user's cache directory.
+type store struct {
+	dir   string
+	apts  []*apt.Apt // one for each of the releases
+	clang string     // where the compiler and all it depends on are unpacked
+}
+
+// A version is one version of the headers.
+type version struct {
+	version string
+	apt     *apt.Apt
+}
+
+func openStore(ctx context.Context, refresh bool) (*store, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	s := &store{dir: filepath.Join(base, "purerdma-abi")}
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return nil, err
+	}
+	// Up to 6.1 the headers are a package for each machine. This file is read
+	// before the configuration of apt.Open, and a list only grows.
+	conf := filepath.Join(s.dir, "machines.conf")
+	if err := os.WriteFile(conf, []byte("APT::Architectures { \"arm64\"; };\n"), 0o644); err != nil {
+		return nil, err
+	}
+	if err := os.Setenv("APT_CONFIG", conf); err != nil {
+		return nil, err
+	}
+	for _, r := range releases {
+		a, err := apt.Open(ctx, filepath.Join(s.dir, "apt", r.name), r.name, len(r.suites) > 1, refresh, os.Stderr)
+		if err != nil {
+			return nil, err
+		}
+		s.apts = append(s.apts, a)
+	}
+	s.clang = filepath.Join(s.dir, compiler)
+	err = once(s.clang, func(dir string) error {
+		return s.apts[0].UnpackAll(ctx, dir, wanted, compiler)
+	})
+	return s, err
+}
+
+// wanted says whether a file is needed to compile.
+func wanted(name string) bool {
+	return !strings.HasPrefix(name, "usr/share/") && !strings.HasPrefix(name, "var/")
+}
+
+// once makes the directory dir by calling make, unless it is there.
+func once(dir string, make func(dir string) error) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.RemoveAll(dir + ".new"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir+".new", 0o755); err != nil {
+		return err
+	}
+	if err := make(dir + ".new"); err != nil {
+		return err
+	}
+	return os.Rename(dir+".new", dir)
+}
+
+// versions returns the versions that are to be had, the newest of each suite
+// and those that have a golden file; gone are the golden files' others.
+func (s *store) versions(ctx context.Context, have []*golden.File) (get []version, gone []string, err error) {
+	for i, r := range releases {
+		for _, suite := range r.suites {
+			name := golden.Package
+			if suite != "" {
+				name += "/" + suite
+			}
+			v, err := s.download(ctx, s.apts[i], name)
+			if err != nil {
+				return nil, nil, err
+			}
+			get = append(get, version{v, s.apts[i]})
+		}
+	}
+	for _, f := range have {
+		if slices.ContainsFunc(get, func(v version) bool { return v.version == f.Version }) {
+			continue
+		}
+		i := slices.IndexFunc(s.apts, func(a *apt.Apt) bool {
+			_, err := s.download(ctx, a, golden.Package+"="+f.Version)
+			return err == nil
+		})
+		if i < 0 {
+			gone = append(gone, f.Version)
+			continue
+		}
+		get = append(get, version{f.Version, s.apts[i]})
+	}
+	return get, gone, nil
+}
+
+// download unpacks the headers that name stands for and returns their version.
+func (s *store) download(ctx context.Context, a *apt.Apt, name string) (string, error) {
+	tmp, err := os.MkdirTemp(s.dir, "download")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	debs, err := a.Fetch(ctx, tmp, name)
+	if err != nil {
+		return "", err
+	}
+	v, arch, err := debName(debs)
+	if err != nil {
+		return "", err
+	}
+	if err := s.unpack(ctx, debs[0], v, arch); err != nil || arch == "all" {
+		return v, err
+	}
+	for _, m := range machines {
+		if m.debian == arch {
+			continue
+		}
+		dir := filepath.Join(tmp, m.debian)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return "", err
+		}
+		debs, err := a.Fetch(ctx, dir, golden.Package+":"+m.debian+"="+v)
+		if err != nil {
+			return "", err
+		}
+		if err := s.unpack(ctx, debs[0], v, m.debian); err != nil {
+			return "", err
+		}
+	}
+	return v, nil
+}
+
+// debName takes the version and the machine out of a file's name.
+func debName(debs []string) (version, arch string, err error) {
+	if len(debs) != 1 {
+		return "", "", fmt.Errorf("want one package, got %q", debs)
+	}
+	f := strings.Split(strings.TrimSuffix(filepath.Base(debs[0]), ".deb"), "_")
+	if len(f) != 3 || f[0] != golden.Package {
+		return "", "", fmt.Errorf("%s: unexpected name", debs[0])
+	}
+	return strings.ReplaceAll(f[1], "%3a", ":"), f[2], nil
+}
+
+func (s *store) unpack(ctx context.Context, deb, version, arch string) error {
+	return once(s.headers(version, arch), func(dir string) error {
+		return apt.Unpack(ctx, deb, dir, nil)
+	})
+}
+
+// headers returns where the headers of a version are unpacked.
+func (s *store) headers(version, arch string) string {
+	return filepath.Join(s.dir, golden.Package, version+"_"+arch)
+}
+
+// includes returns the directories to search for headers.
+func (s *store) includes(version string, m machine) ([]string, error) {
+	for _, arch := range []string{m.debian, "all"} {
+		usr := filepath.Join(s.headers(version, arch), "usr")
+		if _, err := os.Stat(usr); err != nil {
+			continue
+		}
+		for _, asm := range []string{"include/" + m.triplet, "lib/linux/uapi/" + m.linux} {
+			if _, err := os.Stat(filepath.Join(usr, asm, "asm")); err == nil {
+				return []string{filepath.Join(usr, asm), filepath.Join(usr, "include")}, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no headers for %s", m.debian)
+}

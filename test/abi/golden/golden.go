@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package golden reads and writes the files of abi/testdata: the structs and
+// constants of one kernel's RDMA headers as a C compiler sees them.
+//
+// A file is lines of words. The first line names the package that the headers
+// are from and the machines that they were compiled for, which all agree.
+//
+//	linux-libc-dev 6.1.192-2 amd64 arm64
+//	header rdma/rdma_user_cm.h
+//	define RDMA_USER_CM_ABI_VERSION 4
+//	enum rdma_ucm_port_space            (- without a name)
+//		RDMA_PS_IPOIB 2
+//	struct rdma_ucm_event_resp 336
+//		uid 0 8 __aligned_u64           (offset, size, type)
+//		param 20 304 union
+//			conn 20 272 struct rdma_ucm_conn_param
+//	macro RDMA_NL_GET_TYPE(client,op)   (has no value)
+//
+// Offsets count from the start of the outermost struct. The members of a struct
+// or union that has no name of its own stand below it, one step further in.
+package golden
+
+import (
+	"fmt"
+	"io"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Package is the Debian package that the headers are from.
+const Package = "linux-libc-dev"
+
+// Headers are the headers that package abi mirrors.
+var Headers = []string{
+	"rdma/rdma_user_cm.h",
+	"rdma/ib_user_sa.h",
+	"rdma/ib_user_verbs.h",
+	"rdma/ib_user_ioctl_cmds.h",
+	"rdma/ib_user_ioctl_verbs.h",
+	"rdma/rdma_user_ioctl.h",
+	"rdma/rdma_user_ioctl_cmds.h",
+	"rdma/rdma_user_rxe.h",
+	"rdma/siw-abi.h",
+	"rdma/mlx5-abi.h",
+	"rdma/mlx5_user_ioctl_cmds.h",
+	"rdma/mlx5_user_ioctl_verbs.h",
+	"rdma/rdma_netlink.h",
+}
+
+// A File is the content of one golden file.
+type File struct {
+	Version string   // of the package
+	Arches  []string // as Debian names them
+	Headers []*Header
+}
+
+// Kernel returns the series of the kernel, as "6.1".
+func (f *File) Kernel() string {
+	parts := strings.SplitN(f.Version, ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
+}
+
+// Name returns the base name of the file.
+func (f *File) Name() string { return FileName(f.Version) }
+
+// FileName returns the base name of the golden file of a version.
+func FileName(version string) string { return Package + "_" + version + ".txt" }
+
+// A Header is what one header defines, each kind in the order of the lines.
+type Header struct {
+	Name    string
+	Defines []Const
+	Enums   []Enum
+	Structs []*Struct
+	Macros  []string // that have no value: with parameters, or no integers
+}
+
+// A Const is an object-like macro or an enumerator.
+type Const struct {
+	Name  string
+	Value *big.Int
+}
+
+// An Enum is a C enum; Name may be empty.
+type Enum struct {
+	Name   string
+	Consts []Const
+}
+
+// A Struct is a C struct or union with a name.
+type Struct struct {
+	Name    string
+	Union   bool
+	Size    int64
+	Members []Member // none if it is not of the headers that are mirrored
+}
+
+// A Member is one member of a struct. Name may be empty.
+type Member struct {
+	Name    string
+	Offset  int64
+	Size    int64
+	Type    string   // "struct" or "union" if it has Members
+	Members []Member // of a struct or union without a name
+}
+
+// Flexible says whether the member is an array that has no length.
+func (m Member) Flexible() bool {
+	return strings.HasSuffix(m.Type, "[]") || strings.HasSuffix(m.Type, "[0]")
+}
+
+// Struct returns the struct called name, or nil.
+func (f *File) Struct(name string) *Struct {
+	for _, h := range f.Headers {
+		for _, s := range h.Structs {
+			if s.Name == name {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// Inner returns the struct that a path of names leads to, as "x.wr.rdma": a
+// member of x that has no type name of its own. The offsets count from its own
+// start.
+func (f *File) Inner(path string) *Struct {
+	name, rest, inner := strings.Cut(path, ".")
+	s := f.Struct(name)
+	if s == nil || !inner {
+		return s
+	}
+	in := Member{Members: s.Members}
+	for elem := range strings.SplitSeq(rest, ".") {
+		i := slices.IndexFunc(in.Members, func(m Member) bool { return m.Label() == elem })
+		if i < 0 {
+			return nil
+		}
+		in = in.Members[i]
+	}
+	if in.Members == nil {
+		return nil
+	}
+	return &Struct{Name: path, Union: in.Type == "union", Size: in.Size, Members: shift(in.Members, -in.Offset)}
+}
+
+// Label returns the name of the member in a path: its own or, if it has none,
+// @ and its offset.
+func (m Member) Label() string {
+	if m.Name == "" {
+		return "@" + strconv.FormatInt(m.Offset, 10)
+	}
+	return m.Name
+}
+
+func shift(ms []Member, by int64) []Member {
+	out := slices.Clone(ms)
+	for i := range out {
+		out[i].Offset += by
+		out[i].Members = shift(out[i].Members, by)
+	}
+	return out
+}
+
+// Write writes the file.
+func (f *File) Write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s\n", Package, f.Version, strings.Join(f.Arches, " "))
+	for _, h := range f.Headers {
+		fmt.Fprintf(&b, "header %s\n", h.Name)
+		for _, c := range h.Defines {
+			fmt.Fprintf(&b, "define %s %d\n", c.Name, c.Value)
+		}
+		for _, m := range h.Macros {
+			fmt.Fprintf(&b, "macro %s\n", m)
+		}
+		for _, e := range h.Enums {
+			name := e.Name
+			if name == "" {
+				name = "-"
+			}
+			fmt.Fprintf(&b, "enum %s\n", name)
+			for _, c := range e.Consts {
+				fmt.Fprintf(&b, "\t%s %d\n", c.Name, c.Value)
+			}
+		}
+		for _, s := range h.Structs {
+			fmt.Fprintf(&b, "%s %s %d\n", kind(s.Union), s.Name, s.Size)
+			writeMembers(&b, s.Members, "\t")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func kind(union bool) string {
+	if union {
+		return "union"
+	}
+	return "struct"
+}
+
+func writeMembers(b *strings.Builder, ms []Member, indent string) {
+	for _, m := range ms {
+		name := m.Name
+		if name == "" {
+			name = "-"
+		}
+		fmt.Fprintf(b, "%s%s %d %d %s\n", indent, name, m.Offset, m.Size, m.Type)
+		writeMembers(b, m.Members, indent+"\t")
+	}
+}
+
+// ReadDir reads all golden files of dir, the oldest kernel first.
+func ReadDir(dir string) ([]*File, error) {
+	names, err := filepath.Glob(filepath.Join(dir, FileName("*")))
+	if err != nil {
+		return nil, err
+	}
+	var files []*File
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		f, err := Parse(string(b))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if f.Name() != filepath.Base(name) {
+			return nil, fmt.Errorf("%s holds version %s", name, f.Version)
+		}
+		files = append(files, f)
+	}
+	slices.SortFunc(files, func(a, b *File) int { return Compare(a.Version, b.Version) })
+	return files, nil
+}
+
+// Compare compares the versions of two kernels by their numbers.
+func Compare(a, b string) int {
+	return slices.Compare(numbers(a), numbers(b))
+}
+
+func numbers(s string) []int {
+	var out []int
+	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
+		n, _ := strconv.Atoi(f)
+		out = append(out, n)
+	}
+	return out
+}
