@@ -93,7 +93,7 @@ func TestHostileClients(t *testing.T) {
 			}
 			good(ours)
 			// One client stays connected through all of it.
-			patient, err := pairing.Start(ctx, ours, "-c", "-a", path.Server, "-I", path.Client, "-p", fmt.Sprint(port), "-V")
+			patient, err := pairing.StartClient(ctx, ours, path.Server, port, 100*time.Millisecond, "-I", path.Client, "-V")
 			if err != nil {
 				t.Fatal(err)
 			}

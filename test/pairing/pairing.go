@@ -119,6 +119,27 @@ func RunClient(ctx context.Context, p Program, addr string, port int, limit time
 	}
 }
 
+// StartClient starts a client and returns when it has pinged for the given time.
+// While nobody listens yet it tries again.
+func StartClient(ctx context.Context, p Program, addr string, port int, settle time.Duration, flags ...string) (*Process, error) {
+	args := append([]string{"-c", "-a", addr, "-p", strconv.Itoa(port)}, flags...)
+	for start := time.Now(); ; {
+		proc, err := Start(ctx, p, args...)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-proc.done:
+		case <-time.After(settle):
+			return proc, nil
+		}
+		if out := proc.Output(); !refused(out) || time.Since(start) > startLimit {
+			return nil, fmt.Errorf("the client has ended: %v", out)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // refused reports whether a client found nobody who listens: on RoCE and
 // InfiniBand IB_CM_REJ_INVALID_SERVICE_ID, on iWARP an errno.
 func refused(o Output) bool {
