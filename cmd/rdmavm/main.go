@@ -1,4 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rdmavm runs a program in a small virtual machine that has RDMA devices.
+// Rdmavm runs a program in a small virtual machine that has RDMA devices,
+// on machines that have none: a laptop, a container, a CI runner.
+//
+//	rdmavm [flags] [--] program [args]
+//	rdmavm [flags]                         a shell
+//	rdmavm [flags] -list file              several programs in one boot
+//	go test -exec 'rdmavm [flags]' ./...
+//
+// It boots a Debian kernel under QEMU, loads the RDMA modules, makes the
+// devices, runs the program and ends. The program sees the machine's files
+// at their own paths, its output comes live, and its exit status is that of
+// rdmavm. A boot takes about three seconds under software emulation, less
+// with KVM. Neither root nor hardware nor an installed QEMU is needed.
+//
+// # Flags
+//
+//	-kernel series   6.1 (default), 6.12 or 7
+//	-driver name     rxe (default): RoCE v2 in software
+//	-hosts n         1 (default): one RDMA device, which can talk to itself;
+//	                 2: two, with a wire between them
+//	-vms             with -hosts 2: each host is a virtual machine of its
+//	                 own; the program starts in both, and their lines are
+//	                 marked "[0] " and "[1] "
+//	-root none       a root that holds nothing but the program: proves that
+//	                 it would run in a container FROM scratch
+//	-packages p,...  Debian packages, with all they depend on, that the
+//	                 guest sees as if they were installed
+//	-share dir       a directory that the guest may write to; repeatable
+//	-list file       run the commands in file, see below
+//	-timeout d       how long a program may run: 10m, unless -test.timeout
+//	                 says more; 0 is for ever, as for a shell
+//	-memory MB       1024
+//	-cpus n          2
+//	-t               run the program on a terminal
+//	-v               show how the boot goes and what the kernel logs
+//	-prepare         only download and build what a run takes, in the newest
+//	                 version, as a step of its own in CI
+//
+// # What the program finds
+//
+// The environment is that of rdmavm, and besides:
+//
+//	RDMAVM=1
+//	RDMAVM_KERNEL_RELEASE   as uname -r has it: 6.1.0-56-amd64
+//	RDMAVM_DRIVER           rxe
+//	RDMAVM_HOSTS            the ends of the wire, separated by spaces, each
+//	                        rdma device,network device,IPv4,IPv6:
+//	                        rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2
+//	RDMAVM_HOST             with -vms: which of these is this VM's, 0 or 1
+//
+// Without -vms both ends are in one network namespace. Packets between them
+// still cross the wire, a veth pair, in both directions and for IPv4 and
+// IPv6: policy routing sees to it. A client has to bind to the address of
+// its own end, else the kernel picks one. Tests may delay or drop packets
+// there with tc(8) and capture them.
+//
+// The program is root. The root directory is the machine's, read-only, under
+// a layer in memory: everything can be written, and what is written is gone
+// afterwards. Only these directories are the machine's own and keep what is
+// written: the working directory, the work directory of the go command that
+// the program lies in, directories that -test.* flags (profiles, outputdir,
+// gocoverdir) and GOCOVERDIR name, and those given by -share. The root itself
+// and system directories are never among them, unless named by -share.
+//
+// The modules of the kernel can be loaded as on any system, and the kernel
+// loads them itself when it needs them. There is no network but the wire. When
+// the program ends, what it left running is killed.
+//
+// # Exit status
+//
+// The program's; 128+n if signal n killed it; 127 if it was not found, 126 if
+// it could not be executed; 124 if it ran longer than -timeout; 125 if rdmavm
+// itself failed, or if the kernel oopsed, warned or hung although the program
+// was content. The guest has to report an orderly end besides, so a virtual
+// machine that dies never counts as success.
+//
+// Signals are passed on to the program. If it has not ended five seconds
+// after SIGINT, SIGTERM or SIGHUP, or at a second one, the virtual machine is
+// killed. It is killed with rdmavm in any case. At the timeout the program
+// gets SIGQUIT, so that the Go runtime prints all stacks, and ten seconds
+// later SIGKILL.
+//
+// # Testing Go packages
+//
+//	go test -exec 'rdmavm -hosts 2' ./...
+//	go test -exec 'rdmavm -hosts 2' -run TestX -v -cpuprofile cpu.out ./pkg
+//
+// Test binaries run in their package's directory and find their testdata.
+// Packages that go test runs in parallel take turns: there is one virtual
+// machine (or pair) at a time on a machine, guarded by /tmp/rdmavm.lock. Each
+// package is a boot; many packages go faster in one:
+//
+//	for p in abi verbs; do
+//		go test -c -o "$tmp/$p.test" "./$p"
+//		echo "{\"dir\": \"$p\", \"args\": [\"$tmp/$p.test\", \"-test.v\"]}"
+//	done | rdmavm -hosts 2 -list -
+//
+// A list holds one JSON object per command with "args", and if need be "dir"
+// (relative to the directory of rdmavm) and "env" (in addition). All are run,
+// in order, with no input; lines on stderr tell which one runs and how it
+// ended; the exit status is that of the first that failed.
+//
+// The C programs of rdma-core, to test against:
+//
+//	rdmavm -hosts 2 -packages rdmacm-utils,ibverbs-utils,ibverbs-providers,iproute2 -- \
+//		sh -c 'rping -s -a 10.8.0.1 -C 5 & rping -c -a 10.8.0.1 -I 10.8.1.2 -C 5 -v'
+//
+// # Where it all comes from
+//
+// QEMU is the qemu-system-x86_64 on PATH or, without one, Debian's package.
+// That, the kernels and -packages are downloaded by apt from the mirror that
+// the machine is configured for, with its keys, and unpacked into a cache,
+// not installed: RDMAVM_CACHE or else rdmavm in the user's cache directory.
+// What is there is used until -prepare looks for newer versions. The cache may
+// be removed at any time that no rdmavm runs. The kernel's log of the last
+// run is in its folder log.
+//
+// KVM is used if a boot once proved that it works, with this QEMU, kernel and
+// processor; a /dev/kvm that is there but does not work is common.
+//
+// On distributions without apt, install QEMU and name a kernel:
+//
+//	RDMAVM_QEMU      the emulator to use, a qemu-system-x86_64
+//	RDMAVM_KERNEL    the kernel to boot, a bzImage such as /boot/vmlinuz
+//	RDMAVM_MODULES   its modules, if not in /lib/modules/RELEASE
+//	RDMAVM_ACCEL     kvm or tcg, instead of finding out
+//
+// Such a kernel needs rdma_rxe, 9p, overlay, veth and virtio_mmio, as modules
+// or built in.
 package main

@@ -51,8 +51,12 @@ func (m *Machine) Args() []string {
 	if m.Accel == "kvm" {
 		cpu, accel = "host", "kvm"
 	}
+	board, bus := "microvm,rtc=on,acpi=on", "device"
+	if len(m.Dirs)+2 > mmioSlots {
+		board, bus = "pc,vmport=off", "pci"
+	}
 	a := []string{
-		"-M", "pc,vmport=off", "-accel", accel, "-cpu", cpu,
+		"-M", board, "-accel", accel, "-cpu", cpu,
 		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.Memory),
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none",
 		"-kernel", m.Kernel, "-initrd", m.Initrd,
@@ -61,29 +65,32 @@ func (m *Machine) Args() []string {
 		"-device", fmt.Sprintf("isa-debug-exit,iobase=%#x,iosize=4", wire.DebugExitPort),
 	}
 	if m.Port != nil {
-		a = append(a, "-device", "virtio-serial-pci,max_ports=2",
+		a = append(a, "-device", "virtio-serial-"+bus+",max_ports=2",
 			"-chardev", "socket,id=port,fd=3",
 			"-device", "virtserialport,chardev=port,name="+wire.PortName)
 	}
 	for i, d := range m.Dirs {
-		// Eight functions to a slot: the bus has but 32 slots.
-		addr := fmt.Sprintf("%#x.%d", firstSlot+i/8, i%8)
 		fs := fmt.Sprintf("local,id=fs%d,path=%s,security_model=none,multidevs=remap", i, escape(d.Path))
 		if d.ReadOnly {
 			fs += ",readonly=on"
 		}
-		a = append(a, "-fsdev", fs, "-device", fmt.Sprintf("virtio-9p-pci,fsdev=fs%d,mount_tag=%s,addr=%s,multifunction=on", i, d.Tag, addr))
+		dev := fmt.Sprintf("virtio-9p-%s,fsdev=fs%d,mount_tag=%s", bus, i, d.Tag)
+		if bus == "pci" { // eight functions to a slot
+			dev += fmt.Sprintf(",addr=%#x.%d,multifunction=on", firstSlot+i/8, i%8)
+		}
+		a = append(a, "-fsdev", fs, "-device", dev)
 	}
 	if n := m.Net; n != nil {
 		a = append(a, "-netdev", fmt.Sprintf("dgram,id=net,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", escape(n.Local), escape(n.Remote)),
-			"-device", "virtio-net-pci,netdev=net,romfile=,mac="+n.MAC)
+			"-device", "virtio-net-"+bus+",netdev=net,mac="+n.MAC)
 	}
 	return a
 }
 
-// firstSlot is the first PCI slot for directories, MaxDirs how many there
-// can be.
+// The board without PCI boots a second faster but has few slots. The other
+// has 32 slots; directories begin at firstSlot, and there can be MaxDirs.
 const (
+	mmioSlots = 24
 	firstSlot = 8
 	MaxDirs   = 64
 )
