@@ -81,7 +81,13 @@ func (c *Conn) Wait(ctx context.Context) (End, error) {
 // Disconnect ends the connection and waits until the peer has answered
 // (rdma_disconnect(3)). What is posted is flushed.
 func (c *Conn) Disconnect(ctx context.Context) (End, error) {
-	if err := c.ep.id.Disconnect(); err != nil {
+	err := c.ep.id.Disconnect()
+	select {
+	case <-c.ep.ended: // the peer was first
+		return c.ep.end, nil
+	default:
+	}
+	if err != nil {
 		return End{}, err
 	}
 	return c.Wait(ctx)

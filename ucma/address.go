@@ -46,19 +46,41 @@ func (f *File) ResolveRoute(id uint32, timeout time.Duration) error {
 		abi.UcmResolveRoute{ID: id, TimeoutMS: milliseconds(timeout)}, 0)
 }
 
-// QueryAddr answers an ID's addresses and device (RDMA_USER_CM_CMD_QUERY with
-// RDMA_USER_CM_QUERY_ADDR). PortNum is 0 while the ID has no device.
-func (f *File) QueryAddr(id uint32) (*abi.UcmQueryAddrResp, error) {
-	resp := new(abi.UcmQueryAddrResp)
-	err := send(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
-		Response: abi.NewPointer(resp),
-		ID:       id,
-		Option:   abi.RDMA_USER_CM_QUERY_ADDR,
-	}, abi.Size[abi.UcmQueryAddrResp]())
-	if err != nil {
-		return nil, err
+// BindIP is Bind in its older form, for IP addresses alone
+// (RDMA_USER_CM_CMD_BIND_IP).
+func (f *File) BindIP(id uint32, addr netip.AddrPort) error {
+	const code = abi.RDMA_USER_CM_CMD_BIND_IP
+	cmd := abi.UcmBindIP{ID: id}
+	var err error
+	if cmd.Addr, err = encodeIP(addr); err != nil {
+		return &OpError{Op: commandName(code), ID: id, Err: err}
 	}
-	return resp, nil
+	return send(f, code, id, cmd, 0)
+}
+
+// ResolveIP is ResolveAddr in its older form, for IP addresses alone
+// (RDMA_USER_CM_CMD_RESOLVE_IP).
+func (f *File) ResolveIP(id uint32, src, dst netip.AddrPort, timeout time.Duration) error {
+	const code = abi.RDMA_USER_CM_CMD_RESOLVE_IP
+	cmd := abi.UcmResolveIP{ID: id, TimeoutMS: milliseconds(timeout)}
+	var err error
+	if src.IsValid() {
+		if cmd.SrcAddr, err = encodeIP(src); err != nil {
+			return &OpError{Op: commandName(code), ID: id, Err: err}
+		}
+	}
+	if cmd.DstAddr, err = encodeIP(dst); err != nil {
+		return &OpError{Op: commandName(code), ID: id, Err: err}
+	}
+	return send(f, code, id, cmd, 0)
+}
+
+// encodeIP fills the slot of a struct sockaddr_in6, which a struct sockaddr_in
+// fits, too.
+func encodeIP(addr netip.AddrPort) (slot abi.SockaddrIn6, err error) {
+	sa, size, err := EncodeSockaddr(addr)
+	copy(slot[:], sa[:size])
+	return slot, err
 }
 
 // milliseconds converts a timeout for the kernel: rounded up, because 0 is

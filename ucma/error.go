@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+
+	"purerdma/abi"
 )
 
 // OpError says which command failed on which ID, and why. It unwraps to the
@@ -39,3 +41,30 @@ func openError(err error) error {
 	}
 	return err
 }
+
+// commandError explains an errno that means something else here than elsewhere.
+func commandError(code, id uint32, err error) error {
+	if errors.Is(err, syscall.EACCES) {
+		// The kernel compares the credentials of the writer with those of the
+		// opener, whatever the command.
+		why := "the file was opened with other credentials: before a fork, an exec or a setuid, or by the process that passed it on"
+		if code == abi.RDMA_USER_CM_CMD_BIND || code == abi.RDMA_USER_CM_CMD_BIND_IP {
+			why = "a port below 1024 needs CAP_NET_BIND_SERVICE in the initial user namespace; or " + why
+		}
+		err = fmt.Errorf("%w (%s)", err, why)
+	}
+	return &OpError{Op: commandName(code), ID: id, Err: err}
+}
+
+// VersionError says that the kernel's connection manager speaks another version
+// of its ABI.
+type VersionError struct {
+	Kernel, Library int
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the kernel's rdma_cm has ABI version %d, this library speaks %d", e.Kernel, e.Library)
+}
+
+// Unwrap returns errors.ErrUnsupported.
+func (e *VersionError) Unwrap() error { return errors.ErrUnsupported }

@@ -40,7 +40,7 @@ func (f *File) GetEvent(ctx context.Context) (*Event, error) {
 	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT,
 		abi.UcmGetEvent{Response: abi.NewPointer(resp)}, abi.Size[abi.UcmEventResp]())
 	if err := f.dev.WriteWhenReadable(ctx, abi.Bytes(fr)); err != nil {
-		return nil, &OpError{Op: commandName(abi.RDMA_USER_CM_CMD_GET_EVENT), Err: err}
+		return nil, commandError(abi.RDMA_USER_CM_CMD_GET_EVENT, 0, err)
 	}
 	return decodeEvent(resp), nil
 }

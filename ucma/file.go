@@ -4,6 +4,10 @@ package ucma
 
 import (
 	"context"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
 
 	"purerdma/abi"
 	"purerdma/internal/cdev"
@@ -34,11 +38,33 @@ type Device interface {
 // Open opens the device. The network namespace of IDs is that of the thread that
 // creates them, not of the one that opened the file.
 func Open() (*File, error) {
+	if err := versionOK(); err != nil {
+		return nil, err
+	}
 	dev, err := cdev.Open(Path)
 	if err != nil {
 		return nil, openError(err)
 	}
 	return New(dev), nil
+}
+
+// versionOK compares the kernel's ABI version with ours, once in a process.
+var versionOK = sync.OnceValue(func() error {
+	b, err := os.ReadFile("/sys/class/misc/rdma_cm/abi_version")
+	if err != nil {
+		// The module is not there, or /sys is not: opening the device tells.
+		return nil
+	}
+	return checkVersion(string(b))
+})
+
+// checkVersion judges the text of an abi_version file.
+func checkVersion(text string) error {
+	v, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || v != abi.RDMA_USER_CM_ABI_VERSION {
+		return &VersionError{Kernel: v, Library: abi.RDMA_USER_CM_ABI_VERSION}
+	}
+	return nil
 }
 
 // New returns a File on a device that is open already.
@@ -68,7 +94,7 @@ func newFrame[C any](code uint32, cmd C, out int) *frame[C] {
 // writes less: callers hand over zeroed memory.
 func send[C any](f *File, code, id uint32, cmd C, out int) error {
 	if err := f.dev.Write(abi.Bytes(newFrame(code, cmd, out))); err != nil {
-		return &OpError{Op: commandName(code), ID: id, Err: err}
+		return commandError(code, id, err)
 	}
 	return nil
 }

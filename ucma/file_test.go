@@ -60,6 +60,17 @@ func TestFrames(t *testing.T) {
 		{"QUERY", func(f *File) error { _, err := f.QueryAddr(id); return err }, 19, 16, 280, 8},
 		{"BIND", func(f *File) error { return f.Bind(id, v4) }, 20, 136, 0, 0},
 		{"RESOLVE_ADDR", func(f *File) error { return f.ResolveAddr(id, netip.AddrPort{}, v4, time.Second) }, 21, 272, 0, 0},
+		{"BIND_IP", func(f *File) error { return f.BindIP(id, v4) }, 2, 40, 0, 36},
+		{"RESOLVE_IP", func(f *File) error { return f.ResolveIP(id, v4, v4, time.Second) }, 3, 64, 0, 56},
+		{"QUERY_ROUTE", func(f *File) error { _, err := f.QueryRoute(id); return err }, 5, 16, 208, 8},
+		{"JOIN_IP_MCAST", func(f *File) error { _, err := f.JoinIPMcast(id, 3, v4); return err }, 16, 48, 4, 44},
+		{"LEAVE_MCAST", func(f *File) error { _, err := f.LeaveMcast(id); return err }, 17, 16, 4, 8},
+		{"QUERY GID", func(f *File) error { _, err := f.QueryGID(id); return err }, 19, 16, 280, 8},
+		{"QUERY PATH", func(f *File) error { _, err := f.QueryPath(id); return err }, 19, 16, 8 + 6*72, 8},
+		{"QUERY IB_SERVICE", func(f *File) error { _, err := f.QueryIBService(id); return err }, 19, 16, 8 + 16*176, 8},
+		{"JOIN_MCAST", func(f *File) error { _, err := f.JoinMcast(id, 3, v4, 1); return err }, 22, 152, 4, 16},
+		{"RESOLVE_IB_SERVICE", func(f *File) error { return f.ResolveIBService(id, abi.UcmIBService{}) }, 23, 88, 0, 0},
+		{"WRITE_CM_EVENT", func(f *File) error { return f.WriteCMEvent(id, 18, 0, 5) }, 24, 320, 0, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dev := &recorder{}
@@ -131,5 +142,72 @@ func TestRejectCutsNothingTheFieldHolds(t *testing.T) {
 	New(dev).Reject(1, make([]byte, 300), 0)
 	if n := dev.frames[0][8+4]; n != 255 {
 		t.Errorf("length %d, want 255, the most that its byte holds", n)
+	}
+}
+
+// oldKernel does not know the commands from 23 on.
+type oldKernel struct{ recorder }
+
+func (k *oldKernel) Write(b []byte) error {
+	if binary.NativeEndian.Uint32(b) >= 23 {
+		return syscall.EINVAL
+	}
+	return k.recorder.Write(b)
+}
+
+// newKernel knows them, and has one ID, in a state that allows nothing.
+type newKernel struct{ recorder }
+
+func (k *newKernel) Write(b []byte) error {
+	if id := binary.NativeEndian.Uint32(b[8:]); id != 1 {
+		return syscall.ENOENT
+	}
+	return syscall.EINVAL
+}
+
+func TestACommandThatTheKernelLacks(t *testing.T) {
+	err := New(&oldKernel{}).ResolveIBService(1, abi.UcmIBService{})
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "RESOLVE_IB_SERVICE") || !strings.Contains(err.Error(), "7.2") {
+		t.Errorf("an old kernel: %v", err)
+	}
+	err = New(&newKernel{}).WriteCMEvent(1, 18, 0, 0)
+	if !errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a new kernel: %v", err)
+	}
+	err = New(&recorder{err: syscall.ENOSYS}).newQuery()
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an unknown option: %v", err)
+	}
+}
+
+func (f *File) newQuery() error { _, err := f.QueryIBService(1); return err }
+
+func TestForeignVersion(t *testing.T) {
+	if err := checkVersion("4\n"); err != nil {
+		t.Error(err)
+	}
+	var ve *VersionError
+	if err := checkVersion("5\n"); !errors.As(err, &ve) || !strings.Contains(err.Error(), "5") || !strings.Contains(err.Error(), "4") {
+		t.Errorf("got %v", err)
+	}
+	if err := checkVersion(""); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an empty file: %v", err)
+	}
+}
+
+func TestOtherCredentials(t *testing.T) {
+	f := New(&recorder{err: syscall.EACCES})
+	for name, call := range map[string]func() error{
+		"CONNECT":   func() error { return f.Connect(1, abi.UcmConnParam{}, abi.UcmECE{}) },
+		"GET_EVENT": func() error { _, err := f.GetEvent(context.Background()); return err },
+		"BIND":      func() error { return f.Bind(1, netip.MustParseAddrPort("10.0.0.1:80")) },
+	} {
+		err := call()
+		if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "other credentials") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if strings.Contains(err.Error(), "1024") != (name == "BIND") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

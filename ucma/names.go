@@ -32,6 +32,9 @@ var commandNames = [...]string{
 	abi.RDMA_USER_CM_CMD_BIND:          "BIND",
 	abi.RDMA_USER_CM_CMD_RESOLVE_ADDR:  "RESOLVE_ADDR",
 	abi.RDMA_USER_CM_CMD_JOIN_MCAST:    "JOIN_MCAST",
+
+	abi.RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE: "RESOLVE_IB_SERVICE",
+	abi.RDMA_USER_CM_CMD_WRITE_CM_EVENT:     "WRITE_CM_EVENT",
 }
 
 func commandName(code uint32) string {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import (
+	"net/netip"
+
+	"purerdma/abi"
+)
+
+// JoinMcast joins a multicast group (RDMA_USER_CM_CMD_JOIN_MCAST). joinFlags is
+// RDMA_MC_JOIN_FLAG_FULLMEMBER or RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER. The
+// outcome is a MULTICAST_JOIN or MULTICAST_ERROR event with uid and the number of
+// the membership, which is not an ID: it is good for LeaveMcast.
+func (f *File) JoinMcast(id uint32, uid uint64, group netip.AddrPort, joinFlags uint16) (membership uint32, err error) {
+	const code = abi.RDMA_USER_CM_CMD_JOIN_MCAST
+	sa, size, err := EncodeSockaddr(group)
+	if err != nil {
+		return 0, &OpError{Op: commandName(code), ID: id, Err: err}
+	}
+	resp := new(abi.UcmCreateIDResp)
+	err = send(f, code, id, abi.UcmJoinMcast{
+		Response:  abi.NewPointer(resp),
+		UID:       uid,
+		ID:        id,
+		AddrSize:  size,
+		JoinFlags: joinFlags,
+		Addr:      sa,
+	}, abi.Size[abi.UcmCreateIDResp]())
+	return resp.ID, err
+}
+
+// JoinIPMcast is JoinMcast in its older form, a full member of a group with an IP
+// address (RDMA_USER_CM_CMD_JOIN_IP_MCAST).
+func (f *File) JoinIPMcast(id uint32, uid uint64, group netip.AddrPort) (membership uint32, err error) {
+	const code = abi.RDMA_USER_CM_CMD_JOIN_IP_MCAST
+	sa, err := encodeIP(group)
+	if err != nil {
+		return 0, &OpError{Op: commandName(code), ID: id, Err: err}
+	}
+	resp := new(abi.UcmCreateIDResp)
+	err = send(f, code, id, abi.UcmJoinIPMcast{
+		Response: abi.NewPointer(resp),
+		UID:      uid,
+		Addr:     sa,
+		ID:       id,
+	}, abi.Size[abi.UcmCreateIDResp]())
+	return resp.ID, err
+}
+
+// LeaveMcast ends a membership (RDMA_USER_CM_CMD_LEAVE_MCAST). It answers how
+// many events of it have been fetched.
+func (f *File) LeaveMcast(membership uint32) (eventsReported uint32, err error) {
+	resp := new(abi.UcmDestroyIDResp)
+	err = send(f, abi.RDMA_USER_CM_CMD_LEAVE_MCAST, membership, abi.UcmDestroyID{
+		Response: abi.NewPointer(resp),
+		ID:       membership,
+	}, abi.Size[abi.UcmDestroyIDResp]())
+	return resp.EventsReported, err
+}

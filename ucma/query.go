@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"purerdma/abi"
+)
+
+// QueryRoute answers an ID's addresses, device and up to two paths
+// (RDMA_USER_CM_CMD_QUERY_ROUTE). NumPaths is 0 before the route is resolved.
+func (f *File) QueryRoute(id uint32) (*abi.UcmQueryRouteResp, error) {
+	resp := new(abi.UcmQueryRouteResp)
+	err := send(f, abi.RDMA_USER_CM_CMD_QUERY_ROUTE, id, abi.UcmQuery{
+		Response: abi.NewPointer(resp),
+		ID:       id,
+	}, abi.Size[abi.UcmQueryRouteResp]())
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// QueryGID answers an ID's addresses as struct sockaddr_ib
+// (RDMA_USER_CM_CMD_QUERY with RDMA_USER_CM_QUERY_GID).
+func (f *File) QueryGID(id uint32) (*abi.UcmQueryAddrResp, error) {
+	return f.queryAddr(id, abi.RDMA_USER_CM_QUERY_GID)
+}
+
+// QueryAddr answers an ID's addresses and device (RDMA_USER_CM_CMD_QUERY with
+// RDMA_USER_CM_QUERY_ADDR). PortNum is 0 while the ID has no device.
+func (f *File) QueryAddr(id uint32) (*abi.UcmQueryAddrResp, error) {
+	return f.queryAddr(id, abi.RDMA_USER_CM_QUERY_ADDR)
+}
+
+func (f *File) queryAddr(id, option uint32) (*abi.UcmQueryAddrResp, error) {
+	resp := new(abi.UcmQueryAddrResp)
+	err := send(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
+		Response: abi.NewPointer(resp),
+		ID:       id,
+		Option:   option,
+	}, abi.Size[abi.UcmQueryAddrResp]())
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// maxPaths is how many path records a query has room for. A connection has a
+// primary and an alternate path, each in both directions.
+const maxPaths = 6
+
+// pathAnswer is what RDMA_USER_CM_QUERY_PATH fills: the head, and then records.
+type pathAnswer struct {
+	head  abi.UcmQueryPathResp
+	paths [maxPaths]abi.IBPathRecData
+}
+
+// QueryPath answers an ID's path records (RDMA_USER_CM_CMD_QUERY with
+// RDMA_USER_CM_QUERY_PATH), none before the route is resolved.
+func (f *File) QueryPath(id uint32) ([]abi.IBPathRecData, error) {
+	resp := new(pathAnswer)
+	err := send(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
+		Response: abi.NewPointer(resp),
+		ID:       id,
+		Option:   abi.RDMA_USER_CM_QUERY_PATH,
+	}, abi.Size[pathAnswer]())
+	if err != nil {
+		return nil, err
+	}
+	// The kernel counts all it has and writes as many as fit.
+	return resp.paths[:min(resp.head.NumPaths, maxPaths)], nil
+}
+
+// maxServiceRecs is how many service records a query has room for.
+const maxServiceRecs = 16
+
+// serviceAnswer is what RDMA_USER_CM_QUERY_IB_SERVICE fills.
+type serviceAnswer struct {
+	head abi.UcmQueryIBServiceResp
+	recs [maxServiceRecs]abi.IBUserServiceRec
+}
+
+// QueryIBService answers the service records that ResolveIBService found
+// (RDMA_USER_CM_CMD_QUERY with RDMA_USER_CM_QUERY_IB_SERVICE). A kernel that does
+// not know the option gives errors.ErrUnsupported.
+func (f *File) QueryIBService(id uint32) ([]abi.IBUserServiceRec, error) {
+	resp := new(serviceAnswer)
+	err := send(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
+		Response: abi.NewPointer(resp),
+		ID:       id,
+		Option:   abi.RDMA_USER_CM_QUERY_IB_SERVICE,
+	}, abi.Size[serviceAnswer]())
+	if errors.Is(err, syscall.ENOSYS) {
+		err = &OpError{Op: "QUERY IB_SERVICE", ID: id, Err: fmt.Errorf("this kernel does not know the option, Linux 7.2 does: %w", errors.ErrUnsupported)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp.recs[:min(resp.head.NumServiceRecs, maxServiceRecs)], nil
+}

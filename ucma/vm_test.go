@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ucma_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/internal/cdev"
+	"purerdma/internal/vmtest"
+	"purerdma/ucma"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("UCMA_TEST_CHILD") != "" {
+		os.Exit(child())
+	}
+	vmtest.Main(m)
+}
+
+func open(t *testing.T) *ucma.File {
+	t.Helper()
+	f, err := ucma.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// must is for commands whose answer does not matter.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expect(t *testing.T, f *ucma.File, want uint32) *ucma.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	ev, err := f.GetEvent(ctx)
+	must(t, err)
+	if ev.Type != want {
+		t.Fatalf("event %d status %d, want event %d", ev.Type, ev.Status, want)
+	}
+	return ev
+}
+
+// TestEveryCommand runs each command on a real kernel: what it answers, or how it
+// refuses.
+func TestEveryCommand(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	f := open(t)
+	src := netip.AddrPortFrom(hosts[1].IPv4, 0)
+
+	server, err := f.CreateID(100, abi.RDMA_PS_TCP, 0)
+	must(t, err)
+	must(t, f.SetOption(server, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_REUSEADDR, []byte{1, 0, 0, 0}))
+	must(t, f.SetOption(server, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_AFONLY, []byte{1, 0, 0, 0}))
+	must(t, f.Bind(server, netip.AddrPortFrom(hosts[0].IPv4, 0)))
+	must(t, f.Listen(server, 2))
+	addr, err := f.QueryAddr(server)
+	must(t, err)
+	dst, ok := ucma.DecodeSockaddr(&addr.SrcAddr)
+	if !ok || dst.Addr() != hosts[0].IPv4 || dst.Port() == 0 {
+		t.Fatalf("the listener is at %v", dst)
+	}
+
+	id, err := f.CreateID(101, abi.RDMA_PS_TCP, 0)
+	must(t, err)
+	must(t, f.SetOption(id, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_TOS, []byte{8}))
+	must(t, f.SetOption(id, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_ACK_TIMEOUT, []byte{14}))
+	must(t, f.BindIP(id, src))
+	must(t, f.ResolveIP(id, src, dst, 2*time.Second))
+	if ev := expect(t, f, abi.RDMA_CM_EVENT_ADDR_RESOLVED); ev.UID != 101 || ev.ID != id {
+		t.Errorf("the event is for %d, %d", ev.UID, ev.ID)
+	}
+	if route, err := f.QueryRoute(id); err != nil || route.NumPaths != 0 {
+		t.Errorf("before the route is resolved: %v, %v", route, err)
+	}
+	must(t, f.ResolveRoute(id, time.Second))
+	expect(t, f, abi.RDMA_CM_EVENT_ROUTE_RESOLVED)
+	if route, err := f.QueryRoute(id); err != nil || route.NumPaths != 1 || route.PortNum != 1 {
+		t.Errorf("route %v, %v", route, err)
+	}
+	if paths, err := f.QueryPath(id); err != nil || len(paths) != 1 || paths[0].Flags != abi.IB_PATH_GMP|abi.IB_PATH_PRIMARY|abi.IB_PATH_BIDIRECTIONAL {
+		t.Errorf("paths %v, %v", paths, err)
+	}
+	if gid, err := f.QueryGID(id); err != nil || gid.SrcAddr[0] != abi.AF_IB || gid.SrcSize != abi.SizeofSockaddrIB {
+		t.Errorf("GIDs %v, %v", gid, err)
+	}
+	if attr, err := f.InitQPAttr(id, 1); err != nil || attr.PortNum != 1 {
+		t.Errorf("INIT attributes %v, %v", attr, err)
+	}
+	param := abi.UcmConnParam{QPNum: 0x1234, RetryCount: 7, RNRRetryCount: 7}
+	must(t, f.Connect(id, param, abi.UcmECE{}))
+	req := expect(t, f, abi.RDMA_CM_EVENT_CONNECT_REQUEST)
+	if req.UID != 100 || req.ID == server || req.Conn().QPNum != 0x1234 {
+		t.Errorf("request %+v", req)
+	}
+	other := open(t)
+	if _, err := other.MigrateID(req.ID, f); err != nil {
+		t.Error(err)
+	}
+	must(t, other.Accept(req.ID, 102, param, abi.UcmECE{}))
+	expect(t, f, abi.RDMA_CM_EVENT_CONNECT_RESPONSE)
+	must(t, f.Establish(id))
+	expect(t, other, abi.RDMA_CM_EVENT_ESTABLISHED)
+	if err := other.Notify(req.ID, 4); !errors.Is(err, syscall.EISCONN) {
+		t.Errorf("COMM_EST on an established ID: %v", err)
+	}
+	must(t, f.Disconnect(id))
+	expect(t, other, abi.RDMA_CM_EVENT_DISCONNECTED)
+	must(t, other.Disconnect(req.ID))
+	expect(t, f, abi.RDMA_CM_EVENT_DISCONNECTED)
+	if n, err := f.DestroyID(id); err != nil || n < 4 {
+		t.Errorf("destroy: %d events reported, %v", n, err)
+	}
+	must(t, other.Close())
+
+	// A request that is refused.
+	id, err = f.CreateID(103, abi.RDMA_PS_TCP, 0)
+	must(t, err)
+	must(t, f.ResolveAddr(id, src, dst, 2*time.Second))
+	expect(t, f, abi.RDMA_CM_EVENT_ADDR_RESOLVED)
+	must(t, f.ResolveRoute(id, time.Second))
+	expect(t, f, abi.RDMA_CM_EVENT_ROUTE_RESOLVED)
+	must(t, f.Connect(id, param, abi.UcmECE{}))
+	req = expect(t, f, abi.RDMA_CM_EVENT_CONNECT_REQUEST)
+	must(t, f.Reject(req.ID, []byte("no"), 0))
+	if ev := expect(t, f, abi.RDMA_CM_EVENT_REJECTED); ev.Status != 28 || string(private(ev)[:2]) != "no" {
+		t.Errorf("rejected with %d", ev.Status)
+	}
+}
+
+func TestMulticast(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	f := open(t)
+	id, err := f.CreateID(1, abi.RDMA_PS_UDP, 0)
+	must(t, err)
+	must(t, f.Bind(id, netip.AddrPortFrom(hosts[0].IPv4, 0)))
+	group := netip.MustParseAddrPort("239.1.2.3:0")
+	for name, join := range map[string]func(uid uint64) (uint32, error){
+		"JOIN_IP_MCAST": func(uid uint64) (uint32, error) { return f.JoinIPMcast(id, uid, group) },
+		"JOIN_MCAST": func(uid uint64) (uint32, error) {
+			return f.JoinMcast(id, uid, group, abi.RDMA_MC_JOIN_FLAG_FULLMEMBER)
+		},
+	} {
+		m, err := join(77)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		ev := expect(t, f, abi.RDMA_CM_EVENT_MULTICAST_JOIN)
+		if ev.UID != 77 || ev.ID != m || ev.Status != 0 || ev.UD().QPNum != 0xffffff || ev.UD().QKey == 0 {
+			t.Errorf("%s: event %+v", name, ev)
+		}
+		if n, err := f.LeaveMcast(m); err != nil || n != 1 {
+			t.Errorf("%s: leave: %d events, %v", name, n, err)
+		}
+	}
+}
+
+// TestNewCommands: a kernel that lacks them says so by errors.ErrUnsupported, one
+// that has them refuses a bound RoCE ID in its own words.
+func TestNewCommands(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	f := open(t)
+	id, err := f.CreateID(1, abi.RDMA_PS_TCP, 0)
+	must(t, err)
+	must(t, f.Bind(id, netip.AddrPortFrom(hosts[0].IPv4, 0)))
+	old := strings.HasPrefix(os.Getenv("RDMAVM_KERNEL_RELEASE"), "6.")
+	err = f.WriteCMEvent(id, abi.RDMA_CM_EVENT_USER, 5, 0xcafe)
+	if old {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("WRITE_CM_EVENT: %v", err)
+		}
+	} else {
+		must(t, err)
+		if ev := expect(t, f, abi.RDMA_CM_EVENT_USER); ev.Status != 5 || ev.UID != 1 {
+			t.Errorf("our own event came back as %+v", ev)
+		}
+	}
+	err = f.ResolveIBService(id, abi.UcmIBService{ServiceID: 1, Flags: abi.RDMA_USER_CM_IB_SERVICE_FLAG_ID})
+	if old != errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EOPNOTSUPP) || err == nil {
+		t.Errorf("RESOLVE_IB_SERVICE: %v", err)
+	}
+	if _, err := f.QueryIBService(id); err == nil || old != errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("QUERY IB_SERVICE: %v", err)
+	}
+}
+
+func TestForeignAndUnknownIDs(t *testing.T) {
+	vmtest.Hosts(t, 2)
+	f, other := open(t), open(t)
+	id, err := f.CreateID(1, abi.RDMA_PS_TCP, 0)
+	must(t, err)
+	if err := other.Listen(id, 1); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("the ID of another file: %v", err)
+	}
+	if err := f.Listen(1<<30, 1); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("an ID that is not there: %v", err)
+	}
+	if _, err := f.CreateID(1, 0x0999, 0); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("an unknown port space: %v", err)
+	}
+}
+
+// TestPassedFile passes an open file to another program: the kernel compares its
+// credentials with those of the opener, and the error says so.
+func TestPassedFile(t *testing.T) {
+	vmtest.Hosts(t, 2)
+	file, err := os.OpenFile(ucma.Path, os.O_RDWR, 0)
+	must(t, err)
+	defer file.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "UCMA_TEST_CHILD=1")
+	cmd.ExtraFiles = []*os.File{file}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "other credentials") || !strings.Contains(string(out), "permission denied") {
+		t.Errorf("the child: %v: %s", err, out)
+	}
+}
+
+func child() int {
+	dev, err := cdev.New(3, "rdma_cm")
+	if err != nil {
+		return 1
+	}
+	f := ucma.New(dev)
+	defer f.Close()
+	_, err = f.CreateID(1, abi.RDMA_PS_TCP, 0)
+	os.Stdout.WriteString(err.Error())
+	return 0
+}
+
+func private(ev *ucma.Event) []byte {
+	c := ev.Conn()
+	return c.PrivateData[:c.PrivateDataLen]
+}
