@@ -11,7 +11,7 @@
 // It boots a Debian kernel under QEMU, loads the RDMA modules, makes the
 // devices, runs the program and ends. The program sees the machine's files
 // at their own paths, its output comes live, and its exit status is that of
-// rdmavm. A boot takes about three seconds under software emulation, less
+// rdmavm. A boot takes about four seconds under software emulation, less
 // with KVM. Neither root nor hardware nor an installed QEMU is needed.
 //
 // # Flags
@@ -127,6 +127,6 @@
 //	RDMAVM_MODULES   its modules, if not in /lib/modules/RELEASE
 //	RDMAVM_ACCEL     kvm or tcg, instead of finding out
 //
-// Such a kernel needs rdma_rxe, 9p, overlay, veth and virtio_mmio, as modules
+// Such a kernel needs rdma_rxe, 9p, overlay, veth and virtio_pci, as modules
 // or built in.
 package main

@@ -13,8 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/test/microvm/guest"
 	"purerdma/test/microvm/wire"
 )
+
+// TestMain makes this program one that can be /init, as rdmavm is.
+func TestMain(m *testing.M) {
+	guest.Main()
+	os.Exit(m.Run())
+}
 
 func TestScanLog(t *testing.T) {
 	for line, bad := range map[string]bool{

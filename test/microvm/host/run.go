@@ -76,15 +76,18 @@ func interrupted(ctx context.Context, err error) error {
 
 // findAccel finds out whether KVM works, by booting once.
 func (p *parts) findAccel(o *Options, dir string) (string, error) {
-	return p.qemu.Accel(p.cache, p.kernel.Release, o.Stderr, func() (*qemu.Machine, error) {
-		m := &qemu.Machine{
-			Kernel: p.kernel.Image, Memory: 256, CPUs: o.CPUs,
-			Initrd:  filepath.Join(dir, "initrd-test"),
-			Console: filepath.Join(dir, "console-test"),
-			Append:  "quiet",
-		}
-		return m, writeInitrd(m.Initrd, p.image, &wire.Config{}, "")
-	})
+	return p.qemu.Accel(p.cache, p.kernel.Release, o.Stderr, func() (*qemu.Machine, error) { return p.testMachine(o, dir) })
+}
+
+// testMachine makes one whose guest boots and leaves.
+func (p *parts) testMachine(o *Options, dir string) (*qemu.Machine, error) {
+	m := &qemu.Machine{
+		Kernel: p.kernel.Image, Memory: 256, CPUs: o.CPUs,
+		Initrd:  filepath.Join(dir, "initrd-test"),
+		Console: filepath.Join(dir, "console-test"),
+		Append:  "quiet",
+	}
+	return m, writeInitrd(m.Initrd, p.image, &wire.Config{}, "")
 }
 
 // tempDir makes the directory for the files of one run, and removes what a

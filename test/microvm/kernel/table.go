@@ -86,7 +86,7 @@ func names[T any](s []T, name func(T) string) string {
 
 // Transport are the modules without which the guest reaches nothing of the
 // host. A "?" in front says that a kernel may lack the module.
-var Transport = []string{"virtio_mmio", "?virtio_pci", "virtio_console", "9p", "9pnet_virtio", "overlay"}
+var Transport = []string{"virtio_pci", "virtio_console", "9p", "9pnet_virtio", "overlay"}
 
 // RDMA returns the modules that make the RDMA part of the guest, in the
 // order in which they are to be loaded: ib_uverbs before rdma_cm, as the

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package host
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"purerdma/test/microvm/qemu"
+)
+
+// TestE2EBoots boots again and again, RDMAVM_BOOTS times, and wants an
+// orderly end each time: a boot that hangs once in a while is worse than one
+// that is slow.
+func TestE2EBoots(t *testing.T) {
+	if os.Getenv("RDMAVM_E2E") != "1" {
+		t.Skip("boots virtual machines: set RDMAVM_E2E=1")
+	}
+	n, err := strconv.Atoi(os.Getenv("RDMAVM_BOOTS"))
+	if err != nil {
+		n = 3
+	}
+	o := &Options{Kernel: os.Getenv("RDMAVM_BOOTS_KERNEL"), Driver: "rxe", CPUs: 2, Stderr: os.Stderr}
+	p, err := prepare(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lock(context.Background(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	dir := t.TempDir()
+	for i := range n {
+		m, err := p.testMachine(o, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Accel = "tcg"
+		m.Append = os.Getenv("RDMAVM_BOOTS_APPEND")
+		start := time.Now()
+		proc, err := p.qemu.Start(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-proc.Done():
+			if status, out := proc.Status(); status != qemu.OrderlyExit {
+				t.Errorf("boot %d: status %d: %s", i, status, out)
+			}
+			t.Logf("boot %d: %.1f s", i, time.Since(start).Seconds())
+		case <-time.After(15 * time.Second):
+			proc.Kill()
+			console, _ := os.ReadFile(m.Console)
+			t.Errorf("boot %d hangs; the console says:\n%s", i, tail(console, 25))
+		}
+	}
+}
