@@ -93,7 +93,7 @@ func TestHostileClients(t *testing.T) {
 			}
 			good(ours)
 			// One client stays connected through all of it.
-			patient, err := pairing.StartClient(ctx, ours, path.Server, port, 100*time.Millisecond, "-I", path.Client, "-V")
+			patient, err := pairing.StartClient(ctx, ours, path.Server, port, "-I", path.Client, "-V")
 			if err != nil {
 				t.Fatal(err)
 			}

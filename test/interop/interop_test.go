@@ -260,7 +260,7 @@ func TestPeerEnds(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					client, err := pairing.StartClient(t.Context(), ours, path.Server, port, 500*time.Millisecond, "-I", path.Client, q)
+					client, err := pairing.StartClient(t.Context(), ours, path.Server, port, "-I", path.Client, q)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -280,7 +280,7 @@ func TestPeerEnds(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					client, err := pairing.StartClient(t.Context(), other, path.Server, port, 500*time.Millisecond, "-I", path.Client)
+					client, err := pairing.StartClient(t.Context(), other, path.Server, port, "-I", path.Client)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -119,24 +119,26 @@ func RunClient(ctx context.Context, p Program, addr string, port int, limit time
 	}
 }
 
-// StartClient starts a client and returns when it has pinged for the given time.
-// While nobody listens yet it tries again.
-func StartClient(ctx context.Context, p Program, addr string, port int, settle time.Duration, flags ...string) (*Process, error) {
-	args := append([]string{"-c", "-a", addr, "-p", strconv.Itoa(port)}, flags...)
-	for start := time.Now(); ; {
+// StartClient starts a client with -v and returns when it has shown its first
+// pings: the C program connects seconds late when the kernel overlooks a
+// neighbour's answer, so that no time to wait would do. While nobody listens yet
+// it tries again.
+func StartClient(ctx context.Context, p Program, addr string, port int, flags ...string) (*Process, error) {
+	args := append([]string{"-c", "-v", "-a", addr, "-p", strconv.Itoa(port)}, flags...)
+	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		proc, err := Start(ctx, p, args...)
 		if err != nil {
 			return nil, err
 		}
-		select {
-		case <-proc.done:
-		case <-time.After(settle):
-			return proc, nil
+		for proc.Alive() && time.Since(start) < startLimit {
+			if proc.Output().Stdout != "" {
+				return proc, nil
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
 		if out := proc.Output(); !refused(out) || time.Since(start) > startLimit {
-			return nil, fmt.Errorf("the client has ended: %v", out)
+			return nil, fmt.Errorf("the client did not ping: %v", out)
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 }
 
