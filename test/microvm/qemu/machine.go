@@ -53,7 +53,7 @@ func (m *Machine) Args() []string {
 	}
 	a := []string{
 		// Not the board called microvm: it would boot a second faster, but
-		// one boot in a dozen hangs before the kernel's first word.
+		// now and then a boot hangs before the kernel's first word.
 		"-M", "pc,vmport=off", "-accel", accel, "-cpu", cpu,
 		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.Memory),
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none",
