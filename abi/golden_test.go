@@ -56,32 +56,24 @@ func TestStructs(t *testing.T) {
 	for _, f := range files {
 		n := 0
 		for _, s := range structs(f) {
-			typ, ok := byC[cName(s.Name)]
+			typ, ok := byC[mirrors.CName(s.Name)]
 			if !ok {
 				t.Errorf("%s: struct %s has no mirror", f.Name(), s.Name)
 				continue
 			}
 			n++
-			var bad []string
-			if g, ok := grewIn[s.Name]; ok && golden.Compare(f.Kernel(), g) < 0 {
+			if typ.Size() > uintptr(s.Size) {
 				grew[s.Name] = true
-				bad = mirrors.ComparePrefix(s, typ)
-			} else {
-				var later []string
-				if l, ok := laterFields[s.Name]; ok && golden.Compare(f.Kernel(), l.kernel) < 0 {
-					later = l.fields
-				}
-				bad = mirrors.Compare(s, typ, later)
 			}
-			for _, b := range bad {
+			for _, b := range mirrors.Against(f.Kernel(), s, typ) {
 				t.Errorf("%s: %s", f.Name(), b)
 			}
 		}
 		t.Logf("%s: %d structs", f.Name(), n)
 	}
-	for name := range grewIn {
+	for name := range mirrors.GrewIn {
 		if !grew[name] {
-			t.Errorf("grewIn has %s, which no golden file has shorter", name)
+			t.Errorf("GrewIn has %s, which no golden file has shorter", name)
 		}
 	}
 	for _, m := range mirrors.Table {
@@ -109,14 +101,6 @@ func structs(f *golden.File) []*golden.Struct {
 		}
 	}
 	return out
-}
-
-// cName returns the name that the newest kernel has for a struct.
-func cName(name string) string {
-	if now, ok := renamedStructs[name]; ok {
-		return now
-	}
-	return name
 }
 
 // TestUnions finds structs inside unions that nothing mirrors, neither a type
@@ -249,7 +233,7 @@ func names(files []*golden.File) map[string]string {
 func TestSince(t *testing.T) {
 	files := kernels(t)
 	first := names(files)
-	for old, now := range renamedStructs {
+	for old, now := range mirrors.Renamed {
 		first[now] = first[old]
 	}
 	oldest := files[0].Kernel()

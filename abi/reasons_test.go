@@ -2,28 +2,6 @@
 
 package abi_test
 
-// grewIn lists the structs that have grown at their end, and the first kernel
-// measured that has the whole. The mirror is the newest, and older kernels' are
-// a prefix of it.
-var grewIn = map[string]string{
-	"mlx5_ib_query_device_resp": "6.12", // reg_c0
-}
-
-// laterFields lists the structs of which a reserved part has got a meaning, the
-// first kernel measured in which it has, and the fields.
-var laterFields = map[string]struct {
-	kernel string
-	fields []string
-}{
-	"ib_uverbs_query_port_resp_ex": {"7.3", []string{"Reserved", "ActiveSpeedEx"}},
-}
-
-// renamedStructs lists structs that have another name, and another header, in
-// the newest kernel.
-var renamedStructs = map[string]string{
-	"mlx5_ib_clock_info": "ib_uverbs_clock_info",
-}
-
 // sameBytes lists structs inside unions that have no mirror because another
 // member of the union has the same bytes.
 var sameBytes = map[string]string{

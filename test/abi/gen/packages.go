@@ -74,9 +74,9 @@ func openStore(ctx context.Context, refresh bool) (*store, error) {
 	return s, err
 }
 
-// wanted says whether a file is needed to compile.
+// wanted says whether a file is needed to run the compiler.
 func wanted(name string) bool {
-	return !strings.HasPrefix(name, "usr/share/") && !strings.HasPrefix(name, "var/")
+	return strings.Contains(name, ".so") || strings.HasPrefix(name, "usr/lib/llvm-14/bin/clang")
 }
 
 // once makes the directory dir by calling make, unless it is there.

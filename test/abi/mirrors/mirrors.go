@@ -69,8 +69,8 @@ func (k *comparison) bad(format string, args ...any) {
 }
 
 func (k *comparison) fields() {
-	if k.c.Members == nil { // another header's: only its size is known
-		return
+	if k.c.Members == nil || k.typ.Kind() == reflect.Array {
+		return // an address of linux/socket.h: only its size counts
 	}
 	if k.typ.Kind() != reflect.Struct {
 		k.bad("not a struct")
