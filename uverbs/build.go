@@ -29,6 +29,14 @@ func newHandle(id uint16) Attr { return Attr{ID: id, Kind: AttrNewHandle} }
 
 func fd(id uint16, fd uintptr) Attr { return Attr{ID: id, Kind: AttrFD, Value: uint64(fd)} }
 
+// bytesOf appends the bytes of mirrored structs, which hold no addresses.
+func bytesOf[T any](b []byte, list []T) []byte {
+	for i := range list {
+		b = append(b, abi.Bytes(&list[i])...)
+	}
+	return b
+}
+
 // Driver is a driver's own part of a command: In is read by the kernel driver
 // after the command's own input, Out is filled. Nil fields are left out.
 type Driver struct {
@@ -50,13 +58,56 @@ func (d Driver) append(attrs []Attr) []Attr {
 // ioctl runs one method of an object.
 func (f *File) ioctl(object, method uint16, attrs ...Attr) (*Request, error) {
 	req := &Request{Object: object, Method: method, Attrs: attrs}
-	return req, f.t.Ioctl(req)
+	return req, f.Ioctl(req)
 }
 
-// invokeWrite runs a command that has no method of its own: cmd, the struct of
-// rdma/ib_user_verbs.h without header, is its input and resp, which may be nil,
-// its answer.
-func (f *File) invokeWrite(command uint32, cmd, resp []byte, drv Driver) error {
+// create is ioctl for a method whose first attribute is the handle of a new
+// object, which it returns.
+func (f *File) create(object, method uint16, attrs ...Attr) (uint32, error) {
+	req, err := f.ioctl(object, method, attrs...)
+	if err != nil {
+		return 0, err
+	}
+	return uint32(req.Attrs[0].Value), nil
+}
+
+// destroy runs a method whose only attribute is a handle.
+func (f *File) destroy(object, method, id uint16, h uint32) error {
+	_, err := f.ioctl(object, method, handle(id, h))
+	return err
+}
+
+// Ioctl runs a method that this package has no function for: one of a driver's
+// own, with ids of at least abi.UVERBS_ID_DRIVER_NS. A method that it knows is
+// held against its declaration first (a *RequestError). Outputs are zeros where
+// the kernel filled nothing, and if it refused the request.
+func (f *File) Ioctl(req *Request) error {
+	if m := MethodOf(req.Object, req.Method); m != nil {
+		if err := m.Check(req); err != nil {
+			return err
+		}
+	}
+	req.clearOutputs()
+	if err := f.t.Ioctl(req); err != nil {
+		req.clearOutputs()
+		return requestError(req, err)
+	}
+	return nil
+}
+
+func (r *Request) clearOutputs() {
+	for i := range r.Attrs {
+		if r.Attrs[i].Kind == AttrOut {
+			clear(r.Attrs[i].Buf)
+		}
+	}
+}
+
+// InvokeWrite runs one of the commands of rdma/ib_user_verbs.h
+// (UVERBS_METHOD_INVOKE_WRITE): cmd is its struct without header, and resp, which
+// may be nil, takes its answer. An address in cmd must be an abi.Pointer. Those
+// that also have a method of their own, like CREATE_CQ, are better run as that.
+func (f *File) InvokeWrite(command uint32, cmd, resp []byte, drv Driver) error {
 	attrs := []Attr{
 		u64(abi.UVERBS_ATTR_WRITE_CMD, uint64(command)),
 		{ID: abi.UVERBS_ATTR_CORE_IN, Kind: AttrIn, Buf: cmd},
@@ -67,3 +118,19 @@ func (f *File) invokeWrite(command uint32, cmd, resp []byte, drv Driver) error {
 	_, err := f.ioctl(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE, drv.append(attrs)...)
 	return err
 }
+
+// invoke runs a command of rdma/ib_user_verbs.h and returns its answer, which is
+// all zeros with an error.
+func invoke[R, C any](f *File, command uint32, cmd *C, drv Driver) (R, error) {
+	var resp R
+	err := f.InvokeWrite(command, abi.Bytes(cmd), abi.Bytes(&resp), drv)
+	return resp, err
+}
+
+// tell runs a command of rdma/ib_user_verbs.h that has no answer.
+func tell[C any](f *File, command uint32, cmd *C, drv Driver) error {
+	return f.InvokeWrite(command, abi.Bytes(cmd), nil, drv)
+}
+
+// ex is the number of an extended command.
+const ex = abi.IB_USER_VERBS_CMD_FLAG_EXTENDED

@@ -26,25 +26,34 @@ type CompChannel struct {
 // CreateCompChannel makes a completion channel
 // (IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL).
 func (f *File) CreateCompChannel() (*CompChannel, error) {
-	var cmd abi.UverbsCreateCompChannel
-	var resp abi.UverbsCreateCompChannelResp
-	if err := f.invokeWrite(abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, abi.Bytes(&cmd), abi.Bytes(&resp), Driver{}); err != nil {
+	resp, err := invoke[abi.UverbsCreateCompChannelResp](f, abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, &abi.UverbsCreateCompChannel{}, Driver{})
+	if err != nil {
 		return nil, err
 	}
-	dev, err := cdev.New(int(resp.FD), "completion channel of "+f.info.Name)
+	dev, err := cdev.New(int(int32(resp.FD)), "completion channel of "+f.info.Name)
 	if err != nil {
 		return nil, err
 	}
 	c := &CompChannel{f: f, dev: dev}
 	c.try = c.read
+	if err := f.adopt(c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *CompChannel) file() *cdev.File { return c.dev }
+
+// adopt makes a channel one that the file closes with itself.
+func (f *File) adopt(c eventChannel) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed.Load() {
-		dev.Close()
-		return nil, net.ErrClosed
+		c.file().Close()
+		return net.ErrClosed
 	}
 	f.channels[c] = struct{}{}
-	return c, nil
+	return nil
 }
 
 // Verdict is what a look before a read found.

@@ -22,13 +22,54 @@ func (f *File) GetContext(drv Driver) (ContextInfo, error) {
 	return ContextInfo{CompVectors: vectors, CoreSupport: support}, err
 }
 
+// QueryContext is GetContext of a context that is there already, as after the
+// file was received from another process (UVERBS_METHOD_QUERY_CONTEXT).
+func (f *File) QueryContext() (ContextInfo, error) {
+	var vectors uint32
+	var support uint64
+	_, err := f.ioctl(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_QUERY_CONTEXT,
+		out(abi.UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, &vectors),
+		out(abi.UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, &support))
+	return ContextInfo{CompVectors: vectors, CoreSupport: support}, err
+}
+
 // QueryDevice returns the attributes of the device
 // (IB_USER_VERBS_CMD_QUERY_DEVICE).
 func (f *File) QueryDevice() (abi.UverbsQueryDeviceResp, error) {
-	var cmd abi.UverbsQueryDevice
-	var resp abi.UverbsQueryDeviceResp
-	err := f.invokeWrite(abi.IB_USER_VERBS_CMD_QUERY_DEVICE, abi.Bytes(&cmd), abi.Bytes(&resp), Driver{})
+	return invoke[abi.UverbsQueryDeviceResp](f, abi.IB_USER_VERBS_CMD_QUERY_DEVICE, &abi.UverbsQueryDevice{}, Driver{})
+}
+
+// QueryDeviceEx returns the attributes of the device and what came to them later
+// (IB_USER_VERBS_EX_CMD_QUERY_DEVICE). What lies beyond ResponseLength, which is
+// how much of it the kernel knows, is zero.
+func (f *File) QueryDeviceEx(drv Driver) (abi.UverbsExQueryDeviceResp, error) {
+	resp, err := invoke[abi.UverbsExQueryDeviceResp](f, ex|abi.IB_USER_VERBS_EX_CMD_QUERY_DEVICE, &abi.UverbsExQueryDevice{}, drv)
+	if b := abi.Bytes(&resp); uint64(resp.ResponseLength) < uint64(len(b)) {
+		clear(b[resp.ResponseLength:])
+	}
 	return resp, err
+}
+
+// InfoHandles returns the handles of the objects of a kind that the context has,
+// at most max of them (UVERBS_METHOD_INFO_HANDLES).
+func (f *File) InfoHandles(object uint16, max int) ([]uint32, error) {
+	list := make([]uint32, min(max, maxAttr/4))
+	if len(list) == 0 {
+		return nil, nil
+	}
+	var total uint32
+	raw := make([]byte, 4*len(list))
+	_, err := f.ioctl(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INFO_HANDLES,
+		u64(abi.UVERBS_ATTR_INFO_OBJECT_ID, uint64(object)),
+		out(abi.UVERBS_ATTR_INFO_TOTAL_HANDLES, &total),
+		outBytes(abi.UVERBS_ATTR_INFO_HANDLES_LIST, raw))
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i] = uint32(Number(raw[4*i : 4*i+4]))
+	}
+	return list[:min(uint64(total), uint64(len(list)))], nil
 }
 
 // QueryPort returns the attributes of a port, counted from 1
@@ -61,4 +102,27 @@ func (f *File) QueryGIDTable(max int) ([]abi.UverbsGIDEntry, error) {
 		copy(abi.Bytes(&entries[i]), raw[i*size:])
 	}
 	return entries, nil
+}
+
+// QueryGIDEntry returns one entry of the GID table of a port
+// (UVERBS_METHOD_QUERY_GID_ENTRY, Linux 5.10). One that is not valid gives
+// ENODATA.
+func (f *File) QueryGIDEntry(port uint8, index uint32) (abi.UverbsGIDEntry, error) {
+	var entry abi.UverbsGIDEntry
+	_, err := f.ioctl(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_QUERY_GID_ENTRY,
+		u64(abi.UVERBS_ATTR_QUERY_GID_ENTRY_PORT, uint64(port)),
+		u64(abi.UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, uint64(index)),
+		u32(abi.UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0),
+		out(abi.UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry))
+	return entry, err
+}
+
+// QueryPortSpeed returns the speed of a port in units of 100 Mb/s
+// (UVERBS_METHOD_QUERY_PORT_SPEED, Linux 7).
+func (f *File) QueryPortSpeed(port uint8) (uint64, error) {
+	var speed uint64
+	_, err := f.ioctl(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_QUERY_PORT_SPEED,
+		u64(abi.UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM, uint64(port)),
+		out(abi.UVERBS_ATTR_QUERY_PORT_SPEED_RESP, &speed))
+	return speed, err
 }

@@ -2,11 +2,7 @@
 
 package uverbs
 
-import (
-	"net"
-
-	"purerdma/abi"
-)
+import "purerdma/abi"
 
 // CQConfig is the input of CreateCQ.
 type CQConfig struct {
@@ -14,6 +10,8 @@ type CQConfig struct {
 	UserHandle uint64       // what an event on the channel names
 	Channel    *CompChannel // or nil
 	Vector     uint32
+	Flags      uint32        // IB_UVERBS_CQ_FLAGS_...
+	Events     *AsyncChannel // for its asynchronous events, or nil
 }
 
 // CQ is the answer of CreateCQ.
@@ -32,23 +30,18 @@ func (f *File) CreateCQ(cfg CQConfig, drv Driver) (CQ, error) {
 		u32(abi.UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, cfg.Vector),
 		out(abi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, &entries),
 	}
-	var req *Request
-	run := func(extra ...Attr) (err error) {
-		req, err = f.ioctl(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_CREATE, drv.append(append(attrs, extra...))...)
-		return err
+	if cfg.Flags != 0 {
+		attrs = append(attrs, u32(abi.UVERBS_ATTR_CREATE_CQ_FLAGS, cfg.Flags))
 	}
-	var err error
-	if cfg.Channel == nil {
-		err = run()
-	} else if cerr := cfg.Channel.dev.Control(func(channel uintptr) {
-		err = run(fd(abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, channel))
-	}); cerr != nil {
-		return CQ{}, net.ErrClosed
+	files := eventFiles{}.add(abi.UVERBS_ATTR_CREATE_CQ_EVENT_FD, cfg.Events)
+	if cfg.Channel != nil {
+		files = append(files, eventFile{abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, cfg.Channel.dev})
 	}
+	h, err := f.createWith(files, abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_CREATE, drv.append(attrs))
 	if err != nil {
 		return CQ{}, err
 	}
-	return CQ{Handle: uint32(req.Attrs[0].Value), Entries: entries}, nil
+	return CQ{Handle: h, Entries: entries}, nil
 }
 
 // DestroyCQ destroys a completion queue (UVERBS_METHOD_CQ_DESTROY). One that is
@@ -59,6 +52,51 @@ func (f *File) DestroyCQ(cq uint32) error {
 		handle(abi.UVERBS_ATTR_DESTROY_CQ_HANDLE, cq),
 		out(abi.UVERBS_ATTR_DESTROY_CQ_RESP, &resp))
 	return err
+}
+
+// ResizeCQ changes the size of a completion queue and returns the new one
+// (IB_USER_VERBS_CMD_RESIZE_CQ). Fewer entries than there are completions give
+// EINVAL. Where the kernel made the ring, drv.Out says where the new one can be
+// mapped.
+func (f *File) ResizeCQ(cq, entries uint32, drv Driver) (uint32, error) {
+	resp, err := invoke[abi.UverbsResizeCQResp](f, abi.IB_USER_VERBS_CMD_RESIZE_CQ, &abi.UverbsResizeCQ{CQHandle: cq, CQE: entries}, drv)
+	return resp.CQE, err
+}
+
+// PollCQ takes completions out of a queue whose driver has no ring in user space
+// (IB_USER_VERBS_CMD_POLL_CQ). It returns how many.
+func (f *File) PollCQ(cq uint32, wcs []abi.UverbsWC) (int, error) {
+	header, size := abi.Size[abi.UverbsPollCQResp](), abi.Size[abi.UverbsWC]()
+	wcs = wcs[:min(len(wcs), (maxAttr-header)/size)]
+	raw := make([]byte, header+len(wcs)*size)
+	if err := f.InvokeWrite(abi.IB_USER_VERBS_CMD_POLL_CQ, abi.Bytes(&abi.UverbsPollCQ{CQHandle: cq, Ne: uint32(len(wcs))}), raw, Driver{}); err != nil {
+		return 0, err
+	}
+	var resp abi.UverbsPollCQResp
+	copy(abi.Bytes(&resp), raw)
+	n := int(min(uint64(resp.Count), uint64(len(wcs))))
+	for i := range n {
+		copy(abi.Bytes(&wcs[i]), raw[header+i*size:])
+	}
+	return n, nil
+}
+
+// ReqNotifyCQ arms a completion queue by ioctl (IB_USER_VERBS_CMD_REQ_NOTIFY_CQ).
+// A Notifier does it in less time; this one does not mind which credentials the
+// thread has.
+func (f *File) ReqNotifyCQ(cq uint32, solicitedOnly bool) error {
+	cmd := abi.UverbsReqNotifyCQ{CQHandle: cq}
+	if solicitedOnly {
+		cmd.SolicitedOnly = 1
+	}
+	return tell(f, abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &cmd, Driver{})
+}
+
+// ModifyCQ changes after how many completions, or after how many microseconds, a
+// completion queue notifies (IB_USER_VERBS_EX_CMD_MODIFY_CQ).
+func (f *File) ModifyCQ(cq uint32, m abi.UverbsCQModeration) error {
+	const moderate = 1 << 0 // IB_CQ_MODERATE
+	return tell(f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_CQ, &abi.UverbsExModifyCQ{CQHandle: cq, AttrMask: moderate, Attr: m}, Driver{})
 }
 
 // Notifier arms one completion queue with write(2), by commands that were
@@ -90,7 +128,7 @@ func (f *File) NewNotifier(cq uint32) *Notifier {
 // one event on the completion channel.
 func (n *Notifier) Notify(solicitedOnly bool) error {
 	if solicitedOnly {
-		return n.f.t.Write(n.solicited)
+		return n.f.write(n.solicited)
 	}
-	return n.f.t.Write(n.next)
+	return n.f.write(n.next)
 }

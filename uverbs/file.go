@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"purerdma/internal/cdev"
 	"purerdma/internal/leak"
 )
 
@@ -21,8 +22,11 @@ type File struct {
 
 	mu       sync.Mutex
 	mappings map[*Mapping]struct{}
-	channels map[*CompChannel]struct{}
+	channels map[eventChannel]struct{}
 }
+
+// eventChannel is a CompChannel or an AsyncChannel.
+type eventChannel interface{ file() *cdev.File }
 
 // Open opens a device of k. No command has been run on it.
 func Open(k Kernel, info DeviceInfo) (*File, error) {
@@ -34,7 +38,7 @@ func Open(k Kernel, info DeviceInfo) (*File, error) {
 		t:        t,
 		info:     info,
 		mappings: make(map[*Mapping]struct{}),
-		channels: make(map[*CompChannel]struct{}),
+		channels: make(map[eventChannel]struct{}),
 	}, nil
 }
 
@@ -61,7 +65,7 @@ func (f *File) Close() error {
 		errs = append(errs, f.t.Replace(m.b))
 	}
 	for c := range f.channels {
-		errs = append(errs, c.dev.Close())
+		errs = append(errs, c.file().Close())
 	}
 	return errors.Join(append(errs, f.t.Close())...)
 }

@@ -9,7 +9,7 @@ import "purerdma/abi"
 func (f *File) AllocPD(drv Driver) (uint32, error) {
 	var cmd abi.UverbsAllocPD
 	var resp abi.UverbsAllocPDResp
-	err := f.invokeWrite(abi.IB_USER_VERBS_CMD_ALLOC_PD, abi.Bytes(&cmd), abi.Bytes(&resp), drv)
+	err := f.InvokeWrite(abi.IB_USER_VERBS_CMD_ALLOC_PD, abi.Bytes(&cmd), abi.Bytes(&resp), drv)
 	return resp.PDHandle, err
 }
 

@@ -4,15 +4,22 @@ package uverbs
 
 import "purerdma/abi"
 
-// QPConfig is the input of CreateQP.
+// QPConfig is the input of CreateQP. A queue pair of type XRC_TGT has an XRCD and
+// neither PD nor CQs, one of type XRC_INI no RecvCQ, and one with an IndTable no
+// RecvCQ either; those fields are not looked at then.
 type QPConfig struct {
 	Type       uint8 // IB_UVERBS_QPT_...
 	PD         uint32
 	SendCQ     uint32
 	RecvCQ     uint32
+	SRQ        *uint32 // shared receive queue, or nil
+	XRCD       *uint32 // or nil
+	IndTable   *uint32 // of work queues, or nil
 	UserHandle uint64
 	Cap        abi.UverbsQPCap
-	Flags      uint32 // IB_UVERBS_QP_CREATE_...
+	Flags      uint32        // IB_UVERBS_QP_CREATE_...
+	SourceQPN  uint32        // of packets, if not 0
+	Events     *AsyncChannel // for its asynchronous events, or nil
 }
 
 // QP is the answer of CreateQP.
@@ -25,23 +32,61 @@ type QP struct {
 // CreateQP makes a queue pair (UVERBS_METHOD_QP_CREATE).
 func (f *File) CreateQP(cfg QPConfig, drv Driver) (QP, error) {
 	var qp QP
-	req, err := f.ioctl(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE, drv.append([]Attr{
+	attrs := []Attr{
 		newHandle(abi.UVERBS_ATTR_CREATE_QP_HANDLE),
-		handle(abi.UVERBS_ATTR_CREATE_QP_PD_HANDLE, cfg.PD),
-		handle(abi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, cfg.SendCQ),
-		handle(abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, cfg.RecvCQ),
 		u64(abi.UVERBS_ATTR_CREATE_QP_USER_HANDLE, cfg.UserHandle),
 		in(abi.UVERBS_ATTR_CREATE_QP_CAP, &cfg.Cap),
 		u64(abi.UVERBS_ATTR_CREATE_QP_TYPE, uint64(cfg.Type)),
-		u32(abi.UVERBS_ATTR_CREATE_QP_FLAGS, cfg.Flags),
 		out(abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &qp.Cap),
 		out(abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &qp.Num),
-	})...)
-	if err != nil {
+	}
+	attrs = append(attrs, cfg.objects()...)
+	if cfg.Flags != 0 {
+		attrs = append(attrs, u32(abi.UVERBS_ATTR_CREATE_QP_FLAGS, cfg.Flags))
+	}
+	if cfg.SourceQPN != 0 {
+		attrs = append(attrs, u32(abi.UVERBS_ATTR_CREATE_QP_SOURCE_QPN, cfg.SourceQPN))
+	}
+	files := eventFiles{}.add(abi.UVERBS_ATTR_CREATE_QP_EVENT_FD, cfg.Events)
+	var err error
+	if qp.Handle, err = f.createWith(files, abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE, drv.append(attrs)); err != nil {
 		return QP{}, err
 	}
-	qp.Handle = uint32(req.Attrs[0].Value)
 	return qp, nil
+}
+
+// objects returns the handles of what a queue pair of its type belongs to.
+func (c *QPConfig) objects() []Attr {
+	var attrs []Attr
+	if c.XRCD != nil {
+		attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, *c.XRCD))
+	}
+	if c.SRQ != nil {
+		attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, *c.SRQ))
+	}
+	if c.Type == abi.IB_UVERBS_QPT_XRC_TGT {
+		return attrs
+	}
+	attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_PD_HANDLE, c.PD))
+	if c.IndTable != nil {
+		attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE, *c.IndTable))
+		if c.Cap.MaxSendWR == 0 {
+			return attrs
+		}
+	}
+	attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, c.SendCQ))
+	if c.IndTable == nil && c.Type != abi.IB_UVERBS_QPT_XRC_INI {
+		attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, c.RecvCQ))
+	}
+	return attrs
+}
+
+// OpenQP opens the queue pair of type XRC_TGT that another process has made in
+// the same XRC domain (IB_USER_VERBS_CMD_OPEN_QP).
+func (f *File) OpenQP(xrcd, num uint32, userHandle uint64, drv Driver) (QP, error) {
+	resp, err := invoke[abi.UverbsCreateQPResp](f, abi.IB_USER_VERBS_CMD_OPEN_QP,
+		&abi.UverbsOpenQP{UserHandle: userHandle, PDHandle: xrcd, QPN: num, QPType: abi.IB_UVERBS_QPT_XRC_TGT}, drv)
+	return QP{Handle: resp.QPHandle, Num: resp.QPN}, err
 }
 
 // DestroyQP destroys a queue pair (UVERBS_METHOD_QP_DESTROY).
@@ -56,7 +101,14 @@ func (f *File) DestroyQP(qp uint32) error {
 // ModifyQP changes attributes of a queue pair (IB_USER_VERBS_CMD_MODIFY_QP).
 // cmd.AttrMask says which.
 func (f *File) ModifyQP(cmd *abi.UverbsModifyQP, drv Driver) error {
-	return f.invokeWrite(abi.IB_USER_VERBS_CMD_MODIFY_QP, abi.Bytes(cmd), nil, drv)
+	return f.InvokeWrite(abi.IB_USER_VERBS_CMD_MODIFY_QP, abi.Bytes(cmd), nil, drv)
+}
+
+// ModifyQPEx is ModifyQP with a limit of the rate, for IB_QP_RATE_LIMIT
+// (IB_USER_VERBS_EX_CMD_MODIFY_QP).
+func (f *File) ModifyQPEx(cmd *abi.UverbsExModifyQP, drv Driver) error {
+	_, err := invoke[abi.UverbsExModifyQPResp](f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_QP, cmd, drv)
+	return err
 }
 
 // QueryQP returns the attributes of a queue pair (IB_USER_VERBS_CMD_QUERY_QP);
@@ -64,8 +116,46 @@ func (f *File) ModifyQP(cmd *abi.UverbsModifyQP, drv Driver) error {
 func (f *File) QueryQP(qp uint32, mask uint32) (abi.UverbsQueryQPResp, error) {
 	cmd := abi.UverbsQueryQP{QPHandle: qp, AttrMask: mask}
 	var resp abi.UverbsQueryQPResp
-	err := f.invokeWrite(abi.IB_USER_VERBS_CMD_QUERY_QP, abi.Bytes(&cmd), abi.Bytes(&resp), Driver{})
+	err := f.InvokeWrite(abi.IB_USER_VERBS_CMD_QUERY_QP, abi.Bytes(&cmd), abi.Bytes(&resp), Driver{})
 	return resp, err
+}
+
+// AttachMcast makes a queue pair receive what is sent to a multicast group
+// (IB_USER_VERBS_CMD_ATTACH_MCAST).
+func (f *File) AttachMcast(qp uint32, gid [16]byte, lid uint16) error {
+	return tell(f, abi.IB_USER_VERBS_CMD_ATTACH_MCAST, &abi.UverbsAttachMcast{GID: gid, QPHandle: qp, MLID: lid}, Driver{})
+}
+
+// DetachMcast ends AttachMcast (IB_USER_VERBS_CMD_DETACH_MCAST). The queue pair
+// cannot be destroyed before.
+func (f *File) DetachMcast(qp uint32, gid [16]byte, lid uint16) error {
+	return tell(f, abi.IB_USER_VERBS_CMD_DETACH_MCAST, &abi.UverbsDetachMcast{GID: gid, QPHandle: qp, MLID: lid}, Driver{})
+}
+
+// PostSend posts send requests through the kernel (IB_USER_VERBS_CMD_POST_SEND):
+// sges are the elements of all of them, one request's after the other's. It
+// returns how many were posted. Drivers with rings of their own do not take
+// requests this way.
+func (f *File) PostSend(qp uint32, wrs []abi.UverbsSendWR, sges []abi.UverbsSGE) (int, error) {
+	cmd := abi.UverbsPostSend{QPHandle: qp, WRCount: uint32(len(wrs)), SGECount: uint32(len(sges)), WQESize: uint32(abi.Size[abi.UverbsSendWR]())}
+	return f.post(abi.IB_USER_VERBS_CMD_POST_SEND, bytesOf(bytesOf(abi.Bytes(&cmd), wrs), sges), len(wrs))
+}
+
+// PostRecv is PostSend for receives (IB_USER_VERBS_CMD_POST_RECV).
+func (f *File) PostRecv(qp uint32, wrs []abi.UverbsRecvWR, sges []abi.UverbsSGE) (int, error) {
+	cmd := abi.UverbsPostRecv{QPHandle: qp, WRCount: uint32(len(wrs)), SGECount: uint32(len(sges)), WQESize: uint32(abi.Size[abi.UverbsRecvWR]())}
+	return f.post(abi.IB_USER_VERBS_CMD_POST_RECV, bytesOf(bytesOf(abi.Bytes(&cmd), wrs), sges), len(wrs))
+}
+
+// post runs a command that posts n requests. The answer is the number of the
+// first that was refused, from 1, and the kernel gives it with the error, too.
+func (f *File) post(command uint32, cmd []byte, n int) (int, error) {
+	var resp abi.UverbsPostSendResp // as those of the other two
+	err := f.InvokeWrite(command, cmd, abi.Bytes(&resp), Driver{})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // Doorbell makes a driver look at the send queue of one queue pair, by write(2)
@@ -102,4 +192,4 @@ func (f *File) NewDoorbell(qp uint32) *Doorbell {
 }
 
 // Ring makes the driver look at the send queue.
-func (d *Doorbell) Ring() error { return d.f.t.Write(d.cmd) }
+func (d *Doorbell) Ring() error { return d.f.write(d.cmd) }

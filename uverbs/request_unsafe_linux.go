@@ -41,7 +41,7 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 	wire := unsafe.Slice((*abi.UverbsAttr)(unsafe.Add(base, hdrSize)), len(req.Attrs))
 	for i := range req.Attrs {
 		a, w := &req.Attrs[i], &wire[i]
-		w.AttrID, w.Flags = a.ID, abi.UVERBS_ATTR_F_MANDATORY
+		w.AttrID, w.Flags, w.ElemID = a.ID, abi.UVERBS_ATTR_F_MANDATORY, a.Elem
 		switch a.Kind {
 		case AttrIn, AttrOut:
 			if len(a.Buf) > 1<<16-1 {
@@ -50,6 +50,9 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 			w.Len = uint16(len(a.Buf))
 			if a.Kind == AttrIn && len(a.Buf) <= inlineAttr {
 				copy(abi.Bytes(&w.Data), a.Buf)
+				continue
+			}
+			if len(a.Buf) == 0 {
 				continue
 			}
 			p := unsafe.SliceData(a.Buf)
@@ -71,8 +74,14 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 		break
 	}
 	for i := range req.Attrs {
-		if a := &req.Attrs[i]; a.Kind == AttrNewHandle {
+		switch a := &req.Attrs[i]; a.Kind {
+		case AttrNewHandle, AttrNewFD:
 			a.Value = wire[i].Data
+		case AttrOut:
+			// What the kernel did not say it wrote is not an answer.
+			if wire[i].Flags&abi.UVERBS_ATTR_F_VALID_OUTPUT == 0 {
+				clear(a.Buf)
+			}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -14,9 +15,29 @@ import (
 	"purerdma/internal/mem"
 )
 
+// versionFile has the version of the whole verbs interface.
+const versionFile = "/sys/class/infiniband_verbs/abi_version"
+
+// checkVersion returns an *ABIVersionError if the version in a file is not that
+// of this module. Without the file, as in a container without sysfs, the commands
+// themselves will tell.
+func checkVersion(file string) error {
+	line := readLine(file)
+	if line == "" {
+		return nil
+	}
+	if v, err := strconv.ParseUint(line, 10, 32); err != nil || v != abi.IB_USER_VERBS_ABI_VERSION {
+		return &ABIVersionError{Kernel: uint32(v), Known: abi.IB_USER_VERBS_ABI_VERSION}
+	}
+	return nil
+}
+
 // Open opens the character device. Its errors are those of open(2), as
-// *fs.PathError.
+// *fs.PathError, and an *ABIVersionError.
 func (System) Open(info DeviceInfo) (Transport, error) {
+	if err := checkVersion(versionFile); err != nil {
+		return nil, err
+	}
 	for {
 		fd, err := unix.Open(info.Node, unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err == unix.EINTR {

@@ -15,8 +15,9 @@ type Kernel interface {
 // concurrently. After Close they return net.ErrClosed, but for Munmap and
 // Replace, which go on working on mappings that exist.
 type Transport interface {
-	// Ioctl carries out one request and fills its outputs. The error is the
-	// bare errno.
+	// Ioctl carries out one request and fills its outputs, which are zeros
+	// before; what the kernel does not say it filled stays zeros. The error is
+	// the bare errno.
 	Ioctl(*Request) error
 	// Write gives one command in the form of rdma/ib_user_verbs.h, header and
 	// all. It must not keep cmd. The error is the bare errno.
@@ -52,12 +53,14 @@ const (
 	AttrHandle                    // Value is the handle of an object
 	AttrNewHandle                 // Value becomes the handle of a new object
 	AttrFD                        // Value is a file descriptor
+	AttrNewFD                     // Value becomes a new file descriptor
 )
 
 // Attr is one attribute of a Request.
 type Attr struct {
 	ID    uint16 // UVERBS_ATTR_...
 	Kind  AttrKind
+	Elem  uint8 // which of several forms an input has, where it has several
 	Buf   []byte
 	Value uint64
 }

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// UnsupportedError says that the kernel, or the driver of the device, lacks a
+// method, a command or an attribute. It is an errors.ErrUnsupported, and the
+// errno.
+type UnsupportedError struct {
+	Request string // as "UVERBS_METHOD_REG_MR"
+	Since   string // the first Linux that has it, as "6.17", or "" if it is not known
+	Err     error  // the errno
+}
+
+// Error names the method and the Linux that it came with.
+func (e *UnsupportedError) Error() string {
+	since := ""
+	if e.Since != "" {
+		since = " (needs Linux " + e.Since + ", and a driver that has it)"
+	}
+	return fmt.Sprintf("%s is not supported%s: %v", e.Request, since, e.Err)
+}
+
+// Unwrap returns errors.ErrUnsupported and the errno.
+func (e *UnsupportedError) Unwrap() []error { return []error{errors.ErrUnsupported, e.Err} }
+
+// notSupp is ENOTSUPP, which the kernel keeps for itself but which some drivers
+// let out.
+const notSupp = syscall.Errno(524)
+
+// requestError gives an errno that says "not supported" in one of the kernel's
+// ways the name of what it is about. Others stay as they are.
+func requestError(req *Request, err error) error {
+	errno, ok := err.(syscall.Errno)
+	if !ok {
+		return err
+	}
+	e := &UnsupportedError{Request: req.Name(), Err: err}
+	if m := MethodOf(req.Object, req.Method); m != nil {
+		e.Since = m.Since
+	}
+	switch errno {
+	case syscall.EPROTONOSUPPORT, syscall.EOPNOTSUPP, syscall.ENOSYS, notSupp:
+		return e
+	case syscall.ENOTTY: // no ioctl at all
+		e.Since = "5.0"
+		return e
+	}
+	return err
+}
+
+// CredentialsError says that the kernel refused a command that was given with
+// write(2), because the thread's credentials are not those that the device was
+// opened with. It is an EACCES.
+type CredentialsError struct {
+	Node string // the character device
+	Err  error  // EACCES
+}
+
+// Error says what may have happened.
+func (e *CredentialsError) Error() string {
+	return fmt.Sprintf("write %s: %v: the kernel takes commands only from the credentials that opened the device, and these are others: "+
+		"set user, group and capabilities before opening it, and do not use it after fork or exec or in a process that it was passed to",
+		e.Node, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *CredentialsError) Unwrap() error { return e.Err }
+
+// write gives a command with write(2), and explains what is special about that.
+func (f *File) write(cmd []byte) error {
+	err := f.t.Write(cmd)
+	if err == syscall.EACCES {
+		return &CredentialsError{Node: f.info.Node, Err: err}
+	}
+	return err
+}
+
+// ABIVersionError says that the kernel speaks a version of the verbs interface
+// that this module does not.
+type ABIVersionError struct {
+	Kernel uint32 // /sys/class/infiniband_verbs/abi_version
+	Known  uint32
+}
+
+// Error names both versions.
+func (e *ABIVersionError) Error() string {
+	return fmt.Sprintf("the kernel's verbs interface has ABI version %d, this program knows %d", e.Kernel, e.Known)
+}
+
+// Unwrap returns errors.ErrUnsupported.
+func (e *ABIVersionError) Unwrap() error { return errors.ErrUnsupported }
