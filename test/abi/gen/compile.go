@@ -34,21 +34,16 @@ var machines = []machine{
 // measure compiles the headers for every machine. The machines have to agree.
 func (s *store) measure(ctx context.Context, v version) (*golden.File, error) {
 	var f *golden.File
-	var text string
 	for _, m := range machines {
 		headers, err := s.measureFor(ctx, v.version, m)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.debian, err)
 		}
-		var b bytes.Buffer
-		if err := (&golden.File{Headers: headers}).Write(&b); err != nil {
-			return nil, err
-		}
-		switch {
-		case f == nil:
-			f, text = &golden.File{Version: v.version, Headers: headers}, b.String()
-		case b.String() != text:
-			return nil, fmt.Errorf("%s and %s do not agree:\n%s", machines[0].debian, m.debian, firstDiff(text, b.String()))
+		other := &golden.File{Version: v.version, Headers: headers}
+		if f == nil {
+			f = other
+		} else if !f.SameHeaders(other) {
+			return nil, fmt.Errorf("%s and %s do not agree:\n%s", machines[0].debian, m.debian, firstDiff(f.Text(), other.Text()))
 		}
 		f.Arches = append(f.Arches, m.debian)
 	}
@@ -59,7 +54,7 @@ func (s *store) measure(ctx context.Context, v version) (*golden.File, error) {
 func firstDiff(a, b string) string {
 	la, lb := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(la), len(lb)) {
-		if la[i] != lb[i] {
+		if i > 0 && la[i] != lb[i] {
 			return "- " + la[i] + "\n+ " + lb[i]
 		}
 	}

@@ -23,7 +23,6 @@ package golden
 
 import (
 	"fmt"
-	"io"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -109,11 +108,6 @@ type Member struct {
 	Members []Member // of a struct or union without a name
 }
 
-// Flexible says whether the member is an array that has no length.
-func (m Member) Flexible() bool {
-	return strings.HasSuffix(m.Type, "[]") || strings.HasSuffix(m.Type, "[0]")
-}
-
 // Struct returns the struct called name, or nil.
 func (f *File) Struct(name string) *Struct {
 	for _, h := range f.Headers {
@@ -167,35 +161,49 @@ func shift(ms []Member, by int64) []Member {
 	return out
 }
 
-// Write writes the file.
-func (f *File) Write(w io.Writer) error {
+// Text returns the text of the file.
+func (f *File) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s\n", Package, f.Version, strings.Join(f.Arches, " "))
+	f.headers(&b)
+	return b.String()
+}
+
+// SameHeaders says whether two files differ in the version at most.
+func (f *File) SameHeaders(g *File) bool {
+	var a, b strings.Builder
+	f.headers(&a)
+	g.headers(&b)
+	return a.String() == b.String()
+}
+
+func (f *File) headers(b *strings.Builder) {
 	for _, h := range f.Headers {
-		fmt.Fprintf(&b, "header %s\n", h.Name)
+		fmt.Fprintf(b, "header %s\n", h.Name)
 		for _, c := range h.Defines {
-			fmt.Fprintf(&b, "define %s %d\n", c.Name, c.Value)
+			fmt.Fprintf(b, "define %s %d\n", c.Name, c.Value)
 		}
 		for _, m := range h.Macros {
-			fmt.Fprintf(&b, "macro %s\n", m)
+			fmt.Fprintf(b, "macro %s\n", m)
 		}
 		for _, e := range h.Enums {
-			name := e.Name
-			if name == "" {
-				name = "-"
-			}
-			fmt.Fprintf(&b, "enum %s\n", name)
+			fmt.Fprintf(b, "enum %s\n", orDash(e.Name))
 			for _, c := range e.Consts {
-				fmt.Fprintf(&b, "\t%s %d\n", c.Name, c.Value)
+				fmt.Fprintf(b, "\t%s %d\n", c.Name, c.Value)
 			}
 		}
 		for _, s := range h.Structs {
-			fmt.Fprintf(&b, "%s %s %d\n", kind(s.Union), s.Name, s.Size)
-			writeMembers(&b, s.Members, "\t")
+			fmt.Fprintf(b, "%s %s %d\n", kind(s.Union), s.Name, s.Size)
+			writeMembers(b, s.Members, "\t")
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+}
+
+func orDash(name string) string {
+	if name == "" {
+		return "-"
+	}
+	return name
 }
 
 func kind(union bool) string {
@@ -207,11 +215,7 @@ func kind(union bool) string {
 
 func writeMembers(b *strings.Builder, ms []Member, indent string) {
 	for _, m := range ms {
-		name := m.Name
-		if name == "" {
-			name = "-"
-		}
-		fmt.Fprintf(b, "%s%s %d %d %s\n", indent, name, m.Offset, m.Size, m.Type)
+		fmt.Fprintf(b, "%s%s %d %d %s\n", indent, orDash(m.Name), m.Offset, m.Size, m.Type)
 		writeMembers(b, m.Members, indent+"\t")
 	}
 }

@@ -173,6 +173,9 @@ func normal(name string) string {
 
 var pointer = reflect.TypeFor[abi.Pointer]()
 
+// address matches the names of members that hold addresses of user memory.
+var address = regexp.MustCompile(`^(response|optval|counters_data|mmap_info_addr|(\w+_)?(buf|db)_addr|\w+_ptr)$`)
+
 // sameType says why t cannot be the type of m, or "".
 func (k *comparison) sameType(t reflect.Type, m golden.Member) string {
 	elem, n, isArray := array(m.Type)
@@ -182,7 +185,7 @@ func (k *comparison) sameType(t reflect.Type, m golden.Member) string {
 		if m.Type != "__u64" && m.Type != "__aligned_u64" {
 			return "not the size of an address"
 		}
-	case m.Name == "response":
+	case address.MatchString(m.Name):
 		return "an address has to be a Pointer"
 	case isArray && t.Kind() == reflect.Array && t.Name() == "":
 		if t.Len() == n {
