@@ -159,7 +159,7 @@ func calls() []call {
 		}},
 		{"QuerySRQ", func(f *File, o *objects) error { _, err := f.QuerySRQ(o.srq.Handle); return err }},
 		{"ModifySRQ", func(f *File, o *objects) error {
-			return f.ModifySRQ(&abi.UverbsModifySRQ{SRQHandle: o.srq.Handle, AttrMask: SRQLimit, SRQLimit: 2}, Driver{})
+			return f.ModifySRQ(&abi.UverbsModifySRQ{SRQHandle: o.srq.Handle, AttrMask: SRQLimit, SRQLimit: 2}, Driver{In: make([]byte, 8)})
 		}},
 		{"PostSRQRecv", func(f *File, o *objects) error {
 			_, err := f.PostSRQRecv(o.srq.Handle, []abi.UverbsRecvWR{{WRID: 1, NumSGE: 1}}, []abi.UverbsSGE{{Length: 8, LKey: o.mr.LKey}})

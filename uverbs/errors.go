@@ -41,8 +41,10 @@ func requestError(req *Request, err error) error {
 		return err
 	}
 	e := &UnsupportedError{Request: req.Name(), Err: err}
-	if m := MethodOf(req.Object, req.Method); m != nil {
-		e.Since = m.Since
+	if _, isCommand := req.command(); !isCommand {
+		if m := MethodOf(req.Object, req.Method); m != nil {
+			e.Since = m.Since
+		}
 	}
 	switch errno {
 	case syscall.EPROTONOSUPPORT, syscall.EOPNOTSUPP, syscall.ENOSYS, notSupp:

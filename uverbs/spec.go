@@ -2,9 +2,7 @@
 
 package uverbs
 
-import (
-	"reflect"
-)
+import "reflect"
 
 // The constructors of declarations, after the macros of the kernel's sources.
 // What is required is required unless optional says otherwise.
@@ -70,6 +68,6 @@ func optional(s AttrSpec) AttrSpec {
 }
 
 // destroyMethod is a method whose only attribute is the handle of what goes.
-func destroyMethod(object, method, id uint16, name string) Method {
-	return Method{Object: object, ID: method, Name: name, Attrs: []AttrSpec{obj(id, "handle", object)}}
+func destroyMethod(object, method, id uint16, name, since string) Method {
+	return Method{Object: object, ID: method, Name: name, Since: since, Attrs: []AttrSpec{obj(id, "handle", object)}}
 }

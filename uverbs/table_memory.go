@@ -2,16 +2,14 @@
 
 package uverbs
 
-import (
-	"purerdma/abi"
-)
+import "purerdma/abi"
 
 // memoryMethods has the methods of protection domains, memory regions and
 // windows, and device memory.
 var memoryMethods = []Method{
-	destroyMethod(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY, abi.UVERBS_ATTR_DESTROY_PD_HANDLE, "PD_DESTROY"),
-	destroyMethod(abi.UVERBS_OBJECT_MW, abi.UVERBS_METHOD_MW_DESTROY, abi.UVERBS_ATTR_DESTROY_MW_HANDLE, "MW_DESTROY"),
-	destroyMethod(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, abi.UVERBS_ATTR_DESTROY_MR_HANDLE, "MR_DESTROY"),
+	destroyMethod(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY, abi.UVERBS_ATTR_DESTROY_PD_HANDLE, "PD_DESTROY", ""),
+	destroyMethod(abi.UVERBS_OBJECT_MW, abi.UVERBS_METHOD_MW_DESTROY, abi.UVERBS_ATTR_DESTROY_MW_HANDLE, "MW_DESTROY", ""),
+	destroyMethod(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, abi.UVERBS_ATTR_DESTROY_MR_HANDLE, "MR_DESTROY", ""),
 	{
 		Object: abi.UVERBS_OBJECT_MR, ID: abi.UVERBS_METHOD_DM_MR_REG, Name: "DM_MR_REG",
 		Attrs: []AttrSpec{
@@ -82,7 +80,7 @@ var memoryMethods = []Method{
 			ptrIn[uint32](abi.UVERBS_ATTR_ALLOC_DM_ALIGNMENT, "alignment"),
 		},
 	},
-	destroyMethod(abi.UVERBS_OBJECT_DM, abi.UVERBS_METHOD_DM_FREE, abi.UVERBS_ATTR_FREE_DM_HANDLE, "DM_FREE"),
+	destroyMethod(abi.UVERBS_OBJECT_DM, abi.UVERBS_METHOD_DM_FREE, abi.UVERBS_ATTR_FREE_DM_HANDLE, "DM_FREE", ""),
 	{
 		Object: abi.UVERBS_OBJECT_DMAH, ID: abi.UVERBS_METHOD_DMAH_ALLOC, Name: "DMAH_ALLOC", Since: "6.17",
 		Attrs: []AttrSpec{
@@ -92,7 +90,7 @@ var memoryMethods = []Method{
 			optional(ptrIn[uint8](abi.UVERBS_ATTR_ALLOC_DMAH_PH, "ph")),
 		},
 	},
-	destroyMethod(abi.UVERBS_OBJECT_DMAH, abi.UVERBS_METHOD_DMAH_FREE, abi.UVERBS_ATTR_FREE_DMA_HANDLE, "DMAH_FREE"),
+	destroyMethod(abi.UVERBS_OBJECT_DMAH, abi.UVERBS_METHOD_DMAH_FREE, abi.UVERBS_ATTR_FREE_DMA_HANDLE, "DMAH_FREE", "6.17"),
 	{
 		Object: abi.UVERBS_OBJECT_DMABUF, ID: abi.UVERBS_METHOD_DMABUF_ALLOC, Name: "DMABUF_ALLOC", Since: "7.0",
 		Attrs: []AttrSpec{

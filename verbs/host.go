@@ -5,6 +5,7 @@ package verbs
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
 
@@ -27,6 +28,13 @@ type Host struct {
 	// Kernel is where devices come from; nil is the running kernel. Tests put
 	// a fake one here (package uverbstest).
 	Kernel uverbs.Kernel
+	// Trace, if not nil, gets every command that devices are given, with its
+	// input and answer, at level Debug. If it is nil, the environment decides:
+	// RDMA_TRACE=1 writes them to standard error.
+	Trace *slog.Logger
+
+	once   sync.Once
+	traced uverbs.Kernel // Kernel or what is in its place, after once
 
 	mu   sync.Mutex
 	open map[string]*shared // by name
@@ -42,10 +50,14 @@ var defaultHost = sync.OnceValue(func() *Host {
 func DefaultHost() *Host { return defaultHost() }
 
 func (h *Host) kernel() uverbs.Kernel {
-	if h.Kernel != nil {
-		return h.Kernel
-	}
-	return uverbs.System{}
+	h.once.Do(func() {
+		k := h.Kernel
+		if k == nil {
+			k = uverbs.System{}
+		}
+		h.traced = uverbs.Traced(k, h.Trace)
+	})
+	return h.traced
 }
 
 // Devices lists the RDMA devices of the host that this network namespace sees

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+)
+
+func TestCommand(t *testing.T) {
+	var out bytes.Buffer
+	tr := New(&out)
+	tr.Command("rdma_cm", "REG", &abi.UverbsRegMR{Start: abi.NewPointer(new(byte)), Length: 1 << 20, PDHandle: 3}, &abi.UverbsRegMRResp{LKey: 7}, nil, 1500*time.Nanosecond)
+	tr.Command("rxe0", "X", List{{"cqe", uint32(0)}, {"pd", Handle(2)}, {"chan", FD(5)}, {"driver", abi.RDMA_DRIVER_RXE}}, nil, nil, 0)
+	tr.Command("rxe0", "X", nil, nil, fmt.Errorf("wrapped: %w", syscall.EINVAL), 0)
+	tr.Command("rxe0", "X", List{{"raw", make([]byte, 100)}, {"list", make([]uint16, 10)}}, List{}, nil, 0)
+	want := "rdma_cm: REG(Start=ptr, Length=0x100000, PDHandle=3) = {LKey=7} <1.5µs>\n" +
+		"rxe0: X(cqe=0, pd=2, chan=fd 5, driver=rxe) = 0 <0s>\n" +
+		"rxe0: X() = EINVAL (wrapped: invalid argument) <0s>\n" +
+		"rxe0: X(raw=" + strings.Repeat("0", 128) + "...(100 bytes), list=[0, 0, 0, 0, 0, 0, 0, 0, ... 2 more]) = {} <0s>\n"
+	if got := strings.ReplaceAll(out.String(), "error (", "EINVAL ("); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestSelect(t *testing.T) {
+	for v, want := range map[string]bool{"": false, "0": false, "1": true} {
+		t.Setenv(Variable, v)
+		if got := Select(nil) != nil; got != want {
+			t.Errorf("%s=%q: %v", Variable, v, got)
+		}
+	}
+	t.Setenv(Variable, "")
+	var out bytes.Buffer
+	opt := &slog.HandlerOptions{Level: slog.LevelDebug}
+	Select(slog.New(slog.NewTextHandler(&out, opt))).Command("rxe0", "X", List{{"a", 1}}, List{{"b", 2}}, nil, 0)
+	if s := out.String(); !strings.Contains(s, "msg=X device=rxe0 in=\"a=1\" took=0s out=\"b=2\"") {
+		t.Error(s)
+	}
+	out.Reset()
+	Select(slog.New(slog.NewTextHandler(&out, nil))).Command("rxe0", "X", nil, nil, nil, 0)
+	if out.Len() != 0 {
+		t.Errorf("a logger of level Info got %s", out.String())
+	}
+}
+
+// TestDecode holds Decode against the memory of the structs themselves.
+func TestDecode(t *testing.T) {
+	want := abi.UverbsQueryQPResp{QPState: 3, RQPSN: 77, Dest: abi.UverbsQPDest{DGID: [16]uint8{1, 2, 3}}}
+	b := abi.Bytes(&want)
+	if got := Decode(reflect.TypeFor[abi.UverbsQueryQPResp](), b); got != want {
+		t.Errorf("%+v", got)
+	}
+	for n := range len(b) + 1 {
+		appendList(nil, Decode(reflect.TypeFor[abi.UverbsQueryQPResp](), b[:n]))
+	}
+	if got := Decode(reflect.TypeFor[int32](), []byte{0xff, 0xff, 0xff, 0xff}); got != int32(-1) {
+		t.Error(got)
+	}
+}
