@@ -28,3 +28,25 @@ const (
 	NodeRouter  NodeType = 3
 	NodeRNIC    NodeType = 4 // iWARP
 )
+
+// PortInfo is one port of a device as the kernel lists it.
+type PortInfo struct {
+	Number    int   // from 1
+	State     uint8 // enum ib_port_state: 4 is active
+	PhysState uint8 // enum ib_port_phys_state: 5 is link up
+	LID       uint16
+	Ifindex   int // of its network interface, 0 if it has none in this namespace
+	Interface string
+}
+
+// SystemInfo is how the kernel's RDMA subsystem is set, for all devices.
+type SystemInfo struct {
+	// SharedNetNS: a device is seen in all network namespaces, and not only in
+	// the one that it belongs to (rdma system show).
+	SharedNetNS bool
+	// CopyOnFork: memory that a device may reach is copied for a child at fork,
+	// so that the parent's stays where the device knows it (Linux 5.13).
+	CopyOnFork bool
+	// PrivilegedQKey: any program may use controlled QKeys (Linux 6.7).
+	PrivilegedQKey bool
+}

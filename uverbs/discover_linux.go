@@ -24,10 +24,11 @@ const nodeDir = "/dev/infiniband"
 // sysfs. A device without a verbs character device has an empty Node.
 func (System) Devices() ([]DeviceInfo, error) {
 	devs, err := nldev.Devices()
-	if errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EPERM) {
-		return sysfsDevices("/sys/class")
-	}
 	if err != nil {
+		infos, sysErr := sysfsDevices(sysClass)
+		if len(infos) > 0 || noNetlink(err) {
+			return infos, sysErr
+		}
 		return nil, os.NewSyscallError("list RDMA devices", err)
 	}
 	infos := make([]DeviceInfo, 0, len(devs))
@@ -36,10 +37,59 @@ func (System) Devices() ([]DeviceInfo, error) {
 		if c, err := nldev.Uverbs(d.Index); err == nil {
 			info.Node = filepath.Join(nodeDir, c.Name)
 			info.DriverID, info.ABIVersion = c.DriverID, c.ABIVersion
+		} else {
+			info.fromSysfs(sysClass) // Linux before 5.1
 		}
 		infos = append(infos, info)
 	}
 	return infos, nil
+}
+
+const sysClass = "/sys/class"
+
+// noNetlink says whether an error means that there is no NETLINK_RDMA to ask: no
+// module, an old kernel, or somebody's filter.
+func noNetlink(err error) bool {
+	return errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)
+}
+
+// fromSysfs fills what the files below class say and netlink did not.
+func (d *DeviceInfo) fromSysfs(class string) {
+	infos, err := sysfsDevices(class)
+	if err != nil {
+		return
+	}
+	for _, i := range infos {
+		if i.Name == d.Name {
+			d.Node, d.DriverID, d.ABIVersion = i.Node, i.DriverID, i.ABIVersion
+		}
+	}
+}
+
+// Ports lists the ports of a device, with their states and network interfaces,
+// without opening it (RDMA_NLDEV_CMD_PORT_GET). The device needs an Index.
+func (System) Ports(d DeviceInfo) ([]PortInfo, error) {
+	if d.Index < 0 {
+		return nil, errors.ErrUnsupported
+	}
+	ports, err := nldev.Ports(uint32(d.Index))
+	if err != nil {
+		return nil, os.NewSyscallError("list ports of "+d.Name, err)
+	}
+	infos := make([]PortInfo, len(ports))
+	for i, p := range ports {
+		infos[i] = PortInfo{Number: int(p.Number), State: p.State, PhysState: p.PhysState, LID: uint16(p.LID), Ifindex: int(p.Ifindex), Interface: p.Interface}
+	}
+	return infos, nil
+}
+
+// Info returns how the kernel's RDMA subsystem is set (RDMA_NLDEV_CMD_SYS_GET).
+func (System) Info() (SystemInfo, error) {
+	s, err := nldev.SystemInfo()
+	if err != nil {
+		return SystemInfo{}, os.NewSyscallError("query RDMA subsystem", err)
+	}
+	return SystemInfo(s), nil
 }
 
 // sysfsDevices is Devices from the files below class, usually /sys/class. They

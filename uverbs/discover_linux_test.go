@@ -44,6 +44,11 @@ func TestSysfsDevices(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	d := DeviceInfo{Name: "siw0", Index: 4, NodeType: NodeRNIC}
+	d.fromSysfs(class)
+	if diff := cmp.Diff(DeviceInfo{Name: "siw0", Index: 4, Node: "/dev/infiniband/uverbs0", DriverID: abi.RDMA_DRIVER_SIW, ABIVersion: 1, NodeType: NodeRNIC}, d); diff != "" {
+		t.Error(diff)
+	}
 	if got, err := sysfsDevices(filepath.Join(class, "none")); len(got) != 0 || err != nil {
 		t.Errorf("without ib_uverbs: %v, %v", got, err)
 	}

@@ -11,3 +11,9 @@ func (System) Devices() ([]DeviceInfo, error) { return nil, errors.ErrUnsupporte
 
 // Open returns errors.ErrUnsupported.
 func (System) Open(DeviceInfo) (Transport, error) { return nil, errors.ErrUnsupported }
+
+// Ports returns errors.ErrUnsupported.
+func (System) Ports(DeviceInfo) ([]PortInfo, error) { return nil, errors.ErrUnsupported }
+
+// Info returns errors.ErrUnsupported.
+func (System) Info() (SystemInfo, error) { return SystemInfo{}, errors.ErrUnsupported }

@@ -6,6 +6,7 @@ package uverbs
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -15,7 +16,13 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-func TestMain(m *testing.M) { vmtest.Main(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.fuzz").Value.String() != "" {
+		os.Exit(m.Run()) // the fuzzer leaves things open
+	}
+	vmtest.Main(m)
+}
 
 // refusal is what a call ends with on all kernels, or on the newer ones.
 type refusal struct {
@@ -124,5 +131,36 @@ func TestKernelAnswers(t *testing.T) {
 		if errors.Is(want, errors.ErrUnsupported) && err != nil && !strings.Contains(err.Error(), "is not supported") {
 			t.Errorf("%s: %v does not say what is not supported", c.name, err)
 		}
+	}
+}
+
+// TestDiscovery: netlink and sysfs say the same, and netlink more.
+func TestDiscovery(t *testing.T) {
+	hosts := vmtest.Hosts(t, 1)
+	infos, err := System{}.Devices()
+	if err != nil || len(infos) != len(hosts) {
+		t.Fatalf("%d devices for %d hosts: %v", len(infos), len(hosts), err)
+	}
+	fromFiles, err := sysfsDevices(sysClass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, info := range infos {
+		for _, s := range fromFiles {
+			if s.Name == info.Name {
+				s.Index = info.Index
+				if s != info {
+					t.Errorf("sysfs: %+v\nnetlink: %+v", s, info)
+				}
+			}
+		}
+		ports, err := System{}.Ports(info)
+		if err != nil || len(ports) != 1 || ports[0].Number != 1 || ports[0].State != 4 || ports[0].Interface != hosts[i].Interface {
+			t.Errorf("ports of %s: %+v, %v", info.Name, ports, err)
+		}
+	}
+	s, err := System{}.Info()
+	if err != nil || !s.SharedNetNS || !s.CopyOnFork {
+		t.Errorf("%+v, %v", s, err)
 	}
 }

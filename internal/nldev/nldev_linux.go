@@ -16,20 +16,53 @@ import (
 // sees (RDMA_NLDEV_CMD_GET). A kernel without NETLINK_RDMA gives
 // EPROTONOSUPPORT.
 func Devices() ([]Device, error) {
-	// A dump that a coming or going device interrupted is repeated: it may
-	// have left one out.
+	msgs, err := dump(func() *nl.NetlinkRequest {
+		return nl.NewNetlinkRequest(messageType(abi.RDMA_NLDEV_CMD_GET), unix.NLM_F_DUMP)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return parseDevices(msgs), nil
+}
+
+// dump asks for a list. One that a coming or going device interrupted is asked
+// for again: it may lack one.
+func dump(request func() *nl.NetlinkRequest) ([][]byte, error) {
 	for range 4 {
-		req := nl.NewNetlinkRequest(messageType(abi.RDMA_NLDEV_CMD_GET), unix.NLM_F_DUMP)
-		msgs, err := req.Execute(unix.NETLINK_RDMA, 0)
-		if errors.Is(err, unix.EINTR) {
-			continue
+		msgs, err := request().Execute(unix.NETLINK_RDMA, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return msgs, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		return parseDevices(msgs), nil
 	}
 	return nil, unix.EINTR
+}
+
+// Ports lists the ports of the RDMA device with an index
+// (RDMA_NLDEV_CMD_PORT_GET).
+func Ports(index uint32) ([]Port, error) {
+	msgs, err := dump(func() *nl.NetlinkRequest {
+		req := nl.NewNetlinkRequest(messageType(abi.RDMA_NLDEV_CMD_PORT_GET), unix.NLM_F_DUMP)
+		req.AddData(nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(index)))
+		return req
+	})
+	if err != nil {
+		return nil, err
+	}
+	return parsePorts(msgs), nil
+}
+
+// SystemInfo returns how the RDMA subsystem is set (RDMA_NLDEV_CMD_SYS_GET). What
+// the kernel does not say is false, but for SharedNetNS, which older kernels do
+// always.
+func SystemInfo() (System, error) {
+	msgs, err := nl.NewNetlinkRequest(messageType(abi.RDMA_NLDEV_CMD_SYS_GET), 0).Execute(unix.NETLINK_RDMA, 0)
+	if err != nil {
+		return System{}, err
+	}
+	if len(msgs) != 1 {
+		return System{}, unix.EBADMSG
+	}
+	return parseSystem(msgs[0]), nil
 }
 
 // Uverbs returns the verbs character device of the RDMA device with an index
@@ -67,6 +100,10 @@ func parseDevices(msgs [][]byte) []Device {
 				d.NodeGUID = number(val)
 			case abi.RDMA_NLDEV_ATTR_DEV_NODE_TYPE:
 				d.NodeType = uint8(number(val))
+			case abi.RDMA_NLDEV_ATTR_DEV_PROTOCOL:
+				d.Protocol = text(val)
+			case abi.RDMA_NLDEV_ATTR_FW_VERSION:
+				d.Firmware = text(val)
 			}
 		}
 		if d.Name != "" {
@@ -89,6 +126,48 @@ func parseChardev(m []byte) Chardev {
 		}
 	}
 	return c
+}
+
+func parsePorts(msgs [][]byte) []Port {
+	var ports []Port
+	for _, m := range msgs {
+		var p Port
+		for typ, val := range attributes(m) {
+			switch typ {
+			case abi.RDMA_NLDEV_ATTR_PORT_INDEX:
+				p.Number = uint32(number(val))
+			case abi.RDMA_NLDEV_ATTR_PORT_STATE:
+				p.State = uint8(number(val))
+			case abi.RDMA_NLDEV_ATTR_PORT_PHYS_STATE:
+				p.PhysState = uint8(number(val))
+			case abi.RDMA_NLDEV_ATTR_LID:
+				p.LID = uint32(number(val))
+			case abi.RDMA_NLDEV_ATTR_NDEV_INDEX:
+				p.Ifindex = uint32(number(val))
+			case abi.RDMA_NLDEV_ATTR_NDEV_NAME:
+				p.Interface = text(val)
+			}
+		}
+		if p.Number != 0 {
+			ports = append(ports, p)
+		}
+	}
+	return ports
+}
+
+func parseSystem(m []byte) System {
+	s := System{SharedNetNS: true}
+	for typ, val := range attributes(m) {
+		switch typ {
+		case abi.RDMA_NLDEV_SYS_ATTR_NETNS_MODE:
+			s.SharedNetNS = number(val) != 0
+		case abi.RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK:
+			s.CopyOnFork = number(val) != 0
+		case abi.RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE:
+			s.PrivilegedQKey = number(val) != 0
+		}
+	}
+	return s
 }
 
 // attributes iterates over the netlink attributes of m, up to the first that

@@ -44,3 +44,48 @@ func TestParse(t *testing.T) {
 		parseDevices([][]byte{dev[:n]})
 	}
 }
+
+func TestParsePortsAndSystem(t *testing.T) {
+	port := attrs(
+		nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_PORT_INDEX, nl.Uint32Attr(1)),
+		nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_PORT_STATE, nl.Uint8Attr(4)),
+		nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_PORT_PHYS_STATE, nl.Uint8Attr(5)),
+		nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_NDEV_INDEX, nl.Uint32Attr(7)),
+		nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_NDEV_NAME, nl.ZeroTerminated("eth7")),
+	)
+	want := []Port{{Number: 1, State: 4, PhysState: 5, Ifindex: 7, Interface: "eth7"}}
+	if diff := cmp.Diff(want, parsePorts([][]byte{port, nil})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(System{SharedNetNS: true}, parseSystem(nil)); diff != "" {
+		t.Error(diff)
+	}
+	sys := attrs(nl.NewRtAttr(abi.RDMA_NLDEV_SYS_ATTR_NETNS_MODE, nl.Uint8Attr(0)), nl.NewRtAttr(abi.RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, nl.Uint8Attr(1)))
+	if diff := cmp.Diff(System{CopyOnFork: true}, parseSystem(sys)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// FuzzParse reads messages that no kernel sends.
+func FuzzParse(f *testing.F) {
+	f.Add(attrs(nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(3)), nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated("rxe0"))))
+	f.Add(attrs(nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_PORT_INDEX, nl.Uint32Attr(1)), nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_PORT_STATE, nl.Uint8Attr(4))))
+	f.Add([]byte{3, 0, 1, 0, 0xff, 0xff, 1, 0})
+	f.Fuzz(func(t *testing.T, m []byte) {
+		whole := 0
+		for _, val := range attributes(m) {
+			whole += len(val)
+		}
+		if whole > len(m) {
+			t.Errorf("attributes of %d bytes in a message of %d", whole, len(m))
+		}
+		for _, d := range parseDevices([][]byte{m, m}) {
+			if d.Name == "" {
+				t.Error("a device without a name")
+			}
+		}
+		parsePorts([][]byte{m})
+		parseSystem(m)
+		parseChardev(m)
+	})
+}
