@@ -143,13 +143,16 @@ func TestVMRemoved(t *testing.T) {
 	}()
 	time.Sleep(20 * time.Millisecond)
 
-	deleted := make(chan error)
-	go func() { deleted <- netlink.RdmaLinkDel(host.Device) }()
+	deleted := make(chan error, 1)
+	go func() { deleted <- host.Unplug() }()
 	time.Sleep(50 * time.Millisecond)
+	// Up to Linux 7.2 rxe waits for us; since 7.3 it takes the device away under
+	// its users.
 	select {
 	case err := <-deleted:
-		t.Fatalf("the device went while it was in use: %v", err)
-	default: // as the kernel does it: it waits for us
+		t.Logf("the device went while it was in use")
+		deleted <- err
+	default:
 	}
 	start := time.Now()
 	e.dev.MarkRemoved()

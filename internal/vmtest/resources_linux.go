@@ -8,20 +8,19 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"purerdma/internal/nldev"
 )
 
 // addResources counts what the kernel has per device, as rdma resource show does.
 func addResources(count map[string]int) error {
-	devices, err := netlink.RdmaResourceList()
-	if err != nil {
-		return err
-	}
-	for _, d := range devices {
-		for kind, n := range d.RdmaResourceSummaryEntries {
-			count["kernel "+d.Name+" "+kind] = int(n)
+	devices, err := nldev.Resources()
+	for device, kinds := range devices {
+		for kind, n := range kinds {
+			count["kernel "+device+" "+kind] = int(n)
 		}
 	}
-	return nil
+	return err
 }
 
 // Unplug removes a host's RDMA device and returns when the kernel has finished,

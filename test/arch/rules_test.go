@@ -40,7 +40,7 @@ var rules = map[string]rule{
 	"cm": {ours: []string{"abi", "internal/cdev", "ucma", "verbs"}},
 
 	// Helpers of tests.
-	"internal/vmtest": {ours: []string{"abi", "uverbs", "verbs", "cm"}, xsys: true,
+	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true,
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 	// A kernel in memory, for tests of ours and of the users'.
 	"uverbs/uverbstest": {ours: []string{"abi", "internal/mem", "internal/ring", "uverbs"}, xsys: true},
