@@ -16,7 +16,12 @@ CROSS   := linux/arm64 linux/riscv64 linux/386 darwin/arm64 windows/amd64
 RPING_C := rdmacm-utils,ibverbs-providers
 BENCH_C := $(RPING_C),perftest
 
-.PHONY: help build test unit vm race lint cross fuzz demo bench clean FORCE
+# The kernels of make matrix.
+KERNELS ?= 6.1 6.12 7
+# Where rdmavm keeps kernels: the types of drivers that are not loaded are there.
+BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
+
+.PHONY: help build test unit vm matrix race lint cross fuzz abi mutate demo bench clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -32,12 +37,27 @@ test: unit cross vm ## run all tests: on this machine, and in the virtual machin
 unit: ## run the tests that need no RDMA
 	$(GO) test ./...
 
-vm: $(CMDS) bin/run ## run the tests that need RDMA, in the virtual machine
+vm: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA, in the virtual machine
 	bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(RPING_C)
+	$(RDMAVM) -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES)
 	@echo 'rping where there is no other file:'
 	@out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
 		[ $$st = 255 ] && echo "$$out" | grep -q '^cma event RDMA_CM_EVENT_REJECTED, error 8$$' || \
 		{ echo "FAIL: status $$st; nobody listens, it should have been refused" >&2; exit 1; }
+
+matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each kernel of KERNELS, and compare their types
+	@for k in $(KERNELS); do \
+		echo "== Linux $$k"; \
+		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(RPING_C) -vm "-kernel $$k" || exit 1; \
+		$(RDMAVM) -kernel $$k -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES) || exit 1; \
+	done
+
+abi: ## measure the kernel's headers again: a difference is shown, and fails
+	$(GO) run ./test/abi/gen
+	git diff --exit-code -- abi/testdata test/abi/mirrors
+
+mutate: ## show that the tests of abi see changes of one byte
+	$(GO) run ./test/abi/mutate
 
 race: $(CMDS) bin/run ## run all tests with the race detector (needs a C compiler)
 	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'make race: the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }
@@ -49,8 +69,12 @@ lint: bin/staticcheck cross ## check the form: gofmt, vet, staticcheck, the rule
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }
 	$(GO) vet ./...
 	bin/staticcheck ./...
+	cd test/abi/btf && $(GO) vet . && ../../../bin/staticcheck .
 	GOOS=darwin bin/staticcheck ./cm ./verbs ./cmd/rping
 	$(GO) test -run 'TestImports|TestStranger' ./test/arch
+
+bin/btf.test: FORCE
+	$(GO) -C test/abi/btf test -c -o ../../../$@ .
 
 bin/staticcheck: test/tools/go.mod test/tools/go.sum
 	$(GO) -C test/tools build -o ../../$@ honnef.co/go/tools/cmd/staticcheck

@@ -111,7 +111,7 @@ func (ch *CompChannel) next(ctx context.Context) (*CQ, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, ch.dev.eventError(err)
 		}
 		if cq := ch.fired(handle); cq != nil {
 			return cq, nil

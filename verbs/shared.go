@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"purerdma/provider"
 	"purerdma/uverbs"
@@ -86,6 +87,17 @@ func (s *shared) unref() error {
 	}
 	s.mu.Unlock()
 	return errors.Join(append(errs, s.file.Close())...)
+}
+
+// eventError judges the error of reading an event file. EIO means that the kernel
+// has taken the device away, which drivers that do not wait for their users to
+// let go of it can do; nobody may have called MarkRemoved yet.
+func (s *shared) eventError(err error) error {
+	if !errors.Is(err, syscall.EIO) {
+		return err
+	}
+	s.remove()
+	return net.ErrClosed
 }
 
 func (s *shared) isRemoved() bool { return s.gone.Load() }

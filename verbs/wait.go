@@ -139,7 +139,7 @@ func (c *CQ) read(ctx context.Context, wcs []WC) (int, error) {
 			ch.ch.Resume()
 			continue
 		case err != nil:
-			return 0, err
+			return 0, c.dev.eventError(err)
 		case !ok:
 			return l.n, l.err
 		case handle == c.handle:

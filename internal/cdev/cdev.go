@@ -112,7 +112,7 @@ func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
 	// what they want at once.
 	var stop func() bool
 	var hooked chan struct{}
-	err := f.rc.Read(func(fd uintptr) bool {
+	err := f.read(func(fd uintptr) bool {
 		if try(fd) {
 			return true
 		}
@@ -134,7 +134,25 @@ func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
 			return ContextError(ctx)
 		}
 	}
-	return f.mapErr(err)
+	return err
+}
+
+// read calls try until it returns true, waiting for readability in between.
+func (f *File) read(try func(fd uintptr) bool) error {
+	err := f.rc.Read(try)
+	if err == nil || f.closed.Load() || errors.Is(err, os.ErrDeadlineExceeded) {
+		return f.mapErr(err)
+	}
+	// The poller does not wait for a device in error, such as one that the
+	// kernel has taken away: what try finds there says what has happened.
+	ok := false
+	if cerr := f.Control(func(fd uintptr) { ok = try(fd) }); cerr != nil {
+		return cerr
+	}
+	if !ok {
+		return err
+	}
+	return nil
 }
 
 // WriteWhenReadable writes b, waiting as Wait does while the device answers

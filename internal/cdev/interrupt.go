@@ -10,7 +10,7 @@ import "time"
 // not. It allocates nothing, and the first try runs after the poller has begun
 // to watch: what becomes readable during it is not missed when it returns false.
 func (f *File) Park(try func(fd uintptr) bool) error {
-	return f.mapErr(f.rc.Read(try))
+	return f.read(try)
 }
 
 // Interrupt ends the Park that runs, and those to come until Resume.
