@@ -49,7 +49,7 @@ func NewEventChannelOn(host *verbs.Host) (*EventChannel, error) {
 	if host == nil {
 		host = verbs.DefaultHost()
 	}
-	file, err := ucma.Open()
+	file, err := ucma.Open(host.Trace)
 	if err != nil {
 		return nil, &OpError{Op: opOpen, Err: err}
 	}

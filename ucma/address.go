@@ -16,7 +16,7 @@ func (f *File) Bind(id uint32, addr netip.AddrPort) error {
 	if err != nil {
 		return &OpError{Op: commandName(abi.RDMA_USER_CM_CMD_BIND), ID: id, Err: err}
 	}
-	return send(f, abi.RDMA_USER_CM_CMD_BIND, id, abi.UcmBind{ID: id, AddrSize: size, Addr: sa}, 0)
+	return send(f, abi.RDMA_USER_CM_CMD_BIND, id, abi.UcmBind{ID: id, AddrSize: size, Addr: sa})
 }
 
 // ResolveAddr finds the device and the neighbour for a destination
@@ -35,7 +35,7 @@ func (f *File) ResolveAddr(id uint32, src, dst netip.AddrPort, timeout time.Dura
 	if cmd.DstAddr, cmd.DstSize, err = EncodeSockaddr(dst); err != nil {
 		return &OpError{Op: commandName(code), ID: id, Err: err}
 	}
-	return send(f, code, id, cmd, 0)
+	return send(f, code, id, cmd)
 }
 
 // ResolveRoute finds the path to the resolved address
@@ -43,7 +43,7 @@ func (f *File) ResolveAddr(id uint32, src, dst netip.AddrPort, timeout time.Dura
 // ROUTE_ERROR event.
 func (f *File) ResolveRoute(id uint32, timeout time.Duration) error {
 	return send(f, abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE, id,
-		abi.UcmResolveRoute{ID: id, TimeoutMS: milliseconds(timeout)}, 0)
+		abi.UcmResolveRoute{ID: id, TimeoutMS: milliseconds(timeout)})
 }
 
 // BindIP is Bind in its older form, for IP addresses alone
@@ -55,7 +55,7 @@ func (f *File) BindIP(id uint32, addr netip.AddrPort) error {
 	if cmd.Addr, err = encodeIP(addr); err != nil {
 		return &OpError{Op: commandName(code), ID: id, Err: err}
 	}
-	return send(f, code, id, cmd, 0)
+	return send(f, code, id, cmd)
 }
 
 // ResolveIP is ResolveAddr in its older form, for IP addresses alone
@@ -72,7 +72,7 @@ func (f *File) ResolveIP(id uint32, src, dst netip.AddrPort, timeout time.Durati
 	if cmd.DstAddr, err = encodeIP(dst); err != nil {
 		return &OpError{Op: commandName(code), ID: id, Err: err}
 	}
-	return send(f, code, id, cmd, 0)
+	return send(f, code, id, cmd)
 }
 
 // encodeIP fills the slot of a struct sockaddr_in6, which a struct sockaddr_in

@@ -8,14 +8,14 @@ import "purerdma/abi"
 // (RDMA_USER_CM_CMD_CONNECT). Valid is set here.
 func (f *File) Connect(id uint32, param abi.UcmConnParam, ece abi.UcmECE) error {
 	param.Valid = 1
-	return send(f, abi.RDMA_USER_CM_CMD_CONNECT, id, abi.UcmConnect{ConnParam: param, ID: id, ECE: ece}, 0)
+	return send(f, abi.RDMA_USER_CM_CMD_CONNECT, id, abi.UcmConnect{ConnParam: param, ID: id, ECE: ece})
 }
 
 // Listen starts to listen (RDMA_USER_CM_CMD_LISTEN). backlog bounds the connect
 // requests that have not been fetched; 0 or less, and more than the sysctl
 // net.rdma_ucm.max_backlog, mean that maximum.
 func (f *File) Listen(id uint32, backlog int32) error {
-	return send(f, abi.RDMA_USER_CM_CMD_LISTEN, id, abi.UcmListen{ID: id, Backlog: uint32(backlog)}, 0)
+	return send(f, abi.RDMA_USER_CM_CMD_LISTEN, id, abi.UcmListen{ID: id, Backlog: uint32(backlog)})
 }
 
 // Accept answers a connect request (RDMA_USER_CM_CMD_ACCEPT). The ID gets uid:
@@ -23,13 +23,13 @@ func (f *File) Listen(id uint32, backlog int32) error {
 // has rejected the peer already.
 func (f *File) Accept(id uint32, uid uint64, param abi.UcmConnParam, ece abi.UcmECE) error {
 	param.Valid = 1
-	return send(f, abi.RDMA_USER_CM_CMD_ACCEPT, id, abi.UcmAccept{UID: uid, ConnParam: param, ID: id, ECE: ece}, 0)
+	return send(f, abi.RDMA_USER_CM_CMD_ACCEPT, id, abi.UcmAccept{UID: uid, ConnParam: param, ID: id, ECE: ece})
 }
 
 // Establish answers a CONNECT_RESPONSE: the same command without parameters,
 // which makes the kernel send the RTU.
 func (f *File) Establish(id uint32) error {
-	return send(f, abi.RDMA_USER_CM_CMD_ACCEPT, id, abi.UcmAccept{ID: id}, 0)
+	return send(f, abi.RDMA_USER_CM_CMD_ACCEPT, id, abi.UcmAccept{ID: id})
 }
 
 // Reject refuses a connect request, or on the active side a response
@@ -39,31 +39,31 @@ func (f *File) Establish(id uint32) error {
 func (f *File) Reject(id uint32, privateData []byte, reason uint8) error {
 	cmd := abi.UcmReject{ID: id, Reason: reason}
 	cmd.PrivateDataLen = uint8(copy(cmd.PrivateData[:abi.RDMA_MAX_PRIVATE_DATA-1], privateData))
-	return send(f, abi.RDMA_USER_CM_CMD_REJECT, id, cmd, 0)
+	return send(f, abi.RDMA_USER_CM_CMD_REJECT, id, cmd)
 }
 
 // Disconnect starts or answers the end of a connection
 // (RDMA_USER_CM_CMD_DISCONNECT). On IB and RoCE it succeeds even if no message
 // could be sent.
 func (f *File) Disconnect(id uint32) error {
-	return send(f, abi.RDMA_USER_CM_CMD_DISCONNECT, id, abi.UcmDisconnect{ID: id}, 0)
+	return send(f, abi.RDMA_USER_CM_CMD_DISCONNECT, id, abi.UcmDisconnect{ID: id})
 }
 
 // Notify tells the connection manager of an asynchronous event of the QP
 // (RDMA_USER_CM_CMD_NOTIFY): IB_EVENT_COMM_EST or IB_EVENT_PATH_MIG.
 func (f *File) Notify(id, event uint32) error {
-	return send(f, abi.RDMA_USER_CM_CMD_NOTIFY, id, abi.UcmNotify{ID: id, Event: event}, 0)
+	return send(f, abi.RDMA_USER_CM_CMD_NOTIFY, id, abi.UcmNotify{ID: id, Event: event})
 }
 
 // InitQPAttr computes the attributes that take the ID's QP to a state
 // (RDMA_USER_CM_CMD_INIT_QP_ATTR).
 func (f *File) InitQPAttr(id, state uint32) (*abi.UverbsQPAttr, error) {
 	resp := new(abi.UverbsQPAttr)
-	err := send(f, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR, id, abi.UcmInitQPAttr{
+	err := ask(f, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR, id, abi.UcmInitQPAttr{
 		Response: abi.NewPointer(resp),
 		ID:       id,
 		QPState:  state,
-	}, abi.Size[abi.UverbsQPAttr]())
+	}, resp)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package ucma
 
 import (
 	"context"
+	"time"
 
 	"purerdma/abi"
 )
@@ -37,9 +38,14 @@ func (e *Event) UD() abi.UcmUDParam { return e.resp.UD() }
 // calls take turns.
 func (f *File) GetEvent(ctx context.Context) (*Event, error) {
 	resp := new(abi.UcmEventResp)
-	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT,
-		abi.UcmGetEvent{Response: abi.NewPointer(resp)}, abi.Size[abi.UcmEventResp]())
-	if err := f.dev.WriteWhenReadable(ctx, abi.Bytes(fr)); err != nil {
+	cmd := abi.UcmGetEvent{Response: abi.NewPointer(resp)}
+	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, cmd, abi.Size[abi.UcmEventResp]())
+	start := f.begin()
+	err := f.dev.WriteWhenReadable(ctx, abi.Bytes(fr))
+	if f.tracer != nil {
+		f.tracer.Command("rdma_cm", commandName(abi.RDMA_USER_CM_CMD_GET_EVENT), &cmd, resp, err, time.Since(start))
+	}
+	if err != nil {
 		return nil, commandError(abi.RDMA_USER_CM_CMD_GET_EVENT, 0, err)
 	}
 	return decodeEvent(resp), nil

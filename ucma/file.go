@@ -4,13 +4,16 @@ package ucma
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"purerdma/abi"
 	"purerdma/internal/cdev"
+	"purerdma/internal/trace"
 )
 
 // Path is the device of the connection manager.
@@ -19,7 +22,8 @@ const Path = "/dev/infiniband/rdma_cm"
 // File is an open /dev/infiniband/rdma_cm: a set of IDs and one queue of their
 // events. librdmacm calls it an event channel.
 type File struct {
-	dev Device
+	dev    Device
+	tracer *trace.Tracer // nil: nobody wants to know
 }
 
 // Device carries commands to the kernel. *cdev.File is the real one; tests have
@@ -37,7 +41,10 @@ type Device interface {
 
 // Open opens the device. The network namespace of IDs is that of the thread that
 // creates them, not of the one that opened the file.
-func Open() (*File, error) {
+//
+// Every command is written to logger, at level Debug; if that is nil, to standard
+// error if the environment variable RDMA_TRACE is set and not 0.
+func Open(logger *slog.Logger) (*File, error) {
 	if err := versionOK(); err != nil {
 		return nil, err
 	}
@@ -45,7 +52,7 @@ func Open() (*File, error) {
 	if err != nil {
 		return nil, openError(err)
 	}
-	return New(dev), nil
+	return &File{dev: dev, tracer: trace.Select(logger)}, nil
 }
 
 // versionOK compares the kernel's ABI version with ours, once in a process.
@@ -89,12 +96,35 @@ func newFrame[C any](code uint32, cmd C, out int) *frame[C] {
 	}
 }
 
-// send writes a command whose response, if it has one, is out bytes long. The
-// kernel does not say how much of a response it wrote, and an older kernel
-// writes less: callers hand over zeroed memory.
-func send[C any](f *File, code, id uint32, cmd C, out int) error {
-	if err := f.dev.Write(abi.Bytes(newFrame(code, cmd, out))); err != nil {
+// send writes a command that has no answer.
+func send[C any](f *File, code, id uint32, cmd C) error {
+	return f.run(code, id, &cmd, nil, abi.Bytes(newFrame(code, cmd, 0)))
+}
+
+// ask writes a command that has an answer, which cmd's Response points at. The
+// kernel does not say how much of it it wrote, and an older kernel writes less:
+// callers hand over zeroed memory.
+func ask[C, R any](f *File, code, id uint32, cmd C, resp *R) error {
+	return f.run(code, id, &cmd, resp, abi.Bytes(newFrame(code, cmd, abi.Size[R]())))
+}
+
+// run writes a frame; cmd and resp are what it stands for, for the trace.
+func (f *File) run(code, id uint32, cmd, resp any, frame []byte) error {
+	start := f.begin()
+	err := f.dev.Write(frame)
+	if f.tracer != nil {
+		f.tracer.Command("rdma_cm", commandName(code), cmd, resp, err, time.Since(start))
+	}
+	if err != nil {
 		return commandError(code, id, err)
 	}
 	return nil
+}
+
+// begin notes the time for the trace, if there is one.
+func (f *File) begin() time.Time {
+	if f.tracer == nil {
+		return time.Time{}
+	}
+	return time.Now()
 }

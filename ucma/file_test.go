@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"purerdma/abi"
+	"purerdma/internal/trace"
 )
 
 // recorder is a device that keeps the commands it got and answers with an errno.
@@ -209,5 +210,25 @@ func TestOtherCredentials(t *testing.T) {
 		if strings.Contains(err.Error(), "1024") != (name == "BIND") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestTrace(t *testing.T) {
+	var b strings.Builder
+	f := &File{dev: &recorder{}, tracer: trace.New(&b)}
+	f.Listen(3, 7)
+	f.CreateID(9, abi.RDMA_PS_TCP, 0)
+	f.QueryPath(1)
+	f.GetEvent(context.Background())
+	f.dev = &recorder{err: syscall.EINVAL}
+	f.Connect(3, abi.UcmConnParam{QPNum: 77}, abi.UcmECE{})
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	for i, want := range []string{"LISTEN(ID=3, Backlog=7) = ", "CREATE_ID(UID=9", "QUERY(", "GET_EVENT(", "CONNECT("} {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], "rdma_cm: "+want) {
+			t.Fatalf("line %d of\n%slacks %q", i, b.String(), want)
+		}
+	}
+	if !strings.Contains(lines[4], "EINVAL") || !strings.Contains(lines[4], "77") {
+		t.Errorf("the failure: %s", lines[4])
 	}
 }

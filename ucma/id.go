@@ -10,12 +10,12 @@ import "purerdma/abi"
 // calling thread's.
 func (f *File) CreateID(uid uint64, portSpace uint16, qpType uint8) (id uint32, err error) {
 	resp := new(abi.UcmCreateIDResp)
-	err = send(f, abi.RDMA_USER_CM_CMD_CREATE_ID, 0, abi.UcmCreateID{
+	err = ask(f, abi.RDMA_USER_CM_CMD_CREATE_ID, 0, abi.UcmCreateID{
 		UID:      uid,
 		Response: abi.NewPointer(resp),
 		PS:       portSpace,
 		QPType:   qpType,
-	}, abi.Size[abi.UcmCreateIDResp]())
+	}, resp)
 	return resp.ID, err
 }
 
@@ -25,10 +25,10 @@ func (f *File) CreateID(uid uint64, portSpace uint16, qpType uint8) (id uint32, 
 // unanswered.
 func (f *File) DestroyID(id uint32) (eventsReported uint32, err error) {
 	resp := new(abi.UcmDestroyIDResp)
-	err = send(f, abi.RDMA_USER_CM_CMD_DESTROY_ID, id, abi.UcmDestroyID{
+	err = ask(f, abi.RDMA_USER_CM_CMD_DESTROY_ID, id, abi.UcmDestroyID{
 		Response: abi.NewPointer(resp),
 		ID:       id,
-	}, abi.Size[abi.UcmDestroyIDResp]())
+	}, resp)
 	return resp.EventsReported, err
 }
 
@@ -42,11 +42,11 @@ func (f *File) MigrateID(id uint32, from *File) (eventsReported uint32, err erro
 	resp := new(abi.UcmMigrateResp)
 	var sendErr error
 	err = from.dev.Control(func(fd uintptr) {
-		sendErr = send(f, abi.RDMA_USER_CM_CMD_MIGRATE_ID, id, abi.UcmMigrateID{
+		sendErr = ask(f, abi.RDMA_USER_CM_CMD_MIGRATE_ID, id, abi.UcmMigrateID{
 			Response: abi.NewPointer(resp),
 			ID:       id,
 			FD:       uint32(fd),
-		}, abi.Size[abi.UcmMigrateResp]())
+		}, resp)
 	})
 	if err != nil {
 		return 0, &OpError{Op: commandName(abi.RDMA_USER_CM_CMD_MIGRATE_ID), ID: id, Err: err}

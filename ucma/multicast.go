@@ -19,14 +19,14 @@ func (f *File) JoinMcast(id uint32, uid uint64, group netip.AddrPort, joinFlags 
 		return 0, &OpError{Op: commandName(code), ID: id, Err: err}
 	}
 	resp := new(abi.UcmCreateIDResp)
-	err = send(f, code, id, abi.UcmJoinMcast{
+	err = ask(f, code, id, abi.UcmJoinMcast{
 		Response:  abi.NewPointer(resp),
 		UID:       uid,
 		ID:        id,
 		AddrSize:  size,
 		JoinFlags: joinFlags,
 		Addr:      sa,
-	}, abi.Size[abi.UcmCreateIDResp]())
+	}, resp)
 	return resp.ID, err
 }
 
@@ -39,12 +39,12 @@ func (f *File) JoinIPMcast(id uint32, uid uint64, group netip.AddrPort) (members
 		return 0, &OpError{Op: commandName(code), ID: id, Err: err}
 	}
 	resp := new(abi.UcmCreateIDResp)
-	err = send(f, code, id, abi.UcmJoinIPMcast{
+	err = ask(f, code, id, abi.UcmJoinIPMcast{
 		Response: abi.NewPointer(resp),
 		UID:      uid,
 		Addr:     sa,
 		ID:       id,
-	}, abi.Size[abi.UcmCreateIDResp]())
+	}, resp)
 	return resp.ID, err
 }
 
@@ -52,9 +52,9 @@ func (f *File) JoinIPMcast(id uint32, uid uint64, group netip.AddrPort) (members
 // many events of it have been fetched.
 func (f *File) LeaveMcast(membership uint32) (eventsReported uint32, err error) {
 	resp := new(abi.UcmDestroyIDResp)
-	err = send(f, abi.RDMA_USER_CM_CMD_LEAVE_MCAST, membership, abi.UcmDestroyID{
+	err = ask(f, abi.RDMA_USER_CM_CMD_LEAVE_MCAST, membership, abi.UcmDestroyID{
 		Response: abi.NewPointer(resp),
 		ID:       membership,
-	}, abi.Size[abi.UcmDestroyIDResp]())
+	}, resp)
 	return resp.EventsReported, err
 }

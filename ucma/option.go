@@ -14,5 +14,5 @@ func (f *File) SetOption(id, level, name uint32, value []byte) error {
 		Level:   level,
 		OptName: name,
 		OptLen:  uint32(len(value)),
-	}, 0)
+	})
 }

@@ -14,10 +14,10 @@ import (
 // (RDMA_USER_CM_CMD_QUERY_ROUTE). NumPaths is 0 before the route is resolved.
 func (f *File) QueryRoute(id uint32) (*abi.UcmQueryRouteResp, error) {
 	resp := new(abi.UcmQueryRouteResp)
-	err := send(f, abi.RDMA_USER_CM_CMD_QUERY_ROUTE, id, abi.UcmQuery{
+	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY_ROUTE, id, abi.UcmQuery{
 		Response: abi.NewPointer(resp),
 		ID:       id,
-	}, abi.Size[abi.UcmQueryRouteResp]())
+	}, resp)
 	if err != nil {
 		return nil, err
 	}
@@ -38,11 +38,11 @@ func (f *File) QueryAddr(id uint32) (*abi.UcmQueryAddrResp, error) {
 
 func (f *File) queryAddr(id, option uint32) (*abi.UcmQueryAddrResp, error) {
 	resp := new(abi.UcmQueryAddrResp)
-	err := send(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
+	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
 		Response: abi.NewPointer(resp),
 		ID:       id,
 		Option:   option,
-	}, abi.Size[abi.UcmQueryAddrResp]())
+	}, resp)
 	if err != nil {
 		return nil, err
 	}
@@ -55,24 +55,24 @@ const maxPaths = 6
 
 // pathAnswer is what RDMA_USER_CM_QUERY_PATH fills: the head, and then records.
 type pathAnswer struct {
-	head  abi.UcmQueryPathResp
-	paths [maxPaths]abi.IBPathRecData
+	Head  abi.UcmQueryPathResp
+	Paths [maxPaths]abi.IBPathRecData
 }
 
 // QueryPath answers an ID's path records (RDMA_USER_CM_CMD_QUERY with
 // RDMA_USER_CM_QUERY_PATH), none before the route is resolved.
 func (f *File) QueryPath(id uint32) ([]abi.IBPathRecData, error) {
 	resp := new(pathAnswer)
-	err := send(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
+	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
 		Response: abi.NewPointer(resp),
 		ID:       id,
 		Option:   abi.RDMA_USER_CM_QUERY_PATH,
-	}, abi.Size[pathAnswer]())
+	}, resp)
 	if err != nil {
 		return nil, err
 	}
 	// The kernel counts all it has and writes as many as fit.
-	return resp.paths[:min(resp.head.NumPaths, maxPaths)], nil
+	return resp.Paths[:min(resp.Head.NumPaths, maxPaths)], nil
 }
 
 // maxServiceRecs is how many service records a query has room for.
@@ -80,8 +80,8 @@ const maxServiceRecs = 16
 
 // serviceAnswer is what RDMA_USER_CM_QUERY_IB_SERVICE fills.
 type serviceAnswer struct {
-	head abi.UcmQueryIBServiceResp
-	recs [maxServiceRecs]abi.IBUserServiceRec
+	Head abi.UcmQueryIBServiceResp
+	Recs [maxServiceRecs]abi.IBUserServiceRec
 }
 
 // QueryIBService answers the service records that ResolveIBService found
@@ -89,16 +89,16 @@ type serviceAnswer struct {
 // not know the option gives errors.ErrUnsupported.
 func (f *File) QueryIBService(id uint32) ([]abi.IBUserServiceRec, error) {
 	resp := new(serviceAnswer)
-	err := send(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
+	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
 		Response: abi.NewPointer(resp),
 		ID:       id,
 		Option:   abi.RDMA_USER_CM_QUERY_IB_SERVICE,
-	}, abi.Size[serviceAnswer]())
+	}, resp)
 	if errors.Is(err, syscall.ENOSYS) {
 		err = &OpError{Op: "QUERY IB_SERVICE", ID: id, Err: fmt.Errorf("this kernel does not know the option, Linux 7.2 does: %w", errors.ErrUnsupported)}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return resp.recs[:min(resp.head.NumServiceRecs, maxServiceRecs)], nil
+	return resp.Recs[:min(resp.Head.NumServiceRecs, maxServiceRecs)], nil
 }

@@ -39,8 +39,8 @@ const noID = 1<<32 - 1
 // newer ones do to an ID in the wrong state; but those answer ENOENT to an ID that
 // is not there.
 func sendNew[C any](f *File, code, id uint32, cmd func(id uint32) C) error {
-	err := send(f, code, id, cmd(id), 0)
-	if errors.Is(err, syscall.EINVAL) && errors.Is(send(f, code, noID, cmd(noID), 0), syscall.EINVAL) {
+	err := send(f, code, id, cmd(id))
+	if errors.Is(err, syscall.EINVAL) && errors.Is(send(f, code, noID, cmd(noID)), syscall.EINVAL) {
 		return &OpError{Op: commandName(code), ID: id, Err: fmt.Errorf("this kernel does not know the command, Linux 7.2 does: %w", errors.ErrUnsupported)}
 	}
 	return err

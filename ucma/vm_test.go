@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T) *ucma.File {
 	t.Helper()
-	f, err := ucma.Open()
+	f, err := ucma.Open(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
