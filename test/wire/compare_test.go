@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package wire
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// group collects the different forms of each command of a program.
+func group(all []*recorded) map[string][]form {
+	m := make(map[string][]form)
+	for _, c := range all {
+		if c.Errno != 0 && c.Device != "rdma_cm" {
+			continue // a question whether the kernel has a command
+		}
+		k, f := c.key(), c.form()
+		if !slices.ContainsFunc(m[k], func(o form) bool { return maps.Equal(o, f) }) {
+			m[k] = append(m[k], f)
+		}
+	}
+	return m
+}
+
+// compare holds the commands of our program against those of the C program: each
+// of ours must be one of theirs, but for explained differences. It returns what
+// was compared and what nobody explained.
+func compare(program string, theirs, ours map[string][]form) (compared, onlyOurs, differences []string) {
+	for _, key := range slices.Sorted(maps.Keys(ours)) {
+		c := theirs[key]
+		if len(c) == 0 {
+			onlyOurs = append(onlyOurs, key)
+			continue
+		}
+		compared = append(compared, key)
+		for _, f := range ours[key] {
+			best := []string(nil)
+			for i, o := range c {
+				if d := difference(program, key, o, f); i == 0 || len(d) < len(best) {
+					best = d
+				}
+			}
+			differences = append(differences, best...)
+		}
+	}
+	return compared, onlyOurs, differences
+}
+
+// difference says in which fields a command of the C program and one of ours
+// differ, without those that are explained.
+func difference(program, key string, c, ours form) []string {
+	fields := map[string]bool{}
+	for k := range c {
+		fields[k] = true
+	}
+	for k := range ours {
+		fields[k] = true
+	}
+	var out []string
+	for k := range fields {
+		cv, ov := c.value(k), ours.value(k)
+		if cv == ov || isExplained(program, key, k, cv, ov) {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s: %s: C has %s, ours %s", key, k, cv, ov))
+	}
+	sort.Strings(out)
+	return out
+}
+
+// value returns a field, or "absent".
+func (f form) value(name string) string {
+	if v, ok := f[name]; ok {
+		return v
+	}
+	return "absent"
+}
+
+// explanation is a difference between rdma-core and us that is meant. What is
+// empty is any.
+type explanation struct {
+	program string
+	key     string // what the name of the command ends with
+	field   string // its name, or with a star its beginning
+	c, ours string // the values, "absent" if there is none
+	why     string
+}
+
+func isExplained(program, key, field, c, ours string) bool {
+	return slices.ContainsFunc(explained, func(e explanation) bool {
+		begin, isBegin := strings.CutSuffix(e.field, "*")
+		return (e.program == "" || e.program == program) && strings.HasSuffix(key, e.key) &&
+			(e.field == field || isBegin && strings.HasPrefix(field, begin)) &&
+			(e.c == "" || e.c == c) && (e.ours == "" || e.ours == ours)
+	})
+}

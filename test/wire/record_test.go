@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"purerdma/abi"
+	"purerdma/uverbs"
+)
+
+// recorded is one command as a program gave it to the kernel.
+type recorded struct {
+	Device string // "ioctl", "uverbs" or "rdma_cm": how it was given
+	Object uint16 // of an ioctl
+	Method uint16
+	Driver uint32
+	Attrs  []attr
+	Bytes  []byte // of a write
+	Errno  int64  // what the kernel answered
+}
+
+// attr is one attribute of an ioctl; In is what an input held.
+type attr struct {
+	ID, Len, Flags uint16
+	Elem           uint8
+	In             []byte
+}
+
+// recorder traces a program with all its threads.
+type recorder struct {
+	threads map[int]*thread
+	all     []*recorded
+}
+
+// thread is a thread of the program; pending is the command that it is in the
+// kernel for.
+type thread struct {
+	pending *recorded
+}
+
+// record runs a program and writes what it gave the kernel to a file. It is a
+// process of its own, because a tracer waits for all its children.
+func record(file string, argv []string) error {
+	runtime.LockOSThread()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	pid := cmd.Process.Pid
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil {
+		return err
+	}
+	const exitKill = 1 << 20 // PTRACE_O_EXITKILL
+	options := unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | exitKill
+	if err := unix.PtraceSetOptions(pid, options); err != nil {
+		return err
+	}
+	r := &recorder{threads: map[int]*thread{pid: {}}}
+	if err := unix.PtraceSyscall(pid, 0); err != nil {
+		return err
+	}
+	status, err := r.run(pid)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(r.all)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, b, 0o666); err != nil {
+		return err
+	}
+	if status != 0 {
+		os.Exit(status)
+	}
+	return nil
+}
+
+// run follows the threads until the program ends, and returns its status.
+func (r *recorder) run(pid int) (int, error) {
+	for {
+		var ws unix.WaitStatus
+		tid, err := unix.Wait4(-1, &ws, unix.WALL, nil)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return 0, fmt.Errorf("wait: %w", err)
+		case ws.Exited() || ws.Signaled():
+			if tid == pid {
+				if ws.Signaled() {
+					return 128 + int(ws.Signal()), nil
+				}
+				return ws.ExitStatus(), nil
+			}
+			delete(r.threads, tid)
+			continue
+		case !ws.Stopped():
+			continue
+		}
+		signal := 0
+		switch s := ws.StopSignal(); {
+		case s == unix.SIGTRAP|0x80:
+			r.syscall(tid)
+		case s == unix.SIGTRAP: // a new thread, or exec
+		case s == unix.SIGSTOP && r.threads[tid] == nil: // how a new thread begins
+		default:
+			signal = int(s)
+		}
+		if r.threads[tid] == nil {
+			r.threads[tid] = &thread{}
+		}
+		if err := unix.PtraceSyscall(tid, signal); err != nil && !errors.Is(err, unix.ESRCH) {
+			return 0, fmt.Errorf("continue: %w", err)
+		}
+	}
+}
+
+// syscallInfo is struct ptrace_syscall_info of linux/ptrace.h.
+type syscallInfo struct {
+	Op   uint8
+	_    [3]byte
+	Arch uint32
+	IP   uint64
+	SP   uint64
+	Nr   uint64 // at the end: the result
+	Args [6]uint64
+	_    uint64
+}
+
+const (
+	getSyscallInfo = 0x420e // PTRACE_GET_SYSCALL_INFO
+	infoEntry      = 1
+	infoExit       = 2
+)
+
+// syscall looks at a thread that enters or leaves a system call.
+func (r *recorder) syscall(tid int) {
+	th := r.threads[tid]
+	if th == nil {
+		th = &thread{}
+		r.threads[tid] = th
+	}
+	var info syscallInfo
+	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, getSyscallInfo, uintptr(tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0); e != 0 {
+		return
+	}
+	switch info.Op {
+	case infoExit:
+		if th.pending != nil {
+			if res := int64(info.Nr); res < 0 && res > -4096 {
+				th.pending.Errno = -res
+			}
+			r.all = append(r.all, th.pending)
+			th.pending = nil
+		}
+	case infoEntry:
+		switch {
+		case info.Nr == unix.SYS_IOCTL && uint32(info.Args[1]) == abi.RDMA_VERBS_IOCTL:
+			th.pending = readIoctl(tid, info.Args[2])
+		case info.Nr == unix.SYS_WRITE:
+			th.pending = readWrite(tid, info.Args)
+		}
+	}
+}
+
+// memory reads a thread's memory; what cannot be read stays zero.
+func memory(tid int, addr uint64, n int) []byte {
+	b := make([]byte, n)
+	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", tid))
+	if err != nil {
+		return b
+	}
+	defer f.Close()
+	f.ReadAt(b, int64(addr))
+	return b
+}
+
+func readIoctl(tid int, addr uint64) *recorded {
+	size := abi.Size[abi.UverbsIoctlHdr]()
+	hdr := *abi.View[abi.UverbsIoctlHdr](memory(tid, addr, size))
+	c := &recorded{Device: "ioctl", Object: hdr.ObjectID, Method: hdr.MethodID, Driver: hdr.DriverID}
+	m := uverbs.MethodOf(hdr.ObjectID, hdr.MethodID)
+	n := abi.Size[abi.UverbsAttr]()
+	for i := range int(hdr.NumAttrs) {
+		w := *abi.View[abi.UverbsAttr](memory(tid, addr+uint64(size+i*n), n))
+		a := attr{ID: w.AttrID, Len: w.Len, Flags: w.Flags, Elem: w.ElemID}
+		if m != nil {
+			if s := m.Attr(w.AttrID); s != nil && s.Kind == uverbs.AttrIn {
+				if w.Len <= 8 {
+					a.In = append(a.In, abi.Bytes(&w.Data)[:w.Len]...)
+				} else {
+					a.In = memory(tid, w.Data, int(w.Len))
+				}
+			}
+		}
+		c.Attrs = append(c.Attrs, a)
+	}
+	return c
+}
+
+func readWrite(tid int, args [6]uint64) *recorded {
+	link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, args[0]))
+	if err != nil || !strings.HasPrefix(link, "/dev/infiniband/") || args[2] > 1<<16 {
+		return nil
+	}
+	c := &recorded{Device: "uverbs"}
+	if strings.HasSuffix(link, "rdma_cm") {
+		c.Device = "rdma_cm"
+	}
+	c.Bytes = memory(tid, args[1], int(args[2]))
+	return c
+}

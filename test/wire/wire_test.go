@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/internal/vmtest"
+	"purerdma/uverbs"
+)
+
+func TestMain(m *testing.M) {
+	special()
+	vmtest.Main(m)
+}
+
+// recording is a program that runs and is recorded.
+type recording struct {
+	cmd  *exec.Cmd
+	file string
+	out  *strings.Builder
+}
+
+// start runs a program under the recorder. With a name, it is program.
+func start(t *testing.T, ctx context.Context, name string, argv ...string) *recording {
+	t.Helper()
+	r := &recording{file: filepath.Join(t.TempDir(), "commands"), out: new(strings.Builder)}
+	r.cmd = exec.CommandContext(ctx, "/proc/self/exe", argv...)
+	r.cmd.Env = append(os.Environ(), recordVar+"="+r.file, programVar+"="+name)
+	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wait returns what the program gave the kernel.
+func (r *recording) wait(t *testing.T) map[string][]form {
+	t.Helper()
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("%v: %v\n%s", r.cmd.Args, err, r.out)
+	}
+	var all []*recorded
+	b, err := os.ReadFile(r.file)
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return group(all)
+}
+
+// check compares two programs. need is what must have been compared.
+func check(t *testing.T, program string, theirs, ours map[string][]form, need ...string) {
+	t.Helper()
+	compared, onlyOurs, differences := compare(program, theirs, ours)
+	t.Logf("compared %d commands: %s", len(compared), strings.Join(compared, ", "))
+	if len(onlyOurs) > 0 {
+		t.Logf("the C program does not give: %s", strings.Join(onlyOurs, ", "))
+	}
+	for _, d := range differences {
+		t.Error(d)
+	}
+	for _, n := range need {
+		if !strings.Contains(strings.Join(compared, " "), n) {
+			t.Errorf("%s was not compared", n)
+		}
+	}
+}
+
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestRping records both ends of a connection between two C rpings, and between
+// two of ours.
+func TestRping(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	ours := os.Getenv("RPING")
+	if ours == "" {
+		t.Fatal("RPING does not name our rping")
+	}
+	c, err := exec.LookPath("rping")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(path string) (server, client map[string][]form) {
+		ctx := deadline(t)
+		s := start(t, ctx, "", path, "-s", "-a", hosts[0].IPv4.String(), "-C", "3", "-S", "100")
+		time.Sleep(1500 * time.Millisecond)
+		cl := start(t, ctx, "", path, "-c", "-a", hosts[0].IPv4.String(), "-I", hosts[1].IPv4.String(), "-C", "3", "-S", "100")
+		client = cl.wait(t)
+		return s.wait(t), client
+	}
+	cs, cc := run(c)
+	gs, gc := run(ours)
+	t.Run("server", func(t *testing.T) {
+		check(t, "rping", cs, gs, "UcmCreateID", "UcmBind", "UcmListen", "UcmAccept", "UcmInitQPAttr", "UVERBS_METHOD_QP_CREATE", "UVERBS_METHOD_CQ_CREATE",
+			"IB_USER_VERBS_CMD_REG_MR", "IB_USER_VERBS_CMD_MODIFY_QP", "IB_USER_VERBS_CMD_POST_SEND", "IB_USER_VERBS_CMD_REQ_NOTIFY_CQ")
+	})
+	t.Run("client", func(t *testing.T) {
+		check(t, "rping", cc, gc, "UcmCreateID", "UcmResolveRoute", "UcmConnect", "UcmInitQPAttr", "UVERBS_METHOD_QP_CREATE", "UVERBS_METHOD_CQ_CREATE",
+			"IB_USER_VERBS_CMD_REG_MR", "IB_USER_VERBS_CMD_MODIFY_QP", "IB_USER_VERBS_CMD_POST_SEND", "IB_USER_VERBS_CMD_REQ_NOTIFY_CQ")
+	})
+}
+
+// TestVerbs holds our functions against libibverbs's programs.
+func TestVerbs(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	if _, err := exec.LookPath("ibv_devinfo"); err != nil {
+		t.Logf("not done: %v (rdmavm -packages ibverbs-utils)", err)
+		return
+	}
+	self := func(t *testing.T, name string) map[string][]form {
+		return start(t, deadline(t), name, "/proc/self/exe").wait(t)
+	}
+	t.Run("devinfo", func(t *testing.T) {
+		theirs := start(t, deadline(t), "", "ibv_devinfo", "-v").wait(t)
+		check(t, "devinfo", theirs, self(t, "devinfo"), "UVERBS_METHOD_GET_CONTEXT", "UVERBS_METHOD_QUERY_PORT", "QUERY_DEVICE")
+	})
+	index := fmt.Sprint(gidIndex(t, hosts[0]))
+	for name, need := range map[string][]string{
+		"rc":  {"UVERBS_METHOD_QP_CREATE", "UVERBS_METHOD_CQ_CREATE", "IB_USER_VERBS_CMD_REG_MR", "IB_USER_VERBS_CMD_MODIFY_QP", "UVERBS_METHOD_MR_DESTROY", "IB_USER_VERBS_CMD_REQ_NOTIFY_CQ", "IB_USER_VERBS_CMD_POST_SEND"},
+		"ud":  {"UVERBS_METHOD_QP_CREATE", "IB_USER_VERBS_CMD_CREATE_AH", "UVERBS_METHOD_AH_DESTROY", "IB_USER_VERBS_CMD_MODIFY_QP"},
+		"srq": {"UVERBS_METHOD_SRQ_CREATE", "UVERBS_METHOD_SRQ_DESTROY", "UVERBS_METHOD_QP_CREATE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := deadline(t)
+			args := []string{"ibv_" + name + "_pingpong", "-d", hosts[0].Device, "-g", index, "-n", "5", "-e"}
+			server := start(t, ctx, "", args...)
+			time.Sleep(time.Second)
+			start(t, ctx, "", append(args, "127.0.0.1")...).wait(t)
+			check(t, name, server.wait(t), self(t, name), need...)
+		})
+	}
+}
+
+// gidIndex returns the index of the RoCE v2 GID of a host's IPv4 address.
+func gidIndex(t *testing.T, host vmtest.Host) uint32 {
+	infos, err := uverbs.System{}.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range infos {
+		if info.Name != host.Device {
+			continue
+		}
+		f, err := uverbs.Open(uverbs.System{}, info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.GetContext(uverbs.Driver{}); err != nil {
+			t.Fatal(err)
+		}
+		gids, err := f.QueryGIDTable(256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range gids {
+			if g.GIDType == abi.IB_UVERBS_GID_TYPE_ROCE_V2 && netip.AddrFrom16(g.GID).Unmap() == host.IPv4 {
+				return g.GIDIndex
+			}
+		}
+	}
+	t.Fatalf("%s has no GID for %v", host.Device, host.IPv4)
+	return 0
+}
