@@ -50,7 +50,7 @@ func (t *tracedTransport) Ioctl(req *Request) error {
 	err := t.Transport.Ioctl(req)
 	took := time.Since(start)
 	in, out := req.describe()
-	t.tracer.Command(t.device, req.Name(), in, out, err, took)
+	t.tracer.Command(t.device, req.Name(), alone(in), alone(out), err, took)
 	return err
 }
 
@@ -59,7 +59,7 @@ func (t *tracedTransport) Write(cmd []byte) error {
 	err := t.Transport.Write(cmd)
 	took := time.Since(start)
 	name, in := describeWrite(cmd)
-	t.tracer.Command(t.device, "write "+name, in, nil, err, took)
+	t.tracer.Command(t.device, "write "+name, alone(in), nil, err, took)
 	return err
 }
 
@@ -75,6 +75,18 @@ func (t *tracedTransport) Close() error {
 	err := t.Transport.Close()
 	t.tracer.Command(t.device, "close", nil, nil, err, time.Since(start))
 	return err
+}
+
+// alone returns the struct in place of a list with nothing else, and nil in place
+// of an empty one.
+func alone(l trace.List) any {
+	switch {
+	case len(l) == 0:
+		return nil
+	case len(l) == 1 && (l[0].Name == "cmd" || l[0].Name == "resp"):
+		return l[0].Value
+	}
+	return l
 }
 
 // describe splits a request into what was given and what was answered. It bears

@@ -5,13 +5,19 @@
 package uverbs
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"purerdma/internal/vmtest"
 )
@@ -97,22 +103,31 @@ var refusals = map[string]refusal{
 	"AsyncChannel.Next":        {all: os.ErrDeadlineExceeded}, // nothing happens
 }
 
-// TestKernelAnswers gives every command to the kernel.
-func TestKernelAnswers(t *testing.T) {
-	host := vmtest.Hosts(t, 1)[0]
+// openHost opens the device of a host of the VM.
+func openHost(t *testing.T, host vmtest.Host) *File {
+	t.Helper()
 	infos, err := System{}.Devices()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var f *File
 	for _, info := range infos {
 		if info.Name == host.Device {
-			if f, err = Open(System{}, info); err != nil {
+			f, err := Open(System{}, info)
+			if err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { f.Close() })
+			return f
 		}
 	}
-	defer f.Close()
+	t.Fatalf("no device %s", host.Device)
+	return nil
+}
+
+// TestKernelAnswers gives every command to the kernel.
+func TestKernelAnswers(t *testing.T) {
+	host := vmtest.Hosts(t, 1)[0]
+	f := openHost(t, host)
 	mem, err := syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
@@ -162,5 +177,85 @@ func TestDiscovery(t *testing.T) {
 	s, err := System{}.Info()
 	if err != nil || !s.SharedNetNS || !s.CopyOnFork {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestAsyncEvents: a new address of the interface is a new GID of the port.
+func TestAsyncEvents(t *testing.T) {
+	host := vmtest.Hosts(t, 1)[0]
+	f := openHost(t, host)
+	if _, err := f.GetContext(Driver{}); err != nil {
+		t.Fatal(err)
+	}
+	events, err := f.AllocAsync()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	link, err := netlink.LinkByName(host.Interface)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := netlink.ParseAddr("10.77.0.1/32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.AddrAdd(link, addr); err != nil {
+		t.Fatal(err)
+	}
+	defer netlink.AddrDel(link, addr)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	e, err := events.Next(ctx)
+	if err != nil || e.Type != EventGIDChange || e.Element != 1 {
+		t.Errorf("%v of %d, %v", e.Type, e.Element, err)
+	}
+	ended := make(chan error)
+	go func() {
+		for {
+			if _, err := events.Next(context.Background()); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	time.Sleep(10 * time.Millisecond)
+	events.Close()
+	if err := <-ended; err != net.ErrClosed {
+		t.Errorf("Next after Close: %v", err)
+	}
+}
+
+// TestCredentials: commands of write(2) are refused to a thread whose credentials
+// were set anew, those of ioctl(2) are not.
+func TestCredentials(t *testing.T) {
+	f := openHost(t, vmtest.Hosts(t, 1)[0])
+	if _, err := f.GetContext(Driver{}); err != nil {
+		t.Fatal(err)
+	}
+	cq, err := f.CreateCQ(CQConfig{Entries: 1}, uhw(16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETGID, uintptr(syscall.Getgid()), 0, 0); errno != 0 {
+			t.Errorf("setgid: %v", errno)
+		}
+		var ce *CredentialsError
+		if err := f.NewNotifier(cq.Handle).Notify(false); !errors.As(err, &ce) || !errors.Is(err, syscall.EACCES) {
+			t.Errorf("Notify: %v", err)
+		} else {
+			t.Log(err)
+		}
+		if err := f.ReqNotifyCQ(cq.Handle, false); err != nil {
+			t.Errorf("ReqNotifyCQ: %v", err)
+		}
+	}()
+	<-done
+	if err := f.NewNotifier(cq.Handle).Notify(false); err != nil {
+		t.Errorf("Notify of another thread: %v", err)
 	}
 }

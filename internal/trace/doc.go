@@ -4,8 +4,8 @@
 // would if it knew them: one line for each, with its decoded input, its answer or
 // error, and how long it took:
 //
-//	rxe0: UVERBS_METHOD_CQ_CREATE(cqe=100, user_handle=0x7, comp_channel=fd 8, comp_vector=0) = {handle=1, resp_cqe=127} <12µs>
-//	rdma_cm: RESOLVE_ROUTE(ID=0, TimeoutMS=2000) = EINVAL (invalid argument) <3µs>
+//	rxe0: UVERBS_METHOD_CQ_CREATE(cqe=100, user_handle=7, comp_channel=fd 8, comp_vector=0) = {handle=1, resp_cqe=127} <12µs>
+//	rdma_cm: RESOLVE_ROUTE(ID=3, TimeoutMS=2000) = EINVAL (invalid argument) <3µs>
 //
 // Who gives commands keeps a *Tracer, made once with what it stands for (a Host,
 // an event channel), and calls Command after each:
@@ -19,6 +19,6 @@
 //	}
 //
 // Input and answer are pointers to structs of package abi, of which the fields
-// that are not zero are shown, or a List. So a command that is not traced costs
+// that are not zero are shown, and handles, or a List. So a command that is not traced costs
 // one comparison with nil.
 package trace

@@ -5,8 +5,10 @@ package trace
 import (
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"purerdma/abi"
 )
@@ -40,6 +42,7 @@ const (
 
 var (
 	pointerType  = reflect.TypeFor[abi.Pointer]()
+	gidType      = reflect.TypeFor[[16]byte]()
 	stringerType = reflect.TypeFor[fmt.Stringer]()
 )
 
@@ -72,12 +75,13 @@ func appendList(b []byte, v any) []byte {
 	return appendValue(b, r)
 }
 
-// appendFields appends the fields that are not zero.
+// appendFields appends the fields that are not zero, and handles, of which zero
+// is one.
 func appendFields(b []byte, v reflect.Value) []byte {
 	first := true
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if !f.IsExported() || v.Field(i).IsZero() {
+		if !f.IsExported() || v.Field(i).IsZero() && (!strings.HasSuffix(f.Name, "Handle") || f.Type.Size() != 4) {
 			continue
 		}
 		if !first {
@@ -86,9 +90,21 @@ func appendFields(b []byte, v reflect.Value) []byte {
 		first = false
 		b = append(b, f.Name...)
 		b = append(b, '=')
-		b = appendValue(b, v.Field(i))
+		b = appendField(b, f.Name, v.Field(i))
 	}
 	return b
+}
+
+// appendField appends a field in the form that its name calls for: sets of bits,
+// and addresses.
+func appendField(b []byte, name string, v reflect.Value) []byte {
+	switch {
+	case v.CanUint() && (strings.HasSuffix(name, "Mask") || strings.HasSuffix(name, "Flags")):
+		return append(append(b, "0x"...), strconv.FormatUint(v.Uint(), 16)...)
+	case v.Type() == gidType && strings.HasSuffix(name, "GID"):
+		return append(b, netip.AddrFrom16(v.Interface().([16]byte)).String()...)
+	}
+	return appendValue(b, v)
 }
 
 func appendValue(b []byte, v reflect.Value) []byte {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"reflect"
 	"strings"
 	"syscall"
@@ -18,12 +19,14 @@ import (
 func TestCommand(t *testing.T) {
 	var out bytes.Buffer
 	tr := New(&out)
-	tr.Command("rdma_cm", "REG", &abi.UverbsRegMR{Start: abi.NewPointer(new(byte)), Length: 1 << 20, PDHandle: 3}, &abi.UverbsRegMRResp{LKey: 7}, nil, 1500*time.Nanosecond)
+	tr.Command("rdma_cm", "REG", &abi.UverbsRegMR{Start: abi.NewPointer(new(byte)), Length: 1 << 20, AccessFlags: 15}, &abi.UverbsRegMRResp{LKey: 7}, nil, 1500*time.Nanosecond)
 	tr.Command("rxe0", "X", List{{"cqe", uint32(0)}, {"pd", Handle(2)}, {"chan", FD(5)}, {"driver", abi.RDMA_DRIVER_RXE}}, nil, nil, 0)
+	tr.Command("rxe0", "X", &abi.UverbsAttachMcast{GID: netip.MustParseAddr("fe80::1").As16()}, nil, nil, 0)
 	tr.Command("rxe0", "X", nil, nil, fmt.Errorf("wrapped: %w", syscall.EINVAL), 0)
 	tr.Command("rxe0", "X", List{{"raw", make([]byte, 100)}, {"list", make([]uint16, 10)}}, List{}, nil, 0)
-	want := "rdma_cm: REG(Start=ptr, Length=0x100000, PDHandle=3) = {LKey=7} <1.5µs>\n" +
+	want := "rdma_cm: REG(Start=ptr, Length=0x100000, PDHandle=0, AccessFlags=0xf) = {MRHandle=0, LKey=7} <1.5µs>\n" +
 		"rxe0: X(cqe=0, pd=2, chan=fd 5, driver=rxe) = 0 <0s>\n" +
+		"rxe0: X(GID=fe80::1, QPHandle=0) = 0 <0s>\n" +
 		"rxe0: X() = EINVAL (wrapped: invalid argument) <0s>\n" +
 		"rxe0: X(raw=" + strings.Repeat("0", 128) + "...(100 bytes), list=[0, 0, 0, 0, 0, 0, 0, 0, ... 2 more]) = {} <0s>\n"
 	if got := strings.ReplaceAll(out.String(), "error (", "EINVAL ("); got != want {
