@@ -102,7 +102,7 @@ func TestRping(t *testing.T) {
 	run := func(path string) (server, client map[string][]form) {
 		ctx := deadline(t)
 		s := start(t, ctx, "", path, "-s", "-a", hosts[0].IPv4.String(), "-C", "3", "-S", "100")
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(3 * time.Second) // until it listens, under the recorder
 		cl := start(t, ctx, "", path, "-c", "-a", hosts[0].IPv4.String(), "-I", hosts[1].IPv4.String(), "-C", "3", "-S", "100")
 		client = cl.wait(t)
 		return s.wait(t), client
