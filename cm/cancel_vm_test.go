@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,6 +91,22 @@ func TestCancelled(t *testing.T) {
 		go echo(ln)
 		served(t, d, ln.Addr())
 	})
+	t.Run("accepting a peer that has left", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		ln := listen(t, at(hosts[0].IPv4, 0))
+		ch, id := silentPeer(t, d.LocalAddr, ln.Addr())
+		defer ch.Close()
+		req, err := ln.Accept(within(t, 5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id.Close()
+		time.Sleep(50 * time.Millisecond) // its goodbye is on the way
+		_, err = req.Accept(within(t, 5*time.Second), nil, nil)
+		wantError(t, err, "accept", syscall.ECONNABORTED, "given up")
+		go echo(ln)
+		served(t, d, ln.Addr())
+	})
 	t.Run("receiving and sending", func(t *testing.T) {
 		vmtest.NoLeaks(t)
 		ln := listen(t, at(hosts[0].IPv4, 0))
@@ -123,6 +140,16 @@ func TestCancelled(t *testing.T) {
 		bounded(t, func() error { return conn.Send(soon(t), mr.SGE()) })
 		if conn.QP().State() != verbs.QPErr {
 			t.Errorf("the QP still has the memory: it is in %v", conn.QP().State())
+		}
+		var given *cm.GivenUpError
+		if _, err := conn.WaitRecv(within(t, 5*time.Second)); !errors.As(err, &given) || given.Op != "send" {
+			t.Errorf("receiving afterwards: %v", err)
+		}
+		if err := conn.Send(within(t, 5*time.Second), mr.SGE()); !errors.As(err, &given) {
+			t.Errorf("sending afterwards: %v", err)
+		}
+		if err := conn.Explain(nil); err != nil {
+			t.Errorf("nothing was explained by %v", err)
 		}
 	})
 }

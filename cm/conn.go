@@ -109,7 +109,8 @@ func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRe
 // Send sends one message and waits until the peer has it. The memory may be used
 // again when Send returns, whatever it returns: if ctx ends before the message
 // has gone, the QP is moved to the error state, because nothing else takes the
-// memory back from the device, and the connection is of no more use.
+// memory back from the device. The connection is of no more use then: what
+// others do on it fails with a *GivenUpError.
 func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
 	return c.run(ctx, opSend, verbs.SendWR{Opcode: verbs.OpSend, SGList: sg})
 }
@@ -137,6 +138,9 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 	if ctx.Err() != nil {
 		return c.ep.id.opError(op, cdev.ContextError(ctx))
 	}
+	if given := c.ep.givenUp.Load(); given != nil {
+		return c.ep.id.opError(op, given)
+	}
 	c.lastWR++
 	wr.ID, wr.Flags = c.lastWR, wr.Flags|verbs.SendSignaled
 	wrs := [1]verbs.SendWR{wr}
@@ -152,6 +156,7 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 			// The device still has the memory. Flushing gives it back.
 			cancelled = cdev.ContextError(ctx)
 			wait = context.WithoutCancel(ctx)
+			c.ep.giveUp(&GivenUpError{Op: op, Err: cancelled})
 			flushQP(c.qp)
 		case err != nil:
 			return c.ended(op, err)
@@ -231,10 +236,19 @@ func (c *Conn) ended(op string, err error) error {
 	case <-c.ep.pumped:
 		return c.ep.id.opError(op, net.ErrClosed)
 	default:
-		return c.ep.id.opError(op, err)
 	}
+	if given := c.ep.givenUp.Load(); given != nil {
+		return c.ep.id.opError(op, given)
+	}
+	return c.ep.id.opError(op, err)
 }
 
 // Explain gives an error of the QP, such as that of a failed completion, the
-// connection's addresses.
-func (c *Conn) Explain(err error) error { return c.ep.id.opError(opWork, err) }
+// connection's addresses. Explain of nil is nil: conn.Explain(wc.Err()) may be
+// used as it is.
+func (c *Conn) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return c.ep.id.opError(opWork, err)
+}

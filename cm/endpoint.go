@@ -5,6 +5,7 @@ package cm
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"purerdma/internal/cdev"
@@ -30,6 +31,9 @@ type endpoint struct {
 	// over ends with the connection, whoever ended it.
 	over       context.Context
 	cancelOver context.CancelFunc
+
+	// givenUp is why the connection is of no more use though it stands.
+	givenUp atomic.Pointer[GivenUpError]
 
 	closing sync.Once
 }
@@ -119,6 +123,13 @@ func (ep *endpoint) finish(ev *Event) {
 	default:
 		ep.end, ep.cause = End{Event: ev.Type, Status: ev.Status}, ev.Err().(*OpError).Err
 		close(ep.ended)
+		ep.cancelOver()
+	}
+}
+
+// giveUp notes that the QP has been flushed, and wakes who waits on it.
+func (ep *endpoint) giveUp(err *GivenUpError) {
+	if ep.givenUp.CompareAndSwap(nil, err) {
 		ep.cancelOver()
 	}
 }

@@ -33,6 +33,7 @@ func ExampleDial() {
 		log.Fatal(err)
 	}
 	defer buf.Close()
+	defer conn.Close() // before the buffer: a posted receive still has it
 	if err := conn.PostRecv(1, buf.Slice(4096, 4096)); err != nil {
 		log.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package cm
 
 import (
 	"errors"
+	"syscall"
 
 	"purerdma/abi"
 	"purerdma/ucma"
@@ -60,14 +61,30 @@ func (id *ID) Accept(param *ConnParam) error {
 			// The kernel rejects the peer when its own half of an accept
 			// fails; this half is ours.
 			id.Reject(nil)
-			return id.opError(opAccept, err)
+			return id.opError(opAccept, peerGone(err))
 		}
 	}
 	err = id.commandIn(opAccept, StateAccepting, func(f *ucma.File, kid uint32) error {
 		return f.Accept(kid, id.uid, p.toKernel(), abi.UcmECE{})
 	})
-	if err != nil && qp != nil {
+	if err == nil {
+		return nil
+	}
+	if qp != nil {
 		flushQP(qp)
+	}
+	oe := err.(*OpError)
+	oe.Err = peerGone(oe.Err)
+	return oe
+}
+
+// peerGone tells the EINVAL of a connect request whose peer has left: our own
+// parameters have been checked, and the kernel's connection is in no state any
+// more that could be accepted.
+func peerGone(err error) error {
+	var ucm *ucma.OpError
+	if errors.As(err, &ucm) && errors.Is(err, syscall.EINVAL) {
+		return &PeerGoneError{Err: err}
 	}
 	return err
 }

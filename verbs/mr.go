@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"purerdma/internal/leak"
@@ -24,8 +25,8 @@ type MR struct {
 	lkey, rkey uint32
 	leak       *leak.Entry
 
-	mu     sync.Mutex
-	closed bool
+	mu     sync.Mutex // of Close
+	closed atomic.Bool
 }
 
 // Alloc registers new, zeroed memory of size bytes for a PD. The memory is
@@ -35,6 +36,9 @@ type MR struct {
 // An error that wraps ENOMEM or EPERM usually means RLIMIT_MEMLOCK, and names
 // it.
 func (p *PD) Alloc(size int, access Access) (*MR, error) {
+	if size <= 0 {
+		return nil, p.dev.opError("allocate memory for", fmt.Errorf("%d bytes: %w", size, syscall.EINVAL))
+	}
 	buf, err := allocBuffer(size)
 	if err != nil {
 		return nil, p.dev.opError("allocate memory for", err)
@@ -55,6 +59,10 @@ func (p *PD) RegMR(b []byte, access Access) (*MR, error) {
 }
 
 func (p *PD) register(buf *buffer, access Access) (*MR, error) {
+	if access&(RemoteWrite|RemoteAtomic) != 0 && access&LocalWrite == 0 {
+		buf.free()
+		return nil, p.dev.opError("register memory on", fmt.Errorf("%v needs LocalWrite as well: %w", access&(RemoteWrite|RemoteAtomic), syscall.EINVAL))
+	}
 	if err := p.attach(kindMR); err != nil {
 		buf.free()
 		return nil, p.dev.opError("register memory on", err)
@@ -97,8 +105,12 @@ func (m *MR) PD() *PD { return m.pd }
 
 // Slice returns the n bytes from off on as an element of a work request. Like
 // the slice expression b[off:off+n] it panics if they are not all in the MR; and
-// also if n does not fit the 32 bits that an element has for it.
+// also if the MR is closed, whose memory the device must not be given, and if n
+// does not fit the 32 bits that an element has for it.
 func (m *MR) Slice(off, n int) SGE {
+	if m.closed.Load() {
+		panic("verbs: element of a closed MR")
+	}
 	_ = m.buf.bytes[off : off+n]
 	if uint64(n) > math.MaxUint32 {
 		panic("verbs: scatter/gather element of 4 GiB or more")
@@ -111,19 +123,21 @@ func (m *MR) Slice(off, n int) SGE {
 func (m *MR) SGE() SGE { return m.Slice(0, len(m.buf.bytes)) }
 
 // Close deregisters the memory and frees or unpins it (ibv_dereg_mr(3)). It may
-// be called more than once. If the kernel refuses, the MR stays open and its
+// be called more than once. Nothing is asked about work requests that still name
+// the memory: wait for them, or close the QP, first. A message that comes into a
+// closed MR breaks the connection. If the kernel refuses, the MR stays open and its
 // memory in place, because the device may still reach it.
 func (m *MR) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	if m.closed.Load() {
 		return nil
 	}
 	dev := m.pd.dev
 	if err := dev.destroyed(m.p.Close()); err != nil {
 		return dev.opError("deregister memory on", err)
 	}
-	m.closed = true
+	m.closed.Store(true)
 	m.leak.Done()
 	err := m.buf.free()
 	if derr := m.pd.detach(kindMR); err == nil {

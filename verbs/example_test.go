@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"purerdma/verbs"
+)
+
+// Two one-sided writes with one doorbell and one completion. peerAddr and peerRKey
+// came from the peer, as in the private data of its acceptance; it has registered
+// the memory with LocalWrite and RemoteWrite, and posted a receive, which the
+// second write completes.
+func ExampleBatch() {
+	var (
+		ctx      context.Context
+		qp       *verbs.QP
+		mr       *verbs.MR
+		peerAddr uint64
+		peerRKey uint32
+	)
+	var b verbs.Batch // reusable, one for each goroutine
+	b.Reset(qp)
+	b.Write(1, mr.Slice(0, 4096), peerAddr, peerRKey)
+	b.WriteImm(2, 0xbeef, mr.Slice(4096, 4096), peerAddr+4096, peerRKey)
+	b.Signal() // the last one completes, and with it the others
+	if err := b.Post(); err != nil {
+		log.Fatal(err)
+	}
+	var wcs [4]verbs.WC
+	n, err := qp.SendCQ().Wait(ctx, wcs[:])
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, wc := range wcs[:n] {
+		if err := wc.Err(); err != nil {
+			log.Fatal(err) // the status, and the QP's number
+		}
+		fmt.Println("done with", wc.ID)
+	}
+}
+
+// The devices of this machine, and what the first of them can do.
+func ExampleHost_Devices() {
+	host := verbs.DefaultHost()
+	devices, err := host.Devices()
+	if err != nil || len(devices) == 0 {
+		log.Fatalf("no RDMA devices: %v", err)
+	}
+	dev, err := host.Open(devices[0].Name)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	fmt.Printf("%s: %v, %d work requests in a queue\n", dev.Name(), dev.Transport(), dev.Attr().MaxQPWR)
+}
+
+// Memory of one's own, page-aligned and outside the Go heap, and a Go slice that
+// is pinned for as long as it is registered.
+func ExamplePD_Alloc() {
+	var dev *verbs.Device
+	pd, err := dev.AllocPD()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pd.Close()
+	mr, err := pd.Alloc(1<<20, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
+	if err != nil {
+		log.Fatal(err) // names RLIMIT_MEMLOCK where that is the reason
+	}
+	defer mr.Close()
+	copy(mr.Bytes(), "hello")
+	fmt.Printf("peers name it by %#x and key %#x\n", mr.Addr(), mr.RKey())
+
+	pinned, err := pd.RegMR(make([]byte, 4096), verbs.LocalWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pinned.Close()
+}
