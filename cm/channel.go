@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"purerdma/internal/cdev"
 	"purerdma/ucma"
@@ -99,10 +100,22 @@ func (ch *EventChannel) Close() error {
 	ids := ch.ids
 	ch.ids = nil
 	ch.mu.Unlock()
+	var wg sync.WaitGroup
 	for _, id := range ids {
-		id.Close()
+		wg.Go(func() { id.closeOn(ch) })
 	}
-	return ch.file.Close()
+	wg.Wait()
+	// It waits for commands that are still in the kernel.
+	done := make(chan error, 1)
+	go func() { done <- ch.file.Close() }()
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-grace.C:
+		return nil
+	}
 }
 
 // next fetches one event and makes its transition. Events that nobody is to see
@@ -124,7 +137,10 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 	if EventType(raw.Type) == EventConnectRequest {
 		ev = ch.takeRequest(raw)
 	} else if id := ch.find(raw.UID); id != nil && id.kid == raw.ID {
-		ev = id.apply(raw)
+		if id.gate.enter() {
+			ev = id.apply(raw)
+			id.gate.leave()
+		}
 	}
 	if ev == nil {
 		ch.dropped.Add(1)
@@ -155,8 +171,9 @@ func (ch *EventChannel) remove(id *ID) {
 	delete(ch.ids, id.uid)
 }
 
-// takeRequest makes the ID of a connect request. One that cannot be taken up, for
-// lack of its device say, is refused: the listener goes on.
+// takeRequest makes the ID of a connect request. One that cannot be taken up is
+// refused, and the listener goes on; if that is because its device cannot be
+// opened, the listener gets a CONNECT_ERROR that says why.
 func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	listener := ch.find(raw.UID)
 	id := newID(ch, raw.ID, PortSpaceTCP)
@@ -172,7 +189,14 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	id.request = &param
 	if err := id.bindDevice(); err != nil {
 		id.Close()
-		return nil
+		var gone *ucma.OpError
+		if errors.As(err, &gone) {
+			return nil // so is the request
+		}
+		// Not the peer's fault: the device cannot be opened here.
+		ev := &Event{Type: EventConnectError, ID: listener, Status: -1, cause: err}
+		listener.deliver(ev)
+		return ev
 	}
 	ev := &Event{Type: EventConnectRequest, ID: id, Listener: listener, Status: int(raw.Status), Conn: param}
 	listener.deliver(ev)

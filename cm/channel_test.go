@@ -244,7 +244,7 @@ func TestMigrate(t *testing.T) {
 	if err := id.Migrate(b); err != nil {
 		t.Fatal(err)
 	}
-	if id.Channel() != b || a.find(id.uid) != nil || b.find(id.uid) != id {
+	if id.Channel() != b || b.find(id.uid) != id {
 		t.Error("the ID did not move")
 	}
 	k.queue(id.kid, EventAddrChange, 0)

@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -16,7 +17,8 @@ import (
 //
 // Send, Read and Write post one work request and wait for it; they take turns.
 // Those who want more post on QP and poll its CQs themselves, and then leave
-// those three and WaitRecv alone: a completion can be taken once.
+// those three and WaitRecv alone: a completion can be taken once. So a CQ that
+// sends and receives share, or several QPs, is refused by them.
 //
 // All methods may be called concurrently.
 type Conn struct {
@@ -141,23 +143,37 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 	if given := c.ep.givenUp.Load(); given != nil {
 		return c.ep.id.opError(op, given)
 	}
+	if !c.qp.SendCQ().Exclusive() {
+		return c.ep.id.opError(op, errSharedCQ)
+	}
+	wait, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	// What is on a QP that is closed never completes.
+	defer context.AfterFunc(c.qp.Gone(), func() { stop(net.ErrClosed) })()
+	var cancelled error
+	giveUp := func(err error) {
+		// The device still has the memory. Flushing gives it back.
+		cancelled = err
+		c.ep.giveUp(&GivenUpError{Op: op, Err: err})
+		flushQP(c.qp)
+		wait = c.qp.Gone()
+	}
 	c.lastWR++
 	wr.ID, wr.Flags = c.lastWR, wr.Flags|verbs.SendSignaled
 	wrs := [1]verbs.SendWR{wr}
-	if _, err := c.qp.PostSend(wrs[:]); err != nil {
+	if n, err := c.qp.PostSend(wrs[:]); n == 0 {
 		return c.ended(op, err)
+	} else if err != nil { // it is in the queue, but the device was not told
+		giveUp(err)
 	}
 	var wc [1]verbs.WC
-	wait, cancelled := ctx, error(nil)
 	for {
 		n, err := c.qp.SendCQ().Wait(wait, wc[:])
 		switch {
+		case err != nil && c.qp.Gone().Err() != nil:
+			return c.ep.id.opError(op, cmp.Or(cancelled, net.ErrClosed))
 		case err != nil && cancelled == nil && ctx.Err() != nil:
-			// The device still has the memory. Flushing gives it back.
-			cancelled = cdev.ContextError(ctx)
-			wait = context.WithoutCancel(ctx)
-			c.ep.giveUp(&GivenUpError{Op: op, Err: cancelled})
-			flushQP(c.qp)
+			giveUp(cdev.ContextError(ctx))
 		case err != nil:
 			return c.ended(op, err)
 		case n == 1 && wc[0].ID == wr.ID:
@@ -178,6 +194,9 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 // receives stay posted.
 func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	var wc [1]verbs.WC
+	if !c.qp.RecvCQ().Exclusive() {
+		return wc[0], c.ep.id.opError(opRecv, errSharedCQ)
+	}
 	n, err := c.qp.RecvCQ().Poll(wc[:])
 	if n == 0 && err == nil {
 		n, err = c.waitRecv(ctx, wc[:])
@@ -193,6 +212,8 @@ func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	}
 	return wc[0], nil
 }
+
+var errSharedCQ = errors.New("the CQ has other users, whose completions this would take: poll it yourself")
 
 // errFlushed stands for the flush of a receive where none was posted.
 var errFlushed = errors.New("flushed")

@@ -95,7 +95,7 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		// The kernel need not go on after ctx has ended.
-		timeout = min(timeout, time.Until(deadline))
+		timeout = min(timeout, time.Until(deadline)+time.Second)
 	}
 	end := time.Now().Add(timeout)
 	for try := firstResolveTimeout; ; try *= 2 {

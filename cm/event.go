@@ -35,7 +35,7 @@ type Event struct {
 // once, and need not be called by those who use [ID.Close].
 func (e *Event) Ack() {
 	if e.owner != nil && !e.acked.Swap(true) {
-		e.owner.ack()
+		e.owner.ack(e.Type)
 	}
 }
 

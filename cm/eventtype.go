@@ -76,7 +76,7 @@ var eventNames = [numEvents]string{
 
 // String returns the C name of the event (rdma_event_str(3)).
 func (t EventType) String() string {
-	if int(t) < numEvents {
+	if t < EventType(numEvents) {
 		return eventNames[t]
 	}
 	return fmt.Sprintf("RDMA CM event %d", uint32(t))

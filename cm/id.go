@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -40,18 +41,19 @@ type ID struct {
 	gate gate
 	leak *leak.Entry
 
+	moving  sync.RWMutex // write: Migrate; read: a command
 	mu      sync.Mutex
 	ch      *EventChannel
+	left    []*EventChannel // where it was before
 	state   State
 	local   Addr
 	remote  Addr
 	dev     *verbs.Device
 	port    uint8
 	qp      *verbs.QP
-	ownQP   bool       // CreateQP made it: it ends with the ID
-	request *ConnParam // what the peer asked for, on the accepting side
-	unacked int        // events delivered and not acknowledged
-	held    EventType  // one of those, for Destroy to name
+	ownQP   bool        // CreateQP made it: it ends with the ID
+	request *ConnParam  // what the peer asked for, on the accepting side
+	unacked []EventType // of the events delivered and not acknowledged
 	ackedCh chan struct{}
 }
 
@@ -68,12 +70,15 @@ func (ch *EventChannel) NewID(ps PortSpace) (*ID, error) {
 		return nil, &OpError{Op: opOpen, Err: fmt.Errorf("%v: %w", ps, errors.ErrUnsupported)}
 	}
 	id := newID(ch, 0, ps)
-	err := ch.add(id)
-	if err == nil {
-		id.kid, err = ch.file.CreateID(id.uid, uint16(ps), 0)
+	var err error
+	// First the number, then the channel may know the ID: Close destroys what
+	// it knows, and 0 is somebody's number.
+	if id.kid, err = ch.file.CreateID(id.uid, uint16(ps), 0); err == nil {
+		if err = ch.add(id); err != nil {
+			ch.file.DestroyID(id.kid)
+		}
 	}
 	if err != nil {
-		ch.remove(id)
 		id.leak.Done()
 		return nil, &OpError{Op: opOpen, Err: err}
 	}
@@ -140,11 +145,14 @@ func (id *ID) Migrate(to *EventChannel) error {
 		return id.opError(opMigrate, net.ErrClosed)
 	}
 	defer id.gate.leave()
+	id.moving.Lock()
+	defer id.moving.Unlock()
 	from := id.Channel()
 	if from == to {
 		return nil
 	}
-	// Known to both sides while it moves: its events may come from either.
+	// Known to both sides from now on: an event may have been fetched from the
+	// old one already.
 	if err := to.add(id); err != nil {
 		return id.opError(opMigrate, err)
 	}
@@ -153,9 +161,8 @@ func (id *ID) Migrate(to *EventChannel) error {
 		return id.opError(opMigrate, err)
 	}
 	id.mu.Lock()
-	id.ch = to
+	id.ch, id.left = to, append(id.left, from)
 	id.mu.Unlock()
-	from.remove(id)
 	return nil
 }
 
@@ -163,8 +170,17 @@ func (id *ID) Migrate(to *EventChannel) error {
 // refused, a listener stops (rdma_destroy_id(3)). It does not wait for events to
 // be acknowledged. A QP made by CreateQP is destroyed with it, one that was attached by UseQP is
 // moved to the error state. It may be called more than once.
-func (id *ID) Close() error {
+func (id *ID) Close() error { return id.closeOn(nil) }
+
+// closeOn is Close, but only if the ID is on ch, when that is not nil.
+func (id *ID) closeOn(ch *EventChannel) error {
+	id.moving.RLock()
+	if ch != nil && id.Channel() != ch {
+		id.moving.RUnlock()
+		return nil
+	}
 	first, empty := id.gate.shut()
+	id.moving.RUnlock()
 	if !first {
 		return nil
 	}
@@ -188,6 +204,9 @@ func (id *ID) Close() error {
 func (id *ID) release() {
 	ch := id.Channel()
 	ch.remove(id)
+	for _, old := range id.left {
+		old.remove(id)
+	}
 	switch {
 	case id.ownQP:
 		// First the QP, then the ID: while the ID stands the kernel does not
@@ -208,14 +227,14 @@ func (id *ID) release() {
 func (id *ID) Destroy(ctx context.Context) error {
 	id.Close()
 	id.mu.Lock()
-	if id.unacked == 0 {
+	if len(id.unacked) == 0 {
 		id.mu.Unlock()
 		return nil
 	}
 	if id.ackedCh == nil {
 		id.ackedCh = make(chan struct{})
 	}
-	acked, n, held := id.ackedCh, id.unacked, id.held
+	acked, n, held := id.ackedCh, len(id.unacked), id.unacked[0]
 	id.mu.Unlock()
 	select {
 	case <-acked:
@@ -230,15 +249,15 @@ func (id *ID) deliver(ev *Event) {
 	ev.owner = id
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	id.unacked++
-	id.held = ev.Type
+	id.unacked = append(id.unacked, ev.Type)
 }
 
-func (id *ID) ack() {
+func (id *ID) ack(t EventType) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	id.unacked--
-	if id.unacked == 0 && id.ackedCh != nil {
+	i := slices.Index(id.unacked, t)
+	id.unacked = slices.Delete(id.unacked, i, i+1)
+	if len(id.unacked) == 0 && id.ackedCh != nil {
 		close(id.ackedCh)
 		id.ackedCh = nil
 	}
@@ -250,6 +269,8 @@ func (id *ID) command(op string, fn func(f *ucma.File, kid uint32) error) error 
 		return id.opError(op, net.ErrClosed)
 	}
 	defer id.gate.leave()
+	id.moving.RLock()
+	defer id.moving.RUnlock()
 	if err := fn(id.Channel().file, id.kid); err != nil {
 		return id.opError(op, err)
 	}

@@ -4,6 +4,8 @@ package cm
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"syscall"
 
 	"purerdma/abi"
@@ -49,9 +51,16 @@ func (id *ID) Connect(param *ConnParam) error {
 // When Accept fails the peer is refused; parameters that are out of range are an
 // error before anything has happened.
 func (id *ID) Accept(param *ConnParam) error {
+	if !id.gate.enter() {
+		return id.opError(opAccept, net.ErrClosed)
+	}
+	defer id.gate.leave()
 	id.mu.Lock()
-	request, qp := id.request, id.qp
+	request, qp, state := id.request, id.qp, id.state
 	id.mu.Unlock()
+	if state != StateRequested {
+		return id.opError(opAccept, fmt.Errorf("the ID is %v, which is no request to accept", state))
+	}
 	p, err := id.completeParam(opAccept, param, request)
 	if err != nil {
 		return err

@@ -36,6 +36,8 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
 	return nil
 }
 
+var errHasQP = errors.New("the ID has a QP already")
+
 // UseQP is CreateQP with a QP that the caller has made, on the ID's device. It
 // stays the caller's, who closes it after the ID.
 func (id *ID) UseQP(qp *verbs.QP) error { return id.attach(qp, false) }
@@ -44,6 +46,12 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 	dev := id.Device()
 	if dev == nil {
 		return id.opError(opInitQP, errNoDevice)
+	}
+	if qp == nil {
+		return id.opError(opInitQP, errors.New("no QP"))
+	}
+	if id.QP() != nil {
+		return id.opError(opInitQP, errHasQP)
 	}
 	if !qp.Device().Same(dev) {
 		return id.opError(opInitQP, &WrongDeviceError{QP: qp.Device().Name(), ID: dev.Name()})
@@ -60,7 +68,7 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if id.qp != nil {
-		return &OpError{Op: opInitQP, Local: id.local, Remote: id.remote, Err: errors.New("the ID has a QP already")}
+		return &OpError{Op: opInitQP, Local: id.local, Remote: id.remote, Err: errHasQP}
 	}
 	id.qp, id.ownQP = qp, own
 	return nil

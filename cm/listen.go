@@ -5,6 +5,7 @@ package cm
 import (
 	"context"
 	"errors"
+	"net"
 
 	"purerdma/verbs"
 )
@@ -82,13 +83,16 @@ func (l *Listener) Addr() Addr { return l.id.LocalAddr() }
 // [Request.Accept] or [Request.Reject].
 //
 // Several goroutines may call it. Its error is one of the listener, such as
-// net.ErrClosed, the context's, or that of a process out of file descriptors,
-// after which it may be called again; a request that fails is dropped and does
+// net.ErrClosed, the context's, or that of a process that is out of file
+// descriptors or may not open the device, after which it may be called again; a request that fails is dropped and does
 // not end it.
 func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 	for {
 		ev, err := l.ch.Next(ctx)
 		if err != nil {
+			if errors.Is(err, net.ErrClosed) && l.id.State() == StateRemoved {
+				return nil, l.id.opError(opAccept, l.id.removedError())
+			}
 			return nil, l.id.opError(opAccept, err.(*OpError).Err)
 		}
 		ev.Ack()
@@ -99,7 +103,13 @@ func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 				continue
 			}
 			return req, err
+		case EventConnectError:
+			// A request came by a device that cannot be opened.
+			return nil, ev.Err()
 		case EventDeviceRemoval:
+			// No event will come any more: this wakes the others who wait, and
+			// tells those who come later.
+			l.ch.Close()
 			return nil, l.id.opError(opAccept, errors.Unwrap(ev.Err()))
 		}
 	}

@@ -20,6 +20,7 @@ type Request struct {
 	ep       *endpoint
 	param    ConnParam
 	qpConfig verbs.QPConfig
+	used     atomic.Bool // accepted, or tried
 	done     atomic.Bool // accepted: the endpoint belongs to the Conn
 }
 
@@ -72,6 +73,9 @@ func (r *Request) PostRecv(wrID uint64, sg ...verbs.SGE) error {
 // more: on failure it has been closed, and the peer been refused if it still
 // waits.
 func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
+	if r.used.Swap(true) {
+		return nil, r.ep.id.opError(opAccept, errUsed)
+	}
 	if qp == nil {
 		qp = r.ep.id.QP()
 	}
@@ -96,6 +100,9 @@ func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*
 func (r *Request) Reject(privateData []byte) error {
 	if err := checkPrivateData(opReject, privateData); err != nil {
 		return r.ep.id.opError(opReject, err)
+	}
+	if r.used.Swap(true) {
+		return r.ep.id.opError(opReject, errUsed)
 	}
 	err := r.ep.id.Reject(privateData)
 	r.ep.close()

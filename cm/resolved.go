@@ -15,6 +15,7 @@ import (
 type Resolved struct {
 	ep       *endpoint
 	qpConfig verbs.QPConfig
+	used     atomic.Bool // connected, or tried
 	done     atomic.Bool // connected: the endpoint belongs to the Conn
 }
 
@@ -58,6 +59,9 @@ func (r *Resolved) PostRecv(wrID uint64, sg ...verbs.SGE) error {
 // chose; param may be nil for DefaultConnParam. Whatever comes of it, r can do
 // nothing more: on failure it has been closed.
 func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
+	if r.used.Swap(true) {
+		return nil, r.ep.id.opError(opConnect, errUsed)
+	}
 	if qp == nil {
 		qp = r.ep.id.QP()
 	}

@@ -2,6 +2,8 @@
 
 package cm
 
+import "fmt"
+
 // State is how far an ID has come, as far as the events that were fetched and
 // the calls that were made tell. The kernel's own state may be ahead of it.
 //
@@ -56,7 +58,12 @@ var stateNames = [numStates]string{
 	StateRemoved:       "device removed",
 }
 
-func (s State) String() string { return stateNames[s] }
+func (s State) String() string {
+	if int(s) < numStates {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
 
 // action is what the library does about an event before it hands it out.
 type action uint8

@@ -149,6 +149,14 @@ func (c *CQ) Entries() int { return c.p.Entries() }
 // is 10 microseconds.
 func (c *CQ) SetSpin(max time.Duration) { c.spin.set(max) }
 
+// Exclusive says whether at most one queue completes on the CQ: the sends of one
+// QP or its receives.
+func (c *CQ) Exclusive() bool {
+	c.users.mu.Lock()
+	defer c.users.mu.Unlock()
+	return c.users.count[kindQP] <= 1
+}
+
 // Poll takes up to len(wcs) completions out of the queue, oldest first, and
 // returns how many (ibv_poll_cq(3)). It never blocks and allocates nothing.
 func (c *CQ) Poll(wcs []WC) (int, error) {

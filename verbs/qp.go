@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -62,6 +63,9 @@ type QP struct {
 	owned          []func() error // Close of what was made for the QP
 	leak           *leak.Entry
 
+	gone context.Context // ends with Close
+	end  context.CancelFunc
+
 	mu     sync.Mutex // Modify and Close
 	closed bool
 }
@@ -81,7 +85,8 @@ func (p *PD) createQP(cfg QPConfig) (*QP, error) {
 			return nil, fmt.Errorf("negative QPCap: %w", syscall.EINVAL)
 		}
 	}
-	q := &QP{pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ}
+	gone, end := context.WithCancel(context.Background())
+	q := &QP{gone: gone, end: end, pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ}
 	if err := q.create(&cfg); err != nil {
 		return nil, errors.Join(err, q.closeOwned())
 	}
@@ -226,6 +231,9 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 // manager of iWARP does. It moves nothing.
 func (q *QP) SetState(s QPState) { q.p.SetState(s) }
 
+// Gone returns a context that ends when the QP has been closed.
+func (q *QP) Gone() context.Context { return q.gone }
+
 // Query asks the kernel for the attributes (ibv_query_qp(3)).
 func (q *QP) Query() (QPAttr, error) {
 	a, err := q.p.Query()
@@ -271,6 +279,7 @@ func (q *QP) Close() error {
 		return dev.opError("destroy QP of", err)
 	}
 	q.closed = true
+	q.end()
 	q.leak.Done()
 	q.sendCQ.users.drop(kindQP)
 	q.recvCQ.users.drop(kindQP)
