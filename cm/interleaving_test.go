@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/ucma"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// hooked is a fakeKernel that lets a test act at a moment of its choice.
+type hooked struct {
+	*fakeKernel
+	write   func(b []byte) // before a command
+	fetched func()         // after an event was fetched
+}
+
+func (h *hooked) Write(b []byte) error {
+	if h.write != nil {
+		h.write(b)
+	}
+	return h.fakeKernel.Write(b)
+}
+
+func (h *hooked) WriteWhenReadable(ctx context.Context, b []byte) error {
+	err := h.fakeKernel.WriteWhenReadable(ctx, b)
+	if err == nil && h.fetched != nil {
+		h.fetched()
+	}
+	return err
+}
+
+// fakeHost has two rxe devices in memory.
+func fakeHost() *verbs.Host {
+	return &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
+}
+
+// fakeEndpoint is an endpoint on a fake connection manager, whose ID is on a fake
+// device and in a state.
+func fakeEndpoint(t *testing.T, state State) (*endpoint, *fakeKernel) {
+	t.Helper()
+	k, host := newFakeKernel(), fakeHost()
+	ch := newEventChannel(ucma.New(k), host)
+	id := newFakeID(t, ch)
+	var err error
+	if id.dev, err = host.Open("rxe0"); err != nil {
+		t.Fatal(err)
+	}
+	id.state = state
+	ep := newEndpoint(ch, id)
+	go ep.pump()
+	t.Cleanup(ep.close)
+	return ep, k
+}
+
+func TestEveryAcceptLearnsOfTheRemoval(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	l := &Listener{ch: ch, id: id}
+	k.queue(id.kid, EventDeviceRemoval, 0)
+	for i := range 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		var gone *verbs.DeviceRemovedError
+		if _, err := l.Accept(ctx); !errors.As(err, &gone) {
+			t.Errorf("Accept %d: %v", i, err)
+		}
+	}
+}
+
+// An ID that Close finds must have its number: 0 may be another's.
+func TestNoIDIsKnownBeforeItHasItsNumber(t *testing.T) {
+	h := &hooked{fakeKernel: newFakeKernel()}
+	ch := newEventChannel(ucma.New(h), &verbs.Host{})
+	closed := make(chan struct{})
+	h.write = func(b []byte) {
+		switch binary.NativeEndian.Uint32(b) {
+		case abi.RDMA_USER_CM_CMD_CREATE_ID:
+			go func() { defer close(closed); ch.Close() }()
+			time.Sleep(20 * time.Millisecond)
+		case abi.RDMA_USER_CM_CMD_DESTROY_ID:
+			if binary.NativeEndian.Uint32(b[16:]) == 0 {
+				t.Error("DESTROY_ID 0 was sent")
+			}
+		}
+	}
+	if id, err := ch.NewID(PortSpaceTCP); err == nil {
+		t.Errorf("a closed channel made %v", id)
+	}
+	<-closed
+	if n := h.living(); n != 0 {
+		t.Errorf("%d IDs left", n)
+	}
+}
+
+func TestMigrationLosesNoEvent(t *testing.T) {
+	k := newFakeKernel()
+	h := &hooked{fakeKernel: k}
+	a, b := newEventChannel(ucma.New(h), nil), newEventChannel(ucma.New(k), nil)
+	defer b.Close()
+	id := newFakeID(t, a)
+	// It migrates when its event has been fetched and not been looked at.
+	h.fetched = func() { h.fetched = nil; id.Migrate(b) }
+	k.queue(id.kid, EventDisconnected, 0)
+	if ev := mustNext(t, a); ev.ID != id || ev.Type != EventDisconnected {
+		t.Errorf("got %v", ev)
+	}
+	a.Close()
+	if err := id.Listen(1); errors.Is(err, net.ErrClosed) {
+		t.Error("closing the channel that it has left closed the ID")
+	}
+}
+
+func TestTwoMigrationsToOneChannel(t *testing.T) {
+	k := newFakeKernel()
+	a, b := newEventChannel(ucma.New(k), nil), newEventChannel(ucma.New(k), nil)
+	defer b.Close()
+	id := newFakeID(t, a)
+	second := make(chan error)
+	go func() { second <- id.Migrate(b) }()
+	if err := errors.Join(id.Migrate(b), <-second); err != nil {
+		t.Error(err)
+	}
+	if id.Channel() != b || b.find(id.uid) != id {
+		t.Error("the ID is on a channel that does not know it")
+	}
+}
+
+func TestDestroyNamesAnEventThatIsHeld(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	k.queue(id.kid, EventAddrChange, 0)
+	k.queue(id.kid, EventTimewaitExit, 0)
+	mustNext(t, ch) // held
+	mustNext(t, ch).Ack()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := id.Destroy(ctx); err == nil || !strings.Contains(err.Error(), "ADDR_CHANGE") {
+		t.Error(err)
+	}
+}
+
+func TestAStageIsUsedOnce(t *testing.T) {
+	ep, k := fakeEndpoint(t, StateRouteResolved)
+	r := &Resolved{ep: ep}
+	time.AfterFunc(20*time.Millisecond, func() { k.queue(ep.id.kid, EventEstablished, 0) })
+	conn, err := r.Connect(context.Background(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.mu.Lock()
+	k.fail[abi.RDMA_USER_CM_CMD_CONNECT] = syscall.EINVAL
+	k.mu.Unlock()
+	if again, err := r.Connect(context.Background(), nil, nil); again != nil || !errors.Is(err, errUsed) {
+		t.Errorf("a second Connect: %v, %v", again, err)
+	}
+	if conn.ID().State() != StateEstablished {
+		t.Errorf("the connection is %v", conn.ID().State())
+	}
+
+	ep, _ = fakeEndpoint(t, StateEstablished)
+	req := &Request{ep: ep}
+	req.used.Store(true)
+	req.done.Store(true)
+	if err := req.Reject(nil); !errors.Is(err, errUsed) {
+		t.Errorf("Reject of an accepted request: %v", err)
+	}
+	if _, err := req.Accept(context.Background(), nil, nil); !errors.Is(err, errUsed) || ep.id.State() != StateEstablished {
+		t.Errorf("a second Accept: %v", err)
+	}
+}
+
+// The completion of a receive must not pass for that of a send.
+func TestASharedCQIsRefused(t *testing.T) {
+	ep, _ := fakeEndpoint(t, StateEstablished)
+	pd, err := ep.id.dev.DefaultPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := ep.id.dev.CreateCQ(verbs.CQConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cq.Close()
+	qp, err := pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer qp.Close()
+	conn := newConn(ep, qp)
+	if err := conn.Send(context.Background()); !errors.Is(err, errSharedCQ) {
+		t.Errorf("Send: %v", err)
+	}
+	if _, err := conn.WaitRecv(context.Background()); !errors.Is(err, errSharedCQ) {
+		t.Errorf("WaitRecv: %v", err)
+	}
+}
+
+// A context that ends and the kernel's time-out come together: it must be the
+// context that the error speaks of.
+func TestTheDeadlineIsTheContexts(t *testing.T) {
+	h := &hooked{fakeKernel: newFakeKernel()}
+	ch := newEventChannel(ucma.New(h), nil)
+	defer ch.Close()
+	id := newFakeID(t, ch)
+	var asked atomic.Int32
+	h.write = func(b []byte) {
+		if binary.NativeEndian.Uint32(b) == abi.RDMA_USER_CM_CMD_RESOLVE_ADDR {
+			asked.Add(1)
+			ms := binary.NativeEndian.Uint32(b[12:])
+			time.AfterFunc(time.Duration(ms)*time.Millisecond, func() { h.queue(id.kid, EventAddrError, -int32(syscall.ETIMEDOUT)) })
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Millisecond)
+	defer cancel()
+	if err := new(Dialer).resolve(ctx, id, mustAddr("10.0.0.1:1")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if asked.Load() < 2 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
