@@ -125,6 +125,13 @@ func TestE2ENetwork(t *testing.T) {
 	e.want(3, "[0] served fd00:9::2\n", "", "-hosts", "2", "-vms", e.prog, "peers")
 }
 
+// TestE2ESIW builds the module too, if it is not in the cache.
+func TestE2ESIW(t *testing.T) {
+	e := newE2E(t)
+	e.want(0, "siw0,eth8,10.8.0.1,fd00:8::1 siw1,eth9,10.8.1.2,fd00:9::2\nwire ok\n", "",
+		"-driver", "siw", "-hosts", "2", "sh", "-c", "echo $RDMAVM_HOSTS; exec "+e.prog+" wire")
+}
+
 func TestE2ERootNone(t *testing.T) {
 	e := newE2E(t)
 	if stdout, _, _ := e.run(nil, "-root", "none", e.prog, "files"); stdout != e.prog+"\n" {

@@ -35,7 +35,7 @@ func parse(args []string) (*flags, error) {
 	fs.Usage = func() {}
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.Kernel, "kernel", "6.1", "kernel `series`")
-	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`")
+	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`: rxe, or siw, which is built from source")
 	fs.IntVar(&o.Hosts, "hosts", 1, "`number` of RDMA devices: 1, or 2 with a wire between them")
 	fs.BoolVar(&o.VMs, "vms", false, "with -hosts 2: two VMs, the program starts in each")
 	fs.StringVar(&o.Root, "root", wire.RootOverlay, "root `directory`: host, or none, which holds nothing but the program")

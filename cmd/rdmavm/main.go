@@ -17,7 +17,8 @@
 // # Flags
 //
 //	-kernel series   6.1 (default), 6.12 or 7
-//	-driver name     rxe (default): RoCE v2 in software
+//	-driver name     rxe (default): RoCE v2 in software;
+//	                 siw: iWARP in software, built with the machine's gcc
 //	-hosts n         1 (default): one RDMA device, which can talk to itself;
 //	                 2: two, with a wire between them
 //	-vms             with -hosts 2: each host is a virtual machine of its
@@ -44,10 +45,11 @@
 //
 //	RDMAVM=1
 //	RDMAVM_KERNEL_RELEASE   as uname -r has it: 6.1.0-56-amd64
-//	RDMAVM_DRIVER           rxe
+//	RDMAVM_DRIVER           rxe or siw
 //	RDMAVM_HOSTS            the ends of the wire, separated by spaces, each
 //	                        rdma device,network device,IPv4,IPv6:
 //	                        rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2
+//	                        and with -driver siw the devices are siw0 and siw1
 //	RDMAVM_HOST             with -vms: which of these is this VM's, 0 or 1
 //
 // Without -vms both ends are in one network namespace. Packets between them
@@ -117,6 +119,11 @@
 // be removed at any time that no rdmavm runs. The kernel's log of the last
 // run is in its folder log.
 //
+// Debian's kernels come without siw. With -driver siw, rdmavm downloads the
+// kernel's headers and source, builds the module and keeps only that. It takes
+// half a minute, 180 MB to download, 500 MB of disk while it lasts, and of the
+// machine gcc, make, tar and xz.
+//
 // KVM is used if a boot once proved that it works, with this QEMU, kernel and
 // processor; a /dev/kvm that is there but does not work is common.
 //
@@ -127,6 +134,6 @@
 //	RDMAVM_MODULES   its modules, if not in /lib/modules/RELEASE
 //	RDMAVM_ACCEL     kvm or tcg, instead of finding out
 //
-// Such a kernel needs rdma_rxe, 9p, overlay, veth and virtio_pci, as modules
-// or built in.
+// Such a kernel needs rdma_rxe (or siw), 9p, overlay, veth and virtio_pci, as
+// modules or built in.
 package main

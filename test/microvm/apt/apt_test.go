@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,20 @@ The following NEW packages will be installed:
 		if _, err := parseURIs(bad); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
+	}
+}
+
+func TestParseDepends(t *testing.T) {
+	got := parseDepends(`linux-headers-6.12.1-amd64
+  Depends: linux-headers-6.12.1-common
+ |Depends: linux-image-6.12.1-amd64
+  Depends: linux-image-6.12.1-amd64-unsigned
+  PreDepends: <virtual>
+    real
+  Depends: gcc-14
+`)
+	if want := []string{"linux-headers-6.12.1-common", "linux-image-6.12.1-amd64", "linux-image-6.12.1-amd64-unsigned", "gcc-14"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -72,6 +72,24 @@ func (a *Apt) Version(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("apt-cache policy %s: no version to be had", name)
 }
 
+// Depends returns the names of the packages that the one named depends on
+// itself.
+func (a *Apt) Depends(ctx context.Context, name string) ([]string, error) {
+	out, err := a.output(ctx, a.dir, "apt-cache", "depends", "--important", name)
+	return parseDepends(out), err
+}
+
+// parseDepends reads lines of the form "  Depends: NAME", with a "|" in front
+// if the next line is an alternative.
+func parseDepends(out string) (names []string) {
+	for line := range strings.Lines(out) {
+		if n, ok := strings.CutPrefix(strings.TrimLeft(line, " |"), "Depends: "); ok {
+			names = append(names, strings.TrimSpace(n))
+		}
+	}
+	return names
+}
+
 // FetchAll downloads the packages named and all they depend on, and returns
 // the files' paths.
 func (a *Apt) FetchAll(ctx context.Context, names ...string) ([]string, error) {

@@ -112,6 +112,18 @@ func TestGIDs(t *testing.T) {
 	}
 }
 
+func TestIWARP(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]bool{"4: RNIC\n": true, "1: CA\n": false} {
+		if err := os.WriteFile(filepath.Join(dir, "node_type"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := iWARP(dir); got != want {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+}
+
 func TestEndString(t *testing.T) {
 	if got := plan[0].String(); got != "rxe0,eth8,10.8.0.1,fd00:8::1" {
 		t.Errorf("got %s", got)

@@ -55,13 +55,25 @@ func waitCarrier(netdev string) error {
 	})
 }
 
-// waitGIDs waits until the RDMA device has a GID for each address: they
-// follow the network device's from a work queue.
+// waitGIDs waits until the RDMA device has its GIDs. Those of RoCE are the
+// network device's addresses, which follow from a work queue; iWARP has no
+// more than one, made of the MAC address.
 func waitGIDs(e end) error {
+	dir := filepath.Join("/sys/class/infiniband", e.rdma)
 	return wait(fmt.Sprintf("GIDs of %s", e.rdma), func() (bool, error) {
-		have := gids(filepath.Join("/sys/class/infiniband", e.rdma, "ports/1/gids"))
+		have := gids(filepath.Join(dir, "ports/1/gids"))
+		if iWARP(dir) {
+			delete(have, netip.IPv6Unspecified())
+			return len(have) > 0, nil
+		}
 		return have[netip.AddrFrom16(e.v4.Addr().As16())] && have[e.v6.Addr()], nil
 	})
+}
+
+// iWARP says whether the RDMA device in a directory of sysfs is an RNIC.
+func iWARP(dir string) bool {
+	b, _ := os.ReadFile(filepath.Join(dir, "node_type"))
+	return strings.HasPrefix(string(b), "4:")
 }
 
 // gids returns the GIDs listed in a directory, as addresses.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"purerdma/test/microvm/cache"
@@ -23,12 +22,11 @@ import (
 
 // moduleImage returns the cached initramfs with the modules at paths.
 func moduleImage(c *cache.Cache, k *kernel.Kernel, paths []string) (string, error) {
-	// The time is for a kernel of the user's own, built again and again.
-	st, err := os.Stat(filepath.Join(k.Modules, "modules.dep"))
+	state, err := k.State()
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%d\n%s", k.Modules, st.ModTime().UnixNano(), strings.Join(paths, "\n")))
+	sum := sha256.Sum256([]byte(state + strings.Join(paths, "\n")))
 	name := c.Path("image", fmt.Sprintf("%s-%x.cpio", k.Release, sum[:8]))
 	return c.File(name, func(w io.Writer) error { return k.WriteImage(w, paths) })
 }

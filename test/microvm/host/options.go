@@ -20,7 +20,7 @@ import (
 // Options say what to run and where.
 type Options struct {
 	Kernel   string // a series: 6.1, ...
-	Driver   string // rxe, ...
+	Driver   string // rxe or siw
 	Hosts    int    // RDMA devices connected by a wire, or one
 	VMs      bool   // with two hosts: each is a VM
 	Root     string // wire.RootOverlay or wire.RootNone

@@ -162,12 +162,16 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	if p.qemu, err = qemu.Get(ctx, c, o.Refresh, o.Stderr); err != nil {
 		return nil, err
 	}
+	src := kernel.Sources{Cache: c, Series: series, Refresh: o.Refresh, Progress: o.Stderr}
 	if image := os.Getenv("RDMAVM_KERNEL"); image != "" {
 		p.kernel, err = kernel.Custom(image, os.Getenv("RDMAVM_MODULES"))
 	} else {
-		p.kernel, err = kernel.Get(ctx, c, series, o.Refresh, o.Stderr)
+		p.kernel, err = kernel.Get(ctx, src)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := driver.Prepare(ctx, p.kernel, src); err != nil {
 		return nil, err
 	}
 	paths, err := p.kernel.Paths(slices.Concat(kernel.Transport, kernel.RDMA(driver)))

@@ -23,7 +23,7 @@ func Custom(image, modules string) (*Kernel, error) {
 	if modules == "" {
 		modules = filepath.Join("/lib/modules", release)
 	}
-	k := &Kernel{Release: release, Image: image, Modules: modules}
+	k := &Kernel{Release: release, Image: image, Modules: modules, custom: true}
 	for _, f := range []string{"modules.dep", "modules.builtin"} {
 		if _, err := os.Stat(filepath.Join(modules, f)); err != nil {
 			return nil, fmt.Errorf("RDMAVM_KERNEL=%s: its modules (Linux %s): %w; name their directory, with what depmod makes, in RDMAVM_MODULES", image, release, err)

@@ -19,21 +19,23 @@ import (
 	"strings"
 
 	"purerdma/test/microvm/apt"
-	"purerdma/test/microvm/cache"
 )
 
 // A Kernel is one that is ready to boot.
 type Kernel struct {
-	Release string // as uname -r has it
-	Image   string // vmlinuz, or better vmlinux
-	Modules string // directory with modules.dep
+	Release string            // as uname -r has it
+	Image   string            // vmlinuz, or better vmlinux
+	Modules string            // directory with modules.dep
+	Extra   map[string]string // further modules: what their paths below Modules would be -> files
+	custom  bool              // not one of Debian's
 }
 
 // Get returns the newest kernel of the series. It comes from the cache
-// unless refresh is set.
-func Get(ctx context.Context, c *cache.Cache, s Series, refresh bool, progress io.Writer) (*Kernel, error) {
-	dir, err := c.Get("kernel", s.Name, refresh, func() (string, func(string) error, error) {
-		a, err := apt.Open(ctx, c.Path("apt", s.Release), s.Release, s.Backports, refresh, progress)
+// unless src.Refresh is set.
+func Get(ctx context.Context, src Sources) (*Kernel, error) {
+	s := src.Series
+	dir, err := src.Cache.Get("kernel", s.Name, src.Refresh, func() (string, func(string) error, error) {
+		a, err := src.apt(ctx)
 		if err != nil {
 			return "", nil, err
 		}
@@ -50,7 +52,7 @@ func Get(ctx context.Context, c *cache.Cache, s Series, refresh bool, progress i
 			for _, p := range s.More {
 				packages = append(packages, p+release)
 			}
-			return unpack(ctx, a, packages, dst, progress)
+			return unpack(ctx, a, packages, dst, src.Progress)
 		}, nil
 	})
 	if errors.Is(err, apt.ErrNotDebian) {

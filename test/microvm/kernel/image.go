@@ -18,9 +18,9 @@ import (
 // ModuleDir is where the modules are in the initramfs.
 const ModuleDir = "/modules"
 
-// Paths returns the paths below k.Modules that loading the named modules
-// takes, in that order. A name with a "?" in front may be missing, and so
-// may one that is built into the kernel.
+// Paths returns the paths, below k.Modules or of k.Extra, that loading the
+// named modules takes, in that order. A name with a "?" in front may be
+// missing, and so may one that is built into the kernel.
 func (k *Kernel) Paths(names []string) ([]string, error) {
 	deps, err := ReadDep(filepath.Join(k.Modules, "modules.dep"))
 	if err != nil {
@@ -33,6 +33,12 @@ func (k *Kernel) Paths(names []string) ([]string, error) {
 	builtin, err := k.builtin()
 	if err != nil {
 		return nil, err
+	}
+	for p, file := range k.Extra {
+		if deps[p], err = needs(file, byName, deps); err != nil {
+			return nil, err
+		}
+		byName[ModuleName(p)] = p
 	}
 	var paths []string
 	for _, n := range names {
@@ -69,7 +75,7 @@ func (k *Kernel) builtin() (map[string]bool, error) {
 func (k *Kernel) WriteImage(w io.Writer, paths []string) error {
 	cw := cpio.NewWriter(w)
 	for _, p := range paths {
-		name, file := filepath.Join(ModuleDir, Plain(p)), filepath.Join(k.Modules, p)
+		name, file := filepath.Join(ModuleDir, Plain(p)), k.file(p)
 		if Plain(p) == p {
 			if err := cw.CopyFile(name, file); err != nil {
 				return err

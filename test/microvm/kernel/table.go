@@ -7,6 +7,7 @@
 package kernel
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -45,12 +46,23 @@ var table = []Series{
 type Driver struct {
 	Name    string
 	Modules []string // to load for it
+	prepare func(context.Context, *Kernel, Sources) error
+}
+
+// Prepare adds to the kernel what the driver needs and Debian's kernels lack.
+func (d Driver) Prepare(ctx context.Context, k *Kernel, s Sources) error {
+	if d.prepare == nil {
+		return nil
+	}
+	return d.prepare(ctx, k, s)
 }
 
 var drivers = []Driver{
 	// rxe finds its checksum through the crypto API, up to 6.12 or so in
 	// a module of its own that nothing depends on.
 	{Name: "rxe", Modules: []string{"?crc32_generic", "?crc32c_generic", "rdma_rxe"}},
+	// The same is true of siw. Debian ships it as source only.
+	{Name: "siw", Modules: []string{"?crc32c_generic", "siw"}, prepare: prepareSIW},
 }
 
 // Find returns the series called name; "" is the default.

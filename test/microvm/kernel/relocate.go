@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// relocate corrects the headers' makefile, which names its directories as
+// they are on a system where the packages are installed.
+func (t *tree) relocate(headers string) error {
+	name := filepath.Join(t.dir, "usr/src", headers, "Makefile")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	b = bytes.ReplaceAll(b, []byte("/usr/src/"), []byte(t.dir+"/usr/src/"))
+	return os.WriteFile(name, b, 0o644)
+}
+
+// library is where the libraries of a Debian system are.
+const library = "usr/lib/x86_64-linux-gnu"
+
+// wrapTools makes the build programs use the libraries of the tree. The C
+// library of the machine may be too old for them, and the others missing.
+func (t *tree) wrapTools() error {
+	dirs, err := filepath.Glob(filepath.Join(t.dir, "usr/lib/linux-kbuild-*"))
+	if err != nil || len(dirs) != 1 {
+		return fmt.Errorf("%d directories of build programs, not one (%v)", len(dirs), err)
+	}
+	return filepath.WalkDir(dirs[0], func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		if ok, err := isELF(p); err != nil || !ok {
+			return err
+		}
+		return t.wrap(p)
+	})
+}
+
+// wrap replaces a program by a script that starts it with the libraries of
+// the tree, under its own name: some look for others beside themselves.
+func (t *tree) wrap(program string) error {
+	elf := program + ".elf"
+	script := fmt.Sprintf("#!/bin/sh\nexec %[1]s/ld-linux-x86-64.so.2 --library-path %[1]s --argv0 \"$0\" %[2]s \"$@\"\n", filepath.Join(t.dir, library), elf)
+	return errors.Join(os.Rename(program, elf), os.WriteFile(program, []byte(script), 0o755))
+}
+
+// isELF says whether the file begins as programs do.
+func isELF(name string) (bool, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	if _, err := io.ReadFull(f, magic); err != nil {
+		return false, nil // too short
+	}
+	return string(magic) == "\x7fELF", nil
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSourcePackage(t *testing.T) {
+	for version, want := range map[string]string{
+		"6.1.192-2":       "linux-source-6.1",
+		"6.12.117-1":      "linux-source-6.12",
+		"7.3.4-1~bpo13+1": "linux-source-7.3",
+		"none":            "",
+	} {
+		if got, err := sourcePackage(version); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: got %q, %v; want %q", version, got, err, want)
+		}
+	}
+}
+
+func TestPrepareCustom(t *testing.T) {
+	d, err := FindDriver("siw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &Kernel{Release: "1.2.3", Modules: modules(t, "kernel/a.ko:\n"), custom: true}
+	if err := d.Prepare(context.Background(), k, Sources{}); err == nil || !strings.Contains(err.Error(), "no module siw") {
+		t.Errorf("a kernel without siw: %v", err)
+	}
+	k.Modules = modules(t, "kernel/siw.ko.xz:\n")
+	if err := d.Prepare(context.Background(), k, Sources{}); err != nil || k.Extra != nil {
+		t.Errorf("a kernel with siw: %v, %v", err, k.Extra)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	look := func(absent ...string) func(string) (string, error) {
+		return func(program string) (string, error) {
+			for _, a := range absent {
+				if a == program {
+					return "", errors.New("not found")
+				}
+			}
+			return "/usr/bin/" + program, nil
+		}
+	}
+	if err := missing(look()); err != nil {
+		t.Error(err)
+	}
+	if err := missing(look("gcc", "make")); err == nil || !strings.Contains(err.Error(), "apt-get install gcc make)") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBuildable(t *testing.T) {
+	for _, dir := range []string{"/home/a b/.cache", "/tmp/a:b"} {
+		if err := buildable(dir); err == nil || !strings.Contains(err.Error(), "RDMAVM_CACHE") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+func TestRelocate(t *testing.T) {
+	tr := &tree{dir: t.TempDir()}
+	write(t, filepath.Join(tr.dir, "usr/src/linux-headers-1/Makefile"), "KBUILD_OUTPUT=/usr/src/h\ninclude /usr/src/c/Makefile\n")
+	if err := tr.relocate("linux-headers-1"); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := os.ReadFile(filepath.Join(tr.dir, "usr/src/linux-headers-1/Makefile"))
+	if want := "KBUILD_OUTPUT=" + tr.dir + "/usr/src/h\ninclude " + tr.dir + "/usr/src/c/Makefile\n"; string(b) != want {
+		t.Errorf("got %q, want %q", b, want)
+	}
+}
+
+// TestWrapTools has a shell script stand in for the dynamic linker.
+func TestWrapTools(t *testing.T) {
+	tr := &tree{dir: t.TempDir()}
+	kbuild := filepath.Join(tr.dir, "usr/lib/linux-kbuild-1")
+	write(t, filepath.Join(tr.dir, library, "ld-linux-x86-64.so.2"), "#!/bin/sh\necho \"$@\"\n")
+	write(t, filepath.Join(kbuild, "scripts/mod/modpost"), "\x7fELF...")
+	write(t, filepath.Join(kbuild, "scripts/check"), "#!/bin/sh\n")
+	write(t, filepath.Join(kbuild, "empty"), "")
+	if err := tr.wrapTools(); err != nil {
+		t.Fatal(err)
+	}
+	modpost := filepath.Join(kbuild, "scripts/mod/modpost")
+	got, err := tr.run(context.Background(), modpost, "-a", "b c")
+	want := "--library-path " + filepath.Join(tr.dir, library) + " --argv0 " + modpost + " " + modpost + ".elf -a b c\n"
+	if err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	for _, name := range []string{"scripts/check.elf", "empty.elf"} {
+		if _, err := os.Stat(filepath.Join(kbuild, name)); err == nil {
+			t.Errorf("%s is there", name)
+		}
+	}
+}
+
+// TestTreeRun: what a makefile could be changed by is not passed on, and what
+// a program says is in the error.
+func TestTreeRun(t *testing.T) {
+	t.Setenv("MAKEFLAGS", "-n")
+	t.Setenv("CC", "cc")
+	tr := &tree{dir: t.TempDir()}
+	if out, err := tr.run(context.Background(), "sh", "-c", "echo $MAKEFLAGS$CC"); out != "\n" || err != nil {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if _, err := tr.run(context.Background(), "sh", "-c", "echo x.c: error >&2; exit 2"); err == nil || !strings.Contains(err.Error(), "exit status 2:\nx.c: error") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// write writes a file, executable, with its directory.
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// modules makes a directory of modules with such a modules.dep.
+func modules(t *testing.T, dep string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "modules.dep"), dep)
+	write(t, filepath.Join(dir, "modules.builtin"), "kernel/virtio_pci.ko\n")
+	return dir
+}
