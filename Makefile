@@ -13,8 +13,8 @@ FUZZTIME ?= 10s
 # Systems that everything must compile for, beside this one.
 CROSS   := linux/arm64 linux/riscv64 linux/386 darwin/arm64 windows/amd64
 # The C programs that ours are held against, as Debian packages.
-RPING_C := rdmacm-utils,ibverbs-providers
-BENCH_C := $(RPING_C),perftest
+PEERS   := rdmacm-utils,ibverbs-utils,ibverbs-providers
+BENCH_C := $(PEERS),perftest
 
 # The kernels of make matrix.
 KERNELS ?= 6.1 6.12 7
@@ -38,7 +38,7 @@ unit: ## run the tests that need no RDMA
 	$(GO) test ./...
 
 vm: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA, in the virtual machine
-	bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(RPING_C)
+	bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS)
 	$(RDMAVM) -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES)
 	@echo 'rping where there is no other file:'
 	@out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
@@ -48,7 +48,7 @@ vm: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA, in the virtual
 matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each kernel of KERNELS, and compare their types
 	@for k in $(KERNELS); do \
 		echo "== Linux $$k"; \
-		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(RPING_C) -vm "-kernel $$k" || exit 1; \
+		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -vm "-kernel $$k" || exit 1; \
 		$(RDMAVM) -kernel $$k -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES) || exit 1; \
 	done
 
@@ -63,7 +63,7 @@ race: $(CMDS) bin/run ## run all tests with the race detector (needs a C compile
 	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'make race: the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }
 	CGO_ENABLED=1 $(GO) test -race -short ./...
 	CGO_ENABLED=1 $(GO) build -race -o bin/rping.race ./cmd/rping
-	CGO_ENABLED=1 bin/run -race -rdmavm $(RDMAVM) -rping bin/rping.race -packages $(RPING_C)
+	CGO_ENABLED=1 bin/run -race -rdmavm $(RDMAVM) -rping bin/rping.race -packages $(PEERS)
 
 lint: bin/staticcheck cross ## check the form: gofmt, vet, staticcheck, the rules of test/arch
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }
@@ -99,7 +99,7 @@ demo: bin/rping bin/demo ## run rping, ours against rdma-core's: in the virtual 
 .PHONY: demo-vm demo-host
 demo-vm: $(RDMAVM)
 	@! [ -e /dev/infiniband/rdma_cm ] || echo 'This machine has RDMA itself: to use it, run make demo WHERE=host'
-	$(RDMAVM) -hosts 2 -packages $(RPING_C) -- bin/demo -rping bin/rping
+	$(RDMAVM) -hosts 2 -packages $(PEERS) -- bin/demo -rping bin/rping
 
 demo-host:
 	bin/demo -rping bin/rping

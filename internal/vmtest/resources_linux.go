@@ -23,6 +23,17 @@ func addResources(count map[string]int) error {
 	return err
 }
 
+// CMIDs returns how many IDs of the connection manager are bound to the host's
+// device: one more when a server has begun to listen on its address.
+func (h Host) CMIDs(t testing.TB) uint64 {
+	t.Helper()
+	devices, err := nldev.Resources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return devices[h.Device]["cm_id"]
+}
+
 // Unplug removes a host's RDMA device and returns when the kernel has finished,
 // which is when every process has let go of it.
 func (h Host) Unplug() error { return netlink.RdmaLinkDel(h.Device) }

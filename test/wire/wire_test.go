@@ -87,6 +87,31 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
+// until waits for what a recorded program, which is slow, does in its own time.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in 20 s: %s", what)
+		}
+	}
+}
+
+// pingpongListens looks for a socket that listens (state 0A) on port 18515, by
+// which the ibv_*_pingpong programs find each other.
+func pingpongListens() bool {
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		b, _ := os.ReadFile(file)
+		for line := range strings.Lines(string(b)) {
+			f := strings.Fields(line)
+			if len(f) > 3 && strings.HasSuffix(f[1], ":4853") && f[3] == "0A" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // TestRping records both ends of a connection between two C rpings, and between
 // two of ours.
 func TestRping(t *testing.T) {
@@ -101,8 +126,10 @@ func TestRping(t *testing.T) {
 	}
 	run := func(path string) (server, client map[string][]form) {
 		ctx := deadline(t)
+		before := hosts[0].CMIDs(t)
 		s := start(t, ctx, "", path, "-s", "-a", hosts[0].IPv4.String(), "-C", "3", "-S", "100")
-		time.Sleep(3 * time.Second) // until it listens, under the recorder
+		until(t, "rping is bound", func() bool { return hosts[0].CMIDs(t) > before })
+		time.Sleep(time.Second) // and listens: one command later
 		cl := start(t, ctx, "", path, "-c", "-a", hosts[0].IPv4.String(), "-I", hosts[1].IPv4.String(), "-C", "3", "-S", "100")
 		client = cl.wait(t)
 		return s.wait(t), client
@@ -122,10 +149,6 @@ func TestRping(t *testing.T) {
 // TestVerbs holds our functions against libibverbs's programs.
 func TestVerbs(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
-	if _, err := exec.LookPath("ibv_devinfo"); err != nil {
-		t.Logf("not done: %v (rdmavm -packages ibverbs-utils)", err)
-		return
-	}
 	self := func(t *testing.T, name string) map[string][]form {
 		return start(t, deadline(t), name, "/proc/self/exe").wait(t)
 	}
@@ -143,7 +166,7 @@ func TestVerbs(t *testing.T) {
 			ctx := deadline(t)
 			args := []string{"ibv_" + name + "_pingpong", "-d", hosts[0].Device, "-g", index, "-n", "5", "-e"}
 			server := start(t, ctx, "", args...)
-			time.Sleep(time.Second)
+			until(t, "the server listens", pingpongListens)
 			start(t, ctx, "", append(args, "127.0.0.1")...).wait(t)
 			check(t, name, server.wait(t), self(t, name), need...)
 		})
