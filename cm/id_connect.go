@@ -70,7 +70,7 @@ func (id *ID) Accept(param *ConnParam) error {
 			// The kernel rejects the peer when its own half of an accept
 			// fails; this half is ours.
 			id.Reject(nil)
-			return id.opError(opAccept, peerGone(err))
+			return id.opError(opAccept, id.peerGone(err))
 		}
 	}
 	err = id.commandIn(opAccept, StateAccepting, func(f *ucma.File, kid uint32) error {
@@ -83,16 +83,19 @@ func (id *ID) Accept(param *ConnParam) error {
 		flushQP(qp)
 	}
 	oe := err.(*OpError)
-	oe.Err = peerGone(oe.Err)
+	oe.Err = id.peerGone(oe.Err)
 	return oe
 }
 
 // peerGone tells the EINVAL of a connect request whose peer has left: our own
 // parameters have been checked, and the kernel's connection is in no state any
 // more that could be accepted.
-func peerGone(err error) error {
+func (id *ID) peerGone(err error) error {
+	id.mu.Lock()
+	passive := id.request != nil
+	id.mu.Unlock()
 	var ucm *ucma.OpError
-	if errors.As(err, &ucm) && errors.Is(err, syscall.EINVAL) {
+	if passive && errors.As(err, &ucm) && errors.Is(err, syscall.EINVAL) {
 		return &PeerGoneError{Err: err}
 	}
 	return err

@@ -63,7 +63,7 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 	}
 	defer id.gate.leave()
 	if err := id.modifyQP(qp, verbs.QPInit, nil); err != nil {
-		return id.opError(opInitQP, err)
+		return id.opError(opInitQP, id.peerGone(err))
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -167,7 +168,12 @@ func TestDiscovery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, info := range infos {
+	for _, info := range infos {
+		// A device that was made anew comes in another place.
+		i := slices.IndexFunc(hosts, func(h vmtest.Host) bool { return h.Device == info.Name })
+		if i < 0 {
+			t.Fatalf("%s is none of %v", info.Name, hosts)
+		}
 		for _, s := range fromFiles {
 			if s.Name == info.Name {
 				s.Index = info.Index
