@@ -9,20 +9,30 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
 
 	"purerdma/abi"
+	"purerdma/internal/vmtest"
 	"purerdma/provider"
 	"purerdma/uverbs"
 )
 
 // program does with this module what a C program of rdma-core does.
 func program(name string) error {
-	infos, err := uverbs.System{}.Devices()
-	if err != nil || len(infos) == 0 {
-		return fmt.Errorf("no devices: %w", err)
+	ends, err := vmtest.Ends()
+	if err != nil {
+		return err
 	}
-	f, err := uverbs.Open(uverbs.System{}, infos[0])
+	infos, err := uverbs.System{}.Devices()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(infos, func(d uverbs.DeviceInfo) bool { return d.Name == ends[0].Device })
+	if i < 0 {
+		return fmt.Errorf("%s is not among %v", ends[0].Device, infos)
+	}
+	f, err := uverbs.Open(uverbs.System{}, infos[i])
 	if err != nil {
 		return err
 	}
