@@ -16,9 +16,9 @@ import (
 )
 
 func TestSourcesFor(t *testing.T) {
-	out := `http://mirror/debian/ bookworm main /usr/share/keyrings/k.gpg
-http://mirror/debian/ bookworm main $(SIGNED_BY)
-http://mirror/debian/ bookworm-updates main
+	out := `http://mirror/deb/ bookworm main /usr/share/keyrings/k.gpg
+http://mirror/deb/ bookworm main $(SIGNED_BY)
+http://mirror/deb/ bookworm-updates main
 http://other/ stable contrib
 http://third/party nodistro main
 http://mirror/security/ bookworm-security main
@@ -27,10 +27,10 @@ http://mirror/security/ bookworm-security main
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/debian/ trixie main
-deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/debian/ trixie-updates main
+	want := `deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/deb/ trixie main
+deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/deb/ trixie-updates main
 SECURITY
-deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/debian/ trixie-backports main
+deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/deb/ trixie-backports main
 `
 	var lines []string
 	for line := range strings.Lines(got) {
