@@ -78,7 +78,7 @@ func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolve
 	id, err := ch.NewID(PortSpaceTCP)
 	if err == nil {
 		if err = d.resolve(ctx, id, dst); err == nil {
-			r := &Resolved{ep: newEndpoint(ch, id), qpConfig: d.QP}
+			r := &Resolved{stage{ep: newEndpoint(ch, id), qpConfig: d.QP}}
 			go r.ep.pump()
 			return r, nil
 		}

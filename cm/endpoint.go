@@ -4,7 +4,6 @@ package cm
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,8 +11,6 @@ import (
 	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
-
-var errUsed = errors.New("it has been connected, accepted or rejected already")
 
 // endpoint is what the stages of a connection have in common: an ID on a channel
 // of its own, and one goroutine that fetches its events. The goroutine sees what

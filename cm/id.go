@@ -92,6 +92,9 @@ func (id *ID) Channel() *EventChannel {
 	return id.ch
 }
 
+// PortSpace returns what the ID's ports mean.
+func (id *ID) PortSpace() PortSpace { return id.ps }
+
 // State returns how far the ID has come.
 func (id *ID) State() State {
 	id.mu.Lock()

@@ -157,7 +157,7 @@ func TestDestroyNamesAnEventThatIsHeld(t *testing.T) {
 
 func TestAStageIsUsedOnce(t *testing.T) {
 	ep, k := fakeEndpoint(t, StateRouteResolved)
-	r := &Resolved{ep: ep}
+	r := &Resolved{stage{ep: ep}}
 	time.AfterFunc(20*time.Millisecond, func() { k.queue(ep.id.kid, EventEstablished, 0) })
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
@@ -174,7 +174,7 @@ func TestAStageIsUsedOnce(t *testing.T) {
 	}
 
 	ep, _ = fakeEndpoint(t, StateEstablished)
-	req := &Request{ep: ep}
+	req := &Request{stage: stage{ep: ep}}
 	req.used.Store(true)
 	req.done.Store(true)
 	if err := req.Reject(nil); !errors.Is(err, errUsed) {

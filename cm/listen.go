@@ -128,7 +128,7 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 		ch.Close()
 		return nil, nil
 	}
-	req := &Request{ep: newEndpoint(ch, ev.ID), param: ev.Conn, qpConfig: l.config.QP}
+	req := &Request{stage: stage{ep: newEndpoint(ch, ev.ID), qpConfig: l.config.QP}, param: ev.Conn}
 	go req.ep.pump()
 	return req, nil
 }
