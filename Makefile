@@ -21,6 +21,10 @@ KERNELS ?= 6.1 6.12 7
 # Where rdmavm keeps kernels: the types of drivers that are not loaded are there.
 BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 
+# What runs on siw while it has no provider: the kernel's commands that need none
+# of the driver's own data.
+SIW_TESTS := 'Foreign|NewCommands|PassedFile|Discovery|Traced'
+
 .PHONY: help build test unit vm matrix race lint cross fuzz abi mutate demo bench clean FORCE
 .DEFAULT_GOAL := help
 
@@ -50,6 +54,7 @@ matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each ker
 		echo "== Linux $$k"; \
 		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -vm "-kernel $$k" || exit 1; \
 		$(RDMAVM) -kernel $$k -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES) || exit 1; \
+		bin/run -rdmavm $(RDMAVM) -rping bin/rping -vm "-kernel $$k -driver siw" -run $(SIW_TESTS) ./ucma ./uverbs || exit 1; \
 	done
 
 abi: ## measure the kernel's headers again: a difference is shown, and fails
