@@ -158,7 +158,7 @@ func TestDestroyNamesAnEventThatIsHeld(t *testing.T) {
 func TestAStageIsUsedOnce(t *testing.T) {
 	ep, k := fakeEndpoint(t, StateRouteResolved)
 	r := &Resolved{stage{ep: ep}}
-	time.AfterFunc(20*time.Millisecond, func() { k.queue(ep.id.kid, EventEstablished, 0) })
+	k.accepts = true
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
 		t.Fatal(err)

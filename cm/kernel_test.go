@@ -21,6 +21,8 @@ import (
 // their uids, refuses commands on IDs it does not have, and hands out the events
 // that a test queues.
 type fakeKernel struct {
+	accepts bool // every CONNECT leads to ESTABLISHED
+
 	mu     sync.Mutex
 	uids   map[uint32]uint64 // of the living IDs
 	lastID uint32
@@ -101,6 +103,10 @@ func (k *fakeKernel) Write(b []byte) error {
 	switch cmd {
 	case abi.RDMA_USER_CM_CMD_DESTROY_ID:
 		delete(k.uids, id)
+	case abi.RDMA_USER_CM_CMD_CONNECT:
+		if k.accepts {
+			k.events <- abi.UcmEventResp{UID: k.uids[id], ID: id, Event: abi.RDMA_CM_EVENT_ESTABLISHED}
+		}
 	case abi.RDMA_USER_CM_CMD_ACCEPT:
 		k.uids[id] = binary.NativeEndian.Uint64(b[8:])
 	}
