@@ -170,8 +170,9 @@ func (f *File) WriteWhenReadable(ctx context.Context, b []byte) error {
 	return werr
 }
 
-// Close closes the file; it may be called more than once. Waits and later calls return net.ErrClosed. The
-// descriptor itself is closed when the last Control or Write has returned.
+// Close closes the file; it may be called more than once. Waits and later calls
+// return net.ErrClosed. It returns when the last Control or Write has: a command
+// that is stuck in the kernel holds it up.
 func (f *File) Close() error {
 	if f.closed.Swap(true) {
 		return nil
