@@ -14,39 +14,76 @@ import (
 )
 
 // Addr is an address of the connection manager: an IP address and a port of the
-// RDMA port space, which is not the port space of the TCP stack. The zero Addr
-// is no address. It implements net.Addr.
+// RDMA port space, which is not the port space of the TCP stack, or an address of
+// InfiniBand. The zero Addr is no address. Addrs can be compared with ==. It
+// implements net.Addr.
+//
+// The zone of an IPv6 address is the name or the number of an interface; in an
+// address that the kernel tells it is the number. An IPv4 address in IPv6 form
+// ("::ffff:10.8.0.1") is one of IPv6, for Listen and Resolve as for librdmacm.
 type Addr struct {
 	netip.AddrPort
+	// IB is the address if it is one of InfiniBand (AF_IB); AddrPort is then
+	// zero.
+	IB IBAddr
 }
 
-// Network returns "rdma".
-func (a Addr) Network() string { return "rdma" }
+// IsValid reports whether a is an address: of IP, or of InfiniBand.
+func (a Addr) IsValid() bool { return a.isIB() || a.AddrPort.IsValid() }
 
-// String returns the address as "10.8.0.1:7471" or "[fe80::1%eth0]:7471", and ""
-// for the zero Addr.
-func (a Addr) String() string {
-	if !a.IsValid() {
-		return ""
+func (a Addr) isIB() bool { return a.IB != IBAddr{} }
+
+// Port returns the port, that of the service ID if the address is one of
+// InfiniBand.
+func (a Addr) Port() uint16 {
+	if a.isIB() {
+		return a.IB.Port()
 	}
-	return a.AddrPort.String()
+	return a.AddrPort.Port()
 }
+
+// Network returns "rdma", or "ib" for an address of InfiniBand.
+func (a Addr) Network() string {
+	if a.isIB() {
+		return "ib"
+	}
+	return "rdma"
+}
+
+// String returns the address as "10.8.0.1:7471", "[fe80::1%eth0]:7471" or, with
+// the GID and the service ID, "ib[fe80::1]:0x1061d2f", and "" for the zero Addr.
+func (a Addr) String() string {
+	switch {
+	case a.isIB():
+		return a.IB.String()
+	case a.AddrPort.IsValid():
+		return a.AddrPort.String()
+	}
+	return ""
+}
+
+// MarshalText returns what String does.
+func (a Addr) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// AppendText appends what String returns.
+func (a Addr) AppendText(b []byte) ([]byte, error) { return append(b, a.String()...), nil }
 
 // AddrFrom returns the Addr of an IP address and port.
-func AddrFrom(ap netip.AddrPort) Addr { return Addr{ap} }
+func AddrFrom(ap netip.AddrPort) Addr { return Addr{AddrPort: ap} }
 
-// ParseAddr parses an IP address and port, such as "10.8.0.1:7471".
+// ParseAddr parses an IP address and port, such as "10.8.0.1:7471" or
+// "[fe80::1%eth0]:7471".
 func ParseAddr(s string) (Addr, error) {
 	ap, err := netip.ParseAddrPort(s)
 	if err != nil {
 		return Addr{}, &net.AddrError{Err: "not an IP address and port", Addr: s}
 	}
-	return Addr{ap}, nil
+	return AddrFrom(ap), nil
 }
 
 func addrFromKernel(sa *abi.SockaddrStorage) Addr {
-	ap, _ := ucma.DecodeSockaddr(sa)
-	return Addr{ap}
+	a, _ := ucma.DecodeSockaddr(sa)
+	return Addr(a)
 }
 
 // lookup resolves "host:port" with Go's resolver. network is "tcp", "tcp4" or
@@ -76,11 +113,12 @@ func lookup(ctx context.Context, network, address string, listen bool) (Addr, er
 		if network == "tcp4" {
 			ip = netip.IPv4Unspecified()
 		}
-		return Addr{netip.AddrPortFrom(ip, uint16(port))}, nil
+		return AddrFrom(netip.AddrPortFrom(ip, uint16(port))), nil
 	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() != "" && network != "tcp4" {
-		// The resolver would lose the zone.
-		return Addr{netip.AddrPortFrom(ip, uint16(port))}, nil
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && network != "tcp4" {
+		// The resolver would lose the zone, and make an IPv4 address of one in
+		// IPv6 form.
+		return AddrFrom(netip.AddrPortFrom(ip, uint16(port))), nil
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip"+strings.TrimPrefix(network, "tcp"), host)
 	if err != nil {
@@ -98,7 +136,7 @@ func lookup(ctx context.Context, network, address string, listen bool) (Addr, er
 			break
 		}
 	}
-	return Addr{netip.AddrPortFrom(best, uint16(port))}, nil
+	return AddrFrom(netip.AddrPortFrom(best, uint16(port))), nil
 }
 
 var errNoAddr = errors.New("missing address")

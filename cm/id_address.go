@@ -17,7 +17,7 @@ func (id *ID) Bind(addr Addr) error {
 		return id.opError(opBind, errNoAddr)
 	}
 	err := id.commandIn(opBind, StateBound, func(f *ucma.File, kid uint32) error {
-		return f.Bind(kid, addr.AddrPort)
+		return f.Bind(kid, ucma.Addr(addr))
 	})
 	if err != nil {
 		err.(*OpError).Local = addr
@@ -36,7 +36,7 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		return id.opError(opResolve, errNoAddr)
 	}
 	err := id.commandIn(opResolve, StateAddrQuery, func(f *ucma.File, kid uint32) error {
-		return f.ResolveAddr(kid, src.AddrPort, dst.AddrPort, timeout)
+		return f.ResolveAddr(kid, ucma.Addr(src), ucma.Addr(dst), timeout)
 	})
 	if err != nil {
 		err.(*OpError).Remote = dst

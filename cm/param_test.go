@@ -3,9 +3,7 @@
 package cm
 
 import (
-	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 
@@ -96,33 +94,4 @@ func TestParamRoundTrip(t *testing.T) {
 	if got := connParamFromKernel(&abi.UcmConnParam{}); got.PrivateData != nil {
 		t.Error("no private data must be nil")
 	}
-}
-
-func TestLookup(t *testing.T) {
-	ctx := context.Background()
-	for _, tc := range []struct {
-		network, address string
-		listen           bool
-		want             string
-	}{
-		{"tcp", "10.8.0.1:7471", false, "10.8.0.1:7471"},
-		{"tcp6", "[fd00:8::1]:7471", false, "[fd00:8::1]:7471"},
-		{"tcp", "[fe80::1%eth0]:1", false, "[fe80::1%eth0]:1"},
-		{"tcp", ":7471", true, "[::]:7471"},
-		{"tcp4", ":0", true, "0.0.0.0:0"},
-		{"tcp", ":7471", false, ""},
-		{"tcp4", "[fd00::1]:1", false, ""},
-		{"udp", "10.8.0.1:1", false, ""},
-		{"tcp", "10.8.0.1", false, ""},
-		{"tcp", "10.8.0.1:65536", false, ""},
-	} {
-		got, err := lookup(ctx, tc.network, tc.address, tc.listen)
-		if got.String() != tc.want || (err == nil) != (tc.want != "") {
-			t.Errorf("lookup(%s, %s) = %v, %v", tc.network, tc.address, got, err)
-		}
-	}
-	if _, err := ParseAddr("nonsense"); err == nil {
-		t.Error("nonsense was parsed")
-	}
-	var _ net.Addr = Addr{}
 }

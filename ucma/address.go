@@ -11,7 +11,7 @@ import (
 
 // Bind binds an ID to a local address (RDMA_USER_CM_CMD_BIND). Port 0 is
 // replaced by a free one at once.
-func (f *File) Bind(id uint32, addr netip.AddrPort) error {
+func (f *File) Bind(id uint32, addr Addr) error {
 	sa, size, err := EncodeSockaddr(addr)
 	if err != nil {
 		return &OpError{Op: commandName(abi.RDMA_USER_CM_CMD_BIND), ID: id, Err: err}
@@ -20,14 +20,14 @@ func (f *File) Bind(id uint32, addr netip.AddrPort) error {
 }
 
 // ResolveAddr finds the device and the neighbour for a destination
-// (RDMA_USER_CM_CMD_RESOLVE_ADDR). src may be the zero AddrPort; an ID that is
+// (RDMA_USER_CM_CMD_RESOLVE_ADDR). src may be the zero Addr; an ID that is
 // bound ignores it. The outcome is an ADDR_RESOLVED or ADDR_ERROR event, but a
 // missing route is an error of the call itself.
-func (f *File) ResolveAddr(id uint32, src, dst netip.AddrPort, timeout time.Duration) error {
+func (f *File) ResolveAddr(id uint32, src, dst Addr, timeout time.Duration) error {
 	const code = abi.RDMA_USER_CM_CMD_RESOLVE_ADDR
 	cmd := abi.UcmResolveAddr{ID: id, TimeoutMS: milliseconds(timeout)}
 	var err error
-	if src.IsValid() {
+	if src != (Addr{}) {
 		if cmd.SrcAddr, cmd.SrcSize, err = EncodeSockaddr(src); err != nil {
 			return &OpError{Op: commandName(code), ID: id, Err: err}
 		}
@@ -78,7 +78,7 @@ func (f *File) ResolveIP(id uint32, src, dst netip.AddrPort, timeout time.Durati
 // encodeIP fills the slot of a struct sockaddr_in6, which a struct sockaddr_in
 // fits, too.
 func encodeIP(addr netip.AddrPort) (slot abi.SockaddrIn6, err error) {
-	sa, size, err := EncodeSockaddr(addr)
+	sa, size, err := EncodeSockaddr(IP(addr))
 	copy(slot[:], sa[:size])
 	return slot, err
 }

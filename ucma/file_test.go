@@ -59,8 +59,8 @@ func TestFrames(t *testing.T) {
 		{"NOTIFY", func(f *File) error { return f.Notify(id, 4) }, 15, 8, 0, 0},
 		{"MIGRATE_ID", func(f *File) error { _, err := f.MigrateID(id, f); return err }, 18, 16, 4, 8},
 		{"QUERY", func(f *File) error { _, err := f.QueryAddr(id); return err }, 19, 16, 280, 8},
-		{"BIND", func(f *File) error { return f.Bind(id, v4) }, 20, 136, 0, 0},
-		{"RESOLVE_ADDR", func(f *File) error { return f.ResolveAddr(id, netip.AddrPort{}, v4, time.Second) }, 21, 272, 0, 0},
+		{"BIND", func(f *File) error { return f.Bind(id, IP(v4)) }, 20, 136, 0, 0},
+		{"RESOLVE_ADDR", func(f *File) error { return f.ResolveAddr(id, Addr{}, IP(v4), time.Second) }, 21, 272, 0, 0},
 		{"BIND_IP", func(f *File) error { return f.BindIP(id, v4) }, 2, 40, 0, 36},
 		{"RESOLVE_IP", func(f *File) error { return f.ResolveIP(id, v4, v4, time.Second) }, 3, 64, 0, 56},
 		{"QUERY_ROUTE", func(f *File) error { _, err := f.QueryRoute(id); return err }, 5, 16, 208, 8},
@@ -69,7 +69,7 @@ func TestFrames(t *testing.T) {
 		{"QUERY GID", func(f *File) error { _, err := f.QueryGID(id); return err }, 19, 16, 280, 8},
 		{"QUERY PATH", func(f *File) error { _, err := f.QueryPath(id); return err }, 19, 16, 8 + 6*72, 8},
 		{"QUERY IB_SERVICE", func(f *File) error { _, err := f.QueryIBService(id); return err }, 19, 16, 8 + 16*176, 8},
-		{"JOIN_MCAST", func(f *File) error { _, err := f.JoinMcast(id, 3, v4, 1); return err }, 22, 152, 4, 16},
+		{"JOIN_MCAST", func(f *File) error { _, err := f.JoinMcast(id, 3, IP(v4), 1); return err }, 22, 152, 4, 16},
 		{"RESOLVE_IB_SERVICE", func(f *File) error { return f.ResolveIBService(id, abi.UcmIBService{}) }, 23, 88, 0, 0},
 		{"WRITE_CM_EVENT", func(f *File) error { return f.WriteCMEvent(id, 18, 0, 5) }, 24, 320, 0, 0},
 	} {
@@ -201,7 +201,7 @@ func TestOtherCredentials(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"CONNECT":   func() error { return f.Connect(1, abi.UcmConnParam{}, abi.UcmECE{}) },
 		"GET_EVENT": func() error { _, err := f.GetEvent(context.Background()); return err },
-		"BIND":      func() error { return f.Bind(1, netip.MustParseAddrPort("10.0.0.1:80")) },
+		"BIND":      func() error { return f.Bind(1, IP(netip.MustParseAddrPort("10.0.0.1:80"))) },
 	} {
 		err := call()
 		if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "other credentials") {

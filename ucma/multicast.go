@@ -12,7 +12,7 @@ import (
 // RDMA_MC_JOIN_FLAG_FULLMEMBER or RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER. The
 // outcome is a MULTICAST_JOIN or MULTICAST_ERROR event with uid and the number of
 // the membership, which is not an ID: it is good for LeaveMcast.
-func (f *File) JoinMcast(id uint32, uid uint64, group netip.AddrPort, joinFlags uint16) (membership uint32, err error) {
+func (f *File) JoinMcast(id uint32, uid uint64, group Addr, joinFlags uint16) (membership uint32, err error) {
 	const code = abi.RDMA_USER_CM_CMD_JOIN_MCAST
 	sa, size, err := EncodeSockaddr(group)
 	if err != nil {

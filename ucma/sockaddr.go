@@ -12,6 +12,17 @@ import (
 	"purerdma/abi"
 )
 
+// Addr is an address that a command of the connection manager takes: an IP
+// address and port, or an address of InfiniBand. The zero Addr is none. If IB is
+// not zero, it counts.
+type Addr struct {
+	netip.AddrPort
+	IB IBAddr
+}
+
+// IP returns the Addr of an IP address and port.
+func IP(ap netip.AddrPort) Addr { return Addr{AddrPort: ap} }
+
 // Offsets in struct sockaddr_in and struct sockaddr_in6.
 const (
 	sockaddrPort     = 2
@@ -21,8 +32,13 @@ const (
 )
 
 // EncodeSockaddr returns addr as the kernel reads it, and its length. A zone is
-// the name or the number of an interface.
-func EncodeSockaddr(addr netip.AddrPort) (sa abi.SockaddrStorage, size uint16, err error) {
+// the name or the number of an interface. An IPv4 address in IPv6 form stays one
+// of IPv6, as librdmacm passes on what getaddrinfo(3) makes of "::ffff:10.8.0.1".
+func EncodeSockaddr(addr Addr) (sa abi.SockaddrStorage, size uint16, err error) {
+	if addr.IB != (IBAddr{}) {
+		addr.IB.encode(&sa)
+		return sa, abi.SizeofSockaddrIB, nil
+	}
 	binary.BigEndian.PutUint16(sa[sockaddrPort:], addr.Port())
 	ip := addr.Addr()
 	switch {
@@ -35,32 +51,37 @@ func EncodeSockaddr(addr netip.AddrPort) (sa abi.SockaddrStorage, size uint16, e
 		binary.NativeEndian.PutUint16(sa[:], abi.AF_INET6)
 		a := ip.As16()
 		copy(sa[sockaddrIn6Addr:], a[:])
-		scope, err := scopeID(ip.Zone())
+		scope, err := ScopeID(ip.Zone())
 		binary.NativeEndian.PutUint32(sa[sockaddrIn6Scope:], scope)
 		return sa, abi.SizeofSockaddrIn6, err
 	}
-	return sa, 0, errors.New("the address is neither IPv4 nor IPv6")
+	return sa, 0, errors.New("the address is neither IPv4 nor IPv6 nor InfiniBand's")
 }
 
 // DecodeSockaddr reads an address that the kernel wrote. ok is false for an
-// empty one and for a family other than IP. A zone is the number of the
-// interface.
-func DecodeSockaddr(sa *abi.SockaddrStorage) (addr netip.AddrPort, ok bool) {
+// empty one and for an unknown family. A zone is the number of the interface. What
+// an IPv6 address has of flow information is dropped.
+func DecodeSockaddr(sa *abi.SockaddrStorage) (addr Addr, ok bool) {
 	port := binary.BigEndian.Uint16(sa[sockaddrPort:])
 	switch binary.NativeEndian.Uint16(sa[:]) {
 	case abi.AF_INET:
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(sa[sockaddrIn4Addr:])), port), true
+		return IP(netip.AddrPortFrom(netip.AddrFrom4([4]byte(sa[sockaddrIn4Addr:])), port)), true
 	case abi.AF_INET6:
 		ip := netip.AddrFrom16([16]byte(sa[sockaddrIn6Addr:]))
 		if scope := binary.NativeEndian.Uint32(sa[sockaddrIn6Scope:]); scope != 0 {
 			ip = ip.WithZone(strconv.FormatUint(uint64(scope), 10))
 		}
-		return netip.AddrPortFrom(ip, port), true
+		return IP(netip.AddrPortFrom(ip, port)), true
+	case abi.AF_IB:
+		ib := decodeIBAddr(sa)
+		return Addr{IB: ib}, ib != IBAddr{}
 	}
-	return netip.AddrPort{}, false
+	return Addr{}, false
 }
 
-func scopeID(zone string) (uint32, error) {
+// ScopeID returns the number of an IPv6 zone, which is the name of an interface of
+// this thread's network namespace or a number; no zone is 0.
+func ScopeID(zone string) (uint32, error) {
 	if zone == "" {
 		return 0, nil
 	}

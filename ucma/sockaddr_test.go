@@ -3,9 +3,12 @@
 package ucma
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"net/netip"
 	"testing"
+	"time"
 
 	"purerdma/abi"
 )
@@ -22,7 +25,7 @@ func TestSockaddr(t *testing.T) {
 		{"[fe80::1%3]:1", 28, "0a00000100000000fe80000000000000000000000000000103000000"},
 		{"[::ffff:10.8.0.1]:2", 28, "0a0000020000000000000000000000000000ffff0a08000100000000"},
 	} {
-		want := netip.MustParseAddrPort(tc.addr)
+		want := IP(netip.MustParseAddrPort(tc.addr))
 		sa, size, err := EncodeSockaddr(want)
 		if err != nil || size != tc.size {
 			t.Errorf("%s: size %d, err %v", tc.addr, size, err)
@@ -38,11 +41,67 @@ func TestSockaddr(t *testing.T) {
 }
 
 func TestSockaddrRefusesWhatItCannotSay(t *testing.T) {
-	if _, _, err := EncodeSockaddr(netip.AddrPort{}); err == nil {
+	if _, _, err := EncodeSockaddr(Addr{}); err == nil {
 		t.Error("the zero address was encoded")
 	}
-	if _, _, err := EncodeSockaddr(netip.MustParseAddrPort("[fe80::1%no-such-interface]:1")); err == nil {
+	if _, _, err := EncodeSockaddr(IP(netip.MustParseAddrPort("[fe80::1%no-such-interface]:1"))); err == nil {
 		t.Error("an unknown zone was encoded")
+	}
+}
+
+// testIBAddr is what librdmacm makes of the GID fe80::2:c903:0:1 and port 7471 in
+// RDMA_PS_TCP, with a flow label and a scope.
+var testIBAddr = IBAddr{
+	PKey:          0xffff,
+	FlowInfo:      0x12345,
+	GID:           netip.MustParseAddr("fe80::2:c903:0:1").As16(),
+	ServiceID:     0x1061d2f,
+	ServiceIDMask: 0xffffffffffffffff,
+	ScopeID:       3,
+}
+
+// TestSockaddrIB: the commands that take any address carry struct sockaddr_ib,
+// all of it in network byte order but the family and the scope. That these are
+// rdma-core's bytes is for test/wire to show.
+func TestSockaddrIB(t *testing.T) {
+	const want = "1b00ffff00012345fe800000000000000002c903000000010000000001061d2fffffffffffffffff0300000000000000"
+	dst := Addr{IB: testIBAddr}
+	src := Addr{IB: IBAddr{PKey: 0x8001}}
+	for _, tc := range []struct {
+		name           string
+		call           func(f *File) error
+		size           int // of the frame
+		sizeAt, addrAt int
+	}{
+		{"BIND", func(f *File) error { return f.Bind(1, dst) }, 8 + 136, 8 + 4, 8 + 8},
+		{"RESOLVE_ADDR", func(f *File) error { return f.ResolveAddr(1, src, dst, time.Second) }, 8 + 272, 8 + 10, 8 + 16 + 128},
+		{"JOIN_MCAST", func(f *File) error { _, err := f.JoinMcast(1, 2, dst, 0); return err }, 8 + 152, 8 + 20, 8 + 24},
+	} {
+		dev := &recorder{}
+		if err := tc.call(New(dev)); err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		b := dev.frames[0]
+		if len(b) != tc.size || binary.NativeEndian.Uint16(b[tc.sizeAt:]) != 48 {
+			t.Errorf("%s: %d bytes, address of %d", tc.name, len(b), binary.NativeEndian.Uint16(b[tc.sizeAt:]))
+		}
+		if got := hex.EncodeToString(b[tc.addrAt:][:48]); got != want {
+			t.Errorf("%s: the address is %s, want %s", tc.name, got, want)
+		}
+		if rest := b[tc.addrAt+48:][:128-48]; len(bytes.Trim(rest, "\x00")) != 0 {
+			t.Errorf("%s: bytes after the address: %x", tc.name, rest)
+		}
+	}
+	sa, size, err := EncodeSockaddr(dst)
+	if err != nil || size != 48 {
+		t.Fatal(size, err)
+	}
+	if got, ok := DecodeSockaddr(&sa); !ok || got != dst {
+		t.Errorf("decoded as %v, %v", got, ok)
+	}
+	if s := dst.IB.String(); s != "ib[fe80::2:c903:0:1]:0x1061d2f" || dst.IB.Port() != 7471 {
+		t.Errorf("%s, port %d", s, dst.IB.Port())
 	}
 }
 
@@ -50,9 +109,11 @@ func TestSockaddrRefusesWhatItCannotSay(t *testing.T) {
 // is decoded can be sent back.
 func FuzzDecodeSockaddr(f *testing.F) {
 	for _, s := range []string{"10.8.0.1:7471", "[fd00::1]:1", "[fe80::1%3]:1"} {
-		sa, _, _ := EncodeSockaddr(netip.MustParseAddrPort(s))
+		sa, _, _ := EncodeSockaddr(IP(netip.MustParseAddrPort(s)))
 		f.Add(sa[:])
 	}
+	ib, _, _ := EncodeSockaddr(Addr{IB: testIBAddr})
+	f.Add(ib[:])
 	f.Add(make([]byte, 128))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var sa abi.SockaddrStorage

@@ -69,7 +69,7 @@ func TestEveryCommand(t *testing.T) {
 	must(t, err)
 	must(t, f.SetOption(server, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_REUSEADDR, []byte{1, 0, 0, 0}))
 	must(t, f.SetOption(server, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_AFONLY, []byte{1, 0, 0, 0}))
-	must(t, f.Bind(server, netip.AddrPortFrom(hosts[0].IPv4, 0)))
+	must(t, f.Bind(server, ucma.IP(netip.AddrPortFrom(hosts[0].IPv4, 0))))
 	must(t, f.Listen(server, 2))
 	addr, err := f.QueryAddr(server)
 	must(t, err)
@@ -83,7 +83,7 @@ func TestEveryCommand(t *testing.T) {
 	must(t, f.SetOption(id, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_TOS, []byte{8}))
 	must(t, f.SetOption(id, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_ACK_TIMEOUT, []byte{14}))
 	must(t, f.BindIP(id, src))
-	must(t, f.ResolveIP(id, src, dst, 2*time.Second))
+	must(t, f.ResolveIP(id, src, dst.AddrPort, 2*time.Second))
 	if ev := expect(t, f, abi.RDMA_CM_EVENT_ADDR_RESOLVED); ev.UID != 101 || ev.ID != id {
 		t.Errorf("the event is for %d, %d", ev.UID, ev.ID)
 	}
@@ -133,7 +133,7 @@ func TestEveryCommand(t *testing.T) {
 	// A request that is refused.
 	id, err = f.CreateID(103, abi.RDMA_PS_TCP, 0)
 	must(t, err)
-	must(t, f.ResolveAddr(id, src, dst, 2*time.Second))
+	must(t, f.ResolveAddr(id, ucma.IP(src), dst, 2*time.Second))
 	expect(t, f, abi.RDMA_CM_EVENT_ADDR_RESOLVED)
 	must(t, f.ResolveRoute(id, time.Second))
 	expect(t, f, abi.RDMA_CM_EVENT_ROUTE_RESOLVED)
@@ -150,12 +150,12 @@ func TestMulticast(t *testing.T) {
 	f := open(t)
 	id, err := f.CreateID(1, abi.RDMA_PS_UDP, 0)
 	must(t, err)
-	must(t, f.Bind(id, netip.AddrPortFrom(hosts[0].IPv4, 0)))
+	must(t, f.Bind(id, ucma.IP(netip.AddrPortFrom(hosts[0].IPv4, 0))))
 	group := netip.MustParseAddrPort("239.1.2.3:0")
 	for name, join := range map[string]func(uid uint64) (uint32, error){
 		"JOIN_IP_MCAST": func(uid uint64) (uint32, error) { return f.JoinIPMcast(id, uid, group) },
 		"JOIN_MCAST": func(uid uint64) (uint32, error) {
-			return f.JoinMcast(id, uid, group, abi.RDMA_MC_JOIN_FLAG_FULLMEMBER)
+			return f.JoinMcast(id, uid, ucma.IP(group), abi.RDMA_MC_JOIN_FLAG_FULLMEMBER)
 		},
 	} {
 		m, err := join(77)
@@ -179,7 +179,7 @@ func TestNewCommands(t *testing.T) {
 	f := open(t)
 	id, err := f.CreateID(1, abi.RDMA_PS_TCP, 0)
 	must(t, err)
-	must(t, f.Bind(id, netip.AddrPortFrom(hosts[0].IPv4, 0)))
+	must(t, f.Bind(id, ucma.IP(netip.AddrPortFrom(hosts[0].IPv4, 0))))
 	old := strings.HasPrefix(os.Getenv("RDMAVM_KERNEL_RELEASE"), "6.")
 	err = f.WriteCMEvent(id, abi.RDMA_CM_EVENT_USER, 5, 0xcafe)
 	if old {

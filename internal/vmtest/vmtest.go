@@ -7,6 +7,7 @@
 package vmtest
 
 import (
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -88,6 +89,9 @@ func Main(m *testing.M) {
 	}
 	before := files()
 	code := m.Run()
+	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
+		os.Exit(code) // fuzzing leaves a goroutine that waits for signals
+	}
 	for _, problem := range left(before) {
 		fmt.Fprintln(os.Stderr, "LEAK:", problem)
 		code = max(code, 1)

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+func TestAddr(t *testing.T) {
+	gid := verbs.GID(netip.MustParseAddr("fe80::2:c903:0:1").As16())
+	ib := AddrFromGID(gid, PortSpaceTCP, 7471)
+	for _, tc := range []struct {
+		addr    Addr
+		valid   bool
+		port    uint16
+		network string
+		text    string
+	}{
+		{Addr{}, false, 0, "rdma", ""},
+		{mustAddr("10.8.0.1:7471"), true, 7471, "rdma", "10.8.0.1:7471"},
+		{mustAddr("[fe80::1%eth0]:1"), true, 1, "rdma", "[fe80::1%eth0]:1"},
+		{ib, true, 7471, "ib", "ib[fe80::2:c903:0:1]:0x1061d2f"},
+		{AddrFromGID(verbs.GID{}, 0, 0), true, 0, "ib", "ib[::]:0x0"},
+	} {
+		var a net.Addr = tc.addr
+		if tc.addr.IsValid() != tc.valid || tc.addr.Port() != tc.port || a.Network() != tc.network || a.String() != tc.text {
+			t.Errorf("%#v: valid %v, port %d, network %q, text %q", tc.addr, tc.addr.IsValid(), tc.addr.Port(), a.Network(), a.String())
+		}
+		if b, err := json.Marshal(tc.addr); err != nil || string(b) != `"`+tc.text+`"` {
+			t.Errorf("as JSON %s, %v", b, err)
+		}
+		if b, err := tc.addr.AppendText([]byte("to ")); err != nil || string(b) != "to "+tc.text {
+			t.Errorf("appended %q, %v", b, err)
+		}
+	}
+	if ib != AddrFromGID(gid, PortSpaceTCP, 7471) || ib == AddrFromGID(gid, PortSpaceTCP, 7472) {
+		t.Error("addresses of InfiniBand do not compare")
+	}
+	if ib.IB.PKey != 0xffff || ib.IB.ServiceIDMask != 0xffffffffffffffff {
+		t.Errorf("%+v", ib.IB)
+	}
+	if m := AddrFromGID(gid, PortSpaceTCP, 0).IB.ServiceIDMask; m != 0xffffffffffff0000 {
+		t.Errorf("the mask of no port is %#x", m)
+	}
+}
+
+// TestLookup: literals that package net would change stay what they are, as
+// getaddrinfo(3) leaves them.
+func TestLookup(t *testing.T) {
+	for _, tc := range []struct {
+		network, address string
+		listen           bool
+		want             string // "" for an error
+	}{
+		{"tcp", "10.8.0.1:7471", false, "10.8.0.1:7471"},
+		{"tcp", "[::ffff:10.8.0.1]:7471", false, "[::ffff:10.8.0.1]:7471"},
+		{"tcp6", "[::ffff:10.8.0.1]:7471", false, "[::ffff:10.8.0.1]:7471"},
+		{"tcp4", "[::ffff:10.8.0.1]:7471", false, "10.8.0.1:7471"},
+		{"tcp", "[fe80::1%eth0]:7471", false, "[fe80::1%eth0]:7471"},
+		{"tcp6", "[fe80::1%3]:7471", false, "[fe80::1%3]:7471"},
+		{"tcp4", "[fd00::1]:7471", false, ""},
+		{"tcp6", "10.8.0.1:7471", false, ""},
+		{"tcp", ":7471", true, "[::]:7471"},
+		{"tcp4", ":0", true, "0.0.0.0:0"},
+		{"udp", "10.8.0.1:1", false, ""},
+		{"tcp", ":7471", false, ""},
+		{"tcp", "10.8.0.1", false, ""},
+		{"tcp", "10.8.0.1:65536", false, ""},
+		{"ip", "10.8.0.1:1", false, ""},
+	} {
+		got, err := lookup(context.Background(), tc.network, tc.address, tc.listen)
+		if got.String() != tc.want || (err != nil) != (tc.want == "") {
+			t.Errorf("%s %s: %v, %v; want %q", tc.network, tc.address, got, err, tc.want)
+		}
+	}
+}
+
+// TestUnknownZone: an interface that is not there is said to be not there, before
+// the kernel is asked.
+func TestUnknownZone(t *testing.T) {
+	ch, _ := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	dst := mustAddr("[fe80::1%no-such-if]:1")
+	for op, err := range map[string]error{"bind": id.Bind(dst), "resolve": id.ResolveAddr(Addr{}, dst, 1)} {
+		var addr *net.AddrError
+		if !errors.As(err, &addr) || addr.Addr != "no-such-if" || !strings.HasPrefix(err.Error(), "rdma "+op) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+}
+
+// FuzzParseAddr: what is parsed prints and parses again.
+func FuzzParseAddr(f *testing.F) {
+	for _, s := range []string{"10.8.0.1:7471", "[fe80::1%eth0]:7471", "[::ffff:1.2.3.4]:0", "[::]:65536", "ib[::]:0x1", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := ParseAddr(s)
+		if err != nil {
+			if a.IsValid() {
+				t.Fatalf("%q: %v and %v", s, a, err)
+			}
+			return
+		}
+		if b, err := ParseAddr(a.String()); err != nil || b != a {
+			t.Fatalf("%q: %v came back as %v, %v", s, a, b, err)
+		}
+	})
+}
