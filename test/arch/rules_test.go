@@ -26,6 +26,7 @@ var rules = map[string]rule{
 	"internal/mmio":  {unsafe: []string{"*"}},
 	"internal/mem":   {xsys: true, unsafe: []string{"*"}},
 	"internal/cdev":  {xsys: true},
+	"internal/netns": {xsys: true},
 	"internal/trace": {ours: []string{"abi"}, xsys: true},
 	"internal/nldev": {ours: []string{"abi"}, xsys: true, others: []string{"github.com/vishvananda/netlink/nl"}},
 	"ucma":           {ours: []string{"abi", "internal/cdev", "internal/trace"}},
@@ -37,7 +38,7 @@ var rules = map[string]rule{
 	"provider/mlx5": {ours: []string{"abi", "uverbs", "provider", "internal/ring", "internal/mem", "internal/mmio"}},
 	"verbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
 		unsafe: []string{"buffer.go"}},
-	"cm": {ours: []string{"abi", "internal/cdev", "ucma", "verbs"}},
+	"cm": {ours: []string{"abi", "internal/cdev", "internal/netns", "ucma", "verbs"}},
 
 	// Helpers of tests.
 	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true,
