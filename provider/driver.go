@@ -28,7 +28,8 @@ type Driver interface {
 
 // Context makes the objects of one open device. Its methods may be called
 // concurrently. Objects are destroyed in the reverse order of their creation;
-// package verbs sees to that.
+// package verbs sees to that. What the device has not gives an error that wraps
+// errors.ErrUnsupported.
 type Context interface {
 	// AllocPD allocates a protection domain.
 	AllocPD() (PD, error)
@@ -38,6 +39,10 @@ type Context interface {
 	CreateCQ(*CQConfig) (CQ, error)
 	// CreateQP makes a queue pair in state RESET.
 	CreateQP(*QPConfig) (QP, error)
+	// CreateAH makes an address handle.
+	CreateAH(*AHConfig) (AH, error)
+	// CreateSRQ makes a shared receive queue.
+	CreateSRQ(*SRQConfig) (SRQ, error)
 }
 
 // PD is a protection domain.
@@ -104,7 +109,10 @@ type QPConfig struct {
 	SendCQ    CQ
 	RecvCQ    CQ
 	Cap       QPCap
+	SRQ       SRQ  // takes the place of the receive queue, or nil
 	SignalAll bool // every send completes, with or without SendSignaled
+	// UserHandle is what asynchronous events name the QP by.
+	UserHandle uint64
 }
 
 // QP is a queue pair. Its methods may be called concurrently.

@@ -81,3 +81,48 @@ func TestModifyQuery(t *testing.T) {
 		t.Errorf("Cap %+v", attr.Cap)
 	}
 }
+
+// TestAttrFromKernel does the same with the connection manager's struct, of which
+// ModifyCommand carries everything but the size of the queues.
+func TestAttrFromKernel(t *testing.T) {
+	var k abi.UverbsQPAttr
+	for i, b := 0, abi.Bytes(&k); i < len(b); i++ {
+		b[i] = byte(i + 1)
+	}
+	// Fields that are narrower in Go, flags, and padding.
+	k.QPState, k.CurQPState, k.PathMTU, k.PathMigState = 3, 2, 5, 1
+	k.EnSQDAsyncNotify, k.SQDraining, k.AHAttr.IsGlobal, k.AltAHAttr.IsGlobal = 1, 1, 1, 1
+	for _, a := range []*abi.UverbsAHAttr{&k.AHAttr, &k.AltAHAttr} {
+		a.Reserved, a.GRH.Reserved = 0, 0
+	}
+	attr, mask := AttrFromKernel(&k)
+	if uint32(mask) != k.QPAttrMask {
+		t.Errorf("mask %#x, want %#x", mask, k.QPAttrMask)
+	}
+	got := ModifyCommand(99, &attr, mask)
+	want := abi.UverbsModifyQP{
+		Dest: dest(&k.AHAttr), AltDest: dest(&k.AltAHAttr), QPHandle: 99, AttrMask: k.QPAttrMask, QKey: k.QKey, RQPSN: k.RQPSN, SQPSN: k.SQPSN,
+		DestQPNum: k.DestQPNum, QPAccessFlags: k.QPAccessFlags, PKeyIndex: k.PKeyIndex, AltPKeyIndex: k.AltPKeyIndex,
+		QPState: 3, CurQPState: 2, PathMTU: 5, PathMigState: 1, EnSQDAsyncNotify: 1,
+		MaxRdAtomic: k.MaxRdAtomic, MaxDestRdAtomic: k.MaxDestRdAtomic, MinRNRTimer: k.MinRNRTimer, PortNum: k.PortNum,
+		Timeout: k.Timeout, RetryCnt: k.RetryCnt, RNRRetry: k.RNRRetry, AltPortNum: k.AltPortNum, AltTimeout: k.AltTimeout,
+	}
+	if *got != want {
+		t.Errorf("got  %+v\nwant %+v", *got, want)
+	}
+	if back := AHAttrToKernel(&attr.AH); back != k.AHAttr {
+		t.Errorf("got  %+v\nwant %+v", back, k.AHAttr)
+	}
+	if attr.Cap.SendWR != int(k.MaxSendWR) || attr.Cap.RecvWR != int(k.MaxRecvWR) || attr.Cap.SendSGE != int(k.MaxSendSGE) ||
+		attr.Cap.RecvSGE != int(k.MaxRecvSGE) || attr.Cap.Inline != int(k.MaxInlineData) || !attr.SQDraining {
+		t.Errorf("Cap %+v", attr.Cap)
+	}
+}
+
+// dest writes an address in the form of a modify command.
+func dest(a *abi.UverbsAHAttr) abi.UverbsQPDest {
+	return abi.UverbsQPDest{
+		DGID: a.GRH.DGID, FlowLabel: a.GRH.FlowLabel, DLID: a.DLID, SGIDIndex: a.GRH.SGIDIndex, HopLimit: a.GRH.HopLimit,
+		TrafficClass: a.GRH.TrafficClass, SL: a.SL, SrcPathBits: a.SrcPathBits, StaticRate: a.StaticRate, IsGlobal: a.IsGlobal, PortNum: a.PortNum,
+	}
+}

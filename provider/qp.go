@@ -2,7 +2,11 @@
 
 package provider
 
-import "purerdma/abi"
+import (
+	"net/netip"
+
+	"purerdma/abi"
+)
 
 // QPType is the transport service of a QP: enum ib_uverbs_qp_type of
 // rdma/ib_user_ioctl_verbs.h.
@@ -91,6 +95,9 @@ type QPCap struct {
 
 // GID is a global identifier: on RoCE an IPv6 or an IPv4-mapped address.
 type GID [16]byte
+
+// String returns the GID as an IPv6 address.
+func (g GID) String() string { return netip.AddrFrom16(g).String() }
 
 // GlobalRoute is the routed part of an address (struct ibv_global_route of
 // ibv_create_ah(3)).

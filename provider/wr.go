@@ -85,6 +85,12 @@ type SendWR struct {
 	// Swap is what OpCompareSwap stores.
 	CompareAdd uint64
 	Swap       uint64
+	// AH, RemoteQPN and RemoteQKey say whom a datagram goes to: UD QPs only. AH
+	// is a *verbs.AH. A datagram is as long as the path MTU at most; longer ones
+	// are lost, as are those that nobody receives.
+	AH         AHHolder
+	RemoteQPN  uint32
+	RemoteQKey uint32
 }
 
 // RecvWR is one request for a receive queue (struct ibv_recv_wr of

@@ -42,6 +42,10 @@ type (
 	AHAttr = provider.AHAttr
 	// GlobalRoute is the routed part of an AHAttr.
 	GlobalRoute = provider.GlobalRoute
+	// SRQAttr is the attributes of a shared receive queue.
+	SRQAttr = provider.SRQAttr
+	// SRQAttrMask says which fields of an SRQAttr count.
+	SRQAttrMask = provider.SRQAttrMask
 	// GID is a global identifier.
 	GID = provider.GID
 	// MTU is a path MTU.
@@ -136,6 +140,9 @@ const (
 	MigMigrated = provider.MigMigrated
 	MigRearm    = provider.MigRearm
 	MigArmed    = provider.MigArmed
+
+	SRQAttrMaxWR = provider.SRQAttrMaxWR
+	SRQAttrLimit = provider.SRQAttrLimit
 
 	QPAttrState            = provider.QPAttrState
 	QPAttrCurState         = provider.QPAttrCurState

@@ -50,21 +50,33 @@ const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | ver
 
 func newEnd(t testing.TB, h *verbs.Host, host vmtest.Host, cap verbs.QPCap) *end {
 	t.Helper()
+	return newEndWith(t, h, host, verbs.QPConfig{Type: verbs.RC, Cap: cap})
+}
+
+// newEndWith makes an end with a QP as configured, but for its CQs. With
+// an SRQ it is on that one's PD.
+func newEndWith(t testing.TB, h *verbs.Host, host vmtest.Host, cfg verbs.QPConfig) *end {
+	t.Helper()
 	dev, err := h.Open(host.Device)
 	if err != nil {
 		t.Fatal(err)
 	}
 	closer(t, dev)
 	e := &end{dev: dev}
-	if e.pd, err = dev.AllocPD(); err != nil {
-		t.Fatal(err)
+	if cfg.SRQ != nil {
+		e.pd = cfg.SRQ.PD()
+	} else {
+		if e.pd, err = dev.AllocPD(); err != nil {
+			t.Fatal(err)
+		}
+		closer(t, e.pd)
 	}
-	closer(t, e.pd)
 	if e.cq, err = dev.CreateCQ(verbs.CQConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	closer(t, e.cq)
-	if e.qp, err = e.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, Cap: cap}); err != nil {
+	cfg.SendCQ, cfg.RecvCQ = e.cq, e.cq
+	if e.qp, err = e.pd.CreateQP(cfg); err != nil {
 		t.Fatal(err)
 	}
 	closer(t, e.qp)
@@ -101,10 +113,26 @@ func (e *end) connectTo(t testing.TB, peer *end) {
 		verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
 	modify(t, e.qp, verbs.QPAttr{
 		State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: peer.qp.Num(), RQPSN: peer.psn(), MaxDestRdAtomic: 4, MinRNRTimer: 12,
-		AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: peer.gid, SGIDIndex: e.gidx, HopLimit: 64}},
+		AH: e.to(peer.gid),
 	}, verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer)
 	modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: e.psn(), MaxRdAtomic: 4},
 		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
+}
+
+// qkey is that of all UD QPs of the tests. The highest bit would need a right.
+const qkey = 0x1ee7
+
+// open moves a UD QP to RTS.
+func (e *end) open(t testing.TB) {
+	t.Helper()
+	modify(t, e.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, QKey: qkey}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrQKey)
+	modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState)
+	modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTS, SQPSN: e.psn()}, verbs.QPAttrState|verbs.QPAttrSQPSN)
+}
+
+// to returns the address of a GID as this end sees it.
+func (e *end) to(gid verbs.GID) verbs.AHAttr {
+	return verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: gid, SGIDIndex: e.gidx, HopLimit: 64}}
 }
 
 func (e *end) psn() uint32 { return e.qp.Num()*977 + 5&0xffffff }
@@ -140,9 +168,13 @@ func fakeRoute() *route {
 // across two.
 func routes(t *testing.T, f func(t *testing.T, rt *route)) {
 	t.Run("fake", func(t *testing.T) { f(t, fakeRoute()) })
-	if !vmtest.Inside() {
-		return
+	if vmtest.Inside() {
+		vmRoutes(t, f)
 	}
+}
+
+// vmRoutes is routes without the fake kernel.
+func vmRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
 	hosts := vmtest.Hosts(t, 2)
 	t.Run("loopback", func(t *testing.T) { f(t, &route{h: verbs.DefaultHost(), a: hosts[0], b: hosts[0]}) })
 	t.Run("wire", func(t *testing.T) { f(t, &route{h: verbs.DefaultHost(), a: hosts[0], b: hosts[1]}) })

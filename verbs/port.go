@@ -2,7 +2,12 @@
 
 package verbs
 
-import "purerdma/abi"
+import (
+	"fmt"
+	"syscall"
+
+	"purerdma/abi"
+)
 
 // PortState is the state of a port: enum ibv_port_state of ibv_query_port(3).
 type PortState uint8
@@ -61,6 +66,19 @@ const (
 	GIDTypeRoCEv2 GIDType = abi.IB_UVERBS_GID_TYPE_ROCE_V2
 )
 
+// String returns the name as the kernel's files in sysfs have it, as "RoCE v2".
+func (t GIDType) String() string {
+	switch t {
+	case GIDTypeIB:
+		return "IB"
+	case GIDTypeRoCEv1:
+		return "RoCE v1"
+	case GIDTypeRoCEv2:
+		return "RoCE v2"
+	}
+	return fmt.Sprintf("GIDType(%d)", uint8(t))
+}
+
 // GIDEntry is one valid entry of a port's GID table (struct ibv_gid_entry of
 // ibv_query_gid_ex(3)).
 type GIDEntry struct {
@@ -71,6 +89,23 @@ type GIDEntry struct {
 	Ifindex int // of the network interface, 0 if there is none
 }
 
+// GID returns one entry of a port's GID table (ibv_query_gid_ex(3), Linux 5.10);
+// ports count from 1. The error for an entry that is not valid wraps ENODATA.
+func (d *Device) GID(port uint8, index int) (GIDEntry, error) {
+	if index < 0 || index > 255 {
+		return GIDEntry{}, d.opError("query GID of", fmt.Errorf("index %d: %w", index, syscall.EINVAL))
+	}
+	g, err := d.file.QueryGIDEntry(port, uint32(index))
+	if err != nil {
+		return GIDEntry{}, d.opError("query GID of", fmt.Errorf("port %d, index %d: %w", port, index, err))
+	}
+	return gidEntry(&g), nil
+}
+
+func gidEntry(g *abi.UverbsGIDEntry) GIDEntry {
+	return GIDEntry{GID: g.GID, Port: uint8(g.PortNum), Index: uint8(g.GIDIndex), Type: GIDType(g.GIDType), Ifindex: int(g.NetdevIfindex)}
+}
+
 // GIDs returns the valid GIDs of all ports (ibv_query_gid_table(3), Linux 5.10).
 func (d *Device) GIDs() ([]GIDEntry, error) {
 	// A table has up to 256 entries that a QP can name: indices are bytes.
@@ -79,8 +114,8 @@ func (d *Device) GIDs() ([]GIDEntry, error) {
 		return nil, d.opError("query GIDs of", err)
 	}
 	gids := make([]GIDEntry, len(raw))
-	for i, g := range raw {
-		gids[i] = GIDEntry{GID: g.GID, Port: uint8(g.PortNum), Index: uint8(g.GIDIndex), Type: GIDType(g.GIDType), Ifindex: int(g.NetdevIfindex)}
+	for i := range raw {
+		gids[i] = gidEntry(&raw[i])
 	}
 	return gids, nil
 }

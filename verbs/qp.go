@@ -24,6 +24,10 @@ type QPConfig struct {
 	// one. A nil one is made, large enough for the queue, and belongs to the QP;
 	// two made so share one completion channel.
 	SendCQ, RecvCQ *CQ
+	// SRQ, if not nil, takes the place of the receive queue: receives are posted
+	// to it. It should be of the same PD: drivers differ in whose memory it may
+	// name.
+	SRQ *SRQ
 	// Cap is how much must fit. Zero fields mean 128 sends, 128 receives, 2
 	// elements in each, and 32 bytes inline. What the QP got is in QP.Cap.
 	Cap QPCap
@@ -60,14 +64,16 @@ type QP struct {
 	typ            QPType
 	signalAll      bool
 	sendCQ, recvCQ *CQ
+	srq            *SRQ           // or nil
 	owned          []func() error // Close of what was made for the QP
 	leak           *leak.Entry
 
 	gone context.Context // ends with Close
 	end  context.CancelFunc
 
-	mu     sync.Mutex // Modify and Close
+	mu     sync.Mutex // of everything that changes the QP but posting
 	closed bool
+	groups map[group]struct{} // multicast groups that it is attached to
 }
 
 // CreateQP makes a queue pair in state QPReset. The caller closes it.
@@ -86,7 +92,7 @@ func (p *PD) createQP(cfg QPConfig) (*QP, error) {
 		}
 	}
 	gone, end := context.WithCancel(context.Background())
-	q := &QP{gone: gone, end: end, pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ}
+	q := &QP{gone: gone, end: end, pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ}
 	if err := q.create(&cfg); err != nil {
 		return nil, errors.Join(err, q.closeOwned())
 	}
@@ -101,35 +107,65 @@ func (q *QP) create(cfg *QPConfig) error {
 	if q.sendCQ.dev != p.dev || q.recvCQ.dev != p.dev {
 		return fmt.Errorf("CQ of another device: %w", syscall.EINVAL)
 	}
-	if err := p.attach(kindQP); err != nil {
-		return err
+	pcfg := &provider.QPConfig{
+		Type:       cfg.Type,
+		PD:         p.p,
+		SendCQ:     q.sendCQ.p,
+		RecvCQ:     q.recvCQ.p,
+		Cap:        cfg.Cap,
+		SignalAll:  cfg.SignalAll,
+		UserHandle: p.dev.handles.Add(1),
 	}
-	if err := q.sendCQ.users.add(kindQP); err != nil {
-		p.detach(kindQP)
-		return err
+	if q.srq != nil {
+		if q.srq.pd.dev != p.dev {
+			return fmt.Errorf("SRQ of another device: %w", syscall.EINVAL)
+		}
+		pcfg.SRQ = q.srq.p
 	}
-	if err := q.recvCQ.users.add(kindQP); err != nil {
-		q.sendCQ.users.drop(kindQP)
-		p.detach(kindQP)
+	if err := q.useParents(); err != nil {
 		return err
 	}
 	var err error
-	q.p, err = p.dev.ctx.CreateQP(&provider.QPConfig{
-		Type:      cfg.Type,
-		PD:        p.p,
-		SendCQ:    q.sendCQ.p,
-		RecvCQ:    q.recvCQ.p,
-		Cap:       cfg.Cap,
-		SignalAll: cfg.SignalAll,
-	})
-	if err != nil {
-		q.sendCQ.users.drop(kindQP)
-		q.recvCQ.users.drop(kindQP)
-		p.detach(kindQP)
-		return err
+	if q.p, err = p.dev.ctx.CreateQP(pcfg); err != nil {
+		return errors.Join(err, q.dropParents())
 	}
 	q.leak = leak.Track("QP", p.dev.info.Name)
 	return nil
+}
+
+// useParents counts the QP with what it stands on.
+func (q *QP) useParents() error {
+	if err := q.pd.attach(kindQP); err != nil {
+		return err
+	}
+	parents := q.parents()
+	for i, u := range parents {
+		if err := u.add(kindQP); err != nil {
+			for _, u := range parents[:i] {
+				u.drop(kindQP)
+			}
+			q.pd.detach(kindQP)
+			return err
+		}
+	}
+	return nil
+}
+
+// dropParents is the inverse of useParents.
+func (q *QP) dropParents() error {
+	for _, u := range q.parents() {
+		u.drop(kindQP)
+	}
+	return q.pd.detach(kindQP)
+}
+
+// parents are what the QP stands on besides its PD.
+func (q *QP) parents() []*users {
+	p := []*users{&q.sendCQ.users, &q.recvCQ.users}
+	if q.srq != nil {
+		p = append(p, &q.srq.users)
+	}
+	return p
 }
 
 // makeCQs makes the CQs that the configuration left out.
@@ -196,6 +232,10 @@ func (q *QP) SendCQ() *CQ { return q.sendCQ }
 // RecvCQ returns the CQ of the receives; if it was made for the QP it closes with
 // it.
 func (q *QP) RecvCQ() *CQ { return q.recvCQ }
+
+// SRQ returns the shared receive queue, nil if the QP has a receive queue of its
+// own.
+func (q *QP) SRQ() *SRQ { return q.srq }
 
 // Cap returns what the QP has, which may be more than was asked for.
 func (q *QP) Cap() QPCap { return q.p.Cap() }
@@ -275,14 +315,14 @@ func (q *QP) Close() error {
 		return nil
 	}
 	dev := q.pd.dev
+	if err := q.detachAll(); err != nil {
+		return dev.opError("destroy QP of", err)
+	}
 	if err := dev.destroyed(q.p.Close()); err != nil {
 		return dev.opError("destroy QP of", err)
 	}
 	q.closed = true
 	q.end()
 	q.leak.Done()
-	q.sendCQ.users.drop(kindQP)
-	q.recvCQ.users.drop(kindQP)
-	err := q.closeOwned()
-	return dev.opError("destroy QP of", errors.Join(err, q.pd.detach(kindQP)))
+	return dev.opError("destroy QP of", errors.Join(q.dropParents(), q.closeOwned()))
 }

@@ -60,6 +60,74 @@ var transitions = map[QPType]map[[2]QPState]attrs{
 		{QPErr, QPReset}: {},
 		{QPErr, QPErr}:   {},
 	},
+
+	UC: {
+		{QPReset, QPReset}: {},
+		{QPReset, QPInit}:  {required: QPAttrPKeyIndex | QPAttrPort | QPAttrAccess},
+
+		{QPInit, QPReset}: {},
+		{QPInit, QPErr}:   {},
+		{QPInit, QPInit}:  {optional: QPAttrPKeyIndex | QPAttrPort | QPAttrAccess},
+		{QPInit, QPRTR}: {
+			required: QPAttrAV | QPAttrPathMTU | QPAttrDestQPNum | QPAttrRQPSN,
+			optional: QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex,
+		},
+
+		{QPRTR, QPReset}: {},
+		{QPRTR, QPErr}:   {},
+		{QPRTR, QPRTS}: {
+			required: QPAttrSQPSN,
+			optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrPathMigState,
+		},
+
+		{QPRTS, QPReset}: {},
+		{QPRTS, QPErr}:   {},
+		{QPRTS, QPRTS}:   {optional: QPAttrCurState | QPAttrAccess | QPAttrAltPath | QPAttrPathMigState},
+		{QPRTS, QPSQD}:   {optional: QPAttrEnSQDAsyncNotify},
+
+		{QPSQD, QPReset}: {},
+		{QPSQD, QPErr}:   {},
+		{QPSQD, QPRTS}:   {optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrPathMigState},
+		{QPSQD, QPSQD}:   {optional: QPAttrAV | QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex | QPAttrPathMigState},
+
+		{QPSQE, QPReset}: {},
+		{QPSQE, QPErr}:   {},
+		{QPSQE, QPRTS}:   {optional: QPAttrCurState | QPAttrAccess},
+
+		{QPErr, QPReset}: {},
+		{QPErr, QPErr}:   {},
+	},
+
+	UD: {
+		{QPReset, QPReset}: {},
+		{QPReset, QPInit}:  {required: QPAttrPKeyIndex | QPAttrPort | QPAttrQKey},
+
+		{QPInit, QPReset}: {},
+		{QPInit, QPErr}:   {},
+		{QPInit, QPInit}:  {optional: QPAttrPKeyIndex | QPAttrPort | QPAttrQKey},
+		{QPInit, QPRTR}:   {optional: QPAttrPKeyIndex | QPAttrQKey},
+
+		{QPRTR, QPReset}: {},
+		{QPRTR, QPErr}:   {},
+		{QPRTR, QPRTS}:   {required: QPAttrSQPSN, optional: QPAttrCurState | QPAttrQKey},
+
+		{QPRTS, QPReset}: {},
+		{QPRTS, QPErr}:   {},
+		{QPRTS, QPRTS}:   {optional: QPAttrCurState | QPAttrQKey},
+		{QPRTS, QPSQD}:   {optional: QPAttrEnSQDAsyncNotify},
+
+		{QPSQD, QPReset}: {},
+		{QPSQD, QPErr}:   {},
+		{QPSQD, QPRTS}:   {optional: QPAttrCurState | QPAttrQKey},
+		{QPSQD, QPSQD}:   {optional: QPAttrPKeyIndex | QPAttrQKey},
+
+		{QPSQE, QPReset}: {},
+		{QPSQE, QPErr}:   {},
+		{QPSQE, QPRTS}:   {optional: QPAttrCurState | QPAttrQKey},
+
+		{QPErr, QPReset}: {},
+		{QPErr, QPErr}:   {},
+	},
 }
 
 // TransitionError is a change of a QP's attributes that its state does not

@@ -57,6 +57,21 @@ func TestVMDevices(t *testing.T) {
 		if a := dev.Attr(); a.MaxQP == 0 || a.MaxQPRdAtom == 0 || a.MaxQPInitRdAtom == 0 || a.NodeGUID != dev.NodeGUID() {
 			t.Errorf("%s: %+v", h.Device, a)
 		}
+		gids, err := dev.GIDs()
+		if err != nil || len(gids) == 0 {
+			t.Fatalf("GIDs: %+v, %v", gids, err)
+		}
+		for _, g := range gids {
+			if one, err := dev.GID(g.Port, int(g.Index)); err != nil || one != g || g.Ifindex == 0 {
+				t.Errorf("GID %+v, in the table %+v, %v", one, g, err)
+			}
+		}
+		if _, err := dev.GID(1, len(gids)+5); !errors.Is(err, syscall.ENODATA) {
+			t.Errorf("GID that is not there: %v", err)
+		}
+		if _, err := dev.GID(1, 1<<20); err == nil {
+			t.Error("GID beyond the table")
+		}
 		t.Logf("%s: %+v %+v", h.Device, dev.Attr(), port)
 	}
 	if _, err := verbs.DefaultHost().Open("no such device"); !errors.Is(err, verbs.ErrNoDevice) {

@@ -15,9 +15,11 @@ import (
 	"purerdma/uverbs"
 )
 
-// qp is a reliable connected queue pair.
+// qp is a queue pair.
 type qp struct {
 	file   *uverbs.File
+	typ    provider.QPType
+	srq    bool // in the place of rq
 	handle uint32
 	num    uint32
 	cap    provider.QPCap
@@ -31,21 +33,18 @@ type qp struct {
 	rq recvQueue
 }
 
-// CreateQP makes a queue pair. Only RC is implemented.
+// CreateQP makes a queue pair.
 func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
-	if cfg.Type != provider.RC {
+	ops, ok := opcodes[cfg.Type]
+	if !ok {
 		return nil, fmt.Errorf("rxe: QP type %v: %w", cfg.Type, errors.ErrUnsupported)
 	}
-	var flags uint32
-	if cfg.SignalAll {
-		flags |= abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL
-	}
-	var resp abi.RxeCreateQPResp
-	k, err := c.File.CreateQP(uverbs.QPConfig{
-		Type:   uint8(cfg.Type),
-		PD:     cfg.PD.Handle(),
-		SendCQ: cfg.SendCQ.Handle(),
-		RecvCQ: cfg.RecvCQ.Handle(),
+	kcfg := uverbs.QPConfig{
+		Type:       uint8(cfg.Type),
+		PD:         cfg.PD.Handle(),
+		SendCQ:     cfg.SendCQ.Handle(),
+		RecvCQ:     cfg.RecvCQ.Handle(),
+		UserHandle: cfg.UserHandle,
 		Cap: abi.UverbsQPCap{
 			MaxSendWR:     uint32(cfg.Cap.SendWR),
 			MaxRecvWR:     uint32(cfg.Cap.RecvWR),
@@ -53,12 +52,29 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 			MaxRecvSGE:    uint32(cfg.Cap.RecvSGE),
 			MaxInlineData: uint32(cfg.Cap.Inline),
 		},
-		Flags: flags,
-	}, uverbs.Driver{Out: abi.Bytes(&resp)})
+	}
+	if cfg.SRQ != nil {
+		h := cfg.SRQ.Handle()
+		kcfg.SRQ = &h
+		kcfg.Cap.MaxRecvWR, kcfg.Cap.MaxRecvSGE = 0, 0
+	}
+	if cfg.SignalAll {
+		kcfg.Flags |= abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL
+	}
+	var resp abi.RxeCreateQPResp
+	k, err := c.File.CreateQP(kcfg, uverbs.Driver{Out: abi.Bytes(&resp)})
 	if err != nil {
 		return nil, err
 	}
-	q := &qp{file: c.File, handle: k.Handle, num: k.Num, bell: c.File.NewDoorbell(k.Handle)}
+	q := &qp{
+		file:   c.File,
+		typ:    cfg.Type,
+		srq:    cfg.SRQ != nil,
+		handle: k.Handle,
+		num:    k.Num,
+		bell:   c.File.NewDoorbell(k.Handle),
+	}
+	q.sq.ops = ops
 	if err := q.mapQueues(&resp, k.Cap); err != nil {
 		c.File.DestroyQP(k.Handle)
 		return nil, err
@@ -68,23 +84,25 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 }
 
 func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
-	q.cap = provider.QPCap{SendSGE: int(k.MaxSendSGE), RecvSGE: int(k.MaxRecvSGE), Inline: int(k.MaxInlineData)}
+	q.cap = provider.QPCap{SendSGE: int(k.MaxSendSGE), Inline: int(k.MaxInlineData)}
 	// Elements and inline data share the end of a slot. What the kernel says is
 	// not trusted: the slots must have that room.
 	sendSlot := sendHeader + max(q.cap.SendSGE*abi.Size[abi.RxeSGE](), q.cap.Inline)
-	recvSlot := recvHeader + q.cap.RecvSGE*abi.Size[abi.RxeSGE]()
 	var err error
 	if q.sq.mapping, q.sq.ring, err = mapQueue(q.file, resp.SQMI, sendSlot); err != nil {
 		return fmt.Errorf("send queue: %w", err)
 	}
-	if q.rq.mapping, q.rq.ring, err = mapQueue(q.file, resp.RQMI, recvSlot); err != nil {
-		return errors.Join(fmt.Errorf("receive queue: %w", err), q.sq.mapping.Close())
-	}
 	q.sq.producer = q.sq.ring.LoadProducer()
 	q.sq.published = q.sq.producer
-	q.rq.producer = q.rq.ring.LoadProducer()
 	// The rings hold more than was asked for; their sizes are the truth.
-	q.cap.SendWR, q.cap.RecvWR = q.sq.ring.Cap(), q.rq.ring.Cap()
+	q.cap.SendWR = q.sq.ring.Cap()
+	if q.srq {
+		return nil
+	}
+	if err := q.rq.open(q.file, resp.RQMI, int(k.MaxRecvSGE)); err != nil {
+		return errors.Join(fmt.Errorf("receive queue: %w", err), q.sq.mapping.Close())
+	}
+	q.cap.RecvWR, q.cap.RecvSGE = q.rq.ring.Cap(), q.rq.maxSGE
 	return nil
 }
 
@@ -155,5 +173,9 @@ func (q *qp) Close() error {
 	}
 	q.closed.Store(true)
 	q.leak.Done()
-	return errors.Join(q.sq.mapping.Close(), q.rq.mapping.Close())
+	err := q.sq.mapping.Close()
+	if !q.srq {
+		err = errors.Join(err, q.rq.mapping.Close())
+	}
+	return err
 }

@@ -16,12 +16,70 @@ import (
 // recvHeader is the size of a receive WQE before its elements.
 const recvHeader = 40
 
-// recvQueue is a ring that the kernel empties.
+// recvQueue is a ring that the kernel empties: that of a QP, or of an SRQ.
 type recvQueue struct {
 	mu       sync.Mutex // beside the ring: everything below, and the ring's slots
 	ring     ring.Ring
-	mapping  *uverbs.Mapping
+	mapping  *uverbs.Mapping // nil if the QP has an SRQ in its place
 	producer uint32
+	maxSGE   int
+}
+
+// open maps the queue.
+func (rq *recvQueue) open(f *uverbs.File, mi abi.RxeMminfo, maxSGE int) error {
+	m, r, err := mapQueue(f, mi, recvHeader+maxSGE*abi.Size[abi.RxeSGE]())
+	if err != nil {
+		return err
+	}
+	rq.mapping, rq.ring, rq.maxSGE = m, r, maxSGE
+	rq.producer = r.LoadProducer()
+	return nil
+}
+
+// post builds the requests in order and publishes what was built. It returns how
+// many those are, and the error of the next one. The caller holds the lock.
+func (rq *recvQueue) post(wrs []provider.RecvWR) (int, error) {
+	n := 0
+	var err error
+	for n < len(wrs) {
+		if err = rq.build(&wrs[n]); err != nil {
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		rq.ring.StoreProducer(rq.producer)
+	}
+	return n, err
+}
+
+// build writes one request into the next slot and moves on. The caller holds the
+// lock.
+func (rq *recvQueue) build(wr *provider.RecvWR) error {
+	r := &rq.ring
+	i := rq.producer
+	next := r.Next(i)
+	if next == r.LoadConsumer() {
+		return provider.ErrFull
+	}
+	sg := wr.SGList
+	if len(sg) > rq.maxSGE {
+		return fmt.Errorf("%d scatter/gather elements, %d fit: %w", len(sg), rq.maxSGE, syscall.EINVAL)
+	}
+	var length uint64
+	for k := range sg {
+		length += uint64(sg[k].Length)
+	}
+	if length > 1<<32-1 {
+		return fmt.Errorf("receive of %d bytes: %w", length, syscall.EMSGSIZE)
+	}
+	wqe := ring.At[abi.RxeRecvWQE](r, i)
+	*wqe = abi.RxeRecvWQE{WRID: wr.ID}
+	wqe.DMA.Length, wqe.DMA.Resid = uint32(length), uint32(length)
+	wqe.DMA.NumSGE = uint32(len(sg))
+	putSGEs(ring.Tail[abi.RxeSGE](r, i, recvHeader, len(sg)), sg)
+	rq.producer = next
+	return nil
 }
 
 func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
@@ -33,21 +91,8 @@ func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
 		q.rq.mu.Unlock()
 		return 0, err
 	}
-	var n int
-	var err error
-	for n = range wrs {
-		if err = q.buildRecv(&wrs[n]); err != nil {
-			break
-		}
-	}
-	if err == nil {
-		n = len(wrs)
-	}
-	flush := false
-	if n > 0 {
-		q.rq.ring.StoreProducer(q.rq.producer)
-		flush = q.State() == provider.QPErr
-	}
+	n, err := q.rq.post(wrs)
+	flush := n > 0 && q.State() == provider.QPErr
 	q.rq.mu.Unlock()
 	if flush {
 		if ferr := q.flushRecv(); ferr != nil {
@@ -71,37 +116,11 @@ func (q *qp) receivable() error {
 	if err := q.usable(); err != nil {
 		return err
 	}
+	if q.srq {
+		return fmt.Errorf("QP with a shared receive queue has none of its own: %w", syscall.EINVAL)
+	}
 	if s := q.State(); s == provider.QPReset {
 		return errState(s)
 	}
-	return nil
-}
-
-// buildRecv writes one request into the next slot and moves on. The caller holds
-// the lock.
-func (q *qp) buildRecv(wr *provider.RecvWR) error {
-	r := &q.rq.ring
-	i := q.rq.producer
-	next := r.Next(i)
-	if next == r.LoadConsumer() {
-		return provider.ErrFull
-	}
-	sg := wr.SGList
-	if len(sg) > q.cap.RecvSGE {
-		return fmt.Errorf("%d scatter/gather elements, %d fit: %w", len(sg), q.cap.RecvSGE, syscall.EINVAL)
-	}
-	var length uint64
-	for k := range sg {
-		length += uint64(sg[k].Length)
-	}
-	if length > 1<<32-1 {
-		return fmt.Errorf("receive of %d bytes: %w", length, syscall.EMSGSIZE)
-	}
-	wqe := ring.At[abi.RxeRecvWQE](r, i)
-	*wqe = abi.RxeRecvWQE{WRID: wr.ID}
-	wqe.DMA.Length, wqe.DMA.Resid = uint32(length), uint32(length)
-	wqe.DMA.NumSGE = uint32(len(sg))
-	putSGEs(ring.Tail[abi.RxeSGE](r, i, recvHeader, len(sg)), sg)
-	q.rq.producer = next
 	return nil
 }

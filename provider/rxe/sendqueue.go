@@ -24,6 +24,7 @@ type sendQueue struct {
 	mapping   *uverbs.Mapping
 	producer  uint32 // the next slot to build in
 	published uint32 // the next slot as the kernel knows it
+	ops       opset
 }
 
 func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
@@ -84,6 +85,9 @@ func (q *qp) build(wr *provider.SendWR) error {
 	if next == r.LoadConsumer() {
 		return provider.ErrFull
 	}
+	if !q.sq.ops.has(wr.Opcode) {
+		return fmt.Errorf("%v on a QP of type %v of rxe: %w", wr.Opcode, q.typ, syscall.EOPNOTSUPP)
+	}
 	sg := wr.SGList
 	inline := wr.InlineData != nil
 	var length uint64
@@ -134,8 +138,11 @@ func (q *qp) build(wr *provider.SendWR) error {
 		atomic := wqe.WR.Atomic()
 		atomic.RemoteAddr, atomic.RKey = wr.RemoteAddr, wr.RKey
 		atomic.CompareAdd, atomic.Swap = wr.CompareAdd, wr.Swap
-	default:
-		return fmt.Errorf("%v on an RC QP of rxe: %w", wr.Opcode, syscall.EOPNOTSUPP)
+	}
+	if q.typ == provider.UD {
+		if err := address(wqe, wr); err != nil {
+			return err
+		}
 	}
 	if length > maxMessage {
 		return fmt.Errorf("message of %d bytes: %w", length, syscall.EMSGSIZE)
@@ -150,6 +157,20 @@ func (q *qp) build(wr *provider.SendWR) error {
 		putSGEs(ring.Tail[abi.RxeSGE](r, i, sendHeader, len(sg)), sg)
 	}
 	q.sq.producer = next
+	return nil
+}
+
+// address says in wqe whom a datagram goes to.
+func address(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
+	if wr.AH == nil {
+		return fmt.Errorf("datagram without an address handle: %w", syscall.EINVAL)
+	}
+	a, ok := wr.AH.ProviderAH().(*ah)
+	if !ok {
+		return fmt.Errorf("address handle is closed, or of another driver: %w", syscall.EINVAL)
+	}
+	ud := wqe.WR.UD()
+	ud.RemoteQPN, ud.RemoteQKey, ud.AHNum = wr.RemoteQPN, wr.RemoteQKey, a.num
 	return nil
 }
 

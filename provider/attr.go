@@ -99,3 +99,42 @@ func bit(b bool) uint8 {
 	}
 	return 0
 }
+
+// AttrFromKernel converts the answer of the connection manager's INIT_QP_ATTR.
+// On iWARP the kernel moves the QP itself, and the mask for RTS then holds no
+// QPAttrState: Modify with such a mask leaves the state alone.
+func AttrFromKernel(k *abi.UverbsQPAttr) (QPAttr, QPAttrMask) {
+	return QPAttr{
+		State:            QPState(k.QPState),
+		CurState:         QPState(k.CurQPState),
+		PathMTU:          MTU(k.PathMTU),
+		PathMigState:     MigState(k.PathMigState),
+		QKey:             k.QKey,
+		RQPSN:            k.RQPSN,
+		SQPSN:            k.SQPSN,
+		DestQPNum:        k.DestQPNum,
+		Access:           Access(k.QPAccessFlags),
+		AH:               AHAttrFromKernel(&k.AHAttr),
+		AltAH:            AHAttrFromKernel(&k.AltAHAttr),
+		PKeyIndex:        k.PKeyIndex,
+		AltPKeyIndex:     k.AltPKeyIndex,
+		EnSQDAsyncNotify: k.EnSQDAsyncNotify != 0,
+		SQDraining:       k.SQDraining != 0,
+		MaxRdAtomic:      k.MaxRdAtomic,
+		MaxDestRdAtomic:  k.MaxDestRdAtomic,
+		MinRNRTimer:      k.MinRNRTimer,
+		Port:             k.PortNum,
+		Timeout:          k.Timeout,
+		RetryCnt:         k.RetryCnt,
+		RNRRetry:         k.RNRRetry,
+		AltPort:          k.AltPortNum,
+		AltTimeout:       k.AltTimeout,
+		Cap: QPCap{
+			SendWR:  int(k.MaxSendWR),
+			RecvWR:  int(k.MaxRecvWR),
+			SendSGE: int(k.MaxSendSGE),
+			RecvSGE: int(k.MaxRecvSGE),
+			Inline:  int(k.MaxInlineData),
+		},
+	}, QPAttrMask(k.QPAttrMask)
+}

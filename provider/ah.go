@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import "purerdma/abi"
+
+// AHConfig says how to make an address handle.
+type AHConfig struct {
+	PD   PD
+	Attr AHAttr
+}
+
+// AH is an address handle: the address of a remote port as the device takes it.
+// Concrete types hold what their driver's work requests need, and the driver
+// finds its own by a type assertion.
+type AH interface {
+	// Close destroys the AH. Requests that name it and have not completed may
+	// fail then.
+	Close() error
+}
+
+// AHHolder is an address handle as work requests name it. *verbs.AH is one.
+type AHHolder interface {
+	// ProviderAH returns the driver's own object, nil after Close. It is called
+	// for every request and must be cheap.
+	ProviderAH() AH
+}
+
+// AHAttrFromKernel converts an address of the kernel, as INIT_QP_ATTR and the
+// connection manager's events hold.
+func AHAttrFromKernel(k *abi.UverbsAHAttr) AHAttr {
+	return AHAttr{
+		Global: k.IsGlobal != 0,
+		GRH: GlobalRoute{
+			DGID:         k.GRH.DGID,
+			FlowLabel:    k.GRH.FlowLabel,
+			SGIDIndex:    k.GRH.SGIDIndex,
+			HopLimit:     k.GRH.HopLimit,
+			TrafficClass: k.GRH.TrafficClass,
+		},
+		DLID:        k.DLID,
+		SL:          k.SL,
+		SrcPathBits: k.SrcPathBits,
+		StaticRate:  k.StaticRate,
+		Port:        k.PortNum,
+	}
+}
+
+// AHAttrToKernel is the inverse of AHAttrFromKernel.
+func AHAttrToKernel(a *AHAttr) abi.UverbsAHAttr {
+	return abi.UverbsAHAttr{
+		GRH: abi.UverbsGlobalRoute{
+			DGID:         a.GRH.DGID,
+			FlowLabel:    a.GRH.FlowLabel,
+			SGIDIndex:    a.GRH.SGIDIndex,
+			HopLimit:     a.GRH.HopLimit,
+			TrafficClass: a.GRH.TrafficClass,
+		},
+		DLID:        a.DLID,
+		SL:          a.SL,
+		SrcPathBits: a.SrcPathBits,
+		StaticRate:  a.StaticRate,
+		IsGlobal:    bit(a.Global),
+		PortNum:     a.Port,
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+// TestVMSharedReceives has two QPs of one PD receive from one queue.
+func TestVMSharedReceives(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		dev, err := rt.h.Open(rt.b.Device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, dev)
+		pd, err := dev.AllocPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, pd)
+		srq, err := pd.CreateSRQ(verbs.SRQConfig{MaxWR: 20, MaxSGE: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, srq)
+		mr, err := pd.Alloc(1<<16, everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, mr)
+		if a := srq.Attr(); a.MaxWR < 20 || a.MaxSGE < 3 {
+			t.Errorf("%+v", a)
+		}
+		var wrs []verbs.RecvWR
+		for i := range 8 {
+			wrs = append(wrs, verbs.RecvWR{ID: 100 + uint64(i), SGList: []verbs.SGE{mr.Slice(i*64, 16), mr.Slice(i*64+32, 16)}})
+		}
+		if n, err := srq.PostRecv(wrs); n != len(wrs) || err != nil {
+			t.Fatal(n, err)
+		}
+		for i := range 2 {
+			l := newEnd(t, rt.h, rt.a, verbs.QPCap{})
+			r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{SRQ: srq})
+			l.connectTo(t, r)
+			r.connectTo(t, l)
+			if r.qp.SRQ() != srq || r.qp.Cap().RecvWR != 0 {
+				t.Errorf("%v, %+v", r.qp.SRQ(), r.qp.Cap())
+			}
+			if _, err := r.qp.PostRecv(wrs); !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("PostRecv to a QP with an SRQ: %v", err)
+			}
+			for range 4 {
+				l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: []byte("sixteen and four....")})
+				l.ok(t, 1)
+			}
+			got := r.ok(t, 4)
+			for k := range uint64(4) {
+				wc, ok := got[100+4*uint64(i)+k]
+				if !ok || wc.QPNum != r.qp.Num() || wc.ByteLen != 20 {
+					t.Fatalf("QP %d: completions %+v", i, got)
+				}
+			}
+			if err := srq.Close(); !errors.Is(err, syscall.EBUSY) {
+				t.Errorf("Close of an SRQ with QPs: %v", err)
+			}
+		}
+		for i := range 8 {
+			if b := mr.Bytes()[i*64:]; string(b[:16]) != "sixteen and four" || string(b[32:36]) != "...." {
+				t.Errorf("message %d: %q", i, b[:40])
+			}
+		}
+		if _, err := srq.PostRecv([]verbs.RecvWR{{SGList: make([]verbs.SGE, 40)}}); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("PostRecv of 40 elements: %v", err)
+		}
+		if n, err := srq.PostRecv(make([]verbs.RecvWR, srq.Attr().MaxWR+1)); n != srq.Attr().MaxWR || !errors.Is(err, verbs.ErrFull) {
+			t.Errorf("PostRecv of too many: %d, %v", n, err)
+		}
+	})
+}
+
+// TestVMSRQModify resizes a queue that holds receives, and sets its limit.
+func TestVMSRQModify(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		dev, err := rt.h.Open(rt.b.Device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, dev)
+		pd, err := dev.AllocPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, pd)
+		srq, err := pd.CreateSRQ(verbs.SRQConfig{MaxWR: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, srq)
+		l := newEnd(t, rt.h, rt.a, verbs.QPCap{})
+		r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{SRQ: srq})
+		l.connectTo(t, r)
+		r.connectTo(t, l)
+		post := func(ids ...uint64) {
+			t.Helper()
+			for _, id := range ids {
+				if n, err := srq.PostRecv([]verbs.RecvWR{{ID: id}}); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+		}
+		take := func(ids ...uint64) {
+			t.Helper()
+			for range ids {
+				l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+				l.ok(t, 1)
+			}
+			got := r.ok(t, len(ids))
+			for _, id := range ids {
+				if _, ok := got[id]; !ok {
+					t.Fatalf("no receive %d: %+v", id, got)
+				}
+			}
+		}
+		post(1, 2, 3, 4, 5)
+		take(1, 2)
+		if err := srq.Modify(verbs.SRQAttr{MaxWR: 100}, verbs.SRQAttrMaxWR); err != nil {
+			t.Fatal(err)
+		}
+		if a := srq.Attr(); a.MaxWR < 100 {
+			t.Errorf("%+v", a)
+		}
+		post(6, 7)
+		take(3, 4, 5, 6, 7)
+		if err := srq.Modify(verbs.SRQAttr{Limit: 3}, verbs.SRQAttrLimit); err != nil {
+			t.Fatal(err)
+		}
+		if a, err := srq.Query(); err != nil || a.Limit != 3 || a.MaxWR < 100 {
+			t.Errorf("Query: %+v, %v", a, err)
+		}
+		if err := srq.Modify(verbs.SRQAttr{Limit: -1}, verbs.SRQAttrLimit); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("negative limit: %v", err)
+		}
+		if err := srq.Modify(verbs.SRQAttr{MaxWR: 1 << 30}, verbs.SRQAttrMaxWR); err == nil {
+			t.Error("a size beyond the device's")
+		}
+		post(8)
+		take(8)
+		if err := r.qp.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := srq.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := srq.PostRecv([]verbs.RecvWR{{}}); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("PostRecv to a closed SRQ: %v", err)
+		}
+		if err := srq.Modify(verbs.SRQAttr{Limit: 1}, verbs.SRQAttrLimit); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Modify of a closed SRQ: %v", err)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// udPair returns two ends that can exchange datagrams.
+func (rt *route) udPair(t *testing.T) (*end, *end) {
+	t.Helper()
+	l := newEndWith(t, rt.h, rt.a, verbs.QPConfig{Type: verbs.UD})
+	r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{Type: verbs.UD})
+	l.open(t)
+	r.open(t)
+	return l, r
+}
+
+func (e *end) ah(t *testing.T, attr verbs.AHAttr) *verbs.AH {
+	t.Helper()
+	ah, err := e.pd.CreateAH(attr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, ah)
+	return ah
+}
+
+// TestVMDatagrams sends a datagram, answers to where it came from, and so on.
+func TestVMDatagrams(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.udPair(t)
+		there := l.ah(t, l.to(r.gid))
+		for i := range 20 {
+			ping, pong := fmt.Sprintf("ping %d", i), fmt.Sprintf("pong %d", i)
+			l.recv(t, verbs.RecvWR{ID: 1, SGList: []verbs.SGE{l.buf.Slice(0, 200)}})
+			r.recv(t, verbs.RecvWR{ID: 1, SGList: []verbs.SGE{r.buf.Slice(0, 200)}})
+			l.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSendImm, ImmData: uint32(i), Flags: verbs.SendSignaled, InlineData: []byte(ping),
+				AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
+			l.ok(t, 1)
+			wc := r.ok(t, 1)[1]
+			if wc.SrcQP != l.qp.Num() || int(wc.ByteLen) != verbs.GRHLen+len(ping) || wc.ImmData != uint32(i) || wc.Flags&verbs.WCGRH == 0 {
+				t.Fatalf("completion %+v", wc)
+			}
+			if got := string(r.buf.Bytes()[verbs.GRHLen:wc.ByteLen]); got != ping {
+				t.Fatalf("got %q, want %q", got, ping)
+			}
+			attr, err := r.dev.AHAttrFromWC(1, &wc, r.buf.Bytes()[:verbs.GRHLen])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if attr.GRH.DGID != l.gid || !attr.Global || attr.GRH.SGIDIndex != r.gidx || attr.Port != 1 {
+				t.Fatalf("address of the sender %+v, want GID %v", attr, l.gid)
+			}
+			back, err := r.pd.CreateAH(attr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(r.buf.Bytes()[300:], pong)
+			r.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{r.buf.Slice(300, len(pong))},
+				AH: back, RemoteQPN: wc.SrcQP, RemoteQKey: qkey})
+			r.ok(t, 1)
+			if wc := l.ok(t, 1)[1]; string(l.buf.Bytes()[verbs.GRHLen:wc.ByteLen]) != pong {
+				t.Fatalf("got %q, want %q", l.buf.Bytes()[verbs.GRHLen:wc.ByteLen], pong)
+			}
+			for range 2 {
+				if err := back.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// TestVMDatagramMistakes posts what cannot be sent, and what nobody gets.
+func TestVMDatagramMistakes(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.udPair(t)
+		there := l.ah(t, l.to(r.gid))
+		gone := l.ah(t, l.to(r.gid))
+		if err := gone.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var none *verbs.AH
+		for what, wr := range map[string]verbs.SendWR{
+			"without AH":       {Opcode: verbs.OpSend},
+			"with a nil AH":    {Opcode: verbs.OpSend, AH: none},
+			"with a closed AH": {Opcode: verbs.OpSend, AH: gone},
+			"WRITE":            {Opcode: verbs.OpWrite, AH: there},
+			"READ":             {Opcode: verbs.OpRead, AH: there},
+			"SEND_WITH_INV":    {Opcode: verbs.OpSendInv, AH: there},
+			"no operation":     {Opcode: 77, AH: there},
+		} {
+			n, err := l.qp.PostSend([]verbs.SendWR{wr})
+			if n != 0 || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EOPNOTSUPP) {
+				t.Errorf("%s: %d, %v", what, n, err)
+			}
+		}
+		if _, err := l.pd.CreateAH(verbs.AHAttr{Port: 1}); err == nil {
+			t.Error("CreateAH without a GID on RoCE")
+		}
+		if _, err := l.pd.CreateAH(verbs.AHAttr{Port: 9, Global: true}); err == nil {
+			t.Error("CreateAH for no port")
+		}
+		if err := l.pd.Close(); !errors.Is(err, syscall.EBUSY) {
+			t.Errorf("Close of a PD with address handles: %v", err)
+		}
+		// Datagrams complete, also those that nobody takes: to a QP with another
+		// key, to one that is not there, and without a receive.
+		sge := []verbs.SGE{l.buf.Slice(0, 8)}
+		l.send(t,
+			verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: sge, AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey + 1},
+			verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: sge, AH: there, RemoteQPN: 0xfffff0, RemoteQKey: qkey},
+			verbs.SendWR{ID: 3, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: sge, AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey},
+		)
+		l.ok(t, 3)
+		time.Sleep(20 * time.Millisecond)
+		r.recv(t, verbs.RecvWR{ID: 1, SGList: []verbs.SGE{r.buf.Slice(0, 200)}})
+		copy(l.buf.Bytes(), "the last")
+		l.send(t, verbs.SendWR{ID: 4, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: sge, AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
+		l.ok(t, 1)
+		if wc := r.ok(t, 1)[1]; string(r.buf.Bytes()[verbs.GRHLen:wc.ByteLen]) != "the last" {
+			t.Errorf("%q", r.buf.Bytes()[verbs.GRHLen:wc.ByteLen])
+		}
+	})
+}
+
+// TestVMMulticast attaches two QPs to a group, sends to it, and detaches one.
+func TestVMMulticast(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.udPair(t)
+		// All hosts are in 224.0.0.1: nobody needs to join.
+		group := verbs.GID{10: 0xff, 11: 0xff, 12: 224, 15: 1}
+		for _, e := range []*end{l, r} {
+			if err := e.qp.AttachMulticast(group, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		toAll := l.ah(t, l.to(group))
+		for _, e := range []*end{l, r} {
+			e.recv(t, verbs.RecvWR{ID: 1, SGList: []verbs.SGE{e.buf.Slice(0, 200)}})
+		}
+		l.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: []byte("to all"),
+			AH: toAll, RemoteQPN: verbs.MulticastQPN, RemoteQKey: qkey})
+		if wc := r.ok(t, 1)[1]; string(r.buf.Bytes()[verbs.GRHLen:wc.ByteLen]) != "to all" || wc.SrcQP != l.qp.Num() {
+			t.Errorf("%q, %+v", r.buf.Bytes()[verbs.GRHLen:wc.ByteLen], wc)
+		}
+		for _, e := range []*end{l, r} {
+			if err := e.qp.AttachMulticast(verbs.GID{0: 0xfe}, 0); !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("AttachMulticast of another address: %v", err)
+			}
+		}
+		if err := r.qp.DetachMulticast(group, 0); err != nil {
+			t.Error(err)
+		}
+		if err := r.qp.DetachMulticast(group, 0); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("second DetachMulticast: %v", err)
+		}
+		// l is left in the group: closing its QP takes it out.
+	})
+}
