@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"purerdma/test/microvm/cache"
@@ -167,6 +168,10 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 		p.kernel, err = kernel.Custom(image, os.Getenv("RDMAVM_MODULES"))
 	} else {
 		p.kernel, err = kernel.Get(ctx, src)
+		if err == nil && !strings.Contains(o.Kernel, ".") {
+			// The name leaves open which one it is, and that changes with time.
+			fmt.Fprintf(o.Stderr, "rdmavm: Linux %s is %s\n", o.Kernel, p.kernel.Release)
+		}
 	}
 	if err != nil {
 		return nil, err
