@@ -86,15 +86,20 @@ func addrFromKernel(sa *abi.SockaddrStorage) Addr {
 	return Addr(a)
 }
 
-// lookup resolves "host:port" with Go's resolver. network is "tcp", "tcp4" or
-// "tcp6", naming the port space (RDMA_PS_TCP) and the family. For a listener an
-// empty host is the wildcard address.
-func lookup(ctx context.Context, network, address string, listen bool) (Addr, error) {
-	switch network {
-	case "tcp", "tcp4", "tcp6":
-	default:
-		return Addr{}, net.UnknownNetworkError(network)
+// lookup resolves "host:port" with Go's resolver. network names the port space
+// and the family, as "tcp", "tcp4", "tcp6" or "udp", "udp4", "udp6". For a listener
+// an empty host is the wildcard address.
+func lookup(ctx context.Context, network, address string, listen bool) (Addr, PortSpace, error) {
+	ps, err := portSpaceOf(network)
+	if err != nil {
+		return Addr{}, 0, err
 	}
+	addr, err := lookupIP(ctx, network, address, listen)
+	return addr, ps, err
+}
+
+func lookupIP(ctx context.Context, network, address string, listen bool) (Addr, error) {
+	family := strings.TrimLeft(network, "tcpud")
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
 		return Addr{}, err
@@ -110,17 +115,17 @@ func lookup(ctx context.Context, network, address string, listen bool) (Addr, er
 		// The IPv6 wildcard takes IPv4 requests, too, unless the host's
 		// net.ipv6.bindv6only forbids it.
 		ip := netip.IPv6Unspecified()
-		if network == "tcp4" {
+		if family == "4" {
 			ip = netip.IPv4Unspecified()
 		}
 		return AddrFrom(netip.AddrPortFrom(ip, uint16(port))), nil
 	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && network != "tcp4" {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && family != "4" {
 		// The resolver would lose the zone, and make an IPv4 address of one in
 		// IPv6 form.
 		return AddrFrom(netip.AddrPortFrom(ip, uint16(port))), nil
 	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip"+strings.TrimPrefix(network, "tcp"), host)
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip"+family, host)
 	if err != nil {
 		return Addr{}, err
 	}

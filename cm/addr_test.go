@@ -70,13 +70,16 @@ func TestLookup(t *testing.T) {
 		{"tcp6", "10.8.0.1:7471", false, ""},
 		{"tcp", ":7471", true, "[::]:7471"},
 		{"tcp4", ":0", true, "0.0.0.0:0"},
-		{"udp", "10.8.0.1:1", false, ""},
+		{"sctp", "10.8.0.1:1", false, ""},
+		{"udp4", "10.8.0.1:1", false, "10.8.0.1:1"},
+		{"udp6", "10.8.0.1:1", false, ""},
+		{"udp", ":1", true, "[::]:1"},
 		{"tcp", ":7471", false, ""},
 		{"tcp", "10.8.0.1", false, ""},
 		{"tcp", "10.8.0.1:65536", false, ""},
 		{"ip", "10.8.0.1:1", false, ""},
 	} {
-		got, err := lookup(context.Background(), tc.network, tc.address, tc.listen)
+		got, _, err := lookup(context.Background(), tc.network, tc.address, tc.listen)
 		if got.String() != tc.want || (err != nil) != (tc.want == "") {
 			t.Errorf("%s %s: %v, %v; want %q", tc.network, tc.address, got, err, tc.want)
 		}

@@ -31,7 +31,7 @@ type EventChannel struct {
 	turn chan struct{} // held from fetching an event until its transition is done
 
 	mu      sync.Mutex
-	ids     map[uint64]*ID // by uid; nil after Close
+	ids     map[uint64]*ID // by uid, theirs and their memberships'; nil after Close
 	dropped atomic.Uint64
 }
 
@@ -136,11 +136,16 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 	var ev *Event
 	if EventType(raw.Type) == EventConnectRequest {
 		ev = ch.takeRequest(raw)
-	} else if id := ch.find(raw.UID); id != nil && id.kid == raw.ID {
-		if id.gate.enter() {
+	} else if id := ch.find(raw.UID); id != nil && id.gate.enter() {
+		switch m := id.membership(raw.UID); {
+		case EventType(raw.Type).multicast() != (m != nil):
+			// The kernel does not send this.
+		case m != nil:
+			ev = id.applyMulticast(m, raw)
+		case id.kid == raw.ID:
 			ev = id.apply(raw)
-			id.gate.leave()
 		}
+		id.gate.leave()
 	}
 	if ev == nil {
 		ch.dropped.Add(1)
@@ -154,21 +159,22 @@ func (ch *EventChannel) find(uid uint64) *ID {
 	return ch.ids[uid]
 }
 
-// add registers an ID, unless the channel is closed.
-func (ch *EventChannel) add(id *ID) error {
+// addAs registers an ID under a number, its own or that of a membership, unless
+// the channel is closed.
+func (ch *EventChannel) addAs(uid uint64, id *ID) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.ids == nil {
 		return net.ErrClosed
 	}
-	ch.ids[id.uid] = id
+	ch.ids[uid] = id
 	return nil
 }
 
-func (ch *EventChannel) remove(id *ID) {
+func (ch *EventChannel) remove(uid uint64) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	delete(ch.ids, id.uid)
+	delete(ch.ids, uid)
 }
 
 // takeRequest makes the ID of a connect request. One that cannot be taken up is
@@ -176,17 +182,18 @@ func (ch *EventChannel) remove(id *ID) {
 // opened, the listener gets a CONNECT_ERROR that says why.
 func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	listener := ch.find(raw.UID)
-	id := newID(ch, raw.ID, PortSpaceTCP)
-	if listener == nil || ch.add(id) != nil {
+	id := newID(ch, raw.ID, PortSpaceTCP, verbs.RC)
+	if listener == nil || ch.addAs(id.uid, id) != nil {
 		ch.file.DestroyID(raw.ID)
 		id.leak.Done()
 		return nil
 	}
-	id.ps = listener.ps
+	id.ps, id.qpType = listener.ps, listener.qpType
 	id.state = StateRequested
-	conn := raw.Conn()
-	param := connParamFromKernel(&conn)
-	id.request = &param
+	ev := &Event{Type: EventConnectRequest, ID: id, Listener: listener, Status: int(raw.Status)}
+	ev.take(raw)
+	id.request = &ev.Conn
+	id.noteECE(raw)
 	if err := id.bindDevice(); err != nil {
 		id.Close()
 		var gone *ucma.OpError
@@ -194,11 +201,8 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 			return nil // so is the request
 		}
 		// Not the peer's fault: the device cannot be opened here.
-		ev := &Event{Type: EventConnectError, ID: listener, Status: -1, cause: err}
-		listener.deliver(ev)
-		return ev
+		ev = &Event{Type: EventConnectError, ID: listener, Status: -1, cause: err}
 	}
-	ev := &Event{Type: EventConnectRequest, ID: id, Listener: listener, Status: int(raw.Status), Conn: param}
-	listener.deliver(ev)
+	listener.deliver(ev, &listener.acks)
 	return ev
 }

@@ -67,7 +67,7 @@ func Resolve(ctx context.Context, network, address string) (*Resolved, error) {
 
 // Resolve is the function Resolve with options.
 func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolved, error) {
-	dst, err := lookup(ctx, network, address, false)
+	dst, ps, err := lookup(ctx, network, address, false)
 	if err != nil {
 		return nil, &OpError{Op: opResolve, Err: err}
 	}
@@ -75,7 +75,7 @@ func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolve
 	if err != nil {
 		return nil, err
 	}
-	id, err := ch.NewID(PortSpaceTCP)
+	id, err := ch.NewID(ps)
 	if err == nil {
 		if err = d.resolve(ctx, id, dst); err == nil {
 			r := &Resolved{stage{ep: newEndpoint(ch, id), qpConfig: d.QP}}

@@ -22,6 +22,7 @@ type endpoint struct {
 
 	settled chan struct{} // closed when the attempt to connect has an outcome
 	peer    ConnParam     // what the peer sent with it
+	peerUD  UDParam       // the same, for datagrams
 	failure error         // why it failed, nil if it has not
 
 	ended chan struct{} // closed when the peer or the device has ended the connection
@@ -79,7 +80,7 @@ func (ep *endpoint) pump() {
 		ev, err := ep.ch.Next(context.Background())
 		if err != nil {
 			// Closed, or out of order: in both cases nothing more will come.
-			ep.settle(ConnParam{}, err)
+			ep.settle(&Event{}, err)
 			return
 		}
 		ep.handle(ev)
@@ -90,29 +91,29 @@ func (ep *endpoint) pump() {
 func (ep *endpoint) handle(ev *Event) {
 	switch ev.Type {
 	case EventEstablished:
-		ep.settle(ev.Conn, nil)
+		ep.settle(ev, nil)
 	case EventRejected, EventConnectError, EventUnreachable:
 		// What changed nothing is a hint, as UNREACHABLE on an established ID.
 		if ep.id.State() == StateFailed {
-			ep.settle(ev.Conn, ev.Err())
+			ep.settle(ev, ev.Err())
 		}
 	case EventDisconnected:
 		// Answer, or the peer waits for it until its retries are used up.
 		ep.id.Disconnect()
-		ep.settle(ConnParam{}, ev.Err())
+		ep.settle(ev, ev.Err())
 		ep.finish(ev)
 	case EventDeviceRemoval:
-		ep.settle(ConnParam{}, ev.Err())
+		ep.settle(ev, ev.Err())
 		ep.finish(ev)
 	}
 }
 
 // settle notes the outcome of connecting. Only the pump calls it, and finish.
-func (ep *endpoint) settle(peer ConnParam, err error) {
+func (ep *endpoint) settle(ev *Event, err error) {
 	select {
 	case <-ep.settled:
 	default:
-		ep.peer, ep.failure = peer, err
+		ep.peer, ep.peerUD, ep.failure = ev.Conn, ev.UD, err
 		close(ep.settled)
 	}
 }

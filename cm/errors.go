@@ -13,28 +13,36 @@ import (
 
 // Operations, as OpError names them.
 const (
-	opResolve    = "resolve"
-	opBind       = "bind"
-	opListen     = "listen"
-	opConnect    = "connect"
-	opAccept     = "accept"
-	opReject     = "reject"
-	opDisconnect = "disconnect"
-	opCreateQP   = "create QP"
-	opInitQP     = "init QP"
-	opEstablish  = "establish"
-	opNotify     = "notify"
-	opSetOption  = "set option"
-	opMigrate    = "migrate"
-	opDestroy    = "destroy"
-	opOpen       = "open"
-	opQuery      = "query"
-	opEvent      = "wait for an event"
-	opSend       = "send"
-	opRecv       = "receive"
-	opRead       = "read"
-	opWrite      = "write"
-	opWork       = "work request"
+	opResolve      = "resolve"
+	opResolveRoute = "resolve the route"
+	opSetPath      = "set the path"
+	opService      = "resolve the service"
+	opJoin         = "join a multicast group"
+	opLeave        = "leave a multicast group"
+	opSetECE       = "set ECE"
+	opCreateSRQ    = "create SRQ"
+	opWriteEvent   = "write an event"
+	opBind         = "bind"
+	opListen       = "listen"
+	opConnect      = "connect"
+	opAccept       = "accept"
+	opReject       = "reject"
+	opDisconnect   = "disconnect"
+	opCreateQP     = "create QP"
+	opInitQP       = "init QP"
+	opEstablish    = "establish"
+	opNotify       = "notify"
+	opSetOption    = "set option"
+	opMigrate      = "migrate"
+	opDestroy      = "destroy"
+	opOpen         = "open"
+	opQuery        = "query"
+	opEvent        = "wait for an event"
+	opSend         = "send"
+	opRecv         = "receive"
+	opRead         = "read"
+	opWrite        = "write"
+	opWork         = "work request"
 )
 
 // OpError is the error of this package: the operation, the addresses that it
@@ -136,8 +144,31 @@ func (e *RejectError) Is(target error) bool {
 // UnreachableError says that the peer's host did not answer, or that no way to
 // it was found.
 type UnreachableError struct {
-	Event  EventType // EventAddrError, EventRouteError or EventUnreachable
-	Status int       // a negative errno, or a status of the transport
+	Event  EventType // EventAddrError, EventRouteError, EventAddrInfoError or EventUnreachable
+	Status int       // a negative errno, or for a datagram ID one of SIDR*
+	// PrivateData is what the peer of a datagram ID gave to Reject, with the
+	// zeros that the message adds.
+	PrivateData []byte
+}
+
+// Answers to the look-up of a datagram service that say no (IBTA specification,
+// volume 1, 12.11.2.2; enum ib_cm_sidr_status).
+const (
+	SIDRNoService = 1
+	SIDRRejected  = 2
+	SIDRNoQP      = 3
+)
+
+var sidrStatuses = map[int]string{
+	SIDRNoService: "nobody listens on that port",
+	SIDRRejected:  "rejected by the application",
+	SIDRNoQP:      "no QP available",
+}
+
+// Is reports whether target is syscall.ECONNREFUSED and the peer's host has
+// answered that nobody listens.
+func (e *UnreachableError) Is(target error) bool {
+	return target == syscall.ECONNREFUSED && e.Event == EventUnreachable && e.Status == SIDRNoService
 }
 
 func (e *UnreachableError) Error() string {
@@ -147,9 +178,14 @@ func (e *UnreachableError) Error() string {
 		what = "the address did not resolve"
 	case EventRouteError:
 		what = "the route did not resolve"
+	case EventAddrInfoError:
+		what = "the service was not found"
 	}
 	if e.Status < 0 {
 		return what + ": " + syscall.Errno(-e.Status).Error()
+	}
+	if name, ok := sidrStatuses[e.Status]; ok && e.Event == EventUnreachable {
+		return fmt.Sprintf("%s (SIDR status %d)", name, e.Status)
 	}
 	return fmt.Sprintf("%s (status %d)", what, e.Status)
 }

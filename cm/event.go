@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"purerdma/ucma"
 	"purerdma/verbs"
 )
 
@@ -24,24 +25,41 @@ type Event struct {
 	// Conn holds what the peer sent: for connect requests, responses,
 	// ESTABLISHED and REJECTED.
 	Conn ConnParam
+	// UD is the same for an ID of datagrams, and holds the address of the peer
+	// or of the multicast group.
+	UD UDParam
+	// Multicast is, for the multicast events, the membership.
+	Multicast *Multicast
+	// Arg is, for EventUser and EventInternal, what WriteEvent was given.
+	Arg uint64
 
 	cause error // of a failure that the library found
-	owner *ID   // the ID whose Destroy waits for Ack
+	owner *ID   // the ID that counts the event
+	acks  *acks // what waits for Ack: Destroy, or WaitAcked
 	acked atomic.Bool
 }
 
 // Ack says that the event has been dealt with (rdma_ack_cm_event(3)). Nothing is
-// freed by it: it lets a waiting [ID.Destroy] go on. It may be called more than
+// freed by it: it lets a waiting [ID.Destroy] or [Multicast.WaitAcked] go on. It may be called more than
 // once, and need not be called by those who use [ID.Close].
 func (e *Event) Ack() {
 	if e.owner != nil && !e.acked.Swap(true) {
-		e.owner.ack(e.Type)
+		e.owner.ack(e.Type, e.acks)
 	}
 }
 
+// PrivateData returns what the peer sent along, whichever the type of the QP: see
+// [ConnParam] for its length.
+func (e *Event) PrivateData() []byte {
+	if e.ID != nil && e.ID.datagram() {
+		return e.UD.PrivateData
+	}
+	return e.Conn.PrivateData
+}
+
 // Err returns the error that the event reports, nil for one that reports none: a
-// *RejectError, *UnreachableError, *ConnectError, *DisconnectedError or
-// *verbs.DeviceRemovedError in an OpError.
+// *RejectError, *UnreachableError, *ConnectError, *MulticastError,
+// *DisconnectedError or *verbs.DeviceRemovedError in an OpError.
 func (e *Event) Err() error {
 	op, err := opConnect, error(nil)
 	switch e.Type {
@@ -50,8 +68,12 @@ func (e *Event) Err() error {
 		if e.cause != nil {
 			err = e.cause
 		}
+	case EventAddrInfoError:
+		op, err = opService, &UnreachableError{Event: e.Type, Status: e.Status}
+	case EventMulticastError:
+		op, err = opJoin, &MulticastError{Group: e.Multicast.Addr, Status: e.Status, Err: e.cause}
 	case EventUnreachable:
-		err = &UnreachableError{Event: e.Type, Status: e.Status}
+		err = &UnreachableError{Event: e.Type, Status: e.Status, PrivateData: e.PrivateData()}
 	case EventRejected:
 		rej := &RejectError{Transport: e.ID.transport(), Status: e.Status, PrivateData: e.Conn.PrivateData}
 		if rej.Transport != verbs.TransportIWARP && e.Status > 0 {
@@ -68,6 +90,18 @@ func (e *Event) Err() error {
 		return nil
 	}
 	return e.ID.opError(op, err)
+}
+
+// take notes what the kernel says about the peer, in the form that the type of
+// the QP has.
+func (e *Event) take(raw *ucma.Event) {
+	if e.ID.datagram() {
+		ud := raw.UD()
+		e.UD = udParamFromKernel(&ud)
+		return
+	}
+	conn := raw.Conn()
+	e.Conn = connParamFromKernel(&conn)
 }
 
 func (e *Event) String() string {

@@ -51,28 +51,43 @@ const (
 	EventAddrChange EventType = abi.RDMA_CM_EVENT_ADDR_CHANGE
 	// EventTimewaitExit: the QP number of an ended connection may be used again.
 	EventTimewaitExit EventType = abi.RDMA_CM_EVENT_TIMEWAIT_EXIT
+	// EventAddrInfoResolved: ResolveIBService has found records of the service.
+	EventAddrInfoResolved EventType = abi.RDMA_CM_EVENT_ADDRINFO_RESOLVED
+	// EventAddrInfoError: ResolveIBService has found none.
+	EventAddrInfoError EventType = abi.RDMA_CM_EVENT_ADDRINFO_ERROR
+	// EventUser: this process sent it to itself by WriteEvent.
+	EventUser EventType = abi.RDMA_CM_EVENT_USER
+	// EventInternal is the same as EventUser, meant for libraries.
+	EventInternal EventType = abi.RDMA_CM_EVENT_INTERNAL
 
-	numEvents = int(EventTimewaitExit) + 1
+	numEvents = int(EventInternal) + 1
 )
 
 var eventNames = [numEvents]string{
-	EventAddrResolved:    "RDMA_CM_EVENT_ADDR_RESOLVED",
-	EventAddrError:       "RDMA_CM_EVENT_ADDR_ERROR",
-	EventRouteResolved:   "RDMA_CM_EVENT_ROUTE_RESOLVED",
-	EventRouteError:      "RDMA_CM_EVENT_ROUTE_ERROR",
-	EventConnectRequest:  "RDMA_CM_EVENT_CONNECT_REQUEST",
-	EventConnectResponse: "RDMA_CM_EVENT_CONNECT_RESPONSE",
-	EventConnectError:    "RDMA_CM_EVENT_CONNECT_ERROR",
-	EventUnreachable:     "RDMA_CM_EVENT_UNREACHABLE",
-	EventRejected:        "RDMA_CM_EVENT_REJECTED",
-	EventEstablished:     "RDMA_CM_EVENT_ESTABLISHED",
-	EventDisconnected:    "RDMA_CM_EVENT_DISCONNECTED",
-	EventDeviceRemoval:   "RDMA_CM_EVENT_DEVICE_REMOVAL",
-	EventMulticastJoin:   "RDMA_CM_EVENT_MULTICAST_JOIN",
-	EventMulticastError:  "RDMA_CM_EVENT_MULTICAST_ERROR",
-	EventAddrChange:      "RDMA_CM_EVENT_ADDR_CHANGE",
-	EventTimewaitExit:    "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+	EventAddrResolved:     "RDMA_CM_EVENT_ADDR_RESOLVED",
+	EventAddrError:        "RDMA_CM_EVENT_ADDR_ERROR",
+	EventRouteResolved:    "RDMA_CM_EVENT_ROUTE_RESOLVED",
+	EventRouteError:       "RDMA_CM_EVENT_ROUTE_ERROR",
+	EventConnectRequest:   "RDMA_CM_EVENT_CONNECT_REQUEST",
+	EventConnectResponse:  "RDMA_CM_EVENT_CONNECT_RESPONSE",
+	EventConnectError:     "RDMA_CM_EVENT_CONNECT_ERROR",
+	EventUnreachable:      "RDMA_CM_EVENT_UNREACHABLE",
+	EventRejected:         "RDMA_CM_EVENT_REJECTED",
+	EventEstablished:      "RDMA_CM_EVENT_ESTABLISHED",
+	EventDisconnected:     "RDMA_CM_EVENT_DISCONNECTED",
+	EventDeviceRemoval:    "RDMA_CM_EVENT_DEVICE_REMOVAL",
+	EventMulticastJoin:    "RDMA_CM_EVENT_MULTICAST_JOIN",
+	EventMulticastError:   "RDMA_CM_EVENT_MULTICAST_ERROR",
+	EventAddrChange:       "RDMA_CM_EVENT_ADDR_CHANGE",
+	EventTimewaitExit:     "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+	EventAddrInfoResolved: "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+	EventAddrInfoError:    "RDMA_CM_EVENT_ADDRINFO_ERROR",
+	EventUser:             "RDMA_CM_EVENT_USER",
+	EventInternal:         "RDMA_CM_EVENT_INTERNAL",
 }
+
+// multicast says whether the event is about a membership instead of an ID.
+func (t EventType) multicast() bool { return t == EventMulticastJoin || t == EventMulticastError }
 
 // String returns the C name of the event (rdma_event_str(3)).
 func (t EventType) String() string {

@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"purerdma/abi"
-	"purerdma/internal/cdev"
 	"purerdma/internal/leak"
 	"purerdma/ucma"
 	"purerdma/verbs"
@@ -35,11 +35,12 @@ type ID struct {
 	// Context is the user's; the library does not look at it.
 	Context any
 
-	kid  uint32 // the kernel's number
-	uid  uint64 // ours, in every event
-	ps   PortSpace
-	gate gate
-	leak *leak.Entry
+	kid    uint32 // the kernel's number
+	uid    uint64 // ours, in every event
+	ps     PortSpace
+	qpType verbs.QPType
+	gate   gate
+	leak   *leak.Entry
 
 	moving  sync.RWMutex // write: Migrate; read: a command
 	mu      sync.Mutex
@@ -51,36 +52,49 @@ type ID struct {
 	dev     *verbs.Device
 	port    uint8
 	qp      *verbs.QP
-	ownQP   bool        // CreateQP made it: it ends with the ID
-	request *ConnParam  // what the peer asked for, on the accepting side
-	unacked []EventType // of the events delivered and not acknowledged
-	ackedCh chan struct{}
+	srq     *verbs.SRQ
+	ownQP   bool       // CreateQP made it: it ends with the ID
+	request *ConnParam // what the peer asked for, on the accepting side
+	groups  []*Multicast
+	acks    acks // of events that are not a membership's
+
+	localECE, remoteECE ECE
 }
 
-func newID(ch *EventChannel, kid uint32, ps PortSpace) *ID {
-	id := &ID{ch: ch, kid: kid, uid: lastUID.Add(1), ps: ps}
+func newID(ch *EventChannel, kid uint32, ps PortSpace, qpType verbs.QPType) *ID {
+	id := &ID{ch: ch, kid: kid, uid: lastUID.Add(1), ps: ps, qpType: qpType}
 	id.leak = leak.Track("CM ID", id.String())
 	return id
+}
+
+// IDConfig says how to make an ID.
+type IDConfig struct {
+	PortSpace PortSpace
+	// QPType is the type of the ID's QP. 0 means that of the port space: UD for
+	// PortSpaceUDP and PortSpaceIPoIB, which have no other, else RC.
+	QPType verbs.QPType
 }
 
 // NewID makes an ID (rdma_create_id(3)). It belongs to the network namespace of
 // the calling thread.
 func (ch *EventChannel) NewID(ps PortSpace) (*ID, error) {
-	if ps != PortSpaceTCP {
-		return nil, &OpError{Op: opOpen, Err: fmt.Errorf("%v: %w", ps, errors.ErrUnsupported)}
-	}
-	id := newID(ch, 0, ps)
+	return ch.NewIDConfig(IDConfig{PortSpace: ps})
+}
+
+// NewIDConfig is NewID with options.
+func (ch *EventChannel) NewIDConfig(cfg IDConfig) (*ID, error) {
+	id := newID(ch, 0, cfg.PortSpace, cmp.Or(cfg.QPType, cfg.PortSpace.qpType()))
 	var err error
 	// First the number, then the channel may know the ID: Close destroys what
 	// it knows, and 0 is somebody's number.
-	if id.kid, err = ch.file.CreateID(id.uid, uint16(ps), 0); err == nil {
-		if err = ch.add(id); err != nil {
+	if id.kid, err = ch.file.CreateID(id.uid, uint16(id.ps), uint8(id.qpType)); err == nil {
+		if err = ch.addAs(id.uid, id); err != nil {
 			ch.file.DestroyID(id.kid)
 		}
 	}
 	if err != nil {
 		id.leak.Done()
-		return nil, &OpError{Op: opOpen, Err: err}
+		return nil, &OpError{Op: opOpen, Err: fmt.Errorf("%v, %v: %w", id.ps, id.qpType, err)}
 	}
 	return id, nil
 }
@@ -94,6 +108,23 @@ func (id *ID) Channel() *EventChannel {
 
 // PortSpace returns what the ID's ports mean.
 func (id *ID) PortSpace() PortSpace { return id.ps }
+
+// QPType returns the type of the ID's QP.
+func (id *ID) QPType() verbs.QPType { return id.qpType }
+
+// datagram says whether the ID is for datagrams, which need no connection.
+func (id *ID) datagram() bool { return id.qpType == verbs.UD }
+
+// kind returns what events mean to the ID. The caller holds id.mu.
+func (id *ID) kind() kind {
+	switch {
+	case id.datagram():
+		return kindDatagram
+	case id.qp != nil:
+		return kindQP
+	}
+	return kindPlain
+}
 
 // State returns how far the ID has come.
 func (id *ID) State() State {
@@ -156,11 +187,21 @@ func (id *ID) Migrate(to *EventChannel) error {
 	}
 	// Known to both sides from now on: an event may have been fetched from the
 	// old one already.
-	if err := to.add(id); err != nil {
-		return id.opError(opMigrate, err)
+	id.mu.Lock()
+	uids := []uint64{id.uid}
+	for _, m := range id.groups {
+		uids = append(uids, m.uid)
+	}
+	id.mu.Unlock()
+	for _, uid := range uids {
+		if err := to.addAs(uid, id); err != nil {
+			return id.opError(opMigrate, err)
+		}
 	}
 	if _, err := to.file.MigrateID(id.kid, from.file); err != nil {
-		to.remove(id)
+		for _, uid := range uids {
+			to.remove(uid)
+		}
 		return id.opError(opMigrate, err)
 	}
 	id.mu.Lock()
@@ -206,9 +247,14 @@ func (id *ID) closeOn(ch *EventChannel) error {
 // release gives up everything that the ID has. Nobody else uses it any more.
 func (id *ID) release() {
 	ch := id.Channel()
-	ch.remove(id)
-	for _, old := range id.left {
-		old.remove(id)
+	for _, c := range append(id.left, ch) {
+		c.remove(id.uid)
+	}
+	for _, m := range slices.Clone(id.groups) {
+		m.forget()
+		// A QP that is attached is not destroyed. If the detaching fails, so
+		// will that: it has no one to tell.
+		_ = m.detach()
 	}
 	switch {
 	case id.ownQP:
@@ -217,6 +263,9 @@ func (id *ID) release() {
 		id.qp.Close()
 	case id.qp != nil:
 		flushQP(id.qp)
+	}
+	if id.srq != nil {
+		id.srq.Close()
 	}
 	ch.file.DestroyID(id.kid)
 	if id.dev != nil {
@@ -229,41 +278,7 @@ func (id *ID) release() {
 // case; if ctx ends first, the error names an event that is held.
 func (id *ID) Destroy(ctx context.Context) error {
 	id.Close()
-	id.mu.Lock()
-	if len(id.unacked) == 0 {
-		id.mu.Unlock()
-		return nil
-	}
-	if id.ackedCh == nil {
-		id.ackedCh = make(chan struct{})
-	}
-	acked, n, held := id.ackedCh, len(id.unacked), id.unacked[0]
-	id.mu.Unlock()
-	select {
-	case <-acked:
-		return nil
-	case <-ctx.Done():
-		return id.opError(opDestroy, fmt.Errorf("%d events are not acknowledged, %v among them: %w", n, held, cdev.ContextError(ctx)))
-	}
-}
-
-// deliver counts an event that is about to be handed out.
-func (id *ID) deliver(ev *Event) {
-	ev.owner = id
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	id.unacked = append(id.unacked, ev.Type)
-}
-
-func (id *ID) ack(t EventType) {
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	i := slices.Index(id.unacked, t)
-	id.unacked = slices.Delete(id.unacked, i, i+1)
-	if len(id.unacked) == 0 && id.ackedCh != nil {
-		close(id.ackedCh)
-		id.ackedCh = nil
-	}
+	return id.waitAcked(ctx, opDestroy, &id.acks)
 }
 
 // command runs one command of the kernel on the ID.
@@ -274,8 +289,9 @@ func (id *ID) command(op string, fn func(f *ucma.File, kid uint32) error) error 
 	defer id.gate.leave()
 	id.moving.RLock()
 	defer id.moving.RUnlock()
+	was := id.State()
 	if err := fn(id.Channel().file, id.kid); err != nil {
-		return id.opError(op, err)
+		return id.opError(op, misuse(op, was, err))
 	}
 	return nil
 }
@@ -284,19 +300,21 @@ func (id *ID) command(op string, fn func(f *ucma.File, kid uint32) error) error 
 // the state is again what it was. The state changes first because the event that
 // ends it may be fetched before the command returns.
 func (id *ID) commandIn(op string, state State, fn func(f *ucma.File, kid uint32) error) error {
-	id.mu.Lock()
-	before := id.state
-	id.state = state
-	id.mu.Unlock()
-	err := id.command(op, fn)
-	if err != nil {
+	return id.command(op, func(f *ucma.File, kid uint32) error {
 		id.mu.Lock()
-		if id.state == state {
-			id.state = before
-		}
+		before := id.state
+		id.state = state
 		id.mu.Unlock()
-	}
-	return err
+		err := fn(f, kid)
+		if err != nil {
+			id.mu.Lock()
+			if id.state == state {
+				id.state = before
+			}
+			id.mu.Unlock()
+		}
+		return err
+	})
 }
 
 // opError gives an error the operation and the addresses. An ID whose device is

@@ -5,14 +5,22 @@ package cm
 import (
 	"time"
 
-	"purerdma/abi"
 	"purerdma/ucma"
 )
 
 // Bind gives the ID a local address (rdma_bind_addr(3)). With an unspecified IP
-// the ID has a port on every device; port 0 is replaced by a free one, which
-// LocalAddr then tells.
+// the ID has a port on every device; else the device that has the address is
+// opened. Port 0 is replaced by a free one, which LocalAddr then tells.
 func (id *ID) Bind(addr Addr) error {
+	if err := id.bind(addr); err != nil {
+		return err
+	}
+	return id.bindDevice()
+}
+
+// bind is Bind without the device: a listener must not hold it open, for its
+// removal, of which only Accept would hear, could wait for that.
+func (id *ID) bind(addr Addr) error {
 	if !addr.IsValid() {
 		return id.opError(opBind, errNoAddr)
 	}
@@ -21,9 +29,8 @@ func (id *ID) Bind(addr Addr) error {
 	})
 	if err != nil {
 		err.(*OpError).Local = addr
-		return err
 	}
-	return id.queryAddrs()
+	return err
 }
 
 // ResolveAddr finds the device and the neighbour that lead to dst
@@ -53,16 +60,7 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 // ResolveRoute finds the path to the resolved address (rdma_resolve_route(3)).
 // The outcome is EventRouteResolved or EventRouteError.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
-	return id.commandIn(opResolve, StateRouteQuery, func(f *ucma.File, kid uint32) error {
+	return id.commandIn(opResolveRoute, StateRouteQuery, func(f *ucma.File, kid uint32) error {
 		return f.ResolveRoute(kid, timeout)
-	})
-}
-
-// SetReuseAddr lets several IDs bind the same port (RDMA_OPTION_ID_REUSEADDR,
-// rdma_set_option(3)). All of them must ask for it before they bind.
-func (id *ID) SetReuseAddr(on bool) error {
-	value := uint32(flag(on))
-	return id.command(opSetOption, func(f *ucma.File, kid uint32) error {
-		return f.SetOption(kid, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_REUSEADDR, abi.Bytes(&value))
 	})
 }

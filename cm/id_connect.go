@@ -4,11 +4,9 @@ package cm
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"syscall"
 
-	"purerdma/abi"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -33,13 +31,17 @@ func (id *ID) Listen(backlog int) error {
 // DefaultConnParam; the number of the ID's QP, if it has one, goes into the
 // request. The outcome is EventEstablished, or EventConnectResponse for an ID
 // without a QP, or one of EventRejected, EventUnreachable, EventConnectError.
+//
+// On an ID of datagrams it looks the service of the other side up: what
+// EventEstablished says about it is the address to send to, EventUnreachable that
+// it does not answer or refuses. Only the private data of param counts.
 func (id *ID) Connect(param *ConnParam) error {
 	p, err := id.completeParam(opConnect, param, nil)
 	if err != nil {
 		return err
 	}
 	return id.commandIn(opConnect, StateConnecting, func(f *ucma.File, kid uint32) error {
-		return f.Connect(kid, p.toKernel(), abi.UcmECE{})
+		return f.Connect(kid, p.toKernel(), id.ece(false))
 	})
 }
 
@@ -47,6 +49,9 @@ func (id *ID) Connect(param *ConnParam) error {
 // request asks for, as far as the device goes. The ID's QP, if it has one, is
 // made ready to send and receive first. The outcome is EventEstablished when the
 // peer has confirmed.
+//
+// On an ID of datagrams it tells the other side the number of the ID's QP, or
+// that in param, and is done: no event follows.
 //
 // When Accept fails the peer is refused; parameters that are out of range are an
 // error before anything has happened.
@@ -59,13 +64,16 @@ func (id *ID) Accept(param *ConnParam) error {
 	request, qp, state := id.request, id.qp, id.state
 	id.mu.Unlock()
 	if state != StateRequested {
-		return id.opError(opAccept, fmt.Errorf("the ID is %v, which is no request to accept", state))
+		return id.opError(opAccept, misuse(opAccept, state, syscall.EINVAL))
 	}
 	p, err := id.completeParam(opAccept, param, request)
 	if err != nil {
 		return err
 	}
-	if qp != nil {
+	next := StateAccepting
+	if id.datagram() {
+		next = StateEstablished
+	} else if qp != nil {
 		if err := id.moveQP(qp, &p); err != nil {
 			// The kernel rejects the peer when its own half of an accept
 			// fails; this half is ours.
@@ -73,13 +81,13 @@ func (id *ID) Accept(param *ConnParam) error {
 			return id.opError(opAccept, id.peerGone(err))
 		}
 	}
-	err = id.commandIn(opAccept, StateAccepting, func(f *ucma.File, kid uint32) error {
-		return f.Accept(kid, id.uid, p.toKernel(), abi.UcmECE{})
+	err = id.commandIn(opAccept, next, func(f *ucma.File, kid uint32) error {
+		return f.Accept(kid, id.uid, p.toKernel(), id.ece(true))
 	})
 	if err == nil {
 		return nil
 	}
-	if qp != nil {
+	if qp != nil && !id.datagram() {
 		flushQP(qp)
 	}
 	oe := err.(*OpError)
@@ -101,14 +109,17 @@ func (id *ID) peerGone(err error) error {
 	return err
 }
 
-// Reject refuses a connect request, with up to 148 bytes for the peer
-// (rdma_reject(3)). On the active side it refuses an EventConnectResponse.
-func (id *ID) Reject(privateData []byte) error {
-	if err := checkPrivateData(opReject, privateData); err != nil {
-		return id.opError(opReject, err)
+// Reject refuses a connect request, with private data for the peer
+// (rdma_reject(3)): see [ConnParam] for how much. On the active side it refuses an
+// EventConnectResponse.
+func (id *ID) Reject(privateData []byte) error { return id.reject(privateData, 0) }
+
+func (id *ID) reject(privateData []byte, reason uint8) error {
+	if err := id.checkPrivateData(opReject, privateData); err != nil {
+		return err
 	}
 	return id.commandIn(opReject, StateFailed, func(f *ucma.File, kid uint32) error {
-		return f.Reject(kid, privateData, 0)
+		return f.Reject(kid, privateData, reason)
 	})
 }
 
@@ -120,13 +131,24 @@ func (id *ID) Establish() error {
 	})
 }
 
-// Notify tells the connection manager that data has arrived on a QP before the
-// connection was confirmed (rdma_notify(3) with IBV_EVENT_COMM_EST): it counts
-// as the confirmation.
-func (id *ID) Notify() error {
-	const eventCommEst = 4 // enum ib_event_type, IB_EVENT_COMM_EST
+// NotifyEvent is an event of a QP that the connection manager can be told of
+// (enum ibv_event_type of ibv_get_async_event(3)).
+type NotifyEvent uint32
+
+// What Notify takes.
+const (
+	// CommEst: data has arrived on a QP before the connection was confirmed,
+	// which counts as the confirmation (IBV_EVENT_COMM_EST).
+	CommEst NotifyEvent = 4
+	// PathMig: the QP has moved to its alternate path (IBV_EVENT_PATH_MIG).
+	PathMig NotifyEvent = 7
+)
+
+// Notify tells the connection manager of an event of the QP (rdma_notify(3)). On
+// iWARP it does nothing.
+func (id *ID) Notify(event NotifyEvent) error {
 	return id.command(opNotify, func(f *ucma.File, kid uint32) error {
-		return f.Notify(kid, eventCommEst)
+		return f.Notify(kid, uint32(event))
 	})
 }
 
@@ -134,7 +156,7 @@ func (id *ID) Notify() error {
 // The ID's QP is moved to the error state: what is posted on it is flushed. The
 // outcome is EventDisconnected when the peer has answered.
 func (id *ID) Disconnect() error {
-	if qp := id.QP(); qp != nil {
+	if qp := id.QP(); qp != nil && !id.datagram() {
 		flushQP(qp)
 	}
 	return id.command(opDisconnect, func(f *ucma.File, kid uint32) error { return f.Disconnect(kid) })
@@ -147,12 +169,17 @@ func (id *ID) completeParam(op string, param, request *ConnParam) (ConnParam, er
 	if dev == nil {
 		return ConnParam{}, id.opError(op, errNoDevice)
 	}
-	p, err := param.complete(op, dev.Attr(), request)
+	if param != nil {
+		if err := id.checkPrivateData(op, param.PrivateData); err != nil {
+			return ConnParam{}, err
+		}
+	}
+	p, err := param.complete(dev.Attr(), request, id.datagram())
 	if err != nil {
 		return p, id.opError(op, err)
 	}
 	if qp := id.QP(); qp != nil {
-		p.QPNum, p.SRQ = qp.Num(), false
+		p.QPNum, p.SRQ = qp.Num(), qp.SRQ() != nil
 	}
 	return p, nil
 }

@@ -3,27 +3,29 @@
 package cm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
 
 // CreateQP makes a QP on the ID's device and readies it for receives to be posted
-// (rdma_create_qp(3)); the connection manager moves it from then on. pd may be
-// nil for the device's default PD. The QP is destroyed with the ID.
+// (rdma_create_qp(3)); the connection manager moves it from then on. One for
+// datagrams is ready to send at once. pd may be nil for the device's default PD,
+// the type in cfg may be 0 for that of the ID, and the SRQ nil for the one that
+// CreateSRQ has made. The QP is destroyed with the ID.
 func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
-	dev := id.Device()
-	if dev == nil {
-		return id.opError(opCreateQP, errNoDevice)
+	pd, err := id.defaultPD(opCreateQP, pd)
+	if err != nil {
+		return err
 	}
-	if pd == nil {
-		var err error
-		if pd, err = dev.DefaultPD(); err != nil {
-			return id.opError(opCreateQP, err)
-		}
+	cfg.Type = cmp.Or(cfg.Type, id.qpType)
+	if cfg.SRQ == nil {
+		cfg.SRQ = id.SRQ()
 	}
 	qp, err := pd.CreateQP(cfg)
 	if err != nil {
@@ -53,6 +55,9 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 	if id.QP() != nil {
 		return id.opError(opInitQP, errHasQP)
 	}
+	if qp.Type() != id.qpType {
+		return id.opError(opInitQP, fmt.Errorf("the QP is %v, the ID's port space %v takes %v: %w", qp.Type(), id.ps, id.qpType, syscall.EINVAL))
+	}
 	if !qp.Device().Same(dev) {
 		return id.opError(opInitQP, &WrongDeviceError{QP: qp.Device().Name(), ID: dev.Name()})
 	}
@@ -62,7 +67,11 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 		return id.opError(opInitQP, net.ErrClosed)
 	}
 	defer id.gate.leave()
-	if err := id.modifyQP(qp, verbs.QPInit, nil); err != nil {
+	ready := func(qp *verbs.QP) error { return id.modifyQP(qp, verbs.QPInit, nil) }
+	if id.datagram() {
+		ready = id.readyDatagram
+	}
+	if err := ready(qp); err != nil {
 		return id.opError(opInitQP, id.peerGone(err))
 	}
 	id.mu.Lock()
@@ -142,10 +151,18 @@ func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
 // event as the user gets it. What fails here is this ID's failure: it becomes an
 // event, never an error of the channel.
 func (id *ID) apply(raw *ucma.Event) *Event {
-	conn := raw.Conn()
-	ev := &Event{Type: EventType(raw.Type), ID: id, Status: int(raw.Status), Conn: connParamFromKernel(&conn)}
+	ev := &Event{Type: EventType(raw.Type), ID: id, Status: int(raw.Status)}
+	switch ev.Type {
+	case EventUser, EventInternal:
+		ev.Arg = raw.Arg()
+	case EventConnectResponse:
+		id.noteECE(raw)
+		fallthrough
+	default:
+		ev.take(raw)
+	}
 	id.mu.Lock()
-	st := transition(id.state, ev.Type, id.qp != nil)
+	st := transition(id.state, ev.Type, id.kind())
 	id.state = st.next
 	qp, dev := id.qp, id.dev
 	id.mu.Unlock()
@@ -173,7 +190,7 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 			dev.MarkRemoved()
 		}
 	}
-	id.deliver(ev)
+	id.deliver(ev, &id.acks)
 	return ev
 }
 

@@ -80,7 +80,8 @@ var idOffset = map[uint32]int{
 	abi.RDMA_USER_CM_CMD_DESTROY_ID: 8, abi.RDMA_USER_CM_CMD_CONNECT: 272,
 	abi.RDMA_USER_CM_CMD_ACCEPT: 280, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR: 8,
 	abi.RDMA_USER_CM_CMD_SET_OPTION: 8, abi.RDMA_USER_CM_CMD_MIGRATE_ID: 8,
-	abi.RDMA_USER_CM_CMD_QUERY: 8,
+	abi.RDMA_USER_CM_CMD_QUERY: 8, abi.RDMA_USER_CM_CMD_JOIN_MCAST: 16,
+	abi.RDMA_USER_CM_CMD_LEAVE_MCAST: 8,
 }
 
 func (k *fakeKernel) Write(b []byte) error {
@@ -97,6 +98,9 @@ func (k *fakeKernel) Write(b []byte) error {
 		return nil
 	}
 	id := binary.NativeEndian.Uint32(b[8+idOffset[cmd]:])
+	if cmd == abi.RDMA_USER_CM_CMD_LEAVE_MCAST {
+		return nil // memberships have numbers of their own
+	}
 	if _, ok := k.uids[id]; !ok {
 		return syscall.ENOENT
 	}

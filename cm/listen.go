@@ -45,7 +45,7 @@ func Listen(ctx context.Context, network, address string) (*Listener, error) {
 
 // Listen is the function Listen with options.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*Listener, error) {
-	local, err := lookup(ctx, network, address, true)
+	local, ps, err := lookup(ctx, network, address, true)
 	if err != nil {
 		return nil, &OpError{Op: opListen, Err: err}
 	}
@@ -53,7 +53,7 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 	if err != nil {
 		return nil, err
 	}
-	id, err := ch.NewID(PortSpaceTCP)
+	id, err := ch.NewID(ps)
 	if err != nil {
 		ch.Close()
 		return nil, err
@@ -62,7 +62,7 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 		err = id.SetReuseAddr(true)
 	}
 	if err == nil {
-		err = id.Bind(local)
+		err = id.bind(local)
 	}
 	if err == nil {
 		err = id.Listen(lc.Backlog)
@@ -128,7 +128,7 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 		ch.Close()
 		return nil, nil
 	}
-	req := &Request{stage: stage{ep: newEndpoint(ch, ev.ID), qpConfig: l.config.QP}, param: ev.Conn}
+	req := &Request{stage: stage{ep: newEndpoint(ch, ev.ID), qpConfig: l.config.QP}, param: ev.Conn, data: ev.PrivateData()}
 	go req.ep.pump()
 	return req, nil
 }

@@ -24,9 +24,19 @@ const maxRetry = 7
 // Depths of an event are from the receiver's point of view: they can be used as
 // they are to accept.
 type ConnParam struct {
-	// PrivateData goes to the peer. On InfiniBand and RoCE 56 bytes fit into a
-	// request and 196 into an acceptance; the peer gets zeros up to that size.
-	// In an event it is what was received, the zeros included, nil if nothing.
+	// PrivateData goes to the peer. How much fits into a message depends on the
+	// call and the transport:
+	//
+	//	                                connect  accept  reject
+	//	IB and RoCE, connections             56     196     148
+	//	  with AF_IB addresses               92     196     148
+	//	IB and RoCE, datagrams              180     136     136
+	//	  with AF_IB addresses              216     136     136
+	//	iWARP                               251     251     251
+	//
+	// On InfiniBand and RoCE the peer always gets the whole size, zeros after
+	// what was given, and on iWARP just what was given. In an event it is what was
+	// received, the zeros included, nil if nothing.
 	PrivateData []byte
 	// ResponderResources is how many RDMA READs and atomics of the peer the
 	// local side serves at a time: at most the device's MaxQPRdAtom, or MaxDepth.
@@ -64,38 +74,22 @@ func DefaultConnParam() ConnParam {
 	}
 }
 
-// maxPrivateData returns how many bytes of private data the call op can carry on
-// an ID of PortSpaceTCP over InfiniBand or RoCE: what the CM message has, for a
-// request without the 36 bytes of the IP header that the kernel puts there.
-func maxPrivateData(op string) int {
-	switch op {
-	case opConnect:
-		return 92 - 36
-	case opReject:
-		return 148
-	default:
-		return 196
-	}
-}
-
-func checkPrivateData(op string, b []byte) error {
-	if limit := maxPrivateData(op); len(b) > limit {
-		return &PrivateDataError{Len: len(b), Max: limit}
-	}
-	return nil
-}
-
 // complete checks p against the manual's limits and those of the device, and
 // replaces nil and MaxDepth. request is what the peer asked for, nil when
 // connecting. The kernel checks nothing of this: it would pass the numbers on,
 // and a failing ACCEPT has rejected the peer already.
-func (p *ConnParam) complete(op string, attr *verbs.DeviceAttr, request *ConnParam) (ConnParam, error) {
+//
+// For datagrams only the private data and the QP number count.
+func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *ConnParam, datagram bool) (ConnParam, error) {
 	out := DefaultConnParam()
 	if p != nil {
 		out = *p
 	}
-	if err := checkPrivateData(op, out.PrivateData); err != nil {
-		return out, err
+	if out.QPNum > 1<<24-1 {
+		return out, &ParamError{Field: "QPNum", Value: int(out.QPNum), Max: 1<<24 - 1, Why: "it has 24 bits"}
+	}
+	if datagram {
+		return ConnParam{PrivateData: out.PrivateData, QPNum: out.QPNum}, nil
 	}
 	responder, initiator := min(attr.MaxQPRdAtom, MaxDepth), min(attr.MaxQPInitRdAtom, MaxDepth)
 	if err := checkDepth("ResponderResources", out.ResponderResources, responder, "max_qp_rd_atom"); err != nil {
@@ -119,9 +113,6 @@ func (p *ConnParam) complete(op string, attr *verbs.DeviceAttr, request *ConnPar
 	}
 	if out.RNRRetryCount > maxRetry {
 		return out, &ParamError{Field: "RNRRetryCount", Value: int(out.RNRRetryCount), Max: maxRetry, Why: "it has three bits"}
-	}
-	if out.QPNum > 1<<24-1 {
-		return out, &ParamError{Field: "QPNum", Value: int(out.QPNum), Max: 1<<24 - 1, Why: "it has 24 bits"}
 	}
 	return out, nil
 }
@@ -168,15 +159,6 @@ func flag(b bool) uint8 {
 		return 1
 	}
 	return 0
-}
-
-// PrivateDataError says that private data is longer than the call can carry.
-type PrivateDataError struct {
-	Len, Max int // in bytes
-}
-
-func (e *PrivateDataError) Error() string {
-	return fmt.Sprintf("%d bytes of private data, the CM message carries at most %d", e.Len, e.Max)
 }
 
 // ParamError says that a field of a ConnParam is out of range.

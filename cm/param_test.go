@@ -28,18 +28,18 @@ var testAttr = &verbs.DeviceAttr{MaxQPRdAtom: 128, MaxQPInitRdAtom: 64}
 
 func TestNilMeansTheMost(t *testing.T) {
 	var none *ConnParam
-	got, err := none.complete(opConnect, testAttr, nil)
+	got, err := none.complete(testAttr, nil, false)
 	want := ConnParam{ResponderResources: 128, InitiatorDepth: 64, RetryCount: 7, RNRRetryCount: 7}
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("connecting: %v, %v", got, err)
 	}
-	got, err = none.complete(opAccept, testAttr, &ConnParam{ResponderResources: 5, InitiatorDepth: 200, RetryCount: 1})
+	got, err = none.complete(testAttr, &ConnParam{ResponderResources: 5, InitiatorDepth: 200, RetryCount: 1}, false)
 	want = ConnParam{ResponderResources: 5, InitiatorDepth: 64, RetryCount: 7, RNRRetryCount: 7}
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("accepting: %v, %v", got, err)
 	}
 	// A device may say more than the message has room for.
-	got, _ = none.complete(opConnect, &verbs.DeviceAttr{MaxQPRdAtom: 1 << 20, MaxQPInitRdAtom: 256}, nil)
+	got, _ = none.complete(&verbs.DeviceAttr{MaxQPRdAtom: 1 << 20, MaxQPInitRdAtom: 256}, nil, false)
 	if got.ResponderResources != 255 || got.InitiatorDepth != 255 {
 		t.Errorf("depths beyond 8 bits: %v", got)
 	}
@@ -47,7 +47,7 @@ func TestNilMeansTheMost(t *testing.T) {
 
 func TestAValueIsTakenLiterally(t *testing.T) {
 	p := ConnParam{ResponderResources: 7, InitiatorDepth: 9}
-	got, err := p.complete(opAccept, testAttr, &ConnParam{ResponderResources: 1, InitiatorDepth: 1})
+	got, err := p.complete(testAttr, &ConnParam{ResponderResources: 1, InitiatorDepth: 1}, false)
 	if err != nil || !cmp.Equal(got, p) {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -64,7 +64,7 @@ func TestParamLimits(t *testing.T) {
 		{ConnParam{RNRRetryCount: 8}, "RNRRetryCount"},
 		{ConnParam{QPNum: 1 << 24}, "QPNum"},
 	} {
-		_, err := tc.p.complete(opConnect, testAttr, nil)
+		_, err := tc.p.complete(testAttr, nil, false)
 		var pe *ParamError
 		if !errors.As(err, &pe) || !strings.Contains(err.Error(), tc.words) {
 			t.Errorf("%+v: %v", tc.p, err)
@@ -72,15 +72,48 @@ func TestParamLimits(t *testing.T) {
 	}
 }
 
+func TestDatagramParam(t *testing.T) {
+	p := ConnParam{PrivateData: []byte("x"), QPNum: 7, RetryCount: 99, ResponderResources: 200, SRQ: true}
+	got, err := p.complete(testAttr, nil, true)
+	if want := (ConnParam{PrivateData: []byte("x"), QPNum: 7}); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 func TestPrivateDataLimits(t *testing.T) {
-	for op, limit := range map[string]int{opConnect: 56, opAccept: 196, opReject: 148} {
-		if err := checkPrivateData(op, make([]byte, limit)); err != nil {
-			t.Errorf("%s: %v", op, err)
+	for _, tc := range []struct {
+		op             string
+		transport      verbs.Transport
+		datagram, afIB bool
+		want           int
+	}{
+		{opConnect, verbs.TransportIB, false, false, 56},
+		{opAccept, verbs.TransportIB, false, false, 196},
+		{opReject, verbs.TransportIB, false, false, 148},
+		{opConnect, verbs.TransportIB, false, true, 92},
+		{opAccept, verbs.TransportIB, false, true, 196},
+		{opReject, verbs.TransportIB, false, true, 148},
+		{opConnect, verbs.TransportIB, true, false, 180},
+		{opAccept, verbs.TransportIB, true, false, 136},
+		{opReject, verbs.TransportIB, true, false, 136},
+		{opConnect, verbs.TransportIB, true, true, 216},
+		{opConnect, verbs.TransportIWARP, false, false, 251},
+		{opAccept, verbs.TransportIWARP, false, false, 251},
+		{opReject, verbs.TransportIWARP, false, false, 251},
+	} {
+		got, why := privateDataLimit(tc.op, tc.transport, tc.datagram, tc.afIB)
+		if got != tc.want || why == "" {
+			t.Errorf("%+v: %d %q", tc, got, why)
 		}
-		var pe *PrivateDataError
-		if err := checkPrivateData(op, make([]byte, limit+1)); !errors.As(err, &pe) || pe.Max != limit || pe.Len != limit+1 {
-			t.Errorf("%s: %v", op, err)
-		}
+	}
+	ch, _ := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	if err := id.checkPrivateData(opConnect, make([]byte, 56)); err != nil {
+		t.Error(err)
+	}
+	var pe *PrivateDataError
+	if err := id.checkPrivateData(opConnect, make([]byte, 57)); !errors.As(err, &pe) || pe.Max != 56 || pe.Len != 57 {
+		t.Error(err)
 	}
 }
 

@@ -18,15 +18,16 @@ import (
 type Request struct {
 	stage
 	param ConnParam
+	data  []byte
 }
 
 // Param returns what the peer asks for. Accept takes nil for the depths that it
 // asks for, as far as the device goes.
 func (r *Request) Param() ConnParam { return r.param }
 
-// PrivateData returns what the peer sent: on InfiniBand and RoCE always 56 bytes,
-// with zeros after what the peer gave.
-func (r *Request) PrivateData() []byte { return r.param.PrivateData }
+// PrivateData returns what the peer sent: on InfiniBand and RoCE with zeros up to
+// the size of the message, 56 bytes for connections and 180 for datagrams.
+func (r *Request) PrivateData() []byte { return r.data }
 
 // Accept accepts (rdma_accept(3)) and waits until the peer has confirmed. qp may
 // be nil for the QP that Init or QP chose; param may be nil for what the peer
@@ -34,6 +35,9 @@ func (r *Request) PrivateData() []byte { return r.param.PrivateData }
 // more: on failure it has been closed, and the peer been refused if it still
 // waits.
 func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
+	if r.ep.id.datagram() {
+		return nil, r.ep.id.opError(opAccept, errDatagram)
+	}
 	qp, err := r.take(opAccept, qp)
 	if err != nil {
 		return nil, err
@@ -52,8 +56,8 @@ func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*
 // RoCE (rdma_reject(3)), and closes it. Private data that is too long is an error
 // and leaves the request as it is.
 func (r *Request) Reject(privateData []byte) error {
-	if err := checkPrivateData(opReject, privateData); err != nil {
-		return r.ep.id.opError(opReject, err)
+	if err := r.ep.id.checkPrivateData(opReject, privateData); err != nil {
+		return err
 	}
 	if r.used.Swap(true) {
 		return r.ep.id.opError(opReject, errUsed)

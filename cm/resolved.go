@@ -17,6 +17,9 @@ type Resolved struct{ stage }
 // chose; param may be nil for DefaultConnParam. Whatever comes of it, r can do
 // nothing more: on failure it has been closed.
 func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
+	if r.ep.id.datagram() {
+		return nil, r.ep.id.opError(opConnect, errDatagram)
+	}
 	qp, err := r.take(opConnect, qp)
 	if err != nil {
 		return nil, err

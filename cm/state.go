@@ -17,45 +17,57 @@ import "fmt"
 //	Requested -> Accepting -> Established -> Disconnected
 //	Idle -> Bound -> Listening
 //
+// An ID of datagrams is Established when it has been answered, or has answered:
+// it knows the other side, and nothing ends. One that only joins multicast groups
+// stays Bound or AddrResolved.
+//
+// Looking an InfiniBand service up comes before the route:
+//
+//	Bound -> ServiceQuery -> ServiceResolved -> RouteQuery
+//
 // Failed and Removed may follow any of them.
 type State uint8
 
 // The states of an ID.
 const (
-	StateIdle          State = iota // made, with no address
-	StateBound                      // has a local address
-	StateAddrQuery                  // ResolveAddr is under way
-	StateAddrResolved               // the device and the neighbour are known
-	StateRouteQuery                 // ResolveRoute is under way
-	StateRouteResolved              // ready to connect
-	StateConnecting                 // the request is sent
-	StateResponded                  // the peer has accepted an ID without a QP; Establish is due
-	StateRequested                  // came with a connect request, not answered yet
-	StateAccepting                  // accepted, the peer has not confirmed
-	StateEstablished                // connected
-	StateDisconnected               // was connected
-	StateListening                  // takes requests
-	StateFailed                     // connecting has failed
-	StateRemoved                    // its device is gone
-	numStates          = iota
+	StateIdle            State = iota // made, with no address
+	StateBound                        // has a local address
+	StateAddrQuery                    // ResolveAddr is under way
+	StateAddrResolved                 // the device and the neighbour are known
+	StateRouteQuery                   // ResolveRoute is under way
+	StateRouteResolved                // ready to connect
+	StateConnecting                   // the request is sent
+	StateResponded                    // the peer has accepted an ID without a QP; Establish is due
+	StateRequested                    // came with a connect request, not answered yet
+	StateAccepting                    // accepted, the peer has not confirmed
+	StateEstablished                  // connected
+	StateDisconnected                 // was connected
+	StateListening                    // takes requests
+	StateServiceQuery                 // ResolveIBService is under way
+	StateServiceResolved              // the records of the service are known
+	StateFailed                       // connecting has failed
+	StateRemoved                      // its device is gone
+	numStates            = iota
 )
 
 var stateNames = [numStates]string{
-	StateIdle:          "idle",
-	StateBound:         "bound",
-	StateAddrQuery:     "resolving the address",
-	StateAddrResolved:  "address resolved",
-	StateRouteQuery:    "resolving the route",
-	StateRouteResolved: "route resolved",
-	StateConnecting:    "connecting",
-	StateResponded:     "response received",
-	StateRequested:     "connect request received",
-	StateAccepting:     "accepting",
-	StateEstablished:   "established",
-	StateDisconnected:  "disconnected",
-	StateListening:     "listening",
-	StateFailed:        "failed",
-	StateRemoved:       "device removed",
+	StateIdle:            "idle",
+	StateBound:           "bound",
+	StateAddrQuery:       "resolving the address",
+	StateAddrResolved:    "address resolved",
+	StateRouteQuery:      "resolving the route",
+	StateRouteResolved:   "route resolved",
+	StateConnecting:      "connecting",
+	StateResponded:       "response received",
+	StateRequested:       "connect request received",
+	StateAccepting:       "accepting",
+	StateEstablished:     "established",
+	StateDisconnected:    "disconnected",
+	StateListening:       "listening",
+	StateServiceQuery:    "resolving the service",
+	StateServiceResolved: "service resolved",
+	StateFailed:          "failed",
+	StateRemoved:         "device removed",
 }
 
 func (s State) String() string {
@@ -76,6 +88,16 @@ const (
 	actRemove                  // give the device up
 )
 
+// kind is what an event's meaning depends on beside the state.
+type kind uint8
+
+const (
+	kindPlain    kind = iota // an ID of connections, without a QP
+	kindQP                   // one that has a QP
+	kindDatagram             // an ID of datagrams
+	numKinds     = iota
+)
+
 // step is one entry of the table: the state after an event, and what to do.
 type step struct {
 	next State
@@ -86,16 +108,18 @@ type step struct {
 // every state: the table lists those that change something, all others leave the
 // state as it is and are just handed out.
 //
-// hasQP tells the two kinds of active ID apart: only the library can answer a
-// CONNECT_RESPONSE for an ID whose QP it knows.
-func transition(s State, t EventType, hasQP bool) step {
-	if t == EventConnectResponse && s == StateConnecting && hasQP {
+// Only the library can answer a CONNECT_RESPONSE for an ID whose QP it knows. The
+// QP of a datagram ID serves other peers, too: the failure of one does not flush
+// it.
+func transition(s State, t EventType, k kind) step {
+	if t == EventConnectResponse && s == StateConnecting && k == kindQP {
 		return step{StateEstablished, actEstablish}
 	}
-	if row, ok := transitions[t]; ok {
-		if st, ok := row[s]; ok {
-			return st
+	if st, ok := transitions[t][s]; ok {
+		if k == kindDatagram && st.do == actFlush {
+			st.do = actNone
 		}
+		return st
 	}
 	if t == EventDeviceRemoval {
 		return step{StateRemoved, actRemove}
@@ -110,6 +134,9 @@ var transitions = map[EventType]map[State]step{
 	EventAddrError:     {StateAddrQuery: {StateBound, actNone}},
 	EventRouteResolved: {StateRouteQuery: {StateRouteResolved, actNone}},
 	EventRouteError:    {StateRouteQuery: {StateAddrResolved, actNone}},
+
+	EventAddrInfoResolved: {StateServiceQuery: {StateServiceResolved, actNone}},
+	EventAddrInfoError:    {StateServiceQuery: {StateBound, actNone}},
 	EventConnectResponse: {
 		StateConnecting: {StateResponded, actNone},
 	},

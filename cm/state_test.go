@@ -10,19 +10,20 @@ import (
 
 // every calls fn with each combination that the table can be asked for, unknown
 // events included.
-func every(fn func(s State, e EventType, hasQP bool)) {
+func every(fn func(s State, e EventType, k kind)) {
 	for s := range State(numStates) {
 		for e := range EventType(numEvents + 5) {
-			fn(s, e, false)
-			fn(s, e, true)
+			for k := range kind(numKinds) {
+				fn(s, e, k)
+			}
 		}
 	}
 }
 
 func TestEveryEventInEveryState(t *testing.T) {
 	connecting := []State{StateConnecting, StateResponded, StateAccepting}
-	every(func(s State, e EventType, hasQP bool) {
-		st := transition(s, e, hasQP)
+	every(func(s State, e EventType, k kind) {
+		st := transition(s, e, k)
 		if int(st.next) >= numStates {
 			t.Fatalf("%v in %v leads to state %d", e, s, st.next)
 		}
@@ -39,8 +40,11 @@ func TestEveryEventInEveryState(t *testing.T) {
 		if s == StateEstablished && st.next != StateEstablished && e != EventDisconnected && e != EventDeviceRemoval {
 			bad("an established connection ends by DISCONNECTED and DEVICE_REMOVAL alone")
 		}
-		if (st.do == actEstablish) != (e == EventConnectResponse && s == StateConnecting && hasQP) {
+		if (st.do == actEstablish) != (e == EventConnectResponse && s == StateConnecting && k == kindQP) {
 			bad("a response is answered once, and only for a QP")
+		}
+		if st.do == actFlush && k == kindDatagram {
+			bad("a QP of datagrams serves other peers, too")
 		}
 		if st.do == actFlush && st.next != StateFailed && st.next != StateDisconnected {
 			bad("a QP is flushed when its connection is over")
@@ -57,8 +61,8 @@ func TestEveryEventInEveryState(t *testing.T) {
 // TestNoSequenceEstablishesTwice feeds every sequence of four events to every state:
 // no history leads to a QP being moved twice.
 func TestNoSequenceEstablishesTwice(t *testing.T) {
-	var walk func(s State, hasQP bool, established, depth int)
-	walk = func(s State, hasQP bool, established, depth int) {
+	var walk func(s State, k kind, established, depth int)
+	walk = func(s State, k kind, established, depth int) {
 		if established > 1 {
 			t.Fatal("a sequence of events establishes twice")
 		}
@@ -66,17 +70,18 @@ func TestNoSequenceEstablishesTwice(t *testing.T) {
 			return
 		}
 		for e := range EventType(numEvents) {
-			st := transition(s, e, hasQP)
+			st := transition(s, e, k)
 			n := established
 			if st.do == actEstablish {
 				n++
 			}
-			walk(st.next, hasQP, n, depth-1)
+			walk(st.next, k, n, depth-1)
 		}
 	}
 	for s := range State(numStates) {
-		walk(s, true, 0, 4)
-		walk(s, false, 0, 4)
+		for k := range kind(numKinds) {
+			walk(s, k, 0, 4)
+		}
 	}
 }
 
@@ -84,29 +89,38 @@ func TestLifeOfAConnection(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		start  State
-		hasQP  bool
+		k      kind
 		events []EventType
 		states []State
 	}{
-		{"resolving", StateAddrQuery, false, []EventType{EventAddrResolved}, []State{StateAddrResolved}},
-		{"an address that fails may be tried again", StateAddrQuery, false, []EventType{EventAddrError}, []State{StateBound}},
-		{"active with a QP", StateConnecting, true,
+		{"resolving", StateAddrQuery, kindPlain, []EventType{EventAddrResolved}, []State{StateAddrResolved}},
+		{"an address that fails may be tried again", StateAddrQuery, kindPlain, []EventType{EventAddrError}, []State{StateBound}},
+		{"active with a QP", StateConnecting, kindQP,
 			[]EventType{EventConnectResponse, EventUnreachable, EventDisconnected, EventTimewaitExit},
 			[]State{StateEstablished, StateEstablished, StateDisconnected, StateDisconnected}},
-		{"active without a QP", StateConnecting, false,
+		{"active without a QP", StateConnecting, kindPlain,
 			[]EventType{EventConnectResponse, EventRejected}, []State{StateResponded, StateFailed}},
-		{"active on iWARP", StateConnecting, true, []EventType{EventEstablished}, []State{StateEstablished}},
-		{"passive", StateAccepting, true,
+		{"active on iWARP", StateConnecting, kindQP, []EventType{EventEstablished}, []State{StateEstablished}},
+		{"passive", StateAccepting, kindQP,
 			[]EventType{EventEstablished, EventAddrChange, EventDeviceRemoval},
 			[]State{StateEstablished, StateEstablished, StateRemoved}},
-		{"listener", StateListening, false,
+		{"listener", StateListening, kindPlain,
 			[]EventType{EventConnectRequest, EventDeviceRemoval}, []State{StateListening, StateRemoved}},
-		{"a neighbour's new MAC before connecting", StateRouteResolved, true,
+		{"datagrams", StateConnecting, kindDatagram,
+			[]EventType{EventEstablished, EventUnreachable}, []State{StateEstablished, StateEstablished}},
+		{"datagrams, refused", StateConnecting, kindDatagram, []EventType{EventUnreachable}, []State{StateFailed}},
+		{"multicast", StateAddrResolved, kindDatagram,
+			[]EventType{EventMulticastJoin, EventMulticastError}, []State{StateAddrResolved, StateAddrResolved}},
+		{"an InfiniBand service", StateServiceQuery, kindPlain,
+			[]EventType{EventAddrInfoResolved}, []State{StateServiceResolved}},
+		{"an InfiniBand service that is not there", StateServiceQuery, kindPlain,
+			[]EventType{EventAddrInfoError, EventUser}, []State{StateBound, StateBound}},
+		{"a neighbour's new MAC before connecting", StateRouteResolved, kindQP,
 			[]EventType{EventUnreachable}, []State{StateRouteResolved}},
 	} {
 		s := tc.start
 		for i, e := range tc.events {
-			s = transition(s, e, tc.hasQP).next
+			s = transition(s, e, tc.k).next
 			if s != tc.states[i] {
 				t.Errorf("%s: after %v the state is %q, want %q", tc.name, e, s, tc.states[i])
 			}

@@ -4,6 +4,7 @@ package ucma
 
 import (
 	"context"
+	"encoding/binary"
 	"time"
 
 	"purerdma/abi"
@@ -32,6 +33,12 @@ func (e *Event) Conn() abi.UcmConnParam { return e.resp.Conn() }
 
 // UD returns the parameters of an event on a datagram ID.
 func (e *Event) UD() abi.UcmUDParam { return e.resp.UD() }
+
+// Arg returns what WriteCMEvent was given, for an event that it sent.
+func (e *Event) Arg() uint64 {
+	arg := e.resp.Arg32()
+	return binary.NativeEndian.Uint64(abi.Bytes(&arg))
+}
 
 // GetEvent fetches the oldest event, waiting for one if there is none
 // (RDMA_USER_CM_CMD_GET_EVENT). It decodes and does nothing else. Concurrent

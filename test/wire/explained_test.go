@@ -15,8 +15,6 @@ var explained = []explanation{
 	{key: "CMD_REQ_NOTIFY_CQ", field: "write_cmd*", ours: "absent", why: "the same"},
 	{key: "CMD_REQ_NOTIFY_CQ", field: "core_in", ours: "absent", why: "the same"},
 	{key: "CMD_REQ_NOTIFY_CQ", field: "hdr", c: "absent", ours: "in 4 out 0 words", why: "the same"},
-	{key: "UcmCreateID", field: "QPType", c: "02", ours: "00",
-		why: "the kernel looks at the type only in the port space RDMA_PS_IB, and derives it from the others"},
 
 	// What the two rpings themselves do differently.
 	{program: "rping", key: "CMD_MODIFY_QP", field: "core_in.Dest.FlowLabel",

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"purerdma/verbs"
+)
+
+var (
+	errDatagram   = fmt.Errorf("the ID is for datagrams, which make no connection: use Lookup or Answer: %w", syscall.EOPNOTSUPP)
+	errConnection = fmt.Errorf("the ID is for connections: use Connect or Accept: %w", syscall.EOPNOTSUPP)
+)
+
+// Lookup asks the other side's connection manager which QP serves the address,
+// for a destination of the network "udp" (rdma_connect(3) on RDMA_PS_UDP). The
+// answer says where to send: make an AH of it. r and its QP stay what they are
+// until Close; Lookup can be called once.
+//
+// param may be nil; of it only the private data counts, which the other side gets
+// with the request. If that refuses, or nobody listens there, the error is an
+// *UnreachableError. Nothing bounds the wait for one that is silent but ctx and
+// the kernel's 69 seconds.
+func (r *Resolved) Lookup(ctx context.Context, param *ConnParam) (UDParam, error) {
+	if !r.ep.id.datagram() {
+		return UDParam{}, r.ep.id.opError(opConnect, errConnection)
+	}
+	if _, err := r.take(opConnect, nil); err != nil {
+		return UDParam{}, err
+	}
+	if err := r.ep.await(ctx, opConnect, func() error { return r.ep.id.Connect(param) }); err != nil {
+		return UDParam{}, err
+	}
+	return r.ep.peerUD, nil
+}
+
+// Answer tells who asked for a datagram service which QP it is
+// (rdma_accept(3) on RDMA_PS_UDP): qp, or with nil the one that Init or QP chose,
+// or the one whose number is in param. param may be nil; of it only the private
+// data counts, and the QP number where there is no QP.
+//
+// r, and the QP if it is r's own, stay until Close. A service that has one QP for
+// all who ask can close r at once.
+func (r *Request) Answer(qp *verbs.QP, param *ConnParam) error {
+	id := r.ep.id
+	if !id.datagram() {
+		return id.opError(opAccept, errConnection)
+	}
+	if qp == nil && id.QP() == nil && param != nil && param.QPNum != 0 {
+		if r.used.Swap(true) {
+			return id.opError(opAccept, errUsed)
+		}
+	} else if _, err := r.take(opAccept, qp); err != nil {
+		return err
+	}
+	err := id.Accept(param)
+	if err != nil {
+		r.Close()
+	}
+	return err
+}

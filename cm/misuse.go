@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// StateError says that a call does not fit the state of its ID. It wraps what the
+// kernel answered, which is EINVAL.
+type StateError struct {
+	State State   // of the ID, when the call was made
+	Want  []State // those in which the call is possible
+	Err   error
+}
+
+func (e *StateError) Error() string {
+	want := make([]string, len(e.Want))
+	for i, s := range e.Want {
+		want[i] = s.String()
+	}
+	return fmt.Sprintf("the ID is %q, it must be %q (%v)", e.State, strings.Join(want, `" or "`), e.Err)
+}
+
+// Unwrap returns what the kernel answered.
+func (e *StateError) Unwrap() error { return e.Err }
+
+// possible lists the states in which the kernel takes a call, for those that it
+// does not take in all. The kernel is asked first, and the table only explains
+// its refusal: what it knows may be ahead of the events that were fetched.
+var possible = map[string][]State{
+	opBind:         {StateIdle},
+	opResolve:      {StateIdle, StateBound},
+	opResolveRoute: {StateAddrResolved, StateServiceResolved},
+	opSetPath:      {StateAddrResolved},
+	opService:      {StateBound},
+	opListen:       {StateIdle, StateBound},
+	opConnect:      {StateRouteResolved},
+	opAccept:       {StateRequested},
+	opReject:       {StateRequested, StateResponded},
+	opEstablish:    {StateResponded},
+	opJoin:         {StateBound, StateAddrResolved},
+	opNotify:       {StateAccepting},
+	opDisconnect:   {StateResponded, StateAccepting, StateEstablished, StateDisconnected},
+}
+
+// misuse explains an EINVAL by the state that the ID was in.
+func misuse(op string, was State, err error) error {
+	want, ok := possible[op]
+	if !ok || !errors.Is(err, syscall.EINVAL) || slices.Contains(want, was) {
+		return err
+	}
+	return &StateError{State: was, Want: want, Err: err}
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// JoinFlags says in which role a multicast group is joined (enum
+// rdma_cm_join_mc_attr of rdma_join_multicast_ex(3)).
+type JoinFlags uint16
+
+const (
+	// FullMember receives what is sent to the group.
+	FullMember JoinFlags = abi.RDMA_MC_JOIN_FLAG_FULLMEMBER
+	// SendOnlyFullMember sends to the group and receives nothing: the QP is not
+	// attached.
+	SendOnlyFullMember JoinFlags = abi.RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER
+)
+
+// Multicast is the membership of an ID in a multicast group. It ends with Leave,
+// or with the ID.
+type Multicast struct {
+	// Addr is the group, Flags the role in which it was joined.
+	Addr  Addr
+	Flags JoinFlags
+	// Context is the user's; the library does not look at it.
+	Context any
+
+	id  *ID
+	uid uint64
+	kid uint32 // the kernel's number, which is not in the space of the IDs
+
+	// Guarded by id.mu.
+	gid      verbs.GID
+	lid      uint16
+	attached *verbs.QP
+	acks     acks
+}
+
+// JoinMulticast asks to become a full member of a group (rdma_join_multicast(3)).
+// The ID must be one of datagrams with a device: bound to one, or with a resolved
+// address. The outcome is EventMulticastJoin, which carries the address to send
+// to, or EventMulticastError. The ID's QP, if it has one by then, is attached to
+// the group.
+func (id *ID) JoinMulticast(group Addr, context any) (*Multicast, error) {
+	return id.JoinMulticastEx(group, FullMember, context)
+}
+
+// JoinMulticastEx is JoinMulticast in the given role (rdma_join_multicast_ex(3)).
+func (id *ID) JoinMulticastEx(group Addr, flags JoinFlags, context any) (*Multicast, error) {
+	if !group.IsValid() {
+		return nil, id.opError(opJoin, errNoAddr)
+	}
+	m := &Multicast{Addr: group, Flags: flags, Context: context, id: id, uid: lastUID.Add(1)}
+	// The event may be fetched before the command returns.
+	id.mu.Lock()
+	id.groups = append(id.groups, m)
+	id.mu.Unlock()
+	err := id.command(opJoin, func(f *ucma.File, kid uint32) (err error) {
+		if err := id.Channel().addAs(m.uid, id); err != nil {
+			return err
+		}
+		m.kid, err = f.JoinMcast(kid, m.uid, ucma.Addr(group), uint16(flags))
+		return err
+	})
+	if err != nil {
+		m.forget()
+		err.(*OpError).Remote = group
+		return nil, err
+	}
+	return m, nil
+}
+
+// Leave leaves the group (rdma_leave_multicast(3)). Events of the membership that
+// were not fetched are dropped. It may be called more than once.
+func (m *Multicast) Leave() error {
+	if !m.forget() {
+		return nil
+	}
+	detachErr := m.detach()
+	err := m.id.command(opLeave, func(f *ucma.File, _ uint32) error {
+		_, err := f.LeaveMcast(m.kid)
+		return err
+	})
+	if errors.Is(err, net.ErrClosed) {
+		return nil // the ID has taken the membership with it
+	}
+	return errors.Join(detachErr, err)
+}
+
+// WaitAcked waits, as rdma_leave_multicast(3) does, until every event of the
+// membership that was delivered has been acknowledged.
+func (m *Multicast) WaitAcked(ctx context.Context) error {
+	return m.id.waitAcked(ctx, opLeave, &m.acks)
+}
+
+// forget takes the membership out of its ID and the channels; false means that it
+// was out already.
+func (m *Multicast) forget() bool {
+	id := m.id
+	id.mu.Lock()
+	i := slices.Index(id.groups, m)
+	if i >= 0 {
+		id.groups = slices.Delete(id.groups, i, i+1)
+	}
+	channels := append([]*EventChannel{id.ch}, id.left...)
+	id.mu.Unlock()
+	for _, ch := range channels {
+		ch.remove(m.uid)
+	}
+	return i >= 0
+}
+
+// detach undoes what attach did.
+func (m *Multicast) detach() error {
+	m.id.mu.Lock()
+	qp := m.attached
+	m.attached = nil
+	m.id.mu.Unlock()
+	if qp == nil {
+		return nil
+	}
+	if err := qp.DetachMulticast(m.gid, m.lid); err != nil {
+		return m.id.opError(opLeave, err)
+	}
+	return nil
+}
+
+// attach makes the ID's QP receive what is sent to the group that an event has
+// told.
+func (m *Multicast) attach(to *verbs.AHAttr) error {
+	m.id.mu.Lock()
+	m.gid, m.lid = to.GRH.DGID, to.DLID
+	qp := m.id.qp
+	m.id.mu.Unlock()
+	if qp == nil || m.Flags == SendOnlyFullMember {
+		return nil
+	}
+	if err := qp.AttachMulticast(m.gid, m.lid); err != nil {
+		return err
+	}
+	m.id.mu.Lock()
+	m.attached = qp
+	m.id.mu.Unlock()
+	return nil
+}
+
+// membership finds a membership by its number.
+func (id *ID) membership(uid uint64) *Multicast {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	for _, m := range id.groups {
+		if m.uid == uid {
+			return m
+		}
+	}
+	return nil
+}
+
+// applyMulticast is apply for an event of a membership. It leaves the state of the
+// ID alone.
+func (id *ID) applyMulticast(m *Multicast, raw *ucma.Event) *Event {
+	ud := raw.UD()
+	ev := &Event{Type: EventType(raw.Type), ID: id, Status: int(raw.Status), UD: udParamFromKernel(&ud), Multicast: m}
+	if ev.Type == EventMulticastJoin {
+		if err := m.attach(&ev.UD.AHAttr); err != nil {
+			ev.Type, ev.Status, ev.cause = EventMulticastError, -1, err
+		}
+	}
+	id.deliver(ev, &m.acks)
+	return ev
+}
+
+// MulticastError says that a group could not be joined, or that a membership has
+// ended.
+type MulticastError struct {
+	Group  Addr
+	Status int   // a negative errno; -1 if the library found the failure; 0 if the kernel does not say
+	Err    error // what failed in the library, nil if the kernel reported it
+}
+
+func (e *MulticastError) Error() string {
+	s := "multicast group " + e.Group.String()
+	switch {
+	case e.Err != nil:
+		return s + ": " + e.Err.Error()
+	case e.Status < 0:
+		return s + ": " + syscall.Errno(-e.Status).Error()
+	}
+	return fmt.Sprintf("%s: failed (status %d)", s, e.Status)
+}
+
+// Unwrap returns what failed.
+func (e *MulticastError) Unwrap() error {
+	if e.Err != nil {
+		return e.Err
+	}
+	if e.Status < 0 {
+		return syscall.Errno(-e.Status)
+	}
+	return nil
+}

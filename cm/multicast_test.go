@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+)
+
+// TestMulticastEvents: events of a membership come with it and leave the state of
+// its ID alone; those that fit no membership are dropped.
+func TestMulticastEvents(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id, err := ch.NewID(PortSpaceUDP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := mustAddr("239.1.2.3:0")
+	one, err := id.JoinMulticast(group, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := id.JoinMulticast(group, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(uid uint64, typ EventType, status int32) {
+		k.events <- abi.UcmEventResp{UID: uid, ID: 9, Event: uint32(typ), Status: uint32(status)}
+	}
+	send(two.uid, EventMulticastJoin, 0)
+	if ev := mustNext(t, ch); ev.Multicast != two || ev.ID != id || ev.Type != EventMulticastJoin || ev.Err() != nil {
+		t.Errorf("got %v of %v", ev, ev.Multicast)
+	}
+	send(one.uid, EventMulticastError, -int32(syscall.ENETUNREACH))
+	ev := mustNext(t, ch)
+	var me *MulticastError
+	if err := ev.Err(); ev.Multicast != one || !errors.As(err, &me) || !errors.Is(err, syscall.ENETUNREACH) || me.Group != group {
+		t.Errorf("got %v: %v", ev, err)
+	}
+	send(one.uid, EventMulticastError, 0) // the kernel does that, too
+	if err := mustNext(t, ch).Err(); err == nil {
+		t.Error("an error event without an error")
+	}
+	if id.State() != StateIdle {
+		t.Errorf("the ID is %v", id.State())
+	}
+
+	dropped := ch.Dropped()
+	send(id.uid, EventMulticastJoin, 0)  // not a membership
+	send(one.uid, EventDisconnected, 0)  // not an event of one
+	send(one.uid, EventDeviceRemoval, 0) // the same
+	if err := one.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	send(one.uid, EventMulticastJoin, 0) // of one that is no more
+	send(two.uid, EventMulticastJoin, 0)
+	if ev := mustNext(t, ch); ev.Multicast != two {
+		t.Errorf("got %v", ev)
+	}
+	if n := ch.Dropped() - dropped; n != 4 {
+		t.Errorf("%d dropped, want 4", n)
+	}
+}
+
+// TestMulticastMigrates: a membership goes with its ID.
+func TestMulticastMigrates(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	to := newEventChannel(newUcma(k), ch.host)
+	t.Cleanup(func() { to.Close() })
+	id, err := ch.NewID(PortSpaceUDP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := id.JoinMulticast(mustAddr("239.1.2.3:0"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := id.Migrate(to); err != nil {
+		t.Fatal(err)
+	}
+	k.events <- abi.UcmEventResp{UID: m.uid, Event: abi.RDMA_CM_EVENT_MULTICAST_JOIN}
+	if ev := mustNext(t, to); ev.Multicast != m {
+		t.Errorf("got %v", ev)
+	}
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"fmt"
+
+	"purerdma/verbs"
+)
+
+// PrivateDataError says that private data is longer than the message can carry.
+type PrivateDataError struct {
+	Len, Max int    // in bytes
+	Why      string // what sets the limit
+}
+
+func (e *PrivateDataError) Error() string {
+	return fmt.Sprintf("%d bytes of private data, at most %d are possible: %s", e.Len, e.Max, e.Why)
+}
+
+// ipHeader is what the kernel puts before the private data of a request between
+// IP addresses: ports and addresses, for the listener's side of the kernel.
+const ipHeader = 36
+
+// privateDataLimit returns how many bytes of private data a call can carry, and
+// why: on InfiniBand the sizes of the CM's messages (IBTA specification, volume 1,
+// 12.6 and 12.11).
+func privateDataLimit(op string, transport verbs.Transport, datagram, afIB bool) (limit int, why string) {
+	if transport == verbs.TransportIWARP {
+		// The frame has room for 512, the kernel's interface for 255; siw adds
+		// 4 in eight bits.
+		return 251, "more does not get through the kernel's iWARP drivers"
+	}
+	switch {
+	case op == opConnect && datagram:
+		limit, why = 216, "the CM's SIDR_REQ message"
+	case op == opConnect:
+		limit, why = 92, "the CM's REQ message"
+	case datagram:
+		return 136, "the CM's SIDR_REP message"
+	case op == opReject:
+		return 148, "the CM's REJ message"
+	default:
+		return 196, "the CM's REP message"
+	}
+	if !afIB {
+		limit -= ipHeader
+		why += fmt.Sprintf(", less %d bytes for the IP addresses", ipHeader)
+	}
+	return limit, why
+}
+
+// checkPrivateData checks a length before the kernel sees it: there, an accept
+// that fails has refused the peer.
+func (id *ID) checkPrivateData(op string, b []byte) error {
+	limit, why := privateDataLimit(op, id.transport(), id.datagram(), id.LocalAddr().isIB())
+	if len(b) > limit {
+		return id.opError(op, &PrivateDataError{Len: len(b), Max: limit, Why: why})
+	}
+	return nil
+}

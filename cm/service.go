@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"syscall"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// ServiceRecord is what the subnet administrator of an InfiniBand fabric knows
+// about a service (struct ib_user_service_rec, rdma/ib_user_sa.h; IBTA
+// specification, volume 1, 15.2.5.14).
+type ServiceRecord struct {
+	ID    uint64
+	GID   verbs.GID // of the port that offers it
+	PKey  uint16
+	Lease time.Duration // how long the record stands; the largest means for ever
+	Key   [16]byte
+	Name  string
+	Data  [64]byte // the service's own: 16 bytes, then 8 words of 16 bits, 4 of 32, 2 of 64
+}
+
+// ResolveIBService looks an InfiniBand service up by its ID
+// (rdma_resolve_addrinfo(3) with RAI_SA). The ID must be bound to a port of an
+// InfiniBand fabric. The outcome is EventAddrInfoResolved or EventAddrInfoError.
+// It needs Linux 7.2; errors.ErrUnsupported says that the kernel, or the port,
+// cannot.
+func (id *ID) ResolveIBService(service uint64) error {
+	return id.resolveService(abi.UcmIBService{ServiceID: service, Flags: abi.RDMA_USER_CM_IB_SERVICE_FLAG_ID})
+}
+
+// ResolveIBServiceName is ResolveIBService by the name of the service, of at most
+// 63 bytes.
+func (id *ID) ResolveIBServiceName(name string) error {
+	service := abi.UcmIBService{Flags: abi.RDMA_USER_CM_IB_SERVICE_FLAG_NAME}
+	if limit := len(service.ServiceName) - 1; len(name) > limit {
+		return id.opError(opService, &ParamError{Field: "the length of the service name", Value: len(name), Max: limit, Why: "the record has room for no more"})
+	}
+	copy(service.ServiceName[:], name)
+	return id.resolveService(service)
+}
+
+func (id *ID) resolveService(service abi.UcmIBService) error {
+	return id.commandIn(opService, StateServiceQuery, func(f *ucma.File, kid uint32) error {
+		return f.ResolveIBService(kid, service)
+	})
+}
+
+// QueryIBService returns the records that were found
+// (rdma_query_addrinfo(3)), at most 16.
+func (id *ID) QueryIBService() ([]ServiceRecord, error) {
+	var records []ServiceRecord
+	err := id.command(opQuery, func(f *ucma.File, kid uint32) error {
+		recs, err := f.QueryIBService(kid)
+		for i := range recs {
+			records = append(records, serviceFromKernel(&recs[i]))
+		}
+		return err
+	})
+	return records, err
+}
+
+func serviceFromKernel(k *abi.IBUserServiceRec) ServiceRecord {
+	name, _, _ := bytes.Cut(k.Name[:], []byte{0})
+	r := ServiceRecord{
+		ID:    binary.BigEndian.Uint64(k.ID[:]),
+		GID:   k.GID,
+		PKey:  binary.BigEndian.Uint16(k.PKey[:]),
+		Lease: time.Duration(binary.BigEndian.Uint32(k.Lease[:])) * time.Second,
+		Key:   k.Key,
+		Name:  string(name),
+	}
+	data := append(r.Data[:0], k.Data8[:]...)
+	for _, w := range k.Data16 {
+		data = append(data, w[:]...)
+	}
+	for _, w := range k.Data32 {
+		data = append(data, w[:]...)
+	}
+	for _, w := range k.Data64 {
+		data = append(data, w[:]...)
+	}
+	return r
+}
+
+// WriteEvent queues an event for the ID itself (rdma_write_cm_event(3)): a way to
+// wake who waits on its channel. typ is EventUser, or EventInternal for a library
+// that tells its own from the program's. The event carries status and arg. It
+// needs Linux 7.2; errors.ErrUnsupported says that the kernel cannot.
+func (id *ID) WriteEvent(typ EventType, status int32, arg uint64) error {
+	if typ != EventUser && typ != EventInternal {
+		return id.opError(opWriteEvent, fmt.Errorf("%v is the kernel's to send, only %v and %v are not: %w", typ, EventUser, EventInternal, syscall.EINVAL))
+	}
+	return id.command(opWriteEvent, func(f *ucma.File, kid uint32) error {
+		return f.WriteCMEvent(kid, uint32(typ), status, arg)
+	})
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"errors"
+	"net"
+
+	"purerdma/verbs"
+)
+
+var errHasSRQ = errors.New("the ID has an SRQ already")
+
+// CreateSRQ makes a shared receive queue on the ID's device (rdma_create_srq(3)),
+// which the QP that CreateQP makes then takes its receives from. pd may be nil for
+// the device's default PD. The SRQ is destroyed with the ID.
+func (id *ID) CreateSRQ(pd *verbs.PD, cfg verbs.SRQConfig) error {
+	pd, err := id.defaultPD(opCreateSRQ, pd)
+	if err != nil {
+		return err
+	}
+	if !id.gate.enter() {
+		return id.opError(opCreateSRQ, net.ErrClosed)
+	}
+	defer id.gate.leave()
+	srq, err := pd.CreateSRQ(cfg)
+	if err != nil {
+		return id.opError(opCreateSRQ, err)
+	}
+	id.mu.Lock()
+	had := id.srq != nil
+	if !had {
+		id.srq = srq
+	}
+	id.mu.Unlock()
+	if had {
+		return id.opError(opCreateSRQ, errors.Join(errHasSRQ, srq.Close()))
+	}
+	return nil
+}
+
+// SRQ returns the SRQ that CreateSRQ made, nil if there is none.
+func (id *ID) SRQ() *verbs.SRQ {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.srq
+}
+
+// defaultPD returns pd, or the default one of the ID's device.
+func (id *ID) defaultPD(op string, pd *verbs.PD) (*verbs.PD, error) {
+	dev := id.Device()
+	if dev == nil {
+		return nil, id.opError(op, errNoDevice)
+	}
+	if pd != nil {
+		return pd, nil
+	}
+	pd, err := dev.DefaultPD()
+	if err != nil {
+		return nil, id.opError(op, err)
+	}
+	return pd, nil
+}
