@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+)
+
+// TestListenStaysOnTheBoundAddress: other addresses of the host, on the same device
+// or another, are not listened on.
+func TestListenStaysOnTheBoundAddress(t *testing.T) {
+	p := newRCPair(t)
+	port := p.listener.LocalAddr().Port()
+	if ip := p.listener.LocalAddr().Addr(); ip != p.hosts[0].IPv4 || port == 0 {
+		t.Errorf("the listener is on %v", p.listener.LocalAddr())
+	}
+	_, err := dialerOf(p.hosts[0].IPv4).Dial(within(t, 10*time.Second), "tcp", at(p.hosts[1].IPv4, port))
+	wantError(t, err, "connect", syscall.ECONNREFUSED)
+	// The device has a listener on that port: the kernel then says, as the
+	// application does, that it does not want the request.
+	_, err = dialerOf(p.hosts[1].IPv6).Dial(within(t, 10*time.Second), "tcp", at(p.hosts[0].IPv6, port))
+	var rej *cm.RejectError
+	if !errors.As(err, &rej) || rej.Reason != cm.RejectConsumer {
+		t.Errorf("another address of the device: %v", err)
+	}
+	p.nothing(p.server, 100*time.Millisecond)
+	p.requested(&cm.ConnParam{})
+}
+
+// TestListenWithoutBind: the kernel binds an ID without an address to a free port
+// of every device, as it does for C.
+func TestListenWithoutBind(t *testing.T) {
+	p := newRCPair(t)
+	id := newRCID(t, p.server)
+	p.must(id.Listen(0))
+	addr := id.LocalAddr()
+	if !addr.Addr().IsUnspecified() || addr.Port() == 0 {
+		t.Fatalf("it listens on %v", addr)
+	}
+	for i, from := range p.hosts {
+		to := p.hosts[1-i]
+		active := newRCID(t, p.client)
+		p.must(active.ResolveAddr(rcAddr(from.IPv4, 0), rcAddr(to.IPv4, addr.Port()), 2*time.Second))
+		p.next(p.client, active, cm.EventAddrResolved)
+		p.must(active.ResolveRoute(2 * time.Second))
+		p.next(p.client, active, cm.EventRouteResolved)
+		p.must(active.Connect(&cm.ConnParam{}))
+		if ev := p.next(p.server, nil, cm.EventConnectRequest); ev.Listener != id {
+			t.Errorf("the request from %s went to %v", from.Device, ev.Listener)
+		}
+	}
+}
+
+// TestBacklogBoundsUnfetchedRequests: a request beyond the backlog is not answered,
+// and comes again when there is room.
+func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
+	const backlog, peers = 2, 4
+	p := newRCPair(t)
+	p.listener.Close()
+	p.listener = newRCID(t, p.server)
+	p.must(p.listener.Bind(rcAddr(p.hosts[0].IPv4, 0)))
+	p.must(p.listener.Listen(backlog))
+	ids := make([]*cm.ID, peers)
+	for i := range ids {
+		ids[i] = p.routed(p.client)
+	}
+	for i, id := range ids {
+		p.must(id.Connect(&cm.ConnParam{QPNum: uint32(0x4711 + i)}))
+	}
+	time.Sleep(500 * time.Millisecond) // all have arrived, and nobody has looked
+	for range backlog {
+		p.next(p.server, nil, cm.EventConnectRequest)
+	}
+	// Fetching has made room, but the others have been dropped: their senders
+	// repeat them after seconds.
+	p.nothing(p.server, time.Second)
+	p.nothing(p.client, 10*time.Millisecond)
+	for range peers - backlog {
+		ev, err := p.server.Next(within(t, 20*time.Second))
+		p.must(err)
+		if ev.Type != cm.EventConnectRequest {
+			t.Fatalf("got %v", ev)
+		}
+	}
+}
+
+// TestRequestIsBoundToItsDevice: the listener on a port alone has no device, a
+// request has the one that it came by.
+func TestRequestIsBoundToItsDevice(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	p := newRCPair(t)
+	wild := newRCID(t, p.server)
+	p.must(wild.Bind(rcAddr(hosts[0].IPv4, 0)))
+	port := wild.LocalAddr().Port()
+	wild.Close()
+	wild = newRCID(t, p.server)
+	p.must(wild.Bind(mustParse(at(netip.IPv4Unspecified(), port))))
+	p.must(wild.Listen(0))
+	if dev := wild.Device(); dev != nil {
+		t.Errorf("the listener on a port is bound to %s", dev.Name())
+	}
+	seen := map[*cm.ID]bool{wild: true}
+	for i, from := range hosts {
+		to := hosts[1-i]
+		p.active = newRCID(t, p.client)
+		p.must(p.active.ResolveAddr(rcAddr(from.IPv4, 0), rcAddr(to.IPv4, port), 2*time.Second))
+		p.next(p.client, p.active, cm.EventAddrResolved)
+		p.must(p.active.ResolveRoute(2 * time.Second))
+		p.next(p.client, p.active, cm.EventRouteResolved)
+		ev := p.requested(&cm.ConnParam{})
+		if seen[ev.ID] || ev.Listener != wild {
+			t.Errorf("the request has %v, its listener is %v", ev.ID, ev.Listener)
+		}
+		seen[ev.ID] = true
+		if dev := ev.ID.Device(); dev == nil || dev.Name() != to.Device {
+			t.Errorf("the request to %s is bound to %v", to.Device, dev)
+		}
+		if ev.ID.LocalAddr() != rcAddr(to.IPv4, port) || ev.ID.RemoteAddr().Addr() != from.IPv4 {
+			t.Errorf("the request is %v -> %v", ev.ID.RemoteAddr(), ev.ID.LocalAddr())
+		}
+	}
+}
