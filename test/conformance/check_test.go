@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Columns of the tables. The first one names a table.
+const (
+	colPage      = "page"
+	colSection   = "section"
+	colSentences = "sentences"
+	colSentence  = "sentence"
+	colOlder     = "older sentence"
+	colNewer     = "newer sentence"
+	colFunction  = "function"
+	colEvent     = "event"
+	colDriver    = "driver"
+	colStatus    = "status"
+	colWhere     = "where"
+	colTest      = "shown by"
+	colRemark    = "remark"
+)
+
+// none is a cell that has nothing to say.
+const none = "-"
+
+// What a row may say about a sentence or a function, and whether its remark must
+// give a reason.
+var statuses = map[string]bool{"copied": false, "translated": true, "encoded": true, "left out": true}
+
+// What a row may say about an event on a driver.
+var eventStatuses = map[string]bool{"provoked": false, "injected": true}
+
+// outOfScope is what may be left out.
+var outOfScope = []string{"rsockets", "ibacm"}
+
+// checker collects what is wrong with a document.
+type checker struct {
+	doc      document
+	src      source
+	open     []string // areas whose rows may be open
+	used     map[string]bool
+	problems []string
+}
+
+// check holds a document against the code, the functions and the events that it
+// must speak of. It returns what is wrong, nil if nothing is.
+func check(text string, src source, functions, events, drivers, open []string) []string {
+	doc, problems := parse(text)
+	c := &checker{doc: doc, src: src, open: open, used: map[string]bool{}, problems: problems}
+	sentences := c.sentences()
+	c.complete(sentences)
+	c.olderPage(sentences)
+	c.functions(functions)
+	c.events(events, drivers)
+	for _, area := range open {
+		if !c.used[area] {
+			c.bad(row{}, "no row is open for %q any more: take it from the list", area)
+		}
+	}
+	return c.problems
+}
+
+func (c *checker) bad(r row, format string, args ...any) {
+	where := ""
+	if r.line != 0 {
+		where = fmt.Sprintf("line %d: ", r.line)
+	}
+	c.problems = append(c.problems, where+fmt.Sprintf(format, args...))
+}
+
+// sentences checks the rows of the pages, and returns their names.
+func (c *checker) sentences() map[string]bool {
+	seen := map[string]bool{}
+	for _, r := range c.doc[colSentence] {
+		name := r.cells[colSentence]
+		if seen[name] {
+			c.bad(r, "%s is there twice", name)
+		}
+		seen[name] = true
+		c.claim(r, statuses)
+	}
+	return seen
+}
+
+// complete checks that each page has as many sentences as the table of pages
+// says, and no other.
+func (c *checker) complete(sentences map[string]bool) {
+	older := map[string]bool{}
+	for _, r := range c.doc[colOlder] {
+		if name := r.cells[colOlder]; name != none {
+			if older[name] {
+				c.bad(r, "%s is there twice", name)
+			}
+			older[name] = true
+		}
+	}
+	expected := map[string]bool{}
+	for _, r := range c.doc[colPage] {
+		n, err := strconv.Atoi(r.cells[colSentences])
+		if err != nil || n < 1 {
+			c.bad(r, "%q is no number of sentences", r.cells[colSentences])
+		}
+		for i := range n {
+			name := fmt.Sprintf("%s %s %d", r.cells[colPage], r.cells[colSection], i+1)
+			expected[name] = true
+			if !sentences[name] && !older[name] {
+				c.bad(r, "%s has no row", name)
+			}
+		}
+	}
+	for _, set := range []map[string]bool{sentences, older} {
+		for name := range set {
+			if !expected[name] {
+				c.bad(row{}, "%s is not in the table of pages", name)
+			}
+		}
+	}
+}
+
+// olderPage checks that each sentence of the older page points to one of the
+// newer.
+func (c *checker) olderPage(sentences map[string]bool) {
+	for _, r := range c.doc[colOlder] {
+		if name := r.cells[colNewer]; name != none && !sentences[name] {
+			c.bad(r, "%s, which it points to, is no sentence", name)
+		} else if name == none && r.cells[colOlder] == none {
+			c.bad(r, "it names no sentence")
+		}
+	}
+}
+
+// functions checks that each function has a row, and each row a function.
+func (c *checker) functions(want []string) {
+	seen := map[string]bool{}
+	for _, r := range c.doc[colFunction] {
+		fns := names(r.cells[colFunction])
+		if len(fns) == 0 {
+			c.bad(r, "it names no function")
+		}
+		for _, fn := range fns {
+			if seen[fn] {
+				c.bad(r, "%s is there twice", fn)
+			}
+			seen[fn] = true
+			if !slices.Contains(want, fn) {
+				c.bad(r, "%s is not in the list of functions", fn)
+			}
+		}
+		c.claim(r, statuses)
+	}
+	for _, fn := range want {
+		if !seen[fn] {
+			c.bad(row{}, "%s has no row", fn)
+		}
+	}
+}
+
+// events checks that each event has a row for each driver.
+func (c *checker) events(want, drivers []string) {
+	seen := map[string]bool{}
+	for _, r := range c.doc[colEvent] {
+		name := r.cells[colEvent] + " " + r.cells[colDriver]
+		seen[name] = true
+		if !slices.Contains(want, r.cells[colEvent]) || !slices.Contains(drivers, r.cells[colDriver]) {
+			c.bad(r, "%s is no event on a driver", name)
+		}
+		c.claim(r, eventStatuses)
+	}
+	for _, event := range want {
+		for _, driver := range drivers {
+			if name := event + " " + driver; !seen[name] {
+				c.bad(row{}, "%s has no row", name)
+			}
+		}
+	}
+}
+
+// claim checks what a row says: its status is one of those allowed, what it names
+// exists, and a reason is given where one is due.
+func (c *checker) claim(r row, allowed map[string]bool) {
+	status, area, isOpen := strings.Cut(strings.TrimSuffix(r.cells[colStatus], ")"), " (open: ")
+	needsReason, ok := allowed[status]
+	if !ok {
+		c.bad(r, "%q is no status", r.cells[colStatus])
+	}
+	if needsReason && r.cells[colRemark] == none {
+		c.bad(r, "%s without a reason", status)
+	}
+	if isOpen {
+		c.used[area] = true
+		if !slices.Contains(c.open, area) {
+			c.bad(r, "it is open, and %q is not in the list of what may be", area)
+		}
+		return
+	}
+	if status == "left out" {
+		if !slices.ContainsFunc(outOfScope, func(s string) bool { return strings.Contains(r.cells[colRemark], s) }) {
+			c.bad(r, "only %s may be left out", strings.Join(outOfScope, " and "))
+		}
+		return
+	}
+	if where, ok := r.cells[colWhere]; ok { // events have none
+		c.exist(r, where, "symbol", c.src.hasSymbol)
+	}
+	c.exist(r, r.cells[colTest], "test", c.src.hasTest)
+}
+
+func (c *checker) exist(r row, cell, kind string, has func(string) bool) {
+	list := names(cell)
+	if len(list) == 0 {
+		c.bad(r, "it names no %s", kind)
+	}
+	for _, name := range list {
+		if !has(name) {
+			c.bad(r, "%s %s does not exist", kind, name)
+		}
+	}
+}

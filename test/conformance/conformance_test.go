@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayBeOpen names the areas whose rows may be open, as they say in their status. It
+// is empty when the connection manager is whole.
+var mayBeOpen = []string{
+	"UD", "multicast", "SRQ", "options", "query", "ECE", "addrinfo", "IB service", "write event", "notify", "siw",
+	"accepted initiator depth", // Accept does not hold it against the request
+	"bonding",                  // ADDR_CHANGE on a real bond
+	"minutes",                  // UNREACHABLE by the kernel's own time-out
+}
+
+// drivers are those that can be run here.
+var drivers = []string{"rxe", "siw"}
+
+// TestConformance holds the document against the code.
+func TestConformance(t *testing.T) {
+	root := moduleRoot(t)
+	text, err := os.ReadFile(filepath.Join(root, "docs", "conformance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := readSource(t, root)
+	for _, problem := range check(string(text), src, functions(t), events(src), drivers, mayBeOpen) {
+		t.Errorf("docs/conformance.md: %s", problem)
+	}
+}
+
+// functions reads the list of librdmacm's functions.
+func functions(t *testing.T) []string {
+	t.Helper()
+	list, err := os.ReadFile(filepath.Join("testdata", "librdmacm-65.0.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(list)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, line)
+		}
+	}
+	if len(out) < 80 {
+		t.Fatalf("only %d functions", len(out))
+	}
+	return out
+}
+
+// events returns the kernel's events without their prefix, in the order of their
+// names.
+func events(src source) []string {
+	var out []string
+	for symbol := range src["abi"].symbols {
+		if event, ok := strings.CutPrefix(symbol, "RDMA_CM_EVENT_"); ok {
+			out = append(out, event)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

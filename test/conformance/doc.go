@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conformance holds docs/conformance.md against the code: that nothing of
+// the manual pages or of librdmacm's functions is missing in its tables, and that
+// what the tables name exists.
+package conformance

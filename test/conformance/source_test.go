@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// source is what the packages of the module declare, by their directory.
+type source map[string]*pkg
+
+// pkg is what one package declares.
+type pkg struct {
+	symbols map[string]bool            // "Dial", "ID", "ID.Connect", "Event.Status"
+	embeds  map[string][]string        // types that a struct embeds, of the same package
+	tests   map[string]map[string]bool // the string literals in each test
+}
+
+// readSource reads every Go file of the module, whatever system it is for.
+func readSource(t *testing.T, root string) source {
+	t.Helper()
+	src := source{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if file != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin" || isModule(file)) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(file, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		return src.add(filepath.ToSlash(rel), text)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+// add reads one file, named relative to the module.
+func (src source) add(file string, text []byte) error {
+	f, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	p := src[path.Dir(file)]
+	if p == nil {
+		p = &pkg{symbols: map[string]bool{}, embeds: map[string][]string{}, tests: map[string]map[string]bool{}}
+		src[path.Dir(file)] = p
+	}
+	isTest := strings.HasSuffix(file, "_test.go")
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			p.addFunc(d, isTest)
+		case *ast.GenDecl:
+			if !isTest {
+				p.addDecl(d)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pkg) addFunc(fn *ast.FuncDecl, isTest bool) {
+	name := fn.Name.Name
+	switch {
+	case !isTest && fn.Recv != nil:
+		p.symbols[typeName(fn.Recv.List[0].Type)+"."+name] = true
+	case !isTest:
+		p.symbols[name] = true
+	case fn.Recv == nil && (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Example")) && name != "TestMain":
+		literals := map[string]bool{}
+		ast.Inspect(fn, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if s, err := strconv.Unquote(lit.Value); err == nil {
+					literals[s] = true
+				}
+			}
+			return true
+		})
+		p.tests[name] = literals
+	}
+}
+
+func (p *pkg) addDecl(d *ast.GenDecl) {
+	for _, spec := range d.Specs {
+		switch spec := spec.(type) {
+		case *ast.ValueSpec:
+			for _, n := range spec.Names {
+				p.symbols[n.Name] = true
+			}
+		case *ast.TypeSpec:
+			p.symbols[spec.Name.Name] = true
+			var fields *ast.FieldList
+			switch typ := spec.Type.(type) {
+			case *ast.StructType:
+				fields = typ.Fields
+			case *ast.InterfaceType:
+				fields = typ.Methods
+			default:
+				continue
+			}
+			for _, f := range fields.List {
+				for _, n := range f.Names {
+					p.symbols[spec.Name.Name+"."+n.Name] = true
+				}
+				if len(f.Names) > 0 {
+					continue
+				}
+				if sel, ok := f.Type.(*ast.SelectorExpr); ok {
+					p.symbols[spec.Name.Name+"."+sel.Sel.Name] = true
+				} else if name := typeName(f.Type); name != "" {
+					p.symbols[spec.Name.Name+"."+name] = true
+					p.embeds[spec.Name.Name] = append(p.embeds[spec.Name.Name], name)
+				}
+			}
+		}
+	}
+}
+
+// typeName returns the name of a type without its pointer and type parameters,
+// "" for one of another package.
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.IndexExpr:
+		return typeName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// hasSymbol reports whether "cm.ID.Connect" or "cm.Dial" is declared outside
+// tests.
+func (src source) hasSymbol(name string) bool {
+	dir, symbol, _ := strings.Cut(name, ".")
+	p := src[dir]
+	return p != nil && p.has(symbol)
+}
+
+func (p *pkg) has(symbol string) bool {
+	if p.symbols[symbol] {
+		return true
+	}
+	typ, member, ok := strings.Cut(symbol, ".")
+	if ok {
+		for _, embedded := range p.embeds[typ] {
+			if p.has(embedded + "." + member) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasTest reports whether "cm.TestEcho" is a test, or for "cm.TestEcho/IPv4" a test
+// with such a part: one that has the name as a string.
+func (src source) hasTest(name string) bool {
+	dir, test, _ := strings.Cut(name, ".")
+	p := src[dir]
+	if p == nil {
+		return false
+	}
+	test, part, hasPart := strings.Cut(test, "/")
+	literals, ok := p.tests[test]
+	return ok && (!hasPart || literals[part])
+}
+
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
+
+// moduleRoot returns the directory of the main module.
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !isModule(dir) {
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
