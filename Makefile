@@ -25,7 +25,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 # of the driver's own data.
 SIW_TESTS := 'Foreign|NewCommands|PassedFile|Discovery|Traced'
 
-.PHONY: help build test unit vm matrix race lint cross fuzz abi mutate demo bench clean FORCE
+.PHONY: help build test unit vm matrix race lint cross fuzz abi addrinfo mutate demo bench clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -60,6 +60,10 @@ matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each ker
 abi: ## measure the kernel's headers again: a difference is shown, and fails
 	$(GO) run ./test/abi/gen
 	git diff --exit-code -- abi/testdata test/abi/mirrors
+
+addrinfo: $(RDMAVM) ## ask librdmacm's rdma_getaddrinfo again: a difference is shown, and fails
+	$(GO) run ./test/addrinfo/gen
+	git diff --exit-code -- cm/testdata
 
 mutate: ## show that the tests of abi see changes of one byte
 	$(GO) run ./test/abi/mutate

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// resolver answers what getaddrinfo(3) asks the system.
+type resolver struct {
+	lookupPort  func(ctx context.Context, network, service string) (int, error)
+	lookupNetIP func(ctx context.Context, network, host string) ([]netip.Addr, error)
+	hasIPv6     func() bool // of the loopback interface
+}
+
+var systemResolver = &resolver{
+	lookupPort:  net.DefaultResolver.LookupPort,
+	lookupNetIP: net.DefaultResolver.LookupNetIP,
+	hasIPv6: func() bool {
+		// No packet is sent.
+		c, err := net.Dial("udp6", "[::1]:9")
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	},
+}
+
+// protocol is a row of getaddrinfo's table of socket types.
+type protocol struct {
+	network   string
+	qpType    verbs.QPType
+	portSpace PortSpace
+}
+
+var protocols = [...]protocol{
+	{"tcp", verbs.RC, abi.RDMA_PS_TCP},
+	{"udp", verbs.UD, abi.RDMA_PS_UDP},
+}
+
+// networkOfQP returns the network of package net that a type of QP
+// stand for, "" for any.
+func networkOfQP(t verbs.QPType) string {
+	switch t {
+	case verbs.RC, verbs.UC, abi.IB_UVERBS_QPT_XRC_INI, abi.IB_UVERBS_QPT_XRC_TGT:
+		return "tcp"
+	case verbs.UD:
+		return "udp"
+	}
+	return ""
+}
+
+func networkOfPortSpace(ps PortSpace) string {
+	switch ps {
+	case abi.RDMA_PS_TCP:
+		return "tcp"
+	case abi.RDMA_PS_UDP, abi.RDMA_PS_IPOIB:
+		return "udp"
+	}
+	return ""
+}
+
+// service returns the protocol and the port. A name that the hints leave open is
+// looked up in each protocol in turn.
+func (r *resolver) service(ctx context.Context, service string, t verbs.QPType, ps PortSpace) (protocol, uint16, error) {
+	byType, bySpace := networkOfQP(t), networkOfPortSpace(ps)
+	if byType != "" && bySpace != "" && byType != bySpace {
+		return protocol{}, 0, EAIQPType
+	}
+	number, numeric, err := parsePort(service)
+	if err != nil {
+		return protocol{}, 0, err
+	}
+	for _, p := range protocols {
+		if byType != "" && byType != p.network || bySpace != "" && bySpace != p.network {
+			continue
+		}
+		if numeric {
+			return p, number, nil
+		}
+		port, err := r.lookupPort(ctx, p.network, service)
+		if err == nil {
+			return p, uint16(port), nil
+		}
+	}
+	return protocol{}, 0, EAIService
+}
+
+// parsePort reads a number as strtoul(3) does, with spaces and a sign before it.
+// No service is port 0.
+func parsePort(s string) (port uint16, numeric bool, err error) {
+	if s == "" {
+		return 0, true, nil
+	}
+	digits := strings.TrimPrefix(strings.TrimLeft(s, " \t\n\v\f\r"), "+")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return 0, false, nil
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return 0, true, fmt.Errorf("%w: a port has 16 bits", EAIService)
+	}
+	return uint16(n), true, nil
+}
+
+// node returns the node's address in a family, or any.
+func (r *resolver) node(ctx context.Context, node string, family AddrFamily, flags AddrInfoFlags) (netip.Addr, error) {
+	if node == "" {
+		return r.noNode(family, flags&AddrInfoPassive != 0), nil
+	}
+	if ip, ok := parseIPv4(node); ok {
+		if family == FamilyIPv6 {
+			return netip.Addr{}, EAIAddrFamily
+		}
+		return ip, nil
+	}
+	if ip, err := netip.ParseAddr(node); err == nil && ip.Is6() {
+		switch {
+		case !validZone(ip):
+			return netip.Addr{}, EAINoName
+		case family == FamilyIPv4 && !ip.Is4In6():
+			return netip.Addr{}, EAIAddrFamily
+		case family == FamilyIPv4:
+			ip = ip.Unmap()
+		}
+		return ip, nil
+	}
+	if flags&AddrInfoNumericHost != 0 {
+		return netip.Addr{}, EAINoName
+	}
+	network := "ip"
+	switch family {
+	case FamilyIPv4:
+		network = "ip4"
+	case FamilyIPv6:
+		network = "ip6"
+	}
+	ips, err := r.lookupNetIP(ctx, network, node)
+	if err != nil {
+		return netip.Addr{}, eaiOf(err)
+	}
+	if len(ips) == 0 {
+		return netip.Addr{}, EAINoName
+	}
+	return ips[0].Unmap(), nil
+}
+
+// noNode returns the address of this host: to listen on, or to connect to.
+func (r *resolver) noNode(family AddrFamily, passive bool) netip.Addr {
+	switch {
+	case passive && family == FamilyIPv6:
+		return netip.IPv6Unspecified()
+	case passive:
+		return netip.IPv4Unspecified()
+	case family == FamilyIPv6, family == FamilyAny && r.hasIPv6():
+		return netip.IPv6Loopback()
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+}
+
+// validZone reports whether getaddrinfo(3) takes an address's zone: names only
+// where addresses have a link's scope.
+func validZone(ip netip.Addr) bool {
+	zone := ip.Zone()
+	if zone == "" {
+		return true
+	}
+	if !ip.IsLinkLocalUnicast() && !ip.IsLinkLocalMulticast() && strings.Trim(zone, "0123456789") != "" {
+		return false
+	}
+	_, err := ucma.ScopeID(zone)
+	return err == nil
+}
+
+// parseIPv4 reads an IPv4 address as inet_aton(3) does: one to four numbers, of
+// which the last fills the rest, decimal, octal or hexadecimal.
+func parseIPv4(s string) (netip.Addr, bool) {
+	parts := strings.Split(s, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var a uint32
+	for i, p := range parts {
+		base, digits := 10, p
+		if strings.HasPrefix(p, "0x") || strings.HasPrefix(p, "0X") {
+			base, digits = 16, p[2:]
+		} else if strings.HasPrefix(p, "0") {
+			base = 8
+		}
+		bits := 8
+		if i == len(parts)-1 {
+			bits = 32 - 8*i
+		}
+		// ParseUint takes no sign, and an underscore only in base 0.
+		n, err := strconv.ParseUint(digits, base, bits)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		a |= uint32(n) << (32 - 8*i - bits)
+	}
+	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)}), true
+}
+
+func familyOf(ip netip.Addr) AddrFamily {
+	if ip.Is4() {
+		return FamilyIPv4
+	}
+	return FamilyIPv6
+}
+
+func ipAddr(ip netip.Addr, port uint16) Addr { return AddrFrom(netip.AddrPortFrom(ip, port)) }
+
+// gidAddr makes an address of InfiniBand of one that was written like IPv6.
+func gidAddr(ip netip.Addr, ps PortSpace, port uint16) (Addr, error) {
+	if ip.Is4() {
+		if !ip.IsUnspecified() {
+			return Addr{}, EAIAddrFamily
+		}
+		ip = netip.IPv6Unspecified()
+	}
+	a := AddrFromGID(ip.As16(), ps, port)
+	scope, err := ucma.ScopeID(ip.Zone())
+	a.IB.ScopeID = uint64(scope)
+	return a, err
+}
