@@ -21,6 +21,10 @@ KERNELS ?= 6.1 6.12 7
 # Where rdmavm keeps kernels: the types of drivers that are not loaded are there.
 BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 
+# Tests that wait for the kernel's connection manager to give up, which takes
+# minutes: only "make matrix" runs them.
+SLOW := '^TestSlow'
+
 # What runs on siw while it has no provider: the kernel's commands that need none
 # of the driver's own data.
 SIW_TESTS := 'Foreign|NewCommands|PassedFile|Discovery|Traced'
@@ -42,7 +46,7 @@ unit: ## run the tests that need no RDMA
 	$(GO) test ./...
 
 vm: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA, in the virtual machine
-	bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS)
+	bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -skip $(SLOW)
 	$(RDMAVM) -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES)
 	@echo 'rping where there is no other file:'
 	@out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
@@ -52,7 +56,7 @@ vm: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA, in the virtual
 matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each kernel of KERNELS, and compare their types
 	@for k in $(KERNELS); do \
 		echo "== Linux $$k"; \
-		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -vm "-kernel $$k" || exit 1; \
+		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 20m -vm "-kernel $$k" || exit 1; \
 		$(RDMAVM) -kernel $$k -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES) || exit 1; \
 		bin/run -rdmavm $(RDMAVM) -rping bin/rping -vm "-kernel $$k -driver siw" -run $(SIW_TESTS) ./ucma ./uverbs || exit 1; \
 	done
@@ -72,7 +76,7 @@ race: $(CMDS) bin/run ## run all tests with the race detector (needs a C compile
 	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'make race: the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }
 	CGO_ENABLED=1 $(GO) test -race -short ./...
 	CGO_ENABLED=1 $(GO) build -race -o bin/rping.race ./cmd/rping
-	CGO_ENABLED=1 bin/run -race -rdmavm $(RDMAVM) -rping bin/rping.race -packages $(PEERS)
+	CGO_ENABLED=1 bin/run -race -rdmavm $(RDMAVM) -rping bin/rping.race -packages $(PEERS) -skip $(SLOW)
 
 lint: bin/staticcheck cross ## check the form: gofmt, vet, staticcheck, the rules of test/arch
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }

@@ -39,10 +39,14 @@ func parse(args []string) (*flags, error) {
 	fs.IntVar(&o.Hosts, "hosts", 1, "`number` of RDMA devices: 1, or 2 with a wire between them")
 	fs.BoolVar(&o.VMs, "vms", false, "with -hosts 2: two VMs, the program starts in each")
 	fs.StringVar(&o.Root, "root", wire.RootOverlay, "root `directory`: host, or none, which holds nothing but the program")
-	fs.Func("packages", "Debian `packages`, separated by commas, to unpack for the guest", func(s string) error {
-		o.Packages = append(o.Packages, strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })...)
-		return nil
-	})
+	names := func(to *[]string) func(string) error {
+		return func(s string) error {
+			*to = append(*to, strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })...)
+			return nil
+		}
+	}
+	fs.Func("packages", "Debian `packages`, separated by commas, to unpack for the guest", names(&o.Packages))
+	fs.Func("modules", "kernel `modules`, separated by commas, to load besides", names(&o.Modules))
 	fs.Func("share", "`directory` that the guest may write to; repeatable", func(s string) error {
 		dir, err := filepath.Abs(s)
 		o.Shares = append(o.Shares, dir)

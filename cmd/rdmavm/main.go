@@ -28,6 +28,8 @@
 //	                 it would run in a container FROM scratch
 //	-packages p,...  Debian packages, with all they depend on, that the
 //	                 guest sees as if they were installed
+//	-modules m,...   kernel modules to load besides those of RDMA, such as
+//	                 sch_netem or bonding
 //	-share dir       a directory that the guest may write to; repeatable
 //	-list file       run the commands in file, see below
 //	-timeout d       how long a program may run: 10m, unless -test.timeout

@@ -29,11 +29,15 @@ import (
 // helper is what the tests that need RDMA import.
 const helper = "purerdma/internal/vmtest"
 
+// modules are what tests make the network fail with.
+const modules = "bonding,sch_netem"
+
 type config struct {
 	rdmavm, rping  string
 	packages, bins string
 	race           bool
-	run, timeout   string
+	run, skip      string
+	timeout        string
 	vmFlags        string
 }
 
@@ -45,6 +49,7 @@ func main() {
 	flag.StringVar(&c.bins, "bin", "bin/test", "`directory` for the test programs")
 	flag.BoolVar(&c.race, "race", false, "build with the race detector")
 	flag.StringVar(&c.run, "run", "", "run only the tests that match `regexp`")
+	flag.StringVar(&c.skip, "skip", "", "do not run the tests that match `regexp`")
 	flag.StringVar(&c.timeout, "timeout", "5m", "`limit` for the tests of one package")
 	flag.StringVar(&c.vmFlags, "vm", "", "more `flags` for rdmavm, separated by spaces")
 	flag.Parse()
@@ -95,6 +100,9 @@ func (c *config) runAll(ctx context.Context, patterns []string) error {
 		args := []string{bin, "-test.v", "-test.count=1", "-test.timeout=" + c.timeout}
 		if c.run != "" {
 			args = append(args, "-test.run="+c.run)
+		}
+		if c.skip != "" {
+			args = append(args, "-test.skip="+c.skip)
 		}
 		list = append(list, command{Dir: p.Dir, Args: args, Env: []string{"RPING=" + rping}})
 	}
@@ -159,7 +167,7 @@ func (c *config) boot(ctx context.Context, list []command) error {
 	if err := os.WriteFile(file, []byte(b.String()), 0o666); err != nil {
 		return err
 	}
-	args := append([]string{"-hosts", "2"}, strings.Fields(c.vmFlags)...)
+	args := append([]string{"-hosts", "2", "-modules", modules}, strings.Fields(c.vmFlags)...)
 	if c.packages != "" {
 		args = append(args, "-packages", c.packages)
 	}

@@ -25,6 +25,7 @@ type Options struct {
 	VMs      bool   // with two hosts: each is a VM
 	Root     string // wire.RootOverlay or wire.RootNone
 	Packages []string
+	Modules  []string // of the kernel, beside those of RDMA
 	Shares   []string
 	Memory   int // MB
 	CPUs     int

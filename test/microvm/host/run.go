@@ -179,7 +179,7 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	if err := driver.Prepare(ctx, p.kernel, src); err != nil {
 		return nil, err
 	}
-	paths, err := p.kernel.Paths(slices.Concat(kernel.Transport, kernel.RDMA(driver)))
+	paths, err := p.kernel.Paths(slices.Concat(kernel.Transport, kernel.RDMA(driver), o.Modules))
 	if err != nil {
 		return nil, err
 	}
