@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// These tests provoke each event that the kernel's drivers can deliver, and check
+// what it says. Those of datagrams and multicast stand in their own files.
+
+func TestEventAddrError(t *testing.T) {
+	r := newRig(t)
+	id := r.newID(r.client)
+	src := cm.AddrFrom(netip.AddrPortFrom(r.hosts[1].IPv4, 0))
+	nobody, err := cm.ParseAddr(neighbour(r.hosts[1].IPv4, 78, 1))
+	r.ok(err)
+	start := time.Now()
+	r.ok(id.ResolveAddr(src, nobody, 300*time.Millisecond))
+	ev := r.want(r.client, id, cm.EventAddrError, -int(syscall.ETIMEDOUT))
+	if took := time.Since(start); took < 250*time.Millisecond || took > 3*time.Second {
+		t.Errorf("it took %v, asked for were 300 ms", took)
+	}
+	var ue *cm.UnreachableError
+	if err := ev.Err(); !errors.As(err, &ue) || !errors.Is(err, syscall.ETIMEDOUT) || !ue.Timeout() {
+		t.Errorf("the error is %v", err)
+	}
+	// The same ID may try again.
+	r.ok(id.ResolveAddr(src, r.listener.LocalAddr(), 2*time.Second))
+	r.want(r.client, id, cm.EventAddrResolved, 0)
+}
+
+// TestEventsOfAConnection: the order of the events of a connection's life, what
+// they carry, and on whose IDs they come.
+func TestEventsOfAConnection(t *testing.T) {
+	r := newRig(t)
+	client := r.withQP(r.resolved())
+	server := r.withQP(r.requested(client, &cm.ConnParam{PrivateData: []byte("hello"), ResponderResources: 3, InitiatorDepth: 2, RetryCount: 5, RNRRetryCount: 6, FlowControl: true}))
+	r.ok(server.Accept(&cm.ConnParam{PrivateData: []byte("welcome"), ResponderResources: 1, InitiatorDepth: 1, RNRRetryCount: 4}))
+	ev := r.want(r.client, client, cm.EventEstablished, 0)
+	if p := ev.Conn; !bytes.HasPrefix(p.PrivateData, []byte("welcome")) || len(p.PrivateData) != 196 || p.QPNum != server.QP().Num() || p.RNRRetryCount != 4 {
+		t.Errorf("the response carries %+v", p)
+	}
+	ev = r.want(r.server, server, cm.EventEstablished, 0)
+	if ev.Conn.PrivateData != nil {
+		t.Errorf("the confirmation carries %+v", ev.Conn)
+	}
+	r.exchange(client, server)
+	r.exchange(server, client)
+
+	r.ok(client.Disconnect())
+	r.want(r.server, server, cm.EventDisconnected, 0)
+	r.ok(server.Disconnect())
+	r.want(r.client, client, cm.EventDisconnected, 0)
+	for _, id := range []*cm.ID{server, client} {
+		if id.QP().State() != verbs.QPErr || id.State() != cm.StateDisconnected {
+			t.Errorf("after the end: QP %v, ID %v", id.QP().State(), id.State())
+		}
+	}
+	// The number of a QP rests for a while: twice the life of a packet.
+	r.want(r.client, client, cm.EventTimewaitExit, 0)
+	r.want(r.server, server, cm.EventTimewaitExit, 0)
+}
+
+// TestEventConnectResponse: an ID without a QP gets the response, and the other
+// side hears nothing until Establish.
+func TestEventConnectResponse(t *testing.T) {
+	r := newRig(t)
+	client := r.resolved()
+	server := r.withQP(r.requested(client, &cm.ConnParam{QPNum: 0x123456, SRQ: true}))
+	r.ok(server.Accept(nil))
+	ev := r.want(r.client, client, cm.EventConnectResponse, 0)
+	if ev.Conn.QPNum != server.QP().Num() || client.State() != cm.StateResponded {
+		t.Errorf("the response carries %+v, the ID is %v", ev.Conn, client.State())
+	}
+	r.quiet(r.server, 300*time.Millisecond)
+	r.ok(client.Establish())
+	r.want(r.server, server, cm.EventEstablished, 0)
+}
+
+// TestEventConnectError: the active side's QP cannot be moved when the response
+// comes. The library finds that, refuses the response, and says so.
+func TestEventConnectError(t *testing.T) {
+	r := newRig(t)
+	client := r.withQP(r.resolved())
+	server := r.withQP(r.requested(client, nil))
+	r.ok(client.QP().Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState))
+	r.ok(server.Accept(nil))
+	ev := r.want(r.client, client, cm.EventConnectError, -1)
+	var ce *cm.ConnectError
+	if err := ev.Err(); !errors.As(err, &ce) || ce.Err == nil {
+		t.Errorf("the error is %v", err)
+	}
+	r.want(r.server, server, cm.EventRejected, cm.RejectConsumer)
+	if client.State() != cm.StateFailed || server.State() != cm.StateFailed {
+		t.Errorf("the IDs are %v and %v", client.State(), server.State())
+	}
+}
+
+func TestEventRejected(t *testing.T) {
+	t.Run("by the application", func(t *testing.T) {
+		r := newRig(t)
+		client := r.withQP(r.resolved())
+		server := r.requested(client, nil)
+		data := bytes.Repeat([]byte("no"), 74)
+		r.ok(server.Reject(data))
+		ev := r.want(r.client, client, cm.EventRejected, cm.RejectConsumer)
+		if !bytes.Equal(ev.Conn.PrivateData, data) || client.QP().State() != verbs.QPErr {
+			t.Errorf("got %q, the QP is %v", ev.Conn.PrivateData, client.QP().State())
+		}
+	})
+	t.Run("by closing the request", func(t *testing.T) {
+		r := newRig(t)
+		client := r.withQP(r.resolved())
+		r.requested(client, nil).Close()
+		r.want(r.client, client, cm.EventRejected, cm.RejectConsumer)
+	})
+	t.Run("by closing the listener", func(t *testing.T) {
+		r := newRig(t)
+		client := r.withQP(r.resolved())
+		r.ok(client.Connect(nil))
+		time.Sleep(50 * time.Millisecond) // the request waits in the listener's queue
+		r.listener.Close()
+		r.want(r.client, client, cm.EventRejected, cm.RejectConsumer)
+	})
+	t.Run("nobody listens", func(t *testing.T) {
+		r := newRig(t)
+		client := r.withQP(r.resolvedTo(cm.AddrFrom(netip.AddrPortFrom(r.hosts[0].IPv4, 1)), nil))
+		r.ok(client.Connect(nil))
+		ev := r.want(r.client, client, cm.EventRejected, cm.RejectInvalidServiceID)
+		if !errors.Is(ev.Err(), syscall.ECONNREFUSED) || len(ev.Conn.PrivateData) != 148 {
+			t.Errorf("%v, %d bytes", ev.Err(), len(ev.Conn.PrivateData))
+		}
+	})
+	t.Run("stale", func(t *testing.T) {
+		// A request with the number of a QP that is connected already.
+		r := newRig(t)
+		_, client := r.connected()
+		again := r.resolved()
+		r.ok(again.Connect(&cm.ConnParam{QPNum: client.QP().Num()}))
+		r.want(r.client, again, cm.EventRejected, cm.RejectStaleConn)
+	})
+	t.Run("vendor options", func(t *testing.T) {
+		r := newRig(t)
+		client := r.resolved()
+		r.ok(client.SetLocalECE(cm.ECE{VendorID: 0x2c9, Options: 0x77}))
+		server := r.requested(client, &cm.ConnParam{QPNum: 7})
+		if got := server.RemoteECE(); got != (cm.ECE{VendorID: 0x2c9, Options: 0x77}) {
+			t.Errorf("the request offers %+v", got)
+		}
+		r.ok(server.RejectECE([]byte("no such options")))
+		ev := r.want(r.client, client, cm.EventRejected, cm.RejectVendorOption)
+		if !bytes.HasPrefix(ev.Conn.PrivateData, []byte("no such options")) {
+			t.Errorf("got %q", ev.Conn.PrivateData)
+		}
+	})
+	t.Run("given up after the answer", func(t *testing.T) {
+		// The answer is lost, and the peer leaves before it is repeated.
+		r := newRig(t)
+		client := r.withQP(r.resolved())
+		server := r.withQP(r.requested(client, nil))
+		undo := r.hosts[0].Lose(t)
+		r.ok(server.Accept(nil))
+		time.Sleep(100 * time.Millisecond)
+		client.Close()
+		r.want(r.server, server, cm.EventRejected, cm.RejectTimeout)
+		undo()
+	})
+}
+
+// TestEventUnreachableOnAConnection: the neighbour's new hardware address is told
+// as UNREACHABLE. It is a hint: the connection stands.
+func TestEventUnreachableOnAConnection(t *testing.T) {
+	r := newRig(t)
+	server, client := r.connected()
+	undo := r.hosts[1].MoveNeighbour(t, r.hosts[0].IPv4)
+	r.want(r.client, client, cm.EventUnreachable, -int(syscall.ETIMEDOUT))
+	if client.State() != cm.StateEstablished || client.QP().State() != verbs.QPRTS {
+		t.Errorf("the ID is %v, the QP %v", client.State(), client.QP().State())
+	}
+	undo()
+	r.exchange(server, client)
+	r.ok(server.Disconnect())
+	// The neighbour's return may be told, too.
+	for {
+		ev, err := r.client.Next(within(t, 10*time.Second))
+		r.ok(err)
+		if ev.Type == cm.EventDisconnected {
+			break
+		}
+		if ev.Type != cm.EventUnreachable {
+			t.Fatalf("got %v", ev)
+		}
+	}
+}
+
+// TestEventAddrChange: a bond fails over to its other interface, whose hardware
+// address it takes on. Both sides of the connection and the listener are told, and
+// nothing ends.
+func TestEventAddrChange(t *testing.T) {
+	vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	h, failOver := vmtest.Bond(t)
+	r := rigOn(t, h, h)
+	server, client := r.connected()
+	failOver()
+	r.want(r.client, client, cm.EventAddrChange, 0)
+	told := map[*cm.ID]bool{}
+	for range 2 {
+		ev := expect(t, r.server, cm.EventAddrChange)
+		ev.Ack()
+		told[ev.ID] = true
+	}
+	if !told[server] || !told[r.listener] {
+		t.Errorf("told were %v", told)
+	}
+	if server.State() != cm.StateEstablished || r.listener.State() != cm.StateListening {
+		t.Errorf("the IDs are %v and %v", server.State(), r.listener.State())
+	}
+}
+
+// TestEventDeviceRemoval: every ID on the device is told once, the listener too;
+// the other side's is disconnected.
+func TestEventDeviceRemoval(t *testing.T) {
+	r := newRig(t)
+	server, client := r.connected()
+	gone := make(chan error, 1)
+	go func() { gone <- r.hosts[0].Unplug() }()
+	told := map[*cm.ID]bool{}
+	for range 2 {
+		ev := expect(t, r.server, cm.EventDeviceRemoval)
+		ev.Ack()
+		told[ev.ID] = true
+		var re *verbs.DeviceRemovedError
+		if !errors.As(ev.Err(), &re) || ev.ID.State() != cm.StateRemoved {
+			t.Errorf("%v: %v, %v", ev, ev.Err(), ev.ID.State())
+		}
+	}
+	if !told[server] || !told[r.listener] {
+		t.Errorf("told were %v", told)
+	}
+	r.want(r.client, client, cm.EventDisconnected, 0)
+	var re *verbs.DeviceRemovedError
+	if err := server.Disconnect(); !errors.As(err, &re) {
+		t.Errorf("Disconnect: %v", err)
+	}
+	server.Close()
+	r.listener.Close()
+	select {
+	case err := <-gone:
+		r.ok(err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the device does not go")
+	}
+	r.hosts[0].Plug(t)
+}
+
+// TestEventUser: who waits on a channel can be woken. Before Linux 7.2 the kernel
+// has no such command.
+func TestEventUser(t *testing.T) {
+	r := newRig(t)
+	id := r.newID(r.client)
+	err := id.WriteEvent(cm.EventUser, -7, 0x1122334455667788)
+	if errors.Is(err, errors.ErrUnsupported) {
+		if release := os.Getenv("RDMAVM_KERNEL_RELEASE"); release[0] >= '7' {
+			t.Fatalf("Linux %s: %v", release, err)
+		}
+		return
+	}
+	r.ok(err)
+	if ev := r.want(r.client, id, cm.EventUser, -7); ev.Arg != 0x1122334455667788 {
+		t.Errorf("the argument is %#x", ev.Arg)
+	}
+	if err := id.WriteEvent(cm.EventEstablished, 0, 0); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("an event of the kernel's: %v", err)
+	}
+	r.quiet(r.client, 50*time.Millisecond)
+}
+
+// What follows takes the minutes that the kernel's connection manager takes to
+// give up.
+
+// TestSlowEventUnreachable: all that the peer sends is lost.
+func TestSlowEventUnreachable(t *testing.T) {
+	r := newRig(t)
+	client := r.resolvedTo(r.listener.LocalAddr(), func(id *cm.ID) { r.ok(id.SetAckTimeout(1)) })
+	r.withQP(client)
+	r.hosts[0].Lose(t)
+	r.ok(client.Connect(nil))
+	start := time.Now()
+	ev, err := r.client.Next(within(t, 4*time.Minute))
+	r.ok(err)
+	if ev.Type != cm.EventUnreachable || ev.Status != -int(syscall.ETIMEDOUT) || client.State() != cm.StateFailed {
+		t.Errorf("got %v, the ID is %v", ev, client.State())
+	}
+	t.Logf("after %v", time.Since(start).Round(time.Second))
+}
+
+// TestSlowEventDisconnected: the other side does not answer the disconnect.
+func TestSlowEventDisconnected(t *testing.T) {
+	r := newRig(t)
+	_, client := r.connected()
+	r.hosts[0].Lose(t)
+	r.ok(client.Disconnect())
+	start := time.Now()
+	ev, err := r.client.Next(within(t, 4*time.Minute))
+	r.ok(err)
+	var de *cm.DisconnectedError
+	if ev.Type != cm.EventDisconnected || ev.Status != -int(syscall.ETIMEDOUT) || !errors.As(ev.Err(), &de) {
+		t.Errorf("got %v: %v", ev, ev.Err())
+	}
+	t.Logf("after %v", time.Since(start).Round(time.Second))
+}

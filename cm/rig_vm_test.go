@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// rig is a listener and those who connect to it, each side on a channel of its
+// own, driven event by event as with librdmacm.
+type rig struct {
+	t        *testing.T
+	hosts    []vmtest.Host
+	server   *cm.EventChannel
+	client   *cm.EventChannel
+	listener *cm.ID
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	return rigOn(t, hosts[0], hosts[1])
+}
+
+// rigOn is newRig with the two ends named; they may be one.
+func rigOn(t *testing.T, server, client vmtest.Host) *rig {
+	t.Helper()
+	r := &rig{t: t, hosts: []vmtest.Host{server, client}, server: channel(t), client: channel(t)}
+	r.listener = r.newID(r.server)
+	r.ok(r.listener.Bind(cm.AddrFrom(netip.AddrPortFrom(server.IPv4, 0))))
+	r.ok(r.listener.Listen(0))
+	return r
+}
+
+func (r *rig) ok(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) newID(ch *cm.EventChannel) *cm.ID {
+	r.t.Helper()
+	id, err := ch.NewID(cm.PortSpaceTCP)
+	r.ok(err)
+	r.t.Cleanup(func() { id.Close() })
+	return id
+}
+
+// want waits for an event of an ID, acknowledges it, and checks its status.
+func (r *rig) want(ch *cm.EventChannel, id *cm.ID, typ cm.EventType, status int) *cm.Event {
+	r.t.Helper()
+	ev := expect(r.t, ch, typ)
+	ev.Ack()
+	if ev.ID != id || ev.Status != status {
+		r.t.Fatalf("got %v, want status %d of %v", ev, status, id)
+	}
+	return ev
+}
+
+// quiet checks that nothing comes for a while.
+func (r *rig) quiet(ch *cm.EventChannel, d time.Duration) {
+	r.t.Helper()
+	if ev, err := ch.Next(within(r.t, d)); err == nil {
+		r.t.Fatalf("unexpected: %v (%v)", ev, ev.Err())
+	}
+}
+
+// resolved returns an ID that is ready to connect to the listener.
+func (r *rig) resolved() *cm.ID { return r.resolvedTo(r.listener.LocalAddr(), nil) }
+
+// resolvedTo is resolved to an address; prepare is called in between.
+func (r *rig) resolvedTo(dst cm.Addr, prepare func(*cm.ID)) *cm.ID {
+	r.t.Helper()
+	id := r.newID(r.client)
+	src := cm.AddrFrom(netip.AddrPortFrom(r.hosts[1].IPv4, 0))
+	r.ok(id.ResolveAddr(src, dst, 2*time.Second))
+	r.want(r.client, id, cm.EventAddrResolved, 0)
+	if prepare != nil {
+		prepare(id)
+	}
+	r.ok(id.ResolveRoute(2 * time.Second))
+	r.want(r.client, id, cm.EventRouteResolved, 0)
+	return id
+}
+
+func (r *rig) withQP(id *cm.ID) *cm.ID {
+	r.t.Helper()
+	r.ok(id.CreateQP(nil, verbs.QPConfig{}))
+	return id
+}
+
+// requested connects an ID and returns the other side's.
+func (r *rig) requested(id *cm.ID, param *cm.ConnParam) *cm.ID {
+	r.t.Helper()
+	r.ok(id.Connect(param))
+	ev := expect(r.t, r.server, cm.EventConnectRequest)
+	ev.Ack()
+	if ev.Listener != r.listener || ev.Status != 0 {
+		r.t.Fatalf("the request is %v of %v", ev, ev.Listener)
+	}
+	r.t.Cleanup(func() { ev.ID.Close() })
+	return ev.ID
+}
+
+// connected returns both sides of a connection.
+func (r *rig) connected() (server, client *cm.ID) {
+	r.t.Helper()
+	client = r.withQP(r.resolved())
+	server = r.withQP(r.requested(client, nil))
+	r.ok(server.Accept(nil))
+	r.want(r.client, client, cm.EventEstablished, 0)
+	r.want(r.server, server, cm.EventEstablished, 0)
+	return server, client
+}
+
+// exchange sends a message from one ID's QP to the other's.
+func (r *rig) exchange(from, to *cm.ID) {
+	r.t.Helper()
+	in, out := alloc(r.t, to.QP().PD(), 4096), alloc(r.t, from.QP().PD(), 4096)
+	receive(r.t, to.QP(), in)
+	n := copy(out.Bytes(), "over the connection")
+	wr := verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{out.Slice(0, n)}}
+	if _, err := from.QP().PostSend([]verbs.SendWR{wr}); err != nil {
+		r.t.Fatal(err)
+	}
+	completion(r.t, from.QP().SendCQ())
+	if wc := completion(r.t, to.QP().RecvCQ()); string(in.Bytes()[:wc.ByteLen]) != "over the connection" {
+		r.t.Fatalf("got %q", in.Bytes()[:wc.ByteLen])
+	}
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vmtest
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Lose makes the host's interface lose every packet that it sends, until the
+// returned function, or the test's end, undoes it.
+func (h Host) Lose(t testing.TB) (undo func()) {
+	t.Helper()
+	link := h.link(t)
+	q := netlink.NewNetem(
+		netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		netlink.NetemQdiscAttrs{Loss: 100})
+	if err := netlink.QdiscReplace(q); err != nil {
+		t.Fatalf("lose packets of %s: %v", h.Interface, err)
+	}
+	undo = func() { netlink.QdiscDel(q) }
+	t.Cleanup(undo)
+	return undo
+}
+
+// MoveNeighbour gives a neighbour of the host's another hardware address, as when
+// its own changes: the kernel reports it, and nothing reaches it. The test's end
+// undoes it, if the returned function does not.
+func (h Host) MoveNeighbour(t testing.TB, ip netip.Addr) (undo func()) {
+	t.Helper()
+	n := &netlink.Neigh{
+		LinkIndex:    h.link(t).Attrs().Index,
+		State:        netlink.NUD_PERMANENT,
+		IP:           ip.AsSlice(),
+		HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 99},
+	}
+	if err := netlink.NeighSet(n); err != nil {
+		t.Fatalf("move the neighbour %v of %s: %v", ip, h.Interface, err)
+	}
+	undo = func() { netlink.NeighDel(n) }
+	t.Cleanup(undo)
+	return undo
+}
+
+func (h Host) link(t testing.TB) netlink.Link {
+	t.Helper()
+	link, err := netlink.LinkByName(h.Interface)
+	if err != nil {
+		t.Fatalf("%s: %v", h.Interface, err)
+	}
+	return link
+}
+
+// Bond makes a host of its own: an RDMA device on a bond of two interfaces, of
+// which one is active and lends the bond its hardware address. failOver makes the
+// other one active.
+func Bond(t testing.TB) (h Host, failOver func()) {
+	t.Helper()
+	check := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	bond := netlink.NewLinkBond(netlink.LinkAttrs{Name: "bond8"})
+	bond.Mode = netlink.BOND_MODE_ACTIVE_BACKUP
+	bond.FailOverMac = netlink.BOND_FAIL_OVER_MAC_ACTIVE
+	bond.Miimon = 50
+	check("make the bond", netlink.LinkAdd(bond))
+	t.Cleanup(func() { netlink.LinkDel(bond) })
+	for _, name := range []string{"slave1", "slave2"} {
+		veth := netlink.NewVeth(netlink.LinkAttrs{Name: name})
+		veth.PeerName = name + "p"
+		check("make "+name, netlink.LinkAdd(veth))
+		t.Cleanup(func() { netlink.LinkDel(veth) })
+		peer, err := netlink.LinkByName(veth.PeerName)
+		check(veth.PeerName, err)
+		check("raise "+veth.PeerName, netlink.LinkSetUp(peer))
+		check("enslave "+name, netlink.LinkSetBondSlave(veth, bond))
+		check("raise "+name, netlink.LinkSetUp(veth))
+	}
+	h = Host{Device: "rdmabond", Interface: "bond8", IPv4: netip.MustParseAddr("10.88.0.1"), IPv6: netip.MustParseAddr("fd00:88::1")}
+	for _, ip := range []netip.Addr{h.IPv4, h.IPv6} {
+		bits := ip.BitLen() - 8
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(bits, ip.BitLen())}}
+		check("address the bond", netlink.AddrAdd(bond, addr))
+	}
+	check("raise the bond", netlink.LinkSetUp(bond))
+	active := "/sys/class/net/bond8/bonding/active_slave"
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		b, err := os.ReadFile(active)
+		if err == nil && len(b) > 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the bond did not come up: %q, %v", b, err)
+		}
+	}
+	h.Plug(t)
+	t.Cleanup(func() { h.Unplug() })
+	return h, func() {
+		t.Helper()
+		b, err := os.ReadFile(active)
+		check("read the active interface", err)
+		other := "slave1"
+		if string(b) == "slave1\n" {
+			other = "slave2"
+		}
+		check("fail over", os.WriteFile(active, []byte(other), 0))
+	}
+}
