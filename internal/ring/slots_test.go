@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ring
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+func TestSlotsTurn(t *testing.T) {
+	s, err := NewSlots(region(t, 4*120), 4, 120, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The counters pass the end of their 32 bits.
+	put, get := uint32(math.MaxUint32-5), uint32(math.MaxUint32-5)
+	for round := range uint64(20) {
+		for s.LoadWord(put) == 0 {
+			*InSlot[uint64](&s, put) = round<<32 | uint64(put)
+			s.StoreWord(put, put|1<<31)
+			put++
+		}
+		if put-get != 4 {
+			t.Fatalf("round %d: %d slots filled", round, put-get)
+		}
+		for range 3 {
+			if *InSlot[uint64](&s, get) != round<<32|uint64(get) && round == 0 || s.LoadWord(get) != get|1<<31 {
+				t.Fatalf("slot %d: %#x, word %#x", get, *InSlot[uint64](&s, get), s.LoadWord(get))
+			}
+			s.StoreWord(get, 0)
+			get++
+		}
+	}
+}
+
+func TestSlotsLayouts(t *testing.T) {
+	mem := region(t, 4*120)
+	for name, bad := range map[string]struct {
+		n          uint32
+		size, word int
+	}{
+		"none":            {0, 120, 8},
+		"no power of two": {3, 120, 8},
+		"too many":        {8, 120, 8},
+		"all ones":        {math.MaxUint32, 120, 8},
+		"most":            {1 << 31, 120, 8},
+		"no size":         {4, 0, 0},
+		"negative size":   {4, -8, 0},
+		"odd size":        {4, 60, 8},
+		"word beyond":     {4, 120, 120},
+		"word odd":        {4, 120, 9},
+		"word negative":   {4, 120, -4},
+	} {
+		if _, err := NewSlots(mem, bad.n, bad.size, bad.word); !errors.Is(err, ErrLayout) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := NewSlots(mem, 4, 120, 116); err != nil {
+		t.Errorf("the word at the end: %v", err)
+	}
+	for _, off := range []int{-4, 478, 480, 2} {
+		if _, err := Word(mem, off); !errors.Is(err, ErrLayout) {
+			t.Errorf("a word at %d: %v", off, err)
+		}
+	}
+	if w, err := Word(mem, 476); err != nil || w.Load() != 0 {
+		t.Errorf("a word at the end: %v", err)
+	}
+}

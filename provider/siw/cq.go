@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package siw
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"purerdma/abi"
+	"purerdma/internal/leak"
+	"purerdma/internal/ring"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// cq is a completion queue: slots that the kernel fills, after them the word by
+// which it is armed, and the completions that the kernel does not make.
+type cq struct {
+	file    *uverbs.File
+	handle  uint32
+	wake    func()
+	leak    *leak.Entry
+	control *atomic.Uint32
+
+	mu      sync.Mutex // beside the slots: everything below
+	slots   ring.Slots
+	mapping *uverbs.Mapping // nil after Close
+	get     uint32          // counts the completions taken
+	flushed flushed
+}
+
+// CreateCQ makes a completion queue.
+func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
+	var resp abi.SiwUrespCreateCQ
+	k, err := c.File.CreateCQ(uverbs.CQConfig{
+		Entries:    uint32(cfg.Entries),
+		UserHandle: cfg.UserHandle,
+		Channel:    cfg.Channel,
+		Vector:     cfg.Vector,
+	}, uverbs.Driver{Out: abi.Bytes(&resp)})
+	if err != nil {
+		return nil, err
+	}
+	q := &cq{file: c.File, handle: k.Handle, wake: cfg.Wake}
+	if err := q.mapSlots(&resp); err != nil {
+		c.File.DestroyCQ(k.Handle)
+		return nil, err
+	}
+	q.leak = leak.Track("siw CQ", c.File.Info().Name)
+	return q, nil
+}
+
+func (c *cq) mapSlots(resp *abi.SiwUrespCreateCQ) error {
+	size := abi.Size[abi.SiwCQE]()
+	m, s, err := mapSlots(c.file, resp.CQKey, resp.NumCQE, size, abi.Size[abi.SiwCQCtrl]())
+	if err != nil {
+		return err
+	}
+	if c.control, err = ring.Word(m.Bytes(), s.Len()*size); err != nil {
+		return errors.Join(err, m.Close())
+	}
+	c.mapping, c.slots = m, s
+	return nil
+}
+
+func (c *cq) Handle() uint32 { return c.handle }
+
+func (c *cq) Entries() int { return c.slots.Len() }
+
+func (c *cq) Poll(wcs []provider.WC) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mapping == nil {
+		return 0, net.ErrClosed
+	}
+	n := 0
+	for n < len(wcs) {
+		if c.flushed.due(c.get) {
+			wcs[n] = c.flushed.take()
+			n++
+			continue
+		}
+		valid, opcode, status := cqeWord(c.slots.LoadWord(c.get))
+		if !valid {
+			break
+		}
+		decode(&wcs[n], ring.InSlot[abi.SiwCQE](&c.slots, c.get), opcode, status)
+		c.slots.StoreWord(c.get, 0)
+		c.get++
+		n++
+	}
+	if c.file.Closed() {
+		return 0, net.ErrClosed
+	}
+	return n, nil
+}
+
+// opcodes are the operations of completions, by those of siw. One that siw does
+// not complete is not there.
+var opcodes = [...]provider.WCOpcode{
+	abi.SIW_OP_WRITE:           provider.WCWrite,
+	abi.SIW_OP_READ:            provider.WCRead,
+	abi.SIW_OP_READ_LOCAL_INV:  provider.WCRead,
+	abi.SIW_OP_SEND:            provider.WCSend,
+	abi.SIW_OP_SEND_WITH_IMM:   provider.WCSend,
+	abi.SIW_OP_SEND_REMOTE_INV: provider.WCSend,
+	abi.SIW_OP_FETCH_AND_ADD:   provider.WCFetchAdd,
+	abi.SIW_OP_COMP_AND_SWAP:   provider.WCCompareSwap,
+	abi.SIW_OP_RECEIVE:         provider.WCRecv,
+}
+
+var statuses = [...]provider.WCStatus{
+	abi.SIW_WC_SUCCESS:         provider.WCSuccess,
+	abi.SIW_WC_LOC_LEN_ERR:     provider.WCLocLenErr,
+	abi.SIW_WC_LOC_PROT_ERR:    provider.WCLocProtErr,
+	abi.SIW_WC_LOC_QP_OP_ERR:   provider.WCLocQPOpErr,
+	abi.SIW_WC_WR_FLUSH_ERR:    provider.WCWRFlushErr,
+	abi.SIW_WC_BAD_RESP_ERR:    provider.WCBadRespErr,
+	abi.SIW_WC_LOC_ACCESS_ERR:  provider.WCLocAccessErr,
+	abi.SIW_WC_REM_ACCESS_ERR:  provider.WCRemAccessErr,
+	abi.SIW_WC_REM_INV_REQ_ERR: provider.WCRemInvReqErr,
+	abi.SIW_WC_GENERAL_ERR:     provider.WCGeneralErr,
+}
+
+// decode fills w. What has no meaning is a general error, with the kernel's own
+// word as syndrome.
+func decode(w *provider.WC, k *abi.SiwCQE, opcode uint8, status uint16) {
+	*w = provider.WC{ID: k.ID, QPNum: uint32(k.QPID), ByteLen: k.Bytes}
+	if int(opcode) >= len(opcodes) || int(status) >= len(statuses) {
+		w.Status, w.VendorErr = provider.WCGeneralErr, uint32(status)<<8|uint32(opcode)
+		return
+	}
+	w.Opcode, w.Status = opcodes[opcode], statuses[status]
+}
+
+// Arm stores what the kernel looks for when it adds a completion. It does not
+// weaken what was asked for before. The store is a full barrier to the poll that
+// follows it, as that of a completion is to the kernel's look at this word.
+func (c *cq) Arm(solicitedOnly bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mapping == nil || c.file.Closed() {
+		return net.ErrClosed
+	}
+	flags := uint32(abi.SIW_NOTIFY_SOLICITED)
+	if !solicitedOnly {
+		flags |= abi.SIW_NOTIFY_NEXT_COMPLETION
+	}
+	c.control.Or(flags)
+	return nil
+}
+
+func (c *cq) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mapping == nil {
+		return nil
+	}
+	if err := c.file.IgnoreGone(c.file.DestroyCQ(c.handle)); err != nil {
+		return err
+	}
+	m := c.mapping
+	c.mapping = nil
+	c.leak.Done()
+	return m.Close()
+}

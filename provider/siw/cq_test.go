@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package siw
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/internal/ring"
+	"purerdma/provider"
+)
+
+func TestCompletions(t *testing.T) {
+	r := newRig(t, 4)
+	for i := range 3 * uint64(r.cq.Entries()) {
+		r.complete(abi.SiwCQE{ID: i, Opcode: abi.SIW_OP_RECEIVE, Status: abi.SIW_WC_LOC_ACCESS_ERR, Bytes: 17})
+		if i%2 == 1 {
+			wcs := r.poll(9)
+			want := provider.WC{ID: i - 1, Status: provider.WCLocAccessErr, Opcode: provider.WCRecv, QPNum: 0x77, ByteLen: 17}
+			if len(wcs) != 2 || wcs[0] != want {
+				t.Fatalf("got %+v, want %+v", wcs, want)
+			}
+		}
+	}
+	for status, want := range statuses {
+		r.complete(abi.SiwCQE{Status: uint16(status), Opcode: abi.SIW_OP_READ})
+		if wc := r.poll(1)[0]; wc.Status != want || wc.Opcode != provider.WCRead {
+			t.Errorf("status %d: %+v", status, wc)
+		}
+	}
+	// What siw does not say.
+	for _, c := range []abi.SiwCQE{{Opcode: 200}, {Status: 10}, {Status: 0xffff}, {Opcode: abi.SIW_OP_READ_RESPONSE}} {
+		r.complete(c)
+		if wc := r.poll(1)[0]; wc.Status != provider.WCGeneralErr || wc.VendorErr == 0 {
+			t.Errorf("%+v: %+v", c, wc)
+		}
+	}
+	// Everything is full at once.
+	for i := range uint64(r.cq.Entries()) {
+		r.complete(abi.SiwCQE{ID: i})
+	}
+	if n := len(r.poll(100)); n != r.cq.Entries() {
+		t.Errorf("%d completions", n)
+	}
+	if err := r.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.cq.Poll(make([]provider.WC, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("polling after the file was closed: %v", err)
+	}
+	if err := r.cq.Arm(false); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("arming after the file was closed: %v", err)
+	}
+}
+
+func TestArm(t *testing.T) {
+	r := newRig(t, 4)
+	word := func() uint32 { return abi.View[abi.SiwCQCtrl](r.cq.mapping.Bytes()[r.cq.Entries()*32:]).Flags }
+	for _, c := range []struct {
+		solicited bool
+		want      uint32
+	}{{true, 1}, {false, 3}, {true, 3}} {
+		if err := r.cq.Arm(c.solicited); err != nil || word() != c.want {
+			t.Errorf("solicited only %v: %v, the word is %d, want %d", c.solicited, err, word(), c.want)
+		}
+	}
+}
+
+// TestHostileSizes has the kernel say what no kernel says.
+func TestHostileSizes(t *testing.T) {
+	for name, set := range map[string]func(k *kernel, bad func(uint32) uint32){
+		"SQ": func(k *kernel, bad func(uint32) uint32) { k.sqes = bad },
+		"RQ": func(k *kernel, bad func(uint32) uint32) { k.rqes = bad },
+		"CQ": func(k *kernel, bad func(uint32) uint32) { k.cqes = bad },
+	} {
+		for _, n := range []uint32{0, 3, 1 << 22, 1<<22 + 1, 1 << 31, ^uint32(0)} {
+			if n == 0 && name == "RQ" {
+				continue // there is none then
+			}
+			r := &rig{kernel: newKernel(t)}
+			set(r.kernel, func(uint32) uint32 { return n })
+			err := r.open(4)
+			if !errors.Is(err, ring.ErrLayout) && !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("%s of %d: %v", name, n, err)
+			}
+			r.f.Close()
+		}
+	}
+	for _, key := range []uint64{abi.SIW_INVAL_UOBJ_KEY, ^uint64(0), 1 << 63} {
+		r := &rig{kernel: newKernel(t)}
+		r.key = func(uint64) uint64 { return key }
+		if err := r.open(4); err == nil {
+			t.Errorf("a queue was mapped by %#x", key)
+		}
+		r.f.Close()
+	}
+}
+
+// FuzzPoll takes completions out of memory that holds anything.
+func FuzzPoll(f *testing.F) {
+	f.Add(make([]byte, 64))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := newRig(t, 1)
+		copy(r.cq.mapping.Bytes(), b)
+		wcs := make([]provider.WC, 9)
+		for range 3 {
+			if n, err := r.cq.Poll(wcs); err != nil || n > r.cq.Entries() {
+				t.Fatalf("%d, %v", n, err)
+			}
+		}
+	})
+}

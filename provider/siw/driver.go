@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package siw is the user-space half of siw, iWARP in software (rdma/siw-abi.h):
+// reliable connections over TCP. Its queues are arrays in memory that the kernel
+// made and both sides map, without indices: a word in each slot says whose it is.
+// A system call tells the kernel that there is something to send, if it has
+// stopped looking; another is not needed.
+//
+// The connection manager connects queue pairs, and moves them; what they are
+// moved to is what package cm says by SetState. siw has no datagrams, atomics,
+// immediate data, address handles, multicast, nor queues whose size changes.
+package siw
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"purerdma/abi"
+	"purerdma/internal/ring"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// Driver is the siw driver. It has no state.
+type Driver struct{}
+
+var _ provider.Driver = Driver{}
+
+// ID is RDMA_DRIVER_SIW.
+func (Driver) ID() abi.DriverID { return abi.RDMA_DRIVER_SIW }
+
+// ABIVersions returns 1: the only version that there is.
+func (Driver) ABIVersions() (min, max uint32) { return abi.SIW_ABI_VERSION, abi.SIW_ABI_VERSION }
+
+// Open makes a context on f.
+func (Driver) Open(f *uverbs.File) (provider.Context, error) {
+	var resp abi.SiwUrespAllocCtx
+	if _, err := f.GetContext(uverbs.Driver{Out: abi.Bytes(&resp)}); err != nil {
+		return nil, err
+	}
+	return &Context{Plain: provider.Plain{File: f}}, nil
+}
+
+// Context is an open siw device.
+type Context struct {
+	provider.Plain
+	keys atomic.Uint32
+}
+
+// RegMR registers memory. siw knows it by its address alone.
+func (c *Context) RegMR(cfg *provider.MRConfig) (provider.MR, error) {
+	addr := abi.NewSlicePointer(cfg.Mem)
+	if binary.NativeEndian.Uint64(abi.Bytes(&addr)) != cfg.IOVA {
+		return nil, fmt.Errorf("siw: memory named by another address than its own: %w", errors.ErrUnsupported)
+	}
+	// The low byte of a key is the owner's to choose: a key of the past, whose
+	// number the kernel has given out again, does not fit.
+	req := abi.SiwUreqRegMR{STagKey: uint8(c.keys.Add(1))}
+	var resp abi.SiwUrespRegMR
+	return c.RegMRWith(cfg, uverbs.Driver{In: abi.Bytes(&req), Out: abi.Bytes(&resp)})
+}
+
+// CreateAH fails: iWARP has no datagrams to address.
+func (c *Context) CreateAH(*provider.AHConfig) (provider.AH, error) {
+	return nil, fmt.Errorf("siw: address handles, iWARP has only connections: %w", errors.ErrUnsupported)
+}
+
+// mapSlots maps a queue of n slots that the kernel made, and more bytes after it.
+func mapSlots(f *uverbs.File, key uint64, n uint32, size, more int) (*uverbs.Mapping, ring.Slots, error) {
+	switch {
+	case key == abi.SIW_INVAL_UOBJ_KEY:
+		return nil, ring.Slots{}, errors.New("the kernel has nothing to map")
+	case n == 0 || n > maxSlots || key > 1<<62:
+		return nil, ring.Slots{}, fmt.Errorf("%w: %d slots, mapped by %#x", ring.ErrLayout, n, key)
+	}
+	m, err := f.Mmap(int64(key), int(n)*size+more)
+	if err != nil {
+		return nil, ring.Slots{}, fmt.Errorf("map queue: %w", err)
+	}
+	s, err := ring.NewSlots(m.Bytes(), n, size, wordAt)
+	if err != nil {
+		return nil, ring.Slots{}, errors.Join(err, m.Close())
+	}
+	return m, s, nil
+}
+
+// maxSlots bounds what is mapped on the kernel's word. The largest queue of siw is
+// a CQ of SIW_MAX_CQE, 3 million rounded up.
+const maxSlots = 1 << 22

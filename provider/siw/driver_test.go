@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package siw
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/internal/mem"
+	"purerdma/provider"
+)
+
+func TestRegMR(t *testing.T) {
+	r := newRig(t, 4)
+	region, err := mem.Alloc(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer region.Free()
+	p := abi.NewSlicePointer(region.Bytes())
+	cfg := &provider.MRConfig{PD: r.pd, Mem: region.Bytes(), IOVA: binary.NativeEndian.Uint64(abi.Bytes(&p))}
+	first, err := r.ctx.RegMR(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := r.ctx.RegMR(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The kernel gives the same number twice.
+	if first.LKey() == second.LKey() || first.RKey() != first.LKey() || first.LKey()&^0xff != 0x100 {
+		t.Errorf("keys %#x and %#x", first.LKey(), second.LKey())
+	}
+	cfg.IOVA = 0
+	if _, err := r.ctx.RegMR(cfg); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an address of its own: %v", err)
+	}
+}
+
+func TestCreateQP(t *testing.T) {
+	r := newRig(t, 4)
+	if _, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.UD, PD: r.pd, SendCQ: r.cq, RecvCQ: r.cq}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a UD QP: %v", err)
+	}
+	q, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: r.cq, RecvCQ: r.cq})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := q.Cap(); c.SendWR != 1 || c.RecvWR != 0 || c.Inline != abi.SIW_MAX_INLINE {
+		t.Errorf("%+v", c)
+	}
+	if _, err := q.PostRecv([]provider.RecvWR{{}}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("a receive on a QP without a queue for it: %v", err)
+	}
+	q.SetState(provider.QPErr)
+	if err := q.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := q.PostSend([]provider.SendWR{{}}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a send after Close: %v", err)
+	}
+	if err := q.Modify(&provider.QPAttr{}, provider.QPAttrState); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Modify after Close: %v", err)
+	}
+}
+
+func TestQuery(t *testing.T) {
+	r := newRig(t, 4)
+	r.qp.SetState(provider.QPRTS)
+	a, err := r.qp.Query()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.State != provider.QPRTS || a.PKeyIndex != 0 || a.MaxRdAtomic != 4 || a.MaxDestRdAtomic != 3 || a.PathMTU != provider.MTU1024 || a.Cap != r.qp.Cap() {
+		t.Errorf("%+v", a)
+	}
+	r.modify = syscall.EPERM
+	if err := r.qp.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); !errors.Is(err, syscall.EPERM) || r.qp.State() != provider.QPRTS {
+		t.Errorf("%v, the QP is in %v", err, r.qp.State())
+	}
+}
+
+func TestRecvRing(t *testing.T) {
+	r := newRig(t, 4)
+	r.state(provider.QPInit)
+	get := uint32(0)
+	for id := range uint64(20) {
+		r.recv(provider.RecvWR{ID: id, SGList: []provider.SGE{{Addr: id, Length: 1, LKey: 2}}})
+		if id < 3 {
+			continue
+		}
+		if n, err := r.qp.PostRecv([]provider.RecvWR{{}}); n != 0 || !errors.Is(err, provider.ErrFull) {
+			t.Fatalf("receive %d: %d, %v", id, n, err)
+		}
+		rqe := abi.View[abi.SiwRQE](r.qp.rq.mapping.Bytes()[get%4*112:])
+		want := abi.SiwRQE{ID: id - 3, Flags: abi.SIW_WQE_VALID, NumSGE: 1}
+		want.SGE[0] = abi.SiwSGE{LAddr: id - 3, Length: 1, LKey: 2}
+		if *rqe != want {
+			t.Fatalf("got %+v, want %+v", *rqe, want)
+		}
+		rqe.Flags = 0
+		get++
+	}
+	if _, err := r.qp.PostRecv([]provider.RecvWR{{SGList: make([]provider.SGE, 3)}}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("three elements: %v", err)
+	}
+}
+
+func TestNoAllocs(t *testing.T) {
+	r := newRig(t, 4)
+	r.qp.SetState(provider.QPRTS)
+	sg := make([]provider.SGE, 1)
+	sends := []provider.SendWR{{Opcode: provider.OpSend, SGList: sg}, {Opcode: provider.OpRead, SGList: sg}}
+	recvs := []provider.RecvWR{{SGList: sg}}
+	wcs := make([]provider.WC, 4)
+	r.send(sends...) // asks how many READs there may be
+	r.sqGet += 2
+	if n := testing.AllocsPerRun(100, func() {
+		for i := range r.qp.sq.slots.Len() {
+			r.qp.sq.slots.StoreWord(uint32(i), 0)
+			r.qp.rq.slots.StoreWord(uint32(i), 0)
+		}
+		r.qp.PostSend(sends)
+		r.qp.PostRecv(recvs)
+		r.qp.BatchBegin()
+		r.qp.BatchAdd(&sends[0])
+		r.qp.BatchPost()
+		r.complete(abi.SiwCQE{})
+		r.cq.Arm(false)
+		if n, err := r.cq.Poll(wcs); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestSRQ(t *testing.T) {
+	r := newRig(t, 4)
+	s, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, MaxSGE: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := s.Attr(); a.MaxWR != 4 || a.MaxSGE != 2 {
+		t.Errorf("%+v", a)
+	}
+	if n, err := s.PostRecv(make([]provider.RecvWR, 6)); n != 4 || !errors.Is(err, provider.ErrFull) {
+		t.Errorf("%d of 6 receives, %v", n, err)
+	}
+	if err := s.Modify(&provider.SRQAttr{MaxWR: 9}, provider.SRQAttrMaxWR); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("another size: %v", err)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n, err := s.PostRecv(make([]provider.RecvWR, 1)); n != 0 || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a receive after Close: %d, %v", n, err)
+	}
+	r.rqes = func(uint32) uint32 { return 1 << 31 }
+	if _, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, MaxSGE: 2}); err == nil {
+		t.Error("a size beyond the memory was believed")
+	}
+	if _, err := r.ctx.CreateAH(&provider.AHConfig{}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an address handle: %v", err)
+	}
+}

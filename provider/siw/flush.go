@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package siw
+
+import "purerdma/provider"
+
+// In the error state the kernel flushes what it finds, once. Nothing looks at
+// what is posted later, nor at what was posted to a QP that the kernel had moved
+// before its owner heard of it. These requests the provider completes itself.
+
+// flushed is a list of such completions, of a CQ whose lock guards it. They come
+// after everything that the kernel had put into the CQ when they were made: so
+// the completions of a QP keep their order.
+type flushed struct {
+	list []completion
+	head int // the first that is not taken
+}
+
+type completion struct {
+	after uint32 // how many of the kernel's completions are taken before it
+	wc    provider.WC
+}
+
+// due says whether the first is to be taken after so many of the kernel's.
+func (f *flushed) due(taken uint32) bool {
+	return f.head < len(f.list) && int32(taken-f.list[f.head].after) >= 0
+}
+
+// take removes the first.
+func (f *flushed) take() provider.WC {
+	wc := f.list[f.head].wc
+	if f.head++; f.head == len(f.list) {
+		f.list, f.head = f.list[:0], 0
+	}
+	return wc
+}
+
+// flush completes requests as flushed, in order. With force it does so in any
+// case; else it returns provider.ErrFull if nobody has taken those before, and
+// there are more of them than fit into the CQ. The caller wakes the waiters.
+func (c *cq) flush(wcs []provider.WC, force bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if waiting := len(c.flushed.list) - c.flushed.head; !force && waiting > 0 && waiting+len(wcs) > c.slots.Len() {
+		return provider.ErrFull
+	}
+	after := c.get
+	for range c.slots.Len() {
+		if valid, _, _ := cqeWord(c.slots.LoadWord(after)); !valid {
+			break
+		}
+		after++
+	}
+	for _, wc := range wcs {
+		c.flushed.list = append(c.flushed.list, completion{after: after, wc: wc})
+	}
+	return nil
+}
+
+// notify wakes those who wait for completions: the kernel knows of none.
+func (c *cq) notify() {
+	if c.wake != nil {
+		c.wake()
+	}
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package siw
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/internal/leak"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// qp is a reliable connected queue pair.
+type qp struct {
+	file   *uverbs.File
+	handle uint32
+	num    uint32
+	cap    provider.QPCap
+	bell   *uverbs.Doorbell
+	leak   *leak.Entry
+
+	state  atomic.Uint32 // provider.QPState
+	closed atomic.Bool
+
+	// The lock of the send queue is taken before that of the receive queue.
+	sq sendQueue
+	rq recvQueue
+}
+
+// CreateQP makes a queue pair. There are none but RC.
+func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
+	if cfg.Type != provider.RC {
+		return nil, fmt.Errorf("siw: QP type %v, iWARP has only RC: %w", cfg.Type, errors.ErrUnsupported)
+	}
+	kcfg := uverbs.QPConfig{
+		Type:       uint8(cfg.Type),
+		PD:         cfg.PD.Handle(),
+		SendCQ:     cfg.SendCQ.Handle(),
+		RecvCQ:     cfg.RecvCQ.Handle(),
+		UserHandle: cfg.UserHandle,
+		Cap: abi.UverbsQPCap{
+			// siw has no QP without a send queue.
+			MaxSendWR:     uint32(max(cfg.Cap.SendWR, 1)),
+			MaxRecvWR:     uint32(cfg.Cap.RecvWR),
+			MaxSendSGE:    uint32(cfg.Cap.SendSGE),
+			MaxRecvSGE:    uint32(cfg.Cap.RecvSGE),
+			MaxInlineData: uint32(cfg.Cap.Inline),
+		},
+	}
+	if cfg.SRQ != nil {
+		h := cfg.SRQ.Handle()
+		kcfg.SRQ = &h
+		kcfg.Cap.MaxRecvWR, kcfg.Cap.MaxRecvSGE = 0, 0
+	}
+	if cfg.SignalAll {
+		kcfg.Flags |= abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL
+	}
+	var resp abi.SiwUrespCreateQP
+	k, err := c.File.CreateQP(kcfg, uverbs.Driver{Out: abi.Bytes(&resp)})
+	if err != nil {
+		return nil, err
+	}
+	q := &qp{file: c.File, handle: k.Handle, num: k.Num, bell: c.File.NewDoorbell(k.Handle)}
+	q.sq.signalAll = cfg.SignalAll
+	var ok1, ok2 bool
+	q.sq.cq, ok1 = cfg.SendCQ.(*cq)
+	q.rq.cq, ok2 = cfg.RecvCQ.(*cq)
+	if !ok1 || !ok2 {
+		err = fmt.Errorf("siw: a CQ of another driver: %w", syscall.EINVAL)
+	} else {
+		err = q.mapQueues(&resp, k.Cap)
+	}
+	if err != nil {
+		c.File.DestroyQP(k.Handle)
+		return nil, err
+	}
+	q.leak = leak.Track("siw QP", c.File.Info().Name)
+	return q, nil
+}
+
+func (q *qp) mapQueues(resp *abi.SiwUrespCreateQP, k abi.UverbsQPCap) error {
+	if err := q.sq.open(q.file, resp, int(k.MaxSendSGE)); err != nil {
+		return fmt.Errorf("send queue: %w", err)
+	}
+	// The queues hold more than was asked for; their sizes are the truth. Every
+	// slot has room for inline data.
+	q.cap = provider.QPCap{SendWR: q.sq.slots.Len(), SendSGE: q.sq.maxSGE, Inline: abi.SIW_MAX_INLINE}
+	if resp.NumRQE == 0 {
+		return nil // not wanted, or an SRQ is in its place
+	}
+	if err := q.rq.open(q.file, resp.RQKey, resp.NumRQE, int(k.MaxRecvSGE)); err != nil {
+		return errors.Join(fmt.Errorf("receive queue: %w", err), q.sq.mapping.Close())
+	}
+	q.cap.RecvWR, q.cap.RecvSGE = q.rq.slots.Len(), q.rq.maxSGE
+	return nil
+}
+
+func (q *qp) Handle() uint32 { return q.handle }
+
+func (q *qp) Num() uint32 { return q.num }
+
+func (q *qp) Cap() provider.QPCap { return q.cap }
+
+func (q *qp) State() provider.QPState { return provider.QPState(q.state.Load()) }
+
+// SetState notes a state that the kernel has moved the QP to. The error state is
+// final: what is said later is old news. It asks the kernel to move the QP there
+// once more, after which the kernel leaves the queues alone, and flushes what is
+// in them.
+func (q *qp) SetState(s provider.QPState) {
+	if s != provider.QPErr {
+		for {
+			old := q.state.Load()
+			if old == uint32(provider.QPErr) || q.state.CompareAndSwap(old, uint32(s)) {
+				return
+			}
+		}
+	}
+	// What could go wrong is that there is no QP any more.
+	_ = q.Modify(&provider.QPAttr{State: s}, provider.QPAttrState)
+}
+
+// Modify holds the locks of both queues: a request is posted either before, and
+// flushed, or after, and then its poster sees the new state. (The kernel, too,
+// refuses a doorbell while it changes the QP.) So it waits for a Batch.
+func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
+	q.sq.mu.Lock()
+	q.rq.mu.Lock()
+	flushed, err := q.modify(attr, mask)
+	q.rq.mu.Unlock()
+	q.sq.mu.Unlock()
+	if flushed {
+		q.sq.cq.notify()
+		if q.rq.cq != q.sq.cq {
+			q.rq.cq.notify()
+		}
+	}
+	return err
+}
+
+func (q *qp) modify(attr *provider.QPAttr, mask provider.QPAttrMask) (flushed bool, err error) {
+	if q.closed.Load() {
+		return false, net.ErrClosed
+	}
+	if err := q.file.ModifyQP(provider.ModifyCommand(q.handle, attr, mask), uverbs.Driver{}); err != nil {
+		return false, err
+	}
+	if mask&provider.QPAttrState == 0 {
+		return false, nil
+	}
+	q.state.Store(uint32(attr.State))
+	if attr.State != provider.QPErr {
+		return false, nil
+	}
+	sends, recvs := q.sq.sweep(q.num), q.rq.sweep(q.num)
+	return sends || recvs, nil
+}
+
+// Query returns what siw fills in, and the state that the QP is known to be in:
+// siw of Linux 6.1 leaves that out, and the kernel then hands out memory that it
+// has not cleared. The two depths siw has the wrong way round.
+func (q *qp) Query() (provider.QPAttr, error) {
+	if q.closed.Load() {
+		return provider.QPAttr{}, net.ErrClosed
+	}
+	resp, err := q.file.QueryQP(q.handle, ^uint32(0)>>11) // all of enum ib_qp_attr_mask
+	if err != nil {
+		return provider.QPAttr{}, err
+	}
+	k := provider.AttrFromQuery(&resp)
+	state := q.State()
+	return provider.QPAttr{
+		State:           state,
+		CurState:        state,
+		PathMTU:         k.PathMTU,
+		Access:          k.Access,
+		Cap:             q.cap,
+		MaxRdAtomic:     k.MaxDestRdAtomic,
+		MaxDestRdAtomic: k.MaxRdAtomic,
+	}, nil
+}
+
+// usable returns why nothing may be posted at all, or nil.
+func (q *qp) usable() error {
+	if q.closed.Load() || q.file.Closed() {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+func (q *qp) Close() error {
+	// Posters are out when both locks are held, and see closed afterwards.
+	q.sq.mu.Lock()
+	defer q.sq.mu.Unlock()
+	q.rq.mu.Lock()
+	defer q.rq.mu.Unlock()
+	if q.closed.Load() {
+		return nil
+	}
+	if err := q.file.IgnoreGone(q.file.DestroyQP(q.handle)); err != nil {
+		return err
+	}
+	q.closed.Store(true)
+	q.leak.Done()
+	err := q.sq.mapping.Close()
+	if q.rq.mapping != nil {
+		err = errors.Join(err, q.rq.mapping.Close())
+	}
+	return err
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package siw
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/internal/ring"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// recvQueue is an array of receives that the kernel empties: that of a QP, or of
+// an SRQ.
+type recvQueue struct {
+	cq *cq // nil for an SRQ
+
+	mu      sync.Mutex // beside the slots: everything below
+	slots   ring.Slots
+	mapping *uverbs.Mapping // nil if there is no such queue
+	put     uint32          // counts the receives posted
+	maxSGE  int
+}
+
+// open maps the queue.
+func (rq *recvQueue) open(f *uverbs.File, key uint64, n uint32, maxSGE int) error {
+	m, s, err := mapSlots(f, key, n, abi.Size[abi.SiwRQE](), 0)
+	if err != nil {
+		return err
+	}
+	rq.mapping, rq.slots, rq.maxSGE = m, s, min(maxSGE, abi.SIW_MAX_SGE)
+	return nil
+}
+
+var errNoRecvQueue = fmt.Errorf("the QP has no receive queue of its own: %w", syscall.EINVAL)
+
+func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
+	if len(wrs) == 0 {
+		return 0, nil
+	}
+	q.rq.mu.Lock()
+	n, err := 0, q.receivable()
+	flush := err == nil && q.State() == provider.QPErr
+	if err == nil {
+		for n < len(wrs) && err == nil {
+			if err = q.postRecv(&wrs[n], flush); err == nil {
+				n++
+			}
+		}
+	}
+	q.rq.mu.Unlock()
+	if flush && n > 0 {
+		q.rq.cq.notify()
+	}
+	return n, err
+}
+
+// receivable returns why no receive may be posted, or nil. The caller holds the
+// lock.
+func (q *qp) receivable() error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	if q.rq.mapping == nil {
+		return errNoRecvQueue
+	}
+	switch s := q.State(); s {
+	case provider.QPInit, provider.QPRTR, provider.QPRTS, provider.QPErr:
+		return nil
+	default:
+		return &provider.StateError{State: s}
+	}
+}
+
+// postRecv posts one receive, or with flush completes it at once.
+func (q *qp) postRecv(wr *provider.RecvWR, flush bool) error {
+	if !flush {
+		return q.rq.post(wr)
+	}
+	if err := q.rq.check(wr); err != nil {
+		return err
+	}
+	return q.rq.cq.flush([]provider.WC{flushedRecv(q.num, wr.ID)}, false)
+}
+
+func flushedRecv(qp uint32, id uint64) provider.WC {
+	return provider.WC{ID: id, Status: provider.WCWRFlushErr, Opcode: provider.WCRecv, QPNum: qp}
+}
+
+func (rq *recvQueue) check(wr *provider.RecvWR) error {
+	if len(wr.SGList) > rq.maxSGE {
+		return fmt.Errorf("%d scatter/gather elements, %d fit: %w", len(wr.SGList), rq.maxSGE, syscall.EINVAL)
+	}
+	return nil
+}
+
+// post fills the next slot. The caller holds the lock.
+func (rq *recvQueue) post(wr *provider.RecvWR) error {
+	if wqeValid(rq.slots.LoadWord(rq.put)) {
+		return provider.ErrFull
+	}
+	if err := rq.check(wr); err != nil {
+		return err
+	}
+	rqe := ring.InSlot[abi.SiwRQE](&rq.slots, rq.put)
+	rqe.ID = wr.ID
+	putSGEs(rqe.SGE[:], wr.SGList)
+	// The kernel takes no flag beside this one.
+	rq.slots.StoreWord(rq.put, wqeWord(abi.SIW_WQE_VALID, uint8(len(wr.SGList)), 0))
+	rq.put++
+	return nil
+}
+
+// sweep completes, as flushed, what the kernel has left in the queue and will not
+// look at again. The caller holds the lock.
+func (rq *recvQueue) sweep(qp uint32) bool {
+	if rq.mapping == nil {
+		return false
+	}
+	first := oldest(&rq.slots, rq.put)
+	if first == rq.put {
+		return false
+	}
+	var wcs []provider.WC
+	for ; first != rq.put; first++ {
+		wcs = append(wcs, flushedRecv(qp, ring.InSlot[abi.SiwRQE](&rq.slots, first).ID))
+		rq.slots.StoreWord(first, 0)
+	}
+	_ = rq.cq.flush(wcs, true) // cannot fail
+	return true
+}
+
+// oldest returns the first of the slots before put that the kernel has not taken.
+// It takes them in order.
+func oldest(s *ring.Slots, put uint32) uint32 {
+	first := put
+	for range s.Len() {
+		if !wqeValid(s.LoadWord(first - 1)) {
+			break
+		}
+		first--
+	}
+	return first
+}
+
+func putSGEs(dst []abi.SiwSGE, sg []provider.SGE) {
+	for i := range sg {
+		dst[i] = abi.SiwSGE{LAddr: sg[i].Addr, Length: sg[i].Length, LKey: sg[i].LKey}
+	}
+}

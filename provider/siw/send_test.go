@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package siw
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/provider"
+)
+
+// TestSendRing posts more than goes into the queue, many times, and takes it out
+// as the kernel does.
+func TestSendRing(t *testing.T) {
+	r := newRig(t, 4)
+	r.state(provider.QPInit)
+	r.qp.SetState(provider.QPRTS)
+	r.qp.sq.put, r.qp.sq.published, r.sqGet = ^uint32(0)-5, ^uint32(0)-5, ^uint32(0)-5
+	next := uint64(0)
+	for id := uint64(0); id < 100; {
+		wrs := make([]provider.SendWR, 3)
+		for i := range wrs {
+			wrs[i] = provider.SendWR{ID: id + uint64(i), Opcode: provider.OpSend, SGList: []provider.SGE{{Addr: id + uint64(i), Length: 9, LKey: 8}}}
+		}
+		n, err := r.qp.PostSend(wrs)
+		id += uint64(n)
+		if n < 3 && !errors.Is(err, provider.ErrFull) || n == 3 && err != nil {
+			t.Fatalf("%d posted, %v", n, err)
+		}
+		if got := r.qp.sq.put - r.sqGet; n < 3 && got != 4 {
+			t.Fatalf("full with %d requests", got)
+		}
+		for range 2 {
+			if sqe := r.takeSend(); sqe == nil || sqe.ID != next || sqe.SGE[0] != (abi.SiwSGE{LAddr: next, Length: 9, LKey: 8}) || sqe.NumSGE != 1 || sqe.Opcode != abi.SIW_OP_SEND {
+				t.Fatalf("request %d is %+v", next, sqe)
+			}
+			next++
+		}
+	}
+}
+
+// TestDoorbell rings only when the kernel may have stopped looking.
+func TestDoorbell(t *testing.T) {
+	r := newRig(t, 4)
+	r.qp.SetState(provider.QPRTS)
+	send := provider.SendWR{Opcode: provider.OpSend}
+	step := func(what string, bells int) {
+		t.Helper()
+		if r.bells != bells {
+			t.Fatalf("%s: %d doorbells, want %d", what, r.bells, bells)
+		}
+	}
+	r.send(send)
+	step("the first request", 1)
+	r.send(send)
+	step("the one before not taken", 1)
+	r.takeSend()
+	r.send(send)
+	step("the second not taken", 1)
+	r.takeSend()
+	r.takeSend()
+	r.send(send, send)
+	step("all taken", 2)
+	r.takeSend()
+	r.takeSend()
+	r.send(send, send, send, send)
+	step("the whole queue", 3)
+	for range 4 {
+		r.takeSend()
+	}
+	r.qp.BatchBegin()
+	if err := r.qp.BatchAdd(&send); err != nil {
+		t.Fatal(err)
+	}
+	if r.takeSend() != nil {
+		t.Error("a batch is seen before it is posted")
+	}
+	if err := r.qp.BatchPost(); err != nil {
+		t.Fatal(err)
+	}
+	step("a batch", 4)
+	if r.takeSend() == nil {
+		t.Error("a batch that was posted is not seen")
+	}
+	r.qp.BatchBegin()
+	r.qp.BatchAdd(&send)
+	r.qp.BatchDiscard()
+	r.qp.BatchBegin()
+	if err := r.qp.BatchPost(); err != nil {
+		t.Fatal(err)
+	}
+	step("nothing", 4)
+	if r.takeSend() != nil {
+		t.Error("what was discarded is seen")
+	}
+	// The connection has ended, and we have not heard of it yet.
+	r.bell = syscall.ENOTCONN
+	r.send(send)
+	step("no connection", 5)
+	r.takeSend()
+	r.bell = syscall.EIO
+	if n, err := r.qp.PostSend([]provider.SendWR{send}); n != 1 || !errors.Is(err, syscall.EIO) {
+		t.Errorf("a doorbell that fails: %d, %v", n, err)
+	}
+	r.takeSend()
+}
+
+func TestSendForms(t *testing.T) {
+	r := newRig(t, 4)
+	r.qp.SetState(provider.QPRTS)
+	data := make([]byte, abi.SIW_MAX_INLINE)
+	for i := range data {
+		data[i] = byte(i + 1)
+	}
+	sg := []provider.SGE{{Addr: 1, Length: 2, LKey: 3}}
+	for _, c := range []struct {
+		wr   provider.SendWR
+		want abi.SiwSQE
+	}{
+		{provider.SendWR{ID: 1, Opcode: provider.OpWrite, Flags: provider.SendSignaled, SGList: sg, RemoteAddr: 5, RKey: 6},
+			abi.SiwSQE{ID: 1, Flags: abi.SIW_WQE_VALID | abi.SIW_WQE_SIGNALLED, NumSGE: 1, Opcode: abi.SIW_OP_WRITE, RAddr: 5, RKey: 6}},
+		{provider.SendWR{ID: 2, Opcode: provider.OpSend, Flags: provider.SendSolicited | provider.SendFence, SGList: sg},
+			abi.SiwSQE{ID: 2, Flags: abi.SIW_WQE_VALID | abi.SIW_WQE_SOLICITED | abi.SIW_WQE_READ_FENCE, NumSGE: 1, Opcode: abi.SIW_OP_SEND}},
+		{provider.SendWR{ID: 3, Opcode: provider.OpSendInv, InvalidateRKey: 9},
+			abi.SiwSQE{ID: 3, Flags: abi.SIW_WQE_VALID, Opcode: abi.SIW_OP_SEND_REMOTE_INV, RKey: 9}},
+		{provider.SendWR{ID: 4, Opcode: provider.OpRead, SGList: sg, RemoteAddr: 5, RKey: 6},
+			abi.SiwSQE{ID: 4, Flags: abi.SIW_WQE_VALID, NumSGE: 1, Opcode: abi.SIW_OP_READ, RAddr: 5, RKey: 6}},
+		{provider.SendWR{ID: 5, Opcode: provider.OpSend, InlineData: []byte{}},
+			abi.SiwSQE{ID: 5, Flags: abi.SIW_WQE_VALID, Opcode: abi.SIW_OP_SEND}},
+		{provider.SendWR{ID: 6, Opcode: provider.OpWrite, InlineData: data},
+			abi.SiwSQE{ID: 6, Flags: abi.SIW_WQE_VALID | abi.SIW_WQE_INLINE, NumSGE: 1, Opcode: abi.SIW_OP_WRITE}},
+	} {
+		r.send(c.wr)
+		got := r.takeSend()
+		if got == nil {
+			t.Fatalf("%v is not there", c.wr.Opcode)
+		}
+		if c.wr.InlineData != nil && len(c.wr.InlineData) > 0 {
+			if got.SGE[0].Length != uint32(len(data)) || string(abi.Bytes(got)[40:40+len(data)]) != string(data) {
+				t.Errorf("inline data: %+v", got)
+			}
+		} else if c.want.NumSGE == 1 && got.SGE[0] != (abi.SiwSGE{LAddr: 1, Length: 2, LKey: 3}) {
+			t.Errorf("%v: element %+v", c.wr.Opcode, got.SGE[0])
+		}
+		got.SGE = [abi.SIW_MAX_SGE]abi.SiwSGE{}
+		if *got != c.want {
+			t.Errorf("got  %+v\nwant %+v", *got, c.want)
+		}
+	}
+}
+
+// TestRefusedSends are requests that siw would fail a connection for, or never
+// take out of the queue.
+func TestRefusedSends(t *testing.T) {
+	r := newRig(t, 4)
+	r.qp.SetState(provider.QPRTS)
+	r.depths[1] = 0
+	one := []provider.SGE{{Length: 1}}
+	for name, c := range map[string]struct {
+		wr   provider.SendWR
+		want error
+	}{
+		"atomic":           {provider.SendWR{Opcode: provider.OpFetchAdd, SGList: one}, errors.ErrUnsupported},
+		"immediate":        {provider.SendWR{Opcode: provider.OpSendImm}, errors.ErrUnsupported},
+		"write immediate":  {provider.SendWR{Opcode: provider.OpWriteImm}, errors.ErrUnsupported},
+		"no opcode":        {provider.SendWR{Opcode: 99}, errors.ErrUnsupported},
+		"inline too long":  {provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 81)}, syscall.EINVAL},
+		"inline read":      {provider.SendWR{Opcode: provider.OpRead, InlineData: make([]byte, 1)}, syscall.EINVAL},
+		"inline and inv":   {provider.SendWR{Opcode: provider.OpSendInv, InlineData: make([]byte, 1)}, syscall.EINVAL},
+		"too many parts":   {provider.SendWR{Opcode: provider.OpSend, SGList: make([]provider.SGE, 5)}, syscall.EINVAL},
+		"read of parts":    {provider.SendWR{Opcode: provider.OpRead, SGList: make([]provider.SGE, 2)}, syscall.EINVAL},
+		"read of nothing":  {provider.SendWR{Opcode: provider.OpRead}, syscall.EINVAL},
+		"fenced read":      {provider.SendWR{Opcode: provider.OpRead, SGList: one, Flags: provider.SendFence}, syscall.EINVAL},
+		"read, depth of 0": {provider.SendWR{Opcode: provider.OpRead, SGList: one}, syscall.EINVAL},
+		"long message":     {provider.SendWR{Opcode: provider.OpSend, SGList: []provider.SGE{{Length: 1 << 31}}}, syscall.EMSGSIZE},
+	} {
+		if n, err := r.qp.PostSend([]provider.SendWR{{ID: 1, Opcode: provider.OpSend}, c.wr, {ID: 2, Opcode: provider.OpSend}}); n != 1 || !errors.Is(err, c.want) {
+			t.Errorf("%s: %d posted, %v", name, n, err)
+		}
+		if r.takeSend() == nil || r.takeSend() != nil {
+			t.Errorf("%s: not just the request before is there", name)
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	r := newRig(t, 4)
+	for s := provider.QPReset; s.Valid(); s++ {
+		if s == provider.QPErr {
+			continue // see TestFlush
+		}
+		r.qp.state.Store(uint32(s))
+		var se *provider.StateError
+		n, err := r.qp.PostSend([]provider.SendWR{{Opcode: provider.OpSend}})
+		if ok := s == provider.QPRTS; ok != (err == nil) || !ok && (!errors.As(err, &se) || se.State != s || !errors.Is(err, syscall.EINVAL) || n != 0) {
+			t.Errorf("sending in %v: %d, %v", s, n, err)
+		}
+		if got := r.takeSend() != nil; got != (err == nil) {
+			t.Errorf("sending in %v: seen by the kernel: %v", s, got)
+		}
+		r.qp.BatchBegin()
+		if err := r.qp.BatchPost(); (err == nil) != (s == provider.QPRTS) {
+			t.Errorf("a batch in %v: %v", s, err)
+		}
+		_, err = r.qp.PostRecv([]provider.RecvWR{{}})
+		if ok := s == provider.QPInit || s == provider.QPRTR || s == provider.QPRTS; ok != (err == nil) || !ok && !errors.As(err, &se) {
+			t.Errorf("receiving in %v: %v", s, err)
+		}
+	}
+	r.qp.state.Store(uint32(provider.QPErr))
+	if r.qp.SetState(provider.QPRTS); r.qp.State() != provider.QPErr {
+		t.Errorf("the error state was left for %v", r.qp.State())
+	}
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package siw
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/internal/ring"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// sendQueue is an array of requests that the kernel empties. It gives a slot back
+// as soon as it has begun with the request, long before that completes.
+type sendQueue struct {
+	cq        *cq
+	signalAll bool
+	maxSGE    int
+
+	mu        sync.Mutex // beside the slots: everything below
+	slots     ring.Slots
+	mapping   *uverbs.Mapping
+	put       uint32   // counts the requests built
+	published uint32   // counts those that the kernel may see
+	words     []uint32 // of the slots that are built and not published
+	ord       int      // how many READs may be outstanding, -1 while not known
+}
+
+// open maps the queue.
+func (sq *sendQueue) open(f *uverbs.File, resp *abi.SiwUrespCreateQP, maxSGE int) error {
+	m, s, err := mapSlots(f, resp.SQKey, resp.NumSQE, abi.Size[abi.SiwSQE](), 0)
+	if err != nil {
+		return err
+	}
+	sq.mapping, sq.slots, sq.maxSGE = m, s, min(maxSGE, abi.SIW_MAX_SGE)
+	sq.words = make([]uint32, s.Len())
+	sq.ord = -1
+	return nil
+}
+
+func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
+	if len(wrs) == 0 {
+		return 0, nil
+	}
+	q.sq.mu.Lock()
+	if err := q.sendable(); err != nil {
+		q.sq.mu.Unlock()
+		return 0, err
+	}
+	n := 0
+	var err error
+	for n < len(wrs) && err == nil {
+		if err = q.build(&wrs[n]); err == nil {
+			n++
+		}
+	}
+	flushed, perr := q.publish()
+	q.sq.mu.Unlock()
+	if flushed {
+		q.sq.cq.notify()
+	}
+	switch {
+	case errors.Is(perr, provider.ErrFull):
+		return 0, perr
+	case perr != nil:
+		return n, perr
+	}
+	return n, err
+}
+
+// sendable returns why no send may be posted, or nil.
+func (q *qp) sendable() error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	switch s := q.State(); s {
+	case provider.QPRTS, provider.QPErr:
+		return nil
+	default:
+		return &provider.StateError{State: s}
+	}
+}
+
+// build writes one request into the next slot and moves on; the word that gives
+// it to the kernel is kept back. The caller holds the lock.
+func (q *qp) build(wr *provider.SendWR) error {
+	sq := &q.sq
+	if sq.put-sq.published == uint32(sq.slots.Len()) || wqeValid(sq.slots.LoadWord(sq.put)) {
+		return provider.ErrFull
+	}
+	if err := q.check(wr); err != nil {
+		return err
+	}
+	flags := uint16(abi.SIW_WQE_VALID)
+	if sq.signalAll || wr.Flags&provider.SendSignaled != 0 {
+		flags |= abi.SIW_WQE_SIGNALLED
+	}
+	if wr.Flags&provider.SendSolicited != 0 {
+		flags |= abi.SIW_WQE_SOLICITED
+	}
+	if wr.Flags&provider.SendFence != 0 {
+		flags |= abi.SIW_WQE_READ_FENCE
+	}
+	sqe := ring.InSlot[abi.SiwSQE](&sq.slots, sq.put)
+	sqe.ID = wr.ID
+	sqe.RAddr, sqe.RKey = wr.RemoteAddr, wr.RKey
+	var opcode uint8
+	switch wr.Opcode {
+	case provider.OpSend:
+		opcode = abi.SIW_OP_SEND
+	case provider.OpSendInv:
+		opcode = abi.SIW_OP_SEND_REMOTE_INV
+		sqe.RKey = wr.InvalidateRKey
+	case provider.OpWrite:
+		opcode = abi.SIW_OP_WRITE
+	case provider.OpRead:
+		opcode = abi.SIW_OP_READ
+	case provider.OpReadInv:
+		opcode = abi.SIW_OP_READ_LOCAL_INV
+	}
+	num := len(wr.SGList)
+	if n := len(wr.InlineData); n > 0 {
+		// The data begins where the second element would.
+		flags |= abi.SIW_WQE_INLINE
+		num = 1
+		sqe.SGE[0] = abi.SiwSGE{Length: uint32(n)}
+		copy(ring.InSlot[inlineSlot](&sq.slots, sq.put).Data[:], wr.InlineData)
+	} else if wr.InlineData != nil {
+		num = 0
+	} else {
+		putSGEs(sqe.SGE[:], wr.SGList)
+	}
+	sq.words[int(sq.put)&(len(sq.words)-1)] = wqeWord(flags, uint8(num), opcode)
+	sq.put++
+	return nil
+}
+
+// inlineSlot is a slot of the send queue whose elements from the second on are
+// inline data.
+type inlineSlot struct {
+	_    [40]byte
+	Data [abi.SIW_MAX_INLINE]byte
+}
+
+// maxMessage is the longest message that siw counts the bytes of, in an int.
+const maxMessage = 1<<31 - 1
+
+// check refuses what siw would refuse only when it comes to it, with a connection
+// that ends or a queue that stands still.
+func (q *qp) check(wr *provider.SendWR) error {
+	inline := wr.InlineData != nil
+	length := uint64(len(wr.InlineData))
+	if !inline {
+		if len(wr.SGList) > q.sq.maxSGE {
+			return fmt.Errorf("%d scatter/gather elements, %d fit: %w", len(wr.SGList), q.sq.maxSGE, syscall.EINVAL)
+		}
+		for i := range wr.SGList {
+			length += uint64(wr.SGList[i].Length)
+		}
+	} else if len(wr.InlineData) > abi.SIW_MAX_INLINE {
+		return fmt.Errorf("%d bytes of inline data, %d fit: %w", len(wr.InlineData), abi.SIW_MAX_INLINE, syscall.EINVAL)
+	}
+	if length > maxMessage {
+		return fmt.Errorf("message of %d bytes: %w", length, syscall.EMSGSIZE)
+	}
+	switch wr.Opcode {
+	case provider.OpSend, provider.OpWrite:
+		return nil
+	case provider.OpSendInv:
+		if inline {
+			return fmt.Errorf("inline data in a SEND_WITH_INV: %w", syscall.EINVAL)
+		}
+		return nil
+	case provider.OpRead, provider.OpReadInv:
+		return q.checkRead(wr)
+	}
+	return fmt.Errorf("%v on a QP of siw: %w", wr.Opcode, syscall.EOPNOTSUPP)
+}
+
+func (q *qp) checkRead(wr *provider.SendWR) error {
+	switch {
+	case wr.InlineData != nil:
+		return fmt.Errorf("inline data in a READ: %w", syscall.EINVAL)
+	case len(wr.SGList) != 1:
+		return fmt.Errorf("%d scatter/gather elements in a READ, iWARP has one: %w", len(wr.SGList), syscall.EINVAL)
+	case wr.Flags&provider.SendFence != 0:
+		return fmt.Errorf("fence before a READ, which siw does not have: %w", syscall.EINVAL)
+	}
+	if q.sq.ord < 0 && q.State() == provider.QPRTS {
+		// Once for a connection: what the two sides agreed on.
+		a, err := q.Query()
+		if err != nil {
+			return err
+		}
+		q.sq.ord = int(a.MaxRdAtomic)
+	}
+	if q.sq.ord == 0 {
+		return fmt.Errorf("READ on a connection whose InitiatorDepth is 0: %w", syscall.EINVAL)
+	}
+	return nil
+}
+
+// publish hands the kernel what was built, and rings if it may have stopped
+// looking; in the error state it completes what was built. The caller holds the
+// lock. On provider.ErrFull nothing was handed over.
+//
+// The kernel takes the requests in order, and after each looks at the next slot.
+// If the one before ours is still its to take, it has yet to look at ours. Its
+// store into that slot and ours are full barriers: one side sees the other's.
+//
+// The doorbell is rung under the lock because the kernel refuses it while the
+// state of the QP changes.
+func (q *qp) publish() (flushed bool, err error) {
+	sq := &q.sq
+	n := sq.put - sq.published
+	if n == 0 {
+		return false, nil
+	}
+	if q.State() == provider.QPErr {
+		return q.flushBuilt()
+	}
+	first := sq.published
+	for i := first; i != sq.put; i++ {
+		sq.slots.StoreWord(i, sq.words[int(i)&(len(sq.words)-1)])
+	}
+	sq.published = sq.put
+	if n < uint32(sq.slots.Len()) && wqeValid(sq.slots.LoadWord(first-1)) {
+		return false, nil
+	}
+	if err := q.bell.Ring(); !errors.Is(err, syscall.ENOTCONN) {
+		return false, err
+	}
+	// The kernel has ended the connection, of which the event is yet to come: what
+	// is posted then is flushed with it.
+	return false, nil
+}
+
+// flushBuilt completes what was built as flushed.
+func (q *qp) flushBuilt() (bool, error) {
+	sq := &q.sq
+	wcs := make([]provider.WC, 0, sq.put-sq.published)
+	for i := sq.published; i != sq.put; i++ {
+		wcs = append(wcs, sq.flushedSend(q.num, i, sq.words[int(i)&(len(sq.words)-1)]))
+	}
+	sq.put = sq.published
+	if err := sq.cq.flush(wcs, false); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// flushedSend is the completion of the request in a slot.
+func (sq *sendQueue) flushedSend(qp, slot, word uint32) provider.WC {
+	wc := provider.WC{ID: ring.InSlot[abi.SiwSQE](&sq.slots, slot).ID, Status: provider.WCWRFlushErr, QPNum: qp}
+	if op := wqeOpcode(word); int(op) < len(opcodes) {
+		wc.Opcode = opcodes[op]
+	}
+	return wc
+}
+
+// sweep completes, as flushed, what the kernel has left in the queue and will not
+// look at again. The caller holds the lock.
+func (sq *sendQueue) sweep(qp uint32) bool {
+	first := oldest(&sq.slots, sq.published)
+	if first == sq.published {
+		return false
+	}
+	var wcs []provider.WC
+	for ; first != sq.published; first++ {
+		wcs = append(wcs, sq.flushedSend(qp, first, sq.slots.LoadWord(first)))
+		sq.slots.StoreWord(first, 0)
+	}
+	_ = sq.cq.flush(wcs, true) // cannot fail
+	return true
+}
+
+func (q *qp) BatchBegin() { q.sq.mu.Lock() }
+
+func (q *qp) BatchAdd(wr *provider.SendWR) error {
+	// A closed QP has no queue to build in.
+	if err := q.usable(); err != nil {
+		return err
+	}
+	return q.build(wr)
+}
+
+func (q *qp) BatchPost() error {
+	if err := q.sendable(); err != nil {
+		q.BatchDiscard()
+		return err
+	}
+	flushed, err := q.publish()
+	q.sq.mu.Unlock()
+	if flushed {
+		q.sq.cq.notify()
+	}
+	return err
+}
+
+func (q *qp) BatchDiscard() {
+	q.sq.put = q.sq.published
+	q.sq.mu.Unlock()
+}
