@@ -81,6 +81,10 @@ type CQConfig struct {
 	// Channel is the completion channel that armed events go to, or nil.
 	Channel *uverbs.CompChannel
 	Vector  uint32
+	// Wake is called when the provider itself has added completions, for which
+	// the kernel gives no event, armed or not. It may be nil, takes no locks of
+	// the provider and does not block.
+	Wake func()
 }
 
 // CQ is a completion queue. Its methods may be called concurrently.

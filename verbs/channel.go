@@ -40,8 +40,9 @@ type CompChannel struct {
 		fn  func() uverbs.Verdict
 	}
 
-	mu  sync.Mutex
-	cqs map[uint64]*CQ // by user handle
+	mu    sync.Mutex
+	cqs   map[uint64]*CQ   // by user handle
+	added map[*CQ]struct{} // armed, and got completions without an event since the last Next
 }
 
 // CreateCompChannel makes a completion channel. The caller closes it.
@@ -61,6 +62,7 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 		turn:      make(chan struct{}, 1),
 		interrupt: k.Interrupt,
 		cqs:       make(map[uint64]*CQ),
+		added:     make(map[*CQ]struct{}),
 	}
 	ch.look.fn = ch.lookOnce
 	return ch, nil
@@ -105,6 +107,10 @@ func (ch *CompChannel) next(ctx context.Context) (*CQ, error) {
 		if ctx.Err() != nil {
 			return nil, cdev.ContextError(ctx)
 		}
+		// Whatever is added from now on interrupts the Next below.
+		if cq := ch.takeAdded(); cq != nil {
+			return cq, nil
+		}
 		handle, _, err := ch.ch.Next(nil)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			ch.ch.Resume()
@@ -117,6 +123,18 @@ func (ch *CompChannel) next(ctx context.Context) (*CQ, error) {
 			return cq, nil
 		}
 	}
+}
+
+// takeAdded returns a CQ that was armed and got a completion without an event, nil
+// if there is none.
+func (ch *CompChannel) takeAdded() *CQ {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for cq := range ch.added {
+		delete(ch.added, cq)
+		return cq
+	}
+	return nil
 }
 
 // fired notes that an event was read and returns the CQ that it names, nil if

@@ -106,6 +106,7 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 			return nil, err
 		}
 		pcfg.Channel = ch.ch
+		pcfg.Wake = c.added
 		ch.mu.Lock()
 		ch.cqs[c.handle] = c
 		ch.mu.Unlock()
@@ -127,6 +128,7 @@ func (c *CQ) forget() {
 	}
 	c.ch.mu.Lock()
 	delete(c.ch.cqs, c.handle)
+	delete(c.ch.added, c)
 	c.ch.mu.Unlock()
 	c.armMu.Lock()
 	c.ch.arms.Add(-c.arms)
@@ -193,6 +195,22 @@ func (c *CQ) armLocked(solicitedOnly bool) error {
 	}
 	c.armed = c.armed || !solicitedOnly
 	return nil
+}
+
+// added has those look who wait for completions: the provider has added some
+// itself, for which no event comes.
+func (c *CQ) added() {
+	c.armMu.Lock()
+	armed := c.arms > 0
+	c.armMu.Unlock()
+	if armed {
+		c.ch.mu.Lock()
+		c.ch.added[c] = struct{}{}
+		c.ch.mu.Unlock()
+	}
+	c.wake()
+	// The reader is a waiter of some CQ of the channel, or one of the channel.
+	c.ch.interrupt()
 }
 
 // fired notes that an event of this CQ was read.
