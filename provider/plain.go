@@ -18,8 +18,11 @@ func (p Plain) AllocPD() (PD, error) {
 }
 
 // RegMR registers memory.
-func (p Plain) RegMR(cfg *MRConfig) (MR, error) {
-	mr, err := p.File.RegMR(cfg.PD.Handle(), cfg.Mem, cfg.IOVA, uint32(cfg.Access), uverbs.Driver{})
+func (p Plain) RegMR(cfg *MRConfig) (MR, error) { return p.RegMRWith(cfg, uverbs.Driver{}) }
+
+// RegMRWith is RegMR for a driver with data of its own.
+func (p Plain) RegMRWith(cfg *MRConfig, drv uverbs.Driver) (MR, error) {
+	mr, err := p.File.RegMR(cfg.PD.Handle(), cfg.Mem, cfg.IOVA, uint32(cfg.Access), drv)
 	if err != nil {
 		return nil, err
 	}

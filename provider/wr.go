@@ -26,13 +26,17 @@ const (
 	OpCompareSwap SendOpcode = abi.IB_UVERBS_WR_ATOMIC_CMP_AND_SWP
 	OpFetchAdd    SendOpcode = abi.IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD
 	OpSendInv     SendOpcode = abi.IB_UVERBS_WR_SEND_WITH_INV
+	// OpReadInv is OpRead that invalidates the key of its element when the data is
+	// there: iWARP alone has it, whose reads fill memory by a key that the peer
+	// knows.
+	OpReadInv SendOpcode = abi.IB_UVERBS_WR_RDMA_READ_WITH_INV
 )
 
 // String returns the name of the operation.
 func (o SendOpcode) String() string {
 	return enumName(o, "SendOpcode", []string{
 		OpWrite: "WRITE", OpWriteImm: "WRITE_WITH_IMM", OpSend: "SEND", OpSendImm: "SEND_WITH_IMM", OpRead: "READ",
-		OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD", OpSendInv: "SEND_WITH_INV",
+		OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD", OpSendInv: "SEND_WITH_INV", OpReadInv: "READ_WITH_INV",
 	})
 }
 

@@ -49,6 +49,15 @@ func (f *File) Info() DeviceInfo { return f.info }
 // then finds Closed false has not read what Close puts in its place.
 func (f *File) Closed() bool { return f.closed.Load() }
 
+// IgnoreGone returns nil in the place of an error of destroying an object of a
+// closed file: the kernel has destroyed it with the context.
+func (f *File) IgnoreGone(err error) error {
+	if err != nil && (f.Closed() || errors.Is(err, net.ErrClosed)) {
+		return nil
+	}
+	return err
+}
+
 // Close ends the context with all its objects. It may be called at any time, and
 // more than once, from any goroutine, while mappings live and are used: they
 // turn to zeros first, because a mapping, too, holds the device open, and a

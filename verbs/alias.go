@@ -78,6 +78,7 @@ const (
 	OpCompareSwap = provider.OpCompareSwap
 	OpFetchAdd    = provider.OpFetchAdd
 	OpSendInv     = provider.OpSendInv
+	OpReadInv     = provider.OpReadInv
 
 	SendFence     = provider.SendFence
 	SendSignaled  = provider.SendSignaled

@@ -11,6 +11,7 @@ import (
 
 	"purerdma/provider"
 	"purerdma/provider/rxe"
+	"purerdma/provider/siw"
 	"purerdma/uverbs"
 )
 
@@ -43,6 +44,7 @@ type Host struct {
 var defaultHost = sync.OnceValue(func() *Host {
 	return &Host{Drivers: []provider.Driver{
 		rxe.Driver{},
+		siw.Driver{},
 	}}
 })
 

@@ -127,7 +127,7 @@ func (c *cq) Close() error {
 	if c.mapping == nil {
 		return nil
 	}
-	if err := ignoreGone(c.file, c.file.DestroyCQ(c.handle)); err != nil {
+	if err := c.file.IgnoreGone(c.file.DestroyCQ(c.handle)); err != nil {
 		return err
 	}
 	m := c.mapping

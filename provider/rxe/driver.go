@@ -9,7 +9,6 @@ package rxe
 import (
 	"errors"
 	"fmt"
-	"net"
 
 	"purerdma/abi"
 	"purerdma/internal/ring"
@@ -62,13 +61,4 @@ func mapQueue(f *uverbs.File, mi abi.RxeMminfo, minSlot int) (*uverbs.Mapping, r
 		return nil, ring.Ring{}, errors.Join(err, m.Close())
 	}
 	return m, r, nil
-}
-
-// ignoreGone turns the error of destroying an object of a closed file into nil:
-// the kernel destroyed it with the context.
-func ignoreGone(f *uverbs.File, err error) error {
-	if err != nil && (f.Closed() || errors.Is(err, net.ErrClosed)) {
-		return nil
-	}
-	return err
 }

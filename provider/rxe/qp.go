@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
-	"syscall"
 
 	"purerdma/abi"
 	"purerdma/internal/leak"
@@ -154,11 +153,6 @@ func (q *qp) usable() error {
 	return nil
 }
 
-// errState is the error of a post in a state that does not allow it.
-func errState(s provider.QPState) error {
-	return fmt.Errorf("QP in state %v: %w", s, syscall.EINVAL)
-}
-
 func (q *qp) Close() error {
 	// Posters are out when both locks are held, and see closed afterwards.
 	q.sq.mu.Lock()
@@ -168,7 +162,7 @@ func (q *qp) Close() error {
 	if q.closed.Load() {
 		return nil
 	}
-	if err := ignoreGone(q.file, q.file.DestroyQP(q.handle)); err != nil {
+	if err := q.file.IgnoreGone(q.file.DestroyQP(q.handle)); err != nil {
 		return err
 	}
 	q.closed.Store(true)

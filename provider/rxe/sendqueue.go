@@ -72,7 +72,7 @@ func (q *qp) sendable() error {
 	case provider.QPRTS, provider.QPSQD, provider.QPSQE, provider.QPErr:
 		return nil
 	default:
-		return errState(s)
+		return &provider.StateError{State: s}
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *srq) Close() error {
 	if s.rq.mapping == nil {
 		return nil
 	}
-	if err := ignoreGone(s.file, s.file.DestroySRQ(s.handle)); err != nil {
+	if err := s.file.IgnoreGone(s.file.DestroySRQ(s.handle)); err != nil {
 		return err
 	}
 	s.closed.Store(true)
