@@ -83,7 +83,15 @@ func (c *Conn) Wait(ctx context.Context) (End, error) {
 // Disconnect ends the connection and waits until the peer has answered
 // (rdma_disconnect(3)). What is posted is flushed.
 func (c *Conn) Disconnect(ctx context.Context) (End, error) {
-	err := c.ep.id.Disconnect()
+	// On iWARP the kernel may wait where no context reaches it.
+	told := make(chan error, 1)
+	go func() { told <- c.ep.id.Disconnect() }()
+	var err error
+	select {
+	case err = <-told:
+	case <-ctx.Done():
+		return End{}, c.ep.id.opError(opDisconnect, cdev.ContextError(ctx))
+	}
 	select {
 	case <-c.ep.ended: // the peer was first
 		return c.ep.end, nil

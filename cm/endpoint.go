@@ -159,7 +159,12 @@ func (ep *endpoint) await(ctx context.Context, op string, start func() error) er
 			}
 			return ep.failure
 		case <-ctx.Done():
-			ep.close()
+			if started != nil {
+				// close would wait for it, for a while.
+				go ep.close()
+			} else {
+				ep.close()
+			}
 			return ep.id.opError(op, cdev.ContextError(ctx))
 		}
 	}

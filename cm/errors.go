@@ -123,8 +123,11 @@ type RejectError struct {
 }
 
 func (e *RejectError) Error() string {
-	if e.Status < 0 {
-		return "rejected: " + syscall.Errno(-e.Status).Error()
+	switch {
+	case e.Status == -int(syscall.ECONNREFUSED):
+		return "rejected: nobody listens on that port (" + syscall.ECONNREFUSED.Error() + ")"
+	case e.Status < 0:
+		return "rejected by the peer (" + syscall.Errno(-e.Status).Error() + ")"
 	}
 	if name, ok := rejectReasons[e.Status]; ok {
 		return fmt.Sprintf("rejected: %s (reason %d)", name, e.Status)
@@ -138,7 +141,19 @@ func (e *RejectError) Is(target error) bool {
 	if target != syscall.ECONNREFUSED {
 		return false
 	}
-	return e.Reason == RejectInvalidServiceID || e.Status == -int(syscall.ECONNREFUSED)
+	return e.Reason == RejectInvalidServiceID
+}
+
+// Unwrap returns the errno that iWARP has: ECONNREFUSED if nobody listens,
+// ECONNRESET if the application has refused or its backlog is full.
+func (e *RejectError) Unwrap() error { return errno(e.Status) }
+
+// errno is the error of a negative status, nil of any other.
+func errno(status int) error {
+	if status < 0 {
+		return syscall.Errno(-status)
+	}
+	return nil
 }
 
 // UnreachableError says that the peer's host did not answer, or that no way to
@@ -191,12 +206,7 @@ func (e *UnreachableError) Error() string {
 }
 
 // Unwrap returns the errno that the kernel gave.
-func (e *UnreachableError) Unwrap() error {
-	if e.Status < 0 {
-		return syscall.Errno(-e.Status)
-	}
-	return nil
-}
+func (e *UnreachableError) Unwrap() error { return errno(e.Status) }
 
 // Timeout reports whether the network gave up waiting.
 func (e *UnreachableError) Timeout() bool { return e.Status == -int(syscall.ETIMEDOUT) }
@@ -222,10 +232,7 @@ func (e *ConnectError) Unwrap() error {
 	if e.Err != nil {
 		return e.Err
 	}
-	if e.Status < 0 {
-		return syscall.Errno(-e.Status)
-	}
-	return nil
+	return errno(e.Status)
 }
 
 // GivenUpError says that a connection is of no more use because an operation on
@@ -275,3 +282,6 @@ func (e *DisconnectedError) Error() string {
 // Is reports whether target is syscall.ECONNRESET, which the same means for a
 // TCP connection.
 func (e *DisconnectedError) Is(target error) bool { return target == syscall.ECONNRESET }
+
+// Unwrap returns the errno of the kernel, nil if the peer has disconnected.
+func (e *DisconnectedError) Unwrap() error { return errno(e.Status) }

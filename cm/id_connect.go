@@ -35,14 +35,18 @@ func (id *ID) Listen(backlog int) error {
 // On an ID of datagrams it looks the service of the other side up: what
 // EventEstablished says about it is the address to send to, EventUnreachable that
 // it does not answer or refuses. Only the private data of param counts.
+//
+// On iWARP it waits for the TCP connection to the peer, for two minutes if nobody
+// answers, and no context ends that; [Resolved.Connect] has one. That nobody
+// listens is its error there, a *RejectError, and no event.
 func (id *ID) Connect(param *ConnParam) error {
 	p, err := id.completeParam(opConnect, param, nil)
 	if err != nil {
 		return err
 	}
-	return id.commandIn(opConnect, StateConnecting, func(f *ucma.File, kid uint32) error {
+	return id.refused(id.commandIn(opConnect, StateConnecting, func(f *ucma.File, kid uint32) error {
 		return f.Connect(kid, p.toKernel(), id.ece(false))
-	})
+	}))
 }
 
 // Accept answers a connect request (rdma_accept(3)). nil stands for what the
@@ -85,6 +89,7 @@ func (id *ID) Accept(param *ConnParam) error {
 		return f.Accept(kid, id.uid, p.toKernel(), id.ece(true))
 	})
 	if err == nil {
+		id.ready(qp)
 		return nil
 	}
 	if qp != nil && !id.datagram() {
@@ -95,15 +100,15 @@ func (id *ID) Accept(param *ConnParam) error {
 	return oe
 }
 
-// peerGone tells the EINVAL of a connect request whose peer has left: our own
-// parameters have been checked, and the kernel's connection is in no state any
-// more that could be accepted.
+// peerGone tells the EINVAL, on iWARP the ECONNRESET, of a connect request whose
+// peer has left: our own parameters have been checked, and the kernel's connection
+// is in no state any more that could be accepted.
 func (id *ID) peerGone(err error) error {
 	id.mu.Lock()
 	passive := id.request != nil
 	id.mu.Unlock()
 	var ucm *ucma.OpError
-	if passive && errors.As(err, &ucm) && errors.Is(err, syscall.EINVAL) {
+	if passive && errors.As(err, &ucm) && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ECONNRESET)) {
 		return &PeerGoneError{Err: err}
 	}
 	return err

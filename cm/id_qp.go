@@ -128,7 +128,12 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPA
 // accepted holds the depths that this side is about to accept, nil when
 // connecting: when the kernel computes the attributes it knows only the request,
 // whose wishes it neither clamps nor compares with ours.
+//
+// On iWARP the kernel moves the QP.
 func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
+	if id.iwarp() {
+		return nil
+	}
 	if err := id.modifyQP(qp, verbs.QPInit, nil); err != nil {
 		return err
 	}
@@ -155,6 +160,9 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 	switch ev.Type {
 	case EventUser, EventInternal:
 		ev.Arg = raw.Arg()
+	case EventConnectError:
+		// The kernel says nothing with it; siw hands out memory that nobody has
+		// written to.
 	case EventConnectResponse:
 		id.noteECE(raw)
 		fallthrough
@@ -181,6 +189,8 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 		} else {
 			ev.Type = EventEstablished
 		}
+	case actReady:
+		id.ready(qp)
 	case actFlush:
 		if qp != nil {
 			flushQP(qp)

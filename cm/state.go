@@ -84,6 +84,7 @@ const (
 	actNone      action = iota // hand it out
 	actDevice                  // open the device that the address led to
 	actEstablish               // move the QP, confirm, and hand out ESTABLISHED
+	actReady                   // on iWARP, tell the QP that it is ready to send
 	actFlush                   // move the QP to the error state, which flushes it
 	actRemove                  // give the device up
 )
@@ -141,9 +142,9 @@ var transitions = map[EventType]map[State]step{
 		StateConnecting: {StateResponded, actNone},
 	},
 	EventEstablished: {
-		StateConnecting: {StateEstablished, actNone},
-		StateResponded:  {StateEstablished, actNone},
-		StateAccepting:  {StateEstablished, actNone},
+		StateConnecting: {StateEstablished, actReady},
+		StateResponded:  {StateEstablished, actReady},
+		StateAccepting:  {StateEstablished, actReady},
 	},
 	EventConnectError: {
 		StateConnecting: {StateFailed, actFlush},
