@@ -61,8 +61,10 @@ type AddrInfo struct {
 	// SrcCanonName and DstCanonName are the hosts' canonical names. Like
 	// librdmacm, LookupAddrInfo does not ask for them.
 	SrcCanonName, DstCanonName string
-	// Connect is data that goes to the peer before the user's private data. Only
-	// ibacm gives any.
+	// Route are the paths to take instead of asking for them (ai_route). Connect
+	// is data that goes to the peer before the user's private data (ai_connect).
+	// Only ibacm gives them, so LookupAddrInfo does not.
+	Route   []Path
 	Connect []byte
 }
 

@@ -43,8 +43,8 @@ type protocol struct {
 }
 
 var protocols = [...]protocol{
-	{"tcp", verbs.RC, abi.RDMA_PS_TCP},
-	{"udp", verbs.UD, abi.RDMA_PS_UDP},
+	{"tcp", verbs.RC, PortSpaceTCP},
+	{"udp", verbs.UD, PortSpaceUDP},
 }
 
 // networkOfQP returns the network of package net that a type of QP
@@ -61,9 +61,9 @@ func networkOfQP(t verbs.QPType) string {
 
 func networkOfPortSpace(ps PortSpace) string {
 	switch ps {
-	case abi.RDMA_PS_TCP:
+	case PortSpaceTCP:
 		return "tcp"
-	case abi.RDMA_PS_UDP, abi.RDMA_PS_IPOIB:
+	case PortSpaceUDP, PortSpaceIPoIB:
 		return "udp"
 	}
 	return ""

@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"syscall"
@@ -35,6 +36,9 @@ type Dialer struct {
 	// QP says how the default QP is made; zero fields mean the defaults of
 	// verbs.
 	QP verbs.QPConfig
+	// NetNS is the network namespace to connect from, as in IDConfig; names are
+	// looked up in the process's own.
+	NetNS string
 	// Host has the devices, nil for verbs.DefaultHost.
 	Host *verbs.Host
 }
@@ -71,14 +75,19 @@ func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolve
 	if err != nil {
 		return nil, &OpError{Op: opResolve, Err: err}
 	}
+	return d.resolveInfo(ctx, &AddrInfo{PortSpace: ps, DstAddr: dst})
+}
+
+func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, error) {
 	ch, err := NewEventChannelOn(d.Host)
 	if err != nil {
 		return nil, err
 	}
-	id, err := ch.NewID(ps)
+	id, err := ch.NewIDConfig(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: d.NetNS})
 	if err == nil {
-		if err = d.resolve(ctx, id, dst); err == nil {
-			r := &Resolved{stage{ep: newEndpoint(ch, id), qpConfig: d.QP}}
+		if err = d.resolve(ctx, id, info); err == nil {
+			r := &Resolved{stage: stage{ep: newEndpoint(ch, id), qpConfig: d.QP}, connect: info.Connect}
+			r.qpConfig.Type = cmp.Or(info.QPType, d.QP.Type)
 			go r.ep.pump()
 			return r, nil
 		}
@@ -88,7 +97,11 @@ func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolve
 	return nil, err
 }
 
-func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
+func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
+	src := info.SrcAddr
+	if !src.IsValid() {
+		src = d.LocalAddr
+	}
 	timeout := d.ResolveTimeout
 	if timeout <= 0 {
 		timeout = defaultResolveTimeout
@@ -100,7 +113,7 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
 	end := time.Now().Add(timeout)
 	for try := firstResolveTimeout; ; try *= 2 {
 		left := time.Until(end)
-		if err := id.ResolveAddr(d.LocalAddr, dst, min(try, left)); err != nil {
+		if err := id.ResolveAddr(src, info.DstAddr, min(try, left)); err != nil {
 			return err
 		}
 		err := expect(ctx, id, EventAddrResolved)
@@ -111,7 +124,13 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
 			return err
 		}
 	}
-	if err := id.ResolveRoute(timeout); err != nil {
+	var err error
+	if len(info.Route) > 0 {
+		err = id.SetIBPath(info.Route)
+	} else {
+		err = id.ResolveRoute(timeout)
+	}
+	if err != nil {
 		return err
 	}
 	return expect(ctx, id, EventRouteResolved)

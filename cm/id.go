@@ -16,6 +16,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/internal/leak"
+	"purerdma/internal/netns"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -41,6 +42,8 @@ type ID struct {
 	qpType verbs.QPType
 	gate   gate
 	leak   *leak.Entry
+
+	netNS string // "" for that of the process
 
 	moving  sync.RWMutex // write: Migrate; read: a command
 	mu      sync.Mutex
@@ -73,6 +76,10 @@ type IDConfig struct {
 	// QPType is the type of the ID's QP. 0 means that of the port space: UD for
 	// PortSpaceUDP and PortSpaceIPoIB, which have no other, else RC.
 	QPType verbs.QPType
+	// NetNS is the network namespace that the ID's addresses belong to: the path
+	// of its file, as "/proc/42/ns/net", or its name in ip-netns(8). "" is that of
+	// the thread that calls NewIDConfig. It takes CAP_SYS_ADMIN.
+	NetNS string
 }
 
 // NewID makes an ID (rdma_create_id(3)). It belongs to the network namespace of
@@ -84,10 +91,15 @@ func (ch *EventChannel) NewID(ps PortSpace) (*ID, error) {
 // NewIDConfig is NewID with options.
 func (ch *EventChannel) NewIDConfig(cfg IDConfig) (*ID, error) {
 	id := newID(ch, 0, cfg.PortSpace, cmp.Or(cfg.QPType, cfg.PortSpace.qpType()))
+	id.netNS = cfg.NetNS
 	var err error
 	// First the number, then the channel may know the ID: Close destroys what
 	// it knows, and 0 is somebody's number.
-	if id.kid, err = ch.file.CreateID(id.uid, uint16(id.ps), uint8(id.qpType)); err == nil {
+	err = netns.Do(cfg.NetNS, func() (err error) {
+		id.kid, err = ch.file.CreateID(id.uid, uint16(id.ps), uint8(id.qpType))
+		return err
+	})
+	if err == nil {
 		if err = ch.addAs(id.uid, id); err != nil {
 			ch.file.DestroyID(id.kid)
 		}

@@ -3,8 +3,11 @@
 package cm
 
 import (
+	"net/netip"
+	"strconv"
 	"time"
 
+	"purerdma/internal/netns"
 	"purerdma/ucma"
 )
 
@@ -25,7 +28,11 @@ func (id *ID) bind(addr Addr) error {
 		return id.opError(opBind, errNoAddr)
 	}
 	err := id.commandIn(opBind, StateBound, func(f *ucma.File, kid uint32) error {
-		return f.Bind(kid, ucma.Addr(addr))
+		sa, err := id.sockaddr(addr)
+		if err != nil {
+			return err
+		}
+		return f.Bind(kid, sa)
 	})
 	if err != nil {
 		err.(*OpError).Local = addr
@@ -43,7 +50,15 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		return id.opError(opResolve, errNoAddr)
 	}
 	err := id.commandIn(opResolve, StateAddrQuery, func(f *ucma.File, kid uint32) error {
-		return f.ResolveAddr(kid, ucma.Addr(src), ucma.Addr(dst), timeout)
+		from, err := id.sockaddr(src)
+		if err != nil {
+			return err
+		}
+		to, err := id.sockaddr(dst)
+		if err != nil {
+			return err
+		}
+		return f.ResolveAddr(kid, from, to, timeout)
 	})
 	if err != nil {
 		err.(*OpError).Remote = dst
@@ -63,4 +78,20 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return id.commandIn(opResolveRoute, StateRouteQuery, func(f *ucma.File, kid uint32) error {
 		return f.ResolveRoute(kid, timeout)
 	})
+}
+
+// sockaddr returns an address for a command. The name of a zone is an interface's
+// in the ID's network namespace; that of this thread is ucma's to find.
+func (id *ID) sockaddr(a Addr) (ucma.Addr, error) {
+	zone := a.Addr().Zone()
+	if zone == "" || id.netNS == "" {
+		return ucma.Addr(a), nil
+	}
+	var scope uint32
+	err := netns.Do(id.netNS, func() (err error) {
+		scope, err = ucma.ScopeID(zone)
+		return err
+	})
+	ip := a.Addr().WithZone(strconv.FormatUint(uint64(scope), 10))
+	return ucma.IP(netip.AddrPortFrom(ip, a.Port())), err
 }

@@ -157,7 +157,7 @@ func TestDestroyNamesAnEventThatIsHeld(t *testing.T) {
 
 func TestAStageIsUsedOnce(t *testing.T) {
 	ep, k := fakeEndpoint(t, StateRouteResolved)
-	r := &Resolved{stage{ep: ep}}
+	r := &Resolved{stage: stage{ep: ep}}
 	k.accepts = true
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
@@ -228,7 +228,7 @@ func TestTheDeadlineIsTheContexts(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Millisecond)
 	defer cancel()
-	if err := new(Dialer).resolve(ctx, id, mustAddr("10.0.0.1:1")); !errors.Is(err, context.DeadlineExceeded) {
+	if err := new(Dialer).resolve(ctx, id, &AddrInfo{DstAddr: mustAddr("10.0.0.1:1")}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	if asked.Load() < 2 {

@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -21,6 +22,9 @@ type ListenConfig struct {
 	ReuseAddr bool
 	// QP says how default QPs are made; zero fields mean the defaults of verbs.
 	QP verbs.QPConfig
+	// NetNS is the network namespace to listen in, as in IDConfig; names are
+	// looked up in the process's own.
+	NetNS string
 	// Host has the devices, nil for verbs.DefaultHost.
 	Host *verbs.Host
 }
@@ -49,11 +53,15 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 	if err != nil {
 		return nil, &OpError{Op: opListen, Err: err}
 	}
+	return lc.listenInfo(&AddrInfo{PortSpace: ps, SrcAddr: local})
+}
+
+func (lc *ListenConfig) listenInfo(info *AddrInfo) (*Listener, error) {
 	ch, err := NewEventChannelOn(lc.Host)
 	if err != nil {
 		return nil, err
 	}
-	id, err := ch.NewID(ps)
+	id, err := ch.NewIDConfig(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: lc.NetNS})
 	if err != nil {
 		ch.Close()
 		return nil, err
@@ -62,7 +70,7 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 		err = id.SetReuseAddr(true)
 	}
 	if err == nil {
-		err = id.bind(local)
+		err = id.bind(info.SrcAddr)
 	}
 	if err == nil {
 		err = id.Listen(lc.Backlog)
@@ -72,7 +80,9 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 		ch.Close()
 		return nil, err
 	}
-	return &Listener{ch: ch, id: id, config: *lc}, nil
+	l := &Listener{ch: ch, id: id, config: *lc}
+	l.config.QP.Type = cmp.Or(info.QPType, lc.QP.Type)
+	return l, nil
 }
 
 // Addr returns the listener's address with the port that was chosen.

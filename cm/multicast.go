@@ -67,10 +67,14 @@ func (id *ID) JoinMulticastEx(group Addr, flags JoinFlags, context any) (*Multic
 	id.groups = append(id.groups, m)
 	id.mu.Unlock()
 	err := id.command(opJoin, func(f *ucma.File, kid uint32) (err error) {
+		sa, err := id.sockaddr(group)
+		if err != nil {
+			return err
+		}
 		if err := id.Channel().addAs(m.uid, id); err != nil {
 			return err
 		}
-		m.kid, err = f.JoinMcast(kid, m.uid, ucma.Addr(group), uint16(flags))
+		m.kid, err = f.JoinMcast(kid, m.uid, sa, uint16(flags))
 		return err
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ package cm
 
 import (
 	"context"
+	"slices"
 
 	"purerdma/verbs"
 )
@@ -11,7 +12,10 @@ import (
 // Resolved is a destination whose device and route are known: the stage at which
 // the active side makes its QP and posts its first receives. It is used by one
 // goroutine at a time.
-type Resolved struct{ stage }
+type Resolved struct {
+	stage
+	connect []byte // of the AddrInfo: goes before the private data
+}
 
 // Connect connects (rdma_connect(3)). qp may be nil for the QP that Init or QP
 // chose; param may be nil for DefaultConnParam. Whatever comes of it, r can do
@@ -24,9 +28,22 @@ func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) 
 	if err != nil {
 		return nil, err
 	}
-	if err := r.ep.await(ctx, opConnect, func() error { return r.ep.id.Connect(param) }); err != nil {
+	if err := r.ep.await(ctx, opConnect, func() error { return r.ep.id.Connect(r.withConnectData(param)) }); err != nil {
 		return nil, err
 	}
 	r.done.Store(true)
 	return newConn(r.ep, qp), nil
+}
+
+// withConnectData puts the connect data before the private data.
+func (r *Resolved) withConnectData(param *ConnParam) *ConnParam {
+	if len(r.connect) == 0 {
+		return param
+	}
+	p := DefaultConnParam()
+	if param != nil {
+		p = *param
+	}
+	p.PrivateData = slices.Concat(r.connect, p.PrivateData)
+	return &p
 }

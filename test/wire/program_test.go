@@ -5,14 +5,17 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"purerdma/abi"
+	"purerdma/cm"
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
 	"purerdma/uverbs"
@@ -20,6 +23,9 @@ import (
 
 // program does with this module what a C program of rdma-core does.
 func program(name string) error {
+	if name == "gid" {
+		return gidAddresses()
+	}
 	ends, err := vmtest.Ends()
 	if err != nil {
 		return err
@@ -51,6 +57,59 @@ func program(name string) error {
 		return pingpong(f, abi.IB_UVERBS_QPT_RC, true)
 	}
 	return errors.New("no program " + name)
+}
+
+// The addresses of ucmatose -f gid, of a fabric that is not here.
+const (
+	gidServer = "fe80::2:c903:0:1"
+	gidClient = "fe80::2:c903:0:2%3"
+	gidPort   = "7471"
+)
+
+// gidAddresses is ucmatose -f gid, its server and its client, as far as either
+// comes: to the kernel's refusal.
+func gidAddresses() error {
+	ch, err := cm.NewEventChannel()
+	if err != nil {
+		return err
+	}
+	defer ch.Close()
+	lookup := func(node, service string, flags cm.AddrInfoFlags, src cm.Addr) (cm.AddrInfo, error) {
+		infos, err := cm.LookupAddrInfo(context.Background(), node, service, &cm.AddrInfoHints{
+			Flags: cm.AddrInfoNumericHost | cm.AddrInfoFamily | flags, Family: cm.FamilyIB, PortSpace: cm.PortSpaceTCP, SrcAddr: src,
+		})
+		if err != nil {
+			return cm.AddrInfo{}, err
+		}
+		return infos[0], nil
+	}
+	server, err := lookup(gidServer, gidPort, cm.AddrInfoPassive, cm.Addr{})
+	if err != nil {
+		return err
+	}
+	bind, err := ch.NewID(cm.PortSpaceTCP)
+	if err != nil {
+		return err
+	}
+	if err := bind.Bind(server.SrcAddr); err == nil {
+		return errors.New("bound to a GID that is not here")
+	}
+	src, err := lookup(gidClient, "", cm.AddrInfoPassive, cm.Addr{})
+	if err != nil {
+		return err
+	}
+	dst, err := lookup(gidServer, gidPort, 0, src.SrcAddr)
+	if err != nil {
+		return err
+	}
+	resolve, err := ch.NewID(cm.PortSpaceTCP)
+	if err != nil {
+		return err
+	}
+	if err := resolve.ResolveAddr(dst.SrcAddr, dst.DstAddr, 2*time.Second); err == nil {
+		return errors.New("resolved a GID that is not here")
+	}
+	return nil
 }
 
 // devinfo is ibv_devinfo -v.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -31,6 +32,8 @@ type recording struct {
 	cmd  *exec.Cmd
 	file string
 	out  *strings.Builder
+	// fails says that the program may fail.
+	fails bool
 }
 
 // start runs a program under the recorder. With a name, it is program.
@@ -49,7 +52,7 @@ func start(t *testing.T, ctx context.Context, name string, argv ...string) *reco
 // wait returns what the program gave the kernel.
 func (r *recording) wait(t *testing.T) map[string][]form {
 	t.Helper()
-	if err := r.cmd.Wait(); err != nil {
+	if err := r.cmd.Wait(); err != nil && !r.fails {
 		t.Errorf("%v: %v\n%s", r.cmd.Args, err, r.out)
 	}
 	var all []*recorded
@@ -169,6 +172,34 @@ func TestVerbs(t *testing.T) {
 			until(t, "the server listens", pingpongListens)
 			start(t, ctx, "", append(args, "127.0.0.1")...).wait(t)
 			check(t, name, server.wait(t), self(t, name), need...)
+		})
+	}
+}
+
+// TestGIDAddresses holds the addresses of InfiniBand, from their text to the
+// kernel's command, against those of ucmatose. No device here has such an
+// address: the kernel refuses both.
+func TestGIDAddresses(t *testing.T) {
+	vmtest.Need(t)
+	ours := start(t, deadline(t), "gid", "/proc/self/exe").wait(t)
+	for name, args := range map[string][]string{
+		"UcmBind":        {"-b", gidServer},
+		"UcmResolveAddr": {"-b", gidClient, "-s", gidServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, deadline(t), "", append([]string{"ucmatose", "-f", "gid", "-p", gidPort}, args...)...)
+			c.fails = true
+			theirs := c.wait(t)
+			command := func(m map[string][]form) map[string][]form {
+				return maps.Collect(func(yield func(string, []form) bool) {
+					for k, f := range m {
+						if strings.HasSuffix(k, name) && !yield(k, f) {
+							return
+						}
+					}
+				})
+			}
+			check(t, "ucmatose", command(theirs), command(ours), name)
 		})
 	}
 }
