@@ -4,7 +4,6 @@ package cm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"syscall"
 
@@ -28,7 +27,9 @@ const (
 	// AddrInfoFamily says how to read the node (RAI_FAMILY): with FamilyIB and
 	// AddrInfoNumericHost it is a GID. Other families count without it, too.
 	AddrInfoFamily
-	// AddrInfoSA asks the subnet administrator for a service (RAI_SA).
+	// AddrInfoSA asks the subnet administrators of InfiniBand fabrics for a
+	// service, by its ID or its name, instead of a name server (RAI_SA, since rdma-core
+	// 61). It takes a service alone, and Linux 7.2.
 	AddrInfoSA
 	// AddrInfoDNS asks for the look-up of names, which is what is done without
 	// it, too (RAI_DNS).
@@ -49,7 +50,7 @@ const (
 // AddrInfo is what it takes to connect or to listen (struct rdma_addrinfo,
 // rdma_cma.h; rdma_getaddrinfo(3)). It is plain data and the caller's.
 type AddrInfo struct {
-	Flags     AddrInfoFlags // AddrInfoPassive, or nothing
+	Flags     AddrInfoFlags // AddrInfoPassive or AddrInfoSA, or nothing
 	Family    AddrFamily
 	QPType    verbs.QPType // 0 if not known
 	PortSpace PortSpace    // 0 if not known
@@ -82,7 +83,7 @@ type AddrInfoHints struct {
 
 // LookupAddrInfo finds the addresses for a node and a service, as
 // rdma_getaddrinfo(3) does on a host where no ibacm runs: no route comes with
-// them, and never more than one answer. (What ibacm would add is its cache of
+// them, and never more than one answer, but for AddrInfoSA. (What ibacm would add is its cache of
 // routes in an InfiniBand subnet.)
 //
 // node is a host name or a numeric address, service a name or a port number;
@@ -96,11 +97,33 @@ type AddrInfoHints struct {
 // not: port numbers above 65535, of which it uses the lower 16 bits, and IPv4
 // addresses as GIDs, for which it sends bytes from beyond the address.
 func LookupAddrInfo(ctx context.Context, node, service string, hints *AddrInfoHints) ([]AddrInfo, error) {
+	if hints != nil && hints.Flags&AddrInfoSA != 0 {
+		return lookupSA(ctx, node, service, hints)
+	}
 	info, err := systemResolver.addrInfo(ctx, node, service, hints)
 	if err != nil {
 		return nil, &OpError{Op: opAddrInfo, Err: err}
 	}
 	return []AddrInfo{info}, nil
+}
+
+func lookupSA(ctx context.Context, node, service string, hints *AddrInfoHints) ([]AddrInfo, error) {
+	var infos []AddrInfo
+	var err error
+	switch {
+	case node != "":
+		err = fmt.Errorf("AddrInfoSA takes no node: %w", syscall.EOPNOTSUPP)
+	case hints.Flags&AddrInfoDNS != 0:
+		err = fmt.Errorf("AddrInfoSA and AddrInfoDNS exclude each other: %w", syscall.EOPNOTSUPP)
+	case service == "":
+		err = fmt.Errorf("AddrInfoSA takes a service: %w", syscall.EINVAL)
+	default:
+		infos, err = saAddrInfo(ctx, verbs.DefaultHost(), service)
+	}
+	if err != nil {
+		return nil, &OpError{Op: opAddrInfo, Err: &AddrInfoError{Node: node, Service: service, Err: err}}
+	}
+	return infos, nil
 }
 
 // opAddrInfo is the operation of errors of LookupAddrInfo.
@@ -112,9 +135,6 @@ func (r *resolver) addrInfo(ctx context.Context, node, service string, hints *Ad
 			return AddrInfo{}, &AddrInfoError{Err: fmt.Errorf("neither they nor hints are given: %w", syscall.EINVAL)}
 		}
 		hints = &AddrInfoHints{}
-	}
-	if hints.Flags&AddrInfoSA != 0 {
-		return AddrInfo{}, &AddrInfoError{Node: node, Service: service, Err: errNoSA}
 	}
 	info := AddrInfo{QPType: hints.QPType, PortSpace: hints.PortSpace}
 	if node == "" && service == "" {
@@ -130,8 +150,6 @@ func (r *resolver) addrInfo(ctx context.Context, node, service string, hints *Ad
 	}
 	return info, nil
 }
-
-var errNoSA = fmt.Errorf("AddrInfoSA: the subnet administrator's services are asked for by ID.ResolveIBService: %w", errors.ErrUnsupported)
 
 // resolve completes info from node and service.
 func (r *resolver) resolve(ctx context.Context, node, service string, hints *AddrInfoHints, info *AddrInfo) error {

@@ -190,7 +190,9 @@ func TestLookupAddrInfoErrors(t *testing.T) {
 		{"10.8.0.1", "65536", nil, EAIService, "16 bits"},
 		{"10.8.0.1", "7471", gid, EAIAddrFamily, "10.8.0.1"},
 		{"rdma.example", "7471", &AddrInfoHints{Flags: AddrInfoNumericHost}, EAINoName, `"rdma.example"`},
-		{"", "storage", &AddrInfoHints{Flags: AddrInfoSA}, errors.ErrUnsupported, "ResolveIBService"},
+		{"10.8.0.1", "storage", &AddrInfoHints{Flags: AddrInfoSA}, syscall.EOPNOTSUPP, "no node"},
+		{"", "storage", &AddrInfoHints{Flags: AddrInfoSA | AddrInfoDNS}, syscall.EOPNOTSUPP, "exclude"},
+		{"", "", &AddrInfoHints{Flags: AddrInfoSA}, syscall.EINVAL, "takes a service"},
 		{"fe80::1%no-such-if", "1", nil, EAINoName, "no-such-if"},
 	} {
 		infos, err := LookupAddrInfo(context.Background(), tc.node, tc.service, tc.hints)

@@ -148,7 +148,7 @@ func expect(ctx context.Context, id *ID, want EventType) error {
 		switch ev.Type {
 		case want:
 			return nil
-		case EventAddrError, EventRouteError, EventDeviceRemoval:
+		case EventAddrError, EventRouteError, EventAddrInfoError, EventDeviceRemoval:
 			return ev.Err()
 		}
 	}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"syscall"
+
+	"purerdma/verbs"
+)
+
+// saAddrInfo asks the subnet administrators of the fabrics that this host has a
+// port on, until one knows the service: a number as strconv reads it in base 0, or
+// a name. It returns an AddrInfo for each record.
+func saAddrInfo(ctx context.Context, host *verbs.Host, service string) ([]AddrInfo, error) {
+	devices, err := host.Devices()
+	if err != nil {
+		return nil, err
+	}
+	failure := fmt.Errorf("no active port of an InfiniBand fabric: %w", syscall.ENOENT)
+	for _, info := range devices {
+		gids, err := fabricGIDs(host, info.Name)
+		if err != nil {
+			failure = err
+		}
+		for _, gid := range gids {
+			infos, err := saAddrInfoAt(ctx, host, gid, service)
+			if err == nil || ctx.Err() != nil {
+				return infos, err
+			}
+			failure = err
+		}
+	}
+	return nil, failure
+}
+
+// fabricGIDs returns the first GIDs of the active InfiniBand ports of a device.
+func fabricGIDs(host *verbs.Host, name string) ([]verbs.GID, error) {
+	dev, err := host.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	var gids []verbs.GID
+	for i := range dev.Attr().Ports {
+		port := uint8(i + 1)
+		if dev.LinkLayer(port) != verbs.LinkInfiniBand {
+			continue
+		}
+		attr, err := dev.QueryPort(port)
+		if err != nil {
+			return gids, err
+		}
+		if attr.State < verbs.PortActive {
+			continue
+		}
+		gid, err := dev.GID(port, 0)
+		if err != nil {
+			return gids, err
+		}
+		gids = append(gids, gid.GID)
+	}
+	return gids, nil
+}
+
+// saAddrInfoAt asks the subnet administrator of one port's fabric.
+func saAddrInfoAt(ctx context.Context, host *verbs.Host, gid verbs.GID, service string) ([]AddrInfo, error) {
+	ch, err := NewEventChannelOn(host)
+	if err != nil {
+		return nil, err
+	}
+	defer ch.Close()
+	id, err := ch.NewID(PortSpaceIB)
+	if err != nil {
+		return nil, err
+	}
+	if err := id.bind(Addr{IB: IBAddr{GID: gid}}); err != nil {
+		return nil, err
+	}
+	return id.serviceInfos(ctx, gid, service)
+}
+
+// serviceInfos asks on an ID that is bound to the port with the GID.
+func (id *ID) serviceInfos(ctx context.Context, gid verbs.GID, service string) ([]AddrInfo, error) {
+	var err error
+	if n, notNumber := strconv.ParseUint(service, 0, 64); notNumber == nil {
+		err = id.ResolveIBService(n)
+	} else {
+		err = id.ResolveIBServiceName(service)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := expect(ctx, id, EventAddrInfoResolved); err != nil {
+		return nil, err
+	}
+	records, err := id.QueryIBService()
+	if err != nil {
+		return nil, err
+	}
+	if len(records) == 0 {
+		return nil, id.opError(opService, syscall.ENOENT)
+	}
+	infos := make([]AddrInfo, len(records))
+	for i, r := range records {
+		src := AddrFromGID(gid, PortSpaceIB, 0)
+		src.IB.PKey = r.PKey
+		infos[i] = AddrInfo{
+			Flags:     AddrInfoSA,
+			Family:    FamilyIB,
+			PortSpace: PortSpaceIB,
+			SrcAddr:   src,
+			DstAddr:   Addr{IB: IBAddr{PKey: r.PKey, GID: r.GID, ServiceID: r.ID, ServiceIDMask: ^uint64(0)}},
+		}
+	}
+	return infos, nil
+}
