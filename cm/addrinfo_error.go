@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 )
 
 // EAI is an error code of getaddrinfo(3), as rdma_getaddrinfo(3) returns it. Look
@@ -48,7 +49,8 @@ func eaiOf(err error) error {
 		switch {
 		case dns.IsNotFound:
 			code = EAINoName
-		case dns.IsTimeout, dns.IsTemporary:
+		case dns.IsTimeout, dns.IsTemporary, strings.HasPrefix(dns.Err, "dial "):
+			// The last is a name server that there is no way to.
 			code = EAIAgain
 		}
 	}

@@ -49,7 +49,7 @@ func (s *session) ping() (done int, err error) {
 			return done, errMismatch
 		}
 		if s.opt.verbose {
-			if err := s.u.printf("ping data: %s\n", printable(s.data.Bytes())); err != nil {
+			if err := s.u.Printf("ping data: %s\n", printable(s.data.Bytes())); err != nil {
 				return done, err
 			}
 		}
@@ -76,8 +76,8 @@ func (s *session) offer(mr *verbs.MR, want state) error {
 func (s *session) leave(ctx context.Context, done int, err error) error {
 	var gone *disconnectedError
 	if errors.As(err, &gone) {
-		s.u.errorf("client DISCONNECT EVENT...\n")
-		s.u.errorf("%v\n", gone)
+		s.u.Errorf("client DISCONNECT EVENT...\n")
+		s.u.Errorf("%v\n", gone)
 		if s.opt.count == 0 {
 			return nil
 		}
@@ -90,7 +90,7 @@ func (s *session) leave(ctx context.Context, done int, err error) error {
 	defer cancel()
 	// Without an answer the connection has ended all the same.
 	if _, derr := s.conn.Disconnect(ctx); derr == nil {
-		s.u.errorf("client DISCONNECT EVENT...\n")
+		s.u.Errorf("client DISCONNECT EVENT...\n")
 	}
 	return err
 }

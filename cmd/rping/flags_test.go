@@ -4,20 +4,20 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"purerdma/cm"
 )
 
 func testLookup(host string) (netip.Addr, error) {
 	if host == "temporary" {
-		return netip.Addr{}, &net.DNSError{Err: "server misbehaving", Name: host, IsTemporary: true}
+		return netip.Addr{}, &cm.AddrInfoError{Node: host, Err: cm.EAIAgain}
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return ip, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		return ip, &cm.AddrInfoError{Node: host, Err: cm.EAINoName}
 	}
 	return ip, nil
 }
@@ -46,7 +46,7 @@ func TestParse(t *testing.T) {
 		{"-s --", options{server: true}},
 	} {
 		var stdout, stderr bytes.Buffer
-		got, status := parse(strings.Fields(tc.args), &ui{out: &stdout, err: &stderr}, testLookup)
+		got, status := parse(strings.Fields(tc.args), newUI(&stdout, &stderr), testLookup)
 		if got == nil {
 			t.Errorf("%s: status %d, %s%s", tc.args, status, &stdout, &stderr)
 			continue
@@ -91,12 +91,12 @@ func TestParseRefuses(t *testing.T) {
 		{"-c -p 65536", 22, "", "Invalid port 65536 (valid range is 0 to 65535)\n"},
 		{"-s 10.8.0.1", 22, "", "rping: unexpected argument \"10.8.0.1\": an address is given with -a\n"},
 		{"-c -- -v", 22, "", "rping: unexpected argument \"-v\": an address is given with -a\n"},
-		{"-c -a nosuch", 254, "getaddrinfo failed (Name or service not known) - invalid hostname or IP address\n", "rping: -a nosuch: lookup nosuch: no such host\n"},
-		{"-cI nosuch -a 10.8.0.1", 254, "getaddrinfo failed (Name or service not known) - invalid hostname or IP address\n", "rping: -I nosuch: lookup nosuch: no such host\n"},
-		{"-c -a temporary", 253, "getaddrinfo failed (Temporary failure in name resolution) - invalid hostname or IP address\n", "rping: -a temporary: lookup temporary: server misbehaving\n"},
+		{"-c -a nosuch", 254, "getaddrinfo failed (Name or service not known) - invalid hostname or IP address\n", "rping: -a nosuch: node \"nosuch\", service \"\": the node is not known\n"},
+		{"-cI nosuch -a 10.8.0.1", 254, "getaddrinfo failed (Name or service not known) - invalid hostname or IP address\n", "rping: -I nosuch: node \"nosuch\", service \"\": the node is not known\n"},
+		{"-c -a temporary", 253, "getaddrinfo failed (Temporary failure in name resolution) - invalid hostname or IP address\n", "rping: -a temporary: node \"temporary\", service \"\": the name server does not answer now\n"},
 	} {
 		var stdout, stderr bytes.Buffer
-		got, status := parse(strings.Fields(tc.args), &ui{out: &stdout, err: &stderr}, testLookup)
+		got, status := parse(strings.Fields(tc.args), newUI(&stdout, &stderr), testLookup)
 		if got != nil || status != tc.status || stdout.String() != tc.stdout || stderr.String() != tc.stderr {
 			t.Errorf("%q: %+v, status %d, want %d\nstdout %q\nwant   %q\nstderr %q\nwant   %q",
 				tc.args, got, status, tc.status, &stdout, tc.stdout, &stderr, tc.stderr)
@@ -107,7 +107,7 @@ func TestParseRefuses(t *testing.T) {
 // The C program tells of each flag from -d on.
 func TestParseDebug(t *testing.T) {
 	var stdout bytes.Buffer
-	parse(strings.Fields("-v -d -s -vV -C10 -S 64 -p 1"), &ui{out: &stdout, err: &stdout}, testLookup)
+	parse(strings.Fields("-v -d -s -vV -C10 -S 64 -p 1"), newUI(&stdout, &stdout), testLookup)
 	if want := "server\nverbose\nvalidate data\ncount 10\nsize 64\nport 1\n"; stdout.String() != want {
 		t.Errorf("printed %q, want %q", &stdout, want)
 	}
@@ -119,7 +119,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, args string) {
 		var out bytes.Buffer
-		opt, status := parse(strings.Split(args, " "), &ui{out: &out, err: &out}, testLookup)
+		opt, status := parse(strings.Split(args, " "), newUI(&out, &out), testLookup)
 		if (opt == nil) == (status == 0) {
 			t.Fatalf("%q: options %v, status %d", args, opt, status)
 		}
@@ -131,19 +131,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// A write to a full disk makes the program fail.
-func TestOutputFailure(t *testing.T) {
-	full := errors.New("disk full")
-	u := &ui{out: failingWriter{full}, err: failingWriter{full}}
-	if err := u.printf("x"); !errors.Is(err, full) {
-		t.Error(err)
-	}
-	if err := u.failure(); !errors.Is(err, full) {
-		t.Error(err)
-	}
-}
-
-type failingWriter struct{ err error }
-
-func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }

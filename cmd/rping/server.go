@@ -62,7 +62,7 @@ func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 	for {
 		p, client, err := ln.accept(ctx)
 		switch {
-		case u.failure() != nil:
+		case u.Failure() != nil:
 			if err == nil {
 				p.Close()
 			}
@@ -72,12 +72,12 @@ func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 				if err := serve(ctx, opt, u, p); err != nil && ctx.Err() == nil {
 					u.fail(&pingError{"server", fmt.Errorf("client %s: %w", client, err)})
 				}
-				if u.failure() != nil {
+				if u.Failure() != nil {
 					cancel()
 				}
 			})
 		case exhausted(err):
-			u.errorf("rping: %v\n", err)
+			u.Errorf("rping: %v\n", err)
 			select {
 			case <-time.After(retryPause):
 			case <-ctx.Done():
@@ -109,8 +109,8 @@ func serve(ctx context.Context, opt *options, u *ui, p pending) error {
 	err = s.pong()
 	var gone *disconnectedError
 	if errors.As(err, &gone) {
-		u.errorf("server DISCONNECT EVENT...\n")
-		u.errorf("%v\n", gone)
+		u.Errorf("server DISCONNECT EVENT...\n")
+		u.Errorf("%v\n", gone)
 		err = nil
 	}
 	return errors.Join(err, s.close())
@@ -125,7 +125,7 @@ func (s *session) pong() error {
 			return err
 		}
 		if s.opt.verbose {
-			if err := s.u.printf("server ping data: %s\n", printable(data)); err != nil {
+			if err := s.u.Printf("server ping data: %s\n", printable(data)); err != nil {
 				return err
 			}
 		}

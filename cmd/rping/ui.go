@@ -6,43 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/tool"
 	"purerdma/verbs"
 )
 
-// ui is where the program speaks. Each call writes once, so that lines of
-// several clients do not mix.
+// ui is where the program speaks.
 type ui struct {
-	out, err io.Writer
-	debug    bool
-
-	mu     sync.Mutex
-	failed error // the first failure to write to out
+	tool.UI
+	debug bool
 }
 
-// printf prints to standard output. A failure to do so, as on a full disk, ends
-// the pings and the program's success.
-func (u *ui) printf(format string, args ...any) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if _, err := fmt.Fprintf(u.out, format, args...); err != nil && u.failed == nil {
-		u.failed = fmt.Errorf("standard output: %w", err)
-	}
-	return u.failed
-}
-
-func (u *ui) errorf(format string, args ...any) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	fmt.Fprintf(u.err, format, args...)
+func newUI(stdout, stderr io.Writer) *ui {
+	return &ui{UI: tool.UI{Name: "rping", Out: stdout, Err: stderr}}
 }
 
 // debugf prints what the C program prints with -d, to standard output as there.
 func (u *ui) debugf(format string, args ...any) {
 	if u.debug {
-		u.printf(format, args...)
+		u.Printf(format, args...)
 	}
 }
 
@@ -62,13 +45,7 @@ func (u *ui) fail(err error) {
 	if _, ok := errors.AsType[*pingError](err); !ok {
 		err = fmt.Errorf("rping: %w", err)
 	}
-	u.errorf("%v\n", err)
-}
-
-func (u *ui) failure() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.failed
+	u.Errorf("%v\n", err)
 }
 
 // explain prints the lines that the C program has for a failure.
@@ -81,10 +58,10 @@ func (u *ui) explain(err error) {
 		wc          *verbs.WCError
 		bogus       *bogusMessageError
 	)
-	event := func(t cm.EventType, status int) { u.errorf("cma event %v, error %d\n", t, status) }
+	event := func(t cm.EventType, status int) { u.Errorf("cma event %v, error %d\n", t, status) }
 	switch {
 	case errors.Is(err, errMismatch):
-		u.errorf("data mismatch!\n")
+		u.Errorf("data mismatch!\n")
 	case errors.As(err, &rejected):
 		event(cm.EventRejected, rejected.Status)
 	case errors.As(err, &unreachable):
@@ -92,10 +69,10 @@ func (u *ui) explain(err error) {
 	case errors.As(err, &failed):
 		event(cm.EventConnectError, failed.Status)
 	case errors.As(err, &removed):
-		u.errorf("cma detected device removal!!!!\n")
+		u.Errorf("cma detected device removal!!!!\n")
 	case errors.As(err, &wc):
-		u.errorf("cq completion failed status %d\n", uint32(wc.Status))
+		u.Errorf("cq completion failed status %d\n", uint32(wc.Status))
 	case errors.As(err, &bogus):
-		u.errorf("%v\n", bogus)
+		u.Errorf("%v\n", bogus)
 	}
 }

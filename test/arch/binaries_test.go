@@ -19,7 +19,7 @@ const maxBinary = 5 << 20
 // nothing but the kernel.
 func TestBinaries(t *testing.T) {
 	root := moduleRoot(t)
-	commands, err := filepath.Glob(filepath.Join(root, "cmd", "*"))
+	commands, err := filepath.Glob(filepath.Join(root, "cmd", "*", "main.go"))
 	if err != nil || len(commands) == 0 {
 		t.Fatalf("no commands: %v", err)
 	}
@@ -27,8 +27,8 @@ func TestBinaries(t *testing.T) {
 		if arch != runtime.GOARCH && testing.Short() {
 			continue
 		}
-		for _, dir := range commands {
-			name := filepath.Base(dir)
+		for _, file := range commands {
+			name := filepath.Base(filepath.Dir(file))
 			t.Run(arch+"/"+name, func(t *testing.T) {
 				bin := filepath.Join(t.TempDir(), name)
 				goRun(t, root, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS="},

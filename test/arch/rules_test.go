@@ -52,7 +52,7 @@ var rules = map[string]rule{
 
 // trees are rules for all packages below a folder.
 var trees = map[string]rule{
-	"cmd":          {ours: []string{"cm", "verbs", "uverbs", "ucma"}},
+	"cmd":          {ours: []string{"cm", "verbs", "uverbs", "ucma", "cmd/internal/tool"}},
 	"test":         {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/vmtest", "test/..."}, xsys: true},
 	"test/microvm": {ours: []string{"test/microvm/..."}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }

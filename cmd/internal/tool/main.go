@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tool
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+)
+
+// statusSignalled is added to the number of the signal that ended a program, as
+// a shell reports it.
+const statusSignalled = 128
+
+// Program is a whole program: it ends with ctx, and returns its exit status.
+type Program func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+
+// Main runs a program with the process's arguments, and exits with its status. A
+// SIGINT or SIGTERM ends the context; a second one ends the process at once.
+func Main(run Program) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var caught atomic.Int32
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		sig := <-signals
+		if s, ok := sig.(syscall.Signal); ok {
+			caught.Store(int32(s))
+		}
+		signal.Stop(signals)
+		cancel()
+	}()
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if s := caught.Load(); s != 0 && ctx.Err() != nil {
+		status = statusSignalled + int(s)
+	}
+	os.Exit(status)
+}

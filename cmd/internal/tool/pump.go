@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tool
+
+import (
+	"context"
+
+	"purerdma/cm"
+)
+
+// Pump fetches the events of a channel in a goroutine of its own and hands them to
+// a function, one after the other.
+type Pump struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// StartPump starts to fetch. handle need not acknowledge the events. failed gets
+// the error that ends it, unless that was Stop or ctx.
+func StartPump(ctx context.Context, ch *cm.EventChannel, handle func(*cm.Event), failed func(error)) *Pump {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &Pump{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		for {
+			ev, err := ch.Next(ctx)
+			if err != nil {
+				if ctx.Err() == nil {
+					failed(err)
+				}
+				return
+			}
+			handle(ev)
+			ev.Ack()
+		}
+	}()
+	return p
+}
+
+// Stop ends it, and waits for the function that is running.
+func (p *Pump) Stop() {
+	p.cancel()
+	<-p.done
+}
