@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Rdma_server takes one connection, waits for a message of 16 bytes and sends one:
+// the rdma_server of rdma-core, with its flags, output and protocol, so that the
+// client may be that of rdma-core.
+package main
+
+import (
+	"context"
+
+	"purerdma/cm"
+	"purerdma/cmd/internal/tool"
+)
+
+func main() { tool.Main(tool.HelloProgram("rdma_server", "0.0.0.0", run)) }
+
+func run(ctx context.Context, u *tool.UI, names tool.Names) error {
+	addr, err := tool.HelloAddress(ctx, u, names)
+	if err != nil {
+		return err
+	}
+	lc := cm.ListenConfig{QP: tool.HelloQP()}
+	ln, err := lc.Listen(ctx, "tcp", addr.String())
+	if err != nil {
+		u.Perror("rdma_create_ep", err)
+		return err
+	}
+	defer ln.Close()
+	req, err := ln.Accept(ctx)
+	if err != nil {
+		u.Perror("rdma_get_request", err)
+		return err
+	}
+	defer req.Close()
+	h, err := tool.NewHello(u, req)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	conn, err := req.Accept(ctx, nil, nil)
+	if err != nil {
+		u.Perror("rdma_accept", err)
+		return err
+	}
+	h.Connected(conn)
+	if err := h.Receive(ctx); err != nil {
+		return err
+	}
+	return h.Send(ctx)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"purerdma/cmd/internal/tool"
+)
+
+// runClient connects, receives, answers, and waits for the server's disconnect.
+func (t *test) runClient(ctx context.Context) error {
+	t.u.Printf("cmatose: starting client\n")
+	local, remote, err := t.opt.names.Resolve(ctx)
+	if err != nil {
+		t.lookupFailed("getaddrinfo", err)
+		return err
+	}
+	t.fetch(ctx)
+	t.u.Printf("cmatose: connecting\n")
+	for _, n := range t.nodes {
+		if err := n.id.ResolveAddr(local, remote, resolveTimeout); err != nil {
+			t.u.Perror("cmatose: failure getting addr", err)
+			return err
+		}
+	}
+	if err = t.connected(ctx); err == nil {
+		err = t.reply(ctx)
+	}
+	if err == nil && t.opt.migrate {
+		err = t.migrate(ctx, nil)
+	}
+	if err != nil {
+		return err
+	}
+	return t.disconnected(ctx)
+}
+
+// reply sends the server as much as it has sent.
+func (t *test) reply(ctx context.Context) error {
+	if t.opt.count == 0 {
+		return nil
+	}
+	t.u.Printf("receiving data transfers\n")
+	if err := t.forEach(func(n *node) error { return n.awaitRecvs(ctx) }); err != nil {
+		return err
+	}
+	t.u.Printf("sending replies\n")
+	if err := t.forEach((*node).postSends); err != nil {
+		return err
+	}
+	t.u.Printf("data transfers complete\n")
+	return nil
+}
+
+// lookupFailed reports an address that was not found, in the words of the C
+// program's call.
+func (t *test) lookupFailed(call string, err error) {
+	t.u.Printf("cmatose: %s error: %s\n", call, tool.LookupText(err))
+	t.u.Fail(err)
+}
