@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Cmtime measures how long each step of making and ending many connections takes:
+// the cmtime of rdma-core, with its flags, output and protocol, so that either
+// side may be that program.
+//
+// The server never ends by itself, as there.
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"purerdma/cmd/internal/tool"
+)
+
+// statusUsage is the exit status of a bad command line, and of a machine without
+// RDMA.
+const statusUsage = 1
+
+func main() { tool.Main(run) }
+
+// run is the program. It ends with ctx.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	u := tool.NewUI("cmtime", stdout, stderr)
+	opt, err := parse(args)
+	if err != nil {
+		u.Usage(err, usage)
+		return statusUsage
+	}
+	ch, err := tool.OpenChannel(u)
+	if err != nil {
+		return statusUsage
+	}
+	defer ch.Close()
+	if opt.names.Dest == "" {
+		err = runServer(ctx, ch, opt, u)
+	} else {
+		err = runClient(ctx, ch, opt, u)
+	}
+	if werr := u.Failure(); werr != nil {
+		u.Fail(werr)
+		err = errors.Join(err, werr)
+	}
+	return tool.Status(err) & 0xFF
+}

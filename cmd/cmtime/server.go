@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"purerdma/cm"
+	"purerdma/cmd/internal/tool"
+	"purerdma/verbs"
+)
+
+// queued is how many events wait for a worker. While it is full no more are
+// fetched, and the kernel holds requests back.
+const queued = 1024
+
+// server accepts whoever comes. What events ask for is done by a few workers, so
+// that the next events are fetched meanwhile.
+type server struct {
+	u    *tool.UI
+	qps  *maker
+	work chan func()
+}
+
+// runServer serves until ctx ends.
+func runServer(ctx context.Context, ch *cm.EventChannel, opt *options, u *tool.UI) error {
+	id, err := ch.NewID(cm.PortSpaceTCP)
+	if err != nil {
+		u.Perror("listen request failed", err)
+		return err
+	}
+	defer id.Close()
+	local, _, err := opt.names.Resolve(ctx)
+	if err != nil {
+		u.Printf("getrdmaaddr error: %s\n", tool.LookupText(err))
+		u.Fail(err)
+		return err
+	}
+	if err := id.Bind(local); err != nil {
+		u.Perror("bind address failed", err)
+		return err
+	}
+	if err := id.Listen(0); err != nil {
+		u.Perror("failure trying to listen", err)
+		return err
+	}
+	s := &server{u: u, qps: newMaker(), work: make(chan func(), queued)}
+	return s.serve(ctx, ch)
+}
+
+// serve runs the workers and hands them the events.
+func (s *server) serve(ctx context.Context, ch *cm.EventChannel) error {
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for fn := range s.work {
+				fn()
+			}
+		})
+	}
+	failed := make(chan error, 1)
+	pump := tool.StartPump(ctx, ch, func(ev *cm.Event) {
+		if fn := s.task(ev); fn != nil {
+			s.work <- fn
+		}
+	}, func(err error) { failed <- err })
+	var err error
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case err = <-failed:
+		s.u.Perror("failure in rdma_get_cm_event in process_server_events", err)
+	}
+	pump.Stop()
+	close(s.work)
+	workers.Wait()
+	return err
+}
+
+// accepted is the context of a connection's ID. The two tasks of a connection
+// take turns: its end may come while it is being accepted.
+type accepted struct {
+	sync.Mutex
+	qp   *verbs.QP
+	over bool
+}
+
+// task returns what an event asks for, nil if nothing.
+func (s *server) task(ev *cm.Event) func() {
+	id := ev.ID
+	switch ev.Type {
+	case cm.EventConnectRequest:
+		a := new(accepted)
+		id.Context = a
+		return func() { s.accept(id, a) }
+	case cm.EventDisconnected:
+		if a, ok := id.Context.(*accepted); ok {
+			return func() { a.close(id) }
+		}
+	case cm.EventConnectError, cm.EventUnreachable, cm.EventRejected:
+		a, ok := id.Context.(*accepted)
+		if ok && id.State() != cm.StateFailed {
+			return nil // a hint about a connection that stands
+		}
+		s.u.Printf("event: %v, error: %d\n", ev.Type, ev.Status)
+		s.u.Fail(ev.Err())
+		if ok {
+			return func() { a.close(id) }
+		}
+	case cm.EventDeviceRemoval:
+		s.u.Fail(ev.Err())
+		if a, ok := id.Context.(*accepted); ok {
+			return func() { a.close(id) }
+		}
+	}
+	return nil
+}
+
+// accept takes a request up.
+func (s *server) accept(id *cm.ID, a *accepted) {
+	a.Lock()
+	defer a.Unlock()
+	if a.over {
+		return
+	}
+	qp, err := s.qps.create(id)
+	if err != nil {
+		s.u.Perror("failure creating qp", err)
+	} else {
+		a.qp = qp
+		if err = id.Accept(nil); err == nil {
+			return
+		}
+		s.u.Perror("failure accepting", err)
+	}
+	s.u.Printf("failing connection request\n")
+	id.Reject(nil)
+	a.end(id)
+}
+
+// close answers the peer's disconnect and gives the connection up.
+func (a *accepted) close(id *cm.ID) {
+	a.Lock()
+	defer a.Unlock()
+	if !a.over {
+		id.Disconnect()
+		a.end(id)
+	}
+}
+
+func (a *accepted) end(id *cm.ID) {
+	a.over = true
+	id.Close()
+	if a.qp != nil {
+		a.qp.Close()
+	}
+}
