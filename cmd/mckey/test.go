@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/cmd/internal/tool"
+)
+
+const (
+	resolveTimeout = 2 * time.Second
+	// settleTime is given to a subnet manager, which has the switches to set up.
+	settleTime = 3 * time.Second
+)
+
+// test is one run.
+type test struct {
+	opt     *options
+	u       *tool.UI
+	ch      *cm.EventChannel
+	pump    *tool.Pump
+	joined  *tool.Goal
+	group   cm.Addr
+	members []*member
+}
+
+// member is one membership of the group.
+type member struct {
+	tool.Datagrams
+	in *cm.Multicast
+}
+
+// newTest makes the channel and the IDs. What fails has been printed.
+func newTest(opt *options, u *tool.UI) (*test, error) {
+	ch, err := tool.OpenChannel(u)
+	if err != nil {
+		return nil, err
+	}
+	t := &test{opt: opt, u: u, ch: ch, joined: tool.NewGoal(opt.conns)}
+	for range opt.conns {
+		id, err := ch.NewID(opt.space)
+		if err != nil {
+			u.Fail(err)
+			ch.Close()
+			return nil, err
+		}
+		m := &member{Datagrams: tool.Datagrams{ID: id, U: u, Count: opt.count, Size: opt.size}}
+		id.Context = m
+		t.members = append(t.members, m)
+	}
+	return t, nil
+}
+
+// run joins, sends or receives, and leaves.
+func (t *test) run(ctx context.Context) error {
+	t.u.Printf("mckey: starting %s\n", map[bool]string{true: "client", false: "server"}[t.opt.sender])
+	bind, err := t.addresses(ctx)
+	if err != nil {
+		t.u.Printf("getaddrinfo failed (%s) - invalid hostname or IP address\n", tool.LookupText(err))
+		t.u.Fail(err)
+		return err
+	}
+	t.pump = tool.StartPump(ctx, t.ch, t.handle, func(err error) {
+		t.u.Perror("rdma_get_cm_event", err)
+		t.joined.Fail(err)
+	})
+	t.u.Printf("mckey: joining\n")
+	for _, m := range t.members {
+		if err := t.start(m, bind); err != nil {
+			return err
+		}
+	}
+	err = t.joined.Wait(ctx)
+	if err == nil {
+		err = t.transfer(ctx)
+	}
+	return errors.Join(t.leave(), err)
+}
+
+// leave leaves the group. Like the C program it takes having to leave what was
+// never joined for a failure of its own, which the exit status is of.
+func (t *test) leave() error {
+	var failed error
+	for _, m := range t.members {
+		err := error(syscall.EADDRNOTAVAIL)
+		if m.in != nil {
+			err = m.in.Leave()
+		}
+		if err != nil {
+			t.u.Perror("mckey: failure leaving", err)
+			failed = &tool.StatusError{Status: tool.StatusFailed, Err: err}
+		}
+	}
+	return failed
+}
+
+// addresses finds the group and the address to bind to, which may be none.
+func (t *test) addresses(ctx context.Context) (bind cm.Addr, err error) {
+	if t.opt.bind != "" {
+		ip, err := tool.LookupHost(ctx, t.opt.bind)
+		if err != nil {
+			return bind, err
+		}
+		bind = cm.AddrFrom(netip.AddrPortFrom(ip, 0))
+	}
+	if !t.opt.unmapped {
+		ip, err := tool.LookupHost(ctx, t.opt.group)
+		t.group = cm.AddrFrom(netip.AddrPortFrom(ip, 0))
+		return bind, err
+	}
+	gid, err := netip.ParseAddr(t.opt.group)
+	if err != nil || !gid.Is6() {
+		return bind, &cm.AddrInfoError{Node: t.opt.group, Err: fmt.Errorf("not a GID: %w", cm.EAINoName)}
+	}
+	t.group = cm.Addr{IB: cm.IBAddr{GID: gid.As16()}}
+	return bind, nil
+}
+
+// start begins to join: by the address of the group, or at once if that is a GID.
+func (t *test) start(m *member, bind cm.Addr) error {
+	if bind.IsValid() {
+		if err := m.ID.Bind(bind); err != nil {
+			t.u.Perror("mckey: addr bind failure", err)
+			return err
+		}
+	}
+	if t.opt.unmapped {
+		return t.join(m)
+	}
+	err := m.ID.ResolveAddr(bind, t.group, resolveTimeout)
+	if err != nil {
+		t.u.Perror("mckey: resolve addr failure", err)
+	}
+	return err
+}
+
+// handle does what an event asks for. It runs in the goroutine that fetches.
+func (t *test) handle(ev *cm.Event) {
+	m := ev.ID.Context.(*member)
+	switch ev.Type {
+	case cm.EventAddrResolved:
+		t.joined.Fail(t.join(m))
+	case cm.EventMulticastJoin:
+		to := &ev.UD.AHAttr
+		t.u.Printf("mckey: joined dgid: %v mlid 0x%x sl %d\n", netip.AddrFrom16(to.GRH.DGID), to.DLID, to.SL)
+		if err := m.Address(&ev.UD); err != nil {
+			t.joined.Fail(err)
+			return
+		}
+		t.joined.Done()
+	case cm.EventAddrError, cm.EventRouteError, cm.EventMulticastError:
+		t.u.Printf("mckey: event: %v, error: %d\n", ev.Type, ev.Status)
+		t.u.Fail(tool.EventError(ev))
+		t.joined.Fail(tool.EventError(ev))
+	case cm.EventAddrChange:
+		t.u.Printf("mckey: event: %v, status: %d\n", ev.Type, ev.Status)
+	case cm.EventDeviceRemoval:
+		t.u.Fail(ev.Err())
+		t.joined.Fail(ev.Err())
+	}
+}
+
+// join makes the QP and asks to become a member.
+func (t *test) join(m *member) error {
+	if t.opt.noLoopback {
+		// No driver that we have can make such a QP.
+		err := fmt.Errorf("a QP that does not get its own datagrams (-l): %w", syscall.EOPNOTSUPP)
+		t.u.Perror("mckey: unable to create QP", err)
+		return err
+	}
+	if err := m.Init(); err != nil {
+		return err
+	}
+	if !t.opt.sender {
+		if err := m.PostRecvs(); err != nil {
+			return err
+		}
+	}
+	flags := cm.FullMember
+	if t.opt.sendOnly {
+		flags = cm.SendOnlyFullMember
+	}
+	var err error
+	if m.in, err = m.ID.JoinMulticastEx(t.group, flags, m); err != nil {
+		t.u.Perror("mckey: failure joining", err)
+	}
+	return err
+}
+
+// transfer sends to the group, or receives.
+func (t *test) transfer(ctx context.Context) error {
+	select {
+	case <-time.After(settleTime):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if t.opt.count == 0 {
+		return nil
+	}
+	if t.opt.sender {
+		t.u.Printf("initiating data transfers\n")
+	} else {
+		t.u.Printf("receiving data transfers\n")
+	}
+	for _, m := range t.members {
+		var err error
+		if t.opt.sender {
+			err = m.PostSends(0)
+		} else {
+			err = m.Await(ctx, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	t.u.Printf("data transfers complete\n")
+	return nil
+}
+
+// close gives everything up.
+func (t *test) close() {
+	if t.pump != nil {
+		t.pump.Stop()
+	}
+	for _, m := range t.members {
+		m.Close()
+	}
+	t.ch.Close()
+}
