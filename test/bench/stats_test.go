@@ -4,6 +4,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -32,5 +33,28 @@ func TestIntervalCovers(t *testing.T) {
 	}
 	if covered < 175 {
 		t.Errorf("covered %d of 200", covered)
+	}
+}
+
+func TestParseCmtime(t *testing.T) {
+	const table = `creating id
+step              total ms     max ms     min us  us / conn
+create id    :       15.27       0.28       7.00      15.27
+bind addr    :       25.57       3.12      17.00      25.50
+resolve addr :       26.50       1.11      29.00      26.00
+resolve route:       23.01       0.69      25.00      23.00
+create qp    :      236.57       6.94     115.00     236.00
+connect      :     1425.44    1232.82   14127.00    1425.00
+disconnect   :      824.57      95.27     962.00     824.50
+destroy      :       21.83       0.61      15.00      21.50
+`
+	got, err := parseCmtime(table)
+	if err != nil || got["connect"] != 1425 || got["connecting"] != 1750.77 || got["ending"] != 846 {
+		t.Errorf("%v %v", got, err)
+	}
+	for _, bad := range []string{"", strings.Replace(table, "destroy ", "destroyed", 1), strings.Replace(table, " 26.00", " many", 1)} {
+		if _, err := parseCmtime(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
 	}
 }

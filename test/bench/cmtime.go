@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The steps that lead to a connection, in the words of cmtime.
+var connecting = []string{"create id", "bind addr", "resolve addr", "resolve route", "create qp", "connect"}
+
+// The steps that end it.
+var ending = []string{"disconnect", "destroy"}
+
+// benchCmtime compares the steps of cmtime: each program against itself, and each
+// client against the other's server.
+func benchCmtime(ctx context.Context, e *env) error {
+	servers := map[string]string{"rdma-core": "7180", "purerdma": "7181"}
+	programs := map[string]string{"rdma-core": "cmtime", "purerdma": e.program("cmtime")}
+	for who, port := range servers {
+		server := exec.CommandContext(ctx, programs[who], "-b", e.hosts[0].IPv4.String(), "-p", port)
+		if err := server.Start(); err != nil {
+			return err
+		}
+		defer func() { server.Process.Kill(); server.Wait() }()
+	}
+	time.Sleep(2 * startTime)
+	run := func(client, server string) (map[string]float64, error) {
+		return cmtime(ctx, e, programs[client], servers[server])
+	}
+	// The first clients have neighbours to resolve.
+	for who := range servers {
+		if _, err := run(who, who); err != nil {
+			return err
+		}
+	}
+	for _, c := range []struct{ name, cServer, goServer string }{
+		{"each against itself", "rdma-core", "purerdma"},
+		{"clients of rdma-core's server", "rdma-core", "rdma-core"},
+		{"clients of our server", "purerdma", "purerdma"},
+	} {
+		total := map[string]*pairs{}
+		for range e.runs {
+			a, err := run("rdma-core", c.cServer)
+			if err != nil {
+				return err
+			}
+			b, err := run("purerdma", c.goServer)
+			if err != nil {
+				return err
+			}
+			for step := range a {
+				if total[step] == nil {
+					total[step] = new(pairs)
+				}
+				total[step].add(a[step], b[step])
+			}
+		}
+		fmt.Printf(" %s, %d connections:\n", c.name, e.conns)
+		for _, step := range append(append([]string{"connecting"}, connecting...), append([]string{"ending"}, ending...)...) {
+			fmt.Printf(" %-14s", step)
+			total[step].print("us/connection")
+		}
+		p := total["connecting"]
+		fmt.Printf("  connections per second: rdma-core %.0f, purerdma %.0f\n", 1e6/median(p.c), 1e6/median(p.goes))
+	}
+	return nil
+}
+
+// cmtime runs a client and returns the microseconds per connection of each step,
+// and of all that connect and all that end.
+func cmtime(ctx context.Context, e *env, program, port string) (map[string]float64, error) {
+	out, err := exec.CommandContext(ctx, program, "-s", e.hosts[0].IPv4.String(), "-b", e.hosts[1].IPv4.String(),
+		"-p", port, "-c", strconv.Itoa(e.conns)).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", program, err, out)
+	}
+	return parseCmtime(string(out))
+}
+
+// parseCmtime reads the table: the last column is microseconds per connection.
+func parseCmtime(out string) (map[string]float64, error) {
+	steps := map[string]float64{}
+	for line := range strings.Lines(out) {
+		name, figures, found := strings.Cut(line, ":")
+		f := strings.Fields(figures)
+		if !found || len(f) != 4 {
+			continue
+		}
+		us, err := strconv.ParseFloat(f[3], 64)
+		if err != nil {
+			return nil, fmt.Errorf("cmtime's row %q: %w", line, err)
+		}
+		steps[strings.TrimSpace(name)] = us
+	}
+	for sum, of := range map[string][]string{"connecting": connecting, "ending": ending} {
+		us := 0.0
+		for _, name := range of {
+			v, ok := steps[name]
+			if !ok {
+				return nil, fmt.Errorf("cmtime printed no row %q: %s", name, out)
+			}
+			us += v
+		}
+		steps[sum] = us
+	}
+	return steps, nil
+}
