@@ -5,7 +5,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 RDMAVM  := bin/rdmavm
-CMDS    := bin/rping $(RDMAVM)
+CMDS    := $(addprefix bin/,rping ucmatose rdma_client rdma_server cmtime udaddy mckey rdmavm)
 # Where make demo runs: vm or host.
 WHERE   ?= vm
 # How long make fuzz runs each fuzz test.
@@ -75,8 +75,9 @@ mutate: ## show that the tests of abi see changes of one byte
 race: $(CMDS) bin/run ## run all tests with the race detector (needs a C compiler)
 	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'make race: the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }
 	CGO_ENABLED=1 $(GO) test -race -short ./...
-	CGO_ENABLED=1 $(GO) build -race -o bin/rping.race ./cmd/rping
-	CGO_ENABLED=1 bin/run -race -rdmavm $(RDMAVM) -rping bin/rping.race -packages $(PEERS) -skip $(SLOW)
+	mkdir -p bin/race
+	CGO_ENABLED=1 $(GO) build -race -o bin/race $(patsubst bin/%,./cmd/%,$(filter-out $(RDMAVM),$(CMDS)))
+	CGO_ENABLED=1 bin/run -race -rdmavm $(RDMAVM) -rping bin/race/rping -packages $(PEERS) -skip $(SLOW)
 
 lint: bin/staticcheck cross ## check the form: gofmt, vet, staticcheck, the rules of test/arch
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }

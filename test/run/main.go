@@ -44,7 +44,7 @@ type config struct {
 func main() {
 	var c config
 	flag.StringVar(&c.rdmavm, "rdmavm", "bin/rdmavm", "the `program` that runs the machine")
-	flag.StringVar(&c.rping, "rping", "bin/rping", "the rping to test, for tests in RPING")
+	flag.StringVar(&c.rping, "rping", "bin/rping", "the rping to test, for tests in RPING; our other programs lie beside it")
 	flag.StringVar(&c.packages, "packages", "", "Debian `packages` for the machine")
 	flag.StringVar(&c.bins, "bin", "bin/test", "`directory` for the test programs")
 	flag.BoolVar(&c.race, "race", false, "build with the race detector")

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/test/pairing"
+)
+
+const cmtimeSteps = "create id|bind addr|resolve addr|resolve route|create qp|connect|disconnect|destroy"
+
+var cmtimeRow = regexp.MustCompile(`^(` + cmtimeSteps + `) *: +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+)$`)
+
+// cmtimeTable checks a client's output: no failure, and a row with plausible
+// times for each step.
+func cmtimeTable(o pairing.Output, conns int) error {
+	if o.Status != 0 || o.Stderr != "" {
+		return fmt.Errorf("status %d, %q", o.Status, o.Stderr)
+	}
+	steps := strings.Split(cmtimeSteps, "|")
+	want := "creating id\nbinding source address\nresolving address\nresolving route\ncreating qp\nconnecting\ndisconnecting\ndestroying id\n" +
+		"step              total ms     max ms     min us  us / conn\n"
+	rows, found := strings.CutPrefix(o.Stdout, want)
+	if !found {
+		return fmt.Errorf("printed %q, want it to begin with %q", o.Stdout, want)
+	}
+	lines := strings.Split(strings.TrimSuffix(rows, "\n"), "\n")
+	if len(lines) != len(steps) {
+		return fmt.Errorf("%d rows, want %d", len(lines), len(steps))
+	}
+	for i, line := range lines {
+		m := cmtimeRow.FindStringSubmatch(line)
+		if m == nil || m[1] != steps[i] {
+			return fmt.Errorf("row %q, want that of %s", line, steps[i])
+		}
+		var v [4]float64 // total ms, max ms, min us, us per connection
+		for k := range v {
+			v[k], _ = strconv.ParseFloat(m[k+2], 64)
+		}
+		if v[0] <= 0 || v[1] > v[0]+0.01 || v[2]/1000 > v[1]+0.01 || v[3] < v[0]*1000/float64(conns)-10 || v[3] > v[0]*1000/float64(conns)+10 {
+			return fmt.Errorf("row %q does not add up", line)
+		}
+	}
+	return nil
+}
+
+// Every pairing. A server serves one client after the other.
+func TestCmtime(t *testing.T) {
+	const conns = 100
+	ours, theirs := tool(t, "cmtime")
+	for _, path := range paths(t) {
+		for _, server := range []pairing.Program{ours, theirs} {
+			t.Run(server.Name+" "+path.Server, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				port := newPort()
+				proc, err := pairing.Start(ctx, server, "-b", path.Server, "-p", port)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, client := range []pairing.Program{ours, theirs, ours} {
+					out, err := cmtimeClient(ctx, client, path, port, conns)
+					if err == nil {
+						err = cmtimeTable(out, conns)
+					}
+					if err != nil {
+						t.Errorf("client %s: %v\n%v\nserver: %v", client.Name, err, out, proc.Output())
+					}
+				}
+				proc.Signal(syscall.SIGTERM)
+				out, err := proc.Wait(startWait)
+				if err != nil || out.Status != 128+int(syscall.SIGTERM) || out.Stdout+out.Stderr != "" {
+					t.Errorf("server: %v %v", err, out)
+				}
+			})
+		}
+	}
+}
+
+// cmtimeClient runs a client, as soon as the server listens.
+func cmtimeClient(ctx context.Context, p pairing.Program, path pairing.Path, port string, conns int) (out pairing.Output, err error) {
+	err = meeting{
+		server: pairing.Program{Name: "none", Path: "/bin/cat"}, serverArgs: []string{"/dev/zero"}, serverStays: true,
+		client: p, clientArgs: []string{"-s", path.Server, "-b", path.Client, "-p", port, "-c", strconv.Itoa(conns)},
+		check: func(_, client pairing.Output) error { out = client; return nil },
+	}.try(ctx)
+	return out, err
+}
+
+// A client that is killed in the middle leaves the server to the others.
+func TestCmtimeKilledClient(t *testing.T) {
+	ours, theirs := tool(t, "cmtime")
+	path, port := paths(t)[0], newPort()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server, err := pairing.Start(ctx, ours, "-b", path.Server, "-p", port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmtimeClient(ctx, ours, path, port, 1); err != nil { // it is up
+		t.Fatal(err)
+	}
+	for _, victim := range []pairing.Program{ours, theirs} {
+		proc, err := pairing.Start(ctx, victim, "-s", path.Server, "-b", path.Client, "-p", port, "-c", "300")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond) // somewhere in the middle
+		proc.Signal(syscall.SIGKILL)
+		proc.Wait(startWait)
+	}
+	out, err := cmtimeClient(ctx, theirs, path, port, 50)
+	if err == nil {
+		err = cmtimeTable(out, 50)
+	}
+	if err != nil || !server.Alive() {
+		t.Errorf("%v\n%v\nserver: %v", err, out, server.Output())
+	}
+}
+
+func TestCmtimeWords(t *testing.T) {
+	path := paths(t)[0]
+	ours, theirs := tool(t, "cmtime")
+	sameWords(t, "cmtime", "-x", "-s") // a bad address crashes the C program
+	// The events are the same. We fail where the C program says that all is well.
+	args := "-s " + path.Server + " -b " + path.Client + " -c 3 -p " + newPort()
+	c, goes := output(t, theirs, args), output(t, ours, args)
+	const event = "event: RDMA_CM_EVENT_REJECTED, error: 8\n"
+	if strings.Count(c.Stdout, event) != 3 || strings.Count(goes.Stdout, event) != 3 || goes.Status != 255 ||
+		!strings.Contains(goes.Stderr, "3 of 3 connections failed") {
+		t.Errorf("ours: %v\nC: %v", goes, c)
+	}
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/test/pairing"
+	"purerdma/verbs"
+)
+
+// What ucmatose prints when all goes well.
+func ucmatoseLines(flags string) (server, client string) {
+	server, client = "cmatose: starting server\n", "cmatose: starting client\ncmatose: connecting\n"
+	if !strings.Contains(flags, "-C 0") && !strings.Contains(flags, "-S 0") {
+		server += "initiating data transfers\ncompleting sends\nreceiving data transfers\ndata transfers complete\n"
+		client += "receiving data transfers\nsending replies\ndata transfers complete\n"
+	}
+	if strings.Contains(flags, "-m") {
+		server += "migrating to new event channel\n"
+		client += "migrating to new event channel\n"
+	}
+	const end = "test complete\nreturn status 0\n"
+	return server + "cmatose: disconnecting\ndisconnected\n" + end, client + end
+}
+
+// Every pairing, both families, every flag.
+func TestUcmatose(t *testing.T) {
+	ours, theirs := tool(t, "ucmatose")
+	for i, path := range paths(t) {
+		for _, flags := range []string{"", "-c 10", "-C 100 -S 5000 -c 3", "-S 1 -C 1", "-C 0", "-S 0", "-m -c 3", "-t 8 -a 16 -f ip -P tcp -c 2"} {
+			if i > 0 && flags != "" {
+				continue
+			}
+			for _, pair := range pairs(ours, theirs) {
+				t.Run(strings.ReplaceAll(pair[0].Name+"-"+pair[1].Name+" "+path.Server+" "+flags, " ", "_"), func(t *testing.T) {
+					port := newPort()
+					args := append([]string{"-p", port}, strings.Fields(flags)...)
+					server, client := ucmatoseLines(flags)
+					meeting{
+						server: pair[0], serverArgs: append([]string{"-b", path.Server}, args...),
+						client: pair[1], clientArgs: append([]string{"-s", path.Server, "-b", path.Client}, args...),
+						check: both(server, client),
+					}.run(t)
+				})
+			}
+		}
+	}
+}
+
+func TestUcmatoseWords(t *testing.T) {
+	path := paths(t)[0]
+	sameWords(t, "ucmatose", "-x", "-s", "-c", "-s 203.0.113.1", "-b 203.0.113.1", "-p nosuchport", "-s nosuch.invalid",
+		"-s "+path.Server+" -b "+path.Client+" -p "+newPort(), "-P nosuch -f nosuch -b 203.0.113.1")
+}
+
+// A connection more than the server waits for is refused, and the client says so.
+func TestUcmatoseTooMany(t *testing.T) {
+	ours, theirs := tool(t, "ucmatose")
+	path := paths(t)[0]
+	for _, client := range []pairing.Program{ours, theirs} {
+		t.Run(client.Name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			port := newPort()
+			server, err := pairing.Start(ctx, ours, "-b", path.Server, "-p", port, "-c", "2")
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn := dialWhenUp(t, ctx, path, port)
+			defer conn.Close()
+			proc, err := pairing.Start(ctx, client, "-s", path.Server, "-b", path.Client, "-p", port, "-c", "2")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for !strings.Contains(server.Output().Stdout, "cmatose: failing connection request\n") {
+				if ctx.Err() != nil {
+					t.Fatalf("nothing was refused: %v", server.Output())
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			conn.Close() // the server's sends to it fail
+			out, err := server.Wait(toolLimit)
+			if err != nil || out.Status != 255 {
+				t.Errorf("server: %v %v", err, out)
+			}
+			// The C program waits for the rest of its connections, which the
+			// end of the server ends.
+			out, err = proc.Wait(toolLimit)
+			if err != nil || out.Status != cm.RejectConsumer || !strings.Contains(out.Stdout, "cmatose: event: RDMA_CM_EVENT_REJECTED, error: 28\n") {
+				t.Errorf("client: %v %v", err, out)
+			}
+		})
+	}
+}
+
+// Peers that do not keep to the protocol fail the run, and nothing hangs.
+func TestUcmatoseHostile(t *testing.T) {
+	ours, _ := tool(t, "ucmatose")
+	path := paths(t)[0]
+	t.Run("client leaves", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		port := newPort()
+		server, err := pairing.Start(ctx, ours, "-b", path.Server, "-p", port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dialWhenUp(t, ctx, path, port).Close()
+		out, err := server.Wait(toolLimit)
+		if err != nil || out.Status != 255 || !strings.Contains(out.Stdout, "return status -1\n") {
+			t.Errorf("%v %v", err, out)
+		}
+	})
+	for name, size := range map[string]int{"server sends too much": 101, "server leaves": 0} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			ln, err := cm.Listen(ctx, "tcp", netip.AddrPortFrom(netip.MustParseAddr(path.Server), 0).String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			client, err := pairing.Start(ctx, ours, "-s", path.Server, "-b", path.Client, "-p", portOf(ln))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sendAndLeave(t, ctx, ln, size)
+			out, err := client.Wait(toolLimit)
+			if err != nil || out.Status != 255 || !strings.Contains(out.Stderr, "receive 1 of 10") {
+				t.Errorf("%v %v", err, out)
+			}
+		})
+	}
+}
+
+// dialWhenUp connects to a server that may not listen yet.
+func dialWhenUp(t *testing.T, ctx context.Context, path pairing.Path, port string) *cm.Conn {
+	t.Helper()
+	d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr(path.Client), 0))}
+	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		conn, err := d.Dial(ctx, "tcp", path.Server+":"+port)
+		if err == nil {
+			return conn
+		}
+		if time.Since(start) > startWait {
+			t.Fatal(err)
+		}
+	}
+}
+
+func portOf(ln *cm.Listener) string {
+	_, port, _ := strings.Cut(ln.Addr().String(), ":")
+	return port
+}
+
+// sendAndLeave accepts a client, sends it one message unless size is 0, and
+// closes the connection when the client has disconnected or refused.
+func sendAndLeave(t *testing.T, ctx context.Context, ln *cm.Listener, size int) {
+	t.Helper()
+	req, err := ln.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer req.Close()
+	pd, err := req.PD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mr, err := pd.Alloc(4096, verbs.LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mr.Close()
+	conn, err := req.Accept(ctx, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if size > 0 {
+		// The client breaks the connection off: it has no room for that.
+		if err := conn.Send(ctx, mr.Slice(0, size)); err == nil {
+			t.Errorf("a message of %d bytes was taken", size)
+		}
+	}
+}
