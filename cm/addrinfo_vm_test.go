@@ -35,13 +35,15 @@ func lookupInfo(t *testing.T, node, service string, hints cm.AddrInfoHints) cm.A
 func TestInfo(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	ln, err := (&cm.ListenConfig{}).ListenInfo(lookupInfo(t, hosts[0].IPv4.String(), "", cm.AddrInfoHints{Flags: cm.AddrInfoPassive, PortSpace: cm.PortSpaceTCP}))
+	lc := cm.ListenConfig{QP: verbs.QPConfig{Cap: verbs.QPCap{RecvWR: 700}}}
+	ln, err := lc.ListenInfo(lookupInfo(t, hosts[0].IPv4.String(), "", cm.AddrInfoHints{Flags: cm.AddrInfoPassive, PortSpace: cm.PortSpaceTCP}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	asked := make(chan []byte, 1)
+	asked, served := make(chan []byte, 1), make(chan struct{})
 	go func() {
+		defer close(served)
 		req, err := ln.Accept(within(t, 20*time.Second))
 		if err != nil {
 			asked <- []byte(err.Error())
@@ -50,6 +52,9 @@ func TestInfo(t *testing.T) {
 		asked <- req.PrivateData()
 		conn, err := req.Accept(within(t, 10*time.Second), nil, nil)
 		if err == nil {
+			if n := conn.QP().Cap().RecvWR; n < 700 {
+				t.Errorf("the server's QP was made for %d receives", n)
+			}
 			conn.Wait(within(t, 10*time.Second))
 			conn.Close()
 		}
@@ -60,7 +65,8 @@ func TestInfo(t *testing.T) {
 	nowhere := lookupInfo(t, "192.0.2.1", "7471", cm.AddrInfoHints{})
 	p := cm.DefaultConnParam()
 	p.PrivateData = []byte("and what")
-	conn, err := (&cm.Dialer{Param: &p}).DialInfo(within(t, 20*time.Second), nowhere, info)
+	d := cm.Dialer{Param: &p, QP: verbs.QPConfig{Cap: verbs.QPCap{SendWR: 600}}}
+	conn, err := d.DialInfo(within(t, 20*time.Second), nowhere, info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +77,12 @@ func TestInfo(t *testing.T) {
 	if string(p.PrivateData) != "and what" {
 		t.Errorf("the caller's parameters are now %q", p.PrivateData)
 	}
-	if conn.LocalAddr().Addr() != hosts[1].IPv4 || conn.QP().Type() != verbs.RC {
-		t.Errorf("from %v with %v", conn.LocalAddr(), conn.QP().Type())
+	if qp := conn.QP(); conn.LocalAddr().Addr() != hosts[1].IPv4 || qp.Type() != verbs.RC || qp.Cap().SendWR < 600 {
+		t.Errorf("from %v with %v for %d sends", conn.LocalAddr(), qp.Type(), qp.Cap().SendWR)
 	}
+
+	conn.Close()
+	<-served
 
 	// If none can be reached it is the first one's error.
 	_, err = new(cm.Dialer).ResolveInfo(within(t, 20*time.Second), nowhere, lookupInfo(t, "192.0.2.2", "1", cm.AddrInfoHints{}))
