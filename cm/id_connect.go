@@ -7,6 +7,7 @@ import (
 	"net"
 	"syscall"
 
+	"purerdma/internal/netns"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -19,7 +20,8 @@ var errNoDevice = errors.New("the ID is bound to no device: its address or its r
 // beyond it are not answered, and the peer repeats them.
 func (id *ID) Listen(backlog int) error {
 	err := id.commandIn(opListen, StateListening, func(f *ucma.File, kid uint32) error {
-		return f.Listen(kid, int32(min(max(backlog, 0), 1<<30)))
+		// The socket of an iWARP driver is the thread's namespace's.
+		return netns.Do(id.netNS, func() error { return f.Listen(kid, int32(min(max(backlog, 0), 1<<30))) })
 	})
 	if err != nil {
 		return err
@@ -45,7 +47,7 @@ func (id *ID) Connect(param *ConnParam) error {
 		return err
 	}
 	return id.refused(id.commandIn(opConnect, StateConnecting, func(f *ucma.File, kid uint32) error {
-		return f.Connect(kid, p.toKernel(), id.ece(false))
+		return netns.Do(id.netNS, func() error { return f.Connect(kid, p.toKernel(), id.ece(false)) })
 	}))
 }
 
