@@ -7,7 +7,6 @@ package cm_test
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -18,43 +17,43 @@ import (
 // TestConnectNeedsARoute: a Connect that comes too early fails and does no harm.
 func TestConnectNeedsARoute(t *testing.T) {
 	p := newRCPair(t)
-	id := newRCID(t, p.client)
+	id := p.newID(p.client)
 	wantError(t, id.Connect(nil), "connect", nil)
-	p.must(id.ResolveAddr(rcAddr(p.hosts[1].IPv4, 0), p.listener.LocalAddr(), 2*time.Second))
+	p.ok(id.ResolveAddr(rcAddr(p.hosts[1].IPv4, 0), p.listener.LocalAddr(), 2*time.Second))
 	p.next(p.client, id, cm.EventAddrResolved)
 	wantError(t, id.Connect(&cm.ConnParam{}), "connect", nil, p.listener.LocalAddr().String())
-	p.nothing(p.server, 100*time.Millisecond)
-	p.must(id.ResolveRoute(2 * time.Second))
+	p.quiet(p.server, 100*time.Millisecond)
+	p.ok(id.ResolveRoute(2 * time.Second))
 	p.next(p.client, id, cm.EventRouteResolved)
 	p.active = id
-	p.requested(&cm.ConnParam{})
+	p.request(&cm.ConnParam{})
 }
 
 // TestAcceptIsForRequests: an ID that has not come with a request cannot accept.
 func TestAcceptIsForRequests(t *testing.T) {
 	p := newRCPair(t)
 	for name, id := range map[string]*cm.ID{
-		"idle":           newRCID(t, p.server),
+		"idle":           p.newID(p.server),
 		"listening":      p.listener,
 		"route resolved": p.active,
 	} {
 		wantError(t, id.Accept(nil), "accept", nil, name)
 	}
-	p.connected()
+	p.connect()
 	wantError(t, p.passive.Accept(nil), "accept", nil, "established")
-	p.disconnected()
+	p.disconnect()
 }
 
 // TestAcceptNil: the depths that were asked for are taken, on the QP and by the
 // peer, and the retry counts are librdmacm's.
 func TestAcceptNil(t *testing.T) {
 	p := newRCPair(t)
-	active := p.withQP(p.active)
-	ev := p.requested(&cm.ConnParam{ResponderResources: 2, InitiatorDepth: 4, RetryCount: 5, RNRRetryCount: 6})
+	active := p.qpOf(p.active)
+	ev := p.request(&cm.ConnParam{ResponderResources: 2, InitiatorDepth: 4, RetryCount: 5, RNRRetryCount: 6})
 	if c := ev.Conn; c.ResponderResources != 4 || c.InitiatorDepth != 2 {
 		t.Errorf("asked for %d and %d, the other way round than was sent", c.ResponderResources, c.InitiatorDepth)
 	}
-	passive := p.withQP(p.passive)
+	passive := p.qpOf(p.passive)
 	ev = p.accepted(nil)
 	if c := ev.Conn; c.ResponderResources != 2 || c.InitiatorDepth != 4 || c.RNRRetryCount != 7 {
 		t.Errorf("accepted with %+v", c)
@@ -71,9 +70,9 @@ func TestAcceptNil(t *testing.T) {
 // serve more than the peer will use.
 func TestAcceptAdjustsDepths(t *testing.T) {
 	p := newRCPair(t)
-	active := p.withQP(p.active)
-	p.requested(&cm.ConnParam{ResponderResources: 4, InitiatorDepth: 2})
-	passive := p.withQP(p.passive)
+	active := p.qpOf(p.active)
+	p.request(&cm.ConnParam{ResponderResources: 4, InitiatorDepth: 2})
+	passive := p.qpOf(p.passive)
 	ev := p.accepted(&cm.ConnParam{ResponderResources: 8, InitiatorDepth: 1})
 	if c := ev.Conn; c.InitiatorDepth != 8 || c.ResponderResources != 1 {
 		t.Errorf("accepted with %+v", c)
@@ -89,9 +88,9 @@ func TestAcceptAdjustsDepths(t *testing.T) {
 // TestAcceptedDepthsBeyondTheDevice: the error comes before the peer hears anything.
 func TestAcceptedDepthsBeyondTheDevice(t *testing.T) {
 	p := newRCPair(t)
-	p.withQP(p.active)
-	p.requested(nil)
-	p.withQP(p.passive)
+	p.qpOf(p.active)
+	p.request(nil)
+	p.qpOf(p.passive)
 	attr := p.passive.Device().Attr()
 	if attr.MaxQPRdAtom > 253 || attr.MaxQPInitRdAtom > 253 {
 		t.Fatalf("the device can %d and %d, this test needs a smaller one", attr.MaxQPRdAtom, attr.MaxQPInitRdAtom)
@@ -112,9 +111,9 @@ func TestAcceptedDepthsBeyondTheDevice(t *testing.T) {
 // they are.
 func TestAcceptWithTheEventsParameters(t *testing.T) {
 	p := newRCPair(t)
-	p.withQP(p.active)
-	ev := p.requested(&cm.ConnParam{PrivateData: []byte("kept"), ResponderResources: 4, InitiatorDepth: 2, RNRRetryCount: 3})
-	p.withQP(p.passive)
+	p.qpOf(p.active)
+	ev := p.request(&cm.ConnParam{PrivateData: []byte("kept"), ResponderResources: 4, InitiatorDepth: 2, RNRRetryCount: 3})
+	p.qpOf(p.passive)
 	// The event has been acknowledged already.
 	param := ev.Conn
 	if !bytes.HasPrefix(param.PrivateData, []byte("kept\x00")) {
@@ -130,12 +129,17 @@ func TestAcceptWithTheEventsParameters(t *testing.T) {
 // side's RNR retry count for the other, and the timers are the kernel's.
 func TestRetryCountsReachTheQPs(t *testing.T) {
 	p := newRCPair(t)
-	active := p.withQP(p.active)
-	ev := p.requested(&cm.ConnParam{RetryCount: 5, RNRRetryCount: 6})
+	active := p.qpOf(p.active)
+	paths, err := p.active.QueryPath()
+	p.ok(err)
+	if len(paths) != 1 || paths[0].LifeTime < 16 {
+		t.Fatalf("the route has %+v", paths)
+	}
+	ev := p.request(&cm.ConnParam{RetryCount: 5, RNRRetryCount: 6})
 	if ev.Conn.RetryCount != 5 || ev.Conn.RNRRetryCount != 6 {
 		t.Errorf("requested with %+v", ev.Conn)
 	}
-	passive := p.withQP(p.passive)
+	passive := p.qpOf(p.passive)
 	ev = p.accepted(&cm.ConnParam{RetryCount: 1, RNRRetryCount: 2})
 	if ev.Conn.RetryCount != 0 || ev.Conn.RNRRetryCount != 2 {
 		t.Errorf("accepted with %+v", ev.Conn)
@@ -151,10 +155,10 @@ func TestRetryCountsReachTheQPs(t *testing.T) {
 		if side.attr.MinRNRTimer != 0 {
 			t.Errorf("the %s QP has RNR timer %d", side.name, side.attr.MinRNRTimer)
 		}
-		// Twice the packet lifetime, which the kernel puts at 2^18 or, since
-		// Linux 6.13, 2^16 on RoCE; the device's own delay is less.
-		if delay := p.active.Device().Attr().LocalCAAckDelay; delay >= 16 || !slices.Contains([]uint8{17, 19}, side.attr.Timeout) {
-			t.Errorf("the %s QP has ACK timeout %d, the device's delay is %d", side.name, side.attr.Timeout, delay)
+		// There and back; the device's own delay is less, and adds nothing to a
+		// power of two.
+		if delay := p.active.Device().Attr().LocalCAAckDelay; delay >= paths[0].LifeTime || side.attr.Timeout != paths[0].LifeTime+1 {
+			t.Errorf("the %s QP has ACK timeout %d, the path's lifetime is %d, the device's delay %d", side.name, side.attr.Timeout, paths[0].LifeTime, delay)
 		}
 	}
 }
@@ -218,11 +222,11 @@ func TestReceiverNotReady(t *testing.T) {
 func TestFlowControlIsOnlyToldThePeer(t *testing.T) {
 	for _, tc := range []struct{ connect, accept bool }{{true, false}, {false, true}} {
 		p := newRCPair(t)
-		p.withQP(p.active)
-		if ev := p.requested(&cm.ConnParam{FlowControl: tc.connect}); ev.Conn.FlowControl != tc.connect {
+		p.qpOf(p.active)
+		if ev := p.request(&cm.ConnParam{FlowControl: tc.connect}); ev.Conn.FlowControl != tc.connect {
 			t.Errorf("requested with %v, told %v", tc.connect, ev.Conn.FlowControl)
 		}
-		p.withQP(p.passive)
+		p.qpOf(p.passive)
 		if ev := p.accepted(&cm.ConnParam{FlowControl: tc.accept}); ev.Conn.FlowControl != tc.accept {
 			t.Errorf("accepted with %v, told %v", tc.accept, ev.Conn.FlowControl)
 		}
@@ -232,11 +236,11 @@ func TestFlowControlIsOnlyToldThePeer(t *testing.T) {
 // TestTheIDsQPOverridesTheParameters: srq and qp_num are those of the ID's QP.
 func TestTheIDsQPOverridesTheParameters(t *testing.T) {
 	p := newRCPair(t)
-	active := p.withQP(p.active)
-	if ev := p.requested(&cm.ConnParam{SRQ: true, QPNum: active.Num() + 1}); ev.Conn.SRQ || ev.Conn.QPNum != active.Num() {
+	active := p.qpOf(p.active)
+	if ev := p.request(&cm.ConnParam{SRQ: true, QPNum: active.Num() + 1}); ev.Conn.SRQ || ev.Conn.QPNum != active.Num() {
 		t.Errorf("QP %d has no SRQ, the request has %+v", active.Num(), ev.Conn)
 	}
-	passive := p.withQP(p.passive)
+	passive := p.qpOf(p.passive)
 	if ev := p.accepted(&cm.ConnParam{SRQ: true, QPNum: passive.Num() + 1}); ev.Conn.SRQ || ev.Conn.QPNum != passive.Num() {
 		t.Errorf("QP %d has no SRQ, it was accepted with %+v", passive.Num(), ev.Conn)
 	}
@@ -248,14 +252,14 @@ func TestTheIDsQPOverridesTheParameters(t *testing.T) {
 // TestWithoutAQPTheParametersCount: srq and qp_num are what the caller says.
 func TestWithoutAQPTheParametersCount(t *testing.T) {
 	p := newRCPair(t)
-	if ev := p.requested(&cm.ConnParam{SRQ: true, QPNum: 0x4711}); !ev.Conn.SRQ || ev.Conn.QPNum != 0x4711 {
+	if ev := p.request(&cm.ConnParam{SRQ: true, QPNum: 0x4711}); !ev.Conn.SRQ || ev.Conn.QPNum != 0x4711 {
 		t.Errorf("requested with %+v", ev.Conn)
 	}
-	p.must(p.passive.Accept(&cm.ConnParam{SRQ: true, QPNum: 0x4712}))
+	p.ok(p.passive.Accept(&cm.ConnParam{SRQ: true, QPNum: 0x4712}))
 	if ev := p.next(p.client, p.active, cm.EventConnectResponse); !ev.Conn.SRQ || ev.Conn.QPNum != 0x4712 {
 		t.Errorf("accepted with %+v", ev.Conn)
 	}
-	p.must(p.active.Establish())
+	p.ok(p.active.Establish())
 	p.next(p.server, p.passive, cm.EventEstablished)
 }
 
@@ -271,29 +275,29 @@ func TestPrivateDataOfEachEvent(t *testing.T) {
 	}
 	for _, said := range []string{"ping", ""} {
 		p := newRCPair(t)
-		p.withQP(p.active)
+		p.qpOf(p.active)
 		mine := []byte(said)
-		p.must(p.active.Connect(&cm.ConnParam{PrivateData: mine}))
+		p.ok(p.active.Connect(&cm.ConnParam{PrivateData: mine}))
 		clear(mine)
 		ev := p.next(p.server, nil, cm.EventConnectRequest)
 		is(t, ev, padded(said, 56))
 		p.passive = ev.ID
-		p.withQP(p.passive)
+		p.qpOf(p.passive)
 		mine = []byte(said)
-		p.must(p.passive.Accept(&cm.ConnParam{PrivateData: mine}))
+		p.ok(p.passive.Accept(&cm.ConnParam{PrivateData: mine}))
 		clear(mine)
 		is(t, p.next(p.client, p.active, cm.EventEstablished), padded(said, 196))
 		is(t, p.next(p.server, p.passive, cm.EventEstablished), nil)
-		p.must(p.active.Disconnect())
+		p.ok(p.active.Disconnect())
 		is(t, p.next(p.server, p.passive, cm.EventDisconnected), nil)
 	}
 
 	p := newRCPair(t)
-	p.requested(&cm.ConnParam{})
-	p.must(p.passive.Reject([]byte("no")))
+	p.request(&cm.ConnParam{})
+	p.ok(p.passive.Reject([]byte("no")))
 	is(t, p.next(p.client, p.active, cm.EventRejected), padded("no", 148))
 	p.listener.Close()
-	id := p.routed(p.client)
-	p.must(id.Connect(&cm.ConnParam{}))
+	id := p.resolved()
+	p.ok(id.Connect(&cm.ConnParam{}))
 	is(t, p.next(p.client, id, cm.EventRejected), padded("", 148)) // by the kernel
 }

@@ -283,6 +283,10 @@ func TestEventUser(t *testing.T) {
 	if ev := r.want(r.client, id, cm.EventUser, -7); ev.Arg != 0x1122334455667788 {
 		t.Errorf("the argument is %#x", ev.Arg)
 	}
+	r.ok(id.WriteEvent(cm.EventInternal, 0, 1))
+	if ev := r.want(r.client, id, cm.EventInternal, 0); ev.Arg != 1 {
+		t.Errorf("the argument is %#x", ev.Arg)
+	}
 	if err := id.WriteEvent(cm.EventEstablished, 0, 0); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("an event of the kernel's: %v", err)
 	}

@@ -32,28 +32,26 @@ func TestListenStaysOnTheBoundAddress(t *testing.T) {
 	if !errors.As(err, &rej) || rej.Reason != cm.RejectConsumer {
 		t.Errorf("another address of the device: %v", err)
 	}
-	p.nothing(p.server, 100*time.Millisecond)
-	p.requested(&cm.ConnParam{})
+	p.quiet(p.server, 100*time.Millisecond)
+	p.request(&cm.ConnParam{})
 }
 
 // TestListenWithoutBind: the kernel binds an ID without an address to a free port
 // of every device, as it does for C.
 func TestListenWithoutBind(t *testing.T) {
 	p := newRCPair(t)
-	id := newRCID(t, p.server)
-	p.must(id.Listen(0))
+	id := p.newID(p.server)
+	p.ok(id.Listen(0))
 	addr := id.LocalAddr()
 	if !addr.Addr().IsUnspecified() || addr.Port() == 0 {
 		t.Fatalf("it listens on %v", addr)
 	}
 	for i, from := range p.hosts {
 		to := p.hosts[1-i]
-		active := newRCID(t, p.client)
-		p.must(active.ResolveAddr(rcAddr(from.IPv4, 0), rcAddr(to.IPv4, addr.Port()), 2*time.Second))
-		p.next(p.client, active, cm.EventAddrResolved)
-		p.must(active.ResolveRoute(2 * time.Second))
-		p.next(p.client, active, cm.EventRouteResolved)
-		p.must(active.Connect(&cm.ConnParam{}))
+		active := p.newID(p.client)
+		p.route(active, rcAddr(from.IPv4, 0), rcAddr(to.IPv4, addr.Port()))
+		p.qpOf(active)
+		p.ok(active.Connect(&cm.ConnParam{}))
 		if ev := p.next(p.server, nil, cm.EventConnectRequest); ev.Listener != id {
 			t.Errorf("the request from %s went to %v", from.Device, ev.Listener)
 		}
@@ -66,15 +64,15 @@ func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
 	const backlog, peers = 2, 4
 	p := newRCPair(t)
 	p.listener.Close()
-	p.listener = newRCID(t, p.server)
-	p.must(p.listener.Bind(rcAddr(p.hosts[0].IPv4, 0)))
-	p.must(p.listener.Listen(backlog))
+	p.listener = p.newID(p.server)
+	p.ok(p.listener.Bind(rcAddr(p.hosts[0].IPv4, 0)))
+	p.ok(p.listener.Listen(backlog))
 	ids := make([]*cm.ID, peers)
 	for i := range ids {
-		ids[i] = p.routed(p.client)
+		ids[i] = p.resolved()
 	}
 	for i, id := range ids {
-		p.must(id.Connect(&cm.ConnParam{QPNum: uint32(0x4711 + i)}))
+		p.ok(id.Connect(&cm.ConnParam{QPNum: uint32(0x4711 + i)}))
 	}
 	time.Sleep(500 * time.Millisecond) // all have arrived, and nobody has looked
 	for range backlog {
@@ -82,11 +80,11 @@ func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
 	}
 	// Fetching has made room, but the others have been dropped: their senders
 	// repeat them after seconds.
-	p.nothing(p.server, time.Second)
-	p.nothing(p.client, 10*time.Millisecond)
+	p.quiet(p.server, time.Second)
+	p.quiet(p.client, 10*time.Millisecond)
 	for range peers - backlog {
 		ev, err := p.server.Next(within(t, 20*time.Second))
-		p.must(err)
+		p.ok(err)
 		if ev.Type != cm.EventConnectRequest {
 			t.Fatalf("got %v", ev)
 		}
@@ -98,25 +96,22 @@ func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
 func TestRequestIsBoundToItsDevice(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	p := newRCPair(t)
-	wild := newRCID(t, p.server)
-	p.must(wild.Bind(rcAddr(hosts[0].IPv4, 0)))
+	wild := p.newID(p.server)
+	p.ok(wild.Bind(rcAddr(hosts[0].IPv4, 0)))
 	port := wild.LocalAddr().Port()
 	wild.Close()
-	wild = newRCID(t, p.server)
-	p.must(wild.Bind(mustParse(at(netip.IPv4Unspecified(), port))))
-	p.must(wild.Listen(0))
+	wild = p.newID(p.server)
+	p.ok(wild.Bind(mustParse(at(netip.IPv4Unspecified(), port))))
+	p.ok(wild.Listen(0))
 	if dev := wild.Device(); dev != nil {
 		t.Errorf("the listener on a port is bound to %s", dev.Name())
 	}
 	seen := map[*cm.ID]bool{wild: true}
 	for i, from := range hosts {
 		to := hosts[1-i]
-		p.active = newRCID(t, p.client)
-		p.must(p.active.ResolveAddr(rcAddr(from.IPv4, 0), rcAddr(to.IPv4, port), 2*time.Second))
-		p.next(p.client, p.active, cm.EventAddrResolved)
-		p.must(p.active.ResolveRoute(2 * time.Second))
-		p.next(p.client, p.active, cm.EventRouteResolved)
-		ev := p.requested(&cm.ConnParam{})
+		p.active = p.newID(p.client)
+		p.route(p.active, rcAddr(from.IPv4, 0), rcAddr(to.IPv4, port))
+		ev := p.request(&cm.ConnParam{})
 		if seen[ev.ID] || ev.Listener != wild {
 			t.Errorf("the request has %v, its listener is %v", ev.ID, ev.Listener)
 		}

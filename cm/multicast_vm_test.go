@@ -5,6 +5,7 @@
 package cm_test
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 	"syscall"
@@ -163,6 +164,7 @@ func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ch := channel(t)
+	var first *cm.ID
 	for i := range most + 1 {
 		id := member(t, ch, hosts[0])
 		if err := id.CreateQP(nil, verbs.QPConfig{Cap: verbs.QPCap{SendWR: 1, RecvWR: 1}}); err != nil {
@@ -173,6 +175,7 @@ func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i < most {
+			first = cmp.Or(first, id)
 			expect(t, ch, cm.EventMulticastJoin)
 			continue
 		}
@@ -186,6 +189,14 @@ func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 		}
 		if err := m.Leave(); err != nil {
 			t.Error(err)
+		}
+		// Where there is room again, it may be joined again.
+		first.Close()
+		if m, err = id.JoinMulticast(group, nil); err != nil {
+			t.Fatal(err)
+		}
+		if ev := expect(t, ch, cm.EventMulticastJoin); ev.Multicast != m {
+			t.Errorf("got %v", ev)
 		}
 	}
 }

@@ -13,6 +13,11 @@ func (s *stage) PD() {}
 type ID struct{ stage; Context any }
 func (id *ID) Connect() {}
 func Dial() {}
+type WR = provider.WR
+`
+
+const sampleProvider = `package provider
+type WR struct{ ID uint64 }
 `
 
 const sampleTests = `package cm_test
@@ -29,7 +34,7 @@ const sampleDocument = `
 | sentence | asks | status | where | shown by | remark |
 |---|---|---|---|---|---|
 | new NOTES 1 | one | copied | ''cm.ID.Connect'', ''cm.Dial'' | ''cm.TestEcho'' | - |
-| new NOTES 2 | two | translated | ''cm.ID.PD'' | ''cm.TestEcho/IPv4'' | why |
+| new NOTES 2 | two | translated | ''cm.ID.PD'', ''cm.WR.ID'' | ''cm.TestEcho/IPv4'' | why |
 
 | older sentence | newer sentence | difference |
 |---|---|---|
@@ -51,7 +56,7 @@ const sampleDocument = `
 // worth nothing if it could not fail.
 func TestBroken(t *testing.T) {
 	src := source{}
-	for file, text := range map[string]string{"cm/id.go": sampleCode, "cm/id_test.go": sampleTests} {
+	for file, text := range map[string]string{"cm/id.go": sampleCode, "cm/id_test.go": sampleTests, "provider/wr.go": sampleProvider} {
 		if err := src.add(file, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -71,6 +76,7 @@ func TestBroken(t *testing.T) {
 		{"symbol gone", "cm.Dial", "cm.Dail", "symbol cm.Dail does not exist"},
 		{"method gone", "cm.ID.Connect", "cm.ID.Conect", "symbol cm.ID.Conect does not exist"},
 		{"embedded method gone", "cm.ID.PD", "cm.ID.QP", "symbol cm.ID.QP does not exist"},
+		{"field of an alias gone", "cm.WR.ID", "cm.WR.AH", "symbol cm.WR.AH does not exist"},
 		{"package gone", "cm.Dial", "mc.Dial", "symbol mc.Dial does not exist"},
 		{"symbol of a test", "cm.Dial", "cm.helper", "symbol cm.helper does not exist"},
 		{"test gone", "''cm.TestEcho'' | - |", "''cm.TestEko'' | - |", "test cm.TestEko does not exist"},

@@ -13,10 +13,8 @@ import (
 // mayBeOpen names the areas whose rows may be open, as they say in their status. It
 // is empty when the connection manager is whole.
 var mayBeOpen = []string{
-	"UD", "multicast", "SRQ", "options", "query", "ECE", "IB service", "write event", "notify", "siw",
+	"IB path", "IPOIB", "siw",
 	"accepted initiator depth", // Accept does not hold it against the request
-	"bonding",                  // ADDR_CHANGE on a real bond
-	"minutes",                  // UNREACHABLE by the kernel's own time-out
 }
 
 // drivers are those that can be run here.

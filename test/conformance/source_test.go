@@ -22,6 +22,7 @@ type source map[string]*pkg
 type pkg struct {
 	symbols map[string]bool            // "Dial", "ID", "ID.Connect", "Event.Status"
 	embeds  map[string][]string        // types that a struct embeds, of the same package
+	aliases map[string]string          // types that are another's, such as "provider.SendWR"
 	tests   map[string]map[string]bool // the string literals in each test
 }
 
@@ -66,7 +67,7 @@ func (src source) add(file string, text []byte) error {
 	}
 	p := src[path.Dir(file)]
 	if p == nil {
-		p = &pkg{symbols: map[string]bool{}, embeds: map[string][]string{}, tests: map[string]map[string]bool{}}
+		p = &pkg{symbols: map[string]bool{}, embeds: map[string][]string{}, aliases: map[string]string{}, tests: map[string]map[string]bool{}}
 		src[path.Dir(file)] = p
 	}
 	isTest := strings.HasSuffix(file, "_test.go")
@@ -115,6 +116,11 @@ func (p *pkg) addDecl(d *ast.GenDecl) {
 			p.symbols[spec.Name.Name] = true
 			var fields *ast.FieldList
 			switch typ := spec.Type.(type) {
+			case *ast.SelectorExpr:
+				if x, ok := typ.X.(*ast.Ident); ok && spec.Assign.IsValid() {
+					p.aliases[spec.Name.Name] = x.Name + "." + typ.Sel.Name
+				}
+				continue
 			case *ast.StructType:
 				fields = typ.Fields
 			case *ast.InterfaceType:
@@ -159,7 +165,12 @@ func typeName(e ast.Expr) string {
 func (src source) hasSymbol(name string) bool {
 	dir, symbol, _ := strings.Cut(name, ".")
 	p := src[dir]
-	return p != nil && p.has(symbol)
+	if p == nil || p.has(symbol) {
+		return p != nil
+	}
+	typ, member, _ := strings.Cut(symbol, ".")
+	other, ok := p.aliases[typ]
+	return ok && src.hasSymbol(other+"."+member)
 }
 
 func (p *pkg) has(symbol string) bool {

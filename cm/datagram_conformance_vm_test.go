@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestDatagramEvents: what the events of a look-up hold, and that of the parameters
+// only the private data and, from who has no QP, the number of the QP count.
+func TestDatagramEvents(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	p := &rcPair{rig: &rig{t: t, hosts: hosts, server: channel(t), client: channel(t)}}
+	newID := func(ch *cm.EventChannel) *cm.ID {
+		id, err := ch.NewID(cm.PortSpaceUDP)
+		p.ok(err)
+		return id
+	}
+	p.listener = newID(p.server)
+	p.ok(p.listener.Bind(rcAddr(hosts[0].IPv4, 0)))
+	p.ok(p.listener.Listen(0))
+	everything := func(private string) *cm.ConnParam {
+		return &cm.ConnParam{PrivateData: []byte(private), ResponderResources: 250, InitiatorDepth: 250, FlowControl: true,
+			RetryCount: 9, RNRRetryCount: 9, SRQ: true, QPNum: 0x4711}
+	}
+	for _, withQP := range []bool{false, true} {
+		id := newID(p.client)
+		p.route(id, rcAddr(hosts[1].IPv4, 0), p.listener.LocalAddr())
+		p.ok(id.Connect(everything("who")))
+		ev := p.next(p.server, nil, cm.EventConnectRequest)
+		if ev.Listener != p.listener || ev.ID == p.listener || ev.ID.Device() == nil || ev.ID.Device().Name() != hosts[0].Device {
+			t.Errorf("the request of %v is %v on %v", ev.Listener, ev.ID, ev.ID.Device())
+		}
+		if want := append([]byte("who"), make([]byte, 177)...); !bytes.Equal(ev.UD.PrivateData, want) {
+			t.Errorf("the request has %d bytes: %q", len(ev.UD.PrivateData), ev.UD.PrivateData)
+		}
+		if ev.UD.QPN != 0 || ev.Conn.QPNum != 0 || ev.Conn.RetryCount != 0 || ev.Conn.PrivateData != nil {
+			t.Errorf("of the asking side the request has %+v and %+v", ev.UD, ev.Conn)
+		}
+		want := uint32(0x4711)
+		if withQP {
+			p.ok(ev.ID.CreateQP(nil, verbs.QPConfig{}))
+			want = ev.ID.QP().Num()
+		}
+		p.ok(ev.ID.Accept(everything("")))
+		p.quiet(p.server, 50*time.Millisecond)
+		ev = p.next(p.client, id, cm.EventEstablished)
+		if ev.Status != 0 || ev.UD.QPN != want || ev.UD.QKey != 0x01234567 || !ev.UD.AHAttr.Global {
+			t.Errorf("the answer is %+v, the QP %d", ev.UD, want)
+		}
+		if !bytes.Equal(ev.UD.PrivateData, make([]byte, 136)) {
+			t.Errorf("the answer has %d bytes: %q", len(ev.UD.PrivateData), ev.UD.PrivateData)
+		}
+	}
+	// One that brings no private data.
+	id := newID(p.client)
+	p.ok(id.Bind(rcAddr(hosts[1].IPv4, 0)))
+	m, err := id.JoinMulticast(group, nil)
+	p.ok(err)
+	if ev := p.next(p.client, nil, cm.EventMulticastJoin); ev.Multicast != m || ev.UD.PrivateData != nil {
+		t.Errorf("joining brought %q", ev.UD.PrivateData)
+	}
+}
