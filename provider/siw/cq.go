@@ -135,20 +135,19 @@ func decode(w *provider.WC, k *abi.SiwCQE, opcode uint8, status uint16) {
 	w.Opcode, w.Status = opcodes[opcode], statuses[status]
 }
 
-// Arm stores what the kernel looks for when it adds a completion. It does not
-// weaken what was asked for before. The store is a full barrier to the poll that
-// follows it, as that of a completion is to the kernel's look at this word.
+// Arm stores what the kernel looks for when it adds a completion. The store is a
+// full barrier to the poll that follows it, as that of a completion is to the
+// kernel's look at this word.
+//
+// Of receives siw forgets that they are solicited: an event for these alone would
+// never come. So every completion gives one.
 func (c *cq) Arm(solicitedOnly bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mapping == nil || c.file.Closed() {
 		return net.ErrClosed
 	}
-	flags := uint32(abi.SIW_NOTIFY_SOLICITED)
-	if !solicitedOnly {
-		flags |= abi.SIW_NOTIFY_NEXT_COMPLETION
-	}
-	c.control.Or(flags)
+	c.control.Store(abi.SIW_NOTIFY_SOLICITED | abi.SIW_NOTIFY_NEXT_COMPLETION)
 	return nil
 }
 

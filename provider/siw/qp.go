@@ -147,6 +147,11 @@ func (q *qp) modify(attr *provider.QPAttr, mask provider.QPAttrMask) (flushed bo
 	if q.closed.Load() {
 		return false, net.ErrClosed
 	}
+	if mask&provider.QPAttrState != 0 {
+		if err := q.checkMove(attr.State); err != nil {
+			return false, err
+		}
+	}
 	if err := q.file.ModifyQP(provider.ModifyCommand(q.handle, attr, mask), uverbs.Driver{}); err != nil {
 		return false, err
 	}
@@ -159,6 +164,16 @@ func (q *qp) modify(attr *provider.QPAttr, mask provider.QPAttrMask) (flushed bo
 	}
 	sends, recvs := q.sq.sweep(q.num), q.rq.sweep(q.num)
 	return sends || recvs, nil
+}
+
+// checkMove refuses what siw says yes to and does not do: a QP that was connected
+// is not connected again.
+func (q *qp) checkMove(to provider.QPState) error {
+	from := q.State()
+	if from < provider.QPRTS || from == to || to == provider.QPErr || from == provider.QPRTS && to > provider.QPRTS {
+		return nil // the kernel judges
+	}
+	return fmt.Errorf("siw: QP from %v to %v: %w", from, to, syscall.EINVAL)
 }
 
 // Query returns what siw fills in, and the state that the QP is known to be in:

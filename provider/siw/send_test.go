@@ -216,3 +216,27 @@ func TestStates(t *testing.T) {
 		t.Errorf("the error state was left for %v", r.qp.State())
 	}
 }
+
+// TestMoves: siw says yes to moves that it does not make.
+func TestMoves(t *testing.T) {
+	for _, c := range []struct {
+		from, to provider.QPState
+		ok       bool
+	}{
+		{provider.QPReset, provider.QPInit, true}, {provider.QPInit, provider.QPReset, true}, {provider.QPInit, provider.QPErr, true},
+		{provider.QPRTS, provider.QPRTS, true}, {provider.QPRTS, provider.QPSQD, true}, {provider.QPSQD, provider.QPErr, true},
+		{provider.QPErr, provider.QPErr, true}, {provider.QPErr, provider.QPReset, false}, {provider.QPErr, provider.QPInit, false},
+		{provider.QPRTS, provider.QPReset, false}, {provider.QPRTS, provider.QPRTR, false}, {provider.QPSQD, provider.QPRTS, false},
+	} {
+		r := newRig(t, 4)
+		r.qp.state.Store(uint32(c.from))
+		err := r.qp.Modify(&provider.QPAttr{State: c.to}, provider.QPAttrState)
+		want := c.from
+		if c.ok {
+			want = c.to
+		}
+		if (err == nil) != c.ok || !c.ok && !errors.Is(err, syscall.EINVAL) || r.qp.State() != want {
+			t.Errorf("%v to %v: %v, it is in %v", c.from, c.to, err, r.qp.State())
+		}
+	}
+}
