@@ -244,6 +244,9 @@ func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
 func (c *Conn) ended(op string, err error) error {
 	wcErr := new(verbs.WCError)
 	flushed := errors.Is(err, errFlushed) || errors.As(err, &wcErr) && wcErr.Status == verbs.WCWRFlushErr
+	if flushed && c.ep.id.iwarp() && c.ep.givenUp.Load() == nil {
+		c.ep.awaitEnd()
+	}
 	switch state := c.ep.id.State(); {
 	case errors.Is(err, net.ErrClosed):
 		return c.ep.id.opError(op, net.ErrClosed)

@@ -48,7 +48,11 @@ type Dialer struct {
 //
 // If ctx ends first, what was begun is undone and the error is the context's. If
 // the peer refuses, it is a *RejectError. Nothing bounds the wait for a peer that
-// is silent but ctx and the kernel's 69 to 102 seconds.
+// is silent but ctx and the kernel's 69 to 102 seconds, or on iWARP the 2 minutes of
+// TCP and then 10 seconds.
+//
+// On iWARP the side that has connected must be the first to send: what the other
+// sends before ends the connection (RFC 5044, 7.1).
 func Dial(ctx context.Context, network, address string) (*Conn, error) {
 	return new(Dialer).Dial(ctx, network, address)
 }

@@ -159,26 +159,33 @@ func (ep *endpoint) await(ctx context.Context, op string, start func() error) er
 			}
 			return ep.failure
 		case <-ctx.Done():
-			if started != nil {
-				// close would wait for it, for a while.
-				go ep.close()
-			} else {
-				ep.close()
-			}
+			ep.closeWithin(cancelGrace)
 			return ep.id.opError(op, cdev.ContextError(ctx))
 		}
 	}
 }
 
+// cancelGrace is how long who has cancelled waits for what was begun to be undone.
+const cancelGrace = 100 * time.Millisecond
+
 // close ends whatever there is.
-func (ep *endpoint) close() {
+func (ep *endpoint) close() { ep.closeWithin(closeGrace) }
+
+// closeWithin is close that waits for the kernel only so long; it goes on in the
+// background.
+func (ep *endpoint) closeWithin(d time.Duration) {
 	ep.closing.Do(func() {
-		ep.id.Close()
-		ep.ch.Close()
-		grace := time.NewTimer(closeGrace)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			ep.id.Close()
+			ep.ch.Close()
+			<-ep.pumped
+		}()
+		grace := time.NewTimer(d)
 		defer grace.Stop()
 		select {
-		case <-ep.pumped:
+		case <-done:
 		case <-grace.C:
 		}
 	})

@@ -161,7 +161,9 @@ func (id *ID) Notify(event NotifyEvent) error {
 
 // Disconnect ends a connection, or answers the peer who has (rdma_disconnect(3)).
 // The ID's QP is moved to the error state: what is posted on it is flushed. The
-// outcome is EventDisconnected when the peer has answered.
+// outcome is EventDisconnected when the peer has answered. On iWARP it waits for up
+// to 10 seconds while a request of this side is not answered; [Conn.Disconnect] has
+// a context.
 func (id *ID) Disconnect() error {
 	if qp := id.QP(); qp != nil && !id.datagram() {
 		flushQP(qp)

@@ -5,6 +5,7 @@ package cm
 import (
 	"errors"
 	"syscall"
+	"time"
 
 	"purerdma/verbs"
 )
@@ -17,6 +18,7 @@ import (
 //     the command's error, and no event.
 //   - The active side gets ESTABLISHED, never CONNECT_RESPONSE.
 //   - There is no TIMEWAIT_EXIT.
+//   - When a connection ends the kernel flushes first, and tells then.
 //   - Connecting, disconnecting and destroying wait in the kernel for the peer:
 //     where a context should end them, they are left behind in goroutines.
 
@@ -44,4 +46,16 @@ func (id *ID) refused(err error) error {
 		oe.Err = &UnreachableError{Event: EventUnreachable, Status: -int(errno)}
 	}
 	return oe
+}
+
+// awaitEnd waits for the event that explains a flush: it is on its way, unless the
+// QP's user has moved it himself.
+func (ep *endpoint) awaitEnd() {
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case <-ep.ended:
+	case <-ep.pumped:
+	case <-grace.C:
+	}
 }

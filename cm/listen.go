@@ -16,7 +16,7 @@ import (
 type ListenConfig struct {
 	// Backlog bounds the connect requests that Accept has not fetched; 0 means
 	// the system's maximum (sysctl net.rdma_ucm.max_backlog). A request beyond
-	// it is not answered; the peer repeats it.
+	// it is not answered; the peer repeats it. On iWARP it is refused.
 	Backlog int
 	// ReuseAddr lets several listeners on different addresses share a port.
 	ReuseAddr bool
@@ -43,6 +43,9 @@ type Listener struct {
 // Listen listens on an address of this host, or with an empty host on all of
 // them. network is "tcp", "tcp4" or "tcp6", address is "host:port" in the RDMA
 // port space; port 0 is replaced by a free one. ctx bounds the look-up of a name.
+//
+// iWARP's ports are those of TCP, and there IPv6's wildcard takes no IPv4 requests:
+// for all addresses of IPv4 say "tcp4".
 func Listen(ctx context.Context, network, address string) (*Listener, error) {
 	return new(ListenConfig).Listen(ctx, network, address)
 }

@@ -29,7 +29,8 @@ func (r *Request) Param() ConnParam { return r.param }
 // the size of the message, 56 bytes for connections and 180 for datagrams.
 func (r *Request) PrivateData() []byte { return r.data }
 
-// Accept accepts (rdma_accept(3)) and waits until the peer has confirmed. qp may
+// Accept accepts (rdma_accept(3)) and waits until the peer has confirmed, which it
+// does not do on iWARP: there it must be the first to send. qp may
 // be nil for the QP that Init or QP chose; param may be nil for what the peer
 // asks for, as far as the device goes. Whatever comes of it, r can do nothing
 // more: on failure it has been closed, and the peer been refused if it still

@@ -19,7 +19,8 @@ type Resolved struct {
 
 // Connect connects (rdma_connect(3)). qp may be nil for the QP that Init or QP
 // chose; param may be nil for DefaultConnParam. Whatever comes of it, r can do
-// nothing more: on failure it has been closed.
+// nothing more: on failure it has been closed. On iWARP the Conn must be the first
+// to send: see Dial.
 func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
 	if r.ep.id.datagram() {
 		return nil, r.ep.id.opError(opConnect, errDatagram)
