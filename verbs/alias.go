@@ -58,6 +58,9 @@ type (
 // post again.
 var ErrFull = provider.ErrFull
 
+// StateError says that a QP is in a state in which nothing can be posted to it.
+type StateError = provider.StateError
+
 // Constants of package provider; see there.
 const (
 	LocalWrite      = provider.LocalWrite

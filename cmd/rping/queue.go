@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"purerdma/cm"
 	"purerdma/verbs"
@@ -79,8 +80,15 @@ func (s *session) completion(cq *verbs.CQ) (*verbs.WC, error) {
 }
 
 // ending reports whether the connection is known to have ended: that flushes the
-// QP, a moment before Done says it.
+// QP, a moment before Done says it. On iWARP the kernel flushes, and the event is
+// on its way.
 func (s *session) ending() bool {
+	if s.pd.Device().Transport() == verbs.TransportIWARP {
+		select {
+		case <-s.conn.Done():
+		case <-time.After(time.Second):
+		}
+	}
 	state := s.conn.ID().State()
 	return state == cm.StateDisconnected || state == cm.StateRemoved
 }

@@ -68,6 +68,9 @@ func (p *selfPending) connect(ctx context.Context, qp *verbs.QP) error {
 	if err := p.id.Connect(param); err != nil {
 		return err
 	}
+	if p.iwarp() {
+		return p.established(ctx, qp)
+	}
 	if _, err := expect(ctx, p.id, cm.EventConnectResponse); err != nil {
 		return err
 	}
@@ -86,16 +89,29 @@ func (p *selfPending) accept(ctx context.Context, qp *verbs.QP) error {
 	param := connParam()
 	param.QPNum = qp.Num()
 	param.ResponderResources = min(param.ResponderResources, p.request.ResponderResources)
-	if err := p.move(qp, param); err != nil {
-		p.id.Reject(nil)
-		return err
+	if !p.iwarp() {
+		if err := p.move(qp, param); err != nil {
+			p.id.Reject(nil)
+			return err
+		}
 	}
 	if err := p.id.Accept(param); err != nil {
 		return err
 	}
+	return p.established(ctx, qp)
+}
+
+// established waits until the connection is. On iWARP the kernel has moved the QP
+// then.
+func (p *selfPending) established(ctx context.Context, qp *verbs.QP) error {
 	_, err := expect(ctx, p.id, cm.EventEstablished)
+	if err == nil && p.iwarp() {
+		qp.SetState(verbs.QPRTS)
+	}
 	return err
 }
+
+func (p *selfPending) iwarp() bool { return p.Device().Transport() == verbs.TransportIWARP }
 
 // move takes the QP to RTS by the attributes that the kernel computes. Of the
 // depths it knows those of the request; what counts is what this side agrees to.
