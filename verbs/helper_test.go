@@ -38,6 +38,7 @@ func closer(t testing.TB, c interface{ Close() error }) {
 // end is one side of a connection.
 type end struct {
 	dev  *verbs.Device
+	host vmtest.Host
 	pd   *verbs.PD
 	cq   *verbs.CQ
 	qp   *verbs.QP
@@ -62,7 +63,7 @@ func newEndWith(t testing.TB, h *verbs.Host, host vmtest.Host, cfg verbs.QPConfi
 		t.Fatal(err)
 	}
 	closer(t, dev)
-	e := &end{dev: dev}
+	e := &end{dev: dev, host: host}
 	if cfg.SRQ != nil {
 		e.pd = cfg.SRQ.PD()
 	} else {
@@ -84,6 +85,9 @@ func newEndWith(t testing.TB, h *verbs.Host, host vmtest.Host, cfg verbs.QPConfi
 		t.Fatal(err)
 	}
 	closer(t, e.buf)
+	if dev.Transport() == verbs.TransportIWARP {
+		return e
+	}
 	gids, err := dev.GIDs()
 	if err != nil {
 		t.Fatal(err)
@@ -148,8 +152,7 @@ type route struct {
 func (rt *route) pair(t testing.TB, cap verbs.QPCap) (*end, *end) {
 	t.Helper()
 	l, r := newEnd(t, rt.h, rt.a, cap), newEnd(t, rt.h, rt.b, cap)
-	l.connectTo(t, r)
-	r.connectTo(t, l)
+	connect(t, l, r)
 	return l, r
 }
 

@@ -49,8 +49,7 @@ func TestVMSharedReceives(t *testing.T) {
 		for i := range 2 {
 			l := newEnd(t, rt.h, rt.a, verbs.QPCap{})
 			r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{SRQ: srq})
-			l.connectTo(t, r)
-			r.connectTo(t, l)
+			connect(t, l, r)
 			if r.qp.SRQ() != srq || r.qp.Cap().RecvWR != 0 {
 				t.Errorf("%v, %+v", r.qp.SRQ(), r.qp.Cap())
 			}
@@ -106,8 +105,7 @@ func TestVMSRQModify(t *testing.T) {
 		closer(t, srq)
 		l := newEnd(t, rt.h, rt.a, verbs.QPCap{})
 		r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{SRQ: srq})
-		l.connectTo(t, r)
-		r.connectTo(t, l)
+		connect(t, l, r)
 		post := func(ids ...uint64) {
 			t.Helper()
 			for _, id := range ids {

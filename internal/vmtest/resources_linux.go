@@ -41,12 +41,15 @@ func (h Host) Unplug() error { return netlink.RdmaLinkDel(h.Device) }
 // Plug makes a host's RDMA device again and waits until it has its addresses.
 func (h Host) Plug(t testing.TB) {
 	t.Helper()
-	driver := os.Getenv("RDMAVM_DRIVER")
-	if err := netlink.RdmaLinkAdd(h.Device, driver, h.Interface); err != nil {
+	if err := netlink.RdmaLinkAdd(h.Device, Driver(), h.Interface); err != nil {
 		t.Fatalf("make %s again: %v", h.Device, err)
 	}
-	// Index 0 is the link-local address; the last one to come is IPv6.
+	// Index 0 is the link-local address; the last one to come is IPv6. iWARP has one
+	// GID, the hardware address.
 	path := "/sys/class/infiniband/" + h.Device + "/ports/1/gids/2"
+	if Driver() == "siw" {
+		path = "/sys/class/infiniband/" + h.Device + "/ports/1/gids/0"
+	}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if gid, err := os.ReadFile(path); err == nil && string(gid) != "0000:0000:0000:0000:0000:0000:0000:0000\n" {
 			return

@@ -91,18 +91,31 @@ func (c *config) runAll(ctx context.Context, patterns []string) error {
 	if err != nil {
 		return err
 	}
+	flags := strings.Fields(c.vmFlags)
+	driver, kernel := flagValue(flags, "driver", "rxe"), flagValue(flags, "kernel", "6.1")
 	var list []command
 	for _, p := range pkgs {
 		bin, err := c.build(ctx, p)
 		if err != nil {
 			return err
 		}
+		dir := strings.TrimPrefix(p.ImportPath, "purerdma/")
+		if err := checkLacks(ctx, bin, dir); err != nil {
+			return err
+		}
 		args := []string{bin, "-test.v", "-test.count=1", "-test.timeout=" + c.timeout}
 		if c.run != "" {
 			args = append(args, "-test.run="+c.run)
 		}
+		skip := skipped(driver, kernel, dir)
+		if skip != "" {
+			fmt.Fprintf(os.Stderr, "run: left out of %s on %s: %s\n", dir, driver, strings.NewReplacer("^", "", "$", "", "|", " ").Replace(skip))
+		}
 		if c.skip != "" {
-			args = append(args, "-test.skip="+c.skip)
+			skip = strings.TrimPrefix(skip+"|"+c.skip, "|")
+		}
+		if skip != "" {
+			args = append(args, "-test.skip="+skip)
 		}
 		list = append(list, command{Dir: p.Dir, Args: args, Env: []string{"RPING=" + rping}})
 	}

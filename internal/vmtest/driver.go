@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vmtest
+
+import "os"
+
+// Driver returns the kernel driver of the VM's devices, "rxe" or "siw".
+func Driver() string { return os.Getenv("RDMAVM_DRIVER") }
