@@ -266,7 +266,6 @@ func TestWithoutAQPTheParametersCount(t *testing.T) {
 // TestPrivateDataOfEachEvent: it is copied when the call is made, and arrives with
 // zeros up to what the message holds, also when nothing was sent.
 func TestPrivateDataOfEachEvent(t *testing.T) {
-	padded := func(s string, n int) []byte { return append([]byte(s), make([]byte, n-len(s))...) }
 	is := func(t *testing.T, ev *cm.Event, want []byte) {
 		t.Helper()
 		if !bytes.Equal(ev.Conn.PrivateData, want) {

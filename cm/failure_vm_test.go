@@ -19,6 +19,9 @@ import (
 	"purerdma/verbs"
 )
 
+// iwarp says whether the devices are of iWARP, and not of RoCE.
+func iwarp() bool { return vmtest.Driver() == "siw" }
+
 // wantError checks that an error is an OpError of the operation, is the cause,
 // and names them.
 func wantError(t *testing.T, err error, op string, cause error, words ...string) {
@@ -77,30 +80,40 @@ func TestNobodyListens(t *testing.T) {
 	_, err := d.Dial(within(t, 10*time.Second), "tcp", addr)
 	wantError(t, err, "connect", syscall.ECONNREFUSED, addr, "nobody listens")
 	var rej *cm.RejectError
-	if !errors.As(err, &rej) || rej.Reason != cm.RejectInvalidServiceID || rej.Transport != verbs.TransportIB {
+	reason, transport := cm.RejectInvalidServiceID, verbs.TransportIB
+	if iwarp() {
+		reason, transport = 0, verbs.TransportIWARP
+	}
+	if !errors.As(err, &rej) || rej.Reason != reason || rej.Transport != transport {
 		t.Errorf("got %#v", rej)
 	}
 }
 
 func TestPeerRejects(t *testing.T) {
 	ln, d := ends(t)
+	most, words, said := 148, "rejected by the application", "full up\x00"
+	reason, cause := cm.RejectConsumer, error(nil)
+	if iwarp() {
+		most, words, said = 251, "rejected by the peer", "full up"
+		reason, cause = 0, syscall.ECONNRESET
+	}
 	go func() {
 		for {
 			req, err := ln.Accept(context.Background())
 			if err != nil {
 				return
 			}
-			if err := req.Reject(make([]byte, 149)); err == nil {
-				t.Error("149 bytes of private data were taken")
+			if err := req.Reject(make([]byte, most+1)); err == nil {
+				t.Errorf("%d bytes of private data were taken", most+1)
 			}
 			req.Reject([]byte("full up"))
 		}
 	}()
 	for range 3 { // the listener goes on
 		_, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
-		wantError(t, err, "connect", nil, "rejected by the application")
+		wantError(t, err, "connect", cause, words)
 		var rej *cm.RejectError
-		if !errors.As(err, &rej) || rej.Reason != cm.RejectConsumer || !strings.HasPrefix(string(rej.PrivateData), "full up\x00") {
+		if !errors.As(err, &rej) || rej.Reason != reason || !strings.HasPrefix(string(rej.PrivateData), said) {
 			t.Errorf("got %#v", rej)
 		}
 		if errors.Is(err, syscall.ECONNREFUSED) {
@@ -111,15 +124,19 @@ func TestPeerRejects(t *testing.T) {
 
 func TestPrivateDataTooLong(t *testing.T) {
 	ln, d := ends(t)
+	asked, accept := 56, 196
+	if iwarp() {
+		asked, accept = 251, 251
+	}
 	r, err := d.Resolve(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	_, err = r.Connect(within(t, 10*time.Second), nil, &cm.ConnParam{PrivateData: make([]byte, 57)})
+	_, err = r.Connect(within(t, 10*time.Second), nil, &cm.ConnParam{PrivateData: make([]byte, asked+1)})
 	var pe *cm.PrivateDataError
-	wantError(t, err, "connect", nil, "57 bytes", "at most 56")
-	if !errors.As(err, &pe) || pe.Max != 56 {
+	wantError(t, err, "connect", nil, fmt.Sprintf("%d bytes", asked+1), fmt.Sprintf("at most %d", asked))
+	if !errors.As(err, &pe) || pe.Max != asked {
 		t.Errorf("got %v", err)
 	}
 
@@ -139,11 +156,11 @@ func TestPrivateDataTooLong(t *testing.T) {
 			return
 		}
 		_ = qp
-		if err := req.ID().Accept(&cm.ConnParam{PrivateData: make([]byte, 197)}); !errors.As(err, &pe) || pe.Max != 196 {
-			accepted <- fmt.Errorf("197 bytes: %v", err)
+		if err := req.ID().Accept(&cm.ConnParam{PrivateData: make([]byte, accept+1)}); !errors.As(err, &pe) || pe.Max != accept {
+			accepted <- fmt.Errorf("%d bytes: %v", accept+1, err)
 			return
 		}
-		conn, err := req.Accept(context.Background(), nil, &cm.ConnParam{PrivateData: make([]byte, 196)})
+		conn, err := req.Accept(context.Background(), nil, &cm.ConnParam{PrivateData: make([]byte, accept)})
 		if err == nil {
 			conn.Close()
 		}

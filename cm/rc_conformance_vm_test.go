@@ -56,6 +56,9 @@ func (p *rcPair) route(id *cm.ID, from, to cm.Addr) {
 // other.
 func (p *rcPair) request(param *cm.ConnParam) *cm.Event {
 	p.t.Helper()
+	if iwarp() && p.active.QP() == nil {
+		p.qpOf(p.active) // which it cannot do without
+	}
 	p.ok(p.active.Connect(param))
 	ev := p.next(p.server, nil, cm.EventConnectRequest)
 	p.passive = ev.ID

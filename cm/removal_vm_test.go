@@ -22,7 +22,7 @@ import (
 func TestDeviceRemoved(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	wild := listen(t, ":0")
+	wild := listen(t, "0.0.0.0:0")
 	go echo(wild)
 	bound := listen(t, at(hosts[0].IPv4, 0))
 	boundErr := make(chan error, 1)

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// collectWC takes n completions.
+func collectWC(t *testing.T, cq *verbs.CQ, n int) []verbs.WC {
+	t.Helper()
+	var all []verbs.WC
+	for len(all) < n {
+		wcs := make([]verbs.WC, n-len(all))
+		k, err := cq.Wait(within(t, 10*time.Second), wcs)
+		if err != nil {
+			t.Fatalf("after %d of %d completions: %v", len(all), n, err)
+		}
+		all = append(all, wcs[:k]...)
+	}
+	return all
+}
+
+// TestIWARPOperations runs everything that siw can do.
+func TestIWARPOperations(t *testing.T) {
+	r := newRig(t)
+	server, client := r.connected()
+	const all = verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite
+	mr := func(id *cm.ID, n int) *verbs.MR {
+		m, err := id.QP().PD().Alloc(n, all)
+		r.ok(err)
+		t.Cleanup(func() { m.Close() })
+		return m
+	}
+	const size = 1 << 20
+	here, there := mr(client, size), mr(server, size)
+	for i := range here.Bytes() {
+		here.Bytes()[i] = byte(i * 7)
+	}
+	post := func(wr verbs.SendWR) {
+		t.Helper()
+		wr.Flags |= verbs.SendSignaled
+		if _, err := client.QP().PostSend([]verbs.SendWR{wr}); err != nil {
+			t.Fatalf("%v: %v", wr.Opcode, err)
+		}
+		completion(t, client.QP().SendCQ())
+	}
+	post(verbs.SendWR{Opcode: verbs.OpWrite, SGList: []verbs.SGE{here.SGE()}, RemoteAddr: there.Addr(), RKey: there.RKey()})
+	back := mr(client, size)
+	post(verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{back.SGE()}, RemoteAddr: there.Addr(), RKey: there.RKey()})
+	if !bytes.Equal(back.Bytes(), here.Bytes()) {
+		t.Error("what was written is not what is read")
+	}
+	inline := bytes.Repeat([]byte("i"), 80)
+	post(verbs.SendWR{Opcode: verbs.OpWrite, InlineData: inline, RemoteAddr: there.Addr() + 5, RKey: there.RKey()})
+	post(verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{back.Slice(0, 80)}, RemoteAddr: there.Addr() + 5, RKey: there.RKey()})
+	if !bytes.Equal(back.Bytes()[:80], inline) {
+		t.Errorf("read back %q", back.Bytes()[:80])
+	}
+
+	// Sends, of parts, inline, of nothing, fenced, and with invalidation.
+	in := mr(server, 4096)
+	got := func(want string) {
+		t.Helper()
+		wc := completion(t, server.QP().RecvCQ())
+		if string(in.Bytes()[:wc.ByteLen]) != want || wc.Opcode != verbs.WCRecv || wc.QPNum != server.QP().Num() {
+			t.Errorf("got %q, %+v; want %q", in.Bytes()[:wc.ByteLen], wc, want)
+		}
+	}
+	copy(here.Bytes(), "onetwo")
+	victim := mr(server, 4096)
+	for _, c := range []struct {
+		wr   verbs.SendWR
+		want string
+	}{
+		{verbs.SendWR{Opcode: verbs.OpSend, SGList: []verbs.SGE{here.Slice(3, 3), here.Slice(0, 3)}}, "twoone"},
+		{verbs.SendWR{Opcode: verbs.OpSend, InlineData: inline}, string(inline)},
+		{verbs.SendWR{Opcode: verbs.OpSend, InlineData: []byte{}}, ""},
+		{verbs.SendWR{Opcode: verbs.OpSend}, ""},
+		{verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendFence | verbs.SendSolicited, InlineData: []byte("fenced")}, "fenced"},
+		{verbs.SendWR{Opcode: verbs.OpSendInv, SGList: []verbs.SGE{here.Slice(0, 3)}, InvalidateRKey: victim.RKey()}, "one"},
+	} {
+		receive(t, server.QP(), in)
+		post(c.wr)
+		got(c.want)
+	}
+	// A receive without room for data takes a message without data.
+	if _, err := server.QP().PostRecv([]verbs.RecvWR{{}}); err != nil {
+		t.Fatal(err)
+	}
+	post(verbs.SendWR{Opcode: verbs.OpSend})
+	got("")
+
+	sink := mr(client, 4096)
+	post(verbs.SendWR{Opcode: verbs.OpReadInv, SGList: []verbs.SGE{sink.Slice(0, 80)}, RemoteAddr: there.Addr() + 5, RKey: there.RKey()})
+	if !bytes.Equal(sink.Bytes()[:80], inline) {
+		t.Errorf("read %q", sink.Bytes()[:80])
+	}
+	for _, c := range []struct {
+		name string
+		wr   verbs.SendWR
+	}{
+		{"an atomic", verbs.SendWR{Opcode: verbs.OpFetchAdd, SGList: []verbs.SGE{here.Slice(0, 8)}, RemoteAddr: there.Addr(), RKey: there.RKey()}},
+		{"immediate data", verbs.SendWR{Opcode: verbs.OpSendImm}},
+	} {
+		if n, err := client.QP().PostSend([]verbs.SendWR{c.wr}); n != 0 || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %d, %v", c.name, n, err)
+		}
+	}
+	// What was invalidated is of no more use: the peer refuses the write.
+	wr := verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{back.Slice(0, 8)}, RemoteAddr: victim.Addr(), RKey: victim.RKey(), Flags: verbs.SendSignaled}
+	if _, err := client.QP().PostSend([]verbs.SendWR{wr}); err != nil {
+		t.Fatal(err)
+	}
+	if wc := collectWC(t, client.QP().SendCQ(), 1)[0]; wc.Err() == nil {
+		t.Error("an invalidated key was read through")
+	}
+}
+
+// TestIWARPStream sends many messages both ways at once, unsignaled in between,
+// through small queues: a doorbell that is left out wrongly ends in silence.
+func TestIWARPStream(t *testing.T) {
+	r := newRig(t)
+	count := 20000
+	if testing.Short() {
+		count = 2000
+	}
+	const window = 16
+	conf := verbs.QPConfig{Cap: verbs.QPCap{SendWR: window, RecvWR: 2 * window}}
+	client := r.resolved()
+	r.ok(client.CreateQP(nil, conf))
+	server := r.requested(client, nil)
+	r.ok(server.CreateQP(nil, conf))
+	r.ok(server.Accept(nil))
+	r.want(r.client, client, cm.EventEstablished, 0)
+	r.want(r.server, server, cm.EventEstablished, 0)
+	var wg sync.WaitGroup
+	for _, side := range []*cm.ID{client, server} {
+		qp := side.QP()
+		in := alloc(t, qp.PD(), 4*2*window)
+		for i := range 2 * window {
+			_, err := qp.PostRecv([]verbs.RecvWR{{ID: uint64(i), SGList: []verbs.SGE{in.Slice(4*i, 4)}}})
+			r.ok(err)
+		}
+	}
+	// Ping-pong of windows: each answers a window by one.
+	for _, active := range []bool{true, false} {
+		id := server
+		if active {
+			id = client
+		}
+		qp := id.QP()
+		wg.Go(func() {
+			in := alloc(t, qp.PD(), 64)
+			wcs := make([]verbs.WC, window)
+			wrs := make([]verbs.SendWR, window)
+			sent, received := 0, 0
+			for received < count || sent < count {
+				for goal := min(sent+window, count); (active || received > sent) && sent < goal; {
+					n := min(1+sent%5, goal-sent)
+					for i := range n {
+						wrs[i] = verbs.SendWR{ID: uint64(sent + i), Opcode: verbs.OpSend, InlineData: []byte{byte(sent + i), 1, 2, 3}}
+						if (sent+i)%window == window-1 || sent+i == count-1 {
+							wrs[i].Flags = verbs.SendSignaled
+						}
+					}
+					k, err := qp.PostSend(wrs[:n])
+					if err != nil && !errors.Is(err, verbs.ErrFull) {
+						t.Error(err)
+						return
+					}
+					sent += k
+				}
+				for goal := min(received+window, count); received < goal; {
+					n, err := qp.RecvCQ().Wait(within(t, 60*time.Second), wcs)
+					if err != nil {
+						t.Errorf("after %d of %d messages: %v", received, count, err)
+						return
+					}
+					for _, wc := range wcs[:n] {
+						if wc.Err() != nil || wc.ByteLen != 4 {
+							t.Errorf("message %d: %+v", received, wc)
+							return
+						}
+						if _, err := qp.PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{in.Slice(0, 4)}}}); err != nil {
+							t.Error(err)
+							return
+						}
+						received++
+					}
+				}
+				for {
+					n, err := qp.SendCQ().Poll(wcs)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if n == 0 {
+						break
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestIWARPFlush: the peer ends the connection. Everything posted comes back, in
+// order, also what was posted before the event was fetched, and after.
+func TestIWARPFlush(t *testing.T) {
+	r := newRig(t)
+	server, client := r.connected()
+	qp := client.QP()
+	waiting := make(chan []verbs.WC, 1)
+	recvs := func(ids ...uint64) {
+		t.Helper()
+		for _, id := range ids {
+			if _, err := qp.PostRecv([]verbs.RecvWR{{ID: id}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	recvs(1, 2)
+	r.ok(server.Disconnect())
+	time.Sleep(100 * time.Millisecond) // the kernel has ended the connection
+	recvs(3)
+	sends := []verbs.SendWR{{ID: 11, Opcode: verbs.OpSend}, {ID: 12, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}}
+	if n, err := qp.PostSend(sends); n != 2 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	go func() { waiting <- collectWC(t, qp.SendCQ(), 2) }()
+	time.Sleep(50 * time.Millisecond)
+	r.want(r.client, client, cm.EventDisconnected, 0)
+	recvs(4)
+	check := func(got []verbs.WC, want ...uint64) {
+		t.Helper()
+		for i, wc := range got {
+			if wc.ID != want[i] || wc.Status != verbs.WCWRFlushErr || wc.QPNum != qp.Num() {
+				t.Errorf("completion %d is %+v, want that of %d", i, wc, want[i])
+			}
+		}
+	}
+	check(collectWC(t, qp.RecvCQ(), 4), 1, 2, 3, 4)
+	check(<-waiting, 11, 12)
+	if n, err := qp.PostSend(sends); n != 2 || err != nil {
+		t.Fatalf("after the end: %d, %v", n, err)
+	}
+	check(collectWC(t, qp.SendCQ(), 2), 11, 12)
+}
+
+// TestIWARPSRQ: two connections take their receives from one queue, which outlives
+// them.
+func TestIWARPSRQ(t *testing.T) {
+	r := newRig(t)
+	var srq *verbs.SRQ
+	var clients, servers []*cm.ID
+	for range 2 {
+		client := r.withQP(r.resolved())
+		server := r.requested(client, nil)
+		pd, err := server.Device().DefaultPD()
+		r.ok(err)
+		if srq == nil {
+			srq, err = pd.CreateSRQ(verbs.SRQConfig{MaxWR: 5, MaxSGE: 2})
+			r.ok(err)
+			if a, err := srq.Query(); err != nil || a.MaxWR != 8 {
+				t.Errorf("%+v, %v", a, err)
+			}
+		}
+		r.ok(server.CreateQP(pd, verbs.QPConfig{SRQ: srq}))
+		r.ok(server.Accept(nil))
+		r.want(r.client, client, cm.EventEstablished, 0)
+		r.want(r.server, server, cm.EventEstablished, 0)
+		clients, servers = append(clients, client), append(servers, server)
+	}
+	t.Cleanup(func() {
+		servers[0].Close()
+		servers[1].Close()
+		if err := srq.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	buf := alloc(t, servers[0].QP().PD(), 4096)
+	for round := range 20 {
+		for i := range 2 {
+			if _, err := srq.PostRecv([]verbs.RecvWR{{ID: uint64(2*round + i), SGList: []verbs.SGE{buf.Slice(64*i, 64)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, c := range clients {
+			if _, err := c.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: []byte("shared")}}); err != nil {
+				t.Fatal(err)
+			}
+			completion(t, c.QP().SendCQ())
+			if wc := completion(t, servers[i].QP().RecvCQ()); wc.ID != uint64(2*round+i) || string(buf.Bytes()[64*i:][:wc.ByteLen]) != "shared" {
+				t.Errorf("round %d: %+v", round, wc)
+			}
+		}
+	}
+	if _, err := servers[0].QP().PostRecv([]verbs.RecvWR{{}}); err == nil {
+		t.Error("a receive of its own was posted")
+	}
+	// What is in the queue stays there when a connection ends.
+	if _, err := srq.PostRecv([]verbs.RecvWR{{ID: 77, SGList: []verbs.SGE{buf.Slice(0, 64)}}}); err != nil {
+		t.Fatal(err)
+	}
+	r.ok(clients[0].Disconnect())
+	r.want(r.client, clients[0], cm.EventDisconnected, 0)
+	r.want(r.server, servers[0], cm.EventDisconnected, 0)
+	if _, err := clients[1].QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, InlineData: []byte("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	if wc := completion(t, servers[1].QP().RecvCQ()); wc.ID != 77 {
+		t.Errorf("%+v", wc)
+	}
+}
