@@ -21,13 +21,17 @@ const (
 	OnDemand     Access = abi.IB_UVERBS_ACCESS_ON_DEMAND
 	HugeTLB      Access = abi.IB_UVERBS_ACCESS_HUGETLB
 
+	FlushGlobal     Access = abi.IB_UVERBS_ACCESS_FLUSH_GLOBAL     // peers may flush to where all see it
+	FlushPersistent Access = abi.IB_UVERBS_ACCESS_FLUSH_PERSISTENT // peers may flush to where it outlives a loss of power
+
 	RelaxedOrdering Access = abi.IB_UVERBS_ACCESS_RELAXED_ORDERING
 )
 
 var accessNames = bitNames{
 	{uint64(LocalWrite), "LocalWrite"}, {uint64(RemoteWrite), "RemoteWrite"}, {uint64(RemoteRead), "RemoteRead"},
 	{uint64(RemoteAtomic), "RemoteAtomic"}, {uint64(MWBind), "MWBind"}, {uint64(ZeroBased), "ZeroBased"},
-	{uint64(OnDemand), "OnDemand"}, {uint64(HugeTLB), "HugeTLB"}, {uint64(RelaxedOrdering), "RelaxedOrdering"},
+	{uint64(OnDemand), "OnDemand"}, {uint64(HugeTLB), "HugeTLB"}, {uint64(FlushGlobal), "FlushGlobal"},
+	{uint64(FlushPersistent), "FlushPersistent"}, {uint64(RelaxedOrdering), "RelaxedOrdering"},
 }
 
 // String lists the rights, as "LocalWrite|RemoteRead".

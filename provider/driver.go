@@ -41,6 +41,8 @@ type Context interface {
 	CreateQP(*QPConfig) (QP, error)
 	// CreateAH makes an address handle.
 	CreateAH(*AHConfig) (AH, error)
+	// AllocMW allocates a memory window, which is not bound.
+	AllocMW(pd PD, typ MWType) (MW, error)
 	// CreateSRQ makes a shared receive queue.
 	CreateSRQ(*SRQConfig) (SRQ, error)
 }
@@ -63,12 +65,27 @@ type MRConfig struct {
 	Access Access
 }
 
+// MRMask says what of a memory region to change: enum ibv_rereg_mr_flags of
+// ibv_rereg_mr(3).
+type MRMask uint32
+
+// What can be changed.
+const (
+	MRMem    MRMask = uverbs.ReregTrans // Mem and IOVA
+	MRPD     MRMask = uverbs.ReregPD
+	MRAccess MRMask = uverbs.ReregAccess
+)
+
 // MR is a registered memory region.
 type MR interface {
 	// LKey names the region in the scatter/gather elements of its own host.
 	LKey() uint32
 	// RKey names the region in the requests of a peer.
 	RKey() uint32
+	// Reregister changes the region in what mask names, and with it perhaps the
+	// keys. After an error that is not ErrUnsupported it may be good for nothing
+	// but Close.
+	Reregister(cfg *MRConfig, mask MRMask) error
 	// Close deregisters the region. If it fails, the device may still reach
 	// the memory.
 	Close() error
@@ -101,6 +118,9 @@ type CQ interface {
 	// Completions that are already there may give no event: poll once more
 	// after arming.
 	Arm(solicitedOnly bool) error
+	// Resize makes a queue of at least that many entries, to which completions
+	// that are there move. Polls wait meanwhile.
+	Resize(entries int) error
 	// Close destroys the CQ. Polls that run at the same time end with
 	// net.ErrClosed.
 	Close() error

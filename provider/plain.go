@@ -5,7 +5,7 @@ package provider
 import "purerdma/uverbs"
 
 // Plain is the part of a Context that drivers without data of their own in the
-// commands share: protection domains and memory regions. Drivers embed it.
+// commands share: protection domains, memory regions and windows. Drivers embed it.
 type Plain struct{ File *uverbs.File }
 
 // AllocPD allocates a protection domain.
@@ -26,8 +26,11 @@ func (p Plain) RegMRWith(cfg *MRConfig, drv uverbs.Driver) (MR, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plainMR{file: p.File, mr: mr}, nil
+	return p.MR(mr), nil
 }
+
+// MR returns a memory region that the kernel has made.
+func (p Plain) MR(mr uverbs.MR) MR { return &plainMR{file: p.File, mr: mr} }
 
 type plainPD struct {
 	file   *uverbs.File
@@ -39,8 +42,38 @@ func (p *plainPD) Close() error   { return p.file.DeallocPD(p.handle) }
 
 type plainMR struct {
 	file *uverbs.File
-	mr   uverbs.MR
+	mr   uverbs.MR // of which the keys may change
 }
+
+// Reregister is not for concurrent calls.
+func (m *plainMR) Reregister(cfg *MRConfig, mask MRMask) error {
+	var mem []byte
+	if mask&MRMem != 0 {
+		mem = cfg.Mem
+	}
+	mr, err := m.file.ReregMR(m.mr.Handle, uint32(mask), cfg.PD.Handle(), mem, cfg.IOVA, uint32(cfg.Access), uverbs.Driver{})
+	if err == nil {
+		m.mr.LKey, m.mr.RKey = mr.LKey, mr.RKey
+	}
+	return err
+}
+
+// AllocMW allocates a memory window.
+func (p Plain) AllocMW(pd PD, typ MWType) (MW, error) {
+	mw, err := p.File.AllocMW(pd.Handle(), uint8(typ), uverbs.Driver{})
+	if err != nil {
+		return nil, err
+	}
+	return &plainMW{file: p.File, mw: mw}, nil
+}
+
+type plainMW struct {
+	file *uverbs.File
+	mw   uverbs.MW
+}
+
+func (m *plainMW) RKey() uint32 { return m.mw.RKey }
+func (m *plainMW) Close() error { return m.file.DeallocMW(m.mw.Handle) }
 
 func (m *plainMR) LKey() uint32 { return m.mr.LKey }
 func (m *plainMR) RKey() uint32 { return m.mr.RKey }

@@ -72,6 +72,10 @@ const (
 	WCRead         WCOpcode = 2
 	WCCompareSwap  WCOpcode = 3
 	WCFetchAdd     WCOpcode = 4
+	WCBindMW       WCOpcode = 5
+	WCLocalInv     WCOpcode = 6
+	WCFlush        WCOpcode = 8
+	WCAtomicWrite  WCOpcode = 9
 	WCRecv         WCOpcode = 128
 	WCRecvWriteImm WCOpcode = 129
 )
@@ -80,6 +84,7 @@ const (
 func (o WCOpcode) String() string {
 	return enumName(o, "WCOpcode", []string{
 		WCSend: "SEND", WCWrite: "WRITE", WCRead: "READ", WCCompareSwap: "COMPARE_SWAP", WCFetchAdd: "FETCH_ADD",
+		WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE",
 		WCRecv: "RECV", WCRecvWriteImm: "RECV_WRITE_WITH_IMM",
 	})
 }

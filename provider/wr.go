@@ -25,18 +25,23 @@ const (
 	OpRead        SendOpcode = abi.IB_UVERBS_WR_RDMA_READ
 	OpCompareSwap SendOpcode = abi.IB_UVERBS_WR_ATOMIC_CMP_AND_SWP
 	OpFetchAdd    SendOpcode = abi.IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD
+	OpLocalInv    SendOpcode = abi.IB_UVERBS_WR_LOCAL_INV
+	OpBindMW      SendOpcode = abi.IB_UVERBS_WR_BIND_MW
 	OpSendInv     SendOpcode = abi.IB_UVERBS_WR_SEND_WITH_INV
 	// OpReadInv is OpRead that invalidates the key of its element when the data is
 	// there: iWARP alone has it, whose reads fill memory by a key that the peer
 	// knows.
-	OpReadInv SendOpcode = abi.IB_UVERBS_WR_RDMA_READ_WITH_INV
+	OpReadInv     SendOpcode = abi.IB_UVERBS_WR_RDMA_READ_WITH_INV
+	OpFlush       SendOpcode = abi.IB_UVERBS_WR_FLUSH        // since Linux 6.12
+	OpAtomicWrite SendOpcode = abi.IB_UVERBS_WR_ATOMIC_WRITE // since Linux 6.12
 )
 
 // String returns the name of the operation.
 func (o SendOpcode) String() string {
 	return enumName(o, "SendOpcode", []string{
 		OpWrite: "WRITE", OpWriteImm: "WRITE_WITH_IMM", OpSend: "SEND", OpSendImm: "SEND_WITH_IMM", OpRead: "READ",
-		OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD", OpSendInv: "SEND_WITH_INV", OpReadInv: "READ_WITH_INV",
+		OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD", OpLocalInv: "LOCAL_INV", OpBindMW: "BIND_MW", OpSendInv: "SEND_WITH_INV", OpReadInv: "READ_WITH_INV",
+		OpFlush: "FLUSH", OpAtomicWrite: "ATOMIC_WRITE",
 	})
 }
 
@@ -71,18 +76,20 @@ type SendWR struct {
 	SGList []SGE
 	// InlineData, if not nil, is sent instead of SGList: it needs no
 	// registration and may be reused as soon as the post returns. For sends
-	// and writes, up to QPCap.Inline bytes.
+	// and writes, up to QPCap.Inline bytes; for OpAtomicWrite it is the 8 bytes
+	// to write.
 	InlineData []byte
 
-	// RemoteAddr and RKey name the peer's memory: writes, reads, atomics (whose
-	// address is a multiple of 8).
+	// RemoteAddr and RKey name the peer's memory: writes, reads, flushes, atomics
+	// (whose address is a multiple of 8).
 	RemoteAddr uint64
 	RKey       uint32
 
 	// ImmData goes to the peer's WC.ImmData: OpSendImm, OpWriteImm. It is a
 	// number in host order here and there; on the wire it is big-endian.
 	ImmData uint32
-	// InvalidateRKey is the peer's key to invalidate: OpSendInv.
+	// InvalidateRKey is the key to invalidate: the peer's with OpSendInv, one of
+	// this host with OpLocalInv.
 	InvalidateRKey uint32
 
 	// CompareAdd is what OpCompareSwap compares with and what OpFetchAdd adds;
@@ -95,7 +102,39 @@ type SendWR struct {
 	AH         AHHolder
 	RemoteQPN  uint32
 	RemoteQKey uint32
+
+	// Bind is what OpBindMW does.
+	Bind *MWBindInfo
+	// Flush is what OpFlush does.
+	Flush Flush
 }
+
+// Flush is how far the peer's device gets earlier writes of the QP to RemoteAddr:
+// when the request completes they are there (ibv_wr_flush of ibv_wr_post(3)).
+type Flush struct {
+	Length uint32 // bytes from RemoteAddr on
+	Type   FlushType
+	Level  FlushLevel
+}
+
+// FlushType is where written bytes must have come to: enum
+// ib_uverbs_placement_type of rdma/ib_user_verbs.h.
+type FlushType uint8
+
+// Where flushed bytes are. Each needs the right of its name.
+const (
+	ToGlobal     FlushType = abi.IB_FLUSH_GLOBAL     // all that reach the memory see them
+	ToPersistent FlushType = abi.IB_FLUSH_PERSISTENT // they outlive a loss of power
+)
+
+// FlushLevel is what a flush is about.
+type FlushLevel uint8
+
+// Levels of a flush: Flush.Length bytes, or the whole memory region.
+const (
+	FlushRange FlushLevel = abi.IB_FLUSH_RANGE
+	FlushMR    FlushLevel = abi.IB_FLUSH_MR
+)
 
 // RecvWR is one request for a receive queue (struct ibv_recv_wr of
 // ibv_post_recv(3)). A post copies it; the memory that SGList names belongs to

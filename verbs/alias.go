@@ -16,6 +16,16 @@ type (
 	SendOpcode = provider.SendOpcode
 	// SendFlags changes how a SendWR runs.
 	SendFlags = provider.SendFlags
+	// MWBindInfo is what OpBindMW does.
+	MWBindInfo = provider.MWBindInfo
+	// MWType is the type of a memory window.
+	MWType = provider.MWType
+	// Flush is what OpFlush does.
+	Flush = provider.Flush
+	// FlushType is where flushed bytes are.
+	FlushType = provider.FlushType
+	// FlushLevel is what a flush is about.
+	FlushLevel = provider.FlushLevel
 	// RecvWR is one request for a receive queue.
 	RecvWR = provider.RecvWR
 	// WC is one work completion.
@@ -72,6 +82,11 @@ const (
 	OnDemand        = provider.OnDemand
 	HugeTLB         = provider.HugeTLB
 	RelaxedOrdering = provider.RelaxedOrdering
+	FlushGlobal     = provider.FlushGlobal
+	FlushPersistent = provider.FlushPersistent
+
+	MWType1 = provider.MWType1
+	MWType2 = provider.MWType2
 
 	OpWrite       = provider.OpWrite
 	OpWriteImm    = provider.OpWriteImm
@@ -82,6 +97,15 @@ const (
 	OpFetchAdd    = provider.OpFetchAdd
 	OpSendInv     = provider.OpSendInv
 	OpReadInv     = provider.OpReadInv
+	OpLocalInv    = provider.OpLocalInv
+	OpBindMW      = provider.OpBindMW
+	OpFlush       = provider.OpFlush
+	OpAtomicWrite = provider.OpAtomicWrite
+
+	ToGlobal     = provider.ToGlobal
+	ToPersistent = provider.ToPersistent
+	FlushRange   = provider.FlushRange
+	FlushMR      = provider.FlushMR
 
 	SendFence     = provider.SendFence
 	SendSignaled  = provider.SendSignaled
@@ -115,6 +139,10 @@ const (
 	WCRead         = provider.WCRead
 	WCCompareSwap  = provider.WCCompareSwap
 	WCFetchAdd     = provider.WCFetchAdd
+	WCBindMW       = provider.WCBindMW
+	WCLocalInv     = provider.WCLocalInv
+	WCFlush        = provider.WCFlush
+	WCAtomicWrite  = provider.WCAtomicWrite
 	WCRecv         = provider.WCRecv
 	WCRecvWriteImm = provider.WCRecvWriteImm
 

@@ -57,7 +57,7 @@ func (b *Batch) next(op SendOpcode, id uint64) *SendWR {
 	b.pending = true
 	wr := &b.wr
 	wr.ID, wr.Opcode, wr.Flags = id, op, 0
-	wr.SGList, wr.InlineData = nil, nil
+	wr.SGList, wr.InlineData, wr.AH, wr.Bind = nil, nil, nil, nil
 	return wr
 }
 
@@ -149,12 +149,40 @@ func (b *Batch) FetchAdd(id uint64, local SGE, remote uint64, rkey uint32, add u
 	b.remote(OpFetchAdd, id, local, remote, rkey).CompareAdd = add
 }
 
+// AtomicWrite stores v in the peer's 8 bytes at remote, all at once.
+func (b *Batch) AtomicWrite(id uint64, v [8]byte, remote uint64, rkey uint32) {
+	wr := b.next(OpAtomicWrite, id)
+	wr.RemoteAddr, wr.RKey = remote, rkey
+	b.copyInline(wr, v[:])
+}
+
+// Flush waits until earlier writes to the peer's memory are where f says.
+func (b *Batch) Flush(id uint64, f Flush, remote uint64, rkey uint32) {
+	wr := b.next(OpFlush, id)
+	wr.RemoteAddr, wr.RKey, wr.Flush = remote, rkey, f
+}
+
+// Bind binds a memory window: see MW.Bind.
+func (b *Batch) Bind(id uint64, w *MW, mr *MR, off, n int, access Access) {
+	b.next(OpBindMW, id).Bind = w.Bind(mr, off, n, access).Bind
+}
+
+// LocalInv invalidates a key of this host.
+func (b *Batch) LocalInv(id uint64, rkey uint32) { b.next(OpLocalInv, id).InvalidateRKey = rkey }
+
 func (b *Batch) remote(op SendOpcode, id uint64, local SGE, remote uint64, rkey uint32) *SendWR {
 	wr := b.next(op, id)
 	wr.RemoteAddr, wr.RKey = remote, rkey
 	b.sg = append(b.sg[:0], local)
 	wr.SGList = b.sg
 	return wr
+}
+
+// To says whom the last request, a datagram, goes to.
+func (b *Batch) To(ah *AH, qpn, qkey uint32) {
+	if b.pending {
+		b.wr.AH, b.wr.RemoteQPN, b.wr.RemoteQKey = ah, qpn, qkey
+	}
 }
 
 // Signal has the last request complete with a WC.

@@ -23,8 +23,12 @@ type buffer struct {
 // close an MR should only leak it.
 var pinned sync.Map // *buffer -> struct{}
 
-func allocBuffer(size int) (*buffer, error) {
-	r, err := mem.Alloc(size)
+func allocBuffer(size int, huge bool) (*buffer, error) {
+	alloc := mem.Alloc
+	if huge {
+		alloc = mem.AllocHuge
+	}
+	r, err := alloc(size)
 	if err != nil {
 		return nil, err
 	}

@@ -5,11 +5,13 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"purerdma/abi"
 	"purerdma/internal/leak"
 	"purerdma/provider"
 )
@@ -60,8 +62,8 @@ func (d *Device) createCQ(cfg CQConfig) (*CQ, error) {
 	if cfg.Entries == 0 {
 		cfg.Entries = 256
 	}
-	if cfg.Entries < 0 || cfg.Entries > d.attr.MaxCQE {
-		return nil, fmt.Errorf("%d entries, the device has at most %d: %w", cfg.Entries, d.attr.MaxCQE, syscall.EINVAL)
+	if err := d.checkEntries(cfg.Entries); err != nil {
+		return nil, err
 	}
 	ch, owns := cfg.Channel, false
 	switch {
@@ -94,14 +96,15 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 	c := &CQ{
 		dev:    d.shared,
 		ch:     ch,
-		handle: d.handles.Add(1),
 		done:   make(chan struct{}),
 		notify: make(chan struct{}, 1),
 	}
 	c.spin.init()
+	c.handle = d.objects.add(c)
 	pcfg := &provider.CQConfig{Entries: cfg.Entries, UserHandle: c.handle, Vector: uint32(cfg.Vector)}
 	if ch != nil {
 		if err := ch.users.add(kindChannel); err != nil {
+			d.objects.remove(c.handle)
 			d.unref()
 			return nil, err
 		}
@@ -121,8 +124,9 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 	return c, nil
 }
 
-// forget takes the CQ off its channel.
+// forget takes the CQ off its channel, and its events off the CQ.
 func (c *CQ) forget() {
+	c.dev.objects.remove(c.handle)
 	if c.ch == nil {
 		return
 	}
@@ -142,6 +146,27 @@ func (c *CQ) Device() *Device { return c.dev.self }
 
 // Channel returns the completion channel, nil for a CQ with NoEvents.
 func (c *CQ) Channel() *CompChannel { return c.ch }
+
+// Resize makes the queue one of at least that many entries; completions that are
+// there stay (ibv_resize_cq(3)). Fewer than there are completions give an error
+// that wraps EINVAL.
+func (c *CQ) Resize(entries int) error {
+	if err := c.dev.checkEntries(entries); err != nil {
+		return c.dev.opError("resize CQ of", err)
+	}
+	return c.dev.opError("resize CQ of", c.p.Resize(entries))
+}
+
+// Moderate has the CQ give its events only after count completions, or period
+// after the first of them (ibv_modify_cq(3)). Few devices can.
+func (c *CQ) Moderate(count int, period time.Duration) error {
+	us := period.Microseconds()
+	if count < 0 || count > math.MaxUint16 || us < 0 || us > math.MaxUint16 {
+		return c.dev.opError("moderate CQ of", fmt.Errorf("%d completions, %v: %w", count, period, syscall.EINVAL))
+	}
+	return c.dev.opError("moderate CQ of",
+		c.dev.file.ModifyCQ(c.p.Handle(), abi.UverbsCQModeration{CQCount: uint16(count), CQPeriod: uint16(us)}))
+}
 
 // Entries returns how many completions fit.
 func (c *CQ) Entries() int { return c.p.Entries() }

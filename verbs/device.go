@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"purerdma/abi"
 	"purerdma/uverbs"
@@ -153,11 +154,54 @@ type DeviceAttr struct {
 	MaxResRdAtom    int // the same, on all QPs
 	MaxQPInitRdAtom int // reads and atomics of ours in flight on one QP
 	MaxSRQ          int
+	MaxSRQWR        int // receives in one SRQ
+	MaxSRQSGE       int
 	MaxPKeys        int
-	CapFlags        uint32 // IB_UVERBS_DEVICE_... of rdma/ib_user_verbs.h
+	MaxMW           int
+	MaxAH           int
+	MaxMcastGroups  int
+	MaxMcastQPs     int    // queue pairs in one multicast group
+	CapFlags        uint64 // IB_UVERBS_DEVICE_... of rdma/ib_user_verbs.h
 	AtomicCap       uint32 // enum ibv_atomic_cap
 	LocalCAAckDelay uint8
 	Ports           int
+
+	// What follows is zero where the kernel or the driver does not know of it.
+	ODP            ODPCaps
+	TimestampMask  uint64        // the bits of a completion's timestamp that count
+	CoreClock      uint64        // kHz, of the timestamps
+	MaxDMSize      uint64        // bytes of device memory
+	MaxCQCount     int           // for CQ.Moderate
+	MaxCQPeriod    time.Duration // for CQ.Moderate
+	RawPacketCaps  uint32        // enum ibv_raw_packet_caps
+	MaxWQ          int           // work queues of type RQ
+	TagMatchingCap uint32        // enum ibv_tm_cap_flags
+}
+
+// ODPCaps says what memory with the right OnDemand can be used for (struct
+// ibv_odp_caps of ibv_query_device_ex(3)).
+type ODPCaps struct {
+	Implicit   bool   // of the whole address space
+	Supported  bool   // at all
+	RC, UC, UD uint32 // IB_UVERBS_ODP_SUPPORT_... of rdma/ib_user_verbs.h
+}
+
+// extend adds what the extended query tells.
+func (a *DeviceAttr) extend(k *abi.UverbsExQueryDeviceResp) {
+	a.CapFlags |= k.DeviceCapFlagsEx
+	a.ODP = ODPCaps{
+		Supported: k.ODPCaps.GeneralCaps&abi.IB_UVERBS_ODP_SUPPORT != 0,
+		Implicit:  k.ODPCaps.GeneralCaps&abi.IB_UVERBS_ODP_SUPPORT_IMPLICIT != 0,
+		RC:        k.ODPCaps.RCODPCaps,
+		UC:        k.ODPCaps.UCODPCaps,
+		UD:        k.ODPCaps.UDODPCaps,
+	}
+	a.TimestampMask, a.CoreClock = k.TimestampMask, k.HCACoreClock
+	a.MaxDMSize = k.MaxDMSize
+	a.MaxCQCount = int(k.CQModerationCaps.MaxCQModerationCount)
+	a.MaxCQPeriod = time.Duration(k.CQModerationCaps.MaxCQModerationPeriod) * time.Microsecond
+	a.RawPacketCaps, a.MaxWQ = k.RawPacketCaps, int(k.MaxWQTypeRQ)
+	a.TagMatchingCap = k.TMCaps.Flags
 }
 
 func deviceAttr(k *abi.UverbsQueryDeviceResp) DeviceAttr {
@@ -183,7 +227,13 @@ func deviceAttr(k *abi.UverbsQueryDeviceResp) DeviceAttr {
 		MaxQPInitRdAtom: int(k.MaxQPInitRdAtom),
 		MaxSRQ:          int(k.MaxSRQ),
 		MaxPKeys:        int(k.MaxPKeys),
-		CapFlags:        k.DeviceCapFlags,
+		MaxSRQWR:        int(k.MaxSRQWR),
+		MaxSRQSGE:       int(k.MaxSRQSGE),
+		MaxMW:           int(k.MaxMW),
+		MaxAH:           int(k.MaxAH),
+		MaxMcastGroups:  int(k.MaxMcastGrp),
+		MaxMcastQPs:     int(k.MaxMcastQPAttach),
+		CapFlags:        uint64(k.DeviceCapFlags),
 		AtomicCap:       k.AtomicCap,
 		LocalCAAckDelay: k.LocalCAAckDelay,
 		Ports:           int(k.PhysPortCnt),

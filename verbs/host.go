@@ -148,6 +148,9 @@ func (h *Host) newShared(info DeviceInfo) (*shared, error) {
 	if s.ctx, err = driver.Open(file); err == nil {
 		err = s.query()
 	}
+	if err == nil {
+		err = s.watch()
+	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}

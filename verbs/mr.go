@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -18,14 +19,16 @@ const kindMR = "memory regions"
 // MR is registered memory: local work requests name pieces of it by Slice, peers
 // by RKey and Addr (ibv_reg_mr(3)). Its methods may be called concurrently.
 type MR struct {
-	pd         *PD
-	p          provider.MR
-	buf        *buffer
-	addr       uint64
-	lkey, rkey uint32
-	leak       *leak.Entry
+	pd   *PD
+	p    provider.MR
+	buf  *buffer // nil if the memory is another device's
+	addr uint64
+	size int
+	keys atomic.Uint64 // lkey<<32 | rkey; Reregister may change them
+	leak *leak.Entry
 
-	mu     sync.Mutex // of Close
+	mu     sync.Mutex // of Reregister and Close
+	access Access
 	closed atomic.Bool
 }
 
@@ -36,10 +39,22 @@ type MR struct {
 // An error that wraps ENOMEM or EPERM usually means RLIMIT_MEMLOCK, and names
 // it.
 func (p *PD) Alloc(size int, access Access) (*MR, error) {
+	return p.alloc(size, access, false)
+}
+
+// AllocHuge is Alloc with pages of the kernel's default huge size, usually 2 MiB,
+// which devices and their drivers need fewer entries for. The administrator sets
+// them aside (/proc/sys/vm/nr_hugepages): if there are not enough, the error wraps
+// ENOMEM.
+func (p *PD) AllocHuge(size int, access Access) (*MR, error) {
+	return p.alloc(size, access, true)
+}
+
+func (p *PD) alloc(size int, access Access, huge bool) (*MR, error) {
 	if size <= 0 {
 		return nil, p.dev.opError("allocate memory for", fmt.Errorf("%d bytes: %w", size, syscall.EINVAL))
 	}
-	buf, err := allocBuffer(size)
+	buf, err := allocBuffer(size, huge)
 	if err != nil {
 		return nil, p.dev.opError("allocate memory for", err)
 	}
@@ -59,9 +74,9 @@ func (p *PD) RegMR(b []byte, access Access) (*MR, error) {
 }
 
 func (p *PD) register(buf *buffer, access Access) (*MR, error) {
-	if access&(RemoteWrite|RemoteAtomic) != 0 && access&LocalWrite == 0 {
+	if err := checkAccess(access); err != nil {
 		buf.free()
-		return nil, p.dev.opError("register memory on", fmt.Errorf("%v needs LocalWrite as well: %w", access&(RemoteWrite|RemoteAtomic), syscall.EINVAL))
+		return nil, p.dev.opError("register memory on", err)
 	}
 	if err := p.attach(kindMR); err != nil {
 		buf.free()
@@ -73,35 +88,51 @@ func (p *PD) register(buf *buffer, access Access) (*MR, error) {
 		p.detach(kindMR)
 		return nil, p.dev.opError("register memory on", memlockError(err))
 	}
-	return &MR{
-		pd:   p,
-		p:    mr,
-		buf:  buf,
-		addr: buf.addr(),
-		lkey: mr.LKey(),
-		rkey: mr.RKey(),
-		leak: leak.Track("MR", p.dev.info.Name),
-	}, nil
+	return newMR(p, mr, buf, buf.addr(), len(buf.bytes), access), nil
 }
 
-// Bytes returns the memory. It must not be touched after Close of an MR that
+func newMR(p *PD, mr provider.MR, buf *buffer, addr uint64, size int, access Access) *MR {
+	m := &MR{pd: p, p: mr, buf: buf, addr: addr, size: size, access: access, leak: leak.Track("MR", p.dev.info.Name)}
+	m.setKeys()
+	return m
+}
+
+func (m *MR) setKeys() { m.keys.Store(uint64(m.p.LKey())<<32 | uint64(m.p.RKey())) }
+
+// Bytes returns the memory, nil if it is another device's. It must not be touched after Close of an MR that
 // Alloc made, and belongs to the device while a work request names it.
-func (m *MR) Bytes() []byte { return m.buf.bytes }
+func (m *MR) Bytes() []byte {
+	if m.buf == nil {
+		return nil
+	}
+	return m.buf.bytes
+}
 
 // Addr returns the address of the first byte, as work requests name it.
 func (m *MR) Addr() uint64 { return m.addr }
 
 // Len returns the length in bytes.
-func (m *MR) Len() int { return len(m.buf.bytes) }
+func (m *MR) Len() int { return m.size }
 
 // LKey returns the key for local work requests.
-func (m *MR) LKey() uint32 { return m.lkey }
+func (m *MR) LKey() uint32 { return uint32(m.keys.Load() >> 32) }
 
 // RKey returns the key for requests of peers.
-func (m *MR) RKey() uint32 { return m.rkey }
+func (m *MR) RKey() uint32 { return uint32(m.keys.Load()) }
 
 // PD returns the protection domain.
-func (m *MR) PD() *PD { return m.pd }
+func (m *MR) PD() *PD {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pd
+}
+
+// Access returns the rights to the memory.
+func (m *MR) Access() Access {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.access
+}
 
 // Slice returns the n bytes from off on as an element of a work request. Like
 // the slice expression b[off:off+n] it panics if they are not all in the MR; and
@@ -111,22 +142,27 @@ func (m *MR) Slice(off, n int) SGE {
 	if m.closed.Load() {
 		panic("verbs: element of a closed MR")
 	}
-	_ = m.buf.bytes[off : off+n]
+	if m.buf != nil {
+		_ = m.buf.bytes[off : off+n]
+	} else if off < 0 || n < 0 || off > m.size-n {
+		panic(fmt.Sprintf("verbs: %d bytes from %d on of an MR of %d", n, off, m.size))
+	}
 	if uint64(n) > math.MaxUint32 {
 		panic("verbs: scatter/gather element of 4 GiB or more")
 	}
-	return SGE{Addr: m.addr + uint64(off), Length: uint32(n), LKey: m.lkey}
+	return SGE{Addr: m.addr + uint64(off), Length: uint32(n), LKey: m.LKey()}
 }
 
 // SGE returns the whole MR as an element of a work request. It panics as Slice
 // does.
-func (m *MR) SGE() SGE { return m.Slice(0, len(m.buf.bytes)) }
+func (m *MR) SGE() SGE { return m.Slice(0, m.size) }
 
 // Close deregisters the memory and frees or unpins it (ibv_dereg_mr(3)). It may
 // be called more than once. Nothing is asked about work requests that still name
 // the memory: wait for them, or close the QP, first. A message that comes into a
-// closed MR breaks the connection. If the kernel refuses, the MR stays open and its
-// memory in place, because the device may still reach it.
+// closed MR breaks the connection. If the kernel refuses, as with memory that windows
+// are bound to, the MR stays open and its memory in place, because the device may
+// still reach it.
 func (m *MR) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,9 +175,9 @@ func (m *MR) Close() error {
 	}
 	m.closed.Store(true)
 	m.leak.Done()
-	err := m.buf.free()
-	if derr := m.pd.detach(kindMR); err == nil {
-		err = derr
+	var err error
+	if m.buf != nil {
+		err = m.buf.free()
 	}
-	return dev.opError("deregister memory on", err)
+	return dev.opError("deregister memory on", errors.Join(err, m.pd.detach(kindMR)))
 }

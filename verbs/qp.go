@@ -66,6 +66,7 @@ type QP struct {
 	sendCQ, recvCQ *CQ
 	srq            *SRQ           // or nil
 	owned          []func() error // Close of what was made for the QP
+	handle         uint64         // user handle
 	leak           *leak.Entry
 
 	gone context.Context // ends with Close
@@ -86,10 +87,8 @@ func (p *PD) createQP(cfg QPConfig) (*QP, error) {
 	if _, ok := transitions[cfg.Type]; !ok {
 		return nil, fmt.Errorf("QP type %v: %w", cfg.Type, errors.ErrUnsupported)
 	}
-	for _, n := range []int{cfg.Cap.SendWR, cfg.Cap.RecvWR, cfg.Cap.SendSGE, cfg.Cap.RecvSGE, cfg.Cap.Inline} {
-		if n < 0 {
-			return nil, fmt.Errorf("negative QPCap: %w", syscall.EINVAL)
-		}
+	if err := p.dev.checkCap(&cfg.Cap); err != nil {
+		return nil, err
 	}
 	gone, end := context.WithCancel(context.Background())
 	q := &QP{gone: gone, end: end, pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ}
@@ -108,13 +107,12 @@ func (q *QP) create(cfg *QPConfig) error {
 		return fmt.Errorf("CQ of another device: %w", syscall.EINVAL)
 	}
 	pcfg := &provider.QPConfig{
-		Type:       cfg.Type,
-		PD:         p.p,
-		SendCQ:     q.sendCQ.p,
-		RecvCQ:     q.recvCQ.p,
-		Cap:        cfg.Cap,
-		SignalAll:  cfg.SignalAll,
-		UserHandle: p.dev.handles.Add(1),
+		Type:      cfg.Type,
+		PD:        p.p,
+		SendCQ:    q.sendCQ.p,
+		RecvCQ:    q.recvCQ.p,
+		Cap:       cfg.Cap,
+		SignalAll: cfg.SignalAll,
 	}
 	if q.srq != nil {
 		if q.srq.pd.dev != p.dev {
@@ -125,10 +123,16 @@ func (q *QP) create(cfg *QPConfig) error {
 	if err := q.useParents(); err != nil {
 		return err
 	}
-	var err error
-	if q.p, err = p.dev.ctx.CreateQP(pcfg); err != nil {
+	q.handle = p.dev.objects.add(q)
+	pcfg.UserHandle = q.handle
+	k, err := p.dev.ctx.CreateQP(pcfg)
+	if err != nil {
+		p.dev.objects.remove(q.handle)
 		return errors.Join(err, q.dropParents())
 	}
+	q.mu.Lock() // events may be there already
+	q.p = k
+	q.mu.Unlock()
 	q.leak = leak.Track("QP", p.dev.info.Name)
 	return nil
 }
@@ -214,9 +218,9 @@ func (q *QP) Num() uint32 { return q.p.Num() }
 // Type returns the transport service.
 func (q *QP) Type() QPType { return q.typ }
 
-// State returns the state that Modify or SetState moved the QP to last. A QP that
-// failed was moved to an error state by the device, which this does not show:
-// Query does.
+// State returns the state that Modify or SetState moved the QP to last, or the
+// error state that the device moved it to, once an asynchronous event or Query
+// has told.
 func (q *QP) State() QPState { return q.p.State() }
 
 // PD returns the protection domain.
@@ -274,10 +278,34 @@ func (q *QP) SetState(s QPState) { q.p.SetState(s) }
 // Gone returns a context that ends when the QP has been closed.
 func (q *QP) Gone() context.Context { return q.gone }
 
-// Query asks the kernel for the attributes (ibv_query_qp(3)).
+// Query asks the kernel for the attributes (ibv_query_qp(3)). If the device has
+// moved the QP to an error state, State shows it from then on.
 func (q *QP) Query() (QPAttr, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	a, err := q.p.Query()
+	if err == nil && (a.State == QPErr || a.State == QPSQE) && a.State != q.p.State() {
+		q.p.SetState(a.State)
+	}
 	return a, q.pd.dev.opError("query QP of", err)
+}
+
+// failed notes that an asynchronous event said so. It may have to wait for a
+// Modify or Close, and for a Batch.
+func (q *QP) failed() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.p == nil || q.closed || q.p.State() == QPErr {
+		return
+	}
+	// On iWARP the state is final, and not every kernel tells it. Elsewhere the QP
+	// may have been reset since.
+	if q.Device().Transport() != TransportIWARP {
+		if a, err := q.p.Query(); err != nil || a.State != QPErr {
+			return
+		}
+	}
+	q.p.SetState(QPErr)
 }
 
 // PostSend posts work requests to the send queue, in order, with one doorbell
@@ -323,6 +351,7 @@ func (q *QP) Close() error {
 	}
 	q.closed = true
 	q.end()
+	dev.objects.remove(q.handle)
 	q.leak.Done()
 	return dev.opError("destroy QP of", errors.Join(q.dropParents(), q.closeOwned()))
 }

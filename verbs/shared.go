@@ -3,7 +3,6 @@
 package verbs
 
 import (
-	"encoding/binary"
 	"errors"
 	"net"
 	"sync"
@@ -28,7 +27,8 @@ type shared struct {
 	removed chan struct{} // closed when the device was removed
 	gone    atomic.Bool   // the same
 
-	handles atomic.Uint64 // user handles given to CQs, from 1
+	objects objects
+	events  events
 
 	refs int // guarded by host.mu; 0: the context is closed or closing
 
@@ -38,15 +38,19 @@ type shared struct {
 
 // query fills what does not change while the device is there.
 func (s *shared) query() error {
-	a, err := s.file.QueryDevice()
+	ex, err := s.file.QueryDeviceEx(uverbs.Driver{})
+	if errors.Is(err, errors.ErrUnsupported) {
+		ex.Base, err = s.file.QueryDevice()
+	}
 	if err != nil {
 		return err
 	}
-	s.attr = deviceAttr(&a)
+	s.attr = deviceAttr(&ex.Base)
+	s.attr.extend(&ex)
 	if s.info.NodeGUID == 0 {
-		s.info.NodeGUID = binary.BigEndian.Uint64(a.NodeGUID[:])
+		s.info.NodeGUID = s.attr.NodeGUID
 	}
-	for port := range a.PhysPortCnt {
+	for port := range ex.Base.PhysPortCnt {
 		p, err := s.file.QueryPort(port + 1)
 		if err != nil {
 			return err

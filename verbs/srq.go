@@ -3,9 +3,6 @@
 package verbs
 
 import (
-	"fmt"
-	"syscall"
-
 	"purerdma/internal/leak"
 	"purerdma/provider"
 )
@@ -23,10 +20,11 @@ type SRQConfig struct {
 // SRQ is a shared receive queue: messages to any of its QPs take their receives
 // from it (ibv_create_srq(3)). Its methods may be called concurrently.
 type SRQ struct {
-	pd    *PD
-	p     provider.SRQ
-	users users
-	leak  *leak.Entry
+	pd     *PD
+	p      provider.SRQ
+	users  users
+	handle uint64 // user handle
+	leak   *leak.Entry
 }
 
 // CreateSRQ makes a shared receive queue. The caller closes it.
@@ -42,22 +40,24 @@ func (p *PD) createSRQ(cfg SRQConfig) (*SRQ, error) {
 	if cfg.MaxSGE == 0 {
 		cfg.MaxSGE = 2
 	}
-	if cfg.MaxWR < 0 || cfg.MaxSGE < 0 || cfg.Limit < 0 || cfg.Limit > cfg.MaxWR {
-		return nil, fmt.Errorf("%+v: %w", cfg, syscall.EINVAL)
+	if err := p.dev.checkSRQ(&cfg); err != nil {
+		return nil, err
 	}
 	if err := p.attach(kindSRQ); err != nil {
 		return nil, err
 	}
 	s := &SRQ{pd: p}
+	s.handle = p.dev.objects.add(s)
 	var err error
 	s.p, err = p.dev.ctx.CreateSRQ(&provider.SRQConfig{
 		PD:         p.p,
 		MaxWR:      cfg.MaxWR,
 		MaxSGE:     cfg.MaxSGE,
 		Limit:      cfg.Limit,
-		UserHandle: p.dev.handles.Add(1),
+		UserHandle: s.handle,
 	})
 	if err != nil {
+		p.dev.objects.remove(s.handle)
 		p.detach(kindSRQ)
 		return nil, err
 	}
@@ -90,10 +90,24 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (int, error) {
 // Modify changes the attributes that mask names: the size, if the device can do
 // that, or the limit (ibv_modify_srq(3)).
 func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
-	if attr.MaxWR < 0 || attr.Limit < 0 {
-		return s.pd.dev.opError("modify SRQ of", fmt.Errorf("%+v: %w", attr, syscall.EINVAL))
+	if err := s.check(&attr, mask); err != nil {
+		return s.pd.dev.opError("modify SRQ of", err)
 	}
 	return s.pd.dev.opError("modify SRQ of", s.p.Modify(&attr, mask))
+}
+
+func (s *SRQ) check(attr *SRQAttr, mask SRQAttrMask) error {
+	size := s.p.Attr().MaxWR
+	if mask&SRQAttrMaxWR != 0 {
+		size = attr.MaxWR
+		if err := checkLimits(limit{"MaxWR", size, s.pd.dev.attr.MaxSRQWR}); err != nil {
+			return err
+		}
+	}
+	if mask&SRQAttrLimit != 0 {
+		return checkLimits(limit{"Limit", attr.Limit, size})
+	}
+	return nil
 }
 
 // Query asks the kernel for the attributes (ibv_query_srq(3)).
@@ -110,6 +124,7 @@ func (s *SRQ) Close() error {
 		if err := s.pd.dev.destroyed(s.p.Close()); err != nil {
 			return err
 		}
+		s.pd.dev.objects.remove(s.handle)
 		s.leak.Done()
 		return s.pd.detach(kindSRQ)
 	}))

@@ -21,8 +21,14 @@ type Region struct {
 }
 
 // Alloc maps at least size bytes, which must be more than 0.
-func Alloc(size int) (*Region, error) {
-	b, err := mapAnonymous(size)
+func Alloc(size int) (*Region, error) { return newRegion(mapAnonymous, size) }
+
+// AllocHuge is Alloc with pages of the kernel's default huge size. ENOMEM says
+// that there are not enough of them.
+func AllocHuge(size int) (*Region, error) { return newRegion(mapHuge, size) }
+
+func newRegion(mmap func(int) ([]byte, error), size int) (*Region, error) {
+	b, err := mmap(size)
 	if err != nil {
 		return nil, err
 	}

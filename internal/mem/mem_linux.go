@@ -3,22 +3,50 @@
 package mem
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-func pageRound(n int) int {
-	page := unix.Getpagesize()
-	return (n + page - 1) &^ (page - 1)
+func mapAnonymous(size int) ([]byte, error) { return mapPages(size, unix.Getpagesize(), 0) }
+
+func mapHuge(size int) ([]byte, error) {
+	page := hugePage()
+	if page == 0 {
+		return nil, fmt.Errorf("huge pages: %w", errors.ErrUnsupported)
+	}
+	b, err := mapPages(size, page, unix.MAP_HUGETLB)
+	if err != nil {
+		err = fmt.Errorf("huge pages of %d KiB: %w", page>>10, err)
+	}
+	return b, err
 }
 
-func mapAnonymous(size int) ([]byte, error) {
-	n := pageRound(size)
+// hugePage returns the size of the kernel's default huge page, 0 if it has none.
+func hugePage() int {
+	info, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(info)) {
+		var kb int
+		if n, _ := fmt.Sscanf(line, "Hugepagesize: %d kB", &kb); n == 1 {
+			return kb << 10
+		}
+	}
+	return 0
+}
+
+func mapPages(size, page, flags int) ([]byte, error) {
+	n := (size + page - 1) &^ (page - 1)
 	if size <= 0 || n < size {
 		return nil, unix.EINVAL
 	}
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|flags)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import "errors"
 
 func mapAnonymous(int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
+func mapHuge(int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
 // MapFile returns errors.ErrUnsupported.
 func MapFile(int, int64, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 

@@ -4,6 +4,7 @@ package rxe
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net"
 	"sync"
 
@@ -25,6 +26,7 @@ type cq struct {
 	ring     ring.Ring
 	mapping  *uverbs.Mapping // nil after Close
 	consumer uint32
+	broken   error // why the ring is not the kernel's
 }
 
 // CreateCQ makes a completion queue.
@@ -57,13 +59,21 @@ func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 
 func (c *cq) Handle() uint32 { return c.handle }
 
-func (c *cq) Entries() int { return c.ring.Cap() }
+func (c *cq) Entries() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ring.Cap()
+}
 
 func (c *cq) Poll(wcs []provider.WC) (int, error) {
 	c.mu.Lock()
-	if c.mapping == nil {
+	if c.mapping == nil || c.broken != nil {
+		err := c.broken
 		c.mu.Unlock()
-		return 0, net.ErrClosed
+		if err == nil {
+			err = net.ErrClosed
+		}
+		return 0, err
 	}
 	n := min(c.ring.Count(c.ring.LoadProducer(), c.consumer), len(wcs))
 	next := c.consumer
@@ -117,6 +127,29 @@ func decode(w *provider.WC, k *abi.UverbsWC) {
 		w.InvalidatedRKey = binary.NativeEndian.Uint32(k.Ex[:])
 	}
 	w.Flags = flags
+}
+
+func (c *cq) Resize(entries int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mapping == nil || c.file.Closed() {
+		return net.ErrClosed
+	}
+	// The kernel moves what was not polled to the start of a new ring; with the
+	// lock held nobody polls the old one meanwhile.
+	var resp abi.RxeResizeCQResp
+	if _, err := c.file.ResizeCQ(c.handle, uint32(entries), uverbs.Driver{Out: abi.Bytes(&resp)}); err != nil {
+		return err
+	}
+	m, r, err := mapQueue(c.file, resp.MI, abi.Size[abi.UverbsWC]())
+	if err != nil {
+		// What is mapped is no longer filled.
+		c.broken = fmt.Errorf("completion queue was lost while it was resized: %w", err)
+		return c.broken
+	}
+	old := c.mapping
+	c.mapping, c.ring, c.consumer = m, r, r.LoadConsumer()
+	return old.Close()
 }
 
 func (c *cq) Arm(solicitedOnly bool) error { return c.notify.Notify(solicitedOnly) }

@@ -32,11 +32,22 @@ func (Driver) Open(f *uverbs.File) (provider.Context, error) {
 	if _, err := f.GetContext(uverbs.Driver{}); err != nil {
 		return nil, err
 	}
-	return &Context{provider.Plain{File: f}}, nil
+	c := &Context{Plain: provider.Plain{File: f}}
+	attr, err := f.QueryDeviceEx(uverbs.Driver{})
+	switch {
+	case err == nil:
+		c.caps = attr.DeviceCapFlagsEx
+	case !errors.Is(err, errors.ErrUnsupported):
+		return nil, err
+	}
+	return c, nil
 }
 
 // Context is an open rxe device.
-type Context struct{ provider.Plain }
+type Context struct {
+	provider.Plain
+	caps uint64 // IB_UVERBS_DEVICE_...
+}
 
 // mapQueue maps a queue that the kernel made and checks its layout: minSlot is
 // what will be touched of a slot.

@@ -2,7 +2,10 @@
 
 package rxe
 
-import "purerdma/provider"
+import (
+	"purerdma/abi"
+	"purerdma/provider"
+)
 
 // opset is a set of send opcodes.
 type opset uint32
@@ -21,7 +24,28 @@ func (s opset) has(op provider.SendOpcode) bool { return s>>op&1 != 0 }
 // (drivers/infiniband/sw/rxe/rxe_opcode.c and rxe_req.c).
 var opcodes = map[provider.QPType]opset{
 	provider.RC: newOpset(provider.OpSend, provider.OpSendImm, provider.OpSendInv, provider.OpWrite, provider.OpWriteImm, provider.OpRead,
-		provider.OpCompareSwap, provider.OpFetchAdd),
-	provider.UC: newOpset(provider.OpSend, provider.OpSendImm, provider.OpWrite, provider.OpWriteImm),
+		provider.OpCompareSwap, provider.OpFetchAdd, provider.OpBindMW, provider.OpLocalInv),
+	provider.UC: newOpset(provider.OpSend, provider.OpSendImm, provider.OpWrite, provider.OpWriteImm, provider.OpBindMW, provider.OpLocalInv),
 	provider.UD: newOpset(provider.OpSend, provider.OpSendImm),
+}
+
+// newer are the opcodes of reliable connections that not every rxe has, by the
+// capability that says so.
+var newer = map[uint64]provider.SendOpcode{
+	abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL | abi.IB_UVERBS_DEVICE_FLUSH_PERSISTENT: provider.OpFlush,
+	abi.IB_UVERBS_DEVICE_ATOMIC_WRITE:                                         provider.OpAtomicWrite,
+}
+
+// opcodesOf returns what a queue pair of a type can do on a device with these
+// capabilities.
+func opcodesOf(typ provider.QPType, caps uint64) (opset, bool) {
+	ops, ok := opcodes[typ]
+	if typ == provider.RC {
+		for capability, op := range newer {
+			if caps&capability != 0 {
+				ops |= newOpset(op)
+			}
+		}
+	}
+	return ops, ok
 }

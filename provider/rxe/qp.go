@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
+	"syscall"
 
 	"purerdma/abi"
 	"purerdma/internal/leak"
@@ -34,9 +35,12 @@ type qp struct {
 
 // CreateQP makes a queue pair.
 func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
-	ops, ok := opcodes[cfg.Type]
+	ops, ok := opcodesOf(cfg.Type, c.caps)
 	if !ok {
 		return nil, fmt.Errorf("rxe: QP type %v: %w", cfg.Type, errors.ErrUnsupported)
+	}
+	if cfg.Cap.Inline > maxInline {
+		return nil, fmt.Errorf("%d bytes inline, rxe has at most %d: %w", cfg.Cap.Inline, maxInline, syscall.EINVAL)
 	}
 	kcfg := uverbs.QPConfig{
 		Type:       uint8(cfg.Type),
@@ -82,11 +86,16 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	return q, nil
 }
 
+// maxInline is the room for the elements of a send request, 32 at most, which
+// inline data takes (RXE_MAX_INLINE).
+const maxInline = 32 * 16
+
 func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
 	q.cap = provider.QPCap{SendSGE: int(k.MaxSendSGE), Inline: int(k.MaxInlineData)}
 	// Elements and inline data share the end of a slot. What the kernel says is
 	// not trusted: the slots must have that room.
-	sendSlot := sendHeader + max(q.cap.SendSGE*abi.Size[abi.RxeSGE](), q.cap.Inline)
+	// An atomic write has 8 bytes there in any case.
+	sendSlot := sendHeader + max(q.cap.SendSGE*abi.Size[abi.RxeSGE](), q.cap.Inline, 8)
 	var err error
 	if q.sq.mapping, q.sq.ring, err = mapQueue(q.file, resp.SQMI, sendSlot); err != nil {
 		return fmt.Errorf("send queue: %w", err)

@@ -138,6 +138,12 @@ func (q *qp) build(wr *provider.SendWR) error {
 		atomic := wqe.WR.Atomic()
 		atomic.RemoteAddr, atomic.RKey = wr.RemoteAddr, wr.RKey
 		atomic.CompareAdd, atomic.Swap = wr.CompareAdd, wr.Swap
+	default:
+		if err := q.buildRare(wqe, wr); err != nil {
+			return err
+		}
+		q.sq.producer = next
+		return nil
 	}
 	if q.typ == provider.UD {
 		if err := address(wqe, wr); err != nil {

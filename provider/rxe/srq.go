@@ -20,7 +20,8 @@ type srq struct {
 	leak   *leak.Entry
 	closed atomic.Bool
 
-	rq recvQueue
+	rq     recvQueue
+	broken error // why the ring is not the kernel's; guarded by rq.mu
 }
 
 // CreateSRQ makes a shared receive queue.
@@ -54,8 +55,11 @@ func (s *srq) Attr() provider.SRQAttr {
 	return provider.SRQAttr{MaxWR: s.rq.ring.Cap(), MaxSGE: s.rq.maxSGE}
 }
 
-// usable returns why the SRQ cannot be used, or nil.
+// usable returns why the SRQ cannot be used, or nil. The caller holds the lock.
 func (s *srq) usable() error {
+	if s.broken != nil {
+		return s.broken
+	}
 	if s.closed.Load() || s.file.Closed() {
 		return net.ErrClosed
 	}
@@ -96,16 +100,16 @@ func (s *srq) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 	}
 	old := s.rq.mapping
 	if err := s.rq.open(s.file, mi, s.rq.maxSGE); err != nil {
-		// The kernel no longer looks at the ring that is mapped.
-		s.closed.Store(true)
-		return fmt.Errorf("shared receive queue is unusable: %w", err)
+		// The kernel no longer looks at what is mapped.
+		s.broken = fmt.Errorf("shared receive queue was lost while it was resized: %w", err)
+		return s.broken
 	}
 	return old.Close()
 }
 
 func (s *srq) Query() (provider.SRQAttr, error) {
-	if err := s.usable(); err != nil {
-		return provider.SRQAttr{}, err
+	if s.closed.Load() {
+		return provider.SRQAttr{}, net.ErrClosed
 	}
 	r, err := s.file.QuerySRQ(s.handle)
 	if err != nil {

@@ -4,6 +4,7 @@ package siw
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -68,6 +69,10 @@ func (c *cq) mapSlots(resp *abi.SiwUrespCreateCQ) error {
 func (c *cq) Handle() uint32 { return c.handle }
 
 func (c *cq) Entries() int { return c.slots.Len() }
+
+func (c *cq) Resize(int) error {
+	return fmt.Errorf("siw: another size of a completion queue: %w", errors.ErrUnsupported)
+}
 
 func (c *cq) Poll(wcs []provider.WC) (int, error) {
 	c.mu.Lock()

@@ -22,7 +22,7 @@ func (c *context) queryDevice(_ *uverbs.Request, _, out []byte) error {
 	r := abi.UverbsQueryDeviceResp{
 		MaxMRSize: 1 << 40, PageSizeCap: 0xfffff000, MaxQP: 1024, MaxQPWR: 4096, MaxSGE: maxSGE, MaxSGERd: maxSGE,
 		MaxCQ: 1024, MaxCQE: 32767, MaxMR: 1024, MaxPD: 1024, MaxQPRdAtom: 128, MaxResRdAtom: 1 << 16, MaxQPInitRdAtom: 128,
-		MaxPKeys: 1, PhysPortCnt: 1,
+		MaxSRQ: 1024, MaxSRQWR: 4096, MaxSRQSGE: maxSGE, MaxPKeys: 1, PhysPortCnt: 1,
 	}
 	binary.BigEndian.PutUint64(r.NodeGUID[:], c.info.NodeGUID)
 	binary.BigEndian.PutUint64(r.SysImageGUID[:], c.info.NodeGUID)

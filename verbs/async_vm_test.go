@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"purerdma/verbs"
+)
+
+func (e *end) watch(t *testing.T) *verbs.AsyncEvents {
+	t.Helper()
+	q, err := e.dev.AsyncEvents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, q)
+	return q
+}
+
+// expect waits for an event of a type, past others.
+func expect(t *testing.T, q *verbs.AsyncEvents, typ verbs.AsyncEventType) verbs.AsyncEvent {
+	t.Helper()
+	for {
+		ev, err := q.Next(deadline(t))
+		if err != nil {
+			t.Fatalf("no %v: %v", typ, err)
+		}
+		t.Logf("%v %+v", ev.Type, ev)
+		if ev.Type == typ {
+			return ev
+		}
+	}
+}
+
+// TestVMAsyncSRQ lets an SRQ fall below its limit.
+func TestVMAsyncSRQ(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		dev, err := rt.h.Open(rt.b.Device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, dev)
+		pd, err := dev.AllocPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, pd)
+		srq, err := pd.CreateSRQ(verbs.SRQConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, srq)
+		l := newEnd(t, rt.h, rt.a, verbs.QPCap{})
+		r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{SRQ: srq})
+		l.connectTo(t, r)
+		r.connectTo(t, l)
+		first, second := r.watch(t), r.watch(t)
+		if _, err := srq.PostRecv(make([]verbs.RecvWR, 5)); err != nil {
+			t.Fatal(err)
+		}
+		if err := srq.Modify(verbs.SRQAttr{Limit: 4}, verbs.SRQAttrLimit); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+			l.ok(t, 1)
+		}
+		for _, q := range []*verbs.AsyncEvents{first, second} {
+			if ev := expect(t, q, verbs.AsyncSRQLimitReached); ev.SRQ != srq || ev.QP != nil || ev.CQ != nil {
+				t.Errorf("%+v", ev)
+			}
+		}
+		if a, err := srq.Query(); err != nil || a.Limit != 0 {
+			t.Errorf("the limit is %d after its event, %v", a.Limit, err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if ev, err := first.Next(ctx); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("another event: %+v, %v", ev, err)
+		}
+		ends := make(chan error)
+		go func() {
+			_, err := first.Next(context.Background())
+			ends <- err
+		}()
+		time.Sleep(5 * time.Millisecond)
+		first.Close()
+		if err := <-ends; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Next while closed: %v", err)
+		}
+	})
+}
+
+// TestVMAsyncCQ overruns a CQ.
+func TestVMAsyncCQ(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		small, err := l.dev.CreateCQ(verbs.CQConfig{Entries: 3, NoEvents: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, small)
+		qp, err := l.pd.CreateQP(verbs.QPConfig{SendCQ: small, RecvCQ: l.cq})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, qp)
+		old := l.qp
+		l.qp = qp
+		modify(t, r.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+		l.connectTo(t, r)
+		r.connectTo(t, l)
+		q := l.watch(t)
+		for range small.Entries() + 2 {
+			l.send(t, verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), InlineData: []byte("x")})
+		}
+		if ev := expect(t, q, verbs.AsyncCQErr); ev.CQ != small {
+			t.Errorf("%+v", ev)
+		}
+		l.qp = old
+	})
+}
+
+// TestVMAsyncPort takes an interface down and up again.
+func TestVMAsyncPort(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		e := newEnd(t, rt.h, rt.b, verbs.QPCap{})
+		link, err := netlink.LinkByName(rt.b.Interface)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan verbs.AsyncEvent, 100)
+		ctx, cancel := context.WithCancel(deadline(t))
+		ended := make(chan error)
+		started := make(chan struct{})
+		go func() {
+			var last error
+			close(started)
+			for ev, err := range e.dev.Events(ctx) {
+				if last = err; err == nil {
+					next <- ev
+				}
+			}
+			ended <- last
+		}()
+		<-started
+		time.Sleep(50 * time.Millisecond)
+		wait := func(typ verbs.AsyncEventType) {
+			t.Helper()
+			for {
+				select {
+				case ev := <-next:
+					if ev.Type == typ && ev.Port == 1 {
+						return
+					}
+				case <-ctx.Done():
+					t.Fatalf("no %v", typ)
+				}
+			}
+		}
+		routes, err := netlink.RouteList(link, netlink.FAMILY_ALL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkSetDown(link); err != nil {
+			t.Fatal(err)
+		}
+		wait(verbs.AsyncPortErr)
+		if err := netlink.LinkSetUp(link); err != nil {
+			t.Fatal(err)
+		}
+		wait(verbs.AsyncPortActive)
+		for i := range routes { // what the kernel forgot
+			netlink.RouteReplace(&routes[i])
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the loop ended with %v", err)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// limit is one size that was asked for, and what the device has.
+type limit struct {
+	name string
+	want int
+	max  int // 0: the device does not say
+}
+
+// checkLimits returns an error that names the first size that the device does not
+// have: the kernel would say EINVAL to all of them.
+func checkLimits(limits ...limit) error {
+	for _, l := range limits {
+		switch {
+		case l.want < 0:
+			return fmt.Errorf("%s is %d: %w", l.name, l.want, syscall.EINVAL)
+		case l.max > 0 && l.want > l.max:
+			return fmt.Errorf("%s is %d, the device has at most %d: %w", l.name, l.want, l.max, syscall.EINVAL)
+		}
+	}
+	return nil
+}
+
+func (s *shared) checkEntries(n int) error {
+	if n == 0 {
+		return fmt.Errorf("no entries: %w", syscall.EINVAL)
+	}
+	return checkLimits(limit{"Entries", n, s.attr.MaxCQE})
+}
+
+func (s *shared) checkCap(c *QPCap) error {
+	return checkLimits(
+		limit{"Cap.SendWR", c.SendWR, s.attr.MaxQPWR},
+		limit{"Cap.RecvWR", c.RecvWR, s.attr.MaxQPWR},
+		limit{"Cap.SendSGE", c.SendSGE, s.attr.MaxSGE},
+		limit{"Cap.RecvSGE", c.RecvSGE, s.attr.MaxSGE},
+		limit{"Cap.Inline", c.Inline, 0}, // the provider knows
+	)
+}
+
+func (s *shared) checkSRQ(c *SRQConfig) error {
+	return checkLimits(
+		limit{"MaxWR", c.MaxWR, s.attr.MaxSRQWR},
+		limit{"MaxSGE", c.MaxSGE, s.attr.MaxSRQSGE},
+		limit{"Limit", c.Limit, c.MaxWR},
+	)
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+// odp says whether the device pages memory in on demand for reliable connections.
+func (e *end) odp() bool { return e.dev.Attr().ODP.Supported && e.dev.Attr().ODP.RC != 0 }
+
+// TestVMOnDemand uses memory that is not pinned, where the device can.
+func TestVMOnDemand(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		mr, err := r.pd.Alloc(1<<20, everything|verbs.OnDemand)
+		if !r.odp() {
+			if err == nil || !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("on-demand memory of a device without: %v", err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, mr)
+		if err := r.pd.Advise(verbs.PrefetchWrite, true, mr.Slice(0, 8192)); err != nil {
+			t.Errorf("Advise: %v", err)
+		}
+		fill(l.buf.Bytes(), 9)
+		l.send(t,
+			verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: mr.Addr() + 500_000, RKey: mr.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 60000)}},
+			verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr() + 500_000, RKey: mr.RKey(), SGList: []verbs.SGE{l.buf.Slice(60000, 5000)}},
+		)
+		l.ok(t, 1)
+		if string(mr.Bytes()[500_000:560_000]) != string(l.buf.Bytes()[:60000]) || string(l.buf.Bytes()[60000:65000]) != string(l.buf.Bytes()[:5000]) {
+			t.Error("the bytes differ")
+		}
+	})
+}
+
+// TestVMReregister moves memory to another PD and takes rights away, where the
+// device can.
+func TestVMReregister(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		other, err := r.dev.AllocPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, other)
+		mr, err := other.Alloc(4096, everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, mr)
+		err = mr.Reregister(verbs.MRChange{PD: r.pd})
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Log(err)
+			if mr.PD() != other {
+				t.Error("the PD has changed")
+			}
+			return
+		}
+		if err != nil || mr.PD() != r.pd {
+			t.Fatal(err)
+		}
+		write := verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr(), RKey: mr.RKey(), InlineData: []byte("moved")}
+		l.send(t, write)
+		if l.ok(t, 1); string(mr.Bytes()[:5]) != "moved" {
+			t.Errorf("%q", mr.Bytes()[:5])
+		}
+		if err := other.Close(); err != nil {
+			t.Errorf("Close of the old PD: %v", err)
+		}
+		access := verbs.LocalWrite
+		if err := mr.Reregister(verbs.MRChange{Access: &access}); err != nil || mr.Access() != access {
+			t.Fatal(err)
+		}
+		write.RKey = mr.RKey()
+		l.send(t, write)
+		if wc := l.collect(t, 1)[1]; wc.Status != verbs.WCRemAccessErr {
+			t.Errorf("write without the right: %v", wc.Status)
+		}
+		access = verbs.RemoteWrite
+		if err := mr.Reregister(verbs.MRChange{Access: &access}); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("RemoteWrite without LocalWrite: %v", err)
+		}
+	})
+}
+
+// TestVMHugePages has the administrator set huge pages aside.
+func TestVMHugePages(t *testing.T) {
+	const setting = "/proc/sys/vm/nr_hugepages"
+	old, err := os.ReadFile(setting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.WriteFile(setting, old, 0)
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		if err := os.WriteFile(setting, []byte("0"), 0); err != nil {
+			t.Fatal(err)
+		}
+		l, r := rt.pair(t, verbs.QPCap{})
+		if _, err := r.pd.AllocHuge(1<<20, everything); !errors.Is(err, syscall.ENOMEM) {
+			t.Errorf("AllocHuge where there are none: %v", err)
+		}
+		if err := os.WriteFile(setting, []byte("4"), 0); err != nil {
+			t.Fatal(err)
+		}
+		mr, err := r.pd.AllocHuge(3<<20, everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, mr)
+		if mr.Len() != 3<<20 || mr.Addr()%(2<<20) != 0 {
+			t.Errorf("%d bytes at %#x", mr.Len(), mr.Addr())
+		}
+		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr() + 2<<20 - 3, RKey: mr.RKey(), InlineData: []byte("across")})
+		if l.ok(t, 1); string(mr.Bytes()[2<<20-3:2<<20+3]) != "across" {
+			t.Errorf("%q", mr.Bytes()[2<<20-3:2<<20+3])
+		}
+	})
+}
+
+func TestVMPKey(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		dev, err := rt.h.Open(rt.b.Device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, dev)
+		if key, err := dev.PKey(1, 0); key != 0xffff || err != nil {
+			t.Errorf("%#x, %v", key, err)
+		}
+		if _, err := dev.PKey(1, 5000); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("entry that is not there: %v", err)
+		}
+		if _, err := dev.PKey(9, 0); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("port that is not there: %v", err)
+		}
+		if _, err := dev.PKey(1, -1); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("index -1: %v", err)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+
+	"purerdma/internal/leak"
+	"purerdma/provider"
+)
+
+const kindMW = "memory windows"
+
+// MW is a memory window: a key by which peers reach a piece of a memory region,
+// given and taken by work requests, without a system call for each
+// (ibv_alloc_mw(3)). Its methods may be called concurrently.
+type MW struct {
+	pd   *PD
+	p    provider.MW
+	typ  MWType
+	leak *leak.Entry
+
+	mu     sync.Mutex
+	rkey   uint32
+	closed bool
+}
+
+// AllocMW allocates a memory window, which is not bound. The caller closes it.
+func (p *PD) AllocMW(typ MWType) (*MW, error) {
+	if typ != MWType1 && typ != MWType2 {
+		return nil, p.dev.opError("allocate MW on", fmt.Errorf("type %d: %w", typ, syscall.EINVAL))
+	}
+	if err := p.attach(kindMW); err != nil {
+		return nil, p.dev.opError("allocate MW on", err)
+	}
+	w, err := p.dev.ctx.AllocMW(p.p, typ)
+	if err != nil {
+		p.detach(kindMW)
+		return nil, p.dev.opError("allocate MW on", err)
+	}
+	return &MW{pd: p, p: w, typ: typ, rkey: w.RKey(), leak: leak.Track("MW", p.dev.info.Name)}, nil
+}
+
+// PD returns the protection domain.
+func (w *MW) PD() *PD { return w.pd }
+
+// Type returns the type of the window.
+func (w *MW) Type() MWType { return w.typ }
+
+// RKey returns the key that the last Bind gave the window, for requests of peers.
+func (w *MW) RKey() uint32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rkey
+}
+
+// Bind returns the work request that binds the window to the n bytes of mr from
+// off on (OpBindMW; ibv_bind_mw(3)) and gives it a new key, which RKey returns from
+// then on. Post it once, to a QP of the window's PD of type RC or UC, before the
+// next Bind. mr has the right MWBind, and what access lets peers do; it cannot be
+// closed while windows are bound to it. With n of 0 a window of type 1 is unbound;
+// one of type 2 is by OpLocalInv, or by the peer's OpSendInv. A bind that fails
+// breaks the QP, and leaves the window good for nothing but Close.
+//
+// Like MR.Slice it panics if the bytes are not all in mr.
+func (w *MW) Bind(mr *MR, off, n int, access Access) SendWR {
+	s := mr.Slice(off, n)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := &MWBindInfo{MW: w.rkey, RKey: nextKey(w.rkey), LKey: s.LKey, Addr: s.Addr, Length: uint64(n), Access: access}
+	w.rkey = b.RKey
+	return SendWR{Opcode: OpBindMW, Bind: b}
+}
+
+// nextKey returns the key whose low byte, which is the owner's to choose, is one
+// more (ibv_inc_rkey(3)).
+func nextKey(k uint32) uint32 { return k&^0xff | (k+1)&0xff }
+
+// Close deallocates the window (ibv_dealloc_mw(3)), bound or not. It may be called
+// more than once.
+func (w *MW) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	dev := w.pd.dev
+	if err := dev.destroyed(w.p.Close()); err != nil {
+		return dev.opError("deallocate MW on", err)
+	}
+	w.closed = true
+	w.leak.Done()
+	return dev.opError("deallocate MW on", w.pd.detach(kindMW))
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/verbs"
+)
+
+// window returns memory of an end that windows can be bound to, and one window.
+func (e *end) window(t *testing.T, typ verbs.MWType) (*verbs.MR, *verbs.MW) {
+	t.Helper()
+	mr, err := e.pd.Alloc(8192, everything|verbs.MWBind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, mr)
+	w, err := e.pd.AllocMW(typ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, w)
+	return mr, w
+}
+
+// bind binds a window and returns its completion.
+func (e *end) bind(t *testing.T, wr verbs.SendWR) verbs.WC {
+	t.Helper()
+	wr.ID, wr.Flags = 900, verbs.SendSignaled
+	e.send(t, wr)
+	return e.collect(t, 1)[900]
+}
+
+// TestVMWindows binds windows of both types, writes through them, and takes them
+// away in each way that there is.
+func TestVMWindows(t *testing.T) {
+	write := func(l *end, addr uint64, key uint32) verbs.WCStatus {
+		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: addr, RKey: key, InlineData: []byte("through the window")})
+		return l.collect(t, 1)[1].Status
+	}
+	for name, typ := range map[string]verbs.MWType{"type 1": verbs.MWType1, "type 2": verbs.MWType2} {
+		t.Run(name, func(t *testing.T) {
+			vmRoutes(t, func(t *testing.T, rt *route) {
+				l, r := rt.pair(t, verbs.QPCap{})
+				mr, w := r.window(t, typ)
+				first := w.RKey()
+				if wc := r.bind(t, w.Bind(mr, 4096, 1000, verbs.RemoteWrite)); wc.Err() != nil || wc.Opcode != verbs.WCBindMW {
+					t.Fatalf("bind: %+v", wc)
+				}
+				if w.RKey() == first {
+					t.Error("the key is what it was")
+				}
+				if err := mr.Close(); err == nil {
+					t.Fatal("Close of memory with a window")
+				}
+				if s := write(l, mr.Addr()+4096, w.RKey()); s != verbs.WCSuccess || string(mr.Bytes()[4096:4103]) != "through" {
+					t.Errorf("write: %v, %q", s, mr.Bytes()[4096:4103])
+				}
+				// rxe, up to Linux 7.3, holds windows to their rights but not to
+				// their bounds, only to those of the memory region.
+				l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpRead, RemoteAddr: mr.Addr() + 4096, RKey: w.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}})
+				if wc := l.collect(t, 1)[1]; wc.Status != verbs.WCRemAccessErr {
+					t.Errorf("read by a window for writes: %v", wc.Status)
+				}
+			})
+			t.Run("gone", func(t *testing.T) {
+				vmRoutes(t, func(t *testing.T, rt *route) {
+					l, r := rt.pair(t, verbs.QPCap{})
+					mr, w := r.window(t, typ)
+					r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite))
+					if typ == verbs.MWType1 {
+						if wc := r.bind(t, w.Bind(mr, 0, 0, 0)); wc.Err() != nil {
+							t.Fatalf("unbind: %+v", wc)
+						}
+					} else {
+						wc := r.bind(t, verbs.SendWR{Opcode: verbs.OpLocalInv, InvalidateRKey: w.RKey()})
+						if wc.Err() != nil || wc.Opcode != verbs.WCLocalInv {
+							t.Fatalf("invalidate: %+v", wc)
+						}
+					}
+					if s := write(l, mr.Addr(), w.RKey()); s != verbs.WCRemAccessErr {
+						t.Errorf("write to a window that is gone: %v", s)
+					}
+					if err := w.Close(); err != nil {
+						t.Error(err)
+					}
+					if err := mr.Close(); err != nil {
+						t.Errorf("Close of memory whose window is gone: %v", err)
+					}
+				})
+			})
+		})
+	}
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		mr, w := r.window(t, verbs.MWType2)
+		r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite))
+		r.recv(t, verbs.RecvWR{ID: 5})
+		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSendInv, Flags: verbs.SendSignaled, InvalidateRKey: w.RKey()})
+		l.ok(t, 1)
+		if wc := r.ok(t, 1)[5]; wc.Flags&verbs.WCWithInv == 0 || wc.InvalidatedRKey != w.RKey() {
+			t.Errorf("receive completion %+v", wc)
+		}
+		// It can be bound again.
+		if wc := r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite)); wc.Err() != nil {
+			t.Fatalf("bind after the peer's invalidation: %+v", wc)
+		}
+		if s := write(l, mr.Addr(), w.RKey()); s != verbs.WCSuccess {
+			t.Errorf("write: %v", s)
+		}
+		if err := r.pd.Close(); !errors.Is(err, syscall.EBUSY) {
+			t.Errorf("Close of a PD with windows: %v", err)
+		}
+		if _, err := r.pd.AllocMW(7); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("AllocMW of no type: %v", err)
+		}
+		if n, err := r.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpBindMW}}); n != 0 || !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("BIND_MW of nothing: %d, %v", n, err)
+		}
+		if n, err := r.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpLocalInv, InlineData: []byte{1}}}); n != 0 || !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("LOCAL_INV of data: %d, %v", n, err)
+		}
+		if wc := r.bind(t, w.Bind(r.buf, 0, 100, verbs.RemoteWrite)); wc.Err() == nil {
+			t.Errorf("bind to memory without the right: %+v", wc)
+		}
+	})
+}
+
+// TestVMNewerOpcodes runs FLUSH and ATOMIC_WRITE where the kernel has them, and
+// expects errors.ErrUnsupported elsewhere.
+func TestVMNewerOpcodes(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		caps := l.dev.Attr().CapFlags
+		access := everything
+		if caps&abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL != 0 {
+			access |= verbs.FlushGlobal
+		}
+		mr, err := r.pd.Alloc(4096, access)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, mr)
+		if caps&abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL != 0 {
+			modify(t, r.qp, verbs.QPAttr{Access: access}, verbs.QPAttrAccess)
+		}
+		value := binary.NativeEndian.AppendUint64(nil, 0x1122334455667788)
+		write := verbs.SendWR{ID: 1, Opcode: verbs.OpAtomicWrite, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr() + 8, RKey: mr.RKey(), InlineData: value}
+		if caps&abi.IB_UVERBS_DEVICE_ATOMIC_WRITE == 0 {
+			unsupported(t, l, write)
+		} else {
+			l.send(t, write)
+			if wc := l.ok(t, 1)[1]; wc.Opcode != verbs.WCAtomicWrite || binary.NativeEndian.Uint64(mr.Bytes()[8:]) != 0x1122334455667788 {
+				t.Errorf("%+v, %x", wc, mr.Bytes()[:24])
+			}
+			var b verbs.Batch
+			b.Reset(l.qp)
+			b.AtomicWrite(2, [8]byte{1: 9}, mr.Addr()+16, mr.RKey())
+			b.Signal()
+			if err := b.Post(); err != nil {
+				t.Fatal(err)
+			}
+			if l.ok(t, 1); mr.Bytes()[17] != 9 || mr.Bytes()[16] != 0 {
+				t.Errorf("%x", mr.Bytes()[:24])
+			}
+			for what, wr := range map[string]verbs.SendWR{
+				"7 bytes":   {Opcode: verbs.OpAtomicWrite, RemoteAddr: mr.Addr(), InlineData: value[:7]},
+				"unaligned": {Opcode: verbs.OpAtomicWrite, RemoteAddr: mr.Addr() + 4, InlineData: value},
+				"no data":   {Opcode: verbs.OpAtomicWrite, RemoteAddr: mr.Addr(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}},
+			} {
+				if n, err := l.qp.PostSend([]verbs.SendWR{wr}); n != 0 || !errors.Is(err, syscall.EINVAL) {
+					t.Errorf("ATOMIC_WRITE, %s: %d, %v", what, n, err)
+				}
+			}
+		}
+		flush := verbs.SendWR{ID: 3, Opcode: verbs.OpFlush, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr(), RKey: mr.RKey(),
+			Flush: verbs.Flush{Length: 100, Type: verbs.ToGlobal, Level: verbs.FlushRange}}
+		if caps&abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL == 0 {
+			unsupported(t, l, flush)
+			return
+		}
+		l.send(t, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: mr.Addr(), RKey: mr.RKey(), InlineData: []byte("flushed")}, flush)
+		if wc := l.ok(t, 1)[3]; wc.Opcode != verbs.WCFlush || string(mr.Bytes()[:7]) != "flushed" {
+			t.Errorf("%+v, %q", wc, mr.Bytes()[:7])
+		}
+		// Persistent memory this is not: the right was not given.
+		flush.Flush.Type = verbs.ToPersistent
+		l.send(t, flush)
+		if wc := l.collect(t, 1)[3]; wc.Status != verbs.WCRemAccessErr && wc.Status != verbs.WCRemInvReqErr {
+			t.Errorf("flush without the right: %+v", wc)
+		}
+	})
+}
+
+func unsupported(t *testing.T, e *end, wr verbs.SendWR) {
+	t.Helper()
+	if n, err := e.qp.PostSend([]verbs.SendWR{wr}); n != 0 || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v: %d, %v", wr.Opcode, n, err)
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+	"net"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// MRChange says what Reregister changes; nil fields stay as they are.
+type MRChange struct {
+	PD     *PD
+	Access *Access
+}
+
+// Reregister gives the memory to another PD, or gives it other rights, in less
+// time than registering it anew takes (ibv_rereg_mr(3)). No work request may name
+// the memory meanwhile. The keys may change. Few drivers can: if the error wraps
+// errors.ErrUnsupported, or EINVAL, the MR is as it was; after others it may be
+// good for nothing but Close.
+func (m *MR) Reregister(c MRChange) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pd.dev.opError("reregister memory on", m.reregister(c))
+}
+
+func (m *MR) reregister(c MRChange) error {
+	if m.closed.Load() {
+		return net.ErrClosed
+	}
+	cfg := &provider.MRConfig{PD: m.pd.p, Access: m.access}
+	var mask provider.MRMask
+	if c.Access != nil {
+		if err := checkAccess(*c.Access); err != nil {
+			return err
+		}
+		mask |= provider.MRAccess
+		cfg.Access = *c.Access
+	}
+	pd := m.pd
+	if c.PD != nil && c.PD != m.pd {
+		if c.PD.dev != m.pd.dev {
+			return fmt.Errorf("PD of another device: %w", syscall.EINVAL)
+		}
+		mask |= provider.MRPD
+		pd, cfg.PD = c.PD, c.PD.p
+		if err := pd.attach(kindMR); err != nil {
+			return err
+		}
+	}
+	if mask == 0 {
+		return nil
+	}
+	if err := m.p.Reregister(cfg, mask); err != nil {
+		if pd != m.pd {
+			pd.detach(kindMR)
+		}
+		return err
+	}
+	old := m.pd
+	m.pd, m.access = pd, cfg.Access
+	m.setKeys()
+	if old != pd {
+		return old.detach(kindMR)
+	}
+	return nil
+}
+
+// RegDMABuf registers length bytes from offset on of a dma-buf: memory of another
+// device, as a GPU's (ibv_reg_dmabuf_mr(3), Linux 5.12). fd stays the caller's and
+// may be closed. Work requests name the first byte by the address iova. Software
+// devices cannot: the error wraps errors.ErrUnsupported.
+func (p *PD) RegDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
+	mr, err := p.regDMABuf(fd, offset, length, iova, access)
+	return mr, p.dev.opError("register dma-buf on", err)
+}
+
+func (p *PD) regDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
+	if length == 0 || int(length) < 0 {
+		return nil, fmt.Errorf("%d bytes: %w", length, syscall.EINVAL)
+	}
+	if err := checkAccess(access); err != nil {
+		return nil, err
+	}
+	if err := p.attach(kindMR); err != nil {
+		return nil, err
+	}
+	k, err := p.dev.file.RegDMABufMR(p.p.Handle(), uverbs.DMABuf{FD: fd, Offset: offset, Length: length}, iova, uint32(access))
+	if err != nil {
+		p.detach(kindMR)
+		return nil, err
+	}
+	return newMR(p, provider.Plain{File: p.dev.file}.MR(k), nil, iova, int(length), access), nil
+}
+
+// Advice is how on-demand memory will be used: enum ib_uverbs_advise_mr_advice of
+// rdma/ib_user_ioctl_verbs.h.
+type Advice uint32
+
+// What Advise can say.
+const (
+	Prefetch        Advice = abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH
+	PrefetchWrite   Advice = abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE
+	PrefetchNoFault Advice = abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
+)
+
+// Advise says how pieces of memory with the right OnDemand will be used
+// (ibv_advise_mr(3)). With wait it returns when the advice has been followed.
+func (p *PD) Advise(advice Advice, wait bool, pieces ...SGE) error {
+	list := make([]abi.UverbsSGE, len(pieces))
+	for i, s := range pieces {
+		list[i] = abi.UverbsSGE{Addr: s.Addr, Length: s.Length, LKey: s.LKey}
+	}
+	var flags uint32
+	if wait {
+		flags = abi.IB_UVERBS_ADVISE_MR_FLAG_FLUSH
+	}
+	return p.dev.opError("advise on memory of", p.dev.file.AdviseMR(p.p.Handle(), uint32(advice), flags, list))
+}
+
+// checkAccess refuses rights that no device takes.
+func checkAccess(access Access) error {
+	if access&(RemoteWrite|RemoteAtomic) != 0 && access&LocalWrite == 0 {
+		return fmt.Errorf("%v needs LocalWrite as well: %w", access&(RemoteWrite|RemoteAtomic), syscall.EINVAL)
+	}
+	return nil
+}
