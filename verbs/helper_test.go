@@ -183,6 +183,12 @@ func vmRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
 	t.Run("wire", func(t *testing.T) { f(t, &route{h: verbs.DefaultHost(), a: hosts[0], b: hosts[1]}) })
 }
 
+// vmWire is the last of vmRoutes: two devices.
+func vmWire(t *testing.T) *route {
+	hosts := vmtest.Hosts(t, 2)
+	return &route{h: verbs.DefaultHost(), a: hosts[0], b: hosts[1]}
+}
+
 // collect waits for n completions and returns them by ID.
 func (e *end) collect(t testing.TB, n int) map[uint64]verbs.WC {
 	t.Helper()

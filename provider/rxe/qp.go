@@ -11,6 +11,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/internal/leak"
+	"purerdma/internal/ring"
 	"purerdma/provider"
 	"purerdma/uverbs"
 )
@@ -90,7 +91,14 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 // inline data takes (RXE_MAX_INLINE).
 const maxInline = 32 * 16
 
+// maxSlot bounds what the kernel may say fits in a slot, in elements or bytes:
+// products of such numbers do not overflow.
+const maxSlot = 1 << 20
+
 func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
+	if k.MaxSendSGE > maxSlot || k.MaxRecvSGE > maxSlot || k.MaxInlineData > maxSlot {
+		return fmt.Errorf("%w: %+v", ring.ErrLayout, k)
+	}
 	q.cap = provider.QPCap{SendSGE: int(k.MaxSendSGE), Inline: int(k.MaxInlineData)}
 	// Elements and inline data share the end of a slot. What the kernel says is
 	// not trusted: the slots must have that room.

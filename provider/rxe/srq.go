@@ -39,7 +39,8 @@ func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
 		return nil, err
 	}
 	s := &srq{file: c.File, handle: k.Handle}
-	if err := s.rq.open(c.File, resp.MI, int(k.MaxSGE)); err != nil {
+	// What the kernel says is not trusted: the slots must have that room.
+	if err := s.rq.open(c.File, resp.MI, int(min(k.MaxSGE, maxSlot))); err != nil {
 		c.File.DestroySRQ(k.Handle)
 		return nil, err
 	}

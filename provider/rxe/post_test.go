@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package rxe
+
+import (
+	"testing"
+
+	"purerdma/provider"
+)
+
+// rig is a QP on a kernel that does nothing.
+func rig(t testing.TB, cfg provider.QPConfig) (*Context, *qp) {
+	t.Helper()
+	c := honest().context(t)
+	cfg.PD, cfg.SendCQ, cfg.RecvCQ = handle(1), &cq{}, &cq{}
+	p, err := c.CreateQP(&cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := p.(*qp)
+	q.SetState(provider.QPRTS)
+	return c, q
+}
+
+// taken has the kernel take everything that was posted.
+func (q *qp) taken() {
+	q.sq.ring.StoreConsumer(q.sq.producer)
+	if !q.srq {
+		q.rq.ring.StoreConsumer(q.rq.producer)
+	}
+}
+
+type holder struct{ a *ah }
+
+func (h *holder) ProviderAH() provider.AH { return h.a }
+
+// TestPostNoAllocs posts each kind of request, a thousand times.
+func TestPostNoAllocs(t *testing.T) {
+	sg := []provider.SGE{{Addr: 1, Length: 8, LKey: 1}}
+	for typ, wrs := range map[provider.QPType][]provider.SendWR{
+		provider.RC: {
+			{Opcode: provider.OpSend, SGList: sg},
+			{Opcode: provider.OpWrite, InlineData: make([]byte, 32)},
+			{Opcode: provider.OpFetchAdd, SGList: sg},
+			{Opcode: provider.OpBindMW, Bind: &provider.MWBindInfo{}},
+			{Opcode: provider.OpLocalInv},
+			{Opcode: provider.OpFlush},
+			{Opcode: provider.OpAtomicWrite, InlineData: make([]byte, 8)},
+		},
+		provider.UC: {{Opcode: provider.OpWriteImm, SGList: sg}},
+		provider.UD: {{Opcode: provider.OpSend, SGList: sg, AH: &holder{&ah{num: 3}}}},
+	} {
+		_, q := rig(t, provider.QPConfig{Type: typ})
+		q.sq.ops, _ = opcodesOf(typ, ^uint64(0))
+		recvs := []provider.RecvWR{{SGList: sg}}
+		n := testing.AllocsPerRun(1000, func() {
+			if n, err := q.PostSend(wrs); n != len(wrs) || err != nil {
+				t.Fatal(n, err)
+			}
+			if n, err := q.PostRecv(recvs); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			q.taken()
+		})
+		if n != 0 {
+			t.Errorf("%v: %v allocations", typ, n)
+		}
+	}
+}
+
+func BenchmarkPostSend(b *testing.B) {
+	_, q := rig(b, provider.QPConfig{Type: provider.RC})
+	wr := []provider.SendWR{{Opcode: provider.OpSend, SGList: []provider.SGE{{Addr: 1, Length: 64, LKey: 1}}}}
+	for b.Loop() {
+		if _, err := q.PostSend(wr); err != nil {
+			b.Fatal(err)
+		}
+		q.sq.ring.StoreConsumer(q.sq.producer)
+	}
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import "testing"
+
+// TestAsyncOverflow lets events pile up.
+func TestAsyncOverflow(t *testing.T) {
+	q := &AsyncEvents{ready: make(chan struct{}, 1), done: make(chan struct{})}
+	e := events{queues: map[*AsyncEvents]struct{}{q: {}}}
+	for i := range maxAsyncEvents + 300 {
+		e.hand(AsyncEvent{Type: AsyncGIDChange, Port: uint8(i)})
+	}
+	first := true
+	for i := 300; i < maxAsyncEvents+300; i++ {
+		ev, ok, err := q.take()
+		want := AsyncEvent{Type: AsyncGIDChange, Port: uint8(i)}
+		if first {
+			want.Lost, first = 300, false
+		}
+		if ev != want || !ok || err != nil {
+			t.Fatalf("event %d: %+v, %v, %v", i, ev, ok, err)
+		}
+	}
+	if ev, ok, err := q.take(); ok || err != nil {
+		t.Errorf("one more: %+v, %v", ev, err)
+	}
+}

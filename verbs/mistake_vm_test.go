@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+// TestVMWrongMemory names memory that is not there or not allowed, and expects the
+// status that says which side is wrong.
+func TestVMWrongMemory(t *testing.T) {
+	type mistake struct {
+		name      string
+		wr        func(l, r *end, ro *verbs.MR) verbs.SendWR
+		recv      func(r *end, ro *verbs.MR) []verbs.SGE // nil: no receive
+		sender    verbs.WCStatus
+		recipient verbs.WCStatus
+	}
+	write := func(l *end, addr uint64, key uint32, n int) verbs.SendWR {
+		return verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: addr, RKey: key, SGList: []verbs.SGE{l.buf.Slice(0, n)}}
+	}
+	send := func(l *end, n int) verbs.SendWR {
+		return verbs.SendWR{Opcode: verbs.OpSend, SGList: []verbs.SGE{l.buf.Slice(0, n)}}
+	}
+	atomic := func(l *end, op verbs.SendOpcode, addr uint64, key uint32) verbs.SendWR {
+		return verbs.SendWR{Opcode: op, RemoteAddr: addr, RKey: key, SGList: []verbs.SGE{l.buf.Slice(0, 8)}}
+	}
+	for _, m := range []mistake{
+		{name: "wrong rkey of a write", sender: verbs.WCRemAccessErr,
+			wr: func(l, r *end, _ *verbs.MR) verbs.SendWR { return write(l, r.buf.Addr(), r.buf.RKey()^0x1234, 8) }},
+		{name: "write beyond the end", sender: verbs.WCRemAccessErr,
+			wr: func(l, r *end, _ *verbs.MR) verbs.SendWR {
+				return write(l, r.buf.Addr()+uint64(r.buf.Len())-4, r.buf.RKey(), 8)
+			}},
+		{name: "write before the start", sender: verbs.WCRemAccessErr,
+			wr: func(l, r *end, _ *verbs.MR) verbs.SendWR { return write(l, r.buf.Addr()-1, r.buf.RKey(), 8) }},
+		{name: "write without the right", sender: verbs.WCRemAccessErr,
+			wr: func(l, r *end, ro *verbs.MR) verbs.SendWR { return write(l, ro.Addr(), ro.RKey(), 8) }},
+		{name: "read without the right", sender: verbs.WCRemAccessErr,
+			wr: func(l, r *end, ro *verbs.MR) verbs.SendWR {
+				return verbs.SendWR{Opcode: verbs.OpRead, RemoteAddr: ro.Addr(), RKey: ro.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}}
+			}},
+		{name: "wrong rkey of a read", sender: verbs.WCRemAccessErr,
+			wr: func(l, r *end, _ *verbs.MR) verbs.SendWR {
+				return verbs.SendWR{Opcode: verbs.OpRead, RemoteAddr: r.buf.Addr(), RKey: 1, SGList: []verbs.SGE{l.buf.Slice(0, 8)}}
+			}},
+		{name: "atomic without the right", sender: verbs.WCRemAccessErr,
+			wr: func(l, r *end, ro *verbs.MR) verbs.SendWR { return atomic(l, verbs.OpFetchAdd, ro.Addr(), ro.RKey()) }},
+		{name: "wrong rkey of an atomic", sender: verbs.WCRemAccessErr,
+			wr: func(l, r *end, ro *verbs.MR) verbs.SendWR { return atomic(l, verbs.OpCompareSwap, r.buf.Addr(), 1) }},
+		{name: "wrong lkey", sender: verbs.WCLocProtErr,
+			wr: func(l, r *end, _ *verbs.MR) verbs.SendWR {
+				wr := write(l, r.buf.Addr(), r.buf.RKey(), 8)
+				wr.SGList[0].LKey ^= 0x1234
+				return wr
+			}},
+		{name: "local memory beyond the end", sender: verbs.WCLocProtErr,
+			wr: func(l, r *end, _ *verbs.MR) verbs.SendWR {
+				wr := write(l, r.buf.Addr(), r.buf.RKey(), 8)
+				wr.SGList[0].Addr += uint64(l.buf.Len())
+				return wr
+			}},
+		{name: "memory of another PD", sender: verbs.WCLocProtErr,
+			wr: func(l, r *end, _ *verbs.MR) verbs.SendWR {
+				return verbs.SendWR{Opcode: verbs.OpSend, SGList: []verbs.SGE{r.buf.Slice(0, 8)}}
+			}},
+		{name: "receive into memory without the right", sender: verbs.WCRemOpErr, recipient: verbs.WCLocProtErr,
+			wr:   func(l, r *end, _ *verbs.MR) verbs.SendWR { return send(l, 8) },
+			recv: func(r *end, ro *verbs.MR) []verbs.SGE { return []verbs.SGE{ro.Slice(0, 64)} }},
+		{name: "receive that is too short", sender: verbs.WCRemInvReqErr, recipient: verbs.WCLocLenErr,
+			wr:   func(l, r *end, _ *verbs.MR) verbs.SendWR { return send(l, 80) },
+			recv: func(r *end, ro *verbs.MR) []verbs.SGE { return []verbs.SGE{r.buf.Slice(0, 64)} }},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			rt := vmWire(t)
+			l, r := rt.pair(t, verbs.QPCap{})
+			ro, err := r.pd.Alloc(4096, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closer(t, ro)
+			if m.recv != nil {
+				r.recv(t, verbs.RecvWR{ID: 9, SGList: m.recv(r, ro)})
+			}
+			wr := m.wr(l, r, ro)
+			wr.ID, wr.Flags = 1, verbs.SendSignaled
+			l.send(t, wr)
+			wc := l.collect(t, 1)[1]
+			if wc.Status != m.sender {
+				t.Errorf("the sender has %v, want %v", wc.Status, m.sender)
+			}
+			if m.recv != nil {
+				if wc := r.collect(t, 1)[9]; wc.Status != m.recipient {
+					t.Errorf("the recipient has %v, want %v", wc.Status, m.recipient)
+				}
+			}
+			// The device has moved the QP, which Query finds out.
+			if l.qp.State() != verbs.QPRTS {
+				t.Errorf("state %v before Query", l.qp.State())
+			}
+			if a, err := l.qp.Query(); err != nil || a.State != verbs.QPErr || l.qp.State() != verbs.QPErr {
+				t.Errorf("state %v, %v by Query: %v", l.qp.State(), a.State, err)
+			}
+			// The process goes on: the same QP does, after a reset.
+			for _, e := range []*end{l, r} {
+				modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+			}
+			l.connectTo(t, r)
+			r.connectTo(t, l)
+			l.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), InlineData: []byte("x")})
+			l.ok(t, 1)
+		})
+	}
+}
+
+// TestWrongRequests posts what is refused before the device sees it.
+func TestWrongRequests(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		sge := l.buf.Slice(0, 8)
+		many := make([]verbs.SGE, l.qp.Cap().SendSGE+1)
+		huge := verbs.SGE{Length: 1<<32 - 1}
+		for what, wr := range map[string]verbs.SendWR{
+			"too many elements":      {Opcode: verbs.OpSend, SGList: many},
+			"too much inline":        {Opcode: verbs.OpSend, InlineData: make([]byte, l.qp.Cap().Inline+1)},
+			"inline read":            {Opcode: verbs.OpRead, InlineData: make([]byte, 8)},
+			"unaligned fetch-add":    {Opcode: verbs.OpFetchAdd, RemoteAddr: r.buf.Addr() + 4, SGList: []verbs.SGE{sge}},
+			"unaligned compare-swap": {Opcode: verbs.OpCompareSwap, RemoteAddr: r.buf.Addr() + 1, SGList: []verbs.SGE{sge}},
+			"atomic of 16 bytes":     {Opcode: verbs.OpFetchAdd, RemoteAddr: r.buf.Addr(), SGList: []verbs.SGE{sge, sge}},
+			"message of 8 GiB":       {Opcode: verbs.OpSend, SGList: []verbs.SGE{huge, huge}},
+			"bind of nothing":        {Opcode: verbs.OpBindMW},
+			"unknown operation":      {Opcode: 1 << 20},
+			"operation of iWARP":     {Opcode: verbs.OpReadInv},
+		} {
+			n, err := l.qp.PostSend([]verbs.SendWR{wr})
+			if n != 0 || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EMSGSIZE) && !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%s: %d, %v", what, n, err)
+			}
+		}
+		for what, wr := range map[string]verbs.RecvWR{
+			"too many elements": {SGList: make([]verbs.SGE, l.qp.Cap().RecvSGE+1)},
+			"8 GiB":             {SGList: []verbs.SGE{huge, huge}},
+		} {
+			if n, err := l.qp.PostRecv([]verbs.RecvWR{wr}); n != 0 || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EMSGSIZE) {
+				t.Errorf("receive of %s: %d, %v", what, n, err)
+			}
+		}
+		// Nothing of it is in the queue.
+		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{sge}})
+		l.ok(t, 1)
+		// Those before a wrong one are posted.
+		good := verbs.SendWR{ID: 2, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{sge}}
+		if n, err := l.qp.PostSend([]verbs.SendWR{good, {Opcode: 1 << 20}, good}); n != 1 || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("good, wrong, good: %d, %v", n, err)
+		}
+		l.ok(t, 1)
+	})
+}
+
+// TestUseAfterClose closes objects while others use them.
+func TestUseAfterClose(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		for range 10 {
+			l, r := rt.pair(t, verbs.QPCap{})
+			var users sync.WaitGroup
+			start := make(chan struct{})
+			use := func(f func() error) {
+				users.Add(1)
+				go func() {
+					defer users.Done()
+					<-start
+					for {
+						err := f()
+						if errors.Is(err, net.ErrClosed) {
+							return
+						}
+						if err != nil && !errors.Is(err, verbs.ErrFull) {
+							t.Errorf("while it is closed: %v", err)
+							return
+						}
+					}
+				}()
+			}
+			wr := []verbs.SendWR{{Opcode: verbs.OpWrite, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}}}
+			use(func() error { _, err := l.qp.PostSend(wr); return err })
+			use(func() error { _, err := l.qp.PostRecv([]verbs.RecvWR{{}}); return err })
+			use(func() error { _, err := l.qp.Query(); return err })
+			var b verbs.Batch
+			b.Reset(l.qp)
+			use(func() error { b.WriteInline(1, []byte("x"), r.buf.Addr(), r.buf.RKey()); return b.Post() })
+			wcs := make([]verbs.WC, 4)
+			use(func() error { _, err := l.cq.Poll(wcs); return err })
+			use(func() error { _, err := l.cq.Wait(context.Background(), make([]verbs.WC, 4)); return err })
+			close(start)
+			for range 2 {
+				if err := l.qp.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if err := l.cq.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			users.Wait()
+			if err := l.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Modify: %v", err)
+			}
+			if err := l.qp.AttachMulticast(verbs.GID{0: 0xff}, 0); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("AttachMulticast: %v", err)
+			}
+		}
+	})
+}
