@@ -144,6 +144,9 @@ func (c *CQ) forget() {
 // Device returns the device of the CQ, which need not be closed.
 func (c *CQ) Device() *Device { return c.dev.self }
 
+// Provider returns the provider's CQ, for what only one vendor has.
+func (c *CQ) Provider() provider.CQ { return c.p }
+
 // Channel returns the completion channel, nil for a CQ with NoEvents.
 func (c *CQ) Channel() *CompChannel { return c.ch }
 

@@ -43,6 +43,7 @@ var rules = map[string]rule{
 	// Helpers of tests.
 	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true,
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+	"provider/providertest": {ours: []string{"provider"}},
 	// A kernel in memory, for tests of ours and of the users'.
 	"uverbs/uverbstest": {ours: []string{"abi", "internal/mem", "internal/ring", "uverbs"}, xsys: true},
 

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package providertest
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+
+	"purerdma/provider"
+)
+
+// testUnsupported posts the operations that there are not.
+func (s *Suite) testUnsupported(t *testing.T) {
+	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1})
+	for op := range provider.SendOpcode(40) {
+		if s.has(op) {
+			continue
+		}
+		n, err := l.QP.PostSend([]provider.SendWR{{Opcode: op, RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey, SGList: []provider.SGE{l.Mem.sge(0, 8)}}})
+		if n != 0 || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%v: %d, %v", op, n, err)
+		}
+	}
+	s.works(t, l, r)
+}
+
+// works shows that a connection is in order.
+func (s *Suite) works(t *testing.T, l, r *End) {
+	t.Helper()
+	recv(t, r, provider.RecvWR{ID: 5, SGList: []provider.SGE{r.Mem.sge(0, 8)}})
+	send(t, l, provider.SendWR{ID: 6, Opcode: provider.OpSend, Flags: provider.SendSignaled, SGList: []provider.SGE{l.Mem.sge(0, 8)}})
+	if wc := s.ok(t, l, 1)[0]; wc.ID != 6 {
+		t.Errorf("%+v", wc)
+	}
+	if wc := s.ok(t, r, 1)[0]; wc.ID != 5 || wc.ByteLen != 8 {
+		t.Errorf("%+v", wc)
+	}
+}
+
+// testFull posts more than fits: what fits is posted, and nothing is lost.
+func (s *Suite) testFull(t *testing.T) {
+	l, r := s.Pair(t, provider.QPCap{SendWR: 10, RecvWR: 10, SendSGE: 1, RecvSGE: 1})
+	room := r.QP.Cap().RecvWR
+	if n, err := r.QP.PostRecv(make([]provider.RecvWR, room+3)); n != room || !errors.Is(err, provider.ErrFull) {
+		t.Fatalf("PostRecv of %d to a queue of %d: %d, %v", room+3, room, n, err)
+	}
+	posted, done := 0, 0
+	for done < 200 {
+		wr := []provider.SendWR{{ID: uint64(posted), Opcode: provider.OpWrite, Flags: provider.SendSignaled,
+			RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey, SGList: []provider.SGE{l.Mem.sge(0, 4096)}}}
+		n := 0
+		if posted < 200 && posted-done < l.CQ.Entries() {
+			var err error
+			if n, err = l.QP.PostSend(wr); err != nil && !errors.Is(err, provider.ErrFull) {
+				t.Fatal(err)
+			}
+			posted += n
+		}
+		if n == 0 {
+			if wc := s.ok(t, l, 1)[0]; wc.ID != uint64(done) {
+				t.Fatalf("completion %d is %+v", done, wc)
+			}
+			done++
+		}
+	}
+}
+
+// testRefused posts what is wrong in itself, alone and after what is right.
+func (s *Suite) testRefused(t *testing.T) {
+	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 2, RecvSGE: 2, Inline: 16})
+	c := l.QP.Cap()
+	good := provider.SendWR{ID: 1, Opcode: provider.OpWrite, Flags: provider.SendSignaled, RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey, SGList: []provider.SGE{l.Mem.sge(0, 8)}}
+	huge := provider.SGE{Length: 1<<32 - 1}
+	for what, wr := range map[string]provider.SendWR{
+		"too many elements": {Opcode: provider.OpSend, SGList: make([]provider.SGE, c.SendSGE+1)},
+		"too much inline":   {Opcode: provider.OpSend, InlineData: make([]byte, c.Inline+1)},
+		"inline read":       {Opcode: provider.OpRead, InlineData: make([]byte, 8)},
+		"8 GiB":             {Opcode: provider.OpWrite, SGList: []provider.SGE{huge, huge}},
+	} {
+		for before := range 2 {
+			wrs := []provider.SendWR{good, wr, good}[1-before:]
+			n, err := l.QP.PostSend(wrs)
+			if n != before || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EMSGSIZE) {
+				t.Errorf("%s after %d others: %d, %v", what, before, n, err)
+			}
+			s.ok(t, l, n)
+		}
+	}
+	for what, wr := range map[string]provider.RecvWR{
+		"too many elements": {SGList: make([]provider.SGE, r.QP.Cap().RecvSGE+1)},
+		"8 GiB":             {SGList: []provider.SGE{huge, huge}},
+	} {
+		if n, err := r.QP.PostRecv([]provider.RecvWR{wr}); n != 0 || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EMSGSIZE) {
+			t.Errorf("receive of %s: %d, %v", what, n, err)
+		}
+	}
+	if n, err := l.QP.PostSend(nil); n != 0 || err != nil {
+		t.Errorf("PostSend of nothing: %d, %v", n, err)
+	}
+	s.works(t, l, r)
+}
+
+// testBatch builds requests unseen, takes them back, and posts them.
+func (s *Suite) testBatch(t *testing.T) {
+	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1, Inline: 16})
+	write := func(id uint64, b byte) *provider.SendWR {
+		return &provider.SendWR{ID: id, Opcode: provider.OpWrite, Flags: provider.SendSignaled, RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey, InlineData: []byte{b}}
+	}
+	l.QP.BatchBegin()
+	if err := l.QP.BatchAdd(write(1, 1)); err != nil {
+		t.Error(err)
+	}
+	l.QP.BatchDiscard()
+	l.QP.BatchBegin()
+	if err := l.QP.BatchAdd(write(2, 2)); err != nil {
+		t.Error(err)
+	}
+	if err := l.QP.BatchAdd(&provider.SendWR{Opcode: 1 << 20}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("BatchAdd of no operation: %v", err)
+	}
+	if err := l.QP.BatchAdd(write(3, 3)); err != nil {
+		t.Error(err)
+	}
+	if err := l.QP.BatchPost(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.ok(t, l, 2); got[0].ID != 2 || got[1].ID != 3 || r.Mem.Bytes[0] != 3 {
+		t.Errorf("%+v, %d", got, r.Mem.Bytes[0])
+	}
+	// As many as fit, and one more.
+	l.QP.BatchBegin()
+	n := 0
+	for ; n < l.QP.Cap().SendWR+1; n++ {
+		if err := l.QP.BatchAdd(write(uint64(n), 4)); errors.Is(err, provider.ErrFull) {
+			break
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	l.QP.BatchDiscard()
+	if n == 0 || n > l.QP.Cap().SendWR {
+		t.Errorf("%d fit a queue of %d", n, l.QP.Cap().SendWR)
+	}
+	l.QP.BatchBegin()
+	if err := l.QP.BatchPost(); err != nil {
+		t.Errorf("BatchPost of nothing: %v", err)
+	}
+	s.works(t, l, r)
+	if r.Mem.Bytes[0] == 4 {
+		t.Error("what was discarded was done")
+	}
+}
+
+// testFlush moves a QP to the error state: what is posted before and after is
+// flushed, each once.
+func (s *Suite) testFlush(t *testing.T) {
+	_, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1})
+	recv(t, r, provider.RecvWR{ID: 1}, provider.RecvWR{ID: 2})
+	if err := r.QP.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); err != nil {
+		t.Fatal(err)
+	}
+	if r.QP.State() != provider.QPErr {
+		t.Errorf("state %v", r.QP.State())
+	}
+	recv(t, r, provider.RecvWR{ID: 3})
+	send(t, r, provider.SendWR{ID: 4, Opcode: provider.OpSend})
+	seen := map[uint64]bool{}
+	for _, wc := range s.collect(t, r, 4) {
+		if wc.Status != provider.WCWRFlushErr || seen[wc.ID] {
+			t.Errorf("%+v", wc)
+		}
+		seen[wc.ID] = true
+	}
+	if n, err := r.CQ.Poll(make([]provider.WC, 1)); n != 0 || err != nil {
+		t.Errorf("one more completion: %d, %v", n, err)
+	}
+}
+
+// testRemoteError uses a key that is not there: the request fails, and those after
+// it are flushed.
+func (s *Suite) testRemoteError(t *testing.T) {
+	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1})
+	op := provider.SendWR{ID: 1, Opcode: provider.OpRead, RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey ^ 0x5500, Flags: provider.SendSignaled,
+		SGList: []provider.SGE{l.Mem.sge(0, 8)}}
+	after := op
+	after.ID = 2
+	if n, err := l.QP.PostSend([]provider.SendWR{op, after}); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	got := s.collect(t, l, 2)
+	if got[0].ID != 1 || got[0].Err() == nil || got[1].ID != 2 || got[1].Err() == nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+// testClosed uses what has been closed.
+func (s *Suite) testClosed(t *testing.T) {
+	l, _ := s.Pair(t, provider.QPCap{})
+	if err := l.CQ.Close(); err == nil {
+		t.Fatal("Close of a CQ with a QP")
+	}
+	for range 2 {
+		if err := l.QP.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := l.QP.PostSend(make([]provider.SendWR, 1))
+	closed("PostSend", err)
+	_, err = l.QP.PostRecv(make([]provider.RecvWR, 1))
+	closed("PostRecv", err)
+	_, err = l.QP.Query()
+	closed("Query", err)
+	closed("Modify", l.QP.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState))
+	l.QP.BatchBegin()
+	closed("BatchAdd", l.QP.BatchAdd(&provider.SendWR{Opcode: provider.OpSend}))
+	closed("BatchPost", l.QP.BatchPost())
+	for range 2 {
+		if err := l.CQ.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = l.CQ.Poll(make([]provider.WC, 1))
+	closed("Poll", err)
+}
+
+// testNoAllocs counts what posting and polling allocate.
+func (s *Suite) testNoAllocs(t *testing.T) {
+	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1, Inline: 16})
+	recvs := []provider.RecvWR{{SGList: []provider.SGE{r.Mem.sge(0, 64)}}, {SGList: []provider.SGE{r.Mem.sge(0, 64)}}}
+	sends := []provider.SendWR{
+		{Opcode: provider.OpSend, Flags: provider.SendSignaled, SGList: []provider.SGE{l.Mem.sge(0, 64)}},
+		{Opcode: provider.OpSend, Flags: provider.SendSignaled, InlineData: make([]byte, 16)},
+	}
+	wcs := make([]provider.WC, 2)
+	take := func(e *End) {
+		for n := 0; n < 2; {
+			k, err := e.CQ.Poll(wcs[n:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += k
+		}
+	}
+	if n := testing.AllocsPerRun(200, func() {
+		r.QP.PostRecv(recvs)
+		l.QP.PostSend(sends)
+		take(r)
+		take(l)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

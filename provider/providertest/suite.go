@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package providertest
+
+import (
+	"testing"
+	"time"
+
+	"purerdma/provider"
+)
+
+// Memory is registered memory with all the rights that a peer can have.
+type Memory struct {
+	Bytes      []byte
+	Addr       uint64
+	LKey, RKey uint32
+}
+
+// sge names n bytes from off on.
+func (m *Memory) sge(off, n int) provider.SGE {
+	return provider.SGE{Addr: m.Addr + uint64(off), Length: uint32(n), LKey: m.LKey}
+}
+
+// End is one side of a connection.
+type End struct {
+	QP provider.QP // reliable connected, in RTS
+	CQ provider.CQ // of its sends and receives, and of nobody else's
+	// Mem is at least MemSize bytes of the QP's PD.
+	Mem *Memory
+}
+
+// MemSize is how much memory each end needs.
+const MemSize = 256 << 10
+
+// Suite is a provider, and how to use it.
+type Suite struct {
+	// Pair connects two queue pairs with at least this much room. They, and all
+	// that is theirs, are closed when the test ends; the QP and the CQ may be
+	// closed before. Sends go from the first to the second first.
+	Pair func(t testing.TB, cap provider.QPCap) (*End, *End)
+	// Ops are the operations that a reliable connection has.
+	Ops []provider.SendOpcode
+	// Delay is longer than any request takes.
+	Delay time.Duration
+}
+
+// Run runs all tests.
+func (s *Suite) Run(t *testing.T) {
+	t.Run("Sizes", s.testSizes)
+	t.Run("Operations", s.testOperations)
+	t.Run("Unsupported", s.testUnsupported)
+	t.Run("Order", s.testOrder)
+	t.Run("Full", s.testFull)
+	t.Run("Refused", s.testRefused)
+	t.Run("Batch", s.testBatch)
+	t.Run("Flush", s.testFlush)
+	t.Run("RemoteError", s.testRemoteError)
+	t.Run("Closed", s.testClosed)
+	t.Run("NoAllocs", s.testNoAllocs)
+}
+
+func (s *Suite) has(op provider.SendOpcode) bool {
+	for _, o := range s.Ops {
+		if o == op {
+			return true
+		}
+	}
+	return false
+}
+
+// collect polls n completions out of the queue.
+func (s *Suite) collect(t testing.TB, e *End, n int) []provider.WC {
+	t.Helper()
+	var got []provider.WC
+	wcs := make([]provider.WC, 8)
+	for end := time.Now().Add(s.Delay); len(got) < n; {
+		k, err := e.CQ.Poll(wcs[:min(len(wcs), n-len(got))])
+		if err != nil {
+			t.Fatalf("Poll: %v", err)
+		}
+		got = append(got, wcs[:k]...)
+		if k == 0 {
+			if time.Now().After(end) {
+				t.Fatalf("%d of %d completions came: %+v", len(got), n, got)
+			}
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
+	return got
+}
+
+// ok is collect of successful ones.
+func (s *Suite) ok(t testing.TB, e *End, n int) []provider.WC {
+	t.Helper()
+	got := s.collect(t, e, n)
+	for i := range got {
+		if err := got[i].Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got[i].QPNum != e.QP.Num() {
+			t.Fatalf("completion of QP %#x, not %#x", got[i].QPNum, e.QP.Num())
+		}
+	}
+	return got
+}
+
+func send(t testing.TB, e *End, wrs ...provider.SendWR) {
+	t.Helper()
+	if n, err := e.QP.PostSend(wrs); n != len(wrs) || err != nil {
+		t.Fatalf("PostSend: %d of %d, %v", n, len(wrs), err)
+	}
+}
+
+func recv(t testing.TB, e *End, wrs ...provider.RecvWR) {
+	t.Helper()
+	if n, err := e.QP.PostRecv(wrs); n != len(wrs) || err != nil {
+		t.Fatalf("PostRecv: %d of %d, %v", n, len(wrs), err)
+	}
+}
+
+// fill makes bytes that tell their place, and a seed.
+func fill(b []byte, seed int) []byte {
+	for i := range b {
+		b[i] = byte(i*7 + i>>8 + seed)
+	}
+	return b
+}
