@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"purerdma/internal/cdev"
 	"purerdma/internal/leak"
@@ -56,6 +58,22 @@ func (f *File) IgnoreGone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// busyFor is how long Destroyed tries: longer than a doorbell takes whose driver
+// sends in the caller's context.
+const busyFor = time.Second
+
+// Destroyed destroys an object that nobody uses any more, by a call of destroy.
+// The kernel gives EBUSY, too, while another command on the object runs, as a
+// doorbell that was rung before: it is tried again for a while. With a closed file
+// it returns nil: the kernel has destroyed the object with the context.
+func (f *File) Destroyed(destroy func() error) error {
+	err := destroy()
+	for end := time.Now().Add(busyFor); errors.Is(err, syscall.EBUSY) && time.Now().Before(end); err = destroy() {
+		time.Sleep(time.Millisecond)
+	}
+	return f.IgnoreGone(err)
 }
 
 // Close ends the context with all its objects. It may be called at any time, and

@@ -152,7 +152,18 @@ func (c *cq) Resize(entries int) error {
 	return old.Close()
 }
 
-func (c *cq) Arm(solicitedOnly bool) error { return c.notify.Notify(solicitedOnly) }
+func (c *cq) Arm(solicitedOnly bool) error {
+	err := c.notify.Notify(solicitedOnly)
+	if err != nil {
+		// Close may have been faster.
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.mapping == nil {
+			return net.ErrClosed
+		}
+	}
+	return err
+}
 
 func (c *cq) Close() error {
 	c.mu.Lock()
@@ -160,7 +171,7 @@ func (c *cq) Close() error {
 	if c.mapping == nil {
 		return nil
 	}
-	if err := c.file.IgnoreGone(c.file.DestroyCQ(c.handle)); err != nil {
+	if err := c.file.Destroyed(func() error { return c.file.DestroyCQ(c.handle) }); err != nil {
 		return err
 	}
 	m := c.mapping

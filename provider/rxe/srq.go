@@ -125,7 +125,7 @@ func (s *srq) Close() error {
 	if s.rq.mapping == nil {
 		return nil
 	}
-	if err := s.file.IgnoreGone(s.file.DestroySRQ(s.handle)); err != nil {
+	if err := s.file.Destroyed(func() error { return s.file.DestroySRQ(s.handle) }); err != nil {
 		return err
 	}
 	s.closed.Store(true)

@@ -162,7 +162,7 @@ func (c *cq) Close() error {
 	if c.mapping == nil {
 		return nil
 	}
-	if err := c.file.IgnoreGone(c.file.DestroyCQ(c.handle)); err != nil {
+	if err := c.file.Destroyed(func() error { return c.file.DestroyCQ(c.handle) }); err != nil {
 		return err
 	}
 	m := c.mapping

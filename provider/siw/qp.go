@@ -217,7 +217,7 @@ func (q *qp) Close() error {
 	if q.closed.Load() {
 		return nil
 	}
-	if err := q.file.IgnoreGone(q.file.DestroyQP(q.handle)); err != nil {
+	if err := q.file.Destroyed(func() error { return q.file.DestroyQP(q.handle) }); err != nil {
 		return err
 	}
 	q.closed.Store(true)
