@@ -170,6 +170,20 @@ func (q *qp) usable() error {
 	return nil
 }
 
+// unlessClosed turns the error of a command that Close was faster than into
+// net.ErrClosed. The caller holds no lock.
+func (q *qp) unlessClosed(err error) error {
+	if err == nil {
+		return nil
+	}
+	q.sq.mu.Lock()
+	defer q.sq.mu.Unlock()
+	if q.closed.Load() {
+		return net.ErrClosed
+	}
+	return err
+}
+
 func (q *qp) Close() error {
 	// Posters are out when both locks are held, and see closed afterwards.
 	q.sq.mu.Lock()

@@ -49,12 +49,15 @@ func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
 	q.publish()
 	q.sq.mu.Unlock()
 	if n > 0 {
-		if rerr := q.bell.Ring(); rerr != nil {
+		if rerr := q.ring(); rerr != nil {
 			return n, rerr
 		}
 	}
 	return n, err
 }
+
+// ring has the kernel look at the queue, without the lock: it may send now.
+func (q *qp) ring() error { return q.unlessClosed(q.bell.Ring()) }
 
 // publish hands the kernel what was built. The caller holds the lock.
 func (q *qp) publish() {
@@ -220,7 +223,7 @@ func (q *qp) BatchPost() error {
 	if !some {
 		return nil
 	}
-	return q.bell.Ring()
+	return q.ring()
 }
 
 func (q *qp) BatchDiscard() {
