@@ -26,6 +26,7 @@ type liar struct {
 	inline uint32
 	ah     uint32
 
+	busy    int // how many times an object is in use when it is destroyed
 	objects int // that it made and that were not destroyed
 	mapped  map[*byte]*mem.Region
 }
@@ -51,6 +52,10 @@ func (l *liar) Ioctl(req *uverbs.Request) error {
 	}
 	switch {
 	case req.Object != abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_CQ_DESTROY: // as of all of them
+		if l.busy > 0 {
+			l.busy--
+			return syscall.EBUSY
+		}
 		l.objects--
 	case req.Object == abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_INVOKE_WRITE:
 		switch uverbs.Number(req.Find(abi.UVERBS_ATTR_WRITE_CMD).Buf) {

@@ -70,6 +70,20 @@ func TestPostNoAllocs(t *testing.T) {
 	}
 }
 
+// TestCloseBusy closes what a command of another goroutine still holds.
+func TestCloseBusy(t *testing.T) {
+	l := honest()
+	c := l.context(t)
+	q, err := c.CreateQP(&provider.QPConfig{Type: provider.RC, PD: handle(1), SendCQ: &cq{}, RecvCQ: &cq{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.busy = 3
+	if err := q.Close(); err != nil || l.objects != 0 || l.busy != 0 {
+		t.Errorf("%v, %d objects, busy %d", err, l.objects, l.busy)
+	}
+}
+
 func BenchmarkPostSend(b *testing.B) {
 	_, q := rig(b, provider.QPConfig{Type: provider.RC})
 	wr := []provider.SendWR{{Opcode: provider.OpSend, SGList: []provider.SGE{{Addr: 1, Length: 64, LKey: 1}}}}
