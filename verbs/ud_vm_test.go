@@ -39,12 +39,24 @@ func TestVMDatagrams(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.udPair(t)
 		there := l.ah(t, l.to(r.gid))
+		var b verbs.Batch
+		b.Reset(l.qp)
 		for i := range 20 {
 			ping, pong := fmt.Sprintf("ping %d", i), fmt.Sprintf("pong %d", i)
 			l.recv(t, verbs.RecvWR{ID: 1, SGList: []verbs.SGE{l.buf.Slice(0, 200)}})
 			r.recv(t, verbs.RecvWR{ID: 1, SGList: []verbs.SGE{r.buf.Slice(0, 200)}})
-			l.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSendImm, ImmData: uint32(i), Flags: verbs.SendSignaled, InlineData: []byte(ping),
-				AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
+			if i%2 == 0 {
+				l.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSendImm, ImmData: uint32(i), Flags: verbs.SendSignaled, InlineData: []byte(ping),
+					AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
+			} else {
+				copy(l.buf.Bytes()[400:], ping)
+				b.SendImm(2, uint32(i), l.buf.Slice(400, len(ping)))
+				b.To(there, r.qp.Num(), qkey)
+				b.Signal()
+				if err := b.Post(); err != nil {
+					t.Fatal(err)
+				}
+			}
 			l.ok(t, 1)
 			wc := r.ok(t, 1)[1]
 			if wc.SrcQP != l.qp.Num() || int(wc.ByteLen) != verbs.GRHLen+len(ping) || wc.ImmData != uint32(i) || wc.Flags&verbs.WCGRH == 0 {
@@ -88,6 +100,12 @@ func TestVMDatagramMistakes(t *testing.T) {
 		gone := l.ah(t, l.to(r.gid))
 		if err := gone.Close(); err != nil {
 			t.Fatal(err)
+		}
+		var b verbs.Batch
+		b.Reset(l.qp)
+		b.Send(1, l.buf.Slice(0, 8)) // to nobody
+		if err := b.Post(); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("batch with a datagram to nobody: %v", err)
 		}
 		var none *verbs.AH
 		for what, wr := range map[string]verbs.SendWR{

@@ -249,3 +249,30 @@ func TestLiesOfSize(t *testing.T) {
 		}
 	}
 }
+
+// FuzzPoll takes completions out of memory that holds anything.
+func FuzzPoll(f *testing.F) {
+	f.Add(make([]byte, 64), uint32(1))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, ^uint32(0))
+	l := honest()
+	file, err := uverbs.Open(l, uverbs.DeviceInfo{Name: "liar"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	p, err := (&Context{Plain: provider.Plain{File: file}}).CreateCQ(&provider.CQConfig{Entries: 8})
+	if err != nil {
+		f.Fatal(err)
+	}
+	q := p.(*cq)
+	f.Fuzz(func(t *testing.T, b []byte, producer uint32) {
+		hdr := abi.View[abi.RxeQueueBuf](q.mapping.Bytes())
+		copy(q.mapping.Bytes()[abi.Size[abi.RxeQueueBuf]():], b)
+		hdr.ProducerIndex, hdr.IndexMask, hdr.Log2ElemSize = producer, producer, producer
+		wcs := make([]provider.WC, 20)
+		for range 2 {
+			if n, err := q.Poll(wcs); n > q.Entries() || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+	})
+}
