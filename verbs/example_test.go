@@ -81,3 +81,51 @@ func ExamplePD_Alloc() {
 	}
 	defer pinned.Close()
 }
+
+// A datagram is answered: the sender's address is in what came before it.
+func ExampleDevice_AHAttrFromWC() {
+	var (
+		qp   *verbs.QP // of type UD, in RTS, with a receive posted into mr
+		mr   *verbs.MR
+		wc   verbs.WC // of that receive
+		qkey uint32   // that both sides have agreed on
+	)
+	attr, err := qp.Device().AHAttrFromWC(1, &wc, mr.Bytes()[:verbs.GRHLen])
+	if err != nil {
+		log.Fatal(err)
+	}
+	ah, err := qp.PD().CreateAH(attr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ah.Close()
+	message := mr.Bytes()[verbs.GRHLen:wc.ByteLen]
+	fmt.Printf("%q from QP %#x of %v\n", message, wc.SrcQP, attr.GRH.DGID)
+	_, err = qp.PostSend([]verbs.SendWR{{
+		Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{mr.Slice(verbs.GRHLen, len(message))},
+		AH: ah, RemoteQPN: wc.SrcQP, RemoteQKey: qkey,
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// What happens to a device by itself.
+func ExampleDevice_Events() {
+	var (
+		ctx context.Context
+		dev *verbs.Device
+	)
+	for ev, err := range dev.Events(ctx) {
+		if err != nil {
+			log.Print(err) // ctx has ended, or the device is gone
+			break
+		}
+		switch ev.Type {
+		case verbs.AsyncSRQLimitReached:
+			fmt.Println("post more receives to", ev.SRQ)
+		case verbs.AsyncPortErr:
+			fmt.Println("port", ev.Port, "is down")
+		}
+	}
+}
