@@ -62,8 +62,7 @@ func TestVMAsyncSRQ(t *testing.T) {
 		closer(t, srq)
 		l := newEnd(t, rt.h, rt.a, verbs.QPCap{})
 		r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{SRQ: srq})
-		l.connectTo(t, r)
-		r.connectTo(t, l)
+		connect(t, l, r)
 		first, second := r.watch(t), r.watch(t)
 		if _, err := srq.PostRecv(make([]verbs.RecvWR, 5)); err != nil {
 			t.Fatal(err)

@@ -11,34 +11,44 @@ import (
 	"purerdma/abi"
 	"purerdma/provider"
 	"purerdma/provider/providertest"
+	"purerdma/verbs"
 )
 
-// TestProvider runs the conformance suite of providers on rxe. The operations that
-// need more than a pair have their own tests here.
+// TestProvider runs the conformance suite of providers on whatever driver there is.
+// The operations that need more than a pair have their own tests here.
 func TestProvider(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
-		s := providertest.Suite{
-			Pair: func(t testing.TB, cap provider.QPCap) (*providertest.End, *providertest.End) {
-				l, r := rt.pair(t, cap)
-				return l.bare(t), r.bare(t)
-			},
-			Ops: []provider.SendOpcode{provider.OpSend, provider.OpSendImm, provider.OpSendInv, provider.OpWrite, provider.OpWriteImm, provider.OpRead,
-				provider.OpCompareSwap, provider.OpFetchAdd, provider.OpBindMW, provider.OpLocalInv},
-			Delay: 30 * time.Second,
-		}
 		dev, err := rt.h.Open(rt.a.Device)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer dev.Close()
-		if dev.Attr().CapFlags&abi.IB_UVERBS_DEVICE_ATOMIC_WRITE != 0 {
-			s.Ops = append(s.Ops, provider.OpAtomicWrite)
-		}
-		if dev.Attr().CapFlags&abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL != 0 {
-			s.Ops = append(s.Ops, provider.OpFlush)
+		s := providertest.Suite{
+			Pair: func(t testing.TB, cap provider.QPCap) (*providertest.End, *providertest.End) {
+				l, r := rt.pair(t, cap)
+				return l.bare(t), r.bare(t)
+			},
+			Ops:   operations(dev),
+			Delay: 30 * time.Second,
 		}
 		s.Run(t)
 	})
+}
+
+// operations are what reliable connections of a device have.
+func operations(dev *verbs.Device) []provider.SendOpcode {
+	ops := []provider.SendOpcode{provider.OpSend, provider.OpSendInv, provider.OpWrite, provider.OpRead}
+	if dev.Transport() == verbs.TransportIWARP {
+		return append(ops, provider.OpReadInv)
+	}
+	ops = append(ops, provider.OpSendImm, provider.OpWriteImm, provider.OpCompareSwap, provider.OpFetchAdd, provider.OpBindMW, provider.OpLocalInv)
+	if dev.Attr().CapFlags&abi.IB_UVERBS_DEVICE_ATOMIC_WRITE != 0 {
+		ops = append(ops, provider.OpAtomicWrite)
+	}
+	if dev.Attr().CapFlags&abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL != 0 {
+		ops = append(ops, provider.OpFlush)
+	}
+	return ops
 }
 
 // bare returns what the end's provider made.

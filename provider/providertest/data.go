@@ -106,7 +106,7 @@ func (s *Suite) testOperations(t *testing.T) {
 					t.Errorf("%q", r.Mem.Bytes[1000:1008])
 				}
 			default:
-				if !bytes.Equal(l.Mem.Bytes[:100], r.Mem.Bytes[1000:1100]) {
+				if !s.eventually(func() bool { return bytes.Equal(l.Mem.Bytes[:100], r.Mem.Bytes[1000:1100]) }) {
 					t.Error("the bytes differ")
 				}
 			}

@@ -104,6 +104,17 @@ func (s *Suite) ok(t testing.TB, e *End, n int) []provider.WC {
 	return got
 }
 
+// eventually waits until done: a write of iWARP is complete before its bytes are
+// there.
+func (s *Suite) eventually(done func() bool) bool {
+	for end := time.Now().Add(s.Delay); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
 func send(t testing.TB, e *End, wrs ...provider.SendWR) {
 	t.Helper()
 	if n, err := e.QP.PostSend(wrs); n != len(wrs) || err != nil {
