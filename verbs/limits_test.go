@@ -34,7 +34,7 @@ func TestLimits(t *testing.T) {
 		want string
 	}{
 		{qp(verbs.QPCap{SendWR: 4097}), "Cap.SendWR is 4097, the device has at most 4096"},
-		{qp(verbs.QPCap{RecvWR: 1 << 40}), "Cap.RecvWR is 1099511627776, the device has at most 4096"},
+		{qp(verbs.QPCap{RecvWR: 1 << 30}), "Cap.RecvWR is 1073741824, the device has at most 4096"},
 		{qp(verbs.QPCap{SendSGE: 33}), "Cap.SendSGE is 33, the device has at most 32"},
 		{qp(verbs.QPCap{RecvSGE: 33}), "Cap.RecvSGE is 33, the device has at most 32"},
 		{qp(verbs.QPCap{SendWR: -1}), "Cap.SendWR is -1"},
