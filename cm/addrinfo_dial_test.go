@@ -11,6 +11,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/ucma"
+	"purerdma/verbs"
 )
 
 func TestInfoMisused(t *testing.T) {
@@ -61,7 +62,7 @@ func TestFirstOf(t *testing.T) {
 // driver here has one: the kernel is a fake.
 func TestInfoRoute(t *testing.T) {
 	h := &hooked{fakeKernel: newFakeKernel()}
-	ch := newEventChannel(ucma.New(h), nil)
+	ch := newEventChannel(ucma.New(h), &verbs.Host{})
 	defer ch.Close()
 	id := newFakeID(t, ch)
 	var commands []uint32

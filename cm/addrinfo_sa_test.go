@@ -34,7 +34,7 @@ func TestServiceInfos(t *testing.T) {
 		{"storage", -int32(syscall.EINVAL), 0, abi.RDMA_USER_CM_IB_SERVICE_FLAG_NAME, syscall.EINVAL},
 	} {
 		h := &hooked{fakeKernel: newFakeKernel()}
-		ch := newEventChannel(ucma.New(h), nil)
+		ch := newEventChannel(ucma.New(h), &verbs.Host{})
 		id := newFakeID(t, ch)
 		h.write = func(b []byte) {
 			switch binary.NativeEndian.Uint32(b) {

@@ -63,7 +63,9 @@ func newEventChannel(file *ucma.File, host *verbs.Host) *EventChannel {
 
 // Next returns the next event, waiting for one if there is none
 // (rdma_get_cm_event(3)). Its error is one of the channel, such as the context's
-// or net.ErrClosed, never one of an ID: those come as events.
+// or net.ErrClosed, never one of an ID: those come as events. With a context that
+// has ended it does not wait: it returns an event that is there, or the context's
+// error.
 func (ch *EventChannel) Next(ctx context.Context) (*Event, error) {
 	for {
 		ev, err := ch.next(ctx)
@@ -71,6 +73,7 @@ func (ch *EventChannel) Next(ctx context.Context) (*Event, error) {
 			return nil, &OpError{Op: opEvent, Err: err}
 		}
 		if ev != nil {
+			ch.log(ev)
 			return ev, nil
 		}
 	}
@@ -125,8 +128,12 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 	// them.
 	select {
 	case ch.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, cdev.ContextError(ctx)
+	default:
+		select {
+		case ch.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, cdev.ContextError(ctx)
+		}
 	}
 	defer func() { <-ch.turn }()
 	raw, err := ch.file.GetEvent(ctx)

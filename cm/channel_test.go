@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"purerdma/abi"
+	"purerdma/verbs"
 )
 
 func newFakeID(t *testing.T, ch *EventChannel) *ID {
@@ -239,7 +240,7 @@ func TestAFailedCommandLeavesTheState(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	k := newFakeKernel() // one kernel behind both channels
-	a, b := newEventChannel(newUcma(k), nil), newEventChannel(newUcma(k), nil)
+	a, b := newEventChannel(newUcma(k), &verbs.Host{}), newEventChannel(newUcma(k), &verbs.Host{})
 	id := newFakeID(t, a)
 	if err := id.Migrate(b); err != nil {
 		t.Fatal(err)

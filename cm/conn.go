@@ -137,6 +137,16 @@ func (c *Conn) Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rke
 	return c.run(ctx, opRead, verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
 }
 
+// Probe asks whether the peer is still there: its device acknowledges an empty
+// WRITE without its program's doing. A dead peer shows as an error when the QP has
+// sent it as often as its retry count says, or when ctx ends, after which the
+// connection is of no more use, as with Send; [Dialer.AckTimeout] shortens the
+// former. On iWARP nothing is acknowledged: the probe gives TCP something to send,
+// and the connection ends when TCP gives up.
+func (c *Conn) Probe(ctx context.Context) error {
+	return c.run(ctx, opProbe, verbs.SendWR{Opcode: verbs.OpWrite})
+}
+
 // run posts one request and waits for its completion.
 func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 	select {

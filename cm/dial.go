@@ -36,6 +36,13 @@ type Dialer struct {
 	// QP says how the default QP is made; zero fields mean the defaults of
 	// verbs.
 	QP verbs.QPConfig
+	// TOS is the type of service of the packets, 0 for the default: see
+	// [ID.SetTOS].
+	TOS uint8
+	// AckTimeout is how long the QP waits for an acknowledgement before it sends
+	// again, 0 for the default: see [ID.SetAckTimeout]. With the retry count it
+	// bounds how long a dead peer goes unnoticed.
+	AckTimeout uint8
 	// NetNS is the network namespace to connect from, as in IDConfig; names are
 	// looked up in the process's own.
 	NetNS string
@@ -113,6 +120,16 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		// The kernel need not go on after ctx has ended.
 		timeout = min(timeout, time.Until(deadline)+time.Second)
+	}
+	if d.TOS != 0 {
+		if err := id.SetTOS(d.TOS); err != nil {
+			return err
+		}
+	}
+	if d.AckTimeout != 0 {
+		if err := id.SetAckTimeout(d.AckTimeout); err != nil {
+			return err
+		}
 	}
 	end := time.Now().Add(timeout)
 	for try := firstResolveTimeout; ; try *= 2 {

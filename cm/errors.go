@@ -42,6 +42,7 @@ const (
 	opRecv         = "receive"
 	opRead         = "read"
 	opWrite        = "write"
+	opProbe        = "probe"
 	opWork         = "work request"
 )
 
@@ -239,7 +240,7 @@ func (e *ConnectError) Unwrap() error {
 // it was cancelled: its QP was moved to the error state, which alone takes the
 // memory of the operation back from the device.
 type GivenUpError struct {
-	Op  string // "send", "read" or "write"
+	Op  string // "send", "read", "write" or "probe"
 	Err error  // why it was cancelled
 }
 

@@ -42,6 +42,17 @@ func TestNextWaitsForAnEvent(t *testing.T) {
 	if ev := <-got; ev == nil || ev.Type != cm.EventConnectRequest {
 		t.Errorf("got %v", ev)
 	}
+	// Without waiting, as on a descriptor that does not block.
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if ev, err := p.server.Next(over); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v", ev, err)
+	}
+	p.listener.Close()
+	time.Sleep(100 * time.Millisecond)
+	if ev, err := p.client.Next(over); err != nil || ev.Type != cm.EventRejected {
+		t.Errorf("got %v, %v", ev, err)
+	}
 }
 
 // TestDestroyWaitsUntilEventsAreAcknowledged: of each ID its own.

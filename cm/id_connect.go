@@ -4,6 +4,7 @@ package cm
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 
@@ -11,6 +12,8 @@ import (
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
+
+var errNoQPNum = fmt.Errorf("the ID has no QP, and no parameters that name one: %w", syscall.EINVAL)
 
 var errNoDevice = errors.New("the ID is bound to no device: its address or its route is not resolved")
 
@@ -183,11 +186,15 @@ func (id *ID) completeParam(op string, param, request *ConnParam) (ConnParam, er
 			return ConnParam{}, err
 		}
 	}
+	qp := id.QP()
+	if qp == nil && param == nil && !(op == opConnect && id.datagram()) {
+		return ConnParam{}, id.opError(op, errNoQPNum)
+	}
 	p, err := param.complete(dev.Attr(), request, id.datagram())
 	if err != nil {
 		return p, id.opError(op, err)
 	}
-	if qp := id.QP(); qp != nil {
+	if qp != nil {
 		p.QPNum, p.SRQ = qp.Num(), qp.SRQ() != nil
 	}
 	return p, nil

@@ -111,7 +111,7 @@ func TestNoIDIsKnownBeforeItHasItsNumber(t *testing.T) {
 func TestMigrationLosesNoEvent(t *testing.T) {
 	k := newFakeKernel()
 	h := &hooked{fakeKernel: k}
-	a, b := newEventChannel(ucma.New(h), nil), newEventChannel(ucma.New(k), nil)
+	a, b := newEventChannel(ucma.New(h), &verbs.Host{}), newEventChannel(ucma.New(k), &verbs.Host{})
 	defer b.Close()
 	id := newFakeID(t, a)
 	// It migrates when its event has been fetched and not been looked at.
@@ -128,7 +128,7 @@ func TestMigrationLosesNoEvent(t *testing.T) {
 
 func TestTwoMigrationsToOneChannel(t *testing.T) {
 	k := newFakeKernel()
-	a, b := newEventChannel(ucma.New(k), nil), newEventChannel(ucma.New(k), nil)
+	a, b := newEventChannel(ucma.New(k), &verbs.Host{}), newEventChannel(ucma.New(k), &verbs.Host{})
 	defer b.Close()
 	id := newFakeID(t, a)
 	second := make(chan error)
@@ -215,7 +215,7 @@ func TestASharedCQIsRefused(t *testing.T) {
 // context that the error speaks of.
 func TestTheDeadlineIsTheContexts(t *testing.T) {
 	h := &hooked{fakeKernel: newFakeKernel()}
-	ch := newEventChannel(ucma.New(h), nil)
+	ch := newEventChannel(ucma.New(h), &verbs.Host{})
 	defer ch.Close()
 	id := newFakeID(t, ch)
 	var asked atomic.Int32

@@ -42,7 +42,8 @@ type ConnParam struct {
 	// local side serves at a time: at most the device's MaxQPRdAtom, or MaxDepth.
 	ResponderResources uint8
 	// InitiatorDepth is how many RDMA READs and atomics the local side has
-	// outstanding: at most the device's MaxQPInitRdAtom, or MaxDepth.
+	// outstanding: at most the device's MaxQPInitRdAtom, when accepting at most
+	// that of the request, or MaxDepth.
 	InitiatorDepth uint8
 	// FlowControl says whether hardware flow control is available. It is passed
 	// to the peer and configures nothing.
@@ -99,6 +100,9 @@ func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *ConnParam, datagra
 		return out, err
 	}
 	if request != nil {
+		if d := out.InitiatorDepth; d != MaxDepth && d > request.InitiatorDepth {
+			return out, &ParamError{Field: "InitiatorDepth", Value: int(d), Max: int(request.InitiatorDepth), Why: "the peer serves no more"}
+		}
 		responder = min(responder, int(request.ResponderResources))
 		initiator = min(initiator, int(request.InitiatorDepth))
 	}

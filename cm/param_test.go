@@ -47,9 +47,14 @@ func TestNilMeansTheMost(t *testing.T) {
 
 func TestAValueIsTakenLiterally(t *testing.T) {
 	p := ConnParam{ResponderResources: 7, InitiatorDepth: 9}
-	got, err := p.complete(testAttr, &ConnParam{ResponderResources: 1, InitiatorDepth: 1}, false)
+	got, err := p.complete(testAttr, &ConnParam{ResponderResources: 1, InitiatorDepth: 9}, false)
 	if err != nil || !cmp.Equal(got, p) {
 		t.Errorf("got %v, %v", got, err)
+	}
+	// More than the peer serves would fail its connection later.
+	var pe *ParamError
+	if _, err = p.complete(testAttr, &ConnParam{InitiatorDepth: 8}, false); !errors.As(err, &pe) || pe.Max != 8 || pe.Field != "InitiatorDepth" {
+		t.Errorf("got %v", err)
 	}
 }
 

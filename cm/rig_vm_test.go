@@ -19,6 +19,7 @@ import (
 type rig struct {
 	t        *testing.T
 	hosts    []vmtest.Host
+	config   cm.IDConfig
 	server   *cm.EventChannel
 	client   *cm.EventChannel
 	listener *cm.ID
@@ -28,17 +29,23 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	return rigOn(t, hosts[0], hosts[1])
+	return rigOn(t, hosts[0], hosts[1], cm.IDConfig{PortSpace: cm.PortSpaceTCP})
 }
 
-// rigOn is newRig with the two ends named; they may be one.
-func rigOn(t *testing.T, server, client vmtest.Host) *rig {
+// rigOn is newRig with the two ends named, which may be one, and with IDs of
+// another port space.
+func rigOn(t *testing.T, server, client vmtest.Host, config cm.IDConfig) *rig {
 	t.Helper()
-	r := &rig{t: t, hosts: []vmtest.Host{server, client}, server: channel(t), client: channel(t)}
+	r := &rig{t: t, hosts: []vmtest.Host{server, client}, config: config, server: channel(t), client: channel(t)}
 	r.listener = r.newID(r.server)
 	r.ok(r.listener.Bind(cm.AddrFrom(netip.AddrPortFrom(server.IPv4, 0))))
 	r.ok(r.listener.Listen(0))
 	return r
+}
+
+func (r *rig) close() {
+	r.client.Close()
+	r.server.Close()
 }
 
 func (r *rig) ok(err error) {
@@ -50,7 +57,7 @@ func (r *rig) ok(err error) {
 
 func (r *rig) newID(ch *cm.EventChannel) *cm.ID {
 	r.t.Helper()
-	id, err := ch.NewID(cm.PortSpaceTCP)
+	id, err := ch.NewIDConfig(r.config)
 	r.ok(err)
 	r.t.Cleanup(func() { id.Close() })
 	return id

@@ -33,6 +33,10 @@ type Host struct {
 	// input and answer, at level Debug. If it is nil, the environment decides:
 	// RDMA_TRACE=1 writes them to standard error.
 	Trace *slog.Logger
+	// Log, if not nil, gets the events of the connection manager, each with what
+	// it has done to its ID: at level Info how connections begin and end, at
+	// Debug the others.
+	Log *slog.Logger
 
 	once   sync.Once
 	traced uverbs.Kernel // Kernel or what is in its place, after once

@@ -87,7 +87,8 @@ func (f *File) Write(b []byte) error {
 // Wait calls try until it returns true: at once, and then each time the device
 // says that it is readable. It returns nil after try returned true, net.ErrClosed
 // after Close, and the context's error (os.ErrDeadlineExceeded too if it was the
-// deadline that passed) when ctx ends first. At most one try runs at a time.
+// deadline that passed) when ctx ends first. At most one try runs at a time. A ctx
+// that has ended already does not wait, but try is called once.
 func (f *File) Wait(ctx context.Context, try func(fd uintptr) bool) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -106,7 +107,14 @@ func (f *File) Wait(ctx context.Context, try func(fd uintptr) bool) error {
 // concurrent Reads would take each other's deadlines away.
 func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
 	if ctx.Err() != nil {
-		return ContextError(ctx)
+		ok := false
+		if err := f.Control(func(fd uintptr) { ok = try(fd) }); err != nil {
+			return err
+		}
+		if !ok {
+			return ContextError(ctx)
+		}
+		return nil
 	}
 	// The hook is set when try has failed for the first time: most waits find
 	// what they want at once.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+)
+
+// TestCallsInWrongStates makes every call in every state that an ID can be brought
+// to: where it does not fit, the error names the state and those where it would, and
+// the ID is left as it was.
+func TestCallsInWrongStates(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	var r *rig // another one for each call
+	local := func() cm.Addr { return cm.AddrFrom(netip.AddrPortFrom(r.hosts[1].IPv4, 0)) }
+	reach := map[cm.State]func() *cm.ID{
+		cm.StateIdle:          func() *cm.ID { return r.newID(r.client) },
+		cm.StateBound:         func() *cm.ID { id := r.newID(r.client); r.ok(id.Bind(local())); return id },
+		cm.StateAddrResolved:  func() *cm.ID { return r.addrResolved() },
+		cm.StateRouteResolved: func() *cm.ID { return r.resolved() },
+		cm.StateListening:     func() *cm.ID { id := r.newID(r.client); r.ok(id.Bind(local())); r.ok(id.Listen(0)); return id },
+		cm.StateConnecting: func() *cm.ID {
+			id := r.resolved()
+			r.requested(id, &cm.ConnParam{QPNum: 1})
+			return id
+		},
+		cm.StateRequested: func() *cm.ID { return r.requested(r.resolved(), &cm.ConnParam{QPNum: 1}) },
+		cm.StateAccepting: func() *cm.ID {
+			client := r.resolved()
+			server := r.requested(client, &cm.ConnParam{QPNum: 2})
+			r.ok(server.Accept(&cm.ConnParam{QPNum: 3}))
+			r.want(r.client, client, cm.EventConnectResponse, 0)
+			return server
+		},
+		cm.StateResponded: func() *cm.ID {
+			client := r.resolved()
+			r.ok(r.requested(client, &cm.ConnParam{QPNum: 4}).Accept(&cm.ConnParam{QPNum: 5}))
+			r.want(r.client, client, cm.EventConnectResponse, 0)
+			return client
+		},
+		cm.StateEstablished: func() *cm.ID { server, _ := r.connected(); return server },
+	}
+	calls := []struct {
+		name string
+		call func(*cm.ID) error
+		fits []cm.State
+	}{
+		{"Bind", func(id *cm.ID) error { return id.Bind(local()) }, []cm.State{cm.StateIdle}},
+		{"ResolveAddr", func(id *cm.ID) error { return id.ResolveAddr(cm.Addr{}, r.listener.LocalAddr(), time.Second) },
+			[]cm.State{cm.StateIdle, cm.StateBound}},
+		{"ResolveRoute", func(id *cm.ID) error { return id.ResolveRoute(time.Second) }, []cm.State{cm.StateAddrResolved}},
+		{"Listen", func(id *cm.ID) error { return id.Listen(0) }, []cm.State{cm.StateIdle, cm.StateBound}},
+		{"Connect", func(id *cm.ID) error { return id.Connect(&cm.ConnParam{QPNum: 6}) }, []cm.State{cm.StateRouteResolved}},
+		{"Accept", func(id *cm.ID) error { return id.Accept(&cm.ConnParam{QPNum: 7}) }, []cm.State{cm.StateRequested}},
+		{"Establish", func(id *cm.ID) error { return id.Establish() }, []cm.State{cm.StateResponded}},
+		{"Reject", func(id *cm.ID) error { return id.Reject(nil) }, []cm.State{cm.StateRequested, cm.StateResponded}},
+	}
+	// What the kernel takes though nothing comes of it: an accept without a
+	// request to confirm, a refusal of a request that is one's own.
+	takes := map[string][]cm.State{
+		"Establish": {cm.StateRequested, cm.StateAccepting, cm.StateConnecting, cm.StateEstablished},
+		"Reject":    {cm.StateConnecting, cm.StateAccepting, cm.StateEstablished},
+	}
+	for state, make := range reach {
+		for _, c := range calls {
+			if slices.Contains(c.fits, state) || slices.Contains(takes[c.name], state) {
+				continue
+			}
+			r = rigOn(t, hosts[0], hosts[1], cm.IDConfig{PortSpace: cm.PortSpaceTCP})
+			id := make()
+			if id.State() != state {
+				t.Fatalf("the ID is %v, it should be %v", id.State(), state)
+			}
+			err := c.call(id)
+			var se *cm.StateError
+			switch {
+			case err == nil:
+				t.Errorf("%s when %v: no error", c.name, state)
+			case id.Device() == nil && !errors.As(err, &se) && strings.Contains(err.Error(), "no device"):
+				// It needs a device before it can need a state.
+			case !errors.As(err, &se) || se.State != state || !errors.Is(err, syscall.EINVAL):
+				t.Errorf("%s when %v: %v", c.name, state, err)
+			}
+			if id.State() != state {
+				t.Errorf("%s when %v has led to %v", c.name, state, id.State())
+			}
+			r.close()
+		}
+	}
+}
+
+// addrResolved returns an ID whose address is resolved.
+func (r *rig) addrResolved() *cm.ID {
+	r.t.Helper()
+	id := r.newID(r.client)
+	r.ok(id.ResolveAddr(cm.AddrFrom(netip.AddrPortFrom(r.hosts[1].IPv4, 0)), r.listener.LocalAddr(), time.Second))
+	r.want(r.client, id, cm.EventAddrResolved, 0)
+	return id
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestProbe: a living peer answers though its program does nothing; one that is
+// cut off is noticed, by the context or by the QP itself.
+func TestProbe(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	ln := listen(t, at(hosts[0].IPv4, 0))
+	go echo(ln)
+	dial := func() *cm.Conn {
+		t.Helper()
+		d := dialerOf(hosts[1].IPv4)
+		d.AckTimeout = 10 // 4 ms
+		d.Param = &cm.ConnParam{RetryCount: 2, RNRRetryCount: 7}
+		conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if err := conn.Probe(within(t, 10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	first, second := dial(), dial()
+	undo := hosts[0].Lose(t)
+
+	var wcErr *verbs.WCError
+	if err := first.Probe(within(t, 20*time.Second)); !errors.As(err, &wcErr) || wcErr.Status != verbs.WCRetryExcErr {
+		t.Errorf("cut off: %v", err)
+	}
+	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	var given *cm.GivenUpError
+	err := second.Probe(soon)
+	if err == nil {
+		t.Error("cut off, and probed in a millisecond")
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		if err := second.Probe(context.Background()); !errors.As(err, &given) || given.Op != "probe" {
+			t.Errorf("after it was given up: %v", err)
+		}
+	}
+	undo()
+}
