@@ -39,8 +39,9 @@ func TestNextWaitsForAnEvent(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	p.ok(p.active.Connect(&cm.ConnParam{}))
-	if ev := <-got; ev == nil || ev.Type != cm.EventConnectRequest {
-		t.Errorf("got %v", ev)
+	ev := <-got
+	if ev == nil || ev.Type != cm.EventConnectRequest {
+		t.Fatalf("got %v", ev)
 	}
 	// Without waiting, as on a descriptor that does not block.
 	over, cancel := context.WithCancel(context.Background())
@@ -48,7 +49,7 @@ func TestNextWaitsForAnEvent(t *testing.T) {
 	if ev, err := p.server.Next(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v", ev, err)
 	}
-	p.listener.Close()
+	ev.ID.Close()
 	time.Sleep(100 * time.Millisecond)
 	if ev, err := p.client.Next(over); err != nil || ev.Type != cm.EventRejected {
 		t.Errorf("got %v, %v", ev, err)

@@ -42,6 +42,16 @@ var lacks = []lack{
 		why:  "the connection manager of InfiniBand repeats its messages for minutes, iWARP's does not",
 		seen: "UNREACHABLE after 10 seconds, DISCONNECTED at once: TestSlowIWARPUnreachable"},
 
+	{driver: "siw", pkg: "cm", tests: "TestQueryPath TestSetIBPath TestECE",
+		why:  "paths and options of enhanced connection establishment are InfiniBand's",
+		seen: "no path is returned; RDMA_OPTION_IB_PATH: EINVAL; the request has no room for options"},
+	{driver: "siw", pkg: "cm", tests: "TestCallsInWrongStates",
+		why:  "it brings IDs to their states by QP numbers without QPs",
+		seen: "CONNECT: EINVAL"},
+	{driver: "siw", pkg: "cm", tests: "TestProbe",
+		why:  "a WRITE of iWARP is complete when it is sent",
+		seen: "the probe of a peer that is cut off succeeds, until TCP gives up"},
+
 	{driver: "siw", pkg: "test/interop", tests: "TestHostileClients/-Pq?/(wrong_key|wrong_address|beyond_its_memory|read-only_sink)",
 		why:  "siw does not say that the peer has refused a READ or WRITE",
 		seen: "the request is flushed, or the connection has ended first"},
