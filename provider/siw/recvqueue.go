@@ -107,9 +107,9 @@ func (rq *recvQueue) post(wr *provider.RecvWR) error {
 	}
 	rqe := ring.InSlot[abi.SiwRQE](&rq.slots, rq.put)
 	rqe.ID = wr.ID
-	putSGEs(rqe.SGE[:], wr.SGList)
+	num := putSGEs(rqe.SGE[:], wr.SGList)
 	// The kernel takes no flag beside this one.
-	rq.slots.StoreWord(rq.put, wqeWord(abi.SIW_WQE_VALID, uint8(len(wr.SGList)), 0))
+	rq.slots.StoreWord(rq.put, wqeWord(abi.SIW_WQE_VALID, uint8(num), 0))
 	rq.put++
 	return nil
 }
@@ -146,8 +146,15 @@ func oldest(s *ring.Slots, put uint32) uint32 {
 	return first
 }
 
-func putSGEs(dst []abi.SiwSGE, sg []provider.SGE) {
+// putSGEs stores the elements that are not empty and returns how many: siw of
+// Linux 6.1 dereferences nil when it sends an empty one.
+func putSGEs(dst []abi.SiwSGE, sg []provider.SGE) int {
+	n := 0
 	for i := range sg {
-		dst[i] = abi.SiwSGE{LAddr: sg[i].Addr, Length: sg[i].Length, LKey: sg[i].LKey}
+		if sg[i].Length > 0 {
+			dst[n] = abi.SiwSGE{LAddr: sg[i].Addr, Length: sg[i].Length, LKey: sg[i].LKey}
+			n++
+		}
 	}
+	return n
 }

@@ -240,3 +240,15 @@ func TestMoves(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyElements: siw of Linux 6.1 oopses on an empty element.
+func TestEmptyElements(t *testing.T) {
+	var dst [6]abi.SiwSGE
+	n := putSGEs(dst[:], []provider.SGE{{Addr: 1}, {Addr: 2, Length: 3, LKey: 4}, {Addr: 5}, {Addr: 6, Length: 7, LKey: 8}})
+	if n != 2 || dst[0].LAddr != 2 || dst[0].Length != 3 || dst[0].LKey != 4 || dst[1].LAddr != 6 {
+		t.Errorf("%d, %+v", n, dst)
+	}
+	if n := putSGEs(dst[:], []provider.SGE{{Addr: 1}}); n != 0 {
+		t.Errorf("%d elements of an empty list", n)
+	}
+}

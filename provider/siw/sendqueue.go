@@ -122,17 +122,21 @@ func (q *qp) build(wr *provider.SendWR) error {
 	case provider.OpReadInv:
 		opcode = abi.SIW_OP_READ_LOCAL_INV
 	}
-	num := len(wr.SGList)
+	num := 0
 	if n := len(wr.InlineData); n > 0 {
 		// The data begins where the second element would.
 		flags |= abi.SIW_WQE_INLINE
 		num = 1
 		sqe.SGE[0] = abi.SiwSGE{Length: uint32(n)}
 		copy(ring.InSlot[inlineSlot](&sq.slots, sq.put).Data[:], wr.InlineData)
-	} else if wr.InlineData != nil {
-		num = 0
-	} else {
-		putSGEs(sqe.SGE[:], wr.SGList)
+	} else if wr.InlineData == nil {
+		num = putSGEs(sqe.SGE[:], wr.SGList)
+	}
+	if wr.Opcode == provider.OpRead || wr.Opcode == provider.OpReadInv {
+		// A READ has one, be it empty: the kernel looks nowhere else.
+		num = 1
+		e := &wr.SGList[0]
+		sqe.SGE[0] = abi.SiwSGE{LAddr: e.Addr, Length: e.Length, LKey: e.LKey}
 	}
 	sq.words[int(sq.put)&(len(sq.words)-1)] = wqeWord(flags, uint8(num), opcode)
 	sq.put++
