@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// crossings is a log of commands that calls act when the n-th has been given: a way
+// to be there at each crossing into the kernel.
+type crossings struct {
+	count atomic.Int64
+	n     int64
+	act   func()
+	last  atomic.Pointer[string]
+}
+
+func (c *crossings) Enabled(context.Context, slog.Level) bool { return true }
+func (c *crossings) WithAttrs([]slog.Attr) slog.Handler       { return c }
+func (c *crossings) WithGroup(string) slog.Handler            { return c }
+
+func (c *crossings) Handle(_ context.Context, r slog.Record) error {
+	if c.count.Add(1) == c.n {
+		var s strings.Builder
+		r.Attrs(func(a slog.Attr) bool { s.WriteString(" " + a.String()); return true })
+		what := r.Message + s.String()
+		c.last.Store(&what)
+		c.act()
+	}
+	return nil
+}
+
+// TestCancelledAtEachCrossing cancels a dialer, and then an accepting side, right
+// after each command that the kernel is given on the way to a connection. Whatever
+// it was, the call ends at once with the context's error or has succeeded, nothing
+// is left, and the listener serves the next.
+func TestCancelledAtEachCrossing(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	ln := listen(t, at(hosts[0].IPv4, 0))
+	go echo(ln)
+	drivers := verbs.DefaultHost().Drivers
+
+	// until runs attempt with a host whose n-th command cancels the context, for n
+	// from 1 up to what a whole attempt takes.
+	until := func(t *testing.T, attempt func(ctx context.Context, host *verbs.Host) error) {
+		t.Helper()
+		for n := int64(1); ; n++ {
+			ctx, cancel := context.WithCancel(within(t, 30*time.Second))
+			c := &crossings{n: n, act: cancel}
+			start := time.Now()
+			err := attempt(ctx, &verbs.Host{Drivers: drivers, Trace: slog.New(c)})
+			took := time.Since(start)
+			over := c.last.Load() == nil
+			cancel()
+			switch {
+			case over && err != nil:
+				t.Fatalf("not cancelled, and failed: %v", err)
+			case over:
+				if n < 10 {
+					t.Fatalf("an attempt crosses into the kernel %d times only?", n-1)
+				}
+				t.Logf("cancelled at each of %d crossings", n-1)
+				return
+			case err != nil && !errors.Is(err, context.Canceled):
+				t.Errorf("cancelled after crossing %d (%s): %v", n, *c.last.Load(), err)
+			case took > 3*time.Second:
+				t.Errorf("cancelled after crossing %d (%s): took %v", n, *c.last.Load(), took)
+			}
+		}
+	}
+	t.Run("dialing", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		until(t, func(ctx context.Context, host *verbs.Host) error {
+			d := dialerOf(hosts[1].IPv4)
+			d.Host = host
+			conn, err := d.Dial(ctx, "tcp", ln.Addr().String())
+			if err == nil {
+				conn.Close()
+			}
+			return err
+		})
+		served(t, dialerOf(hosts[1].IPv4), ln.Addr())
+	})
+	t.Run("accepting", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		until(t, func(ctx context.Context, host *verbs.Host) error {
+			lc := &cm.ListenConfig{Host: host}
+			ln, err := lc.Listen(ctx, "tcp", at(hosts[0].IPv4, 0))
+			if err != nil {
+				return err
+			}
+			defer ln.Close()
+			dialed := make(chan *cm.Conn, 1)
+			dialing, stop := context.WithTimeout(context.Background(), 20*time.Second)
+			go func() {
+				conn, _ := dialerOf(hosts[1].IPv4).Dial(dialing, "tcp", ln.Addr().String())
+				dialed <- conn
+			}()
+			defer func() {
+				stop()
+				if conn := <-dialed; conn != nil {
+					conn.Close()
+				}
+			}()
+			req, err := ln.Accept(ctx)
+			if err != nil {
+				return err
+			}
+			defer req.Close()
+			conn, err := req.Accept(ctx, nil, nil)
+			if err == nil {
+				conn.Close()
+			}
+			return err
+		})
+	})
+}
