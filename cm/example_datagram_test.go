@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm_test
+
+import (
+	"context"
+	"log"
+	"net/netip"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// A datagram to a service: its connection manager says which QP serves it.
+func ExampleResolved_Lookup() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r, err := cm.Resolve(ctx, "udp", "10.8.0.1:7471")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	to, err := r.Lookup(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	qp, err := r.QP()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := send(ctx, qp, to, "hello"); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// send sends one datagram and waits until it is on its way.
+func send(ctx context.Context, qp *verbs.QP, to cm.UDParam, msg string) error {
+	ah, err := qp.PD().CreateAH(to.AHAttr)
+	if err != nil {
+		return err
+	}
+	defer ah.Close()
+	buf, err := qp.PD().Alloc(4096, verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	defer buf.Close()
+	n := copy(buf.Bytes(), msg)
+	wrs := []verbs.SendWR{{
+		Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{buf.Slice(0, n)},
+		AH: ah, RemoteQPN: to.QPN, RemoteQKey: to.QKey,
+	}}
+	if _, err := qp.PostSend(wrs); err != nil {
+		return err
+	}
+	var wc [1]verbs.WC
+	if _, err := qp.SendCQ().Wait(ctx, wc[:]); err != nil {
+		return err
+	}
+	return wc[0].Err()
+}
+
+// A member of a multicast group: bind to the device, make the QP, join, and send to
+// all by the address that comes with the event. What others send comes to the
+// receives of the QP, each with a GRH of 40 bytes in front.
+func ExampleID_JoinMulticast() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	ch, err := cm.NewEventChannel()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ch.Close()
+	id, err := ch.NewID(cm.PortSpaceUDP)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := id.Bind(cm.AddrFrom(netip.MustParseAddrPort("10.8.1.2:0"))); err != nil {
+		log.Fatal(err)
+	}
+	if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
+		log.Fatal(err)
+	}
+	group, err := id.JoinMulticast(cm.AddrFrom(netip.MustParseAddrPort("239.8.8.8:0")), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer group.Leave()
+	ev, err := ch.Next(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ev.Ack()
+	if err := ev.Err(); err != nil { // EventMulticastError
+		log.Fatal(err)
+	}
+	if err := send(ctx, id.QP(), ev.UD, "hello, all"); err != nil {
+		log.Fatal(err)
+	}
+}
