@@ -4,7 +4,10 @@
 // the cmtime of rdma-core, with its flags, output and protocol, so that either
 // side may be that program.
 //
-// The server never ends by itself, as there.
+// There are two of it, which cannot talk to each other, and this is both. Up to
+// some version (44 is one) the server, which has no -s, never ends by itself. Newer
+// versions meet over TCP at the address that -C gives, take any number of peers,
+// and measure in three rounds: any of -B -C -L -m -n -P -q -S stands for those.
 package main
 
 import (
@@ -23,6 +26,9 @@ func main() { tool.Main(run) }
 
 // run is the program. It ends with ctx.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if isMesh(args) {
+		return runMesh(ctx, args, stdout, stderr)
+	}
 	u := tool.NewUI("cmtime", stdout, stderr)
 	opt, err := parse(args)
 	if err != nil {

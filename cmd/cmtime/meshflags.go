@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"purerdma/cmd/internal/tool"
+)
+
+// Flags of newer versions, which meet over TCP at a controller's address and take
+// any number of peers. Those of version 44 have none that begins their names.
+const (
+	meshSpec    = "B:b:C:c:Lm:n:P:p:q:r:S:t:"
+	meshFlags   = "BCLmnPqS"
+	defaultQPN  = 1000
+	maxPeers    = 1 << 12
+	maxThreads  = 1 << 12
+	maxQPN      = 1<<24 - 1
+	maxDelay    = 1 << 30 // microseconds
+	minPeers    = 2
+	defaultPeer = 2
+)
+
+// isMesh reports whether a command line is one of the newer versions.
+func isMesh(args []string) bool {
+	flags, _, _ := tool.Getopt("s:"+meshSpec, args)
+	for _, f := range flags {
+		if strings.IndexByte(meshFlags, f.Name) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// meshOptions are what such a command line says.
+type meshOptions struct {
+	source     string        // -b, or the address that -B stands for
+	controller string        // -C
+	port       string        // -p, of TCP
+	conns      int           // -c, to each listener
+	listen     bool          // -L
+	mimic      bool          // -m: no QPs, but a pause in their place
+	delay      time.Duration // -m
+	threads    int           // -n
+	peers      int           // -P
+	qpn        uint32        // -q, the first number of a QP that there is not
+	retries    int           // -r
+	sockets    bool          // -S
+	timeout    time.Duration // -t
+}
+
+var (
+	errMeshNeeds  = errors.New("the own address (-b or -B) and that of the controller (-C) are needed")
+	errTwoSources = errors.New("only one of -B and -b is accepted")
+	errMeshPair   = errors.New("-S is for 2 peers only")
+)
+
+// parseMesh reads such a command line.
+func parseMesh(args []string, u *tool.UI) (*meshOptions, error) {
+	opt := &meshOptions{
+		port: defaultPort, conns: defaultConns, threads: 1, peers: defaultPeer, qpn: defaultQPN,
+		retries: defaultRetries, timeout: defaultTimeout,
+	}
+	flags, rest, err := tool.Getopt(meshSpec, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", rest[0])
+	}
+	for _, f := range flags {
+		var n int
+		switch f.Name {
+		case 'B', 'b':
+			if opt.source != "" {
+				return nil, errTwoSources
+			}
+			opt.source = f.Value
+			if f.Name == 'B' {
+				opt.source, err = interfaceAddress(f.Value, u)
+			}
+		case 'C':
+			opt.controller = f.Value
+		case 'c':
+			opt.conns, err = f.Int(1, maxConns)
+		case 'L':
+			opt.listen = true
+		case 'm':
+			n, err = f.Int(0, maxDelay)
+			opt.mimic, opt.delay = true, time.Duration(n)*time.Microsecond
+		case 'n':
+			opt.threads, err = f.Int(1, maxThreads)
+		case 'P':
+			opt.peers, err = f.Int(minPeers, maxPeers)
+		case 'p':
+			opt.port = f.Value
+		case 'q':
+			n, err = f.Int(0, maxQPN)
+			opt.qpn = uint32(n)
+		case 'r':
+			opt.retries, err = f.Int(0, 1<<20)
+		case 'S':
+			opt.sockets = true
+		case 't':
+			n, err = f.Int(0, maxTimeout)
+			opt.timeout = time.Duration(n) * time.Millisecond
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case opt.source == "" || opt.controller == "":
+		return nil, errMeshNeeds
+	case opt.sockets && opt.peers > minPeers:
+		return nil, errMeshPair
+	}
+	return opt, nil
+}
+
+// interfaceAddress returns the first address of a network interface.
+func interfaceAddress(name string, u *tool.UI) (string, error) {
+	ifi, err := net.InterfaceByName(name)
+	if err != nil {
+		return "", fmt.Errorf("-B %s: %w", name, err)
+	}
+	addrs, err := ifi.Addrs()
+	if err != nil {
+		return "", fmt.Errorf("-B %s: %w", name, err)
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			u.Printf("Picking source address %v for interface %s\n", p.Addr(), name)
+			return p.Addr().String(), nil
+		}
+	}
+	return "", fmt.Errorf("-B %s: the interface has no IP address", name)
+}
+
+const meshUsage = `	-B bind_interface (only one of -B or -b accepted)
+	-b bind_address (only one of -B or -b accepted)
+	-C controller_address
+	[-c num_conns] connections per listener
+	[-L] run as listening server
+	[-m mimic_qp_delay_us]
+	[-n num_threads]
+	[-P num_peers] total number of peers
+	[-p oob_port]
+	[-q base_qpn]
+	[-r retries]
+	[-S] run socket baseline test, 2 peers only
+	[-t timeout_ms]
+`

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"purerdma/cmd/internal/tool"
+)
+
+// oob is the way by which the peers keep in step, over TCP: the first one, who
+// could bind the controller's address, is the root, and all others its leaves.
+type oob struct {
+	root  bool
+	conns []net.Conn // the root's to each leaf, in the order of their coming; a leaf's to the root
+	stop  func() bool
+}
+
+// meet finds the peers. It ends with ctx, as does all that waits on the oob.
+func meet(ctx context.Context, opt *meshOptions, u *tool.UI) (*oob, error) {
+	o := &oob{}
+	addr := net.JoinHostPort(opt.controller, opt.port)
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL):
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		o.conns = []net.Conn{conn}
+	case err != nil:
+		return nil, err
+	default:
+		u.Printf("Running as OOB root\n")
+		o.root = true
+		if err := o.gather(ctx, ln, opt.peers-1); err != nil {
+			o.close()
+			return nil, err
+		}
+	}
+	o.stop = context.AfterFunc(ctx, o.hangUp)
+	return o, nil
+}
+
+// gather waits for the leaves.
+func (o *oob) gather(ctx context.Context, ln net.Listener, leaves int) error {
+	defer context.AfterFunc(ctx, func() { ln.Close() })()
+	defer ln.Close()
+	for range leaves {
+		conn, err := ln.Accept()
+		if err != nil {
+			return err
+		}
+		o.conns = append(o.conns, conn)
+	}
+	return nil
+}
+
+// sync waits until all peers have come to the same point, which step names.
+func (o *oob) sync(step meshStep) error {
+	mine := []byte{byte(step)}
+	if !o.root {
+		if _, err := o.conns[0].Write(mine); err != nil {
+			return err
+		}
+	}
+	for _, c := range o.conns {
+		var theirs [1]byte
+		if _, err := io.ReadFull(c, theirs[:]); err != nil {
+			return fmt.Errorf("peer %v: %w", c.RemoteAddr(), err)
+		}
+		if theirs[0] != mine[0] {
+			return fmt.Errorf("peer %v is at step %d, we are at %d", c.RemoteAddr(), theirs[0], mine[0])
+		}
+	}
+	if o.root {
+		return o.tell(mine)
+	}
+	return nil
+}
+
+// tell sends something to all leaves.
+func (o *oob) tell(b []byte) error {
+	for _, c := range o.conns {
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchange tells all peers of each other. The root is the first of them.
+func (o *oob) exchange(self peer, n int) ([]peer, error) {
+	all := self.append(nil)
+	if !o.root {
+		if err := o.tell(all); err != nil {
+			return nil, err
+		}
+		all = make([]byte, n*peerSize)
+		if _, err := io.ReadFull(o.conns[0], all); err != nil {
+			return nil, err
+		}
+		return decodePeers(all)
+	}
+	for _, c := range o.conns {
+		var theirs [peerSize]byte
+		if _, err := io.ReadFull(c, theirs[:]); err != nil {
+			return nil, fmt.Errorf("peer %v: %w", c.RemoteAddr(), err)
+		}
+		all = append(all, theirs[:]...)
+	}
+	peers, err := decodePeers(all)
+	if err != nil {
+		return nil, err
+	}
+	return peers, o.tell(all)
+}
+
+func (o *oob) hangUp() {
+	for _, c := range o.conns {
+		c.Close()
+	}
+}
+
+func (o *oob) close() {
+	if o.stop != nil {
+		o.stop()
+	}
+	o.hangUp()
+}
