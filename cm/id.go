@@ -241,6 +241,10 @@ func (id *ID) closeOn(ch *EventChannel) error {
 		return nil
 	}
 	id.leak.Done()
+	if id.closesAtOnce(empty) {
+		id.release()
+		return nil
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -254,6 +258,19 @@ func (id *ID) closeOn(ch *EventChannel) error {
 	case <-grace.C:
 	}
 	return nil
+}
+
+// closesAtOnce reports whether release will not have to wait, so that Close needs
+// no goroutine to wait with: none of the ID's commands is in the kernel, DESTROY_ID
+// does not wait for the peer as on iWARP, and there is no QP of the ID's own, which
+// may be in use.
+func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
+	select {
+	case <-empty:
+	default:
+		return false
+	}
+	return !id.ownQP && id.srq == nil && id.transport() == verbs.TransportIB
 }
 
 // release gives up everything that the ID has. Nobody else uses it any more.

@@ -201,7 +201,11 @@ func (id *ID) completeParam(op string, param, request *ConnParam) (ConnParam, er
 }
 
 // flushQP moves a QP to the error state. It is done when a connection has ended:
-// an error would change nothing.
+// an error would change nothing. Several events and calls end a connection, and
+// the first has done it.
 func flushQP(qp *verbs.QP) {
+	if qp.State() == verbs.QPErr {
+		return
+	}
 	_ = qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
 }
