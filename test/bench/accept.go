@@ -14,25 +14,27 @@ import (
 const dialers = 64
 
 // benchAccept compares the time that a listener takes for 64 connections that are
-// asked for at once, and disconnected: ucmatose -c 64 less ucmatose -c 1, each
-// program against itself.
+// asked for at once, and disconnected: ucmatose -c 64 less what ucmatose -c 1
+// takes as a rule, each program against itself.
 func benchAccept(ctx context.Context, e *env) error {
-	var p pairs
+	programs := [2]string{"ucmatose", e.program("ucmatose")}
+	var one, all [2][]float64
 	port := 7200
 	for range e.runs {
-		var us [2]float64
-		for i, program := range []string{"ucmatose", e.program("ucmatose")} {
-			var took [2]time.Duration
-			for k, conns := range []int{1, dialers} {
+		for i, program := range programs {
+			for conns, took := range map[int]*[]float64{1: &one[i], dialers: &all[i]} {
 				port++
-				var err error
-				if took[k], err = ucmatose(ctx, e, program, port, conns); err != nil {
+				t, err := ucmatose(ctx, e, program, port, conns)
+				if err != nil {
 					return err
 				}
+				*took = append(*took, float64(t.Microseconds()))
 			}
-			us[i] = float64((took[1] - took[0]).Microseconds()) / (dialers - 1)
 		}
-		p.add(us[0], us[1])
+	}
+	var p pairs
+	for k := range all[0] {
+		p.add((all[0][k]-median(one[0]))/(dialers-1), (all[1][k]-median(one[1]))/(dialers-1))
 	}
 	p.print("us/connection")
 	return nil

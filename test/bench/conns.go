@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,13 +100,27 @@ func connsClient(ctx context.Context, conns int, addr, from string) error {
 	}
 	before := usage()
 	d := cm.Dialer{LocalAddr: src}
+	var mu sync.Mutex
+	var each []time.Duration
 	start := time.Now()
-	all, err := many(conns, func() (*cm.Conn, error) { return d.Dial(ctx, "tcp", addr) })
+	all, err := many(conns, func() (*cm.Conn, error) {
+		begun := time.Now()
+		conn, err := d.Dial(ctx, "tcp", addr)
+		mu.Lock()
+		defer mu.Unlock()
+		each = append(each, time.Since(begun))
+		return conn, err
+	})
 	if err != nil {
 		return err
 	}
 	took := time.Since(start)
-	fmt.Printf("  %d connections, %d dialers at once: %.0f connections per second\n", conns, dialers, float64(conns)/took.Seconds())
+	slices.Sort(each)
+	// A message of the connection manager that is lost is sent again after
+	// seconds.
+	fmt.Printf("  %d connections, %d dialers at once: %.0f connections per second; a dial took %v in the middle, %v at 99%%, %v at most\n",
+		conns, dialers, float64(conns)/took.Seconds(), each[len(each)/2].Round(time.Millisecond),
+		each[len(each)*99/100].Round(time.Millisecond), each[len(each)-1].Round(time.Millisecond))
 	before.print("client", len(all))
 	closeAll(all)
 	return nil
