@@ -54,7 +54,7 @@ func cmtimeTable(o pairing.Output, conns int) error {
 
 // Every pairing. A server serves one client after the other.
 func TestCmtime(t *testing.T) {
-	const conns = 100
+	const conns = 50 // siw has not memory for the queues of 100
 	ours, theirs := tool(t, "cmtime")
 	for _, path := range paths(t) {
 		for _, server := range []pairing.Program{ours, theirs} {
@@ -133,9 +133,12 @@ func TestCmtimeWords(t *testing.T) {
 	// The events are the same. We fail where the C program says that all is well.
 	args := "-s " + path.Server + " -b " + path.Client + " -c 3 -p " + newPort()
 	c, goes := output(t, theirs, args), output(t, ours, args)
-	const event = "event: RDMA_CM_EVENT_REJECTED, error: 8\n"
-	if strings.Count(c.Stdout, event) != 3 || strings.Count(goes.Stdout, event) != 3 || goes.Status != 255 ||
-		!strings.Contains(goes.Stderr, "3 of 3 connections failed") {
+	// On iWARP connecting is the call that fails.
+	refused := func(o pairing.Output) int {
+		return strings.Count(o.Stdout, "event: RDMA_CM_EVENT_REJECTED, error: 8\n") +
+			strings.Count(o.Stderr, "failure rconnecting: Connection refused\n")
+	}
+	if refused(c) != 3 || refused(goes) != 3 || goes.Status != 255 || !strings.Contains(goes.Stderr, "3 of 3 connections failed") {
 		t.Errorf("ours: %v\nC: %v", goes, c)
 	}
 }
