@@ -94,6 +94,13 @@ func (rq *recvQueue) check(wr *provider.RecvWR) error {
 	if len(wr.SGList) > rq.maxSGE {
 		return fmt.Errorf("%d scatter/gather elements, %d fit: %w", len(wr.SGList), rq.maxSGE, syscall.EINVAL)
 	}
+	var length uint64
+	for i := range wr.SGList {
+		length += uint64(wr.SGList[i].Length)
+	}
+	if length > 1<<32-1 {
+		return fmt.Errorf("receive of %d bytes: %w", length, syscall.EMSGSIZE)
+	}
 	return nil
 }
 
