@@ -53,7 +53,7 @@ func parse(args []string, u *tool.UI) (*options, error) {
 			opt.names.Service = f.Value
 		case 'f':
 			if opt.names.Format, err = tool.ParseFormat(f.Value); err != nil {
-				u.Errorf("%v\n", err)
+				u.Errorf("Warning: %v\n", err)
 				err = nil
 			}
 		case 'P':

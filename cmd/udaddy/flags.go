@@ -68,7 +68,7 @@ func parse(args []string, u *tool.UI) (*options, error) {
 			}
 		case 'f':
 			if opt.names.Format, err = tool.ParseFormat(f.Value); err != nil {
-				u.Errorf("%v\n", err)
+				u.Errorf("Warning: %v\n", err)
 				err = nil
 			}
 		}

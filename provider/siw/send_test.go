@@ -139,7 +139,7 @@ func TestSendForms(t *testing.T) {
 		if got == nil {
 			t.Fatalf("%v is not there", c.wr.Opcode)
 		}
-		if c.wr.InlineData != nil && len(c.wr.InlineData) > 0 {
+		if len(c.wr.InlineData) > 0 {
 			if got.SGE[0].Length != uint32(len(data)) || string(abi.Bytes(got)[40:40+len(data)]) != string(data) {
 				t.Errorf("inline data: %+v", got)
 			}

@@ -18,7 +18,7 @@ const (
 )
 
 // errFormat is a Format that there is not; the C programs warn of it and go on.
-var errFormat = errors.New("Warning: unknown address format")
+var errFormat = errors.New("unknown address format")
 
 // ParseFormat reads a Format as the C programs do, by the first letters. For one
 // that there is not it returns FormatAny, and what the C programs print.
