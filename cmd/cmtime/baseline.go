@@ -4,7 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
+	"syscall"
+	"time"
 )
 
 // baseline measures sockets of TCP in the place of connections of RDMA.
@@ -67,9 +70,8 @@ func (m *mesh) baselineClient(ctx context.Context) error {
 		index[c] = i
 	}
 	err := m.spread(ctx, meshConnect, m.state.conns, func(c *meshConn) {
-		var d net.Dialer
 		c.times[meshConnect].start()
-		s, err := d.DialContext(ctx, "tcp4", addr)
+		s, err := dialSocket(ctx, addr)
 		c.times[meshConnect].stop()
 		socks[index[c]] = s
 		m.step(meshConnect, err)
@@ -82,6 +84,20 @@ func (m *mesh) baselineClient(ctx context.Context) error {
 	m.u.Printf("Client baseline socket results:\n")
 	printMeshTable(m.u, &m.totals, m.state.conns, m.opt.threads, false)
 	return nil
+}
+
+// listenTime is how long the server may take until it listens again: where the
+// peers have met is where it does.
+const listenTime = 5 * time.Second
+
+func dialSocket(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	for end := time.Now().Add(listenTime); ; time.Sleep(time.Millisecond) {
+		s, err := d.DialContext(ctx, "tcp4", addr)
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(end) {
+			return s, err
+		}
+	}
 }
 
 func (m *mesh) closeSockets(socks []net.Conn) {

@@ -107,7 +107,7 @@ func (m meeting) wasRefused(o pairing.Output) bool {
 	return m.refused != "" && strings.Contains(said, m.refused) ||
 		strings.Contains(said, "RDMA_CM_EVENT_REJECTED, error: 8\n") ||
 		strings.Contains(said, "RDMA_CM_EVENT_REJECTED, error: -111\n") ||
-		strings.Contains(said, "rdma_connect: Connection refused\n")
+		strings.Contains(said, "ing: Connection refused\n") || strings.Contains(said, "rdma_connect: Connection refused\n")
 }
 
 // printed checks a status of 0 and the lines of an output.
