@@ -5,34 +5,53 @@ package cm
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"purerdma/internal/cdev"
 )
 
-// acks counts the events of an ID, or of a membership, that were delivered and
-// not acknowledged. It is guarded by the ID's mu.
+// acks counts, by type, the events of an ID, or of a membership, that were
+// delivered and not acknowledged: who uses Close acknowledges none. It is guarded
+// by the ID's mu.
 type acks struct {
-	held  []EventType
+	held  map[EventType]int
 	empty chan struct{} // closed when nothing is held any more; nil if nobody waits
 }
 
-// deliver counts an event that is about to be handed out.
-func (id *ID) deliver(ev *Event, a *acks) {
-	ev.owner, ev.acks = id, a
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	a.held = append(a.held, ev.Type)
+func (a *acks) add(t EventType) {
+	if a.held == nil {
+		a.held = make(map[EventType]int)
+	}
+	a.held[t]++
 }
 
-func (id *ID) ack(t EventType, a *acks) {
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	i := slices.Index(a.held, t)
-	a.held = slices.Delete(a.held, i, i+1)
+func (a *acks) drop(t EventType) {
+	if a.held[t]--; a.held[t] == 0 {
+		delete(a.held, t)
+	}
 	if len(a.held) == 0 && a.empty != nil {
 		close(a.empty)
 		a.empty = nil
+	}
+}
+
+// deliver counts an event that is about to be handed out: for id, and for its
+// membership.
+func (id *ID) deliver(ev *Event) {
+	ev.owner, ev.heldAs, ev.heldBy = id, ev.Type, ev.Multicast
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.acks.add(ev.heldAs)
+	if m := ev.heldBy; m != nil {
+		m.acks.add(ev.heldAs)
+	}
+}
+
+func (id *ID) ack(t EventType, m *Multicast) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.acks.drop(t)
+	if m != nil {
+		m.acks.drop(t)
 	}
 }
 
@@ -47,7 +66,11 @@ func (id *ID) waitAcked(ctx context.Context, op string, a *acks) error {
 	if a.empty == nil {
 		a.empty = make(chan struct{})
 	}
-	empty, n, held := a.empty, len(a.held), a.held[0]
+	empty, n := a.empty, 0
+	var held EventType
+	for t, count := range a.held {
+		held, n = t, n+count
+	}
 	id.mu.Unlock()
 	select {
 	case <-empty:

@@ -210,6 +210,6 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 		// Not the peer's fault: the device cannot be opened here.
 		ev = &Event{Type: EventConnectError, ID: listener, Status: -1, cause: err}
 	}
-	listener.deliver(ev, &listener.acks)
+	listener.deliver(ev)
 	return ev
 }

@@ -33,18 +33,19 @@ type Event struct {
 	// Arg is, for EventUser and EventInternal, what WriteEvent was given.
 	Arg uint64
 
-	cause error // of a failure that the library found
-	owner *ID   // the ID that counts the event
-	acks  *acks // what waits for Ack: Destroy, or WaitAcked
-	acked atomic.Bool
+	cause  error // of a failure that the library found
+	owner  *ID   // the ID that counts the event
+	heldBy *Multicast
+	heldAs EventType // Type is the caller's to change
+	acked  atomic.Bool
 }
 
 // Ack says that the event has been dealt with (rdma_ack_cm_event(3)). Nothing is
-// freed by it: it lets a waiting [ID.Destroy] or [Multicast.WaitAcked] go on. It may be called more than
-// once, and need not be called by those who use [ID.Close].
+// freed by it: it lets a waiting [ID.Destroy] or [Multicast.WaitAcked] go on. It may
+// be called more than once, and need not be called by those who use [ID.Close].
 func (e *Event) Ack() {
 	if e.owner != nil && !e.acked.Swap(true) {
-		e.owner.ack(e.Type, e.acks)
+		e.owner.ack(e.heldAs, e.heldBy)
 	}
 }
 

@@ -45,7 +45,12 @@ type ID struct {
 
 	netNS string // "" for that of the process
 
-	moving  sync.RWMutex // write: Migrate; read: a command
+	moving sync.RWMutex // write: Migrate; read: a command
+
+	// attaching is held while the QP is attached to a multicast group or detached;
+	// mu is taken after it.
+	attaching sync.Mutex
+
 	mu      sync.Mutex
 	ch      *EventChannel
 	left    []*EventChannel // where it was before
@@ -59,7 +64,7 @@ type ID struct {
 	ownQP   bool       // CreateQP made it: it ends with the ID
 	request *ConnParam // what the peer asked for, on the accepting side
 	groups  []*Multicast
-	acks    acks // of events that are not a membership's
+	acks    acks // of all events, those of memberships included
 
 	localECE, remoteECE ECE
 }
@@ -279,7 +284,10 @@ func (id *ID) release() {
 	for _, c := range append(id.left, ch) {
 		c.remove(id.uid)
 	}
-	for _, m := range slices.Clone(id.groups) {
+	id.mu.Lock()
+	groups := slices.Clone(id.groups) // who leaves one now changes the list
+	id.mu.Unlock()
+	for _, m := range groups {
 		m.forget()
 		// A QP that is attached is not destroyed. If the detaching fails, so
 		// will that: it has no one to tell.
@@ -303,7 +311,7 @@ func (id *ID) release() {
 }
 
 // Destroy is Close that waits, as rdma_destroy_id(3) does, until every event of
-// the ID that was delivered has been acknowledged. The ID is gone at once in any
+// the ID and of its memberships that was delivered has been acknowledged. The ID is gone at once in any
 // case; if ctx ends first, the error names an event that is held.
 func (id *ID) Destroy(ctx context.Context) error {
 	id.Close()

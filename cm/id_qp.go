@@ -200,7 +200,7 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 			dev.MarkRemoved()
 		}
 	}
-	id.deliver(ev, &id.acks)
+	id.deliver(ev)
 	return ev
 }
 

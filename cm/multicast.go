@@ -36,15 +36,17 @@ type Multicast struct {
 	// Context is the user's; the library does not look at it.
 	Context any
 
-	id  *ID
-	uid uint64
-	kid uint32 // the kernel's number, which is not in the space of the IDs
+	id     *ID
+	uid    uint64
+	joined chan struct{} // closed when the command that joins has returned
+	kid    uint32        // the kernel's number, which is not in the space of the IDs; set before that
 
-	// Guarded by id.mu.
+	// Guarded by id.attaching.
 	gid      verbs.GID
 	lid      uint16
 	attached *verbs.QP
-	acks     acks
+
+	acks acks // guarded by id.mu
 }
 
 // JoinMulticast asks to become a full member of a group (rdma_join_multicast(3)).
@@ -61,7 +63,8 @@ func (id *ID) JoinMulticastEx(group Addr, flags JoinFlags, context any) (*Multic
 	if !group.IsValid() {
 		return nil, id.opError(opJoin, errNoAddr)
 	}
-	m := &Multicast{Addr: group, Flags: flags, Context: context, id: id, uid: lastUID.Add(1)}
+	m := &Multicast{Addr: group, Flags: flags, Context: context, id: id, uid: lastUID.Add(1), joined: make(chan struct{})}
+	defer close(m.joined)
 	// The event may be fetched before the command returns.
 	id.mu.Lock()
 	id.groups = append(id.groups, m)
@@ -88,6 +91,8 @@ func (id *ID) JoinMulticastEx(group Addr, flags JoinFlags, context any) (*Multic
 // Leave leaves the group (rdma_leave_multicast(3)). Events of the membership that
 // were not fetched are dropped. It may be called more than once.
 func (m *Multicast) Leave() error {
+	// Who has the event may be here before the command has told the number.
+	<-m.joined
 	if !m.forget() {
 		return nil
 	}
@@ -125,37 +130,47 @@ func (m *Multicast) forget() bool {
 	return i >= 0
 }
 
-// detach undoes what attach did.
+// detach undoes what attach did, unless another membership of the ID in the same
+// group needs it: the kernel attaches a QP to a group once.
 func (m *Multicast) detach() error {
-	m.id.mu.Lock()
+	id := m.id
+	id.attaching.Lock()
+	defer id.attaching.Unlock()
 	qp := m.attached
 	m.attached = nil
-	m.id.mu.Unlock()
 	if qp == nil {
 		return nil
 	}
-	if err := qp.DetachMulticast(m.gid, m.lid); err != nil {
-		return m.id.opError(opLeave, err)
+	same := func(o *Multicast) bool { return o.attached == qp && o.gid == m.gid && o.lid == m.lid }
+	id.mu.Lock()
+	needed := slices.ContainsFunc(id.groups, same)
+	id.mu.Unlock()
+	if needed {
+		return nil
+	}
+	// A QP that has been closed is in no group.
+	if err := qp.DetachMulticast(m.gid, m.lid); err != nil && !errors.Is(err, net.ErrClosed) {
+		return id.opError(opLeave, err)
 	}
 	return nil
 }
 
 // attach makes the ID's QP receive what is sent to the group that an event has
-// told.
+// told, unless the membership has ended since.
 func (m *Multicast) attach(to *verbs.AHAttr) error {
-	m.id.mu.Lock()
-	m.gid, m.lid = to.GRH.DGID, to.DLID
-	qp := m.id.qp
-	m.id.mu.Unlock()
-	if qp == nil || m.Flags == SendOnlyFullMember {
+	id := m.id
+	id.attaching.Lock()
+	defer id.attaching.Unlock()
+	id.mu.Lock()
+	qp, stands := id.qp, slices.Contains(id.groups, m)
+	id.mu.Unlock()
+	if qp == nil || !stands || m.attached != nil || m.Flags == SendOnlyFullMember {
 		return nil
 	}
-	if err := qp.AttachMulticast(m.gid, m.lid); err != nil {
+	if err := qp.AttachMulticast(to.GRH.DGID, to.DLID); err != nil {
 		return err
 	}
-	m.id.mu.Lock()
-	m.attached = qp
-	m.id.mu.Unlock()
+	m.gid, m.lid, m.attached = to.GRH.DGID, to.DLID, qp
 	return nil
 }
 
@@ -181,7 +196,7 @@ func (id *ID) applyMulticast(m *Multicast, raw *ucma.Event) *Event {
 			ev.Type, ev.Status, ev.cause = EventMulticastError, -1, err
 		}
 	}
-	id.deliver(ev, &m.acks)
+	id.deliver(ev)
 	return ev
 }
 

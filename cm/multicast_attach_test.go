@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/ucma"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// groupKernel adds to a fake kernel QPs for datagrams, as far as multicast groups
+// go: like the kernel it attaches a QP to a group once, and says EINVAL to who
+// detaches one that is not attached.
+type groupKernel struct {
+	*uverbstest.Kernel
+	attaching func() // before a QP is attached
+
+	mu       sync.Mutex
+	attached map[abi.UverbsAttachMcast]bool
+}
+
+type groupTransport struct {
+	uverbs.Transport
+	k *groupKernel
+}
+
+func (k *groupKernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	t, err := k.Kernel.Open(info)
+	return groupTransport{t, k}, err
+}
+
+func (t groupTransport) Ioctl(req *uverbs.Request) error {
+	if req.Object == abi.UVERBS_OBJECT_QP && req.Method == abi.UVERBS_METHOD_QP_CREATE {
+		binary.NativeEndian.PutUint64(req.Find(abi.UVERBS_ATTR_CREATE_QP_TYPE).Buf, abi.IB_UVERBS_QPT_RC)
+	}
+	cmd := req.Find(abi.UVERBS_ATTR_WRITE_CMD)
+	if req.Object != abi.UVERBS_OBJECT_DEVICE || req.Method != abi.UVERBS_METHOD_INVOKE_WRITE || cmd == nil {
+		return t.Transport.Ioctl(req)
+	}
+	code := binary.NativeEndian.Uint64(cmd.Buf)
+	attach := code == abi.IB_USER_VERBS_CMD_ATTACH_MCAST
+	if !attach && code != abi.IB_USER_VERBS_CMD_DETACH_MCAST {
+		return t.Transport.Ioctl(req)
+	}
+	if attach && t.k.attaching != nil {
+		t.k.attaching()
+	}
+	t.k.mu.Lock()
+	defer t.k.mu.Unlock()
+	key := *abi.View[abi.UverbsAttachMcast](req.Find(abi.UVERBS_ATTR_CORE_IN).Buf)
+	switch {
+	case attach:
+		t.k.attached[key] = true
+	case !t.k.attached[key]:
+		return syscall.EINVAL
+	default:
+		delete(t.k.attached, key)
+	}
+	return nil
+}
+
+func (k *groupKernel) groups() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.attached)
+}
+
+// fakeMember is an ID of datagrams with a QP of its user's, on fake kernels.
+func fakeMember(t *testing.T, dev ucma.Device) (*ID, *groupKernel) {
+	t.Helper()
+	k := &groupKernel{Kernel: uverbstest.New("rxe0"), attached: map[abi.UverbsAttachMcast]bool{}}
+	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}
+	ch := newEventChannel(ucma.New(dev), host)
+	t.Cleanup(func() { ch.Close() })
+	id, err := ch.NewID(PortSpaceUDP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id.dev, err = host.Open("rxe0"); err != nil {
+		t.Fatal(err)
+	}
+	pd, err := id.dev.DefaultPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.UD})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		id.Close()
+		if n := k.groups(); n != 0 {
+			t.Errorf("the QP is attached to %d groups after all", n)
+		}
+		qp.Close()
+	})
+	id.qp = qp
+	return id, k
+}
+
+// joinEvent is what the kernel says about a membership in 239.1.2.3.
+func joinEvent(uid uint64) abi.UcmEventResp {
+	var ud abi.UcmUDParam
+	copy(ud.AHAttr.GRH.DGID[10:], []byte{0xff, 0xff, 239, 1, 2, 3})
+	ud.AHAttr.IsGlobal = 1
+	ev := abi.UcmEventResp{UID: uid, Event: abi.RDMA_CM_EVENT_MULTICAST_JOIN}
+	copy(ev.Param[:], abi.Bytes(&ud))
+	return ev
+}
+
+func mustJoin(t *testing.T, id *ID) *Multicast {
+	t.Helper()
+	m, err := id.JoinMulticast(mustAddr("239.1.2.3:0"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestLeaveWhileAttaching: who leaves while the event is being dealt with leaves
+// no QP behind that is attached.
+func TestLeaveWhileAttaching(t *testing.T) {
+	fake := newFakeKernel()
+	id, k := fakeMember(t, fake)
+	m := mustJoin(t, id)
+	left := make(chan error, 1)
+	k.attaching = func() {
+		go func() { left <- m.Leave() }()
+		for end := time.Now().Add(5 * time.Second); id.membership(m.uid) != nil && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(20 * time.Millisecond) // for the rest of Leave
+	}
+	fake.events <- joinEvent(m.uid)
+	mustNext(t, id.Channel())
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+	if n := k.groups(); n != 0 {
+		t.Errorf("attached to %d groups after Leave", n)
+	}
+}
+
+// TestTwoMembershipsInOneGroup: the QP stays attached until the last one ends.
+func TestTwoMembershipsInOneGroup(t *testing.T) {
+	fake := newFakeKernel()
+	id, k := fakeMember(t, fake)
+	one, two := mustJoin(t, id), mustJoin(t, id)
+	for _, m := range []*Multicast{one, two} {
+		fake.events <- joinEvent(m.uid)
+		if ev := mustNext(t, id.Channel()); ev.Err() != nil {
+			t.Fatal(ev.Err())
+		}
+	}
+	if err := one.Leave(); err != nil || k.groups() != 1 {
+		t.Errorf("the first left: %v, attached to %d groups", err, k.groups())
+	}
+	if err := two.Leave(); err != nil || k.groups() != 0 {
+		t.Errorf("the second left: %v, attached to %d groups", err, k.groups())
+	}
+}
+
+// TestLeaveWithTheQPGone: a QP that its user has closed is in no group.
+func TestLeaveWithTheQPGone(t *testing.T) {
+	fake := newFakeKernel()
+	id, _ := fakeMember(t, fake)
+	m := mustJoin(t, id)
+	fake.events <- joinEvent(m.uid)
+	mustNext(t, id.Channel())
+	if err := id.QP().Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Leave(); err != nil {
+		t.Error(err)
+	}
+}
+
+// answering gives memberships numbers, and has their events come before that.
+type answering struct {
+	*fakeKernel
+	left chan uint32 // the numbers that LEAVE_MCAST names
+}
+
+func (a *answering) Write(b []byte) error {
+	switch binary.NativeEndian.Uint32(b) {
+	case abi.RDMA_USER_CM_CMD_JOIN_MCAST:
+		a.events <- joinEvent(binary.NativeEndian.Uint64(b[16:]))
+		time.Sleep(20 * time.Millisecond)
+		*(*uint32)(pointerAt(b, 8)) = 7
+	case abi.RDMA_USER_CM_CMD_LEAVE_MCAST:
+		a.left <- binary.NativeEndian.Uint32(b[16:])
+	}
+	return a.fakeKernel.Write(b)
+}
+
+// TestLeaveBeforeJoinReturns: the event may be there before the number of the
+// membership is; 0 is another's.
+func TestLeaveBeforeJoinReturns(t *testing.T) {
+	a := &answering{newFakeKernel(), make(chan uint32, 1)}
+	id, _ := fakeMember(t, a)
+	go func() {
+		ev, err := id.Channel().Next(context.Background())
+		if err == nil {
+			err = ev.Multicast.Leave()
+		}
+		if err != nil {
+			t.Error(err)
+			a.left <- 0
+		}
+	}()
+	mustJoin(t, id)
+	if n := <-a.left; n != 7 {
+		t.Errorf("membership %d was left, want 7", n)
+	}
+}
+
+// TestLeaveAndClose: both may come at once.
+func TestLeaveAndClose(t *testing.T) {
+	ch, _ := newFakeChannel(t)
+	for range 200 {
+		id, err := ch.NewID(PortSpaceUDP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, two := mustJoin(t, id), mustJoin(t, id)
+		var wg sync.WaitGroup
+		for _, m := range []*Multicast{two, one} {
+			wg.Go(func() {
+				if err := m.Leave(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Go(func() { id.JoinMulticast(mustAddr("239.1.2.4:0"), nil) })
+		id.Close()
+		wg.Wait()
+		if _, err := id.JoinMulticast(mustAddr("239.1.2.4:0"), nil); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDestroyWaitsForMemberships: as rdma_destroy_id(3) does; and the type of an
+// event is its reader's to change.
+func TestDestroyWaitsForMemberships(t *testing.T) {
+	fake := newFakeKernel()
+	id, _ := fakeMember(t, fake)
+	m := mustJoin(t, id)
+	fake.events <- joinEvent(m.uid)
+	ev := mustNext(t, id.Channel())
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	for _, wait := range []func(context.Context) error{m.WaitAcked, id.Destroy} {
+		if err := wait(ctx); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "MULTICAST_JOIN") {
+			t.Errorf("with an event held: %v", err)
+		}
+	}
+	ev.Type, ev.Multicast = EventUser, nil
+	ev.Ack()
+	if err := errors.Join(m.WaitAcked(context.Background()), id.Destroy(context.Background())); err != nil {
+		t.Error(err)
+	}
+}
