@@ -5,7 +5,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 RDMAVM  := bin/rdmavm
-CMDS    := $(addprefix bin/,rping ucmatose rdma_client rdma_server cmtime udaddy mckey rdmavm)
+CMDS    := $(addprefix bin/,rping ucmatose rdma_client rdma_server cmtime udaddy mckey rdmadoctor rdmavm)
 # Where make demo runs: vm or host.
 WHERE   ?= vm
 # How long make fuzz runs each fuzz test.

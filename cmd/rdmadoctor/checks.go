@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"purerdma/uverbs"
+	"purerdma/verbs"
+)
+
+// diagnose returns what is wrong, the cause before what follows from it.
+func diagnose(f *facts) []finding {
+	var found []finding
+	for _, check := range []func(*facts) []finding{
+		checkModules, checkDevices, checkNodes, checkDrivers, checkPorts, checkGIDs, checkMemlock,
+	} {
+		found = append(found, check(f)...)
+	}
+	return found
+}
+
+func checkModules(f *facts) []finding {
+	if !f.sysfs {
+		return nil
+	}
+	var found []finding
+	if !f.uverbsLoaded {
+		found = append(found, finding{"module", "ib_uverbs", "the kernel module is not loaded: there is no /dev/infiniband/uverbsN", "modprobe ib_uverbs"})
+	}
+	if !f.ucmLoaded {
+		found = append(found, finding{"module", "rdma_ucm", "the kernel module is not loaded: there is no /dev/infiniband/rdma_cm", "modprobe rdma_ucm"})
+	}
+	return found
+}
+
+// checkDevices looks whether there is a device at all.
+func checkDevices(f *facts) []finding {
+	if !f.devicesKnown || len(f.devices) > 0 {
+		return nil
+	}
+	if f.system != nil && !f.system.SharedNetNS {
+		return []finding{{"device", "RDMA devices", "none is in this network namespace, and the kernel shows devices in their own only (netns exclusive)",
+			"rdma dev set DEVICE netns NAME (where the device is)"}}
+	}
+	const problem = "there is none: no hardware with a loaded driver, and no software device"
+	base := "INTERFACE"
+	for _, i := range slices.Backward(f.interfaces) {
+		if !i.loopback && i.up && len(i.addrs) > 0 {
+			base = i.name
+		}
+	}
+	return []finding{{"device", "RDMA devices", problem, "rdma link add rxe0 type rxe netdev " + base}}
+}
+
+// checkDrivers looks whether this module can drive the devices.
+func checkDrivers(f *facts) []finding {
+	var found []finding
+	for _, d := range f.devices {
+		if d.info.Node == "" {
+			continue // no driver is known
+		}
+		e := verbs.NoProviderError{Device: d.info.Name, Driver: d.info.DriverID, ABIVersion: d.info.ABIVersion}
+		fix := "use the device with rdma-core, or one of these drivers: rdma link add rxe0 type rxe netdev INTERFACE"
+		if p := d.provider; p != nil {
+			if e.ABIVersion >= p.min && e.ABIVersion <= p.max {
+				continue
+			}
+			e.Min, e.Max = p.min, p.max
+			fix = "go get -u purerdma (or run a kernel with that version)"
+		}
+		found = append(found, finding{"driver", d.info.Name, e.Error(), fix})
+	}
+	return found
+}
+
+// checkPorts looks whether packets can come and go.
+func checkPorts(f *facts) []finding {
+	var found []finding
+	for _, d := range f.devices {
+		for _, p := range d.ports {
+			add := func(problem, fix string) {
+				found = append(found, finding{"port", fmt.Sprintf("%s port %d", d.info.Name, p.Number), problem, fix})
+			}
+			onInterface := p.ethernet || d.info.NodeType == uverbs.NodeRNIC
+			i := f.netInterface(p.Interface)
+			switch state := verbs.PortState(p.State); {
+			case onInterface && p.Ifindex == 0:
+				add("its network interface is not in this network namespace",
+					"ip link set INTERFACE netns NAME (where the interface is)")
+			case state == verbs.PortActive:
+				if i != nil && !i.lower && len(i.addrs) == 0 {
+					add("its interface "+i.name+" has no IP address", "ip addr add ADDRESS/BITS dev "+i.name)
+				}
+			case onInterface && i != nil && !i.up:
+				add("it is down, because "+i.name+" is", "ip link set "+i.name+" up")
+			case onInterface:
+				add("it is down: "+p.Interface+" has no carrier", "ip link show "+p.Interface+" (look at the cable or the peer)")
+			case state == verbs.PortInit || state == verbs.PortArmed:
+				add("it waits for a subnet manager", "systemctl start opensm (on one host of the subnet)")
+			default:
+				add("it is down: no link", "ibstat "+d.info.Name+" (look at the cable or the switch)")
+			}
+		}
+	}
+	return found
+}
+
+// checkGIDs looks whether each address of a RoCE port's interface has a GID of
+// RoCE v2, which it is reached by. Link-local addresses, which a connection
+// hardly uses, are passed over.
+func checkGIDs(f *facts) []finding {
+	var found []finding
+	for _, d := range f.devices {
+		for _, p := range d.ports {
+			i := f.netInterface(p.Interface)
+			if !p.ethernet || !p.gidsKnown || i == nil || !i.up {
+				continue
+			}
+			for _, addr := range i.addrs {
+				if addr.IsLinkLocalUnicast() || p.hasGID(addr) {
+					continue
+				}
+				found = append(found, finding{"gid", fmt.Sprintf("%s port %d", d.info.Name, p.Number),
+					fmt.Sprintf("no GID of RoCE v2 for %v, an address of %s", addr, i.name),
+					fmt.Sprintf("ip addr del %v dev %s, then ip addr add it again (the kernel makes the GID then)", addr, i.name)})
+			}
+		}
+	}
+	return found
+}
+
+func (f *facts) netInterface(name string) *netInterface {
+	for n := range f.interfaces {
+		if name != "" && f.interfaces[n].name == name {
+			return &f.interfaces[n]
+		}
+	}
+	return nil
+}

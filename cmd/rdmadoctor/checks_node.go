@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"purerdma/ucma"
+	"purerdma/uverbs"
+)
+
+// roceV2 is the type of the GIDs that are IP addresses on the wire.
+const roceV2 = "RoCE v2"
+
+func (p *port) hasGID(addr netip.Addr) bool {
+	for _, g := range p.gids {
+		if g.typ == roceV2 && g.addr == addr.WithZone("") {
+			return true
+		}
+	}
+	return false
+}
+
+// checkNodes looks whether the character devices can be opened. A node that is
+// missing because its module is has been reported.
+func checkNodes(f *facts) []finding {
+	var found []finding
+	if !f.sysfs || f.ucmLoaded {
+		found = append(found, f.checkNode(f.cm)...)
+	}
+	for _, d := range f.devices {
+		if d.info.Node != "" {
+			found = append(found, f.checkNode(d.node)...)
+		}
+	}
+	return found
+}
+
+func (f *facts) checkNode(n node) []finding {
+	one := func(problem, fix string) []finding {
+		return []finding{{"node", n.path, problem, fix}}
+	}
+	device := "docker run --device=" + n.path + " ... (Kubernetes: the RDMA device plugin)"
+	again := "rm " + n.path + " && "
+	mknod := "mknod -m 0666 " + n.path + " c " + strings.ReplaceAll(n.number, ":", " ")
+	if n.number == "" {
+		mknod = "udevadm trigger --action=add --subsystem-match=infiniband_verbs --subsystem-match=misc"
+	}
+	if f.container {
+		again = "" // a container that is started anew has new nodes
+		mknod = device
+	}
+	_, otherCM := errors.AsType[*ucma.VersionError](n.err)
+	_, otherVerbs := errors.AsType[*uverbs.ABIVersionError](n.err)
+	switch err := n.err; {
+	case otherCM || otherVerbs:
+		return one(err.Error(), "go get -u purerdma (or run a kernel with that version)")
+	case errors.Is(err, fs.ErrNotExist):
+		return one("there is no such device node", mknod)
+	case n.actual != "" && n.number != "" && n.actual != n.number:
+		return one(fmt.Sprintf("the node is that of another device: it has the number %s, and the device %s", n.actual, n.number), again+mknod)
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EACCES) && n.actual == "":
+		return one("no permission to look into "+filepath.Dir(n.path), "chmod 0755 "+filepath.Dir(n.path))
+	case errors.Is(err, syscall.EACCES):
+		return one("no permission to read and write it", "chmod 0666 "+n.path)
+	case errors.Is(err, syscall.EPERM):
+		return one("the rules of the container's device cgroup forbid it", device)
+	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV):
+		return one("there is no driver behind the node", again+mknod)
+	}
+	return one("it cannot be opened: "+n.err.Error(), "ls -l "+n.path)
+}
+
+// enoughLocked is a memlock that most programs can do with.
+const enoughLocked = 64 << 20
+
+// checkMemlock looks whether memory can be registered, beyond what a test needs.
+func checkMemlock(f *facts) []finding {
+	m := f.memlock
+	if m == nil || m.exempt || m.soft >= enoughLocked {
+		return nil
+	}
+	fix := "prlimit --pid $$ --memlock=unlimited:unlimited (as root; lasting: memlock in /etc/security/limits.conf)"
+	switch {
+	case f.container:
+		fix = "docker run --ulimit memlock=-1:-1 ..."
+	case m.hard == unlimited:
+		fix = "ulimit -l unlimited"
+	case m.hard >= enoughLocked:
+		fix = fmt.Sprintf("ulimit -l %d", m.hard/1024)
+	}
+	return []finding{{"memlock", "RLIMIT_MEMLOCK",
+		fmt.Sprintf("this user can register %d KiB of memory at most, and usual programs want %d KiB", m.soft/1024, enoughLocked/1024), fix}}
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/uverbs"
+)
+
+// well is a machine with one device of RoCE and one of iWARP where nothing is
+// wrong.
+func well() *facts {
+	v4, v6, local := netip.MustParseAddr("10.8.0.1"), netip.MustParseAddr("fd00:8::1"), netip.MustParseAddr("fe80::1")
+	dev := func(n int, name string, id abi.DriverID, typ uverbs.NodeType, iface string) device {
+		path := fmt.Sprintf("/dev/infiniband/uverbs%d", n)
+		return device{
+			info:     uverbs.DeviceInfo{Name: name, Node: path, DriverID: id, ABIVersion: 2, NodeType: typ},
+			node:     node{path: path, number: fmt.Sprintf("231:%d", 192+n), actual: fmt.Sprintf("231:%d", 192+n)},
+			provider: &versions{1, 2},
+			ports:    []port{{PortInfo: uverbs.PortInfo{Number: 1, State: 4, Ifindex: n + 1, Interface: iface}}},
+		}
+	}
+	rxe, siw := dev(0, "rxe0", abi.RDMA_DRIVER_RXE, uverbs.NodeCA, "eth0"), dev(1, "siw0", abi.RDMA_DRIVER_SIW, uverbs.NodeRNIC, "eth1")
+	rxe.ports[0].ethernet, rxe.ports[0].gidsKnown = true, true
+	rxe.ports[0].gids = []gid{{v4, "IB/RoCE v1"}, {v4, roceV2}, {v6, roceV2}}
+	return &facts{
+		sysfs: true, ucmLoaded: true, uverbsLoaded: true, devicesKnown: true,
+		system:  &uverbs.SystemInfo{SharedNetNS: true},
+		cm:      node{path: ucma.Path, number: "10:119", actual: "10:119"},
+		devices: []device{rxe, siw},
+		interfaces: []netInterface{{name: "lo", up: true, loopback: true}, {name: "dummy0"},
+			{name: "eth0", up: true, addrs: []netip.Addr{v4, v6, local}}, {name: "eth1", up: true, addrs: []netip.Addr{local}}},
+		memlock: &memlock{soft: 64 << 20, hard: unlimited},
+	}
+}
+
+func TestDiagnose(t *testing.T) {
+	for name, tc := range map[string]struct {
+		breakIt func(*facts)
+		want    []string // parts of the lines, each that of one finding
+	}{
+		"well": {func(*facts) {}, nil},
+		"modules": {func(f *facts) {
+			f.ucmLoaded, f.uverbsLoaded, f.cm.err = false, false, fs.ErrNotExist
+			f.cm.actual, f.devices = "", nil
+		}, []string{"modprobe ib_uverbs", "modprobe rdma_ucm", "RDMA devices: there is none"}},
+		"ib_uverbs alone": {func(f *facts) {
+			f.uverbsLoaded = false
+			for i := range f.devices {
+				f.devices[i].info.Node, f.devices[i].provider = "", nil
+			}
+		}, []string{"modprobe ib_uverbs"}},
+		"no sysfs":            {func(f *facts) { f.sysfs, f.ucmLoaded, f.uverbsLoaded = false, false, false }, nil},
+		"no sysfs, no node":   {func(f *facts) { f.sysfs, f.cm = false, node{path: ucma.Path, err: fs.ErrNotExist} }, []string{"udevadm trigger"}},
+		"no device":           {func(f *facts) { f.devices = nil }, []string{"rdma link add rxe0 type rxe netdev eth0"}},
+		"nothing at all":      {func(f *facts) { f.devices, f.interfaces = nil, nil }, []string{"type rxe netdev INTERFACE"}},
+		"none in namespace":   {func(f *facts) { f.devices, f.system.SharedNetNS = nil, false }, []string{"rdma dev set DEVICE netns"}},
+		"devices unknown":     {func(f *facts) { f.devices, f.devicesKnown = nil, false }, nil},
+		"system unknown":      {func(f *facts) { f.system = nil }, nil},
+		"no node":             {func(f *facts) { f.cm.actual, f.cm.err = "", fs.ErrNotExist }, []string{"mknod -m 0666 /dev/infiniband/rdma_cm c 10 119"}},
+		"no node, container":  {func(f *facts) { f.container = true; f.cm.err = fs.ErrNotExist }, []string{"docker run --device=/dev/infiniband/rdma_cm"}},
+		"no permission":       {func(f *facts) { f.devices[1].node.err = syscall.EACCES }, []string{"chmod 0666 /dev/infiniband/uverbs1"}},
+		"no search":           {func(f *facts) { f.cm.actual, f.cm.err = "", syscall.EACCES }, []string{"chmod 0755 /dev/infiniband"}},
+		"device cgroup":       {func(f *facts) { f.devices[0].node.err = &fs.PathError{Err: syscall.EPERM} }, []string{"docker run --device=/dev/infiniband/uverbs0"}},
+		"stale node":          {func(f *facts) { f.devices[0].node.actual = "231:200" }, []string{"rm /dev/infiniband/uverbs0 && mknod -m 0666 /dev/infiniband/uverbs0 c 231 192"}},
+		"nothing behind":      {func(f *facts) { f.cm.err = syscall.ENODEV }, []string{"there is no driver behind"}},
+		"another error":       {func(f *facts) { f.cm.err = syscall.EIO }, []string{"cannot be opened: input/output error"}},
+		"version of rdma_cm":  {func(f *facts) { f.cm.err = &ucma.VersionError{Kernel: 5, Library: 4} }, []string{"ABI version 5, this library speaks 4"}},
+		"version of verbs":    {func(f *facts) { f.devices[0].node.err = &uverbs.ABIVersionError{Kernel: 7, Known: 6} }, []string{"ABI version 7, this program knows 6"}},
+		"no provider":         {func(f *facts) { f.devices[0].provider, f.devices[0].info.DriverID = nil, abi.RDMA_DRIVER_EFA }, []string{"no Go provider for driver"}},
+		"version of a driver": {func(f *facts) { f.devices[0].info.ABIVersion = 3 }, []string{"ABI version 3, the Go provider knows 1 to 2"}},
+		"interface down": {func(f *facts) { f.interfaces[2].up, f.devices[0].ports[0].State = false, 1 },
+			[]string{"rxe0 port 1: it is down, because eth0 is; to mend it: ip link set eth0 up"}},
+		"no carrier":       {func(f *facts) { f.devices[1].ports[0].State = 1 }, []string{"eth1 has no carrier"}},
+		"other namespace":  {func(f *facts) { f.devices[1].ports[0].Ifindex, f.devices[1].ports[0].Interface = 0, "" }, []string{"siw0 port 1: its network interface is not in this"}},
+		"no address":       {func(f *facts) { f.interfaces[3].addrs = nil }, []string{"ip addr add ADDRESS/BITS dev eth1"}},
+		"no address below": {func(f *facts) { f.interfaces[3].addrs, f.interfaces[3].lower = nil, true }, nil},
+		"no subnet manager": {func(f *facts) {
+			p := &f.devices[0].ports[0]
+			p.ethernet, p.State, p.Ifindex, p.Interface = false, 2, 0, ""
+		}, []string{"systemctl start opensm"}},
+		"no InfiniBand link": {func(f *facts) {
+			p := &f.devices[0].ports[0]
+			p.ethernet, p.State, p.Ifindex, p.Interface = false, 1, 0, ""
+		}, []string{"no link"}},
+		"no GID":       {func(f *facts) { f.devices[0].ports[0].gids = f.devices[0].ports[0].gids[:2] }, []string{"no GID of RoCE v2 for fd00:8::1"}},
+		"RoCE v1 only": {func(f *facts) { f.devices[0].ports[0].gids[1].typ = "IB/RoCE v1" }, []string{"no GID of RoCE v2 for 10.8.0.1"}},
+		"GIDs unknown": {func(f *facts) { f.devices[0].ports[0].gids, f.devices[0].ports[0].gidsKnown = nil, false }, nil},
+		"memlock":      {func(f *facts) { f.memlock.soft = 8 << 20 }, []string{"8192 KiB of memory at most, and usual programs want 65536 KiB; to mend it: ulimit -l unlimited"}},
+		"memlock, a higher bound": {func(f *facts) { f.memlock.soft, f.memlock.hard = 1<<16, 1<<30 },
+			[]string{"ulimit -l 1048576"}},
+		"memlock for good":   {func(f *facts) { f.memlock.soft, f.memlock.hard = 1<<16, 1<<16 }, []string{"prlimit --pid $$"}},
+		"memlock, container": {func(f *facts) { f.memlock.soft, f.container = 1<<16, true }, []string{"docker run --ulimit memlock=-1:-1"}},
+		"memlock, exempt":    {func(f *facts) { f.memlock.soft, f.memlock.exempt = 1<<16, true }, nil},
+		"memlock unknown":    {func(f *facts) { f.memlock = nil }, nil},
+	} {
+		f := well()
+		tc.breakIt(f)
+		var out strings.Builder
+		if err := printText(&out, &out, diagnose(f), nil); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitAfter(out.String(), "\n")
+		lines = lines[:len(lines)-1]
+		match := len(lines) == len(tc.want)
+		for i := 0; match && i < len(lines); i++ {
+			match = strings.Contains(lines[i], tc.want[i])
+		}
+		if !match {
+			t.Errorf("%s: %q, want %q", name, lines, tc.want)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	const head = "Limit                     Soft Limit           Hard Limit           Units     \nMax cpu time              unlimited            unlimited            seconds   \n"
+	for text, want := range map[string]memlock{
+		head + "Max locked memory         8388608              unlimited            bytes     \n": {soft: 8 << 20, hard: unlimited},
+		"Max locked memory 65536 65536 bytes":                                                     {soft: 1 << 16, hard: 1 << 16},
+	} {
+		if got, err := parseLimits(text); err != nil || *got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", head, "Max locked memory 1", "Max locked memory a b bytes"} {
+		if _, err := parseLimits(text); err == nil {
+			t.Errorf("%q: no error", text)
+		}
+	}
+	if parseIPCLock("CapEff:\t0000000000000000\n") || !parseIPCLock("CapPrm:\t0\nCapEff:\t000001ffffffffff\n") || parseIPCLock("CapEff:\tx") || parseIPCLock("CapEff:\t000001ffffffbfff\n") {
+		t.Error("CAP_IPC_LOCK is read wrong")
+	}
+	if !initialUsers("         0          0 4294967295\n") || initialUsers("         0       1000          1\n") {
+		t.Error("user namespaces are read wrong")
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"-x"}, {"there"}} {
+		var out, errs strings.Builder
+		if status := run(t.Context(), args, &out, &errs); status != statusUsage || errs.Len() == 0 {
+			t.Errorf("%q: status %d, %q", args, status, errs.String())
+		}
+	}
+}

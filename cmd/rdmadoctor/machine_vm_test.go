@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"purerdma/internal/vmtest"
+)
+
+func TestMain(m *testing.M) { vmtest.Main(m) }
+
+// examine runs the program as a user without rights and with limits of its own,
+// and returns "check object" of its findings.
+func examine(t *testing.T, limit uint64, change ...func(*exec.Cmd)) []string {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: limit, Max: limit}, &old); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &old, nil)
+	var out, errs bytes.Buffer
+	cmd := exec.Command(filepath.Join(filepath.Dir(os.Getenv("RPING")), "rdmadoctor"), "--json")
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	for _, f := range change {
+		f(cmd)
+	}
+	err := cmd.Run()
+	var said struct {
+		Findings []finding
+		Unseen   []unseen
+	}
+	if derr := json.Unmarshal(out.Bytes(), &said); derr != nil {
+		t.Fatalf("%v: %s%s", derr, out.Bytes(), errs.Bytes())
+	}
+	if len(said.Unseen) > 0 {
+		t.Errorf("not seen: %v", said.Unseen)
+	}
+	status := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		status = exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if want := min(len(said.Findings), 1); status != want {
+		t.Errorf("status %d with %d findings", status, len(said.Findings))
+	}
+	names := []string{}
+	for _, f := range said.Findings {
+		t.Logf("%+v", f)
+		names = append(names, f.Check+" "+f.Object)
+	}
+	return names
+}
+
+// is compares findings with those that are due.
+func is(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func TestOnAMachine(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	const enough = 64 << 20
+	nodes, err := filepath.Glob("/dev/infiniband/uverbs*")
+	if err != nil || len(nodes) != 2 {
+		t.Fatalf("nodes %q, %v", nodes, err)
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Root's own limits and nodes do not count: first the machine is made one
+	// for everybody.
+	for _, path := range append(nodes, "/dev/infiniband/rdma_cm") {
+		info, err := os.Stat(path)
+		check(err)
+		check(os.Chmod(path, 0o666))
+		t.Cleanup(func() { os.Chmod(path, info.Mode().Perm()) })
+	}
+	is(t, examine(t, enough))
+	if t.Failed() {
+		t.Fatal("the machine was to be a good one")
+	}
+
+	t.Run("mode", func(t *testing.T) {
+		check(os.Chmod(nodes[1], 0o600))
+		defer os.Chmod(nodes[1], 0o666)
+		is(t, examine(t, enough), "node "+nodes[1])
+	})
+	t.Run("node", func(t *testing.T) {
+		for _, path := range []string{"/dev/infiniband/rdma_cm", nodes[0]} {
+			check(os.Rename(path, path+".hidden"))
+			is(t, examine(t, enough), "node "+path)
+			check(os.Rename(path+".hidden", path))
+		}
+	})
+	t.Run("stale node", func(t *testing.T) {
+		check(os.Rename(nodes[0], nodes[0]+".hidden"))
+		defer os.Rename(nodes[0]+".hidden", nodes[0])
+		check(unix.Mknod(nodes[0], unix.S_IFCHR|0o666, int(unix.Mkdev(231, 223))))
+		defer os.Remove(nodes[0])
+		is(t, examine(t, enough), "node "+nodes[0])
+	})
+	t.Run("directory", func(t *testing.T) {
+		check(os.Chmod("/dev/infiniband", 0o700))
+		defer os.Chmod("/dev/infiniband", 0o755)
+		is(t, examine(t, enough), "node /dev/infiniband/rdma_cm", "node "+nodes[0], "node "+nodes[1])
+	})
+	t.Run("memlock", func(t *testing.T) { is(t, examine(t, 1<<16), "memlock RLIMIT_MEMLOCK") })
+	t.Run("memlock of root", func(t *testing.T) {
+		is(t, examine(t, 1<<16, func(cmd *exec.Cmd) { cmd.SysProcAttr = nil }))
+	})
+	t.Run("network namespace", func(t *testing.T) {
+		got := examine(t, enough, func(cmd *exec.Cmd) { cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET })
+		is(t, got, "port "+hosts[0].Device+" port 1", "port "+hosts[1].Device+" port 1")
+	})
+	t.Run("address", func(t *testing.T) {
+		// A second address gets its GID at once; then it is one of those looked at.
+		link, err := netlink.LinkByName(hosts[0].Interface)
+		check(err)
+		addr, err := netlink.ParseAddr("10.77.0.1/24")
+		check(err)
+		check(netlink.AddrAdd(link, addr))
+		defer netlink.AddrDel(link, addr)
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			got := examine(t, enough)
+			if len(got) == 0 {
+				break
+			}
+			if time.Now().After(deadline) || !strings.HasPrefix(got[0], "gid ") {
+				t.Fatalf("found %q", got)
+			}
+		}
+	})
+	t.Run("no device", func(t *testing.T) {
+		for _, h := range hosts[:2] {
+			check(h.Unplug())
+		}
+		defer func() {
+			for _, h := range hosts[:2] {
+				h.Plug(t)
+			}
+		}()
+		is(t, examine(t, enough), "device RDMA devices")
+	})
+	t.Run("link down", func(t *testing.T) {
+		// A device of the test's own: addresses and routes go with the link.
+		veth := netlink.NewVeth(netlink.LinkAttrs{Name: "doctor8"})
+		veth.PeerName = "doctor9"
+		check(netlink.LinkAdd(veth))
+		defer netlink.LinkDel(veth)
+		peer, err := netlink.LinkByName(veth.PeerName)
+		check(err)
+		check(netlink.LinkSetUp(peer))
+		for _, a := range []string{"10.77.0.1/24", "fd00:77::1/64"} {
+			addr, err := netlink.ParseAddr(a)
+			check(err)
+			addr.Flags = unix.IFA_F_NODAD
+			check(netlink.AddrAdd(veth, addr))
+		}
+		check(netlink.LinkSetUp(veth))
+		h := vmtest.Host{Device: "rdmadoctor", Interface: "doctor8"}
+		h.Plug(t)
+		defer h.Unplug()
+		until := func(want ...string) {
+			t.Helper()
+			for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+				got := examine(t, enough)
+				if slices.Equal(got, want) {
+					return
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("found %q, want %q", got, want)
+				}
+			}
+		}
+		// udev does not run here: the node has the mode that the kernel chose.
+		now, err := filepath.Glob("/dev/infiniband/uverbs*")
+		check(err)
+		for _, path := range now {
+			check(os.Chmod(path, 0o666))
+		}
+		until()
+		check(netlink.LinkSetDown(peer))
+		until("port rdmadoctor port 1") // no carrier
+		check(netlink.LinkSetUp(peer))
+		until()
+		check(netlink.LinkSetDown(veth))
+		until("port rdmadoctor port 1")
+	})
+}
