@@ -99,6 +99,9 @@ type GID [16]byte
 // String returns the GID as an IPv6 address.
 func (g GID) String() string { return netip.AddrFrom16(g).String() }
 
+// Addr returns the IP address that a GID of RoCE is: of IPv4 for a mapped one.
+func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
+
 // GlobalRoute is the routed part of an address (struct ibv_global_route of
 // ibv_create_ah(3)).
 type GlobalRoute struct {

@@ -40,6 +40,8 @@ var rules = map[string]rule{
 		unsafe: []string{"buffer.go"}},
 	"cm": {ours: []string{"abi", "internal/cdev", "internal/netns", "ucma", "verbs"}},
 
+	"oob": {ours: []string{"verbs"}},
+
 	// Helpers of tests.
 	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true,
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
@@ -53,14 +55,14 @@ var rules = map[string]rule{
 
 // trees are rules for all packages below a folder.
 var trees = map[string]rule{
-	"cmd":          {ours: []string{"cm", "verbs", "uverbs", "ucma", "cmd/internal/tool"}},
+	"cmd":          {ours: []string{"cm", "oob", "verbs", "uverbs", "ucma", "cmd/internal/tool", "cmd/internal/pingpong"}},
 	"test":         {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/vmtest", "test/..."}, xsys: true},
 	"test/microvm": {ours: []string{"test/microvm/..."}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
 // inTests are what tests may import besides.
 var inTests = rule{
-	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "cm", "test/..."},
+	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "cm", "oob", "test/..."},
 	xsys:   true,
 	others: []string{"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts", "github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"},
 	unsafe: []string{"*"},

@@ -104,6 +104,13 @@ var lacks = []lack{
 		why:  "the tests take their QPs back by RESET, look at the peer's memory when a WRITE has completed, and at what RoCE has",
 		seen: "not tried on siw"},
 
+	{driver: "siw", pkg: "oob", tests: "TestVMConnect TestVMStrangeAddress TestVMNoGID",
+		why:  "iWARP connects by the connection manager alone",
+		seen: "GIDFor and Path.Init give errors.ErrUnsupported: TestIWARPUnsupported"},
+	{driver: "rxe", pkg: "oob", tests: "TestIWARPUnsupported",
+		why:  "it is about iWARP",
+		seen: "RoCE is another transport"},
+
 	{driver: "siw", pkg: "ucma", tests: "TestEveryCommand TestMulticast",
 		why:  "the tests connect by a QP number without a QP, and join groups",
 		seen: "CONNECT: EINVAL; JOIN_IP_MCAST: ENOSYS"},

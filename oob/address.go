@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+
+	"purerdma/verbs"
+)
+
+// Address is what a peer must know of a queue pair.
+type Address struct {
+	LID uint16    // of the port; 0 on Ethernet
+	QPN uint32    // 24 bits
+	PSN uint32    // 24 bits: the packet number that the sends begin with
+	GID verbs.GID // zero: the port is reached by its LID
+}
+
+// wireLen is the length of an Address on the wire, with the zero byte that ends it.
+const wireLen = len("0000:000000:000000:00000000000000000000000000000000") + 1
+
+const max24 = 1<<24 - 1
+
+// Local returns the address of a QP on the port of a path, with a random PSN. The
+// GID is that of p.SGIDIndex if the port's addresses need one. It asks the kernel
+// for the port.
+func Local(qp *verbs.QP, p *Path) (Address, error) {
+	dev := qp.Device()
+	port, err := dev.QueryPort(p.port())
+	if err != nil {
+		return Address{}, err
+	}
+	a := Address{LID: port.LID, QPN: qp.Num(), PSN: rand.Uint32() & max24}
+	if port.LinkLayer == verbs.LinkEthernet || port.GRHRequired {
+		g, err := dev.GID(p.port(), int(p.SGIDIndex))
+		if err != nil {
+			return Address{}, err
+		}
+		a.GID = g.GID
+	}
+	return a, nil
+}
+
+// String returns the address as the pingpong programs print it.
+func (a Address) String() string {
+	return fmt.Sprintf("LID 0x%04x, QPN 0x%06x, PSN 0x%06x, GID %v", a.LID, a.QPN, a.PSN, a.GID)
+}
+
+// append appends what goes over the wire.
+func (a Address) append(b []byte) []byte {
+	b = fmt.Appendf(b, "%04x:%06x:%06x:", a.LID, a.QPN&max24, a.PSN&max24)
+	return append(hex.AppendEncode(b, a.GID[:]), 0)
+}
+
+// parse reads what came over the wire, which must be wireLen bytes.
+func parse(b []byte) (Address, error) {
+	bad := func() (Address, error) {
+		return Address{}, fmt.Errorf("address %q of the peer: %w", b[:min(len(b), wireLen)], syscall.EBADMSG)
+	}
+	if len(b) != wireLen || b[4] != ':' || b[11] != ':' || b[18] != ':' || b[wireLen-1] != 0 {
+		return bad()
+	}
+	lid, ok1 := parseHex(b[:4])
+	qpn, ok2 := parseHex(b[5:11])
+	psn, ok3 := parseHex(b[12:18])
+	a := Address{LID: uint16(lid), QPN: qpn, PSN: psn}
+	if _, err := hex.Decode(a.GID[:], b[19:wireLen-1]); err != nil || !ok1 || !ok2 || !ok3 {
+		return bad()
+	}
+	return a, nil
+}
+
+// parseHex reads a number of at most 8 hexadecimal digits, and nothing else.
+func parseHex(b []byte) (n uint32, ok bool) {
+	for _, c := range b {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		n = n<<4 | uint32(c)
+	}
+	return n, true
+}

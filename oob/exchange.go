@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// maxAddresses bounds how many addresses one exchange carries; ibv_srq_pingpong
+// has as many.
+const maxAddresses = 256
+
+// confirmation ends an exchange, from the active side.
+const confirmation = "done\x00"
+
+// Stage is a step of an exchange.
+type Stage uint8
+
+// The steps, in words for "cannot ...".
+const (
+	StageSend Stage = iota + 1
+	StageReceive
+	StageConfirm
+)
+
+// String returns what was tried.
+func (s Stage) String() string {
+	switch s {
+	case StageSend:
+		return "send local address"
+	case StageReceive:
+		return "receive remote address"
+	case StageConfirm:
+		return "confirm"
+	}
+	return fmt.Sprintf("Stage(%d)", uint8(s))
+}
+
+// ExchangeError says that an exchange of addresses failed. It wraps the error of
+// the connection, or of the context, io.ErrUnexpectedEOF if the peer left, or
+// EBADMSG if what it sent is no address.
+type ExchangeError struct {
+	Peer  net.Addr
+	Stage Stage
+	Index int // of the address
+	Bytes int // how many of them came
+	Err   error
+}
+
+// Error names the peer, the step and the cause.
+func (e *ExchangeError) Error() string {
+	return fmt.Sprintf("exchange of QP addresses with %v: %v [%d]: %v", e.Peer, e.Stage, e.Index, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *ExchangeError) Unwrap() error { return e.Err }
+
+// Active is the side that speaks first: it sends its own addresses, receives as
+// many, hands them to connect, and then tells the peer that it may send. If connect
+// fails the peer is told nothing. The caller closes the connection, which is good
+// for nothing else afterwards if the error is not nil. An end of ctx ends the
+// exchange.
+func Active(ctx context.Context, conn net.Conn, own []Address, connect func(remote []Address) error) ([]Address, error) {
+	x, err := begin(ctx, conn, len(own))
+	if err != nil {
+		return nil, err
+	}
+	defer x.end()
+	if err := x.send(own); err != nil {
+		return nil, err
+	}
+	remote, err := x.receive(len(own))
+	if err != nil {
+		return nil, err
+	}
+	if connect != nil {
+		if err := connect(remote); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := conn.Write([]byte(confirmation)); err != nil {
+		return nil, x.failed(StageConfirm, 0, 0, err)
+	}
+	return remote, nil
+}
+
+// Passive is the other side: it receives as many addresses as it has, hands them to
+// connect, which makes its QPs ready to receive, sends its own, and waits until the
+// active side has them. Otherwise it is as Active.
+func Passive(ctx context.Context, conn net.Conn, own []Address, connect func(remote []Address) error) ([]Address, error) {
+	x, err := begin(ctx, conn, len(own))
+	if err != nil {
+		return nil, err
+	}
+	defer x.end()
+	remote, err := x.receive(len(own))
+	if err != nil {
+		return nil, err
+	}
+	if connect != nil {
+		if err := connect(remote); err != nil {
+			return nil, err
+		}
+	}
+	if err := x.send(own); err != nil {
+		return nil, err
+	}
+	var done [len(confirmation)]byte
+	if n, err := io.ReadFull(conn, done[:]); err != nil {
+		return nil, x.failed(StageConfirm, 0, n, err)
+	}
+	if string(done[:]) != confirmation {
+		return nil, x.failed(StageConfirm, 0, len(done), fmt.Errorf("%q: %w", done[:], syscall.EBADMSG))
+	}
+	return remote, nil
+}
+
+// Dial connects a QP in state INIT to that of the peer, which calls Accept: both
+// then are in RTS, and may send. For a UD QP the peer's is what Path.AH takes. The
+// connection stays the caller's, as with Active.
+func Dial(ctx context.Context, conn net.Conn, qp *verbs.QP, p *Path, own Address) (remote Address, err error) {
+	return one(Active(ctx, conn, []Address{own}, func(r []Address) error { return p.Connect(qp, own, r[0]) }))
+}
+
+// Accept is the other side of Dial.
+func Accept(ctx context.Context, conn net.Conn, qp *verbs.QP, p *Path, own Address) (remote Address, err error) {
+	return one(Passive(ctx, conn, []Address{own}, func(r []Address) error { return p.Connect(qp, own, r[0]) }))
+}
+
+func one(remote []Address, err error) (Address, error) {
+	if err != nil {
+		return Address{}, err
+	}
+	return remote[0], nil
+}
+
+// exchange is one that is under way.
+type exchange struct {
+	ctx  context.Context
+	conn net.Conn
+	stop func() bool
+	rang chan struct{} // closed when the end of ctx has been seen to
+}
+
+func begin(ctx context.Context, conn net.Conn, n int) (*exchange, error) {
+	if n < 1 || n > maxAddresses {
+		return nil, fmt.Errorf("exchange of %d QP addresses: %w", n, syscall.EINVAL)
+	}
+	x := &exchange{ctx: ctx, conn: conn, rang: make(chan struct{})}
+	x.stop = context.AfterFunc(ctx, func() {
+		defer close(x.rang)
+		conn.SetDeadline(time.Unix(1, 0)) // long ago
+	})
+	return x, nil
+}
+
+// end gives the connection back without the deadline.
+func (x *exchange) end() {
+	if !x.stop() {
+		<-x.rang
+		x.conn.SetDeadline(time.Time{})
+	}
+}
+
+func (x *exchange) failed(s Stage, index, n int, err error) error {
+	if x.ctx.Err() != nil {
+		err = context.Cause(x.ctx)
+	} else if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return &ExchangeError{Peer: x.conn.RemoteAddr(), Stage: s, Index: index, Bytes: n, Err: err}
+}
+
+func (x *exchange) send(own []Address) error {
+	b := make([]byte, 0, len(own)*wireLen)
+	for _, a := range own {
+		b = a.append(b)
+	}
+	if n, err := x.conn.Write(b); err != nil {
+		return x.failed(StageSend, n/wireLen, n%wireLen, err)
+	}
+	return nil
+}
+
+func (x *exchange) receive(n int) ([]Address, error) {
+	remote := make([]Address, n)
+	var msg [wireLen]byte
+	for i := range remote {
+		got, err := io.ReadFull(x.conn, msg[:])
+		if err == nil {
+			remote[i], err = parse(msg[:])
+		}
+		if err != nil {
+			return nil, x.failed(StageReceive, i, got, err)
+		}
+	}
+	return remote, nil
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"purerdma/verbs"
+)
+
+// Path is how a QP reaches its peer, and how it bears with it. The zero Path goes
+// from GID 0 of port 1. Where a field says "0 means", that is for all types of QP;
+// a QP takes from a path what its type has.
+type Path struct {
+	Port         uint8 // of this host; 0 means 1
+	SGIDIndex    uint8 // which GID of the port packets come from: see verbs.Device.GIDFor
+	SL           uint8 // service level
+	HopLimit     uint8 // 0 means 64
+	TrafficClass uint8
+	PKeyIndex    uint16
+
+	MTU    verbs.MTU    // 0 means 1024 bytes; both sides must have the same
+	Access verbs.Access // what the peer may do to this host's memory
+
+	// Of RC, in the units of verbs.QPAttr.
+	RdAtomic    uint8 // reads and atomics in flight, each way; 0 means 1
+	Timeout     uint8 // 0 means 14, which is 67 ms
+	MinRNRTimer uint8 // 0 means 12, which is 0.64 ms
+
+	// QKey is what datagrams to the QP must carry; 0 means 0x11111111.
+	QKey uint32
+}
+
+// Values of fields that are 0.
+const (
+	defaultHopLimit    = 64
+	defaultTimeout     = 14
+	defaultMinRNRTimer = 12
+	defaultQKey        = 0x11111111 // that of ibv_ud_pingpong
+	retries            = 7          // of RC; for a receiver that is not ready: for ever
+)
+
+func or[T comparable](v, zero T) T {
+	var none T
+	if v == none {
+		return zero
+	}
+	return v
+}
+
+func (p *Path) port() uint8 { return or(p.Port, 1) }
+
+// RemoteQKey returns the QKey that datagrams to the peer carry as SendWR.RemoteQKey, if
+// it has the same path.
+func (p *Path) RemoteQKey() uint32 { return or(p.QKey, defaultQKey) }
+
+// AH returns the address of a peer: what QPAttr.AH and PD.CreateAH take.
+func (p *Path) AH(remote Address) verbs.AHAttr {
+	a := verbs.AHAttr{DLID: remote.LID, SL: p.SL, Port: p.port()}
+	if remote.GID != (verbs.GID{}) {
+		a.Global = true
+		a.GRH = verbs.GlobalRoute{DGID: remote.GID, SGIDIndex: p.SGIDIndex, HopLimit: or(p.HopLimit, defaultHopLimit), TrafficClass: p.TrafficClass}
+	}
+	return a
+}
+
+// Init moves a QP from RESET to INIT. From then on receives can be posted, and
+// those that the peer may need at once must be before it is told of the QP.
+func (p *Path) Init(qp *verbs.QP) error {
+	if err := supported(qp); err != nil {
+		return err
+	}
+	a := verbs.QPAttr{State: verbs.QPInit, PKeyIndex: p.PKeyIndex, Port: p.port()}
+	mask := verbs.QPAttrState | verbs.QPAttrPKeyIndex | verbs.QPAttrPort
+	if qp.Type() == verbs.UD {
+		a.QKey = p.RemoteQKey()
+		mask |= verbs.QPAttrQKey
+	} else {
+		a.Access = p.Access
+		mask |= verbs.QPAttrAccess
+	}
+	return qp.Modify(&a, mask)
+}
+
+// ToRTR moves a QP from INIT to RTR: it receives, and answers its peer.
+func (p *Path) ToRTR(qp *verbs.QP, remote Address) error {
+	if err := supported(qp); err != nil {
+		return err
+	}
+	a := verbs.QPAttr{State: verbs.QPRTR}
+	mask := verbs.QPAttrState
+	if qp.Type() != verbs.UD {
+		if remote.GID[0] == 0xff {
+			return fmt.Errorf("connect QP %d of %s: the peer's GID %v is one of multicast: %w", qp.Num(), qp.Device().Name(), remote.GID, syscall.EINVAL)
+		}
+		a.PathMTU = or(p.MTU, verbs.MTU1024)
+		a.DestQPNum, a.RQPSN = remote.QPN, remote.PSN
+		a.AH = p.AH(remote)
+		mask |= verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN
+	}
+	if qp.Type() == verbs.RC {
+		a.MaxDestRdAtomic = or(p.RdAtomic, 1)
+		a.MinRNRTimer = or(p.MinRNRTimer, defaultMinRNRTimer)
+		mask |= verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer
+	}
+	return qp.Modify(&a, mask)
+}
+
+// ToRTS moves a QP from RTR to RTS: it sends, beginning with the packet number of
+// the address that the peer has been told.
+func (p *Path) ToRTS(qp *verbs.QP, own Address) error {
+	a := verbs.QPAttr{State: verbs.QPRTS, SQPSN: own.PSN}
+	mask := verbs.QPAttrState | verbs.QPAttrSQPSN
+	if qp.Type() == verbs.RC {
+		a.Timeout = or(p.Timeout, defaultTimeout)
+		a.RetryCnt, a.RNRRetry = retries, retries
+		a.MaxRdAtomic = or(p.RdAtomic, 1)
+		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic
+	}
+	return qp.Modify(&a, mask)
+}
+
+// Connect moves a QP from INIT to RTS, connected to the peer's. The peer's is not
+// yet, perhaps: who sends first must know that it is, as Dial and Accept see to.
+func (p *Path) Connect(qp *verbs.QP, own, remote Address) error {
+	if err := p.ToRTR(qp, remote); err != nil {
+		return err
+	}
+	return p.ToRTS(qp, own)
+}
+
+// supported refuses QPs that only the connection manager can move.
+func supported(qp *verbs.QP) error {
+	if dev := qp.Device(); dev.Transport() == verbs.TransportIWARP {
+		return fmt.Errorf("%s is iWARP, which connects by the connection manager alone: %w", dev.Name(), errors.ErrUnsupported)
+	}
+	return nil
+}
