@@ -9,7 +9,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"purerdma/internal/cdev"
 	"purerdma/ucma"
@@ -96,27 +95,30 @@ func (ch *EventChannel) Events(ctx context.Context) iter.Seq2[*Event, error] {
 // connect requests that could not be taken up, of IDs closed meanwhile.
 func (ch *EventChannel) Dropped() uint64 { return ch.dropped.Load() }
 
-// Close closes the channel and every ID on it. Next returns net.ErrClosed. It
-// may be called more than once.
+// Close closes the channel and every ID on it. Next returns net.ErrClosed. What
+// the kernel does not finish within two seconds goes on in the background. It may
+// be called more than once.
 func (ch *EventChannel) Close() error {
 	ch.mu.Lock()
 	ids := ch.ids
 	ch.ids = nil
 	ch.mu.Unlock()
-	var wg sync.WaitGroup
-	for _, id := range ids {
-		wg.Go(func() { id.closeOn(ch) })
+	if len(ids) > 0 {
+		within(closeGrace, func() {
+			var wg sync.WaitGroup
+			for _, id := range ids {
+				wg.Go(func() { id.closeOn(ch) })
+			}
+			wg.Wait()
+		})
 	}
-	wg.Wait()
 	// It waits for commands that are still in the kernel.
 	done := make(chan error, 1)
-	go func() { done <- ch.file.Close() }()
-	grace := time.NewTimer(closeGrace)
-	defer grace.Stop()
+	within(closeGrace, func() { done <- ch.file.Close() })
 	select {
 	case err := <-done:
 		return err
-	case <-grace.C:
+	default:
 		return nil
 	}
 }
@@ -199,7 +201,8 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	id.state = StateRequested
 	ev := &Event{Type: EventConnectRequest, ID: id, Listener: listener, Status: int(raw.Status)}
 	ev.take(raw)
-	id.request = &ev.Conn
+	request := ev.Conn // the event is the user's
+	id.request = &request
 	id.noteECE(raw)
 	if err := id.bindDevice(); err != nil {
 		id.Close()

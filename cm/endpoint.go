@@ -175,19 +175,11 @@ func (ep *endpoint) close() { ep.closeWithin(closeGrace) }
 // background.
 func (ep *endpoint) closeWithin(d time.Duration) {
 	ep.closing.Do(func() {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
+		within(d, func() {
 			ep.id.Close()
 			ep.ch.Close()
 			<-ep.pumped
-		}()
-		grace := time.NewTimer(d)
-		defer grace.Stop()
-		select {
-		case <-done:
-		case <-grace.C:
-		}
+		})
 	})
 }
 

@@ -28,6 +28,7 @@ const (
 	opAccept       = "accept"
 	opReject       = "reject"
 	opDisconnect   = "disconnect"
+	opAllocPD      = "make a PD"
 	opCreateQP     = "create QP"
 	opInitQP       = "init QP"
 	opEstablish    = "establish"

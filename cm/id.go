@@ -79,7 +79,8 @@ func newID(ch *EventChannel, kid uint32, ps PortSpace, qpType verbs.QPType) *ID 
 type IDConfig struct {
 	PortSpace PortSpace
 	// QPType is the type of the ID's QP. 0 means that of the port space: UD for
-	// PortSpaceUDP and PortSpaceIPoIB, which have no other, else RC.
+	// PortSpaceUDP and PortSpaceIPoIB, which have no other, else RC. For
+	// PortSpaceTCP it must be a type that connects.
 	QPType verbs.QPType
 	// NetNS is the network namespace that the ID's addresses belong to: the path
 	// of its file, as "/proc/42/ns/net", or its name in ip-netns(8). "" is that of
@@ -95,7 +96,11 @@ func (ch *EventChannel) NewID(ps PortSpace) (*ID, error) {
 
 // NewIDConfig is NewID with options.
 func (ch *EventChannel) NewIDConfig(cfg IDConfig) (*ID, error) {
-	id := newID(ch, 0, cfg.PortSpace, cmp.Or(cfg.QPType, cfg.PortSpace.qpType()))
+	qpType := cmp.Or(cfg.QPType, cfg.PortSpace.qpType())
+	if err := cfg.PortSpace.check(qpType); err != nil {
+		return nil, &OpError{Op: opOpen, Err: err}
+	}
+	id := newID(ch, 0, cfg.PortSpace, qpType)
 	id.netNS = cfg.NetNS
 	var err error
 	// First the number, then the channel may know the ID: Close destroys what
@@ -229,40 +234,53 @@ func (id *ID) Migrate(to *EventChannel) error {
 
 // Close destroys the ID in whatever state it is: a connection ends, a request is
 // refused, a listener stops (rdma_destroy_id(3)). It does not wait for events to
-// be acknowledged. A QP made by CreateQP is destroyed with it, one that was attached by UseQP is
-// moved to the error state. It may be called more than once.
-func (id *ID) Close() error { return id.closeOn(nil) }
+// be acknowledged. A QP made by CreateQP is destroyed with it, one that was
+// attached by UseQP is moved to the error state. It may be called more than once.
+func (id *ID) Close() error {
+	if first, empty := id.gate.shut(); first {
+		id.leak.Done()
+		if id.closesAtOnce(empty) {
+			id.release()
+			return nil
+		}
+		within(closeGrace, func() {
+			<-empty
+			id.release()
+		})
+	}
+	return nil
+}
 
-// closeOn is Close, but only if the ID is on ch, when that is not nil.
-func (id *ID) closeOn(ch *EventChannel) error {
+// closeOn is Close of an ID that is on ch, and waits as long as it takes: for a
+// Migrate that has begun, too.
+func (id *ID) closeOn(ch *EventChannel) {
 	id.moving.RLock()
-	if ch != nil && id.Channel() != ch {
+	if id.Channel() != ch {
 		id.moving.RUnlock()
-		return nil
+		return
 	}
 	first, empty := id.gate.shut()
 	id.moving.RUnlock()
-	if !first {
-		return nil
-	}
-	id.leak.Done()
-	if id.closesAtOnce(empty) {
+	if first {
+		id.leak.Done()
+		<-empty
 		id.release()
-		return nil
 	}
+}
+
+// within runs fn in a goroutine of its own, and waits for it for d at most.
+func within(d time.Duration, fn func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		<-empty
-		id.release()
+		fn()
 	}()
-	grace := time.NewTimer(closeGrace)
+	grace := time.NewTimer(d)
 	defer grace.Stop()
 	select {
 	case <-done:
 	case <-grace.C:
 	}
-	return nil
 }
 
 // closesAtOnce reports whether release will not have to wait, so that Close needs

@@ -58,18 +58,24 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		if err != nil {
 			return err
 		}
-		return f.ResolveAddr(kid, from, to, timeout)
+		// Before the command, for errors of its event, which may be fetched before
+		// it returns.
+		id.mu.Lock()
+		before := id.remote
+		id.remote = dst
+		id.mu.Unlock()
+		err = f.ResolveAddr(kid, from, to, timeout)
+		if err != nil {
+			id.mu.Lock()
+			id.remote = before
+			id.mu.Unlock()
+		}
+		return err
 	})
 	if err != nil {
 		err.(*OpError).Remote = dst
-		return err
 	}
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	if !id.remote.IsValid() {
-		id.remote = dst
-	}
-	return nil
+	return err
 }
 
 // ResolveRoute finds the path to the resolved address (rdma_resolve_route(3)).

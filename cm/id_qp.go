@@ -19,6 +19,11 @@ import (
 // the type in cfg may be 0 for that of the ID, and the SRQ nil for the one that
 // CreateSRQ has made. The QP is destroyed with the ID.
 func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
+	// Close finds either a QP that is attached, or none that stands on the SRQ.
+	if !id.gate.enter() {
+		return id.opError(opCreateQP, net.ErrClosed)
+	}
+	defer id.gate.leave()
 	pd, err := id.defaultPD(opCreateQP, pd)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ package cm
 import (
 	"fmt"
 	"net"
+	"syscall"
 
 	"purerdma/abi"
 	"purerdma/verbs"
@@ -51,6 +52,15 @@ func (ps PortSpace) qpType() verbs.QPType {
 		return verbs.UD
 	}
 	return verbs.RC
+}
+
+// check refuses a type of QP that the kernel would not take, but quietly replace:
+// it has one of its own for every port space but PortSpaceIB.
+func (ps PortSpace) check(t verbs.QPType) error {
+	if ps != PortSpaceIB && (t == verbs.UD) != (ps.qpType() == verbs.UD) {
+		return fmt.Errorf("%v has no QPs of type %v: %w", ps, t, syscall.EINVAL)
+	}
+	return nil
 }
 
 // portSpaceOf returns the port space that a name of package net stands for.

@@ -15,14 +15,14 @@ var errHasSRQ = errors.New("the ID has an SRQ already")
 // which the QP that CreateQP makes then takes its receives from. pd may be nil for
 // the device's default PD. The SRQ is destroyed with the ID.
 func (id *ID) CreateSRQ(pd *verbs.PD, cfg verbs.SRQConfig) error {
-	pd, err := id.defaultPD(opCreateSRQ, pd)
-	if err != nil {
-		return err
-	}
 	if !id.gate.enter() {
 		return id.opError(opCreateSRQ, net.ErrClosed)
 	}
 	defer id.gate.leave()
+	pd, err := id.defaultPD(opCreateSRQ, pd)
+	if err != nil {
+		return err
+	}
 	srq, err := pd.CreateSRQ(cfg)
 	if err != nil {
 		return id.opError(opCreateSRQ, err)

@@ -25,7 +25,7 @@ var errUsed = errors.New("it has been connected, accepted or rejected already")
 func (s *stage) Device() *verbs.Device { return s.ep.device() }
 
 // PD returns the device's default protection domain, which connections share.
-func (s *stage) PD() (*verbs.PD, error) { return s.ep.device().DefaultPD() }
+func (s *stage) PD() (*verbs.PD, error) { return s.ep.id.defaultPD(opAllocPD, nil) }
 
 // ID returns the ID underneath. Its events are the library's to fetch.
 func (s *stage) ID() *ID { return s.ep.id }

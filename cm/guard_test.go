@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/ucma"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// TestTheRequestIsThePeers: what Accept may give is bounded by what the peer asked
+// for, whatever becomes of the event.
+func TestTheRequestIsThePeers(t *testing.T) {
+	k := newFakeKernel()
+	var given abi.UcmConnParam
+	h := &hooked{fakeKernel: k, write: func(b []byte) {
+		if binary.NativeEndian.Uint32(b) == abi.RDMA_USER_CM_CMD_ACCEPT {
+			given = abi.View[abi.UcmAccept](b[8:]).ConnParam
+		}
+	}}
+	host := fakeHost()
+	ch := newEventChannel(ucma.New(h), host)
+	defer ch.Close()
+	l := newFakeID(t, ch)
+	k.mu.Lock()
+	k.uids[70] = 0
+	k.mu.Unlock()
+	asked := abi.UcmConnParam{ResponderResources: 3, InitiatorDepth: 2}
+	raw := abi.UcmEventResp{UID: l.uid, ID: 70, Event: uint32(EventConnectRequest)}
+	copy(raw.Param[:], abi.Bytes(&asked))
+	k.events <- raw
+	ev := mustNext(t, ch)
+	var err error
+	if ev.ID.dev, err = host.Open("rxe0"); err != nil {
+		t.Fatal(err)
+	}
+	// In C one answers with the parameters of the event.
+	param := &ev.Conn
+	param.QPNum, param.ResponderResources, param.InitiatorDepth = 5, MaxDepth, MaxDepth
+	if err := ev.ID.Accept(param); err != nil {
+		t.Fatal(err)
+	}
+	if given.ResponderResources != 3 || given.InitiatorDepth != 2 {
+		t.Errorf("accepted with %d and %d, the peer asked for 3 and 2", given.ResponderResources, given.InitiatorDepth)
+	}
+}
+
+// TestCloseBehindMigrate: a Migrate that waits for a command which is stuck in the
+// kernel holds Close up no more than the command does.
+func TestCloseBehindMigrate(t *testing.T) {
+	for name, closing := range map[string]func(*ID) error{
+		"ID":      (*ID).Close,
+		"channel": func(id *ID) error { return id.Channel().Close() },
+	} {
+		k := newFakeKernel()
+		stuck, free := make(chan struct{}), make(chan struct{})
+		h := &hooked{fakeKernel: k, write: func(b []byte) {
+			if binary.NativeEndian.Uint32(b) == abi.RDMA_USER_CM_CMD_DISCONNECT {
+				close(stuck)
+				<-free
+			}
+		}}
+		a, b := newEventChannel(ucma.New(h), &verbs.Host{}), newEventChannel(ucma.New(k), &verbs.Host{})
+		id := newFakeID(t, a)
+		done := make(chan struct{}, 2)
+		go func() { id.Disconnect(); done <- struct{}{} }()
+		<-stuck
+		go func() { id.Migrate(b); done <- struct{}{} }()
+		for id.moving.TryRLock() { // until Migrate waits
+			id.moving.RUnlock()
+			runtime.Gosched()
+		}
+		closed := make(chan struct{})
+		go func() { closing(id); close(closed) }()
+		select {
+		case <-closed:
+		case <-time.After(5 * closeGrace):
+			t.Errorf("Close of the %s waits", name)
+		}
+		close(free)
+		<-done
+		<-done
+		<-closed
+		b.Close()
+		a.Close()
+	}
+}
+
+// srqDriver is rxe with SRQs that hold nothing. It lets a test act while a QP is
+// made.
+type srqDriver struct {
+	rxe.Driver
+	creating func()
+}
+
+type srqContext struct {
+	provider.Context
+	creating func()
+}
+
+type emptySRQ struct{ provider.SRQ }
+
+func (emptySRQ) Close() error { return nil }
+
+func (d srqDriver) Open(f *uverbs.File) (provider.Context, error) {
+	c, err := d.Driver.Open(f)
+	return srqContext{c, d.creating}, err
+}
+
+func (c srqContext) CreateSRQ(*provider.SRQConfig) (provider.SRQ, error) { return emptySRQ{}, nil }
+
+func (c srqContext) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
+	c.creating()
+	plain := *cfg
+	plain.SRQ = nil
+	return c.Context.CreateQP(&plain)
+}
+
+// TestCloseWhileAQPIsMade: what the QP stands on is closed after it.
+func TestCloseWhileAQPIsMade(t *testing.T) {
+	var id *ID
+	closed := make(chan struct{})
+	kernel := uverbstest.New("rxe0")
+	host := &verbs.Host{Kernel: kernel, Drivers: []provider.Driver{srqDriver{creating: func() {
+		go func() { defer close(closed); id.Close() }()
+		select {
+		case <-closed:
+		case <-time.After(20 * time.Millisecond):
+		}
+	}}}}
+	ch := newEventChannel(ucma.New(newFakeKernel()), host)
+	defer ch.Close()
+	id = newFakeID(t, ch)
+	var err error
+	if id.dev, err = host.Open("rxe0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := id.CreateSRQ(nil, verbs.SRQConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := id.CreateQP(nil, verbs.QPConfig{}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a QP on a closed ID: %v", err)
+	}
+	<-closed
+	if n := kernel.Opened(); n != 0 {
+		t.Errorf("%d contexts left open", n)
+	}
+}
+
+// TestTypesOfAPortSpace: the kernel decides by the port space whether an ID is for
+// datagrams, and would not say that it took another type than was asked for.
+func TestTypesOfAPortSpace(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	for _, tc := range []struct {
+		ps PortSpace
+		t  verbs.QPType
+		ok bool
+	}{
+		{PortSpaceTCP, verbs.UD, false}, {PortSpaceUDP, verbs.RC, false}, {PortSpaceIPoIB, verbs.UC, false},
+		{PortSpaceTCP, verbs.RC, true}, {PortSpaceTCP, verbs.UC, true}, {PortSpaceUDP, verbs.UD, true},
+		{PortSpaceIB, verbs.UD, true}, {PortSpaceIB, verbs.RC, true}, {PortSpaceIB, 0, true},
+	} {
+		before := k.living()
+		id, err := ch.NewIDConfig(IDConfig{PortSpace: tc.ps, QPType: tc.t})
+		if tc.ok != (err == nil) {
+			t.Errorf("%v, %v: %v", tc.ps, tc.t, err)
+		}
+		if err != nil && (!errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), tc.ps.String()) || k.living() != before) {
+			t.Errorf("%v, %v: %v, %d IDs more", tc.ps, tc.t, err, k.living()-before)
+		}
+		if err == nil {
+			id.Close()
+		}
+	}
+}
+
+// TestTheErrorNamesTheSecondDestination: of an ID whose first did not resolve.
+func TestTheErrorNamesTheSecondDestination(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	for _, to := range []string{"10.0.0.1:1", "10.0.0.2:2"} {
+		if err := id.ResolveAddr(Addr{}, mustAddr(to), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		k.queue(id.kid, EventAddrError, -int32(syscall.ETIMEDOUT))
+		if err := mustNext(t, ch).Err(); !strings.Contains(err.Error(), to) {
+			t.Errorf("%v, want %s", err, to)
+		}
+	}
+	k.fail[abi.RDMA_USER_CM_CMD_RESOLVE_ADDR] = syscall.ENETUNREACH
+	if err := id.ResolveAddr(Addr{}, mustAddr("10.0.0.3:3"), time.Second); err == nil || !strings.Contains(err.Error(), "10.0.0.3:3") {
+		t.Error(err)
+	}
+	if a := id.RemoteAddr(); a != mustAddr("10.0.0.2:2") {
+		t.Errorf("the remote address is %v", a)
+	}
+}
+
+// TestAStageWithoutADevice: a kernel that names none gets no panic out of it.
+func TestAStageWithoutADevice(t *testing.T) {
+	ch, _ := newFakeChannel(t)
+	s := &stage{ep: newEndpoint(ch, newFakeID(t, ch))}
+	if _, err := s.PD(); !errors.Is(err, errNoDevice) {
+		t.Error(err)
+	}
+	if _, err := s.QP(); !errors.Is(err, errNoDevice) {
+		t.Error(err)
+	}
+	if err := s.PostRecv(0); !errors.Is(err, errNoDevice) {
+		t.Error(err)
+	}
+	r := &Resolved{stage: stage{ep: s.ep}}
+	go s.ep.pump()
+	if _, err := r.Connect(context.Background(), nil, nil); !errors.Is(err, errNoDevice) {
+		t.Error(err)
+	}
+}
