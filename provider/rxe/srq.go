@@ -109,6 +109,9 @@ func (s *srq) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 }
 
 func (s *srq) Query() (provider.SRQAttr, error) {
+	// Close waits: the kernel gives the handle to the next SRQ.
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
 	if s.closed.Load() {
 		return provider.SRQAttr{}, net.ErrClosed
 	}

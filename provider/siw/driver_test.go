@@ -10,6 +10,7 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"time"
 
 	"purerdma/abi"
 	"purerdma/internal/mem"
@@ -170,5 +171,41 @@ func TestSRQ(t *testing.T) {
 	}
 	if _, err := r.ctx.CreateAH(&provider.AHConfig{}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("an address handle: %v", err)
+	}
+}
+
+// TestNoCommandHitsAReusedSRQ: the kernel gives the handle of an SRQ that is
+// destroyed to the next one, so Close waits for what others do with it.
+func TestNoCommandHitsAReusedSRQ(t *testing.T) {
+	for name, use := range map[string]func(provider.SRQ) error{
+		"Modify": func(s provider.SRQ) error {
+			return s.Modify(&provider.SRQAttr{Limit: 1}, provider.SRQAttrLimit)
+		},
+		"Query": func(s provider.SRQ) error { _, err := s.Query(); return err },
+	} {
+		r := newRig(t, 4)
+		s, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, MaxSGE: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan error, 1)
+		r.onSRQ = func() {
+			go func() { closed <- s.Close() }()
+			select {
+			case err := <-closed:
+				closed <- err
+				t.Errorf("%s: the SRQ is gone, and its handle another's", name)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		if err := use(s); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := <-closed; err != nil || r.srqs != 0 {
+			t.Errorf("%s: Close: %v, %d SRQs", name, err, r.srqs)
+		}
+		if err := use(s); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s after Close: %v", name, err)
+		}
 	}
 }

@@ -44,6 +44,8 @@ type kernel struct {
 	depths [2]uint8 // as siw answers a query: served, issued
 	moved  []provider.QPState
 	modify error
+	onSRQ  func() // while an SRQ is changed or looked at
+	srqs   int    // how many there are
 }
 
 func same(n uint32) uint32 { return 1 << bits.Len32(n-1) }
@@ -129,10 +131,13 @@ func (k *kernel) Ioctl(req *uverbs.Request) error {
 		return reply(abi.Bytes(&r))
 	case [2]uint16{abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_CREATE}:
 		handle(abi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
+		k.srqs++
 		n := binary.NativeEndian.Uint32(req.Find(abi.UVERBS_ATTR_CREATE_SRQ_MAX_WR).Buf)
 		sge := uint32(2)
 		copy(req.Find(abi.UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE).Buf, abi.Bytes(&sge))
 		return reply(abi.Bytes(&abi.SiwUrespCreateSRQ{NumRQE: k.rqes(n), SRQKey: k.queue(int(same(n)) * 112)}))
+	case [2]uint16{abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_DESTROY}:
+		k.srqs--
 	case [2]uint16{abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE}:
 		return k.invoke(req, reply)
 	}
@@ -159,6 +164,10 @@ func (k *kernel) invoke(req *uverbs.Request, reply func([]byte) error) error {
 		}
 		if c := abi.View[abi.UverbsModifyQP](in); provider.QPAttrMask(c.AttrMask)&provider.QPAttrState != 0 {
 			k.moved = append(k.moved, provider.QPState(c.QPState))
+		}
+	case abi.IB_USER_VERBS_CMD_MODIFY_SRQ, abi.IB_USER_VERBS_CMD_QUERY_SRQ:
+		if k.onSRQ != nil {
+			k.onSRQ()
 		}
 	case abi.IB_USER_VERBS_CMD_QUERY_QP:
 		r := abi.UverbsQueryQPResp{QPState: 0xee, PKeyIndex: 0xeeee, MaxRdAtomic: k.depths[0], MaxDestRdAtomic: k.depths[1], PathMTU: 3}

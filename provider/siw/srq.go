@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 
 	"purerdma/abi"
 	"purerdma/internal/leak"
@@ -20,9 +19,11 @@ type srq struct {
 	file   *uverbs.File
 	handle uint32
 	leak   *leak.Entry
-	closed atomic.Bool
 
-	rq recvQueue
+	// The lock of the queue is held by every command, too: the kernel gives the
+	// handle to the next SRQ as soon as this one is destroyed.
+	rq     recvQueue
+	closed bool
 }
 
 // CreateSRQ makes a shared receive queue.
@@ -54,9 +55,9 @@ func (s *srq) Attr() provider.SRQAttr {
 	return provider.SRQAttr{MaxWR: s.rq.slots.Len(), MaxSGE: s.rq.maxSGE}
 }
 
-// usable returns why the SRQ cannot be used, or nil.
+// usable returns why the SRQ cannot be used, or nil. The caller holds the lock.
 func (s *srq) usable() error {
-	if s.closed.Load() || s.file.Closed() {
+	if s.closed || s.file.Closed() {
 		return net.ErrClosed
 	}
 	return nil
@@ -77,6 +78,8 @@ func (s *srq) PostRecv(wrs []provider.RecvWR) (int, error) {
 }
 
 func (s *srq) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return err
 	}
@@ -87,6 +90,8 @@ func (s *srq) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 }
 
 func (s *srq) Query() (provider.SRQAttr, error) {
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return provider.SRQAttr{}, err
 	}
@@ -100,13 +105,13 @@ func (s *srq) Query() (provider.SRQAttr, error) {
 func (s *srq) Close() error {
 	s.rq.mu.Lock()
 	defer s.rq.mu.Unlock()
-	if s.closed.Load() {
+	if s.closed {
 		return nil
 	}
 	if err := s.file.Destroyed(func() error { return s.file.DestroySRQ(s.handle) }); err != nil {
 		return err
 	}
-	s.closed.Store(true)
+	s.closed = true
 	s.leak.Done()
 	return s.rq.mapping.Close()
 }
