@@ -11,6 +11,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -229,5 +230,63 @@ func TestAStageWithoutADevice(t *testing.T) {
 	go s.ep.pump()
 	if _, err := r.Connect(context.Background(), nil, nil); !errors.Is(err, errNoDevice) {
 		t.Error(err)
+	}
+}
+
+// sleepy is a kernel that hands out the event that came with an ID, and wakes
+// nobody for it.
+type sleepy struct {
+	*fakeKernel
+	waiting chan struct{} // gets a token from each wait that begins
+	moved   atomic.Pointer[abi.UcmEventResp]
+}
+
+func (s *sleepy) WriteWhenReadable(ctx context.Context, b []byte) error {
+	if ev := s.moved.Swap(nil); ev != nil {
+		*(*abi.UcmEventResp)(pointerAt(b, 8)) = *ev
+		return nil
+	}
+	s.waiting <- struct{}{}
+	return s.fakeKernel.WriteWhenReadable(ctx, b)
+}
+
+// TestMigrateWakesWhoWaits: for the events that move with the ID.
+func TestMigrateWakesWhoWaits(t *testing.T) {
+	k := newFakeKernel()
+	s := &sleepy{fakeKernel: k, waiting: make(chan struct{}, 9)}
+	a, b := newEventChannel(ucma.New(k), &verbs.Host{}), newEventChannel(ucma.New(s), &verbs.Host{})
+	defer a.Close()
+	defer b.Close()
+	for range 2 {
+		id := newFakeID(t, a)
+		got := make(chan *Event, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			ev, err := b.Next(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- ev
+		}()
+		<-s.waiting
+		s.moved.Store(&abi.UcmEventResp{UID: id.uid, ID: id.kid, Event: uint32(EventAddrChange)})
+		if err := id.Migrate(b); err != nil {
+			t.Fatal(err)
+		}
+		if ev := <-got; ev == nil || ev.ID != id {
+			t.Fatalf("got %v", ev)
+		}
+		// One that comes while nobody waits, and the end of a wait.
+		other := newFakeID(t, a)
+		if err := other.Migrate(b); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		if ev, err := b.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, %v", ev, err)
+		}
+		cancel()
+		<-s.waiting
 	}
 }

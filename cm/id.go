@@ -194,8 +194,13 @@ func (id *ID) RemoteAddr() Addr {
 func (id *ID) String() string { return fmt.Sprintf("cm_id %d", id.uid) }
 
 // Migrate moves the ID and its unfetched events to another channel
-// (rdma_migrate_id(3)). Do not migrate a listener that may have unfetched
-// connect requests: the kernel leaves their new IDs behind.
+// (rdma_migrate_id(3)). It waits for a command of the ID that is in the kernel.
+// Unlike rdma_migrate_id(3) it does not wait for events to be acknowledged: one
+// that was fetched before may be dealt with after it. Who waits in Next of the
+// other channel gets the events that have moved.
+//
+// Do not migrate a listener that may have unfetched connect requests: the kernel
+// leaves their new IDs behind.
 func (id *ID) Migrate(to *EventChannel) error {
 	if !id.gate.enter() {
 		return id.opError(opMigrate, net.ErrClosed)
@@ -229,6 +234,7 @@ func (id *ID) Migrate(to *EventChannel) error {
 	id.mu.Lock()
 	id.ch, id.left = to, append(id.left, from)
 	id.mu.Unlock()
+	to.arrived()
 	return nil
 }
 

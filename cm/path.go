@@ -51,9 +51,10 @@ type Path struct {
 }
 
 // PacketLifeTime returns how long a packet lives at most on the path: 4.096 us
-// times two to the power of LifeTime.
+// times two to the power of LifeTime. Above 50, which are 146 years, a Duration
+// cannot hold it: it is 50 then.
 func (p *Path) PacketLifeTime() time.Duration {
-	return 4096 * time.Nanosecond << min(p.LifeTime, 31)
+	return 4096 * time.Nanosecond << min(p.LifeTime, 50)
 }
 
 // QueryPath returns the paths of the ID, once the route is resolved or for a
@@ -88,9 +89,10 @@ func (id *ID) QueryGID() (local, remote IBAddr, err error) {
 var errNoPath = errors.New("no path is given")
 
 // SetIBPath gives the ID its paths instead of ResolveRoute
-// (RDMA_OPTION_IB_PATH, rdma_set_option(3)): the first must have the flags
-// PathGMP, PathPrimary and PathBidirectional. The outcome is
-// EventRouteResolved.
+// (RDMA_OPTION_IB_PATH, rdma_set_option(3)). The kernel takes the first that has
+// the flags PathGMP, PathPrimary and PathBidirectional, no more and no less, and
+// passes over the others; without one the error wraps EINVAL. The address must be
+// resolved. The outcome is EventRouteResolved.
 func (id *ID) SetIBPath(paths []Path) error {
 	if len(paths) == 0 {
 		return id.opError(opSetPath, errNoPath)

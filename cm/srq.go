@@ -13,7 +13,9 @@ var errHasSRQ = errors.New("the ID has an SRQ already")
 
 // CreateSRQ makes a shared receive queue on the ID's device (rdma_create_srq(3)),
 // which the QP that CreateQP makes then takes its receives from. pd may be nil for
-// the device's default PD. The SRQ is destroyed with the ID.
+// the device's default PD. The SRQ is destroyed with the ID, but not under a QP of
+// the caller's that takes from it, too: then Close of what SRQ returns is the
+// caller's, after that of the QP. An ID has one SRQ.
 func (id *ID) CreateSRQ(pd *verbs.PD, cfg verbs.SRQConfig) error {
 	if !id.gate.enter() {
 		return id.opError(opCreateSRQ, net.ErrClosed)
