@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -44,6 +45,8 @@ func gather() (*facts, error) {
 		f.miss("RDMA devices", err)
 	}
 	f.devicesKnown = err == nil
+	// Kernels list them in different orders.
+	slices.SortFunc(infos, func(a, b uverbs.DeviceInfo) int { return strings.Compare(a.Name, b.Name) })
 	for _, info := range infos {
 		f.devices = append(f.devices, f.gatherDevice(info))
 	}
