@@ -378,6 +378,18 @@ func (id *ID) commandIn(op string, state State, fn func(f *ucma.File, kid uint32
 	})
 }
 
+// swapState takes the ID from one state to another, and returns the one that it was
+// in: if that is not from, nothing has changed.
+func (id *ID) swapState(from, to State) (was State) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	was = id.state
+	if was == from {
+		id.state = to
+	}
+	return was
+}
+
 // opError gives an error the operation and the addresses. An ID whose device is
 // gone answers ENXIO to everything.
 func (id *ID) opError(op string, err error) error {

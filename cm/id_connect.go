@@ -73,7 +73,7 @@ func (id *ID) Accept(param *ConnParam) error {
 	request, qp, state := id.request, id.qp, id.state
 	id.mu.Unlock()
 	if state != StateRequested {
-		return id.opError(opAccept, misuse(opAccept, state, syscall.EINVAL))
+		return id.opError(opAccept, notRequested(state))
 	}
 	p, err := id.completeParam(opAccept, param, request)
 	if err != nil {
@@ -82,7 +82,13 @@ func (id *ID) Accept(param *ConnParam) error {
 	next := StateAccepting
 	if id.datagram() {
 		next = StateEstablished
-	} else if qp != nil {
+	}
+	// Of several calls one answers the request. The kernel would refuse the peer
+	// because of the others.
+	if state := id.swapState(StateRequested, next); state != StateRequested {
+		return id.opError(opAccept, notRequested(state))
+	}
+	if qp != nil && !id.datagram() {
 		if err := id.moveQP(qp, &p); err != nil {
 			// The kernel rejects the peer when its own half of an accept
 			// fails; this half is ours.
@@ -90,13 +96,14 @@ func (id *ID) Accept(param *ConnParam) error {
 			return id.opError(opAccept, id.peerGone(err))
 		}
 	}
-	err = id.commandIn(opAccept, next, func(f *ucma.File, kid uint32) error {
+	err = id.command(opAccept, func(f *ucma.File, kid uint32) error {
 		return f.Accept(kid, id.uid, p.toKernel(), id.ece(true))
 	})
 	if err == nil {
 		id.ready(qp)
 		return nil
 	}
+	id.swapState(next, StateFailed)
 	if qp != nil && !id.datagram() {
 		flushQP(qp)
 	}

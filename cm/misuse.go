@@ -40,7 +40,6 @@ var possible = map[string][]State{
 	opService:      {StateBound},
 	opListen:       {StateIdle, StateBound},
 	opConnect:      {StateRouteResolved},
-	opAccept:       {StateRequested},
 	opReject:       {StateRequested, StateResponded},
 	opEstablish:    {StateResponded},
 	opJoin:         {StateBound, StateAddrResolved},
@@ -55,4 +54,9 @@ func misuse(op string, was State, err error) error {
 		return err
 	}
 	return &StateError{State: was, Want: want, Err: err}
+}
+
+// notRequested is misuse for Accept, which changes the QP before it asks the kernel.
+func notRequested(was State) error {
+	return &StateError{State: was, Want: []State{StateRequested}, Err: syscall.EINVAL}
 }
