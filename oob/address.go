@@ -19,8 +19,8 @@ type Address struct {
 	GID verbs.GID // zero: the port is reached by its LID
 }
 
-// wireLen is the length of an Address on the wire, with the zero byte that ends it.
-const wireLen = len("0000:000000:000000:00000000000000000000000000000000") + 1
+// AddressLen is the length in bytes of an Address on the wire, with the zero byte that ends it.
+const AddressLen = len("0000:000000:000000:00000000000000000000000000000000") + 1
 
 const max24 = 1<<24 - 1
 
@@ -33,15 +33,20 @@ func Local(qp *verbs.QP, p *Path) (Address, error) {
 	if err != nil {
 		return Address{}, err
 	}
-	a := Address{LID: port.LID, QPN: qp.Num(), PSN: rand.Uint32() & max24}
+	var gid verbs.GID
 	if port.LinkLayer == verbs.LinkEthernet || port.GRHRequired {
 		g, err := dev.GID(p.port(), int(p.SGIDIndex))
 		if err != nil {
 			return Address{}, err
 		}
-		a.GID = g.GID
+		gid = g.GID
 	}
-	return a, nil
+	return NewAddress(qp, port.LID, gid), nil
+}
+
+// NewAddress is Local where LID and GID are known.
+func NewAddress(qp *verbs.QP, lid uint16, gid verbs.GID) Address {
+	return Address{LID: lid, QPN: qp.Num(), PSN: rand.Uint32() & max24, GID: gid}
 }
 
 // String returns the address as the pingpong programs print it.
@@ -55,19 +60,19 @@ func (a Address) append(b []byte) []byte {
 	return append(hex.AppendEncode(b, a.GID[:]), 0)
 }
 
-// parse reads what came over the wire, which must be wireLen bytes.
+// parse reads what came over the wire, which must be AddressLen bytes.
 func parse(b []byte) (Address, error) {
 	bad := func() (Address, error) {
-		return Address{}, fmt.Errorf("address %q of the peer: %w", b[:min(len(b), wireLen)], syscall.EBADMSG)
+		return Address{}, fmt.Errorf("address %q of the peer: %w", b[:min(len(b), AddressLen)], syscall.EBADMSG)
 	}
-	if len(b) != wireLen || b[4] != ':' || b[11] != ':' || b[18] != ':' || b[wireLen-1] != 0 {
+	if len(b) != AddressLen || b[4] != ':' || b[11] != ':' || b[18] != ':' || b[AddressLen-1] != 0 {
 		return bad()
 	}
 	lid, ok1 := parseHex(b[:4])
 	qpn, ok2 := parseHex(b[5:11])
 	psn, ok3 := parseHex(b[12:18])
 	a := Address{LID: uint16(lid), QPN: qpn, PSN: psn}
-	if _, err := hex.Decode(a.GID[:], b[19:wireLen-1]); err != nil || !ok1 || !ok2 || !ok3 {
+	if _, err := hex.Decode(a.GID[:], b[19:AddressLen-1]); err != nil || !ok1 || !ok2 || !ok3 {
 		return bad()
 	}
 	return a, nil

@@ -30,7 +30,7 @@ func TestAddress(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for _, bad := range []string{
-		"", sampleWire[:wireLen-1], sampleWire + "0", strings.Replace(sampleWire, ":", "0", 1), strings.Replace(sampleWire, "c:", "g:", 1),
+		"", sampleWire[:AddressLen-1], sampleWire + "0", strings.Replace(sampleWire, ":", "0", 1), strings.Replace(sampleWire, "c:", "g:", 1),
 		strings.Replace(sampleWire, ":0000", ":-001", 1), strings.Replace(sampleWire, ":abc", ": bc", 1),
 		strings.Replace(sampleWire, "ffff", "fff ", 1), strings.Replace(sampleWire, "\x00", "\n", 1), strings.Replace(sampleWire, "001c", "0x1c", 1),
 	} {

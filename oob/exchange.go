@@ -179,19 +179,19 @@ func (x *exchange) failed(s Stage, index, n int, err error) error {
 }
 
 func (x *exchange) send(own []Address) error {
-	b := make([]byte, 0, len(own)*wireLen)
+	b := make([]byte, 0, len(own)*AddressLen)
 	for _, a := range own {
 		b = a.append(b)
 	}
 	if n, err := x.conn.Write(b); err != nil {
-		return x.failed(StageSend, n/wireLen, n%wireLen, err)
+		return x.failed(StageSend, n/AddressLen, n%AddressLen, err)
 	}
 	return nil
 }
 
 func (x *exchange) receive(n int) ([]Address, error) {
 	remote := make([]Address, n)
-	var msg [wireLen]byte
+	var msg [AddressLen]byte
 	for i := range remote {
 		got, err := io.ReadFull(x.conn, msg[:])
 		if err == nil {

@@ -93,16 +93,16 @@ func TestHostilePeer(t *testing.T) {
 		bytes   int
 	}{
 		{"active, leaves at once", Active, nil, "", 0, io.ErrClosedPipe, StageSend, 0, 0},
-		{"active, leaves in between", Active, nil, "", wireLen + 10, io.ErrClosedPipe, StageSend, 1, 10},
-		{"active, says nothing", Active, nil, "", 2 * wireLen, io.ErrUnexpectedEOF, StageReceive, 0, 0},
-		{"active, says a part", Active, nil, sampleWire + sampleWire[:20], 2 * wireLen, io.ErrUnexpectedEOF, StageReceive, 1, 20},
-		{"active, says something else", Active, nil, sampleWire + strings.Repeat("x", wireLen), 2 * wireLen, syscall.EBADMSG, StageReceive, 1, wireLen},
-		{"active, leaves before it is confirmed", Active, nil, sampleWire + sampleWire, 2 * wireLen, io.ErrClosedPipe, StageConfirm, 0, 0},
-		{"active, cannot connect", Active, refuse, sampleWire + sampleWire, 2 * wireLen, refused, 0, 0, 0},
+		{"active, leaves in between", Active, nil, "", AddressLen + 10, io.ErrClosedPipe, StageSend, 1, 10},
+		{"active, says nothing", Active, nil, "", 2 * AddressLen, io.ErrUnexpectedEOF, StageReceive, 0, 0},
+		{"active, says a part", Active, nil, sampleWire + sampleWire[:20], 2 * AddressLen, io.ErrUnexpectedEOF, StageReceive, 1, 20},
+		{"active, says something else", Active, nil, sampleWire + strings.Repeat("x", AddressLen), 2 * AddressLen, syscall.EBADMSG, StageReceive, 1, AddressLen},
+		{"active, leaves before it is confirmed", Active, nil, sampleWire + sampleWire, 2 * AddressLen, io.ErrClosedPipe, StageConfirm, 0, 0},
+		{"active, cannot connect", Active, refuse, sampleWire + sampleWire, 2 * AddressLen, refused, 0, 0, 0},
 		{"passive, leaves at once", Passive, nil, "", 0, io.ErrUnexpectedEOF, StageReceive, 0, 0},
-		{"passive, says something else", Passive, nil, strings.Repeat("\x00", wireLen), 0, syscall.EBADMSG, StageReceive, 0, wireLen},
+		{"passive, says something else", Passive, nil, strings.Repeat("\x00", AddressLen), 0, syscall.EBADMSG, StageReceive, 0, AddressLen},
 		{"passive, cannot connect", Passive, refuse, sampleWire + sampleWire, 0, refused, 0, 0, 0},
-		{"passive, leaves before it has all", Passive, nil, sampleWire + sampleWire, wireLen, io.ErrClosedPipe, StageSend, 1, 0},
+		{"passive, leaves before it has all", Passive, nil, sampleWire + sampleWire, AddressLen, io.ErrClosedPipe, StageSend, 1, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l, r := net.Pipe()
@@ -134,7 +134,7 @@ func TestHostilePeer(t *testing.T) {
 		go func() {
 			defer r.Close()
 			io.WriteString(r, sampleWire)
-			io.CopyN(io.Discard, r, int64(wireLen))
+			io.CopyN(io.Discard, r, int64(AddressLen))
 			io.WriteString(r, "gone\x00")
 		}()
 		if _, err := Passive(t.Context(), l, addresses(1), nil); !errors.Is(err, syscall.EBADMSG) || !strings.Contains(err.Error(), `confirm [0]: "gone\x00"`) {
@@ -185,9 +185,9 @@ func FuzzPassive(f *testing.F) {
 			r.Close()
 		}()
 		got, err := Passive(t.Context(), l, addresses(1), nil)
-		well := len(says) >= wireLen+len(confirmation) && string(says[wireLen:wireLen+len(confirmation)]) == confirmation
+		well := len(says) >= AddressLen+len(confirmation) && string(says[AddressLen:AddressLen+len(confirmation)]) == confirmation
 		if well {
-			_, perr := parse(says[:wireLen])
+			_, perr := parse(says[:AddressLen])
 			well = perr == nil
 		}
 		if (err == nil) != well || (got != nil) != well {

@@ -19,7 +19,13 @@ func (f *File) GetContext(drv Driver) (ContextInfo, error) {
 		out(abi.UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &vectors),
 		out(abi.UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &support),
 	})...)
-	return ContextInfo{CompVectors: vectors, CoreSupport: support}, err
+	info := ContextInfo{CompVectors: vectors, CoreSupport: support}
+	if err == nil {
+		f.mu.Lock()
+		f.context = info
+		f.mu.Unlock()
+	}
+	return info, err
 }
 
 // QueryContext is GetContext of a context that is there already, as after the

@@ -23,6 +23,7 @@ type File struct {
 	closed atomic.Bool
 
 	mu       sync.Mutex
+	context  ContextInfo // of GetContext
 	mappings map[*Mapping]struct{}
 	channels map[eventChannel]struct{}
 }
@@ -46,6 +47,13 @@ func Open(k Kernel, info DeviceInfo) (*File, error) {
 
 // Info returns what the file was opened as.
 func (f *File) Info() DeviceInfo { return f.info }
+
+// Context returns the answer of GetContext, the zero ContextInfo before it.
+func (f *File) Context() ContextInfo {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.context
+}
 
 // Closed says whether Close was called. It is cheap. Who has read a mapping and
 // then finds Closed false has not read what Close puts in its place.

@@ -165,26 +165,67 @@ type DeviceAttr struct {
 	AtomicCap       uint32 // enum ibv_atomic_cap
 	LocalCAAckDelay uint8
 	Ports           int
+	CompVectors     int // interrupts, for CQConfig.Vector
+
+	// Of services that drivers of today do not have, and of one that they had.
+	MaxEE            int
+	MaxEERdAtom      int
+	MaxEEInitRdAtom  int
+	MaxRDD           int
+	MaxRawIPv6QP     int
+	MaxRawEthyQP     int
+	MaxTotalMcastQPs int // queue pairs in all multicast groups
+	MaxFMR           int
+	MaxMapPerFMR     int
 
 	// What follows is zero where the kernel or the driver does not know of it.
-	ODP            ODPCaps
-	TimestampMask  uint64        // the bits of a completion's timestamp that count
-	CoreClock      uint64        // kHz, of the timestamps
-	MaxDMSize      uint64        // bytes of device memory
-	MaxCQCount     int           // for CQ.Moderate
-	MaxCQPeriod    time.Duration // for CQ.Moderate
-	RawPacketCaps  uint32        // enum ibv_raw_packet_caps
-	MaxWQ          int           // work queues of type RQ
-	TagMatchingCap uint32        // enum ibv_tm_cap_flags
+	ODP           ODPCaps
+	TimestampMask uint64        // the bits of a completion's timestamp that count
+	CoreClock     uint64        // kHz, of the timestamps
+	MaxDMSize     uint64        // bytes of device memory
+	MaxCQCount    int           // for CQ.Moderate
+	MaxCQPeriod   time.Duration // for CQ.Moderate
+	RawPacketCaps uint32        // enum ibv_raw_packet_caps
+	MaxWQ         int           // work queues of type RQ
+	TagMatching   TMCaps
+	RSS           RSSCaps
+}
+
+// TMCaps says what tag matching can do (struct ibv_tm_caps of
+// ibv_query_device_ex(3)).
+type TMCaps struct {
+	MaxRndvHdrSize int // bytes
+	MaxTags        int // 0: there is no tag matching
+	MaxOps         int
+	MaxSGE         int
+	Flags          uint32 // enum ibv_tm_cap_flags
+}
+
+// RSSCaps says how received packets can be spread (struct ibv_rss_caps of
+// ibv_query_device_ex(3), of which the kernel answers these).
+type RSSCaps struct {
+	QPTypes      uint32 // bit n: QPs of type n
+	MaxTables    int    // indirection tables
+	MaxTableSize int
 }
 
 // ODPCaps says what memory with the right OnDemand can be used for (struct
 // ibv_odp_caps of ibv_query_device_ex(3)).
 type ODPCaps struct {
-	Implicit   bool   // of the whole address space
-	Supported  bool   // at all
-	RC, UC, UD uint32 // IB_UVERBS_ODP_SUPPORT_... of rdma/ib_user_verbs.h
+	Implicit        bool   // of the whole address space
+	Supported       bool   // at all
+	RC, UC, UD, XRC uint32 // ODPSend and so on
 }
+
+// What ODPCaps.RC, UC, UD and XRC consist of.
+const (
+	ODPSend    = abi.IB_UVERBS_ODP_SUPPORT_SEND
+	ODPRecv    = abi.IB_UVERBS_ODP_SUPPORT_RECV
+	ODPWrite   = abi.IB_UVERBS_ODP_SUPPORT_WRITE
+	ODPRead    = abi.IB_UVERBS_ODP_SUPPORT_READ
+	ODPAtomic  = abi.IB_UVERBS_ODP_SUPPORT_ATOMIC
+	ODPSRQRecv = abi.IB_UVERBS_ODP_SUPPORT_SRQ_RECV
+)
 
 // extend adds what the extended query tells.
 func (a *DeviceAttr) extend(k *abi.UverbsExQueryDeviceResp) {
@@ -195,13 +236,21 @@ func (a *DeviceAttr) extend(k *abi.UverbsExQueryDeviceResp) {
 		RC:        k.ODPCaps.RCODPCaps,
 		UC:        k.ODPCaps.UCODPCaps,
 		UD:        k.ODPCaps.UDODPCaps,
+		XRC:       k.XRCODPCaps,
 	}
 	a.TimestampMask, a.CoreClock = k.TimestampMask, k.HCACoreClock
 	a.MaxDMSize = k.MaxDMSize
 	a.MaxCQCount = int(k.CQModerationCaps.MaxCQModerationCount)
 	a.MaxCQPeriod = time.Duration(k.CQModerationCaps.MaxCQModerationPeriod) * time.Microsecond
 	a.RawPacketCaps, a.MaxWQ = k.RawPacketCaps, int(k.MaxWQTypeRQ)
-	a.TagMatchingCap = k.TMCaps.Flags
+	a.TagMatching = TMCaps{
+		MaxRndvHdrSize: int(k.TMCaps.MaxRndvHdrSize),
+		MaxTags:        int(k.TMCaps.MaxNumTags),
+		MaxOps:         int(k.TMCaps.MaxOps),
+		MaxSGE:         int(k.TMCaps.MaxSGE),
+		Flags:          k.TMCaps.Flags,
+	}
+	a.RSS = RSSCaps{QPTypes: k.RSSCaps.SupportedQPTs, MaxTables: int(k.RSSCaps.MaxRWQIndirectionTables), MaxTableSize: int(k.RSSCaps.MaxRWQIndirectionTableSize)}
 }
 
 func deviceAttr(k *abi.UverbsQueryDeviceResp) DeviceAttr {
@@ -237,5 +286,15 @@ func deviceAttr(k *abi.UverbsQueryDeviceResp) DeviceAttr {
 		AtomicCap:       k.AtomicCap,
 		LocalCAAckDelay: k.LocalCAAckDelay,
 		Ports:           int(k.PhysPortCnt),
+
+		MaxEE:            int(k.MaxEE),
+		MaxEERdAtom:      int(k.MaxEERdAtom),
+		MaxEEInitRdAtom:  int(k.MaxEEInitRdAtom),
+		MaxRDD:           int(k.MaxRDD),
+		MaxRawIPv6QP:     int(k.MaxRawIPv6QP),
+		MaxRawEthyQP:     int(k.MaxRawEthyQP),
+		MaxTotalMcastQPs: int(k.MaxTotalMcastQPAttach),
+		MaxFMR:           int(k.MaxFMR),
+		MaxMapPerFMR:     int(k.MaxMapPerFMR),
 	}
 }

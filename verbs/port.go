@@ -32,6 +32,19 @@ type PortAttr struct {
 	LID           uint16
 	SubnetTimeout uint8
 	GRHRequired   bool // addresses must be Global
+
+	PhysState      uint8  // enum ib_port_phys_state: 5 is link up
+	ActiveWidth    uint8  // of the link: enum ib_port_width, a bit
+	ActiveSpeed    uint8  // of a lane: enum ib_port_speed, a bit
+	CapFlags       uint32 // enum ibv_port_cap_flags
+	CapFlags2      uint16 // enum ibv_port_cap_flags2
+	LMC            uint8  // log2 of how many LIDs the port has
+	SMLID          uint16 // of the subnet manager
+	SMSL           uint8
+	MaxVLNum       uint8 // a code: ibv_query_port(3)
+	InitTypeReply  uint8
+	BadPKeys       uint32 // packets that had a wrong P_Key
+	QKeyViolations uint32
 }
 
 // QueryPort asks the kernel about a port, counted from 1.
@@ -52,6 +65,19 @@ func (d *Device) QueryPort(port uint8) (PortAttr, error) {
 		LID:           k.LID,
 		SubnetTimeout: k.SubnetTimeout,
 		GRHRequired:   k.Flags&abi.IB_UVERBS_QPF_GRH_REQUIRED != 0,
+
+		PhysState:      k.PhysState,
+		ActiveWidth:    k.ActiveWidth,
+		ActiveSpeed:    k.ActiveSpeed,
+		CapFlags:       k.PortCapFlags,
+		CapFlags2:      r.PortCapFlags2,
+		LMC:            k.LMC,
+		SMLID:          k.SMLID,
+		SMSL:           k.SMSL,
+		MaxVLNum:       k.MaxVLNum,
+		InitTypeReply:  k.InitTypeReply,
+		BadPKeys:       k.BadPKeyCntr,
+		QKeyViolations: k.QKeyViolCntr,
 	}, nil
 }
 

@@ -47,6 +47,7 @@ func (s *shared) query() error {
 	}
 	s.attr = deviceAttr(&ex.Base)
 	s.attr.extend(&ex)
+	s.attr.CompVectors = int(s.file.Context().CompVectors)
 	if s.info.NodeGUID == 0 {
 		s.info.NodeGUID = s.attr.NodeGUID
 	}

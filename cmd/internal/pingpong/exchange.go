@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pingpong
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// makeSend makes the request that every send is.
+func (n *node) makeSend() {
+	wr := verbs.SendWR{ID: idSend, Opcode: verbs.OpSend, Flags: verbs.SendSignaled}
+	if n.inline {
+		wr.InlineData = n.mr.Bytes()[n.head():][:n.opt.size]
+	} else {
+		wr.SGList = []verbs.SGE{n.message()}
+	}
+	if n.Type == verbs.UD {
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = n.ah, n.remote[0].QPN, n.path.RemoteQKey()
+	}
+	n.send = []verbs.SendWR{wr}
+}
+
+// post sends a message on a QP, and notes what must happen before the next.
+func (n *node) post(i int) error {
+	var err error
+	if n.opt.newSend {
+		// What ibv_wr_start and so on are in C.
+		n.batch.Reset(n.qps[i])
+		if n.inline {
+			n.batch.SendInline(idSend, n.send[0].InlineData)
+		} else {
+			n.batch.Send(idSend, n.send[0].SGList...)
+		}
+		n.batch.Signal()
+		err = n.batch.Post()
+	} else {
+		_, err = n.qps[i].PostSend(n.send)
+	}
+	if err != nil {
+		return n.fail(err, "Couldn't post send")
+	}
+	n.pending[i] = idRecv | idSend
+	return nil
+}
+
+// mark writes what -c of the peer looks for, the number of each page modulo
+// sizeof(char), which is always 0.
+func (n *node) mark() {
+	b := n.mr.Bytes()[n.head():][:n.opt.size]
+	for i := 0; i < n.opt.size; i += os.Getpagesize() {
+		b[i] = 0
+	}
+}
+
+// verify looks for it, and prints which pages do not have it.
+func (n *node) verify() {
+	b := n.mr.Bytes()[n.head():][:n.opt.size]
+	for i := 0; i < n.opt.size; i += os.Getpagesize() {
+		if b[i] != 0 {
+			n.u.Printf("invalid data in page %d\n", i/os.Getpagesize())
+		}
+	}
+}
+
+// exchange sends and receives as often as it should: each QP sends again when its
+// last message has gone and the peer's has come. It returns how long it took.
+func (n *node) exchange(ctx context.Context) (time.Duration, error) {
+	for i := range n.pending {
+		n.pending[i] = idRecv
+	}
+	if n.opt.server != "" {
+		if n.opt.check {
+			n.mark()
+		}
+		for i := range n.qps {
+			if err := n.post(i); err != nil {
+				return 0, err
+			}
+		}
+	}
+	start := time.Now()
+	sent, received := 0, 0
+	wcs := make([]verbs.WC, min(n.opt.depth+len(n.qps), 1024))
+	for sent < n.opt.iters || received < n.opt.iters {
+		k, err := n.completions(ctx, wcs)
+		if err != nil {
+			return 0, n.fail(err, "poll CQ failed %d", -1)
+		}
+		for i := range wcs[:k] {
+			wc := &wcs[i]
+			if wc.Status != verbs.WCSuccess {
+				return 0, n.fail(wc.Err(), "Failed status %v (%d) for wr_id %d", wc.Status, wc.Status, wc.ID)
+			}
+			q := n.find(wc.QPNum)
+			if q < 0 {
+				return 0, n.fail(fmt.Errorf("completion %+v", *wc), "Couldn't find QPN %06x", wc.QPNum)
+			}
+			if wc.ID == idSend {
+				sent++
+			} else {
+				received++
+				if err := n.received(); err != nil {
+					return 0, err
+				}
+			}
+			n.pending[q] &^= int(wc.ID)
+			if sent < n.opt.iters && n.pending[q] == 0 {
+				if err := n.post(q); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+	return time.Since(start), nil
+}
+
+// received notes that a receive has completed, and posts others when there are few.
+func (n *node) received() error {
+	n.routs--
+	if n.routs > len(n.qps) {
+		return nil
+	}
+	return n.postReceives()
+}
+
+func (n *node) find(qpn uint32) int {
+	for i, qp := range n.qps {
+		if qp.Num() == qpn {
+			return i
+		}
+	}
+	return -1
+}
+
+// pollsPerLook is how often a queue is polled before a look at the context.
+const pollsPerLook = 1000
+
+// completions waits for some: asleep with -e, and otherwise polling, as the C
+// programs do.
+func (n *node) completions(ctx context.Context, wcs []verbs.WC) (int, error) {
+	if n.opt.events {
+		return n.cq.Wait(ctx, wcs)
+	}
+	for {
+		for range pollsPerLook {
+			if k, err := n.cq.Poll(wcs); k > 0 || err != nil {
+				return k, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+	}
+}

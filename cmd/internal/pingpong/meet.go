@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pingpong
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+
+	"purerdma/cm"
+	"purerdma/cmd/internal/tool"
+	"purerdma/oob"
+	"purerdma/verbs"
+)
+
+// meet connects the QPs to those of the peer.
+func (n *node) meet(ctx context.Context) (err error) {
+	client := n.opt.server != ""
+	if client {
+		err = n.dial(ctx)
+	} else {
+		err = n.accept(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	n.remote = n.remote[:len(n.qps)]
+	for _, a := range n.remote {
+		n.u.Printf("  remote address: %v\n", a)
+	}
+	if client {
+		err = n.connect(n.remote)
+	}
+	if err == nil {
+		n.makeSend()
+	}
+	return err
+}
+
+// addresses are those that go over the wire: ibv_srq_pingpong sends as many as it
+// could have, of which those that it has not are zero.
+func (n *node) addresses() []oob.Address {
+	if !n.SRQ {
+		return n.own
+	}
+	all := make([]oob.Address, maxQPs)
+	copy(all, n.own)
+	return all
+}
+
+func (n *node) dial(ctx context.Context) error {
+	conn, err := n.dialTCP(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	n.remote, err = oob.Active(ctx, conn, n.addresses(), nil)
+	return n.exchanged(err, "client read/write", "Couldn't read/write remote address")
+}
+
+func (n *node) dialTCP(ctx context.Context) (net.Conn, error) {
+	host, port := n.opt.server, n.opt.port
+	if _, err := tool.LookupHost(ctx, host); err != nil && ctx.Err() == nil {
+		if _, ok := errors.AsType[cm.EAI](err); ok {
+			return nil, n.fail(err, "%s for %s:%d", tool.LookupText(err), host, port)
+		}
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return nil, n.fail(err, "Couldn't connect to %s:%d", host, port)
+	}
+	return conn, nil
+}
+
+// accept is of the server: it connects its QPs before the client knows of them.
+func (n *node) accept(ctx context.Context) error {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(n.opt.port))
+	if err != nil {
+		return n.fail(err, "Couldn't listen to port %d", n.opt.port)
+	}
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	conn, err := ln.Accept()
+	stop()
+	ln.Close()
+	if err != nil {
+		return n.fail(err, "accept() failed")
+	}
+	defer conn.Close()
+	n.remote, err = oob.Passive(ctx, conn, n.addresses(), func(remote []oob.Address) error {
+		if err := n.connect(remote); err != nil {
+			n.u.Errorf("Couldn't connect to remote QP\n")
+			return err
+		}
+		return nil
+	})
+	return n.exchanged(err, "server read", "Couldn't send/recv local address")
+}
+
+// exchanged prints how an exchange of addresses failed, unless that was connecting.
+func (n *node) exchanged(err error, what, otherwise string) error {
+	x, ok := errors.AsType[*oob.ExchangeError](err)
+	switch {
+	case !ok:
+	case x.Stage == oob.StageReceive && n.opt.server == "":
+		n.u.Perror(what, err)
+		n.u.Errorf("%d/%d: Couldn't read remote address\n", x.Bytes, oob.AddressLen)
+	case x.Stage == oob.StageSend && n.opt.server != "":
+		n.fail(err, "Couldn't send local address")
+	default:
+		n.fail(err, "%s", otherwise)
+	}
+	return err
+}
+
+// connect moves the QPs to RTS. What fails has been printed.
+func (n *node) connect(remote []oob.Address) error {
+	for i, qp := range n.qps {
+		if err := n.path.ToRTR(qp, remote[i]); err != nil {
+			return n.fail(err, "Failed to modify %s to RTR", n.qpName(i))
+		}
+		if err := n.path.ToRTS(qp, n.own[i]); err != nil {
+			return n.fail(err, "Failed to modify %s to RTS", n.qpName(i))
+		}
+	}
+	if n.Type == verbs.UD {
+		var err error
+		if n.ah, err = n.pd.CreateAH(n.path.AH(remote[0])); err != nil {
+			return n.fail(err, "Failed to create AH")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/internal/vmtest"
+	"purerdma/test/pairing"
+	"purerdma/verbs"
+)
+
+// pingpong is one of the four programs.
+type pingpong struct {
+	name string
+	size int  // of the largest message that is tried
+	qps  int  // that have a line each
+	mark bool // a client without -c sends other data than one with it
+}
+
+var pingpongs = []pingpong{
+	{"ibv_rc_pingpong", 100000, 1, true},
+	{"ibv_uc_pingpong", 20000, 1, true},
+	{"ibv_ud_pingpong", 1000, 1, true},
+	{"ibv_srq_pingpong", 20000, 16, false},
+}
+
+// gidIndex is the index of the GID of a host's address.
+func gidIndex(t *testing.T, h vmtest.Host, addr netip.Addr) string {
+	t.Helper()
+	dev, err := verbs.DefaultHost().Open(h.Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	g, err := dev.GIDFor(1, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(int(g.Index))
+}
+
+var (
+	hexNumber = regexp.MustCompile(`0x[0-9a-f]{6}`)
+	decimals  = regexp.MustCompile(`\d+\.\d\d\b`)
+)
+
+// shape is an output without the numbers that differ from run to run.
+func shape(s string) string {
+	return decimals.ReplaceAllString(hexNumber.ReplaceAllString(s, "0xN"), "F")
+}
+
+// lines is what a side prints, apart from such numbers.
+func (p pingpong) lines(own, other netip.Addr, size, iters int) string {
+	gid := func(a netip.Addr) string { return netip.AddrFrom16(a.As16()).String() }
+	sep := ","
+	if p.name == "ibv_ud_pingpong" {
+		sep = ":"
+	}
+	return strings.Repeat(fmt.Sprintf("  local address:  LID 0x0000, QPN 0xN, PSN 0xN%s GID %s\n", sep, gid(own)), p.qps) +
+		strings.Repeat(fmt.Sprintf("  remote address: LID 0x0000, QPN 0xN, PSN 0xN, GID %s\n", gid(other)), p.qps) +
+		fmt.Sprintf("%d bytes in F seconds = F Mbit/sec\n%d iters in F seconds = F usec/iter\n", 2*size*iters, iters)
+}
+
+// addressLines are the lines about addresses that begin so, as one text.
+func addressLines(o pairing.Output, begin string) string {
+	var s strings.Builder
+	for line := range strings.Lines(o.Stdout) {
+		if rest, ok := strings.CutPrefix(line, "  "+begin+" address:"); ok {
+			s.WriteString(strings.TrimSpace(strings.Replace(rest, ": GID", ", GID", 1)) + "\n")
+		}
+	}
+	return s.String()
+}
+
+// Every program in both roles against the C program and itself, polling and asleep,
+// over IPv4 and IPv6 addresses, with messages inline and of many packets, and
+// checked data.
+func TestPingpong(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, p := range pingpongs {
+		ours, theirs := tool(t, p.name)
+		for _, pair := range pairs(ours, theirs) {
+			for _, tc := range []struct {
+				flags string
+				size  int
+				iters int
+				v6    bool
+			}{
+				{"-c", p.size, 50, false},
+				{"-c -e", p.size, 50, true},
+				{"-r 20", 16, 200, false},
+			} {
+				from := [2]netip.Addr{hosts[0].IPv4, hosts[1].IPv4}
+				if tc.v6 {
+					from = [2]netip.Addr{hosts[0].IPv6, hosts[1].IPv6}
+				}
+				t.Run(fmt.Sprintf("%s %s-%s %s -s %d", p.name, pair[0].Name, pair[1].Name, tc.flags, tc.size), func(t *testing.T) {
+					port := newPort()
+					args := func(i int) []string {
+						return append(strings.Fields(tc.flags), "-d", hosts[i].Device, "-g", gidIndex(t, hosts[i], from[i]),
+							"-p", port, "-s", strconv.Itoa(tc.size), "-n", strconv.Itoa(tc.iters))
+					}
+					meeting{
+						server: pair[0], serverArgs: args(0), client: pair[1], clientArgs: append(args(1), "127.0.0.1"),
+						refused: "Couldn't connect to 127.0.0.1:",
+						check: func(server, client pairing.Output) error {
+							var wrong error
+							if addressLines(server, "local") != addressLines(client, "remote") || addressLines(client, "local") != addressLines(server, "remote") {
+								wrong = errors.New("the sides do not name the same addresses")
+							}
+							server.Stdout, client.Stdout = shape(server.Stdout), shape(client.Stdout)
+							return errors.Join(wrong,
+								printed("server", server, p.lines(from[0], from[1], tc.size, tc.iters)),
+								printed("client", client, p.lines(from[1], from[0], tc.size, tc.iters)))
+						},
+					}.run(t)
+				})
+			}
+		}
+	}
+}
+
+// A server with -c says so when the client has not sent what it should: one without
+// -c does not.
+func TestPingpongInvalidData(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, p := range pingpongs {
+		if !p.mark {
+			continue
+		}
+		ours, theirs := tool(t, p.name)
+		for _, pair := range pairs(ours, theirs) {
+			t.Run(p.name+" "+pair[0].Name+"-"+pair[1].Name, func(t *testing.T) {
+				var want strings.Builder
+				for page := 0; page*4096 < p.size; page++ {
+					fmt.Fprintf(&want, "invalid data in page %d\n", page)
+				}
+				args := []string{"-p", newPort(), "-s", strconv.Itoa(p.size), "-n", "3"}
+				meeting{
+					server: pair[0], serverArgs: append(args, "-c", "-d", hosts[0].Device, "-g", gidIndex(t, hosts[0], hosts[0].IPv4)),
+					client: pair[1], clientArgs: append(args, "-d", hosts[1].Device, "-g", gidIndex(t, hosts[1], hosts[1].IPv4), "127.0.0.1"),
+					refused: "Couldn't connect to 127.0.0.1:",
+					check: func(server, client pairing.Output) error {
+						if server.Status != 0 || client.Status != 0 || !strings.HasSuffix(server.Stdout, "usec/iter\n"+want.String()) {
+							return fmt.Errorf("the server's output does not end in %q", want.String())
+						}
+						return nil
+					},
+				}.run(t)
+			})
+		}
+	}
+}
+
+// Without -g ours choose a GID, which the C programs cannot; and -N of either.
+func TestPingpongFlags(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, p := range pingpongs {
+		ours, theirs := tool(t, p.name)
+		flags := []string{"", "-n 0", "-n 1"}
+		if p.name == "ibv_rc_pingpong" {
+			flags = append(flags, "-N", "-N -s 8", "-m 256")
+		}
+		for _, extra := range flags {
+			for _, pair := range [][2]pairing.Program{{ours, theirs}, {theirs, ours}, {ours, ours}} {
+				t.Run(p.name+" "+pair[0].Name+"-"+pair[1].Name+" "+extra, func(t *testing.T) {
+					port := newPort()
+					args := func(i int) []string {
+						a := append(strings.Fields(extra), "-p", port, "-d", hosts[i].Device)
+						if pair[i].Name == "C" {
+							a = append(a, "-g", gidIndex(t, hosts[i], hosts[i].IPv4))
+						}
+						return a
+					}
+					meeting{
+						server: pair[0], serverArgs: args(0), client: pair[1], clientArgs: append(args(1), "localhost"),
+						refused: "Couldn't connect to localhost:",
+						check: func(server, client pairing.Output) error {
+							if server.Status != 0 || client.Status != 0 || server.Stderr+client.Stderr != "" || addressLines(server, "local") != addressLines(client, "remote") {
+								return errors.New("one failed")
+							}
+							return nil
+						},
+					}.run(t)
+				})
+			}
+		}
+	}
+}
+
+// What they print of wrong lines, of what the device has not, and where nobody
+// listens.
+func TestPingpongWords(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	gid := gidIndex(t, hosts[0], hosts[0].IPv4)
+	client := fmt.Sprintf(" -p %s 127.0.0.1 -d %s -g %s", newPort(), hosts[0].Device, gid)
+	for _, p := range pingpongs {
+		lines := []string{
+			"-x", "-p", "--foo", "--events=1", "--ib", "-p 70000", "-i 0", "a b", "-d nosuch", "-r 1000000000" + client,
+			"-g 200 -d " + hosts[0].Device, "-i 9" + client, client, "-e" + client, "-d " + hosts[0].Device + " nosuch.invalid -g " + gid,
+		}
+		switch p.name {
+		case "ibv_rc_pingpong":
+			lines = append(lines, "-m 77", "-o"+client, "-O"+client, "-t"+client, "-j"+client, "-o -j", "-P", "-o -P"+client)
+		case "ibv_ud_pingpong":
+			lines = append(lines, "-s 100000"+client, "-o", "-m 256")
+		case "ibv_srq_pingpong":
+			lines = append(lines, "-q 600", "-q 300 -r 1000", "-o"+client, "-s 0")
+		}
+		ours, theirs := tool(t, p.name)
+		for _, args := range lines {
+			t.Run(p.name+" "+args, func(t *testing.T) {
+				want, got := words(t, theirs, args), words(t, ours, args)
+				if shape(got.Stdout) != shape(want.Stdout) || got.Status != want.Status || !hasLines(got.Stderr, want.Stderr) {
+					t.Errorf("ours: %v\nC: %v", got, want)
+				}
+			})
+		}
+	}
+}
+
+// Peers that send nonsense, or leave, end our programs with an error.
+func TestPingpongHostile(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, p := range pingpongs {
+		ours, _ := tool(t, p.name)
+		for name, says := range map[string]string{
+			"leaves":     "",
+			"part":       "0000:0000",
+			"nonsense":   strings.Repeat("GET / HTTP/1.0\r\n", 1000),
+			"stranger":   strings.Repeat("0000:000011:000000:00000000000000000000000000000000\x00", 256),
+			"no confirm": strings.Repeat("0000:000011:000000:00000000000000000000ffff0a080102\x00", 256) + "none\x00",
+		} {
+			t.Run(p.name+" client "+name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				port := newPort()
+				server, err := pairing.Start(ctx, ours, "-d", hosts[0].Device, "-p", port)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var conn net.Conn
+				for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+					if conn, err = net.Dial("tcp", "127.0.0.1:"+port); err == nil || time.Since(start) > startWait {
+						break
+					}
+				}
+				if err != nil {
+					t.Fatalf("%v %v", err, server.Output())
+				}
+				conn.Write([]byte(says))
+				conn.(*net.TCPConn).CloseWrite()
+				out, err := server.Wait(toolLimit)
+				conn.Close()
+				if err != nil || out.Status != 1 || out.Stderr == "" || strings.Contains(out.Stderr, "panic") {
+					t.Errorf("%v %v", err, out)
+				}
+			})
+		}
+	}
+}
