@@ -206,8 +206,8 @@ func TestPingpongWords(t *testing.T) {
 	client := fmt.Sprintf(" -p %s 127.0.0.1 -d %s -g %s", newPort(), hosts[0].Device, gid)
 	for _, p := range pingpongs {
 		lines := []string{
-			"-x", "-p", "--foo", "--events=1", "--ib", "-p 70000", "-i 0", "a b", "-d nosuch", "-r 1000000000" + client,
-			"-g 200 -d " + hosts[0].Device, "-i 9" + client, client, "-e" + client, "-d " + hosts[0].Device + " nosuch.invalid -g " + gid,
+			"-x", "-p", "--foo", "--events=1", "--ib", "-p 70000", "-i 0", "a b", "-d nosuch", "-r 40000" + client,
+			"-g 20000 -d " + hosts[0].Device, "-i 9" + client, client, "-e" + client, "-d " + hosts[0].Device + " nosuch.invalid -g " + gid,
 		}
 		switch p.name {
 		case "ibv_rc_pingpong":
