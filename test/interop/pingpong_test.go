@@ -221,6 +221,8 @@ func TestPingpongWords(t *testing.T) {
 		for _, args := range lines {
 			t.Run(p.name+" "+args, func(t *testing.T) {
 				want, got := words(t, theirs, args), words(t, ours, args)
+				// The C library's driver of rxe does not ask the kernel, which can.
+				want.Stderr = strings.Replace(want.Stderr, "Couldn't prefetch MR(95). Continue anyway\n", "", 1)
 				if shape(got.Stdout) != shape(want.Stdout) || got.Status != want.Status || !hasLines(got.Stderr, want.Stderr) {
 					t.Errorf("ours: %v\nC: %v", got, want)
 				}
