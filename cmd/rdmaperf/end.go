@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// A work request's ID is the number of its QP and how many have been posted to
+// that, or the mark of a receive instead.
+const (
+	laneShift = 48
+	countMask = 1<<laneShift - 1
+	recvMark  = 1 << 63
+)
+
+// end is one side's half of a test: its memory, its CQ and its QPs. One
+// goroutine uses it.
+type end struct {
+	plan
+	pd     *verbs.PD // the device's default one
+	cq     *verbs.CQ
+	mr     *verbs.MR
+	lanes  []*lane
+	wcs    []verbs.WC
+	client bool
+	// received handles the completion of a receive.
+	received func(*lane, *verbs.WC) error
+	// done is how many requests have completed, for whoever shows progress.
+	done atomic.Uint64
+	// target is how many messages of a size the client says that it has sent, or is
+	// about to; 0 while it has not said.
+	target atomic.Uint64
+}
+
+// lane is one QP, and where its peer's memory is.
+type lane struct {
+	index     int
+	qp        *verbs.QP
+	conn      *cm.Conn
+	batch     verbs.Batch
+	out       []byte // what is sent
+	remote    uint64 // what requests read, write or add to
+	rkey      uint32
+	posted    uint64
+	signalled uint64 // the last that completes
+	completed uint64
+	limit     uint64 // posted must not pass it
+	credit    uint64 // receives that the peer has for us
+	reposts   int    // receives that have been used up
+	recvs     []verbs.RecvWR
+	received  uint64 // messages
+	bytes     uint64
+}
+
+// receives is how many a QP has posted: messages where there are any, and on the
+// other side of a stream what says that there are more. A sender never has more
+// messages out than there are receives: on iWARP one too many ends the
+// connection, and elsewhere it is repeated after a while.
+func (e *end) receives() int {
+	switch {
+	case e.kind.Op != "send":
+		return 1
+	case e.kind.Latency:
+		return latencyReceives
+	case e.client:
+		return 2 * streamReceives / creditBatch
+	}
+	return streamReceives
+}
+
+const (
+	latencyReceives = 4
+	streamReceives  = 256
+	creditBatch     = 64 // receives that one message makes known
+)
+
+func newEnd(p plan, dev *verbs.Device, pd *verbs.PD, client bool) (*end, error) {
+	e := &end{plan: p, pd: pd, client: client}
+	var err error
+	if e.mr, err = pd.Alloc(int(p.memory()), p.kind.access); err != nil {
+		return nil, err
+	}
+	entries := p.QPs * (e.sends() + e.receives())
+	if e.cq, err = dev.CreateCQ(verbs.CQConfig{Entries: entries, NoEvents: !p.Events}); err != nil {
+		e.mr.Close()
+		return nil, err
+	}
+	if p.Events {
+		e.cq.SetSpin(0)
+	}
+	e.wcs = make([]verbs.WC, 64)
+	return e, nil
+}
+
+// sends is the size of a send queue: the sink of a stream sends credit only.
+func (e *end) sends() int {
+	if e.client || e.kind.echo {
+		return e.Depth
+	}
+	return 2 * streamReceives / creditBatch
+}
+
+// stage is a connection before it is one: *cm.Resolved or *cm.Request.
+type stage interface {
+	Device() *verbs.Device
+	Init(*verbs.QP) error
+}
+
+// newLane makes a QP and posts its receives.
+func (e *end) newLane(s stage) (*lane, error) {
+	if !s.Device().Same(e.pd.Device()) {
+		return nil, fmt.Errorf("a QP would be on %s, and the memory is on %s", s.Device().Name(), e.pd.Device().Name())
+	}
+	l := &lane{index: len(e.lanes)}
+	n := e.receives()
+	qp, err := e.pd.CreateQP(verbs.QPConfig{SendCQ: e.cq, RecvCQ: e.cq,
+		Cap: verbs.QPCap{SendWR: e.sends(), RecvWR: n, SendSGE: 1, RecvSGE: 1, Inline: e.Inline}})
+	if err != nil {
+		return nil, err
+	}
+	l.qp = qp
+	l.batch.Reset(qp)
+	l.out = e.mr.Bytes()[e.outgoing(l.index):][:e.stride()]
+	sg := []verbs.SGE{e.mr.Slice(e.incoming(l.index), e.stride())}
+	for range n {
+		l.recvs = append(l.recvs, verbs.RecvWR{ID: recvMark | uint64(l.index)<<laneShift, SGList: sg})
+	}
+	if e.client && !e.kind.Latency {
+		l.credit = streamReceives
+	}
+	if err := s.Init(qp); err != nil {
+		qp.Close()
+		return nil, err
+	}
+	if _, err := qp.PostRecv(l.recvs); err != nil {
+		qp.Close()
+		return nil, err
+	}
+	e.lanes = append(e.lanes, l)
+	return l, nil
+}
+
+// close ends the connections before it takes the memory away.
+func (e *end) close() {
+	for _, l := range e.lanes {
+		if l.conn != nil {
+			l.conn.Close()
+		}
+		l.qp.Close()
+	}
+	e.cq.Close()
+	e.mr.Close()
+}
+
+// post posts n requests of size bytes with one doorbell.
+func (e *end) post(l *lane, n, size int) error {
+	b := &l.batch
+	out, in := e.outgoing(l.index), e.incoming(l.index)
+	for i := range n {
+		l.posted++
+		id := uint64(l.index)<<laneShift | l.posted&countMask
+		switch op, inline := e.kind.opcode, size <= e.Inline; {
+		case op == verbs.OpSend && inline:
+			b.SendInline(id, l.out[:size])
+		case op == verbs.OpSend:
+			b.Send(id, e.mr.Slice(out, size))
+		case op == verbs.OpWrite && inline:
+			b.WriteInline(id, l.out[:size], l.remote, l.rkey)
+		case op == verbs.OpWrite:
+			b.Write(id, e.mr.Slice(out, size), l.remote, l.rkey)
+		case op == verbs.OpRead:
+			b.Read(id, e.mr.Slice(in, size), l.remote, l.rkey)
+		default:
+			b.FetchAdd(id, e.mr.Slice(in, size), l.remote, l.rkey, 1)
+		}
+		// The end of a list completes, because the next one waits for room for all
+		// of it.
+		if l.posted-l.signalled >= uint64(e.moderation()) || l.posted == l.limit || n > 1 && i == n-1 {
+			b.Signal()
+			l.signalled = l.posted
+		}
+	}
+	return b.Post()
+}
+
+// emptyPolls is how often a CQ is polled between looks at the context.
+const emptyPolls = 1 << 12
+
+// next waits for completions, and books them.
+func (e *end) next(ctx context.Context) error {
+	n, err := e.wait(ctx)
+	if err == nil {
+		err = e.book(n)
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx) // which has broken the QPs
+	}
+	return err
+}
+
+// breakAtEnd has ctx break the QPs when it ends, so that the receives complete:
+// whoever waits for events wakes, though his wait has no context. One of those
+// costs allocations in each wait.
+func (e *end) breakAtEnd(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		for _, l := range e.lanes {
+			l.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
+		}
+	})
+}
+
+func (e *end) wait(ctx context.Context) (int, error) {
+	if e.Events {
+		return e.cq.Wait(context.Background(), e.wcs)
+	}
+	for i := 1; ; i++ {
+		if n, err := e.cq.Poll(e.wcs); n > 0 || err != nil {
+			return n, err
+		}
+		if i%emptyPolls == 0 && ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+func (e *end) book(n int) error {
+	for i := range e.wcs[:n] {
+		wc := &e.wcs[i]
+		index := int(wc.ID &^ recvMark >> laneShift)
+		if index >= len(e.lanes) {
+			return fmt.Errorf("completion of no request: %+v", *wc)
+		}
+		l := e.lanes[index]
+		if err := wc.Err(); err != nil {
+			return l.conn.Explain(err)
+		}
+		if wc.ID&recvMark != 0 {
+			if err := e.received(l, wc); err != nil {
+				return err
+			}
+			continue
+		}
+		if count := wc.ID & countMask; count != 0 { // else it is a credit message
+			e.done.Add(count - l.completed)
+			l.completed = count
+		}
+	}
+	return nil
+}
+
+// repost posts the n receives that were used up last.
+func (e *end) repost(l *lane, n int) error {
+	_, err := l.qp.PostRecv(l.recvs[:n])
+	return err
+}

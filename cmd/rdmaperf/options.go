@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Limits of the command line, and of what a server does for a client.
+const (
+	maxSize   = 1 << 30 // bytes of a message
+	maxQPs    = 1 << 12
+	maxDepth  = 1 << 15
+	maxInline = 1 << 12
+	maxMemory = 1<<31 - 1 // bytes of all buffers of one side
+	maxCount  = 1 << 30
+
+	defaultPort = 18515 // perftest's
+	atomicSize  = 8
+	allSizes    = 23 // -a goes to 2^23 bytes
+)
+
+// options are what the command line says.
+type options struct {
+	plan
+	server   string // address or name; "" is the server itself
+	source   string // -B
+	port     int    // -p
+	sizes    []int
+	count    int           // -n, on each QP
+	duration time.Duration // -D, in place of count
+	json     bool
+}
+
+// plan is what both sides of a test must know.
+type plan struct {
+	Test   string // name of the kind
+	kind   kind
+	Max    int  // -s, or the largest of -a
+	QPs    int  // -q
+	Depth  int  // -t
+	List   int  // -l
+	Inline int  // -I
+	Events bool // -e
+	Verify bool
+}
+
+// parse reads the command line. Usage goes to w.
+func parse(args []string, w io.Writer) (*options, error) {
+	o := new(options)
+	name := ""
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name, args = args[0], args[1:]
+	}
+	f := flag.NewFlagSet("rdmaperf", flag.ContinueOnError)
+	f.SetOutput(w)
+	f.Usage = func() {
+		fmt.Fprint(w, "usage: rdmaperf [-p port] [-B address]              the server, for one test\n"+
+			"       rdmaperf TEST [flags] server_address         the client\n"+
+			"TEST is send, write, read or atomic, then _bw or _lat.\n")
+		f.PrintDefaults()
+	}
+	size := f.Int("s", 0, "`bytes` of a message (65536, latency 2)")
+	all := f.Bool("a", false, "all sizes from 2 to 2^23 bytes")
+	f.IntVar(&o.count, "n", 0, "`messages` on each QP (1000, write_bw 5000)")
+	seconds := f.Float64("D", 0, "`seconds` to run for, in place of -n")
+	f.IntVar(&o.QPs, "q", 1, "`QPs` (bandwidth)")
+	f.IntVar(&o.Depth, "t", 128, "`requests` outstanding on each QP (bandwidth)")
+	f.IntVar(&o.List, "l", 1, "`requests` that are posted with one doorbell (bandwidth)")
+	inline := f.Int("I", -1, "`bytes` up to which a message is copied into its request (0, latency of send and write 64)")
+	f.BoolVar(&o.Events, "e", false, "sleep until the completion event, instead of polling")
+	f.BoolVar(&o.Verify, "verify", false, "look at the data that came")
+	f.BoolVar(&o.json, "json", false, "print one JSON object instead of the table")
+	f.IntVar(&o.port, "p", defaultPort, "`port` of the RDMA port space")
+	f.StringVar(&o.source, "B", "", "local `address`")
+	f.Bool("R", true, "connect by the connection manager, as is always done")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 1 {
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(1))
+	}
+	if o.server = f.Arg(0); o.port < 0 || o.port > 65535 {
+		return nil, fmt.Errorf("-p %d: it takes a number from 0 to 65535", o.port)
+	}
+	if o.server == "" {
+		if name != "" {
+			_, err := parseKind(name)
+			return o, err // the client says what the server does
+		}
+		return o, nil
+	}
+	var err error
+	if o.kind, err = parseKind(name); err != nil {
+		return nil, err
+	}
+	o.Test = name
+	if *inline < 0 {
+		*inline = 0
+		if o.kind.echo {
+			*inline = 64
+		}
+	}
+	o.Inline = *inline
+	if o.kind.Latency {
+		o.Depth, o.List = 16, 1
+	}
+	if err := o.chooseSizes(*size, *all); err != nil {
+		return nil, err
+	}
+	if err := o.chooseLength(*seconds); err != nil {
+		return nil, err
+	}
+	return o, o.plan.check()
+}
+
+func (o *options) chooseSizes(size int, all bool) error {
+	switch {
+	case o.kind.Op == "atomic":
+		if all || size != 0 && size != atomicSize {
+			return errors.New("atomics have 8 bytes")
+		}
+		o.sizes = []int{atomicSize}
+	case all && size != 0:
+		return errors.New("-a and -s exclude each other")
+	case all:
+		for n := 1; n <= allSizes; n++ {
+			o.sizes = append(o.sizes, 1<<n)
+		}
+	case size != 0:
+		o.sizes = []int{size}
+	case o.kind.Latency:
+		o.sizes = []int{2}
+	default:
+		o.sizes = []int{1 << 16}
+	}
+	o.Max = o.sizes[len(o.sizes)-1]
+	return nil
+}
+
+func (o *options) chooseLength(seconds float64) error {
+	switch {
+	case seconds < 0 || seconds > 1e6 || seconds != seconds:
+		return fmt.Errorf("-D %g: it takes seconds up to 1000000", seconds)
+	case seconds > 0 && o.count != 0:
+		return errors.New("-n and -D exclude each other")
+	case seconds > 0:
+		o.duration = time.Duration(seconds * float64(time.Second))
+	case o.count < 0 || o.count > maxCount:
+		return fmt.Errorf("-n %d: it takes a number from 1 to %d", o.count, maxCount)
+	case o.count == 0 && o.Test == "write_bw":
+		o.count = 5000
+	case o.count == 0:
+		o.count = 1000
+	}
+	return nil
+}
+
+// check judges a plan, the user's or one that came from a client.
+func (p *plan) check() error {
+	for _, n := range []struct {
+		what          string
+		value, lo, hi int64
+	}{
+		{"size", int64(p.Max), 1, maxSize},
+		{"QPs", int64(p.QPs), 1, maxQPs},
+		{"requests outstanding", int64(p.Depth), 1, maxDepth},
+		{"requests of one post", int64(p.List), 1, int64(p.Depth)},
+		{"bytes inline", int64(p.Inline), 0, maxInline},
+		{"bytes of all buffers", p.memory(), 0, maxMemory},
+	} {
+		if n.value < n.lo || n.value > n.hi {
+			return fmt.Errorf("%d %s: it must be from %d to %d", n.value, n.what, n.lo, n.hi)
+		}
+	}
+	switch {
+	case p.kind.Op == "atomic" && p.Max != atomicSize:
+		return errors.New("atomics have 8 bytes")
+	case p.kind.Latency && p.QPs != 1:
+		return errors.New("latency is measured on one QP")
+	case p.Events && p.Test == "write_lat":
+		return errors.New("write_lat looks at memory: there is no event to wait for")
+	}
+	return nil
+}
+
+// stride is how much memory a QP has for each direction: whole pages.
+func (p *plan) stride() int { return (p.Max + 4095) &^ 4095 }
+
+// memory is the size of a side's buffer: of each QP what it sends, and then what
+// comes in.
+func (p *plan) memory() int64 { return 2 * int64(p.QPs) * int64(p.stride()) }
+
+// outgoing and incoming are where in the buffer a QP has its own.
+func (p *plan) outgoing(lane int) int { return 2 * lane * p.stride() }
+func (p *plan) incoming(lane int) int { return p.outgoing(lane) + p.stride() }
+
+// moderation is how many requests one completion stands for.
+func (p *plan) moderation() int {
+	if p.kind.Latency && !p.kind.echo {
+		return 1
+	}
+	return max(1, min(100, p.Depth/2))
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/verbs"
+)
+
+func TestParse(t *testing.T) {
+	for args, want := range map[string]func(*options) bool{
+		"":              func(o *options) bool { return o.server == "" && o.port == 18515 },
+		"-p 7 -B ::1":   func(o *options) bool { return o.server == "" && o.port == 7 && o.source == "::1" },
+		"write_bw -s 9": func(o *options) bool { return o.server == "" },
+		"write_bw h": func(o *options) bool {
+			return o.count == 5000 && slices.Equal(o.sizes, []int{65536}) && o.Depth == 128 && o.Inline == 0
+		},
+		"send_bw -q 8 -l 4 h":     func(o *options) bool { return o.count == 1000 && o.QPs == 8 && o.List == 4 && !o.kind.echo },
+		"send_lat h":              func(o *options) bool { return slices.Equal(o.sizes, []int{2}) && o.Inline == 64 && o.kind.echo },
+		"read_lat -e -I 0 h":      func(o *options) bool { return o.Events && o.Inline == 0 && !o.kind.echo && o.moderation() == 1 },
+		"read_bw -a h":            func(o *options) bool { return len(o.sizes) == 23 && o.Max == 1<<23 && o.kind.opcode == verbs.OpRead },
+		"atomic_bw -s 8 h":        func(o *options) bool { return slices.Equal(o.sizes, []int{8}) },
+		"write_bw -D 1.5 h":       func(o *options) bool { return o.duration == 1500*time.Millisecond && o.count == 0 },
+		"write_bw -R --json h":    func(o *options) bool { return o.json },
+		"write_bw -verify -t 1 h": func(o *options) bool { return o.Verify && o.moderation() == 1 },
+	} {
+		o, err := parse(strings.Fields(args), io.Discard)
+		if err != nil || !want(o) {
+			t.Errorf("%q: %+v, %v", args, o, err)
+		}
+	}
+	for args, want := range map[string]string{
+		"send h":                      "no test",
+		"recv_bw h":                   "no test",
+		"h":                           "no test",
+		"-n 1 h":                      "no test",
+		"send_bw h i":                 `unexpected argument "i"`,
+		"send_bw -x h":                "-x",
+		"send_bw -p 70000 h":          "-p 70000",
+		"send_bw -a -s 3 h":           "exclude each other",
+		"send_bw -n 3 -D 3 h":         "exclude each other",
+		"send_bw -n -3 h":             "-n -3",
+		"send_bw -D -3 h":             "-D -3",
+		"send_bw -D NaN h":            "-D NaN",
+		"send_bw -s -1 h":             "size",
+		"send_bw -q 0 h":              "QPs",
+		"send_bw -t 0 h":              "outstanding",
+		"send_bw -t 4 -l 5 h":         "one post",
+		"send_bw -I 99999 h":          "inline",
+		"send_bw -s 999999999 -q 9 h": "buffers",
+		"send_lat -q 2 h":             "one QP",
+		"atomic_bw -s 16 h":           "8 bytes",
+		"write_lat -e h":              "no event",
+	} {
+		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", args, err, want)
+		}
+	}
+}
+
+// TestMemoryOfAPlan: what the QPs have does not overlap, and all of it is there.
+func TestMemoryOfAPlan(t *testing.T) {
+	p := plan{Max: 4097, QPs: 3}
+	end := 0
+	for lane := range p.QPs {
+		for _, at := range []int{p.outgoing(lane), p.incoming(lane)} {
+			if at != end {
+				t.Errorf("QP %d: at %d, want %d", lane, at, end)
+			}
+			end = at + p.stride()
+		}
+	}
+	if int64(end) != p.memory() || p.stride() != 8192 {
+		t.Errorf("%d bytes, %d each; %d are used", p.memory(), p.stride(), end)
+	}
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+)
+
+func TestMain(m *testing.M) { vmtest.Main(m) }
+
+// serving starts a server on a free port of the first host.
+func serving(t *testing.T, ctx context.Context, host vmtest.Host) (port string, ended <-chan error) {
+	t.Helper()
+	at, errs := make(chan cm.Addr, 1), make(chan error, 1)
+	go func() {
+		errs <- serve(ctx, &options{source: host.IPv4.String()}, func(a cm.Addr) { at <- a })
+	}()
+	select {
+	case a := <-at:
+		return fmt.Sprint(a.Port()), errs
+	case err := <-errs:
+		t.Fatal(err)
+		return "", nil
+	}
+}
+
+// test runs the whole client in this process, over the wire, and returns what it
+// says.
+func test(t *testing.T, name, flags string) []result {
+	t.Helper()
+	hosts := vmtest.Hosts(t, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	port, ended := serving(t, ctx, hosts[0])
+	var out, errs bytes.Buffer
+	args := append([]string{name, "--json", "-p", port, "-B", hosts[1].IPv4.String()}, strings.Fields(flags)...)
+	status := run(ctx, append(args, hosts[0].IPv4.String()), &out, &errs)
+	if status != 0 {
+		cancel()
+	}
+	if err := <-ended; err != nil || status != 0 {
+		t.Fatalf("%s %s: status %d, %s; the server: %v", name, flags, status, errs.String(), err)
+	}
+	var said struct{ Results []result }
+	if err := json.Unmarshal(out.Bytes(), &said); err != nil {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	t.Logf("%s %s: %s", name, flags, out.String())
+	return said.Results
+}
+
+// TestTests runs each test in each way, and has the data looked at.
+func TestTests(t *testing.T) {
+	for _, name := range []string{"send_bw", "write_bw", "read_bw", "atomic_bw", "send_lat", "write_lat", "read_lat", "atomic_lat"} {
+		t.Run(name, func(t *testing.T) {
+			k, err := parseKind(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ways := []string{"-n 700", "-n 700 -e", "-D 0.2"}
+			if name == "write_lat" {
+				ways = []string{"-n 700", "-D 0.2"}
+			}
+			if !k.Latency {
+				ways = append(ways, "-n 700 -q 5 -l 7", "-n 300 -q 3 -t 10 -l 9 -e", "-n 1 -t 1", "-D 0.2 -q 2 -e")
+			}
+			for _, way := range ways {
+				sizes := []string{"-s 1", "-s 5000"}
+				if k.Op == "atomic" {
+					sizes = []string{""}
+				}
+				for _, size := range sizes {
+					if k.Op != "read" && k.Op != "atomic" {
+						size += " -I 32"
+					}
+					checkResult(t, k, way, test(t, name, "-verify "+size+" "+way))
+				}
+			}
+		})
+	}
+}
+
+func checkResult(t *testing.T, k kind, way string, results []result) {
+	t.Helper()
+	if len(results) != 1 {
+		t.Fatalf("%d results", len(results))
+	}
+	r := results[0]
+	var n, q uint64 = 0, 1
+	fmt.Sscanf(way, "-n %d -q %d", &n, &q)
+	switch {
+	case n != 0 && r.Messages != n*q, r.Messages == 0, r.Seconds <= 0:
+		t.Errorf("%s: %+v", way, r)
+	case n == 0 && (r.Seconds < 0.2 || r.Seconds > 5):
+		t.Errorf("%s took %g seconds", way, r.Seconds)
+	case k.Latency:
+		l := r.Latency
+		if l == nil || l.Min <= 0 || l.P50 < l.Min || l.P90 < l.P50 || l.P99 < l.P90 || l.P999 < l.P99 || l.Max < l.P999 {
+			t.Errorf("%s: %+v", way, l)
+		}
+	case r.Average <= 0 || r.Peak < r.Average || r.Rate <= 0:
+		t.Errorf("%s: %+v", way, r)
+	}
+}
+
+// TestAllSizes: one connection serves many sizes.
+func TestAllSizes(t *testing.T) {
+	for _, name := range []string{"send_bw", "send_lat", "write_lat", "read_bw"} {
+		if got := test(t, name, "-a -n 2 -verify"); len(got) != allSizes {
+			t.Errorf("%s: %d results", name, len(got))
+		}
+	}
+}
+
+// TestNoAllocations: neither side allocates for a message.
+func TestNoAllocations(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, args := range []string{"send_bw -l 4", "send_bw -e", "write_bw", "read_bw", "send_lat", "send_lat -e", "write_lat", "read_lat"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		port, ended := serving(t, ctx, hosts[0])
+		o, err := parse(append(strings.Fields(args), "-s", "8", "-I", "0", "-p", port, hosts[0].IPv4.String()), &bytes.Buffer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &client{options: o}
+		if err := c.greet(ctx, &cm.Dialer{LocalAddr: cm.Addr{}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.setUp(ctx, &cm.Dialer{}); err != nil {
+			t.Fatal(err)
+		}
+		mallocs := func() uint64 {
+			var ms runtime.MemStats
+			runtime.ReadMemStats(&ms)
+			return ms.Mallocs
+		}
+		_, err = c.ctl.ask(ctx, message{Size: 8})
+		if err == nil {
+			_, _, err = c.run(ctx, 8, warmUp, 0)
+		}
+		const count = 3000
+		before := mallocs()
+		if err == nil {
+			_, _, err = c.run(ctx, 8, count, 0)
+		}
+		// Some are for a run, or somebody else's; one of a thousand messages is
+		// none of a message.
+		if n := mallocs() - before; n > count/100 {
+			t.Errorf("%s: %d allocations for %d messages", args, n, count)
+		}
+		if err == nil {
+			_, _, err = c.finish(ctx, 8, warmUp+count)
+		}
+		if err == nil {
+			err = c.ctl.send(ctx, message{})
+		}
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+			cancel()
+		}
+		if serr := <-ended; serr != nil && err == nil {
+			t.Errorf("%s: the server: %v", args, serr)
+		}
+		c.end.close()
+		c.ctl.close()
+		cancel()
+	}
+}
+
+// TestOtherSideLeaves: a side whose peer is gone ends with an error that says so,
+// also while it polls.
+func TestOtherSideLeaves(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, name := range []string{"send_bw", "send_bw -e", "send_lat", "send_lat -e", "write_lat", "read_bw"} {
+		for _, who := range []string{"server", "client"} {
+			sctx, stopServer := context.WithCancel(t.Context())
+			cctx, stopClient := context.WithCancel(t.Context())
+			port, ended := serving(t, sctx, hosts[0])
+			var out, errs bytes.Buffer
+			status := make(chan int, 1)
+			go func() {
+				args := append(strings.Fields(name), "-D", "60", "-p", port, hosts[0].IPv4.String())
+				status <- run(cctx, args, &out, &errs)
+			}()
+			time.Sleep(500 * time.Millisecond)
+			if who == "server" {
+				stopServer()
+			} else {
+				stopClient()
+			}
+			for range 2 {
+				select {
+				case s := <-status:
+					if s != statusFailed || errs.Len() == 0 {
+						t.Errorf("%s, the %s leaves: the client's status is %d: %s", name, who, s, errs.String())
+					}
+				case err := <-ended:
+					if err == nil {
+						t.Errorf("%s, the %s leaves: the server has seen no error", name, who)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatalf("%s, the %s leaves: the other side goes on", name, who)
+				}
+			}
+			stopServer()
+			stopClient()
+		}
+	}
+}
+
+// TestHostilePlans: what a client asks for is judged before anything is made.
+func TestHostilePlans(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, p := range []*plan{nil, {Test: "x_bw"}, {Test: "send_bw", Max: -1, QPs: 1, Depth: 1, List: 1},
+		{Test: "send_bw", Max: maxSize, QPs: maxQPs, Depth: 1, List: 1}, {Test: "send_bw", Max: 1, QPs: 1, Depth: 1, List: 1 << 20}} {
+		port, ended := serving(t, t.Context(), hosts[0])
+		o, err := parse([]string{"send_bw", "-p", port, hosts[0].IPv4.String()}, &bytes.Buffer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &client{options: o}
+		if err := c.greet(t.Context(), &cm.Dialer{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.ctl.ask(t.Context(), message{Plan: p}); err == nil || !strings.Contains(err.Error(), "plan") {
+			t.Errorf("%+v: %v", p, err)
+		}
+		c.ctl.close()
+		if err := <-ended; err == nil {
+			t.Errorf("%+v: the server has seen nothing", p)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// peakWindow is the time that a peak is the rate of, at least.
+const peakWindow = 10 * time.Millisecond
+
+// stream keeps all send queues full, with count messages on each QP or for as long
+// as limit, and waits until they have completed. It returns how many there were,
+// in which time, and the highest rate, in messages a second.
+func (e *end) stream(ctx context.Context, size int, count uint64, limit time.Duration) (messages uint64, took time.Duration, peak float64, err error) {
+	e.received = e.takeCredit
+	for _, l := range e.lanes {
+		l.limit = l.posted + count
+	}
+	before := e.done.Load()
+	start := time.Now()
+	from, at := before, start // of the window
+	for now := start; ; {
+		if limit > 0 && now.Sub(start) < limit {
+			for _, l := range e.lanes {
+				l.limit = l.posted + uint64(e.Depth)
+			}
+		}
+		busy := false
+		for _, l := range e.lanes {
+			if err := e.refill(l, size); err != nil {
+				return 0, 0, 0, err
+			}
+			busy = busy || l.completed < l.limit
+		}
+		if !busy {
+			return e.done.Load() - before, now.Sub(start), peak, nil
+		}
+		if err := e.next(ctx); err != nil {
+			return 0, 0, 0, err
+		}
+		now = time.Now()
+		if w := now.Sub(at); w >= peakWindow {
+			peak = max(peak, float64(e.done.Load()-from)/w.Seconds())
+			from, at = e.done.Load(), now
+		}
+	}
+}
+
+// refill posts lists for as long as they fit.
+func (e *end) refill(l *lane, size int) error {
+	for {
+		n := min(uint64(e.List), l.limit-l.posted)
+		if e.kind.opcode == verbs.OpSend {
+			n = min(n, l.credit)
+			l.credit -= n
+		}
+		if n == 0 {
+			return nil
+		}
+		if l.posted-l.completed+n > uint64(e.Depth) {
+			if e.kind.opcode == verbs.OpSend {
+				l.credit += n
+			}
+			return nil
+		}
+		if err := e.post(l, int(n), size); err != nil {
+			return err
+		}
+	}
+}
+
+// takeCredit is what a receive of the sending side means: the other one has posted
+// more.
+func (e *end) takeCredit(l *lane, _ *verbs.WC) error {
+	l.credit += creditBatch
+	return e.repost(l, 1)
+}
+
+// takeMessage is what a receive of the sink means. When it has used up some, it
+// posts them anew and says so, in a message without a body.
+func (e *end) takeMessage(l *lane, wc *verbs.WC) error {
+	l.received++
+	l.bytes += uint64(wc.ByteLen)
+	if l.reposts++; l.reposts < creditBatch {
+		return nil
+	}
+	l.reposts = 0
+	if err := e.repost(l, creditBatch); err != nil {
+		return err
+	}
+	l.batch.Send(uint64(l.index) << laneShift)
+	l.batch.Signal()
+	return l.batch.Post()
+}
