@@ -39,15 +39,15 @@ type options struct {
 
 // plan is what both sides of a test must know.
 type plan struct {
-	Test   string // name of the kind
+	Test   string `json:"test"` // name of the kind
 	kind   kind
-	Max    int  // -s, or the largest of -a
-	QPs    int  // -q
-	Depth  int  // -t
-	List   int  // -l
-	Inline int  // -I
-	Events bool // -e
-	Verify bool
+	Max    int  `json:"max_bytes"` // -s, or the largest of -a
+	QPs    int  `json:"qps"`       // -q
+	Depth  int  `json:"depth"`     // -t
+	List   int  `json:"list"`      // -l
+	Inline int  `json:"inline"`    // -I
+	Events bool `json:"events"`    // -e
+	Verify bool `json:"verify"`
 }
 
 // parse reads the command line. Usage goes to w.

@@ -20,7 +20,7 @@ import (
 // Times that a server gives.
 const (
 	settleTime = 5 * time.Second  // for data to come that was sent
-	handTime   = 10 * time.Second // for a client to say what it wants, and to connect
+	handTime   = 30 * time.Second // for a client to say what it wants, and to connect
 )
 
 // server serves one client.
