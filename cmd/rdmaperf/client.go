@@ -16,8 +16,8 @@ import (
 	"purerdma/verbs"
 )
 
-// What goes before the messages that count, on each QP: so many of them, and of
-// large ones so many bytes.
+// What goes before the messages that count, on each QP: so many of them, of large
+// ones so many bytes, and no more than those that count.
 const (
 	warmUp      = 100
 	warmUpBytes = 16 << 20
@@ -176,7 +176,11 @@ func (c *client) size(ctx context.Context, size int) (result, error) {
 	if _, err := c.ctl.ask(ctx, message{Size: size}); err != nil {
 		return result{}, err
 	}
-	warm, _, err := c.run(ctx, size, uint64(max(1, min(warmUp, warmUpBytes/size))), 0)
+	first := max(1, min(warmUp, warmUpBytes/size))
+	if c.count > 0 {
+		first = min(first, c.count)
+	}
+	warm, _, err := c.run(ctx, size, uint64(first), 0)
 	if err != nil {
 		return result{}, err
 	}
