@@ -89,12 +89,12 @@ func checkPorts(f *facts) []finding {
 			case onInterface && p.Ifindex == 0:
 				add("its network interface is not in this network namespace",
 					"ip link set INTERFACE netns NAME (where the interface is)")
+			case onInterface && i != nil && !i.up: // which siw of Linux 6.1 does not notice
+				add("it is down, because "+i.name+" is", "ip link set "+i.name+" up")
 			case state == verbs.PortActive:
 				if i != nil && !i.lower && len(i.addrs) == 0 {
 					add("its interface "+i.name+" has no IP address", "ip addr add ADDRESS/BITS dev "+i.name)
 				}
-			case onInterface && i != nil && !i.up:
-				add("it is down, because "+i.name+" is", "ip link set "+i.name+" up")
 			case onInterface:
 				add("it is down: "+p.Interface+" has no carrier", "ip link show "+p.Interface+" (look at the cable or the peer)")
 			case state == verbs.PortInit || state == verbs.PortArmed:

@@ -79,6 +79,8 @@ func TestDiagnose(t *testing.T) {
 		"version of a driver": {func(f *facts) { f.devices[0].info.ABIVersion = 3 }, []string{"ABI version 3, the Go provider knows 1 to 2"}},
 		"interface down": {func(f *facts) { f.interfaces[2].up, f.devices[0].ports[0].State = false, 1 },
 			[]string{"rxe0 port 1: it is down, because eth0 is; to mend it: ip link set eth0 up"}},
+		"interface down, port active": {func(f *facts) { f.interfaces[3].up = false },
+			[]string{"siw0 port 1: it is down, because eth1 is; to mend it: ip link set eth1 up"}},
 		"no carrier":       {func(f *facts) { f.devices[1].ports[0].State = 1 }, []string{"eth1 has no carrier"}},
 		"other namespace":  {func(f *facts) { f.devices[1].ports[0].Ifindex, f.devices[1].ports[0].Interface = 0, "" }, []string{"siw0 port 1: its network interface is not in this"}},
 		"no address":       {func(f *facts) { f.interfaces[3].addrs = nil }, []string{"ip addr add ADDRESS/BITS dev eth1"}},
