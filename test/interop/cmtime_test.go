@@ -67,7 +67,7 @@ func TestCmtime(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, client := range []pairing.Program{ours, theirs, ours} {
-					out, err := cmtimeClient(ctx, client, path, port, conns)
+					out, err := cmtimeClient(ctx, t, client, path, port, conns)
 					if err == nil {
 						err = cmtimeTable(out, conns)
 					}
@@ -86,12 +86,12 @@ func TestCmtime(t *testing.T) {
 }
 
 // cmtimeClient runs a client, as soon as the server listens.
-func cmtimeClient(ctx context.Context, p pairing.Program, path pairing.Path, port string, conns int) (out pairing.Output, err error) {
+func cmtimeClient(ctx context.Context, t *testing.T, p pairing.Program, path pairing.Path, port string, conns int) (out pairing.Output, err error) {
 	err = meeting{
 		server: pairing.Program{Name: "none", Path: "/bin/cat"}, serverArgs: []string{"/dev/zero"}, serverStays: true,
 		client: p, clientArgs: []string{"-s", path.Server, "-b", path.Client, "-p", port, "-c", strconv.Itoa(conns)},
 		check: func(_, client pairing.Output) error { out = client; return nil },
-	}.try(ctx)
+	}.try(ctx, t)
 	return out, err
 }
 
@@ -105,7 +105,7 @@ func TestCmtimeKilledClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cmtimeClient(ctx, ours, path, port, 1); err != nil { // it is up
+	if _, err := cmtimeClient(ctx, t, ours, path, port, 1); err != nil { // it is up
 		t.Fatal(err)
 	}
 	for _, victim := range []pairing.Program{ours, theirs} {
@@ -117,7 +117,7 @@ func TestCmtimeKilledClient(t *testing.T) {
 		proc.Signal(syscall.SIGKILL)
 		proc.Wait(startWait)
 	}
-	out, err := cmtimeClient(ctx, theirs, path, port, 50)
+	out, err := cmtimeClient(ctx, t, theirs, path, port, 50)
 	if err == nil {
 		err = cmtimeTable(out, 50)
 	}

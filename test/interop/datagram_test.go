@@ -90,8 +90,8 @@ func mckey(t *testing.T, receiver, sender pairing.Program, path pairing.Path, gr
 		return err
 	}
 	// The C program says nothing before its end, because its output is a pipe.
-	// The sender takes the same three seconds.
-	time.Sleep(time.Second)
+	// It has been seen to need most of three seconds until it receives.
+	time.Sleep(3 * time.Second)
 	s, err := pairing.Start(t.Context(), sender, append([]string{"-s", "-b", path.Client}, args...)...)
 	if err != nil {
 		return err
