@@ -18,7 +18,8 @@ var (
 // Lookup asks the other side's connection manager which QP serves the address,
 // for a destination of the network "udp" (rdma_connect(3) on RDMA_PS_UDP). The
 // answer says where to send: make an AH of it. r and its QP stay what they are
-// until Close; Lookup can be called once.
+// until Close; Lookup can be called once, if private data that is too long is not
+// counted.
 //
 // param may be nil; of it only the private data counts, which the other side gets
 // with the request. If that refuses, or nobody listens there, the error is an
@@ -27,6 +28,9 @@ var (
 func (r *Resolved) Lookup(ctx context.Context, param *ConnParam) (UDParam, error) {
 	if !r.ep.id.datagram() {
 		return UDParam{}, r.ep.id.opError(opConnect, errConnection)
+	}
+	if err := r.ep.id.checkParam(opConnect, param); err != nil {
+		return UDParam{}, err
 	}
 	if _, err := r.take(opConnect, nil); err != nil {
 		return UDParam{}, err
@@ -42,12 +46,21 @@ func (r *Resolved) Lookup(ctx context.Context, param *ConnParam) (UDParam, error
 // or the one whose number is in param. param may be nil; of it only the private
 // data counts, and the QP number where there is no QP.
 //
+// Private data that is too long is an error and leaves the request as it is.
+//
+// The answer carries the QP's number and its queue key, which QP.Query tells. What
+// comes to the QP has a GRH of 40 bytes in front: receives need that much more, and
+// [verbs.Device.AHAttrFromWC] makes the way back of it.
+//
 // r, and the QP if it is r's own, stay until Close. A service that has one QP for
 // all who ask can close r at once.
 func (r *Request) Answer(qp *verbs.QP, param *ConnParam) error {
 	id := r.ep.id
 	if !id.datagram() {
 		return id.opError(opAccept, errConnection)
+	}
+	if err := id.checkParam(opAccept, param); err != nil {
+		return err
 	}
 	if qp == nil && id.QP() == nil && param != nil && param.QPNum != 0 {
 		if r.used.Swap(true) {

@@ -208,9 +208,8 @@ func TestDatagramPrivateData(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	id := r.ID()
 	var pe *cm.PrivateDataError
-	if err := id.Connect(&cm.ConnParam{PrivateData: make([]byte, 181)}); !errors.As(err, &pe) || pe.Max != 180 {
+	if _, err := r.Lookup(within(t, 10*time.Second), &cm.ConnParam{PrivateData: make([]byte, 181)}); !errors.As(err, &pe) || pe.Max != 180 {
 		t.Errorf("181 bytes: %v", err)
 	}
 	looked := make(chan error, 1)
@@ -229,7 +228,7 @@ func TestDatagramPrivateData(t *testing.T) {
 	if !bytes.Equal(req.PrivateData(), bytes.Repeat([]byte{1}, 180)) {
 		t.Errorf("got %q", req.PrivateData())
 	}
-	if err := req.ID().Accept(&cm.ConnParam{PrivateData: make([]byte, 137)}); !errors.As(err, &pe) || pe.Max != 136 {
+	if err := req.Answer(nil, &cm.ConnParam{PrivateData: make([]byte, 137)}); !errors.As(err, &pe) || pe.Max != 136 {
 		t.Errorf("137 bytes: %v", err)
 	}
 	if err := req.Answer(nil, &cm.ConnParam{PrivateData: bytes.Repeat([]byte{2}, 136)}); err != nil {

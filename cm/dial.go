@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -75,7 +76,8 @@ func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, erro
 }
 
 // Resolve finds the way to an address: which device, which route. It opens the
-// device.
+// device. network is one of Dial's, or "udp", "udp4" or "udp6" for datagrams: see
+// [Resolved.Lookup].
 func Resolve(ctx context.Context, network, address string) (*Resolved, error) {
 	return new(Dialer).Resolve(ctx, network, address)
 }
@@ -150,6 +152,9 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 		err = id.SetIBPath(info.Route)
 	} else {
 		err = id.ResolveRoute(timeout)
+	}
+	if errors.Is(err, syscall.ENODEV) && info.DstAddr.Addr().IsLoopback() {
+		return id.opError(opResolve, fmt.Errorf("%w (no RDMA device has a loopback address: take the address of an interface that has one)", err.(*OpError).Err))
 	}
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ const (
 	opRead         = "read"
 	opWrite        = "write"
 	opProbe        = "probe"
+	opConnection   = "connection"
 	opWork         = "work request"
 )
 
@@ -278,7 +279,7 @@ func (e *DisconnectedError) Error() string {
 	if e.Status < 0 {
 		return "disconnected: " + syscall.Errno(-e.Status).Error()
 	}
-	return "disconnected by the peer"
+	return "disconnected"
 }
 
 // Is reports whether target is syscall.ECONNRESET, which the same means for a

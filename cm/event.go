@@ -84,7 +84,7 @@ func (e *Event) Err() error {
 	case EventConnectError:
 		err = &ConnectError{Status: e.Status, Err: e.cause}
 	case EventDisconnected:
-		err = &DisconnectedError{Status: e.Status}
+		op, err = opConnection, &DisconnectedError{Status: e.Status}
 	case EventDeviceRemoval:
 		op, err = opEvent, e.ID.removedError()
 	default:

@@ -99,3 +99,54 @@ func ExampleID_JoinMulticast() {
 		log.Fatal(err)
 	}
 }
+
+// A datagram service with one QP for each who asks: receives are posted before the
+// answer, and the way back is in what comes.
+func ExampleRequest_Answer() {
+	ctx := context.Background()
+	ln, err := cm.Listen(ctx, "udp", ":7471")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ln.Close()
+	req, err := ln.Accept(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer req.Close()
+	qp, err := req.QP()
+	if err != nil {
+		log.Fatal(err)
+	}
+	buf, err := qp.PD().Alloc(4096, verbs.LocalWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer buf.Close()
+	if err := req.PostRecv(1, buf.SGE()); err != nil {
+		log.Fatal(err)
+	}
+	if err := req.Answer(nil, nil); err != nil {
+		log.Fatal(err)
+	}
+	var wc [1]verbs.WC
+	if _, err := qp.RecvCQ().Wait(ctx, wc[:]); err != nil {
+		log.Fatal(err)
+	}
+	if err := wc[0].Err(); err != nil {
+		log.Fatal(err)
+	}
+	const grh = 40 // bytes before the message
+	back, err := req.Device().AHAttrFromWC(req.ID().Port(), &wc[0], buf.Bytes()[:grh])
+	if err != nil {
+		log.Fatal(err)
+	}
+	attr, err := qp.Query() // the peer's QP has the same queue key as ours
+	if err != nil {
+		log.Fatal(err)
+	}
+	to := cm.UDParam{AHAttr: back, QPN: wc[0].SrcQP, QKey: attr.QKey}
+	if err := send(ctx, qp, to, "got "+string(buf.Bytes()[grh:wc[0].ByteLen])); err != nil {
+		log.Fatal(err)
+	}
+}

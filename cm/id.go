@@ -448,6 +448,8 @@ func (id *ID) queryAddrs() error {
 
 func (id *ID) setAddrs(resp *abi.UcmQueryAddrResp) {
 	id.local = addrFromKernel(&resp.SrcAddr)
-	id.remote = addrFromKernel(&resp.DstAddr)
+	if id.remote = addrFromKernel(&resp.DstAddr); id.remote.Addr().IsUnspecified() {
+		id.remote = Addr{} // the kernel's way to say that there is none
+	}
 	id.port = resp.PortNum
 }

@@ -15,7 +15,7 @@ import (
 
 var errNoQPNum = fmt.Errorf("the ID has no QP, and no parameters that name one: %w", syscall.EINVAL)
 
-var errNoDevice = errors.New("the ID is bound to no device: its address or its route is not resolved")
+var errNoDevice = fmt.Errorf("the ID is bound to no device: its address or its route is not resolved: %w", syscall.EINVAL)
 
 // Listen starts to take connect requests (rdma_listen(3)): on the bound address,
 // or on every device if the ID is bound to a port alone. backlog bounds the
@@ -184,14 +184,16 @@ func (id *ID) Disconnect() error {
 // completeParam checks and completes the parameters of a call and puts the QP's
 // number in.
 func (id *ID) completeParam(op string, param, request *ConnParam) (ConnParam, error) {
+	if !id.gate.enter() {
+		return ConnParam{}, id.opError(op, net.ErrClosed)
+	}
+	defer id.gate.leave()
 	dev := id.Device()
 	if dev == nil {
 		return ConnParam{}, id.opError(op, errNoDevice)
 	}
-	if param != nil {
-		if err := id.checkPrivateData(op, param.PrivateData); err != nil {
-			return ConnParam{}, err
-		}
+	if err := id.checkParam(op, param); err != nil {
+		return ConnParam{}, err
 	}
 	qp := id.QP()
 	if qp == nil && param == nil && !(op == opConnect && id.datagram()) {

@@ -43,7 +43,7 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
 	return nil
 }
 
-var errHasQP = errors.New("the ID has a QP already")
+var errHasQP = fmt.Errorf("the ID has a QP already: %w", syscall.EINVAL)
 
 // UseQP is CreateQP with a QP that the caller has made, on the ID's device. It
 // stays the caller's, who closes it after the ID.

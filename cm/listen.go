@@ -41,8 +41,8 @@ type Listener struct {
 }
 
 // Listen listens on an address of this host, or with an empty host on all of
-// them. network is "tcp", "tcp4" or "tcp6", address is "host:port" in the RDMA
-// port space; port 0 is replaced by a free one. ctx bounds the look-up of a name.
+// them. network is "tcp", "tcp4" or "tcp6", or "udp", "udp4" or "udp6" for datagrams
+// (see [Request.Answer]); address is "host:port" in the RDMA port space; port 0 is replaced by a free one. ctx bounds the look-up of a name.
 //
 // iWARP's ports are those of TCP, and there IPv6's wildcard takes no IPv4 requests:
 // for all addresses of IPv4 say "tcp4".

@@ -23,7 +23,7 @@ func (e *StateError) Error() string {
 	for i, s := range e.Want {
 		want[i] = s.String()
 	}
-	return fmt.Sprintf("the ID is %q, it must be %q (%v)", e.State, strings.Join(want, `" or "`), e.Err)
+	return fmt.Sprintf(`the ID is "%v", it must be "%s" (%v)`, e.State, strings.Join(want, `" or "`), e.Err)
 }
 
 // Unwrap returns what the kernel answered.

@@ -71,5 +71,5 @@ func portSpaceOf(network string) (PortSpace, error) {
 	case "udp", "udp4", "udp6":
 		return PortSpaceUDP, nil
 	}
-	return 0, net.UnknownNetworkError(network)
+	return 0, fmt.Errorf("%w: it is tcp, tcp4, tcp6, udp, udp4 or udp6", net.UnknownNetworkError(network))
 }

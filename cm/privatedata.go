@@ -59,3 +59,11 @@ func (id *ID) checkPrivateData(op string, b []byte) error {
 	}
 	return nil
 }
+
+// checkParam is checkPrivateData for parameters that may be nil.
+func (id *ID) checkParam(op string, param *ConnParam) error {
+	if param == nil {
+		return nil
+	}
+	return id.checkPrivateData(op, param.PrivateData)
+}

@@ -3,8 +3,9 @@
 package cm
 
 import (
-	"errors"
+	"fmt"
 	"sync/atomic"
+	"syscall"
 
 	"purerdma/verbs"
 )
@@ -18,7 +19,7 @@ type stage struct {
 	done     atomic.Bool // it has succeeded: the endpoint belongs to the Conn
 }
 
-var errUsed = errors.New("it has been connected, accepted or rejected already")
+var errUsed = fmt.Errorf("it has been connected, accepted or rejected already, or that has failed: %w", syscall.EINVAL)
 
 // Device returns the device that the connection will run over. It is open for as
 // long as this stage, or the Conn made from it.

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+)
+
+func TestStateErrorNamesTheStates(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	k.fail[abi.RDMA_USER_CM_CMD_JOIN_MCAST] = syscall.EINVAL
+	_, err := id.JoinMulticast(mustAddr("239.1.1.1:0"), nil)
+	var se *StateError
+	if !errors.As(err, &se) || !strings.Contains(err.Error(), `the ID is "idle", it must be "bound" or "address resolved"`) {
+		t.Error(err)
+	}
+}
+
+// TestClosedComesFirst: whatever else may be wrong with a call on a closed ID.
+func TestClosedComesFirst(t *testing.T) {
+	ch, _ := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	id.Close()
+	if err := id.Connect(nil); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Connect: %v", err)
+	}
+	if err := id.Accept(nil); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept: %v", err)
+	}
+}
