@@ -135,6 +135,14 @@ type QPConfig struct {
 	Cap       QPCap
 	SRQ       SRQ  // takes the place of the receive queue, or nil
 	SignalAll bool // every send completes, with or without SendSignaled
+	// XRCD is the domain of a QP of type XRCRecv, which has neither PD nor CQs.
+	XRCD XRCD
+	// Unlocked says that one goroutine alone posts to the QP, as to a QP of a thread
+	// domain (ibv_alloc_td(3)): posts need no lock then. Modify and Close must not
+	// run at the same time as a post. A driver may ignore it.
+	Unlocked bool
+	// MaxLSOHeader is the longest header of an OpLSO, bytes; QPs of type RawPacket.
+	MaxLSOHeader int
 	// UserHandle is what asynchronous events name the QP by.
 	UserHandle uint64
 }

@@ -17,11 +17,15 @@ const (
 	RC QPType = abi.IB_UVERBS_QPT_RC // reliable connection
 	UC QPType = abi.IB_UVERBS_QPT_UC // unreliable connection
 	UD QPType = abi.IB_UVERBS_QPT_UD // unreliable datagram
+
+	RawPacket QPType = abi.IB_UVERBS_QPT_RAW_PACKET // Ethernet frames as they are
+	XRCSend   QPType = abi.IB_UVERBS_QPT_XRC_INI    // extended reliable connection, the side that sends
+	XRCRecv   QPType = abi.IB_UVERBS_QPT_XRC_TGT    // the side that receives, by SRQs of its XRC domain
 )
 
-// String returns "RC", "UC" or "UD".
+// String returns the usual name, as "RC".
 func (t QPType) String() string {
-	return enumName(t, "QPType", []string{RC: "RC", UC: "UC", UD: "UD"})
+	return enumName(t, "QPType", []string{RC: "RC", UC: "UC", UD: "UD", RawPacket: "RAW_PACKET", XRCSend: "XRC_SEND", XRCRecv: "XRC_RECV"})
 }
 
 // QPState is the state of a QP: enum ibv_qp_state of ibv_modify_qp(3).

@@ -10,6 +10,10 @@ type SRQConfig struct {
 	Limit  int // see SRQAttr
 	// UserHandle is what asynchronous events name the SRQ by.
 	UserHandle uint64
+	// XRCD and CQ make it an SRQ of an XRC domain, an XRCSRQ, which peers name in
+	// their requests, and whose receives complete on CQ. Both are set, or none.
+	XRCD XRCD
+	CQ   CQ
 }
 
 // SRQAttr is the attributes of a shared receive queue (struct ibv_srq_attr of

@@ -28,6 +28,9 @@ const (
 	OpLocalInv    SendOpcode = abi.IB_UVERBS_WR_LOCAL_INV
 	OpBindMW      SendOpcode = abi.IB_UVERBS_WR_BIND_MW
 	OpSendInv     SendOpcode = abi.IB_UVERBS_WR_SEND_WITH_INV
+	// OpLSO is a SEND of a packet that the device cuts into segments (large send
+	// offload): QPs of type RawPacket.
+	OpLSO SendOpcode = abi.IB_UVERBS_WR_TSO
 	// OpReadInv is OpRead that invalidates the key of its element when the data is
 	// there: iWARP alone has it, whose reads fill memory by a key that the peer
 	// knows.
@@ -40,7 +43,7 @@ const (
 func (o SendOpcode) String() string {
 	return enumName(o, "SendOpcode", []string{
 		OpWrite: "WRITE", OpWriteImm: "WRITE_WITH_IMM", OpSend: "SEND", OpSendImm: "SEND_WITH_IMM", OpRead: "READ",
-		OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD", OpLocalInv: "LOCAL_INV", OpBindMW: "BIND_MW", OpSendInv: "SEND_WITH_INV", OpReadInv: "READ_WITH_INV",
+		OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD", OpLocalInv: "LOCAL_INV", OpBindMW: "BIND_MW", OpSendInv: "SEND_WITH_INV", OpLSO: "LSO", OpReadInv: "READ_WITH_INV",
 		OpFlush: "FLUSH", OpAtomicWrite: "ATOMIC_WRITE",
 	})
 }
@@ -54,11 +57,14 @@ const (
 	SendFence     SendFlags = 1 << 0 // start after all earlier reads and atomics
 	SendSignaled  SendFlags = 1 << 1 // complete with a WC also on success
 	SendSolicited SendFlags = 1 << 2 // the peer's completion is solicited
+	// SendIPChecksum has the device fill in the checksums of IP, TCP and UDP: QPs of
+	// type RawPacket.
+	SendIPChecksum SendFlags = 1 << 4
 )
 
 // String lists the flags.
 func (f SendFlags) String() string {
-	return bitNames{{uint64(SendFence), "Fence"}, {uint64(SendSignaled), "Signaled"}, {uint64(SendSolicited), "Solicited"}}.format(uint64(f))
+	return bitNames{{uint64(SendFence), "Fence"}, {uint64(SendSignaled), "Signaled"}, {uint64(SendSolicited), "Solicited"}, {uint64(SendIPChecksum), "IPChecksum"}}.format(uint64(f))
 }
 
 // SendWR is one request for a send queue (struct ibv_send_wr of
@@ -102,11 +108,23 @@ type SendWR struct {
 	AH         AHHolder
 	RemoteQPN  uint32
 	RemoteQKey uint32
+	// RemoteSRQN names the peer's SRQ: QPs of type XRCSend only.
+	RemoteSRQN uint32
 
 	// Bind is what OpBindMW does.
 	Bind *MWBindInfo
 	// Flush is what OpFlush does.
 	Flush Flush
+	// LSO is how OpLSO cuts.
+	LSO *LSO
+}
+
+// LSO is a packet of which each segment begins with a copy of Header: Ethernet, IP
+// and TCP headers, whose lengths and sequence numbers the device counts up (struct
+// ibv_send_wr, tso, of ibv_post_send(3)). SendWR.SGList is the payload.
+type LSO struct {
+	Header []byte
+	MSS    uint16 // payload bytes of a segment
 }
 
 // Flush is how far the peer's device gets earlier writes of the QP to RemoteAddr:

@@ -69,7 +69,7 @@ func (w *MW) Bind(mr *MR, off, n int, access Access) SendWR {
 	s := mr.Slice(off, n)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b := &MWBindInfo{MW: w.rkey, RKey: nextKey(w.rkey), LKey: s.LKey, Addr: s.Addr, Length: uint64(n), Access: access}
+	b := &MWBindInfo{Type: w.typ, MW: w.rkey, RKey: nextKey(w.rkey), LKey: s.LKey, Addr: s.Addr, Length: uint64(n), Access: access}
 	w.rkey = b.RKey
 	return SendWR{Opcode: OpBindMW, Bind: b}
 }

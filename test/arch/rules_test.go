@@ -35,7 +35,7 @@ var rules = map[string]rule{
 	"provider":      {ours: []string{"abi", "uverbs"}},
 	"provider/rxe":  {ours: []string{"abi", "uverbs", "provider", "internal/ring", "internal/mem", "internal/mmio"}},
 	"provider/siw":  {ours: []string{"abi", "uverbs", "provider", "internal/ring", "internal/mem", "internal/mmio"}},
-	"provider/mlx5": {ours: []string{"abi", "uverbs", "provider", "internal/ring", "internal/mem", "internal/mmio"}},
+	"provider/mlx5": {ours: []string{"abi", "uverbs", "provider", "internal/mem", "internal/mmio"}, unsafe: []string{"*"}},
 	"verbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
 		unsafe: []string{"buffer.go"}},
 	"cm": {ours: []string{"abi", "internal/cdev", "internal/netns", "ucma", "verbs"}},

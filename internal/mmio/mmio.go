@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mmio stores to registers of a device, which programs map, and to the
+// memory that the device reads beside them, in the order and the width that the
+// device needs. Go's memory model knows neither: a plain store may be moved or
+// split, and a store of sync/atomic is, on amd64, a locked read-modify-write, which
+// a register must never see.
+//
+// The stores are assembly on amd64 and arm64. An assembly function is never
+// preempted by the runtime, so a copy to a register is not left half done. Each
+// call is opaque to the compiler, which moves no memory access across it.
+//
+//	                      amd64                arm64
+//	before a record       nothing: stores      DMB OSHST
+//	                      are in order
+//	before a register     SFENCE               DSB ST
+//	after a register      SFENCE               DSB ST
+//	release of a lock     plain store          STLR
+//
+// Elsewhere, and with the build tag purego, stores of sync/atomic to ordinary memory
+// are what orders: they are full barriers wherever Go runs. Whether they also flush
+// write-combined stores at once is not promised by every processor; a doorbell may
+// come later there, but not out of order.
+package mmio

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build (!amd64 && !arm64) || purego
+
+package mmio
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// The functions are described in mmio_asm.go. The compiler does not move plain
+// stores across calls of sync/atomic, and keeps those of 8 bytes whole where a
+// register of the processor holds 8 bytes; on 32-bit systems, whose devices take
+// two halves too, it does not.
+
+// Ring stores v to db, copies from src to reg, and then stores 0 to lock.
+func Ring(db *uint32, v uint32, reg, src unsafe.Pointer, blocks uintptr, lock *uint32) {
+	atomic.StoreUint32(db, v)
+	if blocks == 0 {
+		*(*uint64)(reg) = *(*uint64)(src)
+	} else {
+		copyBlocks(reg, src, blocks)
+	}
+	atomic.StoreUint32(lock, 0)
+}
+
+// RingWrap is Ring for a copy of two pieces.
+func RingWrap(db *uint32, v uint32, reg, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Pointer, n2 uintptr, lock *uint32) {
+	atomic.StoreUint32(db, v)
+	copyBlocks(reg, src1, n1)
+	copyBlocks(unsafe.Add(reg, n1*64), src2, n2)
+	atomic.StoreUint32(lock, 0)
+}
+
+// copyBlocks copies by ascending stores of 8 bytes.
+func copyBlocks(dst, src unsafe.Pointer, blocks uintptr) {
+	for i := uintptr(0); i < blocks*64; i += 8 {
+		*(*uint64)(unsafe.Add(dst, i)) = *(*uint64)(unsafe.Add(src, i))
+	}
+}
+
+// Arm stores v to db and then w to reg.
+func Arm(db *uint32, v uint32, reg unsafe.Pointer, w uint64) {
+	atomic.StoreUint32(db, v)
+	*(*uint64)(reg) = w
+	var flush uint32
+	atomic.StoreUint32(&flush, 1)
+}
+
+// StoreRel32 stores v to *p after everything that the program has loaded and
+// stored before.
+func StoreRel32(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
+
+// Record stores v to a record in memory, after everything that was stored before.
+func Record(p *uint32, v uint32) { atomic.StoreUint32(p, v) }

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// Context is an open mlx5 device.
+type Context struct {
+	file      *uverbs.File
+	pageSize  int
+	caps      caps
+	uars      uars
+	doorbells doorbells
+	resources resources
+
+	mu    sync.Mutex
+	ports map[uint8]port // what was asked for
+}
+
+// port is what address handles need to know of a port.
+type port struct {
+	ethernet    bool
+	grhRequired bool
+}
+
+// open makes the context of the kernel.
+func (c *Context) open() error {
+	total := totalBFRegs(c.pageSize)
+	req := abi.Mlx5AllocUcontextReqV2{
+		TotalNumBFRegs:      uint32(total),
+		NumLowLatencyBFRegs: uint32(lowLatencyBFRegs(total)),
+		MaxCQEVersion:       cqeVersion,
+		LibCaps:             abi.MLX5_LIB_CAP_4K_UAR | abi.MLX5_LIB_CAP_DYN_UAR,
+	}
+	var resp abi.Mlx5AllocUcontextResp
+	if _, err := c.file.GetContext(uverbs.Driver{In: abi.Bytes(&req), Out: abi.Bytes(&resp)}); err != nil {
+		return err
+	}
+	if err := c.caps.fromContext(&resp, c.pageSize); err != nil {
+		return err
+	}
+	if err := c.uars.open(c, &resp, total); err != nil {
+		return err
+	}
+	return c.queryDevice()
+}
+
+// queryDevice asks for what the answer to the context does not say.
+func (c *Context) queryDevice() error {
+	var resp abi.Mlx5QueryDeviceResp
+	var drv uverbs.Driver
+	if c.caps.queryDevice {
+		drv.Out = abi.Bytes(&resp)
+	}
+	attr, err := c.file.QueryDeviceEx(drv)
+	if err != nil {
+		return fmt.Errorf("query mlx5 device: %w", err)
+	}
+	c.caps.fromDevice(&attr, &resp)
+	return nil
+}
+
+// port returns what a port is, which does not change.
+func (c *Context) port(num uint8) (port, error) {
+	if num == 0 || int(num) > c.caps.ports {
+		return port{}, fmt.Errorf("port %d of %d: %w", num, c.caps.ports, syscall.EINVAL)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.ports[num]; ok {
+		return p, nil
+	}
+	attr, err := c.file.QueryPort(num)
+	if err != nil {
+		return port{}, err
+	}
+	p := port{
+		ethernet:    attr.LegacyResp.LinkLayer == linkEthernet,
+		grhRequired: attr.LegacyResp.Flags&abi.IB_UVERBS_QPF_GRH_REQUIRED != 0,
+	}
+	if c.ports == nil {
+		c.ports = make(map[uint8]port)
+	}
+	c.ports[num] = p
+	return p, nil
+}
+
+// linkEthernet is IBV_LINK_LAYER_ETHERNET of ibv_query_port(3).
+const linkEthernet = 2
+
+// Close unmaps the registers. The context's objects have been closed, and so has
+// its file, with which the kernel has destroyed what is left. It may be called more
+// than once.
+func (c *Context) Close() error { return c.uars.close() }
+
+// RegMR registers memory.
+func (c *Context) RegMR(cfg *provider.MRConfig) (provider.MR, error) {
+	return provider.Plain{File: c.file}.RegMR(cfg)
+}
+
+// AllocMW allocates a memory window.
+func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {
+	return provider.Plain{File: c.file}.AllocMW(pd, typ)
+}
+
+var errOtherDriver = errors.New("object of another driver")

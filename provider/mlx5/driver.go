@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// Driver is the mlx5 driver. It has no state.
+type Driver struct{}
+
+var _ provider.Driver = Driver{}
+
+// ID is RDMA_DRIVER_MLX5.
+func (Driver) ID() abi.DriverID { return abi.RDMA_DRIVER_MLX5 }
+
+// ABIVersions returns 1: the only version that there is.
+func (Driver) ABIVersions() (min, max uint32) {
+	return abi.MLX5_IB_UVERBS_ABI_VERSION, abi.MLX5_IB_UVERBS_ABI_VERSION
+}
+
+// Open makes a context on f: a *Context. A kernel or a device that lacks what this
+// package builds on is refused, by an *UnsupportedError.
+func (Driver) Open(f *uverbs.File) (provider.Context, error) {
+	c := &Context{file: f, pageSize: os.Getpagesize()}
+	if err := c.open(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// UnsupportedError is a device or kernel that the driver cannot work with. It wraps
+// errors.ErrUnsupported.
+type UnsupportedError struct {
+	What string // what the kernel answered, and what it must be
+}
+
+func (e *UnsupportedError) Error() string {
+	return "mlx5: " + e.What + ": " + errors.ErrUnsupported.Error()
+}
+
+// Unwrap returns errors.ErrUnsupported.
+func (e *UnsupportedError) Unwrap() error { return errors.ErrUnsupported }
+
+func unsupported(format string, args ...any) error {
+	return &UnsupportedError{What: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !(armbe || arm64be || m68k || mips || mips64 || mips64p32 || ppc || ppc64 || s390 || s390x || shbe || sparc || sparc64)
+
+package mlx5
+
+import "math/bits"
+
+// The device's numbers are big-endian. The functions convert in both directions.
+
+func be16(v uint16) uint16 { return bits.ReverseBytes16(v) }
+func be32(v uint32) uint32 { return bits.ReverseBytes32(v) }
+func be64(v uint64) uint64 { return bits.ReverseBytes64(v) }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// A completion names its queue by a user index, which whoever made the queue has
+// chosen: 24 bits, one space for QPs and SRQs.
+const (
+	indexShift = 12 // of the two halves of an index
+	indexHalf  = 1 << indexShift
+	indexMask  = indexHalf - 1
+)
+
+// resources finds queues by their user index. Look-ups run beside changes.
+type resources struct {
+	pages [indexHalf]atomic.Pointer[resourcePage]
+
+	mu   sync.Mutex
+	used [indexHalf]int // resources of a page
+}
+
+type resourcePage [indexHalf]resource
+
+// resource is a QP, an SRQ or nothing.
+type resource struct {
+	qp  atomic.Pointer[QP]
+	srq atomic.Pointer[srq]
+}
+
+// at returns what has an index, of which all 32 bits may be set.
+func (r *resources) at(index uint32) *resource {
+	page := r.pages[index>>indexShift&indexMask].Load()
+	if page == nil || index >= 1<<(2*indexShift) {
+		return nil
+	}
+	return &page[index&indexMask]
+}
+
+// qp returns the QP with an index, or nil.
+func (r *resources) qp(index uint32) *QP {
+	if e := r.at(index); e != nil {
+		return e.qp.Load()
+	}
+	return nil
+}
+
+// srq returns the SRQ with an index, or nil.
+func (r *resources) srq(index uint32) *srq {
+	if e := r.at(index); e != nil {
+		return e.srq.Load()
+	}
+	return nil
+}
+
+// add gives a QP or an SRQ, of which one is nil, the lowest free index.
+func (r *resources) add(q *QP, s *srq) (uint32, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.used {
+		if r.used[i] == indexHalf {
+			continue
+		}
+		page := r.pages[i].Load()
+		if page == nil {
+			page = new(resourcePage)
+			r.pages[i].Store(page)
+		}
+		for j := range page {
+			e := &page[j]
+			if e.qp.Load() == nil && e.srq.Load() == nil {
+				e.qp.Store(q)
+				e.srq.Store(s)
+				r.used[i]++
+				return uint32(i<<indexShift | j), nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("mlx5: no free user index: %w", syscall.ENOMEM)
+}
+
+// remove frees an index that add returned. The pages stay.
+func (r *resources) remove(index uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.at(index); e != nil {
+		e.qp.Store(nil)
+		e.srq.Store(nil)
+		r.used[index>>indexShift]--
+	}
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"errors"
+
+	"purerdma/provider"
+)
+
+// srq is a shared receive queue.
+type srq struct{}
+
+// CreateSRQ makes a shared receive queue.
+func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
+	return nil, errors.ErrUnsupported
+}
