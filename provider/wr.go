@@ -115,16 +115,14 @@ type SendWR struct {
 	Bind *MWBindInfo
 	// Flush is what OpFlush does.
 	Flush Flush
-	// LSO is how OpLSO cuts.
-	LSO *LSO
-}
 
-// LSO is a packet of which each segment begins with a copy of Header: Ethernet, IP
-// and TCP headers, whose lengths and sequence numbers the device counts up (struct
-// ibv_send_wr, tso, of ibv_post_send(3)). SendWR.SGList is the payload.
-type LSO struct {
+	// Header is the first bytes of a packet, which SGList goes on with: QPs of type
+	// RawPacket. Each segment of an OpLSO begins with a copy of it, whose lengths and
+	// sequence numbers the device counts up. Some devices want the Ethernet header
+	// of every packet so. The memory may be reused as soon as the post returns.
 	Header []byte
-	MSS    uint16 // payload bytes of a segment
+	// MSS is how many bytes of payload a segment of an OpLSO has.
+	MSS uint16
 }
 
 // Flush is how far the peer's device gets earlier writes of the QP to RemoteAddr:

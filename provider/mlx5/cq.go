@@ -8,8 +8,8 @@ import (
 	"purerdma/provider"
 )
 
-// cq is a completion queue.
-type cq struct{}
+// CQ is a completion queue.
+type CQ struct{}
 
 // CreateCQ makes a completion queue.
 func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
@@ -18,4 +18,4 @@ func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 
 // clean takes the completions of a QP that is reset or destroyed out of the queue,
 // and forgets the QP. The receives of its SRQ, if it has one, go back there.
-func (q *cq) clean(qp *QP) {}
+func (c *CQ) clean(qp *QP) {}

@@ -18,9 +18,9 @@ type QP struct {
 	num    uint32
 	index  uint32 // user index
 	typ    provider.QPType
-	srq    *srq // or nil
-	sendCQ *cq  // nil if it sends nothing
-	recvCQ *cq  // nil if it receives nothing
+	srq    *SRQ // or nil
+	sendCQ *CQ  // nil if it sends nothing
+	recvCQ *CQ  // nil if it receives nothing
 	sq     sendQueue
 	rq     recvQueue
 

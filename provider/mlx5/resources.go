@@ -30,7 +30,7 @@ type resourcePage [indexHalf]resource
 // resource is a QP, an SRQ or nothing.
 type resource struct {
 	qp  atomic.Pointer[QP]
-	srq atomic.Pointer[srq]
+	srq atomic.Pointer[SRQ]
 }
 
 // at returns what has an index, of which all 32 bits may be set.
@@ -51,7 +51,7 @@ func (r *resources) qp(index uint32) *QP {
 }
 
 // srq returns the SRQ with an index, or nil.
-func (r *resources) srq(index uint32) *srq {
+func (r *resources) srq(index uint32) *SRQ {
 	if e := r.at(index); e != nil {
 		return e.srq.Load()
 	}
@@ -59,7 +59,7 @@ func (r *resources) srq(index uint32) *srq {
 }
 
 // add gives a QP or an SRQ, of which one is nil, the lowest free index.
-func (r *resources) add(q *QP, s *srq) (uint32, error) {
+func (r *resources) add(q *QP, s *SRQ) (uint32, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.used {

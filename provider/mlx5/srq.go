@@ -8,8 +8,8 @@ import (
 	"purerdma/provider"
 )
 
-// srq is a shared receive queue.
-type srq struct{}
+// SRQ is a shared receive queue.
+type SRQ struct{}
 
 // CreateSRQ makes a shared receive queue.
 func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
