@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fakeuverbs
+
+import (
+	"net"
+	"sync"
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/internal/mem"
+	"purerdma/uverbs"
+)
+
+// Context is one open device file. A driver's context embeds it, adds what it
+// answers with Handle and Command, and uses everything here with the kernel's
+// lock held, under which its handlers run.
+type Context struct {
+	Info uverbs.DeviceInfo
+	// Attr is the answer of QUERY_DEVICE, as its extended form has it.
+	Attr abi.UverbsExQueryDeviceResp
+	// Port is the answer of QUERY_PORT for port 1, which is the only one.
+	Port abi.UverbsQueryPortResp
+	// GIDs is the table of the port.
+	GIDs []abi.UverbsGIDEntry
+	// Keys gives a new memory region or window its lkey and its rkey.
+	Keys func() (lkey, rkey uint32)
+	// MapAt finds the memory of an offset that Offer did not give, or is nil.
+	MapAt func(offset int64, length int) (*mem.Region, error)
+	// OnClose is called once, when the file is closed.
+	OnClose func()
+	// OnWrite takes a command that was given with write(2) and not as a
+	// request, header and all, or is nil.
+	OnWrite func(cmd []byte) error
+
+	PDs   map[uint32]*PD
+	MRs   map[uint32]*MR
+	MWs   map[uint32]*MW
+	AHs   map[uint32]*AH
+	XRCDs map[uint32]*XRCD
+
+	mu        *sync.Mutex
+	intercept func(*uverbs.Request) error
+	methods   map[method]func(*uverbs.Request) error
+	commands  map[uint32]func(*Command) error
+	ready     bool // GET_CONTEXT has run
+	closed    bool
+	last      uint32 // handle
+
+	offset   uint64                 // that was offered last
+	offered  map[uint64]*mem.Region // to map, by offset
+	mapped   map[*byte]*mem.Region
+	channels map[int]int // completion channels: reading end, which is the program's, to writing end
+	async    []int       // writing ends of the files of asynchronous events
+}
+
+// method names a request as RDMA_VERBS_IOCTL does.
+type method struct{ object, method uint16 }
+
+// New makes an open device file. mu is the lock of the kernel that it belongs to.
+// intercept, if not nil, sees every request first, without the lock.
+func New(info uverbs.DeviceInfo, mu *sync.Mutex, intercept func(*uverbs.Request) error) *Context {
+	c := &Context{
+		Info:      info,
+		PDs:       make(map[uint32]*PD),
+		MRs:       make(map[uint32]*MR),
+		MWs:       make(map[uint32]*MW),
+		AHs:       make(map[uint32]*AH),
+		XRCDs:     make(map[uint32]*XRCD),
+		mu:        mu,
+		intercept: intercept,
+		methods:   make(map[method]func(*uverbs.Request) error),
+		commands:  make(map[uint32]func(*Command) error),
+		offset:    1 << 32,
+		offered:   make(map[uint64]*mem.Region),
+		mapped:    make(map[*byte]*mem.Region),
+		channels:  make(map[int]int),
+	}
+	c.Handle(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE, c.invokeWrite)
+	c.handleDevice()
+	c.handleMemory()
+	c.handleObjects()
+	c.handleEvents()
+	return c
+}
+
+// Handle has f answer a method of an object. It may replace what answered before.
+func (c *Context) Handle(object, id uint16, f func(*uverbs.Request) error) {
+	c.methods[method{object, id}] = f
+}
+
+// Command has f answer a command of rdma/ib_user_verbs.h.
+func (c *Context) Command(code uint32, f func(*Command) error) { c.commands[code] = f }
+
+// Command is one command of rdma/ib_user_verbs.h, as INVOKE_WRITE carries it.
+type Command struct {
+	In        []byte
+	out       []byte
+	DriverIn  []byte // nil without
+	driverOut []byte
+}
+
+// Answer fills the command's answer, as much of it as the program takes.
+func Answer[T any](cmd *Command, resp *T) { copy(cmd.out, abi.Bytes(resp)) }
+
+// AnswerDriver fills the driver's part of the answer.
+func (cmd *Command) AnswerDriver(resp []byte) { copy(cmd.driverOut, resp) }
+
+// Input returns the command's struct.
+func Input[T any](cmd *Command) *T { return abi.View[T](cmd.In) }
+
+func (c *Context) invokeWrite(req *uverbs.Request) error {
+	in := req.Find(abi.UVERBS_ATTR_CORE_IN)
+	if in == nil {
+		return syscall.EINVAL
+	}
+	code := uint32(Value(req, abi.UVERBS_ATTR_WRITE_CMD))
+	run, decl := c.commands[code], uverbs.CommandOf(code)
+	if run == nil || decl == nil {
+		return syscall.EOPNOTSUPP
+	}
+	if len(in.Buf) < int(decl.In.Size()) {
+		return syscall.EINVAL
+	}
+	cmd := &Command{In: in.Buf}
+	for _, f := range []struct {
+		id  uint16
+		buf *[]byte
+	}{
+		{abi.UVERBS_ATTR_CORE_OUT, &cmd.out}, {abi.UVERBS_ATTR_UHW_IN, &cmd.DriverIn}, {abi.UVERBS_ATTR_UHW_OUT, &cmd.driverOut},
+	} {
+		if a := req.Find(f.id); a != nil {
+			*f.buf = a.Buf
+		}
+	}
+	return run(cmd)
+}
+
+// Ioctl carries out one request.
+func (c *Context) Ioctl(req *uverbs.Request) error {
+	if c.intercept != nil {
+		if err := c.intercept(req); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	run := c.methods[method{req.Object, req.Method}]
+	if run == nil {
+		return syscall.EPROTONOSUPPORT
+	}
+	if m := uverbs.MethodOf(req.Object, req.Method); m != nil && m.Check(req) != nil {
+		return syscall.EINVAL
+	}
+	isGet := req.Object == abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_GET_CONTEXT
+	if c.ready == isGet {
+		return syscall.EINVAL
+	}
+	err := run(req)
+	if isGet && err == nil {
+		c.ready = true
+	}
+	return err
+}
+
+// Write takes a command in the form of write(2).
+func (c *Context) Write(cmd []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	if len(cmd) < abi.Size[abi.UverbsCmdHdr]() || int(abi.View[abi.UverbsCmdHdr](cmd).InWords)*4 != len(cmd) {
+		return syscall.EINVAL
+	}
+	if c.OnWrite == nil {
+		return syscall.EOPNOTSUPP
+	}
+	return c.OnWrite(cmd)
+}
+
+// Close ends the context with all its objects.
+func (c *Context) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	if c.OnClose != nil {
+		c.OnClose()
+	}
+	c.closeEvents()
+	for _, r := range c.offered {
+		r.Free()
+	}
+	return nil
+}
+
+// Closed says whether the program has closed the file.
+func (c *Context) Closed() bool { return c.closed }
+
+// NewHandle returns a handle that no object has.
+func (c *Context) NewHandle() uint32 {
+	c.last++
+	return c.last
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fakeuverbs
+
+import (
+	"syscall"
+
+	"purerdma/abi"
+	"purerdma/uverbs"
+)
+
+// PD is a protection domain. Users counts what belongs to it.
+type PD struct {
+	Handle uint32
+	Users  int
+}
+
+// MR is a memory region.
+type MR struct {
+	Handle     uint32
+	PD         *PD
+	Mem        []byte
+	Addr       uint64 // by which work requests name Mem[0]
+	LKey, RKey uint32
+	Access     uint32 // IB_UVERBS_ACCESS_...
+}
+
+// MW is a memory window.
+type MW struct {
+	Handle uint32
+	PD     *PD
+	Type   uint8 // 1 or 2
+	RKey   uint32
+	// What it is bound to: MR is nil if it is not.
+	MR     *MR
+	Addr   uint64
+	Length uint64
+	Access uint32
+	QPN    uint32 // of type 2: to whom it belongs
+}
+
+func (c *Context) handleMemory() {
+	c.Command(abi.IB_USER_VERBS_CMD_ALLOC_PD, c.AllocPD)
+	c.Handle(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY, func(req *uverbs.Request) error {
+		p := c.PDs[Handle(req, abi.UVERBS_ATTR_DESTROY_PD_HANDLE)]
+		switch {
+		case p == nil:
+			return syscall.ENOENT
+		case p.Users > 0:
+			return syscall.EBUSY
+		}
+		delete(c.PDs, p.Handle)
+		return nil
+	})
+	c.Command(abi.IB_USER_VERBS_CMD_REG_MR, c.regMR)
+	c.Command(abi.IB_USER_VERBS_CMD_REREG_MR, c.reregMR)
+	c.Handle(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, c.deregMR)
+	c.Command(abi.IB_USER_VERBS_CMD_ALLOC_MW, c.AllocMW)
+	c.Handle(abi.UVERBS_OBJECT_MW, abi.UVERBS_METHOD_MW_DESTROY, func(req *uverbs.Request) error {
+		w := c.MWs[Handle(req, abi.UVERBS_ATTR_DESTROY_MW_HANDLE)]
+		if w == nil {
+			return syscall.ENOENT
+		}
+		w.PD.Users--
+		delete(c.MWs, w.Handle)
+		return nil
+	})
+}
+
+// AllocPD answers ALLOC_PD but for the driver's part.
+func (c *Context) AllocPD(cmd *Command) error {
+	p := &PD{Handle: c.NewHandle()}
+	c.PDs[p.Handle] = p
+	Answer(cmd, &abi.UverbsAllocPDResp{PDHandle: p.Handle})
+	return nil
+}
+
+// validAccess says whether the rights go together: a peer can only change what
+// this host can.
+func validAccess(access uint32) bool {
+	const remote = abi.IB_UVERBS_ACCESS_REMOTE_WRITE | abi.IB_UVERBS_ACCESS_REMOTE_ATOMIC
+	return access&remote == 0 || access&abi.IB_UVERBS_ACCESS_LOCAL_WRITE != 0
+}
+
+func (c *Context) regMR(cmd *Command) error {
+	in := Input[abi.UverbsRegMR](cmd)
+	p := c.PDs[in.PDHandle]
+	if p == nil || in.Length == 0 || !validAccess(in.AccessFlags) {
+		return syscall.EINVAL
+	}
+	p.Users++
+	m := &MR{Handle: c.NewHandle(), PD: p, Mem: in.Start.Slice(int(in.Length)), Addr: in.HCAVA, Access: in.AccessFlags}
+	m.LKey, m.RKey = c.Keys()
+	c.MRs[m.Handle] = m
+	Answer(cmd, &abi.UverbsRegMRResp{MRHandle: m.Handle, LKey: m.LKey, RKey: m.RKey})
+	return nil
+}
+
+func (c *Context) reregMR(cmd *Command) error {
+	in := Input[abi.UverbsReregMR](cmd)
+	m := c.MRs[in.MRHandle]
+	p := c.PDs[in.PDHandle]
+	switch {
+	case m == nil || in.Flags == 0 || in.Flags&^(uverbs.ReregTrans|uverbs.ReregPD|uverbs.ReregAccess) != 0,
+		in.Flags&uverbs.ReregPD != 0 && p == nil,
+		in.Flags&uverbs.ReregTrans != 0 && in.Length == 0,
+		in.Flags&uverbs.ReregAccess != 0 && !validAccess(in.AccessFlags):
+		return syscall.EINVAL
+	case c.bound(m):
+		return syscall.EBUSY
+	}
+	if in.Flags&uverbs.ReregTrans != 0 {
+		m.Mem, m.Addr = in.Start.Slice(int(in.Length)), in.HCAVA
+	}
+	if in.Flags&uverbs.ReregPD != 0 {
+		m.PD.Users--
+		m.PD = p
+		p.Users++
+	}
+	if in.Flags&uverbs.ReregAccess != 0 {
+		m.Access = in.AccessFlags
+	}
+	Answer(cmd, &abi.UverbsReregMRResp{LKey: m.LKey, RKey: m.RKey})
+	return nil
+}
+
+// bound says whether a window is bound to the region.
+func (c *Context) bound(m *MR) bool {
+	for _, w := range c.MWs {
+		if w.MR == m {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Context) deregMR(req *uverbs.Request) error {
+	m := c.MRs[Handle(req, abi.UVERBS_ATTR_DESTROY_MR_HANDLE)]
+	switch {
+	case m == nil:
+		return syscall.ENOENT
+	case c.bound(m):
+		return syscall.EBUSY
+	}
+	m.PD.Users--
+	delete(c.MRs, m.Handle)
+	return nil
+}
+
+// AllocMW answers ALLOC_MW but for the driver's part.
+func (c *Context) AllocMW(cmd *Command) error {
+	in := Input[abi.UverbsAllocMW](cmd)
+	p := c.PDs[in.PDHandle]
+	if p == nil || in.MWType != 1 && in.MWType != 2 {
+		return syscall.EINVAL
+	}
+	p.Users++
+	w := &MW{Handle: c.NewHandle(), PD: p, Type: in.MWType}
+	_, w.RKey = c.Keys()
+	c.MWs[w.Handle] = w
+	Answer(cmd, &abi.UverbsAllocMWResp{MWHandle: w.Handle, RKey: w.RKey})
+	return nil
+}
+
+// Local returns memory that a work request of a PD names by an lkey, nil if key,
+// PD, bounds or rights are wrong.
+func (c *Context) Local(p *PD, lkey uint32, addr uint64, length int, access uint32) []byte {
+	for _, m := range c.MRs {
+		if m.LKey == lkey {
+			if m.PD != p || m.Access&access != access {
+				return nil
+			}
+			return m.piece(addr, length)
+		}
+	}
+	return nil
+}
+
+// Remote is Local for what a peer names by an rkey: that of a region, or of a
+// window that is bound.
+func (c *Context) Remote(p *PD, qpn, rkey uint32, addr uint64, length int, access uint32) []byte {
+	for _, w := range c.MWs {
+		if w.RKey != rkey || w.MR == nil {
+			continue
+		}
+		off := addr - w.Addr
+		if w.PD != p || w.Access&access != access || w.Type == 2 && w.QPN != qpn || off > w.Length || uint64(length) > w.Length-off {
+			return nil
+		}
+		return w.MR.piece(addr, length)
+	}
+	for _, m := range c.MRs {
+		if m.RKey == rkey {
+			if m.PD != p || m.Access&access != access {
+				return nil
+			}
+			return m.piece(addr, length)
+		}
+	}
+	return nil
+}
+
+func (m *MR) piece(addr uint64, length int) []byte {
+	off := addr - m.Addr
+	if off > uint64(len(m.Mem)) || uint64(length) > uint64(len(m.Mem))-off {
+		return nil
+	}
+	return m.Mem[off : off+uint64(length)]
+}
