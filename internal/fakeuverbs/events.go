@@ -54,6 +54,9 @@ func (c *Context) Channel(req *uverbs.Request, id uint16) (Channel, error) {
 	return Channel{w, true}, nil
 }
 
+// Is says whether it is a channel.
+func (ch Channel) Is() bool { return ch.some }
+
 // Complete puts one event of a completion queue on the channel, if it is one.
 func (ch Channel) Complete(userHandle uint64) {
 	if ch.some {

@@ -33,7 +33,8 @@ type MW struct {
 	RKey   uint32
 	// What it is bound to: MR is nil if it is not.
 	MR     *MR
-	Addr   uint64
+	Addr   uint64 // by which peers name its first byte
+	Base   uint64 // by which MR does
 	Length uint64
 	Access uint32
 	QPN    uint32 // of type 2: to whom it belongs
@@ -187,7 +188,7 @@ func (c *Context) Remote(p *PD, qpn, rkey uint32, addr uint64, length int, acces
 		if w.PD != p || w.Access&access != access || w.Type == 2 && w.QPN != qpn || off > w.Length || uint64(length) > w.Length-off {
 			return nil
 		}
-		return w.MR.piece(addr, length)
+		return w.MR.piece(w.Base+off, length)
 	}
 	for _, m := range c.MRs {
 		if m.RKey == rkey {
@@ -200,10 +201,16 @@ func (c *Context) Remote(p *PD, qpn, rkey uint32, addr uint64, length int, acces
 	return nil
 }
 
-func (m *MR) piece(addr uint64, length int) []byte {
+// Has says whether the region has these bytes.
+func (m *MR) Has(addr, length uint64) bool {
 	off := addr - m.Addr
-	if off > uint64(len(m.Mem)) || uint64(length) > uint64(len(m.Mem))-off {
+	return off <= uint64(len(m.Mem)) && length <= uint64(len(m.Mem))-off
+}
+
+func (m *MR) piece(addr uint64, length int) []byte {
+	if length < 0 || !m.Has(addr, uint64(length)) {
 		return nil
 	}
-	return m.Mem[off : off+uint64(length)]
+	off := addr - m.Addr
+	return m.Mem[off:][:length:length]
 }

@@ -96,8 +96,8 @@ func (c *context) createCQ(req *uverbs.Request) error {
 	c.cqs[q.Handle] = q
 	c.k.cqs = append(c.k.cqs, q)
 	q.use(1)
-	if c.k.Live {
-		q.disarm(q.armWord())
+	if q.channel.Is() {
+		atomic.StoreUint32(q.armWord(), notArmed)
 	}
 	cqe := uint32(entries - 1)
 	fakeuverbs.SetHandle(req, abi.UVERBS_ATTR_CREATE_CQ_HANDLE, q.Handle)
@@ -180,11 +180,17 @@ func (q *CQ) SetProduced(n uint32) {
 
 // Complete puts a completion of CQESize bytes into the ring, as the device does:
 // whole, and owned by the program at last. Only the owner bit of its last byte is
-// not looked at. It returns false if the ring is full.
+// not looked at. If the queue is armed, its event follows. It returns false if the
+// ring is full.
 func (q *CQ) Complete(cqe []byte) bool {
 	q.c.k.mu.Lock()
 	defer q.c.k.mu.Unlock()
-	return q.push(cqe)
+	if !q.push(cqe) {
+		return false
+	}
+	last := cqe[len(cqe)-1]
+	q.notify(last&cqeSolicited != 0 || last>>4 == CQEReqErr || last>>4 == CQERespErr)
+	return true
 }
 
 // outstanding is how many completions have not been polled.

@@ -17,6 +17,9 @@ const (
 	CQEInvalid   = 15 // the device has not filled this place
 )
 
+// cqeSolicited is a bit of the last byte.
+const cqeSolicited = 1 << 1
+
 // Syndromes of failed requests: MLX5_CQE_SYNDROME_... of libmlx5.
 const (
 	SyndromeLocalLength      = 0x01
@@ -67,6 +70,14 @@ type CQE struct {
 // Bytes returns the completion in size bytes, 64 or 128, for CQ.Complete.
 func (e *CQE) Bytes(size int) []byte {
 	b := make([]byte, size)
+	e.put(b)
+	return b
+}
+
+// put is Bytes into memory that is there.
+func (e *CQE) put(b []byte) {
+	clear(b)
+	size := len(b)
 	c := b[size-64:]
 	be := binary.BigEndian
 	be.PutUint32(c[32:], e.UserIndex)
@@ -74,11 +85,11 @@ func (e *CQE) Bytes(size int) []byte {
 	be.PutUint32(c[56:], uint32(e.SendOpcode)<<24|e.QPN&0xffffff)
 	c[63] = e.Opcode<<4 | e.Format<<2
 	if e.Solicited {
-		c[63] |= 1 << 1
+		c[63] |= cqeSolicited
 	}
 	if e.Opcode == CQEReqErr || e.Opcode == CQERespErr {
 		c[54], c[55] = e.VendorSyndrome, e.Syndrome
-		return b
+		return
 	}
 	be.PutUint32(c[36:], e.Imm|uint32(e.PKeyIndex))
 	be.PutUint32(c[44:], e.ByteCount)
@@ -94,5 +105,4 @@ func (e *CQE) Bytes(size int) []byte {
 	case 2:
 		copy(b[:size-64], e.Data)
 	}
-	return b
 }

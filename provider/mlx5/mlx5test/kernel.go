@@ -30,10 +30,10 @@ type Kernel struct {
 	// Live has devices carry out what is posted by themselves.
 	Live bool
 
-	mu      sync.Mutex
-	devices []uverbs.DeviceInfo
-	open    int
-	running bool // the goroutine of Live
+	mu       sync.Mutex
+	devices  []uverbs.DeviceInfo
+	contexts map[*context]struct{} // that are open
+	running  bool                  // the goroutine of Live
 
 	qps  []*QP // of all contexts, in the order of their creation
 	cqs  []*CQ
@@ -49,7 +49,7 @@ var _ uverbs.Kernel = (*Kernel)(nil)
 // New returns a kernel with devices of these names, as "mlx5_0". The port of each
 // is active and has one GID of RoCE v2, 10.0.0.1 for the first.
 func New(names ...string) *Kernel {
-	k := &Kernel{}
+	k := &Kernel{contexts: make(map[*context]struct{})}
 	for i, name := range names {
 		k.devices = append(k.devices, uverbs.DeviceInfo{
 			Name:       name,
@@ -77,8 +77,9 @@ func (k *Kernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
 	defer k.mu.Unlock()
 	for _, d := range k.devices {
 		if d.Node == info.Node {
-			k.open++
-			return newContext(k, d), nil
+			c := newContext(k, d)
+			k.contexts[c] = struct{}{}
+			return c, nil
 		}
 	}
 	return nil, syscall.ENOENT
@@ -88,7 +89,7 @@ func (k *Kernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
 func (k *Kernel) Opened() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.open
+	return len(k.contexts)
 }
 
 // QPs returns the queue pairs that there are, of all contexts, in the order in
@@ -164,7 +165,7 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 
 // close forgets all objects: the device no longer looks at their memory.
 func (c *context) close() {
-	c.k.open--
+	delete(c.k.contexts, c)
 	for _, q := range c.qps {
 		remove(&c.k.qps, q)
 	}
