@@ -3,7 +3,6 @@
 package mlx5
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -111,5 +110,3 @@ func (c *Context) RegMR(cfg *provider.MRConfig) (provider.MR, error) {
 func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {
 	return provider.Plain{File: c.file}.AllocMW(pd, typ)
 }
-
-var errOtherDriver = errors.New("object of another driver")

@@ -9,7 +9,7 @@ import (
 )
 
 // CQ is a completion queue.
-type CQ struct{}
+type CQ struct{ provider.CQ }
 
 // CreateCQ makes a completion queue.
 func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {

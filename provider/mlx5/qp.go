@@ -4,10 +4,16 @@ package mlx5
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"sync/atomic"
+	"syscall"
+	"unsafe"
 
+	"purerdma/abi"
 	"purerdma/internal/leak"
 	"purerdma/internal/mem"
+	"purerdma/internal/mmio"
 	"purerdma/provider"
 	"purerdma/uverbs"
 )
@@ -24,18 +30,398 @@ type QP struct {
 	sq     sendQueue
 	rq     recvQueue
 
-	ctx    *Context
-	file   *uverbs.File
-	handle uint32
-	cap    provider.QPCap
-	db     *doorbell
-	buf    *mem.Region // of both queues: the receive queue's first
-	leak   *leak.Entry
-	state  atomic.Uint32 // provider.QPState
-	closed atomic.Bool
+	ctx       *Context
+	file      *uverbs.File
+	handle    uint32
+	cap       provider.QPCap
+	dct       bool
+	recvReady bool // the QP's state lets receives be posted; guarded by rq.lock
+	indexed   bool // index counts
+	db        *doorbell
+	buf       *mem.Region // of both queues, the receive queue's first; nil after Close
+	sqBuf     *mem.Region // of the send queue, if it has one of its own
+	leak      *leak.Entry
+	state     atomic.Uint32 // provider.QPState
+	closed    atomic.Bool
 }
 
-// CreateQP makes a queue pair.
+var _ provider.QP = (*QP)(nil)
+
+// vendor is what a QP is made with beside a provider.QPConfig.
+type vendor struct {
+	typ   uint8 // of the kernel
+	flags uint32
+	dci   abi.Mlx5CreateQPDCIStreams
+}
+
+// CreateQP makes a queue pair, a *QP, of any type of package provider.
 func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
-	return nil, errors.ErrUnsupported
+	q := &QP{typ: cfg.Type}
+	t := transportConnected
+	switch cfg.Type {
+	case provider.RC:
+		q.sq.ops = &connected
+	case provider.UC:
+		q.sq.ops = &unreliable
+	case provider.UD:
+		q.sq.ops, t = &datagrams, transportUD
+	case provider.XRCSend:
+		q.sq.ops, t = extended, transportXRC
+	case provider.XRCRecv:
+		t = transportXRC
+	case provider.RawPacket:
+		q.sq.ops, t = &packets, transportRaw
+	default:
+		return nil, fmt.Errorf("mlx5: QP type %v: %w", cfg.Type, errors.ErrUnsupported)
+	}
+	if err := c.create(q, t, cfg, vendor{typ: uint8(cfg.Type), flags: abi.MLX5_QP_FLAG_SCATTER_CQE}); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// create makes the queue pair that q, which has its type, is to be.
+func (c *Context) create(q *QP, t transport, cfg *provider.QPConfig, v vendor) (err error) {
+	q.ctx, q.file = c, c.file
+	if err := q.parents(cfg); err != nil {
+		return err
+	}
+	want := *cfg
+	switch cfg.Type {
+	case provider.XRCRecv:
+		want.Cap = provider.QPCap{}
+	case provider.XRCSend:
+		want.Cap.RecvWR, want.Cap.RecvSGE = 0, 0
+	}
+	if cfg.Type != provider.RawPacket {
+		want.MaxLSOHeader = 0
+	}
+	size, err := newQPSize(&c.caps, t, &want)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, q.free())
+		}
+	}()
+	if err := q.alloc(size); err != nil {
+		return err
+	}
+	q.open(size, t, &want)
+	if cfg.Type != provider.XRCRecv {
+		if q.index, err = c.resources.add(q, nil); err != nil {
+			return err
+		}
+		q.indexed = true
+	}
+	if q.sq.reg, err = c.uars.get(cfg.Unlocked); err != nil {
+		return err
+	}
+	if err := q.createInKernel(size, &want, v); err != nil {
+		return err
+	}
+	q.leak = leak.Track("mlx5 QP", c.file.Info().Name)
+	return nil
+}
+
+// parents takes over the objects that a QP of its type stands on.
+func (q *QP) parents(cfg *provider.QPConfig) error {
+	if q.typ == provider.XRCRecv {
+		if _, ok := cfg.XRCD.(*xrcd); !ok {
+			return fmt.Errorf("mlx5: XRC_RECV QP without an XRC domain: %w", syscall.EINVAL)
+		}
+		return nil
+	}
+	var ok bool
+	if _, ok = cfg.PD.(*pd); !ok {
+		return fmt.Errorf("mlx5: PD: %w: %w", errOtherDriver, syscall.EINVAL)
+	}
+	if q.sendCQ, ok = cfg.SendCQ.(*CQ); !ok {
+		return fmt.Errorf("mlx5: send CQ: %w: %w", errOtherDriver, syscall.EINVAL)
+	}
+	if q.typ == provider.XRCSend {
+		if cfg.SRQ != nil {
+			return fmt.Errorf("mlx5: XRC_SEND QP with an SRQ: %w", syscall.EINVAL)
+		}
+		return nil
+	}
+	if q.recvCQ, ok = cfg.RecvCQ.(*CQ); !ok {
+		return fmt.Errorf("mlx5: receive CQ: %w: %w", errOtherDriver, syscall.EINVAL)
+	}
+	if cfg.SRQ != nil {
+		if q.srq, ok = cfg.SRQ.(*SRQ); !ok {
+			return fmt.Errorf("mlx5: SRQ: %w: %w", errOtherDriver, syscall.EINVAL)
+		}
+	}
+	return nil
+}
+
+// alloc allocates the memory that the device will use.
+func (q *QP) alloc(z qpSize) (err error) {
+	n := z.rqBytes
+	if z.separated {
+		if q.sqBuf, err = mem.Alloc(max(z.sqBytes, 1)); err != nil {
+			return fmt.Errorf("mlx5: memory of the send queue: %w", err)
+		}
+	} else {
+		n += z.sqBytes
+	}
+	if q.buf, err = mem.Alloc(max(n, 1)); err != nil {
+		return fmt.Errorf("mlx5: memory of the queues: %w", err)
+	}
+	q.db, err = q.ctx.allocDB()
+	return err
+}
+
+// open lays the queues out.
+func (q *QP) open(z qpSize, t transport, cfg *provider.QPConfig) {
+	q.cap = z.cap()
+	base := unsafe.Pointer(unsafe.SliceData(q.buf.Bytes()))
+	if z.rqCount > 0 {
+		q.rq.open(base, uint32(z.rqCount), uint32(z.rqShift), &q.db.rec[recvRecord], cfg.Unlocked)
+		q.rq.mute = t == transportRaw
+	}
+	s := &q.sq
+	s.file, s.bell, s.transport, s.unlocked = q.file, &q.db.rec[sendRecord], t, cfg.Unlocked
+	if z.sqBlocks == 0 {
+		s.ops = nil
+		return
+	}
+	if z.separated {
+		s.buf = unsafe.Pointer(unsafe.SliceData(q.sqBuf.Bytes()))
+	} else {
+		s.buf = unsafe.Add(base, z.rqBytes)
+	}
+	s.end = uintptr(s.buf) + uintptr(z.sqBytes)
+	s.mask = uint32(z.sqBlocks - 1)
+	s.maxPost, s.maxSGE, s.maxInline = uint32(z.sqPost), uint32(z.sqSGE), uint32(z.sqInline)
+	s.sent = unsafe.SliceData(make([]sent, z.sqBlocks))
+	if cfg.SignalAll {
+		s.signal = ctrlCQE
+	}
+	c := &q.ctx.caps
+	if !c.atomics {
+		s.ops = s.ops.withoutAtomics()
+	}
+	if t == transportRaw {
+		s.packets = packetLimits{
+			minHeader: c.minInline,
+			maxHeader: cfg.MaxLSOHeader,
+			checksums: c.flags&abi.IB_UVERBS_DEVICE_RAW_IP_CSUM != 0,
+		}
+		if c.tso.SupportedQPTs&(1<<abi.IB_UVERBS_QPT_RAW_PACKET) != 0 {
+			s.packets.maxLSO = c.tso.MaxTSO
+		}
+	}
+}
+
+// createInKernel runs the command.
+func (q *QP) createInKernel(z qpSize, cfg *provider.QPConfig, v vendor) error {
+	cmd := abi.Mlx5CreateQP{
+		BufAddr:    abi.NewSlicePointer(q.buf.Bytes()),
+		DBAddr:     q.db.kernel(),
+		SQWQECount: uint32(z.sqBlocks),
+		RQWQECount: uint32(z.rqCount),
+		RQWQEShift: uint32(z.rqShift),
+		Flags:      v.flags,
+		UIdx:       q.index,
+		DCIStreams: v.dci,
+	}
+	if z.separated {
+		cmd.SQBufAddr = abi.NewSlicePointer(q.sqBuf.Bytes())
+	}
+	if q.sq.reg != nil {
+		cmd.BFRegIndex = q.sq.reg.page
+		cmd.Flags |= abi.MLX5_QP_FLAG_UAR_PAGE_INDEX
+	}
+	if q.ctx.caps.ece {
+		cmd.ECEOptions = eceVersion
+	}
+	kcfg := q.kernelConfig(cfg, v.typ)
+	kcfg.Cap.MaxInlineData = uint32(z.sqInline)
+	var resp abi.Mlx5CreateQPResp
+	k, err := q.file.CreateQP(kcfg, uverbs.Driver{In: abi.Bytes(&cmd), Out: abi.Bytes(&resp)})
+	if err != nil {
+		return err
+	}
+	q.handle, q.num = k.Handle, k.Num&maxNum
+	q.sq.num = q.num << 8
+	if q.sq.reg == nil {
+		if q.sq.reg, err = q.ctx.uars.assigned(resp.BFRegIndex); err != nil {
+			return errors.Join(err, q.file.DestroyQP(k.Handle))
+		}
+	}
+	return nil
+}
+
+// eceVersion asks for version 1 of enhanced connection establishment, as it must be
+// when a QP is made.
+const eceVersion = 1 << 28
+
+// kernelConfig is the part of the command that all drivers have.
+func (q *QP) kernelConfig(cfg *provider.QPConfig, typ uint8) uverbs.QPConfig {
+	k := uverbs.QPConfig{
+		Type:       typ,
+		UserHandle: cfg.UserHandle,
+		Cap: abi.UverbsQPCap{
+			MaxSendWR:  uint32(cfg.Cap.SendWR),
+			MaxRecvWR:  uint32(cfg.Cap.RecvWR),
+			MaxSendSGE: uint32(cfg.Cap.SendSGE),
+			MaxRecvSGE: uint32(cfg.Cap.RecvSGE),
+		},
+	}
+	if cfg.SignalAll {
+		k.Flags |= abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL
+	}
+	if q.typ == provider.XRCRecv {
+		h := cfg.XRCD.Handle()
+		k.XRCD = &h
+		return k
+	}
+	k.PD, k.SendCQ = cfg.PD.Handle(), cfg.SendCQ.Handle()
+	if q.recvCQ != nil {
+		k.RecvCQ = cfg.RecvCQ.Handle()
+	}
+	if cfg.SRQ != nil {
+		h := cfg.SRQ.Handle()
+		k.SRQ = &h
+	}
+	return k
+}
+
+// Handle is the kernel's handle of the QP.
+func (q *QP) Handle() uint32 { return q.handle }
+
+// Num is the number by which the peer names the QP. That of a DCT is 0 before RTR.
+func (q *QP) Num() uint32 { return q.num }
+
+// Cap returns what the QP has.
+func (q *QP) Cap() provider.QPCap { return q.cap }
+
+// State is the state that Modify or SetState moved the QP to last.
+func (q *QP) State() provider.QPState { return provider.QPState(q.state.Load()) }
+
+// PostRecv posts receives in order.
+func (q *QP) PostRecv(wrs []provider.RecvWR) (int, error) {
+	r := &q.rq
+	if !r.unlocked {
+		r.lock.Lock()
+	}
+	var n int
+	var err error
+	if !q.recvReady || q.file.Closed() {
+		err = q.recvNotReady()
+	} else {
+		n, err = r.post(wrs)
+	}
+	if !r.unlocked {
+		r.lock.Unlock()
+	}
+	return n, err
+}
+
+// recvNotReady says why the queue takes no receives.
+func (q *QP) recvNotReady() error {
+	switch {
+	case q.closed.Load() || q.file.Closed():
+		return net.ErrClosed
+	case q.cap.RecvWR == 0:
+		return fmt.Errorf("mlx5: receive on a QP without a receive queue: %w", syscall.EINVAL)
+	}
+	return &provider.StateError{State: q.State()}
+}
+
+// Query asks the kernel for the attributes.
+func (q *QP) Query() (provider.QPAttr, error) {
+	if q.closed.Load() {
+		return provider.QPAttr{}, net.ErrClosed
+	}
+	resp, err := q.file.QueryQP(q.handle, ^uint32(0)>>11) // all of enum ib_qp_attr_mask
+	if err != nil {
+		return provider.QPAttr{}, err
+	}
+	a := provider.AttrFromQuery(&resp)
+	a.Cap = q.cap
+	return a, nil
+}
+
+// Close destroys the QP. Requests that have not completed never will, and the
+// completions that are in its CQs are taken out.
+func (q *QP) Close() error {
+	if q.closed.Swap(true) {
+		return nil
+	}
+	q.admit(false, false)
+	if err := q.file.Destroyed(func() error { return q.file.DestroyQP(q.handle) }); err != nil {
+		q.closed.Store(false)
+		q.setState(q.State())
+		return err
+	}
+	q.leak.Done()
+	return q.free()
+}
+
+// clean takes the completions of the QP out of its CQs.
+func (q *QP) clean() {
+	if q.recvCQ != nil {
+		q.recvCQ.clean(q)
+	}
+	if q.sendCQ != nil && q.sendCQ != q.recvCQ {
+		q.sendCQ.clean(q)
+	}
+}
+
+// free gives back what the QP has but for the kernel's object, which is not there.
+func (q *QP) free() error {
+	var errs []error
+	if q.indexed {
+		q.clean()
+		q.ctx.resources.remove(q.index)
+		q.indexed = false
+	}
+	q.lockBoth()
+	q.sq.maxPost, q.sq.ops = 0, nil
+	q.ctx.uars.put(q.sq.reg)
+	q.sq.reg = nil
+	if q.db != nil {
+		errs = append(errs, q.ctx.freeDB(q.db))
+		q.db = nil
+	}
+	for _, r := range []**mem.Region{&q.buf, &q.sqBuf} {
+		if *r != nil {
+			errs = append(errs, (*r).Free())
+			*r = nil
+		}
+	}
+	q.unlockBoth()
+	return errors.Join(errs...)
+}
+
+// lockBoth takes the locks of both queues, the send queue's first.
+func (q *QP) lockBoth() {
+	if !q.sq.unlocked {
+		q.sq.lock.Lock()
+		q.rq.lock.Lock()
+	}
+}
+
+func (q *QP) unlockBoth() {
+	if !q.sq.unlocked {
+		q.rq.lock.Unlock()
+		q.sq.lock.Unlock()
+	}
+}
+
+// reset empties the queues, which the device does not use.
+func (q *QP) reset() {
+	s := &q.sq
+	s.cur, s.fence = 0, 0
+	storeShared(&s.head, 0)
+	storeShared(&s.tail, 0)
+	mmio.Record(s.bell, 0)
+	if q.cap.RecvWR > 0 {
+		q.rq.reset()
+		q.rq.mute = s.transport == transportRaw
+	}
 }

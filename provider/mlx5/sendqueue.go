@@ -3,23 +3,52 @@
 package mlx5
 
 import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
 	"unsafe"
 
+	"purerdma/internal/mmio"
 	"purerdma/provider"
+	"purerdma/uverbs"
 )
 
 // sendQueue is a ring of WQEs. Its fields are in the order in which a post touches
-// them. Indices count up without end and are masked when they are used.
+// them. Indices count up without end and are masked when they are used. The lock
+// guards everything but tail.
 type sendQueue struct {
-	lock    lock
-	cur     uint32 // the block that the next WQE begins with
-	mask    uint32 // blocks - 1
-	head    uint32 // counts the requests posted
-	tail    uint32 // counts those completed: stored by pollers, loaded atomically
-	maxPost uint32 // requests that fit
-	buf     unsafe.Pointer
-	sent    unsafe.Pointer // the first of an array of sent, one for each block
-	table   []sent         // the same
+	lock      lock
+	unlocked  bool   // one goroutine posts: the lock is not taken
+	ready     bool   // the QP's state lets requests be posted
+	cur       uint32 // the block that the next WQE begins with
+	mask      uint32 // blocks - 1
+	head      uint32 // counts the requests posted; loaded by pollers, too
+	maxPost   uint32 // requests that fit
+	maxSGE    uint32
+	maxInline uint32 // bytes
+	fence     uint32 // what a UMR demands of the next request's control segment
+	signal    uint32 // what SignalAll demands of every control segment
+	num       uint32 // QP number << 8
+	buf       unsafe.Pointer
+	end       uintptr     // of buf; a pointer would keep alive what lies behind
+	sent      *sent       // the first of mask+1
+	ops       *operations // of the transport
+	bell      *uint32     // doorbell record
+	reg       *register
+	file      *uverbs.File
+	batch     batch
+	transport transport
+	packets   packetLimits
+	tail      uint32 // counts the requests completed: stored by pollers, loaded atomically
+}
+
+// packetLimits are those of a raw packet QP.
+type packetLimits struct {
+	minHeader int    // bytes of a packet that must stand in its WQE
+	maxHeader int    // bytes of OpLSO's header
+	maxLSO    uint32 // bytes of OpLSO's payload
+	checksums bool   // the device fills them in
 }
 
 // sent is what a completion of the WQE that begins with a block brings back.
@@ -29,18 +58,206 @@ type sent struct {
 	umr  uint32 // provider.WCOpcode, of the requests that the device knows as UMR
 }
 
+// batch is what BatchAdd has built.
+type batch struct {
+	cur   uint32 // the block after it
+	n     uint32 // requests
+	last  uint32 // the block that the last one begins with
+	ds    uint32 // segments of the last one
+	fence uint32 // sendQueue.fence as it was before
+}
+
+// at returns what was sent with the WQE that begins with a block.
+func (s *sendQueue) at(block uint32) *sent {
+	return (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(block&s.mask)*unsafe.Sizeof(sent{})))
+}
+
 // completed returns the ID of the request whose WQE has this index, and frees the
-// places of all requests up to it. Pollers call it, one at a time.
-func (q *sendQueue) completed(index uint16) uint64 {
-	e := (*sent)(unsafe.Add(q.sent, uintptr(uint32(index)&q.mask)*unsafe.Sizeof(sent{})))
-	id := e.id
-	storeShared(&q.tail, e.head+1)
-	return id
+// places of all requests up to it. It returns false if there is no such request.
+// Pollers call it, one at a time.
+func (s *sendQueue) completed(index uint16) (id uint64, ok bool) {
+	e := s.at(uint32(index))
+	tail, n := s.tail, e.head
+	if n-tail >= atomic.LoadUint32(&s.head)-tail {
+		return 0, false
+	}
+	id = e.id
+	storeShared(&s.tail, n+1)
+	return id, true
 }
 
 // umrOpcode says what a completed request of operation UMR was. It does not trust
 // that the request was one.
-func (q *sendQueue) umrOpcode(index uint16) provider.WCOpcode {
-	e := (*sent)(unsafe.Add(q.sent, uintptr(uint32(index)&q.mask)*unsafe.Sizeof(sent{})))
-	return provider.WCOpcode(e.umr)
+func (s *sendQueue) umrOpcode(index uint16) provider.WCOpcode {
+	return provider.WCOpcode(s.at(uint32(index)).umr)
+}
+
+// PostSend posts the requests in order and rings once. It does not allocate.
+func (q *QP) PostSend(wrs []provider.SendWR) (int, error) {
+	s := &q.sq
+	if !s.unlocked {
+		s.lock.Lock()
+	}
+	if !s.ready || s.file.Closed() {
+		s.unlock()
+		return 0, q.notReady(len(wrs))
+	}
+	var err error
+	if free := s.maxPost - (s.head - atomic.LoadUint32(&s.tail)); len(wrs) > int(free) {
+		wrs, err = wrs[:free], provider.ErrFull
+	}
+	cur, last, ds, n := s.cur, uint32(0), uint32(0), uint32(0)
+	for i := range wrs {
+		d := s.build(&wrs[i], cur, n)
+		if d == 0 {
+			err = s.refusal(&wrs[i])
+			break
+		}
+		last, ds = cur, d
+		cur += (d + 3) >> 2
+		n++
+	}
+	if n == 0 {
+		s.unlock()
+		return 0, err
+	}
+	s.publish(cur, n, last, ds)
+	return int(n), err
+}
+
+// unlock releases the lock of a post that does not ring.
+func (s *sendQueue) unlock() {
+	if !s.unlocked {
+		s.lock.Unlock()
+	}
+}
+
+// publish hands n requests to the device, which end at block cur and of which the
+// last begins at block last and has ds segments; and releases the lock.
+func (s *sendQueue) publish(cur, n, last, ds uint32) {
+	s.cur = cur
+	storeShared(&s.head, s.head+n)
+	r := s.reg
+	if r.shared {
+		s.ringShared(n, last, ds)
+		return
+	}
+	s.ring(n, last, ds, s.lock.ringWord())
+	if !s.unlocked {
+		s.lock.rung()
+	}
+}
+
+// ringShared is ring with the lock of a register that other QPs use.
+//
+//go:noinline
+func (s *sendQueue) ringShared(n, last, ds uint32) {
+	s.reg.lock.Lock()
+	s.ring(n, last, ds, s.reg.lock.ringWord())
+	s.reg.lock.rung()
+	s.unlock()
+}
+
+// ring writes the doorbell record and the register, and then 0 to word. One WQE
+// that fits goes into the register itself (BlueFlame), in whole blocks; else the
+// register takes the first 8 bytes of the last WQE.
+func (s *sendQueue) ring(n, last, ds uint32, word *uint32) {
+	r := s.reg
+	v := be32(s.cur & 0xffff)
+	at := last & s.mask
+	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
+	half := unsafe.Add(r.reg, r.offset)
+	r.offset ^= r.size
+	if n != 1 || ds < 2 || uintptr(ds)*segment > r.size {
+		mmio.Ring(s.bell, v, half, wqe, 0, word)
+		return
+	}
+	blocks := (ds + 3) >> 2
+	if first := s.mask + 1 - at; blocks > first {
+		mmio.RingWrap(s.bell, v, half, wqe, uintptr(first), s.buf, uintptr(blocks-first), word)
+		return
+	}
+	mmio.Ring(s.bell, v, half, wqe, uintptr(blocks), word)
+}
+
+// notReady says why the queue takes no requests.
+func (q *QP) notReady(n int) error {
+	switch {
+	case q.closed.Load() || q.file.Closed():
+		return net.ErrClosed
+	case q.sq.ops == nil:
+		return fmt.Errorf("mlx5: send on a QP of type %v without a send queue: %w", q.typ, syscall.EINVAL)
+	case n == 0:
+		return nil
+	}
+	return &provider.StateError{State: q.State()}
+}
+
+// BatchBegin takes the send queue for a batch.
+func (q *QP) BatchBegin() {
+	s := &q.sq
+	if !s.unlocked {
+		s.lock.Lock()
+	}
+	s.batch = batch{cur: s.cur, fence: s.fence}
+}
+
+// BatchAdd builds one request. The device does not see it.
+func (q *QP) BatchAdd(wr *provider.SendWR) error {
+	s := &q.sq
+	b := &s.batch
+	if s.full() {
+		return q.batchFull()
+	}
+	d := s.build(wr, b.cur, b.n)
+	if d == 0 {
+		return s.refusal(wr)
+	}
+	s.built(d)
+	return nil
+}
+
+// full says whether there is no room for one more request in the batch, which a
+// queue without memory has never.
+func (s *sendQueue) full() bool {
+	return s.head+s.batch.n-atomic.LoadUint32(&s.tail) >= s.maxPost
+}
+
+// batchFull says why nothing can be built.
+func (q *QP) batchFull() error {
+	if q.closed.Load() || q.sq.maxPost == 0 {
+		return q.notReady(1)
+	}
+	return provider.ErrFull
+}
+
+// built moves the batch on by a WQE of ds segments.
+func (s *sendQueue) built(ds uint32) {
+	b := &s.batch
+	b.last, b.ds = b.cur, ds
+	b.cur += (ds + 3) >> 2
+	b.n++
+}
+
+// BatchPost hands what was built to the device.
+func (q *QP) BatchPost() error {
+	s := &q.sq
+	b := &s.batch
+	if !s.ready || s.file.Closed() {
+		n := int(b.n)
+		q.BatchDiscard()
+		return q.notReady(n)
+	}
+	if b.n == 0 {
+		s.unlock()
+		return nil
+	}
+	s.publish(b.cur, b.n, b.last, b.ds)
+	return nil
+}
+
+// BatchDiscard forgets what was built.
+func (q *QP) BatchDiscard() {
+	q.sq.fence = q.sq.batch.fence
+	q.sq.unlock()
 }

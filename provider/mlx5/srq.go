@@ -9,7 +9,7 @@ import (
 )
 
 // SRQ is a shared receive queue.
-type SRQ struct{}
+type SRQ struct{ provider.SRQ }
 
 // CreateSRQ makes a shared receive queue.
 func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {

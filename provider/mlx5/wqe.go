@@ -2,6 +2,12 @@
 
 package mlx5
 
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+)
+
 // Sizes in a work queue, bytes.
 const (
 	wqebb   = 64 // basic block of a send queue
@@ -22,9 +28,26 @@ const (
 	opcodeUMR      = 0x25
 )
 
-// Ethernet headers that must, or must at least, stand inline in a WQE of a raw
-// packet QP, bytes.
-const (
-	ethL2Header  = 18
-	ethMinHeader = 14
-)
+// maxSGELength is the largest element: the length has 31 bits, and the 32nd marks
+// inline data.
+const maxSGELength = 1<<31 - 1
+
+// putData writes a data segment: length, key, address.
+func putData(p unsafe.Pointer, length, lkey uint32, addr uint64) {
+	put64(p, uint64(length)<<32|uint64(lkey))
+	put64(unsafe.Add(p, 8), addr)
+}
+
+// put64 stores a number for the device. WQEs are made of stores of 8 bytes, which
+// the loads of BlueFlame's copy can take from the store buffer.
+func put64(p unsafe.Pointer, v uint64) { *(*uint64)(p) = be64(v) }
+
+//go:noinline
+func tooManySGE(n int, max uint32) error {
+	return fmt.Errorf("%d scatter/gather elements, %d fit: %w", n, max, syscall.EINVAL)
+}
+
+//go:noinline
+func tooLong(n uint32) error {
+	return fmt.Errorf("element of %d bytes, at most %d: %w", n, maxSGELength, syscall.EMSGSIZE)
+}

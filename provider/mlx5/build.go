@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"unsafe"
+
+	"purerdma/provider"
+)
+
+// Of a control segment (PRM, "Control Segment Format"), bits of its third word.
+const (
+	ctrlSolicited  = 1 << 1
+	ctrlCQE        = 2 << 2 // complete with a CQE
+	ctrlSmallFence = 1 << 5 // start after local invalidations
+	ctrlFence      = 4 << 5 // start after reads and atomics
+)
+
+// inlineSegment marks the length of an inline segment.
+const inlineSegment = 1 << 31
+
+// ctrlFlags are the bits of a control segment for the flags of a request.
+var ctrlFlags = [8]uint8{
+	1: ctrlFence, 2: ctrlCQE, 3: ctrlFence | ctrlCQE,
+	4: ctrlSolicited, 5: ctrlSolicited | ctrlFence, 6: ctrlSolicited | ctrlCQE, 7: ctrlSolicited | ctrlFence | ctrlCQE,
+}
+
+// build writes one request into the ring from block cur on, as the n-th after head,
+// and returns the number of its segments, or 0 if it does not fit: refusal says why.
+// Nothing of the queue has changed then. The caller holds the lock.
+//
+// It is a leaf, with few live values, for the requests that are most frequent; the
+// others are buildRare's.
+func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
+	sg, inline := wr.SGList, wr.InlineData
+	op := &s.ops[wr.Opcode&15]
+	if wr.Opcode > 15 || !op.fast || s.fence != 0 || len(sg) > int(s.maxSGE) {
+		return s.buildRare(wr, cur, n)
+	}
+	at := cur & s.mask
+	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
+	flags := uint64(ctrlFlags[wr.Flags&7]) | uint64(s.signal)
+	put64(unsafe.Add(wqe, 8), flags<<32|uint64(wr.ImmData&op.imm|wr.InvalidateRKey&op.inv))
+	seg, ds := unsafe.Add(wqe, segment), uint32(1)
+	if op.kind != opPlain {
+		put64(unsafe.Add(wqe, 16), wr.RemoteAddr)
+		put64(unsafe.Add(wqe, 24), uint64(wr.RKey)<<32)
+		seg, ds = unsafe.Add(wqe, 2*segment), 2
+	}
+	if inline != nil {
+		if op.kind == opRead || len(inline) > int(s.maxInline) {
+			return 0
+		}
+		ds += s.putInline(seg, inline)
+	} else if len(sg) == 1 && int32(sg[0].Length) > 0 {
+		putData(seg, sg[0].Length, sg[0].LKey, sg[0].Addr)
+		ds++
+	} else if len(sg) != 0 {
+		if ds = s.gather(seg, sg, ds); ds == 0 {
+			return 0
+		}
+	}
+	put64(wqe, uint64(uint16(cur))<<40|uint64(op.code)<<32|uint64(s.num|ds))
+	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
+	e.id = wr.ID
+	e.head = s.head + n
+	return ds
+}
+
+// putInline writes an inline segment that begins at seg, which need not be wrapped,
+// and returns its size in segments: 0 for no data.
+func (s *sendQueue) putInline(seg unsafe.Pointer, data []byte) uint32 {
+	n := uint32(len(data))
+	if n == 0 {
+		return 0
+	}
+	dst := unsafe.Add(seg, 4)
+	if room := s.end - uintptr(dst); uintptr(n) <= room {
+		copy(unsafe.Slice((*byte)(dst), n), data)
+	} else {
+		copy(unsafe.Slice((*byte)(dst), room), data)
+		copy(unsafe.Slice((*byte)(s.buf), uintptr(n)-room), data[room:])
+	}
+	*(*uint32)(seg) = be32(n | inlineSegment)
+	return (n + 4 + segment - 1) / segment
+}
+
+// gather writes the data segments of a request that has ds segments already, and
+// returns how many it has then, or 0 if an element is too long. Empty elements are
+// left out. The ring may end before any of them.
+//
+//go:noinline
+func (s *sendQueue) gather(seg unsafe.Pointer, sg []provider.SGE, ds uint32) uint32 {
+	for i := range sg {
+		e := &sg[i]
+		if e.Length == 0 {
+			continue
+		}
+		if e.Length > maxSGELength {
+			return 0
+		}
+		if uintptr(seg) == s.end {
+			seg = s.buf
+		}
+		putData(seg, e.Length, e.LKey, e.Addr)
+		seg = unsafe.Add(seg, segment)
+		ds++
+	}
+	return ds
+}

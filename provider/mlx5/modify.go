@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"net"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/uverbs"
+)
+
+// Modify changes the attributes that mask names, and with QPAttrState the state. It
+// waits for a Batch. Requests that are in the queues of a QP that is reset are gone,
+// and so are their completions.
+func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
+	if q.closed.Load() {
+		return net.ErrClosed
+	}
+	move := mask&provider.QPAttrState != 0
+	if move && attr.State == provider.QPReset {
+		q.admit(false, false)
+	}
+	if err := q.modify(attr, mask); err != nil {
+		q.setState(q.State()) // also what admit has changed
+		return err
+	}
+	if !move {
+		return nil
+	}
+	if attr.State == provider.QPReset && !q.dct {
+		q.clean()
+		q.lockBoth()
+		q.reset()
+		q.unlockBoth()
+	}
+	q.setState(attr.State)
+	return nil
+}
+
+// modify runs the command that the attributes need.
+func (q *QP) modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
+	cmd := provider.ModifyCommand(q.handle, attr, mask)
+	if q.dct {
+		return q.modifyDCT(cmd)
+	}
+	if mask&provider.QPAttrRateLimit == 0 {
+		return q.file.ModifyQP(cmd, uverbs.Driver{})
+	}
+	var drv abi.Mlx5ModifyQP
+	var resp abi.Mlx5ModifyQPResp
+	return q.file.ModifyQPEx(&abi.UverbsExModifyQP{Base: *cmd, RateLimit: attr.RateLimit},
+		uverbs.Driver{In: abi.Bytes(&drv), Out: abi.Bytes(&resp)})
+}
+
+// SetState notes that the QP was moved by somebody else, as by the device to an
+// error state.
+func (q *QP) SetState(s provider.QPState) {
+	if !q.closed.Load() {
+		q.setState(s)
+	}
+}
+
+func (q *QP) setState(s provider.QPState) {
+	q.state.Store(uint32(s))
+	send := s == provider.QPRTS || s == provider.QPSQD || s == provider.QPSQE || s == provider.QPErr
+	q.admit(send, s != provider.QPReset)
+}
+
+// admit says whether requests may be posted. A raw packet QP takes what the network
+// sends from INIT on; before RTR the device does not learn of its receives.
+func (q *QP) admit(send, recv bool) {
+	q.lockBoth()
+	q.sq.ready = send && q.sq.ops != nil
+	q.recvReady = recv && q.cap.RecvWR > 0
+	if r := &q.rq; r.mute && q.State() >= provider.QPRTR && q.recvReady {
+		r.mute = false
+		r.publish()
+	}
+	q.unlockBoth()
+}
