@@ -26,11 +26,11 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 # minutes: only "make matrix" runs them.
 SLOW := '^TestSlow'
 
-.PHONY: help build test unit vm matrix race lint cross fuzz abi addrinfo mutate demo bench clean FORCE
+.PHONY: help build test unit vm matrix race test-arm64 lint cross fuzz abi addrinfo mutate demo bench clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
 
 build: $(CMDS) ## build the commands into bin/
 
@@ -68,6 +68,12 @@ addrinfo: $(RDMAVM) ## ask librdmacm's rdma_getaddrinfo again: a difference is s
 
 mutate: ## show that the tests of abi see changes of one byte
 	$(GO) run ./test/abi/mutate
+
+# What has assembly, or is close to what has.
+ARM64 := ./internal/mmio ./provider/...
+
+test-arm64: bin/arm64 ## run the tests of what is close to the processor, built for arm64, in QEMU's emulator of programs
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec $(CURDIR)/bin/arm64 $(ARM64)
 
 race: $(CMDS) bin/run ## run all tests with the race detector (needs a C compiler)
 	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'make race: the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !purego
+
+package mmio
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// instructions says, for each architecture, which instructions count, and what they
+// are called below. What has a name here is a fence, a store outside the stack, or
+// something that must not be there; a store that no pattern knows is found by the
+// last ones.
+var instructions = map[string][]struct {
+	pattern *regexp.Regexp
+	name    string
+}{
+	"amd64": {
+		{regexp.MustCompile(`^(LOCK|XCHG|XADD|CMPXCHG|MFENCE|LFENCE|CLFLUSH)`), "forbidden"},
+		{regexp.MustCompile(`^SFENCE`), "SFENCE"},
+		{regexp.MustCompile(`^MOVQ \S+, (0x[0-9a-f]+|0)\([A-Z0-9]+\)$`), "store64"},
+		{regexp.MustCompile(`^MOVL \S+, (0x[0-9a-f]+|0)\([A-Z0-9]+\)$`), "store32"},
+		{regexp.MustCompile(`^[A-Z]+ .*, \S*\([A-Z0-9]+\)$`), "other store"},
+	},
+	"arm64": {
+		{regexp.MustCompile(`^(LDXR|STXR|SWP|CAS|LDADD|STLXR|LDAXR)`), "forbidden"},
+		{regexp.MustCompile(`^DMB \$2$`), "DMB OSHST"},
+		{regexp.MustCompile(`^DSB \$14$`), "DSB ST"},
+		{regexp.MustCompile(`^(DMB|DSB|ISB)`), "other barrier"},
+		{regexp.MustCompile(`^STLRW `), "release32"},
+		{regexp.MustCompile(`^VST1.P \[V0.D2, V1.D2, V2.D2, V3.D2\], 64\(R\d+\)$`), "store512"},
+		{regexp.MustCompile(`^MOVD \S+, \(R\d+\)$`), "store64"},
+		{regexp.MustCompile(`^MOVW \S+, \(R\d+\)$`), "store32"},
+		{regexp.MustCompile(`^(ST|VST|F?MOV)\S* .*, \S*\(R\d+\)$`), "other store"},
+	},
+}
+
+func repeat(n int, s string) []string { return slices.Repeat([]string{s}, n) }
+
+// want are the fences and the stores of each function, in the order of its code.
+var want = map[string]map[string][]string{
+	"amd64": {
+		"Ring": slices.Concat([]string{"store32", "SFENCE"}, repeat(8, "store64"), []string{"SFENCE", "store32"},
+			[]string{"store64", "SFENCE", "store32"}),
+		"RingWrap":   slices.Concat([]string{"store32", "SFENCE"}, repeat(16, "store64"), []string{"SFENCE", "store32"}),
+		"Arm":        {"store32", "SFENCE", "store64", "SFENCE"},
+		"StoreRel32": {"store32"},
+		"Record":     {"store32"},
+	},
+	"arm64": {
+		"Ring": {"DMB OSHST", "store32", "DSB ST", "store512", "DSB ST", "release32",
+			"store64", "DSB ST", "release32"},
+		"RingWrap":   {"DMB OSHST", "store32", "DSB ST", "store512", "store512", "DSB ST", "release32"},
+		"Arm":        {"DMB OSHST", "store32", "DSB ST", "store64", "DSB ST"},
+		"StoreRel32": {"release32"},
+		"Record":     {"DMB OSHST", "store32"},
+	},
+}
+
+// TestDisassembly finds the fences and the stores in a binary as the linker made it.
+func TestDisassembly(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no go command, to build and disassemble with")
+	}
+	for arch, functions := range want {
+		t.Run(arch, func(t *testing.T) {
+			bin := filepath.Join(t.TempDir(), "mmio.test")
+			goRun(t, arch, "test", "-c", "-o", bin, ".")
+			got := parse(arch, goRun(t, arch, "tool", "objdump", "-s", `^purerdma/internal/mmio\.[A-Z][A-Za-z0-9]+\.abi0$`, bin))
+			for name, list := range functions {
+				if !slices.Equal(got[name], list) {
+					t.Errorf("%s has %q, want %q", name, got[name], list)
+				}
+			}
+			for name := range got {
+				if functions[name] == nil {
+					t.Errorf("%s is in the binary, and not in the table of this test", name)
+				}
+			}
+		})
+	}
+}
+
+// goRun runs the go command for an architecture.
+func goRun(t *testing.T, arch string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0", "GOFLAGS=")
+	if args[0] == "tool" {
+		cmd.Env = append(os.Environ(), "GOFLAGS=")
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, &stderr)
+	}
+	return string(out)
+}
+
+// parse returns the named instructions of each function in a listing: lines of
+// position, address, bytes and instruction, after one line with the function.
+func parse(arch, listing string) map[string][]string {
+	got := make(map[string][]string)
+	var function string
+	for line := range strings.Lines(listing) {
+		f := strings.Fields(line)
+		if len(f) > 1 && f[0] == "TEXT" {
+			function = strings.TrimSuffix(strings.TrimPrefix(f[1], "purerdma/internal/mmio."), ".abi0(SB)")
+			got[function] = nil
+			continue
+		}
+		if len(f) < 4 {
+			continue
+		}
+		text := strings.Join(f[3:], " ")
+		for _, i := range instructions[arch] {
+			if i.pattern.MatchString(text) {
+				got[function] = append(got[function], i.name)
+				break
+			}
+		}
+	}
+	return got
+}
+
+// A listing that the test does not understand must not pass for one without fences.
+func TestParse(t *testing.T) {
+	listing := "TEXT purerdma/internal/mmio.F.abi0(SB) mmio_amd64.s\n" +
+		"  mmio_amd64.s:1  0x10 8908 MOVL CX, 0(AX)\n" +
+		"  mmio_amd64.s:2  0x12 0faef8 SFENCE\n" +
+		"  mmio_amd64.s:3  0x15 870b XCHGL CX, 0(BX)\n" +
+		"  mmio_amd64.s:4  0x17 8808 MOVB CL, 0(AX)\n" +
+		"  mmio_amd64.s:5  0x19 488b442408 MOVQ 0x8(SP), AX\n"
+	if got := parse("amd64", listing)["F"]; !slices.Equal(got, []string{"store32", "SFENCE", "forbidden", "other store"}) {
+		t.Errorf("%q", got)
+	}
+}

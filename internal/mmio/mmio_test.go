@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mmio
+
+import (
+	"bytes"
+	"testing"
+	"unsafe"
+)
+
+// page is aligned as a register is.
+type page [512]uint64
+
+func fill(p *page, b byte) {
+	for i := range p {
+		p[i] = 0x0101010101010101 * uint64(b)
+	}
+}
+
+func (p *page) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(p)), len(p)*8) }
+
+func TestRing(t *testing.T) {
+	for blocks := range uintptr(5) {
+		var src, reg page
+		for i := range src {
+			src[i] = uint64(i) * 0x0102030405060708
+		}
+		fill(&reg, 0xee)
+		db, lock := uint32(1), [3]uint32{7, 1, 7}
+		Ring(&db, 0x11223344, unsafe.Pointer(&reg[8]), unsafe.Pointer(&src[16]), blocks, &lock[1])
+		if db != 0x11223344 || lock != [3]uint32{7, 0, 7} {
+			t.Errorf("%d blocks: record %#x, lock %v", blocks, db, lock)
+		}
+		n := max(int(blocks)*64, 8)
+		check(t, &reg, 64, src.bytes()[128:128+n])
+	}
+}
+
+func TestRingWrap(t *testing.T) {
+	var src, reg page
+	for i := range src {
+		src[i] = uint64(i) * 0x0102030405060708
+	}
+	for n1 := uintptr(1); n1 < 4; n1++ {
+		n2 := 4 - n1
+		fill(&reg, 0xee)
+		db, lock := uint32(1), uint32(1)
+		RingWrap(&db, 5, unsafe.Pointer(&reg[0]), unsafe.Pointer(&src[64]), n1, unsafe.Pointer(&src[0]), n2, &lock)
+		if db != 5 || lock != 0 {
+			t.Errorf("record %d, lock %d", db, lock)
+		}
+		check(t, &reg, 0, append(append([]byte(nil), src.bytes()[512:512+n1*64]...), src.bytes()[:n2*64]...))
+	}
+}
+
+func TestArm(t *testing.T) {
+	var reg page
+	fill(&reg, 0xee)
+	db := [3]uint32{7, 7, 7}
+	Arm(&db[1], 9, unsafe.Pointer(&reg[4]), 0x8877665544332211)
+	if db != [3]uint32{7, 9, 7} {
+		t.Errorf("records %v", db)
+	}
+	w := uint64(0x8877665544332211)
+	check(t, &reg, 32, unsafe.Slice((*byte)(unsafe.Pointer(&w)), 8))
+}
+
+func TestStores(t *testing.T) {
+	p := [3]uint32{1, 2, 3}
+	StoreRel32(&p[1], 0xfffffffe)
+	if p != [3]uint32{1, 0xfffffffe, 3} {
+		t.Errorf("StoreRel32: %x", p)
+	}
+	Record(&p[1], 0x80000001)
+	if p != [3]uint32{1, 0x80000001, 3} {
+		t.Errorf("Record: %x", p)
+	}
+}
+
+// check holds the register's page against what was stored at an offset, around which
+// nothing may have changed.
+func check(t *testing.T, reg *page, at int, want []byte) {
+	t.Helper()
+	all := bytes.Repeat([]byte{0xee}, len(reg)*8)
+	copy(all[at:], want)
+	if got := reg.bytes(); !bytes.Equal(got, all) {
+		i := 0
+		for got[i] == all[i] {
+			i++
+		}
+		t.Errorf("%d bytes at %d: byte %d is %#x, want %#x", len(want), at, i, got[i], all[i])
+	}
+}
