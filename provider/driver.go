@@ -102,6 +102,20 @@ type CQConfig struct {
 	// the kernel gives no event, armed or not. It may be nil, takes no locks of
 	// the provider and does not block.
 	Wake func()
+	// Unlocked says that one goroutine alone uses the CQ, and resets and closes its
+	// QPs (IBV_CREATE_CQ_ATTR_SINGLE_THREADED of ibv_create_cq_ex(3)): polls need no
+	// lock then. A driver may ignore it.
+	Unlocked bool
+	// Vendor is options that only one vendor's devices have, of a type of its driver,
+	// or nil. Other drivers refuse them.
+	Vendor any
+}
+
+// EventCounter is a CQ that must be told of the events that are read from its
+// completion channel.
+type EventCounter interface {
+	// Event says that an event was read. It does not block.
+	Event()
 }
 
 // CQ is a completion queue. Its methods may be called concurrently.

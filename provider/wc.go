@@ -74,6 +74,7 @@ const (
 	WCFetchAdd     WCOpcode = 4
 	WCBindMW       WCOpcode = 5
 	WCLocalInv     WCOpcode = 6
+	WCLSO          WCOpcode = 7
 	WCFlush        WCOpcode = 8
 	WCAtomicWrite  WCOpcode = 9
 	WCRecv         WCOpcode = 128
@@ -84,7 +85,7 @@ const (
 func (o WCOpcode) String() string {
 	return enumName(o, "WCOpcode", []string{
 		WCSend: "SEND", WCWrite: "WRITE", WCRead: "READ", WCCompareSwap: "COMPARE_SWAP", WCFetchAdd: "FETCH_ADD",
-		WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE",
+		WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCLSO: "LSO", WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE",
 		WCRecv: "RECV", WCRecvWriteImm: "RECV_WRITE_WITH_IMM",
 	})
 }

@@ -38,10 +38,12 @@ func bytesOf[T any](b []byte, list []T) []byte {
 }
 
 // Driver is a driver's own part of a command: In is read by the kernel driver
-// after the command's own input, Out is filled. Nil fields are left out.
+// after the command's own input, Out is filled. Nil fields are left out. Attrs are
+// attributes of the driver's own, for commands that are methods.
 type Driver struct {
-	In  []byte
-	Out []byte
+	In    []byte
+	Out   []byte
+	Attrs []Attr
 }
 
 // append adds the driver's part to the attributes of a request.
@@ -52,7 +54,7 @@ func (d Driver) append(attrs []Attr) []Attr {
 	if d.Out != nil {
 		attrs = append(attrs, Attr{ID: abi.UVERBS_ATTR_UHW_OUT, Kind: AttrOut, Buf: d.Out})
 	}
-	return attrs
+	return append(attrs, d.Attrs...)
 }
 
 // ioctl runs one method of an object.

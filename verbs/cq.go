@@ -29,6 +29,14 @@ type CQConfig struct {
 	NoEvents bool
 	// Vector chooses the interrupt, from 0, of a device that has several.
 	Vector int
+	// Unlocked says that one goroutine alone polls the CQ, and resets and closes its
+	// QPs (IBV_CREATE_CQ_ATTR_SINGLE_THREADED of ibv_create_cq_ex(3)). A device that
+	// is driven without system calls then polls without a lock. The methods that wait
+	// poll, too.
+	Unlocked bool
+	// Vendor is options that only one vendor's devices have: a value of a type of
+	// its package below provider, as *mlx5.CQOptions, or nil.
+	Vendor any
 }
 
 // CQ is a completion queue (ibv_create_cq(3)). Its methods may be called
@@ -101,7 +109,7 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 	}
 	c.spin.init()
 	c.handle = d.objects.add(c)
-	pcfg := &provider.CQConfig{Entries: cfg.Entries, UserHandle: c.handle, Vector: uint32(cfg.Vector)}
+	pcfg := &provider.CQConfig{Entries: cfg.Entries, UserHandle: c.handle, Vector: uint32(cfg.Vector), Unlocked: cfg.Unlocked, Vendor: cfg.Vendor}
 	if ch != nil {
 		if err := ch.users.add(kindChannel); err != nil {
 			d.objects.remove(c.handle)
@@ -244,6 +252,9 @@ func (c *CQ) added() {
 // fired notes that an event of this CQ was read.
 func (c *CQ) fired() {
 	c.armMu.Lock()
+	if p, ok := c.p.(provider.EventCounter); ok {
+		p.Event()
+	}
 	c.armed = false
 	if c.arms > 0 {
 		c.arms--

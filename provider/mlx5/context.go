@@ -20,6 +20,7 @@ type Context struct {
 	uars      uars
 	doorbells doorbells
 	resources resources
+	regions   regions
 
 	mu    sync.Mutex
 	ports map[uint8]port // what was asked for
@@ -100,11 +101,6 @@ const linkEthernet = 2
 // its file, with which the kernel has destroyed what is left. It may be called more
 // than once.
 func (c *Context) Close() error { return c.uars.close() }
-
-// RegMR registers memory.
-func (c *Context) RegMR(cfg *provider.MRConfig) (provider.MR, error) {
-	return provider.Plain{File: c.file}.RegMR(cfg)
-}
 
 // AllocMW allocates a memory window.
 func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {

@@ -3,19 +3,168 @@
 package mlx5
 
 import (
-	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"unsafe"
 
+	"purerdma/internal/leak"
+	"purerdma/internal/mem"
 	"purerdma/provider"
 )
 
-// CQ is a completion queue.
-type CQ struct{ provider.CQ }
+// CQ is a completion queue: a ring of completion queue entries (CQE) that the
+// device fills. Who owns an entry says a bit of its last byte, which the device
+// turns over each time it comes round; the consumer index, in a doorbell record,
+// tells the device what has been taken.
+//
+// Besides provider.CQ it has what only mlx5 devices can do; programs reach it by a
+// type assertion of verbs.CQ.Provider().
+type CQ struct {
+	lock     lock // everything down to entries, unless unlocked
+	unlocked bool // one goroutine uses the CQ
+	shift    uint8
+	log      uint8          // logarithm of the number of entries
+	mask     uint32         // number of entries - 1
+	ring     unsafe.Pointer // the last 64 bytes of the first entry
+	ci       uint32         // consumer index, never masked; stored shared, for Arm
+	index    uint32         // user index of qp or srq, noIndex for none
+	qp       *QP            // whose completion was the last
+	srq      *SRQ           // of XRC, whose completion was the last
+	bell     *uint32        // doorbell record of the consumer index
+	err      error          // why nothing can be polled any more
+	region   *mem.Region    // of ring; nil after Close
+	entries  int            // that fit
 
-// CreateCQ makes a completion queue.
-func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
-	return nil, errors.ErrUnsupported
+	ctx         *Context
+	handle      uint32
+	num         uint32
+	compression CompressionFormat // 0: the device writes no compressed CQEs
+	leak        *leak.Entry
+
+	mu     sync.Mutex // of commands and of arming
+	db     *doorbell  // nil after Close
+	events uint32     // that were read from the channel: the sequence number of arming
 }
 
-// clean takes the completions of a QP that is reset or destroyed out of the queue,
-// and forgets the QP. The receives of its SRQ, if it has one, go back there.
-func (c *CQ) clean(qp *QP) {}
+var _ provider.CQ = (*CQ)(nil)
+
+// noIndex is no user index: these have 24 bits.
+const noIndex = ^uint32(0)
+
+// Handle is the kernel's handle of the CQ.
+func (c *CQ) Handle() uint32 { return c.handle }
+
+// Num is the device's number of the CQ.
+func (c *CQ) Num() uint32 { return c.num }
+
+// Entries returns how many completions fit.
+func (c *CQ) Entries() int {
+	c.acquire()
+	defer c.release()
+	return c.entries
+}
+
+// acquire takes the lock of the CQ, if it has one.
+func (c *CQ) acquire() {
+	if !c.unlocked {
+		c.lock.Lock()
+	}
+}
+
+func (c *CQ) release() {
+	if !c.unlocked {
+		c.lock.Unlock()
+	}
+}
+
+// Poll takes up to len(wcs) completions out of the queue. An entry that makes no
+// sense is a *CQEError: what came before it is returned first, and from then on the
+// CQ is good for nothing but Close.
+func (c *CQ) Poll(wcs []provider.WC) (int, error) {
+	c.acquire()
+	n := c.take(wcs)
+	if n == 0 {
+		err := c.idle()
+		c.release()
+		return 0, err
+	}
+	c.publish()
+	c.release()
+	return n, nil
+}
+
+// idle returns why a poll has found nothing: nil if the queue is empty.
+func (c *CQ) idle() error {
+	if c.err == nil && c.ctx.file.Closed() {
+		return net.ErrClosed
+	}
+	return c.err
+}
+
+// publish tells the device what has been taken.
+func (c *CQ) publish() { storeShared(c.bell, be32(c.ci&0xffffff)) }
+
+// entry returns the last 64 bytes of an entry, which are those with the fields.
+func (c *CQ) entry(i uint32) unsafe.Pointer {
+	return unsafe.Add(c.ring, uintptr(i&c.mask)<<(c.shift&31))
+}
+
+// lastWord loads the last word of an entry, which says whose it is. What is loaded
+// from the entry afterwards is as new as that.
+func lastWord(e unsafe.Pointer) uint32 {
+	return be32(atomic.LoadUint32((*uint32)(unsafe.Add(e, cqeLast))))
+}
+
+// ours says whether entry i, with that last word, belongs to the program.
+func (c *CQ) ours(i, last uint32) bool {
+	return last&0xf0 != cqeInvalid<<4 && (last^i>>(c.log&31))&1 == 0
+}
+
+// take decodes up to len(wcs) completions and moves the consumer index on, without
+// telling the device.
+func (c *CQ) take(wcs []provider.WC) int {
+	n, ci := 0, c.ci
+	for n < len(wcs) {
+		e := c.entry(ci)
+		last := lastWord(e)
+		if !c.ours(ci, last) {
+			break
+		}
+		// A request that succeeded, of the QP whose completion was the last.
+		if last&0xfc == 0 && load32(e, cqeUIdx)&0xffffff == c.index && c.qp != nil && c.qp.request(e, uint16(last>>16), &wcs[n]) {
+			ci++
+			n++
+			continue
+		}
+		switch c.other(ci, e, last, &wcs[n]) {
+		case took:
+			ci++
+			n++
+		case skipped:
+			ci++
+			storeShared(&c.ci, ci)
+			c.publish()
+		case failed:
+			storeShared(&c.ci, ci)
+			return n
+		}
+	}
+	storeShared(&c.ci, ci)
+	return n
+}
+
+// find looks up who has a user index.
+func (c *CQ) find(index uint32) {
+	c.index, c.qp, c.srq = index, c.ctx.resources.qp(index), c.ctx.resources.srq(index)
+	if c.qp == nil && c.srq == nil {
+		c.index = noIndex
+	}
+}
+
+// copyEntry makes entry i one that is ours, with what another entry holds.
+func (c *CQ) copyEntry(i uint32, from unsafe.Pointer) {
+	to, size := c.entry(i), 1<<c.shift
+	copy(unsafe.Slice((*byte)(unsafe.Add(to, cqeSize-size)), size), unsafe.Slice((*byte)(unsafe.Add(from, cqeSize-size)), size))
+	*(*uint8)(unsafe.Add(to, cqeOpOwn)) = load8(from, cqeOpOwn)&^1 | uint8(i>>(c.log&31)&1)
+}

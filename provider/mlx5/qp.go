@@ -181,6 +181,7 @@ func (q *QP) open(z qpSize, t transport, cfg *provider.QPConfig) {
 	if z.rqCount > 0 {
 		q.rq.open(base, uint32(z.rqCount), uint32(z.rqShift), &q.db.rec[recvRecord], cfg.Unlocked)
 		q.rq.mute = t == transportRaw
+		q.rq.checksums = t == transportRaw && q.ctx.caps.flags&abi.IB_UVERBS_DEVICE_RAW_IP_CSUM != 0
 	}
 	s := &q.sq
 	s.file, s.bell, s.transport, s.unlocked = q.file, &q.db.rec[sendRecord], t, cfg.Unlocked
@@ -197,6 +198,7 @@ func (q *QP) open(z qpSize, t transport, cfg *provider.QPConfig) {
 	s.mask = uint32(z.sqBlocks - 1)
 	s.maxPost, s.maxSGE, s.maxInline = uint32(z.sqPost), uint32(z.sqSGE), uint32(z.sqInline)
 	s.sent = unsafe.SliceData(make([]sent, z.sqBlocks))
+	s.forget()
 	if cfg.SignalAll {
 		s.signal = ctrlCQE
 	}
@@ -378,6 +380,8 @@ func (q *QP) free() error {
 	if q.indexed {
 		q.clean()
 		q.ctx.resources.remove(q.index)
+		// What came in between named a QP that does not exist.
+		q.clean()
 		q.indexed = false
 	}
 	q.lockBoth()
@@ -417,8 +421,7 @@ func (q *QP) unlockBoth() {
 func (q *QP) reset() {
 	s := &q.sq
 	s.cur, s.fence = 0, 0
-	storeShared(&s.head, 0)
-	storeShared(&s.tail, 0)
+	s.forget()
 	mmio.Record(s.bell, 0)
 	if q.cap.RecvWR > 0 {
 		q.rq.reset()

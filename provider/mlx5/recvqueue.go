@@ -3,33 +3,133 @@
 package mlx5
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"purerdma/internal/mmio"
 	"purerdma/provider"
 )
 
-// recvQueue is the receive queue of a QP: count slots of 1<<shift bytes. Its
-// record in memory is the first of the QP's doorbell.
+// recvQueue is the receive queue of a QP: a ring of slots, each with the scatter
+// elements of one receive, that the device empties in order. There is no register
+// to ring: the device reads from the doorbell record how far the ring is filled.
 type recvQueue struct {
-	lock     lock
+	lock     lock // of posters, unless unlocked: everything down to mute
 	unlocked bool
-	mute     bool // keep the record as it is
-	head     uint32
-	bell     *uint32
+
+	slots  unsafe.Pointer
+	ids    unsafe.Pointer // the ID of each slot's request, 64 bits
+	mask   uint32         // number of slots - 1
+	shift  uint8          // a slot has 1<<shift bytes
+	maxSGE uint32         // elements of a slot
+	max    uint32         // receives that fit
+	head   uint32         // receives ever posted; loaded by pollers, too
+	seen   uint32         // tail when it was last looked at
+	bell   *uint32        // doorbell record
+	// mute keeps the record as it is: a raw packet QP before RTR would take
+	// packets.
+	mute      bool
+	checksums bool // the device says whether those of packets are right
+
+	_    [64]byte // pollers write below
+	tail uint32   // receives that have completed, guarded by the lock of the CQ
 }
 
-// open makes the queue in buf, which is zeros. count is a power of two. unlocked
-// says that one goroutine uses it.
-func (r *recvQueue) open(buf unsafe.Pointer, count, shift uint32, record *uint32, unlocked bool) {
-	r.bell, r.unlocked = record, unlocked
+// open makes the queue in buf, which is zeros: count slots, a power of two, of
+// 1<<shift bytes. unlocked says that one goroutine posts.
+func (q *recvQueue) open(buf unsafe.Pointer, count, shift uint32, record *uint32, unlocked bool) {
+	q.unlocked = unlocked
+	q.slots = buf
+	q.ids = unsafe.Pointer(unsafe.SliceData(make([]uint64, count)))
+	q.mask, q.max = count-1, count
+	q.shift = uint8(shift)
+	q.maxSGE = 1 << shift / segment
+	q.bell = record
 }
 
-// reset empties the queue. The device does not use it then.
-func (r *recvQueue) reset() { r.head = 0 }
+// reset makes the queue as it was made. The device does not look at it, and the
+// caller holds both locks.
+func (q *recvQueue) reset() {
+	storeShared(&q.head, 0)
+	storeShared(&q.tail, 0)
+	q.seen = 0
+	if q.bell != nil {
+		mmio.Record(q.bell, 0)
+	}
+}
 
-// post posts receives. The caller holds the lock.
-func (r *recvQueue) post(wrs []provider.RecvWR) (int, error) { return 0, provider.ErrFull }
+// post builds the requests in order and tells the device of what was built. It
+// returns how many those are, and the error of the next one. The caller holds the
+// lock.
+func (q *recvQueue) post(wrs []provider.RecvWR) (int, error) {
+	n, head := 0, q.head
+	var err error
+	for n < len(wrs) {
+		if head-q.seen >= q.max {
+			if q.seen = atomic.LoadUint32(&q.tail); head-q.seen >= q.max {
+				err = provider.ErrFull
+				break
+			}
+		}
+		if err = q.build(head&q.mask, &wrs[n]); err != nil {
+			break
+		}
+		head++
+		n++
+	}
+	if n > 0 {
+		storeShared(&q.head, head)
+		if !q.mute {
+			q.publish()
+		}
+	}
+	return n, err
+}
 
 // publish tells the device how far the queue is filled. The caller holds the lock.
-func (r *recvQueue) publish() { mmio.Record(r.bell, be32(r.head&0xffff)) }
+func (q *recvQueue) publish() { mmio.Record(q.bell, be32(q.head&0xffff)) }
+
+// build writes one request into slot i.
+func (q *recvQueue) build(i uint32, wr *provider.RecvWR) error {
+	sg := wr.SGList
+	if uint32(len(sg)) > q.maxSGE {
+		return tooManySGE(len(sg), q.maxSGE)
+	}
+	p := unsafe.Add(q.slots, uintptr(i)<<(q.shift&31))
+	used := uint32(0)
+	for k := range sg {
+		length := sg[k].Length
+		if length == 0 {
+			continue
+		}
+		if length > maxSGELength {
+			return tooLong(length)
+		}
+		putData(p, length, sg[k].LKey, sg[k].Addr)
+		p = unsafe.Add(p, segment)
+		used++
+	}
+	if used < q.maxSGE {
+		putData(p, 0, invalidLKey, 0)
+	}
+	*(*uint64)(unsafe.Add(q.ids, uintptr(i)*8)) = wr.ID
+	return nil
+}
+
+// complete returns the ID of the receive that a CQE says has completed, the oldest
+// one or, of a device that completes out of order, one after it. It returns false
+// for a slot that holds none. The caller holds the lock of the CQ.
+func (q *recvQueue) complete(counter uint16) (id uint64, ok bool) {
+	tail := q.tail
+	if uint32(counter-uint16(tail)) >= atomic.LoadUint32(&q.head)-tail {
+		return 0, false
+	}
+	id = *(*uint64)(unsafe.Add(q.ids, uintptr(uint32(counter)&q.mask)*8))
+	storeShared(&q.tail, tail+1)
+	return id, true
+}
+
+// slot returns where the elements of the receive are that a CQE names.
+func (q *recvQueue) slot(counter uint16) unsafe.Pointer {
+	return unsafe.Add(q.slots, uintptr(uint32(counter)&q.mask)<<(q.shift&31))
+}

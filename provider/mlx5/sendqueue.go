@@ -72,13 +72,30 @@ func (s *sendQueue) at(block uint32) *sent {
 	return (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(block&s.mask)*unsafe.Sizeof(sent{})))
 }
 
+// forget makes the queue one to which nothing was ever posted.
+func (s *sendQueue) forget() {
+	storeShared(&s.head, 0)
+	storeShared(&s.tail, 0)
+	if s.sent == nil {
+		return
+	}
+	for i := range s.mask + 1 {
+		// No request in flight has this number.
+		*s.at(i) = sent{head: ^uint32(0)}
+	}
+}
+
 // completed returns the ID of the request whose WQE has this index, and frees the
 // places of all requests up to it. It returns false if there is no such request.
 // Pollers call it, one at a time.
 func (s *sendQueue) completed(index uint16) (id uint64, ok bool) {
+	tail, head := s.tail, atomic.LoadUint32(&s.head)
+	if head == tail {
+		return 0, false // also if there is no queue
+	}
 	e := s.at(uint32(index))
-	tail, n := s.tail, e.head
-	if n-tail >= atomic.LoadUint32(&s.head)-tail {
+	n := e.head
+	if n-tail >= head-tail {
 		return 0, false
 	}
 	id = e.id

@@ -221,6 +221,15 @@ func (u *uars) fill(p pool) error {
 	return nil
 }
 
+// cqPage returns the device's number of the UAR that CQs are armed by; false if the
+// kernel knows that itself.
+func (u *uars) cqPage() (uint32, bool) {
+	if u.plain == nil {
+		return 0, false
+	}
+	return u.plain.page, true
+}
+
 // assigned returns the register that the kernel's answer to CREATE_QP names.
 func (u *uars) assigned(index uint32) (*register, error) {
 	if uint64(index) >= uint64(len(u.legacy)) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 
 	"purerdma/abi"
 	"purerdma/internal/leak"
@@ -31,6 +32,9 @@ type cq struct {
 
 // CreateCQ makes a completion queue.
 func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
+	if cfg.Vendor != nil {
+		return nil, fmt.Errorf("rxe: options of type %T: %w", cfg.Vendor, syscall.EINVAL)
+	}
 	var resp abi.RxeCreateCQResp
 	k, err := c.File.CreateCQ(uverbs.CQConfig{
 		Entries:    uint32(cfg.Entries),

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"purerdma/abi"
 	"purerdma/internal/leak"
@@ -34,6 +35,9 @@ type cq struct {
 
 // CreateCQ makes a completion queue.
 func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
+	if cfg.Vendor != nil {
+		return nil, fmt.Errorf("siw: options of type %T: %w", cfg.Vendor, syscall.EINVAL)
+	}
 	var resp abi.SiwUrespCreateCQ
 	k, err := c.File.CreateCQ(uverbs.CQConfig{
 		Entries:    uint32(cfg.Entries),

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"unsafe"
+
+	"purerdma/abi"
+)
+
+// A device that compresses writes one CQE, the title, for several completions that
+// have most fields in common. The other entries that these would have taken hold
+// arrays of what differs, 8 bytes for each: the first array lies behind the title,
+// the next where the ninth completion would be, and so on with each eighth (PRM,
+// "Compressed CQE"). Only the title says whose the entries are.
+//
+// libmlx5 leaves them to its caller. Here they are written out over the arrays, as
+// the entries that the device would have written without compression, when the title
+// is found: nothing else need know of them.
+
+// Offsets into the 8 bytes of a completion.
+const (
+	miniHash      = 0 // 32 bits, of a receive
+	miniChecksum  = 0 // 16 bits, of a receive
+	miniCounter   = 0 // 16 bits, of a request
+	miniOpcode    = 2 // 8 bits, of a request
+	miniByteCount = 4 // 32 bits
+
+	miniPerArray = 8
+)
+
+// CompressionFormat is what the 32 bits of a receive in a compressed CQE are: enum
+// mlx5_ib_cqe_comp_res_format of rdma/mlx5-abi.h.
+type CompressionFormat uint8
+
+// Formats of compressed CQEs. With those of checksums the hash of a packet is that
+// of the title, and the other way round.
+const (
+	CompressHash           CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_HASH        // hash of the packet
+	CompressChecksum       CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_CSUM        // checksum of the packet
+	CompressChecksumStride CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX // checksum, and index of a stride, which no queue of ours has
+)
+
+// decompress writes out the completions whose title is entry ci, of which the queue
+// has been looked up.
+func (c *CQ) decompress(ci uint32, e unsafe.Pointer) outcome {
+	count := load32(e, cqeByteCount)
+	title := *(*[cqeSize]byte)(e)
+	request := title[cqeOpOwn]>>4 == cqeReq
+	switch {
+	case c.compression == 0:
+		return c.fail(e, "compressed, of a CQ that is not")
+	case count < 2 || count-1 > c.mask:
+		return c.fail(e, "title of an impossible number of completions")
+	case !request && (c.qp == nil || c.qp.srq != nil):
+		// Their receives do not lie in order, and the arrays do not name them.
+		return c.fail(e, "compressed receives of an SRQ")
+	}
+	counter := load16(e, cqeLast)
+	array := *(*[cqeSize]byte)(c.entry(ci + 1))
+	for i := range count {
+		if i > 0 && i%miniPerArray == 0 {
+			array = *(*[cqeSize]byte)(c.entry(ci + i))
+		}
+		to, mini := c.entry(ci+i), unsafe.Pointer(&array[i%miniPerArray*(cqeSize/miniPerArray)])
+		*(*[cqeSize]byte)(to) = title
+		store32(to, cqeByteCount, load32(mini, miniByteCount))
+		switch {
+		case request:
+			*(*uint8)(unsafe.Add(to, cqeOpQPN)) = load8(mini, miniOpcode)
+			store16(to, cqeLast, load16(mini, miniCounter))
+		case c.compression == CompressHash:
+			store32(to, cqeHash, load32(mini, miniHash))
+			store16(to, cqeLast, counter+uint16(i))
+		default:
+			store16(to, cqeChecksum, load16(mini, miniChecksum))
+			store16(to, cqeLast, counter+uint16(i))
+		}
+		*(*uint8)(unsafe.Add(to, cqeOpOwn)) = title[cqeOpOwn]&0xf2 | uint8((ci+i)>>(c.log&31)&1)
+	}
+	return again
+}

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"purerdma/provider"
+	"purerdma/provider/mlx5/mlx5test"
+)
+
+// sizes runs a test with CQEs of both sizes.
+func sizes(t *testing.T, f func(t *testing.T, size int)) {
+	for _, size := range []int{64, 128} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) { f(t, size) })
+	}
+}
+
+func ofSize(size int) provider.CQConfig {
+	return provider.CQConfig{Vendor: &CQOptions{EntrySize: size}}
+}
+
+func TestRequests(t *testing.T) {
+	for _, tc := range []struct {
+		opcode uint8
+		want   provider.WC
+	}{
+		{0x0a, provider.WC{Opcode: provider.WCSend}},
+		{0x0b, provider.WC{Opcode: provider.WCSend, Flags: provider.WCWithImm}},
+		{0x01, provider.WC{Opcode: provider.WCSend}},
+		{0x08, provider.WC{Opcode: provider.WCWrite}},
+		{0x09, provider.WC{Opcode: provider.WCWrite, Flags: provider.WCWithImm}},
+		{0x0e, provider.WC{Opcode: provider.WCLSO}},
+		{0x10, provider.WC{Opcode: provider.WCRead, ByteLen: 0x12345}},
+		{0x11, provider.WC{Opcode: provider.WCCompareSwap, ByteLen: 8}},
+		{0x12, provider.WC{Opcode: provider.WCFetchAdd, ByteLen: 8}},
+		{0x25, provider.WC{Opcode: provider.WCBindMW}},
+		{0x00, provider.WC{Opcode: provider.WCBindMW}},
+		{0x77, provider.WC{Status: provider.WCGeneralErr}},
+	} {
+		sizes(t, func(t *testing.T, size int) {
+			r := newCQRig(t, ofSize(size))
+			q := r.qp(provider.RC, nil)
+			for i := range uint64(3) { // another QP's, its own, of the cached one
+				e := q.sendCQE(q.sendPosted(0x1122334455660000+i, provider.WCBindMW), tc.opcode)
+				e.ByteCount = 0x12345
+				r.put(e)
+				want := tc.want
+				want.ID, want.QPNum = 0x1122334455660000+i, q.num
+				if got := r.one(); got != want {
+					t.Errorf("opcode %#x: %+v, want %+v", tc.opcode, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestRequestsFree has unsignaled requests freed by the completion of a later one.
+func TestRequestsFree(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q := r.qp(provider.RC, nil)
+	for i := range uint64(200) {
+		q.sendPosted(3*i, 0)
+		q.sendPosted(3*i+1, 0)
+		r.put(q.sendCQE(q.sendPosted(3*i+2, 0), opcodeSend))
+		if got := r.one(); got.ID != 3*i+2 || q.sq.tail != uint32(3*i+3) {
+			t.Fatalf("request %d: %+v, %d are free", i, got, q.sq.tail)
+		}
+	}
+}
+
+func TestReceives(t *testing.T) {
+	for _, tc := range []struct {
+		cqe  mlx5test.CQE
+		want provider.WC
+	}{
+		{mlx5test.CQE{Opcode: mlx5test.CQERespSend}, provider.WC{Opcode: provider.WCRecv}},
+		{mlx5test.CQE{Opcode: mlx5test.CQERespImm, Imm: 0xa1b2c3d4}, provider.WC{Opcode: provider.WCRecv, Flags: provider.WCWithImm, ImmData: 0xa1b2c3d4, PKeyIndex: 0xc3d4}},
+		{mlx5test.CQE{Opcode: mlx5test.CQERespInv, Imm: 0xa1b2c3d4}, provider.WC{Opcode: provider.WCRecv, Flags: provider.WCWithInv, InvalidatedRKey: 0xa1b2c3d4, PKeyIndex: 0xc3d4}},
+		{mlx5test.CQE{Opcode: mlx5test.CQERespWrite, Imm: 0x01020304}, provider.WC{Opcode: provider.WCRecvWriteImm, Flags: provider.WCWithImm, ImmData: 0x01020304, PKeyIndex: 0x0304}},
+		{mlx5test.CQE{Opcode: mlx5test.CQERespSend, Solicited: true, PKeyIndex: 7}, provider.WC{Opcode: provider.WCRecv, PKeyIndex: 7}},
+		{mlx5test.CQE{Opcode: mlx5test.CQERespSend, GRH: 1, SrcQPN: 0xfedcba, SLID: 0xbeef, SL: 11, PathBits: 0x55},
+			provider.WC{Opcode: provider.WCRecv, Flags: provider.WCGRH, SrcQP: 0xfedcba, SLID: 0xbeef, SL: 11, DLIDPathBits: 0x55}},
+		{mlx5test.CQE{Opcode: mlx5test.CQERespSend, GRH: 2, PathBits: 0xff}, provider.WC{Opcode: provider.WCRecv, Flags: provider.WCGRH, DLIDPathBits: 0x7f}},
+	} {
+		sizes(t, func(t *testing.T, size int) {
+			r := newCQRig(t, ofSize(size))
+			q := r.qp(provider.UD, nil)
+			srq := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 1})
+			onSRQ := r.qp(provider.UD, srq)
+			for i := range uint64(200) {
+				e := tc.cqe
+				e.UserIndex, e.QPN, e.ByteCount = q.index, q.num, 0xabcdef
+				e.WQECounter = q.recvPosted(t, i)
+				want := tc.want
+				want.ID, want.QPNum, want.ByteLen = i, q.num, 0xabcdef
+				r.put(&e)
+				if got := r.one(); got != want {
+					t.Fatalf("%+v, want %+v", got, want)
+				}
+				e.UserIndex, e.QPN = onSRQ.index, onSRQ.num
+				e.WQECounter = r.postSRQ(srq, i)
+				want.QPNum = onSRQ.num
+				r.put(&e)
+				if got := r.one(); got != want {
+					t.Fatalf("of an SRQ: %+v, want %+v", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestChecksumsRight(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q := r.qp(provider.RawPacket, nil)
+	for csum := range 8 {
+		for l3 := range 4 {
+			for _, valid := range []bool{false, true} {
+				q.rq.checksums = valid
+				b := q.recvCQE(q.recvPosted(t, 1)).Bytes(64)
+				b[28], b[29] = byte(csum), byte(l3<<2)|0xc3
+				r.dev.Complete(b)
+				want := valid && csum&6 == 6 && l3 == 2
+				if got := r.one().Flags&provider.WCIPCsumOK != 0; got != want {
+					t.Errorf("checksums %d, protocol %d, valid %v: %v", csum, l3, valid, got)
+				}
+			}
+		}
+	}
+}
+
+func TestSyndromes(t *testing.T) {
+	want := map[uint8]provider.WCStatus{
+		0x01: provider.WCLocLenErr, 0x02: provider.WCLocQPOpErr, 0x04: provider.WCLocProtErr, 0x05: provider.WCWRFlushErr,
+		0x06: provider.WCMWBindErr, 0x10: provider.WCBadRespErr, 0x11: provider.WCLocAccessErr, 0x12: provider.WCRemInvReqErr,
+		0x13: provider.WCRemAccessErr, 0x14: provider.WCRemOpErr, 0x15: provider.WCRetryExcErr, 0x16: provider.WCRNRRetryExcErr,
+		0x22: provider.WCRemAbortErr,
+	}
+	sizes(t, func(t *testing.T, size int) {
+		r := newCQRig(t, ofSize(size))
+		q := r.qp(provider.RC, nil)
+		srq := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 1})
+		onSRQ := r.qp(provider.RC, srq)
+		for s := range 256 {
+			st, ok := want[uint8(s)]
+			if !ok {
+				st = provider.WCGeneralErr
+			}
+			e := mlx5test.CQE{UserIndex: q.index, QPN: q.num, Syndrome: uint8(s), VendorSyndrome: 0x81}
+			wc := provider.WC{ID: uint64(s), Status: st, VendorErr: 0x81, QPNum: q.num}
+			e.Opcode, e.WQECounter = mlx5test.CQEReqErr, q.sendPosted(uint64(s), 0)
+			r.put(&e)
+			if got := r.one(); got != wc {
+				t.Errorf("syndrome %#x of a request: %+v, want %+v", s, got, wc)
+			}
+			e.Opcode, e.WQECounter = mlx5test.CQERespErr, q.recvPosted(t, uint64(s))
+			r.put(&e)
+			if got := r.one(); got != wc {
+				t.Errorf("syndrome %#x of a receive: %+v, want %+v", s, got, wc)
+			}
+			e.UserIndex, e.WQECounter = onSRQ.index, r.postSRQ(srq, uint64(s))
+			wc.QPNum = onSRQ.num
+			r.put(&e)
+			if got := r.one(); got != wc {
+				t.Errorf("syndrome %#x of an SRQ's receive: %+v, want %+v", s, got, wc)
+			}
+		}
+	})
+}
+
+// TestIndexWraps polls across the places where the consumer index has more bits than
+// the ring, the record and a register.
+func TestIndexWraps(t *testing.T) {
+	sizes(t, func(t *testing.T, size int) {
+		for _, start := range []uint32{0, 1<<16 - 20, 1<<24 - 20, 1<<31 - 20, ^uint32(20)} {
+			r := newCQRig(t, ofSize(size))
+			q := r.qp(provider.RC, nil)
+			r.cq.ci = start
+			r.cq.publish()
+			// What was left of the round before.
+			for i := range r.cq.mask + 1 {
+				*(*uint8)(unsafe.Add(r.cq.entry(start+i), cqeOpOwn)) = cqeReq<<4 | uint8((start+i)>>r.cq.log&1^1)
+			}
+			r.dev.SetProduced(start)
+			id := uint64(0)
+			for batch := range uint64(20) {
+				for i := range batch % 16 {
+					r.put(q.sendCQE(q.sendPosted(id+i, 0), opcodeSend))
+				}
+				wcs := r.poll()
+				if len(wcs) != int(batch%16) {
+					t.Fatalf("from %#x: %d completions of %d", start, len(wcs), batch%16)
+				}
+				for i := range wcs {
+					if wcs[i].ID != id {
+						t.Fatalf("from %#x: completion %d, want %d", start, wcs[i].ID, id)
+					}
+					id++
+				}
+			}
+		}
+	})
+}
+
+// TestRingFull has the device fill every entry.
+func TestRingFull(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q := r.qp(provider.RC, nil)
+	for range 3 {
+		for i := range uint64(16) {
+			r.put(q.sendCQE(q.sendPosted(i, 0), opcodeSend))
+		}
+		if n := len(r.poll()); n != 16 {
+			t.Fatalf("%d completions of 16", n)
+		}
+	}
+}
+
+// TestSeveralQueues mixes the completions of queues.
+func TestSeveralQueues(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{Entries: 63})
+	qps := []*QP{r.qp(provider.RC, nil), r.qp(provider.RC, nil), r.qp(provider.RC, nil)}
+	for i := range uint64(30) {
+		q := qps[i*7%3]
+		if i%2 == 0 {
+			r.put(q.sendCQE(q.sendPosted(i, 0), opcodeWrite))
+		} else {
+			r.put(q.recvCQE(q.recvPosted(t, i)))
+		}
+	}
+	for i, wc := range r.poll() {
+		if wc.ID != uint64(i) || wc.QPNum != qps[i*7%3].num {
+			t.Errorf("completion %d: %+v", i, wc)
+		}
+	}
+}
+
+func TestCreateCQ(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	for _, tc := range []struct{ entries, want int }{{1, 1}, {2, 3}, {3, 3}, {4, 7}, {63, 63}, {64, 127}, {1000, 1023}} {
+		cq, dev := r.newCQ(provider.CQConfig{Entries: tc.entries})
+		if cq.Entries() != tc.want || dev.Entries() != tc.want+1 {
+			t.Errorf("%d entries: %d, device %d, want %d", tc.entries, cq.Entries(), dev.Entries(), tc.want)
+		}
+		if cq.Num() != dev.Num || cq.Handle() != dev.Handle {
+			t.Errorf("number %#x, handle %d; want %#x, %d", cq.Num(), cq.Handle(), dev.Num, dev.Handle)
+		}
+	}
+	for _, cfg := range []provider.CQConfig{{}, {Entries: -1}, {Entries: 1 << 24}, {Entries: 1 << 40}, {Entries: 1, Vendor: 5},
+		{Entries: 1, Vendor: &CQOptions{EntrySize: 32}}, {Entries: 1, Vendor: &CQOptions{Compression: 3}}} {
+		if _, err := r.ctx.CreateCQ(&cfg); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+	if n := len(r.k.CQs()); n != 8 {
+		t.Errorf("the kernel has %d CQs, want 8", n)
+	}
+}
+
+func TestCQOptions(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	_, dev := r.newCQ(provider.CQConfig{Entries: 1, Vendor: &CQOptions{EntrySize: 128, Padded: true, Compression: CompressChecksum}})
+	if c := dev.Create; c.CQESize != 128 || c.Flags&1 == 0 || c.CQECompEn != 1 || c.CQECompResFormat != 2 {
+		t.Errorf("%+v", c)
+	}
+	_, dev = r.newCQ(provider.CQConfig{Entries: 1})
+	if c := dev.Create; c.CQESize != 64 || c.Flags != 2 || c.CQECompEn != 0 {
+		t.Errorf("without options: %+v", c)
+	}
+	for _, c := range []caps{{}, {realTimeTS: true}} {
+		r.ctx.caps = c
+		for _, opt := range []CQOptions{{EntrySize: 128, Padded: true}, {Compression: CompressHash}, {EntrySize: 128, Compression: CompressHash}, {RealTime: !c.realTimeTS}} {
+			if opt == (CQOptions{}) {
+				continue
+			}
+			if _, err := opt.check(&c); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%+v of %+v: %v", opt, c, err)
+			}
+		}
+	}
+}
+
+func TestClosedCQ(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q := r.qp(provider.RC, nil)
+	r.put(q.sendCQE(q.sendPosted(1, 0), opcodeSend))
+	if err := r.cq.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, err := r.cq.Poll(make([]provider.WC, 4))
+	if n != 0 || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Poll: %d, %v", n, err)
+	}
+	if _, err := r.cq.PollExtended(make([]Completion, 4)); !errors.Is(err, net.ErrClosed) {
+		t.Error("PollExtended:", err)
+	}
+	if err := r.cq.Arm(false); !errors.Is(err, net.ErrClosed) {
+		t.Error("Arm:", err)
+	}
+	if err := r.cq.Resize(100); !errors.Is(err, net.ErrClosed) {
+		t.Error("Resize:", err)
+	}
+	r.cq.clean(q)
+	if err := r.cq.Close(); err != nil {
+		t.Error("Close again:", err)
+	}
+}
+
+func TestClosedFile(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	r.f.Close()
+	if _, err := r.cq.Poll(make([]provider.WC, 4)); !errors.Is(err, net.ErrClosed) {
+		t.Error("Poll:", err)
+	}
+	if err := r.cq.Arm(false); !errors.Is(err, net.ErrClosed) {
+		t.Error("Arm:", err)
+	}
+}
+
+// TestConcurrentPolls has every completion polled once, by somebody.
+func TestConcurrentPolls(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q := r.qp(provider.RC, nil)
+	const total = 5000
+	seen := make([]int, total)
+	var mu sync.Mutex
+	left := total
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			wcs := make([]provider.WC, 5)
+			for {
+				n, err := r.cq.Poll(wcs)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for i := range n {
+					seen[wcs[i].ID]++
+					left--
+				}
+				done := left == 0
+				mu.Unlock()
+				if done {
+					return
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	for i := range uint64(total) {
+		for q.sq.head-atomic.LoadUint32(&q.sq.tail) >= 15 || r.dev.Produced()-r.dev.ConsumerIndex() >= 15 {
+			runtime.Gosched()
+		}
+		r.put(q.sendCQE(q.sendPosted(i, 0), opcodeSend))
+	}
+	wg.Wait()
+	for i, n := range seen {
+		if n != 1 {
+			t.Fatalf("completion %d was polled %d times", i, n)
+		}
+	}
+}
+
+func TestPollAllocates(t *testing.T) {
+	for _, unlocked := range []bool{false, true} {
+		r := newCQRig(t, provider.CQConfig{Unlocked: unlocked})
+		q := r.qp(provider.RC, nil)
+		wcs, cs := make([]provider.WC, 8), make([]Completion, 8)
+		n := 0.0
+		for _, poll := range []func() (int, error){
+			func() (int, error) { return r.cq.Poll(wcs) },
+			func() (int, error) { return r.cq.PollExtended(cs) },
+		} {
+			send, recv := q.sendCQE(0, opcodeSend).Bytes(64), q.recvCQE(0).Bytes(64)
+			n += testing.AllocsPerRun(100, func() {
+				for range 4 {
+					setCounter(send, q.sendPosted(1, 0))
+					r.dev.Complete(send)
+					setCounter(recv, uint16(q.rq.head))
+					q.recvPosted(t, 2)
+					r.dev.Complete(recv)
+				}
+				if n, err := poll(); n != 8 || err != nil {
+					t.Fatal(n, err)
+				}
+			})
+		}
+		if n != 0 {
+			t.Errorf("unlocked %v: %v allocations", unlocked, n)
+		}
+	}
+}
+
+func setCounter(cqe []byte, counter uint16) { cqe[60], cqe[61] = byte(counter>>8), byte(counter) }
+
+func TestErrorNamesTheEntry(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q := r.qp(provider.RC, nil)
+	r.put(q.sendCQE(q.sendPosted(5, 0), opcodeSend), &mlx5test.CQE{UserIndex: 0x123456}, q.sendCQE(q.sendPosted(6, 0), opcodeSend))
+	if wc := r.pollSome(); len(wc) != 1 || wc[0].ID != 5 {
+		t.Fatalf("before the impossible one: %+v", wc)
+	}
+	for range 2 {
+		n, err := r.cq.Poll(make([]provider.WC, 4))
+		var bad *CQEError
+		if n != 0 || !errors.As(err, &bad) || bad.CQ != r.cq.num || bad.CQE[33] != 0x12 || !strings.Contains(err.Error(), "no queue has the user index") {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	if err := r.cq.Resize(100); err == nil {
+		t.Error("a CQ that has failed was resized")
+	}
+}
+
+// pollSome polls once, without a look at the consumer index.
+func (r *cqRig) pollSome() []provider.WC {
+	r.t.Helper()
+	wcs := make([]provider.WC, 64)
+	n, err := r.cq.Poll(wcs)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return wcs[:n]
+}
+
+// TestImpossible has each kind of entry that makes no sense end the CQ.
+func TestImpossible(t *testing.T) {
+	for name, tc := range map[string]func(r *cqRig, q, onSRQ *QP) *mlx5test.CQE{
+		"unknown opcode":              func(r *cqRig, q, _ *QP) *mlx5test.CQE { return &mlx5test.CQE{Opcode: 7, UserIndex: q.index} },
+		"signature error":             func(r *cqRig, q, _ *QP) *mlx5test.CQE { return &mlx5test.CQE{Opcode: 12, UserIndex: q.index} },
+		"end of a resize":             func(r *cqRig, q, _ *QP) *mlx5test.CQE { return &mlx5test.CQE{Opcode: 5, UserIndex: q.index} },
+		"user index of nobody":        func(r *cqRig, q, _ *QP) *mlx5test.CQE { return &mlx5test.CQE{UserIndex: 0xffffff} },
+		"failed request of nobody":    func(r *cqRig, q, _ *QP) *mlx5test.CQE { return &mlx5test.CQE{Opcode: 13, UserIndex: 0x1000} },
+		"request that was not posted": func(r *cqRig, q, _ *QP) *mlx5test.CQE { return q.sendCQE(1, opcodeSend) },
+		"request of another round":    func(r *cqRig, q, _ *QP) *mlx5test.CQE { return q.sendCQE(63, opcodeSend) },
+		"failed request that was not there": func(r *cqRig, q, _ *QP) *mlx5test.CQE {
+			return &mlx5test.CQE{Opcode: 13, UserIndex: q.index, WQECounter: 9}
+		},
+		"receive that was not posted": func(r *cqRig, q, _ *QP) *mlx5test.CQE { return q.recvCQE(1) },
+		"receive before":              func(r *cqRig, q, _ *QP) *mlx5test.CQE { return q.recvCQE(0xffff) },
+		"failed receive that was not there": func(r *cqRig, q, _ *QP) *mlx5test.CQE {
+			return &mlx5test.CQE{Opcode: 14, UserIndex: q.index, WQECounter: 9}
+		},
+		"receive of an SRQ that is free": func(r *cqRig, _, q *QP) *mlx5test.CQE { return q.recvCQE(3) },
+		"receive beyond an SRQ":          func(r *cqRig, _, q *QP) *mlx5test.CQE { return q.recvCQE(0xffff) },
+		"page fault of no receive": func(r *cqRig, _, q *QP) *mlx5test.CQE {
+			return &mlx5test.CQE{Opcode: 14, UserIndex: q.index, Syndrome: 0x22, VendorSyndrome: 0x93, WQECounter: 5}
+		},
+		"compressed, unasked": func(r *cqRig, q, _ *QP) *mlx5test.CQE {
+			return &mlx5test.CQE{Format: 3, UserIndex: q.index, ByteCount: 2}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newCQRig(t, provider.CQConfig{})
+			srq := r.srq(provider.SRQConfig{MaxWR: 4, MaxSGE: 1})
+			q, onSRQ := r.qp(provider.RC, nil), r.qp(provider.RC, srq)
+			// One of each is posted, so that the queues are not empty.
+			q.sendPosted(1, 0)
+			q.recvPosted(t, 1)
+			r.postSRQ(srq, 1)
+			r.put(tc(r, q, onSRQ))
+			_, err := r.cq.Poll(make([]provider.WC, 4))
+			if bad := new(CQEError); !errors.As(err, &bad) {
+				t.Fatalf("%v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"unsafe"
+
+	"purerdma/abi"
+	"purerdma/internal/mem"
+	"purerdma/internal/mmio"
+	"purerdma/uverbs"
+)
+
+// The doorbell records of a CQ, and the register and the words by which it is armed:
+// sequence number, what for, consumer index; in the register then the CQ's number.
+const (
+	cqConsumer = 0 // which record
+	cqArm      = 1
+
+	uarArm = 0x20 // offset of the register in a UAR
+
+	armAny       = 0 << 24
+	armSolicited = 1 << 24
+	armSeq       = 28 // 2 bits
+)
+
+// Arm asks for one event on the completion channel. Each event that was asked for
+// makes a new sequence number, without which the device would take the next request
+// for the old one: who reads the channel calls Event.
+func (c *CQ) Arm(solicitedOnly bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.db == nil || c.ctx.file.Closed() {
+		return net.ErrClosed
+	}
+	w := c.events&3<<armSeq | armAny | atomic.LoadUint32(&c.ci)&0xffffff
+	if solicitedOnly {
+		w |= armSolicited
+	}
+	mmio.Arm(&c.db.rec[cqArm], be32(w), unsafe.Add(c.ctx.uars.cq, uarArm), be64(uint64(w)<<32|uint64(c.num)))
+	return nil
+}
+
+// Event says that an event of the CQ has been read from its completion channel
+// (provider.EventCounter).
+func (c *CQ) Event() {
+	c.mu.Lock()
+	c.events++
+	c.mu.Unlock()
+}
+
+// Resize makes a queue of at least that many entries. Polls wait meanwhile.
+func (c *CQ) Resize(entries int) error {
+	log, err := cqLog(entries)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.acquire()
+	defer c.release()
+	switch {
+	case c.region == nil || c.ctx.file.Closed():
+		return net.ErrClosed
+	case c.err != nil:
+		return c.err
+	case log == c.log:
+		return nil
+	}
+	r, err := newCQRing(log, c.shift)
+	if err != nil {
+		return err
+	}
+	cmd := abi.Mlx5ResizeCQ{BufAddr: abi.NewPointer(unsafe.SliceData(r.Bytes())), CQESize: 1 << c.shift}
+	got, err := c.ctx.file.ResizeCQ(c.handle, 1<<log-1, uverbs.Driver{In: abi.Bytes(&cmd)})
+	if err != nil {
+		return errors.Join(err, r.Free())
+	}
+	if int64(got) != 1<<log-1 {
+		c.stop(unsupported("the kernel resized a CQ to %d entries, not to %d", got, 1<<log-1))
+		return errors.Join(c.err, r.Free())
+	}
+	if err := c.moveTo(r, log); err != nil {
+		// The device writes to the new ring: that stays mapped, as the one to be freed.
+		old := c.region
+		c.region = r
+		c.stop(err)
+		return errors.Join(err, old.Free())
+	}
+	return nil
+}
+
+// moveTo makes r the ring. What has not been polled moves there, by one entry further
+// on: the last entry of the old ring says that the queue was resized.
+func (c *CQ) moveTo(r *mem.Region, log uint8) error {
+	to := CQ{shift: c.shift}
+	to.use(r, log, c.shift)
+	i := c.ci
+	for i-c.ci <= c.mask {
+		e := c.entry(i)
+		last := lastWord(e)
+		if !c.ours(i, last) {
+			return c.impossible(e, "the end of a resized queue is missing")
+		}
+		op := last >> 4 & 15
+		if op == cqeResize {
+			old := c.region
+			c.use(r, log, c.shift)
+			storeShared(&c.ci, c.ci+1)
+			c.publish()
+			return old.Free()
+		}
+		if op <= cqeRespSendInv && last>>2&3 == formatCompressed {
+			c.find(load32(e, cqeUIdx) & 0xffffff)
+			if c.decompress(i, e) == failed {
+				return c.err
+			}
+			continue
+		}
+		if i-c.ci >= to.mask {
+			return c.impossible(e, "a resized queue has more completions than fit")
+		}
+		i++
+		to.copyEntry(i, e)
+	}
+	return c.impossible(c.entry(i), "the end of a resized queue is missing")
+}
+
+// clean takes the completions of a QP that is reset or destroyed out of the queue,
+// and forgets the QP. The receives of its SRQ, if it has one, go back there. A poll
+// after it does not see the QP.
+func (c *CQ) clean(q *QP) {
+	if c != nil {
+		c.purge(q.index, q.srq)
+	}
+}
+
+// purge takes the completions that name a user index out of the queue: younger ones
+// move up, so that the oldest entries become free.
+func (c *CQ) purge(index uint32, srq *SRQ) {
+	c.acquire()
+	defer c.release()
+	end := c.ci
+	for end-c.ci <= c.mask {
+		e := c.entry(end)
+		last := lastWord(e)
+		if !c.ours(end, last) {
+			break
+		}
+		if last>>4&15 <= cqeRespSendInv && last>>2&3 == formatCompressed {
+			c.find(load32(e, cqeUIdx) & 0xffffff)
+			if c.decompress(end, e) == failed {
+				break
+			}
+			continue
+		}
+		end++
+	}
+	if c.index == index {
+		c.index, c.qp, c.srq = noIndex, nil, nil
+	}
+	if c.err != nil {
+		return
+	}
+	to := end
+	for i := end; i != c.ci; {
+		i--
+		e := c.entry(i)
+		if load32(e, cqeUIdx)&0xffffff == index {
+			if srq != nil {
+				srq.drop(e)
+			}
+			continue
+		}
+		to--
+		if to != i {
+			c.copyEntry(to, e)
+		}
+	}
+	if to != c.ci {
+		storeShared(&c.ci, to)
+		c.publish()
+	}
+}
+
+// Close destroys the CQ.
+func (c *CQ) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.db == nil {
+		return nil
+	}
+	if err := c.ctx.file.Destroyed(func() error { return c.ctx.file.DestroyCQ(c.handle) }); err != nil {
+		return err
+	}
+	c.acquire()
+	defer c.release()
+	c.stop(net.ErrClosed)
+	c.bell = new(uint32)
+	c.leak.Done()
+	return c.free()
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"testing"
+	"unsafe"
+
+	"purerdma/abi"
+	"purerdma/internal/mem"
+	"purerdma/provider"
+	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/uverbs"
+)
+
+// cqRig is a context on a kernel in memory, with a CQ into which tests put CQEs as
+// the device would.
+type cqRig struct {
+	t   testing.TB
+	k   *mlx5test.Kernel
+	f   *uverbs.File
+	ctx *Context
+	pd  provider.PD
+	cq  *CQ
+	dev *mlx5test.CQ // the device's view of cq
+}
+
+func newCQRig(t testing.TB, cfg provider.CQConfig) *cqRig {
+	t.Helper()
+	r := &cqRig{t: t, k: mlx5test.New("mlx5_0")}
+	r.k.Device = func(_ *abi.UverbsExQueryDeviceResp, own *abi.Mlx5QueryDeviceResp, _ *abi.UverbsQueryPortResp) {
+		own.CQECompCaps = abi.Mlx5CQECompCaps{MaxNum: 64, SupportedFormat: 7}
+		own.Flags |= abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP | abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD
+	}
+	infos, err := r.k.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.f, err = uverbs.Open(r.k, infos[0]); err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := Driver{}.Open(r.f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ctx = ctx.(*Context)
+	t.Cleanup(func() {
+		r.f.Close()
+		if err := r.ctx.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if r.pd, err = r.ctx.AllocPD(); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Entries == 0 {
+		cfg.Entries = 15
+	}
+	r.cq, r.dev = r.newCQ(cfg)
+	return r
+}
+
+func (r *cqRig) newCQ(cfg provider.CQConfig) (*CQ, *mlx5test.CQ) {
+	r.t.Helper()
+	cq, err := r.ctx.CreateCQ(&cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { cq.Close() })
+	all := r.k.CQs()
+	return cq.(*CQ), all[len(all)-1]
+}
+
+// qp makes a queue pair of the provider's alone, with 64 blocks to send, whose
+// requests have one each, and 64 receives of up to 4 elements.
+func (r *cqRig) qp(typ provider.QPType, srq *SRQ) *QP {
+	r.t.Helper()
+	const blocks, receives, shift = 64, 64, 6
+	buf, err := mem.Alloc(receives<<shift + blocks*wqebb)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	db, err := r.ctx.allocDB()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		r.ctx.freeDB(db)
+		buf.Free()
+	})
+	q := &QP{ctx: r.ctx, typ: typ, srq: srq, sendCQ: r.cq, recvCQ: r.cq}
+	if q.index, err = r.ctx.resources.add(q, nil); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { r.ctx.resources.remove(q.index) })
+	q.num = 0xabc00 + q.index
+	q.rq.open(unsafe.Pointer(&buf.Bytes()[0]), receives, shift, &db.rec[recvRecord], false)
+	q.sq.buf = unsafe.Pointer(&buf.Bytes()[receives<<shift])
+	q.sq.mask = blocks - 1
+	q.sq.sent = unsafe.SliceData(make([]sent, blocks))
+	q.sq.forget()
+	return q
+}
+
+// sendPosted notes a request of one block, as a post does, and returns its index.
+func (q *QP) sendPosted(id uint64, umr provider.WCOpcode) uint16 {
+	i := q.sq.head
+	*q.sq.at(i) = sent{id: id, head: i, umr: uint32(umr)}
+	storeShared(&q.sq.head, i+1)
+	return uint16(i)
+}
+
+// recvPosted posts a receive and returns its index.
+func (q *QP) recvPosted(t testing.TB, id uint64, sg ...provider.SGE) uint16 {
+	t.Helper()
+	i := q.rq.head
+	q.rq.lock.Lock()
+	_, err := q.rq.post([]provider.RecvWR{{ID: id, SGList: sg}})
+	q.rq.lock.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint16(i)
+}
+
+// sendCQE is a completion of a request that succeeded.
+func (q *QP) sendCQE(index uint16, opcode uint8) *mlx5test.CQE {
+	return &mlx5test.CQE{Opcode: mlx5test.CQEReq, UserIndex: q.index, QPN: q.num, SendOpcode: opcode, WQECounter: index}
+}
+
+// recvCQE is a completion of a receive that succeeded.
+func (q *QP) recvCQE(index uint16) *mlx5test.CQE {
+	return &mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: q.index, QPN: q.num, WQECounter: index}
+}
+
+// put has the device complete.
+func (r *cqRig) put(cqes ...*mlx5test.CQE) {
+	r.t.Helper()
+	for _, e := range cqes {
+		if !r.dev.Complete(e.Bytes(r.dev.CQESize)) {
+			r.t.Fatal("the CQ is full")
+		}
+	}
+}
+
+// poll polls everything, dirt in the WCs before.
+func (r *cqRig) poll() []provider.WC {
+	r.t.Helper()
+	wcs := make([]provider.WC, 64)
+	for i := range wcs {
+		b := abi.Bytes(&wcs[i])
+		for k := range b {
+			b[k] = 0xcc
+		}
+	}
+	n, err := r.cq.Poll(wcs)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if got, want := r.dev.ConsumerIndex(), r.dev.Produced()&0xffffff; n < len(wcs) && got != want {
+		r.t.Fatalf("consumer index %#x after a poll of all, want %#x", got, want)
+	}
+	return wcs[:n]
+}
+
+// one polls the only completion.
+func (r *cqRig) one() provider.WC {
+	r.t.Helper()
+	wcs := r.poll()
+	if len(wcs) != 1 {
+		r.t.Fatalf("%d completions, want 1", len(wcs))
+	}
+	return wcs[0]
+}
+
+// region registers memory of its own, whose first byte has the address iova.
+func (r *cqRig) region(size int, iova uint64) (lkey uint32, b []byte) {
+	r.t.Helper()
+	m, err := mem.Alloc(size)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	mr, err := r.ctx.RegMR(&provider.MRConfig{PD: r.pd, Mem: m.Bytes(), IOVA: iova, Access: provider.LocalWrite})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		mr.Close()
+		m.Free()
+	})
+	return mr.LKey(), m.Bytes()
+}
