@@ -26,7 +26,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 # minutes: only "make matrix" runs them.
 SLOW := '^TestSlow'
 
-.PHONY: help build test unit vm matrix race test-arm64 lint cross fuzz abi addrinfo mutate demo bench clean FORCE
+.PHONY: help build test unit vm matrix race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate demo bench clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -65,6 +65,20 @@ abi: ## measure the kernel's headers again: a difference is shown, and fails
 addrinfo: $(RDMAVM) ## ask librdmacm's rdma_getaddrinfo again: a difference is shown, and fails
 	$(GO) run ./test/addrinfo/gen
 	git diff --exit-code -- cm/testdata
+
+oracle: ## have rdma-core's providers make the vectors again: a difference is shown, and fails
+	$(GO) run ./test/oracle
+	git diff --exit-code --stat -- 'provider/*/testdata'
+
+# For oracle-vectors.
+SEED    ?= 2
+N       ?= 2000
+OUT     ?= vectors.jsonl.gz
+DRIVER  ?= mlx5
+RELEASE ?= sid
+
+oracle-vectors: ## fresh vectors: SEED, N, OUT, DRIVER, RELEASE; check with go test ./provider/mlx5 -run Vectors -vectors OUT
+	$(GO) run ./test/oracle -driver $(DRIVER) -release $(RELEASE) -seed $(SEED) -n $(N) -out $(OUT)
 
 mutate: ## show that the tests of abi see changes of one byte
 	$(GO) run ./test/abi/mutate

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Between the parts of the fake kernel. */
+#ifndef KERNEL_H
+#define KERNEL_H
+
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#include "fakeuv.h"
+
+extern struct fake_state fakeuv;
+
+/* One command: the attributes of an ioctl, and which of them were answered. */
+struct call {
+	struct ib_uverbs_ioctl_hdr *hdr;
+	uint8_t answered[64]; /* by index: 0 no, 1 bytes, 2 a new handle */
+};
+
+/* get copies an input of at most n bytes; what was not given is zeros. */
+void get(struct call *c, int id, void *dst, size_t n);
+/* put answers an output, as much of it as fits. */
+void put(struct call *c, int id, const void *src, size_t n);
+/* put_handle answers with the handle or file of a new object. */
+void put_handle(struct call *c, int id, uint64_t v);
+uint32_t new_handle(void);
+
+/* give_memory makes zeroed memory at a fixed place and says at which offset of
+ * the device it can be mapped. */
+void *give_memory(size_t len, uint64_t *offset);
+
+/* A command of ib_user_verbs.h. */
+struct write_cmd {
+	uint32_t num;
+	const void *req;
+	void *resp, *drv_out;
+	const void *drv_in;
+	size_t req_len, resp_len, drv_in_len, drv_out_len;
+};
+void answer(void *dst, size_t room, const void *src, size_t n);
+
+/* run_ioctl and run_write return an errno. */
+int run_ioctl(struct call *c);
+int run_write(struct write_cmd *w);
+
+/* The part of a driver in the commands that differ. The QP's cap may be
+ * changed: it is the answer. */
+struct driver_ops {
+	void (*get_context)(struct call *c);
+	void (*query_device)(struct write_cmd *w);
+	void (*alloc_pd)(struct write_cmd *w);
+	void (*reg_mr)(struct write_cmd *w, uint32_t key);
+	void (*create_ah)(struct write_cmd *w);
+	void (*create_cq)(struct call *c, struct fake_cq *q);
+	void (*resize_cq)(struct write_cmd *w, struct fake_cq *q, uint32_t cqe);
+	void (*create_qp)(struct call *c, struct fake_qp *q, struct ib_uverbs_qp_cap *cap, uint32_t type);
+	void (*modify_qp)(struct write_cmd *w);
+	void (*create_srq)(struct call *c, struct fake_srq *q, uint32_t *wr, uint32_t *sge);
+	int (*own_object)(struct call *c); /* EPROTONOSUPPORT if it has none such */
+	void *(*own_mmap)(uint64_t offset, size_t len);
+};
+extern const struct driver_ops mlx5_ops, rxe_ops, siw_ops;
+extern const struct driver_ops *ops;
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Long runs and random lists on RC. */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "mlx5.h"
+#include "scenario.h"
+
+#define CAP (struct ibv_qp_cap){ .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 4, .max_recv_sge = 3, .max_inline_data = 200 }
+
+/* Small rings, of which each request's WQE comes to lie on every slot, with and
+ * without BlueFlame; then past the widths of the counters: 16 bits of the WQE
+ * index, 16 and 24 bits of the completion index. */
+void wrap(void)
+{
+	struct cq *cq = make_cq(63);
+	struct qp *q = mlx5_qp(IBV_QPT_RC, cq, cq, NULL, CAP, false);
+	struct ibv_sge s[4] = { piece(0x100, 200), piece(0x1000, 3000), piece(0x2000, 17), piece(0x3000, 5) };
+	struct ibv_send_wr w = work(IBV_WR_SEND, IBV_SEND_SIGNALED, s, 1);
+
+	ready(q);
+	for (uint32_t i = 0; i < 3 * q->sq_slots; i++) {
+		struct ibv_send_wr two[2];
+		struct cqe e;
+		uint32_t at;
+
+		s[0].length = 180 + i % 60;
+		post_one("wrap_blueflame", q, IBV_WR_SEND, IBV_SEND_SIGNALED | IBV_SEND_INLINE, s, 1);
+		post_one("wrap_elements", q, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, s, 4);
+		two[0] = work(IBV_WR_SEND, IBV_SEND_SIGNALED | IBV_SEND_INLINE, s, 1);
+		two[1] = work(IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, s, 2 + i % 3);
+		two[0].next = &two[1];
+		at = q->sq_pos;
+		send("wrap_list", q, two, NULL);
+		e = requester(q, last_wqe(q, at), MLX5_OPCODE_RDMA_WRITE, 0);
+		done(q);
+		poll("wrap_list", cq, &e, 1, 4, 0, 0);
+	}
+	s[0].length = 64;
+	many("65536_wqebbs", q, 66000, 8, &w, MLX5_OPCODE_SEND);
+	post_one("after_65536_wqebbs", q, IBV_WR_SEND, IBV_SEND_SIGNALED, s, 1);
+	arm(cq, 0);
+	many("2^24_cqes", q, (1 << 24) - 66000, 16, &w, MLX5_OPCODE_SEND);
+	for (int i = 0; i < 700; i++)
+		post_one("after_2^24_cqes", q, IBV_WR_SEND, IBV_SEND_SIGNALED, s, i % 2);
+	arm(cq, 1);
+}
+
+static struct ibv_send_wr random_wr(struct ibv_sge *s)
+{
+	static const int ops[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV };
+	struct ibv_send_wr w = { .wr_id = rnd64(), .opcode = ops[rnd(8)], .sg_list = s, .num_sge = rnd(5) };
+	bool can_inline = true;
+
+	w.send_flags = rnd(8) & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
+	for (int i = 0; i < 4; i++)
+		s[i] = (struct ibv_sge){ (uintptr_t)DATA + rnd(DATA_LEN / 2), rnd(8) ? 1 + rnd(3000) : 0, rnd(4) ? mr->lkey : (uint32_t)rnd64() };
+	switch (w.opcode) {
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		w.num_sge = 1;
+		s[0].length = 8;
+		w.wr.atomic.remote_addr = rnd64() & ~7ull;
+		w.wr.atomic.compare_add = rnd64();
+		w.wr.atomic.swap = rnd64();
+		w.wr.atomic.rkey = rnd64();
+		can_inline = false;
+		break;
+	case IBV_WR_RDMA_READ:
+		can_inline = false;
+		/* fall through */
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_WRITE:
+		w.imm_data = rnd64();
+		w.wr.rdma.remote_addr = rnd64();
+		w.wr.rdma.rkey = rnd64();
+		break;
+	default:
+		w.imm_data = rnd64();
+	}
+	if (can_inline && rnd(3) == 0) {
+		w.send_flags |= IBV_SEND_INLINE;
+		w.num_sge = rnd(4);
+		for (int i = 0; i < 4; i++)
+			s[i].length = rnd(80);
+	}
+	/* Now and then one that is refused. */
+	if (rnd(100) == 0)
+		w.num_sge = 7;
+	return w;
+}
+
+/* Lists of up to 4, completed now and then: by one completion for all, or by one
+ * for each that is signaled. */
+void random_lists(void)
+{
+	struct cq *scq = make_cq(255), *rcq = make_cq(255);
+	struct qp *q = mlx5_qp(IBV_QPT_RC, scq, rcq, NULL, (struct ibv_qp_cap){ 20, 20, 4, 3, 230 }, false);
+	struct { uint32_t at; int op; } open[128];
+	int nopen = 0;
+
+	ready(q);
+	for (int i = 0; i < nrandom; i++) {
+		struct ibv_send_wr w[4];
+		struct ibv_sge s[4][8];
+		struct ibv_recv_wr r[4];
+		int n = 1 + rnd(4);
+		uint32_t at;
+
+		memset(s, 0, sizeof(s));
+		for (int k = 0; k < n; k++) {
+			w[k] = random_wr(s[k]);
+			w[k].next = k + 1 < n ? &w[k + 1] : NULL;
+		}
+		at = q->sq_pos;
+		send("random", q, w, NULL);
+		for (int k = 0; k < n && at != q->sq_pos; at += wqe_slots(q, at), k++)
+			if (w[k].send_flags & IBV_SEND_SIGNALED)
+				open[nopen].at = at, open[nopen++].op = mlx_opcode[w[k].opcode];
+		if (nopen && (rnd(3) == 0 || q->sq_pos - q->sq_done > q->sq_slots / 2)) {
+			struct cqe e[128];
+			int k, ne = 0;
+
+			for (k = rnd(2) ? nopen - 1 : 0; k < nopen; k++)
+				e[ne++] = requester(q, open[k].at, open[k].op, open[k].op == MLX5_OPCODE_RDMA_READ ? rnd(1 << 20) : 0);
+			q->sq_done = open[nopen - 1].at + wqe_slots(q, open[nopen - 1].at);
+			nopen = 0;
+			poll("random", scq, e, ne, MAX_LIST, 0, 0);
+			if (ne > MAX_LIST)
+				poll("random_rest", scq, NULL, 0, MAX_LIST, 0, 0);
+		}
+		if (!nopen && q->sq_pos - q->sq_done > q->sq_slots / 2)
+			post_one("random_signaled", q, IBV_WR_SEND, IBV_SEND_SIGNALED, NULL, 0);
+		if (rnd(3) == 0) {
+			int m = 1 + rnd(4);
+			struct cqe e[64];
+
+			for (int k = 0; k < m; k++) {
+				for (int j = 0; j < 4; j++)
+					s[k][j] = piece(0x80000 + rnd(0x10000), rnd(6) ? rnd(5000) : 0);
+				r[k] = (struct ibv_recv_wr){ .wr_id = rnd64(), .sg_list = s[k], .num_sge = rnd(4), .next = k + 1 < m ? &r[k + 1] : NULL };
+			}
+			recv("random_recv", q, r);
+			m = rnd(q->rq_pos - q->rq_done + 1);
+			for (int k = 0; k < m; k++) {
+				static const int ops[] = { MLX5_CQE_RESP_SEND, MLX5_CQE_RESP_SEND_IMM, MLX5_CQE_RESP_SEND_INV, MLX5_CQE_RESP_WR_IMM };
+
+				e[k] = responder(q, ops[rnd(4)], q->rq_done + k, rnd64());
+				e[k].c.flags_rqpn = htobe32(rnd64());
+				e[k].c.imm_inval_pkey = htobe32(rnd64());
+				e[k].c.slid = htobe16(rnd64());
+				e[k].c.ml_path = rnd64();
+				e[k].c.timestamp = rnd64();
+				if (rnd(4) == 0)
+					e[k].c.op_own |= SOLICITED;
+			}
+			q->rq_done += m;
+			if (m)
+				poll("random_recv", rcq, e, m, MAX_LIST, 0, 0);
+		}
+	}
+}

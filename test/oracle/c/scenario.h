@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the dumper can be asked for, each in a process of its own, because the
+ * environment says how the library and the fake kernel are set up. */
+#ifndef SCENARIO_H
+#define SCENARIO_H
+
+#include "rig.h"
+
+void rc(void);
+void uc(void);
+void trace(void);
+void sizes(void);
+void wrap(void);
+void random_lists(void);
+void datagrams(void);
+void shared(void);
+void xrc(void);
+void windows(void);
+void raw(void);
+void dc(void);
+void cqs(void);
+
+extern int nrandom; /* how many random lists */
+
+/* Pieces that scenarios share. */
+extern const int mlx_opcode[];
+struct ibv_send_wr work(int opcode, int flags, struct ibv_sge *s, int n);
+int post_one(const char *name, struct qp *q, int opcode, int flags, struct ibv_sge *s, int n);
+struct ibv_sge piece(uint32_t at, uint32_t len);
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && amd64
+
+package main
+
+// A plan is the processes that make the vectors of a driver, in this order.
+type plan struct {
+	driver string
+	device string // its name
+	node   string // its node type, as sysfs has it
+	abi    string // the version of the kernel driver's ABI
+	runs   []process
+}
+
+// A process runs one scenario of a dumper.
+type process struct {
+	scenario string
+	env      []string
+}
+
+var plans = []plan{
+	{"mlx5", "mlx5_0", "1: CA", "1", []process{
+		{scenario: "rc"},
+		{"rc", []string{"FAKEUV_UAR=legacy"}},
+		{"rc", []string{"MLX5_SHUT_UP_BF=1"}},
+		{"rc", []string{"MLX5_POST_SEND_PREFER_BF=0"}},
+		{"rc", []string{"MLX5_SINGLE_THREADED=1"}},
+		{"rc", []string{"MLX5_SCATTER_TO_CQE=0"}},
+		{scenario: "uc"},
+		{scenario: "trace"},
+		{"trace", []string{"FAKEUV_UAR=legacy"}},
+		{scenario: "sizes"},
+		{"sizes", []string{"FAKEUV_UAR=legacy"}},
+		{scenario: "wrap"},
+		{"wrap", []string{"MLX5_SHUT_UP_BF=1"}},
+		{scenario: "ud"},
+		{scenario: "srq"},
+		{scenario: "xrc"},
+		{scenario: "mw"},
+		{scenario: "raw"},
+		{"raw", []string{"FAKEUV_INLINE=l2"}},
+		{scenario: "dc"},
+		{scenario: "cqs"},
+		{"cqs", []string{"MLX5_CQE_SIZE=128"}},
+		{scenario: "random"},
+	}},
+}
