@@ -29,11 +29,32 @@ FAIL`
 	if copied.String() != out {
 		t.Errorf("copied %q", &copied)
 	}
-	if res.passed != 2 || res.failed != 1 || !slices.Equal(res.skipped, []string{"TestB/one", "TestD"}) {
+	if res.passed != 2 || res.ended != 1 || !slices.Equal(res.failed, []string{"TestC"}) || !slices.Equal(res.skipped, []string{"TestB/one", "TestD"}) {
 		t.Errorf("%+v", res)
 	}
 	if _, err := watch(strings.NewReader(out), failing{}); err == nil {
 		t.Error("a failure to write was lost")
+	}
+}
+
+// TestAgain: only few failures of programs that ran to their end, on a flaky
+// driver, are tried once more.
+func TestAgain(t *testing.T) {
+	for _, c := range []struct {
+		driver string
+		res    results
+		want   string
+	}{
+		{"siw", results{failed: []string{"TestA", "TestB"}, ended: 2}, "^(TestA|TestB)$"},
+		{"siw", results{ended: 2}, ""},
+		{"siw", results{failed: []string{"TestA"}, ended: 1}, ""},
+		{"siw", results{failed: []string{"TestA"}, skipped: []string{"TestB"}, ended: 2}, ""},
+		{"siw", results{failed: []string{"TestA", "TestB", "TestC", "TestD"}, ended: 2}, ""},
+		{"rxe", results{failed: []string{"TestA"}, ended: 2}, ""},
+	} {
+		if got := c.res.again(c.driver, 2); got != c.want {
+			t.Errorf("%s %+v: %q, want %q", c.driver, c.res, got, c.want)
+		}
 	}
 }
 
