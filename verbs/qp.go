@@ -33,6 +33,10 @@ type QPConfig struct {
 	Cap QPCap
 	// SignalAll has every send complete with a WC, also without SendSignaled.
 	SignalAll bool
+	// Unlocked says that one goroutine alone posts sends to the QP, or several that
+	// take turns by themselves: drivers that can then do without a lock
+	// (ibv_alloc_td(3)). Modify and Close must not run at the same time as a post.
+	Unlocked bool
 }
 
 // withDefaults returns c with the zero fields of Cap and Type filled in.
@@ -113,6 +117,7 @@ func (q *QP) create(cfg *QPConfig) error {
 		RecvCQ:    q.recvCQ.p,
 		Cap:       cfg.Cap,
 		SignalAll: cfg.SignalAll,
+		Unlocked:  cfg.Unlocked,
 	}
 	if q.srq != nil {
 		if q.srq.pd.dev != p.dev {
