@@ -58,7 +58,10 @@ func (p *QP) receive(q *QP, r *request, e *CQE) uint8 {
 	if r.opcode == opWriteImm {
 		payload = nil
 	}
-	own := p.scatter(e, list, payload, p.domain(r))
+	own := e.Syndrome
+	if own == 0 {
+		own = p.scatter(e, list, payload, p.domain(r))
+	}
 	cq := p.RecvCQ
 	if p.Type == abi.IB_UVERBS_QPT_XRC_TGT {
 		cq = s.CQ

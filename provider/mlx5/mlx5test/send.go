@@ -248,7 +248,7 @@ func (p *QP) respond(q *QP, r *request, e *CQE) uint8 {
 		return p.receive(q, r, &CQE{Opcode: CQERespImm, Imm: r.imm})
 	case opSendInv:
 		if !p.invalidate(r.imm) {
-			return SyndromeRemoteInvalid
+			return p.receive(q, r, &CQE{Opcode: CQERespErr, Syndrome: SyndromeRemoteInvalid})
 		}
 		return p.receive(q, r, &CQE{Opcode: CQERespInv, Imm: r.imm})
 
