@@ -151,50 +151,73 @@ func (s *sendQueue) unlock() {
 
 // publish hands n requests to the device, which end at block cur and of which the
 // last begins at block last and has ds segments; and releases the lock.
+//
+// The register takes the first 8 bytes of the last WQE; or, if there is but one that
+// has anything after its control segment and fits, the WQE itself in whole blocks
+// (BlueFlame).
 func (s *sendQueue) publish(cur, n, last, ds uint32) {
 	s.cur = cur
 	storeShared(&s.head, s.head+n)
 	r := s.reg
 	if r.shared {
-		s.ringShared(n, last, ds)
+		s.publishShared(n, last, ds)
 		return
 	}
-	s.ring(n, last, ds, s.lock.ringWord())
+	at := last & s.mask
+	blocks := uintptr(0)
+	if n == 1 && ds >= 2 && uintptr(ds)*segment <= r.size {
+		blocks = uintptr(ds+3) >> 2
+		if blocks > uintptr(s.mask+1-at) {
+			s.ringWrap(at, blocks, s.lock.ringWord())
+			s.rung()
+			return
+		}
+	}
+	half := unsafe.Add(r.reg, r.offset)
+	r.offset ^= r.size
+	mmio.Ring(s.bell, be32(cur&0xffff), half, unsafe.Add(s.buf, uintptr(at)*wqebb), blocks, s.lock.ringWord())
+	s.rung()
+}
+
+// rung releases the lock after its word was released with the ring.
+func (s *sendQueue) rung() {
 	if !s.unlocked {
 		s.lock.rung()
 	}
 }
 
-// ringShared is ring with the lock of a register that other QPs use.
+// publishShared is publish, after head was stored, with a register that other QPs
+// use, too.
 //
 //go:noinline
-func (s *sendQueue) ringShared(n, last, ds uint32) {
-	s.reg.lock.Lock()
-	s.ring(n, last, ds, s.reg.lock.ringWord())
-	s.reg.lock.rung()
+func (s *sendQueue) publishShared(n, last, ds uint32) {
+	r := s.reg
+	r.lock.Lock()
+	at := last & s.mask
+	blocks := uintptr(0)
+	if n == 1 && ds >= 2 && uintptr(ds)*segment <= r.size {
+		blocks = uintptr(ds+3) >> 2
+	}
+	if blocks > uintptr(s.mask+1-at) {
+		s.ringWrap(at, blocks, r.lock.ringWord())
+	} else {
+		half := unsafe.Add(r.reg, r.offset)
+		r.offset ^= r.size
+		mmio.Ring(s.bell, be32(s.cur&0xffff), half, unsafe.Add(s.buf, uintptr(at)*wqebb), blocks, r.lock.ringWord())
+	}
+	r.lock.rung()
 	s.unlock()
 }
 
-// ring writes the doorbell record and the register, and then 0 to word. One WQE
-// that fits goes into the register itself (BlueFlame), in whole blocks; else the
-// register takes the first 8 bytes of the last WQE.
-func (s *sendQueue) ring(n, last, ds uint32, word *uint32) {
+// ringWrap rings with a WQE that goes on at the start of the ring.
+//
+//go:noinline
+func (s *sendQueue) ringWrap(at uint32, blocks uintptr, word *uint32) {
 	r := s.reg
-	v := be32(s.cur & 0xffff)
-	at := last & s.mask
-	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
+	first := uintptr(s.mask + 1 - at)
 	half := unsafe.Add(r.reg, r.offset)
 	r.offset ^= r.size
-	if n != 1 || ds < 2 || uintptr(ds)*segment > r.size {
-		mmio.Ring(s.bell, v, half, wqe, 0, word)
-		return
-	}
-	blocks := (ds + 3) >> 2
-	if first := s.mask + 1 - at; blocks > first {
-		mmio.RingWrap(s.bell, v, half, wqe, uintptr(first), s.buf, uintptr(blocks-first), word)
-		return
-	}
-	mmio.Ring(s.bell, v, half, wqe, uintptr(blocks), word)
+	mmio.RingWrap(s.bell, be32(s.cur&0xffff), half, unsafe.Add(s.buf, uintptr(at)*wqebb), first, s.buf, blocks-first, word)
 }
 
 // notReady says why the queue takes no requests.
