@@ -22,7 +22,8 @@ type Driver interface {
 	// that this driver speaks.
 	ABIVersions() (min, max uint32)
 	// Open makes a context on f, on which no command has been run yet. The
-	// context does not own f: the caller closes f after the context's objects.
+	// context does not own f: the caller closes f after the context's objects, and
+	// then the context, if it is an io.Closer.
 	Open(f *uverbs.File) (Context, error)
 }
 

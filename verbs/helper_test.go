@@ -12,6 +12,8 @@ import (
 
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/provider/rxe"
 	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
@@ -144,7 +146,8 @@ func (e *end) psn() uint32 { return e.qp.Num()*977 + 5&0xffffff }
 // route is a Host, and two ends of its network, which may be one.
 type route struct {
 	h    *verbs.Host
-	fake *uverbstest.Kernel // nil if the kernel is the real one
+	fake *uverbstest.Kernel // nil if the kernel is the real one, or that of mlx5
+	mlx5 bool
 	a, b vmtest.Host
 }
 
@@ -167,10 +170,23 @@ func fakeRoute() *route {
 	}
 }
 
-// routes runs a test with the fake kernel and, in the VM, within one device and
+// mlx5Route is a Host with two devices of mlx5 that exist in memory only.
+func mlx5Route() *route {
+	k := mlx5test.New("mlx5_0", "mlx5_1")
+	k.Live = true
+	return &route{
+		h:    &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k},
+		mlx5: true,
+		a:    vmtest.Host{Device: "mlx5_0", IPv4: netip.MustParseAddr("10.0.0.1")},
+		b:    vmtest.Host{Device: "mlx5_1", IPv4: netip.MustParseAddr("10.0.0.2")},
+	}
+}
+
+// routes runs a test with the fake kernels and, in the VM, within one device and
 // across two.
 func routes(t *testing.T, f func(t *testing.T, rt *route)) {
 	t.Run("fake", func(t *testing.T) { f(t, fakeRoute()) })
+	t.Run("mlx5", func(t *testing.T) { f(t, mlx5Route()) })
 	if vmtest.Inside() {
 		vmRoutes(t, f)
 	}

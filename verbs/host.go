@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"purerdma/provider"
+	"purerdma/provider/mlx5"
 	"purerdma/provider/rxe"
 	"purerdma/provider/siw"
 	"purerdma/uverbs"
@@ -47,6 +48,7 @@ type Host struct {
 
 var defaultHost = sync.OnceValue(func() *Host {
 	return &Host{Drivers: []provider.Driver{
+		mlx5.Driver{},
 		rxe.Driver{},
 		siw.Driver{},
 	}}
@@ -156,7 +158,7 @@ func (h *Host) newShared(info DeviceInfo) (*shared, error) {
 		err = s.watch()
 	}
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -91,7 +92,17 @@ func (s *shared) unref() error {
 		errs = append(errs, s.pd.destroy())
 	}
 	s.mu.Unlock()
-	return errors.Join(append(errs, s.file.Close())...)
+	return errors.Join(append(errs, s.close())...)
+}
+
+// close ends the context, which has no objects any more. A provider's context may
+// hold memory of its own: what it maps.
+func (s *shared) close() error {
+	err := s.file.Close()
+	if c, ok := s.ctx.(io.Closer); ok {
+		err = errors.Join(err, c.Close())
+	}
+	return err
 }
 
 // eventError judges the error of reading an event file. EIO means that the kernel

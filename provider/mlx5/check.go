@@ -25,7 +25,10 @@ func (s *sendQueue) check(wr *provider.SendWR) (*addressVector, error) {
 	case wr.InlineData != nil:
 		err = s.checkInline(kind, wr)
 	default:
-		err = s.checkGather(kind, wr.SGList)
+		err = s.checkGather(wr.SGList)
+	}
+	if err == nil && kind == opAtomic {
+		err = checkAtomic(wr)
 	}
 	if err != nil {
 		return nil, err
@@ -78,7 +81,7 @@ func (s *sendQueue) checkInline(kind opKind, wr *provider.SendWR) error {
 	return nil
 }
 
-func (s *sendQueue) checkGather(kind opKind, sg []provider.SGE) error {
+func (s *sendQueue) checkGather(sg []provider.SGE) error {
 	if len(sg) > int(s.maxSGE) {
 		return tooManySGE(len(sg), s.maxSGE)
 	}
@@ -87,11 +90,15 @@ func (s *sendQueue) checkGather(kind opKind, sg []provider.SGE) error {
 			return tooLong(n)
 		}
 	}
-	if kind != opAtomic {
-		return nil
-	}
-	if len(sg) > 1 || len(sg) == 1 && sg[0].Length > 0 && sg[0].Length < atomicSize {
+	return nil
+}
+
+func checkAtomic(wr *provider.SendWR) error {
+	if sg := wr.SGList; len(sg) > 1 || len(sg) == 1 && sg[0].Length > 0 && sg[0].Length < atomicSize {
 		return fmt.Errorf("an atomic fills one element of %d bytes: %w", atomicSize, syscall.EINVAL)
+	}
+	if wr.RemoteAddr%atomicSize != 0 {
+		return fmt.Errorf("atomic at address %#x, no multiple of %d: %w", wr.RemoteAddr, atomicSize, syscall.EINVAL)
 	}
 	return nil
 }
