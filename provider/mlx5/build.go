@@ -27,43 +27,83 @@ var ctrlFlags = [8]uint8{
 
 // build writes one request into the ring from block cur on, as the n-th after head,
 // and returns the number of its segments, or 0 if it does not fit: refusal says why.
-// Nothing of the queue has changed then. The caller holds the lock.
+// Nothing of the queue has changed then. The caller holds the lock. Requests with
+// inline data go to buildInline.
 //
-// It is a leaf, with few live values, for the requests that are most frequent; the
-// others are buildRare's.
+// It is a leaf without a frame, for requests of one element or none on connected
+// transports; the others are buildMany's and buildRare's.
 func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
-	sg, inline := wr.SGList, wr.InlineData
+	sg := wr.SGList
 	op := &s.ops[wr.Opcode&15]
 	if wr.Opcode > 15 || !op.fast || s.fence != 0 || len(sg) > int(s.maxSGE) {
 		return s.buildRare(wr, cur, n)
 	}
 	at := cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
-	flags := uint64(ctrlFlags[wr.Flags&7]) | uint64(s.signal)
-	put64(unsafe.Add(wqe, 8), flags<<32|uint64(wr.ImmData&op.imm|wr.InvalidateRKey&op.inv))
 	seg, ds := unsafe.Add(wqe, segment), uint32(1)
 	if op.kind != opPlain {
 		put64(unsafe.Add(wqe, 16), wr.RemoteAddr)
 		put64(unsafe.Add(wqe, 24), uint64(wr.RKey)<<32)
 		seg, ds = unsafe.Add(wqe, 2*segment), 2
 	}
-	if inline != nil {
-		if op.kind == opRead || len(inline) > int(s.maxInline) {
-			return 0
-		}
-		ds += s.putInline(seg, inline)
-	} else if len(sg) == 1 && int32(sg[0].Length) > 0 {
+	if len(sg) == 1 && int32(sg[0].Length) > 0 {
 		putData(seg, sg[0].Length, sg[0].LKey, sg[0].Addr)
 		ds++
 	} else if len(sg) != 0 {
-		if ds = s.gather(seg, sg, ds); ds == 0 {
-			return 0
-		}
+		return s.buildMany(wr, cur, n)
 	}
-	put64(wqe, uint64(uint16(cur))<<40|uint64(op.code)<<32|uint64(s.num|ds))
+	s.control(wqe, wr, op, cur, ds)
 	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
 	e.id = wr.ID
 	e.head = s.head + n
+	return ds
+}
+
+// control writes the control segment of a WQE of ds segments.
+func (s *sendQueue) control(wqe unsafe.Pointer, wr *provider.SendWR, op *operation, cur, ds uint32) {
+	flags := uint64(ctrlFlags[wr.Flags&7]) | uint64(s.signal)
+	put64(wqe, uint64(uint16(cur))<<40|uint64(op.code)<<32|uint64(s.num|ds))
+	put64(unsafe.Add(wqe, 8), flags<<32|uint64(wr.ImmData&op.imm|wr.InvalidateRKey&op.inv))
+}
+
+// buildMany is build for several elements, of which build has written the remote
+// address.
+//
+//go:noinline
+func (s *sendQueue) buildMany(wr *provider.SendWR, cur, n uint32) uint32 {
+	op := &s.ops[wr.Opcode&15]
+	wqe := unsafe.Add(s.buf, uintptr(cur&s.mask)*wqebb)
+	ds := uint32(1)
+	if op.kind != opPlain {
+		ds = 2
+	}
+	if ds = s.gather(unsafe.Add(wqe, uintptr(ds)*segment), wr.SGList, ds); ds == 0 {
+		return 0
+	}
+	s.control(wqe, wr, op, cur, ds)
+	e := s.at(cur)
+	e.id, e.head = wr.ID, s.head+n
+	return ds
+}
+
+// buildInline is build for a request with inline data.
+func (s *sendQueue) buildInline(wr *provider.SendWR, cur, n uint32) uint32 {
+	data := wr.InlineData
+	op := &s.ops[wr.Opcode&15]
+	if wr.Opcode > 15 || !op.fast || op.kind == opRead || s.fence != 0 || len(data) > int(s.maxInline) {
+		return s.buildRare(wr, cur, n)
+	}
+	wqe := unsafe.Add(s.buf, uintptr(cur&s.mask)*wqebb)
+	seg, ds := unsafe.Add(wqe, segment), uint32(1)
+	if op.kind != opPlain {
+		put64(unsafe.Add(wqe, 16), wr.RemoteAddr)
+		put64(unsafe.Add(wqe, 24), uint64(wr.RKey)<<32)
+		seg, ds = unsafe.Add(wqe, 2*segment), 2
+	}
+	ds += s.putInline(seg, data)
+	s.control(wqe, wr, op, cur, ds)
+	e := s.at(cur)
+	e.id, e.head = wr.ID, s.head+n
 	return ds
 }
 
@@ -88,8 +128,6 @@ func (s *sendQueue) putInline(seg unsafe.Pointer, data []byte) uint32 {
 // gather writes the data segments of a request that has ds segments already, and
 // returns how many it has then, or 0 if an element is too long. Empty elements are
 // left out. The ring may end before any of them.
-//
-//go:noinline
 func (s *sendQueue) gather(seg unsafe.Pointer, sg []provider.SGE, ds uint32) uint32 {
 	for i := range sg {
 		e := &sg[i]

@@ -65,6 +65,8 @@ type batch struct {
 	last  uint32 // the block that the last one begins with
 	ds    uint32 // segments of the last one
 	fence uint32 // sendQueue.fence as it was before
+	limit uint32 // requests that a Builder's methods may build
+	sg    [1]provider.SGE
 }
 
 // at returns what was sent with the WQE that begins with a block.
@@ -125,7 +127,13 @@ func (q *QP) PostSend(wrs []provider.SendWR) (int, error) {
 	}
 	cur, last, ds, n := s.cur, uint32(0), uint32(0), uint32(0)
 	for i := range wrs {
-		d := s.build(&wrs[i], cur, n)
+		wr := &wrs[i]
+		var d uint32
+		if wr.InlineData == nil {
+			d = s.build(wr, cur, n)
+		} else {
+			d = s.buildInline(wr, cur, n)
+		}
 		if d == 0 {
 			err = s.refusal(&wrs[i])
 			break
@@ -239,7 +247,12 @@ func (q *QP) BatchBegin() {
 	if !s.unlocked {
 		s.lock.Lock()
 	}
-	s.batch = batch{cur: s.cur, fence: s.fence}
+	// Field by field: a composite literal would be built elsewhere and copied.
+	b := &s.batch
+	b.cur, b.n, b.fence, b.limit = s.cur, 0, s.fence, 0
+	if s.ready && s.fence == 0 && s.maxSGE > 0 && s.transport == transportConnected {
+		b.limit = s.maxPost - (s.head - atomic.LoadUint32(&s.tail))
+	}
 }
 
 // BatchAdd builds one request. The device does not see it.
@@ -249,11 +262,19 @@ func (q *QP) BatchAdd(wr *provider.SendWR) error {
 	if s.full() {
 		return q.batchFull()
 	}
-	d := s.build(wr, b.cur, b.n)
+	var d uint32
+	if wr.InlineData == nil {
+		d = s.build(wr, b.cur, b.n)
+	} else {
+		d = s.buildInline(wr, b.cur, b.n)
+	}
 	if d == 0 {
 		return s.refusal(wr)
 	}
 	s.built(d)
+	if s.fence != 0 {
+		b.limit = 0 // the next request has a fence to take over
+	}
 	return nil
 }
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"unsafe"
+
+	"purerdma/provider"
+)
+
+var _ provider.Builder = (*QP)(nil)
+
+// The methods below build, for connected transports, what has one block or is
+// inline; everything else goes to BatchAdd. batch.limit is how many requests they may
+// build without looking further.
+
+// BatchWrite builds an RDMA WRITE of one element.
+func (q *QP) BatchWrite(id uint64, flags provider.SendFlags, local provider.SGE, remote uint64, rkey uint32) error {
+	s := &q.sq
+	b := &s.batch
+	if b.n >= b.limit || int32(local.Length) <= 0 {
+		return q.batchRare(provider.SendWR{ID: id, Opcode: provider.OpWrite, Flags: flags, RemoteAddr: remote, RKey: rkey}, local)
+	}
+	at := b.cur & s.mask
+	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
+	put64(wqe, uint64(uint16(b.cur))<<40|opcodeWrite<<32|uint64(s.num|3))
+	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
+	put64(unsafe.Add(wqe, 16), remote)
+	put64(unsafe.Add(wqe, 24), uint64(rkey)<<32)
+	putData(unsafe.Add(wqe, 32), local.Length, local.LKey, local.Addr)
+	s.note(at, id, 3, 1)
+	return nil
+}
+
+// BatchSend builds a SEND of one element.
+func (q *QP) BatchSend(id uint64, flags provider.SendFlags, local provider.SGE) error {
+	s := &q.sq
+	b := &s.batch
+	if b.n >= b.limit || int32(local.Length) <= 0 {
+		return q.batchRare(provider.SendWR{ID: id, Opcode: provider.OpSend, Flags: flags}, local)
+	}
+	at := b.cur & s.mask
+	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
+	put64(wqe, uint64(uint16(b.cur))<<40|opcodeSend<<32|uint64(s.num|2))
+	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
+	putData(unsafe.Add(wqe, 16), local.Length, local.LKey, local.Addr)
+	s.note(at, id, 2, 1)
+	return nil
+}
+
+// BatchSendInline builds a SEND of inline data.
+func (q *QP) BatchSendInline(id uint64, flags provider.SendFlags, data []byte) error {
+	s := &q.sq
+	b := &s.batch
+	if b.n >= b.limit || len(data) > int(s.maxInline) {
+		return q.batchRareInline(provider.SendWR{ID: id, Opcode: provider.OpSend, Flags: flags}, data)
+	}
+	at := b.cur & s.mask
+	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
+	ds := 1 + s.putInline(unsafe.Add(wqe, segment), data)
+	put64(wqe, uint64(uint16(b.cur))<<40|opcodeSend<<32|uint64(s.num|ds))
+	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
+	s.note(at, id, ds, (ds+3)>>2)
+	return nil
+}
+
+// BatchWriteInline builds an RDMA WRITE of inline data.
+func (q *QP) BatchWriteInline(id uint64, flags provider.SendFlags, data []byte, remote uint64, rkey uint32) error {
+	s := &q.sq
+	b := &s.batch
+	if b.n >= b.limit || len(data) > int(s.maxInline) {
+		return q.batchRareInline(provider.SendWR{ID: id, Opcode: provider.OpWrite, Flags: flags, RemoteAddr: remote, RKey: rkey}, data)
+	}
+	at := b.cur & s.mask
+	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
+	ds := 2 + s.putInline(unsafe.Add(wqe, 2*segment), data)
+	put64(wqe, uint64(uint16(b.cur))<<40|opcodeWrite<<32|uint64(s.num|ds))
+	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
+	put64(unsafe.Add(wqe, 16), remote)
+	put64(unsafe.Add(wqe, 24), uint64(rkey)<<32)
+	s.note(at, id, ds, (ds+3)>>2)
+	return nil
+}
+
+// BatchFlag sets flags of the request that was built last.
+func (q *QP) BatchFlag(flags provider.SendFlags) {
+	s := &q.sq
+	if s.batch.n == 0 {
+		return
+	}
+	// The third word's last byte.
+	*(*uint8)(unsafe.Add(s.buf, uintptr(s.batch.last&s.mask)*wqebb+11)) |= ctrlFlags[flags&7]
+}
+
+// note notes a WQE that begins with block at, and moves the batch on.
+func (s *sendQueue) note(at uint32, id uint64, ds, blocks uint32) {
+	b := &s.batch
+	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
+	e.id = id
+	e.head = s.head + b.n
+	b.last, b.ds = b.cur, ds
+	b.cur += blocks
+	b.n++
+}
+
+// batchRare builds a request of one element by BatchAdd.
+//
+//go:noinline
+func (q *QP) batchRare(wr provider.SendWR, local provider.SGE) error {
+	sg := &q.sq.batch.sg
+	sg[0] = local
+	wr.SGList = sg[:]
+	return q.BatchAdd(&wr)
+}
+
+// batchRareInline builds a request of inline data by BatchAdd.
+//
+//go:noinline
+func (q *QP) batchRareInline(wr provider.SendWR, data []byte) error {
+	if wr.InlineData = data; data == nil {
+		wr.InlineData = []byte{}
+	}
+	return q.BatchAdd(&wr)
+}
