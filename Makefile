@@ -26,7 +26,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 # minutes: only "make matrix" runs them.
 SLOW := '^TestSlow'
 
-.PHONY: help build test unit vm matrix race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate demo bench clean FORCE
+.PHONY: help build test unit vm matrix race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -83,6 +83,9 @@ oracle-vectors: ## fresh vectors: SEED, N, OUT, DRIVER, RELEASE; check with go t
 mutate: ## show that the tests of abi see changes of one byte
 	$(GO) run ./test/abi/mutate
 
+mutate-mlx5: ## show which small changes of provider/mlx5 its tests see: MUTATEFLAGS='-seed 2 -n 100'
+	$(GO) run ./test/mutate-mlx5 $(MUTATEFLAGS)
+
 # What has assembly, or is close to what has.
 ARM64 := ./internal/mmio ./provider/...
 
@@ -137,6 +140,9 @@ demo-host:
 
 bench: $(CMDS) bin/bench ## measure against rdma-core's programs, in the virtual machine
 	$(RDMAVM) -hosts 2 -packages $(BENCH_C) -- bin/bench -rping bin/rping $(BENCHFLAGS)
+
+bench-mlx5: ## measure posting and polling against libmlx5, here (needs gcc and valgrind)
+	$(GO) run ./test/bench-mlx5 $(BENCHFLAGS)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -45,13 +45,14 @@ func main() {
 	seed := flag.Uint64("seed", committedSeed, "seed of the random lists")
 	n := flag.Int("n", 0, "number of random lists, 0 for as many as the committed files have")
 	out := flag.String("out", "", "write vectors of one driver (mlx5 unless -driver says) and release (the newest unless -release says) to this file, compressed if it ends in .gz, instead of the committed ones")
+	dir := flag.String("prepare", "", "only build the fake kernel, fill this directory with what libibverbs looks for, and say how to run other programs on it")
 	refresh := flag.Bool("refresh", false, "fetch the package lists again")
 	flag.Parse()
 	if *n < 0 || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	o := options{driver: *driver, release: *release, seed: *seed, n: *n, out: *out, refresh: *refresh}
+	o := options{driver: *driver, release: *release, seed: *seed, n: *n, out: *out, prepare: *dir, refresh: *refresh}
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)
@@ -63,6 +64,7 @@ type options struct {
 	seed            uint64
 	n               int
 	out             string
+	prepare         string
 	refresh         bool
 }
 
@@ -70,6 +72,9 @@ func run(ctx context.Context, o options) error {
 	root, err := source.Root()
 	if err != nil {
 		return err
+	}
+	if o.prepare != "" {
+		return prepare(ctx, root, o.prepare, o)
 	}
 	if o.out != "" && o.driver == "" {
 		o.driver = "mlx5"

@@ -1,0 +1,3 @@
+module purerdma/test/bench-mlx5/cgo
+
+go 1.26.0

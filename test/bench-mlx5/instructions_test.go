@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && amd64
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what is counted as the new baseline")
+
+// baseline has, for each minor version of Go and each row, how many instructions one
+// request or one completion takes.
+type baseline map[string]map[string]float64
+
+const baselineFile = "testdata/instructions.json"
+
+// worse is by which part more instructions fail the test. The counts of one request
+// are the same in every run; those of several vary by one or two in a hundred, because
+// the runtime interrupts them. Compilers of one minor version vary, too, a little.
+const worse = 0.05
+
+// gates are the rows that are held against the baseline.
+var gates = []string{rowPost, rowUnlocked, rowBatch, rowVerbs, rowBuilder}
+
+// TestInstructions counts the instructions of posting and polling and holds them
+// against those that were committed for this version of Go.
+//
+//	go test ./test/bench-mlx5 -run Instructions -update
+func TestInstructions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes several seconds")
+	}
+	text, err := os.ReadFile(baselineFile)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	all := baseline{}
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version := minorVersion()
+	want := all[version]
+	if want == nil && !*update {
+		t.Skipf("there is no baseline for %s: record one with -update", version)
+	}
+	bin := filepath.Join(t.TempDir(), "ours")
+	if err := goBuild(t.Context(), "ours", bin, "CGO_ENABLED=0", "GOAMD64=v1", "GOFLAGS="); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for i := range subjects {
+		s := &subjects[i]
+		if !slices.Contains(gates, s.name) {
+			continue
+		}
+		for _, batch := range []int{1, 4} {
+			for _, kind := range append([]string{"poll"}, cases...) {
+				row := fmt.Sprintf("%s, %s, %d", s.name, kind, batch)
+				n, err := countSteps(bin, s, kind, batch)
+				if errors.Is(err, errNoPtrace) {
+					t.Skip(err)
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", row, err)
+				}
+				got[row] = n
+				switch was := want[row]; {
+				case *update:
+				case was == 0:
+					t.Errorf("%s: %.1f instructions, and no baseline", row, n)
+				case n > was*(1+worse):
+					t.Errorf("%s: %.1f instructions, the baseline is %.1f", row, n, was)
+				case n < was*(1-worse):
+					t.Logf("%s: %.1f instructions, the baseline is %.1f: record it with -update", row, n, was)
+				}
+			}
+		}
+	}
+	if !*update {
+		return
+	}
+	all[version] = got
+	out, err := json.MarshalIndent(all, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(baselineFile, append(out, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// minorVersion returns the version of Go without its last part, as "go1.26".
+func minorVersion() string {
+	v, _, _ := strings.Cut(strings.TrimPrefix(runtime.Version(), "go"), "-")
+	parts := strings.Split(v, ".")
+	return "go" + strings.Join(parts[:min(2, len(parts))], ".")
+}
+
+// countSteps returns how many instructions a request of a subject takes. One call is
+// counted at a time: longer, and the runtime would interrupt the goroutine. The lowest
+// of several is that of a call that nothing interrupted.
+func countSteps(bin string, s *subject, kind string, batch int) (float64, error) {
+	run, f := kind, s.poll
+	if kind == "poll" {
+		run = "write"
+	} else {
+		f = s.post[kind]
+	}
+	calls := 16 / batch
+	args := append(slices.Clone(s.args), run, strconv.Itoa(batch), strconv.Itoa(calls), strconv.Itoa(batch))
+	counts, err := steps(bin, args, []string{"GOGC=off", "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1"}, f)
+	if err != nil {
+		return 0, err
+	}
+	if len(counts) != calls {
+		return 0, fmt.Errorf("%s was called %d times", f, len(counts))
+	}
+	return float64(slices.Min(counts)) / float64(batch), nil
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && amd64
+
+// Bench-mlx5 compares what posting and polling take with libmlx5, in one run, on one
+// processor: libmlx5's two interfaces, called from C and through cgo, and ours, all on
+// fake devices, which are memory.
+//
+//	go run ./test/bench-mlx5                   nanoseconds and instructions, as tables
+//	go run ./test/bench-mlx5 -callgrind=false  without valgrind
+//
+// It needs gcc and taskset, and for the instructions valgrind; rdma-core comes from
+// the machine's own apt into the user's cache directory, as for test/oracle. docs/
+// performance.md says what the figures mean.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+)
+
+type options struct {
+	release   string
+	cpu       int
+	rounds    int
+	repeat    int
+	callgrind bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.release, "release", "bookworm", "which release of Debian rdma-core is from: bookworm or sid")
+	flag.IntVar(&o.cpu, "cpu", runtime.NumCPU()-1, "the processor that everything runs on")
+	flag.IntVar(&o.rounds, "rounds", 2000, "rounds of 512 requests, of which the median counts")
+	flag.IntVar(&o.repeat, "repeat", 5, "how often all is run, one after the other; the lowest median counts")
+	flag.BoolVar(&o.callgrind, "callgrind", true, "count instructions, too")
+	flag.Parse()
+	if err := run(context.Background(), o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-mlx5:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if flag.NArg() > 0 || o.rounds < 1 || o.repeat < 1 {
+		return errors.New("unknown arguments, or no rounds")
+	}
+	tools := []string{"gcc", "taskset"}
+	if o.callgrind {
+		tools = append(tools, "valgrind")
+	}
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%w (apt-get install gcc util-linux valgrind)", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "bench-mlx5")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	p, err := build(ctx, o, dir)
+	if err != nil {
+		return err
+	}
+	ns, err := p.measure(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("rdma-core %s, %s, %s\n\nNanoseconds:\n\n%s", p.c.Version, runtime.Version(), processor(), ns.markdown("%.1f"))
+	if !o.callgrind {
+		return nil
+	}
+	ir, err := p.count(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nInstructions:\n\n%s", ir.markdown("%.0f"))
+	fmt.Printf("\nOurs to C's:\n\n%s", ratios(ns, ir))
+	return nil
+}
+
+// processor is the name of the processor.
+func processor() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "an unknown processor"
+	}
+	for line := range strings.Lines(string(info)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.TrimSpace(strings.TrimLeft(name, "\t :"))
+		}
+	}
+	return "an unknown processor"
+}

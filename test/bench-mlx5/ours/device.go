@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/verbs"
+)
+
+// device is a QP on a device that is memory.
+type device struct {
+	qp      provider.QP
+	cq      provider.CQ
+	verbs   *verbs.QP
+	verbsCQ *verbs.CQ
+	mr      *verbs.MR
+
+	fake *mlx5test.QP
+	ring *mlx5test.CQ
+	cqe  [64]byte
+	at   uint16 // WQEBB of the request that completes next
+}
+
+// newDevice makes a QP and moves it to RTS.
+func newDevice(unlocked bool) (*device, error) {
+	k := mlx5test.New("mlx5_0")
+	h := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
+	dev, err := h.Open("mlx5_0")
+	if err != nil {
+		return nil, err
+	}
+	pd, err := dev.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	d := &device{}
+	if d.mr, err = pd.Alloc(4096, provider.LocalWrite|provider.RemoteWrite|provider.RemoteRead); err != nil {
+		return nil, err
+	}
+	if d.verbsCQ, err = dev.CreateCQ(verbs.CQConfig{Entries: 1023, Unlocked: unlocked}); err != nil {
+		return nil, err
+	}
+	if d.verbs, err = pd.CreateQP(verbs.QPConfig{SendCQ: d.verbsCQ, RecvCQ: d.verbsCQ, Unlocked: unlocked,
+		Cap: verbs.QPCap{SendWR: 1024, RecvWR: 1, SendSGE: 1, RecvSGE: 1, Inline: length}}); err != nil {
+		return nil, err
+	}
+	d.qp, d.cq = d.verbs.Provider(), d.verbsCQ.Provider()
+	d.fake, d.ring = k.QPs()[0], k.CQs()[0]
+	return d, d.connect()
+}
+
+// connect moves the QP to RTS, connected to itself.
+func (d *device) connect() error {
+	ah := verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: verbs.GID{10: 0xff, 11: 0xff, 12: 10, 15: 1}, HopLimit: 64}}
+	for _, s := range []struct {
+		attr verbs.QPAttr
+		mask verbs.QPAttrMask
+	}{
+		{verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState | verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrAccess},
+		{verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: d.verbs.Num(), MaxDestRdAtomic: 4, MinRNRTimer: 12, AH: ah},
+			verbs.QPAttrState | verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer},
+		{verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
+			verbs.QPAttrState | verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic},
+	} {
+		if err := d.verbs.Modify(&s.attr, s.mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request is the request that is measured.
+func (d *device) request(inline bool) provider.SendWR {
+	if inline {
+		return provider.SendWR{Opcode: provider.OpSend, Flags: provider.SendSignaled, InlineData: d.mr.Bytes()[:length]}
+	}
+	return provider.SendWR{Opcode: provider.OpWrite, Flags: provider.SendSignaled, SGList: []provider.SGE{d.mr.Slice(0, length)},
+		RemoteAddr: remoteAddr, RKey: rkey}
+}
+
+// batch is one round of the builder, by the provider's calls or by verbs.Batch.
+func (d *device) batch(viaVerbs, inline bool, n, calls int) func() {
+	if !viaVerbs {
+		wr := d.request(inline)
+		return func() { measureBatch(d.qp, &wr, n, calls) }
+	}
+	b := new(verbs.Batch)
+	b.Reset(d.verbs)
+	if inline {
+		data := d.mr.Bytes()[:length]
+		return func() { measureVerbsBatchInline(b, data, n, calls) }
+	}
+	sge := d.mr.Slice(0, length)
+	return func() { measureVerbsBatchWrite(b, sge, n, calls) }
+}
+
+// complete is the device: it completes what a round has posted.
+func (d *device) complete(inline bool, n int) {
+	e := mlx5test.CQE{Opcode: mlx5test.CQEReq, SendOpcode: 0x08, UserIndex: d.fake.Create.UIdx, QPN: d.fake.Num}
+	blocks := uint16(1)
+	if inline {
+		e.SendOpcode, blocks = 0x0a, 2
+	}
+	for range n {
+		e.WQECounter = d.at
+		if !d.ring.Complete(e.Bytes(64)) {
+			panic("the CQ is full")
+		}
+		d.at += blocks
+	}
+}

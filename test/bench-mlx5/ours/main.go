@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Ours is the benchmark of provider/mlx5: what posting and polling take, on a device
+// that is memory.
+//
+//	ours post|batch|verbs|verbsbatch locked|unlocked inline|write BATCH ROUNDS REQUESTS
+//
+// It prints the medians of ROUNDS rounds of REQUESTS requests: nanoseconds for each
+// request posted and for each completion polled. The measured loops are functions of
+// their own, for those to know them by who count instructions.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"purerdma/provider"
+)
+
+const (
+	maxRound = 512 // requests that the queues have room for
+	maxBatch = 64
+	length   = 64 // bytes of a request
+
+	remoteAddr = 0x7f1122334455
+	rkey       = 0xdeadbe01
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "ours:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 6 {
+		return errors.New("usage: ours post|batch|verbs|verbsbatch locked|unlocked inline|write BATCH ROUNDS REQUESTS")
+	}
+	batch, err := strconv.Atoi(args[3])
+	if err != nil || batch < 1 || batch > maxBatch {
+		return fmt.Errorf("batch %q", args[3])
+	}
+	rounds, err := strconv.Atoi(args[4])
+	if err != nil || rounds < 1 {
+		return fmt.Errorf("rounds %q", args[4])
+	}
+	round, err := strconv.Atoi(args[5])
+	if err != nil || round < 1 || round > maxRound || round%batch != 0 {
+		return fmt.Errorf("requests %q", args[5])
+	}
+	runtime.LockOSThread()
+	d, err := newDevice(args[1] == "unlocked")
+	if err != nil {
+		return err
+	}
+	inline := args[2] == "inline"
+	wrs := slices.Repeat([]provider.SendWR{d.request(inline)}, batch)
+	for i := range wrs {
+		wrs[i].ID = uint64(i)
+	}
+	var post func()
+	switch args[0] {
+	case "post":
+		post = func() { measurePost(d.qp, wrs, round/batch) }
+	case "verbs":
+		post = func() { measureVerbs(d.verbs, wrs, round/batch) }
+	case "batch", "verbsbatch":
+		post = d.batch(args[0] == "verbsbatch", inline, batch, round/batch)
+	default:
+		return fmt.Errorf("there is no %q", args[0])
+	}
+	poll := func(wcs []provider.WC) { measurePoll(d.cq, wcs, round) }
+	if args[0] == "verbs" || args[0] == "verbsbatch" {
+		poll = func(wcs []provider.WC) { measureVerbsPoll(d.verbsCQ, wcs, round) }
+	}
+	wcs := make([]provider.WC, batch)
+	posts, polls := make([]float64, rounds), make([]float64, rounds)
+	for r := range rounds {
+		t0 := time.Now()
+		post()
+		t1 := time.Now()
+		d.complete(inline, round)
+		t2 := time.Now()
+		poll(wcs)
+		t3 := time.Now()
+		posts[r], polls[r] = float64(t1.Sub(t0))/float64(round), float64(t3.Sub(t2))/float64(round)
+	}
+	slices.Sort(posts)
+	slices.Sort(polls)
+	fmt.Printf("%.2f %.2f\n", posts[rounds/2], polls[rounds/2])
+	return nil
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && amd64
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"purerdma/test/abi/source"
+)
+
+// A subject is one way to post and to poll.
+type subject struct {
+	name string
+	env  []string
+	args []string // before the case, the batch and the rounds
+	c    bool     // it runs on the fake kernel of C
+	bin  string
+	// The functions that post and poll, as callgrind knows them. post may differ by
+	// the case.
+	post map[string]string
+	poll string
+}
+
+// same is the post of a subject whose function does not depend on the case.
+func same(f string) map[string]string { return map[string]string{"write": f, "inline": f} }
+
+// Names of rows, which ratios looks for.
+const (
+	rowC        = "C: ibv_post_send, ibv_poll_cq"
+	rowC1       = "C, MLX5_SINGLE_THREADED=1"
+	rowWR       = "C: ibv_wr_*"
+	rowCgo      = "Go through cgo"
+	rowPost     = "PostSend, Poll"
+	rowUnlocked = "PostSend, Poll, Unlocked"
+	rowBatch    = "BatchAdd, BatchPost"
+	rowVerbs    = "verbs.QP.PostSend, verbs.CQ.Poll"
+	rowBuilder  = "verbs.Batch"
+)
+
+var subjects = []subject{
+	{name: rowC, c: true, bin: "bench", args: []string{"post"}, post: same("measure_post"), poll: "measure_poll"},
+	{name: rowC1, c: true, bin: "bench", args: []string{"post"}, env: []string{"MLX5_SINGLE_THREADED=1"}, post: same("measure_post"), poll: "measure_poll"},
+	{name: rowWR, c: true, bin: "bench", args: []string{"wr"}, post: map[string]string{"write": "measure_wr_write", "inline": "measure_wr_inline"}, poll: "measure_poll"},
+	{name: rowCgo, c: true, bin: "cgo", post: same("main.measurePost"), poll: "main.measurePoll"},
+	{name: rowPost, bin: "ours", args: []string{"post", "locked"}, post: same("main.measurePost"), poll: "main.measurePoll"},
+	{name: rowUnlocked, bin: "ours", args: []string{"post", "unlocked"}, post: same("main.measurePost"), poll: "main.measurePoll"},
+	{name: rowBatch, bin: "ours", args: []string{"batch", "locked"}, post: same("main.measureBatch"), poll: "main.measurePoll"},
+	{name: rowVerbs, bin: "ours", args: []string{"verbs", "locked"}, post: same("main.measureVerbs"), poll: "main.measureVerbsPoll"},
+	{name: rowBuilder, bin: "ours", args: []string{"verbsbatch", "locked"},
+		post: map[string]string{"write": "main.measureVerbsBatchWrite", "inline": "main.measureVerbsBatchInline"}, poll: "main.measureVerbsPoll"},
+}
+
+var (
+	cases   = []string{"inline", "write"}
+	batches = []int{1, 16, 32}
+)
+
+// roundSize is how many requests are posted between two looks at the clock. That of
+// C and of cgo is the same.
+const roundSize = 512
+
+// programs are the built benchmarks.
+type programs struct {
+	dir string
+	c   prepared
+}
+
+// prepared is how programs of C are compiled for rdma-core and run on the fake
+// kernel: the answer of test/oracle.
+type prepared struct {
+	Version string   `json:"version"`
+	CFlags  []string `json:"cflags"`
+	Env     []string `json:"env"`
+	Run     []string `json:"run"`
+}
+
+// prepare has test/oracle build the fake kernel.
+func prepare(ctx context.Context, root, release, dir string) (prepared, error) {
+	cmd := exec.CommandContext(ctx, "go", "run", "./test/oracle", "-prepare", dir, "-driver", "mlx5", "-release", release)
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	var p prepared
+	out, err := cmd.Output()
+	if err != nil {
+		return p, fmt.Errorf("test/oracle -prepare: %w", err)
+	}
+	return p, json.Unmarshal(out, &p)
+}
+
+func build(ctx context.Context, o options, dir string) (*programs, error) {
+	root, err := source.Root()
+	if err != nil {
+		return nil, err
+	}
+	sysfs := filepath.Join(dir, "sysfs")
+	p := &programs{dir: dir}
+	if p.c, err = prepare(ctx, root, o.release, sysfs); err != nil {
+		return nil, err
+	}
+	oracle, here := filepath.Join(root, "test/oracle/c"), filepath.Join(root, "test/bench-mlx5")
+	// The provider registers itself when it is loaded: nothing refers to it.
+	cmd := exec.CommandContext(ctx, "gcc", append(slices.Clone(p.c.CFlags), "-O2", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-I"+oracle,
+		"-o", p.path("bench"), filepath.Join(here, "c/bench.c"), "-Wl,--no-as-needed", "-lmlx5", "-libverbs", "-ldl")...)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("gcc: %w\n%s", err, text)
+	}
+	cflags := strings.Join(p.c.CFlags, " ")
+	if err := goBuild(ctx, filepath.Join(here, "cgo"), p.path("cgo"), "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -g -I"+oracle+" "+cflags,
+		"CGO_CFLAGS_ALLOW=-B.*", "CGO_LDFLAGS="+cflags, "CGO_LDFLAGS_ALLOW=(-B.*|-Wl,--no-as-needed)"); err != nil {
+		return nil, err
+	}
+	return p, goBuild(ctx, filepath.Join(here, "ours"), p.path("ours"), "CGO_ENABLED=0")
+}
+
+func goBuild(ctx context.Context, dir, out string, env ...string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", out, ".")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build in %s: %w\n%s", dir, err, text)
+	}
+	return nil
+}
+
+func (p *programs) path(name string) string { return filepath.Join(p.dir, name) }
+
+// run runs a subject, behind the arguments of another program, and returns the two
+// medians that it prints.
+func (p *programs) run(ctx context.Context, s *subject, kind string, batch, rounds int, behind ...string) (post, poll float64, err error) {
+	args := append(slices.Clone(behind), p.path(s.bin))
+	env := append([]string{"LC_ALL=C", "GODEBUG=asyncpreemptoff=1", "GOGC=off", "PATH=" + os.Getenv("PATH")}, s.env...)
+	if s.c {
+		args = append(append(slices.Clone(behind), p.c.Run...), p.path(s.bin))
+		env = append(env, p.c.Env...)
+	}
+	args = append(append(args, s.args...), kind, strconv.Itoa(batch), strconv.Itoa(rounds))
+	if !s.c {
+		args = append(args, strconv.Itoa(roundSize))
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = env
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, stderr.Bytes())
+	}
+	if _, err := fmt.Sscan(string(out), &post, &poll); err != nil {
+		return 0, 0, fmt.Errorf("%s printed %q: %w", strings.Join(args, " "), out, err)
+	}
+	return post, poll, nil
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && amd64
+
+package main
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stepper runs a program and counts the instructions of one of its functions, by
+// executing them one by one (ptrace(2)). It needs nothing but the kernel, and what
+// else the machine does makes no difference.
+type stepper struct {
+	pid   int
+	at    uintptr // the function
+	saved [1]byte // its first byte, in whose place there is a breakpoint
+	ours  []span  // the functions whose instructions count
+}
+
+// span is the addresses of a function.
+type span struct{ from, to uint64 }
+
+var errNoPtrace = errors.New("this process may not trace another")
+
+// steps returns how many instructions each call of a function of a program takes,
+// the functions that it calls included, but not those of the runtime: it may take
+// the processor away from a goroutine at any call, and the data path needs nothing
+// else of it but to copy memory.
+func steps(bin string, args, env []string, function string) ([]int, error) {
+	s := &stepper{}
+	if err := s.symbols(bin, function); err != nil {
+		return nil, err
+	}
+	runtime.LockOSThread() // the kernel knows who traces by the thread
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command(bin, args...)
+	cmd.Env = env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, syscall.EPERM) {
+			return nil, errNoPtrace
+		}
+		return nil, err
+	}
+	s.pid = cmd.Process.Pid
+	counts, err := s.run()
+	if err != nil {
+		syscall.Kill(s.pid, syscall.SIGKILL)
+		syscall.Wait4(s.pid, nil, syscall.WALL, nil)
+	}
+	return counts, err
+}
+
+// symbols finds the function, and those of this module.
+func (s *stepper) symbols(bin, function string) error {
+	f, err := elf.Open(bin)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	all, err := f.Symbols()
+	if err != nil {
+		return err
+	}
+	for _, sym := range all {
+		if sym.Name == function {
+			s.at = uintptr(sym.Value)
+		}
+		if strings.HasPrefix(sym.Name, "purerdma/") || strings.HasPrefix(sym.Name, "main.") {
+			s.ours = append(s.ours, span{sym.Value, sym.Value + sym.Size})
+		}
+	}
+	if s.at == 0 {
+		return fmt.Errorf("%s has no function %s", bin, function)
+	}
+	slices.SortFunc(s.ours, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return nil
+}
+
+// counts says whether the instruction at an address counts.
+func (s *stepper) counts(pc uint64) bool {
+	i, exact := slices.BinarySearchFunc(s.ours, pc, func(f span, pc uint64) int { return cmp.Compare(f.from, pc) })
+	return exact || i > 0 && pc < s.ours[i-1].to
+}
+
+func (s *stepper) run() ([]int, error) {
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(s.pid, &ws, syscall.WALL, nil); err != nil || !ws.Stopped() {
+		return nil, errNoPtrace
+	}
+	if err := syscall.PtraceSetOptions(s.pid, syscall.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
+		return nil, err
+	}
+	if _, err := syscall.PtracePeekText(s.pid, s.at, s.saved[:]); err != nil {
+		return nil, err
+	}
+	if err := s.breakpoint(s.pid); err != nil {
+		return nil, err
+	}
+	var counts []int
+	for tid := s.pid; ; {
+		if err := syscall.PtraceCont(tid, deliver(ws)); err != nil && err != syscall.ESRCH {
+			return nil, err
+		}
+		var err error
+		if tid, err = syscall.Wait4(-1, &ws, syscall.WALL, nil); err != nil {
+			return nil, err
+		}
+		switch {
+		case tid == s.pid && (ws.Exited() || ws.Signaled()):
+			if ws.ExitStatus() != 0 {
+				return nil, fmt.Errorf("the program ended with status %d", ws.ExitStatus())
+			}
+			return counts, nil
+		case !ws.Stopped() || ws.StopSignal() != syscall.SIGTRAP || ws.TrapCause() > 0:
+			continue
+		}
+		n, err := s.call(tid)
+		if err != nil {
+			return nil, err
+		}
+		counts = append(counts, n)
+	}
+}
+
+// deliver returns the signal that a thread stopped for and is to get: none that were
+// made by tracing.
+func deliver(ws syscall.WaitStatus) int {
+	if !ws.Stopped() {
+		return 0
+	}
+	if sig := ws.StopSignal(); sig != syscall.SIGTRAP && sig != syscall.SIGSTOP {
+		return int(sig)
+	}
+	return 0
+}
+
+func (s *stepper) breakpoint(tid int) error {
+	_, err := syscall.PtracePokeText(tid, s.at, []byte{0xcc})
+	return err
+}
+
+// call counts one call of the function, at whose breakpoint a thread has stopped.
+func (s *stepper) call(tid int) (int, error) {
+	var regs syscall.PtraceRegs
+	if err := syscall.PtraceGetRegs(tid, &regs); err != nil {
+		return 0, err
+	}
+	if regs.Rip != uint64(s.at)+1 {
+		return 0, fmt.Errorf("stopped at %#x", regs.Rip)
+	}
+	regs.Rip = uint64(s.at)
+	if err := syscall.PtraceSetRegs(tid, &regs); err != nil {
+		return 0, err
+	}
+	if _, err := syscall.PtracePokeText(tid, s.at, s.saved[:]); err != nil {
+		return 0, err
+	}
+	var ret [8]byte
+	if _, err := syscall.PtracePeekText(tid, uintptr(regs.Rsp), ret[:]); err != nil {
+		return 0, err
+	}
+	back, sp := binary.LittleEndian.Uint64(ret[:]), regs.Rsp
+	for n := 0; ; {
+		if s.counts(regs.Rip) {
+			n++
+		}
+		if err := syscall.PtraceSingleStep(tid); err != nil {
+			return 0, err
+		}
+		var ws syscall.WaitStatus
+		if _, err := syscall.Wait4(tid, &ws, syscall.WALL, nil); err != nil || !ws.Stopped() {
+			return 0, fmt.Errorf("the program ended within the function: %w", err)
+		}
+		if err := syscall.PtraceGetRegs(tid, &regs); err != nil {
+			return 0, err
+		}
+		if regs.Rip == back && regs.Rsp > sp {
+			return n, s.breakpoint(tid)
+		}
+	}
+}
