@@ -76,6 +76,14 @@ func (id *ID) waitAcked(ctx context.Context, op string, a *acks) error {
 	case <-empty:
 		return nil
 	case <-ctx.Done():
-		return id.opError(op, fmt.Errorf("%d events are not acknowledged, %v among them: %w", n, held, cdev.ContextError(ctx)))
+		return id.opError(op, fmt.Errorf("not acknowledged: %s: %w", heldText(n, held), cdev.ContextError(ctx)))
 	}
+}
+
+// heldText names an event that is held, and says how many more there are.
+func heldText(n int, one EventType) string {
+	if n == 1 {
+		return "one " + one.String()
+	}
+	return fmt.Sprintf("%d events, %v among them", n, one)
 }

@@ -4,10 +4,11 @@ package cm
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 
 	"purerdma/abi"
 	"purerdma/ucma"
@@ -144,4 +145,4 @@ func lookupIP(ctx context.Context, network, address string, listen bool) (Addr, 
 	return AddrFrom(netip.AddrPortFrom(best, uint16(port))), nil
 }
 
-var errNoAddr = errors.New("missing address")
+var errNoAddr = fmt.Errorf("no address is given: %w", syscall.EINVAL)

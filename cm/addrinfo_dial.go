@@ -4,13 +4,14 @@ package cm
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"syscall"
 )
 
 var (
-	errNoInfo  = errors.New("no AddrInfo is given")
-	errPassive = errors.New("the AddrInfo is one to listen on (AddrInfoPassive)")
-	errActive  = errors.New("the AddrInfo is not one to listen on (AddrInfoPassive)")
+	errNoInfo  = fmt.Errorf("no AddrInfo is given: %w", syscall.EINVAL)
+	errPassive = fmt.Errorf("the AddrInfo is one to listen on (AddrInfoPassive): %w", syscall.EINVAL)
+	errActive  = fmt.Errorf("the AddrInfo is not one to listen on (AddrInfoPassive): %w", syscall.EINVAL)
 )
 
 // ResolveInfo is Resolve for what LookupAddrInfo has found

@@ -13,7 +13,6 @@ import (
 
 	"purerdma/abi"
 	"purerdma/ucma"
-	"purerdma/verbs"
 )
 
 func TestInfoMisused(t *testing.T) {
@@ -64,7 +63,8 @@ func TestFirstOf(t *testing.T) {
 // driver here has one: the kernel is a fake.
 func TestInfoRoute(t *testing.T) {
 	h := &hooked{fakeKernel: newFakeKernel()}
-	ch := newEventChannel(ucma.New(h), &verbs.Host{})
+	h.device = true
+	ch := newEventChannel(ucma.New(h), fakeHost())
 	defer ch.Close()
 	id := newFakeID(t, ch)
 	var commands []uint32

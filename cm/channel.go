@@ -234,10 +234,11 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	id.request = &request
 	id.noteECE(raw)
 	if err := id.bindDevice(); err != nil {
+		closing := id.gate.isShut()
 		id.Close()
 		var gone *ucma.OpError
-		if errors.As(err, &gone) {
-			return nil // so is the request
+		if errors.As(err, &gone) || closing {
+			return nil // so is the request, or the channel is closed
 		}
 		// Not the peer's fault: the device cannot be opened here.
 		ev = &Event{Type: EventConnectError, ID: listener, Status: -1, cause: err}

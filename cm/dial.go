@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"syscall"
 	"time"
 
@@ -94,7 +93,7 @@ func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolve
 func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, error) {
 	ch, err := NewEventChannelOn(d.Host)
 	if err != nil {
-		return nil, err
+		return nil, &OpError{Op: opResolve, Local: d.LocalAddr, Remote: info.DstAddr, Err: err.(*OpError).Err}
 	}
 	id, err := ch.NewIDConfig(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: d.NetNS})
 	if err == nil {
@@ -153,11 +152,9 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 	} else {
 		err = id.ResolveRoute(timeout)
 	}
-	if errors.Is(err, syscall.ENODEV) && info.DstAddr.Addr().IsLoopback() {
-		return id.opError(opResolve, fmt.Errorf("%w (no RDMA device has a loopback address: take the address of an interface that has one)", err.(*OpError).Err))
-	}
-	if err != nil {
-		return err
+	if oe, ok := err.(*OpError); ok {
+		oe.Err = hint(oe.Err, src, info.DstAddr)
+		return oe
 	}
 	return expect(ctx, id, EventRouteResolved)
 }

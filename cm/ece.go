@@ -3,7 +3,8 @@
 package cm
 
 import (
-	"errors"
+	"fmt"
+	"syscall"
 
 	"purerdma/abi"
 	"purerdma/ucma"
@@ -17,12 +18,14 @@ type ECE struct {
 	Options  uint32 // what they mean is the vendor's affair
 }
 
+var errNoVendor = fmt.Errorf("no vendor is named: %w", syscall.EINVAL)
+
 // SetLocalECE sets what Connect or Accept offers the peer
 // (rdma_set_local_ece(3)). It is for an ID without a QP, whose user moves one of
 // his own; an answer always carries the vendor that the request named.
 func (id *ID) SetLocalECE(ece ECE) error {
 	if ece.VendorID == 0 {
-		return id.opError(opSetECE, errors.New("no vendor is named"))
+		return id.opError(opSetECE, errNoVendor)
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -108,7 +108,6 @@ var rejectReasons = map[int]string{
 	RejectUnsupported:      "unsupported request",
 	RejectInvalidServiceID: "nobody listens on that port",
 	RejectStaleConn:        "stale connection",
-	RejectConsumer:         "rejected by the application",
 	RejectVendorOption:     "vendor option not supported",
 }
 
@@ -131,6 +130,9 @@ func (e *RejectError) Error() string {
 		return "rejected: nobody listens on that port (" + syscall.ECONNREFUSED.Error() + ")"
 	case e.Status < 0:
 		return "rejected by the peer (" + syscall.Errno(-e.Status).Error() + ")"
+	}
+	if e.Status == RejectConsumer {
+		return fmt.Sprintf("rejected by the application (reason %d)", e.Status)
 	}
 	if name, ok := rejectReasons[e.Status]; ok {
 		return fmt.Sprintf("rejected: %s (reason %d)", name, e.Status)

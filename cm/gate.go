@@ -34,6 +34,12 @@ func (g *gate) leave() {
 	}
 }
 
+func (g *gate) isShut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
 // shut lets nobody in any more. The first caller gets true and a channel that is
 // closed when nobody is inside.
 func (g *gate) shut() (first bool, empty <-chan struct{}) {

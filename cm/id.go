@@ -191,7 +191,9 @@ func (id *ID) RemoteAddr() Addr {
 	return id.remote
 }
 
-func (id *ID) String() string { return fmt.Sprintf("cm_id %d", id.uid) }
+// String names the ID by its number in this process, and by that of the kernel,
+// which the trace shows.
+func (id *ID) String() string { return fmt.Sprintf("cm_id %d (kernel ID %d)", id.uid, id.kid) }
 
 // Migrate moves the ID and its unfetched events to another channel
 // (rdma_migrate_id(3)). It waits for a command of the ID that is in the kernel.
@@ -291,15 +293,15 @@ func within(d time.Duration, fn func()) {
 
 // closesAtOnce reports whether release will not have to wait, so that Close needs
 // no goroutine to wait with: none of the ID's commands is in the kernel, DESTROY_ID
-// does not wait for the peer as on iWARP, and there is no QP of the ID's own, which
-// may be in use.
+// does not wait for the peer as on iWARP, and there is no QP, which may be in use:
+// what changes one waits for its Close, and that for a Batch.
 func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
 	select {
 	case <-empty:
 	default:
 		return false
 	}
-	return !id.ownQP && id.srq == nil && id.transport() == verbs.TransportIB
+	return id.qp == nil && id.srq == nil && id.transport() == verbs.TransportIB
 }
 
 // release gives up everything that the ID has. Nobody else uses it any more.

@@ -34,8 +34,8 @@ func (id *ID) bind(addr Addr) error {
 		}
 		return f.Bind(kid, sa)
 	})
-	if err != nil {
-		err.(*OpError).Local = addr
+	if oe, ok := err.(*OpError); ok {
+		oe.Local, oe.Err = addr, hint(oe.Err, addr, Addr{})
 	}
 	return err
 }
@@ -72,8 +72,11 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		}
 		return err
 	})
-	if err != nil {
-		err.(*OpError).Remote = dst
+	if oe, ok := err.(*OpError); ok {
+		if src.IsValid() {
+			oe.Local = src
+		}
+		oe.Remote, oe.Err = dst, hint(oe.Err, src, dst)
 	}
 	return err
 }

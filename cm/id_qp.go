@@ -43,6 +43,8 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
 	return nil
 }
 
+var errNoQP = fmt.Errorf("no QP is given: %w", syscall.EINVAL)
+
 var errHasQP = fmt.Errorf("the ID has a QP already: %w", syscall.EINVAL)
 
 // UseQP is CreateQP with a QP that the caller has made, on the ID's device. It
@@ -55,7 +57,7 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 		return id.opError(opInitQP, errNoDevice)
 	}
 	if qp == nil {
-		return id.opError(opInitQP, errors.New("no QP"))
+		return id.opError(opInitQP, errNoQP)
 	}
 	if id.QP() != nil {
 		return id.opError(opInitQP, errHasQP)
@@ -182,7 +184,12 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 
 	switch st.do {
 	case actDevice:
-		if err := id.bindDevice(); err != nil {
+		to := id.RemoteAddr()
+		err := id.bindDevice()
+		if err == nil && id.Device() == nil {
+			err = hint(errNoDeviceThere, id.LocalAddr(), to)
+		}
+		if err != nil {
 			id.fail(ev, EventAddrError, err)
 		}
 	case actEstablish:

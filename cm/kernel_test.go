@@ -22,6 +22,7 @@ import (
 // that a test queues.
 type fakeKernel struct {
 	accepts bool // every CONNECT leads to ESTABLISHED
+	device  bool // every ID is bound to the first device
 
 	mu     sync.Mutex
 	uids   map[uint32]uint64 // of the living IDs
@@ -105,6 +106,10 @@ func (k *fakeKernel) Write(b []byte) error {
 		return syscall.ENOENT
 	}
 	switch cmd {
+	case abi.RDMA_USER_CM_CMD_QUERY:
+		if k.device && binary.NativeEndian.Uint32(b[20:]) == abi.RDMA_USER_CM_QUERY_ADDR {
+			(*abi.UcmQueryAddrResp)(pointerAt(b, 8)).PortNum = 1
+		}
 	case abi.RDMA_USER_CM_CMD_DESTROY_ID:
 		delete(k.uids, id)
 	case abi.RDMA_USER_CM_CMD_CONNECT:

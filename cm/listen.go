@@ -60,9 +60,12 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 }
 
 func (lc *ListenConfig) listenInfo(info *AddrInfo) (*Listener, error) {
+	if info.SrcAddr.Addr().Unmap().IsLoopback() {
+		return nil, &OpError{Op: opListen, Local: info.SrcAddr, Err: errLoopback}
+	}
 	ch, err := NewEventChannelOn(lc.Host)
 	if err != nil {
-		return nil, err
+		return nil, &OpError{Op: opListen, Local: info.SrcAddr, Err: err.(*OpError).Err}
 	}
 	id, err := ch.NewIDConfig(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: lc.NetNS})
 	if err != nil {

@@ -4,7 +4,8 @@ package cm
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
+	"syscall"
 	"time"
 
 	"purerdma/abi"
@@ -86,7 +87,7 @@ func (id *ID) QueryGID() (local, remote IBAddr, err error) {
 	return local, remote, err
 }
 
-var errNoPath = errors.New("no path is given")
+var errNoPath = fmt.Errorf("no path is given: %w", syscall.EINVAL)
 
 // SetIBPath gives the ID its paths instead of ResolveRoute
 // (RDMA_OPTION_IB_PATH, rdma_set_option(3)). The kernel takes the first that has

@@ -4,12 +4,14 @@ package cm
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"syscall"
 
 	"purerdma/verbs"
 )
 
-var errHasSRQ = errors.New("the ID has an SRQ already")
+var errHasSRQ = fmt.Errorf("the ID has an SRQ already: %w", syscall.EINVAL)
 
 // CreateSRQ makes a shared receive queue on the ID's device (rdma_create_srq(3)),
 // which the QP that CreateQP makes then takes its receives from. pd may be nil for

@@ -33,14 +33,18 @@ func (e *OpError) Unwrap() error { return e.Err }
 func openError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w (is the kernel module rdma_ucm loaded, and is the device present in this container?)", err)
+		return fmt.Errorf("%w (is the kernel module rdma_ucm loaded, and is the device present in this container? rdmadoctor tells)", err)
 	case errors.Is(err, syscall.EMFILE):
 		return fmt.Errorf("%w (RLIMIT_NOFILE: a connection takes two descriptors)", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w (the device's mode, or the container's device rules, forbid it)", err)
+		return fmt.Errorf("%w (the device's mode, or the container's device rules, forbid it: rdmadoctor tells which)", err)
 	}
 	return err
 }
+
+// notSupp is ENOTSUPP, which the kernel keeps for itself but which the connection
+// manager lets out of some drivers.
+const notSupp = syscall.Errno(524)
 
 // commandError explains an errno that means something else here than elsewhere.
 func commandError(code, id uint32, err error) error {
@@ -52,6 +56,9 @@ func commandError(code, id uint32, err error) error {
 			why = "a port below 1024 needs CAP_NET_BIND_SERVICE in the initial user namespace; or " + why
 		}
 		err = fmt.Errorf("%w (%s)", err, why)
+	}
+	if errors.Is(err, notSupp) {
+		err = fmt.Errorf("%w (ENOTSUPP: %w of the device)", err, errors.ErrUnsupported)
 	}
 	return &OpError{Op: commandName(code), ID: id, Err: err}
 }

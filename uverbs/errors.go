@@ -23,7 +23,11 @@ func (e *UnsupportedError) Error() string {
 	if e.Since != "" {
 		since = " (needs Linux " + e.Since + ", and a driver that has it)"
 	}
-	return fmt.Sprintf("%s is not supported%s: %v", e.Request, since, e.Err)
+	errno := e.Err.Error()
+	if e.Err == notSupp {
+		errno += " (ENOTSUPP)" // Go has no name for it
+	}
+	return fmt.Sprintf("%s is not supported%s: %s", e.Request, since, errno)
 }
 
 // Unwrap returns errors.ErrUnsupported and the errno.

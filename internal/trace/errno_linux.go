@@ -8,4 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func errnoName(e syscall.Errno) string { return unix.ErrnoName(e) }
+// notSupp is ENOTSUPP, which the kernel keeps for itself but lets out here and
+// there.
+const notSupp = syscall.Errno(524)
+
+func errnoName(e syscall.Errno) string {
+	if e == notSupp {
+		return "ENOTSUPP"
+	}
+	return unix.ErrnoName(e)
+}

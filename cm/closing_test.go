@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/ucma"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// TestCloseBehindABatch: the QP of the ID is the caller's, and its Close waits for a
+// Batch that somebody builds. Close of the ID must not wait behind it.
+func TestCloseBehindABatch(t *testing.T) {
+	ep, _ := fakeEndpoint(t, StateEstablished)
+	pd, err := ep.id.dev.DefaultPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	qp, err := pd.CreateQP(verbs.QPConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|verbs.QPAttrPort|verbs.QPAttrPKeyIndex|verbs.QPAttrAccess); err != nil {
+		t.Fatal(err)
+	}
+	ep.id.qp = qp
+	var b verbs.Batch
+	b.Reset(qp)
+	b.SendInline(1, []byte("x"))
+	b.SendInline(2, []byte("y")) // the first is built, and the send queue held
+	closing := make(chan struct{})
+	go func() { qp.Close(); close(closing) }()
+	time.Sleep(20 * time.Millisecond) // until it waits, with the QP locked
+	closed := make(chan struct{})
+	go func() { ep.id.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(5 * closeGrace):
+		t.Error("Close of the ID waits for the Batch")
+	}
+	select {
+	case <-closing:
+		t.Error("Close of the QP did not wait for the Batch, the test shows nothing")
+	default:
+	}
+	b.Discard()
+	<-closing
+	<-closed
+}
+
+// openHook is a kernel of devices that lets a test act, and fail, when one is opened.
+type openHook struct {
+	uverbs.Kernel
+	open func() error
+}
+
+func (k *openHook) Open(uverbs.DeviceInfo) (uverbs.Transport, error) { return nil, k.open() }
+
+// TestARequestOfAClosingChannel: a request that is fetched while its channel closes
+// goes with it. It is no failure of the listener.
+func TestARequestOfAClosingChannel(t *testing.T) {
+	k := newFakeKernel()
+	k.device = true
+	devices := &openHook{Kernel: uverbstest.New("rxe0")}
+	ch := newEventChannel(ucma.New(k), &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: devices})
+	l := newFakeID(t, ch)
+	closed := make(chan struct{})
+	devices.open = func() error {
+		ch.mu.Lock()
+		var id *ID
+		for _, known := range ch.ids {
+			if known != l {
+				id = known
+			}
+		}
+		ch.mu.Unlock()
+		go func() { ch.Close(); close(closed) }()
+		for !id.gate.isShut() {
+			time.Sleep(time.Millisecond)
+		}
+		return syscall.EIO
+	}
+	k.mu.Lock()
+	k.uids[70] = 0
+	k.mu.Unlock()
+	k.events <- abi.UcmEventResp{UID: l.uid, ID: 70, Event: uint32(EventConnectRequest)}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if ev, err := ch.Next(ctx); ev != nil || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v, %v", ev, err)
+	}
+	<-closed
+	if n := k.living(); n != 0 {
+		t.Errorf("%d IDs left", n)
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/verbs"
+)
+
+// TestResolvedWithoutADevice: of an address that resolves to no device librdmacm
+// makes ADDR_ERROR with ENODEV.
+func TestResolvedWithoutADevice(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	for to, words := range map[string]string{"10.0.0.1:1": "no RDMA device leads there", "127.0.0.1:1": "loopback"} {
+		id := newFakeID(t, ch)
+		if err := id.ResolveAddr(Addr{}, mustAddr(to), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		k.queue(id.kid, EventAddrResolved, 0)
+		ev := mustNext(t, ch)
+		err := ev.Err()
+		if ev.Type != EventAddrError || ev.Status != -1 || id.State() != StateFailed || !errors.Is(err, syscall.ENODEV) ||
+			!strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v: %v", to, ev, err)
+		}
+	}
+	k.device = true
+	ch.host.Drivers, ch.host.Kernel = fakeHost().Drivers, fakeHost().Kernel
+	id := newFakeID(t, ch)
+	if err := id.ResolveAddr(Addr{}, mustAddr("10.0.0.1:1"), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	k.queue(id.kid, EventAddrResolved, 0)
+	if ev := mustNext(t, ch); ev.Type != EventAddrResolved || id.Device() == nil {
+		t.Errorf("with a device: %v", ev)
+	}
+}
+
+// TestErrorsSayWhere: the addresses that a call was given, and what its errno
+// usually comes from.
+func TestErrorsSayWhere(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	local, remote := mustAddr("10.1.1.1:7"), mustAddr("10.2.2.2:8")
+	bind := func() error { return id.Bind(local) }
+	resolve := func() error { return id.ResolveAddr(local, remote, time.Second) }
+	for _, tc := range []struct {
+		cmd   uint32
+		errno syscall.Errno
+		call  func() error
+		words []string
+	}{
+		{abi.RDMA_USER_CM_CMD_BIND, syscall.EADDRINUSE, bind, []string{"bind 10.1.1.1:7", "rdma resource show cm_id"}},
+		{abi.RDMA_USER_CM_CMD_BIND, syscall.EADDRNOTAVAIL, bind, []string{"bind 10.1.1.1:7", "no interface has 10.1.1.1"}},
+		{abi.RDMA_USER_CM_CMD_BIND, syscall.ENODEV, bind, []string{"bind 10.1.1.1:7", "with 10.1.1.1 has no RDMA device"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EADDRNOTAVAIL, resolve, []string{"10.1.1.1:7->10.2.2.2:8", "no interface has 10.1.1.1"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolve, []string{"10.1.1.1:7->10.2.2.2:8", "unreachable"}},
+		{abi.RDMA_USER_CM_CMD_BIND, notSupp, bind, []string{"errno 524 (ENOTSUPP: unsupported operation"}},
+	} {
+		k.fail = map[uint32]error{tc.cmd: tc.errno}
+		err := tc.call()
+		if !errors.Is(err, tc.errno) {
+			t.Errorf("%v is not %v", err, tc.errno)
+			continue
+		}
+		for _, w := range tc.words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q lacks %q", err, w)
+			}
+		}
+		if errors.Is(err, errors.ErrUnsupported) != (tc.errno == notSupp) {
+			t.Errorf("%v: unsupported?", err)
+		}
+	}
+}
+
+const notSupp = syscall.Errno(524) // ENOTSUPP, which package syscall does not name
+
+// TestWhatIsMissingIsEINVAL: what a call lacks is an errno, too.
+func TestWhatIsMissingIsEINVAL(t *testing.T) {
+	ch, _ := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	_, joining := id.JoinMulticast(Addr{}, nil)
+	_, listening := new(ListenConfig).ListenInfo(AddrInfo{})
+	_, resolving := new(Dialer).ResolveInfo(context.Background())
+	id.dev = &verbs.Device{}
+	for name, err := range map[string]error{
+		"SetLocalECE": id.SetLocalECE(ECE{}),
+		"SetIBPath":   id.SetIBPath(nil),
+		"UseQP":       id.UseQP(nil),
+		"Bind":        id.Bind(Addr{}),
+		"ResolveAddr": id.ResolveAddr(Addr{}, Addr{}, time.Second),
+		"Join":        joining,
+		"ListenInfo":  listening,
+		"ResolveInfo": resolving,
+	} {
+		if oe := new(OpError); !errors.Is(err, syscall.EINVAL) || !errors.As(err, &oe) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	id.dev = nil
+}
+
+// TestListenOnLoopback: the kernel would listen on every device.
+func TestListenOnLoopback(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1:7471", "[::1]:7471", "127.3.2.1:0", "localhost:7471"} {
+		ln, err := Listen(context.Background(), "tcp", addr)
+		if ln != nil || !errors.Is(err, syscall.EADDRNOTAVAIL) || !strings.Contains(err.Error(), "loopback") {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
+
+// TestOpenErrorsSayWhatFor: where there is no connection manager, as on most
+// machines of developers.
+func TestOpenErrorsSayWhatFor(t *testing.T) {
+	if ch, err := NewEventChannel(); err == nil {
+		ch.Close() // this machine has one: it opens
+		return
+	}
+	_, dialing := Dial(context.Background(), "tcp", "10.8.0.1:7471")
+	_, listening := Listen(context.Background(), "tcp", "10.8.0.2:7471")
+	for where, err := range map[string]error{"resolve 10.8.0.1:7471": dialing, "listen 10.8.0.2:7471": listening} {
+		if err == nil || !strings.Contains(err.Error(), where) || !strings.Contains(err.Error(), "rdmadoctor") {
+			t.Errorf("%v, want %s and rdmadoctor", err, where)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	if got, want := id.String(), fmt.Sprintf("cm_id %d (kernel ID %d)", id.uid, id.kid); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for status, want := range map[int]string{
+		RejectConsumer:         "rejected by the application (reason 28)",
+		RejectInvalidServiceID: "rejected: nobody listens on that port (reason 8)",
+	} {
+		if got := (&RejectError{Status: status, Reason: status}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, want := range []string{"not acknowledged: one RDMA_CM_EVENT_ADDR_CHANGE:", "not acknowledged: 2 events, RDMA_CM_EVENT_ADDR_CHANGE among them:"} {
+		k.queue(id.kid, EventAddrChange, 0)
+		mustNext(t, ch)
+		if err := id.waitAcked(ended, opDestroy, &id.acks); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
