@@ -85,12 +85,14 @@ func (e *NoProviderError) Unwrap() error { return errors.ErrUnsupported }
 
 // opError wraps the error of an operation on an object of s. It says that the
 // device was removed where that is why the file is closed, and which limit it
-// was that was hit.
+// was that was hit. Who is told of the removal may use his memory again: so it waits
+// until the file is really closed, and with it the last QP that could write there.
 func (s *shared) opError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if s.isRemoved() && errors.Is(err, net.ErrClosed) {
+		s.file.Close()
 		err = &DeviceRemovedError{Device: s.info.Name}
 	}
 	return &OpError{Op: op, Object: s.info.Name, Err: fileLimitError(err)}

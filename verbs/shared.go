@@ -123,6 +123,7 @@ func (s *shared) remove() {
 	s.host.mu.Lock()
 	if s.gone.Swap(true) {
 		s.host.mu.Unlock()
+		s.file.Close() // waits for who was first
 		return
 	}
 	if s.host.open[s.info.Name] == s {
