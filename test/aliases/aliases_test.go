@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAliases: package verbs says what package provider has.
+func TestAliases(t *testing.T) {
+	want, err := Files("../../provider")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, err := filepath.Glob("../../verbs/alias*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range have {
+		if _, ok := want[filepath.Base(name)]; !ok {
+			t.Errorf("%s has no counterpart in package provider", name)
+		}
+	}
+	all := ""
+	for name, text := range want {
+		got, err := os.ReadFile(filepath.Join("../../verbs", name))
+		if err != nil || !bytes.Equal(got, text) {
+			t.Errorf("verbs/%s is out of date (%v): go run ./test/aliases", name, err)
+		}
+		all += string(text)
+	}
+	for name := range ours {
+		if !strings.Contains(all, "\ntype "+name+" = provider."+name+"\n") {
+			t.Errorf("package provider has no %s", name)
+		}
+	}
+	for _, s := range []string{
+		"//\t\tByteLen         uint32 // received, read;", // a field with its comment
+		"//\tfunc (w *WC) Err() error\n",
+		"WCRemAccessErr   WCStatus = provider.WCRemAccessErr\n",
+		"var ErrFull = provider.ErrFull\n",
+	} {
+		if !strings.Contains(all, s) {
+			t.Errorf("the aliases lack %q", s)
+		}
+	}
+}
