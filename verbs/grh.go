@@ -17,11 +17,34 @@ const GRHLen = 40
 // its receive, which count if wc has WCGRH. On RoCE v2 over IPv4 the device puts
 // an IPv4 header into the second half of them. The bytes are the peer's: what
 // makes no sense, and an address of which the port has no GID, as that of a
-// multicast group, is an error that wraps EINVAL. It asks the kernel for the
-// GIDs.
+// multicast group, for which there is AHAttrFromGroupWC, is an error that wraps
+// EINVAL. It asks the kernel for the GIDs.
 func (d *Device) AHAttrFromWC(port uint8, wc *WC, grh []byte) (AHAttr, error) {
 	a, err := d.ahAttrFromWC(port, wc, grh)
 	return a, d.opError("find sender of datagram on", err)
+}
+
+// AHAttrFromGroupWC is AHAttrFromWC for a QP that is in a multicast group: a datagram
+// to the group is answered from where the membership is. group is its address, which
+// EventMulticastJoin of package cm tells. (libibverbs has no counterpart.)
+func (d *Device) AHAttrFromGroupWC(group *AHAttr, wc *WC, grh []byte) (AHAttr, error) {
+	a, err := d.ahAttrFromGroupWC(group, wc, grh)
+	return a, d.opError("find sender of datagram to a group on", err)
+}
+
+func (d *Device) ahAttrFromGroupWC(group *AHAttr, wc *WC, grh []byte) (AHAttr, error) {
+	if wc.Flags&WCGRH == 0 {
+		return AHAttr{}, fmt.Errorf("a datagram without a GRH: %w", syscall.EINVAL)
+	}
+	r, err := parseRoute(grh)
+	if err != nil {
+		return AHAttr{}, err
+	}
+	if !r.to.Addr().IsMulticast() { // it was for the QP alone
+		return d.ahAttrFromWC(group.Port, wc, grh)
+	}
+	r.route.SGIDIndex = group.GRH.SGIDIndex
+	return AHAttr{Global: true, GRH: r.route, DLID: wc.SLID, SL: wc.SL, SrcPathBits: group.SrcPathBits, Port: group.Port}, nil
 }
 
 func (d *Device) ahAttrFromWC(port uint8, wc *WC, grh []byte) (AHAttr, error) {

@@ -64,6 +64,28 @@ func TestParseRoute(t *testing.T) {
 	}
 }
 
+// TestSenderToAGroup: the way back leads from the GID that the membership has.
+func TestSenderToAGroup(t *testing.T) {
+	toGroup := append(make([]byte, 20), ipv4...)
+	copy(toGroup[36:], []byte{239, 8, 8, 8})
+	group := &AHAttr{Global: true, Port: 1, GRH: GlobalRoute{SGIDIndex: 3}}
+	wc := &WC{Flags: WCGRH}
+	d := &Device{shared: &shared{}}
+	want := AHAttr{Global: true, Port: 1, GRH: GlobalRoute{DGID: mapped([]byte{192, 168, 0, 1}), HopLimit: 0x40, SGIDIndex: 3}}
+	if got, err := d.AHAttrFromGroupWC(group, wc, toGroup); err != nil || got != want {
+		t.Errorf("%+v, %v\nwant %+v", got, err, want)
+	}
+	for name, f := range map[string]func() (AHAttr, error){
+		"no GRH":  func() (AHAttr, error) { return d.AHAttrFromGroupWC(group, &WC{}, toGroup) },
+		"garbage": func() (AHAttr, error) { return d.AHAttrFromGroupWC(group, wc, make([]byte, 40)) },
+		"short":   func() (AHAttr, error) { return d.AHAttrFromGroupWC(group, wc, toGroup[:39]) },
+	} {
+		if a, err := f(); !errors.Is(err, syscall.EINVAL) || a != (AHAttr{}) {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+}
+
 // FuzzParseRoute: what comes out was in there.
 func FuzzParseRoute(f *testing.F) {
 	f.Add(ipv6)

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestExampleOneSided runs the example of READ and WRITE.
+func TestExampleOneSided(t *testing.T) {
+	vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	ln, d := ends(t)
+	offered := make(chan error, 1)
+	go func() {
+		req, err := ln.Accept(within(t, 10*time.Second))
+		if err == nil {
+			err = offer(within(t, 10*time.Second), req)
+		}
+		offered <- err
+	}()
+	conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got, err := reach(within(t, 10*time.Second), conn); err != nil || got != "read me" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := conn.Disconnect(within(t, 10*time.Second)); err != nil {
+		t.Error(err)
+	}
+	if err := <-offered; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestExampleEventServer runs the example of a server in the librdmacm model, with
+// clients one after the other and one that is there when the channel closes.
+func TestExampleEventServer(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	ch := channel(t)
+	listener, err := ch.NewID(cm.PortSpaceTCP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Bind(cm.AddrFrom(netip.AddrPortFrom(hosts[0].IPv4, 0))); err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Listen(0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- serveEvents(ctx, ch) }()
+	for range 3 {
+		conn, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", listener.LocalAddr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		say(t, conn, "by events")
+		if _, err := conn.Disconnect(within(t, 10*time.Second)); err != nil {
+			t.Error(err)
+		}
+		conn.Close()
+	}
+	cancel()
+	if err := <-served; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestExampleAnswerToAGroup runs the example of a member that answers: the answer
+// comes to the sender alone.
+func TestExampleAnswerToAGroup(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	ch := channel(t)
+	join := func(h vmtest.Host) (*cm.ID, cm.UDParam) {
+		id := member(t, ch, h)
+		if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := id.JoinMulticast(group, nil); err != nil {
+			t.Fatal(err)
+		}
+		ev := expect(t, ch, cm.EventMulticastJoin)
+		ev.Ack()
+		return id, ev.UD
+	}
+	answerer, its := join(hosts[0])
+	asker, to := join(hosts[1])
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- answerGroup(ctx, answerer, its) }()
+	buf := alloc(t, asker.QP().PD(), 4096)
+	out := alloc(t, asker.QP().PD(), 4096)
+	for try := 0; ; try++ {
+		// The first may come before the other's receive; one's own comes, too.
+		receive(t, asker.QP(), buf)
+		sendTo(t, asker.QP(), to, out, "who is there")
+		wc := completion(t, asker.QP().RecvCQ())
+		got := string(buf.Bytes()[verbs.GRHLen:wc.ByteLen])
+		if got == "got who is there" {
+			if wc.SrcQP != answerer.QP().Num() {
+				t.Errorf("from QP %d", wc.SrcQP)
+			}
+			break
+		}
+		if got != "who is there" || try == 100 {
+			t.Fatalf("got %q", got)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
