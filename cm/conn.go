@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"net"
 
 	"purerdma/internal/cdev"
@@ -58,51 +57,6 @@ func (c *Conn) PeerParam() ConnParam { return c.peer }
 // zeros after what it gave.
 func (c *Conn) PrivateData() []byte { return c.peer.PrivateData }
 
-// Done returns a channel that is closed when the connection has ended by the
-// peer's doing or the device's. Close does not close it.
-func (c *Conn) Done() <-chan struct{} { return c.ep.ended }
-
-// Wait waits until the connection has ended, and says how. After Close the error
-// is net.ErrClosed.
-func (c *Conn) Wait(ctx context.Context) (End, error) {
-	select {
-	case <-c.ep.ended:
-		return c.ep.end, nil
-	default:
-	}
-	select {
-	case <-c.ep.ended:
-		return c.ep.end, nil
-	case <-c.ep.pumped:
-		return End{}, c.ep.id.opError(opEvent, net.ErrClosed)
-	case <-ctx.Done():
-		return End{}, c.ep.id.opError(opEvent, cdev.ContextError(ctx))
-	}
-}
-
-// Disconnect ends the connection and waits until the peer has answered
-// (rdma_disconnect(3)). What is posted is flushed.
-func (c *Conn) Disconnect(ctx context.Context) (End, error) {
-	// On iWARP the kernel may wait where no context reaches it.
-	told := make(chan error, 1)
-	go func() { told <- c.ep.id.Disconnect() }()
-	var err error
-	select {
-	case err = <-told:
-	case <-ctx.Done():
-		return End{}, c.ep.id.opError(opDisconnect, cdev.ContextError(ctx))
-	}
-	select {
-	case <-c.ep.ended: // the peer was first
-		return c.ep.end, nil
-	default:
-	}
-	if err != nil {
-		return End{}, err
-	}
-	return c.Wait(ctx)
-}
-
 // Close ends the connection without waiting for the peer, and gives everything
 // up that the connection owns: a QP that the caller made is flushed and stays
 // his. It may be called more than once.
@@ -120,7 +74,8 @@ func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRe
 // again when Send returns, whatever it returns: if ctx ends before the message
 // has gone, the QP is moved to the error state, because nothing else takes the
 // memory back from the device. The connection is of no more use then: what
-// others do on it fails with a *GivenUpError.
+// others do on it fails with a *GivenUpError. After an operation that has failed
+// the QP is in the error state, too: a *BrokenError then tells what came first.
 func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
 	return c.run(ctx, opSend, verbs.SendWR{Opcode: verbs.OpSend, SGList: sg})
 }
@@ -158,8 +113,8 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 	if ctx.Err() != nil {
 		return c.ep.id.opError(op, cdev.ContextError(ctx))
 	}
-	if given := c.ep.givenUp.Load(); given != nil {
-		return c.ep.id.opError(op, given)
+	if err := c.ep.useless(); err != nil {
+		return c.ep.id.opError(op, err)
 	}
 	if !c.qp.SendCQ().Exclusive() {
 		return c.ep.id.opError(op, errSharedCQ)
@@ -208,7 +163,9 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 
 // WaitRecv waits for a message in a posted receive: the completion says which
 // receive it was, and how many bytes came. It returns io.EOF when the peer has
-// disconnected and every message before that has been taken. When ctx ends the
+// disconnected and every message before that has been taken; if this side was
+// first, a *DisconnectedError that says so. A QP that failed before, for which
+// there is a *BrokenError, has lost messages: that is no io.EOF. When ctx ends the
 // receives stay posted.
 func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	var wc [1]verbs.WC
@@ -247,42 +204,6 @@ func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
 		return c.qp.RecvCQ().Poll(wc)
 	}
 	return n, err
-}
-
-// ended says why an operation failed. A connection that has ended explains the
-// flush of what was posted better than the flush does.
-func (c *Conn) ended(op string, err error) error {
-	wcErr := new(verbs.WCError)
-	flushed := errors.Is(err, errFlushed) || errors.As(err, &wcErr) && wcErr.Status == verbs.WCWRFlushErr
-	if flushed && c.ep.id.iwarp() && c.ep.givenUp.Load() == nil {
-		c.ep.awaitEnd()
-	}
-	switch state := c.ep.id.State(); {
-	case errors.Is(err, net.ErrClosed):
-		return c.ep.id.opError(op, net.ErrClosed)
-	case !flushed:
-		return c.ep.id.opError(op, err)
-	case state == StateDisconnected || state == StateRemoved:
-		// The event has been fetched: its end is noted any moment.
-		select {
-		case <-c.ep.ended:
-		case <-c.ep.pumped:
-			return c.ep.id.opError(op, net.ErrClosed)
-		}
-		if op == opRecv && c.ep.end == (End{Event: EventDisconnected}) {
-			return io.EOF
-		}
-		return c.ep.id.opError(op, c.ep.cause)
-	}
-	select {
-	case <-c.ep.pumped:
-		return c.ep.id.opError(op, net.ErrClosed)
-	default:
-	}
-	if given := c.ep.givenUp.Load(); given != nil {
-		return c.ep.id.opError(op, given)
-	}
-	return c.ep.id.opError(op, err)
 }
 
 // Explain gives an error of the QP, such as that of a failed completion, the

@@ -33,34 +33,19 @@ type endpoint struct {
 	over       context.Context
 	cancelOver context.CancelFunc
 
-	// givenUp is why the connection is of no more use though it stands.
-	givenUp atomic.Pointer[GivenUpError]
+	// first is why the connection is of no more use though it stands, or stood: a
+	// *GivenUpError or a *BrokenError, whichever came first.
+	first atomic.Pointer[error]
 
 	closing sync.Once
-}
-
-// End is how a connection ended.
-type End struct {
-	// Event is EventDisconnected or EventDeviceRemoval.
-	Event EventType
-	// Status is 0, or a negative errno: -ETIMEDOUT if the peer did not answer
-	// a disconnect.
-	Status int
-}
-
-func (e End) String() string {
-	switch {
-	case e.Event == EventDeviceRemoval:
-		return "the device was removed"
-	case e.Status < 0:
-		return (&DisconnectedError{Status: e.Status}).Error()
-	}
-	return "disconnected"
 }
 
 // newEndpoint takes over a channel and the only ID on it.
 func newEndpoint(ch *EventChannel, id *ID) *endpoint {
 	over, cancel := context.WithCancel(context.Background())
+	id.mu.Lock()
+	id.blocking = true
+	id.mu.Unlock()
 	return &endpoint{
 		ch:         ch,
 		id:         id,
@@ -121,17 +106,53 @@ func (ep *endpoint) settle(ev *Event, err error) {
 func (ep *endpoint) finish(ev *Event) {
 	select {
 	case <-ep.ended:
+		return
 	default:
-		ep.end, ep.cause = End{Event: ev.Type, Status: ev.Status}, ev.Err().(*OpError).Err
-		close(ep.ended)
-		ep.cancelOver()
 	}
+	ep.end = End{Event: ev.Type, Status: ev.Status}
+	ep.cause = ev.Err().(*OpError).Err
+	if ev.Type == EventDisconnected {
+		ep.end.Local = ep.id.leaving.Load()
+		ep.cause = &DisconnectedError{Status: ev.Status, Local: ep.end.Local}
+		if ev.failed {
+			ep.broke("", errFlushed)
+		}
+	}
+	close(ep.ended)
+	ep.cancelOver()
+}
+
+// useless returns why the connection is of no more use, nil if it is.
+func (ep *endpoint) useless() error {
+	if first := ep.first.Load(); first != nil {
+		return *first
+	}
+	return nil
 }
 
 // giveUp notes that the QP has been flushed, and wakes who waits on it.
 func (ep *endpoint) giveUp(err *GivenUpError) {
-	if ep.givenUp.CompareAndSwap(nil, err) {
+	given := error(err)
+	if ep.first.CompareAndSwap(nil, &given) {
 		ep.cancelOver()
+	}
+}
+
+// broke notes that the QP has failed, and what showed it. A failure that names its
+// cause comes before a flush, which may have been found earlier.
+func (ep *endpoint) broke(op string, err error) {
+	for {
+		first := ep.first.Load()
+		if first != nil {
+			if was, ok := (*first).(*BrokenError); !ok || was.Op != "" || op == "" {
+				return
+			}
+		}
+		broken := error(&BrokenError{Op: op, Err: err})
+		if ep.first.CompareAndSwap(first, &broken) {
+			ep.cancelOver()
+			return
+		}
 	}
 }
 

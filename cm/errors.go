@@ -240,21 +240,6 @@ func (e *ConnectError) Unwrap() error {
 	return errno(e.Status)
 }
 
-// GivenUpError says that a connection is of no more use because an operation on
-// it was cancelled: its QP was moved to the error state, which alone takes the
-// memory of the operation back from the device.
-type GivenUpError struct {
-	Op  string // "send", "read", "write" or "probe"
-	Err error  // why it was cancelled
-}
-
-func (e *GivenUpError) Error() string {
-	return "the connection was given up when a " + e.Op + " was cancelled: " + e.Err.Error()
-}
-
-// Unwrap returns why the operation was cancelled.
-func (e *GivenUpError) Unwrap() error { return e.Err }
-
 // PeerGoneError says that a peer gave up its request before it was accepted. The
 // kernel reports nothing about a request: accepting it is what fails.
 type PeerGoneError struct {
@@ -271,22 +256,3 @@ func (e *PeerGoneError) Unwrap() error { return e.Err }
 // Is reports whether target is syscall.ECONNABORTED, which accept(2) gives for
 // the same.
 func (e *PeerGoneError) Is(target error) bool { return target == syscall.ECONNABORTED }
-
-// DisconnectedError says that a connection ended before the operation did.
-type DisconnectedError struct {
-	Status int // 0, or a negative errno if the peer did not answer
-}
-
-func (e *DisconnectedError) Error() string {
-	if e.Status < 0 {
-		return "disconnected: " + syscall.Errno(-e.Status).Error()
-	}
-	return "disconnected"
-}
-
-// Is reports whether target is syscall.ECONNRESET, which the same means for a
-// TCP connection.
-func (e *DisconnectedError) Is(target error) bool { return target == syscall.ECONNRESET }
-
-// Unwrap returns the errno of the kernel, nil if the peer has disconnected.
-func (e *DisconnectedError) Unwrap() error { return errno(e.Status) }

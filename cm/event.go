@@ -34,6 +34,7 @@ type Event struct {
 	Arg uint64
 
 	cause  error // of a failure that the library found
+	failed bool  // at DISCONNECTED, of a connection of a Conn: the QP had failed before
 	owner  *ID   // the ID that counts the event
 	heldBy *Multicast
 	heldAs EventType // Type is the caller's to change

@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,26 +46,29 @@ type ID struct {
 
 	netNS string // "" for that of the process
 
+	leaving atomic.Bool // this side has disconnected, and was first
+
 	moving sync.RWMutex // write: Migrate; read: a command
 
 	// attaching is held while the QP is attached to a multicast group or detached;
 	// mu is taken after it.
 	attaching sync.Mutex
 
-	mu      sync.Mutex
-	ch      *EventChannel
-	left    []*EventChannel // where it was before
-	state   State
-	local   Addr
-	remote  Addr
-	dev     *verbs.Device
-	port    uint8
-	qp      *verbs.QP
-	srq     *verbs.SRQ
-	ownQP   bool       // CreateQP made it: it ends with the ID
-	request *ConnParam // what the peer asked for, on the accepting side
-	groups  []*Multicast
-	acks    acks // of all events, those of memberships included
+	mu       sync.Mutex
+	ch       *EventChannel
+	left     []*EventChannel // where it was before
+	state    State
+	local    Addr
+	remote   Addr
+	dev      *verbs.Device
+	port     uint8
+	qp       *verbs.QP
+	srq      *verbs.SRQ
+	ownQP    bool       // CreateQP made it: it ends with the ID
+	blocking bool       // its events are an endpoint's, who wants to know why a QP was flushed
+	request  *ConnParam // what the peer asked for, on the accepting side
+	groups   []*Multicast
+	acks     acks // of all events, those of memberships included
 
 	localECE, remoteECE ECE
 }

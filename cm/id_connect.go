@@ -175,6 +175,9 @@ func (id *ID) Notify(event NotifyEvent) error {
 // to 10 seconds while a request of this side is not answered; [Conn.Disconnect] has
 // a context.
 func (id *ID) Disconnect() error {
+	if id.State() != StateDisconnected {
+		id.leaving.Store(true)
+	}
 	if qp := id.QP(); qp != nil && !id.datagram() {
 		flushQP(qp)
 	}

@@ -179,7 +179,7 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 	id.mu.Lock()
 	st := transition(id.state, ev.Type, id.kind())
 	id.state = st.next
-	qp, dev := id.qp, id.dev
+	qp, dev, blocking := id.qp, id.dev, id.blocking
 	id.mu.Unlock()
 
 	switch st.do {
@@ -205,6 +205,9 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 		id.ready(qp)
 	case actFlush:
 		if qp != nil {
+			if blocking && ev.Type == EventDisconnected {
+				ev.failed = !id.leaving.Load() && id.qpFailed(qp)
+			}
 			flushQP(qp)
 		}
 	case actRemove:
@@ -214,6 +217,19 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 	}
 	id.deliver(ev)
 	return ev
+}
+
+// qpFailed says whether a QP, which nobody is known to have flushed, is in the error
+// state. On iWARP it is at the end of every connection.
+func (id *ID) qpFailed(qp *verbs.QP) bool {
+	if id.iwarp() {
+		return false
+	}
+	if qp.State() == verbs.QPErr {
+		return true
+	}
+	attr, err := qp.Query()
+	return err == nil && attr.State == verbs.QPErr
 }
 
 // establish is the active side's half of connecting: the QP moves, and then the

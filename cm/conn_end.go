@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"purerdma/internal/cdev"
+	"purerdma/verbs"
+)
+
+// Done returns a channel that is closed when the connection has ended: the peer or
+// this side has disconnected, or the device is gone. Close does not close it.
+func (c *Conn) Done() <-chan struct{} { return c.ep.ended }
+
+// Wait waits until the connection has ended, and says how: that is no error, and
+// is told after Close, too. If the connection was closed before it had ended, the
+// error is net.ErrClosed.
+func (c *Conn) Wait(ctx context.Context) (End, error) {
+	select {
+	case <-c.ep.ended:
+		return c.ep.end, nil
+	default:
+	}
+	select {
+	case <-c.ep.ended:
+		return c.ep.end, nil
+	case <-c.ep.pumped:
+		return End{}, c.ep.id.opError(opEvent, net.ErrClosed)
+	case <-ctx.Done():
+		return End{}, c.ep.id.opError(opEvent, cdev.ContextError(ctx))
+	}
+}
+
+// Disconnect ends the connection and waits until the peer has answered
+// (rdma_disconnect(3)). What is posted is flushed. ctx bounds the wait alone: the
+// connection ends whatever becomes of ctx.
+func (c *Conn) Disconnect(ctx context.Context) (End, error) {
+	// On iWARP the kernel may wait where no context reaches it.
+	told := make(chan error, 1)
+	go func() { told <- c.ep.id.Disconnect() }()
+	var err error
+	select {
+	case err = <-told:
+	case <-ctx.Done():
+		return End{}, c.ep.id.opError(opDisconnect, cdev.ContextError(ctx))
+	}
+	select {
+	case <-c.ep.ended: // the peer was first
+		return c.ep.end, nil
+	default:
+	}
+	if err != nil {
+		return End{}, err
+	}
+	return c.Wait(ctx)
+}
+
+// ended says why an operation failed, by what has happened first: flushes alone
+// explain nothing.
+func (c *Conn) ended(op string, err error) error {
+	id := c.ep.id
+	wcErr := new(verbs.WCError)
+	failed := errors.As(err, &wcErr)
+	switch flushed := errors.Is(err, errFlushed) || failed && wcErr.Status == verbs.WCWRFlushErr; {
+	case errors.Is(err, net.ErrClosed):
+		return id.opError(op, net.ErrClosed)
+	case failed && !flushed:
+		c.ep.broke(op, wcErr)
+		return id.opError(op, err)
+	case !flushed:
+		return id.opError(op, err)
+	}
+	if err := c.ep.useless(); err != nil {
+		return id.opError(op, err)
+	}
+	if id.iwarp() {
+		c.ep.awaitEnd()
+	}
+	if state := id.State(); state == StateDisconnected || state == StateRemoved {
+		// The event has been fetched: its end is noted any moment.
+		select {
+		case <-c.ep.ended:
+		case <-c.ep.pumped:
+			return id.opError(op, net.ErrClosed)
+		}
+		if err := c.ep.useless(); err != nil { // found at the end
+			return id.opError(op, err)
+		}
+		if op == opRecv && c.ep.end == (End{Event: EventDisconnected}) {
+			return io.EOF
+		}
+		return id.opError(op, c.ep.cause)
+	}
+	select {
+	case <-c.ep.pumped:
+		return id.opError(op, net.ErrClosed)
+	default:
+	}
+	if id.leaving.Load() {
+		return id.opError(op, &DisconnectedError{Local: true})
+	}
+	c.ep.broke("", err)
+	return id.opError(op, c.ep.useless())
+}

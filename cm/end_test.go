@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// fakeConn is an established connection on fake kernels, with a receive posted.
+func fakeConn(t *testing.T) (*Conn, *fakeKernel) {
+	t.Helper()
+	ep, k := fakeEndpoint(t, StateRouteResolved)
+	k.accepts = true
+	r := &Resolved{stage: stage{ep: ep}}
+	conn, err := r.Connect(context.Background(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	attr := verbs.QPAttr{State: verbs.QPInit, Port: 1}
+	if err := conn.qp.Modify(&attr, verbs.QPAttrState|verbs.QPAttrPort|verbs.QPAttrPKeyIndex|verbs.QPAttrAccess); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.PostRecv(1); err != nil {
+		t.Fatal(err)
+	}
+	return conn, k
+}
+
+func failQP(c *Conn) { c.ep.ch.host.Kernel.(*uverbstest.Kernel).FailQP(c.qp.Num()) }
+
+func soonCtx(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestThePeersEndIsEOF: whether the flush or the event comes first to who waits.
+func TestThePeersEndIsEOF(t *testing.T) {
+	for range 50 {
+		conn, k := fakeConn(t)
+		waited := make(chan error, 1)
+		go func() {
+			_, err := conn.WaitRecv(soonCtx(t))
+			waited <- err
+		}()
+		k.queue(conn.ID().kid, EventDisconnected, 0)
+		if err := <-waited; err != io.EOF {
+			t.Fatalf("WaitRecv: %v", err)
+		}
+		if _, err := conn.WaitRecv(soonCtx(t)); err != io.EOF { // nothing is posted any more
+			t.Fatalf("WaitRecv afterwards: %v", err)
+		}
+		var gone *DisconnectedError
+		if err := conn.Send(soonCtx(t)); !errors.As(err, &gone) || gone.Local || !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatalf("Send: %v", err)
+		}
+		conn.Close()
+		if end, err := conn.Wait(soonCtx(t)); err != nil || end != (End{Event: EventDisconnected}) {
+			t.Fatalf("%+v, %v", end, err)
+		}
+	}
+}
+
+// TestOurEnd: who has disconnected himself is told so, before the peer's answer and
+// after it, and after Close.
+func TestOurEnd(t *testing.T) {
+	conn, k := fakeConn(t)
+	ended := make(chan End, 1)
+	go func() {
+		end, err := conn.Disconnect(soonCtx(t))
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- end
+	}()
+	check := func(when string) {
+		t.Helper()
+		var gone *DisconnectedError
+		if _, err := conn.WaitRecv(soonCtx(t)); !errors.As(err, &gone) || !gone.Local || !errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	check("before the answer")
+	k.queue(conn.ID().kid, EventDisconnected, 0)
+	want := End{Event: EventDisconnected, Local: true}
+	if end := <-ended; end != want || !strings.Contains(end.String(), "this side") {
+		t.Errorf("%v", end)
+	}
+	check("after it")
+	conn.Close()
+	if end, err := conn.Wait(soonCtx(t)); err != nil || end != want {
+		t.Errorf("after Close: %v, %v", end, err)
+	}
+}
+
+// TestCloseEndsWithoutAnEnd: what nobody has seen end is not said to have ended.
+func TestCloseEndsWithoutAnEnd(t *testing.T) {
+	conn, _ := fakeConn(t)
+	conn.Close()
+	if end, err := conn.Wait(soonCtx(t)); !errors.Is(err, net.ErrClosed) || end != (End{}) {
+		t.Errorf("%v, %v", end, err)
+	}
+	if _, err := conn.WaitRecv(soonCtx(t)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("WaitRecv: %v", err)
+	}
+}
+
+// TestTheFirstFailureIsKept: what comes after is a mere flush, whichever call meets
+// it, also when the peer has disconnected since.
+func TestTheFirstFailureIsKept(t *testing.T) {
+	conn, k := fakeConn(t)
+	first := &verbs.WCError{Status: verbs.WCRemAccessErr, QPNum: conn.qp.Num()}
+	if err := conn.ended(opWrite, first); !errors.Is(err, first) {
+		t.Fatal(err)
+	}
+	conn.ended(opSend, &verbs.WCError{Status: verbs.WCRetryExcErr})
+	failQP(conn)
+	check := func(when string) {
+		t.Helper()
+		_, received := conn.WaitRecv(soonCtx(t))
+		for name, err := range map[string]error{"WaitRecv": received, "Send": conn.Send(soonCtx(t)), "Probe": conn.Probe(soonCtx(t))} {
+			var broken *BrokenError
+			if !errors.As(err, &broken) || broken.Op != "write" || !errors.Is(err, first) || !strings.Contains(err.Error(), "remote access error") {
+				t.Errorf("%s, %s: %v", when, name, err)
+			}
+		}
+	}
+	check("while it stands")
+	k.queue(conn.ID().kid, EventDisconnected, 0)
+	if _, err := conn.Wait(soonCtx(t)); err != nil {
+		t.Fatal(err)
+	}
+	check("when the peer has left")
+}
+
+// TestAFailedQPIsNoEOF: messages were lost. It does not matter whether the flush or
+// the peer's disconnect is seen first.
+func TestAFailedQPIsNoEOF(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		conn, k := fakeConn(t)
+		failQP(conn)
+		if late {
+			k.queue(conn.ID().kid, EventDisconnected, 0)
+			if _, err := conn.Wait(soonCtx(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			var broken *BrokenError
+			if _, err := conn.WaitRecv(soonCtx(t)); !errors.As(err, &broken) || broken.Op != "" {
+				t.Errorf("late %v: %v", late, err)
+			}
+		}
+		// The cause, when it is found in another CQ.
+		cause := &verbs.WCError{Status: verbs.WCRemOpErr}
+		conn.ended(opSend, cause)
+		if _, err := conn.WaitRecv(soonCtx(t)); !errors.Is(err, cause) {
+			t.Errorf("late %v: %v is not %v", late, err, cause)
+		}
+	}
+}
+
+// TestDisconnectKeepsToItsContext: though the kernel holds the command, as iWARP
+// does.
+func TestDisconnectKeepsToItsContext(t *testing.T) {
+	k := newFakeKernel()
+	k.accepts = true
+	free := make(chan struct{})
+	h := &hooked{fakeKernel: k, write: func(b []byte) {
+		if binary.NativeEndian.Uint32(b) == abi.RDMA_USER_CM_CMD_DISCONNECT {
+			<-free
+		}
+	}}
+	host := fakeHost()
+	ch := newEventChannel(ucma.New(h), host)
+	id := newFakeID(t, ch)
+	var err error
+	if id.dev, err = host.Open("rxe0"); err != nil {
+		t.Fatal(err)
+	}
+	id.state = StateRouteResolved
+	ep := newEndpoint(ch, id)
+	go ep.pump()
+	conn, err := (&Resolved{stage: stage{ep: ep}}).Connect(context.Background(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Disconnect(ctx)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("Disconnect waits for the kernel")
+	}
+	close(free)
+	conn.Close()
+}
