@@ -23,6 +23,7 @@ const (
 // ibv_bind_mw(3)).
 //
 //	type MWBindInfo struct {
+//		Type   MWType // of the window
 //		MW     uint32 // the key that the window has now
 //		RKey   uint32 // the key that it gets, of which the low byte may differ
 //		LKey   uint32 // of the memory region, which has the right MWBind

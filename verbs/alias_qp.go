@@ -16,9 +16,12 @@ type QPType = provider.QPType
 
 // Transport services.
 const (
-	RC QPType = provider.RC // reliable connection
-	UC QPType = provider.UC // unreliable connection
-	UD QPType = provider.UD // unreliable datagram
+	RC        QPType = provider.RC        // reliable connection
+	UC        QPType = provider.UC        // unreliable connection
+	UD        QPType = provider.UD        // unreliable datagram
+	RawPacket QPType = provider.RawPacket // Ethernet frames as they are
+	XRCSend   QPType = provider.XRCSend   // extended reliable connection, the side that sends
+	XRCRecv   QPType = provider.XRCRecv   // the side that receives, by SRQs of its XRC domain
 )
 
 // QPState is the state of a QP: enum ibv_qp_state of ibv_modify_qp(3).

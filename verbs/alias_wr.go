@@ -36,6 +36,9 @@ const (
 	OpLocalInv    SendOpcode = provider.OpLocalInv
 	OpBindMW      SendOpcode = provider.OpBindMW
 	OpSendInv     SendOpcode = provider.OpSendInv
+	// OpLSO is a SEND of a packet that the device cuts into segments (large send
+	// offload): QPs of type RawPacket.
+	OpLSO SendOpcode = provider.OpLSO
 	// OpReadInv is OpRead that invalidates the key of its element when the data is
 	// there: iWARP alone has it, whose reads fill memory by a key that the peer
 	// knows.
@@ -57,6 +60,9 @@ const (
 	SendFence     SendFlags = provider.SendFence     // start after all earlier reads and atomics
 	SendSignaled  SendFlags = provider.SendSignaled  // complete with a WC also on success
 	SendSolicited SendFlags = provider.SendSolicited // the peer's completion is solicited
+	// SendIPChecksum has the device fill in the checksums of IP, TCP and UDP: QPs of
+	// type RawPacket.
+	SendIPChecksum SendFlags = provider.SendIPChecksum
 )
 
 // SendWR is one request for a send queue (struct ibv_send_wr of
@@ -101,11 +107,21 @@ const (
 //		AH         AHHolder
 //		RemoteQPN  uint32
 //		RemoteQKey uint32
+//		// RemoteSRQN names the peer's SRQ: QPs of type XRCSend only.
+//		RemoteSRQN uint32
 //
 //		// Bind is what OpBindMW does.
 //		Bind *MWBindInfo
 //		// Flush is what OpFlush does.
 //		Flush Flush
+//
+//		// Header is the first bytes of a packet, which SGList goes on with: QPs of type
+//		// RawPacket. Each segment of an OpLSO begins with a copy of it, whose lengths and
+//		// sequence numbers the device counts up. Some devices want the Ethernet header
+//		// of every packet so. The memory may be reused as soon as the post returns.
+//		Header []byte
+//		// MSS is how many bytes of payload a segment of an OpLSO has.
+//		MSS uint16
 //	}
 type SendWR = provider.SendWR
 
