@@ -51,7 +51,14 @@ const (
 // OpError is the error of this package: the operation, the addresses that it
 // was about, and the cause. It unwraps to the cause, which in turn unwraps to a
 // syscall.Errno, to net.ErrClosed, to os.ErrDeadlineExceeded or the context's
-// error, or is a *RejectError, *UnreachableError or *verbs.DeviceRemovedError.
+// error, or is one of
+//
+//   - *RejectError, *UnreachableError, *ConnectError, *PeerGoneError: there is no
+//     connection;
+//   - *DisconnectedError, *BrokenError, *GivenUpError, *verbs.DeviceRemovedError:
+//     there is none any more;
+//   - *verbs.WCError: a work request has failed, and its Status says why;
+//   - *StateError, *ParamError: the call was wrong.
 type OpError struct {
 	Op     string // "connect", "accept", ...
 	Local  Addr   // zero if not known

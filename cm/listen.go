@@ -42,7 +42,12 @@ type Listener struct {
 
 // Listen listens on an address of this host, or with an empty host on all of
 // them. network is "tcp", "tcp4" or "tcp6", or "udp", "udp4" or "udp6" for datagrams
-// (see [Request.Answer]); address is "host:port" in the RDMA port space; port 0 is replaced by a free one. ctx bounds the look-up of a name.
+// (see [Request.Answer]); address is "host:port" in the RDMA port space; port 0 is
+// replaced by a free one. ctx bounds the look-up of a name.
+//
+// No RDMA device has a loopback address: those are refused, with an error that wraps
+// syscall.EADDRNOTAVAIL, because the kernel would listen on every device instead
+// ([ID.Bind] lets it).
 //
 // iWARP's ports are those of TCP, and there IPv6's wildcard takes no IPv4 requests:
 // for all addresses of IPv4 say "tcp4".
