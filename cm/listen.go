@@ -47,7 +47,7 @@ type Listener struct {
 //
 // No RDMA device has a loopback address: those are refused, with an error that wraps
 // syscall.EADDRNOTAVAIL, because the kernel would listen on every device instead
-// ([ID.Bind] lets it).
+// ([ID.Bind] and [ListenConfig.ListenInfo] let it, as in C).
 //
 // iWARP's ports are those of TCP, and there IPv6's wildcard takes no IPv4 requests:
 // for all addresses of IPv4 say "tcp4".
@@ -61,13 +61,13 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 	if err != nil {
 		return nil, &OpError{Op: opListen, Err: err}
 	}
+	if local.Addr().Unmap().IsLoopback() {
+		return nil, &OpError{Op: opListen, Local: local, Err: errLoopback}
+	}
 	return lc.listenInfo(&AddrInfo{PortSpace: ps, SrcAddr: local})
 }
 
 func (lc *ListenConfig) listenInfo(info *AddrInfo) (*Listener, error) {
-	if info.SrcAddr.Addr().Unmap().IsLoopback() {
-		return nil, &OpError{Op: opListen, Local: info.SrcAddr, Err: errLoopback}
-	}
 	ch, err := NewEventChannelOn(lc.Host)
 	if err != nil {
 		return nil, &OpError{Op: opListen, Local: info.SrcAddr, Err: err.(*OpError).Err}

@@ -19,8 +19,7 @@ func run(ctx context.Context, u *tool.UI, names tool.Names) error {
 	if err != nil {
 		return err
 	}
-	lc := cm.ListenConfig{QP: tool.HelloQP()}
-	ln, err := lc.Listen(ctx, "tcp", addr.String())
+	ln, err := tool.Listen(&cm.ListenConfig{QP: tool.HelloQP()}, addr)
 	if err != nil {
 		u.Perror("rdma_create_ep", err)
 		return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/tool"
 	"purerdma/verbs"
 )
 
@@ -76,9 +77,9 @@ func (r resolved) finish(ctx context.Context, qp *verbs.QP) (conn, error) {
 	return c, nil
 }
 
-func listen(ctx context.Context, opt *options) (listener, error) {
+func listen(_ context.Context, opt *options) (listener, error) {
 	_, local := endpoints(opt)
-	ln, err := (&cm.ListenConfig{Backlog: backlog}).Listen(ctx, "tcp", local.String())
+	ln, err := tool.Listen(&cm.ListenConfig{Backlog: backlog}, local)
 	if err != nil {
 		return nil, err
 	}
