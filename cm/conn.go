@@ -207,11 +207,21 @@ func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
 }
 
 // Explain gives an error of the QP, such as that of a failed completion, the
-// connection's addresses. Explain of nil is nil: conn.Explain(wc.Err()) may be
-// used as it is.
+// connection's addresses: it is for those who post and poll themselves. The first
+// failure is kept, and explains the flushes that follow it, by a *BrokenError.
+// Explain of nil is nil: conn.Explain(wc.Err()) may be used as it is.
 func (c *Conn) Explain(err error) error {
 	if err == nil {
 		return nil
+	}
+	if wcErr := new(verbs.WCError); errors.As(err, &wcErr) {
+		first := c.ep.useless()
+		switch {
+		case wcErr.Status != verbs.WCWRFlushErr:
+			c.ep.broke(opWork, wcErr)
+		case first != nil:
+			err = first
+		}
 	}
 	return c.ep.id.opError(opWork, err)
 }

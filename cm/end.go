@@ -75,7 +75,8 @@ func (e *GivenUpError) Unwrap() error { return e.Err }
 // one side disconnects.
 type BrokenError struct {
 	// Op is the operation whose failure came first: "send", "receive", "read",
-	// "write" or "probe". It is "" if only flushes tell of the failure, as on the
+	// "write", "probe", or "work request" for one of those that Conn.Explain was
+	// given. It is "" if only flushes tell of the failure, as on the
 	// side whose memory the peer was not allowed to touch.
 	Op string
 	// Err is that failure: a *verbs.WCError, whose Status is the cause.

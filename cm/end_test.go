@@ -148,6 +148,28 @@ func TestTheFirstFailureIsKept(t *testing.T) {
 	check("when the peer has left")
 }
 
+// TestExplainKeepsTheFirstFailure: for those who poll themselves.
+func TestExplainKeepsTheFirstFailure(t *testing.T) {
+	conn, _ := fakeConn(t)
+	flush, first := &verbs.WCError{Status: verbs.WCWRFlushErr}, &verbs.WCError{Status: verbs.WCRemAccessErr}
+	if err := conn.Explain(nil); err != nil {
+		t.Error(err)
+	}
+	if err := conn.Explain(flush); !errors.Is(err, flush) {
+		t.Errorf("a flush without a cause: %v", err)
+	}
+	if err := conn.Explain(first); !errors.Is(err, first) {
+		t.Error(err)
+	}
+	var broken *BrokenError
+	if err := conn.Explain(flush); !errors.As(err, &broken) || broken.Op != "work request" || !errors.Is(err, first) {
+		t.Errorf("a flush: %v", err)
+	}
+	if err := conn.Send(soonCtx(t)); !errors.Is(err, first) {
+		t.Errorf("Send: %v", err)
+	}
+}
+
 // TestAFailedQPIsNoEOF: messages were lost. It does not matter whether the flush or
 // the peer's disconnect is seen first.
 func TestAFailedQPIsNoEOF(t *testing.T) {
