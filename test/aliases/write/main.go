@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command aliases writes the aliases that package verbs has of the types of package
-// provider, with their fields, methods and constants in the comments: go doc shows
-// of an alias nothing but its comment.
+// Command write writes the aliases of package verbs anew.
 //
-//	go run ./test/aliases    (in the root of the module)
+//	go run ./test/aliases/write    (in the root of the module)
 package main
 
 import (
 	"log"
 	"os"
 	"path/filepath"
+
+	"purerdma/test/aliases"
 )
 
 func main() {
 	log.SetFlags(0)
-	files, err := Files("provider")
+	files, err := aliases.Files("provider")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package arch
 
 import (
 	"bytes"
@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"purerdma/test/aliases"
 )
 
 // TestAliases: package verbs says what package provider has.
 func TestAliases(t *testing.T) {
-	want, err := Files("../../provider")
+	want, err := aliases.Files("../../provider")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +31,11 @@ func TestAliases(t *testing.T) {
 	for name, text := range want {
 		got, err := os.ReadFile(filepath.Join("../../verbs", name))
 		if err != nil || !bytes.Equal(got, text) {
-			t.Errorf("verbs/%s is out of date (%v): go run ./test/aliases", name, err)
+			t.Errorf("verbs/%s is out of date (%v): go run ./test/aliases/write", name, err)
 		}
 		all += string(text)
 	}
-	for name := range ours {
+	for name := range aliases.Ours {
 		if !strings.Contains(all, "\ntype "+name+" = provider."+name+"\n") {
 			t.Errorf("package provider has no %s", name)
 		}
