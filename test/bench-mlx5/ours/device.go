@@ -19,7 +19,6 @@ type device struct {
 
 	fake *mlx5test.QP
 	ring *mlx5test.CQ
-	cqe  [64]byte
 	at   uint16 // WQEBB of the request that completes next
 }
 
