@@ -76,13 +76,18 @@ func serve(ctx context.Context, req *cm.Request) error {
 	if err != nil {
 		return err
 	}
-	buf, err := pd.Alloc(4096, verbs.LocalWrite)
+	const size = 4096
+	buf, err := pd.Alloc(2*size, verbs.LocalWrite)
 	if err != nil {
 		return err
 	}
 	defer buf.Close()
-	if err := req.PostRecv(1, buf.SGE()); err != nil { // before the peer can send
-		return err
+	// Before the peer can send; and two, so that one is there while the other is
+	// answered.
+	for id := range 2 {
+		if err := req.PostRecv(uint64(id), buf.Slice(id*size, size)); err != nil {
+			return err
+		}
 	}
 	conn, err := req.Accept(ctx, nil, nil)
 	if err != nil {
@@ -97,10 +102,11 @@ func serve(ctx context.Context, req *cm.Request) error {
 		if err != nil {
 			return err
 		}
-		if err := conn.Send(ctx, buf.Slice(0, int(wc.ByteLen))); err != nil {
+		at := int(wc.ID) * size
+		if err := conn.Send(ctx, buf.Slice(at, int(wc.ByteLen))); err != nil {
 			return err
 		}
-		if err := conn.PostRecv(1, buf.SGE()); err != nil {
+		if err := conn.PostRecv(wc.ID, buf.Slice(at, size)); err != nil {
 			return err
 		}
 	}

@@ -74,13 +74,19 @@ func echo(ln *cm.Listener) {
 			if err != nil {
 				return
 			}
-			buf, err := pd.Alloc(4096, verbs.LocalWrite)
+			// Two receives: the next message may come before the one that was
+			// answered is posted anew, and iWARP ends a connection whose receiver is
+			// not ready.
+			const size = 4096
+			buf, err := pd.Alloc(2*size, verbs.LocalWrite)
 			if err != nil {
 				return
 			}
 			defer buf.Close()
-			if req.PostRecv(1, buf.SGE()) != nil {
-				return
+			for id := range 2 {
+				if req.PostRecv(uint64(id), buf.Slice(id*size, size)) != nil {
+					return
+				}
 			}
 			conn, err := req.Accept(context.Background(), nil, nil)
 			if err != nil {
@@ -92,10 +98,11 @@ func echo(ln *cm.Listener) {
 				if err != nil {
 					return
 				}
-				if conn.Send(context.Background(), buf.Slice(0, int(wc.ByteLen))) != nil {
+				at := int(wc.ID) * size
+				if conn.Send(context.Background(), buf.Slice(at, int(wc.ByteLen))) != nil {
 					return
 				}
-				if conn.PostRecv(1, buf.SGE()) != nil {
+				if conn.PostRecv(wc.ID, buf.Slice(at, size)) != nil {
 					return
 				}
 			}
