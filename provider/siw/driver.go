@@ -69,10 +69,9 @@ func (c *Context) CreateAH(*provider.AHConfig) (provider.AH, error) {
 
 // mapSlots maps a queue of n slots that the kernel made, and more bytes after it.
 func mapSlots(f *uverbs.File, key uint64, n uint32, size, more int) (*uverbs.Mapping, ring.Slots, error) {
-	switch {
-	case key == abi.SIW_INVAL_UOBJ_KEY:
-		return nil, ring.Slots{}, errors.New("the kernel has nothing to map")
-	case n == 0 || n > maxSlots || key > 1<<62:
+	// SIW_INVAL_UOBJ_KEY is no sign of anything: it is an offset that the kernel gives
+	// to a queue as well, and where there is no queue it fails the command.
+	if n == 0 || n > maxSlots || key > 1<<62 {
 		return nil, ring.Slots{}, fmt.Errorf("%w: %d slots, mapped by %#x", ring.ErrLayout, n, key)
 	}
 	m, err := f.Mmap(int64(key), int(n)*size+more)

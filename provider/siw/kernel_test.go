@@ -73,7 +73,8 @@ func (k *kernel) queue(size int) uint64 {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	key := uint64(len(k.queues)+1) << 20
+	// The first is that of SIW_INVAL_UOBJ_KEY, which the kernel gives to queues, too.
+	key := uint64(len(k.queues)+1) * abi.SIW_INVAL_UOBJ_KEY
 	k.queues[key] = r
 	return k.key(key)
 }

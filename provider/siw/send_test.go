@@ -153,6 +153,54 @@ func TestSendForms(t *testing.T) {
 	}
 }
 
+// TestReadsBefore: a completion says that all before it has been done. siw completes
+// what follows a READ before the READ, unless it is told to wait.
+func TestReadsBefore(t *testing.T) {
+	r := newRig(t, 16)
+	r.qp.SetState(provider.QPRTS)
+	sg := []provider.SGE{{Addr: 1, Length: 2, LKey: 3}}
+	wr := func(op provider.SendOpcode, flags provider.SendFlags) provider.SendWR {
+		return provider.SendWR{Opcode: op, Flags: flags, SGList: sg}
+	}
+	const signaled = provider.SendSignaled
+	quiet, loud := wr(provider.OpRead, 0), wr(provider.OpRead, signaled)
+	fenced := func(wrs ...provider.SendWR) (got string) {
+		r.send(wrs...)
+		for range wrs {
+			if r.takeSend().Flags&abi.SIW_WQE_READ_FENCE != 0 {
+				got += "f"
+			} else {
+				got += "-"
+			}
+		}
+		return got
+	}
+	for i, c := range []struct {
+		wrs  []provider.SendWR
+		want string
+	}{
+		{[]provider.SendWR{wr(provider.OpWrite, signaled), loud, wr(provider.OpSend, signaled)}, "---"},
+		{[]provider.SendWR{quiet, wr(provider.OpWrite, 0), wr(provider.OpSend, signaled), wr(provider.OpSend, signaled)}, "--f-"},
+		{[]provider.SendWR{quiet, loud, wr(provider.OpWrite, signaled), wr(provider.OpWrite, signaled)}, "--f-"},
+		{[]provider.SendWR{quiet, wr(provider.OpWrite, provider.SendFence), wr(provider.OpWrite, signaled)}, "-f-"},
+		{[]provider.SendWR{wr(provider.OpReadInv, 0), wr(provider.OpWrite, signaled)}, "-f"},
+	} {
+		if got := fenced(c.wrs...); got != c.want {
+			t.Errorf("%d: %s, want %s", i, got, c.want)
+		}
+	}
+	fenced(quiet)
+	r.qp.BatchBegin()
+	w := wr(provider.OpWrite, signaled)
+	if err := r.qp.BatchAdd(&w); err != nil {
+		t.Fatal(err)
+	}
+	r.qp.BatchDiscard()
+	if got := fenced(w, w); got != "f-" {
+		t.Errorf("after a batch that was discarded: %s", got)
+	}
+}
+
 // TestRefusedSends are requests that siw would fail a connection for, or never
 // take out of the queue.
 func TestRefusedSends(t *testing.T) {

@@ -28,6 +28,7 @@ type sendQueue struct {
 	published uint32   // counts those that the kernel may see
 	words     []uint32 // of the slots that are built and not published
 	ord       int      // how many READs may be outstanding, -1 while not known
+	quiet     bool     // a READ that completes without a WC may be outstanding
 }
 
 // open maps the queue.
@@ -102,8 +103,16 @@ func (q *qp) build(wr *provider.SendWR) error {
 	if wr.Flags&provider.SendSolicited != 0 {
 		flags |= abi.SIW_WQE_SOLICITED
 	}
-	if wr.Flags&provider.SendFence != 0 {
+	read := wr.Opcode == provider.OpRead || wr.Opcode == provider.OpReadInv
+	switch {
+	case read:
+		sq.quiet = sq.quiet || flags&abi.SIW_WQE_SIGNALLED == 0
+	case wr.Flags&provider.SendFence != 0 || sq.quiet && flags&abi.SIW_WQE_SIGNALLED != 0:
+		// siw completes a SEND or WRITE when it is sent, be there READs before it of
+		// which the answer is still to come. Its completion is to say that they have
+		// been done, if nothing else says it.
 		flags |= abi.SIW_WQE_READ_FENCE
+		sq.quiet = false
 	}
 	sqe := ring.InSlot[abi.SiwSQE](&sq.slots, sq.put)
 	sqe.ID = wr.ID
@@ -132,7 +141,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 	} else if wr.InlineData == nil {
 		num = putSGEs(sqe.SGE[:], wr.SGList)
 	}
-	if wr.Opcode == provider.OpRead || wr.Opcode == provider.OpReadInv {
+	if read {
 		// A READ has one, be it empty: the kernel looks nowhere else.
 		num = 1
 		e := &wr.SGList[0]
@@ -306,6 +315,9 @@ func (q *qp) BatchPost() error {
 }
 
 func (q *qp) BatchDiscard() {
+	if q.sq.put != q.sq.published {
+		q.sq.quiet = true // what was discarded may have been the fence
+	}
 	q.sq.put = q.sq.published
 	q.sq.mu.Unlock()
 }
