@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"purerdma/verbs"
@@ -83,14 +84,21 @@ func (n *node) exchange(ctx context.Context) (time.Duration, error) {
 			}
 		}
 	}
+	var steps atomic.Int64
+	ctx, cancel := patient(ctx, n.opt.patience, &steps)
+	defer cancel()
 	start := time.Now()
 	sent, received := 0, 0
 	wcs := make([]verbs.WC, min(n.opt.depth+len(n.qps), 1024))
 	for sent < n.opt.iters || received < n.opt.iters {
 		k, err := n.completions(ctx, wcs)
 		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
 			return 0, n.fail(err, "poll CQ failed %d", -1)
 		}
+		steps.Add(int64(k))
 		for i := range wcs[:k] {
 			wc := &wcs[i]
 			if wc.Status != verbs.WCSuccess {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"purerdma/cmd/internal/tool"
 	"purerdma/verbs"
@@ -79,6 +80,8 @@ type options struct {
 	check   bool
 	dm      bool
 	newSend bool
+
+	patience time.Duration // no flag
 }
 
 // usage prints what the C program prints of a bad command line.
@@ -99,7 +102,7 @@ func (k Kind) parse(u *tool.UI, args []string) (*options, error) {
 		all = append(all, f.LongFlag)
 	}
 	flags, rest, err := tool.GetoptLong(all, args)
-	o := &options{port: 18515, ibPort: 1, size: k.size, mtu: verbs.MTU1024, qps: 1, depth: 500, iters: 1000, gid: -1}
+	o := &options{port: 18515, ibPort: 1, size: k.size, mtu: verbs.MTU1024, qps: 1, depth: 500, iters: 1000, gid: -1, patience: patience}
 	if k.SRQ {
 		o.qps = 16
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"sync/atomic"
 
 	"purerdma/cm"
 	"purerdma/cmd/internal/tool"
@@ -55,6 +56,8 @@ func (n *node) dial(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
+	ctx, cancel := patient(ctx, n.opt.patience, new(atomic.Int64))
+	defer cancel()
 	n.remote, err = oob.Active(ctx, conn, n.addresses(), nil)
 	return n.exchanged(err, "client read/write", "Couldn't read/write remote address")
 }
@@ -89,6 +92,8 @@ func (n *node) accept(ctx context.Context) error {
 		return n.fail(err, "accept() failed")
 	}
 	defer conn.Close()
+	ctx, cancel := patient(ctx, n.opt.patience, new(atomic.Int64))
+	defer cancel()
 	n.remote, err = oob.Passive(ctx, conn, n.addresses(), func(remote []oob.Address) error {
 		if err := n.connect(remote); err != nil {
 			n.u.Errorf("Couldn't connect to remote QP\n")
