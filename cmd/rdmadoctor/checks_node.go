@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -85,7 +86,7 @@ const enoughLocked = 64 << 20
 // checkMemlock looks whether memory can be registered, beyond what a test needs.
 func checkMemlock(f *facts) []finding {
 	m := f.memlock
-	if m == nil || m.exempt || m.soft >= enoughLocked {
+	if m == nil || m.soft >= enoughLocked || m.exempt && !f.countsAll() {
 		return nil
 	}
 	fix := "prlimit --pid $$ --memlock=unlimited:unlimited (as root; lasting: memlock in /etc/security/limits.conf)"
@@ -97,6 +98,19 @@ func checkMemlock(f *facts) []finding {
 	case m.hard >= enoughLocked:
 		fix = fmt.Sprintf("ulimit -l %d", m.hard/1024)
 	}
-	return []finding{{"memlock", "RLIMIT_MEMLOCK",
-		fmt.Sprintf("this user can register %d KiB of memory at most, and usual programs want %d KiB", m.soft/1024, enoughLocked/1024), fix}}
+	why := fmt.Sprintf("this user can register %d KiB of memory at most, and usual programs want %d KiB", m.soft/1024, enoughLocked/1024)
+	if m.exempt {
+		why += " (root's counts, too, for siw before Linux 6.8)"
+	}
+	return []finding{{"memlock", "RLIMIT_MEMLOCK", why, fix}}
+}
+
+// countsAll reports whether there is a device whose driver holds all users to the
+// limit: siw's counted by itself, before it had the kernel count.
+func (f *facts) countsAll() bool {
+	var major, minor int
+	if n, _ := fmt.Sscanf(f.release, "%d.%d", &major, &minor); n != 2 || major > 6 || major == 6 && minor >= 8 {
+		return false
+	}
+	return slices.ContainsFunc(f.devices, func(d device) bool { return d.info.DriverID.String() == "siw" })
 }

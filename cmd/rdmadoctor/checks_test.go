@@ -102,7 +102,14 @@ func TestDiagnose(t *testing.T) {
 		"memlock for good":   {func(f *facts) { f.memlock.soft, f.memlock.hard = 1<<16, 1<<16 }, []string{"prlimit --pid $$"}},
 		"memlock, container": {func(f *facts) { f.memlock.soft, f.container = 1<<16, true }, []string{"docker run --ulimit memlock=-1:-1"}},
 		"memlock, exempt":    {func(f *facts) { f.memlock.soft, f.memlock.exempt = 1<<16, true }, nil},
-		"memlock unknown":    {func(f *facts) { f.memlock = nil }, nil},
+		"memlock, exempt, but for siw": {func(f *facts) { f.memlock.soft, f.memlock.exempt, f.release = 1<<16, true, "6.1.0-56-amd64" },
+			[]string{"64 KiB of memory at most, and usual programs want 65536 KiB (root's counts, too, for siw before Linux 6.8); to mend it: ulimit -l unlimited"}},
+		"memlock, exempt, newer siw": {func(f *facts) { f.memlock.soft, f.memlock.exempt, f.release = 1<<16, true, "6.12.117" }, nil},
+		"memlock, exempt, no siw": {func(f *facts) {
+			f.memlock.soft, f.memlock.exempt, f.release = 1<<16, true, "6.1.0"
+			f.devices = f.devices[:1]
+		}, nil},
+		"memlock unknown": {func(f *facts) { f.memlock = nil }, nil},
 	} {
 		f := well()
 		tc.breakIt(f)

@@ -10,7 +10,8 @@ import (
 
 // facts are what was found on a machine. The checks look at nothing else.
 type facts struct {
-	container bool // the process runs in one, as far as can be told
+	container bool   // the process runs in one, as far as can be told
+	release   string // of the kernel, as uname -r has it; "" if unknown
 	// sysfs says whether /sys/class could be read; without it nothing is known
 	// of modules.
 	sysfs        bool

@@ -50,6 +50,11 @@ func gather() (*facts, error) {
 	for _, info := range infos {
 		f.devices = append(f.devices, f.gatherDevice(info))
 	}
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		f.release = strings.TrimSpace(string(release))
+	} else {
+		f.miss("the kernel's release", err)
+	}
 	if m, err := gatherMemlock(); err == nil {
 		f.memlock = m
 	} else {
