@@ -21,8 +21,9 @@ import (
 // Besides provider.CQ it has what only mlx5 devices can do; programs reach it by a
 // type assertion of verbs.CQ.Provider().
 type CQ struct {
-	lock     lock // everything down to entries, unless unlocked
-	unlocked bool // one goroutine uses the CQ
+	lock     lock  // everything down to entries, unless unlocked
+	unlocked bool  // one goroutine uses the CQ
+	fast     uint8 // what the last completion was
 	shift    uint8
 	log      uint8          // logarithm of the number of entries
 	mask     uint32         // number of entries - 1
@@ -83,7 +84,15 @@ func (c *CQ) release() {
 // CQ is good for nothing but Close.
 func (c *CQ) Poll(wcs []provider.WC) (int, error) {
 	c.acquire()
-	n := c.take(wcs)
+	n := 0
+	if c.fast == fastSend {
+		n = c.requests(wcs)
+	} else if c.fast == fastRecv {
+		n = c.receives(wcs)
+	}
+	if n < len(wcs) {
+		n = c.take(wcs, n)
+	}
 	if n == 0 {
 		err := c.idle()
 		c.release()
@@ -121,46 +130,45 @@ func (c *CQ) ours(i, last uint32) bool {
 	return last&0xf0 != cqeInvalid<<4 && (last^i>>(c.log&31))&1 == 0
 }
 
-// take decodes up to len(wcs) completions and moves the consumer index on, without
-// telling the device.
-func (c *CQ) take(wcs []provider.WC) int {
-	n, ci := 0, c.ci
+// take decodes completions from wcs[n] on, and moves the consumer index on without
+// telling the device. It returns how many of wcs are filled.
+func (c *CQ) take(wcs []provider.WC, n int) int {
 	for n < len(wcs) {
-		e := c.entry(ci)
+		e := c.entry(c.ci)
 		last := lastWord(e)
-		if !c.ours(ci, last) {
+		if !c.ours(c.ci, last) {
 			break
 		}
-		// A request that succeeded, of the QP whose completion was the last.
-		if last&0xfc == 0 && load32(e, cqeUIdx)&0xffffff == c.index && c.qp != nil && c.qp.request(e, uint16(last>>16), &wcs[n]) {
-			ci++
-			n++
-			continue
-		}
-		switch c.other(ci, e, last, &wcs[n]) {
+		switch c.other(c.ci, e, last, &wcs[n]) {
 		case took:
-			ci++
-			n++
+			storeShared(&c.ci, c.ci+1)
+			switch n++; c.fast {
+			case fastSend:
+				n += c.requests(wcs[n:])
+			case fastRecv:
+				n += c.receives(wcs[n:])
+			}
 		case skipped:
-			ci++
-			storeShared(&c.ci, ci)
+			storeShared(&c.ci, c.ci+1)
 			c.publish()
 		case failed:
-			storeShared(&c.ci, ci)
 			return n
 		}
 	}
-	storeShared(&c.ci, ci)
 	return n
 }
 
 // find looks up who has a user index.
 func (c *CQ) find(index uint32) {
+	c.fast = fastNone
 	c.index, c.qp, c.srq = index, c.ctx.resources.qp(index), c.ctx.resources.srq(index)
 	if c.qp == nil && c.srq == nil {
 		c.index = noIndex
 	}
 }
+
+// forget makes the queue one that has nobody's completion as the last.
+func (c *CQ) forget() { c.fast, c.index, c.qp, c.srq = fastNone, noIndex, nil, nil }
 
 // copyEntry makes entry i one that is ours, with what another entry holds.
 func (c *CQ) copyEntry(i uint32, from unsafe.Pointer) {

@@ -160,7 +160,7 @@ func (c *CQ) purge(index uint32, srq *SRQ) {
 		end++
 	}
 	if c.index == index {
-		c.index, c.qp, c.srq = noIndex, nil, nil
+		c.forget()
 	}
 	if c.err != nil {
 		return

@@ -19,74 +19,26 @@ const (
 )
 
 // requests is what the operations of send queues complete as, by the opcode in the
-// CQE.
-var requests = [256]struct {
-	opcode uint8 // provider.WCOpcode
-	flags  uint8 // provider.WCFlags
-	length length
-	known  bool
-}{
-	0x00:           {0, 0, lengthUMR, true},
-	opcodeSendInv:  {uint8(provider.WCSend), 0, lengthNone, true},
-	opcodeWrite:    {uint8(provider.WCWrite), 0, lengthNone, true},
-	opcodeWriteImm: {uint8(provider.WCWrite), uint8(provider.WCWithImm), lengthNone, true},
-	opcodeSend:     {uint8(provider.WCSend), 0, lengthNone, true},
-	opcodeSendImm:  {uint8(provider.WCSend), uint8(provider.WCWithImm), lengthNone, true},
-	opcodeLSO:      {uint8(provider.WCLSO), 0, lengthNone, true},
-	opcodeRead:     {uint8(provider.WCRead), 0, lengthCQE, true},
-	opcodeAtomicCS: {uint8(provider.WCCompareSwap), 0, lengthAtomic, true},
-	opcodeAtomicFA: {uint8(provider.WCFetchAdd), 0, lengthAtomic, true},
-	opcodeUMR:      {0, 0, lengthUMR, true},
+// CQE: WC.Opcode, WC.Flags << 8, and where WC.ByteLen comes from. 0: as nothing
+// that is known here.
+var requests = [256]uint32{
+	opcodeSendInv:  uint32(provider.WCSend) | lengthNone,
+	opcodeWrite:    uint32(provider.WCWrite) | lengthNone,
+	opcodeWriteImm: uint32(provider.WCWrite) | uint32(provider.WCWithImm)<<8 | lengthNone,
+	opcodeSend:     uint32(provider.WCSend) | lengthNone,
+	opcodeSendImm:  uint32(provider.WCSend) | uint32(provider.WCWithImm)<<8 | lengthNone,
+	opcodeLSO:      uint32(provider.WCLSO) | lengthNone,
+	opcodeRead:     uint32(provider.WCRead) | lengthCQE,
+	opcodeAtomicCS: uint32(provider.WCCompareSwap) | lengthAtomic,
+	opcodeAtomicFA: uint32(provider.WCFetchAdd) | lengthAtomic,
 }
 
-// length is where WC.ByteLen comes from.
-type length uint8
-
+// Where WC.ByteLen comes from.
 const (
-	lengthNone   length = iota
-	lengthCQE           // from the CQE
-	lengthAtomic        // 8
-	lengthUMR           // there is none, and the operation is as the send queue knows
+	lengthNone   = 1 << 16
+	lengthAtomic = 2 << 16 // 8 bytes
+	lengthCQE    = 3 << 16
 )
-
-// request decodes the completion of a request that succeeded, and frees its place.
-// It returns false, and has done nothing, if no such request was posted or its
-// operation does not exist. The fields are filled one by one, which is faster than a
-// literal that is made first and then copied.
-func (q *QP) request(e unsafe.Pointer, counter uint16, w *provider.WC) bool {
-	r := &requests[load8(e, cqeOpQPN)]
-	if !r.known {
-		return false
-	}
-	id, ok := q.sq.completed(counter)
-	if !ok {
-		return false
-	}
-	w.ID = id
-	w.Status = provider.WCSuccess
-	w.Opcode = provider.WCOpcode(r.opcode)
-	w.QPNum = q.num
-	w.ByteLen = 0
-	w.ImmData = 0
-	w.InvalidatedRKey = 0
-	w.VendorErr = 0
-	w.SrcQP = 0
-	w.Flags = provider.WCFlags(r.flags)
-	w.SLID = 0
-	w.PKeyIndex = 0
-	w.SL = 0
-	w.DLIDPathBits = 0
-	switch r.length {
-	case lengthNone:
-	case lengthCQE:
-		w.ByteLen = load32(e, cqeByteCount)
-	case lengthAtomic:
-		w.ByteLen = 8
-	case lengthUMR:
-		w.Opcode = q.sq.umrOpcode(counter)
-	}
-	return true
-}
 
 // other decodes what is not a request that succeeded of the QP whose completion was
 // the last.
@@ -120,24 +72,38 @@ func (c *CQ) requested(e unsafe.Pointer, counter uint16, format uint32, w *provi
 	if q == nil {
 		return c.fail(e, "completion of a request to an SRQ")
 	}
-	if !q.request(e, counter, w) {
-		id, ok := q.sq.completed(counter)
-		if !ok {
-			return c.fail(e, "completion of a request that was not posted")
-		}
-		*w = provider.WC{ID: id, Status: provider.WCGeneralErr, QPNum: q.num}
+	id, ok := q.sq.completed(counter)
+	if !ok {
+		return c.fail(e, "completion of a request that was not posted")
+	}
+	*w = provider.WC{ID: id, QPNum: q.num}
+	op := load8(e, cqeOpQPN)
+	r := requests[op]
+	switch {
+	case r != 0:
+		w.Opcode, w.Flags = provider.WCOpcode(r&0xff), provider.WCFlags(r>>8&0xff)
+	case op == opcodeUMR || op == opcodeNOP:
+		w.Opcode = q.sq.umrOpcode(counter)
+	default:
+		w.Status = provider.WCGeneralErr
 		return took
+	}
+	switch r &^ 0xffff {
+	case lengthAtomic:
+		w.ByteLen = 8
+	case lengthCQE:
+		w.ByteLen = load32(e, cqeByteCount)
 	}
 	if format == formatPlain {
+		c.fast = fastSend
 		return took
 	}
-	data, ok := c.data(e, format, w.ByteLen)
 	st := provider.WCGeneralErr
-	if ok {
+	if data, ok := c.data(e, format, w.ByteLen); ok {
 		st = q.scatterSend(counter, data)
 	}
 	if st != provider.WCSuccess {
-		*w = provider.WC{ID: w.ID, Status: st, QPNum: q.num}
+		*w = provider.WC{ID: id, Status: st, QPNum: q.num}
 	}
 	return took
 }
@@ -155,10 +121,10 @@ func (c *CQ) requestFailed(e unsafe.Pointer, counter uint16, w *provider.WC) out
 	return took
 }
 
-// receives returns whose receive has completed: that of a QP's own queue or, if
+// owner returns whose receive has completed: that of a QP's own queue or, if
 // the second is not nil, of an SRQ; and the number of the QP. That of a QP on an XRC
 // SRQ stands in the CQE: it may be of another process.
-func (c *CQ) receives(e unsafe.Pointer) (*recvQueue, *SRQ, uint32) {
+func (c *CQ) owner(e unsafe.Pointer) (*recvQueue, *SRQ, uint32) {
 	switch {
 	case c.qp == nil:
 		return nil, c.srq, load32(e, cqeOpQPN) & 0xffffff
@@ -170,7 +136,7 @@ func (c *CQ) receives(e unsafe.Pointer) (*recvQueue, *SRQ, uint32) {
 
 // received decodes the completion of a receive that succeeded.
 func (c *CQ) received(e unsafe.Pointer, op uint32, counter uint16, format uint32, w *provider.WC) outcome {
-	rq, srq, num := c.receives(e)
+	rq, srq, num := c.owner(e)
 	byteLen := load32(e, cqeByteCount)
 	var data []byte
 	st := provider.WCSuccess
@@ -195,45 +161,19 @@ func (c *CQ) received(e unsafe.Pointer, op uint32, counter uint16, format uint32
 		*w = provider.WC{ID: w.ID, Status: st, QPNum: num}
 		return took
 	}
-	imm := load32(e, cqeImm)
-	w.Status = provider.WCSuccess
-	w.Opcode = provider.WCRecv
+	fillReceive(e, op, w)
 	w.QPNum = num
-	w.ByteLen = byteLen
-	w.ImmData = 0
-	w.InvalidatedRKey = 0
-	w.VendorErr = 0
-	var flags provider.WCFlags
-	switch op {
-	case cqeRespWrImm:
-		w.Opcode = provider.WCRecvWriteImm
-		fallthrough
-	case cqeRespSendImm:
-		w.ImmData = imm
-		flags = provider.WCWithImm
-	case cqeRespSendInv:
-		w.InvalidatedRKey = imm
-		flags = provider.WCWithInv
+	if rq != nil {
+		if c.fast = fastRecv; rq.checksums {
+			w.Flags |= checksumsRight(e)
+		}
 	}
-	from := load32(e, cqeFlagsRQPN)
-	if from>>28&3 != 0 {
-		flags |= provider.WCGRH
-	}
-	if rq != nil && rq.checksums && load8(e, cqeCsumOK)&(csumL3OK|csumL4OK) == csumL3OK|csumL4OK && load8(e, cqeL3Type)>>2&3 == l3IPv4 {
-		flags |= provider.WCIPCsumOK
-	}
-	w.SrcQP = from & 0xffffff
-	w.Flags = flags
-	w.SLID = load16(e, cqeSLID)
-	w.PKeyIndex = uint16(imm)
-	w.SL = uint8(from>>24) & 0xf
-	w.DLIDPathBits = load8(e, cqeMLPath) & 0x7f
 	return took
 }
 
 // receiveFailed decodes the completion of a receive that failed.
 func (c *CQ) receiveFailed(e unsafe.Pointer, counter uint16, w *provider.WC) outcome {
-	rq, srq, num := c.receives(e)
+	rq, srq, num := c.owner(e)
 	syndrome, vendor := load8(e, cqeSyndrome), load8(e, cqeVendorErr)
 	var id uint64
 	var ok bool

@@ -17,6 +17,9 @@ const (
 	cqeInvalid     = 0xf // never written by the device
 )
 
+// opcodeNOP is a WQE that does nothing.
+const opcodeNOP = 0x00
+
 // Formats of a CQE: bits 2 and 3 of its last byte.
 const (
 	formatPlain      = 0
@@ -63,4 +66,3 @@ func load64(e unsafe.Pointer, off uintptr) uint64 { return be64(*(*uint64)(unsaf
 
 func store16(e unsafe.Pointer, off uintptr, v uint16) { *(*uint16)(unsafe.Add(e, off)) = be16(v) }
 func store32(e unsafe.Pointer, off uintptr, v uint32) { *(*uint32)(unsafe.Add(e, off)) = be32(v) }
-func store64(e unsafe.Pointer, off uintptr, v uint64) { *(*uint64)(unsafe.Add(e, off)) = be64(v) }

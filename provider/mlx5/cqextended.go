@@ -29,7 +29,7 @@ func (c *CQ) PollExtended(cs []Completion) (int, error) {
 	c.acquire()
 	n := 0
 	// One at a time: the entry is the device's again when publish has been called.
-	for n < len(cs) && c.take(unsafe.Slice(&cs[n].WC, 1)) == 1 {
+	for n < len(cs) && c.take(unsafe.Slice(&cs[n].WC, 1), 0) == 1 {
 		e := c.entry(c.ci - 1)
 		cs[n].Timestamp = load64(e, cqeTimestamp)
 		cs[n].FlowTag = load32(e, cqeOpQPN) & 0xffffff

@@ -25,7 +25,37 @@ type cqRig struct {
 	pd  provider.PD
 	cq  *CQ
 	dev *mlx5test.CQ // the device's view of cq
+
+	before func(*uverbs.Request) error // refuses requests
+	after  func(*uverbs.Request)       // called when the kernel has carried out a request
 }
+
+// hooked is the transport of a rig's file.
+type hooked struct {
+	uverbs.Transport
+	rig *cqRig
+}
+
+func (h *hooked) Ioctl(req *uverbs.Request) error {
+	if h.rig.before != nil {
+		if err := h.rig.before(req); err != nil {
+			return err
+		}
+	}
+	err := h.Transport.Ioctl(req)
+	if h.rig.after != nil {
+		h.rig.after(req)
+	}
+	return err
+}
+
+// Open makes a rig a kernel, which is its own with hooks.
+func (r *cqRig) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	t, err := r.k.Open(info)
+	return &hooked{t, r}, err
+}
+
+func (r *cqRig) Devices() ([]uverbs.DeviceInfo, error) { return r.k.Devices() }
 
 func newCQRig(t testing.TB, cfg provider.CQConfig) *cqRig {
 	t.Helper()
@@ -38,7 +68,7 @@ func newCQRig(t testing.TB, cfg provider.CQConfig) *cqRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.f, err = uverbs.Open(r.k, infos[0]); err != nil {
+	if r.f, err = uverbs.Open(r, infos[0]); err != nil {
 		t.Fatal(err)
 	}
 	ctx, err := Driver{}.Open(r.f)
@@ -75,10 +105,14 @@ func (r *cqRig) newCQ(cfg provider.CQConfig) (*CQ, *mlx5test.CQ) {
 
 // qp makes a queue pair of the provider's alone, with 64 blocks to send, whose
 // requests have one each, and 64 receives of up to 4 elements.
-func (r *cqRig) qp(typ provider.QPType, srq *SRQ) *QP {
+func (r *cqRig) qp(typ provider.QPType, srq *SRQ) *QP { return r.qpOf(typ, srq, 64) }
+
+// qpOf is qp with so many blocks and receives.
+func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 	r.t.Helper()
-	const blocks, receives, shift = 64, 64, 6
-	buf, err := mem.Alloc(receives<<shift + blocks*wqebb)
+	const shift = 6
+	receives := blocks
+	buf, err := mem.Alloc(int(receives<<shift + blocks*wqebb))
 	if err != nil {
 		r.t.Fatal(err)
 	}

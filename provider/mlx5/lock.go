@@ -7,8 +7,6 @@ package mlx5
 import (
 	"runtime"
 	"sync/atomic"
-
-	"purerdma/internal/mmio"
 )
 
 // lock is a spin lock for the few instructions of a post or a poll. It is taken by
@@ -34,7 +32,7 @@ func (l *lock) slow() {
 	}
 }
 
-func (l *lock) Unlock() { mmio.StoreRel32(&l.word, 0) }
+func (l *lock) Unlock() { storeShared(&l.word, 0) }
 
 // ringWord is what mmio.Ring stores 0 to; rung is called after it, and the lock is
 // released then.

@@ -124,7 +124,7 @@ func (q *recvQueue) complete(counter uint16) (id uint64, ok bool) {
 	if uint32(counter-uint16(tail)) >= atomic.LoadUint32(&q.head)-tail {
 		return 0, false
 	}
-	id = *(*uint64)(unsafe.Add(q.ids, uintptr(uint32(counter)&q.mask)*8))
+	id = q.id(uint32(counter))
 	storeShared(&q.tail, tail+1)
 	return id, true
 }
@@ -133,3 +133,6 @@ func (q *recvQueue) complete(counter uint16) (id uint64, ok bool) {
 func (q *recvQueue) slot(counter uint16) unsafe.Pointer {
 	return unsafe.Add(q.slots, uintptr(uint32(counter)&q.mask)<<(q.shift&31))
 }
+
+// id returns the ID of the request in a slot.
+func (q *recvQueue) id(i uint32) uint64 { return *(*uint64)(unsafe.Add(q.ids, uintptr(i&q.mask)*8)) }

@@ -38,13 +38,15 @@ type SRQ struct {
 	maxSGE uint32
 	ids    []uint64 // of each slot's request
 	posted uint32   // receives ever posted
+	limit  uint32   // to be set when as many have been posted
 	bell   *doorbell
 	region *mem.Region // nil after Close
 }
 
 var _ provider.SRQ = (*SRQ)(nil)
 
-// CreateSRQ makes a shared receive queue, a *SRQ.
+// CreateSRQ makes a shared receive queue, a *SRQ. mlx5_ib does not set cfg.Limit, and
+// an empty queue would be below it: PostRecv sets it when there are as many receives.
 func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
 	s, err := c.createSRQ(cfg)
 	if err != nil {
@@ -58,7 +60,7 @@ func (c *Context) createSRQ(cfg *provider.SRQConfig) (_ *SRQ, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &SRQ{ctx: c, index: noIndex}
+	s := &SRQ{ctx: c, index: noIndex, limit: uint32(cfg.Limit)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.free())
@@ -156,8 +158,8 @@ func (s *SRQ) usable() error {
 // PostRecv posts receives, in order.
 func (s *SRQ) PostRecv(wrs []provider.RecvWR) (int, error) {
 	s.lock.Lock()
-	defer s.lock.Unlock()
 	if err := s.usable(); err != nil {
+		s.lock.Unlock()
 		return 0, err
 	}
 	n := 0
@@ -171,7 +173,27 @@ func (s *SRQ) PostRecv(wrs []provider.RecvWR) (int, error) {
 	if n > 0 {
 		s.publish(n)
 	}
+	limit := s.limit
+	if limit > s.posted {
+		limit = 0
+	} else {
+		s.limit = 0
+	}
+	s.lock.Unlock()
+	if limit > 0 {
+		err = errors.Join(err, s.setLimit(limit))
+	}
 	return n, err
+}
+
+// setLimit runs the command.
+func (s *SRQ) setLimit(limit uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return net.ErrClosed
+	}
+	return s.ctx.file.ModifySRQ(&abi.UverbsModifySRQ{SRQHandle: s.handle, AttrMask: uverbs.SRQLimit, SRQLimit: limit}, uverbs.Driver{})
 }
 
 // publish tells the device of n more receives. The caller holds the lock.
@@ -255,12 +277,13 @@ func (s *SRQ) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 	if mask&provider.SRQAttrMaxWR != 0 {
 		return fmt.Errorf("mlx5 does not resize shared receive queues: %w", errors.ErrUnsupported)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return net.ErrClosed
+	if mask&provider.SRQAttrLimit == 0 {
+		return nil
 	}
-	return s.ctx.file.ModifySRQ(&abi.UverbsModifySRQ{SRQHandle: s.handle, AttrMask: uint32(mask), SRQLimit: uint32(attr.Limit)}, uverbs.Driver{})
+	s.lock.Lock()
+	s.limit = 0
+	s.lock.Unlock()
+	return s.setLimit(uint32(attr.Limit))
 }
 
 // Query asks the kernel for the limit. What fits is as Attr says: the kernel counts

@@ -71,12 +71,6 @@ func (l *srqList) take() (uint16, bool) {
 	return i, true
 }
 
-// untake undoes the latest take, of slot i.
-func (l *srqList) untake(i uint16) {
-	l.head = i
-	l.used[i] = false
-}
-
 // done takes back slot i, whose receive has completed. It returns false if there
 // was none.
 func (l *srqList) done(i uint16) bool {

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"purerdma/provider"
+	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/uverbs"
+)
+
+func TestArm(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q := r.qp(provider.RC, nil)
+	r.cq.ci = 0x8ffffff // of which 24 bits count
+	r.cq.publish()
+	r.dev.SetProduced(0x8ffffff)
+	check := func(what string, seq, cmd, ci uint32) {
+		t.Helper()
+		want := seq<<28 | cmd<<24 | ci
+		if got := r.dev.ArmWord(); got != want {
+			t.Errorf("%s: record %#x, want %#x", what, got, want)
+		}
+		reg := r.dev.UAR.Mem[mlx5test.CQDoorbell:][:8]
+		if a, b := binary.BigEndian.Uint32(reg), binary.BigEndian.Uint32(reg[4:]); a != want || b != r.cq.num {
+			t.Errorf("%s: register %#x %#x, want %#x %#x", what, a, b, want, r.cq.num)
+		}
+	}
+	arm := func(solicited bool) {
+		t.Helper()
+		if err := r.cq.Arm(solicited); err != nil {
+			t.Fatal(err)
+		}
+	}
+	arm(false)
+	check("at first", 0, 0, 0xffffff)
+	arm(true)
+	check("solicited", 0, 1, 0xffffff)
+	r.put(q.sendCQE(q.sendPosted(1, 0), opcodeSend))
+	r.one()
+	arm(false)
+	check("after a completion", 0, 0, 0)
+	for n := range uint32(10) {
+		r.cq.Event()
+		arm(n%2 == 0)
+		check(fmt.Sprint(n+1, " events"), (n+1)&3, (n+1)%2, 0)
+	}
+}
+
+func TestPollExtended(t *testing.T) {
+	sizes(t, func(t *testing.T, size int) {
+		r := newCQRig(t, ofSize(size))
+		q := r.qp(provider.RC, nil)
+		var cqes []*mlx5test.CQE
+		for i := range uint64(6) {
+			e := q.sendCQE(q.sendPosted(i, 0), opcodeSend)
+			if i%2 == 1 {
+				e = q.recvCQE(q.recvPosted(t, i))
+			}
+			e.Timestamp = 0x1122334455667700 + i
+			cqes = append(cqes, e)
+		}
+		r.put(cqes...)
+		cs := make([]Completion, 4)
+		for _, want := range []int{4, 2, 0} {
+			n, err := r.cq.PollExtended(cs)
+			if n != want || err != nil {
+				t.Fatalf("%d, %v, want %d", n, err, want)
+			}
+			for i, c := range cs[:n] {
+				id := uint64(i + 4 - n/4*4)
+				if c.ID != id || c.Timestamp != 0x1122334455667700+id || c.FlowTag != q.num {
+					t.Errorf("completion %d: %+v", id, c)
+				}
+			}
+		}
+		if got := r.dev.ConsumerIndex(); got != 6 {
+			t.Errorf("consumer index %d, want 6", got)
+		}
+		b := q.recvCQE(q.recvPosted(t, 1)).Bytes(size)
+		b[size-64+30], b[size-64+31] = 0x12, 0x34
+		r.dev.Complete(b)
+		if n, _ := r.cq.PollExtended(cs); n != 1 || cs[0].VLAN != 0x1234 {
+			t.Errorf("%d, %+v", n, cs[0])
+		}
+		r.put(&mlx5test.CQE{UserIndex: 0x777})
+		if _, err := r.cq.PollExtended(cs); err == nil {
+			t.Error("an impossible completion was taken")
+		}
+	})
+}
+
+// TestResize resizes with so many completions that were not polled, at places around
+// the wrap of both rings, and has the device go on.
+func TestResize(t *testing.T) {
+	sizes(t, func(t *testing.T, size int) {
+		for _, to := range []int{7, 15, 31, 100} {
+			for unpolled := range 8 {
+				for polled := uint64(9); polled < 36; polled += 3 {
+					r := newCQRig(t, ofSize(size))
+					q := r.qp(provider.RC, nil)
+					id := uint64(0)
+					put := func(n int) {
+						for range n {
+							r.put(q.sendCQE(q.sendPosted(id, 0), opcodeSend))
+							id++
+						}
+					}
+					for range polled {
+						put(1)
+						r.one()
+					}
+					put(unpolled)
+					if err := r.cq.Resize(to); err != nil {
+						t.Fatalf("to %d with %d: %v", to, unpolled, err)
+					}
+					if want := 1<<log2ceil(to+1) - 1; r.cq.Entries() != want || r.dev.Entries() != want+1 {
+						t.Fatalf("%d entries, device %d, want %d", r.cq.Entries(), r.dev.Entries(), want)
+					}
+					put(3 - 3*(unpolled/6)) // nothing if it would not fit
+					next := polled
+					for range 3 {
+						for _, wc := range r.poll() {
+							if wc.ID != next {
+								t.Fatalf("to %d with %d of %d: completion %d, want %d", to, unpolled, polled, wc.ID, next)
+							}
+							next++
+						}
+						if next != id {
+							t.Fatalf("to %d with %d of %d: polled up to %d, want %d", to, unpolled, polled, next, id)
+						}
+						put(7)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestResizeCompressed(t *testing.T) {
+	sizes(t, func(t *testing.T, size int) {
+		for n := 2; n < 20; n++ {
+			r := newCQRig(t, ofCompression(size, CompressHash))
+			q := r.qp(provider.RC, nil)
+			for i := range uint64(11) {
+				r.put(q.sendCQE(q.sendPosted(i, 0), opcodeSend))
+				r.one()
+			}
+			title := q.recvCQE(uint16(q.rq.head))
+			minis := make([]mini, n)
+			for i := range minis {
+				minis[i].byteCount = uint32(100 + i)
+				q.recvPosted(t, uint64(i))
+			}
+			r.putCompressed(title, minis)
+			r.put(q.sendCQE(q.sendPosted(99, 0), opcodeSend))
+			if err := r.cq.Resize(60); err != nil {
+				t.Fatal(err)
+			}
+			wcs := r.poll()
+			if len(wcs) != n+1 || wcs[n].ID != 99 {
+				t.Fatalf("%d completions of %d: %+v", len(wcs), n+1, wcs)
+			}
+			for i, wc := range wcs[:n] {
+				if wc.ID != uint64(i) || wc.ByteLen != uint32(100+i) {
+					t.Errorf("%d of %d: %+v", i, n, wc)
+				}
+			}
+		}
+	})
+}
+
+func TestResizeRefused(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q := r.qp(provider.RC, nil)
+	for i := range uint64(8) {
+		r.put(q.sendCQE(q.sendPosted(i, 0), opcodeSend))
+	}
+	for _, n := range []int{-1, 0, 1 << 24} {
+		if err := r.cq.Resize(n); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%d entries: %v", n, err)
+		}
+	}
+	// The kernel refuses: nothing has happened.
+	if err := r.cq.Resize(3); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("3 entries for 8 completions: %v", err)
+	}
+	// The same size is no command.
+	before := r.dev.Produced()
+	if err := r.cq.Resize(15); err != nil || r.dev.Produced() != before {
+		t.Errorf("the same size: %v", err)
+	}
+	if n := len(r.poll()); n != 8 {
+		t.Errorf("%d completions, want 8", n)
+	}
+}
+
+// TestResizeHostile has a device that does not say where the old ring ends.
+func TestResizeHostile(t *testing.T) {
+	for name, spoil := range map[string]func(r *cqRig, old []byte){
+		"no end": func(r *cqRig, old []byte) { old[2*64+63] = 0xf0 },
+		"no end, all ours": func(r *cqRig, old []byte) {
+			for i := 63; i < len(old); i += 64 {
+				old[i] = 0
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newCQRig(t, provider.CQConfig{})
+			q := r.qp(provider.RC, nil)
+			r.put(q.sendCQE(q.sendPosted(1, 0), opcodeSend), q.sendCQE(q.sendPosted(2, 0), opcodeSend))
+			old := r.dev.Buf
+			r.after = func(*uverbs.Request) {
+				r.after = nil
+				spoil(r, old)
+			}
+			err := r.cq.Resize(7)
+			if bad := new(CQEError); !errors.As(err, &bad) {
+				t.Fatal(err)
+			}
+			if _, err := r.cq.Poll(make([]provider.WC, 4)); err == nil {
+				t.Error("a CQ without a ring was polled")
+			}
+			if err := r.cq.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestClean takes the completions of one QP out from among those of others.
+func TestClean(t *testing.T) {
+	sizes(t, func(t *testing.T, size int) {
+		for mask := range 1 << 8 {
+			for _, polled := range []int{12, 27} {
+				r := newCQRig(t, ofSize(size))
+				srq := r.srq(provider.SRQConfig{MaxWR: 30, MaxSGE: 1})
+				gone, stays := r.qp(provider.RC, srq), r.qp(provider.RC, srq)
+				for range polled {
+					r.put(gone.sendCQE(gone.sendPosted(0, 0), opcodeSend))
+					r.one()
+				}
+				var want []uint64
+				free := 0
+				for i := range uint64(8) {
+					q := stays
+					if mask>>i&1 != 0 {
+						q = gone
+					}
+					switch {
+					case i%3 == 0:
+						r.put(q.sendCQE(q.sendPosted(i, 0), opcodeSend))
+					case i%3 == 1:
+						r.put(q.recvCQE(r.postSRQ(srq, 1000+i)))
+						if q == gone {
+							free++
+						}
+					default:
+						e := q.recvCQE(r.postSRQ(srq, 1000+i))
+						e.Opcode, e.Syndrome = mlx5test.CQERespErr, 5
+						r.put(e)
+						if q == gone {
+							free++
+						}
+					}
+					if q == stays {
+						id := i
+						if i%3 != 0 {
+							id += 1000
+						}
+						want = append(want, id)
+					}
+				}
+				r.cq.clean(gone)
+				if r.cq.qp == gone {
+					t.Fatal("the QP is still known")
+				}
+				if srq.list.nfree != free {
+					t.Fatalf("%d receives went back, want %d", srq.list.nfree, free)
+				}
+				wcs := r.poll()
+				if len(wcs) != len(want) {
+					t.Fatalf("%08b: %d completions, want %d", mask, len(wcs), len(want))
+				}
+				for i, wc := range wcs {
+					if wc.ID != want[i] || wc.QPNum != stays.num {
+						t.Fatalf("%08b: completion %d: %+v, want %d", mask, i, wc, want[i])
+					}
+				}
+				// The ring goes on as before.
+				for i := range uint64(40) {
+					r.put(stays.sendCQE(stays.sendPosted(i, 0), opcodeSend))
+					if wc := r.one(); wc.ID != i {
+						t.Fatalf("%08b: afterwards %+v", mask, wc)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestCleanCompressed(t *testing.T) {
+	r := newCQRig(t, ofCompression(64, CompressHash))
+	gone, stays := r.qp(provider.RC, nil), r.qp(provider.RC, nil)
+	for round := range 10 {
+		var minis [2][]mini
+		for i := range uint64(9) {
+			stays.recvPosted(t, i)
+			gone.recvPosted(t, i)
+			minis[0] = append(minis[0], mini{byteCount: uint32(i)})
+			minis[1] = append(minis[1], mini{byteCount: uint32(i)})
+		}
+		r.putCompressed(gone.recvCQE(uint16(gone.rq.head-9)), minis[0])
+		r.putCompressed(stays.recvCQE(uint16(stays.rq.head-9)), minis[1])
+		r.put(gone.sendCQE(gone.sendPosted(1, 0), opcodeSend))
+		r.cq.clean(gone)
+		gone.rq.tail = gone.rq.head
+		wcs := r.poll()
+		if len(wcs) != 9 {
+			t.Fatalf("round %d: %d completions, want 9", round, len(wcs))
+		}
+		for i, wc := range wcs {
+			if wc.ID != uint64(i) || wc.ByteLen != uint32(i) || wc.QPNum != stays.num {
+				t.Errorf("round %d, completion %d: %+v", round, i, wc)
+			}
+		}
+	}
+}

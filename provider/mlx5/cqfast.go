@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"purerdma/provider"
+)
+
+// Most completions are like the one before: of a request, or of a receive, of the
+// same QP, and successful. These are taken in loops of their own, which keep in
+// registers what they need and fill a WC field by field: that is faster than a
+// literal, which is made first and then copied. The loops end at the first completion
+// of another kind, or with anything strange about it.
+
+// What the last completion was (CQ.fast): the CQ has a QP if it is not fastNone.
+const (
+	fastNone uint8 = iota
+	fastSend       // a request
+	fastRecv       // a receive of the QP's own queue
+)
+
+// requests takes completions of requests that succeeded, of the QP whose completion
+// was the last.
+func (c *CQ) requests(wcs []provider.WC) int {
+	q := c.qp
+	s := &q.sq
+	ci, index, log, mask, shift, ring := c.ci, c.index, c.log&31, c.mask, c.shift&31, c.ring
+	tail := s.tail
+	n := 0
+	for n < len(wcs) {
+		e := unsafe.Add(ring, uintptr(ci&mask)<<shift)
+		last := lastWord(e)
+		// One look at the word says that the entry is ours, a request that succeeded,
+		// and plain.
+		if (last^ci>>log&1)&0xfd != 0 || load32(e, cqeUIdx)&0xffffff != index {
+			break
+		}
+		r := requests[load8(e, cqeOpQPN)]
+		// Loaded anew each time: it acquires what the post of this request has stored.
+		head := atomic.LoadUint32(&s.head)
+		to := s.at(last >> 16)
+		if r == 0 || to.head-tail >= head-tail {
+			break
+		}
+		tail = to.head + 1
+		w := &wcs[n]
+		w.ID = to.id
+		w.Status = provider.WCSuccess
+		w.Opcode = provider.WCOpcode(r & 0xff)
+		w.QPNum = q.num
+		w.ByteLen = 0
+		w.ImmData = 0
+		w.InvalidatedRKey = 0
+		w.VendorErr = 0
+		w.SrcQP = 0
+		w.Flags = provider.WCFlags(r >> 8 & 0xff)
+		w.SLID = 0
+		w.PKeyIndex = 0
+		w.SL = 0
+		w.DLIDPathBits = 0
+		if r >= lengthAtomic {
+			if w.ByteLen = 8; r >= lengthCQE {
+				w.ByteLen = load32(e, cqeByteCount)
+			}
+		}
+		ci++
+		n++
+	}
+	if n > 0 {
+		storeShared(&s.tail, tail)
+		storeShared(&c.ci, ci)
+	}
+	return n
+}
+
+// receives takes completions of receives that succeeded, of the receive queue of the
+// QP whose completion was the last.
+func (c *CQ) receives(wcs []provider.WC) int {
+	q := c.qp
+	r := &q.rq
+	ci, index, log, mask, shift, ring := c.ci, c.index, c.log&31, c.mask, c.shift&31, c.ring
+	tail := r.tail
+	n := 0
+	for n < len(wcs) {
+		e := unsafe.Add(ring, uintptr(ci&mask)<<shift)
+		last := lastWord(e)
+		op := last >> 4 & 15
+		if (last^ci>>log&1)&0x0d != 0 || op-cqeRespWrImm > cqeRespSendInv-cqeRespWrImm || load32(e, cqeUIdx)&0xffffff != index {
+			break
+		}
+		if uint32(uint16(last>>16)-uint16(tail)) >= atomic.LoadUint32(&r.head)-tail {
+			break
+		}
+		w := &wcs[n]
+		w.ID = r.id(last >> 16)
+		fillReceive(e, op, w)
+		w.QPNum = q.num
+		if r.checksums {
+			w.Flags |= checksumsRight(e)
+		}
+		tail++
+		ci++
+		n++
+	}
+	if n > 0 {
+		storeShared(&r.tail, tail)
+		storeShared(&c.ci, ci)
+	}
+	return n
+}
+
+// kinds is what receives complete as, by the opcode of the CQE: the WC's opcode and
+// flags, and what of cqeImm is immediate data and what a key.
+var kinds = [16]struct{ opcode, flags, imm, key uint32 }{
+	cqeRespWrImm:   {uint32(provider.WCRecvWriteImm), uint32(provider.WCWithImm), ^uint32(0), 0},
+	cqeRespSend:    {uint32(provider.WCRecv), 0, 0, 0},
+	cqeRespSendImm: {uint32(provider.WCRecv), uint32(provider.WCWithImm), ^uint32(0), 0},
+	cqeRespSendInv: {uint32(provider.WCRecv), uint32(provider.WCWithInv), 0, ^uint32(0)},
+}
+
+// fillReceive fills the WC of a receive that succeeded, but for its ID, QPNum and
+// WCIPCsumOK.
+func fillReceive(e unsafe.Pointer, op uint32, w *provider.WC) {
+	k := &kinds[op&15]
+	imm, from := load32(e, cqeImm), load32(e, cqeFlagsRQPN)
+	flags := k.flags
+	if from&(3<<28) != 0 {
+		flags |= uint32(provider.WCGRH)
+	}
+	w.Status = provider.WCSuccess
+	w.Opcode = provider.WCOpcode(k.opcode)
+	w.ByteLen = load32(e, cqeByteCount)
+	w.ImmData = imm & k.imm
+	w.InvalidatedRKey = imm & k.key
+	w.VendorErr = 0
+	w.SrcQP = from & 0xffffff
+	w.Flags = provider.WCFlags(flags)
+	w.SLID = load16(e, cqeSLID)
+	w.PKeyIndex = uint16(imm)
+	w.SL = uint8(from>>24) & 0xf
+	w.DLIDPathBits = load8(e, cqeMLPath) & 0x7f
+}
+
+// checksumsRight returns WCIPCsumOK if the device has found the checksums of a packet
+// of IPv4 right, else 0.
+func checksumsRight(e unsafe.Pointer) provider.WCFlags {
+	const both = csumL3OK | csumL4OK
+	if load8(e, cqeCsumOK)&both == both && load8(e, cqeL3Type)>>2&3 == l3IPv4 {
+		return provider.WCIPCsumOK
+	}
+	return 0
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/uverbs"
+)
+
+func TestSRQShape(t *testing.T) {
+	for _, tc := range []struct {
+		wr, sge, limitWR, limitBytes int
+		want                         srqShape
+	}{
+		{1, 0, 32767, 512, srqShape{slots: 2, wait: true, shift: 5, maxSGE: 1}},
+		{3, 1, 32767, 512, srqShape{slots: 4, wait: true, shift: 5, maxSGE: 1}},
+		{4, 2, 32767, 512, srqShape{slots: 8, wait: true, shift: 6, maxSGE: 3}},
+		{100, 4, 32767, 512, srqShape{slots: 128, wait: true, shift: 7, maxSGE: 7}},
+		{16383, 1, 32767, 512, srqShape{slots: 16384, wait: true, shift: 5, maxSGE: 1}},
+		// No room for a wait queue.
+		{16384, 1, 32767, 512, srqShape{slots: 32768, shift: 5, maxSGE: 1}},
+		{32767, 31, 32767, 512, srqShape{slots: 32768, shift: 9, maxSGE: 31}},
+		{65535, 1, 1 << 20, 512, srqShape{slots: 65536, shift: 5, maxSGE: 1}},
+	} {
+		got, err := newSRQShape(tc.wr, tc.sge, tc.limitWR, tc.limitBytes)
+		if got != tc.want || err != nil {
+			t.Errorf("%d receives of %d: %+v, %v, want %+v", tc.wr, tc.sge, got, err, tc.want)
+		}
+	}
+	for _, tc := range [][4]int{{0, 1, 100, 512}, {-1, 1, 100, 512}, {101, 1, 100, 512}, {65536, 1, 1 << 20, 512}, {1, -1, 100, 512}, {1, 32, 100, 512}, {1, 1 << 40, 100, 512}} {
+		if _, err := newSRQShape(tc[0], tc[1], tc[2], tc[3]); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%v: %v", tc, err)
+		}
+	}
+}
+
+func TestCreateSRQ(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	s := r.srq(provider.SRQConfig{MaxWR: 100, MaxSGE: 4, Limit: 7, UserHandle: 5})
+	dev := r.k.SRQs()[0]
+	if got, want := s.Attr(), (provider.SRQAttr{MaxWR: 127, MaxSGE: 7}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if len(dev.Buf) != 256<<7 || dev.Stride != 128 || dev.Handle != s.Handle() || dev.Num != s.Num() {
+		t.Errorf("the device has %d bytes, slots of %d", len(dev.Buf), dev.Stride)
+	}
+	if err := s.Modify(&provider.SRQAttr{Limit: 9}, provider.SRQAttrLimit); err != nil {
+		t.Error(err)
+	}
+	if err := s.Modify(&provider.SRQAttr{MaxWR: 9}, provider.SRQAttrMaxWR); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error("a new size:", err)
+	}
+	for _, cfg := range []provider.SRQConfig{{}, {MaxWR: 1 << 30}, {MaxWR: 1, MaxSGE: 1000}} {
+		cfg.PD = r.pd
+		if _, err := r.ctx.CreateSRQ(&cfg); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error("again:", err)
+	}
+	if _, err := s.PostRecv([]provider.RecvWR{{}}); !errors.Is(err, net.ErrClosed) {
+		t.Error("PostRecv:", err)
+	}
+	if _, err := s.Query(); !errors.Is(err, net.ErrClosed) {
+		t.Error("Query:", err)
+	}
+	if err := s.Modify(&provider.SRQAttr{}, provider.SRQAttrLimit); !errors.Is(err, net.ErrClosed) {
+		t.Error("Modify:", err)
+	}
+}
+
+// TestSRQLimit has the limit of the creation set when there are as many receives.
+func TestSRQLimit(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	s := r.srq(provider.SRQConfig{MaxWR: 10, Limit: 5})
+	var set []uint32
+	r.before = func(req *uverbs.Request) error {
+		if a := req.Find(abi.UVERBS_ATTR_CORE_IN); req.Method == abi.UVERBS_METHOD_INVOKE_WRITE && a != nil && len(a.Buf) == abi.Size[abi.UverbsModifySRQ]() {
+			set = append(set, abi.View[abi.UverbsModifySRQ](a.Buf).SRQLimit)
+		}
+		return nil
+	}
+	for n := range 10 {
+		if _, err := s.PostRecv(make([]provider.RecvWR, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if len(set) != min(n/4, 1) {
+			t.Fatalf("after %d receives: %v", n+1, set)
+		}
+	}
+	if len(set) != 1 || set[0] != 5 {
+		t.Fatalf("%v", set)
+	}
+	// Who sets another first means that one.
+	s = r.srq(provider.SRQConfig{MaxWR: 10, Limit: 5})
+	if err := s.Modify(&provider.SRQAttr{Limit: 3}, provider.SRQAttrLimit); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PostRecv(make([]provider.RecvWR, 9)); err != nil || len(set) != 2 || set[1] != 3 {
+		t.Errorf("%v, %v", set, err)
+	}
+	if a, err := s.Query(); err != nil || a.Limit != 3 || a.MaxWR != s.Attr().MaxWR {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// TestCreateFails has the kernel refuse: nothing is left.
+func TestCreateFails(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	boom := syscall.ENOSPC
+	r.before = func(req *uverbs.Request) error {
+		if req.Object == abi.UVERBS_OBJECT_SRQ || req.Object == abi.UVERBS_OBJECT_CQ {
+			return boom
+		}
+		return nil
+	}
+	if _, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3}); !errors.Is(err, boom) {
+		t.Error("SRQ:", err)
+	}
+	if _, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, XRCD: &xrcd{}, CQ: r.cq}); !errors.Is(err, boom) {
+		t.Error("XRC SRQ:", err)
+	}
+	if _, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: 3}); !errors.Is(err, boom) {
+		t.Error("CQ:", err)
+	}
+	if r.ctx.resources.srq(0) != nil {
+		t.Error("a user index is left")
+	}
+	r.before = nil
+}
+
+// srqDevice is what takes receives from an SRQ, by the links in memory alone.
+type srqDevice struct {
+	srq  *mlx5test.SRQ
+	next uint16 // the slot that it takes next
+	seen uint32 // receives that it has taken
+}
+
+// take returns the slot of the next receive, false if none is posted.
+func (d *srqDevice) take() (uint16, bool) {
+	if uint16(d.seen) == d.srq.RecvCounter() {
+		return 0, false
+	}
+	i := d.next
+	d.next = binary.BigEndian.Uint16(d.srq.Buf[int(i)*d.srq.Stride+srqLink:])
+	d.seen++
+	return i, true
+}
+
+// TestSRQ posts, and has a device that follows the links complete in any order, or
+// give receives back because of page faults: each receive is taken as posted, in
+// order, and completes once.
+func TestSRQ(t *testing.T) {
+	for _, wait := range []bool{true, false} {
+		for _, faults := range []bool{false, true} {
+			for seed := range uint64(20) {
+				t.Run(fmt.Sprintf("wait=%v/faults=%v/%d", wait, faults, seed), func(t *testing.T) { testSRQ(t, wait, faults, seed) })
+			}
+		}
+	}
+}
+
+func testSRQ(t *testing.T, wait, faults bool, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	r := newCQRig(t, provider.CQConfig{})
+	maxWR := 1 + rnd.IntN(40)
+	if !wait {
+		r.ctx.caps.maxSRQWR = 2 * maxWR
+	}
+	s := r.srq(provider.SRQConfig{MaxWR: maxWR, MaxSGE: 2})
+	if s.list.wait != wait {
+		t.Fatal("wait queue:", s.list.wait)
+	}
+	q := r.qp(provider.RC, s)
+	dev := srqDevice{srq: r.k.SRQs()[0]}
+	type receive struct {
+		id   uint64
+		slot uint16
+	}
+	var posted []uint64 // the device has not taken them
+	var taken []receive
+	id, room := uint64(0), s.Attr().MaxWR
+	for range 3000 {
+		switch rnd.IntN(4) {
+		case 0, 1:
+			wrs := make([]provider.RecvWR, 1+rnd.IntN(3))
+			for i := range wrs {
+				wrs[i] = provider.RecvWR{ID: id + uint64(i), SGList: []provider.SGE{{Addr: id + uint64(i), Length: 1, LKey: 2}}}
+			}
+			n, err := s.PostRecv(wrs)
+			for range n {
+				posted = append(posted, id)
+				id++
+			}
+			free := room - len(posted) - len(taken)
+			if err != nil && (!errors.Is(err, provider.ErrFull) || n == len(wrs) || free > 0 && !faults) {
+				t.Fatalf("%d of %d posted, room for %d: %v", n, len(wrs), free, err)
+			}
+			if err == nil && free < 0 && !faults {
+				t.Fatalf("%d receives fit into %d", len(posted)+len(taken), room)
+			}
+		case 2:
+			slot, ok := dev.take()
+			if !ok {
+				if len(posted) > 0 {
+					t.Fatalf("the device finds none of %d receives", len(posted))
+				}
+				break
+			}
+			b := dev.srq.Buf[int(slot)*dev.srq.Stride:]
+			if len(posted) == 0 || binary.BigEndian.Uint64(b[24:]) != posted[0] {
+				t.Fatalf("the device finds receive %d, posted were %v", binary.BigEndian.Uint64(b[24:]), posted)
+			}
+			if faults && rnd.IntN(6) == 0 {
+				// It comes back, behind what is posted.
+				e := q.recvCQE(slot)
+				e.Opcode, e.Syndrome, e.VendorSyndrome = mlx5test.CQERespErr, syndromeAborted, vendorPageFault
+				r.put(e)
+				if wcs := r.poll(); len(wcs) != 0 {
+					t.Fatalf("a page fault completes: %+v", wcs)
+				}
+				posted = append(posted[1:], posted[0])
+				break
+			}
+			taken = append(taken, receive{posted[0], slot})
+			posted = posted[1:]
+		case 3:
+			if len(taken) == 0 {
+				break
+			}
+			i := rnd.IntN(len(taken))
+			r.put(q.recvCQE(taken[i].slot))
+			if wc := r.one(); wc.ID != taken[i].id || wc.Status != 0 {
+				t.Fatalf("%+v, want %d", wc, taken[i].id)
+			}
+			taken = append(taken[:i], taken[i+1:]...)
+		}
+	}
+}
+
+// TestSRQOrder uses the slots as they lie while the next one is free, and then the
+// first run of free ones.
+func TestSRQOrder(t *testing.T) {
+	var l srqList
+	links := map[uint16]uint16{}
+	l.init(8, false, func(i, next uint16) { links[i] = next })
+	take := func(want ...int) {
+		t.Helper()
+		for _, w := range want {
+			if i, ok := l.take(); !ok || int(i) != w {
+				t.Fatalf("slot %d, %v, want %d", i, ok, w)
+			}
+		}
+	}
+	take(0, 1, 2, 3, 4, 5, 6)
+	if _, ok := l.take(); ok {
+		t.Fatal("the last slot was taken")
+	}
+	for _, i := range []uint16{5, 2, 3, 1} {
+		if !l.done(i) {
+			t.Fatal("not done:", i)
+		}
+	}
+	if l.done(2) || l.done(7) || l.done(8) || l.done(0xffff) {
+		t.Error("what is not posted was completed")
+	}
+	take(7) // and 1, 2, 3 are linked
+	l.done(0)
+	take(1, 2)
+	take(3) // and 0, which lies in front of head, because 4 is not free
+	if links[3] != 5 && links[3] != 0 {
+		t.Errorf("3 leads to %d", links[3])
+	}
+}
+
+func TestSRQPost(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	s := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 2})
+	dev := r.k.SRQs()[0]
+	for i := range dev.Buf {
+		if i%64 >= 16 {
+			dev.Buf[i] = 0xcc
+		}
+	}
+	n, err := s.PostRecv([]provider.RecvWR{
+		{SGList: []provider.SGE{{Addr: 0x1122334455667788, Length: 0x99aabb, LKey: 0xccddeeff}, {}}},
+		{SGList: []provider.SGE{{}, {}, {Addr: 1, Length: 2, LKey: 3}}},
+		{},
+		{SGList: make([]provider.SGE, 4)},
+	})
+	if n != 3 || !errors.Is(err, syscall.EINVAL) || dev.RecvCounter() != 3 {
+		t.Fatalf("%d posted, counter %d: %v", n, dev.RecvCounter(), err)
+	}
+	want := []string{
+		"0099aabbccddeeff1122334455667788 00000000000000000000000000000000 00000000000001000000000000000000",
+		"00000000000000000000000000000000 00000000000000000000000000000000 00000002000000030000000000000001",
+		"00000000000001000000000000000000 cccccccccccccccccccccccccccccccc cccccccccccccccccccccccccccccccc",
+	}
+	for i := range want {
+		b := dev.Buf[i*64:][:64]
+		if got := fmt.Sprintf("%x %x %x", b[16:32], b[32:48], b[48:64]); got != want[i] {
+			t.Errorf("receive %d:\n%s, want\n%s", i, got, want[i])
+		}
+	}
+	if n, err := s.PostRecv([]provider.RecvWR{{SGList: []provider.SGE{{Length: 1 << 31}}}}); n != 0 || !errors.Is(err, syscall.EMSGSIZE) {
+		t.Errorf("2 GiB: %d, %v", n, err)
+	}
+	wrs := []provider.RecvWR{{ID: 1, SGList: make([]provider.SGE, 3)}}
+	q := r.qp(provider.RC, s)
+	cqe := q.recvCQE(0).Bytes(64)
+	wcs := make([]provider.WC, 1)
+	if n := testing.AllocsPerRun(100, func() {
+		head := s.list.head
+		if n, err := s.PostRecv(wrs); n != 1 {
+			t.Fatal(err)
+		}
+		setCounter(cqe, head)
+		r.dev.Complete(cqe)
+		if n, err := r.cq.Poll(wcs); n != 1 {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestXRCSRQ(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	x, err := r.ctx.OpenXRCD(-1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	cq, dev := r.newCQ(provider.CQConfig{Entries: 15})
+	s := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 2, XRCD: x, CQ: cq})
+	var _ provider.XRCSRQ = s
+	if s.index == noIndex || r.k.SRQs()[0].Create.UIdx != s.index || r.k.SRQs()[0].Num != s.Num() {
+		t.Fatalf("user index %d", s.index)
+	}
+	r.cq, r.dev = cq, dev
+	q := r.qp(provider.RC, nil)
+	for i := range uint64(30) {
+		// The QP is of another process: its number is all that is known.
+		e := &mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: s.index, QPN: 0x777, WQECounter: r.postSRQ(s, i), ByteCount: 9}
+		r.put(e, q.sendCQE(q.sendPosted(i, 0), opcodeSend))
+		want := provider.WC{ID: i, Opcode: provider.WCRecv, QPNum: 0x777, ByteLen: 9}
+		if wcs := r.poll(); len(wcs) != 2 || wcs[0] != want || wcs[1].ID != i || wcs[1].QPNum != q.num {
+			t.Fatalf("%+v, want %+v", wcs, want)
+		}
+	}
+	// Closing takes what is there out of the CQ.
+	r.put(&mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: s.index, WQECounter: r.postSRQ(s, 1)}, q.sendCQE(q.sendPosted(5, 0), opcodeSend))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if wc := r.one(); wc.ID != 5 {
+		t.Errorf("%+v", wc)
+	}
+	if _, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, XRCD: x}); !errors.Is(err, errOtherDriver) {
+		t.Error("without a CQ:", err)
+	}
+	r.put(&mlx5test.CQE{Opcode: mlx5test.CQEReq, UserIndex: s.index})
+	if _, err := cq.Poll(make([]provider.WC, 1)); err == nil {
+		t.Error("an SRQ that is closed is still there")
+	}
+}
+
+// TestRequestOfXRCSRQ has a completion of a request name an SRQ.
+func TestRequestOfXRCSRQ(t *testing.T) {
+	for _, op := range []uint8{mlx5test.CQEReq, mlx5test.CQEReqErr} {
+		r := newCQRig(t, provider.CQConfig{})
+		x, err := r.ctx.OpenXRCD(-1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := r.srq(provider.SRQConfig{MaxWR: 10, XRCD: x, CQ: r.cq})
+		r.put(&mlx5test.CQE{Opcode: op, UserIndex: s.index, WQECounter: r.postSRQ(s, 1)})
+		_, err = r.cq.Poll(make([]provider.WC, 1))
+		if bad := new(CQEError); !errors.As(err, &bad) {
+			t.Errorf("opcode %d: %v", op, err)
+		}
+	}
+}
