@@ -18,8 +18,8 @@ const WQEBB = 64
 // noRegister is the index of a register of a QP that has a page of its own.
 const noRegister = ^uint32(0)
 
-// legacyRegister is the register of QPs whose context came with pages: the first
-// one of the third page.
+// legacyRegister is the register of QPs whose context came with pages, as the answer
+// counts them, four in a page: the first one of the second page.
 const legacyRegister = 4
 
 // QP is a queue pair. What is exported does not change.
@@ -215,7 +215,7 @@ func (q *QP) layOut(resp *abi.Mlx5CreateQPResp) error {
 			return syscall.EINVAL
 		}
 		resp.BFRegIndex = legacyRegister
-		q.UAR = c.legacyUAR(legacyRegister / 2)
+		q.UAR = c.legacyUAR(legacyRegister / 4)
 	default:
 		return syscall.EINVAL
 	}

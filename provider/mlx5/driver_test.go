@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/uverbs"
+)
+
+// TestOpenRefused holds what a kernel may answer, and this package does not work
+// with, against its error.
+func TestOpenRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		change     func(*abi.Mlx5AllocUcontextResp)
+	}{
+		{"CQEVersion0", "completions are of version 0, not 1", func(r *abi.Mlx5AllocUcontextResp) { r.CQEVersion = 0 }},
+		{"CQEVersion2", "completions are of version 2, not 1", func(r *abi.Mlx5AllocUcontextResp) { r.CQEVersion = 2 }},
+		{"NoPorts", "without ports", func(r *abi.Mlx5AllocUcontextResp) { r.NumPorts = 0 }},
+		{"OddBlueFlame", "BlueFlame registers of 384 bytes", func(r *abi.Mlx5AllocUcontextResp) { r.BFRegSize = 384 }},
+		{"SmallBlueFlame", "BlueFlame registers of 64 bytes", func(r *abi.Mlx5AllocUcontextResp) { r.BFRegSize = 64 }},
+		{"LargeBlueFlame", "BlueFlame registers of 1024 bytes", func(r *abi.Mlx5AllocUcontextResp) { r.BFRegSize = 1024 }},
+		{"NoCacheLine", "cache lines of 0 bytes", func(r *abi.Mlx5AllocUcontextResp) { r.CacheLineSize = 0 }},
+		{"OddCacheLine", "cache lines of 96 bytes", func(r *abi.Mlx5AllocUcontextResp) { r.CacheLineSize = 96 }},
+		{"HugeCacheLine", "cache lines of 1048576 bytes", func(r *abi.Mlx5AllocUcontextResp) { r.CacheLineSize = 1 << 20 }},
+		{"NoSendQueue", "work queues of 0 blocks", func(r *abi.Mlx5AllocUcontextResp) { r.MaxSendWQEBB = 0 }},
+		{"NoSendWQE", "entries of 0 and", func(r *abi.Mlx5AllocUcontextResp) { r.MaxSQDescSz = 0 }},
+		{"NoRecvWQE", "and 0 bytes", func(r *abi.Mlx5AllocUcontextResp) { r.MaxRQDescSz = 0 }},
+		{"NoReceives", "and 0 receives", func(r *abi.Mlx5AllocUcontextResp) { r.MaxRecvWR = 0 }},
+		{"ManyUARs", "1000 UARs in a page", func(r *abi.Mlx5AllocUcontextResp) { r.LogUARSize, r.NumUARsPerPage = 12, 1000 }},
+		{"NoUARs", "0 UARs in a page", func(r *abi.Mlx5AllocUcontextResp) { r.LogUARSize, r.NumUARsPerPage = 12, 0 }},
+		{"OddRegisters", "17 BlueFlame registers", func(r *abi.Mlx5AllocUcontextResp) { r.TotBFRegs = 17 }},
+		{"FewRegisters", "4 BlueFlame registers", func(r *abi.Mlx5AllocUcontextResp) { r.TotBFRegs = 4 }},
+		{"ManyRegisters", "BlueFlame registers", func(r *abi.Mlx5AllocUcontextResp) { r.TotBFRegs = 1 << 31 }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			k := mlx5test.New("mlx5_0")
+			k.Context = func(_ *abi.Mlx5AllocUcontextReqV2, resp *abi.Mlx5AllocUcontextResp) { tc.change(resp) }
+			_, err := openContext(t, k)
+			var u *UnsupportedError
+			if !errors.As(err, &u) || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want an *UnsupportedError with %q", err, tc.want)
+			}
+			if n := k.Opened(); n != 0 {
+				t.Errorf("%d contexts are open", n)
+			}
+		})
+	}
+}
+
+// TestOpenFails has each command of opening fail: its error comes out, and nothing
+// stays.
+func TestOpenFails(t *testing.T) {
+	var all int
+	for fail := 0; ; fail++ {
+		k := mlx5test.New("mlx5_0")
+		n := 0
+		k.Intercept = func(*uverbs.Request) error {
+			n++
+			if n == fail {
+				return syscall.ENOMEM
+			}
+			return nil
+		}
+		_, err := openContext(t, k)
+		if fail == 0 {
+			if all = n; err != nil || all < 3 {
+				t.Fatalf("%d commands, %v", all, err)
+			}
+			continue
+		}
+		if fail > all {
+			break
+		}
+		if !errors.Is(err, syscall.ENOMEM) {
+			t.Errorf("command %d failed, and the error is %v", fail, err)
+		}
+	}
+}
+
+// TestRequest is what the kernel is asked for: see get_total_uuars and
+// get_num_low_lat_uuars of libmlx5 for the numbers.
+func TestRequest(t *testing.T) {
+	k := mlx5test.New("mlx5_0")
+	var got abi.Mlx5AllocUcontextReqV2
+	k.Context = func(req *abi.Mlx5AllocUcontextReqV2, _ *abi.Mlx5AllocUcontextResp) { got = *req }
+	c, err := openContext(t, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := abi.Mlx5AllocUcontextReqV2{TotalNumBFRegs: 16, NumLowLatencyBFRegs: 4, MaxCQEVersion: 1, LibCaps: 3}
+	if c.pageSize != 4096 {
+		want.TotalNumBFRegs = uint32(totalBFRegs(c.pageSize))
+		want.NumLowLatencyBFRegs = want.TotalNumBFRegs - 12
+	}
+	if got != want {
+		t.Errorf("asked for %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/mlx5/mlx5test"
+)
+
+// sge is an element of n bytes.
+func sge(n uint32) []provider.SGE {
+	return []provider.SGE{{Addr: 0x1122334455667788, Length: n, LKey: 0x99}}
+}
+
+// TestSendRefused holds requests that do not fit against their errors. Nothing of
+// them is in the ring that the device sees, and the queue takes the next one.
+func TestSendRefused(t *testing.T) {
+	r := newSendRig(t, wantsHeaders)
+	long := make([]provider.SGE, 5)
+	ah := r.ah(provider.AHAttr{Port: 1, Global: true})
+	for _, tc := range []struct {
+		name string
+		typ  provider.QPType
+		wr   provider.SendWR
+		want error
+	}{
+		{"UnknownOpcode", provider.RC, provider.SendWR{Opcode: 99}, syscall.EOPNOTSUPP},
+		{"OpcodeOf32Bits", provider.RC, provider.SendWR{Opcode: 1<<31 | provider.OpSend}, syscall.EOPNOTSUPP},
+		{"ReadInv", provider.RC, provider.SendWR{Opcode: provider.OpReadInv}, syscall.EOPNOTSUPP},
+		{"Flush", provider.RC, provider.SendWR{Opcode: provider.OpFlush}, syscall.EOPNOTSUPP},
+		{"AtomicWrite", provider.RC, provider.SendWR{Opcode: provider.OpAtomicWrite, InlineData: make([]byte, 8)}, syscall.EOPNOTSUPP},
+		{"LSO", provider.RC, provider.SendWR{Opcode: provider.OpLSO}, syscall.EOPNOTSUPP},
+		{"ManySGE", provider.RC, provider.SendWR{Opcode: provider.OpSend, SGList: long}, syscall.EINVAL},
+		{"LongSGE", provider.RC, provider.SendWR{Opcode: provider.OpSend, SGList: sge(1 << 31)}, syscall.EMSGSIZE},
+		{"LongSecondSGE", provider.RC, provider.SendWR{Opcode: provider.OpSend, SGList: append(sge(1), sge(1<<32-1)...)}, syscall.EMSGSIZE},
+		{"LongInline", provider.RC, provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 253)}, syscall.EINVAL},
+		{"InlineRead", provider.RC, provider.SendWR{Opcode: provider.OpRead, InlineData: make([]byte, 8)}, syscall.EINVAL},
+		{"InlineAtomic", provider.RC, provider.SendWR{Opcode: provider.OpFetchAdd, InlineData: make([]byte, 8)}, syscall.EINVAL},
+		{"ShortAtomic", provider.RC, provider.SendWR{Opcode: provider.OpFetchAdd, SGList: sge(4)}, syscall.EINVAL},
+		{"TwoOldValues", provider.RC, provider.SendWR{Opcode: provider.OpFetchAdd, SGList: append(sge(8), sge(8)...)}, syscall.EINVAL},
+		{"UnalignedAtomic", provider.RC, provider.SendWR{Opcode: provider.OpCompareSwap, RemoteAddr: 4, SGList: sge(8)}, syscall.EINVAL},
+		{"BindNothing", provider.RC, provider.SendWR{Opcode: provider.OpBindMW}, syscall.EINVAL},
+		{"BindNoType", provider.RC, provider.SendWR{Opcode: provider.OpBindMW, Bind: &provider.MWBindInfo{}}, syscall.EINVAL},
+		{"BindMuch", provider.RC, provider.SendWR{Opcode: provider.OpBindMW, Bind: &provider.MWBindInfo{Type: provider.MWType2, Length: 1<<31 + 1}}, syscall.EOPNOTSUPP},
+		{"ReadOfUC", provider.UC, provider.SendWR{Opcode: provider.OpRead, SGList: sge(8)}, syscall.EOPNOTSUPP},
+		{"AtomicOfUC", provider.UC, provider.SendWR{Opcode: provider.OpFetchAdd, SGList: sge(8)}, syscall.EOPNOTSUPP},
+		{"WriteOfUD", provider.UD, provider.SendWR{Opcode: provider.OpWrite, AH: holder{ah}}, syscall.EOPNOTSUPP},
+		{"NoAH", provider.UD, provider.SendWR{Opcode: provider.OpSend}, syscall.EINVAL},
+		{"ClosedAH", provider.UD, provider.SendWR{Opcode: provider.OpSend, AH: holder{}}, net.ErrClosed},
+		{"OtherAH", provider.UD, provider.SendWR{Opcode: provider.OpSend, AH: holder{otherAH{}}}, syscall.EINVAL},
+		{"QPNumber", provider.UD, provider.SendWR{Opcode: provider.OpSend, AH: holder{ah}, RemoteQPN: 1 << 24}, syscall.EINVAL},
+		{"SRQNumber", provider.XRCSend, provider.SendWR{Opcode: provider.OpSend, RemoteSRQN: 1 << 24}, syscall.EINVAL},
+		{"NoPacket", provider.RawPacket, provider.SendWR{Opcode: provider.OpSend}, syscall.EINVAL},
+		{"ShortPacket", provider.RawPacket, provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 17)}, syscall.EINVAL},
+		{"NoHeader", provider.RawPacket, provider.SendWR{Opcode: provider.OpSend, SGList: sge(64)}, syscall.EINVAL},
+		{"LongHeader", provider.RawPacket, provider.SendWR{Opcode: provider.OpSend, SGList: sge(64), Header: make([]byte, 19)}, syscall.EINVAL},
+		{"LSOLongHeader", provider.RawPacket, provider.SendWR{Opcode: provider.OpLSO, SGList: sge(64), Header: make([]byte, 61), MSS: 1}, syscall.EINVAL},
+		{"LSONoHeader", provider.RawPacket, provider.SendWR{Opcode: provider.OpLSO, SGList: sge(64), MSS: 1}, syscall.EINVAL},
+		{"LSONoMSS", provider.RawPacket, provider.SendWR{Opcode: provider.OpLSO, SGList: sge(64), Header: make([]byte, 54)}, syscall.EINVAL},
+		{"LSOMuch", provider.RawPacket, provider.SendWR{Opcode: provider.OpLSO, SGList: sge(1 << 20), Header: make([]byte, 54), MSS: 1}, syscall.EINVAL},
+		{"LSOInline", provider.RawPacket, provider.SendWR{Opcode: provider.OpLSO, InlineData: make([]byte, 54), Header: make([]byte, 54), MSS: 1}, syscall.EINVAL},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := r.config(tc.typ)
+			cfg.MaxLSOHeader = 60
+			q, dev := r.qp(cfg)
+			if n, err := q.PostSend([]provider.SendWR{tc.wr}); n != 0 || !errors.Is(err, tc.want) {
+				t.Errorf("PostSend: %d, %v, want %v", n, err, tc.want)
+			}
+			good := goodRequest(tc.typ, ah)
+			list := []provider.SendWR{good, tc.wr, good}
+			r.poison(dev)
+			if n, err := q.PostSend(list); n != 1 || !errors.Is(err, tc.want) {
+				t.Errorf("PostSend after a good one: %d, %v, want %v", n, err, tc.want)
+			}
+			// The register got the good one, by its first bytes or whole.
+			if _, _, b := r.rung(); !bytes.HasPrefix(dev.SendWQE(0, len(b)), b) {
+				t.Errorf("rang with % x, the request is % x", b, dev.SendWQE(0, len(b)))
+			}
+			n := dev.SendCounter()
+			q.BatchBegin()
+			if err := q.BatchAdd(&tc.wr); !errors.Is(err, tc.want) {
+				t.Errorf("BatchAdd: %v, want %v", err, tc.want)
+			}
+			if err := q.BatchAdd(&good); err != nil {
+				t.Errorf("BatchAdd of a good one: %v", err)
+			}
+			if err := q.BatchPost(); err != nil || dev.SendCounter() <= n {
+				t.Errorf("BatchPost: %v, counter %d", err, dev.SendCounter())
+			}
+		})
+	}
+}
+
+// goodRequest is a request that a QP takes.
+func goodRequest(typ provider.QPType, ah provider.AH) provider.SendWR {
+	wr := provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 60)}
+	if typ == provider.UD {
+		wr.AH = holder{ah}
+	}
+	return wr
+}
+
+// holder is what verbs.AH is.
+type holder struct{ ah provider.AH }
+
+func (h holder) ProviderAH() provider.AH { return h.ah }
+
+type otherAH struct{}
+
+func (otherAH) Close() error { return nil }
+
+func (r *sendRig) ah(a provider.AHAttr) provider.AH {
+	r.t.Helper()
+	ah, err := r.ctx.CreateAH(&provider.AHConfig{PD: r.pd, Attr: a})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { ah.Close() })
+	return ah
+}
+
+// TestSendStates: requests are taken in the states in which the device looks at
+// them, and refused before they are in the ring in the others.
+func TestSendStates(t *testing.T) {
+	r := newSendRig(t, nil)
+	q, dev := r.qp(r.config(provider.RC))
+	wr := []provider.SendWR{{Opcode: provider.OpSend, SGList: sge(8)}}
+	for s := provider.QPReset; s.Valid(); s++ {
+		q.SetState(s)
+		before := dev.SendCounter()
+		n, err := q.PostSend(wr)
+		q.BatchBegin()
+		q.BatchAdd(&wr[0])
+		berr := q.BatchPost()
+		var se *provider.StateError
+		switch s {
+		case provider.QPRTS, provider.QPSQD, provider.QPSQE, provider.QPErr:
+			if n != 1 || err != nil || berr != nil || dev.SendCounter() != before+2 {
+				t.Errorf("%v: %d, %v, %v", s, n, err, berr)
+			}
+		default:
+			if n != 0 || !errors.As(err, &se) || se.State != s || !errors.As(berr, &se) || dev.SendCounter() != before {
+				t.Errorf("%v: %d, %v, %v", s, n, err, berr)
+			}
+		}
+	}
+}
+
+// TestFull: a list is taken as far as it fits.
+func TestFull(t *testing.T) {
+	r := newSendRig(t, nil)
+	q, dev := r.qp(r.config(provider.RC))
+	max := q.Cap().SendWR
+	wrs := make([]provider.SendWR, max+3)
+	for i := range wrs {
+		wrs[i] = provider.SendWR{Opcode: provider.OpSend, SGList: sge(8)}
+	}
+	if n, err := q.PostSend(wrs); n != max || !errors.Is(err, provider.ErrFull) {
+		t.Errorf("PostSend: %d, %v, want %d", n, err, max)
+	}
+	if n, err := q.PostSend(wrs[:1]); n != 0 || !errors.Is(err, provider.ErrFull) {
+		t.Errorf("PostSend to a full queue: %d, %v", n, err)
+	}
+	q.BatchBegin()
+	for _, err := range []error{
+		q.BatchAdd(&wrs[0]), q.BatchWrite(1, 0, wrs[0].SGList[0], 0, 0), q.BatchSend(1, 0, wrs[0].SGList[0]),
+		q.BatchSendInline(1, 0, nil), q.BatchWriteInline(1, 0, nil, 0, 0),
+	} {
+		if !errors.Is(err, provider.ErrFull) {
+			t.Errorf("batch in a full queue: %v", err)
+		}
+	}
+	q.BatchDiscard()
+	if got := dev.SendCounter(); int(got) != max {
+		t.Errorf("counter %d, want %d", got, max)
+	}
+	if id, ok := q.sq.completed(4); !ok || id != 0 {
+		t.Errorf("completion of block 4: %d, %v", id, ok)
+	}
+	if n, err := q.PostSend(wrs); n != 5 || !errors.Is(err, provider.ErrFull) {
+		t.Errorf("PostSend after 5 completed: %d, %v", n, err)
+	}
+	// Completions of what is not there change nothing.
+	for _, i := range []uint16{0, 4, 127, 1<<16 - 1} {
+		if id, ok := q.sq.completed(i); ok {
+			t.Errorf("completion of block %d, again or before its time: %d", i, id)
+		}
+	}
+}
+
+// TestReset empties the queue.
+func TestReset(t *testing.T) {
+	r := newSendRig(t, nil)
+	q, dev := r.qp(r.config(provider.RC))
+	post(t, q, provider.SendWR{Opcode: provider.OpLocalInv}, provider.SendWR{Opcode: provider.OpSend})
+	if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
+		t.Fatal(err)
+	}
+	if dev.SendCounter() != 0 {
+		t.Errorf("counter %d after RESET", dev.SendCounter())
+	}
+	moveTo(t, q, provider.QPRTS)
+	r.poison(dev)
+	post(t, q, provider.SendWR{Opcode: provider.OpSend, SGList: sge(8)})
+	if d := dev.SendAt(0); d.Index != 0 || d.Flags != 0 || dev.SendCounter() != 1 {
+		t.Errorf("first request after RESET: %+v, counter %d", d, dev.SendCounter())
+	}
+}
+
+// TestModifyFails: a QP that was not moved takes requests as before.
+func TestModifyFails(t *testing.T) {
+	r := newSendRig(t, nil)
+	q, _ := r.qp(r.config(provider.RC))
+	r.k.Intercept = nil
+	for _, a := range []provider.QPAttr{{State: provider.QPInit}, {State: provider.QPRTR}} {
+		if err := q.Modify(&a, provider.QPAttrState); err == nil {
+			t.Fatalf("from RTS to %v", a.State)
+		}
+		post(t, q, provider.SendWR{Opcode: provider.OpSend, SGList: sge(8)})
+	}
+}
+
+// TestClosed: a closed QP, and one of a closed file, refuse everything.
+func TestClosed(t *testing.T) {
+	r := newSendRig(t, nil)
+	closedQP, _ := r.qp(r.config(provider.RC))
+	if err := errors.Join(closedQP.Close(), closedQP.Close()); err != nil {
+		t.Fatal(err)
+	}
+	gone, _ := r.qp(r.config(provider.RC))
+	r.ctx.file.Close()
+	wr := provider.SendWR{Opcode: provider.OpSend, SGList: sge(8)}
+	for i, q := range []*QP{closedQP, gone} {
+		if n, err := q.PostSend([]provider.SendWR{wr}); n != 0 || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%d: PostSend: %d, %v", i, n, err)
+		}
+		if n, err := q.PostRecv([]provider.RecvWR{{}}); n != 0 || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%d: PostRecv: %d, %v", i, n, err)
+		}
+		q.BatchBegin()
+		q.BatchAdd(&wr)
+		q.BatchWrite(1, 0, wr.SGList[0], 0, 0)
+		q.BatchSendInline(1, 0, []byte{1})
+		if err := q.BatchPost(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%d: BatchPost: %v", i, err)
+		}
+		if err := q.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%d: Modify: %v", i, err)
+		}
+		if _, err := q.Query(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%d: Query: %v", i, err)
+		}
+	}
+}
+
+// TestNoQueue: a QP that has no send queue, or no receive queue, says so.
+func TestNoQueue(t *testing.T) {
+	r := newSendRig(t, nil)
+	cfg := r.config(provider.RC)
+	cfg.Cap.SendWR, cfg.Cap.RecvWR = 0, 0
+	q, _ := r.qp(cfg)
+	if n, err := q.PostSend(make([]provider.SendWR, 1)); n != 0 || !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("PostSend: %d, %v", n, err)
+	}
+	if n, err := q.PostRecv(make([]provider.RecvWR, 1)); n != 0 || !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("PostRecv: %d, %v", n, err)
+	}
+	q.BatchBegin()
+	if err := q.BatchAdd(&provider.SendWR{Opcode: provider.OpSend}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("BatchAdd: %v", err)
+	}
+	q.BatchDiscard()
+}
+
+// TestNoAtomics: a device without atomics.
+func TestNoAtomics(t *testing.T) {
+	r := newSendRig(t, func(k *mlx5test.Kernel) {
+		k.Device = func(attr *abi.UverbsExQueryDeviceResp, _ *abi.Mlx5QueryDeviceResp, _ *abi.UverbsQueryPortResp) {
+			attr.Base.AtomicCap = 0
+		}
+	})
+	q, _ := r.qp(r.config(provider.RC))
+	if _, err := q.PostSend([]provider.SendWR{{Opcode: provider.OpFetchAdd, SGList: sge(8)}}); !errors.Is(err, syscall.EOPNOTSUPP) {
+		t.Errorf("FETCH_ADD: %v", err)
+	}
+	post(t, q, provider.SendWR{Opcode: provider.OpRead, SGList: sge(8)})
+}
