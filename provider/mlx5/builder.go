@@ -88,8 +88,12 @@ func (q *QP) BatchFlag(flags provider.SendFlags) {
 	if s.batch.n == 0 {
 		return
 	}
-	// The third word's last byte.
-	*(*uint8)(unsafe.Add(s.buf, uintptr(s.batch.last&s.mask)*wqebb+11)) |= ctrlFlags[flags&7]
+	// The third word's last byte. A fence takes the place of the small one.
+	p := (*uint8)(unsafe.Add(s.buf, uintptr(s.batch.last&s.mask)*wqebb+11))
+	if flags&provider.SendFence != 0 {
+		*p &^= ctrlSmallFence
+	}
+	*p |= ctrlFlags[flags&7]
 }
 
 // note notes a WQE that begins with block at, and moves the batch on.

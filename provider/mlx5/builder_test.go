@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"purerdma/provider"
+)
+
+// TestBuilder posts random requests, once as they are and once from their parts:
+// rings, records and registers are the same.
+func TestBuilder(t *testing.T) {
+	r := newSendRig(t, nil)
+	cfg := r.config(provider.RC)
+	one, devOne := r.qp(cfg)
+	two, devTwo := r.qp(cfg)
+	two.sq.num = one.sq.num
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for round := range 2000 {
+		fillWith(devOne.SQ, 0xcc)
+		fillWith(devTwo.SQ, 0xcc)
+		fillWith(devOne.UAR.Mem, 0xee)
+		fillWith(devTwo.UAR.Mem, 0xee)
+		wrs := make([]provider.SendWR, 1+rnd.IntN(8))
+		two.BatchBegin()
+		for i := range wrs {
+			wrs[i] = randomRequest(rnd)
+			if err := addParts(two, &wrs[i], rnd.IntN(2) == 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		post(t, one, wrs...)
+		if err := two.BatchPost(); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(devOne.SQ, devTwo.SQ) || !bytes.Equal(devOne.DB, devTwo.DB) {
+			t.Fatalf("round %d: rings differ:\n% x\n% x", round, devOne.SQ, devTwo.SQ)
+		}
+		// The two registers may be of one page.
+		if a, b := registerOf(one), registerOf(two); !bytes.Equal(a, b) {
+			t.Fatalf("round %d: registers differ:\n% x\n% x", round, a, b)
+		}
+		for i := range uint32(len(devOne.SQ) / wqebb) {
+			if *one.sq.at(i) != *two.sq.at(i) {
+				t.Fatalf("round %d: block %d brings back %+v and %+v", round, i, *one.sq.at(i), *two.sq.at(i))
+			}
+		}
+		storeShared(&one.sq.tail, one.sq.head)
+		storeShared(&two.sq.tail, two.sq.head)
+	}
+}
+
+// registerOf returns the bytes of a QP's register.
+func registerOf(q *QP) []byte {
+	u := q.ctx.uars.mappings
+	for _, m := range u {
+		for off := uarDoorbells; off < uarDoorbells+2*512; off += 512 {
+			if b := m.Bytes(); &b[off] == (*byte)(q.sq.reg.reg) {
+				return b[off : off+512]
+			}
+		}
+	}
+	panic("no register")
+}
+
+func randomRequest(rnd *rand.Rand) provider.SendWR {
+	wr := provider.SendWR{ID: rnd.Uint64(), Flags: provider.SendFlags(rnd.IntN(8))}
+	switch rnd.IntN(6) {
+	case 0:
+		return provider.SendWR{Opcode: provider.OpLocalInv, InvalidateRKey: rnd.Uint32()}
+	case 1:
+		wr.Opcode = provider.OpRead
+		wr.SGList = sge(rnd.Uint32N(100))
+		return wr
+	case 2, 3:
+		wr.Opcode = provider.OpSend
+	default:
+		wr.Opcode, wr.RemoteAddr, wr.RKey = provider.OpWrite, rnd.Uint64(), rnd.Uint32()
+	}
+	if rnd.IntN(2) == 0 {
+		wr.InlineData = make([]byte, rnd.IntN(253))
+		for i := range wr.InlineData {
+			wr.InlineData[i] = byte(rnd.Uint32())
+		}
+	} else {
+		wr.SGList = sge(rnd.Uint32N(4) * 1000)
+	}
+	return wr
+}
+
+// addParts adds a request to a batch by the methods of a Builder where they have it.
+// Later sets the flags afterwards.
+func addParts(q *QP, wr *provider.SendWR, later bool) error {
+	flags := wr.Flags
+	if later {
+		flags = 0
+	}
+	var err error
+	switch {
+	case wr.Opcode == provider.OpSend && wr.InlineData != nil:
+		err = q.BatchSendInline(wr.ID, flags, wr.InlineData)
+	case wr.Opcode == provider.OpSend:
+		err = q.BatchSend(wr.ID, flags, wr.SGList[0])
+	case wr.Opcode == provider.OpWrite && wr.InlineData != nil:
+		err = q.BatchWriteInline(wr.ID, flags, wr.InlineData, wr.RemoteAddr, wr.RKey)
+	case wr.Opcode == provider.OpWrite:
+		err = q.BatchWrite(wr.ID, flags, wr.SGList[0], wr.RemoteAddr, wr.RKey)
+	default:
+		return q.BatchAdd(wr)
+	}
+	if later && err == nil {
+		q.BatchFlag(wr.Flags)
+	}
+	return err
+}
+
+// TestBatchFlagAlone: a batch without requests has none to flag.
+func TestBatchFlagAlone(t *testing.T) {
+	r := newSendRig(t, nil)
+	q, dev := r.qp(r.config(provider.RC))
+	r.poison(dev)
+	q.BatchBegin()
+	q.BatchFlag(provider.SendSignaled)
+	if err := q.BatchPost(); err != nil || dev.SendCounter() != 0 {
+		t.Errorf("BatchPost of nothing: %v, counter %d", err, dev.SendCounter())
+	}
+	if !bytes.Equal(dev.SQ, bytes.Repeat([]byte{0xcc}, len(dev.SQ))) {
+		t.Error("the ring was written to")
+	}
+}
+
+// TestNoAllocs posts every kind of request without allocating.
+func TestNoAllocs(t *testing.T) {
+	r := newSendRig(t, nil)
+	to := holder{r.ah(provider.AHAttr{Port: 1, Global: true})}
+	inline := make([]byte, 64)
+	bind := &provider.MWBindInfo{Type: provider.MWType2, Length: 8}
+	lists := map[provider.QPType][]provider.SendWR{
+		provider.RC: {
+			{Opcode: provider.OpSend, SGList: sge(8)}, {Opcode: provider.OpSend, InlineData: inline}, {Opcode: provider.OpWrite, SGList: append(sge(8), sge(8)...)},
+			{Opcode: provider.OpRead, SGList: sge(8)}, {Opcode: provider.OpFetchAdd, SGList: sge(8)}, {Opcode: provider.OpLocalInv}, {Opcode: provider.OpBindMW, Bind: bind},
+		},
+		provider.UD:        {{Opcode: provider.OpSend, AH: to, SGList: sge(8)}, {Opcode: provider.OpSend, AH: to, InlineData: inline}},
+		provider.XRCSend:   {{Opcode: provider.OpWrite, SGList: sge(8)}},
+		provider.RawPacket: {{Opcode: provider.OpSend, Header: inline[:14], SGList: sge(8)}, {Opcode: provider.OpSend, InlineData: inline}},
+	}
+	for typ, list := range lists {
+		q, _ := r.qp(r.config(typ))
+		for i := range list {
+			one := list[i : i+1]
+			run(t, fmt.Sprintf("%v %v", typ, one[0].Opcode), q, func() error {
+				_, err := q.PostSend(one)
+				return err
+			})
+			run(t, fmt.Sprintf("%v batch of %v", typ, one[0].Opcode), q, func() error {
+				q.BatchBegin()
+				if err := q.BatchAdd(&one[0]); err != nil {
+					return err
+				}
+				return q.BatchPost()
+			})
+		}
+	}
+	q, _ := r.qp(r.config(provider.RC))
+	e := sge(8)[0]
+	run(t, "builder", q, func() error {
+		q.BatchBegin()
+		q.BatchAdd(&lists[provider.RC][5]) // the next ones take its fence over
+		q.BatchWrite(1, 0, e, 0, 0)
+		q.BatchSend(1, 0, e)
+		q.BatchSendInline(1, 0, inline)
+		q.BatchWriteInline(1, 0, inline, 0, 0)
+		return q.BatchPost()
+	})
+}
+
+// run runs f often, and frees what it posted.
+func run(t *testing.T, name string, q *QP, f func() error) {
+	t.Helper()
+	n := testing.AllocsPerRun(100, func() {
+		if err := f(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		storeShared(&q.sq.tail, q.sq.head)
+	})
+	if n != 0 {
+		t.Errorf("%s: %v allocations", name, n)
+	}
+}
