@@ -45,7 +45,7 @@ func expect(t *testing.T, q *verbs.AsyncEvents, typ verbs.AsyncEventType) verbs.
 
 // TestVMAsyncSRQ lets an SRQ fall below its limit.
 func TestVMAsyncSRQ(t *testing.T) {
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		dev, err := rt.h.Open(rt.b.Device)
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func TestVMAsyncSRQ(t *testing.T) {
 
 // TestVMAsyncCQ overruns a CQ.
 func TestVMAsyncCQ(t *testing.T) {
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		small, err := l.dev.CreateCQ(verbs.CQConfig{Entries: 3, NoEvents: true})
 		if err != nil {

@@ -186,13 +186,18 @@ func mlx5Route() *route {
 // across two.
 func routes(t *testing.T, f func(t *testing.T, rt *route)) {
 	t.Run("fake", func(t *testing.T) { f(t, fakeRoute()) })
+	fullRoutes(t, f)
+}
+
+// fullRoutes is routes without the fake kernel that knows reliable connections only.
+func fullRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
 	t.Run("mlx5", func(t *testing.T) { f(t, mlx5Route()) })
 	if vmtest.Inside() {
 		vmRoutes(t, f)
 	}
 }
 
-// vmRoutes is routes without the fake kernel.
+// vmRoutes is routes without the fake kernels.
 func vmRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
 	hosts := vmtest.Hosts(t, 2)
 	t.Run("loopback", func(t *testing.T) { f(t, &route{h: verbs.DefaultHost(), a: hosts[0], b: hosts[0]}) })

@@ -20,7 +20,7 @@ func (e *end) odp() bool { return e.dev.Attr().ODP.Supported && e.dev.Attr().ODP
 
 // TestVMOnDemand uses memory that is not pinned, where the device can.
 func TestVMOnDemand(t *testing.T) {
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		mr, err := r.pd.Alloc(1<<20, everything|verbs.OnDemand)
 		if !r.odp() {
@@ -74,7 +74,7 @@ func TestVMOnDemand(t *testing.T) {
 // TestVMReregister moves memory to another PD and takes rights away, where the
 // device can.
 func TestVMReregister(t *testing.T) {
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		other, err := r.dev.AllocPD()
 		if err != nil {
@@ -129,7 +129,7 @@ func TestVMHugePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.WriteFile(setting, old, 0)
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		if err := os.WriteFile(setting, []byte("0"), 0); err != nil {
 			t.Fatal(err)
 		}

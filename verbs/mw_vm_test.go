@@ -47,7 +47,7 @@ func TestVMWindows(t *testing.T) {
 	}
 	for name, typ := range map[string]verbs.MWType{"type 1": verbs.MWType1, "type 2": verbs.MWType2} {
 		t.Run(name, func(t *testing.T) {
-			vmRoutes(t, func(t *testing.T, rt *route) {
+			fullRoutes(t, func(t *testing.T, rt *route) {
 				l, r := rt.pair(t, verbs.QPCap{})
 				mr, w := r.window(t, typ)
 				first := w.RKey()
@@ -71,7 +71,7 @@ func TestVMWindows(t *testing.T) {
 				}
 			})
 			t.Run("gone", func(t *testing.T) {
-				vmRoutes(t, func(t *testing.T, rt *route) {
+				fullRoutes(t, func(t *testing.T, rt *route) {
 					l, r := rt.pair(t, verbs.QPCap{})
 					mr, w := r.window(t, typ)
 					r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite))
@@ -98,7 +98,7 @@ func TestVMWindows(t *testing.T) {
 			})
 		})
 	}
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		mr, w := r.window(t, verbs.MWType2)
 		r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite))
@@ -136,7 +136,7 @@ func TestVMWindows(t *testing.T) {
 // TestVMNewerOpcodes runs FLUSH and ATOMIC_WRITE where the kernel has them, and
 // expects errors.ErrUnsupported elsewhere.
 func TestVMNewerOpcodes(t *testing.T) {
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		caps := l.dev.Attr().CapFlags
 		access := everything

@@ -36,7 +36,7 @@ func (e *end) ah(t *testing.T, attr verbs.AHAttr) *verbs.AH {
 
 // TestVMDatagrams sends a datagram, answers to where it came from, and so on.
 func TestVMDatagrams(t *testing.T) {
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.udPair(t)
 		there := l.ah(t, l.to(r.gid))
 		var b verbs.Batch
@@ -94,7 +94,7 @@ func TestVMDatagrams(t *testing.T) {
 
 // TestVMDatagramMistakes posts what cannot be sent, and what nobody gets.
 func TestVMDatagramMistakes(t *testing.T) {
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.udPair(t)
 		there := l.ah(t, l.to(r.gid))
 		gone := l.ah(t, l.to(r.gid))
@@ -153,7 +153,7 @@ func TestVMDatagramMistakes(t *testing.T) {
 
 // TestVMMulticast attaches two QPs to a group, sends to it, and detaches one.
 func TestVMMulticast(t *testing.T) {
-	vmRoutes(t, func(t *testing.T, rt *route) {
+	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.udPair(t)
 		// All hosts are in 224.0.0.1: nobody needs to join.
 		group := verbs.GID{10: 0xff, 11: 0xff, 12: 224, 15: 1}

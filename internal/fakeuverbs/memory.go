@@ -77,8 +77,11 @@ func (c *Context) AllocPD(cmd *Command) error {
 }
 
 // validAccess says whether the rights go together: a peer can only change what
-// this host can.
+// this host can. No fake pages memory on demand.
 func validAccess(access uint32) bool {
+	if access&abi.IB_UVERBS_ACCESS_ON_DEMAND != 0 {
+		return false
+	}
 	const remote = abi.IB_UVERBS_ACCESS_REMOTE_WRITE | abi.IB_UVERBS_ACCESS_REMOTE_ATOMIC
 	return access&remote == 0 || access&abi.IB_UVERBS_ACCESS_LOCAL_WRITE != 0
 }

@@ -5,7 +5,6 @@ package mlx5
 import (
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 
 	"purerdma/provider"
@@ -21,7 +20,9 @@ func (s *sendQueue) check(wr *provider.SendWR) (*addressVector, error) {
 	var err error
 	switch {
 	case kind == opUMR:
-		err = checkUMR(wr)
+		if err = checkUMR(wr); wr.InlineData != nil || len(wr.SGList) > 0 {
+			err = fmt.Errorf("data of a %v: %w", wr.Opcode, syscall.EINVAL)
+		}
 	case wr.InlineData != nil:
 		err = s.checkInline(kind, wr)
 	default:
@@ -115,7 +116,7 @@ func findAddress(wr *provider.SendWR) (*addressVector, error) {
 		}
 		return &a.av, nil
 	case nil:
-		return nil, fmt.Errorf("address handle: %w", net.ErrClosed)
+		return nil, fmt.Errorf("address handle is closed: %w", syscall.EINVAL)
 	}
 	return nil, fmt.Errorf("address handle: %w: %w", errOtherDriver, syscall.EINVAL)
 }

@@ -45,6 +45,8 @@ type QP struct {
 	state uint8
 	attr  abi.UverbsModifyQP // what Modify has set
 	rate  uint32
+	// groups are the multicast groups that it receives what is sent to.
+	groups map[[16]byte]bool
 
 	engine
 }
@@ -61,14 +63,8 @@ func (c *context) handleQP() {
 		return c.modifyQP(cmd, &in.Base, in.RateLimit)
 	})
 	c.Command(abi.IB_USER_VERBS_CMD_QUERY_QP, c.queryQP)
-	for _, code := range []uint32{abi.IB_USER_VERBS_CMD_ATTACH_MCAST, abi.IB_USER_VERBS_CMD_DETACH_MCAST} {
-		c.Command(code, func(cmd *fakeuverbs.Command) error {
-			if q := c.qps[fakeuverbs.Input[abi.UverbsAttachMcast](cmd).QPHandle]; q == nil || q.Type != abi.IB_UVERBS_QPT_UD {
-				return syscall.EINVAL
-			}
-			return nil
-		})
-	}
+	c.Command(abi.IB_USER_VERBS_CMD_ATTACH_MCAST, c.attach)
+	c.Command(abi.IB_USER_VERBS_CMD_DETACH_MCAST, c.detach)
 }
 
 // createQP answers as create_qp of mlx5_ib.
@@ -249,8 +245,11 @@ func (q *QP) use(n int) {
 
 func (c *context) destroyQP(req *uverbs.Request) error {
 	q := c.qps[fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_QP_HANDLE)]
-	if q == nil {
+	switch {
+	case q == nil:
 		return syscall.ENOENT
+	case len(q.groups) > 0:
+		return syscall.EBUSY
 	}
 	q.use(-1)
 	delete(c.qps, q.Handle)
