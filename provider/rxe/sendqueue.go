@@ -57,7 +57,12 @@ func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
 }
 
 // ring has the kernel look at the queue, without the lock: it may send now.
-func (q *qp) ring() error { return q.unlessClosed(q.bell.Ring()) }
+func (q *qp) ring() error {
+	if err := q.bell.Ring(); err != nil {
+		return q.unlessClosed(err)
+	}
+	return nil
+}
 
 // publish hands the kernel what was built. The caller holds the lock.
 func (q *qp) publish() {
@@ -65,22 +70,24 @@ func (q *qp) publish() {
 	q.sq.ring.StoreProducer(q.sq.producer)
 }
 
+// sendStates are the states in which sends may be posted, a bit for each.
+const sendStates = 1<<provider.QPRTS | 1<<provider.QPSQD | 1<<provider.QPSQE | 1<<provider.QPErr
+
 // sendable returns why no send may be posted, or nil. The kernel would refuse
 // the doorbell only after the requests are visible to it.
 func (q *qp) sendable() error {
 	if err := q.usable(); err != nil {
 		return err
 	}
-	switch s := q.State(); s {
-	case provider.QPRTS, provider.QPSQD, provider.QPSQE, provider.QPErr:
-		return nil
-	default:
+	if s := q.State(); sendStates>>s&1 == 0 {
 		return &provider.StateError{State: s}
 	}
+	return nil
 }
 
 // build writes one request into the next slot and moves on. The caller holds the
-// lock.
+// lock. What is wrong with a request is found here, and put into words elsewhere:
+// that would make the way of the good ones longer.
 func (q *qp) build(wr *provider.SendWR) error {
 	r := &q.sq.ring
 	i := q.sq.producer
@@ -88,25 +95,19 @@ func (q *qp) build(wr *provider.SendWR) error {
 	if next == r.LoadConsumer() {
 		return provider.ErrFull
 	}
-	if !q.sq.ops.has(wr.Opcode) {
-		return fmt.Errorf("%v on a QP of type %v of rxe: %w", wr.Opcode, q.typ, syscall.EOPNOTSUPP)
-	}
 	sg := wr.SGList
 	inline := wr.InlineData != nil
 	var length uint64
 	if inline {
 		length = uint64(len(wr.InlineData))
-		if len(wr.InlineData) > q.cap.Inline {
-			return fmt.Errorf("%d bytes of inline data, %d fit: %w", length, q.cap.Inline, syscall.EINVAL)
-		}
 		sg = nil
 	} else {
-		if len(sg) > q.cap.SendSGE {
-			return fmt.Errorf("%d scatter/gather elements, %d fit: %w", len(sg), q.cap.SendSGE, syscall.EINVAL)
-		}
 		for k := range sg {
 			length += uint64(sg[k].Length)
 		}
+	}
+	if !q.sq.ops.has(wr.Opcode) || len(sg) > q.cap.SendSGE || inline && length > uint64(q.cap.Inline) {
+		return q.refusal(wr, length)
 	}
 
 	// The kernel leaves what it wrote into a slot, among it the state and the
@@ -131,12 +132,12 @@ func (q *qp) build(wr *provider.SendWR) error {
 		rdma := wqe.WR.RDMA()
 		rdma.RemoteAddr, rdma.RKey = wr.RemoteAddr, wr.RKey
 		if inline && wr.Opcode == provider.OpRead {
-			return fmt.Errorf("inline data in a read: %w", syscall.EINVAL)
+			return q.refusal(wr, length)
 		}
 	case provider.OpCompareSwap, provider.OpFetchAdd:
 		// librxe lets longer lists pass, of which the kernel would fill 8 bytes.
 		if inline || length != 8 || wr.RemoteAddr%8 != 0 {
-			return fmt.Errorf("atomic of %d bytes at %#x: %w", length, wr.RemoteAddr, syscall.EINVAL)
+			return q.refusal(wr, length)
 		}
 		atomic := wqe.WR.Atomic()
 		atomic.RemoteAddr, atomic.RKey = wr.RemoteAddr, wr.RKey
@@ -154,7 +155,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 		}
 	}
 	if length > maxMessage {
-		return fmt.Errorf("message of %d bytes: %w", length, syscall.EMSGSIZE)
+		return q.refusal(wr, length)
 	}
 
 	wqe.DMA.Length, wqe.DMA.Resid = uint32(length), uint32(length)
@@ -167,6 +168,25 @@ func (q *qp) build(wr *provider.SendWR) error {
 	}
 	q.sq.producer = next
 	return nil
+}
+
+// refusal says what is wrong with a request of so many bytes.
+func (q *qp) refusal(wr *provider.SendWR, length uint64) error {
+	inline := wr.InlineData != nil
+	switch {
+	case !q.sq.ops.has(wr.Opcode):
+		return fmt.Errorf("%v on a QP of type %v of rxe: %w", wr.Opcode, q.typ, syscall.EOPNOTSUPP)
+	case inline && length > uint64(q.cap.Inline):
+		return fmt.Errorf("%d bytes of inline data, %d fit: %w", length, q.cap.Inline, syscall.EINVAL)
+	case !inline && len(wr.SGList) > q.cap.SendSGE:
+		return fmt.Errorf("%d scatter/gather elements, %d fit: %w", len(wr.SGList), q.cap.SendSGE, syscall.EINVAL)
+	case inline && wr.Opcode == provider.OpRead:
+		return fmt.Errorf("inline data in a read: %w", syscall.EINVAL)
+	case wr.Opcode == provider.OpCompareSwap || wr.Opcode == provider.OpFetchAdd:
+		return fmt.Errorf("atomic of %d bytes at %#x: %w", length, wr.RemoteAddr, syscall.EINVAL)
+	default:
+		return fmt.Errorf("message of %d bytes: %w", length, syscall.EMSGSIZE)
+	}
 }
 
 // address says in wqe whom a datagram goes to.
