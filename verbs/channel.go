@@ -28,6 +28,7 @@ type CompChannel struct {
 	// the CQs, who hands the others their events.
 	turn      chan struct{}
 	interrupt func() // ch.Interrupt, made once
+	hook      hook   // of Next
 	// arms is an upper bound of how many events the channel can hold or get
 	// without another arm: each arm gives at most one.
 	arms atomic.Int64
@@ -78,6 +79,7 @@ func (ch *CompChannel) Close() error {
 		if err := ch.ch.Close(); err != nil {
 			return err
 		}
+		ch.hook.close()
 		ch.leak.Done()
 		return ch.dev.unref()
 	}))
@@ -100,9 +102,7 @@ func (ch *CompChannel) next(ctx context.Context) (*CQ, error) {
 		return nil, cdev.ContextError(ctx)
 	}
 	defer func() { <-ch.turn }()
-	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, ch.interrupt)()
-	}
+	ch.hook.set(ctx, ch.interrupt)
 	for {
 		if ctx.Err() != nil {
 			return nil, cdev.ContextError(ctx)

@@ -20,6 +20,10 @@ import (
 //
 // Any number of goroutines may wait on one CQ, and on several CQs of one channel.
 // Each completion goes to one of them.
+//
+// A wait allocates nothing if its context is that of the last wait on this CQ
+// that slept, or can never end. That context knows of the CQ until another one
+// is waited with, or the CQ is closed.
 func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	n, err := c.p.Poll(wcs)
 	if n > 0 {
@@ -117,11 +121,9 @@ func (c *CQ) read(ctx context.Context, wcs []WC) (int, error) {
 		l.cq, l.wcs = nil, nil
 		<-ch.turn
 	}()
-	if ctx.Done() != nil {
-		// An interrupt that comes late hits the next reader, who looks around
-		// and goes on.
-		defer context.AfterFunc(ctx, ch.interrupt)()
-	}
+	// An interrupt that comes late, or after this wait, hits the next reader, who
+	// looks around and goes on.
+	c.hook.set(ctx, ch.interrupt)
 	for {
 		// What an interrupt may be about was there before it: after Resume it
 		// is seen here.

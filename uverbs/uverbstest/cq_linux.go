@@ -34,11 +34,11 @@ const (
 
 // cq is a completion queue.
 type cq struct {
-	q          *queue
-	userHandle uint64
-	channel    int // writing end, -1 without
-	armed      int
-	users      int
+	q       *queue
+	event   abi.UverbsCompEventDesc
+	channel int // writing end, -1 without
+	armed   int
+	users   int
 }
 
 func (c *context) createCQ(req *uverbs.Request) error {
@@ -47,7 +47,7 @@ func (c *context) createCQ(req *uverbs.Request) error {
 	if entries == 0 || entries > 32767 || uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateCQResp]() {
 		return syscall.EINVAL
 	}
-	q := &cq{userHandle: value(req, abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE), channel: -1}
+	q := &cq{event: abi.UverbsCompEventDesc{CQHandle: value(req, abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE)}, channel: -1}
 	if a := req.Find(abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL); a != nil {
 		w, ok := c.channels[int(a.Value)]
 		if !ok {
@@ -102,8 +102,7 @@ func (q *cq) push(wc *abi.UverbsWC, solicited bool) {
 	if q.armed == armedNext || q.armed == armedSolicited && solicited {
 		q.armed = notArmed
 		if q.channel >= 0 {
-			event := abi.UverbsCompEventDesc{CQHandle: q.userHandle}
-			syscall.Write(q.channel, abi.Bytes(&event))
+			syscall.Write(q.channel, abi.Bytes(&q.event))
 		}
 	}
 }
