@@ -94,3 +94,20 @@ func BenchmarkPostSend(b *testing.B) {
 		q.sq.ring.StoreConsumer(q.sq.producer)
 	}
 }
+
+func BenchmarkBatch(b *testing.B) {
+	_, q := rig(b, provider.QPConfig{Type: provider.RC})
+	wr := provider.SendWR{Opcode: provider.OpSend, SGList: []provider.SGE{{Addr: 1, Length: 64, LKey: 1}}}
+	for b.Loop() {
+		q.BatchBegin()
+		for range q.cap.SendWR {
+			if err := q.BatchAdd(&wr); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := q.BatchPost(); err != nil {
+			b.Fatal(err)
+		}
+		q.sq.ring.StoreConsumer(q.sq.producer)
+	}
+}
