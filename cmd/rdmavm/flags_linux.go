@@ -53,6 +53,7 @@ func parse(args []string) (*flags, error) {
 		return err
 	})
 	list := fs.String("list", "", "run the commands in `file` (- is stdin) in one boot, see below")
+	fs.StringVar(&o.Append, "append", "", "kernel `parameters` besides")
 	fs.IntVar(&o.Memory, "memory", 1024, "the guest's memory in `MB`")
 	fs.IntVar(&o.CPUs, "cpus", 2, "the guest's `number` of processors")
 	fs.DurationVar(&o.Timeout, "timeout", 0, "how long each program may run; 0 is no limit (default 10m, or what -test.timeout says and a minute)")

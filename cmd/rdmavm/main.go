@@ -34,6 +34,7 @@
 //	-list file       run the commands in file, see below
 //	-timeout d       how long a program may run: 10m, unless -test.timeout
 //	                 says more; 0 is for ever, as for a shell
+//	-append words    further parameters for the kernel, as tsc=reliable
 //	-memory MB       1024
 //	-cpus n          2
 //	-t               run the program on a terminal

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -30,7 +31,7 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 		Accel: p.accel, Kernel: p.kernel.Image, Memory: o.Memory, CPUs: o.CPUs,
 		Initrd:  filepath.Join(dir, fmt.Sprintf("initrd%d", i)),
 		Console: filepath.Join(dir, fmt.Sprintf("console%d", i)),
-		Append:  "quiet",
+		Append:  strings.TrimSpace("quiet " + o.Append),
 	}
 	if o.VMs {
 		cfg.VMs = o.Hosts

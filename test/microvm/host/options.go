@@ -27,7 +27,8 @@ type Options struct {
 	Packages []string
 	Modules  []string // of the kernel, beside those of RDMA
 	Shares   []string
-	Memory   int // MB
+	Append   string // kernel parameters besides
+	Memory   int    // MB
 	CPUs     int
 	Timeout  time.Duration
 	Verbose  bool
