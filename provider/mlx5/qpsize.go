@@ -68,12 +68,13 @@ func (t transport) overhead() int {
 	case transportRaw:
 		return controlSize + ethernetSize
 	}
-	n := max(controlSize+remoteSize+atomicSeg, controlSize+umrSize)
-	switch t {
-	case transportXRC:
+	n := controlSize + remoteSize + atomicSeg
+	if t == transportDC {
+		return n + addressSize // and no memory windows
+	}
+	n = max(n, controlSize+umrSize)
+	if t == transportXRC {
 		n += xrcSize
-	case transportDC:
-		n += addressSize
 	}
 	return n
 }
