@@ -57,10 +57,11 @@ var rules = map[string]rule{
 
 // trees are rules for all packages below a folder.
 var trees = map[string]rule{
-	"cmd":             {ours: []string{"cm", "oob", "verbs", "uverbs", "ucma", "cmd/internal/tool", "cmd/internal/pingpong"}},
-	"test":            {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/vmtest", "test/..."}, xsys: true},
-	"test/bench-mlx5": {ours: []string{"verbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}},
-	"test/microvm":    {ours: []string{"test/microvm/..."}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+	"cmd":                {ours: []string{"cm", "oob", "verbs", "uverbs", "ucma", "cmd/internal/tool", "cmd/internal/pingpong"}},
+	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/vmtest", "test/..."}, xsys: true},
+	"test/bench-mlx5":    {ours: []string{"verbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}},
+	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},
+	"test/microvm":       {ours: []string{"test/microvm/..."}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
 // inTests are what tests may import besides.

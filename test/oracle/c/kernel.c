@@ -183,6 +183,16 @@ static void query_port(struct call *c)
 	put(c, UVERBS_ATTR_QUERY_PORT_RESP, &r, sizeof(r));
 }
 
+/* The GID at index 1 is of RoCE v1, the others of v2. */
+static void query_gid_entry(struct call *c)
+{
+	struct ib_uverbs_gid_entry e = { .gid = { htobe64(0xfe80000000000000ull), htobe64(0x0202c9fffe000001ull) }, .port_num = 1 };
+
+	get(c, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, &e.gid_index, sizeof(e.gid_index));
+	e.gid_type = e.gid_index == 1 ? IB_UVERBS_GID_TYPE_ROCE_V1 : IB_UVERBS_GID_TYPE_ROCE_V2;
+	put(c, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
+}
+
 static int create_cq(struct call *c)
 {
 	struct fake_cq *q = &fakeuv.cq[fakeuv.ncq];
@@ -254,6 +264,9 @@ int run_ioctl(struct call *c)
 		return 0;
 	case METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT):
 		query_port(c);
+		return 0;
+	case METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY):
+		query_gid_entry(c);
 		return 0;
 	case METHOD(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC):
 		put_handle(c, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, eventfd(0, EFD_CLOEXEC));

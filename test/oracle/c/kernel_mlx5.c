@@ -33,6 +33,8 @@ static void get_context(struct call *c)
 	};
 
 	get(c, UVERBS_ATTR_UHW_IN, &q, sizeof(q));
+	if (env_is("FAKEUV_BF", "0"))
+		r.bf_reg_size = 0;
 	if (env_is("FAKEUV_UAR", "legacy"))
 		r.tot_bfregs = q.total_num_bfregs;
 	put(c, UVERBS_ATTR_UHW_OUT, &r, sizeof(r));

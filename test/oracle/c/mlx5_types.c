@@ -313,6 +313,7 @@ void raw(void)
 		w = work(IBV_WR_SEND, IBV_SEND_SIGNALED | (i % 4 == 1 ? IBV_SEND_INLINE : 0) | (i % 4 == 2 ? IBV_SEND_IP_CSUM : 0), s, 1 + i % (i % 4 == 1 ? 1 : 4));
 		if (i >= 36) {
 			w.opcode = IBV_WR_TSO;
+			w.send_flags &= ~IBV_SEND_INLINE;
 			w.tso.hdr = DATA + 0x5000;
 			w.tso.hdr_sz = 14 + (i - 36) * 10;
 			w.tso.mss = 1000 + i;

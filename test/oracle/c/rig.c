@@ -84,11 +84,9 @@ void open_device(const char *name)
 	rec("open", name);
 	out_open("env", '{');
 	print_env("FAKEUV_UAR");
+	print_env("FAKEUV_BF");
 	print_env("FAKEUV_INLINE");
 	print_env("MLX5_SINGLE_THREADED");
-	print_env("MLX5_SHUT_UP_BF");
-	print_env("MLX5_POST_SEND_PREFER_BF");
-	print_env("MLX5_SCATTER_TO_CQE");
 	print_env("MLX5_CQE_SIZE");
 	out_close('}');
 	rec_end();
@@ -363,9 +361,10 @@ void print_wc(const struct ibv_wc *wc)
 	FIELD("sl", sl);
 	FIELD("path_bits", dlid_path_bits);
 #undef FIELD
-	if (wc->status == IBV_WC_SUCCESS && wc->wc_flags & IBV_WC_WITH_IMM)
+	/* Of what was sent with immediate data the flag tells, too. */
+	if (wc->status == IBV_WC_SUCCESS && wc->opcode & IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
 		out_u64("imm", be32toh(wc->imm_data));
-	if (wc->status == IBV_WC_SUCCESS && wc->wc_flags & IBV_WC_WITH_INV)
+	if (wc->status == IBV_WC_SUCCESS && wc->opcode & IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_INV)
 		out_u64("inv", wc->invalidated_rkey);
 	out_close('}');
 }

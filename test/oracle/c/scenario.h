@@ -12,6 +12,7 @@ void uc(void);
 void trace(void);
 void sizes(void);
 void wrap(void);
+void counters(void);
 void random_lists(void);
 void datagrams(void);
 void shared(void);

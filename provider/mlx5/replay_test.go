@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/internal/mem"
+	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/test/oracle/replay"
+	"purerdma/test/oracle/vector"
+	"purerdma/uverbs"
+)
+
+// replayer has the provider do what the records of one session say.
+type replayer struct {
+	*testing.T
+	file    string
+	head    *vector.Record
+	batch   bool
+	env     map[string]string
+	reports int
+
+	k       *replay.Kernel
+	ctx     *mlx5.Context
+	current *vector.Record  // being replayed
+	srqOf   map[string]*srq // by QP
+	data    *mem.Region     // what the vectors' data stands for
+	pds     map[string]provider.PD
+	mws     map[uint32]provider.MWType // by key
+	xrcd    map[string]provider.XRCD
+	cqs     map[string]*cq
+	srqs    map[string]*srq
+	qps     map[string]*qp
+	ahs     map[string]holder
+	all     []interface{ Close() error } // in the order of creation
+}
+
+// cq is a CQ as the device knows it.
+type cq struct {
+	p       *mlx5.CQ
+	ex      bool
+	wcFlags uint64
+	ring    []byte
+	size    int    // of an entry
+	db      []byte // doorbell record
+	pi      uint32 // completions ever added
+}
+
+type qp struct {
+	p      provider.QP
+	uidx   uint32
+	sq, rq []byte
+	rqSlot int
+	db     []byte
+	cq     *cq // of sends
+}
+
+type srq struct {
+	p      provider.SRQ
+	uidx   uint32
+	ring   []byte
+	stride int
+	db     []byte
+	next   uint16            // slot that is posted next
+	posted map[uint16]bool   // ours, not completed
+	ours   map[uint16]uint16 // by the oracle's
+}
+
+type holder struct{ ah provider.AH }
+
+func (h holder) ProviderAH() provider.AH { return h.ah }
+
+// session replays a session.
+func (r *replayer) session(s *vector.Session) {
+	r.env = s.Records[0].Env
+	r.k = replay.NewKernel(s, abi.RDMA_DRIVER_MLX5, "mlx5_0", abi.MLX5_IB_UVERBS_ABI_VERSION)
+	r.k.Answer = r.compareCommand
+	r.pds, r.mws, r.xrcd = map[string]provider.PD{}, map[uint32]provider.MWType{}, map[string]provider.XRCD{}
+	r.srqOf = map[string]*srq{}
+	r.cqs, r.srqs, r.qps, r.ahs = map[string]*cq{}, map[string]*srq{}, map[string]*qp{}, map[string]holder{}
+	var err error
+	if r.data, err = mem.Alloc(vector.DataLen); err != nil {
+		r.Fatal(err)
+	}
+	defer r.data.Free()
+	f, err := uverbs.Open(r.k, r.k.Device())
+	if err != nil {
+		r.Fatal(err)
+	}
+	ctx, err := mlx5.Driver{}.Open(f)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.ctx = ctx.(*mlx5.Context)
+	for _, rec := range s.Records[1:] {
+		r.current = rec
+		r.replay(rec)
+		if r.Failed() && r.reports > 10*maxReports {
+			r.Fatalf("%d differences up to line %d: the rest is not replayed", r.reports, rec.Line)
+		}
+	}
+	r.current = nil
+	for i := len(r.all) - 1; i >= 0; i-- {
+		if err := r.all[i].Close(); err != nil {
+			r.Errorf("Close of %T: %v", r.all[i], err)
+		}
+	}
+	if err := errors.Join(f.Close(), r.ctx.Close()); err != nil {
+		r.Error(err)
+	}
+}
+
+// opened keeps an object until the end of the session.
+func (r *replayer) opened(c interface{ Close() error }) { r.all = append(r.all, c) }
+
+func (r *replayer) replay(rec *vector.Record) {
+	switch rec.Type {
+	case "pd":
+		p, err := r.ctx.AllocPD()
+		r.must(err)
+		r.pds[rec.ID] = p
+		r.opened(p)
+	case "mr":
+		m, err := r.ctx.RegMR(&provider.MRConfig{PD: r.pds["pd0"], Mem: r.data.Bytes(), IOVA: rec.Addr, Access: provider.Access(rec.Access)})
+		r.must(err)
+		if m.LKey() != rec.LKey || m.RKey() != rec.RKey {
+			r.differ(rec, "keys %#x, %#x", m.LKey(), m.RKey())
+		}
+		r.opened(m)
+	case "mw":
+		var typ provider.MWType
+		r.must(json.Unmarshal(rec.Kind, &typ))
+		m, err := r.ctx.AllocMW(r.pds["pd0"], typ)
+		r.must(err)
+		r.mws[m.RKey()] = typ
+		r.opened(m)
+	case "xrcd":
+		x, err := r.ctx.OpenXRCD(-1, 0o100)
+		r.must(err)
+		r.xrcd[rec.ID] = x
+		r.opened(x)
+	case "ah":
+		r.createAH(rec)
+	case "cq":
+		r.createCQ(rec)
+	case "resize":
+		r.resize(rec)
+	case "srq":
+		r.createSRQ(rec)
+	case "qp":
+		r.createQP(rec)
+	case "modify":
+		attr, mask := provider.QPAttr{State: replay.States[rec.State], Port: 1, QKey: 0x11111111}, provider.QPAttrMask(rec.Mask)
+		if err := r.qps[rec.QP].p.Modify(&attr, mask); (err == nil) != (rec.RC == 0) {
+			r.differ(rec, "%v, want errno %d", err, rec.RC)
+		}
+	case "dct":
+		if n := r.qps[rec.QP].p.Num(); n != rec.QPN {
+			r.differ(rec, "number %#x, want %#x", n, rec.QPN)
+		}
+	case "send":
+		r.send(rec)
+	case "bind":
+		r.bind(rec)
+	case "recv":
+		if s := r.srqs[rec.On]; s != nil {
+			r.srqRecv(rec, s)
+		} else {
+			r.recv(rec, r.qps[rec.On])
+		}
+	case "poll":
+		r.poll(rec)
+	case "many":
+		r.many(rec)
+	case "arm":
+		r.arm(rec)
+	default:
+		r.Fatalf("%s:%d: no such record: %q", r.file, rec.Line, rec.Type)
+	}
+}
+
+func (r *replayer) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatalf("%s:%d: %v", r.file, r.current.Line, err)
+	}
+}
+
+// refused says whether an object could not be made, which must be as it was with the
+// oracle.
+func (r *replayer) refused(rec *vector.Record, err error) bool {
+	r.Helper()
+	if (err == nil) != (rec.RC == 0) {
+		r.differ(rec, "%v, want errno %d: %+v", err, rec.RC, rec.Cap)
+	}
+	return err != nil
+}
+
+// compareCommand compares what the kernel is told of queues.
+func (r *replayer) compareCommand(c *replay.Call) {
+	switch c.Command {
+	case replay.CreateCQ, replay.CreateQP, replay.CreateSRQ:
+	case replay.ResizeCQ:
+		r.endOfRing(uint32(binary.NativeEndian.Uint32(c.Attrs[abi.UVERBS_ATTR_CORE_IN][8:])))
+	default:
+		return
+	}
+	if c.Oracle == nil || r.current == nil {
+		return
+	}
+	for id, want := range c.Oracle.In {
+		got := c.Attrs[attrID(id)]
+		if c.Object == abi.UVERBS_OBJECT_DEVICE && attrID(id) == abi.UVERBS_ATTR_CORE_IN {
+			want, got = want[8:], got[8:] // of the answer's address, which is an attribute
+		}
+		if known[c.Command][attrID(id)] || sameInput(want, got) {
+			continue
+		}
+		r.differ(r.current, "command %+v, attribute %s: %s", c.Command, id, diff(want, got))
+	}
+	for id, got := range c.Attrs {
+		if _, ok := vector.Attr(c.Oracle.In, id); !ok && len(bytes.Trim(got, "\x00")) > 0 {
+			r.differ(r.current, "command %+v: attribute %d, which libmlx5 does not give: %x", c.Command, id, got)
+		}
+	}
+}
+
+func attrID(s string) uint16 {
+	var id uint16
+	if err := json.Unmarshal([]byte(s), &id); err != nil {
+		panic(err)
+	}
+	return id
+}
+
+// address is what vectors have in the place of an address.
+const address = 0xadd7e55000000000
+
+// sameInput compares inputs: where the oracle gave an address, we give another. A
+// shorter one goes on with zeros.
+func sameInput(want, got []byte) bool {
+	n := (max(len(want), len(got)) + 7) &^ 7
+	want, got = append([]byte(nil), want...), append([]byte(nil), got...)
+	want, got = append(want, make([]byte, n-len(want))...), append(got, make([]byte, n-len(got))...)
+	for i := 0; i < n; i += 8 {
+		w, g := binary.NativeEndian.Uint64(want[i:]), binary.NativeEndian.Uint64(got[i:])
+		if w != g && (w != address || g == 0 || g%8 != 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// newer says whether the vectors are of a libmlx5 that takes the slots of an SRQ as
+// we do: in the order of a list that rests nothing.
+func (r *replayer) newer() bool { return !strings.HasPrefix(r.head.RDMACore, "44.") }
+
+// driverInput returns what the driver was told by the last command of a kind.
+func driverInput[T any](r *replayer, c replay.Command) *T {
+	in := r.k.Last(c).Attrs[abi.UVERBS_ATTR_UHW_IN]
+	full := make([]byte, max(len(in), abi.Size[T]()))
+	copy(full, in)
+	return abi.View[T](full)
+}
