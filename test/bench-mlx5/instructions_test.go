@@ -32,7 +32,7 @@ const baselineFile = "testdata/instructions.json"
 const worse = 0.05
 
 // gates are the rows that are held against the baseline.
-var gates = []string{rowPost, rowUnlocked, rowBatch, rowVerbs, rowBuilder}
+var gates = []string{rowPost, rowUnlocked, rowBatch, rowBuilder, rowVerbs, rowVerbs2}
 
 // TestInstructions counts the instructions of posting and polling and holds them
 // against those that were committed for this version of Go.

@@ -44,8 +44,10 @@ const (
 	rowPost     = "PostSend, Poll"
 	rowUnlocked = "PostSend, Poll, Unlocked"
 	rowBatch    = "BatchAdd, BatchPost"
+	rowBuilder  = "BatchWrite, BatchSendInline"
+	rowBuilder1 = "BatchWrite, BatchSendInline, Unlocked"
 	rowVerbs    = "verbs.QP.PostSend, verbs.CQ.Poll"
-	rowBuilder  = "verbs.Batch"
+	rowVerbs2   = "verbs.Batch"
 )
 
 var subjects = []subject{
@@ -56,8 +58,12 @@ var subjects = []subject{
 	{name: rowPost, bin: "ours", args: []string{"post", "locked"}, post: same("main.measurePost"), poll: "main.measurePoll"},
 	{name: rowUnlocked, bin: "ours", args: []string{"post", "unlocked"}, post: same("main.measurePost"), poll: "main.measurePoll"},
 	{name: rowBatch, bin: "ours", args: []string{"batch", "locked"}, post: same("main.measureBatch"), poll: "main.measurePoll"},
+	{name: rowBuilder, bin: "ours", args: []string{"builder", "locked"},
+		post: map[string]string{"write": "main.measureBuilderWrite", "inline": "main.measureBuilderInline"}, poll: "main.measurePoll"},
+	{name: rowBuilder1, bin: "ours", args: []string{"builder", "unlocked"},
+		post: map[string]string{"write": "main.measureBuilderWrite", "inline": "main.measureBuilderInline"}, poll: "main.measurePoll"},
 	{name: rowVerbs, bin: "ours", args: []string{"verbs", "locked"}, post: same("main.measureVerbs"), poll: "main.measureVerbsPoll"},
-	{name: rowBuilder, bin: "ours", args: []string{"verbsbatch", "locked"},
+	{name: rowVerbs2, bin: "ours", args: []string{"verbsbatch", "locked"},
 		post: map[string]string{"write": "main.measureVerbsBatchWrite", "inline": "main.measureVerbsBatchInline"}, poll: "main.measureVerbsPoll"},
 }
 

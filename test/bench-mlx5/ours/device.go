@@ -79,19 +79,24 @@ func (d *device) request(inline bool) provider.SendWR {
 		RemoteAddr: remoteAddr, RKey: rkey}
 }
 
-// batch is one round of the builder, by the provider's calls or by verbs.Batch.
-func (d *device) batch(viaVerbs, inline bool, n, calls int) func() {
-	if !viaVerbs {
+// batch is one round of batches: of the provider's BatchAdd, of its Builder, or of
+// verbs.Batch.
+func (d *device) batch(by string, inline bool, n, calls int) func() {
+	data, sge := d.mr.Bytes()[:length], d.mr.Slice(0, length)
+	switch {
+	case by == "batch":
 		wr := d.request(inline)
 		return func() { measureBatch(d.qp, &wr, n, calls) }
+	case by == "builder" && inline:
+		return func() { measureBuilderInline(d.qp.(provider.Builder), data, n, calls) }
+	case by == "builder":
+		return func() { measureBuilderWrite(d.qp.(provider.Builder), sge, n, calls) }
 	}
 	b := new(verbs.Batch)
 	b.Reset(d.verbs)
 	if inline {
-		data := d.mr.Bytes()[:length]
 		return func() { measureVerbsBatchInline(b, data, n, calls) }
 	}
-	sge := d.mr.Slice(0, length)
 	return func() { measureVerbsBatchWrite(b, sge, n, calls) }
 }
 

@@ -3,7 +3,7 @@
 // Ours is the benchmark of provider/mlx5: what posting and polling take, on a device
 // that is memory.
 //
-//	ours post|batch|verbs|verbsbatch locked|unlocked inline|write BATCH ROUNDS REQUESTS
+//	ours post|batch|builder|verbs|verbsbatch locked|unlocked inline|write BATCH ROUNDS REQUESTS
 //
 // It prints the medians of ROUNDS rounds of REQUESTS requests: nanoseconds for each
 // request posted and for each completion polled. The measured loops are functions of
@@ -40,7 +40,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 6 {
-		return errors.New("usage: ours post|batch|verbs|verbsbatch locked|unlocked inline|write BATCH ROUNDS REQUESTS")
+		return errors.New("usage: ours post|batch|builder|verbs|verbsbatch locked|unlocked inline|write BATCH ROUNDS REQUESTS")
 	}
 	batch, err := strconv.Atoi(args[3])
 	if err != nil || batch < 1 || batch > maxBatch {
@@ -70,8 +70,8 @@ func run(args []string) error {
 		post = func() { measurePost(d.qp, wrs, round/batch) }
 	case "verbs":
 		post = func() { measureVerbs(d.verbs, wrs, round/batch) }
-	case "batch", "verbsbatch":
-		post = d.batch(args[0] == "verbsbatch", inline, batch, round/batch)
+	case "batch", "builder", "verbsbatch":
+		post = d.batch(args[0], inline, batch, round/batch)
 	default:
 		return fmt.Errorf("there is no %q", args[0])
 	}

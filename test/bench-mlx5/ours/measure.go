@@ -64,6 +64,36 @@ func measureBatch(qp provider.QP, wr *provider.SendWR, batch, calls int) {
 }
 
 //go:noinline
+func measureBuilderWrite(qp provider.Builder, sge provider.SGE, batch, calls int) {
+	for range calls {
+		qp.BatchBegin()
+		for i := range batch {
+			if err := qp.BatchWrite(uint64(i), provider.SendSignaled, sge, remoteAddr, rkey); err != nil {
+				panic(err)
+			}
+		}
+		if err := qp.BatchPost(); err != nil {
+			panic(err)
+		}
+	}
+}
+
+//go:noinline
+func measureBuilderInline(qp provider.Builder, data []byte, batch, calls int) {
+	for range calls {
+		qp.BatchBegin()
+		for i := range batch {
+			if err := qp.BatchSendInline(uint64(i), provider.SendSignaled, data); err != nil {
+				panic(err)
+			}
+		}
+		if err := qp.BatchPost(); err != nil {
+			panic(err)
+		}
+	}
+}
+
+//go:noinline
 func measureVerbsBatchWrite(b *verbs.Batch, sge verbs.SGE, batch, calls int) {
 	for range calls {
 		for i := range batch {
