@@ -5,6 +5,7 @@ package mlx5
 import (
 	"errors"
 	"fmt"
+	"net"
 	"syscall"
 
 	"purerdma/provider"
@@ -116,7 +117,7 @@ func findAddress(wr *provider.SendWR) (*addressVector, error) {
 		}
 		return &a.av, nil
 	case nil:
-		return nil, fmt.Errorf("address handle is closed: %w", syscall.EINVAL)
+		return nil, fmt.Errorf("address handle: %w: %w", net.ErrClosed, syscall.EINVAL)
 	}
 	return nil, fmt.Errorf("address handle: %w: %w", errOtherDriver, syscall.EINVAL)
 }

@@ -69,7 +69,7 @@ func run(ctx context.Context, o options) error {
 	if err := copyModule(ctx, root, dir); err != nil {
 		return err
 	}
-	if out, err := test(ctx, dir); err != nil {
+	if out, err := test(ctx, dir, append(tests, ofMMIO)); err != nil {
 		return fmt.Errorf("the tests fail without a change: %s", out)
 	}
 	return report(ctx, dir, ms)
@@ -132,14 +132,28 @@ func copyModule(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// test runs the tests, up to the first that fails.
-func test(ctx context.Context, dir string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-timeout=2m", "./internal/mmio", "./provider/mlx5/...")
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+// tests are what is run, up to the first that fails. The second is package verbs on
+// a kernel in memory.
+var tests = [][]string{
+	{"-failfast", "./provider/mlx5/..."},
+	{"-short", "-run", "/^mlx5$", "./verbs"},
+}
+
+// ofMMIO are the tests of internal/mmio, which changes elsewhere do not concern.
+var ofMMIO = []string{"./internal/mmio"}
+
+// test runs tests.
+func test(ctx context.Context, dir string, tests [][]string) (string, error) {
+	for _, args := range tests {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-timeout=90s"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return string(out), err
+		}
+	}
+	return "", nil
 }
 
 var (
@@ -163,7 +177,11 @@ func try(ctx context.Context, dir string, m mutation) (string, error) {
 	if err := os.WriteFile(file, changed, 0o644); err != nil {
 		return "", err
 	}
-	out, err := test(ctx, dir)
+	which := tests
+	if strings.HasPrefix(m.file, "internal/mmio") {
+		which = append([][]string{ofMMIO}, tests...)
+	}
+	out, err := test(ctx, dir, which)
 	switch {
 	case err == nil:
 		return "", nil
