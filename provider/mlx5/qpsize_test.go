@@ -38,9 +38,9 @@ func TestQPSize(t *testing.T) {
 		// 192, 16 for the SRQ, 48: four blocks.
 		{name: "XRC", t: transportXRC, cap: provider.QPCap{SendWR: 3, SendSGE: 3},
 			want: provider.QPCap{SendWR: 4, SendSGE: 3, Inline: 44}, blocks: 16},
-		// 192, 48 for the address, 16: four blocks.
+		// 64 for control and address, 32 for an atomic, 16: two blocks.
 		{name: "DC", t: transportDC, cap: provider.QPCap{SendWR: 3, SendSGE: 1},
-			want: provider.QPCap{SendWR: 4, SendSGE: 1, Inline: 12}, blocks: 16},
+			want: provider.QPCap{SendWR: 4, SendSGE: 1, Inline: 28}, blocks: 8},
 		{name: "Nothing", t: transportConnected, cap: provider.QPCap{SendSGE: 1, RecvSGE: 1}},
 		{name: "Most", t: transportConnected, cap: provider.QPCap{SendWR: 8192, RecvWR: 32768, SendSGE: 4, RecvSGE: 32},
 			want: provider.QPCap{SendWR: 8192, RecvWR: 32768, SendSGE: 4, RecvSGE: 32, Inline: 60}, blocks: 32768, shift: 9},
