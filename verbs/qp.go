@@ -33,6 +33,11 @@ type QPConfig struct {
 	Cap QPCap
 	// SignalAll has every send complete with a WC, also without SendSignaled.
 	SignalAll bool
+	// XRCD is the domain of a QP of type XRCRecv, which has neither CQs nor queues.
+	XRCD *XRCD
+	// MaxLSOHeader is the longest SendWR.Header of an OpLSO, bytes: QPs of type
+	// RawPacket.
+	MaxLSOHeader int
 	// Unlocked says that one goroutine alone posts sends to the QP, or several that
 	// take turns by themselves: drivers that can then do without a lock
 	// (ibv_alloc_td(3)). Modify and Close must not run at the same time as a post.
@@ -69,6 +74,7 @@ type QP struct {
 	signalAll      bool
 	sendCQ, recvCQ *CQ
 	srq            *SRQ           // or nil
+	xrcd           *XRCD          // or nil
 	owned          []func() error // Close of what was made for the QP
 	handle         uint64         // user handle
 	leak           *leak.Entry
@@ -88,14 +94,14 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 }
 
 func (p *PD) createQP(cfg QPConfig) (*QP, error) {
-	if _, ok := transitions[cfg.Type]; !ok {
+	if transitions[cfg.Type] == nil {
 		return nil, fmt.Errorf("QP type %v: %w", cfg.Type, errors.ErrUnsupported)
 	}
 	if err := p.dev.checkCap(&cfg.Cap); err != nil {
 		return nil, err
 	}
 	gone, end := context.WithCancel(context.Background())
-	q := &QP{gone: gone, end: end, pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ}
+	q := &QP{gone: gone, end: end, pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ, xrcd: cfg.XRCD}
 	if err := q.create(&cfg); err != nil {
 		return nil, errors.Join(err, q.closeOwned())
 	}
@@ -107,17 +113,31 @@ func (q *QP) create(cfg *QPConfig) error {
 	if err := q.makeCQs(cfg.Cap); err != nil {
 		return err
 	}
-	if q.sendCQ.dev != p.dev || q.recvCQ.dev != p.dev {
-		return fmt.Errorf("CQ of another device: %w", syscall.EINVAL)
-	}
 	pcfg := &provider.QPConfig{
-		Type:      cfg.Type,
-		PD:        p.p,
-		SendCQ:    q.sendCQ.p,
-		RecvCQ:    q.recvCQ.p,
-		Cap:       cfg.Cap,
-		SignalAll: cfg.SignalAll,
-		Unlocked:  cfg.Unlocked,
+		Type:         cfg.Type,
+		PD:           p.p,
+		Cap:          cfg.Cap,
+		SignalAll:    cfg.SignalAll,
+		Unlocked:     cfg.Unlocked,
+		MaxLSOHeader: cfg.MaxLSOHeader,
+	}
+	for _, c := range []struct {
+		cq *CQ
+		p  *provider.CQ
+	}{{q.sendCQ, &pcfg.SendCQ}, {q.recvCQ, &pcfg.RecvCQ}} {
+		switch {
+		case c.cq == nil:
+		case c.cq.dev != p.dev:
+			return fmt.Errorf("CQ of another device: %w", syscall.EINVAL)
+		default:
+			*c.p = c.cq.p
+		}
+	}
+	if q.xrcd != nil {
+		if q.xrcd.dev.shared != p.dev {
+			return fmt.Errorf("XRC domain of another device: %w", syscall.EINVAL)
+		}
+		pcfg.XRCD = q.xrcd.p
 	}
 	if q.srq != nil {
 		if q.srq.pd.dev != p.dev {
@@ -170,16 +190,31 @@ func (q *QP) dropParents() error {
 
 // parents are what the QP stands on besides its PD.
 func (q *QP) parents() []*users {
-	p := []*users{&q.sendCQ.users, &q.recvCQ.users}
+	var p []*users
+	for _, cq := range []*CQ{q.sendCQ, q.recvCQ} {
+		if cq != nil {
+			p = append(p, &cq.users)
+		}
+	}
 	if q.srq != nil {
 		p = append(p, &q.srq.users)
+	}
+	if q.xrcd != nil {
+		p = append(p, &q.xrcd.users)
 	}
 	return p
 }
 
-// makeCQs makes the CQs that the configuration left out.
+// makeCQs makes the CQs that the configuration left out. A QP that sends nothing, or
+// receives nothing, has none.
 func (q *QP) makeCQs(c QPCap) error {
-	if q.sendCQ != nil && q.recvCQ != nil {
+	sends, receives := q.typ != XRCRecv, q.typ != XRCRecv && q.typ != XRCSend
+	switch {
+	case !sends && q.sendCQ != nil, !receives && q.recvCQ != nil, !receives && q.srq != nil:
+		return fmt.Errorf("%v QP with a CQ or an SRQ that it has no use for: %w", q.typ, syscall.EINVAL)
+	case (q.typ == XRCRecv) != (q.xrcd != nil):
+		return fmt.Errorf("XRC domain, which QPs of type XRC_RECV have, and no others: %w", syscall.EINVAL)
+	case (q.sendCQ != nil || !sends) && (q.recvCQ != nil || !receives):
 		return nil
 	}
 	dev := q.pd.dev.self
@@ -200,7 +235,7 @@ func (q *QP) makeCQs(c QPCap) error {
 		q.owned = append(q.owned, c.Close)
 		return nil
 	}
-	if err := make(&q.sendCQ, c.SendWR); err != nil {
+	if err := make(&q.sendCQ, c.SendWR); err != nil || !receives {
 		return err
 	}
 	return make(&q.recvCQ, c.RecvWR)
@@ -235,11 +270,11 @@ func (q *QP) PD() *PD { return q.pd }
 func (q *QP) Device() *Device { return q.pd.dev.self }
 
 // SendCQ returns the CQ of the sends; if it was made for the QP it closes with
-// it.
+// it. One of type XRCRecv has none.
 func (q *QP) SendCQ() *CQ { return q.sendCQ }
 
 // RecvCQ returns the CQ of the receives; if it was made for the QP it closes with
-// it.
+// it. One of XRC has none.
 func (q *QP) RecvCQ() *CQ { return q.recvCQ }
 
 // SRQ returns the shared receive queue, nil if the QP has a receive queue of its

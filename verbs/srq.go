@@ -3,6 +3,10 @@
 package verbs
 
 import (
+	"errors"
+	"fmt"
+	"syscall"
+
 	"purerdma/internal/leak"
 	"purerdma/provider"
 )
@@ -15,12 +19,18 @@ type SRQConfig struct {
 	MaxWR  int // receives that must fit; 0 means 128
 	MaxSGE int // elements of one receive; 0 means 2
 	Limit  int // see SRQAttr
+	// XRCD and CQ make it an SRQ of an XRC domain: requests of XRC name it by Num, and
+	// its receives complete on CQ. Both are set, or none.
+	XRCD *XRCD
+	CQ   *CQ
 }
 
 // SRQ is a shared receive queue: messages to any of its QPs take their receives
 // from it (ibv_create_srq(3)). Its methods may be called concurrently.
 type SRQ struct {
 	pd     *PD
+	xrcd   *XRCD // or nil, and cq then, too
+	cq     *CQ
 	p      provider.SRQ
 	users  users
 	handle uint64 // user handle
@@ -43,26 +53,59 @@ func (p *PD) createSRQ(cfg SRQConfig) (*SRQ, error) {
 	if err := p.dev.checkSRQ(&cfg); err != nil {
 		return nil, err
 	}
-	if err := p.attach(kindSRQ); err != nil {
+	s := &SRQ{pd: p, xrcd: cfg.XRCD, cq: cfg.CQ}
+	pcfg := &provider.SRQConfig{PD: p.p, MaxWR: cfg.MaxWR, MaxSGE: cfg.MaxSGE, Limit: cfg.Limit}
+	if s.xrcd != nil || s.cq != nil {
+		if s.xrcd == nil || s.cq == nil || s.xrcd.dev.shared != p.dev || s.cq.dev != p.dev {
+			return nil, fmt.Errorf("an SRQ of XRC has a domain and a CQ of its device: %w", syscall.EINVAL)
+		}
+		pcfg.XRCD, pcfg.CQ = s.xrcd.p, s.cq.p
+	}
+	if err := s.useParents(); err != nil {
 		return nil, err
 	}
-	s := &SRQ{pd: p}
 	s.handle = p.dev.objects.add(s)
+	pcfg.UserHandle = s.handle
 	var err error
-	s.p, err = p.dev.ctx.CreateSRQ(&provider.SRQConfig{
-		PD:         p.p,
-		MaxWR:      cfg.MaxWR,
-		MaxSGE:     cfg.MaxSGE,
-		Limit:      cfg.Limit,
-		UserHandle: s.handle,
-	})
-	if err != nil {
+	if s.p, err = p.dev.ctx.CreateSRQ(pcfg); err != nil {
 		p.dev.objects.remove(s.handle)
-		p.detach(kindSRQ)
-		return nil, err
+		return nil, errors.Join(err, s.dropParents())
 	}
 	s.leak = leak.Track("SRQ", p.dev.info.Name)
 	return s, nil
+}
+
+// useParents counts the SRQ with what it stands on.
+func (s *SRQ) useParents() error {
+	if err := s.pd.attach(kindSRQ); err != nil || s.xrcd == nil {
+		return err
+	}
+	if err := s.xrcd.users.add(kindSRQ); err != nil {
+		return errors.Join(err, s.pd.detach(kindSRQ))
+	}
+	if err := s.cq.users.add(kindSRQ); err != nil {
+		s.xrcd.users.drop(kindSRQ)
+		return errors.Join(err, s.pd.detach(kindSRQ))
+	}
+	return nil
+}
+
+// dropParents is the inverse of useParents.
+func (s *SRQ) dropParents() error {
+	if s.xrcd != nil {
+		s.cq.users.drop(kindSRQ)
+		s.xrcd.users.drop(kindSRQ)
+	}
+	return s.pd.detach(kindSRQ)
+}
+
+// Num returns the number by which requests of XRC name the SRQ, 0 if it is in no XRC
+// domain.
+func (s *SRQ) Num() uint32 {
+	if x, ok := s.p.(provider.XRCSRQ); ok && s.xrcd != nil {
+		return x.Num()
+	}
+	return 0
 }
 
 // PD returns the protection domain.
@@ -126,6 +169,6 @@ func (s *SRQ) Close() error {
 		}
 		s.pd.dev.objects.remove(s.handle)
 		s.leak.Done()
-		return s.pd.detach(kindSRQ)
+		return s.dropParents()
 	}))
 }

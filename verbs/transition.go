@@ -128,6 +128,117 @@ var transitions = map[QPType]map[[2]QPState]attrs{
 		{QPErr, QPReset}: {},
 		{QPErr, QPErr}:   {},
 	},
+
+	RawPacket: {
+		{QPReset, QPReset}: {},
+		{QPReset, QPInit}:  {required: QPAttrPort},
+
+		{QPInit, QPReset}: {},
+		{QPInit, QPErr}:   {},
+		{QPInit, QPInit}:  {},
+		{QPInit, QPRTR}:   {},
+
+		{QPRTR, QPReset}: {},
+		{QPRTR, QPErr}:   {},
+		{QPRTR, QPRTS}:   {optional: QPAttrRateLimit},
+
+		{QPRTS, QPReset}: {},
+		{QPRTS, QPErr}:   {},
+		{QPRTS, QPRTS}:   {optional: QPAttrRateLimit},
+		{QPRTS, QPSQD}:   {},
+
+		{QPSQD, QPReset}: {},
+		{QPSQD, QPErr}:   {},
+		{QPSQD, QPRTS}:   {},
+		{QPSQD, QPSQD}:   {},
+
+		{QPSQE, QPReset}: {},
+		{QPSQE, QPErr}:   {},
+		{QPSQE, QPRTS}:   {},
+
+		{QPErr, QPReset}: {},
+		{QPErr, QPErr}:   {},
+	},
+
+	XRCSend: {
+		{QPReset, QPReset}: {},
+		{QPReset, QPInit}:  {required: QPAttrPKeyIndex | QPAttrPort | QPAttrAccess},
+
+		{QPInit, QPReset}: {},
+		{QPInit, QPErr}:   {},
+		{QPInit, QPInit}:  {optional: QPAttrPKeyIndex | QPAttrPort | QPAttrAccess},
+		{QPInit, QPRTR}: {
+			required: QPAttrAV | QPAttrPathMTU | QPAttrDestQPNum | QPAttrRQPSN,
+			optional: QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex,
+		},
+
+		{QPRTR, QPReset}: {},
+		{QPRTR, QPErr}:   {},
+		{QPRTR, QPRTS}: {
+			required: QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrSQPSN | QPAttrMaxRdAtomic,
+			optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrPathMigState,
+		},
+
+		{QPRTS, QPReset}: {},
+		{QPRTS, QPErr}:   {},
+		{QPRTS, QPRTS}:   {optional: QPAttrCurState | QPAttrAccess | QPAttrAltPath | QPAttrPathMigState},
+		{QPRTS, QPSQD}:   {optional: QPAttrEnSQDAsyncNotify},
+
+		{QPSQD, QPReset}: {},
+		{QPSQD, QPErr}:   {},
+		{QPSQD, QPRTS}:   {optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrPathMigState},
+		{QPSQD, QPSQD}: {
+			optional: QPAttrPort | QPAttrAV | QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic |
+				QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex | QPAttrPathMigState,
+		},
+
+		{QPSQE, QPReset}: {},
+		{QPSQE, QPErr}:   {},
+		{QPSQE, QPRTS}:   {},
+
+		{QPErr, QPReset}: {},
+		{QPErr, QPErr}:   {},
+	},
+
+	XRCRecv: {
+		{QPReset, QPReset}: {},
+		{QPReset, QPInit}:  {required: QPAttrPKeyIndex | QPAttrPort | QPAttrAccess},
+
+		{QPInit, QPReset}: {},
+		{QPInit, QPErr}:   {},
+		{QPInit, QPInit}:  {optional: QPAttrPKeyIndex | QPAttrPort | QPAttrAccess},
+		{QPInit, QPRTR}: {
+			required: QPAttrAV | QPAttrPathMTU | QPAttrDestQPNum | QPAttrRQPSN | QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer,
+			optional: QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex,
+		},
+
+		{QPRTR, QPReset}: {},
+		{QPRTR, QPErr}:   {},
+		{QPRTR, QPRTS}: {
+			required: QPAttrTimeout | QPAttrSQPSN,
+			optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrMinRNRTimer | QPAttrPathMigState,
+		},
+
+		{QPRTS, QPReset}: {},
+		{QPRTS, QPErr}:   {},
+		{QPRTS, QPRTS}:   {optional: QPAttrCurState | QPAttrAccess | QPAttrAltPath | QPAttrPathMigState | QPAttrMinRNRTimer},
+		{QPRTS, QPSQD}:   {optional: QPAttrEnSQDAsyncNotify},
+
+		{QPSQD, QPReset}: {},
+		{QPSQD, QPErr}:   {},
+		{QPSQD, QPRTS}:   {optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrMinRNRTimer | QPAttrPathMigState},
+		{QPSQD, QPSQD}: {
+			optional: QPAttrPort | QPAttrAV | QPAttrTimeout | QPAttrMaxDestRdAtomic |
+				QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex | QPAttrMinRNRTimer | QPAttrPathMigState,
+		},
+
+		{QPSQE, QPReset}: {},
+		{QPSQE, QPErr}:   {},
+		{QPSQE, QPRTS}:   {},
+
+		{QPErr, QPReset}: {},
+		{QPErr, QPErr}:   {},
+	},
 }
 
 // TransitionError is a change of a QP's attributes that its state does not

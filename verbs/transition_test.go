@@ -13,7 +13,7 @@ import (
 // TestTransitions goes, for each type, through every pair of states and, for each
 // pair, every attribute: left out, added.
 func TestTransitions(t *testing.T) {
-	if len(transitions) != 3 {
+	if len(transitions) != 6 {
 		t.Errorf("%d types", len(transitions))
 	}
 	for typ := range transitions {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"purerdma/internal/leak"
+	"purerdma/provider"
+)
+
+// XRCD is a domain of extended reliable connections (ibv_open_xrcd(3)): QPs of type
+// XRCRecv in it receive into its SRQs, whichever of them a request names
+// (SendWR.RemoteSRQN). So one connection serves all processes that share the domain.
+// Its methods may be called concurrently.
+type XRCD struct {
+	dev   *Device
+	p     provider.XRCD
+	users users
+	leak  *leak.Entry
+}
+
+// OpenXRCD opens an XRC domain: the one that belongs to the file that f is open on,
+// whoever has opened it, or with a nil f one that no other process has. flags are
+// os.O_CREATE and os.O_EXCL, which here say that the domain, and not the file, may be
+// made, and must be. The error wraps errors.ErrUnsupported for a device without XRC.
+// The caller closes the domain; f may be closed before.
+func (d *Device) OpenXRCD(f *os.File, flags int) (*XRCD, error) {
+	x, err := d.openXRCD(f, flags)
+	return x, d.opError("open XRC domain on", err)
+}
+
+func (d *Device) openXRCD(f *os.File, flags int) (*XRCD, error) {
+	ctx, ok := d.ctx.(provider.XRCOpener)
+	if !ok {
+		return nil, fmt.Errorf("extended reliable connections: %w", errors.ErrUnsupported)
+	}
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	open := func(fd uintptr) (provider.XRCD, error) { return ctx.OpenXRCD(int32(fd), uint32(flags)) }
+	var p provider.XRCD
+	var err error
+	if f == nil {
+		p, err = ctx.OpenXRCD(-1, uint32(flags|os.O_CREATE))
+	} else {
+		p, err = withFD(f, open)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.unref())
+	}
+	return &XRCD{dev: d.self, p: p, leak: leak.Track("XRC domain", d.info.Name)}, nil
+}
+
+// withFD calls open with the descriptor of f, which stays open meanwhile.
+func withFD(f *os.File, open func(uintptr) (provider.XRCD, error)) (p provider.XRCD, err error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if cerr := c.Control(func(fd uintptr) { p, err = open(fd) }); cerr != nil {
+		return nil, cerr
+	}
+	return p, err
+}
+
+// Device returns the device of the domain, which need not be closed.
+func (x *XRCD) Device() *Device { return x.dev }
+
+// Close closes the domain (ibv_close_xrcd(3)). It may be called more than once;
+// while there are QPs or SRQs of this process in it the error wraps EBUSY.
+func (x *XRCD) Close() error {
+	return x.dev.opError("close XRC domain on", x.users.close(func() error {
+		if err := x.dev.destroyed(x.p.Close()); err != nil {
+			return err
+		}
+		x.leak.Done()
+		return x.dev.unref()
+	}))
+}
