@@ -310,7 +310,7 @@ func TestDC(t *testing.T) {
 		want   func(num uint32, cur uint16) []byte
 	}{
 		{provider.SendWR{Opcode: provider.OpSend, SGList: sge(8)}, 2, func(num uint32, cur uint16) []byte {
-			return join(ctrl(cur, 0xa, num, 5, 0x12<<8|0x00, 0), av(0x77), data)
+			return join(ctrl(cur, 0xa, num, 5, 0x12<<8, 0), av(0x77), data)
 		}},
 		{provider.SendWR{Opcode: provider.OpWrite, SGList: sge(8)}, 2, func(num uint32, cur uint16) []byte {
 			return join(ctrl(cur, 8, num, 6, 0x12<<8, 0), av(0x77), remote, data)
