@@ -28,12 +28,15 @@ import (
 type Batch struct {
 	qp   *QP
 	p    provider.QP
+	fast provider.Builder // p, if it is one for the QP's transport
 	err  error
 	n    int  // requests since Reset, Post or Discard
 	held bool // the send queue is ours
 	// wr is the last request, not yet built: Signal and the like may change it.
 	wr      SendWR
 	pending bool
+	parts   bool   // fast builds it, of some fields of wr, and of one
+	one     SGE    // in place of wr.SGList, if there is no inline data
 	sg      []SGE  // backs wr.SGList
 	inline  []byte // backs wr.InlineData
 }
@@ -44,7 +47,10 @@ var errNoQP = errors.New("batch was not reset to a QP")
 // Reset discards what was built and makes the batch one for qp.
 func (b *Batch) Reset(qp *QP) {
 	b.Discard()
-	b.qp, b.p = qp, qp.p
+	b.qp, b.p, b.fast = qp, qp.p, nil
+	if qp.typ == RC || qp.typ == UC {
+		b.fast, _ = qp.p.(provider.Builder)
+	}
 }
 
 // Len returns how many requests the batch holds.
@@ -52,12 +58,21 @@ func (b *Batch) Len() int { return b.n }
 
 // next builds the last request and returns the next one, empty.
 func (b *Batch) next(op SendOpcode, id uint64) *SendWR {
-	b.flush()
+	wr := b.nextOf(op, id)
+	b.parts = false
+	wr.SGList, wr.InlineData, wr.AH, wr.Bind = nil, nil, nil, nil
+	return wr
+}
+
+// nextOf is next for a request that fast builds.
+func (b *Batch) nextOf(op SendOpcode, id uint64) *SendWR {
+	if b.pending {
+		b.flush()
+	}
 	b.n++
-	b.pending = true
+	b.pending, b.parts = true, true
 	wr := &b.wr
 	wr.ID, wr.Opcode, wr.Flags = id, op, 0
-	wr.SGList, wr.InlineData, wr.AH, wr.Bind = nil, nil, nil, nil
 	return wr
 }
 
@@ -78,7 +93,19 @@ func (b *Batch) flush() {
 		b.p.BatchBegin()
 		b.held = true
 	}
-	b.err = b.p.BatchAdd(&b.wr)
+	wr := &b.wr
+	switch {
+	case !b.parts:
+		b.err = b.p.BatchAdd(wr)
+	case wr.Opcode == OpWrite && wr.InlineData == nil:
+		b.err = b.fast.BatchWrite(wr.ID, wr.Flags, b.one, wr.RemoteAddr, wr.RKey)
+	case wr.Opcode == OpWrite:
+		b.err = b.fast.BatchWriteInline(wr.ID, wr.Flags, wr.InlineData, wr.RemoteAddr, wr.RKey)
+	case wr.InlineData == nil:
+		b.err = b.fast.BatchSend(wr.ID, wr.Flags, b.one)
+	default:
+		b.err = b.fast.BatchSendInline(wr.ID, wr.Flags, wr.InlineData)
+	}
 }
 
 func (b *Batch) gather(wr *SendWR, sg []SGE) {
@@ -94,10 +121,25 @@ func (b *Batch) copyInline(wr *SendWR, data []byte) {
 }
 
 // Send sends the bytes of sg.
-func (b *Batch) Send(id uint64, sg ...SGE) { b.gather(b.next(OpSend, id), sg) }
+func (b *Batch) Send(id uint64, sg ...SGE) {
+	if b.fast == nil || len(sg) != 1 {
+		b.gather(b.next(OpSend, id), sg)
+		return
+	}
+	b.nextOf(OpSend, id).InlineData = nil
+	b.one = sg[0]
+}
 
 // SendInline sends a copy of data.
-func (b *Batch) SendInline(id uint64, data []byte) { b.copyInline(b.next(OpSend, id), data) }
+func (b *Batch) SendInline(id uint64, data []byte) { b.copyInline(b.inlineWR(OpSend, id), data) }
+
+// inlineWR returns the next request, which is to have inline data only.
+func (b *Batch) inlineWR(op SendOpcode, id uint64) *SendWR {
+	if b.fast == nil {
+		return b.next(op, id)
+	}
+	return b.nextOf(op, id)
+}
 
 // SendImm sends the bytes of sg and a number, see SendWR.ImmData.
 func (b *Batch) SendImm(id uint64, imm uint32, sg ...SGE) {
@@ -115,12 +157,18 @@ func (b *Batch) SendInv(id uint64, rkey uint32, sg ...SGE) {
 
 // Write writes the bytes of local to the peer's memory.
 func (b *Batch) Write(id uint64, local SGE, remote uint64, rkey uint32) {
-	b.remote(OpWrite, id, local, remote, rkey)
+	if b.fast == nil {
+		b.remote(OpWrite, id, local, remote, rkey)
+		return
+	}
+	wr := b.nextOf(OpWrite, id)
+	wr.InlineData, wr.RemoteAddr, wr.RKey = nil, remote, rkey
+	b.one = local
 }
 
 // WriteInline writes a copy of data to the peer's memory.
 func (b *Batch) WriteInline(id uint64, data []byte, remote uint64, rkey uint32) {
-	wr := b.next(OpWrite, id)
+	wr := b.inlineWR(OpWrite, id)
 	wr.RemoteAddr, wr.RKey = remote, rkey
 	b.copyInline(wr, data)
 }
