@@ -16,8 +16,10 @@ import (
 	"testing"
 	"unsafe"
 
+	"purerdma/abi"
 	"purerdma/provider"
 	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/uverbs"
 )
 
 // sizes runs a test with CQEs of both sizes.
@@ -288,6 +290,48 @@ func TestCQOptions(t *testing.T) {
 				t.Errorf("%+v of %+v: %v", opt, c, err)
 			}
 		}
+	}
+}
+
+// TestRegisterPages has the kernel told which page CQs are armed by: in the command's
+// 16 bits, or in an attribute of its own.
+func TestRegisterPages(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	if p := r.dev.Create; p.Flags&abi.MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX == 0 || uint32(p.UARPageIndex) != r.ctx.uars.plain.page {
+		t.Errorf("%+v", p)
+	}
+	for _, page := range []uint32{0xffff, 0x10000, 0x123456} {
+		r.ctx.uars.plain.page = page
+		refused := errors.New("looked at")
+		r.before = func(req *uverbs.Request) error {
+			cmd := abi.View[abi.Mlx5CreateCQ](req.Find(abi.UVERBS_ATTR_UHW_IN).Buf)
+			got := uint32(cmd.UARPageIndex)
+			if a := req.Find(abi.MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX); a != nil {
+				if cmd.Flags&abi.MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX != 0 || cmd.UARPageIndex != 0 {
+					t.Errorf("page %#x: both: %+v", page, cmd)
+				}
+				got = *abi.View[uint32](a.Buf)
+			} else if cmd.Flags&abi.MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX == 0 {
+				t.Errorf("page %#x: %+v", page, cmd)
+			}
+			if got != page {
+				t.Errorf("page %#x: the kernel gets %#x", page, got)
+			}
+			return refused
+		}
+		if _, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: 1}); !errors.Is(err, refused) {
+			t.Error(err)
+		}
+		r.before = nil
+	}
+	legacy := &cqRig{t: t, k: mlx5test.New("mlx5_0")}
+	legacy.k.LegacyUAR = true
+	legacy.open(provider.CQConfig{})
+	if c := legacy.dev.Create; c.Flags != 0 || c.UARPageIndex != 0 {
+		t.Errorf("of a kernel that assigns pages: %+v", c)
+	}
+	if err := legacy.cq.Arm(false); err != nil {
+		t.Error(err)
 	}
 }
 

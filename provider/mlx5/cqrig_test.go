@@ -64,6 +64,14 @@ func newCQRig(t testing.TB, cfg provider.CQConfig) *cqRig {
 		own.CQECompCaps = abi.Mlx5CQECompCaps{MaxNum: 64, SupportedFormat: 7}
 		own.Flags |= abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP | abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD
 	}
+	r.open(cfg)
+	return r
+}
+
+// open opens the device and makes the CQ.
+func (r *cqRig) open(cfg provider.CQConfig) {
+	t := r.t
+	t.Helper()
 	infos, err := r.k.Devices()
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +97,6 @@ func newCQRig(t testing.TB, cfg provider.CQConfig) *cqRig {
 		cfg.Entries = 15
 	}
 	r.cq, r.dev = r.newCQ(cfg)
-	return r
 }
 
 func (r *cqRig) newCQ(cfg provider.CQConfig) (*CQ, *mlx5test.CQ) {
@@ -130,6 +137,9 @@ func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 	}
 	r.t.Cleanup(func() { r.ctx.resources.remove(q.index) })
 	q.num = 0xabc00 + q.index
+	if typ == provider.UD {
+		q.sq.transport = transportUD
+	}
 	q.rq.open(unsafe.Pointer(&buf.Bytes()[0]), receives, shift, &db.rec[recvRecord], false)
 	q.sq.buf = unsafe.Pointer(&buf.Bytes()[receives<<shift])
 	q.sq.mask = blocks - 1

@@ -10,7 +10,8 @@ import (
 
 // Up to 32 bytes, or 64 in CQEs of 128, that a request reads or a receive gets the
 // device may write into the CQE instead of the memory that the request names: one
-// write over the bus less. Who polls copies them there.
+// write over the bus less. Who polls copies them there. (libmlx5 does so for requests
+// of RC alone, and fails those of other transports.)
 
 // data returns the bytes that a CQE brings itself; false if there cannot be as many.
 func (c *CQ) data(e unsafe.Pointer, format, length uint32) ([]byte, bool) {
@@ -59,25 +60,29 @@ func (c *Context) scatterOne(p unsafe.Pointer, data []byte) ([]byte, provider.WC
 // scatterSend copies data to the memory of the READ or atomic whose WQE has this
 // index. The WQE may begin at the end of the ring and go on at its start.
 func (q *QP) scatterSend(index uint16, data []byte) provider.WCStatus {
-	if q.typ != provider.RC {
-		return provider.WCGeneralErr
-	}
 	sq := &q.sq
 	start := (uint32(index) & sq.mask) * wqebb
 	at := func(seg uint32) unsafe.Pointer {
 		return unsafe.Add(sq.buf, (start+seg*segment)&((sq.mask+1)*wqebb-1))
 	}
-	ctrl := at(0)
-	var first uint32
-	switch load32(ctrl, 0) & 0xff {
+	first := uint32(controlSize + remoteSize)
+	switch load32(at(0), 0) & 0xff {
 	case opcodeRead:
-		first = 2 // control, remote address
 	case opcodeAtomicCS, opcodeAtomicFA:
-		first = 3 // and operands
+		first += atomicSeg
 	default:
 		return provider.WCRemInvReqErr
 	}
-	for seg := first; seg < load32(ctrl, 4)&0x3f && len(data) > 0; seg++ {
+	switch sq.transport {
+	case transportConnected:
+	case transportXRC:
+		first += xrcSize
+	case transportDC:
+		first += addressSize
+	default:
+		return provider.WCGeneralErr
+	}
+	for seg := first / segment; seg < load32(at(0), 4)&0x3f && len(data) > 0; seg++ {
 		var st provider.WCStatus
 		if data, st = q.ctx.scatterOne(at(seg), data); st != provider.WCSuccess {
 			return st

@@ -6,11 +6,14 @@ package mlx5
 
 import (
 	"bytes"
+	"errors"
+	"syscall"
 	"testing"
 	"unsafe"
 
 	"purerdma/provider"
 	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/uverbs"
 )
 
 // pattern is n bytes that are all different.
@@ -69,13 +72,16 @@ func TestScatterReceive(t *testing.T) {
 	})
 }
 
+// headers are the segments of a transport in front of the remote address.
+var headers = map[transport]int{transportConnected: 1, transportXRC: 2, transportDC: 4, transportUD: 4}
+
 // readWQE writes a READ, or an atomic, with data segments, into the send queue, and
 // notes it as posted.
 func (q *QP) readWQE(opcode uint8, id uint64, sg ...provider.SGE) uint16 {
 	index := uint16(q.sq.cur)
-	seg := 2
+	seg := headers[q.sq.transport] + 1
 	if opcode != opcodeRead {
-		seg = 3
+		seg++
 	}
 	at := func(i int) unsafe.Pointer {
 		return unsafe.Add(q.sq.buf, (uint32(index)*wqebb+uint32(i)*segment)&((q.sq.mask+1)*wqebb-1))
@@ -102,7 +108,8 @@ func TestScatterRead(t *testing.T) {
 			sg = append(sg, provider.SGE{Addr: 0x1000 + i*0x100, Length: 11, LKey: lkey})
 		}
 		for format, most := range formats(size) {
-			for id := range uint64(200) {
+			for id := range uint64(400) {
+				q.sq.transport = []transport{transportConnected, transportXRC, transportDC}[id%3]
 				n := int(id) % (most + 1)
 				clear(mem)
 				q.sq.cur += uint32(id) % 3 // the READs lie at all places
@@ -120,8 +127,9 @@ func TestScatterRead(t *testing.T) {
 				}
 			}
 		}
-		for _, op := range []uint8{opcodeAtomicCS, opcodeAtomicFA} {
+		for _, op := range []uint8{opcodeAtomicCS, opcodeAtomicFA, opcodeAtomicCS} {
 			clear(mem)
+			q.sq.transport = (q.sq.transport + 1) % transportUD
 			e := q.sendCQE(q.readWQE(op, 1, provider.SGE{Addr: 0x1008, Length: 8, LKey: lkey}), op)
 			e.Format, e.Data = 1, pattern(8)
 			r.put(e)
@@ -201,22 +209,42 @@ func TestScatterDumped(t *testing.T) {
 
 func TestRegions(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
+	all := &r.ctx.regions
 	b := make([]byte, 100)
-	readOnly, err := r.ctx.RegMR(&provider.MRConfig{PD: r.pd, Mem: b, IOVA: 1000, Access: provider.RemoteRead})
+	cfg := provider.MRConfig{PD: r.pd, Mem: b, IOVA: 1000, Access: provider.RemoteRead}
+	mr, err := r.ctx.RegMR(&cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.ctx.regions.write(readOnly.LKey(), 1000, []byte{1}) {
+	if all.write(mr.LKey(), 1000, []byte{1}) {
 		t.Error("memory that may not be written was written")
 	}
-	lkey, mem := r.region(100, 1000)
-	if !r.ctx.regions.write(lkey, 1099, []byte{9}) || mem[99] != 9 {
-		t.Error("the last byte")
-	}
-	if err := readOnly.Close(); err != nil {
+	cfg.Access, cfg.Mem, cfg.IOVA = provider.LocalWrite, b[:50], 7
+	if err := mr.Reregister(&cfg, provider.MRAccess); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(r.ctx.regions.byKey); n != 1 {
-		t.Errorf("%d regions, want 1", n)
+	if !all.write(mr.LKey(), 1099, []byte{9}) || b[99] != 9 {
+		t.Error("the last byte, after the access was changed")
+	}
+	if err := mr.Reregister(&cfg, provider.MRMem); err != nil {
+		t.Fatal(err)
+	}
+	if all.write(mr.LKey(), 57, []byte{9}) || !all.write(mr.LKey(), 56, []byte{8}) || b[49] != 8 || len(all.byKey) != 1 {
+		t.Errorf("after the memory was changed: %+v", all.byKey)
+	}
+	boom := syscall.EBUSY
+	r.before = func(*uverbs.Request) error { return boom }
+	if err := mr.Reregister(&cfg, provider.MRMem); !errors.Is(err, boom) || len(all.byKey) != 1 {
+		t.Errorf("refused: %v, %d regions", err, len(all.byKey))
+	}
+	if err := mr.Close(); !errors.Is(err, boom) || !all.write(mr.LKey(), 56, []byte{8}) {
+		t.Errorf("not closed: %v", err)
+	}
+	if _, err := r.ctx.RegMR(&cfg); !errors.Is(err, boom) || len(all.byKey) != 1 {
+		t.Errorf("not registered: %v, %d regions", err, len(all.byKey))
+	}
+	r.before = nil
+	if err := mr.Close(); err != nil || len(all.byKey) != 0 {
+		t.Errorf("closed: %v, %d regions", err, len(all.byKey))
 	}
 }
