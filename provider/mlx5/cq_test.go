@@ -29,6 +29,14 @@ func sizes(t *testing.T, f func(t *testing.T, size int)) {
 	}
 }
 
+// shorter returns n, or with -short the other.
+func shorter(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
+}
+
 func ofSize(size int) provider.CQConfig {
 	return provider.CQConfig{Vendor: &CQOptions{EntrySize: size}}
 }

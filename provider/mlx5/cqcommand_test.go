@@ -103,7 +103,7 @@ func TestResize(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		for _, to := range []int{7, 15, 31, 100} {
 			for unpolled := range 8 {
-				for polled := uint64(9); polled < 36; polled += 3 {
+				for polled := uint64(9); polled < 36; polled += uint64(shorter(3, 9)) {
 					r := newCQRig(t, ofSize(size))
 					q := r.qp(provider.RC, nil)
 					id := uint64(0)
@@ -238,7 +238,7 @@ func TestResizeHostile(t *testing.T) {
 // TestClean takes the completions of one QP out from among those of others.
 func TestClean(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
-		for mask := 0; mask < 1<<8; mask += 3 {
+		for mask := 0; mask < 1<<8; mask += shorter(3, 17) {
 			for _, polled := range []int{12, 27} {
 				r := newCQRig(t, ofSize(size))
 				srq := r.srq(provider.SRQConfig{MaxWR: 30, MaxSGE: 1})

@@ -238,18 +238,14 @@ func randomBytes(seed uint64) []byte {
 
 // TestHostileRings is FuzzPoll with random bytes.
 func TestHostileRings(t *testing.T) {
-	n := uint64(800)
-	if testing.Short() {
-		n = 100
-	}
-	for seed := range n {
+	for seed := range uint64(shorter(800, 60)) {
 		t.Run("", func(t *testing.T) { fuzzPoll(t, randomBytes(seed)) })
 	}
 }
 
 // TestRandomEntries polls rings of nothing but random bytes.
 func TestRandomEntries(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(shorter(300, 40)) {
 		rnd := rand.New(rand.NewPCG(seed, 9))
 		h := newCQRig(t, provider.CQConfig{Entries: 31, Vendor: &CQOptions{EntrySize: 64 << (seed % 2), Compression: CompressHash}})
 		q := h.qp(provider.RC, nil)

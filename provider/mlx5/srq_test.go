@@ -169,7 +169,7 @@ func (d *srqDevice) take() (uint16, bool) {
 func TestSRQ(t *testing.T) {
 	for _, wait := range []bool{true, false} {
 		for _, faults := range []bool{false, true} {
-			for seed := range uint64(20) {
+			for seed := range uint64(shorter(20, 3)) {
 				t.Run(fmt.Sprintf("wait=%v/faults=%v/%d", wait, faults, seed), func(t *testing.T) { testSRQ(t, wait, faults, seed) })
 			}
 		}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"errors"
+	"testing"
+
+	"purerdma/provider"
+	"purerdma/provider/mlx5/mlx5test"
+)
+
+// madeQP makes a QP by the kernel, and moves it to RTS.
+func (r *cqRig) madeQP(cfg provider.QPConfig) (*QP, *mlx5test.QP) {
+	r.t.Helper()
+	cfg.Type, cfg.PD, cfg.SendCQ, cfg.RecvCQ = provider.RC, r.pd, r.cq, r.cq
+	cfg.Cap = provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1}
+	q, err := r.ctx.CreateQP(&cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if err := q.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.connect(q)
+	all := r.k.QPs()
+	return q.(*QP), all[len(all)-1]
+}
+
+// connect moves a QP from RESET to RTS.
+func (r *cqRig) connect(q provider.QP) {
+	r.t.Helper()
+	attr := provider.QPAttr{Port: 1, PathMTU: provider.MTU1024, DestQPNum: q.Num(), MaxRdAtomic: 1, MaxDestRdAtomic: 1,
+		AH: provider.AHAttr{Global: true, Port: 1, GRH: provider.GlobalRoute{HopLimit: 1}}}
+	for _, step := range []struct {
+		state provider.QPState
+		mask  provider.QPAttrMask
+	}{
+		{provider.QPInit, provider.QPAttrPKeyIndex | provider.QPAttrPort | provider.QPAttrAccess},
+		{provider.QPRTR, provider.QPAttrAV | provider.QPAttrPathMTU | provider.QPAttrDestQPNum | provider.QPAttrRQPSN | provider.QPAttrMaxDestRdAtomic | provider.QPAttrMinRNRTimer},
+		{provider.QPRTS, provider.QPAttrTimeout | provider.QPAttrRetryCnt | provider.QPAttrRNRRetry | provider.QPAttrSQPSN | provider.QPAttrMaxRdAtomic},
+	} {
+		attr.State = step.state
+		if err := q.Modify(&attr, step.mask|provider.QPAttrState); err != nil {
+			r.t.Fatalf("to %v: %v", step.state, err)
+		}
+	}
+}
+
+func (r *cqRig) send(q *QP, ids ...uint64) {
+	r.t.Helper()
+	for _, id := range ids {
+		if _, err := q.PostSend([]provider.SendWR{{ID: id, Opcode: provider.OpSend, Flags: provider.SendSignaled}}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// TestQPReset has the completions of a QP gone when it is reset, and its indices
+// begin anew.
+func TestQPReset(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q, _ := r.madeQP(provider.QPConfig{})
+	other, _ := r.madeQP(provider.QPConfig{})
+	for round := range 3 {
+		r.send(q, 1, 2, 3)
+		r.send(other, 4)
+		if n, err := q.PostRecv(make([]provider.RecvWR, 5)); n != 5 {
+			t.Fatal(err)
+		}
+		r.put(q.sendCQE(0, opcodeSend), other.sendCQE(uint16(round), opcodeSend), q.sendCQE(1, opcodeSend), q.recvCQE(0))
+		if round == 1 {
+			// Some were polled, and the QP is the one whose completion was the last.
+			if _, err := r.cq.Poll(make([]provider.WC, 3)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
+			t.Fatal(err)
+		}
+		if round != 1 {
+			if wc := r.one(); wc.ID != 4 {
+				t.Fatalf("round %d: %+v", round, wc)
+			}
+		} else if wcs := r.poll(); len(wcs) != 0 {
+			t.Fatalf("round %d: %+v", round, wcs)
+		}
+		r.connect(q)
+	}
+	// What was in the queues before is not there any more.
+	r.put(q.sendCQE(1, opcodeSend))
+	_, err := r.cq.Poll(make([]provider.WC, 1))
+	if bad := new(CQEError); !errors.As(err, &bad) {
+		t.Error(err)
+	}
+}
+
+func TestQPClosed(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	srq := r.srq(provider.SRQConfig{MaxWR: 4})
+	q, _ := r.madeQP(provider.QPConfig{SRQ: srq})
+	other, _ := r.madeQP(provider.QPConfig{})
+	r.send(q, 1)
+	r.send(other, 2)
+	r.put(q.sendCQE(0, opcodeSend), q.recvCQE(r.postSRQ(srq, 7)), other.sendCQE(0, opcodeSend), q.recvCQE(r.postSRQ(srq, 8)))
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if srq.list.nfree != 2 {
+		t.Errorf("%d receives went back to the SRQ, want 2", srq.list.nfree)
+	}
+	if wc := r.one(); wc.ID != 2 {
+		t.Errorf("%+v", wc)
+	}
+	if r.cq.qp == q || r.ctx.resources.qp(q.index) != nil {
+		t.Error("the QP is still known")
+	}
+	r.put(q.sendCQE(0, opcodeSend))
+	_, err := r.cq.Poll(make([]provider.WC, 1))
+	if bad := new(CQEError); !errors.As(err, &bad) {
+		t.Error(err)
+	}
+}
+
+// TestFlush has the device flush what is posted in the error state, as it is before
+// and after the program knows.
+func TestFlush(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q, dev := r.madeQP(provider.QPConfig{})
+	r.send(q, 1, 2)
+	if _, err := q.PostRecv([]provider.RecvWR{{ID: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); err != nil {
+		t.Fatal(err)
+	}
+	r.send(q, 4)
+	if _, err := q.PostRecv([]provider.RecvWR{{ID: 5}}); err != nil || dev.RecvCounter() != 2 || dev.SendCounter() != 3 {
+		t.Fatalf("%d sends, %d receives: %v", dev.SendCounter(), dev.RecvCounter(), err)
+	}
+	r.k.Progress()
+	got := map[uint64]int{}
+	for _, wc := range r.poll() {
+		got[wc.ID]++
+		if wc.Status != provider.WCWRFlushErr || wc.QPNum != q.num {
+			t.Errorf("%+v", wc)
+		}
+	}
+	for id := range uint64(5) {
+		if got[id+1] != 1 {
+			t.Errorf("request %d completed %d times", id+1, got[id+1])
+		}
+	}
+	if q.sq.tail != 3 || q.rq.tail != 2 {
+		t.Errorf("%d requests and %d receives are back", q.sq.tail, q.rq.tail)
+	}
+}
