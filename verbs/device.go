@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"purerdma/abi"
+	"purerdma/provider"
 	"purerdma/uverbs"
 )
 
@@ -96,6 +97,10 @@ func (d *Device) LinkLayer(port uint8) LinkLayer {
 // Attr returns what the device can do, as it was when the device was opened
 // (ibv_query_device(3)). The caller must not change it.
 func (d *Device) Attr() *DeviceAttr { return &d.attr }
+
+// Provider returns the provider's context, for what only one vendor has. Objects
+// that are made through it are closed before the Device.
+func (d *Device) Provider() provider.Context { return d.ctx }
 
 // Same says whether both are references to one context, so that objects of the
 // one can be used with the other. It is false for a device and the one that came

@@ -53,6 +53,9 @@ func (d *Device) DefaultPD() (*PD, error) {
 // Device returns the device of the PD, which need not be closed.
 func (p *PD) Device() *Device { return p.dev.self }
 
+// Provider returns the provider's PD, for what only one vendor has.
+func (p *PD) Provider() provider.PD { return p.p }
+
 // Close deallocates the PD (ibv_dealloc_pd(3)). It may be called more than once;
 // while there are memory regions or queue pairs the error wraps EBUSY.
 func (p *PD) Close() error {
