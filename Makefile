@@ -77,7 +77,7 @@ OUT     ?= vectors.jsonl.gz
 DRIVER  ?= mlx5
 RELEASE ?= sid
 
-oracle-vectors: ## fresh vectors: SEED, N, OUT, DRIVER, RELEASE; check with go test ./provider/mlx5 -run Vectors -vectors OUT
+oracle-vectors: ## fresh vectors: SEED, N, OUT, DRIVER, RELEASE; check them with go test ./provider/mlx5 -run Vectors -vectors OUT
 	$(GO) run ./test/oracle -driver $(DRIVER) -release $(RELEASE) -seed $(SEED) -n $(N) -out $(OUT)
 
 mutate: ## show that the tests of abi see changes of one byte

@@ -94,7 +94,7 @@ func (r *replayer) poll(rec *vector.Record) {
 		r.differ(rec, "consumer index %#x, want %#x", ci, rec.CI)
 	}
 	if rec.Mem != nil && !bytes.Equal(at, rec.Mem.Bytes) && !r.unread(rec) {
-		r.differ(rec, "memory %s", diff(rec.Mem.Bytes, at))
+		r.differ(rec, "memory %s", replay.Diff(rec.Mem.Bytes, at))
 	}
 }
 

@@ -76,7 +76,7 @@ func sameStores(want, got []*vector.Store) string {
 			return fmt.Sprintf("register %#x of page %#x, want %#x of %#x", g.At, g.Mmap, w.At, w.Mmap)
 		}
 		if !bytes.Equal(w.Bytes, g.Bytes) {
-			return "register " + diff(w.Bytes, g.Bytes)
+			return "register " + replay.Diff(w.Bytes, g.Bytes)
 		}
 	}
 	return ""
@@ -179,7 +179,7 @@ func (r *replayer) compareSend(rec *vector.Record, q *qp) {
 	got := slots(q.sq, 64, rec.At, blocks)
 	want := r.ours(rec, len(q.sq), rec.WQE, got)
 	if !bytes.Equal(got, want) {
-		r.differ(rec, "WQE %s", diff(want, got))
+		r.differ(rec, "WQE %s", replay.Diff(want, got))
 	}
 	// What comes after must be untouched.
 	rest := slots(q.sq, 64, rec.At+uint32(blocks), rec.Free-blocks)
@@ -244,7 +244,7 @@ func (r *replayer) recv(rec *vector.Record, q *qp) {
 	}
 	for i, w := range want {
 		if got := slots(q.rq, q.rqSlot, rec.At+uint32(i), 1); !bytes.Equal(got, w) {
-			r.differ(rec, "slot %d %s", int(rec.At)+i, diff(w, got))
+			r.differ(rec, "slot %d %s", int(rec.At)+i, replay.Diff(w, got))
 		}
 	}
 }
@@ -278,7 +278,7 @@ func (r *replayer) srqRecv(rec *vector.Record, s *srq) {
 			r.differ(rec, "slot %d, want %d", s.next, w.Slot)
 		}
 		if got := s.ring[at+16 : at+s.stride]; !bytes.Equal(got, w.Bytes) {
-			r.differ(rec, "slot %d %s", s.next, diff(w.Bytes, got))
+			r.differ(rec, "slot %d %s", s.next, replay.Diff(w.Bytes, got))
 		}
 		s.ours[uint16(w.Slot)], s.posted[s.next] = s.next, true
 		s.next = binary.BigEndian.Uint16(s.ring[at+2:])

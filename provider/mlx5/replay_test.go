@@ -226,7 +226,7 @@ func (r *replayer) compareCommand(c *replay.Call) {
 		if known[c.Command][attrID(id)] || sameInput(want, got) {
 			continue
 		}
-		r.differ(r.current, "command %+v, attribute %s: %s", c.Command, id, diff(want, got))
+		r.differ(r.current, "command %+v, attribute %s: %s", c.Command, id, replay.Diff(want, got))
 	}
 	for id, got := range c.Attrs {
 		if _, ok := vector.Attr(c.Oracle.In, id); !ok && len(bytes.Trim(got, "\x00")) > 0 {

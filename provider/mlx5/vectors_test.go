@@ -7,12 +7,12 @@ package mlx5_test
 import (
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
 
+	"purerdma/test/oracle/replay"
 	"purerdma/test/oracle/vector"
 )
 
@@ -29,7 +29,7 @@ func TestVectors(t *testing.T) {
 		t.Fatalf("%d files of vectors: %v", len(files), err)
 	}
 	if *vectors != "" {
-		files = append(files, fromRoot(*vectors))
+		files = append(files, replay.FromRoot(*vectors))
 	}
 	for _, name := range files {
 		f, err := vector.ReadFile(name)
@@ -55,15 +55,6 @@ func TestVectors(t *testing.T) {
 			}
 		}
 	}
-}
-
-// fromRoot returns a file by its name in the directory of the module, from which the
-// test is run, or in this one.
-func fromRoot(name string) string {
-	if _, err := os.Stat(name); err != nil && !filepath.IsAbs(name) {
-		return filepath.Join("../..", name)
-	}
-	return name
 }
 
 // long says whether a session takes seconds.
@@ -98,16 +89,4 @@ func (r *replayer) differ(rec *vector.Record, format string, args ...any) {
 	} else if r.reports == maxReports+1 {
 		r.Errorf("and so on")
 	}
-}
-
-// diff shows bytes that are not as they must be, from 16 before the first that is
-// not on, in segments of 16.
-func diff(want, got []byte) string {
-	at := 0
-	for at < min(len(want), len(got)) && want[at] == got[at] {
-		at++
-	}
-	from := max(0, at&^15-16)
-	show := func(b []byte) string { return fmt.Sprintf("% x", b[min(from, len(b)):min(from+64, len(b))]) }
-	return fmt.Sprintf("from byte %d on, of %d and %d:\n got %s\nwant %s", at, len(got), len(want), show(got), show(want))
 }

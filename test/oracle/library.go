@@ -94,6 +94,17 @@ func (l *library) upstream() string {
 	return v
 }
 
+// provider returns the file of a driver's provider, and the version of the interface
+// between it and libibverbs, which is in the file's name.
+func (l *library) provider(driver string) (file, version string, err error) {
+	files, err := filepath.Glob(filepath.Join(l.root, libs, "libibverbs", "lib"+driver+"-rdmav*.so"))
+	if err != nil || len(files) != 1 {
+		return "", "", fmt.Errorf("rdma-core %s has %d providers of %s", l.version, len(files), driver)
+	}
+	_, version, _ = strings.Cut(strings.TrimSuffix(files[0], ".so"), "-rdmav")
+	return files[0], version, nil
+}
+
 // build compiles the fake kernel and the dumpers.
 func (l *library) build(ctx context.Context, src string) error {
 	gcc, err := exec.LookPath("gcc")
@@ -103,10 +114,14 @@ func (l *library) build(ctx context.Context, src string) error {
 	if err := os.MkdirAll(l.bin, 0o755); err != nil {
 		return err
 	}
+	_, pabi, err := l.provider("siw")
+	if err != nil {
+		return err
+	}
 	// Debian's gcc searches the machine's own libraries before those of a root
 	// elsewhere, unless it is told twice.
 	lib := filepath.Join(l.root, libs)
-	common := []string{"--sysroot=" + l.root, "-B" + lib, "-L" + lib, "-O1", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror"}
+	common := []string{"--sysroot=" + l.root, "-B" + lib, "-L" + lib, "-DPABI=" + pabi, "-O1", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror"}
 	for _, t := range []struct {
 		out  string
 		args []string
@@ -114,6 +129,7 @@ func (l *library) build(ctx context.Context, src string) error {
 		{"libfakeuv.so", []string{"-fPIC", "-shared", "shim.c", "kernel.c", "kernel_mlx5.c", "kernel_sw.c", "-ldl"}},
 		{"mlx5", []string{"mlx5.c", "mlx5_rig.c", "mlx5_cqe.c", "mlx5_rc.c", "mlx5_lists.c", "mlx5_types.c", "mlx5_dc.c", "mlx5_cqs.c",
 			"rig.c", "out.c", "trace.c", "-lmlx5", "-libverbs", "-ldl"}},
+		{"sw", []string{"sw.c", "sw_scenarios.c", "rig.c", "out.c", "-libverbs", "-ldl"}},
 	} {
 		cmd := exec.CommandContext(ctx, gcc, append(append(common, "-o", filepath.Join(l.bin, t.out)), t.args...)...)
 		cmd.Dir = src
@@ -138,12 +154,16 @@ func (l *library) run(ctx context.Context, p plan, r process, seed uint64, n int
 	if dumper != "mlx5" {
 		dumper = "sw"
 	}
+	file, _, err := l.provider(p.driver)
+	if err != nil {
+		return nil, err
+	}
 	lib := filepath.Join(l.root, libs)
 	cmd := exec.CommandContext(ctx, filepath.Join(lib, "ld-linux-x86-64.so.2"), "--library-path", lib, "--preload", filepath.Join(l.bin, "libfakeuv.so"),
 		filepath.Join(l.bin, dumper), r.scenario, fmt.Sprint(seed), fmt.Sprint(n))
 	// Nothing of the environment may show in the vectors.
 	cmd.Env = append([]string{"LC_ALL=C", "SYSFS_PATH=" + sysfs, "FAKEUV_DRIVER=" + p.driver,
-		"FAKEUV_PROVIDER=" + filepath.Join(lib, "libibverbs", "lib"+p.driver+"-rdmav34.so")}, r.env...)
+		"FAKEUV_PROVIDER=" + file}, r.env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

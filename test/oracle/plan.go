@@ -44,4 +44,10 @@ var plans = []plan{
 		{"cqs", []string{"MLX5_CQE_SIZE=128"}},
 		{scenario: "random"},
 	}},
+	{"rxe", "rxe0", "1: CA", "2", []process{
+		{scenario: "fixed"}, {scenario: "ud"}, {scenario: "srq"}, {scenario: "mw"}, {scenario: "random"},
+	}},
+	{"siw", "siw0", "4: RNIC", "1", []process{
+		{scenario: "fixed"}, {scenario: "srq"}, {scenario: "random"},
+	}},
 }

@@ -29,10 +29,7 @@ int main(int argc, char **argv)
 		if (strcmp(scenarios[i].name, argv[1]))
 			continue;
 		open_device(argv[1]);
-		/* Seeds that differ little must not give lists that do. */
-		seed ^= strtoull(argv[2], NULL, 0) * 0x9e3779b97f4a7c15ull;
-		for (int k = 0; k < 16; k++)
-			rnd64();
+		start_random(argv[2]);
 		scenarios[i].run();
 		return 0;
 	}

@@ -72,8 +72,6 @@ void done(struct qp *q);
 /* many posts, completes and polls count times, and records only that. */
 void many(const char *name, struct qp *q, uint64_t count, int list, struct ibv_send_wr *wr, int mlx_opcode);
 
-void print_cap(const char *key, const struct ibv_qp_cap *c);
-
 /* trace.c: every store to the UAR pages and the doorbell record, in order. */
 extern bool tracing;
 void trace_begin(struct qp *q);

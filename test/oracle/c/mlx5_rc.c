@@ -17,38 +17,6 @@ const int mlx_opcode[] = {
 	[IBV_WR_TSO] = MLX5_OPCODE_TSO,
 };
 
-struct ibv_send_wr work(int opcode, int flags, struct ibv_sge *s, int n)
-{
-	static uint64_t id = 0x1122334455667700ull;
-	struct ibv_send_wr w = { .wr_id = id++, .opcode = opcode, .send_flags = flags, .sg_list = s, .num_sge = n };
-
-	switch (opcode) {
-	case IBV_WR_SEND_WITH_IMM:
-		w.imm_data = htobe32(0xa1b2c3d4);
-		break;
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		w.imm_data = htobe32(0x01020304);
-		/* fall through */
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_READ:
-		w.wr.rdma.remote_addr = 0x7f1122334455ull;
-		w.wr.rdma.rkey = 0xdeadbe01;
-		break;
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_LOCAL_INV:
-		w.invalidate_rkey = 0xa1b2c3d5;
-		break;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		w.wr.atomic.remote_addr = 0x7f1122334458ull;
-		w.wr.atomic.compare_add = 0x0102030405060708ull;
-		w.wr.atomic.swap = 0x1112131415161718ull;
-		w.wr.atomic.rkey = 0xdeadbe02;
-		break;
-	}
-	return w;
-}
-
 int post_one(const char *name, struct qp *q, int opcode, int flags, struct ibv_sge *s, int n)
 {
 	struct ibv_send_wr w = work(opcode, flags, s, n);
@@ -62,11 +30,6 @@ int post_one(const char *name, struct qp *q, int opcode, int flags, struct ibv_s
 	done(q);
 	poll(name, q->scq, &e, 1, 4, 0, 0);
 	return 0;
-}
-
-struct ibv_sge piece(uint32_t at, uint32_t len)
-{
-	return (struct ibv_sge){ (uintptr_t)DATA + at, len, mr->lkey };
 }
 
 /* Every opcode with every combination of flags; inline where the library looks at

@@ -43,17 +43,6 @@ static const char *qp_type_name(enum ibv_qp_type t, const struct qp_extra *x)
 	}
 }
 
-void print_cap(const char *key, const struct ibv_qp_cap *c)
-{
-	out_open(key, '[');
-	out_num(NULL, c->max_send_wr);
-	out_num(NULL, c->max_recv_wr);
-	out_num(NULL, c->max_send_sge);
-	out_num(NULL, c->max_recv_sge);
-	out_num(NULL, c->max_inline_data);
-	out_close(']');
-}
-
 static struct qp *print_qp(struct ibv_qp *ibv, enum ibv_qp_type type, struct cq *scq, struct cq *rcq, struct srq *srq,
 			   const struct ibv_qp_cap *ask, const struct ibv_qp_cap *got, bool sig_all, const struct qp_extra *x)
 {

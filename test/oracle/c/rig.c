@@ -17,7 +17,7 @@ struct fake_state *fake;
 struct ibv_context *ctx;
 struct ibv_pd *pd;
 struct ibv_mr *mr;
-uint64_t seed = 88172645463325252ull;
+static uint64_t state = 88172645463325252ull;
 
 void die(const char *file, int line, const char *fmt, ...)
 {
@@ -34,10 +34,20 @@ void die(const char *file, int line, const char *fmt, ...)
 /* xorshift64 */
 uint64_t rnd64(void)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* Seeds that differ little must not give lists that do. */
+void start_random(const char *seed)
+{
+	state ^= strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15ull;
+	if (!state)
+		state = 1;
+	for (int i = 0; i < 16; i++)
+		rnd64();
 }
 
 uint32_t rnd(uint32_t n)
@@ -320,6 +330,54 @@ void print_recv_wrs(const struct ibv_recv_wr *w)
 		out_close('}');
 	}
 	out_close(']');
+}
+
+void print_cap(const char *key, const struct ibv_qp_cap *c)
+{
+	out_open(key, '[');
+	out_num(NULL, c->max_send_wr);
+	out_num(NULL, c->max_recv_wr);
+	out_num(NULL, c->max_send_sge);
+	out_num(NULL, c->max_recv_sge);
+	out_num(NULL, c->max_inline_data);
+	out_close(']');
+}
+
+struct ibv_send_wr work(int opcode, int flags, struct ibv_sge *s, int n)
+{
+	static uint64_t id = 0x1122334455667700ull;
+	struct ibv_send_wr w = { .wr_id = id++, .opcode = opcode, .send_flags = flags, .sg_list = s, .num_sge = n };
+
+	switch (opcode) {
+	case IBV_WR_SEND_WITH_IMM:
+		w.imm_data = htobe32(0xa1b2c3d4);
+		break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		w.imm_data = htobe32(0x01020304);
+		/* fall through */
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_READ:
+		w.wr.rdma.remote_addr = 0x7f1122334455ull;
+		w.wr.rdma.rkey = 0xdeadbe01;
+		break;
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_LOCAL_INV:
+		w.invalidate_rkey = 0xa1b2c3d5;
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		w.wr.atomic.remote_addr = 0x7f1122334458ull;
+		w.wr.atomic.compare_add = 0x0102030405060708ull;
+		w.wr.atomic.swap = 0x1112131415161718ull;
+		w.wr.atomic.rkey = 0xdeadbe02;
+		break;
+	}
+	return w;
+}
+
+struct ibv_sge piece(uint32_t at, uint32_t len)
+{
+	return (struct ibv_sge){ (uintptr_t)DATA + at, len, mr->lkey };
 }
 
 int bad_send(const struct ibv_send_wr *list, const struct ibv_send_wr *bad)

@@ -36,14 +36,24 @@ struct cq {
 	uint32_t pi; /* next completion that the device adds, not wrapped */
 };
 
+/* A queue in the kernel's memory; rxe, siw. */
+struct rxe_queue_buf;
+struct ring {
+	struct rxe_queue_buf *head; /* NULL for siw */
+	uint8_t *slot;
+	uint32_t size, n;
+	uint32_t posted, taken; /* slots, not wrapped */
+};
+
 struct srq {
 	char id[8];
 	struct ibv_srq *ibv;
 	struct fake_srq *k;
 	uint32_t got_sge;
 	uint32_t stride, slots;
-	bool posted[256]; /* and not completed; mlx5 */
-	uint32_t pos;     /* next slot; not wrapped for rxe and siw */
+	bool posted[256]; /* and not completed */
+	uint32_t pos;     /* next slot */
+	struct ring ring; /* rxe, siw */
 };
 
 struct qp {
@@ -57,6 +67,7 @@ struct qp {
 	uint32_t rq_slots, rq_slot;
 	uint32_t sq_pos, sq_done;     /* slots posted and completed, not wrapped */
 	uint32_t rq_pos, rq_done;
+	struct ring sq_ring, rq_ring; /* rxe, siw */
 };
 
 /* A session. */
@@ -76,14 +87,19 @@ void ready(struct qp *q);
 /* print_wr and print_sges write what is posted. */
 void print_send_wr(const struct ibv_send_wr *w, const char *ah);
 void print_recv_wrs(const struct ibv_recv_wr *w);
+void print_cap(const char *key, const struct ibv_qp_cap *c);
 void print_wc(const struct ibv_wc *wc);
 
 /* bad_index says which of the list is bad, -1 for none. */
 int bad_send(const struct ibv_send_wr *list, const struct ibv_send_wr *bad);
 int bad_recv(const struct ibv_recv_wr *list, const struct ibv_recv_wr *bad);
 
+/* Pieces that scenarios share. */
+struct ibv_send_wr work(int opcode, int flags, struct ibv_sge *s, int n);
+struct ibv_sge piece(uint32_t at, uint32_t len);
+
 /* rnd gives reproducible numbers below n. */
-extern uint64_t seed;
+void start_random(const char *seed);
 uint32_t rnd(uint32_t n);
 uint64_t rnd64(void);
 

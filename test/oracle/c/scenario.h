@@ -26,8 +26,6 @@ extern int nrandom; /* how many random lists */
 
 /* Pieces that scenarios share. */
 extern const int mlx_opcode[];
-struct ibv_send_wr work(int opcode, int flags, struct ibv_sge *s, int n);
 int post_one(const char *name, struct qp *q, int opcode, int flags, struct ibv_sge *s, int n);
-struct ibv_sge piece(uint32_t at, uint32_t len);
 
 #endif

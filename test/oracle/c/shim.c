@@ -249,7 +249,13 @@ static void *map_device(uint64_t offset, size_t len)
 		return MAP_FAILED;
 	}
 	fakeuv.map[fakeuv.nmap++] = (struct fake_map){ offset, p, len };
-	log_text("{\"mmap\":%llu,\"len\":%zu},", (unsigned long long)offset, len);
+	log_text("{\"mmap\":%llu,\"len\":%zu", (unsigned long long)offset, len);
+	if (fakeuv.driver == RXE) { /* the kernel's part of the header */
+		log_text(",\"bytes\":\"");
+		log_bytes(p, 8);
+		log_text("\"");
+	}
+	log_text("},");
 	return p;
 }
 
@@ -402,10 +408,17 @@ static bool match_any(void *dev)
 	return true;
 }
 
-void verbs_register_driver_34(const struct device_ops *d)
+/* The private interface has a version, PABI, in its names. */
+#define JOIN(a, b) a##b
+#define NAME(a, b) JOIN(a, b)
+#define QUOTE(a) #a
+#define TEXT(a) QUOTE(a)
+#define REGISTER NAME(verbs_register_driver_, PABI)
+
+void REGISTER(const struct device_ops *d)
 {
 	static struct device_ops siw;
-	void (*next)(const void *) = dlvsym(RTLD_NEXT, "verbs_register_driver_34", "IBVERBS_PRIVATE_34");
+	void (*next)(const void *) = dlvsym(RTLD_NEXT, TEXT(REGISTER), "IBVERBS_PRIVATE_" TEXT(PABI));
 
 	if (fakeuv.driver == SIW && !strcmp(d->name, "siw")) {
 		siw = *d;

@@ -6,10 +6,21 @@ package replay
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"purerdma/provider"
 	"purerdma/test/oracle/vector"
 )
+
+// FromRoot returns a file by its name in the directory of the module, from which tests
+// are run, or in that of a provider.
+func FromRoot(name string) string {
+	if _, err := os.Stat(name); err != nil && !filepath.IsAbs(name) {
+		return filepath.Join("../..", name)
+	}
+	return name
+}
 
 // SGEs converts elements.
 func SGEs(list [][3]uint64) []provider.SGE {
@@ -92,4 +103,16 @@ func DiffWC(want *vector.WC, got *provider.WC) string {
 	field("ImmData", want.Imm, uint64(got.ImmData))
 	field("InvalidatedRKey", want.Inv, uint64(got.InvalidatedRKey))
 	return diff
+}
+
+// Diff shows bytes that are not as they must be, from 16 before the first that is
+// not on, in segments of 16.
+func Diff(want, got []byte) string {
+	at := 0
+	for at < min(len(want), len(got)) && want[at] == got[at] {
+		at++
+	}
+	from := max(0, at&^15-16)
+	show := func(b []byte) string { return fmt.Sprintf("% x", b[min(from, len(b)):min(from+64, len(b))]) }
+	return fmt.Sprintf("from byte %d on, of %d and %d:\n got %s\nwant %s", at, len(got), len(want), show(got), show(want))
 }

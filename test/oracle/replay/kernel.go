@@ -64,6 +64,7 @@ type Kernel struct {
 	given   map[Command]int
 	last    map[Command]*Call
 	pages   map[uint64]*mem.Region // by offset
+	heads   map[uint64][]byte      // what the kernel writes there first
 	handle  uint64
 	closed  bool
 }
@@ -81,10 +82,14 @@ func NewKernel(s *vector.Session, driver abi.DriverID, name string, abiVersion u
 		given:   make(map[Command]int),
 		last:    make(map[Command]*Call),
 		pages:   make(map[uint64]*mem.Region),
+		heads:   make(map[uint64][]byte),
 		handle:  1 << 20,
 	}
 	for _, r := range s.Records {
 		for _, c := range r.Kernel {
+			if c.Mmap != nil {
+				k.heads[*c.Mmap] = c.Bytes
+			}
 			if c.Mmap != nil || c.Written != nil || c.RC != 0 {
 				continue
 			}
@@ -259,6 +264,7 @@ func (k *Kernel) Mmap(offset int64, length int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	copy(r.Bytes(), k.heads[uint64(offset)])
 	k.pages[uint64(offset)] = r
 	return r.Bytes()[:length], nil
 }

@@ -122,7 +122,10 @@ type Record struct {
 	Free int    `json:"free"`
 	At   uint32 `json:"at"`
 	DB   uint32 `json:"db"`
-	WQE  Hex    `json:"wqe"`
+	// rxe, siw
+	Bells int    `json:"bells"` // doorbells rung
+	Take  uint32 `json:"take"`  // slots that the device takes then
+	WQE   Hex    `json:"wqe"`
 
 	Slots     json.RawMessage `json:"slots"` // send: how many; recv: their bytes
 	UAR       []*Store        `json:"uar"`

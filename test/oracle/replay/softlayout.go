@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package replay
+
+import (
+	"encoding/binary"
+
+	"purerdma/abi"
+	"purerdma/test/oracle/vector"
+)
+
+// The rings of the objects that were made last, as the kernel's answers say.
+
+func (r *soft) rxe() bool { return r.Driver.ID() == abi.RDMA_DRIVER_RXE }
+
+// answered returns the driver's part of the answer to the last command of a kind.
+func answered[T any](r *soft, c Command) *T {
+	out, _ := vector.Attr(r.k.Last(c).Oracle.Out, abi.UVERBS_ATTR_UHW_OUT)
+	full := make([]byte, max(len(out), abi.Size[T]()))
+	copy(full, out)
+	return abi.View[T](full)
+}
+
+func (r *soft) cqRing() *ring {
+	pages := r.k.Pages()
+	if r.rxe() {
+		return headedRing(pages[answered[abi.RxeCreateCQResp](r, CreateCQ).MI.Offset])
+	}
+	a := answered[abi.SiwUrespCreateCQ](r, CreateCQ)
+	return siwRing(pages[a.CQKey], abi.Size[abi.SiwCQE](), a.NumCQE)
+}
+
+func (r *soft) srqRing() *ring {
+	pages := r.k.Pages()
+	if r.rxe() {
+		return headedRing(pages[answered[abi.RxeCreateSRQResp](r, CreateSRQ).MI.Offset])
+	}
+	a := answered[abi.SiwUrespCreateSRQ](r, CreateSRQ)
+	return siwRing(pages[a.SRQKey], abi.Size[abi.SiwRQE](), a.NumRQE)
+}
+
+func (r *soft) qpRings() (sq, rq *ring) {
+	pages := r.k.Pages()
+	if r.rxe() {
+		a := answered[abi.RxeCreateQPResp](r, CreateQP)
+		sq = headedRing(pages[a.SQMI.Offset])
+		if a.RQMI.Size > 0 {
+			rq = headedRing(pages[a.RQMI.Offset])
+		}
+		return sq, rq
+	}
+	a := answered[abi.SiwUrespCreateQP](r, CreateQP)
+	return siwRing(pages[a.SQKey], abi.Size[abi.SiwSQE](), a.NumSQE), siwRing(pages[a.RQKey], abi.Size[abi.SiwRQE](), a.NumRQE)
+}
+
+// control is the word by which a CQ of siw is armed, behind its entries.
+func (r *ring) control() uint32 { return binary.NativeEndian.Uint32(r.mem[r.n*r.size:]) }
+
+// compareIndex looks at what a poll has told the kernel: rxe by an index, siw by a
+// byte in each entry.
+func (c *softCQ) compareIndex(r *soft) {
+	q := c.ring
+	if q.headed {
+		if ci := binary.NativeEndian.Uint32(q.mem[ringConsumer:]); ci != r.rec.CI {
+			r.differ("consumer index %d, want %d", ci, r.rec.CI)
+		}
+		return
+	}
+	for i := q.taken; i != q.taken+uint32(q.n); i++ {
+		if ours := q.slot(i)[siwFlags] != 0; ours != (i-q.taken < q.posted-q.taken) {
+			r.differ("entry %d: filled is %v", i%uint32(q.n), ours)
+		}
+	}
+}

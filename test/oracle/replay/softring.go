@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package replay
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"purerdma/test/oracle/vector"
+)
+
+// A ring is a queue in memory that the kernel gives, as the kernel sees it: of rxe with
+// a header, which has the indices; of siw an array, in which a word of each slot says
+// whose it is.
+type ring struct {
+	mem           []byte
+	headed        bool
+	size, n       int
+	posted, taken uint32 // slots, not wrapped
+}
+
+// Of rxe's header, and of siw's slots.
+const (
+	ringProducer = 128
+	ringConsumer = 256
+	ringData     = 384
+
+	siwFlags  = 8 // two bytes, of a completion one
+	siwOpcode = 11
+)
+
+// headedRing is a ring of rxe, nil if there is none.
+func headedRing(mem []byte) *ring {
+	if mem == nil {
+		return nil
+	}
+	log, mask := binary.NativeEndian.Uint32(mem), binary.NativeEndian.Uint32(mem[4:])
+	return &ring{mem: mem, headed: true, size: 1 << log, n: int(mask) + 1}
+}
+
+func siwRing(mem []byte, size int, n uint32) *ring {
+	if n == 0 {
+		return nil
+	}
+	return &ring{mem: mem, size: size, n: int(n)}
+}
+
+func (r *ring) slot(i uint32) []byte {
+	at := int(i%uint32(r.n)) * r.size
+	if r.headed {
+		at += ringData
+	}
+	return r.mem[at : at+r.size]
+}
+
+// poison fills the slots that are not the kernel's.
+func (r *ring) poison() {
+	for i := r.posted; i != r.taken+uint32(r.n); i++ {
+		s := r.slot(i)
+		for k := range s {
+			s[k] = vector.Poison
+		}
+		if !r.headed {
+			s[siwFlags], s[siwFlags+1] = 0, 0
+		}
+	}
+}
+
+// take has the kernel take n slots.
+func (r *ring) take(n uint32) {
+	for range n {
+		if !r.headed {
+			s := r.slot(r.taken)
+			s[siwFlags], s[siwFlags+1] = 0, 0
+		}
+		r.taken++
+	}
+	if r.headed {
+		binary.NativeEndian.PutUint32(r.mem[ringConsumer:], r.taken%uint32(r.n))
+	}
+}
+
+func (r *ring) producer() uint32 { return binary.NativeEndian.Uint32(r.mem[ringProducer:]) }
+
+// add has the kernel add a completion.
+func (r *ring) add(e []byte) {
+	copy(r.slot(r.posted), e)
+	r.posted++
+	if r.headed {
+		binary.NativeEndian.PutUint32(r.mem[ringProducer:], r.posted%uint32(r.n))
+	}
+}
+
+// written returns what the slot must hold by the oracle's, of which the poison at the
+// end is left out: words that it left as they were are as they are with us.
+func written(want, got []byte) []byte {
+	w := append(append([]byte(nil), want...), bytes.Repeat([]byte{vector.Poison}, len(got)-len(want))...)
+	for i := 0; i+4 <= len(w); i += 4 {
+		if binary.NativeEndian.Uint32(w[i:]) == vector.Poison*0x01010101 {
+			copy(w[i:i+4], got[i:])
+		}
+	}
+	return w
+}
