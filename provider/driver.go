@@ -201,6 +201,6 @@ type QP interface {
 	// BatchDiscard forgets what was built and gives the send queue back.
 	BatchDiscard()
 
-	// Close destroys the QP. It does not take its completions out of the CQs.
+	// Close destroys the QP. Its completions may stay in the CQs or go with it.
 	Close() error
 }

@@ -374,8 +374,9 @@ func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 
 // Close destroys the QP (ibv_destroy_qp(3)), and the CQs that were made for it.
 // It may be called more than once. Requests that have not completed never will;
-// completions that are in a CQ stay there. It waits for a Batch that is being
-// built.
+// completions that are in a CQ stay there, or go with the QP: that is the driver's
+// to say (rxe and siw leave them, mlx5 takes them out), so poll them before. It
+// waits for a Batch that is being built.
 func (q *QP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -19,7 +19,7 @@ func (q *QP) BatchWrite(id uint64, flags provider.SendFlags, local provider.SGE,
 	s := &q.sq
 	b := &s.batch
 	if b.n >= b.limit || int32(local.Length) <= 0 {
-		return q.batchRare(provider.SendWR{ID: id, Opcode: provider.OpWrite, Flags: flags, RemoteAddr: remote, RKey: rkey}, local)
+		return q.addElement(id, flags, local, remote, rkey, provider.OpWrite)
 	}
 	at := b.cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
@@ -37,7 +37,7 @@ func (q *QP) BatchSend(id uint64, flags provider.SendFlags, local provider.SGE) 
 	s := &q.sq
 	b := &s.batch
 	if b.n >= b.limit || int32(local.Length) <= 0 {
-		return q.batchRare(provider.SendWR{ID: id, Opcode: provider.OpSend, Flags: flags}, local)
+		return q.addElement(id, flags, local, 0, 0, provider.OpSend)
 	}
 	at := b.cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
@@ -53,7 +53,7 @@ func (q *QP) BatchSendInline(id uint64, flags provider.SendFlags, data []byte) e
 	s := &q.sq
 	b := &s.batch
 	if b.n >= b.limit || len(data) > int(s.maxInline) {
-		return q.batchRareInline(provider.SendWR{ID: id, Opcode: provider.OpSend, Flags: flags}, data)
+		return q.addInline(id, flags, data, 0, 0, provider.OpSend)
 	}
 	at := b.cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
@@ -69,7 +69,7 @@ func (q *QP) BatchWriteInline(id uint64, flags provider.SendFlags, data []byte, 
 	s := &q.sq
 	b := &s.batch
 	if b.n >= b.limit || len(data) > int(s.maxInline) {
-		return q.batchRareInline(provider.SendWR{ID: id, Opcode: provider.OpWrite, Flags: flags, RemoteAddr: remote, RKey: rkey}, data)
+		return q.addInline(id, flags, data, remote, rkey, provider.OpWrite)
 	}
 	at := b.cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
@@ -107,22 +107,21 @@ func (s *sendQueue) note(at uint32, id uint64, ds, blocks uint32) {
 	b.n++
 }
 
-// batchRare builds a request of one element by BatchAdd.
+// addElement builds a request of one element by BatchAdd.
 //
 //go:noinline
-func (q *QP) batchRare(wr provider.SendWR, local provider.SGE) error {
+func (q *QP) addElement(id uint64, flags provider.SendFlags, local provider.SGE, remote uint64, rkey uint32, op provider.SendOpcode) error {
 	sg := &q.sq.batch.sg
 	sg[0] = local
-	wr.SGList = sg[:]
-	return q.BatchAdd(&wr)
+	return q.BatchAdd(&provider.SendWR{ID: id, Opcode: op, Flags: flags, RemoteAddr: remote, RKey: rkey, SGList: sg[:]})
 }
 
-// batchRareInline builds a request of inline data by BatchAdd.
+// addInline builds a request of inline data by BatchAdd.
 //
 //go:noinline
-func (q *QP) batchRareInline(wr provider.SendWR, data []byte) error {
-	if wr.InlineData = data; data == nil {
-		wr.InlineData = []byte{}
+func (q *QP) addInline(id uint64, flags provider.SendFlags, data []byte, remote uint64, rkey uint32, op provider.SendOpcode) error {
+	if data == nil {
+		data = []byte{}
 	}
-	return q.BatchAdd(&wr)
+	return q.BatchAdd(&provider.SendWR{ID: id, Opcode: op, Flags: flags, RemoteAddr: remote, RKey: rkey, InlineData: data})
 }
