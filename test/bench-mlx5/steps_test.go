@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,6 +56,8 @@ func steps(bin string, args, env []string, function string) ([]int, error) {
 		return nil, err
 	}
 	s.pid = cmd.Process.Pid
+	stop := time.AfterFunc(time.Minute, func() { syscall.Kill(s.pid, syscall.SIGKILL) })
+	defer stop.Stop()
 	counts, err := s.run()
 	if err != nil {
 		syscall.Kill(s.pid, syscall.SIGKILL)
@@ -147,6 +150,26 @@ func deliver(ws syscall.WaitStatus) int {
 	return 0
 }
 
+// await waits until a thread has made its step. Others run on: it may wait for them.
+func (s *stepper) await(tid int) error {
+	for {
+		var ws syscall.WaitStatus
+		other, err := syscall.Wait4(-1, &ws, syscall.WALL, nil)
+		switch {
+		case err != nil:
+			return err
+		case other == s.pid && (ws.Exited() || ws.Signaled()):
+			return errors.New("the program ended within the function")
+		case other == tid:
+			return nil
+		case ws.Stopped():
+			if err := syscall.PtraceCont(other, deliver(ws)); err != nil && err != syscall.ESRCH {
+				return err
+			}
+		}
+	}
+}
+
 func (s *stepper) breakpoint(tid int) error {
 	_, err := syscall.PtracePokeText(tid, s.at, []byte{0xcc})
 	return err
@@ -180,9 +203,8 @@ func (s *stepper) call(tid int) (int, error) {
 		if err := syscall.PtraceSingleStep(tid); err != nil {
 			return 0, err
 		}
-		var ws syscall.WaitStatus
-		if _, err := syscall.Wait4(tid, &ws, syscall.WALL, nil); err != nil || !ws.Stopped() {
-			return 0, fmt.Errorf("the program ended within the function: %w", err)
+		if err := s.await(tid); err != nil {
+			return 0, err
 		}
 		if err := syscall.PtraceGetRegs(tid, &regs); err != nil {
 			return 0, err
