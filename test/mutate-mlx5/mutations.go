@@ -158,8 +158,9 @@ func oneLine(s string) string {
 // byteOrder are the functions that turn bytes round.
 var byteOrder = []string{"be16", "be32", "be64"}
 
-// narrower are the types that a conversion is cut down to.
-var narrower = map[string]string{"uint16": "uint8", "uint32": "uint16", "uint64": "uint32"}
+// narrower are the types that a conversion is cut down to: so narrow that the value
+// has mostly had more.
+var narrower = map[string]string{"uint16": "uint8", "uint32": "uint8", "uint64": "uint16"}
 
 func (c *changer) visit(n ast.Node) bool {
 	switch n := n.(type) {
@@ -222,7 +223,9 @@ func (c *changer) binary(n *ast.BinaryExpr) {
 	case token.XOR:
 		c.change("toggle", n, "("+x+")")
 	case token.SHL, token.SHR:
-		c.change("shift", n.Y, "("+y+"+1)")
+		if x != "0" {
+			c.change("shift", n.Y, "("+y+"+1)")
+		}
 	case token.ADD, token.SUB:
 		if isLit && lit.Kind == token.INT {
 			if v, err := strconv.ParseInt(lit.Value, 0, 64); err == nil {
