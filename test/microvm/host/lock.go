@@ -45,9 +45,15 @@ func lock(ctx context.Context, progress io.Writer) (unlock func(), err error) {
 		case <-ctx.Done():
 			f.Close()
 			return nil, context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(between(time.Since(start))):
 		}
 	}
+}
+
+// between is how long to wait between two tries. Who has waited long tries more
+// often, and so comes first.
+func between(waited time.Duration) time.Duration {
+	return max(2*time.Millisecond, 50*time.Millisecond/(1+waited.Truncate(10*time.Second)/(10*time.Second)))
 }
 
 // openLock opens the file that is there rather than creating it: in a sticky
