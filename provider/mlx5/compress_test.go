@@ -113,6 +113,44 @@ func TestCompressedReceives(t *testing.T) {
 	}
 }
 
+// TestCompressedKinds compresses each kind of completion.
+func TestCompressedKinds(t *testing.T) {
+	for op, want := range map[uint8]provider.WCOpcode{
+		mlx5test.CQEReq: provider.WCSend, mlx5test.CQERespWrite: provider.WCRecvWriteImm, mlx5test.CQERespSend: provider.WCRecv,
+		mlx5test.CQERespImm: provider.WCRecv, mlx5test.CQERespInv: provider.WCRecv,
+	} {
+		for _, how := range []string{"poll", "resize", "clean"} {
+			r := newCQRig(t, ofCompression(64, CompressHash))
+			q, other := r.qp(provider.RC, nil), r.qp(provider.RC, nil)
+			title := q.recvCQE(0)
+			title.Opcode = op
+			var minis []mini
+			for i := range uint64(3) {
+				q.recvPosted(t, i)
+				minis = append(minis, mini{counter: q.sendPosted(i, 0), opcode: opcodeSend})
+			}
+			r.putCompressed(title, minis)
+			switch how {
+			case "resize":
+				if err := r.cq.Resize(60); err != nil {
+					t.Fatal(err)
+				}
+			case "clean":
+				r.cq.clean(other)
+			}
+			wcs := r.poll()
+			if len(wcs) != 3 {
+				t.Fatalf("opcode %d, %s: %+v", op, how, wcs)
+			}
+			for i, wc := range wcs {
+				if wc.ID != uint64(i) || wc.Opcode != want {
+					t.Errorf("opcode %d, %s: %+v", op, how, wc)
+				}
+			}
+		}
+	}
+}
+
 func TestCompressedRequests(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		r := newCQRig(t, ofCompression(size, CompressHash))

@@ -7,6 +7,7 @@ package mlx5
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"runtime"
 	"strings"
@@ -223,6 +224,36 @@ func TestIndexWraps(t *testing.T) {
 	})
 }
 
+// TestStaleEntries has the entries of the round before name what is posted now.
+func TestStaleEntries(t *testing.T) {
+	sizes(t, func(t *testing.T, size int) {
+		r := newCQRig(t, ofSize(size))
+		q := r.qp(provider.RC, nil)
+		for i := range uint64(400) {
+			// Polls expect what the last completion was.
+			var e *mlx5test.CQE
+			if i < 200 {
+				e = q.sendCQE(q.sendPosted(i, 0), opcodeSend)
+			} else {
+				e = q.recvCQE(q.recvPosted(t, i))
+			}
+			for k := range uint32(3) {
+				at := r.cq.ci + k
+				b := e.Bytes(size)
+				b[size-1] |= uint8(at>>r.cq.log&1 ^ 1)
+				copy(r.dev.Buf[int(at&r.cq.mask)*size:], b)
+			}
+			if wcs := r.poll(); len(wcs) != 0 {
+				t.Fatalf("entry %d: %+v", r.cq.ci, wcs)
+			}
+			r.put(e)
+			if wc := r.one(); wc.ID != i {
+				t.Fatalf("%+v, want %d", wc, i)
+			}
+		}
+	})
+}
+
 // TestRingFull has the device fill every entry.
 func TestRingFull(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
@@ -267,14 +298,37 @@ func TestCreateCQ(t *testing.T) {
 			t.Errorf("number %#x, handle %d; want %#x, %d", cq.Num(), cq.Handle(), dev.Num, dev.Handle)
 		}
 	}
-	for _, cfg := range []provider.CQConfig{{}, {Entries: -1}, {Entries: 1 << 24}, {Entries: 1 << 40}, {Entries: 1, Vendor: 5},
+	for _, cfg := range []provider.CQConfig{{}, {Entries: -1}, {Entries: 1 << 24}, {Entries: math.MaxInt}, {Entries: 1, Vendor: 5},
 		{Entries: 1, Vendor: &CQOptions{EntrySize: 32}}, {Entries: 1, Vendor: &CQOptions{Compression: 3}}} {
 		if _, err := r.ctx.CreateCQ(&cfg); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}
+	if log, err := cqLog(1<<24 - 1); log != 24 || err != nil {
+		t.Errorf("2^24-1 entries: 2^%d, %v", log, err)
+	}
 	if n := len(r.k.CQs()); n != 8 {
 		t.Errorf("the kernel has %d CQs, want 8", n)
+	}
+}
+
+// TestLargeCQ has more entries than 16 bits count, and fills them.
+func TestLargeCQ(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{Entries: 70000})
+	q := r.qpOf(provider.RC, nil, 1<<16)
+	for _, want := range []int{1<<17 - 1, 1<<18 - 1} {
+		if r.cq.Entries() != want || r.dev.Entries() != want+1 {
+			t.Fatalf("%d entries, device %d, want %d", r.cq.Entries(), r.dev.Entries(), want)
+		}
+		for i := range uint64(5) {
+			r.put(q.sendCQE(q.sendPosted(i, 0), opcodeSend))
+		}
+		if wcs := r.poll(); len(wcs) != 5 || wcs[4].ID != 4 {
+			t.Errorf("%+v", wcs)
+		}
+		if err := r.cq.Resize(200000); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -511,6 +565,10 @@ func TestImpossible(t *testing.T) {
 		"page fault of no receive": func(r *cqRig, _, q *QP) *mlx5test.CQE {
 			return &mlx5test.CQE{Opcode: 14, UserIndex: q.index, Syndrome: 0x22, VendorSyndrome: 0x93, WQECounter: 5}
 		},
+		"page fault beyond an SRQ": func(r *cqRig, _, q *QP) *mlx5test.CQE {
+			return &mlx5test.CQE{Opcode: 14, UserIndex: q.index, Syndrome: 0x22, VendorSyndrome: 0x93, WQECounter: 16}
+		},
+		"receive just beyond an SRQ": func(r *cqRig, _, q *QP) *mlx5test.CQE { return q.recvCQE(16) },
 		"compressed, unasked": func(r *cqRig, q, _ *QP) *mlx5test.CQE {
 			return &mlx5test.CQE{Format: 3, UserIndex: q.index, ByteCount: 2}
 		},

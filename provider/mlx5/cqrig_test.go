@@ -179,11 +179,15 @@ func (q *QP) recvCQE(index uint16) *mlx5test.CQE {
 	return &mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: q.index, QPN: q.num, WQECounter: index}
 }
 
-// put has the device complete.
+// put has the device complete. Bits that mean nothing are set: those beside the user
+// index, and the signature.
 func (r *cqRig) put(cqes ...*mlx5test.CQE) {
 	r.t.Helper()
 	for _, e := range cqes {
-		if !r.dev.Complete(e.Bytes(r.dev.CQESize)) {
+		b := e.Bytes(r.dev.CQESize)
+		f := b[r.dev.CQESize-cqeSize:]
+		f[cqeUIdx], f[cqeLast+2] = 0xa5, 0x5a
+		if !r.dev.Complete(b) {
 			r.t.Fatal("the CQ is full")
 		}
 	}

@@ -4,6 +4,7 @@ package mlx5
 
 import (
 	"errors"
+	"math"
 	"syscall"
 	"testing"
 
@@ -60,7 +61,7 @@ func TestQPSize(t *testing.T) {
 func TestQPSizeRefused(t *testing.T) {
 	for _, cap := range []provider.QPCap{
 		{SendWR: -1}, {RecvWR: -1}, {SendWR: 1, SendSGE: -1}, {RecvWR: 1, RecvSGE: -1}, {SendWR: 1, Inline: -1},
-		{SendWR: 1 << 40}, {RecvWR: 1 << 40}, {SendWR: 1, SendSGE: 1 << 40}, {SendWR: 1, Inline: 1 << 40},
+		{SendWR: math.MaxInt}, {RecvWR: math.MaxInt}, {SendWR: 1, SendSGE: math.MaxInt}, {SendWR: 1, Inline: math.MaxInt},
 		{SendWR: 8193, SendSGE: 4}, // 8,192 of 256 bytes are 32,768 blocks
 		{SendWR: 1, SendSGE: 53},   // 192 + 53 * 16 is more than 1,024
 		{SendWR: 1, Inline: 1024 - 192 - 3},

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"syscall"
@@ -39,7 +40,7 @@ func TestSRQShape(t *testing.T) {
 			t.Errorf("%d receives of %d: %+v, %v, want %+v", tc.wr, tc.sge, got, err, tc.want)
 		}
 	}
-	for _, tc := range [][4]int{{0, 1, 100, 512}, {-1, 1, 100, 512}, {101, 1, 100, 512}, {65536, 1, 1 << 20, 512}, {1, -1, 100, 512}, {1, 32, 100, 512}, {1, 1 << 40, 100, 512}} {
+	for _, tc := range [][4]int{{0, 1, 100, 512}, {-1, 1, 100, 512}, {101, 1, 100, 512}, {65536, 1, 1 << 20, 512}, {1, -1, 100, 512}, {1, 32, 100, 512}, {1, math.MaxInt, 100, 512}} {
 		if _, err := newSRQShape(tc[0], tc[1], tc[2], tc[3]); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%v: %v", tc, err)
 		}
@@ -280,12 +281,34 @@ func TestSRQOrder(t *testing.T) {
 	if l.done(2) || l.done(7) || l.done(8) || l.done(0xffff) {
 		t.Error("what is not posted was completed")
 	}
-	take(7) // and 1, 2, 3 are linked
+	take(7) // and the run 1, 2, 3 is linked
+	if links[7] != 1 || l.tail != 3 {
+		t.Errorf("7 leads to %d, the list ends at %d", links[7], l.tail)
+	}
 	l.done(0)
-	take(1, 2)
-	take(3) // and 0, which lies in front of head, because 4 is not free
-	if links[3] != 5 && links[3] != 0 {
-		t.Errorf("3 leads to %d", links[3])
+	take(1, 2, 3) // 4 is not free, and the run behind 3 is 5 alone
+	if links[3] != 5 || l.tail != 5 {
+		t.Errorf("3 leads to %d, the list ends at %d", links[3], l.tail)
+	}
+	l.done(6)
+	l.done(7)
+	take(5) // 6 lies behind it
+	if links[5] != 6 || l.tail != 6 {
+		t.Errorf("5 leads to %d, the list ends at %d", links[5], l.tail)
+	}
+	take(6, 7) // and 0 lies behind 7
+	if links[7] != 0 || l.tail != 0 {
+		t.Errorf("7 leads to %d, the list ends at %d", links[7], l.tail)
+	}
+	if _, ok := l.take(); ok || l.nfree != 0 {
+		t.Errorf("%d slots are free", l.nfree)
+	}
+	for i := range uint16(8) {
+		l.done(i)
+	}
+	take(0)
+	if links[0] != 1 || l.tail != 1 {
+		t.Errorf("0 leads to %d, the list ends at %d", links[0], l.tail)
 	}
 }
 

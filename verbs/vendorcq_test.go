@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/verbs"
+)
+
+// TestVendorCQ makes CQs with what only mlx5 has, which other drivers refuse.
+func TestVendorCQ(t *testing.T) {
+	fake := fakeRoute()
+	dev, err := fake.h.Open(fake.a.Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if _, err := dev.CreateCQ(verbs.CQConfig{Vendor: &mlx5.CQOptions{}}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("rxe: %v", err)
+	}
+
+	k := mlx5test.New("mlx5_0")
+	h := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
+	if dev, err = h.Open("mlx5_0"); err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	cq, err := dev.CreateCQ(verbs.CQConfig{Unlocked: true, Vendor: &mlx5.CQOptions{EntrySize: 128}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cq.Close()
+	if size := k.CQs()[0].CQESize; size != 128 {
+		t.Errorf("entries of %d bytes, want 128", size)
+	}
+	if _, err := dev.CreateCQ(verbs.CQConfig{Vendor: mlx5.CQOptions{}}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("options that are no pointer: %v", err)
+	}
+	p, ok := cq.Provider().(*mlx5.CQ)
+	if !ok {
+		t.Fatalf("the CQ is a %T", cq.Provider())
+	}
+	if n, err := p.PollExtended(make([]mlx5.Completion, 4)); n != 0 || err != nil {
+		t.Errorf("%d completions, %v", n, err)
+	}
+}
