@@ -79,9 +79,16 @@ func New(info uverbs.DeviceInfo, mu *sync.Mutex, intercept func(*uverbs.Request)
 	c.Handle(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE, c.invokeWrite)
 	c.handleDevice()
 	c.handleMemory()
-	c.handleObjects()
-	c.handleEvents()
+	c.handleChannels()
 	return c
+}
+
+// HandleRest adds what a fake need not have: asynchronous events, changes of memory
+// regions, memory windows, address handles, XRC domains.
+func (c *Context) HandleRest() {
+	c.handleWindows()
+	c.handleObjects()
+	c.handleAsync()
 }
 
 // Handle has f answer a method of an object. It may replace what answered before.

@@ -9,7 +9,7 @@ import (
 	"purerdma/uverbs"
 )
 
-func (c *Context) handleEvents() {
+func (c *Context) handleChannels() {
 	c.Command(abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, func(cmd *Command) error {
 		r, w, err := pipe()
 		if err != nil {
@@ -23,6 +23,9 @@ func (c *Context) handleEvents() {
 		Answer(cmd, &abi.UverbsCreateCompChannelResp{FD: uint32(r)})
 		return nil
 	})
+}
+
+func (c *Context) handleAsync() {
 	c.Handle(abi.UVERBS_OBJECT_ASYNC_EVENT, abi.UVERBS_METHOD_ASYNC_EVENT_ALLOC, func(req *uverbs.Request) error {
 		r, w, err := pipe()
 		if err != nil {
@@ -57,10 +60,11 @@ func (c *Context) Channel(req *uverbs.Request, id uint16) (Channel, error) {
 // Is says whether it is a channel.
 func (ch Channel) Is() bool { return ch.some }
 
-// Complete puts one event of a completion queue on the channel, if it is one.
-func (ch Channel) Complete(userHandle uint64) {
+// Complete puts one event of a completion queue on the channel, if it is one. The
+// queue keeps it, so that an event allocates nothing.
+func (ch Channel) Complete(event *abi.UverbsCompEventDesc) {
 	if ch.some {
-		syscall.Write(fd(ch.fd), abi.Bytes(&abi.UverbsCompEventDesc{CQHandle: userHandle}))
+		syscall.Write(fd(ch.fd), abi.Bytes(event))
 	}
 }
 

@@ -54,8 +54,11 @@ func (c *Context) handleMemory() {
 		return nil
 	})
 	c.Command(abi.IB_USER_VERBS_CMD_REG_MR, c.regMR)
-	c.Command(abi.IB_USER_VERBS_CMD_REREG_MR, c.reregMR)
 	c.Handle(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, c.deregMR)
+}
+
+func (c *Context) handleWindows() {
+	c.Command(abi.IB_USER_VERBS_CMD_REREG_MR, c.reregMR)
 	c.Command(abi.IB_USER_VERBS_CMD_ALLOC_MW, c.AllocMW)
 	c.Handle(abi.UVERBS_OBJECT_MW, abi.UVERBS_METHOD_MW_DESTROY, func(req *uverbs.Request) error {
 		w := c.MWs[Handle(req, abi.UVERBS_ATTR_DESTROY_MW_HANDLE)]

@@ -49,7 +49,7 @@ var rules = map[string]rule{
 	// A kernel in memory, for tests of ours and of the users'.
 	"internal/fakeuverbs":    {ours: []string{"abi", "internal/mem", "uverbs"}},
 	"provider/mlx5/mlx5test": {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "uverbs"}},
-	"uverbs/uverbstest":      {ours: []string{"abi", "internal/mem", "internal/ring", "uverbs"}, xsys: true},
+	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}, xsys: true},
 
 	// The micro-VM is a program of its own: it shares nothing with the library.
 	"cmd/rdmavm": {ours: []string{"test/microvm/..."}, xsys: true},

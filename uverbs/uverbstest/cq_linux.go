@@ -6,24 +6,10 @@ import (
 	"syscall"
 
 	"purerdma/abi"
+	"purerdma/internal/fakeuverbs"
 	"purerdma/internal/ring"
 	"purerdma/uverbs"
 )
-
-func (c *context) createCompChannel(_ *uverbs.Request, _, out []byte) error {
-	var p [2]int
-	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
-		return err
-	}
-	// The program may have closed a reading end of the same number.
-	if w, ok := c.channels[p[0]]; ok {
-		syscall.Close(w)
-	}
-	c.channels[p[0]] = p[1]
-	r := abi.UverbsCreateCompChannelResp{FD: uint32(p[0])}
-	copy(out, abi.Bytes(&r))
-	return nil
-}
 
 // How a CQ is armed.
 const (
@@ -36,40 +22,36 @@ const (
 type cq struct {
 	q       *queue
 	event   abi.UverbsCompEventDesc
-	channel int // writing end, -1 without
+	channel fakeuverbs.Channel
 	armed   int
 	users   int
 }
 
 func (c *context) createCQ(req *uverbs.Request) error {
 	uhw := req.Find(abi.UVERBS_ATTR_UHW_OUT)
-	entries := uint32(value(req, abi.UVERBS_ATTR_CREATE_CQ_CQE))
+	entries := uint32(fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_CQ_CQE))
 	if entries == 0 || entries > 32767 || uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateCQResp]() {
 		return syscall.EINVAL
 	}
-	q := &cq{event: abi.UverbsCompEventDesc{CQHandle: value(req, abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE)}, channel: -1}
-	if a := req.Find(abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL); a != nil {
-		w, ok := c.channels[int(a.Value)]
-		if !ok {
-			return syscall.EBADF
-		}
-		q.channel = w
+	q := &cq{event: abi.UverbsCompEventDesc{CQHandle: fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE)}}
+	var err error
+	if q.channel, err = c.Channel(req, abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL); err != nil {
+		return err
 	}
 	var resp abi.RxeCreateCQResp
-	var err error
 	if q.q, resp.MI, err = c.newQueue(int(entries), abi.Size[abi.UverbsWC]()); err != nil {
 		return err
 	}
-	h := c.newHandle()
+	h := c.NewHandle()
 	c.cqs[h] = q
 	req.Find(abi.UVERBS_ATTR_CREATE_CQ_HANDLE).Value = uint64(h)
-	put(req, abi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, &entries)
-	put(req, abi.UVERBS_ATTR_UHW_OUT, &resp)
+	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, &entries)
+	fakeuverbs.Put(req, abi.UVERBS_ATTR_UHW_OUT, &resp)
 	return nil
 }
 
 func (c *context) destroyCQ(req *uverbs.Request) error {
-	h := uint32(value(req, abi.UVERBS_ATTR_DESTROY_CQ_HANDLE))
+	h := uint32(fakeuverbs.Value(req, abi.UVERBS_ATTR_DESTROY_CQ_HANDLE))
 	q := c.cqs[h]
 	if q == nil {
 		return syscall.ENOENT
@@ -101,8 +83,6 @@ func (q *cq) push(wc *abi.UverbsWC, solicited bool) {
 	r.StoreProducer(next)
 	if q.armed == armedNext || q.armed == armedSolicited && solicited {
 		q.armed = notArmed
-		if q.channel >= 0 {
-			syscall.Write(q.channel, abi.Bytes(&q.event))
-		}
+		q.channel.Complete(&q.event)
 	}
 }

@@ -116,7 +116,7 @@ func (q *qp) execute(wqe *abi.RxeSendWQE) (uint32, abi.UverbsWC) {
 		if op == abi.IB_UVERBS_WR_ATOMIC_CMP_AND_SWP || op == abi.IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD {
 			key = wqe.WR.Atomic().RKey
 		}
-		return peer.c.memory(peer.pd, key, wqe.IOVA, length, access)
+		return peer.c.Remote(peer.pd, peer.num, key, wqe.IOVA, length, access)
 	}
 	in := abi.UverbsWC{Opcode: wcRecv, ByteLen: wqe.DMA.Length, QPNum: peer.num, WCFlags: wcGRH}
 	switch op {
@@ -198,7 +198,7 @@ func (q *qp) sendMemory(wqe *abi.RxeSendWQE, write bool) ([][]byte, bool) {
 
 func (q *qp) gather(pieces [][]byte, sg []abi.RxeSGE, access uint32) ([][]byte, bool) {
 	for _, e := range sg {
-		b := q.c.memory(q.pd, e.LKey, e.Addr, int(e.Length), access)
+		b := q.c.Local(q.pd, e.LKey, e.Addr, int(e.Length), access)
 		if b == nil {
 			return nil, false
 		}

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"purerdma/abi"
+	"purerdma/internal/fakeuverbs"
 	"purerdma/uverbs"
 )
 
@@ -30,7 +31,7 @@ const attrState = 1 << 0
 type qp struct {
 	c        *context
 	num      uint32
-	pd       *pd
+	pd       *fakeuverbs.PD
 	send     *cq
 	recv     *cq
 	sq, rq   *queue
@@ -49,13 +50,13 @@ func (c *context) createQP(req *uverbs.Request) error {
 	caps := req.Find(abi.UVERBS_ATTR_CREATE_QP_CAP)
 	q := &qp{
 		c:      c,
-		pd:     c.pds[uint32(value(req, abi.UVERBS_ATTR_CREATE_QP_PD_HANDLE))],
-		send:   c.cqs[uint32(value(req, abi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE))],
-		recv:   c.cqs[uint32(value(req, abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE))],
-		sigAll: value(req, abi.UVERBS_ATTR_CREATE_QP_FLAGS)&abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL != 0,
+		pd:     c.PDs[uint32(fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_QP_PD_HANDLE))],
+		send:   c.cqs[uint32(fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE))],
+		recv:   c.cqs[uint32(fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE))],
+		sigAll: fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_QP_FLAGS)&abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL != 0,
 	}
 	if uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateQPResp]() || caps == nil || q.pd == nil || q.send == nil || q.recv == nil ||
-		value(req, abi.UVERBS_ATTR_CREATE_QP_TYPE) != abi.IB_UVERBS_QPT_RC {
+		fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_QP_TYPE) != abi.IB_UVERBS_QPT_RC {
 		return syscall.EINVAL
 	}
 	q.cap = *abi.View[abi.UverbsQPCap](caps.Buf)
@@ -73,36 +74,36 @@ func (c *context) createQP(req *uverbs.Request) error {
 	if q.rq, resp.RQMI, err = c.newQueue(int(q.cap.MaxRecvWR), abi.Size[abi.RxeRecvWQE]()+16*int(q.cap.MaxRecvSGE)); err != nil {
 		return err
 	}
-	q.pd.users++
+	q.pd.Users++
 	q.send.users++
 	q.recv.users++
 	c.k.lastQPN++
 	q.num = c.k.lastQPN
-	h := c.newHandle()
+	h := c.NewHandle()
 	c.qps[h], c.k.qps[q.num] = q, q
 	req.Find(abi.UVERBS_ATTR_CREATE_QP_HANDLE).Value = uint64(h)
-	put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &q.cap)
-	put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &q.num)
-	put(req, abi.UVERBS_ATTR_UHW_OUT, &resp)
+	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &q.cap)
+	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &q.num)
+	fakeuverbs.Put(req, abi.UVERBS_ATTR_UHW_OUT, &resp)
 	return nil
 }
 
 func (c *context) destroyQP(req *uverbs.Request) error {
-	h := uint32(value(req, abi.UVERBS_ATTR_DESTROY_QP_HANDLE))
+	h := uint32(fakeuverbs.Value(req, abi.UVERBS_ATTR_DESTROY_QP_HANDLE))
 	q := c.qps[h]
 	if q == nil {
 		return syscall.ENOENT
 	}
 	delete(c.qps, h)
 	delete(c.k.qps, q.num)
-	q.pd.users--
+	q.pd.Users--
 	q.send.users--
 	q.recv.users--
 	return nil
 }
 
-func (c *context) modifyQP(_ *uverbs.Request, in, _ []byte) error {
-	cmd := abi.View[abi.UverbsModifyQP](in)
+func (c *context) modifyQP(req *fakeuverbs.Command) error {
+	cmd := fakeuverbs.Input[abi.UverbsModifyQP](req)
 	q := c.qps[cmd.QPHandle]
 	if q == nil || cmd.QPState > stateErr {
 		return syscall.EINVAL
@@ -124,16 +125,16 @@ func (c *context) modifyQP(_ *uverbs.Request, in, _ []byte) error {
 	return nil
 }
 
-func (c *context) queryQP(_ *uverbs.Request, in, out []byte) error {
-	q := c.qps[abi.View[abi.UverbsQueryQP](in).QPHandle]
+func (c *context) queryQP(req *fakeuverbs.Command) error {
+	q := c.qps[fakeuverbs.Input[abi.UverbsQueryQP](req).QPHandle]
 	if q == nil {
 		return syscall.EINVAL
 	}
-	copy(out, abi.Bytes(&abi.UverbsQueryQPResp{
+	fakeuverbs.Answer(req, &abi.UverbsQueryQPResp{
 		Dest: q.attr.Dest, DestQPNum: q.attr.DestQPNum, PathMTU: q.attr.PathMTU, RQPSN: q.attr.RQPSN, SQPSN: q.attr.SQPSN,
 		RNRRetry: q.attr.RNRRetry, QPState: uint8(q.state), CurQPState: uint8(q.state),
 		MaxSendWR: q.cap.MaxSendWR, MaxRecvWR: q.cap.MaxRecvWR, MaxSendSGE: q.cap.MaxSendSGE, MaxRecvSGE: q.cap.MaxRecvSGE,
 		MaxInlineData: q.cap.MaxInlineData,
-	}))
+	})
 	return nil
 }

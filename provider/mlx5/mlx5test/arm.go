@@ -37,7 +37,7 @@ func (q *CQ) notify(solicited bool) {
 			return
 		}
 		if atomic.CompareAndSwapUint32(q.armWord(), raw, notArmed) {
-			q.channel.Complete(q.UserHandle)
+			q.channel.Complete(&q.event)
 			return
 		}
 	}

@@ -19,6 +19,7 @@ func (c *context) handleContext() {
 	if f := c.k.Device; f != nil {
 		f(&c.Attr, &c.own, &c.Port)
 	}
+	c.HandleRest()
 	c.Handle(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_GET_CONTEXT, c.getContext)
 	c.Command(abi.IB_USER_VERBS_CMD_FLAG_EXTENDED|abi.IB_USER_VERBS_EX_CMD_QUERY_DEVICE, func(cmd *fakeuverbs.Command) error {
 		cmd.AnswerDriver(abi.Bytes(&c.own))

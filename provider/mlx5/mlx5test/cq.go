@@ -27,6 +27,7 @@ type CQ struct {
 
 	c        *context
 	channel  fakeuverbs.Channel
+	event    abi.UverbsCompEventDesc // what goes to it
 	users    int
 	producer uint32
 	overrun  bool // it has failed
@@ -91,6 +92,7 @@ func (c *context) createCQ(req *uverbs.Request) error {
 	if q.channel, err = c.Channel(req, abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL); err != nil {
 		return err
 	}
+	q.event.CQHandle = q.UserHandle
 	c.k.madeCQs++
 	q.Num, q.Handle = 0x400+c.k.madeCQs, c.NewHandle()
 	c.cqs[q.Handle] = q
