@@ -83,8 +83,7 @@ var qpTypes = map[string]provider.QPType{
 }
 
 func (r *replayer) createQP(rec *vector.Record) {
-	var kind string
-	r.must(json.Unmarshal(rec.Kind, &kind))
+	kind := unquote(rec.Kind)
 	q := &qp{}
 	var err error
 	switch kind {
@@ -124,6 +123,15 @@ func (r *replayer) createQP(rec *vector.Record) {
 	}
 	all := in.BufAddr.Slice(rq + sq)
 	q.rq, q.sq = all[:rq], all[rq:]
+}
+
+// unquote returns a string of JSON, "" for what is none.
+func unquote(b json.RawMessage) string {
+	var s string
+	if json.Unmarshal(b, &s) != nil {
+		return ""
+	}
+	return s
 }
 
 // asQP returns a QP of an interface type, nil if there is none.

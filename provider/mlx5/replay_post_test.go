@@ -272,7 +272,12 @@ func (r *replayer) srqRecv(rec *vector.Record, s *srq) {
 	if db := binary.BigEndian.Uint32(s.db); db != rec.DB {
 		r.differ(rec, "doorbell record %#x, want %#x", db, rec.DB)
 	}
-	for _, w := range want[:min(n, len(want))] {
+	r.compareSlots(rec, s, want[:min(n, len(want))])
+}
+
+// compareSlots compares the slots that were posted last.
+func (r *replayer) compareSlots(rec *vector.Record, s *srq, want []vector.Slot) {
+	for _, w := range want {
 		at := int(s.next) * s.stride
 		if r.newer() && uint32(s.next) != w.Slot {
 			r.differ(rec, "slot %d, want %d", s.next, w.Slot)
@@ -283,4 +288,15 @@ func (r *replayer) srqRecv(rec *vector.Record, s *srq) {
 		s.ours[uint16(w.Slot)], s.posted[s.next] = s.next, true
 		s.next = binary.BigEndian.Uint16(s.ring[at+2:])
 	}
+}
+
+// reposted is what a poll has posted again by itself.
+func (r *replayer) reposted(rec *vector.Record) {
+	s := r.srqs[rec.On]
+	if db := binary.BigEndian.Uint32(s.db); db != rec.DB {
+		r.differ(rec, "doorbell record %#x, want %#x", db, rec.DB)
+	}
+	var want []vector.Slot
+	r.must(json.Unmarshal(rec.List, &want))
+	r.compareSlots(rec, s, want)
 }

@@ -178,6 +178,8 @@ func (r *replayer) replay(rec *vector.Record) {
 		} else {
 			r.recv(rec, r.qps[rec.On])
 		}
+	case "reposted":
+		r.reposted(rec)
 	case "poll":
 		r.poll(rec)
 	case "many":

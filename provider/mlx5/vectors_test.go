@@ -45,6 +45,9 @@ func TestVectors(t *testing.T) {
 				if batch {
 					how = "batch"
 				}
+				if batch && long(s) {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/%s/%s", filepath.Base(name), title(s), how), func(t *testing.T) {
 					if testing.Short() && long(s) {
 						t.Skip("not with -short: millions of completions")

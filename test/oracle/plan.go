@@ -40,6 +40,8 @@ var plans = []plan{
 		{scenario: "raw"},
 		{"raw", []string{"FAKEUV_INLINE=l2"}},
 		{scenario: "dc"},
+		{scenario: "resets"},
+		{scenario: "faults"},
 		{scenario: "cqs"},
 		{"cqs", []string{"MLX5_CQE_SIZE=128"}},
 		{scenario: "random"},

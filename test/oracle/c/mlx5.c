@@ -15,7 +15,8 @@ static const struct {
 	void (*run)(void);
 } scenarios[] = {
 	{ "rc", rc }, { "uc", uc }, { "trace", trace }, { "sizes", sizes }, { "wrap", wrap }, { "counters", counters }, { "random", random_lists },
-	{ "ud", datagrams }, { "srq", shared }, { "xrc", xrc }, { "mw", windows }, { "raw", raw }, { "dc", dc }, { "cqs", cqs },
+	{ "ud", datagrams }, { "srq", shared }, { "xrc", xrc }, { "mw", windows }, { "raw", raw }, { "dc", dc }, { "cqs", cqs }, { "resets", resets },
+	{ "faults", faults },
 };
 
 int main(int argc, char **argv)

@@ -35,6 +35,7 @@ void watch(struct qp *q);
 void see_stores(struct qp *q);
 int recv(const char *name, struct qp *q, struct ibv_recv_wr *list);
 int srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list);
+void srq_reposted(struct srq *s);
 void arm(struct cq *c, int solicited);
 
 /* A completion that the device is about to add: 128 bytes, of which the last 64

@@ -334,6 +334,23 @@ struct srq *mlx5_srq(int wr, int sge)
 	return s;
 }
 
+/* print_posted follows the list over the n slots that were posted last. */
+static void print_posted(struct srq *s, int n)
+{
+	out_open("list", '[');
+	for (; n; n--) {
+		const uint8_t *slot = (uint8_t *)s->k->buf + s->pos * s->stride;
+
+		s->posted[s->pos] = true;
+		out_open(NULL, '{');
+		out_num("slot", s->pos);
+		out_hex("bytes", slot + 16, s->stride - 16);
+		out_close('}');
+		s->pos = slot[2] << 8 | slot[3];
+	}
+	out_close(']');
+}
+
 /* The slots of an SRQ are a list. Their links must be left alone, so only the
  * elements are poisoned, of all slots that are not posted. */
 int srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list)
@@ -355,20 +372,19 @@ int srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list)
 	out_num("rc", rc);
 	out_num("bad", rc ? bad_recv(list, bad) : -1);
 	out_num("db", be32toh(*db));
-	out_open("list", '[');
-	for (; n; n--) {
-		const uint8_t *slot = buf + s->pos * s->stride;
-
-		s->posted[s->pos] = true;
-		out_open(NULL, '{');
-		out_num("slot", s->pos);
-		out_hex("bytes", slot + 16, s->stride - 16);
-		out_close('}');
-		s->pos = slot[2] << 8 | slot[3];
-	}
-	out_close(']');
+	print_posted(s, n);
 	rec_end();
 	return rc;
+}
+
+/* srq_reposted records that the library has posted a receive again, by itself. */
+void srq_reposted(struct srq *s)
+{
+	rec("reposted", NULL);
+	out_str("on", s->id);
+	out_num("db", be32toh(*(uint32_t *)s->k->db));
+	print_posted(s, 1);
+	rec_end();
 }
 
 void arm(struct cq *c, int solicited)

@@ -234,7 +234,7 @@ void windows(void)
 
 	ready(q);
 	for (int i = 0; i < 24; i++) {
-		struct ibv_send_wr w = work(IBV_WR_BIND_MW, i % 8 | IBV_SEND_SIGNALED, NULL, 0);
+		struct ibv_send_wr w = work(IBV_WR_BIND_MW, i % 8, NULL, 0);
 		uint32_t at = q->sq_pos;
 		struct cqe e;
 
@@ -255,12 +255,12 @@ void windows(void)
 			poll("bind_in_list", cq, &e, 1, 4, 0, 0);
 			continue;
 		}
-		if (!send("bind", q, &w, NULL)) {
+		if (!send("bind", q, &w, NULL) && w.send_flags & IBV_SEND_SIGNALED) {
 			e = requester(q, at, MLX5_OPCODE_UMR, 0);
 			done(q);
 			poll("bind", cq, &e, 1, 4, 0, 0);
 		}
-		post_one("local_inv", q, IBV_WR_LOCAL_INV, i % 8 | IBV_SEND_SIGNALED, NULL, 0);
+		post_one("local_inv", q, IBV_WR_LOCAL_INV, (i + 3) % 8, NULL, 0);
 	}
 	/* ibv_bind_mw makes the request itself. */
 	for (int i = 0; i < 3; i++) {
@@ -335,5 +335,94 @@ void raw(void)
 		e.c.l4_hdr_type_etc = i * 4;
 		q->rq_done = q->rq_pos;
 		poll("raw_recv", cq, &e, 1, 4, 0, 0);
+	}
+}
+
+/* wait adds completions that nobody polls for now. */
+static void wait(struct cq *c, struct cqe *e, int n)
+{
+	poll("waits", c, e, n, 0, 0, 0);
+}
+
+/* A queue pair is reset while completions of it and of others wait: the others stay,
+ * in order, and its receives of an SRQ go back there. */
+void resets(void)
+{
+	struct cq *cq = make_cq(31), *other = make_cq(31);
+	struct srq *srq = mlx5_srq(16, 3);
+	struct qp *q[3];
+	struct ibv_sge s = piece(0x100, 64);
+
+	q[0] = mlx5_qp(IBV_QPT_RC, cq, cq, NULL, (struct ibv_qp_cap){ 8, 8, 2, 2, 64 }, false);
+	q[1] = mlx5_qp(IBV_QPT_RC, other, cq, NULL, (struct ibv_qp_cap){ 8, 8, 2, 2, 64 }, false);
+	q[2] = mlx5_qp(IBV_QPT_RC, cq, cq, srq, (struct ibv_qp_cap){ 8, 0, 2, 0, 64 }, false);
+	for (int i = 0; i < 3; i++)
+		ready(q[i]);
+	for (int round = 0; round < 12; round++) {
+		struct qp *reset = q[round % 3];
+
+		for (int k = 0; k < 9; k++) {
+			struct qp *on = q[(k * (round + 1)) % 3];
+			struct ibv_recv_wr r = { .wr_id = 0x9000 + 16 * round + k, .sg_list = &s, .num_sge = k % 2 };
+			struct ibv_send_wr w = work(IBV_WR_SEND, IBV_SEND_SIGNALED, &s, 1);
+			uint32_t at = on->sq_pos;
+			struct cqe e;
+
+			if (on->sq_pos - on->sq_done >= 6)
+				continue;
+			send("reset", on, &w, NULL);
+			e = requester(on, at, MLX5_OPCODE_SEND, 0);
+			wait(on->scq, &e, 1);
+			if (on->srq) {
+				srq_recv("reset", srq, &r);
+				e = responder(on, MLX5_CQE_RESP_SEND, taken(srq, rnd(posted(srq))), 5);
+			} else if (on->rq_pos - on->rq_done < 6) {
+				recv("reset", on, &r);
+				e = responder(on, MLX5_CQE_RESP_SEND, on->rq_pos - 1, 5);
+			} else {
+				continue;
+			}
+			wait(cq, &e, 1);
+		}
+		move_qp(reset, IBV_QPS_RESET);
+		reset->sq_pos = reset->sq_done = reset->rq_pos = reset->rq_done = 0;
+		poll("after_reset", cq, NULL, 0, 3, 0, 0);
+		if (round % 2) { /* sometimes they wait until the next reset */
+			poll("after_reset", cq, NULL, 0, MAX_LIST, 0, 0);
+			poll("after_reset", other, NULL, 0, MAX_LIST, 0, 0);
+			for (int i = 0; i < 3; i++) {
+				done(q[i]);
+				q[i]->rq_done = q[i]->rq_pos;
+			}
+		}
+		ready(reset);
+		post_one("ready_again", reset, IBV_WR_SEND, 0, &s, 1);
+	}
+}
+
+/* On-demand paging: a receive of an SRQ whose memory was not there comes back, and the
+ * library posts it again, unseen. */
+void faults(void)
+{
+	struct cq *scq = make_cq(63), *rcq = make_cq(127);
+	struct srq *srq = mlx5_srq(16, 3);
+	struct qp *q = mlx5_qp(IBV_QPT_RC, scq, rcq, srq, (struct ibv_qp_cap){ 8, 0, 2, 0, 64 }, false);
+	struct ibv_sge s[4] = { piece(0x80000, 10), piece(0x80100, 100), piece(0x80200, 200), piece(0x80300, 300) };
+	struct ibv_recv_wr w[8];
+
+	ready(q);
+	for (int round = 0; round < 12; round++) {
+		srq_recv("fault", srq, recv_list(w, s, 1 + round % 3, 3, 0x7000 + 0x100 * round));
+		if (posted(srq) < 8) {
+			struct cqe e = failed(q, MLX5_CQE_RESP_ERR, taken(srq, rnd(posted(srq))), 0, MLX5_CQE_SYNDROME_REMOTE_ABORTED_ERR, 0x93);
+
+			poll("fault", rcq, &e, 1, 4, 0, 0);
+			srq_reposted(srq);
+		}
+		for (int k = 0; k < 1 + round % 2; k++) {
+			struct cqe e = responder(q, MLX5_CQE_RESP_SEND, taken(srq, rnd(posted(srq))), 5);
+
+			poll("after_fault", rcq, &e, 1, 4, 0, 0);
+		}
 	}
 }

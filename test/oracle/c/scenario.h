@@ -21,6 +21,8 @@ void windows(void);
 void raw(void);
 void dc(void);
 void cqs(void);
+void resets(void);
+void faults(void);
 
 extern int nrandom; /* how many random lists */
 
