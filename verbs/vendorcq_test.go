@@ -52,3 +52,35 @@ func TestVendorCQ(t *testing.T) {
 		t.Errorf("%d completions, %v", n, err)
 	}
 }
+
+// TestEventsCounted has a CQ armed anew after each event with the next sequence
+// number: a device takes the same one for the same request.
+func TestEventsCounted(t *testing.T) {
+	rt := mlx5Route()
+	l, r := rt.pair(t, verbs.QPCap{})
+	var dev *mlx5test.CQ
+	for _, q := range rt.h.Kernel.(*mlx5test.Kernel).CQs() {
+		if q.Num == r.cq.Provider().(*mlx5.CQ).Num() {
+			dev = q
+		}
+	}
+	ctx := deadline(t)
+	for n := range uint32(9) {
+		if err := r.cq.Arm(false); err != nil {
+			t.Fatal(err)
+		}
+		if got := dev.ArmWord() >> 28; got != n&3 {
+			t.Fatalf("after %d events: sequence number %d", n, got)
+		}
+		r.recv(t, verbs.RecvWR{ID: 1})
+		l.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+		if cq, err := r.cq.Channel().Next(ctx); cq != r.cq || err != nil {
+			t.Fatalf("event of %p, %v", cq, err)
+		}
+		wcs := make([]verbs.WC, 4)
+		if k, err := r.cq.Poll(wcs); k != 1 || err != nil || wcs[0].Err() != nil {
+			t.Fatalf("%d completions, %v, %+v", k, err, wcs[0])
+		}
+		l.ok(t, 1)
+	}
+}

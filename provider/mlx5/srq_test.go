@@ -181,6 +181,9 @@ func testSRQ(t *testing.T, wait, faults bool, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	r := newCQRig(t, provider.CQConfig{})
 	maxWR := 1 + rnd.IntN(40)
+	if seed%3 == 2 {
+		maxWR += 500
+	}
 	if !wait {
 		r.ctx.caps.maxSRQWR = 2 * maxWR
 	}
@@ -309,6 +312,40 @@ func TestSRQOrder(t *testing.T) {
 	take(0)
 	if links[0] != 1 || l.tail != 1 {
 		t.Errorf("0 leads to %d, the list ends at %d", links[0], l.tail)
+	}
+}
+
+// TestSRQLargest uses all numbers of slots that there are, in reverse.
+func TestSRQLargest(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		var l srqList
+		slots := 1 << 16
+		if wait {
+			slots /= 2
+		}
+		links := make([]uint16, 1<<16)
+		l.init(slots, wait, func(i, next uint16) { links[i] = next })
+		for round := range 3 {
+			var taken []uint16
+			for at := l.head; ; at = links[at] {
+				i, ok := l.take()
+				if !ok {
+					break
+				}
+				if i != at {
+					t.Fatalf("round %d: slot %d, the links say %d", round, i, at)
+				}
+				taken = append(taken, i)
+			}
+			if len(taken) != slots-1 {
+				t.Fatalf("round %d: %d slots of %d", round, len(taken), slots)
+			}
+			for k := range taken {
+				if !l.done(taken[len(taken)-1-k]) {
+					t.Fatalf("round %d: not done", round)
+				}
+			}
+		}
 	}
 }
 
