@@ -4,15 +4,12 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strconv"
 	"time"
 
-	"purerdma/cm"
 	"purerdma/verbs"
 )
 
@@ -51,9 +48,21 @@ type latency struct {
 // client is the side that measures.
 type client struct {
 	*options
-	ctl  control
+	way  clientWay
 	end  *end
 	hist histogram
+}
+
+// clientWay is how the client reaches the server, and connects its QPs.
+type clientWay interface {
+	control
+	// memory says on which device and PD the QPs are.
+	memory() (*verbs.Device, *verbs.PD)
+	// agree lowers what a plan says of the path to what this side can do.
+	agree(*plan) error
+	// connect makes the next QP of an end, and connects it. The server has said
+	// which token names the client.
+	connect(ctx context.Context, e *end, token uint64) error
 }
 
 // measure connects and runs all sizes. Each result is told as it comes; begun is
@@ -61,38 +70,27 @@ type client struct {
 func measure(ctx context.Context, o *options, begun func(*end), report func(result) error) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &client{options: o}
-	d := &cm.Dialer{}
-	if o.source != "" {
-		addr, err := netip.ParseAddr(o.source)
-		if err != nil {
-			return fmt.Errorf("-B: %w", err)
-		}
-		d.LocalAddr = cm.AddrFrom(netip.AddrPortFrom(addr, 0))
-	}
-	if err := c.greet(ctx, d); err != nil {
+	c, err := newClient(ctx, o)
+	if err != nil {
 		return err
 	}
-	defer c.ctl.close()
+	defer c.close()
 	// A server that leaves ends loops that poll.
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		select {
-		case <-c.ctl.conn.Done():
+		case <-c.way.done():
 			cancel(errors.New("the server has left"))
 		case <-ctx.Done():
 		}
 	}()
 	defer func() { cancel(nil); <-watched }()
-	err = c.setUp(ctx, d)
-	if c.end != nil {
-		defer c.end.close()
-	}
-	if err != nil {
+	if err := c.setUp(ctx); err != nil {
 		return err
 	}
 	defer c.end.breakAtEnd(ctx)()
+	defer c.end.watchLoss(ctx, cancel)()
 	begun(c.end)
 	for _, size := range o.sizes {
 		r, err := c.size(ctx, size)
@@ -103,43 +101,51 @@ func measure(ctx context.Context, o *options, begun func(*end), report func(resu
 			return err
 		}
 	}
-	return c.ctl.send(ctx, message{})
+	return c.way.send(ctx, message{})
 }
 
 func (o *options) address() string { return net.JoinHostPort(o.server, strconv.Itoa(o.port)) }
 
-// greet makes the connection of control.
-func (c *client) greet(ctx context.Context, d *cm.Dialer) error {
-	r, err := d.Resolve(ctx, "tcp", c.address())
-	if err != nil {
-		return err
+// newClient reaches the server.
+func newClient(ctx context.Context, o *options) (*client, error) {
+	c := &client{options: o}
+	var err error
+	if o.CM {
+		c.way, err = dialCM(ctx, o)
+	} else {
+		c.way, err = dialTCP(ctx, o)
 	}
-	defer r.Close()
-	if err := c.ctl.prepare(r); err != nil {
-		return err
+	return c, err
+}
+
+func (c *client) close() {
+	if c.end != nil {
+		c.end.close()
 	}
-	param := cm.DefaultConnParam()
-	param.PrivateData = []byte(magic + "\x00")
-	if c.ctl.conn, err = r.Connect(ctx, nil, &param); err != nil {
-		c.ctl.close()
-	}
-	return err
+	c.way.close()
 }
 
 // setUp makes the QPs and connects them.
-func (c *client) setUp(ctx context.Context, d *cm.Dialer) (err error) {
-	conn := c.ctl.conn
-	if c.end, err = newEnd(c.plan, conn.Device(), conn.PD(), true); err != nil {
+func (c *client) setUp(ctx context.Context) (err error) {
+	if err := c.way.agree(&c.plan); err != nil {
 		return err
 	}
-	m, err := c.ctl.ask(ctx, message{Plan: &c.plan})
+	dev, pd := c.way.memory()
+	if c.end, err = newEnd(c.plan, dev, pd, true); err != nil {
+		return err
+	}
+	m, err := ask(ctx, c.way, message{Plan: &c.plan})
 	if err != nil {
 		return err
 	}
-	param := cm.DefaultConnParam()
-	param.PrivateData = binary.BigEndian.AppendUint64([]byte(magic), m.Token)
+	if m.Plan != nil { // only the path may differ
+		c.MTU, c.RdAtomic = m.Plan.MTU, m.Plan.RdAtomic
+		if err := c.way.agree(&c.plan); err != nil {
+			return err
+		}
+	}
 	for i := range c.QPs {
-		if err := c.connect(ctx, d, &param); err != nil {
+		if err := c.way.connect(ctx, c.end, m.Token); err != nil {
 			return fmt.Errorf("QP %d: %w", i, err)
 		}
 		l := c.end.lanes[i]
@@ -148,21 +154,7 @@ func (c *client) setUp(ctx context.Context, d *cm.Dialer) (err error) {
 			l.remote = m.Addr + uint64(c.outgoing(i))
 		}
 	}
-	_, err = c.ctl.ask(ctx, message{Addr: c.end.mr.Addr(), RKey: c.end.mr.RKey()})
-	return err
-}
-
-func (c *client) connect(ctx context.Context, d *cm.Dialer, param *cm.ConnParam) error {
-	r, err := d.Resolve(ctx, "tcp", c.address())
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	l, err := c.end.newLane(r)
-	if err != nil {
-		return err
-	}
-	l.conn, err = r.Connect(ctx, l.qp, param)
+	_, err = ask(ctx, c.way, message{Addr: c.end.mr.Addr(), RKey: c.end.mr.RKey()})
 	return err
 }
 
@@ -173,7 +165,7 @@ func (c *client) size(ctx context.Context, size int) (result, error) {
 		clear(e.incomingBytes(l, size))
 		fill(l.out[:size], seedWarm)
 	}
-	if _, err := c.ctl.ask(ctx, message{Size: size}); err != nil {
+	if _, err := ask(ctx, c.way, message{Size: size}); err != nil {
 		return result{}, err
 	}
 	first := max(1, min(warmUp, warmUpBytes/size))
@@ -209,17 +201,17 @@ func (c *client) size(ctx context.Context, size int) (result, error) {
 // answer. A server that waits for messages gets the last ones after that.
 func (c *client) finish(ctx context.Context, size int, sent uint64) (message, uint64, error) {
 	if !c.kind.active() {
-		m, err := c.ctl.ask(ctx, message{Sent: sent})
+		m, err := ask(ctx, c.way, message{Sent: sent})
 		return m, sent, err
 	}
 	sent += uint64(c.QPs)
-	if _, err := c.ctl.ask(ctx, message{Sent: sent}); err != nil {
+	if _, err := ask(ctx, c.way, message{Sent: sent}); err != nil {
 		return message{}, sent, err
 	}
 	if _, _, err := c.run(ctx, size, 1, 0); err != nil {
 		return message{}, sent, err
 	}
-	m, err := c.ctl.receive(ctx)
+	m, err := c.way.receive(ctx)
 	return m, sent, err
 }
 

@@ -23,7 +23,7 @@ const (
 // goroutine uses it.
 type end struct {
 	plan
-	pd     *verbs.PD // the device's default one
+	pd     *verbs.PD
 	cq     *verbs.CQ
 	mr     *verbs.MR
 	lanes  []*lane
@@ -31,6 +31,8 @@ type end struct {
 	client bool
 	// received handles the completion of a receive.
 	received func(*lane, *verbs.WC) error
+	// booked is how many completions there were, of anything.
+	booked atomic.Uint64
 	// done is how many requests have completed, for whoever shows progress.
 	done atomic.Uint64
 	// target is how many messages of a size the client says that it has sent, or is
@@ -42,7 +44,9 @@ type end struct {
 type lane struct {
 	index     int
 	qp        *verbs.QP
-	conn      *cm.Conn
+	conn      *cm.Conn  // nil without the connection manager
+	ah        *verbs.AH // whom datagrams go to, with the next two
+	qpn, qkey uint32
 	batch     verbs.Batch
 	out       []byte // what is sent
 	remote    uint64 // what requests read, write or add to
@@ -119,7 +123,7 @@ func (e *end) newLane(s stage) (*lane, error) {
 	}
 	l := &lane{index: len(e.lanes)}
 	n := e.receives()
-	qp, err := e.pd.CreateQP(verbs.QPConfig{SendCQ: e.cq, RecvCQ: e.cq,
+	qp, err := e.pd.CreateQP(verbs.QPConfig{Type: e.connection, SendCQ: e.cq, RecvCQ: e.cq,
 		Cap: verbs.QPCap{SendWR: e.sends(), RecvWR: n, SendSGE: 1, RecvSGE: 1, Inline: e.Inline}})
 	if err != nil {
 		return nil, err
@@ -153,6 +157,9 @@ func (e *end) close() {
 			l.conn.Close()
 		}
 		l.qp.Close()
+		if l.ah != nil {
+			l.ah.Close()
+		}
 	}
 	e.cq.Close()
 	e.mr.Close()
@@ -178,6 +185,9 @@ func (e *end) post(l *lane, n, size int) error {
 			b.Read(id, e.mr.Slice(in, size), l.remote, l.rkey)
 		default:
 			b.FetchAdd(id, e.mr.Slice(in, size), l.remote, l.rkey, 1)
+		}
+		if l.ah != nil {
+			b.To(l.ah, l.qpn, l.qkey)
 		}
 		// The end of a list completes, because the next one waits for room for all
 		// of it.
@@ -230,6 +240,7 @@ func (e *end) wait(ctx context.Context) (int, error) {
 }
 
 func (e *end) book(n int) error {
+	e.booked.Add(uint64(n))
 	for i := range e.wcs[:n] {
 		wc := &e.wcs[i]
 		index := int(wc.ID &^ recvMark >> laneShift)
@@ -238,7 +249,10 @@ func (e *end) book(n int) error {
 		}
 		l := e.lanes[index]
 		if err := wc.Err(); err != nil {
-			return l.conn.Explain(err)
+			if l.conn != nil {
+				err = l.conn.Explain(err)
+			}
+			return err
 		}
 		if wc.ID&recvMark != 0 {
 			if err := e.received(l, wc); err != nil {

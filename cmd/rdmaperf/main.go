@@ -3,18 +3,19 @@
 // Rdmaperf measures bandwidth and latency between two hosts, with the tests of
 // perftest: send, write, read and atomic.
 //
-//	rdmaperf [-p port] [-B address]          the server, for one test
-//	rdmaperf TEST [flags] server             the client; TEST as write_bw, send_lat
+//	rdmaperf [-R] [-p port] [-B address] [-d device]   the server, for one test
+//	rdmaperf TEST [flags] server                       the client; TEST as write_bw, send_lat
 //
 // The client says what is to be done: the server takes no flags but those of its
-// address. QPs are reliable connections, made by the connection manager (-R of
-// perftest, accepted and always on). The table is perftest's, one line for each
+// address. As with perftest, QPs are of type RC unless -c says UC or UD, and are
+// connected by what the two sides tell each other over TCP, or with -R on both by the
+// connection manager, which iWARP needs. The table is perftest's, one line for each
 // size; of latencies, a line of percentiles follows. A round of send_lat and
 // write_lat counts half, as in perftest. --json prints one object at the end
 // instead.
 //
 // The handshake is its own: a connection of control beside those that are
-// measured, which carries JSON. perftest's programs cannot be the other side.
+// measured, which carries JSON (of SENDs with -R). perftest's programs cannot be the other side.
 // Unlike perftest, a sender never has more messages out than the receiver has
 // receives: of every 64 the receiver says so, in a message without a body.
 //
@@ -29,7 +30,6 @@ import (
 	"io"
 	"os"
 
-	"purerdma/cm"
 	"purerdma/cmd/internal/tool"
 )
 
@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return statusUsage
 	}
 	if o.server == "" {
-		err = serve(ctx, o, func(a cm.Addr) { u.Printf("listening on %v\n", a) })
+		err = serve(ctx, o, func(addr string, _ int) { u.Printf("listening on %s\n", addr) })
 	} else {
 		err = runClient(ctx, o, u)
 	}

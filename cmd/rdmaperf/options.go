@@ -9,6 +9,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"purerdma/verbs"
 )
 
 // Limits of the command line, and of what a server does for a client.
@@ -28,9 +30,13 @@ const (
 // options are what the command line says.
 type options struct {
 	plan
-	server   string // address or name; "" is the server itself
-	source   string // -B
-	port     int    // -p
+	server   string      // address or name; "" is the server itself
+	source   string      // -B
+	port     int         // -p
+	host     *verbs.Host // where devices are, without -R
+	device   string      // -d
+	ibPort   int         // -i
+	gid      int         // -x; -1: choose one
 	sizes    []int
 	count    int           // -n, on each QP
 	duration time.Duration // -D, in place of count
@@ -39,20 +45,27 @@ type options struct {
 
 // plan is what both sides of a test must know.
 type plan struct {
-	Test   string `json:"test"` // name of the kind
-	kind   kind
-	Max    int  `json:"max_bytes"` // -s, or the largest of -a
-	QPs    int  `json:"qps"`       // -q
-	Depth  int  `json:"depth"`     // -t
-	List   int  `json:"list"`      // -l
-	Inline int  `json:"inline"`    // -I
-	Events bool `json:"events"`    // -e
-	Verify bool `json:"verify"`
+	Test       string `json:"test"` // name of the kind
+	kind       kind
+	Connection string `json:"connection"` // -c
+	connection verbs.QPType
+	CM         bool `json:"rdma_cm"`    // -R
+	Max        int  `json:"max_bytes"`  // -s, or the largest of -a
+	QPs        int  `json:"qps"`        // -q
+	Depth      int  `json:"depth"`      // -t
+	List       int  `json:"list"`       // -l
+	Moderation int  `json:"moderation"` // -Q; 0: choose
+	Inline     int  `json:"inline"`     // -I
+	Events     bool `json:"events"`     // -e
+	Verify     bool `json:"verify"`
+	MTU        int  `json:"mtu"`       // -m, bytes; 0: that of the ports
+	RdAtomic   int  `json:"rd_atomic"` // -o; 0: choose
+	Timeout    int  `json:"timeout"`   // -u
 }
 
 // parse reads the command line. Usage goes to w.
 func parse(args []string, w io.Writer) (*options, error) {
-	o := new(options)
+	o := &options{host: verbs.DefaultHost()}
 	name := ""
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name, args = args[0], args[1:]
@@ -60,8 +73,8 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f := flag.NewFlagSet("rdmaperf", flag.ContinueOnError)
 	f.SetOutput(w)
 	f.Usage = func() {
-		fmt.Fprint(w, "usage: rdmaperf [-p port] [-B address]              the server, for one test\n"+
-			"       rdmaperf TEST [flags] server_address         the client\n"+
+		fmt.Fprint(w, "usage: rdmaperf [-R] [-p port] [-B address] [-d device]  the server, for one test\n"+
+			"       rdmaperf TEST [flags] server_address              the client\n"+
 			"TEST is send, write, read or atomic, then _bw or _lat.\n")
 		f.PrintDefaults()
 	}
@@ -73,12 +86,21 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.IntVar(&o.Depth, "t", 128, "`requests` outstanding on each QP (bandwidth)")
 	f.IntVar(&o.List, "l", 1, "`requests` that are posted with one doorbell (bandwidth)")
 	inline := f.Int("I", -1, "`bytes` up to which a message is copied into its request (0, latency of send and write 64)")
+	f.IntVar(&o.Moderation, "Q", 0, "`requests` that one completion stands for (half of -t, at most 100)")
+	f.StringVar(&o.Connection, "c", "RC", "`type` of the connection: RC, UC or UD")
 	f.BoolVar(&o.Events, "e", false, "sleep until the completion event, instead of polling")
 	f.BoolVar(&o.Verify, "verify", false, "look at the data that came")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of the table")
-	f.IntVar(&o.port, "p", defaultPort, "`port` of the RDMA port space")
+	f.IntVar(&o.port, "p", defaultPort, "`port`, of the RDMA port space with -R")
 	f.StringVar(&o.source, "B", "", "local `address`")
-	f.Bool("R", true, "connect by the connection manager, as is always done")
+	f.BoolVar(&o.CM, "R", false, "connect by the connection manager, as both sides must say")
+	f.StringVar(&o.device, "d", "", "`device` (that of -B, or the first one), without -R")
+	f.IntVar(&o.ibPort, "i", 1, "`port` of the device, without -R")
+	f.IntVar(&o.gid, "x", -1, "`index` of the GID (chosen by address and type), without -R")
+	f.IntVar(&o.MTU, "m", 0, "`bytes` of a packet (those of the ports), without -R")
+	f.IntVar(&o.RdAtomic, "o", 0, "reads and atomics in `flight` on a QP (16), without -R")
+	f.IntVar(&o.Timeout, "u", 14, "`n`: a request is repeated after 4 microseconds * 2^n, without -R")
+	f.Bool("F", false, "accepted, as perftest's: the processor's frequency does not matter")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -88,6 +110,9 @@ func parse(args []string, w io.Writer) (*options, error) {
 	if o.server = f.Arg(0); o.port < 0 || o.port > 65535 {
 		return nil, fmt.Errorf("-p %d: it takes a number from 0 to 65535", o.port)
 	}
+	if o.ibPort < 1 || o.ibPort > 255 || o.gid < -1 || o.gid > 255 {
+		return nil, fmt.Errorf("-i %d -x %d: they take numbers from 1 and 0 to 255", o.ibPort, o.gid)
+	}
 	if o.server == "" {
 		if name != "" {
 			_, err := parseKind(name)
@@ -95,11 +120,10 @@ func parse(args []string, w io.Writer) (*options, error) {
 		}
 		return o, nil
 	}
-	var err error
-	if o.kind, err = parseKind(name); err != nil {
+	o.Test = name
+	if err := o.understand(); err != nil {
 		return nil, err
 	}
-	o.Test = name
 	if *inline < 0 {
 		*inline = 0
 		if o.kind.echo {
@@ -161,6 +185,21 @@ func (o *options) chooseLength(seconds float64) error {
 	return nil
 }
 
+// understand finds what the names in a plan mean.
+func (p *plan) understand() error {
+	var err error
+	if p.kind, err = parseKind(p.Test); err != nil {
+		return err
+	}
+	for _, t := range []verbs.QPType{verbs.RC, verbs.UC, verbs.UD} {
+		if strings.EqualFold(p.Connection, t.String()) {
+			p.connection = t
+			return nil
+		}
+	}
+	return fmt.Errorf("-c %s: there are RC, UC and UD", p.Connection)
+}
+
 // check judges a plan, the user's or one that came from a client.
 func (p *plan) check() error {
 	for _, n := range []struct {
@@ -171,6 +210,10 @@ func (p *plan) check() error {
 		{"QPs", int64(p.QPs), 1, maxQPs},
 		{"requests outstanding", int64(p.Depth), 1, maxDepth},
 		{"requests of one post", int64(p.List), 1, int64(p.Depth)},
+		{"requests of one completion", int64(p.Moderation), 0, int64(p.Depth)},
+		{"bytes of a packet", int64(p.MTU), 0, 4096},
+		{"as the exponent of the timeout", int64(p.Timeout), 0, 31},
+		{"reads and atomics in flight", int64(p.RdAtomic), 0, 255},
 		{"bytes inline", int64(p.Inline), 0, maxInline},
 		{"bytes of all buffers", p.memory(), 0, maxMemory},
 	} {
@@ -179,6 +222,10 @@ func (p *plan) check() error {
 		}
 	}
 	switch {
+	case p.connection != verbs.RC && p.CM:
+		return fmt.Errorf("-R makes connections of type RC, not %s", p.Connection)
+	case p.connection == verbs.UC && p.kind.Op != "send" && p.kind.Op != "write", p.connection == verbs.UD && p.kind.Op != "send":
+		return fmt.Errorf("connections of type %s have no %s", p.Connection, p.kind.Op)
 	case p.kind.Op == "atomic" && p.Max != atomicSize:
 		return errors.New("atomics have 8 bytes")
 	case p.kind.Latency && p.QPs != 1:
@@ -189,8 +236,16 @@ func (p *plan) check() error {
 	return nil
 }
 
+// head is what precedes a message where it is received.
+func (p *plan) head() int {
+	if p.connection == verbs.UD {
+		return verbs.GRHLen
+	}
+	return 0
+}
+
 // stride is how much memory a QP has for each direction: whole pages.
-func (p *plan) stride() int { return (p.Max + 4095) &^ 4095 }
+func (p *plan) stride() int { return (p.head() + p.Max + 4095) &^ 4095 }
 
 // memory is the size of a side's buffer: of each QP what it sends, and then what
 // comes in.
@@ -204,6 +259,9 @@ func (p *plan) incoming(lane int) int { return p.outgoing(lane) + p.stride() }
 func (p *plan) moderation() int {
 	if p.kind.Latency && !p.kind.echo {
 		return 1
+	}
+	if p.Moderation > 0 {
+		return p.Moderation
 	}
 	return max(1, min(100, p.Depth/2))
 }

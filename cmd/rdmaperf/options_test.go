@@ -20,13 +20,17 @@ func TestParse(t *testing.T) {
 		"write_bw h": func(o *options) bool {
 			return o.count == 5000 && slices.Equal(o.sizes, []int{65536}) && o.Depth == 128 && o.Inline == 0
 		},
-		"send_bw -q 8 -l 4 h":     func(o *options) bool { return o.count == 1000 && o.QPs == 8 && o.List == 4 && !o.kind.echo },
-		"send_lat h":              func(o *options) bool { return slices.Equal(o.sizes, []int{2}) && o.Inline == 64 && o.kind.echo },
-		"read_lat -e -I 0 h":      func(o *options) bool { return o.Events && o.Inline == 0 && !o.kind.echo && o.moderation() == 1 },
-		"read_bw -a h":            func(o *options) bool { return len(o.sizes) == 23 && o.Max == 1<<23 && o.kind.opcode == verbs.OpRead },
-		"atomic_bw -s 8 h":        func(o *options) bool { return slices.Equal(o.sizes, []int{8}) },
-		"write_bw -D 1.5 h":       func(o *options) bool { return o.duration == 1500*time.Millisecond && o.count == 0 },
-		"write_bw -R --json h":    func(o *options) bool { return o.json },
+		"send_bw -q 8 -l 4 h":  func(o *options) bool { return o.count == 1000 && o.QPs == 8 && o.List == 4 && !o.kind.echo },
+		"send_lat h":           func(o *options) bool { return slices.Equal(o.sizes, []int{2}) && o.Inline == 64 && o.kind.echo },
+		"read_lat -e -I 0 h":   func(o *options) bool { return o.Events && o.Inline == 0 && !o.kind.echo && o.moderation() == 1 },
+		"read_bw -a h":         func(o *options) bool { return len(o.sizes) == 23 && o.Max == 1<<23 && o.kind.opcode == verbs.OpRead },
+		"atomic_bw -s 8 h":     func(o *options) bool { return slices.Equal(o.sizes, []int{8}) },
+		"write_bw -D 1.5 h":    func(o *options) bool { return o.duration == 1500*time.Millisecond && o.count == 0 },
+		"write_bw -R --json h": func(o *options) bool { return o.json && o.CM },
+		"-R -d x":              func(o *options) bool { return o.CM && o.device == "x" && o.server == "" },
+		"send_bw -c ud -F -Q 3 h": func(o *options) bool {
+			return o.connection == verbs.UD && o.head() == verbs.GRHLen && o.moderation() == 3 && !o.CM
+		},
 		"write_bw -verify -t 1 h": func(o *options) bool { return o.Verify && o.moderation() == 1 },
 	} {
 		o, err := parse(strings.Fields(args), io.Discard)
@@ -41,6 +45,13 @@ func TestParse(t *testing.T) {
 		"-n 1 h":                      "no test",
 		"send_bw h i":                 `unexpected argument "i"`,
 		"send_bw -x h":                "-x",
+		"send_bw -i 0 h":              "-i 0",
+		"send_bw -u 32 h":             "timeout",
+		"send_bw -Q 200 h":            "one completion",
+		"send_bw -c XRC h":            "-c XRC",
+		"send_bw -c UC -R h":          "type RC, not UC",
+		"read_bw -c UC h":             "UC have no read",
+		"write_lat -c UD h":           "UD have no write",
 		"send_bw -p 70000 h":          "-p 70000",
 		"send_bw -a -s 3 h":           "exclude each other",
 		"send_bw -n 3 -D 3 h":         "exclude each other",

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,38 +17,48 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"purerdma/cm"
 	"purerdma/internal/vmtest"
 )
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
 
 // serving starts a server on a free port of the first host.
-func serving(t *testing.T, ctx context.Context, host vmtest.Host) (port string, ended <-chan error) {
+func serving(t *testing.T, ctx context.Context, host vmtest.Host, args ...string) (port string, ended <-chan error) {
 	t.Helper()
-	at, errs := make(chan cm.Addr, 1), make(chan error, 1)
+	o, err := parse(append(args, "-p", "0", "-B", host.IPv4.String()), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, errs := make(chan int, 1), make(chan error, 1)
 	go func() {
-		errs <- serve(ctx, &options{source: host.IPv4.String()}, func(a cm.Addr) { at <- a })
+		errs <- serve(ctx, o, func(_ string, port int) { at <- port })
 	}()
 	select {
-	case a := <-at:
-		return fmt.Sprint(a.Port()), errs
+	case port := <-at:
+		return fmt.Sprint(port), errs
 	case err := <-errs:
 		t.Fatal(err)
 		return "", nil
 	}
 }
 
-// test runs the whole client in this process, over the wire, and returns what it
-// says.
+// test runs the whole client in this process, over the wire and with the connection
+// manager, and returns what it says.
 func test(t *testing.T, name, flags string) []result {
+	t.Helper()
+	return testWay(t, name, flags, "-R")
+}
+
+// testWay is test with flags for both sides.
+func testWay(t *testing.T, name, flags string, both ...string) []result {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	port, ended := serving(t, ctx, hosts[0])
+	port, ended := serving(t, ctx, hosts[0], both...)
 	var out, errs bytes.Buffer
 	args := append([]string{name, "--json", "-p", port, "-B", hosts[1].IPv4.String()}, strings.Fields(flags)...)
+	args = append(args, both...)
 	status := run(ctx, append(args, hosts[0].IPv4.String()), &out, &errs)
 	if status != 0 {
 		cancel()
@@ -140,16 +151,16 @@ func TestNoAllocations(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, args := range []string{"send_bw -l 4", "send_bw -e", "write_bw", "read_bw", "send_lat", "send_lat -e", "write_lat", "read_lat"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		port, ended := serving(t, ctx, hosts[0])
-		o, err := parse(append(strings.Fields(args), "-s", "8", "-I", "0", "-p", port, hosts[0].IPv4.String()), &bytes.Buffer{})
+		port, ended := serving(t, ctx, hosts[0], "-R")
+		o, err := parse(append(strings.Fields(args), "-R", "-s", "8", "-I", "0", "-p", port, hosts[0].IPv4.String()), io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &client{options: o}
-		if err := c.greet(ctx, &cm.Dialer{LocalAddr: cm.Addr{}}); err != nil {
+		c, err := newClient(ctx, o)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.setUp(ctx, &cm.Dialer{}); err != nil {
+		if err := c.setUp(ctx); err != nil {
 			t.Fatal(err)
 		}
 		mallocs := func() uint64 {
@@ -157,7 +168,7 @@ func TestNoAllocations(t *testing.T) {
 			runtime.ReadMemStats(&ms)
 			return ms.Mallocs
 		}
-		_, err = c.ctl.ask(ctx, message{Size: 8})
+		_, err = ask(ctx, c.way, message{Size: 8})
 		if err == nil {
 			_, _, err = c.run(ctx, 8, warmUp, 0)
 		}
@@ -175,7 +186,7 @@ func TestNoAllocations(t *testing.T) {
 			_, _, err = c.finish(ctx, 8, warmUp+count)
 		}
 		if err == nil {
-			err = c.ctl.send(ctx, message{})
+			err = c.way.send(ctx, message{})
 		}
 		if err != nil {
 			t.Errorf("%s: %v", args, err)
@@ -184,8 +195,7 @@ func TestNoAllocations(t *testing.T) {
 		if serr := <-ended; serr != nil && err == nil {
 			t.Errorf("%s: the server: %v", args, serr)
 		}
-		c.end.close()
-		c.ctl.close()
+		c.close()
 		cancel()
 	}
 }
@@ -198,11 +208,11 @@ func TestOtherSideLeaves(t *testing.T) {
 		for _, who := range []string{"server", "client"} {
 			sctx, stopServer := context.WithCancel(t.Context())
 			cctx, stopClient := context.WithCancel(t.Context())
-			port, ended := serving(t, sctx, hosts[0])
+			port, ended := serving(t, sctx, hosts[0], "-R")
 			var out, errs bytes.Buffer
 			status := make(chan int, 1)
 			go func() {
-				args := append(strings.Fields(name), "-D", "60", "-p", port, hosts[0].IPv4.String())
+				args := append(strings.Fields(name), "-R", "-D", "60", "-p", port, hosts[0].IPv4.String())
 				status <- run(cctx, args, &out, &errs)
 			}()
 			time.Sleep(500 * time.Millisecond)
@@ -234,21 +244,23 @@ func TestOtherSideLeaves(t *testing.T) {
 // TestHostilePlans: what a client asks for is judged before anything is made.
 func TestHostilePlans(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
-	for _, p := range []*plan{nil, {Test: "x_bw"}, {Test: "send_bw", Max: -1, QPs: 1, Depth: 1, List: 1},
-		{Test: "send_bw", Max: maxSize, QPs: maxQPs, Depth: 1, List: 1}, {Test: "send_bw", Max: 1, QPs: 1, Depth: 1, List: 1 << 20}} {
-		port, ended := serving(t, t.Context(), hosts[0])
-		o, err := parse([]string{"send_bw", "-p", port, hosts[0].IPv4.String()}, &bytes.Buffer{})
+	for _, p := range []*plan{nil, {Test: "x_bw"}, {Test: "send_bw", Connection: "XRC", Max: 1, QPs: 1, Depth: 1, List: 1},
+		{Test: "send_bw", Connection: "RC", Max: -1, QPs: 1, Depth: 1, List: 1},
+		{Test: "send_bw", Connection: "RC", Max: maxSize, QPs: maxQPs, Depth: 1, List: 1},
+		{Test: "send_bw", Connection: "RC", Max: 1, QPs: 1, Depth: 1, List: 1 << 20}} {
+		port, ended := serving(t, t.Context(), hosts[0], "-R")
+		o, err := parse([]string{"send_bw", "-R", "-p", port, hosts[0].IPv4.String()}, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &client{options: o}
-		if err := c.greet(t.Context(), &cm.Dialer{}); err != nil {
+		c, err := newClient(t.Context(), o)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.ctl.ask(t.Context(), message{Plan: p}); err == nil || !strings.Contains(err.Error(), "plan") {
+		if _, err := ask(t.Context(), c.way, message{Plan: p}); err == nil || !strings.Contains(err.Error(), "plan") {
 			t.Errorf("%+v: %v", p, err)
 		}
-		c.ctl.close()
+		c.close()
 		if err := <-ended; err == nil {
 			t.Errorf("%+v: the server has seen nothing", p)
 		}

@@ -81,7 +81,7 @@ func (e *end) makeRoom(ctx context.Context, l *lane) error {
 
 // watch looks at the last byte of what comes in until it is the one of this round.
 func (e *end) watch(ctx context.Context, l *lane, size int, want byte) error {
-	in := e.mr.Bytes()[e.incoming(l.index):][:size]
+	in := e.incomingBytes(l, size)
 	for i := 1; lastByte(in) != want; i++ {
 		if i%emptyPolls != 0 {
 			continue
@@ -104,7 +104,7 @@ func (e *end) watch(ctx context.Context, l *lane, size int, want byte) error {
 // takeEcho is what a receive means to who plays ping-pong.
 func (e *end) takeEcho(l *lane, wc *verbs.WC) error {
 	l.received++
-	l.bytes += uint64(wc.ByteLen)
+	l.bytes += uint64(int(wc.ByteLen) - e.head())
 	return e.repost(l, 1)
 }
 

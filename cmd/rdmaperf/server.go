@@ -3,17 +3,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"strconv"
 	"time"
 
-	"purerdma/cm"
 	"purerdma/verbs"
 )
 
@@ -25,29 +21,33 @@ const (
 
 // server serves one client.
 type server struct {
-	ln  *cm.Listener
-	ctl control
+	way serverWay
 	end *end
 }
 
+// serverWay is how a client has reached the server, and connects its QPs.
+type serverWay interface {
+	control
+	memory() (*verbs.Device, *verbs.PD)
+	agree(*plan) error
+	// accept makes the next QP of an end, and connects it to the client's. The token
+	// is the one that the client has been told.
+	accept(ctx context.Context, e *end, token uint64) error
+}
+
 // serve waits for a client and does what that asks for. listening is told the
-// address.
-func serve(ctx context.Context, o *options, listening func(cm.Addr)) error {
-	network := "tcp"
-	if o.source == "" {
-		network = "tcp4" // iWARP's wildcard of IPv6 takes no IPv4
+// port.
+func serve(ctx context.Context, o *options, listening func(addr string, port int)) error {
+	take := acceptTCP
+	if o.CM {
+		take = acceptCM
 	}
-	ln, err := cm.Listen(ctx, network, net.JoinHostPort(o.source, strconv.Itoa(o.port)))
+	way, err := take(ctx, o, listening)
 	if err != nil {
 		return err
 	}
-	defer ln.Close()
-	listening(ln.Addr())
-	s := &server{ln: ln}
-	if err := s.greet(ctx); err != nil {
-		return err
-	}
-	defer s.ctl.close()
+	defer way.close()
+	s := &server{way: way}
 	hctx, cancel := context.WithTimeout(ctx, handTime)
 	err = s.setUp(hctx)
 	cancel()
@@ -56,7 +56,7 @@ func serve(ctx context.Context, o *options, listening func(cm.Addr)) error {
 	}
 	for err == nil {
 		var m message
-		m, err = s.ctl.receive(ctx)
+		m, err = s.way.receive(ctx)
 		if err != nil || m.Size == 0 {
 			break
 		}
@@ -64,37 +64,14 @@ func serve(ctx context.Context, o *options, listening func(cm.Addr)) error {
 	}
 	if err != nil {
 		// The client ends, too, whether it hears why or not.
-		s.ctl.send(ctx, message{Error: err.Error()})
+		s.way.send(ctx, message{Error: err.Error()})
 	}
 	return err
 }
 
-// greet accepts the connection of control; others are refused.
-func (s *server) greet(ctx context.Context) error {
-	for {
-		req, err := s.ln.Accept(ctx)
-		if err != nil {
-			return err
-		}
-		if !bytes.HasPrefix(req.PrivateData(), []byte(magic+"\x00")) {
-			req.Reject(nil)
-			continue
-		}
-		if err := s.ctl.prepare(req); err != nil {
-			req.Close()
-			return err
-		}
-		if s.ctl.conn, err = req.Accept(ctx, nil, nil); err != nil {
-			s.ctl.close()
-			return err
-		}
-		return nil
-	}
-}
-
 // setUp makes what the client's plan needs, and takes its connections.
 func (s *server) setUp(ctx context.Context) error {
-	m, err := s.ctl.receive(ctx)
+	m, err := s.way.receive(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,54 +79,37 @@ func (s *server) setUp(ctx context.Context) error {
 		return errors.New("the client has no plan")
 	}
 	p := *m.Plan
-	if p.kind, err = parseKind(p.Test); err == nil {
+	if err = p.understand(); err == nil {
 		err = p.check()
+	}
+	if err == nil {
+		err = s.way.agree(&p)
 	}
 	if err != nil {
 		return fmt.Errorf("the client's plan: %w", err)
 	}
-	conn := s.ctl.conn
-	if s.end, err = newEnd(p, conn.Device(), conn.PD(), false); err != nil {
+	dev, pd := s.way.memory()
+	if s.end, err = newEnd(p, dev, pd, false); err != nil {
 		return err
 	}
 	// The first byte tells it from a connection of control.
 	token := rand.Uint64() | 1<<63
-	if err := s.ctl.send(ctx, message{Addr: s.end.mr.Addr(), RKey: s.end.mr.RKey(), Token: token}); err != nil {
+	if err := s.way.send(ctx, message{Plan: &p, Addr: s.end.mr.Addr(), RKey: s.end.mr.RKey(), Token: token}); err != nil {
 		return err
 	}
-	want := binary.BigEndian.AppendUint64([]byte(magic), token)
-	for len(s.end.lanes) < p.QPs {
-		req, err := s.ln.Accept(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.take(ctx, req, want); err != nil {
-			return err
+	for i := range p.QPs {
+		if err := s.way.accept(ctx, s.end, token); err != nil {
+			return fmt.Errorf("QP %d: %w", i, err)
 		}
 	}
 	// The client's memory, which the answers go to.
-	if m, err = s.ctl.receive(ctx); err != nil {
+	if m, err = s.way.receive(ctx); err != nil {
 		return err
 	}
 	for _, l := range s.end.lanes {
 		l.remote, l.rkey = m.Addr+uint64(p.incoming(l.index)), m.RKey
 	}
-	return s.ctl.send(ctx, message{})
-}
-
-// take accepts the next connection, if it is the client's: these come one after
-// the other.
-func (s *server) take(ctx context.Context, req *cm.Request, want []byte) error {
-	if !bytes.HasPrefix(req.PrivateData(), want) {
-		return req.Reject(nil)
-	}
-	defer req.Close()
-	l, err := s.end.newLane(req)
-	if err != nil {
-		return err
-	}
-	l.conn, err = req.Accept(ctx, l.qp, nil)
-	return err
+	return s.way.send(ctx, message{})
 }
 
 // size serves one size: until the client says that it has sent all.
@@ -169,7 +129,8 @@ func (s *server) size(ctx context.Context, size int) error {
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer e.breakAtEnd(run)()
-	if err := s.ctl.send(ctx, message{}); err != nil {
+	defer e.watchLoss(run, cancel)()
+	if err := s.way.send(ctx, message{}); err != nil {
 		return err
 	}
 	heard := make(chan struct{})
@@ -191,13 +152,13 @@ func (s *server) size(ctx context.Context, size int) error {
 	if err != nil {
 		return err
 	}
-	return s.ctl.send(ctx, answer)
+	return s.way.send(ctx, answer)
 }
 
 // hear waits until the client has sent all. Where it is the server's to take
 // messages, the last ones come after that, and wake it.
 func (s *server) hear(ctx context.Context) error {
-	m, err := s.ctl.receive(ctx)
+	m, err := s.way.receive(ctx)
 	if err != nil {
 		return err
 	}
@@ -208,7 +169,7 @@ func (s *server) hear(ctx context.Context) error {
 	if !s.end.kind.active() {
 		return nil
 	}
-	return s.ctl.send(ctx, message{})
+	return s.way.send(ctx, message{})
 }
 
 // play takes messages, and answers them, until all have come. Where only the
@@ -280,5 +241,5 @@ func (e *end) verify(size, seed int) error {
 }
 
 func (e *end) incomingBytes(l *lane, size int) []byte {
-	return e.mr.Bytes()[e.incoming(l.index):][:size]
+	return e.mr.Bytes()[e.incoming(l.index)+e.head():][:size]
 }

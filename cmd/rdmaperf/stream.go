@@ -84,7 +84,7 @@ func (e *end) takeCredit(l *lane, _ *verbs.WC) error {
 // posts them anew and says so, in a message without a body.
 func (e *end) takeMessage(l *lane, wc *verbs.WC) error {
 	l.received++
-	l.bytes += uint64(wc.ByteLen)
+	l.bytes += uint64(int(wc.ByteLen) - e.head())
 	if l.reposts++; l.reposts < creditBatch {
 		return nil
 	}
@@ -93,6 +93,9 @@ func (e *end) takeMessage(l *lane, wc *verbs.WC) error {
 		return err
 	}
 	l.batch.Send(uint64(l.index) << laneShift)
+	if l.ah != nil {
+		l.batch.To(l.ah, l.qpn, l.qkey)
+	}
 	l.batch.Signal()
 	return l.batch.Post()
 }

@@ -83,6 +83,12 @@ var lacks = []lack{
 	{driver: "siw", pkg: "cmd/rdmaperf", tests: "TestTests/atomic_bw TestTests/atomic_lat",
 		why:  "siw has no atomics",
 		seen: "the provider refuses them"},
+	{driver: "siw", pkg: "cmd/rdmaperf", tests: "TestWithoutManager TestServerRefuses TestStrangersOnTCP",
+		why:  "iWARP connects by the connection manager alone",
+		seen: "rdmaperf says so: TestIWARPNeedsManager"},
+	{driver: "rxe", pkg: "cmd/rdmaperf", tests: "TestIWARPNeedsManager",
+		why:  "it is about iWARP",
+		seen: "RoCE connects without"},
 
 	{driver: "siw", pkg: "uverbs", tests: "TestKernelAnswers TestAsyncEvents TestCredentials",
 		why:  "the tests give the commands without a driver's data, which siw insists on",

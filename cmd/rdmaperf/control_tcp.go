@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// tcpControl is control over TCP, a line for each message.
+type tcpControl struct {
+	conn   net.Conn
+	lines  chan []byte // what has come
+	left   chan struct{}
+	err    error // why, before left is closed
+	quit   chan struct{}
+	closer sync.Once
+	reader sync.WaitGroup
+}
+
+func newTCPControl(conn net.Conn) *tcpControl {
+	c := &tcpControl{conn: conn, lines: make(chan []byte), left: make(chan struct{}), quit: make(chan struct{})}
+	c.reader.Go(c.read)
+	return c
+}
+
+// read reads all the time: it also sees the other side leave.
+func (c *tcpControl) read() {
+	defer close(c.left)
+	r := bufio.NewReaderSize(c.conn, maxMessage)
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			if c.err = err; err == io.EOF || errors.Is(err, net.ErrClosed) {
+				c.err = errLeft
+			}
+			return
+		}
+		select {
+		case c.lines <- append([]byte(nil), line...):
+		case <-c.quit:
+			c.err = net.ErrClosed
+			return
+		}
+	}
+}
+
+func (c *tcpControl) done() <-chan struct{} { return c.left }
+
+func (c *tcpControl) close() {
+	c.closer.Do(func() {
+		close(c.quit)
+		c.conn.Close()
+	})
+	c.reader.Wait()
+}
+
+func (c *tcpControl) send(_ context.Context, m message) error {
+	b, err := encode(m)
+	if err != nil {
+		return err
+	}
+	_, err = c.conn.Write(append(b, '\n')) // it fits the socket's buffer
+	return err
+}
+
+func (c *tcpControl) receive(ctx context.Context) (message, error) {
+	select {
+	case line := <-c.lines:
+		return decode(line)
+	default:
+	}
+	select {
+	case line := <-c.lines:
+		return decode(line)
+	case <-c.left:
+		return message{}, c.err
+	case <-ctx.Done():
+		return message{}, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// TestOnFake runs both sides on a kernel that exists in memory, connected over TCP.
+func TestOnFake(t *testing.T) {
+	for _, args := range []string{
+		"send_bw -n 700 -s 5000", "send_bw -n 700 -s 8 -I 32 -q 3 -l 7 -e", "send_bw -n 1 -t 1", "write_bw -n 300 -s 5000 -Q 3", "read_bw -n 300 -q 3",
+		"atomic_bw -n 300", "send_lat -n 300", "send_lat -n 300 -e", "write_lat -n 300 -s 100", "read_lat -n 300", "atomic_lat -n 300 -e", "send_bw -D 0.1",
+		"send_lat -a -n 2",
+	} {
+		t.Run(args, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
+			so, err := parse([]string{"-p", "0", "-d", "rxe0", "-x", "0"}, io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			so.host = host
+			at, ended := make(chan int, 1), make(chan error, 1)
+			go func() { ended <- serve(ctx, so, func(_ string, port int) { at <- port }) }()
+			var port int
+			select {
+			case port = <-at:
+			case err := <-ended:
+				t.Fatal(err)
+			}
+			o, err := parse(append(strings.Fields(args), "-verify", "-d", "rxe1", "-x", "0", "-p", fmt.Sprint(port), "127.0.0.1"), io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.host = host
+			var results []result
+			err = measure(ctx, o, func(*end) {}, func(r result) error { results = append(results, r); return nil })
+			if err := errors.Join(err, <-ended); err != nil {
+				t.Fatal(err)
+			}
+			if len(results) != len(o.sizes) {
+				t.Fatalf("%d results", len(results))
+			}
+			if _, way, _ := strings.Cut(args, " "); len(results) == 1 {
+				checkFigures(t, o, way, results[0])
+			}
+		})
+	}
+}
+
+// checkFigures looks whether a result is one.
+func checkFigures(t *testing.T, o *options, way string, r result) {
+	t.Helper()
+	if want := uint64(o.count * o.QPs); o.count > 0 && r.Messages != want || r.Messages == 0 || r.Seconds <= 0 {
+		t.Errorf("%s: %+v", way, r)
+	}
+	if o.kind.Latency && (r.Latency == nil || r.Latency.Min <= 0 || r.Latency.P99 < r.Latency.P50) || !o.kind.Latency && r.Average <= 0 {
+		t.Errorf("%s: %+v", way, r)
+	}
+}
+
+// TestTCPControl: messages arrive one by one, and both ways of leaving are seen.
+func TestTCPControl(t *testing.T) {
+	l, r := net.Pipe()
+	a, b := newTCPControl(l), newTCPControl(r)
+	defer b.close()
+	go func() {
+		a.send(t.Context(), message{Size: 1})
+		a.send(t.Context(), message{Size: 2})
+		a.send(t.Context(), message{Error: "no"})
+		a.close()
+	}()
+	for want := 1; want <= 2; want++ {
+		if m, err := b.receive(t.Context()); err != nil || m.Size != want {
+			t.Fatalf("%+v, %v", m, err)
+		}
+	}
+	if _, err := b.receive(t.Context()); err == nil || !strings.Contains(err.Error(), "no") {
+		t.Errorf("an error came as %v", err)
+	}
+	if _, err := b.receive(t.Context()); !errors.Is(err, errLeft) {
+		t.Errorf("the other side's end came as %v", err)
+	}
+	<-b.done()
+	l, r = net.Pipe()
+	a, b = newTCPControl(l), newTCPControl(r)
+	defer a.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := b.receive(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("the end of the context came as %v", err)
+	}
+	b.close()
+	if err := a.send(t.Context(), message{Error: strings.Repeat("x", maxMessage)}); err == nil {
+		t.Error("a message that is too long was sent")
+	}
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"purerdma/oob"
+	"purerdma/verbs"
+)
+
+// plain is what a side has that connects without the connection manager: the two
+// tell each other over TCP which QPs they have.
+type plain struct {
+	*tcpControl
+	dev  *verbs.Device
+	pd   *verbs.PD
+	path oob.Path
+	lid  uint16
+	gid  verbs.GID // zero if the port is reached by its LID
+}
+
+// maxRdAtomic is how many reads and atomics a QP has in flight, if the device can.
+const maxRdAtomic = 16
+
+// openPlain opens the device, and finds out what goes into the plan.
+func openPlain(o *options) (*plain, error) {
+	w := &plain{path: oob.Path{Port: uint8(o.ibPort)}}
+	var source netip.Addr
+	if o.source != "" {
+		var err error
+		if source, err = netip.ParseAddr(o.source); err != nil {
+			return nil, fmt.Errorf("-B: %w", err)
+		}
+	}
+	var err error
+	if w.dev, err = w.find(o.host, o.device, source); err != nil {
+		return nil, err
+	}
+	if err = w.choose(o.gid, source); err == nil {
+		w.pd, err = w.dev.AllocPD()
+	}
+	if err != nil {
+		w.dev.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// choose finds the address of the port.
+func (w *plain) choose(index int, source netip.Addr) error {
+	if w.dev.Transport() == verbs.TransportIWARP {
+		return fmt.Errorf("%s is iWARP, which connects by the connection manager alone: use -R", w.dev.Name())
+	}
+	port, err := w.dev.QueryPort(w.path.Port)
+	if err != nil {
+		return err
+	}
+	w.lid = port.LID
+	if port.LinkLayer != verbs.LinkEthernet && !port.GRHRequired && index < 0 {
+		return nil
+	}
+	if index < 0 {
+		g, err := w.dev.GIDFor(w.path.Port, source)
+		w.path.SGIDIndex, w.gid = g.Index, g.GID
+		return err
+	}
+	all, err := w.dev.GIDs()
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if g.Port == w.path.Port && int(g.Index) == index {
+			w.path.SGIDIndex, w.gid = g.Index, g.GID
+			return nil
+		}
+	}
+	return fmt.Errorf("-x %d: %s has no such GID on port %d", index, w.dev.Name(), w.path.Port)
+}
+
+// find opens the device of a name, or that of an address, or the first one.
+func (w *plain) find(h *verbs.Host, name string, source netip.Addr) (*verbs.Device, error) {
+	if name != "" {
+		return h.Open(name)
+	}
+	infos, err := h.Devices()
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range infos {
+		dev, err := h.Open(info.Name)
+		if err != nil {
+			continue // perhaps of a driver that we do not know
+		}
+		if !source.IsValid() {
+			return dev, nil
+		}
+		if _, err := dev.GIDFor(w.path.Port, source); err == nil {
+			return dev, nil
+		}
+		dev.Close()
+	}
+	if source.IsValid() {
+		return nil, fmt.Errorf("-B: no device has the address %v", source)
+	}
+	return nil, verbs.ErrNoDevice
+}
+
+// agree lowers what a plan says of the path to what this side can do.
+func (w *plain) agree(p *plan) error {
+	port, err := w.dev.QueryPort(w.path.Port)
+	if err != nil {
+		return err
+	}
+	attr := w.dev.Attr()
+	if p.MTU == 0 || p.MTU > port.ActiveMTU.Bytes() {
+		p.MTU = port.ActiveMTU.Bytes()
+	}
+	if p.RdAtomic == 0 {
+		p.RdAtomic = maxRdAtomic
+	}
+	p.RdAtomic = min(p.RdAtomic, attr.MaxQPRdAtom, attr.MaxQPInitRdAtom)
+	for m := verbs.MTU256; m <= verbs.MTU4096; m++ {
+		if m.Bytes() <= p.MTU {
+			w.path.MTU = m
+		}
+	}
+	w.path.RdAtomic = uint8(max(1, p.RdAtomic))
+	w.path.Timeout = uint8(p.Timeout)
+	w.path.Access = p.kind.access
+	if p.connection == verbs.UD && p.Max > p.MTU {
+		return fmt.Errorf("%d bytes do not fit a datagram, which has %d", p.Max, p.MTU)
+	}
+	return nil
+}
+
+func (w *plain) Device() *verbs.Device { return w.dev }
+
+// Init is a stage of a connection.
+func (w *plain) Init(qp *verbs.QP) error { return w.path.Init(qp) }
+
+// exchange makes the next QP of an end and connects it: the side that speaks first
+// tells the other of it, or else answers.
+func (w *plain) exchange(ctx context.Context, e *end, first bool) error {
+	l, err := e.newLane(w)
+	if err != nil {
+		return err
+	}
+	own := oob.NewAddress(l.qp, w.lid, w.gid)
+	if first {
+		if err := w.send(ctx, message{QP: &own}); err != nil {
+			return err
+		}
+	}
+	m, err := w.receive(ctx)
+	if err != nil {
+		return err
+	}
+	if m.QP == nil || m.QP.QPN > max24 || m.QP.PSN > max24 {
+		return fmt.Errorf("the other side has no QP: %w", syscall.EBADMSG)
+	}
+	if err := w.path.Connect(l.qp, own, *m.QP); err != nil {
+		return err
+	}
+	if l.qp.Type() == verbs.UD {
+		if l.ah, err = w.pd.CreateAH(w.path.AH(*m.QP)); err != nil {
+			return err
+		}
+		l.qpn, l.qkey = m.QP.QPN, w.path.RemoteQKey()
+	}
+	if first {
+		return nil
+	}
+	return w.send(ctx, message{QP: &own})
+}
+
+// max24 is the highest number of a QP or a packet.
+const max24 = 1<<24 - 1
+
+func (w *plain) close() {
+	if w.tcpControl != nil {
+		w.tcpControl.close()
+	}
+	w.pd.Close()
+	w.dev.Close()
+}

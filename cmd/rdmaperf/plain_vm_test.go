@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/internal/vmtest"
+)
+
+// TestWithoutManager runs tests of each type of connection, connected over TCP.
+func TestWithoutManager(t *testing.T) {
+	vmtest.Need(t)
+	for _, args := range []string{
+		"RC send_bw -n 700 -s 5000", "RC send_lat -n 300 -e", "RC read_bw -n 300 -q 3 -s 5000 -u 18", "RC atomic_bw -n 300", "RC write_lat -n 300 -m 256 -s 5000",
+		"UC send_bw -n 700 -s 5000", "UC send_bw -n 700 -q 3 -s 8 -l 4 -e", "UC write_bw -n 300 -s 5000", "UC send_lat -n 300 -s 8", "UC write_lat -n 300 -s 8",
+		"UD send_bw -n 700 -s 1000", "UD send_bw -n 700 -q 3 -s 8 -l 4 -e", "UD send_lat -n 300 -s 1000", "UD send_lat -n 300 -s 8 -e",
+	} {
+		t.Run(args, func(t *testing.T) {
+			f := strings.SplitN(args, " ", 3)
+			k, err := parseKind(f[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkResult(t, k, f[2], testWay(t, f[1], "-verify -c "+f[0]+" "+f[2]))
+		})
+	}
+}
+
+// TestServerRefuses: what cannot be is said before anything is sent.
+func TestServerRefuses(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for args, want := range map[string]string{
+		"send_bw -c UD -s 5000": "do not fit a datagram",
+		"send_bw -x 200":        "no such GID",
+		"send_bw -d none":       "none",
+		"send_bw -i 7":          "no device",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		port, ended := serving(t, ctx, hosts[0])
+		var out, errs bytes.Buffer
+		all := append(strings.Fields(args), "-p", port, "-B", hosts[1].IPv4.String(), hosts[0].IPv4.String())
+		if status := run(ctx, all, &out, &errs); status != statusFailed || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: status %d, %s; want %s", args, status, errs.String(), want)
+		}
+		cancel()
+		<-ended
+	}
+}
+
+// TestStrangersOnTCP: who does not speak the language is told so, and left.
+func TestStrangersOnTCP(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, line := range []string{"", "\n", "GET / HTTP/1.1\r\n", strings.Repeat("x", 2*maxMessage), `{"Plan":{"test":"send_bw","connection":"UD","max_bytes":1,"qps":1,"depth":1,"list":1}}` + "\n" +
+		`{"QP":{"QPN":4294967295}}` + "\n"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		port, ended := serving(t, ctx, hosts[0])
+		conn, err := net.Dial("tcp", net.JoinHostPort(hosts[0].IPv4.String(), port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Write([]byte(line))
+		if line == "" {
+			conn.Close()
+		}
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Errorf("%.40q: the server has seen nothing", line)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%.40q: the server goes on", line)
+		}
+		conn.Close()
+		cancel()
+	}
+}
+
+// TestIWARPNeedsManager: without it, both sides say what to do.
+func TestIWARPNeedsManager(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, args := range []string{"", "send_bw"} {
+		var out, errs bytes.Buffer
+		all := append(strings.Fields(args), "-d", hosts[0].Device)
+		if args != "" {
+			all = append(all, hosts[0].IPv4.String())
+		}
+		if status := run(t.Context(), all, &out, &errs); status != statusFailed || !strings.Contains(errs.String(), "use -R") {
+			t.Errorf("%q: status %d, %s", all, status, errs.String())
+		}
+	}
+}
