@@ -5,6 +5,7 @@
 package mlx5
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -206,6 +207,12 @@ func TestResizeRefused(t *testing.T) {
 func TestResizeHostile(t *testing.T) {
 	for name, spoil := range map[string]func(r *cqRig, old []byte){
 		"no end": func(r *cqRig, old []byte) { old[2*64+63] = 0xf0 },
+		"more than fit": func(r *cqRig, old []byte) {
+			end := bytes.Clone(old[2*64 : 3*64])
+			copy(old[2*64:], old[64:2*64])
+			copy(old[3*64:], old[64:2*64])
+			copy(old[4*64:], end)
+		},
 		"no end, all ours": func(r *cqRig, old []byte) {
 			for i := 63; i < len(old); i += 64 {
 				old[i] = 0
@@ -221,7 +228,7 @@ func TestResizeHostile(t *testing.T) {
 				r.after = nil
 				spoil(r, old)
 			}
-			err := r.cq.Resize(7)
+			err := r.cq.Resize(3)
 			if bad := new(CQEError); !errors.As(err, &bad) {
 				t.Fatal(err)
 			}

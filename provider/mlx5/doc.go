@@ -14,6 +14,12 @@
 // 8 bytes of the last WQE or, if there is one WQE of at most 256 bytes, with all of
 // it (BlueFlame), which saves the device the fetch.
 //
+// A completion queue entry (CQE) names its queue by a number that the program chose, the
+// user index, and its request by the index of the WQE. Small data of a READ or a receive
+// may lie in the CQE itself; who polls then copies it to the memory region, which must
+// be one of this context. CQEs that were compressed are written out when they are found.
+// Nothing in a CQE is trusted: one that makes no sense ends its CQ, with a *CQEError.
+//
 // The layouts are those of NVIDIA's "Adapters Programmer's Reference Manual" (PRM)
 // and, byte for byte, those of libmlx5.
 package mlx5
