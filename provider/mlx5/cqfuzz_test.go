@@ -161,7 +161,7 @@ func (h *hostile) entry(q *QP) {
 }
 
 func fuzzPoll(t testing.TB, data []byte) {
-	h := &hostile{data: data}
+	h := &hostile{data: data[:min(len(data), 4096)]}
 	opt := &CQOptions{EntrySize: 64 << (h.next() % 2), Compression: CompressionFormat([]byte{0, 1, 2, 4}[h.next()%4])}
 	h.cqRig = newCQRig(t, provider.CQConfig{Entries: 1 << (h.next() % 6), Unlocked: h.next()%2 == 0, Vendor: opt})
 	x, err := h.ctx.OpenXRCD(-1, 0)
