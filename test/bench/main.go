@@ -4,7 +4,7 @@
 // ratio of two programs that ran one after the other on the same machine, over
 // the same devices, again and again in alternation.
 //
-//	bench -rping PATH [-runs N] [-only NAME] [-conns N]
+//	bench -rping PATH [-runs N] [-only NAME] [-conns N] [-full] [-cells PATTERN]
 //
 // Our other programs lie beside rping.
 //
@@ -22,6 +22,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"purerdma/internal/vmtest"
 )
@@ -31,6 +33,7 @@ type bench struct {
 	name string
 	what string
 	run  func(ctx context.Context, e *env) error
+	more bool // with -only or -full
 }
 
 // env is what the comparisons share.
@@ -38,38 +41,44 @@ type env struct {
 	rping string // ours
 	runs  int
 	conns int    // how many connections at once
+	full  bool   // the whole matrix of perf
+	cells string // the cells of perf, a regular expression
 	self  string // this program, for the children
 	hosts []vmtest.Host
 }
 
 var benches = []bench{
-	{"rping", "event-driven ping-pong, time per round, rping against rping", benchRping},
-	{"stream", "RDMA WRITE of 64 KiB, polled, 128 outstanding, against ib_write_bw", benchStream},
-	{"cmtime", "the steps of many connections, cmtime against cmtime", benchCmtime},
-	{"accept", "64 connections at once to one listener, ucmatose against ucmatose", benchAccept},
-	{"conns", "package cm's blocking calls, many connections", benchConns},
-	{"idle", "CPU time of an idle server", benchIdle},
+	{"rping", "event-driven ping-pong, time per round, rping against rping", benchRping, false},
+	{"perf", "data paths, rdmaperf against perftest", benchPerf, false},
+	{"scheduler", "what Go's runtime costs, rdmaperf against itself", benchScheduler, true},
+	{"register", "registration of 1 GiB, against ibv_reg_mr", benchRegister, true},
+	{"cmtime", "the steps of many connections, cmtime against cmtime", benchCmtime, false},
+	{"accept", "64 connections at once to one listener, ucmatose against ucmatose", benchAccept, false},
+	{"conns", "package cm's blocking calls, many connections", benchConns, false},
+	{"idle", "CPU time of an idle server", benchIdle, false},
 }
 
 func main() {
 	rping := flag.String("rping", "bin/rping", "our rping")
 	runs := flag.Int("runs", 10, "pairs of runs of each comparison")
-	only := flag.String("only", "", "run this comparison alone")
+	only := flag.String("only", "", "run these `comparisons` alone, separated by commas")
 	conns := flag.Int("conns", 1000, "connections of cmtime and conns")
+	full := flag.Bool("full", false, "all comparisons, and the whole matrix of perf, not a few cells: hours")
+	cells := flag.String("cells", "", "only those cells of the matrix of perf whose name, as send_bw/4096/8qp/polled, matches this `pattern`")
 	end := flag.String("end", "", "internal: run one end of conns")
-	stream := flag.String("stream", "", "internal: run one end of the stream")
+	register := flag.String("register", "", "internal: register memory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	err := moreFiles()
+	err := raiseLimits()
 	switch {
 	case err != nil:
-	case *stream != "":
-		err = streamEnd(ctx, *stream, flag.Args())
 	case *end != "":
 		err = connsEnd(ctx, *end, *conns, flag.Args())
+	case *register != "":
+		err = registerHere(*register, flag.Args())
 	default:
-		err = run(ctx, &env{rping: *rping, runs: *runs, conns: *conns}, *only)
+		err = run(ctx, &env{rping: *rping, runs: *runs, conns: *conns, full: *full, cells: *cells}, *only)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -92,7 +101,7 @@ func run(ctx context.Context, e *env, only string) error {
 		return fmt.Errorf("two hosts are needed: rdmavm -hosts 2")
 	}
 	for _, b := range benches {
-		if only != "" && b.name != only {
+		if only == "" && b.more && !e.full || only != "" && !slices.Contains(strings.Split(only, ","), b.name) {
 			continue
 		}
 		fmt.Printf("%s: %s\n", b.name, b.what)

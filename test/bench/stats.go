@@ -18,15 +18,23 @@ func (p *pairs) add(c, goes float64) {
 	p.c, p.goes = append(p.c, c), append(p.goes, goes)
 }
 
-// print shows the medians and the ratio with its interval.
-func (p *pairs) print(unit string) {
+// ratios are those of the pairs, Go against C.
+func (p *pairs) ratios() []float64 {
 	ratios := make([]float64, len(p.c))
 	for i := range ratios {
 		ratios[i] = p.goes[i] / p.c[i]
 	}
+	return ratios
+}
+
+// print shows the medians and the ratio with its interval.
+func (p *pairs) print(unit string) { p.printAs("C", "purerdma", unit) }
+
+func (p *pairs) printAs(first, second, unit string) {
+	ratios := p.ratios()
 	lo, hi := interval(ratios)
-	fmt.Printf("  rdma-core %.4g %s, purerdma %.4g %s, ratio %.3f, 95%% interval %.3f to %.3f (%d pairs)\n",
-		median(p.c), unit, median(p.goes), unit, median(ratios), lo, hi, len(ratios))
+	fmt.Printf("  %s %.4g %s, %s %.4g %s, ratio %.3f, 95%% interval %.3f to %.3f (%d pairs)\n",
+		first, median(p.c), unit, second, median(p.goes), unit, median(ratios), lo, hi, len(ratios))
 }
 
 func median(x []float64) float64 {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "golang.org/x/sys/unix"
+
+// mapPages returns memory of ordinary or huge pages, as the C side has it.
+func mapPages(size int, huge bool) ([]byte, error) {
+	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
+	if huge {
+		flags |= unix.MAP_HUGETLB
+	}
+	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags)
+}

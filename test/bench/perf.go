@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"purerdma/internal/vmtest"
+)
+
+// cell is one comparison of rdmaperf with the program of perftest that it is named
+// after, both with the same parameters.
+type cell struct {
+	test   string // as "send_bw"
+	size   int    // bytes of a message
+	qps    int
+	list   int // requests of one post
+	events bool
+}
+
+// Goals: the interval of a ratio reaches down to them.
+const (
+	goalPolled = 1.0
+	goalEvents = 1.25
+)
+
+// The whole matrix.
+var (
+	sizes    = []int{8, 4 << 10, 64 << 10, 1 << 20}
+	qpCounts = []int{1, 8, 64}
+)
+
+// cells returns the matrix, or the few cells that stand for it.
+func cells(full bool) []cell {
+	if !full {
+		return []cell{
+			{"send_bw", 8, 1, 1, false}, {"send_bw", 8, 1, 16, false}, {"send_bw", 8, 8, 1, true}, {"send_bw", 64 << 10, 1, 1, false},
+			{"write_bw", 8, 8, 1, false}, {"write_bw", 64 << 10, 1, 1, false}, {"read_bw", 4 << 10, 1, 1, false},
+			{"send_lat", 8, 1, 1, false}, {"send_lat", 8, 1, 1, true}, {"write_lat", 8, 1, 1, false}, {"read_lat", 8, 1, 1, false},
+			{"atomic_lat", 8, 1, 1, false},
+		}
+	}
+	var all []cell
+	for _, events := range []bool{false, true} {
+		for _, test := range []string{"send_bw", "write_bw", "read_bw"} {
+			for _, qps := range qpCounts {
+				for _, size := range sizes {
+					all = append(all, cell{test, size, qps, 1, events})
+				}
+			}
+		}
+		for _, qps := range qpCounts {
+			all = append(all, cell{"atomic_bw", 8, qps, 1, events})
+		}
+		for _, test := range []string{"send_lat", "write_lat", "read_lat"} {
+			for _, size := range sizes {
+				if test != "write_lat" || !events { // it looks at memory: there is no event
+					all = append(all, cell{test, size, 1, 1, events})
+				}
+			}
+		}
+		all = append(all, cell{"atomic_lat", 8, 1, 1, events})
+	}
+	for _, test := range []string{"send_bw", "write_bw"} {
+		all = append(all, cell{test, 8, 1, 16, false}, cell{test, 8, 8, 16, false})
+	}
+	return all
+}
+
+// String names the cell in one word, for -cells.
+func (c cell) String() string {
+	s := fmt.Sprintf("%s/%d/%dqp", c.test, c.size, c.qps)
+	if c.list > 1 {
+		s += "/list" + strconv.Itoa(c.list)
+	}
+	if c.events {
+		return s + "/events"
+	}
+	return s + "/polled"
+}
+
+func (c cell) latency() bool { return strings.HasSuffix(c.test, "_lat") }
+
+func (c cell) goal() float64 {
+	if c.events {
+		return goalEvents
+	}
+	return goalPolled
+}
+
+// count is how many messages each QP sends: together for about a second in a VM
+// whose processor is emulated, and as many as percentiles take.
+func (c cell) count() int {
+	const messages, bytes = 10000, 24 << 20
+	total := min(messages, bytes/c.size)
+	if c.latency() {
+		total = min(2000, max(16, total/4))
+	}
+	n := max(5, total/c.qps)
+	return n - n%c.list // perftest insists
+}
+
+// depth is how many requests are outstanding on each QP.
+func (c cell) depth() int { return min(128, c.count()) }
+
+// moderation is how many requests one completion stands for: of lists, which
+// perftest insists to be multiples of it, the whole list.
+func (c cell) moderation() int {
+	if c.list > 1 {
+		return c.list
+	}
+	return max(1, c.depth()/2)
+}
+
+// flags are those that both programs have.
+func (c cell) flags() []string {
+	f := []string{"-R", "-F", "-s", strconv.Itoa(c.size), "-n", strconv.Itoa(c.count())}
+	if strings.HasPrefix(c.test, "atomic") {
+		f = slices.Delete(f, 2, 4) // atomics have 8 bytes, and no flag for that
+	}
+	if !c.latency() {
+		f = append(f, "-q", strconv.Itoa(c.qps), "-t", strconv.Itoa(c.depth()), "-Q", strconv.Itoa(c.moderation()))
+	}
+	if c.list > 1 {
+		f = append(f, "-l", strconv.Itoa(c.list))
+	}
+	if c.events {
+		f = append(f, "-e")
+	}
+	return f
+}
+
+// figures are what a program has found, in microseconds.
+type figures struct {
+	message float64 // the time of one, all QPs together; of latencies, the median
+	p99     float64 // of latencies
+}
+
+// perf compares the data paths.
+func benchPerf(ctx context.Context, e *env) error {
+	pick, err := regexp.Compile(e.cells)
+	if err != nil {
+		return fmt.Errorf("-cells: %w", err)
+	}
+	var outside []string
+	for _, c := range cells(e.full || e.cells != "") {
+		if !pick.MatchString(c.String()) || !c.possible(vmtest.Driver()) {
+			continue
+		}
+		bad, err := e.compare(ctx, c)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			// perftest itself fails now and then: the others count.
+			fmt.Printf(" %v: %v\n", c, err)
+			continue
+		}
+		outside = append(outside, bad...)
+	}
+	fmt.Printf(" outside the goal: %d %s\n", len(outside), strings.Join(outside, ", "))
+	return nil
+}
+
+// possible says whether a driver has the operation.
+func (c cell) possible(driver string) bool {
+	return driver != "siw" || !strings.HasPrefix(c.test, "atomic")
+}
+
+// compare runs pairs of a cell, and returns the figures that are outside the goal.
+func (e *env) compare(ctx context.Context, c cell) (outside []string, err error) {
+	message, p99, err := e.alternate(ctx, c, perftest, rdmaperf)
+	if err != nil {
+		return nil, err
+	}
+	unit := "us/message"
+	if c.latency() {
+		unit = "us (p50)"
+	}
+	report := func(what string, p pairs, unit string) {
+		fmt.Printf(" %-32s", what)
+		p.print(unit)
+		if lo, _ := interval(p.ratios()); lo > c.goal() {
+			outside = append(outside, what)
+		}
+	}
+	report(c.String(), message, unit)
+	if c.latency() && c.count() >= 1000 {
+		report(c.String()+" p99", p99, "us (p99)")
+	}
+	return outside, nil
+}
+
+// measurement runs a cell once.
+type measurement func(context.Context, *env, cell) (figures, error)
+
+// alternate runs a cell in two ways in turn, so that what drifts hits both.
+func (e *env) alternate(ctx context.Context, c cell, first, second measurement) (message, p99 pairs, err error) {
+	ways := [2]measurement{first, second}
+	for i := range e.runs {
+		var r [2]figures
+		for k := range r {
+			side := (i + k) % 2
+			if r[side], err = again(ctx, func() (figures, error) { return ways[side](ctx, e, c) }); err != nil {
+				return message, p99, err
+			}
+		}
+		message.add(r[0].message, r[1].message)
+		p99.add(r[0].p99, r[1].p99)
+	}
+	return message, p99, nil
+}
+
+// tries is how often a program that fails is run again.
+const tries = 4
+
+func again(ctx context.Context, run func() (figures, error)) (f figures, err error) {
+	for range tries {
+		if f, err = run(); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return f, err
+}

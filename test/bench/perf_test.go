@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestParsePerftest(t *testing.T) {
+	const bw = ` #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]
+Conflicting CPU frequency values detected: 2600.000000 != 0.000000. CPU Frequency is not max.
+ 8          1000             0.00               0.12   		   0.016000
+ 65536      400              30.00              31.25   		   0.000500
+---------------------------------------------------------------------------------------
+`
+	const lat = ` #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
+ 8       1000          64.10          999.00       72.50     	       73.10        	1.50		90.25   		999.00
+`
+	for _, c := range []struct {
+		out  string
+		cell cell
+		want figures
+	}{
+		{bw, cell{test: "send_bw", size: 8, qps: 1}, figures{message: 62.5}},
+		{bw, cell{test: "send_bw", size: 65536, qps: 1}, figures{message: 2000}},
+		{lat, cell{test: "send_lat", size: 8, qps: 1}, figures{message: 72.5, p99: 90.25}},
+	} {
+		got, err := parsePerftest(c.out, c.cell)
+		if err != nil || math.Abs(got.message-c.want.message) > 1e-9 || got.p99 != c.want.p99 {
+			t.Errorf("%v: %+v, %v; want %+v", c.cell, got, err, c.want)
+		}
+	}
+	for _, bad := range []string{"", strings.Replace(bw, "0.016000", "0.0x", 1), strings.Replace(bw, "0.016000", "0.000000", 1), "8 1 2"} {
+		if f, err := parsePerftest(bad, cell{test: "send_bw", size: 8, qps: 1}); err == nil {
+			t.Errorf("%q gave %+v", bad, f)
+		}
+	}
+}
+
+func TestParseRdmaperf(t *testing.T) {
+	got, err := parseRdmaperf([]byte(`{"plan":{},"results":[{"messages":500,"seconds":2,"latency_us":{"p50":3,"p99":4}}]}`), cell{test: "send_lat"})
+	if err != nil || got != (figures{3, 4}) {
+		t.Errorf("latency: %+v, %v", got, err)
+	}
+	got, err = parseRdmaperf([]byte(`{"results":[{"messages":500,"seconds":2}]}`), cell{test: "send_bw"})
+	if err != nil || got != (figures{message: 4000}) {
+		t.Errorf("bandwidth: %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "{}", `{"results":[{}]}`} {
+		if f, err := parseRdmaperf([]byte(bad), cell{test: "send_bw"}); err == nil {
+			t.Errorf("%q gave %+v", bad, f)
+		}
+	}
+}
+
+// TestCells: the matrix has what it should have, once, and the few are in it.
+func TestCells(t *testing.T) {
+	names := map[string]bool{}
+	for _, c := range cells(true) {
+		if names[c.String()] {
+			t.Errorf("%v is there twice", c)
+		}
+		names[c.String()] = true
+		if n := c.count(); n < 5 || c.depth() > n || c.depth() > 128 {
+			t.Errorf("%v: %d messages, %d outstanding", c, n, c.depth())
+		}
+	}
+	for _, c := range cells(false) {
+		if !names[c.String()] {
+			t.Errorf("%v is not in the matrix", c)
+		}
+	}
+	for _, want := range []string{"send_bw/1048576/64qp/polled", "write_bw/65536/8qp/events", "atomic_bw/8/64qp/polled", "read_lat/8/1qp/events", "send_bw/8/8qp/list16/polled"} {
+		if !names[want] {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if names["write_lat/8/1qp/events"] {
+		t.Error("write_lat has events")
+	}
+}

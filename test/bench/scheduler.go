@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// benchScheduler asks what Go's scheduler and collector cost on the data path: it
+// compares rdmaperf with itself, without one of their means each time.
+func benchScheduler(ctx context.Context, e *env) error {
+	for _, without := range []struct{ what, environ string }{
+		{"signals that preempt loops", "GODEBUG=asyncpreemptoff=1"},
+		{"garbage collection", "GOGC=off"},
+		{"a second processor for goroutines", "GOMAXPROCS=1"},
+	} {
+		fmt.Printf(" without %s (%s); what is below 1, they cost:\n", without.what, without.environ)
+		for _, c := range []cell{
+			{"send_bw", 8, 1, 1, false}, {"send_bw", 8, 1, 16, false}, {"send_lat", 8, 1, 1, false}, {"send_lat", 8, 1, 1, true}, {"write_bw", 64 << 10, 1, 1, false},
+		} {
+			message, _, err := e.alternate(ctx, c, rdmaperf, func(ctx context.Context, e *env, c cell) (figures, error) {
+				return rdmaperfWith(ctx, e, c, without.environ)
+			})
+			if err != nil {
+				return err
+			}
+			fmt.Printf(" %-32s", c)
+			message.printAs("with", "without", "us")
+		}
+	}
+	return nil
+}
