@@ -132,11 +132,12 @@ func copyModule(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// tests are what is run, up to the first that fails. The second is package verbs on
-// a kernel in memory.
+// tests are what is run, up to the first that fails: the provider's own, package verbs
+// on a kernel in memory, and the provider's with all that takes longer.
 var tests = [][]string{
-	{"-failfast", "./provider/mlx5/..."},
+	{"-short", "-failfast", "./provider/mlx5/..."},
 	{"-short", "-run", "/^mlx5$", "./verbs"},
+	{"-failfast", "./provider/mlx5"},
 }
 
 // ofMMIO are the tests of internal/mmio, which changes elsewhere do not concern.
@@ -145,9 +146,9 @@ var ofMMIO = []string{"./internal/mmio"}
 // test runs tests.
 func test(ctx context.Context, dir string, tests [][]string) (string, error) {
 	for _, args := range tests {
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-timeout=90s"}, args...)...)
+		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-timeout=3m"}, args...)...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return string(out), err
