@@ -126,10 +126,10 @@ func (l *library) build(ctx context.Context, src string) error {
 		out  string
 		args []string
 	}{
-		{"libfakeuv.so", []string{"-fPIC", "-shared", "shim.c", "kernel.c", "kernel_mlx5.c", "kernel_sw.c", "-ldl"}},
-		{"mlx5", []string{"mlx5.c", "mlx5_rig.c", "mlx5_cqe.c", "mlx5_rc.c", "mlx5_lists.c", "mlx5_types.c", "mlx5_dc.c", "mlx5_cqs.c",
-			"rig.c", "out.c", "trace.c", "-lmlx5", "-libverbs", "-ldl"}},
-		{"sw", []string{"sw.c", "sw_scenarios.c", "rig.c", "out.c", "-libverbs", "-ldl"}},
+		{"libfakeuv.so", []string{"-fPIC", "-shared", "shim.c", "log.c", "kernel.c", "kernel_mlx5.c", "kernel_sw.c", "-ldl"}},
+		{"mlx5", []string{"mlx5.c", "mlx5_rig.c", "mlx5_cqe.c", "mlx5_rc.c", "mlx5_lists.c", "mlx5_types.c", "mlx5_srq.c", "mlx5_dc.c", "mlx5_cqs.c",
+			"rig.c", "print.c", "out.c", "trace.c", "-lmlx5", "-libverbs", "-ldl"}},
+		{"sw", []string{"sw.c", "sw_scenarios.c", "rig.c", "print.c", "out.c", "-libverbs", "-ldl"}},
 	} {
 		cmd := exec.CommandContext(ctx, gcc, append(append(common, "-o", filepath.Join(l.bin, t.out)), t.args...)...)
 		cmd.Dir = src

@@ -27,6 +27,11 @@ void put(struct call *c, int id, const void *src, size_t n);
 void put_handle(struct call *c, int id, uint64_t v);
 uint32_t new_handle(void);
 
+/* The log: a command with its answer, one given by write, a mapping. */
+void log_call(struct call *c, int rc);
+void log_write(uint32_t num, int rc, const void *buf, size_t n);
+void log_map(uint64_t offset, size_t len, const void *at);
+
 /* give_memory makes zeroed memory at a fixed place and says at which offset of
  * the device it can be mapped. */
 void *give_memory(size_t len, uint64_t *offset);

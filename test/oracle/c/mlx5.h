@@ -33,6 +33,7 @@ int send(const char *name, struct qp *q, struct ibv_send_wr *list, const char *a
  * pages; see_stores prints what it wrote to them. */
 void watch(struct qp *q);
 void see_stores(struct qp *q);
+void print_uar(void);
 int recv(const char *name, struct qp *q, struct ibv_recv_wr *list);
 int srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list);
 void srq_reposted(struct srq *s);

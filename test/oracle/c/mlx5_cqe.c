@@ -239,3 +239,19 @@ void resize(struct cq *c, int cqe)
 	out_num("ci", be32toh(*(uint32_t *)c->k->db));
 	rec_end();
 }
+
+void arm(struct cq *c, int solicited)
+{
+	uint32_t *db = (uint32_t *)c->k->db;
+
+	for (int i = 0; i < fake->nmap; i++)
+		memset(fake->map[i].addr, UAR_POISON, fake->map[i].len);
+	ibv_req_notify_cq(c->ibv, solicited);
+	rec("arm", NULL);
+	out_str("cq", c->id);
+	out_num("solicited", solicited);
+	out_num("ci", be32toh(db[0]));
+	out_num("arm", be32toh(db[1]));
+	print_uar();
+	rec_end();
+}

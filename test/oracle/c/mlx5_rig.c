@@ -209,7 +209,7 @@ void watch(struct qp *q)
 
 /* print_uar prints what was written to the UAR pages: from the first to the last
  * 8 bytes of each that are not poison. */
-static void print_uar(void)
+void print_uar(void)
 {
 	out_open("uar", '[');
 	for (int i = 0; i < fake->nmap; i++) {
@@ -384,21 +384,5 @@ void srq_reposted(struct srq *s)
 	out_str("on", s->id);
 	out_num("db", be32toh(*(uint32_t *)s->k->db));
 	print_posted(s, 1);
-	rec_end();
-}
-
-void arm(struct cq *c, int solicited)
-{
-	uint32_t *db = (uint32_t *)c->k->db;
-
-	for (int i = 0; i < fake->nmap; i++)
-		memset(fake->map[i].addr, UAR_POISON, fake->map[i].len);
-	ibv_req_notify_cq(c->ibv, solicited);
-	rec("arm", NULL);
-	out_str("cq", c->id);
-	out_num("solicited", solicited);
-	out_num("ci", be32toh(db[0]));
-	out_num("arm", be32toh(db[1]));
-	print_uar();
 	rec_end();
 }

@@ -28,8 +28,6 @@
 
 #include "kernel.h"
 
-/* What the log shows of an address of this process. */
-#define ADDRESS 0xadd7e55000000000ull
 #define DEVICE_NODE "/dev/infiniband/uverbs0"
 
 struct fake_state fakeuv;
@@ -44,95 +42,6 @@ __attribute__((constructor)) static void init(void)
 		ops = &rxe_ops, fakeuv.driver = RXE;
 	if (d && !strcmp(d, "siw"))
 		ops = &siw_ops, fakeuv.driver = SIW;
-}
-
-/* ---- the log ---- */
-
-static void log_text(const char *fmt, ...)
-{
-	va_list ap;
-
-	if (fakeuv.log_cap - fakeuv.log_len < 256) {
-		fakeuv.log_cap = 2 * fakeuv.log_cap + 65536;
-		fakeuv.log = realloc(fakeuv.log, fakeuv.log_cap);
-	}
-	va_start(ap, fmt);
-	fakeuv.log_len += vsnprintf(fakeuv.log + fakeuv.log_len, fakeuv.log_cap - fakeuv.log_len, fmt, ap);
-	va_end(ap);
-}
-
-static void log_bytes(const void *p, size_t n)
-{
-	const uint8_t *b = p;
-
-	for (size_t i = 0; i < n; i++)
-		log_text("%02x", b[i]);
-}
-
-/* is_own says whether a number may be an address of this process: such a one
- * changes from run to run. Those that were given out on purpose do not. */
-static bool is_own(uint64_t v)
-{
-	return (v >= 0x550000000000ull && v < 0x570000000000ull) || (v >= 0x7f0000000000ull && v < 0x800000000000ull);
-}
-
-/* log_input is log_bytes with ADDRESS in the place of addresses. */
-static void log_input(const void *p, size_t n)
-{
-	static const uint64_t address = ADDRESS;
-	const uint8_t *b = p;
-
-	for (; n >= sizeof(uint64_t); n -= sizeof(uint64_t), b += sizeof(uint64_t)) {
-		uint64_t v;
-
-		memcpy(&v, b, sizeof(v));
-		log_bytes(is_own(v) ? (const void *)&address : b, sizeof(v));
-	}
-	log_bytes(b, n);
-}
-
-static void log_attrs(const char *key, struct call *c, int answered)
-{
-	const char *comma = "";
-
-	log_text(",\"%s\":{", key);
-	for (int i = 0; i < c->hdr->num_attrs; i++) {
-		struct ib_uverbs_attr *a = &c->hdr->attrs[i];
-
-		if (c->answered[i] != answered)
-			continue;
-		log_text("%s\"%u\":", comma, a->attr_id);
-		comma = ",";
-		if (answered == 2) {
-			log_text("%llu", (unsigned long long)a->data);
-			continue;
-		}
-		log_text("\"");
-		if (answered == 1)
-			log_bytes((void *)(uintptr_t)a->data, a->len);
-		else if (a->len > sizeof(a->data))
-			log_input((void *)(uintptr_t)a->data, a->len);
-		else
-			log_input(&a->data, a->len ? a->len : sizeof(a->data));
-		log_text("\"");
-	}
-	log_text("}");
-}
-
-static void log_call(struct call *c, int rc)
-{
-	log_text("{\"o\":%u,\"m\":%u", c->hdr->object_id, c->hdr->method_id);
-	if (c->hdr->object_id == UVERBS_OBJECT_DEVICE && c->hdr->method_id == UVERBS_METHOD_INVOKE_WRITE) {
-		uint64_t num;
-
-		get(c, UVERBS_ATTR_WRITE_CMD, &num, sizeof(num));
-		log_text(",\"w\":%llu", (unsigned long long)num);
-	}
-	log_text(",\"rc\":%d", rc);
-	log_attrs("in", c, 0);
-	log_attrs("out", c, 1);
-	log_attrs("new", c, 2);
-	log_text("},");
 }
 
 /* ---- attributes ---- */
@@ -249,13 +158,7 @@ static void *map_device(uint64_t offset, size_t len)
 		return MAP_FAILED;
 	}
 	fakeuv.map[fakeuv.nmap++] = (struct fake_map){ offset, p, len };
-	log_text("{\"mmap\":%llu,\"len\":%zu", (unsigned long long)offset, len);
-	if (fakeuv.driver == RXE) { /* the kernel's part of the header */
-		log_text(",\"bytes\":\"");
-		log_bytes(p, 8);
-		log_text("\"");
-	}
-	log_text("},");
+	log_map(offset, len, p);
 	return p;
 }
 
@@ -303,9 +206,7 @@ ssize_t write(int fd, const void *buf, size_t n)
 		w.resp_len = hdr->out_words * 4;
 	}
 	rc = run_write(&w);
-	log_text("{\"write\":%u,\"rc\":%d,\"bytes\":\"", hdr->command, rc);
-	log_input(buf, n);
-	log_text("\"},");
+	log_write(hdr->command, rc, buf, n);
 	if (!rc)
 		return n;
 	errno = rc;

