@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"purerdma/internal/vmtest"
+	"purerdma/oob"
 	"purerdma/test/pairing"
 	"purerdma/verbs"
 )
@@ -264,6 +266,55 @@ func TestPingpongHostile(t *testing.T) {
 				conn.(*net.TCPConn).CloseWrite()
 				out, err := server.Wait(toolLimit)
 				conn.Close()
+				if err != nil || out.Status != 1 || out.Stderr == "" || strings.Contains(out.Stderr, "panic") {
+					t.Errorf("%v %v", err, out)
+				}
+			})
+		}
+	}
+}
+
+// TestPingpongHostileServers has clients meet servers that mean no good: each ends
+// with an error that says why, and soon. (What follows from an address behind which
+// there is no QP is silence: TestSilentPeer of cmd/internal/pingpong.)
+func TestPingpongHostileServers(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, p := range pingpongs {
+		ours, _ := tool(t, p.name)
+		for name, says := range map[string]string{
+			"leaves":   "",
+			"part":     "0000:0000",
+			"nonsense": strings.Repeat("HTTP/1.0 400 Bad Request\r\n", 1000),
+			"no GID":   strings.Repeat("0000:000011:000000:00000000000000000000000000000000\x00", 256),
+			"huge":     strings.Repeat("0", 1<<20),
+		} {
+			t.Run(p.name+" server "+name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer ln.Close()
+				go func() {
+					conn, err := ln.Accept()
+					if err != nil {
+						return
+					}
+					defer conn.Close()
+					go conn.Write([]byte(says))
+					io.Copy(io.Discard, io.LimitReader(conn, int64(oob.AddressLen))) // what the client sends first
+					if len(says) == 0 {
+						return
+					}
+					time.Sleep(500 * time.Millisecond)
+				}()
+				_, port, _ := net.SplitHostPort(ln.Addr().String())
+				client, err := pairing.Start(ctx, ours, "-d", hosts[0].Device, "-p", port, "127.0.0.1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := client.Wait(toolLimit)
 				if err != nil || out.Status != 1 || out.Stderr == "" || strings.Contains(out.Stderr, "panic") {
 					t.Errorf("%v %v", err, out)
 				}
