@@ -80,9 +80,11 @@ func TestVMAsyncSRQ(t *testing.T) {
 				t.Errorf("%+v", ev)
 			}
 		}
-		if a, err := srq.Query(); err != nil || a.Limit != 0 {
-			t.Errorf("the limit is %d after its event, %v", a.Limit, err)
-		}
+		t.Run("limit", func(t *testing.T) {
+			if a, err := srq.Query(); err != nil || a.Limit != 0 {
+				t.Errorf("the limit is %d after its event, %v", a.Limit, err)
+			}
+		})
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
 		if ev, err := first.Next(ctx); !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -124,6 +124,29 @@ func TestVMWrongMemory(t *testing.T) {
 	}
 }
 
+// TestVMNoAnswer: where there is no QP, a request fails after the retries. (Of rxe, 7
+// retries never end.)
+func TestVMNoAnswer(t *testing.T) {
+	rt := vmWire(t)
+	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
+	l.connectTo(t, r)
+	// A smaller number of retries is set on the way to RTS.
+	modify(t, l.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+	modify(t, l.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
+	modify(t, l.qp, verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: r.qp.Num(), RQPSN: r.psn(), MaxDestRdAtomic: 1, MinRNRTimer: 12, AH: l.to(r.gid)},
+		verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer)
+	modify(t, l.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 12, RetryCnt: 2, RNRRetry: 7, SQPSN: l.psn(), MaxRdAtomic: 1},
+		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
+	if err := r.qp.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled}, verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
+	got := l.collect(t, 2)
+	if got[1].Status != verbs.WCRetryExcErr || got[2].Status != verbs.WCWRFlushErr {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestWrongRequests posts what is refused before the device sees it.
 func TestWrongRequests(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {

@@ -62,7 +62,8 @@ func (w *MW) RKey() uint32 {
 // next Bind. mr has the right MWBind, and what access lets peers do; it cannot be
 // closed while windows are bound to it. With n of 0 a window of type 1 is unbound;
 // one of type 2 is by OpLocalInv, or by the peer's OpSendInv. A bind that fails
-// breaks the QP, and leaves the window good for nothing but Close.
+// breaks the QP, and leaves the window good for nothing but Close. Close or
+// invalidate a window of type 2 before its QP: rxe has the QP's Close wait for it.
 //
 // Like MR.Slice it panics if the bytes are not all in mr.
 func (w *MW) Bind(mr *MR, off, n int, access Access) SendWR {

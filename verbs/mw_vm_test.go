@@ -190,6 +190,11 @@ func TestVMNewerOpcodes(t *testing.T) {
 		if wc := l.ok(t, 1)[3]; wc.Opcode != verbs.WCFlush || string(mr.Bytes()[:7]) != "flushed" {
 			t.Errorf("%+v, %q", wc, mr.Bytes()[:7])
 		}
+		flush.Flush = verbs.Flush{Type: verbs.ToGlobal, Level: verbs.FlushMR}
+		l.send(t, flush)
+		if wc := l.ok(t, 1)[3]; wc.Opcode != verbs.WCFlush {
+			t.Errorf("flush of all of the memory: %+v", wc)
+		}
 		// Persistent memory this is not: the right was not given.
 		flush.Flush.Type = verbs.ToPersistent
 		l.send(t, flush)

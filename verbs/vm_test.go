@@ -58,6 +58,12 @@ func TestVMDevices(t *testing.T) {
 		if dev.Transport() != transport || dev.LinkLayer(1) != verbs.LinkEthernet || port.State != verbs.PortActive {
 			t.Errorf("%s: %v, %v, port %+v", h.Device, dev.Transport(), dev.LinkLayer(1), port)
 		}
+		if a := dev.Attr(); a.MaxMRSize <= 4096 || a.PageSizes < 4096 || a.VendorID == 0 || a.MaxQPWR == 0 || a.MaxSGE == 0 || a.MaxCQ == 0 || a.MaxCQE == 0 || a.MaxMR == 0 || a.MaxPD == 0 || a.MaxPKeys == 0 || a.SysImageGUID == 0 || a.Ports != 1 {
+			t.Errorf("%s: %+v", h.Device, a)
+		}
+		if _, err := dev.QueryPort(7); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s: port 7: %v", h.Device, err)
+		}
 		if a := dev.Attr(); a.MaxQP == 0 || a.MaxQPRdAtom == 0 || a.MaxQPInitRdAtom == 0 || a.NodeGUID != dev.NodeGUID() {
 			t.Errorf("%s: %+v", h.Device, a)
 		}

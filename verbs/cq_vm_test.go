@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestVMCreateCQ makes CQs of all sizes, on each interrupt, with and without
+// channel, and refuses others.
+func TestVMCreateCQ(t *testing.T) {
+	dev, err := verbs.DefaultHost().Open(vmtest.Hosts(t, 1)[0].Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, dev)
+	ch, err := dev.CreateCompChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, ch)
+	a := dev.Attr()
+	for _, n := range []int{1, a.MaxCQE / 2, a.MaxCQE} {
+		for vector := range a.CompVectors {
+			for _, cfg := range []verbs.CQConfig{{}, {Channel: ch}, {NoEvents: true}} {
+				cfg.Entries, cfg.Vector = n, vector
+				cq, err := dev.CreateCQ(cfg)
+				if err != nil {
+					t.Fatalf("%+v: %v", cfg, err)
+				}
+				if cq.Entries() < n {
+					t.Errorf("%+v: %d entries", cfg, cq.Entries())
+				}
+				if err := cq.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	for _, cfg := range []verbs.CQConfig{{Entries: a.MaxCQE + 1}, {Entries: -1}, {Entries: 100, Vector: a.CompVectors + 1}, {Entries: 100, Vector: -1}} {
+		if _, err := dev.CreateCQ(cfg); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+	// No software device has a clock for completions.
+	if a.TimestampMask != 0 || a.CoreClock != 0 {
+		t.Errorf("timestamps of %#x at %d kHz", a.TimestampMask, a.CoreClock)
+	}
+}
+
+// TestVMShrinkCQ: a queue does not become smaller than what is in it.
+func TestVMShrinkCQ(t *testing.T) {
+	l, r := vmWire(t).pair(t, verbs.QPCap{})
+	const n = 40
+	for i := range uint64(n) {
+		l.send(t, verbs.SendWR{ID: i, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), InlineData: []byte("x")})
+	}
+	// What is read comes after what was written, so all completions are there.
+	l.send(t, verbs.SendWR{ID: n, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 1)}})
+	for l.buf.Bytes()[0] != 'x' {
+		if deadline(t).Err() != nil {
+			t.Fatal("nothing has been read")
+		}
+	}
+	before := l.cq.Entries()
+	if err := l.cq.Resize(1); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("Resize of a CQ with completions to less than they are: %v", err)
+	}
+	if l.cq.Entries() != before {
+		t.Errorf("%d entries, there were %d", l.cq.Entries(), before)
+	}
+	l.ok(t, n+1)
+	if err := l.cq.Resize(1); err != nil {
+		t.Errorf("Resize of an empty CQ: %v", err)
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/verbs"
+)
+
+// TestVMOnDemandOperations runs each operation on memory that is not pinned, at the
+// starts of pages: see docs/driver-faults.md. Where the device has none, it says so.
+func TestVMOnDemandOperations(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		if _, err := r.pd.RegMR(make([]byte, 4096), verbs.OnDemand|verbs.RemoteWrite); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("RemoteWrite without LocalWrite: %v", err)
+		}
+		var mrs [2]*verbs.MR
+		for i, e := range []*end{l, r} {
+			mr, err := e.pd.Alloc(1<<20, everything|verbs.OnDemand)
+			if !e.odp() {
+				if err == nil || !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
+					t.Errorf("on-demand memory of a device without: %v", err)
+				}
+				if err := e.pd.Advise(verbs.Prefetch, true, e.buf.Slice(0, 4096)); !errors.Is(err, errors.ErrUnsupported) {
+					t.Errorf("Advise: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			closer(t, mr)
+			mrs[i] = mr
+		}
+		caps := l.dev.Attr().ODP
+		if want := uint32(verbs.ODPSend | verbs.ODPRecv | verbs.ODPWrite | verbs.ODPRead); caps.RC&want != want {
+			t.Errorf("ODP of RC: %#x", caps.RC)
+		}
+		here, there := mrs[0], mrs[1]
+		const n = 1024
+		page := 0
+		for i, prefetch := range []func() error{
+			func() error { return nil },
+			func() error { return l.pd.Advise(verbs.Prefetch, true, here.Slice(0, 1<<20)) },
+			func() error { return l.pd.Advise(verbs.PrefetchWrite, false, here.Slice(0, 1<<20)) },
+			func() error { return l.pd.Advise(verbs.PrefetchNoFault, true, here.Slice(0, 4096)) },
+		} {
+			if err := prefetch(); err != nil {
+				t.Errorf("advice %d: %v", i, err)
+			}
+			at := func() int { page++; return page % 250 * 4096 }
+			from, to, back := at(), at(), at()
+			data := fill(here.Bytes()[from:from+n], byte(i))
+			r.recv(t, verbs.RecvWR{ID: 9, SGList: []verbs.SGE{there.Slice(to, n)}})
+			l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{here.Slice(from, n)}})
+			l.ok(t, 1)
+			r.ok(t, 1)
+			if !bytes.Equal(there.Bytes()[to:to+n], data) {
+				t.Errorf("round %d: what was sent differs", i)
+			}
+			remote := at()
+			l.send(t, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: there.Addr() + uint64(remote), RKey: there.RKey(), SGList: []verbs.SGE{here.Slice(from, n)}},
+				verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: there.Addr() + uint64(remote), RKey: there.RKey(), SGList: []verbs.SGE{here.Slice(back, n)}})
+			l.ok(t, 1)
+			if !bytes.Equal(there.Bytes()[remote:remote+n], data) || !bytes.Equal(here.Bytes()[back:back+n], data) {
+				t.Errorf("round %d: what was written or read differs", i)
+			}
+			word := at()
+			binary.NativeEndian.PutUint64(there.Bytes()[word:], 7)
+			result := at()
+			atomic := verbs.SendWR{ID: 1, Opcode: verbs.OpFetchAdd, Flags: verbs.SendSignaled, CompareAdd: 3, RemoteAddr: there.Addr() + uint64(word), RKey: there.RKey(), SGList: []verbs.SGE{here.Slice(result, 8)}}
+			l.send(t, atomic)
+			l.ok(t, 1)
+			atomic.Opcode, atomic.CompareAdd, atomic.Swap = verbs.OpCompareSwap, 10, 99
+			l.send(t, atomic)
+			l.ok(t, 1)
+			if got, left := binary.NativeEndian.Uint64(here.Bytes()[result:]), binary.NativeEndian.Uint64(there.Bytes()[word:]); got != 10 || left != 99 {
+				t.Errorf("round %d: the atomics returned %d at last, and left %d", i, got, left)
+			}
+		}
+		if caps.Implicit {
+			t.Error("the device has ODP of the whole address space, which nobody tests")
+		}
+	})
+}
+
+// TestVMOnDemandNewer runs FLUSH and ATOMIC_WRITE on memory that is not pinned, where
+// the device has all of them.
+func TestVMOnDemandNewer(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		const both = abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL | abi.IB_UVERBS_DEVICE_ATOMIC_WRITE
+		if !r.odp() || r.dev.Attr().CapFlags&both != both {
+			// What lacks is refused: TestVMOnDemandOperations, TestVMNewerOpcodes.
+			t.Logf("ODP %+v, capabilities %#x", r.dev.Attr().ODP, r.dev.Attr().CapFlags)
+			return
+		}
+		access := everything | verbs.FlushGlobal
+		mr, err := r.pd.Alloc(1<<16, access|verbs.OnDemand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, mr)
+		modify(t, r.qp, verbs.QPAttr{Access: access}, verbs.QPAttrAccess)
+		for page := range 8 {
+			value := binary.NativeEndian.AppendUint64(nil, uint64(page)<<40|77)
+			remote := mr.Addr() + uint64(page)*4096
+			l.send(t,
+				verbs.SendWR{Opcode: verbs.OpAtomicWrite, RemoteAddr: remote, RKey: mr.RKey(), InlineData: value},
+				verbs.SendWR{ID: 3, Opcode: verbs.OpFlush, Flags: verbs.SendSignaled, RemoteAddr: remote, RKey: mr.RKey(),
+					Flush: verbs.Flush{Length: 8, Type: verbs.ToGlobal, Level: verbs.FlushRange}})
+			if wc := l.collect(t, 1)[3]; wc.Err() != nil || !bytes.Equal(mr.Bytes()[page*4096:][:8], value) {
+				t.Fatalf("page %d: %+v, %x", page, wc, mr.Bytes()[page*4096:][:8])
+			}
+		}
+	})
+}
+
+// TestVMOnDemandDatagrams sends datagrams from memory that is not pinned, where the
+// device can.
+func TestVMOnDemandDatagrams(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.udPair(t)
+		caps := l.dev.Attr().ODP
+		if !caps.Supported || caps.UD&verbs.ODPSend == 0 {
+			t.Logf("ODP %+v", caps) // and refused: TestVMOnDemandOperations
+			return
+		}
+		mr, err := l.pd.Alloc(1<<16, verbs.LocalWrite|verbs.OnDemand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, mr)
+		there := l.ah(t, l.to(r.gid))
+		const n = 1000
+		for page := range 8 {
+			data := fill(mr.Bytes()[page*4096:][:n], byte(page))
+			r.recv(t, verbs.RecvWR{ID: 7, SGList: []verbs.SGE{r.buf.Slice(0, 4096)}})
+			l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{mr.Slice(page*4096, n)}, AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
+			l.ok(t, 1)
+			if wc := r.ok(t, 1)[7]; wc.ByteLen != verbs.GRHLen+n || !bytes.Equal(r.buf.Bytes()[verbs.GRHLen:][:n], data) {
+				t.Errorf("page %d: %+v, or other bytes", page, wc)
+			}
+		}
+	})
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"net"
+	"testing"
+
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestVMPD makes many PDs, closes each twice, and uses one that is closed.
+func TestVMPD(t *testing.T) {
+	host := vmtest.Hosts(t, 1)[0]
+	vmtest.NoLeaks(t)
+	dev, err := verbs.DefaultHost().Open(host.Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, dev)
+	var pds []*verbs.PD
+	for range 200 {
+		pd, err := dev.AllocPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pds = append(pds, pd)
+	}
+	for _, pd := range pds {
+		for range 2 {
+			if err := pd.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := pd.Alloc(100, verbs.LocalWrite); !errors.Is(err, net.ErrClosed) {
+			t.Fatalf("Alloc on a closed PD: %v", err)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"syscall"
+	"testing"
+
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestVMCreateQP makes QPs of each type, with and without sizes, and asks the kernel
+// what it has made.
+func TestVMCreateQP(t *testing.T) {
+	h := vmtest.Hosts(t, 1)[0]
+	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC, verbs.UD} {
+		t.Run(typ.String(), func(t *testing.T) {
+			for _, c := range []verbs.QPCap{{}, {SendWR: 1, RecvWR: 1, SendSGE: 1, RecvSGE: 1, Inline: 1}, {SendWR: 300, RecvWR: 200, SendSGE: 6, RecvSGE: 5, Inline: 80}} {
+				e := newEndWith(t, verbs.DefaultHost(), h, verbs.QPConfig{Type: typ, Cap: c})
+				if e.qp.Type() != typ || e.qp.State() != verbs.QPReset {
+					t.Errorf("%v in %v", e.qp.Type(), e.qp.State())
+				}
+				a, err := e.qp.Query()
+				if err != nil || a.State != verbs.QPReset {
+					t.Fatalf("%+v, %v", a, err)
+				}
+				got := e.qp.Cap()
+				if got.SendWR < c.SendWR || got.RecvWR < c.RecvWR || got.SendSGE < c.SendSGE || got.RecvSGE < c.RecvSGE || got.Inline < c.Inline {
+					t.Errorf("got %+v, asked for %+v", got, c)
+				}
+				if a.Cap.SendWR != got.SendWR || a.Cap.RecvWR != got.RecvWR {
+					t.Errorf("the kernel says %+v, the QP %+v", a.Cap, got)
+				}
+			}
+		})
+	}
+	e := newEnd(t, verbs.DefaultHost(), h, verbs.QPCap{})
+	for typ := range verbs.QPType(20) { // raw packets are 8, XRC 9 and 10
+		if typ == 0 || typ == verbs.RC || typ == verbs.UC || typ == verbs.UD {
+			continue
+		}
+		if _, err := e.pd.CreateQP(verbs.QPConfig{Type: typ}); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("QP of type %v: %v", typ, err)
+		}
+	}
+	for _, c := range []verbs.QPCap{{SendWR: math.MaxInt32}, {RecvWR: math.MaxInt32}, {SendSGE: math.MaxUint16}, {RecvSGE: math.MaxUint16}, {Inline: 1 << 20}} {
+		if _, err := e.pd.CreateQP(verbs.QPConfig{Cap: c}); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("QP with %+v: %v", c, err)
+		}
+	}
+}
+
+// TestVMModifyUD changes the attributes of a datagram QP, and reads them back.
+func TestVMModifyUD(t *testing.T) {
+	h := vmtest.Hosts(t, 1)[0]
+	e := newEndWith(t, verbs.DefaultHost(), h, verbs.QPConfig{Type: verbs.UD})
+	query := func() verbs.QPAttr {
+		t.Helper()
+		a, err := e.qp.Query()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, key := range []uint32{0x123, 0x80000000} { // the second is for those with a right alone
+		modify(t, e.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, QKey: key}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrQKey)
+		if a := query(); a.State != verbs.QPInit || a.QKey != key {
+			t.Errorf("%+v, want the Q_Key %#x", a, key)
+		}
+		modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState)
+		modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTS, SQPSN: 0x45}, verbs.QPAttrState|verbs.QPAttrSQPSN)
+		if a := query(); a.State != verbs.QPRTS || a.SQPSN != 0x45 {
+			t.Errorf("%+v", a)
+		}
+		modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+		if a := query(); a.State != verbs.QPReset || e.qp.State() != verbs.QPReset {
+			t.Errorf("%+v, %v", a, e.qp.State())
+		}
+	}
+}
+
+// TestVMRdAtomic: a QP has as many reads under way, each way, as was asked for.
+func TestVMRdAtomic(t *testing.T) {
+	rt := vmWire(t)
+	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
+	l.connectTo(t, r)
+	modify(t, r.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
+	modify(t, r.qp, verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: l.qp.Num(), RQPSN: l.psn(), MaxDestRdAtomic: 12, MinRNRTimer: 12, AH: r.to(l.gid)},
+		verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer)
+	modify(t, r.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: r.psn(), MaxRdAtomic: 12},
+		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
+	if a, err := r.qp.Query(); err != nil || a.MaxRdAtomic < 12 || a.MaxDestRdAtomic < 12 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// ucPair returns two connected ends of type UC.
+func (rt *route) ucPair(t *testing.T) (*end, *end) {
+	t.Helper()
+	l := newEndWith(t, rt.h, rt.a, verbs.QPConfig{Type: verbs.UC, Cap: verbs.QPCap{Inline: 64, SendSGE: 3, RecvSGE: 3}})
+	r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{Type: verbs.UC, Cap: verbs.QPCap{Inline: 64, SendSGE: 3, RecvSGE: 3}})
+	for _, e := range [][2]*end{{l, r}, {r, l}} {
+		modify(t, e[0].qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything},
+			verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
+		modify(t, e[0].qp, verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: e[1].qp.Num(), RQPSN: e[1].psn(), AH: e[0].to(e[1].gid)},
+			verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN)
+		modify(t, e[0].qp, verbs.QPAttr{State: verbs.QPRTS, SQPSN: e[0].psn()}, verbs.QPAttrState|verbs.QPAttrSQPSN)
+	}
+	return l, r
+}
+
+// TestVMUnreliable sends all that there is on connections without acknowledgements,
+// in sizes around those of packets, both ways.
+func TestVMUnreliable(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		a, b := rt.ucPair(t)
+		for i, n := range []int{0, 1, 64, 1023, 1024, 1025, 4096, 10000, 30000} {
+			l, r := a, b
+			if i%2 == 1 {
+				l, r = b, a
+			}
+			data := bytes.Clone(fill(l.buf.Bytes()[:n], byte(i)))
+			clear(r.buf.Bytes())
+			at := func(off int) uint64 { return r.buf.Addr() + uint64(off) }
+			r.recv(t, verbs.RecvWR{ID: 10, SGList: []verbs.SGE{r.buf.Slice(0, n/2), r.buf.Slice(n/2, n-n/2)}}, verbs.RecvWR{ID: 11, SGList: []verbs.SGE{r.buf.Slice(0, n)}}, verbs.RecvWR{ID: 12})
+			wrs := []verbs.SendWR{
+				{ID: 1, Opcode: verbs.OpSend, SGList: []verbs.SGE{l.buf.Slice(0, n/3), l.buf.Slice(n/3, n-n/3)}},
+				{ID: 2, Opcode: verbs.OpSendImm, ImmData: uint32(i), SGList: []verbs.SGE{l.buf.Slice(0, n)}},
+				{ID: 3, Opcode: verbs.OpWrite, RemoteAddr: at(30000), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, n)}},
+				{ID: 4, Opcode: verbs.OpWriteImm, ImmData: 1 << 31, RemoteAddr: at(60000), RKey: r.buf.RKey(), InlineData: data[:min(n, 64)]},
+			}
+			for i := range wrs {
+				wrs[i].Flags = verbs.SendSignaled
+			}
+			l.send(t, wrs...)
+			l.ok(t, 4)
+			got := r.ok(t, 3)
+			if got[10].ByteLen != uint32(n) || got[11].ByteLen != uint32(n) || got[11].ImmData != uint32(i) || got[12].ImmData != 1<<31 || got[12].Opcode != verbs.WCRecvWriteImm {
+				t.Errorf("%d bytes: %+v", n, got)
+			}
+			mem := r.buf.Bytes()
+			if !bytes.Equal(mem[:n], data) || !bytes.Equal(mem[30000:30000+n], data) || !bytes.Equal(mem[60000:60000+min(n, 64)], data[:min(n, 64)]) {
+				t.Errorf("%d bytes: others have come", n)
+			}
+		}
+		for _, wr := range []verbs.SendWR{
+			{Opcode: verbs.OpRead, RemoteAddr: b.buf.Addr(), RKey: b.buf.RKey(), SGList: []verbs.SGE{a.buf.Slice(0, 8)}},
+			{Opcode: verbs.OpFetchAdd, RemoteAddr: b.buf.Addr(), RKey: b.buf.RKey(), SGList: []verbs.SGE{a.buf.Slice(0, 8)}},
+		} {
+			if n, err := a.qp.PostSend([]verbs.SendWR{wr}); n != 0 || !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%v on UC: %d, %v", wr.Opcode, n, err)
+			}
+		}
+	})
+}
+
+// TestVMStates posts in states that take no requests, and more receives than fit.
+func TestVMStates(t *testing.T) {
+	h := vmtest.Hosts(t, 1)[0]
+	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC, verbs.UD} {
+		e := newEndWith(t, verbs.DefaultHost(), h, verbs.QPConfig{Type: typ})
+		var state *verbs.StateError
+		if n, err := e.qp.PostRecv([]verbs.RecvWR{{}}); n != 0 || !errors.As(err, &state) || state.State != verbs.QPReset {
+			t.Errorf("%v: receive in RESET: %d, %v", typ, n, err)
+		}
+		send := []verbs.SendWR{{Opcode: verbs.OpSend}}
+		if typ == verbs.UD {
+			send[0].AH = e.ah(t, e.to(e.gid))
+		}
+		if n, err := e.qp.PostSend(send); n != 0 || !errors.As(err, &state) || state.State != verbs.QPReset {
+			t.Errorf("%v: send in RESET: %d, %v", typ, n, err)
+		}
+		attr, mask := verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess
+		if typ == verbs.UD {
+			mask = mask&^verbs.QPAttrAccess | verbs.QPAttrQKey
+		}
+		modify(t, e.qp, attr, mask)
+		if n, err := e.qp.PostSend(send); n != 0 || !errors.As(err, &state) || state.State != verbs.QPInit {
+			t.Errorf("%v: send in INIT: %d, %v", typ, n, err)
+		}
+		room := e.qp.Cap().RecvWR
+		if n, err := e.qp.PostRecv(make([]verbs.RecvWR, room+1)); n != room || !errors.Is(err, verbs.ErrFull) {
+			t.Errorf("%v: %d receives of %d, %v", typ, n, room, err)
+		}
+	}
+}
+
+// TestVMEmptyMessages: a message, a READ and a WRITE may be of no bytes.
+func TestVMEmptyMessages(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		for i, wr := range []verbs.SendWR{
+			{Opcode: verbs.OpRead, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 0)}},
+			{Opcode: verbs.OpWrite, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 0)}},
+			{Opcode: verbs.OpWrite, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey()},
+			{Opcode: verbs.OpWrite, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), InlineData: []byte{}},
+			{Opcode: verbs.OpSend, SGList: []verbs.SGE{l.buf.Slice(0, 0), l.buf.Slice(5, 0)}},
+			{Opcode: verbs.OpSend, InlineData: []byte{}},
+			{Opcode: verbs.OpSend},
+		} {
+			if wr.Opcode == verbs.OpSend {
+				r.recv(t, verbs.RecvWR{ID: 7, SGList: []verbs.SGE{r.buf.Slice(0, 10)}})
+			}
+			wr.ID, wr.Flags = uint64(i), verbs.SendSignaled
+			l.send(t, wr)
+			if wc := l.ok(t, 1); len(wc) != 1 {
+				t.Errorf("%+v", wc)
+			}
+			if wr.Opcode == verbs.OpSend {
+				if wc := r.ok(t, 1)[7]; wc.ByteLen != 0 {
+					t.Errorf("%+v", wc)
+				}
+			}
+		}
+		if l.dev.Transport() == verbs.TransportIWARP {
+			return // which has no datagrams
+		}
+		l, r = rt.udPair(t)
+		r.recv(t, verbs.RecvWR{ID: 7, SGList: []verbs.SGE{r.buf.Slice(0, 100)}})
+		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: l.ah(t, l.to(r.gid)), RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
+		l.ok(t, 1)
+		if wc := r.ok(t, 1)[7]; wc.ByteLen != verbs.GRHLen {
+			t.Errorf("datagram of no bytes: %+v", wc)
+		}
+	})
+}
+
+// TestVMAtomicRights: the peer's QP, and its memory, must both allow atomics, and the
+// keys must be right. Each failure is the request's status; the same QPs work
+// before.
+func TestVMAtomicRights(t *testing.T) {
+	for _, op := range []verbs.SendOpcode{verbs.OpFetchAdd, verbs.OpCompareSwap} {
+		for what, spoil := range map[string]func(t *testing.T, l, r *end, wr *verbs.SendWR){
+			"the QP does not allow it": func(t *testing.T, _, r *end, _ *verbs.SendWR) {
+				modify(t, r.qp, verbs.QPAttr{Access: verbs.LocalWrite}, verbs.QPAttrAccess)
+			},
+			"the memory does not allow it": func(t *testing.T, _, r *end, wr *verbs.SendWR) {
+				mr, err := r.pd.Alloc(4096, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
+				if err != nil {
+					t.Fatal(err)
+				}
+				closer(t, mr)
+				wr.RemoteAddr, wr.RKey = mr.Addr(), mr.RKey()
+			},
+			"wrong lkey": func(_ *testing.T, _, _ *end, wr *verbs.SendWR) { wr.SGList[0].LKey++ },
+			"wrong rkey": func(_ *testing.T, _, _ *end, wr *verbs.SendWR) { wr.RKey++ },
+		} {
+			t.Run(fmt.Sprint(op, " ", what), func(t *testing.T) {
+				l, r := vmWire(t).pair(t, verbs.QPCap{})
+				binary.NativeEndian.PutUint64(r.buf.Bytes(), 5)
+				wr := verbs.SendWR{ID: 1, Opcode: op, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}, CompareAdd: 5, Swap: 10}
+				l.send(t, wr)
+				l.ok(t, 1)
+				if v := binary.NativeEndian.Uint64(r.buf.Bytes()); v != 10 {
+					t.Fatalf("%v has left %d", op, v)
+				}
+				spoil(t, l, r, &wr)
+				l.send(t, wr)
+				if wc := l.collect(t, 1)[1]; wc.Err() == nil {
+					t.Errorf("it has succeeded: %+v", wc)
+				}
+				// A wrong lkey may show only when the answer has come.
+				if v := binary.NativeEndian.Uint64(r.buf.Bytes()); v != 10 && what != "wrong lkey" {
+					t.Errorf("it has left %d", v)
+				}
+			})
+		}
+	}
+}

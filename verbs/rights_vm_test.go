@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+// again moves two QPs through RESET, and connects them again.
+func again(t *testing.T, l, r *end) {
+	t.Helper()
+	for _, e := range []*end{l, r} {
+		modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+	}
+	l.connectTo(t, r)
+	r.connectTo(t, l)
+	wcs := make([]verbs.WC, 16)
+	for _, e := range []*end{l, r} {
+		if _, err := e.cq.Poll(wcs); err != nil { // what was flushed
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestVMReregisterRights takes rights away and gives them back, and does the same
+// with the PD, where the device can: requests fail meanwhile, and work then.
+func TestVMReregisterRights(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		other, err := r.dev.AllocPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, other)
+		mr, err := r.pd.Alloc(4096, everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, mr)
+		all, local := verbs.Access(everything), verbs.LocalWrite
+		if err := mr.Reregister(verbs.MRChange{Access: &all}); errors.Is(err, errors.ErrUnsupported) {
+			t.Log(err)
+			return
+		}
+		status := func(op verbs.SendOpcode) verbs.WCStatus {
+			t.Helper()
+			wr := verbs.SendWR{ID: 1, Opcode: op, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr(), RKey: mr.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}}
+			if op == verbs.OpSend {
+				r.recv(t, verbs.RecvWR{ID: 9, SGList: []verbs.SGE{mr.Slice(0, 8)}})
+			}
+			l.send(t, wr)
+			got := l.collect(t, 1)[1].Status
+			if op == verbs.OpSend {
+				r.collect(t, 1)
+			}
+			return got
+		}
+		for _, op := range []verbs.SendOpcode{verbs.OpFetchAdd, verbs.OpWrite, verbs.OpRead} {
+			if err := mr.Reregister(verbs.MRChange{Access: &local}); err != nil {
+				t.Fatal(err)
+			}
+			if s := status(op); s != verbs.WCRemAccessErr {
+				t.Errorf("%v without the right: %v", op, s)
+			}
+			again(t, l, r)
+			if err := mr.Reregister(verbs.MRChange{Access: &all}); err != nil {
+				t.Fatal(err)
+			}
+			if s := status(op); s != verbs.WCSuccess {
+				t.Errorf("%v with the right: %v", op, s)
+			}
+		}
+		if s := status(verbs.OpSend); s != verbs.WCSuccess {
+			t.Errorf("SEND: %v", s)
+		}
+		if err := mr.Reregister(verbs.MRChange{PD: other}); err != nil {
+			t.Fatal(err)
+		}
+		if s := status(verbs.OpSend); s != verbs.WCRemOpErr {
+			t.Errorf("SEND into the memory of another PD: %v", s)
+		}
+		again(t, l, r)
+		if err := mr.Reregister(verbs.MRChange{PD: r.pd}); err != nil {
+			t.Fatal(err)
+		}
+		if s := status(verbs.OpSend); s != verbs.WCSuccess {
+			t.Errorf("SEND into the memory of the PD again: %v", s)
+		}
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestVMWindowsGone writes by the key of a window that the peer has invalidated, that
+// is closed, or that has not the right.
+func TestVMWindowsGone(t *testing.T) {
+	for what, take := range map[string]func(t *testing.T, l, r *end, mr *verbs.MR, w *verbs.MW){
+		"invalidated by the peer": func(t *testing.T, l, r *end, _ *verbs.MR, w *verbs.MW) {
+			r.recv(t, verbs.RecvWR{ID: 5})
+			l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSendInv, Flags: verbs.SendSignaled, InvalidateRKey: w.RKey()})
+			l.ok(t, 1)
+			r.ok(t, 1)
+		},
+		"closed": func(t *testing.T, _, _ *end, _ *verbs.MR, w *verbs.MW) {
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"without the right": func(t *testing.T, _, r *end, mr *verbs.MR, w *verbs.MW) {
+			if wc := r.bind(t, verbs.SendWR{Opcode: verbs.OpLocalInv, InvalidateRKey: w.RKey()}); wc.Err() != nil {
+				t.Fatal(wc.Err())
+			}
+			if wc := r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteRead)); wc.Err() != nil {
+				t.Fatal(wc.Err())
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			vmRoutes(t, func(t *testing.T, rt *route) {
+				l, r := rt.pair(t, verbs.QPCap{})
+				mr, w := r.window(t, verbs.MWType2)
+				if wc := r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite)); wc.Err() != nil {
+					t.Fatal(wc.Err())
+				}
+				write := func() verbs.WCStatus {
+					l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr(), RKey: w.RKey(), InlineData: []byte("x")})
+					return l.collect(t, 1)[1].Status
+				}
+				if s := write(); s != verbs.WCSuccess {
+					t.Fatal(s)
+				}
+				take(t, l, r, mr, w)
+				if s := write(); s != verbs.WCRemAccessErr {
+					t.Errorf("write: %v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestVMRelaxedOrdering: the right is taken by devices that have no use for it, and
+// changes nothing there.
+func TestVMRelaxedOrdering(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		exchange := func(t *testing.T, l, r *end, wr verbs.SendWR, head int) {
+			t.Helper()
+			const rights = verbs.LocalWrite | verbs.RemoteWrite | verbs.RelaxedOrdering
+			var mrs []*verbs.MR
+			for _, e := range []*end{l, r} {
+				mr, err := e.pd.Alloc(8192, rights)
+				if err != nil {
+					t.Fatal(err)
+				}
+				closer(t, mr)
+				mrs = append(mrs, mr)
+			}
+			const n = 1000
+			for i := range 20 {
+				data := fill(mrs[0].Bytes()[:n], byte(i))
+				r.recv(t, verbs.RecvWR{ID: 2, SGList: []verbs.SGE{mrs[1].Slice(0, 4096)}})
+				wr.ID, wr.Opcode, wr.Flags, wr.SGList = 1, verbs.OpSend, verbs.SendSignaled, []verbs.SGE{mrs[0].Slice(0, n)}
+				l.send(t, wr)
+				l.ok(t, 1)
+				r.ok(t, 1)
+				if !bytes.Equal(mrs[1].Bytes()[head:head+n], data) {
+					t.Fatalf("message %d differs", i)
+				}
+				if l.qp.Type() == verbs.RC {
+					l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mrs[1].Addr() + 4096, RKey: mrs[1].RKey(), SGList: wr.SGList})
+					l.ok(t, 1)
+					if !bytes.Equal(mrs[1].Bytes()[4096:4096+n], data) {
+						t.Fatalf("write %d differs", i)
+					}
+				}
+			}
+		}
+		t.Run("RC", func(t *testing.T) {
+			l, r := rt.pair(t, verbs.QPCap{})
+			exchange(t, l, r, verbs.SendWR{}, 0)
+		})
+		t.Run("UD", func(t *testing.T) {
+			l, r := rt.udPair(t)
+			exchange(t, l, r, verbs.SendWR{AH: l.ah(t, l.to(r.gid)), RemoteQPN: r.qp.Num(), RemoteQKey: qkey}, verbs.GRHLen)
+		})
+	})
+}
