@@ -30,7 +30,11 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 # minutes: only "make matrix" runs them.
 SLOW := '^TestSlow'
 
-.PHONY: help build test unit vm matrix race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+# How long make soak runs on each driver, and the kernels that it does so on.
+SOAK    ?= 10m
+SOAK_KERNELS ?= 6.1 7
+
+.PHONY: help build test unit vm matrix soak race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -61,6 +65,13 @@ matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each ker
 		$(RDMAVM) -kernel $$k -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES) || exit 1; \
 		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 20m -vm "-kernel $$k -driver siw" || exit 1; \
 	done
+
+soak: $(RDMAVM) bin/run bin/rping ## run random traffic for SOAK on each driver: nothing may be lost, changed or left
+	@for k in $(SOAK_KERNELS); do for d in rxe siw; do \
+		echo "== Linux $$k, $$d"; \
+		bin/run -rdmavm $(RDMAVM) -rping bin/rping -timeout 1h -vm "-kernel $$k -driver $$d -timeout 1h" \
+			-run '^TestSlowSoak$$' -args '-soak $(SOAK) $(SOAKFLAGS)' ./test/soak || exit 1; \
+	done; done
 
 abi: ## measure the kernel's headers again: a difference is shown, and fails
 	$(GO) run ./test/abi/gen

@@ -39,6 +39,7 @@ type config struct {
 	run, skip      string
 	timeout        string
 	vmFlags        string
+	args           string
 }
 
 func main() {
@@ -51,6 +52,7 @@ func main() {
 	flag.StringVar(&c.run, "run", "", "run only the tests that match `regexp`")
 	flag.StringVar(&c.skip, "skip", "", "do not run the tests that match `regexp`")
 	flag.StringVar(&c.timeout, "timeout", "5m", "`limit` for the tests of one package")
+	flag.StringVar(&c.args, "args", "", "more `flags` for the tests, separated by spaces")
 	flag.StringVar(&c.vmFlags, "vm", "", "more `flags` for rdmavm, separated by spaces")
 	flag.Parse()
 	patterns := flag.Args()
@@ -104,6 +106,7 @@ func (c *config) runAll(ctx context.Context, patterns []string) error {
 			return err
 		}
 		args := []string{bin, "-test.v", "-test.count=1", "-test.timeout=" + c.timeout}
+		args = append(args, strings.Fields(c.args)...)
 		if c.run != "" {
 			args = append(args, "-test.run="+c.run)
 		}

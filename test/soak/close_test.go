@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package soak
+
+import (
+	"fmt"
+	"time"
+)
+
+// judge says what has gone wrong, when nothing can come any more.
+func (e *end) judge() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.finished() {
+		if e.plan.ending == orderly && !e.dropped() && e.s.failed.Err() == nil {
+			e.fault("the connection has broken: %w; %d messages sent, %d received", e.over, e.sent, e.got)
+		}
+		return
+	}
+	if now(&e.s.spoil.region) {
+		e.mem.mr.Bytes()[777] ^= 1
+	}
+	if sum := e.mem.checksum(e.mem.mr.Bytes()); sum != uint32(e.fin.b) {
+		e.fault("what the peer has written has the checksum %#x, and what is there %#x", e.fin.b, sum)
+	}
+}
+
+// drain waits until all that was posted has completed, after the QP was moved to
+// the error state, and says what has not.
+func (e *end) drain() {
+	limit := e.s.patience
+	if e.s.failed.Err() != nil {
+		limit = time.Second
+	}
+	for deadline := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
+		e.mu.Lock()
+		missing, unposted := 0, map[uint64]bool{}
+		for _, wr := range e.queue {
+			unposted[wr.ID] = true
+		}
+		var which []string
+		for id, r := range e.out {
+			if r.signaled && !unposted[id] {
+				missing++
+				which = append(which, fmt.Sprintf("%v %d", r.opcode, uint32(id)))
+			}
+		}
+		missing += len(e.recvs)
+		e.mu.Unlock()
+		if missing == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			e.fault("lost: %v after the QP was moved to the error state, %d receives and these requests have not completed: %v", limit, len(e.recvs), which)
+			return
+		}
+	}
+}
+
+// free closes all that the end has.
+func (e *end) free() {
+	var errs []error
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.s.left.Store(e.serial, nil) // it may not have been drained
+	errs = append(errs, e.closeWindows())
+	if e.qp != nil {
+		errs = append(errs, e.qp.Close())
+		e.place.send.remove(e)
+		e.place.recv.remove(e)
+	}
+	e.mu.Lock()
+	for _, o := range e.offers {
+		errs = append(errs, o.close())
+	}
+	e.mu.Unlock()
+	if e.arena != nil {
+		errs = append(errs, e.arena.Close())
+	}
+	if e.mem != nil {
+		errs = append(errs, e.mem.mr.Close())
+	}
+	errs = append(errs, e.place.close(e.node))
+	for _, err := range errs {
+		if err != nil {
+			e.fault("closing: %w", err)
+		}
+	}
+}

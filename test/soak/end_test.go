@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package soak
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"sync"
+
+	"purerdma/verbs"
+)
+
+// What a side has.
+const (
+	sendDepth = 16 // of the send queue: less than a side would post, so that it gets full
+	atOnce    = 24 // requests that have not completed
+	window    = 8  // messages that the peer has not seen
+	recvSlots = window + 4
+	slotLen   = 8192
+	slots     = 10 // for what is sent, and for what is read
+)
+
+// request is a send request that has not completed.
+type request struct {
+	opcode   verbs.SendOpcode
+	signaled bool
+	done     func() // what follows from its success
+}
+
+// end is one side of a connection. Its fields are guarded by mu from start on: its
+// work is done by those who wait for completions.
+type end struct {
+	s       *soak
+	node    *node
+	name    string
+	lane    uint32
+	gen     uint32
+	plan    plan
+	side    int // 0 is the active one
+	serial  uint32
+	place   *place
+	qp      *verbs.QP
+	arena   *verbs.MR // slots of sends, then of receives
+	mem     *memory   // our region, and our copy of the peer's
+	ended   chan struct{}
+	dropped func() bool // whether a failure is nobody's fault: the peer was killed
+
+	mu       sync.Mutex
+	rng      *rand.Rand
+	ready    bool // connected, with all rights
+	heard    bool // something has come
+	progress int  // counts completions
+	over     error
+	closed   bool
+	endOnce  sync.Once
+
+	n       uint32             // requests made
+	out     map[uint64]request // those that have not completed
+	queue   []verbs.SendWR     // those that are not yet posted
+	recvs   map[uint64]bool    // receives of our own that are posted
+	slotsOK []int              // free slots of sends
+	quota   int
+	others  int // requests that are no messages
+
+	sent, acked    uint64          // messages: ours, and those of them that the peer has seen
+	got, told      uint64          // messages of the peer, all up to which we have seen; what it knows of that
+	early          map[uint64]bool // seen beyond that: waiters of a shared CQ may be out of order
+	fin            *header         // the peer's
+	quiet, weQuiet bool            // no more offers come from the peer; from us
+	finSent        bool
+	finDone        bool
+	offers         map[uint64]*offer
+	tasks          []func() bool // what the peer waits for; false if there is no room now
+	batch          verbs.Batch
+}
+
+// newEnd makes a side, up to its QP, which is not connected.
+func newEnd(n *node, lane, gen uint32, side int) (*end, error) {
+	e := &end{
+		s: n.s, node: n, lane: lane, gen: gen, side: side, serial: n.s.serial.Add(1),
+		ended: make(chan struct{}), dropped: func() bool { return false },
+		plan: newPlan(n.s.rand(lane, gen)), rng: n.s.rand(lane, gen, uint32(side)+1),
+		out: map[uint64]request{}, recvs: map[uint64]bool{}, early: map[uint64]bool{}, offers: map[uint64]*offer{},
+	}
+	e.quota = e.plan.quota[side]
+	pl, err := n.place(e.plan.modes[side])
+	if err != nil {
+		return nil, err
+	}
+	e.place = pl
+	e.name = fmt.Sprintf("lane %d.%d, %s side (%v; ends %v)", lane, gen, [...]string{"active", "passive"}[side], pl.mode, e.plan.ending)
+	cfg := verbs.QPConfig{SendCQ: pl.send.cq, RecvCQ: pl.recv.cq, Cap: verbs.QPCap{SendWR: sendDepth, RecvWR: recvSlots, SendSGE: 3, RecvSGE: 2, Inline: 80}}
+	if pl.pool != nil {
+		cfg.SRQ = pl.pool.srq
+	}
+	if e.qp, err = pl.pd.CreateQP(cfg); err == nil {
+		pl.send.add(e)
+		pl.recv.add(e)
+		if e.arena, err = pl.pd.Alloc((slots+recvSlots)*slotLen, verbs.LocalWrite); err == nil {
+			e.mem, err = newMemory(pl.pd, n.caps.access)
+		}
+	}
+	if err != nil {
+		e.free()
+		return nil, err
+	}
+	for i := range slots {
+		e.slotsOK = append(e.slotsOK, i)
+	}
+	return e, nil
+}
+
+// receive posts all receives, once the QP takes them.
+func (e *end) receive() {
+	if e.place.pool != nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range recvSlots {
+		e.postRecv(uint64(i))
+	}
+}
+
+const recvBit = 1 << 31 // of the IDs of receives
+
+// postRecv posts a receive of our own into one slot, in one or two pieces.
+func (e *end) postRecv(slot uint64) {
+	off, cut := (slots+int(slot))*slotLen, e.rng.IntN(slotLen)
+	wr := verbs.RecvWR{ID: uint64(e.serial)<<32 | recvBit | slot, SGList: []verbs.SGE{e.arena.Slice(off, cut), e.arena.Slice(off+cut, slotLen-cut)}}
+	if cut < slotLen/2 {
+		wr.SGList = []verbs.SGE{e.arena.Slice(off, slotLen)}
+	}
+	if _, err := e.qp.PostRecv([]verbs.RecvWR{wr}); err != nil {
+		e.broke(fmt.Errorf("post a receive: %w", err))
+		return
+	}
+	e.recvs[slot] = true
+}
+
+// start lets the traffic begin.
+func (e *end) start() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ready = true
+	e.pump()
+}
+
+// takes reports whether a completion is this end's, and not that of a QP before it
+// which had the same number.
+func (e *end) takes(id uint64) bool { return id&srqID != 0 || uint32(id>>32) == e.serial }
+
+// complete takes a completion.
+func (e *end) complete(wc verbs.WC) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.progress++
+	switch {
+	case e.closed:
+		if wc.ID&srqID != 0 {
+			e.place.pool.post(wc.ID &^ srqID)
+		}
+		return
+	case wc.ID&srqID != 0:
+		slot := wc.ID &^ srqID
+		if wc.Err() == nil {
+			e.arrived(wc, e.place.pool.mr.Bytes()[slot*slotLen:][:slotLen])
+		} else {
+			e.broke(wc.Err())
+		}
+		e.place.pool.post(slot)
+	case wc.ID&recvBit != 0:
+		slot := wc.ID & (recvBit - 1)
+		if !e.recvs[slot] {
+			e.fault("receive %d has completed twice: %+v", slot, wc)
+			return
+		}
+		delete(e.recvs, slot)
+		if wc.Err() != nil {
+			e.broke(wc.Err())
+			return
+		}
+		e.arrived(wc, e.arena.Bytes()[(slots+slot)*slotLen:][:slotLen])
+		if e.over == nil {
+			e.postRecv(slot)
+		}
+	default:
+		e.sentOne(wc)
+	}
+	e.finish()
+	e.pump()
+}
+
+// sentOne takes the completion of a send request.
+func (e *end) sentOne(wc verbs.WC) {
+	r, ok := e.out[wc.ID]
+	if !ok {
+		e.fault("a completion of what was not posted, or had completed: %+v", wc)
+		return
+	}
+	delete(e.out, wc.ID)
+	if err := wc.Err(); err != nil {
+		e.broke(fmt.Errorf("%v: %w", r.opcode, err))
+		return
+	}
+	// Those before it that were to have no completion have succeeded, too.
+	for id := wc.ID - 1; ; id-- {
+		before, ok := e.out[id]
+		if !ok || before.signaled {
+			break
+		}
+		delete(e.out, id)
+		before.done()
+	}
+	r.done()
+}
+
+// issue puts a request into the queue.
+func (e *end) issue(wr verbs.SendWR, done func()) {
+	e.n++
+	wr.ID = uint64(e.serial)<<32 | uint64(e.n)
+	e.out[wr.ID] = request{opcode: wr.Opcode, signaled: wr.Flags&verbs.SendSignaled != 0, done: done}
+	e.queue = append(e.queue, wr)
+}
+
+// post posts what is in the queue, as one list, as a batch or one by one, as far
+// as there is room.
+func (e *end) post() {
+	for len(e.queue) > 0 && e.over == nil {
+		some := e.queue[:1+e.rng.IntN(len(e.queue))]
+		n, err := e.qp.PostSend(some)
+		e.queue = e.queue[n:]
+		if isFull(err) {
+			return
+		}
+		if err != nil {
+			e.broke(fmt.Errorf("post: %w", err))
+		}
+	}
+}
+
+// finished reports whether all has been said, both ways, and come.
+func (e *end) finished() bool { return e.finSent && e.fin != nil && e.got == e.fin.a }
+
+// broke notes that the connection is of no more use.
+func (e *end) broke(err error) {
+	if e.over == nil {
+		e.over = err
+		e.stop()
+	}
+}
+
+func (e *end) stop() { e.endOnce.Do(func() { close(e.ended) }) }
+
+// fault notes what must not happen, with whom it did.
+func (e *end) fault(format string, args ...any) {
+	e.s.fault("%s: %w", e.name, fmt.Errorf(format, args...))
+}
+
+// arrived takes a message, or the news of one.
+func (e *end) arrived(wc verbs.WC, b []byte) {
+	if e.over != nil && !e.finSent {
+		return // our memory may be closed
+	}
+	b = b[:wc.ByteLen]
+	if wc.Opcode == verbs.WCRecvWriteImm {
+		if b = e.mem.placed(wc); b == nil {
+			e.fault("a WRITE_WITH_IMM of %d bytes to place %#x, which is not", wc.ByteLen, wc.ImmData)
+			return
+		}
+	}
+	if now(&e.s.spoil.message) {
+		b[len(b)/2] ^= 4
+	}
+	h, sum, err := parse(b)
+	switch {
+	case err != nil:
+		e.fault("%w", err)
+		return
+	case h.lane != e.lane || h.gen != e.gen:
+		e.fault("message %d of lane %d.%d", h.seq, h.lane, h.gen)
+		return
+	case wc.Opcode == verbs.WCRecv && wc.Flags&verbs.WCWithImm != 0 && wc.ImmData != sum:
+		e.fault("message %d came with %#x, not with its checksum %#x", h.seq, wc.ImmData, sum)
+	}
+	e.s.stats.messages.Add(1)
+	e.s.stats.bytes.Add(int64(len(b)))
+	e.heard = true
+	e.acked = max(e.acked, h.seen)
+	if h.kind == kindCredit {
+		return
+	}
+	if now(&e.s.spoil.skip) {
+		return
+	}
+	if h.seq <= e.got || e.early[h.seq] || h.seq > e.got+window {
+		e.fault("message %d came twice, or out of turn: all up to %d were seen", h.seq, e.got)
+		return
+	}
+	if !e.place.mode.shared() && h.seq != e.got+1 {
+		e.fault("message %d came after %d", h.seq, e.got)
+	}
+	e.early[h.seq] = true
+	for e.early[e.got+1] {
+		delete(e.early, e.got+1)
+		e.got++
+	}
+	e.handle(&h, wc)
+}
+
+// handle does what a message asks for.
+func (e *end) handle(h *header, wc verbs.WC) {
+	switch h.kind {
+	case kindData:
+	case kindOffer:
+		e.accept(*h)
+	case kindAnswer:
+		e.answered(h, wc)
+	case kindQuiet:
+		e.quiet = true
+		e.quota = int(e.sent) // we come to an end as well
+	case kindFin:
+		fin := *h
+		e.fin = &fin
+	default:
+		e.fault("message %d is of kind %d", h.seq, h.kind)
+	}
+}
+
+// finish looks whether both have said all, and the whole of it has come: others that
+// wait on the CQ may have yet to hand it in.
+func (e *end) finish() {
+	if e.finDone && e.finished() && e.over == nil {
+		e.stop()
+	}
+}
+
+// checksumOf is that of memory.
+func checksumOf(b []byte) uint32 { return crc32.Checksum(b, table) }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package soak
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"purerdma/internal/vmtest"
+	"purerdma/oob"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// fakeConn is a connection in a kernel that exists in memory only, and has no
+// connection manager.
+type fakeConn struct {
+	qp   *verbs.QP
+	peer *fakeConn
+	done chan struct{}
+	once *sync.Once // of both sides
+}
+
+func (c *fakeConn) Done() <-chan struct{} { return c.done }
+
+func (c *fakeConn) Close() error {
+	c.once.Do(func() {
+		fail(c.qp)
+		fail(c.peer.qp)
+		close(c.done)
+		close(c.peer.done)
+	})
+	return nil
+}
+
+// fail moves a QP that may be closed.
+func fail(qp *verbs.QP) { _ = qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState) }
+
+// fakeLane is lane with both sides here.
+func fakeLane(near, far *node, number uint32) {
+	s := near.s
+	for gen := uint32(1); s.ctx.Err() == nil && s.failed.Err() == nil; gen++ {
+		if err := fakeOnce(near, far, number, gen); err != nil {
+			s.fault("lane %d.%d: %w", number, gen, err)
+		}
+	}
+}
+
+func fakeOnce(near, far *node, number, gen uint32) error {
+	var ends [2]*end
+	var paths [2]oob.Path
+	var addr [2]oob.Address
+	for i, n := range []*node{near, far} {
+		e, err := newEnd(n, number, gen, i)
+		if err != nil {
+			return err
+		}
+		defer e.free()
+		ends[i] = e
+		gids, err := n.dev.GIDs()
+		if err != nil {
+			return err
+		}
+		paths[i] = oob.Path{SGIDIndex: gids[0].Index, Access: n.caps.access, RdAtomic: 4}
+		if err := paths[i].Init(e.qp); err != nil {
+			return err
+		}
+		e.receive()
+		addr[i] = oob.NewAddress(e.qp, 0, gids[0].GID)
+	}
+	once := new(sync.Once)
+	conns := [2]*fakeConn{{qp: ends[0].qp, done: make(chan struct{}), once: once}, {qp: ends[1].qp, done: make(chan struct{}), once: once}}
+	for i, e := range ends {
+		conns[i].peer = conns[1-i]
+		if err := errors.Join(paths[i].Connect(e.qp, addr[i], addr[1-i]), e.peer(ends[1-i].hello())); err != nil {
+			return err
+		}
+	}
+	near.s.stats.connections.Add(1)
+	var wg sync.WaitGroup
+	for i, e := range ends {
+		e.start()
+		wg.Go(func() { e.await(conns[i]) })
+	}
+	wg.Wait()
+	return nil
+}
+
+// runFake runs lanes on a kernel in memory.
+func (s *soak) runFake(lanes uint32) error {
+	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
+	var nodes [2]*node
+	for i, name := range []string{"rxe0", "rxe1"} {
+		n, err := openNode(s, host, vmtest.Host{Device: name})
+		if err != nil {
+			return err
+		}
+		defer n.Close()
+		nodes[i] = n
+	}
+	var wg sync.WaitGroup
+	for i := range lanes {
+		wg.Go(func() { fakeLane(nodes[0], nodes[1], i) })
+	}
+	wg.Wait()
+	return s.err()
+}
+
+// TestSoakInMemory runs the traffic without a real kernel.
+func TestSoakInMemory(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	s := newSoak(ctx, max(*seedFlag, 1))
+	if err := s.runFake(16); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(&s.stats)
+	if s.stats.messages.Load() == 0 || s.stats.broken.Load() == 0 || s.stats.offers.Load() == 0 {
+		t.Error("there was not everything in it that is to be")
+	}
+}
+
+// TestSoakSees spoils the traffic, in each way once: the soak test must see it, and
+// say whose it was.
+func TestSoakSees(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(*spoil)
+		says string
+	}{
+		{"a flipped bit in a message", func(s *spoil) { s.message.Store(300) }, "checksum"},
+		{"a flipped bit in a region", func(s *spoil) { s.region.Store(3) }, "what the peer has written has the checksum"},
+		{"a lost completion", func(s *spoil) { s.completion.Store(300) }, " side "},
+		{"a doubled completion", func(s *spoil) { s.twice.Store(300) }, " side "},
+		{"a lost message", func(s *spoil) { s.skip.Store(300) }, " side "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			s := newSoak(ctx, 7)
+			s.patience = time.Second
+			c.do(&s.spoil)
+			err := s.runFake(8)
+			t.Log(err)
+			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "seed 7: ") {
+				t.Errorf("got %v, want %q", err, c.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package soak
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// hello is what each side tells the other by the connection manager.
+type hello struct {
+	lane, gen uint32
+	addr      uint64
+	rkey      uint32
+}
+
+func (h hello) bytes() []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, h.lane)
+	b = le.AppendUint32(b, h.gen)
+	b = le.AppendUint64(b, h.addr)
+	return le.AppendUint32(b, h.rkey)
+}
+
+func parseHello(b []byte) (h hello, err error) {
+	if len(b) < 20 {
+		return h, fmt.Errorf("%d bytes of private data", len(b))
+	}
+	le := binary.LittleEndian
+	return hello{le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:]), le.Uint32(b[16:])}, nil
+}
+
+func (e *end) hello() []byte {
+	return hello{e.lane, e.gen, e.mem.mr.Addr(), e.mem.mr.RKey()}.bytes()
+}
+
+// peer takes what the other side has said.
+func (e *end) peer(b []byte) error {
+	h, err := parseHello(b)
+	if err != nil {
+		return err
+	}
+	if h.lane != e.lane || h.gen != e.gen {
+		return fmt.Errorf("lane %d.%d has answered", h.lane, h.gen)
+	}
+	e.mem.addr, e.mem.rkey = h.addr, h.rkey
+	return nil
+}
+
+// param has what both sides ask for.
+func (e *end) param() *cm.ConnParam {
+	p := cm.DefaultConnParam()
+	p.PrivateData, p.ResponderResources, p.InitiatorDepth = e.hello(), 4, 4
+	return &p
+}
+
+// access is what the peer may do, which the connection manager does not know all
+// of: FLUSH it leaves out.
+func (e *end) access() error {
+	if !e.node.caps.flush {
+		return nil
+	}
+	err := e.qp.Modify(&verbs.QPAttr{Access: e.node.caps.access}, verbs.QPAttrAccess)
+	if err != nil && e.qp.State() == verbs.QPErr {
+		return nil // the peer has broken off already
+	}
+	return err
+}
+
+// conn is what an end is connected by: a *cm.Conn, or a fakeConn.
+type conn interface {
+	Done() <-chan struct{} // closed when the connection has ended
+	Close() error          // ends it, and moves the QP to the error state
+}
+
+// target is who a lane connects to.
+type target struct {
+	addr    string
+	dropped func() bool
+}
+
+// lane connects again and again, until the time is up.
+func (n *node) lane(number uint32, next func() (target, bool)) {
+	for gen := uint32(1); n.s.ctx.Err() == nil && n.s.failed.Err() == nil; gen++ {
+		to, ok := next()
+		if !ok {
+			return
+		}
+		if err := n.active(number, gen, to); err != nil && !to.dropped() {
+			n.s.fault("lane %d.%d: %w", number, gen, err)
+			return
+		} else if err != nil {
+			time.Sleep(50 * time.Millisecond) // another process is being started
+		}
+	}
+}
+
+// active is one life of a connection.
+func (n *node) active(number, gen uint32, to target) error {
+	ctx, cancel := context.WithTimeout(n.s.failed, n.s.patience)
+	defer cancel()
+	d := cm.Dialer{LocalAddr: local(n.host)}
+	r, err := d.Resolve(ctx, "tcp", to.addr)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	e, err := newEnd(n, number, gen, 0)
+	if err != nil {
+		return err
+	}
+	defer e.free()
+	e.dropped = to.dropped
+	if err := r.Init(e.qp); err != nil {
+		return err
+	}
+	e.receive()
+	conn, err := r.Connect(ctx, e.qp, e.param())
+	if err == nil {
+		err = errors.Join(e.peer(conn.PrivateData()), e.access())
+		if err == nil {
+			n.s.stats.connections.Add(1)
+			e.start()
+			e.await(conn)
+			return nil
+		}
+		conn.Close()
+	}
+	return err
+}
+
+// await sees to the end of a connection, whichever it is.
+func (e *end) await(conn conn) {
+	e.watch(conn)
+	e.mu.Lock()
+	over := e.over
+	e.mu.Unlock()
+	if over != nil && e.side == 0 {
+		e.s.stats.broken.Add(1)
+	}
+	srq := e.place.pool != nil
+	switch {
+	case over == nil && e.side == 1 && e.s.failed.Err() == nil:
+		// The active side closes first.
+		select {
+		case <-conn.Done():
+		case <-time.After(e.s.patience):
+			e.fault("the peer has not closed the connection")
+		case <-e.s.failed.Done():
+		}
+	case over == errPlanned && e.plan.ending == closeQP && !srq:
+		e.check("closing windows", e.closeWindows())
+		e.check("closing a QP", e.qp.Close())
+		e.check("closing a connection whose QP is closed", conn.Close())
+		return
+	case over == errPlanned && e.plan.ending == closeMR:
+		e.mu.Lock()
+		e.check("closing a region", e.mem.mr.Close())
+		e.mu.Unlock()
+		time.Sleep(20 * time.Millisecond) // the peer works on
+		e.toError()
+	case over == errPlanned && e.plan.ending == toError:
+		e.toError()
+		time.Sleep(20 * time.Millisecond)
+	}
+	e.check("closing a connection", conn.Close())
+	e.toError()
+	e.drain()
+	e.judge()
+}
+
+func (e *end) check(what string, err error) {
+	if err != nil {
+		e.fault("%s: %w", what, err)
+	}
+}
+
+func (e *end) toError() {
+	e.check("QP to ERR", e.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState))
+}
+
+// watch waits until the end has come, and sees that something goes on before.
+func (e *end) watch(conn conn) {
+	last, since := -1, time.Now()
+	for {
+		select {
+		case <-e.ended:
+			return
+		case <-e.s.failed.Done():
+			return
+		case <-conn.Done():
+			e.mu.Lock()
+			e.broke(errors.New("the peer has ended the connection"))
+			e.mu.Unlock()
+			return
+		case <-time.After(time.Second):
+		}
+		e.mu.Lock()
+		if e.progress != last {
+			last, since = e.progress, time.Now()
+		} else if time.Since(since) > e.s.patience {
+			e.fault("nothing has moved for %v: %s", e.s.patience, e.state())
+		}
+		e.mu.Unlock()
+	}
+}
+
+// state describes what an end waits for.
+func (e *end) state() string {
+	return fmt.Sprintf("%d completions; %d messages sent of %d, %d of them seen; %d received, the peer knows of %d; %d requests under way, %d not posted; %d offers, %d tasks, %d free slots; quiet %v/%v, fin sent %v, done %v, received %v",
+		e.progress, e.sent, e.quota, e.acked, e.got, e.told, len(e.out), len(e.queue), len(e.offers), len(e.tasks), len(e.slotsOK), e.weQuiet, e.quiet, e.finSent, e.finDone, e.fin != nil)
+}
+
+// serve takes connections until the listener is closed, and returns when the last
+// has ended.
+func (n *node) serve(ln *cm.Listener) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		req, err := ln.Accept(context.Background())
+		if err != nil {
+			return
+		}
+		wg.Go(func() {
+			defer req.Close()
+			if err := n.passive(req); err != nil {
+				n.s.fault("accepting: %w", err)
+			}
+		})
+	}
+}
+
+func (n *node) passive(req *cm.Request) error {
+	ctx, cancel := context.WithTimeout(n.s.failed, n.s.patience)
+	defer cancel()
+	h, err := parseHello(req.PrivateData())
+	if err != nil {
+		return err
+	}
+	e, err := newEnd(n, h.lane, h.gen, 1)
+	if err != nil {
+		return err
+	}
+	defer e.free()
+	if err := errors.Join(e.peer(req.PrivateData()), req.Init(e.qp)); err != nil {
+		return err
+	}
+	e.receive()
+	conn, err := req.Accept(ctx, e.qp, e.param())
+	var gone *cm.PeerGoneError
+	if errors.As(err, &gone) && n.s.failed.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.name, err)
+	}
+	if err := e.access(); err != nil {
+		conn.Close()
+		return err
+	}
+	e.start()
+	e.await(conn)
+	return nil
+}

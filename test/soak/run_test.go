@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// soak is one run within one process.
+type soak struct {
+	seed uint64
+	// patience bounds every wait for a peer that lives.
+	patience time.Duration
+	ctx      context.Context // ends when the time is up: what goes on comes to its end
+	failed   context.Context // ends with the first fault, and so does everything
+	fail     context.CancelCauseFunc
+
+	stats  stats
+	spoil  spoil
+	serial atomic.Uint32
+	faults atomic.Int32 // after the first
+	left   sync.Map     // serial numbers of ends whose requests were left in their CQs
+}
+
+// stats counts what has been done.
+type stats struct {
+	connections, broken, messages, writes, reads, atomics, offers, bytes, datagrams, lost, kills atomic.Int64
+}
+
+func (s *stats) String() string {
+	return fmt.Sprintf("%d connections, %d of them broken off, %d peers killed; %d messages, %d writes, %d reads, %d atomics, %d keys given away, %d MB; %d datagrams, %d lost",
+		s.connections.Load(), s.broken.Load(), s.kills.Load(), s.messages.Load(), s.writes.Load(), s.reads.Load(), s.atomics.Load(), s.offers.Load(), s.bytes.Load()>>20,
+		s.datagrams.Load(), s.lost.Load())
+}
+
+// newSoak makes a run that goes on until ctx ends.
+func newSoak(ctx context.Context, seed uint64) *soak {
+	s := &soak{seed: seed, patience: 90 * time.Second, ctx: ctx}
+	s.failed, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	return s
+}
+
+// fault notes what has gone wrong; the first counts, the others may be its
+// consequences and are only printed.
+func (s *soak) fault(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	if s.failed.Err() == nil {
+		s.fail(err)
+	} else if s.faults.Add(1) <= 10 {
+		fmt.Fprintln(os.Stderr, "soak: then:", err)
+	}
+}
+
+// err returns the first fault.
+func (s *soak) err() error {
+	if err := context.Cause(s.failed); err != nil {
+		return fmt.Errorf("seed %d: %w", s.seed, err)
+	}
+	return nil
+}
+
+// rand returns the random numbers for something that is named by numbers.
+func (s *soak) rand(what ...uint32) *rand.Rand {
+	h := s.seed
+	for _, w := range what {
+		h = (h ^ uint64(w)) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	return rand.New(rand.NewPCG(s.seed, h))
+}
+
+// spoil is what the test of the test does to the traffic, once: it counts down how
+// often something happens before it goes wrong.
+type spoil struct {
+	message, region, completion, twice, skip atomic.Int64
+}
+
+// now reports whether it is time.
+func now(n *atomic.Int64) bool { return n.Load() > 0 && n.Add(-1) == 0 }
+
+// closeAll closes in order, and returns all errors.
+func closeAll(list ...interface{ Close() error }) error {
+	var errs []error
+	for _, c := range list {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// caps is what the driver, and the kernel's version of it, can do.
+type caps struct {
+	imm, atomics, windows, srq, readInv bool
+	flush, atomicWrite, rereg           bool
+	readSGE                             int
+	access                              verbs.Access
+}

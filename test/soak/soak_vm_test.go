@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package soak
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+var (
+	duration = flag.Duration("soak", time.Minute, "for how long the traffic runs")
+	seedFlag = flag.Uint64("seed", 0, "what random choices are made from; 0 is any")
+	lanes    = flag.Int("lanes", 64, "queue pairs on each side")
+)
+
+func TestMain(m *testing.M) {
+	if seed := os.Getenv("SOAK_CHILD"); seed != "" {
+		os.Exit(child(seed))
+	}
+	vmtest.Main(m)
+}
+
+// run is all of it: both devices, lanes within this process and to two others.
+func (s *soak) run(hosts []vmtest.Host, lanes int) error {
+	var nodes []*node
+	for _, h := range hosts[:2] {
+		n, err := openNode(s, verbs.DefaultHost(), h)
+		if err != nil {
+			s.fault("%w", err)
+			break
+		}
+		nodes = append(nodes, n)
+	}
+	if len(nodes) == 2 {
+		s.traffic(nodes[0], nodes[1], lanes)
+	}
+	for _, n := range nodes {
+		if err := n.Close(); err != nil {
+			s.fault("%w", err)
+		}
+	}
+	s.left.Clear() // it grows with each connection, and would count as a leak
+	return s.err()
+}
+
+func (s *soak) traffic(near, far *node, lanes int) {
+	ln, err := far.listen()
+	if err != nil {
+		s.fault("%w", err)
+		return
+	}
+	var serving, active sync.WaitGroup
+	serving.Go(func() { far.serve(ln) })
+	here := func() (target, bool) { return target{ln.Addr().String(), func() bool { return false }}, true }
+	peers := []*peer{{s: s}, {s: s}}
+	for i, p := range peers {
+		if err := p.spawn(); err != nil {
+			s.fault("%w", err)
+			continue
+		}
+		active.Go(func() { p.haunt(uint32(i)) })
+	}
+	for i := range uint32(lanes) {
+		switch {
+		case s.failed.Err() != nil:
+		case i%4 == 3: // a quarter goes to other processes
+			active.Go(func() { near.lane(i, peers[i/4%2].target) })
+		case i%16 < 2 && near.caps.imm:
+			active.Go(func() { raw(near, far, i, []verbs.QPType{verbs.UC, verbs.UD}[i%2]) })
+		default:
+			active.Go(func() { near.lane(i, here) })
+		}
+	}
+	active.Wait()
+	for _, p := range peers {
+		p.stop()
+	}
+	ln.Close()
+	serving.Wait()
+}
+
+// memoryNow is what the process holds when all garbage is gone, in bytes.
+type memoryNow struct{ heap, resident, pinned, locked int64 }
+
+func measure(t *testing.T) (m memoryNow) {
+	t.Helper()
+	runtime.GC()
+	debug.FreeOSMemory()
+	var ms runtime.MemStats
+	runtime.ReadMemStats(&ms)
+	m.heap = int64(ms.HeapAlloc)
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		f := strings.Fields(line)
+		for name, p := range map[string]*int64{"VmRSS:": &m.resident, "VmPin:": &m.pinned, "VmLck:": &m.locked} {
+			if f[0] == name {
+				kb, _ := strconv.ParseInt(f[1], 10, 64)
+				*p = kb << 10
+			}
+		}
+	}
+	return m
+}
+
+// TestSlowSoak runs the traffic for a while, once short and once long: what the long
+// run leaves may not be more than what the short one does.
+func TestSlowSoak(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	seed := *seedFlag
+	for seed == 0 {
+		seed = rand.Uint64() >> 32
+	}
+	t.Logf("seed %d", seed)
+	var before memoryNow
+	for i, d := range []time.Duration{*duration / 10, *duration * 9 / 10} {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		s := newSoak(ctx, seed+uint64(i))
+		err := s.run(hosts, *lanes)
+		cancel()
+		t.Logf("%v: %v", d, &s.stats)
+		if err != nil {
+			t.Fatalf("%v\nAgain with -args '-seed %d -soak %v -lanes %d'", err, seed, *duration, *lanes)
+		}
+		after := measure(t)
+		t.Logf("memory: %+v", after)
+		if i == 0 {
+			before = after
+			continue
+		}
+		if after.heap > before.heap+4<<20 || after.resident > before.resident+32<<20 || after.pinned > before.pinned || after.locked > before.locked {
+			t.Errorf("the longer run has left more memory behind, in bytes: %+v, the shorter one %+v", after, before)
+		}
+		if s.stats.messages.Load() == 0 || s.stats.broken.Load() == 0 || s.stats.offers.Load() == 0 || s.stats.kills.Load() == 0 {
+			t.Error("there was not everything in it that is to be")
+		}
+	}
+}
