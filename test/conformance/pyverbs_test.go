@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// colCase is the first column of the tables of docs/pyverbs.md.
+const colCase = "case"
+
+// What a row may say about a case, and whether its remark must give a reason.
+var caseStatuses = map[string]bool{"same": false, "other": true, "refused": true, "none": true}
+
+// checkCases holds the rows of cases against the list and the code, and returns
+// what is wrong.
+func checkCases(text string, src source, want []string) []string {
+	doc, problems := parse(text)
+	c := &checker{doc: doc, src: src, used: map[string]bool{}, problems: problems}
+	seen := map[string]bool{}
+	for _, r := range doc[colCase] {
+		name := r.cells[colCase]
+		if seen[name] {
+			c.bad(r, "%s is there twice", name)
+		}
+		seen[name] = true
+		if !slices.Contains(want, name) {
+			c.bad(r, "%s is not in the list of cases", name)
+		}
+		status := r.cells[colStatus]
+		needsReason, ok := caseStatuses[status]
+		if !ok {
+			c.bad(r, "%q is no status", status)
+		}
+		if needsReason && r.cells[colRemark] == none {
+			c.bad(r, "%s without a reason", status)
+		}
+		if status != "none" {
+			c.exist(r, r.cells[colTest], "test", src.hasTest)
+		} else if r.cells[colTest] != none {
+			c.bad(r, "it names a test, and says that there is none")
+		}
+	}
+	for _, name := range want {
+		if !seen[name] {
+			c.bad(row{}, "%s has no row", name)
+		}
+	}
+	return c.problems
+}
+
+// TestPyverbs holds docs/pyverbs.md against the list of cases and the code.
+func TestPyverbs(t *testing.T) {
+	root := moduleRoot(t)
+	text, err := os.ReadFile(filepath.Join(root, "docs", "pyverbs.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := lines(t, "pyverbs-65.0.txt")
+	if len(cases) < 150 {
+		t.Fatalf("only %d cases", len(cases))
+	}
+	for _, problem := range checkCases(string(text), readSource(t, root), cases) {
+		t.Errorf("docs/pyverbs.md: %s", problem)
+	}
+}
+
+const sampleCases = `
+| case | status | shown by | remark |
+|---|---|---|---|
+| mr.A.one | same | ''cm.TestEcho'' | - |
+| mr.A.two | other | ''cm.TestEcho/IPv4'' | why |
+| mr.A.three | refused | ''cm.TestEcho'' | why |
+| mr.A.four | none | - | why |
+`
+
+// TestBrokenCases breaks a sample in each way that the check is there for.
+func TestBrokenCases(t *testing.T) {
+	src := source{}
+	if err := src.add("cm/id_test.go", []byte(sampleTests)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"mr.A.one", "mr.A.two", "mr.A.three", "mr.A.four"}
+	for _, tc := range []struct{ name, old, new, want string }{
+		{"whole", "", "", ""},
+		{"case without a row", "| mr.A.two", "| mr.A.one", "mr.A.two has no row"},
+		{"case twice", "| mr.A.two", "| mr.A.one", "mr.A.one is there twice"},
+		{"unknown case", "A.two", "A.five", "mr.A.five is not in the list of cases"},
+		{"test gone", "''cm.TestEcho'' | -", "''cm.TestEhco'' | -", "test cm.TestEhco does not exist"},
+		{"part gone", "IPv4", "IPv6", "test cm.TestEcho/IPv6 does not exist"},
+		{"no test", "''cm.TestEcho'' | -", "- | -", "it names no test"},
+		{"no reason", "| none | - | why", "| none | - | -", "none without a reason"},
+		{"a test that is not wanted", "| none | - |", "| none | ''cm.TestEcho'' |", "it names a test, and says that there is none"},
+		{"unknown status", "refused", "skipped", `"skipped" is no status`},
+	} {
+		text := strings.ReplaceAll(strings.Replace(sampleCases, tc.old, tc.new, 1), "''", "`")
+		problems := checkCases(text, src, want)
+		if tc.want == "" {
+			if len(problems) > 0 {
+				t.Errorf("%s: %v", tc.name, problems)
+			}
+		} else if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, tc.want) }) {
+			t.Errorf("%s: %v, want %q", tc.name, problems, tc.want)
+		}
+	}
+}
