@@ -37,8 +37,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.release, "release", "bookworm", "which release of Debian rdma-core is from: bookworm or sid")
 	flag.IntVar(&o.cpu, "cpu", runtime.NumCPU()-1, "the processor that everything runs on")
-	flag.IntVar(&o.rounds, "rounds", 2000, "rounds of 512 requests, of which the median counts")
-	flag.IntVar(&o.repeat, "repeat", 5, "how often all is run, one after the other; the lowest median counts")
+	flag.IntVar(&o.rounds, "rounds", 1500, "rounds of 512 requests, of which the median counts")
+	flag.IntVar(&o.repeat, "repeat", 3, "how often all is run, one after the other; the lowest median counts")
 	flag.BoolVar(&o.callgrind, "callgrind", true, "count instructions, too")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
