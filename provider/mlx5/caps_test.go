@@ -119,3 +119,12 @@ func TestCQELayout(t *testing.T) {
 		}
 	}
 }
+
+// TestNoData gives requests without data no room for any.
+func TestNoData(t *testing.T) {
+	c := caps{maxSQDesc: 1024, maxRQDesc: 512, maxSendWQEBB: 32768, maxRecvWR: 32768}
+	z, err := newQPSize(&c, transportConnected, &provider.QPConfig{Cap: provider.QPCap{SendWR: 5}})
+	if err != nil || z.sqBlocks != 16 { // of three blocks each
+		t.Errorf("%d blocks, %v", z.sqBlocks, err)
+	}
+}
