@@ -33,8 +33,7 @@ const (
 // mlx5_ib_cqe_comp_res_format of rdma/mlx5-abi.h.
 type CompressionFormat uint8
 
-// Formats of compressed CQEs. With those of checksums the hash of a packet is that
-// of the title, and the other way round.
+// Formats of compressed CQEs.
 const (
 	CompressHash           CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_HASH        // hash of the packet
 	CompressChecksum       CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_CSUM        // checksum of the packet

@@ -86,9 +86,12 @@ func TestPollExtended(t *testing.T) {
 			t.Errorf("consumer index %d, want 6", got)
 		}
 		b := q.recvCQE(q.recvPosted(t, 1)).Bytes(size)
-		b[size-64+30], b[size-64+31] = 0x12, 0x34
+		f := b[size-64:]
+		binary.BigEndian.PutUint32(f[12:], 0x55667788)
+		binary.BigEndian.PutUint16(f[20:], 0x99aa)
+		binary.BigEndian.PutUint16(f[30:], 0x1234)
 		r.dev.Complete(b)
-		if n, _ := r.cq.PollExtended(cs); n != 1 || cs[0].VLAN != 0x1234 {
+		if n, _ := r.cq.PollExtended(cs); n != 1 || cs[0].VLAN != 0x1234 || cs[0].Hash != 0x55667788 || cs[0].Checksum != 0x99aa {
 			t.Errorf("%d, %+v", n, cs[0])
 		}
 		r.put(&mlx5test.CQE{UserIndex: 0x777})

@@ -22,6 +22,12 @@ type Completion struct {
 	// VLAN is the tag control information that the device has taken off a received
 	// packet: QPs of type RawPacket.
 	VLAN uint16
+	// Hash and Checksum are what the device computed of a received packet: for the
+	// spreading over queues, and the ones' complement sum of what follows its Ethernet
+	// header. Of completions that were compressed, the one that CQOptions.Compression
+	// names is the packet's, the other that of the first of its group.
+	Hash     uint32
+	Checksum uint16
 }
 
 // PollExtended is Poll for completions with all that the device tells.
@@ -34,6 +40,7 @@ func (c *CQ) PollExtended(cs []Completion) (int, error) {
 		cs[n].Timestamp = load64(e, cqeTimestamp)
 		cs[n].FlowTag = load32(e, cqeOpQPN) & 0xffffff
 		cs[n].VLAN = load16(e, cqeVLAN)
+		cs[n].Hash, cs[n].Checksum = load32(e, cqeHash), load16(e, cqeChecksum)
 		n++
 	}
 	if n == 0 {
