@@ -104,8 +104,11 @@ func TestSendRefused(t *testing.T) {
 // goodRequest is a request that a QP takes.
 func goodRequest(typ provider.QPType, ah provider.AH) provider.SendWR {
 	wr := provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 60)}
-	if typ == provider.UD {
-		wr.AH = holder{ah}
+	switch typ {
+	case provider.UD:
+		wr.AH, wr.RemoteQPN = holder{ah}, maxNum
+	case provider.XRCSend:
+		wr.RemoteSRQN = maxNum
 	}
 	return wr
 }
@@ -202,7 +205,7 @@ func TestFull(t *testing.T) {
 func TestReset(t *testing.T) {
 	r := newSendRig(t, nil)
 	q, dev := r.qp(r.config(provider.RC))
-	post(t, q, provider.SendWR{Opcode: provider.OpLocalInv}, provider.SendWR{Opcode: provider.OpSend})
+	post(t, q, provider.SendWR{Opcode: provider.OpSend}, provider.SendWR{Opcode: provider.OpLocalInv})
 	if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
 		t.Fatal(err)
 	}
@@ -294,4 +297,25 @@ func TestNoAtomics(t *testing.T) {
 		t.Errorf("FETCH_ADD: %v", err)
 	}
 	post(t, q, provider.SendWR{Opcode: provider.OpRead, SGList: sge(8)})
+}
+
+// TestLongest: the size of a WQE has 6 bits, and a slot of 1,024 bytes is one
+// segment too long for them.
+func TestLongest(t *testing.T) {
+	r := newSendRig(t, nil)
+	cfg := r.config(provider.UD)
+	cfg.Cap.Inline = 956
+	q, dev := r.qp(cfg)
+	if q.Cap().Inline != 956 {
+		t.Fatalf("%d bytes inline", q.Cap().Inline)
+	}
+	wr := provider.SendWR{Opcode: provider.OpSend, AH: holder{r.ah(provider.AHAttr{Port: 1, Global: true})}, InlineData: make([]byte, 941)}
+	if n, err := q.PostSend([]provider.SendWR{wr}); n != 0 || !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("64 segments: %d, %v", n, err)
+	}
+	wr.InlineData = wr.InlineData[:940]
+	post(t, q, wr)
+	if d := dev.SendAt(0); len(d.Bytes) != 63*segment || dev.SendCounter() != 16 {
+		t.Errorf("%d bytes, counter %d", len(d.Bytes), dev.SendCounter())
+	}
 }

@@ -49,6 +49,14 @@ func TestRegisters(t *testing.T) {
 	if r, err := c.uars.get(false); r != own[2] || err != nil {
 		t.Errorf("a register that was given back: %p, %v, want %p", r, err, own[2])
 	}
+	for r := range users {
+		if r.shared {
+			c.uars.put(r)
+			if got, err := c.uars.get(false); got != r || err != nil {
+				t.Errorf("a register with one user less than the others: %p, %v, want %p", got, err, r)
+			}
+		}
+	}
 	for range 8 {
 		if r, err := c.uars.get(true); err != nil || r.shared || users[r] != 0 {
 			t.Errorf("register of one goroutine: %+v, %v", r, err)
@@ -89,7 +97,8 @@ func TestLegacy(t *testing.T) {
 			t.Errorf("register %d: %d bytes", i, g.size)
 		}
 	}
-	if shared == 0 || r.ctx.uars.legacy[0].shared {
+	// Of 16 for ordinary use, four are for one QP each: see need_uuar_lock of libmlx5.
+	if shared != 22 || r.ctx.uars.legacy[0].shared || !r.ctx.uars.legacy[22].shared {
 		t.Errorf("%d are shared, the first: %v", shared, r.ctx.uars.legacy[0].shared)
 	}
 	q, dev := r.qp(r.config(provider.RC))
