@@ -28,8 +28,8 @@ func TestAddressVector(t *testing.T) {
 			addressVector{1: 0x89_05_1234}},
 		"IBGlobal": {ibAddress(&provider.AHAttr{Global: true, GRH: grh, DLID: 1}),
 			addressVector{0, 1, 0, 0x0000_20_40_403abcde, 0xfe80_0000_0000_0000, 0x0100_0000_0000_00ff}},
-		"RoCE": {roceAddress(&provider.AHAttr{Global: true, GRH: grh, SL: 0xd, StaticRate: 2}, [6]uint8{1, 2, 3, 4, 5, 6}, 0xc123),
-			addressVector{0, 0x7a_00_c123, 0x01020304, 0x0506_20_40_003abcde, 0xfe80_0000_0000_0000, 0x0100_0000_0000_00ff}},
+		"RoCE": {roceAddress(&provider.AHAttr{Global: true, GRH: grh, SL: 0xd, StaticRate: 3}, [6]uint8{1, 2, 3, 4, 5, 6}, 0xc123),
+			addressVector{0, 0x8a_00_c123, 0x01020304, 0x0506_20_40_003abcde, 0xfe80_0000_0000_0000, 0x0100_0000_0000_00ff}},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s: %#x\nwant %#x", name, tc.got, tc.want)

@@ -442,3 +442,17 @@ func TestDCT(t *testing.T) {
 		t.Error("the user index is not free")
 	}
 }
+
+// TestMost posts what is just not too much.
+func TestMost(t *testing.T) {
+	r := newSendRig(t, nil)
+	cfg := r.config(provider.RawPacket)
+	cfg.MaxLSOHeader = 54
+	raw, _ := r.qp(cfg)
+	post(t, raw, provider.SendWR{Opcode: provider.OpLSO, Header: make([]byte, 54), MSS: 1400, SGList: sge(raw.sq.packets.maxLSO)})
+	rc, dev := r.qp(r.config(provider.RC))
+	post(t, rc, provider.SendWR{Opcode: provider.OpBindMW, Bind: &provider.MWBindInfo{Type: provider.MWType1, Length: maxWindow}})
+	if got := binary.BigEndian.Uint32(dev.SendWQE(2, 4)); got != maxWindow {
+		t.Errorf("bound %#x bytes", got)
+	}
+}
