@@ -32,6 +32,7 @@ var plans = []plan{
 		{"sizes", []string{"FAKEUV_UAR=legacy"}},
 		{scenario: "wrap"},
 		{"wrap", []string{"FAKEUV_BF=0"}},
+		{"wrap", []string{"FAKEUV_UAR=legacy", "FAKEUV_BFREG=shared"}},
 		{scenario: "counters"},
 		{scenario: "ud"},
 		{scenario: "srq"},

@@ -92,7 +92,8 @@ static void resize_cq(struct write_cmd *w, struct fake_cq *q, uint32_t cqe)
 static void create_qp(struct call *c, struct fake_qp *q, struct ib_uverbs_qp_cap *cap, uint32_t type)
 {
 	struct mlx5_ib_create_qp u;
-	struct mlx5_ib_create_qp_resp r = { .bfreg_index = 4 }; /* legacy: one of the registers for low latency */
+	/* Legacy: one of the registers that belong to one QP, or one that others use, too. */
+	struct mlx5_ib_create_qp_resp r = { .bfreg_index = env_is("FAKEUV_BFREG", "shared") ? 1 : 4 };
 
 	(void)cap;
 	get(c, UVERBS_ATTR_UHW_IN, &u, sizeof(u));

@@ -9,17 +9,12 @@
 
 #define CAP (struct ibv_qp_cap){ .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 4, .max_recv_sge = 3, .max_inline_data = 200 }
 
-/* A small ring, of which WQEs of all sizes come to lie on every slot; then past the 16
- * bits of the WQE index. */
-void wrap(void)
+/* WQEs of all sizes come to lie on every slot. */
+static void around(struct qp *q)
 {
-	struct cq *cq = make_cq(63);
-	struct qp *q = mlx5_qp(IBV_QPT_RC, cq, cq, NULL, CAP, false);
 	struct ibv_sge s[4] = { piece(0x100, 200), piece(0x1000, 3000), piece(0x2000, 17), piece(0x3000, 5) };
-	struct ibv_send_wr w = work(IBV_WR_SEND, IBV_SEND_SIGNALED, s, 1);
 
-	ready(q);
-	for (uint32_t i = 0; i < 3 * q->sq_slots; i++) {
+	for (uint32_t i = 0; i < q->sq_slots + 20; i++) {
 		struct ibv_send_wr two[2];
 		struct cqe e;
 		uint32_t at;
@@ -34,11 +29,22 @@ void wrap(void)
 		send("wrap_list", q, two, NULL);
 		e = requester(q, last_wqe(q, at), MLX5_OPCODE_RDMA_WRITE, 0);
 		done(q);
-		poll("wrap_list", cq, &e, 1, 4, 0, 0);
+		poll("wrap_list", q->scq, &e, 1, 4, 0, 0);
 	}
-	s[0].length = 64;
+}
+
+/* A small ring, before and after the 16 bits of the WQE index are used up. */
+void wrap(void)
+{
+	struct cq *cq = make_cq(63);
+	struct qp *q = mlx5_qp(IBV_QPT_RC, cq, cq, NULL, CAP, false);
+	struct ibv_sge s = piece(0x100, 64);
+	struct ibv_send_wr w = work(IBV_WR_SEND, IBV_SEND_SIGNALED, &s, 1);
+
+	ready(q);
+	around(q);
 	many("65536_wqebbs", q, 66000, 8, &w, MLX5_OPCODE_SEND);
-	post_one("after_65536_wqebbs", q, IBV_WR_SEND, IBV_SEND_SIGNALED, s, 1);
+	around(q);
 }
 
 /* Past the 16 and 24 bits of the completion index. */

@@ -95,6 +95,7 @@ void open_device(const char *name)
 	out_open("env", '{');
 	print_env("FAKEUV_UAR");
 	print_env("FAKEUV_BF");
+	print_env("FAKEUV_BFREG");
 	print_env("FAKEUV_INLINE");
 	print_env("MLX5_SINGLE_THREADED");
 	print_env("MLX5_CQE_SIZE");

@@ -5,6 +5,7 @@
  *
  *   FAKEUV_DRIVER   mlx5, rxe or siw
  *   FAKEUV_UAR      dyn or legacy (mlx5)
+ *   FAKEUV_BFREG    shared: legacy QPs share registers (mlx5)
  *   FAKEUV_BF       0: the device has no BlueFlame (mlx5)
  *   FAKEUV_INLINE   none or l2: what the device wants inline of a raw packet (mlx5)
  *   SYSFS_PATH      libibverbs' own: a directory with the files of the device
