@@ -124,6 +124,7 @@ func measure(t *testing.T) (m memoryNow) {
 func TestSlowSoak(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
+	vmtest.AnyMemory(t)
 	seed := *seedFlag
 	for seed == 0 {
 		seed = rand.Uint64() >> 32
