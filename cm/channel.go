@@ -30,8 +30,7 @@ type EventChannel struct {
 	turn chan struct{} // held from fetching an event until its transition is done
 
 	mu      sync.Mutex
-	ids     map[uint64]*ID          // by uid, theirs and their memberships'; nil after Close
-	look    context.CancelCauseFunc // has who waits for an event look again, or nobody
+	ids     map[uint64]*ID // by uid, theirs and their memberships'; nil after Close
 	dropped atomic.Uint64
 }
 
@@ -139,7 +138,7 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 		}
 	}
 	defer func() { <-ch.turn }()
-	raw, err := ch.fetch(ctx)
+	raw, err := ch.file.GetEvent(ctx)
 	if err != nil {
 		return nil, errors.Unwrap(err)
 	}
@@ -161,34 +160,6 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 		ch.dropped.Add(1)
 	}
 	return ev, nil
-}
-
-var errArrived = errors.New("an ID has come from another channel")
-
-// fetch fetches one event. The caller has the turn.
-func (ch *EventChannel) fetch(ctx context.Context) (*ucma.Event, error) {
-	for {
-		wait, look := context.WithCancelCause(ctx)
-		ch.mu.Lock()
-		ch.look = look
-		ch.mu.Unlock()
-		raw, err := ch.file.GetEvent(wait)
-		arrived := context.Cause(wait) == errArrived
-		look(nil)
-		if err == nil || !arrived || errors.Is(err, net.ErrClosed) {
-			return raw, err
-		}
-	}
-}
-
-// arrived has who waits for an event look for one that has come with an ID: the
-// kernel does not tell.
-func (ch *EventChannel) arrived() {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	if ch.look != nil {
-		ch.look(errArrived)
-	}
 }
 
 func (ch *EventChannel) find(uid uint64) *ID {

@@ -31,6 +31,7 @@ const (
 	opAllocPD      = "make a PD"
 	opCreateQP     = "create QP"
 	opInitQP       = "init QP"
+	opInitAttr     = "init QP attributes"
 	opEstablish    = "establish"
 	opNotify       = "notify"
 	opSetOption    = "set option"

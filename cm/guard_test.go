@@ -242,12 +242,16 @@ type sleepy struct {
 }
 
 func (s *sleepy) WriteWhenReadable(ctx context.Context, b []byte) error {
-	if ev := s.moved.Swap(nil); ev != nil {
-		*(*abi.UcmEventResp)(pointerAt(b, 8)) = *ev
-		return nil
+	for {
+		if ev := s.moved.Swap(nil); ev != nil {
+			*(*abi.UcmEventResp)(pointerAt(b, 8)) = *ev
+			return nil
+		}
+		s.waiting <- struct{}{}
+		if err := s.wait(ctx, b); err != errWoken {
+			return err
+		}
 	}
-	s.waiting <- struct{}{}
-	return s.fakeKernel.WriteWhenReadable(ctx, b)
 }
 
 // TestMigrateWakesWhoWaits: for the events that move with the ID.
@@ -287,6 +291,8 @@ func TestMigrateWakesWhoWaits(t *testing.T) {
 			t.Errorf("%v, %v", ev, err)
 		}
 		cancel()
-		<-s.waiting
+		for len(s.waiting) > 0 {
+			<-s.waiting
+		}
 	}
 }

@@ -75,7 +75,7 @@ type ID struct {
 
 func newID(ch *EventChannel, kid uint32, ps PortSpace, qpType verbs.QPType) *ID {
 	id := &ID{ch: ch, kid: kid, uid: lastUID.Add(1), ps: ps, qpType: qpType}
-	id.leak = leak.Track("CM ID", id.String())
+	id.leak = leak.TrackNamed("CM ID", id.String)
 	return id
 }
 
@@ -240,7 +240,7 @@ func (id *ID) Migrate(to *EventChannel) error {
 	id.mu.Lock()
 	id.ch, id.left = to, append(id.left, from)
 	id.mu.Unlock()
-	to.arrived()
+	to.file.Wake() // the kernel tells nobody of events that have come with an ID
 	return nil
 }
 

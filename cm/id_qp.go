@@ -102,10 +102,23 @@ func (e *WrongDeviceError) Error() string {
 	return fmt.Sprintf("the QP belongs to device %s, the ID to %s", e.QP, e.ID)
 }
 
+// opInitAttrs are the names of the operation by state, made once: a connection
+// goes through four of them.
+var opInitAttrs = func() (ops [verbs.QPErr + 1]string) {
+	for s := range ops {
+		ops[s] = opInitAttr + " for " + verbs.QPState(s).String()
+	}
+	return ops
+}()
+
 // InitQPAttr returns the attributes that take a QP of this ID to a state
 // (rdma_init_qp_attr(3)): for those who move a QP themselves.
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
-	err = id.command("init QP attributes for "+state.String(), func(f *ucma.File, kid uint32) error {
+	op := opInitAttr
+	if int(state) < len(opInitAttrs) {
+		op = opInitAttrs[state]
+	}
+	err = id.command(op, func(f *ucma.File, kid uint32) error {
 		k, err := f.InitQPAttr(kid, uint32(state))
 		if err != nil {
 			return err

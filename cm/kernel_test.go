@@ -5,6 +5,7 @@ package cm
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"sync"
 	"syscall"
@@ -29,6 +30,7 @@ type fakeKernel struct {
 	lastID uint32
 	fail   map[uint32]error // by command
 	events chan abi.UcmEventResp
+	wake   chan struct{}
 	closed chan struct{}
 	once   sync.Once
 }
@@ -38,6 +40,7 @@ func newFakeKernel() *fakeKernel {
 		uids:   map[uint32]uint64{},
 		fail:   map[uint32]error{},
 		events: make(chan abi.UcmEventResp, 100),
+		wake:   make(chan struct{}, 1),
 		closed: make(chan struct{}),
 	}
 }
@@ -60,6 +63,17 @@ func (k *fakeKernel) queue(id uint32, typ EventType, status int32) {
 }
 
 func (k *fakeKernel) WriteWhenReadable(ctx context.Context, b []byte) error {
+	for {
+		if err := k.wait(ctx, b); err != errWoken {
+			return err
+		}
+	}
+}
+
+var errWoken = errors.New("woken")
+
+// wait is WriteWhenReadable until Wake.
+func (k *fakeKernel) wait(ctx context.Context, b []byte) error {
 	select {
 	case ev := <-k.events:
 		*(*abi.UcmEventResp)(pointerAt(b, 8)) = ev
@@ -68,6 +82,15 @@ func (k *fakeKernel) WriteWhenReadable(ctx context.Context, b []byte) error {
 		return net.ErrClosed
 	case <-ctx.Done():
 		return cdev.ContextError(ctx)
+	case <-k.wake:
+		return errWoken
+	}
+}
+
+func (k *fakeKernel) Wake() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -44,27 +44,21 @@ func (e *Event) Arg() uint64 {
 // (RDMA_USER_CM_CMD_GET_EVENT). It decodes and does nothing else. Concurrent
 // calls take turns.
 func (f *File) GetEvent(ctx context.Context) (*Event, error) {
-	resp := new(abi.UcmEventResp)
-	cmd := abi.UcmGetEvent{Response: abi.NewPointer(resp)}
-	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, cmd, abi.Size[abi.UcmEventResp]())
+	e := new(Event)
+	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, abi.UcmGetEvent{Response: abi.NewPointer(&e.resp)}, abi.Size[abi.UcmEventResp]())
 	start := f.begin()
 	err := f.dev.WriteWhenReadable(ctx, abi.Bytes(fr))
 	if f.tracer != nil {
-		f.tracer.Command("rdma_cm", commandName(abi.RDMA_USER_CM_CMD_GET_EVENT), &cmd, resp, err, time.Since(start))
+		f.tracer.Command("rdma_cm", commandName(abi.RDMA_USER_CM_CMD_GET_EVENT), &fr.cmd, &e.resp, err, time.Since(start))
 	}
 	if err != nil {
 		return nil, commandError(abi.RDMA_USER_CM_CMD_GET_EVENT, 0, err)
 	}
-	return decodeEvent(resp), nil
+	e.decode()
+	return e, nil
 }
 
-func decodeEvent(resp *abi.UcmEventResp) *Event {
-	return &Event{
-		Type:   resp.Event,
-		UID:    resp.UID,
-		ID:     resp.ID,
-		Status: int32(resp.Status),
-		ECE:    resp.ECE,
-		resp:   *resp,
-	}
+// decode fills the fields from what the kernel has written.
+func (e *Event) decode() {
+	e.Type, e.UID, e.ID, e.Status, e.ECE = e.resp.Event, e.resp.UID, e.resp.ID, int32(e.resp.Status), e.resp.ECE
 }

@@ -34,6 +34,8 @@ type Device interface {
 	// WriteWhenReadable is Write, repeated whenever the device has become
 	// readable until the answer is not EAGAIN.
 	WriteWhenReadable(ctx context.Context, b []byte) error
+	// Wake has a WriteWhenReadable that waits try again.
+	Wake()
 	// Control runs fn with the descriptor.
 	Control(fn func(fd uintptr)) error
 	Close() error
@@ -82,6 +84,9 @@ func New(dev Device) *File { return &File{dev: dev} }
 // calls return net.ErrClosed.
 func (f *File) Close() error { return f.dev.Close() }
 
+// Wake has a GetEvent that waits look for an event again.
+func (f *File) Wake() { f.dev.Wake() }
+
 // frame is a command as it is written: the header and then the struct. A
 // Pointer in the struct keeps what it points at alive while the frame is.
 type frame[C any] struct {
@@ -98,14 +103,16 @@ func newFrame[C any](code uint32, cmd C, out int) *frame[C] {
 
 // send writes a command that has no answer.
 func send[C any](f *File, code, id uint32, cmd C) error {
-	return f.run(code, id, &cmd, nil, abi.Bytes(newFrame(code, cmd, 0)))
+	fr := newFrame(code, cmd, 0)
+	return f.run(code, id, &fr.cmd, nil, abi.Bytes(fr))
 }
 
 // ask writes a command that has an answer, which cmd's Response points at. The
 // kernel does not say how much of it it wrote, and an older kernel writes less:
 // callers hand over zeroed memory.
 func ask[C, R any](f *File, code, id uint32, cmd C, resp *R) error {
-	return f.run(code, id, &cmd, resp, abi.Bytes(newFrame(code, cmd, abi.Size[R]())))
+	fr := newFrame(code, cmd, abi.Size[R]())
+	return f.run(code, id, &fr.cmd, resp, abi.Bytes(fr))
 }
 
 // run writes a frame; cmd and resp are what it stands for, for the trace.

@@ -28,6 +28,7 @@ func (r *recorder) Write(b []byte) error {
 }
 
 func (r *recorder) WriteWhenReadable(_ context.Context, b []byte) error { return r.Write(b) }
+func (r *recorder) Wake()                                               {}
 func (r *recorder) Control(fn func(fd uintptr)) error                   { fn(7); return nil }
 func (r *recorder) Close() error                                        { return nil }
 

@@ -78,8 +78,10 @@ const busyFor = time.Second
 // it returns nil: the kernel has destroyed the object with the context.
 func (f *File) Destroyed(destroy func() error) error {
 	err := destroy()
-	for end := time.Now().Add(busyFor); errors.Is(err, syscall.EBUSY) && time.Now().Before(end); err = destroy() {
-		time.Sleep(time.Millisecond)
+	if errors.Is(err, syscall.EBUSY) {
+		for end := time.Now().Add(busyFor); errors.Is(err, syscall.EBUSY) && time.Now().Before(end); err = destroy() {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	return f.IgnoreGone(err)
 }
@@ -137,14 +139,48 @@ func (m *Mapping) Bytes() []byte { return m.b }
 func (m *Mapping) Close() error {
 	m.f.mu.Lock()
 	defer m.f.mu.Unlock()
-	if _, ok := m.f.mappings[m]; !ok {
+	return m.close()
+}
+
+// close is Close for who holds the file's lock.
+func (m *Mapping) close() error {
+	if !m.open() {
 		return nil
 	}
 	if err := m.f.t.Munmap(m.b); err != nil {
 		return err
 	}
+	m.closed()
+	return nil
+}
+
+func (m *Mapping) open() bool {
+	_, ok := m.f.mappings[m]
+	return ok
+}
+
+func (m *Mapping) closed() {
 	delete(m.f.mappings, m)
 	m.b = nil
 	m.leak.Done()
-	return nil
+}
+
+// pairUnmapper is a Transport that ends two mappings for less than one by one.
+type pairUnmapper interface {
+	MunmapPair(a, b []byte) error
+}
+
+// ClosePair closes two mappings of the file.
+func (f *File) ClosePair(a, b *Mapping) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t, ok := f.t.(pairUnmapper); ok && a != b && a.open() && b.open() {
+		if err := t.MunmapPair(a.b, b.b); err != nil {
+			return err
+		}
+		a.closed()
+		b.closed()
+		return nil
+	}
+	return errors.Join(a.close(), b.close())
 }

@@ -283,15 +283,13 @@ func checkTransition(typ QPType, cur QPState, a *provider.QPAttr, mask QPAttrMas
 	if mask&QPAttrState != 0 {
 		to = a.State
 	}
-	e := &TransitionError{Type: typ, From: from, To: to}
 	t, ok := transitions[typ][[2]QPState{from, to}]
-	if !ok {
-		return e
-	}
-	e.Missing = t.required &^ mask
-	e.Invalid = mask &^ (t.required | t.optional | QPAttrState)
-	if e.Missing != 0 || e.Invalid != 0 {
-		return e
+	missing, invalid := t.required&^mask, mask&^(t.required|t.optional|QPAttrState)
+	switch {
+	case !ok:
+		return &TransitionError{Type: typ, From: from, To: to}
+	case missing != 0 || invalid != 0:
+		return &TransitionError{Type: typ, From: from, To: to, Missing: missing, Invalid: invalid}
 	}
 	return nil
 }

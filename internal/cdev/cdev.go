@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,6 +34,9 @@ type File struct {
 	leak *leak.Entry
 
 	closed atomic.Bool
+
+	mu    sync.Mutex
+	woken bool // Wake has set a deadline that nobody has taken back
 }
 
 // Open opens the device for reading and writing. Its errors are those of
@@ -120,7 +124,7 @@ func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
 	// what they want at once.
 	var stop func() bool
 	var hooked chan struct{}
-	err := f.read(func(fd uintptr) bool {
+	hook := func(fd uintptr) bool {
 		if try(fd) {
 			return true
 		}
@@ -132,7 +136,16 @@ func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
 			})
 		}
 		return false
-	})
+	}
+	err := f.read(hook)
+	for err != nil && errors.Is(err, os.ErrDeadlineExceeded) && f.wasWoken() {
+		// The deadline of the hook may have gone with that of Wake.
+		if ctx.Err() != nil {
+			err = ContextError(ctx)
+			break
+		}
+		err = f.read(hook)
+	}
 	if stop != nil && !stop() {
 		// The hook has started: what it sets must be gone before the next
 		// waiter comes.
@@ -143,6 +156,27 @@ func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
 		}
 	}
 	return err
+}
+
+// Wake has who waits in Wait, Read or WriteWhenReadable try again, as if the
+// device had become readable: for what comes without the kernel saying so.
+func (f *File) Wake() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.woken = true
+	f.f.SetReadDeadline(time.Unix(1, 0))
+}
+
+// wasWoken says whether Wake has ended a wait, and ends its effect.
+func (f *File) wasWoken() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.woken {
+		return false
+	}
+	f.woken = false
+	f.f.SetReadDeadline(time.Time{})
+	return true
 }
 
 // read calls try until it returns true, waiting for readability in between.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -71,6 +72,57 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	time.AfterFunc(10*time.Millisecond, func() { w.Write([]byte{1}) })
 	if err := f.Wait(context.Background(), readByte(&b)); err != nil || b != 1 {
 		t.Fatalf("the next wait gave %v", err)
+	}
+}
+
+// TestWake: what the kernel does not tell is found by who waits, with or without a
+// context that can end; a Wake that nobody waited for changes nothing, and neither
+// hides the end of a context.
+func TestWake(t *testing.T) {
+	f, w := pipe(t)
+	var there atomic.Bool
+	looked := make(chan struct{}, 99)
+	look := func(uintptr) bool {
+		looked <- struct{}{}
+		return there.Load()
+	}
+	ending, end := context.WithCancel(context.Background())
+	for _, ctx := range []context.Context{context.Background(), ending} {
+		there.Store(false)
+		done := make(chan error, 1)
+		go func() { done <- f.Wait(ctx, look) }()
+		<-looked
+		f.Wake()
+		<-looked
+		there.Store(true)
+		f.Wake()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		f.Wake()
+		f.Wake()
+		time.AfterFunc(10*time.Millisecond, func() { w.Write([]byte{7}) })
+		var b byte
+		if err := f.Wait(ctx, readByte(&b)); err != nil || b != 7 {
+			t.Fatalf("after a Wake for nobody: read %d, %v", b, err)
+		}
+	}
+	there.Store(false)
+	done := make(chan error, 1)
+	go func() { done <- f.Wait(ending, look) }()
+	var all sync.WaitGroup
+	all.Go(end)
+	for range 4 {
+		all.Go(f.Wake)
+	}
+	all.Wait()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the end of the context was lost")
 	}
 }
 

@@ -46,6 +46,14 @@ func Track(kind, name string) *Entry {
 	return e
 }
 
+// TrackNamed is Track with a name that is made only if it is wanted.
+func TrackNamed(kind string, name func() string) *Entry {
+	if !enabled.Load() {
+		return nil
+	}
+	return Track(kind, name())
+}
+
 // Done notes that the object is gone. It may be called more than once.
 func (e *Entry) Done() {
 	if e == nil {

@@ -80,6 +80,21 @@ func Unmap(b []byte) error {
 	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
 }
 
+// Join returns the memory of two mappings that lie side by side, in either order,
+// and nil if they do not. Unmap takes it, and then ends both.
+func Join(a, b []byte) []byte {
+	pa, pb := unsafe.Pointer(unsafe.SliceData(a)), unsafe.Pointer(unsafe.SliceData(b))
+	switch {
+	case len(a) == 0 || len(b) == 0:
+		return nil
+	case uintptr(pa)+uintptr(len(a)) == uintptr(pb):
+		return unsafe.Slice((*byte)(pa), len(a)+len(b))
+	case uintptr(pb)+uintptr(len(b)) == uintptr(pa):
+		return unsafe.Slice((*byte)(pb), len(a)+len(b))
+	}
+	return nil
+}
+
 // LockLimit returns RLIMIT_MEMLOCK, how many bytes this process may pin, and
 // false for "unlimited".
 func LockLimit() (uint64, bool) {

@@ -198,9 +198,8 @@ func (q *qp) Close() error {
 	}
 	q.closed.Store(true)
 	q.leak.Done()
-	err := q.sq.mapping.Close()
-	if !q.srq {
-		err = errors.Join(err, q.rq.mapping.Close())
+	if q.srq {
+		return q.sq.mapping.Close()
 	}
-	return err
+	return q.file.ClosePair(q.sq.mapping, q.rq.mapping)
 }

@@ -222,9 +222,8 @@ func (q *qp) Close() error {
 	}
 	q.closed.Store(true)
 	q.leak.Done()
-	err := q.sq.mapping.Close()
-	if q.rq.mapping != nil {
-		err = errors.Join(err, q.rq.mapping.Close())
+	if q.rq.mapping == nil {
+		return q.sq.mapping.Close()
 	}
-	return err
+	return q.file.ClosePair(q.sq.mapping, q.rq.mapping)
 }
