@@ -110,7 +110,7 @@ func (ch *EventChannel) NewIDConfig(cfg IDConfig) (*ID, error) {
 	// First the number, then the channel may know the ID: Close destroys what
 	// it knows, and 0 is somebody's number.
 	err = netns.Do(cfg.NetNS, func() (err error) {
-		id.kid, err = ch.file.CreateID(id.uid, uint16(id.ps), uint8(id.qpType))
+		id.kid, err = ch.file.Quick().CreateID(id.uid, uint16(id.ps), uint8(id.qpType))
 		return err
 	})
 	if err == nil {
@@ -334,7 +334,7 @@ func (id *ID) release() {
 	if id.srq != nil {
 		id.srq.Close()
 	}
-	ch.file.DestroyID(id.kid)
+	id.quick(ch.file).DestroyID(id.kid)
 	if id.dev != nil {
 		id.dev.Close()
 	}
@@ -405,6 +405,16 @@ func (id *ID) opError(op string, err error) error {
 	return &OpError{Op: op, Local: id.LocalAddr(), Remote: id.RemoteAddr(), Err: err}
 }
 
+// quick returns f for commands that make a connection or end it: they are
+// computation where the device is software that waits for no peer. Hardware may
+// be asked in them, and on iWARP the peer.
+func (id *ID) quick(f *ucma.File) *ucma.File {
+	if dev := id.Device(); dev != nil && dev.DriverID() == abi.RDMA_DRIVER_RXE {
+		return f.Quick()
+	}
+	return f
+}
+
 func (id *ID) transport() verbs.Transport {
 	if dev := id.Device(); dev != nil {
 		return dev.Transport()
@@ -416,7 +426,7 @@ func (id *ID) transport() verbs.Transport {
 // device.
 func (id *ID) bindDevice() error {
 	return id.command(opQuery, func(f *ucma.File, kid uint32) error {
-		resp, err := f.QueryAddr(kid)
+		resp, err := f.Quick().QueryAddr(kid)
 		if err != nil {
 			return err
 		}
@@ -441,7 +451,7 @@ func (id *ID) bindDevice() error {
 // queryAddrs notes the ID's addresses.
 func (id *ID) queryAddrs() error {
 	return id.command(opQuery, func(f *ucma.File, kid uint32) error {
-		resp, err := f.QueryAddr(kid)
+		resp, err := f.Quick().QueryAddr(kid)
 		if err != nil {
 			return err
 		}

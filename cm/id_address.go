@@ -32,7 +32,7 @@ func (id *ID) bind(addr Addr) error {
 		if err != nil {
 			return err
 		}
-		return f.Bind(kid, sa)
+		return f.Quick().Bind(kid, sa)
 	})
 	if oe, ok := err.(*OpError); ok {
 		oe.Local, oe.Err = addr, hint(oe.Err, addr, Addr{})
@@ -64,7 +64,7 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		before := id.remote
 		id.remote = dst
 		id.mu.Unlock()
-		err = f.ResolveAddr(kid, from, to, timeout)
+		err = id.quick(f).ResolveAddr(kid, from, to, timeout)
 		if err != nil {
 			id.mu.Lock()
 			id.remote = before
@@ -85,7 +85,7 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 // The outcome is EventRouteResolved or EventRouteError.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return id.commandIn(opResolveRoute, StateRouteQuery, func(f *ucma.File, kid uint32) error {
-		return f.ResolveRoute(kid, timeout)
+		return id.quick(f).ResolveRoute(kid, timeout)
 	})
 }
 

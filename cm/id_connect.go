@@ -50,7 +50,7 @@ func (id *ID) Connect(param *ConnParam) error {
 		return err
 	}
 	return id.refused(id.commandIn(opConnect, StateConnecting, func(f *ucma.File, kid uint32) error {
-		return netns.Do(id.netNS, func() error { return f.Connect(kid, p.toKernel(), id.ece(false)) })
+		return netns.Do(id.netNS, func() error { return id.quick(f).Connect(kid, p.toKernel(), id.ece(false)) })
 	}))
 }
 
@@ -97,7 +97,7 @@ func (id *ID) Accept(param *ConnParam) error {
 		}
 	}
 	err = id.command(opAccept, func(f *ucma.File, kid uint32) error {
-		return f.Accept(kid, id.uid, p.toKernel(), id.ece(true))
+		return id.quick(f).Accept(kid, id.uid, p.toKernel(), id.ece(true))
 	})
 	if err == nil {
 		id.ready(qp)
@@ -136,7 +136,7 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 		return err
 	}
 	return id.commandIn(opReject, StateFailed, func(f *ucma.File, kid uint32) error {
-		return f.Reject(kid, privateData, reason)
+		return id.quick(f).Reject(kid, privateData, reason)
 	})
 }
 
@@ -144,7 +144,7 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 // without a QP whose user has made his own QP ready to send and receive.
 func (id *ID) Establish() error {
 	return id.commandIn(opEstablish, StateEstablished, func(f *ucma.File, kid uint32) error {
-		return f.Establish(kid)
+		return id.quick(f).Establish(kid)
 	})
 }
 
@@ -181,7 +181,7 @@ func (id *ID) Disconnect() error {
 	if qp := id.QP(); qp != nil && !id.datagram() {
 		flushQP(qp)
 	}
-	return id.command(opDisconnect, func(f *ucma.File, kid uint32) error { return f.Disconnect(kid) })
+	return id.command(opDisconnect, func(f *ucma.File, kid uint32) error { return id.quick(f).Disconnect(kid) })
 }
 
 // completeParam checks and completes the parameters of a call and puts the QP's

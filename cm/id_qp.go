@@ -119,7 +119,7 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 		op = opInitAttrs[state]
 	}
 	err = id.command(op, func(f *ucma.File, kid uint32) error {
-		k, err := f.InitQPAttr(kid, uint32(state))
+		k, err := id.quick(f).InitQPAttr(kid, uint32(state))
 		if err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (id *ID) establish(qp *verbs.QP) error {
 	if err := id.moveQP(qp, nil); err != nil {
 		return err
 	}
-	return id.command(opEstablish, func(f *ucma.File, kid uint32) error { return f.Establish(kid) })
+	return id.command(opEstablish, func(f *ucma.File, kid uint32) error { return id.quick(f).Establish(kid) })
 }
 
 // fail turns an event into the failure that the library has had with it.

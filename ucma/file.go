@@ -24,6 +24,7 @@ const Path = "/dev/infiniband/rdma_cm"
 type File struct {
 	dev    Device
 	tracer *trace.Tracer // nil: nobody wants to know
+	quick  *File         // see Quick; nil if that is the File itself
 }
 
 // Device carries commands to the kernel. *cdev.File is the real one; tests have
@@ -54,7 +55,23 @@ func Open(logger *slog.Logger) (*File, error) {
 	if err != nil {
 		return nil, openError(err)
 	}
-	return &File{dev: dev, tracer: trace.Select(logger)}, nil
+	tracer := trace.Select(logger)
+	return &File{dev: dev, tracer: tracer, quick: &File{dev: quickDevice{dev}, tracer: tracer}}, nil
+}
+
+// quickDevice gives its commands as cdev.File.WriteQuick does.
+type quickDevice struct{ *cdev.File }
+
+func (d quickDevice) Write(b []byte) error { return d.WriteQuick(b) }
+
+// Quick returns the same file for commands that wait for no hardware and no peer,
+// which are computation in the kernel: the scheduler does not hear of them, and no
+// other thread takes over meanwhile.
+func (f *File) Quick() *File {
+	if f.quick == nil {
+		return f
+	}
+	return f.quick
 }
 
 // versionOK compares the kernel's ABI version with ours, once in a process.

@@ -97,16 +97,16 @@ func (d *device) Mmap(offset int64, length int) ([]byte, error) {
 
 func (d *device) Replace(mapping []byte) error { return mem.Replace(mapping) }
 
-func (d *device) Munmap(mapping []byte) error { return mem.Unmap(mapping) }
+func (d *device) Munmap(mapping []byte) error { return mem.UnmapQuick(mapping) }
 
 // MunmapPair needs one system call for mappings that lie side by side, as the two
 // queues of a QP do as a rule: ending a mapping interrupts every processor that
 // runs a thread of the process.
 func (d *device) MunmapPair(a, b []byte) error {
 	if both := mem.Join(a, b); both != nil {
-		return mem.Unmap(both)
+		return mem.UnmapQuick(both)
 	}
-	return errors.Join(mem.Unmap(a), mem.Unmap(b))
+	return errors.Join(mem.UnmapQuick(a), mem.UnmapQuick(b))
 }
 
 func (d *device) Close() error {

@@ -70,6 +70,10 @@ func (d *Device) Name() string { return d.info.Name }
 // Index returns the kernel's index of the device, or -1 if it does not say.
 func (d *Device) Index() int { return d.info.Index }
 
+// DriverID says which driver of the kernel has the device, abi.RDMA_DRIVER_RXE for
+// one.
+func (d *Device) DriverID() abi.DriverID { return d.info.DriverID }
+
 // NodeGUID returns the GUID of the node as a number whose highest byte is the
 // first on the wire.
 func (d *Device) NodeGUID() uint64 { return d.info.NodeGUID }

@@ -88,6 +88,18 @@ func (f *File) Write(b []byte) error {
 	return werr
 }
 
+// WriteQuick is Write for a command that waits for no hardware and no peer, as
+// the computation that it is: the scheduler does not hear of it. Told of a system
+// call that takes longer than some 20 microseconds, the scheduler has other threads
+// take over, and where all processors are in such calls it does that for each.
+func (f *File) WriteQuick(b []byte) error {
+	var werr error
+	if err := f.Control(func(fd uintptr) { werr = writeQuick(fd, b) }); err != nil {
+		return err
+	}
+	return werr
+}
+
 // Wait calls try until it returns true: at once, and then each time the device
 // says that it is readable. It returns nil after try returned true, net.ErrClosed
 // after Close, and the context's error (os.ErrDeadlineExceeded too if it was the
@@ -203,7 +215,7 @@ func (f *File) read(try func(fd uintptr) bool) error {
 func (f *File) WriteWhenReadable(ctx context.Context, b []byte) error {
 	var werr error
 	err := f.Wait(ctx, func(fd uintptr) bool {
-		werr = write(fd, b)
+		werr = writeQuick(fd, b) // which answers EAGAIN rather than wait
 		return !errors.Is(werr, syscall.EAGAIN)
 	})
 	if err != nil {

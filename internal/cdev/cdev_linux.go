@@ -22,9 +22,14 @@ func setNonblock(fd int) error { return unix.SetNonblock(fd, true) }
 
 func closeFD(fd int) { unix.Close(fd) }
 
-func write(fd uintptr, b []byte) error {
+func write(fd uintptr, b []byte) error { return repeat(unix.Write, fd, b) }
+
+// writeQuick is write without a word to the scheduler.
+func writeQuick(fd uintptr, b []byte) error { return repeat(rawWrite, fd, b) }
+
+func repeat(write func(fd int, b []byte) (int, error), fd uintptr, b []byte) error {
 	for {
-		n, err := unix.Write(int(fd), b)
+		n, err := write(int(fd), b)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			// A command that a signal interrupted has had no effect: the

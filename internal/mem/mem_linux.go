@@ -80,6 +80,16 @@ func Unmap(b []byte) error {
 	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
 }
 
+// UnmapQuick is Unmap of no more than a few megabytes, of which the scheduler does
+// not hear: telling it would take longer.
+func UnmapQuick(b []byte) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_MUNMAP, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 // Join returns the memory of two mappings that lie side by side, in either order,
 // and nil if they do not. Unmap takes it, and then ends both.
 func Join(a, b []byte) []byte {

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cdev
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// rawWrite is write(2) as a RawSyscall.
+func rawWrite(fd int, b []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(n), nil
+}
