@@ -75,6 +75,60 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestWrites: a command that the scheduler hears of and one that it does not are
+// the same to the device.
+func TestWrites(t *testing.T) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	r := os.NewFile(uintptr(p[0]), "pipe")
+	defer r.Close()
+	f, err := New(p[1], "pipe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for name, write := range map[string]func([]byte) error{"Write": f.Write, "WriteQuick": f.WriteQuick} {
+		buf := make([]byte, 99)
+		if err := write([]byte(name)); err != nil {
+			t.Fatal(name, err)
+		}
+		if n, err := r.Read(buf); err != nil || string(buf[:n]) != name {
+			t.Fatalf("%s: read %q, %v", name, buf[:n], err)
+		}
+		for err = nil; err == nil; err = write(make([]byte, 1<<12)) {
+		}
+		if err != syscall.EAGAIN {
+			t.Errorf("%s to a full pipe: %v", name, err)
+		}
+		drain(t, p[0])
+	}
+	f.Close()
+	if err := f.WriteQuick([]byte{1}); err != net.ErrClosed {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// drain empties a pipe.
+func drain(t *testing.T, fd int) {
+	t.Helper()
+	if err := unix.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	for buf := make([]byte, 1<<16); ; {
+		if n, err := unix.Read(fd, buf); n <= 0 {
+			if err != unix.EAGAIN {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestWake: what the kernel does not tell is found by who waits, with or without a
 // context that can end; a Wake that nobody waited for changes nothing, and neither
 // hides the end of a context.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+import (
+	"testing"
+
+	"purerdma/abi"
+)
+
+// TestQuick: the scheduler does not hear of what rxe does to a queue pair, and
+// hears of all that may wait: other drivers, and the registration of memory.
+func TestQuick(t *testing.T) {
+	command := func(code uint64) *Request {
+		return &Request{Object: abi.UVERBS_OBJECT_DEVICE, Method: abi.UVERBS_METHOD_INVOKE_WRITE,
+			Attrs: []Attr{u64(abi.UVERBS_ATTR_WRITE_CMD, code)}}
+	}
+	create := &Request{Object: abi.UVERBS_OBJECT_QP, Method: abi.UVERBS_METHOD_QP_CREATE}
+	for _, tc := range []struct {
+		driver abi.DriverID
+		req    *Request
+		want   bool
+	}{
+		{abi.RDMA_DRIVER_RXE, create, true},
+		{abi.RDMA_DRIVER_RXE, &Request{Object: abi.UVERBS_OBJECT_QP, Method: abi.UVERBS_METHOD_QP_DESTROY}, true},
+		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_MODIFY_QP), true},
+		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_REG_MR), false},
+		{abi.RDMA_DRIVER_RXE, &Request{Object: abi.UVERBS_OBJECT_MR, Method: abi.UVERBS_METHOD_MR_DESTROY}, false},
+		{abi.RDMA_DRIVER_SIW, create, false},
+		{abi.RDMA_DRIVER_MLX5, command(abi.IB_USER_VERBS_CMD_MODIFY_QP), false},
+	} {
+		if got := quick(tc.driver, tc.req); got != tc.want {
+			t.Errorf("driver %d, %s: %v, want %v", tc.driver, tc.req.Name(), got, tc.want)
+		}
+	}
+}
