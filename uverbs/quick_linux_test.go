@@ -8,7 +8,7 @@ import (
 	"purerdma/abi"
 )
 
-// TestQuick: the scheduler does not hear of what rxe does to a queue pair, and
+// TestQuick: the scheduler does not hear of what rxe does to a PD, a CQ or a QP, and
 // hears of all that may wait: other drivers, and the registration of memory.
 func TestQuick(t *testing.T) {
 	command := func(code uint64) *Request {
@@ -24,6 +24,8 @@ func TestQuick(t *testing.T) {
 		{abi.RDMA_DRIVER_RXE, create, true},
 		{abi.RDMA_DRIVER_RXE, &Request{Object: abi.UVERBS_OBJECT_QP, Method: abi.UVERBS_METHOD_QP_DESTROY}, true},
 		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_MODIFY_QP), true},
+		{abi.RDMA_DRIVER_RXE, &Request{Object: abi.UVERBS_OBJECT_CQ, Method: abi.UVERBS_METHOD_CQ_CREATE}, true},
+		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_ALLOC_PD), true},
 		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_REG_MR), false},
 		{abi.RDMA_DRIVER_RXE, &Request{Object: abi.UVERBS_OBJECT_MR, Method: abi.UVERBS_METHOD_MR_DESTROY}, false},
 		{abi.RDMA_DRIVER_SIW, create, false},

@@ -93,13 +93,17 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 }
 
 // quick reports whether a request is computation in the kernel that waits for no
-// hardware: what rxe does to a queue pair. Then the scheduler does not hear of it.
+// hardware: what rxe does to a PD, a CQ or a QP. Then the scheduler does not hear of it.
 // Told of a system call that takes longer than some 20 microseconds it has another
 // thread take over, which costs more than the call, and a thread.
 func quick(driver abi.DriverID, req *Request) bool {
 	if driver != abi.RDMA_DRIVER_RXE {
 		return false
 	}
+	switch req.Object {
+	case abi.UVERBS_OBJECT_PD, abi.UVERBS_OBJECT_CQ, abi.UVERBS_OBJECT_QP:
+		return true
+	}
 	code, ok := req.command()
-	return req.Object == abi.UVERBS_OBJECT_QP || ok && code == abi.IB_USER_VERBS_CMD_MODIFY_QP
+	return ok && (code == abi.IB_USER_VERBS_CMD_MODIFY_QP || code == abi.IB_USER_VERBS_CMD_ALLOC_PD)
 }
