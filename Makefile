@@ -93,11 +93,10 @@ oracle: ## have rdma-core's providers make the vectors again: a difference is sh
 SEED    ?= 2
 N       ?= 2000
 OUT     ?= vectors.jsonl.gz
-DRIVER  ?= mlx5
 RELEASE ?= sid
 
 oracle-vectors: ## fresh vectors: SEED, N, OUT, DRIVER, RELEASE; check them with go test ./provider/mlx5 -run Vectors -vectors OUT
-	$(GO) run ./test/oracle -driver $(DRIVER) -release $(RELEASE) -seed $(SEED) -n $(N) -out $(OUT)
+	$(GO) run ./test/oracle -driver $(or $(DRIVER),mlx5) -release $(RELEASE) -seed $(SEED) -n $(N) -out $(OUT)
 
 mutate: ## show that the tests of abi see changes of one byte
 	$(GO) run ./test/abi/mutate

@@ -6,12 +6,14 @@ import (
 	"io"
 
 	"golang.org/x/sys/unix"
+
+	"purerdma/internal/cdev"
 )
 
 // readEvent reads one event, which the kernel gives whole or not at all.
 func readEvent(fd uintptr, b []byte) (again bool, err error) {
 	for {
-		n, err := unix.Read(int(fd), b)
+		n, err := cdev.ReadQuick(fd, b)
 		switch {
 		case err == unix.EINTR:
 			continue

@@ -42,6 +42,9 @@ var lacks = []lack{
 		why:  "the connection manager of InfiniBand repeats its messages for minutes, iWARP's does not",
 		seen: "UNREACHABLE after 10 seconds, DISCONNECTED at once: TestSlowIWARPUnreachable"},
 
+	{driver: "siw", pkg: "cm", tests: "TestTheKernelTakesLoopbackForAll",
+		why:  "siw listens at the addresses of its interface alone",
+		seen: "LISTEN of an ID that is bound to 127.0.0.1: EADDRINUSE"},
 	{driver: "siw", pkg: "cm", tests: "TestQueryPath TestSetIBPath TestECE",
 		why:  "paths and options of enhanced connection establishment are InfiniBand's",
 		seen: "no path is returned; RDMA_OPTION_IB_PATH: EINVAL; the request has no room for options"},
