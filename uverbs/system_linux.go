@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purerdma/abi"
+	"purerdma/internal/cdev"
 	"purerdma/internal/leak"
 	"purerdma/internal/mem"
 )
@@ -68,17 +69,22 @@ func (d *device) Ioctl(req *Request) error {
 	return ioctlRequest(d.fd, d.driver, req)
 }
 
-// Write is the doorbell of software devices. It is an ordinary system call, of
-// which the scheduler knows, though one that it does not know of would be some 45
-// ns cheaper: the rxe of Linux 6.1 sends its packets within it, which takes
-// thousands of times as long, and other goroutines would wait.
+// Write is the doorbell of software devices, and arms their CQs. Of rxe's the
+// scheduler does not hear, though rxe of Linux 6.1 sends packets within it: told of
+// it, the scheduler wakes its monitor thread and has another thread take over, which
+// makes a round of messages with events take more than twice as long. siw's goes
+// through TCP, which may wait.
 func (d *device) Write(cmd []byte) error {
 	if !d.refs.enter() {
 		return net.ErrClosed
 	}
-	n, err := unix.Write(d.fd, cmd)
+	write := unix.Write
+	if d.driver == abi.RDMA_DRIVER_RXE {
+		write = cdev.WriteRaw
+	}
+	n, err := write(d.fd, cmd)
 	for err == unix.EINTR {
-		n, err = unix.Write(d.fd, cmd)
+		n, err = write(d.fd, cmd)
 	}
 	d.refs.leave()
 	if err == nil && n != len(cmd) {

@@ -25,7 +25,7 @@ func closeFD(fd int) { unix.Close(fd) }
 func write(fd uintptr, b []byte) error { return repeat(unix.Write, fd, b) }
 
 // writeQuick is write without a word to the scheduler.
-func writeQuick(fd uintptr, b []byte) error { return repeat(rawWrite, fd, b) }
+func writeQuick(fd uintptr, b []byte) error { return repeat(WriteRaw, fd, b) }
 
 func repeat(write func(fd int, b []byte) (int, error), fd uintptr, b []byte) error {
 	for {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawWrite is write(2) as a RawSyscall.
-func rawWrite(fd int, b []byte) (int, error) {
+// WriteRaw is write(2) as the computation that it is: see File.WriteQuick.
+func WriteRaw(fd int, b []byte) (int, error) {
 	n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
 	if errno != 0 {
 		return -1, errno
