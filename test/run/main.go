@@ -233,7 +233,7 @@ type results struct {
 }
 
 // fewFailures is how many tests a flaky driver may fail: more have another cause.
-const fewFailures = 3
+const fewFailures = 5
 
 // again returns the pattern of the tests that failed, if all of the programs came
 // to their end, few tests failed and the driver has a fault that comes by chance;
