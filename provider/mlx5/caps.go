@@ -66,7 +66,7 @@ func (c *caps) fromContext(r *abi.Mlx5AllocUcontextResp, pageSize int) error {
 	*c = caps{
 		bfRegSize:    uintptr(r.BFRegSize),
 		cacheLine:    int(r.CacheLineSize),
-		maxSQDesc:    int(r.MaxSQDescSz),
+		maxSQDesc:    widestWQE(r.MaxSQDescSz),
 		maxRQDesc:    int(r.MaxRQDescSz),
 		maxSendWQEBB: int(min(r.MaxSendWQEBB, maxWQEBB)),
 		maxRecvWR:    int(min(r.MaxRecvWR, maxWQEBB)),
@@ -115,3 +115,7 @@ func (c *caps) fromDevice(attr *abi.UverbsExQueryDeviceResp, r *abi.Mlx5QueryDev
 	c.pad128 = r.Flags&abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD != 0
 	c.scat2DCT = r.Flags&abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_SCAT2CQE_DCT != 0
 }
+
+// widestWQE returns how many bytes of a WQE of a send queue are used: of those that
+// the device takes, 64 segments, of which its size, with 6 bits, counts 63.
+func widestWQE(bytes uint16) int { return int(min(bytes, 64*segment)) }

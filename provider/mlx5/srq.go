@@ -199,7 +199,7 @@ func (s *SRQ) setLimit(limit uint32) error {
 // publish tells the device of n more receives. The caller holds the lock.
 func (s *SRQ) publish(n int) {
 	s.posted += uint32(n)
-	mmio.Record(&s.bell.rec[recvRecord], be32(s.posted))
+	mmio.Record(&s.bell.rec[recvRecord], be32(s.posted&0xffff))
 }
 
 // post writes one request into a slot. The caller holds the lock.

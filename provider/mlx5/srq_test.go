@@ -457,3 +457,24 @@ func TestRequestOfXRCSRQ(t *testing.T) {
 		}
 	}
 }
+
+// The record of an SRQ counts receives in 16 bits, as libmlx5's does: nothing above
+// them is set.
+func TestSRQRecordHas16Bits(t *testing.T) {
+	var rec [2]uint32
+	s := SRQ{posted: 0xfffe, bell: &doorbell{rec: &rec}}
+	for _, want := range []uint32{0xffff, 0, 1} {
+		if s.publish(1); rec[recvRecord] != be32(want) {
+			t.Errorf("after %d receives the record is %#x, want %#x", s.posted, be32(rec[recvRecord]), want)
+		}
+	}
+}
+
+// TestWidestWQE: the size of a WQE has 6 bits, whatever the device says that it takes.
+func TestWidestWQE(t *testing.T) {
+	for says, want := range map[uint16]int{512: 512, 1024: 1024, 1025: 1024, 16384: 1024} {
+		if got := widestWQE(says); got != want {
+			t.Errorf("%d bytes of a device that says %d, want %d", got, says, want)
+		}
+	}
+}
