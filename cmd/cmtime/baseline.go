@@ -87,14 +87,15 @@ func (m *mesh) baselineClient(ctx context.Context) error {
 }
 
 // listenTime is how long the server may take until it listens again: where the
-// peers have met is where it does.
+// peers have met is where it does. Who comes too early finds nobody, or is reset
+// when that meeting ends.
 const listenTime = 5 * time.Second
 
 func dialSocket(ctx context.Context, addr string) (net.Conn, error) {
 	var d net.Dialer
 	for end := time.Now().Add(listenTime); ; time.Sleep(time.Millisecond) {
 		s, err := d.DialContext(ctx, "tcp4", addr)
-		if !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(end) {
+		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) || time.Now().After(end) {
 			return s, err
 		}
 	}
