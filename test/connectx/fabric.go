@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import "sync"
+
+// Fabric is what ports are connected to: a switch that loses nothing unless it is
+// told to. It holds the lock of its devices.
+type Fabric struct {
+	mu         sync.Mutex
+	devices    []*Device
+	interrupts []interrupt // to be given when the lock is released
+}
+
+// interrupt is one that waits for the release of the lock.
+type interrupt struct {
+	d      *Device
+	vector int
+}
+
+// NewFabric makes a fabric without devices.
+func NewFabric() *Fabric { return &Fabric{} }
+
+func (f *Fabric) join(d *Device) {
+	f.lock()
+	defer f.unlock()
+	f.devices = append(f.devices, d)
+}
+
+// leave disconnects a device: nothing reaches it any more.
+func (f *Fabric) leave(d *Device) {
+	f.lock()
+	defer f.unlock()
+	for i, o := range f.devices {
+		if o == d {
+			f.devices = append(f.devices[:i:i], f.devices[i+1:]...)
+			return
+		}
+	}
+}
+
+func (f *Fabric) lock() { f.mu.Lock() }
+
+// unlock releases the lock and gives the interrupts that came up under it.
+func (f *Fabric) unlock() {
+	pending := f.interrupts
+	f.interrupts = nil
+	f.mu.Unlock()
+	for _, i := range pending {
+		i.d.cfg.Interrupt(i.vector)
+	}
+}

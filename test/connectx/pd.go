@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import "purerdma/test/connectx/prm"
+
+// pd is a protection domain: what keys and queues must have in common.
+type pd struct {
+	n uint32
+	users
+}
+
+var pdCommands = map[uint16]command{
+	prm.OpAllocPD: {"ALLOC_PD", 16, 16, func(d *Device, in, out []byte) (err error) {
+		p := new(pd)
+		if p.n, err = d.pds.add(p); err == nil {
+			prm.ObjectOut.Number.Set(out, uint64(p.n))
+		}
+		return err
+	}},
+	prm.OpDeallocPD: {"DEALLOC_PD", 16, 16, func(d *Device, in, out []byte) error {
+		p, err := d.pds.find(uint32(prm.ObjectIn.Number.Get(in)))
+		if err != nil {
+			return err
+		}
+		if err := p.busy("PD", p.n); err != nil {
+			return err
+		}
+		delete(d.pds.objects, p.n)
+		return nil
+	}},
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Registers in a UAR.
+const (
+	regCQ    = 0x20 // arms a completion queue: 8 bytes
+	regEQArm = 0x40 // consumer index of an event queue, and arms it: 4 bytes
+	regEQ    = 0x48 // consumer index only
+)
+
+// Ring takes a store of the host to a register page: p, 4 or 8 bytes or the 64 of a
+// BlueFlame copy, at offset off of the page of that number.
+func (d *Device) Ring(page uint32, off int, p []byte) {
+	d.fabric.lock()
+	defer d.fabric.unlock()
+	d.ring(page, off, p)
+}
+
+func (d *Device) ring(page uint32, off int, p []byte) {
+	if d.cfg.Trace != nil {
+		d.cfg.Trace(&DoorbellRecord{Device: d.cfg.Name, Page: page, Offset: off, Bytes: p})
+	}
+	u := d.uars.objects[page]
+	if u == nil {
+		d.violation(fmt.Sprintf("UAR %#x", page), "a store to offset %#x, but there is no such page", off)
+		return
+	}
+	switch {
+	case (off == regEQArm || off == regEQ) && len(p) == 4:
+		w := binary.BigEndian.Uint32(p)
+		e := d.eqs.objects[w>>24]
+		if e == nil || e.uar != u {
+			d.violation(fmt.Sprintf("UAR %#x", page), "a doorbell of EQ %d, which is not of this page", w>>24)
+			return
+		}
+		e.doorbell(d, w&0xffffff, off == regEQArm)
+	default:
+		d.violation(fmt.Sprintf("UAR %#x", page), "a store of %d bytes to offset %#x, where no register is", len(p), off)
+	}
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import "purerdma/test/connectx/prm"
+
+// A UAR is a page of doorbell registers. Its number is that of its page in BAR 0,
+// the first of which are not for registers.
+const (
+	firstUAR = 8
+	endUAR   = BARSize / PageSize
+)
+
+// BARSize is the size of BAR 0, and PageSize that of a UAR in it.
+const (
+	BARSize  = 32 << 20
+	PageSize = 4096
+)
+
+// uar is a page of doorbell registers that has been allocated.
+type uar struct {
+	n uint32
+	users
+}
+
+var uarCommands = map[uint16]command{
+	prm.OpAllocUAR: {"ALLOC_UAR", 16, 16, func(d *Device, in, out []byte) (err error) {
+		u := new(uar)
+		if u.n, err = d.uars.add(u); err == nil {
+			prm.ObjectOut.Number.Set(out, uint64(u.n))
+		}
+		return err
+	}},
+	prm.OpDeallocUAR: {"DEALLOC_UAR", 16, 16, func(d *Device, in, out []byte) error {
+		u, err := d.uars.find(uint32(prm.ObjectIn.Number.Get(in)))
+		if err != nil {
+			return err
+		}
+		if err := u.busy("UAR", u.n); err != nil {
+			return err
+		}
+		delete(d.uars.objects, u.n)
+		return nil
+	}},
+}
