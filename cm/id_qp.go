@@ -131,41 +131,49 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 
 // modifyQP moves a QP to a state as the connection manager computes it; change
 // may have the last word on the attributes.
-func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPAttr)) error {
+func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPAttr, *verbs.QPAttrMask)) error {
 	attr, mask, err := id.InitQPAttr(state)
 	if err != nil {
 		return errors.Unwrap(err)
 	}
 	if change != nil {
-		change(&attr)
+		change(&attr, &mask)
 	}
 	return qp.Modify(&attr, mask)
 }
 
-// moveQP takes the QP to RTS. INIT comes again first: before CONNECT the kernel
-// gave no access rights, and RTR carries none.
+// moveQP takes the QP from INIT to RTS.
 //
 // accepted holds the depths that this side is about to accept, nil when
-// connecting: when the kernel computes the attributes it knows only the request,
-// whose wishes it neither clamps nor compares with ours.
+// connecting. When it accepts, the kernel computes the attributes knowing only the
+// request, whose wishes it neither clamps nor compares with ours. When it connects,
+// the kernel gave no access rights with INIT, which was before CONNECT, and gives
+// none with RTR: they are asked for again, and set together with RTR.
 //
 // On iWARP the kernel moves the QP.
 func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
 	if id.iwarp() {
 		return nil
 	}
-	if err := id.modifyQP(qp, verbs.QPInit, nil); err != nil {
-		return err
+	var now verbs.QPAttr // as INIT would be now
+	if accepted == nil {
+		var err error
+		if now, _, err = id.InitQPAttr(verbs.QPInit); err != nil {
+			return errors.Unwrap(err)
+		}
 	}
-	err := id.modifyQP(qp, verbs.QPRTR, func(a *verbs.QPAttr) {
+	err := id.modifyQP(qp, verbs.QPRTR, func(a *verbs.QPAttr, mask *verbs.QPAttrMask) {
 		if accepted != nil {
 			a.MaxDestRdAtomic = accepted.ResponderResources
+			return
 		}
+		a.Access, a.PKeyIndex = now.Access, now.PKeyIndex
+		*mask |= verbs.QPAttrAccess | verbs.QPAttrPKeyIndex
 	})
 	if err != nil {
 		return err
 	}
-	return id.modifyQP(qp, verbs.QPRTS, func(a *verbs.QPAttr) {
+	return id.modifyQP(qp, verbs.QPRTS, func(a *verbs.QPAttr, _ *verbs.QPAttrMask) {
 		if accepted != nil {
 			a.MaxRdAtomic = accepted.InitiatorDepth
 		}
