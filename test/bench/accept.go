@@ -48,7 +48,7 @@ func ucmatose(ctx context.Context, e *env, program string, port, conns int) (tim
 		return 0, err
 	}
 	defer func() { server.Process.Kill(); server.Wait() }()
-	time.Sleep(startTime)
+	time.Sleep(2 * startTime)
 	start := time.Now()
 	out, err := exec.CommandContext(ctx, program, append([]string{"-s", e.hosts[0].IPv4.String(), "-b", e.hosts[1].IPv4.String()}, args...)...).CombinedOutput()
 	took := time.Since(start)
