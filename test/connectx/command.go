@@ -26,6 +26,14 @@ var commands = merge(
 	pdCommands,
 	uarCommands,
 	eqCommands,
+	cqCommands,
+	mkeyCommands,
+	xrcdCommands,
+	srqCommands,
+	gidCommands,
+	qpCommands,
+	mcgCommands,
+	dctCommands,
 )
 
 func merge(tables ...map[uint16]command) map[uint16]command {
@@ -91,6 +99,9 @@ func (d *Device) dispatch(in, out []byte) (opcode uint16, err error) {
 		return opcode, refuse(prm.StatusBadInputLength, "the input of %s has at least %d bytes, not %d", c.name, c.in, len(in))
 	case len(out) < c.out:
 		return opcode, refuse(prm.StatusBadOutputLen, "the output of %s has at least %d bytes, not %d", c.name, c.out, len(out))
+	}
+	if err := d.failed(opcode); err != nil {
+		return opcode, err
 	}
 	return opcode, c.run(d, in, out)
 }

@@ -2,6 +2,8 @@
 
 package connectx
 
+import "time"
+
 // Config is what a device is made of.
 type Config struct {
 	// Name is what traces and violations call the device.
@@ -28,14 +30,49 @@ type Device struct {
 	fabric *Fabric
 	mem    Memory
 
-	pds  table[*pd]
-	uars table[*uar]
-	eqs  table[*eq]
+	pds   table[*pd]
+	uars  table[*uar]
+	eqs   table[*eq]
+	cqs   table[*cq]
+	mkeys table[*mkey]
+	xrcds table[*xrcd]
+	srqs  table[*srq]
+	// queues are those that have a number in work requests: QPs, targets of DC,
+	// send queues of Ethernet.
+	queues table[queue]
+	gids   [GIDs]address
+	groups map[[16]byte][]*qp
+
+	portDown bool
+	failing  map[uint16]*failure // commands, by opcode
+	born     time.Time
+
+	scratch
+}
+
+// queue is what a doorbell can name.
+type queue interface {
+	// doorbell takes the first 8 bytes of a store to a doorbell register of a
+	// page, and what of a BlueFlame copy came with them.
+	doorbell(d *Device, u *uar, p []byte)
+}
+
+// scratch is what carrying out a request works with, kept so that it allocates
+// nothing.
+type scratch struct {
+	wqe        [1024]byte
+	request    request
+	remote     [][]byte
+	message    message
+	target     target
+	withHeader [][]byte
+	short      [64]byte
+	steps      int // of a walk through keys
 }
 
 // New makes a device as it is after a reset, and connects it.
 func New(cfg Config) *Device {
-	d := &Device{cfg: cfg, fabric: cfg.Fabric, mem: cfg.Memory}
+	d := &Device{cfg: cfg, fabric: cfg.Fabric, mem: cfg.Memory, born: time.Now()}
 	if d.fabric == nil {
 		d.fabric = NewFabric()
 	}
@@ -55,8 +92,23 @@ func (d *Device) Reset() {
 // are not exported.
 func (d *Device) reset() {
 	d.pds = newTable[*pd]("PD", 1, 1<<24)
+	for _, u := range d.uars.objects {
+		u.stop()
+	}
 	d.uars = newTable[*uar]("UAR", firstUAR, endUAR)
 	d.eqs = newTable[*eq]("EQ", 1, maxEQ+1)
+	d.cqs = newTable[*cq]("CQ", 1, 1<<24)
+	d.mkeys = newTable[*mkey]("memory key", firstMkey, 1<<24)
+	d.xrcds = newTable[*xrcd]("XRC domain", 1, 1<<24)
+	d.srqs = newTable[*srq]("SRQ", 1, 1<<24)
+	for _, q := range d.queues.objects {
+		if q, ok := q.(*qp); ok {
+			q.stop()
+		}
+	}
+	d.queues = newTable[queue]("QP", firstQP, 1<<24)
+	d.gids = [GIDs]address{}
+	d.groups = make(map[[16]byte][]*qp)
 }
 
 // interrupt raises a vector once the lock is released.
@@ -65,3 +117,6 @@ func (d *Device) interrupt(vector int) {
 		d.fabric.interrupts = append(d.fabric.interrupts, interrupt{d, vector})
 	}
 }
+
+// time is the device's clock, in nanoseconds.
+func (d *Device) time() uint64 { return uint64(time.Since(d.born)) }

@@ -10,6 +10,8 @@ type Fabric struct {
 	mu         sync.Mutex
 	devices    []*Device
 	interrupts []interrupt // to be given when the lock is released
+	pace       float64     // how many times as fast as it should time goes by
+	faults
 }
 
 // interrupt is one that waits for the release of the lock.
@@ -19,7 +21,15 @@ type interrupt struct {
 }
 
 // NewFabric makes a fabric without devices.
-func NewFabric() *Fabric { return &Fabric{} }
+func NewFabric() *Fabric { return &Fabric{pace: 1} }
+
+// SetPace has the time of transports, which is that of timeouts and retries, go by n
+// times as fast as it should, from the next timer on.
+func (f *Fabric) SetPace(n float64) {
+	f.lock()
+	defer f.unlock()
+	f.pace = n
+}
 
 func (f *Fabric) join(d *Device) {
 	f.lock()

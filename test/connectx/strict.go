@@ -3,6 +3,7 @@
 package connectx
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"purerdma/test/connectx/prm"
@@ -39,3 +40,77 @@ func (d *Device) checkReserved(object string, table any, b []byte) {
 		d.violation(object, "%s", text)
 	}
 }
+
+// check looks at what a work request has in common with all others, and, if the
+// device is strict, at the rest of it. It returns why it cannot be carried out.
+func (q *qp) check(f *flight, w []byte) string {
+	switch {
+	case prm.Ctrl.DS.Get(w) == 0:
+		return "it says that it has no segments"
+	case uint16(prm.Ctrl.Index.Get(w)) != f.index:
+		return fmt.Sprintf("it says that its index is %#x", prm.Ctrl.Index.Get(w))
+	case uint32(prm.Ctrl.QPN.Get(w)) != q.n:
+		return fmt.Sprintf("it says that it is of QP %#x", prm.Ctrl.QPN.Get(w))
+	}
+	if q.d.strict() {
+		q.checkStrictly(f, w)
+	}
+	return ""
+}
+
+// checkStrictly looks for what a card need not look for.
+func (q *qp) checkStrictly(f *flight, w []byte) {
+	complain := func(format string, args ...any) {
+		q.d.violation(q.name(), "WQE %#x: %s", f.index, fmt.Sprintf(format, args...))
+	}
+	if text := prm.Reserved(&prm.Ctrl, w[:prm.Octoword]); text != "" {
+		complain("control segment: %s", text)
+	}
+	op := operations[f.opcode]
+	at := prm.Octoword
+	switch q.service {
+	case prm.ServiceXRC:
+		if text := prm.Reserved(&prm.XRCSeg, segment(w, at, prm.Octoword)); text != "" {
+			complain("XRC segment: %s", text)
+		}
+		at += prm.Octoword
+	case prm.ServiceUD, prm.ServiceQP1, prm.ServiceDCI:
+		if f.opcode != prm.WQENop && f.opcode != prm.WQEUMR {
+			if text := prm.Reserved(&prm.AV, segment(w, at, prm.AVLen)); text != "" {
+				complain("address vector: %s", text)
+			}
+			at += prm.AVLen
+		}
+	}
+	if op.remote {
+		if seg := segment(w, at, prm.Octoword); len(seg) == prm.Octoword && binary.BigEndian.Uint32(seg[12:]) != 0 {
+			complain("remote address segment: the last dword is reserved")
+		}
+		at += prm.Octoword
+	}
+	if op.atomic {
+		at += prm.Octoword
+	}
+	if f.opcode == prm.WQENop || f.opcode == prm.WQEUMR {
+		return
+	}
+	for at < len(w) {
+		seg := w[at:]
+		if !prm.DataSeg.Inline.Is(seg) {
+			at += prm.Octoword
+			continue
+		}
+		n := prm.DataSeg.ByteCount.Get(seg)
+		if n >= 1<<10 {
+			complain("%d inline bytes", n)
+			return
+		}
+		at += int(4+n+prm.Octoword-1) &^ (prm.Octoword - 1)
+	}
+	if at != len(w) {
+		complain("its segments have %d bytes, but it says %d", at, len(w))
+	}
+}
+
+// segment returns n bytes of a work request, fewer if it is shorter.
+func segment(w []byte, at, n int) []byte { return w[min(at, len(w)):min(at+n, len(w))] }

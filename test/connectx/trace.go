@@ -4,6 +4,7 @@ package connectx
 
 import (
 	"fmt"
+	"time"
 
 	"purerdma/test/connectx/prm"
 )
@@ -68,4 +69,84 @@ func (r *EventRecord) DeviceName() string { return r.Device }
 func (r *EventRecord) String() string {
 	return fmt.Sprintf("%s event %d of EQ %d: type %#x.%d %x", r.Device, r.Index, r.EQ,
 		prm.EQE.Type.Get(r.EQE[:]), prm.EQE.SubType.Get(r.EQE[:]), prm.EQE.Data.Of(r.EQE[:]))
+}
+
+// CompletionRecord is a completion in a completion queue.
+type CompletionRecord struct {
+	Device string
+	CQ     uint32
+	Index  uint32 // how many were before it
+	CQE    [64]byte
+}
+
+// DeviceName returns r.Device.
+func (r *CompletionRecord) DeviceName() string { return r.Device }
+
+func (r *CompletionRecord) String() string {
+	c := r.CQE[:]
+	s := fmt.Sprintf("%s completion %d of CQ %#x: opcode %#x QP %#x WQE %#x", r.Device, r.Index, r.CQ,
+		prm.CQE.Opcode.Get(c), prm.CQE.QPN.Get(c), prm.CQE.WQECounter.Get(c))
+	if op := prm.CQE.Opcode.Get(c); op == prm.CQEReqErr || op == prm.CQERespErr {
+		return s + fmt.Sprintf(" syndrome %#x", prm.CQE.Syndrome.Get(c))
+	}
+	return s + fmt.Sprintf(" %d bytes", prm.CQE.ByteCount.Get(c))
+}
+
+// RequestRecord is a work request of a send queue as the device begins with it, or
+// does it again.
+type RequestRecord struct {
+	Device string
+	QPN    uint32
+	Index  uint16 // of its first WQEBB
+	WQE    []byte
+}
+
+// DeviceName returns r.Device.
+func (r *RequestRecord) DeviceName() string { return r.Device }
+
+func (r *RequestRecord) String() string {
+	return fmt.Sprintf("%s request %#x of QP %#x: %x", r.Device, r.Index, r.QPN, r.WQE)
+}
+
+// trace tells of a request.
+func (q *qp) trace(f *flight, w []byte) {
+	if q.d.cfg.Trace != nil {
+		q.d.cfg.Trace(&RequestRecord{Device: q.d.cfg.Name, QPN: q.n, Index: f.index, WQE: w})
+	}
+}
+
+// PacketRecord is a message that a device sends, and what becomes of it.
+type PacketRecord struct {
+	Device           string
+	Packet           Packet
+	Lost, AnswerLost bool
+	Delay            time.Duration
+}
+
+// DeviceName returns r.Device.
+func (r *PacketRecord) DeviceName() string { return r.Device }
+
+func (r *PacketRecord) String() string {
+	p := &r.Packet
+	s := fmt.Sprintf("%s packet %#x to %q QP %#x: operation %#x PSN %#x, %d bytes", r.Device, p.SrcQPN, p.To, p.DestQPN, p.Opcode, p.PSN, p.Length)
+	if r.Lost {
+		s += ", lost"
+	}
+	if r.AnswerLost {
+		s += ", answer lost"
+	}
+	if r.Delay > 0 {
+		s += fmt.Sprintf(", again after %v", r.Delay)
+	}
+	return s
+}
+
+// NoteRecord says why the device refused or dropped something.
+type NoteRecord struct{ Device, Object, Text string }
+
+// DeviceName returns r.Device.
+func (r *NoteRecord) DeviceName() string { return r.Device }
+
+func (r *NoteRecord) String() string {
+	return fmt.Sprintf("%s note %s: %s", r.Device, r.Object, r.Text)
 }

@@ -19,7 +19,8 @@ const (
 
 // uar is a page of doorbell registers that has been allocated.
 type uar struct {
-	n uint32
+	n    uint32
+	send [(PageSize - regSend) / sendSize]blueflame
 	users
 }
 
@@ -39,7 +40,16 @@ var uarCommands = map[uint16]command{
 		if err := u.busy("UAR", u.n); err != nil {
 			return err
 		}
+		u.stop()
 		delete(d.uars.objects, u.n)
 		return nil
 	}},
+}
+
+// stop ends what would go on by itself.
+func (u *uar) stop() {
+	for i := range u.send {
+		u.send[i].held = nil
+		u.send[i].timer.stop()
+	}
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"fmt"
+
+	"purerdma/test/connectx/prm"
+)
+
+// right is what somebody wants to do with a key.
+type right struct {
+	field prm.Field // of the key's context, which must be set
+	name  string
+}
+
+var (
+	localRead    = right{prm.MKC.LocalRead, "local read"}
+	localWrite   = right{prm.MKC.LocalWrite, "local write"}
+	remoteRead   = right{prm.MKC.RemoteRead, "remote read"}
+	remoteWrite  = right{prm.MKC.RemoteWrite, "remote write"}
+	remoteAtomic = right{prm.MKC.Atomic, "remote atomic"}
+)
+
+// maxIndirection is how deep keys may name other keys, and maxSteps how many pieces
+// of keys one access may go through: keys can be made that never end.
+const (
+	maxIndirection = 4
+	maxSteps       = 1 << 22
+)
+
+// access is who uses a key, and for what.
+type access struct {
+	pd    uint32
+	qpn   uint32 // keys can be bound to a QP
+	right right
+}
+
+// memory appends the memory of n bytes of a key from addr on to dst, in pieces. It
+// fails if the key, the domain, the right, or the bounds are wrong.
+func (d *Device) memory(dst [][]byte, a access, key uint32, addr, n uint64) ([][]byte, error) {
+	d.steps = 0
+	return d.walk(dst, a, key, addr, n, 0)
+}
+
+func (d *Device) walk(dst [][]byte, a access, key uint32, addr, n uint64, depth int) ([][]byte, error) {
+	m := d.mkeys.objects[key>>8]
+	if m == nil || m.key() != key {
+		return dst, fmt.Errorf("there is no key %#x", key)
+	}
+	c := m.context[:]
+	switch {
+	case m.free():
+		return dst, fmt.Errorf("key %#x is free", key)
+	case depth > maxIndirection:
+		return dst, fmt.Errorf("key %#x goes through more than %d keys", key, maxIndirection)
+	case m.pd() != a.pd:
+		return dst, fmt.Errorf("key %#x is of PD %#x, not %#x", key, m.pd(), a.pd)
+	case !a.right.field.Is(c):
+		return dst, fmt.Errorf("key %#x does not allow %s", key, a.right.name)
+	}
+	if q := uint32(prm.MKC.QPN.Get(c)); depth == 0 && q != prm.AnyQP && q != a.qpn {
+		return dst, fmt.Errorf("key %#x is bound to QP %#x, not %#x", key, q, a.qpn)
+	}
+	if n == 0 {
+		return dst, nil
+	}
+	start, length := prm.MKC.StartAddr.Get(c), prm.MKC.Length.Get(c)
+	off := addr - start
+	if !prm.MKC.Length64.Is(c) && (off > length || n > length-off) {
+		return dst, fmt.Errorf("key %#x has %#x+%#x, not %#x+%#x", key, start, length, addr, n)
+	}
+	switch m.mode {
+	case prm.AccessPA:
+		return d.physical(dst, addr, n)
+	case prm.AccessMTT:
+		return d.walkPages(dst, m, addr, n)
+	}
+	// What a key names is this host's own business.
+	switch a.right {
+	case remoteRead:
+		a.right = localRead
+	case remoteWrite, remoteAtomic:
+		a.right = localWrite
+	}
+	return d.walkPieces(dst, a, m, off, n, depth)
+}
+
+// walkPages goes through the pages of a key. Those that lie one after another are
+// one piece.
+func (d *Device) walkPages(dst [][]byte, m *mkey, addr, n uint64) ([][]byte, error) {
+	c := m.context[:]
+	shift := prm.MKC.LogPageSize.Get(c)
+	size := uint64(1) << shift
+	// The first page of the list has the start address.
+	page := addr>>shift - prm.MKC.StartAddr.Get(c)>>shift
+	in := addr & (size - 1)
+	var at, run uint64
+	for n > 0 {
+		if page >= uint64(len(m.pages)) {
+			return dst, fmt.Errorf("key %#x has no page %d", m.key(), page)
+		}
+		next, part := m.pages[page]&^(size-1)+in, min(n, size-in)
+		if run > 0 && at+run == next {
+			run += part
+		} else {
+			var err error
+			if dst, err = d.physical(dst, at, run); err != nil {
+				return dst, err
+			}
+			at, run = next, part
+		}
+		n -= part
+		page, in = page+1, 0
+	}
+	return d.physical(dst, at, run)
+}
+
+// walkPieces goes through the pieces of a key from off on.
+func (d *Device) walkPieces(dst [][]byte, a access, m *mkey, off, n uint64, depth int) ([][]byte, error) {
+	var err error
+	for _, p := range m.pieces {
+		if n == 0 {
+			break
+		}
+		if d.steps++; d.steps > maxSteps {
+			return dst, fmt.Errorf("key %#x goes through more than %d pieces", m.key(), maxSteps)
+		}
+		if off >= p.n {
+			off -= p.n
+			continue
+		}
+		part := min(n, p.n-off)
+		if dst, err = d.walk(dst, a, p.key, p.addr+off, part, depth+1); err != nil {
+			return dst, err
+		}
+		n -= part
+		off = 0
+	}
+	if n > 0 {
+		return dst, fmt.Errorf("key %#x lacks %d bytes", m.key(), n)
+	}
+	return dst, nil
+}
+
+// physical appends memory at a DMA address, in pages if it is not mapped in one
+// piece.
+func (d *Device) physical(dst [][]byte, addr, n uint64) ([][]byte, error) {
+	if n == 0 {
+		return dst, nil
+	}
+	if n <= 1<<40 {
+		if b := d.mem.Bytes(addr, int(n)); b != nil {
+			return append(dst, b), nil
+		}
+	}
+	for n > 0 {
+		part := min(n, PageSize-addr%PageSize)
+		b := d.mem.Bytes(addr, int(part))
+		if b == nil {
+			return dst, fmt.Errorf("there is no memory of %#x bytes at %#x", part, addr)
+		}
+		dst = append(dst, b)
+		addr, n = addr+part, n-part
+	}
+	return dst, nil
+}
+
+// length is how many bytes pieces have.
+func length(pieces [][]byte) (n int) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
+}
+
+// transfer copies pieces to pieces, as far as both go. It changes dst.
+func transfer(dst, src [][]byte) {
+	for _, s := range src {
+		for len(s) > 0 {
+			if len(dst) == 0 {
+				return
+			}
+			n := copy(dst[0], s)
+			s = s[n:]
+			if dst[0] = dst[0][n:]; len(dst[0]) == 0 {
+				dst = dst[1:]
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import "purerdma/test/connectx/prm"
+
+// completion is a CQE: of one of 128 bytes, the second half.
+type completion [64]byte
+
+// vendorFlush is the vendor syndrome of what is flushed.
+const vendorFlush = 0xf9
+
+// complete puts a completion into the queue, and gives the event that was asked for.
+// It returns false if the queue has failed.
+func (q *cq) complete(d *Device, e *completion) bool { return q.completeWide(d, e, nil) }
+
+// completeWide is complete with the first half of a CQE of 128 bytes.
+func (q *cq) completeWide(d *Device, e *completion, wide []byte) bool {
+	solicited := prm.CQE.Solicited.Is(e[:])
+	if op := prm.CQE.Opcode.Get(e[:]); op == prm.CQEReqErr || op == prm.CQERespErr {
+		solicited = true
+	}
+	if wide != nil {
+		if b := q.slot(d); b != nil {
+			copy(b, wide)
+		}
+	}
+	if !q.put(d, e) {
+		return false
+	}
+	if solicited {
+		q.solicited = q.pi & prm.ConsumerIndexMask
+	}
+	if q.state == prm.CQStateArmed || q.state == prm.CQStateArmedSolicited && solicited {
+		q.notify(d)
+	}
+	return true
+}
+
+// slot is where the next completion goes, nil if that is not mapped.
+func (q *cq) slot(d *Device) []byte {
+	return q.buffer.at(d.mem, uint64(q.pi&(1<<q.logSize-1))*uint64(q.size), q.size)
+}
+
+// put writes a completion. A queue that is full, or whose memory is gone, fails.
+func (q *cq) put(d *Device, e *completion) bool {
+	if q.status != prm.CQStatusOK {
+		return false
+	}
+	ci, ok := q.consumer(d)
+	b := q.slot(d)
+	if b == nil || !ok {
+		q.fail(d, prm.CQStatusWriteErr, prm.CQSyndromeAccess)
+		return false
+	}
+	if (q.pi-ci)&prm.ConsumerIndexMask >= 1<<q.logSize && !prm.CQC.OverrunIgnore.Is(q.context[:]) {
+		q.fail(d, prm.CQStatusOverflow, prm.CQSyndromeOverrun)
+		return false
+	}
+	prm.CQE.Owner.Set(e[:], uint64(q.pi>>q.logSize&1))
+	last := b[q.size-64:]
+	copy(last[:60], e[:])
+	storeWord(last[60:], [4]byte(e[60:])) // the owner bit last
+	if d.cfg.Trace != nil {
+		d.cfg.Trace(&CompletionRecord{Device: d.cfg.Name, CQ: q.n, Index: q.pi, CQE: *e})
+	}
+	q.pi++
+	return true
+}
+
+// fail ends the queue, and tells the driver.
+func (q *cq) fail(d *Device, status uint64, syndrome uint64) {
+	q.status = status
+	d.event(prm.EventCQError, 0, func(data []byte) {
+		prm.EventErrorCQN.Set(data, uint64(q.n))
+		prm.EventCQSyndrome.Set(data, syndrome)
+	})
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+
+	"purerdma/test/connectx/prm"
+)
+
+// multicastQPN is the number of all QPs of a multicast group.
+const multicastQPN = 0xffffff
+
+// grhLen is the room for a header before a datagram.
+const grhLen = 40
+
+// L3 types of headers, in completions.
+const (
+	l3GRH  = 0
+	l3IPv6 = 1
+	l3IPv4 = 2
+)
+
+var mcgCommands = map[uint16]command{
+	prm.OpAttachMCG: {"ATTACH_TO_MCG", 32, 16, func(d *Device, in, _ []byte) error {
+		q, err := d.findQP(uint32(prm.MCGIn.QPN.Get(in)))
+		if err != nil {
+			return err
+		}
+		gid := [16]byte(prm.MCGIn.GID.Of(in))
+		if !q.datagrams() {
+			return refuse(prm.StatusBadParam, "QP %#x takes no datagrams", q.n)
+		}
+		for _, o := range d.groups[gid] {
+			if o == q {
+				return nil
+			}
+		}
+		d.groups[gid] = append(d.groups[gid], q)
+		q.users++
+		return nil
+	}},
+	prm.OpDetachMCG: {"DETACH_FROM_MCG", 32, 16, func(d *Device, in, _ []byte) error {
+		q, err := d.findQP(uint32(prm.MCGIn.QPN.Get(in)))
+		if err != nil {
+			return err
+		}
+		gid := [16]byte(prm.MCGIn.GID.Of(in))
+		for i, o := range d.groups[gid] {
+			if o == q {
+				d.groups[gid] = append(d.groups[gid][:i:i], d.groups[gid][i+1:]...)
+				q.users--
+				return nil
+			}
+		}
+		return refuse(prm.StatusBadParam, "QP %#x is not in the group", q.n)
+	}},
+}
+
+// datagram sends a datagram. One that nobody takes is lost.
+func (q *qp) datagram(r *request) prm.Syndrome {
+	const mtu = 4096
+	if r.length > mtu {
+		return prm.SyndromeLocalLength
+	}
+	src := &q.d.gids[prm.AV.SourceIndex.Get(r.av)]
+	key := prm.AV.QKey.Get(r.av)
+	if prm.AV.QKeyHigh.Is(r.av) {
+		key = prm.QPC.QKey.Get(q.context[:])
+	}
+	m := &q.d.message
+	*m = message{from: q, service: q.service, request: r, data: r.local, sgid: src.gid(), dgid: [16]byte(prm.AV.RGID.Of(r.av)), to: uint32(prm.AV.DestQPN.Get(r.av))}
+	if fate := q.d.fabric.fate(q.d, m); fate.requestLost {
+		return prm.SyndromeNone
+	}
+	var head [grhLen]byte
+	l3 := header(&head, src, m)
+	m.data = append(append(q.d.withHeader[:0], head[:]), r.local...)
+	q.d.withHeader = m.data[:0]
+	if m.to == multicastQPN {
+		for _, d := range q.d.fabric.devices {
+			for _, p := range d.groups[m.dgid] {
+				if p != q || !prm.QPC.BlockLoopback.Is(q.context[:]) {
+					p.accept(m, key, l3)
+				}
+			}
+		}
+		return prm.SyndromeNone
+	}
+	for _, d := range q.d.fabric.devices {
+		if !d.hasGID(m.dgid) {
+			continue
+		}
+		if m.to == 1 {
+			for _, o := range d.queues.objects {
+				if p, ok := o.(*qp); ok && p.service == prm.ServiceQP1 {
+					p.accept(m, key, l3)
+				}
+			}
+		} else if p, ok := d.queues.objects[m.to].(*qp); ok {
+			p.accept(m, key, l3)
+		}
+	}
+	return prm.SyndromeNone
+}
+
+// accept takes a datagram if the QP can.
+func (p *qp) accept(m *message, key uint64, l3 uint64) {
+	why := ""
+	switch {
+	case p.d.portDown:
+		why = "has no link"
+	case !p.datagrams():
+		why = "has another service"
+	case p.state < prm.QPRTR || p.state == prm.QPErr:
+		why = "is in no state to receive"
+	case prm.QPC.QKey.Get(p.context[:]) != key:
+		why = "has another Q_Key"
+	}
+	if why != "" {
+		p.d.note(p.name(), "a datagram of QP %#x is dropped: it %s", m.from.n, why)
+		return
+	}
+	t, _ := p.target(m)
+	if _, ok := t.ready(); !ok {
+		p.d.note(p.name(), "a datagram of QP %#x is dropped: there is no receive", m.from.n)
+		return
+	}
+	t.datagram, t.l3 = true, l3
+	t.receive(m)
+}
+
+// sourceQPN is how receivers of the QP's datagrams know it.
+func (q *qp) sourceQPN() uint64 {
+	if q.service == prm.ServiceQP1 {
+		return 1
+	}
+	if n := prm.QPC.DETHSourceQPN.Get(q.context[:]); n != 0 {
+		return n
+	}
+	return uint64(q.n)
+}
+
+// header writes what comes before a datagram: the IPv4 header at the end of the room
+// for it, or an IPv6 header or GRH, which look alike. It returns which.
+func header(b *[grhLen]byte, src *address, m *message) (l3 uint64) {
+	const (
+		udp      = 17
+		ibHeader = 0x1b
+		overhead = 12 + 8 + 4 // BTH, DETH, ICRC
+	)
+	be := binary.BigEndian
+	version := prm.RoCEAddress.Vers.Get(src[:])
+	if version == prm.RoCEv2 && prm.RoCEAddress.L3Type.Get(src[:]) == prm.L3IPv4 {
+		ip := b[20:]
+		ip[0], ip[1], ip[8], ip[9] = 0x45, byte(prm.AV.TClass.Get(m.av)), byte(prm.AV.HopLimit.Get(m.av)), udp
+		be.PutUint16(ip[2:], uint16(20+8+overhead+m.length))
+		copy(ip[12:], m.sgid[12:])
+		copy(ip[16:], m.dgid[12:])
+		sum := uint32(0)
+		for i := 0; i < 20; i += 2 {
+			sum += uint32(be.Uint16(ip[i:]))
+		}
+		be.PutUint16(ip[10:], ^uint16(sum+sum>>16))
+		return l3IPv4
+	}
+	be.PutUint32(b[:], 6<<28|uint32(prm.AV.TClass.Get(m.av))<<20|uint32(prm.AV.FlowLabel.Get(m.av)))
+	b[6], b[7] = ibHeader, byte(prm.AV.HopLimit.Get(m.av))
+	be.PutUint16(b[4:], uint16(overhead+m.length))
+	copy(b[8:], m.sgid[:])
+	copy(b[24:], m.dgid[:])
+	if version == prm.RoCEv2 {
+		b[6] = udp
+		be.PutUint16(b[4:], uint16(8+overhead+m.length))
+		return l3IPv6
+	}
+	return l3GRH
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+
+	"purerdma/test/connectx/prm"
+)
+
+// mkey is a memory key: a region, a window, or one that waits for a UMR to say what
+// it is.
+type mkey struct {
+	index   uint32
+	context [64]byte // as the driver, or a UMR, gave it last
+	mode    uint64
+	pages   []uint64 // of mode MTT: DMA addresses
+	pieces  []klm    // of modes KLM and KSM
+}
+
+// klm is a piece of another key.
+type klm struct {
+	n    uint64
+	key  uint32
+	addr uint64
+}
+
+// firstMkey keeps small numbers away from keys, and those that mean something else.
+const firstMkey = 0x1000
+
+// maxTranslation is how many entries the translation of a key can have.
+const maxTranslation = 1 << 21
+
+var mkeyCommands = map[uint16]command{
+	prm.OpCreateMkey:  {"CREATE_MKEY", 0x110, 16, createMkey},
+	prm.OpDestroyMkey: {"DESTROY_MKEY", 16, 16, destroyMkey},
+	prm.OpQueryMkey:   {"QUERY_MKEY", 16, 0x110, queryMkey},
+	prm.OpQuerySpecialContexts: {"QUERY_SPECIAL_CONTEXTS", 16, 16, func(_ *Device, _, out []byte) error {
+		prm.SpecialContextsOut.ReservedLKey.Set(out, prm.ReservedLKey)
+		if len(out) >= 20 {
+			prm.SpecialContextsOut.NullMK.Set(out, prm.NullMkey)
+		}
+		return nil
+	}},
+}
+
+func createMkey(d *Device, in, out []byte) (err error) {
+	c := prm.CreateMkeyIn.Context.Of(in)
+	d.checkReserved("CREATE_MKEY", &prm.MKC, c)
+	m := &mkey{context: [64]byte(c), mode: prm.Mode(c)}
+	entries := prm.CreateMkeyIn.TranslationOctwordsActual.Get(in)
+	reserved := prm.MKC.TranslationOctwords.Get(c)
+	switch {
+	case prm.CreateMkeyIn.UMEMValid.Is(in):
+		return refuse(prm.StatusBadParam, "keys of UMEMs are not there")
+	case m.mode > prm.AccessKSM:
+		return refuse(prm.StatusBadParam, "there is no access mode %d", m.mode)
+	case prm.MKC.LogPageSize.Get(c) > 52:
+		return refuse(prm.StatusBadParam, "a page of 2^%d bytes", prm.MKC.LogPageSize.Get(c))
+	case reserved > maxTranslation/2, entries > reserved:
+		return refuse(prm.StatusBadParam, "a translation of %d octowords, of which %d are given", reserved, entries)
+	}
+	if _, err := d.pds.find(uint32(prm.MKC.PD.Get(c))); err != nil {
+		return err
+	}
+	list := prm.CreateMkeyIn.Translation.Of(in)
+	if uint64(len(list)) < entries*prm.Octoword {
+		return refuse(prm.StatusBadInputLength, "a translation of %d octowords in %d bytes", entries, len(list))
+	}
+	if !m.translate(0, list[:entries*prm.Octoword]) {
+		return refuse(prm.StatusBadParam, "a translation of %d octowords for a key of mode %d", entries, m.mode)
+	}
+	if m.index, err = d.mkeys.add(m); err != nil {
+		return err
+	}
+	d.usePD(m, 1)
+	prm.ObjectOut.Number.Set(out, uint64(m.index))
+	return nil
+}
+
+// usePD counts the key among the users of its PD, which a UMR can change.
+func (d *Device) usePD(m *mkey, n users) {
+	if p := d.pds.objects[m.pd()]; p != nil {
+		p.users += n
+	}
+}
+
+func destroyMkey(d *Device, in, _ []byte) error {
+	m, err := d.mkeys.find(uint32(prm.ObjectIn.Number.Get(in)))
+	if err != nil {
+		return err
+	}
+	d.usePD(m, -1)
+	delete(d.mkeys.objects, m.index)
+	return nil
+}
+
+func queryMkey(d *Device, in, out []byte) error {
+	m, err := d.mkeys.find(uint32(prm.ObjectIn.Number.Get(in)))
+	if err != nil {
+		return err
+	}
+	copy(prm.CreateMkeyIn.Context.Of(out), m.context[:])
+	return nil
+}
+
+func (m *mkey) pd() uint32  { return uint32(prm.MKC.PD.Get(m.context[:])) }
+func (m *mkey) free() bool  { return prm.MKC.Free.Is(m.context[:]) }
+func (m *mkey) key() uint32 { return m.index<<8 | uint32(prm.MKC.Key.Get(m.context[:])) }
+
+// translate puts entries of the translation, as commands and UMRs have them, in
+// their places from octoword at on. It returns whether the key can have them.
+func (m *mkey) translate(at uint64, list []byte) bool {
+	n := uint64(len(list)) / prm.Octoword
+	if n == 0 {
+		return true
+	}
+	if at+n > maxTranslation/2 || at+n > prm.MKC.TranslationOctwords.Get(m.context[:]) {
+		return false
+	}
+	be := binary.BigEndian
+	switch m.mode {
+	case prm.AccessMTT:
+		for uint64(len(m.pages)) < 2*(at+n) {
+			m.pages = append(m.pages, 0)
+		}
+		for i := range 2 * n {
+			m.pages[2*at+i] = be.Uint64(list[8*i:]) &^ 7
+		}
+	case prm.AccessKLM, prm.AccessKSM:
+		for uint64(len(m.pieces)) < at+n {
+			m.pieces = append(m.pieces, klm{})
+		}
+		for i := range n {
+			e := list[i*prm.Octoword:]
+			m.pieces[at+i] = klm{prm.KLM.ByteCount.Get(e), uint32(prm.KLM.Key.Get(e)), prm.KLM.Address.Get(e)}
+			if m.mode == prm.AccessKSM {
+				m.pieces[at+i].n = 1 << prm.MKC.LogPageSize.Get(m.context[:])
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"purerdma/test/connectx/prm"
+)
+
+// responder is how far a QP is with what its peer sends.
+type responder struct {
+	recvPSN     uint32 // of the next request
+	established bool   // a message has come
+	// What the last atomics brought, for requests that come again.
+	atomics [16]struct {
+		psn   uint32
+		old   [8]byte
+		valid bool
+	}
+	nextAtomic int
+}
+
+// target is where a message arrives: a QP, or one of the targets that many have in
+// common.
+type target struct {
+	d                   *Device
+	name                string
+	n                   uint32
+	pd                  uint32
+	read, write, atomic bool
+	queue               *receiveQueue // nil if it has no receives
+	srq                 *srq
+	cq                  *cq
+	index               uint32 // user index
+	scatter             uint64 // ScatterResp
+	rnr                 uint64 // MinRNRNAK
+	datagram            bool   // a header comes first
+	l3                  uint64 // of that
+	// fatal moves the target to the error state after a fault, for which there
+	// may be an event, and one receive that it ends.
+	fail func(prm.EventType)
+}
+
+// deliver gives a message to its addressee, who is found by GID and number.
+func (f *Fabric) deliver(m *message) answer {
+	for _, d := range f.devices {
+		if !d.hasGID(m.dgid) || d.portDown {
+			continue
+		}
+		switch p := d.queues.objects[m.to].(type) {
+		case *qp:
+			return p.respond(m)
+		case *dct:
+			return p.respond(m)
+		}
+	}
+	return answer{}
+}
+
+// respond takes a message of a connected peer.
+func (p *qp) respond(m *message) answer {
+	why := ""
+	switch {
+	case p.state < prm.QPRTR || p.state == prm.QPErr:
+		why = "is in no state to receive"
+	case p.service != m.service || !p.connected():
+		why = "has another service"
+	case uint32(prm.QPC.RemoteQPN.Get(p.context[:])) != m.from.n:
+		why = "is connected to another QP"
+	case [16]byte(prm.ADS.RGID.Of(prm.QPC.Primary.Of(p.context[:]))) != m.sgid:
+		why = "is connected to another address"
+	}
+	if why != "" {
+		p.d.note(p.name(), "a message of QP %#x is dropped: it %s", m.from.n, why)
+		return answer{}
+	}
+	if !p.established {
+		p.established = true
+		if p.state == prm.QPRTR {
+			p.d.queueEvent(prm.EventCommEst, p.n, prm.QueueTypeQP)
+		}
+	}
+	reliable := p.service != prm.ServiceUC
+	ahead := (m.psn - p.recvPSN) & psnMask
+	switch {
+	case ahead == 0:
+	case !reliable:
+		p.recvPSN = m.psn // what was lost is lost
+	case ahead < 1<<23:
+		return answer{} // something before it was lost, and will come again
+	default:
+		return p.repeat(m)
+	}
+	t, ok := p.target(m)
+	if !ok {
+		p.fatal(prm.EventWQInvalidReq)
+		return answer{kind: refused, syndrome: prm.SyndromeRemoteInvalid}
+	}
+	a := t.execute(m)
+	if a.kind == ack || !reliable {
+		p.recvPSN = (p.recvPSN + m.psns) & psnMask
+		if operations[m.opcode].atomic {
+			p.remember(m.psn, a.old)
+		}
+	}
+	return a
+}
+
+// remember keeps what an atomic brought.
+func (r *responder) remember(psn uint32, old [8]byte) {
+	s := &r.atomics[r.nextAtomic]
+	s.psn, s.old, s.valid = psn, old, true
+	r.nextAtomic = (r.nextAtomic + 1) % len(r.atomics)
+}
+
+// repeat answers a request that has been carried out before: a read is carried out
+// again, an atomic is not.
+func (p *qp) repeat(m *message) answer {
+	switch {
+	case operations[m.opcode].atomic:
+		for _, s := range p.atomics {
+			if s.valid && s.psn == m.psn {
+				return answer{kind: ack, old: s.old}
+			}
+		}
+		return answer{}
+	case m.opcode == prm.WQERead:
+		if t, ok := p.target(m); ok {
+			return t.execute(m)
+		}
+	}
+	return answer{kind: ack}
+}
+
+// target returns where a message to the QP arrives. It is not ok if the shared
+// receive queue that an XRC message names is none of this QP's.
+func (p *qp) target(m *message) (*target, bool) {
+	c := p.context[:]
+	t := &p.d.target
+	*t = target{
+		d: p.d, name: p.name(), n: p.n, pd: p.pd.n, queue: p.recv, srq: p.srq, cq: p.recvCQ,
+		read: prm.QPC.RemoteRead.Is(c), write: prm.QPC.RemoteWrite.Is(c), atomic: prm.QPC.RemoteAtomic.Is(c),
+		index: uint32(prm.QPC.UserIndex.Get(c)), scatter: prm.QPC.ScatterResp.Get(c), rnr: prm.QPC.MinRNRNAK.Get(c),
+		fail: p.fatalOrErr,
+	}
+	if p.service == prm.ServiceXRC {
+		s := p.d.srqs.objects[m.srqn]
+		if s == nil || !s.isXRC || s.xrcd != p.xrcd {
+			return nil, false
+		}
+		t.srq, t.queue, t.cq, t.pd, t.index = s, &s.receiveQueue, s.cq, s.pd.n, s.index
+	}
+	return t, true
+}
+
+// fatalOrErr moves the QP to the error state, with an event unless it is zero.
+func (q *qp) fatalOrErr(why prm.EventType) {
+	if why != 0 {
+		q.fatal(why)
+		return
+	}
+	q.toErr()
+}
+
+// execute carries out a message.
+func (t *target) execute(m *message) answer {
+	switch m.opcode {
+	case prm.WQESend, prm.WQESendImm, prm.WQESendInv:
+		return t.receive(m)
+	case prm.WQEWrite, prm.WQEWriteImm:
+		return t.takeWrite(m)
+	case prm.WQERead:
+		return t.takeRead(m)
+	default:
+		return t.takeAtomic(m)
+	}
+}
+
+// refuse answers a message that the target cannot carry out, and ends the target's
+// QP.
+func (t *target) refuse(s prm.Syndrome, why prm.EventType, format string, args ...any) answer {
+	t.d.note(t.name, format, args...)
+	t.fail(why)
+	return answer{kind: refused, syndrome: s}
+}
+
+// memoryOf returns the memory that a request of the peer names.
+func (t *target) memoryOf(m *message, allowed bool, r right) ([][]byte, answer, bool) {
+	if !allowed {
+		return nil, t.refuse(prm.SyndromeRemoteInvalid, prm.EventWQInvalidReq, "%s is not for this QP", r.name), false
+	}
+	if m.length == 0 {
+		return nil, answer{}, true // the key is not looked at
+	}
+	var err error
+	t.d.remote, err = t.d.memory(t.d.remote[:0], access{t.pd, t.n, r}, m.rkey, m.addr, m.length)
+	if err != nil {
+		return nil, t.refuse(prm.SyndromeRemoteAccess, prm.EventWQAccess, "%v", err), false
+	}
+	return t.d.remote, answer{}, true
+}
+
+func (t *target) takeWrite(m *message) answer {
+	if m.opcode == prm.WQEWriteImm {
+		if a, ok := t.ready(); !ok {
+			return a
+		}
+	}
+	dst, a, ok := t.memoryOf(m, t.write, remoteWrite)
+	if !ok {
+		return a
+	}
+	transfer(dst, m.data)
+	if m.opcode == prm.WQEWriteImm {
+		return t.receive(m)
+	}
+	return answer{kind: ack}
+}
+
+func (t *target) takeRead(m *message) answer {
+	src, a, ok := t.memoryOf(m, t.read, remoteRead)
+	if !ok {
+		return a
+	}
+	return answer{kind: ack, data: src}
+}
+
+func (t *target) takeAtomic(m *message) answer {
+	if m.addr%8 != 0 {
+		return t.refuse(prm.SyndromeRemoteInvalid, prm.EventWQInvalidReq, "an atomic at %#x", m.addr)
+	}
+	word, a, ok := t.memoryOf(m, t.atomic, remoteAtomic)
+	if !ok {
+		return a
+	}
+	if len(word) != 1 {
+		return t.refuse(prm.SyndromeRemoteAccess, prm.EventWQAccess, "an atomic on memory in pieces")
+	}
+	a.kind = ack
+	copy(a.old[:], word[0])
+	v := binary.NativeEndian.Uint64(word[0])
+	switch {
+	case m.opcode == prm.WQEFetchAdd:
+		v += m.swapAdd
+	case v == m.compare:
+		v = m.swapAdd
+	}
+	binary.NativeEndian.PutUint64(word[0], v)
+	return a
+}
+
+// ready says whether there is a receive, and what to answer if there is none.
+func (t *target) ready() (answer, bool) {
+	if t.queue == nil || t.cq == nil {
+		return t.refuse(prm.SyndromeRemoteInvalid, prm.EventWQInvalidReq, "it takes no receives"), false
+	}
+	if t.queue.posted(t.d) == 0 {
+		return answer{kind: notReady, after: rnrTime(t.rnr)}, false
+	}
+	return answer{}, true
+}
+
+// rnrTimes are the times that the field of a message for "not ready" stands for, in
+// units of 10 microseconds (IBTA volume 1, table 45).
+var rnrTimes = [32]uint32{
+	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
+	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+}
+
+func rnrTime(code uint64) time.Duration {
+	return time.Duration(rnrTimes[code&31]) * 10 * time.Microsecond
+}
+
+// queueName is what violations of the target's receives are of.
+func (t *target) queueName() string {
+	if t.srq != nil {
+		return t.srq.name()
+	}
+	return t.name
+}
+
+// note tells the trace why something was refused or dropped.
+func (d *Device) note(object, format string, args ...any) {
+	if d.cfg.Trace != nil {
+		d.cfg.Trace(&NoteRecord{Device: d.cfg.Name, Object: object, Text: fmt.Sprintf(format, args...)})
+	}
+}
