@@ -195,7 +195,10 @@ func (s *sendQueue) rung() {
 }
 
 // publishShared is publish, after head was stored, with a register that other QPs
-// use, too.
+// use, too. Its lock is taken for a QP of one goroutine as well: the others may be
+// other goroutines'. Such a QP has a shared register only from a kernel before Linux
+// 5.7, which assigns registers itself (openLegacy), and there not the first few QPs of
+// a context.
 //
 //go:noinline
 func (s *sendQueue) publishShared(n, last, ds uint32) {

@@ -10,10 +10,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -57,10 +55,7 @@ func TestInstructions(t *testing.T) {
 	if want == nil && !*update {
 		t.Skipf("there is no baseline for %s: record one with -update", version)
 	}
-	bin := filepath.Join(t.TempDir(), "ours")
-	if err := goBuild(t.Context(), "ours", bin, "CGO_ENABLED=0", "GOAMD64=v1", "GOFLAGS="); err != nil {
-		t.Fatal(err)
-	}
+	bin := buildOurs(t)
 	got := map[string]float64{}
 	for i := range subjects {
 		s := &subjects[i]
@@ -70,13 +65,14 @@ func TestInstructions(t *testing.T) {
 		for _, batch := range []int{1, 4} {
 			for _, kind := range append([]string{"poll"}, cases...) {
 				row := fmt.Sprintf("%s, %s, %d", s.name, kind, batch)
-				n, err := countSteps(bin, s, kind, batch)
+				c, err := countSteps(bin, s, kind, batch)
 				if errors.Is(err, errNoPtrace) {
 					t.Skip(err)
 				}
 				if err != nil {
 					t.Fatalf("%s: %v", row, err)
 				}
+				n := float64(c.instructions) / float64(batch)
 				got[row] = n
 				switch was := want[row]; {
 				case *update:
@@ -108,26 +104,4 @@ func minorVersion() string {
 	v, _, _ := strings.Cut(strings.TrimPrefix(runtime.Version(), "go"), "-")
 	parts := strings.Split(v, ".")
 	return "go" + strings.Join(parts[:min(2, len(parts))], ".")
-}
-
-// countSteps returns how many instructions a request of a subject takes. One call is
-// counted at a time: longer, and the runtime would interrupt the goroutine. The lowest
-// of several is that of a call that nothing interrupted.
-func countSteps(bin string, s *subject, kind string, batch int) (float64, error) {
-	run, f := kind, s.poll
-	if kind == "poll" {
-		run = "write"
-	} else {
-		f = s.post[kind]
-	}
-	calls := 16 / batch
-	args := append(slices.Clone(s.args), run, strconv.Itoa(batch), strconv.Itoa(calls), strconv.Itoa(batch))
-	counts, err := steps(bin, args, []string{"GOGC=off", "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1"}, f)
-	if err != nil {
-		return 0, err
-	}
-	if len(counts) != calls {
-		return 0, fmt.Errorf("%s was called %d times", f, len(counts))
-	}
-	return float64(slices.Min(counts)) / float64(batch), nil
 }

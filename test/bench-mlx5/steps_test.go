@@ -28,19 +28,23 @@ type stepper struct {
 	at    uintptr // the function
 	saved [1]byte // its first byte, in whose place there is a breakpoint
 	ours  []span  // the functions whose instructions count
+
+	locked map[uint64]bool // of instructions that were executed
 }
 
 // span is the addresses of a function.
 type span struct{ from, to uint64 }
 
+// cost is what a call has executed.
+type cost struct{ instructions, locked int }
+
 var errNoPtrace = errors.New("this process may not trace another")
 
-// steps returns how many instructions each call of a function of a program takes,
-// the functions that it calls included, but not those of the runtime: it may take
+// steps returns what each call of a function of a program takes, the functions that it calls included, but not those of the runtime: it may take
 // the processor away from a goroutine at any call, and the data path needs nothing
 // else of it but to copy memory.
-func steps(bin string, args, env []string, function string) ([]int, error) {
-	s := &stepper{}
+func steps(bin string, args, env []string, function string) ([]cost, error) {
+	s := &stepper{locked: map[uint64]bool{}}
 	if err := s.symbols(bin, function); err != nil {
 		return nil, err
 	}
@@ -98,7 +102,7 @@ func (s *stepper) counts(pc uint64) bool {
 	return exact || i > 0 && pc < s.ours[i-1].to
 }
 
-func (s *stepper) run() ([]int, error) {
+func (s *stepper) run() ([]cost, error) {
 	var ws syscall.WaitStatus
 	if _, err := syscall.Wait4(s.pid, &ws, syscall.WALL, nil); err != nil || !ws.Stopped() {
 		return nil, errNoPtrace
@@ -112,7 +116,7 @@ func (s *stepper) run() ([]int, error) {
 	if err := s.breakpoint(s.pid); err != nil {
 		return nil, err
 	}
-	var counts []int
+	var counts []cost
 	for tid := s.pid; ; {
 		if err := syscall.PtraceCont(tid, deliver(ws)); err != nil && err != syscall.ESRCH {
 			return nil, err
@@ -176,41 +180,69 @@ func (s *stepper) breakpoint(tid int) error {
 }
 
 // call counts one call of the function, at whose breakpoint a thread has stopped.
-func (s *stepper) call(tid int) (int, error) {
+func (s *stepper) call(tid int) (n cost, err error) {
 	var regs syscall.PtraceRegs
 	if err := syscall.PtraceGetRegs(tid, &regs); err != nil {
-		return 0, err
+		return n, err
 	}
 	if regs.Rip != uint64(s.at)+1 {
-		return 0, fmt.Errorf("stopped at %#x", regs.Rip)
+		return n, fmt.Errorf("stopped at %#x", regs.Rip)
 	}
 	regs.Rip = uint64(s.at)
 	if err := syscall.PtraceSetRegs(tid, &regs); err != nil {
-		return 0, err
+		return n, err
 	}
 	if _, err := syscall.PtracePokeText(tid, s.at, s.saved[:]); err != nil {
-		return 0, err
+		return n, err
 	}
 	var ret [8]byte
 	if _, err := syscall.PtracePeekText(tid, uintptr(regs.Rsp), ret[:]); err != nil {
-		return 0, err
+		return n, err
 	}
 	back, sp := binary.LittleEndian.Uint64(ret[:]), regs.Rsp
-	for n := 0; ; {
+	for {
 		if s.counts(regs.Rip) {
-			n++
+			n.instructions++
+			is, known := s.locked[regs.Rip]
+			if !known {
+				var code [15]byte // there is more behind the last function of ours
+				if _, err := syscall.PtracePeekText(tid, uintptr(regs.Rip), code[:]); err != nil {
+					return n, err
+				}
+				is = locked(code[:])
+				s.locked[regs.Rip] = is
+			}
+			if is {
+				n.locked++
+			}
 		}
 		if err := syscall.PtraceSingleStep(tid); err != nil {
-			return 0, err
+			return n, err
 		}
 		if err := s.await(tid); err != nil {
-			return 0, err
+			return n, err
 		}
 		if err := syscall.PtraceGetRegs(tid, &regs); err != nil {
-			return 0, err
+			return n, err
 		}
 		if regs.Rip == back && regs.Rsp > sp {
 			return n, s.breakpoint(tid)
 		}
 	}
+}
+
+// locked says whether an instruction of 64-bit mode is a locked one: it has the LOCK
+// prefix, or is an XCHG with memory, which needs none (Intel SDM, volume 2, "LOCK").
+func locked(code []byte) bool {
+	for i, b := range code {
+		switch {
+		case b == 0xf0:
+			return true
+		case b == 0x66 || b == 0xf2 || b == 0xf3 || b == 0x2e || b == 0x36 || b == 0x3e || b == 0x26 || b == 0x64 || b == 0x65 || b>>4 == 4:
+			// The other prefixes, of which the last is REX.
+		default:
+			return (b == 0x86 || b == 0x87) && i+1 < len(code) && code[i+1]>>6 != 3
+		}
+	}
+	return false
 }

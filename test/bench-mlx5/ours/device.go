@@ -19,11 +19,13 @@ type device struct {
 
 	fake *mlx5test.QP
 	ring *mlx5test.CQ
-	at   uint16 // WQEBB of the request that completes next
+	at   uint16 // WQEBB, or slot, of the request that completes next
+
+	receives bool // it is receives that are posted
 }
 
 // newDevice makes a QP and moves it to RTS.
-func newDevice(unlocked bool) (*device, error) {
+func newDevice(unlocked, receives bool) (*device, error) {
 	k := mlx5test.New("mlx5_0")
 	h := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
 	dev, err := h.Open("mlx5_0")
@@ -34,15 +36,18 @@ func newDevice(unlocked bool) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &device{}
+	d := &device{receives: receives}
+	size := verbs.QPCap{SendWR: 1024, RecvWR: 1, SendSGE: 1, RecvSGE: 1, Inline: length}
+	if receives {
+		size.RecvWR = maxRound
+	}
 	if d.mr, err = pd.Alloc(4096, provider.LocalWrite|provider.RemoteWrite|provider.RemoteRead); err != nil {
 		return nil, err
 	}
 	if d.verbsCQ, err = dev.CreateCQ(verbs.CQConfig{Entries: 1023, Unlocked: unlocked}); err != nil {
 		return nil, err
 	}
-	if d.verbs, err = pd.CreateQP(verbs.QPConfig{SendCQ: d.verbsCQ, RecvCQ: d.verbsCQ, Unlocked: unlocked,
-		Cap: verbs.QPCap{SendWR: 1024, RecvWR: 1, SendSGE: 1, RecvSGE: 1, Inline: length}}); err != nil {
+	if d.verbs, err = pd.CreateQP(verbs.QPConfig{SendCQ: d.verbsCQ, RecvCQ: d.verbsCQ, Unlocked: unlocked, Cap: size}); err != nil {
 		return nil, err
 	}
 	d.qp, d.cq = d.verbs.Provider(), d.verbsCQ.Provider()
@@ -104,7 +109,10 @@ func (d *device) batch(by string, inline bool, n, calls int) func() {
 func (d *device) complete(inline bool, n int) {
 	e := mlx5test.CQE{Opcode: mlx5test.CQEReq, SendOpcode: 0x08, UserIndex: d.fake.Create.UIdx, QPN: d.fake.Num}
 	blocks := uint16(1)
-	if inline {
+	switch {
+	case d.receives:
+		e.Opcode, e.SendOpcode, e.ByteCount = mlx5test.CQERespSend, 0, length
+	case inline:
 		e.SendOpcode, blocks = 0x0a, 2
 	}
 	for range n {

@@ -3,7 +3,7 @@
 // Ours is the benchmark of provider/mlx5: what posting and polling take, on a device
 // that is memory.
 //
-//	ours post|batch|builder|verbs|verbsbatch locked|unlocked inline|write BATCH ROUNDS REQUESTS
+//	ours post|batch|builder|verbs|verbsbatch|recv locked|unlocked inline|write BATCH ROUNDS REQUESTS
 //
 // It prints the medians of ROUNDS rounds of REQUESTS requests: nanoseconds for each
 // request posted and for each completion polled. The measured loops are functions of
@@ -40,7 +40,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 6 {
-		return errors.New("usage: ours post|batch|builder|verbs|verbsbatch locked|unlocked inline|write BATCH ROUNDS REQUESTS")
+		return errors.New("usage: ours post|batch|builder|verbs|verbsbatch|recv locked|unlocked inline|write BATCH ROUNDS REQUESTS")
 	}
 	batch, err := strconv.Atoi(args[3])
 	if err != nil || batch < 1 || batch > maxBatch {
@@ -55,28 +55,31 @@ func run(args []string) error {
 		return fmt.Errorf("requests %q", args[5])
 	}
 	runtime.LockOSThread()
-	d, err := newDevice(args[1] == "unlocked")
+	by, inline := args[0], args[2] == "inline"
+	d, err := newDevice(args[1] == "unlocked", by == "recv")
 	if err != nil {
 		return err
 	}
-	inline := args[2] == "inline"
 	wrs := slices.Repeat([]provider.SendWR{d.request(inline)}, batch)
 	for i := range wrs {
 		wrs[i].ID = uint64(i)
 	}
 	var post func()
-	switch args[0] {
+	switch by {
+	case "recv":
+		recvs := slices.Repeat([]provider.RecvWR{{SGList: []provider.SGE{d.mr.Slice(0, length)}}}, batch)
+		post = func() { measureRecv(d.qp, recvs, round/batch) }
 	case "post":
 		post = func() { measurePost(d.qp, wrs, round/batch) }
 	case "verbs":
 		post = func() { measureVerbs(d.verbs, wrs, round/batch) }
 	case "batch", "builder", "verbsbatch":
-		post = d.batch(args[0], inline, batch, round/batch)
+		post = d.batch(by, inline, batch, round/batch)
 	default:
-		return fmt.Errorf("there is no %q", args[0])
+		return fmt.Errorf("there is no %q", by)
 	}
 	poll := func(wcs []provider.WC) { measurePoll(d.cq, wcs, round) }
-	if args[0] == "verbs" || args[0] == "verbsbatch" {
+	if by == "verbs" || by == "verbsbatch" {
 		poll = func(wcs []provider.WC) { measureVerbsPoll(d.verbsCQ, wcs, round) }
 	}
 	wcs := make([]provider.WC, batch)

@@ -17,6 +17,15 @@ func measurePost(qp provider.QP, wrs []provider.SendWR, calls int) {
 }
 
 //go:noinline
+func measureRecv(qp provider.QP, wrs []provider.RecvWR, calls int) {
+	for range calls {
+		if _, err := qp.PostRecv(wrs); err != nil {
+			panic(err)
+		}
+	}
+}
+
+//go:noinline
 func measureVerbs(qp *verbs.QP, wrs []verbs.SendWR, calls int) {
 	for range calls {
 		if _, err := qp.PostSend(wrs); err != nil {

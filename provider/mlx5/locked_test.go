@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && amd64 && !race && !purego
+
+package mlx5
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pathLocks are the locked instructions of the functions that programs call to post
+// and to poll: the lock, which a queue of one goroutine jumps over. That they do is
+// shown where instructions are executed one by one: TestLockedPerCall of
+// test/bench-mlx5.
+var pathLocks = map[string]int{
+	"(*QP).PostSend": 1, "(*QP).PostRecv": 1, "(*SRQ).PostRecv": 1, "(*CQ).Poll": 1, "(*CQ).PollExtended": 1,
+	"(*QP).BatchBegin": 1, "(*QP).BatchAdd": 0, "(*QP).BatchPost": 0,
+	"(*QP).BatchWrite": 0, "(*QP).BatchSend": 0, "(*QP).BatchSendInline": 0, "(*QP).BatchWriteInline": 0,
+}
+
+// besidePath are the functions that those call and whose locked instructions are not
+// met on the way of a good request on a QP of its own, and why. What they call is not
+// looked at.
+var besidePath = map[string]string{
+	"(*lock).slow":               "somebody else holds the lock",
+	"(*sendQueue).publishShared": "the register's lock: other QPs ring there",
+	"(*QP).notReady":             "an error",
+	"(*QP).recvNotReady":         "an error",
+	"(*SRQ).setLimit":            "a command",
+	"(*SRQ).complete":            "the SRQ's lock: others poll its receives from other CQs",
+	"(*SRQ).repost":              "the same",
+	"(*regions).write":           "looks for the memory of data that a completion brings",
+}
+
+// TestLockedInstructions finds in the built program one locked instruction for the
+// lock in what posts and polls, and none in what that calls.
+func TestLockedInstructions(t *testing.T) {
+	code := disassemble(t)
+	beside := map[string]bool{}
+	var visit func(name, from string)
+	seen := map[string]bool{}
+	visit = func(name, from string) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		if besidePath[name] != "" {
+			beside[name] = true
+			return
+		}
+		f, ok := code[name]
+		if !ok {
+			t.Errorf("the program has no %s, which %s calls", name, from)
+			return
+		}
+		if want := pathLocks[name]; f.locked != want {
+			t.Errorf("%s, called by %s, has %d locked instructions, want %d", name, from, f.locked, want)
+		}
+		for _, callee := range f.calls {
+			visit(callee, name)
+		}
+	}
+	for name := range pathLocks {
+		visit(name, "a program")
+	}
+	for name := range besidePath {
+		if !beside[name] {
+			t.Errorf("%s is not called", name)
+		}
+	}
+	if len(seen) < 30 {
+		t.Errorf("only %d functions: %v", len(seen), seen)
+	}
+}
+
+// function is what the disassembly says of one.
+type function struct {
+	locked int
+	calls  []string // of this package and of mmio, by name
+}
+
+var (
+	lockedInstruction = regexp.MustCompile(`\b(LOCK|XCHG[BWLQ]?|XADD[BWLQ]?|MFENCE)\b`)
+	callInstruction   = regexp.MustCompile(`\b(?:CALL|JMP) purerdma/(?:provider/mlx5|internal/mmio)\.(\S+)\(SB\)`)
+)
+
+// disassemble builds the program and returns the functions of this package and of
+// mmio.
+func disassemble(t *testing.T) map[string]function {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no go command, to build and disassemble with")
+	}
+	bin := filepath.Join(t.TempDir(), "mlx5.test")
+	if out, err := exec.Command("go", "test", "-c", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out, err := exec.Command("go", "tool", "objdump", "-s", `^purerdma/(provider/mlx5|internal/mmio)\.`, bin).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	all := map[string]function{}
+	name := ""
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); strings.HasPrefix(line, "TEXT ") {
+			name = strings.TrimSuffix(fields[1], "(SB)")
+			name = strings.TrimPrefix(strings.TrimPrefix(name, "purerdma/provider/mlx5."), "purerdma/internal/mmio.")
+			all[name] = function{}
+			continue
+		}
+		f := all[name]
+		if lockedInstruction.MatchString(line) {
+			f.locked++
+		}
+		if m := callInstruction.FindStringSubmatch(line); m != nil && m[1] != name {
+			f.calls = append(f.calls, m[1])
+		}
+		all[name] = f
+	}
+	return all
+}
