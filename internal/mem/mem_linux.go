@@ -54,12 +54,12 @@ func mapPages(size, page, flags int) ([]byte, error) {
 }
 
 // MapFile maps length bytes of a file, shared, for reading and writing. The
-// mapping keeps the file open, whatever becomes of fd.
+// mapping keeps the file open, whatever becomes of fd. It is for a few megabytes.
 func MapFile(fd int, offset int64, length int) ([]byte, error) {
 	if length <= 0 {
 		return nil, unix.EINVAL
 	}
-	p, err := unix.MmapPtr(fd, offset, nil, uintptr(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	p, err := mapFile(fd, offset, length)
 	if err != nil {
 		return nil, err
 	}
