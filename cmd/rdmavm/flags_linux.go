@@ -35,7 +35,7 @@ func parse(args []string) (*flags, error) {
 	fs.Usage = func() {}
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.Kernel, "kernel", "6.1", "kernel `series`")
-	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`: rxe, or siw, which is built from source")
+	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`: rxe, or siw, which is built from source, or mlx5 on a software ConnectX")
 	fs.IntVar(&o.Hosts, "hosts", 1, "`number` of RDMA devices: 1, or 2 with a wire between them")
 	fs.BoolVar(&o.VMs, "vms", false, "with -hosts 2: two VMs, the program starts in each")
 	fs.StringVar(&o.Root, "root", wire.RootOverlay, "root `directory`: host, or none, which holds nothing but the program")
@@ -53,6 +53,7 @@ func parse(args []string) (*flags, error) {
 		return err
 	})
 	list := fs.String("list", "", "run the commands in `file` (- is stdin) in one boot, see below")
+	fs.StringVar(&o.Trace, "trace", "", "with -driver mlx5: write what the devices see and do to `file`")
 	fs.StringVar(&o.Append, "append", "", "kernel `parameters` besides")
 	fs.IntVar(&o.Memory, "memory", 1024, "the guest's memory in `MB`")
 	fs.IntVar(&o.CPUs, "cpus", 2, "the guest's `number` of processors")

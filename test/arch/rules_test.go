@@ -53,6 +53,9 @@ var rules = map[string]rule{
 
 	// The micro-VM is a program of its own: it shares nothing with the library.
 	"cmd/rdmavm": {ours: []string{"test/microvm/..."}, xsys: true},
+	// A device model for tests of ours and of the users'.
+	"test/connectx":          {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go"}},
+	"test/connectx/vfiouser": {xsys: true},
 }
 
 // trees are rules for all packages below a folder.
@@ -62,7 +65,7 @@ var trees = map[string]rule{
 	"test/connectx":      {ours: []string{"test/connectx/..."}, xsys: true, unsafe: []string{"word.go"}},
 	"test/bench-mlx5":    {ours: []string{"verbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}},
 	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},
-	"test/microvm":       {ours: []string{"test/microvm/..."}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx", "test/connectx/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
 // inTests are what tests may import besides.

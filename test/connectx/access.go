@@ -54,7 +54,7 @@ func (d *Device) walk(dst [][]byte, a access, key uint32, addr, n uint64, depth 
 		return dst, fmt.Errorf("key %#x is free", key)
 	case depth > maxIndirection:
 		return dst, fmt.Errorf("key %#x goes through more than %d keys", key, maxIndirection)
-	case m.pd() != a.pd:
+	case m.pd() != a.pd && a.pd != driverPD:
 		return dst, fmt.Errorf("key %#x is of PD %#x, not %#x", key, m.pd(), a.pd)
 	case !a.right.field.Is(c):
 		return dst, fmt.Errorf("key %#x does not allow %s", key, a.right.name)

@@ -23,6 +23,15 @@ type command struct {
 // commands are all of them, by opcode. Each kind of object has a table of its own,
 // next to what it does.
 var commands = merge(
+	bootCommands,
+	capCommands,
+	registerCommands,
+	vportCommands,
+	counterCommands,
+	interfaceCommands,
+	flowCommands,
+	sqCommands,
+	rqCommands,
 	pdCommands,
 	uarCommands,
 	eqCommands,
@@ -101,6 +110,9 @@ func (d *Device) dispatch(in, out []byte) (opcode uint16, err error) {
 		return opcode, refuse(prm.StatusBadOutputLen, "the output of %s has at least %d bytes, not %d", c.name, c.out, len(out))
 	}
 	if err := d.failed(opcode); err != nil {
+		return opcode, err
+	}
+	if err := d.booted(opcode); err != nil {
 		return opcode, err
 	}
 	return opcode, c.run(d, in, out)

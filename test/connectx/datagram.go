@@ -108,7 +108,7 @@ func (q *qp) datagram(r *request) prm.Syndrome {
 func (p *qp) accept(m *message, key uint64, l3 uint64) {
 	why := ""
 	switch {
-	case p.d.portDown:
+	case !p.d.portUp():
 		why = "has no link"
 	case !p.datagrams():
 		why = "has another service"

@@ -10,6 +10,9 @@ type Config struct {
 	Name string
 	// Memory is the host's. It must be there.
 	Memory Memory
+	// MAC is the port's address. All zeros is one made of the device's number
+	// on its fabric.
+	MAC [6]byte
 	// Fabric is what the port is connected to; nil is a fabric of its own.
 	Fabric *Fabric
 	// Interrupt, if not nil, is called for each interrupt. It may use the
@@ -47,6 +50,11 @@ type Device struct {
 	failing  map[uint16]*failure // commands, by opcode
 	born     time.Time
 
+	mac       [6]byte
+	needsBoot bool // commands are refused until the driver has started the device
+	fw        firmware
+	ethernet
+
 	scratch
 }
 
@@ -72,12 +80,12 @@ type scratch struct {
 
 // New makes a device as it is after a reset, and connects it.
 func New(cfg Config) *Device {
-	d := &Device{cfg: cfg, fabric: cfg.Fabric, mem: cfg.Memory, born: time.Now()}
+	d := &Device{cfg: cfg, fabric: cfg.Fabric, mem: cfg.Memory, mac: cfg.MAC, born: time.Now()}
 	if d.fabric == nil {
 		d.fabric = NewFabric()
 	}
-	d.reset()
 	d.fabric.join(d)
+	d.Reset()
 	return d
 }
 
@@ -91,7 +99,10 @@ func (d *Device) Reset() {
 // reset makes all tables empty. The fabric's lock is held, as in all methods that
 // are not exported.
 func (d *Device) reset() {
-	d.pds = newTable[*pd]("PD", 1, 1<<24)
+	d.resetFirmware()
+	d.resetEthernet()
+	d.pds = newTable[*pd]("PD", driverPD+1, 1<<24)
+	d.pds.objects[driverPD] = &pd{n: driverPD, users: 1} // the device's own
 	for _, u := range d.uars.objects {
 		u.stop()
 	}

@@ -9,6 +9,7 @@ import "sync"
 type Fabric struct {
 	mu         sync.Mutex
 	devices    []*Device
+	joined     int         // how many devices there ever were
 	interrupts []interrupt // to be given when the lock is released
 	pace       float64     // how many times as fast as it should time goes by
 	faults
@@ -35,7 +36,17 @@ func (f *Fabric) join(d *Device) {
 	f.lock()
 	defer f.unlock()
 	f.devices = append(f.devices, d)
+	if f.joined++; d.mac == [6]byte{} {
+		d.mac = [6]byte{0x52, 0x54, 0x00, 0x0a, byte(f.joined >> 8), byte(f.joined)}
+	}
 }
+
+// Lock keeps the devices from doing anything, until Unlock. Who changes what their
+// memories have holds it meanwhile.
+func (f *Fabric) Lock() { f.lock() }
+
+// Unlock lets the devices go on.
+func (f *Fabric) Unlock() { f.unlock() }
 
 // leave disconnects a device: nothing reaches it any more.
 func (f *Fabric) leave(d *Device) {

@@ -56,7 +56,7 @@ type fate struct {
 // fate asks what happens to a message of d, and traces it.
 func (f *Fabric) fate(d *Device, m *message) fate {
 	var r fate
-	if d.portDown {
+	if !d.portUp() {
 		r.requestLost = true
 	}
 	if f.onPacket == nil && d.cfg.Trace == nil {
@@ -149,15 +149,7 @@ func (d *Device) Event(typ prm.EventType, sub uint8, fill func(data []byte)) {
 func (d *Device) SetPort(up bool) {
 	d.fabric.lock()
 	defer d.fabric.unlock()
-	if d.portDown == !up {
-		return
-	}
-	d.portDown = !up
-	sub := uint8(prm.PortDown)
-	if up {
-		sub = prm.PortActive
-	}
-	d.event(prm.EventPortChange, sub, func(data []byte) { prm.EventPort.Set(data, 1) })
+	d.changePort(func() { d.portDown = !up })
 }
 
 // FailCommand has the next n commands of an opcode refused, without being carried

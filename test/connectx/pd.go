@@ -10,6 +10,11 @@ type pd struct {
 	users
 }
 
+// driverPD is the domain of queues for which the driver names none, as Linux does for
+// the one that changes keys and for receive queues that drop everything. They may use
+// the keys of all domains. It is always there.
+const driverPD = 0
+
 var pdCommands = map[uint16]command{
 	prm.OpAllocPD: {"ALLOC_PD", 16, 16, func(d *Device, in, out []byte) (err error) {
 		p := new(pd)

@@ -47,7 +47,7 @@ type target struct {
 // deliver gives a message to its addressee, who is found by GID and number.
 func (f *Fabric) deliver(m *message) answer {
 	for _, d := range f.devices {
-		if !d.hasGID(m.dgid) || d.portDown {
+		if !d.hasGID(m.dgid) || !d.portUp() {
 			continue
 		}
 		switch p := d.queues.objects[m.to].(type) {

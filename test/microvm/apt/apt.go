@@ -20,14 +20,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
 // An Apt is a private apt state for one Debian release.
 type Apt struct {
-	dir      string // lists, cache, configuration
+	dir      string   // lists, cache, configuration
+	options  []string // for every command
 	progress io.Writer
+}
+
+// From returns an Apt that takes packages from that suite where it has them,
+// such as "trixie-backports", whose packages apt takes only when told to.
+func (a *Apt) From(suite string) *Apt {
+	b := *a
+	b.options = append(b.options[:len(b.options):len(b.options)], "-o", "APT::Default-Release="+suite)
+	return &b
 }
 
 // ErrNotDebian says that the machine has no apt to ask, or one that knows no
@@ -139,7 +149,7 @@ func (a *Apt) run(ctx context.Context, name string, args ...string) error {
 
 // output is run for a command that is to run in dir and whose output counts.
 func (a *Apt) output(ctx context.Context, dir, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, append([]string{"-c", filepath.Join(a.dir, "apt.conf")}, args...)...)
+	cmd := exec.CommandContext(ctx, name, slices.Concat([]string{"-c", filepath.Join(a.dir, "apt.conf")}, a.options, args)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Dir = dir
 	var stderr bytes.Buffer

@@ -94,6 +94,24 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+// TestFunctions: a function counts once it has both devices.
+func TestFunctions(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{
+		"0000:02:00.0/net/eth0", "0000:02:00.0/infiniband/mlx5_1",
+		"0000:01:00.0/net/eth1", "0000:01:00.0/infiniband/mlx5_0",
+		"0000:03:00.0/net/eth2", "0000:04:00.0/infiniband/mlx5_2", "0000:05:00.0/net",
+		"module/net/eth3", "module/infiniband/mlx5_3",
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := functions(dir), []function{{"eth1", "mlx5_0"}, {"eth0", "mlx5_1"}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestGIDs(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -49,18 +49,9 @@ func makeNetwork(cfg *wire.Config) ([]end, error) {
 		ends[i].rdma = fmt.Sprintf("%s%d", cfg.Driver, i)
 	}
 	if cfg.VMs > 1 {
-		// One cable, one subnet: no veth, no routes.
-		for i := range ends {
-			ends[i].v4 = netip.PrefixFrom(ends[i].v4.Addr(), 16)
-			ends[i].v6 = netip.PrefixFrom(ends[i].v6.Addr(), 16)
-		}
-		mine := ends[cfg.Host]
-		if err := errors.Join(sysctl("net/ipv6/conf/all/accept_dad", "0"), rename("eth0", mine.netdev), configure(mine)); err != nil {
-			return nil, err
-		}
-		return ends[:], addRDMA(cfg.Driver, mine)
+		return joinNetwork(cfg, ends)
 	}
-	if err := makeVeth(ends); err != nil {
+	if err := makeDevices(cfg, ends[:]); err != nil {
 		return nil, err
 	}
 	if cfg.Ends == 2 {
@@ -68,7 +59,49 @@ func makeNetwork(cfg *wire.Config) ([]end, error) {
 			return nil, err
 		}
 	}
-	return ends[:cfg.Ends], addRDMA(cfg.Driver, ends[:cfg.Ends]...)
+	return ends[:cfg.Ends], addRDMA(cfg, ends[:cfg.Ends]...)
+}
+
+// joinNetwork makes this VM's end of a network of two: one cable, one subnet, no
+// veth and no routes.
+func joinNetwork(cfg *wire.Config, ends [2]end) ([]end, error) {
+	for i := range ends {
+		ends[i].v4 = netip.PrefixFrom(ends[i].v4.Addr(), 16)
+		ends[i].v6 = netip.PrefixFrom(ends[i].v6.Addr(), 16)
+	}
+	mine := ends[cfg.Host : cfg.Host+1]
+	err := sysctl("net/ipv6/conf/all/accept_dad", "0")
+	if err != nil {
+		return nil, err
+	}
+	if cfg.PCI {
+		err = takeFunctions(cfg.Driver+"_core", mine)
+		ends[1-cfg.Host].rdma = mine[0].rdma // both VMs are alike
+	} else {
+		err = rename("eth0", mine[0].netdev)
+	}
+	if err := errors.Join(err, configure(mine[0])); err != nil {
+		return nil, err
+	}
+	return ends[:], addRDMA(cfg, mine...)
+}
+
+// makeDevices makes the network devices of the ends and configures them: those
+// that there are to be, of a pair of veth both.
+func makeDevices(cfg *wire.Config, ends []end) error {
+	var err error
+	if cfg.PCI {
+		ends = ends[:cfg.Ends]
+		err = takeFunctions(cfg.Driver+"_core", ends)
+	} else {
+		err = makeVeth(ends)
+	}
+	for _, e := range ends {
+		if err == nil {
+			err = configure(e)
+		}
+	}
+	return err
 }
 
 func upLoopback() error {
@@ -80,13 +113,13 @@ func upLoopback() error {
 }
 
 // makeVeth makes the pair of network devices.
-func makeVeth(ends [2]end) error {
+func makeVeth(ends []end) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = ends[0].netdev
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: ends[1].netdev}); err != nil {
 		return fmt.Errorf("adding the veth pair %s, %s: %w", ends[0].netdev, ends[1].netdev, err)
 	}
-	return errors.Join(configure(ends[0]), configure(ends[1]))
+	return nil
 }
 
 // configure gives an end its addresses and puts it up. Addresses are usable

@@ -15,16 +15,22 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"purerdma/test/microvm/wire"
 )
 
-// addRDMA makes the RDMA devices and waits until they can be used.
-func addRDMA(driver string, ends ...end) error {
+// addRDMA makes the RDMA devices, unless they are there, and waits until they can
+// be used.
+func addRDMA(cfg *wire.Config, ends ...end) error {
 	for _, e := range ends {
 		if err := waitCarrier(e.netdev); err != nil {
 			return err
 		}
-		if err := netlink.RdmaLinkAdd(e.rdma, driver, e.netdev); err != nil {
-			return fmt.Errorf("adding RDMA device %s (type %s) on %s: %w", e.rdma, driver, e.netdev, err)
+		if cfg.PCI {
+			continue
+		}
+		if err := netlink.RdmaLinkAdd(e.rdma, cfg.Driver, e.netdev); err != nil {
+			return fmt.Errorf("adding RDMA device %s (type %s) on %s: %w", e.rdma, cfg.Driver, e.netdev, err)
 		}
 	}
 	for _, e := range ends {

@@ -119,6 +119,7 @@ func TestCheck(t *testing.T) {
 	for name, spoil := range map[string]func(*Options){
 		"hosts":  func(o *Options) { o.Hosts = 3 },
 		"vms":    func(o *Options) { o.VMs = true },
+		"trace":  func(o *Options) { o.Trace, o.Driver = "x", "rxe" },
 		"root":   func(o *Options) { o.Root = "x" },
 		"memory": func(o *Options) { o.Memory = 1 },
 		"cpus":   func(o *Options) { o.CPUs = 0 },

@@ -23,7 +23,7 @@ import (
 // initramfs the configuration for the guest.
 func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	cfg := &wire.Config{
-		Driver: o.Driver, Modules: p.modules, Ends: o.Hosts, VMs: 1, Host: i,
+		Driver: o.Driver, PCI: p.driver.PCI, Modules: p.modules, Ends: o.Hosts, VMs: 1, Host: i,
 		Root: o.Root, Kernel: "kernel", Commands: o.Commands, Timeout: o.Timeout,
 		TTY: o.TTY, Rows: o.Rows, Cols: o.Cols,
 	}
@@ -33,8 +33,13 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 		Console: filepath.Join(dir, fmt.Sprintf("console%d", i)),
 		Append:  strings.TrimSpace("quiet " + o.Append),
 	}
+	if m.VFIOUser = p.hcas; o.VMs && len(p.hcas) > 0 {
+		m.VFIOUser = p.hcas[i : i+1]
+	}
 	if o.VMs {
 		cfg.VMs = o.Hosts
+	}
+	if o.VMs && len(p.hcas) == 0 {
 		m.Net = &qemu.Net{
 			Local:  filepath.Join(dir, fmt.Sprintf("net%d", i)),
 			Remote: filepath.Join(dir, fmt.Sprintf("net%d", 1-i)),

@@ -20,13 +20,14 @@ import (
 // Options say what to run and where.
 type Options struct {
 	Kernel   string // a series: 6.1, ...
-	Driver   string // rxe or siw
+	Driver   string // rxe, siw or mlx5
 	Hosts    int    // RDMA devices connected by a wire, or one
 	VMs      bool   // with two hosts: each is a VM
 	Root     string // wire.RootOverlay or wire.RootNone
 	Packages []string
 	Modules  []string // of the kernel, beside those of RDMA
 	Shares   []string
+	Trace    string // file for what the software ConnectX sees and does
 	Append   string // kernel parameters besides
 	Memory   int    // MB
 	CPUs     int
@@ -55,6 +56,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("-hosts %d: it is 1 or 2", o.Hosts)
 	case o.VMs && o.Hosts != 2:
 		return errors.New("-vms: needs -hosts 2")
+	case o.Trace != "" && o.Driver != "mlx5":
+		return fmt.Errorf("-trace: is for -driver mlx5, whose devices are models, not for %s", o.Driver)
 	case o.Root != wire.RootOverlay && o.Root != wire.RootNone:
 		return fmt.Errorf("-root %s: it is %s or %s", o.Root, wire.RootOverlay, wire.RootNone)
 	case o.Root == wire.RootNone && len(o.Commands) > 1:

@@ -24,6 +24,8 @@ type parts struct {
 	cache    *cache.Cache
 	qemu     *qemu.QEMU
 	accel    string
+	driver   kernel.Driver
+	hcas     []string // sockets of the devices, if the driver is for PCI functions
 	kernel   *kernel.Kernel
 	image    string // initramfs with the modules
 	modules  []string
@@ -64,7 +66,19 @@ func Run(ctx context.Context, o *Options) (int, error) {
 	if p.accel, err = p.findAccel(o, dir); err != nil {
 		return Status, interrupted(ctx, err)
 	}
-	return o.runVMs(ctx, p, dir, sig)
+	if !p.driver.PCI {
+		return o.runVMs(ctx, p, dir, sig)
+	}
+	var status int
+	err = o.withHCAs(ctx, dir, func(sockets []string) (err error) {
+		p.hcas = sockets
+		status, err = o.runVMs(ctx, p, dir, sig)
+		return err
+	})
+	if err != nil && status == 0 {
+		status = Status
+	}
+	return status, err
 }
 
 // interrupted returns what ended ctx, or else err.
@@ -156,11 +170,11 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{cache: c, logs: c.Path("log")}
+	p := &parts{cache: c, driver: driver, logs: c.Path("log")}
 	if err := os.MkdirAll(p.logs, 0o755); err != nil {
 		return nil, err
 	}
-	if p.qemu, err = qemu.Get(ctx, c, o.Refresh, o.Stderr); err != nil {
+	if p.qemu, err = qemu.Get(ctx, c, driver.PCI, o.Refresh, o.Stderr); err != nil {
 		return nil, err
 	}
 	src := kernel.Sources{Cache: c, Series: series, Refresh: o.Refresh, Progress: o.Stderr}

@@ -27,17 +27,41 @@ func TestSourcePackage(t *testing.T) {
 }
 
 func TestPrepareCustom(t *testing.T) {
-	d, err := FindDriver("siw")
-	if err != nil {
-		t.Fatal(err)
+	for driver, module := range map[string]string{"siw": "siw", "mlx5": "mlx5_core"} {
+		d, err := FindDriver(driver)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &Kernel{Release: "1.2.3", Modules: modules(t, "kernel/a.ko:\n"), custom: true}
+		if err := d.Prepare(context.Background(), k, Sources{}); err == nil || !strings.Contains(err.Error(), "no module "+module) {
+			t.Errorf("a kernel without %s: %v", module, err)
+		}
+		k.Modules = modules(t, "kernel/"+module+".ko.xz:\n")
+		if err := d.Prepare(context.Background(), k, Sources{}); err != nil || k.Extra != nil {
+			t.Errorf("a kernel with %s: %v, %v", module, err, k.Extra)
+		}
 	}
-	k := &Kernel{Release: "1.2.3", Modules: modules(t, "kernel/a.ko:\n"), custom: true}
-	if err := d.Prepare(context.Background(), k, Sources{}); err == nil || !strings.Contains(err.Error(), "no module siw") {
-		t.Errorf("a kernel without siw: %v", err)
+}
+
+// TestMLX5Modules: which files of a kernel's package are taken, and of which
+// package.
+func TestMLX5Modules(t *testing.T) {
+	const dir = "usr/lib/modules/6.1.0/kernel/drivers/net/ethernet/mellanox/"
+	for name, want := range map[string]bool{
+		dir + "mlx5/core/mlx5_core.ko":                                       true,
+		dir + "mlxfw/mlxfw.ko.xz":                                            true,
+		dir + "mlx4/mlx4_core.ko":                                            false,
+		dir + "mlx5/core/mlx5_core_x/y.ko":                                   false,
+		"usr/lib/modules/6.1.0/kernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko": false,
+	} {
+		if mlx5Modules.MatchString(name) != want {
+			t.Errorf("%s: got %v", name, !want)
+		}
 	}
-	k.Modules = modules(t, "kernel/siw.ko.xz:\n")
-	if err := d.Prepare(context.Background(), k, Sources{}); err != nil || k.Extra != nil {
-		t.Errorf("a kernel with siw: %v, %v", err, k.Extra)
+	for series, want := range map[string]string{"6.1": "linux-image-1.2.3", "7": "linux-modules-1.2.3"} {
+		if s, err := Find(series); err != nil || s.modulesPackage("1.2.3") != want {
+			t.Errorf("%s: %s, %v", series, s.modulesPackage("1.2.3"), err)
+		}
 	}
 }
 

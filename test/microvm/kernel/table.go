@@ -46,6 +46,7 @@ var table = []Series{
 type Driver struct {
 	Name    string
 	Modules []string // to load for it
+	PCI     bool     // its devices are PCI functions, which somebody has to model
 	prepare func(context.Context, *Kernel, Sources) error
 }
 
@@ -63,6 +64,8 @@ var drivers = []Driver{
 	{Name: "rxe", Modules: []string{"?crc32_generic", "?crc32c_generic", "rdma_rxe"}},
 	// The same is true of siw. Debian ships it as source only.
 	{Name: "siw", Modules: []string{"?crc32c_generic", "siw"}, prepare: prepareSIW},
+	// The modules of ConnectX cards depend on each other in this order.
+	{Name: "mlx5", Modules: []string{"mlxfw", "mlx5_core", "mlx5_ib"}, PCI: true, prepare: prepareMLX5},
 }
 
 // Find returns the series called name; "" is the default.

@@ -31,24 +31,36 @@ type QEMU struct {
 }
 
 // Get returns the QEMU that RDMAVM_QEMU names, or the one on PATH, or one
-// from Debian's packages that is unpacked in the cache and not installed.
-func Get(ctx context.Context, c *cache.Cache, refresh bool, progress io.Writer) (*QEMU, error) {
+// from Debian's packages that is unpacked in the cache and not installed. With
+// vfioUser it is one that has vfio-user-pci, as QEMU has since 10.1: one on PATH
+// that has not is passed over.
+func Get(ctx context.Context, c *cache.Cache, vfioUser, refresh bool, progress io.Writer) (*QEMU, error) {
 	if p := os.Getenv("RDMAVM_QEMU"); p != "" {
 		path, err := exec.LookPath(p)
 		if err != nil {
 			return nil, fmt.Errorf("RDMAVM_QEMU=%s: %w", p, err)
 		}
-		return installed(path)
+		q, err := installed(path)
+		if err == nil && vfioUser && !q.hasVFIOUser(ctx) {
+			err = fmt.Errorf("RDMAVM_QEMU=%s: it has no device %s, which QEMU has since 10.1", p, vfioUserPCI)
+		}
+		return q, err
 	}
 	if path, err := exec.LookPath(Program); err == nil {
-		return installed(path)
+		q, err := installed(path)
+		if err != nil || !vfioUser || q.hasVFIOUser(ctx) {
+			return q, err
+		}
 	}
-	release := apt.HostRelease()
-	if release == "" {
-		release = "bookworm"
+	src := source{release: apt.HostRelease()}
+	if src.release == "" {
+		src.release = "bookworm"
 	}
-	dir, err := c.Get("qemu", release, refresh, func() (string, func(string) error, error) {
-		a, err := apt.Open(ctx, c.Path("apt", release), release, false, refresh, progress)
+	if vfioUser {
+		src = source{release: "trixie", backports: true}
+	}
+	dir, err := c.Get("qemu", src.name(), refresh, func() (string, func(string) error, error) {
+		a, err := src.open(ctx, c, refresh, progress)
 		if errors.Is(err, apt.ErrNotDebian) {
 			err = fmt.Errorf("%w; install %s by your distribution's means (package qemu-system-x86, qemu-kvm, qemu-system-x86-core or the like) or name one in RDMAVM_QEMU", err, Program)
 		}
@@ -59,7 +71,7 @@ func Get(ctx context.Context, c *cache.Cache, refresh bool, progress io.Writer) 
 		if err != nil {
 			return "", nil, err
 		}
-		return release + "_" + version, func(dst string) error {
+		return src.release + "_" + version, func(dst string) error {
 			return a.UnpackAll(ctx, dst, wanted, "qemu-system-x86")
 		}, nil
 	})
@@ -67,6 +79,38 @@ func Get(ctx context.Context, c *cache.Cache, refresh bool, progress io.Writer) 
 		return nil, fmt.Errorf("getting QEMU: %w", err)
 	}
 	return unpacked(dir)
+}
+
+// A source is where a package of QEMU comes from.
+type source struct {
+	release   string
+	backports bool // rather than from the release itself
+}
+
+// name is what the cache calls it.
+func (s source) name() string {
+	if s.backports {
+		return s.release + "-backports"
+	}
+	return s.release
+}
+
+func (s source) open(ctx context.Context, c *cache.Cache, refresh bool, progress io.Writer) (*apt.Apt, error) {
+	a, err := apt.Open(ctx, c.Path("apt", s.release), s.release, s.backports, refresh, progress)
+	if err == nil && s.backports {
+		a = a.From(s.name())
+	}
+	return a, err
+}
+
+// vfioUserPCI is the device behind whose registers is another process.
+const vfioUserPCI = "vfio-user-pci"
+
+// hasVFIOUser asks the program whether it has that device.
+func (q *QEMU) hasVFIOUser(ctx context.Context) bool {
+	cmd := exec.CommandContext(ctx, q.argv[0], append(q.argv[1:len(q.argv):len(q.argv)], "-device", vfioUserPCI+",help")...)
+	cmd.Env = append(os.Environ(), q.env...)
+	return cmd.Run() == nil
 }
 
 // installed returns a QEMU that finds its files by itself.

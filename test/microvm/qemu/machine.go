@@ -5,6 +5,7 @@
 package qemu
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,10 @@ type Machine struct {
 	Port    *os.File // one end of a socket pair: the channel of package wire
 	Dirs    []Dir    // of the host, by 9p
 	Net     *Net     // nil: none
+
+	// VFIOUser are the sockets of PCI functions that other processes model.
+	// With them the machine has PCI Express, and shares its memory.
+	VFIOUser []string
 }
 
 // A Dir is a directory of the host that the guest can mount.
@@ -51,10 +56,14 @@ func (m *Machine) Args() []string {
 	if m.Accel == "kvm" {
 		cpu, accel = "host", "kvm"
 	}
+	// Not the board called microvm: it would boot a second faster, but now and
+	// then a boot hangs before the kernel's first word.
+	board := "pc,vmport=off"
+	if len(m.VFIOUser) > 0 {
+		board = "q35,vmport=off,memory-backend=ram"
+	}
 	a := []string{
-		// Not the board called microvm: it would boot a second faster, but
-		// now and then a boot hangs before the kernel's first word.
-		"-M", "pc,vmport=off", "-accel", accel, "-cpu", cpu,
+		"-M", board, "-accel", accel, "-cpu", cpu,
 		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.Memory),
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none",
 		"-kernel", m.Kernel, "-initrd", m.Initrd,
@@ -75,6 +84,17 @@ func (m *Machine) Args() []string {
 		// Eight functions to a slot: the bus has but 32 slots.
 		dev := fmt.Sprintf("virtio-9p-pci,fsdev=fs%d,mount_tag=%s,addr=%#x.%d,multifunction=on", i, d.Tag, firstSlot+i/8, i%8)
 		a = append(a, "-fsdev", fs, "-device", dev)
+	}
+	if len(m.VFIOUser) > 0 {
+		a = append(a, "-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%dM,share=on", m.Memory))
+	}
+	for i, path := range m.VFIOUser {
+		// A socket can only be given as JSON.
+		dev, _ := json.Marshal(map[string]any{
+			"driver": vfioUserPCI, "bus": fmt.Sprintf("port%d", i),
+			"socket": map[string]string{"type": "unix", "path": path},
+		})
+		a = append(a, "-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d,slot=%d,addr=%#x", i, i+1, i+1, firstSlot+MaxDirs/8+i), "-device", string(dev))
 	}
 	if n := m.Net; n != nil {
 		a = append(a, "-netdev", fmt.Sprintf("dgram,id=net,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", escape(n.Local), escape(n.Remote)),

@@ -34,6 +34,39 @@ func TestArgs(t *testing.T) {
 	}
 }
 
+// TestVFIOUser: the memory has to be shared, or the device's model could not
+// reach it, and there is a port of PCI Express for each device.
+func TestVFIOUser(t *testing.T) {
+	m := &Machine{Accel: "tcg", Memory: 512, VFIOUser: []string{"/s,0", "/s1"}}
+	got := strings.Join(m.Args(), " ")
+	for _, want := range []string{
+		"-M q35,vmport=off,memory-backend=ram", "memory-backend-memfd,id=ram,size=512M,share=on",
+		"pcie-root-port,id=port0,chassis=1,slot=1", `{"bus":"port0","driver":"vfio-user-pci","socket":{"path":"/s,0","type":"unix"}}`,
+		"pcie-root-port,id=port1,chassis=2,slot=2", `"path":"/s1"`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}
+
+// TestHasVFIOUser runs shells in QEMU's place.
+func TestHasVFIOUser(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	for script, want := range map[string]bool{
+		`[ "$1 $2" = "-device vfio-user-pci,help" ]`: true,
+		"exit 1": false,
+	} {
+		q := &QEMU{argv: []string{sh, "-c", script, "qemu"}}
+		if q.hasVFIOUser(t.Context()) != want {
+			t.Errorf("%s: got %v", script, !want)
+		}
+	}
+}
+
 // TestStatus runs a shell in QEMU's place.
 func TestStatus(t *testing.T) {
 	sh, err := exec.LookPath("sh")

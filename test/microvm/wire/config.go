@@ -6,7 +6,8 @@ import "time"
 
 // Config is what the host tells the guest.
 type Config struct {
-	Driver   string    // rxe or siw
+	Driver   string    // rxe, siw or mlx5
+	PCI      bool      // the driver finds its devices by itself
 	Modules  []string  // to load at the start, in order
 	Ends     int       // RDMA devices to make in this VM: 1 or 2
 	VMs      int       // number of VMs on the network; 1 unless -vms

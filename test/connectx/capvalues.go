@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"purerdma/test/connectx/prm"
+)
+
+// value is what one capability is.
+type value struct {
+	field prm.Field
+	v     uint64
+}
+
+// capValues is what the device can do. Each is there because mlx5_core, mlx5e, mlx5_ib
+// or libmlx5 want it: what is left out would make them ask for more.
+var capValues = map[prm.CapType][]value{
+	prm.CapGeneral: {
+		// Transports and what requests can do.
+		{prm.Cap.RC, 1}, {prm.Cap.UC, 1}, {prm.Cap.UD, 1}, {prm.Cap.XRC, 1}, {prm.Cap.Atomic, 1}, {prm.Cap.SetDETHSQPN, 1},
+		{prm.Cap.IMAICL, 1}, {prm.Cap.UMRPtrRlky, 1}, {prm.Cap.CQEVersion, 1}, {prm.Cap.LogMaxMsg, 30},
+		{prm.Cap.LogMaxRAReqQP, 4}, {prm.Cap.LogMaxRAResQP, 4}, {prm.Cap.LocalCAAckDelay, 16},
+		{prm.Cap.BlueFlame, 1}, {prm.Cap.LogBFRegSize, 9}, {prm.Cap.UARsPerPage, 1},
+		// Queues.
+		{prm.Cap.LogMaxQP, 17}, {prm.Cap.LogMaxQPSize, 15}, {prm.Cap.MaxWQESizeSQ, 1024}, {prm.Cap.MaxWQESizeRQ, 512},
+		{prm.Cap.LogMaxSRQ, 16}, {prm.Cap.LogMaxSRQSize, 15}, {prm.Cap.LogMaxRMP, 12}, {prm.Cap.LogMaxXRCD, 16},
+		{prm.Cap.LogMaxCQ, 16}, {prm.Cap.LogMaxCQSize, 22}, {prm.Cap.CQModeration, 1}, {prm.Cap.CQResize, 1},
+		{prm.Cap.LogMaxEQ, 6}, {prm.Cap.LogMaxEQSize, 22}, {prm.Cap.MaxNumEQs, 32},
+		{prm.Cap.LogMaxMCG, 13}, {prm.Cap.MaxQPMCG, 240}, {prm.Cap.MaxQPCounters, 64},
+		// Memory.
+		{prm.Cap.LogMaxPD, 16}, {prm.Cap.LogMaxMkey, 20}, {prm.Cap.LogMaxMRWSize, 64}, {prm.Cap.LogMaxKLMListSize, 16},
+		{prm.Cap.MaxIndirection, 4}, {prm.Cap.FixedBufferSize, 1}, {prm.Cap.NullMkey, 1}, {prm.Cap.EndPad, 1},
+		{prm.Cap.MaxSGLForOptimized, 16}, {prm.Cap.LogPageSize, 12},
+		// The port.
+		{prm.Cap.PortType, prm.PortTypeEthernet}, {prm.Cap.NumPorts, 1}, {prm.Cap.RoCE, 1}, {prm.Cap.VportCounters, 1},
+		{prm.Cap.FrequencyKHz, 1000}, {prm.Cap.FrequencyMHz, 1},
+		// Ethernet.
+		{prm.Cap.EthNetOffloads, 1}, {prm.Cap.NICFlowTable, 1}, {prm.Cap.MaxTC, 8}, {prm.Cap.LogMaxTransportDomain, 16},
+		{prm.Cap.LogMaxRQ, 16}, {prm.Cap.LogMaxSQ, 16}, {prm.Cap.LogMaxTIR, 12}, {prm.Cap.LogMaxTIS, 12}, {prm.Cap.LogMaxRQT, 12},
+		{prm.Cap.LogMaxRQTSize, logMaxRQTSize}, {prm.Cap.LogMaxWQSize, 15}, {prm.Cap.BasicCyclicRcvWQE, 1},
+		{prm.Cap.LogMaxStrideRQ, 10}, {prm.Cap.LogMinStrideRQ, 4}, {prm.Cap.LogMaxStrideSQ, 6}, {prm.Cap.LogMinStrideSQ, 6},
+		{prm.Cap.LogMaxUCList, logMaxUCList}, {prm.Cap.LogMaxMCList, logMaxMCList}, {prm.Cap.LogMaxVLANList, logMaxVLANList},
+		{prm.Cap.DisableLocalLBUC, 1}, {prm.Cap.DisableLocalLBMC, 1},
+	},
+	prm.CapEthernet: {
+		{prm.EthernetCap.Checksum, 1}, {prm.EthernetCap.VLAN, 1}, {prm.EthernetCap.MaxLSO, 16}, {prm.EthernetCap.RSSTable, logMaxRQTSize},
+		{prm.EthernetCap.SelfLBModifiable, 1},
+	},
+	prm.CapAtomic: {
+		{prm.AtomicCap.Operations, prm.AtomicCompareSwap | prm.AtomicFetchAdd}, {prm.AtomicCap.SizeQP, 8}, {prm.AtomicCap.Supported8B, 1},
+		{prm.AtomicCap.Endianness, 1},
+	},
+	prm.CapRoCE: {
+		{prm.RoCECap.Version, prm.RoCECapVersion1 | prm.RoCECapVersion2}, {prm.RoCECap.L3Type, prm.RoCECapL3IPv4 | prm.RoCECapL3IPv6},
+		{prm.RoCECap.AddressTableSize, GIDs},
+		{prm.RoCECap.DestPort, 4791}, {prm.RoCECap.MinSrcPort, 0xc000}, {prm.RoCECap.MaxSrcPort, 0xffff},
+	},
+}
+
+// receiveTables is what flow tables for frames from the wire can do, and matchable
+// what their entries can match.
+var (
+	receiveTables = []value{
+		{prm.FlowTableProps.Support, 1}, {prm.FlowTableProps.FlowModify, 1}, {prm.FlowTableProps.ModifyRoot, 1},
+		{prm.FlowTableProps.IdentifiedMiss, 1}, {prm.FlowTableProps.TableModify, 1},
+		{prm.FlowTableProps.LogMaxSize, logMaxTableSize}, {prm.FlowTableProps.MaxLevel, maxTableLevel}, {prm.FlowTableProps.LogMaxTables, 16},
+		{prm.FlowTableProps.LogMaxDestination, 8}, {prm.FlowTableProps.LogMaxFlow, 20},
+	}
+	matchable = []prm.Field{
+		prm.FlowTableFields.DMAC, prm.FlowTableFields.SMAC, prm.FlowTableFields.EtherType, prm.FlowTableFields.IPVersion,
+		prm.FlowTableFields.VLAN, prm.FlowTableFields.VLANPrio, prm.FlowTableFields.SrcIP, prm.FlowTableFields.DstIP,
+		prm.FlowTableFields.Fragment, prm.FlowTableFields.IPProtocol, prm.FlowTableFields.UDPSport, prm.FlowTableFields.UDPDport,
+		prm.FlowTableFields.TCPSport, prm.FlowTableFields.TCPDport,
+	}
+)
+
+// greatestCaps are the capabilities as QUERY_HCA_CAP has them, by group.
+var greatestCaps = encodeCaps()
+
+func encodeCaps() map[prm.CapType][]byte {
+	groups := map[prm.CapType][]byte{prm.CapFlowTable: make([]byte, prm.CapSize)}
+	for t, values := range capValues {
+		groups[t] = make([]byte, prm.CapSize)
+		for _, v := range values {
+			v.field.Set(groups[t], v.v)
+		}
+	}
+	props := prm.FlowTableCap.Receive.Of(groups[prm.CapFlowTable])
+	for _, v := range receiveTables {
+		v.field.Set(props, v.v)
+	}
+	for _, f := range matchable {
+		f.Set(prm.FlowTableProps.Fields.Of(props), 1)
+	}
+	return groups
+}
+
+// difference names the first dword in which two groups differ.
+func difference(a, b []byte) string {
+	for i := 0; i+4 <= min(len(a), len(b)); i += 4 {
+		if x, y := binary.BigEndian.Uint32(a[i:]), binary.BigEndian.Uint32(b[i:]); x != y {
+			return fmt.Sprintf("%#08x at %#x, not %#08x", y, i, x)
+		}
+	}
+	return "nothing"
+}

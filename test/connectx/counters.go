@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+
+	"purerdma/test/connectx/prm"
+)
+
+// traffic is how many frames there were, and of how many bytes.
+type traffic struct{ frames, bytes uint64 }
+
+func (t *traffic) add(n int) {
+	t.frames++
+	t.bytes += uint64(n)
+}
+
+// portCounters are what a port counts: by kind of destination.
+type portCounters struct {
+	received, sent [3]traffic
+}
+
+// Kinds of destination.
+const (
+	unicastFrames = iota
+	multicastFrames
+	broadcastFrames
+)
+
+// kindOf returns the kind of a frame's destination.
+func kindOf(frame []byte) int {
+	switch {
+	case [6]byte(frame) == broadcast:
+		return broadcastFrames
+	case frame[0]&1 != 0:
+		return multicastFrames
+	}
+	return unicastFrames
+}
+
+// total is the sum of all kinds.
+func total(t *[3]traffic) (sum traffic) {
+	for _, k := range t {
+		sum.frames += k.frames
+		sum.bytes += k.bytes
+	}
+	return sum
+}
+
+// put fills in PPCNT's group of the counters of IEEE 802.3; others are zero.
+func (c *portCounters) put(b []byte) {
+	set := b[8:]
+	if prm.PPCNTGroup.Get(b) != prm.PPCNT802_3 {
+		clear(set)
+		return
+	}
+	sent, received := total(&c.sent), total(&c.received)
+	for i, v := range []uint64{sent.frames, received.frames} {
+		binary.BigEndian.PutUint64(set[8*i:], v)
+	}
+	for i, v := range []uint64{sent.bytes, received.bytes, c.sent[multicastFrames].frames, c.sent[broadcastFrames].frames, c.received[multicastFrames].frames, c.received[broadcastFrames].frames} {
+		binary.BigEndian.PutUint64(set[0x20+8*i:], v)
+	}
+}
+
+// queryVportCounter answers with the frames of Ethernet.
+func queryVportCounter(d *Device, in, out []byte) error {
+	if err := ownVport("QUERY_VPORT_COUNTER", in); err != nil {
+		return err
+	}
+	at := 0x70 // broadcast, unicast, multicast; of each what was received, and what was sent
+	for _, kind := range []int{broadcastFrames, unicastFrames, multicastFrames} {
+		for _, t := range []*traffic{&d.fw.port.frames.received[kind], &d.fw.port.frames.sent[kind]} {
+			binary.BigEndian.PutUint64(out[at:], t.frames)
+			binary.BigEndian.PutUint64(out[at+8:], t.bytes)
+			at += 16
+		}
+	}
+	return nil
+}
+
+// qCounter counts for QPs and RQs that have it in their context.
+type qCounter struct {
+	n           uint32
+	outOfBuffer uint32 // frames for which an RQ had no room
+}
+
+var counterCommands = map[uint16]command{
+	prm.OpAllocQCounter: {"ALLOC_Q_COUNTER", 16, 16, func(d *Device, _, out []byte) (err error) {
+		c := new(qCounter)
+		if c.n, err = d.qCounters.add(c); err == nil {
+			prm.QCounterOut.ID.Set(out, uint64(c.n))
+		}
+		return err
+	}},
+	prm.OpDeallocQCounter: {"DEALLOC_Q_COUNTER", 16, 16, func(d *Device, in, _ []byte) error {
+		c, err := d.qCounters.find(uint32(prm.QCounterIn.ID.Get(in)))
+		if err == nil {
+			delete(d.qCounters.objects, c.n)
+		}
+		return err
+	}},
+	prm.OpQueryQCounter: {"QUERY_Q_COUNTER", 0x20, 0x100, func(d *Device, in, out []byte) error {
+		c, err := d.qCounters.find(uint32(prm.QueryQCounterIn.ID.Get(in)))
+		if err != nil {
+			return err
+		}
+		prm.QueryQCounterOut.OutOfBuffer.Set(out, uint64(c.outOfBuffer))
+		if prm.QueryQCounterIn.Clear.Is(in) {
+			c.outOfBuffer = 0
+		}
+		return nil
+	}},
+}

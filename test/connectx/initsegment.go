@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+	"time"
+
+	"purerdma/test/connectx/prm"
+)
+
+// initSegmentSize is how much of BAR 0 the initialization segment is.
+const initSegmentSize = 0x2000
+
+// The firmware's version: 16.35.4030, of a ConnectX-5.
+const (
+	fwMajor         = 16
+	fwMinor         = 35
+	fwSubminor      = 4030
+	cmdInterfaceRev = 5
+	hardwareID      = 0x20d
+)
+
+// initSegment returns the segment as a driver reads it now.
+func (f *Function) initSegment() *[initSegmentSize]byte {
+	var b [initSegmentSize]byte
+	s, fw := &prm.InitSegment, &f.d.fw
+	s.FWRevMajor.Set(b[:], fwMajor)
+	s.FWRevMinor.Set(b[:], fwMinor)
+	s.FWRevSubminor.Set(b[:], fwSubminor)
+	s.CmdInterfaceRev.Set(b[:], cmdInterfaceRev)
+	s.CmdQAddrHigh.Set(b[:], f.cmdq.addr>>32)
+	s.CmdQAddrLow.Set(b[:], f.cmdq.addr>>12)
+	s.NICInterface.Set(b[:], uint64(fw.nicInterface))
+	s.LogCmdQSize.Set(b[:], logCommands)
+	s.LogCmdQStride.Set(b[:], logCommandStride)
+	s.HealthFWVersion.Set(b[:], fwMajor<<24|fwMinor<<16|fwSubminor)
+	s.HealthHWID.Set(b[:], hardwareID)
+	if fw.health != 0 {
+		s.HealthRFR.Set(b[:], 1)
+		s.HealthSyndrome.Set(b[:], uint64(fw.health))
+	}
+	up := time.Since(f.d.born)
+	s.InternalTimer.Set(b[:], uint64(up.Microseconds())) // FrequencyKHz says so
+	if fw.health == 0 {
+		// A driver wants it to have changed when it looks again.
+		s.HealthCounter.Set(b[:], uint64(up.Milliseconds()))
+	}
+	return &b
+}
+
+// writeInitSegment takes a store to the segment: 4 bytes, to one of its few registers.
+func (f *Function) writeInitSegment(off int, p []byte) {
+	if off%4 != 0 || len(p) != 4 {
+		f.d.violation("initialization segment", "a store of %d bytes to %#x", len(p), off)
+		return
+	}
+	var b [initSegmentSize]byte
+	copy(b[off:], p)
+	s := &prm.InitSegment
+	switch off {
+	case 0x10:
+		f.cmdq.addr = f.cmdq.addr&0xffff_ffff | s.CmdQAddrHigh.Get(b[:])<<32
+	case 0x14:
+		f.cmdq.addr = f.cmdq.addr>>32<<32 | s.CmdQAddrLow.Get(b[:])<<12
+		f.setNICInterface(uint8(s.NICInterface.Get(b[:])))
+	case 0x18:
+		f.doorbell(binary.BigEndian.Uint32(p))
+	case 0x100c: // clears an interrupt of the bus that the function does not have
+	default:
+		f.d.violation("initialization segment", "a store of %x to %#x", p, off)
+	}
+}
+
+// setNICInterface changes what the driver uses of the device. A device that is not
+// to be used is as after a reset, but for the segment.
+func (f *Function) setNICInterface(mode uint8) {
+	if mode != prm.NICInterfaceFull && mode != f.d.fw.nicInterface {
+		health := f.d.fw.health
+		f.d.reset()
+		f.d.fw.health = health
+	}
+	f.d.fw.nicInterface = mode
+}

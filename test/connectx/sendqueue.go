@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"purerdma/test/connectx/prm"
+)
+
+// sq is a send queue of Ethernet: its requests are frames. Its number is one of those
+// of QPs, because a doorbell names either.
+type sq struct {
+	workQueue
+	tis *tis
+}
+
+var sqCommands = map[uint16]command{
+	prm.OpCreateSQ:  {"CREATE_SQ", 0x20 + prm.QueueContextSize, 16, createSQ},
+	prm.OpModifySQ:  {"MODIFY_SQ", 0x20 + prm.QueueContextSize, 16, modifySQ},
+	prm.OpDestroySQ: {"DESTROY_SQ", 16, 16, destroySQ},
+	prm.OpQuerySQ:   {"QUERY_SQ", 16, 0x20 + prm.QueueContextSize, querySQ},
+}
+
+func createSQ(d *Device, in, out []byte) (err error) {
+	c := prm.CreateContextIn.Context.Of(in)
+	d.checkReserved("CREATE_SQ", &prm.SQC, c[:prm.QueueContextSize])
+	s := &sq{}
+	if s.workQueue, err = d.readWQ("SQ", c, prm.SQC.CQN); err != nil {
+		return err
+	}
+	if s.stride != prm.WQEBB {
+		return refuse(prm.StatusBadParam, "an SQ with strides of %d bytes", s.stride)
+	}
+	if s.tis, err = d.tiss.find(uint32(prm.SQC.TIS.Get(c))); err != nil {
+		return err
+	}
+	if s.uar, err = d.uars.find(uint32(prm.WQ.UARPage.Get(prm.SQC.WQ.Of(c)))); err != nil {
+		return err
+	}
+	s.index = uint32(prm.SQC.UserIndex.Get(c))
+	if s.n, err = d.queues.add(s); err != nil {
+		return err
+	}
+	s.hold(1)
+	s.tis.users++
+	prm.ObjectOut.Number.Set(out, uint64(s.n))
+	return nil
+}
+
+// findSQ returns the SQ of a number.
+func (d *Device) findSQ(n uint32) (*sq, error) {
+	if s, ok := d.queues.objects[n].(*sq); ok {
+		return s, nil
+	}
+	return nil, refuse(prm.StatusBadResource, "there is no SQ %#x", n)
+}
+
+func modifySQ(d *Device, in, _ []byte) error {
+	s, err := d.findSQ(uint32(prm.ModifyContextIn.Number.Get(in)))
+	if err != nil {
+		return err
+	}
+	to, err := s.changeState(in, prm.SQC.State)
+	if err == nil && to == prm.QueueError {
+		s.flush(d)
+	}
+	return err
+}
+
+func destroySQ(d *Device, in, _ []byte) error {
+	s, err := d.findSQ(uint32(prm.ObjectIn.Number.Get(in)))
+	if err != nil {
+		return err
+	}
+	s.hold(-1)
+	s.tis.users--
+	delete(d.queues.objects, s.n)
+	return nil
+}
+
+func querySQ(d *Device, in, out []byte) error {
+	s, err := d.findSQ(uint32(prm.ObjectIn.Number.Get(in)))
+	if err != nil {
+		return err
+	}
+	c := prm.CreateContextIn.Context.Of(out)
+	copy(c, s.context[:])
+	prm.SQC.State.Set(c, s.state)
+	return nil
+}
+
+// doorbell carries out what has been posted.
+func (s *sq) doorbell(d *Device, u *uar, p []byte) {
+	if u != s.uar {
+		d.violation(s.name(), "a doorbell on page %#x, its own is %#x", u.n, s.uar.n)
+		return
+	}
+	if s.state == prm.QueueReset {
+		d.violation(s.name(), "a doorbell in the reset state")
+		return
+	}
+	s.run(d)
+}
+
+// run carries out all requests that the doorbell record has.
+func (s *sq) run(d *Device) {
+	for n := s.outstanding(d, 1); n > 0; n = s.outstanding(d, 1) {
+		w := d.wqe[:prm.Octoword]
+		if !s.fetch(d, w) {
+			s.fail(d, w, prm.SyndromeLocalQPOp, 1)
+			return
+		}
+		ds := uint32(prm.Ctrl.DS.Get(w))
+		bb := max(1, (ds*prm.Octoword+prm.WQEBB-1)/prm.WQEBB)
+		switch {
+		case s.state == prm.QueueError:
+			s.complete(d, w, prm.SyndromeFlush)
+			s.pi += min(bb, n)
+			continue
+		case prm.Ctrl.QPN.Get(w) != uint64(s.n):
+			d.violation(s.name(), "request %#x is one of QP %#x", s.pi&0xffff, prm.Ctrl.QPN.Get(w))
+		case prm.Ctrl.Index.Get(w) != uint64(s.pi&0xffff):
+			d.violation(s.name(), "request %#x has index %#x", s.pi&0xffff, prm.Ctrl.Index.Get(w))
+		}
+		if ds == 0 || bb > n {
+			d.violation(s.name(), "request %#x has %d octowords, %d WQEBBs are posted", s.pi&0xffff, ds, n)
+			s.fail(d, w, prm.SyndromeLocalQPOp, min(bb, n))
+			return
+		}
+		w = d.wqe[:ds*prm.Octoword]
+		if !s.fetch(d, w) {
+			s.fail(d, w, prm.SyndromeLocalQPOp, bb)
+			return
+		}
+		if syndrome := s.send(d, w); syndrome != prm.SyndromeNone {
+			s.fail(d, w, syndrome, bb)
+			return
+		}
+		if c := prm.Ctrl.Completion.Get(w); c == prm.CompletionAlways || c == prm.CompletionEvent {
+			s.complete(d, w, prm.SyndromeNone)
+		}
+		s.pi += bb
+	}
+}
+
+// send puts the frames of one request on the wire.
+func (s *sq) send(d *Device, w []byte) prm.Syndrome {
+	opcode := uint8(prm.Ctrl.Opcode.Get(w))
+	switch {
+	case opcode == prm.WQENop:
+		return prm.SyndromeNone
+	case opcode != prm.WQESend && opcode != prm.WQELSO:
+		d.violation(s.name(), "operation %#x", opcode)
+		return prm.SyndromeLocalQPOp
+	}
+	if len(w) < prm.Octoword+prm.EthernetSegLen {
+		d.violation(s.name(), "a frame in a request of %d bytes", len(w))
+		return prm.SyndromeLocalQPOp
+	}
+	e := w[prm.Octoword:]
+	inline := int(prm.EthernetSeg.InlineSize.Get(e))
+	rest := e[prm.EthernetSegLen:]
+	if inline > 0 {
+		if prm.InlineStart+inline > len(e) {
+			d.violation(s.name(), "%d bytes inline in a request of %d", inline, len(w))
+			return prm.SyndromeLocalQPOp
+		}
+		rest = e[prm.EthernetSegLen+(max(0, inline-prm.InlineInSeg)+prm.Octoword-1)&^(prm.Octoword-1):]
+	}
+	var list [][]byte
+	for ; len(rest) >= prm.Octoword; rest = rest[prm.Octoword:] {
+		var err error
+		if list, err = s.gatherSeg(d, list, rest, localRead); err != nil {
+			d.violation(s.name(), "request %#x: %v", s.pi&0xffff, err)
+			return prm.SyndromeLocalProt
+		}
+	}
+	frame := append(bytes.Clone(e[prm.InlineStart:][:inline]), bytes.Join(list, nil)...)
+	frames := [][]byte{frame}
+	if opcode == prm.WQELSO {
+		if frames = cutTCP(frame, inline, int(prm.EthernetSeg.MSS.Get(e))); frames == nil {
+			d.violation(s.name(), "request %#x: %d bytes of headers cannot be those of segments of %d bytes", s.pi&0xffff, inline, prm.EthernetSeg.MSS.Get(e))
+			return prm.SyndromeLocalQPOp
+		}
+	}
+	for _, f := range frames {
+		if h, ok := parse(f); ok {
+			h.checksum(prm.EthernetSeg.L3Checksum.Is(e), prm.EthernetSeg.L4Checksum.Is(e))
+			d.sendFrame(f)
+		}
+	}
+	return prm.SyndromeNone
+}
+
+// complete reports a request.
+func (s *sq) complete(d *Device, w []byte, syndrome prm.Syndrome) {
+	var e completion
+	prm.CQE.UserIndex.Set(e[:], uint64(s.index))
+	prm.CQE.QPN.Set(e[:], uint64(s.n))
+	prm.CQE.SendOpcode.Set(e[:], prm.Ctrl.Opcode.Get(w))
+	prm.CQE.WQECounter.Set(e[:], uint64(s.pi))
+	prm.CQE.Opcode.Set(e[:], prm.CQEReq)
+	if syndrome != prm.SyndromeNone {
+		prm.CQE.Opcode.Set(e[:], prm.CQEReqErr)
+		prm.CQE.Syndrome.Set(e[:], uint64(syndrome))
+		prm.CQE.VendorSyndrome.Set(e[:], vendorFlush)
+	}
+	s.cq.complete(d, &e)
+}
+
+// fail reports a request that failed, which ends the queue.
+func (s *sq) fail(d *Device, w []byte, syndrome prm.Syndrome, bb uint32) {
+	s.complete(d, w, syndrome)
+	s.pi += bb
+	s.state = prm.QueueError
+	s.flush(d)
+}
+
+// flush reports all requests that are left.
+func (s *sq) flush(d *Device) {
+	if prm.SQC.FlushInError.Is(s.context[:]) {
+		s.run(d)
+	}
+}
+
+// sendFrame puts a frame on the wire: all other ports get it.
+func (d *Device) sendFrame(frame []byte) {
+	if !d.portUp() {
+		return
+	}
+	d.fw.port.frames.sent[kindOf(frame)].add(len(frame))
+	if d.cfg.Trace != nil {
+		d.cfg.Trace(&FrameRecord{Device: d.cfg.Name, Sent: true, Frame: frame})
+	}
+	for _, o := range d.fabric.devices {
+		if o != d {
+			o.receiveFrame(frame)
+		}
+	}
+}
+
+// cutTCP cuts a TCP segment, whose headers are n bytes, into those of at most mss
+// bytes each. It returns nil if there are no such headers.
+func cutTCP(frame []byte, n, mss int) (frames [][]byte) {
+	h, ok := parse(frame[:n])
+	if mss == 0 || !ok {
+		return nil
+	}
+	// The length in the header is that of the whole, so the header's own is left.
+	ipAt, v := etherHeader, 0
+	if h.vlan != nil {
+		ipAt += vlanTag
+	}
+	switch {
+	case h.ether == etherIPv4 && n >= ipAt+ipv4Header:
+		v = int(frame[ipAt]&15) * 4
+	case h.ether == etherIPv6 && n >= ipAt+ipv6Header:
+		v = ipv6Header
+	}
+	tcpAt := ipAt + v
+	if v == 0 || n < tcpAt+20 {
+		return nil
+	}
+	seq := binary.BigEndian.Uint32(frame[tcpAt+4:])
+	id := binary.BigEndian.Uint16(frame[ipAt+4:])
+	for data, i := frame[n:], 0; len(data) > 0; i++ {
+		part := data[:min(mss, len(data))]
+		data = data[len(part):]
+		f := append(bytes.Clone(frame[:n]), part...)
+		if h.ether == etherIPv4 {
+			binary.BigEndian.PutUint16(f[ipAt+2:], uint16(len(f)-ipAt))
+			binary.BigEndian.PutUint16(f[ipAt+4:], id+uint16(i))
+		} else {
+			binary.BigEndian.PutUint16(f[ipAt+4:], uint16(len(f)-tcpAt))
+		}
+		binary.BigEndian.PutUint32(f[tcpAt+4:], seq+uint32(i*mss))
+		if len(data) > 0 {
+			f[tcpAt+13] &^= tcpFIN | tcpPSH
+		}
+		if i > 0 {
+			f[tcpAt+13] &^= tcpCWR
+		}
+		frames = append(frames, f)
+	}
+	return frames
+}
+
+// Flags of TCP that are not those of all segments.
+const (
+	tcpFIN = 1 << 0
+	tcpPSH = 1 << 3
+	tcpCWR = 1 << 7
+)

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+
+	"purerdma/test/connectx/prm"
+)
+
+// maxHops bounds how many tables a frame goes through: a loop of tables ends, too.
+const maxHops = 64
+
+// steer returns the TIRs that a frame from the wire goes to, by the flow tables.
+func (d *Device) steer(h *headers) []*tir {
+	m := h.match()
+	var tirs []*tir
+	hops := 0
+	var enter func(t *flowTable)
+	enter = func(t *flowTable) {
+		for ; t != nil && hops < maxHops; hops++ {
+			f := t.find(&m)
+			if f == nil {
+				t, _ = d.missTable(t.context[:])
+				continue
+			}
+			if f.action&prm.FlowDrop != 0 {
+				return
+			}
+			for _, to := range f.to {
+				if to.tir != nil {
+					tirs = append(tirs, to.tir)
+				} else {
+					hops++
+					enter(to.table)
+				}
+			}
+			return
+		}
+	}
+	enter(d.root)
+	return tirs
+}
+
+// find returns the entry with the lowest index that matches, or nil.
+func (t *flowTable) find(m *[prm.MatchLen]byte) *flow {
+	index := uint32(0)
+	var best *flow
+	for i, f := range t.flows {
+		if (best == nil || i < index) && f.matches(m) {
+			index, best = i, f
+		}
+	}
+	return best
+}
+
+func (f *flow) matches(m *[prm.MatchLen]byte) bool {
+	for i, mask := range f.group.mask {
+		if (f.value[i]^m[i])&mask != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// queue returns the RQ that a TIR has for a frame, and the hash that chose it; nil if
+// there is no such RQ any more.
+func (t *tir) queue(d *Device, h *headers) (*rq, uint32) {
+	if t.table == nil {
+		return d.rqs.objects[uint32(prm.TIRC.InlineRQ.Get(t.context[:]))], 0
+	}
+	if len(t.table.rqs) == 0 {
+		return nil, 0
+	}
+	hash := t.hash(h)
+	return d.rqs.objects[t.table.rqs[hash&uint32(len(t.table.rqs)-1)]], hash
+}
+
+// hash is what spreads frames over a table of RQs: of those fields of a frame that the
+// TIR names, if the frame has them.
+func (t *tir) hash(h *headers) uint32 {
+	c := t.context[:]
+	fields := prm.TIRC.HashFields.Get(c)
+	if h.version == 0 || (h.version == 6) != prm.TIRC.HashL3IPv6.Is(c) {
+		return 0
+	}
+	var b []byte
+	src, dst := h.addresses()
+	if fields&prm.HashSrcIP != 0 {
+		b = append(b, src...)
+	}
+	if fields&prm.HashDstIP != 0 {
+		b = append(b, dst...)
+	}
+	if h.l4 != nil && (h.proto == protoUDP) == prm.TIRC.HashL4UDP.Is(c) {
+		if fields&prm.HashL4Sport != 0 {
+			b = append(b, h.l4[:2]...)
+		}
+		if fields&prm.HashL4Dport != 0 {
+			b = append(b, h.l4[2:4]...)
+		}
+	}
+	switch prm.TIRC.HashFunction.Get(c) {
+	case prm.HashToeplitz:
+		return toeplitz(prm.TIRC.ToeplitzKey.Of(c), b)
+	case prm.HashXOR8:
+		var x uint8
+		for _, v := range b {
+			x ^= v
+		}
+		return uint32(x)
+	}
+	return 0
+}
+
+// toeplitz is the hash of receive-side scaling.
+func toeplitz(key, b []byte) (hash uint32) {
+	window := binary.BigEndian.Uint32(key)
+	next := slices.Concat(key[4:], make([]byte, len(b)))
+	for i, v := range b {
+		for bit := range 8 {
+			if v>>(7-bit)&1 != 0 {
+				hash ^= window
+			}
+			window = bits.RotateLeft32(window, 1)&^1 | uint32(next[i]>>(7-bit)&1)
+		}
+	}
+	return hash
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"fmt"
+
+	"purerdma/test/connectx/prm"
+)
+
+// workQueue is what send and receive queues of Ethernet have in common.
+type workQueue struct {
+	kind    string
+	n       uint32
+	context [prm.QueueContextSize]byte
+	pd      *pd
+	uar     *uar // nil for one that has no doorbell register
+	cq      *cq
+	logSize uint
+	stride  uint64
+	buffer  buffer
+	record  uint64 // doorbell record: of receives, of sends
+	pi      uint32 // the next request, in strides
+	state   uint64 // prm.QueueReset and its siblings
+	index   uint32 // the driver's own
+	users
+}
+
+// maxLogWQ is the log2 of the strides that a queue can have, and maxLogStride that of
+// the bytes of one.
+const (
+	maxLogWQ     = 15
+	maxLogStride = 10
+)
+
+// readWQ takes a queue out of its context, up to what only one of the two kinds has.
+func (d *Device) readWQ(kind string, context []byte, cqn prm.Field) (q workQueue, err error) {
+	q = workQueue{kind: kind, context: [prm.QueueContextSize]byte(context), state: prm.QueueReset}
+	w := q.context[prm.QueueContextSize-prm.WQSize:]
+	d.checkReserved(kind, &prm.WQ, w)
+	q.logSize, q.stride, q.record = uint(prm.WQ.LogSize.Get(w)), 1<<prm.WQ.LogStride.Get(w), prm.WQ.DBRAddr.Get(w)
+	switch {
+	case prm.WQ.Type.Get(w) != prm.WQCyclic:
+		return q, refuse(prm.StatusBadParam, "%s: no work queue of type %d", kind, prm.WQ.Type.Get(w))
+	case q.logSize > maxLogWQ || q.stride > 1<<maxLogStride || q.stride < prm.Octoword:
+		return q, refuse(prm.StatusBadParam, "%s: a work queue of 2^%d requests of %d bytes", kind, q.logSize, q.stride)
+	}
+	if err := checkRecord(q.record); err != nil {
+		return q, err
+	}
+	if q.pd, err = d.pds.find(uint32(prm.WQ.PD.Get(w))); err != nil {
+		return q, err
+	}
+	if q.cq, err = d.cqs.find(uint32(cqn.Get(context))); err != nil {
+		return q, err
+	}
+	q.buffer, err = newBuffer(prm.WQ.PAS.Of(context[prm.QueueContextSize-prm.WQSize:]), prm.WQ.LogPageSize.Get(w), prm.WQ.PageOffset.Get(w), q.stride<<q.logSize)
+	return q, err
+}
+
+// hold counts, or no longer counts, the queue as a user of what it refers to.
+func (q *workQueue) hold(by users) {
+	q.pd.users += by
+	q.cq.users += by
+	if q.uar != nil {
+		q.uar.users += by
+	}
+}
+
+// name is what violations call the queue.
+func (q *workQueue) name() string { return fmt.Sprintf("%s %#x", q.kind, q.n) }
+
+// posted returns the producer index in the doorbell record's word: 0 of receives, 1 of
+// sends.
+func (q *workQueue) posted(d *Device, word int) (uint32, bool) {
+	r := d.mem.Bytes(q.record, prm.DoorbellRecordLength)
+	if r == nil || !aligned(r) {
+		return 0, false
+	}
+	return loadWord(r[4*word:]) & 0xffff, true
+}
+
+// outstanding is how many strides the driver has posted that were not taken. A driver
+// that says more than the queue has breaks a rule, and has posted nothing.
+func (q *workQueue) outstanding(d *Device, word int) uint32 {
+	pi, ok := q.posted(d, word)
+	if !ok {
+		d.violation(q.name(), "its doorbell record is not there")
+		return 0
+	}
+	n := (pi - q.pi) & 0xffff
+	if n > 1<<q.logSize {
+		d.violation(q.name(), "%d requests are posted, it has room for %d", n, 1<<q.logSize)
+		return 0
+	}
+	return n
+}
+
+// fetch copies n bytes of the queue to b, from the next request on. It fails if they
+// are not mapped.
+func (q *workQueue) fetch(d *Device, b []byte) bool {
+	size := q.stride << q.logSize
+	off := uint64(q.pi) * q.stride % size
+	for len(b) > 0 {
+		// A request of a send queue may wrap, and pages end.
+		n := min(uint64(len(b)), size-off, q.stride)
+		p := q.buffer.at(d.mem, off, int(n))
+		if p == nil {
+			return false
+		}
+		copy(b, p)
+		b, off = b[n:], (off+n)%size
+	}
+	return true
+}
+
+// gatherSeg appends the memory of a data segment to dst.
+func (q *workQueue) gatherSeg(d *Device, dst [][]byte, seg []byte, right right) ([][]byte, error) {
+	return d.memory(dst, access{pd: q.pd.n, qpn: q.n, right: right}, uint32(prm.DataSeg.LKey.Get(seg)), prm.DataSeg.Address.Get(seg), prm.DataSeg.ByteCount.Get(seg))
+}
+
+// changeState carries out the state's part of MODIFY_SQ or MODIFY_RQ.
+func (q *workQueue) changeState(in []byte, state prm.Field) (to uint64, err error) {
+	from, to := prm.ModifyContextIn.State.Get(in), state.Get(prm.ModifyContextIn.Context.Of(in))
+	if from != q.state {
+		return to, refuse(prm.StatusBadResState, "%s is in state %d, not %d", q.name(), q.state, from)
+	}
+	switch {
+	case from == to, from == prm.QueueReset && to == prm.QueueReady, to == prm.QueueError, to == prm.QueueReset:
+	default:
+		return to, refuse(prm.StatusBadParam, "%s cannot go from state %d to %d", q.name(), from, to)
+	}
+	if to == prm.QueueReset {
+		q.pi = 0
+	}
+	q.state = to
+	return to, nil
+}

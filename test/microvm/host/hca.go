@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package host
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"purerdma/test/connectx"
+	"purerdma/test/connectx/vfiouser"
+)
+
+// hcas are the software ConnectX of one run, one for each host, on one fabric.
+type hcas struct {
+	sockets []string // one for each, by number
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	mu         sync.Mutex
+	violations []connectx.Violation
+	errs       []error
+}
+
+// maxViolations bounds how many are kept.
+const maxViolations = 20
+
+// withHCAs calls f while there are devices, with their sockets. Its error says
+// what went wrong with f, and with the devices.
+func (o *Options) withHCAs(ctx context.Context, dir string, f func(sockets []string) error) (err error) {
+	var trace *bufio.Writer
+	if o.Trace != "" {
+		file, err := os.Create(o.Trace)
+		if err != nil {
+			return fmt.Errorf("-trace: %w", err)
+		}
+		trace = bufio.NewWriter(file)
+		defer func() { err = errors.Join(err, trace.Flush(), file.Close()) }()
+	}
+	h, err := startHCAs(ctx, o.Hosts, dir, trace)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(h.sockets), h.stop())
+}
+
+// startHCAs starts n devices, whose sockets are in dir. Each waits for a QEMU.
+// What they do goes to trace, if that is not nil.
+func startHCAs(ctx context.Context, n int, dir string, trace *bufio.Writer) (*hcas, error) {
+	h := &hcas{}
+	ctx, h.cancel = context.WithCancel(ctx)
+	fabric := connectx.NewFabric()
+	for i := range n {
+		path := filepath.Join(dir, fmt.Sprintf("hca%d", i))
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			h.stop()
+			return nil, fmt.Errorf("software ConnectX: %w", err)
+		}
+		context.AfterFunc(ctx, func() { l.Close() })
+		memory := vfiouser.NewMemory(fabric)
+		interrupts := vfiouser.NewInterrupts(connectx.Vectors)
+		cfg := connectx.Config{
+			Name: fmt.Sprintf("hca%d", i), Memory: memory, Fabric: fabric,
+			Interrupt: func(v int) { interrupts.Raise(v) },
+			Violation: h.violation,
+		}
+		if trace != nil {
+			cfg.Trace = func(r connectx.Record) { fmt.Fprintln(trace, r) }
+		}
+		h.sockets = append(h.sockets, path)
+		s := &vfiouser.Server{Function: connectx.NewFunction(connectx.New(cfg)), Memory: memory, Interrupts: interrupts}
+		h.wg.Go(func() {
+			defer l.Close()
+			conn, err := l.AcceptUnix()
+			if err == nil {
+				err = s.Serve(ctx, conn)
+			}
+			if err != nil && ctx.Err() == nil {
+				h.mu.Lock()
+				h.errs = append(h.errs, fmt.Errorf("software ConnectX %d: %w", i, err))
+				h.mu.Unlock()
+			}
+		})
+	}
+	return h, nil
+}
+
+// violation takes down what the driver may not do.
+func (h *hcas) violation(v connectx.Violation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.violations) < maxViolations {
+		h.violations = append(h.violations, v)
+	}
+}
+
+// stop ends the devices, and returns what went wrong with them.
+func (h *hcas) stop() error {
+	h.cancel()
+	h.wg.Wait()
+	err := errors.Join(h.errs...)
+	for _, v := range h.violations {
+		err = errors.Join(err, fmt.Errorf("software ConnectX: the driver broke a rule: %w", v))
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"purerdma/test/microvm/apt"
+)
+
+// mlx5Modules are those of the driver that lie among the network cards', which
+// Get leaves out.
+var mlx5Modules = regexp.MustCompile(`/kernel/drivers/net/ethernet/mellanox/.*/(mlxfw|mlx5_core)\.ko`)
+
+// prepareMLX5 gives the kernel the modules of ConnectX cards.
+func prepareMLX5(ctx context.Context, k *Kernel, s Sources) error {
+	if k.has("mlx5_core") {
+		return nil
+	}
+	if k.custom {
+		return fmt.Errorf("RDMAVM_KERNEL: Linux %s has no module mlx5_core (looked in %s)", k.Release, k.Modules)
+	}
+	dir, err := s.Cache.Get("mlx5", k.Release, s.Refresh, func() (string, func(string) error, error) {
+		a, err := s.apt(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		pkg := s.Series.modulesPackage(k.Release)
+		version, err := a.Version(ctx, pkg)
+		if err != nil {
+			return "", nil, fmt.Errorf("%w; if the mirror has gone on to a newer kernel, get that with rdmavm -kernel %s -driver mlx5 -prepare", err, s.Series.Name)
+		}
+		return k.Release + "_" + version, func(dst string) error { return unpackMLX5(ctx, a, pkg, dst) }, nil
+	})
+	if err != nil {
+		return fmt.Errorf("getting the modules mlx5 for Linux %s: %w", k.Release, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.ko"))
+	for _, f := range files {
+		k.add(f)
+	}
+	return err
+}
+
+// modulesPackage returns the package that has the modules of a release.
+func (s Series) modulesPackage(release string) string {
+	if slices.Contains(s.More, "linux-modules-") {
+		return "linux-modules-" + release
+	}
+	return "linux-image-" + release
+}
+
+// unpackMLX5 leaves the modules in dst.
+func unpackMLX5(ctx context.Context, a *apt.Apt, pkg, dst string) error {
+	tmp, err := os.MkdirTemp(filepath.Dir(dst), "deb-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	debs, err := a.Fetch(ctx, tmp, pkg)
+	if err != nil {
+		return err
+	}
+	for _, d := range debs {
+		if err := apt.Unpack(ctx, d, tmp, mlx5Modules.MatchString); err != nil {
+			return err
+		}
+	}
+	if err := decompress(ctx, tmp); err != nil {
+		return err
+	}
+	n := 0
+	err = filepath.WalkDir(tmp, func(p string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(p, ".ko") {
+			return err
+		}
+		n++
+		return os.Rename(p, filepath.Join(dst, filepath.Base(p)))
+	})
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%s has no module mlx5_core", pkg)
+	}
+	return err
+}
