@@ -23,7 +23,6 @@ type workQueue struct {
 	pi      uint32 // the next request, in strides
 	state   uint64 // prm.QueueReset and its siblings
 	index   uint32 // the driver's own
-	users
 }
 
 // maxLogWQ is the log2 of the strides that a queue can have, and maxLogStride that of
