@@ -11,24 +11,24 @@ import (
 var _ provider.Builder = (*QP)(nil)
 
 // The methods below build, for connected transports, what has one block or is
-// inline; everything else goes to BatchAdd. batch.limit is how many requests they may
-// build without looking further.
+// inline; everything else goes to BatchAdd.
 
 // BatchWrite builds an RDMA WRITE of one element.
 func (q *QP) BatchWrite(id uint64, flags provider.SendFlags, local provider.SGE, remote uint64, rkey uint32) error {
 	s := &q.sq
 	b := &s.batch
-	if b.n >= b.limit || int32(local.Length) <= 0 {
+	if b.head-b.seen >= b.limit || int32(local.Length) <= 0 {
 		return q.addElement(id, flags, local, remote, rkey, provider.OpWrite)
 	}
-	at := b.cur & s.mask
+	cur := s.cur
+	at := cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
-	put64(wqe, uint64(uint16(b.cur))<<40|opcodeWrite<<32|uint64(s.num|3))
+	put64(wqe, uint64(uint16(cur))<<40|opcodeWrite<<32|uint64(s.num|3))
 	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
 	put64(unsafe.Add(wqe, 16), remote)
 	put64(unsafe.Add(wqe, 24), uint64(rkey)<<32)
 	putData(unsafe.Add(wqe, 32), local.Length, local.LKey, local.Addr)
-	s.note(at, id, 3, 1)
+	s.note(cur, id, 1)
 	return nil
 }
 
@@ -36,15 +36,16 @@ func (q *QP) BatchWrite(id uint64, flags provider.SendFlags, local provider.SGE,
 func (q *QP) BatchSend(id uint64, flags provider.SendFlags, local provider.SGE) error {
 	s := &q.sq
 	b := &s.batch
-	if b.n >= b.limit || int32(local.Length) <= 0 {
+	if b.head-b.seen >= b.limit || int32(local.Length) <= 0 {
 		return q.addElement(id, flags, local, 0, 0, provider.OpSend)
 	}
-	at := b.cur & s.mask
+	cur := s.cur
+	at := cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
-	put64(wqe, uint64(uint16(b.cur))<<40|opcodeSend<<32|uint64(s.num|2))
+	put64(wqe, uint64(uint16(cur))<<40|opcodeSend<<32|uint64(s.num|2))
 	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
 	putData(unsafe.Add(wqe, 16), local.Length, local.LKey, local.Addr)
-	s.note(at, id, 2, 1)
+	s.note(cur, id, 1)
 	return nil
 }
 
@@ -52,15 +53,16 @@ func (q *QP) BatchSend(id uint64, flags provider.SendFlags, local provider.SGE) 
 func (q *QP) BatchSendInline(id uint64, flags provider.SendFlags, data []byte) error {
 	s := &q.sq
 	b := &s.batch
-	if b.n >= b.limit || len(data) > int(s.maxInline) {
+	if b.head-b.seen >= b.limit || len(data) > int(s.maxInline) {
 		return q.addInline(id, flags, data, 0, 0, provider.OpSend)
 	}
-	at := b.cur & s.mask
+	cur := s.cur
+	at := cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
 	ds := 1 + s.putInline(unsafe.Add(wqe, segment), data)
-	put64(wqe, uint64(uint16(b.cur))<<40|opcodeSend<<32|uint64(s.num|ds))
+	put64(wqe, uint64(uint16(cur))<<40|opcodeSend<<32|uint64(s.num|ds))
 	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
-	s.note(at, id, ds, (ds+3)>>2)
+	s.note(cur, id, (ds+3)>>2)
 	return nil
 }
 
@@ -68,24 +70,25 @@ func (q *QP) BatchSendInline(id uint64, flags provider.SendFlags, data []byte) e
 func (q *QP) BatchWriteInline(id uint64, flags provider.SendFlags, data []byte, remote uint64, rkey uint32) error {
 	s := &q.sq
 	b := &s.batch
-	if b.n >= b.limit || len(data) > int(s.maxInline) {
+	if b.head-b.seen >= b.limit || len(data) > int(s.maxInline) {
 		return q.addInline(id, flags, data, remote, rkey, provider.OpWrite)
 	}
-	at := b.cur & s.mask
+	cur := s.cur
+	at := cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
 	ds := 2 + s.putInline(unsafe.Add(wqe, 2*segment), data)
-	put64(wqe, uint64(uint16(b.cur))<<40|opcodeWrite<<32|uint64(s.num|ds))
+	put64(wqe, uint64(uint16(cur))<<40|opcodeWrite<<32|uint64(s.num|ds))
 	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
 	put64(unsafe.Add(wqe, 16), remote)
 	put64(unsafe.Add(wqe, 24), uint64(rkey)<<32)
-	s.note(at, id, ds, (ds+3)>>2)
+	s.note(cur, id, (ds+3)>>2)
 	return nil
 }
 
 // BatchFlag sets flags of the request that was built last.
 func (q *QP) BatchFlag(flags provider.SendFlags) {
 	s := &q.sq
-	if s.batch.n == 0 {
+	if s.batch.head == s.head {
 		return
 	}
 	// The third word's last byte. A fence takes the place of the small one.
@@ -96,15 +99,14 @@ func (q *QP) BatchFlag(flags provider.SendFlags) {
 	*p |= ctrlFlags[flags&7]
 }
 
-// note notes a WQE that begins with block at, and moves the batch on.
-func (s *sendQueue) note(at uint32, id uint64, ds, blocks uint32) {
+// note notes a WQE that begins with block cur, and moves the batch on.
+func (s *sendQueue) note(cur uint32, id uint64, blocks uint32) {
 	b := &s.batch
-	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
-	e.id = id
-	e.head = s.head + b.n
-	b.last, b.ds = b.cur, ds
-	b.cur += blocks
-	b.n++
+	e := s.at(cur)
+	e.id, e.head = id, b.head
+	b.last = cur
+	b.head++
+	s.cur = cur + blocks
 }
 
 // addElement builds a request of one element by BatchAdd.

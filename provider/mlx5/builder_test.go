@@ -6,6 +6,7 @@ package mlx5
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -118,6 +119,46 @@ func addParts(q *QP, wr *provider.SendWR, later bool) error {
 		q.BatchFlag(wr.Flags)
 	}
 	return err
+}
+
+// TestBatchFull fills a queue by the methods of a Builder, from the first request on
+// and where the count of requests ends: each time only as much as there is room for.
+func TestBatchFull(t *testing.T) {
+	r := newSendRig(t, nil)
+	q, dev := r.qp(r.config(provider.RC))
+	most := q.Cap().SendWR
+	e := sge(8)[0]
+	fill := func() (n int) {
+		q.BatchBegin()
+		defer q.BatchPost()
+		for ; n <= most; n++ {
+			if err := q.BatchWrite(1, 0, e, 0, 0); err != nil {
+				if !errors.Is(err, provider.ErrFull) {
+					t.Error(err)
+				}
+				return n
+			}
+		}
+		return n
+	}
+	// Neither is what was last looked at 2^32 requests ago taken for what is there.
+	for _, start := range []uint32{-uint32(most) + 2, 0, 1 << 31} {
+		storeShared(&q.sq.head, start)
+		storeShared(&q.sq.tail, start)
+		if n, err := q.PostSend(make([]provider.SendWR, most+1)); n != most {
+			t.Fatalf("PostSend from %#x: %d, %v", start, n, err)
+		}
+		before := dev.SendCounter()
+		if n := fill(); n != 0 || dev.SendCounter() != before {
+			t.Errorf("from %#x: %d requests in a full queue", start, n)
+		}
+		for _, free := range []int{1, 3, most} {
+			storeShared(&q.sq.tail, q.sq.head-uint32(most-free))
+			if n := fill(); n != free {
+				t.Errorf("from %#x: %d requests where there is room for %d", start, n, free)
+			}
+		}
+	}
 }
 
 // TestBatchFlagAlone: a batch without requests has none to flag.

@@ -16,7 +16,7 @@ import (
 type lock struct{ word uint32 }
 
 func (l *lock) Lock() {
-	if !atomic.CompareAndSwapUint32(&l.word, 0, 1) {
+	if atomic.SwapUint32(&l.word, 1) != 0 {
 		l.slow()
 	}
 }

@@ -71,7 +71,11 @@ func (q *QP) setState(s provider.QPState) {
 // sends from INIT on; before RTR the device does not learn of its receives.
 func (q *QP) admit(send, recv bool) {
 	q.lockBoth()
-	q.sq.ready = send && q.sq.ops != nil
+	s := &q.sq
+	s.ready, s.quick = send && s.ops != nil, 0
+	if s.ready && s.maxSGE > 0 && s.transport == transportConnected {
+		s.quick = s.maxPost
+	}
 	q.recvReady = recv && q.cap.RecvWR > 0
 	if r := &q.rq; r.mute && q.State() >= provider.QPRTR && q.recvReady {
 		r.mute = false

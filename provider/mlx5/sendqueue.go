@@ -21,6 +21,7 @@ type sendQueue struct {
 	lock      lock
 	unlocked  bool   // one goroutine posts: the lock is not taken
 	ready     bool   // the QP's state lets requests be posted
+	quick     uint32 // maxPost, or 0 if a Builder's methods have to take the long way
 	cur       uint32 // the block that the next WQE begins with
 	mask      uint32 // blocks - 1
 	head      uint32 // counts the requests posted; loaded by pollers, too
@@ -58,14 +59,14 @@ type sent struct {
 	umr  uint32 // provider.WCOpcode, of the requests that the device knows as UMR
 }
 
-// batch is what BatchAdd has built.
+// batch is what BatchAdd has built, up to block sendQueue.cur.
 type batch struct {
-	cur   uint32 // the block after it
-	n     uint32 // requests
-	last  uint32 // the block that the last one begins with
-	ds    uint32 // segments of the last one
+	start uint32 // sendQueue.cur as it was before
 	fence uint32 // sendQueue.fence as it was before
-	limit uint32 // requests that a Builder's methods may build
+	head  uint32 // sendQueue.head as it will be after
+	last  uint32 // the block that the last request begins with
+	limit uint32 // how far a Builder's methods may take head beyond seen
+	seen  uint32 // sendQueue.tail when it was last looked at, also by PostSend
 	sg    [1]provider.SGE
 }
 
@@ -78,6 +79,7 @@ func (s *sendQueue) at(block uint32) *sent {
 func (s *sendQueue) forget() {
 	storeShared(&s.head, 0)
 	storeShared(&s.tail, 0)
+	s.batch.seen = 0
 	if s.sent == nil {
 		return
 	}
@@ -122,7 +124,8 @@ func (q *QP) PostSend(wrs []provider.SendWR) (int, error) {
 		return 0, q.notReady(len(wrs))
 	}
 	var err error
-	if free := s.maxPost - (s.head - atomic.LoadUint32(&s.tail)); len(wrs) > int(free) {
+	s.batch.seen = atomic.LoadUint32(&s.tail)
+	if free := s.maxPost - (s.head - s.batch.seen); len(wrs) > int(free) {
 		wrs, err = wrs[:free], provider.ErrFull
 	}
 	cur, last, ds, n := s.cur, uint32(0), uint32(0), uint32(0)
@@ -172,19 +175,28 @@ func (s *sendQueue) publish(cur, n, last, ds uint32) {
 		return
 	}
 	at := last & s.mask
-	blocks := uintptr(0)
-	if n == 1 && ds >= 2 && uintptr(ds)*segment <= r.size {
-		blocks = uintptr(ds+3) >> 2
-		if blocks > uintptr(s.mask+1-at) {
-			s.ringWrap(at, blocks, s.lock.ringWord())
-			s.rung()
-			return
-		}
+	if blocks := r.blocks(n, ds); blocks > uintptr(s.mask+1-at) {
+		s.ringWrap(at, blocks, s.lock.ringWord())
+	} else {
+		mmio.Ring(s.bell, be32(cur&0xffff), r.turn(), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks, s.lock.ringWord())
 	}
+	s.rung()
+}
+
+// blocks is how many blocks of the last of n requests, of ds segments, the register
+// takes: 0 says that it takes 8 bytes.
+func (r *register) blocks(n, ds uint32) uintptr {
+	if n != 1 || ds < 2 || uintptr(ds)*segment > r.size {
+		return 0
+	}
+	return uintptr(ds+3) >> 2
+}
+
+// turn returns the half that is next.
+func (r *register) turn() unsafe.Pointer {
 	half := unsafe.Add(r.reg, r.offset)
 	r.offset ^= r.size
-	mmio.Ring(s.bell, be32(cur&0xffff), half, unsafe.Add(s.buf, uintptr(at)*wqebb), blocks, s.lock.ringWord())
-	s.rung()
+	return half
 }
 
 // rung releases the lock after its word was released with the ring.
@@ -205,16 +217,10 @@ func (s *sendQueue) publishShared(n, last, ds uint32) {
 	r := s.reg
 	r.lock.Lock()
 	at := last & s.mask
-	blocks := uintptr(0)
-	if n == 1 && ds >= 2 && uintptr(ds)*segment <= r.size {
-		blocks = uintptr(ds+3) >> 2
-	}
-	if blocks > uintptr(s.mask+1-at) {
+	if blocks := r.blocks(n, ds); blocks > uintptr(s.mask+1-at) {
 		s.ringWrap(at, blocks, r.lock.ringWord())
 	} else {
-		half := unsafe.Add(r.reg, r.offset)
-		r.offset ^= r.size
-		mmio.Ring(s.bell, be32(s.cur&0xffff), half, unsafe.Add(s.buf, uintptr(at)*wqebb), blocks, r.lock.ringWord())
+		mmio.Ring(s.bell, be32(s.cur&0xffff), r.turn(), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks, r.lock.ringWord())
 	}
 	r.lock.rung()
 	s.unlock()
@@ -224,11 +230,8 @@ func (s *sendQueue) publishShared(n, last, ds uint32) {
 //
 //go:noinline
 func (s *sendQueue) ringWrap(at uint32, blocks uintptr, word *uint32) {
-	r := s.reg
 	first := uintptr(s.mask + 1 - at)
-	half := unsafe.Add(r.reg, r.offset)
-	r.offset ^= r.size
-	mmio.RingWrap(s.bell, be32(s.cur&0xffff), half, unsafe.Add(s.buf, uintptr(at)*wqebb), first, s.buf, blocks-first, word)
+	mmio.RingWrap(s.bell, be32(s.cur&0xffff), s.reg.turn(), unsafe.Add(s.buf, uintptr(at)*wqebb), first, s.buf, blocks-first, word)
 }
 
 // notReady says why the queue takes no requests.
@@ -252,9 +255,9 @@ func (q *QP) BatchBegin() {
 	}
 	// Field by field: a composite literal would be built elsewhere and copied.
 	b := &s.batch
-	b.cur, b.n, b.fence, b.limit = s.cur, 0, s.fence, 0
-	if s.ready && s.fence == 0 && s.maxSGE > 0 && s.transport == transportConnected {
-		b.limit = s.maxPost - (s.head - atomic.LoadUint32(&s.tail))
+	b.start, b.fence, b.head, b.limit = s.cur, s.fence, s.head, s.quick
+	if b.fence != 0 {
+		b.limit = 0 // the next request has a fence to take over
 	}
 }
 
@@ -267,16 +270,16 @@ func (q *QP) BatchAdd(wr *provider.SendWR) error {
 	}
 	var d uint32
 	if wr.InlineData == nil {
-		d = s.build(wr, b.cur, b.n)
+		d = s.build(wr, s.cur, b.head-s.head)
 	} else {
-		d = s.buildInline(wr, b.cur, b.n)
+		d = s.buildInline(wr, s.cur, b.head-s.head)
 	}
 	if d == 0 {
 		return s.refusal(wr)
 	}
 	s.built(d)
 	if s.fence != 0 {
-		b.limit = 0 // the next request has a fence to take over
+		b.limit = 0
 	}
 	return nil
 }
@@ -284,7 +287,9 @@ func (q *QP) BatchAdd(wr *provider.SendWR) error {
 // full says whether there is no room for one more request in the batch, which a
 // queue without memory has never.
 func (s *sendQueue) full() bool {
-	return s.head+s.batch.n-atomic.LoadUint32(&s.tail) >= s.maxPost
+	b := &s.batch
+	b.seen = atomic.LoadUint32(&s.tail)
+	return b.head-b.seen >= s.maxPost
 }
 
 // batchFull says why nothing can be built.
@@ -298,30 +303,59 @@ func (q *QP) batchFull() error {
 // built moves the batch on by a WQE of ds segments.
 func (s *sendQueue) built(ds uint32) {
 	b := &s.batch
-	b.last, b.ds = b.cur, ds
-	b.cur += (ds + 3) >> 2
-	b.n++
+	b.last = s.cur
+	s.cur += (ds + 3) >> 2
+	b.head++
 }
 
-// BatchPost hands what was built to the device.
+// BatchPost hands what was built to the device, as publish does.
 func (q *QP) BatchPost() error {
 	s := &q.sq
 	b := &s.batch
-	if !s.ready || s.file.Closed() {
-		n := int(b.n)
-		q.BatchDiscard()
-		return q.notReady(n)
+	r := s.reg
+	n := b.head - s.head
+	if n == 0 || !s.ready || r.shared {
+		return q.batchPostRare(n)
 	}
-	if b.n == 0 {
+	if s.file.Closed() { // by itself: the compiler would make a value of the condition
+		return q.batchPostRare(n)
+	}
+	storeShared(&s.head, b.head)
+	at := b.last & s.mask
+	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
+	if blocks := r.blocks(n, wqeSize(wqe)); blocks > uintptr(s.mask+1-at) {
+		s.ringWrap(at, blocks, s.lock.ringWord())
+	} else {
+		mmio.Ring(s.bell, be32(s.cur&0xffff), r.turn(), wqe, blocks, s.lock.ringWord())
+	}
+	s.rung()
+	return nil
+}
+
+// wqeSize returns the segments that a WQE's control segment says it has.
+func wqeSize(wqe unsafe.Pointer) uint32 { return uint32(*(*uint8)(unsafe.Add(wqe, 7))) }
+
+// batchPostRare is BatchPost where nothing was built, where nothing can be posted any
+// more, and with a register that other QPs use, too.
+//
+//go:noinline
+func (q *QP) batchPostRare(n uint32) error {
+	s := &q.sq
+	b := &s.batch
+	if !s.ready || s.file.Closed() {
+		q.BatchDiscard()
+		return q.notReady(int(n))
+	}
+	if n == 0 {
 		s.unlock()
 		return nil
 	}
-	s.publish(b.cur, b.n, b.last, b.ds)
+	s.publish(s.cur, n, b.last, wqeSize(unsafe.Add(s.buf, uintptr(b.last&s.mask)*wqebb)))
 	return nil
 }
 
 // BatchDiscard forgets what was built.
 func (q *QP) BatchDiscard() {
-	q.sq.fence = q.sq.batch.fence
+	q.sq.cur, q.sq.fence = q.sq.batch.start, q.sq.batch.fence
 	q.sq.unlock()
 }
