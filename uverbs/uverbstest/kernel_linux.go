@@ -3,11 +3,10 @@
 package uverbstest
 
 import (
-	"fmt"
 	"sync"
-	"syscall"
 
 	"purerdma/abi"
+	"purerdma/internal/fakeuverbs"
 	"purerdma/uverbs"
 )
 
@@ -18,8 +17,9 @@ type Kernel struct {
 	// opened, and may be called concurrently.
 	Intercept func(*uverbs.Request) error
 
-	mu      sync.Mutex
-	devices []uverbs.DeviceInfo
+	devices fakeuverbs.Devices
+
+	mu      sync.Mutex     // of everything below
 	qps     map[uint32]*qp // by number, of all devices
 	lastQPN uint32
 	lastKey uint32
@@ -30,39 +30,25 @@ var _ uverbs.Kernel = (*Kernel)(nil)
 
 // New returns a kernel with devices of these names.
 func New(names ...string) *Kernel {
-	k := &Kernel{qps: make(map[uint32]*qp), lastQPN: 16, lastKey: 0x1000}
-	for i, name := range names {
-		k.devices = append(k.devices, uverbs.DeviceInfo{
-			Name:       name,
-			Index:      i,
-			Node:       fmt.Sprintf("/dev/infiniband/uverbs%d", i),
-			DriverID:   abi.RDMA_DRIVER_RXE,
-			ABIVersion: 2,
-			NodeGUID:   0x0200_00ff_fe00_0000 + uint64(i),
-			NodeType:   uverbs.NodeCA,
-		})
+	return &Kernel{
+		qps: make(map[uint32]*qp), lastQPN: 16, lastKey: 0x1000,
+		devices: fakeuverbs.NewDevices(abi.RDMA_DRIVER_RXE, 2, 0x0200_00ff_fe00_0000, names...),
 	}
-	return k
 }
 
 // Devices lists the devices.
-func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return append([]uverbs.DeviceInfo(nil), k.devices...), nil
-}
+func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) { return k.devices.Devices() }
 
 // Open opens a device.
 func (k *Kernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	d, err := k.devices.Find(info)
+	if err != nil {
+		return nil, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, d := range k.devices {
-		if d.Node == info.Node {
-			k.open++
-			return newContext(k, d), nil
-		}
-	}
-	return nil, syscall.ENOENT
+	k.open++
+	return newContext(k, d), nil
 }
 
 // Opened returns how many contexts are open now.

@@ -114,18 +114,10 @@ func (q *CQ) use(n int) {
 	}
 }
 
+func (q *CQ) busy() bool { return q.users > 0 }
+
 func (c *context) destroyCQ(req *uverbs.Request) error {
-	q := c.cqs[fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_CQ_HANDLE)]
-	switch {
-	case q == nil:
-		return syscall.ENOENT
-	case q.users > 0:
-		return syscall.EBUSY
-	}
-	q.use(-1)
-	delete(c.cqs, q.Handle)
-	remove(&c.k.cqs, q)
-	return nil
+	return destroy(c.cqs, &c.k.cqs, fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_CQ_HANDLE))
 }
 
 // resizeCQ puts the completion that says so into the old ring, and goes on in the

@@ -3,7 +3,7 @@
 package mlx5test
 
 import (
-	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -30,8 +30,9 @@ type Kernel struct {
 	// Live has devices carry out what is posted by themselves.
 	Live bool
 
-	mu       sync.Mutex
-	devices  []uverbs.DeviceInfo
+	devices fakeuverbs.Devices
+
+	mu       sync.Mutex            // of everything below
 	contexts map[*context]struct{} // that are open
 	running  bool                  // the goroutine of Live
 
@@ -49,40 +50,26 @@ var _ uverbs.Kernel = (*Kernel)(nil)
 // New returns a kernel with devices of these names, as "mlx5_0". The port of each
 // is active and has one GID of RoCE v2, 10.0.0.1 for the first.
 func New(names ...string) *Kernel {
-	k := &Kernel{contexts: make(map[*context]struct{})}
-	for i, name := range names {
-		k.devices = append(k.devices, uverbs.DeviceInfo{
-			Name:       name,
-			Index:      i,
-			Node:       fmt.Sprintf("/dev/infiniband/uverbs%d", i),
-			DriverID:   abi.RDMA_DRIVER_MLX5,
-			ABIVersion: abi.MLX5_IB_UVERBS_ABI_VERSION,
-			NodeGUID:   0x0002_c903_0000_0001 + uint64(i),
-			NodeType:   uverbs.NodeCA,
-		})
+	return &Kernel{
+		contexts: make(map[*context]struct{}),
+		devices:  fakeuverbs.NewDevices(abi.RDMA_DRIVER_MLX5, abi.MLX5_IB_UVERBS_ABI_VERSION, 0x0002_c903_0000_0001, names...),
 	}
-	return k
 }
 
 // Devices lists the devices.
-func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return append([]uverbs.DeviceInfo(nil), k.devices...), nil
-}
+func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) { return k.devices.Devices() }
 
 // Open opens a device.
 func (k *Kernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	d, err := k.devices.Find(info)
+	if err != nil {
+		return nil, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, d := range k.devices {
-		if d.Node == info.Node {
-			c := newContext(k, d)
-			k.contexts[c] = struct{}{}
-			return c, nil
-		}
-	}
-	return nil, syscall.ENOENT
+	c := newContext(k, d)
+	k.contexts[c] = struct{}{}
+	return c, nil
 }
 
 // Opened returns how many contexts are open now.
@@ -111,13 +98,32 @@ func list[T any](k *Kernel, all *[]T) []T {
 	return append([]T(nil), *all...)
 }
 
+// object is what a program makes and destroys.
+type object interface {
+	comparable
+	use(n int)  // counts it among the users of what it belongs to
+	busy() bool // others use it
+}
+
+// destroy takes an object out of those of its context and of all contexts.
+func destroy[T object](own map[uint32]T, all *[]T, handle uint32) error {
+	q, ok := own[handle]
+	switch {
+	case !ok:
+		return syscall.ENOENT
+	case q.busy():
+		return syscall.EBUSY
+	}
+	q.use(-1)
+	delete(own, handle)
+	remove(all, q)
+	return nil
+}
+
 // remove takes an object out of a list of those that there are.
 func remove[T comparable](all *[]T, one T) {
-	for i, o := range *all {
-		if o == one {
-			*all = append((*all)[:i:i], (*all)[i+1:]...)
-			return
-		}
+	if i := slices.Index(*all, one); i >= 0 {
+		*all = slices.Delete(slices.Clone(*all), i, i+1)
 	}
 }
 

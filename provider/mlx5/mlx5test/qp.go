@@ -243,18 +243,10 @@ func (q *QP) use(n int) {
 	}
 }
 
+func (q *QP) busy() bool { return len(q.groups) > 0 }
+
 func (c *context) destroyQP(req *uverbs.Request) error {
-	q := c.qps[fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_QP_HANDLE)]
-	switch {
-	case q == nil:
-		return syscall.ENOENT
-	case len(q.groups) > 0:
-		return syscall.EBUSY
-	}
-	q.use(-1)
-	delete(c.qps, q.Handle)
-	remove(&c.k.qps, q)
-	return nil
+	return destroy(c.qps, &c.k.qps, fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_QP_HANDLE))
 }
 
 // SendCounter returns how many WQEBB the provider says, in the doorbell record,

@@ -110,18 +110,10 @@ func (q *SRQ) use(n int) {
 	}
 }
 
+func (q *SRQ) busy() bool { return q.users > 0 }
+
 func (c *context) destroySRQ(req *uverbs.Request) error {
-	q := c.srqs[fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_SRQ_HANDLE)]
-	switch {
-	case q == nil:
-		return syscall.ENOENT
-	case q.users > 0:
-		return syscall.EBUSY
-	}
-	q.use(-1)
-	delete(c.srqs, q.Handle)
-	remove(&c.k.srqs, q)
-	return nil
+	return destroy(c.srqs, &c.k.srqs, fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_SRQ_HANDLE))
 }
 
 // modifySRQ arms the limit. mlx5 cannot resize a shared receive queue.
