@@ -22,9 +22,10 @@ func (e *end) stream(ctx context.Context, size int, count uint64, limit time.Dur
 	}
 	before := e.done.Load()
 	start := time.Now()
-	from, at := before, start // of the window
-	for now := start; ; {
-		if limit > 0 && now.Sub(start) < limit {
+	from := before
+	var now, at time.Duration // since start: now, and when the window began
+	for {
+		if limit > 0 && now < limit {
 			for _, l := range e.lanes {
 				l.limit = l.posted + uint64(e.Depth)
 			}
@@ -37,13 +38,13 @@ func (e *end) stream(ctx context.Context, size int, count uint64, limit time.Dur
 			busy = busy || l.completed < l.limit
 		}
 		if !busy {
-			return e.done.Load() - before, now.Sub(start), peak, nil
+			return e.done.Load() - before, now, peak, nil
 		}
 		if err := e.next(ctx); err != nil {
 			return 0, 0, 0, err
 		}
-		now = time.Now()
-		if w := now.Sub(at); w >= peakWindow {
+		now = time.Since(start)
+		if w := now - at; w >= peakWindow {
 			peak = max(peak, float64(e.done.Load()-from)/w.Seconds())
 			from, at = e.done.Load(), now
 		}
