@@ -131,13 +131,13 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 
 // modifyQP moves a QP to a state as the connection manager computes it; change
 // may have the last word on the attributes.
-func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPAttr, *verbs.QPAttrMask)) error {
+func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPAttr)) error {
 	attr, mask, err := id.InitQPAttr(state)
 	if err != nil {
 		return errors.Unwrap(err)
 	}
 	if change != nil {
-		change(&attr, &mask)
+		change(&attr)
 	}
 	return qp.Modify(&attr, mask)
 }
@@ -147,33 +147,29 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPA
 // accepted holds the depths that this side is about to accept, nil when
 // connecting. When it accepts, the kernel computes the attributes knowing only the
 // request, whose wishes it neither clamps nor compares with ours. When it connects,
-// the kernel gave no access rights with INIT, which was before CONNECT, and gives
-// none with RTR: they are asked for again, and set together with RTR.
+// INIT comes again first: before CONNECT the kernel gave no access rights, and RTR
+// carries none. The accepting side has had them from the start, because its ID came
+// with the request.
 //
 // On iWARP the kernel moves the QP.
 func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
 	if id.iwarp() {
 		return nil
 	}
-	var now verbs.QPAttr // as INIT would be now
 	if accepted == nil {
-		var err error
-		if now, _, err = id.InitQPAttr(verbs.QPInit); err != nil {
-			return errors.Unwrap(err)
+		if err := id.modifyQP(qp, verbs.QPInit, nil); err != nil {
+			return err
 		}
 	}
-	err := id.modifyQP(qp, verbs.QPRTR, func(a *verbs.QPAttr, mask *verbs.QPAttrMask) {
+	err := id.modifyQP(qp, verbs.QPRTR, func(a *verbs.QPAttr) {
 		if accepted != nil {
 			a.MaxDestRdAtomic = accepted.ResponderResources
-			return
 		}
-		a.Access, a.PKeyIndex = now.Access, now.PKeyIndex
-		*mask |= verbs.QPAttrAccess | verbs.QPAttrPKeyIndex
 	})
 	if err != nil {
 		return err
 	}
-	return id.modifyQP(qp, verbs.QPRTS, func(a *verbs.QPAttr, _ *verbs.QPAttrMask) {
+	return id.modifyQP(qp, verbs.QPRTS, func(a *verbs.QPAttr) {
 		if accepted != nil {
 			a.MaxRdAtomic = accepted.InitiatorDepth
 		}
