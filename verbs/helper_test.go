@@ -15,6 +15,7 @@ import (
 	"purerdma/provider/mlx5"
 	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/provider/rxe"
+	"purerdma/test/connectx/inprocess"
 	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
@@ -182,6 +183,17 @@ func mlx5Route() *route {
 	}
 }
 
+// connectxRoute is a Host with two software ConnectXs, which are strict.
+func connectxRoute(t testing.TB) *route {
+	k := inprocess.New(inprocess.Config{Violation: inprocess.Fail(t)}, "mlx5_0", "mlx5_1")
+	return &route{
+		h:    &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k},
+		mlx5: true,
+		a:    vmtest.Host{Device: "mlx5_0", IPv4: netip.MustParseAddr("10.0.0.1")},
+		b:    vmtest.Host{Device: "mlx5_1", IPv4: netip.MustParseAddr("10.0.0.2")},
+	}
+}
+
 // routes runs a test with the fake kernels and, in the VM, within one device and
 // across two.
 func routes(t *testing.T, f func(t *testing.T, rt *route)) {
@@ -192,6 +204,7 @@ func routes(t *testing.T, f func(t *testing.T, rt *route)) {
 // fullRoutes is routes without the fake kernel that knows reliable connections only.
 func fullRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
 	t.Run("mlx5", func(t *testing.T) { f(t, mlx5Route()) })
+	t.Run("connectx", func(t *testing.T) { f(t, connectxRoute(t)) })
 	if vmtest.Inside() {
 		vmRoutes(t, f)
 	}

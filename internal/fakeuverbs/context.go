@@ -27,8 +27,13 @@ type Context struct {
 	Keys func() (lkey, rkey uint32)
 	// MapAt finds the memory of an offset that Offer did not give, or is nil.
 	MapAt func(offset int64, length int) (*mem.Region, error)
+	// OnUnmap, if not nil, is called before memory that the program mapped goes
+	// away.
+	OnUnmap func(b []byte)
 	// OnClose is called once, when the file is closed.
 	OnClose func()
+	// Hardware, if not nil, makes the objects in a device, too.
+	Hardware Hardware
 	// OnWrite takes a command that was given with write(2) and not as a
 	// request, header and all, or is nil.
 	OnWrite func(cmd []byte) error
@@ -200,6 +205,7 @@ func (c *Context) Close() error {
 	if c.OnClose != nil {
 		c.OnClose()
 	}
+	c.endHardware()
 	c.closeEvents()
 	for _, r := range c.offered {
 		r.Free()

@@ -57,6 +57,7 @@ func (c *Context) Replace(b []byte) error {
 	if r == nil {
 		return syscall.EINVAL
 	}
+	c.unmaps(r)
 	return mem.Replace(r.Bytes())
 }
 
@@ -69,5 +70,12 @@ func (c *Context) Munmap(b []byte) error {
 		return syscall.EINVAL
 	}
 	delete(c.mapped, &b[0])
+	c.unmaps(r)
 	return r.Free()
+}
+
+func (c *Context) unmaps(r *mem.Region) {
+	if c.OnUnmap != nil {
+		c.OnUnmap(r.Bytes())
+	}
 }

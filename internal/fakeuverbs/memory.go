@@ -12,6 +12,7 @@ import (
 // PD is a protection domain. Users counts what belongs to it.
 type PD struct {
 	Handle uint32
+	Number uint32 // of the hardware's
 	Users  int
 }
 
@@ -41,7 +42,7 @@ type MW struct {
 }
 
 func (c *Context) handleMemory() {
-	c.Command(abi.IB_USER_VERBS_CMD_ALLOC_PD, c.AllocPD)
+	c.Command(abi.IB_USER_VERBS_CMD_ALLOC_PD, c.allocPD)
 	c.Handle(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY, func(req *uverbs.Request) error {
 		p := c.PDs[Handle(req, abi.UVERBS_ATTR_DESTROY_PD_HANDLE)]
 		switch {
@@ -49,6 +50,9 @@ func (c *Context) handleMemory() {
 			return syscall.ENOENT
 		case p.Users > 0:
 			return syscall.EBUSY
+		}
+		if c.Hardware != nil {
+			c.Hardware.DeallocPD(p)
 		}
 		delete(c.PDs, p.Handle)
 		return nil
@@ -65,18 +69,31 @@ func (c *Context) handleWindows() {
 		if w == nil {
 			return syscall.ENOENT
 		}
+		if c.Hardware != nil {
+			c.Hardware.DeallocMW(w)
+		}
 		w.PD.Users--
 		delete(c.MWs, w.Handle)
 		return nil
 	})
 }
 
-// AllocPD answers ALLOC_PD but for the driver's part.
-func (c *Context) AllocPD(cmd *Command) error {
+func (c *Context) allocPD(cmd *Command) error {
+	_, err := c.NewPD(cmd)
+	return err
+}
+
+// NewPD answers ALLOC_PD but for the driver's part.
+func (c *Context) NewPD(cmd *Command) (*PD, error) {
 	p := &PD{Handle: c.NewHandle()}
+	if c.Hardware != nil {
+		if err := c.Hardware.AllocPD(p); err != nil {
+			return nil, err
+		}
+	}
 	c.PDs[p.Handle] = p
 	Answer(cmd, &abi.UverbsAllocPDResp{PDHandle: p.Handle})
-	return nil
+	return p, nil
 }
 
 // validAccess says whether the rights go together: a peer can only change what
@@ -95,9 +112,13 @@ func (c *Context) regMR(cmd *Command) error {
 	if p == nil || in.Length == 0 || !validAccess(in.AccessFlags) {
 		return syscall.EINVAL
 	}
-	p.Users++
 	m := &MR{Handle: c.NewHandle(), PD: p, Mem: in.Start.Slice(int(in.Length)), Addr: in.HCAVA, Access: in.AccessFlags}
-	m.LKey, m.RKey = c.Keys()
+	if c.Hardware == nil {
+		m.LKey, m.RKey = c.Keys()
+	} else if err := c.Hardware.RegMR(m); err != nil {
+		return err
+	}
+	p.Users++
 	c.MRs[m.Handle] = m
 	Answer(cmd, &abi.UverbsRegMRResp{MRHandle: m.Handle, LKey: m.LKey, RKey: m.RKey})
 	return nil
@@ -127,6 +148,11 @@ func (c *Context) reregMR(cmd *Command) error {
 	if in.Flags&uverbs.ReregAccess != 0 {
 		m.Access = in.AccessFlags
 	}
+	if c.Hardware != nil {
+		if err := c.Hardware.ReregMR(m); err != nil {
+			return err
+		}
+	}
 	Answer(cmd, &abi.UverbsReregMRResp{LKey: m.LKey, RKey: m.RKey})
 	return nil
 }
@@ -149,6 +175,11 @@ func (c *Context) deregMR(req *uverbs.Request) error {
 	case c.bound(m):
 		return syscall.EBUSY
 	}
+	if c.Hardware != nil {
+		if err := c.Hardware.DeregMR(m); err != nil {
+			return err
+		}
+	}
 	m.PD.Users--
 	delete(c.MRs, m.Handle)
 	return nil
@@ -161,9 +192,13 @@ func (c *Context) AllocMW(cmd *Command) error {
 	if p == nil || in.MWType != 1 && in.MWType != 2 {
 		return syscall.EINVAL
 	}
-	p.Users++
 	w := &MW{Handle: c.NewHandle(), PD: p, Type: in.MWType}
-	_, w.RKey = c.Keys()
+	if c.Hardware == nil {
+		_, w.RKey = c.Keys()
+	} else if err := c.Hardware.AllocMW(w); err != nil {
+		return err
+	}
+	p.Users++
 	c.MWs[w.Handle] = w
 	Answer(cmd, &abi.UverbsAllocMWResp{MWHandle: w.Handle, RKey: w.RKey})
 	return nil

@@ -19,6 +19,7 @@ type AH struct {
 // XRCD is an XRC domain. Users counts what belongs to it.
 type XRCD struct {
 	Handle uint32
+	Number uint32 // of the hardware's
 	Users  int
 }
 
@@ -35,6 +36,11 @@ func (c *Context) handleObjects() {
 	})
 	c.Command(abi.IB_USER_VERBS_CMD_OPEN_XRCD, func(cmd *Command) error {
 		x := &XRCD{Handle: c.NewHandle()}
+		if c.Hardware != nil {
+			if err := c.Hardware.OpenXRCD(x); err != nil {
+				return err
+			}
+		}
 		c.XRCDs[x.Handle] = x
 		Answer(cmd, &abi.UverbsOpenXRCDResp{XRCDHandle: x.Handle})
 		return nil
@@ -46,6 +52,9 @@ func (c *Context) handleObjects() {
 			return syscall.ENOENT
 		case x.Users > 0:
 			return syscall.EBUSY
+		}
+		if c.Hardware != nil {
+			c.Hardware.CloseXRCD(x)
 		}
 		delete(c.XRCDs, x.Handle)
 		return nil

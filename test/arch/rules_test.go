@@ -54,15 +54,17 @@ var rules = map[string]rule{
 	// The micro-VM is a program of its own: it shares nothing with the library.
 	"cmd/rdmavm": {ours: []string{"test/microvm/..."}, xsys: true},
 	// A device model for tests of ours and of the users'.
-	"test/connectx":          {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go"}},
+	"test/connectx":          {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go", "poll.go"}},
+	"test/connectx/prm":      {},
 	"test/connectx/vfiouser": {xsys: true},
+	"test/connectx/inprocess": {ours: []string{"abi", "internal/fakeuverbs", "provider/mlx5/mlx5test", "test/connectx", "test/connectx/prm", "uverbs"},
+		unsafe: []string{"memory.go"}},
 }
 
 // trees are rules for all packages below a folder.
 var trees = map[string]rule{
 	"cmd":                {ours: []string{"cm", "oob", "verbs", "uverbs", "ucma", "cmd/internal/tool", "cmd/internal/pingpong"}},
 	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/vmtest", "test/..."}, xsys: true},
-	"test/connectx":      {ours: []string{"test/connectx/..."}, xsys: true, unsafe: []string{"word.go"}},
 	"test/bench-mlx5":    {ours: []string{"verbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}},
 	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},
 	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx", "test/connectx/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},

@@ -139,9 +139,9 @@ func TestEventViolations(t *testing.T) {
 	e.ci = 17
 	r.arm(e, true)
 	check("a consumer index ahead of the device")
-	r.d.Ring(uar, regEQ, []byte{99, 0, 0, 0})
+	r.d.Ring(uar, RegisterEQ, []byte{99, 0, 0, 0})
 	check("a doorbell of another EQ")
-	r.d.Ring(uar+1, regEQ, []byte{1, 0, 0, 0})
+	r.d.Ring(uar+1, RegisterEQ, []byte{1, 0, 0, 0})
 	check("a page that is not there")
 	r.d.Ring(uar, 0x60, []byte{1, 0, 0, 0})
 	check("a place without a register")

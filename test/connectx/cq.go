@@ -60,6 +60,12 @@ func createCQ(d *Device, in, out []byte) (err error) {
 	}
 	q.eq.users++
 	q.uar.users++
+	q.uar.cqs = append(q.uar.cqs, q)
+	if q.uar.mem != nil {
+		if r := d.mem.Bytes(q.record, 8); r != nil && aligned(r) {
+			swapWord(r[4:], notArmed)
+		}
+	}
 	prm.ObjectOut.Number.Set(out, uint64(q.n))
 	return nil
 }
@@ -104,6 +110,7 @@ func destroyCQ(d *Device, in, _ []byte) error {
 	}
 	q.eq.users--
 	q.uar.users--
+	q.uar.cqs = without(q.uar.cqs, q)
 	delete(d.cqs.objects, q.n)
 	return nil
 }
@@ -219,8 +226,9 @@ func (q *cq) armBy(d *Device, word uint32) {
 // notify gives the event that was asked for.
 func (q *cq) notify(d *Device) {
 	q.state = prm.CQStateFired
-	var v [prm.EQESize]byte
+	v := &d.eqe
+	*v = [prm.EQESize]byte{}
 	prm.EQE.Type.Set(v[:], uint64(prm.EventCompletion))
 	prm.EventCQN.Set(prm.EQE.Data.Of(v[:]), uint64(q.n))
-	q.eq.post(d, &v)
+	q.eq.post(d, v)
 }

@@ -118,12 +118,12 @@ func (p *qp) accept(m *message, key uint64, l3 uint64) {
 		why = "has another Q_Key"
 	}
 	if why != "" {
-		p.d.note(p.name(), "a datagram of QP %#x is dropped: it %s", m.from.n, why)
+		p.d.note(p, "a datagram of QP %#x is dropped: it %s", m.from.n, why)
 		return
 	}
 	t, _ := p.target(m)
 	if _, ok := t.ready(); !ok {
-		p.d.note(p.name(), "a datagram of QP %#x is dropped: there is no receive", m.from.n)
+		p.d.note(p, "a datagram of QP %#x is dropped: there is no receive", m.from.n)
 		return
 	}
 	t.datagram, t.l3 = true, l3

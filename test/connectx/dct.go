@@ -97,18 +97,21 @@ func (t *dct) respond(m *message) answer {
 	}
 	if prm.AV.DCKey.Get(m.av) != prm.DCTC.AccessKey.Get(c) {
 		prm.DCTC.Violations.Set(c, prm.DCTC.Violations.Get(c)+1)
-		t.d.note(t.name(), "a message of DCI %#x is dropped: it has another key", m.from.n)
+		t.d.note(t, "a message of DCI %#x is dropped: it has another key", m.from.n)
 		return answer{}
 	}
 	to := &t.d.target
 	*to = target{
-		d: t.d, name: t.name(), n: t.n, pd: t.pd.n, queue: &t.srq.receiveQueue, srq: t.srq, cq: t.cq,
+		d: t.d, n: t.n, pd: t.pd.n, queue: &t.srq.receiveQueue, srq: t.srq, cq: t.cq,
 		read: prm.DCTC.RemoteRead.Is(c), write: prm.DCTC.RemoteWrite.Is(c), atomic: prm.DCTC.RemoteAtomic.Is(c),
 		index: uint32(prm.DCTC.UserIndex.Get(c)), scatter: prm.DCTC.ScatterResp.Get(c), rnr: prm.DCTC.MinRNRNAK.Get(c),
-		fail: func(prm.EventType) {}, // others use it, too
+		owner: t,
 	}
 	return to.execute(m)
 }
+
+// fault does nothing to the target, which others use, too.
+func (t *dct) fault(prm.EventType) {}
 
 // doorbell is of no use to a target, which sends nothing.
 func (t *dct) doorbell(d *Device, _ *uar, _ []byte) {

@@ -2,7 +2,11 @@
 
 package connectx
 
-import "time"
+import (
+	"time"
+
+	"purerdma/test/connectx/prm"
+)
 
 // Config is what a device is made of.
 type Config struct {
@@ -46,6 +50,7 @@ type Device struct {
 	gids   [GIDs]address
 	groups map[[16]byte][]*qp
 
+	mapped   []*uar // pages that are memory
 	portDown bool
 	failing  map[uint16]*failure // commands, by opcode
 	born     time.Time
@@ -75,6 +80,8 @@ type scratch struct {
 	target     target
 	withHeader [][]byte
 	short      [64]byte
+	stored     [8]byte // to a register
+	eqe        [prm.EQESize]byte
 	steps      int // of a walk through keys
 }
 
@@ -118,6 +125,7 @@ func (d *Device) reset() {
 		}
 	}
 	d.queues = newTable[queue]("QP", firstQP, 1<<24)
+	d.mapped = nil
 	d.gids = [GIDs]address{}
 	d.groups = make(map[[16]byte][]*qp)
 }

@@ -44,3 +44,12 @@ func (q *qp) checkDoorbell(p []byte) {
 		q.d.violation(q.name(), "doorbell for WQE %#x up to %#x, but the doorbell record has %#x", index, end, posted)
 	}
 }
+
+// checkPolled is checkDoorbell for a store that was seen late: more may have been
+// posted since.
+func (q *qp) checkPolled(p []byte) {
+	index := uint16(prm.Ctrl.Index.Get(p))
+	if w := q.fetch(index); w != nil && !bytes.Equal(p, w[:len(p)]) {
+		q.d.violation(q.name(), "doorbell %x, but WQE %#x in memory is %x", p, index, w[:len(p)])
+	}
+}

@@ -11,6 +11,7 @@ type Fabric struct {
 	devices    []*Device
 	joined     int         // how many devices there ever were
 	interrupts []interrupt // to be given when the lock is released
+	given      []interrupt // memory for them
 	pace       float64     // how many times as fast as it should time goes by
 	faults
 }
@@ -52,22 +53,24 @@ func (f *Fabric) Unlock() { f.unlock() }
 func (f *Fabric) leave(d *Device) {
 	f.lock()
 	defer f.unlock()
-	for i, o := range f.devices {
-		if o == d {
-			f.devices = append(f.devices[:i:i], f.devices[i+1:]...)
-			return
-		}
-	}
+	f.devices = without(f.devices, d)
 }
 
 func (f *Fabric) lock() { f.mu.Lock() }
 
 // unlock releases the lock and gives the interrupts that came up under it.
 func (f *Fabric) unlock() {
+	if len(f.interrupts) == 0 {
+		f.mu.Unlock()
+		return
+	}
 	pending := f.interrupts
-	f.interrupts = nil
+	f.interrupts, f.given = f.given, nil
 	f.mu.Unlock()
 	for _, i := range pending {
 		i.d.cfg.Interrupt(i.vector)
 	}
+	f.mu.Lock()
+	f.given = pending[:0]
+	f.mu.Unlock()
 }

@@ -90,9 +90,27 @@ func destroyMkey(d *Device, in, _ []byte) error {
 	if err != nil {
 		return err
 	}
+	if n := d.windows(m); n > 0 {
+		return refuse(prm.StatusResourceBusy, "key %#x is named by %d others", m.key(), n)
+	}
 	d.usePD(m, -1)
 	delete(d.mkeys.objects, m.index)
 	return nil
+}
+
+// windows counts the pieces of keys that are bound to a key.
+func (d *Device) windows(m *mkey) (n int) {
+	for _, o := range d.mkeys.objects {
+		if o.free() {
+			continue
+		}
+		for _, p := range o.pieces {
+			if p.n > 0 && p.key == m.key() {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func queryMkey(d *Device, in, out []byte) error {

@@ -75,6 +75,9 @@ func createQP(d *Device, in, out []byte) (err error) {
 	}
 	q.reset()
 	q.useObjects(1)
+	if q.uar != nil {
+		q.uar.qps = append(q.uar.qps, q)
+	}
 	prm.ObjectOut.Number.Set(out, uint64(q.n))
 	return nil
 }
@@ -176,6 +179,9 @@ func destroyQP(d *Device, in, _ []byte) error {
 	}
 	q.stop()
 	q.useObjects(-1)
+	if q.uar != nil {
+		q.uar.qps = without(q.uar.qps, q)
+	}
 	delete(d.queues.objects, q.n)
 	return nil
 }

@@ -181,7 +181,7 @@ func (q *qp) flush() {
 		return
 	}
 	for {
-		w, ok := q.recv.peek(q.d, q.name())
+		w, ok := q.recv.peek(q.d, q)
 		if !ok {
 			break
 		}

@@ -10,7 +10,7 @@ func (t *target) receive(m *message) answer {
 	if !ok {
 		return a
 	}
-	w, ok := t.queue.peek(t.d, t.queueName())
+	w, ok := t.queue.peek(t.d, t.queueOwner())
 	if !ok {
 		return t.refuse(prm.SyndromeRemoteOp, prm.EventWQCatas, "its receives are not there")
 	}
@@ -18,7 +18,7 @@ func (t *target) receive(m *message) answer {
 	t.describe(&e, m, w)
 	if m.opcode == prm.WQESendInv {
 		if err := t.d.invalidate(t, m.imm); err != nil {
-			return t.refuseReceive(w, prm.SyndromeRemoteAccess, prm.SyndromeLocalAccess, prm.EventWQAccess, "%v", err)
+			return t.refuseReceive(w, prm.SyndromeRemoteInvalid, prm.SyndromeRemoteInvalid, prm.EventWQInvalidReq, "%v", err)
 		}
 	}
 	var wide []byte
@@ -49,7 +49,7 @@ func (t *target) receive(m *message) answer {
 	}
 	t.queue.take(w)
 	if !t.cq.completeWide(t.d, &e, wide) {
-		t.fail(prm.EventWQCatas)
+		t.owner.fault(prm.EventWQCatas)
 		return answer{kind: refused, syndrome: prm.SyndromeRemoteOp}
 	}
 	if t.srq != nil {

@@ -35,25 +35,25 @@ type receive struct {
 }
 
 // peek returns the next receive. It is not ok if there is none.
-func (r *receiveQueue) peek(d *Device, name string) (w receive, ok bool) {
+func (r *receiveQueue) peek(d *Device, owner named) (w receive, ok bool) {
 	n := r.posted(d)
 	if n == 0 {
 		return w, false
 	}
 	if int(n) > 1<<r.logSize {
-		d.violation(name, "%d receives are posted, but it has %d", n, 1<<r.logSize)
+		d.violation(owner.name(), "%d receives are posted, but it has %d", n, 1<<r.logSize)
 		return w, false
 	}
 	b := r.buffer.at(d.mem, uint64(r.head)&(1<<r.logSize-1)*r.stride, int(r.stride))
 	if b == nil {
-		d.violation(name, "the memory of its receives is not there")
+		d.violation(owner.name(), "the memory of its receives is not there")
 		return w, false
 	}
 	w = receive{index: r.head, elements: b, next: r.head + 1}
 	if r.linked {
 		w.next, w.elements = uint16(prm.NextSeg.NextIndex.Get(b)), b[prm.Octoword:]
 		if int(w.next) >= 1<<r.logSize {
-			d.violation(name, "receive %d is followed by %d, but there are %d", r.head, w.next, 1<<r.logSize)
+			d.violation(owner.name(), "receive %d is followed by %d, but there are %d", r.head, w.next, 1<<r.logSize)
 			w.next &= 1<<r.logSize - 1
 		}
 	}

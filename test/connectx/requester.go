@@ -220,7 +220,7 @@ func (q *qp) transmit(i int) {
 		a.right = localWrite
 	}
 	if s, err := q.d.gather(r, a); s != prm.SyndromeNone {
-		q.d.note(q.name(), "WQE %#x: %v", f.index, err)
+		q.d.note(q, "WQE %#x: %v", f.index, err)
 		f.fail(s)
 		return
 	}

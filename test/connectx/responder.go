@@ -27,7 +27,6 @@ type responder struct {
 // common.
 type target struct {
 	d                   *Device
-	name                string
 	n                   uint32
 	pd                  uint32
 	read, write, atomic bool
@@ -39,9 +38,12 @@ type target struct {
 	rnr                 uint64 // MinRNRNAK
 	datagram            bool   // a header comes first
 	l3                  uint64 // of that
-	// fatal moves the target to the error state after a fault, for which there
-	// may be an event, and one receive that it ends.
-	fail func(prm.EventType)
+	owner               interface {
+		// fault ends who has the target, after an error for which there may be
+		// an event.
+		fault(prm.EventType)
+		named
+	}
 }
 
 // deliver gives a message to its addressee, who is found by GID and number.
@@ -74,7 +76,7 @@ func (p *qp) respond(m *message) answer {
 		why = "is connected to another address"
 	}
 	if why != "" {
-		p.d.note(p.name(), "a message of QP %#x is dropped: it %s", m.from.n, why)
+		p.d.note(p, "a message of QP %#x is dropped: it %s", m.from.n, why)
 		return answer{}
 	}
 	if !p.established {
@@ -141,10 +143,10 @@ func (p *qp) target(m *message) (*target, bool) {
 	c := p.context[:]
 	t := &p.d.target
 	*t = target{
-		d: p.d, name: p.name(), n: p.n, pd: p.pd.n, queue: p.recv, srq: p.srq, cq: p.recvCQ,
+		d: p.d, n: p.n, pd: p.pd.n, queue: p.recv, srq: p.srq, cq: p.recvCQ,
 		read: prm.QPC.RemoteRead.Is(c), write: prm.QPC.RemoteWrite.Is(c), atomic: prm.QPC.RemoteAtomic.Is(c),
 		index: uint32(prm.QPC.UserIndex.Get(c)), scatter: prm.QPC.ScatterResp.Get(c), rnr: prm.QPC.MinRNRNAK.Get(c),
-		fail: p.fatalOrErr,
+		owner: p,
 	}
 	if p.service == prm.ServiceXRC {
 		s := p.d.srqs.objects[m.srqn]
@@ -156,8 +158,8 @@ func (p *qp) target(m *message) (*target, bool) {
 	return t, true
 }
 
-// fatalOrErr moves the QP to the error state, with an event unless it is zero.
-func (q *qp) fatalOrErr(why prm.EventType) {
+// fault moves the QP to the error state, with an event unless it is zero.
+func (q *qp) fault(why prm.EventType) {
 	if why != 0 {
 		q.fatal(why)
 		return
@@ -182,8 +184,8 @@ func (t *target) execute(m *message) answer {
 // refuse answers a message that the target cannot carry out, and ends the target's
 // QP.
 func (t *target) refuse(s prm.Syndrome, why prm.EventType, format string, args ...any) answer {
-	t.d.note(t.name, format, args...)
-	t.fail(why)
+	t.d.note(t.owner, format, args...)
+	t.owner.fault(why)
 	return answer{kind: refused, syndrome: s}
 }
 
@@ -274,17 +276,20 @@ func rnrTime(code uint64) time.Duration {
 	return time.Duration(rnrTimes[code&31]) * 10 * time.Microsecond
 }
 
-// queueName is what violations of the target's receives are of.
-func (t *target) queueName() string {
+// queueOwner is who violations of the target's receives are of.
+func (t *target) queueOwner() named {
 	if t.srq != nil {
-		return t.srq.name()
+		return t.srq
 	}
-	return t.name
+	return t.owner
 }
 
+// named is what has a name in violations and notes.
+type named interface{ name() string }
+
 // note tells the trace why something was refused or dropped.
-func (d *Device) note(object, format string, args ...any) {
+func (d *Device) note(object named, format string, args ...any) {
 	if d.cfg.Trace != nil {
-		d.cfg.Trace(&NoteRecord{Device: d.cfg.Name, Object: object, Text: fmt.Sprintf(format, args...)})
+		d.cfg.Trace(&NoteRecord{Device: d.cfg.Name, Object: object.name(), Text: fmt.Sprintf(format, args...)})
 	}
 }

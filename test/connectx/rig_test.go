@@ -170,9 +170,9 @@ func (r *rig) eq(uar uint32, vector int, events ...prm.EventType) *testEQ {
 
 // arm tells the device how far the rig has come.
 func (r *rig) arm(e *testEQ, arm bool) {
-	off := regEQ
+	off := RegisterEQ
 	if arm {
-		off = regEQArm
+		off = RegisterEQArm
 	}
 	r.d.Ring(e.uar, off, binary.BigEndian.AppendUint32(nil, e.n<<24|e.ci&0xffffff))
 }

@@ -115,7 +115,7 @@ func (q *testCQ) poll() []byte {
 func (q *testCQ) arm(flags uint32) {
 	w := q.ci&prm.ConsumerIndexMask | flags
 	be.PutUint32(q.h.bytes(q.record+4, 4), w)
-	q.h.d.Ring(q.h.uar, regCQ, be.AppendUint32(be.AppendUint32(nil, w), q.n))
+	q.h.d.Ring(q.h.uar, RegisterCQ, be.AppendUint32(be.AppendUint32(nil, w), q.n))
 }
 
 // testQP is a QP of the rig, with 64 WQEBBs and 16 receives of 4 elements.
@@ -270,7 +270,7 @@ func (q *testQP) put(ws ...*wqe) (last []byte) {
 func (q *testQP) post(ws ...*wqe) {
 	last := q.put(ws...)
 	be.PutUint32(q.h.bytes(q.record+4, 4), uint32(q.pi))
-	q.h.d.Ring(q.h.uar, regSend+q.bf, last[:8])
+	q.h.d.Ring(q.h.uar, RegisterSend+q.bf, last[:8])
 	q.bf ^= sendSize
 }
 

@@ -9,11 +9,11 @@ import (
 
 // Registers in a UAR.
 const (
-	regCQ    = 0x20  // arms a completion queue: 8 bytes
-	regEQArm = 0x40  // consumer index of an event queue, and arms it: 4 bytes
-	regEQ    = 0x48  // consumer index only
-	regSend  = 0x800 // the first of those that tell of send requests
-	sendSize = 0x100 // of each of them
+	RegisterCQ    = 0x20  // arms a completion queue: 8 bytes
+	RegisterEQArm = 0x40  // consumer index of an event queue, and arms it: 4 bytes
+	RegisterEQ    = 0x48  // consumer index only
+	RegisterSend  = 0x800 // the first of those that tell of send requests
+	sendSize      = 0x100 // of each of them
 )
 
 // Ring takes a store of the host to a register page: p, 4 or 8 bytes or the 64 of a
@@ -34,15 +34,15 @@ func (d *Device) ring(page uint32, off int, p []byte) {
 		return
 	}
 	switch {
-	case (off == regEQArm || off == regEQ) && len(p) == 4:
+	case (off == RegisterEQArm || off == RegisterEQ) && len(p) == 4:
 		w := binary.BigEndian.Uint32(p)
 		e := d.eqs.objects[w>>24]
 		if e == nil || e.uar != u {
 			d.violation(fmt.Sprintf("UAR %#x", page), "a doorbell of EQ %d, which is not of this page", w>>24)
 			return
 		}
-		e.doorbell(d, w&0xffffff, off == regEQArm)
-	case off == regCQ && len(p) == 8:
+		e.doorbell(d, w&0xffffff, off == RegisterEQArm)
+	case off == RegisterCQ && len(p) == 8:
 		w, n := binary.BigEndian.Uint32(p), binary.BigEndian.Uint32(p[4:])
 		q := d.cqs.objects[n]
 		if q == nil || q.uar != u {
@@ -50,8 +50,8 @@ func (d *Device) ring(page uint32, off int, p []byte) {
 			return
 		}
 		q.arm(d, w)
-	case off >= regSend && off < PageSize && len(p) >= 8 && off%sendSize+len(p) <= sendSize:
-		u.send[(off-regSend)/sendSize].store(d, u, off%sendSize, p)
+	case off >= RegisterSend && off < PageSize && len(p) >= 8 && off%sendSize+len(p) <= sendSize:
+		u.send[(off-RegisterSend)/sendSize].store(d, u, off%sendSize, p)
 	default:
 		d.violation(fmt.Sprintf("UAR %#x", page), "a store of %d bytes to offset %#x, where no register is", len(p), off)
 	}
@@ -62,7 +62,7 @@ func (d *Device) ringQueue(u *uar, p []byte) {
 	n := binary.BigEndian.Uint32(p[4:]) >> 8
 	q := d.queues.objects[n]
 	if q == nil {
-		d.violation(fmt.Sprintf("UAR %#x", u.n), "a doorbell of QP %#x, which is not there", n)
+		d.violation(u.name(), "a doorbell of QP %#x, which is not there", n)
 		return
 	}
 	q.doorbell(d, u, p)

@@ -134,7 +134,7 @@ func modifyRMP(d *Device, in, _ []byte) error {
 	if m := prm.RMPIn.Bitmask.Get(in); m&^prm.ModifyRMPLWM != 0 {
 		return refuse(prm.StatusBadParam, "MODIFY_RMP cannot change %#x", m)
 	} else if m != 0 {
-		return s.setLimit(d, uint16(prm.WQ.LWM.Get(prm.RMPC.WQ.Of(prm.RMPIn.Context.Of(in)))))
+		return s.setLimit(uint16(prm.WQ.LWM.Get(prm.RMPC.WQ.Of(prm.RMPIn.Context.Of(in)))))
 	}
 	return nil
 }
@@ -147,16 +147,15 @@ func armXRCSRQ(d *Device, in, _ []byte) error {
 	if op := prm.HeaderIn.OpMod.Get(in); op != prm.XRCSRQArm {
 		return refuse(prm.StatusBadParam, "ARM_XRC_SRQ cannot do %d", op)
 	}
-	return s.setLimit(d, uint16(prm.ArmXRCSRQIn.LWM.Get(in)))
+	return s.setLimit(uint16(prm.ArmXRCSRQIn.LWM.Get(in)))
 }
 
-// setLimit arms the event for when the queue has fewer receives.
-func (s *srq) setLimit(d *Device, limit uint16) error {
+// setLimit arms the event for when a message leaves fewer receives than that.
+func (s *srq) setLimit(limit uint16) error {
 	if int(limit) > 1<<s.logSize {
 		return refuse(prm.StatusBadParam, "SRQ %#x has 2^%d receives, and no limit of %d", s.n, s.logSize, limit)
 	}
 	s.limit = limit
-	s.checkLimit(d)
 	return nil
 }
 

@@ -20,7 +20,10 @@ const (
 // uar is a page of doorbell registers that has been allocated.
 type uar struct {
 	n    uint32
-	send [(PageSize - regSend) / sendSize]blueflame
+	send [(PageSize - RegisterSend) / sendSize]blueflame
+	mem  []byte // if it is memory of this process
+	qps  []*qp  // that ring here
+	cqs  []*cq  // that are armed here
 	users
 }
 
@@ -41,6 +44,7 @@ var uarCommands = map[uint16]command{
 			return err
 		}
 		u.stop()
+		d.mapped = without(d.mapped, u)
 		delete(d.uars.objects, u.n)
 		return nil
 	}},
@@ -52,4 +56,14 @@ func (u *uar) stop() {
 		u.send[i].held = nil
 		u.send[i].timer.stop()
 	}
+}
+
+// without returns a list without one of its elements.
+func without[T comparable](list []T, one T) []T {
+	for i, o := range list {
+		if o == one {
+			return append(list[:i:i], list[i+1:]...)
+		}
+	}
+	return list
 }

@@ -45,7 +45,7 @@ var maskKnown = func() (m uint64) {
 func (d *Device) umr(q *qp, r *request) prm.Syndrome {
 	s, err := d.changeKey(q, r)
 	if err != nil {
-		d.note(q.name(), "UMR of key %#x: %v", r.imm, err)
+		d.note(q, "UMR of key %#x: %v", r.imm, err)
 	}
 	return s
 }

@@ -31,3 +31,14 @@ func storeWord(b []byte, w [4]byte) {
 	_ = b[3]
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(b))), binary.NativeEndian.Uint32(w[:]))
 }
+
+// swapWord puts a word in the place of one that the host may be storing to, and
+// returns what was there.
+func swapWord(b []byte, v uint32) uint32 {
+	var w [4]byte
+	_ = b[3]
+	binary.BigEndian.PutUint32(w[:], v)
+	old := atomic.SwapUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(b))), binary.NativeEndian.Uint32(w[:]))
+	binary.NativeEndian.PutUint32(w[:], old)
+	return binary.BigEndian.Uint32(w[:])
+}

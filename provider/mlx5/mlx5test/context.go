@@ -25,7 +25,18 @@ func (c *context) handleContext() {
 		cmd.AnswerDriver(abi.Bytes(&c.own))
 		return c.QueryDeviceEx(cmd)
 	})
-	c.driverAnswer(abi.IB_USER_VERBS_CMD_ALLOC_PD, c.AllocPD, abi.Bytes(&abi.Mlx5AllocPDResp{PDN: 0x1001}))
+	c.Command(abi.IB_USER_VERBS_CMD_ALLOC_PD, func(cmd *fakeuverbs.Command) error {
+		p, err := c.NewPD(cmd)
+		if err != nil {
+			return err
+		}
+		r := abi.Mlx5AllocPDResp{PDN: 0x1001}
+		if c.Context.Hardware != nil {
+			r.PDN = p.Number
+		}
+		cmd.AnswerDriver(abi.Bytes(&r))
+		return nil
+	})
 	c.driverAnswer(abi.IB_USER_VERBS_CMD_CREATE_AH, c.CreateAH, abi.Bytes(&abi.Mlx5CreateAHResp{
 		ResponseLength: uint32(abi.Size[abi.Mlx5CreateAHResp]()), DMAC: [6]uint8{2, 0, 0, 0, 0, 9},
 	}))

@@ -95,10 +95,15 @@ func (c *context) createCQ(req *uverbs.Request) error {
 	q.event.CQHandle = q.UserHandle
 	c.k.madeCQs++
 	q.Num, q.Handle = 0x400+c.k.madeCQs, c.NewHandle()
+	if h := c.hardware(); h != nil {
+		if err := h.MakeCQ(q); err != nil {
+			return err
+		}
+	}
 	c.cqs[q.Handle] = q
 	c.k.cqs = append(c.k.cqs, q)
 	q.use(1)
-	if q.channel.Is() {
+	if q.channel.Is() && c.hardware() == nil {
 		atomic.StoreUint32(q.armWord(), notArmed)
 	}
 	cqe := uint32(entries - 1)
@@ -115,6 +120,12 @@ func (q *CQ) use(n int) {
 }
 
 func (q *CQ) busy() bool { return q.users > 0 }
+
+func (q *CQ) end() {
+	if h := q.c.hardware(); h != nil {
+		h.EndCQ(q)
+	}
+}
 
 func (c *context) destroyCQ(req *uverbs.Request) error {
 	return destroy(c.cqs, &c.k.cqs, fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_CQ_HANDLE))
@@ -133,14 +144,19 @@ func (c *context) resizeCQ(cmd *fakeuverbs.Command) error {
 	if own.Reserved0 != 0 || own.Reserved1 != 0 || own.CQESize != 64 && own.CQESize != 128 {
 		return syscall.EINVAL
 	}
-	if q.outstanding() > entries-1 {
+	h := c.hardware()
+	if h == nil && q.outstanding() > entries-1 {
 		return syscall.EINVAL
 	}
 	buf, err := userMemory(own.BufAddr, entries*int(own.CQESize))
 	if err != nil {
 		return err
 	}
-	q.push((&CQE{Opcode: CQEResize}).Bytes(q.CQESize))
+	if h == nil {
+		q.push((&CQE{Opcode: CQEResize}).Bytes(q.CQESize))
+	} else if err := h.ResizeCQ(q, buf, int(own.CQESize)); err != nil {
+		return err
+	}
 	q.CQESize, q.Buf = int(own.CQESize), buf
 	fakeuverbs.Answer(cmd, &abi.UverbsResizeCQResp{CQE: uint32(entries - 1)})
 	return nil

@@ -20,6 +20,11 @@ func (c *context) attach(cmd *fakeuverbs.Command) error {
 	if q == nil || q.Type != abi.IB_UVERBS_QPT_UD || !isMulticast(in.GID) {
 		return syscall.EINVAL
 	}
+	if h := c.hardware(); h != nil {
+		if err := h.Attach(q, in.GID); err != nil {
+			return err
+		}
+	}
 	if q.groups == nil {
 		q.groups = make(map[[16]byte]bool)
 	}
@@ -33,6 +38,11 @@ func (c *context) detach(cmd *fakeuverbs.Command) error {
 	q := c.qps[in.QPHandle]
 	if q == nil || !q.groups[in.GID] {
 		return syscall.EINVAL
+	}
+	if h := c.hardware(); h != nil {
+		if err := h.Detach(q, in.GID); err != nil {
+			return err
+		}
 	}
 	delete(q.groups, in.GID)
 	return nil

@@ -41,7 +41,7 @@ func (k *Kernel) Progress() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	total := 0
-	for n := 1; n > 0; total += n {
+	for n := 1; n > 0 && k.Hardware == nil; total += n {
 		n = k.pass()
 	}
 	return total
@@ -195,11 +195,14 @@ func (k *Kernel) FailQP(num uint32) {
 // Event gives an asynchronous event to the contexts that it concerns: one of a port
 // or the device to all, one of an object to that which made it. Element is the port
 // or the user handle of the object.
-func (k *Kernel) Event(typ uverbs.EventType, element uint64) {
+func (k *Kernel) Event(typ uverbs.EventType, element uint64) { k.EventOf("", typ, element) }
+
+// EventOf is Event for the contexts of one device.
+func (k *Kernel) EventOf(device string, typ uverbs.EventType, element uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c := range k.contexts {
-		if c.concerns(typ, element) {
+		if (device == "" || device == c.Info.Name) && c.concerns(typ, element) {
 			c.Event(typ, element)
 		}
 	}

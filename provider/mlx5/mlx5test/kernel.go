@@ -29,6 +29,9 @@ type Kernel struct {
 	LegacyUAR bool
 	// Live has devices carry out what is posted by themselves.
 	Live bool
+	// Hardware, if not nil, returns the device behind one that is opened, which
+	// then carries out what is posted. Live and Progress mean nothing to it.
+	Hardware func(uverbs.DeviceInfo) Hardware
 
 	devices fakeuverbs.Devices
 
@@ -103,6 +106,7 @@ type object interface {
 	comparable
 	use(n int)  // counts it among the users of what it belongs to
 	busy() bool // others use it
+	end()       // takes it back from the hardware, if there is some
 }
 
 // destroy takes an object out of those of its context and of all contexts.
@@ -114,6 +118,7 @@ func destroy[T object](own map[uint32]T, all *[]T, handle uint32) error {
 	case q.busy():
 		return syscall.EBUSY
 	}
+	q.end()
 	q.use(-1)
 	delete(own, handle)
 	remove(all, q)
@@ -160,6 +165,10 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 		uars:    make(map[uint32]*UAR),
 	}
 	c.Keys = k.newKeys
+	if k.Hardware != nil {
+		c.Context.Hardware = k.Hardware(info)
+		c.OnUnmap = c.unmapped
+	}
 	c.OnClose = c.close
 	c.handleContext()
 	c.handleUAR()
@@ -171,6 +180,7 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 
 // close forgets all objects: the device no longer looks at their memory.
 func (c *context) close() {
+	c.endQueues()
 	delete(c.k.contexts, c)
 	for _, q := range c.qps {
 		remove(&c.k.qps, q)

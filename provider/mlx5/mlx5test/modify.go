@@ -82,15 +82,23 @@ func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP, rate
 	if in.AttrMask&attrPort != 0 && in.PortNum != 1 {
 		return syscall.EINVAL
 	}
+	h := c.hardware()
+	if h != nil {
+		if err := h.MoveQP(q, q.state, state, in); err != nil {
+			return err
+		}
+	}
 	q.remember(in, rate)
 	if in.AttrMask&attrState == 0 {
 		return nil
 	}
-	switch state {
-	case stateReset:
+	switch {
+	case h != nil:
+		q.state = state
+	case state == stateReset:
 		q.state = state
 		q.reset()
-	case stateErr:
+	case state == stateErr:
 		q.toError()
 	default:
 		q.state = state
@@ -138,12 +146,19 @@ func (c *context) queryQP(cmd *fakeuverbs.Command) error {
 	if q == nil {
 		return syscall.EINVAL
 	}
+	state := q.state
+	if h := c.hardware(); h != nil {
+		var err error
+		if state, err = h.QPState(q); err != nil {
+			return err
+		}
+	}
 	a := &q.attr
 	r := abi.UverbsQueryQPResp{
 		Dest: a.Dest, AltDest: a.AltDest, MaxSendWR: q.Cap.MaxSendWR, MaxRecvWR: q.Cap.MaxRecvWR, MaxSendSGE: q.Cap.MaxSendSGE,
 		MaxRecvSGE: q.Cap.MaxRecvSGE, MaxInlineData: q.Cap.MaxInlineData, QKey: a.QKey, RQPSN: a.RQPSN, SQPSN: a.SQPSN,
 		DestQPNum: a.DestQPNum, QPAccessFlags: a.QPAccessFlags, PKeyIndex: a.PKeyIndex, AltPKeyIndex: a.AltPKeyIndex,
-		QPState: q.state, CurQPState: q.state, PathMTU: a.PathMTU, PathMigState: a.PathMigState, MaxRdAtomic: a.MaxRdAtomic,
+		QPState: state, CurQPState: state, PathMTU: a.PathMTU, PathMigState: a.PathMigState, MaxRdAtomic: a.MaxRdAtomic,
 		MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: a.MinRNRTimer, PortNum: a.PortNum, Timeout: a.Timeout,
 		RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, AltPortNum: a.AltPortNum, AltTimeout: a.AltTimeout,
 	}

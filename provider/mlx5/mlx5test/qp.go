@@ -97,6 +97,11 @@ func (c *context) createQP(req *uverbs.Request) error {
 	}
 	c.k.madeQPs++
 	q.Num, q.Handle = 0x0abc00+c.k.madeQPs, c.NewHandle()
+	if h := c.hardware(); h != nil {
+		if err := h.MakeQP(q); err != nil {
+			return err
+		}
+	}
 	q.use(1)
 	c.qps[q.Handle] = q
 	c.k.qps = append(c.k.qps, q)
@@ -108,7 +113,9 @@ func (c *context) createQP(req *uverbs.Request) error {
 	}
 	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &num)
 	fakeuverbs.PutDriver(req, &resp)
-	c.k.live()
+	if c.hardware() == nil {
+		c.k.live()
+	}
 	return nil
 }
 
@@ -244,6 +251,12 @@ func (q *QP) use(n int) {
 }
 
 func (q *QP) busy() bool { return len(q.groups) > 0 }
+
+func (q *QP) end() {
+	if h := q.c.hardware(); h != nil {
+		h.EndQP(q)
+	}
+}
 
 func (c *context) destroyQP(req *uverbs.Request) error {
 	return destroy(c.qps, &c.k.qps, fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_QP_HANDLE))

@@ -44,7 +44,14 @@ func (c *context) handleSRQ() {
 		if q == nil {
 			return syscall.EINVAL
 		}
-		fakeuverbs.Answer(cmd, &abi.UverbsQuerySRQResp{MaxWR: q.MaxWR, MaxSGE: q.MaxSGE, SRQLimit: q.limit})
+		limit := q.limit
+		if h := c.hardware(); h != nil {
+			var err error
+			if limit, err = h.Limit(q); err != nil {
+				return err
+			}
+		}
+		fakeuverbs.Answer(cmd, &abi.UverbsQuerySRQResp{MaxWR: q.MaxWR, MaxSGE: q.MaxSGE, SRQLimit: limit})
 		return nil
 	})
 }
@@ -90,6 +97,11 @@ func (c *context) createSRQ(req *uverbs.Request) error {
 		return err
 	}
 	q.Num, q.Handle = 0x900+c.k.madeSRQs, c.NewHandle()
+	if h := c.hardware(); h != nil {
+		if err := h.MakeSRQ(q); err != nil {
+			return err
+		}
+	}
 	c.k.madeSRQs++
 	q.use(1)
 	c.srqs[q.Handle] = q
@@ -112,6 +124,12 @@ func (q *SRQ) use(n int) {
 
 func (q *SRQ) busy() bool { return q.users > 0 }
 
+func (q *SRQ) end() {
+	if h := q.c.hardware(); h != nil {
+		h.EndSRQ(q)
+	}
+}
+
 func (c *context) destroySRQ(req *uverbs.Request) error {
 	return destroy(c.srqs, &c.k.srqs, fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_SRQ_HANDLE))
 }
@@ -122,6 +140,9 @@ func (c *context) modifySRQ(cmd *fakeuverbs.Command) error {
 	q := c.srqs[in.SRQHandle]
 	if q == nil || in.AttrMask != uverbs.SRQLimit || in.SRQLimit > q.MaxWR {
 		return syscall.EINVAL
+	}
+	if h := c.hardware(); h != nil {
+		return h.SetLimit(q, in.SRQLimit)
 	}
 	q.limit = in.SRQLimit
 	return nil

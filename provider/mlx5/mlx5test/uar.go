@@ -71,7 +71,14 @@ func (c *context) allocUAR(req *uverbs.Request) error {
 	if err != nil {
 		return err
 	}
-	u := &UAR{ID: 0x10 + c.k.madeUARs, Type: typ, Mem: r.Bytes(), c: c, handle: c.NewHandle(), Offset: c.Offer(r)}
+	u := &UAR{ID: 0x10 + c.k.madeUARs, Type: typ, Mem: r.Bytes(), c: c, handle: c.NewHandle()}
+	if h := c.hardware(); h != nil {
+		if err := h.MakeUAR(u); err != nil {
+			r.Free()
+			return err
+		}
+	}
+	u.Offset = c.Offer(r)
 	c.k.madeUARs++
 	c.uars[u.handle] = u
 	c.k.uars = append(c.k.uars, u)
@@ -90,6 +97,9 @@ func (c *context) destroyUAR(req *uverbs.Request) error {
 		return syscall.ENOENT
 	case u.users > 0: // the firmware refuses it
 		return syscall.EBUSY
+	}
+	if h := c.hardware(); h != nil {
+		h.EndUAR(u)
 	}
 	delete(c.uars, u.handle)
 	remove(&c.k.uars, u)

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inprocess is a kernel with software ConnectXs in this process: programs
+// that use mlx5 run on it without hardware, privileges or a virtual machine, under
+// the race detector and in fuzz tests.
+//
+//	k := inprocess.New(inprocess.Config{Violation: inprocess.Fail(t)}, "mlx5_0", "mlx5_1")
+//	host := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
+//
+// Package mlx5test checks what a program asks of the kernel, as mlx5_ib does; this
+// package gives the device the firmware commands that mlx5_ib would, and package
+// connectx is the device. It reads and writes what the program has registered, and
+// nothing else.
+//
+// Registers are memory here: a store to one is seen some microseconds later, by a
+// goroutine of each device that looks at them while they are mapped.
+package inprocess

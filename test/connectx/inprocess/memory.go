@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inprocess
+
+import (
+	"encoding/binary"
+	"sort"
+	"sync"
+	"unsafe"
+)
+
+// processMemory is the memory of this process that was given to a device: the DMA
+// address of a byte is its own address. Pieces may overlap.
+type processMemory struct {
+	mu     sync.RWMutex
+	pieces []piece // by address
+	hit    piece   // that was found last
+}
+
+type piece struct {
+	addr uint64
+	b    []byte
+	uses int
+}
+
+// address is that of the first byte.
+func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// Bytes is described at connectx.Memory.
+func (m *processMemory) Bytes(addr uint64, n int) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b := m.hit.part(addr, n); b != nil {
+		return b
+	}
+	// The piece that begins last at or before the address is the first to look at.
+	i := sort.Search(len(m.pieces), func(i int) bool { return m.pieces[i].addr > addr })
+	for i--; i >= 0; i-- {
+		if b := m.pieces[i].part(addr, n); b != nil {
+			m.hit = m.pieces[i]
+			return b
+		}
+	}
+	return nil
+}
+
+func (p *piece) part(addr uint64, n int) []byte {
+	off := addr - p.addr
+	if n < 0 || off > uint64(len(p.b)) || uint64(n) > uint64(len(p.b))-off || n == 0 && len(p.b) == 0 {
+		return nil
+	}
+	return p.b[off:][:n:n]
+}
+
+// add gives memory to the device, as often as it is called.
+func (m *processMemory) add(b []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, found := m.find(b)
+	if found {
+		m.pieces[i].uses++
+		return
+	}
+	m.pieces = append(m.pieces, piece{})
+	copy(m.pieces[i+1:], m.pieces[i:])
+	m.pieces[i] = piece{address(b), b, 1}
+}
+
+// remove takes it back.
+func (m *processMemory) remove(b []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, found := m.find(b)
+	if !found {
+		return
+	}
+	if m.pieces[i].uses--; m.pieces[i].uses == 0 {
+		m.pieces = append(m.pieces[:i:i], m.pieces[i+1:]...)
+		m.hit = piece{}
+	}
+}
+
+// find returns where a piece is, or where it would be.
+func (m *processMemory) find(b []byte) (int, bool) {
+	addr := address(b)
+	i := sort.Search(len(m.pieces), func(i int) bool { return m.pieces[i].addr >= addr })
+	for ; i < len(m.pieces) && m.pieces[i].addr == addr; i++ {
+		if len(m.pieces[i].b) == len(b) {
+			return i, true
+		}
+	}
+	return i, false
+}
+
+// pageSize is what the driver gives memory to the device in.
+const pageSize = 4096
+
+// pageList is the list of the pages that memory lies in.
+func pageList(b []byte) (list []byte) {
+	first := address(b) &^ (pageSize - 1)
+	for a := first; a < address(b)+uint64(len(b)); a += pageSize {
+		list = binary.BigEndian.AppendUint64(list, a)
+	}
+	return list
+}
+
+// offset is where memory begins in its first page.
+func offset(b []byte) uint64 { return address(b) & (pageSize - 1) }
