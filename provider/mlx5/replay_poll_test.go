@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
@@ -159,6 +160,49 @@ func (r *replayer) many(rec *vector.Record) {
 		left -= uint64(n)
 	}
 	if db, ci := binary.BigEndian.Uint32(q.db[4:]), binary.BigEndian.Uint32(q.cq.db); db != rec.DB || ci != rec.CI {
+		r.differ(rec, "doorbell record %#x, consumer index %#x; want %#x, %#x", db, ci, rec.DB, rec.CI)
+	}
+}
+
+// manyReceives posts receives to an SRQ, and completes them along its list.
+func (r *replayer) manyReceives(rec *vector.Record, s *srq) {
+	c := r.cqs[rec.CQ]
+	var list int
+	r.must(json.Unmarshal(rec.List, &list))
+	wrs := slices.Repeat(recvs(rec), list)
+	wcs := make([]provider.WC, 64)
+	e := make([]byte, c.size)
+	last := e[c.size-cqeBytes:]
+	putUIdx(last[cqeUIdx:], r.qps[rec.QP].uidx)
+	last[cqeOwner] = 2 << 4 // a SEND came
+	for left := rec.Count; left > 0; {
+		n := int(min(left, uint64(list)))
+		for i := range wrs {
+			wrs[i].ID = uint64(i)
+		}
+		if got, err := s.p.PostRecv(wrs[:n]); got != n || err != nil {
+			r.differ(rec, "%d left: %d posted, %v", left, got, err)
+			return
+		}
+		for range n {
+			binary.BigEndian.PutUint16(last[cqeCounter:], s.next)
+			s.next = binary.BigEndian.Uint16(s.ring[int(s.next)*s.stride+2:])
+			c.add(e)
+		}
+		got, err := c.p.Poll(wcs)
+		if got != n || err != nil {
+			r.differ(rec, "%d left: %d completions of %d, %v", left, got, n, err)
+			return
+		}
+		for i := range n {
+			if wcs[i].ID != uint64(i) || wcs[i].Status != provider.WCSuccess {
+				r.differ(rec, "%d left: completion %d is %+v", left, i, wcs[i])
+				return
+			}
+		}
+		left -= uint64(n)
+	}
+	if db, ci := binary.BigEndian.Uint32(s.db), binary.BigEndian.Uint32(c.db); db != rec.DB || ci != rec.CI {
 		r.differ(rec, "doorbell record %#x, consumer index %#x; want %#x, %#x", db, ci, rec.DB, rec.CI)
 	}
 }

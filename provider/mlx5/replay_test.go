@@ -183,7 +183,11 @@ func (r *replayer) replay(rec *vector.Record) {
 	case "poll":
 		r.poll(rec)
 	case "many":
-		r.many(rec)
+		if s := r.srqs[rec.On]; s != nil {
+			r.manyReceives(rec, s)
+		} else {
+			r.many(rec)
+		}
 	case "arm":
 		r.arm(rec)
 	default:

@@ -35,7 +35,7 @@ func TestVectorsCover(t *testing.T) {
 	need := map[string]int{
 		"random lists": 2000, "UAR=legacy": 1, "UAR=": 1, "no BlueFlame": 1,
 		"BlueFlame of 256 bytes": 10, "inline of more": 10, "BlueFlame that wraps": 10, "WQE that wraps, not in BlueFlame": 10,
-		"list that fails after some": 6, "full": 1, "more than 65536 requests": 1, "past 2^24 completions": 100, "single stores": 60,
+		"list that fails after some": 6, "full": 1, "more than 65536 requests": 1, "65536 receives of an SRQ": 1, "past 2^24 completions": 100, "single stores": 60,
 		"scatter 32": 10, "scatter 64": 10, "CQE of 128 bytes": 100, "timestamp": 50, "compression asked": 1, "resized": 8, "armed": 10,
 		"SRQ receives": 100, "page faults": 10, "DCI": 1, "DCT": 1, "ibv_bind_mw": 3,
 	}
@@ -84,7 +84,8 @@ func cover(seen map[string]int, env map[string]string, r *vector.Record) {
 	case "reposted":
 		seen["page faults"]++
 	case "many":
-		count("more than 65536 requests", r.Count > 1<<16)
+		count("more than 65536 requests", r.On == "" && r.Count > 1<<16)
+		count("65536 receives of an SRQ", r.On != "" && r.Count >= 1<<16)
 	case "recv":
 		count("SRQ receives", len(r.List) > 0)
 	case "send":

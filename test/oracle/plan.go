@@ -36,6 +36,7 @@ var plans = []plan{
 		{scenario: "counters"},
 		{scenario: "ud"},
 		{scenario: "srq"},
+		{scenario: "srq_count"},
 		{scenario: "xrc"},
 		{scenario: "mw"},
 		{scenario: "raw"},

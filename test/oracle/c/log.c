@@ -38,7 +38,7 @@ static void log_bytes(const void *p, size_t n)
  * changes from run to run. Those that were given out on purpose do not. */
 static bool is_own(uint64_t v)
 {
-	return (v >= 0x550000000000ull && v < 0x570000000000ull) || (v >= 0x7f0000000000ull && v < 0x800000000000ull);
+	return (v >= 0x550000000000ull && v < 0x570000000000ull) || (v >= 0x7e0000000000ull && v < 0x800000000000ull);
 }
 
 /* log_input is log_bytes with ADDRESS in the place of addresses. */

@@ -15,7 +15,7 @@ static const struct {
 	void (*run)(void);
 } scenarios[] = {
 	{ "rc", rc }, { "uc", uc }, { "trace", trace }, { "sizes", sizes }, { "wrap", wrap }, { "counters", counters }, { "random", random_lists },
-	{ "ud", datagrams }, { "srq", shared }, { "xrc", xrc }, { "mw", windows }, { "raw", raw }, { "dc", dc }, { "cqs", cqs }, { "resets", resets },
+	{ "ud", datagrams }, { "srq", shared }, { "srq_count", srq_count }, { "xrc", xrc }, { "mw", windows }, { "raw", raw }, { "dc", dc }, { "cqs", cqs }, { "resets", resets },
 	{ "faults", faults },
 };
 

@@ -73,6 +73,8 @@ void done(struct qp *q);
 
 /* many posts, completes and polls count times, and records only that. */
 void many(const char *name, struct qp *q, uint64_t count, int list, struct ibv_send_wr *wr, int mlx_opcode);
+/* many_receives is many for receives of an SRQ that one queue pair takes. */
+void many_receives(const char *name, struct srq *s, struct qp *q, uint64_t count, int list, struct ibv_recv_wr *wr);
 
 /* trace.c: every store to the UAR pages and the doorbell record, in order. */
 extern bool tracing;

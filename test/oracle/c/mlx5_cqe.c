@@ -210,6 +210,49 @@ void many(const char *name, struct qp *q, uint64_t count, int list, struct ibv_s
 	rec_end();
 }
 
+void many_receives(const char *name, struct srq *s, struct qp *q, uint64_t count, int list, struct ibv_recv_wr *wr)
+{
+	static struct ibv_recv_wr w[MAX_LIST];
+	static struct ibv_wc wc[MAX_LIST];
+	struct ibv_recv_wr *bad;
+
+	rec("many", name);
+	out_str("on", s->id);
+	out_str("qp", q->id);
+	out_str("cq", q->rcq->id);
+	out_u64("count", count);
+	out_num("list", list);
+	wr->next = NULL;
+	print_recv_wrs(wr);
+	for (uint64_t left = count; left;) {
+		int n = left < (uint64_t)list ? (int)left : list;
+
+		for (int i = 0; i < n; i++) {
+			w[i] = *wr;
+			w[i].wr_id += i;
+			w[i].next = i + 1 < n ? &w[i + 1] : NULL;
+		}
+		if (ibv_post_srq_recv(s->ibv, w, &bad))
+			DIE("ibv_post_srq_recv");
+		for (int i = 0; i < n; i++) { /* the device takes them along the list */
+			const uint8_t *slot = (uint8_t *)s->k->buf + s->pos * s->stride;
+			struct cqe e = responder(q, MLX5_CQE_RESP_SEND, s->pos, 0);
+
+			put_cqe(q->rcq, &e);
+			s->pos = slot[2] << 8 | slot[3];
+		}
+		if (ibv_poll_cq(q->rcq->ibv, MAX_LIST, wc) != n)
+			DIE("ibv_poll_cq");
+		for (int i = 0; i < n; i++)
+			if (wc[i].status || wc[i].wr_id != w[i].wr_id)
+				DIE("completion of %d, status %d", (int)wc[i].wr_id, wc[i].status);
+		left -= n;
+	}
+	out_num("db", be32toh(*(uint32_t *)s->k->db));
+	out_num("ci", be32toh(*(uint32_t *)q->rcq->k->db));
+	rec_end();
+}
+
 /* The device ends the old buffer with a completion that says so. */
 static struct cq *resizing;
 

@@ -154,6 +154,29 @@ void xrc(void)
 	use_srq(&srq, rcq, &rcv, 1, srq.id);
 }
 
+/* More receives than their 16-bit count goes. */
+void srq_count(void)
+{
+	struct cq *scq = make_cq(63), *rcq = make_cq(127);
+	struct srq *srq = mlx5_srq(16, 2);
+	struct qp *q = mlx5_qp(IBV_QPT_RC, scq, rcq, srq, (struct ibv_qp_cap){ 8, 0, 2, 0, 64 }, false);
+	struct ibv_sge s[5] = { piece(0x80000, 10), piece(0x80100, 100) };
+	struct ibv_recv_wr w[8] = { { .wr_id = 0x7000, .sg_list = s, .num_sge = 1 } };
+
+	ready(q);
+	many_receives("65530_srq_receives", srq, q, 65530, 7, w);
+	for (int round = 0; round < 4; round++) {
+		srq_recv("past_2^16", srq, recv_list(w, s, 3, 2, 0x8000 + 0x100 * round));
+		for (int i = 0; i < 3; i++) {
+			struct cqe e = responder(q, MLX5_CQE_RESP_SEND, taken(srq, rnd(posted(srq))), 5);
+
+			poll("past_2^16", rcq, &e, 1, 4, 0, 0);
+		}
+	}
+	many_receives("2^17_srq_receives", srq, q, 1 << 16, 8, w);
+	srq_recv("past_2^17", srq, recv_list(w, s, 3, 2, 0x9000));
+}
+
 /* wait adds completions that nobody polls for now. */
 static void wait(struct cq *c, struct cqe *e, int n)
 {

@@ -16,6 +16,7 @@ void counters(void);
 void random_lists(void);
 void datagrams(void);
 void shared(void);
+void srq_count(void);
 void xrc(void);
 void windows(void);
 void raw(void);
