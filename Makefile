@@ -38,7 +38,7 @@ SLOW := '^TestSlow'
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: help build test unit vm matrix soak race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: help build test unit vm matrix test-mlx5 soak race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -73,6 +73,16 @@ matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each ker
 		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 20m -vm "-kernel $$k" || exit 1; \
 		$(RDMAVM) -kernel $$k -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES) || exit 1; \
 		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 20m -vm "-kernel $$k -driver siw" || exit 1; \
+	done
+
+# What runs on the software ConnectX: rdma-core's programs, which say whether the
+# device is right, and then ours.
+MLX5_TESTS ?= ./test/connectx/...
+
+test-mlx5: $(CMDS) bin/run ## run rdma-core's programs, and ours, on a software ConnectX under the kernel's own drivers, on each kernel of KERNELS
+	@for k in $(KERNELS); do \
+		echo "== Linux $$k, mlx5"; \
+		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS),perftest -timeout 10m -skip $(SLOW) -vm "-kernel $$k -driver mlx5" $(MLX5_TESTS) || exit 1; \
 	done
 
 soak: $(RDMAVM) bin/run bin/rping ## run random traffic for SOAK on each driver: nothing may be lost, changed or left

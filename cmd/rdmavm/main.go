@@ -18,7 +18,8 @@
 //
 //	-kernel series   6.1 (default), 6.12 or 7
 //	-driver name     rxe (default): RoCE v2 in software;
-//	                 siw: iWARP in software, built with the machine's gcc
+//	                 siw: iWARP in software, built with the machine's gcc;
+//	                 mlx5: the drivers of ConnectX cards, on cards that are models
 //	-hosts n         1 (default): one RDMA device, which can talk to itself;
 //	                 2: two, with a wire between them
 //	-vms             with -hosts 2: each host is a virtual machine of its
@@ -34,6 +35,7 @@
 //	-list file       run the commands in file, see below
 //	-timeout d       how long a program may run: 10m, unless -test.timeout
 //	                 says more; 0 is for ever, as for a shell
+//	-trace file      with -driver mlx5: write what the cards see and do to file
 //	-append words    further parameters for the kernel, as tsc=reliable
 //	-memory MB       1024
 //	-cpus n          2
@@ -48,11 +50,12 @@
 //
 //	RDMAVM=1
 //	RDMAVM_KERNEL_RELEASE   as uname -r has it: 6.1.0-56-amd64
-//	RDMAVM_DRIVER           rxe or siw
+//	RDMAVM_DRIVER           rxe, siw or mlx5
 //	RDMAVM_HOSTS            the ends of the wire, separated by spaces, each
 //	                        rdma device,network device,IPv4,IPv6:
 //	                        rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2
-//	                        and with -driver siw the devices are siw0 and siw1
+//	                        and with -driver siw the devices are siw0 and siw1, with
+//	                        -driver mlx5 mlx5_0 and mlx5_1
 //	RDMAVM_HOST             with -vms: which of these is this VM's, 0 or 1
 //
 // Without -vms both ends are in one network namespace. Packets between them
@@ -73,12 +76,24 @@
 // loads them itself when it needs them. There is no network but the wire. When
 // the program ends, what it left running is killed.
 //
+// # A ConnectX that is none
+//
+// With -driver mlx5 each host is a PCI function that rdmavm itself models (package
+// test/connectx): for QEMU a device of vfio-user, for the kernel a ConnectX-5 of
+// Ethernet, which mlx5_core, mlx5e and mlx5_ib drive as they are, and programs use by
+// libmlx5, or whatever else speaks to them. The wire connects the cards; with -vms it
+// goes from one virtual machine to the other. What the drivers, or a program's provider,
+// do that the programmer's manual forbids is reported, and makes the exit status 125.
+//
+// That shows that requests, completions and commands are right. It does not show what
+// memory barriers do, or a card's timing, and is never a test on a card.
+//
 // # Exit status
 //
 // The program's; 128+n if signal n killed it; 127 if it was not found, 126 if
 // it could not be executed; 124 if it ran longer than -timeout; 125 if rdmavm
-// itself failed, or if the kernel oopsed, warned or hung although the program
-// was content. The guest has to report an orderly end besides, so a virtual
+// itself failed, or if the kernel oopsed, warned or hung, or a modelled card was
+// misused, although the program was content. The guest has to report an orderly end besides, so a virtual
 // machine that dies never counts as success.
 //
 // Signals are passed on to the program. If it has not ended five seconds
@@ -114,7 +129,9 @@
 //
 // # Where it all comes from
 //
-// QEMU is the qemu-system-x86_64 on PATH or, without one, Debian's package.
+// QEMU is the qemu-system-x86_64 on PATH or, without one, Debian's package; for
+// -driver mlx5 one that has vfio-user, which is 10.1 or newer: on PATH, or from the
+// backports of Debian 13, whatever the machine runs.
 // That, the kernels and -packages are downloaded by apt from the mirror that
 // the machine is configured for, with its keys, and unpacked into a cache,
 // not installed: RDMAVM_CACHE or else rdmavm in the user's cache directory.

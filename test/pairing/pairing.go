@@ -106,7 +106,12 @@ func StartServer(ctx context.Context, p Program, addr string, port int, flags ..
 
 // RunClient runs a client to its end. While nobody listens yet it tries again.
 func RunClient(ctx context.Context, p Program, addr string, port int, limit time.Duration, flags ...string) (Output, error) {
-	args := append([]string{"-c", "-a", addr, "-p", strconv.Itoa(port)}, flags...)
+	return RunWhile(ctx, p, limit, refused, append([]string{"-c", "-a", addr, "-p", strconv.Itoa(port)}, flags...)...)
+}
+
+// RunWhile runs a client to its end, and again while its output says that nobody
+// listens yet.
+func RunWhile(ctx context.Context, p Program, limit time.Duration, refused func(Output) bool, args ...string) (Output, error) {
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		proc, err := Start(ctx, p, args...)
 		if err != nil {

@@ -4,6 +4,13 @@ package main
 
 // lacks is what each driver cannot do.
 var lacks = []lack{
+	{driver: "rxe", pkg: "test/connectx/libmlx5", tests: "Test.*",
+		why:  "these are about ConnectX cards",
+		seen: "they run on -driver mlx5: make test-mlx5"},
+	{driver: "siw", pkg: "test/connectx/libmlx5", tests: "Test.*",
+		why:  "these are about ConnectX cards",
+		seen: "they run on -driver mlx5: make test-mlx5"},
+
 	{driver: "rxe", pkg: "cm", tests: "TestIWARP.* TestSlowIWARP.*",
 		why:  "these are about iWARP",
 		seen: "RoCE is another transport"},

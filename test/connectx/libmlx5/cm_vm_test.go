@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package libmlx5
+
+import (
+	"strings"
+	"testing"
+
+	"purerdma/internal/vmtest"
+)
+
+// TestCM: the programs of librdmacm, over both families.
+func TestCM(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, tc := range []struct {
+		flags  string // of both
+		server string // more of the server's
+		client string // more of the client's
+		source string // how the client is told its own address
+		stays  bool
+	}{
+		{flags: "rping -v -V -C 20 -S 1000", server: "-s -a SERVER", client: "-c -a SERVER", source: "-I"},
+		{flags: "rping -C 10 -S 65535", server: "-s -P -a SERVER", client: "-c -a SERVER", source: "-I", stays: true},
+		{flags: "ucmatose -c 10 -C 20 -S 1000", server: "-b SERVER", client: "-s SERVER", source: "-b"},
+		{flags: "udaddy -c 3 -C 20 -S 500", server: "-b SERVER", client: "-s SERVER", source: "-b"},
+		{flags: "cmtime -c 50", server: "-b SERVER", client: "-s SERVER", source: "-b", stays: true},
+		{flags: "rstream -S 4096 -C 100 -I 5 -T r", server: "-b SERVER", client: "-s SERVER"},
+		{flags: "rstream -S 65536 -C 50 -I 5 -T n", server: "-b SERVER", client: "-s SERVER"},
+		{flags: "riostream -S 4096 -C 50 -I 5", server: "-b SERVER", client: "-s SERVER"},
+	} {
+		for _, six := range []bool{false, true} {
+			from, to := hosts[1].IPv4.String(), hosts[0].IPv4.String()
+			if six {
+				from, to = hosts[1].IPv6.String(), hosts[0].IPv6.String()
+			}
+			f := strings.Fields(tc.flags)
+			name := tc.flags
+			if six {
+				name += " IPv6"
+			}
+			t.Run(name, func(t *testing.T) {
+				p := port()
+				args := func(more string) []string {
+					return append(append(f[1:len(f):len(f)], "-p", p), strings.Fields(strings.ReplaceAll(more, "SERVER", to))...)
+				}
+				client := args(tc.client)
+				if tc.source != "" {
+					client = append(client, tc.source, from)
+				}
+				meeting{program: f[0], server: args(tc.server), client: client, stays: tc.stays}.run(t)
+			})
+		}
+	}
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package libmlx5
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"purerdma/internal/vmtest"
+	"purerdma/test/pairing"
+)
+
+func TestDevinfo(t *testing.T) {
+	for _, h := range vmtest.Hosts(t, 2) {
+		p, err := pairing.Start(t.Context(), program(t, "ibv_devinfo"), "-v", "-d", h.Device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.Wait(clientLimit)
+		if err != nil || out.Status != 0 {
+			t.Fatal(err, out)
+		}
+		for _, want := range []string{"fw_ver:\t\t\t\t16.35.4030", "vendor_part_id:\t\t\t4119", "PORT_ACTIVE (4)", "link_layer:\t\tEthernet", "board_id:\t\t\tMT_0000000012",
+			"::ffff:" + h.IPv4.String() + ", RoCE v2", "atomic_cap:\t\t\tATOMIC_HCA", "max_mtu:\t\t4096"} {
+			if !strings.Contains(out.Stdout, want) {
+				t.Errorf("%s: no %q in\n%s", h.Device, want, out.Stdout)
+			}
+		}
+	}
+}
+
+// TestAsyncwatch: the port goes down and up with its interface, and programs hear
+// of it.
+func TestAsyncwatch(t *testing.T) {
+	h := vmtest.Hosts(t, 2)[0]
+	p, err := pairing.Start(t.Context(), program(t, "ibv_asyncwatch"), "-d", h.Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := func(want string) {
+		t.Helper()
+		for start := time.Now(); !strings.Contains(p.Output().Stdout, want); time.Sleep(10 * time.Millisecond) {
+			if time.Since(start) > serverLimit || !p.Alive() {
+				t.Fatalf("no %q: %v", want, p.Output())
+			}
+		}
+	}
+	printed("async event FD")
+	link, err := netlink.LinkByName(h.Interface)
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index, Table: 200}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetDown(link); err != nil {
+		t.Fatal(err)
+	}
+	printed("port error")
+	if err := netlink.LinkSetUp(link); err != nil {
+		t.Fatal(err)
+	}
+	printed("port active")
+	// The routes over the wire went with the interface.
+	for _, r := range routes {
+		if err := netlink.RouteReplace(&r); err != nil {
+			t.Errorf("route %v: %v", r, err)
+		}
+	}
+	if err := netlink.AddrReplace(link, address(h.IPv6.String()+"/64")); err != nil {
+		t.Error(err)
+	}
+}
+
+func address(s string) *netlink.Addr {
+	a, err := netlink.ParseAddr(s)
+	if err != nil {
+		panic(err)
+	}
+	a.Flags = 0x02 // IFA_F_NODAD
+	return a
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package libmlx5
+
+import (
+	"net/netip"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/internal/vmtest"
+	"purerdma/test/pairing"
+	"purerdma/verbs"
+)
+
+func TestMain(m *testing.M) { vmtest.Main(m) }
+
+const (
+	clientLimit = 30 * time.Second
+	serverLimit = 10 * time.Second // after the client has ended
+)
+
+// program returns one of rdma-core's, or of perftest's.
+func program(t *testing.T, name string) pairing.Program {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pairing.Program{Name: name, Path: path}
+}
+
+// meeting is a server and a client of one program.
+type meeting struct {
+	program        string
+	server, client []string
+	want           []string // that both print
+	stays          bool     // the server does not end by itself
+}
+
+// run runs both. Each has to end with success.
+func (m meeting) run(t *testing.T) {
+	t.Helper()
+	p := program(t, m.program)
+	server, err := pairing.Start(t.Context(), p, m.server...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := pairing.RunWhile(t.Context(), p, clientLimit, func(o pairing.Output) bool { return server.Alive() && nobodyListens(o) }, m.client...)
+	served := server.Output()
+	if !m.stays {
+		var serr error
+		if served, serr = server.Wait(serverLimit); serr != nil {
+			t.Errorf("server: %v", serr)
+		}
+	}
+	if err != nil || client.Status != 0 || served.Status != 0 {
+		t.Errorf("client: %v\n%v\nserver:\n%v", err, client, served)
+	}
+	for _, w := range m.want {
+		if !strings.Contains(client.Stdout, w) || !m.stays && !strings.Contains(served.Stdout, w) {
+			t.Errorf("no %q\nclient: %v\nserver: %v", w, client, served)
+		}
+	}
+}
+
+// nobodyListens reports whether a client came too early.
+func nobodyListens(o pairing.Output) bool {
+	for _, text := range []string{"Couldn't connect to ", "Connection refused", "RDMA_CM_EVENT_REJECTED, error 8", "Unable to connect", "rdma_connect: Connection refused"} {
+		if strings.Contains(o.Stdout+o.Stderr, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// gidIndex is the index of a host's address in its table of GIDs, of RoCE v2.
+func gidIndex(t *testing.T, h vmtest.Host, addr netip.Addr) string {
+	t.Helper()
+	dev, err := verbs.DefaultHost().Open(h.Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	g, err := dev.GIDFor(1, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(int(g.Index))
+}
+
+func port() string { return strconv.Itoa(pairing.NewPort()) }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package libmlx5
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"purerdma/internal/vmtest"
+)
+
+// TestPingpong: QPs of all kinds, polling and asleep, with checked data.
+func TestPingpong(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	for _, tc := range []struct{ program, flags string }{
+		{"ibv_rc_pingpong", "-n 200"},
+		{"ibv_rc_pingpong", "-c -e -n 100 -s 100000"},
+		{"ibv_rc_pingpong", "-c -N -n 100 -s 300"},
+		{"ibv_uc_pingpong", "-c -n 100"},
+		{"ibv_uc_pingpong", "-e -n 100 -s 20000"},
+		{"ibv_ud_pingpong", "-c -n 100 -s 1000"},
+		{"ibv_ud_pingpong", "-e -n 100"},
+		{"ibv_srq_pingpong", "-n 200 -q 8"},
+		{"ibv_srq_pingpong", "-e -n 200"},
+		{"ibv_xsrq_pingpong", "-n 100"},
+		{"ibv_xsrq_pingpong", "-e -n 100"},
+	} {
+		t.Run(tc.program+" "+tc.flags, func(t *testing.T) {
+			p := port()
+			args := func(i int) []string {
+				return append(strings.Fields(tc.flags), "-d", hosts[i].Device, "-g", gidIndex(t, hosts[i], hosts[i].IPv4), "-p", p)
+			}
+			m := meeting{program: tc.program, server: args(0), client: append(args(1), "127.0.0.1"), want: []string{" usec/iter\n"}}
+			if tc.program == "ibv_xsrq_pingpong" {
+				m.want = nil // it prints nothing like that
+			}
+			m.run(t)
+		})
+	}
+}
+
+// TestPerftest: the operations in both of their forms, by the old interface for
+// posting and the new one, on all kinds of QP.
+func TestPerftest(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	var cases []string
+	for _, api := range []string{"", " --use_old_post_send"} {
+		for _, op := range []string{"ib_send", "ib_write", "ib_read"} {
+			cases = append(cases, op+"_bw -n 100"+api, op+"_lat -n 100"+api)
+		}
+		cases = append(cases, "ib_atomic_bw -n 100 -A FETCH_AND_ADD"+api, "ib_atomic_bw -n 100 -A CMP_AND_SWAP"+api, "ib_atomic_lat -n 100"+api,
+			"ib_send_bw -n 100 -c UC"+api, "ib_send_bw -n 100 -c UD -s 1024"+api, "ib_send_lat -n 100 -c UD -s 100"+api, "ib_write_bw -n 100 -c UC"+api,
+			"ib_send_bw -n 100 -c XRC"+api, "ib_write_lat -n 100 -s 8 -I 64"+api, "ib_send_lat -n 100 -s 200 -I 220"+api)
+	}
+	cases = append(cases, "ib_send_bw -n 100 -e", "ib_write_bw -n 100 -q 4 -s 1000", "ib_send_bw -n 100 -r 64 --use-srq", "ib_send_bw -n 100 -b",
+		"ib_write_bw -n 20 -s 1048576", "ib_read_bw -n 20 -s 4194304 -o 16", "ib_send_bw -n 100 -R", "ib_write_lat -n 100 -R", "ib_atomic_bw -n 100 -R")
+	for _, c := range cases {
+		t.Run(c, func(t *testing.T) {
+			f, p := strings.Fields(c), port()
+			args := func(i int) []string {
+				a := append(f[1:len(f):len(f)], "-d", hosts[i].Device, "-p", p)
+				if strings.Contains(c, " -R") {
+					return a
+				}
+				return append(a, "-x", gidIndex(t, hosts[i], hosts[i].IPv4))
+			}
+			peer := "127.0.0.1"
+			if strings.Contains(c, " -R") {
+				peer = hosts[0].IPv4.String()
+			}
+			client := append(args(1), peer)
+			if strings.Contains(c, " -R") {
+				client = append([]string{"--bind_source_ip", hosts[1].IPv4.String()}, client...)
+			}
+			meeting{program: f[0], server: args(0), client: client, want: []string{"#bytes"}}.run(t)
+		})
+	}
+}
+
+// TestSpeed: the model is to be no burden for those who test with it.
+func TestSpeed(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	p := port()
+	args := func(i int) []string {
+		return []string{"-n", "2000", "-s", "65536", "-d", hosts[i].Device, "-p", p, "-x", gidIndex(t, hosts[i], hosts[i].IPv4), "--output=bandwidth"}
+	}
+	m := meeting{program: "ib_write_bw", server: args(0), client: append(args(1), "127.0.0.1")}
+	m.run(t)
+	_ = fmt.Sprint
+}
