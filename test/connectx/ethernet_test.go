@@ -49,6 +49,7 @@ func newPortOn(t *testing.T, f *Fabric, addr byte) *testPort {
 		c := prm.CreateContextIn.Context.Of(in)
 		prm.SQC.CQN.Set(c, uint64(p.cq.n))
 		prm.SQC.TIS.Set(c, uint64(p.tis))
+		prm.SQC.TISListSize.Set(c, 1)
 		prm.SQC.FlushInError.Set(c, 1)
 		p.wq(prm.SQC.WQ.Of(c), 6, 6, p.record)
 		prm.WQ.UARPage.Set(prm.SQC.WQ.Of(c), uint64(p.uar))
@@ -556,6 +557,7 @@ func TestQueueMistakes(t *testing.T) {
 			p.wq(prm.SQC.WQ.Of(c), 6, 6, p.record)
 			if op == prm.OpCreateSQ {
 				prm.SQC.TIS.Set(c, uint64(p.tis))
+				prm.SQC.TISListSize.Set(c, 1)
 				prm.WQ.UARPage.Set(prm.SQC.WQ.Of(c), uint64(p.uar))
 			}
 			change(c)

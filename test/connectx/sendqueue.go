@@ -13,7 +13,7 @@ import (
 // of QPs, because a doorbell names either.
 type sq struct {
 	workQueue
-	tis *tis
+	tis *tis // nil for one that sends no frames
 }
 
 var sqCommands = map[uint16]command{
@@ -33,8 +33,11 @@ func createSQ(d *Device, in, out []byte) (err error) {
 	if s.stride != prm.WQEBB {
 		return refuse(prm.StatusBadParam, "an SQ with strides of %d bytes", s.stride)
 	}
-	if s.tis, err = d.tiss.find(uint32(prm.SQC.TIS.Get(c))); err != nil {
-		return err
+	// One that sends no frames, such as mlx5e's for work of its own, has none.
+	if prm.SQC.TISListSize.Is(c) {
+		if s.tis, err = d.tiss.find(uint32(prm.SQC.TIS.Get(c))); err != nil {
+			return err
+		}
 	}
 	if s.uar, err = d.uars.find(uint32(prm.WQ.UARPage.Get(prm.SQC.WQ.Of(c)))); err != nil {
 		return err
@@ -44,7 +47,9 @@ func createSQ(d *Device, in, out []byte) (err error) {
 		return err
 	}
 	s.hold(1)
-	s.tis.users++
+	if s.tis != nil {
+		s.tis.users++
+	}
 	prm.ObjectOut.Number.Set(out, uint64(s.n))
 	return nil
 }
@@ -75,7 +80,9 @@ func destroySQ(d *Device, in, _ []byte) error {
 		return err
 	}
 	s.hold(-1)
-	s.tis.users--
+	if s.tis != nil {
+		s.tis.users--
+	}
 	delete(d.queues.objects, s.n)
 	return nil
 }
@@ -151,7 +158,7 @@ func (s *sq) send(d *Device, w []byte) prm.Syndrome {
 	switch {
 	case opcode == prm.WQENop:
 		return prm.SyndromeNone
-	case opcode != prm.WQESend && opcode != prm.WQELSO:
+	case s.tis == nil || opcode != prm.WQESend && opcode != prm.WQELSO:
 		d.violation(s.name(), "operation %#x", opcode)
 		return prm.SyndromeLocalQPOp
 	}

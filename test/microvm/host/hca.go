@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"purerdma/test/connectx"
 	"purerdma/test/connectx/vfiouser"
@@ -56,7 +57,7 @@ func (o *Options) withHCAs(ctx context.Context, dir string, f func(sockets []str
 func startHCAs(ctx context.Context, n int, dir string, trace *bufio.Writer) (*hcas, error) {
 	h := &hcas{}
 	ctx, h.cancel = context.WithCancel(ctx)
-	fabric := connectx.NewFabric()
+	fabric, start := connectx.NewFabric(), time.Now()
 	for i := range n {
 		path := filepath.Join(dir, fmt.Sprintf("hca%d", i))
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -73,7 +74,7 @@ func startHCAs(ctx context.Context, n int, dir string, trace *bufio.Writer) (*hc
 			Violation: h.violation,
 		}
 		if trace != nil {
-			cfg.Trace = func(r connectx.Record) { fmt.Fprintln(trace, r) }
+			cfg.Trace = func(r connectx.Record) { fmt.Fprintf(trace, "%.6f %v\n", time.Since(start).Seconds(), r) }
 		}
 		h.sockets = append(h.sockets, path)
 		s := &vfiouser.Server{Function: connectx.NewFunction(connectx.New(cfg)), Memory: memory, Interrupts: interrupts}
