@@ -23,7 +23,7 @@ type lack struct {
 }
 
 // flaky are the drivers with a fault that hits any test by chance: a few that fail
-// are run once more, which the output says.
+// are run again, which the output says.
 var flaky = map[string]string{
 	"siw": "siw's lost first message (docs/driver-faults.md)",
 }

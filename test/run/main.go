@@ -123,15 +123,23 @@ func (c *config) runAll(ctx context.Context, patterns []string) error {
 		list = append(list, command{Dir: p.Dir, Args: args, Env: []string{"RPING=" + rping}})
 	}
 	res, err := c.boot(ctx, list)
-	if again := res.again(driver, len(list)); err != nil && again != "" {
-		fmt.Printf("run: once more, because of %s: %s\n", flaky[driver], strings.Join(res.failed, " "))
-		for i := range list {
-			list[i].Args = append(list[i].Args, "-test.run="+again)
+	for round := 2; err != nil && round <= rounds; round++ {
+		again := res.again(driver, len(list))
+		if again == "" {
+			break
 		}
-		_, err = c.boot(ctx, list)
+		fmt.Printf("run: round %d, because of %s: %s\n", round, flaky[driver], strings.Join(res.leaves, " "))
+		for i := range list {
+			list[i].Args = append(list[i].Args, "-test.run="+again) // the last one counts
+		}
+		res, err = c.boot(ctx, list)
 	}
 	return err
 }
+
+// rounds is how often a test may fail for the fault of a flaky driver before that
+// counts.
+const rounds = 3
 
 // find returns the packages whose tests need RDMA.
 func find(ctx context.Context, patterns []string) ([]pkg, error) {
@@ -228,6 +236,7 @@ func (c *config) boot(ctx context.Context, list []command) (res results, err err
 type results struct {
 	passed  int
 	failed  []string // at the top level
+	leaves  []string // of what failed: subtests in the place of their parents
 	skipped []string
 	ended   int // test programs that came to their end
 }
@@ -242,7 +251,26 @@ func (r *results) again(driver string, programs int) string {
 	if n := len(r.failed); flaky[driver] == "" || n == 0 || n > fewFailures || len(r.skipped) > 0 || r.ended != programs {
 		return ""
 	}
-	return "^(" + strings.Join(r.failed, "|") + ")$"
+	var pattern []string
+	for _, name := range r.leaves {
+		var levels []string
+		for level := range strings.SplitSeq(name, "/") {
+			levels = append(levels, "^"+regexp.QuoteMeta(level)+"$")
+		}
+		pattern = append(pattern, strings.Join(levels, "/"))
+	}
+	return strings.Join(pattern, "|")
+}
+
+// fail notes that a test failed. Its subtests come after it.
+func (r *results) fail(name string, top bool) {
+	if top {
+		r.failed = append(r.failed, name)
+	}
+	if n := len(r.leaves); n > 0 && strings.HasPrefix(name, r.leaves[n-1]+"/") {
+		r.leaves = r.leaves[:n-1]
+	}
+	r.leaves = append(r.leaves, name)
 }
 
 var verdict = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\S+)`)
@@ -267,8 +295,8 @@ func watch(r io.Reader, w io.Writer) (results, error) {
 				res.skipped = append(res.skipped, m[2])
 			case top && m[1] == "PASS":
 				res.passed++
-			case top:
-				res.failed = append(res.failed, m[2])
+			case m[1] == "FAIL":
+				res.fail(m[2], top)
 			}
 		}
 		if err == io.EOF {

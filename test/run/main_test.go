@@ -19,6 +19,10 @@ func TestWatch(t *testing.T) {
 --- PASS: TestB (0.00s)
 --- FAIL: TestC (0.00s)
     --- FAIL: TestC/x (0.00s)
+        --- FAIL: TestC/x/y (0.00s)
+        --- FAIL: TestC/x/z (0.00s)
+        --- PASS: TestC/x/w (0.00s)
+--- FAIL: TestE (0.00s)
 --- SKIP: TestD (0.00s)
 FAIL`
 	var copied strings.Builder
@@ -29,7 +33,10 @@ FAIL`
 	if copied.String() != out {
 		t.Errorf("copied %q", &copied)
 	}
-	if res.passed != 2 || res.ended != 1 || !slices.Equal(res.failed, []string{"TestC"}) || !slices.Equal(res.skipped, []string{"TestB/one", "TestD"}) {
+	if !slices.Equal(res.leaves, []string{"TestC/x/y", "TestC/x/z", "TestE"}) {
+		t.Errorf("failed at the ends: %v", res.leaves)
+	}
+	if res.passed != 2 || res.ended != 1 || !slices.Equal(res.failed, []string{"TestC", "TestE"}) || !slices.Equal(res.skipped, []string{"TestB/one", "TestD"}) {
 		t.Errorf("%+v", res)
 	}
 	if _, err := watch(strings.NewReader(out), failing{}); err == nil {
@@ -38,14 +45,14 @@ FAIL`
 }
 
 // TestAgain: only few failures of programs that ran to their end, on a flaky
-// driver, are tried once more.
+// driver, are tried again, without the subtests that passed.
 func TestAgain(t *testing.T) {
 	for _, c := range []struct {
 		driver string
 		res    results
 		want   string
 	}{
-		{"siw", results{failed: []string{"TestA", "TestB"}, ended: 2}, "^(TestA|TestB)$"},
+		{"siw", results{failed: []string{"TestA", "TestB"}, leaves: []string{"TestA/C-Go_[x]", "TestB"}, ended: 2}, `^TestA$/^C-Go_\[x\]$|^TestB$`},
 		{"siw", results{ended: 2}, ""},
 		{"siw", results{failed: []string{"TestA"}, ended: 1}, ""},
 		{"siw", results{failed: []string{"TestA"}, skipped: []string{"TestB"}, ended: 2}, ""},
