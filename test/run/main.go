@@ -244,11 +244,14 @@ type results struct {
 // fewFailures is how many tests a flaky driver may fail: more have another cause.
 const fewFailures = 5
 
+// soak knows the drivers' faults itself, and is to show those that come seldom.
+const soak = "TestSoak"
+
 // again returns the pattern of the tests that failed, if all of the programs came
-// to their end, few tests failed and the driver has a fault that comes by chance;
-// else "".
+// to their end, few tests failed, the driver has a fault that comes by chance and
+// each of them may have met it; else "".
 func (r *results) again(driver string, programs int) string {
-	if n := len(r.failed); flaky[driver] == "" || n == 0 || n > fewFailures || len(r.skipped) > 0 || r.ended != programs {
+	if n := len(r.failed); flaky[driver] == "" || n == 0 || n > fewFailures || len(r.skipped) > 0 || r.ended != programs || slices.Contains(r.failed, soak) {
 		return ""
 	}
 	var pattern []string

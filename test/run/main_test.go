@@ -57,6 +57,7 @@ func TestAgain(t *testing.T) {
 		{"siw", results{failed: []string{"TestA"}, ended: 1}, ""},
 		{"siw", results{failed: []string{"TestA"}, skipped: []string{"TestB"}, ended: 2}, ""},
 		{"siw", results{failed: []string{"TestA", "TestB", "TestC", "TestD", "TestE", "TestF"}, ended: 2}, ""},
+		{"siw", results{failed: []string{"TestA", "TestSoak"}, ended: 2}, ""},
 		{"rxe", results{failed: []string{"TestA"}, ended: 2}, ""},
 	} {
 		if got := c.res.again(c.driver, 2); got != c.want {

@@ -42,11 +42,17 @@ func child(seed string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s := newSoak(ctx, number)
+	// At once, before the consequences are seen on the other side.
+	told := make(chan struct{})
+	context.AfterFunc(s.failed, func() {
+		fmt.Println("FAULT", strings.ReplaceAll(s.err().Error(), "\n", " "))
+		close(told)
+	})
 	if err := s.child(cancel); err != nil {
 		s.fault("%w", err)
 	}
-	if err := s.err(); err != nil {
-		fmt.Println("FAULT", strings.ReplaceAll(err.Error(), "\n", " "))
+	if s.failed.Err() != nil {
+		<-told
 		return 1
 	}
 	if left := leak.Report(); len(left) > 0 {
@@ -114,7 +120,7 @@ func (p *peer) spawn() error {
 	killed, said, at := new(atomic.Bool), make(chan struct{}), make(chan string, 1)
 	go func() {
 		defer close(said)
-		ended := false
+		ended, fault := false, false
 		for lines.Scan() {
 			switch what, rest, _ := strings.Cut(lines.Text(), " "); what {
 			case "AT":
@@ -122,13 +128,14 @@ func (p *peer) spawn() error {
 			case "END":
 				ended = true
 			case "FAULT":
+				fault = true
 				p.s.fault("in the other process: %s", rest)
 			default:
 				fmt.Fprintln(os.Stderr, lines.Text())
 			}
 		}
 		close(at)
-		if !ended && !killed.Load() {
+		if !ended && !fault && !killed.Load() {
 			p.s.fault("the other process has died")
 		}
 	}()

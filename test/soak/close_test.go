@@ -14,8 +14,8 @@ func (e *end) judge() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.finished() {
-		if e.plan.ending == orderly && !e.dropped() && e.s.failed.Err() == nil {
-			e.fault("the connection has broken: %w; %d messages sent, %d received", e.over, e.sent, e.got)
+		if e.plan.ending == orderly && !e.dropped() && e.ownFault {
+			e.fault("the connection has broken: %w: %s", e.over, e.state())
 		}
 		return
 	}

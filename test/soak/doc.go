@@ -12,4 +12,7 @@
 // have, each tells how much it has sent and what must stand in the other's region
 // (fin). A connection may also end in the middle of things, as its plan has it:
 // then every request that was posted must still complete, once.
+//
+// TestSoak takes a minute, make soak has it take longer. What a driver does wrong is
+// in docs/driver-faults.md; what the traffic spares siw for that is in one file.
 package soak

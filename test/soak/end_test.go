@@ -21,6 +21,7 @@ const (
 	recvSlots = window + 4
 	slotLen   = 8192
 	slots     = 10 // for what is sent, and for what is read
+	readDepth = 4  // READs and atomics that the connection has room for
 )
 
 // request is a send request that has not completed.
@@ -54,6 +55,7 @@ type end struct {
 	heard    bool // something has come
 	progress int  // counts completions
 	over     error
+	ownFault bool // over is the consequence of no fault elsewhere
 	closed   bool
 	endOnce  sync.Once
 
@@ -64,6 +66,8 @@ type end struct {
 	slotsOK []int              // free slots of sends
 	quota   int
 	others  int // requests that are no messages
+	reads   int // on iWARP, those that have not completed
+	nudged  int
 
 	sent, acked    uint64          // messages: ours, and those of them that the peer has seen
 	got, told      uint64          // messages of the peer, all up to which we have seen; what it knows of that
@@ -220,6 +224,9 @@ func (e *end) sentOne(wc verbs.WC) {
 
 // issue puts a request into the queue.
 func (e *end) issue(wr verbs.SendWR, done func()) {
+	if e.node.caps.iwarp {
+		done = e.spare(&wr, done)
+	}
 	e.n++
 	wr.ID = uint64(e.serial)<<32 | uint64(e.n)
 	e.out[wr.ID] = request{opcode: wr.Opcode, signaled: wr.Flags&verbs.SendSignaled != 0, done: done}
@@ -248,7 +255,7 @@ func (e *end) finished() bool { return e.finSent && e.fin != nil && e.got == e.f
 // broke notes that the connection is of no more use.
 func (e *end) broke(err error) {
 	if e.over == nil {
-		e.over = err
+		e.over, e.ownFault = err, e.s.failed.Err() == nil
 		e.stop()
 	}
 }
@@ -333,7 +340,7 @@ func (e *end) handle(h *header, wc verbs.WC) {
 // finish looks whether both have said all, and the whole of it has come: others that
 // wait on the CQ may have yet to hand it in.
 func (e *end) finish() {
-	if e.finDone && e.finished() && e.over == nil {
+	if e.finDone && e.finished() && e.mayClose() && e.over == nil {
 		e.stop()
 	}
 }

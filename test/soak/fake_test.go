@@ -69,7 +69,7 @@ func fakeOnce(near, far *node, number, gen uint32) error {
 		if err != nil {
 			return err
 		}
-		paths[i] = oob.Path{SGIDIndex: gids[0].Index, Access: n.caps.access, RdAtomic: 4}
+		paths[i] = oob.Path{SGIDIndex: gids[0].Index, Access: n.caps.access, RdAtomic: readDepth}
 		if err := paths[i].Init(e.qp); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"purerdma/cm"
@@ -59,7 +60,7 @@ func (e *end) peer(b []byte) error {
 // param has what both sides ask for.
 func (e *end) param() *cm.ConnParam {
 	p := cm.DefaultConnParam()
-	p.PrivateData, p.ResponderResources, p.InitiatorDepth = e.hello(), 4, 4
+	p.PrivateData, p.ResponderResources, p.InitiatorDepth = e.hello(), readDepth, readDepth
 	return &p
 }
 
@@ -95,11 +96,13 @@ func (n *node) lane(number uint32, next func() (target, bool)) {
 		if !ok {
 			return
 		}
-		if err := n.active(number, gen, to); err != nil && !to.dropped() {
+		switch err := n.active(number, gen, to); {
+		case err == nil:
+		case to.dropped() || n.caps.iwarp && errors.Is(err, syscall.EADDRINUSE):
+			time.Sleep(50 * time.Millisecond) // another process is being started, or see iwarp_test.go
+		default:
 			n.s.fault("lane %d.%d: %w", number, gen, err)
 			return
-		} else if err != nil {
-			time.Sleep(50 * time.Millisecond) // another process is being started
 		}
 	}
 }
@@ -209,6 +212,8 @@ func (e *end) watch(conn conn) {
 			last, since = e.progress, time.Now()
 		} else if time.Since(since) > e.s.patience {
 			e.fault("nothing has moved for %v: %s", e.s.patience, e.state())
+		} else if !e.heard {
+			e.nudge()
 		}
 		e.mu.Unlock()
 	}

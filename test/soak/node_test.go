@@ -98,7 +98,7 @@ func (n *node) open(h *verbs.Host) (err error) {
 func (n *node) explore(fake bool) error {
 	c := caps{readSGE: 1, srq: !fake, access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite}
 	if n.dev.Transport() == verbs.TransportIWARP {
-		c.readInv = true
+		c.readInv, c.iwarp = true, true
 	} else {
 		c.imm, c.atomics, c.windows, c.readSGE = true, true, !fake, 3
 		c.access |= verbs.RemoteAtomic

@@ -128,7 +128,7 @@ func (e *end) accept(h header) {
 		return
 	}
 	e.later(func() bool {
-		if len(e.slotsOK) < 2 {
+		if len(e.slotsOK) < 2 || !e.mayRead() {
 			return false
 		}
 		from, to := e.slot(), e.slot()

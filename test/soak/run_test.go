@@ -102,6 +102,7 @@ func closeAll(list ...interface{ Close() error }) error {
 type caps struct {
 	imm, atomics, windows, srq, readInv bool
 	flush, atomicWrite, rereg           bool
+	iwarp                               bool // see iwarp_test.go
 	readSGE                             int
 	access                              verbs.Access
 }

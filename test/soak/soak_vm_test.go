@@ -119,9 +119,9 @@ func measure(t *testing.T) (m memoryNow) {
 	return m
 }
 
-// TestSlowSoak runs the traffic for a while, once short and once long: what the long
+// TestSoak runs the traffic for a while, once short and once long: what the long
 // run leaves may not be more than what the short one does.
-func TestSlowSoak(t *testing.T) {
+func TestSoak(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	vmtest.AnyMemory(t)

@@ -49,7 +49,7 @@ func (e *end) pump() {
 
 // one puts one more request into the queue, false if there is nothing to do.
 func (e *end) one() bool {
-	if e.got >= e.told+window/2 && !e.finSent {
+	if e.got >= e.told+window/2 && !e.finSent || e.owesCredit() {
 		e.credit()
 		return true
 	}
@@ -247,17 +247,20 @@ func (e *end) inlineWrite() bool {
 
 // read reads what stands in a cell.
 func (e *end) read() bool {
+	if !e.mayRead() {
+		return false
+	}
 	slot := e.slot()
 	if slot < 0 {
 		return false
 	}
 	cell := e.rng.IntN(cells)
 	n := size(e.rng, cellLen)
+	if e.node.caps.iwarp {
+		n = max(n, 1)
+	}
 	off := cell*cellLen + e.rng.IntN(cellLen-n+1)
 	wr := verbs.SendWR{Opcode: verbs.OpRead, Flags: e.flags(), RemoteAddr: e.mem.addr + uint64(off), RKey: e.mem.rkey, SGList: e.pieces(slot, n, e.node.caps.readSGE)}
-	if e.node.caps.readInv {
-		wr.Flags &^= verbs.SendFence
-	}
 	e.mem.busy[cell]++
 	e.s.stats.reads.Add(1)
 	e.s.stats.bytes.Add(int64(n))
@@ -273,7 +276,7 @@ func (e *end) read() bool {
 
 // readInv reads into memory of its own, whose key goes when the bytes have come.
 func (e *end) readInv() bool {
-	if len(e.offers) >= 2 {
+	if len(e.offers) >= 2 || !e.mayRead() {
 		return false
 	}
 	cell, n := e.rng.IntN(cells), 1+size(e.rng, cellLen-1)
