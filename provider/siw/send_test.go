@@ -6,6 +6,7 @@ package siw
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -285,6 +286,33 @@ func TestMoves(t *testing.T) {
 		}
 		if (err == nil) != c.ok || !c.ok && !errors.Is(err, syscall.EINVAL) || r.qp.State() != want {
 			t.Errorf("%v to %v: %v, it is in %v", c.from, c.to, err, r.qp.State())
+		}
+	}
+}
+
+// TestShortAcrossPages: siw mistakes the bytes of a short message that crosses the
+// end of a page in one element.
+func TestShortAcrossPages(t *testing.T) {
+	r := newRig(t, 4)
+	r.qp.SetState(provider.QPRTS)
+	for _, c := range []struct {
+		op   provider.SendOpcode
+		sg   []provider.SGE
+		want []abi.SiwSGE
+	}{
+		{provider.OpSend, []provider.SGE{{Addr: 8180, Length: 21, LKey: 7}}, []abi.SiwSGE{{LAddr: 8180, Length: 12, LKey: 7}, {LAddr: 8192, Length: 9, LKey: 7}}},
+		{provider.OpWrite, []provider.SGE{{Addr: 8191, Length: 32, LKey: 7}}, []abi.SiwSGE{{LAddr: 8191, Length: 1, LKey: 7}, {LAddr: 8192, Length: 31, LKey: 7}}},
+		{provider.OpWrite, []provider.SGE{{}, {Addr: 8191, Length: 2, LKey: 7}}, []abi.SiwSGE{{LAddr: 8191, Length: 1, LKey: 7}, {LAddr: 8192, Length: 1, LKey: 7}}},
+		{provider.OpSend, []provider.SGE{{Addr: 8180, Length: 12, LKey: 7}}, []abi.SiwSGE{{LAddr: 8180, Length: 12, LKey: 7}}},
+		{provider.OpSend, []provider.SGE{{Addr: 8192, Length: 32, LKey: 7}}, []abi.SiwSGE{{LAddr: 8192, Length: 32, LKey: 7}}},
+		{provider.OpSend, []provider.SGE{{Addr: 8180, Length: 33, LKey: 7}}, []abi.SiwSGE{{LAddr: 8180, Length: 33, LKey: 7}}},
+		{provider.OpSend, []provider.SGE{{Addr: 1, Length: 1}, {Addr: 8180, Length: 21, LKey: 7}}, []abi.SiwSGE{{LAddr: 1, Length: 1}, {LAddr: 8180, Length: 21, LKey: 7}}},
+		{provider.OpRead, []provider.SGE{{Addr: 8180, Length: 21, LKey: 7}}, []abi.SiwSGE{{LAddr: 8180, Length: 21, LKey: 7}}},
+	} {
+		r.send(provider.SendWR{Opcode: c.op, SGList: c.sg})
+		got := r.takeSend()
+		if got == nil || int(got.NumSGE) != len(c.want) || !slices.Equal(got.SGE[:got.NumSGE], c.want) {
+			t.Errorf("%v of %+v: %+v", c.op, c.sg, got)
 		}
 	}
 }

@@ -140,6 +140,9 @@ func (q *qp) build(wr *provider.SendWR) error {
 		copy(ring.InSlot[inlineSlot](&sq.slots, sq.put).Data[:], wr.InlineData)
 	} else if wr.InlineData == nil {
 		num = putSGEs(sqe.SGE[:], wr.SGList)
+		if num == 1 {
+			num = splitAtPage(&sqe.SGE)
+		}
 	}
 	if read {
 		// A READ has one, be it empty: the kernel looks nowhere else.
@@ -150,6 +153,28 @@ func (q *qp) build(wr *provider.SendWR) error {
 	sq.words[int(sq.put)&(len(sq.words)-1)] = wqeWord(flags, uint8(num), opcode)
 	sq.put++
 	return nil
+}
+
+// Of an element that is the whole of a message of at most shortMessage bytes siw
+// copies the bytes into the packet, and goes wrong where they cross the end of a
+// page: it takes as many from the first page as there are in the second
+// (siw_try_1seg).
+const (
+	shortMessage = 32
+	pageSize     = 4096 // the smallest there is
+)
+
+// splitAtPage makes two elements of such a one, of which siw sends the right bytes,
+// and returns how many there are.
+func splitAtPage(sg *[abi.SIW_MAX_SGE]abi.SiwSGE) int {
+	e := &sg[0]
+	here := uint32(pageSize - e.LAddr%pageSize)
+	if e.Length > shortMessage || e.Length <= here {
+		return 1
+	}
+	sg[1] = abi.SiwSGE{LAddr: e.LAddr + uint64(here), Length: e.Length - here, LKey: e.LKey}
+	e.Length = here
+	return 2
 }
 
 // inlineSlot is a slot of the send queue whose elements from the second on are

@@ -68,6 +68,7 @@ type end struct {
 	others  int // requests that are no messages
 	reads   int // on iWARP, those that have not completed
 	nudged  int
+	flushed map[uint64]bool // on iWARP, the READs that have failed
 
 	sent, acked    uint64          // messages: ours, and those of them that the peer has seen
 	got, told      uint64          // messages of the peer, all up to which we have seen; what it knows of that
@@ -202,11 +203,14 @@ func (e *end) complete(wc verbs.WC) {
 func (e *end) sentOne(wc verbs.WC) {
 	r, ok := e.out[wc.ID]
 	if !ok {
-		e.fault("a completion of what was not posted, or had completed: %+v", wc)
+		if !e.flushedTwice(wc) {
+			e.fault("a completion of what was not posted, or had completed: %+v", wc)
+		}
 		return
 	}
 	delete(e.out, wc.ID)
 	if err := wc.Err(); err != nil {
+		e.noteFlushed(wc.ID, r.opcode)
 		e.broke(fmt.Errorf("%v: %w", r.opcode, err))
 		return
 	}

@@ -15,6 +15,10 @@ import "purerdma/verbs"
 // completed.
 const zeroCopy = 4096
 
+// shortAnswer is up to how many bytes siw mistakes what is read where it crosses the
+// end of a page.
+const shortAnswer = 32
+
 // spare changes a request before it is issued.
 func (e *end) spare(wr *verbs.SendWR, done func()) func() {
 	n := 0
@@ -39,9 +43,39 @@ func (e *end) spare(wr *verbs.SendWR, done func()) func() {
 	}
 }
 
+// noteFlushed notes a request that has failed.
+func (e *end) noteFlushed(id uint64, op verbs.SendOpcode) {
+	if e.node.caps.iwarp && (op == verbs.OpRead || op == verbs.OpReadInv) {
+		if e.flushed == nil {
+			e.flushed = map[uint64]bool{}
+		}
+		e.flushed[id] = true
+	}
+}
+
+// flushedTwice reports whether a completion is the second one of a READ that siw had
+// begun with, and not sent, when the connection ended.
+func (e *end) flushedTwice(wc verbs.WC) bool {
+	twice := e.flushed[wc.ID] && wc.Status == verbs.WCWRFlushErr
+	delete(e.flushed, wc.ID)
+	return twice
+}
+
 // mayRead reports whether one more READ has no request wait for others. One that
 // waits keeps siw from answering the READs of the peer, which may wait as well.
 func (e *end) mayRead() bool { return !e.node.caps.iwarp || e.reads < readDepth }
+
+// readable returns how many of the n bytes at an address of the peer's may be read at
+// once: one at least, and few only up to the end of a page.
+func (e *end) readable(addr uint64, n int) int {
+	if !e.node.caps.iwarp {
+		return n
+	}
+	if n = max(n, 1); n <= shortAnswer {
+		n = min(n, int(4096-addr%4096))
+	}
+	return n
+}
 
 // nudge sends something more when the first message may have overtaken the accept:
 // siw does not look at it before the next one comes.

@@ -5,9 +5,9 @@
 package soak
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"purerdma/verbs"
 )
@@ -256,18 +256,14 @@ func (e *end) read() bool {
 	}
 	cell := e.rng.IntN(cells)
 	n := size(e.rng, cellLen)
-	if e.node.caps.iwarp {
-		n = max(n, 1)
-	}
-	off := cell*cellLen + e.rng.IntN(cellLen-n+1)
+	off := cell*cellLen + e.rng.IntN(cellLen-max(n, 1)+1)
+	n = e.readable(e.mem.addr+uint64(off), n)
 	wr := verbs.SendWR{Opcode: verbs.OpRead, Flags: e.flags(), RemoteAddr: e.mem.addr + uint64(off), RKey: e.mem.rkey, SGList: e.pieces(slot, n, e.node.caps.readSGE)}
 	e.mem.busy[cell]++
 	e.s.stats.reads.Add(1)
 	e.s.stats.bytes.Add(int64(n))
 	e.issue(wr, func() {
-		if !bytes.Equal(e.slotBytes(slot, n), e.mem.copy[off:off+n]) {
-			e.fault("%d bytes that were read from %#x are not those that were written", n, off)
-		}
+		e.same(fmt.Sprintf("read from %#x to slot %d", off, slot), e.slotBytes(slot, n), e.mem.copy[off:off+n])
 		e.mem.busy[cell]--
 		e.giveBack(slot)
 	})
@@ -281,6 +277,7 @@ func (e *end) readInv() bool {
 	}
 	cell, n := e.rng.IntN(cells), 1+size(e.rng, cellLen-1)
 	off := cell*cellLen + e.rng.IntN(cellLen-n+1)
+	n = e.readable(e.mem.addr+uint64(off), n)
 	mr, err := e.place.pd.Alloc(n, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
 		e.fault("registering %d bytes: %w", n, err)
@@ -291,9 +288,7 @@ func (e *end) readInv() bool {
 	e.s.stats.reads.Add(1)
 	wr := verbs.SendWR{Opcode: verbs.OpReadInv, Flags: verbs.SendSignaled, RemoteAddr: e.mem.addr + uint64(off), RKey: e.mem.rkey, SGList: []verbs.SGE{mr.SGE()}}
 	e.issue(wr, func() {
-		if !bytes.Equal(mr.Bytes(), e.mem.copy[off:off+n]) {
-			e.fault("%d bytes that were read from %#x are not those that were written", n, off)
-		}
+		e.same(fmt.Sprintf("read from %#x", off), mr.Bytes(), e.mem.copy[off:off+n])
 		e.mem.busy[cell]--
 		delete(e.offers, mr.Addr())
 		if err := mr.Close(); err != nil {
@@ -374,3 +369,13 @@ func (e *end) breakOff() bool {
 }
 
 var errPlanned = errors.New("broken off as planned")
+
+// same notes a fault if what was read differs from what had been written.
+func (e *end) same(what string, got, want []byte) {
+	for i := range got {
+		if got[i] != want[i] {
+			e.fault("%s: of %d bytes, those from the %dth on are % x and should be % x", what, len(got), i, got[i:min(i+16, len(got))], want[i:min(i+16, len(want))])
+			return
+		}
+	}
+}
