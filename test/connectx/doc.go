@@ -10,6 +10,10 @@
 //   - [Device.Ring] takes a store to a doorbell register;
 //   - interrupts leave by [Config.Interrupt].
 //
+// A [Function] is a device on a PCI bus, with the registers by which a kernel's driver
+// starts it and gives it commands. Package vfiouser puts it into a virtual machine, as
+// rdmavm -driver mlx5 does: there Linux's mlx5_core, mlx5e and mlx5_ib take it for a card.
+//
 // All else goes through the host's memory, which is an interface, [Memory]: the
 // memory of a virtual machine, or of this process.
 //
