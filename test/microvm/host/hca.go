@@ -84,7 +84,7 @@ func startHCAs(ctx context.Context, n int, dir string, trace *bufio.Writer) (*hc
 			if err == nil {
 				err = s.Serve(ctx, conn)
 			}
-			if err != nil && ctx.Err() == nil {
+			if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
 				h.mu.Lock()
 				h.errs = append(h.errs, fmt.Errorf("software ConnectX %d: %w", i, err))
 				h.mu.Unlock()
