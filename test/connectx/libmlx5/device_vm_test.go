@@ -13,6 +13,7 @@ import (
 
 	"purerdma/internal/vmtest"
 	"purerdma/test/pairing"
+	"purerdma/verbs"
 )
 
 func TestDevinfo(t *testing.T) {
@@ -76,6 +77,23 @@ func TestAsyncwatch(t *testing.T) {
 	if err := netlink.AddrReplace(link, address(h.IPv6.String()+"/64")); err != nil {
 		t.Error(err)
 	}
+	for start := time.Now(); !hasGIDs(h); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > serverLimit {
+			t.Fatal("the GIDs do not come back")
+		}
+	}
+}
+
+// hasGIDs says whether a host's addresses are in its table of GIDs.
+func hasGIDs(h vmtest.Host) bool {
+	dev, err := verbs.DefaultHost().Open(h.Device)
+	if err != nil {
+		return false
+	}
+	defer dev.Close()
+	_, err4 := dev.GIDFor(1, h.IPv4)
+	_, err6 := dev.GIDFor(1, h.IPv6)
+	return err4 == nil && err6 == nil
 }
 
 func address(s string) *netlink.Addr {

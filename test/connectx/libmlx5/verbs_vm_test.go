@@ -5,11 +5,13 @@
 package libmlx5
 
 import (
-	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"purerdma/internal/vmtest"
+	"purerdma/test/pairing"
 )
 
 // TestPingpong: QPs of all kinds, polling and asleep, with checked data.
@@ -82,12 +84,25 @@ func TestPerftest(t *testing.T) {
 
 // TestSpeed: the model is to be no burden for those who test with it.
 func TestSpeed(t *testing.T) {
+	const least = 300 // MB/s, of messages of 64 KiB
 	hosts := vmtest.Hosts(t, 2)
 	p := port()
 	args := func(i int) []string {
-		return []string{"-n", "2000", "-s", "65536", "-d", hosts[i].Device, "-p", p, "-x", gidIndex(t, hosts[i], hosts[i].IPv4), "--output=bandwidth"}
+		return []string{"-n", "3000", "-s", "65536", "-d", hosts[i].Device, "-p", p, "-x", gidIndex(t, hosts[i], hosts[i].IPv4)}
 	}
-	m := meeting{program: "ib_write_bw", server: args(0), client: append(args(1), "127.0.0.1")}
-	m.run(t)
-	_ = fmt.Sprint
+	server, err := pairing.Start(t.Context(), program(t, "ib_write_bw"), args(0)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := pairing.RunWhile(t.Context(), program(t, "ib_write_bw"), clientLimit, nobodyListens, append(args(1), "127.0.0.1")...)
+	server.Wait(serverLimit)
+	m := regexp.MustCompile(`(?m)^ *65536 +3000 +[\d.]+ +([\d.]+)`).FindStringSubmatch(out.Stdout)
+	if err != nil || m == nil {
+		t.Fatal(err, out)
+	}
+	average, err := strconv.ParseFloat(m[1], 64)
+	t.Logf("%.0f MiB/s", average)
+	if err != nil || average < least/1.048576 {
+		t.Errorf("%s MiB/s, less than %d MB/s", m[1], least)
+	}
 }
