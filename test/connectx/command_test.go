@@ -23,7 +23,6 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"a PD that is not there", r.on(prm.OpDeallocPD, pd+1), prm.StatusBadResource},
 		{"a UAR that is not there", r.on(prm.OpDeallocUAR, uar+1), prm.StatusBadResource},
-		{"a UAR with an EQ", r.on(prm.OpDeallocUAR, uar), prm.StatusResourceBusy},
 		{"an EQ that is not there", r.on(prm.OpDestroyEQ, e.n+1), prm.StatusBadResource},
 		{"an opcode that is not there", r.on(0xfff, 0), prm.StatusBadOp},
 	} {

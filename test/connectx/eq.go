@@ -59,7 +59,6 @@ func createEQ(d *Device, in, out []byte) (err error) {
 	if e.n, err = d.eqs.add(e); err != nil {
 		return err
 	}
-	e.uar.users++
 	prm.EQNumber.Set(out, uint64(e.n))
 	return nil
 }
@@ -72,7 +71,6 @@ func destroyEQ(d *Device, in, _ []byte) error {
 	if err := e.busy("EQ", e.n); err != nil {
 		return err
 	}
-	e.uar.users--
 	delete(d.eqs.objects, e.n)
 	return nil
 }

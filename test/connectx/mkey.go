@@ -133,7 +133,9 @@ func (m *mkey) translate(at uint64, list []byte) bool {
 	if n == 0 {
 		return true
 	}
-	if at+n > maxTranslation/2 || at+n > prm.MKC.TranslationOctwords.Get(m.context[:]) {
+	// A UMR's list may be padded to 64 bytes, as Linux does.
+	has := (prm.MKC.TranslationOctwords.Get(m.context[:]) + 3) &^ 3
+	if at+n > maxTranslation/2 || at+n > has {
 		return false
 	}
 	be := binary.BigEndian

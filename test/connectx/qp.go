@@ -143,9 +143,6 @@ func (q *qp) layOut(pas []byte) (err error) {
 // useObjects counts the QP, with 1, among the users of what it belongs to.
 func (q *qp) useObjects(n users) {
 	q.pd.users += n
-	if q.uar != nil {
-		q.uar.users += n
-	}
 	if q.sendCQ != nil {
 		q.sendCQ.users += n
 	}

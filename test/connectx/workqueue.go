@@ -61,9 +61,6 @@ func (d *Device) readWQ(kind string, context []byte, cqn prm.Field) (q workQueue
 func (q *workQueue) hold(by users) {
 	q.pd.users += by
 	q.cq.users += by
-	if q.uar != nil {
-		q.uar.users += by
-	}
 }
 
 // name is what violations call the queue.

@@ -18,8 +18,8 @@ import (
 func TestMain(m *testing.M) { vmtest.Main(m) }
 
 const (
-	clientLimit = 30 * time.Second
-	serverLimit = 10 * time.Second // after the client has ended
+	clientLimit = 15 * time.Second
+	serverLimit = 5 * time.Second // after the client has ended
 )
 
 // program returns one of rdma-core's, or of perftest's.
