@@ -4,5 +4,5 @@ package vmtest
 
 import "os"
 
-// Driver returns the kernel driver of the VM's devices, "rxe" or "siw".
+// Driver returns the kernel driver of the VM's devices, "rxe", "siw" or "mlx5".
 func Driver() string { return os.Getenv("RDMAVM_DRIVER") }

@@ -3,7 +3,9 @@
 package vmtest
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -34,22 +36,42 @@ func (h Host) CMIDs(t testing.TB) uint64 {
 	return devices[h.Device]["cm_id"]
 }
 
-// Unplug removes a host's RDMA device and returns when the kernel has finished,
-// which is when every process has let go of it.
-func (h Host) Unplug() error { return netlink.RdmaLinkDel(h.Device) }
+// Unplug removes a host's RDMA device and returns when the kernel has finished:
+// before Linux 7.3 on rxe and siw that is when every process has let go of it.
+func (h Host) Unplug() error {
+	if Driver() == "mlx5" {
+		return h.auxiliary("unbind")
+	}
+	return netlink.RdmaLinkDel(h.Device)
+}
+
+// auxiliary takes the RDMA half of a card from its driver, or gives it back.
+func (h Host) auxiliary(verb string) error {
+	list, err := filepath.Glob("/sys/class/net/" + h.Interface + "/device/mlx5_core.rdma.*")
+	if err != nil || len(list) != 1 {
+		return fmt.Errorf("%d RDMA halves of %s, not one (%v)", len(list), h.Interface, err)
+	}
+	return os.WriteFile("/sys/bus/auxiliary/drivers/mlx5_ib.rdma/"+verb, []byte(filepath.Base(list[0])), 0)
+}
+
+// lastGID is the index of the GID that comes last, by driver. Index 0 is of the
+// link-local address, the last one of IPv6; cards have each twice, for both versions
+// of RoCE. iWARP has one GID, the hardware address.
+var lastGID = map[string]string{"rxe": "2", "siw": "0", "mlx5": "5"}
 
 // Plug makes a host's RDMA device again and waits until it has its addresses.
 func (h Host) Plug(t testing.TB) {
 	t.Helper()
-	if err := netlink.RdmaLinkAdd(h.Device, Driver(), h.Interface); err != nil {
+	var err error
+	if Driver() == "mlx5" {
+		err = h.auxiliary("bind")
+	} else {
+		err = netlink.RdmaLinkAdd(h.Device, Driver(), h.Interface)
+	}
+	if err != nil {
 		t.Fatalf("make %s again: %v", h.Device, err)
 	}
-	// Index 0 is the link-local address; the last one to come is IPv6. iWARP has one
-	// GID, the hardware address.
-	path := "/sys/class/infiniband/" + h.Device + "/ports/1/gids/2"
-	if Driver() == "siw" {
-		path = "/sys/class/infiniband/" + h.Device + "/ports/1/gids/0"
-	}
+	path := "/sys/class/infiniband/" + h.Device + "/ports/1/gids/" + lastGID[Driver()]
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if gid, err := os.ReadFile(path); err == nil && string(gid) != "0000:0000:0000:0000:0000:0000:0000:0000\n" {
 			return
