@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"errors"
+	"testing"
+
+	"purerdma/test/connectx/prm"
+)
+
+// TestAccess uses keys that are wrong in one way each, here and there.
+func TestAccess(t *testing.T) {
+	const size = 16 << 20
+	end := uint64(memoryBase + size)
+	without := func(f prm.Field) func(h *host, c []byte) {
+		return func(_ *host, c []byte) { f.Set(c, 0) }
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(h *host, c []byte) // of a key that is made for it
+		key    uint32                  // is xored to it
+		addr   uint64                  // 0 is one that is good
+		write  bool                    // somebody writes to the memory
+		ok     bool
+	}{
+		{name: "good", ok: true},
+		{name: "good to write", write: true, ok: true},
+		{name: "last byte", addr: end - 8, ok: true},
+		{name: "index", key: 0x77700},
+		{name: "variant", key: 1},
+		{name: "beyond the end", addr: end - 7},
+		{name: "before the start", addr: memoryBase - 1},
+		{name: "around", addr: ^uint64(0) - 3},
+		{name: "free", change: func(_ *host, c []byte) { prm.MKC.Free.Set(c, 1) }},
+		{name: "other PD", change: func(h *host, c []byte) { prm.MKC.PD.Set(c, uint64(h.object(prm.OpAllocPD))) }},
+		{name: "of another QP", change: func(_ *host, c []byte) { prm.MKC.QPN.Set(c, 0x777777) }},
+		{name: "no memory", change: func(_ *host, c []byte) { prm.MKC.StartAddr.Set(c, 1<<40); prm.MKC.Length64.Set(c, 1) }},
+		{name: "no right to read", change: without(prm.MKC.RemoteRead)},
+		{name: "no right to write", change: without(prm.MKC.RemoteWrite), write: true},
+		{name: "no right to read here", change: without(prm.MKC.LocalRead)},
+		{name: "no right to write here", change: without(prm.MKC.LocalWrite), write: true},
+	} {
+		local := tc.name == "no right to read here" || tc.name == "no right to write here"
+		remote := tc.name == "no right to read" || tc.name == "no right to write"
+		key := func(h *host) uint32 {
+			return h.mkey(func(c []byte) {
+				if tc.change != nil {
+					tc.change(h, c)
+				}
+			}) ^ tc.key
+		}
+		if !remote {
+			t.Run("here/"+tc.name, func(t *testing.T) {
+				p := newPair(t, prm.ServiceRC, nil)
+				addr, far := tc.addr, p.b.alloc(64)
+				if addr == 0 {
+					addr = p.a.alloc(64)
+				}
+				op := uint8(prm.WQEWrite)
+				if tc.write {
+					op = prm.WQERead
+				}
+				p.qa.post(request1(op, signaled, 0).remote(far, p.b.key).data(8, key(p.a), addr))
+				want(t, p.qa.send, tc.ok, prm.SyndromeLocalProt)
+			})
+		}
+		if !local {
+			t.Run("there/"+tc.name, func(t *testing.T) {
+				p := newPair(t, prm.ServiceRC, nil)
+				addr, near := tc.addr, p.a.alloc(64)
+				if addr == 0 {
+					addr = p.b.alloc(64)
+				}
+				op := uint8(prm.WQERead)
+				if tc.write {
+					op = prm.WQEWrite
+				}
+				p.qa.post(request1(op, signaled, 0).remote(addr, key(p.b)).data(8, p.a.key, near))
+				want(t, p.qa.send, tc.ok, prm.SyndromeRemoteAccess)
+				if !tc.ok {
+					p.b.wantEvent(prm.EventCommEst, p.qb.n)
+					p.b.wantEvent(prm.EventWQAccess, p.qb.n)
+				}
+			})
+		}
+	}
+}
+
+// want is a completion: a good one, or one with a syndrome.
+func want(t *testing.T, q *testCQ, ok bool, s prm.Syndrome) {
+	t.Helper()
+	if ok {
+		q.want(prm.CQEReq, nil)
+		return
+	}
+	q.want(prm.CQEReqErr, map[*prm.Field]uint64{&prm.CQE.Syndrome: uint64(s)})
+}
+
+// wantEvent takes the next event, which has to be of a type and a queue. Events of
+// connections that are established come only from QPs in RTR.
+func (h *host) wantEvent(typ prm.EventType, n uint32) {
+	h.t.Helper()
+	v := h.next(h.eq)
+	if typ == prm.EventCommEst && (v == nil || prm.EQE.Type.Get(v) != uint64(typ)) {
+		if v != nil {
+			h.eq.ci-- // not that one
+		}
+		return
+	}
+	if v == nil || prm.EQE.Type.Get(v) != uint64(typ) || uint32(prm.EventQPN.Get(prm.EQE.Data.Of(v))) != n {
+		h.t.Errorf("event %x, not of type %#x and number %#x", v, typ, n)
+	}
+}
+
+// TestRights takes from a QP what peers may do with it.
+func TestRights(t *testing.T) {
+	for name, tc := range map[string]struct {
+		right prm.Field
+		wqe   func(p *pair) *wqe
+	}{
+		"read":   {prm.QPC.RemoteRead, func(p *pair) *wqe { return request1(prm.WQERead, 0, 0).remote(memoryBase, p.b.key).data(8, p.a.key, memoryBase) }},
+		"write":  {prm.QPC.RemoteWrite, func(p *pair) *wqe { return request1(prm.WQEWrite, 0, 0).remote(memoryBase, p.b.key).inline([]byte("x")) }},
+		"atomic": {prm.QPC.RemoteAtomic, func(p *pair) *wqe { return request1(prm.WQEFetchAdd, 0, 0).remote(memoryBase, p.b.key).atomic(1, 0).data(8, p.a.key, memoryBase) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, prm.ServiceRC, func(c []byte) { tc.right.Set(c, 0) })
+			p.qa.post(tc.wqe(p))
+			want(t, p.qa.send, false, prm.SyndromeRemoteInvalid)
+			p.b.wantEvent(prm.EventWQInvalidReq, p.qb.n)
+		})
+	}
+}
+
+// TestReceiveErrors has messages meet receives that cannot take them.
+func TestReceiveErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		receive       func(p *pair)
+		here, distant prm.Syndrome
+	}{
+		"too short":   {func(p *pair) { p.qb.receive(p.b.alloc(64), 4) }, prm.SyndromeRemoteInvalid, prm.SyndromeLocalLength},
+		"no elements": {func(p *pair) { p.qb.receive() }, prm.SyndromeRemoteInvalid, prm.SyndromeLocalLength},
+		"bad key":     {func(p *pair) { p.b.key ^= 1; p.qb.receive(p.b.alloc(64), 64) }, prm.SyndromeRemoteOp, prm.SyndromeLocalProt},
+		"bad address": {func(p *pair) { p.qb.receive(1, 64) }, prm.SyndromeRemoteOp, prm.SyndromeLocalProt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, prm.ServiceRC, nil)
+			tc.receive(p)
+			p.qb.receive()
+			p.qa.post(request1(prm.WQESend, signaled, 0).inline([]byte("too much")), request1(prm.WQESend, signaled, 0).inline(nil))
+			want(t, p.qa.send, false, tc.here)
+			want(t, p.qa.send, false, prm.SyndromeFlush)
+			p.qb.recv.want(prm.CQERespErr, map[*prm.Field]uint64{&prm.CQE.Syndrome: uint64(tc.distant), &prm.CQE.WQECounter: 0})
+			p.qb.recv.want(prm.CQERespErr, map[*prm.Field]uint64{&prm.CQE.Syndrome: uint64(prm.SyndromeFlush), &prm.CQE.WQECounter: 1})
+			for _, q := range []*testQP{p.qa, p.qb} {
+				if s := q.state(); s != prm.QPErr {
+					t.Errorf("a QP is in state %d", s)
+				}
+			}
+		})
+	}
+}
+
+func (q *testQP) state() uint64 {
+	out := q.h.must(prm.OpQueryQP, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(q.n)) })
+	return prm.QPC.State.Get(prm.QPIn.Context.Of(out))
+}
+
+// TestAtomicErrors misuses atomics.
+func TestAtomicErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		addr uint64
+		n    int
+		want prm.Syndrome
+	}{
+		"not aligned": {memoryBase + 4, 8, prm.SyndromeRemoteInvalid},
+		"of 4 bytes":  {memoryBase, 4, prm.SyndromeLocalLength},
+		"of 16 bytes": {memoryBase, 16, prm.SyndromeLocalLength},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, prm.ServiceRC, nil)
+			p.qa.post(request1(prm.WQEFetchAdd, 0, 0).remote(tc.addr, p.b.key).atomic(1, 0).data(tc.n, p.a.key, memoryBase))
+			want(t, p.qa.send, false, tc.want)
+		})
+	}
+}
+
+// TestTransitions gives each command in each state.
+func TestTransitions(t *testing.T) {
+	states := []struct {
+		name string
+		way  []uint16
+	}{
+		{"RESET", nil}, {"INIT", []uint16{prm.OpRst2Init}}, {"RTR", []uint16{prm.OpRst2Init, prm.OpInit2RTR}},
+		{"RTS", []uint16{prm.OpRst2Init, prm.OpInit2RTR, prm.OpRTR2RTS}}, {"ERR", []uint16{prm.Op2Err}},
+	}
+	good := map[uint16]string{
+		prm.OpRst2Init: "RESET", prm.OpInit2Init: "INIT", prm.OpInit2RTR: "INIT", prm.OpRTR2RTS: "RTR", prm.OpRTS2RTS: "RTS",
+		prm.OpSQErr2RTS: "", prm.OpSQDRTS: "", prm.Op2Err: "any", prm.Op2Rst: "any",
+	}
+	h := newHost(t, nil, 1)
+	cq := h.cq(4, nil)
+	mtu := func(c []byte) { prm.QPC.MTU.Set(c, 3) }
+	for _, s := range states {
+		for op, from := range good {
+			q := h.qp(prm.ServiceRC, cq, cq, nil)
+			for _, step := range s.way {
+				if err := q.modify(step, mtu); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := q.modify(op, mtu)
+			if ok := from == s.name || from == "any"; ok != (err == nil) || !ok && !errors.Is(err, statusError(prm.StatusBadQPState)) {
+				t.Errorf("%s of a QP in %s: %v", CommandName(op), s.name, err)
+			}
+			if err := h.on(prm.OpDestroyQP, q.n); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	q := h.qp(prm.ServiceRC, cq, cq, nil)
+	if err := q.modify(prm.OpRst2Init, nil); err != nil {
+		t.Error(err)
+	}
+	if err := q.modify(prm.OpInit2RTR, nil); !errors.Is(err, statusError(prm.StatusBadParam)) {
+		t.Errorf("a path MTU of 0: %v", err)
+	}
+	q.n++
+	if err := q.modify(prm.Op2Err, nil); !errors.Is(err, statusError(prm.StatusBadResource)) {
+		t.Errorf("a QP that is not there: %v", err)
+	}
+}

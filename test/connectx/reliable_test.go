@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"purerdma/test/connectx/prm"
+)
+
+// locked runs f with the fabric's lock held: timers run under it.
+func (p *pair) locked(f func()) {
+	p.a.d.fabric.lock()
+	defer p.a.d.fabric.unlock()
+	f()
+}
+
+// await looks again and again, under the lock, until ok.
+func (p *pair) await(what string, ok func() bool) {
+	p.a.t.Helper()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(200 * time.Microsecond) {
+		done := false
+		p.locked(func() { done = ok() })
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			p.a.t.Fatalf("%s: it did not come to that", what)
+		}
+	}
+}
+
+// completion waits for one.
+func (p *pair) completion(q *testCQ) (e []byte) {
+	p.a.t.Helper()
+	p.await("completion", func() bool { e = q.poll(); return e != nil })
+	return e
+}
+
+// lose has the first n messages that match lost, or their answers.
+func (p *pair) lose(n int, what Fate, match func(*Packet) bool) *int {
+	seen := new(int)
+	p.a.d.fabric.OnPacket(func(k *Packet) (Fate, time.Duration) {
+		if !match(k) {
+			return Arrives, 0
+		}
+		if *seen++; *seen > n {
+			return Arrives, 0
+		}
+		return what, 0
+	})
+	return seen
+}
+
+func sends(k *Packet) bool { return true }
+
+// TestRetransmission loses messages, and answers: everything is done once.
+func TestRetransmission(t *testing.T) {
+	for name, what := range map[string]Fate{"request": Lost, "answer": AnswerLost} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, prm.ServiceRC, nil)
+			src, dst := p.a.alloc(4096), p.b.alloc(4096)
+			word := p.b.bytes(dst+512, 8)
+			binary.NativeEndian.PutUint64(word, 40)
+			copy(p.a.bytes(src, 16), "sent once")
+			p.qb.receive(dst, 64)
+			p.qb.receive(dst+64, 64)
+			for i, w := range []*wqe{
+				request1(prm.WQESend, signaled, 0).data(9, p.a.key, src),
+				request1(prm.WQEFetchAdd, signaled, 0).remote(dst+512, p.b.key).atomic(2, 0).data(8, p.a.key, src+100),
+				request1(prm.WQERead, signaled, 0).remote(dst, p.b.key).data(9, p.a.key, src+200),
+				request1(prm.WQEWrite, signaled, 0).remote(dst+300, p.b.key).data(9, p.a.key, src),
+			} {
+				seen := p.lose(2, what, sends) // of three tries
+				p.qa.post(w)
+				p.locked(p.qa.send.empty)
+				e := p.completion(p.qa.send)
+				if op := prm.CQE.Opcode.Get(e); op != prm.CQEReq {
+					t.Fatalf("request %d: opcode %#x, syndrome %#x", i, op, prm.CQE.Syndrome.Get(e))
+				}
+				p.locked(func() {
+					if *seen != 3 {
+						t.Errorf("request %d was sent %d times", i, *seen)
+					}
+				})
+			}
+			p.locked(func() {
+				p.qb.recv.want(prm.CQERespSend, nil)
+				p.qb.recv.empty()
+				if v := binary.NativeEndian.Uint64(word); v != 42 {
+					t.Errorf("the atomic made %d", v)
+				}
+				if old := binary.NativeEndian.Uint64(p.a.bytes(src+100, 8)); old != 40 {
+					t.Errorf("the atomic brought %d", old)
+				}
+				if string(p.a.bytes(src+200, 9)) != "sent once" || string(p.b.bytes(dst+300, 9)) != "sent once" {
+					t.Error("READ or WRITE did something else")
+				}
+			})
+		})
+	}
+}
+
+// TestRetryExceeded loses everything: the request fails, and flushes what is behind
+// it, after as many tries as the QP has.
+func TestRetryExceeded(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	seen := p.lose(1000, Lost, sends)
+	start := time.Now()
+	p.qa.receive(p.a.alloc(64), 64)
+	p.qa.post(request1(prm.WQESend, 0, 0).inline([]byte("x")), request1(prm.WQESend, 0, 0).inline([]byte("y")))
+	if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRetryExceeded) {
+		t.Errorf("syndrome %#x", s)
+	}
+	if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeFlush) {
+		t.Errorf("the next has syndrome %#x", s)
+	}
+	if s := prm.CQE.Syndrome.Get(p.completion(p.qa.recv)); s != uint64(prm.SyndromeFlush) {
+		t.Errorf("the receive has syndrome %#x", s)
+	}
+	p.locked(func() {
+		if *seen != 3 {
+			t.Errorf("it was sent %d times", *seen)
+		}
+	})
+	if took, least := time.Since(start), 3*(4096*time.Nanosecond<<8); took < least {
+		t.Errorf("it took %v, less than %v", took, least)
+	}
+}
+
+// TestNobodyThere sends to a QP that is not there, and to one that is not connected.
+func TestNobodyThere(t *testing.T) {
+	for name, change := range map[string]func(p *pair){
+		"no QP":           func(p *pair) { p.b.must(prm.Op2Rst, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(p.qb.n)) }) },
+		"QP in error":     func(p *pair) { p.b.must(prm.Op2Err, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(p.qb.n)) }) },
+		"link down":       func(p *pair) { p.b.d.SetPort(false) },
+		"own link down":   func(p *pair) { p.a.d.SetPort(false) },
+		"destroyed":       func(p *pair) { p.b.on(prm.OpDestroyQP, p.qb.n) },
+		"device is reset": func(p *pair) { p.b.d.Reset() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, prm.ServiceRC, nil)
+			change(p)
+			p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(0, 0).inline([]byte("x")))
+			if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRetryExceeded) {
+				t.Errorf("syndrome %#x", s)
+			}
+		})
+	}
+}
+
+// TestReceiverNotReady sends before there are receives.
+func TestReceiverNotReady(t *testing.T) {
+	t.Run("in time", func(t *testing.T) {
+		p := newPair(t, prm.ServiceRC, func(c []byte) { prm.QPC.RNRRetry.Set(c, rnrForever) })
+		dst := p.b.alloc(64)
+		p.qa.post(request1(prm.WQESend, signaled, 0).inline([]byte("one")), request1(prm.WQESend, signaled, 0).inline([]byte("two")))
+		time.Sleep(5 * time.Millisecond)
+		p.locked(func() {
+			p.qa.send.empty()
+			p.qb.receive(dst, 32)
+			p.qb.receive(dst+32, 32)
+		})
+		p.completion(p.qa.send)
+		p.completion(p.qa.send)
+		p.locked(func() {
+			if string(p.b.bytes(dst, 3)) != "one" || string(p.b.bytes(dst+32, 3)) != "two" {
+				t.Error("the messages came in another order")
+			}
+		})
+	})
+	t.Run("too late", func(t *testing.T) {
+		p := newPair(t, prm.ServiceRC, nil)
+		seen := p.lose(0, Lost, sends)
+		p.qa.post(request1(prm.WQESend, signaled, 0).inline([]byte("one")))
+		if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRNRRetryExceeded) {
+			t.Errorf("syndrome %#x", s)
+		}
+		p.locked(func() {
+			if *seen != 3 {
+				t.Errorf("it was sent %d times", *seen)
+			}
+		})
+	})
+}
+
+// TestDelay has a message come late, and an answer; what is behind an answer that is
+// late goes on, unless it is fenced.
+func TestDelay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fence uint8
+		early bool
+	}{"no fence": {0, true}, "fence": {prm.FenceSmallAndRead << 5, false}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, prm.ServiceRC, nil)
+			src, dst := p.a.alloc(4096), p.b.alloc(4096)
+			copy(p.b.bytes(dst, 8), "distant")
+			late := true
+			p.a.d.fabric.OnPacket(func(k *Packet) (Fate, time.Duration) {
+				if k.Opcode == prm.WQERead && late {
+					late = false
+					return AnswerLost, 30 * time.Millisecond
+				}
+				return Arrives, 0
+			})
+			p.qa.post(request1(prm.WQERead, signaled, 0).remote(dst, p.b.key).data(8, p.a.key, src),
+				request1(prm.WQEWrite, signaled|tc.fence, 0).remote(dst+100, p.b.key).inline([]byte("after")))
+			p.locked(func() {
+				if got := string(p.b.bytes(dst+100, 5)) == "after"; got != tc.early {
+					t.Errorf("the WRITE behind it is there: %v", got)
+				}
+				p.qa.send.empty() // completions stay in order
+			})
+			for _, op := range []uint64{prm.WQERead, prm.WQEWrite} {
+				if e := p.completion(p.qa.send); prm.CQE.SendOpcode.Get(e) != op {
+					t.Errorf("completion of %#x, not %#x", prm.CQE.SendOpcode.Get(e), op)
+				}
+			}
+			p.locked(func() {
+				if string(p.a.bytes(src, 7)) != "distant" || string(p.b.bytes(dst+100, 5)) != "after" {
+					t.Error("READ or WRITE did something else")
+				}
+			})
+		})
+	}
+	t.Run("request", func(t *testing.T) {
+		p := newPair(t, prm.ServiceRC, nil)
+		dst := p.b.alloc(64)
+		n := 0
+		p.a.d.fabric.OnPacket(func(*Packet) (Fate, time.Duration) {
+			if n++; n == 1 {
+				return Arrives, 10 * time.Millisecond
+			}
+			return Arrives, 0
+		})
+		start := time.Now()
+		p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(dst, p.b.key).inline([]byte("late")))
+		p.locked(func() {
+			if p.b.bytes(dst, 1)[0] != 0 {
+				t.Error("it was there at once")
+			}
+		})
+		p.completion(p.qa.send)
+		if d := time.Since(start); d < 10*time.Millisecond {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+// TestMaxReads has more reads posted than may be on their way.
+func TestMaxReads(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, func(c []byte) { prm.QPC.LogSRAMax.Set(c, 1) })
+	src, dst := p.a.alloc(4096), p.b.alloc(4096)
+	n, open := 0, false
+	p.a.d.fabric.OnPacket(func(k *Packet) (Fate, time.Duration) {
+		if n++; !open {
+			return AnswerLost, 20 * time.Millisecond
+		}
+		return Arrives, 0
+	})
+	var reads []*wqe
+	for i := range 5 {
+		reads = append(reads, request1(prm.WQERead, signaled, 0).remote(dst, p.b.key).data(8, p.a.key, src+uint64(8*i)))
+	}
+	p.qa.post(reads...)
+	p.locked(func() {
+		if n != 2 {
+			t.Errorf("%d reads were sent", n)
+		}
+		open = true
+	})
+	for i := range 5 {
+		if e := p.completion(p.qa.send); prm.CQE.WQECounter.Get(e) != uint64(i) {
+			t.Errorf("completion of WQE %#x", prm.CQE.WQECounter.Get(e))
+		}
+	}
+}
+
+// TestPace makes timeouts that would take days come at once.
+func TestPace(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, func(c []byte) { prm.ADS.AckTimeout.Set(prm.QPC.Primary.Of(c), 31) })
+	p.a.d.fabric.SetPace(1e7)
+	p.lose(100, Lost, sends)
+	p.qa.post(request1(prm.WQESend, 0, 0).inline([]byte("x")))
+	if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRetryExceeded) {
+		t.Errorf("syndrome %#x", s)
+	}
+}
