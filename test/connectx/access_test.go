@@ -11,7 +11,7 @@ import (
 
 // TestAccess uses keys that are wrong in one way each, here and there.
 func TestAccess(t *testing.T) {
-	const size = 16 << 20
+	const size = rigMemory
 	end := uint64(memoryBase + size)
 	without := func(f prm.Field) func(h *host, c []byte) {
 		return func(_ *host, c []byte) { f.Set(c, 0) }
@@ -119,9 +119,15 @@ func TestRights(t *testing.T) {
 		right prm.Field
 		wqe   func(p *pair) *wqe
 	}{
-		"read":   {prm.QPC.RemoteRead, func(p *pair) *wqe { return request1(prm.WQERead, 0, 0).remote(memoryBase, p.b.key).data(8, p.a.key, memoryBase) }},
-		"write":  {prm.QPC.RemoteWrite, func(p *pair) *wqe { return request1(prm.WQEWrite, 0, 0).remote(memoryBase, p.b.key).inline([]byte("x")) }},
-		"atomic": {prm.QPC.RemoteAtomic, func(p *pair) *wqe { return request1(prm.WQEFetchAdd, 0, 0).remote(memoryBase, p.b.key).atomic(1, 0).data(8, p.a.key, memoryBase) }},
+		"read": {prm.QPC.RemoteRead, func(p *pair) *wqe {
+			return request1(prm.WQERead, 0, 0).remote(memoryBase, p.b.key).data(8, p.a.key, memoryBase)
+		}},
+		"write": {prm.QPC.RemoteWrite, func(p *pair) *wqe {
+			return request1(prm.WQEWrite, 0, 0).remote(memoryBase, p.b.key).inline([]byte("x"))
+		}},
+		"atomic": {prm.QPC.RemoteAtomic, func(p *pair) *wqe {
+			return request1(prm.WQEFetchAdd, 0, 0).remote(memoryBase, p.b.key).atomic(1, 0).data(8, p.a.key, memoryBase)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, prm.ServiceRC, func(c []byte) { tc.right.Set(c, 0) })

@@ -82,6 +82,12 @@ func (d *Device) exec(in []byte, outLen int) []byte {
 		outLen = prm.HeaderLen
 	}
 	out := make([]byte, outLen)
+	if d.removed {
+		for i := range out {
+			out[i] = 0xff
+		}
+		return out
+	}
 	opcode, err := d.dispatch(in, out)
 	if err != nil {
 		e := commandError(err)

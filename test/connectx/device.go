@@ -52,6 +52,7 @@ type Device struct {
 
 	mapped   []*uar // pages that are memory
 	portDown bool
+	removed  bool
 	failing  map[uint16]*failure // commands, by opcode
 	born     time.Time
 
@@ -137,5 +138,5 @@ func (d *Device) interrupt(vector int) {
 	}
 }
 
-// time is the device's clock, in nanoseconds.
-func (d *Device) time() uint64 { return uint64(time.Since(d.born)) }
+// time is the device's clock, in microseconds, as prm.Cap.FrequencyKHz says.
+func (d *Device) time() uint64 { return uint64(time.Since(d.born).Microseconds()) }

@@ -82,6 +82,9 @@ var early = map[uint16]hcaState{
 
 // booted refuses what a driver may not do before it has started the device.
 func (d *Device) booted(opcode uint16) error {
+	if d.fw.health != 0 {
+		return refuse(prm.StatusInternal, "the firmware has failed")
+	}
 	need, ok := early[opcode]
 	if !ok {
 		need = hcaRunning

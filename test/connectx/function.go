@@ -44,6 +44,10 @@ func (f *Function) ReadRegion(index int, offset uint64, p []byte) {
 	f.d.fabric.lock()
 	defer f.d.fabric.unlock()
 	switch {
+	case f.d.removed:
+		for i := range p {
+			p[i] = 0xff
+		}
 	case index == regionConfig && offset < ConfigSize:
 		copy(p, f.config[offset:])
 	case index == 0 && offset < initSegmentSize:
@@ -57,6 +61,7 @@ func (f *Function) WriteRegion(index int, offset uint64, p []byte) {
 	f.d.fabric.lock()
 	defer f.d.fabric.unlock()
 	switch {
+	case f.d.removed:
 	case index == regionConfig && offset < ConfigSize:
 		writeConfig(f.config, int(offset), p)
 	case index == 0 && offset < initSegmentSize:

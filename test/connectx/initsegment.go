@@ -41,7 +41,7 @@ func (f *Function) initSegment() *[initSegmentSize]byte {
 		s.HealthSyndrome.Set(b[:], uint64(fw.health))
 	}
 	up := time.Since(f.d.born)
-	s.InternalTimer.Set(b[:], uint64(up.Microseconds())) // FrequencyKHz says so
+	s.InternalTimer.Set(b[:], f.d.time())
 	if fw.health == 0 {
 		// A driver wants it to have changed when it looks again.
 		s.HealthCounter.Set(b[:], uint64(up.Milliseconds()))

@@ -180,3 +180,23 @@ func (d *Device) failed(opcode uint16) error {
 	}
 	return &f.err
 }
+
+// Fatal has the firmware fail: its health is bad from now on, commands are refused,
+// and nothing is sent or received. A reset of the device makes it well. syndrome is
+// what the initialization segment shows, such as prm.HealthFirmware.
+func (d *Device) Fatal(syndrome uint8) {
+	d.fabric.lock()
+	defer d.fabric.unlock()
+	d.fw.health = syndrome
+	d.event(prm.EventInternalErr, 0, func([]byte) {})
+}
+
+// Remove takes the device away from the bus and the fabric, for good: what is read
+// from it are ones, and what is written to it goes nowhere.
+func (d *Device) Remove() {
+	d.fabric.leave(d)
+	d.fabric.lock()
+	defer d.fabric.unlock()
+	d.reset()
+	d.removed = true
+}

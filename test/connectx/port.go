@@ -24,7 +24,9 @@ func newPort() port {
 }
 
 // portUp says whether the port can send and receive.
-func (d *Device) portUp() bool { return !d.portDown && d.fw.port.admin == prm.PAOSUp }
+func (d *Device) portUp() bool {
+	return !d.portDown && !d.removed && d.fw.health == 0 && d.fw.port.admin == prm.PAOSUp
+}
 
 // changePort carries out a change, and tells the driver if the port has come up by it,
 // or gone down.

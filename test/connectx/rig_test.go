@@ -38,11 +38,14 @@ type rig struct {
 	tolerant   bool // violations are expected
 }
 
-// newRig makes a strict device with 16 MiB of memory.
+// rigMemory is how much memory a rig has.
+const rigMemory = 2 << 20
+
+// newRig makes a strict device with memory.
 func newRig(t *testing.T) *rig { return newRigOn(t, nil) }
 
 func newRigOn(t *testing.T, f *Fabric) *rig {
-	r := &rig{t: t, mem: &hostMemory{memoryBase, make([]byte, 16<<20)}}
+	r := &rig{t: t, mem: &hostMemory{memoryBase, make([]byte, rigMemory)}}
 	r.d = New(Config{
 		Name: "hca", Memory: r.mem, Fabric: f,
 		Interrupt: func(v int) { r.vectors = append(r.vectors, v) },

@@ -24,6 +24,13 @@ var be = binary.BigEndian
 func newHost(t *testing.T, f *Fabric, addr byte) *host {
 	t.Helper()
 	h := &host{rig: newRigOn(t, f)}
+	h.begin(addr)
+	return h
+}
+
+// begin makes what programs begin with.
+func (h *host) begin(addr byte) {
+	h.t.Helper()
 	h.uar, h.pd = h.object(prm.OpAllocUAR), h.object(prm.OpAllocPD)
 	h.eq = h.rig.eq(h.uar, 1, prm.EventCQError, prm.EventWQCatas, prm.EventWQAccess, prm.EventWQInvalidReq, prm.EventSRQLastWQE,
 		prm.EventSRQLimit, prm.EventCommEst, prm.EventPortChange, prm.EventDCTDrained)
@@ -34,7 +41,6 @@ func newHost(t *testing.T, f *Fabric, addr byte) *host {
 		prm.RoCEAddress.Vers.Set(a, prm.RoCEv2)
 	})
 	h.key = h.mkey(func(c []byte) {})
-	return h
 }
 
 // mkey makes a key of all of the memory and of all rights, but for what change does.

@@ -29,6 +29,9 @@ func (d *Device) ring(page uint32, off int, p []byte) {
 		d.cfg.Trace(&DoorbellRecord{Device: d.cfg.Name, Page: page, Offset: off, Bytes: p})
 	}
 	u := d.uars.objects[page]
+	if d.removed {
+		return
+	}
 	if u == nil {
 		d.violation(fmt.Sprintf("UAR %#x", page), "a store to offset %#x, but there is no such page", off)
 		return

@@ -97,6 +97,9 @@ func (q *qp) checkStrictly(f *flight, w []byte) {
 	for at < len(w) {
 		seg := w[at:]
 		if !prm.DataSeg.Inline.Is(seg) {
+			if prm.DataSeg.ByteCount.Get(seg) == 0 {
+				complain("a data segment of 0 bytes, which a card takes for 2 GiB")
+			}
 			at += prm.Octoword
 			continue
 		}

@@ -24,6 +24,14 @@ var InitSegment = struct {
 	HealthCounter: bits(0x1010, 23, 0),
 }
 
+// Values of InitSegment.HealthSyndrome: MLX5_INITIAL_SEG_HEALTH_SYNDROME_... of Linux.
+const (
+	HealthFirmware    = 0x01
+	HealthNoResponse  = 0x07
+	HealthHardware    = 0x08
+	HealthTemperature = 0x10
+)
+
 // Values of NICInterface.
 const (
 	NICInterfaceFull     = 0

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"purerdma/test/connectx/prm"
+)
+
+// script is what a hostile driver does, one step after another: a byte that says what,
+// two for the length of the rest, the rest.
+type script []byte
+
+const (
+	doCommand = iota // the rest is the command
+	doStore          // an offset in memory, 3 bytes, and what is stored there
+	doRing           // page, offset of 2 bytes, and 8 bytes or more that are stored
+	doPost           // what one QP posts and rings for
+	doReceive        // a receive of the other
+	steps
+)
+
+func (s script) step(what byte, rest ...byte) script {
+	s = append(s, what, byte(len(rest)>>8), byte(len(rest)))
+	return append(s, rest...)
+}
+
+// next takes one step off.
+func (s *script) next() (what byte, rest []byte, ok bool) {
+	b := *s
+	if len(b) < 3 {
+		return 0, nil, false
+	}
+	n := min(int(binary.BigEndian.Uint16(b[1:])), len(b)-3)
+	*s = b[3+n:]
+	return b[0] % steps, b[3 : 3+n], true
+}
+
+// seeds are the commands that the rig gives by itself, and requests of all kinds.
+func seeds(f *testing.F) {
+	var commands [][]byte
+	t := new(testing.T)
+	r := newHostTraced(t, func(rec Record) {
+		if c, ok := rec.(*CommandRecord); ok {
+			commands = append(commands, append([]byte(nil), c.In...))
+		}
+	})
+	cq := r.cq(3, nil)
+	s := r.srq()
+	q := r.qp(prm.ServiceRC, cq, cq, func(c []byte) { prm.QPC.SRQN.Set(c, uint64(s.n)) })
+	q.connect(q.n, r.gid, nil)
+	r.emptyKey(prm.AccessKLM, 4, nil)
+	for _, op := range []uint16{prm.OpQueryQP, prm.OpQueryCQ, prm.OpQueryMkey, prm.OpDestroyQP, prm.OpDestroyCQ, prm.OpDestroyMkey, prm.Op2Err, prm.Op2Rst} {
+		r.on(op, 0x40)
+	}
+	for _, c := range commands {
+		f.Add([]byte(script{}.step(doCommand, c...)))
+	}
+	key := byte(0x5a)
+	for _, w := range []*wqe{
+		request1(prm.WQESend, signaled, 0).inline([]byte("fuzz")),
+		request1(prm.WQEWrite, signaled, 0).remote(memoryBase+0x8000, 0x100000|uint32(key)).data(8, 0x100000|uint32(key), memoryBase),
+		request1(prm.WQERead, signaled, 0).remote(memoryBase, 0x100000|uint32(key)).data(8, 0x100000|uint32(key), memoryBase+0x8000),
+		request1(prm.WQEFetchAdd, signaled, 0).remote(memoryBase, 0x100000|uint32(key)).atomic(1, 2).data(8, 0x100000|uint32(key), memoryBase),
+		umrWQE(0x100100|uint32(key), func(ctrl, c []byte) { prm.UMRCtrl.Mask.Set(ctrl, ^uint64(0)) }, make([]byte, 64)),
+	} {
+		f.Add([]byte(script{}.step(doReceive, make([]byte, 64)...).step(doPost, w.b...).step(doPost, w.b...)))
+	}
+	f.Add([]byte(script{}.step(doRing, 8, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 1).step(doRing, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0x40, 1).step(doStore, 0, 0, 1, 1, 2, 3)))
+}
+
+// newHostTraced is a host with a trace of the test's own.
+func newHostTraced(t *testing.T, trace func(Record)) *host {
+	h := &host{rig: newRigOn(t, nil)}
+	h.d.cfg.Trace = trace
+	h.begin(1)
+	return h
+}
+
+// FuzzDevice has two devices driven by a hostile driver. They must neither crash nor
+// hang, nor touch what is not in their memory, which the rig's memory sees to: there
+// is no more of it.
+func FuzzDevice(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := newPair(t, prm.ServiceRC, nil)
+		p.a.tolerant, p.b.tolerant = true, true
+		for _, h := range []*host{p.a, p.b} {
+			h.d.cfg.Trace = nil
+			h.d.cfg.Violation = func(Violation) {}
+		}
+		fab := p.a.d.fabric
+		fab.SetPace(1e6)
+		s := script(data)
+		for range 200 {
+			what, rest, ok := s.next()
+			if !ok {
+				break
+			}
+			switch what {
+			case doCommand:
+				out := p.a.d.Exec(rest, 0x200)
+				if len(out) != 0x200 {
+					t.Fatalf("an answer of %d bytes", len(out))
+				}
+			case doStore:
+				if len(rest) > 3 {
+					off := int(rest[0])<<16 | int(rest[1])<<8 | int(rest[2])
+					fab.lock()
+					copy(p.a.mem.b[off%len(p.a.mem.b):], rest[3:])
+					fab.unlock()
+				}
+			case doRing:
+				if len(rest) > 3 {
+					p.a.d.Ring(uint32(rest[0]), int(rest[1])<<8|int(rest[2]), rest[3:])
+				}
+			case doPost:
+				fab.lock()
+				at := uint64(p.qa.pi&63) * 64
+				copy(p.a.mem.b[p.qa.sq-memoryBase+at:], rest[:min(len(rest), 1024)])
+				p.qa.pi += uint16(len(rest)+63) / 64
+				binary.BigEndian.PutUint32(p.a.mem.b[p.qa.record-memoryBase+4:], uint32(p.qa.pi))
+				fab.unlock()
+				if len(rest) >= 8 {
+					p.a.d.Ring(p.a.uar, RegisterSend, rest[:8])
+				}
+			case doReceive:
+				fab.lock()
+				copy(p.b.mem.b[p.qb.rq-memoryBase+uint64(p.qb.rpi&15)*64:], rest[:min(len(rest), 64)])
+				p.qb.rpi++
+				binary.BigEndian.PutUint32(p.b.mem.b[p.qb.record-memoryBase:], uint32(p.qb.rpi))
+				fab.unlock()
+			}
+		}
+		p.a.d.Reset()
+		p.b.d.Reset()
+	})
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"purerdma/test/connectx/prm"
+)
+
+// TestForced has requests fail with every syndrome.
+func TestForced(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	for s := prm.Syndrome(1); s < 0x30; s++ {
+		if !p.a.d.FailNext(p.qa.n, s) {
+			t.Fatal("there is such a QP")
+		}
+		p.qa.post(request1(prm.WQESend, 0, 0).inline(nil))
+		want(t, p.qa.send, false, s)
+		if err := p.a.on(prm.Op2Rst, p.qa.n); err != nil {
+			t.Fatal(err)
+		}
+		p.qa.pi = 0
+		be.PutUint32(p.a.bytes(p.qa.record+4, 4), 0)
+		p.qa.connect(p.qb.n, p.b.gid, nil)
+	}
+	if p.a.d.FailNext(p.qa.n+1, 1) {
+		t.Error("there is no such QP")
+	}
+}
+
+// TestFailing has objects fail by themselves.
+func TestFailing(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	p.qa.receive(p.a.alloc(64), 64)
+	if !p.a.d.FailQP(p.qa.n, prm.EventWQCatas) {
+		t.Error("there is such a QP")
+	}
+	p.a.wantEvent(prm.EventWQCatas, p.qa.n)
+	p.locked(func() { p.qa.recv.want(prm.CQERespErr, nil) })
+	if !p.b.d.FailCQ(p.qb.send.n) {
+		t.Error("there is such a CQ")
+	}
+	if v := p.b.next(p.b.eq); v == nil || prm.EQE.Type.Get(v) != uint64(prm.EventCQError) {
+		t.Errorf("event %x", v)
+	}
+	p.b.d.Event(prm.EventSRQLimit, 0, func(data []byte) { prm.EventQPN.Set(data, 9) })
+	p.b.wantEvent(prm.EventSRQLimit, 9)
+	if p.a.d.FailQP(9, prm.EventWQCatas) || p.a.d.FailCQ(99) {
+		t.Error("there are no such objects")
+	}
+}
+
+// TestFailCommand has some commands fail.
+func TestFailCommand(t *testing.T) {
+	h := newHost(t, nil, 1)
+	h.d.FailCommand(prm.OpAllocPD, prm.StatusNoResources, 0xabc, 2)
+	for i, want := range []prm.Status{prm.StatusNoResources, prm.StatusNoResources, prm.StatusOK} {
+		out, err := h.command(prm.OpAllocPD, 16, nil, nil)
+		if got := prm.Status(prm.HeaderOut.Status.Get(out)); got != want || want != prm.StatusOK && prm.HeaderOut.Syndrome.Get(out) != 0xabc {
+			t.Errorf("command %d: %v", i, err)
+		}
+	}
+}
+
+// TestFatal has the firmware fail, and makes it well.
+func TestFatal(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	p.a.d.Fatal(prm.HealthFirmware)
+	if _, err := p.a.command(prm.OpAllocPD, 16, nil, nil); !errors.Is(err, statusError(prm.StatusInternal)) {
+		t.Errorf("a command: %v", err)
+	}
+	p.qb.post(request1(prm.WQESend, 0, 0).inline(nil))
+	if s := prm.CQE.Syndrome.Get(p.completion(p.qb.send)); s != uint64(prm.SyndromeRetryExceeded) {
+		t.Errorf("syndrome %#x", s)
+	}
+	f := NewFunction(p.a.d)
+	var seg [4096]byte
+	f.ReadRegion(0, 0, seg[:])
+	if s := prm.InitSegment.HealthSyndrome.Get(seg[:]); s != prm.HealthFirmware {
+		t.Errorf("the segment has health syndrome %#x", s)
+	}
+	f.Reset()
+	f.ReadRegion(0, 0, seg[:])
+	if s := prm.InitSegment.HealthSyndrome.Get(seg[:]); s != 0 {
+		t.Errorf("after a reset it has %#x", s)
+	}
+}
+
+// TestRemove takes the device away.
+func TestRemove(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	f := NewFunction(p.a.d)
+	p.a.d.Remove()
+	ones := bytes.Repeat([]byte{0xff}, 64)
+	if out := p.a.d.Exec(make([]byte, 16), 64); !bytes.Equal(out, ones) {
+		t.Errorf("a command is answered by %x", out)
+	}
+	var b [64]byte
+	for _, region := range []int{0, regionConfig} {
+		f.ReadRegion(region, 0, b[:])
+		if !bytes.Equal(b[:], ones) {
+			t.Errorf("region %d reads %x", region, b)
+		}
+		f.WriteRegion(region, 0, b[:4])
+	}
+	p.qa.post(request1(prm.WQESend, signaled, 0).inline(nil))
+	p.qa.send.empty()
+	p.qb.post(request1(prm.WQESend, 0, 0).inline(nil))
+	if s := prm.CQE.Syndrome.Get(p.completion(p.qb.send)); s != uint64(prm.SyndromeRetryExceeded) {
+		t.Errorf("syndrome %#x", s)
+	}
+}
+
+// TestTrace looks at what is told of one message.
+func TestTrace(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	p.qb.receive(p.b.alloc(64), 64)
+	p.a.records, p.b.records = nil, nil
+	p.qa.post(request1(prm.WQESend, signaled, 0).inline([]byte("traced")))
+	all := strings.Join(append(p.a.records, p.b.records...), "\n")
+	for _, want := range []string{
+		"hca doorbell page 0x8+0x800 0000000a00004002",
+		"hca request 0x0 of QP 0x40: 0000000a00004002000000080000000080000006747261636564",
+		"hca packet 0x40 to \"hcb\" QP 0x40: operation 0xa PSN 0xfffff0, 6 bytes",
+		"hca completion 0 of CQ 0x1: opcode 0x0 QP 0x40 WQE 0x0 6 bytes",
+		"hcb completion 0 of CQ 0x2: opcode 0x2 QP 0x40 WQE 0x0 6 bytes",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
+		}
+	}
+	if err := p.a.on(prm.OpDeallocPD, 99); err == nil || !strings.Contains(p.a.records[len(p.a.records)-1], "hca command DEALLOC_PD in 16 out 1024: there is no PD 0x63: BAD_RESOURCE, syndrome 0x") {
+		t.Errorf("%v is %q", err, p.a.records[len(p.a.records)-1])
+	}
+}
