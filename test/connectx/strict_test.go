@@ -63,7 +63,9 @@ func TestStrict(t *testing.T) {
 		}, "is not the QP's"},
 		"no such page": {func(p *pair) { p.a.uar += 100; p.qa.post(send()) }, "there is no such page"},
 		"CQ armed with a stale record": {func(p *pair) {
-			p.a.d.Ring(p.a.uar, RegisterCQ, be.AppendUint32(be.AppendUint32(nil, 1<<28), p.qa.send.n))
+			p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(memoryBase, p.b.key).inline([]byte("x")))
+			p.qa.send.want(prm.CQEReq, nil)
+			p.a.d.Ring(p.a.uar, RegisterCQ, be.AppendUint32(be.AppendUint32(nil, 1<<28|1), p.qa.send.n))
 		}, "its doorbell record has"},
 		"CQ armed ahead": {func(p *pair) { p.qa.send.ci = 7; p.qa.send.arm(0) }, "armed at 0x7"},
 		"reserved in a context": {func(p *pair) {
