@@ -5,6 +5,7 @@
 package libmlx5
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -60,21 +61,27 @@ func TestAsyncwatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { restore(t, h, routes) })
 	if err := netlink.LinkSetDown(link); err != nil {
 		t.Fatal(err)
 	}
-	printed("port error")
+	printed("IBV_EVENT_PORT_ERR")
 	if err := netlink.LinkSetUp(link); err != nil {
 		t.Fatal(err)
 	}
-	printed("port active")
-	// The routes over the wire went with the interface.
-	for _, r := range routes {
-		if err := netlink.RouteReplace(&r); err != nil {
-			t.Errorf("route %v: %v", r, err)
-		}
+	printed("IBV_EVENT_PORT_ACTIVE")
+}
+
+// restore puts an interface up, and gives it back what went when it was down.
+func restore(t *testing.T, h vmtest.Host, routes []netlink.Route) {
+	link, err := netlink.LinkByName(h.Interface)
+	if err == nil {
+		err = errors.Join(netlink.LinkSetUp(link), netlink.AddrReplace(link, address(h.IPv6.String()+"/64")))
 	}
-	if err := netlink.AddrReplace(link, address(h.IPv6.String()+"/64")); err != nil {
+	for _, r := range routes {
+		err = errors.Join(err, netlink.RouteReplace(&r))
+	}
+	if err != nil {
 		t.Error(err)
 	}
 	for start := time.Now(); !hasGIDs(h); time.Sleep(10 * time.Millisecond) {

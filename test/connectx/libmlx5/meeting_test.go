@@ -68,7 +68,9 @@ func (m meeting) run(t *testing.T) {
 
 // nobodyListens reports whether a client came too early.
 func nobodyListens(o pairing.Output) bool {
-	for _, text := range []string{"Couldn't connect to ", "Connection refused", "RDMA_CM_EVENT_REJECTED, error 8", "Unable to connect", "rdma_connect: Connection refused"} {
+	for _, text := range []string{
+		"Couldn't connect to ", "Connection refused", "RDMA_CM_EVENT_REJECTED, error 8", "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1", "Unable to connect", "rdma_connect: Connection refused",
+	} {
 		if strings.Contains(o.Stdout+o.Stderr, text) {
 			return true
 		}
