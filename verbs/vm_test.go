@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"purerdma/internal/vmtest"
@@ -226,9 +225,7 @@ func TestVMRemoved(t *testing.T) {
 		t.Errorf("Alloc on a removed device: %v", err)
 	}
 
-	if err := netlink.RdmaLinkAdd(host.Device, vmtest.Driver(), host.Interface); err != nil {
-		t.Fatal(err)
-	}
+	host.Plug(t)
 	// The GID of the address comes a moment after the device.
 	var err error
 	for range 100 {
