@@ -25,6 +25,11 @@ func (q *qp) doorbell(d *Device, u *uar, p []byte) {
 // record with both.
 func (q *qp) checkDoorbell(p []byte) {
 	index := uint16(prm.Ctrl.Index.Get(p))
+	// A store takes time on its way. Meanwhile an earlier one may have had the
+	// request carried out, whose memory is the driver's again then.
+	if int16(index-q.done()) < 0 {
+		return
+	}
 	w := q.fetch(index)
 	if w == nil {
 		return // run finds out
@@ -40,7 +45,7 @@ func (q *qp) checkDoorbell(p []byte) {
 		q.d.violation(q.name(), "a copy of %d bytes of WQE %#x, which has %d", len(p), index, len(w))
 	}
 	end := index + uint16(max(1, (len(w)+prm.WQEBB-1)/prm.WQEBB))
-	// Stores take time on their way, and more may have been posted meanwhile.
+	// More may have been posted since.
 	if posted := q.posted(); int16(posted-end) < 0 {
 		q.d.violation(q.name(), "doorbell for WQE %#x up to %#x, but the doorbell record has %#x", index, end, posted)
 	}

@@ -73,11 +73,7 @@ func TestPerftest(t *testing.T) {
 			if strings.Contains(c, " -R") {
 				peer = hosts[0].IPv4.String()
 			}
-			client := append(args(1), peer)
-			if strings.Contains(c, " -R") {
-				client = append([]string{"--bind_source_ip", hosts[1].IPv4.String()}, client...)
-			}
-			meeting{program: f[0], server: args(0), client: client, want: []string{"#bytes"}}.run(t)
+			meeting{program: f[0], server: args(0), client: append(args(1), peer), clientWant: "#bytes"}.run(t)
 		})
 	}
 }
