@@ -27,6 +27,23 @@ func (e *end) judge() {
 	}
 }
 
+// late waits for what the CQ of an SRQ may hold still, when the peer has ended the
+// connection: no receive of the end's own, which must complete, comes after it. It
+// returns when the end has all, or it has taken too long.
+func (e *end) late() {
+	if e.place.pool == nil || e.plan.ending != orderly || e.dropped() {
+		return
+	}
+	for start := time.Now(); time.Since(start) < 10*time.Second && e.s.failed.Err() == nil; time.Sleep(time.Millisecond) {
+		e.mu.Lock()
+		all := e.finished()
+		e.mu.Unlock()
+		if all {
+			return
+		}
+	}
+}
+
 // drain waits until all that was posted has completed, after the QP was moved to
 // the error state, and says what has not.
 func (e *end) drain() {

@@ -178,6 +178,7 @@ func (e *end) await(conn conn) {
 	e.check("closing a connection", conn.Close())
 	e.toError()
 	e.drain()
+	e.late()
 	e.judge()
 }
 
@@ -199,6 +200,11 @@ func (e *end) watch(conn conn) {
 		case <-e.ended:
 			return
 		case <-e.s.failed.Done():
+			if d := time.Since(since); d > e.s.patience/2 { // it may be why the peer has failed
+				e.mu.Lock()
+				e.fault("nothing had moved for %v either: %s", d, e.state())
+				e.mu.Unlock()
+			}
 			return
 		case <-conn.Done():
 			e.mu.Lock()
