@@ -48,6 +48,7 @@ type Device struct {
 	// send queues of Ethernet.
 	queues table[queue]
 	gids   [GIDs]address
+	owned  map[[16]byte]int // in how many places of the table an address is
 	groups map[[16]byte][]*qp
 
 	mapped   []*uar // pages that are memory
@@ -128,6 +129,7 @@ func (d *Device) reset() {
 	d.queues = newTable[queue]("QP", firstQP, 1<<24)
 	d.mapped = nil
 	d.gids = [GIDs]address{}
+	d.owned = make(map[[16]byte]int)
 	d.groups = make(map[[16]byte][]*qp)
 }
 

@@ -20,7 +20,13 @@ var gidCommands = map[uint16]command{
 			return refuse(prm.StatusBadIndex, "the table has no address %d", i)
 		}
 		d.checkReserved("SET_ROCE_ADDRESS", &prm.RoCEAddress, prm.RoCEAddressIn.Address.Of(in))
+		if old := &d.gids[i]; old.used() {
+			d.owned[old.gid()]--
+		}
 		d.gids[i] = address(prm.RoCEAddressIn.Address.Of(in))
+		if now := &d.gids[i]; now.used() {
+			d.owned[now.gid()]++
+		}
 		return nil
 	}},
 	prm.OpQueryRoCEAddress: {"QUERY_ROCE_ADDRESS", 16, 0x30, func(d *Device, in, out []byte) error {
@@ -34,11 +40,4 @@ var gidCommands = map[uint16]command{
 }
 
 // hasGID says whether an address is the port's.
-func (d *Device) hasGID(gid [16]byte) bool {
-	for i := range d.gids {
-		if d.gids[i].used() && d.gids[i].gid() == gid {
-			return true
-		}
-	}
-	return false
-}
+func (d *Device) hasGID(gid [16]byte) bool { return d.owned[gid] > 0 }

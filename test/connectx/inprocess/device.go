@@ -3,6 +3,7 @@
 package inprocess
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -76,8 +77,7 @@ func (d *device) boot(addr [4]byte) (err error) {
 }
 
 // errnos are what mlx5_core makes of statuses.
-var errnos = map[prm.Status]syscall.Errno{
-	prm.StatusInternal:       syscall.EIO,
+var errnos = map[prm.Status]error{
 	prm.StatusBadOp:          syscall.EINVAL,
 	prm.StatusBadParam:       syscall.EINVAL,
 	prm.StatusBadSysState:    syscall.EIO,
@@ -106,7 +106,7 @@ func (d *device) command(opcode uint16, n int, tail []byte, out int, fill func(i
 	if s := prm.Status(prm.HeaderOut.Status.Get(answer)); s != prm.StatusOK {
 		errno, ok := errnos[s]
 		if !ok {
-			errno = syscall.EIO
+			errno = errFirmware
 		}
 		return nil, fmt.Errorf("%s: %v, syndrome %#x: %w", connectx.CommandName(opcode), s, prm.HeaderOut.Syndrome.Get(answer), errno)
 	}
@@ -128,10 +128,24 @@ func (d *device) on(opcode uint16, n uint32) error {
 	return err
 }
 
-// end gives a command that destroys an object. The kernel has seen to it that nobody
-// uses it, so that a refusal is somebody's mistake.
+// destroy gives a command that destroys an object. What a device whose firmware has
+// failed refuses to destroy is as good as destroyed, which is what mlx5_core says of
+// it, too.
+func (d *device) destroy(opcode uint16, n uint32) error {
+	err := d.on(opcode, n)
+	if errors.Is(err, errFirmware) {
+		return nil
+	}
+	return err
+}
+
+// errFirmware is what all commands fail with once the firmware has failed.
+var errFirmware = fmt.Errorf("the firmware has failed: %w", syscall.EIO)
+
+// end destroys an object. The kernel has seen to it that nobody uses it, so that a
+// refusal is somebody's mistake.
 func (d *device) end(opcode uint16, n uint32) {
-	if err := d.on(opcode, n); err != nil && d.cfg.Violation != nil {
+	if err := d.destroy(opcode, n); err != nil && d.cfg.Violation != nil {
 		d.cfg.Violation(connectx.Violation{Device: d.name, Object: connectx.CommandName(opcode), Text: err.Error()})
 	}
 }

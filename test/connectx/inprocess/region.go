@@ -104,7 +104,7 @@ func (d *device) DeregMR(m *fakeuverbs.MR) error {
 }
 
 func (d *device) drop(r region) error {
-	err := d.on(prm.OpDestroyMkey, r.index)
+	err := d.destroy(prm.OpDestroyMkey, r.index)
 	if err == nil {
 		d.mem.remove(r.b)
 	}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package inprocess_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/test/connectx"
+	"purerdma/test/connectx/prm"
+	"purerdma/verbs"
+)
+
+var patient = retries{14, 7, 7, 12}
+
+// TestLostPackets loses each message once, and each answer once: programs do not
+// notice.
+func TestLostPackets(t *testing.T) {
+	n := newNet(t, nil)
+	n.k.Fabric.SetPace(100)
+	a, b := n.pair(verbs.QPCap{}, patient)
+	var count atomic.Int64
+	n.k.Fabric.OnPacket(func(*connectx.Packet) (connectx.Fate, time.Duration) {
+		switch count.Add(1) % 3 {
+		case 1:
+			return connectx.Lost, 0
+		case 2:
+			return connectx.AnswerLost, 0
+		}
+		return connectx.Arrives, 0
+	})
+	for i := range 30 {
+		op := []verbs.SendOpcode{verbs.OpSend, verbs.OpWrite, verbs.OpFetchAdd}[i%3]
+		text := []byte{byte(i + 1), 2, 3}
+		copy(a.mr.Bytes(), text)
+		wr := verbs.SendWR{ID: uint64(i), Opcode: op, Flags: verbs.SendSignaled, SGList: []verbs.SGE{a.mr.Slice(0, 3)}, RemoteAddr: b.mr.Addr() + 64, RKey: b.mr.RKey()}
+		at := 64
+		switch op {
+		case verbs.OpSend:
+			b.recv(verbs.RecvWR{SGList: []verbs.SGE{b.mr.Slice(128, 64)}})
+			at = 128
+		case verbs.OpFetchAdd:
+			wr.SGList[0].Length, wr.CompareAdd, wr.RemoteAddr = 8, 1, b.mr.Addr()+256
+		}
+		a.send(wr)
+		if err := a.wait(1)[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+		switch op {
+		case verbs.OpFetchAdd:
+			if got := b.mr.Bytes()[256]; got != byte(i/3+1) {
+				t.Fatalf("after %d atomics the word is %d", i/3+1, got)
+			}
+			continue
+		case verbs.OpSend:
+			if err := b.wait(1)[0].Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := b.mr.Bytes()[at:][:3]; string(got) != string(text) {
+			t.Fatalf("message %d is %v", i, got)
+		}
+	}
+	if c := count.Load(); c != 90 {
+		t.Errorf("%d messages crossed the fabric, not 90", c)
+	}
+}
+
+// TestStatuses has requests fail in all ways that a card has, and looks at what
+// programs are told.
+func TestStatuses(t *testing.T) {
+	for s, want := range map[prm.Syndrome]verbs.WCStatus{
+		prm.SyndromeLocalLength: verbs.WCLocLenErr, prm.SyndromeLocalQPOp: verbs.WCLocQPOpErr, prm.SyndromeLocalProt: verbs.WCLocProtErr,
+		prm.SyndromeFlush: verbs.WCWRFlushErr, prm.SyndromeMWBind: verbs.WCMWBindErr, prm.SyndromeBadResponse: verbs.WCBadRespErr,
+		prm.SyndromeLocalAccess: verbs.WCLocAccessErr, prm.SyndromeRemoteInvalid: verbs.WCRemInvReqErr, prm.SyndromeRemoteAccess: verbs.WCRemAccessErr,
+		prm.SyndromeRemoteOp: verbs.WCRemOpErr, prm.SyndromeRetryExceeded: verbs.WCRetryExcErr, prm.SyndromeRNRRetryExceeded: verbs.WCRNRRetryExcErr,
+		prm.SyndromeRemoteAborted: verbs.WCRemAbortErr, 0x77: verbs.WCGeneralErr,
+	} {
+		n := newNet(t, nil)
+		a, _ := n.pair(verbs.QPCap{}, patient)
+		n.k.Device("mlx5_0").FailNext(a.qp.Num(), s)
+		a.send(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, InlineData: []byte("x")}, verbs.SendWR{ID: 2, Opcode: verbs.OpSend, InlineData: []byte("x")})
+		wcs := a.wait(2)
+		if wcs[0].ID != 1 || wcs[0].Status != want || wcs[1].ID != 2 || wcs[1].Status != verbs.WCWRFlushErr {
+			t.Errorf("syndrome %#x: %v, %v", s, wcs[0].Status, wcs[1].Status)
+		}
+		if attr, err := a.qp.Query(); err != nil || attr.State != verbs.QPErr {
+			t.Errorf("syndrome %#x: %+v, %v", s, attr, err)
+		}
+	}
+}
+
+// TestGivenUp has nobody answer, and nobody receive.
+func TestGivenUp(t *testing.T) {
+	for _, tc := range []struct {
+		r    retries
+		lose bool
+		want verbs.WCStatus
+	}{{retries{8, 3, 7, 1}, true, verbs.WCRetryExcErr}, {retries{14, 7, 3, 1}, false, verbs.WCRNRRetryExcErr}} {
+		n := newNet(t, nil)
+		a, _ := n.pair(verbs.QPCap{}, tc.r)
+		var tries atomic.Int64
+		n.k.Fabric.OnPacket(func(*connectx.Packet) (connectx.Fate, time.Duration) {
+			tries.Add(1)
+			if tc.lose {
+				return connectx.Lost, 0
+			}
+			return connectx.Arrives, 0
+		})
+		a.send(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, InlineData: []byte("x")})
+		if s := a.wait(1)[0].Status; s != tc.want || tries.Load() != 4 {
+			t.Errorf("%v after %d tries, not %v after 4", s, tries.Load(), tc.want)
+		}
+	}
+}
+
+// TestEvents has everything fail that programs hear of.
+func TestEvents(t *testing.T) {
+	n := newNet(t, nil)
+	a, b := n.pair(verbs.QPCap{}, patient)
+	events, err := a.dev.AsyncEvents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, events)
+	others, err := b.dev.AsyncEvents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, others)
+	hca := n.k.Device("mlx5_0")
+	next := func(what string, want verbs.AsyncEvent) {
+		t.Helper()
+		ev, err := events.Next(deadline(t))
+		if err != nil || ev != want {
+			t.Errorf("%s: %+v, %v, not %+v", what, ev, err, want)
+		}
+	}
+	hca.SetPort(false)
+	next("link down", verbs.AsyncEvent{Type: verbs.AsyncPortErr, Port: 1})
+	hca.SetPort(true)
+	next("link up", verbs.AsyncEvent{Type: verbs.AsyncPortActive, Port: 1})
+	hca.FailQP(a.qp.Num(), prm.EventWQCatas)
+	next("QP", verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: a.qp})
+	hca.Event(prm.EventWQInvalidReq, 0, func(data []byte) { prm.EventQPN.Set(data, uint64(a.qp.Num())) })
+	next("invalid request", verbs.AsyncEvent{Type: verbs.AsyncQPReqErr, QP: a.qp})
+	hca.FailCQ(1)
+	next("CQ", verbs.AsyncEvent{Type: verbs.AsyncCQErr, CQ: a.cq})
+	n.k.Device("mlx5_1").SetPort(false)
+	if ev, err := others.Next(deadline(t)); err != nil || ev.Type != verbs.AsyncPortErr {
+		t.Errorf("the other device hears first of %+v, %v", ev, err)
+	}
+}
+
+// TestFatal has the firmware fail: the program hears of it, commands fail, and what
+// was made can be closed.
+func TestFatal(t *testing.T) {
+	n := newNet(t, nil)
+	a, _ := n.pair(verbs.QPCap{}, patient)
+	events, err := a.dev.AsyncEvents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, events)
+	n.k.Device("mlx5_0").Fatal(prm.HealthFirmware)
+	if ev, err := events.Next(deadline(t)); err != nil || ev.Type != verbs.AsyncDeviceFatal {
+		t.Errorf("event %+v, %v", ev, err)
+	}
+	if _, err := a.dev.AllocPD(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a command: %v", err)
+	}
+}
+
+// TestFailingCommands has commands fail: the program is told by an errno, and what was
+// made before is taken back.
+func TestFailingCommands(t *testing.T) {
+	n := newNet(t, nil)
+	a := n.end("mlx5_0", verbs.QPConfig{})
+	hca := n.k.Device("mlx5_0")
+	for _, tc := range []struct {
+		opcode uint16
+		status prm.Status
+		want   error
+		do     func() error
+	}{
+		{prm.OpAllocPD, prm.StatusNoResources, syscall.EAGAIN, func() error { _, err := a.dev.AllocPD(); return err }},
+		{prm.OpCreateCQ, prm.StatusLimit, syscall.ENOMEM, func() error { _, err := a.dev.CreateCQ(verbs.CQConfig{}); return err }},
+		{prm.OpCreateQP, prm.StatusBadParam, syscall.EINVAL, func() error {
+			_, err := a.pd.CreateQP(verbs.QPConfig{SendCQ: a.cq, RecvCQ: a.cq})
+			return err
+		}},
+		{prm.OpCreateRMP, prm.StatusNoResources, syscall.EAGAIN, func() error { _, err := a.pd.CreateSRQ(verbs.SRQConfig{}); return err }},
+		{prm.OpCreateMkey, prm.StatusBadSysState, syscall.EIO, func() error { _, err := a.pd.Alloc(4096, verbs.LocalWrite); return err }},
+		{prm.OpModifyCQ, prm.StatusBadSize, syscall.EINVAL, func() error { return a.cq.Resize(100) }},
+		{prm.OpRst2Init, prm.StatusBadQPState, syscall.EINVAL, func() error {
+			return a.qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
+		}},
+	} {
+		hca.FailCommand(tc.opcode, tc.status, 0x1234, 1)
+		if err := tc.do(); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", connectx.CommandName(tc.opcode), err, tc.want)
+		}
+	}
+}

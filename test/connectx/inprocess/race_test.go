@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && race
+
+package inprocess_test
+
+const raceEnabled = true

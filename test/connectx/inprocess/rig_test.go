@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package inprocess_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"purerdma/internal/leak"
+	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/test/connectx"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/verbs"
+)
+
+func TestMain(m *testing.M) {
+	leak.Enable()
+	code := m.Run()
+	if left := leak.Report(); len(left) > 0 {
+		println("LEAK:", left[0])
+		code = 1
+	}
+	os.Exit(code)
+}
+
+const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+
+// net is a kernel with two devices, and a Host that uses it.
+type net struct {
+	t    testing.TB
+	k    *inprocess.Kernel
+	host *verbs.Host
+}
+
+func newNet(t testing.TB, trace func(connectx.Record)) *net {
+	k := inprocess.New(inprocess.Config{Violation: inprocess.Fail(t), Trace: trace}, "mlx5_0", "mlx5_1")
+	return &net{t, k, &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}}
+}
+
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func closer(t testing.TB, c interface{ Close() error }) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// end is one side of a connection.
+type end struct {
+	t   testing.TB
+	dev *verbs.Device
+	pd  *verbs.PD
+	cq  *verbs.CQ
+	qp  *verbs.QP
+	mr  *verbs.MR
+	gid verbs.GID
+}
+
+// end opens a device and makes a QP on it. cfg need not name CQs.
+func (n *net) end(name string, cfg verbs.QPConfig) *end {
+	t := n.t
+	t.Helper()
+	e := &end{t: t}
+	var err error
+	if e.dev, err = n.host.Open(name); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.dev)
+	if e.pd, err = e.dev.AllocPD(); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.pd)
+	if e.cq, err = e.dev.CreateCQ(verbs.CQConfig{Entries: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.cq)
+	if e.mr, err = e.pd.Alloc(1<<20, everything); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.mr)
+	cfg.SendCQ, cfg.RecvCQ = e.cq, e.cq
+	if e.qp, err = e.pd.CreateQP(cfg); err != nil {
+		t.Fatal(err)
+	}
+	closer(t, e.qp)
+	gids, err := e.dev.GIDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.gid = gids[0].GID
+	return e
+}
+
+// retries says how a QP tries again.
+type retries struct{ timeout, count, rnr, rnrTimer uint8 }
+
+// connect moves the QP to RTS.
+func (e *end) connect(peer *end, r retries) {
+	e.t.Helper()
+	for _, step := range []struct {
+		attr verbs.QPAttr
+		mask verbs.QPAttrMask
+	}{
+		{verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything},
+			verbs.QPAttrState | verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrAccess},
+		{verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: peer.qp.Num(), RQPSN: 7, MaxDestRdAtomic: 4, MinRNRTimer: r.rnrTimer,
+			AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: peer.gid, HopLimit: 64}}},
+			verbs.QPAttrState | verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer},
+		{verbs.QPAttr{State: verbs.QPRTS, Timeout: r.timeout, RetryCnt: r.count, RNRRetry: r.rnr, SQPSN: 7, MaxRdAtomic: 4},
+			verbs.QPAttrState | verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic},
+	} {
+		if err := e.qp.Modify(&step.attr, step.mask); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+}
+
+// pair is two connected ends.
+func (n *net) pair(cap verbs.QPCap, r retries) (*end, *end) {
+	n.t.Helper()
+	a, b := n.end("mlx5_0", verbs.QPConfig{Cap: cap}), n.end("mlx5_1", verbs.QPConfig{Cap: cap})
+	a.connect(b, r)
+	b.connect(a, r)
+	return a, b
+}
+
+// wait returns n completions.
+func (e *end) wait(n int) []verbs.WC {
+	e.t.Helper()
+	wcs := make([]verbs.WC, n)
+	for got := 0; got < n; {
+		k, err := e.cq.Wait(deadline(e.t), wcs[got:])
+		if err != nil {
+			e.t.Fatalf("after %d of %d completions: %v", got, n, err)
+		}
+		got += k
+	}
+	return wcs
+}
+
+func (e *end) send(wrs ...verbs.SendWR) {
+	e.t.Helper()
+	if n, err := e.qp.PostSend(wrs); n != len(wrs) || err != nil {
+		e.t.Fatalf("PostSend: %d, %v", n, err)
+	}
+}
+
+func (e *end) recv(wrs ...verbs.RecvWR) {
+	e.t.Helper()
+	if n, err := e.qp.PostRecv(wrs); n != len(wrs) || err != nil {
+		e.t.Fatalf("PostRecv: %d, %v", n, err)
+	}
+}
