@@ -203,11 +203,16 @@ func routes(t *testing.T, f func(t *testing.T, rt *route)) {
 
 // fullRoutes is routes without the fake kernel that knows reliable connections only.
 func fullRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
-	t.Run("mlx5", func(t *testing.T) { f(t, mlx5Route()) })
-	t.Run("connectx", func(t *testing.T) { f(t, connectxRoute(t)) })
+	mlx5Routes(t, f)
 	if vmtest.Inside() {
 		vmRoutes(t, f)
 	}
+}
+
+// mlx5Routes is the fake kernels with mlx5 only, for what no device in the VM has.
+func mlx5Routes(t *testing.T, f func(t *testing.T, rt *route)) {
+	t.Run("mlx5", func(t *testing.T) { f(t, mlx5Route()) })
+	t.Run("connectx", func(t *testing.T) { f(t, connectxRoute(t)) })
 }
 
 // vmRoutes is routes without the fake kernels.

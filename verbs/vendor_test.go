@@ -14,8 +14,9 @@ import (
 
 // TestVendor sends over a transport that only one vendor has, with objects of this
 // package: what Provider is for.
-func TestVendor(t *testing.T) {
-	rt := mlx5Route()
+func TestVendor(t *testing.T) { mlx5Routes(t, testVendor) }
+
+func testVendor(t *testing.T, rt *route) {
 	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
 	srq, err := r.pd.CreateSRQ(verbs.SRQConfig{})
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 )
 
 // TestXRC sends over one connection to two SRQs of a domain.
-func TestXRC(t *testing.T) {
-	rt := mlx5Route()
+func TestXRC(t *testing.T) { mlx5Routes(t, testXRC) }
+
+func testXRC(t *testing.T, rt *route) {
 	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
 	x, err := r.dev.OpenXRCD(nil, 0)
 	if err != nil {
@@ -93,8 +94,9 @@ func connectXRC(t *testing.T, e *end, qp *verbs.QP, peer uint32, to verbs.AHAttr
 }
 
 // TestXRCDomainOfFile opens the domain of a file, twice.
-func TestXRCDomainOfFile(t *testing.T) {
-	rt := mlx5Route()
+func TestXRCDomainOfFile(t *testing.T) { mlx5Routes(t, testXRCDomainOfFile) }
+
+func testXRCDomainOfFile(t *testing.T, rt *route) {
 	dev, err := rt.h.Open(rt.a.Device)
 	if err != nil {
 		t.Fatal(err)
@@ -118,8 +120,9 @@ func TestXRCDomainOfFile(t *testing.T) {
 }
 
 // TestXRCMistakes holds mistakes against their errors.
-func TestXRCMistakes(t *testing.T) {
-	rt := mlx5Route()
+func TestXRCMistakes(t *testing.T) { mlx5Routes(t, testXRCMistakes) }
+
+func testXRCMistakes(t *testing.T, rt *route) {
 	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
 	x, err := l.dev.OpenXRCD(nil, 0)
 	if err != nil {

@@ -24,6 +24,7 @@ type device struct {
 	mem  processMemory
 	uar  uint32 // the driver's own page of registers
 	pd   uint32 // the driver's own PD
+	xrcd uint32 // the driver's own XRC domain
 	// irq says that there are events to be taken.
 	irq    atomic.Bool
 	events eventQueue
@@ -68,6 +69,9 @@ func (d *device) boot(addr [4]byte) (err error) {
 		return err
 	}
 	if d.pd, err = d.object(prm.OpAllocPD); err != nil {
+		return err
+	}
+	if d.xrcd, err = d.object(prm.OpAllocXRCD); err != nil {
 		return err
 	}
 	if err := d.makeEQ(); err != nil {

@@ -88,8 +88,9 @@ func (d *device) qpObjects(c []byte, q *mlx5test.QP, page uint32) {
 	if q.CQEVersion() > 0 {
 		prm.QPC.UserIndex.Set(c, uint64(q.Create.UIdx))
 	}
-	if q.XRCD() != 0 {
-		prm.QPC.XRCD.Set(c, uint64(q.XRCD()))
+	prm.QPC.XRCD.Set(c, uint64(q.XRCD()))
+	if q.XRCD() == 0 { // an initiator of XRC has none of its own
+		prm.QPC.XRCD.Set(c, uint64(d.xrcd))
 	}
 	if len(q.SQ) > 0 {
 		prm.QPC.UARPage.Set(c, uint64(page))
