@@ -42,7 +42,7 @@ type destination struct {
 // Limits of flow tables.
 const (
 	logMaxTableSize = 20
-	maxTableLevel   = 64
+	maxTableLevel   = 127
 )
 
 var flowCommands = map[uint16]command{
@@ -94,7 +94,7 @@ func createFlowTable(d *Device, in, out []byte) error {
 	if n := prm.FlowTable.LogSize.Get(t.context[:]); n > logMaxTableSize {
 		return refuse(prm.StatusBadParam, "a flow table has at most 2^%d entries, not 2^%d", logMaxTableSize, n)
 	}
-	if n := prm.FlowTable.Level.Get(t.context[:]); n >= maxTableLevel {
+	if n := prm.FlowTable.Level.Get(t.context[:]); n > maxTableLevel {
 		return refuse(prm.StatusBadParam, "there is no level %d of flow tables", n)
 	}
 	miss, err := d.missTable(t.context[:])

@@ -11,7 +11,7 @@ import (
 )
 
 // maxHops bounds how many tables a frame goes through: a loop of tables ends, too.
-const maxHops = 64
+const maxHops = 256
 
 // steer returns the TIRs that a frame from the wire goes to, by the flow tables.
 func (d *Device) steer(h *headers) []*tir {
