@@ -92,9 +92,9 @@ func (System) Info() (SystemInfo, error) {
 	return SystemInfo(s), nil
 }
 
-// sysfsDevices is Devices from the files below class, usually /sys/class. They
-// name neither the index nor the driver: of those without a PCI device of their
-// own, the name tells it.
+// sysfsDevices is Devices from the files below class, usually /sys/class. They do
+// not name the index. The driver is that of the PCI device; of those without one, the
+// name tells it.
 func sysfsDevices(class string) ([]DeviceInfo, error) {
 	dir := filepath.Join(class, "infiniband_verbs")
 	entries, err := os.ReadDir(dir)
@@ -121,7 +121,7 @@ func sysfsDevices(class string) ([]DeviceInfo, error) {
 			Name:       name,
 			Index:      -1,
 			Node:       filepath.Join(nodeDir, e.Name()),
-			DriverID:   driverOfName(name),
+			DriverID:   sysfsDriver(ib),
 			ABIVersion: uint32(version),
 			NodeGUID:   guid,
 			NodeType:   NodeType(nodeType),
@@ -131,10 +131,17 @@ func sysfsDevices(class string) ([]DeviceInfo, error) {
 	return infos, nil
 }
 
-// driverOfName guesses the driver of a software device by its name, as
-// rdma-core does.
-func driverOfName(name string) abi.DriverID {
-	switch {
+// sysfsDriver returns the driver of the device with that directory below
+// /sys/class/infiniband. Of a software device it is guessed by the name, as rdma-core
+// does.
+func sysfsDriver(ib string) abi.DriverID {
+	if link, err := os.Readlink(filepath.Join(ib, "device/driver")); err == nil {
+		if filepath.Base(link) == "mlx5_core" {
+			return abi.RDMA_DRIVER_MLX5
+		}
+		return abi.RDMA_DRIVER_UNKNOWN
+	}
+	switch name := filepath.Base(ib); {
 	case strings.HasPrefix(name, "rxe"):
 		return abi.RDMA_DRIVER_RXE
 	case strings.HasPrefix(name, "siw"):

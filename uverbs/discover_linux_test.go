@@ -3,6 +3,7 @@
 package uverbs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,6 +25,10 @@ func TestSysfsDevices(t *testing.T) {
 		"infiniband_verbs/uverbs0/abi_version": "1\n",
 		"infiniband/siw0/node_guid":            "0000:0000:0000:0001\n",
 		"infiniband/siw0/node_type":            "4: RNIC\n",
+		// Cards, whatever they are called.
+		"infiniband_verbs/uverbs2/ibdev":       "rocep1s0\n",
+		"infiniband_verbs/uverbs2/abi_version": "1\n",
+		"infiniband_verbs/uverbs3/ibdev":       "rxe9\n",
 	} {
 		path = filepath.Join(class, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -33,12 +38,20 @@ func TestSysfsDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for name, driver := range map[string]string{"rocep1s0": "mlx5_core", "rxe9": "some_core"} {
+		dir := filepath.Join(class, "infiniband", name, "device")
+		if err := errors.Join(os.MkdirAll(dir, 0o777), os.Symlink("../../bus/pci/drivers/"+driver, filepath.Join(dir, "driver"))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	got, err := sysfsDevices(class)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []DeviceInfo{
+		{Name: "rocep1s0", Index: -1, Node: "/dev/infiniband/uverbs2", DriverID: abi.RDMA_DRIVER_MLX5, ABIVersion: 1},
 		{Name: "rxe0", Index: -1, Node: "/dev/infiniband/uverbs1", DriverID: abi.RDMA_DRIVER_RXE, ABIVersion: 2, NodeGUID: 0x505400fffe123456, NodeType: NodeCA},
+		{Name: "rxe9", Index: -1, Node: "/dev/infiniband/uverbs3"},
 		{Name: "siw0", Index: -1, Node: "/dev/infiniband/uverbs0", DriverID: abi.RDMA_DRIVER_SIW, ABIVersion: 1, NodeGUID: 1, NodeType: NodeRNIC},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
