@@ -71,7 +71,9 @@ func (d *Device) changeKey(q *qp, r *request) (prm.Syndrome, error) {
 	privileged := q.service == prm.ServiceRegU
 	check := prm.UMRCtrl.CheckFree.Get(ctrl)
 	switch {
-	case !privileged && m.key() != r.imm:
+	// One that is free has no variant: an invalidation by libmlx5 makes it 0, and who
+	// binds it again names the last one.
+	case !privileged && !m.free() && m.key() != r.imm:
 		return prm.SyndromeMWBind, fmt.Errorf("it is %#x now", m.key())
 	case !privileged && m.pd() != q.pd.n:
 		return prm.SyndromeMWBind, fmt.Errorf("it is of PD %#x, not %#x", m.pd(), q.pd.n)

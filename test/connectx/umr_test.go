@@ -110,10 +110,11 @@ func TestUMRErrors(t *testing.T) {
 		list   []byte
 		want   prm.Syndrome
 	}{
-		"no key":      {key: 0x123400, change: free, want: prm.SyndromeMWBind},
-		"old variant": {key: 1, change: free, want: prm.SyndromeMWBind},
-		"not for UMR": {made: func(c []byte) { prm.MKC.UMREnabled.Set(c, 0) }, change: free, want: prm.SyndromeMWBind},
-		"is free":     {change: func(ctrl, c []byte) { free(ctrl, c); prm.UMRCtrl.CheckFree.Set(ctrl, prm.UMRCheckNotFree) }, want: prm.SyndromeMWBind},
+		"no key":                      {key: 0x123400, change: free, want: prm.SyndromeMWBind},
+		"old variant":                 {made: func(c []byte) { prm.MKC.Free.Set(c, 0) }, key: 1, change: free, want: prm.SyndromeMWBind},
+		"old variant of what is free": {key: 1, change: free},
+		"not for UMR":                 {made: func(c []byte) { prm.MKC.UMREnabled.Set(c, 0) }, change: free, want: prm.SyndromeMWBind},
+		"is free":                     {change: func(ctrl, c []byte) { free(ctrl, c); prm.UMRCtrl.CheckFree.Set(ctrl, prm.UMRCheckNotFree) }, want: prm.SyndromeMWBind},
 		"not free": {made: func(c []byte) { prm.MKC.Free.Set(c, 0) },
 			change: func(ctrl, c []byte) { free(ctrl, c); prm.UMRCtrl.CheckFree.Set(ctrl, prm.UMRCheckFree) }, want: prm.SyndromeMWBind},
 		"another QP's":    {change: func(ctrl, c []byte) { free(ctrl, c); prm.UMRCtrl.CheckQPN.Set(ctrl, 1) }, want: prm.SyndromeMWBind},
