@@ -175,5 +175,6 @@ func (q *QP) modifyDCT(cmd *abi.UverbsModifyQP) error {
 		return fmt.Errorf("mlx5: the kernel gave the DC target no number: %w", syscall.EINVAL)
 	}
 	q.num = resp.DCTN & maxNum
+	q.ctx.resources.publish(q)
 	return nil
 }

@@ -121,6 +121,7 @@ func (c *Context) create(q *QP, t transport, cfg *provider.QPConfig, v vendor) (
 	if err := q.createInKernel(size, &want, v); err != nil {
 		return err
 	}
+	c.resources.publish(q)
 	q.leak = leak.Track("mlx5 QP", c.file.Info().Name)
 	return nil
 }

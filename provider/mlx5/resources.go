@@ -84,6 +84,15 @@ func (r *resources) add(q *QP, s *SRQ) (uint32, error) {
 	return 0, fmt.Errorf("mlx5: no free user index: %w", syscall.ENOMEM)
 }
 
+// publish has pollers see what was written to a QP after it was added, such as its
+// number. It is the device that orders the two, by completing nothing before; but Go's
+// memory model does not know of devices.
+func (r *resources) publish(q *QP) {
+	if e := r.at(q.index); q.indexed && e != nil {
+		e.qp.Store(q)
+	}
+}
+
 // remove frees an index that add returned. The pages stay.
 func (r *resources) remove(index uint32) {
 	r.mu.Lock()

@@ -7,6 +7,7 @@ package soak
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +16,10 @@ import (
 	"purerdma/internal/vmtest"
 	"purerdma/oob"
 	"purerdma/provider"
+	"purerdma/provider/mlx5"
 	"purerdma/provider/rxe"
+	"purerdma/test/connectx"
+	"purerdma/test/connectx/inprocess"
 	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
@@ -94,11 +98,44 @@ func fakeOnce(near, far *node, number, gen uint32) error {
 	return nil
 }
 
+// fakeRXE is a kernel in memory with devices of rxe, fakeMlx5 one with software
+// ConnectXs.
+func fakeRXE(testing.TB) (*verbs.Host, [2]string) {
+	return &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}, [2]string{"rxe0", "rxe1"}
+}
+
+func fakeMlx5(t testing.TB) (*verbs.Host, [2]string) {
+	k := inprocess.New(inprocess.Config{Violation: inprocess.Fail(t)}, "mlx5_0", "mlx5_1")
+	return &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, [2]string{"mlx5_0", "mlx5_1"}
+}
+
+// lossyMlx5 is fakeMlx5 with a wire that loses one message in fifty, or the answer to
+// it, and delays others.
+func lossyMlx5(t testing.TB) (*verbs.Host, [2]string) {
+	host, names := fakeMlx5(t)
+	fabric := host.Kernel.(*inprocess.Kernel).Fabric
+	fabric.SetPace(100)
+	random := rand.New(rand.NewPCG(1, uint64(max(*seedFlag, 1))))
+	fabric.OnPacket(func(*connectx.Packet) (connectx.Fate, time.Duration) {
+		switch random.IntN(100) {
+		case 0:
+			return connectx.Lost, 0
+		case 1:
+			return connectx.AnswerLost, 0
+		case 2:
+			return connectx.AnswerLost, 50 * time.Millisecond
+		case 3:
+			return connectx.Arrives, 50 * time.Millisecond
+		}
+		return connectx.Arrives, 0
+	})
+	return host, names
+}
+
 // runFake runs lanes on a kernel in memory.
-func (s *soak) runFake(lanes uint32) error {
-	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
+func (s *soak) runFake(lanes uint32, host *verbs.Host, names [2]string) error {
 	var nodes [2]*node
-	for i, name := range []string{"rxe0", "rxe1"} {
+	for i, name := range names {
 		n, err := openNode(s, host, vmtest.Host{Device: name})
 		if err != nil {
 			return err
@@ -117,10 +154,17 @@ func (s *soak) runFake(lanes uint32) error {
 // TestSoakInMemory runs the traffic without a real kernel, for as long as it takes
 // until everything has been in it: a second, or more on a slow machine.
 func TestSoakInMemory(t *testing.T) {
+	t.Run("rxe", func(t *testing.T) { soakInMemory(t, fakeRXE) })
+	t.Run("mlx5", func(t *testing.T) { soakInMemory(t, fakeMlx5) })
+	t.Run("mlx5 on a bad wire", func(t *testing.T) { soakInMemory(t, lossyMlx5) })
+}
+
+func soakInMemory(t *testing.T, kernel func(testing.TB) (*verbs.Host, [2]string)) {
 	for d := time.Second; ; d *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		s := newSoak(ctx, max(*seedFlag, 1))
-		err := s.runFake(16)
+		host, names := kernel(t)
+		err := s.runFake(16, host, names)
 		cancel()
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +199,8 @@ func TestSoakSees(t *testing.T) {
 			s := newSoak(ctx, 7)
 			s.patience = time.Second
 			c.do(&s.spoil)
-			err := s.runFake(8)
+			host, names := fakeRXE(t)
+			err := s.runFake(8, host, names)
 			t.Log(err)
 			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "seed 7: ") {
 				t.Errorf("got %v, want %q", err, c.says)
