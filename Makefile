@@ -77,7 +77,7 @@ matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each ker
 
 # What runs on the software ConnectX: rdma-core's programs, which say whether the
 # device is right, and then ours.
-MLX5_TESTS ?= ./test/connectx/...
+MLX5_TESTS ?= ./test/connectx/... ./verbs ./cm ./oob ./ucma
 
 test-mlx5: $(CMDS) bin/run ## run rdma-core's programs, and ours, on a software ConnectX under the kernel's own drivers, on each kernel of KERNELS
 	@for k in $(KERNELS); do \
