@@ -121,7 +121,10 @@ func TestMapMistakes(t *testing.T) {
 	if _, errno := c.call(cmdDMAMap, mapBody(3, 0, 0, 0x1000), r); errno == 0 {
 		t.Error("a pipe was mapped")
 	}
-	for i := len(c.server.Memory.windows); i < maxWindows; i++ {
+	c.lock.Lock()
+	have := len(c.server.Memory.windows)
+	c.lock.Unlock()
+	for i := have; i < maxWindows; i++ {
 		c.ok(cmdDMAMap, mapBody(3, 0, 1<<32+uint64(i)<<12, 0x1000))
 	}
 	if _, errno := c.call(cmdDMAMap, mapBody(3, 0, 0, 0x1000)); errno != unix.ENOSPC {
