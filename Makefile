@@ -24,9 +24,9 @@ BENCH_C := $(PEERS),perftest,libibverbs-dev
 # times are wrong.
 BENCHVM ?= -append tsc=reliable -kernel $(or $(KERNEL),6.1) -driver $(or $(DRIVER),rxe) -memory 3072 -timeout 0
 
-# The kernels of make matrix, and those of make test.
+# The kernels of make matrix, and those of make test: the oldest and the newest.
 KERNELS ?= 6.1 6.12 7
-TEST_KERNELS ?= 6.1
+TEST_KERNELS ?= 6.1 7
 # Where rdmavm keeps kernels: the types of drivers that are not loaded are there.
 BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 
