@@ -71,7 +71,7 @@ func registerOf(q *QP) []byte {
 }
 
 func randomRequest(rnd *rand.Rand) provider.SendWR {
-	wr := provider.SendWR{ID: rnd.Uint64(), Flags: provider.SendFlags(rnd.IntN(8))}
+	wr := provider.SendWR{ID: rnd.Uint64(), Flags: provider.SendFlags(rnd.IntN(8) | rnd.IntN(2)<<5)} // also one that there is not
 	switch rnd.IntN(6) {
 	case 0:
 		return provider.SendWR{Opcode: provider.OpLocalInv, InvalidateRKey: rnd.Uint32()}
