@@ -238,10 +238,30 @@ func TestEventDeviceRemoval(t *testing.T) {
 	server, client := r.connected()
 	gone := make(chan error, 1)
 	go func() { gone <- r.hosts[0].Unplug() }()
+	// Also for the tests after one that has failed.
+	t.Cleanup(func() {
+		server.Close()
+		r.listener.Close()
+		select {
+		case err := <-gone:
+			r.ok(err)
+		case <-time.After(20 * time.Second):
+			t.Fatal("the device does not go")
+		}
+		r.hosts[0].Plug(t)
+	})
 	told := map[*cm.ID]bool{}
-	for range 2 {
-		ev := expect(t, r.server, cm.EventDeviceRemoval)
+	for len(told) < 2 {
+		ev, err := r.server.Next(within(t, 20*time.Second))
+		r.ok(err)
 		ev.Ack()
+		// siw ends its streams by itself, before or after.
+		if ev.Type == cm.EventDisconnected && ev.ID == server && vmtest.Driver() == "siw" {
+			continue
+		}
+		if ev.Type != cm.EventDeviceRemoval || told[ev.ID] {
+			t.Fatalf("got %v (%v), want %v", ev, ev.Err(), cm.EventDeviceRemoval)
+		}
 		told[ev.ID] = true
 		var re *verbs.DeviceRemovedError
 		if !errors.As(ev.Err(), &re) || ev.ID.State() != cm.StateRemoved {
@@ -256,15 +276,6 @@ func TestEventDeviceRemoval(t *testing.T) {
 	if err := server.Disconnect(); !errors.As(err, &re) {
 		t.Errorf("Disconnect: %v", err)
 	}
-	server.Close()
-	r.listener.Close()
-	select {
-	case err := <-gone:
-		r.ok(err)
-	case <-time.After(20 * time.Second):
-		t.Fatal("the device does not go")
-	}
-	r.hosts[0].Plug(t)
 }
 
 // TestEventUser: who waits on a channel can be woken. Before Linux 7.2 the kernel
