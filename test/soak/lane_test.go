@@ -200,11 +200,11 @@ func (e *end) watch(conn conn) {
 		case <-e.ended:
 			return
 		case <-e.s.failed.Done():
-			if d := time.Since(since); d > e.s.patience/2 { // it may be why the peer has failed
-				e.mu.Lock()
+			e.mu.Lock()
+			if d := time.Since(since); d > e.s.patience/2 && e.over == nil { // it may be why the peer has failed
 				e.fault("nothing had moved for %v either: %s", d, e.state())
-				e.mu.Unlock()
 			}
+			e.mu.Unlock()
 			return
 		case <-conn.Done():
 			e.mu.Lock()

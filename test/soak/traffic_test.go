@@ -49,7 +49,7 @@ func (e *end) pump() {
 
 // one puts one more request into the queue, false if there is nothing to do.
 func (e *end) one() bool {
-	if e.got >= e.told+window/2 && !e.finSent || e.owesCredit() {
+	if e.got >= e.told+window/2 && !e.finSent || e.blocksPeer() || e.owesCredit() {
 		e.credit()
 		return true
 	}
@@ -91,6 +91,10 @@ func (e *end) one() bool {
 	}
 	return false
 }
+
+// blocksPeer reports whether the peer, though we have said our last, cannot say its
+// own before it knows what we have seen.
+func (e *end) blocksPeer() bool { return e.finSent && e.fin == nil && e.got >= e.told+window }
 
 // perMessage is how many other requests there are to a message, at most. Messages
 // wait for the peer, the others do not.
