@@ -31,6 +31,7 @@ func TestAccess(t *testing.T) {
 		{name: "variant", key: 1},
 		{name: "beyond the end", addr: end - 7},
 		{name: "before the start", addr: memoryBase - 1},
+		{name: "beyond its own end", addr: memoryBase + 4096 - 4, change: func(_ *host, c []byte) { prm.MKC.Length.Set(c, 4096) }},
 		{name: "around", addr: ^uint64(0) - 3},
 		{name: "free", change: func(_ *host, c []byte) { prm.MKC.Free.Set(c, 1) }},
 		{name: "other PD", change: func(h *host, c []byte) { prm.MKC.PD.Set(c, uint64(h.object(prm.OpAllocPD))) }},

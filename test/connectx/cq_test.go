@@ -89,8 +89,12 @@ func TestArm(t *testing.T) {
 	q.poll()
 	q.poll()
 	q.arm(prm.ArmSolicited)
+	send(0)
+	q.arm(prm.ArmSolicited)
+	events("armed for solicited ones, another is there", 0)
+	p.qb.receive(dst, 64)
 	p.b.must(prm.Op2Err, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(p.qb.n)) })
-	events("armed for solicited ones, nothing was flushed", 0)
+	events("armed for solicited ones, one was flushed", 1)
 }
 
 // TestResize moves a queue with completions in it to other memory, to another size of
@@ -186,6 +190,11 @@ func TestScatterToCQE(t *testing.T) {
 		qa.post(request1(prm.WQERead, signaled, 0).remote(dst, b.key).data(tc.n, a.key, src+1000))
 		if got := data(send, a.bytes(src+1000, 100)); !bytes.Equal(got, bytes.Repeat([]byte("x"), tc.n)) {
 			t.Errorf("%+v: %q was read", tc, got)
+		}
+		// Without a completion there is no place for them.
+		qa.post(request1(prm.WQERead, 0, 0).remote(dst, b.key).data(tc.n, a.key, src+2000))
+		if got := a.bytes(src+2000, tc.n); !bytes.Equal(got, bytes.Repeat([]byte("x"), tc.n)) {
+			t.Errorf("%+v: %q was read without a completion", tc, got)
 		}
 	}
 }

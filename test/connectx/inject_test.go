@@ -20,12 +20,7 @@ func TestForced(t *testing.T) {
 		}
 		p.qa.post(request1(prm.WQESend, 0, 0).inline(nil))
 		want(t, p.qa.send, false, s)
-		if err := p.a.on(prm.Op2Rst, p.qa.n); err != nil {
-			t.Fatal(err)
-		}
-		p.qa.pi = 0
-		be.PutUint32(p.a.bytes(p.qa.record+4, 4), 0)
-		p.qa.connect(p.qb.n, p.b.gid, nil)
+		p.qa.again(p.qb)
 	}
 	if p.a.d.FailNext(p.qa.n+1, 1) {
 		t.Error("there is no such QP")

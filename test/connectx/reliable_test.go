@@ -288,3 +288,78 @@ func TestPace(t *testing.T) {
 		t.Errorf("syndrome %#x", s)
 	}
 }
+
+// TestLostAnswers loses the answers to a list: what is behind goes on, and each
+// atomic brings what it should when it is asked again.
+func TestLostAnswers(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	src, dst := p.a.alloc(4096), p.b.alloc(4096)
+	p.lose(4, AnswerLost, sends)
+	p.qa.post(
+		request1(prm.WQEFetchAdd, signaled, 0).remote(dst, p.b.key).atomic(5, 0).data(8, p.a.key, src),
+		request1(prm.WQEFetchAdd, signaled, 0).remote(dst, p.b.key).atomic(7, 0).data(8, p.a.key, src+8),
+		request1(prm.WQEFetchAdd, signaled, 0).remote(dst, p.b.key).atomic(9, 0).data(8, p.a.key, src+16),
+		request1(prm.WQEWrite, signaled, 0).remote(dst+64, p.b.key).inline([]byte("behind")))
+	p.locked(func() {
+		if v := binary.NativeEndian.Uint64(p.b.bytes(dst, 8)); v != 21 || string(p.b.bytes(dst+64, 6)) != "behind" {
+			t.Errorf("before any answer the atomics made %d, and the WRITE %q", v, p.b.bytes(dst+64, 6))
+		}
+		p.qa.send.empty()
+	})
+	for range 4 {
+		p.completion(p.qa.send)
+	}
+	p.locked(func() {
+		for i, old := range []uint64{0, 5, 12} {
+			if v := binary.NativeEndian.Uint64(p.a.bytes(src+uint64(8*i), 8)); v != old {
+				t.Errorf("atomic %d brought %d, not %d", i, v, old)
+			}
+		}
+		if v := binary.NativeEndian.Uint64(p.b.bytes(dst, 8)); v != 21 {
+			t.Errorf("the atomics made %d", v)
+		}
+	})
+}
+
+// TestFlushedOnce moves a QP to the error state while a request is on its way.
+func TestFlushedOnce(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	p.lose(1000, Lost, sends)
+	p.qa.receive(p.a.alloc(64), 64)
+	p.qa.post(request1(prm.WQESend, 0, 0).inline([]byte("x")), request1(prm.WQESend, 0, 0).inline([]byte("y")))
+	p.a.must(prm.Op2Err, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(p.qa.n)) })
+	time.Sleep(5 * flushInterval)
+	p.locked(func() {
+		for i := range uint64(2) {
+			p.qa.send.want(prm.CQEReqErr, map[*prm.Field]uint64{&prm.CQE.WQECounter: i, &prm.CQE.Syndrome: uint64(prm.SyndromeFlush)})
+		}
+		p.qa.send.empty()
+		p.qa.recv.want(prm.CQERespErr, nil)
+		p.qa.recv.empty()
+		p.qa.receive(p.a.alloc(64), 64) // which comes with no doorbell
+	})
+	if e := p.completion(p.qa.recv); prm.CQE.Syndrome.Get(e) != uint64(prm.SyndromeFlush) {
+		t.Errorf("a receive that was posted late: syndrome %#x", prm.CQE.Syndrome.Get(e))
+	}
+}
+
+// TestConnectedToAnother sends to QPs that are connected to somebody else.
+func TestConnectedToAnother(t *testing.T) {
+	for name, change := range map[string]func(p *pair){
+		"another QP":      func(p *pair) { p.qb.connect(p.qa.n+1, p.a.gid, nil) },
+		"another address": func(p *pair) { p.qb.connect(p.qa.n, [16]byte{9}, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, prm.ServiceRC, nil)
+			p.b.must(prm.Op2Rst, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(p.qb.n)) })
+			change(p)
+			p.qa.post(request1(prm.WQEWrite, 0, 0).remote(memoryBase, p.b.key).inline([]byte("x")))
+			if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRetryExceeded) {
+				t.Errorf("syndrome %#x", s)
+			}
+			if p.b.bytes(memoryBase, 1)[0] == 'x' {
+				t.Error("it wrote")
+			}
+		})
+	}
+}

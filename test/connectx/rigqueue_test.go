@@ -205,6 +205,22 @@ func (q *testQP) connect(qpn uint32, gid [16]byte, change func(c []byte)) {
 	}
 }
 
+// again resets two connected QPs, empties their queues, and connects them anew.
+func (q *testQP) again(peer *testQP) {
+	q.h.t.Helper()
+	for _, e := range []*testQP{q, peer} {
+		if err := e.h.on(prm.Op2Rst, e.n); err != nil {
+			e.h.t.Fatal(err)
+		}
+		e.pi, e.rpi = 0, 0
+		clear(e.h.bytes(e.record, 8))
+		for e.send.poll() != nil || e.recv.poll() != nil {
+		}
+	}
+	q.connect(peer.n, peer.h.gid, nil)
+	peer.connect(q.n, q.h.gid, nil)
+}
+
 // wqe is a send request in the making.
 type wqe struct{ b []byte }
 

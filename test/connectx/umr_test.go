@@ -163,6 +163,36 @@ func TestWindow(t *testing.T) {
 	want(t, p.qa.send, false, prm.SyndromeRemoteAccess)
 }
 
+// TestWindowRights binds a window to memory that it may not write to, and one that
+// peers may not take back.
+func TestWindowRights(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	readOnly := p.b.mkey(func(c []byte) { prm.MKC.LocalWrite.Set(c, 0) })
+	buf := p.b.alloc(4096)
+	for name, tc := range map[string]struct {
+		wqe  func(window uint32) *wqe
+		want prm.Syndrome
+	}{
+		"write":      {func(w uint32) *wqe { return request1(prm.WQEWrite, signaled, 0).remote(0, w).inline([]byte("x")) }, prm.SyndromeRemoteAccess},
+		"invalidate": {func(w uint32) *wqe { return request1(prm.WQESendInv, signaled, w).inline([]byte("x")) }, prm.SyndromeRemoteInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.qa.again(p.qb)
+			window := p.b.emptyKey(prm.AccessKLM, 4, nil)
+			klm := be.AppendUint64(be.AppendUint32(be.AppendUint32(nil, 100), readOnly), buf)
+			p.qb.post(umrWQE(window, func(ctrl, c []byte) {
+				prm.UMRCtrl.Mask.Set(ctrl, prm.MaskLength|prm.MaskStartAddr|prm.MaskRemoteWrite|prm.MaskFree)
+				prm.MKC.Length.Set(c, 100)
+				prm.MKC.RemoteWrite.Set(c, 1)
+			}, append(klm, make([]byte, 48)...)))
+			p.qb.send.want(prm.CQEReq, nil)
+			p.qb.receive(buf, 64)
+			p.qa.post(tc.wqe(window))
+			want(t, p.qa.send, false, tc.want)
+		})
+	}
+}
+
 // TestIndirection goes through keys that name keys, and one that names itself.
 func TestIndirection(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
