@@ -11,7 +11,7 @@ import (
 func TestBuffer(t *testing.T) {
 	mem := &hostMemory{memoryBase, make([]byte, 4*4096)}
 	var pas []byte
-	for _, page := range []uint64{3, 0, 2} {
+	for _, page := range []uint64{1, 0, 3} {
 		pas = binary.BigEndian.AppendUint64(pas, memoryBase+page*4096)
 	}
 	b, err := newBuffer(pas, 0, 1, 3*4096-64) // it begins at byte 64
@@ -23,11 +23,11 @@ func TestBuffer(t *testing.T) {
 		n    int
 		want int // in memory, -1 for none
 	}{
-		{0, 64, 3*4096 + 64},
-		{4096 - 128, 64, 3*4096 + 4096 - 64},
+		{0, 64, 4096 + 64},
+		{4096 - 128, 64, 4096 + 4096 - 64},
 		{4096 - 64, 64, 0},
 		{4096 - 128, 128, -1}, // over the end of a page
-		{3*4096 - 128, 64, 2*4096 + 4096 - 64},
+		{3*4096 - 128, 64, 3*4096 + 4096 - 64},
 		{3*4096 - 64, 64, -1}, // over the end of the queue
 		{1 << 62, 64, -1},
 	} {
