@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,9 +74,18 @@ func noClock(o pairing.Output) bool { return strings.Contains(o.Stderr, "Correla
 func (m meeting) try(t *testing.T) (client, served pairing.Output, err error) {
 	t.Helper()
 	p := program(t, m.program)
+	host := vmtest.Hosts(t, 2)[0]
+	ids := host.CMIDs(t)
 	server, err := pairing.Start(t.Context(), p, m.server...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if slices.Contains(m.server, "-b") {
+		// Of many connections that come while it begins to listen some would be
+		// refused, and some not.
+		for start := time.Now(); host.CMIDs(t) == ids && server.Alive() && time.Since(start) < serverLimit; {
+			time.Sleep(10 * time.Millisecond)
+		}
 	}
 	client, err = pairing.RunWhile(t.Context(), p, clientLimit, func(o pairing.Output) bool { return server.Alive() && nobodyListens(o) }, m.client...)
 	if served = server.Output(); !m.stays {
