@@ -119,7 +119,7 @@ func TestTrace(t *testing.T) {
 	all := strings.Join(append(p.a.records, p.b.records...), "\n")
 	for _, want := range []string{
 		"hca doorbell page 0x8+0x800 0000000a00004002",
-		"hca request 0x0 of QP 0x40: 0000000a00004002000000080000000080000006747261636564",
+		"hca request 0x0 of RC QP 0x40: 0000000a00004002000000080000000080000006747261636564",
 		"hca packet 0x40 to \"hcb\" QP 0x40: operation 0xa PSN 0xfffff0, 6 bytes",
 		"hca completion 0 of CQ 0x1: opcode 0x0 QP 0x40 WQE 0x0 6 bytes",
 		"hcb completion 0 of CQ 0x2: opcode 0x2 QP 0x40 WQE 0x0 6 bytes",

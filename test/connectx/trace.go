@@ -95,23 +95,24 @@ func (r *CompletionRecord) String() string {
 // RequestRecord is a work request of a send queue as the device begins with it, or
 // does it again.
 type RequestRecord struct {
-	Device string
-	QPN    uint32
-	Index  uint16 // of its first WQEBB
-	WQE    []byte
+	Device  string
+	Service string // transport service of the QP: "RC" and so on
+	QPN     uint32
+	Index   uint16 // of its first WQEBB
+	WQE     []byte
 }
 
 // DeviceName returns r.Device.
 func (r *RequestRecord) DeviceName() string { return r.Device }
 
 func (r *RequestRecord) String() string {
-	return fmt.Sprintf("%s request %#x of QP %#x: %x", r.Device, r.Index, r.QPN, r.WQE)
+	return fmt.Sprintf("%s request %#x of %s QP %#x: %x", r.Device, r.Index, r.Service, r.QPN, r.WQE)
 }
 
 // trace tells of a request.
 func (q *qp) trace(f *flight, w []byte) {
 	if q.d.cfg.Trace != nil {
-		q.d.cfg.Trace(&RequestRecord{Device: q.d.cfg.Name, QPN: q.n, Index: f.index, WQE: w})
+		q.d.cfg.Trace(&RequestRecord{Device: q.d.cfg.Name, Service: services[q.service], QPN: q.n, Index: f.index, WQE: w})
 	}
 }
 
