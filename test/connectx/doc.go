@@ -24,4 +24,33 @@
 //
 // Opcodes, statuses and the layouts of structs are in package prm, because who
 // plays the driver needs them, too.
+//
+// # What it does
+//
+// Transports RC, UC, UD, XRC and DC with SEND, WRITE, READ and 64-bit atomics, memory
+// windows and UMR, shared receive queues, multicast, completions of 64 and 128 bytes
+// with data in them, and all checks that a card makes: of keys, domains, rights and
+// bounds, of states, of room in queues. Messages have the sequence numbers of their
+// packets, and are acknowledged; what is lost is sent again, as often and after as
+// long as the QP says, and is not done twice.
+//
+// A message crosses the fabric whole. What can be lost or late is a message or the
+// answer to it, not one packet of many; so a large message is never half there. A
+// fabric has no congestion, and its own order: a message is done when its doorbell is
+// rung, so that data and completions come sooner than on any card.
+//
+// It has no InfiniBand link layer, compressed completions, signatures, paging on
+// demand, DEVX, and no state in which the send queue drains: Linux has no command
+// for it.
+//
+// # Strictness, faults, traces
+//
+// With [Config.Violation] a device is strict: it tells of what a driver must not do
+// although a card might not notice, such as bits that are reserved, work requests that
+// say a wrong length, doorbells that come before their request. The requests that
+// libmlx5 was recorded with (test/oracle) hold it to what is true.
+//
+// A test makes things go wrong by [Fabric.OnPacket], [Device.FailNext] and its
+// siblings, [Device.SetPort], [Device.Event], [Device.Fatal] and [Device.Remove], and
+// sees by [Config.Trace] all that a device sees and does.
 package connectx

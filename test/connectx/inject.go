@@ -34,8 +34,9 @@ const (
 
 // faults are what tests have asked for.
 type faults struct {
-	onPacket func(*Packet) (Fate, time.Duration)
-	force    map[*qp]prm.Syndrome
+	onPacket  func(*Packet) (Fate, time.Duration)
+	force     map[*qp]prm.Syndrome // of the next send
+	forceRecv map[*qp]prm.Syndrome // of the next receive
 }
 
 // OnPacket has f decide what happens to each message from now on: whether it or its
@@ -84,10 +85,15 @@ func (f *Fabric) fate(d *Device, m *message) fate {
 }
 
 // forced returns the syndrome that a test wants for the QP's next request, once.
-func (f *Fabric) forced(q *qp) prm.Syndrome {
-	s := f.force[q]
+func (f *Fabric) forced(q *qp) prm.Syndrome { return taken(f.force, q) }
+
+// forcedReceive is forced for a receive.
+func (f *Fabric) forcedReceive(q *qp) prm.Syndrome { return taken(f.forceRecv, q) }
+
+func taken(force map[*qp]prm.Syndrome, q *qp) prm.Syndrome {
+	s := force[q]
 	if s != prm.SyndromeNone {
-		delete(f.force, q)
+		delete(force, q)
 	}
 	return s
 }
@@ -95,16 +101,26 @@ func (f *Fabric) forced(q *qp) prm.Syndrome {
 // FailNext has the next request of a QP fail with a syndrome, as if the device had
 // found it so. It returns whether there is such a QP.
 func (d *Device) FailNext(qpn uint32, s prm.Syndrome) bool {
+	return d.force(&d.fabric.force, qpn, s)
+}
+
+// FailNextReceive is FailNext for the next receive of a QP that a message comes for,
+// which ends both QPs: the sender is told of a remote operation error.
+func (d *Device) FailNextReceive(qpn uint32, s prm.Syndrome) bool {
+	return d.force(&d.fabric.forceRecv, qpn, s)
+}
+
+func (d *Device) force(of *map[*qp]prm.Syndrome, qpn uint32, s prm.Syndrome) bool {
 	d.fabric.lock()
 	defer d.fabric.unlock()
 	q, ok := d.queues.objects[qpn].(*qp)
 	if !ok {
 		return false
 	}
-	if d.fabric.force == nil {
-		d.fabric.force = make(map[*qp]prm.Syndrome)
+	if *of == nil {
+		*of = make(map[*qp]prm.Syndrome)
 	}
-	d.fabric.force[q] = s
+	(*of)[q] = s
 	return true
 }
 

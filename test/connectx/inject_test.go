@@ -132,3 +132,22 @@ func TestTrace(t *testing.T) {
 		t.Errorf("%v is %q", err, p.a.records[len(p.a.records)-1])
 	}
 }
+
+// TestForcedReceive has receives fail with every syndrome.
+func TestForcedReceive(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	dst := p.b.alloc(64)
+	for s := prm.Syndrome(1); s < 0x30; s++ {
+		if !p.b.d.FailNextReceive(p.qb.n, s) || p.b.d.FailNextReceive(p.qb.n+1, s) {
+			t.Fatal("it is about another QP")
+		}
+		p.qb.receive(dst, 64)
+		p.qa.post(request1(prm.WQESend, 0, 0).inline([]byte("x")))
+		want(t, p.qa.send, false, prm.SyndromeRemoteOp)
+		p.qb.recv.want(prm.CQERespErr, map[*prm.Field]uint64{&prm.CQE.Syndrome: uint64(s)})
+		p.qa.again(p.qb)
+	}
+	p.qb.receive(dst, 64)
+	p.qa.post(request1(prm.WQESend, signaled, 0).inline([]byte("x")))
+	p.qa.send.want(prm.CQEReq, nil)
+}

@@ -14,6 +14,11 @@ func (t *target) receive(m *message) answer {
 	if !ok {
 		return t.refuse(prm.SyndromeRemoteOp, prm.EventWQCatas, "its receives are not there")
 	}
+	if q, ok := t.owner.(*qp); ok {
+		if s := t.d.fabric.forcedReceive(q); s != prm.SyndromeNone {
+			return t.refuseReceive(w, prm.SyndromeRemoteOp, s, 0, "the test wants it so")
+		}
+	}
 	var e completion
 	t.describe(&e, m, w)
 	if m.opcode == prm.WQESendInv {
