@@ -66,7 +66,7 @@ type end struct {
 	slotsOK []int              // free slots of sends
 	quota   int
 	others  int // requests that are no messages
-	reads   int // on iWARP, those that have not completed
+	reads   int // requests that have not completed and take one of the places that the peer has for answers
 	nudged  int
 	flushed map[uint64]bool // on iWARP, the READs that have failed
 
@@ -229,12 +229,39 @@ func (e *end) sentOne(wc verbs.WC) {
 // issue puts a request into the queue.
 func (e *end) issue(wr verbs.SendWR, done func()) {
 	if e.node.caps.iwarp {
-		done = e.spare(&wr, done)
+		e.spare(&wr)
+	}
+	if takesPlace(wr.Opcode) {
+		e.reads++
+		then := done
+		done = func() {
+			e.reads--
+			then()
+		}
 	}
 	e.n++
 	wr.ID = uint64(e.serial)<<32 | uint64(e.n)
 	e.out[wr.ID] = request{opcode: wr.Opcode, signaled: wr.Flags&verbs.SendSignaled != 0, done: done}
 	e.queue = append(e.queue, wr)
+}
+
+// takesPlace reports whether a request takes one of the places that the peer has for
+// answers: of readDepth it can repeat the answer.
+func takesPlace(op verbs.SendOpcode) bool {
+	switch op {
+	case verbs.OpRead, verbs.OpReadInv, verbs.OpFetchAdd, verbs.OpCompareSwap, verbs.OpAtomicWrite, verbs.OpFlush:
+		return true
+	}
+	return false
+}
+
+// mayRead reports whether there is a place for one more request that takes one. On
+// iWARP one that waits keeps siw from answering the READs of the peer, which may wait
+// as well. rxe has READs and atomics wait, but neither FLUSH nor ATOMIC_WRITE: see
+// docs/driver-faults.md.
+func (e *end) mayRead() bool {
+	c := &e.node.caps
+	return !c.iwarp && !c.flush && !c.atomicWrite || e.reads < readDepth
 }
 
 // post posts what is in the queue, as one list, as a batch or one by one, as far

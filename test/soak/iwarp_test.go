@@ -20,7 +20,7 @@ const zeroCopy = 4096
 const shortAnswer = 32
 
 // spare changes a request before it is issued.
-func (e *end) spare(wr *verbs.SendWR, done func()) func() {
+func (e *end) spare(wr *verbs.SendWR) {
 	n := 0
 	for i := range wr.SGList {
 		n += int(wr.SGList[i].Length)
@@ -31,15 +31,9 @@ func (e *end) spare(wr *verbs.SendWR, done func()) func() {
 	if e.reads > 0 {
 		wr.Flags &^= verbs.SendFence
 	}
-	if wr.Opcode != verbs.OpRead && wr.Opcode != verbs.OpReadInv {
-		return done
-	}
-	// With a completion of its own, a READ has no request wait for it.
-	wr.Flags = wr.Flags&^verbs.SendFence | verbs.SendSignaled
-	e.reads++
-	return func() {
-		e.reads--
-		done()
+	if wr.Opcode == verbs.OpRead || wr.Opcode == verbs.OpReadInv {
+		// With a completion of its own, a READ has no request wait for it.
+		wr.Flags = wr.Flags&^verbs.SendFence | verbs.SendSignaled
 	}
 }
 
@@ -60,10 +54,6 @@ func (e *end) flushedTwice(wc verbs.WC) bool {
 	delete(e.flushed, wc.ID)
 	return twice
 }
-
-// mayRead reports whether one more READ has no request wait for others. One that
-// waits keeps siw from answering the READs of the peer, which may wait as well.
-func (e *end) mayRead() bool { return !e.node.caps.iwarp || e.reads < readDepth }
 
 // readable returns how many of the n bytes at an address of the peer's may be read at
 // once: one at least, and few only up to the end of a page.

@@ -304,6 +304,9 @@ func (e *end) readInv() bool {
 
 // atomic issues an atomic on a word, and compares what it returns.
 func (e *end) atomic(i int, wr verbs.SendWR) bool {
+	if !e.mayRead() {
+		return false
+	}
 	slot := e.slot()
 	if slot < 0 {
 		return false
@@ -345,6 +348,9 @@ func (e *end) compareSwap() bool {
 }
 
 func (e *end) atomicWrite() bool {
+	if !e.mayRead() {
+		return false
+	}
 	i, v := e.rng.IntN(words), e.rng.Uint64()
 	e.mem.setWord(i, v)
 	e.s.stats.atomics.Add(1)
@@ -354,7 +360,7 @@ func (e *end) atomicWrite() bool {
 }
 
 func (e *end) flush() bool {
-	if e.got == 0 {
+	if e.got == 0 || !e.mayRead() {
 		return false // the peer's QP may not have the right yet
 	}
 	off := e.rng.IntN(wordsOff)
