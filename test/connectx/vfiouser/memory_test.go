@@ -6,6 +6,7 @@ package vfiouser
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +38,7 @@ func TestMemory(t *testing.T) {
 		{0, 1, 0}, {0xfff, 1, 0xfff}, {0, 0x1000, 0}, {0x1000, 1, -1}, {0xfff, 2, -1},
 		{0x100000, 0x2000, 0x1000}, {0x101fff, 1, 0x2fff}, {0x100000, 0x2001, -1}, {0xfffff, 2, -1},
 		{0xfffc0000, 1, -1}, {0xfffd0000, 1, -1}, {1 << 63, 0x1000, 0x3000}, {1<<63 + 0xff8, 8, 0x3ff8},
-		{^uint64(0), 1, 0x4fff}, {^uint64(0), 2, -1}, {^uint64(0xfff), 0x1000, 0x4000}, {0, -1, -1}, {0x100000, 1 << 62, -1},
+		{^uint64(0), 1, 0x4fff}, {^uint64(0), 2, -1}, {^uint64(0xfff), 0x1000, 0x4000}, {0, -1, -1}, {0x100000, math.MaxInt, -1},
 	} {
 		b := m.Bytes(tc.addr, tc.n)
 		if (b == nil) != (tc.file < 0) {
