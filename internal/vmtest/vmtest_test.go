@@ -47,3 +47,25 @@ func TestFilesSeesALeak(t *testing.T) {
 	}
 	t.Errorf("an open %s is not among %v", os.DevNull, files())
 }
+
+// TestMore: one CQ more for each mlx5 device is the driver's own, once.
+func TestMore(t *testing.T) {
+	t.Setenv("RDMAVM_DRIVER", "mlx5")
+	before, now := map[string]int{"kernel mlx5_0 cq": 3, "files": 5}, map[string]int{"kernel mlx5_0 cq": 4, "files": 5}
+	for i, tc := range []struct {
+		over bool
+		want int
+	}{{false, 1}, {true, 0}, {true, 1}} {
+		if got := more(before, now, tc.over); len(got) != tc.want {
+			t.Errorf("look %d: %v", i, got)
+		}
+	}
+	now["kernel mlx5_1 cq"], now["files"] = 2, 6
+	if got := more(before, now, true); len(got) != 3 {
+		t.Errorf("two CQs, and a file: %v", got)
+	}
+	t.Setenv("RDMAVM_DRIVER", "rxe")
+	if got := more(map[string]int{}, map[string]int{"kernel rxe0 cq": 1}, true); len(got) != 1 {
+		t.Errorf("on rxe: %v", got)
+	}
+}
