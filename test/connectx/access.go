@@ -149,7 +149,7 @@ func (d *Device) physical(dst [][]byte, addr, n uint64) ([][]byte, error) {
 	if n == 0 {
 		return dst, nil
 	}
-	if n <= 1<<40 {
+	if n <= maxMessage {
 		if b := d.mem.Bytes(addr, int(n)); b != nil {
 			return append(dst, b), nil
 		}

@@ -42,8 +42,10 @@ type Device struct {
 	eqs   table[*eq]
 	cqs   table[*cq]
 	mkeys table[*mkey]
-	xrcds table[*xrcd]
-	srqs  table[*srq]
+	// translations is how many entries those of all keys have.
+	translations uint64
+	xrcds        table[*xrcd]
+	srqs         table[*srq]
 	// queues are those that have a number in work requests: QPs, targets of DC,
 	// send queues of Ethernet.
 	queues table[queue]
@@ -110,23 +112,24 @@ func (d *Device) Reset() {
 func (d *Device) reset() {
 	d.resetFirmware()
 	d.resetEthernet()
-	d.pds = newTable[*pd]("PD", driverPD+1, 1<<24)
+	d.pds = newTable[*pd]("PD", driverPD+1, driverPD+1+1<<16)
 	d.pds.objects[driverPD] = &pd{n: driverPD, users: 1} // the device's own
 	for _, u := range d.uars.objects {
 		u.stop()
 	}
 	d.uars = newTable[*uar]("UAR", firstUAR, endUAR)
 	d.eqs = newTable[*eq]("EQ", 1, maxEQ+1)
-	d.cqs = newTable[*cq]("CQ", 1, 1<<24)
-	d.mkeys = newTable[*mkey]("memory key", firstMkey, 1<<24)
-	d.xrcds = newTable[*xrcd]("XRC domain", 1, 1<<24)
-	d.srqs = newTable[*srq]("SRQ", 1, 1<<24)
+	d.cqs = newTable[*cq]("CQ", 1, 1+1<<16)
+	d.mkeys = newTable[*mkey]("memory key", firstMkey, firstMkey+1<<20)
+	d.translations = 0
+	d.xrcds = newTable[*xrcd]("XRC domain", 1, 1+1<<16)
+	d.srqs = newTable[*srq]("SRQ", 1, 1+1<<16)
 	for _, q := range d.queues.objects {
 		if q, ok := q.(*qp); ok {
 			q.stop()
 		}
 	}
-	d.queues = newTable[queue]("QP", firstQP, 1<<24)
+	d.queues = newTable[queue]("QP", firstQP, firstQP+1<<17)
 	d.mapped = nil
 	d.gids = [GIDs]address{}
 	d.owned = make(map[[16]byte]int)

@@ -31,6 +31,10 @@ const firstMkey = 0x1000
 // maxTranslation is how many entries the translation of a key can have.
 const maxTranslation = 1 << 21
 
+// maxTranslations is how many those of all keys together can have: a card, too, keeps
+// them in memory of which there is an end.
+const maxTranslations = 1 << 24
+
 var mkeyCommands = map[uint16]command{
 	prm.OpCreateMkey:  {"CREATE_MKEY", 0x110, 16, createMkey},
 	prm.OpDestroyMkey: {"DESTROY_MKEY", 16, 16, destroyMkey},
@@ -67,10 +71,11 @@ func createMkey(d *Device, in, out []byte) (err error) {
 	if uint64(len(list)) < entries*prm.Octoword {
 		return refuse(prm.StatusBadInputLength, "a translation of %d octowords in %d bytes", entries, len(list))
 	}
-	if !m.translate(0, list[:entries*prm.Octoword]) {
+	if !m.translate(d, 0, list[:entries*prm.Octoword]) {
 		return refuse(prm.StatusBadParam, "a translation of %d octowords for a key of mode %d", entries, m.mode)
 	}
 	if m.index, err = d.mkeys.add(m); err != nil {
+		d.translations -= m.entries()
 		return err
 	}
 	d.usePD(m, 1)
@@ -94,6 +99,7 @@ func destroyMkey(d *Device, in, _ []byte) error {
 		return refuse(prm.StatusResourceBusy, "key %#x is named by %d others", m.key(), n)
 	}
 	d.usePD(m, -1)
+	d.translations -= m.entries()
 	delete(d.mkeys.objects, m.index)
 	return nil
 }
@@ -122,35 +128,44 @@ func queryMkey(d *Device, in, out []byte) error {
 	return nil
 }
 
-func (m *mkey) pd() uint32  { return uint32(prm.MKC.PD.Get(m.context[:])) }
+func (m *mkey) pd() uint32 { return uint32(prm.MKC.PD.Get(m.context[:])) }
+
+// entries is how many its translation has.
+func (m *mkey) entries() uint64 { return uint64(len(m.pages) + len(m.pieces)) }
+
 func (m *mkey) free() bool  { return prm.MKC.Free.Is(m.context[:]) }
 func (m *mkey) key() uint32 { return m.index<<8 | uint32(prm.MKC.Key.Get(m.context[:])) }
 
 // translate puts entries of the translation, as commands and UMRs have them, in
 // their places from octoword at on. It returns whether the key can have them.
-func (m *mkey) translate(at uint64, list []byte) bool {
+func (m *mkey) translate(d *Device, at uint64, list []byte) bool {
 	n := uint64(len(list)) / prm.Octoword
 	if n == 0 {
 		return true
 	}
 	// A UMR's list may be padded to 64 bytes, as Linux does.
 	has := (prm.MKC.TranslationOctwords.Get(m.context[:]) + 3) &^ 3
-	if at+n > maxTranslation/2 || at+n > has {
+	if m.mode == prm.AccessPA || at+n > maxTranslation/2 || at+n > has {
 		return false
 	}
+	had := m.entries()
+	need := max(had, at+n)
+	if m.mode == prm.AccessMTT {
+		need = max(had, 2*(at+n))
+	}
+	if d.translations+need-had > maxTranslations {
+		return false
+	}
+	d.translations += need - had
 	be := binary.BigEndian
 	switch m.mode {
 	case prm.AccessMTT:
-		for uint64(len(m.pages)) < 2*(at+n) {
-			m.pages = append(m.pages, 0)
-		}
+		m.pages = append(m.pages, make([]uint64, need-had)...)
 		for i := range 2 * n {
 			m.pages[2*at+i] = be.Uint64(list[8*i:]) &^ 7
 		}
 	case prm.AccessKLM, prm.AccessKSM:
-		for uint64(len(m.pieces)) < at+n {
-			m.pieces = append(m.pieces, klm{})
-		}
+		m.pieces = append(m.pieces, make([]klm, need-had)...)
 		for i := range n {
 			e := list[i*prm.Octoword:]
 			m.pieces[at+i] = klm{prm.KLM.ByteCount.Get(e), uint32(prm.KLM.Key.Get(e)), prm.KLM.Address.Get(e)}
@@ -158,8 +173,6 @@ func (m *mkey) translate(at uint64, list []byte) bool {
 				m.pieces[at+i].n = 1 << prm.MKC.LogPageSize.Get(m.context[:])
 			}
 		}
-	default:
-		return false
 	}
 	return true
 }

@@ -103,7 +103,7 @@ func (d *Device) changeKey(q *qp, r *request) (prm.Syndrome, error) {
 		}
 	}
 	d.usePD(m, 1)
-	if !m.translate(at, list) {
+	if !m.translate(d, at, list) {
 		return prm.SyndromeMWBind, fmt.Errorf("a translation of %d octowords from %d on", len(list)/prm.Octoword, at)
 	}
 	return prm.SyndromeNone, nil

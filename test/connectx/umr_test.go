@@ -232,3 +232,43 @@ func TestIndirection(t *testing.T) {
 	p.qa.post(request1(prm.WQERead, signaled, 0).remote(memoryBase, p.b.key).data(1<<12, self, 0))
 	want(t, p.qa.send, false, prm.SyndromeLocalProt)
 }
+
+// TestTranslationsEnd makes keys until the device has no memory for more of their
+// translations, and takes one back.
+func TestTranslationsEnd(t *testing.T) {
+	h := newHost(t, nil, 1)
+	h.d.cfg.Trace = nil
+	cq := h.cq(4, nil)
+	q := h.qp(prm.ServiceRC, cq, cq, nil)
+	q.connect(q.n, h.gid, nil)
+	const octowords = maxTranslation / 2
+	last := uint32(0)
+	bind := func() bool { // the last place of a new key
+		last = h.emptyKey(prm.AccessKLM, octowords, nil)
+		q.post(umrWQE(last, func(ctrl, c []byte) {
+			prm.UMRCtrl.Mask.Set(ctrl, prm.MaskFree)
+			prm.UMRCtrl.OffsetEnabled.Set(ctrl, 1)
+			prm.UMRCtrl.Offset.Set(ctrl, octowords-1)
+			prm.UMRCtrl.OffsetHigh.Set(ctrl, (octowords-1)>>16)
+		}, make([]byte, 16)))
+		return prm.CQE.Opcode.Get(cq.poll()) == prm.CQEReq
+	}
+	n := 0
+	for ; n <= maxTranslations/octowords && bind(); n++ {
+	}
+	if want := maxTranslations/octowords - 1; n != want { // the host's own key has some
+		t.Fatalf("%d keys have memory, not %d", n, want)
+	}
+	if err := h.on(prm.OpDestroyMkey, last>>8-1); err != nil {
+		t.Fatal(err)
+	}
+	h.must(prm.Op2Rst, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(q.n)) })
+	q.pi = 0
+	clear(h.bytes(q.record, 8))
+	for cq.poll() != nil {
+	}
+	q.connect(q.n, h.gid, nil)
+	if !bind() {
+		t.Error("what was taken back is gone")
+	}
+}
