@@ -76,7 +76,7 @@ func openNow(t testing.TB) map[string]int {
 func more(before, now map[string]int, over bool) []string {
 	var out []string
 	for name, n := range now {
-		if n > before[name] && !(over && madeLater(name, n-before[name])) {
+		if n > before[name] && !(over && madeLater(name, before[name], n)) {
 			out = append(out, fmt.Sprintf("%s: %d, before it was %d", name, n, before[name]))
 		}
 	}
@@ -84,15 +84,17 @@ func more(before, now map[string]int, over bool) []string {
 	return out
 }
 
-// later are what a driver has made for itself.
-var later = map[string]bool{}
+// later is how many there were when a driver had made one for itself.
+var later = map[string]int{}
 
 // madeLater reports whether the kernel has made what there is more of, for itself and
 // for good: mlx5_ib, since Linux 6.11, a CQ for each device when that is first used.
-func madeLater(name string, n int) bool {
-	if Driver() != "mlx5" || n != 1 || !strings.HasSuffix(name, " cq") || later[name] {
+func madeLater(name string, before, now int) bool {
+	if Driver() != "mlx5" || now != before+1 || !strings.HasSuffix(name, " cq") {
 		return false
 	}
-	later[name] = true
-	return true
+	if later[name] == 0 {
+		later[name] = now
+	}
+	return later[name] == now
 }
