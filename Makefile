@@ -39,7 +39,7 @@ SLOW := '^TestSlow|^TestSoak$$'
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: help build test unit vm matrix test-mlx5 soak race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: help build test unit vm matrix test-mlx5 diff-mlx5 soak race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -85,6 +85,10 @@ test-mlx5: $(CMDS) bin/run ## run rdma-core's programs, and ours, on a software 
 		echo "== Linux $$k, mlx5"; \
 		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS),perftest -timeout 10m -skip $(SLOW) -vm "-kernel $$k -driver mlx5" $(MLX5_TESTS) || exit 1; \
 	done
+
+diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same requests: the pingpong programs of both
+	$(RDMAVM) -driver mlx5 -hosts 2 -packages $(PEERS) -trace bin/mlx5.trace -- sh test/connectx/tracediff/pingpong.sh ibv_ $(CURDIR)/bin/ibv_
+	$(GO) run ./test/connectx/tracediff/halves bin/mlx5.trace
 
 soak: $(RDMAVM) bin/run bin/rping ## run random traffic for SOAK on each driver: nothing may be lost, changed or left
 	@for k in $(SOAK_KERNELS); do for d in rxe siw; do \

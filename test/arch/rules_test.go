@@ -54,10 +54,11 @@ var rules = map[string]rule{
 	// The micro-VM is a program of its own: it shares nothing with the library.
 	"cmd/rdmavm": {ours: []string{"test/microvm/..."}, xsys: true},
 	// A device model for tests of ours and of the users'.
-	"test/connectx":           {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go", "poll.go"}},
-	"test/connectx/prm":       {},
-	"test/connectx/vfiouser":  {xsys: true},
-	"test/connectx/tracediff": {ours: []string{"test/connectx/prm"}},
+	"test/connectx":                  {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go", "poll.go"}},
+	"test/connectx/prm":              {},
+	"test/connectx/vfiouser":         {xsys: true},
+	"test/connectx/tracediff/halves": {ours: []string{"test/connectx/tracediff"}},
+	"test/connectx/tracediff":        {ours: []string{"test/connectx/prm"}},
 	"test/connectx/inprocess": {ours: []string{"abi", "internal/fakeuverbs", "provider/mlx5/mlx5test", "test/connectx", "test/connectx/prm", "uverbs"},
 		unsafe: []string{"memory.go"}},
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"purerdma/test/connectx/prm"
@@ -22,10 +23,11 @@ import (
 
 // line is one of a request, as connectx.RequestRecord writes it. There may be
 // something before it, such as a time.
-var line = regexp.MustCompile(`(\S+) request 0x[0-9a-f]+ of (\S+) QP (0x[0-9a-f]+): ([0-9a-f]+)$`)
+var line = regexp.MustCompile(`(\S+) request 0x([0-9a-f]+) of (\S+) QP (0x[0-9a-f]+): ([0-9a-f]+)$`)
 
 // Requests reads a trace and returns its work requests in words, in their order, those
-// of one QP after those of the QP that was heard of before it. services are the
+// of one QP after those of the QP that was heard of before it, each once, however often
+// it was sent. services are the
 // transport services that count, as "RC"; without any all do.
 func Requests(trace io.Reader, services ...string) ([]string, error) {
 	var queues []*queue
@@ -34,20 +36,31 @@ func Requests(trace io.Reader, services ...string) ([]string, error) {
 	s.Buffer(nil, 1<<20)
 	for n := 1; s.Scan(); n++ {
 		m := line.FindStringSubmatch(s.Text())
-		if m == nil || len(services) > 0 && !contains(services, m[2]) {
+		if m == nil || len(services) > 0 && !contains(services, m[3]) {
 			continue
 		}
-		wqe, err := hex.DecodeString(m[4])
+		wqe, err := hex.DecodeString(m[5])
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		name := m[1] + " " + m[3]
+		if len(wqe) >= prm.Octoword && prm.Ctrl.Opcode.Get(wqe) == prm.WQENop {
+			continue // a driver finds out by them how it can post
+		}
+		name := m[1] + " " + m[4]
 		q := byName[name]
 		if q == nil {
-			q = &queue{service: m[2], keys: make(map[uint32]key)}
+			q = &queue{service: m[3], keys: make(map[uint32]key)}
 			byName[name] = q
 			queues = append(queues, q)
 		}
+		index, err := strconv.ParseUint(m[2], 16, 16)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if len(q.requests) > 0 && int16(uint16(index)-q.last) <= 0 {
+			continue // it is sent again, because the peer was not ready
+		}
+		q.last = uint16(index)
 		text, err := q.words(wqe)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
@@ -82,6 +95,33 @@ func Differences(a, b []string) string {
 	return out.String()
 }
 
+// Halves parts what Requests returned into that of the first half of the QPs and that
+// of the second, which are numbered alike then.
+func Halves(all []string) (first, second []string, err error) {
+	queues := 0
+	for _, r := range all {
+		queues = max(queues, number(r)+1)
+	}
+	if queues == 0 || queues%2 != 0 {
+		return nil, nil, fmt.Errorf("%d QPs have no two halves", queues)
+	}
+	for _, r := range all {
+		_, text, _ := strings.Cut(r, ": ")
+		if n := number(r); n < queues/2 {
+			first = append(first, r)
+		} else {
+			second = append(second, fmt.Sprintf("QP %d: %s", n-queues/2, text))
+		}
+	}
+	return first, second, nil
+}
+
+// number is that of the QP of a request.
+func number(r string) (n int) {
+	fmt.Sscanf(r, "QP %d:", &n)
+	return n
+}
+
 func contains(list []string, one string) bool {
 	for _, s := range list {
 		if s == one {
@@ -95,6 +135,7 @@ func contains(list []string, one string) bool {
 type queue struct {
 	service  string
 	requests []string
+	last     uint16 // index
 	keys     map[uint32]key
 }
 

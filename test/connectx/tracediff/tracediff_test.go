@@ -147,7 +147,25 @@ func TestRequests(t *testing.T) {
 			t.Errorf("another %s: %q", name, d)
 		}
 	}
+	const empty = "x request %#x of RC QP 0x1: 0000000a000001010000000800000000\n"
+	again := fmt.Sprintf(empty+empty+empty+empty, 0, 1, 0, 1) + "x request 0x2 of RC QP 0x2: 00000000000002010000000800000000\n"
+	if got, err := Requests(strings.NewReader(again)); err != nil || len(got) != 2 {
+		t.Errorf("two requests, each sent twice, and a NOP are %v, %v", got, err)
+	}
 	if got, err := Requests(strings.NewReader("x request 0x0 of RC QP 0x1: 00\n")); err == nil {
 		t.Errorf("a request of one byte is %v", got)
+	}
+}
+
+// TestHalves parts requests of four QPs.
+func TestHalves(t *testing.T) {
+	a, b, err := Halves([]string{"QP 0: x", "QP 0: y", "QP 1: z", "QP 2: x", "QP 2: y", "QP 3: w"})
+	if err != nil || Differences(a, []string{"QP 0: x", "QP 0: y", "QP 1: z"}) != "" || Differences(a, b) != "request 2: QP 1: z | QP 1: w\n" {
+		t.Errorf("%v, %v, %v", a, b, err)
+	}
+	for _, all := range [][]string{nil, {"QP 0: x", "QP 2: y"}} {
+		if _, _, err := Halves(all); err == nil {
+			t.Errorf("halves of %v", all)
+		}
 	}
 }
