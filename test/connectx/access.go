@@ -22,12 +22,11 @@ var (
 	remoteAtomic = right{prm.MKC.Atomic, "remote atomic"}
 )
 
-// maxIndirection is how deep keys may name other keys, and maxSteps how many pieces
-// of keys one access may go through: keys can be made that never end.
-const (
-	maxIndirection = 4
-	maxSteps       = 1 << 22
-)
+// maxIndirection is how deep keys may name other keys.
+const maxIndirection = 4
+
+// minLogPage is the log2 of the bytes that a page of a key has at least.
+const minLogPage = 12
 
 // access is who uses a key, and for what.
 type access struct {
@@ -37,10 +36,19 @@ type access struct {
 }
 
 // memory appends the memory of n bytes of a key from addr on to dst, in pieces. It
-// fails if the key, the domain, the right, or the bounds are wrong.
+// fails if the key, the domain, the right, or the bounds are wrong, or if the request
+// has gone through more pieces of memory than any needs.
 func (d *Device) memory(dst [][]byte, a access, key uint32, addr, n uint64) ([][]byte, error) {
-	d.steps = 0
 	return d.walk(dst, a, key, addr, n, 0)
+}
+
+// step counts a piece of memory that a request goes through.
+func (d *Device) step() error {
+	d.fabric.work += stepCost
+	if d.steps++; d.steps > maxSteps {
+		return fmt.Errorf("a request goes through more than %d pieces of memory", maxSteps)
+	}
+	return nil
 }
 
 func (d *Device) walk(dst [][]byte, a access, key uint32, addr, n uint64, depth int) ([][]byte, error) {
@@ -91,6 +99,9 @@ func (d *Device) walk(dst [][]byte, a access, key uint32, addr, n uint64, depth 
 func (d *Device) walkPages(dst [][]byte, m *mkey, addr, n uint64) ([][]byte, error) {
 	c := m.context[:]
 	shift := prm.MKC.LogPageSize.Get(c)
+	if shift < minLogPage {
+		return dst, fmt.Errorf("key %#x has pages of 2^%d bytes", m.key(), shift)
+	}
 	size := uint64(1) << shift
 	// The first page of the list has the start address.
 	page := addr>>shift - prm.MKC.StartAddr.Get(c)>>shift
@@ -99,6 +110,9 @@ func (d *Device) walkPages(dst [][]byte, m *mkey, addr, n uint64) ([][]byte, err
 	for n > 0 {
 		if page >= uint64(len(m.pages)) {
 			return dst, fmt.Errorf("key %#x has no page %d", m.key(), page)
+		}
+		if err := d.step(); err != nil {
+			return dst, err
 		}
 		next, part := m.pages[page]&^(size-1)+in, min(n, size-in)
 		if run > 0 && at+run == next {
@@ -123,8 +137,8 @@ func (d *Device) walkPieces(dst [][]byte, a access, m *mkey, off, n uint64, dept
 		if n == 0 {
 			break
 		}
-		if d.steps++; d.steps > maxSteps {
-			return dst, fmt.Errorf("key %#x goes through more than %d pieces", m.key(), maxSteps)
+		if err := d.step(); err != nil {
+			return dst, err
 		}
 		if off >= p.n {
 			off -= p.n
@@ -155,6 +169,9 @@ func (d *Device) physical(dst [][]byte, addr, n uint64) ([][]byte, error) {
 		}
 	}
 	for n > 0 {
+		if err := d.step(); err != nil {
+			return dst, err
+		}
 		part := min(n, PageSize-addr%PageSize)
 		b := d.mem.Bytes(addr, int(part))
 		if b == nil {

@@ -16,19 +16,29 @@ type buffer struct {
 }
 
 // newBuffer takes a page list as commands have it. logPage is the log2 of a page's
-// size above 12, offset is in 64ths of a page, size is that of the queue.
-func newBuffer(pas []byte, logPage, offset, size uint64) (buffer, error) {
+// size above 12, offset is in 64ths of a page, size is that of the queue. Whose queue
+// it is holds it.
+func (d *Device) newBuffer(pas []byte, logPage, offset, size uint64) (buffer, error) {
 	b := buffer{shift: uint(logPage) + 12}
 	b.first = offset << b.shift >> 6
 	need := (b.first + size + 1<<b.shift - 1) >> b.shift
 	if uint64(len(pas)) < need*8 {
 		return b, refuse(prm.StatusBadParam, "a queue of %#x bytes has %d pages of %#x bytes, not %d", size, need, uint64(1)<<b.shift, len(pas)/8)
 	}
+	if err := d.queuePages.room(need); err != nil {
+		return b, err
+	}
 	b.pages = make([]uint64, need)
 	for i := range b.pages {
 		b.pages[i] = binary.BigEndian.Uint64(pas[8*i:]) &^ 0xfff
 	}
 	return b, nil
+}
+
+// hold counts, with 1, or no longer counts, with -1, the pages among those of all
+// queues.
+func (b *buffer) hold(d *Device, by users) {
+	d.queuePages.used += uint64(by) * uint64(len(b.pages))
 }
 
 // at returns n bytes of the queue from off on, nil if they are not all mapped, or go

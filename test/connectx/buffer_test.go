@@ -14,7 +14,8 @@ func TestBuffer(t *testing.T) {
 	for _, page := range []uint64{1, 0, 3} {
 		pas = binary.BigEndian.AppendUint64(pas, memoryBase+page*4096)
 	}
-	b, err := newBuffer(pas, 0, 1, 3*4096-64) // it begins at byte 64
+	d := New(Config{Memory: mem})
+	b, err := d.newBuffer(pas, 0, 1, 3*4096-64) // it begins at byte 64
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,10 +37,10 @@ func TestBuffer(t *testing.T) {
 			t.Errorf("%d bytes at %#x: %d bytes", tc.n, tc.off, len(got))
 		}
 	}
-	if _, err := newBuffer(pas, 0, 1, 3*4096); err == nil {
+	if _, err := d.newBuffer(pas, 0, 1, 3*4096); err == nil {
 		t.Error("a queue that is longer than its pages")
 	}
-	if b, err := newBuffer(nil, 31, 63, 0); err != nil && b.pages != nil {
+	if b, err := d.newBuffer(nil, 31, 63, 0); err != nil && b.pages != nil {
 		t.Errorf("a queue of nothing: %v", err)
 	}
 }

@@ -25,28 +25,28 @@ var capValues = map[prm.CapType][]value{
 		{prm.Cap.LogMaxRAReqQP, 4}, {prm.Cap.LogMaxRAResQP, 4}, {prm.Cap.LocalCAAckDelay, 16},
 		{prm.Cap.BlueFlame, 1}, {prm.Cap.LogBFRegSize, 9}, {prm.Cap.UARsPerPage, 1},
 		// Queues.
-		{prm.Cap.LogMaxQP, 17}, {prm.Cap.LogMaxQPSize, 15}, {prm.Cap.MaxWQESizeSQ, 1024}, {prm.Cap.MaxWQESizeRQ, 512},
-		{prm.Cap.LogMaxSRQ, 16}, {prm.Cap.LogMaxSRQSize, 15}, {prm.Cap.LogMaxRMP, 12}, {prm.Cap.LogMaxXRCD, 16},
-		{prm.Cap.LogMaxCQ, 16}, {prm.Cap.LogMaxCQSize, 22}, {prm.Cap.CQModeration, 1}, {prm.Cap.CQResize, 1},
-		{prm.Cap.LogMaxEQ, 6}, {prm.Cap.LogMaxEQSize, 22}, {prm.Cap.MaxNumEQs, 32},
-		{prm.Cap.LogMaxMCG, 13}, {prm.Cap.MaxQPMCG, 240}, {prm.Cap.MaxQPCounters, 64},
+		{prm.Cap.LogMaxQP, logMaxQP}, {prm.Cap.LogMaxQPSize, 15}, {prm.Cap.MaxWQESizeSQ, 1024}, {prm.Cap.MaxWQESizeRQ, 512},
+		{prm.Cap.LogMaxSRQ, logMaxSRQ}, {prm.Cap.LogMaxSRQSize, maxLogSRQ}, {prm.Cap.LogMaxRMP, 12}, {prm.Cap.LogMaxXRCD, logMaxXRCD},
+		{prm.Cap.LogMaxCQ, logMaxCQ}, {prm.Cap.LogMaxCQSize, maxLogCQ}, {prm.Cap.CQModeration, 1}, {prm.Cap.CQResize, 1},
+		{prm.Cap.LogMaxEQ, 6}, {prm.Cap.LogMaxEQSize, maxLogEQ}, {prm.Cap.MaxNumEQs, 32},
+		{prm.Cap.LogMaxMCG, logMaxMCG}, {prm.Cap.MaxQPMCG, maxQPMCG}, {prm.Cap.MaxQPCounters, 64},
 		// Memory.
-		{prm.Cap.LogMaxPD, 16}, {prm.Cap.LogMaxMkey, 20}, {prm.Cap.LogMaxMRWSize, 64}, {prm.Cap.LogMaxKLMListSize, 16},
+		{prm.Cap.LogMaxPD, logMaxPD}, {prm.Cap.LogMaxMkey, logMaxMkey}, {prm.Cap.LogMaxMRWSize, 64}, {prm.Cap.LogMaxKLMListSize, 16},
 		{prm.Cap.MaxIndirection, 4}, {prm.Cap.FixedBufferSize, 1}, {prm.Cap.NullMkey, 1}, {prm.Cap.EndPad, 1},
 		{prm.Cap.MaxSGLForOptimized, 16}, {prm.Cap.LogPageSize, 12},
 		// The port.
 		{prm.Cap.PortType, prm.PortTypeEthernet}, {prm.Cap.NumPorts, 1}, {prm.Cap.RoCE, 1}, {prm.Cap.VportCounters, 1},
 		{prm.Cap.FrequencyKHz, 1000}, {prm.Cap.FrequencyMHz, 1},
 		// Ethernet.
-		{prm.Cap.EthNetOffloads, 1}, {prm.Cap.NICFlowTable, 1}, {prm.Cap.MaxTC, 8}, {prm.Cap.LogMaxTransportDomain, 16},
-		{prm.Cap.LogMaxRQ, 16}, {prm.Cap.LogMaxSQ, 16}, {prm.Cap.LogMaxTIR, 12}, {prm.Cap.LogMaxTIS, 12}, {prm.Cap.LogMaxRQT, 12},
-		{prm.Cap.LogMaxRQTSize, logMaxRQTSize}, {prm.Cap.LogMaxWQSize, 15}, {prm.Cap.BasicCyclicRcvWQE, 1},
+		{prm.Cap.EthNetOffloads, 1}, {prm.Cap.NICFlowTable, 1}, {prm.Cap.MaxTC, 8}, {prm.Cap.LogMaxTransportDomain, logMaxTransportDomain},
+		{prm.Cap.LogMaxRQ, logMaxRQ}, {prm.Cap.LogMaxSQ, 16}, {prm.Cap.LogMaxTIR, logMaxTIR}, {prm.Cap.LogMaxTIS, logMaxTIS}, {prm.Cap.LogMaxRQT, logMaxRQT},
+		{prm.Cap.LogMaxRQTSize, logMaxRQTSize}, {prm.Cap.LogMaxWQSize, maxLogWQ}, {prm.Cap.BasicCyclicRcvWQE, 1},
 		{prm.Cap.LogMaxStrideRQ, 10}, {prm.Cap.LogMinStrideRQ, 4}, {prm.Cap.LogMaxStrideSQ, 6}, {prm.Cap.LogMinStrideSQ, 6},
 		{prm.Cap.LogMaxUCList, logMaxUCList}, {prm.Cap.LogMaxMCList, logMaxMCList}, {prm.Cap.LogMaxVLANList, logMaxVLANList},
 		{prm.Cap.DisableLocalLBUC, 1}, {prm.Cap.DisableLocalLBMC, 1},
 	},
 	prm.CapEthernet: {
-		{prm.EthernetCap.Checksum, 1}, {prm.EthernetCap.VLAN, 1}, {prm.EthernetCap.MaxLSO, 16}, {prm.EthernetCap.RSSTable, logMaxRQTSize},
+		{prm.EthernetCap.Checksum, 1}, {prm.EthernetCap.VLAN, 1}, {prm.EthernetCap.MaxLSO, logMaxLSO}, {prm.EthernetCap.RSSTable, logMaxRQTSize},
 		{prm.EthernetCap.SelfLBModifiable, 1},
 	},
 	prm.CapAtomic: {
@@ -66,8 +66,8 @@ var (
 	receiveTables = []value{
 		{prm.FlowTableProps.Support, 1}, {prm.FlowTableProps.FlowModify, 1}, {prm.FlowTableProps.ModifyRoot, 1},
 		{prm.FlowTableProps.IdentifiedMiss, 1}, {prm.FlowTableProps.TableModify, 1},
-		{prm.FlowTableProps.LogMaxSize, logMaxTableSize}, {prm.FlowTableProps.MaxLevel, maxTableLevel}, {prm.FlowTableProps.LogMaxTables, 16},
-		{prm.FlowTableProps.LogMaxDestination, 8}, {prm.FlowTableProps.LogMaxFlow, 20},
+		{prm.FlowTableProps.LogMaxSize, logMaxTableSize}, {prm.FlowTableProps.MaxLevel, maxTableLevel}, {prm.FlowTableProps.LogMaxTables, logMaxFlowTables},
+		{prm.FlowTableProps.LogMaxDestination, logMaxDestination}, {prm.FlowTableProps.LogMaxFlow, logMaxFlow},
 	}
 	matchable = []prm.Field{
 		prm.FlowTableFields.DMAC, prm.FlowTableFields.SMAC, prm.FlowTableFields.EtherType, prm.FlowTableFields.IPVersion,

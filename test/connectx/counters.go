@@ -95,10 +95,7 @@ var counterCommands = map[uint16]command{
 		return err
 	}},
 	prm.OpDeallocQCounter: {"DEALLOC_Q_COUNTER", 16, 16, func(d *Device, in, _ []byte) error {
-		c, err := d.qCounters.find(uint32(prm.QCounterIn.ID.Get(in)))
-		if err == nil {
-			delete(d.qCounters.objects, c.n)
-		}
+		_, err := d.qCounters.remove(uint32(prm.QCounterIn.ID.Get(in)))
 		return err
 	}},
 	prm.OpQueryQCounter: {"QUERY_Q_COUNTER", 0x20, 0x100, func(d *Device, in, out []byte) error {

@@ -52,13 +52,14 @@ func createCQ(d *Device, in, out []byte) (err error) {
 	if err := checkRecord(q.record); err != nil {
 		return err
 	}
-	if err := q.resize(in); err != nil {
+	if err := q.resize(d, in); err != nil {
 		return err
 	}
 	if q.n, err = d.cqs.add(q); err != nil {
 		return err
 	}
 	q.eq.users++
+	q.buffer.hold(d, 1)
 	q.uar.cqs = append(q.uar.cqs, q)
 	if q.uar.mem != nil {
 		if r := d.mem.Bytes(q.record, 8); r != nil && aligned(r) {
@@ -78,7 +79,7 @@ func checkRecord(addr uint64) error {
 }
 
 // resize takes size and memory from the input of CREATE_CQ or MODIFY_CQ.
-func (q *cq) resize(in []byte) error {
+func (q *cq) resize(d *Device, in []byte) error {
 	c := prm.CQIn.Context.Of(in)
 	size, log := 64, prm.CQC.LogCQSize.Get(c)
 	switch prm.CQC.CQESize.Get(c) {
@@ -91,7 +92,7 @@ func (q *cq) resize(in []byte) error {
 	if log > maxLogCQ {
 		return refuse(prm.StatusBadParam, "a completion queue has at most 2^%d entries, not 2^%d", maxLogCQ, log)
 	}
-	b, err := newBuffer(prm.CQIn.PAS.Of(in), prm.CQC.LogPageSize.Get(c), prm.CQC.PageOffset.Get(c), uint64(size)<<log)
+	b, err := d.newBuffer(prm.CQIn.PAS.Of(in), prm.CQC.LogPageSize.Get(c), prm.CQC.PageOffset.Get(c), uint64(size)<<log)
 	if err != nil {
 		return err
 	}
@@ -100,16 +101,13 @@ func (q *cq) resize(in []byte) error {
 }
 
 func destroyCQ(d *Device, in, _ []byte) error {
-	q, err := d.cqs.find(uint32(prm.ObjectIn.Number.Get(in)))
+	q, err := d.cqs.remove(uint32(prm.ObjectIn.Number.Get(in)))
 	if err != nil {
 		return err
 	}
-	if err := q.busy("CQ", q.n); err != nil {
-		return err
-	}
 	q.eq.users--
+	q.buffer.hold(d, -1)
 	q.uar.cqs = without(q.uar.cqs, q)
-	delete(d.cqs.objects, q.n)
 	return nil
 }
 
@@ -166,7 +164,7 @@ func modifyCQ(d *Device, in, _ []byte) error {
 		return refuse(prm.StatusBadSize, "CQ %#x has %d completions, which do not fit into 2^%d", q.n, (q.pi-ci)&prm.ConsumerIndexMask, log)
 	}
 	changed := *q
-	if err := changed.resize(in); err != nil {
+	if err := changed.resize(d, in); err != nil {
 		return err
 	}
 	// The last completion in the old memory says that the others are elsewhere.
@@ -175,7 +173,9 @@ func modifyCQ(d *Device, in, _ []byte) error {
 	if !q.put(d, &e) {
 		return refuse(prm.StatusBadResState, "CQ %#x is full", q.n)
 	}
+	q.buffer.hold(d, -1)
 	q.buffer, q.size, q.logSize = changed.buffer, changed.size, changed.logSize
+	q.buffer.hold(d, 1)
 	return nil
 }
 

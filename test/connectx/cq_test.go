@@ -97,37 +97,39 @@ func TestArm(t *testing.T) {
 	events("armed for solicited ones, one was flushed", 1)
 }
 
+// resize gives the command that moves the queue to new memory, which it returns.
+func (q *testCQ) resize(log uint, size int, change func(in []byte)) (uint64, error) {
+	buf := q.h.ring(size<<log, size)
+	_, err := q.h.command(prm.OpModifyCQ, 0x110, pages(buf, size<<log), func(in []byte) {
+		prm.HeaderIn.OpMod.Set(in, prm.OpModResizeCQ)
+		prm.CQIn.CQN.Set(in, uint64(q.n))
+		prm.CQIn.Select.Set(in, prm.ResizeCQEverything)
+		prm.CQC.LogCQSize.Set(prm.CQIn.Context.Of(in), uint64(log))
+		if size == 128 {
+			prm.CQC.CQESize.Set(prm.CQIn.Context.Of(in), prm.CQESize128)
+		}
+		if change != nil {
+			change(in)
+		}
+	})
+	return buf, err
+}
+
 // TestResize moves a queue with completions in it to other memory, to another size of
 // completions, and to one that is too small.
 func TestResize(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	q := p.qa.send
-	resize := func(log uint, size int, change func(in []byte)) (uint64, error) {
-		buf := p.a.ring(size<<log, size)
-		_, err := p.a.command(prm.OpModifyCQ, 0x110, pages(buf, size<<log), func(in []byte) {
-			prm.HeaderIn.OpMod.Set(in, prm.OpModResizeCQ)
-			prm.CQIn.CQN.Set(in, uint64(q.n))
-			prm.CQIn.Select.Set(in, prm.ResizeCQEverything)
-			prm.CQC.LogCQSize.Set(prm.CQIn.Context.Of(in), uint64(log))
-			if size == 128 {
-				prm.CQC.CQESize.Set(prm.CQIn.Context.Of(in), prm.CQESize128)
-			}
-			if change != nil {
-				change(in)
-			}
-		})
-		return buf, err
-	}
 	for range 3 {
 		p.qa.post(request1(prm.WQENop, signaled, 0))
 	}
-	if _, err := resize(1, 64, nil); !errors.Is(err, statusError(prm.StatusBadSize)) {
+	if _, err := q.resize(1, 64, nil); !errors.Is(err, statusError(prm.StatusBadSize)) {
 		t.Errorf("3 completions in 2 places: %v", err)
 	}
-	if _, err := resize(6, 64, func(in []byte) { prm.CQIn.Select.Set(in, 1) }); !errors.Is(err, statusError(prm.StatusBadParam)) {
+	if _, err := q.resize(6, 64, func(in []byte) { prm.CQIn.Select.Set(in, 1) }); !errors.Is(err, statusError(prm.StatusBadParam)) {
 		t.Errorf("a part of a resize: %v", err)
 	}
-	buf, err := resize(6, 128, nil)
+	buf, err := q.resize(6, 128, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

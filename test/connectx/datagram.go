@@ -36,6 +36,12 @@ var mcgCommands = map[uint16]command{
 				return nil
 			}
 		}
+		switch members := len(d.groups[gid]); {
+		case members == 0 && len(d.groups) == 1<<logMaxMCG:
+			return refuse(prm.StatusNoResources, "there are %d multicast groups", len(d.groups))
+		case members == maxQPMCG:
+			return refuse(prm.StatusNoResources, "the group has %d QPs", members)
+		}
 		d.groups[gid] = append(d.groups[gid], q)
 		q.users++
 		return nil
@@ -46,14 +52,15 @@ var mcgCommands = map[uint16]command{
 			return err
 		}
 		gid := [16]byte(prm.MCGIn.GID.Of(in))
-		for i, o := range d.groups[gid] {
-			if o == q {
-				d.groups[gid] = append(d.groups[gid][:i:i], d.groups[gid][i+1:]...)
-				q.users--
-				return nil
-			}
+		left := without(d.groups[gid], q)
+		if len(left) == len(d.groups[gid]) {
+			return refuse(prm.StatusBadParam, "QP %#x is not in the group", q.n)
 		}
-		return refuse(prm.StatusBadParam, "QP %#x is not in the group", q.n)
+		q.users--
+		if d.groups[gid] = left; len(left) == 0 {
+			delete(d.groups, gid)
+		}
+		return nil
 	}},
 }
 
@@ -126,6 +133,7 @@ func (p *qp) accept(m *message, key uint64, l3 uint64) {
 		p.d.note(p, "a datagram of QP %#x is dropped: there is no receive", m.from.n)
 		return
 	}
+	p.d.steps = 0
 	t.datagram, t.l3 = true, l3
 	t.receive(m)
 }

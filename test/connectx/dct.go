@@ -118,4 +118,7 @@ func (t *dct) doorbell(d *Device, _ *uar, _ []byte) {
 	d.violation(t.name(), "a doorbell, but a target of DC sends nothing")
 }
 
+// stop has nothing to do: a target does nothing by itself.
+func (t *dct) stop() {}
+
 func (t *dct) name() string { return fmt.Sprintf("DCT %#x", t.n) }

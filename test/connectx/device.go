@@ -42,13 +42,12 @@ type Device struct {
 	eqs   table[*eq]
 	cqs   table[*cq]
 	mkeys table[*mkey]
-	// translations is how many entries those of all keys have.
-	translations uint64
-	xrcds        table[*xrcd]
-	srqs         table[*srq]
+	xrcds table[*xrcd]
+	srqs  table[*srq]
 	// queues are those that have a number in work requests: QPs, targets of DC,
 	// send queues of Ethernet.
 	queues table[queue]
+	quotas
 	gids   [GIDs]address
 	owned  map[[16]byte]int // in how many places of the table an address is
 	groups map[[16]byte][]*qp
@@ -72,6 +71,8 @@ type queue interface {
 	// doorbell takes the first 8 bytes of a store to a doorbell register of a
 	// page, and what of a BlueFlame copy came with them.
 	doorbell(d *Device, u *uar, p []byte)
+	// stop ends what would go on by itself.
+	stop()
 }
 
 // scratch is what carrying out a request works with, kept so that it allocates
@@ -86,7 +87,7 @@ type scratch struct {
 	short      [64]byte
 	stored     [8]byte // to a register
 	eqe        [prm.EQESize]byte
-	steps      int // of a walk through keys
+	steps      int // of the request, through pieces of memory
 }
 
 // New makes a device as it is after a reset, and connects it.
@@ -110,26 +111,24 @@ func (d *Device) Reset() {
 // reset makes all tables empty. The fabric's lock is held, as in all methods that
 // are not exported.
 func (d *Device) reset() {
+	d.quotas = newQuotas()
 	d.resetFirmware()
 	d.resetEthernet()
-	d.pds = newTable[*pd]("PD", driverPD+1, driverPD+1+1<<16)
+	d.pds = newTable[*pd]("PD", driverPD+1, driverPD+1+1<<logMaxPD)
 	d.pds.objects[driverPD] = &pd{n: driverPD, users: 1} // the device's own
 	for _, u := range d.uars.objects {
 		u.stop()
 	}
 	d.uars = newTable[*uar]("UAR", firstUAR, endUAR)
 	d.eqs = newTable[*eq]("EQ", 1, maxEQ+1)
-	d.cqs = newTable[*cq]("CQ", 1, 1+1<<16)
-	d.mkeys = newTable[*mkey]("memory key", firstMkey, firstMkey+1<<20)
-	d.translations = 0
-	d.xrcds = newTable[*xrcd]("XRC domain", 1, 1+1<<16)
-	d.srqs = newTable[*srq]("SRQ", 1, 1+1<<16)
+	d.cqs = newTable[*cq]("CQ", 1, 1+1<<logMaxCQ)
+	d.mkeys = newTable[*mkey]("memory key", firstMkey, firstMkey+1<<logMaxMkey)
+	d.xrcds = newTable[*xrcd]("XRC domain", 1, 1+1<<logMaxXRCD)
+	d.srqs = newTable[*srq]("SRQ", 1, 1+1<<logMaxSRQ)
 	for _, q := range d.queues.objects {
-		if q, ok := q.(*qp); ok {
-			q.stop()
-		}
+		q.stop()
 	}
-	d.queues = newTable[queue]("QP", firstQP, firstQP+1<<17)
+	d.queues = newTable[queue]("QP", firstQP, firstQP+1<<logMaxQP)
 	d.mapped = nil
 	d.gids = [GIDs]address{}
 	d.owned = make(map[[16]byte]int)

@@ -52,26 +52,24 @@ func createEQ(d *Device, in, out []byte) (err error) {
 	if e.uar, err = d.uars.find(uint32(prm.EQC.UARPage.Get(c))); err != nil {
 		return err
 	}
-	e.buffer, err = newBuffer(prm.CreateEQIn.PAS.Of(in), prm.EQC.LogPageSize.Get(c), prm.EQC.PageOffset.Get(c), prm.EQESize<<e.logSize)
+	e.buffer, err = d.newBuffer(prm.CreateEQIn.PAS.Of(in), prm.EQC.LogPageSize.Get(c), prm.EQC.PageOffset.Get(c), prm.EQESize<<e.logSize)
 	if err != nil {
 		return err
 	}
 	if e.n, err = d.eqs.add(e); err != nil {
 		return err
 	}
+	e.buffer.hold(d, 1)
 	prm.EQNumber.Set(out, uint64(e.n))
 	return nil
 }
 
 func destroyEQ(d *Device, in, _ []byte) error {
-	e, err := d.eqs.find(uint32(prm.EQNumber.Get(in)))
+	e, err := d.eqs.remove(uint32(prm.EQNumber.Get(in)))
 	if err != nil {
 		return err
 	}
-	if err := e.busy("EQ", e.n); err != nil {
-		return err
-	}
-	delete(d.eqs.objects, e.n)
+	e.buffer.hold(d, -1)
 	return nil
 }
 

@@ -13,6 +13,7 @@ type Fabric struct {
 	interrupts []interrupt // to be given when the lock is released
 	given      []interrupt // memory for them
 	pace       float64     // how many times as fast as it should time goes by
+	work       uint64      // bytes that were moved, and what took as long as some
 	faults
 }
 

@@ -62,13 +62,13 @@ type ethernet struct {
 
 // resetEthernet is Ethernet's part of reset.
 func (d *Device) resetEthernet() {
-	d.domains = newTable[*domain]("transport domain", 1, 1<<24)
-	d.tiss = newTable[*tis]("TIS", 1, 1<<24)
-	d.tirs = newTable[*tir]("TIR", 1, 1<<24)
-	d.rqts = newTable[*rqt]("RQT", 1, 1<<24)
-	d.rqs = newTable[*rq]("RQ", 1, 1<<24)
+	d.domains = newTable[*domain]("transport domain", 1, 1+1<<logMaxTransportDomain)
+	d.tiss = newTable[*tis]("TIS", 1, 1+1<<logMaxTIS)
+	d.tirs = newTable[*tir]("TIR", 1, 1+1<<logMaxTIR)
+	d.rqts = newTable[*rqt]("RQT", 1, 1+1<<logMaxRQT)
+	d.rqs = newTable[*rq]("RQ", 1, 1+1<<logMaxRQ)
 	d.qCounters = newTable[*qCounter]("Q counter", 1, 1<<8)
-	d.flowTables = newTable[*flowTable]("flow table", 1, 1<<24)
+	d.flowTables = newTable[*flowTable]("flow table", 1, 1+1<<logMaxFlowTables)
 	d.root = nil
 }
 

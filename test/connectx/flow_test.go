@@ -181,6 +181,42 @@ func TestSteering(t *testing.T) {
 	got()
 }
 
+// TestDestroyRoot destroys the root, which is refused as long as an entry leads there
+// and changes nothing then.
+func TestDestroyRoot(t *testing.T) {
+	f := NewFabric()
+	a, b := newPortOn(t, f, 1), newPortOn(t, f, 2)
+	r := b.rq(2, nil)
+	root, other := b.table(0), b.table(0)
+	b.setRoot(root)
+	g := b.group(other, 0, 0, nil)
+	b.entry(other, g, 0, prm.FlowForward, nil, to{prm.DestinationTable, root})
+	destroy := func() error { _, err := b.flowCommand(prm.OpDestroyFlowTable, 0x40, nil, root, nil); return err }
+	if err := destroy(); !errors.Is(err, statusError(prm.StatusResourceBusy)) {
+		t.Errorf("an entry leads there: %v", err)
+	}
+	all := b.group(root, 0, 0, nil)
+	b.entry(root, all, 0, prm.FlowForward, nil, to{prm.DestinationTIR, b.tir(nil, r)})
+	a.post(prm.WQESend, nil, nil, a.frame(b, protoUDP, []byte("x")))
+	if frame, _ := r.next(); frame == nil {
+		t.Error("the root is gone")
+	}
+	for _, del := range []struct {
+		op    uint16
+		table uint32
+	}{{prm.OpDeleteFlowTableEntry, other}, {prm.OpDeleteFlowTableEntry, root}} {
+		if _, err := b.flowCommand(del.op, 0x40, nil, del.table, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.flowCommand(prm.OpDestroyFlowGroup, 0x40, nil, root, func(in []byte) { prm.FlowIn.Group.Set(in, uint64(all)) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := destroy(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFlowMistakes(t *testing.T) {
 	p := newPortOn(t, nil, 1)
 	tir := p.tir(nil, p.rq(0, nil))
@@ -221,7 +257,7 @@ func TestFlowMistakes(t *testing.T) {
 		"entry with a list cut off": {command(prm.OpSetFlowTableEntry, 0x40+prm.FlowSize, table, func(in []byte) {
 			prm.FlowIn.Index.Set(in, 1)
 			prm.Flow.Group.Set(prm.FlowIn.Flow.Of(in), uint64(g))
-			prm.Flow.Destinations.Set(prm.FlowIn.Flow.Of(in), 0xffffff)
+			prm.Flow.Destinations.Set(prm.FlowIn.Flow.Of(in), 200)
 		}), prm.StatusBadInputLength},
 		"change of no entry":      {command(prm.OpSetFlowTableEntry, 0x40+prm.FlowSize, table, func(in []byte) { prm.HeaderIn.OpMod.Set(in, 1); prm.FlowIn.Index.Set(in, 1) }), prm.StatusBadResource},
 		"end of no entry":         {command(prm.OpDeleteFlowTableEntry, 0x40, table, func(in []byte) { prm.FlowIn.Index.Set(in, 9) }), prm.StatusBadResource},

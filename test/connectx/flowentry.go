@@ -35,12 +35,19 @@ func setFlow(d *Device, in, _ []byte) error {
 	if old != nil && prm.FlowIn.ModifyMask.Get(in)&prm.ModifyFlowList == 0 {
 		return refuse(prm.StatusBadParam, "flow table entry: cannot change %#x", prm.FlowIn.ModifyMask.Get(in))
 	}
+	if old == nil {
+		if err := d.flows.room(1); err != nil {
+			return err
+		}
+	}
 	if f.to, err = d.readDestinations(c); err != nil {
 		return err
 	}
 	f.hold(1)
 	if old != nil {
 		old.hold(-1)
+	} else {
+		d.flows.used++
 	}
 	t.flows[index] = f
 	return nil
@@ -49,6 +56,9 @@ func setFlow(d *Device, in, _ []byte) error {
 // readDestinations takes the list of destinations out of an entry.
 func (d *Device) readDestinations(c []byte) (to []destination, err error) {
 	n, list := int(prm.Flow.Destinations.Get(c)), prm.Flow.List.Of(c)
+	if n > 1<<logMaxDestination {
+		return nil, refuse(prm.StatusBadParam, "flow table entry: %d destinations, of at most %d", n, 1<<logMaxDestination)
+	}
 	if len(list) < n*prm.DestinationSize {
 		return nil, refuse(prm.StatusBadInputLength, "flow table entry: %d destinations in %d bytes", n, len(list))
 	}
@@ -83,6 +93,7 @@ func deleteFlow(d *Device, in, _ []byte) error {
 	}
 	f.hold(-1)
 	delete(t.flows, index)
+	d.flows.used--
 	return nil
 }
 

@@ -144,12 +144,15 @@ func destroyFlowTable(d *Device, in, _ []byte) error {
 	if len(t.groups) > 0 {
 		return refuse(prm.StatusResourceBusy, "flow table %#x has %d groups", t.n, len(t.groups))
 	}
+	users := t.users
+	if d.root == t {
+		users--
+	}
+	if err := users.busy(d.flowTables.kind, t.n); err != nil {
+		return err
+	}
 	if d.root == t {
 		d.root = nil
-		t.users--
-	}
-	if err := t.busy(d.flowTables.kind, t.n); err != nil {
-		return err
 	}
 	if miss, _ := d.missTable(t.context[:]); miss != nil {
 		miss.users--
@@ -203,6 +206,10 @@ func createFlowGroup(d *Device, in, out []byte) error {
 	default:
 		return refuse(prm.StatusBadParam, "flow group: cannot match headers %#x", enable)
 	}
+	if err := d.flowGroups.room(1); err != nil {
+		return err
+	}
+	d.flowGroups.used++
 	t.last++
 	g.n = t.last
 	t.groups[g.n] = g
@@ -224,5 +231,6 @@ func destroyFlowGroup(d *Device, in, _ []byte) error {
 		return err
 	}
 	delete(t.groups, n)
+	d.flowGroups.used--
 	return nil
 }

@@ -34,7 +34,7 @@ func createRQ(d *Device, in, out []byte) (err error) {
 	if r.n, err = d.rqs.add(r); err != nil {
 		return err
 	}
-	r.hold(1)
+	r.hold(d, 1)
 	prm.ObjectOut.Number.Set(out, uint64(r.n))
 	return nil
 }
@@ -53,7 +53,7 @@ func modifyRQ(d *Device, in, _ []byte) error {
 	}
 	to, err := r.changeState(in, prm.RQC.State)
 	if err == nil && to == prm.QueueError && prm.RQC.FlushInError.Is(r.context[:]) {
-		for r.outstanding(d, 0) > 0 {
+		for range r.outstanding(d, 0) {
 			r.fail(d, prm.SyndromeFlush)
 		}
 	}
@@ -61,12 +61,11 @@ func modifyRQ(d *Device, in, _ []byte) error {
 }
 
 func destroyRQ(d *Device, in, _ []byte) error {
-	r, err := d.rqs.find(uint32(prm.ObjectIn.Number.Get(in)))
+	r, err := d.rqs.remove(uint32(prm.ObjectIn.Number.Get(in)))
 	if err != nil {
 		return err
 	}
-	r.hold(-1)
-	delete(d.rqs.objects, r.n)
+	r.hold(d, -1)
 	return nil
 }
 
@@ -114,6 +113,7 @@ func (r *rq) receive(d *Device, h *headers, hash uint32) {
 		r.fail(d, prm.SyndromeLocalQPOp)
 		return
 	}
+	d.steps = 0
 	var list [][]byte
 	for ; len(w) >= prm.Octoword; w = w[prm.Octoword:] {
 		if prm.DataSeg.ByteCount.Get(w) == 0 {

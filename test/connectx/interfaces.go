@@ -51,15 +51,8 @@ var interfaceCommands = map[uint16]command{
 		return err
 	}},
 	prm.OpDeallocTransportDomain: {"DEALLOC_TRANSPORT_DOMAIN", 16, 16, func(d *Device, in, _ []byte) error {
-		o, err := d.domains.find(uint32(prm.ObjectIn.Number.Get(in)))
-		if err != nil {
-			return err
-		}
-		if err := o.busy(d.domains.kind, o.n); err != nil {
-			return err
-		}
-		delete(d.domains.objects, o.n)
-		return nil
+		_, err := d.domains.remove(uint32(prm.ObjectIn.Number.Get(in)))
+		return err
 	}},
 	prm.OpCreateTIS:  {"CREATE_TIS", 0x20 + prm.TISSize, 16, createTIS},
 	prm.OpModifyTIS:  {"MODIFY_TIS", 0x20 + prm.TISSize, 16, modifyTIS},
@@ -98,15 +91,11 @@ func modifyTIS(d *Device, in, _ []byte) error {
 }
 
 func destroyTIS(d *Device, in, _ []byte) error {
-	t, err := d.tiss.find(uint32(prm.ObjectIn.Number.Get(in)))
+	t, err := d.tiss.remove(uint32(prm.ObjectIn.Number.Get(in)))
 	if err != nil {
 		return err
 	}
-	if err := t.busy(d.tiss.kind, t.n); err != nil {
-		return err
-	}
 	t.domain.users--
-	delete(d.tiss.objects, t.n)
 	return nil
 }
 
@@ -188,15 +177,11 @@ func modifyTIR(d *Device, in, _ []byte) error {
 }
 
 func destroyTIR(d *Device, in, _ []byte) error {
-	t, err := d.tirs.find(uint32(prm.ObjectIn.Number.Get(in)))
+	t, err := d.tirs.remove(uint32(prm.ObjectIn.Number.Get(in)))
 	if err != nil {
 		return err
 	}
-	if err := t.busy(d.tirs.kind, t.n); err != nil {
-		return err
-	}
 	t.hold(-1)
-	delete(d.tirs.objects, t.n)
 	return nil
 }
 
@@ -252,13 +237,6 @@ func modifyRQT(d *Device, in, _ []byte) error {
 }
 
 func destroyRQT(d *Device, in, _ []byte) error {
-	t, err := d.rqts.find(uint32(prm.ObjectIn.Number.Get(in)))
-	if err != nil {
-		return err
-	}
-	if err := t.busy(d.rqts.kind, t.n); err != nil {
-		return err
-	}
-	delete(d.rqts.objects, t.n)
-	return nil
+	_, err := d.rqts.remove(uint32(prm.ObjectIn.Number.Get(in)))
+	return err
 }

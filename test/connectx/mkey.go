@@ -31,10 +31,6 @@ const firstMkey = 0x1000
 // maxTranslation is how many entries the translation of a key can have.
 const maxTranslation = 1 << 21
 
-// maxTranslations is how many those of all keys together can have: a card, too, keeps
-// them in memory of which there is an end.
-const maxTranslations = 1 << 24
-
 var mkeyCommands = map[uint16]command{
 	prm.OpCreateMkey:  {"CREATE_MKEY", 0x110, 16, createMkey},
 	prm.OpDestroyMkey: {"DESTROY_MKEY", 16, 16, destroyMkey},
@@ -75,7 +71,7 @@ func createMkey(d *Device, in, out []byte) (err error) {
 		return refuse(prm.StatusBadParam, "a translation of %d octowords for a key of mode %d", entries, m.mode)
 	}
 	if m.index, err = d.mkeys.add(m); err != nil {
-		d.translations -= m.entries()
+		d.translations.used -= m.entries()
 		return err
 	}
 	d.usePD(m, 1)
@@ -99,7 +95,7 @@ func destroyMkey(d *Device, in, _ []byte) error {
 		return refuse(prm.StatusResourceBusy, "key %#x is named by %d others", m.key(), n)
 	}
 	d.usePD(m, -1)
-	d.translations -= m.entries()
+	d.translations.used -= m.entries()
 	delete(d.mkeys.objects, m.index)
 	return nil
 }
@@ -153,10 +149,10 @@ func (m *mkey) translate(d *Device, at uint64, list []byte) bool {
 	if m.mode == prm.AccessMTT {
 		need = max(had, 2*(at+n))
 	}
-	if d.translations+need-had > maxTranslations {
+	if d.translations.room(need-had) != nil {
 		return false
 	}
-	d.translations += need - had
+	d.translations.used += need - had
 	be := binary.BigEndian
 	switch m.mode {
 	case prm.AccessMTT:

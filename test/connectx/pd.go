@@ -24,14 +24,7 @@ var pdCommands = map[uint16]command{
 		return err
 	}},
 	prm.OpDeallocPD: {"DEALLOC_PD", 16, 16, func(d *Device, in, out []byte) error {
-		p, err := d.pds.find(uint32(prm.ObjectIn.Number.Get(in)))
-		if err != nil {
-			return err
-		}
-		if err := p.busy("PD", p.n); err != nil {
-			return err
-		}
-		delete(d.pds.objects, p.n)
-		return nil
+		_, err := d.pds.remove(uint32(prm.ObjectIn.Number.Get(in)))
+		return err
 	}},
 }

@@ -127,7 +127,7 @@ func (q *qp) layOut(pas []byte) (err error) {
 		q.logSQ = uint(prm.QPC.LogSQSize.Get(c))
 		size += prm.WQEBB << q.logSQ
 	}
-	if q.buffer, err = newBuffer(pas, prm.QPC.LogPageSize.Get(c), prm.QPC.PageOffset.Get(c), size); err != nil {
+	if q.buffer, err = q.d.newBuffer(pas, prm.QPC.LogPageSize.Get(c), prm.QPC.PageOffset.Get(c), size); err != nil {
 		return err
 	}
 	if r != nil {
@@ -143,6 +143,7 @@ func (q *qp) layOut(pas []byte) (err error) {
 // useObjects counts the QP, with 1, among the users of what it belongs to.
 func (q *qp) useObjects(n users) {
 	q.pd.users += n
+	q.buffer.hold(q.d, n)
 	if q.sendCQ != nil {
 		q.sendCQ.users += n
 	}
@@ -177,8 +178,10 @@ func destroyQP(d *Device, in, _ []byte) error {
 	q.stop()
 	q.useObjects(-1)
 	if q.uar != nil {
-		q.uar.qps = without(q.uar.qps, q)
+		q.uar.forget(q)
 	}
+	delete(d.fabric.force, q)
+	delete(d.fabric.forceRecv, q)
 	delete(d.queues.objects, q.n)
 	return nil
 }

@@ -180,7 +180,7 @@ func (q *qp) flush() {
 	if q.recv == nil || q.srq != nil {
 		return
 	}
-	for {
+	for range q.recv.posted(q.d) {
 		w, ok := q.recv.peek(q.d, q)
 		if !ok {
 			break

@@ -69,8 +69,8 @@ func (r *receiveQueue) take(w receive) {
 // scatterList appends the memory that a receive names, as much as n bytes need. It
 // returns why it cannot.
 func (d *Device) scatterList(dst [][]byte, a access, elements []byte, n int) ([][]byte, prm.Syndrome, error) {
-	room := 0
-	for ; len(elements) >= prm.Octoword && room < n; elements = elements[prm.Octoword:] {
+	room := uint64(0)
+	for ; len(elements) >= prm.Octoword && room < uint64(n); elements = elements[prm.Octoword:] {
 		count, key := prm.DataSeg.ByteCount.Get(elements), uint32(prm.DataSeg.LKey.Get(elements))
 		if key == prm.ReservedLKey {
 			break
@@ -82,9 +82,9 @@ func (d *Device) scatterList(dst [][]byte, a access, elements []byte, n int) ([]
 		if dst, err = d.memory(dst, a, key, prm.DataSeg.Address.Get(elements), count); err != nil {
 			return dst, prm.SyndromeLocalProt, err
 		}
-		room += int(count)
+		room += count
 	}
-	if room < n {
+	if room < uint64(n) {
 		return dst, prm.SyndromeLocalLength, nil
 	}
 	return dst, prm.SyndromeNone, nil

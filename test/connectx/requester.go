@@ -17,6 +17,7 @@ type requester struct {
 	running              bool     // run is at it
 	blocked              bool     // nothing is sent before the timer has run out
 	timer                timer    // of retries, and of flushing
+	later                timer    // of what is posted, if it is too much for one go
 	rnrLeft, retriesLeft uint64
 	// copied is the request at copiedIndex as it was written to a register, if
 	// that is what counts.
@@ -54,10 +55,14 @@ func (r *requester) reset() {
 	r.next, r.sendPSN, r.running, r.blocked = 0, 0, false, false
 	r.flights = r.spare[:0]
 	r.timer.stop()
+	r.later.stop()
 }
 
 // stop ends what would go on by itself.
-func (q *qp) stop() { q.unblock() }
+func (q *qp) stop() {
+	q.unblock()
+	q.later.stop()
+}
 
 func (q *qp) unblock() {
 	q.blocked = false
@@ -108,7 +113,12 @@ func (q *qp) run() {
 		q.fatal(prm.EventWQCatas)
 		return
 	}
+	began := q.d.fabric.work
 	for q.state == prm.QPRTS && !q.blocked && q.next != posted {
+		if q.d.fabric.work-began > maxAtOnce {
+			q.later.start(q.d.fabric, 0, q.run)
+			return
+		}
 		if !q.take(posted - q.next) {
 			return
 		}
@@ -167,8 +177,7 @@ func (q *qp) fetch(index uint16) []byte {
 	}
 	size := prm.WQEBB
 	for off := 0; off < size; off += prm.WQEBB {
-		at := (uint64(index)*prm.WQEBB + uint64(off)) & (prm.WQEBB<<q.logSQ - 1)
-		p := q.buffer.at(q.d.mem, q.sqOff+at, prm.WQEBB)
+		p := q.bb(index + uint16(off/prm.WQEBB))
 		if p == nil {
 			return nil
 		}
@@ -178,6 +187,12 @@ func (q *qp) fetch(index uint16) []byte {
 		}
 	}
 	return b[:size]
+}
+
+// bb returns a WQEBB of the ring, where it lies, nil if that is not mapped.
+func (q *qp) bb(index uint16) []byte {
+	at := uint64(index) * prm.WQEBB & (prm.WQEBB<<q.logSQ - 1)
+	return q.buffer.at(q.d.mem, q.sqOff+at, prm.WQEBB)
 }
 
 // transmit carries out a request on its way, for the first time or again.
@@ -191,6 +206,7 @@ func (q *qp) transmit(i int) {
 		q.fatal(prm.EventWQCatas)
 		return
 	}
+	q.d.steps = 0
 	r := &q.d.request
 	q.trace(f, w)
 	if text := q.check(f, w); text != "" {
@@ -229,6 +245,7 @@ func (q *qp) transmit(i int) {
 		return
 	}
 	f.bytes = uint32(r.length)
+	q.d.fabric.work += r.length
 	if q.datagrams() {
 		f.fail(q.datagram(r))
 		return
@@ -268,12 +285,12 @@ func (q *qp) flushSends() {
 		return
 	}
 	for q.next != posted {
-		w := q.fetch(q.next)
+		w := q.bb(q.next)
 		if w == nil {
 			return
 		}
 		f := flight{index: q.next, opcode: uint8(prm.Ctrl.Opcode.Get(w))}
-		q.next += min(posted-q.next, uint16(max(1, (len(w)+prm.WQEBB-1)/prm.WQEBB)))
+		q.next += min(posted-q.next, uint16(max(1, (prm.Ctrl.DS.Get(w)*prm.Octoword+prm.WQEBB-1)/prm.WQEBB)))
 		q.completeSend(&f, prm.SyndromeFlush)
 	}
 }

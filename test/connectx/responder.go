@@ -169,6 +169,7 @@ func (q *qp) fault(why prm.EventType) {
 
 // execute carries out a message.
 func (t *target) execute(m *message) answer {
+	t.d.steps = 0
 	switch m.opcode {
 	case prm.WQESend, prm.WQESendImm, prm.WQESendInv:
 		return t.receive(m)

@@ -13,7 +13,8 @@ import (
 // of QPs, because a doorbell names either.
 type sq struct {
 	workQueue
-	tis *tis // nil for one that sends no frames
+	tis   *tis  // nil for one that sends no frames
+	later timer // of what is posted, if it is too much for one go
 }
 
 var sqCommands = map[uint16]command{
@@ -46,7 +47,7 @@ func createSQ(d *Device, in, out []byte) (err error) {
 	if s.n, err = d.queues.add(s); err != nil {
 		return err
 	}
-	s.hold(1)
+	s.hold(d, 1)
 	if s.tis != nil {
 		s.tis.users++
 	}
@@ -71,15 +72,22 @@ func modifySQ(d *Device, in, _ []byte) error {
 	if err == nil && to == prm.QueueError {
 		s.flush(d)
 	}
+	if err == nil && to == prm.QueueReset {
+		s.stop()
+	}
 	return err
 }
+
+// stop ends what would go on by itself.
+func (s *sq) stop() { s.later.stop() }
 
 func destroySQ(d *Device, in, _ []byte) error {
 	s, err := d.findSQ(uint32(prm.ObjectIn.Number.Get(in)))
 	if err != nil {
 		return err
 	}
-	s.hold(-1)
+	s.stop()
+	s.hold(d, -1)
 	if s.tis != nil {
 		s.tis.users--
 	}
@@ -111,9 +119,15 @@ func (s *sq) doorbell(d *Device, u *uar, p []byte) {
 	s.run(d)
 }
 
-// run carries out all requests that the doorbell record has.
+// run carries out the requests that the doorbell record has now.
 func (s *sq) run(d *Device) {
-	for n := s.outstanding(d, 1); n > 0; n = s.outstanding(d, 1) {
+	end, began := s.pi+s.outstanding(d, 1), d.fabric.work
+	for s.pi != end {
+		if d.fabric.work-began > maxAtOnce {
+			s.later.start(d.fabric, 0, func() { s.run(d) })
+			return
+		}
+		n := end - s.pi
 		w := d.wqe[:prm.Octoword]
 		if !s.fetch(d, w) {
 			s.fail(d, w, prm.SyndromeLocalQPOp, 1)
@@ -176,8 +190,14 @@ func (s *sq) send(d *Device, w []byte) prm.Syndrome {
 		}
 		rest = e[prm.EthernetSegLen+(max(0, inline-prm.InlineInSeg)+prm.Octoword-1)&^(prm.Octoword-1):]
 	}
+	d.steps = 0
 	var list [][]byte
+	size := uint64(inline)
 	for ; len(rest) >= prm.Octoword; rest = rest[prm.Octoword:] {
+		if size += prm.DataSeg.ByteCount.Get(rest); size > maxFrame {
+			d.violation(s.name(), "request %#x has more than %d bytes", s.pi&0xffff, maxFrame)
+			return prm.SyndromeLocalLength
+		}
 		var err error
 		if list, err = s.gatherSeg(d, list, rest, localRead); err != nil {
 			d.violation(s.name(), "request %#x: %v", s.pi&0xffff, err)
@@ -237,6 +257,7 @@ func (d *Device) sendFrame(frame []byte) {
 	if !d.portUp() {
 		return
 	}
+	d.fabric.work += frameCost + uint64(len(frame))
 	d.fw.port.frames.sent[kindOf(frame)].add(len(frame))
 	if d.cfg.Trace != nil {
 		d.cfg.Trace(&FrameRecord{Device: d.cfg.Name, Sent: true, Frame: frame})

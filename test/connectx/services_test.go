@@ -91,6 +91,37 @@ func TestQP1(t *testing.T) {
 	gsi.recv.want(prm.CQERespSend, map[*prm.Field]uint64{&prm.CQE.RemoteQPN: 1, &prm.CQE.Imm: 0xffff})
 }
 
+// TestMulticastFlush sends data in the request to two QPs of its own device, the first
+// of which fails by it, so that what it has posted is flushed: the second gets the data
+// all the same.
+func TestMulticastFlush(t *testing.T) {
+	h := newHost(t, nil, 1)
+	group := [16]byte{0xff, 0x0e, 15: 9}
+	var qps []*testQP
+	for i := range 3 {
+		q := h.qp(prm.ServiceUD, h.cq(4, nil), h.cq(4, nil), nil)
+		q.connect(0, h.gid, nil)
+		if qps = append(qps, q); i == 0 {
+			continue
+		}
+		h.must(prm.OpAttachMCG, 32, nil, func(in []byte) {
+			prm.MCGIn.QPN.Set(in, uint64(q.n))
+			copy(prm.MCGIn.GID.Of(in), group[:])
+		})
+	}
+	qps[1].receive(h.alloc(8), 8) // too short
+	qps[1].put(request1(prm.WQESend, signaled, 0).av(h.gid, 1, 0x11).inline([]byte("wrong")))
+	be.PutUint32(h.bytes(qps[1].record+4, 4), uint32(qps[1].pi))
+	buf := h.alloc(256)
+	qps[2].receive(buf, 256)
+	qps[0].post(request1(prm.WQESend, signaled, 0).av(group, multicastQPN, 0x11).inline([]byte("right")))
+	qps[1].send.want(prm.CQEReqErr, map[*prm.Field]uint64{&prm.CQE.Syndrome: uint64(prm.SyndromeFlush)})
+	qps[2].recv.want(prm.CQERespSend, nil)
+	if got := string(h.bytes(buf+grhLen, 5)); got != "right" {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestMulticast sends to all of a group.
 func TestMulticast(t *testing.T) {
 	f := NewFabric()

@@ -85,18 +85,19 @@ func (d *Device) addSRQ(s *srq, pas []byte, logPage, offset uint64, out []byte) 
 	if err := checkRecord(s.record); err != nil {
 		return err
 	}
-	if s.buffer, err = newBuffer(pas, logPage, offset, s.stride<<s.logSize); err != nil {
+	if s.buffer, err = d.newBuffer(pas, logPage, offset, s.stride<<s.logSize); err != nil {
 		return err
 	}
 	if s.n, err = d.srqs.add(s); err != nil {
 		return err
 	}
-	s.use(1)
+	s.use(d, 1)
 	prm.ObjectOut.Number.Set(out, uint64(s.n))
 	return nil
 }
 
-func (s *srq) use(n users) {
+func (s *srq) use(d *Device, n users) {
+	s.buffer.hold(d, n)
 	s.pd.users += n
 	if s.isXRC {
 		s.xrcd.users += n
@@ -121,7 +122,7 @@ func (d *Device) destroySRQ(in []byte, isXRC bool) error {
 	if err := s.busy("SRQ", s.n); err != nil {
 		return err
 	}
-	s.use(-1)
+	s.use(d, -1)
 	delete(d.srqs.objects, s.n)
 	return nil
 }

@@ -10,17 +10,22 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// maxHops bounds how many tables a frame goes through: a loop of tables ends, too.
+// maxHops bounds how many tables a frame goes through: a loop of tables ends, too. It
+// is lost earlier if they have more than maxSteps entries.
 const maxHops = 256
 
 // steer returns the TIRs that a frame from the wire goes to, by the flow tables.
 func (d *Device) steer(h *headers) []*tir {
 	m := h.match()
+	d.steps = 0
 	var tirs []*tir
 	hops := 0
 	var enter func(t *flowTable)
 	enter = func(t *flowTable) {
 		for ; t != nil && hops < maxHops; hops++ {
+			if d.steps += len(t.flows); d.steps > maxSteps {
+				return // as lost as in a loop
+			}
 			f := t.find(&m)
 			if f == nil {
 				t, _ = d.missTable(t.context[:])

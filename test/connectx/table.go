@@ -42,6 +42,23 @@ func (t *table[T]) find(n uint32) (T, error) {
 	return o, nil
 }
 
+// remove takes away the object of a number that a command names, unless others use it.
+func (t *table[T]) remove(n uint32) (T, error) {
+	o, err := t.find(n)
+	if err != nil {
+		return o, err
+	}
+	if u, ok := any(o).(interface {
+		busy(kind string, n uint32) error
+	}); ok {
+		err = u.busy(t.kind, n)
+	}
+	if err == nil {
+		delete(t.objects, n)
+	}
+	return o, err
+}
+
 // users counts what refers to an object, which then cannot be destroyed.
 type users int
 

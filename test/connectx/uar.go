@@ -35,7 +35,7 @@ var uarCommands = map[uint16]command{
 		return err
 	}},
 	prm.OpDeallocUAR: {"DEALLOC_UAR", 16, 16, func(d *Device, in, out []byte) error {
-		u, err := d.uars.find(uint32(prm.ObjectIn.Number.Get(in)))
+		u, err := d.uars.remove(uint32(prm.ObjectIn.Number.Get(in)))
 		if err != nil {
 			return err
 		}
@@ -43,9 +43,19 @@ var uarCommands = map[uint16]command{
 		// it, and no card minds.
 		u.stop()
 		d.mapped = without(d.mapped, u)
-		delete(d.uars.objects, u.n)
 		return nil
 	}},
+}
+
+// forget carries out no request of a QP any more.
+func (u *uar) forget(q *qp) {
+	u.qps = without(u.qps, q)
+	for i := range u.send {
+		if b := &u.send[i]; b.held == q {
+			b.held = nil
+			b.timer.stop()
+		}
+	}
 }
 
 // stop ends what would go on by itself.

@@ -69,6 +69,14 @@ func (d *Device) changeKey(q *qp, r *request) (prm.Syndrome, error) {
 		return prm.SyndromeMWBind, fmt.Errorf("there is no key")
 	}
 	privileged := q.service == prm.ServiceRegU
+	if mask&prm.MaskPD != 0 {
+		if !privileged {
+			return prm.SyndromeMWBind, fmt.Errorf("only the kernel changes PDs")
+		}
+		if _, err := d.pds.find(uint32(prm.MKC.PD.Get(c[:]))); err != nil {
+			return prm.SyndromeMWBind, err
+		}
+	}
 	check := prm.UMRCtrl.CheckFree.Get(ctrl)
 	switch {
 	// One that is free has no variant: an invalidation by libmlx5 makes it 0, and who

@@ -272,3 +272,24 @@ func TestTranslationsEnd(t *testing.T) {
 		t.Error("what was taken back is gone")
 	}
 }
+
+// TestUMRChangesPD has a program's request move a key to another PD: only the kernel
+// may, and only to one that there is.
+func TestUMRChangesPD(t *testing.T) {
+	h := newHost(t, nil, 1)
+	other := uint64(h.object(prm.OpAllocPD))
+	for _, tc := range []struct {
+		service, pd uint64
+		ok          bool
+	}{{prm.ServiceRC, other, false}, {prm.ServiceRegU, 0x7777, false}, {prm.ServiceRegU, other, true}} {
+		cq := h.cq(4, nil)
+		q := h.qp(tc.service, cq, cq, nil)
+		q.connect(q.n, h.gid, nil)
+		key := h.emptyKey(prm.AccessKLM, 1, nil)
+		q.post(umrWQE(key, func(ctrl, c []byte) {
+			prm.UMRCtrl.Mask.Set(ctrl, prm.MaskPD)
+			prm.MKC.PD.Set(c, tc.pd)
+		}, nil))
+		want(t, cq, tc.ok, prm.SyndromeMWBind)
+	}
+}

@@ -53,12 +53,13 @@ func (d *Device) readWQ(kind string, context []byte, cqn prm.Field) (q workQueue
 	if q.cq, err = d.cqs.find(uint32(cqn.Get(context))); err != nil {
 		return q, err
 	}
-	q.buffer, err = newBuffer(prm.WQ.PAS.Of(context[prm.QueueContextSize-prm.WQSize:]), prm.WQ.LogPageSize.Get(w), prm.WQ.PageOffset.Get(w), q.stride<<q.logSize)
+	q.buffer, err = d.newBuffer(prm.WQ.PAS.Of(context[prm.QueueContextSize-prm.WQSize:]), prm.WQ.LogPageSize.Get(w), prm.WQ.PageOffset.Get(w), q.stride<<q.logSize)
 	return q, err
 }
 
 // hold counts, or no longer counts, the queue as a user of what it refers to.
-func (q *workQueue) hold(by users) {
+func (q *workQueue) hold(d *Device, by users) {
+	q.buffer.hold(d, by)
 	q.pd.users += by
 	q.cq.users += by
 }

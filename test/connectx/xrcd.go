@@ -20,14 +20,7 @@ var xrcdCommands = map[uint16]command{
 		return err
 	}},
 	prm.OpDeallocXRCD: {"DEALLOC_XRCD", 16, 16, func(d *Device, in, out []byte) error {
-		x, err := d.xrcds.find(uint32(prm.ObjectIn.Number.Get(in)))
-		if err != nil {
-			return err
-		}
-		if err := x.busy("XRC domain", x.n); err != nil {
-			return err
-		}
-		delete(d.xrcds.objects, x.n)
-		return nil
+		_, err := d.xrcds.remove(uint32(prm.ObjectIn.Number.Get(in)))
+		return err
 	}},
 }

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"testing"
+	"time"
+
+	"purerdma/test/connectx/prm"
+)
+
+// repeated makes a key of n pieces, all of which are the same memory of size bytes.
+func (h *host) repeated(n int, size uint32) uint32 {
+	h.t.Helper()
+	at := h.alloc(int(size))
+	var list []byte
+	for range n {
+		list = be.AppendUint64(be.AppendUint32(be.AppendUint32(list, size), h.key), at)
+	}
+	out := h.must(prm.OpCreateMkey, 0x110, list, func(in []byte) {
+		c := prm.CreateMkeyIn.Context.Of(in)
+		prm.SetMode(c, prm.AccessKLM)
+		for _, f := range []prm.Field{prm.MKC.LocalRead, prm.MKC.LocalWrite, prm.MKC.RemoteRead, prm.MKC.RemoteWrite} {
+			f.Set(c, 1)
+		}
+		prm.MKC.QPN.Set(c, prm.AnyQP)
+		prm.MKC.PD.Set(c, uint64(h.pd))
+		prm.MKC.Length.Set(c, uint64(n)*uint64(size))
+		prm.MKC.TranslationOctwords.Set(c, uint64(n))
+		prm.CreateMkeyIn.TranslationOctwordsActual.Set(in, uint64(n))
+	})
+	return uint32(prm.ObjectOut.Number.Get(out)) << 8
+}
+
+// TestOneGo posts more than the device does in one go: others have the lock before it
+// is done, and all of it is done.
+func TestOneGo(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	const size, requests = 8 << 20, 16
+	near, far := p.a.repeated(size>>16, 1<<16), p.b.repeated(size>>16, 1<<16)
+	p.locked(func() {}) // the race detector knows of the memory
+	var ws []*wqe
+	for range requests {
+		ws = append(ws, request1(prm.WQEWrite, signaled, 0).remote(0, far).data(size, near, 0))
+	}
+	p.qa.post(ws...)
+	done := 0
+	p.locked(func() {
+		for p.qa.send.poll() != nil {
+			done++
+		}
+	})
+	if done == 0 || done == requests {
+		t.Errorf("%d of %d requests were done in one go", done, requests)
+	}
+	for ; done < requests; done++ {
+		if e := p.completion(p.qa.send); prm.CQE.Opcode.Get(e) != prm.CQEReq {
+			t.Fatalf("completion %x", e)
+		}
+	}
+}
+
+// TestOneGoDestroyed destroys a QP that has more to do.
+func TestOneGoDestroyed(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	p.a.tolerant = true
+	const size = 8 << 20
+	near, far := p.a.repeated(size>>16, 1<<16), p.b.repeated(size>>16, 1<<16)
+	var ws []*wqe
+	for range 10 {
+		ws = append(ws, request1(prm.WQEWrite, signaled, 0).remote(0, far).data(size, near, 0))
+	}
+	p.locked(func() {
+		last := p.qa.put(ws...)
+		be.PutUint32(p.a.bytes(p.qa.record+4, 4), uint32(p.qa.pi))
+		p.a.d.ring(p.a.uar, RegisterSend, last[:8])
+		in := make([]byte, 16)
+		prm.HeaderIn.Opcode.Set(in, prm.OpDestroyQP)
+		prm.ObjectIn.Number.Set(in, uint64(p.qa.n))
+		p.a.d.exec(in, 16)
+		for p.qa.send.poll() != nil {
+		}
+	})
+	p.nothingMore(p.qa.send)
+}
+
+// TestHeldDestroyed destroys a QP while a request of its waits for the rest of its
+// copy: nothing is written to what is the driver's again.
+func TestHeldDestroyed(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	last := p.qa.put(request1(prm.WQENop, signaled, 0))
+	be.PutUint32(p.a.bytes(p.qa.record+4, 4), uint32(p.qa.pi))
+	p.a.d.FailNext(p.qa.n, prm.SyndromeLocalQPOp)
+	p.locked(func() {
+		p.a.d.ring(p.a.uar, RegisterSend, last[:8])
+		if p.a.d.uars.objects[p.a.uar].send[0].held == nil {
+			t.Error("the request does not wait")
+		}
+		in := make([]byte, 16)
+		prm.HeaderIn.Opcode.Set(in, prm.OpDestroyQP)
+		prm.ObjectIn.Number.Set(in, uint64(p.qa.n))
+		p.a.d.exec(in, 16)
+		if len(p.a.d.fabric.force) != 0 {
+			t.Error("a QP that is gone is to fail")
+		}
+	})
+	p.nothingMore(p.qa.send)
+}
+
+// nothingMore gives timers the time to do what they must not.
+func (p *pair) nothingMore(q *testCQ) {
+	p.a.t.Helper()
+	time.Sleep(5 * holdTime)
+	p.locked(q.empty)
+}
+
+// TestSteps has requests go through more pieces of memory than any needs: many of
+// short ones, and pages that are too small.
+func TestSteps(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	const pieces = 1 << 17
+	key := p.a.repeated(pieces, 1)
+	for _, tc := range []struct {
+		segments int
+		ok       bool
+	}{{3, true}, {6, false}} { // of each piece, and of its page
+		w := request1(prm.WQEWrite, signaled, 0).remote(0, p.b.repeated(pieces, 8))
+		for range tc.segments {
+			w.data(pieces, key, 0)
+		}
+		p.qa.post(w)
+		want(t, p.qa.send, tc.ok, prm.SyndromeLocalProt)
+	}
+	p = newPair(t, prm.ServiceRC, nil)
+	small := p.a.mkey(func(c []byte) { prm.MKC.LogPageSize.Set(c, 0) })
+	p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(memoryBase, p.b.key).data(64, small, memoryBase))
+	want(t, p.qa.send, false, prm.SyndromeLocalProt)
+}
+
+// TestGreatFrame sends a frame that is longer than any may be.
+func TestGreatFrame(t *testing.T) {
+	p := newPortOn(t, nil, 1)
+	p.tolerant = true
+	key := p.repeated(32, 1<<16)
+	w := make([]byte, 32)
+	prm.Ctrl.Opcode.Set(w, prm.WQESend)
+	prm.Ctrl.Index.Set(w, uint64(p.pi))
+	prm.Ctrl.QPN.Set(w, uint64(p.sqn))
+	p.put(be.AppendUint64(be.AppendUint32(be.AppendUint32(w, 32<<16), key), 0))
+	p.sent(prm.SyndromeLocalLength)
+	if len(p.violated()) == 0 {
+		t.Error("no violation")
+	}
+}
+
+// TestPostingOn has a driver post one request more for each that is done, while it is:
+// the device comes to an end.
+func TestPostingOn(t *testing.T) {
+	n := 0
+	onCompletion := func(post func()) func(Record) {
+		return func(r Record) {
+			if _, ok := r.(*CompletionRecord); ok {
+				n++
+				post()
+			}
+		}
+	}
+	p := newPair(t, prm.ServiceRC, nil)
+	p.qa.receive(memoryBase, 64)
+	p.locked(func() {
+		p.a.d.cfg.Trace = onCompletion(func() { p.qa.receive(memoryBase, 64) })
+		p.a.d.queues.objects[p.qa.n].(*qp).toErr()
+		p.a.d.cfg.Trace = nil
+	})
+	if n != 1 {
+		t.Errorf("%d receives were flushed at once", n)
+	}
+	n = 0
+	e := newPortOn(t, nil, 1)
+	e.d.cfg.Trace = onCompletion(func() {
+		w := e.bytes(e.sq+uint64(e.pi%64)*64, 64)
+		prm.Ctrl.Index.Set(w, uint64(e.pi))
+		prm.Ctrl.QPN.Set(w, uint64(e.sqn))
+		prm.Ctrl.DS.Set(w, 1)
+		prm.Ctrl.Completion.Set(w, prm.CompletionAlways)
+		e.pi++
+		be.PutUint32(e.bytes(e.record+4, 4), uint32(e.pi))
+	})
+	e.post(prm.WQENop, nil, nil, nil)
+	if n != 1 {
+		t.Errorf("%d requests were done at one doorbell", n)
+	}
+}
