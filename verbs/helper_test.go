@@ -13,8 +13,8 @@ import (
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
-	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/provider/rxe"
+	"purerdma/test/connectx"
 	"purerdma/test/connectx/inprocess"
 	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
@@ -147,7 +147,7 @@ func (e *end) psn() uint32 { return e.qp.Num()*977 + 5&0xffffff }
 // route is a Host, and two ends of its network, which may be one.
 type route struct {
 	h    *verbs.Host
-	fake *uverbstest.Kernel // nil if the kernel is the real one, or that of mlx5
+	fake *uverbstest.Kernel // nil if the kernel is the real one, or that of the software ConnectXs
 	mlx5 bool
 	a, b vmtest.Host
 }
@@ -171,21 +171,12 @@ func fakeRoute() *route {
 	}
 }
 
-// mlx5Route is a Host with two devices of mlx5 that exist in memory only.
-func mlx5Route() *route {
-	k := mlx5test.New("mlx5_0", "mlx5_1")
-	k.Live = true
-	return &route{
-		h:    &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k},
-		mlx5: true,
-		a:    vmtest.Host{Device: "mlx5_0", IPv4: netip.MustParseAddr("10.0.0.1")},
-		b:    vmtest.Host{Device: "mlx5_1", IPv4: netip.MustParseAddr("10.0.0.2")},
-	}
-}
+// mlx5Route is a Host with two software ConnectXs, which are strict.
+func mlx5Route(t testing.TB) *route { return tracedRoute(t, nil) }
 
-// connectxRoute is a Host with two software ConnectXs, which are strict.
-func connectxRoute(t testing.TB) *route {
-	k := inprocess.New(inprocess.Config{Violation: inprocess.Fail(t)}, "mlx5_0", "mlx5_1")
+// tracedRoute is mlx5Route with a trace of what the devices see and do.
+func tracedRoute(t testing.TB, trace func(connectx.Record)) *route {
+	k := inprocess.New(inprocess.Config{Violation: inprocess.Fail(t), Trace: trace}, "mlx5_0", "mlx5_1")
 	return &route{
 		h:    &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k},
 		mlx5: true,
@@ -209,10 +200,9 @@ func fullRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
 	}
 }
 
-// mlx5Routes is the fake kernels with mlx5 only, for what no device in the VM has.
+// mlx5Routes is the software ConnectXs only, for what no device in the VM has.
 func mlx5Routes(t *testing.T, f func(t *testing.T, rt *route)) {
-	t.Run("mlx5", func(t *testing.T) { f(t, mlx5Route()) })
-	t.Run("connectx", func(t *testing.T) { f(t, connectxRoute(t)) })
+	t.Run("mlx5", func(t *testing.T) { f(t, mlx5Route(t)) })
 }
 
 // vmRoutes is routes without the fake kernels.

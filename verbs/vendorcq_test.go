@@ -5,6 +5,7 @@
 package verbs_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"syscall"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
 	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/test/connectx"
+	"purerdma/test/connectx/prm"
 	"purerdma/verbs"
 )
 
@@ -56,20 +59,19 @@ func TestVendorCQ(t *testing.T) {
 // TestEventsCounted has a CQ armed anew after each event with the next sequence
 // number: a device takes the same one for the same request.
 func TestEventsCounted(t *testing.T) {
-	rt := mlx5Route()
-	l, r := rt.pair(t, verbs.QPCap{})
-	var dev *mlx5test.CQ
-	for _, q := range rt.h.Kernel.(*mlx5test.Kernel).CQs() {
-		if q.Num == r.cq.Provider().(*mlx5.CQ).Num() {
-			dev = q
+	armed := make(chan uint32, 16) // what the register was told
+	rt := tracedRoute(t, func(r connectx.Record) {
+		if d, ok := r.(*connectx.DoorbellRecord); ok && d.Device == "mlx5_1" && d.Offset == connectx.RegisterCQ {
+			armed <- binary.BigEndian.Uint32(d.Bytes)
 		}
-	}
+	})
+	l, r := rt.pair(t, verbs.QPCap{})
 	ctx := deadline(t)
 	for n := range uint32(9) {
 		if err := r.cq.Arm(false); err != nil {
 			t.Fatal(err)
 		}
-		if got := dev.ArmWord() >> 28; got != n&3 {
+		if got := <-armed >> prm.ArmSequenceShift; got != n&3 {
 			t.Fatalf("after %d events: sequence number %d", n, got)
 		}
 		r.recv(t, verbs.RecvWR{ID: 1})

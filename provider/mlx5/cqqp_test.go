@@ -10,6 +10,7 @@ import (
 
 	"purerdma/provider"
 	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/test/connectx/prm"
 )
 
 // madeQP makes a QP by the kernel, and moves it to RTS.
@@ -142,7 +143,12 @@ func TestFlush(t *testing.T) {
 	if _, err := q.PostRecv([]provider.RecvWR{{ID: 5}}); err != nil || dev.RecvCounter() != 2 || dev.SendCounter() != 3 {
 		t.Fatalf("%d sends, %d receives: %v", dev.SendCounter(), dev.RecvCounter(), err)
 	}
-	r.k.Progress()
+	for i := range uint16(3) {
+		r.put(&mlx5test.CQE{Opcode: mlx5test.CQEReqErr, Syndrome: uint8(prm.SyndromeFlush), UserIndex: q.index, QPN: q.num, WQECounter: i})
+	}
+	for i := range uint16(2) {
+		r.put(&mlx5test.CQE{Opcode: mlx5test.CQERespErr, Syndrome: uint8(prm.SyndromeFlush), UserIndex: q.index, QPN: q.num, WQECounter: i})
+	}
 	got := map[uint64]int{}
 	for _, wc := range r.poll() {
 		got[wc.ID]++

@@ -48,7 +48,7 @@ var rules = map[string]rule{
 	"provider/providertest": {ours: []string{"provider"}},
 	// A kernel in memory, for tests of ours and of the users'.
 	"internal/fakeuverbs":    {ours: []string{"abi", "internal/mem", "uverbs"}},
-	"provider/mlx5/mlx5test": {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "uverbs"}},
+	"provider/mlx5/mlx5test": {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "test/connectx/prm", "uverbs"}},
 	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}, xsys: true},
 
 	// The micro-VM is a program of its own: it shares nothing with the library.

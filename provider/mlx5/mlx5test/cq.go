@@ -10,6 +10,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/internal/fakeuverbs"
+	"purerdma/test/connectx/prm"
 	"purerdma/uverbs"
 )
 
@@ -198,8 +199,9 @@ func (q *CQ) Complete(cqe []byte) bool {
 	if !q.push(cqe) {
 		return false
 	}
-	last := cqe[len(cqe)-1]
-	q.notify(last&cqeSolicited != 0 || last>>4 == CQEReqErr || last>>4 == CQERespErr)
+	c := cqe[len(cqe)-prm.CQELen:]
+	op := prm.CQE.Opcode.Get(c)
+	q.notify(prm.CQE.Solicited.Is(c) || op == CQEReqErr || op == CQERespErr)
 	return true
 }
 

@@ -2,39 +2,19 @@
 
 package mlx5test
 
-import "encoding/binary"
+import "purerdma/test/connectx/prm"
 
-// Opcodes of completions: MLX5_CQE_... of libmlx5.
+// Opcodes of completions.
 const (
-	CQEReq       = 0  // of a send queue
-	CQERespWrite = 1  // a WRITE with immediate data came
-	CQERespSend  = 2  // a SEND came
-	CQERespImm   = 3  // a SEND with immediate data came
-	CQERespInv   = 4  // a SEND with invalidation came
-	CQEResize    = 5  // the ring goes on elsewhere
-	CQEReqErr    = 13 // a send failed
-	CQERespErr   = 14 // a receive failed
-	CQEInvalid   = 15 // the device has not filled this place
-)
-
-// cqeSolicited is a bit of the last byte.
-const cqeSolicited = 1 << 1
-
-// Syndromes of failed requests: MLX5_CQE_SYNDROME_... of libmlx5.
-const (
-	SyndromeLocalLength      = 0x01
-	SyndromeLocalQPOp        = 0x02
-	SyndromeLocalProt        = 0x04
-	SyndromeFlush            = 0x05
-	SyndromeMWBind           = 0x06
-	SyndromeBadResponse      = 0x10
-	SyndromeLocalAccess      = 0x11
-	SyndromeRemoteInvalid    = 0x12
-	SyndromeRemoteAccess     = 0x13
-	SyndromeRemoteOp         = 0x14
-	SyndromeRetryExceeded    = 0x15
-	SyndromeRNRRetryExceeded = 0x16
-	SyndromeRemoteAborted    = 0x22
+	CQEReq       = prm.CQEReq       // of a send queue
+	CQERespWrite = prm.CQERespWrite // a WRITE with immediate data came
+	CQERespSend  = prm.CQERespSend  // a SEND came
+	CQERespImm   = prm.CQERespImm   // a SEND with immediate data came
+	CQERespInv   = prm.CQERespInv   // a SEND with invalidation came
+	CQEResize    = prm.CQEResize    // the ring goes on elsewhere
+	CQEReqErr    = prm.CQEReqErr    // a send failed
+	CQERespErr   = prm.CQERespErr   // a receive failed
+	CQEInvalid   = prm.CQEInvalid   // the device has not filled this place
 )
 
 // CQE is one completion as a device writes it (struct mlx5_cqe64 and struct
@@ -77,32 +57,35 @@ func (e *CQE) Bytes(size int) []byte {
 // put is Bytes into memory that is there.
 func (e *CQE) put(b []byte) {
 	clear(b)
-	size := len(b)
-	c := b[size-64:]
-	be := binary.BigEndian
-	be.PutUint32(c[32:], e.UserIndex)
-	be.PutUint16(c[60:], e.WQECounter)
-	be.PutUint32(c[56:], uint32(e.SendOpcode)<<24|e.QPN&0xffffff)
-	c[63] = e.Opcode<<4 | e.Format<<2
+	data, c, l := b[:len(b)-prm.CQELen], b[len(b)-prm.CQELen:], &prm.CQE
+	l.UserIndex.Set(c, uint64(e.UserIndex))
+	l.WQECounter.Set(c, uint64(e.WQECounter))
+	l.SendOpcode.Set(c, uint64(e.SendOpcode))
+	l.QPN.Set(c, uint64(e.QPN))
+	l.Opcode.Set(c, uint64(e.Opcode))
+	l.Format.Set(c, uint64(e.Format))
 	if e.Solicited {
-		c[63] |= cqeSolicited
+		l.Solicited.Set(c, 1)
 	}
 	if e.Opcode == CQEReqErr || e.Opcode == CQERespErr {
-		c[54], c[55] = e.VendorSyndrome, e.Syndrome
+		l.VendorSyndrome.Set(c, uint64(e.VendorSyndrome))
+		l.Syndrome.Set(c, uint64(e.Syndrome))
 		return
 	}
-	be.PutUint32(c[36:], e.Imm|uint32(e.PKeyIndex))
-	be.PutUint32(c[44:], e.ByteCount)
-	be.PutUint64(c[48:], e.Timestamp)
+	l.Imm.Set(c, uint64(e.Imm|uint32(e.PKeyIndex)))
+	l.ByteCount.Set(c, uint64(e.ByteCount))
+	l.Timestamp.Set(c, e.Timestamp)
 	if e.Opcode != CQEReq {
-		c[17] = e.PathBits
-		be.PutUint16(c[22:], e.SLID)
-		be.PutUint32(c[24:], uint32(e.GRH)<<28|uint32(e.SL)<<24|e.SrcQPN&0xffffff)
+		l.MLPath.Set(c, uint64(e.PathBits))
+		l.SLID.Set(c, uint64(e.SLID))
+		l.GRH.Set(c, uint64(e.GRH))
+		l.SL.Set(c, uint64(e.SL))
+		l.RemoteQPN.Set(c, uint64(e.SrcQPN))
 	}
 	switch e.Format {
 	case 1:
-		copy(c[:32], e.Data)
+		copy(l.Inline.Of(c), e.Data)
 	case 2:
-		copy(b[:size-64], e.Data)
+		copy(data, e.Data)
 	}
 }

@@ -27,17 +27,14 @@ type Kernel struct {
 	// has none to allocate, and a context comes with pages that are mapped by
 	// number and shared out by the kernel.
 	LegacyUAR bool
-	// Live has devices carry out what is posted by themselves.
-	Live bool
 	// Hardware, if not nil, returns the device behind one that is opened, which
-	// then carries out what is posted. Live and Progress mean nothing to it.
+	// then carries out what is posted.
 	Hardware func(uverbs.DeviceInfo) Hardware
 
 	devices fakeuverbs.Devices
 
 	mu       sync.Mutex            // of everything below
 	contexts map[*context]struct{} // that are open
-	running  bool                  // the goroutine of Live
 
 	qps  []*QP // of all contexts, in the order of their creation
 	cqs  []*CQ

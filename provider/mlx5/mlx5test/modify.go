@@ -22,17 +22,16 @@ const (
 
 // Attributes of a QP: enum ib_qp_attr_mask of the kernel.
 const (
-	attrState     = 1 << 0
-	attrAccess    = 1 << 3
-	attrPort      = 1 << 5
-	attrQKey      = 1 << 6
-	attrAV        = 1 << 7
-	attrPathMTU   = 1 << 8
-	attrRNRRetry  = 1 << 11
-	attrRQPSN     = 1 << 12
-	attrSQPSN     = 1 << 16
-	attrDestQPN   = 1 << 20
-	attrRateLimit = 1 << 25
+	attrState    = 1 << 0
+	attrAccess   = 1 << 3
+	attrPort     = 1 << 5
+	attrQKey     = 1 << 6
+	attrAV       = 1 << 7
+	attrPathMTU  = 1 << 8
+	attrRNRRetry = 1 << 11
+	attrRQPSN    = 1 << 12
+	attrSQPSN    = 1 << 16
+	attrDestQPN  = 1 << 20
 )
 
 // nextStates are the states that each can be moved to, besides RESET and ERR.
@@ -63,7 +62,7 @@ func (q *QP) needs(state uint8) uint32 {
 	return 0
 }
 
-func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP, rate uint32) error {
+func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP) error {
 	q := c.qps[in.QPHandle]
 	if q == nil || in.QPState > stateErr {
 		return syscall.EINVAL
@@ -82,27 +81,16 @@ func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP, rate
 	if in.AttrMask&attrPort != 0 && in.PortNum != 1 {
 		return syscall.EINVAL
 	}
-	h := c.hardware()
-	if h != nil {
+	if h := c.hardware(); h != nil {
 		if err := h.MoveQP(q, q.state, state, in); err != nil {
 			return err
 		}
 	}
-	q.remember(in, rate)
+	q.remember(in)
 	if in.AttrMask&attrState == 0 {
 		return nil
 	}
-	switch {
-	case h != nil:
-		q.state = state
-	case state == stateReset:
-		q.state = state
-		q.reset()
-	case state == stateErr:
-		q.toError()
-	default:
-		q.state = state
-	}
+	q.state = state
 	if q.isDCT() && state == stateRTR {
 		r := abi.Mlx5ModifyQPResp{ResponseLength: uint32(abi.Size[abi.Mlx5ModifyQPResp]()), DCTN: q.Num}
 		cmd.AnswerDriver(abi.Bytes(&r))
@@ -110,8 +98,8 @@ func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP, rate
 	return nil
 }
 
-// remember keeps the attributes for QUERY_QP and for the engine.
-func (q *QP) remember(in *abi.UverbsModifyQP, rate uint32) {
+// remember keeps the attributes for QUERY_QP.
+func (q *QP) remember(in *abi.UverbsModifyQP) {
 	a := &q.attr
 	for mask, set := range map[uint32]func(){
 		attrAccess:   func() { a.QPAccessFlags = in.QPAccessFlags },
@@ -128,12 +116,11 @@ func (q *QP) remember(in *abi.UverbsModifyQP, rate uint32) {
 		1 << 14: func() {
 			a.AltDest, a.AltPortNum, a.AltPKeyIndex, a.AltTimeout = in.AltDest, in.AltPortNum, in.AltPKeyIndex, in.AltTimeout
 		},
-		1 << 15:       func() { a.MinRNRTimer = in.MinRNRTimer },
-		attrSQPSN:     func() { a.SQPSN = in.SQPSN },
-		1 << 17:       func() { a.MaxDestRdAtomic = in.MaxDestRdAtomic },
-		1 << 18:       func() { a.PathMigState = in.PathMigState },
-		attrDestQPN:   func() { a.DestQPNum = in.DestQPNum },
-		attrRateLimit: func() { q.rate = rate },
+		1 << 15:     func() { a.MinRNRTimer = in.MinRNRTimer },
+		attrSQPSN:   func() { a.SQPSN = in.SQPSN },
+		1 << 17:     func() { a.MaxDestRdAtomic = in.MaxDestRdAtomic },
+		1 << 18:     func() { a.PathMigState = in.PathMigState },
+		attrDestQPN: func() { a.DestQPNum = in.DestQPNum },
 	} {
 		if in.AttrMask&mask != 0 {
 			set()

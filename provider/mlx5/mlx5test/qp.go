@@ -44,23 +44,20 @@ type QP struct {
 	xrcd  *fakeuverbs.XRCD
 	state uint8
 	attr  abi.UverbsModifyQP // what Modify has set
-	rate  uint32
 	// groups are the multicast groups that it receives what is sent to.
 	groups map[[16]byte]bool
-
-	engine
 }
 
 func (c *context) handleQP() {
 	c.Handle(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE, c.createQP)
 	c.Handle(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY, c.destroyQP)
 	c.Command(abi.IB_USER_VERBS_CMD_MODIFY_QP, func(cmd *fakeuverbs.Command) error {
-		return c.modifyQP(cmd, fakeuverbs.Input[abi.UverbsModifyQP](cmd), 0)
+		return c.modifyQP(cmd, fakeuverbs.Input[abi.UverbsModifyQP](cmd))
 	})
 	c.Command(abi.IB_USER_VERBS_CMD_FLAG_EXTENDED|abi.IB_USER_VERBS_EX_CMD_MODIFY_QP, func(cmd *fakeuverbs.Command) error {
 		in := fakeuverbs.Input[abi.UverbsExModifyQP](cmd)
 		fakeuverbs.Answer(cmd, &abi.UverbsExModifyQPResp{ResponseLength: uint32(abi.Size[abi.UverbsExModifyQPResp]())})
-		return c.modifyQP(cmd, &in.Base, in.RateLimit)
+		return c.modifyQP(cmd, &in.Base)
 	})
 	c.Command(abi.IB_USER_VERBS_CMD_QUERY_QP, c.queryQP)
 	c.Command(abi.IB_USER_VERBS_CMD_ATTACH_MCAST, c.attach)
@@ -113,9 +110,6 @@ func (c *context) createQP(req *uverbs.Request) error {
 	}
 	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &num)
 	fakeuverbs.PutDriver(req, &resp)
-	if c.hardware() == nil {
-		c.k.live()
-	}
 	return nil
 }
 

@@ -30,9 +30,6 @@ type SRQ struct {
 	xrcd  *fakeuverbs.XRCD
 	users int
 	limit uint32
-
-	head  uint16 // which receive is the next
-	taken uint16 // how many have been
 }
 
 func (c *context) handleSRQ() {

@@ -81,7 +81,7 @@ const (
 // CQE is a completion: the last 64 bytes of an entry of the ring.
 var CQE = struct {
 	Inline                            Area
-	PathBits, SLID                    Field
+	MLPath, SLID                      Field // the low 7 bits of MLPath are of the destination's LID
 	GRH, SL, RemoteQPN                Field
 	UserIndex, Imm, ByteCount         Field
 	Timestamp                         Field
@@ -92,7 +92,7 @@ var CQE = struct {
 	ChecksumOK, VLANStripped, VLANTag Field // of Ethernet
 }{
 	Inline:         area(0x00, 32),
-	PathBits:       bits(0x10, 22, 16),
+	MLPath:         bits(0x10, 23, 16),
 	SLID:           bits(0x14, 15, 0),
 	GRH:            bits(0x18, 29, 28),
 	SL:             bits(0x18, 27, 24),
@@ -115,6 +115,9 @@ var CQE = struct {
 	VLANStripped:   bit(0x1c, 16),
 	VLANTag:        bits(0x1c, 15, 0),
 }
+
+// CQELen is how long a CQE is.
+const CQELen = 64
 
 // Values of CQE.Opcode.
 const (
