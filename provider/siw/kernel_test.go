@@ -7,26 +7,17 @@ package siw
 import (
 	"encoding/binary"
 	"math/bits"
-	"os"
 	"syscall"
 	"testing"
 
 	"purerdma/abi"
-	"purerdma/internal/leak"
 	"purerdma/internal/mem"
+	"purerdma/internal/vmtest"
 	"purerdma/provider"
 	"purerdma/uverbs"
 )
 
-func TestMain(m *testing.M) {
-	leak.Enable()
-	code := m.Run()
-	if left := leak.Report(); len(left) > 0 {
-		println("LEAK:", left[0])
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { vmtest.Main(m) }
 
 // kernel is a siw that makes queues and does nothing by itself: the test is what
 // empties and fills them.

@@ -22,6 +22,7 @@ func TestAccess(t *testing.T) {
 		key    uint32                  // is xored to it
 		addr   uint64                  // 0 is one that is good
 		write  bool                    // somebody writes to the memory
+		only   string                  // "here" or "there", if the other is of no use
 		ok     bool
 	}{
 		{name: "good", ok: true},
@@ -37,53 +38,49 @@ func TestAccess(t *testing.T) {
 		{name: "other PD", change: func(h *host, c []byte) { prm.MKC.PD.Set(c, uint64(h.object(prm.OpAllocPD))) }},
 		{name: "of another QP", change: func(_ *host, c []byte) { prm.MKC.QPN.Set(c, 0x777777) }},
 		{name: "no memory", change: func(_ *host, c []byte) { prm.MKC.StartAddr.Set(c, 1<<40); prm.MKC.Length64.Set(c, 1) }},
-		{name: "no right to read", change: without(prm.MKC.RemoteRead)},
-		{name: "no right to write", change: without(prm.MKC.RemoteWrite), write: true},
-		{name: "no right to read here", change: without(prm.MKC.LocalRead)},
-		{name: "no right to write here", change: without(prm.MKC.LocalWrite), write: true},
+		{name: "no right to read", only: "there", change: without(prm.MKC.RemoteRead)},
+		{name: "no right to write", only: "there", change: without(prm.MKC.RemoteWrite), write: true},
+		{name: "no right to read", only: "here", change: without(prm.MKC.LocalRead)},
+		{name: "no right to write", only: "here", change: without(prm.MKC.LocalWrite), write: true},
 	} {
-		local := tc.name == "no right to read here" || tc.name == "no right to write here"
-		remote := tc.name == "no right to read" || tc.name == "no right to write"
-		key := func(h *host) uint32 {
-			return h.mkey(func(c []byte) {
+		// run uses the key here or there: by a WRITE or a READ, of which either looks
+		// at memory here and there.
+		run := func(t *testing.T, here bool) {
+			p := newPair(t, prm.ServiceRC, nil)
+			h, o := p.b, p.a // whose the key is, and the other
+			if here {
+				h, o = o, h
+			}
+			addr, other := tc.addr, o.alloc(64)
+			if addr == 0 {
+				addr = h.alloc(64)
+			}
+			key := h.mkey(func(c []byte) {
 				if tc.change != nil {
 					tc.change(h, c)
 				}
 			}) ^ tc.key
-		}
-		if !remote {
-			t.Run("here/"+tc.name, func(t *testing.T) {
-				p := newPair(t, prm.ServiceRC, nil)
-				addr, far := tc.addr, p.b.alloc(64)
-				if addr == 0 {
-					addr = p.a.alloc(64)
-				}
-				op := uint8(prm.WQEWrite)
-				if tc.write {
-					op = prm.WQERead
-				}
-				p.qa.post(request1(op, signaled, 0).remote(far, p.b.key).data(8, key(p.a), addr))
+			op := uint8(prm.WQEWrite)
+			if tc.write == here {
+				op = prm.WQERead
+			}
+			if here {
+				p.qa.post(request1(op, signaled, 0).remote(other, o.key).data(8, key, addr))
 				want(t, p.qa.send, tc.ok, prm.SyndromeLocalProt)
-			})
+				return
+			}
+			p.qa.post(request1(op, signaled, 0).remote(addr, key).data(8, o.key, other))
+			want(t, p.qa.send, tc.ok, prm.SyndromeRemoteAccess)
+			if !tc.ok {
+				p.b.wantEvent(prm.EventCommEst, p.qb.n)
+				p.b.wantEvent(prm.EventWQAccess, p.qb.n)
+			}
 		}
-		if !local {
-			t.Run("there/"+tc.name, func(t *testing.T) {
-				p := newPair(t, prm.ServiceRC, nil)
-				addr, near := tc.addr, p.a.alloc(64)
-				if addr == 0 {
-					addr = p.b.alloc(64)
-				}
-				op := uint8(prm.WQERead)
-				if tc.write {
-					op = prm.WQEWrite
-				}
-				p.qa.post(request1(op, signaled, 0).remote(addr, key(p.b)).data(8, p.a.key, near))
-				want(t, p.qa.send, tc.ok, prm.SyndromeRemoteAccess)
-				if !tc.ok {
-					p.b.wantEvent(prm.EventCommEst, p.qb.n)
-					p.b.wantEvent(prm.EventWQAccess, p.qb.n)
-				}
-			})
+		if tc.only != "there" {
+			t.Run("here/"+tc.name, func(t *testing.T) { run(t, true) })
+		}
+		if tc.only != "here" {
+			t.Run("there/"+tc.name, func(t *testing.T) { run(t, false) })
 		}
 	}
 }

@@ -8,25 +8,16 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"os"
 	"syscall"
 	"testing"
 
 	"purerdma/abi"
-	"purerdma/internal/leak"
 	"purerdma/internal/mem"
+	"purerdma/internal/vmtest"
 	"purerdma/uverbs"
 )
 
-func TestMain(m *testing.M) {
-	leak.Enable()
-	code := m.Run()
-	if left := leak.Report(); len(left) > 0 {
-		println("LEAK:", left[0])
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { vmtest.Main(m) }
 
 // rig is a program that gives commands as a provider does.
 type rig struct {

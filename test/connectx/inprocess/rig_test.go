@@ -6,11 +6,11 @@ package inprocess_test
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
-	"purerdma/internal/leak"
+	"purerdma/internal/vmtest"
+	"purerdma/oob"
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
 	"purerdma/test/connectx"
@@ -18,15 +18,7 @@ import (
 	"purerdma/verbs"
 )
 
-func TestMain(m *testing.M) {
-	leak.Enable()
-	code := m.Run()
-	if left := leak.Report(); len(left) > 0 {
-		println("LEAK:", left[0])
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { vmtest.Main(m) }
 
 const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 
@@ -109,21 +101,16 @@ type retries struct{ timeout, count, rnr, rnrTimer uint8 }
 // connect moves the QP to RTS.
 func (e *end) connect(peer *end, r retries) {
 	e.t.Helper()
-	for _, step := range []struct {
-		attr verbs.QPAttr
-		mask verbs.QPAttrMask
-	}{
-		{verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything},
-			verbs.QPAttrState | verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrAccess},
-		{verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: peer.qp.Num(), RQPSN: 7, MaxDestRdAtomic: 4, MinRNRTimer: r.rnrTimer,
-			AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: peer.gid, HopLimit: 64}}},
-			verbs.QPAttrState | verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer},
-		{verbs.QPAttr{State: verbs.QPRTS, Timeout: r.timeout, RetryCnt: r.count, RNRRetry: r.rnr, SQPSN: 7, MaxRdAtomic: 4},
-			verbs.QPAttrState | verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic},
-	} {
-		if err := e.qp.Modify(&step.attr, step.mask); err != nil {
-			e.t.Fatal(err)
-		}
+	path := oob.Path{Access: everything, RdAtomic: 4, MinRNRTimer: r.rnrTimer}
+	if err := path.Init(e.qp); err != nil {
+		e.t.Fatal(err)
+	}
+	if err := path.ToRTR(e.qp, oob.Address{QPN: peer.qp.Num(), PSN: 7, GID: peer.gid}); err != nil {
+		e.t.Fatal(err)
+	}
+	if err := e.qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, Timeout: r.timeout, RetryCnt: r.count, RNRRetry: r.rnr, SQPSN: 7, MaxRdAtomic: 4},
+		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic); err != nil {
+		e.t.Fatal(err)
 	}
 }
 
