@@ -17,12 +17,12 @@ func TestOverrun(t *testing.T) {
 	q := h.qp(prm.ServiceRC, cq, other, nil)
 	q.connect(q.n, h.gid, nil)
 	for range 4 {
-		q.post(request1(prm.WQENop, signaled, 0))
+		q.post(atOnce())
 	}
 	if v := h.next(h.eq); v != nil {
 		t.Errorf("event %x", v)
 	}
-	q.post(request1(prm.WQENop, signaled, 0))
+	q.post(atOnce())
 	v := h.next(h.eq)
 	if v == nil || prm.EQE.Type.Get(v) != uint64(prm.EventCQError) || uint32(prm.EventErrorCQN.Get(prm.EQE.Data.Of(v))) != cq.n ||
 		prm.EventCQSyndrome.Get(prm.EQE.Data.Of(v)) != prm.CQSyndromeOverrun {
@@ -121,7 +121,7 @@ func TestResize(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	q := p.qa.send
 	for range 3 {
-		p.qa.post(request1(prm.WQENop, signaled, 0))
+		p.qa.post(atOnce())
 	}
 	if _, err := q.resize(1, 64, nil); !errors.Is(err, statusError(prm.StatusBadSize)) {
 		t.Errorf("3 completions in 2 places: %v", err)
@@ -133,7 +133,7 @@ func TestResize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.qa.post(request1(prm.WQENop, signaled, 0))
+	p.qa.post(atOnce())
 	for range 3 {
 		q.want(prm.CQEReq, nil)
 	}

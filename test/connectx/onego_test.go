@@ -32,20 +32,26 @@ func (h *host) repeated(n int, size uint32) uint32 {
 	return uint32(prm.ObjectOut.Number.Get(out)) << 8
 }
 
+// postLocked is post with the fabric's lock held.
+func (q *testQP) postLocked(ws ...*wqe) {
+	last := q.put(ws...)
+	be.PutUint32(q.h.bytes(q.record+4, 4), uint32(q.pi))
+	q.h.d.ring(q.h.uar, RegisterSend, last[:8])
+}
+
 // TestOneGo posts more than the device does in one go: others have the lock before it
 // is done, and all of it is done.
 func TestOneGo(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	const size, requests = 8 << 20, 16
 	near, far := p.a.repeated(size>>16, 1<<16), p.b.repeated(size>>16, 1<<16)
-	p.locked(func() {}) // the race detector knows of the memory
 	var ws []*wqe
 	for range requests {
 		ws = append(ws, request1(prm.WQEWrite, signaled, 0).remote(0, far).data(size, near, 0))
 	}
-	p.qa.post(ws...)
 	done := 0
-	p.locked(func() {
+	p.locked(func() { // so that it does not go on yet
+		p.qa.postLocked(ws...)
 		for p.qa.send.poll() != nil {
 			done++
 		}
@@ -71,9 +77,7 @@ func TestOneGoDestroyed(t *testing.T) {
 		ws = append(ws, request1(prm.WQEWrite, signaled, 0).remote(0, far).data(size, near, 0))
 	}
 	p.locked(func() {
-		last := p.qa.put(ws...)
-		be.PutUint32(p.a.bytes(p.qa.record+4, 4), uint32(p.qa.pi))
-		p.a.d.ring(p.a.uar, RegisterSend, last[:8])
+		p.qa.postLocked(ws...)
 		in := make([]byte, 16)
 		prm.HeaderIn.Opcode.Set(in, prm.OpDestroyQP)
 		prm.ObjectIn.Number.Set(in, uint64(p.qa.n))
@@ -88,11 +92,9 @@ func TestOneGoDestroyed(t *testing.T) {
 // copy: nothing is written to what is the driver's again.
 func TestHeldDestroyed(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
-	last := p.qa.put(request1(prm.WQENop, signaled, 0))
-	be.PutUint32(p.a.bytes(p.qa.record+4, 4), uint32(p.qa.pi))
 	p.a.d.FailNext(p.qa.n, prm.SyndromeLocalQPOp)
 	p.locked(func() {
-		p.a.d.ring(p.a.uar, RegisterSend, last[:8])
+		p.qa.postLocked(request1(prm.WQENop, signaled, 0))
 		if p.a.d.uars.objects[p.a.uar].send[0].held == nil {
 			t.Error("the request does not wait")
 		}

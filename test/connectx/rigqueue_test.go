@@ -231,6 +231,10 @@ func request1(opcode uint8, flags uint8, imm uint32) *wqe {
 	return w
 }
 
+// atOnce is a request that is done when it is posted: a NOP may wait for the rest of
+// its copy.
+func atOnce() *wqe { return request1(prm.WQEWrite, signaled, 0).remote(0, 0) }
+
 const signaled = prm.CompletionAlways << 2
 
 func (w *wqe) remote(addr uint64, key uint32) *wqe {

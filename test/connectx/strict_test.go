@@ -119,9 +119,11 @@ func TestBlueFlame(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	copyOut := func(w []byte) {
 		line := append(w, make([]byte, 64)...)[:64]
-		for off := 0; off < 64; off += 8 {
-			p.a.d.Ring(p.a.uar, RegisterSend+p.qa.bf+off, line[off:off+8])
-		}
+		p.locked(func() { // no time passes
+			for off := 0; off < 64; off += 8 {
+				p.a.d.ring(p.a.uar, RegisterSend+p.qa.bf+off, line[off:off+8])
+			}
+		})
 		p.qa.bf ^= sendSize
 	}
 	be.PutUint32(p.a.bytes(p.qa.record+4, 4), 1)
