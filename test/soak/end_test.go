@@ -67,6 +67,7 @@ type end struct {
 	quota   int
 	others  int // requests that are no messages
 	reads   int // requests that have not completed and take one of the places that the peer has for answers
+	fences  int // on rxe, requests with a fence that have not completed
 	nudged  int
 	flushed map[uint64]bool // on iWARP, the READs that have failed
 
@@ -79,6 +80,7 @@ type end struct {
 	finDone        bool
 	offers         map[uint64]*offer
 	tasks          []func() bool // what the peer waits for; false if there is no room now
+	alone          []func()      // what is issued when nothing is under way
 	batch          verbs.Batch
 }
 
@@ -228,8 +230,11 @@ func (e *end) sentOne(wc verbs.WC) {
 
 // issue puts a request into the queue.
 func (e *end) issue(wr verbs.SendWR, done func()) {
-	if e.node.caps.iwarp {
+	switch c := &e.node.caps; {
+	case c.iwarp:
 		e.spare(&wr)
+	case c.rxe:
+		done = e.spareFence(&wr, done)
 	}
 	if takesPlace(wr.Opcode) {
 		e.reads++
@@ -255,13 +260,13 @@ func takesPlace(op verbs.SendOpcode) bool {
 	return false
 }
 
-// mayRead reports whether there is a place for one more request that takes one. On
+// mayRead reports whether one more request that takes a place may be issued. On
 // iWARP one that waits keeps siw from answering the READs of the peer, which may wait
 // as well. rxe has READs and atomics wait, but neither FLUSH nor ATOMIC_WRITE: see
-// docs/driver-faults.md.
+// docs/driver-faults.md; and for what is behind a fence, spareFence.
 func (e *end) mayRead() bool {
 	c := &e.node.caps
-	return !c.iwarp && !c.flush && !c.atomicWrite || e.reads < readDepth
+	return e.fences == 0 && (!c.iwarp && !c.flush && !c.atomicWrite || e.reads < readDepth)
 }
 
 // post posts what is in the queue, as one list, as a batch or one by one, as far

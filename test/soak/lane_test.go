@@ -227,8 +227,13 @@ func (e *end) watch(conn conn) {
 
 // state describes what an end waits for.
 func (e *end) state() string {
-	return fmt.Sprintf("%d completions; %d messages sent of %d, %d of them seen; %d received, the peer knows of %d; %d requests under way, %d not posted; %d offers, %d tasks, %d free slots; quiet %v/%v, fin sent %v, done %v, received %v",
-		e.progress, e.sent, e.quota, e.acked, e.got, e.told, len(e.out), len(e.queue), len(e.offers), len(e.tasks), len(e.slotsOK), e.weQuiet, e.quiet, e.finSent, e.finDone, e.fin != nil)
+	a, err := e.qp.Query()
+	qp := fmt.Sprintf("QP %d to %d in %v, PSN %d out and %d in", e.qp.Num(), a.DestQPNum, a.State, a.SQPSN, a.RQPSN)
+	if err != nil {
+		qp = err.Error()
+	}
+	return fmt.Sprintf("%d completions; %d messages sent of %d, %d of them seen; %d received, the peer knows of %d; %d requests under way, %d not posted; %d offers, %d tasks, %d free slots; quiet %v/%v, fin sent %v, done %v, received %v; %s",
+		e.progress, e.sent, e.quota, e.acked, e.got, e.told, len(e.out), len(e.queue), len(e.offers), len(e.tasks), len(e.slotsOK), e.weQuiet, e.quiet, e.finSent, e.finDone, e.fin != nil, qp)
 }
 
 // serve takes connections until the listener is closed, and returns when the last

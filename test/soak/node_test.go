@@ -96,7 +96,7 @@ func (n *node) open(h *verbs.Host) (err error) {
 
 // explore finds out what there is; a kernel in memory has less.
 func (n *node) explore(fake bool) error {
-	c := caps{readSGE: 1, srq: !fake, access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite}
+	c := caps{readSGE: 1, srq: !fake, access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite, rxe: n.dev.DriverID() == abi.RDMA_DRIVER_RXE}
 	if n.dev.Transport() == verbs.TransportIWARP {
 		c.readInv, c.iwarp = true, true
 	} else {

@@ -68,10 +68,12 @@ func (e *end) offer() bool {
 		tell()
 		return e.sayNow()
 	}
-	bind := o.mw.Bind(o.mr, 0, n, verbs.RemoteRead|verbs.RemoteWrite)
-	o.rkey = o.mw.RKey()
-	bind.Flags = verbs.SendSignaled
-	e.issue(bind, tell)
+	e.bind(func() {
+		bind := o.mw.Bind(o.mr, 0, n, verbs.RemoteRead|verbs.RemoteWrite)
+		o.rkey = o.mw.RKey()
+		bind.Flags = verbs.SendSignaled
+		e.issue(bind, tell)
+	})
 	return true
 }
 
@@ -179,7 +181,7 @@ func (e *end) answered(h *header, wc verbs.WC) {
 	case o.mw.Type() == verbs.MWType1:
 		unbind := o.mw.Bind(o.mr, 0, 0, 0)
 		unbind.Flags = verbs.SendSignaled
-		e.later(func() bool { e.issue(unbind, gone); return true })
+		e.later(func() bool { e.bind(func() { e.issue(unbind, gone) }); return true })
 	default:
 		e.later(func() bool {
 			e.issue(verbs.SendWR{Opcode: verbs.OpLocalInv, Flags: verbs.SendSignaled, InvalidateRKey: o.rkey}, gone)

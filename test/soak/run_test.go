@@ -103,6 +103,7 @@ type caps struct {
 	imm, atomics, windows, srq, readInv bool
 	flush, atomicWrite, rereg           bool
 	iwarp                               bool // see iwarp_test.go
+	rxe                                 bool // see rxe_test.go
 	readSGE                             int
 	access                              verbs.Access
 }

@@ -25,6 +25,14 @@ func (e *end) pump() {
 		if e.breakOff() {
 			return
 		}
+		if len(e.alone) > 0 {
+			if len(e.out) > 0 {
+				return
+			}
+			e.alone[0]()
+			e.alone = e.alone[1:]
+			continue
+		}
 		for range 1 + e.rng.IntN(6) {
 			if !e.one() {
 				break
