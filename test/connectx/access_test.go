@@ -196,11 +196,12 @@ func TestTransitions(t *testing.T) {
 		way  []uint16
 	}{
 		{"RESET", nil}, {"INIT", []uint16{prm.OpRst2Init}}, {"RTR", []uint16{prm.OpRst2Init, prm.OpInit2RTR}},
-		{"RTS", []uint16{prm.OpRst2Init, prm.OpInit2RTR, prm.OpRTR2RTS}}, {"ERR", []uint16{prm.Op2Err}},
+		{"RTS", []uint16{prm.OpRst2Init, prm.OpInit2RTR, prm.OpRTR2RTS}}, {"SQD", []uint16{prm.OpRst2Init, prm.OpInit2RTR, prm.OpRTR2RTS}},
+		{"ERR", []uint16{prm.Op2Err}},
 	}
 	good := map[uint16]string{
 		prm.OpRst2Init: "RESET", prm.OpInit2Init: "INIT", prm.OpInit2RTR: "INIT", prm.OpRTR2RTS: "RTR", prm.OpRTS2RTS: "RTS",
-		prm.OpSQErr2RTS: "", prm.OpSQDRTS: "", prm.Op2Err: "any", prm.Op2Rst: "any",
+		prm.OpSQErr2RTS: "", prm.OpSQDRTS: "SQD", prm.Op2Err: "any", prm.Op2Rst: "any",
 	}
 	h := newHost(t, nil, 1)
 	cq := h.cq(4, nil)
@@ -212,6 +213,9 @@ func TestTransitions(t *testing.T) {
 				if err := q.modify(step, mtu); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if s.name == "SQD" && !h.d.Drain(q.n) {
+				t.Fatal("the QP does not drain")
 			}
 			err := q.modify(op, mtu)
 			if ok := from == s.name || from == "any"; ok != (err == nil) || !ok && !errors.Is(err, statusError(prm.StatusBadQPState)) {

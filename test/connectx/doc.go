@@ -40,8 +40,7 @@
 // rung, so that data and completions come sooner than on any card.
 //
 // It has no InfiniBand link layer, compressed completions, signatures, paging on
-// demand, DEVX, and no state in which the send queue drains: Linux has no command
-// for it.
+// demand, raw packets of programs, and no DEVX.
 //
 // # Strictness, faults, traces
 //
@@ -51,6 +50,6 @@
 // libmlx5 was recorded with (test/oracle) hold it to what is true.
 //
 // A test makes things go wrong by [Fabric.OnPacket], [Device.FailNext] and its
-// siblings, [Device.SetPort], [Device.Event], [Device.Fatal] and [Device.Remove], and
-// sees by [Config.Trace] all that a device sees and does.
+// siblings, [Device.Drain], [Device.SetPort], [Device.Event], [Device.Fatal] and
+// [Device.Remove], and sees by [Config.Trace] all that a device sees and does.
 package connectx

@@ -142,7 +142,7 @@ func (q *qp) bring(f *flight, r *request, a answer) {
 
 // timeout is called when an answer did not come in time.
 func (q *qp) timeout() {
-	if q.state != prm.QPRTS {
+	if !q.sends() {
 		return
 	}
 	if q.retriesLeft == 0 {
@@ -163,7 +163,7 @@ func (q *qp) timeout() {
 // again sends once more what has not been answered, in order, and then what is behind
 // it.
 func (q *qp) again() {
-	if q.state != prm.QPRTS {
+	if !q.sends() {
 		return
 	}
 	q.blocked = false

@@ -269,6 +269,7 @@ func (q *qp) retire() {
 			q.completeSend(&f, prm.SyndromeNone)
 		}
 	}
+	q.drained()
 }
 
 // flushSends completes everything posted without doing it.

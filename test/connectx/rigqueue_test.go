@@ -33,7 +33,7 @@ func (h *host) begin(addr byte) {
 	h.t.Helper()
 	h.uar, h.pd = h.object(prm.OpAllocUAR), h.object(prm.OpAllocPD)
 	h.eq = h.rig.eq(h.uar, 1, prm.EventCQError, prm.EventWQCatas, prm.EventWQAccess, prm.EventWQInvalidReq, prm.EventSRQLastWQE,
-		prm.EventSRQLimit, prm.EventCommEst, prm.EventPortChange, prm.EventDCTDrained)
+		prm.EventSRQLimit, prm.EventCommEst, prm.EventPortChange, prm.EventDCTDrained, prm.EventSQDrained)
 	h.gid = [16]byte{10: 0xff, 11: 0xff, 12: 10, 15: addr}
 	h.must(prm.OpSetRoCEAddress, 0x30, nil, func(in []byte) {
 		a := prm.RoCEAddressIn.Address.Of(in)

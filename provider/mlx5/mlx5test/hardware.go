@@ -35,8 +35,9 @@ type Hardware interface {
 	// attributes that the mask of attr names. A target of DC gets its number when
 	// it comes to RTR.
 	MoveQP(q *QP, from, to uint8, attr *abi.UverbsModifyQP) error
-	// QPState is the state that the QP really is in.
-	QPState(*QP) (uint8, error)
+	// QPState is the state that the QP really is in, and whether its send queue is
+	// still draining.
+	QPState(*QP) (state uint8, draining bool, err error)
 	EndQP(*QP)
 	Attach(q *QP, gid [16]byte) error
 	Detach(q *QP, gid [16]byte) error

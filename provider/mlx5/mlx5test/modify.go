@@ -23,6 +23,7 @@ const (
 // Attributes of a QP: enum ib_qp_attr_mask of the kernel.
 const (
 	attrState    = 1 << 0
+	attrCurState = 1 << 1
 	attrAccess   = 1 << 3
 	attrPort     = 1 << 5
 	attrQKey     = 1 << 6
@@ -45,18 +46,17 @@ var nextStates = [...][]uint8{
 	stateErr:   {},
 }
 
-// needs are the attributes that a transition to a state needs, by the type of the
-// QP.
-func (q *QP) needs(state uint8) uint32 {
+// needs are the attributes that a transition needs, by the type of the QP.
+func (q *QP) needs(from, state uint8) uint32 {
 	connected := q.Type != abi.IB_UVERBS_QPT_UD && q.Type != abi.IB_UVERBS_QPT_RAW_PACKET && q.Type != abi.IB_UVERBS_QPT_DRIVER
 	switch {
-	case state == stateInit && q.state == stateReset && q.Type == abi.IB_UVERBS_QPT_UD:
+	case state == stateInit && from == stateReset && q.Type == abi.IB_UVERBS_QPT_UD:
 		return attrPort | attrQKey
-	case state == stateInit && q.state == stateReset:
+	case state == stateInit && from == stateReset:
 		return attrPort
 	case state == stateRTR && connected:
 		return attrAV | attrPathMTU | attrDestQPN | attrRQPSN
-	case state == stateRTS && connected && q.state == stateRTR:
+	case state == stateRTS && connected && from == stateRTR:
 		return attrSQPSN
 	}
 	return 0
@@ -67,14 +67,20 @@ func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP) erro
 	if q == nil || in.QPState > stateErr {
 		return syscall.EINVAL
 	}
-	state := q.state
+	from := q.state
+	if in.AttrMask&attrCurState != 0 { // the device may have moved it
+		if from = in.CurQPState; from > stateErr {
+			return syscall.EINVAL
+		}
+	}
+	state := from
 	if in.AttrMask&attrState != 0 {
 		state = in.QPState
 		allowed := state == stateReset || state == stateErr
-		for _, s := range nextStates[q.state] {
+		for _, s := range nextStates[from] {
 			allowed = allowed || s == state
 		}
-		if needs := q.needs(state); !allowed || in.AttrMask&needs != needs {
+		if needs := q.needs(from, state); !allowed || in.AttrMask&needs != needs {
 			return syscall.EINVAL
 		}
 	}
@@ -82,7 +88,7 @@ func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP) erro
 		return syscall.EINVAL
 	}
 	if h := c.hardware(); h != nil {
-		if err := h.MoveQP(q, q.state, state, in); err != nil {
+		if err := h.MoveQP(q, from, state, in); err != nil {
 			return err
 		}
 	}
@@ -133,10 +139,10 @@ func (c *context) queryQP(cmd *fakeuverbs.Command) error {
 	if q == nil {
 		return syscall.EINVAL
 	}
-	state := q.state
+	state, draining := q.state, false
 	if h := c.hardware(); h != nil {
 		var err error
-		if state, err = h.QPState(q); err != nil {
+		if state, draining, err = h.QPState(q); err != nil {
 			return err
 		}
 	}
@@ -151,6 +157,9 @@ func (c *context) queryQP(cmd *fakeuverbs.Command) error {
 	}
 	if q.SignalAll {
 		r.SQSigAll = 1
+	}
+	if draining {
+		r.SQDraining = 1
 	}
 	fakeuverbs.Answer(cmd, &r)
 	return nil

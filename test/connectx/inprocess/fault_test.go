@@ -6,6 +6,7 @@ package inprocess_test
 
 import (
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -154,6 +155,48 @@ func TestEvents(t *testing.T) {
 	n.k.Device("mlx5_1").SetPort(false)
 	if ev, err := others.Next(deadline(t)); err != nil || ev.Type != verbs.AsyncPortErr {
 		t.Errorf("the other device hears first of %+v, %v", ev, err)
+	}
+}
+
+// TestDrained has a device stop to send, and the program has it go on: what was posted
+// meanwhile is done then. A program cannot have it stop, as on any mlx5.
+func TestDrained(t *testing.T) {
+	n := newNet(t, nil)
+	a, b := n.pair(verbs.QPCap{}, patient)
+	events, err := a.dev.AsyncEvents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, events)
+	if err := a.qp.Modify(&verbs.QPAttr{State: verbs.QPSQD}, verbs.QPAttrState); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("a program moves its QP to SQD: %v", err)
+	}
+	if !n.k.Device("mlx5_0").Drain(a.qp.Num()) {
+		t.Fatal("the QP does not drain")
+	}
+	if ev, err := events.Next(deadline(t)); err != nil || ev != (verbs.AsyncEvent{Type: verbs.AsyncSQDrained, QP: a.qp}) {
+		t.Fatalf("event %+v, %v", ev, err)
+	}
+	if attr, err := a.qp.Query(); err != nil || attr.State != verbs.QPSQD || attr.SQDraining {
+		t.Errorf("state %v, draining %v: %v", attr.State, attr.SQDraining, err)
+	}
+	b.recv(verbs.RecvWR{ID: 1, SGList: []verbs.SGE{b.mr.Slice(0, 64)}})
+	a.send(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: []byte("later")})
+	wcs := make([]verbs.WC, 1)
+	for range 100 {
+		if k, err := a.cq.Poll(wcs); k != 0 || err != nil {
+			t.Fatalf("%d completions, %v", k, err)
+		}
+		runtime.Gosched()
+	}
+	if err := a.qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, CurState: verbs.QPSQD}, verbs.QPAttrState|verbs.QPAttrCurState); err != nil {
+		t.Fatal(err)
+	}
+	if wc := a.wait(1)[0]; wc.ID != 2 || wc.Err() != nil {
+		t.Errorf("%+v", wc)
+	}
+	if wc := b.wait(1)[0]; wc.ByteLen != 5 || string(b.mr.Bytes()[:5]) != "later" {
+		t.Errorf("%+v", wc)
 	}
 }
 

@@ -34,10 +34,11 @@ const (
 )
 
 var statesOfIB = map[uint64]uint8{
-	prm.QPReset: ibReset, prm.QPInit: ibInit, prm.QPRTR: ibRTR, prm.QPRTS: ibRTS, prm.QPSQErr: ibSQE, prm.QPSQD: ibSQD, prm.QPErr: ibErr,
+	prm.QPReset: ibReset, prm.QPInit: ibInit, prm.QPRTR: ibRTR, prm.QPRTS: ibRTS, prm.QPSQErr: ibSQE, prm.QPSQD: ibSQD, prm.QPSQDraining: ibSQD, prm.QPErr: ibErr,
 }
 
-// transitions are the commands for them. Linux has none that drains a send queue.
+// transitions are the commands for them. There is none that drains a send queue: a
+// device does so by itself.
 var transitions = map[[2]uint8]uint16{
 	{ibReset, ibInit}: prm.OpRst2Init, {ibInit, ibInit}: prm.OpInit2Init, {ibInit, ibRTR}: prm.OpInit2RTR, {ibRTR, ibRTS}: prm.OpRTR2RTS,
 	{ibRTS, ibRTS}: prm.OpRTS2RTS, {ibSQE, ibRTS}: prm.OpSQErr2RTS, {ibSQD, ibRTS}: prm.OpSQDRTS,

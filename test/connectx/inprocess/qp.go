@@ -181,19 +181,21 @@ func (d *device) EndQP(q *mlx5test.QP) {
 	delete(d.qps, q.Num)
 }
 
-// QPState is the state that a queue pair is in.
-func (d *device) QPState(q *mlx5test.QP) (uint8, error) {
+// QPState is the state that a queue pair is in, and whether its send queue is still
+// draining.
+func (d *device) QPState(q *mlx5test.QP) (state uint8, draining bool, err error) {
 	d.mu.Lock()
 	r := d.moved[q]
 	d.mu.Unlock()
 	if q.IsDCT() {
-		return r.state, nil
+		return r.state, false, nil
 	}
 	out, err := d.command(prm.OpQueryQP, 16, nil, prm.QPInLen, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(q.Num)) })
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return statesOfIB[prm.QPC.State.Get(prm.QPIn.Context.Of(out))], nil
+	of := prm.QPC.State.Get(prm.QPIn.Context.Of(out))
+	return statesOfIB[of], of == prm.QPSQDraining, nil
 }
 
 // Attach adds a QP to a multicast group.

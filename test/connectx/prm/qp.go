@@ -151,6 +151,8 @@ const (
 	QPSQErr = 4
 	QPSQD   = 5
 	QPErr   = 6
+	// QPSQDraining is QPSQD while requests are on their way.
+	QPSQDraining = 7
 )
 
 // Transport services of a QP.
