@@ -3,21 +3,26 @@
 package connectx
 
 import (
+	"bytes"
 	"encoding/binary"
 	"testing"
 
 	"purerdma/test/connectx/prm"
 )
 
-// script is what a hostile driver does, one step after another: a byte that says what,
-// two for the length of the rest, the rest.
+// script is what a hostile driver does: a byte for the service of its QPs, then one step
+// after another: a byte that says what, two for the length of the rest, the rest.
 type script []byte
+
+// fuzzed are the services.
+var fuzzed = []uint64{prm.ServiceRC, prm.ServiceUC, prm.ServiceUD}
 
 const (
 	doCommand = iota // the rest is the command
 	doStore          // an offset in memory, 3 bytes, and what is stored there
 	doRing           // page, offset of 2 bytes, and 8 bytes or more that are stored
-	doPost           // what one QP posts and rings for
+	doPost           // a request that one QP posts and rings for: its index, number and length are right
+	doPostRaw        // doPost of a request that is wrong in these, too
 	doReceive        // a receive of the other
 	steps
 )
@@ -56,7 +61,7 @@ func seeds(f *testing.F) {
 		r.on(op, 0x40)
 	}
 	for _, c := range commands {
-		f.Add([]byte(script{}.step(doCommand, c...)))
+		f.Add([]byte(script{0}.step(doCommand, c...)))
 	}
 	key := byte(0x5a)
 	for _, w := range []*wqe{
@@ -64,11 +69,15 @@ func seeds(f *testing.F) {
 		request1(prm.WQEWrite, signaled, 0).remote(memoryBase+0x8000, 0x100000|uint32(key)).data(8, 0x100000|uint32(key), memoryBase),
 		request1(prm.WQERead, signaled, 0).remote(memoryBase, 0x100000|uint32(key)).data(8, 0x100000|uint32(key), memoryBase+0x8000),
 		request1(prm.WQEFetchAdd, signaled, 0).remote(memoryBase, 0x100000|uint32(key)).atomic(1, 2).data(8, 0x100000|uint32(key), memoryBase),
-		umrWQE(0x100100|uint32(key), func(ctrl, c []byte) { prm.UMRCtrl.Mask.Set(ctrl, ^uint64(0)) }, make([]byte, 64)),
+		umrWQE(0x100000|uint32(key), func(ctrl, c []byte) { prm.UMRCtrl.Mask.Set(ctrl, ^uint64(prm.MaskPD)) }, make([]byte, 64)),
 	} {
-		f.Add([]byte(script{}.step(doReceive, make([]byte, 64)...).step(doPost, w.b...).step(doPost, w.b...)))
+		for service := range fuzzed {
+			f.Add([]byte(script{byte(service)}.step(doReceive, make([]byte, 64)...).step(doPost, w.b...).step(doPostRaw, w.b...)))
+		}
 	}
-	f.Add([]byte(script{}.step(doRing, 8, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 1).step(doRing, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0x40, 1).step(doStore, 0, 0, 1, 1, 2, 3)))
+	av := request1(prm.WQESend, signaled, 0).av(r.gid, 0x40, 0x11).data(8, 0x100000|uint32(key), memoryBase)
+	f.Add([]byte(script{2}.step(doReceive, make([]byte, 64)...).step(doPost, av.b...)))
+	f.Add([]byte(script{0}.step(doRing, 8, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 1).step(doRing, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0x40, 1).step(doStore, 0, 0, 1, 1, 2, 3)))
 }
 
 // newHostTraced is a host with a trace of the test's own.
@@ -85,7 +94,10 @@ func newHostTraced(t *testing.T, trace func(Record)) *host {
 func FuzzDevice(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p := newPair(t, prm.ServiceRC, nil)
+		if len(data) == 0 {
+			return
+		}
+		p := newPair(t, fuzzed[int(data[0])%len(fuzzed)], nil)
 		p.a.tolerant, p.b.tolerant = true, true
 		for _, h := range []*host{p.a, p.b} {
 			h.d.cfg.Trace = nil
@@ -93,7 +105,7 @@ func FuzzDevice(f *testing.F) {
 		}
 		fab := p.a.d.fabric
 		fab.SetPace(1e6)
-		s := script(data)
+		s := script(data[1:])
 		for range 200 {
 			what, rest, ok := s.next()
 			if !ok {
@@ -116,15 +128,23 @@ func FuzzDevice(f *testing.F) {
 				if len(rest) > 3 {
 					p.a.d.Ring(uint32(rest[0]), int(rest[1])<<8|int(rest[2]), rest[3:])
 				}
-			case doPost:
+			case doPost, doPostRaw:
+				w := bytes.Clone(rest[:min(len(rest), 1024)])
+				if what == doPost && len(w) >= 16 {
+					prm.Ctrl.Index.Set(w, uint64(p.qa.pi))
+					prm.Ctrl.QPN.Set(w, uint64(p.qa.n))
+					prm.Ctrl.DS.Set(w, uint64(len(w)/16))
+				}
 				fab.lock()
-				at := uint64(p.qa.pi&63) * 64
-				copy(p.a.mem.b[p.qa.sq-memoryBase+at:], rest[:min(len(rest), 1024)])
-				p.qa.pi += uint16(len(rest)+63) / 64
+				for off := 0; off < len(w); off += 64 {
+					at := uint64(p.qa.pi+uint16(off/64)) & (1<<p.qa.logSQ - 1) * 64
+					copy(p.a.mem.b[p.qa.sq-memoryBase+at:], w[off:min(off+64, len(w))])
+				}
+				p.qa.pi += uint16(len(w)+63) / 64
 				binary.BigEndian.PutUint32(p.a.mem.b[p.qa.record-memoryBase+4:], uint32(p.qa.pi))
 				fab.unlock()
-				if len(rest) >= 8 {
-					p.a.d.Ring(p.a.uar, RegisterSend, rest[:8])
+				if len(w) >= 8 {
+					p.a.d.Ring(p.a.uar, RegisterSend, w[:8])
 				}
 			case doReceive:
 				fab.lock()
