@@ -24,7 +24,7 @@ type CQ struct {
 	CQESize    int
 	Buf        []byte // the ring
 	DB         []byte // the doorbell record: consumer index, arm word
-	UAR        *UAR   // whose CQDoorbell arms it; nil if the kernel chose a page
+	UAR        *UAR   // whose CQDoorbell arms it
 
 	c        *context
 	channel  fakeuverbs.Channel
@@ -82,7 +82,10 @@ func (c *context) createCQ(req *uverbs.Request) error {
 	if in.Flags&abi.MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX != 0 {
 		q.UAR = c.dynamicUAR(uint32(in.UARPageIndex))
 	}
-	if q.UAR == nil && (c.dynamic || in.Flags&abi.MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX != 0) {
+	if !c.dynamic && in.Flags&abi.MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX == 0 {
+		q.UAR = c.legacyUAR(0)
+	}
+	if q.UAR == nil {
 		return syscall.EINVAL
 	}
 	if in.CQECompEn != 0 && (in.CQECompEn != 1 || bits.OnesCount8(in.CQECompResFormat) != 1 ||

@@ -266,9 +266,21 @@ func TestLegacy(t *testing.T) {
 			t.Errorf("offset %#x: %v", off, err)
 		}
 	}
-	cq, err := r.cq(63, abi.Mlx5CreateCQ{BufAddr: r.at(0), DBAddr: r.at(8192), CQESize: 128})
+	own := abi.Mlx5CreateCQ{BufAddr: r.at(0), DBAddr: r.at(8192), CQESize: 128}
+	if _, err := r.cq(63, own); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("a CQ whose page is not mapped: %v", err)
+	}
+	first, err := r.f.Mmap(0, UARSize)
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer first.Close()
+	cq, err := r.cq(63, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := k.CQs()[0].UAR; u == nil || u.ID != 0 {
+		t.Errorf("register page of the CQ %+v", u)
 	}
 	if _, err = r.qp(cq, abi.Mlx5CreateQP{BufAddr: r.at(16384), DBAddr: r.at(8200), SQWQECount: 32, RQWQECount: 8, RQWQEShift: 4}); err != nil {
 		t.Fatal(err)

@@ -124,6 +124,13 @@ func (c *context) mapLegacy(offset int64, length int) (*mem.Region, error) {
 	if cmd == abi.MLX5_IB_MMAP_NC_PAGE {
 		u.Type = abi.MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC
 	}
+	if h := c.hardware(); h != nil {
+		if err := h.MakeUAR(u); err != nil {
+			r.Free()
+			return nil, err
+		}
+		u.ID = index // programs know it by its place among theirs
+	}
 	c.uars[u.handle] = u
 	c.k.uars = append(c.k.uars, u)
 	return r, nil

@@ -13,5 +13,9 @@
 // nothing else.
 //
 // Registers are memory here: a store to one is seen some microseconds later, by a
-// goroutine of each device that looks at them while they are mapped.
+// goroutine of each device that looks at them while they are mapped. With
+// Kernel.LegacyUAR the kernel shares them out, as those before 5.8 did.
+//
+// It has no raw packets and no compressed completions: a program that asks for them is
+// refused.
 package inprocess
