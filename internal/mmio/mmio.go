@@ -22,3 +22,21 @@
 // write-combined stores at once is not promised by every processor; a doorbell may
 // come later there, but not out of order.
 package mmio
+
+import "unsafe"
+
+// Bell is how a queue tells a device of new work.
+type Bell struct {
+	Record   *uint32 // in memory that the device reads
+	Lock     *uint32 // of the queue or the register, or a word that nobody looks at
+	Register *Register
+}
+
+// Register is a register that Ring stores to. It has two halves, which are used in
+// turn, so that a store need not wait until the one before has left the processor. The
+// half is aligned to the bytes that are stored.
+type Register struct {
+	Base   unsafe.Pointer
+	Offset uintptr // of the half whose turn it is: 0 or Size
+	Size   uintptr // bytes of a half; 0: there are no halves
+}

@@ -2,6 +2,7 @@
 
 //go:build !purego
 
+#include "go_asm.h"
 #include "textflag.h"
 
 // OSHST orders stores to memory as the device sees them; DSB ST waits until they
@@ -10,16 +11,28 @@
 #define OSHST $0x2
 #define ST    $0xe
 
-// func Ring(db *uint32, v uint32, reg, src unsafe.Pointer, blocks uintptr, lock *uint32)
-TEXT ·Ring(SB), NOSPLIT, $0-48
-	MOVD db+0(FP), R0
+// TURN sets R2 to the half of the register R7 whose turn it is, and moves on to the
+// other.
+#define TURN \
+	MOVD Register_Base(R7), R2   \
+	MOVD Register_Offset(R7), R8 \
+	MOVD Register_Size(R7), R9   \
+	ADD  R8, R2                  \
+	EOR  R9, R8                  \
+	MOVD R8, Register_Offset(R7)
+
+// func Ring(b *Bell, v uint32, src unsafe.Pointer, blocks uintptr)
+TEXT ·Ring(SB), NOSPLIT, $0-32
+	MOVD b+0(FP), R0
 	MOVWU v+8(FP), R1
-	MOVD reg+16(FP), R2
-	MOVD src+24(FP), R3
-	MOVD blocks+32(FP), R4
-	MOVD lock+40(FP), R5
+	MOVD src+16(FP), R3
+	MOVD blocks+24(FP), R4
+	MOVD Bell_Record(R0), R6
+	MOVD Bell_Lock(R0), R5
+	MOVD Bell_Register(R0), R7
+	TURN
 	DMB  OSHST
-	MOVW R1, (R0)
+	MOVW R1, (R6)
 	DSB  ST
 	CBZ  R4, word
 
@@ -39,15 +52,18 @@ word:
 	STLRW ZR, (R5)
 	RET
 
-// func RingWrap(db *uint32, v uint32, reg, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Pointer, n2 uintptr, lock *uint32)
-TEXT ·RingWrap(SB), NOSPLIT, $0-64
-	MOVD db+0(FP), R0
+// func RingWrap(b *Bell, v uint32, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Pointer, n2 uintptr)
+TEXT ·RingWrap(SB), NOSPLIT, $0-48
+	MOVD b+0(FP), R0
 	MOVWU v+8(FP), R1
-	MOVD reg+16(FP), R2
-	MOVD src1+24(FP), R3
-	MOVD n1+32(FP), R4
+	MOVD src1+16(FP), R3
+	MOVD n1+24(FP), R4
+	MOVD Bell_Record(R0), R6
+	MOVD Bell_Lock(R0), R5
+	MOVD Bell_Register(R0), R7
+	TURN
 	DMB  OSHST
-	MOVW R1, (R0)
+	MOVW R1, (R6)
 	DSB  ST
 
 first:
@@ -55,8 +71,8 @@ first:
 	VST1.P [V0.D2, V1.D2, V2.D2, V3.D2], 64(R2)
 	SUB  $1, R4
 	CBNZ R4, first
-	MOVD src2+40(FP), R3
-	MOVD n2+48(FP), R4
+	MOVD src2+32(FP), R3
+	MOVD n2+40(FP), R4
 
 second:
 	VLD1.P 64(R3), [V0.D2, V1.D2, V2.D2, V3.D2]
@@ -64,7 +80,6 @@ second:
 	SUB  $1, R4
 	CBNZ R4, second
 	DSB  ST
-	MOVD lock+56(FP), R5
 	STLRW ZR, (R5)
 	RET
 

@@ -7,23 +7,23 @@ package mmio
 import "unsafe"
 
 // Ring tells a device of new work. It stores v, which is in the device's byte
-// order, to db, a record in memory that the device reads; then copies from src to
-// the register reg: blocks times 64 bytes, or with 0 blocks 8 bytes; flushes the
-// copy out of the processor; and then stores 0 to lock. Whatever was stored before
-// the call is visible to the device before v, and v before the register's store.
+// order, to the record; then copies from src to the half of the register whose turn
+// it is: blocks times 64 bytes, or with 0 blocks 8 bytes; flushes the copy out of the
+// processor; and then stores 0 to the lock. Whatever was stored before the call is
+// visible to the device before v, and v before the register's store.
 //
-// The register's stores ascend and are of 8 bytes on amd64, of 64 or 8 on arm64.
-// All pointers are aligned to the width of their stores, src may be memory of any
-// kind, and lock a word that nobody looks at.
+// The register's stores ascend. Those of blocks are of 16 bytes on amd64 and of 64 on
+// arm64, the others of 8 bytes. src is aligned to the width of the stores, and may be
+// memory of any kind.
 //
 //go:noescape
-func Ring(db *uint32, v uint32, reg, src unsafe.Pointer, blocks uintptr, lock *uint32)
+func Ring(b *Bell, v uint32, src unsafe.Pointer, blocks uintptr)
 
 // RingWrap is Ring for a copy of two pieces: n1 blocks of 64 bytes from src1 and
 // n2 from src2, neither 0.
 //
 //go:noescape
-func RingWrap(db *uint32, v uint32, reg, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Pointer, n2 uintptr, lock *uint32)
+func RingWrap(b *Bell, v uint32, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Pointer, n2 uintptr)
 
 // Arm stores v, in the device's byte order, to the record db, and then w to the
 // register reg, by one store of 8 bytes, and flushes it.

@@ -14,23 +14,33 @@ import (
 // register of the processor holds 8 bytes; on 32-bit systems, whose devices take
 // two halves too, it does not.
 
-// Ring stores v to db, copies from src to reg, and then stores 0 to lock.
-func Ring(db *uint32, v uint32, reg, src unsafe.Pointer, blocks uintptr, lock *uint32) {
-	atomic.StoreUint32(db, v)
+// Ring stores v to the record, copies from src to the register, and then stores 0 to
+// the lock.
+func Ring(b *Bell, v uint32, src unsafe.Pointer, blocks uintptr) {
+	reg := b.Register.turn()
+	atomic.StoreUint32(b.Record, v)
 	if blocks == 0 {
 		*(*uint64)(reg) = *(*uint64)(src)
 	} else {
 		copyBlocks(reg, src, blocks)
 	}
-	atomic.StoreUint32(lock, 0)
+	atomic.StoreUint32(b.Lock, 0)
 }
 
 // RingWrap is Ring for a copy of two pieces.
-func RingWrap(db *uint32, v uint32, reg, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Pointer, n2 uintptr, lock *uint32) {
-	atomic.StoreUint32(db, v)
+func RingWrap(b *Bell, v uint32, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Pointer, n2 uintptr) {
+	reg := b.Register.turn()
+	atomic.StoreUint32(b.Record, v)
 	copyBlocks(reg, src1, n1)
 	copyBlocks(unsafe.Add(reg, n1*64), src2, n2)
-	atomic.StoreUint32(lock, 0)
+	atomic.StoreUint32(b.Lock, 0)
+}
+
+// turn returns the half whose turn it is, and moves on to the other.
+func (r *Register) turn() unsafe.Pointer {
+	half := unsafe.Add(r.Base, r.Offset)
+	r.Offset ^= r.Size
+	return half
 }
 
 // copyBlocks copies by ascending stores of 8 bytes.

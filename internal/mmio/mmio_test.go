@@ -27,12 +27,33 @@ func TestRing(t *testing.T) {
 		}
 		fill(&reg, 0xee)
 		db, lock := uint32(1), [3]uint32{7, 1, 7}
-		Ring(&db, 0x11223344, unsafe.Pointer(&reg[8]), unsafe.Pointer(&src[16]), blocks, &lock[1])
+		bell := Bell{Record: &db, Lock: &lock[1], Register: &Register{Base: unsafe.Pointer(&reg[8])}}
+		Ring(&bell, 0x11223344, unsafe.Pointer(&src[16]), blocks)
 		if db != 0x11223344 || lock != [3]uint32{7, 0, 7} {
 			t.Errorf("%d blocks: record %#x, lock %v", blocks, db, lock)
 		}
 		n := max(int(blocks)*64, 8)
 		check(t, &reg, 64, src.bytes()[128:128+n])
+	}
+}
+
+// TestTurns: the halves of a register are used in turn, and with no size there are none.
+func TestTurns(t *testing.T) {
+	for _, size := range []uintptr{0, 256, 1024} {
+		var src, reg page
+		src[0], src[8] = 0x1122334455667788, 0x99aabbccddeeff00
+		var db, lock uint32
+		bell := Bell{Record: &db, Lock: &lock, Register: &Register{Base: unsafe.Pointer(&reg[32]), Size: size}}
+		for turn := range 4 {
+			at := 256 + turn%2*int(size)
+			fill(&reg, 0xee)
+			Ring(&bell, 1, unsafe.Pointer(&src[0]), 0)
+			check(t, &reg, at, src.bytes()[:8])
+			*bell.Register = Register{Base: bell.Register.Base, Offset: bell.Register.Offset ^ size, Size: size}
+			fill(&reg, 0xee)
+			RingWrap(&bell, 1, unsafe.Pointer(&src[0]), 1, unsafe.Pointer(&src[8]), 1)
+			check(t, &reg, at, src.bytes()[:128])
+		}
 	}
 }
 
@@ -45,7 +66,8 @@ func TestRingWrap(t *testing.T) {
 		n2 := 4 - n1
 		fill(&reg, 0xee)
 		db, lock := uint32(1), uint32(1)
-		RingWrap(&db, 5, unsafe.Pointer(&reg[0]), unsafe.Pointer(&src[64]), n1, unsafe.Pointer(&src[0]), n2, &lock)
+		bell := Bell{Record: &db, Lock: &lock, Register: &Register{Base: unsafe.Pointer(&reg[0])}}
+		RingWrap(&bell, 5, unsafe.Pointer(&src[64]), n1, unsafe.Pointer(&src[0]), n2)
 		if db != 5 || lock != 0 {
 			t.Errorf("record %d, lock %d", db, lock)
 		}

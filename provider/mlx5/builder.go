@@ -16,72 +16,70 @@ var _ provider.Builder = (*QP)(nil)
 // BatchWrite builds an RDMA WRITE of one element.
 func (q *QP) BatchWrite(id uint64, flags provider.SendFlags, local provider.SGE, remote uint64, rkey uint32) error {
 	s := &q.sq
-	b := &s.batch
-	if b.head-b.seen >= b.limit || int32(local.Length) <= 0 {
+	if s.batch.head == s.batch.until || local.Length-1 >= s.quick.sge {
 		return q.addElement(id, flags, local, remote, rkey, provider.OpWrite)
 	}
 	cur := s.cur
 	at := cur & s.mask
-	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
-	put64(wqe, uint64(uint16(cur))<<40|opcodeWrite<<32|uint64(s.num|3))
-	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
-	put64(unsafe.Add(wqe, 16), remote)
-	put64(unsafe.Add(wqe, 24), uint64(rkey)<<32)
-	putData(unsafe.Add(wqe, 32), local.Length, local.LKey, local.Addr)
-	s.note(cur, id, 1)
+	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
+	w[0] = be64(s.quick.write + 3 + uint64(uint16(cur))<<40)
+	w[1] = s.quick.flags[flags&7]
+	w[2] = be64(remote)
+	w[3] = be64(uint64(rkey) << 32)
+	w[4] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
+	w[5] = be64(local.Addr)
+	s.note(id, at, cur+1)
 	return nil
 }
 
 // BatchSend builds a SEND of one element.
 func (q *QP) BatchSend(id uint64, flags provider.SendFlags, local provider.SGE) error {
 	s := &q.sq
-	b := &s.batch
-	if b.head-b.seen >= b.limit || int32(local.Length) <= 0 {
+	if s.batch.head == s.batch.until || local.Length-1 >= s.quick.sge {
 		return q.addElement(id, flags, local, 0, 0, provider.OpSend)
 	}
 	cur := s.cur
 	at := cur & s.mask
-	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
-	put64(wqe, uint64(uint16(cur))<<40|opcodeSend<<32|uint64(s.num|2))
-	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
-	putData(unsafe.Add(wqe, 16), local.Length, local.LKey, local.Addr)
-	s.note(cur, id, 1)
+	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
+	w[0] = be64(s.quick.send + 2 + uint64(uint16(cur))<<40)
+	w[1] = s.quick.flags[flags&7]
+	w[2] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
+	w[3] = be64(local.Addr)
+	s.note(id, at, cur+1)
 	return nil
 }
 
 // BatchSendInline builds a SEND of inline data.
 func (q *QP) BatchSendInline(id uint64, flags provider.SendFlags, data []byte) error {
 	s := &q.sq
-	b := &s.batch
-	if b.head-b.seen >= b.limit || len(data) > int(s.maxInline) {
+	if s.batch.head == s.batch.until || uint(len(data)-1) >= uint(s.quick.inline) {
 		return q.addInline(id, flags, data, 0, 0, provider.OpSend)
 	}
 	cur := s.cur
 	at := cur & s.mask
-	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
-	ds := 1 + s.putInline(unsafe.Add(wqe, segment), data)
-	put64(wqe, uint64(uint16(cur))<<40|opcodeSend<<32|uint64(s.num|ds))
-	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
-	s.note(cur, id, (ds+3)>>2)
+	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
+	ds := 1 + s.putInline(unsafe.Pointer(&w[2]), data)
+	w[0] = be64(s.quick.send + uint64(ds) + uint64(uint16(cur))<<40)
+	w[1] = s.quick.flags[flags&7]
+	s.note(id, at, cur+(ds+3)>>2)
 	return nil
 }
 
 // BatchWriteInline builds an RDMA WRITE of inline data.
 func (q *QP) BatchWriteInline(id uint64, flags provider.SendFlags, data []byte, remote uint64, rkey uint32) error {
 	s := &q.sq
-	b := &s.batch
-	if b.head-b.seen >= b.limit || len(data) > int(s.maxInline) {
+	if s.batch.head == s.batch.until || uint(len(data)-1) >= uint(s.quick.inline) {
 		return q.addInline(id, flags, data, remote, rkey, provider.OpWrite)
 	}
 	cur := s.cur
 	at := cur & s.mask
-	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
-	ds := 2 + s.putInline(unsafe.Add(wqe, 2*segment), data)
-	put64(wqe, uint64(uint16(cur))<<40|opcodeWrite<<32|uint64(s.num|ds))
-	put64(unsafe.Add(wqe, 8), uint64(uint32(ctrlFlags[flags&7])|s.signal)<<32)
-	put64(unsafe.Add(wqe, 16), remote)
-	put64(unsafe.Add(wqe, 24), uint64(rkey)<<32)
-	s.note(cur, id, (ds+3)>>2)
+	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
+	ds := 2 + s.putInline(unsafe.Pointer(&w[4]), data)
+	w[0] = be64(s.quick.write + uint64(ds) + uint64(uint16(cur))<<40)
+	w[1] = s.quick.flags[flags&7]
+	w[2] = be64(remote)
+	w[3] = be64(uint64(rkey) << 32)
+	s.note(id, at, cur+(ds+3)>>2)
 	return nil
 }
 
@@ -92,21 +90,22 @@ func (q *QP) BatchFlag(flags provider.SendFlags) {
 		return
 	}
 	// The third word's last byte. A fence takes the place of the small one.
-	p := (*uint8)(unsafe.Add(s.buf, uintptr(s.batch.last&s.mask)*wqebb+11))
+	p := (*uint8)(unsafe.Add(s.buf, uintptr(s.batch.last)*wqebb+11))
 	if flags&provider.SendFence != 0 {
 		*p &^= ctrlSmallFence
 	}
 	*p |= ctrlFlags[flags&7]
 }
 
-// note notes a WQE that begins with block cur, and moves the batch on.
-func (s *sendQueue) note(cur uint32, id uint64, blocks uint32) {
-	b := &s.batch
-	e := s.at(cur)
-	e.id, e.head = id, b.head
-	b.last = cur
-	b.head++
-	s.cur = cur + blocks
+// note notes request number head, whose WQE begins with block at of the ring and ends
+// before block next.
+func (s *sendQueue) note(id uint64, at, next uint32) {
+	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
+	e.id = id
+	e.head = s.batch.head
+	s.batch.head++
+	s.batch.last = at
+	s.cur = next
 }
 
 // addElement builds a request of one element by BatchAdd.

@@ -21,7 +21,7 @@ func TestBuilder(t *testing.T) {
 	cfg := r.config(provider.RC)
 	one, devOne := r.qp(cfg)
 	two, devTwo := r.qp(cfg)
-	two.sq.num = one.sq.num
+	two.sq.setNum(one.num)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 2000 {
 		fillWith(devOne.SQ, 0xcc)
@@ -62,7 +62,7 @@ func registerOf(q *QP) []byte {
 	u := q.ctx.uars.mappings
 	for _, m := range u {
 		for off := uarDoorbells; off < uarDoorbells+2*512; off += 512 {
-			if b := m.Bytes(); &b[off] == (*byte)(q.sq.reg.reg) {
+			if b := m.Bytes(); &b[off] == (*byte)(q.sq.reg.Base) {
 				return b[off : off+512]
 			}
 		}

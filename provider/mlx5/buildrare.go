@@ -107,18 +107,19 @@ func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint3
 	if w.ds > maxSegments {
 		return 0
 	}
-	flags := uint32(ctrlFlags[wr.Flags&7]) | s.signal
+	second := be64(s.quick.flags[wr.Flags&7]) | uint64(to.stream)<<40 | uint64(imm)
 	if wr.Flags&provider.SendFence == 0 {
-		flags |= s.fence
+		second |= uint64(s.fence) << 32
 	}
-	put64(unsafe.Add(ctrl, 8), uint64(to.stream)<<40|uint64(flags)<<32|uint64(imm))
+	put64(unsafe.Add(ctrl, 8), second)
 	put64(ctrl, uint64(uint16(cur))<<40|uint64(op.code)<<32|uint64(s.num|w.ds))
 	e := s.at(cur)
 	e.id, e.head = wr.ID, s.head+n
-	s.fence = 0
 	if op.kind == opUMR {
 		e.umr = uint32(umrCompletes(wr.Opcode))
-		s.fence = ctrlSmallFence
+		s.demand(ctrlSmallFence)
+	} else if s.fence != 0 {
+		s.demand(0)
 	}
 	return w.ds
 }

@@ -48,7 +48,7 @@ func (c *Context) CreateDCI(cfg *DCIConfig) (*QP, error) {
 		v.flags |= abi.MLX5_QP_FLAG_DCI_STREAM
 		v.dci.LogNumConcurent, v.dci.LogNumErrored = cfg.LogStreams, cfg.LogErroredStreams
 	}
-	q := &QP{typ: typeDC}
+	q := newQP(typeDC)
 	q.sq.ops = dynamic
 	err := c.create(q, transportDC, &provider.QPConfig{
 		Type:       typeDC,

@@ -72,10 +72,8 @@ func (q *QP) setState(s provider.QPState) {
 func (q *QP) admit(send, recv bool) {
 	q.lockBoth()
 	s := &q.sq
-	s.ready, s.quick = send && s.ops != nil, 0
-	if s.ready && s.maxSGE > 0 && s.transport == transportConnected {
-		s.quick = s.maxPost
-	}
+	s.ready = send && s.ops != nil
+	s.setQuick()
 	q.recvReady = recv && q.cap.RecvWR > 0
 	if r := &q.rq; r.mute && q.State() >= provider.QPRTR && q.recvReady {
 		r.mute = false

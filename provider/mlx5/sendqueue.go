@@ -21,7 +21,6 @@ type sendQueue struct {
 	lock      lock
 	unlocked  bool   // one goroutine posts: the lock is not taken
 	ready     bool   // the QP's state lets requests be posted
-	quick     uint32 // maxPost, or 0 if a Builder's methods have to take the long way
 	cur       uint32 // the block that the next WQE begins with
 	mask      uint32 // blocks - 1
 	head      uint32 // counts the requests posted; loaded by pollers, too
@@ -29,19 +28,33 @@ type sendQueue struct {
 	maxSGE    uint32
 	maxInline uint32 // bytes
 	fence     uint32 // what a UMR demands of the next request's control segment
-	signal    uint32 // what SignalAll demands of every control segment
 	num       uint32 // QP number << 8
 	buf       unsafe.Pointer
 	end       uintptr     // of buf; a pointer would keep alive what lies behind
 	sent      *sent       // the first of mask+1
 	ops       *operations // of the transport
-	bell      *uint32     // doorbell record
+	bell      mmio.Bell
 	reg       *register
 	file      *uverbs.File
 	batch     batch
 	transport transport
 	packets   packetLimits
 	tail      uint32 // counts the requests completed: stored by pollers, loaded atomically
+	quick     quick
+}
+
+// block is a block of the ring as words.
+type block [wqebb / 8]uint64
+
+// quick is what a Builder's methods and BatchPost need besides, and by which they see
+// that they may take the short way.
+type quick struct {
+	sge    uint32    // bytes of the longest element, 0: every request takes the long way
+	inline uint32    // bytes of the most inline data, 0: the same
+	reg    *register // nil: BatchPost takes the long way
+	send   uint64    // the first 8 bytes of the control segment of a SEND, but for index and size
+	write  uint64    // the same of an RDMA WRITE
+	flags  [8]uint64 // the second 8 bytes as the device has them, by provider.SendFlags
 }
 
 // packetLimits are those of a raw packet QP.
@@ -64,9 +77,8 @@ type batch struct {
 	start uint32 // sendQueue.cur as it was before
 	fence uint32 // sendQueue.fence as it was before
 	head  uint32 // sendQueue.head as it will be after
-	last  uint32 // the block that the last request begins with
-	limit uint32 // how far a Builder's methods may take head beyond seen
-	seen  uint32 // sendQueue.tail when it was last looked at, also by PostSend
+	last  uint32 // the block of the ring that the last request begins with
+	until uint32 // what head may be without looking at sendQueue.tail again
 	sg    [1]provider.SGE
 }
 
@@ -75,11 +87,41 @@ func (s *sendQueue) at(block uint32) *sent {
 	return (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(block&s.mask)*unsafe.Sizeof(sent{})))
 }
 
+// setNum sets the QP number.
+func (s *sendQueue) setNum(num uint32) {
+	s.num = num << 8
+	s.quick.send, s.quick.write = opcodeSend<<32|uint64(s.num), opcodeWrite<<32|uint64(s.num)
+}
+
+// setQuick says which requests a Builder's methods build, and whether BatchPost rings.
+func (s *sendQueue) setQuick() {
+	k := &s.quick
+	k.sge, k.inline, k.reg = 0, 0, nil
+	if !s.ready {
+		return
+	}
+	if !s.reg.shared {
+		k.reg = s.reg
+	}
+	if s.transport == transportConnected && s.fence == 0 {
+		k.inline = s.maxInline
+		if s.maxSGE > 0 {
+			k.sge = maxSGELength
+		}
+	}
+}
+
+// demand sets what the next request's control segment has to have.
+func (s *sendQueue) demand(fence uint32) {
+	s.fence = fence
+	s.setQuick()
+}
+
 // forget makes the queue one to which nothing was ever posted.
 func (s *sendQueue) forget() {
 	storeShared(&s.head, 0)
 	storeShared(&s.tail, 0)
-	s.batch.seen = 0
+	s.batch.until = 0
 	if s.sent == nil {
 		return
 	}
@@ -124,8 +166,8 @@ func (q *QP) PostSend(wrs []provider.SendWR) (int, error) {
 		return 0, q.notReady(len(wrs))
 	}
 	var err error
-	s.batch.seen = atomic.LoadUint32(&s.tail)
-	if free := s.maxPost - (s.head - s.batch.seen); len(wrs) > int(free) {
+	s.batch.until = atomic.LoadUint32(&s.tail) + s.maxPost
+	if free := s.batch.until - s.head; len(wrs) > int(free) {
 		wrs, err = wrs[:free], provider.ErrFull
 	}
 	cur, last, ds, n := s.cur, uint32(0), uint32(0), uint32(0)
@@ -176,9 +218,9 @@ func (s *sendQueue) publish(cur, n, last, ds uint32) {
 	}
 	at := last & s.mask
 	if blocks := r.blocks(n, ds); blocks > uintptr(s.mask+1-at) {
-		s.ringWrap(at, blocks, s.lock.ringWord())
+		s.ringWrap(&s.bell, at, blocks)
 	} else {
-		mmio.Ring(s.bell, be32(cur&0xffff), r.turn(), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks, s.lock.ringWord())
+		mmio.Ring(&s.bell, be32(cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks)
 	}
 	s.rung()
 }
@@ -186,17 +228,10 @@ func (s *sendQueue) publish(cur, n, last, ds uint32) {
 // blocks is how many blocks of the last of n requests, of ds segments, the register
 // takes: 0 says that it takes 8 bytes.
 func (r *register) blocks(n, ds uint32) uintptr {
-	if n != 1 || ds < 2 || uintptr(ds)*segment > r.size {
+	if n != 1 || ds < 2 || uintptr(ds)*segment > r.Size {
 		return 0
 	}
 	return uintptr(ds+3) >> 2
-}
-
-// turn returns the half that is next.
-func (r *register) turn() unsafe.Pointer {
-	half := unsafe.Add(r.reg, r.offset)
-	r.offset ^= r.size
-	return half
 }
 
 // rung releases the lock after its word was released with the ring.
@@ -216,11 +251,13 @@ func (s *sendQueue) rung() {
 func (s *sendQueue) publishShared(n, last, ds uint32) {
 	r := s.reg
 	r.lock.Lock()
+	bell := s.bell
+	bell.Lock = r.lock.ringWord()
 	at := last & s.mask
 	if blocks := r.blocks(n, ds); blocks > uintptr(s.mask+1-at) {
-		s.ringWrap(at, blocks, r.lock.ringWord())
+		s.ringWrap(&bell, at, blocks)
 	} else {
-		mmio.Ring(s.bell, be32(s.cur&0xffff), r.turn(), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks, r.lock.ringWord())
+		mmio.Ring(&bell, be32(s.cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks)
 	}
 	r.lock.rung()
 	s.unlock()
@@ -229,9 +266,9 @@ func (s *sendQueue) publishShared(n, last, ds uint32) {
 // ringWrap rings with a WQE that goes on at the start of the ring.
 //
 //go:noinline
-func (s *sendQueue) ringWrap(at uint32, blocks uintptr, word *uint32) {
+func (s *sendQueue) ringWrap(bell *mmio.Bell, at uint32, blocks uintptr) {
 	first := uintptr(s.mask + 1 - at)
-	mmio.RingWrap(s.bell, be32(s.cur&0xffff), s.reg.turn(), unsafe.Add(s.buf, uintptr(at)*wqebb), first, s.buf, blocks-first, word)
+	mmio.RingWrap(bell, be32(s.cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), first, s.buf, blocks-first)
 }
 
 // notReady says why the queue takes no requests.
@@ -255,10 +292,7 @@ func (q *QP) BatchBegin() {
 	}
 	// Field by field: a composite literal would be built elsewhere and copied.
 	b := &s.batch
-	b.start, b.fence, b.head, b.limit = s.cur, s.fence, s.head, s.quick
-	if b.fence != 0 {
-		b.limit = 0 // the next request has a fence to take over
-	}
+	b.start, b.fence, b.head = s.cur, s.fence, s.head
 }
 
 // BatchAdd builds one request. The device does not see it.
@@ -277,10 +311,9 @@ func (q *QP) BatchAdd(wr *provider.SendWR) error {
 	if d == 0 {
 		return s.refusal(wr)
 	}
-	s.built(d)
-	if s.fence != 0 {
-		b.limit = 0
-	}
+	b.last = s.cur & s.mask
+	b.head++
+	s.cur += (d + 3) >> 2
 	return nil
 }
 
@@ -288,8 +321,9 @@ func (q *QP) BatchAdd(wr *provider.SendWR) error {
 // queue without memory has never.
 func (s *sendQueue) full() bool {
 	b := &s.batch
-	b.seen = atomic.LoadUint32(&s.tail)
-	return b.head-b.seen >= s.maxPost
+	tail := atomic.LoadUint32(&s.tail)
+	b.until = tail + s.maxPost
+	return b.head-tail >= s.maxPost
 }
 
 // batchFull says why nothing can be built.
@@ -300,33 +334,25 @@ func (q *QP) batchFull() error {
 	return provider.ErrFull
 }
 
-// built moves the batch on by a WQE of ds segments.
-func (s *sendQueue) built(ds uint32) {
-	b := &s.batch
-	b.last = s.cur
-	s.cur += (ds + 3) >> 2
-	b.head++
-}
-
 // BatchPost hands what was built to the device, as publish does.
 func (q *QP) BatchPost() error {
 	s := &q.sq
 	b := &s.batch
-	r := s.reg
+	r := s.quick.reg
 	n := b.head - s.head
-	if n == 0 || !s.ready || r.shared {
+	if n == 0 || r == nil {
 		return q.batchPostRare(n)
 	}
 	if s.file.Closed() { // by itself: the compiler would make a value of the condition
 		return q.batchPostRare(n)
 	}
 	storeShared(&s.head, b.head)
-	at := b.last & s.mask
+	at := b.last
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
 	if blocks := r.blocks(n, wqeSize(wqe)); blocks > uintptr(s.mask+1-at) {
-		s.ringWrap(at, blocks, s.lock.ringWord())
+		s.ringWrap(&s.bell, at, blocks)
 	} else {
-		mmio.Ring(s.bell, be32(s.cur&0xffff), r.turn(), wqe, blocks, s.lock.ringWord())
+		mmio.Ring(&s.bell, be32(s.cur&0xffff), wqe, blocks)
 	}
 	s.rung()
 	return nil
@@ -350,12 +376,14 @@ func (q *QP) batchPostRare(n uint32) error {
 		s.unlock()
 		return nil
 	}
-	s.publish(s.cur, n, b.last, wqeSize(unsafe.Add(s.buf, uintptr(b.last&s.mask)*wqebb)))
+	s.publish(s.cur, n, b.last, wqeSize(unsafe.Add(s.buf, uintptr(b.last)*wqebb)))
 	return nil
 }
 
 // BatchDiscard forgets what was built.
 func (q *QP) BatchDiscard() {
-	q.sq.cur, q.sq.fence = q.sq.batch.start, q.sq.batch.fence
-	q.sq.unlock()
+	s := &q.sq
+	s.cur = s.batch.start
+	s.demand(s.batch.fence)
+	s.unlock()
 }

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"purerdma/abi"
+	"purerdma/internal/mmio"
 	"purerdma/uverbs"
 )
 
@@ -26,15 +27,13 @@ const (
 
 // register is the doorbell of a send queue.
 type register struct {
-	reg    unsafe.Pointer // the pair
-	offset uintptr        // of the half that is next: 0 or size
-	size   uintptr        // bytes of a half; 0: it takes no BlueFlame, and has no halves
-	shared bool           // between QPs: lock is taken around the use
-	lock   lock
-	page   uint32 // the device's number of its UAR
-	kernel bool   // the kernel gave it with the QP, which need not name it
-	users  int    // QPs, of one that is shared
-	pool   pool
+	mmio.Register      // of Size 0: it takes no BlueFlame
+	shared        bool // between QPs: lock is taken around the use
+	lock          lock
+	page          uint32 // the device's number of its UAR
+	kernel        bool   // the kernel gave it with the QP, which need not name it
+	users         int    // QPs, of one that is shared
+	pool          pool
 }
 
 // pool is where a register goes back to.
@@ -82,7 +81,7 @@ func (u *uars) open(c *Context, r *abi.Mlx5AllocUcontextResp, total int) error {
 		return fmt.Errorf("allocate UAR: %w", err)
 	}
 	u.cq = base
-	u.plain = &register{reg: unsafe.Add(base, uarDoorbells), page: page}
+	u.plain = &register{Register: mmio.Register{Base: unsafe.Add(base, uarDoorbells)}, page: page}
 	return nil
 }
 
@@ -105,14 +104,14 @@ func (u *uars) openLegacy(r *abi.Mlx5AllocUcontextResp, low int) error {
 		for i := range u.ctx.caps.uarsPerPage * regsPerUAR {
 			n := len(u.legacy)
 			reg := &register{
-				reg:    unsafe.Add(base, uintptr(i/regsPerUAR)*uarSize+uarDoorbells+uintptr(i%regsPerUAR)*size),
-				kernel: true,
+				Register: mmio.Register{Base: unsafe.Add(base, uintptr(i/regsPerUAR)*uarSize+uarDoorbells+uintptr(i%regsPerUAR)*size)},
+				kernel:   true,
 				// The first is for everybody, by single stores. The last ones are for
 				// one QP each.
 				shared: n != 0 && n/2+n%2 < total-low,
 			}
 			if n != 0 {
-				reg.size = size / 2
+				reg.Size = size / 2
 			}
 			u.legacy = append(u.legacy, reg)
 		}
@@ -210,8 +209,10 @@ func (u *uars) fill(p pool) error {
 	for i := range u.ctx.caps.uarsPerPage * usedPerUAR {
 		in, at := i/usedPerUAR, i%usedPerUAR
 		u.free[p] = append(u.free[p], &register{
-			reg:    unsafe.Add(base, uintptr(in)*uarSize+uarDoorbells+uintptr(at)*size),
-			size:   size / 2,
+			Register: mmio.Register{
+				Base: unsafe.Add(base, uintptr(in)*uarSize+uarDoorbells+uintptr(at)*size),
+				Size: size / 2,
+			},
 			shared: p == poolShared,
 			page:   page + uint32(in),
 			pool:   p,

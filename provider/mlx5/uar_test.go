@@ -30,7 +30,7 @@ func TestRegisters(t *testing.T) {
 			t.Fatal(err)
 		}
 		users[r]++
-		if r.size != 256 || r.shared != (i >= 4) {
+		if r.Size != 256 || r.shared != (i >= 4) {
 			t.Errorf("register %d: %+v", i, r)
 		}
 		if i < 4 {
@@ -93,8 +93,8 @@ func TestLegacy(t *testing.T) {
 		if g.shared {
 			shared++
 		}
-		if (g.size == 0) != (i == 0) {
-			t.Errorf("register %d: %d bytes", i, g.size)
+		if (g.Size == 0) != (i == 0) {
+			t.Errorf("register %d: %d bytes", i, g.Size)
 		}
 	}
 	// Of 16 for ordinary use, four are for one QP each: see need_uuar_lock of libmlx5.

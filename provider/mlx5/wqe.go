@@ -38,8 +38,7 @@ func putData(p unsafe.Pointer, length, lkey uint32, addr uint64) {
 	put64(unsafe.Add(p, 8), addr)
 }
 
-// put64 stores a number for the device. WQEs are made of stores of 8 bytes, which
-// the loads of BlueFlame's copy can take from the store buffer.
+// put64 stores a number for the device.
 func put64(p unsafe.Pointer, v uint64) { *(*uint64)(p) = be64(v) }
 
 //go:noinline

@@ -172,6 +172,11 @@ func (c *changer) visit(n ast.Node) bool {
 		if n.Tok == token.XOR_ASSIGN {
 			c.change("toggle", n, "")
 		}
+		if word, ok := n.Lhs[0].(*ast.IndexExpr); ok && n.Tok == token.ASSIGN {
+			if _, ok := word.Index.(*ast.BasicLit); ok { // of a block
+				c.change("store", n, "")
+			}
+		}
 	case *ast.CallExpr:
 		c.call(n)
 	case *ast.BinaryExpr:
@@ -240,7 +245,8 @@ func (c *changer) binary(n *ast.BinaryExpr) {
 
 var (
 	fence  = regexp.MustCompile(`(?m)^\tSFENCE$`)
-	store  = regexp.MustCompile(`(?m)^\tMOV[LQ] [^,\n]+, \(?[0-9]*\((?:AX|BX|DI)\)(?:   \\)?$|(?m)^\tMOV[LQ] .*, [0-9]*\((?:AX|BX|DI)\).*$`)
+	store  = regexp.MustCompile(`(?m)^\tMOV(?:L|Q|UPS) .*, \w*\((?:AX|BX|DI|R8)\).*$`)
+	toggle = regexp.MustCompile(`(?m)^\t(?:XOR|ADD)Q [^$\n]*\\$`)
 	offset = regexp.MustCompile(`[0-9]+\((?:DI|SI)\)`)
 	text   = regexp.MustCompile(`(?m)^TEXT ·(\w+)`)
 )
@@ -265,6 +271,9 @@ func assembly(file string, src []byte) []mutation {
 	}
 	for _, m := range fence.FindAllIndex(src, -1) {
 		add("barrier", m[0], m[1], "")
+	}
+	for _, m := range toggle.FindAllIndex(src, -1) {
+		add("toggle", m[0], m[1], "\t\\")
 	}
 	for _, m := range store.FindAllIndex(src, -1) {
 		line := string(src[m[0]:m[1]])
