@@ -62,7 +62,7 @@ func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
 // control writes the control segment of a WQE of ds segments.
 func (s *sendQueue) control(wqe unsafe.Pointer, wr *provider.SendWR, op *operation, cur, ds uint32) {
 	put64(wqe, uint64(uint16(cur))<<40|uint64(op.code)<<32|uint64(s.num|ds))
-	*(*uint64)(unsafe.Add(wqe, 8)) = s.quick.flags[wr.Flags&7] | be64(uint64(wr.ImmData&op.imm|wr.InvalidateRKey&op.inv))
+	*(*uint64)(unsafe.Add(wqe, 8)) = s.flags[wr.Flags&7] | be64(uint64(wr.ImmData&op.imm|wr.InvalidateRKey&op.inv))
 }
 
 // buildMany is build for several elements, of which build has written the remote

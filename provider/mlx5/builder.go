@@ -23,7 +23,7 @@ func (q *QP) BatchWrite(id uint64, flags provider.SendFlags, local provider.SGE,
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
 	w[0] = be64(s.quick.write + 3 + uint64(uint16(cur))<<40)
-	w[1] = s.quick.flags[flags&7]
+	w[1] = s.flags[flags&7]
 	w[2] = be64(remote)
 	w[3] = be64(uint64(rkey) << 32)
 	w[4] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
@@ -42,7 +42,7 @@ func (q *QP) BatchSend(id uint64, flags provider.SendFlags, local provider.SGE) 
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
 	w[0] = be64(s.quick.send + 2 + uint64(uint16(cur))<<40)
-	w[1] = s.quick.flags[flags&7]
+	w[1] = s.flags[flags&7]
 	w[2] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
 	w[3] = be64(local.Addr)
 	s.note(id, at, cur+1)
@@ -60,7 +60,7 @@ func (q *QP) BatchSendInline(id uint64, flags provider.SendFlags, data []byte) e
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
 	ds := 1 + s.putInline(unsafe.Pointer(&w[2]), data)
 	w[0] = be64(s.quick.send + uint64(ds) + uint64(uint16(cur))<<40)
-	w[1] = s.quick.flags[flags&7]
+	w[1] = s.flags[flags&7]
 	s.note(id, at, cur+(ds+3)>>2)
 	return nil
 }
@@ -76,7 +76,7 @@ func (q *QP) BatchWriteInline(id uint64, flags provider.SendFlags, data []byte, 
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
 	ds := 2 + s.putInline(unsafe.Pointer(&w[4]), data)
 	w[0] = be64(s.quick.write + uint64(ds) + uint64(uint16(cur))<<40)
-	w[1] = s.quick.flags[flags&7]
+	w[1] = s.flags[flags&7]
 	w[2] = be64(remote)
 	w[3] = be64(uint64(rkey) << 32)
 	s.note(id, at, cur+(ds+3)>>2)

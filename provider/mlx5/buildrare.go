@@ -107,7 +107,7 @@ func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint3
 	if w.ds > maxSegments {
 		return 0
 	}
-	second := be64(s.quick.flags[wr.Flags&7]) | uint64(to.stream)<<40 | uint64(imm)
+	second := be64(s.flags[wr.Flags&7]) | uint64(to.stream)<<40 | uint64(imm)
 	if wr.Flags&provider.SendFence == 0 {
 		second |= uint64(s.fence) << 32
 	}

@@ -6,9 +6,23 @@ package mlx5
 
 import (
 	"testing"
+	"unsafe"
 
+	"purerdma/provider"
 	"purerdma/provider/mlx5/mlx5test"
 )
+
+// TestPlacement: no send queue is where in a page the doorbells are.
+func TestPlacement(t *testing.T) {
+	var all []*QP // kept, so that no place comes twice
+	for range 100 {
+		q := newQP(provider.RC)
+		all = append(all, q)
+		if from := uintptr(unsafe.Pointer(&q.sq)) % uarSize; from+unsafe.Sizeof(q.sq) > uarDoorbells {
+			t.Errorf("QP %d: a send queue of %d bytes at %#x", len(all), unsafe.Sizeof(q.sq), from)
+		}
+	}
+}
 
 // TestDoorbellRecords: records lie in lines of their own, are zero when they are
 // handed out, and a page without any is given back.

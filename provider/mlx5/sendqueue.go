@@ -39,22 +39,22 @@ type sendQueue struct {
 	batch     batch
 	transport transport
 	packets   packetLimits
-	tail      uint32 // counts the requests completed: stored by pollers, loaded atomically
 	quick     quick
+	flags     [8]uint64 // the second 8 bytes of a control segment as the device has them, by provider.SendFlags
+	tail      uint32    // counts the requests completed: stored by pollers, loaded atomically
 }
 
 // block is a block of the ring as words.
 type block [wqebb / 8]uint64
 
-// quick is what a Builder's methods and BatchPost need besides, and by which they see
-// that they may take the short way.
+// quick is how a Builder's methods and BatchPost see that they may take the short way,
+// and what they need then.
 type quick struct {
 	sge    uint32    // bytes of the longest element, 0: every request takes the long way
 	inline uint32    // bytes of the most inline data, 0: the same
 	reg    *register // nil: BatchPost takes the long way
 	send   uint64    // the first 8 bytes of the control segment of a SEND, but for index and size
 	write  uint64    // the same of an RDMA WRITE
-	flags  [8]uint64 // the second 8 bytes as the device has them, by provider.SendFlags
 }
 
 // packetLimits are those of a raw packet QP.
