@@ -5,8 +5,8 @@ package provider
 import "purerdma/abi"
 
 // ModifyCommand returns the kernel's command for a Modify.
-func ModifyCommand(qp uint32, a *QPAttr, mask QPAttrMask) *abi.UverbsModifyQP {
-	return &abi.UverbsModifyQP{
+func ModifyCommand(qp uint32, a *QPAttr, mask QPAttrMask) abi.UverbsModifyQP {
+	return abi.UverbsModifyQP{
 		Dest:             destToKernel(&a.AH),
 		AltDest:          destToKernel(&a.AltAH),
 		QPHandle:         qp,

@@ -73,8 +73,8 @@ func TestModifyQuery(t *testing.T) {
 		MaxRdAtomic: k.MaxRdAtomic, MaxDestRdAtomic: k.MaxDestRdAtomic, MinRNRTimer: k.MinRNRTimer, PortNum: k.PortNum,
 		Timeout: k.Timeout, RetryCnt: k.RetryCnt, RNRRetry: k.RNRRetry, AltPortNum: k.AltPortNum, AltTimeout: k.AltTimeout,
 	}
-	if *got != want {
-		t.Errorf("got  %+v\nwant %+v", *got, want)
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if attr.Cap.SendWR != int(k.MaxSendWR) || attr.Cap.RecvWR != int(k.MaxRecvWR) || attr.Cap.SendSGE != int(k.MaxSendSGE) ||
 		attr.Cap.RecvSGE != int(k.MaxRecvSGE) || attr.Cap.Inline != int(k.MaxInlineData) || !attr.SQDraining {
@@ -107,8 +107,8 @@ func TestAttrFromKernel(t *testing.T) {
 		MaxRdAtomic: k.MaxRdAtomic, MaxDestRdAtomic: k.MaxDestRdAtomic, MinRNRTimer: k.MinRNRTimer, PortNum: k.PortNum,
 		Timeout: k.Timeout, RetryCnt: k.RetryCnt, RNRRetry: k.RNRRetry, AltPortNum: k.AltPortNum, AltTimeout: k.AltTimeout,
 	}
-	if *got != want {
-		t.Errorf("got  %+v\nwant %+v", *got, want)
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if back := AHAttrToKernel(&attr.AH); back != k.AHAttr {
 		t.Errorf("got  %+v\nwant %+v", back, k.AHAttr)

@@ -5,6 +5,7 @@ package uverbs
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"purerdma/abi"
 )
@@ -33,6 +34,7 @@ func (m *Method) Check(req *Request) error {
 	bad := func(attr, format string, args ...any) error {
 		return &RequestError{Request: req.Name(), Attr: attr, Reason: fmt.Sprintf(format, args...)}
 	}
+	var seen uint64
 	for i := range req.Attrs {
 		a := &req.Attrs[i]
 		s := m.Attr(a.ID)
@@ -43,12 +45,10 @@ func (m *Method) Check(req *Request) error {
 			return bad(fmt.Sprint(a.ID), "the method has none of that number")
 		case a.Kind != s.Kind:
 			return bad(s.Name, "is of kind %v, want %v", a.Kind, s.Kind)
+		case seen&s.bit != 0:
+			return bad(s.Name, "is there twice")
 		}
-		for j := range i {
-			if req.Attrs[j].ID == a.ID {
-				return bad(s.Name, "is there twice")
-			}
-		}
+		seen |= s.bit
 		if a.Kind != AttrIn && a.Kind != AttrOut {
 			continue
 		}
@@ -68,10 +68,8 @@ func (m *Method) Check(req *Request) error {
 			return bad(s.Name, "has %d bytes, want %d to %d", len(a.Buf), low, high)
 		}
 	}
-	for i := range m.Attrs {
-		if s := &m.Attrs[i]; s.Required && req.Find(s.ID) == nil {
-			return bad(s.Name, "is missing")
-		}
+	if missing := m.required &^ seen; missing != 0 {
+		return bad(m.Attrs[bits.TrailingZeros64(missing)].Name, "is missing")
 	}
 	return req.checkCommand(bad)
 }

@@ -19,13 +19,24 @@ type Command struct {
 }
 
 // CommandOf returns the declaration of a command, or nil if no kernel has it.
-func CommandOf(code uint32) *Command { return commands[code] }
+func CommandOf(code uint32) *Command {
+	list := commands.legacy
+	if code&ex != 0 {
+		list = commands.extended
+	}
+	if code &^= ex; code < uint32(len(list)) {
+		return list[code]
+	}
+	return nil
+}
 
 // Commands calls yield for every command, in no order.
 func Commands(yield func(*Command) bool) {
-	for _, c := range commands {
-		if !yield(c) {
-			return
+	for _, list := range [][]*Command{commands.legacy, commands.extended} {
+		for _, c := range list {
+			if c != nil && !yield(c) {
+				return
+			}
 		}
 	}
 }
@@ -68,12 +79,18 @@ func flexible(c *Command) *Command {
 	return c
 }
 
-func indexCommands(all ...*Command) map[uint32]*Command {
-	m := make(map[uint32]*Command)
+// commandTable has the commands by their codes.
+type commandTable struct{ legacy, extended []*Command }
+
+func indexCommands(all ...*Command) (t commandTable) {
 	for _, c := range all {
-		m[c.Code] = c
+		list := &t.legacy
+		if c.Code&ex != 0 {
+			list = &t.extended
+		}
+		*at(list, uint16(c.Code&^ex)) = c
 	}
-	return m
+	return t
 }
 
 // commands has all commands that the kernel carries out. MODIFY_AH, QUERY_AH,

@@ -24,15 +24,29 @@ func (l eventFiles) add(id uint16, c *AsyncChannel) eventFiles {
 }
 
 // createWith is create with event files, whose descriptors stay open meanwhile.
-func (f *File) createWith(files eventFiles, object, method uint16, attrs []Attr) (h uint32, err error) {
-	if len(files) == 0 {
-		return f.create(object, method, attrs...)
+func (f *File) createWith(files eventFiles, object, method uint16, attrs []Attr) (uint32, error) {
+	req := &Request{Object: object, Method: method, Attrs: attrs}
+	if err := f.ioctlWith(files, req); err != nil {
+		return 0, err
 	}
+	return uint32(req.Attrs[0].Value), nil
+}
+
+// ioctlWith is Ioctl with event files, whose descriptors stay open meanwhile.
+func (f *File) ioctlWith(files eventFiles, req *Request) error {
+	if len(files) == 0 {
+		return f.Ioctl(req)
+	}
+	return f.ioctlWithSome(files, req)
+}
+
+func (f *File) ioctlWithSome(files eventFiles, req *Request) (err error) {
 	cerr := files[0].dev.Control(func(n uintptr) {
-		h, err = f.createWith(files[1:], object, method, append(attrs, fd(files[0].id, n)))
+		req.Attrs = append(req.Attrs, fd(files[0].id, n))
+		err = f.ioctlWith(files[1:], req)
 	})
 	if cerr != nil {
-		return 0, net.ErrClosed
+		return net.ErrClosed
 	}
-	return h, err
+	return err
 }

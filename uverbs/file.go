@@ -24,7 +24,7 @@ type File struct {
 
 	mu       sync.Mutex
 	context  ContextInfo // of GetContext
-	mappings map[*Mapping]struct{}
+	mappings *Mapping    // the first in a list of those that are open
 	channels map[eventChannel]struct{}
 }
 
@@ -40,7 +40,6 @@ func Open(k Kernel, info DeviceInfo) (*File, error) {
 	return &File{
 		t:        t,
 		info:     info,
-		mappings: make(map[*Mapping]struct{}),
 		channels: make(map[eventChannel]struct{}),
 	}, nil
 }
@@ -98,7 +97,7 @@ func (f *File) Close() error {
 		return nil
 	}
 	var errs []error
-	for m := range f.mappings {
+	for m := f.mappings; m != nil; m = m.next {
 		errs = append(errs, f.t.Replace(m.b))
 	}
 	for c := range f.channels {
@@ -110,8 +109,10 @@ func (f *File) Close() error {
 // Mapping is memory that the process shares with the device's driver.
 type Mapping struct {
 	f    *File
-	b    []byte
+	b    []byte // nil once it is closed
 	leak *leak.Entry
+
+	prev, next *Mapping // of the file's
 }
 
 // Mmap maps length bytes of the device at an offset that a command's answer
@@ -126,8 +127,11 @@ func (f *File) Mmap(offset int64, length int) (*Mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mapping{f: f, b: b, leak: leak.Track("mapping", f.info.Name)}
-	f.mappings[m] = struct{}{}
+	m := &Mapping{f: f, b: b, leak: leak.Track("mapping", f.info.Name), next: f.mappings}
+	if m.next != nil {
+		m.next.prev = m
+	}
+	f.mappings = m
 	return m, nil
 }
 
@@ -154,14 +158,18 @@ func (m *Mapping) close() error {
 	return nil
 }
 
-func (m *Mapping) open() bool {
-	_, ok := m.f.mappings[m]
-	return ok
-}
+func (m *Mapping) open() bool { return m.b != nil }
 
 func (m *Mapping) closed() {
-	delete(m.f.mappings, m)
-	m.b = nil
+	if m.prev != nil {
+		m.prev.next = m.next
+	} else {
+		m.f.mappings = m.next
+	}
+	if m.next != nil {
+		m.next.prev = m.prev
+	}
+	m.b, m.prev, m.next = nil, nil, nil
 	m.leak.Done()
 }
 

@@ -31,54 +31,52 @@ type QP struct {
 
 // CreateQP makes a queue pair (UVERBS_METHOD_QP_CREATE).
 func (f *File) CreateQP(cfg QPConfig, drv Driver) (QP, error) {
-	var qp QP
-	attrs := []Attr{
-		newHandle(abi.UVERBS_ATTR_CREATE_QP_HANDLE),
-		u64(abi.UVERBS_ATTR_CREATE_QP_USER_HANDLE, cfg.UserHandle),
-		in(abi.UVERBS_ATTR_CREATE_QP_CAP, &cfg.Cap),
-		u64(abi.UVERBS_ATTR_CREATE_QP_TYPE, uint64(cfg.Type)),
-		out(abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &qp.Cap),
-		out(abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &qp.Num),
-	}
-	attrs = append(attrs, cfg.objects()...)
+	req := newRequest(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE)
+	defer req.free()
+	req.add(newHandle(abi.UVERBS_ATTR_CREATE_QP_HANDLE))
+	req.number(abi.UVERBS_ATTR_CREATE_QP_USER_HANDLE, cfg.UserHandle)
+	req.in(abi.UVERBS_ATTR_CREATE_QP_CAP, abi.Bytes(&cfg.Cap))
+	req.number(abi.UVERBS_ATTR_CREATE_QP_TYPE, uint64(cfg.Type))
+	respCap := req.out(abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, abi.Size[abi.UverbsQPCap]())
+	num := req.out(abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, 4)
+	cfg.addObjects(req)
 	if cfg.Flags != 0 {
-		attrs = append(attrs, u32(abi.UVERBS_ATTR_CREATE_QP_FLAGS, cfg.Flags))
+		req.in(abi.UVERBS_ATTR_CREATE_QP_FLAGS, abi.Bytes(&cfg.Flags))
 	}
 	if cfg.SourceQPN != 0 {
-		attrs = append(attrs, u32(abi.UVERBS_ATTR_CREATE_QP_SOURCE_QPN, cfg.SourceQPN))
+		req.in(abi.UVERBS_ATTR_CREATE_QP_SOURCE_QPN, abi.Bytes(&cfg.SourceQPN))
 	}
-	files := eventFiles{}.add(abi.UVERBS_ATTR_CREATE_QP_EVENT_FD, cfg.Events)
-	var err error
-	if qp.Handle, err = f.createWith(files, abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE, drv.append(attrs)); err != nil {
+	req.Attrs = drv.append(req.Attrs)
+	if err := f.ioctlWith(eventFiles{}.add(abi.UVERBS_ATTR_CREATE_QP_EVENT_FD, cfg.Events), &req.Request); err != nil {
 		return QP{}, err
 	}
+	qp := QP{Handle: uint32(req.Attrs[0].Value), Num: uint32(Number(num))}
+	copy(abi.Bytes(&qp.Cap), respCap)
 	return qp, nil
 }
 
-// objects returns the handles of what a queue pair of its type belongs to.
-func (c *QPConfig) objects() []Attr {
-	var attrs []Attr
+// addObjects adds the handles of what a queue pair of its type belongs to.
+func (c *QPConfig) addObjects(req *pooled) {
 	if c.XRCD != nil {
-		attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, *c.XRCD))
+		req.add(handle(abi.UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, *c.XRCD))
 	}
 	if c.SRQ != nil {
-		attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, *c.SRQ))
+		req.add(handle(abi.UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, *c.SRQ))
 	}
 	if c.Type == abi.IB_UVERBS_QPT_XRC_TGT {
-		return attrs
+		return
 	}
-	attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_PD_HANDLE, c.PD))
+	req.add(handle(abi.UVERBS_ATTR_CREATE_QP_PD_HANDLE, c.PD))
 	if c.IndTable != nil {
-		attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE, *c.IndTable))
+		req.add(handle(abi.UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE, *c.IndTable))
 		if c.Cap.MaxSendWR == 0 {
-			return attrs
+			return
 		}
 	}
-	attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, c.SendCQ))
+	req.add(handle(abi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, c.SendCQ))
 	if c.IndTable == nil && c.Type != abi.IB_UVERBS_QPT_XRC_INI {
-		attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, c.RecvCQ))
+		req.add(handle(abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, c.RecvCQ))
 	}
-	return attrs
 }
 
 // OpenQP opens the queue pair of type XRC_TGT that another process has made in
@@ -91,17 +89,22 @@ func (f *File) OpenQP(xrcd, num uint32, userHandle uint64, drv Driver) (QP, erro
 
 // DestroyQP destroys a queue pair (UVERBS_METHOD_QP_DESTROY).
 func (f *File) DestroyQP(qp uint32) error {
-	var resp abi.UverbsDestroyQPResp
-	_, err := f.ioctl(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY,
-		handle(abi.UVERBS_ATTR_DESTROY_QP_HANDLE, qp),
-		out(abi.UVERBS_ATTR_DESTROY_QP_RESP, &resp))
-	return err
+	req := newRequest(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY)
+	defer req.free()
+	req.add(handle(abi.UVERBS_ATTR_DESTROY_QP_HANDLE, qp))
+	req.out(abi.UVERBS_ATTR_DESTROY_QP_RESP, abi.Size[abi.UverbsDestroyQPResp]())
+	return f.Ioctl(&req.Request)
 }
 
 // ModifyQP changes attributes of a queue pair (IB_USER_VERBS_CMD_MODIFY_QP).
 // cmd.AttrMask says which.
 func (f *File) ModifyQP(cmd *abi.UverbsModifyQP, drv Driver) error {
-	return f.InvokeWrite(abi.IB_USER_VERBS_CMD_MODIFY_QP, abi.Bytes(cmd), nil, drv)
+	req := newRequest(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE)
+	defer req.free()
+	req.number(abi.UVERBS_ATTR_WRITE_CMD, abi.IB_USER_VERBS_CMD_MODIFY_QP)
+	req.in(abi.UVERBS_ATTR_CORE_IN, abi.Bytes(cmd))
+	req.Attrs = drv.append(req.Attrs)
+	return f.Ioctl(&req.Request)
 }
 
 // ModifyQPEx is ModifyQP with a limit of the rate, for IB_QP_RATE_LIMIT
@@ -163,10 +166,10 @@ func (f *File) post(command uint32, cmd []byte, n int) (int, error) {
 // nothing and may be used concurrently.
 type Doorbell struct {
 	f   *File
-	cmd []byte
+	cmd postSend
 	// resp is where the kernel would write the index of a bad request, which an
 	// empty list does not have. The command holds its address.
-	resp *abi.UverbsPostSendResp
+	resp abi.UverbsPostSendResp
 }
 
 // postSend is the POST_SEND command in the form of write(2).
@@ -178,18 +181,18 @@ type postSend struct {
 // NewDoorbell prepares the command for a queue pair
 // (IB_USER_VERBS_CMD_POST_SEND).
 func (f *File) NewDoorbell(qp uint32) *Doorbell {
-	d := &Doorbell{f: f, resp: new(abi.UverbsPostSendResp)}
-	d.cmd = abi.Bytes(&postSend{
+	d := &Doorbell{f: f}
+	d.cmd = postSend{
 		hdr: abi.UverbsCmdHdr{
 			Command:  abi.IB_USER_VERBS_CMD_POST_SEND,
 			InWords:  uint16(abi.Size[postSend]() / 4),
 			OutWords: uint16(abi.Size[abi.UverbsPostSendResp]() / 4),
 		},
 		// The kernel checks wqe_size before it sees that there are none.
-		cmd: abi.UverbsPostSend{Response: abi.NewPointer(d.resp), QPHandle: qp, WQESize: uint32(abi.Size[abi.UverbsSendWR]())},
-	})
+		cmd: abi.UverbsPostSend{Response: abi.NewPointer(&d.resp), QPHandle: qp, WQESize: uint32(abi.Size[abi.UverbsSendWR]())},
+	}
 	return d
 }
 
 // Ring makes the driver look at the send queue.
-func (d *Doorbell) Ring() error { return d.f.write(d.cmd) }
+func (d *Doorbell) Ring() error { return d.f.write(abi.Bytes(&d.cmd)) }

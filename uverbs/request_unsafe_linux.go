@@ -4,6 +4,8 @@ package uverbs
 
 import (
 	"runtime"
+	"slices"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,22 +17,42 @@ import (
 // attribute itself.
 const inlineAttr = 8
 
+// frame is a request as the kernel reads it. It serves again.
+type frame struct {
+	words []uint64
+	keep  []unsafe.Pointer // what addresses among the words point to
+}
+
+var frames = sync.Pool{New: func() any { return new(frame) }}
+
+// grow makes room for n words, of unknown content, and returns where they begin.
+func (f *frame) grow(n int) unsafe.Pointer {
+	f.words = slices.Grow(f.words[:0], n)[:n]
+	return unsafe.Pointer(unsafe.SliceData(f.words))
+}
+
+func (f *frame) free() {
+	clear(f.keep)
+	f.keep = f.keep[:0]
+	frames.Put(f)
+}
+
 // ioctlRequest encodes req, runs it and decodes what the kernel wrote into the
 // attributes themselves.
 //
 // An attribute holds an address in a number, which the garbage collector does
-// not see; so every buffer is pinned for the length of the call. Pinning also
-// moves to the heap what would otherwise be on a stack, and the addresses that
-// the buffers themselves hold are of type abi.Pointer, which it does see.
+// not see; so a pointer to every buffer is kept beside it for the length of the
+// call. Being kept there also has a buffer on the heap, where nothing moves, that
+// would otherwise be on a stack, and the addresses that the buffers themselves hold
+// are of type abi.Pointer, which the collector does see.
 func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
-	var pin runtime.Pinner
-	defer pin.Unpin()
+	f := frames.Get().(*frame)
+	defer f.free()
 
 	hdrSize := abi.Size[abi.UverbsIoctlHdr]()
 	attrSize := abi.Size[abi.UverbsAttr]()
 	size := hdrSize + attrSize*len(req.Attrs)
-	words := make([]uint64, size/8)
-	base := unsafe.Pointer(unsafe.SliceData(words))
+	base := f.grow(size / 8)
 	*(*abi.UverbsIoctlHdr)(base) = abi.UverbsIoctlHdr{
 		Length:   uint16(size),
 		ObjectID: req.Object,
@@ -41,7 +63,7 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 	wire := unsafe.Slice((*abi.UverbsAttr)(unsafe.Add(base, hdrSize)), len(req.Attrs))
 	for i := range req.Attrs {
 		a, w := &req.Attrs[i], &wire[i]
-		w.AttrID, w.Flags, w.ElemID = a.ID, abi.UVERBS_ATTR_F_MANDATORY, a.Elem
+		*w = abi.UverbsAttr{AttrID: a.ID, Flags: abi.UVERBS_ATTR_F_MANDATORY, ElemID: a.Elem}
 		switch a.Kind {
 		case AttrIn, AttrOut:
 			if len(a.Buf) > 1<<16-1 {
@@ -55,16 +77,17 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 			if len(a.Buf) == 0 {
 				continue
 			}
-			p := unsafe.SliceData(a.Buf)
-			pin.Pin(p)
-			w.Data = uint64(uintptr(unsafe.Pointer(p)))
+			p := unsafe.Pointer(unsafe.SliceData(a.Buf))
+			f.keep = append(f.keep, p)
+			w.Data = uint64(uintptr(p))
 		default:
 			w.Data = a.Value
 		}
 	}
+	raw := quick(driver, req)
 	for {
 		var errno unix.Errno
-		if quick(driver, req) {
+		if raw {
 			_, _, errno = unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), abi.RDMA_VERBS_IOCTL, uintptr(base))
 		} else {
 			_, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), abi.RDMA_VERBS_IOCTL, uintptr(base))
@@ -72,7 +95,7 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 		if errno == unix.EINTR {
 			continue
 		}
-		runtime.KeepAlive(req)
+		runtime.KeepAlive(f)
 		if errno != 0 {
 			return errno
 		}

@@ -19,6 +19,9 @@ type Method struct {
 	Since  string // the first Linux that has it, as "5.10"; "" if that is all that have the ioctl
 	UHW    bool   // a driver may add UVERBS_ATTR_UHW_IN and _OUT
 	Attrs  []AttrSpec
+
+	byID     []*AttrSpec // Attrs by their numbers
+	required uint64      // bits of those that are
 }
 
 // AttrSpec is the declaration of one attribute of a method.
@@ -31,44 +34,70 @@ type AttrSpec struct {
 	Required bool           // the kernel refuses the method without it
 	Type     reflect.Type   // what Buf holds: a mirrored struct, an integer, or nil for bytes
 	Elems    []reflect.Type // by Attr.Elem, instead of Type; nil for no bytes
+
+	bit uint64 // of the attribute in a set of the method's
 }
 
 // MethodOf returns the declaration of a method, or nil if it is none of the
 // kernel's core.
 func MethodOf(object, method uint16) *Method {
-	return methods[methodKey{object, method}]
+	if int(object) >= len(methods) || int(method) >= len(methods[object]) {
+		return nil
+	}
+	return methods[object][method]
 }
 
 // Methods calls yield for every method, in no order.
 func Methods(yield func(*Method) bool) {
-	for _, m := range methods {
-		if !yield(m) {
-			return
+	for _, object := range methods {
+		for _, m := range object {
+			if m != nil && !yield(m) {
+				return
+			}
 		}
 	}
 }
 
-type methodKey struct{ object, method uint16 }
-
+// methods has the declarations by object and method.
 var methods = index(deviceMethods, memoryMethods, queueMethods, flowMethods)
 
-func index(tables ...[]Method) map[methodKey]*Method {
-	all := make(map[methodKey]*Method)
+func index(tables ...[]Method) [][]*Method {
+	var all [][]*Method
 	for _, t := range tables {
 		for i := range t {
-			all[methodKey{t[i].Object, t[i].ID}] = &t[i]
+			m := &t[i]
+			m.index()
+			*at(at(&all, m.Object), m.ID) = m
 		}
 	}
 	return all
 }
 
+// index prepares for looking attributes up.
+func (m *Method) index() {
+	for i := range m.Attrs {
+		s := &m.Attrs[i]
+		s.bit = 1 << i
+		if s.Required {
+			m.required |= s.bit
+		}
+		*at(&m.byID, s.ID) = s
+	}
+}
+
+// at returns the place of an index in a list, which grows for it.
+func at[T any](list *[]T, i uint16) *T {
+	if n := int(i) + 1 - len(*list); n > 0 {
+		*list = append(*list, make([]T, n)...)
+	}
+	return &(*list)[i]
+}
+
 // Attr returns the declaration of an attribute, or nil. It knows those of the
 // driver's part, too.
 func (m *Method) Attr(id uint16) *AttrSpec {
-	for i := range m.Attrs {
-		if m.Attrs[i].ID == id {
-			return &m.Attrs[i]
-		}
+	if int(id) < len(m.byID) {
+		return m.byID[id]
 	}
 	if m.UHW && id == abi.UVERBS_ATTR_UHW_IN {
 		return &uhwIn
@@ -80,8 +109,8 @@ func (m *Method) Attr(id uint16) *AttrSpec {
 }
 
 var (
-	uhwIn  = AttrSpec{ID: abi.UVERBS_ATTR_UHW_IN, Name: "uhw_in", Kind: AttrIn, Max: maxAttr}
-	uhwOut = AttrSpec{ID: abi.UVERBS_ATTR_UHW_OUT, Name: "uhw_out", Kind: AttrOut, Max: maxAttr}
+	uhwIn  = AttrSpec{ID: abi.UVERBS_ATTR_UHW_IN, Name: "uhw_in", Kind: AttrIn, Max: maxAttr, bit: 1 << 62}
+	uhwOut = AttrSpec{ID: abi.UVERBS_ATTR_UHW_OUT, Name: "uhw_out", Kind: AttrOut, Max: maxAttr, bit: 1 << 63}
 )
 
 // maxAttr is the longest that an attribute can be.

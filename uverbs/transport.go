@@ -16,8 +16,8 @@ type Kernel interface {
 // Replace, which go on working on mappings that exist.
 type Transport interface {
 	// Ioctl carries out one request and fills its outputs, which are zeros
-	// before; what the kernel does not say it filled stays zeros. The error is
-	// the bare errno.
+	// before; what the kernel does not say it filled stays zeros. It must not
+	// keep the request. The error is the bare errno.
 	Ioctl(*Request) error
 	// Write gives one command in the form of rdma/ib_user_verbs.h, header and
 	// all. It must not keep cmd. The error is the bare errno.

@@ -42,14 +42,14 @@ func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 func (q *QP) modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	cmd := provider.ModifyCommand(q.handle, attr, mask)
 	if q.dct {
-		return q.modifyDCT(cmd)
+		return q.modifyDCT(&cmd)
 	}
 	if mask&provider.QPAttrRateLimit == 0 {
-		return q.file.ModifyQP(cmd, uverbs.Driver{})
+		return q.file.ModifyQP(&cmd, uverbs.Driver{})
 	}
 	var drv abi.Mlx5ModifyQP
 	var resp abi.Mlx5ModifyQPResp
-	return q.file.ModifyQPEx(&abi.UverbsExModifyQP{Base: *cmd, RateLimit: attr.RateLimit},
+	return q.file.ModifyQPEx(&abi.UverbsExModifyQP{Base: cmd, RateLimit: attr.RateLimit},
 		uverbs.Driver{In: abi.Bytes(&drv), Out: abi.Bytes(&resp)})
 }
 

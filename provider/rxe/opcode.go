@@ -29,11 +29,14 @@ var opcodes = map[provider.QPType]opset{
 	provider.UD: newOpset(provider.OpSend, provider.OpSendImm),
 }
 
-// newer are the opcodes of reliable connections that not every rxe has, by the
+// newer are the opcodes of reliable connections that not every rxe has, with the
 // capability that says so.
-var newer = map[uint64]provider.SendOpcode{
-	abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL | abi.IB_UVERBS_DEVICE_FLUSH_PERSISTENT: provider.OpFlush,
-	abi.IB_UVERBS_DEVICE_ATOMIC_WRITE:                                         provider.OpAtomicWrite,
+var newer = [...]struct {
+	capability uint64
+	op         provider.SendOpcode
+}{
+	{abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL | abi.IB_UVERBS_DEVICE_FLUSH_PERSISTENT, provider.OpFlush},
+	{abi.IB_UVERBS_DEVICE_ATOMIC_WRITE, provider.OpAtomicWrite},
 }
 
 // opcodesOf returns what a queue pair of a type can do on a device with these
@@ -41,9 +44,9 @@ var newer = map[uint64]provider.SendOpcode{
 func opcodesOf(typ provider.QPType, caps uint64) (opset, bool) {
 	ops, ok := opcodes[typ]
 	if typ == provider.RC {
-		for capability, op := range newer {
-			if caps&capability != 0 {
-				ops |= newOpset(op)
+		for _, n := range newer {
+			if caps&n.capability != 0 {
+				ops |= newOpset(n.op)
 			}
 		}
 	}

@@ -142,7 +142,8 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 		q.rq.mu.Lock()
 		defer q.rq.mu.Unlock()
 	}
-	if err := q.file.ModifyQP(provider.ModifyCommand(q.handle, attr, mask), uverbs.Driver{}); err != nil {
+	cmd := provider.ModifyCommand(q.handle, attr, mask)
+	if err := q.file.ModifyQP(&cmd, uverbs.Driver{}); err != nil {
 		return err
 	}
 	if mask&provider.QPAttrState != 0 {

@@ -108,7 +108,8 @@ func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
 // state that it is in makes it look.
 func (q *qp) flushRecv() error {
 	attr := provider.QPAttr{State: provider.QPErr}
-	return q.unlessClosed(q.file.ModifyQP(provider.ModifyCommand(q.handle, &attr, provider.QPAttrState), uverbs.Driver{}))
+	cmd := provider.ModifyCommand(q.handle, &attr, provider.QPAttrState)
+	return q.unlessClosed(q.file.ModifyQP(&cmd, uverbs.Driver{}))
 }
 
 // receivable returns why no receive may be posted, or nil.

@@ -152,7 +152,8 @@ func (q *qp) modify(attr *provider.QPAttr, mask provider.QPAttrMask) (flushed bo
 			return false, err
 		}
 	}
-	if err := q.file.ModifyQP(provider.ModifyCommand(q.handle, attr, mask), uverbs.Driver{}); err != nil {
+	cmd := provider.ModifyCommand(q.handle, attr, mask)
+	if err := q.file.ModifyQP(&cmd, uverbs.Driver{}); err != nil {
 		return false, err
 	}
 	if mask&provider.QPAttrState == 0 {

@@ -240,7 +240,8 @@ func pingpong(f *uverbs.File, typ uint8, shared bool) error {
 // transitions moves a QP to RTS as those programs do.
 func transitions(f *uverbs.File, qp uverbs.QP, typ uint8, gid abi.UverbsGIDEntry) error {
 	modify := func(a provider.QPAttr, mask provider.QPAttrMask) error {
-		return f.ModifyQP(provider.ModifyCommand(qp.Handle, &a, mask), uverbs.Driver{})
+		cmd := provider.ModifyCommand(qp.Handle, &a, mask)
+		return f.ModifyQP(&cmd, uverbs.Driver{})
 	}
 	const state = provider.QPAttrState
 	if typ == abi.IB_UVERBS_QPT_UD {

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+import (
+	"bytes"
+	"testing"
+
+	"purerdma/abi"
+)
+
+// TestPooled: inputs are copies, answers do not touch each other, what does not fit the
+// room has memory of its own, and nothing is held after free.
+func TestPooled(t *testing.T) {
+	for range 3 { // the second time it may be the same one
+		p := newRequest(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE)
+		in := []byte{1, 2, 3}
+		p.in(1, in)
+		in[0] = 9
+		outs := [][]byte{p.out(2, 5), p.out(3, 200), p.out(4, 300), p.out(5, 8)}
+		for i, out := range outs {
+			for k := range out {
+				out[k] = byte(i + 10)
+			}
+		}
+		for i, out := range outs {
+			want := bytes.Repeat([]byte{byte(i + 10)}, []int{5, 200, 300, 8}[i])
+			if !bytes.Equal(out, want) || !bytes.Equal(p.Attrs[i+1].Buf, want) || cap(out) != len(out) {
+				t.Errorf("answer %d is %x", i, out)
+			}
+		}
+		if a := p.Attrs[0]; a.ID != 1 || a.Kind != AttrIn || !bytes.Equal(a.Buf, []byte{1, 2, 3}) {
+			t.Errorf("input %+v", a)
+		}
+		attrs := p.Attrs
+		p.free()
+		for _, a := range attrs {
+			if a.Buf != nil {
+				t.Errorf("attribute %d is held", a.ID)
+			}
+		}
+	}
+}
+
+// TestAttrBits: a set of attributes has a bit for each of a method's, beside the two of
+// the driver's part.
+func TestAttrBits(t *testing.T) {
+	for m := range Methods {
+		seen := uhwIn.bit | uhwOut.bit
+		for i := range m.Attrs {
+			if b := m.Attrs[i].bit; b == 0 || seen&b != 0 {
+				t.Errorf("%s: bit %#x of %s", m.Name, b, m.Attrs[i].Name)
+			} else {
+				seen |= b
+			}
+		}
+	}
+}
+
+// answering is a device that does what it is told, and nothing.
+type answering struct{ Transport }
+
+func (answering) Ioctl(req *Request) error { return nil }
+
+// TestModifyAllocates nothing: each connection needs several.
+func TestModifyAllocates(t *testing.T) {
+	f := &File{t: answering{}}
+	n := testing.AllocsPerRun(100, func() {
+		cmd := abi.UverbsModifyQP{QPHandle: 1}
+		if err := f.ModifyQP(&cmd, Driver{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n >= 1 { // the race detector has pools forget
+		t.Errorf("%v allocations", n)
+	}
+}
