@@ -10,8 +10,6 @@ import (
 	"purerdma/provider"
 )
 
-const kindAH = "address handles"
-
 // AH is an address handle: the address of a remote port, which datagrams name as
 // SendWR.AH (ibv_create_ah(3)). Its methods may be called concurrently.
 type AH struct {

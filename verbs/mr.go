@@ -14,8 +14,6 @@ import (
 	"purerdma/provider"
 )
 
-const kindMR = "memory regions"
-
 // MR is registered memory: local work requests name pieces of it by Slice, peers
 // by RKey and Addr (ibv_reg_mr(3)). Its methods may be called concurrently.
 type MR struct {

@@ -11,8 +11,6 @@ import (
 	"purerdma/provider"
 )
 
-const kindMW = "memory windows"
-
 // MW is a memory window: a key by which peers reach a piece of a memory region,
 // given and taken by work requests, without a system call for each
 // (ibv_alloc_mw(3)). Its methods may be called concurrently.

@@ -79,19 +79,19 @@ func (p *PD) destroy() error {
 }
 
 // attach notes a new object on the PD, which holds the device, too.
-func (p *PD) attach(kind string) error {
-	if err := p.users.add(kind); err != nil {
+func (p *PD) attach(k kind) error {
+	if err := p.users.add(k); err != nil {
 		return err
 	}
 	if err := p.dev.ref(); err != nil {
-		p.users.drop(kind)
+		p.users.drop(k)
 		return err
 	}
 	return nil
 }
 
 // detach is the inverse of attach.
-func (p *PD) detach(kind string) error {
-	p.users.drop(kind)
+func (p *PD) detach(k kind) error {
+	p.users.drop(k)
 	return p.dev.unref()
 }

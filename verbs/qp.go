@@ -14,8 +14,6 @@ import (
 	"purerdma/provider"
 )
 
-const kindQP = "queue pairs"
-
 // QPConfig says how to make a QP (struct ibv_qp_init_attr of ibv_create_qp(3)).
 type QPConfig struct {
 	// Type is the transport service; 0 means RC.
@@ -79,8 +77,7 @@ type QP struct {
 	handle         uint64         // user handle
 	leak           *leak.Entry
 
-	gone context.Context // ends with Close
-	end  context.CancelFunc
+	gone ending
 
 	mu     sync.Mutex // of everything that changes the QP but posting
 	closed bool
@@ -100,8 +97,7 @@ func (p *PD) createQP(cfg QPConfig) (*QP, error) {
 	if err := p.dev.checkCap(&cfg.Cap); err != nil {
 		return nil, err
 	}
-	gone, end := context.WithCancel(context.Background())
-	q := &QP{gone: gone, end: end, pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ, xrcd: cfg.XRCD}
+	q := &QP{pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ, xrcd: cfg.XRCD}
 	if err := q.create(&cfg); err != nil {
 		return nil, errors.Join(err, q.closeOwned())
 	}
@@ -169,10 +165,11 @@ func (q *QP) useParents() error {
 	}
 	parents := q.parents()
 	for i, u := range parents {
+		if u == nil {
+			continue
+		}
 		if err := u.add(kindQP); err != nil {
-			for _, u := range parents[:i] {
-				u.drop(kindQP)
-			}
+			drop(parents[:i])
 			q.pd.detach(kindQP)
 			return err
 		}
@@ -182,25 +179,33 @@ func (q *QP) useParents() error {
 
 // dropParents is the inverse of useParents.
 func (q *QP) dropParents() error {
-	for _, u := range q.parents() {
-		u.drop(kindQP)
-	}
+	parents := q.parents()
+	drop(parents[:])
 	return q.pd.detach(kindQP)
 }
 
-// parents are what the QP stands on besides its PD.
-func (q *QP) parents() []*users {
-	var p []*users
-	for _, cq := range []*CQ{q.sendCQ, q.recvCQ} {
-		if cq != nil {
-			p = append(p, &cq.users)
+// drop counts a QP less with each of its parents.
+func drop(parents []*users) {
+	for _, u := range parents {
+		if u != nil {
+			u.drop(kindQP)
 		}
 	}
+}
+
+// parents are what the QP stands on besides its PD; nil where it does not.
+func (q *QP) parents() (p [4]*users) {
+	if q.sendCQ != nil {
+		p[0] = &q.sendCQ.users
+	}
+	if q.recvCQ != nil {
+		p[1] = &q.recvCQ.users
+	}
 	if q.srq != nil {
-		p = append(p, &q.srq.users)
+		p[2] = &q.srq.users
 	}
 	if q.xrcd != nil {
-		p = append(p, &q.xrcd.users)
+		p[3] = &q.xrcd.users
 	}
 	return p
 }
@@ -316,7 +321,7 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 func (q *QP) SetState(s QPState) { q.p.SetState(s) }
 
 // Gone returns a context that ends when the QP has been closed.
-func (q *QP) Gone() context.Context { return q.gone }
+func (q *QP) Gone() context.Context { return q.gone.context() }
 
 // Query asks the kernel for the attributes (ibv_query_qp(3)). If the device has
 // moved the QP to an error state, State shows it from then on.
@@ -391,7 +396,7 @@ func (q *QP) Close() error {
 		return dev.opError("destroy QP of", err)
 	}
 	q.closed = true
-	q.end()
+	q.gone.end()
 	dev.objects.remove(q.handle)
 	q.leak.Done()
 	return dev.opError("destroy QP of", errors.Join(q.dropParents(), q.closeOwned()))

@@ -11,8 +11,6 @@ import (
 	"purerdma/provider"
 )
 
-const kindSRQ = "shared receive queues"
-
 // SRQConfig says how to make an SRQ (struct ibv_srq_init_attr of
 // ibv_create_srq(3)).
 type SRQConfig struct {

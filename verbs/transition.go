@@ -241,6 +241,24 @@ var transitions = map[QPType]map[[2]QPState]attrs{
 	},
 }
 
+// moves has the same by type and states.
+var moves = func() (t [XRCRecv + 1][numQPStates][numQPStates]move) {
+	for typ, all := range transitions {
+		for s, a := range all {
+			t[typ][s[0]][s[1]] = move{true, a}
+		}
+	}
+	return t
+}()
+
+// move is a change of state, if there is such a one.
+type move struct {
+	ok bool
+	attrs
+}
+
+const numQPStates = QPErr + 1
+
 // TransitionError is a change of a QP's attributes that its state does not
 // allow, found before the kernel was asked. It wraps EINVAL.
 type TransitionError struct {
@@ -283,10 +301,13 @@ func checkTransition(typ QPType, cur QPState, a *provider.QPAttr, mask QPAttrMas
 	if mask&QPAttrState != 0 {
 		to = a.State
 	}
-	t, ok := transitions[typ][[2]QPState{from, to}]
+	var t move
+	if from < numQPStates && to < numQPStates {
+		t = moves[typ][from][to]
+	}
 	missing, invalid := t.required&^mask, mask&^(t.required|t.optional|QPAttrState)
 	switch {
-	case !ok:
+	case !t.ok:
 		return &TransitionError{Type: typ, From: from, To: to}
 	case missing != 0 || invalid != 0:
 		return &TransitionError{Type: typ, From: from, To: to, Missing: missing, Invalid: invalid}

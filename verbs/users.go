@@ -11,35 +11,52 @@ import (
 	"syscall"
 )
 
+// kind is what objects that stand on another one are.
+type kind uint8
+
+const (
+	kindAH kind = iota
+	kindChannel
+	kindMR
+	kindMW
+	kindQP
+	kindSRQ
+	numKinds = iota
+)
+
+var kindNames = [numKinds]string{
+	kindAH:      "address handles",
+	kindChannel: "completion queues",
+	kindMR:      "memory regions",
+	kindMW:      "memory windows",
+	kindQP:      "queue pairs",
+	kindSRQ:     "shared receive queues",
+}
+
 // users counts, by kind, the objects that stand on another one, which does not
 // close under them.
 type users struct {
 	mu     sync.Mutex
-	count  map[string]int
+	count  [numKinds]int
 	closed bool
 }
 
 // add counts one more; after close it returns net.ErrClosed.
-func (u *users) add(kind string) error {
+func (u *users) add(k kind) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
 		return net.ErrClosed
 	}
-	if u.count == nil {
-		u.count = make(map[string]int)
-	}
-	u.count[kind]++
+	u.count[k]++
 	return nil
 }
 
 // drop counts one less.
-func (u *users) drop(kind string) {
+func (u *users) drop(k kind) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.count[kind]--; u.count[kind] == 0 {
-		delete(u.count, kind)
-	}
+	u.count[k]--
 }
 
 // close runs destroy once. It returns an error that wraps EBUSY while there are
@@ -50,10 +67,12 @@ func (u *users) close(destroy func() error) error {
 	if u.closed {
 		return nil
 	}
-	if len(u.count) > 0 {
+	if u.count != [numKinds]int{} {
 		var kinds []string
-		for kind, n := range u.count {
-			kinds = append(kinds, fmt.Sprintf("%d %s", n, kind))
+		for k, n := range u.count {
+			if n != 0 {
+				kinds = append(kinds, fmt.Sprintf("%d %s", n, kindNames[k]))
+			}
 		}
 		sort.Strings(kinds)
 		return fmt.Errorf("in use by %s: %w", strings.Join(kinds, ", "), syscall.EBUSY)

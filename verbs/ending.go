@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"sync"
+)
+
+// ending is a context that ends once. It is made when somebody asks for it, as for
+// most objects nobody does.
+type ending struct {
+	mu     sync.Mutex
+	over   bool
+	ctx    context.Context // or nil
+	cancel context.CancelFunc
+}
+
+func (e *ending) context() context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx == nil {
+		e.ctx, e.cancel = context.WithCancel(context.Background())
+		if e.over {
+			e.cancel()
+		}
+	}
+	return e.ctx
+}
+
+func (e *ending) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over = true
+	if e.cancel != nil {
+		e.cancel()
+	}
+}
