@@ -13,22 +13,38 @@ import (
 // delivered and not acknowledged: who uses Close acknowledges none. It is guarded
 // by the ID's mu.
 type acks struct {
-	held  map[EventType]int
+	held  []held
+	total int
 	empty chan struct{} // closed when nothing is held any more; nil if nobody waits
 }
 
+// held is how many events of a type are.
+type held struct {
+	t EventType
+	n int
+}
+
 func (a *acks) add(t EventType) {
-	if a.held == nil {
-		a.held = make(map[EventType]int)
+	a.total++
+	for i := range a.held {
+		// The place of a type of which none is held serves another one.
+		if h := &a.held[i]; h.t == t || h.n == 0 {
+			h.t = t
+			h.n++
+			return
+		}
 	}
-	a.held[t]++
+	a.held = append(a.held, held{t, 1})
 }
 
 func (a *acks) drop(t EventType) {
-	if a.held[t]--; a.held[t] == 0 {
-		delete(a.held, t)
+	for i := range a.held {
+		if h := &a.held[i]; h.t == t && h.n > 0 {
+			h.n--
+			break
+		}
 	}
-	if len(a.held) == 0 && a.empty != nil {
+	if a.total--; a.total == 0 && a.empty != nil {
 		close(a.empty)
 		a.empty = nil
 	}
@@ -59,24 +75,26 @@ func (id *ID) ack(t EventType, m *Multicast) {
 // event that is.
 func (id *ID) waitAcked(ctx context.Context, op string, a *acks) error {
 	id.mu.Lock()
-	if len(a.held) == 0 {
+	if a.total == 0 {
 		id.mu.Unlock()
 		return nil
 	}
 	if a.empty == nil {
 		a.empty = make(chan struct{})
 	}
-	empty, n := a.empty, 0
-	var held EventType
-	for t, count := range a.held {
-		held, n = t, n+count
+	empty, n := a.empty, a.total
+	var one EventType
+	for _, h := range a.held {
+		if h.n > 0 {
+			one = h.t
+		}
 	}
 	id.mu.Unlock()
 	select {
 	case <-empty:
 		return nil
 	case <-ctx.Done():
-		return id.opError(op, fmt.Errorf("not acknowledged: %s: %w", heldText(n, held), cdev.ContextError(ctx)))
+		return id.opError(op, fmt.Errorf("not acknowledged: %s: %w", heldText(n, one), cdev.ContextError(ctx)))
 	}
 }
 

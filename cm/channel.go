@@ -123,6 +123,9 @@ func (ch *EventChannel) Close() error {
 	}
 }
 
+// rawEvents has memory for events as the kernel tells them.
+var rawEvents = sync.Pool{New: func() any { return new(ucma.Event) }}
+
 // next fetches one event and makes its transition. Events that nobody is to see
 // give nil.
 func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
@@ -138,8 +141,9 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 		}
 	}
 	defer func() { <-ch.turn }()
-	raw, err := ch.file.GetEvent(ctx)
-	if err != nil {
+	raw := rawEvents.Get().(*ucma.Event)
+	defer rawEvents.Put(raw)
+	if err := ch.file.ReadEvent(ctx, raw); err != nil {
 		return nil, errors.Unwrap(err)
 	}
 	var ev *Event

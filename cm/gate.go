@@ -11,8 +11,15 @@ type gate struct {
 	mu     sync.Mutex
 	inside int
 	closed bool
-	empty  chan struct{} // made by shut, closed when the last command has left
+	empty  chan struct{} // set by shut, closed when the last command has left
 }
+
+// nobody is what a gate has as empty if nobody was inside when it was shut.
+var nobody = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // enter admits a command; false means that the gate is shut.
 func (g *gate) enter() bool {
@@ -49,9 +56,9 @@ func (g *gate) shut() (first bool, empty <-chan struct{}) {
 		return false, g.empty
 	}
 	g.closed = true
-	g.empty = make(chan struct{})
-	if g.inside == 0 {
-		close(g.empty)
+	g.empty = nobody
+	if g.inside > 0 {
+		g.empty = make(chan struct{})
 	}
 	return true, g.empty
 }

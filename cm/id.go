@@ -75,7 +75,7 @@ type ID struct {
 
 func newID(ch *EventChannel, kid uint32, ps PortSpace, qpType verbs.QPType) *ID {
 	id := &ID{ch: ch, kid: kid, uid: lastUID.Add(1), ps: ps, qpType: qpType}
-	id.leak = leak.TrackNamed("CM ID", id.String)
+	id.leak = leak.TrackNamed("CM ID", id)
 	return id
 }
 
@@ -297,15 +297,17 @@ func within(d time.Duration, fn func()) {
 
 // closesAtOnce reports whether release will not have to wait, so that Close needs
 // no goroutine to wait with: none of the ID's commands is in the kernel, DESTROY_ID
-// does not wait for the peer as on iWARP, and there is no QP, which may be in use:
-// what changes one waits for its Close, and that for a Batch.
+// does not wait for the peer as on iWARP, and there is no QP that has to be moved or
+// destroyed, which may be in use: what changes one waits for its Close, and that for
+// a Batch.
 func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
 	select {
 	case <-empty:
 	default:
 		return false
 	}
-	return id.qp == nil && id.srq == nil && id.transport() == verbs.TransportIB
+	idle := id.qp == nil || !id.ownQP && id.qp.State() == verbs.QPErr
+	return idle && id.srq == nil && id.transport() == verbs.TransportIB
 }
 
 // release gives up everything that the ID has. Nobody else uses it any more.
@@ -356,8 +358,10 @@ func (id *ID) command(op string, fn func(f *ucma.File, kid uint32) error) error 
 	defer id.gate.leave()
 	id.moving.RLock()
 	defer id.moving.RUnlock()
-	was := id.State()
-	if err := fn(id.Channel().file, id.kid); err != nil {
+	id.mu.Lock()
+	was, file := id.state, id.ch.file
+	id.mu.Unlock()
+	if err := fn(file, id.kid); err != nil {
 		return id.opError(op, misuse(op, was, err))
 	}
 	return nil

@@ -219,5 +219,8 @@ func flushQP(qp *verbs.QP) {
 	if qp.State() == verbs.QPErr {
 		return
 	}
-	_ = qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
+	_ = qp.Modify(&flushed, verbs.QPAttrState)
 }
+
+// flushed takes a QP to the error state.
+var flushed = verbs.QPAttr{State: verbs.QPErr}

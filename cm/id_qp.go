@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"syscall"
 
+	"purerdma/abi"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -114,32 +116,47 @@ var opInitAttrs = func() (ops [verbs.QPErr + 1]string) {
 // InitQPAttr returns the attributes that take a QP of this ID to a state
 // (rdma_init_qp_attr(3)): for those who move a QP themselves.
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
+	var k abi.UverbsQPAttr
+	if err := id.initQPAttr(state, &k); err != nil {
+		return attr, mask, err
+	}
+	attr, mask = verbs.QPAttrFromKernel(&k)
+	return attr, mask, nil
+}
+
+// initQPAttr is InitQPAttr in the kernel's form.
+func (id *ID) initQPAttr(state verbs.QPState, k *abi.UverbsQPAttr) error {
 	op := opInitAttr
 	if int(state) < len(opInitAttrs) {
 		op = opInitAttrs[state]
 	}
-	err = id.command(op, func(f *ucma.File, kid uint32) error {
-		k, err := id.quick(f).InitQPAttr(kid, uint32(state))
-		if err != nil {
-			return err
-		}
-		attr, mask = verbs.QPAttrFromKernel(k)
-		return nil
+	return id.command(op, func(f *ucma.File, kid uint32) error {
+		return id.quick(f).InitQPAttr(kid, uint32(state), k)
 	})
-	return attr, mask, err
 }
+
+// move is what moving a QP once needs. It serves again.
+type move struct {
+	kernel abi.UverbsQPAttr
+	attr   verbs.QPAttr
+}
+
+var moves = sync.Pool{New: func() any { return new(move) }}
 
 // modifyQP moves a QP to a state as the connection manager computes it; change
 // may have the last word on the attributes.
 func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPAttr)) error {
-	attr, mask, err := id.InitQPAttr(state)
-	if err != nil {
+	m := moves.Get().(*move)
+	defer moves.Put(m)
+	if err := id.initQPAttr(state, &m.kernel); err != nil {
 		return errors.Unwrap(err)
 	}
+	var mask verbs.QPAttrMask
+	m.attr, mask = verbs.QPAttrFromKernel(&m.kernel)
 	if change != nil {
-		change(&attr)
+		change(&m.attr)
 	}
-	return qp.Modify(&attr, mask)
+	return qp.Modify(&m.attr, mask)
 }
 
 // moveQP takes the QP from INIT to RTS.

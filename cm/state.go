@@ -116,7 +116,8 @@ func transition(s State, t EventType, k kind) step {
 	if t == EventConnectResponse && s == StateConnecting && k == kindQP {
 		return step{StateEstablished, actEstablish}
 	}
-	if st, ok := transitions[t][s]; ok {
+	if int(t) < len(steps) && int(s) < numStates && steps[t][s].listed {
+		st := steps[t][s].step
 		if k == kindDatagram && st.do == actFlush {
 			st.do = actNone
 		}
@@ -127,6 +128,19 @@ func transition(s State, t EventType, k kind) step {
 	}
 	return step{s, actNone}
 }
+
+// steps has the table by event and state.
+var steps = func() (table [numEvents][numStates]struct {
+	listed bool
+	step
+}) {
+	for t, of := range transitions {
+		for s, st := range of {
+			table[t][s].listed, table[t][s].step = true, st
+		}
+	}
+	return table
+}()
 
 var transitions = map[EventType]map[State]step{
 	EventAddrResolved: {StateAddrQuery: {StateAddrResolved, actDevice}},

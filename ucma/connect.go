@@ -56,16 +56,13 @@ func (f *File) Notify(id, event uint32) error {
 }
 
 // InitQPAttr computes the attributes that take the ID's QP to a state
-// (RDMA_USER_CM_CMD_INIT_QP_ATTR).
-func (f *File) InitQPAttr(id, state uint32) (*abi.UverbsQPAttr, error) {
-	resp := new(abi.UverbsQPAttr)
-	err := ask(f, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR, id, abi.UcmInitQPAttr{
-		Response: abi.NewPointer(resp),
+// (RDMA_USER_CM_CMD_INIT_QP_ATTR), into memory of the caller's: each connection needs
+// several.
+func (f *File) InitQPAttr(id, state uint32, attr *abi.UverbsQPAttr) error {
+	*attr = abi.UverbsQPAttr{}
+	return ask(f, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR, id, abi.UcmInitQPAttr{
+		Response: abi.NewPointer(attr),
 		ID:       id,
 		QPState:  state,
-	}, resp)
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
+	}, attr)
 }

@@ -45,17 +45,27 @@ func (e *Event) Arg() uint64 {
 // calls take turns.
 func (f *File) GetEvent(ctx context.Context) (*Event, error) {
 	e := new(Event)
+	if err := f.ReadEvent(ctx, e); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// ReadEvent is GetEvent into memory of the caller's, of which the old content goes.
+func (f *File) ReadEvent(ctx context.Context, e *Event) error {
+	*e = Event{} // an older kernel writes less
 	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, abi.UcmGetEvent{Response: abi.NewPointer(&e.resp)}, abi.Size[abi.UcmEventResp]())
+	defer fr.free()
 	start := f.begin()
 	err := f.dev.WriteWhenReadable(ctx, abi.Bytes(fr))
 	if f.tracer != nil {
 		f.tracer.Command("rdma_cm", commandName(abi.RDMA_USER_CM_CMD_GET_EVENT), &fr.cmd, &e.resp, err, time.Since(start))
 	}
 	if err != nil {
-		return nil, commandError(abi.RDMA_USER_CM_CMD_GET_EVENT, 0, err)
+		return commandError(abi.RDMA_USER_CM_CMD_GET_EVENT, 0, err)
 	}
 	e.decode()
-	return e, nil
+	return nil
 }
 
 // decode fills the fields from what the kernel has written.

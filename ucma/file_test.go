@@ -54,7 +54,7 @@ func TestFrames(t *testing.T) {
 		{"ESTABLISH", func(f *File) error { return f.Establish(id) }, 8, 296, 0, 280},
 		{"REJECT", func(f *File) error { return f.Reject(id, []byte("no"), 0) }, 9, 264, 0, 0},
 		{"DISCONNECT", func(f *File) error { return f.Disconnect(id) }, 10, 4, 0, 0},
-		{"INIT_QP_ATTR", func(f *File) error { _, err := f.InitQPAttr(id, 1); return err }, 11, 16, 144, 8},
+		{"INIT_QP_ATTR", func(f *File) error { return f.InitQPAttr(id, 1, new(abi.UverbsQPAttr)) }, 11, 16, 144, 8},
 		{"GET_EVENT", func(f *File) error { _, err := f.GetEvent(context.Background()); return err }, 12, 8, 336, -1},
 		{"SET_OPTION", func(f *File) error { return f.SetOption(id, 0, 1, []byte{1, 0, 0, 0}) }, 14, 24, 0, 8},
 		{"NOTIFY", func(f *File) error { return f.Notify(id, 4) }, 15, 8, 0, 0},

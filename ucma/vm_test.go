@@ -101,7 +101,8 @@ func TestEveryCommand(t *testing.T) {
 	if gid, err := f.QueryGID(id); err != nil || gid.SrcAddr[0] != abi.AF_IB || gid.SrcSize != abi.SizeofSockaddrIB {
 		t.Errorf("GIDs %v, %v", gid, err)
 	}
-	if attr, err := f.InitQPAttr(id, 1); err != nil || attr.PortNum != 1 {
+	attr := new(abi.UverbsQPAttr)
+	if err := f.InitQPAttr(id, 1, attr); err != nil || attr.PortNum != 1 {
 		t.Errorf("INIT attributes %v, %v", attr, err)
 	}
 	param := abi.UcmConnParam{QPNum: 0x1234, RetryCount: 7, RNRRetryCount: 7}

@@ -14,8 +14,6 @@ import (
 	"purerdma/uverbs"
 )
 
-const kindChannel = "completion queues"
-
 // CompChannel is a completion event channel: one file descriptor by which any
 // number of CQs wake their waiters (ibv_create_comp_channel(3)).
 type CompChannel struct {
@@ -27,8 +25,8 @@ type CompChannel struct {
 	// turn holds one token while somebody reads the channel: a waiter of one of
 	// the CQs, who hands the others their events.
 	turn      chan struct{}
-	interrupt func() // ch.Interrupt, made once
-	hook      hook   // of Next
+	interrupt func()    // ch.Interrupt, made once
+	hook      cdev.Hook // of Next
 	// arms is an upper bound of how many events the channel can hold or get
 	// without another arm: each arm gives at most one.
 	arms atomic.Int64
@@ -79,7 +77,7 @@ func (ch *CompChannel) Close() error {
 		if err := ch.ch.Close(); err != nil {
 			return err
 		}
-		ch.hook.close()
+		ch.hook.Close()
 		ch.leak.Done()
 		return ch.dev.unref()
 	}))
@@ -102,7 +100,7 @@ func (ch *CompChannel) next(ctx context.Context) (*CQ, error) {
 		return nil, cdev.ContextError(ctx)
 	}
 	defer func() { <-ch.turn }()
-	ch.hook.set(ctx, ch.interrupt)
+	ch.hook.Set(ctx, ch.interrupt)
 	for {
 		if ctx.Err() != nil {
 			return nil, cdev.ContextError(ctx)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"purerdma/abi"
+	"purerdma/internal/cdev"
 	"purerdma/internal/leak"
 	"purerdma/provider"
 )
@@ -54,7 +55,7 @@ type CQ struct {
 	waiters atomic.Int32
 	notify  chan struct{} // one token: look at the queue
 	spin    spin
-	hook    hook // of the wait that reads the channel
+	hook    cdev.Hook // of the wait that reads the channel
 
 	armMu sync.Mutex
 	armed bool // an event for the next completion was asked for and not yet read
@@ -289,7 +290,7 @@ func (c *CQ) Close() error {
 			return err
 		}
 		close(c.done)
-		c.hook.close()
+		c.hook.Close()
 		c.leak.Done()
 		c.forget()
 		var errs []error

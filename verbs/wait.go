@@ -123,7 +123,7 @@ func (c *CQ) read(ctx context.Context, wcs []WC) (int, error) {
 	}()
 	// An interrupt that comes late, or after this wait, hits the next reader, who
 	// looks around and goes on.
-	c.hook.set(ctx, ch.interrupt)
+	c.hook.Set(ctx, ch.interrupt)
 	for {
 		// What an interrupt may be about was there before it: after Resume it
 		// is seen here.

@@ -23,10 +23,9 @@ import (
 // File is an open character device. Its methods may be called concurrently;
 // Close ends all waits.
 //
-// Waiters take turns: a deadline belongs to the file and not to the waiter, so
-// only the holder of the turn may set it, and it removes it again before it
-// passes the turn on. A waiter whose context ends while it queues leaves the
-// queue at once.
+// Waiters take turns: a deadline belongs to the file and not to the waiter. Who wants
+// to wake the holder of the turn sets one, and the holder takes it back and looks why.
+// A waiter whose context ends while it queues leaves the queue at once.
 type File struct {
 	f    *os.File
 	rc   syscall.RawConn
@@ -34,6 +33,16 @@ type File struct {
 	leak *leak.Entry
 
 	closed atomic.Bool
+
+	waiter struct { // who has the turn
+		ctx context.Context
+		try func(fd uintptr) bool
+	}
+	hook Hook // wakes the waiter when its context ends
+
+	// Methods as functions, made once.
+	attempt func(fd uintptr) bool // tryOnce
+	wake    func()                // Wake
 
 	mu    sync.Mutex
 	woken bool // Wake has set a deadline that nobody has taken back
@@ -64,7 +73,9 @@ func New(fd int, name string) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	return &File{f: f, rc: rc, turn: make(chan struct{}, 1), leak: leak.Track("file", name)}, nil
+	dev := &File{f: f, rc: rc, turn: make(chan struct{}, 1), leak: leak.Track("file", name)}
+	dev.attempt, dev.wake = dev.tryOnce, dev.Wake
+	return dev, nil
 }
 
 // Name returns the name that the file was opened or made with.
@@ -81,11 +92,7 @@ func (f *File) Control(fn func(fd uintptr)) error {
 // which is done whole or not at all; it may block inside the kernel. The error
 // is the bare errno, or net.ErrClosed after Close.
 func (f *File) Write(b []byte) error {
-	var werr error
-	if err := f.Control(func(fd uintptr) { werr = write(fd, b) }); err != nil {
-		return err
-	}
-	return werr
+	return f.write(b, write)
 }
 
 // WriteQuick is Write for a command that waits for no hardware and no peer, as
@@ -93,11 +100,19 @@ func (f *File) Write(b []byte) error {
 // call that takes longer than some 20 microseconds, the scheduler has other threads
 // take over, and where all processors are in such calls it does that for each.
 func (f *File) WriteQuick(b []byte) error {
-	var werr error
-	if err := f.Control(func(fd uintptr) { werr = writeQuick(fd, b) }); err != nil {
-		return err
+	return f.write(b, writeQuick)
+}
+
+func (f *File) write(b []byte, write func(fd uintptr, b []byte) error) error {
+	c := commands.Get().(*command)
+	c.b, c.write = b, write
+	err := f.Control(c.control)
+	if err == nil {
+		err = c.err
 	}
-	return werr
+	c.b, c.err = nil, nil
+	commands.Put(c)
+	return err
 }
 
 // Wait calls try until it returns true: at once, and then each time the device
@@ -116,12 +131,6 @@ func (f *File) Wait(ctx context.Context, try func(fd uintptr) bool) error {
 		}
 	}
 	defer func() { <-f.turn }()
-	return f.Read(ctx, try)
-}
-
-// Read is Wait without the queue, for a caller who has a queue of its own: two
-// concurrent Reads would take each other's deadlines away.
-func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
 	if ctx.Err() != nil {
 		ok := false
 		if err := f.Control(func(fd uintptr) { ok = try(fd) }); err != nil {
@@ -132,45 +141,30 @@ func (f *File) Read(ctx context.Context, try func(fd uintptr) bool) error {
 		}
 		return nil
 	}
-	// The hook is set when try has failed for the first time: most waits find
-	// what they want at once.
-	var stop func() bool
-	var hooked chan struct{}
-	hook := func(fd uintptr) bool {
-		if try(fd) {
-			return true
-		}
-		if stop == nil && ctx.Done() != nil {
-			hooked = make(chan struct{})
-			stop = context.AfterFunc(ctx, func() {
-				f.f.SetReadDeadline(time.Unix(1, 0))
-				close(hooked)
-			})
-		}
-		return false
-	}
-	err := f.read(hook)
-	for err != nil && errors.Is(err, os.ErrDeadlineExceeded) && f.wasWoken() {
-		// The deadline of the hook may have gone with that of Wake.
+	f.waiter.ctx, f.waiter.try = ctx, try
+	err := f.read(f.attempt)
+	for errors.Is(err, os.ErrDeadlineExceeded) && f.wasWoken() {
 		if ctx.Err() != nil {
 			err = ContextError(ctx)
 			break
 		}
-		err = f.read(hook)
+		err = f.read(f.attempt)
 	}
-	if stop != nil && !stop() {
-		// The hook has started: what it sets must be gone before the next
-		// waiter comes.
-		<-hooked
-		f.f.SetReadDeadline(time.Time{})
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return ContextError(ctx)
-		}
-	}
+	f.waiter.ctx, f.waiter.try = nil, nil
 	return err
 }
 
-// Wake has who waits in Wait, Read or WriteWhenReadable try again, as if the
+// tryOnce is try for who waits. The hook is set when try has failed: most waits find what
+// they want at once.
+func (f *File) tryOnce(fd uintptr) bool {
+	if f.waiter.try(fd) {
+		return true
+	}
+	f.hook.Set(f.waiter.ctx, f.wake)
+	return false
+}
+
+// Wake has who waits in Wait or WriteWhenReadable try again, as if the
 // device had become readable: for what comes without the kernel saying so.
 func (f *File) Wake() {
 	f.mu.Lock()
@@ -213,11 +207,12 @@ func (f *File) read(try func(fd uintptr) bool) error {
 // EAGAIN: rdma_cm hands out its events as answers to a write, and says with
 // readability that there are some. The error is the bare errno, or one of Wait.
 func (f *File) WriteWhenReadable(ctx context.Context, b []byte) error {
-	var werr error
-	err := f.Wait(ctx, func(fd uintptr) bool {
-		werr = writeQuick(fd, b) // which answers EAGAIN rather than wait
-		return !errors.Is(werr, syscall.EAGAIN)
-	})
+	c := commands.Get().(*command)
+	c.b = b
+	err := f.Wait(ctx, c.attempt)
+	werr := c.err
+	c.b, c.err = nil, nil
+	commands.Put(c)
 	if err != nil {
 		return err
 	}
@@ -232,6 +227,7 @@ func (f *File) Close() error {
 		return nil
 	}
 	f.leak.Done()
+	f.hook.Close()
 	return f.f.Close()
 }
 

@@ -4,7 +4,7 @@ package cdev
 
 import "time"
 
-// Park is Read for a caller who brings a queue and a way to be told of the end
+// Park is Wait for a caller who brings a queue and a way to be told of the end
 // of its contexts: it waits until try returns true, and ends with
 // os.ErrDeadlineExceeded when Interrupt is called, or was called and Resume was
 // not. It allocates nothing, and the first try runs after the poller has begun

@@ -47,11 +47,11 @@ func Track(kind, name string) *Entry {
 }
 
 // TrackNamed is Track with a name that is made only if it is wanted.
-func TrackNamed(kind string, name func() string) *Entry {
+func TrackNamed(kind string, name fmt.Stringer) *Entry {
 	if !enabled.Load() {
 		return nil
 	}
-	return Track(kind, name())
+	return Track(kind, name.String())
 }
 
 // Done notes that the object is gone. It may be called more than once.

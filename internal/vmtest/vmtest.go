@@ -81,7 +81,10 @@ func parse(s string) ([]Host, error) {
 //
 //	func TestMain(m *testing.M) { vmtest.Main(m) }
 func Main(m *testing.M) {
-	leak.Enable()
+	flag.Parse()
+	if !given("test.bench") { // who measures does not measure the tracer
+		leak.Enable()
+	}
 	// The poller has descriptors of its own from the first use on.
 	if r, w, err := os.Pipe(); err == nil {
 		r.Close()
@@ -89,7 +92,7 @@ func Main(m *testing.M) {
 	}
 	before := files()
 	code := m.Run()
-	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
+	if given("test.fuzz") {
 		os.Exit(code) // fuzzing leaves a goroutine that waits for signals
 	}
 	for _, problem := range left(before) {
@@ -97,6 +100,12 @@ func Main(m *testing.M) {
 		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+// given says whether a flag has a value.
+func given(name string) bool {
+	f := flag.Lookup(name)
+	return f != nil && f.Value.String() != ""
 }
 
 // left describes what is open that should not be. Goroutines and descriptors get
