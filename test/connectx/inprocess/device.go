@@ -30,8 +30,6 @@ type device struct {
 	events eventQueue
 
 	mu    sync.Mutex
-	pages int // that are mapped: while there are some, a goroutine looks at them
-	runs  bool
 	key   uint8 // variant of the last key
 	uars  map[*mlx5test.UAR]uint32
 	cqs   map[uint32]*mlx5test.CQ

@@ -3,7 +3,10 @@
 package inprocess
 
 import (
+	"maps"
 	"runtime"
+	"slices"
+	"sync"
 	"time"
 
 	"purerdma/provider/mlx5/mlx5test"
@@ -19,13 +22,9 @@ func (d *device) MakeUAR(u *mlx5test.UAR) error {
 	u.ID = n
 	d.hca.MapUAR(n, u.Mem)
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.uars[u] = n
-	d.pages++
-	if !d.runs {
-		d.runs = true
-		go d.run()
-	}
+	d.mu.Unlock()
+	d.k.engine.use(d.k.devices)
 	return nil
 }
 
@@ -41,30 +40,68 @@ func (d *device) EndUAR(u *mlx5test.UAR) {
 	d.mu.Lock()
 	n := d.uars[u]
 	delete(d.uars, u)
-	d.pages--
 	d.mu.Unlock()
+	d.k.engine.leave()
 	d.end(prm.OpDeallocUAR, n)
 }
 
-// run looks at the registers and takes events, as long as there are pages.
-func (d *device) run() {
-	const spins = 20000 // some milliseconds: a sleep takes a millisecond, however short
-	for idle := 0; ; idle++ {
-		d.mu.Lock()
-		if d.pages == 0 {
-			d.runs = false
-			d.mu.Unlock()
-			return
+// engine has the devices of a kernel do what they are told by registers, as long as
+// there are pages of them. It is one goroutine for all devices: one for each could keep
+// all processors busy that the scheduler may use, and this looks for files that have
+// become ready, such as completion channels, only on a processor that has nothing to do,
+// or every 10 milliseconds.
+type engine struct {
+	mu    sync.Mutex
+	pages int
+	runs  bool
+}
+
+// use counts a page.
+func (e *engine) use(devices map[string]*device) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pages++
+	if !e.runs {
+		e.runs = true
+		go e.run(slices.Collect(maps.Values(devices)))
+	}
+}
+
+// leave no longer counts it.
+func (e *engine) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pages--
+}
+
+// over says whether there are no pages, and nobody is to run any more.
+func (e *engine) over() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.runs = e.pages > 0
+	return !e.runs
+}
+
+// run looks at the registers and takes events.
+func (e *engine) run(devices []*device) {
+	const (
+		spins = 100  // some tens of microseconds
+		naps  = 5000 // some hundreds of milliseconds
+	)
+	for idle := 0; !e.over(); idle++ {
+		for _, d := range devices {
+			rung := d.hca.Poll()
+			if d.takeEvents() || rung {
+				idle = 0
+			}
 		}
-		d.mu.Unlock()
-		rung := d.hca.Poll()
-		if d.takeEvents() || rung {
-			idle = 0
-		}
-		if idle > spins {
-			time.Sleep(50 * time.Microsecond)
-		} else {
+		switch {
+		case idle < spins:
 			runtime.Gosched()
+		case idle < naps:
+			nap()
+		default:
+			time.Sleep(time.Millisecond)
 		}
 	}
 }

@@ -34,6 +34,7 @@ type Kernel struct {
 	// Fabric is what the devices are connected to.
 	Fabric  *connectx.Fabric
 	devices map[string]*device
+	engine  engine
 }
 
 var _ uverbs.Kernel = (*Kernel)(nil)
