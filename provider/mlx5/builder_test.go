@@ -14,8 +14,8 @@ import (
 	"purerdma/provider"
 )
 
-// TestBuilder posts random requests, once as they are and once from their parts:
-// rings, records and registers are the same.
+// TestBuilder posts random requests, once as they are and once from their parts, and
+// discards some before: rings, records and registers are the same.
 func TestBuilder(t *testing.T) {
 	r := newSendRig(t, nil)
 	cfg := r.config(provider.RC)
@@ -24,6 +24,9 @@ func TestBuilder(t *testing.T) {
 	two.sq.setNum(one.num)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 2000 {
+		if round%3 == 0 {
+			discard(t, rnd, one, two)
+		}
 		fillWith(devOne.SQ, 0xcc)
 		fillWith(devTwo.SQ, 0xcc)
 		fillWith(devOne.UAR.Mem, 0xee)
@@ -37,7 +40,10 @@ func TestBuilder(t *testing.T) {
 			}
 		}
 		post(t, one, wrs...)
-		if err := two.BatchPost(); err != nil {
+		if round%5 == 0 {
+			two.BatchDiscard()
+			post(t, two, wrs...)
+		} else if err := two.BatchPost(); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(devOne.SQ, devTwo.SQ) || !bytes.Equal(devOne.DB, devTwo.DB) {
@@ -55,6 +61,18 @@ func TestBuilder(t *testing.T) {
 		storeShared(&one.sq.tail, one.sq.head)
 		storeShared(&two.sq.tail, two.sq.head)
 	}
+}
+
+// discard builds the same request on both QPs, and posts nothing.
+func discard(t *testing.T, rnd *rand.Rand, one, two *QP) {
+	wr := randomRequest(rnd)
+	one.BatchBegin()
+	two.BatchBegin()
+	if err := errors.Join(one.BatchAdd(&wr), addParts(two, &wr, false)); err != nil {
+		t.Fatal(err)
+	}
+	one.BatchDiscard()
+	two.BatchDiscard()
 }
 
 // registerOf returns the bytes of a QP's register.
@@ -90,7 +108,7 @@ func randomRequest(rnd *rand.Rand) provider.SendWR {
 			wr.InlineData[i] = byte(rnd.Uint32())
 		}
 	} else {
-		wr.SGList = sge(rnd.Uint32N(4) * 1000)
+		wr.SGList = sge(rnd.Uint32N(4) * 100_000)
 	}
 	return wr
 }

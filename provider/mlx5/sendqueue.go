@@ -72,11 +72,13 @@ type sent struct {
 	umr  uint32 // provider.WCOpcode, of the requests that the device knows as UMR
 }
 
-// batch is what BatchAdd has built, up to block sendQueue.cur.
+// batch is what BatchAdd has built, up to block sendQueue.cur. Whoever posts or
+// discards leaves start and head as the next batch begins with them: this takes less
+// than to set them in BatchBegin.
 type batch struct {
 	start uint32 // sendQueue.cur as it was before
-	fence uint32 // sendQueue.fence as it was before
 	head  uint32 // sendQueue.head as it will be after
+	fence uint32 // sendQueue.fence as it was before
 	last  uint32 // the block of the ring that the last request begins with
 	until uint32 // what head may be without looking at sendQueue.tail again
 	sg    [1]provider.SGE
@@ -121,7 +123,7 @@ func (s *sendQueue) demand(fence uint32) {
 func (s *sendQueue) forget() {
 	storeShared(&s.head, 0)
 	storeShared(&s.tail, 0)
-	s.batch.until = 0
+	s.batch.start, s.batch.head, s.batch.until = s.cur, 0, 0
 	if s.sent == nil {
 		return
 	}
@@ -209,8 +211,9 @@ func (s *sendQueue) unlock() {
 // has anything after its control segment and fits, the WQE itself in whole blocks
 // (BlueFlame).
 func (s *sendQueue) publish(cur, n, last, ds uint32) {
-	s.cur = cur
-	storeShared(&s.head, s.head+n)
+	s.cur, s.batch.start = cur, cur
+	s.batch.head = s.head + n
+	storeShared(&s.head, s.batch.head)
 	r := s.reg
 	if r.shared {
 		s.publishShared(n, last, ds)
@@ -290,9 +293,7 @@ func (q *QP) BatchBegin() {
 	if !s.unlocked {
 		s.lock.Lock()
 	}
-	// Field by field: a composite literal would be built elsewhere and copied.
-	b := &s.batch
-	b.start, b.fence, b.head = s.cur, s.fence, s.head
+	s.batch.fence = s.fence
 }
 
 // BatchAdd builds one request. The device does not see it.
@@ -347,6 +348,7 @@ func (q *QP) BatchPost() error {
 		return q.batchPostRare(n)
 	}
 	storeShared(&s.head, b.head)
+	b.start = s.cur
 	at := b.last
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
 	if blocks := r.blocks(n, wqeSize(wqe)); blocks > uintptr(s.mask+1-at) {
@@ -383,7 +385,7 @@ func (q *QP) batchPostRare(n uint32) error {
 // BatchDiscard forgets what was built.
 func (q *QP) BatchDiscard() {
 	s := &q.sq
-	s.cur = s.batch.start
+	s.cur, s.batch.head = s.batch.start, s.head
 	s.demand(s.batch.fence)
 	s.unlock()
 }
