@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 
 	"purerdma/provider"
@@ -176,6 +177,34 @@ func TestBatchFull(t *testing.T) {
 				t.Errorf("from %#x: %d requests where there is room for %d", start, n, free)
 			}
 		}
+	}
+}
+
+// TestBuilderBounds: the methods of a Builder build the largest requests there are,
+// and refuse larger ones.
+func TestBuilderBounds(t *testing.T) {
+	r := newSendRig(t, nil)
+	q, _ := r.qp(r.config(provider.RC))
+	data := make([]byte, q.Cap().Inline+1)
+	for _, c := range []struct {
+		name  string
+		build func(more int) error
+		want  error
+	}{
+		{"BatchWrite", func(more int) error { return q.BatchWrite(1, 0, sge(uint32(maxSGELength + more))[0], 0, 0) }, syscall.EMSGSIZE},
+		{"BatchSend", func(more int) error { return q.BatchSend(1, 0, sge(uint32(maxSGELength + more))[0]) }, syscall.EMSGSIZE},
+		{"BatchWriteInline", func(more int) error { return q.BatchWriteInline(1, 0, data[:len(data)-1+more], 0, 0) }, syscall.EINVAL},
+		{"BatchSendInline", func(more int) error { return q.BatchSendInline(1, 0, data[:len(data)-1+more]) }, syscall.EINVAL},
+	} {
+		q.BatchBegin()
+		// The first request takes the long way, which looks how many have completed.
+		if err := errors.Join(q.BatchSend(1, 0, sge(1)[0]), c.build(0)); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err := c.build(1); !errors.Is(err, c.want) {
+			t.Errorf("%s of one byte more: %v, want %v", c.name, err, c.want)
+		}
+		q.BatchDiscard()
 	}
 }
 
