@@ -60,7 +60,7 @@ unit: ## run the tests that need no RDMA
 vm: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA, in the virtual machine, on each kernel of TEST_KERNELS
 	@for k in $(TEST_KERNELS); do \
 		echo "== Linux $$k"; \
-		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 10m -skip $(SLOW) -vm "-kernel $$k" || exit 1; \
+		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 10m -rounds 2 -skip $(SLOW) -vm "-kernel $$k" || exit 1; \
 		$(RDMAVM) -kernel $$k -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES) || exit 1; \
 	done
 	@echo 'rping where there is no other file:'

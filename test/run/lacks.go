@@ -25,7 +25,7 @@ type lack struct {
 // flaky are the drivers with a fault that hits any test by chance: a few that fail
 // are run again, which the output says.
 var flaky = map[string]string{
-	"siw": "siw's lost first message (docs/driver-faults.md)",
+	"siw": "siw loses a first message now and then (docs/driver-faults.md)",
 }
 
 // skipped returns the pattern for -test.skip of a package on a driver and a

@@ -40,6 +40,7 @@ type config struct {
 	timeout        string
 	vmFlags        string
 	args           string
+	rounds         int
 }
 
 func main() {
@@ -53,6 +54,7 @@ func main() {
 	flag.StringVar(&c.skip, "skip", "", "do not run the tests that match `regexp`")
 	flag.StringVar(&c.timeout, "timeout", "5m", "`limit` for the tests of one package")
 	flag.StringVar(&c.args, "args", "", "more `flags` for the tests, separated by spaces")
+	flag.IntVar(&c.rounds, "rounds", 1, "how `often` a test may run until it passes, if few fail")
 	flag.StringVar(&c.vmFlags, "vm", "", "more `flags` for rdmavm, separated by spaces")
 	flag.Parse()
 	patterns := flag.Args()
@@ -122,24 +124,40 @@ func (c *config) runAll(ctx context.Context, patterns []string) error {
 		}
 		list = append(list, command{Dir: p.Dir, Args: args, Env: []string{"RPING=" + rping}})
 	}
+	return c.bootUntilPassed(ctx, driver, list)
+}
+
+// bootUntilPassed runs the list, and what fails of it again as often as that is
+// allowed.
+func (c *config) bootUntilPassed(ctx context.Context, driver string, list []command) error {
+	rounds, why := c.rounds, "a test on an emulated processor may miss its moment"
+	if flaky[driver] != "" {
+		rounds, why = max(rounds, flakyRounds), flaky[driver]
+	}
+	var repeated []string
 	res, err := c.boot(ctx, list)
 	for round := 2; err != nil && round <= rounds; round++ {
-		again := res.again(driver, len(list))
+		again := res.again(len(list))
 		if again == "" {
 			break
 		}
-		fmt.Printf("run: round %d, because of %s: %s\n", round, flaky[driver], strings.Join(res.leaves, " "))
+		fmt.Printf("run: round %d, because %s: %s\n", round, why, strings.Join(res.leaves, " "))
+		repeated = append(repeated, res.leaves...)
 		for i := range list {
 			list[i].Args = append(list[i].Args, "-test.run="+again) // the last one counts
 		}
 		res, err = c.boot(ctx, list)
 	}
+	if err == nil && len(repeated) > 0 {
+		slices.Sort(repeated)
+		fmt.Printf("run: passed, but not at once: %s\n", strings.Join(slices.Compact(repeated), " "))
+	}
 	return err
 }
 
-// rounds is how often a test may fail for the fault of a flaky driver before that
-// counts.
-const rounds = 3
+// flakyRounds is how often a test may fail for the fault of a flaky driver before
+// that counts.
+const flakyRounds = 3
 
 // find returns the packages whose tests need RDMA.
 func find(ctx context.Context, patterns []string) ([]pkg, error) {
@@ -241,17 +259,16 @@ type results struct {
 	ended   int // test programs that came to their end
 }
 
-// fewFailures is how many tests a flaky driver may fail: more have another cause.
+// fewFailures is how many tests may fail by chance: more have another cause.
 const fewFailures = 5
 
 // soak knows the drivers' faults itself, and is to show those that come seldom.
 const soak = "TestSoak"
 
 // again returns the pattern of the tests that failed, if all of the programs came
-// to their end, few tests failed, the driver has a fault that comes by chance and
-// each of them may have met it; else "".
-func (r *results) again(driver string, programs int) string {
-	if n := len(r.failed); flaky[driver] == "" || n == 0 || n > fewFailures || len(r.skipped) > 0 || r.ended != programs || slices.Contains(r.failed, soak) {
+// to their end, few tests failed, and chance may be why; else "".
+func (r *results) again(programs int) string {
+	if n := len(r.failed); n == 0 || n > fewFailures || len(r.skipped) > 0 || r.ended != programs || slices.Contains(r.failed, soak) {
 		return ""
 	}
 	var pattern []string

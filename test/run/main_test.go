@@ -3,7 +3,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,24 +47,63 @@ FAIL`
 	}
 }
 
-// TestAgain: only few failures of programs that ran to their end, on a flaky
-// driver, are tried again, without the subtests that passed.
+// TestAgain: only few failures of programs that ran to their end are tried again,
+// without the subtests that passed.
 func TestAgain(t *testing.T) {
 	for _, c := range []struct {
-		driver string
-		res    results
-		want   string
+		res  results
+		want string
 	}{
-		{"siw", results{failed: []string{"TestA", "TestB"}, leaves: []string{"TestA/C-Go_[x]", "TestB"}, ended: 2}, `^TestA$/^C-Go_\[x\]$|^TestB$`},
-		{"siw", results{ended: 2}, ""},
-		{"siw", results{failed: []string{"TestA"}, ended: 1}, ""},
-		{"siw", results{failed: []string{"TestA"}, skipped: []string{"TestB"}, ended: 2}, ""},
-		{"siw", results{failed: []string{"TestA", "TestB", "TestC", "TestD", "TestE", "TestF"}, ended: 2}, ""},
-		{"siw", results{failed: []string{"TestA", "TestSoak"}, ended: 2}, ""},
-		{"rxe", results{failed: []string{"TestA"}, ended: 2}, ""},
+		{results{failed: []string{"TestA", "TestB"}, leaves: []string{"TestA/C-Go_[x]", "TestB"}, ended: 2}, `^TestA$/^C-Go_\[x\]$|^TestB$`},
+		{results{ended: 2}, ""},
+		{results{failed: []string{"TestA"}, ended: 1}, ""},
+		{results{failed: []string{"TestA"}, skipped: []string{"TestB"}, ended: 2}, ""},
+		{results{failed: []string{"TestA", "TestB", "TestC", "TestD", "TestE", "TestF"}, ended: 2}, ""},
+		{results{failed: []string{"TestA", "TestSoak"}, ended: 2}, ""},
 	} {
-		if got := c.res.again(c.driver, 2); got != c.want {
-			t.Errorf("%s %+v: %q, want %q", c.driver, c.res, got, c.want)
+		if got := c.res.again(2); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.res, got, c.want)
+		}
+	}
+}
+
+// TestRounds: a test that passes the second time makes the run pass where two
+// rounds are allowed, and the output names it. The machine is a script here.
+func TestRounds(t *testing.T) {
+	for _, c := range []struct {
+		rounds int
+		driver string
+		passes int // the round that it passes in
+		want   bool
+	}{
+		{1, "rxe", 1, true},
+		{1, "rxe", 2, false},
+		{2, "rxe", 2, true},
+		{2, "rxe", 3, false},
+		{1, "siw", 3, true},
+		{2, "siw", 4, false},
+	} {
+		dir := t.TempDir()
+		script := fmt.Sprintf(`#!/bin/sh
+echo >>%[1]s/boots
+if [ $(wc -l <%[1]s/boots) -ge %[2]d ]; then
+	printf -- '--- PASS: TestA (0.00s)\nPASS\n'
+else
+	printf -- '--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/part (0.00s)\nFAIL\n'
+	exit 1
+fi
+`, dir, c.passes)
+		vm := filepath.Join(dir, "rdmavm")
+		if err := os.WriteFile(vm, []byte(script), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		run := config{rdmavm: vm, bins: dir, rounds: c.rounds}
+		list := []command{{Args: []string{"tests"}}}
+		if err := run.bootUntilPassed(t.Context(), c.driver, list); (err == nil) != c.want {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if again := slices.Contains(list[0].Args, "-test.run=^TestA$/^part$"); again != (c.passes > 1 && (c.rounds > 1 || c.driver == "siw")) {
+			t.Errorf("%+v: last run was %q", c, list[0].Args)
 		}
 	}
 }
