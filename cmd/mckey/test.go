@@ -12,6 +12,7 @@ import (
 
 	"purerdma/cm"
 	"purerdma/cmd/internal/tool"
+	"purerdma/verbs"
 )
 
 const (
@@ -206,17 +207,18 @@ func (t *test) transfer(ctx context.Context) error {
 	}
 	if t.opt.sender {
 		t.u.Printf("initiating data transfers\n")
+		for _, m := range t.members {
+			if err := m.PostSends(verbs.SendSignaled); err != nil {
+				return err
+			}
+		}
 	} else {
 		t.u.Printf("receiving data transfers\n")
 	}
+	// A sender waits, too, which the C program does not: a QP that ends takes with
+	// it what the device has not yet sent (rxe since Linux 6.4 sends by a worker).
 	for _, m := range t.members {
-		var err error
-		if t.opt.sender {
-			err = m.PostSends(0)
-		} else {
-			err = m.Await(ctx, nil)
-		}
-		if err != nil {
+		if err := m.Await(ctx, nil); err != nil {
 			return err
 		}
 	}
