@@ -158,6 +158,7 @@ func (q *qp) toErr() {
 	}
 	q.state = prm.QPErr
 	q.unblock()
+	q.flushed = flushInterval / 2
 	q.flush()
 	if q.srq != nil {
 		q.d.queueEvent(prm.EventSRQLastWQE, q.n, prm.QueueTypeQP)
@@ -187,6 +188,8 @@ func (q *qp) flush() {
 		}
 		q.recv.take(w)
 		q.completeReceive(w, prm.SyndromeFlush)
+		q.flushed = flushInterval / 2 // somebody still posts
 	}
-	q.wait(flushInterval, q.flush)
+	q.flushed = min(2*q.flushed, flushLongest)
+	q.wait(q.flushed, q.flush)
 }

@@ -363,3 +363,22 @@ func TestConnectedToAnother(t *testing.T) {
 		})
 	}
 }
+
+// TestFlushSeldom leaves a QP in the error state: the device looks for what is to be
+// flushed ever more seldom, but does, because many such QPs would keep it busy.
+func TestFlushSeldom(t *testing.T) {
+	p := newPair(t, prm.ServiceRC, nil)
+	if err := p.qa.modify(prm.Op2Err, nil); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * flushInterval)
+	p.locked(func() {
+		if n := p.a.d.queues.objects[p.qa.n].(*qp).timer.set; n > 30 {
+			t.Errorf("the timer was set and stopped %d times", n)
+		}
+		p.qa.receive(memoryBase, 64)
+	})
+	if e := p.completion(p.qa.recv); prm.Syndrome(prm.CQE.Syndrome.Get(e)) != prm.SyndromeFlush {
+		t.Errorf("completion %x", e)
+	}
+}

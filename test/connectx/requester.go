@@ -10,14 +10,15 @@ import (
 
 // requester is how far a QP is with its send queue.
 type requester struct {
-	next                 uint16   // WQEBB of the request to be taken next
-	flights              []flight // requests that were taken and are not completed, oldest first
-	spare                []flight // the beginning of the memory of flights
-	sendPSN              uint32   // of the next request
-	running              bool     // run is at it
-	blocked              bool     // nothing is sent before the timer has run out
-	timer                timer    // of retries, and of flushing
-	later                timer    // of what is posted, if it is too much for one go
+	next                 uint16        // WQEBB of the request to be taken next
+	flights              []flight      // requests that were taken and are not completed, oldest first
+	spare                []flight      // the beginning of the memory of flights
+	sendPSN              uint32        // of the next request
+	running              bool          // run is at it
+	blocked              bool          // nothing is sent before the timer has run out
+	timer                timer         // of retries, and of flushing
+	flushed              time.Duration // how long it was between the last looks for what is to be flushed
+	later                timer         // of what is posted, if it is too much for one go
 	rnrLeft, retriesLeft uint64
 	// copied is the request at copiedIndex as it was written to a register, if
 	// that is what counts.
@@ -47,7 +48,8 @@ type flight struct {
 
 // Times of transports.
 const (
-	flushInterval = 2 * time.Millisecond // between two looks at a queue in error
+	flushInterval = 2 * time.Millisecond   // between two looks at a queue in error, and twice as long each time
+	flushLongest  = 256 * time.Millisecond // but not longer: who posts late waits
 	rnrForever    = 7
 )
 
