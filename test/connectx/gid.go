@@ -21,7 +21,9 @@ var gidCommands = map[uint16]command{
 		}
 		d.checkReserved("SET_ROCE_ADDRESS", &prm.RoCEAddress, prm.RoCEAddressIn.Address.Of(in))
 		if old := &d.gids[i]; old.used() {
-			d.owned[old.gid()]--
+			if d.owned[old.gid()]--; d.owned[old.gid()] == 0 {
+				delete(d.owned, old.gid())
+			}
 		}
 		d.gids[i] = address(prm.RoCEAddressIn.Address.Of(in))
 		if now := &d.gids[i]; now.used() {

@@ -171,3 +171,18 @@ func TestGroupsEnd(t *testing.T) {
 		t.Errorf("left twice: %v", err)
 	}
 }
+
+// TestAddressesEnd gives the port other addresses over and over.
+func TestAddressesEnd(t *testing.T) {
+	h := newHost(t, nil, 1)
+	h.d.cfg.Trace = nil
+	for i := range uint32(1000) {
+		h.must(prm.OpSetRoCEAddress, 0x30, nil, func(in []byte) {
+			prm.RoCEAddressIn.Index.Set(in, uint64(1+i%2))
+			be.PutUint32(prm.RoCEAddress.Address.Of(prm.RoCEAddressIn.Address.Of(in)), i+1)
+		})
+	}
+	if n := len(h.d.owned); n != 3 {
+		t.Errorf("the device knows %d addresses, not 3", n)
+	}
+}
