@@ -118,15 +118,20 @@ func TestTrace(t *testing.T) {
 	p.qa.post(request1(prm.WQESend, signaled, 0).inline([]byte("traced")))
 	all := strings.Join(append(p.a.records, p.b.records...), "\n")
 	for _, want := range []string{
-		"hca doorbell page 0x8+0x800 0000000a00004002",
+		"hca doorbell page 0x8+0x800 0000000a00004002 record 0000000000000001",
 		"hca request 0x0 of RC QP 0x40: 0000000a00004002000000080000000080000006747261636564",
 		"hca packet 0x40 to \"hcb\" QP 0x40: operation 0xa PSN 0xfffff0, 6 bytes",
 		"hca completion 0 of CQ 0x1: opcode 0x0 QP 0x40 WQE 0x0 6 bytes",
+		"hcb receive 0x0 of QP 0x40 from QP 0x40: 00000040",
 		"hcb completion 0 of CQ 0x2: opcode 0x2 QP 0x40 WQE 0x0 6 bytes",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
 		}
+	}
+	p.a.on(prm.OpDeallocPD, p.a.object(prm.OpAllocPD))
+	if got, want := p.a.records[len(p.a.records)-1], "hca command DEALLOC_PD in 16 out 1024: 0000000000000000 of 08010000000000000000"; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, not %q", got, want)
 	}
 	if err := p.a.on(prm.OpDeallocPD, 99); err == nil || !strings.Contains(p.a.records[len(p.a.records)-1], "hca command DEALLOC_PD in 16 out 1024: there is no PD 0x63: BAD_RESOURCE, syndrome 0x") {
 		t.Errorf("%v is %q", err, p.a.records[len(p.a.records)-1])

@@ -90,9 +90,7 @@ func (d *Device) Poll() bool {
 
 // rung takes what was stored last to a register.
 func (u *uar) rung(d *Device, off int, v []byte) {
-	if d.cfg.Trace != nil {
-		d.cfg.Trace(&DoorbellRecord{Device: d.cfg.Name, Page: u.n, Offset: off, Bytes: v})
-	}
+	d.traceDoorbell(u.n, off, v)
 	if off == RegisterCQ {
 		n := binary.BigEndian.Uint32(v[4:])
 		// One that is not there may have been when it was armed.

@@ -14,6 +14,7 @@ func (t *target) receive(m *message) answer {
 	if !ok {
 		return t.refuse(prm.SyndromeRemoteOp, prm.EventWQCatas, "its receives are not there")
 	}
+	t.traceReceive(w)
 	if q, ok := t.owner.(*qp); ok {
 		if s := t.d.fabric.forcedReceive(q); s != prm.SyndromeNone {
 			return t.refuseReceive(w, prm.SyndromeRemoteOp, s, 0, "the test wants it so")

@@ -25,9 +25,7 @@ func (d *Device) Ring(page uint32, off int, p []byte) {
 }
 
 func (d *Device) ring(page uint32, off int, p []byte) {
-	if d.cfg.Trace != nil {
-		d.cfg.Trace(&DoorbellRecord{Device: d.cfg.Name, Page: page, Offset: off, Bytes: p})
-	}
+	d.traceDoorbell(page, off, p)
 	u := d.uars.objects[page]
 	if d.removed {
 		return

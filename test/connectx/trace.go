@@ -3,6 +3,8 @@
 package connectx
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -35,10 +37,14 @@ func (r *CommandRecord) String() string {
 		return s + ": " + r.Err.Error()
 	}
 	if len(r.Out) >= prm.HeaderLen {
-		return s + fmt.Sprintf(": %x", r.Out[8:prm.HeaderLen])
+		s += fmt.Sprintf(": %x", r.Out[8:prm.HeaderLen])
 	}
-	return s
+	// What comes behind is lists, which can be long, and most of the rest is zero.
+	return s + fmt.Sprintf(" of %x", bytes.TrimRight(r.In[:min(len(r.In), inputShown)], "\x00"))
 }
+
+// inputShown is how much of a command's input its line has: headers and contexts.
+const inputShown = 0x110
 
 // DoorbellRecord is a store to a register page.
 type DoorbellRecord struct {
@@ -46,13 +52,47 @@ type DoorbellRecord struct {
 	Page   uint32
 	Offset int
 	Bytes  []byte
+	// Posted is the doorbell record of the queue that the store names as it is now, nil
+	// if the store names none: the rest of a BlueFlame copy does not.
+	Posted []byte
 }
 
 // DeviceName returns r.Device.
 func (r *DoorbellRecord) DeviceName() string { return r.Device }
 
 func (r *DoorbellRecord) String() string {
-	return fmt.Sprintf("%s doorbell page %#x+%#x %x", r.Device, r.Page, r.Offset, r.Bytes)
+	s := fmt.Sprintf("%s doorbell page %#x+%#x %x", r.Device, r.Page, r.Offset, r.Bytes)
+	if r.Posted != nil {
+		s += fmt.Sprintf(" record %x", r.Posted)
+	}
+	return s
+}
+
+// traceDoorbell tells of a store to a register page.
+func (d *Device) traceDoorbell(page uint32, off int, p []byte) {
+	if d.cfg.Trace == nil {
+		return
+	}
+	r := &DoorbellRecord{Device: d.cfg.Name, Page: page, Offset: off, Bytes: p}
+	record := uint64(0)
+	switch {
+	case len(p) < 8:
+	case off == RegisterCQ:
+		if q := d.cqs.objects[binary.BigEndian.Uint32(p[4:])]; q != nil {
+			record = q.record
+		}
+	case off >= RegisterSend && off%sendSize == 0:
+		switch q := d.queues.objects[uint32(prm.Ctrl.QPN.Get(p))].(type) {
+		case *qp:
+			record = q.record
+		case *sq:
+			record = q.record
+		}
+	}
+	if b := d.mem.Bytes(record, prm.DoorbellRecordLength); record != 0 && b != nil && aligned(b) {
+		r.Posted = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, loadWord(b)), loadWord(b[4:]))
+	}
+	d.cfg.Trace(r)
 }
 
 // EventRecord is an event in an event queue.
@@ -87,9 +127,11 @@ func (r *CompletionRecord) String() string {
 	s := fmt.Sprintf("%s completion %d of CQ %#x: opcode %#x QP %#x WQE %#x", r.Device, r.Index, r.CQ,
 		prm.CQE.Opcode.Get(c), prm.CQE.QPN.Get(c), prm.CQE.WQECounter.Get(c))
 	if op := prm.CQE.Opcode.Get(c); op == prm.CQEReqErr || op == prm.CQERespErr {
-		return s + fmt.Sprintf(" syndrome %#x", prm.CQE.Syndrome.Get(c))
+		s += fmt.Sprintf(" syndrome %#x", prm.CQE.Syndrome.Get(c))
+	} else {
+		s += fmt.Sprintf(" %d bytes", prm.CQE.ByteCount.Get(c))
 	}
-	return s + fmt.Sprintf(" %d bytes", prm.CQE.ByteCount.Get(c))
+	return s + fmt.Sprintf(": %x", c)
 }
 
 // RequestRecord is a work request of a send queue as the device begins with it, or
@@ -107,6 +149,29 @@ func (r *RequestRecord) DeviceName() string { return r.Device }
 
 func (r *RequestRecord) String() string {
 	return fmt.Sprintf("%s request %#x of %s QP %#x: %x", r.Device, r.Index, r.Service, r.QPN, r.WQE)
+}
+
+// ReceiveRecord is a receive as the device takes it for a message.
+type ReceiveRecord struct {
+	Device string
+	QPN    uint32
+	Queue  string // that it was of: "QP 0x41" or "SRQ 0x1"
+	Index  uint16
+	WQE    []byte // its elements
+}
+
+// DeviceName returns r.Device.
+func (r *ReceiveRecord) DeviceName() string { return r.Device }
+
+func (r *ReceiveRecord) String() string {
+	return fmt.Sprintf("%s receive %#x of QP %#x from %s: %x", r.Device, r.Index, r.QPN, r.Queue, r.WQE)
+}
+
+// traceReceive tells of a receive.
+func (t *target) traceReceive(w receive) {
+	if t.d.cfg.Trace != nil {
+		t.d.cfg.Trace(&ReceiveRecord{Device: t.d.cfg.Name, QPN: t.n, Queue: t.queueOwner().name(), Index: w.index, WQE: w.elements})
+	}
 }
 
 // trace tells of a request.

@@ -5,6 +5,7 @@
 package tracediff
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"purerdma/provider/mlx5"
 	"purerdma/test/connectx"
 	"purerdma/test/connectx/inprocess"
+	"purerdma/test/connectx/prm"
 	"purerdma/verbs"
 )
 
@@ -118,17 +120,17 @@ func TestRequests(t *testing.T) {
 	}
 	requests := func(before int, change func(wrs []verbs.SendWR)) []string {
 		t.Helper()
-		got, err := Requests(strings.NewReader(run(t, before, program(change))), "RC")
+		got, err := Seen(strings.NewReader(run(t, before, program(change))), "RC")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return got
+		return Of(got, "request")
 	}
 	first := requests(0, nil)
 	want := []string{
-		"QP 0: RC WRITE fence 0 completion 0 solicited 0 remote key 0+0 100 bytes of key 1+0 50 bytes of key 1+200",
-		"QP 0: RC READ fence 0 completion 0 solicited 0 remote key 0+50 8 bytes of key 1+300",
-		"QP 0: RC WRITE fence 0 completion 2 solicited 0 remote key 0+64 inline 696e6c696e65",
+		"QP 0: request RC WRITE fence 0 completion 0 solicited 0 remote key 0+0 100 bytes of key 1+0 50 bytes of key 1+200",
+		"QP 0: request RC READ fence 0 completion 0 solicited 0 remote key 0+50 8 bytes of key 1+300",
+		"QP 0: request RC WRITE fence 0 completion 2 solicited 0 remote key 0+64 inline 696e6c696e65",
 	}
 	if d := Differences(first, want); d != "" {
 		t.Error(d)
@@ -149,18 +151,125 @@ func TestRequests(t *testing.T) {
 	}
 	const empty = "x request %#x of RC QP 0x1: 0000000a000001010000000800000000\n"
 	again := fmt.Sprintf(empty+empty+empty+empty, 0, 1, 0, 1) + "x request 0x2 of RC QP 0x2: 00000000000002010000000800000000\n"
-	if got, err := Requests(strings.NewReader(again)); err != nil || len(got) != 2 {
+	if got, err := Seen(strings.NewReader(again)); err != nil || len(got) != 2 {
 		t.Errorf("two requests, each sent twice, and a NOP are %v, %v", got, err)
 	}
-	if got, err := Requests(strings.NewReader("x request 0x0 of RC QP 0x1: 00\n")); err == nil {
+	if got, err := Seen(strings.NewReader("x request 0x0 of RC QP 0x1: 00\n")); err == nil {
 		t.Errorf("a request of one byte is %v", got)
+	}
+}
+
+// command is the line of a command that makes something.
+func command(name string, number uint32, fill func(in []byte)) string {
+	in := make([]byte, 0x110)
+	fill(in)
+	return fmt.Sprintf("0.1 x command %s in 280 out 16: %08x00000000 of %x\n", name, number, bytes.TrimRight(in, "\x00"))
+}
+
+// made are the lines of a CQ and a QP.
+func made(cqn uint32, logCQ, logSQ uint64) string {
+	return command("CREATE_CQ", cqn, func(in []byte) {
+		c := prm.CQIn.Context.Of(in)
+		prm.CQC.LogCQSize.Set(c, logCQ)
+		prm.CQC.UARPage.Set(c, uint64(cqn)+4)
+		prm.CQC.DBRAddr.Set(c, uint64(cqn)<<20)
+	}) + command("CREATE_QP", 0x42, func(in []byte) {
+		c := prm.QPIn.Context.Of(in)
+		prm.QPC.LogSQSize.Set(c, logSQ)
+		prm.QPC.SendCQN.Set(c, uint64(cqn))
+		prm.QPC.RecvCQN.Set(c, uint64(cqn))
+	})
+}
+
+// recorded is a piece of a trace from a virtual machine, in which a QP of device x sends
+// once by BlueFlame and once by a doorbell, and takes one message.
+const recorded = `0.3 x doorbell page 0x9+0x20 1000000000000005 record 0000000010000000
+0.4 x doorbell page 0x9+0x800 0000000a00004202 record 0000000000000001
+0.4 x request 0x0 of RC QP 0x42: 0000000a00004202000000080000000080000006747261636564000000000000
+0.4 x completion 0 of CQ 0x5: opcode 0x0 QP 0x42 WQE 0x0 6 bytes: 00000000000000000000000000000000000000000000000000000000000000000000007700000000000000000000000600000000000000010a00004200000000
+0.4 x doorbell page 0x9+0x808 0000000800000000
+0.4 x doorbell page 0x9+0x810 8000000674726163
+0.4 x doorbell page 0x9+0x818 6564000000000000
+0.5 x doorbell page 0x9+0x900 0000010a00004202 record 0000000100000002
+0.5 x request 0x1 of RC QP 0x42: 0000010a000042020000000800000000000000080000115500000000aa001000
+0.6 x receive 0x0 of QP 0x42 from QP 0x42: 000000400000115500000000aa00200000000000000001000000000000000000
+0.6 x completion 1 of CQ 0x5: opcode 0x2 QP 0x42 WQE 0x0 8 bytes: 00000000000000000000000000000000000000000000000000000000000000000000007700000000000000000000000800000000000000010000004200000021
+`
+
+// TestRecorded has all kinds of what a device sees and does.
+func TestRecorded(t *testing.T) {
+	seen := func(made, old, now string) []string {
+		t.Helper()
+		changed := strings.Replace(recorded, old, now, 1)
+		if old != "" && changed == recorded {
+			t.Fatalf("no %q", old)
+		}
+		all, err := Seen(strings.NewReader(made + changed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	all := seen(made(5, 7, 5), "", "")
+	for kind, want := range map[string]string{
+		"request":    "RC SEND fence 0 completion 2 solicited 0 inline 747261636564",
+		"doorbell":   "of request 0x0, 32 bytes, buffer 0, record 0x1",
+		"completion": "0x0 of 0x0, 6 bytes, format 0, solicited 0",
+		"receive":    "of 64 bytes of key 0+4096 end",
+		"received":   "0x2 of 0x0, 8 bytes, format 0, solicited 0",
+		"made":       "LogSQSize 5",
+		"sends-to":   "LogCQSize 7",
+		"arms":       "for any completion",
+	} {
+		if lines := Of(all, kind); len(lines) == 0 || lines[0] != "QP 0: "+kind+" "+want {
+			t.Errorf("%s: %q, not %q", kind, lines, want)
+		}
+	}
+	if lines := Of(all, "doorbell"); len(lines) != 2 || lines[1] != "QP 0: doorbell of request 0x1, 8 bytes, buffer 1, record 0x2" {
+		t.Errorf("%q", lines)
+	}
+	for what, c := range map[string][2]string{
+		"part of a copy":      {"0.4 x doorbell page 0x9+0x818 6564000000000000\n", ""},
+		"record":              {"record 0000000100000002", "record 0000000100000003"},
+		"register":            {"0x9+0x900", "0x9+0xa00"},
+		"length of a receive": {"000000400000115500000000aa002000", "000000410000115500000000aa002000"},
+		"completion's length": {"0000000600000000", "0000000700000000"},
+		"way to arm":          {"+0x20 10000000", "+0x20 11000000"},
+	} {
+		if d := Differences(all, seen(made(5, 7, 5), c[0], c[1])); strings.Count(d, "\n") != 1 {
+			t.Errorf("another %s: %q", what, d)
+		}
+	}
+	for what, m := range map[string]string{"size of a CQ": made(5, 8, 5), "size of a QP": made(5, 7, 6)} {
+		if d := Differences(all, seen(m, "", "")); strings.Count(d, "\n") != 1 {
+			t.Errorf("another %s: %q", what, d)
+		}
+	}
+	// What is nobody's to choose: numbers and addresses.
+	other := strings.NewReplacer("QP 0x42", "QP 0x77", "000042", "000077", "00001155", "00002266", "aa00", "bb00", "page 0x9", "page 0xb",
+		"CQ 0x5", "CQ 0x6", "00000005 record", "00000006 record").Replace(made(6, 7, 5) + recorded)
+	other = strings.Replace(other, "16: 00000042", "16: 00000077", 1)
+	if again, err := Seen(strings.NewReader(other)); err != nil || Differences(all, again) != "" {
+		t.Errorf("%v\n%s", err, Differences(all, again))
+	}
+}
+
+// TestDifferences compares kind with kind, though there is more of one.
+func TestDifferences(t *testing.T) {
+	a := []string{"QP 0: request x", "QP 0: request y", "QP 0: doorbell z", "QP 1: request x"}
+	b := []string{"QP 0: request x", "QP 0: doorbell z", "QP 1: request x", "QP 1: received w"}
+	if got, want := Differences(a, b), "QP 0: request y | nothing\nnothing | QP 1: received w\n"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+	if got := Differences(a, a); got != "" {
+		t.Errorf("%q", got)
 	}
 }
 
 // TestHalves parts requests of four QPs.
 func TestHalves(t *testing.T) {
-	a, b, err := Halves([]string{"QP 0: x", "QP 0: y", "QP 1: z", "QP 2: x", "QP 2: y", "QP 3: w"})
-	if err != nil || Differences(a, []string{"QP 0: x", "QP 0: y", "QP 1: z"}) != "" || Differences(a, b) != "request 2: QP 1: z | QP 1: w\n" {
+	a, b, err := Halves([]string{"QP 0: request x", "QP 0: request y", "QP 1: request z", "QP 2: request x", "QP 2: request y", "QP 3: request w"})
+	if err != nil || Differences(a, []string{"QP 0: request x", "QP 0: request y", "QP 1: request z"}) != "" || Differences(a, b) != "QP 1: request z | QP 1: request w\n" {
 		t.Errorf("%v, %v, %v", a, b, err)
 	}
 	for _, all := range [][]string{nil, {"QP 0: x", "QP 2: y"}} {

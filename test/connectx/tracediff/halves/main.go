@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Halves compares the two halves of a trace of a software ConnectX: programs, and then
-// their counterparts. It fails if they gave the device different requests.
+// their counterparts. It fails if they gave the devices something different to do.
 //
-//	go run ./test/connectx/tracediff/halves FILE
+//	go run ./test/connectx/tracediff/halves [-kinds request,doorbell] FILE
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"purerdma/test/connectx/tracediff"
 )
 
 func main() {
-	if err := compare(os.Args[1:]); err != nil {
+	kinds := flag.String("kinds", strings.Join(tracediff.Kinds, ","), "what is compared: any of these")
+	flag.Parse()
+	if err := compare(flag.Args(), strings.Split(*kinds, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "halves:", err)
 		os.Exit(1)
 	}
 }
 
-func compare(args []string) error {
+func compare(args, kinds []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("one trace, please")
 	}
@@ -29,17 +33,21 @@ func compare(args []string) error {
 		return err
 	}
 	defer f.Close()
-	all, err := tracediff.Requests(f, "RC", "UC", "UD")
+	all, err := tracediff.Seen(f, "RC", "UC", "UD")
 	if err != nil {
 		return err
 	}
-	first, second, err := tracediff.Halves(all)
+	first, second, err := tracediff.Halves(tracediff.Of(all, kinds...))
 	if err != nil {
 		return err
 	}
 	if d := tracediff.Differences(first, second); d != "" {
 		return fmt.Errorf("the halves differ:\n%s", d)
 	}
-	fmt.Printf("both halves gave the devices the same %d requests\n", len(first))
+	fmt.Printf("both halves are the same in %d things:", len(first))
+	for _, kind := range kinds {
+		fmt.Printf(" %d %s", len(tracediff.Of(first, kind)), kind)
+	}
+	fmt.Println()
 	return nil
 }
