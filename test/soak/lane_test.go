@@ -214,11 +214,15 @@ func (e *end) watch(conn conn) {
 		case <-time.After(time.Second):
 		}
 		e.mu.Lock()
-		if e.progress != last {
+		switch stands := time.Since(since); {
+		case e.progress != last:
 			last, since = e.progress, time.Now()
-		} else if time.Since(since) > e.s.patience {
+		case stands > e.s.patience/4 && e.dropped():
+			e.s.stats.silent.Add(1)
+			e.broke(errors.New("the peer was killed, and nobody has said so"))
+		case stands > e.s.patience:
 			e.fault("nothing has moved for %v: %s", e.s.patience, e.state())
-		} else if !e.heard {
+		case !e.heard:
 			e.nudge()
 		}
 		e.mu.Unlock()

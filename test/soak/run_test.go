@@ -35,12 +35,12 @@ type soak struct {
 
 // stats counts what has been done.
 type stats struct {
-	connections, broken, messages, writes, reads, atomics, offers, bytes, datagrams, lost, kills atomic.Int64
+	connections, broken, messages, writes, reads, atomics, offers, bytes, datagrams, lost, kills, silent atomic.Int64
 }
 
 func (s *stats) String() string {
-	return fmt.Sprintf("%d connections, %d of them broken off, %d peers killed; %d messages, %d writes, %d reads, %d atomics, %d keys given away, %d MB; %d datagrams, %d lost",
-		s.connections.Load(), s.broken.Load(), s.kills.Load(), s.messages.Load(), s.writes.Load(), s.reads.Load(), s.atomics.Load(), s.offers.Load(), s.bytes.Load()>>20,
+	return fmt.Sprintf("%d connections, %d of them broken off, %d peers killed, %d ends not told of that; %d messages, %d writes, %d reads, %d atomics, %d keys given away, %d MB; %d datagrams, %d lost",
+		s.connections.Load(), s.broken.Load(), s.kills.Load(), s.silent.Load(), s.messages.Load(), s.writes.Load(), s.reads.Load(), s.atomics.Load(), s.offers.Load(), s.bytes.Load()>>20,
 		s.datagrams.Load(), s.lost.Load())
 }
 

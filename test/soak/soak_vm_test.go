@@ -152,5 +152,9 @@ func TestSoak(t *testing.T) {
 		if s.stats.messages.Load() == 0 || s.stats.broken.Load() == 0 || s.stats.offers.Load() == 0 || s.stats.kills.Load() == 0 {
 			t.Error("there was not everything in it that is to be")
 		}
+		// The kernel says once that a process has died, in a datagram.
+		if silent, kills := s.stats.silent.Load(), s.stats.kills.Load(); silent > 1+kills/20 {
+			t.Errorf("%d ends have not heard that their peer had died, of %d that were killed", silent, kills)
+		}
 	}
 }
