@@ -7,6 +7,8 @@ package qemu
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,7 +25,7 @@ func TestArgs(t *testing.T) {
 		"id=fs0,path=/d,,e,security_model=none,multidevs=remap,readonly=on",
 		"virtio-9p-pci,fsdev=fs8,mount_tag=t,addr=0x9.0,multifunction=on",
 		"local.path=/a,remote.type=unix,remote.path=/b",
-		"tcg,thread=multi", "console=ttyS0 panic=-1 oops=panic quiet",
+		"tcg,thread=multi", "console=ttyS0 panic=-1 oops=panic ", " quiet -",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
@@ -31,6 +33,26 @@ func TestArgs(t *testing.T) {
 	}
 	if strings.Count(got, "readonly=on") != 1 {
 		t.Errorf("one directory is read-only, not more: %s", got)
+	}
+}
+
+// TestHostClock: a guest believes its counters only where the host does, and where
+// they are the host's.
+func TestHostClock(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "current_clocksource")
+	for source, want := range map[string]string{"tsc\n": "tsc=reliable", "hpet\n": "", "kvm-clock\n": ""} {
+		if err := os.WriteFile(file, []byte(source), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if got := hostClock(file); got != want {
+			t.Errorf("%q: %q, want %q", source, got, want)
+		}
+	}
+	if got := hostClock(file + "x"); got != "" {
+		t.Errorf("no such file: %q", got)
+	}
+	if got := (&Machine{Accel: "kvm"}).Args(); slices.ContainsFunc(got, func(a string) bool { return strings.Contains(a, "tsc=") }) {
+		t.Errorf("under KVM the guest has its own: %q", got)
 	}
 }
 
