@@ -185,18 +185,21 @@ func tracedRoute(t testing.TB, trace func(connectx.Record)) *route {
 	}
 }
 
-// routes runs a test with the fake kernels and, in the VM, within one device and
-// across two.
+// routes runs a test with the fake kernels or, in the VM, within one device and
+// across two. What needs no device is not run in the VM again, which is slow.
 func routes(t *testing.T, f func(t *testing.T, rt *route)) {
-	t.Run("fake", func(t *testing.T) { f(t, fakeRoute()) })
+	if !vmtest.Inside() {
+		t.Run("fake", func(t *testing.T) { f(t, fakeRoute()) })
+	}
 	fullRoutes(t, f)
 }
 
 // fullRoutes is routes without the fake kernel that knows reliable connections only.
 func fullRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
-	mlx5Routes(t, f)
 	if vmtest.Inside() {
 		vmRoutes(t, f)
+	} else {
+		mlx5Routes(t, f)
 	}
 }
 
