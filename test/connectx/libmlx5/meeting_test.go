@@ -4,9 +4,10 @@ package libmlx5
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,6 +42,7 @@ type meeting struct {
 	want           []string // that both print
 	clientWant     string   // that the client prints
 	stays          bool     // the server does not end by itself
+	tcp            string   // the TCP port at which they meet; "": by the connection manager
 }
 
 // run runs both. Each has to end with success.
@@ -80,11 +82,11 @@ func (m meeting) try(t *testing.T) (client, served pairing.Output, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.Contains(m.server, "-b") {
-		// Of many connections that come while it begins to listen some would be
-		// refused, and some not.
-		for start := time.Now(); host.CMIDs(t) == ids && server.Alive() && time.Since(start) < serverLimit; {
-			time.Sleep(10 * time.Millisecond)
+	// A client that comes too early has to be started again, and of many connections
+	// that come while the server begins to listen some would be refused, and some not.
+	for start := time.Now(); server.Alive() && time.Since(start) < serverLimit; time.Sleep(10 * time.Millisecond) {
+		if m.tcp != "" && listens(t, m.tcp) || m.tcp == "" && host.CMIDs(t) != ids {
+			break
 		}
 	}
 	client, err = pairing.RunWhile(t.Context(), p, clientLimit, func(o pairing.Output) bool { return server.Alive() && nobodyListens(o) }, m.client...)
@@ -94,6 +96,29 @@ func (m meeting) try(t *testing.T) (client, served pairing.Output, err error) {
 		err = errors.Join(err, serr)
 	}
 	return client, served, err
+}
+
+// listens reports whether somebody listens at a TCP port.
+func listens(t *testing.T, port string) bool {
+	t.Helper()
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := fmt.Sprintf(":%04X", n)
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		b, err := os.ReadFile(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			// Number, local and remote address, state: 0A is TCP_LISTEN.
+			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], local) && f[3] == "0A" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // nobodyListens reports whether a client came too early.

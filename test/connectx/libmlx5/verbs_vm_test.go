@@ -35,7 +35,7 @@ func TestPingpong(t *testing.T) {
 			args := func(i int) []string {
 				return append(strings.Fields(tc.flags), "-d", hosts[i].Device, "-g", gidIndex(t, hosts[i], hosts[i].IPv4), "-p", p)
 			}
-			m := meeting{program: tc.program, server: args(0), client: append(args(1), "127.0.0.1"), want: []string{" usec/iter\n"}}
+			m := meeting{tcp: p, program: tc.program, server: args(0), client: append(args(1), "127.0.0.1"), want: []string{" usec/iter\n"}}
 			if tc.program == "ibv_xsrq_pingpong" {
 				m.want = nil // it prints nothing like that
 			}
@@ -69,11 +69,11 @@ func TestPerftest(t *testing.T) {
 				}
 				return append(a, "-x", gidIndex(t, hosts[i], hosts[i].IPv4))
 			}
-			peer := "127.0.0.1"
+			peer, tcp := "127.0.0.1", p
 			if strings.Contains(c, " -R") {
-				peer = hosts[0].IPv4.String()
+				peer, tcp = hosts[0].IPv4.String(), ""
 			}
-			meeting{program: f[0], server: args(0), client: append(args(1), peer), clientWant: "#bytes"}.run(t)
+			meeting{tcp: tcp, program: f[0], server: args(0), client: append(args(1), peer), clientWant: "#bytes"}.run(t)
 		})
 	}
 }
