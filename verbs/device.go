@@ -198,6 +198,7 @@ type DeviceAttr struct {
 	MaxWQ         int           // work queues of type RQ
 	TagMatching   TMCaps
 	RSS           RSSCaps
+	Packets       PacketCaps
 }
 
 // TMCaps says what tag matching can do (struct ibv_tm_caps of
@@ -211,7 +212,7 @@ type TMCaps struct {
 }
 
 // RSSCaps says how received packets can be spread (struct ibv_rss_caps of
-// ibv_query_device_ex(3), of which the kernel answers these).
+// ibv_query_device_ex(3)), but for what is hashed: that is in PacketCaps.
 type RSSCaps struct {
 	QPTypes      uint32 // bit n: QPs of type n
 	MaxTables    int    // indirection tables

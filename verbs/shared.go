@@ -48,6 +48,9 @@ func (s *shared) query() error {
 	}
 	s.attr = deviceAttr(&ex.Base)
 	s.attr.extend(&ex)
+	if d, ok := s.ctx.(provider.PacketDevice); ok {
+		s.attr.Packets = d.PacketCaps()
+	}
 	s.attr.CompVectors = int(s.file.Context().CompVectors)
 	if s.info.NodeGUID == 0 {
 		s.info.NodeGUID = s.attr.NodeGUID

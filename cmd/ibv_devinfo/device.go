@@ -192,10 +192,16 @@ func (p *printer) extended(a *verbs.DeviceAttr) {
 	}
 	p.printf("\tdevice_cap_flags_ex:\t\t0x%X\n", a.CapFlags)
 	p.bits(a.CapFlags&^0xffffffff, deviceCapsEx)
-	p.printf("\ttso_caps:\n\t\tmax_tso:\t\t\t0\n")
-	p.rss(&a.RSS)
+	p.printf("\ttso_caps:\n\t\tmax_tso:\t\t\t%d\n", a.Packets.MaxTSO)
+	if a.Packets.MaxTSO != 0 {
+		p.qpTypes(a.Packets.TSOQPTypes, packetTypes)
+	}
+	p.rss(a)
 	p.printf("\tmax_wq_type_rq:\t\t\t%d\n", a.MaxWQ)
-	p.printf("\tpacket_pacing_caps:\n\t\tqp_rate_limit_min:\t0kbps\n\t\tqp_rate_limit_max:\t0kbps\n")
+	p.printf("\tpacket_pacing_caps:\n\t\tqp_rate_limit_min:\t%dkbps\n\t\tqp_rate_limit_max:\t%dkbps\n", a.Packets.RateMin, a.Packets.RateMax)
+	if a.Packets.RateMax != 0 {
+		p.qpTypes(a.Packets.RateQPTypes, rateTypes)
+	}
 	if tm := &a.TagMatching; tm.MaxTags != 0 {
 		p.row("max_rndv_hdr_size", tm.MaxRndvHdrSize)
 		p.row("max_num_tags", tm.MaxTags)
@@ -215,11 +221,16 @@ func (p *printer) extended(a *verbs.DeviceAttr) {
 	p.printf("\tnum_comp_vectors:\t\t%d\n", a.CompVectors)
 }
 
-func (p *printer) rss(r *verbs.RSSCaps) {
-	p.printf("\trss_caps:\n\t\tmax_rwq_indirection_tables:\t\t\t%d\n\t\tmax_rwq_indirection_table_size:\t\t\t%d\n", r.MaxTables, r.MaxTableSize)
-	p.printf("\t\trx_hash_function:\t\t\t\t0x0\n\t\trx_hash_fields_mask:\t\t\t\t0x0\n")
-	if r.QPTypes != 0 {
-		p.printf("\t\tsupported_qp:\n")
-		p.bits(uint64(r.QPTypes), qpTypes)
+func (p *printer) rss(a *verbs.DeviceAttr) {
+	p.printf("\trss_caps:\n\t\tmax_rwq_indirection_tables:\t\t\t%d\n\t\tmax_rwq_indirection_table_size:\t\t\t%d\n", a.RSS.MaxTables, a.RSS.MaxTableSize)
+	p.printf("\t\trx_hash_function:\t\t\t\t0x%x\n\t\trx_hash_fields_mask:\t\t\t\t0x%X\n", a.Packets.HashFunctions, a.Packets.HashFields)
+	if a.RSS.QPTypes != 0 {
+		p.qpTypes(a.RSS.QPTypes, packetTypes)
 	}
+}
+
+// qpTypes prints the types of QPs that something is for.
+func (p *printer) qpTypes(mask uint32, names []bit) {
+	p.printf("\t\tsupported_qp:\n")
+	p.bits(uint64(mask), names)
 }

@@ -45,5 +45,8 @@ var (
 		{1 << 4, "SUPPORT_ATOMIC"}, {1 << 5, "SUPPORT_SRQ"},
 	}
 	rawCaps = []bit{{1 << 0, "C-VLAN stripping offload"}, {1 << 1, "Scatter FCS offload"}, {1 << 2, "IP csum offload"}, {1 << 3, "Delay drop"}}
-	qpTypes = []bit{{1 << 8, "SUPPORT_RAW_PACKET"}, {1 << 4, "SUPPORT_UD"}}
+	// packetTypes are the types of QPs that send and receive packets, rateTypes those
+	// that can have a rate.
+	packetTypes = []bit{{1 << 8, "SUPPORT_RAW_PACKET"}, {1 << 4, "SUPPORT_UD"}}
+	rateTypes   = []bit{{1 << 8, "SUPPORT_RAW_PACKET"}, {1 << 4, "SUPPORT_UD"}, {1 << 2, "SUPPORT_RC"}}
 )

@@ -40,6 +40,8 @@ type caps struct {
 	flags    uint64 // IB_UVERBS_DEVICE_...
 	atomics  bool
 	tso      abi.Mlx5TSOCaps
+	hashes   abi.Mlx5RSSCaps
+	pacing   abi.Mlx5PacketPacingCaps
 	cqeComp  abi.Mlx5CQECompCaps
 	streams  abi.Mlx5DCIStreamsCaps
 	comp128  bool // completions of 128 bytes can be compressed
@@ -108,7 +110,7 @@ const maxWQEBB = 1 << 20
 func (c *caps) fromDevice(attr *abi.UverbsExQueryDeviceResp, r *abi.Mlx5QueryDeviceResp) {
 	c.flags = uint64(attr.Base.DeviceCapFlags) | attr.DeviceCapFlagsEx
 	c.atomics = attr.Base.AtomicCap != 0
-	c.tso = r.TSOCaps
+	c.tso, c.hashes, c.pacing = r.TSOCaps, r.RSSCaps, r.PacketPacingCaps
 	c.cqeComp = r.CQECompCaps
 	c.streams = r.DCIStreamsCaps
 	c.comp128 = r.Flags&abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP != 0

@@ -69,6 +69,15 @@ func (c *Context) queryDevice() error {
 	return nil
 }
 
+// PacketCaps implements provider.PacketDevice.
+func (c *Context) PacketCaps() provider.PacketCaps {
+	return provider.PacketCaps{
+		MaxTSO: c.caps.tso.MaxTSO, TSOQPTypes: c.caps.tso.SupportedQPTs,
+		HashFunctions: c.caps.hashes.RXHashFunction, HashFields: c.caps.hashes.RXHashFieldsMask,
+		RateMin: c.caps.pacing.QPRateLimitMin, RateMax: c.caps.pacing.QPRateLimitMax, RateQPTypes: c.caps.pacing.SupportedQPTs,
+	}
+}
+
 // port returns what a port is, which does not change.
 func (c *Context) port(num uint8) (port, error) {
 	if num == 0 || int(num) > c.caps.ports {
