@@ -79,8 +79,12 @@ func (ep *endpoint) handle(ev *Event) {
 		ep.settle(ev, nil)
 	case EventRejected, EventConnectError, EventUnreachable:
 		// What changed nothing is a hint, as UNREACHABLE on an established ID.
-		if ep.id.State() == StateFailed {
+		switch s := ep.id.State(); {
+		case s == StateFailed:
 			ep.settle(ev, ev.Err())
+		case s == StateDisconnected && ev.Type == EventRejected:
+			ep.settle(ev, ev.Err())
+			ep.finish(ev)
 		}
 	case EventDisconnected:
 		// Answer, or the peer waits for it until its retries are used up.
@@ -111,7 +115,11 @@ func (ep *endpoint) finish(ev *Event) {
 	}
 	ep.end = End{Event: ev.Type, Status: ev.Status}
 	ep.cause = ev.Err().(*OpError).Err
-	if ev.Type == EventDisconnected {
+	switch ev.Type {
+	case EventRejected: // the peer's word for its end, and for nothing else
+		ep.end = End{Event: EventDisconnected}
+		ep.cause = &DisconnectedError{}
+	case EventDisconnected:
 		ep.end.Local = ep.id.leaving.Load()
 		ep.cause = &DisconnectedError{Status: ev.Status, Local: ep.end.Local}
 		if ev.failed {

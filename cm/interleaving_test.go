@@ -185,6 +185,30 @@ func TestAStageIsUsedOnce(t *testing.T) {
 	}
 }
 
+// A process that dies when it has accepted, and has not yet heard that the other side
+// is connected, leaves a rejection: the kernel has nothing else to say then.
+func TestThePeerDiesBeforeItKnows(t *testing.T) {
+	ep, k := fakeEndpoint(t, StateRouteResolved)
+	k.accepts = true
+	r := &Resolved{stage: stage{ep: ep}}
+	conn, err := r.Connect(context.Background(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.queue(ep.id.kid, EventRejected, 28)
+	select {
+	case <-conn.Done():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the connection stands")
+	}
+	if got := ep.end; got != (End{Event: EventDisconnected}) || conn.ID().State() != StateDisconnected || !errors.Is(ep.cause, syscall.ECONNRESET) {
+		t.Errorf("the end is %+v, %v, and the state %v", got, ep.cause, conn.ID().State())
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // The completion of a receive must not pass for that of a send.
 func TestASharedCQIsRefused(t *testing.T) {
 	ep, _ := fakeEndpoint(t, StateEstablished)

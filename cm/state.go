@@ -172,10 +172,13 @@ var transitions = map[EventType]map[State]step{
 		StateResponded:  {StateFailed, actFlush},
 		StateAccepting:  {StateFailed, actFlush},
 	},
+	// On an established ID: the peer has accepted, and has gone before it knew that
+	// we are connected.
 	EventRejected: {
-		StateConnecting: {StateFailed, actFlush},
-		StateResponded:  {StateFailed, actFlush},
-		StateAccepting:  {StateFailed, actFlush},
+		StateConnecting:  {StateFailed, actFlush},
+		StateResponded:   {StateFailed, actFlush},
+		StateAccepting:   {StateFailed, actFlush},
+		StateEstablished: {StateDisconnected, actFlush},
 	},
 	EventDisconnected: {
 		StateConnecting:  {StateDisconnected, actFlush},

@@ -37,8 +37,8 @@ func TestEveryEventInEveryState(t *testing.T) {
 		if st.next == StateEstablished && s != StateEstablished && !slices.Contains(connecting, s) {
 			bad("established out of nothing")
 		}
-		if s == StateEstablished && st.next != StateEstablished && e != EventDisconnected && e != EventDeviceRemoval {
-			bad("an established connection ends by DISCONNECTED and DEVICE_REMOVAL alone")
+		if s == StateEstablished && st.next != StateEstablished && e != EventDisconnected && e != EventRejected && e != EventDeviceRemoval {
+			bad("an established connection ends by DISCONNECTED, REJECTED and DEVICE_REMOVAL alone")
 		}
 		if (st.do == actEstablish) != (e == EventConnectResponse && s == StateConnecting && k == kindQP) {
 			bad("a response is answered once, and only for a QP")
@@ -100,6 +100,8 @@ func TestLifeOfAConnection(t *testing.T) {
 			[]State{StateEstablished, StateEstablished, StateDisconnected, StateDisconnected}},
 		{"active without a QP", StateConnecting, kindPlain,
 			[]EventType{EventConnectResponse, EventRejected}, []State{StateResponded, StateFailed}},
+		{"active, of a peer that dies before it knows", StateConnecting, kindQP,
+			[]EventType{EventConnectResponse, EventRejected, EventDisconnected}, []State{StateEstablished, StateDisconnected, StateDisconnected}},
 		{"active on iWARP", StateConnecting, kindQP, []EventType{EventEstablished}, []State{StateEstablished}},
 		{"passive", StateAccepting, kindQP,
 			[]EventType{EventEstablished, EventAddrChange, EventDeviceRemoval},
