@@ -47,9 +47,11 @@ type lane struct {
 	conn      *cm.Conn  // nil without the connection manager
 	ah        *verbs.AH // whom datagrams go to, with the next two
 	qpn, qkey uint32
-	batch     verbs.Batch
-	out       []byte // what is sent
-	remote    uint64 // what requests read, write or add to
+	batch     verbs.Batch    // for what tells of receives
+	list      []verbs.SendWR // for messages
+	size      int            // of those in list
+	out       []byte         // what is sent
+	remote    uint64         // what requests read, write or add to
 	rkey      uint32
 	posted    uint64
 	signalled uint64 // the last that completes
@@ -165,38 +167,45 @@ func (e *end) close() {
 	e.mr.Close()
 }
 
+// prepare makes the requests of a list, but for what is new in each.
+func (e *end) prepare(l *lane, size int) {
+	wr := verbs.SendWR{Opcode: e.kind.opcode, RemoteAddr: l.remote, RKey: l.rkey, CompareAdd: 1}
+	switch local := e.outgoing(l.index); {
+	case wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpWrite:
+		wr.SGList = []verbs.SGE{e.mr.Slice(e.incoming(l.index), size)}
+	case size <= e.Inline:
+		wr.InlineData = l.out[:size]
+	default:
+		wr.SGList = []verbs.SGE{e.mr.Slice(local, size)}
+	}
+	if l.ah != nil {
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = l.ah, l.qpn, l.qkey
+	}
+	l.size, l.list = size, l.list[:0]
+	for range e.List {
+		l.list = append(l.list, wr)
+	}
+}
+
 // post posts n requests of size bytes with one doorbell.
 func (e *end) post(l *lane, n, size int) error {
-	b := &l.batch
-	out, in := e.outgoing(l.index), e.incoming(l.index)
-	for i := range n {
+	if l.size != size {
+		e.prepare(l, size)
+	}
+	list := l.list[:n]
+	for i := range list {
 		l.posted++
-		id := uint64(l.index)<<laneShift | l.posted&countMask
-		switch op, inline := e.kind.opcode, size <= e.Inline; {
-		case op == verbs.OpSend && inline:
-			b.SendInline(id, l.out[:size])
-		case op == verbs.OpSend:
-			b.Send(id, e.mr.Slice(out, size))
-		case op == verbs.OpWrite && inline:
-			b.WriteInline(id, l.out[:size], l.remote, l.rkey)
-		case op == verbs.OpWrite:
-			b.Write(id, e.mr.Slice(out, size), l.remote, l.rkey)
-		case op == verbs.OpRead:
-			b.Read(id, e.mr.Slice(in, size), l.remote, l.rkey)
-		default:
-			b.FetchAdd(id, e.mr.Slice(in, size), l.remote, l.rkey, 1)
-		}
-		if l.ah != nil {
-			b.To(l.ah, l.qpn, l.qkey)
-		}
+		wr := &list[i]
+		wr.ID, wr.Flags = uint64(l.index)<<laneShift|l.posted&countMask, 0
 		// The end of a list completes, because the next one waits for room for all
 		// of it.
 		if l.posted-l.signalled >= uint64(e.moderation()) || l.posted == l.limit || n > 1 && i == n-1 {
-			b.Signal()
+			wr.Flags = verbs.SendSignaled
 			l.signalled = l.posted
 		}
 	}
-	return b.Post()
+	_, err := l.qp.PostSend(list)
+	return err
 }
 
 // emptyPolls is how often a CQ is polled between looks at the context.
