@@ -51,22 +51,22 @@ func (e *end) stream(ctx context.Context, size int, count uint64, limit time.Dur
 	}
 }
 
-// refill posts lists for as long as they fit.
+// refill posts lists for as long as they fit: whole ones, as perftest, but for those
+// that are longer than what the peer makes known at once.
 func (e *end) refill(l *lane, size int) error {
 	for {
 		n := min(uint64(e.List), l.limit-l.posted)
-		if e.kind.opcode == verbs.OpSend {
-			n = min(n, l.credit)
-			l.credit -= n
-		}
-		if n == 0 {
-			return nil
-		}
-		if l.posted-l.completed+n > uint64(e.Depth) {
-			if e.kind.opcode == verbs.OpSend {
-				l.credit += n
+		if e.kind.opcode == verbs.OpSend && l.credit < n {
+			if n <= creditBatch {
+				return nil // of the peer's receives, so many are in use that it will tell of more
 			}
+			n = l.credit
+		}
+		if n == 0 || l.posted-l.completed+n > uint64(e.Depth) {
 			return nil
+		}
+		if e.kind.opcode == verbs.OpSend {
+			l.credit -= n
 		}
 		if err := e.post(l, int(n), size); err != nil {
 			return err
