@@ -25,7 +25,7 @@ func TestOnFake(t *testing.T) {
 	for _, args := range []string{
 		"send_bw -n 700 -s 5000", "send_bw -n 700 -s 8 -I 32 -q 3 -l 7 -e", "send_bw -n 1 -t 1", "write_bw -n 300 -s 5000 -Q 3", "read_bw -n 300 -q 3",
 		"atomic_bw -n 300", "send_lat -n 300", "send_lat -n 300 -e", "write_lat -n 300 -s 100", "read_lat -n 300", "atomic_lat -n 300 -e", "send_bw -D 0.1",
-		"send_lat -a -n 2",
+		"send_lat -a -n 2", "send_bw -n 1600 -s 8 -l 64", "send_bw -n 1600 -s 8 -l 100 -t 128",
 	} {
 		t.Run(args, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
