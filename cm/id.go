@@ -361,6 +361,10 @@ func (id *ID) command(op string, fn func(f *ucma.File, kid uint32) error) error 
 	id.mu.Lock()
 	was, file := id.state, id.ch.file
 	id.mu.Unlock()
+	if was == StateRemoved {
+		// The kernel says so itself, but for a moment some drivers still do as told.
+		return id.opError(op, syscall.ENXIO)
+	}
 	if err := fn(file, id.kid); err != nil {
 		return id.opError(op, misuse(op, was, err))
 	}
