@@ -10,14 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 
 // TestMillion does a million operations, of which each brings another number, and
-// looks at all of them.
+// looks at all of them. It says how long that took, and fails for nothing else: half
+// a minute is plenty for an idle machine, and says nothing about a busy one.
 func TestMillion(t *testing.T) {
 	operations := 1_000_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || raceEnabled || vmtest.Inside() {
 		operations = 100_000
 	}
 	const batch, size = 64, 16
@@ -87,7 +89,4 @@ func TestMillion(t *testing.T) {
 	}
 	took := time.Since(start)
 	t.Logf("%d operations in %v, %v each", operations, took.Round(time.Millisecond), took/time.Duration(operations))
-	if limit := 30 * time.Second; took > limit {
-		t.Errorf("%d operations took %v, more than %v", operations, took, limit)
-	}
 }
