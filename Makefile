@@ -87,9 +87,9 @@ test-mlx5: $(CMDS) bin/run ## run rdma-core's programs, and ours, on a software 
 		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS),perftest -timeout 10m -skip $(SLOW) -vm "-kernel $$k -driver mlx5" $(MLX5_TESTS) || exit 1; \
 	done
 
-diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same requests: the pingpong programs of both
+diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same to do: the pingpong programs of both
 	$(RDMAVM) -driver mlx5 -hosts 2 -packages $(PEERS) -trace bin/mlx5.trace -- sh test/connectx/tracediff/pingpong.sh ibv_ $(CURDIR)/bin/ibv_
-	$(GO) run ./test/connectx/tracediff/halves -kinds request bin/mlx5.trace
+	$(GO) run ./test/connectx/tracediff/halves bin/mlx5.trace
 
 soak: $(RDMAVM) bin/run bin/rping ## run random traffic for SOAK on each driver: nothing may be lost, changed or left
 	@for k in $(SOAK_KERNELS); do for d in rxe siw; do \

@@ -14,7 +14,9 @@ type Excuse struct {
 }
 
 // Excused is what may differ between libmlx5 and provider/mlx5.
-var Excused = []Excuse{}
+var Excused = []Excuse{
+	{regexp.MustCompile(`(?:LogPageSize|PageOffset) \d+, |, (?:LogPageSize|PageOffset) \d+`), "", "mlx5_ib describes the memory of a queue by the largest pages in which it happens to lie"},
+}
 
 // excuse returns a line without what may differ.
 func excuse(line string) string {

@@ -254,6 +254,22 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// TestExcused: where a queue lies in its pages is no difference, how long it is is one.
+func TestExcused(t *testing.T) {
+	qp := "made PMState 3, LogRQSize 9, LogSQSize 2"
+	if got := excuse(qp + ", LogPageSize 4, PageOffset 28"); got != qp {
+		t.Errorf("%q", got)
+	}
+	if got, want := excuse("sends-to PageOffset 3, LogCQSize 9, LogPageSize 1"), "sends-to LogCQSize 9"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+	for _, e := range Excused {
+		if e.Why == "" {
+			t.Errorf("%v: why?", e.What)
+		}
+	}
+}
+
 // TestDifferences compares kind with kind, though there is more of one.
 func TestDifferences(t *testing.T) {
 	a := []string{"QP 0: request x", "QP 0: request y", "QP 0: doorbell z", "QP 1: request x"}
