@@ -46,6 +46,7 @@ func parse(args []string) (*flags, error) {
 		}
 	}
 	fs.Func("packages", "Debian `packages`, separated by commas, to unpack for the guest", names(&o.Packages))
+	fs.StringVar(&o.Release, "release", "", "`name` of the Debian release of the packages, as trixie or sid (default this machine's)")
 	fs.Func("modules", "kernel `modules`, separated by commas, to load besides", names(&o.Modules))
 	fs.Func("share", "`directory` that the guest may write to; repeatable", func(s string) error {
 		dir, err := filepath.Abs(s)

@@ -29,6 +29,8 @@
 //	                 it would run in a container FROM scratch
 //	-packages p,...  Debian packages, with all they depend on, that the
 //	                 guest sees as if they were installed
+//	-release name    the Debian release of those packages, such as trixie
+//	                 or sid: this machine's is the default
 //	-modules m,...   kernel modules to load besides those of RDMA, such as
 //	                 sch_netem or bonding
 //	-share dir       a directory that the guest may write to; repeatable
@@ -36,7 +38,7 @@
 //	-timeout d       how long a program may run: 10m, unless -test.timeout
 //	                 says more; 0 is for ever, as for a shell
 //	-trace file      with -driver mlx5: write what the cards see and do to file
-//	-append words    further parameters for the kernel, as tsc=reliable
+//	-append words    further parameters for the kernel, as mitigations=off
 //	-memory MB       1024
 //	-cpus n          2
 //	-t               run the program on a terminal

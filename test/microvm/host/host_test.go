@@ -117,13 +117,15 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(*Options){
-		"hosts":  func(o *Options) { o.Hosts = 3 },
-		"vms":    func(o *Options) { o.VMs = true },
-		"trace":  func(o *Options) { o.Trace, o.Driver = "x", "rxe" },
-		"root":   func(o *Options) { o.Root = "x" },
-		"memory": func(o *Options) { o.Memory = 1 },
-		"cpus":   func(o *Options) { o.CPUs = 0 },
-		"list":   func(o *Options) { o.Root = wire.RootNone; o.Commands = make([]wire.Command, 2) },
+		"hosts":       func(o *Options) { o.Hosts = 3 },
+		"vms":         func(o *Options) { o.VMs = true },
+		"no release":  func(o *Options) { o.Release, o.Packages = "../x", []string{"y"} },
+		"no packages": func(o *Options) { o.Release = "sid" },
+		"trace":       func(o *Options) { o.Trace, o.Driver = "x", "rxe" },
+		"root":        func(o *Options) { o.Root = "x" },
+		"memory":      func(o *Options) { o.Memory = 1 },
+		"cpus":        func(o *Options) { o.CPUs = 0 },
+		"list":        func(o *Options) { o.Root = wire.RootNone; o.Commands = make([]wire.Command, 2) },
 	} {
 		o := good()
 		spoil(o)

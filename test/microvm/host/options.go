@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"purerdma/test/microvm/wire"
@@ -25,6 +26,7 @@ type Options struct {
 	VMs      bool   // with two hosts: each is a VM
 	Root     string // wire.RootOverlay or wire.RootNone
 	Packages []string
+	Release  string   // of Debian, whose packages they are; "": this machine's
 	Modules  []string // of the kernel, beside those of RDMA
 	Shares   []string
 	Trace    string // file for what the software ConnectX sees and does
@@ -56,6 +58,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("-hosts %d: it is 1 or 2", o.Hosts)
 	case o.VMs && o.Hosts != 2:
 		return errors.New("-vms: needs -hosts 2")
+	case o.Release != "" && (len(o.Packages) == 0 || strings.Trim(o.Release, "abcdefghijklmnopqrstuvwxyz") != ""):
+		return fmt.Errorf("-release %s: it is the name of a release of Debian, for -packages", o.Release)
 	case o.Trace != "" && o.Driver != "mlx5":
 		return fmt.Errorf("-trace: is for -driver mlx5, whose devices are models, not for %s", o.Driver)
 	case o.Root != wire.RootOverlay && o.Root != wire.RootNone:

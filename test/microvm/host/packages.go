@@ -5,6 +5,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -18,13 +19,11 @@ import (
 
 // getPackages returns a directory with the Debian packages asked for and all
 // that they depend on: the whole of it, not only what this machine lacks, so
-// that it is the same whatever is installed here.
+// that it is the same whatever is installed here. Of another release they bring
+// their C library, under which this machine's programs run, too, if it is newer.
 func getPackages(ctx context.Context, c *cache.Cache, o *Options) (string, error) {
 	names := slices.Sorted(slices.Values(o.Packages))
-	release := apt.HostRelease()
-	if release == "" {
-		release = "bookworm"
-	}
+	release := cmp.Or(o.Release, apt.HostRelease(), "bookworm")
 	key := hash(append([]string{release}, names...))
 	dir, err := c.Get("packages", key, o.Refresh, func() (string, func(string) error, error) {
 		a, err := apt.Open(ctx, c.Path("apt", release), release, false, o.Refresh, o.Stderr)
