@@ -58,6 +58,7 @@
 //	                        rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2
 //	                        and with -driver siw the devices are siw0 and siw1, with
 //	                        -driver mlx5 mlx5_0 and mlx5_1
+//	RDMAVM_FAULTS           with -driver mlx5: a socket, see below
 //	RDMAVM_HOST             with -vms: which of these is this VM's, 0 or 1
 //
 // Without -vms both ends are in one network namespace. Packets between them
@@ -86,6 +87,20 @@
 // libmlx5, or whatever else speaks to them. The wire connects the cards; with -vms it
 // goes from one virtual machine to the other. What the drivers, or a program's provider,
 // do that the programmer's manual forbids is reported, and makes the exit status 125.
+//
+// A program can have a card fail: the line that it writes to the socket RDMAVM_FAULTS,
+// once for each connection, is a card, hca0 or hca1, a fault and numbers, and is answered
+// by an empty line, or one that says what was wrong.
+//
+//	hca0 port-down                        the cable is pulled; port-up
+//	hca0 lose MESSAGES                    that many that it sends next do not arrive
+//	hca0 lose-answers MESSAGES            they do, but not what is answered
+//	hca0 delay MESSAGES MICROSECONDS      they come late
+//	hca0 silent YES                       1: all that it sends is lost; 0: no more
+//	hca0 fail-next QPN SYNDROME           the QP's next request fails
+//	hca0 fail-qp QPN EVENT                the QP fails: 0x5, 0x10 or 0x11
+//	hca0 fail-command OPCODE STATUS SYNDROME TIMES
+//	hca0 fatal SYNDROME                   the firmware fails, until it is reset
 //
 // That shows that requests, completions and commands are right. It does not show what
 // memory barriers do, or a card's timing, and is never a test on a card.

@@ -69,7 +69,7 @@ var trees = map[string]rule{
 	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/vmtest", "test/..."}, xsys: true},
 	"test/bench-mlx5":    {ours: []string{"verbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}},
 	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},
-	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx", "test/connectx/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx", "test/connectx/prm", "test/connectx/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
 // inTests are what tests may import besides.

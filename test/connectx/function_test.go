@@ -219,8 +219,8 @@ func TestInitSegment(t *testing.T) {
 	if v := uint64(r.read32(0x10))<<32 | uint64(r.read32(0x14)); v != r.cmdq|logCommands<<4|logCommandStride {
 		t.Errorf("command queue %#x, it was put at %#x", v, r.cmdq)
 	}
-	if r.read32(0x1fc) != 0 {
-		t.Error("it is still initializing")
+	if v := r.read32(0x1fc); v != 1<<30 {
+		t.Errorf("%#x: it is still initializing, or cannot be reset", v)
 	}
 	counter := r.read32(0x1010)
 	time.Sleep(3 * time.Millisecond)

@@ -36,6 +36,7 @@ func (f *Function) initSegment() *[initSegmentSize]byte {
 	s.LogCmdQStride.Set(b[:], logCommandStride)
 	s.HealthFWVersion.Set(b[:], fwMajor<<24|fwMinor<<16|fwSubminor)
 	s.HealthHWID.Set(b[:], hardwareID)
+	s.ResetSupported.Set(b[:], 1)
 	if fw.health != 0 {
 		s.HealthRFR.Set(b[:], 1)
 		s.HealthSyndrome.Set(b[:], uint64(fw.health))
@@ -73,8 +74,14 @@ func (f *Function) writeInitSegment(off int, p []byte) {
 }
 
 // setNICInterface changes what the driver uses of the device. A device that is not
-// to be used is as after a reset, but for the segment.
+// to be used is as after a reset, but for the segment; one that the driver has reset
+// is well, and not in use.
 func (f *Function) setNICInterface(mode uint8) {
+	if mode == prm.NICInterfaceSWReset {
+		f.d.reset()
+		f.d.fw.nicInterface = prm.NICInterfaceDisabled
+		return
+	}
 	if mode != prm.NICInterfaceFull && mode != f.d.fw.nicInterface {
 		health := f.d.fw.health
 		f.d.reset()

@@ -78,6 +78,12 @@ func TestFatal(t *testing.T) {
 	if s := prm.InitSegment.HealthSyndrome.Get(seg[:]); s != prm.HealthFirmware {
 		t.Errorf("the segment has health syndrome %#x", s)
 	}
+	f.WriteRegion(0, 0x14, []byte{0, 0, prm.NICInterfaceSWReset, 0})
+	f.ReadRegion(0, 0, seg[:])
+	if s := prm.InitSegment.HealthSyndrome.Get(seg[:]); s != 0 || prm.InitSegment.NICInterface.Get(seg[:]) != prm.NICInterfaceDisabled {
+		t.Errorf("after the driver's reset it has %#x", s)
+	}
+	p.a.d.Fatal(prm.HealthHardware)
 	f.Reset()
 	f.ReadRegion(0, 0, seg[:])
 	if s := prm.InitSegment.HealthSyndrome.Get(seg[:]); s != 0 {

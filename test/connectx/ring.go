@@ -5,6 +5,8 @@ package connectx
 import (
 	"encoding/binary"
 	"fmt"
+
+	"purerdma/test/connectx/prm"
 )
 
 // Registers in a UAR.
@@ -27,8 +29,8 @@ func (d *Device) Ring(page uint32, off int, p []byte) {
 func (d *Device) ring(page uint32, off int, p []byte) {
 	d.traceDoorbell(page, off, p)
 	u := d.uars.objects[page]
-	if d.removed {
-		return
+	if d.removed || u == nil && d.fw.nicInterface != prm.NICInterfaceFull {
+		return // nobody can know it yet who has the page of before a reset
 	}
 	if u == nil {
 		d.violation(fmt.Sprintf("UAR %#x", page), "a store to offset %#x, but there is no such page", off)

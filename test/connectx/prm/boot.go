@@ -8,7 +8,7 @@ var InitSegment = struct {
 	FWRevMinor, FWRevMajor, CmdInterfaceRev, FWRevSubminor Field
 	CmdQAddrHigh, CmdQAddrLow, NICInterface                Field
 	LogCmdQSize, LogCmdQStride                             Field
-	CmdDoorbell, Initializing                              Field
+	CmdDoorbell, Initializing, ResetSupported              Field
 	HealthFWVersion, HealthHWID, HealthRFR, HealthSyndrome Field
 	InternalTimer                                          Field
 	HealthCounter                                          Field
@@ -17,7 +17,7 @@ var InitSegment = struct {
 	CmdInterfaceRev: bits(0x04, 31, 16), FWRevSubminor: bits(0x04, 15, 0),
 	CmdQAddrHigh: dword(0x10), CmdQAddrLow: bits(0x14, 31, 12), NICInterface: bits(0x14, 10, 8),
 	LogCmdQSize: bits(0x14, 7, 4), LogCmdQStride: bits(0x14, 3, 0),
-	CmdDoorbell: dword(0x18), Initializing: bit(0x1fc, 31),
+	CmdDoorbell: dword(0x18), Initializing: bit(0x1fc, 31), ResetSupported: bit(0x1fc, 30),
 	HealthFWVersion: dword(0x230), HealthHWID: dword(0x234),
 	HealthRFR: bit(0x238, 31), HealthSyndrome: bits(0x23c, 23, 16),
 	InternalTimer: qword(0x1000),

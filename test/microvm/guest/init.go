@@ -63,8 +63,9 @@ type guest struct {
 	kmsg     *kmsg
 	env      []string // that every command gets
 
-	stdin stdin
-	bye   chan struct{}
+	stdin  stdin
+	faults *faults
+	bye    chan struct{}
 }
 
 // run does everything.
@@ -100,6 +101,12 @@ func (g *guest) run() error {
 	}
 	g.note("RDMA devices made")
 	g.setEnv()
+	if g.cfg.PCI {
+		if err := g.faults.serve(); err != nil {
+			return err
+		}
+		g.env = append(g.env, "RDMAVM_FAULTS="+faultSocket)
+	}
 	for i, c := range g.cfg.Commands {
 		if err := g.command(i, c); err != nil {
 			return err
@@ -170,6 +177,7 @@ func (g *guest) connect() error {
 	g.conn = wire.NewConn(port)
 	g.bye = make(chan struct{})
 	g.stdin.init(g.conn)
+	g.faults = &faults{conn: g.conn, answers: make(chan string, 1)}
 	if g.kmsg, err = startKmsg(g.conn); err != nil {
 		return err
 	}

@@ -111,6 +111,8 @@ func (g *guest) listen() {
 				s.proc.Signal(syscall.Signal(data[0]))
 			}
 			s.mu.Unlock()
+		case wire.FaultDone:
+			g.faults.answers <- string(data)
 		case wire.Winsize:
 			s.mu.Lock()
 			if s.tty != nil && len(data) == 4 {

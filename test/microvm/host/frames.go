@@ -6,6 +6,7 @@ package host
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -38,6 +39,8 @@ func (v *vm) receive() error {
 			if v.o.Verbose {
 				fmt.Fprintf(v.stderr, "rdmavm: %s, %.1f s after the start\n", data, time.Since(v.start).Seconds())
 			}
+		case wire.Fault:
+			err = v.fault(data)
 		case wire.Start:
 			err = v.started(data)
 		case wire.End:
@@ -53,6 +56,20 @@ func (v *vm) receive() error {
 			return err
 		}
 	}
+}
+
+// fault does what a program in the guest asks of the devices, and tells it how that
+// went.
+func (v *vm) fault(data []byte) error {
+	err := errors.New("-driver mlx5 alone has faults")
+	if v.hcas != nil {
+		err = v.hcas.fault(string(data))
+	}
+	answer := ""
+	if err != nil {
+		answer = err.Error()
+	}
+	return v.conn.Send(wire.FaultDone, []byte(answer))
 }
 
 // started takes down that a command starts.

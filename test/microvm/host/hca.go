@@ -22,6 +22,10 @@ import (
 // hcas are the software ConnectX of one run, one for each host, on one fabric.
 type hcas struct {
 	sockets []string // one for each, by number
+	devices map[string]*connectx.Device
+	fabric  *connectx.Fabric
+	rules   map[string]*rule // by the device that sends; guarded by the fabric's lock
+	silent  map[string]bool  // devices all of whose messages and answers are lost; the same lock
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
@@ -33,9 +37,9 @@ type hcas struct {
 // maxViolations bounds how many are kept.
 const maxViolations = 20
 
-// withHCAs calls f while there are devices, with their sockets. Its error says
-// what went wrong with f, and with the devices.
-func (o *Options) withHCAs(ctx context.Context, dir string, f func(sockets []string) error) (err error) {
+// withHCAs calls f while there are devices. Its error says what went wrong with f,
+// and with the devices.
+func (o *Options) withHCAs(ctx context.Context, dir string, f func(h *hcas) error) (err error) {
 	var trace *bufio.Writer
 	if o.Trace != "" {
 		file, err := os.Create(o.Trace)
@@ -49,15 +53,15 @@ func (o *Options) withHCAs(ctx context.Context, dir string, f func(sockets []str
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(h.sockets), h.stop())
+	return errors.Join(f(h), h.stop())
 }
 
 // startHCAs starts n devices, whose sockets are in dir. Each waits for a QEMU.
 // What they do goes to trace, if that is not nil.
 func startHCAs(ctx context.Context, n int, dir string, trace *bufio.Writer) (*hcas, error) {
-	h := &hcas{}
+	h := &hcas{fabric: connectx.NewFabric(), devices: make(map[string]*connectx.Device), rules: make(map[string]*rule), silent: make(map[string]bool)}
 	ctx, h.cancel = context.WithCancel(ctx)
-	fabric, start := connectx.NewFabric(), time.Now()
+	start := time.Now()
 	for i := range n {
 		path := filepath.Join(dir, fmt.Sprintf("hca%d", i))
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -66,10 +70,10 @@ func startHCAs(ctx context.Context, n int, dir string, trace *bufio.Writer) (*hc
 			return nil, fmt.Errorf("software ConnectX: %w", err)
 		}
 		context.AfterFunc(ctx, func() { l.Close() })
-		memory := vfiouser.NewMemory(fabric)
+		memory := vfiouser.NewMemory(h.fabric)
 		interrupts := vfiouser.NewInterrupts(connectx.Vectors)
 		cfg := connectx.Config{
-			Name: fmt.Sprintf("hca%d", i), Memory: memory, Fabric: fabric,
+			Name: fmt.Sprintf("hca%d", i), Memory: memory, Fabric: h.fabric,
 			Interrupt: func(v int) { interrupts.Raise(v) },
 			Violation: h.violation,
 		}
@@ -77,7 +81,8 @@ func startHCAs(ctx context.Context, n int, dir string, trace *bufio.Writer) (*hc
 			cfg.Trace = func(r connectx.Record) { fmt.Fprintf(trace, "%.6f %v\n", time.Since(start).Seconds(), r) }
 		}
 		h.sockets = append(h.sockets, path)
-		s := &vfiouser.Server{Function: connectx.NewFunction(connectx.New(cfg)), Memory: memory, Interrupts: interrupts}
+		h.devices[cfg.Name] = connectx.New(cfg)
+		s := &vfiouser.Server{Function: connectx.NewFunction(h.devices[cfg.Name]), Memory: memory, Interrupts: interrupts}
 		h.wg.Go(func() {
 			defer l.Close()
 			conn, err := l.AcceptUnix()

@@ -48,9 +48,9 @@ func TestHCAs(t *testing.T) {
 	}
 	own := errors.New("the run's own")
 	var sockets []string
-	err := o.withHCAs(t.Context(), dir, func(s []string) error {
-		sockets = s
-		for i, path := range s {
+	err := o.withHCAs(t.Context(), dir, func(h *hcas) error {
+		sockets = h.sockets
+		for i, path := range sockets {
 			c, err := net.Dial("unix", path)
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +88,7 @@ func TestHCAs(t *testing.T) {
 			t.Errorf("%s still answers", s)
 		}
 	}
-	if err := o.withHCAs(t.Context(), filepath.Join(dir, "none"), func([]string) error { return nil }); err == nil {
+	if err := o.withHCAs(t.Context(), filepath.Join(dir, "none"), func(*hcas) error { return nil }); err == nil {
 		t.Error("devices without a directory")
 	}
 }

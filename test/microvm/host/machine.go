@@ -33,13 +33,15 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 		Console: filepath.Join(dir, fmt.Sprintf("console%d", i)),
 		Append:  strings.TrimSpace("quiet " + o.Append),
 	}
-	if m.VFIOUser = p.hcas; o.VMs && len(p.hcas) > 0 {
-		m.VFIOUser = p.hcas[i : i+1]
+	if p.hcas != nil {
+		if m.VFIOUser = p.hcas.sockets; o.VMs {
+			m.VFIOUser = m.VFIOUser[i : i+1]
+		}
 	}
 	if o.VMs {
 		cfg.VMs = o.Hosts
 	}
-	if o.VMs && len(p.hcas) == 0 {
+	if o.VMs && p.hcas == nil {
 		m.Net = &qemu.Net{
 			Local:  filepath.Join(dir, fmt.Sprintf("net%d", i)),
 			Remote: filepath.Join(dir, fmt.Sprintf("net%d", 1-i)),

@@ -25,7 +25,7 @@ type parts struct {
 	qemu     *qemu.QEMU
 	accel    string
 	driver   kernel.Driver
-	hcas     []string // sockets of the devices, if the driver is for PCI functions
+	hcas     *hcas // if the driver is for PCI functions
 	kernel   *kernel.Kernel
 	image    string // initramfs with the modules
 	modules  []string
@@ -70,8 +70,8 @@ func Run(ctx context.Context, o *Options) (int, error) {
 		return o.runVMs(ctx, p, dir, sig)
 	}
 	var status int
-	err = o.withHCAs(ctx, dir, func(sockets []string) (err error) {
-		p.hcas = sockets
+	err = o.withHCAs(ctx, dir, func(h *hcas) (err error) {
+		p.hcas = h
 		status, err = o.runVMs(ctx, p, dir, sig)
 		return err
 	})

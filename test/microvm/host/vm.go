@@ -39,6 +39,7 @@ type vm struct {
 	start          time.Time
 	input          *input
 	kmsg           bytes.Buffer // the kernel's log so far
+	hcas           *hcas        // nil unless the driver is for PCI functions
 	status         int          // of the first command that failed
 	failed         string       // why the guest gave up
 
@@ -64,7 +65,7 @@ func (o *Options) boot(ctx context.Context, p *parts, dir string, i int) (*vm, e
 	defer its.Close()
 	m.Port = its
 	v := &vm{
-		o: o, stdout: o.Stdout, stderr: o.Stderr, conn: wire.NewConn(mine), start: time.Now(),
+		o: o, stdout: o.Stdout, stderr: o.Stderr, conn: wire.NewConn(mine), start: time.Now(), hcas: p.hcas,
 		console: m.Console, log: filepath.Join(p.logs, fmt.Sprintf("kernel%d.log", i)),
 	}
 	if i == 0 {

@@ -40,6 +40,8 @@ const (
 	Signal   Kind = 's' // one byte: the signal's number
 	Winsize  Kind = 'w' // rows, columns as big-endian uint16
 	Bye      Kind = 'b' // everything is read: leave
+	// FaultDone is the answer to a Fault: text, what went wrong, or nothing.
+	FaultDone Kind = 't'
 )
 
 // Frames from the guest to the host.
@@ -53,6 +55,7 @@ const (
 	End      Kind = 'x' // JSON Ended: a command has ended
 	Done     Kind = 'd' // all commands have ended
 	Failed   Kind = 'f' // text: the guest could not do its work
+	Fault    Kind = 'c' // text: what the devices are to do; FaultDone comes before the next
 )
 
 // StdinWindow is how much stdin the host sends beyond what the guest has

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"purerdma/test/connectx"
+	"purerdma/test/connectx/prm"
+)
+
+// faultArgs are the faults that a program in the guest can ask for by a line "DEVICE
+// FAULT NUMBERS", the device's name being hca0 or hca1, and the names of the numbers.
+var faultArgs = map[string]string{
+	"port-down": "", "port-up": "", "fatal": "SYNDROME", "silent": "YES",
+	"lose": "MESSAGES", "lose-answers": "MESSAGES", "delay": "MESSAGES MICROSECONDS",
+	"fail-qp": "QPN EVENT", "fail-next": "QPN SYNDROME",
+	"fail-command": "OPCODE STATUS SYNDROME TIMES",
+}
+
+// run has a device fail, with as many numbers as faultArgs has names.
+func (h *hcas) run(name, fault string, a []uint32) error {
+	d := h.devices[name]
+	switch fault {
+	case "port-down", "port-up":
+		d.SetPort(fault == "port-up")
+	case "fatal":
+		d.Fatal(uint8(a[0]))
+	case "silent":
+		h.fabric.Lock()
+		h.silent[name] = a[0] != 0
+		h.fabric.Unlock()
+		h.fabric.OnPacket(h.fate)
+	case "lose", "lose-answers", "delay":
+		r := rule{fate: connectx.Lost, left: a[0]}
+		switch fault {
+		case "lose-answers":
+			r.fate = connectx.AnswerLost
+		case "delay":
+			r.fate, r.delay = connectx.Arrives, time.Duration(a[1])*time.Microsecond
+		}
+		h.fabric.Lock()
+		h.rules[name] = &r
+		h.fabric.Unlock()
+		h.fabric.OnPacket(h.fate)
+	case "fail-qp":
+		e := prm.EventType(a[1])
+		if e != prm.EventWQCatas && e != prm.EventWQInvalidReq && e != prm.EventWQAccess {
+			return errors.New("no event of a QP that fails")
+		}
+		return there(d.FailQP(a[0], e), a[0])
+	case "fail-next":
+		return there(d.FailNext(a[0], prm.Syndrome(a[1])), a[0])
+	case "fail-command":
+		d.FailCommand(uint16(a[0]), prm.Status(a[1]), a[2], int(a[3]))
+	}
+	return nil
+}
+
+func there(found bool, qpn uint32) error {
+	if !found {
+		return fmt.Errorf("there is no QP %#x", qpn)
+	}
+	return nil
+}
+
+// fault does what a line asks for.
+func (h *hcas) fault(line string) error {
+	err := h.doFault(strings.Fields(line))
+	if err != nil {
+		err = fmt.Errorf("fault %q: %w", line, err)
+	}
+	return err
+}
+
+func (h *hcas) doFault(words []string) error {
+	if len(words) < 2 {
+		return errors.New("it is DEVICE FAULT and numbers")
+	}
+	names, ok := faultArgs[words[1]]
+	if !ok || h.devices[words[0]] == nil {
+		return errors.New("there is no such device, or fault")
+	}
+	args := make([]uint32, len(words)-2)
+	if len(args) != len(strings.Fields(names)) {
+		return errors.New("the numbers are: " + names)
+	}
+	for i, w := range words[2:] {
+		n, err := strconv.ParseUint(w, 0, 32)
+		if err != nil {
+			return err
+		}
+		args[i] = uint32(n)
+	}
+	return h.run(words[0], words[1], args)
+}
+
+// A rule is what happens to the next messages of a device, in the place of the one before.
+type rule struct {
+	fate  connectx.Fate
+	delay time.Duration
+	left  uint32
+}
+
+// fate is for connectx.Fabric.OnPacket, and runs with the fabric's lock held.
+func (h *hcas) fate(p *connectx.Packet) (connectx.Fate, time.Duration) {
+	switch {
+	case h.silent[p.From]:
+		return connectx.Lost, 0
+	case h.silent[p.To]:
+		return connectx.AnswerLost, 0
+	}
+	r := h.rules[p.From]
+	if r == nil || r.left == 0 {
+		return connectx.Arrives, 0
+	}
+	r.left--
+	return r.fate, r.delay
+}
