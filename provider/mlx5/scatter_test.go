@@ -100,7 +100,8 @@ func (q *QP) readWQE(opcode uint8, id uint64, sg ...provider.SGE) uint16 {
 func TestScatterRead(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		r := newCQRig(t, ofSize(size))
-		q := r.qp(provider.RC, nil)
+		// In the large ring the index of a WQE has more than 8 bits.
+		rings := []*QP{r.qp(provider.RC, nil), r.qpOf(provider.RC, nil, 512)}
 		lkey, mem := r.region(4096, 0x1000)
 		// 6 data segments of 11 bytes: 2 blocks, so that some wrap.
 		var sg []provider.SGE
@@ -109,6 +110,7 @@ func TestScatterRead(t *testing.T) {
 		}
 		for format, most := range formats(size) {
 			for id := range uint64(400) {
+				q := rings[id%2]
 				q.sq.transport = []transport{transportConnected, transportXRC, transportDC}[id%3]
 				n := int(id) % (most + 1)
 				clear(mem)
@@ -129,6 +131,7 @@ func TestScatterRead(t *testing.T) {
 		}
 		for _, op := range []uint8{opcodeAtomicCS, opcodeAtomicFA, opcodeAtomicCS} {
 			clear(mem)
+			q := rings[0]
 			q.sq.transport = (q.sq.transport + 1) % transportUD
 			e := q.sendCQE(q.readWQE(op, 1, provider.SGE{Addr: 0x1008, Length: 8, LKey: lkey}), op)
 			e.Format, e.Data = 1, pattern(8)

@@ -31,7 +31,6 @@ type register struct {
 	shared        bool // between QPs: lock is taken around the use
 	lock          lock
 	page          uint32 // the device's number of its UAR
-	kernel        bool   // the kernel gave it with the QP, which need not name it
 	users         int    // QPs, of one that is shared
 	pool          pool
 }
@@ -105,7 +104,6 @@ func (u *uars) openLegacy(r *abi.Mlx5AllocUcontextResp, low int) error {
 			n := len(u.legacy)
 			reg := &register{
 				Register: mmio.Register{Base: unsafe.Add(base, uintptr(i/regsPerUAR)*uarSize+uarDoorbells+uintptr(i%regsPerUAR)*size)},
-				kernel:   true,
 				// The first is for everybody, by single stores. The last ones are for
 				// one QP each.
 				shared: n != 0 && n/2+n%2 < total-low,
@@ -166,7 +164,7 @@ func (u *uars) get(private bool) (*register, error) {
 	case u.legacy != nil:
 		return nil, nil
 	case u.ctx.caps.bfRegSize == 0:
-		return u.plain, nil
+		return u.plain.single(), nil
 	}
 	p := poolDedicated
 	if private {
@@ -236,7 +234,18 @@ func (u *uars) assigned(index uint32) (*register, error) {
 	if uint64(index) >= uint64(len(u.legacy)) {
 		return nil, fmt.Errorf("mlx5: the kernel assigned BlueFlame register %d of %d", index, len(u.legacy))
 	}
-	return u.legacy[index], nil
+	r := u.legacy[index]
+	if r.Size == 0 && !r.shared {
+		return r.single(), nil
+	}
+	return r, nil
+}
+
+// single returns a register for everybody, which takes single stores and no lock, for
+// one more QP. What of it the program writes to is each QP's own: two that post at the
+// same time have nothing in common but the device's register.
+func (r *register) single() *register {
+	return &register{Register: r.Register, page: r.page}
 }
 
 // put takes back what get returned.

@@ -66,7 +66,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestNoBlueFlame: a device without BlueFlame has one doorbell for all.
+// TestNoBlueFlame: a device without BlueFlame has one doorbell for all; and what a ring
+// writes beside it, each QP has for itself.
 func TestNoBlueFlame(t *testing.T) {
 	r := newSendRig(t, func(k *mlx5test.Kernel) {
 		k.Context = func(_ *abi.Mlx5AllocUcontextReqV2, resp *abi.Mlx5AllocUcontextResp) { resp.BFRegSize = 0 }
@@ -78,6 +79,9 @@ func TestNoBlueFlame(t *testing.T) {
 		if u, at, b := r.rung(); u.Type != abi.MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC || at != mlx5test.BlueFlame || len(b) != 8 {
 			t.Errorf("wrote %d bytes to %#x of a page of type %d", len(b), at, u.Type)
 		}
+	}
+	if other, _ := r.qp(r.config(provider.RC)); other.sq.reg == q.sq.reg || other.sq.reg.Base != q.sq.reg.Base {
+		t.Errorf("two QPs with the registers %+v and %+v", q.sq.reg, other.sq.reg)
 	}
 }
 
@@ -110,6 +114,24 @@ func TestLegacy(t *testing.T) {
 		post(t, q, provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 64)})
 		if u, at, b := r.rung(); u != dev.UAR || at != mlx5test.BlueFlame+i%2*mlx5test.BlueFlameSize || len(b) != 128 {
 			t.Errorf("post %d wrote %d bytes to %#x", i, len(b), at)
+		}
+	}
+}
+
+// TestLegacyFirst: the first register that a kernel assigns is for everybody, by single
+// stores; what a ring writes beside it, each QP has for itself. The others are there
+// once.
+func TestLegacyFirst(t *testing.T) {
+	r := newSendRig(t, func(k *mlx5test.Kernel) { k.LegacyUAR = true })
+	u := &r.ctx.uars
+	for i, same := range map[uint32]bool{0: false, 1: true, 22: true} {
+		one, err := u.assigned(i)
+		two, err2 := u.assigned(i)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		if (one == two) != same || one.Register != two.Register || one.Base != u.legacy[i].Base || one.shared != u.legacy[i].shared {
+			t.Errorf("register %d: %+v and %+v", i, one, two)
 		}
 	}
 }

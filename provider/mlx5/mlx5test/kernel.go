@@ -23,7 +23,7 @@ type Kernel struct {
 	Context func(req *abi.Mlx5AllocUcontextReqV2, resp *abi.Mlx5AllocUcontextResp)
 	// Device, if not nil, changes what devices say of themselves.
 	Device func(attr *abi.UverbsExQueryDeviceResp, own *abi.Mlx5QueryDeviceResp, port *abi.UverbsQueryPortResp)
-	// LegacyUAR makes it a kernel older than 5.8 as far as register pages go: it
+	// LegacyUAR makes it a kernel older than 5.7 as far as register pages go: it
 	// has none to allocate, and a context comes with pages that are mapped by
 	// number and shared out by the kernel.
 	LegacyUAR bool
