@@ -138,7 +138,7 @@ func (c *config) bootUntilPassed(ctx context.Context, driver string, list []comm
 	res, err := c.boot(ctx, list)
 	for round := 2; err != nil && round <= rounds; round++ {
 		again := res.again(len(list))
-		if again == "" {
+		if again == "" || round > c.rounds && slices.Contains(res.failed, soak) {
 			break
 		}
 		fmt.Printf("run: round %d, because %s: %s\n", round, why, strings.Join(res.leaves, " "))
@@ -262,13 +262,14 @@ type results struct {
 // fewFailures is how many tests may fail by chance: more have another cause.
 const fewFailures = 5
 
-// soak knows the drivers' faults itself, and is to show those that come seldom.
+// soak knows the drivers' faults itself, and is to show those that come seldom: no
+// fault of a flaky driver excuses it.
 const soak = "TestSoak"
 
 // again returns the pattern of the tests that failed, if all of the programs came
 // to their end, few tests failed, and chance may be why; else "".
 func (r *results) again(programs int) string {
-	if n := len(r.failed); n == 0 || n > fewFailures || len(r.skipped) > 0 || r.ended != programs || slices.Contains(r.failed, soak) {
+	if n := len(r.failed); n == 0 || n > fewFailures || len(r.skipped) > 0 || r.ended != programs {
 		return ""
 	}
 	var pattern []string
