@@ -55,8 +55,11 @@ func (r *cqRig) putCompressed(title *mlx5test.CQE, minis []mini) {
 			copy(r.dev.Buf[int(start+uint32(i))%r.dev.Entries()*size:], e)
 		}
 	}
-	// The title comes last, and the device goes on behind the last entry.
-	if !r.dev.Complete(title.Bytes(size)) {
+	// The title comes last, and the device goes on behind the last entry. The bits beside
+	// the user index mean nothing.
+	b := title.Bytes(size)
+	b[size-cqeSize+cqeUIdx] = 0xa5
+	if !r.dev.Complete(b) {
 		r.t.Fatal("the CQ is full")
 	}
 	r.dev.SetProduced(start + uint32(len(minis)))

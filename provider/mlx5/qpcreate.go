@@ -238,6 +238,9 @@ func (q *QP) createInKernel(z qpSize, cfg *provider.QPConfig, v vendor) error {
 	}
 	q.handle, q.num = k.Handle, k.Num&maxNum
 	q.sq.setNum(q.num)
+	if z.sqBlocks == 0 {
+		return nil // nothing rings, and for XRC_RECV the kernel assigns no register
+	}
 	if q.sq.reg == nil {
 		if q.sq.reg, err = q.ctx.uars.assigned(resp.BFRegIndex); err != nil {
 			return errors.Join(err, q.file.DestroyQP(k.Handle))

@@ -15,6 +15,17 @@ import (
 	"purerdma/uverbs"
 )
 
+// TestRegisterCounts: a context asks for as many registers as libmlx5, with pages of any
+// size.
+func TestRegisterCounts(t *testing.T) {
+	for pageSize, want := range map[int][2]int{4 << 10: {16, 4}, 16 << 10: {16, 4}, 64 << 10: {32, 20}} {
+		total := totalBFRegs(pageSize)
+		if got := [2]int{total, lowLatencyBFRegs(total)}; got != want {
+			t.Errorf("pages of %d bytes: %d registers, of one QP each %d, want %v", pageSize, got[0], got[1], want)
+		}
+	}
+}
+
 // TestRegisters takes registers as QPs do: the first four have one each, the next
 // twelve pages are shared, and then the one with the fewest users is taken.
 func TestRegisters(t *testing.T) {

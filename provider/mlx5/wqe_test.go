@@ -172,9 +172,15 @@ func TestXRC(t *testing.T) {
 	}
 }
 
-// TestXRCDomain makes the other side: a QP that has neither queues nor CQs.
+// TestXRCDomain makes the other side: a QP that has neither queues nor CQs, and no
+// register.
 func TestXRCDomain(t *testing.T) {
-	r := newSendRig(t, nil)
+	for name, legacy := range map[string]bool{"UAR objects": false, "legacy": true} {
+		t.Run(name, func(t *testing.T) { testXRCDomain(t, newSendRig(t, func(k *mlx5test.Kernel) { k.LegacyUAR = legacy })) })
+	}
+}
+
+func testXRCDomain(t *testing.T, r *sendRig) {
 	x, err := r.ctx.OpenXRCD(-1, 0)
 	if err != nil {
 		t.Fatal(err)
