@@ -84,6 +84,9 @@ func (g *guest) run() error {
 		g.selfTest = true // it booted: that was the question
 		return nil
 	}
+	if err := startProcessors(); err != nil {
+		return err
+	}
 	g.modules = &modules{dir: "/modules"}
 	if err := g.modules.loadAll(g.cfg.Modules); err != nil {
 		return err
