@@ -6,25 +6,58 @@ package host
 
 import (
 	"bytes"
-	"regexp"
+	"slices"
+	"strings"
+	"unicode"
 )
 
-// trouble matches what a kernel prints when something in it went wrong. What
+// trouble is what a kernel prints when something in it went wrong. What
 // it says about programs ("segfault at") and what the rxe driver says about
 // work requests that fail, as tests make them, is not among it.
-var trouble = regexp.MustCompile(`Kernel panic|\bBUG:|\bOops\b|\bWARNING:|Call Trace:|kernel BUG at|` +
-	`general protection fault|unable to handle|blocked for more than|soft lockup|hard LOCKUP|detected stalls|` +
-	`\b(KASAN|KCSAN|UBSAN|KMSAN):|refcount_t:|DEADLOCK|possible recursive locking`)
+var trouble = []string{
+	"Kernel panic", "BUG:", "Oops", "WARNING:", "Call Trace:", "kernel BUG at",
+	"general protection fault", "unable to handle", "blocked for more than",
+	"soft lockup", "hard LOCKUP", "detected stalls",
+	"KASAN:", "KCSAN:", "UBSAN:", "KMSAN:", "refcount_t:", "DEADLOCK", "possible recursive locking",
+}
 
-// userTrap matches reports about programs that look like the kernel's own.
-var userTrap = regexp.MustCompile(`traps: \S+\[\d+\]`)
+// troubled says whether a line of the log speaks of trouble, in words of their own.
+func troubled(line string) bool {
+	return !userTrap(line) && slices.ContainsFunc(trouble, func(words string) bool {
+		for rest := line; ; {
+			before, after, ok := strings.Cut(rest, words)
+			if !ok {
+				return false
+			}
+			if !endsInWord(before) && (!endsInWord(words) || !startsWord(after)) {
+				return true
+			}
+			rest = after
+		}
+	})
+}
+
+// userTrap finds reports about programs that look like the kernel's own: "traps:
+// prog[123] general protection fault".
+func userTrap(line string) bool {
+	_, rest, ok := strings.Cut(line, "traps: ")
+	name, _, _ := strings.Cut(rest, " ")
+	return ok && strings.Contains(name, "[") && strings.HasSuffix(name, "]")
+}
+
+func startsWord(s string) bool { return s != "" && isWord(rune(s[0])) }
+func endsInWord(s string) bool { return s != "" && isWord(rune(s[len(s)-1])) }
+
+func isWord(c rune) bool {
+	return c == '_' || c < unicode.MaxASCII && (unicode.IsLetter(c) || unicode.IsDigit(c))
+}
 
 // scanLog returns the part of a kernel log that speaks of trouble: from a
 // few lines before it to some after it. It is nil for a good log.
 func scanLog(log []byte) []byte {
 	lines := bytes.Split(bytes.ReplaceAll(log, []byte("\r"), nil), []byte("\n"))
 	for i, l := range lines {
-		if trouble.Match(l) && !userTrap.Match(l) {
+		if troubled(string(l)) {
 			return bytes.Join(lines[max(0, i-5):min(len(lines), i+60)], []byte("\n"))
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,31 +65,29 @@ func Get(ctx context.Context, src Sources) (*Kernel, error) {
 
 // newest returns the series' newest package and its kernel's release.
 func newest(ctx context.Context, a *apt.Apt, s Series) (pkg, release string, err error) {
-	names, err := a.Names(ctx, s.Prefix)
+	names, err := a.Names(ctx, s.prefix())
 	if err != nil {
 		return "", "", err
 	}
 	for _, n := range names {
-		m := s.Image.FindStringSubmatch(n)
-		if m == nil || release != "" && compare(m[1], release) <= 0 {
+		r, ok := s.release(n)
+		if !ok || release != "" && compare(r, release) <= 0 {
 			continue
 		}
 		if _, err := a.Version(ctx, n); err == nil {
-			pkg, release = n, m[1]
+			pkg, release = n, r
 		}
 	}
 	if pkg == "" {
-		return "", "", fmt.Errorf("the mirror has no package %s... in Debian %s", s.Prefix, s.Release)
+		return "", "", fmt.Errorf("the mirror has no package %s... in Debian %s", s.prefix(), s.Release)
 	}
 	return pkg, release, nil
 }
 
-var number = regexp.MustCompile(`\d+`)
-
 // compare compares two releases of one series by the numbers in them.
 func compare(a, b string) int {
 	num := func(s string) (v []int) {
-		for _, d := range number.FindAllString(s, -1) {
+		for _, d := range strings.FieldsFunc(s, func(r rune) bool { return !strings.ContainsRune(digits, r) }) {
 			n, _ := strconv.Atoi(d)
 			v = append(v, n)
 		}
@@ -138,11 +135,27 @@ func unpack(ctx context.Context, a *apt.Apt, packages []string, dst string, prog
 }
 
 // unwanted are the subsystems that a VM has no use for: most of the bytes.
-var unwanted = regexp.MustCompile(`/kernel/(sound|drivers/(gpu|accel|media|staging|iio|usb|hwmon|input|hid|mmc|mtd|bluetooth|platform|power|thermal|net/(wireless|ethernet|can|usb|phy|dsa))|net/(mac80211|wireless|bluetooth|can))/`)
+var unwanted = map[string][]string{
+	"":             {"sound"},
+	"drivers/":     {"gpu", "accel", "media", "staging", "iio", "usb", "hwmon", "input", "hid", "mmc", "mtd", "bluetooth", "platform", "power", "thermal"},
+	"drivers/net/": {"wireless", "ethernet", "can", "usb", "phy", "dsa"},
+	"net/":         {"mac80211", "wireless", "bluetooth", "can"},
+}
 
 func wanted(name string) bool {
-	return strings.HasPrefix(name, "boot/vmlinuz") ||
-		strings.HasPrefix(name, "usr/lib/modules/") && !unwanted.MatchString(name)
+	if !strings.HasPrefix(name, "usr/lib/modules/") {
+		return strings.HasPrefix(name, "boot/vmlinuz")
+	}
+	_, module, _ := strings.Cut(name, "/kernel/")
+	for parent, list := range unwanted {
+		if rest, ok := strings.CutPrefix(module, parent); ok {
+			dir, _, inside := strings.Cut(rest, "/")
+			if inside && slices.Contains(list, dir) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // decompressors are the programs for compressed modules; they replace a file

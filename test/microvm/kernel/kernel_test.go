@@ -19,18 +19,16 @@ func TestTable(t *testing.T) {
 		{"6.1", "linux-image-6.1.0-56-cloud-amd64", ""},
 		{"6.12", "linux-image-6.12.117+deb13-amd64", "6.12.117+deb13-amd64"},
 		{"6.12", "linux-image-6.12.117+deb13-amd64-unsigned", ""},
+		{"6.12", "linux-image-6.12.x+deb13-amd64", ""},
+		{"6.12", "linux-image-6.1.0-56-amd64", ""},
 		{"7", "linux-binary-7.3.4+deb13-amd64", "7.3.4+deb13-amd64"},
 	} {
 		s, err := Find(tt.series)
 		if err != nil {
 			t.Fatal(err)
 		}
-		release := ""
-		if m := s.Image.FindStringSubmatch(tt.pkg); m != nil {
-			release = m[1]
-		}
-		if release != tt.release {
-			t.Errorf("%s: got %q, want %q", tt.pkg, release, tt.release)
+		if release, ok := s.release(tt.pkg); ok != (tt.release != "") || ok && release != tt.release {
+			t.Errorf("%s: got %q, %t, want %q", tt.pkg, release, ok, tt.release)
 		}
 	}
 	if _, err := Find("2.4"); err == nil {

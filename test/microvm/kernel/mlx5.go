@@ -8,17 +8,20 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"purerdma/test/microvm/apt"
 )
 
-// mlx5Modules are those of the driver that lie among the network cards', which
+// mlx5Module picks those of the driver that lie among the network cards', which
 // Get leaves out.
-var mlx5Modules = regexp.MustCompile(`/kernel/drivers/net/ethernet/mellanox/.*/(mlxfw|mlx5_core)\.ko`)
+func mlx5Module(name string) bool {
+	base, _, ok := strings.Cut(path.Base(name), ".ko")
+	return ok && (base == "mlxfw" || base == "mlx5_core") && strings.Contains(name, "/kernel/drivers/net/ethernet/mellanox/")
+}
 
 // prepareMLX5 gives the kernel the modules of ConnectX cards.
 func prepareMLX5(ctx context.Context, k *Kernel, s Sources) error {
@@ -70,7 +73,7 @@ func unpackMLX5(ctx context.Context, a *apt.Apt, pkg, dst string) error {
 		return err
 	}
 	for _, d := range debs {
-		if err := apt.Unpack(ctx, d, tmp, mlx5Modules.MatchString); err != nil {
+		if err := apt.Unpack(ctx, d, tmp, mlx5Module); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 
 	"purerdma/test/microvm/apt"
 )
@@ -70,14 +70,13 @@ func buildSIW(ctx context.Context, a *apt.Apt, headers, version, dst string, s S
 	return os.Rename(ko, filepath.Join(dst, "siw.ko"))
 }
 
-var sourceSeries = regexp.MustCompile(`^\d+\.\d+`)
-
 // sourcePackage returns the package that holds the source of a version:
 // linux-source-6.1 that of 6.1.192-2.
 func sourcePackage(version string) (string, error) {
-	series := sourceSeries.FindString(version)
-	if series == "" {
+	major, rest, _ := strings.Cut(version, ".")
+	minor := rest[:len(rest)-len(strings.TrimLeft(rest, digits))]
+	if strings.Trim(major, digits) != "" || major == "" || minor == "" {
 		return "", fmt.Errorf("kernel version %s: does not begin with two numbers", version)
 	}
-	return "linux-source-" + series, nil
+	return "linux-source-" + major + "." + minor, nil
 }

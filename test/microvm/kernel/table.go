@@ -9,35 +9,60 @@ package kernel
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
 
 // A Series is a kernel series that -kernel can name.
 type Series struct {
-	Name      string         // as in -kernel
-	Release   string         // the Debian release that has it
-	Backports bool           // ... among its backports
-	Prefix    string         // what the names of its packages begin with
-	Image     *regexp.Regexp // the package that holds vmlinuz; group 1 is the kernel's release
-	More      []string       // further packages, as their names begin before the release
+	Name      string   // as in -kernel
+	Release   string   // the Debian release that has it
+	Backports bool     // ... among its backports
+	Image     string   // the package that holds vmlinuz; each # is a number
+	More      []string // further packages, as their names begin before the release
+}
+
+const digits = "0123456789"
+
+// prefix is what the names of its packages begin with.
+func (s Series) prefix() string {
+	p, _, _ := strings.Cut(s.Image, "#")
+	return p
+}
+
+// release returns the kernel's release, which is the end of the package's name from
+// the first number on, if that is a package with the series's vmlinuz.
+func (s Series) release(pkg string) (string, bool) {
+	rest := pkg
+	for i, part := range strings.Split(s.Image, "#") {
+		if i > 0 {
+			n := len(rest)
+			if rest = strings.TrimLeft(rest, digits); len(rest) == n {
+				return "", false
+			}
+		}
+		var ok bool
+		if rest, ok = strings.CutPrefix(rest, part); !ok {
+			return "", false
+		}
+	}
+	return pkg[strings.IndexAny(pkg, digits):], rest == ""
 }
 
 // table lists the series, the default first.
 var table = []Series{
 	{
-		Name: "6.1", Release: "bookworm", Prefix: "linux-image-6.1.",
-		Image: regexp.MustCompile(`^linux-image-(6\.1\.\d+-\d+-amd64)$`),
+		Name: "6.1", Release: "bookworm",
+		Image: "linux-image-6.1.#-#-amd64",
 	},
 	{
-		Name: "6.12", Release: "trixie", Prefix: "linux-image-6.12.",
-		Image: regexp.MustCompile(`^linux-image-(6\.12\.\d+\+deb13-amd64)$`),
+		Name: "6.12", Release: "trixie",
+		Image: "linux-image-6.12.#+deb13-amd64",
 	},
 	{
 		// linux-image of this series is empty: it only depends on these.
-		Name: "7", Release: "trixie", Backports: true, Prefix: "linux-binary-7.",
-		Image: regexp.MustCompile(`^linux-binary-(7\.\d+\.\d+\+deb13-amd64)$`),
+		Name: "7", Release: "trixie", Backports: true,
+		Image: "linux-binary-7.#.#+deb13-amd64",
 		More:  []string{"linux-modules-", "linux-base-"},
 	},
 }
