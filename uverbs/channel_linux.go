@@ -21,6 +21,8 @@ func readEvent(fd uintptr, b []byte) (again bool, err error) {
 			return true, nil
 		case err != nil:
 			return false, err
+		case n == 0: // nobody will write any more: a fake kernel's way to say that the device is gone
+			return false, unix.EIO
 		case n != len(b):
 			return false, io.ErrUnexpectedEOF
 		}

@@ -2,6 +2,8 @@
 
 package uverbs
 
+import "net/netip"
+
 // Kernel is where devices come from: [System], the running kernel, or a fake one
 // in a test.
 type Kernel interface {
@@ -9,6 +11,19 @@ type Kernel interface {
 	Devices() ([]DeviceInfo, error)
 	// Open opens the verbs character device of one of them.
 	Open(DeviceInfo) (Transport, error)
+}
+
+// Interfaces is what a [Kernel] that is not the running one has besides: the network
+// interfaces that its ports belong to. Those of this process are not asked for then.
+type Interfaces interface {
+	Interfaces() ([]Interface, error)
+}
+
+// Interface is a network interface, which GIDs name by its index.
+type Interface struct {
+	Index int
+	Name  string
+	Addrs []netip.Addr // no IPv4 mapped in IPv6
 }
 
 // Transport is one open verbs character device. Its methods may be called

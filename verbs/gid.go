@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"purerdma/uverbs"
 )
 
 // NoGIDError says why a port has no GID for a local address. It wraps
@@ -76,7 +78,7 @@ func (d *Device) gidFor(port uint8, addr netip.Addr) (GIDEntry, error) {
 	}
 	c := gidChoice{port: port, link: link, addr: addr}
 	if link == LinkEthernet {
-		if c.netdevs, err = netdevs(); err != nil {
+		if c.netdevs, err = d.host.netdevs(); err != nil {
 			return GIDEntry{}, err
 		}
 	}
@@ -87,29 +89,26 @@ func (d *Device) gidFor(port uint8, addr netip.Addr) (GIDEntry, error) {
 	return g, nil
 }
 
-// netdev is a network interface of this network namespace.
-type netdev struct {
-	index int
-	name  string
-	addrs []netip.Addr
-}
-
-func netdevs() ([]netdev, error) {
+// netdevs are the network interfaces of this network namespace.
+func (h *Host) netdevs() ([]uverbs.Interface, error) {
+	if k, ok := h.Kernel.(uverbs.Interfaces); ok {
+		return k.Interfaces()
+	}
 	ifs, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
-	devs := make([]netdev, 0, len(ifs))
+	devs := make([]uverbs.Interface, 0, len(ifs))
 	for _, i := range ifs {
 		addrs, err := i.Addrs()
 		if err != nil {
 			continue // it has just gone
 		}
-		d := netdev{index: i.Index, name: i.Name}
+		d := uverbs.Interface{Index: i.Index, Name: i.Name}
 		for _, a := range addrs {
 			if n, ok := a.(*net.IPNet); ok {
 				if ip, ok := netip.AddrFromSlice(n.IP); ok {
-					d.addrs = append(d.addrs, ip.Unmap())
+					d.Addrs = append(d.Addrs, ip.Unmap())
 				}
 			}
 		}
@@ -123,7 +122,7 @@ type gidChoice struct {
 	port    uint8
 	link    LinkLayer
 	addr    netip.Addr // with a zone if it has one
-	netdevs []netdev
+	netdevs []uverbs.Interface
 }
 
 // choose returns the best of a table, or why there is none and what the port has.
@@ -179,18 +178,18 @@ func (c *gidChoice) plain() netip.Addr { return c.addr.WithZone("").Unmap() }
 // interfaces mean nothing in another one, but addresses then differ.
 func (c *gidChoice) here(g GIDEntry) bool {
 	d := c.netdev(g.Ifindex)
-	if d == nil || c.addr.Zone() != "" && c.addr.Zone() != d.name && c.addr.Zone() != strconv.Itoa(d.index) {
+	if d == nil || c.addr.Zone() != "" && c.addr.Zone() != d.Name && c.addr.Zone() != strconv.Itoa(d.Index) {
 		return false
 	}
 	// The table has a link-local GID made of the MAC even if the interface has
 	// another such address, or none.
 	a := g.GID.Addr()
-	return slices.Contains(d.addrs, a) || a.IsLinkLocalUnicast()
+	return slices.Contains(d.Addrs, a) || a.IsLinkLocalUnicast()
 }
 
-func (c *gidChoice) netdev(index int) *netdev {
+func (c *gidChoice) netdev(index int) *uverbs.Interface {
 	for i := range c.netdevs {
-		if c.netdevs[i].index == index {
+		if c.netdevs[i].Index == index {
 			return &c.netdevs[i]
 		}
 	}
@@ -209,7 +208,7 @@ func (c *gidChoice) reason(have []GIDEntry) string {
 		}
 		v2 = true
 		if d := c.netdev(g.Ifindex); d != nil {
-			here = d.name
+			here = d.Name
 		}
 	}
 	switch {
@@ -222,11 +221,11 @@ func (c *gidChoice) reason(have []GIDEntry) string {
 	}
 	for _, d := range c.netdevs {
 		switch {
-		case !slices.Contains(d.addrs, c.plain()):
-		case d.name == here:
+		case !slices.Contains(d.Addrs, c.plain()):
+		case d.Name == here:
 			return here + " has the address, but the GID table has not, or not yet"
 		default:
-			return "it is an address of " + d.name + ", the device belongs to " + here
+			return "it is an address of " + d.Name + ", the device belongs to " + here
 		}
 	}
 	return "it is no address of this host in this network namespace; the device belongs to " + here

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"purerdma/uverbs"
 )
 
 func gidOf(s string) GID { return netip.MustParseAddr(s).As16() }
@@ -20,10 +22,10 @@ func TestGIDChoice(t *testing.T) {
 		v2(5, "2001:db8::1"), v1(0, "fe80::1"), v2(1, "fe80::1"), v1(2, "10.0.0.1"), v2(3, "10.0.0.1"), v2(4, "10.0.0.2"),
 		on(v2(6, "10.0.0.1"), 1, 70), on(v2(0, "10.9.0.1"), 2, 9), on(v2(7, "192.0.2.1"), 1, 8),
 	}
-	ifs := []netdev{
-		{7, "eth0", []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("10.0.0.3")}},
-		{9, "eth1", []netip.Addr{netip.MustParseAddr("10.9.0.1")}},
-		{8, "eth0.5", nil},
+	ifs := []uverbs.Interface{
+		{Index: 7, Name: "eth0", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("10.0.0.3")}},
+		{Index: 9, Name: "eth1", Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.1")}},
+		{Index: 8, Name: "eth0.5"},
 	}
 	for _, tc := range []struct {
 		name   string
@@ -31,7 +33,7 @@ func TestGIDChoice(t *testing.T) {
 		link   LinkLayer
 		addr   string
 		table  []GIDEntry
-		ifs    []netdev
+		ifs    []uverbs.Interface
 		index  uint8
 		reason string
 	}{

@@ -30,7 +30,7 @@ type Context struct {
 	// OnUnmap, if not nil, is called before memory that the program mapped goes
 	// away.
 	OnUnmap func(b []byte)
-	// OnClose is called once, when the file is closed.
+	// OnClose is called once, when the file is closed or the device goes.
 	OnClose func()
 	// Hardware, if not nil, makes the objects in a device, too.
 	Hardware Hardware
@@ -49,6 +49,7 @@ type Context struct {
 	methods   map[method]func(*uverbs.Request) error
 	commands  map[uint32]func(*Command) error
 	ready     bool // GET_CONTEXT has run
+	gone      bool // the device has been taken away
 	closed    bool
 	last      uint32 // handle
 
@@ -160,6 +161,9 @@ func (c *Context) Ioctl(req *uverbs.Request) error {
 	if c.closed {
 		return net.ErrClosed
 	}
+	if c.gone {
+		return syscall.EIO
+	}
 	run := c.methods[method{req.Object, req.Method}]
 	if run == nil {
 		return syscall.EPROTONOSUPPORT
@@ -185,6 +189,9 @@ func (c *Context) Write(cmd []byte) error {
 	if c.closed {
 		return net.ErrClosed
 	}
+	if c.gone {
+		return syscall.EIO
+	}
 	if len(cmd) < abi.Size[abi.UverbsCmdHdr]() || int(abi.View[abi.UverbsCmdHdr](cmd).InWords)*4 != len(cmd) {
 		return syscall.EINVAL
 	}
@@ -202,19 +209,35 @@ func (c *Context) Close() error {
 		return nil
 	}
 	c.closed = true
-	if c.OnClose != nil {
-		c.OnClose()
-	}
-	c.endHardware()
-	c.closeEvents()
+	c.end()
 	for _, r := range c.offered {
 		r.Free()
 	}
 	return nil
 }
 
-// Closed says whether the program has closed the file.
-func (c *Context) Closed() bool { return c.closed }
+// Disassociate takes the device away from the context: its objects and event files end,
+// and all it is asked for fails. The program keeps what memory it mapped. It is called
+// with the kernel's lock held.
+func (c *Context) Disassociate() {
+	c.end()
+	c.gone = true
+}
+
+// end ends all objects.
+func (c *Context) end() {
+	if c.gone {
+		return
+	}
+	if c.OnClose != nil {
+		c.OnClose()
+	}
+	c.endHardware()
+	c.closeEvents()
+}
+
+// Closed says whether the program has closed the file, or the device has gone.
+func (c *Context) Closed() bool { return c.closed || c.gone }
 
 // NewHandle returns a handle that no object has.
 func (c *Context) NewHandle() uint32 {

@@ -4,6 +4,8 @@ package fakeuverbs
 
 import (
 	"encoding/binary"
+	"fmt"
+	"net/netip"
 	"syscall"
 
 	"purerdma/abi"
@@ -96,10 +98,14 @@ func RoCEPort() abi.UverbsQueryPortResp {
 	}
 }
 
-// IPv4GID is entry 0 of the table of a RoCE port that has one IPv4 address.
-func IPv4GID(addr [4]byte) abi.UverbsGIDEntry {
-	g := abi.UverbsGIDEntry{PortNum: 1, GIDType: abi.IB_UVERBS_GID_TYPE_ROCE_V2}
-	g.GID[10], g.GID[11] = 0xff, 0xff
-	copy(g.GID[12:], addr[:])
-	return g
+// IPv4GID is entry 0 of the table of a device's port, which has the one address of its
+// network interface.
+func IPv4GID(d uverbs.DeviceInfo) abi.UverbsGIDEntry {
+	i := netInterface(d)
+	return abi.UverbsGIDEntry{PortNum: 1, GIDType: abi.IB_UVERBS_GID_TYPE_ROCE_V2, GID: i.Addrs[0].As16(), NetdevIfindex: uint32(i.Index)}
+}
+
+// netInterface is the network interface of a device's port: 10.0.0.1 for the first.
+func netInterface(d uverbs.DeviceInfo) uverbs.Interface {
+	return uverbs.Interface{Index: d.Index + 1, Name: fmt.Sprintf("eth%d", d.Index), Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(d.Index + 1)})}}
 }

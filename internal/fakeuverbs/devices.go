@@ -11,7 +11,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// Devices are those of a fake kernel. They stay as they were made.
+// Devices are those of a fake kernel.
 type Devices struct{ all []uverbs.DeviceInfo }
 
 // NewDevices returns devices of one driver with these names. The GUID of each is one
@@ -34,6 +34,22 @@ func NewDevices(driver abi.DriverID, abiVersion uint32, guid uint64, names ...st
 
 // Devices lists them.
 func (d Devices) Devices() ([]uverbs.DeviceInfo, error) { return slices.Clone(d.all), nil }
+
+// Interfaces lists the network interfaces of their ports.
+func (d Devices) Interfaces() ([]uverbs.Interface, error) {
+	var all []uverbs.Interface
+	for _, own := range d.all {
+		all = append(all, netInterface(own))
+	}
+	return all, nil
+}
+
+// Remove takes a device away. It returns whether it was there.
+func (d *Devices) Remove(name string) bool {
+	n := len(d.all)
+	d.all = slices.DeleteFunc(slices.Clone(d.all), func(own uverbs.DeviceInfo) bool { return own.Name == name })
+	return len(d.all) < n
+}
 
 // Find returns the device whose node a program opens.
 func (d Devices) Find(info uverbs.DeviceInfo) (uverbs.DeviceInfo, error) {

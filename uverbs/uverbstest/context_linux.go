@@ -22,7 +22,7 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 	c := &context{Context: fakeuverbs.New(info, &k.mu, k.Intercept), k: k, cqs: make(map[uint32]*cq), qps: make(map[uint32]*qp)}
 	c.Attr.Base = deviceAttr
 	c.Port = port
-	c.GIDs = []abi.UverbsGIDEntry{fakeuverbs.IPv4GID([4]byte{10, 0, 0, byte(info.Index + 1)})}
+	c.GIDs = []abi.UverbsGIDEntry{fakeuverbs.IPv4GID(info)}
 	c.Keys = func() (lkey, rkey uint32) {
 		k.lastKey += 0x100
 		return k.lastKey, k.lastKey

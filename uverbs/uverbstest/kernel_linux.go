@@ -26,7 +26,10 @@ type Kernel struct {
 	open    int
 }
 
-var _ uverbs.Kernel = (*Kernel)(nil)
+var (
+	_ uverbs.Kernel     = (*Kernel)(nil)
+	_ uverbs.Interfaces = (*Kernel)(nil)
+)
 
 // New returns a kernel with devices of these names.
 func New(names ...string) *Kernel {
@@ -38,6 +41,10 @@ func New(names ...string) *Kernel {
 
 // Devices lists the devices.
 func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) { return k.devices.Devices() }
+
+// Interfaces lists the network interfaces of their ports: eth0 with 10.0.0.1 for the
+// first.
+func (k *Kernel) Interfaces() ([]uverbs.Interface, error) { return k.devices.Interfaces() }
 
 // Open opens a device.
 func (k *Kernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {

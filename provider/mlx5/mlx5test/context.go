@@ -15,7 +15,7 @@ func (c *context) handleContext() {
 	c.own = ownAttr()
 	c.Port = fakeuverbs.RoCEPort()
 	c.Port.PortCapFlags = 0x04010000
-	c.GIDs = []abi.UverbsGIDEntry{fakeuverbs.IPv4GID([4]byte{10, 0, 0, byte(c.Info.Index + 1)})}
+	c.GIDs = []abi.UverbsGIDEntry{fakeuverbs.IPv4GID(c.Info)}
 	if f := c.k.Device; f != nil {
 		f(&c.Attr, &c.own, &c.Port)
 	}

@@ -20,6 +20,21 @@ func (k *Kernel) EventOf(device string, typ uverbs.EventType, element uint64) {
 	}
 }
 
+// Remove takes a device away under the programs that use it, as a driver does whose card
+// was pulled: they get an event, and from then on their files give EIO. It returns whether
+// there was such a device.
+func (k *Kernel) Remove(device string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for c := range k.contexts {
+		if c.Info.Name == device {
+			c.Event(uverbs.EventDeviceFatal, 0)
+			c.Disassociate()
+		}
+	}
+	return k.devices.Remove(device)
+}
+
 // concerns says whether an event is the context's.
 func (c *context) concerns(typ uverbs.EventType, element uint64) bool {
 	switch typ.Element() {

@@ -31,9 +31,8 @@ type Kernel struct {
 	// then carries out what is posted.
 	Hardware func(uverbs.DeviceInfo) Hardware
 
-	devices fakeuverbs.Devices
-
-	mu       sync.Mutex            // of everything below
+	mu       sync.Mutex // of everything below
+	devices  fakeuverbs.Devices
 	contexts map[*context]struct{} // that are open
 
 	qps  []*QP // of all contexts, in the order of their creation
@@ -45,7 +44,10 @@ type Kernel struct {
 	madeQPs, madeCQs, madeSRQs, madeUARs, madeKeys uint32
 }
 
-var _ uverbs.Kernel = (*Kernel)(nil)
+var (
+	_ uverbs.Kernel     = (*Kernel)(nil)
+	_ uverbs.Interfaces = (*Kernel)(nil)
+)
 
 // New returns a kernel with devices of these names, as "mlx5_0". The port of each
 // is active and has one GID of RoCE v2, 10.0.0.1 for the first.
@@ -57,16 +59,28 @@ func New(names ...string) *Kernel {
 }
 
 // Devices lists the devices.
-func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) { return k.devices.Devices() }
+func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.devices.Devices()
+}
+
+// Interfaces lists the network interfaces of their ports: eth0 with 10.0.0.1 for the
+// first.
+func (k *Kernel) Interfaces() ([]uverbs.Interface, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.devices.Interfaces()
+}
 
 // Open opens a device.
 func (k *Kernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	d, err := k.devices.Find(info)
 	if err != nil {
 		return nil, err
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	c := newContext(k, d)
 	k.contexts[c] = struct{}{}
 	return c, nil

@@ -16,6 +16,13 @@
 // goroutine of each device that looks at them while they are mapped. With
 // Kernel.LegacyUAR the kernel shares them out, as those before 5.8 did.
 //
+// Each device has a network interface of this kernel's own, with an IPv4 address, so
+// that verbs.Device.GIDFor and package oob connect QPs as they would elsewhere, over any
+// net.Conn, such as those of net.Pipe. There is no connection manager.
+//
+// A test makes things go wrong by Kernel.Fabric and Kernel.Device: messages that are
+// lost or late, errors, events, a firmware that fails. Kernel.Remove pulls a card out.
+//
 // It has no raw packets and no compressed completions: a program that asks for them is
 // refused.
 package inprocess

@@ -51,12 +51,22 @@ func New(cfg Config, names ...string) *Kernel {
 }
 
 // Device returns the device of a name, for faults and commands of the test's own; nil
-// if there is none.
+// if there is none. To take a device away from programs, see Remove.
 func (k *Kernel) Device(name string) *connectx.Device {
 	if d := k.devices[name]; d != nil {
 		return d.hca
 	}
 	return nil
+}
+
+// Remove pulls a card out: the device goes, and then its driver takes from programs what
+// they have of it, so that they learn of it. Nothing brings it back. It returns whether
+// there was such a device.
+func (k *Kernel) Remove(name string) bool {
+	if d := k.devices[name]; d != nil {
+		d.hca.Remove()
+	}
+	return k.Kernel.Remove(name)
 }
 
 // setGID gives the device's port its address.

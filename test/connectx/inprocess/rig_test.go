@@ -6,6 +6,7 @@ package inprocess_test
 
 import (
 	"context"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -87,11 +88,11 @@ func (n *net) end(name string, cfg verbs.QPConfig) *end {
 		t.Fatal(err)
 	}
 	closer(t, e.qp)
-	gids, err := e.dev.GIDs()
+	gid, err := e.dev.GIDFor(1, netip.Addr{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.gid = gids[0].GID
+	e.gid = gid.GID
 	return e
 }
 
