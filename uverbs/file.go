@@ -59,9 +59,11 @@ func (f *File) Context() ContextInfo {
 func (f *File) Closed() bool { return f.closed.Load() }
 
 // IgnoreGone returns nil in the place of an error of destroying an object of a
-// closed file: the kernel has destroyed it with the context.
+// closed file: the kernel has destroyed it with the context. Before that it waits
+// until Close has ended: until then the device may still reach the object's memory.
 func (f *File) IgnoreGone(err error) error {
-	if err != nil && (f.Closed() || errors.Is(err, net.ErrClosed)) {
+	if err != nil && f.Closed() {
+		f.Close() // which somebody has begun, who gets the error
 		return nil
 	}
 	return err
@@ -74,7 +76,7 @@ const busyFor = time.Second
 // Destroyed destroys an object that nobody uses any more, by a call of destroy.
 // The kernel gives EBUSY, too, while another command on the object runs, as a
 // doorbell that was rung before: it is tried again for a while. With a closed file
-// it returns nil: the kernel has destroyed the object with the context.
+// it returns what IgnoreGone does.
 func (f *File) Destroyed(destroy func() error) error {
 	err := destroy()
 	if errors.Is(err, syscall.EBUSY) {
@@ -175,20 +177,24 @@ func (m *Mapping) closed() {
 
 // pairUnmapper is a Transport that ends two mappings for less than one by one.
 type pairUnmapper interface {
-	MunmapPair(a, b []byte) error
+	// MunmapPair ends both, or neither: then ok is false, or there is an error.
+	MunmapPair(a, b []byte) (ok bool, err error)
 }
 
 // ClosePair closes two mappings of the file.
 func (f *File) ClosePair(a, b *Mapping) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t, ok := f.t.(pairUnmapper); ok && a != b && a.open() && b.open() {
-		if err := t.MunmapPair(a.b, b.b); err != nil {
+	if t, can := f.t.(pairUnmapper); can && a != b && a.open() && b.open() {
+		ok, err := t.MunmapPair(a.b, b.b)
+		if err != nil {
 			return err
 		}
-		a.closed()
-		b.closed()
-		return nil
+		if ok {
+			a.closed()
+			b.closed()
+			return nil
+		}
 	}
 	return errors.Join(a.close(), b.close())
 }

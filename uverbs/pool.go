@@ -31,7 +31,8 @@ func newRequest(object, method uint16) *pooled {
 
 // free ends the use of the request, and of what out has returned.
 func (p *pooled) free() {
-	clear(p.Attrs) // they hold on to memory
+	// They hold on to memory. Where there were too many, the first of them are here, too.
+	clear(p.attrs[:min(len(p.Attrs), len(p.attrs))])
 	p.Attrs = nil
 	requests.Put(p)
 }

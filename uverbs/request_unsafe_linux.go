@@ -17,6 +17,11 @@ import (
 // attribute itself.
 const inlineAttr = 8
 
+var (
+	hdrSize  = abi.Size[abi.UverbsIoctlHdr]()
+	attrSize = abi.Size[abi.UverbsAttr]()
+)
+
 // frame is a request as the kernel reads it. It serves again.
 type frame struct {
 	words []uint64
@@ -31,6 +36,11 @@ func (f *frame) grow(n int) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(f.words))
 }
 
+// attrs returns the n attributes, which follow the header.
+func (f *frame) attrs(n int) []abi.UverbsAttr {
+	return unsafe.Slice((*abi.UverbsAttr)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(f.words)), hdrSize)), n)
+}
+
 func (f *frame) free() {
 	clear(f.keep)
 	f.keep = f.keep[:0]
@@ -39,50 +49,12 @@ func (f *frame) free() {
 
 // ioctlRequest encodes req, runs it and decodes what the kernel wrote into the
 // attributes themselves.
-//
-// An attribute holds an address in a number, which the garbage collector does
-// not see; so a pointer to every buffer is kept beside it for the length of the
-// call. Being kept there also has a buffer on the heap, where nothing moves, that
-// would otherwise be on a stack, and the addresses that the buffers themselves hold
-// are of type abi.Pointer, which the collector does see.
 func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 	f := frames.Get().(*frame)
 	defer f.free()
-
-	hdrSize := abi.Size[abi.UverbsIoctlHdr]()
-	attrSize := abi.Size[abi.UverbsAttr]()
-	size := hdrSize + attrSize*len(req.Attrs)
-	base := f.grow(size / 8)
-	*(*abi.UverbsIoctlHdr)(base) = abi.UverbsIoctlHdr{
-		Length:   uint16(size),
-		ObjectID: req.Object,
-		MethodID: req.Method,
-		NumAttrs: uint16(len(req.Attrs)),
-		DriverID: uint32(driver),
-	}
-	wire := unsafe.Slice((*abi.UverbsAttr)(unsafe.Add(base, hdrSize)), len(req.Attrs))
-	for i := range req.Attrs {
-		a, w := &req.Attrs[i], &wire[i]
-		*w = abi.UverbsAttr{AttrID: a.ID, Flags: abi.UVERBS_ATTR_F_MANDATORY, ElemID: a.Elem}
-		switch a.Kind {
-		case AttrIn, AttrOut:
-			if len(a.Buf) > 1<<16-1 {
-				return unix.EINVAL
-			}
-			w.Len = uint16(len(a.Buf))
-			if a.Kind == AttrIn && len(a.Buf) <= inlineAttr {
-				copy(abi.Bytes(&w.Data), a.Buf)
-				continue
-			}
-			if len(a.Buf) == 0 {
-				continue
-			}
-			p := unsafe.Pointer(unsafe.SliceData(a.Buf))
-			f.keep = append(f.keep, p)
-			w.Data = uint64(uintptr(p))
-		default:
-			w.Data = a.Value
-		}
+	base, err := f.encode(driver, req)
+	if err != nil {
+		return err
 	}
 	raw := quick(driver, req)
 	for {
@@ -101,6 +73,60 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 		}
 		break
 	}
+	f.decode(req)
+	return nil
+}
+
+// encode writes the request down and returns where it begins.
+//
+// An attribute holds an address in a number, which the garbage collector does
+// not see; so a pointer to every buffer is kept beside it until free.
+// Being kept there also has a buffer on the heap, where nothing moves, that
+// would otherwise be on a stack, and the addresses that the buffers themselves hold
+// are of type abi.Pointer, which the collector does see.
+func (f *frame) encode(driver abi.DriverID, req *Request) (base unsafe.Pointer, err error) {
+	size := hdrSize + attrSize*len(req.Attrs)
+	if size > maxAttr {
+		return nil, unix.EINVAL // the header has 16 bits for it
+	}
+	base = f.grow(size / 8)
+	*(*abi.UverbsIoctlHdr)(base) = abi.UverbsIoctlHdr{
+		Length:   uint16(size),
+		ObjectID: req.Object,
+		MethodID: req.Method,
+		NumAttrs: uint16(len(req.Attrs)),
+		DriverID: uint32(driver),
+	}
+	wire := f.attrs(len(req.Attrs))
+	for i := range req.Attrs {
+		a, w := &req.Attrs[i], &wire[i]
+		*w = abi.UverbsAttr{AttrID: a.ID, Flags: abi.UVERBS_ATTR_F_MANDATORY, ElemID: a.Elem}
+		switch a.Kind {
+		case AttrIn, AttrOut:
+			if len(a.Buf) > maxAttr {
+				return nil, unix.EINVAL
+			}
+			w.Len = uint16(len(a.Buf))
+			if a.Kind == AttrIn && len(a.Buf) <= inlineAttr {
+				copy(abi.Bytes(&w.Data), a.Buf)
+				continue
+			}
+			if len(a.Buf) == 0 {
+				continue
+			}
+			p := unsafe.Pointer(unsafe.SliceData(a.Buf))
+			f.keep = append(f.keep, p)
+			w.Data = uint64(uintptr(p))
+		default:
+			w.Data = a.Value
+		}
+	}
+	return base, nil
+}
+
+// decode takes what the kernel wrote into the attributes.
+func (f *frame) decode(req *Request) {
+	wire := f.attrs(len(req.Attrs))
 	for i := range req.Attrs {
 		switch a := &req.Attrs[i]; a.Kind {
 		case AttrNewHandle, AttrNewFD:
@@ -112,7 +138,6 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 			}
 		}
 	}
-	return nil
 }
 
 // quick reports whether a request is computation in the kernel that waits for no

@@ -3,7 +3,6 @@
 package uverbs
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"net"
@@ -108,11 +107,12 @@ func (d *device) Munmap(mapping []byte) error { return mem.UnmapQuick(mapping) }
 // MunmapPair needs one system call for mappings that lie side by side, as the two
 // queues of a QP do as a rule: ending a mapping interrupts every processor that
 // runs a thread of the process.
-func (d *device) MunmapPair(a, b []byte) error {
-	if both := mem.Join(a, b); both != nil {
-		return mem.UnmapQuick(both)
+func (d *device) MunmapPair(a, b []byte) (bool, error) {
+	both := mem.Join(a, b)
+	if both == nil {
+		return false, nil
 	}
-	return errors.Join(mem.UnmapQuick(a), mem.UnmapQuick(b))
+	return true, mem.UnmapQuick(both)
 }
 
 func (d *device) Close() error {
