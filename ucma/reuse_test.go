@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ucma
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+)
+
+// echo is a device that reads a command twice, and lets others run in between. Of
+// what it answers every byte is the ID's lowest; every third command is refused.
+type echo struct{ recorder }
+
+func (*echo) Write(b []byte) error {
+	before := bytes.Clone(b)
+	for range 3 {
+		runtime.Gosched()
+	}
+	if !bytes.Equal(b, before) {
+		return fmt.Errorf("command changed under the kernel from %x to %x", before, b)
+	}
+	hdr := abi.View[abi.UcmCmdHdr](b)
+	switch cmd := b[abi.Size[abi.UcmCmdHdr]():]; hdr.Cmd {
+	case abi.RDMA_USER_CM_CMD_INIT_QP_ATTR:
+		c := abi.View[abi.UcmInitQPAttr](cmd)
+		return answer(c.Response.Slice(int(hdr.Out)), c.ID)
+	case abi.RDMA_USER_CM_CMD_QUERY:
+		c := abi.View[abi.UcmQuery](cmd)
+		return answer(c.Response.Slice(int(hdr.Out)), c.ID)
+	case abi.RDMA_USER_CM_CMD_REJECT:
+		c := abi.View[abi.UcmReject](cmd)
+		n := int(c.PrivateDataLen)
+		if n != int(c.ID%200) || !bytes.Equal(c.PrivateData[:], append(bytes.Repeat([]byte{byte(c.ID)}, n), make([]byte, 256-n)...)) {
+			return fmt.Errorf("REJECT %d with %d bytes of private data in %x", c.ID, n, c.PrivateData)
+		}
+	}
+	return nil
+}
+
+func answer(room []byte, id uint32) error {
+	if !bytes.Equal(room, make([]byte, len(room))) {
+		return fmt.Errorf("room for an answer has %x", room)
+	}
+	for i := range room {
+		room[i] = byte(id)
+	}
+	if id%3 == 2 {
+		return syscall.EAGAIN
+	}
+	return nil
+}
+
+func (e *echo) WriteWhenReadable(ctx context.Context, b []byte) error {
+	before := bytes.Clone(b)
+	for range 3 {
+		runtime.Gosched()
+	}
+	if !bytes.Equal(b, before) {
+		return fmt.Errorf("GET_EVENT changed under the kernel from %x to %x", before, b)
+	}
+	room := abi.View[abi.UcmGetEvent](b[abi.Size[abi.UcmCmdHdr]():]).Response.Slice(int(abi.View[abi.UcmCmdHdr](b).Out))
+	if err := answer(room, 7); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// TestReuse gives commands from many goroutines, whose frames serve again: none sees
+// another's, or an earlier one's, input or answer.
+func TestReuse(t *testing.T) {
+	f := New(&echo{})
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	check := func(id uint32, what string, err error, got []byte) {
+		if (id%3 == 2) != errors.Is(err, syscall.EAGAIN) || err != nil && id%3 != 2 {
+			t.Errorf("%s %d: %v", what, id, err)
+		} else if err == nil && !bytes.Equal(got, bytes.Repeat([]byte{byte(id)}, len(got))) {
+			t.Errorf("%s %d: %x", what, id, got)
+		}
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			var attr abi.UverbsQPAttr // used again, as cm does
+			var event Event
+			for i := range 300 {
+				id := uint32(8*i + g)
+				check(id, "INIT_QP_ATTR", f.InitQPAttr(id, 1, &attr), abi.Bytes(&attr))
+				if addr, err := f.QueryAddr(id); err != nil {
+					check(id, "QUERY", err, nil)
+				} else {
+					check(id, "QUERY", nil, abi.Bytes(addr))
+				}
+				if err := f.Reject(id, bytes.Repeat([]byte{byte(id)}, int(id%200)), 0); err != nil {
+					t.Error(err)
+				}
+				if err := f.ReadEvent(context.Background(), &event); err != nil || event.ID != 0x07070707 {
+					t.Errorf("event of ID %#x: %v", event.ID, err)
+				}
+				if err := f.ReadEvent(ended, &event); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestFramesLeak: a command has nothing of the one before that was in the same frame,
+// whose private data were perhaps another peer's.
+func TestFramesLeak(t *testing.T) {
+	full := abi.UcmConnParam{PrivateDataLen: 255}
+	for i := range full.PrivateData {
+		full.PrivateData[i] = 0xff
+	}
+	dev := &recorder{}
+	f := New(dev)
+	f.Accept(1, 1, full, abi.UcmECE{VendorID: 5, AttrMod: 6})
+	f.Establish(0)
+	f.Reject(1, full.PrivateData[:255], 1)
+	f.Reject(0, nil, 0)
+	for _, i := range []int{1, 3} {
+		if b := dev.frames[i][abi.Size[abi.UcmCmdHdr]():]; !bytes.Equal(b, make([]byte, len(b))) {
+			t.Errorf("command %d: %x", i, b)
+		}
+	}
+}
+
+// TestFrameLetsGo: a frame that nobody uses holds on to no answer, and goes to one user.
+func TestFrameLetsGo(t *testing.T) {
+	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, abi.UcmGetEvent{Response: abi.NewPointer(new(abi.UcmEventResp))}, 1)
+	fr.free()
+	if fr.cmd != (abi.UcmGetEvent{}) {
+		t.Error("the answer is held")
+	}
+	a := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, abi.UcmGetEvent{}, 1)
+	if b := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, abi.UcmGetEvent{}, 1); a == b {
+		t.Error("one frame for two")
+	}
+}
