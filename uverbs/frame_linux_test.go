@@ -81,6 +81,12 @@ func TestFrame(t *testing.T) {
 			t.Errorf("buffer %d is held after free", i)
 		}
 	}
+	if len(f.keep) != 0 {
+		t.Errorf("%d places of buffers are left for the next request", len(f.keep))
+	}
+	if a, b := frames.Get(), frames.Get(); a == b {
+		t.Error("one frame for two")
+	}
 }
 
 // TestFrameTooLong: what the 16 bits of a length do not hold is refused, and not given

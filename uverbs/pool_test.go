@@ -62,16 +62,25 @@ type answering struct{ Transport }
 
 func (answering) Ioctl(req *Request) error { return nil }
 
-// TestModifyAllocates nothing: each connection needs several.
-func TestModifyAllocates(t *testing.T) {
+// TestQPAllocates nothing: each connection makes one, moves it several times, and
+// destroys it.
+func TestQPAllocates(t *testing.T) {
 	f := &File{t: answering{}}
-	n := testing.AllocsPerRun(100, func() {
-		cmd := abi.UverbsModifyQP{QPHandle: 1}
-		if err := f.ModifyQP(&cmd, Driver{}); err != nil {
-			t.Fatal(err)
+	for what, run := range map[string]func() error{
+		"CreateQP": func() error {
+			_, err := f.CreateQP(QPConfig{Type: abi.IB_UVERBS_QPT_RC}, Driver{})
+			return err
+		},
+		"ModifyQP":  func() error { return f.ModifyQP(&abi.UverbsModifyQP{QPHandle: 1}, Driver{}) },
+		"DestroyQP": func() error { return f.DestroyQP(1) },
+	} {
+		n := testing.AllocsPerRun(100, func() {
+			if err := run(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n >= 1 { // the race detector has pools forget
+			t.Errorf("%s: %v allocations", what, n)
 		}
-	})
-	if n >= 1 { // the race detector has pools forget
-		t.Errorf("%v allocations", n)
 	}
 }
