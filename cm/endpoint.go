@@ -122,12 +122,28 @@ func (ep *endpoint) finish(ev *Event) {
 	case EventDisconnected:
 		ep.end.Local = ep.id.leaving.Load()
 		ep.cause = &DisconnectedError{Status: ev.Status, Local: ep.end.Local}
-		if ev.failed {
+		switch dev := ep.id.Device(); {
+		case dev != nil && !ep.end.Local && removed(dev):
+			// Another ID has heard of the removal first, and the device was let go
+			// of: on iWARP that ends the streams of all its QPs, before the kernel
+			// has come to this ID.
+			ep.end, ep.cause = End{Event: EventDeviceRemoval}, ep.id.removedError()
+		case ev.failed:
 			ep.broke("", errFlushed)
 		}
 	}
 	close(ep.ended)
 	ep.cancelOver()
+}
+
+// removed says whether it is known of a device that it has been removed.
+func removed(dev *verbs.Device) bool {
+	select {
+	case <-dev.Removed():
+		return true
+	default:
+		return false
+	}
 }
 
 // useless returns why the connection is of no more use, nil if it is.

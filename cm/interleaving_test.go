@@ -209,6 +209,32 @@ func TestThePeerDiesBeforeItKnows(t *testing.T) {
 	}
 }
 
+// The IDs of a device learn of its removal one after the other, and the first has the
+// device let go of: that may disconnect the others before they hear of it.
+func TestTheRemovalDisconnects(t *testing.T) {
+	ep, k := fakeEndpoint(t, StateRouteResolved)
+	k.accepts = true
+	r := &Resolved{stage: stage{ep: ep}}
+	conn, err := r.Connect(context.Background(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep.id.Device().MarkRemoved()
+	k.queue(ep.id.kid, EventDisconnected, 0)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if end, err := conn.Wait(ctx); err != nil || end != (End{Event: EventDeviceRemoval}) {
+		t.Errorf("the end is %+v, %v", end, err)
+	}
+	var removed *verbs.DeviceRemovedError
+	if !errors.As(ep.cause, &removed) || removed.Device != "rxe0" {
+		t.Errorf("the cause is %v", ep.cause)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // The completion of a receive must not pass for that of a send.
 func TestASharedCQIsRefused(t *testing.T) {
 	ep, _ := fakeEndpoint(t, StateEstablished)
