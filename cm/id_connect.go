@@ -15,8 +15,6 @@ import (
 
 var errNoQPNum = fmt.Errorf("the ID has no QP, and no parameters that name one: %w", syscall.EINVAL)
 
-var errNoDevice = fmt.Errorf("the ID is bound to no device: its address or its route is not resolved: %w", syscall.EINVAL)
-
 // Listen starts to take connect requests (rdma_listen(3)): on the bound address,
 // or on every device if the ID is bound to a port alone. backlog bounds the
 // requests that nobody has fetched; 0 means the system's maximum. Requests
@@ -193,7 +191,7 @@ func (id *ID) completeParam(op string, param, request *ConnParam) (ConnParam, er
 	defer id.gate.leave()
 	dev := id.Device()
 	if dev == nil {
-		return ConnParam{}, id.opError(op, errNoDevice)
+		return ConnParam{}, id.noDevice(op)
 	}
 	if err := id.checkParam(op, param); err != nil {
 		return ConnParam{}, err

@@ -56,7 +56,7 @@ func (id *ID) UseQP(qp *verbs.QP) error { return id.attach(qp, false) }
 func (id *ID) attach(qp *verbs.QP, own bool) error {
 	dev := id.Device()
 	if dev == nil {
-		return id.opError(opInitQP, errNoDevice)
+		return id.noDevice(opInitQP)
 	}
 	if qp == nil {
 		return id.opError(opInitQP, errNoQP)

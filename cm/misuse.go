@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"purerdma/verbs"
 )
 
 // StateError says that a call does not fit the state of its ID. It wraps what the
-// kernel answered, which is EINVAL.
+// kernel answered, or the reason not to ask it: both are EINVAL.
 type StateError struct {
 	State State   // of the ID, when the call was made
 	Want  []State // those in which the call is possible
@@ -26,7 +28,7 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf(`the ID is "%v", it must be "%s" (%v)`, e.State, strings.Join(want, `" or "`), e.Err)
 }
 
-// Unwrap returns what the kernel answered.
+// Unwrap returns Err.
 func (e *StateError) Unwrap() error { return e.Err }
 
 // possible lists the states in which the kernel takes a call, for those that it
@@ -45,6 +47,29 @@ var possible = map[string][]State{
 	opJoin:         {StateBound, StateAddrResolved},
 	opNotify:       {StateAccepting},
 	opDisconnect:   {StateResponded, StateAccepting, StateEstablished, StateDisconnected},
+	opReuseAddr:    {StateIdle}, // to ask for it: until it listens
+	opAFOnly:       {StateIdle, StateBound},
+
+	opInitAttrs[verbs.QPInit]: {StateBound, StateAddrResolved, StateRouteResolved, StateConnecting, StateResponded, StateRequested, StateAccepting, StateEstablished},
+	opInitAttrs[verbs.QPRTR]:  {StateResponded, StateRequested, StateAccepting, StateEstablished},
+	opInitAttrs[verbs.QPRTS]:  {StateResponded, StateRequested, StateAccepting, StateEstablished},
+}
+
+// withDevice lists the states in which an ID has a device for certain.
+var withDevice = []State{StateAddrResolved, StateRouteResolved, StateRequested}
+
+var errNoDevice = fmt.Errorf("the ID is bound to no device: its address or its route is not resolved: %w", syscall.EINVAL)
+
+// noDevice is the error of a call on an ID that has no device yet.
+func (id *ID) noDevice(op string) error {
+	was, want := id.State(), possible[op]
+	if want == nil {
+		want = withDevice
+	}
+	if slices.Contains(want, was) {
+		return id.opError(op, errNoDevice)
+	}
+	return id.opError(op, &StateError{State: was, Want: want, Err: errNoDevice})
 }
 
 // misuse explains an EINVAL by the state that the ID was in.

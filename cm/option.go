@@ -14,7 +14,7 @@ const maxAckTimeout = 31
 // rdma_set_option(3)). All of them must ask for it before they bind.
 func (id *ID) SetReuseAddr(on bool) error {
 	value := uint32(flag(on))
-	return id.setOption(abi.RDMA_OPTION_ID_REUSEADDR, abi.Bytes(&value))
+	return id.setOption(opReuseAddr, abi.RDMA_OPTION_ID_REUSEADDR, abi.Bytes(&value))
 }
 
 // SetAFOnly keeps an ID that is bound to the IPv6 wildcard from taking IPv4
@@ -22,7 +22,7 @@ func (id *ID) SetReuseAddr(on bool) error {
 // Bind; the default is the host's net.ipv6.bindv6only.
 func (id *ID) SetAFOnly(on bool) error {
 	value := uint32(flag(on))
-	return id.setOption(abi.RDMA_OPTION_ID_AFONLY, abi.Bytes(&value))
+	return id.setOption(opAFOnly, abi.RDMA_OPTION_ID_AFONLY, abi.Bytes(&value))
 }
 
 // SetTOS sets the type of service of the packets (RDMA_OPTION_ID_TOS,
@@ -30,7 +30,7 @@ func (id *ID) SetAFOnly(on bool) error {
 // traffic class and the service level. It must be called before ResolveRoute, or
 // on iWARP before Connect or Listen. An accepted ID on RoCE follows the request.
 func (id *ID) SetTOS(tos uint8) error {
-	return id.setOption(abi.RDMA_OPTION_ID_TOS, []byte{tos})
+	return id.setOption(opTOS, abi.RDMA_OPTION_ID_TOS, []byte{tos})
 }
 
 // SetAckTimeout sets how long the QP waits for an acknowledgement before it
@@ -40,13 +40,13 @@ func (id *ID) SetTOS(tos uint8) error {
 // Accept on the other.
 func (id *ID) SetAckTimeout(timeout uint8) error {
 	if timeout > maxAckTimeout {
-		return id.opError(opSetOption, &ParamError{Field: "ACK timeout", Value: int(timeout), Max: maxAckTimeout, Why: "it has five bits"})
+		return id.opError(opAckTimeout, &ParamError{Field: "ACK timeout", Value: int(timeout), Max: maxAckTimeout, Why: "it has five bits"})
 	}
-	return id.setOption(abi.RDMA_OPTION_ID_ACK_TIMEOUT, []byte{timeout})
+	return id.setOption(opAckTimeout, abi.RDMA_OPTION_ID_ACK_TIMEOUT, []byte{timeout})
 }
 
-func (id *ID) setOption(name uint32, value []byte) error {
-	return id.command(opSetOption, func(f *ucma.File, kid uint32) error {
+func (id *ID) setOption(op string, name uint32, value []byte) error {
+	return id.command(op, func(f *ucma.File, kid uint32) error {
 		return f.SetOption(kid, abi.RDMA_OPTION_ID, name, value)
 	})
 }

@@ -54,7 +54,7 @@ func (id *ID) SRQ() *verbs.SRQ {
 func (id *ID) defaultPD(op string, pd *verbs.PD) (*verbs.PD, error) {
 	dev := id.Device()
 	if dev == nil {
-		return nil, id.opError(op, errNoDevice)
+		return nil, id.noDevice(op)
 	}
 	if pd != nil {
 		return pd, nil

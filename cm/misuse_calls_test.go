@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// refusing is a kernel that refuses every command on the IDs that it has.
+type refusing struct{ *fakeKernel }
+
+func (k refusing) Write(b []byte) error {
+	err := k.fakeKernel.Write(b)
+	switch cmd := binary.NativeEndian.Uint32(b); {
+	case err != nil, cmd == abi.RDMA_USER_CM_CMD_CREATE_ID, cmd == abi.RDMA_USER_CM_CMD_DESTROY_ID:
+		return err
+	}
+	return syscall.EINVAL
+}
+
+// TestEveryCallInEveryState has the kernel refuse every call in every state: where the
+// call does not fit, the error names the state and those in which it would, and the ID
+// is left as it was; where it does, the refusal has another reason, and none is made up.
+func TestEveryCallInEveryState(t *testing.T) {
+	connected := []State{StateResponded, StateRequested, StateAccepting, StateEstablished}
+	local, remote := mustAddr("10.8.0.1:7"), mustAddr("10.8.0.2:8")
+	attrs := func(s verbs.QPState) func(*ID) error {
+		return func(id *ID) error { _, _, err := id.InitQPAttr(s); return err }
+	}
+	for _, c := range []struct {
+		name string
+		call func(*ID) error
+		fits []State
+	}{
+		{"Bind", func(id *ID) error { return id.Bind(local) }, []State{StateIdle}},
+		{"ResolveAddr", func(id *ID) error { return id.ResolveAddr(Addr{}, remote, time.Second) }, []State{StateIdle, StateBound}},
+		{"ResolveRoute", func(id *ID) error { return id.ResolveRoute(time.Second) }, []State{StateAddrResolved, StateServiceResolved}},
+		{"SetIBPath", func(id *ID) error { return id.SetIBPath([]Path{{}}) }, []State{StateAddrResolved}},
+		{"ResolveIBService", func(id *ID) error { return id.ResolveIBService(1) }, []State{StateBound}},
+		{"Listen", func(id *ID) error { return id.Listen(0) }, []State{StateIdle, StateBound}},
+		{"Connect", func(id *ID) error { return id.Connect(&ConnParam{QPNum: 1}) }, []State{StateRouteResolved}},
+		{"Accept", func(id *ID) error { return id.Accept(&ConnParam{QPNum: 1}) }, []State{StateRequested}},
+		{"Reject", func(id *ID) error { return id.Reject(nil) }, []State{StateRequested, StateResponded}},
+		{"RejectECE", func(id *ID) error { return id.RejectECE(nil) }, []State{StateRequested, StateResponded}},
+		{"Establish", func(id *ID) error { return id.Establish() }, []State{StateResponded}},
+		{"Notify", func(id *ID) error { return id.Notify(CommEst) }, []State{StateAccepting}},
+		{"Disconnect", func(id *ID) error { return id.Disconnect() }, []State{StateResponded, StateAccepting, StateEstablished, StateDisconnected}},
+		{"JoinMulticast", func(id *ID) error { _, err := id.JoinMulticast(mustAddr("239.1.1.1:0"), nil); return err }, []State{StateBound, StateAddrResolved}},
+		{"SetReuseAddr", func(id *ID) error { return id.SetReuseAddr(false) }, []State{StateIdle}},
+		{"SetAFOnly", func(id *ID) error { return id.SetAFOnly(true) }, []State{StateIdle, StateBound}},
+		{"InitQPAttr INIT", attrs(verbs.QPInit), append([]State{StateBound, StateAddrResolved, StateRouteResolved, StateConnecting}, connected...)},
+		{"InitQPAttr RTR", attrs(verbs.QPRTR), connected},
+		{"InitQPAttr RTS", attrs(verbs.QPRTS), connected},
+	} {
+		for state := range State(numStates) {
+			if state == StateRemoved {
+				continue // says so, whatever is called: TestDeviceRemoved
+			}
+			ch := newEventChannel(ucma.New(refusing{newFakeKernel()}), &verbs.Host{})
+			id := newFakeID(t, ch)
+			var err error
+			if id.dev, err = fakeHost().Open("rxe0"); err != nil {
+				t.Fatal(err)
+			}
+			id.state, id.request = state, &ConnParam{}
+			err = c.call(id)
+			var se *StateError
+			var oe *OpError
+			fits := slices.Contains(c.fits, state)
+			switch {
+			case !errors.Is(err, syscall.EINVAL) || !errors.As(err, &oe):
+				t.Errorf("%s in %q: %v", c.name, state, err)
+			case errors.As(err, &se) == fits:
+				t.Errorf("%s in %q: %v (%T)", c.name, state, err, oe.Err)
+			case !fits && (se.State != state || !sameStates(se.Want, c.fits) || !strings.Contains(err.Error(), `"`+state.String()+`"`)):
+				t.Errorf("%s in %q: %v", c.name, state, err)
+			}
+			// A refused Accept has refused the peer.
+			if got := id.State(); got != state && !(c.name == "Accept" && fits && got == StateFailed) {
+				t.Errorf("%s in %q has led to %q", c.name, state, got)
+			}
+			ch.Close()
+		}
+	}
+}
+
+func sameStates(a, b []State) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
+
+// TestCallsBeforeThereIsADevice: they say which state they need, too.
+func TestCallsBeforeThereIsADevice(t *testing.T) {
+	ch, _ := newFakeChannel(t)
+	for name, call := range map[string]func(*ID) error{
+		"Connect":   func(id *ID) error { return id.Connect(&ConnParam{QPNum: 1}) },
+		"CreateQP":  func(id *ID) error { return id.CreateQP(nil, verbs.QPConfig{}) },
+		"UseQP":     func(id *ID) error { return id.UseQP(&verbs.QP{}) },
+		"CreateSRQ": func(id *ID) error { return id.CreateSRQ(nil, verbs.SRQConfig{}) },
+	} {
+		id := newFakeID(t, ch)
+		var se *StateError
+		if err := call(id); !errors.As(err, &se) || se.State != StateIdle || len(se.Want) == 0 || !errors.Is(err, errNoDevice) || !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
