@@ -89,8 +89,10 @@ func (id *ID) Accept(param *ConnParam) error {
 	if qp != nil && !id.datagram() {
 		if err := id.moveQP(qp, &p); err != nil {
 			// The kernel rejects the peer when its own half of an accept
-			// fails; this half is ours.
+			// fails; this half is ours. A peer that has left cannot be rejected.
 			id.Reject(nil)
+			id.swapState(next, StateFailed)
+			flushQP(qp)
 			return id.opError(opAccept, id.peerGone(err))
 		}
 	}
@@ -139,8 +141,12 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 }
 
 // Establish confirms an EventConnectResponse (rdma_establish(3)), on an ID
-// without a QP whose user has made his own QP ready to send and receive.
+// without a QP whose user has made his own QP ready to send and receive. The
+// library does it for an ID that has a QP.
 func (id *ID) Establish() error {
+	if id.QP() != nil {
+		return id.opError(opEstablish, errHasQP)
+	}
 	return id.commandIn(opEstablish, StateEstablished, func(f *ucma.File, kid uint32) error {
 		return id.quick(f).Establish(kid)
 	})

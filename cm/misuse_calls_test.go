@@ -101,6 +101,22 @@ func sameStates(a, b []State) bool {
 	return slices.Equal(a, b)
 }
 
+// TestEstablishIsForIDsWithoutAQP: as in librdmacm.
+func TestEstablishIsForIDsWithoutAQP(t *testing.T) {
+	ep, _ := fakeEndpoint(t, StateResponded)
+	pd, err := ep.id.dev.DefaultPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ep.id.qp, err = pd.CreateQP(verbs.QPConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ep.id.Establish(); !errors.Is(err, errHasQP) || ep.id.State() != StateResponded {
+		t.Errorf("%v, the ID is %v", err, ep.id.State())
+	}
+	ep.id.qp.Close()
+}
+
 // TestCallsBeforeThereIsADevice: they say which state they need, too.
 func TestCallsBeforeThereIsADevice(t *testing.T) {
 	ch, _ := newFakeChannel(t)

@@ -143,12 +143,19 @@ var steps = func() (table [numEvents][numStates]struct {
 }()
 
 var transitions = map[EventType]map[State]step{
-	EventAddrResolved: {StateAddrQuery: {StateAddrResolved, actDevice}},
 	// The kernel's state after an address error is that of a bound ID: the call
-	// may be repeated.
-	EventAddrError:     {StateAddrQuery: {StateBound, actNone}},
-	EventRouteResolved: {StateRouteQuery: {StateRouteResolved, actNone}},
-	EventRouteError:    {StateRouteQuery: {StateAddrResolved, actNone}},
+	// may be repeated, also before that error has been fetched. What comes of the
+	// second then finds the ID where the error has put it.
+	EventAddrResolved: {
+		StateAddrQuery: {StateAddrResolved, actDevice},
+		StateBound:     {StateAddrResolved, actDevice},
+	},
+	EventAddrError: {StateAddrQuery: {StateBound, actNone}},
+	EventRouteResolved: {
+		StateRouteQuery:   {StateRouteResolved, actNone},
+		StateAddrResolved: {StateRouteResolved, actNone},
+	},
+	EventRouteError: {StateRouteQuery: {StateAddrResolved, actNone}},
 
 	EventAddrInfoResolved: {StateServiceQuery: {StateServiceResolved, actNone}},
 	EventAddrInfoError:    {StateServiceQuery: {StateBound, actNone}},

@@ -95,6 +95,10 @@ func TestLifeOfAConnection(t *testing.T) {
 	}{
 		{"resolving", StateAddrQuery, kindPlain, []EventType{EventAddrResolved}, []State{StateAddrResolved}},
 		{"an address that fails may be tried again", StateAddrQuery, kindPlain, []EventType{EventAddrError}, []State{StateBound}},
+		{"the address is asked for again before the error is known", StateAddrQuery, kindPlain,
+			[]EventType{EventAddrError, EventAddrResolved}, []State{StateBound, StateAddrResolved}},
+		{"the route is asked for again before the error is known", StateRouteQuery, kindPlain,
+			[]EventType{EventRouteError, EventRouteResolved}, []State{StateAddrResolved, StateRouteResolved}},
 		{"active with a QP", StateConnecting, kindQP,
 			[]EventType{EventConnectResponse, EventUnreachable, EventDisconnected, EventTimewaitExit},
 			[]State{StateEstablished, StateEstablished, StateDisconnected, StateDisconnected}},
