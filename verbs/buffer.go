@@ -10,11 +10,13 @@ import (
 	"purerdma/internal/mem"
 )
 
-// buffer is memory that does not move until free: mapped for the purpose, or Go
-// memory that is pinned.
+// buffer is memory that does not move until free: mapped for the purpose, a piece of
+// what was mapped for another buffer, or Go memory that is pinned.
 type buffer struct {
 	bytes  []byte
-	region *mem.Region // nil if pinned
+	region *mem.Region // that was mapped for it, or nil
+	users  int         // of the region, itself included; guarded by regions.mu
+	owner  *buffer     // of the region that it is a piece of, or nil
 	pin    runtime.Pinner
 }
 
@@ -32,11 +34,17 @@ func allocBuffer(size int, huge bool) (*buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &buffer{bytes: r.Bytes(), region: r}, nil
+	b := &buffer{bytes: r.Bytes(), region: r}
+	regions.add(b)
+	return b, nil
 }
 
-func pinBuffer(b []byte) *buffer {
+// keepBuffer keeps memory of the user's where it is.
+func keepBuffer(b []byte) *buffer {
 	buf := &buffer{bytes: b}
+	if buf.owner = regions.hold(buf.addr()); buf.owner != nil {
+		return buf
+	}
 	buf.pin.Pin(unsafe.SliceData(b))
 	pinned.Store(buf, struct{}{})
 	return buf
@@ -47,12 +55,20 @@ func (b *buffer) addr() uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b.bytes))))
 }
 
-// free unmaps or unpins. It must be called once.
+// ours says whether the memory is not the Go heap's, and may go with free.
+func (b *buffer) ours() bool { return b.region != nil || b.owner != nil }
+
+// free unpins, or unmaps if nobody else uses the region. It must be called once.
 func (b *buffer) free() error {
-	if b.region != nil {
+	switch {
+	case b.owner != nil:
+		return b.owner.free()
+	case b.region == nil:
+		pinned.Delete(b)
+		b.pin.Unpin()
+		return nil
+	case regions.drop(b):
 		return b.region.Free()
 	}
-	pinned.Delete(b)
-	b.pin.Unpin()
 	return nil
 }

@@ -32,7 +32,8 @@ type MR struct {
 
 // Alloc registers new, zeroed memory of size bytes for a PD. The memory is
 // outside the Go heap and starts on a page of its own. It lives until the MR is
-// closed and must not be touched afterwards.
+// closed, and every other one that RegMR made over a part of it, and must not be
+// touched afterwards.
 //
 // An error that wraps ENOMEM or EPERM usually means RLIMIT_MEMLOCK, and names
 // it.
@@ -68,7 +69,7 @@ func (p *PD) RegMR(b []byte, access Access) (*MR, error) {
 	if len(b) == 0 {
 		return nil, p.dev.opError("register memory on", fmt.Errorf("no bytes: %w", syscall.EINVAL))
 	}
-	return p.register(pinBuffer(b), access)
+	return p.register(keepBuffer(b), access)
 }
 
 func (p *PD) register(buf *buffer, access Access) (*MR, error) {
@@ -97,10 +98,11 @@ func newMR(p *PD, mr provider.MR, buf *buffer, addr uint64, size int, access Acc
 
 func (m *MR) setKeys() { m.keys.Store(uint64(m.p.LKey())<<32 | uint64(m.p.RKey())) }
 
-// Bytes returns the memory, nil if it is another device's. It must not be touched after Close of an MR that
-// Alloc made, and belongs to the device while a work request names it.
+// Bytes returns the memory, nil if it is another device's. That of Alloc must not be
+// touched after Close, from when on Bytes returns nil. While a work request names it,
+// it belongs to the device.
 func (m *MR) Bytes() []byte {
-	if m.buf == nil {
+	if m.buf == nil || m.buf.ours() && m.closed.Load() {
 		return nil
 	}
 	return m.buf.bytes

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+// TestVMTwoRegistrations registers a part of memory that Alloc made once more. Whichever
+// of the two is closed first, the memory is there for the other, and for the peer.
+func TestVMTwoRegistrations(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		for _, firstCloses := range []bool{true, false} {
+			first, err := r.pd.Alloc(1<<16, everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer first.Close()
+			second, err := r.pd.RegMR(first.Bytes()[5000:9000], everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer second.Close()
+			copy(second.Bytes(), "before")
+			closes, stays := first, second
+			if !firstCloses {
+				closes, stays = second, first
+			}
+			if err := closes.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if closes.Bytes() != nil {
+				t.Error("a closed MR still gives its memory")
+			}
+			// What is unmapped would now be something else's, or nobody's.
+			if other, err := r.pd.Alloc(1<<16, everything); err != nil {
+				t.Fatal(err)
+			} else {
+				closer(t, other)
+				fill(other.Bytes(), 77)
+			}
+			runtime.GC()
+			off := 0 // of the second's first byte
+			if !firstCloses {
+				off = 5000
+			}
+			if got := stays.Bytes()[off:][:6]; !bytes.Equal(got, []byte("before")) {
+				t.Errorf("first closes %v: the memory has %q", firstCloses, got)
+			}
+			fill(l.buf.Bytes()[:4000], 9)
+			l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled,
+				RemoteAddr: stays.Addr() + uint64(off), RKey: stays.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 4000)}})
+			l.ok(t, 1)
+			if !bytes.Equal(stays.Bytes()[off:][:4000], l.buf.Bytes()[:4000]) {
+				t.Errorf("first closes %v: what the peer wrote is not there", firstCloses)
+			}
+			if err := stays.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs
+
+import (
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+)
+
+// watching is a kernel that has registered memory itself, by its address alone: the
+// garbage collector does not see that it is used. At every command, and when a
+// device is closed, all that is registered must be there.
+type watching struct {
+	uverbs.Kernel
+	t      *testing.T
+	refuse atomic.Bool // MR_DESTROY
+	closed chan struct{}
+	slow   chan struct{} // lets Close go on
+
+	mu   sync.Mutex
+	last uint64
+	mrs  map[uint64]uintptr // by handle
+}
+
+type watchingDevice struct {
+	uverbs.Transport
+	k *watching
+}
+
+func newWatching(t *testing.T) (*watching, *Device) {
+	k := &watching{Kernel: uverbstest.New("rxe0"), t: t, closed: make(chan struct{}), slow: make(chan struct{}), mrs: map[uint64]uintptr{}}
+	dev, err := (&Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}).Open("rxe0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, dev
+}
+
+func (k *watching) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	t, err := k.Kernel.Open(info)
+	return watchingDevice{t, k}, err
+}
+
+// there says whether memory is mapped.
+func there(addr uintptr) bool {
+	page := uintptr(os.Getpagesize())
+	_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, addr&^(page-1), page, syscall.MADV_NORMAL)
+	return errno == 0
+}
+
+// look fails the test if something is registered that is not mapped.
+func (k *watching) look(when string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for h, addr := range k.mrs {
+		if !there(addr) {
+			k.t.Errorf("%s: the memory of MR %d is registered and not mapped", when, h)
+		}
+	}
+}
+
+func (d watchingDevice) Ioctl(req *uverbs.Request) error {
+	d.k.look(req.Name())
+	select {
+	case <-d.k.closed: // or closing: there are no more calls
+		return net.ErrClosed
+	default:
+	}
+	if req.Object == abi.UVERBS_OBJECT_MR && req.Method == abi.UVERBS_METHOD_MR_DESTROY {
+		if d.k.refuse.Load() {
+			return syscall.EBUSY
+		}
+		d.k.mu.Lock()
+		defer d.k.mu.Unlock()
+		delete(d.k.mrs, req.Attrs[0].Value)
+		return nil
+	}
+	code := req.Find(abi.UVERBS_ATTR_WRITE_CMD)
+	if req.Method != abi.UVERBS_METHOD_INVOKE_WRITE || code == nil || uverbs.Number(code.Buf) != abi.IB_USER_VERBS_CMD_REG_MR {
+		return d.Transport.Ioctl(req)
+	}
+	var cmd abi.UverbsRegMR
+	copy(abi.Bytes(&cmd), req.Find(abi.UVERBS_ATTR_CORE_IN).Buf)
+	d.k.mu.Lock()
+	defer d.k.mu.Unlock()
+	d.k.last++
+	d.k.mrs[d.k.last] = uintptr(cmd.HCAVA) // as verbs chooses it
+	copy(req.Find(abi.UVERBS_ATTR_CORE_OUT).Buf, abi.Bytes(&abi.UverbsRegMRResp{MRHandle: uint32(d.k.last), LKey: 1, RKey: 1}))
+	return nil
+}
+
+func (d watchingDevice) Close() error {
+	close(d.k.closed)
+	<-d.k.slow
+	d.k.look("close")
+	clear(d.k.mrs)
+	return d.Transport.Close()
+}
+
+// alloc registers enough that its lower end does not become something else's at once.
+func alloc(t *testing.T, pd *PD) *MR {
+	t.Helper()
+	mr, err := pd.Alloc(64<<20, LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mr
+}
+
+func closeAll(t *testing.T, list ...interface{ Close() error }) {
+	t.Helper()
+	for _, c := range list {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestUnmappedAfterDeregistration: memory goes when it is deregistered, and does not
+// if the kernel refuses.
+func TestUnmappedAfterDeregistration(t *testing.T) {
+	k, dev := newWatching(t)
+	close(k.slow)
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mr := alloc(t, pd)
+	addr := uintptr(mr.Addr())
+	copy(mr.Bytes(), "here")
+	k.refuse.Store(true)
+	if err := mr.Close(); !errors.Is(err, syscall.EBUSY) {
+		t.Errorf("Close that is refused: %v", err)
+	}
+	if !there(addr) || string(mr.Bytes()[:4]) != "here" {
+		t.Error("the memory has gone though it is registered")
+	}
+	k.refuse.Store(false)
+	closeAll(t, mr, mr)
+	if there(addr) || mr.Bytes() != nil {
+		t.Error("the memory is there after Close")
+	}
+	closeAll(t, pd, dev)
+}
+
+// TestUnmappedAfterTheLast: memory that is registered more than once goes with the last
+// registration, in whatever order they go.
+func TestUnmappedAfterTheLast(t *testing.T) {
+	k, dev := newWatching(t)
+	close(k.slow)
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		mrs := [3]*MR{alloc(t, pd)}
+		addr := uintptr(mrs[0].Addr())
+		neighbor := alloc(t, pd)
+		if mrs[1], err = pd.RegMR(mrs[0].Bytes()[100:200], LocalWrite); err != nil {
+			t.Fatal(err)
+		}
+		if mrs[2], err = pd.RegMR(mrs[1].Bytes()[50:], LocalWrite); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range order {
+			if !there(addr) {
+				t.Fatalf("order %v: unmapped before %d", order, i)
+			}
+			closeAll(t, mrs[i])
+			k.look("after Close")
+		}
+		if there(addr) {
+			t.Errorf("order %v: the memory is there after the last Close", order)
+		}
+		closeAll(t, neighbor)
+	}
+	if n := len(regions.list); n != 0 {
+		t.Errorf("%d regions are noted that have gone", n)
+	}
+	closeAll(t, pd, dev)
+}
+
+// TestUnmappedAfterRemoval: the memory of a device that is being closed goes when that
+// has ended.
+func TestUnmappedAfterRemoval(t *testing.T) {
+	k, dev := newWatching(t)
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mr := alloc(t, pd)
+	addr := uintptr(mr.Addr())
+	removed := make(chan struct{})
+	go func() { dev.MarkRemoved(); close(removed) }()
+	<-k.closed
+	gone := make(chan error, 1)
+	go func() { gone <- mr.Close() }()
+	time.Sleep(20 * time.Millisecond)
+	k.look("while the device is being closed")
+	close(k.slow)
+	if err := <-gone; err != nil {
+		t.Error(err)
+	}
+	<-removed
+	if there(addr) {
+		t.Error("the memory is there after Close")
+	}
+	closeAll(t, pd, dev)
+}
+
+// TestForgottenMemoryStays: the garbage collector takes no memory that is registered,
+// also if the program has forgotten the MR.
+func TestForgottenMemoryStays(t *testing.T) {
+	k, dev := newWatching(t)
+	close(k.slow)
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var collected atomic.Bool
+	forgotten := func() *MR { // all of it but its memory
+		b := new([1 << 16]byte)
+		runtime.AddCleanup(b, func(c *atomic.Bool) { c.Store(true) }, &collected)
+		mr, err := pd.RegMR(b[:], LocalWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &MR{pd: mr.pd, p: mr.p, leak: mr.leak, addr: mr.addr}
+	}()
+	collect := func() {
+		for range 5 {
+			runtime.GC()
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	collect()
+	k.look("after the collection")
+	if collected.Load() {
+		t.Error("registered memory was collected")
+	}
+	closeAll(t, forgotten)
+	pinned.Range(func(b, _ any) bool {
+		if b := b.(*buffer); b.addr() == forgotten.addr {
+			b.free()
+		}
+		return true
+	})
+	collect()
+	if !collected.Load() {
+		t.Error("the memory is held by something else: the test shows nothing")
+	}
+	closeAll(t, pd, dev)
+}
+
+// TestRegions: each byte of regions that touch each other belongs to its own, and those
+// around and between them to none.
+func TestRegions(t *testing.T) {
+	var l regionList
+	all := new([60]byte)
+	base := (&buffer{bytes: all[:]}).addr()
+	a, b, c := &buffer{bytes: all[10:20]}, &buffer{bytes: all[20:30]}, &buffer{bytes: all[40:50]}
+	for _, r := range []*buffer{c, a, b} {
+		l.add(r)
+	}
+	for i := range uint64(60) {
+		var want *buffer
+		switch i / 10 {
+		case 1:
+			want = a
+		case 2:
+			want = b
+		case 4:
+			want = c
+		}
+		if got := l.hold(base + i); got != want {
+			t.Errorf("byte %d belongs to another region", i)
+		} else if got != nil && l.drop(got) {
+			t.Fatalf("byte %d: the first user was the last", i)
+		}
+	}
+	for _, r := range []*buffer{b, c, a} {
+		if !l.drop(r) {
+			t.Error("the last user was not the last")
+		}
+	}
+	if len(l.list) != 0 {
+		t.Errorf("%d regions are left", len(l.list))
+	}
+}
