@@ -43,6 +43,8 @@ var (
 		{flagCheck.LongFlag, "  -c, --chk\t            validate received buffer\n"},
 		{tool.LongFlag{Name: 'j', Long: "dm"}, "  -j, --dm\t            use device memory\n"},
 		{tool.LongFlag{Name: 'N', Long: "new_send"}, "  -N, --new_send            use new post send WR API\n"},
+		// Of rdma-core after version 64; the usage is that of the versions before.
+		{tool.LongFlag{Name: 'U', Long: "allow-cc-unprotected"}, ""},
 	}
 	ucFlags = []flag{flagPort, flagDev, flagIBPort, flagSize, flagMTU, flagDepth, flagIters, flagSL, flagEvents, flagGID, flagCheck}
 	udFlags = []flag{
@@ -80,6 +82,7 @@ type options struct {
 	check   bool
 	dm      bool
 	newSend bool
+	unprot  bool // memory that a confidential guest shares with its host
 
 	patience time.Duration // no flag
 }
@@ -139,6 +142,10 @@ func (k Kind) contradiction(o *options) string {
 	switch {
 	case o.odp && o.dm:
 		return "DM memory region can't be on demand"
+	case o.unprot && o.odp:
+		return "CoCo unprotected memory cannot be used with ODP"
+	case o.unprot && o.dm:
+		return "CoCo unprotected memory cannot be used with device memory"
 	case !o.odp && o.fetch:
 		return "prefetch is valid only with on-demand memory region"
 	case k.SRQ && o.qps > o.depth:
@@ -197,6 +204,8 @@ func (o *options) set(f tool.Flag) (err error) {
 		o.dm = true
 	case 'N':
 		o.newSend = true
+	case 'U':
+		o.unprot = true
 	}
 	return err
 }

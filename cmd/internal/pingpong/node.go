@@ -109,6 +109,8 @@ func (n *node) features() error {
 	const needSRQ = verbs.ODPSend | verbs.ODPSRQRecv
 	var why string
 	switch {
+	case n.opt.unprot: // parent domains, in which libmlx5 has it, are of the C library
+		return n.fail(errors.ErrUnsupported, "Couldn't allocate parent domain")
 	case n.opt.odp && !n.SRQ && (!a.ODP.Supported || a.ODP.RC&need != need):
 		why = "The device isn't ODP capable or does not support RC send and receive with ODP"
 	case n.opt.odp && n.SRQ && (!a.ODP.Supported || a.ODP.RC&needSRQ != needSRQ):

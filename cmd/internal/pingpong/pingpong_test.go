@@ -31,6 +31,10 @@ func TestFlags(t *testing.T) {
 				o.depth == 7 && o.iters == 0 && o.sl == 3 && o.gid == 1 && o.events && o.check && o.newSend
 		}},
 		{RC, "-O -P", "", "", func(o *options) bool { return o.odp && o.iodp && o.fetch }},
+		{RC, "-U", "", "", func(o *options) bool { return o.unprot }},
+		{RC, "--allow-cc-unprotected -o", "", "CoCo unprotected memory cannot be used with ODP\n", nil},
+		{RC, "-j -U", "", "CoCo unprotected memory cannot be used with device memory\n", nil},
+		{UC, "-U", usage, "PATH: invalid option -- 'U'\n", nil},
 		{RC, "-o -j", "", "DM memory region can't be on demand\n", nil},
 		{RC, "-P", "", "prefetch is valid only with on-demand memory region\n", nil},
 		{SRQ, "-q 20 -r 10", "", "rx_depth 10 is too small for 20 QPs -- must have at least one receive per QP.\n", nil},
