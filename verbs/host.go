@@ -4,9 +4,11 @@ package verbs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
 	"purerdma/provider"
@@ -116,7 +118,22 @@ func (h *Host) find(name string, match func(*DeviceInfo) bool) (*Device, error) 
 			return h.openLocked(infos[i])
 		}
 	}
-	return nil, &OpError{Op: "open", Object: name, Err: ErrNoDevice}
+	return nil, &OpError{Op: "open", Object: name, Err: fmt.Errorf("%w: there %s", ErrNoDevice, listed(infos))}
+}
+
+// listed says which devices there are.
+func listed(infos []uverbs.DeviceInfo) string {
+	switch len(infos) {
+	case 0:
+		return "is none (rdmadoctor says what is missing)"
+	case 1:
+		return "is " + infos[0].Name + " alone"
+	}
+	names := make([]string, len(infos))
+	for i := range infos {
+		names[i] = infos[i].Name
+	}
+	return "are " + strings.Join(names, ", ")
 }
 
 // openLocked opens the context that is shared from now on. The caller holds the

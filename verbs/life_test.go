@@ -22,6 +22,7 @@ import (
 	"purerdma/provider"
 	"purerdma/provider/rxe"
 	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
 
@@ -350,6 +351,20 @@ func TestOpenErrors(t *testing.T) {
 		var op *verbs.OpError
 		if !errors.As(err, &op) || !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOpenUnknown: the error of a name that no device has says which there are.
+func TestOpenUnknown(t *testing.T) {
+	for words, names := range map[string][]string{
+		"there is none (rdmadoctor": nil,
+		"there is rxe0 alone":       {"rxe0"},
+		"there are rxe0, rxe1":      {"rxe0", "rxe1"},
+	} {
+		h := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New(names...)}
+		if _, err := h.Open("rxe7"); !errors.Is(err, verbs.ErrNoDevice) || !strings.Contains(err.Error(), "open rxe7: no such RDMA device: "+words) {
+			t.Errorf("of %q: %v", names, err)
 		}
 	}
 }
