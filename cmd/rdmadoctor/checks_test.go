@@ -153,6 +153,10 @@ func TestLimits(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
+	var help strings.Builder
+	if status := run(t.Context(), []string{"-h"}, &help, &help); status != statusWell || !strings.Contains(help.String(), "-json") {
+		t.Errorf("-h: status %d, %q", status, &help)
+	}
 	for _, args := range [][]string{{"-x"}, {"there"}} {
 		var out, errs strings.Builder
 		if status := run(t.Context(), args, &out, &errs); status != statusUsage || errs.Len() == 0 {

@@ -19,6 +19,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -40,7 +41,9 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	fl := flag.NewFlagSet("rdmadoctor", flag.ContinueOnError)
 	fl.SetOutput(stderr)
 	asJSON := fl.Bool("json", false, "print one JSON object: findings and unseen")
-	if err := fl.Parse(args); err != nil {
+	if err := fl.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return statusWell
+	} else if err != nil {
 		return statusUsage
 	}
 	if fl.NArg() > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"purerdma/provider"
 	"purerdma/provider/rxe"
+	"purerdma/provider/siw"
 	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
@@ -72,6 +73,24 @@ func checkFigures(t *testing.T, o *options, way string, r result) {
 	}
 	if o.kind.Latency && (r.Latency == nil || r.Latency.Min <= 0 || r.Latency.P99 < r.Latency.P50) || !o.kind.Latency && r.Average <= 0 {
 		t.Errorf("%s: %+v", way, r)
+	}
+}
+
+// TestNoDevice: the error says whether there is none, or none that opens.
+func TestNoDevice(t *testing.T) {
+	for words, host := range map[string]*verbs.Host{
+		"there is none (rdmadoctor":     {Kernel: uverbstest.New()},
+		"no Go provider for driver rxe": {Kernel: uverbstest.New("rxe0")},
+	} {
+		host.Drivers = []provider.Driver{siw.Driver{}}
+		o, err := parse([]string{"-p", "0"}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.host = host
+		if err := serve(t.Context(), o, func(string, int) {}); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q", err, words)
+		}
 	}
 }
 

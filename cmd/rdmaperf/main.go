@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := tool.NewUI("rdmaperf", stdout, stderr)
 	o, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
-		return statusUsage
+		return 0
 	}
 	if err != nil {
 		u.Fail(err)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -90,10 +91,12 @@ func (w *plain) find(h *verbs.Host, name string, source netip.Addr) (*verbs.Devi
 	if err != nil {
 		return nil, err
 	}
+	var closed error
 	for _, info := range infos {
 		dev, err := h.Open(info.Name)
-		if err != nil {
-			continue // perhaps of a driver that we do not know
+		if err != nil { // perhaps of a driver that we do not know
+			closed = cmp.Or(closed, err)
+			continue
 		}
 		if !source.IsValid() {
 			return dev, nil
@@ -103,10 +106,15 @@ func (w *plain) find(h *verbs.Host, name string, source netip.Addr) (*verbs.Devi
 		}
 		dev.Close()
 	}
-	if source.IsValid() {
+	switch {
+	case source.IsValid() && closed != nil:
+		return nil, fmt.Errorf("-B: no device that can be opened has the address %v: %w", source, closed)
+	case source.IsValid():
 		return nil, fmt.Errorf("-B: no device has the address %v", source)
+	case closed != nil:
+		return nil, closed
 	}
-	return nil, verbs.ErrNoDevice
+	return nil, fmt.Errorf("%w: there is none (rdmadoctor says what is missing)", verbs.ErrNoDevice)
 }
 
 // agree lowers what a plan says of the path to what this side can do.
