@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// reader is a kernel that looks into the pools while it carries out a command.
+type reader struct {
+	*fakeKernel
+	free func(answer unsafe.Pointer) // reports memory that is in the pool
+}
+
+func (r *reader) Write(b []byte) error {
+	if binary.NativeEndian.Uint32(b) != abi.RDMA_USER_CM_CMD_INIT_QP_ATTR {
+		return r.fakeKernel.Write(b)
+	}
+	r.free(pointerAt(b, 8))
+	return syscall.EIO
+}
+
+func (r *reader) WriteWhenReadable(ctx context.Context, b []byte) error {
+	err := r.fakeKernel.WriteWhenReadable(ctx, b)
+	runtime.Gosched() // others have events meanwhile
+	return err
+}
+
+// TestEventsReuse fetches events from many channels, whose memory serves again: each
+// channel sees its own.
+func TestEventsReuse(t *testing.T) {
+	var wg sync.WaitGroup
+	for g := range int32(8) {
+		k := newFakeKernel()
+		ch := newEventChannel(ucma.New(&reader{fakeKernel: k}), &verbs.Host{})
+		t.Cleanup(func() { ch.Close() })
+		id := newFakeID(t, ch)
+		wg.Go(func() {
+			for i := range int32(500) {
+				want := 8*i + g
+				k.queue(id.kid, EventAddrChange, want)
+				ev, err := ch.Next(context.Background())
+				if err != nil || ev.ID != id || ev.Status != int(want) {
+					t.Errorf("event %d: %+v, %v", want, ev, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if a, b := rawEvents.Get(), rawEvents.Get(); a == b {
+		t.Error("one event for two")
+	}
+}
+
+// TestMovesReuse: what moves a QP is nobody else's while the kernel writes to it, and
+// then one other's.
+func TestMovesReuse(t *testing.T) {
+	r := &reader{fakeKernel: newFakeKernel()}
+	r.free = func(answer unsafe.Pointer) {
+		var list []*move
+		for range 4 {
+			m := moves.Get().(*move)
+			if unsafe.Pointer(&m.kernel) == answer {
+				t.Error("the kernel writes to memory that is free")
+			}
+			list = append(list, m)
+		}
+		for _, m := range list {
+			moves.Put(m)
+		}
+	}
+	ch := newEventChannel(ucma.New(r), &verbs.Host{})
+	t.Cleanup(func() { ch.Close() })
+	id := newFakeID(t, ch)
+	for range 10 {
+		if err := id.modifyQP(nil, verbs.QPInit, nil); !errors.Is(err, syscall.EIO) {
+			t.Fatal(err)
+		}
+	}
+	seen := map[any]bool{}
+	for range 8 {
+		m := moves.Get()
+		if seen[m] {
+			t.Error("one move for two")
+		}
+		seen[m] = true
+	}
+}
