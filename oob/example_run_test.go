@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package oob_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"purerdma/oob"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// TestExampleDial runs the example against its other side, on devices in memory.
+func TestExampleDial(t *testing.T) {
+	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	dialing, accepting := net.Pipe()
+	defer dialing.Close()
+	defer accepting.Close()
+	open := func(name string) *verbs.Device {
+		dev, err := host.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dev.Close() })
+		return dev
+	}
+	here, there := open("rxe0"), open("rxe1")
+	heard := make(chan string, 1)
+	go func() {
+		words, err := greet(ctx, there, accepting, "and to you", oob.Accept)
+		if err != nil {
+			t.Errorf("accepting: %v", err)
+		}
+		heard <- words
+	}()
+	words, err := greet(ctx, here, dialing, "hello", oob.Dial)
+	if other := <-heard; err != nil || words != "and to you" || other != "hello" {
+		t.Errorf("heard %q and %q, %v", words, other, err)
+	}
+}
