@@ -40,7 +40,7 @@
 // rung, so that data and completions come sooner than on any card.
 //
 // It has no InfiniBand link layer, compressed completions, signatures, paging on
-// demand, raw packets of programs, and no DEVX.
+// demand, and no DEVX.
 //
 // # Strictness, faults, traces
 //

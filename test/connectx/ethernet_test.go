@@ -38,6 +38,16 @@ func TestFrames(t *testing.T) {
 			}
 		}
 	}
+	// Data may be inline, too, behind the headers or without.
+	for n := range 64 {
+		frame := a.frame(b, protoUDP, bytes.Repeat([]byte{7}, n))
+		a.postInline(frame, len(frame))
+		a.sent(0)
+		if got, _ := r.next(); !bytes.Equal(got, frame) {
+			t.Fatalf("%d bytes inline: got %x, want %x", n, got, frame)
+		}
+		r.post(1)
+	}
 	// Nobody else's, not without a receive, and not one's own.
 	frame := a.frame(b, protoUDP, []byte("x"))
 	frame[5]++
@@ -49,10 +59,10 @@ func TestFrames(t *testing.T) {
 	}
 	a.sent(0)
 	a.sent(0)
-	if c := a.d.fw.port.frames.sent[unicastFrames]; c.frames != 74 {
+	if c := a.d.fw.port.frames.sent[unicastFrames]; c.frames != 74+64 {
 		t.Errorf("%d frames sent", c.frames)
 	}
-	if c := b.d.fw.port.frames.received[unicastFrames]; c.frames != 72 {
+	if c := b.d.fw.port.frames.received[unicastFrames]; c.frames != 72+64 {
 		t.Errorf("%d frames received", c.frames)
 	}
 }

@@ -113,6 +113,11 @@ func (u *uar) rung(d *Device, off int, v []byte) {
 	for _, q := range u.qps {
 		q.run()
 	}
+	for _, s := range u.sqs {
+		if s.state != prm.QueueReset {
+			s.run(d)
+		}
+	}
 }
 
 // notArmed stands in the arm word of a queue's doorbell record between two times

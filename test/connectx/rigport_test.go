@@ -130,6 +130,23 @@ func (r *testRQ) next() (frame, cqe []byte) {
 	return bytes.Clone(r.p.bytes(r.data+2048*i, int(prm.CQE.ByteCount.Get(e)))), e
 }
 
+// postInline gives the SQ a request whose data are in an inline segment, which says that
+// they are n bytes.
+func (p *testPort) postInline(data []byte, n int) {
+	p.t.Helper()
+	w := make([]byte, 36)
+	prm.Ctrl.Opcode.Set(w, prm.WQESend)
+	prm.Ctrl.Index.Set(w, uint64(p.pi))
+	prm.Ctrl.QPN.Set(w, uint64(p.sqn))
+	prm.Ctrl.Completion.Set(w, prm.CompletionAlways)
+	prm.DataSeg.Inline.Set(w[32:], 1)
+	prm.DataSeg.ByteCount.Set(w[32:], uint64(n))
+	for w = append(w, data...); len(w)%16 != 0; {
+		w = append(w, 0)
+	}
+	p.put(w)
+}
+
 // post gives the SQ a request: inline headers, then pieces of memory.
 func (p *testPort) post(opcode uint64, seg func(e []byte), inline []byte, data []byte) {
 	p.t.Helper()

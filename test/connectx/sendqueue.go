@@ -46,6 +46,7 @@ func createSQ(d *Device, in, out []byte) (err error) {
 	if s.n, err = d.queues.add(s); err != nil {
 		return err
 	}
+	s.uar.sqs = append(s.uar.sqs, s)
 	s.hold(d, 1)
 	if s.tis != nil {
 		s.tis.users++
@@ -86,6 +87,7 @@ func destroySQ(d *Device, in, _ []byte) error {
 		return err
 	}
 	s.stop()
+	s.uar.sqs = without(s.uar.sqs, s)
 	s.hold(d, -1)
 	if s.tis != nil {
 		s.tis.users--
@@ -192,16 +194,27 @@ func (s *sq) send(d *Device, w []byte) prm.Syndrome {
 	d.steps = 0
 	var list [][]byte
 	size := uint64(inline)
-	for ; len(rest) >= prm.Octoword; rest = rest[prm.Octoword:] {
-		if size += prm.DataSeg.ByteCount.Get(rest); size > maxFrame {
+	for len(rest) >= prm.Octoword {
+		n := prm.DataSeg.ByteCount.Get(rest)
+		if size += n; size > maxFrame {
 			d.violation(s.name(), "request %#x has more than %d bytes", s.pi&0xffff, maxFrame)
 			return prm.SyndromeLocalLength
+		}
+		if prm.DataSeg.Inline.Is(rest) {
+			if 4+n > uint64(len(rest)) {
+				d.violation(s.name(), "%d inline bytes in a segment of %d", n, len(rest))
+				return prm.SyndromeLocalQPOp
+			}
+			list = append(list, rest[4:4+n])
+			rest = rest[(4+n+prm.Octoword-1)&^(prm.Octoword-1):]
+			continue
 		}
 		var err error
 		if list, err = s.gatherSeg(d, list, rest, localRead); err != nil {
 			d.violation(s.name(), "request %#x: %v", s.pi&0xffff, err)
 			return prm.SyndromeLocalProt
 		}
+		rest = rest[prm.Octoword:]
 	}
 	frame := append(bytes.Clone(e[prm.InlineStart:][:inline]), bytes.Join(list, nil)...)
 	frames := [][]byte{frame}

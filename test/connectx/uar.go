@@ -23,6 +23,7 @@ type uar struct {
 	send [(PageSize - RegisterSend) / sendSize]blueflame
 	mem  []byte // if it is memory of this process
 	qps  []*qp  // that ring here
+	sqs  []*sq  // and these
 	cqs  []*cq  // that are armed here
 }
 

@@ -26,6 +26,9 @@ func TestSQErrors(t *testing.T) {
 		"inline": {func(p *testPort) {
 			p.post(prm.WQESend, func(e []byte) { prm.EthernetSeg.InlineSize.Set(e, 200) }, nil, nil)
 		}, prm.SyndromeLocalQPOp},
+		"inline segment": {func(p *testPort) {
+			p.postInline(make([]byte, 60), 61)
+		}, prm.SyndromeLocalQPOp},
 		"no segment": {func(p *testPort) {
 			w := make([]byte, 16)
 			prm.Ctrl.Opcode.Set(w, prm.WQESend)

@@ -25,6 +25,7 @@ type device struct {
 	uar  uint32 // the driver's own page of registers
 	pd   uint32 // the driver's own PD
 	xrcd uint32 // the driver's own XRC domain
+	td   uint32 // the driver's own transport domain
 	// irq says that there are events to be taken.
 	irq    atomic.Bool
 	events eventQueue
@@ -70,6 +71,9 @@ func (d *device) boot(addr [4]byte) (err error) {
 		return err
 	}
 	if d.xrcd, err = d.object(prm.OpAllocXRCD); err != nil {
+		return err
+	}
+	if d.td, err = d.object(prm.OpAllocTransportDomain); err != nil {
 		return err
 	}
 	if err := d.makeEQ(); err != nil {

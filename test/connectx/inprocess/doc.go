@@ -23,6 +23,7 @@
 // A test makes things go wrong by Kernel.Fabric and Kernel.Device: messages that are
 // lost or late, errors, events, a firmware that fails. Kernel.Remove pulls a card out.
 //
-// It has no raw packets and no compressed completions: a program that asks for them is
+// Raw packets are sent; none come, because package verbs has no flows, by which a program
+// asks for them. There are no compressed completions: a program that asks for them is
 // refused.
 package inprocess

@@ -26,6 +26,7 @@ func Example() {
 
 	var qps [2]*verbs.QP
 	var cqs [2]*verbs.CQ
+	var path oob.Path
 	var addresses [2]oob.Address
 	for i, name := range []string{"mlx5_0", "mlx5_1"} {
 		dev, err := host.Open(name)
@@ -33,11 +34,10 @@ func Example() {
 			log.Fatal(err)
 		}
 		defer dev.Close()
-		pd, err := dev.AllocPD()
+		pd, err := dev.DefaultPD()
 		if err != nil {
 			log.Fatal(err)
 		}
-		defer pd.Close()
 		if cqs[i], err = dev.CreateCQ(verbs.CQConfig{}); err != nil {
 			log.Fatal(err)
 		}
@@ -46,17 +46,14 @@ func Example() {
 			log.Fatal(err)
 		}
 		defer qps[i].Close()
-		gids, err := dev.GIDs()
-		if err != nil {
+		if err := path.Init(qps[i]); err != nil {
 			log.Fatal(err)
 		}
-		addresses[i] = oob.NewAddress(qps[i], 0, gids[0].GID)
+		if addresses[i], err = oob.Local(qps[i], &path); err != nil {
+			log.Fatal(err)
+		}
 	}
 	for i, qp := range qps {
-		var path oob.Path
-		if err := path.Init(qp); err != nil {
-			log.Fatal(err)
-		}
 		if err := path.Connect(qp, addresses[i], addresses[1-i]); err != nil {
 			log.Fatal(err)
 		}

@@ -124,16 +124,8 @@ func TestGivenUp(t *testing.T) {
 func TestEvents(t *testing.T) {
 	n := newNet(t, nil)
 	a, b := n.pair(verbs.QPCap{}, patient)
-	events, err := a.dev.AsyncEvents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, events)
-	others, err := b.dev.AsyncEvents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, others)
+	events := a.events()
+	others := b.events()
 	hca := n.k.Device("mlx5_0")
 	next := func(what string, want verbs.AsyncEvent) {
 		t.Helper()
@@ -163,11 +155,7 @@ func TestEvents(t *testing.T) {
 func TestDrained(t *testing.T) {
 	n := newNet(t, nil)
 	a, b := n.pair(verbs.QPCap{}, patient)
-	events, err := a.dev.AsyncEvents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, events)
+	events := a.events()
 	if err := a.qp.Modify(&verbs.QPAttr{State: verbs.QPSQD}, verbs.QPAttrState); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("a program moves its QP to SQD: %v", err)
 	}
@@ -205,11 +193,7 @@ func TestDrained(t *testing.T) {
 func TestFatal(t *testing.T) {
 	n := newNet(t, nil)
 	a, _ := n.pair(verbs.QPCap{}, patient)
-	events, err := a.dev.AsyncEvents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, events)
+	events := a.events()
 	n.k.Device("mlx5_0").Fatal(prm.HealthFirmware)
 	if ev, err := events.Next(deadline(t)); err != nil || ev.Type != verbs.AsyncDeviceFatal {
 		t.Errorf("event %+v, %v", ev, err)

@@ -20,6 +20,7 @@ type rights struct {
 	isDCT    bool // the device has it
 	state    uint8
 	ring     []byte
+	raw      *rawQP // if it is one
 }
 
 // States of QPs: enum ib_qp_state of the kernel, and those of the device.
@@ -82,6 +83,8 @@ func (d *device) MoveQP(q *mlx5test.QP, from, to uint8, a *abi.UverbsModifyQP) e
 	}
 	var err error
 	switch {
+	case r.raw != nil:
+		err = d.moveRaw(r.raw, from, to)
 	case to == ibErr:
 		err = d.on(prm.Op2Err, q.Num)
 	case to == ibReset:

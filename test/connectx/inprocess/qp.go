@@ -17,8 +17,12 @@ var services = map[uint8]uint64{
 	abi.IB_UVERBS_QPT_XRC_INI: prm.ServiceXRC, abi.IB_UVERBS_QPT_XRC_TGT: prm.ServiceXRC, abi.IB_UVERBS_QPT_DRIVER: prm.ServiceDCI,
 }
 
-// MakeQP makes a queue pair. A target of DC is made when it comes to RTR.
+// MakeQP makes a queue pair. A target of DC is made when it comes to RTR, and one of raw
+// packets of other objects.
 func (d *device) MakeQP(q *mlx5test.QP) error {
+	if q.Type == abi.IB_UVERBS_QPT_RAW_PACKET {
+		return d.makeRaw(q)
+	}
 	service, ok := services[q.Type]
 	if !ok {
 		return syscall.EOPNOTSUPP
@@ -174,6 +178,8 @@ func (d *device) EndQP(q *mlx5test.QP) {
 		d.end(prm.OpDestroyDCT, q.Num)
 	case q.IsDCT():
 		return
+	case r.raw != nil:
+		d.endRaw(q, r.raw)
 	default:
 		d.end(prm.OpDestroyQP, q.Num)
 		d.useQueue(q, r.ring, d.mem.remove)
@@ -187,8 +193,12 @@ func (d *device) QPState(q *mlx5test.QP) (state uint8, draining bool, err error)
 	d.mu.Lock()
 	r := d.moved[q]
 	d.mu.Unlock()
-	if q.IsDCT() {
+	switch {
+	case q.IsDCT():
 		return r.state, false, nil
+	case r.raw != nil:
+		state, err := d.rawState(r)
+		return state, false, err
 	}
 	out, err := d.command(prm.OpQueryQP, 16, nil, prm.QPInLen, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(q.Num)) })
 	if err != nil {

@@ -17,11 +17,7 @@ func TestRemoved(t *testing.T) {
 	n := newNet(t, nil)
 	n.k.Fabric.SetPace(1000)
 	a, b := n.pair(verbs.QPCap{}, patient)
-	events, err := a.dev.AsyncEvents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, events)
+	events := a.events()
 	if n.k.Remove("mlx5_7") || !n.k.Remove("mlx5_0") || n.k.Remove("mlx5_0") {
 		t.Error("other devices are removed than there are")
 	}

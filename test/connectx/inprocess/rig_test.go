@@ -124,6 +124,17 @@ func (n *net) pair(cap verbs.QPCap, r retries) (*end, *end) {
 	return a, b
 }
 
+// events are the asynchronous events of the end's device from now on.
+func (e *end) events() *verbs.AsyncEvents {
+	e.t.Helper()
+	q, err := e.dev.AsyncEvents()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	closer(e.t, q)
+	return q
+}
+
 // wait returns n completions.
 func (e *end) wait(n int) []verbs.WC {
 	e.t.Helper()
