@@ -88,9 +88,10 @@
 // goes from one virtual machine to the other. What the drivers, or a program's provider,
 // do that the programmer's manual forbids is reported, and makes the exit status 125.
 //
-// A program can have a card fail: the line that it writes to the socket RDMAVM_FAULTS,
-// once for each connection, is a card, hca0 or hca1, a fault and numbers, and is answered
-// by an empty line, or one that says what was wrong.
+// A program can have a card fail: the line that it writes to the Unix socket whose path
+// is in RDMAVM_FAULTS, once for each connection, is a card, hca0 or hca1, a fault and
+// numbers, and is answered by an empty line, or one that says what was wrong. Numbers are
+// decimal or 0x and hexadecimal; those of syndromes, events and statuses are the PRM's.
 //
 //	hca0 port-down                        the cable is pulled; port-up
 //	hca0 lose MESSAGES                    that many that it sends next do not arrive
@@ -98,9 +99,16 @@
 //	hca0 delay MESSAGES MICROSECONDS      they come late
 //	hca0 silent YES                       1: all that it sends is lost; 0: no more
 //	hca0 fail-next QPN SYNDROME           the QP's next request fails
+//	hca0 fail-next-receive QPN SYNDROME   the next receive that a message comes for fails
 //	hca0 fail-qp QPN EVENT                the QP fails: 0x5, 0x10 or 0x11
+//	hca0 fail-cq CQN                      the completion queue runs over
+//	hca0 drain QPN                        the QP stops to send, as after a wrong signature
 //	hca0 fail-command OPCODE STATUS SYNDROME TIMES
 //	hca0 fatal SYNDROME                   the firmware fails, until it is reset
+//
+// From a shell:
+//
+//	echo "hca0 lose 3" | socat - UNIX-CONNECT:$RDMAVM_FAULTS
 //
 // That shows that requests, completions and commands are right. It does not show what
 // memory barriers do, or a card's timing, and is never a test on a card.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"purerdma/internal/vmtest"
+	"purerdma/provider/mlx5"
 	"purerdma/test/connectx/prm"
 	"purerdma/verbs"
 )
@@ -94,6 +95,45 @@ func TestFailQP(t *testing.T) {
 		if err := l.write(t, 1); status(err) != verbs.WCWRFlushErr {
 			t.Errorf("after %v: %v", want, err)
 		}
+	}
+}
+
+// TestFailNextReceive: a receive that fails ends both sides, each with its own status.
+func TestFailNextReceive(t *testing.T) {
+	l := newLink(t)
+	l.hosts[0].Fault(t, "fail-next-receive", l.server.QP().Num(), uint8(prm.SyndromeLocalProt))
+	if err := l.server.PostRecv(7, l.remote.Slice(0, 64)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.client.Send(within(t), l.local.Slice(0, 1)); status(err) != verbs.WCRemOpErr {
+		t.Errorf("the sender: %v", err)
+	}
+	if wc, err := l.server.WaitRecv(within(t)); status(err) != verbs.WCLocProtErr {
+		t.Errorf("the receiver: %+v, %v", wc, err)
+	}
+}
+
+// TestFailCQ: a CQ that runs over says so by an event.
+func TestFailCQ(t *testing.T) {
+	l := newLink(t)
+	q := events(t, l.client.Device())
+	cq := l.client.QP().SendCQ()
+	l.hosts[1].Fault(t, "fail-cq", cq.Provider().(*mlx5.CQ).Num())
+	if ev := expect(t, q, verbs.AsyncCQErr); ev.CQ != cq {
+		t.Errorf("%+v is not about the client's CQ", ev)
+	}
+}
+
+// TestDrain: a QP that stops to send by itself says so by an event, when it has stopped.
+func TestDrain(t *testing.T) {
+	l := newLink(t)
+	q := events(t, l.client.Device())
+	l.hosts[1].Fault(t, "drain", l.client.QP().Num())
+	if ev := expect(t, q, verbs.AsyncSQDrained); ev.QP != l.client.QP() {
+		t.Errorf("%+v is not about the client's QP", ev)
+	}
+	if attr, err := l.client.QP().Query(); err != nil || attr.State != verbs.QPSQD || attr.SQDraining {
+		t.Errorf("state %v, draining %v: %v", attr.State, attr.SQDraining, err)
 	}
 }
 

@@ -7,6 +7,8 @@ package host
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +22,7 @@ import (
 var faultArgs = map[string]string{
 	"port-down": "", "port-up": "", "fatal": "SYNDROME", "silent": "YES",
 	"lose": "MESSAGES", "lose-answers": "MESSAGES", "delay": "MESSAGES MICROSECONDS",
-	"fail-qp": "QPN EVENT", "fail-next": "QPN SYNDROME",
+	"fail-qp": "QPN EVENT", "fail-next": "QPN SYNDROME", "fail-next-receive": "QPN SYNDROME", "fail-cq": "CQN", "drain": "QPN",
 	"fail-command": "OPCODE STATUS SYNDROME TIMES",
 }
 
@@ -54,18 +56,24 @@ func (h *hcas) run(name, fault string, a []uint32) error {
 		if e != prm.EventWQCatas && e != prm.EventWQInvalidReq && e != prm.EventWQAccess {
 			return errors.New("no event of a QP that fails")
 		}
-		return there(d.FailQP(a[0], e), a[0])
+		return there(d.FailQP(a[0], e), "QP", a[0])
 	case "fail-next":
-		return there(d.FailNext(a[0], prm.Syndrome(a[1])), a[0])
+		return there(d.FailNext(a[0], prm.Syndrome(a[1])), "QP", a[0])
+	case "fail-next-receive":
+		return there(d.FailNextReceive(a[0], prm.Syndrome(a[1])), "QP", a[0])
+	case "fail-cq":
+		return there(d.FailCQ(a[0]), "CQ", a[0])
+	case "drain":
+		return there(d.Drain(a[0]), "QP in RTS", a[0])
 	case "fail-command":
 		d.FailCommand(uint16(a[0]), prm.Status(a[1]), a[2], int(a[3]))
 	}
 	return nil
 }
 
-func there(found bool, qpn uint32) error {
+func there(found bool, what string, n uint32) error {
 	if !found {
-		return fmt.Errorf("there is no QP %#x", qpn)
+		return fmt.Errorf("there is no %s %#x", what, n)
 	}
 	return nil
 }
@@ -74,7 +82,7 @@ func there(found bool, qpn uint32) error {
 func (h *hcas) fault(line string) error {
 	err := h.doFault(strings.Fields(line))
 	if err != nil {
-		err = fmt.Errorf("fault %q: %w", line, err)
+		err = fmt.Errorf("fault %q: %w", strings.TrimSpace(line), err)
 	}
 	return err
 }
@@ -84,8 +92,11 @@ func (h *hcas) doFault(words []string) error {
 		return errors.New("it is DEVICE FAULT and numbers")
 	}
 	names, ok := faultArgs[words[1]]
-	if !ok || h.devices[words[0]] == nil {
-		return errors.New("there is no such device, or fault")
+	if h.devices[words[0]] == nil {
+		return errors.New("there is no such device")
+	}
+	if !ok {
+		return errors.New("there is no such fault, but " + strings.Join(slices.Sorted(maps.Keys(faultArgs)), ", "))
 	}
 	args := make([]uint32, len(words)-2)
 	if len(args) != len(strings.Fields(names)) {

@@ -26,7 +26,7 @@ func TestFaults(t *testing.T) {
 		"":                                     "DEVICE FAULT",
 		"hca0":                                 "DEVICE FAULT",
 		"hca2 port-up":                         "no such device",
-		"hca0 explode":                         "no such device, or fault",
+		"hca0 explode":                         "no such fault, but delay, drain, fail-command, fail-cq, ",
 		"hca0 lose":                            "numbers are: MESSAGES",
 		"hca0 delay 1":                         "numbers are: MESSAGES MICROSECONDS",
 		"hca0 lose -1":                         `"-1"`,
@@ -34,6 +34,9 @@ func TestFaults(t *testing.T) {
 		"hca0 fail-qp 77 0x10":                 "no QP 0x4d",
 		"hca0 fail-qp 77 1":                    "no event",
 		"hca0 fail-next 77 5":                  "no QP 0x4d",
+		"hca0 fail-next-receive 77 5":          "no QP 0x4d",
+		"hca0 drain 77\n":                      `fault "hca0 drain 77": there is no QP in RTS 0x4d`,
+		"hca0 fail-cq 9":                       "no CQ 0x9",
 	} {
 		err := h.fault(line)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
