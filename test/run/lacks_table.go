@@ -17,6 +17,13 @@ var lacks = []lack{
 		why:  "these are about ConnectX cards",
 		seen: "they run on -driver mlx5: make test-mlx5"},
 
+	{driver: "rxe", pkg: "verbs", tests: "TestVMRawPackets",
+		why:  "it sends frames by a QP of raw packets",
+		seen: "provider/rxe: unsupported operation, as in the kernel"},
+	{driver: "siw", pkg: "verbs", tests: "TestVMRawPackets",
+		why:  "it sends frames by a QP of raw packets",
+		seen: "provider/siw: unsupported operation, as in the kernel"},
+
 	{driver: "rxe", pkg: "cm", tests: "TestIWARP.* TestSlowIWARP.*",
 		why:  "these are about iWARP",
 		seen: "RoCE is another transport"},

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestVMRawPackets sends frames of a program's own by a QP of raw packets. The network
+// device of the other host gets them as they are.
+func TestVMRawPackets(t *testing.T) {
+	const experimental = 0x88b5 // a type of Ethernet that nobody else uses
+	hosts := vmtest.Hosts(t, 2)
+	peer, err := net.InterfaceByName(hosts[1].Interface)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := net.InterfaceByName(hosts[0].Interface)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typ := uint16(experimental>>8 | experimental&0xff<<8) // in network order
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(typ))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: typ, Ifindex: peer.Index}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
+		t.Fatal(err)
+	}
+
+	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, dev)
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, pd)
+	cq, err := dev.CreateCQ(verbs.CQConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, cq)
+	buf, err := pd.Alloc(4096, verbs.LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, buf)
+	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RawPacket, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{Inline: 128}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, qp)
+	for _, s := range []verbs.QPState{verbs.QPInit, verbs.QPRTR, verbs.QPRTS} {
+		mask := verbs.QPAttrState
+		if s == verbs.QPInit {
+			mask |= verbs.QPAttrPort
+		}
+		if err := qp.Modify(&verbs.QPAttr{State: s, Port: 1}, mask); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for i, n := range []int{60, 100, 700, 1400} {
+		frame := append(append([]byte(nil), peer.HardwareAddr...), own.HardwareAddr...)
+		frame = binary.BigEndian.AppendUint16(frame, experimental)
+		frame = append(frame, bytes.Repeat([]byte{byte(i + 1)}, n-len(frame))...)
+		wr := verbs.SendWR{ID: uint64(i), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: frame}
+		if n > 128 {
+			copy(buf.Bytes(), frame)
+			// The card wants the beginning, as far as switches look, in the request.
+			wr.InlineData, wr.Header, wr.SGList = nil, frame[:18], []verbs.SGE{buf.Slice(18, 40), buf.Slice(58, n-58)}
+		}
+		if _, err := qp.PostSend([]verbs.SendWR{wr}); err != nil {
+			t.Fatalf("frame of %d bytes: %v", n, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		wcs := make([]verbs.WC, 1)
+		if _, err := cq.Wait(ctx, wcs); err != nil || wcs[0].Err() != nil || wcs[0].ID != uint64(i) {
+			t.Fatalf("frame of %d bytes: %+v, %v", n, wcs[0], err)
+		}
+		got := make([]byte, 2048)
+		k, _, err := unix.Recvfrom(fd, got, 0)
+		if err != nil || !bytes.Equal(got[:k], frame) {
+			t.Fatalf("frame of %d bytes: %x came, %v", n, got[:max(k, 0)], err)
+		}
+	}
+}
