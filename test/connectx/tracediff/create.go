@@ -45,12 +45,15 @@ func (d *device) create(command string, out, in []byte) error {
 	switch command {
 	case "CREATE_CQ":
 		d.cqs[n] = &cq{made: fields(&prm.CQC, prm.CQIn.Context.Of(in))}
+	case "CREATE_MKEY":
+		m := mkey(prm.CreateMkeyIn.Context.Of(in)[:prm.MkeyLen])
+		d.mkeys[n] = &m
 	case "CREATE_RMP":
 		c := prm.RMPIn.Context.Of(in)
 		d.srqs[n] = fields(&prm.WQ, prm.RMPC.WQ.Of(c))
 	case "CREATE_QP":
 		c := prm.QPIn.Context.Of(in)
-		q := &queue{made: fields(&prm.QPC, c), seen: make(map[string][]string), keys: make(map[uint32]key)}
+		q := &queue{made: fields(&prm.QPC, c), d: d, seen: make(map[string][]string), keys: make(map[uint32]key), used: make(map[uint32]bool)}
 		if !prm.QPC.NoSQ.Is(c) {
 			q.send = d.cqs[prm.QPC.SendCQN.Get(c)]
 		}

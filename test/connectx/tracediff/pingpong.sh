@@ -6,7 +6,7 @@
 set -e
 for prefix; do
 	for program in "rc_pingpong -n 20 -s 1000" "rc_pingpong -n 20 -s 100000 -c" "rc_pingpong -e -n 20 -s 200" \
-		"uc_pingpong -n 20 -s 3000" "ud_pingpong -n 20 -s 700"; do
+		"uc_pingpong -n 20 -s 3000" "ud_pingpong -n 20 -s 700" "srq_pingpong -n 20 -s 500 -q 1"; do
 		$prefix$program -d mlx5_0 -g 1 >/dev/null &
 		server=$!
 		sleep 2

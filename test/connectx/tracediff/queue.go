@@ -10,17 +10,18 @@ import (
 )
 
 // Kinds are those of what Seen tells of a QP, in their order.
-var Kinds = []string{"made", "sends-to", "receives-to", "shares", "request", "doorbell", "receive", "arms", "completion", "received"}
+var Kinds = []string{"made", "sends-to", "receives-to", "shares", "uses", "request", "doorbell", "receive", "arms", "completion", "received"}
 
 // device is one of a trace: the objects that were made last with each number.
 type device struct {
 	queues map[uint64]*queue
 	cqs    map[uint64]*cq
 	srqs   map[uint64]string // in words
+	mkeys  map[uint64]*mkey  // by index
 }
 
 func newDevice() *device {
-	return &device{queues: make(map[uint64]*queue), cqs: make(map[uint64]*cq), srqs: make(map[uint64]string)}
+	return &device{queues: make(map[uint64]*queue), cqs: make(map[uint64]*cq), srqs: make(map[uint64]string), mkeys: make(map[uint64]*mkey)}
 }
 
 // cq is a completion queue.
@@ -31,6 +32,7 @@ type cq struct {
 
 // queue is a QP.
 type queue struct {
+	d          *device
 	service    string
 	sender     bool
 	made       string
@@ -39,7 +41,8 @@ type queue struct {
 	seen       map[string][]string
 	last       uint16 // index of the last request
 	keys       map[uint32]key
-	store      *store // that goes on, perhaps
+	used       map[uint32]bool // the keys that have been told of
+	store      *store          // that goes on, perhaps
 }
 
 // take takes a line. It returns the QP if it is one that sends.
@@ -55,6 +58,11 @@ func (d *device) take(l line) (*queue, error) {
 	case "receive":
 		return nil, d.queue(l.numbers[1]).receive(l.bytes[0])
 	}
+	if w := l.bytes[0]; len(w) >= prm.Octoword && prm.Ctrl.Opcode.Get(w) == prm.WQEUMR {
+		if err := d.umr(w); err != nil {
+			return nil, err
+		}
+	}
 	q := d.queue(l.numbers[1])
 	sent, err := q.request(l.text, uint16(l.numbers[0]), l.bytes[0])
 	if !sent {
@@ -67,7 +75,7 @@ func (d *device) take(l line) (*queue, error) {
 func (d *device) queue(n uint64) *queue {
 	q := d.queues[n]
 	if q == nil {
-		q = &queue{seen: make(map[string][]string), keys: make(map[uint32]key)}
+		q = &queue{d: d, seen: make(map[string][]string), keys: make(map[uint32]key), used: make(map[uint32]bool)}
 		d.queues[n] = q
 	}
 	return q

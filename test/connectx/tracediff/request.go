@@ -86,7 +86,13 @@ func (q *queue) requestWords(w []byte) (string, error) {
 	return text, nil
 }
 
-// element is a data segment that names memory, in words.
+// element is a data segment that names memory, in words. What may be done with the memory
+// is told once for each key.
 func (q *queue) element(seg []byte) string {
-	return fmt.Sprintf("%d bytes of %s", prm.DataSeg.ByteCount.Get(seg), q.address(uint32(prm.DataSeg.LKey.Get(seg)), prm.DataSeg.Address.Get(seg)))
+	k := uint32(prm.DataSeg.LKey.Get(seg))
+	if m := q.d.mkeys[uint64(k>>8)]; m != nil && !q.used[k] {
+		q.used[k] = true
+		q.saw("uses", "%s", m.words())
+	}
+	return fmt.Sprintf("%d bytes of %s", prm.DataSeg.ByteCount.Get(seg), q.address(k, prm.DataSeg.Address.Get(seg)))
 }

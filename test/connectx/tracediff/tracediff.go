@@ -7,6 +7,7 @@
 // Of a trace it takes what belongs to QPs that sent something:
 //
 //   - the mailboxes by which the QP, its CQs and its SRQ were made;
+//   - what may be done with the memory that it uses, and how much there is;
 //   - its work requests, and the receives that messages took;
 //   - the stores to its doorbell registers, with the doorbell record as it was then;
 //   - how its CQs were armed;

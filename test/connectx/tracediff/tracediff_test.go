@@ -181,6 +181,26 @@ func made(cqn uint32, logCQ, logSQ uint64) string {
 	})
 }
 
+// key11 are the lines of a key that is made with one set of rights, and by a UMR gets
+// others.
+func key11(length uint64) string {
+	w := make([]byte, prm.UMRDataOffset)
+	prm.Ctrl.Opcode.Set(w, prm.WQEUMR)
+	prm.Ctrl.DS.Set(w, uint64(len(w)/16))
+	prm.Ctrl.Imm.Set(w, 0x1100)
+	prm.UMRCtrl.Mask.Set(w[16:], prm.MaskLength|prm.MaskLocalWrite|prm.MaskRemoteRead)
+	c := w[prm.UMRDataOffset-prm.MkeyLen:]
+	prm.MKC.Length.Set(c, length)
+	prm.MKC.LocalWrite.Set(c, 1)
+	prm.MKC.Atomic.Set(c, 1) // not in the mask
+	return command("CREATE_MKEY", 0x11, func(in []byte) {
+		c := prm.CreateMkeyIn.Context.Of(in)
+		prm.MKC.LocalRead.Set(c, 1)
+		prm.MKC.RemoteRead.Set(c, 1)
+		prm.MKC.StartAddr.Set(c, 0xaa001000)
+	}) + fmt.Sprintf("0.2 x request 0x0 of REG_UMR QP 0x7: %x\n", w)
+}
+
 // recorded is a piece of a trace from a virtual machine, in which a QP of device x sends
 // once by BlueFlame and once by a doorbell, and takes one message.
 const recorded = `0.3 x doorbell page 0x9+0x20 1000000000000005 record 0000000010000000
@@ -204,13 +224,13 @@ func TestRecorded(t *testing.T) {
 		if old != "" && changed == recorded {
 			t.Fatalf("no %q", old)
 		}
-		all, err := Seen(strings.NewReader(made + changed))
+		all, err := Seen(strings.NewReader(made+changed), "RC")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return all
 	}
-	all := seen(made(5, 7, 5), "", "")
+	all := seen(key11(64)+made(5, 7, 5), "", "")
 	for kind, want := range map[string]string{
 		"request":    "RC SEND fence 0 completion 2 solicited 0 inline 747261636564",
 		"doorbell":   "of request 0x0, 32 bytes, buffer 0, record 0x1",
@@ -218,6 +238,7 @@ func TestRecorded(t *testing.T) {
 		"receive":    "of 64 bytes of key 0+4096 end",
 		"received":   "0x2 of 0x0, 8 bytes, format 0, solicited 0",
 		"made":       "LogSQSize 5",
+		"uses":       "LocalRead 1, LocalWrite 1, Length 64",
 		"sends-to":   "LogCQSize 7",
 		"arms":       "for any completion",
 	} {
@@ -236,20 +257,23 @@ func TestRecorded(t *testing.T) {
 		"completion's length": {"0000000600000000", "0000000700000000"},
 		"way to arm":          {"+0x20 10000000", "+0x20 11000000"},
 	} {
-		if d := Differences(all, seen(made(5, 7, 5), c[0], c[1])); strings.Count(d, "\n") != 1 {
+		if d := Differences(all, seen(key11(64)+made(5, 7, 5), c[0], c[1])); strings.Count(d, "\n") != 1 {
 			t.Errorf("another %s: %q", what, d)
 		}
 	}
 	for what, m := range map[string]string{"size of a CQ": made(5, 8, 5), "size of a QP": made(5, 7, 6)} {
-		if d := Differences(all, seen(m, "", "")); strings.Count(d, "\n") != 1 {
+		if d := Differences(all, seen(key11(64)+m, "", "")); strings.Count(d, "\n") != 1 {
 			t.Errorf("another %s: %q", what, d)
 		}
 	}
+	if d := Differences(all, seen(key11(65)+made(5, 7, 5), "", "")); strings.Count(d, "\n") != 1 {
+		t.Errorf("another length of memory: %q", d)
+	}
 	// What is nobody's to choose: numbers and addresses.
-	other := strings.NewReplacer("QP 0x42", "QP 0x77", "000042", "000077", "00001155", "00002266", "aa00", "bb00", "page 0x9", "page 0xb",
-		"CQ 0x5", "CQ 0x6", "00000005 record", "00000006 record").Replace(made(6, 7, 5) + recorded)
+	other := strings.NewReplacer("QP 0x42", "QP 0x77", "000042", "000077", "00001155", "00002266", "aa00", "bb00", "page 0x9", "page 0xb", "16: 00000011", "16: 00000022", "00001100", "00002200",
+		"CQ 0x5", "CQ 0x6", "00000005 record", "00000006 record").Replace(key11(64) + made(6, 7, 5) + recorded)
 	other = strings.Replace(other, "16: 00000042", "16: 00000077", 1)
-	if again, err := Seen(strings.NewReader(other)); err != nil || Differences(all, again) != "" {
+	if again, err := Seen(strings.NewReader(other), "RC"); err != nil || Differences(all, again) != "" {
 		t.Errorf("%v\n%s", err, Differences(all, again))
 	}
 }
