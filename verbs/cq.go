@@ -177,8 +177,10 @@ func (c *CQ) Moderate(count int, period time.Duration) error {
 	if count < 0 || count > math.MaxUint16 || us < 0 || us > math.MaxUint16 {
 		return c.dev.opError("moderate CQ of", fmt.Errorf("%d completions, %v: %w", count, period, syscall.EINVAL))
 	}
-	return c.dev.opError("moderate CQ of",
-		c.dev.file.ModifyCQ(c.p.Handle(), abi.UverbsCQModeration{CQCount: uint16(count), CQPeriod: uint16(us)}))
+	// The kernel gives the handle of a CQ that is closed to another one.
+	return c.dev.opError("moderate CQ of", c.users.while(func() error {
+		return c.dev.file.ModifyCQ(c.p.Handle(), abi.UverbsCQModeration{CQCount: uint16(count), CQPeriod: uint16(us)})
+	}))
 }
 
 // Entries returns how many completions fit.

@@ -52,6 +52,17 @@ func (u *users) add(k kind) error {
 	return nil
 }
 
+// while runs fn, unless the object is closed, and keeps it from being closed
+// meanwhile.
+func (u *users) while(fn func() error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return net.ErrClosed
+	}
+	return fn()
+}
+
 // drop counts one less.
 func (u *users) drop(k kind) {
 	u.mu.Lock()
