@@ -45,11 +45,21 @@ type modelRun struct {
 	log  []string
 }
 
-// calls are what the user may do to an ID.
-var calls = []struct {
+type userCall struct {
 	name string
 	call func(*modelRun, *ID) error
-}{
+}
+
+// forward is the call that leads on from a state.
+var forward = map[State]string{
+	StateAddrResolved:  "ResolveRoute",
+	StateRouteResolved: "Connect",
+	StateRequested:     "Accept",
+	StateResponded:     "Establish",
+}
+
+// calls are what the user may do to an ID.
+var calls = []userCall{
 	{"Bind", func(_ *modelRun, id *ID) error { return id.Bind(mustAddr("10.8.0.1:7")) }},
 	{"Listen", func(_ *modelRun, id *ID) error { return id.Listen(0) }},
 	{"ResolveAddr", func(_ *modelRun, id *ID) error { return id.ResolveAddr(Addr{}, mustAddr("10.8.0.2:8"), time.Second) }},
@@ -156,14 +166,17 @@ func (r *modelRun) make() error {
 	return nil
 }
 
-// call makes one call, of those that fit more often than others.
+// call makes one call, half of the time one that leads on.
 func (r *modelRun) call() error {
 	if len(r.ids) == 0 {
 		return nil
 	}
 	id := r.ids[r.rnd.IntN(len(r.ids))]
-	c := calls[r.rnd.IntN(len(calls))]
 	was := id.State()
+	c := calls[r.rnd.IntN(len(calls))]
+	if next := forward[was]; next != "" && r.rnd.IntN(2) == 0 {
+		c = calls[slices.IndexFunc(calls, func(c userCall) bool { return c.name == next })]
+	}
 	err := c.call(r, id)
 	r.log = append(r.log, fmt.Sprintf("%s %d: %v", c.name, id.kid, err))
 	var se *StateError
