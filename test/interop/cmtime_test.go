@@ -62,12 +62,12 @@ func TestCmtime(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				port := newPort()
-				proc, err := pairing.Start(ctx, server, "-b", path.Server, "-p", port)
+				proc, err := start(ctx, t, server, "-b", path.Server, "-p", port)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, client := range []pairing.Program{ours, theirs, ours} {
-					out, err := cmtimeClient(ctx, t, client, path, port, conns)
+					out, err := cmtimeClient(ctx, proc, client, path, port, conns)
 					if err == nil {
 						err = cmtimeTable(out, conns)
 					}
@@ -86,13 +86,9 @@ func TestCmtime(t *testing.T) {
 }
 
 // cmtimeClient runs a client, as soon as the server listens.
-func cmtimeClient(ctx context.Context, t *testing.T, p pairing.Program, path pairing.Path, port string, conns int) (out pairing.Output, err error) {
-	err = meeting{
-		server: pairing.Program{Name: "none", Path: "/bin/cat"}, serverArgs: []string{"/dev/zero"}, serverStays: true,
-		client: p, clientArgs: []string{"-s", path.Server, "-b", path.Client, "-p", port, "-c", strconv.Itoa(conns)},
-		check: func(_, client pairing.Output) error { out = client; return nil },
-	}.try(ctx, t)
-	return out, err
+func cmtimeClient(ctx context.Context, server *pairing.Process, p pairing.Program, path pairing.Path, port string, conns int) (pairing.Output, error) {
+	args := []string{"-s", path.Server, "-b", path.Client, "-p", port, "-c", strconv.Itoa(conns)}
+	return meeting{client: p, clientArgs: args}.ask(ctx, server)
 }
 
 // A client that is killed in the middle leaves the server to the others.
@@ -101,11 +97,11 @@ func TestCmtimeKilledClient(t *testing.T) {
 	path, port := paths(t)[0], newPort()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	server, err := pairing.Start(ctx, ours, "-b", path.Server, "-p", port)
+	server, err := start(ctx, t, ours, "-b", path.Server, "-p", port)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cmtimeClient(ctx, t, ours, path, port, 1); err != nil { // it is up
+	if _, err := cmtimeClient(ctx, server, ours, path, port, 1); err != nil { // it is up
 		t.Fatal(err)
 	}
 	for _, victim := range []pairing.Program{ours, theirs} {
@@ -117,7 +113,7 @@ func TestCmtimeKilledClient(t *testing.T) {
 		proc.Signal(syscall.SIGKILL)
 		proc.Wait(startWait)
 	}
-	out, err := cmtimeClient(ctx, t, theirs, path, port, 50)
+	out, err := cmtimeClient(ctx, server, theirs, path, port, 50)
 	if err == nil {
 		err = cmtimeTable(out, 50)
 	}

@@ -72,32 +72,13 @@ func (m meeting) run(t *testing.T) {
 func (m meeting) try(ctx context.Context, t *testing.T) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	host := vmtest.Hosts(t, 2)[0]
-	ids := host.CMIDs(t)
-	server, err := pairing.Start(ctx, m.server, m.serverArgs...)
+	server, err := start(ctx, t, m.server, m.serverArgs...)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(m.serverArgs, "-b") {
-		// Of many connections that come while it begins to listen some would be
-		// refused, and some not.
-		for start := time.Now(); host.CMIDs(t) == ids && server.Alive() && time.Since(start) < startWait; {
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	var client pairing.Output
-	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		proc, err := pairing.Start(ctx, m.client, m.clientArgs...)
-		if err != nil {
-			return err
-		}
-		client, err = proc.Wait(toolLimit)
-		if err != nil {
-			return fmt.Errorf("client: %w\nclient: %v\nserver: %v", err, client, server.Output())
-		}
-		if !m.wasRefused(client) || time.Since(start) > startWait || !server.Alive() {
-			break
-		}
+	client, err := m.ask(ctx, server)
+	if err != nil {
+		return err
 	}
 	served := server.Output()
 	if !m.serverStays {
@@ -109,6 +90,38 @@ func (m meeting) try(ctx context.Context, t *testing.T) error {
 		return fmt.Errorf("%w\nclient: %v\nserver: %v", err, client, served)
 	}
 	return nil
+}
+
+// start starts a server, and waits until it has an ID, if it is to listen on an address:
+// of many connections that come while it begins to listen some would be refused, and
+// some not.
+func start(ctx context.Context, t *testing.T, server pairing.Program, args ...string) (*pairing.Process, error) {
+	host := vmtest.Hosts(t, 2)[0]
+	ids := host.CMIDs(t)
+	proc, err := pairing.Start(ctx, server, args...)
+	if err == nil && slices.Contains(args, "-b") {
+		for start := time.Now(); host.CMIDs(t) == ids && proc.Alive() && time.Since(start) < startWait; {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	return proc, err
+}
+
+// ask runs the client, again until the server listens.
+func (m meeting) ask(ctx context.Context, server *pairing.Process) (client pairing.Output, err error) {
+	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		proc, err := pairing.Start(ctx, m.client, m.clientArgs...)
+		if err != nil {
+			return client, err
+		}
+		client, err = proc.Wait(toolLimit)
+		if err != nil {
+			return client, fmt.Errorf("client: %w\nclient: %v\nserver: %v", err, client, server.Output())
+		}
+		if !m.wasRefused(client) || time.Since(start) > startWait || !server.Alive() {
+			return client, nil
+		}
+	}
 }
 
 // wasRefused reports whether a client found nobody who listens.

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestLines(t *testing.T) {
@@ -71,5 +73,17 @@ func TestHostPaths(t *testing.T) {
 	want := []Path{{"10.8.0.1", "10.8.0.1"}, {"fd00::1", "fd00::1"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// A program that prints for ever ends, and does not take all memory.
+func TestMuchOutput(t *testing.T) {
+	proc, err := Start(t.Context(), Program{Name: "none", Path: "/bin/cat"}, "/dev/zero")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := proc.Wait(30 * time.Second)
+	if err != nil || out.Status != 128+int(syscall.SIGPIPE) || len(out.Stdout) > maxOutput || len(out.Stdout) < maxOutput/2 {
+		t.Errorf("%v; status %d, %d bytes", err, out.Status, len(out.Stdout))
 	}
 }

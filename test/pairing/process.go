@@ -46,6 +46,12 @@ type Process struct {
 	done           chan struct{}
 }
 
+// maxOutput is what a program may print: more is a program that prints for ever, and
+// would take the memory of its virtual machine. It gets a broken pipe.
+const maxOutput = 16 << 20
+
+var errOutput = errors.New("more output than any program here has")
+
 // lockedBuffer can be read while a process writes it.
 type lockedBuffer struct {
 	mu sync.Mutex
@@ -55,6 +61,9 @@ type lockedBuffer struct {
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.b.Len()+len(p) > maxOutput {
+		return 0, errOutput
+	}
 	return b.b.Write(p)
 }
 
