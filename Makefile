@@ -72,9 +72,9 @@ vm: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA, in the virtual
 matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each kernel of KERNELS, and compare their types
 	@for k in $(KERNELS); do \
 		echo "== Linux $$k"; \
-		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 20m -vm "-kernel $$k" || exit 1; \
+		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 20m -rounds 2 -vm "-kernel $$k" || exit 1; \
 		$(RDMAVM) -kernel $$k -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES) || exit 1; \
-		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 20m -vm "-kernel $$k -driver siw" || exit 1; \
+		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -timeout 20m -rounds 2 -vm "-kernel $$k -driver siw" || exit 1; \
 	done
 
 # What runs on the software ConnectX: rdma-core's programs, which say whether the

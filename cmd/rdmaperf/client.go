@@ -77,6 +77,18 @@ func measure(ctx context.Context, o *options, begun func(*end), report func(resu
 	defer c.close()
 	// A server that leaves ends loops that poll.
 	watched := make(chan struct{})
+	defer func() {
+		if err == nil {
+			// It is the server that disconnects: its last answer may not have completed,
+			// though it is here, and would be flushed.
+			select {
+			case <-watched:
+			case <-time.After(settleTime):
+			}
+		}
+		cancel(nil)
+		<-watched
+	}()
 	go func() {
 		defer close(watched)
 		select {
@@ -85,7 +97,6 @@ func measure(ctx context.Context, o *options, begun func(*end), report func(resu
 		case <-ctx.Done():
 		}
 	}()
-	defer func() { cancel(nil); <-watched }()
 	if err := c.setUp(ctx); err != nil {
 		return err
 	}
