@@ -45,6 +45,9 @@ func TestRemoved(t *testing.T) {
 	if _, err := n.host.Open("mlx5_0"); !errors.Is(err, verbs.ErrNoDevice) {
 		t.Errorf("open it again: %v", err)
 	}
+	if out := n.k.Device("mlx5_0").Exec(make([]byte, 16), 16); out[0] != 0xff {
+		t.Errorf("a card that was pulled out answers %x", out)
+	}
 	b.send(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, InlineData: []byte("x")})
 	if wc := b.wait(1)[0]; wc.Status != verbs.WCRetryExcErr {
 		t.Errorf("the peer's request: %v", wc.Status)
