@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -17,51 +18,127 @@ const dialers = 64
 // starts is how often a server that does not listen yet is tried.
 const starts = 5
 
+// What ucmatose's client says when it begins to connect, when all its connections
+// are established, and when all are disconnected.
+const (
+	acceptBegins      = "cmatose: connecting"
+	acceptEstablished = "receiving data transfers"
+	acceptEnds        = "test complete"
+)
+
+// burst is what one run of ucmatose took, from when the client began to connect:
+// until all was established, and until a message had gone both ways on each
+// connection and all were disconnected. How long the programs take to start is not
+// in it: that is more than connecting takes, differs from run to run, and is the
+// loader's and the file system's.
+type burst struct{ established, ended time.Duration }
+
+// acceptor is a server and a client, and what bursts of them took, in microseconds.
+type acceptor struct {
+	server, client string
+	one, all       struct{ established, ended []float64 } // 1 connection, and 64
+}
+
 // benchAccept compares the time that a listener takes for 64 connections that are
-// asked for at once, and disconnected: ucmatose -c 64 less what ucmatose -c 1
-// takes as a rule, each program against itself.
+// asked for at once: ucmatose -c 64 less what ucmatose -c 1 takes as a rule, which
+// is what each process does once, as opening the device. Each program runs against
+// itself, and each client against both servers: there the listener alone differs.
 func benchAccept(ctx context.Context, e *env) error {
-	programs := [2]string{"ucmatose", e.program("ucmatose")}
-	var one, all [2][]float64
+	c, goes := "ucmatose", e.program("ucmatose")
+	pairings := []*acceptor{{server: c, client: c}, {server: goes, client: goes}, {server: goes, client: c}, {server: c, client: goes}}
 	port := 7200
-	for range e.runs {
-		for i, program := range programs {
-			for conns, took := range map[int]*[]float64{1: &one[i], dialers: &all[i]} {
+	for run := range e.runs + 1 {
+		for _, a := range pairings {
+			for _, conns := range []int{1, dialers} {
 				port++
-				t, err := ucmatose(ctx, e, program, port, conns)
+				b, err := ucmatose(ctx, e, a, port, conns)
 				if err != nil {
 					return err
 				}
-				*took = append(*took, float64(t.Microseconds()))
+				if run == 0 {
+					continue // neighbours had to be resolved, and programs to be read
+				}
+				took := &a.all
+				if conns == 1 {
+					took = &a.one
+				}
+				took.established = append(took.established, float64(b.established.Microseconds()))
+				took.ended = append(took.ended, float64(b.ended.Microseconds()))
 			}
 		}
 	}
-	var p pairs
-	for k := range all[0] {
-		p.add((all[0][k]-median(one[0]))/(dialers-1), (all[1][k]-median(one[1]))/(dialers-1))
+	itself, ourServer, ourClient := pairings[1], pairings[2], pairings[3]
+	for _, cmp := range []struct {
+		name    string
+		c, goes *acceptor
+	}{
+		{"each against itself", pairings[0], itself},
+		{"rdma-core's client against both servers", pairings[0], ourServer},
+		{"our client against both servers", ourClient, itself},
+	} {
+		var established, ended pairs
+		for k := range e.runs {
+			each := func(all, one []float64) float64 { return (all[k] - median(one)) / (dialers - 1) }
+			established.add(each(cmp.c.all.established, cmp.c.one.established), each(cmp.goes.all.established, cmp.goes.one.established))
+			ended.add(each(cmp.c.all.ended, cmp.c.one.ended), each(cmp.goes.all.ended, cmp.goes.one.ended))
+		}
+		fmt.Printf(" %s:\n  established  ", cmp.name)
+		established.print("us/connection")
+		fmt.Printf("  disconnected ")
+		ended.print("us/connection")
 	}
-	p.print("us/connection")
 	return nil
 }
 
-// ucmatose runs a server and a client, and returns how long the client took.
-func ucmatose(ctx context.Context, e *env, program string, port, conns int) (time.Duration, error) {
-	args := []string{"-p", strconv.Itoa(port), "-c", strconv.Itoa(conns), "-C", "0"}
-	server := exec.CommandContext(ctx, program, append([]string{"-b", e.hosts[0].IPv4.String()}, args...)...)
+// ucmatose runs a server and a client.
+func ucmatose(ctx context.Context, e *env, a *acceptor, port, conns int) (burst, error) {
+	args := []string{"-p", strconv.Itoa(port), "-c", strconv.Itoa(conns), "-C", "1"}
+	server := exec.CommandContext(ctx, a.server, append([]string{"-b", e.hosts[0].IPv4.String()}, args...)...)
 	if err := server.Start(); err != nil {
-		return 0, err
+		return burst{}, err
 	}
 	defer func() { server.Process.Kill(); server.Wait() }()
 	for try := 1; ; try++ {
 		time.Sleep(2 * startTime)
-		start := time.Now()
-		out, err := exec.CommandContext(ctx, program, append([]string{"-s", e.hosts[0].IPv4.String(), "-b", e.hosts[1].IPv4.String()}, args...)...).CombinedOutput()
+		b, out, err := dialBurst(ctx, a.client, append([]string{"-s", e.hosts[0].IPv4.String(), "-b", e.hosts[1].IPv4.String()}, args...))
 		if err == nil {
-			return time.Since(start), nil
+			return b, nil
 		}
 		// Rejected because nobody listens: the server is slow to start.
 		if try == starts || !bytes.Contains(out, []byte("RDMA_CM_EVENT_REJECTED, error: 8\n")) {
-			return 0, fmt.Errorf("%s: %w: %s", program, err, lastLines(out))
+			return burst{}, fmt.Errorf("%s: %w: %s", a.client, err, lastLines(out))
 		}
 	}
+}
+
+// dialBurst runs a client, and notes when it says what. out is all that it says.
+func dialBurst(ctx context.Context, program string, args []string) (b burst, out []byte, err error) {
+	// Without stdbuf the C program would speak only when it ends.
+	client := exec.CommandContext(ctx, "stdbuf", append([]string{"-oL", program}, args...)...)
+	stdout, err := client.StdoutPipe()
+	if err != nil {
+		return b, nil, err
+	}
+	var stderr bytes.Buffer
+	client.Stderr = &stderr
+	if err := client.Start(); err != nil {
+		return b, nil, err
+	}
+	at := map[string]time.Time{}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		at[lines.Text()] = time.Now()
+		out = append(append(out, lines.Bytes()...), '\n')
+	}
+	err = client.Wait()
+	out = append(out, stderr.Bytes()...)
+	if err != nil {
+		return b, out, err
+	}
+	for _, line := range []string{acceptBegins, acceptEstablished, acceptEnds} {
+		if at[line].IsZero() {
+			return b, out, fmt.Errorf("no line %q", line)
+		}
+	}
+	return burst{at[acceptEstablished].Sub(at[acceptBegins]), at[acceptEnds].Sub(at[acceptBegins])}, out, nil
 }

@@ -15,7 +15,7 @@ import (
 // has been at work, and then leaves it alone.
 func benchIdle(ctx context.Context, e *env) error {
 	const idle = 5 * time.Second
-	r, err := startRping(ctx, e, e.rping, 7176)
+	r, err := startRping(ctx, e, e.program("rping"), 7176)
 	if err != nil {
 		return err
 	}

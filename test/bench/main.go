@@ -44,6 +44,7 @@ type env struct {
 	full  bool   // the whole matrix of perf
 	cells string // the cells of perf, a regular expression
 	self  string // this program, for the children
+	dir   string // of copies of our programs
 	hosts []vmtest.Host
 }
 
@@ -86,8 +87,29 @@ func main() {
 	}
 }
 
-// program returns the path of one of our programs.
-func (e *env) program(name string) string { return filepath.Join(filepath.Dir(e.rping), name) }
+// ours are the programs of this tree that are measured.
+var ours = []string{"rping", "cmtime", "rdmaperf", "ucmatose"}
+
+// program returns the path of a copy of one of ours.
+func (e *env) program(name string) string { return filepath.Join(e.dir, name) }
+
+// copyPrograms copies ours to a directory for temporary files. In the virtual machine
+// that is memory, where they lie as the C programs do after they have run
+// once. The tree they were built in is a file system that keeps nothing
+// of a program that does not run, and hands each page out when it is first touched:
+// in the midst of what is measured.
+func (e *env) copyPrograms() error {
+	for _, name := range ours {
+		b, err := os.ReadFile(filepath.Join(filepath.Dir(e.rping), name))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(e.program(name), b, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func run(ctx context.Context, e *env, only string) error {
 	var err error
@@ -99,6 +121,13 @@ func run(ctx context.Context, e *env, only string) error {
 	}
 	if len(e.hosts) < 2 {
 		return fmt.Errorf("two hosts are needed: rdmavm -hosts 2")
+	}
+	if e.dir, err = os.MkdirTemp("", "bench"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(e.dir)
+	if err := e.copyPrograms(); err != nil {
+		return err
 	}
 	for _, b := range benches {
 		if only == "" && b.more && !e.full || only != "" && !slices.Contains(strings.Split(only, ","), b.name) {

@@ -27,7 +27,7 @@ func benchRping(ctx context.Context, e *env) error {
 		return err
 	}
 	defer c.stop()
-	goes, err := startRping(ctx, e, e.rping, 7175)
+	goes, err := startRping(ctx, e, e.program("rping"), 7175)
 	if err != nil {
 		return err
 	}
