@@ -22,36 +22,35 @@ type CQ struct {
 
 // CreateCQ makes a completion queue (UVERBS_METHOD_CQ_CREATE).
 func (f *File) CreateCQ(cfg CQConfig, drv Driver) (CQ, error) {
-	var entries uint32
-	attrs := []Attr{
-		newHandle(abi.UVERBS_ATTR_CREATE_CQ_HANDLE),
-		u32(abi.UVERBS_ATTR_CREATE_CQ_CQE, cfg.Entries),
-		u64(abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE, cfg.UserHandle),
-		u32(abi.UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, cfg.Vector),
-		out(abi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, &entries),
-	}
+	req := newRequest(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_CREATE)
+	defer req.free()
+	req.add(newHandle(abi.UVERBS_ATTR_CREATE_CQ_HANDLE))
+	req.in(abi.UVERBS_ATTR_CREATE_CQ_CQE, abi.Bytes(&cfg.Entries))
+	req.number(abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE, cfg.UserHandle)
+	req.in(abi.UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, abi.Bytes(&cfg.Vector))
+	entries := req.out(abi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4)
 	if cfg.Flags != 0 {
-		attrs = append(attrs, u32(abi.UVERBS_ATTR_CREATE_CQ_FLAGS, cfg.Flags))
+		req.in(abi.UVERBS_ATTR_CREATE_CQ_FLAGS, abi.Bytes(&cfg.Flags))
 	}
+	req.Attrs = drv.append(req.Attrs)
 	files := eventFiles{}.add(abi.UVERBS_ATTR_CREATE_CQ_EVENT_FD, cfg.Events)
 	if cfg.Channel != nil {
 		files = append(files, eventFile{abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, cfg.Channel.dev})
 	}
-	h, err := f.createWith(files, abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_CREATE, drv.append(attrs))
-	if err != nil {
+	if err := f.ioctlWith(files, &req.Request); err != nil {
 		return CQ{}, err
 	}
-	return CQ{Handle: h, Entries: entries}, nil
+	return CQ{Handle: uint32(req.Attrs[0].Value), Entries: uint32(Number(entries))}, nil
 }
 
 // DestroyCQ destroys a completion queue (UVERBS_METHOD_CQ_DESTROY). One that is
 // in use gives EBUSY. The kernel drops the events of the CQ that nobody has read.
 func (f *File) DestroyCQ(cq uint32) error {
-	var resp abi.UverbsDestroyCQResp
-	_, err := f.ioctl(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY,
-		handle(abi.UVERBS_ATTR_DESTROY_CQ_HANDLE, cq),
-		out(abi.UVERBS_ATTR_DESTROY_CQ_RESP, &resp))
-	return err
+	req := newRequest(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY)
+	defer req.free()
+	req.add(handle(abi.UVERBS_ATTR_DESTROY_CQ_HANDLE, cq))
+	req.out(abi.UVERBS_ATTR_DESTROY_CQ_RESP, abi.Size[abi.UverbsDestroyCQResp]())
+	return f.Ioctl(&req.Request)
 }
 
 // ResizeCQ changes the size of a completion queue and returns the new one

@@ -7,16 +7,24 @@ import "purerdma/abi"
 // AllocPD allocates a protection domain and returns its handle
 // (IB_USER_VERBS_CMD_ALLOC_PD).
 func (f *File) AllocPD(drv Driver) (uint32, error) {
+	req := newRequest(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE)
+	defer req.free()
 	var cmd abi.UverbsAllocPD
-	var resp abi.UverbsAllocPDResp
-	err := f.InvokeWrite(abi.IB_USER_VERBS_CMD_ALLOC_PD, abi.Bytes(&cmd), abi.Bytes(&resp), drv)
-	return resp.PDHandle, err
+	req.number(abi.UVERBS_ATTR_WRITE_CMD, abi.IB_USER_VERBS_CMD_ALLOC_PD)
+	req.in(abi.UVERBS_ATTR_CORE_IN, abi.Bytes(&cmd))
+	resp := req.out(abi.UVERBS_ATTR_CORE_OUT, abi.Size[abi.UverbsAllocPDResp]())
+	req.Attrs = drv.append(req.Attrs)
+	if err := f.Ioctl(&req.Request); err != nil {
+		return 0, err
+	}
+	return abi.View[abi.UverbsAllocPDResp](resp).PDHandle, nil
 }
 
 // DeallocPD deallocates a protection domain (UVERBS_METHOD_PD_DESTROY). One that
 // is in use gives EBUSY.
 func (f *File) DeallocPD(pd uint32) error {
-	_, err := f.ioctl(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY,
-		handle(abi.UVERBS_ATTR_DESTROY_PD_HANDLE, pd))
-	return err
+	req := newRequest(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY)
+	defer req.free()
+	req.add(handle(abi.UVERBS_ATTR_DESTROY_PD_HANDLE, pd))
+	return f.Ioctl(&req.Request)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // pooled is a request with room for its attributes and for small inputs and
-// answers, all of which serve again. The commands that make, move and destroy QPs
-// are such: a server gives them for each connection.
+// answers, all of which serve again. The commands that make, move and destroy PDs,
+// CQs and QPs are such: a server gives them for each connection.
 //
 // A Transport keeps nothing of a request.
 type pooled struct {

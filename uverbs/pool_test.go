@@ -62,9 +62,9 @@ type answering struct{ Transport }
 
 func (answering) Ioctl(req *Request) error { return nil }
 
-// TestQPAllocates nothing: each connection makes one, moves it several times, and
-// destroys it.
-func TestQPAllocates(t *testing.T) {
+// TestConnectionAllocates nothing: each connection makes a QP, moves it several times,
+// and destroys it; many have a PD and CQs of their own.
+func TestConnectionAllocates(t *testing.T) {
 	f := &File{t: answering{}}
 	for what, run := range map[string]func() error{
 		"CreateQP": func() error {
@@ -73,6 +73,16 @@ func TestQPAllocates(t *testing.T) {
 		},
 		"ModifyQP":  func() error { return f.ModifyQP(&abi.UverbsModifyQP{QPHandle: 1}, Driver{}) },
 		"DestroyQP": func() error { return f.DestroyQP(1) },
+		"CreateCQ": func() error {
+			_, err := f.CreateCQ(CQConfig{Entries: 1}, Driver{})
+			return err
+		},
+		"DestroyCQ": func() error { return f.DestroyCQ(1) },
+		"AllocPD": func() error {
+			_, err := f.AllocPD(Driver{})
+			return err
+		},
+		"DeallocPD": func() error { return f.DeallocPD(1) },
 	} {
 		n := testing.AllocsPerRun(100, func() {
 			if err := run(); err != nil {
