@@ -42,6 +42,35 @@ func (c *crossings) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// cancelAtEach runs attempt with a host whose n-th command cancels the context, for n
+// from 1 up to what a whole attempt takes.
+func cancelAtEach(t *testing.T, attempt func(ctx context.Context, host *verbs.Host) error) {
+	t.Helper()
+	for n := int64(1); ; n++ {
+		ctx, cancel := context.WithCancel(within(t, 30*time.Second))
+		c := &crossings{n: n, act: cancel}
+		start := time.Now()
+		err := attempt(ctx, &verbs.Host{Drivers: verbs.DefaultHost().Drivers, Trace: slog.New(c)})
+		took := time.Since(start)
+		over := c.last.Load() == nil
+		cancel()
+		switch {
+		case over && err != nil:
+			t.Fatalf("not cancelled, and failed: %v", err)
+		case over:
+			if n < 10 {
+				t.Fatalf("an attempt crosses into the kernel %d times only?", n-1)
+			}
+			t.Logf("cancelled at each of %d crossings", n-1)
+			return
+		case err != nil && !errors.Is(err, context.Canceled):
+			t.Errorf("cancelled after crossing %d (%s): %v", n, *c.last.Load(), err)
+		case took > 3*time.Second:
+			t.Errorf("cancelled after crossing %d (%s): took %v", n, *c.last.Load(), took)
+		}
+	}
+}
+
 // TestCancelledAtEachCrossing cancels a dialer, and then an accepting side, right
 // after each command that the kernel is given on the way to a connection. Whatever
 // it was, the call ends at once with the context's error or has succeeded, nothing
@@ -51,39 +80,9 @@ func TestCancelledAtEachCrossing(t *testing.T) {
 	vmtest.NoLeaks(t)
 	ln := listen(t, at(hosts[0].IPv4, 0))
 	go echo(ln)
-	drivers := verbs.DefaultHost().Drivers
-
-	// until runs attempt with a host whose n-th command cancels the context, for n
-	// from 1 up to what a whole attempt takes.
-	until := func(t *testing.T, attempt func(ctx context.Context, host *verbs.Host) error) {
-		t.Helper()
-		for n := int64(1); ; n++ {
-			ctx, cancel := context.WithCancel(within(t, 30*time.Second))
-			c := &crossings{n: n, act: cancel}
-			start := time.Now()
-			err := attempt(ctx, &verbs.Host{Drivers: drivers, Trace: slog.New(c)})
-			took := time.Since(start)
-			over := c.last.Load() == nil
-			cancel()
-			switch {
-			case over && err != nil:
-				t.Fatalf("not cancelled, and failed: %v", err)
-			case over:
-				if n < 10 {
-					t.Fatalf("an attempt crosses into the kernel %d times only?", n-1)
-				}
-				t.Logf("cancelled at each of %d crossings", n-1)
-				return
-			case err != nil && !errors.Is(err, context.Canceled):
-				t.Errorf("cancelled after crossing %d (%s): %v", n, *c.last.Load(), err)
-			case took > 3*time.Second:
-				t.Errorf("cancelled after crossing %d (%s): took %v", n, *c.last.Load(), took)
-			}
-		}
-	}
 	t.Run("dialing", func(t *testing.T) {
 		vmtest.NoLeaks(t)
-		until(t, func(ctx context.Context, host *verbs.Host) error {
+		cancelAtEach(t, func(ctx context.Context, host *verbs.Host) error {
 			d := dialerOf(hosts[1].IPv4)
 			d.Host = host
 			conn, err := d.Dial(ctx, "tcp", ln.Addr().String())
@@ -96,7 +95,7 @@ func TestCancelledAtEachCrossing(t *testing.T) {
 	})
 	t.Run("accepting", func(t *testing.T) {
 		vmtest.NoLeaks(t)
-		until(t, func(ctx context.Context, host *verbs.Host) error {
+		cancelAtEach(t, func(ctx context.Context, host *verbs.Host) error {
 			lc := &cm.ListenConfig{Host: host}
 			ln, err := lc.Listen(ctx, "tcp", at(hosts[0].IPv4, 0))
 			if err != nil {
@@ -125,6 +124,65 @@ func TestCancelledAtEachCrossing(t *testing.T) {
 				conn.Close()
 			}
 			return err
+		})
+	})
+}
+
+// TestDatagramCancelledAtEachCrossing is the same for who looks a service of datagrams
+// up, and for who answers.
+func TestDatagramCancelledAtEachCrossing(t *testing.T) {
+	ln, d := datagramEnds(t)
+	go func() {
+		for {
+			req, err := ln.Accept(context.Background())
+			if err != nil {
+				return
+			}
+			req.Answer(nil, nil) // who has asked may have left
+			req.Close()
+		}
+	}()
+	lookUp := func(ctx context.Context, d *cm.Dialer, addr string) error {
+		r, err := d.Resolve(ctx, "udp", addr)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if _, err := r.QP(); err != nil {
+			return err
+		}
+		_, err = r.Lookup(ctx, nil)
+		return err
+	}
+	t.Run("looking up", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		cancelAtEach(t, func(ctx context.Context, host *verbs.Host) error {
+			traced := *d
+			traced.Host = host
+			return lookUp(ctx, &traced, ln.Addr().String())
+		})
+		if err := lookUp(within(t, 10*time.Second), d, ln.Addr().String()); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+	t.Run("answering", func(t *testing.T) {
+		vmtest.NoLeaks(t)
+		cancelAtEach(t, func(ctx context.Context, host *verbs.Host) error {
+			ln, err := (&cm.ListenConfig{Host: host}).Listen(ctx, "udp", at(ln.Addr().Addr(), 0))
+			if err != nil {
+				return err
+			}
+			defer ln.Close()
+			asked := make(chan struct{})
+			asking, stop := context.WithTimeout(context.Background(), 20*time.Second)
+			go func() { defer close(asked); _ = lookUp(asking, d, ln.Addr().String()) }()
+			defer func() { stop(); <-asked }()
+			req, err := ln.Accept(ctx)
+			if err != nil {
+				return err
+			}
+			defer req.Close()
+			return req.Answer(nil, nil)
 		})
 	})
 }

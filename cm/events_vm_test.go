@@ -7,6 +7,7 @@ package cm_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"syscall"
@@ -176,6 +177,73 @@ func TestEventRejected(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		client.Close()
 		r.want(r.server, server, cm.EventRejected, cm.RejectTimeout)
+		undo()
+	})
+}
+
+// TestEventRejectedWhenEstablished: the other side has accepted, and goes before it has
+// heard that this one is connected. All that its kernel says then is a rejection, which
+// ends the connection.
+func TestEventRejectedWhenEstablished(t *testing.T) {
+	t.Run("events", func(t *testing.T) {
+		r := newRig(t)
+		client := r.withQP(r.resolved())
+		server := r.withQP(r.requested(client, nil))
+		undo := r.hosts[1].Lose(t)
+		r.ok(server.Accept(nil))
+		r.want(r.client, client, cm.EventEstablished, 0)
+		if client.State() != cm.StateEstablished || client.QP().State() != verbs.QPRTS || server.State() != cm.StateAccepting {
+			t.Errorf("the IDs are %v and %v, the QP %v", client.State(), server.State(), client.QP().State())
+		}
+		server.Close()
+		ev := r.want(r.client, client, cm.EventRejected, cm.RejectConsumer)
+		var rej *cm.RejectError
+		if err := ev.Err(); !errors.As(err, &rej) || rej.Reason != cm.RejectConsumer {
+			t.Errorf("the error is %v", err)
+		}
+		if client.State() != cm.StateDisconnected || client.QP().State() != verbs.QPErr {
+			t.Errorf("the ID is %v, the QP %v", client.State(), client.QP().State())
+		}
+		undo()
+	})
+	t.Run("Conn", func(t *testing.T) {
+		r := newRig(t)
+		dialed := make(chan *cm.Conn, 1)
+		go func() {
+			defer close(dialed)
+			conn, err := dialerOf(r.hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", r.listener.LocalAddr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			dialed <- conn
+		}()
+		ev := expect(t, r.server, cm.EventConnectRequest)
+		ev.Ack()
+		server := r.withQP(ev.ID)
+		undo := r.hosts[1].Lose(t)
+		r.ok(server.Accept(nil))
+		conn := <-dialed
+		if conn == nil {
+			t.FailNow()
+		}
+		defer conn.Close()
+		r.ok(conn.PostRecv(1, alloc(t, conn.PD(), 64).SGE()))
+		received := make(chan error, 1)
+		go func() {
+			_, err := conn.WaitRecv(within(t, 10*time.Second))
+			received <- err
+		}()
+		server.Close()
+		if end, err := conn.Wait(within(t, 10*time.Second)); err != nil || end != (cm.End{Event: cm.EventDisconnected}) {
+			t.Errorf("the end is %+v, %v", end, err)
+		}
+		if err := <-received; err != io.EOF {
+			t.Errorf("the posted receive: %v", err)
+		}
+		if err := conn.Send(within(t, 10*time.Second)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("Send afterwards: %v", err)
+		}
 		undo()
 	})
 }

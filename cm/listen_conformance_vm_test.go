@@ -91,6 +91,61 @@ func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
 	}
 }
 
+// TestAFloodOfRequests: while nobody accepts, no more of them are kept than the backlog
+// has room for, and none of them in the listener; when somebody does, all are served that
+// still want to be.
+func TestAFloodOfRequests(t *testing.T) {
+	const backlog, peers = 8, 64
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	ln, err := (&cm.ListenConfig{Backlog: backlog}).Listen(within(t, 10*time.Second), "tcp", at(hosts[0].IPv4, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	p := &rcPair{rig: &rig{t: t, hosts: hosts, config: cm.IDConfig{PortSpace: cm.PortSpaceTCP}, client: channel(t)}}
+	waiting := map[*cm.ID]bool{}
+	for range peers {
+		id := p.newID(p.client)
+		p.route(id, rcAddr(hosts[1].IPv4, 0), ln.Addr())
+		waiting[id] = true
+	}
+	before := hosts[0].CMIDs(t)
+	qpn := uint32(0x4711)
+	for id := range waiting {
+		p.ok(id.Connect(&cm.ConnParam{QPNum: qpn}))
+		qpn++
+	}
+	time.Sleep(time.Second)
+	if more := hosts[0].CMIDs(t) - before; more == 0 || more > backlog {
+		t.Errorf("%d requests are kept, the backlog is %d", more, backlog)
+	}
+	served := make(chan error, 1)
+	go func() {
+		for range peers {
+			req, err := ln.Accept(within(t, 60*time.Second))
+			if err == nil {
+				err = req.Reject(nil)
+			}
+			if err != nil {
+				served <- err
+				return
+			}
+		}
+		served <- nil
+	}()
+	for len(waiting) > 0 {
+		ev, err := p.client.Next(within(t, 60*time.Second))
+		p.ok(err)
+		ev.Ack()
+		if ev.Type != cm.EventRejected || ev.Status != cm.RejectConsumer || !waiting[ev.ID] {
+			t.Fatalf("got %v: %v", ev, ev.Err())
+		}
+		delete(waiting, ev.ID)
+	}
+	p.ok(<-served)
+}
+
 // TestRequestIsBoundToItsDevice: the listener on a port alone has no device, a
 // request has the one that it came by.
 func TestRequestIsBoundToItsDevice(t *testing.T) {
