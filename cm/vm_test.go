@@ -62,7 +62,10 @@ func at(ip netip.Addr, port uint16) string { return netip.AddrPortFrom(ip, port)
 
 // echo serves connections until the listener is closed: it sends every message
 // back.
-func echo(ln *cm.Listener) {
+func echo(ln *cm.Listener) { echoWithin(ln, time.Minute) }
+
+// echoWithin is echo which waits no longer than that for a client that it has accepted.
+func echoWithin(ln *cm.Listener, limit time.Duration) {
 	for {
 		req, err := ln.Accept(context.Background())
 		if err != nil {
@@ -88,7 +91,9 @@ func echo(ln *cm.Listener) {
 					return
 				}
 			}
-			conn, err := req.Accept(context.Background(), nil, nil)
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			conn, err := req.Accept(ctx, nil, nil)
 			if err != nil {
 				return
 			}
