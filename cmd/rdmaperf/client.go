@@ -67,7 +67,7 @@ type clientWay interface {
 
 // measure connects and runs all sizes. Each result is told as it comes; begun is
 // told what to watch meanwhile.
-func measure(ctx context.Context, o *options, begun func(*end), report func(result) error) (err error) {
+func measure(ctx context.Context, o *options, begun func(*end), report func(result) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c, err := newClient(ctx, o)
@@ -77,18 +77,7 @@ func measure(ctx context.Context, o *options, begun func(*end), report func(resu
 	defer c.close()
 	// A server that leaves ends loops that poll.
 	watched := make(chan struct{})
-	defer func() {
-		if err == nil {
-			// It is the server that disconnects: its last answer may not have completed,
-			// though it is here, and would be flushed.
-			select {
-			case <-watched:
-			case <-time.After(settleTime):
-			}
-		}
-		cancel(nil)
-		<-watched
-	}()
+	defer func() { cancel(nil); <-watched }()
 	go func() {
 		defer close(watched)
 		select {
@@ -112,7 +101,25 @@ func measure(ctx context.Context, o *options, begun func(*end), report func(resu
 			return err
 		}
 	}
-	return c.way.send(ctx, message{})
+	return c.leave(ctx)
+}
+
+// leave tells the server that this is all, and waits until that has left, by which ctx
+// ends: it is the server that disconnects, because its last answer may not have
+// completed, though it is here, and would be flushed. So may what it is told now: a
+// server that leaves has heard it.
+func (c *client) leave(ctx context.Context) error {
+	err := c.way.send(ctx, message{})
+	select {
+	case <-ctx.Done():
+	case <-time.After(settleTime):
+	}
+	select {
+	case <-c.way.done():
+		return nil
+	default:
+		return err
+	}
 }
 
 func (o *options) address() string { return net.JoinHostPort(o.server, strconv.Itoa(o.port)) }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,6 +91,34 @@ func TestNoDevice(t *testing.T) {
 		o.host = host
 		if err := serve(t.Context(), o, func(string, int) {}); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%v, want %q", err, words)
+		}
+	}
+}
+
+// leaver is a server that does not acknowledge the last word.
+type leaver struct {
+	clientWay
+	left chan struct{}
+}
+
+func (leaver) send(context.Context, message) error { return syscall.ECONNRESET }
+func (l leaver) done() <-chan struct{}             { return l.left }
+
+// TestLastWord: a server that leaves has heard it, though it may be flushed. One that
+// stays has not.
+func TestLastWord(t *testing.T) {
+	for _, leaves := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		way := leaver{left: make(chan struct{})}
+		go func() {
+			time.Sleep(10 * time.Millisecond) // the completion comes before the event
+			if leaves {
+				close(way.left)
+			}
+			cancel()
+		}()
+		if err := (&client{way: way}).leave(ctx); (err == nil) != leaves || !leaves && err != syscall.ECONNRESET {
+			t.Errorf("the server leaves: %t, %v", leaves, err)
 		}
 	}
 }
