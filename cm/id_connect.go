@@ -144,7 +144,11 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 // without a QP whose user has made his own QP ready to send and receive. The
 // library does it for an ID that has a QP.
 func (id *ID) Establish() error {
-	if id.QP() != nil {
+	if !id.gate.enter() {
+		return id.opError(opEstablish, net.ErrClosed)
+	}
+	defer id.gate.leave()
+	if id.QP() != nil && id.State() != StateRemoved {
 		return id.opError(opEstablish, errHasQP)
 	}
 	return id.commandIn(opEstablish, StateEstablished, func(f *ucma.File, kid uint32) error {

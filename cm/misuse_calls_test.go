@@ -7,6 +7,7 @@ package cm
 import (
 	"encoding/binary"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -113,6 +114,15 @@ func TestEstablishIsForIDsWithoutAQP(t *testing.T) {
 	}
 	if err := ep.id.Establish(); !errors.Is(err, errHasQP) || ep.id.State() != StateResponded {
 		t.Errorf("%v, the ID is %v", err, ep.id.State())
+	}
+	ep.id.state = StateRemoved
+	var removed *verbs.DeviceRemovedError
+	if err := ep.id.Establish(); !errors.As(err, &removed) {
+		t.Errorf("of an ID whose device is gone: %v", err)
+	}
+	ep.id.Close()
+	if err := ep.id.Establish(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("of a closed ID: %v", err)
 	}
 	ep.id.qp.Close()
 }
