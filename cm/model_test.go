@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"syscall"
 
 	"purerdma/abi"
@@ -77,12 +78,9 @@ func (k *modelKernel) step() {
 
 // end ends an ID with an event, if it is in one of the states.
 func (k *modelKernel) end(id *modelID, typ EventType, status int, in ...modelState) {
-	for _, s := range in {
-		if id.state == s && !id.gone {
-			id.state = modelEnded
-			k.tell(id, typ, status)
-			return
-		}
+	if slices.Contains(in, id.state) && !id.gone {
+		id.state = modelEnded
+		k.tell(id, typ, status)
 	}
 }
 
@@ -174,14 +172,7 @@ func (k *modelKernel) destroy(id *modelID) {
 
 // command carries a command out, and returns what Linux answers.
 func (k *modelKernel) command(cmd uint32, id *modelID, b []byte) error {
-	in := func(states ...modelState) bool {
-		for _, s := range states {
-			if id.state == s {
-				return true
-			}
-		}
-		return false
-	}
+	in := func(states ...modelState) bool { return slices.Contains(states, id.state) }
 	switch {
 	case cmd == abi.RDMA_USER_CM_CMD_DESTROY_ID:
 		k.destroy(id)
