@@ -33,6 +33,9 @@ func (c *Context) Mmap(offset int64, length int) ([]byte, error) {
 	if c.closed {
 		return nil, net.ErrClosed
 	}
+	if c.gone {
+		return nil, syscall.EIO
+	}
 	r := c.offered[uint64(offset)]
 	if r == nil && c.MapAt != nil {
 		var err error

@@ -248,6 +248,34 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestRemove: a device that was taken away answers nothing any more, and what was mapped
+// of it stays.
+func TestRemove(t *testing.T) {
+	k := New("mlx5_0")
+	k.LegacyUAR = true
+	r := newRig(t, k, modern())
+	m, err := r.f.Mmap(UARSize, UARSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !k.Remove("mlx5_0") {
+		t.Fatal("there is no device")
+	}
+	if _, err := r.f.Mmap(0, UARSize); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Mmap: %v", err)
+	}
+	if _, err := r.f.AllocPD(uverbs.Driver{}); !errors.Is(err, syscall.EIO) {
+		t.Errorf("AllocPD: %v", err)
+	}
+	m.Bytes()[0] = 1
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := uverbs.Open(k, r.f.Info()); err == nil {
+		t.Error("it can be opened")
+	}
+}
+
 // TestLegacy shares the pages that come with a context.
 func TestLegacy(t *testing.T) {
 	k := New("mlx5_0")
