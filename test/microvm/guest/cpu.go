@@ -11,19 +11,20 @@ import (
 	"path/filepath"
 )
 
-// processors is where sysfs has the machine's processors. Only those that can be
-// taken away have the file: the first has none.
-const processors = "/sys/devices/system/cpu/cpu[0-9]*/online"
+// processors is where sysfs has the machine's processors.
+const processors = "/sys/devices/system/cpu"
 
-// startProcessors starts those that the kernel was told to leave alone while it
-// boots: package qemu says why.
-func startProcessors() error {
-	files, _ := filepath.Glob(processors)
+// startProcessors starts those in dir that the kernel was told to leave alone while it
+// boots: package qemu says why. Only those that can be taken away have the file: the
+// first has none.
+func startProcessors(dir string) error {
+	files, _ := filepath.Glob(dir + "/cpu[0-9]*/online")
 	for _, f := range files {
-		if b, err := os.ReadFile(f); err != nil || string(bytes.TrimSpace(b)) != "0" {
-			continue
+		b, err := os.ReadFile(f)
+		if err == nil && string(bytes.TrimSpace(b)) == "0" {
+			err = os.WriteFile(f, []byte("1"), 0)
 		}
-		if err := os.WriteFile(f, []byte("1"), 0); err != nil {
+		if err != nil {
 			return fmt.Errorf("starting a processor: %w", err)
 		}
 	}

@@ -84,7 +84,7 @@ func (g *guest) run() error {
 		g.selfTest = true // it booted: that was the question
 		return nil
 	}
-	if err := startProcessors(); err != nil {
+	if err := startProcessors(processors); err != nil {
 		return err
 	}
 	g.modules = &modules{dir: "/modules"}
