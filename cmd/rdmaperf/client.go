@@ -89,19 +89,27 @@ func measure(ctx context.Context, o *options, begun func(*end), report func(resu
 	if err := c.setUp(ctx); err != nil {
 		return err
 	}
+	begun(c.end)
+	if err := c.all(ctx, cancel, report); err != nil {
+		return err
+	}
+	return c.leave(ctx)
+}
+
+// all measures all sizes. cancel ends ctx.
+func (c *client) all(ctx context.Context, cancel context.CancelCauseFunc, report func(result) error) error {
 	defer c.end.breakAtEnd(ctx)()
 	defer c.end.watchLoss(ctx, cancel)()
-	begun(c.end)
-	for _, size := range o.sizes {
+	for _, size := range c.sizes {
 		r, err := c.size(ctx, size)
 		if err != nil {
-			return fmt.Errorf("%s of %d bytes: %w", o.Test, size, err)
+			return fmt.Errorf("%s of %d bytes: %w", c.Test, size, err)
 		}
 		if err := report(r); err != nil {
 			return err
 		}
 	}
-	return c.leave(ctx)
+	return nil
 }
 
 // leave tells the server that this is all, and waits until that has left, by which ctx
