@@ -110,7 +110,8 @@ func (m *Machine) Args() []string {
 // it had translated of that: a processor that comes by later dies of "Oops: int3".
 // Seen at the switch of clocks on 7.3 in one boot of some dozens; turning
 // /proc/sys/kernel/sched_schedstats on and off in a loop shows it within seconds with
-// QEMU 7.2, and sometimes with 11.1.
+// QEMU 7.2, and sometimes with 11.1. Without the second parameter, which 7.3 no longer
+// has, a kernel would rewrite its locks, too, when the second processor comes.
 const oneProcessor = "maxcpus=1 noreplace-smp"
 
 // clockSource is where Linux says what it tells the time by.
