@@ -102,9 +102,7 @@ func (m *Machine) Args() []string {
 	return a
 }
 
-// oneProcessor has a guest boot on its first processor; its init starts the others, for
-// which the kernel would rewrite itself once more without noreplace-smp: it drops the
-// locks of instructions while there is one processor.
+// oneProcessor has a guest boot on its first processor; its init starts the others.
 // While a kernel boots it rewrites its own code (to read another clock, for one), by
 // way of a breakpoint. QEMU's emulation of several processors now and then keeps what
 // it had translated of that: a processor that comes by later dies of "Oops: int3".
