@@ -68,17 +68,18 @@ func (d *device) Ioctl(req *Request) error {
 	return ioctlRequest(d.fd, d.driver, req)
 }
 
-// Write is the doorbell of software devices, and arms their CQs. Of rxe's the
-// scheduler does not hear, though rxe of Linux 6.1 sends packets within it: told of
-// it, the scheduler wakes its monitor thread and has another thread take over, which
-// makes a round of messages with events take more than twice as long. siw's goes
-// through TCP, which may wait.
+// Write is the doorbell of software devices, and arms their CQs. Of rxe's and siw's
+// the scheduler does not hear, though both send within it: told of it, the scheduler
+// wakes its monitor thread and has another thread take over, which makes a round of
+// messages with events take more than twice as long. Neither driver waits in it: rxe
+// hands packets to the network, siw bytes to TCP with MSG_DONTWAIT, at most as many
+// as the socket's buffer takes.
 func (d *device) Write(cmd []byte) error {
 	if !d.refs.enter() {
 		return net.ErrClosed
 	}
 	write := unix.Write
-	if d.driver == abi.RDMA_DRIVER_RXE {
+	if d.driver == abi.RDMA_DRIVER_RXE || d.driver == abi.RDMA_DRIVER_SIW {
 		write = cdev.WriteRaw
 	}
 	n, err := write(d.fd, cmd)
