@@ -34,6 +34,7 @@ func (b *blueflame) store(d *Device, u *uar, at int, p []byte) {
 			d.ringQueue(u, p)
 			return
 		}
+		q.hear(uint16(prm.Ctrl.Index.Get(p)))
 		b.held = q
 		b.start(d.fabric, holdTime, b.release)
 		return

@@ -11,6 +11,7 @@ import (
 // requester is how far a QP is with its send queue.
 type requester struct {
 	next                 uint16        // WQEBB of the request to be taken next
+	rung                 rung          // what the driver has told of
 	flights              []flight      // requests that were taken and are not completed, oldest first
 	spare                []flight      // the beginning of the memory of flights
 	sendPSN              uint32        // of the next request
@@ -54,10 +55,16 @@ const (
 )
 
 func (r *requester) reset() {
-	r.next, r.sendPSN, r.running, r.blocked = 0, 0, false, false
+	r.next, r.rung, r.sendPSN, r.running, r.blocked = 0, rung{}, 0, false, false
 	r.flights = r.spare[:0]
 	r.timer.stop()
 	r.later.stop()
+}
+
+// advance goes past a request.
+func (r *requester) advance(bbs uint16) {
+	r.next += bbs
+	r.rung.behind += int(bbs)
 }
 
 // stop ends what would go on by itself.
@@ -165,7 +172,7 @@ func (q *qp) take(bbs uint16) bool {
 	if len(q.flights) == 1 {
 		q.spare = q.flights
 	}
-	q.next += f.bbs
+	q.advance(f.bbs)
 	return true
 }
 

@@ -39,7 +39,7 @@ func (q *qp) flushSends() {
 			return
 		}
 		f := flight{index: q.next, opcode: uint8(prm.Ctrl.Opcode.Get(w))}
-		q.next += min(posted-q.next, uint16(max(1, (prm.Ctrl.DS.Get(w)*prm.Octoword+prm.WQEBB-1)/prm.WQEBB)))
+		q.advance(min(posted-q.next, uint16(max(1, (prm.Ctrl.DS.Get(w)*prm.Octoword+prm.WQEBB-1)/prm.WQEBB))))
 		q.completeSend(&f, prm.SyndromeFlush)
 	}
 }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/test/connectx/prm"
+)
+
+// lagging is a QP whose doorbells are on their way for long.
+type lagging struct {
+	*pair
+	stored [][]byte // to a register, and not yet seen by the device
+}
+
+func newLagging(t *testing.T) *lagging {
+	l := &lagging{pair: newPair(t, prm.ServiceRC, func(c []byte) {
+		prm.ADS.AckTimeout.Set(prm.QPC.Primary.Of(c), 0) // an answer may take for ever
+	})}
+	l.a.d.cfg.Trace, l.b.d.cfg.Trace = nil, nil // there is too much of it
+	return l
+}
+
+// post posts requests, of which every other has two WQEBBs, and a doorbell for each.
+func (l *lagging) post(n int) {
+	for i := range n {
+		w := atOnce()
+		if i%2 != 0 {
+			w = request1(prm.WQEWrite, signaled, 0).remote(memoryBase, l.b.key).inline(make([]byte, 64))
+		}
+		l.stored = append(l.stored, append([]byte(nil), l.qa.put(w)[:8]...))
+		be.PutUint32(l.a.bytes(l.qa.record+4, 4), uint32(l.qa.pi))
+	}
+}
+
+// arrive has the device see the oldest store, and polls what it completes.
+func (l *lagging) arrive() {
+	l.a.d.Ring(l.a.uar, RegisterSend, l.stored[0])
+	l.stored = l.stored[1:]
+	for e := l.qa.send.poll(); e != nil; e = l.qa.send.poll() {
+		if prm.CQE.Opcode.Get(e) != prm.CQEReq {
+			l.a.t.Fatalf("completion %x", e)
+		}
+	}
+}
+
+// TestLateDoorbells has the device be ahead of the doorbells by more WQEBBs than an
+// index counts: that is no mistake, and mistakes are seen afterwards.
+func TestLateDoorbells(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do   func(l *lagging)
+		want string
+	}{
+		"none":         {func(l *lagging) { l.post(1); l.arrive() }, ""},
+		"stale record": {func(l *lagging) { l.a.d.Ring(l.a.uar, RegisterSend, l.qa.put(atOnce())[:8]) }, "but the doorbell record has"},
+		"record of one before": {func(l *lagging) {
+			l.post(1)
+			l.a.d.Ring(l.a.uar, RegisterSend, l.qa.put(atOnce())[:8])
+		}, "but the doorbell record has"},
+		"before WQE": {func(l *lagging) {
+			l.post(1)
+			clear(l.a.bytes(l.qa.sq+uint64(l.qa.pi-1)%64*64, 64))
+			l.a.d.Ring(l.a.uar, RegisterSend, l.stored[0])
+		}, "in memory is"},
+		"backwards": {func(l *lagging) {
+			l.post(2)
+			first := l.stored[0]
+			l.arrive()
+			l.arrive()
+			l.a.d.Ring(l.a.uar, RegisterSend, first)
+			if v := l.a.violated(); len(v) != 1 {
+				l.a.t.Errorf("violations %v", v)
+			}
+			l.post(1)
+			l.arrive() // which is right again
+			if v := l.a.violated(); len(v) > 0 {
+				l.a.t.Errorf("violations %v", v)
+			}
+			l.a.d.Ring(l.a.uar, RegisterSend, first)
+		}, "but the doorbell record has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLagging(t)
+			const longest = 1 << 16 // requests, of one or two WQEBBs
+			for len(l.stored) < longest {
+				l.post(32)
+				l.arrive()
+			}
+			for len(l.stored) > 1 { // the driver goes on meanwhile, but slowly
+				l.post(1)
+				l.arrive()
+				l.arrive()
+			}
+			l.arrive()
+			if v := l.a.violated(); len(v) > 0 {
+				t.Fatalf("late doorbells: %d violations, first %v", len(v), v[0])
+			}
+			l.a.tolerant = true
+			tc.do(l)
+			v := l.a.violated()
+			if tc.want == "" && len(v) > 0 || tc.want != "" && (len(v) == 0 || !strings.Contains(v[0].Text, tc.want)) {
+				t.Errorf("violations %v, want %q", v, tc.want)
+			}
+		})
+	}
+}
+
+// TestDoorbellOfWaiting rings for a request that the device has taken and not done: it
+// is still in memory. A reset ends all that.
+func TestDoorbellOfWaiting(t *testing.T) {
+	for name, changed := range map[string]bool{"as it was": false, "changed": true} {
+		t.Run(name, func(t *testing.T) {
+			l := newLagging(t)
+			messages := 0
+			l.a.d.fabric.OnPacket(func(*Packet) (Fate, time.Duration) {
+				if messages++; messages == 1 {
+					return Arrives, 0
+				}
+				return Lost, 0
+			})
+			l.post(2)
+			l.arrive() // both are taken, and the second waits for its answer
+			if changed {
+				l.a.tolerant = true
+				l.a.bytes(l.qa.sq+64, 64)[0] ^= 1
+			}
+			l.arrive()
+			v := l.a.violated()
+			if changed && (len(v) == 0 || !strings.Contains(v[0].Text, "in memory is")) || !changed && len(v) > 0 {
+				t.Errorf("violations %v", v)
+			}
+			l.a.d.fabric.OnPacket(nil)
+			l.qa.again(l.qb)
+			l.post(2)
+			l.arrive()
+			l.arrive()
+			if v := l.a.violated(); len(v) > 0 {
+				t.Errorf("after a reset: %v", v)
+			}
+		})
+	}
+}
