@@ -73,23 +73,12 @@ func TestAddedCompletions(t *testing.T) {
 	rt := fakeRoute()
 	driver := adding{cqs: make(chan *addingCQ, 2)}
 	rt.h.Drivers = []provider.Driver{driver}
-	dev, err := rt.h.Open("rxe0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
-	ch, err := dev.CreateCompChannel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, ch)
+	dev := openDevice(t, rt.h, "rxe0")
+	ch := createCompChannel(t, dev)
 	var cqs [2]*verbs.CQ
 	var own [2]*addingCQ
 	for i := range cqs {
-		if cqs[i], err = dev.CreateCQ(verbs.CQConfig{Channel: ch}); err != nil {
-			t.Fatal(err)
-		}
-		closer(t, cqs[i])
+		cqs[i] = createCQ(t, dev, verbs.CQConfig{Channel: ch})
 		cqs[i].SetSpin(0)
 		own[i] = <-driver.cqs
 	}

@@ -46,16 +46,7 @@ func expect(t *testing.T, q *verbs.AsyncEvents, typ verbs.AsyncEventType) verbs.
 // TestVMAsyncSRQ lets an SRQ fall below its limit.
 func TestVMAsyncSRQ(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
-		dev, err := rt.h.Open(rt.b.Device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, dev)
-		pd, err := dev.AllocPD()
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, pd)
+		_, pd := openPD(t, rt.h, rt.b.Device)
 		srq, err := pd.CreateSRQ(verbs.SRQConfig{})
 		if err != nil {
 			t.Fatal(err)
@@ -107,11 +98,7 @@ func TestVMAsyncSRQ(t *testing.T) {
 func TestVMAsyncCQ(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
-		small, err := l.dev.CreateCQ(verbs.CQConfig{Entries: 3, NoEvents: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, small)
+		small := createCQ(t, l.dev, verbs.CQConfig{Entries: 3, NoEvents: true})
 		qp, err := l.pd.CreateQP(verbs.QPConfig{SendCQ: small, RecvCQ: l.cq})
 		if err != nil {
 			t.Fatal(err)
@@ -164,11 +151,7 @@ func TestVMAsyncPort(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	dev, err := verbs.DefaultHost().Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
+	dev := openDevice(t, verbs.DefaultHost(), name)
 	next := make(chan verbs.AsyncEvent, 100)
 	ctx, cancel := context.WithCancel(deadline(t))
 	ended := make(chan error)

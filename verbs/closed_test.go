@@ -21,14 +21,7 @@ func TestEveryCallOnWhatIsClosed(t *testing.T) { mlx5Routes(t, testClosed) }
 
 func testClosed(t *testing.T, rt *route) {
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
-	dev, err := rt.h.Open(rt.a.Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev, pd := openPD(t, rt.h, rt.a.Device)
 	mr, err := pd.Alloc(4096, verbs.LocalWrite)
 	if err != nil {
 		t.Fatal(err)

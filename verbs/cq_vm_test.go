@@ -16,16 +16,8 @@ import (
 // TestVMCreateCQ makes CQs of all sizes, on each interrupt, with and without
 // channel, and refuses others.
 func TestVMCreateCQ(t *testing.T) {
-	dev, err := verbs.DefaultHost().Open(vmtest.Hosts(t, 1)[0].Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
-	ch, err := dev.CreateCompChannel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, ch)
+	dev := openDevice(t, verbs.DefaultHost(), vmtest.Hosts(t, 1)[0].Device)
+	ch := createCompChannel(t, dev)
 	a := dev.Attr()
 	for _, n := range []int{1, a.MaxCQE / 2, a.MaxCQE} {
 		for vector := range a.CompVectors {

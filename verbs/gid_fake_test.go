@@ -23,18 +23,14 @@ import (
 func TestGIDForOnFakes(t *testing.T) {
 	for _, k := range []uverbs.Kernel{uverbstest.New("a", "b"), mlx5test.New("a", "b")} {
 		h := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}, mlx5.Driver{}}, Kernel: k}
-		dev, err := h.Open("b")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dev.Close()
+		dev := openDevice(t, h, "b")
 		for _, addr := range []netip.Addr{{}, netip.MustParseAddr("10.0.0.2")} {
 			if g, err := dev.GIDFor(1, addr); err != nil || g.GID.Addr() != netip.MustParseAddr("10.0.0.2") || g.Ifindex != 2 {
 				t.Errorf("%T: GID for %v: %+v, %v", k, addr, g, err)
 			}
 		}
 		var none *verbs.NoGIDError
-		_, err = dev.GIDFor(1, netip.MustParseAddr("10.0.0.1"))
+		_, err := dev.GIDFor(1, netip.MustParseAddr("10.0.0.1"))
 		if !errors.As(err, &none) || none.Reason != "it is an address of eth0, the device belongs to eth1" {
 			t.Errorf("%T: %v", k, err)
 		}

@@ -38,6 +38,53 @@ func closer(t testing.TB, c interface{ Close() error }) {
 	})
 }
 
+// openDevice and its siblings make an object that is closed when the test ends.
+func openDevice(t testing.TB, h *verbs.Host, name string) *verbs.Device {
+	t.Helper()
+	dev, err := h.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, dev)
+	return dev
+}
+
+func openPD(t testing.TB, h *verbs.Host, device string) (*verbs.Device, *verbs.PD) {
+	t.Helper()
+	dev := openDevice(t, h, device)
+	return dev, allocPD(t, dev)
+}
+
+func allocPD(t testing.TB, dev *verbs.Device) *verbs.PD {
+	t.Helper()
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, pd)
+	return pd
+}
+
+func createCQ(t testing.TB, dev *verbs.Device, cfg verbs.CQConfig) *verbs.CQ {
+	t.Helper()
+	cq, err := dev.CreateCQ(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, cq)
+	return cq
+}
+
+func createCompChannel(t testing.TB, dev *verbs.Device) *verbs.CompChannel {
+	t.Helper()
+	ch, err := dev.CreateCompChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, ch)
+	return ch
+}
+
 // end is one side of a connection.
 type end struct {
 	dev  *verbs.Device
@@ -61,24 +108,15 @@ func newEnd(t testing.TB, h *verbs.Host, host vmtest.Host, cap verbs.QPCap) *end
 // an SRQ it is on that one's PD.
 func newEndWith(t testing.TB, h *verbs.Host, host vmtest.Host, cfg verbs.QPConfig) *end {
 	t.Helper()
-	dev, err := h.Open(host.Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
+	dev := openDevice(t, h, host.Device)
 	e := &end{dev: dev, host: host}
 	if cfg.SRQ != nil {
 		e.pd = cfg.SRQ.PD()
 	} else {
-		if e.pd, err = dev.AllocPD(); err != nil {
-			t.Fatal(err)
-		}
-		closer(t, e.pd)
+		e.pd = allocPD(t, dev)
 	}
-	if e.cq, err = dev.CreateCQ(verbs.CQConfig{}); err != nil {
-		t.Fatal(err)
-	}
-	closer(t, e.cq)
+	e.cq = createCQ(t, dev, verbs.CQConfig{})
+	var err error
 	cfg.SendCQ, cfg.RecvCQ = e.cq, e.cq
 	if e.qp, err = e.pd.CreateQP(cfg); err != nil {
 		t.Fatal(err)

@@ -152,23 +152,11 @@ func TestContextOfManyWaits(t *testing.T) {
 // TestOneContextOfAll ends, at once, all waits on all CQs of a channel.
 func TestOneContextOfAll(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
-		dev, err := rt.h.Open(rt.a.Device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, dev)
-		ch, err := dev.CreateCompChannel()
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, ch)
+		dev := openDevice(t, rt.h, rt.a.Device)
+		ch := createCompChannel(t, dev)
 		var cqs []*verbs.CQ
 		for range 3 {
-			cq, err := dev.CreateCQ(verbs.CQConfig{Channel: ch})
-			if err != nil {
-				t.Fatal(err)
-			}
-			closer(t, cq)
+			cq := createCQ(t, dev, verbs.CQConfig{Channel: ch})
 			cqs = append(cqs, cq)
 		}
 		for range 100 {
@@ -200,11 +188,7 @@ func TestOneContextOfAll(t *testing.T) {
 // context does not.
 func TestNoGoroutineStays(t *testing.T) {
 	rt := fakeRoute()
-	dev, err := rt.h.Open(rt.a.Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
+	dev := openDevice(t, rt.h, rt.a.Device)
 	before := runtime.NumGoroutine()
 	live, cancel := context.WithCancel(context.Background())
 	defer cancel()

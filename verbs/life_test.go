@@ -91,16 +91,7 @@ func TestShared(t *testing.T) {
 
 func TestMR(t *testing.T) {
 	rt := fakeRoute()
-	dev, err := rt.h.Open("rxe0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, pd)
+	_, pd := openPD(t, rt.h, "rxe0")
 	mr, err := pd.Alloc(5000, everything)
 	if err != nil {
 		t.Fatal(err)
@@ -164,11 +155,7 @@ func TestRefusedDereg(t *testing.T) {
 		}
 		return nil
 	}
-	dev, err := rt.h.Open("rxe0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
+	dev := openDevice(t, rt.h, "rxe0")
 	pd, err := dev.DefaultPD()
 	if err != nil {
 		t.Fatal(err)

@@ -76,11 +76,7 @@ func TestVMOnDemand(t *testing.T) {
 func TestVMReregister(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
-		other, err := r.dev.AllocPD()
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, other)
+		other := allocPD(t, r.dev)
 		mr, err := other.Alloc(4096, everything)
 		if err != nil {
 			t.Fatal(err)
@@ -157,11 +153,7 @@ func TestVMHugePages(t *testing.T) {
 
 func TestVMPKey(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
-		dev, err := rt.h.Open(rt.b.Device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, dev)
+		dev := openDevice(t, rt.h, rt.b.Device)
 		if key, err := dev.PKey(1, 0); key != 0xffff || err != nil {
 			t.Errorf("%#x, %v", key, err)
 		}

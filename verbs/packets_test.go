@@ -21,11 +21,7 @@ func TestPacketCaps(t *testing.T) {
 		{"mlx5", mlx5Route(t), verbs.PacketCaps{MaxTSO: 1 << 18, TSOQPTypes: 1<<8 | 1<<4}},
 		{"fake", fakeRoute(), verbs.PacketCaps{}},
 	} {
-		dev, err := c.rt.h.Open(c.rt.a.Device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, dev)
+		dev := openDevice(t, c.rt.h, c.rt.a.Device)
 		if got := dev.Attr().Packets; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}

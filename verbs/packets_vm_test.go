@@ -44,39 +44,13 @@ func TestVMRawPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, pd)
-	cq, err := dev.CreateCQ(verbs.CQConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, cq)
-	buf, err := pd.Alloc(4096, verbs.LocalWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, buf)
-	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RawPacket, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{Inline: 128}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, qp)
+	e := newEndWith(t, verbs.DefaultHost(), hosts[0], verbs.QPConfig{Type: verbs.RawPacket, Cap: verbs.QPCap{Inline: 128}})
 	for _, s := range []verbs.QPState{verbs.QPInit, verbs.QPRTR, verbs.QPRTS} {
 		mask := verbs.QPAttrState
 		if s == verbs.QPInit {
 			mask |= verbs.QPAttrPort
 		}
-		if err := qp.Modify(&verbs.QPAttr{State: s, Port: 1}, mask); err != nil {
-			t.Fatal(err)
-		}
+		modify(t, e.qp, verbs.QPAttr{State: s, Port: 1}, mask)
 	}
 
 	for i, n := range []int{60, 100, 700, 1400} {
@@ -85,17 +59,17 @@ func TestVMRawPackets(t *testing.T) {
 		frame = append(frame, bytes.Repeat([]byte{byte(i + 1)}, n-len(frame))...)
 		wr := verbs.SendWR{ID: uint64(i), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: frame}
 		if n > 128 {
-			copy(buf.Bytes(), frame)
+			copy(e.buf.Bytes(), frame)
 			// The card wants the beginning, as far as switches look, in the request.
-			wr.InlineData, wr.Header, wr.SGList = nil, frame[:18], []verbs.SGE{buf.Slice(18, 40), buf.Slice(58, n-58)}
+			wr.InlineData, wr.Header, wr.SGList = nil, frame[:18], []verbs.SGE{e.buf.Slice(18, 40), e.buf.Slice(58, n-58)}
 		}
-		if _, err := qp.PostSend([]verbs.SendWR{wr}); err != nil {
+		if _, err := e.qp.PostSend([]verbs.SendWR{wr}); err != nil {
 			t.Fatalf("frame of %d bytes: %v", n, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		wcs := make([]verbs.WC, 1)
-		if _, err := cq.Wait(ctx, wcs); err != nil || wcs[0].Err() != nil || wcs[0].ID != uint64(i) {
+		if _, err := e.cq.Wait(ctx, wcs); err != nil || wcs[0].Err() != nil || wcs[0].ID != uint64(i) {
 			t.Fatalf("frame of %d bytes: %+v, %v", n, wcs[0], err)
 		}
 		got := make([]byte, 2048)

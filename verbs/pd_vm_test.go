@@ -17,11 +17,7 @@ import (
 func TestVMPD(t *testing.T) {
 	host := vmtest.Hosts(t, 1)[0]
 	vmtest.NoLeaks(t)
-	dev, err := verbs.DefaultHost().Open(host.Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
+	dev := openDevice(t, verbs.DefaultHost(), host.Device)
 	var pds []*verbs.PD
 	for range 200 {
 		pd, err := dev.AllocPD()

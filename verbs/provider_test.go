@@ -18,11 +18,7 @@ import (
 // The operations that need more than a pair have their own tests here.
 func TestProvider(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
-		dev, err := rt.h.Open(rt.a.Device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dev.Close()
+		dev := openDevice(t, rt.h, rt.a.Device)
 		s := providertest.Suite{
 			Pair: func(t testing.TB, cap provider.QPCap) (*providertest.End, *providertest.End) {
 				l, r := rt.pair(t, cap)

@@ -33,11 +33,7 @@ func again(t *testing.T, l, r *end) {
 func TestVMReregisterRights(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
-		other, err := r.dev.AllocPD()
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, other)
+		other := allocPD(t, r.dev)
 		mr, err := r.pd.Alloc(4096, everything)
 		if err != nil {
 			t.Fatal(err)

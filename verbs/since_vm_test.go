@@ -26,16 +26,7 @@ func TestVMSinceWhen(t *testing.T) {
 		t.Fatalf("release %q: %v", os.Getenv("RDMAVM_KERNEL_RELEASE"), err)
 	}
 	since := func(ma, mi int) bool { return vmtest.Driver() == "rxe" && (major > ma || major == ma && minor >= mi) }
-	dev, err := verbs.DefaultHost().Open(host.Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, pd)
+	dev, pd := openPD(t, verbs.DefaultHost(), host.Device)
 	mr, err := pd.Alloc(4096, verbs.LocalWrite)
 	if err != nil {
 		t.Fatal(err)

@@ -16,16 +16,7 @@ import (
 // TestVMSharedReceives has two QPs of one PD receive from one queue.
 func TestVMSharedReceives(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
-		dev, err := rt.h.Open(rt.b.Device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, dev)
-		pd, err := dev.AllocPD()
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, pd)
+		_, pd := openPD(t, rt.h, rt.b.Device)
 		srq, err := pd.CreateSRQ(verbs.SRQConfig{MaxWR: 20, MaxSGE: 3})
 		if err != nil {
 			t.Fatal(err)
@@ -88,16 +79,7 @@ func TestVMSharedReceives(t *testing.T) {
 // TestVMSRQModify resizes a queue that holds receives, and sets its limit.
 func TestVMSRQModify(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
-		dev, err := rt.h.Open(rt.b.Device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, dev)
-		pd, err := dev.AllocPD()
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, pd)
+		_, pd := openPD(t, rt.h, rt.b.Device)
 		srq, err := pd.CreateSRQ(verbs.SRQConfig{MaxWR: 10})
 		if err != nil {
 			t.Fatal(err)

@@ -42,13 +42,17 @@ type watchingDevice struct {
 	k *watching
 }
 
-func newWatching(t *testing.T) (*watching, *Device) {
+func newWatching(t *testing.T) (*watching, *Device, *PD) {
 	k := &watching{Kernel: uverbstest.New("rxe0"), t: t, closed: make(chan struct{}), slow: make(chan struct{}), mrs: map[uint64]uintptr{}}
 	dev, err := (&Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}).Open("rxe0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k, dev
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, dev, pd
 }
 
 func (k *watching) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
@@ -134,12 +138,8 @@ func closeAll(t *testing.T, list ...interface{ Close() error }) {
 // TestUnmappedAfterDeregistration: memory goes when it is deregistered, and does not
 // if the kernel refuses.
 func TestUnmappedAfterDeregistration(t *testing.T) {
-	k, dev := newWatching(t)
+	k, dev, pd := newWatching(t)
 	close(k.slow)
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
 	mr := alloc(t, pd)
 	addr := uintptr(mr.Addr())
 	copy(mr.Bytes(), "here")
@@ -161,16 +161,13 @@ func TestUnmappedAfterDeregistration(t *testing.T) {
 // TestUnmappedAfterTheLast: memory that is registered more than once goes with the last
 // registration, in whatever order they go.
 func TestUnmappedAfterTheLast(t *testing.T) {
-	k, dev := newWatching(t)
+	k, dev, pd := newWatching(t)
 	close(k.slow)
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		mrs := [3]*MR{alloc(t, pd)}
 		addr := uintptr(mrs[0].Addr())
 		neighbor := alloc(t, pd)
+		var err error
 		if mrs[1], err = pd.RegMR(mrs[0].Bytes()[100:200], LocalWrite); err != nil {
 			t.Fatal(err)
 		}
@@ -198,11 +195,7 @@ func TestUnmappedAfterTheLast(t *testing.T) {
 // TestUnmappedAfterRemoval: the memory of a device that is being closed goes when that
 // has ended.
 func TestUnmappedAfterRemoval(t *testing.T) {
-	k, dev := newWatching(t)
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, dev, pd := newWatching(t)
 	mr := alloc(t, pd)
 	addr := uintptr(mr.Addr())
 	removed := make(chan struct{})
@@ -226,12 +219,8 @@ func TestUnmappedAfterRemoval(t *testing.T) {
 // TestForgottenMemoryStays: the garbage collector takes no memory that is registered,
 // also if the program has forgotten the MR.
 func TestForgottenMemoryStays(t *testing.T) {
-	k, dev := newWatching(t)
+	k, dev, pd := newWatching(t)
 	close(k.slow)
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var collected atomic.Bool
 	forgotten := func() *MR { // all of it but its memory
 		b := new([1 << 16]byte)

@@ -21,26 +21,15 @@ import (
 // TestVendorCQ makes CQs with what only mlx5 has, which other drivers refuse.
 func TestVendorCQ(t *testing.T) {
 	fake := fakeRoute()
-	dev, err := fake.h.Open(fake.a.Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := openDevice(t, fake.h, fake.a.Device)
 	if _, err := dev.CreateCQ(verbs.CQConfig{Vendor: &mlx5.CQOptions{}}); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("rxe: %v", err)
 	}
 
 	k := mlx5test.New("mlx5_0")
 	h := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
-	if dev, err = h.Open("mlx5_0"); err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
-	cq, err := dev.CreateCQ(verbs.CQConfig{Unlocked: true, Vendor: &mlx5.CQOptions{EntrySize: 128}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cq.Close()
+	dev = openDevice(t, h, "mlx5_0")
+	cq := createCQ(t, dev, verbs.CQConfig{Unlocked: true, Vendor: &mlx5.CQOptions{EntrySize: 128}})
 	if size := k.CQs()[0].CQESize; size != 128 {
 		t.Errorf("entries of %d bytes, want 128", size)
 	}

@@ -33,11 +33,7 @@ func TestVMDevices(t *testing.T) {
 		if !found {
 			t.Errorf("%s is not among %+v", h.Device, infos)
 		}
-		dev, err := verbs.DefaultHost().Open(h.Device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, dev)
+		dev := openDevice(t, verbs.DefaultHost(), h.Device)
 		again, err := verbs.DefaultHost().OpenIndex(dev.Index(), dev.NodeGUID())
 		if err != nil {
 			t.Fatal(err)
@@ -92,11 +88,7 @@ func TestVMDevices(t *testing.T) {
 // the capability that lifts the limit.
 func TestVMMemlock(t *testing.T) {
 	hosts := vmtest.Hosts(t, 1)
-	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
+	dev := openDevice(t, verbs.DefaultHost(), hosts[0].Device)
 	pd, err := dev.DefaultPD()
 	if err != nil {
 		t.Fatal(err)

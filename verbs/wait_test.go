@@ -40,16 +40,8 @@ func waitersStress(t *testing.T, impatient, idle bool) {
 		if testing.Short() {
 			rounds /= 10
 		}
-		dev, err := rt.h.Open(rt.a.Device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, dev)
-		ch, err := dev.CreateCompChannel()
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, ch)
+		dev := openDevice(t, rt.h, rt.a.Device)
+		ch := createCompChannel(t, dev)
 		var ends [][2]*end
 		for range 3 {
 			l, r := newEndOn(t, rt, ch), newEndOn(t, rt, ch)
@@ -162,10 +154,7 @@ func newEndOn(t *testing.T, rt *route, ch *verbs.CompChannel) *end {
 		t.Fatal(err)
 	}
 	var err error
-	if e.cq, err = e.dev.CreateCQ(verbs.CQConfig{Channel: ch}); err != nil {
-		t.Fatal(err)
-	}
-	closer(t, e.cq)
+	e.cq = createCQ(t, e.dev, verbs.CQConfig{Channel: ch})
 	if e.qp, err = e.pd.CreateQP(verbs.QPConfig{SendCQ: e.cq, RecvCQ: e.cq}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,10 +27,7 @@ func testXRC(t *testing.T, rt *route) {
 	var srqs [2]*verbs.SRQ
 	var cqs [2]*verbs.CQ
 	for i := range srqs {
-		if cqs[i], err = r.dev.CreateCQ(verbs.CQConfig{}); err != nil {
-			t.Fatal(err)
-		}
-		closer(t, cqs[i])
+		cqs[i] = createCQ(t, r.dev, verbs.CQConfig{})
 		if srqs[i], err = r.pd.CreateSRQ(verbs.SRQConfig{XRCD: x, CQ: cqs[i]}); err != nil {
 			t.Fatal(err)
 		}
@@ -97,11 +94,7 @@ func connectXRC(t *testing.T, e *end, qp *verbs.QP, peer uint32, to verbs.AHAttr
 func TestXRCDomainOfFile(t *testing.T) { mlx5Routes(t, testXRCDomainOfFile) }
 
 func testXRCDomainOfFile(t *testing.T, rt *route) {
-	dev, err := rt.h.Open(rt.a.Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
+	dev := openDevice(t, rt.h, rt.a.Device)
 	f, err := os.Create(filepath.Join(t.TempDir(), "domain"))
 	if err != nil {
 		t.Fatal(err)
@@ -166,16 +159,7 @@ func testXRCMistakes(t *testing.T, rt *route) {
 		}
 	}
 	rxe := fakeRoute()
-	dev, err := rxe.h.Open(rxe.a.Device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, dev)
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
-	closer(t, pd)
+	dev, pd := openPD(t, rxe.h, rxe.a.Device)
 	if _, err := dev.OpenXRCD(nil, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("XRC domain of rxe: %v", err)
 	}
