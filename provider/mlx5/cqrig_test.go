@@ -240,3 +240,16 @@ func (r *cqRig) region(size int, iova uint64) (lkey uint32, b []byte) {
 	})
 	return mr.LKey(), m.Bytes()
 }
+
+func setCounter(cqe []byte, counter uint16) { cqe[60], cqe[61] = byte(counter>>8), byte(counter) }
+
+// pollSome polls once, without a look at the consumer index.
+func (r *cqRig) pollSome() []provider.WC {
+	r.t.Helper()
+	wcs := make([]provider.WC, 64)
+	n, err := r.cq.Poll(wcs)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return wcs[:n]
+}

@@ -5,18 +5,15 @@
 package mlx5
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net"
 	"syscall"
 	"testing"
 
 	"purerdma/abi"
 	"purerdma/provider"
-	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/uverbs"
 )
 
@@ -144,118 +141,6 @@ func TestCreateFails(t *testing.T) {
 		t.Error("a user index is left")
 	}
 	r.before = nil
-}
-
-// srqDevice is what takes receives from an SRQ, by the links in memory alone.
-type srqDevice struct {
-	srq  *mlx5test.SRQ
-	next uint16 // the slot that it takes next
-	seen uint32 // receives that it has taken
-}
-
-// take returns the slot of the next receive, false if none is posted.
-func (d *srqDevice) take() (uint16, bool) {
-	if uint16(d.seen) == d.srq.RecvCounter() {
-		return 0, false
-	}
-	i := d.next
-	d.next = binary.BigEndian.Uint16(d.srq.Buf[int(i)*d.srq.Stride+srqLink:])
-	d.seen++
-	return i, true
-}
-
-// TestSRQ posts, and has a device that follows the links complete in any order, or
-// give receives back because of page faults: each receive is taken as posted, in
-// order, and completes once.
-func TestSRQ(t *testing.T) {
-	for _, wait := range []bool{true, false} {
-		for _, faults := range []bool{false, true} {
-			for seed := range uint64(shorter(20, 3)) {
-				t.Run(fmt.Sprintf("wait=%v/faults=%v/%d", wait, faults, seed), func(t *testing.T) { testSRQ(t, wait, faults, seed) })
-			}
-		}
-	}
-}
-
-func testSRQ(t *testing.T, wait, faults bool, seed uint64) {
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	r := newCQRig(t, provider.CQConfig{})
-	maxWR := 1 + rnd.IntN(40)
-	if seed%3 == 2 {
-		maxWR += 500
-	}
-	if !wait {
-		r.ctx.caps.maxSRQWR = 2 * maxWR
-	}
-	s := r.srq(provider.SRQConfig{MaxWR: maxWR, MaxSGE: 2})
-	if s.list.wait != wait {
-		t.Fatal("wait queue:", s.list.wait)
-	}
-	q := r.qp(provider.RC, s)
-	dev := srqDevice{srq: r.k.SRQs()[0]}
-	type receive struct {
-		id   uint64
-		slot uint16
-	}
-	var posted []uint64 // the device has not taken them
-	var taken []receive
-	id, room := uint64(0), s.Attr().MaxWR
-	for range 3000 {
-		switch rnd.IntN(4) {
-		case 0, 1:
-			wrs := make([]provider.RecvWR, 1+rnd.IntN(3))
-			for i := range wrs {
-				wrs[i] = provider.RecvWR{ID: id + uint64(i), SGList: []provider.SGE{{Addr: id + uint64(i), Length: 1, LKey: 2}}}
-			}
-			n, err := s.PostRecv(wrs)
-			for range n {
-				posted = append(posted, id)
-				id++
-			}
-			free := room - len(posted) - len(taken)
-			if err != nil && (!errors.Is(err, provider.ErrFull) || n == len(wrs) || free > 0 && !faults) {
-				t.Fatalf("%d of %d posted, room for %d: %v", n, len(wrs), free, err)
-			}
-			if err == nil && free < 0 && !faults {
-				t.Fatalf("%d receives fit into %d", len(posted)+len(taken), room)
-			}
-		case 2:
-			slot, ok := dev.take()
-			if !ok {
-				if len(posted) > 0 {
-					t.Fatalf("the device finds none of %d receives", len(posted))
-				}
-				break
-			}
-			b := dev.srq.Buf[int(slot)*dev.srq.Stride:]
-			if len(posted) == 0 || binary.BigEndian.Uint64(b[24:]) != posted[0] {
-				t.Fatalf("the device finds receive %d, posted were %v", binary.BigEndian.Uint64(b[24:]), posted)
-			}
-			if faults && rnd.IntN(6) == 0 {
-				// It comes back, behind what is posted.
-				e := q.recvCQE(slot)
-				e.Opcode, e.Syndrome, e.VendorSyndrome = mlx5test.CQERespErr, syndromeAborted, vendorPageFault
-				r.put(e)
-				if wcs := r.poll(); len(wcs) != 0 {
-					t.Fatalf("a page fault completes: %+v", wcs)
-				}
-				posted = append(posted[1:], posted[0])
-				break
-			}
-			taken = append(taken, receive{posted[0], slot})
-			posted = posted[1:]
-		case 3:
-			if len(taken) == 0 {
-				break
-			}
-			i := rnd.IntN(len(taken))
-			r.put(q.recvCQE(taken[i].slot))
-			if wc := r.one(); wc.ID != taken[i].id || wc.Status != 0 {
-				t.Fatalf("%+v, want %d", wc, taken[i].id)
-			}
-			taken = append(taken[:i], taken[i+1:]...)
-		}
-	}
 }
 
 // TestSRQOrder uses the slots as they lie while the next one is free, and then the
@@ -397,64 +282,6 @@ func TestSRQPost(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
-	}
-}
-
-func TestXRCSRQ(t *testing.T) {
-	r := newCQRig(t, provider.CQConfig{})
-	x, err := r.ctx.OpenXRCD(-1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { x.Close() })
-	cq, dev := r.newCQ(provider.CQConfig{Entries: 15})
-	s := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 2, XRCD: x, CQ: cq})
-	var _ provider.XRCSRQ = s
-	if s.index == noIndex || r.k.SRQs()[0].Create.UIdx != s.index || r.k.SRQs()[0].Num != s.Num() {
-		t.Fatalf("user index %d", s.index)
-	}
-	r.cq, r.dev = cq, dev
-	q := r.qp(provider.RC, nil)
-	for i := range uint64(30) {
-		// The QP is of another process: its number is all that is known.
-		e := &mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: s.index, QPN: 0x777, WQECounter: r.postSRQ(s, i), ByteCount: 9}
-		r.put(e, q.sendCQE(q.sendPosted(i, 0), opcodeSend))
-		want := provider.WC{ID: i, Opcode: provider.WCRecv, QPNum: 0x777, ByteLen: 9}
-		if wcs := r.poll(); len(wcs) != 2 || wcs[0] != want || wcs[1].ID != i || wcs[1].QPNum != q.num {
-			t.Fatalf("%+v, want %+v", wcs, want)
-		}
-	}
-	// Closing takes what is there out of the CQ.
-	r.put(&mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: s.index, WQECounter: r.postSRQ(s, 1)}, q.sendCQE(q.sendPosted(5, 0), opcodeSend))
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if wc := r.one(); wc.ID != 5 {
-		t.Errorf("%+v", wc)
-	}
-	if _, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, XRCD: x}); !errors.Is(err, errOtherDriver) {
-		t.Error("without a CQ:", err)
-	}
-	r.put(&mlx5test.CQE{Opcode: mlx5test.CQEReq, UserIndex: s.index})
-	if _, err := cq.Poll(make([]provider.WC, 1)); err == nil {
-		t.Error("an SRQ that is closed is still there")
-	}
-}
-
-// TestRequestOfXRCSRQ has a completion of a request name an SRQ.
-func TestRequestOfXRCSRQ(t *testing.T) {
-	for _, op := range []uint8{mlx5test.CQEReq, mlx5test.CQEReqErr} {
-		r := newCQRig(t, provider.CQConfig{})
-		x, err := r.ctx.OpenXRCD(-1, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := r.srq(provider.SRQConfig{MaxWR: 10, XRCD: x, CQ: r.cq})
-		r.put(&mlx5test.CQE{Opcode: op, UserIndex: s.index, WQECounter: r.postSRQ(s, 1)})
-		_, err = r.cq.Poll(make([]provider.WC, 1))
-		if bad := new(CQEError); !errors.As(err, &bad) {
-			t.Errorf("opcode %d: %v", op, err)
-		}
 	}
 }
 

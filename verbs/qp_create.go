@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"purerdma/internal/leak"
+	"purerdma/provider"
+)
+
+// CreateQP makes a queue pair in state QPReset. The caller closes it.
+func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
+	q, err := p.createQP(cfg.withDefaults())
+	return q, p.dev.opError("create QP on", err)
+}
+
+func (p *PD) createQP(cfg QPConfig) (*QP, error) {
+	if transitions[cfg.Type] == nil {
+		return nil, fmt.Errorf("QP type %v: %w", cfg.Type, errors.ErrUnsupported)
+	}
+	if err := p.dev.checkCap(&cfg.Cap); err != nil {
+		return nil, err
+	}
+	q := &QP{pd: p, typ: cfg.Type, signalAll: cfg.SignalAll, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ, xrcd: cfg.XRCD}
+	if err := q.create(&cfg); err != nil {
+		return nil, errors.Join(err, q.closeOwned())
+	}
+	return q, nil
+}
+
+func (q *QP) create(cfg *QPConfig) error {
+	p := q.pd
+	if err := q.makeCQs(cfg.Cap); err != nil {
+		return err
+	}
+	pcfg := &provider.QPConfig{
+		Type:         cfg.Type,
+		PD:           p.p,
+		Cap:          cfg.Cap,
+		SignalAll:    cfg.SignalAll,
+		Unlocked:     cfg.Unlocked,
+		MaxLSOHeader: cfg.MaxLSOHeader,
+	}
+	for _, c := range []struct {
+		cq *CQ
+		p  *provider.CQ
+	}{{q.sendCQ, &pcfg.SendCQ}, {q.recvCQ, &pcfg.RecvCQ}} {
+		switch {
+		case c.cq == nil:
+		case c.cq.dev != p.dev:
+			return fmt.Errorf("CQ of another device: %w", syscall.EINVAL)
+		default:
+			*c.p = c.cq.p
+		}
+	}
+	if q.xrcd != nil {
+		if q.xrcd.dev.shared != p.dev {
+			return fmt.Errorf("XRC domain of another device: %w", syscall.EINVAL)
+		}
+		pcfg.XRCD = q.xrcd.p
+	}
+	if q.srq != nil {
+		if q.srq.pd.dev != p.dev {
+			return fmt.Errorf("SRQ of another device: %w", syscall.EINVAL)
+		}
+		pcfg.SRQ = q.srq.p
+	}
+	if err := q.useParents(); err != nil {
+		return err
+	}
+	q.handle = p.dev.objects.add(q)
+	pcfg.UserHandle = q.handle
+	k, err := p.dev.ctx.CreateQP(pcfg)
+	if err != nil {
+		p.dev.objects.remove(q.handle)
+		return errors.Join(err, q.dropParents())
+	}
+	q.mu.Lock() // events may be there already
+	q.p = k
+	q.mu.Unlock()
+	q.leak = leak.Track("QP", p.dev.info.Name)
+	return nil
+}
+
+// useParents counts the QP with what it stands on.
+func (q *QP) useParents() error {
+	if err := q.pd.attach(kindQP); err != nil {
+		return err
+	}
+	parents := q.parents()
+	for i, u := range parents {
+		if u == nil {
+			continue
+		}
+		if err := u.add(kindQP); err != nil {
+			drop(parents[:i])
+			q.pd.detach(kindQP)
+			return err
+		}
+	}
+	return nil
+}
+
+// dropParents is the inverse of useParents.
+func (q *QP) dropParents() error {
+	parents := q.parents()
+	drop(parents[:])
+	return q.pd.detach(kindQP)
+}
+
+// drop counts a QP less with each of its parents.
+func drop(parents []*users) {
+	for _, u := range parents {
+		if u != nil {
+			u.drop(kindQP)
+		}
+	}
+}
+
+// parents are what the QP stands on besides its PD; nil where it does not.
+func (q *QP) parents() (p [4]*users) {
+	if q.sendCQ != nil {
+		p[0] = &q.sendCQ.users
+	}
+	if q.recvCQ != nil {
+		p[1] = &q.recvCQ.users
+	}
+	if q.srq != nil {
+		p[2] = &q.srq.users
+	}
+	if q.xrcd != nil {
+		p[3] = &q.xrcd.users
+	}
+	return p
+}
+
+// makeCQs makes the CQs that the configuration left out. A QP that sends nothing, or
+// receives nothing, has none.
+func (q *QP) makeCQs(c QPCap) error {
+	sends, receives := q.typ != XRCRecv, q.typ != XRCRecv && q.typ != XRCSend
+	switch {
+	case !sends && q.sendCQ != nil, !receives && q.recvCQ != nil, !receives && q.srq != nil:
+		return fmt.Errorf("%v QP with a CQ or an SRQ that it has no use for: %w", q.typ, syscall.EINVAL)
+	case (q.typ == XRCRecv) != (q.xrcd != nil):
+		return fmt.Errorf("XRC domain, which QPs of type XRC_RECV have, and no others: %w", syscall.EINVAL)
+	case (q.sendCQ != nil || !sends) && (q.recvCQ != nil || !receives):
+		return nil
+	}
+	dev := q.pd.dev.self
+	ch, err := dev.CreateCompChannel()
+	if err != nil {
+		return err
+	}
+	q.owned = append(q.owned, ch.Close)
+	make := func(cq **CQ, entries int) error {
+		if *cq != nil {
+			return nil
+		}
+		c, err := dev.CreateCQ(CQConfig{Entries: min(entries, dev.attr.MaxCQE), Channel: ch})
+		if err != nil {
+			return err
+		}
+		*cq = c
+		q.owned = append(q.owned, c.Close)
+		return nil
+	}
+	if err := make(&q.sendCQ, c.SendWR); err != nil || !receives {
+		return err
+	}
+	return make(&q.recvCQ, c.RecvWR)
+}
+
+// closeOwned closes, last first, what was made for the QP.
+func (q *QP) closeOwned() error {
+	var errs []error
+	for len(q.owned) > 0 {
+		last := len(q.owned) - 1
+		errs = append(errs, q.owned[last]())
+		q.owned = q.owned[:last]
+	}
+	return errors.Join(errs...)
+}
