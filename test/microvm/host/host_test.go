@@ -39,6 +39,8 @@ func TestScanLog(t *testing.T) {
 		"[ 1.0] AMD-Vi: AMD IOMMUv2 functionality not available on this system - This is not a bug.": false,
 		"[ 1.0] x: DEBUG: nothing, OopsX, and again a BUG: here":                                     true,
 		"[ 1.0] x: DEBUG: nothing, OopsX":                                                            false,
+		"[ 1.0] x: OopsOops":                                                                         false,
+		"[ 1.0] x: OopsOops, then Oops":                                                              true,
 		"[ 1.0] ACPI: Unable to load table":                                                          false,
 	} {
 		got := scanLog([]byte("before\r\n" + line + "\r\nafter\r\n"))

@@ -24,15 +24,15 @@ var trouble = []string{
 // troubled says whether a line of the log speaks of trouble, in words of their own.
 func troubled(line string) bool {
 	return !userTrap(line) && slices.ContainsFunc(trouble, func(words string) bool {
-		for rest := line; ; {
-			before, after, ok := strings.Cut(rest, words)
-			if !ok {
+		for from := 0; ; {
+			at := strings.Index(line[from:], words)
+			if at < 0 {
 				return false
 			}
-			if !endsInWord(before) && (!endsInWord(words) || !startsWord(after)) {
+			at, from = from+at, from+at+len(words)
+			if !endsInWord(line[:at]) && (!endsInWord(words) || !startsWord(line[from:])) {
 				return true
 			}
-			rest = after
 		}
 	})
 }
