@@ -35,6 +35,7 @@ const (
 	opEstablish    = "establish"
 	opNotify       = "notify"
 	opReuseAddr    = "set REUSEADDR"
+	opNoReuseAddr  = "clear REUSEADDR"
 	opAFOnly       = "set AFONLY"
 	opTOS          = "set the type of service"
 	opAckTimeout   = "set the ACK timeout"

@@ -47,7 +47,8 @@ var possible = map[string][]State{
 	opJoin:         {StateBound, StateAddrResolved},
 	opNotify:       {StateAccepting},
 	opDisconnect:   {StateResponded, StateAccepting, StateEstablished, StateDisconnected},
-	opReuseAddr:    {StateIdle}, // to ask for it: until it listens
+	opReuseAddr:    {StateIdle, StateBound},
+	opNoReuseAddr:  {StateIdle},
 	opAFOnly:       {StateIdle, StateBound},
 
 	opInitAttrs[verbs.QPInit]: {StateBound, StateAddrResolved, StateRouteResolved, StateConnecting, StateResponded, StateRequested, StateAccepting, StateEstablished},

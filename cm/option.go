@@ -11,10 +11,15 @@ import (
 const maxAckTimeout = 31
 
 // SetReuseAddr lets several IDs bind the same port (RDMA_OPTION_ID_REUSEADDR,
-// rdma_set_option(3)). All of them must ask for it before they bind.
+// rdma_set_option(3)). All of them must ask for it before they bind. It cannot be
+// taken back after that.
 func (id *ID) SetReuseAddr(on bool) error {
 	value := uint32(flag(on))
-	return id.setOption(opReuseAddr, abi.RDMA_OPTION_ID_REUSEADDR, abi.Bytes(&value))
+	op := opReuseAddr
+	if !on {
+		op = opNoReuseAddr
+	}
+	return id.setOption(op, abi.RDMA_OPTION_ID_REUSEADDR, abi.Bytes(&value))
 }
 
 // SetAFOnly keeps an ID that is bound to the IPv6 wildcard from taking IPv4
