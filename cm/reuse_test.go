@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"purerdma/abi"
@@ -20,10 +21,15 @@ import (
 // reader is a kernel that looks into the pools while it carries out a command.
 type reader struct {
 	*fakeKernel
-	free func(answer unsafe.Pointer) // reports memory that is in the pool
+	free  func(answer unsafe.Pointer) // reports memory that is in the pool
+	event func(answer unsafe.Pointer) // the same of an event: while it comes, and in the commands that it leads to
+	last  unsafe.Pointer              // the answer of the last event
 }
 
 func (r *reader) Write(b []byte) error {
+	if r.event != nil && r.last != nil {
+		r.event(r.last)
+	}
 	if binary.NativeEndian.Uint32(b) != abi.RDMA_USER_CM_CMD_INIT_QP_ATTR {
 		return r.fakeKernel.Write(b)
 	}
@@ -32,14 +38,55 @@ func (r *reader) Write(b []byte) error {
 }
 
 func (r *reader) WriteWhenReadable(ctx context.Context, b []byte) error {
+	if r.event != nil {
+		r.last = pointerAt(b, 8)
+		r.event(r.last)
+	}
 	err := r.fakeKernel.WriteWhenReadable(ctx, b)
 	runtime.Gosched() // others have events meanwhile
 	return err
 }
 
+// TestEventsStayOutOfThePool: the memory of an event is nobody else's while the kernel
+// writes to it, nor before its transition has been made.
+func TestEventsStayOutOfThePool(t *testing.T) {
+	looked := 0
+	r := &reader{fakeKernel: newFakeKernel()}
+	r.event = func(answer unsafe.Pointer) {
+		looked++
+		var list []*ucma.Event
+		for range 4 {
+			raw := rawEvents.Get().(*ucma.Event)
+			if at := uintptr(answer) - uintptr(unsafe.Pointer(raw)); at < unsafe.Sizeof(*raw) {
+				t.Error("an event is free that is in use")
+			}
+			list = append(list, raw)
+		}
+		for _, raw := range list {
+			rawEvents.Put(raw)
+		}
+	}
+	ch := newEventChannel(ucma.New(r), &verbs.Host{})
+	t.Cleanup(func() { ch.Close() })
+	for range 10 {
+		r.last = nil
+		id := newFakeID(t, ch)
+		id.state = StateAddrQuery // the transition asks the kernel for the device
+		r.queue(id.kid, EventAddrResolved, 0)
+		looked = 0
+		if ev, err := ch.Next(t.Context()); err != nil || ev.ID != id || looked != 2 {
+			t.Fatalf("%+v, %v after %d looks, want 2", ev, err, looked)
+		}
+	}
+	r.event = nil
+}
+
 // TestEventsReuse fetches events from many channels, whose memory serves again: each
 // channel sees its own.
 func TestEventsReuse(t *testing.T) {
+	// An event of another channel is dropped, and the wait for one's own would not end.
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	var wg sync.WaitGroup
 	for g := range int32(8) {
 		k := newFakeKernel()
@@ -50,7 +97,7 @@ func TestEventsReuse(t *testing.T) {
 			for i := range int32(500) {
 				want := 8*i + g
 				k.queue(id.kid, EventAddrChange, want)
-				ev, err := ch.Next(context.Background())
+				ev, err := ch.Next(ctx)
 				if err != nil || ev.ID != id || ev.Status != int(want) {
 					t.Errorf("event %d: %+v, %v", want, ev, err)
 					return
