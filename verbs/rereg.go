@@ -120,11 +120,11 @@ func (p *PD) Advise(advice Advice, wait bool, pieces ...SGE) error {
 	if wait {
 		flags = abi.IB_UVERBS_ADVISE_MR_FLAG_FLUSH
 	}
-	// Held like its memory, so that the kernel does not give the handle to another PD.
-	if err := p.attach(kindMR); err != nil {
+	// Held, so that the kernel does not give the handle to another PD.
+	if err := p.attach(kindAdvice); err != nil {
 		return p.dev.opError("advise on memory of", err)
 	}
-	defer p.detach(kindMR)
+	defer p.detach(kindAdvice)
 	return p.dev.opError("advise on memory of", p.dev.file.AdviseMR(p.p.Handle(), uint32(advice), flags, list))
 }
 

@@ -11,11 +11,12 @@ import (
 	"syscall"
 )
 
-// kind is what objects that stand on another one are.
+// kind is what stands on an object.
 type kind uint8
 
 const (
-	kindAH kind = iota
+	kindAdvice kind = iota // no object, but a call
+	kindAH
 	kindChannel
 	kindMR
 	kindMW
@@ -25,6 +26,7 @@ const (
 )
 
 var kindNames = [numKinds]string{
+	kindAdvice:  "calls of Advise",
 	kindAH:      "address handles",
 	kindChannel: "completion queues",
 	kindMR:      "memory regions",
@@ -33,8 +35,7 @@ var kindNames = [numKinds]string{
 	kindSRQ:     "shared receive queues",
 }
 
-// users counts, by kind, the objects that stand on another one, which does not
-// close under them.
+// users counts, by kind, what stands on an object, which does not close under it.
 type users struct {
 	mu     sync.Mutex
 	count  [numKinds]int
