@@ -30,7 +30,7 @@ func TestE2EBoots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := lock(context.Background(), os.Stderr)
+	unlock, err := lock(context.Background(), lockPath, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,14 +155,3 @@ func TestSetLimit(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 }
-
-func TestWhoHasWaitedLongTriesMoreOften(t *testing.T) {
-	for waited, want := range map[time.Duration]time.Duration{
-		0: 50 * time.Millisecond, 9 * time.Second: 50 * time.Millisecond,
-		40 * time.Second: 10 * time.Millisecond, time.Hour: 2 * time.Millisecond,
-	} {
-		if got := between(waited); got != want {
-			t.Errorf("after %v: every %v, want %v", waited, got, want)
-		}
-	}
-}

@@ -53,7 +53,7 @@ func Run(ctx context.Context, o *Options) (int, error) {
 	if err != nil {
 		return Status, interrupted(ctx, err)
 	}
-	unlock, err := lock(ctx, o.Stderr)
+	unlock, err := lock(ctx, lockPath, o.Stderr)
 	if err != nil {
 		return Status, err
 	}
