@@ -20,8 +20,24 @@ import (
 // TestImports holds every file of the module, whatever system it is for,
 // against the rules.
 func TestImports(t *testing.T) {
-	root := moduleRoot(t)
 	seen := map[string]bool{}
+	eachFile(t, func(file string, src []byte) {
+		seen[path.Dir(file)] = true
+		for _, v := range violations(file, src) {
+			t.Error(v)
+		}
+	})
+	for _, pkg := range []string{"abi", "ucma", "uverbs", "provider", "verbs", "cm", "cmd/rping"} {
+		if !seen[pkg] {
+			t.Errorf("package %s was not found: the test looked in the wrong place", pkg)
+		}
+	}
+}
+
+// eachFile calls fn for the Go files of the module, named relative to it.
+func eachFile(t *testing.T, fn func(file string, src []byte)) {
+	t.Helper()
+	root := moduleRoot(t)
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -43,20 +59,11 @@ func TestImports(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		rel = filepath.ToSlash(rel)
-		seen[path.Dir(rel)] = true
-		for _, v := range violations(rel, src) {
-			t.Error(v)
-		}
+		fn(filepath.ToSlash(rel), src)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, pkg := range []string{"abi", "ucma", "uverbs", "provider", "verbs", "cm", "cmd/rping"} {
-		if !seen[pkg] {
-			t.Errorf("package %s was not found: the test looked in the wrong place", pkg)
-		}
 	}
 }
 

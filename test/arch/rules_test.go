@@ -33,8 +33,8 @@ var rules = map[string]rule{
 	"uverbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "internal/nldev", "internal/trace"}, xsys: true,
 		unsafe: []string{"request_unsafe_linux.go"}},
 	"provider":      {ours: []string{"abi", "uverbs"}},
-	"provider/rxe":  {ours: []string{"abi", "uverbs", "provider", "internal/ring", "internal/mem", "internal/mmio"}},
-	"provider/siw":  {ours: []string{"abi", "uverbs", "provider", "internal/ring", "internal/mem", "internal/mmio"}},
+	"provider/rxe":  {ours: []string{"abi", "uverbs", "provider", "internal/ring"}},
+	"provider/siw":  {ours: []string{"abi", "uverbs", "provider", "internal/ring"}},
 	"provider/mlx5": {ours: []string{"abi", "uverbs", "provider", "internal/mem", "internal/mmio"}, unsafe: []string{"*"}},
 	"verbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
 		unsafe: []string{"buffer.go"}},
@@ -49,7 +49,7 @@ var rules = map[string]rule{
 	// A kernel in memory, for tests of ours and of the users'.
 	"internal/fakeuverbs":    {ours: []string{"abi", "internal/mem", "uverbs"}},
 	"provider/mlx5/mlx5test": {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "test/connectx/prm", "uverbs"}},
-	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}, xsys: true},
+	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}},
 
 	// The micro-VM is a program of its own: it shares nothing with the library.
 	"cmd/rdmavm": {ours: []string{"test/microvm/..."}, xsys: true},
