@@ -158,7 +158,7 @@ lint: bin/staticcheck cross ## check the form: gofmt, vet, staticcheck, the rule
 	bin/staticcheck ./...
 	cd test/abi/btf && $(GO) vet . && ../../../bin/staticcheck .
 	GOOS=darwin bin/staticcheck ./cm ./verbs ./cmd/rping
-	$(GO) test -run 'TestImports|TestStranger' ./test/arch
+	$(GO) test -run 'TestImports|TestTable|TestDocuments|TestStranger' ./test/arch
 
 bin/btf.test: FORCE
 	$(GO) -C test/abi/btf test -c -o ../../../$@ .

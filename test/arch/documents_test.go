@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package arch
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tree is what documents may name.
+type tree struct {
+	paths   map[string]bool // files and folders
+	names   map[string]bool // of files, without their folder
+	targets map[string]bool // of the Makefile
+	tests   map[string]bool
+}
+
+var (
+	docFile   = regexp.MustCompile(`[\w./-]*\w\.(?:go|sh|md)\b`)
+	docLink   = regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
+	docTarget = regexp.MustCompile("(?:`|^ +)make ([a-z][a-z0-9-]*)(?:`|\\s|$)")
+	docTest   = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
+	makeRule  = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
+	goTest    = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+)
+
+// TestDocuments: what the documents name is there, the files, folders, targets and tests.
+func TestDocuments(t *testing.T) {
+	root := moduleRoot(t)
+	in := tree{paths: map[string]bool{".": true}, names: map[string]bool{}, targets: map[string]bool{}, tests: map[string]bool{}}
+	var documents []string
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || file == root {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") || file == filepath.Join(root, "bin")) {
+			return filepath.SkipDir
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		in.paths[rel], in.names[d.Name()] = true, true
+		if path.Ext(rel) == ".md" {
+			documents = append(documents, rel)
+		}
+		if strings.HasSuffix(rel, "_test.go") {
+			src, err := os.ReadFile(file)
+			for _, m := range goTest.FindAllSubmatch(src, -1) {
+				in.tests[string(m[1])] = true
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range makeRule.FindAllSubmatch(makefile, -1) {
+		in.targets[string(m[1])] = true
+	}
+	if !slices.Contains(documents, "README.md") || !in.targets["test"] || !in.tests["TestDocuments"] {
+		t.Fatal("the test looked in the wrong place")
+	}
+	for _, doc := range documents {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(doc)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range in.missing(doc, string(text)) {
+			t.Errorf("%s names %s, which does not exist", doc, name)
+		}
+	}
+}
+
+// missing returns what a document names that is not there.
+func (in *tree) missing(doc, text string) (out []string) {
+	there := func(name string) bool {
+		return in.paths[path.Clean(name)] || in.paths[path.Join(path.Dir(doc), name)]
+	}
+	for line := range strings.Lines(text) {
+		for _, name := range docFile.FindAllString(line, -1) {
+			if !there(name) && !(in.names[name] && !strings.Contains(name, "/")) {
+				out = append(out, name)
+			}
+		}
+		for _, m := range docLink.FindAllStringSubmatch(line, -1) {
+			if !in.paths[path.Join(path.Dir(doc), m[1])] {
+				out = append(out, m[1])
+			}
+		}
+		for _, m := range docTarget.FindAllStringSubmatch(line, -1) {
+			if !in.targets[m[1]] {
+				out = append(out, "make "+m[1])
+			}
+		}
+		for _, name := range docTest.FindAllString(line, -1) {
+			if !in.tests[name] {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+func TestDocumentsFindsWhatIsMissing(t *testing.T) {
+	in := tree{
+		paths:   map[string]bool{"docs": true, "docs/a.md": true, "cm/id.go": true},
+		names:   map[string]bool{"a.md": true, "id.go": true},
+		targets: map[string]bool{"test": true}, tests: map[string]bool{"TestIt": true},
+	}
+	for text, want := range map[string]string{
+		"`cm/id.go`, id.go, [a](a.md) and [a](../docs/a.md#b), `make test`, TestIt": "",
+		"[web](https://example.com)":     "",
+		"`cm/gone.go`":                   "cm/gone.go",
+		"gone.go":                        "gone.go",
+		"verbs/id.go":                    "verbs/id.go",
+		"[a](b)":                         "b",
+		"`make gone`":                    "make gone",
+		"    make gone   # and more":     "make gone",
+		"they make bread":                "",
+		"`make test FLAGS=1`, TestOther": "TestOther",
+	} {
+		if got := strings.Join(in.missing("docs/a.md", text), ", "); got != want {
+			t.Errorf("%q: %q is missing, want %q", text, got, want)
+		}
+	}
+}
