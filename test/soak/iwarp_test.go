@@ -15,9 +15,12 @@ import "purerdma/verbs"
 // completed.
 const zeroCopy = 4096
 
-// shortAnswer is up to how many bytes siw mistakes what is read where it crosses the
-// end of a page.
-const shortAnswer = 32
+// shortest is the least that is sent of memory, and read. Up to 32 bytes in one
+// element siw takes out of the memory by its address, when its note says that it is
+// in a system call of the process, and that note may be stale: then its own thread
+// fails, and with it the connection. (Such a message may cross the end of a page, too,
+// which siw gets wrong.)
+const shortest = 33
 
 // spare changes a request before it is issued.
 func (e *end) spare(wr *verbs.SendWR) {
@@ -55,14 +58,10 @@ func (e *end) flushedTwice(wc verbs.WC) bool {
 	return twice
 }
 
-// readable returns how many of the n bytes at an address of the peer's may be read at
-// once: one at least, and few only up to the end of a page.
-func (e *end) readable(addr uint64, n int) int {
-	if !e.node.caps.iwarp {
-		return n
-	}
-	if n = max(n, 1); n <= shortAnswer {
-		n = min(n, int(4096-addr%4096))
+// enough returns how many bytes are sent of memory, or read, when n were drawn.
+func (e *end) enough(n int) int {
+	if e.node.caps.iwarp {
+		return max(n, shortest)
 	}
 	return n
 }

@@ -49,7 +49,7 @@ func (e *end) offer() bool {
 	if len(e.offers) >= 2 || e.sent-e.acked >= window {
 		return false
 	}
-	n := 1 + size(e.rng, slotLen-1)
+	n := e.enough(1 + size(e.rng, slotLen-1))
 	o, err := e.newOffer(n)
 	if err != nil {
 		e.fault("registering %d bytes: %w", n, err)
@@ -141,17 +141,16 @@ func (e *end) accept(h header) {
 			answer.c = h.b
 		}
 		rkey := uint32(h.b)
-		back := e.readable(h.a, n)
 		e.issue(verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: h.a, RKey: rkey, SGList: e.pieces(from, n, 3)}, func() {})
 		e.s.stats.writes.Add(1)
 		e.s.stats.reads.Add(1)
 		done := func() {
-			e.same(fmt.Sprintf("read from an offer at %#x to slot %d, written from slot %d", h.a, to, from), e.slotBytes(to, back), data[:back])
+			e.same(fmt.Sprintf("read from an offer at %#x to slot %d, written from slot %d", h.a, to, from), e.slotBytes(to, n), data)
 			e.giveBack(from)
 			e.giveBack(to)
 			e.later(func() bool { return e.say(answer, 100, func() {}) })
 		}
-		e.issue(verbs.SendWR{Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: h.a, RKey: rkey, SGList: e.pieces(to, back, 1)}, done)
+		e.issue(verbs.SendWR{Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: h.a, RKey: rkey, SGList: e.pieces(to, n, 1)}, done)
 		return true
 	})
 }

@@ -232,7 +232,7 @@ func (e *end) write() bool {
 		}
 		return false
 	}
-	n := size(e.rng, cellLen)
+	n := e.enough(size(e.rng, cellLen))
 	fill(e.rng, e.slotBytes(slot, n))
 	off := cell*cellLen + e.rng.IntN(cellLen-n+1)
 	copy(e.mem.copy[off:], e.slotBytes(slot, n))
@@ -267,9 +267,8 @@ func (e *end) read() bool {
 		return false
 	}
 	cell := e.rng.IntN(cells)
-	n := size(e.rng, cellLen)
-	off := cell*cellLen + e.rng.IntN(cellLen-max(n, 1)+1)
-	n = e.readable(e.mem.addr+uint64(off), n)
+	n := e.enough(size(e.rng, cellLen))
+	off := cell*cellLen + e.rng.IntN(cellLen-n+1)
 	wr := verbs.SendWR{Opcode: verbs.OpRead, Flags: e.flags(), RemoteAddr: e.mem.addr + uint64(off), RKey: e.mem.rkey, SGList: e.pieces(slot, n, e.node.caps.readSGE)}
 	e.mem.busy[cell]++
 	e.s.stats.reads.Add(1)
@@ -287,9 +286,8 @@ func (e *end) readInv() bool {
 	if len(e.offers) >= 2 || !e.mayRead() {
 		return false
 	}
-	cell, n := e.rng.IntN(cells), 1+size(e.rng, cellLen-1)
+	cell, n := e.rng.IntN(cells), e.enough(1+size(e.rng, cellLen-1))
 	off := cell*cellLen + e.rng.IntN(cellLen-n+1)
-	n = e.readable(e.mem.addr+uint64(off), n)
 	mr, err := e.place.pd.Alloc(n, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
 		e.fault("registering %d bytes: %w", n, err)
