@@ -90,11 +90,11 @@ test-mlx5: $(CMDS) bin/run ## run rdma-core's programs, and ours, on a software 
 		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS),perftest -timeout 10m -rounds 2 -skip $(SLOW) -vm "-kernel $$k -driver mlx5" $(MLX5_TESTS) || exit 1; \
 	done
 
-matrix-mlx5: $(CMDS) bin/run ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rping between two VMs, and rdma-core of NEWER
+matrix-mlx5: $(CMDS) bin/run ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
 	@for k in $(KERNELS); do \
 		echo "== Linux $$k, mlx5"; \
 		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS),perftest -timeout 20m -rounds 2 -vm "-kernel $$k -driver mlx5" || exit 1; \
-		$(RDMAVM) -kernel $$k -driver mlx5 -hosts 2 -vms -packages $(PEERS) -- sh test/connectx/libmlx5/twovms.sh rping $(CURDIR)/bin/rping || exit 1; \
+		$(RDMAVM) -kernel $$k -driver mlx5 -hosts 2 -vms -packages $(PEERS),perftest -- sh test/connectx/libmlx5/twovms.sh '' $(CURDIR)/bin/ || exit 1; \
 	done
 	@for r in $(NEWER); do \
 		echo "== rdma-core of Debian $$r, mlx5"; \

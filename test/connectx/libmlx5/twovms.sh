@@ -1,26 +1,70 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs in both virtual machines of rdmavm -hosts 2 -vms: each of the programs named, all
-# of which are rping, serves in the first, and each is a client of it in the second.
+# Runs in both virtual machines of rdmavm -hosts 2 -vms: the first serves, the second has
+# the clients. Its arguments are prefixes of programs, "" for those of rdma-core: those
+# of each meet those of each, and then rdma-core's and perftest's, which have no other.
 set -e
-address() {
-	printf '%s\n' $RDMAVM_HOSTS | sed -n "$1p" | cut -d, -f3
+host() { # field N of host M
+	printf '%s\n' $RDMAVM_HOSTS | sed -n "$2p" | cut -d, -f"$1"
 }
-first=$(address 1) second=$(address 2) port=7200
-for server; do
-	for client; do
-		port=$((port + 1))
-		if [ "$RDMAVM_HOST" = 0 ]; then
-			"$server" -s -a "$first" -p $port -C 20 -S 1000 -v -V >/dev/null
-			continue
-		fi
-		tries=0
-		until "$client" -c -a "$first" -I "$second" -p $port -C 20 -S 1000 -V; do
-			tries=$((tries + 1))
-			[ $tries -lt 100 ] # until then the server may be on its way
-			sleep 0.2
-		done
-		echo "$client has spoken with $server"
+first=$(host 3 1) second=$(host 3 2)
+own=$((RDMAVM_HOST + 1))
+device=$(host 1 $own) address=$(host 3 $own)
+
+# The index of the own address among the GIDs, of RoCE v2.
+gid=$(
+	cd /sys/class/infiniband/"$device"/ports/1
+	mapped=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' $(echo "$address" | tr . ' '))
+	for i in $(cd gids && grep -l "^$mapped\$" *); do
+		if grep -q v2 gid_attrs/types/"$i"; then echo "$i"; fi
 	done
+)
+
+port=7200
+# meet runs "SERVER ARGS" in the first, and "CLIENT ARGS" in the second.
+meet() {
+	if [ "$RDMAVM_HOST" = 0 ]; then
+		$1 >/dev/null
+		return
+	fi
+	tries=0
+	until $2 >/tmp/said 2>&1; do
+		tries=$((tries + 1))
+		if [ $tries -ge 100 ]; then # until then the server may be on its way
+			cat /tmp/said
+			exit 1
+		fi
+		sleep 0.2
+	done
+	echo "$2: has spoken with $1"
+}
+
+# verbs has two programs of verbs meet at the first's TCP port: SERVER CLIENT GIDFLAG ARGS
+verbs() {
+	port=$((port + 1)) server=$1 client=$2 flag=$3
+	shift 3
+	meet "$server -d $device $flag $gid -p $port $*" "$client -d $device $flag $gid -p $port $* $first"
+}
+
+for s; do
+	for c; do
+		port=$((port + 1))
+		meet "${s}rping -s -a $first -p $port -C 20 -S 1000 -v -V" "${c}rping -c -a $first -I $second -p $port -C 20 -S 1000 -V"
+		port=$((port + 1))
+		meet "${s}ucmatose -b $first -p $port -C 20 -S 1000" "${c}ucmatose -s $first -b $second -p $port -C 20 -S 1000"
+		meet "${s}udaddy -b $first -C 20 -S 500" "${c}udaddy -s $first -b $second -C 20 -S 500"
+		for p in "rc -c -n 100 -s 100000" "rc -e -n 100" "uc -c -n 100 -s 3000" "ud -c -n 100 -s 1000" "srq -n 100 -q 8" "srq -e -n 100"; do
+			verbs ${s}ibv_${p%% *}_pingpong ${c}ibv_${p%% *}_pingpong -g ${p#* }
+		done
+	done
+done
+port=$((port + 1))
+meet "rstream -b $first -p $port -S 4096 -C 100 -I 5 -T r" "rstream -s $first -p $port -S 4096 -C 100 -I 5 -T r"
+verbs ibv_xsrq_pingpong ibv_xsrq_pingpong -g -n 100
+# -F: an emulated processor's clock is not believed.
+for p in "send_bw" "send_bw -c UD -s 1024" "send_bw -c XRC" "send_lat" "write_bw" "write_lat" "read_bw" "read_lat" "atomic_bw" "atomic_lat"; do
+	args=
+	if [ "$p" != "${p#* }" ]; then args=${p#* }; fi
+	verbs ib_${p%% *} ib_${p%% *} -x -F -n 100 $args
 done
