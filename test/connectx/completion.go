@@ -16,6 +16,7 @@ func (q *cq) complete(d *Device, e *completion) bool { return q.completeWide(d, 
 
 // completeWide is complete with the first half of a CQE of 128 bytes.
 func (q *cq) completeWide(d *Device, e *completion, wide []byte) bool {
+	q.flush(d)
 	solicited := prm.CQE.Solicited.Is(e[:])
 	if op := prm.CQE.Opcode.Get(e[:]); op == prm.CQEReqErr || op == prm.CQERespErr {
 		solicited = true
@@ -28,18 +29,26 @@ func (q *cq) completeWide(d *Device, e *completion, wide []byte) bool {
 	if !q.put(d, e) {
 		return false
 	}
+	q.announce(d, solicited)
+	return true
+}
+
+// announce gives the event that was asked for of what has been put.
+func (q *cq) announce(d *Device, solicited bool) {
 	if solicited {
 		q.solicited = q.pi & prm.ConsumerIndexMask
 	}
 	if q.state == prm.CQStateArmed || q.state == prm.CQStateArmedSolicited && solicited {
 		q.notify(d)
 	}
-	return true
 }
 
 // slot is where the next completion goes, nil if that is not mapped.
-func (q *cq) slot(d *Device) []byte {
-	return q.buffer.at(d.mem, uint64(q.pi&(1<<q.logSize-1))*uint64(q.size), q.size)
+func (q *cq) slot(d *Device) []byte { return q.slotAt(d, q.pi) }
+
+// slotAt is where the completion of an index goes.
+func (q *cq) slotAt(d *Device, index uint32) []byte {
+	return q.buffer.at(d.mem, uint64(index&(1<<q.logSize-1))*uint64(q.size), q.size)
 }
 
 // put writes a completion. A queue that is full, or whose memory is gone, fails.

@@ -23,6 +23,7 @@ type cq struct {
 	solicited uint32
 	state     uint64 // prm.CQStateArmed and its siblings
 	status    uint64
+	held      []completion // that may have one title, and are not written yet
 	users
 }
 
@@ -46,8 +47,8 @@ func createCQ(d *Device, in, out []byte) (err error) {
 	if q.uar, err = d.uars.find(uint32(prm.CQC.UARPage.Get(c))); err != nil {
 		return err
 	}
-	if prm.CQC.Compression.Is(c) {
-		return refuse(prm.StatusBadParam, "completions are never compressed")
+	if err := checkCompression(c); err != nil {
+		return err
 	}
 	if err := checkRecord(q.record); err != nil {
 		return err
@@ -105,6 +106,7 @@ func destroyCQ(d *Device, in, _ []byte) error {
 	if err != nil {
 		return err
 	}
+	q.flush(d)
 	q.eq.users--
 	q.buffer.hold(d, -1)
 	q.uar.cqs = without(q.uar.cqs, q)
@@ -116,6 +118,7 @@ func queryCQ(d *Device, in, out []byte) error {
 	if err != nil {
 		return err
 	}
+	q.flush(d)
 	c := prm.CQIn.Context.Of(out)
 	copy(c, q.context[:])
 	prm.CQC.Status.Set(c, q.status)
@@ -137,6 +140,7 @@ func modifyCQ(d *Device, in, _ []byte) error {
 	if err != nil {
 		return err
 	}
+	q.flush(d)
 	c, selected := prm.CQIn.Context.Of(in), prm.CQIn.Select.Get(in)
 	if prm.HeaderIn.OpMod.Get(in) != prm.OpModResizeCQ {
 		if selected&^(prm.ModifyCQPeriod|prm.ModifyCQMaxCount|prm.ModifyCQOverrun) != 0 {
@@ -206,6 +210,7 @@ func (q *cq) arm(d *Device, word uint32) {
 }
 
 func (q *cq) armBy(d *Device, word uint32) {
+	q.flush(d)
 	ci := word & prm.ConsumerIndexMask
 	if ahead := (ci - q.pi) & prm.ConsumerIndexMask; ahead != 0 && ahead < 1<<23 {
 		d.violation(q.name(), "it is armed at %#x, but the device is at %#x", ci, q.pi&prm.ConsumerIndexMask)

@@ -121,6 +121,9 @@ func (d *Device) reset() {
 	}
 	d.uars = newTable[*uar]("UAR", firstUAR, endUAR)
 	d.eqs = newTable[*eq]("EQ", 1, maxEQ+1)
+	for _, q := range d.cqs.objects {
+		q.held = nil
+	}
 	d.cqs = newTable[*cq]("CQ", 1, 1+1<<logMaxCQ)
 	d.mkeys = newTable[*mkey]("memory key", firstMkey, firstMkey+1<<logMaxMkey)
 	d.xrcds = newTable[*xrcd]("XRC domain", 1, 1+1<<logMaxXRCD)

@@ -39,8 +39,9 @@
 // fabric has no congestion, and its own order: a message is done when its doorbell is
 // rung, so that data and completions come sooner than on any card.
 //
-// It has no InfiniBand link layer, compressed completions, signatures, paging on
-// demand, and no DEVX.
+// A completion queue may be made to compress; but the device does not offer it to a
+// driver that asks what it can do. It has no InfiniBand link layer, signatures, paging
+// on demand, and no DEVX.
 //
 // # Strictness, faults, traces
 //

@@ -12,6 +12,7 @@ type Fabric struct {
 	joined     int         // how many devices there ever were
 	interrupts []interrupt // to be given when the lock is released
 	given      []interrupt // memory for them
+	holders    []holder    // of completions, to be written when the lock is released
 	pace       float64     // how many times as fast as it should time goes by
 	work       uint64      // bytes that were moved, and what took as long as some
 	faults
@@ -61,6 +62,7 @@ func (f *Fabric) lock() { f.mu.Lock() }
 
 // unlock releases the lock and gives the interrupts that came up under it.
 func (f *Fabric) unlock() {
+	f.flushHeld()
 	if len(f.interrupts) == 0 {
 		f.mu.Unlock()
 		return

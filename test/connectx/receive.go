@@ -54,7 +54,13 @@ func (t *target) receive(m *message) answer {
 		}
 	}
 	t.queue.take(w)
-	if !t.cq.completeWide(t.d, &e, wide) {
+	done := false
+	if t.srq != nil { // a title cannot tell which of its receives they took
+		done = t.cq.completeWide(t.d, &e, wide)
+	} else {
+		done = t.cq.completeAlike(t.d, &e, wide)
+	}
+	if !done {
 		t.owner.fault(prm.EventWQCatas)
 		return answer{kind: refused, syndrome: prm.SyndromeRemoteOp}
 	}

@@ -52,22 +52,22 @@ func (q *qp) completeSend(f *flight, s prm.Syndrome) {
 	prm.CQE.SendOpcode.Set(e[:], uint64(f.opcode))
 	prm.CQE.QPN.Set(e[:], uint64(q.n))
 	prm.CQE.WQECounter.Set(e[:], uint64(f.index))
-	var wide []byte
-	if s != prm.SyndromeNone {
-		prm.CQE.Opcode.Set(e[:], prm.CQEReqErr)
-		prm.CQE.Syndrome.Set(e[:], uint64(s))
-		if s == prm.SyndromeFlush {
-			prm.CQE.VendorSyndrome.Set(e[:], vendorFlush)
-		}
-	} else {
+	if s == prm.SyndromeNone {
 		prm.CQE.ByteCount.Set(e[:], uint64(f.bytes))
 		prm.CQE.Timestamp.Set(e[:], q.d.time())
 		if f.solicited {
 			prm.CQE.Solicited.Set(e[:], 1)
 		}
-		wide = q.sendCQ.inline(&e, f.scattered[:f.short])
+		wide := q.sendCQ.inline(&e, f.scattered[:f.short])
+		if !q.sendCQ.completeAlike(q.d, &e, wide) {
+			q.fatal(prm.EventWQCatas)
+		}
+		return
 	}
-	if !q.sendCQ.completeWide(q.d, &e, wide) && s == prm.SyndromeNone {
-		q.fatal(prm.EventWQCatas)
+	prm.CQE.Opcode.Set(e[:], prm.CQEReqErr)
+	prm.CQE.Syndrome.Set(e[:], uint64(s))
+	if s == prm.SyndromeFlush {
+		prm.CQE.VendorSyndrome.Set(e[:], vendorFlush)
 	}
+	q.sendCQ.complete(q.d, &e)
 }

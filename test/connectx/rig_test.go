@@ -53,6 +53,8 @@ func newRigOn(t *testing.T, f *Fabric) *rig {
 		Trace:     func(rec Record) { r.records = append(r.records, rec.String()) },
 	})
 	t.Cleanup(func() {
+		r.d.fabric.lock()
+		defer r.d.fabric.unlock()
 		if len(r.violations) > 0 && !r.tolerant {
 			t.Errorf("violations: %v", r.violations)
 		}
@@ -67,6 +69,8 @@ func newRigOn(t *testing.T, f *Fabric) *rig {
 
 // violated returns the violations there were, and forgets them.
 func (r *rig) violated() []Violation {
+	r.d.fabric.lock() // a timer may find one
+	defer r.d.fabric.unlock()
 	v := r.violations
 	r.violations = nil
 	return v

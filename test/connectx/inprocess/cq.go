@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"syscall"
 
+	"purerdma/abi"
 	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/test/connectx/prm"
 )
@@ -22,8 +23,8 @@ func (d *device) cqContext(c []byte, buf []byte, size int) {
 // MakeCQ makes a completion queue.
 func (d *device) MakeCQ(q *mlx5test.CQ) error {
 	switch {
-	case q.Create.CQECompEn != 0:
-		return syscall.EOPNOTSUPP // the device does not compress
+	case q.Create.CQECompEn != 0 && q.CQESize != 64:
+		return syscall.EOPNOTSUPP // the device does not compress them
 	case offset(q.Buf)%64 != 0:
 		return syscall.EINVAL
 	}
@@ -41,6 +42,12 @@ func (d *device) MakeCQ(q *mlx5test.CQ) error {
 		prm.CQC.UARPage.Set(c, uint64(page))
 		prm.CQC.EQN.Set(c, uint64(d.events.n))
 		prm.CQC.DBRAddr.Set(c, address(q.DB))
+		if q.Create.CQECompEn != 0 {
+			prm.CQC.Compression.Set(c, 1)
+			if q.Create.CQECompResFormat == abi.MLX5_IB_CQE_RES_FORMAT_CSUM {
+				prm.CQC.MiniFormat.Set(c, prm.MiniChecksum)
+			}
+		}
 	})
 	if err != nil {
 		d.mem.remove(q.Buf)

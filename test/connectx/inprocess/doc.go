@@ -24,6 +24,5 @@
 // lost or late, errors, events, a firmware that fails. Kernel.Remove pulls a card out.
 //
 // Raw packets are sent; none come, because package verbs has no flows, by which a program
-// asks for them. There are no compressed completions: a program that asks for them is
-// refused.
+// asks for them. Completions are compressed if a program asks for it, of 64 bytes only.
 package inprocess

@@ -29,7 +29,7 @@ func raw(t *testing.T, violation func(connectx.Violation)) (e *end, frames func(
 			sent = append(sent, bytes.Clone(f.Frame))
 		}
 	}}, "mlx5_0", "mlx5_1")
-	n := &net{t, k, &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}}
+	n := &net{t: t, k: k, host: &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}}
 	n.end("mlx5_0", verbs.QPConfig{}) // whose index is that of another QP
 	e = n.end("mlx5_0", verbs.QPConfig{Type: verbs.RawPacket, MaxLSOHeader: 64, Cap: verbs.QPCap{Inline: 128, RecvWR: 4}})
 	for _, s := range []verbs.QPState{verbs.QPInit, verbs.QPRTR, verbs.QPRTS} {

@@ -28,11 +28,12 @@ type net struct {
 	t    testing.TB
 	k    *inprocess.Kernel
 	host *verbs.Host
+	cq   any // options of completion queues, as mlx5.CQOptions
 }
 
 func newNet(t testing.TB, trace func(connectx.Record)) *net {
 	k := inprocess.New(inprocess.Config{Violation: inprocess.Fail(t), Trace: trace}, "mlx5_0", "mlx5_1")
-	return &net{t, k, &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}}
+	return &net{t: t, k: k, host: &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}}
 }
 
 func deadline(t testing.TB) context.Context {
@@ -75,7 +76,7 @@ func (n *net) end(name string, cfg verbs.QPConfig) *end {
 		t.Fatal(err)
 	}
 	closer(t, e.pd)
-	if e.cq, err = e.dev.CreateCQ(verbs.CQConfig{Entries: 4096}); err != nil {
+	if e.cq, err = e.dev.CreateCQ(verbs.CQConfig{Entries: 4096, Vendor: n.cq}); err != nil {
 		t.Fatal(err)
 	}
 	closer(t, e.cq)

@@ -116,6 +116,26 @@ var CQE = struct {
 	VLANTag:        bits(0x1c, 15, 0),
 }
 
+// MiniCQE is what a compressed CQE has of each of its completions.
+var MiniCQE = struct {
+	WQECounter, SendOpcode Field // of a request; in their place a receive has a hash or a checksum
+	ByteCount              Field
+}{
+	WQECounter: bits(0x00, 31, 16),
+	SendOpcode: bits(0x00, 15, 8),
+	ByteCount:  dword(0x04),
+}
+
+// Lengths of compressed CQEs, the format of the title, and values of CQC.MiniFormat.
+const (
+	MiniCQELen    = 8
+	MiniCQEs      = 8 // in the place of one CQE
+	CQECompressed = 3 // in CQE.Format
+
+	MiniHash     = 0
+	MiniChecksum = 1
+)
+
 // CQELen is how long a CQE is.
 const CQELen = 64
 

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connectx
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"purerdma/test/connectx/prm"
+)
+
+func compressing(c []byte) { prm.CQC.Compression.Set(c, 1) }
+
+// newCompressing is a pair whose queues compress.
+func newCompressing(t *testing.T) *pair {
+	p := newPair(t, prm.ServiceRC, nil)
+	p.qa = p.a.qp(prm.ServiceRC, p.a.cq(5, compressing), p.a.cq(5, compressing), nil)
+	p.qb = p.b.qp(prm.ServiceRC, p.b.cq(5, compressing), p.b.cq(5, compressing), nil)
+	p.qa.connect(p.qb.n, p.b.gid, nil)
+	p.qb.connect(p.qa.n, p.a.gid, nil)
+	return p
+}
+
+// entry is the last 64 bytes of what lies ahead in the ring.
+func (q *testCQ) entry(ahead uint32) []byte {
+	return q.h.bytes(q.buf+uint64((q.ci+ahead)&(1<<q.log-1))*64, 64)
+}
+
+// one is a completion, of a title or by itself.
+type one struct{ opcode, counter, bytes uint64 }
+
+// expand takes the completions of the next entry, which are none if it is not there.
+func (q *testCQ) expand() (all []one) {
+	e := append([]byte(nil), q.entry(0)...)
+	if uint32(prm.CQE.Owner.Get(e)) != q.ci>>q.log&1 || prm.CQE.Opcode.Get(e) == prm.CQEInvalid {
+		return nil
+	}
+	n := uint32(1)
+	if prm.CQE.Format.Get(e) != 3 {
+		all = append(all, one{prm.CQE.Opcode.Get(e), prm.CQE.WQECounter.Get(e), prm.CQE.ByteCount.Get(e)})
+	} else {
+		n = uint32(prm.CQE.ByteCount.Get(e))
+		for i := range n {
+			b := q.entry(max(1, i/8*8))[i%8*8:][:8]
+			counter := uint64(be.Uint16(b))
+			if prm.CQE.Opcode.Get(e) != prm.CQEReq {
+				counter = prm.CQE.WQECounter.Get(e) + uint64(i)
+			}
+			all = append(all, one{prm.CQE.Opcode.Get(e), counter, uint64(be.Uint32(b[4:]))})
+		}
+	}
+	for i := range n { // as a driver does that writes them out
+		last := q.entry(i)[60:]
+		be.PutUint32(last, be.Uint32(last)&^0xf1|0x20|(q.ci+i)>>q.log&1)
+	}
+	q.ci += n
+	be.PutUint32(q.h.bytes(q.record, 4), q.ci&prm.ConsumerIndexMask)
+	return all
+}
+
+// TestCompress compresses as many completions as there are at once, of both sides, at
+// all places of the ring.
+func TestCompress(t *testing.T) {
+	p := newCompressing(t)
+	from, to := p.a.alloc(4096), p.b.alloc(4096)
+	for round := range 40 {
+		n := round%16 + 1
+		var ws []*wqe
+		var sends, receives []one
+		for i := range n {
+			size := 64 + 10*i
+			sends = append(sends, one{prm.CQEReq, uint64(p.qa.pi) + uint64(i), uint64(size)})
+			receives = append(receives, one{prm.CQERespSend, uint64(p.qb.rpi), uint64(size)})
+			p.qb.receive(to, 4096)
+			ws = append(ws, request1(prm.WQESend, signaled, 0).data(size, p.a.key, from))
+		}
+		p.qb.recv.arm(0)
+		p.qa.post(ws...)
+		if got := p.qa.send.expand(); !slices.Equal(got, sends) {
+			t.Fatalf("round %d: sends %v, not %v", round, got, sends)
+		}
+		if got := p.qb.recv.expand(); !slices.Equal(got, receives) {
+			t.Fatalf("round %d: receives %v, not %v", round, got, receives)
+		}
+		if v := p.b.next(p.b.eq); v == nil || prm.EventCQN.Get(prm.EQE.Data.Of(v)) != uint64(p.qb.recv.n) {
+			t.Fatalf("round %d: event %x", round, v)
+		}
+		p.b.arm(p.b.eq, true)
+	}
+}
+
+// TestCompressEnds has something come behind completions that are held: what cannot have
+// their title, a failure, a queue that is full or goes.
+func TestCompressEnds(t *testing.T) {
+	counters := func(q *testCQ) (all [][]one) {
+		for s := q.expand(); s != nil; s = q.expand() {
+			all = append(all, s)
+		}
+		return all
+	}
+	lengths := func(all [][]one) (n []int) {
+		for _, s := range all {
+			n = append(n, len(s))
+		}
+		return n
+	}
+	p := newCompressing(t)
+	p.qb.receive(memoryBase, 64)
+	p.qa.post(atOnce(), atOnce(), request1(prm.WQESend, prm.CompletionEvent<<2, 0).inline([]byte("x")), atOnce(),
+		request1(prm.WQEWrite, signaled, 0).remote(memoryBase, 0).inline([]byte("no key")), atOnce())
+	got := counters(p.qa.send)
+	if n := lengths(got); !slices.Equal(n, []int{2, 1, 1, 1, 1}) || got[3][0].opcode != prm.CQEReqErr || got[4][0].opcode != prm.CQEReqErr {
+		t.Errorf("solicited and failed: %v", got)
+	}
+
+	p = newCompressing(t)
+	p.a.tolerant = true
+	var ws []*wqe
+	for range 33 {
+		ws = append(ws, atOnce())
+	}
+	p.qa.post(ws...)
+	if n := lengths(counters(p.qa.send)); !slices.Equal(n, []int{32}) {
+		t.Errorf("of 33 in a queue of 32: %v", n)
+	}
+	if v := p.a.next(p.a.eq); v == nil || prm.EQE.Type.Get(v) != uint64(prm.EventCQError) {
+		t.Errorf("event %x of a queue that is full", v)
+	}
+
+	p = newCompressing(t)
+	p.locked(func() {
+		p.qa.postLocked(atOnce(), atOnce())
+		if n := lengths(counters(p.qa.send)); n != nil {
+			t.Errorf("%v are not held", n)
+		}
+		p.a.d.ring(p.a.uar, RegisterCQ, be.AppendUint32(be.AppendUint32(nil, 0), p.qa.send.n))
+		if n := lengths(counters(p.qa.send)); !slices.Equal(n, []int{2}) {
+			t.Errorf("%v when the queue is armed", n)
+		}
+		p.qa.postLocked(atOnce(), atOnce())
+		p.a.d.reset()
+	})
+	if n := lengths(counters(p.qa.send)); n != nil {
+		t.Errorf("%v after a reset", n)
+	}
+}
+
+// TestCompressShared has messages take receives of an SRQ, which no title can name.
+func TestCompressShared(t *testing.T) {
+	p := newCompressing(t)
+	s := p.b.srq()
+	p.qb = p.b.qp(prm.ServiceRC, p.b.cq(5, compressing), p.b.cq(5, compressing), func(c []byte) {
+		prm.QPC.RQType.Set(c, prm.RQShared)
+		prm.QPC.SRQN.Set(c, uint64(s.n))
+	})
+	if err := p.qa.h.on(prm.Op2Rst, p.qa.n); err != nil {
+		t.Fatal(err)
+	}
+	p.qa.connect(p.qb.n, p.b.gid, nil)
+	p.qb.connect(p.qa.n, p.a.gid, nil)
+	var ws []*wqe
+	for i := range 3 {
+		s.receive(uint16(i+1), p.b.alloc(64), 64)
+		ws = append(ws, request1(prm.WQESend, signaled, 0).inline([]byte("x")))
+	}
+	p.qa.post(ws...)
+	for range 3 {
+		if got := p.qb.recv.expand(); len(got) != 1 {
+			t.Errorf("receives %v", got)
+		}
+	}
+	if got := p.qa.send.expand(); len(got) != 3 {
+		t.Errorf("sends %v", got)
+	}
+}
+
+// TestCompressNot asks for what the device does not do, and for what it does.
+func TestCompressNot(t *testing.T) {
+	h := newHost(t, nil, 1)
+	for name, change := range map[string]func(c []byte){
+		"what it does":   func(c []byte) {},
+		"128 bytes":      func(c []byte) { prm.CQC.CQESize.Set(c, prm.CQESize128) },
+		"another format": func(c []byte) { prm.CQC.MiniFormat.Set(c, 2) },
+		"another layout": func(c []byte) { prm.CQC.CompressionLayout.Set(c, 1) },
+	} {
+		_, err := h.command(prm.OpCreateCQ, 0x110, pages(h.alloc(4096), 4096), func(in []byte) {
+			c := prm.CQIn.Context.Of(in)
+			compressing(c)
+			prm.CQC.LogCQSize.Set(c, 4)
+			prm.CQC.UARPage.Set(c, uint64(h.uar))
+			prm.CQC.EQN.Set(c, uint64(h.eq.n))
+			prm.CQC.DBRAddr.Set(c, h.alloc(8))
+			change(c)
+		})
+		if name == "what it does" && err != nil || name != "what it does" && !errors.Is(err, statusError(prm.StatusBadParam)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

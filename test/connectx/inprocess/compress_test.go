@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package inprocess_test
+
+import (
+	"bytes"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"purerdma/provider/mlx5"
+	"purerdma/test/connectx"
+	"purerdma/test/connectx/prm"
+	"purerdma/verbs"
+)
+
+// TestCompressed moves data whose completions are compressed, of sends and receives,
+// past the ends of all rings, and looks at all of them.
+func TestCompressed(t *testing.T) {
+	for _, format := range []mlx5.CompressionFormat{mlx5.CompressHash, mlx5.CompressChecksum} {
+		var titles [16]atomic.Int64 // by their opcode
+		n := newNet(t, func(r connectx.Record) {
+			if c, ok := r.(*connectx.CompletionRecord); ok && prm.CQE.Format.Get(c.CQE[:]) == prm.CQECompressed {
+				titles[prm.CQE.Opcode.Get(c.CQE[:])].Add(1)
+				if n := prm.CQE.ByteCount.Get(c.CQE[:]); n > 64 { // as the kernel says of the device
+					t.Errorf("%d completions have one title", n)
+				}
+			}
+		})
+		n.cq = &mlx5.CQOptions{Compression: format}
+		const batch, rounds, most = 100, 300, 2000
+		a, b := n.pair(verbs.QPCap{SendWR: 2 * batch, RecvWR: 2 * batch}, retries{14, 7, 7, 1})
+		id := uint64(0)
+		for round := range rounds {
+			var sends []verbs.SendWR
+			var receives []verbs.RecvWR
+			count := round%batch + 1
+			sizes := make([]int, count)
+			for i := range count {
+				sizes[i] = 100 + (round*batch+i*37)%(most-100)
+				from, to := a.mr.Slice(i*most, sizes[i]), b.mr.Slice(i*most, most)
+				for k, at := range a.mr.Bytes()[i*most:][:sizes[i]] {
+					a.mr.Bytes()[i*most+k] = at + byte(round+i+k) + 1
+				}
+				receives = append(receives, verbs.RecvWR{ID: id + uint64(i), SGList: []verbs.SGE{to}})
+				sends = append(sends, verbs.SendWR{ID: id + uint64(i), Opcode: verbs.OpSend, SGList: []verbs.SGE{from}, Flags: verbs.SendSignaled})
+				if round%3 == 1 {
+					sends[i].Opcode, sends[i].ImmData = verbs.OpSendImm, uint32(round)
+				}
+			}
+			b.recv(receives...)
+			a.send(sends...)
+			for _, e := range []*end{a, b} {
+				for i, wc := range e.wait(count) {
+					if wc.Err() != nil || wc.ID != id+uint64(i) || wc.QPNum != e.qp.Num() {
+						t.Fatalf("format %d, round %d: completion %d is %+v", format, round, i, wc)
+					}
+					if e == b && (int(wc.ByteLen) != sizes[i] || round%3 == 1 && wc.ImmData != uint32(round)) {
+						t.Fatalf("format %d, round %d: receive %d of %d bytes is %+v", format, round, i, sizes[i], wc)
+					}
+				}
+			}
+			for i, size := range sizes {
+				if !bytes.Equal(a.mr.Bytes()[i*most:][:size], b.mr.Bytes()[i*most:][:size]) {
+					t.Fatalf("format %d, round %d: message %d is another", format, round, i)
+				}
+			}
+			id += uint64(count)
+		}
+		for _, op := range []int{prm.CQEReq, prm.CQERespSend, prm.CQERespImm} {
+			if titles[op].Load() == 0 {
+				t.Errorf("format %d: no completion with opcode %d was compressed", format, op)
+			}
+		}
+	}
+}
+
+// TestCompressedWide asks for completions of 128 bytes, which the device does not
+// compress.
+func TestCompressedWide(t *testing.T) {
+	dev, err := newNet(t, nil).host.Open("mlx5_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, dev)
+	opt := &mlx5.CQOptions{Compression: mlx5.CompressHash, EntrySize: 128}
+	if _, err := dev.CreateCQ(verbs.CQConfig{Entries: 16, Vendor: opt}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+}
