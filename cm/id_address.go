@@ -64,7 +64,9 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		before := id.remote
 		id.remote = dst
 		id.mu.Unlock()
-		err = id.quick(f).ResolveAddr(kid, from, to, timeout)
+		// Whatever the device, which is not known yet: the neighbour is asked for
+		// after the command.
+		err = f.Quick().ResolveAddr(kid, from, to, timeout)
 		if err != nil {
 			id.mu.Lock()
 			id.remote = before

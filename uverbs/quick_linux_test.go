@@ -8,12 +8,18 @@ import (
 	"purerdma/abi"
 )
 
-// TestQuick: the scheduler does not hear of what rxe does to a PD, a CQ or a QP, and
-// hears of all that may wait: other drivers, and the registration of memory.
+// TestQuick: the scheduler does not hear of what rxe does to a PD, a CQ or a QP, and of
+// the registration of a little memory. It hears of all that may take long: other
+// drivers, and the registration of much.
 func TestQuick(t *testing.T) {
 	command := func(code uint64) *Request {
 		return &Request{Object: abi.UVERBS_OBJECT_DEVICE, Method: abi.UVERBS_METHOD_INVOKE_WRITE,
 			Attrs: []Attr{u64(abi.UVERBS_ATTR_WRITE_CMD, code)}}
+	}
+	register := func(length uint64) *Request {
+		req := command(abi.IB_USER_VERBS_CMD_REG_MR)
+		req.Attrs = append(req.Attrs, Attr{ID: abi.UVERBS_ATTR_CORE_IN, Buf: abi.Bytes(&abi.UverbsRegMR{Length: length})})
+		return req
 	}
 	create := &Request{Object: abi.UVERBS_OBJECT_QP, Method: abi.UVERBS_METHOD_QP_CREATE}
 	for _, tc := range []struct {
@@ -27,6 +33,9 @@ func TestQuick(t *testing.T) {
 		{abi.RDMA_DRIVER_RXE, &Request{Object: abi.UVERBS_OBJECT_CQ, Method: abi.UVERBS_METHOD_CQ_CREATE}, true},
 		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_ALLOC_PD), true},
 		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_REG_MR), false},
+		{abi.RDMA_DRIVER_RXE, register(quickMR), true},
+		{abi.RDMA_DRIVER_RXE, register(quickMR + 1), false},
+		{abi.RDMA_DRIVER_SIW, register(1), false},
 		{abi.RDMA_DRIVER_RXE, &Request{Object: abi.UVERBS_OBJECT_MR, Method: abi.UVERBS_METHOD_MR_DESTROY}, false},
 		{abi.RDMA_DRIVER_SIW, create, false},
 		{abi.RDMA_DRIVER_MLX5, command(abi.IB_USER_VERBS_CMD_MODIFY_QP), false},

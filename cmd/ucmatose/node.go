@@ -56,7 +56,7 @@ func (n *node) init() error {
 	if opt.count == 0 {
 		return nil
 	}
-	if n.mr, err = n.pd.Alloc(opt.size, verbs.LocalWrite); err != nil {
+	if n.mr, err = n.pd.RegMR(make([]byte, opt.size), verbs.LocalWrite); err != nil {
 		u.Printf("failed to reg MR\ncmatose: failed to create messages: -1\n")
 		u.Fail(err)
 	}

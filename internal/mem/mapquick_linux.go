@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile is a system call of which the scheduler does not hear. The first one of
+// mapQuick is a system call of which the scheduler does not hear. The first one of
 // which it does, after all goroutines have slept, wakes the runtime's monitor
 // thread, which then looks around every 20 microseconds for a while: for each
 // connection, where connections come one by one.
-func mapFile(fd int, offset int64, length int) (unsafe.Pointer, error) {
-	p, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, uintptr(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, uintptr(fd), uintptr(offset))
+func mapQuick(fd int, offset int64, length, flags int) (unsafe.Pointer, error) {
+	p, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, uintptr(length), unix.PROT_READ|unix.PROT_WRITE, uintptr(flags), uintptr(fd), uintptr(offset))
 	if errno != 0 {
 		return nil, errno
 	}

@@ -12,6 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// quickSize is up to how many bytes memory is mapped and unmapped by system calls of
+// which the scheduler does not hear: with MCL_FUTURE (mlockall(2)) each page takes
+// time.
+const quickSize = 1 << 20
+
 func mapAnonymous(size int) ([]byte, error) { return mapPages(size, unix.Getpagesize(), 0) }
 
 func mapHuge(size int) ([]byte, error) {
@@ -46,7 +51,14 @@ func mapPages(size, page, flags int) ([]byte, error) {
 	if size <= 0 || n < size {
 		return nil, unix.EINVAL
 	}
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|flags)
+	flags |= unix.MAP_ANON | unix.MAP_PRIVATE
+	var p unsafe.Pointer
+	var err error
+	if n <= quickSize {
+		p, err = mapQuick(-1, 0, n, flags)
+	} else {
+		p, err = unix.MmapPtr(-1, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, flags)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +71,7 @@ func MapFile(fd int, offset int64, length int) ([]byte, error) {
 	if length <= 0 {
 		return nil, unix.EINVAL
 	}
-	p, err := mapFile(fd, offset, length)
+	p, err := mapQuick(fd, offset, length, unix.MAP_SHARED)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +89,9 @@ func Replace(b []byte) error {
 
 // Unmap unmaps what MapFile returned.
 func Unmap(b []byte) error {
+	if len(b) <= quickSize {
+		return UnmapQuick(b)
+	}
 	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
 }
 
