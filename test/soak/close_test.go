@@ -7,6 +7,8 @@ package soak
 import (
 	"fmt"
 	"time"
+
+	"purerdma/verbs"
 )
 
 // judge says what has gone wrong, when nothing can come any more.
@@ -70,10 +72,27 @@ func (e *end) drain() {
 			return
 		}
 		if time.Now().After(deadline) {
-			e.fault("lost: %v after the QP was moved to the error state, %d receives and these requests have not completed: %v", limit, len(e.recvs), which)
+			e.fault("lost: %v after the QP was moved to the error state, %d receives and these requests have not completed: %v; %s", limit, len(e.recvs), which, e.unseen())
 			return
 		}
 	}
+}
+
+// unseen says what stands in the CQs of an end, of which nobody was woken.
+func (e *end) unseen() string {
+	var wcs [16]verbs.WC
+	var all []verbs.WC
+	for _, cq := range []*verbs.CQ{e.place.send.cq, e.place.recv.cq} {
+		n, err := cq.Poll(wcs[:])
+		if err != nil {
+			return err.Error()
+		}
+		all = append(all, wcs[:n]...)
+	}
+	if len(all) == 0 {
+		return "their completions are not there"
+	}
+	return fmt.Sprintf("nobody was woken for %+v", all)
 }
 
 // free closes all that the end has.
