@@ -87,7 +87,7 @@ func Replace(b []byte) error {
 	return err
 }
 
-// Unmap unmaps what MapFile returned.
+// Unmap ends a mapping.
 func Unmap(b []byte) error {
 	if len(b) <= quickSize {
 		return UnmapQuick(b)

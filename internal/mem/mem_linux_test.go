@@ -2,7 +2,54 @@
 
 package mem
 
-import "testing"
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSizes: memory of all sizes, by either kind of system call, is all there, zeroed
+// and apart, and gone afterwards. What the kernel refuses is an error.
+func TestSizes(t *testing.T) {
+	page := unix.Getpagesize()
+	for _, size := range []int{1, page, page + 1, quickSize - 1, quickSize, quickSize + 1, 3 * quickSize} {
+		r, err := Alloc(size)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		b, whole := r.Bytes(), r.b
+		if len(b) != size || len(whole)%page != 0 {
+			t.Errorf("%d bytes: there are %d, in a mapping of %d", size, len(b), len(whole))
+		}
+		for i := range whole {
+			if whole[i] != 0 {
+				t.Fatalf("%d bytes: byte %d is %d", size, i, whole[i])
+			}
+			whole[i] = 1
+		}
+		if err := Unmap(whole[1:]); !errors.Is(err, unix.EINVAL) {
+			t.Errorf("%d bytes: all but the first unmapped: %v", size, err)
+		}
+		if err := r.Free(); err != nil {
+			t.Errorf("%d bytes: Free: %v", size, err)
+		}
+		for at := 0; at < len(whole); at += page {
+			if err := unix.Madvise(whole[at:at+page], unix.MADV_NORMAL); err != unix.ENOMEM {
+				t.Fatalf("%d bytes: byte %d is mapped after Free: %v", size, at, err)
+			}
+		}
+	}
+	for _, size := range []int{-1, 0, math.MaxInt} {
+		if _, err := Alloc(size); !errors.Is(err, unix.EINVAL) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if _, err := MapFile(-1, 0, page); !errors.Is(err, unix.EBADF) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
 
 // TestJoin: two halves of one mapping are joined in either order, and end
 // together; what does not touch is not joined.
