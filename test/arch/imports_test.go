@@ -67,7 +67,7 @@ func eachFile(t *testing.T, fn func(file string, src []byte)) {
 	}
 }
 
-// The test above is worth nothing if it cannot fail.
+// TestImports is worth nothing if it cannot fail.
 func TestImportsFindsViolations(t *testing.T) {
 	for _, tc := range []struct{ file, src, want string }{
 		{"cm/x.go", `import "purerdma/uverbs"`, "cm may not import uverbs"},

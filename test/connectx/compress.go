@@ -51,7 +51,7 @@ func (q *cq) completeAlike(d *Device, e *completion, wide []byte) bool {
 	}
 	ci, ok := q.consumer(d)
 	if room := 1<<q.logSize - int((q.pi-ci)&prm.ConsumerIndexMask); !ok || q.status != prm.CQStatusOK || len(q.held) >= room {
-		return q.completeWide(d, e, wide) // which fails
+		return q.completeWide(d, e, wide) // which fails, unless the driver wants overruns
 	}
 	if len(q.held) == 0 {
 		d.fabric.holders = append(d.fabric.holders, holder{d, q})
