@@ -88,6 +88,7 @@ func (d *Device) exec(in []byte, outLen int) []byte {
 		}
 		return out
 	}
+	d.fabric.flushHeld() // before what they are of changes, or goes
 	opcode, err := d.dispatch(in, out)
 	if err != nil {
 		e := commandError(err)

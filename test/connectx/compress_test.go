@@ -5,6 +5,7 @@ package connectx
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"purerdma/test/connectx/prm"
@@ -143,6 +144,68 @@ func TestCompressEnds(t *testing.T) {
 	})
 	if n := lengths(counters(p.qa.send)); n != nil {
 		t.Errorf("%v after a reset", n)
+	}
+}
+
+// TestCompressCommands gives commands while completions are held: they are written
+// first, to where they belonged.
+func TestCompressCommands(t *testing.T) {
+	for name, op := range map[string]uint16{"query": prm.OpQueryCQ, "QP destroyed": prm.OpDestroyQP, "resize": prm.OpModifyCQ} {
+		p := newCompressing(t)
+		q := p.qa.send
+		in := make([]byte, 16)
+		prm.ObjectIn.Number.Set(in, uint64(q.n))
+		switch op {
+		case prm.OpDestroyQP:
+			prm.ObjectIn.Number.Set(in, uint64(p.qa.n))
+		case prm.OpModifyCQ:
+			in = append(make([]byte, 0x110), pages(p.a.alloc(64<<6), 64<<6)...)
+			prm.HeaderIn.OpMod.Set(in, prm.OpModResizeCQ)
+			prm.CQIn.CQN.Set(in, uint64(q.n))
+			prm.CQIn.Select.Set(in, prm.ResizeCQEverything)
+			prm.CQC.LogCQSize.Set(prm.CQIn.Context.Of(in), 6)
+		}
+		prm.HeaderIn.Opcode.Set(in, uint64(op))
+		p.locked(func() {
+			p.qa.postLocked(atOnce(), atOnce())
+			out := p.a.d.exec(in, 0x400)
+			if s := prm.Status(prm.HeaderOut.Status.Get(out)); s != prm.StatusOK {
+				t.Errorf("%s: %v", name, s)
+			}
+			if n := prm.CQC.ProducerCounter.Get(prm.CQIn.Context.Of(out)); op == prm.OpQueryCQ && n != 2 {
+				t.Errorf("%s: %d completions", name, n)
+			}
+			if got := q.expand(); len(got) != 2 {
+				t.Errorf("%s: %v", name, got)
+			}
+		})
+		if got := q.expand(); op == prm.OpModifyCQ && (len(got) != 1 || got[0].opcode != prm.CQEResize) || op != prm.OpModifyCQ && got != nil {
+			t.Errorf("%s: %v comes after it", name, got)
+		}
+	}
+}
+
+// TestCompressInline has completions with the data in them, which have no title.
+func TestCompressInline(t *testing.T) {
+	p := newCompressing(t)
+	short := func(c []byte) { prm.QPC.ScatterResp.Set(c, prm.ScatterResp32) }
+	p.qb = p.b.qp(prm.ServiceRC, p.b.cq(5, compressing), p.b.cq(5, compressing), short)
+	if err := p.qa.h.on(prm.Op2Rst, p.qa.n); err != nil {
+		t.Fatal(err)
+	}
+	p.qa.connect(p.qb.n, p.b.gid, nil)
+	p.qb.connect(p.qa.n, p.a.gid, short)
+	var ws []*wqe
+	for range 3 {
+		p.qb.receive(p.b.alloc(64), 64)
+		ws = append(ws, request1(prm.WQESend, signaled, 0).inline([]byte("in the CQE")))
+	}
+	p.qa.post(ws...)
+	for i := range 3 {
+		e := p.qb.recv.poll()
+		if e == nil || prm.CQE.Format.Get(e) != 1 || !strings.HasPrefix(string(prm.CQE.Inline.Of(e)), "in the CQE") {
+			t.Errorf("receive %d: %x", i, e)
+		}
 	}
 }
 

@@ -106,7 +106,6 @@ func destroyCQ(d *Device, in, _ []byte) error {
 	if err != nil {
 		return err
 	}
-	q.flush(d)
 	q.eq.users--
 	q.buffer.hold(d, -1)
 	q.uar.cqs = without(q.uar.cqs, q)
@@ -118,7 +117,6 @@ func queryCQ(d *Device, in, out []byte) error {
 	if err != nil {
 		return err
 	}
-	q.flush(d)
 	c := prm.CQIn.Context.Of(out)
 	copy(c, q.context[:])
 	prm.CQC.Status.Set(c, q.status)
@@ -140,7 +138,6 @@ func modifyCQ(d *Device, in, _ []byte) error {
 	if err != nil {
 		return err
 	}
-	q.flush(d)
 	c, selected := prm.CQIn.Context.Of(in), prm.CQIn.Select.Get(in)
 	if prm.HeaderIn.OpMod.Get(in) != prm.OpModResizeCQ {
 		if selected&^(prm.ModifyCQPeriod|prm.ModifyCQMaxCount|prm.ModifyCQOverrun) != 0 {

@@ -108,6 +108,29 @@ func TestLateDoorbells(t *testing.T) {
 	}
 }
 
+// TestDoorbellAfterNOPs has NOPs, whose doorbells are copies and not looked at, go once
+// around what an index counts: a mistake is seen afterwards.
+func TestDoorbellAfterNOPs(t *testing.T) {
+	l := newLagging(t)
+	for range 1<<16 + 10 {
+		line := append(append([]byte(nil), l.qa.put(request1(prm.WQENop, 0, 0))...), make([]byte, 64)...)
+		be.PutUint32(l.a.bytes(l.qa.record+4, 4), uint32(l.qa.pi))
+		l.locked(func() { // no time passes
+			for off := 0; off < 64; off += 8 {
+				l.a.d.ring(l.a.uar, RegisterSend+off, line[off:off+8])
+			}
+		})
+	}
+	if v := l.a.violated(); len(v) > 0 {
+		t.Fatalf("%d violations, first %v", len(v), v[0])
+	}
+	l.a.tolerant = true
+	l.a.d.Ring(l.a.uar, RegisterSend, l.qa.put(atOnce())[:8])
+	if v := l.a.violated(); len(v) != 1 || !strings.Contains(v[0].Text, "but the doorbell record has") {
+		t.Errorf("violations %v", v)
+	}
+}
+
 // TestDoorbellOfWaiting rings for a request that the device has taken and not done: it
 // is still in memory. A reset ends all that.
 func TestDoorbellOfWaiting(t *testing.T) {
