@@ -7,6 +7,7 @@ package cm
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"testing"
 
@@ -126,6 +127,68 @@ func (c *requestingCM) Close() error                      { c.closed = true; ret
 // the peer.
 func accepting(t testing.TB) func() {
 	t.Helper()
+	return acceptingOn(t, func(dev *verbs.Device) (func() *verbs.QP, func() error) {
+		cq, err := dev.CreateCQ(verbs.CQConfig{Entries: 1, NoEvents: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cq.Close() })
+		pd, err := dev.DefaultPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var qp *verbs.QP
+		return func() *verbs.QP {
+			if qp, err = pd.CreateQP(qpOn(cq, cq)); err != nil {
+				t.Fatal(err)
+			}
+			return qp
+		}, func() error { return qp.Close() }
+	})
+}
+
+// acceptingAll is accepting for a connection that has all objects of its own, as those
+// of ucmatose: a PD, a QP, two CQs on the one channel and a registered buffer.
+func acceptingAll(t testing.TB) func() {
+	t.Helper()
+	return acceptingOn(t, func(dev *verbs.Device) (func() *verbs.QP, func() error) {
+		ch, err := dev.CreateCompChannel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ch.Close() })
+		var pd *verbs.PD
+		var send, recv *verbs.CQ
+		var qp *verbs.QP
+		var mr *verbs.MR
+		return func() *verbs.QP {
+			if pd, err = dev.AllocPD(); err != nil {
+				t.Fatal(err)
+			}
+			for _, cq := range []**verbs.CQ{&send, &recv} {
+				if *cq, err = dev.CreateCQ(verbs.CQConfig{Entries: 1, Channel: ch}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if qp, err = pd.CreateQP(qpOn(send, recv)); err != nil {
+				t.Fatal(err)
+			}
+			if mr, err = pd.RegMR(make([]byte, 100), verbs.LocalWrite); err != nil {
+				t.Fatal(err)
+			}
+			return qp
+		}, func() error { return errors.Join(qp.Close(), send.Close(), recv.Close(), mr.Close(), pd.Close()) }
+	})
+}
+
+func qpOn(send, recv *verbs.CQ) verbs.QPConfig {
+	return verbs.QPConfig{Type: verbs.RC, SendCQ: send, RecvCQ: recv, Cap: verbs.QPCap{SendWR: 1, RecvWR: 1, SendSGE: 1, RecvSGE: 1}}
+}
+
+// acceptingOn is accepting for a QP and what belongs to it that a function makes, and
+// another closes.
+func acceptingOn(t testing.TB, objects func(*verbs.Device) (create func() *verbs.QP, destroy func() error)) func() {
+	t.Helper()
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: queueKernel{uverbstest.New("rxe0")}}
 	ch := newEventChannel(ucma.New(&requestingCM{}), host)
 	t.Cleanup(func() { ch.Close() })
@@ -137,15 +200,7 @@ func accepting(t testing.TB) func() {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	cq, err := dev.CreateCQ(verbs.CQConfig{Entries: 1, NoEvents: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cq.Close() })
-	pd, err := dev.DefaultPD()
-	if err != nil {
-		t.Fatal(err)
-	}
+	create, destroy := objects(dev)
 	next := func(want EventType) *ID {
 		ev, err := ch.Next(context.Background())
 		if err != nil || ev.Type != want {
@@ -156,10 +211,7 @@ func accepting(t testing.TB) func() {
 	}
 	return func() {
 		id := next(EventConnectRequest)
-		qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{SendWR: 1, RecvWR: 1, SendSGE: 1, RecvSGE: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		qp := create()
 		if err := id.UseQP(qp); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +224,7 @@ func accepting(t testing.TB) func() {
 			t.Fatal(err)
 		}
 		id.Close()
-		if err := qp.Close(); err != nil {
+		if err := destroy(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,20 +232,32 @@ func accepting(t testing.TB) func() {
 
 // BenchmarkAccept is what a connection costs the accepting side, from its request to
 // its end, besides the kernel and the scheduler.
-func BenchmarkAccept(b *testing.B) {
-	accept := accepting(b)
+func BenchmarkAccept(b *testing.B) { benchmarkAccept(b, accepting(b)) }
+
+// BenchmarkAcceptAll is BenchmarkAccept with a PD, CQs and an MR of the connection's own.
+func BenchmarkAcceptAll(b *testing.B) { benchmarkAccept(b, acceptingAll(b)) }
+
+func benchmarkAccept(b *testing.B, accept func()) {
 	b.ReportAllocs()
 	for b.Loop() {
 		accept()
 	}
 }
 
-// TestAcceptAllocations: an accepted connection allocates its ID, its QP, its events and
-// little else. The tracer of leaks, which tests have and programs have not, allocates
+// TestAcceptAllocations: an accepted connection allocates its ID, its objects, its events
+// and little else. The tracer of leaks, which tests have and programs have not, allocates
 // as much again.
 func TestAcceptAllocations(t *testing.T) {
-	const most = 45
-	if n := testing.AllocsPerRun(200, accepting(t)); n > most {
-		t.Errorf("%v allocations, want at most %d", n, most)
+	for _, tc := range []struct {
+		what   string
+		accept func(testing.TB) func()
+		most   float64
+	}{
+		{"a QP", accepting, 45},
+		{"all objects", acceptingAll, 100},
+	} {
+		if n := testing.AllocsPerRun(200, tc.accept(t)); n > tc.most {
+			t.Errorf("with %s of its own: %v allocations, want at most %v", tc.what, n, tc.most)
+		}
 	}
 }

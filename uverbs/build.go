@@ -75,8 +75,10 @@ func (f *File) create(object, method uint16, attrs ...Attr) (uint32, error) {
 
 // destroy runs a method whose only attribute is a handle.
 func (f *File) destroy(object, method, id uint16, h uint32) error {
-	_, err := f.ioctl(object, method, handle(id, h))
-	return err
+	req := newRequest(object, method)
+	defer req.free()
+	req.add(handle(id, h))
+	return f.Ioctl(&req.Request)
 }
 
 // Ioctl runs a method that this package has no function for: one of a driver's
@@ -110,15 +112,16 @@ func (r *Request) clearOutputs() {
 // may be nil, takes its answer. An address in cmd must be an abi.Pointer. Those
 // that also have a method of their own, like CREATE_CQ, are better run as that.
 func (f *File) InvokeWrite(command uint32, cmd, resp []byte, drv Driver) error {
-	attrs := []Attr{
-		u64(abi.UVERBS_ATTR_WRITE_CMD, uint64(command)),
-		{ID: abi.UVERBS_ATTR_CORE_IN, Kind: AttrIn, Buf: cmd},
-	}
+	req := newRequest(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE)
+	defer req.free()
+	req.number(abi.UVERBS_ATTR_WRITE_CMD, uint64(command))
+	// Not a copy: it may hold addresses.
+	req.add(Attr{ID: abi.UVERBS_ATTR_CORE_IN, Kind: AttrIn, Buf: cmd})
 	if resp != nil {
-		attrs = append(attrs, outBytes(abi.UVERBS_ATTR_CORE_OUT, resp))
+		req.add(outBytes(abi.UVERBS_ATTR_CORE_OUT, resp))
 	}
-	_, err := f.ioctl(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE, drv.append(attrs)...)
-	return err
+	req.Attrs = drv.append(req.Attrs)
+	return f.Ioctl(&req.Request)
 }
 
 // invoke runs a command of rdma/ib_user_verbs.h and returns its answer, which is

@@ -33,11 +33,11 @@ func (f *File) CreateCQ(cfg CQConfig, drv Driver) (CQ, error) {
 		req.in(abi.UVERBS_ATTR_CREATE_CQ_FLAGS, abi.Bytes(&cfg.Flags))
 	}
 	req.Attrs = drv.append(req.Attrs)
-	files := eventFiles{}.add(abi.UVERBS_ATTR_CREATE_CQ_EVENT_FD, cfg.Events)
+	req.events(abi.UVERBS_ATTR_CREATE_CQ_EVENT_FD, cfg.Events)
 	if cfg.Channel != nil {
-		files = append(files, eventFile{abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, cfg.Channel.dev})
+		req.file(abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, cfg.Channel.dev)
 	}
-	if err := f.ioctlWith(files, &req.Request); err != nil {
+	if err := req.runOn(f); err != nil {
 		return CQ{}, err
 	}
 	return CQ{Handle: uint32(req.Attrs[0].Value), Entries: uint32(Number(entries))}, nil
@@ -102,8 +102,8 @@ func (f *File) ModifyCQ(cq uint32, m abi.UverbsCQModeration) error {
 // prepared once. It allocates nothing and may be used concurrently.
 type Notifier struct {
 	f         *File
-	next      []byte
-	solicited []byte
+	next      reqNotifyCQ
+	solicited reqNotifyCQ
 }
 
 // reqNotifyCQ is the REQ_NOTIFY_CQ command in the form of write(2).
@@ -115,19 +115,19 @@ type reqNotifyCQ struct {
 // NewNotifier prepares the commands for a completion queue
 // (IB_USER_VERBS_CMD_REQ_NOTIFY_CQ).
 func (f *File) NewNotifier(cq uint32) *Notifier {
-	command := func(solicited uint32) []byte {
-		c := &reqNotifyCQ{cmd: abi.UverbsReqNotifyCQ{CQHandle: cq, SolicitedOnly: solicited}}
-		c.hdr = abi.UverbsCmdHdr{Command: abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, InWords: uint16(abi.Size[reqNotifyCQ]() / 4)}
-		return abi.Bytes(c)
+	hdr := abi.UverbsCmdHdr{Command: abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, InWords: uint16(abi.Size[reqNotifyCQ]() / 4)}
+	return &Notifier{
+		f:         f,
+		next:      reqNotifyCQ{hdr, abi.UverbsReqNotifyCQ{CQHandle: cq}},
+		solicited: reqNotifyCQ{hdr, abi.UverbsReqNotifyCQ{CQHandle: cq, SolicitedOnly: 1}},
 	}
-	return &Notifier{f: f, next: command(0), solicited: command(1)}
 }
 
 // Notify arms the queue: its next completion, or its next solicited one, puts
 // one event on the completion channel.
 func (n *Notifier) Notify(solicitedOnly bool) error {
 	if solicitedOnly {
-		return n.f.write(n.solicited)
+		return n.f.write(abi.Bytes(&n.solicited))
 	}
-	return n.f.write(n.next)
+	return n.f.write(abi.Bytes(&n.next))
 }

@@ -14,39 +14,64 @@ type eventFile struct {
 	dev *cdev.File
 }
 
-type eventFiles []eventFile
+// withFiles is the part of a request that passes event files: their descriptors stay
+// open while the kernel has it.
+type withFiles struct {
+	files [2]eventFile
+	num   int // of files
+	open  int // of those, how many have become attributes
 
-func (l eventFiles) add(id uint16, c *AsyncChannel) eventFiles {
-	if c == nil {
-		return l
-	}
-	return append(l, eventFile{id, c.dev})
+	f    *File
+	err  error
+	next func(fd uintptr) // pooled.opened, made once
 }
 
-// createWith is create with event files, whose descriptors stay open meanwhile.
-func (f *File) createWith(files eventFiles, object, method uint16, attrs []Attr) (uint32, error) {
-	req := &Request{Object: object, Method: method, Attrs: attrs}
-	if err := f.ioctlWith(files, req); err != nil {
+// events passes the file of a channel, if there is one.
+func (p *pooled) events(id uint16, c *AsyncChannel) {
+	if c != nil {
+		p.file(id, c.dev)
+	}
+}
+
+func (p *pooled) file(id uint16, dev *cdev.File) {
+	p.files[p.num] = eventFile{id, dev}
+	p.num++
+}
+
+// runOn is Ioctl of the file for a request that may pass event files.
+func (p *pooled) runOn(f *File) error {
+	if p.num == 0 {
+		return f.Ioctl(&p.Request)
+	}
+	p.f = f
+	return p.run()
+}
+
+// run opens the next event file, and gives the request to the kernel after the last.
+func (p *pooled) run() error {
+	if p.open == p.num {
+		return p.f.Ioctl(&p.Request)
+	}
+	if p.files[p.open].dev.Control(p.next) != nil {
+		return net.ErrClosed
+	}
+	return p.err
+}
+
+func (p *pooled) opened(n uintptr) {
+	p.add(fd(p.files[p.open].id, n))
+	p.open++
+	p.err = p.run()
+}
+
+// createWith is create with the event file of a channel, if there is one.
+func (f *File) createWith(id uint16, c *AsyncChannel, object, method uint16, attrs []Attr) (uint32, error) {
+	req := newRequest(object, method)
+	defer req.free()
+	req.Attrs = append(req.Attrs, attrs...)
+	req.events(id, c)
+	if err := req.runOn(f); err != nil {
 		return 0, err
 	}
 	return uint32(req.Attrs[0].Value), nil
-}
-
-// ioctlWith is Ioctl with event files, whose descriptors stay open meanwhile.
-func (f *File) ioctlWith(files eventFiles, req *Request) error {
-	if len(files) == 0 {
-		return f.Ioctl(req)
-	}
-	return f.ioctlWithSome(files, req)
-}
-
-func (f *File) ioctlWithSome(files eventFiles, req *Request) (err error) {
-	cerr := files[0].dev.Control(func(n uintptr) {
-		req.Attrs = append(req.Attrs, fd(files[0].id, n))
-		err = f.ioctlWith(files[1:], req)
-	})
-	if cerr != nil {
-		return net.ErrClosed
-	}
-	return err
 }

@@ -16,24 +16,26 @@ type MR struct {
 // memory must stay where it is until DeregMR. Beyond RLIMIT_MEMLOCK the kernel
 // gives ENOMEM.
 func (f *File) RegMR(pd uint32, b []byte, iova uint64, access uint32, drv Driver) (MR, error) {
-	cmd := abi.UverbsRegMR{
+	// In one object, which is one to allocate.
+	var x struct {
+		cmd  abi.UverbsRegMR
+		resp abi.UverbsRegMRResp
+	}
+	x.cmd = abi.UverbsRegMR{
 		Start:       abi.NewSlicePointer(b),
 		Length:      uint64(len(b)),
 		HCAVA:       iova,
 		PDHandle:    pd,
 		AccessFlags: access,
 	}
-	var resp abi.UverbsRegMRResp
-	err := f.InvokeWrite(abi.IB_USER_VERBS_CMD_REG_MR, abi.Bytes(&cmd), abi.Bytes(&resp), drv)
-	return MR{Handle: resp.MRHandle, LKey: resp.LKey, RKey: resp.RKey}, err
+	err := f.InvokeWrite(abi.IB_USER_VERBS_CMD_REG_MR, abi.Bytes(&x.cmd), abi.Bytes(&x.resp), drv)
+	return MR{Handle: x.resp.MRHandle, LKey: x.resp.LKey, RKey: x.resp.RKey}, err
 }
 
 // DeregMR deregisters memory and unpins it (UVERBS_METHOD_MR_DESTROY). If it
 // fails, the device may still reach the memory.
 func (f *File) DeregMR(mr uint32) error {
-	_, err := f.ioctl(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY,
-		handle(abi.UVERBS_ATTR_DESTROY_MR_HANDLE, mr))
-	return err
+	return f.destroy(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, abi.UVERBS_ATTR_DESTROY_MR_HANDLE, mr)
 }
 
 // What ReregMR changes: enum ib_mr_rereg_flags of the kernel.

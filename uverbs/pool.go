@@ -10,7 +10,7 @@ import (
 
 // pooled is a request with room for its attributes and for small inputs and
 // answers, all of which serve again. The commands that make, move and destroy PDs,
-// CQs and QPs are such: a server gives them for each connection.
+// CQs, QPs and MRs are such: a server gives them for each connection.
 //
 // A Transport keeps nothing of a request.
 type pooled struct {
@@ -18,9 +18,14 @@ type pooled struct {
 	attrs [16]Attr
 	room  [32]uint64
 	used  int // of room
+	withFiles
 }
 
-var requests = sync.Pool{New: func() any { return new(pooled) }}
+var requests = sync.Pool{New: func() any {
+	p := new(pooled)
+	p.next = p.opened
+	return p
+}}
 
 // newRequest returns an empty request. Its user frees it.
 func newRequest(object, method uint16) *pooled {
@@ -34,6 +39,9 @@ func (p *pooled) free() {
 	// They hold on to memory. Where there were too many, the first of them are here, too.
 	clear(p.attrs[:min(len(p.Attrs), len(p.attrs))])
 	p.Attrs = nil
+	if p.num > 0 {
+		p.withFiles = withFiles{next: p.next}
+	}
 	requests.Put(p)
 }
 

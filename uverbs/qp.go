@@ -47,7 +47,8 @@ func (f *File) CreateQP(cfg QPConfig, drv Driver) (QP, error) {
 		req.in(abi.UVERBS_ATTR_CREATE_QP_SOURCE_QPN, abi.Bytes(&cfg.SourceQPN))
 	}
 	req.Attrs = drv.append(req.Attrs)
-	if err := f.ioctlWith(eventFiles{}.add(abi.UVERBS_ATTR_CREATE_QP_EVENT_FD, cfg.Events), &req.Request); err != nil {
+	req.events(abi.UVERBS_ATTR_CREATE_QP_EVENT_FD, cfg.Events)
+	if err := req.runOn(f); err != nil {
 		return QP{}, err
 	}
 	qp := QP{Handle: uint32(req.Attrs[0].Value), Num: uint32(Number(num))}

@@ -47,9 +47,8 @@ func (f *File) CreateSRQ(cfg SRQConfig, drv Driver) (SRQ, error) {
 	case abi.IB_UVERBS_SRQT_TM:
 		attrs = append(attrs, handle(abi.UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE, cfg.CQ), u32(abi.UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS, cfg.MaxTags))
 	}
-	files := eventFiles{}.add(abi.UVERBS_ATTR_CREATE_SRQ_EVENT_FD, cfg.Events)
 	var err error
-	if srq.Handle, err = f.createWith(files, abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_CREATE, drv.append(attrs)); err != nil {
+	if srq.Handle, err = f.createWith(abi.UVERBS_ATTR_CREATE_SRQ_EVENT_FD, cfg.Events, abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_CREATE, drv.append(attrs)); err != nil {
 		return SRQ{}, err
 	}
 	return srq, nil

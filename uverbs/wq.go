@@ -39,9 +39,8 @@ func (f *File) CreateWQ(cfg WQConfig, drv Driver) (WQ, error) {
 		out(abi.UVERBS_ATTR_CREATE_WQ_RESP_MAX_SGE, &wq.MaxSGE),
 		out(abi.UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, &wq.Num),
 	}
-	files := eventFiles{}.add(abi.UVERBS_ATTR_CREATE_WQ_EVENT_FD, cfg.Events)
 	var err error
-	if wq.Handle, err = f.createWith(files, abi.UVERBS_OBJECT_WQ, abi.UVERBS_METHOD_WQ_CREATE, drv.append(attrs)); err != nil {
+	if wq.Handle, err = f.createWith(abi.UVERBS_ATTR_CREATE_WQ_EVENT_FD, cfg.Events, abi.UVERBS_OBJECT_WQ, abi.UVERBS_METHOD_WQ_CREATE, drv.append(attrs)); err != nil {
 		return WQ{}, err
 	}
 	return wq, nil

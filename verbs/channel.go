@@ -40,7 +40,6 @@ type CompChannel struct {
 	}
 
 	mu    sync.Mutex
-	cqs   map[uint64]*CQ   // by user handle
 	added map[*CQ]struct{} // armed, and got completions without an event since the last Next
 }
 
@@ -60,7 +59,6 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 		leak:      leak.Track("completion channel", d.info.Name),
 		turn:      make(chan struct{}, 1),
 		interrupt: k.Interrupt,
-		cqs:       make(map[uint64]*CQ),
 		added:     make(map[*CQ]struct{}),
 	}
 	ch.look.fn = ch.lookOnce
@@ -138,12 +136,11 @@ func (ch *CompChannel) takeAdded() *CQ {
 // fired notes that an event was read and returns the CQ that it names, nil if
 // that has been closed. Only who holds the turn calls it.
 func (ch *CompChannel) fired(handle uint64) *CQ {
-	ch.mu.Lock()
-	cq := ch.cqs[handle]
-	ch.mu.Unlock()
-	if cq != nil {
-		cq.fired()
+	cq, _ := ch.dev.objects.find(handle).(*CQ)
+	if cq == nil || cq.ch != ch {
+		return nil
 	}
+	cq.fired()
 	return cq
 }
 

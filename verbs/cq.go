@@ -120,9 +120,6 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 		}
 		pcfg.Channel = ch.ch
 		pcfg.Wake = c.added
-		ch.mu.Lock()
-		ch.cqs[c.handle] = c
-		ch.mu.Unlock()
 	}
 	var err error
 	if c.p, err = d.ctx.CreateCQ(pcfg); err != nil {
@@ -141,7 +138,6 @@ func (c *CQ) forget() {
 		return
 	}
 	c.ch.mu.Lock()
-	delete(c.ch.cqs, c.handle)
 	delete(c.ch.added, c)
 	c.ch.mu.Unlock()
 	c.armMu.Lock()
@@ -295,13 +291,13 @@ func (c *CQ) Close() error {
 		c.hook.Close()
 		c.leak.Done()
 		c.forget()
-		var errs []error
+		var err error
 		if c.ownsCh {
-			errs = append(errs, c.ch.Close())
+			err = c.ch.Close()
 		} else if c.ch != nil {
 			// Its reader may be a waiter of this CQ.
 			c.ch.interrupt()
 		}
-		return errors.Join(append(errs, c.dev.unref())...)
+		return errors.Join(err, c.dev.unref())
 	}))
 }
