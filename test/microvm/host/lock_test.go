@@ -53,7 +53,7 @@ func TestLock(t *testing.T) {
 	}
 	select {
 	case i := <-order:
-		t.Errorf("%d has the lock, too", i)
+		t.Fatalf("%d has the lock, too", i)
 	default:
 	}
 	unlock()
