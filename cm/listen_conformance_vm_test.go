@@ -95,7 +95,8 @@ func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
 // has room for, and none of them in the listener; when somebody does, all are served that
 // still want to be.
 func TestAFloodOfRequests(t *testing.T) {
-	const backlog, peers = 8, 64
+	// Those that are dropped come again after seconds, and then one backlog is served.
+	const backlog, peers = 16, 64
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ln, err := (&cm.ListenConfig{Backlog: backlog}).Listen(within(t, 10*time.Second), "tcp", at(hosts[0].IPv4, 0))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"purerdma/abi"
+	"purerdma/internal/vmtest"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -88,7 +89,7 @@ var calls = []userCall{
 // others, are ready.
 func TestModel(t *testing.T) {
 	runs := 1000
-	if testing.Short() {
+	if testing.Short() || vmtest.Inside() { // it needs no kernel
 		runs = 100
 	}
 	seen := map[State]int{}
