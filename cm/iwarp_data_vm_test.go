@@ -135,7 +135,7 @@ func TestIWARPStream(t *testing.T) {
 		count = 2000
 	}
 	const window = 16
-	conf := verbs.QPConfig{Cap: verbs.QPCap{SendWR: window, RecvWR: 2 * window}}
+	conf := verbs.QPConfig{Cap: verbs.QPCap{SendWR: window - 1, RecvWR: 2 * window}} // fewer than a window: the queue gets full
 	client := r.resolved()
 	r.ok(client.CreateQP(nil, conf))
 	server := r.requested(client, nil)

@@ -88,20 +88,20 @@ func TestQuery(t *testing.T) {
 }
 
 func TestRecvRing(t *testing.T) {
-	r := newRig(t, 4)
+	r := newRig(t, 3)
 	r.state(provider.QPInit)
 	get := uint32(0)
 	for id := range uint64(20) {
 		r.recv(provider.RecvWR{ID: id, SGList: []provider.SGE{{Addr: id, Length: 1, LKey: 2}}})
-		if id < 3 {
+		if id < 2 {
 			continue
 		}
 		if n, err := r.qp.PostRecv([]provider.RecvWR{{}}); n != 0 || !errors.Is(err, provider.ErrFull) {
 			t.Fatalf("receive %d: %d, %v", id, n, err)
 		}
 		rqe := abi.View[abi.SiwRQE](r.qp.rq.mapping.Bytes()[get%4*112:])
-		want := abi.SiwRQE{ID: id - 3, Flags: abi.SIW_WQE_VALID, NumSGE: 1}
-		want.SGE[0] = abi.SiwSGE{LAddr: id - 3, Length: 1, LKey: 2}
+		want := abi.SiwRQE{ID: id - 2, Flags: abi.SIW_WQE_VALID, NumSGE: 1}
+		want.SGE[0] = abi.SiwSGE{LAddr: id - 2, Length: 1, LKey: 2}
 		if *rqe != want {
 			t.Fatalf("got %+v, want %+v", *rqe, want)
 		}
@@ -110,6 +110,31 @@ func TestRecvRing(t *testing.T) {
 	}
 	if _, err := r.qp.PostRecv([]provider.RecvWR{{SGList: make([]provider.SGE, 3)}}); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("three elements: %v", err)
+	}
+}
+
+// TestLargestQueues fills every slot of queues that have none to spare.
+func TestLargestQueues(t *testing.T) {
+	r := newRig(t, maxRequests)
+	r.state(provider.QPInit)
+	r.qp.SetState(provider.QPRTS)
+	if c := r.qp.Cap(); c.SendWR != maxRequests || c.RecvWR != maxRequests {
+		t.Errorf("%d sends and %d receives fit", c.SendWR, c.RecvWR)
+	}
+	for round := range 2 {
+		if n, err := r.qp.PostSend(make([]provider.SendWR, maxRequests+1)); n != maxRequests || !errors.Is(err, provider.ErrFull) {
+			t.Fatalf("%d sends posted, %v", n, err)
+		}
+		if n, err := r.qp.PostRecv(make([]provider.RecvWR, maxRequests+1)); n != maxRequests || !errors.Is(err, provider.ErrFull) {
+			t.Fatalf("%d receives posted, %v", n, err)
+		}
+		if r.bells != round+1 {
+			t.Errorf("%d doorbells in round %d", r.bells, round)
+		}
+		for i := range uint32(maxRequests) {
+			r.takeSend()
+			r.qp.rq.slots.StoreWord(i, 0)
+		}
 	}
 }
 

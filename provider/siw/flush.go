@@ -8,6 +8,33 @@ import "purerdma/provider"
 // what is posted later, nor at what was posted to a QP that the kernel had moved
 // before its owner heard of it. These requests the provider completes itself.
 
+// When the kernel flushes, it takes VALID out of each slot twice: with the
+// completion, and when it goes on to the next slot (siw_sq_flush, siw_rq_flush). A
+// request that is posted in between is lost. It does so when a connection ends, and
+// nobody here has heard of that yet. So of the queues of a QP one slot stays empty: it
+// is filled when the slot after it has been given back, too.
+const spareSlots = 1
+
+// maxRequests is the size of siw's largest queues, SIW_MAX_QP_WR. If so many requests
+// are asked for, there is no slot to spare.
+const maxRequests = 1 << 15
+
+// withSpare returns how many slots to ask for if n requests are to fit.
+func withSpare(n int) uint32 {
+	if n <= 0 || n >= maxRequests {
+		return uint32(n)
+	}
+	return uint32(n + spareSlots)
+}
+
+// spare returns how many of the slots stay empty in a queue for n requests.
+func spare(slots, n int) uint32 {
+	if slots > n {
+		return spareSlots
+	}
+	return 0
+}
+
 // flushed is a list of such completions, of a CQ whose lock guards it. They come
 // after everything that the kernel had put into the CQ when they were made: so
 // the completions of a QP keep their order.

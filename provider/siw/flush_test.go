@@ -6,6 +6,8 @@ package siw
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"testing"
 
 	"purerdma/abi"
@@ -111,5 +113,69 @@ func TestFlushOnRoundCounters(t *testing.T) {
 	}
 	if len(wcs) != 8 {
 		t.Errorf("%d completions", len(wcs))
+	}
+}
+
+// TestFlushWhilePosting posts into queues that are full while the kernel flushes them,
+// of which the provider has not heard: nothing may be lost.
+func TestFlushWhilePosting(t *testing.T) {
+	for _, depth := range []int{1, 3, 4} {
+		t.Run("sends/"+strconv.Itoa(depth), func(t *testing.T) {
+			r := newRig(t, depth)
+			r.qp.SetState(provider.QPRTS)
+			r.flushWhilePosting(depth, r.qp.sq.mapping.Bytes(), abi.Size[abi.SiwSQE](), func(id uint64) (int, error) {
+				return r.qp.PostSend([]provider.SendWR{{ID: id, Opcode: provider.OpWrite}})
+			})
+		})
+		t.Run("receives/"+strconv.Itoa(depth), func(t *testing.T) {
+			r := newRig(t, depth)
+			r.qp.SetState(provider.QPRTS)
+			r.flushWhilePosting(depth, r.qp.rq.mapping.Bytes(), abi.Size[abi.SiwRQE](), func(id uint64) (int, error) {
+				return r.qp.PostRecv([]provider.RecvWR{{ID: id}})
+			})
+		})
+	}
+}
+
+// flushWhilePosting flushes a queue as siw_sq_flush and siw_rq_flush do: they take
+// the flag out of a slot with its completion, and once more when they go on.
+func (r *rig) flushWhilePosting(depth int, queue []byte, size int, post func(id uint64) (int, error)) {
+	var posted, completed []uint64
+	fill := func() {
+		for len(posted) < 40 {
+			n, err := post(uint64(len(posted)))
+			if errors.Is(err, provider.ErrFull) && n == 0 {
+				return
+			}
+			if n != 1 || err != nil {
+				r.t.Fatalf("request %d: %d, %v", len(posted), n, err)
+			}
+			posted = append(posted, uint64(len(posted)))
+		}
+	}
+	take := func() {
+		for _, wc := range r.poll(99) {
+			completed = append(completed, wc.ID)
+		}
+	}
+	fill()
+	if len(posted) < depth {
+		r.t.Errorf("%d requests fit, want %d", len(posted), depth)
+	}
+	for get := 0; ; get++ {
+		wqe := abi.View[abi.SiwRQE](queue[get*size%len(queue):]) // an SQE begins like this, too
+		if wqe.Flags&abi.SIW_WQE_VALID == 0 {
+			break
+		}
+		r.complete(abi.SiwCQE{ID: wqe.ID, Status: abi.SIW_WC_WR_FLUSH_ERR})
+		wqe.Flags = 0
+		take()
+		fill()
+		wqe.Flags = 0
+	}
+	r.state(provider.QPErr)
+	take()
+	if !slices.Equal(completed, posted) {
+		r.t.Errorf("posted %v, and these have completed: %v", posted, completed)
 	}
 }

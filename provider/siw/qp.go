@@ -37,6 +37,8 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	if cfg.Type != provider.RC {
 		return nil, fmt.Errorf("siw: QP type %v, iWARP has only RC: %w", cfg.Type, errors.ErrUnsupported)
 	}
+	asked := cfg.Cap
+	asked.SendWR = max(asked.SendWR, 1) // siw has no QP without a send queue
 	kcfg := uverbs.QPConfig{
 		Type:       uint8(cfg.Type),
 		PD:         cfg.PD.Handle(),
@@ -44,12 +46,11 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 		RecvCQ:     cfg.RecvCQ.Handle(),
 		UserHandle: cfg.UserHandle,
 		Cap: abi.UverbsQPCap{
-			// siw has no QP without a send queue.
-			MaxSendWR:     uint32(max(cfg.Cap.SendWR, 1)),
-			MaxRecvWR:     uint32(cfg.Cap.RecvWR),
-			MaxSendSGE:    uint32(cfg.Cap.SendSGE),
-			MaxRecvSGE:    uint32(cfg.Cap.RecvSGE),
-			MaxInlineData: uint32(cfg.Cap.Inline),
+			MaxSendWR:     withSpare(asked.SendWR),
+			MaxRecvWR:     withSpare(asked.RecvWR),
+			MaxSendSGE:    uint32(asked.SendSGE),
+			MaxRecvSGE:    uint32(asked.RecvSGE),
+			MaxInlineData: uint32(asked.Inline),
 		},
 	}
 	if cfg.SRQ != nil {
@@ -73,7 +74,7 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	if !ok1 || !ok2 {
 		err = fmt.Errorf("siw: a CQ of another driver: %w", syscall.EINVAL)
 	} else {
-		err = q.mapQueues(&resp, k.Cap)
+		err = q.mapQueues(&resp, &asked, k.Cap)
 	}
 	if err != nil {
 		c.File.DestroyQP(k.Handle)
@@ -83,20 +84,23 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	return q, nil
 }
 
-func (q *qp) mapQueues(resp *abi.SiwUrespCreateQP, k abi.UverbsQPCap) error {
+// mapQueues maps the queues that were made, for what was asked for.
+func (q *qp) mapQueues(resp *abi.SiwUrespCreateQP, asked *provider.QPCap, k abi.UverbsQPCap) error {
 	if err := q.sq.open(q.file, resp, int(k.MaxSendSGE)); err != nil {
 		return fmt.Errorf("send queue: %w", err)
 	}
-	// The queues hold more than was asked for; their sizes are the truth. Every
-	// slot has room for inline data.
-	q.cap = provider.QPCap{SendWR: q.sq.slots.Len(), SendSGE: q.sq.maxSGE, Inline: abi.SIW_MAX_INLINE}
+	// The queues hold more than was asked for; their sizes are the truth, less what
+	// is spared. Every slot has room for inline data.
+	q.sq.spare = spare(q.sq.slots.Len(), asked.SendWR)
+	q.cap = provider.QPCap{SendWR: q.sq.slots.Len() - int(q.sq.spare), SendSGE: q.sq.maxSGE, Inline: abi.SIW_MAX_INLINE}
 	if resp.NumRQE == 0 {
 		return nil // not wanted, or an SRQ is in its place
 	}
 	if err := q.rq.open(q.file, resp.RQKey, resp.NumRQE, int(k.MaxRecvSGE)); err != nil {
 		return errors.Join(fmt.Errorf("receive queue: %w", err), q.sq.mapping.Close())
 	}
-	q.cap.RecvWR, q.cap.RecvSGE = q.rq.slots.Len(), q.rq.maxSGE
+	q.rq.spare = spare(q.rq.slots.Len(), asked.RecvWR)
+	q.cap.RecvWR, q.cap.RecvSGE = q.rq.slots.Len()-int(q.rq.spare), q.rq.maxSGE
 	return nil
 }
 

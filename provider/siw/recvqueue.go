@@ -23,6 +23,7 @@ type recvQueue struct {
 	mapping *uverbs.Mapping // nil if there is no such queue
 	put     uint32          // counts the receives posted
 	maxSGE  int
+	spare   uint32 // slots that stay empty: none of an SRQ, which is not flushed
 }
 
 // open maps the queue.
@@ -106,7 +107,7 @@ func (rq *recvQueue) check(wr *provider.RecvWR) error {
 
 // post fills the next slot. The caller holds the lock.
 func (rq *recvQueue) post(wr *provider.RecvWR) error {
-	if wqeValid(rq.slots.LoadWord(rq.put)) {
+	if wqeValid(rq.slots.LoadWord(rq.put + rq.spare)) {
 		return provider.ErrFull
 	}
 	if err := rq.check(wr); err != nil {

@@ -32,7 +32,7 @@ func TestSendRing(t *testing.T) {
 		if n < 3 && !errors.Is(err, provider.ErrFull) || n == 3 && err != nil {
 			t.Fatalf("%d posted, %v", n, err)
 		}
-		if got := r.qp.sq.put - r.sqGet; n < 3 && got != 4 {
+		if got := int(r.qp.sq.put - r.sqGet); n < 3 && got != r.qp.Cap().SendWR {
 			t.Fatalf("full with %d requests", got)
 		}
 		for range 2 {
@@ -68,9 +68,9 @@ func TestDoorbell(t *testing.T) {
 	step("all taken", 2)
 	r.takeSend()
 	r.takeSend()
-	r.send(send, send, send, send)
+	r.send(slices.Repeat([]provider.SendWR{send}, r.qp.Cap().SendWR)...)
 	step("the whole queue", 3)
-	for range 4 {
+	for range r.qp.Cap().SendWR {
 		r.takeSend()
 	}
 	r.qp.BatchBegin()

@@ -20,6 +20,7 @@ type sendQueue struct {
 	cq        *cq
 	signalAll bool
 	maxSGE    int
+	spare     uint32 // slots that stay empty
 
 	mu        sync.Mutex // beside the slots: everything below
 	slots     ring.Slots
@@ -90,7 +91,7 @@ func (q *qp) sendable() error {
 // it to the kernel is kept back. The caller holds the lock.
 func (q *qp) build(wr *provider.SendWR) error {
 	sq := &q.sq
-	if sq.put-sq.published == uint32(sq.slots.Len()) || wqeValid(sq.slots.LoadWord(sq.put)) {
+	if sq.put-sq.published == uint32(sq.slots.Len())-sq.spare || wqeValid(sq.slots.LoadWord(sq.put+sq.spare)) {
 		return provider.ErrFull
 	}
 	if err := q.check(wr); err != nil {

@@ -67,12 +67,16 @@ func (e *end) drain() {
 			}
 		}
 		missing += len(e.recvs)
+		lastOK, made := e.lastOK, e.n
 		e.mu.Unlock()
 		if missing == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			e.fault("lost: %v after the QP was moved to the error state, %d receives and these requests have not completed: %v; %s", limit, len(e.recvs), which, e.unseen())
+			// If requests after one that is missing have succeeded, it was lost before
+			// the QP was flushed.
+			e.fault("lost: %v after the QP was moved to the error state, %d receives and these requests have not completed: %v; the last to succeed was %d, of %d; %s",
+				limit, len(e.recvs), which, lastOK, made, e.unseen())
 			return
 		}
 	}

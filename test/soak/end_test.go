@@ -15,7 +15,7 @@ import (
 
 // What a side has.
 const (
-	sendDepth = 16 // of the send queue: less than a side would post, so that it gets full
+	sendDepth = 15 // of the send queue: less than a side would post, so that it gets full. siw and rxe make one of 16 slots for it
 	atOnce    = 24 // requests that have not completed
 	window    = 8  // messages that the peer has not seen
 	recvSlots = window + 4
@@ -60,6 +60,7 @@ type end struct {
 	endOnce  sync.Once
 
 	n       uint32             // requests made
+	lastOK  uint32             // the last of them that has completed with success
 	out     map[uint64]request // those that have not completed
 	queue   []verbs.SendWR     // those that are not yet posted
 	recvs   map[uint64]bool    // receives of our own that are posted
@@ -216,6 +217,7 @@ func (e *end) sentOne(wc verbs.WC) {
 		e.broke(fmt.Errorf("%v: %w", r.opcode, err))
 		return
 	}
+	e.lastOK = max(e.lastOK, uint32(wc.ID))
 	// Those before it that were to have no completion have succeeded, too.
 	for id := wc.ID - 1; ; id-- {
 		before, ok := e.out[id]
