@@ -12,9 +12,10 @@ import (
 	"purerdma/verbs"
 )
 
-// queued is how many events wait for a worker. While it is full no more are
-// fetched, and the kernel holds requests back.
-const queued = 1024
+// queued is how many events wait for a worker: more than a client asks for at once.
+// While it is full no more are fetched, and requests beyond the kernel's backlog are
+// lost, and sent again seconds later; those fetched have the peer told to wait.
+const queued = 1 << 16
 
 // server accepts whoever comes. What events ask for is done by a few workers, so
 // that the next events are fetched meanwhile.
