@@ -34,10 +34,13 @@ func (e *end) ah(t *testing.T, attr verbs.AHAttr) *verbs.AH {
 	return ah
 }
 
-// TestVMDatagrams sends a datagram, answers to where it came from, and so on.
+// TestVMDatagrams sends a datagram, answers to where it came from, and so on. Who
+// waits for a completion that is not there yet sleeps until its event.
 func TestVMDatagrams(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.udPair(t)
+		l.cq.SetSpin(0)
+		r.cq.SetSpin(0)
 		there := l.ah(t, l.to(r.gid))
 		var b verbs.Batch
 		b.Reset(l.qp)
