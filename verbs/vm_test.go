@@ -46,11 +46,7 @@ func TestVMDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		transport := verbs.TransportIB
-		if vmtest.Driver() == "siw" {
-			transport = verbs.TransportIWARP
-		}
-		if dev.Transport() != transport || dev.LinkLayer(1) != verbs.LinkEthernet || port.State != verbs.PortActive {
+		if dev.Transport() != verbs.TransportIB || dev.LinkLayer(1) != verbs.LinkEthernet || port.State != verbs.PortActive {
 			t.Errorf("%s: %v, %v, port %+v", h.Device, dev.Transport(), dev.LinkLayer(1), port)
 		}
 		if a := dev.Attr(); a.MaxMRSize <= 4096 || a.PageSizes < 4096 || a.VendorID == 0 || a.MaxQPWR == 0 || a.MaxSGE == 0 || a.MaxCQ == 0 || a.MaxCQE == 0 || a.MaxMR == 0 || a.MaxPD == 0 || a.MaxPKeys == 0 || a.SysImageGUID == 0 || a.Ports != 1 {
