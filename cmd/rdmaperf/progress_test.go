@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestProgress: the line tells how far a test is and how fast, goes away for each
+// line of the table, and is gone at the end.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := &progress{out: &out, on: true}
+		var n atomic.Uint64
+		period := func(messages uint64, want string) {
+			t.Helper()
+			n.Store(messages)
+			time.Sleep(progressPeriod)
+			synctest.Wait()
+			if got := out.String(); got != want {
+				t.Errorf("with %d messages: %q, want %q", messages, got, want)
+			}
+			out.Reset()
+		}
+		p.start(&n)
+		period(0, eraseLine+"0 messages, 0 a second")
+		period(1000, eraseLine+"1000 messages, 4000 a second")
+		p.clear()
+		period(1500, eraseLine+eraseLine+"1500 messages, 2000 a second")
+		period(10, eraseLine+"10 messages, 0 a second") // of the next size
+		p.stop()
+		if got := out.String(); got != eraseLine {
+			t.Errorf("at the end: %q", got)
+		}
+	})
+}
+
+// TestNoProgress: what is not a terminal gets no line.
+func TestNoProgress(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b strings.Builder
+	if terminal(f) || terminal(&b) {
+		t.Error("a file, or a text, is taken for a terminal")
+	}
+	p := &progress{out: &b}
+	p.start(new(atomic.Uint64))
+	p.clear()
+	p.stop()
+	if b.Len() > 0 {
+		t.Errorf("%q", b.String())
+	}
+}
