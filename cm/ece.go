@@ -4,6 +4,7 @@ package cm
 
 import (
 	"fmt"
+	"net"
 	"syscall"
 
 	"purerdma/abi"
@@ -24,6 +25,10 @@ var errNoVendor = fmt.Errorf("no vendor is named: %w", syscall.EINVAL)
 // (rdma_set_local_ece(3)). It is for an ID without a QP, whose user moves one of
 // his own; an answer always carries the vendor that the request named.
 func (id *ID) SetLocalECE(ece ECE) error {
+	if !id.gate.enter() {
+		return id.opError(opSetECE, net.ErrClosed)
+	}
+	defer id.gate.leave()
 	if ece.VendorID == 0 {
 		return id.opError(opSetECE, errNoVendor)
 	}

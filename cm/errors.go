@@ -63,7 +63,8 @@ const (
 //   - *DisconnectedError, *BrokenError, *GivenUpError, *verbs.DeviceRemovedError:
 //     there is none any more;
 //   - *verbs.WCError: a work request has failed, and its Status says why;
-//   - *StateError, *ParamError: the call was wrong.
+//   - *StateError, *ParamError, *PrivateDataError, *WrongDeviceError: the call was
+//     wrong, as is said by syscall.EINVAL, which they wrap.
 type OpError struct {
 	Op     string // "connect", "accept", ...
 	Local  Addr   // zero if not known

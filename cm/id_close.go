@@ -114,8 +114,8 @@ func (id *ID) release() {
 }
 
 // Destroy is Close that waits, as rdma_destroy_id(3) does, until every event of
-// the ID and of its memberships that was delivered has been acknowledged. The ID is gone at once in any
-// case; if ctx ends first, the error names an event that is held.
+// the ID and of its memberships that was delivered has been acknowledged. The ID is
+// gone at once in any case; if ctx ends first, the error names an event that is held.
 func (id *ID) Destroy(ctx context.Context) error {
 	id.Close()
 	return id.waitAcked(ctx, opDestroy, &id.acks)

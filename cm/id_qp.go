@@ -54,6 +54,12 @@ var errHasQP = fmt.Errorf("the ID has a QP already: %w", syscall.EINVAL)
 func (id *ID) UseQP(qp *verbs.QP) error { return id.attach(qp, false) }
 
 func (id *ID) attach(qp *verbs.QP, own bool) error {
+	// Held while the QP is attached, so that a Close which comes meanwhile finds
+	// a QP that it has to destroy.
+	if !id.gate.enter() {
+		return id.opError(opInitQP, net.ErrClosed)
+	}
+	defer id.gate.leave()
 	dev := id.Device()
 	if dev == nil {
 		return id.noDevice(opInitQP)
@@ -70,12 +76,6 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 	if !qp.Device().Same(dev) {
 		return id.opError(opInitQP, &WrongDeviceError{QP: qp.Device().Name(), ID: dev.Name()})
 	}
-	// Held while the QP is attached, so that a Close which comes meanwhile finds
-	// a QP that it has to destroy.
-	if !id.gate.enter() {
-		return id.opError(opInitQP, net.ErrClosed)
-	}
-	defer id.gate.leave()
 	ready := func(qp *verbs.QP) error { return id.modifyQP(qp, verbs.QPInit, nil) }
 	if id.datagram() {
 		ready = id.readyDatagram
@@ -92,7 +92,8 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 	return nil
 }
 
-// WrongDeviceError says that a QP belongs to another device than the ID.
+// WrongDeviceError says that a QP belongs to another device than the ID. It wraps
+// EINVAL.
 type WrongDeviceError struct {
 	QP, ID string // names of the two devices
 }
@@ -103,6 +104,9 @@ func (e *WrongDeviceError) Error() string {
 	}
 	return fmt.Sprintf("the QP belongs to device %s, the ID to %s", e.QP, e.ID)
 }
+
+// Unwrap returns EINVAL.
+func (e *WrongDeviceError) Unwrap() error { return syscall.EINVAL }
 
 // opInitAttrs are the names of the operation by state, made once: a connection
 // goes through four of them.

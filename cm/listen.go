@@ -105,8 +105,8 @@ func (l *Listener) Addr() Addr { return l.id.LocalAddr() }
 //
 // Several goroutines may call it. Its error is one of the listener, such as
 // net.ErrClosed, the context's, or that of a process that is out of file
-// descriptors or may not open the device, after which it may be called again; a request that fails is dropped and does
-// not end it.
+// descriptors or may not open the device, after which it may be called again; a
+// request that fails is dropped and does not end it.
 func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 	for {
 		ev, err := l.ch.Next(ctx)

@@ -89,6 +89,10 @@ func TestEveryCallInEveryState(t *testing.T) {
 			case !fits && (se.State != state || !sameStates(se.Want, c.fits) || !strings.Contains(err.Error(), `"`+state.String()+`"`)):
 				t.Errorf("%s in %q: %v", c.name, state, err)
 			}
+			id.Close()
+			if err := c.call(id); !errors.Is(err, net.ErrClosed) || !errors.As(err, &oe) {
+				t.Errorf("%s of a closed ID: %v", c.name, err)
+			}
 			// A refused Accept has refused the peer.
 			if got := id.State(); got != state && !(c.name == "Accept" && fits && got == StateFailed) {
 				t.Errorf("%s in %q has led to %q", c.name, state, got)
@@ -142,5 +146,39 @@ func TestCallsBeforeThereIsADevice(t *testing.T) {
 		if err := call(id); !errors.As(err, &se) || se.State != StateIdle || len(se.Want) == 0 || !errors.Is(err, errNoDevice) || !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestQPOfAnotherDevice: by its name, or by its opening.
+func TestQPOfAnotherDevice(t *testing.T) {
+	ep, _ := fakeEndpoint(t, StateRouteResolved)
+	other := fakeHost()
+	for _, tc := range []struct {
+		host *verbs.Host
+		name string
+		says string
+	}{{ep.ch.host, "rxe1", "device rxe1, the ID to rxe0"}, {other, "rxe0", "another opening of device rxe0"}} {
+		dev, err := tc.host.Open(tc.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pd, err := dev.DefaultPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		qp, err := pd.CreateQP(verbs.QPConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *WrongDeviceError
+		err = ep.id.UseQP(qp)
+		if !errors.As(err, &wrong) || wrong.QP != tc.name || wrong.ID != "rxe0" || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if ep.id.QP() != nil {
+			t.Error("it was attached")
+		}
+		qp.Close()
+		dev.Close()
 	}
 }

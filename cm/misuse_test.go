@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"purerdma/abi"
+	"purerdma/verbs"
 )
 
 func TestStateErrorNamesTheStates(t *testing.T) {
@@ -30,10 +31,16 @@ func TestClosedComesFirst(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	id.Close()
-	if err := id.Connect(nil); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Connect: %v", err)
-	}
-	if err := id.Accept(nil); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Accept: %v", err)
+	for name, err := range map[string]error{
+		"Connect":     id.Connect(nil),
+		"Accept":      id.Accept(nil),
+		"CreateQP":    id.CreateQP(nil, verbs.QPConfig{}),
+		"UseQP":       id.UseQP(nil),
+		"CreateSRQ":   id.CreateSRQ(nil, verbs.SRQConfig{}),
+		"SetLocalECE": id.SetLocalECE(ECE{}),
+	} {
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -63,6 +63,9 @@ func (id *ID) JoinMulticastEx(group Addr, flags JoinFlags, context any) (*Multic
 	if !group.IsValid() {
 		return nil, id.opError(opJoin, errNoAddr)
 	}
+	if flags > SendOnlyFullMember {
+		return nil, id.opError(opJoin, &ParamError{Field: "the role", Value: int(flags), Max: int(SendOnlyFullMember), Why: "there are FullMember and SendOnlyFullMember"})
+	}
 	m := &Multicast{Addr: group, Flags: flags, Context: context, id: id, uid: lastUID.Add(1), joined: make(chan struct{})}
 	defer close(m.joined)
 	// The event may be fetched before the command returns.

@@ -10,6 +10,17 @@ import (
 	"purerdma/abi"
 )
 
+// TestJoinInNoRole: the error names the value, and the kernel is not asked.
+func TestJoinInNoRole(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	k.fail[abi.RDMA_USER_CM_CMD_JOIN_MCAST] = syscall.EIO
+	var pe *ParamError
+	_, err := newFakeID(t, ch).JoinMulticastEx(mustAddr("239.1.2.3:0"), SendOnlyFullMember+1, nil)
+	if !errors.As(err, &pe) || pe.Value != 2 || !errors.Is(err, syscall.EINVAL) {
+		t.Error(err)
+	}
+}
+
 // TestMulticastEvents: events of a membership come with it and leave the state of
 // its ID alone; those that fit no membership are dropped.
 func TestMulticastEvents(t *testing.T) {

@@ -4,6 +4,7 @@ package cm
 
 import (
 	"fmt"
+	"syscall"
 
 	"purerdma/abi"
 	"purerdma/verbs"
@@ -165,7 +166,8 @@ func flag(b bool) uint8 {
 	return 0
 }
 
-// ParamError says that a field of a ConnParam is out of range.
+// ParamError says that a field of a ConnParam, or another argument of a call, is
+// out of range. Nothing has happened. It wraps EINVAL.
 type ParamError struct {
 	Field      string
 	Value, Max int
@@ -175,3 +177,6 @@ type ParamError struct {
 func (e *ParamError) Error() string {
 	return fmt.Sprintf("%s is %d, at most %d is possible: %s", e.Field, e.Value, e.Max, e.Why)
 }
+
+// Unwrap returns EINVAL.
+func (e *ParamError) Unwrap() error { return syscall.EINVAL }

@@ -5,6 +5,7 @@ package cm
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +34,7 @@ func TestNilMeansTheMost(t *testing.T) {
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("connecting: %v, %v", got, err)
 	}
-	got, err = none.complete(testAttr, &ConnParam{ResponderResources: 5, InitiatorDepth: 200, RetryCount: 1}, false)
+	got, err = none.complete(testAttr, &ConnParam{ResponderResources: 5, InitiatorDepth: 200, FlowControl: true, RetryCount: 1, SRQ: true, QPNum: 3}, false)
 	want = ConnParam{ResponderResources: 5, InitiatorDepth: 64, RetryCount: 7, RNRRetryCount: 7}
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("accepting: %v, %v", got, err)
@@ -71,7 +72,7 @@ func TestParamLimits(t *testing.T) {
 	} {
 		_, err := tc.p.complete(testAttr, nil, false)
 		var pe *ParamError
-		if !errors.As(err, &pe) || !strings.Contains(err.Error(), tc.words) {
+		if !errors.As(err, &pe) || !strings.Contains(err.Error(), tc.words) || !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%+v: %v", tc.p, err)
 		}
 	}
@@ -117,7 +118,7 @@ func TestPrivateDataLimits(t *testing.T) {
 		t.Error(err)
 	}
 	var pe *PrivateDataError
-	if err := id.checkPrivateData(opConnect, make([]byte, 57)); !errors.As(err, &pe) || pe.Max != 56 || pe.Len != 57 {
+	if err := id.checkPrivateData(opConnect, make([]byte, 57)); !errors.As(err, &pe) || pe.Max != 56 || pe.Len != 57 || !errors.Is(err, syscall.EINVAL) {
 		t.Error(err)
 	}
 }

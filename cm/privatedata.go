@@ -4,11 +4,13 @@ package cm
 
 import (
 	"fmt"
+	"syscall"
 
 	"purerdma/verbs"
 )
 
 // PrivateDataError says that private data is longer than the message can carry.
+// Nothing has been sent. It wraps EINVAL.
 type PrivateDataError struct {
 	Len, Max int    // in bytes
 	Why      string // what sets the limit
@@ -17,6 +19,9 @@ type PrivateDataError struct {
 func (e *PrivateDataError) Error() string {
 	return fmt.Sprintf("%d bytes of private data, at most %d are possible: %s", e.Len, e.Max, e.Why)
 }
+
+// Unwrap returns EINVAL, which the kernel would have given.
+func (e *PrivateDataError) Unwrap() error { return syscall.EINVAL }
 
 // ipHeader is what the kernel puts before the private data of a request between
 // IP addresses: ports and addresses, for the listener's side of the kernel.
