@@ -29,7 +29,7 @@ const (
 	AddrInfoFamily
 	// AddrInfoSA asks the subnet administrators of InfiniBand fabrics for a
 	// service, by its ID or its name, instead of a name server (RAI_SA, since rdma-core
-	// 61). It takes a service alone, and Linux 7.2.
+	// 61). It takes a service alone, and a kernel that has ResolveIBService.
 	AddrInfoSA
 	// AddrInfoDNS asks for the look-up of names, which is what is done without
 	// it, too (RAI_DNS).

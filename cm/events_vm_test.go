@@ -208,8 +208,8 @@ func TestEventDeviceRemoval(t *testing.T) {
 	}
 }
 
-// TestEventUser: who waits on a channel can be woken. Before Linux 7.2 the kernel
-// has no such command.
+// TestEventUser: who waits on a channel can be woken. Linux 6.12 has no such
+// command.
 func TestEventUser(t *testing.T) {
 	r := newRig(t)
 	id := r.newID(r.client)

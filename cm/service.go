@@ -30,8 +30,8 @@ type ServiceRecord struct {
 // ResolveIBService looks an InfiniBand service up by its ID
 // (rdma_resolve_addrinfo(3) with RAI_SA). The ID must be bound to a port of an
 // InfiniBand fabric. The outcome is EventAddrInfoResolved or EventAddrInfoError.
-// It needs Linux 7.2; errors.ErrUnsupported says that the kernel, or the port,
-// cannot.
+// Linux 6.12 has it not, 7.3 has; errors.ErrUnsupported says that the kernel, or the
+// port, cannot.
 func (id *ID) ResolveIBService(service uint64) error {
 	return id.resolveService(abi.UcmIBService{ServiceID: service, Flags: abi.RDMA_USER_CM_IB_SERVICE_FLAG_ID})
 }
@@ -92,8 +92,8 @@ func serviceFromKernel(k *abi.IBUserServiceRec) ServiceRecord {
 
 // WriteEvent queues an event for the ID itself (rdma_write_cm_event(3)): a way to
 // wake who waits on its channel. typ is EventUser, or EventInternal for a library
-// that tells its own from the program's. The event carries status and arg. It
-// needs Linux 7.2; errors.ErrUnsupported says that the kernel cannot.
+// that tells its own from the program's. The event carries status and arg. Linux
+// 6.12 has it not, 7.3 has; errors.ErrUnsupported says that the kernel cannot.
 func (id *ID) WriteEvent(typ EventType, status int32, arg uint64) error {
 	if typ != EventUser && typ != EventInternal {
 		return id.opError(opWriteEvent, fmt.Errorf("%v is the kernel's to send, only %v and %v are not: %w", typ, EventUser, EventInternal, syscall.EINVAL))

@@ -169,7 +169,7 @@ func (k *newKernel) Write(b []byte) error {
 
 func TestACommandThatTheKernelLacks(t *testing.T) {
 	err := New(&oldKernel{}).ResolveIBService(1, abi.UcmIBService{})
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "RESOLVE_IB_SERVICE") || !strings.Contains(err.Error(), "7.2") {
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "RESOLVE_IB_SERVICE") || !strings.Contains(err.Error(), "7.3") {
 		t.Errorf("an old kernel: %v", err)
 	}
 	err = New(&newKernel{}).WriteCMEvent(1, 18, 0, 0)

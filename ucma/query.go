@@ -95,7 +95,7 @@ func (f *File) QueryIBService(id uint32) ([]abi.IBUserServiceRec, error) {
 		Option:   abi.RDMA_USER_CM_QUERY_IB_SERVICE,
 	}, resp)
 	if errors.Is(err, syscall.ENOSYS) {
-		err = &OpError{Op: "QUERY IB_SERVICE", ID: id, Err: fmt.Errorf("this kernel does not know the option, Linux 7.2 does: %w", errors.ErrUnsupported)}
+		err = &OpError{Op: "QUERY IB_SERVICE", ID: id, Err: fmt.Errorf("this kernel does not know the option, Linux 7.3 does: %w", errors.ErrUnsupported)}
 	}
 	if err != nil {
 		return nil, err

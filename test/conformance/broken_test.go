@@ -46,6 +46,10 @@ const sampleDocument = `
 | ''rdma_connect'' | copied (open: later) | ''cm.ID.Later'' | - | - |
 | ''rsocket'', ''rbind'' | left out | - | - | rsockets |
 
+| feature | status | where | shown by | remark |
+|---|---|---|---|---|
+| GIDs | encoded | ''cm.Dial'' | ''cm.TestEcho'' | no fabric |
+
 | event | driver | how | status | shown by | remark |
 |---|---|---|---|---|---|
 | ESTABLISHED | rxe | so | provoked | ''cm.TestEcho'' | - |
@@ -88,6 +92,10 @@ func TestBroken(t *testing.T) {
 		{"left out without need", "| rsockets |", "| too hard |", "only rsockets and ibacm may be left out"},
 		{"open and not allowed", "(open: later)", "(open: never)", `"never" is not in the list`},
 		{"open no more", "copied (open: later)", "copied", `no row is open for "later" any more`},
+		{"feature that is said to run", "| GIDs | encoded", "| GIDs | copied", `"copied" is no status`},
+		{"feature without a reason", "| no fabric |", "| - |", "encoded without a reason"},
+		{"feature without a test", "''cm.TestEcho'' | no fabric", "''cm.TestGIDs'' | no fabric", "test cm.TestGIDs does not exist"},
+		{"no features", "| GIDs | encoded | ''cm.Dial'' | ''cm.TestEcho'' | no fabric |\n", "", "no table of what no driver runs"},
 		{"event missing", "| ESTABLISHED | siw", "| ESTABLISHED | rxe", "ESTABLISHED siw has no row"},
 		{"event unknown", "| ESTABLISHED | siw", "| ESTABLISHD | siw", "ESTABLISHD siw is no event"},
 	} {

@@ -18,6 +18,7 @@ const (
 	colOlder     = "older sentence"
 	colNewer     = "newer sentence"
 	colFunction  = "function"
+	colFeature   = "feature"
 	colEvent     = "event"
 	colDriver    = "driver"
 	colStatus    = "status"
@@ -57,6 +58,7 @@ func check(text string, src source, functions, events, drivers, open []string) [
 	c.complete(sentences)
 	c.olderPage(sentences)
 	c.functions(functions)
+	c.features()
 	c.events(events, drivers)
 	for _, area := range open {
 		if !c.used[area] {
@@ -158,6 +160,16 @@ func (c *checker) functions(want []string) {
 		if !seen[fn] {
 			c.bad(row{}, "%s has no row", fn)
 		}
+	}
+}
+
+// features checks the table of what no driver here runs: all of it is encoded.
+func (c *checker) features() {
+	if len(c.doc[colFeature]) == 0 {
+		c.bad(row{}, "there is no table of what no driver runs")
+	}
+	for _, r := range c.doc[colFeature] {
+		c.claim(r, map[string]bool{"encoded": true})
 	}
 }
 
