@@ -34,6 +34,7 @@ const (
 	opInitAttr     = "init QP attributes"
 	opEstablish    = "establish"
 	opNotify       = "notify"
+	opNotifyMig    = "notify of a migrated path"
 	opReuseAddr    = "set REUSEADDR"
 	opNoReuseAddr  = "clear REUSEADDR"
 	opAFOnly       = "set AFONLY"

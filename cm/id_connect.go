@@ -169,10 +169,19 @@ const (
 	PathMig NotifyEvent = 7
 )
 
-// Notify tells the connection manager of an event of the QP (rdma_notify(3)). On
-// iWARP it does nothing.
+// Notify tells the connection manager of an event of the QP (rdma_notify(3)): of
+// CommEst on an accepting ID, where the error is EISCONN when it is established
+// already, of PathMig on an established one. On iWARP it does nothing.
 func (id *ID) Notify(event NotifyEvent) error {
-	return id.command(opNotify, func(f *ucma.File, kid uint32) error {
+	op := opNotify
+	switch event {
+	case CommEst:
+	case PathMig:
+		op = opNotifyMig
+	default:
+		return id.opError(op, fmt.Errorf("event %d: only %d (CommEst) and %d (PathMig) are told: %w", event, CommEst, PathMig, syscall.EINVAL))
+	}
+	return id.command(op, func(f *ucma.File, kid uint32) error {
 		return f.Notify(kid, uint32(event))
 	})
 }

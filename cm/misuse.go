@@ -46,6 +46,7 @@ var possible = map[string][]State{
 	opEstablish:    {StateResponded},
 	opJoin:         {StateBound, StateAddrResolved},
 	opNotify:       {StateAccepting},
+	opNotifyMig:    {StateEstablished},
 	opDisconnect:   {StateResponded, StateAccepting, StateEstablished, StateDisconnected},
 	opReuseAddr:    {StateIdle, StateBound},
 	opNoReuseAddr:  {StateIdle},

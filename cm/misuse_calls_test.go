@@ -57,6 +57,7 @@ func TestEveryCallInEveryState(t *testing.T) {
 		{"RejectECE", func(id *ID) error { return id.RejectECE(nil) }, []State{StateRequested, StateResponded}},
 		{"Establish", func(id *ID) error { return id.Establish() }, []State{StateResponded}},
 		{"Notify", func(id *ID) error { return id.Notify(CommEst) }, []State{StateAccepting}},
+		{"Notify of a migrated path", func(id *ID) error { return id.Notify(PathMig) }, []State{StateEstablished}},
 		{"Disconnect", func(id *ID) error { return id.Disconnect() }, []State{StateResponded, StateAccepting, StateEstablished, StateDisconnected}},
 		{"JoinMulticast", func(id *ID) error { _, err := id.JoinMulticast(mustAddr("239.1.1.1:0"), nil); return err }, []State{StateBound, StateAddrResolved}},
 		{"SetReuseAddr", func(id *ID) error { return id.SetReuseAddr(true) }, []State{StateIdle, StateBound}},
@@ -180,5 +181,16 @@ func TestQPOfAnotherDevice(t *testing.T) {
 		}
 		qp.Close()
 		dev.Close()
+	}
+}
+
+// TestNotifyOfNothing: an event that is none of the two is named, and the state has
+// nothing to do with it.
+func TestNotifyOfNothing(t *testing.T) {
+	ch, _ := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	var se *StateError
+	if err := id.Notify(99); !errors.Is(err, syscall.EINVAL) || errors.As(err, &se) || !strings.Contains(err.Error(), "event 99") {
+		t.Error(err)
 	}
 }
