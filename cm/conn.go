@@ -70,7 +70,8 @@ func (c *Conn) Close() error {
 // device until then.
 func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRecv(c.qp, wrID, sg) }
 
-// Send sends one message and waits until the peer has it. The memory may be used
+// Send sends one message and waits until the peer's device has it, on iWARP until
+// TCP has: what the peer thinks of it ends the connection there. The memory may be used
 // again when Send returns, whatever it returns: if ctx ends before the message
 // has gone, the QP is moved to the error state, because nothing else takes the
 // memory back from the device. The connection is of no more use then: what
@@ -81,13 +82,14 @@ func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
 }
 
 // Write copies local memory into the peer's (RDMA WRITE) and waits until it is
-// there. ctx is as for Send.
+// there, on iWARP until it is sent. remoteAddr and rkey are what the peer has told of
+// its memory. ctx is as for Send.
 func (c *Conn) Write(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
 	return c.run(ctx, opWrite, verbs.SendWR{Opcode: verbs.OpWrite, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
 }
 
 // Read copies the peer's memory into local memory (RDMA READ) and waits until it
-// is there. ctx is as for Send.
+// is there. remoteAddr and rkey are as for Write, ctx is as for Send.
 func (c *Conn) Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
 	return c.run(ctx, opRead, verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
 }
