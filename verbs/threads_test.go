@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// TestSleepersHaveNoThreads: who sleeps until a completion is a goroutine, one, and no
+// thread, on a CQ of its own as on one that others wait for, too.
+func TestSleepersHaveNoThreads(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		const queues, each = 25, 4
+		dev := openDevice(t, rt.h, rt.a.Device)
+		var cqs []*verbs.CQ
+		for range queues {
+			cq := createCQ(t, dev, verbs.CQConfig{})
+			cq.SetSpin(0)
+			cqs = append(cqs, cq)
+		}
+		goroutines, threads := runtime.NumGoroutine(), countThreads(t)
+		ended := make(chan error)
+		for i := range queues * each {
+			go func() {
+				_, err := cqs[i%queues].Wait(context.Background(), make([]verbs.WC, 1))
+				ended <- err
+			}()
+		}
+		time.Sleep(200 * time.Millisecond)
+		select {
+		case err := <-ended:
+			t.Fatalf("a wait ended, before anything came: %v", err)
+		default:
+		}
+		goroutines, threads = runtime.NumGoroutine()-goroutines, countThreads(t)-threads
+		t.Logf("%d waits: %d goroutines, %d threads", queues*each, goroutines, threads)
+		// Some threads are the runtime's own doing, some goroutines those of tests before.
+		if goroutines > queues*each+5 || threads > queues/2 {
+			t.Errorf("%d waits have %d goroutines and %d threads", queues*each, goroutines, threads)
+		}
+		for _, cq := range cqs {
+			if err := cq.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		for range queues * each {
+			if err := <-ended; !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Wait on a CQ that was closed: %v", err)
+			}
+		}
+	})
+}
+
+// countThreads is how many this process has.
+func countThreads(t *testing.T) int {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(tasks)
+}
