@@ -95,7 +95,14 @@ func calls() []call {
 		}},
 		{"QueryMR", func(f *File, o *objects) error { _, err := f.QueryMR(o.mr.Handle); return err }},
 		{"AdviseMR", func(f *File, o *objects) error {
-			return f.AdviseMR(o.pd, abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, 0, []abi.UverbsSGE{{Addr: 0x1000, Length: 8, LKey: o.mr.LKey}})
+			// About memory that is pinned rxe of Linux 7 takes advice, and goes down with
+			// the kernel. Who has no other has no advice either.
+			piece := abi.UverbsSGE{Addr: 0x1000, Length: 8}
+			if mr, err := f.RegMR(o.pd, o.mem, 0x1000, localWrite|abi.IB_UVERBS_ACCESS_ON_DEMAND, uhw(8)); err == nil {
+				defer f.DeregMR(mr.Handle)
+				piece.LKey = mr.LKey
+			}
+			return f.AdviseMR(o.pd, abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, 0, []abi.UverbsSGE{piece})
 		}},
 		{"ReregMR", func(f *File, o *objects) error {
 			_, err := f.ReregMR(o.mr.Handle, ReregAccess, o.pd, nil, 0, localWrite|abi.IB_UVERBS_ACCESS_REMOTE_READ, Driver{})

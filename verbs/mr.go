@@ -24,6 +24,8 @@ type MR struct {
 	size int
 	keys atomic.Uint64 // lkey<<32 | rkey; Reregister may change them
 	leak *leak.Entry
+	// onDemand says that the memory is not pinned, whatever Reregister makes of access.
+	onDemand bool
 
 	mu     sync.Mutex // of Reregister and Close
 	access Access
@@ -92,7 +94,9 @@ func (p *PD) register(buf *buffer, access Access) (*MR, error) {
 
 func newMR(p *PD, mr provider.MR, buf *buffer, addr uint64, size int, access Access) *MR {
 	m := &MR{pd: p, p: mr, buf: buf, addr: addr, size: size, access: access, leak: leak.Track("MR", p.dev.info.Name)}
+	m.onDemand = access&OnDemand != 0 || buf == nil // another device's memory may move, too
 	m.setKeys()
+	p.onDemand.add(m)
 	return m
 }
 
@@ -170,7 +174,9 @@ func (m *MR) Close() error {
 		return nil
 	}
 	dev := m.pd.dev
+	m.pd.onDemand.remove(m)
 	if err := dev.destroyed(m.p.Close()); err != nil {
+		m.pd.onDemand.add(m)
 		return dev.opError("deregister memory on", err)
 	}
 	m.closed.Store(true)

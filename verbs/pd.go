@@ -15,6 +15,8 @@ type PD struct {
 	users users
 	deflt bool
 	leak  *leak.Entry
+
+	onDemand onDemand
 }
 
 // AllocPD allocates a protection domain. The caller closes it.

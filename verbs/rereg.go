@@ -7,7 +7,6 @@ import (
 	"net"
 	"syscall"
 
-	"purerdma/abi"
 	"purerdma/provider"
 	"purerdma/uverbs"
 )
@@ -56,7 +55,9 @@ func (m *MR) reregister(c MRChange) error {
 	if mask == 0 {
 		return nil
 	}
+	m.pd.onDemand.remove(m)
 	if err := m.p.Reregister(cfg, mask); err != nil {
+		m.pd.onDemand.add(m)
 		if pd != m.pd {
 			pd.detach(kindMR)
 		}
@@ -65,6 +66,7 @@ func (m *MR) reregister(c MRChange) error {
 	old := m.pd
 	m.pd, m.access = pd, cfg.Access
 	m.setKeys()
+	pd.onDemand.add(m)
 	if old != pd {
 		return old.detach(kindMR)
 	}
@@ -96,36 +98,6 @@ func (p *PD) regDMABuf(fd int, offset, length, iova uint64, access Access) (*MR,
 		return nil, err
 	}
 	return newMR(p, provider.Plain{File: p.dev.file}.MR(k), nil, iova, int(length), access), nil
-}
-
-// Advice is how on-demand memory will be used: enum ib_uverbs_advise_mr_advice of
-// rdma/ib_user_ioctl_verbs.h.
-type Advice uint32
-
-// What Advise can say.
-const (
-	Prefetch        Advice = abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH
-	PrefetchWrite   Advice = abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE
-	PrefetchNoFault Advice = abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
-)
-
-// Advise says how pieces of memory with the right OnDemand will be used
-// (ibv_advise_mr(3)). With wait it returns when the advice has been followed.
-func (p *PD) Advise(advice Advice, wait bool, pieces ...SGE) error {
-	list := make([]abi.UverbsSGE, len(pieces))
-	for i, s := range pieces {
-		list[i] = abi.UverbsSGE{Addr: s.Addr, Length: s.Length, LKey: s.LKey}
-	}
-	var flags uint32
-	if wait {
-		flags = abi.IB_UVERBS_ADVISE_MR_FLAG_FLUSH
-	}
-	// Held, so that the kernel does not give the handle to another PD.
-	if err := p.attach(kindAdvice); err != nil {
-		return p.dev.opError("advise on memory of", err)
-	}
-	defer p.detach(kindAdvice)
-	return p.dev.opError("advise on memory of", p.dev.file.AdviseMR(p.p.Handle(), uint32(advice), flags, list))
 }
 
 // checkAccess refuses rights that no device takes.
