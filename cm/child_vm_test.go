@@ -26,10 +26,11 @@ import (
 
 // children are the programs that the tests start as processes of their own.
 var children = map[string]func() int{
-	"echo":   echoChild,
-	"client": clientChild,
-	"open":   openChild,
-	"memory": memoryChild,
+	"echo":    echoChild,
+	"client":  clientChild,
+	"open":    openChild,
+	"memory":  memoryChild,
+	"example": exampleChild,
 }
 
 // spawn starts a child and returns the line that it says when it is ready.
