@@ -31,6 +31,7 @@ var children = map[string]func() int{
 	"open":    openChild,
 	"memory":  memoryChild,
 	"example": exampleChild,
+	"idle":    idleChild,
 }
 
 // spawn starts a child and returns the line that it says when it is ready.

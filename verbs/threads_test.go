@@ -8,11 +8,11 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"runtime"
 	"testing"
 	"time"
 
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 
@@ -61,12 +61,11 @@ func TestSleepersHaveNoThreads(t *testing.T) {
 	})
 }
 
-// countThreads is how many this process has.
 func countThreads(t *testing.T) int {
 	t.Helper()
-	tasks, err := os.ReadDir("/proc/self/task")
+	n, err := vmtest.Threads()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(tasks)
+	return n
 }
