@@ -10,10 +10,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"purerdma/internal/vmtest"
 	"purerdma/oob"
@@ -193,6 +196,32 @@ func TestVMNoGID(t *testing.T) {
 	}
 	if _, err := dev.GIDFor(9, netip.Addr{}); !errors.Is(err, syscall.EINVAL) {
 		t.Error(err)
+	}
+}
+
+// In a network namespace without the interface no GID is chosen, and the error says why.
+func TestVMGIDElsewhere(t *testing.T) {
+	hosts := vmtest.Hosts(t, 1)
+	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
+	check(t, err)
+	closer(t, dev)
+	for _, addr := range []netip.Addr{{}, hosts[0].IPv4} {
+		answered := make(chan error)
+		go func() {
+			runtime.LockOSThread() // for good: the thread ends in its namespace
+			err := unix.Unshare(unix.CLONE_NEWNET)
+			if err == nil {
+				_, err = dev.GIDFor(1, addr)
+			}
+			answered <- err
+		}()
+		err := <-answered
+		if _, ok := errors.AsType[*verbs.NoGIDError](err); !ok || !strings.Contains(err.Error(), "its network interface is in another network namespace") {
+			t.Errorf("%v: %v", addr, err)
+		}
+	}
+	if _, err := dev.GIDFor(1, hosts[0].IPv4); err != nil {
+		t.Errorf("here: %v", err)
 	}
 }
 

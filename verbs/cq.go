@@ -20,8 +20,9 @@ import (
 // CQConfig says how to make a CQ.
 type CQConfig struct {
 	// Entries is how many completions must fit; the kernel may round it up. If
-	// more come than fit, the CQ is broken: it should hold all requests of its
-	// QPs. 0 means 256.
+	// more come than fit, the CQ is broken, and completions are lost: it should hold
+	// all requests of its QPs. That it happened, AsyncCQErr says to who reads
+	// Device.AsyncEvents; Poll and Wait give no error. 0 means 256.
 	Entries int
 	// Channel is the channel that the CQ shares with others. With nil the CQ
 	// has one of its own, and so a file descriptor.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 
@@ -117,25 +118,28 @@ func TestVMReregister(t *testing.T) {
 	})
 }
 
-// TestVMHugePages has the administrator set huge pages aside.
-func TestVMHugePages(t *testing.T) {
+// setHugePages has the administrator set huge pages aside, until the test ends.
+func setHugePages(t *testing.T, n int) {
+	t.Helper()
 	const setting = "/proc/sys/vm/nr_hugepages"
 	old, err := os.ReadFile(setting)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.WriteFile(setting, old, 0)
+	t.Cleanup(func() { os.WriteFile(setting, old, 0) })
+	if err := os.WriteFile(setting, fmt.Append(nil, n), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVMHugePages(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
-		if err := os.WriteFile(setting, []byte("0"), 0); err != nil {
-			t.Fatal(err)
-		}
+		setHugePages(t, 0)
 		l, r := rt.pair(t, verbs.QPCap{})
 		if _, err := r.pd.AllocHuge(1<<20, everything); !errors.Is(err, syscall.ENOMEM) {
 			t.Errorf("AllocHuge where there are none: %v", err)
 		}
-		if err := os.WriteFile(setting, []byte("4"), 0); err != nil {
-			t.Fatal(err)
-		}
+		setHugePages(t, 4)
 		mr, err := r.pd.AllocHuge(3<<20, everything)
 		if err != nil {
 			t.Fatal(err)
@@ -165,6 +169,24 @@ func TestVMPKey(t *testing.T) {
 		}
 		if _, err := dev.PKey(1, -1); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("index -1: %v", err)
+		}
+	})
+}
+
+// TestVMNoDMABuf: no software device takes another device's memory.
+func TestVMNoDMABuf(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		_, pd := openPD(t, rt.h, rt.b.Device)
+		f, err := os.Open(os.DevNull) // not one, if the device looked
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, f)
+		if mr, err := pd.RegDMABuf(int(f.Fd()), 0, 4096, 0, verbs.LocalWrite); err == nil {
+			mr.Close()
+			t.Error("/dev/null was registered as a dma-buf")
+		} else if vmtest.Driver() != "mlx5" && !errors.Is(err, errors.ErrUnsupported) {
+			t.Error(err)
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"purerdma/abi"
 	"purerdma/verbs"
 )
@@ -51,9 +53,18 @@ func TestVMOnDemandOperations(t *testing.T) {
 		for i, prefetch := range []func() error{
 			func() error { return nil },
 			func() error { return l.pd.Advise(verbs.Prefetch, true, here.Slice(0, 1<<20)) },
+			func() error { return l.pd.Advise(verbs.Prefetch, false, here.Slice(0, 1<<20)) },
+			func() error { return l.pd.Advise(verbs.PrefetchWrite, true, here.Slice(0, 1<<20)) },
 			func() error { return l.pd.Advise(verbs.PrefetchWrite, false, here.Slice(0, 1<<20)) },
 			func() error { return l.pd.Advise(verbs.PrefetchNoFault, true, here.Slice(0, 4096)) },
+			func() error { return l.pd.Advise(verbs.PrefetchNoFault, false, here.Slice(0, 4096)) },
 		} {
+			// The pages that the device has mapped go, and it has to ask for others.
+			for _, mr := range mrs {
+				if err := unix.Madvise(mr.Bytes(), unix.MADV_DONTNEED); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := prefetch(); err != nil {
 				t.Errorf("advice %d: %v", i, err)
 			}
@@ -121,6 +132,9 @@ func TestVMOnDemandNewer(t *testing.T) {
 			if wc := l.collect(t, 1)[3]; wc.Err() != nil || !bytes.Equal(mr.Bytes()[page*4096:][:8], value) {
 				t.Fatalf("page %d: %+v, %x", page, wc, mr.Bytes()[page*4096:][:8])
 			}
+			l.send(t, verbs.SendWR{ID: 4, Opcode: verbs.OpFlush, Flags: verbs.SendSignaled, RemoteAddr: remote, RKey: mr.RKey(),
+				Flush: verbs.Flush{Type: verbs.ToGlobal, Level: verbs.FlushMR}})
+			l.ok(t, 1)
 		}
 	})
 }
@@ -149,6 +163,36 @@ func TestVMOnDemandDatagrams(t *testing.T) {
 			l.ok(t, 1)
 			if wc := r.ok(t, 1)[7]; wc.ByteLen != verbs.GRHLen+n || !bytes.Equal(r.buf.Bytes()[verbs.GRHLen:][:n], data) {
 				t.Errorf("page %d: %+v, or other bytes", page, wc)
+			}
+		}
+	})
+}
+
+// TestVMOnDemandHuge writes to huge pages that are not pinned.
+func TestVMOnDemandHuge(t *testing.T) {
+	vmRoutes(t, func(t *testing.T, rt *route) {
+		setHugePages(t, 4)
+		l, r := rt.pair(t, verbs.QPCap{})
+		mr, err := r.pd.AllocHuge(4<<20, everything|verbs.OnDemand)
+		if !r.odp() {
+			if err == nil || !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("on-demand memory of a device without: %v", err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, mr)
+		const n = 1024
+		for i, page := range []int{0, 1, 300, 511, 512, 1023} {
+			data := fill(l.buf.Bytes()[:n], byte(i))
+			remote := mr.Addr() + uint64(page)*4096
+			l.send(t, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: remote, RKey: mr.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, n)}},
+				verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: remote, RKey: mr.RKey(), SGList: []verbs.SGE{l.buf.Slice(4096, n)}})
+			l.ok(t, 1)
+			if !bytes.Equal(mr.Bytes()[page*4096:][:n], data) || !bytes.Equal(l.buf.Bytes()[4096:][:n], data) {
+				t.Errorf("page %d: what was written or read differs", page)
 			}
 		}
 	})

@@ -197,6 +197,13 @@ func TestVMStates(t *testing.T) {
 		if n, err := e.qp.PostRecv(make([]verbs.RecvWR, room+1)); n != room || !errors.Is(err, verbs.ErrFull) {
 			t.Errorf("%v: %d receives of %d, %v", typ, n, room, err)
 		}
+		if typ != verbs.UD {
+			continue // they need a peer for it
+		}
+		modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState)
+		if n, err := e.qp.PostSend(send); n != 0 || !errors.As(err, &state) || state.State != verbs.QPRTR {
+			t.Errorf("%v: send in RTR: %d, %v", typ, n, err)
+		}
 	}
 }
 
