@@ -19,21 +19,31 @@ import (
 // odp says whether the device pages memory in on demand for reliable connections.
 func (e *end) odp() bool { return e.dev.Attr().ODP.Supported && e.dev.Attr().ODP.RC != 0 }
 
+// onDemand sees to what asking for on-demand memory has given: memory, or a refusal of
+// a device that has none, and then it is false.
+func (e *end) onDemand(t *testing.T, mr *verbs.MR, err error) bool {
+	t.Helper()
+	if !e.odp() {
+		if err == nil || !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("on-demand memory of a device without: %v", err)
+		}
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, mr)
+	return true
+}
+
 // TestVMOnDemand uses memory that is not pinned, where the device can.
 func TestVMOnDemand(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		mr, err := r.pd.Alloc(1<<20, everything|verbs.OnDemand)
-		if !r.odp() {
-			if err == nil || !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("on-demand memory of a device without: %v", err)
-			}
+		if !r.onDemand(t, mr, err) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, mr)
 		if err := r.pd.Advise(verbs.PrefetchWrite, true, mr.Slice(0, 8192)); err != nil {
 			t.Errorf("Advise: %v", err)
 		}

@@ -28,19 +28,12 @@ func TestVMOnDemandOperations(t *testing.T) {
 		var mrs [2]*verbs.MR
 		for i, e := range []*end{l, r} {
 			mr, err := e.pd.Alloc(1<<20, everything|verbs.OnDemand)
-			if !e.odp() {
-				if err == nil || !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
-					t.Errorf("on-demand memory of a device without: %v", err)
-				}
+			if !e.onDemand(t, mr, err) {
 				if err := e.pd.Advise(verbs.Prefetch, true, e.buf.Slice(0, 4096)); !errors.Is(err, errors.ErrUnsupported) {
 					t.Errorf("Advise: %v", err)
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			closer(t, mr)
 			mrs[i] = mr
 		}
 		caps := l.dev.Attr().ODP
@@ -174,16 +167,9 @@ func TestVMOnDemandHuge(t *testing.T) {
 		setHugePages(t, 4)
 		l, r := rt.pair(t, verbs.QPCap{})
 		mr, err := r.pd.AllocHuge(4<<20, everything|verbs.OnDemand)
-		if !r.odp() {
-			if err == nil || !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("on-demand memory of a device without: %v", err)
-			}
+		if !r.onDemand(t, mr, err) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, mr)
 		const n = 1024
 		for i, page := range []int{0, 1, 300, 511, 512, 1023} {
 			data := fill(l.buf.Bytes()[:n], byte(i))
