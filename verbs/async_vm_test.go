@@ -43,6 +43,16 @@ func expect(t *testing.T, q *verbs.AsyncEvents, typ verbs.AsyncEventType) verbs.
 	}
 }
 
+// unexpected fails the test if an event comes in a short while.
+func unexpected(t *testing.T, q *verbs.AsyncEvents) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if ev, err := q.Next(ctx); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("an event that was not expected: %v %+v, %v", ev.Type, ev, err)
+	}
+}
+
 // TestVMAsyncSRQ lets an SRQ fall below its limit.
 func TestVMAsyncSRQ(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
@@ -76,11 +86,7 @@ func TestVMAsyncSRQ(t *testing.T) {
 				t.Errorf("the limit is %d after its event, %v", a.Limit, err)
 			}
 		})
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-		defer cancel()
-		if ev, err := first.Next(ctx); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("another event: %+v, %v", ev, err)
-		}
+		unexpected(t, first)
 		ends := make(chan error)
 		go func() {
 			_, err := first.Next(context.Background())

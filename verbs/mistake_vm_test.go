@@ -13,12 +13,14 @@ import (
 	"syscall"
 	"testing"
 
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 
 // TestVMWrongMemory names memory that is not there or not allowed, and expects the
 // status that says which side is wrong. rxe is vague about its own side: a local QP
-// operation error on Linux 6.1, flushed on 7.3.
+// operation error on Linux 6.1, flushed on 7.3. Whose memory a peer reached for is told
+// by an event (C9-222.1 of the IBTA specification), of rxe since Linux 7.
 func TestVMWrongMemory(t *testing.T) {
 	type mistake struct {
 		name      string
@@ -85,6 +87,7 @@ func TestVMWrongMemory(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			rt := vmWire(t)
 			l, r := rt.pair(t, verbs.QPCap{})
+			events := r.watch(t)
 			ro, err := r.pd.Alloc(4096, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -104,6 +107,14 @@ func TestVMWrongMemory(t *testing.T) {
 				if wc := r.collect(t, 1)[9]; !slices.Contains(m.recipient, wc.Status) {
 					t.Errorf("the recipient has %v, want %v", wc.Status, m.recipient)
 				}
+			}
+			refused := slices.Contains(m.sender, verbs.WCRemAccessErr)
+			if told := vmtest.Driver() != "rxe" || linuxSince(t, 7, 0); refused && told {
+				if ev := expect(t, events, verbs.AsyncQPAccessErr); ev.QP != r.qp {
+					t.Errorf("the event is about %p, want %p: %+v", ev.QP, r.qp, ev)
+				}
+			} else if refused || vmtest.Driver() == "rxe" {
+				unexpected(t, events)
 			}
 			// The device has moved the QP, which Query finds out.
 			if l.qp.State() != verbs.QPRTS {
