@@ -119,7 +119,7 @@ abi: ## measure the kernel's headers again: a difference is shown, and fails
 	$(GO) run ./test/abi/gen
 	git diff --exit-code -- abi/testdata test/abi/mirrors
 
-addrinfo: $(RDMAVM) ## ask librdmacm's rdma_getaddrinfo again: a difference is shown, and fails
+addrinfo: $(RDMAVM) ## record librdmacm's look-ups again: a difference is shown, and fails
 	$(GO) run ./test/addrinfo/gen
 	git diff --exit-code -- cm/testdata
 

@@ -190,17 +190,11 @@ func parseIPv4(s string) (netip.Addr, bool) {
 	}
 	var a uint32
 	for i, p := range parts {
-		base, digits := 10, p
-		if strings.HasPrefix(p, "0x") || strings.HasPrefix(p, "0X") {
-			base, digits = 16, p[2:]
-		} else if strings.HasPrefix(p, "0") {
-			base = 8
-		}
+		base, digits := cBase(p)
 		bits := 8
 		if i == len(parts)-1 {
 			bits = 32 - 8*i
 		}
-		// ParseUint takes no sign, and an underscore only in base 0.
 		n, err := strconv.ParseUint(digits, base, bits)
 		if err != nil {
 			return netip.Addr{}, false
@@ -208,6 +202,18 @@ func parseIPv4(s string) (netip.Addr, bool) {
 		a |= uint32(n) << (32 - 8*i - bits)
 	}
 	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)}), true
+}
+
+// cBase returns the base of a number as C writes it, and its digits, for ParseUint,
+// which then takes no sign, no underscore and no other prefix.
+func cBase(s string) (base int, digits string) {
+	switch {
+	case strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X"):
+		return 16, s[2:]
+	case strings.HasPrefix(s, "0"):
+		return 8, s
+	}
+	return 10, s
 }
 
 func familyOf(ip netip.Addr) AddrFamily {

@@ -6,14 +6,15 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"purerdma/verbs"
 )
 
 // saAddrInfo asks the subnet administrators of the fabrics that this host has a
-// port on, until one knows the service: a number as strconv reads it in base 0, or
-// a name. It returns an AddrInfo for each record.
+// port on, until one knows the service: a number as C writes it, or a name. It
+// returns an AddrInfo for each record.
 func saAddrInfo(ctx context.Context, host *verbs.Host, service string) ([]AddrInfo, error) {
 	devices, err := host.Devices()
 	if err != nil {
@@ -85,7 +86,7 @@ func saAddrInfoAt(ctx context.Context, host *verbs.Host, gid verbs.GID, service 
 // serviceInfos asks on an ID that is bound to the port with the GID.
 func (id *ID) serviceInfos(ctx context.Context, gid verbs.GID, service string) ([]AddrInfo, error) {
 	var err error
-	if n, notNumber := strconv.ParseUint(service, 0, 64); notNumber == nil {
+	if n, ok := parseServiceID(service); ok {
 		err = id.ResolveIBService(n)
 	} else {
 		err = id.ResolveIBServiceName(service)
@@ -116,4 +117,20 @@ func (id *ID) serviceInfos(ctx context.Context, gid verbs.GID, service string) (
 		}
 	}
 	return infos, nil
+}
+
+// parseServiceID reads a number as strtoull(3) does in base 0, with spaces and a sign
+// before it.
+func parseServiceID(s string) (id uint64, ok bool) {
+	digits := strings.TrimLeft(s, " \t\n\v\f\r")
+	negative := strings.HasPrefix(digits, "-")
+	if negative || strings.HasPrefix(digits, "+") {
+		digits = digits[1:]
+	}
+	base, digits := cBase(digits)
+	id, err := strconv.ParseUint(digits, base, 64)
+	if negative {
+		id = -id
+	}
+	return id, err == nil
 }

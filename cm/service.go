@@ -54,7 +54,7 @@ func (id *ID) resolveService(service abi.UcmIBService) error {
 }
 
 // QueryIBService returns the records that were found
-// (rdma_query_addrinfo(3)), at most 16.
+// (rdma_query_addrinfo(3)), at most 372.
 func (id *ID) QueryIBService() ([]ServiceRecord, error) {
 	var records []ServiceRecord
 	err := id.command(opQuery, func(f *ucma.File, kid uint32) error {

@@ -75,20 +75,45 @@ func (f *File) QueryPath(id uint32) ([]abi.IBPathRecData, error) {
 	return resp.Paths[:min(resp.Head.NumPaths, maxPaths)], nil
 }
 
-// maxServiceRecs is how many service records a query has room for.
-const maxServiceRecs = 16
+// A query has room for fewServiceRecs at first, and for as many as a command can
+// have if there are more.
+const (
+	fewServiceRecs = 16
+	maxServiceRecs = 372
+)
 
-// serviceAnswer is what RDMA_USER_CM_QUERY_IB_SERVICE fills.
-type serviceAnswer struct {
-	Head abi.UcmQueryIBServiceResp
-	Recs [maxServiceRecs]abi.IBUserServiceRec
-}
+// Both are what RDMA_USER_CM_QUERY_IB_SERVICE fills.
+type (
+	serviceAnswer struct {
+		Head abi.UcmQueryIBServiceResp
+		Recs [fewServiceRecs]abi.IBUserServiceRec
+	}
+	serviceAnswers struct {
+		Head abi.UcmQueryIBServiceResp
+		Recs [maxServiceRecs]abi.IBUserServiceRec
+	}
+)
 
 // QueryIBService answers the service records that ResolveIBService found
-// (RDMA_USER_CM_CMD_QUERY with RDMA_USER_CM_QUERY_IB_SERVICE). A kernel that does
-// not know the option gives errors.ErrUnsupported.
+// (RDMA_USER_CM_CMD_QUERY with RDMA_USER_CM_QUERY_IB_SERVICE), at most 372. A kernel
+// that does not know the option gives errors.ErrUnsupported.
 func (f *File) QueryIBService(id uint32) ([]abi.IBUserServiceRec, error) {
-	resp := new(serviceAnswer)
+	few := new(serviceAnswer)
+	if err := queryIBService(f, id, few); err != nil {
+		return nil, err
+	}
+	// The kernel counts all it has and writes as many as fit.
+	if few.Head.NumServiceRecs <= fewServiceRecs {
+		return few.Recs[:few.Head.NumServiceRecs], nil
+	}
+	many := new(serviceAnswers)
+	if err := queryIBService(f, id, many); err != nil {
+		return nil, err
+	}
+	return many.Recs[:min(many.Head.NumServiceRecs, maxServiceRecs)], nil
+}
+
+func queryIBService[R any](f *File, id uint32, resp *R) error {
 	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
 		Response: abi.NewPointer(resp),
 		ID:       id,
@@ -97,8 +122,5 @@ func (f *File) QueryIBService(id uint32) ([]abi.IBUserServiceRec, error) {
 	if errors.Is(err, syscall.ENOSYS) {
 		err = &OpError{Op: "QUERY IB_SERVICE", ID: id, Err: fmt.Errorf("this kernel does not know the option, Linux 7.3 does: %w", errors.ErrUnsupported)}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return resp.Recs[:min(resp.Head.NumServiceRecs, maxServiceRecs)], nil
+	return err
 }

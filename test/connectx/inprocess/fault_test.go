@@ -138,9 +138,15 @@ func TestEvents(t *testing.T) {
 	next("link down", verbs.AsyncEvent{Type: verbs.AsyncPortErr, Port: 1})
 	hca.SetPort(true)
 	next("link up", verbs.AsyncEvent{Type: verbs.AsyncPortActive, Port: 1})
+	qpn := func(data []byte) { prm.EventQPN.Set(data, uint64(a.qp.Num())) }
+	// No path migrates here: the device says so, and that is all.
+	hca.Event(prm.EventPathMigrated, 0, qpn)
+	next("path", verbs.AsyncEvent{Type: verbs.AsyncPathMig, QP: a.qp})
+	hca.Event(prm.EventPathMigFail, 0, qpn)
+	next("no path", verbs.AsyncEvent{Type: verbs.AsyncPathMigErr, QP: a.qp})
 	hca.FailQP(a.qp.Num(), prm.EventWQCatas)
 	next("QP", verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: a.qp})
-	hca.Event(prm.EventWQInvalidReq, 0, func(data []byte) { prm.EventQPN.Set(data, uint64(a.qp.Num())) })
+	hca.Event(prm.EventWQInvalidReq, 0, qpn)
 	next("invalid request", verbs.AsyncEvent{Type: verbs.AsyncQPReqErr, QP: a.qp})
 	hca.FailCQ(1)
 	next("CQ", verbs.AsyncEvent{Type: verbs.AsyncCQErr, CQ: a.cq})

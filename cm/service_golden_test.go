@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// TestServiceGolden holds what we give the kernel for the services of InfiniBand
+// fabrics, and what we make of its answers, against librdmacm's.
+func TestServiceGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/services-librdmacm-*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no golden files", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			f, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			n := map[string]int{}
+			for in := bufio.NewScanner(f); in.Scan(); {
+				question, answer, ok := strings.Cut(in.Text(), " => ")
+				if !ok {
+					continue
+				}
+				kind, args, _ := strings.Cut(question, " ")
+				check := map[string]func(*testing.T, string, string){
+					"resolve": goldenResolve, "query": goldenQuery, "event": goldenEvent,
+				}[kind]
+				n[kind]++
+				t.Run(question, func(t *testing.T) { check(t, args, answer) })
+			}
+			if n["resolve"] < 20 || n["query"] < 4 || n["event"] < 2 {
+				t.Errorf("only %v", n)
+			}
+		})
+	}
+}
+
+// serviceKernel keeps the frames of the commands that services.c shows, without the
+// number of the ID and the address of the answer, and answers as that does.
+type serviceKernel struct {
+	id      *ID
+	records uint32
+	frames  map[uint32]string // by command
+}
+
+func newServiceKernel(t *testing.T, records uint32) *serviceKernel {
+	t.Helper()
+	h := &hooked{fakeKernel: newFakeKernel()}
+	ch := newEventChannel(ucma.New(h), &verbs.Host{})
+	t.Cleanup(func() { ch.Close() })
+	k := &serviceKernel{id: newFakeID(t, ch), records: records, frames: make(map[uint32]string)}
+	h.write = func(b []byte) {
+		code, secret := binary.NativeEndian.Uint32(b), 4
+		switch code {
+		case abi.RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE:
+			h.queue(k.id.kid, EventAddrInfoResolved, 0)
+		case abi.RDMA_USER_CM_CMD_QUERY:
+			k.fill(b)
+			secret = 12
+		}
+		b = bytes.Clone(b)
+		clear(b[8 : 8+secret])
+		k.frames[code] = hex.EncodeToString(b)
+	}
+	return k
+}
+
+// fill answers a query with as many records as there is room for.
+func (k *serviceKernel) fill(query []byte) {
+	room := (uint32(binary.NativeEndian.Uint16(query[6:])) - 8) / 176
+	p := pointerAt(query, 8)
+	*(*uint32)(p) = k.records
+	recs := unsafe.Slice((*abi.IBUserServiceRec)(unsafe.Add(p, 8)), min(k.records, room))
+	for i := range recs {
+		recs[i] = abi.IBUserServiceRec{
+			ID: [8]uint8{7: uint8(5 + i)}, GID: [16]uint8{0: 0xfe, 1: 0x80, 15: uint8(2 + i)}, PKey: [2]uint8{0x80, uint8(i)},
+		}
+	}
+}
+
+// infos looks a service up.
+func (k *serviceKernel) infos(service string) ([]AddrInfo, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return k.id.serviceInfos(ctx, verbs.GID{0: 0xfe, 1: 0x80, 15: 1}, service)
+}
+
+// sameFrame compares the frames of a command, but for how long the answer may be.
+func (k *serviceKernel) sameFrame(t *testing.T, code uint32, theirs string) {
+	t.Helper()
+	const cmdAndIn, out = 12, 16 // digits
+	ours := k.frames[code]
+	if len(ours) != len(theirs) || ours[:cmdAndIn]+ours[out:] != theirs[:cmdAndIn]+theirs[out:] {
+		t.Errorf("C gives %s\n  we give %s", theirs, ours)
+	}
+}
+
+// goldenResolve holds the command that asks for a service.
+func goldenResolve(t *testing.T, service, frame string) {
+	k := newServiceKernel(t, 1)
+	_, err := k.infos(service)
+	if len(service) > 63 {
+		// librdmacm asks for what is left of it.
+		if param := new(ParamError); !errors.As(err, &param) || len(k.frames) != 0 {
+			t.Errorf("a name that is too long: %v, %v", err, k.frames)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.sameFrame(t, abi.RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE, frame)
+}
+
+// goldenQuery holds the command that asks for so many records, and what they become.
+// librdmacm leaves room for 6 and asks again if there are more.
+func goldenQuery(t *testing.T, records, answer string) {
+	var n uint32
+	if _, err := fmt.Sscan(records, &n); err != nil {
+		t.Fatal(err)
+	}
+	k := newServiceKernel(t, n)
+	infos, err := k.infos("storage")
+	frames, theirs, _ := strings.Cut(answer, " ; ")
+	for _, frame := range strings.Fields(frames) {
+		k.sameFrame(t, abi.RDMA_USER_CM_CMD_QUERY, frame)
+	}
+	if n == 0 {
+		want := fmt.Sprintf("event=%d status=%d ", EventAddrInfoError, syscall.ENOENT)
+		if !errors.Is(err, syscall.ENOENT) || !strings.HasPrefix(theirs, want) {
+			t.Errorf("no records: %v; C has %s, not %s", err, theirs, want)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := fmt.Sprintf("event=%d status=0", EventAddrInfoResolved)
+	for _, info := range infos {
+		ours += fmt.Sprintf(" flags=%d family=%d ps=%d dst=%s", info.Flags, info.Family, info.PortSpace, hexAddr(t, info.DstAddr))
+	}
+	if ours != theirs {
+		t.Errorf("   C has %s\nours has %s", theirs, ours)
+	}
+}
+
+// TestManyServices asks again when there are more records than there is room for.
+func TestManyServices(t *testing.T) {
+	for records, want := range map[uint32]int{15: 15, 16: 16, 17: 17, 372: 372, 373: 372, 1 << 31: 372} {
+		infos, err := newServiceKernel(t, records).infos("storage")
+		if err != nil || len(infos) != want {
+			t.Fatalf("%d of %d records: %v", len(infos), records, err)
+		}
+		for i, info := range infos {
+			if info.DstAddr.IB.PKey != 0x8000|uint16(i&0xff) || info.DstAddr.IB.GID[0] != 0xfe {
+				t.Errorf("%d records: %d is %+v", records, i, info)
+			}
+		}
+	}
+}
+
+// goldenEvent holds the command that queues an event.
+func goldenEvent(t *testing.T, args, frame string) {
+	var status int32
+	var arg uint64
+	if _, err := fmt.Sscan(args, &status, &arg); err != nil {
+		t.Fatal(err)
+	}
+	k := newServiceKernel(t, 0)
+	if err := k.id.WriteEvent(EventUser, status, arg); err != nil {
+		t.Fatal(err)
+	}
+	// librdmacm's struct is rounded up by 8 bytes, which the kernel's has not.
+	const longer = "18000000" + "48010000"
+	rest, ok := strings.CutPrefix(strings.TrimSuffix(frame, strings.Repeat("0", 16)), longer)
+	if !ok {
+		t.Fatalf("C gives %s", frame)
+	}
+	k.sameFrame(t, abi.RDMA_USER_CM_CMD_WRITE_CM_EVENT, "18000000"+"40010000"+rest)
+}
