@@ -127,6 +127,9 @@ func (s *shared) asyncEvent(e uverbs.AsyncEvent) (AsyncEvent, bool) {
 	switch o := s.objects.find(e.Element).(type) {
 	case *CQ:
 		ev.CQ = o
+		if e.Type == AsyncCQErr {
+			o.overran()
+		}
 	case *QP:
 		ev.QP = o
 		switch e.Type {

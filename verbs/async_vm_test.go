@@ -100,11 +100,12 @@ func TestVMAsyncSRQ(t *testing.T) {
 	})
 }
 
-// TestVMAsyncCQ overruns a CQ.
+// TestVMAsyncCQ overruns a CQ: an event says so, and so do Poll and Wait after what
+// did fit.
 func TestVMAsyncCQ(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
-		small := createCQ(t, l.dev, verbs.CQConfig{Entries: 3, NoEvents: true})
+		small := createCQ(t, l.dev, verbs.CQConfig{Entries: 3})
 		var err error
 		if l.qp, err = l.pd.CreateQP(verbs.QPConfig{SendCQ: small, RecvCQ: l.cq}); err != nil {
 			t.Fatal(err)
@@ -112,11 +113,25 @@ func TestVMAsyncCQ(t *testing.T) {
 		closer(t, l.qp)
 		connect(t, l, r)
 		q := l.watch(t)
-		for range small.Entries() + 2 {
+		posted := small.Entries() + 2
+		for range posted {
 			l.send(t, verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), InlineData: []byte("x")})
 		}
 		if ev := expect(t, q, verbs.AsyncCQErr); ev.CQ != small {
 			t.Errorf("%+v", ev)
+		}
+		got, wcs := 0, make([]verbs.WC, 1)
+		for err == nil {
+			var n int
+			n, err = small.Wait(deadline(t), wcs)
+			got += n
+		}
+		// A device may go on while there is room again.
+		if !errors.Is(err, verbs.ErrOverrun) || got < small.Entries() || got >= posted {
+			t.Errorf("Wait: %d of %d completions in a CQ of %d, then %v", got, posted, small.Entries(), err)
+		}
+		if n, err := small.Poll(wcs); n != 0 || !errors.Is(err, verbs.ErrOverrun) {
+			t.Errorf("Poll: %d, %v", n, err)
 		}
 	})
 }

@@ -21,8 +21,9 @@ import (
 type CQConfig struct {
 	// Entries is how many completions must fit; the kernel may round it up. If
 	// more come than fit, the CQ is broken, and completions are lost: it should hold
-	// all requests of its QPs. That it happened, AsyncCQErr says to who reads
-	// Device.AsyncEvents; Poll and Wait give no error. 0 means 256.
+	// all requests of its QPs. That it happened, Poll and Wait say by ErrOverrun when
+	// they have given what did fit, and AsyncCQErr to who reads Device.AsyncEvents. 0
+	// means 256.
 	Entries int
 	// Channel is the channel that the CQ shares with others. With nil the CQ
 	// has one of its own, and so a file descriptor.
@@ -57,6 +58,7 @@ type CQ struct {
 	notify  chan struct{} // one token: look at the queue
 	spin    spin
 	hook    cdev.Hook // of the wait that reads the channel
+	overrun atomic.Bool
 
 	armMu sync.Mutex
 	armed bool // an event for the next completion was asked for and not yet read
@@ -197,9 +199,13 @@ func (c *CQ) Exclusive() bool {
 }
 
 // Poll takes up to len(wcs) completions out of the queue, oldest first, and
-// returns how many (ibv_poll_cq(3)). It never blocks and allocates nothing.
+// returns how many (ibv_poll_cq(3)). It never blocks and allocates nothing. A CQ
+// that is empty because it lost completions gives ErrOverrun.
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	n, err := c.p.Poll(wcs)
+	if n == 0 && c.overrun.Load() {
+		n, err = c.remains(wcs)
+	}
 	if err != nil {
 		return n, c.dev.opError("poll CQ of", err)
 	}
@@ -248,6 +254,25 @@ func (c *CQ) added() {
 	c.wake()
 	// The reader is a waiter of some CQ of the channel, or one of the channel.
 	c.ch.interrupt()
+}
+
+// overran notes that the CQ has lost completions, and has all look who wait for
+// them: one is woken, and each wakes another when he leaves.
+func (c *CQ) overran() {
+	c.overrun.Store(true)
+	if c.ch != nil {
+		c.added()
+	}
+}
+
+// remains is Poll of a CQ that has overrun. It looks again: what fitted came before
+// the event.
+func (c *CQ) remains(wcs []WC) (int, error) {
+	n, err := c.p.Poll(wcs)
+	if n == 0 && err == nil {
+		err = ErrOverrun
+	}
+	return n, err
 }
 
 // fired notes that an event of this CQ was read.

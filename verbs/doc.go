@@ -21,7 +21,7 @@
 //
 // # Errors
 //
-// Errors are an *[OpError] around their cause: an errno, [ErrFull],
+// Errors are an *[OpError] around their cause: an errno, [ErrFull], [ErrOverrun],
 // net.ErrClosed, a *[DeviceRemovedError], a *[TransitionError], errors.ErrUnsupported
 // (also on systems other than Linux) or the error of a context. How a work
 // request ended is not an error but a value: [WC].Status and [WC].Err.

@@ -16,6 +16,11 @@ import (
 // ErrNoDevice says that there is no RDMA device of that name, index or GUID.
 var ErrNoDevice = errors.New("no such RDMA device")
 
+// ErrOverrun says that more completions came than fit into a CQ, and that some are
+// lost: which requests have completed is not known any more. The QPs and the CQ are
+// to be closed.
+var ErrOverrun = errors.New("the completion queue has overrun, and completions are lost")
+
 // OpError is the error of all calls of this package.
 type OpError struct {
 	Op     string // what was tried, as "create QP"

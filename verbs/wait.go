@@ -16,7 +16,8 @@ import (
 // short while (see SetSpin), then it sleeps on the completion channel: no thread
 // waits, only the goroutine. It returns the error of ctx when that ends first
 // (os.ErrDeadlineExceeded, too, if its deadline passed); completions that are
-// there already are returned also then.
+// there already are returned also then. A CQ that is empty because it lost
+// completions gives ErrOverrun to all who wait, and from then on.
 //
 // Any number of goroutines may wait on one CQ, and on several CQs of one channel.
 // Each completion goes to one of them.
@@ -60,6 +61,8 @@ func (c *CQ) wait(ctx context.Context, wcs []WC) (int, error) {
 		return 0, errNoEvents
 	case len(wcs) == 0:
 		return 0, syscall.EINVAL
+	case c.overrun.Load():
+		return c.remains(wcs)
 	}
 	start := c.spin.start()
 	n, err := c.spin.poll(c.p, start, wcs)
@@ -108,6 +111,9 @@ func (c *CQ) park(ctx context.Context, wcs []WC) (int, error) {
 		if n, err := c.p.Poll(wcs); n > 0 || err != nil {
 			return n, err
 		}
+		if c.overrun.Load() {
+			return c.remains(wcs)
+		}
 	}
 }
 
@@ -134,6 +140,9 @@ func (c *CQ) read(ctx context.Context, wcs []WC) (int, error) {
 		}
 		if ctx.Err() != nil {
 			return 0, cdev.ContextError(ctx)
+		}
+		if c.overrun.Load() {
+			return c.remains(wcs)
 		}
 		handle, ok, err := ch.ch.Next(l.fn)
 		switch {
