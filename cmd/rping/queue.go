@@ -75,8 +75,24 @@ func (s *session) completion(cq *verbs.CQ) (*verbs.WC, error) {
 		return wc, nil
 	case wc.Status == verbs.WCWRFlushErr && s.ending():
 		return nil, s.ended()
+	case wc.Status == verbs.WCWRFlushErr:
+		err = s.cause(err)
 	}
 	return nil, s.conn.Explain(err)
+}
+
+// cause returns why something was flushed though the connection stands: a request
+// that failed, and nobody has waited for. It completes before all that is flushed.
+func (s *session) cause(flush error) error {
+	wc := &s.queue.wc[0]
+	for {
+		if n, err := s.qp.SendCQ().Poll(s.queue.wc[:]); n == 0 || err != nil {
+			return flush
+		}
+		if err := wc.Err(); err != nil && wc.Status != verbs.WCWRFlushErr {
+			return err
+		}
+	}
 }
 
 // ending reports whether the connection is known to have ended: that flushes the
