@@ -158,7 +158,7 @@ func (e *end) start() {
 }
 
 // takes reports whether a completion is this end's, and not that of a QP before it
-// which had the same number.
+// which had the same number: somebody may have polled it before that was closed.
 func (e *end) takes(id uint64) bool { return id&srqID != 0 || uint32(id>>32) == e.serial }
 
 // complete takes a completion.

@@ -179,6 +179,10 @@ func (e *end) await(conn conn) {
 	e.toError()
 	e.drain()
 	e.late()
+	if srq {
+		// When the QP is closed, the receives that stand in the CQ may go with it.
+		e.place.pool.hub.drain(make([]verbs.WC, 8))
+	}
 	e.judge()
 }
 

@@ -11,7 +11,7 @@ const (
 	orderly    ending = iota
 	disconnect        // the connection is closed, with what is under way
 	toError           // the QP is moved to the error state
-	closeQP           // the QP is closed, and what is in its CQs is left there
+	closeQP           // the QP is closed, and nobody has waited for its completions
 	closeMR           // the region that the peer works in is closed
 	endings
 )
