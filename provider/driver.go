@@ -201,6 +201,7 @@ type QP interface {
 	// BatchDiscard forgets what was built and gives the send queue back.
 	BatchDiscard()
 
-	// Close destroys the QP. Its completions may stay in the CQs or go with it.
+	// Close destroys the QP. Its completions go with it, or stay in the CQs where the
+	// next QP does not soon have the same number.
 	Close() error
 }

@@ -203,10 +203,14 @@ func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 }
 
 // Close destroys the QP (ibv_destroy_qp(3)), and the CQs that were made for it.
-// It may be called more than once. Requests that have not completed never will;
-// completions that are in a CQ stay there, or go with the QP: that is the driver's
-// to say (rxe and siw leave them, mlx5 takes them out), so poll them before. It
+// It may be called more than once. Requests that have not completed never will. It
 // waits for a Batch that is being built.
+//
+// Completions that are in a CQ go with the QP, and with them the receives of an SRQ,
+// or stay there: that is the driver's to say (mlx5 and siw take them out, rxe leaves
+// them). So move the QP to QPErr and poll before, if they count. The next QP may have
+// the same number, on siw at once; rxe gives its numbers out in turn. Who finds QPs
+// by WC.QPNum is done with what was polled of one before closing it.
 func (q *QP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -185,6 +185,8 @@ func (q *qp) unlessClosed(err error) error {
 	return err
 }
 
+// Close destroys the QP. What is left of it in its CQs stays there: rxe gives out the
+// numbers of QPs in turn, so it will be long before another has this one.
 func (q *qp) Close() error {
 	// Posters are out when both locks are held, and see closed afterwards.
 	q.sq.mu.Lock()

@@ -18,7 +18,7 @@ import (
 )
 
 // cq is a completion queue: slots that the kernel fills, after them the word by
-// which it is armed, and the completions that the kernel does not make.
+// which it is armed, and the completions that are not in slots.
 type cq struct {
 	file    *uverbs.File
 	handle  uint32
@@ -30,7 +30,7 @@ type cq struct {
 	slots   ring.Slots
 	mapping *uverbs.Mapping // nil after Close
 	get     uint32          // counts the completions taken
-	flushed flushed
+	aside   aside
 }
 
 // CreateCQ makes a completion queue.
@@ -84,10 +84,19 @@ func (c *cq) Poll(wcs []provider.WC) (int, error) {
 	if c.mapping == nil {
 		return 0, net.ErrClosed
 	}
+	n := c.take(wcs)
+	if c.file.Closed() {
+		return 0, net.ErrClosed
+	}
+	return n, nil
+}
+
+// take is Poll for who holds the lock.
+func (c *cq) take(wcs []provider.WC) int {
 	n := 0
 	for n < len(wcs) {
-		if c.flushed.due(c.get) {
-			wcs[n] = c.flushed.take()
+		if c.aside.due(c.get) {
+			wcs[n] = c.aside.take()
 			n++
 			continue
 		}
@@ -100,10 +109,7 @@ func (c *cq) Poll(wcs []provider.WC) (int, error) {
 		c.get++
 		n++
 	}
-	if c.file.Closed() {
-		return 0, net.ErrClosed
-	}
-	return n, nil
+	return n
 }
 
 // opcodes are the operations of completions, by those of siw. One that siw does

@@ -40,13 +40,16 @@ func (Driver) Open(f *uverbs.File) (provider.Context, error) {
 	if _, err := f.GetContext(uverbs.Driver{Out: abi.Bytes(&resp)}); err != nil {
 		return nil, err
 	}
-	return &Context{Plain: provider.Plain{File: f}}, nil
+	c := &Context{Plain: provider.Plain{File: f}}
+	c.closing.init()
+	return c, nil
 }
 
 // Context is an open siw device.
 type Context struct {
 	provider.Plain
-	keys atomic.Uint32
+	keys    atomic.Uint32
+	closing closing
 }
 
 // RegMR registers memory. siw knows it by its address alone.

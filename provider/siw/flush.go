@@ -35,10 +35,11 @@ func spare(slots, n int) uint32 {
 	return 0
 }
 
-// flushed is a list of such completions, of a CQ whose lock guards it. They come
-// after everything that the kernel had put into the CQ when they were made: so
-// the completions of a QP keep their order.
-type flushed struct {
+// aside is a list of completions that are not in the slots of a CQ, whose lock guards
+// it: such as these, and what clean has kept. Those that are flushed come after
+// everything that the kernel had put into the CQ when they were made: so the
+// completions of a QP keep their order.
+type aside struct {
 	list []completion
 	head int // the first that is not taken
 }
@@ -49,15 +50,15 @@ type completion struct {
 }
 
 // due says whether the first is to be taken after so many of the kernel's.
-func (f *flushed) due(taken uint32) bool {
-	return f.head < len(f.list) && int32(taken-f.list[f.head].after) >= 0
+func (a *aside) due(taken uint32) bool {
+	return a.head < len(a.list) && int32(taken-a.list[a.head].after) >= 0
 }
 
 // take removes the first.
-func (f *flushed) take() provider.WC {
-	wc := f.list[f.head].wc
-	if f.head++; f.head == len(f.list) {
-		f.list, f.head = f.list[:0], 0
+func (a *aside) take() provider.WC {
+	wc := a.list[a.head].wc
+	if a.head++; a.head == len(a.list) {
+		a.list, a.head = a.list[:0], 0
 	}
 	return wc
 }
@@ -68,7 +69,7 @@ func (f *flushed) take() provider.WC {
 func (c *cq) flush(wcs []provider.WC, force bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if waiting := len(c.flushed.list) - c.flushed.head; !force && waiting > 0 && waiting+len(wcs) > c.slots.Len() {
+	if waiting := len(c.aside.list) - c.aside.head; !force && waiting > 0 && waiting+len(wcs) > c.slots.Len() {
 		return provider.ErrFull
 	}
 	after := c.get
@@ -79,7 +80,7 @@ func (c *cq) flush(wcs []provider.WC, force bool) error {
 		after++
 	}
 	for _, wc := range wcs {
-		c.flushed.list = append(c.flushed.list, completion{after: after, wc: wc})
+		c.aside.list = append(c.aside.list, completion{after: after, wc: wc})
 	}
 	return nil
 }

@@ -35,15 +35,19 @@ type kernel struct {
 	depths [2]uint8 // as siw answers a query: served, issued
 	moved  []provider.QPState
 	modify error
+	num    uint32 // of the QP that is made next
+	made   func() // a QP has been made
 	onSRQ  func() // while an SRQ is changed or looked at
 	srqs   int    // how many there are
+
+	destroy func() error // a QP is destroyed
 }
 
 func same(n uint32) uint32 { return 1 << bits.Len32(n-1) }
 
 func newKernel(t *testing.T) *kernel {
 	k := &kernel{t: t, sqes: same, rqes: same, cqes: same, key: func(k uint64) uint64 { return k }, queues: map[uint64]*mem.Region{}}
-	k.depths = [2]uint8{3, 4}
+	k.depths, k.num = [2]uint8{3, 4}, 0x77
 	t.Cleanup(func() {
 		for _, r := range k.queues {
 			r.Free()
@@ -114,13 +118,19 @@ func (k *kernel) Ioctl(req *uverbs.Request) error {
 			return syscall.EINVAL
 		}
 		copy(req.Find(abi.UVERBS_ATTR_CREATE_QP_RESP_CAP).Buf, abi.Bytes(&c))
-		num := uint32(0x77)
-		copy(req.Find(abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM).Buf, abi.Bytes(&num))
+		copy(req.Find(abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM).Buf, abi.Bytes(&k.num))
 		r := abi.SiwUrespCreateQP{NumSQE: k.sqes(c.MaxSendWR), SQKey: k.queue(int(same(c.MaxSendWR)) * 120)}
 		if c.MaxRecvWR > 0 {
 			r.NumRQE, r.RQKey = k.rqes(c.MaxRecvWR), k.queue(int(same(c.MaxRecvWR))*112)
 		}
+		if k.made != nil {
+			k.made()
+		}
 		return reply(abi.Bytes(&r))
+	case [2]uint16{abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY}:
+		if k.destroy != nil {
+			return k.destroy()
+		}
 	case [2]uint16{abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_CREATE}:
 		handle(abi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
 		k.srqs++
@@ -245,14 +255,17 @@ func (r *rig) takeSend() *abi.SiwSQE {
 	return &taken
 }
 
-// complete is the kernel adding a completion.
+// complete is the kernel adding a completion, of the rig's QP if it is nobody's.
 func (r *rig) complete(c abi.SiwCQE) {
 	b := r.cq.mapping.Bytes()
 	cqe := abi.View[abi.SiwCQE](b[int(r.cqPut)%r.cq.Entries()*32:])
 	if cqe.Flags != 0 {
 		r.t.Fatal("the CQ is full")
 	}
-	c.Flags, c.QPID = abi.SIW_WQE_VALID, 0x77
+	c.Flags = abi.SIW_WQE_VALID
+	if c.QPID == 0 {
+		c.QPID = 0x77
+	}
 	*cqe = c
 	r.cqPut++
 }

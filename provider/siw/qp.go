@@ -17,7 +17,7 @@ import (
 
 // qp is a reliable connected queue pair.
 type qp struct {
-	file   *uverbs.File
+	ctx    *Context
 	handle uint32
 	num    uint32
 	cap    provider.QPCap
@@ -66,7 +66,8 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &qp{file: c.File, handle: k.Handle, num: k.Num, bell: c.File.NewDoorbell(k.Handle)}
+	c.closing.wait(k.Num)
+	q := &qp{ctx: c, handle: k.Handle, num: k.Num, bell: c.File.NewDoorbell(k.Handle)}
 	q.sq.signalAll = cfg.SignalAll
 	var ok1, ok2 bool
 	q.sq.cq, ok1 = cfg.SendCQ.(*cq)
@@ -86,7 +87,7 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 
 // mapQueues maps the queues that were made, for what was asked for.
 func (q *qp) mapQueues(resp *abi.SiwUrespCreateQP, asked *provider.QPCap, k abi.UverbsQPCap) error {
-	if err := q.sq.open(q.file, resp, int(k.MaxSendSGE)); err != nil {
+	if err := q.sq.open(q.ctx.File, resp, int(k.MaxSendSGE)); err != nil {
 		return fmt.Errorf("send queue: %w", err)
 	}
 	// The queues hold more than was asked for; their sizes are the truth, less what
@@ -96,7 +97,7 @@ func (q *qp) mapQueues(resp *abi.SiwUrespCreateQP, asked *provider.QPCap, k abi.
 	if resp.NumRQE == 0 {
 		return nil // not wanted, or an SRQ is in its place
 	}
-	if err := q.rq.open(q.file, resp.RQKey, resp.NumRQE, int(k.MaxRecvSGE)); err != nil {
+	if err := q.rq.open(q.ctx.File, resp.RQKey, resp.NumRQE, int(k.MaxRecvSGE)); err != nil {
 		return errors.Join(fmt.Errorf("receive queue: %w", err), q.sq.mapping.Close())
 	}
 	q.rq.spare = spare(q.rq.slots.Len(), asked.RecvWR)
@@ -157,7 +158,7 @@ func (q *qp) modify(attr *provider.QPAttr, mask provider.QPAttrMask) (flushed bo
 		}
 	}
 	cmd := provider.ModifyCommand(q.handle, attr, mask)
-	if err := q.file.ModifyQP(&cmd, uverbs.Driver{}); err != nil {
+	if err := q.ctx.File.ModifyQP(&cmd, uverbs.Driver{}); err != nil {
 		return false, err
 	}
 	if mask&provider.QPAttrState == 0 {
@@ -188,7 +189,7 @@ func (q *qp) Query() (provider.QPAttr, error) {
 	if q.closed.Load() {
 		return provider.QPAttr{}, net.ErrClosed
 	}
-	resp, err := q.file.QueryQP(q.handle, ^uint32(0)>>11) // all of enum ib_qp_attr_mask
+	resp, err := q.ctx.File.QueryQP(q.handle, ^uint32(0)>>11) // all of enum ib_qp_attr_mask
 	if err != nil {
 		return provider.QPAttr{}, err
 	}
@@ -207,12 +208,14 @@ func (q *qp) Query() (provider.QPAttr, error) {
 
 // usable returns why nothing may be posted at all, or nil.
 func (q *qp) usable() error {
-	if q.closed.Load() || q.file.Closed() {
+	if q.closed.Load() || q.ctx.File.Closed() {
 		return net.ErrClosed
 	}
 	return nil
 }
 
+// Close destroys the QP. What is left of it in its CQs goes, too: the next QP may have
+// the same number.
 func (q *qp) Close() error {
 	// Posters are out when both locks are held, and see closed afterwards.
 	q.sq.mu.Lock()
@@ -222,13 +225,19 @@ func (q *qp) Close() error {
 	if q.closed.Load() {
 		return nil
 	}
-	if err := q.file.Destroyed(func() error { return q.file.DestroyQP(q.handle) }); err != nil {
+	q.ctx.closing.begin(q.num)
+	defer q.ctx.closing.end(q.num)
+	if err := q.ctx.File.Destroyed(func() error { return q.ctx.File.DestroyQP(q.handle) }); err != nil {
 		return err
 	}
 	q.closed.Store(true)
+	q.sq.cq.clean(q.num)
+	if q.rq.cq != q.sq.cq {
+		q.rq.cq.clean(q.num)
+	}
 	q.leak.Done()
 	if q.rq.mapping == nil {
 		return q.sq.mapping.Close()
 	}
-	return q.file.ClosePair(q.sq.mapping, q.rq.mapping)
+	return q.ctx.File.ClosePair(q.sq.mapping, q.rq.mapping)
 }
