@@ -18,7 +18,7 @@ MINIMIZE := 20x
 CROSS   := linux/arm64 linux/riscv64 linux/386 darwin/arm64 windows/amd64
 # The C programs that ours are held against, as Debian packages.
 PEERS   := rdmacm-utils,ibverbs-utils,ibverbs-providers
-BENCH_C := $(PEERS),perftest,libibverbs-dev
+BENCH_C := $(PEERS),perftest,libibverbs-dev,librdmacm-dev
 # What make bench runs in. 1 GiB is registered. Without the parameter, which rdmavm adds
 # itself where this machine's clock is the same, an emulated processor has no clock that a
 # program can read without a system call, and perftest's times are wrong.

@@ -52,6 +52,7 @@ var benches = []bench{
 	{"rping", "event-driven ping-pong, time per round, rping against rping", benchRping, false},
 	{"perf", "data paths, rdmaperf against perftest", benchPerf, false},
 	{"scheduler", "what Go's runtime costs, rdmaperf against itself", benchScheduler, true},
+	{"wake", "how long a waiter on a completion channel takes, against ibv_get_cq_event", benchWake, true},
 	{"register", "registration of 1 GiB, against ibv_reg_mr", benchRegister, true},
 	{"cmtime", "the steps of many connections, cmtime against cmtime", benchCmtime, false},
 	{"accept", "64 connections at once to one listener, ucmatose against ucmatose", benchAccept, false},
@@ -68,6 +69,7 @@ func main() {
 	cells := flag.String("cells", "", "only those cells of the matrix of perf whose name, as send_bw/4096/8qp/polled, matches this `pattern`")
 	end := flag.String("end", "", "internal: run one end of conns")
 	register := flag.String("register", "", "internal: register memory")
+	wake := flag.Bool("wake", false, "internal: wait for completions")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -78,6 +80,8 @@ func main() {
 		err = connsEnd(ctx, *end, *conns, flag.Args())
 	case *register != "":
 		err = registerHere(*register, flag.Args())
+	case *wake:
+		err = waitHere(ctx, flag.Args())
 	default:
 		err = run(ctx, &env{rping: *rping, runs: *runs, conns: *conns, full: *full, cells: *cells}, *only)
 	}

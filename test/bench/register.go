@@ -5,11 +5,9 @@ package main
 import (
 	"bufio"
 	"context"
-	"embed"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -23,21 +21,16 @@ const (
 	hugePage       = 2 << 20
 )
 
-// registerSource is the C side: no program of rdma-core or perftest says how long a
-// registration takes.
-//
-//go:embed testdata/register.c
-var registerSource embed.FS
-
 // benchRegister compares the time that it takes to register memory whose pages
-// are there, and to end that: ordinary pages and huge ones.
+// are there, and to end that: ordinary pages and huge ones. No program of rdma-core or
+// perftest says how long that takes, so the C side is testdata/register.c.
 func benchRegister(ctx context.Context, e *env) error {
 	dir, err := os.MkdirTemp("", "register")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	theirs, err := compileRegister(ctx, dir)
+	theirs, err := compile(ctx, dir, "register", "-libverbs")
 	if err != nil {
 		fmt.Printf("  left out: %v\n", err)
 		return nil
@@ -69,24 +62,6 @@ func benchRegister(ctx context.Context, e *env) error {
 		end.print("us")
 	}
 	return nil
-}
-
-// compileRegister compiles the C side.
-func compileRegister(ctx context.Context, dir string) (program string, err error) {
-	text, err := registerSource.ReadFile("testdata/register.c")
-	if err != nil {
-		return "", err
-	}
-	source := filepath.Join(dir, "register.c")
-	if err := os.WriteFile(source, text, 0o600); err != nil {
-		return "", err
-	}
-	program = filepath.Join(dir, "register")
-	out, err := exec.CommandContext(ctx, "gcc", "-O2", "-Wall", "-o", program, source, "-libverbs").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("the C side needs gcc and libibverbs-dev: %w: %s", err, lastLines(out))
-	}
-	return program, nil
 }
 
 // setHugePages sets so many aside.

@@ -48,6 +48,15 @@ func median(x []float64) float64 {
 	return s[len(s)/2]
 }
 
+// percentile returns what p percent are not above.
+func percentile(x []float64, p float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	s := slices.Sorted(slices.Values(x))
+	return s[max(0, int(math.Ceil(float64(len(s))*p/100))-1)]
+}
+
 // interval is the 95 % bootstrap interval of the median.
 func interval(x []float64) (lo, hi float64) {
 	if len(x) == 0 {

@@ -17,6 +17,15 @@ func TestMedian(t *testing.T) {
 	}
 }
 
+func TestPercentile(t *testing.T) {
+	x := []float64{5, 1, 4, 2, 3}
+	for p, want := range map[float64]float64{0: 1, 1: 1, 20: 1, 21: 2, 60: 3, 99: 5, 100: 5} {
+		if got := percentile(x, p); got != want {
+			t.Errorf("%v %%: %v, want %v", p, got, want)
+		}
+	}
+}
+
 // TestIntervalCovers draws samples whose median is known: the interval must hold
 // it about 95 times in 100.
 func TestIntervalCovers(t *testing.T) {
