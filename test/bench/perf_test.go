@@ -55,6 +55,20 @@ func TestParseRdmaperf(t *testing.T) {
 	}
 }
 
+// TestPerftestInline: as perftest's ctx_set_max_inline.
+func TestPerftestInline(t *testing.T) {
+	for _, c := range []struct {
+		test, driver string
+		want         int
+	}{
+		{"send_lat", "rxe", 236}, {"write_lat", "rxe", 220}, {"read_lat", "rxe", 0}, {"send_lat", "mlx5", 236}, {"send_lat", "siw", 0}, {"write_lat", "siw", 0},
+	} {
+		if got := perftestInline(cell{test: c.test}, c.driver); got != c.want {
+			t.Errorf("%s on %s: %d bytes, want %d", c.test, c.driver, got, c.want)
+		}
+	}
+}
+
 // TestCells: the matrix has what it should have, once, and the few are in it.
 func TestCells(t *testing.T) {
 	names := map[string]bool{}

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"purerdma/internal/vmtest"
 )
 
 // rdmaperf runs our program.
@@ -40,7 +42,7 @@ func rdmaperfWith(ctx context.Context, e *env, c cell, environ ...string) (figur
 	port := strings.TrimSpace(line[strings.LastIndexByte(line, ':')+1:])
 	args := append([]string{c.test, "--json", "-p", port, "-B", e.hosts[1].IPv4.String()}, c.flags()...)
 	if c.latency() {
-		args = append(args, "-I", strconv.Itoa(perftestInline(c)))
+		args = append(args, "-I", strconv.Itoa(perftestInline(c, vmtest.Driver())))
 	}
 	client := exec.CommandContext(ctx, program, append(args, e.hosts[0].IPv4.String())...)
 	client.Env = server.Env
@@ -55,12 +57,14 @@ func rdmaperfWith(ctx context.Context, e *env, c cell, environ ...string) (figur
 }
 
 // perftestInline is up to how many bytes perftest's latency programs copy a
-// message into its request.
-func perftestInline(c cell) int {
-	switch c.test {
-	case "send_lat":
+// message into its request: on siw, which they do not know, none.
+func perftestInline(c cell, driver string) int {
+	switch {
+	case driver == "siw":
+		return 0
+	case c.test == "send_lat":
 		return 236
-	case "write_lat":
+	case c.test == "write_lat":
 		return 220
 	}
 	return 0
