@@ -70,10 +70,11 @@ const (
 // Only one Next may run at a time. After Interrupt it ends with
 // os.ErrDeadlineExceeded, after Close with net.ErrClosed.
 //
-// If look is not nil, it is called once when no event can be missed any more,
-// and decides how to go on: whoever arms a queue in it, and knows that no event
-// was to come before, saves a read that would find nothing. After Stop, ok is
-// false.
+// If look is not nil, it is called when no event can be missed any more, and decides
+// how to go on: whoever arms a queue in it, and knows that no event was to come
+// before, saves a read that would find nothing. It is called again when the channel has
+// become readable: whoever finds there what he waits for may leave the event to the
+// next one. After Stop, ok is false.
 func (c *CompChannel) Next(look func() Verdict) (userHandle uint64, ok bool, err error) {
 	c.look, c.stopped, c.err = look, false, nil
 	if err := c.dev.Park(c.try); err != nil {
@@ -85,9 +86,8 @@ func (c *CompChannel) Next(look func() Verdict) (userHandle uint64, ok bool, err
 // read is one attempt to take an event out of the channel. It returns false if
 // there is none.
 func (c *CompChannel) read(fd uintptr) bool {
-	if look := c.look; look != nil {
-		c.look = nil
-		switch look() {
+	if c.look != nil {
+		switch c.look() {
 		case Stop:
 			c.stopped = true
 			return true

@@ -144,8 +144,10 @@ func (ch *CompChannel) fired(handle uint64) *CQ {
 	return cq
 }
 
-// lookOnce is what the reader does once it cannot miss an event any more: it
-// arms its queue and looks into it.
+// lookOnce is what the reader does once it cannot miss an event any more, and when it is
+// woken: it arms its queue, if that is not armed, and looks into it. The event that woke
+// it for what it finds stays unread, and the queue armed, until the next wait that finds
+// nothing: a system call less between the completion and who waits for it.
 func (ch *CompChannel) lookOnce() uverbs.Verdict {
 	l := &ch.look
 	// Nothing can be in the channel if nothing was armed before.

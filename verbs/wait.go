@@ -49,7 +49,7 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 // the turn: before that, another reader may have consumed the event.
 //
 // A waiter who leaves with some completions may leave others in the queue, whose
-// event he has consumed, or a queue that is no longer armed: so he passes a token
+// event he has consumed or left unread, or a queue that is no longer armed: so he passes a token
 // on to the waiters that remain. If one of these is the reader, he needs none:
 // what came after he looked has an event that he has yet to read.
 
