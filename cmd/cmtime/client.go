@@ -24,7 +24,7 @@ type client struct {
 	state struct {
 		tool.Waiter
 		current step  // the step that is waited for
-		pending int   // connections that have begun it and not ended it
+		pending int   // connections that have not ended it
 		lost    error // why no more events come
 		failed  int   // connections
 	}
@@ -159,19 +159,30 @@ func (c *client) standing(s step) (conns []*conn) {
 func (c *client) awaited(ctx context.Context, s step, failure string, call func(*conn) error) error {
 	total := &c.totals[s]
 	total.start()
-	for _, cn := range c.standing(s) {
-		cn.times[s].start() // before its event may come
-		if err := call(cn); err != nil {
-			c.fail(cn, failure, err)
-			c.state.Do(func() { c.state.pending-- })
+	defer total.stop()
+	for portion, pending := range portions(c.standing(s)) {
+		for _, cn := range portion {
+			cn.times[s].start() // before its event may come
+			if err := call(cn); err != nil {
+				c.fail(cn, failure, err)
+				c.state.Do(func() { c.state.pending-- })
+			}
+		}
+		if err := c.untilPending(ctx, pending); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// untilPending waits until no more than so many connections have yet to end the
+// step.
+func (c *client) untilPending(ctx context.Context, pending int) error {
 	var lost error
 	err := c.state.Until(ctx, func() bool {
 		lost = c.state.lost
-		return c.state.pending == 0 || lost != nil
+		return c.state.pending <= pending || lost != nil
 	})
-	total.stop()
 	if err == nil {
 		err = lost
 	}

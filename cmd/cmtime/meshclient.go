@@ -96,14 +96,16 @@ func (m *mesh) createIDs(conns []*meshConn) error {
 func (m *mesh) connect(ctx context.Context, conns []*meshConn) error {
 	m.u.Printf("\tConnecting\n")
 	m.totals[meshConnect].start()
-	for _, c := range conns {
-		c.times[meshConnect].start()
-		if err := c.id.Connect(m.param(c)); err != nil {
+	for portion, pending := range portions(conns) {
+		for _, c := range portion {
+			c.times[meshConnect].start()
+			if err := c.id.Connect(m.param(c)); err != nil {
+				return err
+			}
+		}
+		if err := m.await(ctx, meshConnect, len(conns)-pending); err != nil {
 			return err
 		}
-	}
-	if err := m.await(ctx, meshConnect, len(conns)); err != nil {
-		return err
 	}
 	m.totals[meshConnect].stop()
 	m.totals[meshFullConnect].stop()
