@@ -49,9 +49,12 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 // the turn: before that, another reader may have consumed the event.
 //
 // A waiter who leaves with some completions may leave others in the queue, whose
-// event he has consumed or left unread, or a queue that is no longer armed: so he passes a token
-// on to the waiters that remain. If one of these is the reader, he needs none:
-// what came after he looked has an event that he has yet to read.
+// event he has consumed or left unread, or a queue that is no longer armed: so he
+// passes a token on to the waiters that remain. If one of these is the reader, he
+// needs none: what came after he looked has an event that he has yet to read.
+//
+// A CQ that overruns puts a token into notify once. So a waiter looks whether it has
+// after he was counted: he then sees it, or the token, or one of those who leave.
 
 func (c *CQ) wait(ctx context.Context, wcs []WC) (int, error) {
 	switch {
@@ -97,6 +100,9 @@ func (c *CQ) park(ctx context.Context, wcs []WC) (int, error) {
 		if n, err := c.armAndPoll(wcs); n > 0 || err != nil {
 			return n, err
 		}
+		if c.overrun.Load() {
+			return c.remains(wcs)
+		}
 		select {
 		case turn <- struct{}{}:
 			return c.read(ctx, wcs)
@@ -110,9 +116,6 @@ func (c *CQ) park(ctx context.Context, wcs []WC) (int, error) {
 		}
 		if n, err := c.p.Poll(wcs); n > 0 || err != nil {
 			return n, err
-		}
-		if c.overrun.Load() {
-			return c.remains(wcs)
 		}
 	}
 }

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"purerdma/provider"
+)
+
+// emptyCQ never has a completion.
+type emptyCQ struct{ provider.CQ }
+
+func (emptyCQ) Poll([]provider.WC) (int, error) { return 0, nil }
+
+func (emptyCQ) Arm(bool) error { return nil }
+
+// bareCQ returns an empty CQ that no device has, on a channel whose turn somebody else
+// has.
+func bareCQ() *CQ {
+	ch := &CompChannel{dev: new(shared), turn: make(chan struct{}, 1), interrupt: func() {}, added: map[*CQ]struct{}{}}
+	ch.turn <- struct{}{}
+	return &CQ{dev: ch.dev, p: emptyCQ{}, ch: ch, done: make(chan struct{}), notify: make(chan struct{}, 1)}
+}
+
+// TestOverrunBeforeParking has a CQ overrun after a waiter has looked whether it has,
+// and before he sleeps: the token is gone with another waiter, who has left since.
+func TestOverrunBeforeParking(t *testing.T) {
+	cq := bareCQ()
+	cq.overran()
+	<-cq.notify
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := cq.park(ctx, make([]WC, 1)); !errors.Is(err, ErrOverrun) {
+		t.Error(err)
+	}
+}
