@@ -140,13 +140,14 @@ func (c *CQ) forget() {
 	if c.ch == nil {
 		return
 	}
-	c.ch.mu.Lock()
-	delete(c.ch.added, c)
-	c.ch.mu.Unlock()
 	c.armMu.Lock()
 	c.ch.arms.Add(-c.arms)
 	c.arms = 0
 	c.armMu.Unlock()
+	// With no arms nobody puts it there again.
+	c.ch.mu.Lock()
+	delete(c.ch.added, c)
+	c.ch.mu.Unlock()
 	c.ch.users.drop(kindChannel)
 }
 
@@ -244,13 +245,12 @@ func (c *CQ) armLocked(solicitedOnly bool) error {
 // itself, for which no event comes.
 func (c *CQ) added() {
 	c.armMu.Lock()
-	armed := c.arms > 0
-	c.armMu.Unlock()
-	if armed {
+	if c.arms > 0 {
 		c.ch.mu.Lock()
 		c.ch.added[c] = struct{}{}
 		c.ch.mu.Unlock()
 	}
+	c.armMu.Unlock()
 	c.wake()
 	// The reader is a waiter of some CQ of the channel, or one of the channel.
 	c.ch.interrupt()

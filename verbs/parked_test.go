@@ -5,6 +5,7 @@ package verbs
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,5 +37,26 @@ func TestOverrunBeforeParking(t *testing.T) {
 	defer cancel()
 	if _, err := cq.park(ctx, make([]WC, 1)); !errors.Is(err, ErrOverrun) {
 		t.Error(err)
+	}
+}
+
+// TestAddedWhileClosing has a CQ overrun while it is closed: Next does not hand it out
+// afterwards.
+func TestAddedWhileClosing(t *testing.T) {
+	cq := bareCQ()
+	cq.ch.users.add(kindChannel)
+	if err := cq.Arm(false); err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	cq.ch.mu.Lock()
+	for _, do := range []func(){cq.forget, cq.overran} {
+		done.Go(do)
+		time.Sleep(5 * time.Millisecond) // it comes to the lock
+	}
+	cq.ch.mu.Unlock()
+	done.Wait()
+	if got := cq.ch.takeAdded(); got != nil {
+		t.Error("a channel has a CQ that is closed")
 	}
 }
