@@ -17,11 +17,12 @@ const underWay = 512
 // begins; with the last one, 0.
 func portions[C any](conns []C) iter.Seq2[[]C, int] {
 	return func(yield func([]C, int) bool) {
+		left := len(conns)
 		for portion := range slices.Chunk(conns, underWay/2) {
-			conns = conns[len(portion):]
+			left -= len(portion)
 			pending := 0
-			if len(conns) > 0 {
-				pending = len(conns) + underWay/2
+			if left > 0 {
+				pending = left + underWay/2
 			}
 			if !yield(portion, pending) {
 				return
