@@ -25,8 +25,8 @@ import (
 const statusUsage = 1
 
 // gcPercent lets the heap grow to five times what lives before it is collected: nearly
-// all that is allocated here is connections, and lives as long as they do. Collecting
-// on the way to 10,000 of them took a third of the server's processor time.
+// all that is allocated here is connections, and lives as long as they do. Without
+// collecting, the server of 3,000 takes 1.0 s of user time for 1.3.
 const gcPercent = 400
 
 func main() {
