@@ -104,7 +104,10 @@ func (p *Process) Alive() bool {
 // Output returns what has been printed so far. The status counts after Wait.
 func (p *Process) Output() Output {
 	o := Output{Stdout: p.stdout.String(), Stderr: p.stderr.String()}
-	if st := p.cmd.ProcessState; !p.Alive() && st != nil {
+	if p.Alive() {
+		return o
+	}
+	if st := p.cmd.ProcessState; st != nil {
 		o.Status = st.ExitCode()
 		if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 			o.Status = 128 + int(ws.Signal())
