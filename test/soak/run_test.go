@@ -29,8 +29,8 @@ type soak struct {
 	stats  stats
 	spoil  spoil
 	serial atomic.Uint32
-	faults atomic.Int32 // after the first
-	left   sync.Map     // serial numbers of ends whose requests were left in their CQs
+	faults atomic.Int32
+	left   sync.Map // serial numbers of ends whose requests were left in their CQs
 }
 
 // stats counts what has been done.
@@ -52,12 +52,15 @@ func newSoak(ctx context.Context, seed uint64) *soak {
 }
 
 // fault notes what has gone wrong; the first counts, the others may be its
-// consequences and are only printed.
+// consequences and are only printed. The first is printed, too, before everything
+// ends: that may be more than the kernel survives.
 func (s *soak) fault(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
-	if s.failed.Err() == nil {
+	switch n := s.faults.Add(1); {
+	case n == 1:
+		fmt.Fprintln(os.Stderr, "soak: fault:", err)
 		s.fail(err)
-	} else if s.faults.Add(1) <= 10 {
+	case n <= 11:
 		fmt.Fprintln(os.Stderr, "soak: then:", err)
 	}
 }
