@@ -3,15 +3,13 @@
 package cm
 
 import (
-	"bufio"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,40 +47,25 @@ func TestAddrInfoGolden(t *testing.T) {
 	if _, err := net.InterfaceByName("lo"); err != nil {
 		t.Skip("an interface lo is needed")
 	}
-	files, err := filepath.Glob("testdata/addrinfo-librdmacm-*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no golden files", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			f, err := os.Open(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			n := 0
-			for in := bufio.NewScanner(f); in.Scan(); {
-				question, want, ok := strings.Cut(in.Text(), " => ")
-				if !ok {
-					continue
+	golden(t, "addrinfo", func(t *testing.T, lines iter.Seq2[string, string]) {
+		n := 0
+		for question, want := range lines {
+			n++
+			got := goldenAnswer(t, question)
+			if why := onlyC[question]; why != "" {
+				if !strings.HasPrefix(want, "flags=") || !strings.HasPrefix(got, "eai ") {
+					t.Errorf("%s: C has %s, ours %s, which is not the difference that is meant: %s", question, want, got, why)
 				}
-				n++
-				got := goldenAnswer(t, question)
-				if why := onlyC[question]; why != "" {
-					if !strings.HasPrefix(want, "flags=") || !strings.HasPrefix(got, "eai ") {
-						t.Errorf("%s: C has %s, ours %s, which is not the difference that is meant: %s", question, want, got, why)
-					}
-					continue
-				}
-				if got != want {
-					t.Errorf("%s:\n   C has %s\nours has %s", question, want, got)
-				}
+				continue
 			}
-			if n < 600 {
-				t.Errorf("only %d questions", n)
+			if got != want {
+				t.Errorf("%s:\n   C has %s\nours has %s", question, want, got)
 			}
-		})
-	}
+		}
+		if n < 600 {
+			t.Errorf("only %d questions", n)
+		}
+	})
 }
 
 // goldenAnswer asks a question of a golden file, and writes the answer as

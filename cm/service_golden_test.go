@@ -5,15 +5,13 @@
 package cm
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"iter"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,35 +26,20 @@ import (
 // TestServiceGolden holds what we give the kernel for the services of InfiniBand
 // fabrics, and what we make of its answers, against librdmacm's.
 func TestServiceGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/services-librdmacm-*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no golden files", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			f, err := os.Open(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			n := map[string]int{}
-			for in := bufio.NewScanner(f); in.Scan(); {
-				question, answer, ok := strings.Cut(in.Text(), " => ")
-				if !ok {
-					continue
-				}
-				kind, args, _ := strings.Cut(question, " ")
-				check := map[string]func(*testing.T, string, string){
-					"resolve": goldenResolve, "query": goldenQuery, "event": goldenEvent,
-				}[kind]
-				n[kind]++
-				t.Run(question, func(t *testing.T) { check(t, args, answer) })
-			}
-			if n["resolve"] < 20 || n["query"] < 4 || n["event"] < 2 {
-				t.Errorf("only %v", n)
-			}
-		})
-	}
+	golden(t, "services", func(t *testing.T, lines iter.Seq2[string, string]) {
+		n := map[string]int{}
+		for question, answer := range lines {
+			kind, args, _ := strings.Cut(question, " ")
+			check := map[string]func(*testing.T, string, string){
+				"resolve": goldenResolve, "query": goldenQuery, "event": goldenEvent,
+			}[kind]
+			n[kind]++
+			t.Run(question, func(t *testing.T) { check(t, args, answer) })
+		}
+		if n["resolve"] < 20 || n["query"] < 4 || n["event"] < 2 {
+			t.Errorf("only %v", n)
+		}
+	})
 }
 
 // serviceKernel keeps the frames of the commands that services.c shows, without the

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// golden runs a test of each file that test/addrinfo/gen has recorded of librdmacm
+// under a name, with its lines: what was asked, and what C answered or sent.
+func golden(t *testing.T, name string, test func(*testing.T, iter.Seq2[string, string])) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/" + name + "-librdmacm-*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no golden files", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, func(yield func(string, string) bool) {
+				for line := range strings.Lines(string(b)) {
+					if question, answer, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " => "); ok && !yield(question, answer) {
+						return
+					}
+				}
+			})
+		})
+	}
+}
