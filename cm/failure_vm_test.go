@@ -198,4 +198,10 @@ func TestBindFailures(t *testing.T) {
 	wantError(t, err, "bind", syscall.EADDRINUSE, ln.Addr().String())
 	_, err = cm.Listen(context.Background(), "tcp", "203.0.113.1:0")
 	wantError(t, err, "bind", syscall.EADDRNOTAVAIL, "203.0.113.1")
+	// Where one of two addresses is the unspecified one the kernel has another errno.
+	all := listen(t, ":0")
+	_, err = cm.Listen(context.Background(), "tcp", all.Addr().String())
+	wantError(t, err, "bind", syscall.EADDRNOTAVAIL, "another ID has the port")
+	_, err = cm.Listen(context.Background(), "tcp", at(hosts[0].IPv4, all.Addr().Port()))
+	wantError(t, err, "bind", syscall.EADDRNOTAVAIL, "an ID has the port on all addresses")
 }

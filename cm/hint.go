@@ -17,12 +17,18 @@ var errNoDeviceThere = fmt.Errorf("no RDMA device leads there: %w", syscall.ENOD
 var errLoopback = fmt.Errorf("no RDMA device has a loopback address, and the kernel would listen on every device: "+
 	"take the address of one, or no host for all of them: %w", syscall.EADDRNOTAVAIL)
 
+const listIDs = `"rdma resource show cm_id" lists them`
+
 // hint adds to the errno of a bind or a resolution what it usually comes from.
 func hint(err error, local, remote Addr) error {
 	var why string
 	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		why = "another ID has the port: \"rdma resource show cm_id\" lists them"
+	// The kernel has EADDRNOTAVAIL, too, for a port that is in use, if one of the two
+	// addresses is the unspecified one (cma_check_port).
+	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid() && local.Addr().IsUnspecified():
+		why = "another ID has the port: " + listIDs
+	case errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid() && local.Port() != 0:
+		why = "no interface has " + local.Addr().String() + ", or an ID has the port on all addresses: " + listIDs
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid():
 		why = "no interface has " + local.Addr().String()
 	case errors.Is(err, syscall.ENODEV) && (remote.Addr().IsLoopback() || local.Addr().IsLoopback()):

@@ -62,6 +62,7 @@ func TestErrorsSayWhere(t *testing.T) {
 	}{
 		{abi.RDMA_USER_CM_CMD_BIND, syscall.EADDRINUSE, bind, []string{"bind 10.1.1.1:7", "rdma resource show cm_id"}},
 		{abi.RDMA_USER_CM_CMD_BIND, syscall.EADDRNOTAVAIL, bind, []string{"bind 10.1.1.1:7", "no interface has 10.1.1.1"}},
+		{abi.RDMA_USER_CM_CMD_BIND, syscall.EADDRNOTAVAIL, func() error { return id.Bind(mustAddr("[::]:7")) }, []string{"bind [::]:7", "another ID has the port"}},
 		{abi.RDMA_USER_CM_CMD_BIND, syscall.ENODEV, bind, []string{"bind 10.1.1.1:7", "with 10.1.1.1 has no RDMA device"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EADDRNOTAVAIL, resolve, []string{"10.1.1.1:7->10.2.2.2:8", "no interface has 10.1.1.1"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolve, []string{"10.1.1.1:7->10.2.2.2:8", "unreachable"}},
