@@ -61,7 +61,7 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 		interrupt: k.Interrupt,
 		added:     make(map[*CQ]struct{}),
 	}
-	ch.look.fn = ch.lookOnce
+	ch.look.fn = ch.armAndLook
 	return ch, nil
 }
 
@@ -144,11 +144,11 @@ func (ch *CompChannel) fired(handle uint64) *CQ {
 	return cq
 }
 
-// lookOnce is what the reader does once it cannot miss an event any more, and when it is
+// armAndLook is what the reader does once it cannot miss an event any more, and when it is
 // woken: it arms its queue, if that is not armed, and looks into it. The event that woke
 // it for what it finds stays unread, and the queue armed, until the next wait that finds
 // nothing: a system call less between the completion and who waits for it.
-func (ch *CompChannel) lookOnce() uverbs.Verdict {
+func (ch *CompChannel) armAndLook() uverbs.Verdict {
 	l := &ch.look
 	// Nothing can be in the channel if nothing was armed before.
 	empty := ch.arms.Load() == 0
