@@ -21,7 +21,8 @@ import (
 //
 // The zone of an IPv6 address is the name or the number of an interface; in an
 // address that the kernel tells it is the number. An IPv4 address in IPv6 form
-// ("::ffff:10.8.0.1") is one of IPv6, for Listen and Resolve as for librdmacm.
+// ("::ffff:10.8.0.1") is one of IPv6, for Listen and Resolve as for librdmacm, but
+// for one of two that are to be of one family ([Dialer.LocalAddr], [ID.ResolveAddr]).
 type Addr struct {
 	netip.AddrPort
 	// IB is the address if it is one of InfiniBand (AF_IB); AddrPort is then
@@ -89,17 +90,18 @@ func addrFromKernel(sa *abi.SockaddrStorage) Addr {
 
 // lookup resolves "host:port" with Go's resolver. network names the port space
 // and the family, as "tcp", "tcp4", "tcp6" or "udp", "udp4", "udp6". For a listener
-// an empty host is the wildcard address.
-func lookup(ctx context.Context, network, address string, listen bool) (Addr, PortSpace, error) {
+// an empty host is the wildcard address. Of the addresses of a name it takes one of
+// the family of local, if that is given.
+func lookup(ctx context.Context, network, address string, listen bool, local Addr) (Addr, PortSpace, error) {
 	ps, err := portSpaceOf(network)
 	if err != nil {
 		return Addr{}, 0, err
 	}
-	addr, err := lookupIP(ctx, network, address, listen)
+	addr, err := lookupIP(ctx, network, address, listen, local)
 	return addr, ps, err
 }
 
-func lookupIP(ctx context.Context, network, address string, listen bool) (Addr, error) {
+func lookupIP(ctx context.Context, network, address string, listen bool, local Addr) (Addr, error) {
 	family := strings.TrimLeft(network, "tcpud")
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
@@ -133,16 +135,19 @@ func lookupIP(ctx context.Context, network, address string, listen bool) (Addr, 
 	if len(ips) == 0 {
 		return Addr{}, &net.AddrError{Err: "no suitable address", Addr: address}
 	}
-	// LookupNetIP answers IPv4 addresses in IPv6 form. Like package net, prefer
-	// IPv4 where the name has both.
-	best := ips[0].Unmap()
+	return AddrFrom(netip.AddrPortFrom(choose(ips, local), uint16(port))), nil
+}
+
+// choose takes one of the addresses of a name, in which LookupNetIP has IPv4 in IPv6
+// form: the first of the family of local or, like package net, of IPv4.
+func choose(ips []netip.Addr, local Addr) netip.Addr {
+	want4 := !local.Addr().Unmap().Is6()
 	for _, ip := range ips {
-		if ip = ip.Unmap(); ip.Is4() {
-			best = ip
-			break
+		if ip = ip.Unmap(); ip.Is4() == want4 {
+			return ip
 		}
 	}
-	return AddrFrom(netip.AddrPortFrom(best, uint16(port))), nil
+	return ips[0].Unmap()
 }
 
 var errNoAddr = fmt.Errorf("no address is given: %w", syscall.EINVAL)

@@ -79,7 +79,7 @@ func TestLookup(t *testing.T) {
 		{"tcp", "10.8.0.1:65536", false, ""},
 		{"ip", "10.8.0.1:1", false, ""},
 	} {
-		got, _, err := lookup(context.Background(), tc.network, tc.address, tc.listen)
+		got, _, err := lookup(context.Background(), tc.network, tc.address, tc.listen, Addr{})
 		if got.String() != tc.want || (err != nil) != (tc.want == "") {
 			t.Errorf("%s %s: %v, %v; want %q", tc.network, tc.address, got, err, tc.want)
 		}

@@ -47,6 +47,21 @@ const (
 	FamilyIB   AddrFamily = abi.AF_IB
 )
 
+// String returns "IPv4", "IPv6" or "InfiniBand", and "any" for FamilyAny.
+func (f AddrFamily) String() string {
+	switch f {
+	case FamilyAny:
+		return "any"
+	case FamilyIPv4:
+		return "IPv4"
+	case FamilyIPv6:
+		return "IPv6"
+	case FamilyIB:
+		return "InfiniBand"
+	}
+	return fmt.Sprintf("address family %d", uint16(f))
+}
+
 // AddrInfo is what it takes to connect or to listen (struct rdma_addrinfo,
 // rdma_cma.h; rdma_getaddrinfo(3)). It is plain data and the caller's.
 type AddrInfo struct {

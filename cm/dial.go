@@ -25,7 +25,8 @@ const firstResolveTimeout = 50 * time.Millisecond
 // Dialer holds the options of connecting. The zero Dialer is the default.
 type Dialer struct {
 	// LocalAddr is the address to connect from; its device is used. The zero
-	// Addr leaves both to the routing table.
+	// Addr leaves both to the routing table. It must be of the destination's family:
+	// else the error is a *FamilyError. Of a name's addresses one is taken that is.
 	LocalAddr Addr
 	// ResolveTimeout bounds the resolution of the address, and then that of the
 	// route, beside the context; 0 means 5 seconds. (The kernel bounds
@@ -83,17 +84,28 @@ func Resolve(ctx context.Context, network, address string) (*Resolved, error) {
 
 // Resolve is the function Resolve with options.
 func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolved, error) {
-	dst, ps, err := lookup(ctx, network, address, false)
+	dst, ps, err := lookup(ctx, network, address, false, d.LocalAddr)
 	if err != nil {
 		return nil, &OpError{Op: opResolve, Err: err}
 	}
 	return d.resolveInfo(ctx, &AddrInfo{PortSpace: ps, DstAddr: dst})
 }
 
+// source is the address to connect from.
+func (d *Dialer) source(info *AddrInfo) Addr {
+	if info.SrcAddr.IsValid() {
+		return info.SrcAddr
+	}
+	return d.LocalAddr
+}
+
 func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, error) {
+	if _, _, err := oneFamily(d.source(info), info.DstAddr); err != nil {
+		return nil, err
+	}
 	ch, err := NewEventChannelOn(d.Host)
 	if err != nil {
-		return nil, &OpError{Op: opResolve, Local: d.LocalAddr, Remote: info.DstAddr, Err: err.(*OpError).Err}
+		return nil, &OpError{Op: opResolve, Local: d.source(info), Remote: info.DstAddr, Err: err.(*OpError).Err}
 	}
 	id, err := ch.NewIDConfig(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: d.NetNS})
 	if err == nil {
@@ -110,10 +122,7 @@ func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, er
 }
 
 func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
-	src := info.SrcAddr
-	if !src.IsValid() {
-		src = d.LocalAddr
-	}
+	src := d.source(info)
 	timeout := d.ResolveTimeout
 	if timeout <= 0 {
 		timeout = defaultResolveTimeout

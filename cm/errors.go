@@ -64,8 +64,8 @@ const (
 //   - *DisconnectedError, *BrokenError, *GivenUpError, *verbs.DeviceRemovedError:
 //     there is none any more;
 //   - *verbs.WCError: a work request has failed, and its Status says why;
-//   - *StateError, *ParamError, *PrivateDataError, *WrongDeviceError: the call was
-//     wrong, as is said by syscall.EINVAL, which they wrap.
+//   - *StateError, *ParamError, *PrivateDataError, *FamilyError, *WrongDeviceError:
+//     the call was wrong, as is said by syscall.EINVAL, which they wrap.
 type OpError struct {
 	Op     string // "connect", "accept", ...
 	Local  Addr   // zero if not known

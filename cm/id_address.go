@@ -44,12 +44,22 @@ func (id *ID) bind(addr Addr) error {
 // (rdma_resolve_addr(3)), from src if it is not the zero Addr. The outcome is
 // EventAddrResolved or EventAddrError; without a route the call itself fails.
 // timeout bounds the wait for the neighbour, with a precision of one
-// millisecond.
+// millisecond. An ID that is bound keeps its address, and src does not count.
+// Addresses of two families are a *FamilyError.
 func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 	if !dst.IsValid() {
 		return id.opError(opResolve, errNoAddr)
 	}
-	err := id.commandIn(opResolve, StateAddrQuery, func(f *ucma.File, kid uint32) error {
+	var err error
+	if local := id.LocalAddr(); local.IsValid() {
+		_, dst, err = oneFamily(local, dst) // the kernel does not look at src
+	} else {
+		src, dst, err = oneFamily(src, dst)
+	}
+	if err != nil {
+		return err
+	}
+	err = id.commandIn(opResolve, StateAddrQuery, func(f *ucma.File, kid uint32) error {
 		from, err := id.sockaddr(src)
 		if err != nil {
 			return err

@@ -57,7 +57,7 @@ func Listen(ctx context.Context, network, address string) (*Listener, error) {
 
 // Listen is the function Listen with options.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*Listener, error) {
-	local, ps, err := lookup(ctx, network, address, true)
+	local, ps, err := lookup(ctx, network, address, true, Addr{})
 	if err != nil {
 		return nil, &OpError{Op: opListen, Err: err}
 	}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+// FamilyError says that there is no way from one address to the other, because they
+// are of two families: IPv4, IPv6 and InfiniBand. Nothing has happened. It wraps
+// EINVAL.
+type FamilyError struct {
+	Local, Remote Addr
+}
+
+func (e *FamilyError) Error() string {
+	return fmt.Sprintf("there is no way from an address of %v to one of %v", e.Local.family(), e.Remote.family())
+}
+
+// Unwrap returns EINVAL, which the kernel would have given.
+func (e *FamilyError) Unwrap() error { return syscall.EINVAL }
+
+// family returns the family that an address is of to the kernel.
+func (a Addr) family() AddrFamily {
+	if a.isIB() {
+		return FamilyIB
+	}
+	return familyOf(a.Addr())
+}
+
+// unmapped returns an IPv4 address in IPv6 form as the one of IPv4 that it is, and any
+// other address as it is.
+func (a Addr) unmapped() Addr {
+	if a.Addr().Is4In6() {
+		a.AddrPort = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+	}
+	return a
+}
+
+// oneFamily checks that two addresses are of one family, if both are given. An IPv4
+// address in IPv6 form, as net.TCPAddr makes them, is one of IPv4 beside another of
+// IPv4: the kernel would refuse the two.
+func oneFamily(local, remote Addr) (Addr, Addr, error) {
+	if !local.IsValid() || !remote.IsValid() || local.family() == remote.family() {
+		return local, remote, nil
+	}
+	if l, r := local.unmapped(), remote.unmapped(); l.family() == r.family() {
+		return l, r, nil
+	}
+	return local, remote, &OpError{Op: opResolve, Local: local, Remote: remote, Err: &FamilyError{Local: local, Remote: remote}}
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/verbs"
+)
+
+// wantFamilyError checks that an error says what does not go together.
+func wantFamilyError(t *testing.T, err error, words string) {
+	t.Helper()
+	fe, oe := new(FamilyError), new(OpError)
+	if !errors.As(err, &fe) || !errors.As(err, &oe) || oe.Op != opResolve || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), words) {
+		t.Errorf("got %v, want %q", err, words)
+	}
+}
+
+// TestTwoFamilies: what the kernel answers by EINVAL alone is said before it is asked,
+// and before anything is opened.
+func TestTwoFamilies(t *testing.T) {
+	v4, v6, ib := mustAddr("10.8.0.1:7"), mustAddr("[fd00::1]:7"), AddrFromGID(verbs.GID{1}, PortSpaceTCP, 7)
+	for _, tc := range []struct {
+		src, dst Addr
+		words    string
+	}{
+		{v4, v6, "10.8.0.1:7->[fd00::1]:7: there is no way from an address of IPv4 to one of IPv6"},
+		{v6, v4, "IPv6 to one of IPv4"},
+		{v6, mustAddr("[::ffff:10.8.0.1]:7"), ""}, // the kernel has the last word
+		{ib, v4, "InfiniBand to one of IPv4"},
+		{v6, ib, "IPv6 to one of InfiniBand"},
+		{v4, v4, ""}, {v6, v6, ""}, {ib, ib, ""}, {Addr{}, v6, ""},
+	} {
+		ch, k := newFakeChannel(t)
+		id := newFakeID(t, ch)
+		k.fail = map[uint32]error{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR: errAsked}
+		resolving := id.ResolveAddr(tc.src, tc.dst, time.Second)
+		_, dialing := (&Dialer{LocalAddr: tc.src}).ResolveInfo(context.Background(), AddrInfo{DstAddr: tc.dst, PortSpace: PortSpaceTCP})
+		if tc.words == "" {
+			if fe := new(FamilyError); !errors.Is(resolving, errAsked) || errors.As(dialing, &fe) {
+				t.Errorf("%v to %v: %v, %v", tc.src, tc.dst, resolving, dialing)
+			}
+			continue
+		}
+		wantFamilyError(t, resolving, tc.words)
+		wantFamilyError(t, dialing, tc.words)
+		_, dialing = new(Dialer).ResolveInfo(context.Background(), AddrInfo{SrcAddr: tc.src, DstAddr: tc.dst, PortSpace: PortSpaceTCP})
+		wantFamilyError(t, dialing, tc.words)
+	}
+	_, err := (&Dialer{LocalAddr: v4}).Dial(context.Background(), "tcp", "[fd00::1]:7")
+	wantFamilyError(t, err, "IPv4 to one of IPv6")
+}
+
+var errAsked = errors.New("the kernel was asked")
+
+// TestFamilyOfABoundID: of an ID that is bound the kernel compares its own address, and
+// does not look at the source that it is given.
+func TestFamilyOfABoundID(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	k.fail = map[uint32]error{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR: errAsked}
+	id.local = mustAddr("10.8.0.1:7")
+	wantFamilyError(t, id.ResolveAddr(Addr{}, mustAddr("[fd00::1]:7"), time.Second), "10.8.0.1:7->[fd00::1]:7")
+	for _, src := range []string{"10.8.0.1:7", "[fd00::2]:7"} {
+		if err := id.ResolveAddr(mustAddr(src), mustAddr("10.8.1.2:7"), time.Second); !errors.Is(err, errAsked) {
+			t.Errorf("bound, from %s: %v", src, err)
+		}
+	}
+}
+
+// TestIPv4InIPv6Form: net.TCPAddr makes such addresses of IPv4, and beside one of IPv4
+// they are.
+func TestIPv4InIPv6Form(t *testing.T) {
+	tcp := net.TCPAddr{IP: net.ParseIP("10.8.0.1"), Port: 7}
+	mapped, v4, v6 := AddrFrom(tcp.AddrPort()), mustAddr("10.8.1.2:8"), mustAddr("[fd00::1]:9")
+	for _, tc := range []struct{ src, dst, wantSrc, wantDst Addr }{
+		{mapped, v4, mustAddr("10.8.0.1:7"), v4},
+		{v4, mapped, v4, mustAddr("10.8.0.1:7")},
+		{mapped, mapped, mapped, mapped},
+		{v6, mapped, v6, mapped},
+		{Addr{}, mapped, Addr{}, mapped},
+	} {
+		if src, dst, err := oneFamily(tc.src, tc.dst); src != tc.wantSrc || dst != tc.wantDst || err != nil {
+			t.Errorf("%v to %v: %v, %v, %v", tc.src, tc.dst, src, dst, err)
+		}
+	}
+}
+
+// TestNameOfTwoFamilies: of what a name stands for, what can be reached from the local
+// address is taken.
+func TestNameOfTwoFamilies(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("::ffff:10.8.0.1"), netip.MustParseAddr("fd00::1")
+	for _, tc := range []struct {
+		ips   []netip.Addr
+		local Addr
+		want  netip.Addr
+	}{
+		{[]netip.Addr{v6, v4}, Addr{}, v4.Unmap()},
+		{[]netip.Addr{v6, v4}, mustAddr("10.8.1.2:0"), v4.Unmap()},
+		{[]netip.Addr{v6, v4}, mustAddr("[::ffff:10.8.1.2]:0"), v4.Unmap()},
+		{[]netip.Addr{v4, v6}, mustAddr("[fd00::2]:0"), v6},
+		{[]netip.Addr{v4}, mustAddr("[fd00::2]:0"), v4.Unmap()},
+	} {
+		if got := choose(tc.ips, tc.local); got != tc.want {
+			t.Errorf("%v from %v: %v", tc.ips, tc.local, got)
+		}
+	}
+}
