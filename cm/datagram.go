@@ -35,7 +35,7 @@ func (r *Resolved) Lookup(ctx context.Context, param *ConnParam) (UDParam, error
 	if _, err := r.take(opConnect, nil); err != nil {
 		return UDParam{}, err
 	}
-	if err := r.ep.await(ctx, opConnect, func() error { return r.ep.id.Connect(r.withConnectData(param)) }); err != nil {
+	if err := r.ask(ctx, param); err != nil {
 		return UDParam{}, err
 	}
 	return r.ep.peerUD, nil

@@ -59,6 +59,8 @@ type Dialer struct {
 // is silent but ctx and the kernel's 69 to 102 seconds, or on iWARP the 2 minutes of
 // TCP and then 10 seconds.
 //
+// No RDMA device has a loopback address: dial that of one, also on the same host.
+//
 // On iWARP the side that has connected must be the first to send: what the other
 // sends before ends the connection (RFC 5044, 7.1).
 func Dial(ctx context.Context, network, address string) (*Conn, error) {
@@ -154,6 +156,9 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 		if left <= try || !errors.Is(err, syscall.ETIMEDOUT) {
 			return err
 		}
+	}
+	if toLoopback(info.DstAddr) && !id.iwarp() {
+		return &OpError{Op: opResolve, Local: id.LocalAddr(), Remote: info.DstAddr, Err: hint(errNoDeviceThere, src, info.DstAddr)}
 	}
 	var err error
 	if len(info.Route) > 0 {

@@ -5,7 +5,11 @@ package cm
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"syscall"
+
+	"purerdma/internal/netns"
 )
 
 // errNoDeviceThere is librdmacm's error for an address that resolves without a
@@ -31,12 +35,60 @@ func hint(err error, local, remote Addr) error {
 		why = "no interface has " + local.Addr().String() + ", or an ID has the port on all addresses: " + listIDs
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid():
 		why = "no interface has " + local.Addr().String()
-	case errors.Is(err, syscall.ENODEV) && (remote.Addr().IsLoopback() || local.Addr().IsLoopback()):
+	case errors.Is(err, syscall.ENODEV) && (toLoopback(remote) || local.Addr().IsLoopback()), errors.Is(err, syscall.EINVAL) && toLoopback(remote) && !local.IsValid():
+		// The second is iWARP's answer.
 		why = "no RDMA device has a loopback address: take that of an interface that has one"
+		if remote.Addr().IsUnspecified() {
+			why = remote.Addr().String() + " is taken for a loopback address, and " + why
+		}
+	case errors.Is(err, syscall.ENETUNREACH) && remote.Addr().Is4In6():
+		why = "the kernel looks for a way there by IPv6: take " + remote.unmapped().Addr().String()
 	case errors.Is(err, syscall.ENODEV) && local.IsValid():
 		why = "the interface with " + local.Addr().String() + " has no RDMA device"
 	default:
 		return err
 	}
 	return fmt.Errorf("%w (%s)", err, why)
+}
+
+// toLoopback says whether the kernel resolves an address without looking for it: it
+// takes the device that the ID is bound to, or any (cma_any_addr). On InfiniBand and
+// RoCE no listener gets a request for it (validate_net_dev), and nobody answers. On
+// iWARP it is TCP's to find somebody.
+func toLoopback(a Addr) bool { return a.Addr().IsLoopback() || a.Addr().IsUnspecified() }
+
+// hintOfSilence adds to the error of a peer that has not answered what may be wrong
+// with an address of this host: the kernel resolves those whether or not an RDMA
+// device has them, and whether or not what one device sends gets to the other.
+func hintOfSilence(err error, netNS string) error {
+	oe, ok := err.(*OpError)
+	if !ok || !oe.Timeout() || oe.Remote.Addr() == oe.Local.Addr() {
+		return err
+	}
+	dev := interfaceWith(netNS, oe.Remote.Addr())
+	if dev == "" {
+		return err
+	}
+	hinted := *oe
+	hinted.Err = fmt.Errorf("%w (%v is this host's own, of %s: has %s an RDMA device, and does what %v sends get there?)",
+		oe.Err, oe.Remote.Addr(), dev, dev, oe.Local.Addr())
+	return &hinted
+}
+
+// interfaceWith returns the name of the interface of a network namespace that has an
+// address, "" if there is none.
+func interfaceWith(netNS string, ip netip.Addr) (name string) {
+	netns.Do(netNS, func() error {
+		ifs, err := net.Interfaces()
+		for _, i := range ifs {
+			addrs, _ := i.Addrs() // none of one that has just gone
+			for _, a := range addrs {
+				if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == ip.WithZone("").Unmap() {
+					name = i.Name
+				}
+			}
+		}
+		return err
+	})
+	return name
 }

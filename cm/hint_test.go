@@ -54,6 +54,9 @@ func TestErrorsSayWhere(t *testing.T) {
 	local, remote := mustAddr("10.1.1.1:7"), mustAddr("10.2.2.2:8")
 	bind := func() error { return id.Bind(local) }
 	resolve := func() error { return id.ResolveAddr(local, remote, time.Second) }
+	resolveTo := func(dst string) func() error {
+		return func() error { return id.ResolveAddr(Addr{}, mustAddr(dst), time.Second) }
+	}
 	for _, tc := range []struct {
 		cmd   uint32
 		errno syscall.Errno
@@ -66,6 +69,9 @@ func TestErrorsSayWhere(t *testing.T) {
 		{abi.RDMA_USER_CM_CMD_BIND, syscall.ENODEV, bind, []string{"bind 10.1.1.1:7", "with 10.1.1.1 has no RDMA device"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EADDRNOTAVAIL, resolve, []string{"10.1.1.1:7->10.2.2.2:8", "no interface has 10.1.1.1"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolve, []string{"10.1.1.1:7->10.2.2.2:8", "unreachable"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EINVAL, resolveTo("127.0.0.1:8"), []string{"127.0.0.1:8", "no RDMA device has a loopback address"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENODEV, resolveTo("0.0.0.0:8"), []string{"0.0.0.0 is taken for a loopback address"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolveTo("[::ffff:10.2.2.2]:8"), []string{"take 10.2.2.2"}},
 		{abi.RDMA_USER_CM_CMD_BIND, notSupp, bind, []string{"errno 524 (ENOTSUPP: unsupported operation"}},
 	} {
 		k.fail = map[uint32]error{tc.cmd: tc.errno}
@@ -86,6 +92,65 @@ func TestErrorsSayWhere(t *testing.T) {
 }
 
 const notSupp = syscall.Errno(524) // ENOTSUPP, which package syscall does not name
+
+// TestDialLoopback: the kernel resolves a loopback address, with the device of
+// LocalAddr, and nobody would ever answer.
+func TestDialLoopback(t *testing.T) {
+	for _, dst := range []string{"127.0.0.1:7", "127.3.2.1:7", "[::1]:7", "0.0.0.0:7", "[::]:7", "10.8.0.1:7"} {
+		ch, k := newFakeChannel(t)
+		k.device = true
+		ch.host.Drivers, ch.host.Kernel = fakeHost().Drivers, fakeHost().Kernel
+		id := newFakeID(t, ch)
+		to := mustAddr(dst)
+		k.queue(id.kid, EventAddrResolved, 0)
+		k.queue(id.kid, EventRouteResolved, 0)
+		err := new(Dialer).resolve(context.Background(), id, &AddrInfo{DstAddr: to})
+		if !toLoopback(to) {
+			if err != nil {
+				t.Errorf("%s: %v", dst, err)
+			}
+			continue
+		}
+		if oe := new(OpError); !errors.As(err, &oe) || oe.Op != opResolve || oe.Remote != to || !errors.Is(err, syscall.ENODEV) ||
+			!strings.Contains(err.Error(), "no RDMA device has a loopback address") {
+			t.Errorf("%s: %v", dst, err)
+		}
+	}
+}
+
+// TestSilenceOfThisHost: of the errors of a peer on this host, that of one who has not
+// answered says so.
+func TestSilenceOfThisHost(t *testing.T) {
+	here := mustAddr("127.0.0.1:7") // which every host has, on some interface
+	ctx, cancel := context.WithTimeout(context.Background(), 0)
+	defer cancel()
+	deadline, unreachable := ctx.Err(), error(&UnreachableError{Event: EventUnreachable, Status: -int(syscall.ETIMEDOUT)})
+	for _, tc := range []struct {
+		remote Addr
+		err    error
+		hinted bool
+	}{
+		{here, deadline, true},
+		{here, unreachable, true},
+		{here, context.Canceled, false},
+		{here, &RejectError{Status: RejectConsumer}, false},
+		{mustAddr("203.0.113.1:7"), deadline, false},
+		{mustAddr("10.8.1.2:8"), deadline, false}, // to itself
+		{Addr{}, deadline, false},
+		{AddrFromGID(verbs.GID{1}, PortSpaceTCP, 7), deadline, false},
+	} {
+		err := hintOfSilence(&OpError{Op: opConnect, Local: mustAddr("10.8.1.2:7"), Remote: tc.remote, Err: tc.err}, "")
+		if hinted := strings.Contains(err.Error(), "127.0.0.1 is this host's own, of "); hinted != tc.hinted || !errors.Is(err, tc.err) {
+			t.Errorf("%v", err)
+		}
+		if ne, ok := err.(*OpError); !ok || tc.hinted && !ne.Timeout() {
+			t.Errorf("%v is not a timeout", err)
+		}
+	}
+	if hintOfSilence(nil, "") != nil {
+		t.Error("an error of nothing")
+	}
+}
 
 // TestWhatIsMissingIsEINVAL: what a call lacks is an errno, too.
 func TestWhatIsMissingIsEINVAL(t *testing.T) {

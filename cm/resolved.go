@@ -29,11 +29,17 @@ func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) 
 	if err != nil {
 		return nil, err
 	}
-	if err := r.ep.await(ctx, opConnect, func() error { return r.ep.id.Connect(r.withConnectData(param)) }); err != nil {
+	if err := r.ask(ctx, param); err != nil {
 		return nil, err
 	}
 	r.done.Store(true)
 	return newConn(r.ep, qp), nil
+}
+
+// ask sends the request, and waits for what comes of it.
+func (r *Resolved) ask(ctx context.Context, param *ConnParam) error {
+	err := r.ep.await(ctx, opConnect, func() error { return r.ep.id.Connect(r.withConnectData(param)) })
+	return hintOfSilence(err, r.ep.id.netNS)
 }
 
 // withConnectData puts the connect data before the private data.

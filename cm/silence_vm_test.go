@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"context"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+)
+
+// TestDialLoopbackFromADevice: with LocalAddr the kernel resolves a loopback address by
+// the device that has LocalAddr, and the request goes nowhere. On iWARP TCP looks for
+// the way, for minutes: that is not waited for.
+func TestDialLoopbackFromADevice(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	d := dialerOf(hosts[1].IPv4)
+	d6 := &cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv6, 0))}
+	dials := map[string]*cm.Dialer{"127.0.0.1:7471": d, "127.0.0.2:7471": d, "0.0.0.0:7471": d, "[::1]:7471": d6}
+	if iwarp() {
+		dials = nil
+	}
+	for dst, d := range dials {
+		start := time.Now()
+		_, err := d.Dial(within(t, 2*time.Second), "tcp", dst)
+		wantError(t, err, "resolve", syscall.ENODEV, dst, "no RDMA device has a loopback address")
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("%s: it took %v", dst, took)
+		}
+	}
+	_, err := cm.Dial(within(t, 2*time.Second), "tcp", "127.0.0.1:7471")
+	errno := syscall.ENODEV
+	if iwarp() {
+		errno = syscall.EINVAL
+	}
+	wantError(t, err, "resolve", errno, "no RDMA device has a loopback address")
+}
+
+// TestDialAnAddressWithoutADevice: this host has the address, but no RDMA device has,
+// and the request is sent to nobody.
+func TestDialAnAddressWithoutADevice(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := netlink.ParseAddr("10.99.0.1/32")
+	if err == nil {
+		err = netlink.AddrAdd(lo, addr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { netlink.AddrDel(lo, addr) })
+	_, err = dialerOf(hosts[1].IPv4).Dial(within(t, time.Second), "tcp", "10.99.0.1:7471")
+	if iwarp() {
+		wantError(t, err, "connect", syscall.ECONNREFUSED)
+		return
+	}
+	wantError(t, err, "connect", context.DeadlineExceeded, "10.99.0.1 is this host's own, of lo")
+}
