@@ -30,6 +30,9 @@ func (d *Dialer) ResolveInfo(ctx context.Context, infos ...AddrInfo) (*Resolved,
 // and Connect in one, each in turn. If none does, the error is the first one's.
 func (d *Dialer) DialInfo(ctx context.Context, infos ...AddrInfo) (*Conn, error) {
 	return firstOf(ctx, infos, func(ctx context.Context, info *AddrInfo) (*Conn, error) {
+		if err := connects(info.PortSpace, info.QPType); err != nil {
+			return nil, &OpError{Op: opConnect, Local: info.SrcAddr, Remote: info.DstAddr, Err: err}
+		}
 		r, err := d.resolveActive(ctx, info)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"syscall"
@@ -11,9 +12,18 @@ import (
 )
 
 var (
-	errDatagram   = fmt.Errorf("the ID is for datagrams, which make no connection: use Lookup or Answer: %w", syscall.EOPNOTSUPP)
-	errConnection = fmt.Errorf("the ID is for connections: use Connect or Accept: %w", syscall.EOPNOTSUPP)
+	errDatagram   = fmt.Errorf("datagrams make no connection: Resolve and Resolved.Lookup find the QP to send to, and Request.Answer tells it: %w", syscall.EOPNOTSUPP)
+	errConnection = fmt.Errorf("the ID is for connections: use Resolved.Connect or Request.Accept: %w", syscall.EOPNOTSUPP)
 )
+
+// connects checks that a port space and a type of QP, 0 for that of the port space, are
+// of those that connect.
+func connects(ps PortSpace, t verbs.QPType) error {
+	if cmp.Or(t, ps.qpType()) == verbs.UD {
+		return errDatagram
+	}
+	return nil
+}
 
 // Lookup asks the other side's connection manager which QP serves the address,
 // for a destination of the network "udp" (rdma_connect(3) on RDMA_PS_UDP). The

@@ -69,6 +69,11 @@ func Dial(ctx context.Context, network, address string) (*Conn, error) {
 
 // Dial is the function Dial with options.
 func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, error) {
+	if ps, err := portSpaceOf(network); err == nil {
+		if err := connects(ps, 0); err != nil {
+			return nil, &OpError{Op: opConnect, Err: err}
+		}
+	}
 	r, err := d.Resolve(ctx, network, address)
 	if err != nil {
 		return nil, err
