@@ -14,6 +14,7 @@ func TestText(t *testing.T) {
 		{(LocalWrite | RemoteRead | 1<<31).String(), "LocalWrite|RemoteRead|0x80000000"},
 		{Access(0).String(), "0"},
 		{QPRTS.String(), "RTS"},
+		{MigArmed.String(), "ARMED"},
 		{QPState(9).String(), "QPState(9)"},
 		{QPType(7).String(), "QPType(7)"},
 		{RC.String(), "RC"},

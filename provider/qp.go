@@ -87,6 +87,11 @@ const (
 	MigArmed
 )
 
+// String returns the name of the state, as "ARMED".
+func (s MigState) String() string {
+	return enumName(s, "MigState", []string{"MIGRATED", "REARM", "ARMED"})
+}
+
 // QPCap is how much fits in the queues of a QP (struct ibv_qp_cap of
 // ibv_create_qp(3)).
 type QPCap struct {

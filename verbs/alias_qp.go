@@ -64,6 +64,8 @@ const (
 // ibv_modify_qp(3).
 //
 //	type MigState uint8
+//
+//	func (s MigState) String() string
 type MigState = provider.MigState
 
 // States of path migration.

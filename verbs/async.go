@@ -58,6 +58,26 @@ type AsyncEvent struct {
 	Lost int
 }
 
+// String returns what has happened to what, as "QP_FATAL of QP 0x11 of rxe0" or "PORT_ERR
+// of port 1".
+func (e AsyncEvent) String() string {
+	s := e.Type.String()
+	switch {
+	case e.QP != nil:
+		s += " of " + e.QP.String()
+	case e.CQ != nil:
+		s += " of a CQ of " + e.CQ.Device().Name()
+	case e.SRQ != nil:
+		s += " of an SRQ of " + e.SRQ.PD().Device().Name()
+	case e.Port != 0:
+		s += fmt.Sprintf(" of port %d", e.Port)
+	}
+	if e.Lost > 0 {
+		s += fmt.Sprintf(", after %d that are lost", e.Lost)
+	}
+	return s
+}
+
 // maxAsyncEvents is how many events wait for the user of an AsyncEvents.
 const maxAsyncEvents = 1024
 

@@ -67,6 +67,9 @@ type Device struct {
 // Name returns the name of the device, as "rxe0".
 func (d *Device) Name() string { return d.info.Name }
 
+// String returns Name.
+func (d *Device) String() string { return d.info.Name }
+
 // Index returns the kernel's index of the device, or -1 if it does not say.
 func (d *Device) Index() int { return d.info.Index }
 

@@ -20,6 +20,21 @@ const (
 	PortActive PortState = 4
 )
 
+// String returns the name, as "ACTIVE".
+func (s PortState) String() string {
+	switch s {
+	case PortDown:
+		return "DOWN"
+	case PortInit:
+		return "INIT"
+	case PortArmed:
+		return "ARMED"
+	case PortActive:
+		return "ACTIVE"
+	}
+	return fmt.Sprintf("PortState(%d)", uint8(s))
+}
+
 // PortAttr is a port as it is now (struct ibv_port_attr of ibv_query_port(3)).
 type PortAttr struct {
 	State         PortState

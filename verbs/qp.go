@@ -5,6 +5,7 @@ package verbs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 
@@ -81,6 +82,9 @@ type QP struct {
 	closed bool
 	groups map[group]struct{} // multicast groups that it is attached to
 }
+
+// String returns the number and the device, as "QP 0x11 of rxe0".
+func (q *QP) String() string { return fmt.Sprintf("QP %#x of %v", q.Num(), q.Device()) }
 
 // Num returns the number by which the peer names the QP.
 func (q *QP) Num() uint32 { return q.p.Num() }
