@@ -125,7 +125,8 @@ var rejectReasons = map[int]string{
 	RejectVendorOption:     "vendor option not supported",
 }
 
-// RejectError says that the peer refused a connection.
+// RejectError says that the peer refused a connection. It is ECONNREFUSED to
+// errors.Is, whatever the reason.
 type RejectError struct {
 	Transport verbs.Transport
 	// Status is the event's status: on InfiniBand and RoCE the reason of the
@@ -154,14 +155,10 @@ func (e *RejectError) Error() string {
 	return fmt.Sprintf("rejected (reason %d)", e.Status)
 }
 
-// Is reports whether target is syscall.ECONNREFUSED and the peer's host is there
-// but nobody listens, as for a TCP connection.
-func (e *RejectError) Is(target error) bool {
-	if target != syscall.ECONNREFUSED {
-		return false
-	}
-	return e.Reason == RejectInvalidServiceID
-}
+// Is reports whether target is syscall.ECONNREFUSED: that is the errno of every
+// rejection, as of rdma_connect(3) where that waits. Whether nobody listens or the
+// application has refused, is in Reason.
+func (e *RejectError) Is(target error) bool { return target == syscall.ECONNREFUSED }
 
 // Unwrap returns the errno that iWARP has: ECONNREFUSED if nobody listens,
 // ECONNRESET if the application has refused or its backlog is full.

@@ -109,7 +109,7 @@ func TestIWARPRejected(t *testing.T) {
 		t.Helper()
 		var rej *cm.RejectError
 		err := ev.Err()
-		if !errors.As(err, &rej) || !errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ECONNREFUSED) ||
+		if !errors.As(err, &rej) || !errors.Is(err, syscall.ECONNRESET) || !errors.Is(err, syscall.ECONNREFUSED) ||
 			rej.Transport != verbs.TransportIWARP || rej.Reason != 0 || !bytes.Equal(rej.PrivateData, data) {
 			t.Errorf("got %v: %+v", err, rej)
 		}
