@@ -21,7 +21,7 @@ type AsyncEventType = uverbs.EventType
 
 // Asynchronous events.
 const (
-	AsyncCQErr            = uverbs.EventCQErr // the CQ was overrun
+	AsyncCQErr            = uverbs.EventCQErr // the CQ is in error: overrun, as a rule
 	AsyncQPFatal          = uverbs.EventQPFatal
 	AsyncQPReqErr         = uverbs.EventQPReqErr
 	AsyncQPAccessErr      = uverbs.EventQPAccessErr

@@ -16,10 +16,12 @@ import (
 // ErrNoDevice says that there is no RDMA device of that name, index or GUID.
 var ErrNoDevice = errors.New("no such RDMA device")
 
-// ErrOverrun says that more completions came than fit into a CQ, and that some are
-// lost: which requests have completed is not known any more. The QPs and the CQ are
-// to be closed.
-var ErrOverrun = errors.New("the completion queue has overrun, and completions are lost")
+// ErrOverrun says that a CQ is in error, which the device tells by AsyncCQErr: as a
+// rule because more completions came than fit. The kernel does not pass on why, and a
+// ConnectX has another reason, that it may not write there. Completions are lost, and
+// which requests have completed is not known any more. The QPs and the CQ are to be
+// closed.
+var ErrOverrun = errors.New("the completion queue is in error (overrun, as a rule), and completions are lost")
 
 // OpError is the error of all calls of this package.
 type OpError struct {
