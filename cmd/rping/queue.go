@@ -82,17 +82,21 @@ func (s *session) completion(cq *verbs.CQ) (*verbs.WC, error) {
 }
 
 // cause returns why something was flushed though the connection stands: a request
-// that failed, and nobody has waited for. It completes before all that is flushed.
+// that failed, of either queue, and nobody has waited for. It completes before all that
+// is flushed.
 func (s *session) cause(flush error) error {
 	wc := &s.queue.wc[0]
-	for {
-		if n, err := s.qp.SendCQ().Poll(s.queue.wc[:]); n == 0 || err != nil {
-			return flush
-		}
-		if err := wc.Err(); err != nil && wc.Status != verbs.WCWRFlushErr {
-			return err
+	for _, cq := range []*verbs.CQ{s.qp.SendCQ(), s.qp.RecvCQ()} {
+		for {
+			if n, err := cq.Poll(s.queue.wc[:1]); n == 0 || err != nil {
+				break
+			}
+			if err := wc.Err(); err != nil && wc.Status != verbs.WCWRFlushErr {
+				return err
+			}
 		}
 	}
+	return flush
 }
 
 // ending reports whether the connection is known to have ended: that flushes the
