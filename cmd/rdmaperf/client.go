@@ -60,9 +60,9 @@ type clientWay interface {
 	memory() (*verbs.Device, *verbs.PD)
 	// agree lowers what a plan says of the path to what this side can do.
 	agree(*plan) error
-	// connect makes the next QP of an end, and connects it. The server has said
+	// connect makes the n QPs of an end, and connects them. The server has said
 	// which token names the client.
-	connect(ctx context.Context, e *end, token uint64) error
+	connect(ctx context.Context, e *end, n int, token uint64) error
 }
 
 // measure connects and runs all sizes. Each result is told as it comes; begun is
@@ -170,11 +170,10 @@ func (c *client) setUp(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for i := range c.QPs {
-		if err := c.way.connect(ctx, c.end, m.Token); err != nil {
-			return fmt.Errorf("QP %d: %w", i, err)
-		}
-		l := c.end.lanes[i]
+	if err := c.way.connect(ctx, c.end, c.QPs, m.Token); err != nil {
+		return err
+	}
+	for i, l := range c.end.lanes {
 		l.remote, l.rkey = m.Addr+uint64(c.incoming(i)), m.RKey
 		if c.kind.opcode == verbs.OpRead {
 			l.remote = m.Addr + uint64(c.outgoing(i))

@@ -51,18 +51,34 @@ func (c *cmClient) memory() (*verbs.Device, *verbs.PD) { return c.conn.Device(),
 // agree does nothing: the connection manager chooses.
 func (*cmClient) agree(*plan) error { return nil }
 
-func (c *cmClient) connect(ctx context.Context, e *end, token uint64) error {
-	r, err := c.dialer.Resolve(ctx, "tcp", c.address)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	l, err := e.newLane(r)
-	if err != nil {
-		return err
+// connect makes all QPs before it connects the first. siw gives each QP to the thread
+// of the processor that has the fewest. If a server on the same host made one after
+// each of ours, all of ours would be one processor's.
+func (c *cmClient) connect(ctx context.Context, e *end, n int, token uint64) error {
+	routes := make([]*cm.Resolved, 0, n)
+	defer func() {
+		for _, r := range routes {
+			r.Close()
+		}
+	}()
+	for i := range n {
+		r, err := c.dialer.Resolve(ctx, "tcp", c.address)
+		if err != nil {
+			return fmt.Errorf("QP %d: %w", i, err)
+		}
+		routes = append(routes, r)
+		if _, err := e.newLane(r); err != nil {
+			return fmt.Errorf("QP %d: %w", i, err)
+		}
 	}
 	param := cm.DefaultConnParam()
 	param.PrivateData = binary.BigEndian.AppendUint64([]byte(magic), token)
-	l.conn, err = r.Connect(ctx, l.qp, &param)
-	return err
+	for i, r := range routes {
+		var err error
+		l := e.lanes[i]
+		if l.conn, err = r.Connect(ctx, l.qp, &param); err != nil {
+			return fmt.Errorf("QP %d: %w", i, err)
+		}
+	}
+	return nil
 }

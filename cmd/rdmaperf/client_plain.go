@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 
 	"purerdma/verbs"
@@ -33,6 +34,11 @@ func dialTCP(ctx context.Context, o *options) (clientWay, error) {
 
 func (c plainClient) memory() (*verbs.Device, *verbs.PD) { return c.dev, c.pd }
 
-func (c plainClient) connect(ctx context.Context, e *end, _ uint64) error {
-	return c.exchange(ctx, e, true)
+func (c plainClient) connect(ctx context.Context, e *end, n int, _ uint64) error {
+	for i := range n {
+		if err := c.exchange(ctx, e, true); err != nil {
+			return fmt.Errorf("QP %d: %w", i, err)
+		}
+	}
+	return nil
 }
