@@ -4,7 +4,7 @@
 // ratio of two programs that ran one after the other on the same machine, over
 // the same devices, again and again in alternation.
 //
-//	bench -rping PATH [-runs N] [-only NAME] [-conns N] [-full] [-cells PATTERN]
+//	bench -rping PATH [-runs N] [-only NAME] [-conns N] [-full] [-cells PATTERN] [-client-cpu N]
 //
 // Our other programs lie beside rping.
 //
@@ -43,6 +43,7 @@ type env struct {
 	conns int    // how many connections at once
 	full  bool   // the whole matrix of perf
 	cells string // the cells of perf, a regular expression
+	cpu   int    // the processor of perf's clients, -1 for any
 	self  string // this program, for the children
 	dir   string // of copies of our programs
 	hosts []vmtest.Host
@@ -67,6 +68,7 @@ func main() {
 	conns := flag.Int("conns", 1000, "connections of cmtime and conns")
 	full := flag.Bool("full", false, "all comparisons, and the whole matrix of perf, not a few cells: hours")
 	cells := flag.String("cells", "", "only those cells of the matrix of perf whose name, as send_bw/4096/8qp/polled, matches this `pattern`")
+	cpu := flag.Int("client-cpu", -1, "keep the clients of perf on this `processor`")
 	end := flag.String("end", "", "internal: run one end of conns")
 	register := flag.String("register", "", "internal: register memory")
 	wake := flag.Bool("wake", false, "internal: wait for completions")
@@ -83,7 +85,7 @@ func main() {
 	case *wake:
 		err = waitHere(ctx, flag.Args())
 	default:
-		err = run(ctx, &env{rping: *rping, runs: *runs, conns: *conns, full: *full, cells: *cells}, *only)
+		err = run(ctx, &env{rping: *rping, runs: *runs, conns: *conns, full: *full, cells: *cells, cpu: *cpu}, *only)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -133,6 +134,15 @@ func (c cell) flags() []string {
 		f = append(f, "-e")
 	}
 	return f
+}
+
+// client is the command of a client. Which of two ways siw sends in depends on whether
+// the poster is on the processor of the QP's thread: -client-cpu says so for both.
+func (e *env) client(ctx context.Context, program string, args ...string) *exec.Cmd {
+	if e.cpu < 0 {
+		return exec.CommandContext(ctx, program, args...)
+	}
+	return exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(e.cpu), program}, args...)...)
 }
 
 // figures are what a program has found, in microseconds.

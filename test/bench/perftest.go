@@ -36,7 +36,7 @@ func perftest(ctx context.Context, e *env, c cell) (figures, error) {
 		case <-gone:
 			return figures{}, fmt.Errorf("%s's server has left", program)
 		}
-		out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+		out, err := e.client(ctx, program, args...).CombinedOutput()
 		switch {
 		case err == nil:
 			return parsePerftest(string(out), c)

@@ -44,7 +44,7 @@ func rdmaperfWith(ctx context.Context, e *env, c cell, environ ...string) (figur
 	if c.latency() {
 		args = append(args, "-I", strconv.Itoa(perftestInline(c, vmtest.Driver())))
 	}
-	client := exec.CommandContext(ctx, program, append(args, e.hosts[0].IPv4.String())...)
+	client := e.client(ctx, program, append(args, e.hosts[0].IPv4.String())...)
 	client.Env = server.Env
 	out, err := client.Output()
 	if err != nil {
