@@ -71,7 +71,7 @@ func (id *ID) Accept(param *ConnParam) error {
 	request, qp, state := id.request, id.qp, id.state
 	id.mu.Unlock()
 	if state != StateRequested {
-		return id.opError(opAccept, notRequested(state))
+		return id.opError(opAccept, wrongState(state, StateRequested))
 	}
 	p, err := id.completeParam(opAccept, param, request)
 	if err != nil {
@@ -84,7 +84,7 @@ func (id *ID) Accept(param *ConnParam) error {
 	// Of several calls one answers the request. The kernel would refuse the peer
 	// because of the others.
 	if state := id.swapState(StateRequested, next); state != StateRequested {
-		return id.opError(opAccept, notRequested(state))
+		return id.opError(opAccept, wrongState(state, StateRequested))
 	}
 	if qp != nil && !id.datagram() {
 		if err := id.moveQP(qp, &p); err != nil {
@@ -142,14 +142,19 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 
 // Establish confirms an EventConnectResponse (rdma_establish(3)), on an ID
 // without a QP whose user has made his own QP ready to send and receive. The
-// library does it for an ID that has a QP.
+// library does it for an ID that has a QP. Before that event it is an error, and the
+// kernel is not asked: see Accept.
 func (id *ID) Establish() error {
 	if !id.gate.enter() {
 		return id.opError(opEstablish, net.ErrClosed)
 	}
 	defer id.gate.leave()
-	if id.QP() != nil && id.State() != StateRemoved {
+	switch state := id.State(); {
+	case id.QP() != nil && state != StateRemoved:
 		return id.opError(opEstablish, errHasQP)
+	case state != StateResponded:
+		// The kernel would refuse the peer, and tell nobody here.
+		return id.opError(opEstablish, wrongState(state, StateResponded))
 	}
 	return id.commandIn(opEstablish, StateEstablished, func(f *ucma.File, kid uint32) error {
 		return id.quick(f).Establish(kid)

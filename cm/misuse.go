@@ -65,6 +65,9 @@ var errNoDevice = fmt.Errorf("the ID is bound to no device: its address or its r
 // noDevice is the error of a call on an ID that has no device yet.
 func (id *ID) noDevice(op string) error {
 	was, want := id.State(), possible[op]
+	if was == StateRemoved {
+		return id.opError(op, syscall.ENXIO)
+	}
 	if want == nil {
 		want = withDevice
 	}
@@ -83,7 +86,10 @@ func misuse(op string, was State, err error) error {
 	return &StateError{State: was, Want: want, Err: err}
 }
 
-// notRequested is misuse for Accept, which changes the QP before it asks the kernel.
-func notRequested(was State) error {
-	return &StateError{State: was, Want: []State{StateRequested}, Err: syscall.EINVAL}
+// wrongState is misuse for a call that the kernel is not asked for.
+func wrongState(was State, want ...State) error {
+	if was == StateRemoved {
+		return syscall.ENXIO
+	}
+	return &StateError{State: was, Want: want, Err: syscall.EINVAL}
 }

@@ -68,9 +68,6 @@ func TestEveryCallInEveryState(t *testing.T) {
 		{"InitQPAttr RTS", attrs(verbs.QPRTS), connected},
 	} {
 		for state := range State(numStates) {
-			if state == StateRemoved {
-				continue // says so, whatever is called: TestDeviceRemoved
-			}
 			ch := newEventChannel(ucma.New(refusing{newFakeKernel()}), &verbs.Host{})
 			id := newFakeID(t, ch)
 			var err error
@@ -81,8 +78,13 @@ func TestEveryCallInEveryState(t *testing.T) {
 			err = c.call(id)
 			var se *StateError
 			var oe *OpError
+			var removed *verbs.DeviceRemovedError
 			fits := slices.Contains(c.fits, state)
 			switch {
+			case state == StateRemoved:
+				if !errors.As(err, &removed) || removed.Device != "rxe0" {
+					t.Errorf("%s of an ID whose device is gone: %v", c.name, err)
+				}
 			case !errors.Is(err, syscall.EINVAL) || !errors.As(err, &oe):
 				t.Errorf("%s in %q: %v", c.name, state, err)
 			case errors.As(err, &se) == fits:
@@ -133,6 +135,27 @@ func TestEstablishIsForIDsWithoutAQP(t *testing.T) {
 	ep.id.qp.Close()
 }
 
+// TestEstablishBeforeTheResponse: the kernel is not asked, because it would refuse the
+// peer and tell nobody.
+func TestEstablishBeforeTheResponse(t *testing.T) {
+	h := &hooked{fakeKernel: newFakeKernel()}
+	ch := newEventChannel(ucma.New(h), &verbs.Host{})
+	defer ch.Close()
+	id := newFakeID(t, ch)
+	h.write = func(b []byte) {
+		if binary.NativeEndian.Uint32(b) == abi.RDMA_USER_CM_CMD_ACCEPT {
+			t.Errorf("ACCEPT of an ID that is %q", id.State())
+		}
+	}
+	for _, state := range []State{StateConnecting, StateRequested, StateAccepting, StateEstablished} {
+		id.state = state
+		var se *StateError
+		if err := id.Establish(); !errors.As(err, &se) || se.State != state || id.State() != state {
+			t.Errorf("Establish in %q: %v, the ID is %q", state, err, id.State())
+		}
+	}
+}
+
 // TestCallsBeforeThereIsADevice: they say which state they need, too.
 func TestCallsBeforeThereIsADevice(t *testing.T) {
 	ch, _ := newFakeChannel(t)
@@ -146,6 +169,12 @@ func TestCallsBeforeThereIsADevice(t *testing.T) {
 		var se *StateError
 		if err := call(id); !errors.As(err, &se) || se.State != StateIdle || len(se.Want) == 0 || !errors.Is(err, errNoDevice) || !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%s: %v", name, err)
+		}
+		// The device may go before the event has been fetched that names it.
+		id.state = StateRemoved
+		var removed *verbs.DeviceRemovedError
+		if err := call(id); !errors.As(err, &removed) {
+			t.Errorf("%s of an ID whose device is gone: %v", name, err)
 		}
 	}
 }
