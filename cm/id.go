@@ -44,6 +44,7 @@ type ID struct {
 	ch       *EventChannel
 	left     []*EventChannel // where it was before
 	state    State
+	tries    []*try // commands that run
 	local    Addr
 	remote   Addr
 	dev      *verbs.Device

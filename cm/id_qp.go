@@ -215,12 +215,11 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 		ev.take(raw)
 	}
 	id.mu.Lock()
-	st := transition(id.state, ev.Type, id.kind())
-	id.state = st.next
+	do := id.advance(ev.Type)
 	qp, dev, blocking := id.qp, id.dev, id.blocking
 	id.mu.Unlock()
 
-	switch st.do {
+	switch do {
 	case actDevice:
 		to := id.RemoteAddr()
 		err := id.bindDevice()
@@ -285,6 +284,9 @@ func (id *ID) fail(ev *Event, as EventType, cause error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	id.state = StateFailed
+	for _, t := range id.tries {
+		t.before = StateFailed
+	}
 }
 
 // removedError is what operations fail with after the device was removed.
