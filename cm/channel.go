@@ -212,7 +212,8 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 		closing := id.gate.isShut()
 		id.Close()
 		var gone *ucma.OpError
-		if errors.As(err, &gone) || closing {
+		var removed *verbs.DeviceRemovedError
+		if errors.As(err, &gone) || errors.As(err, &removed) || closing {
 			return nil // so is the request, or the channel is closed
 		}
 		// Not the peer's fault: the device cannot be opened here.

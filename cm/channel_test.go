@@ -331,3 +331,22 @@ func TestErrorsOfEvents(t *testing.T) {
 		t.Error("an event without words")
 	}
 }
+
+// TestARequestOnADeviceThatIsGone is gone, too. It is not the listener's failure: one
+// on all addresses goes on.
+func TestARequestOnADeviceThatIsGone(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	l := newFakeID(t, ch)
+	k.mu.Lock()
+	k.uids[70] = 0
+	k.fail[abi.RDMA_USER_CM_CMD_QUERY] = syscall.ENXIO
+	k.mu.Unlock()
+	k.events <- abi.UcmEventResp{UID: l.uid, ID: 70, Event: uint32(EventConnectRequest)}
+	k.queue(l.kid, EventAddrChange, 0)
+	if ev := mustNext(t, ch); ev.Type != EventAddrChange {
+		t.Errorf("got %v: %v", ev, ev.Err())
+	}
+	if n := k.living(); n != 1 {
+		t.Errorf("%d IDs, the listener's alone should be left", n)
+	}
+}
