@@ -7,237 +7,337 @@ package cm
 import (
 	"context"
 	"errors"
+	flags "flag" // package cm has a function of that name
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"net"
 	"slices"
-	"syscall"
+	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
-	"purerdma/abi"
 	"purerdma/internal/vmtest"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
 
-// stateOf has, by the state of the kernel, what the library's may be when nothing is
-// under way and every event has been fetched.
-var stateOf = map[modelState][]State{
-	modelIdle:          {StateIdle},
-	modelBound:         {StateBound},
-	modelAddrResolved:  {StateAddrResolved},
-	modelRouteResolved: {StateRouteResolved},
-	modelReqSent:       {StateConnecting},
-	modelReqRcvd:       {StateRequested},
-	modelRepSent:       {StateAccepting},
-	modelRepRcvd:       {StateResponded},
-	modelEstablished:   {StateEstablished},
-	modelEnded:         {StateFailed, StateDisconnected},
-	modelListening:     {StateListening},
-}
+var (
+	modelRuns = flags.Int("model.runs", 0, "runs of TestModel; 0 is a short while of them")
+	modelSeed = flags.Uint64("model.seed", 0, "seed of the first run of TestModel")
+)
 
-// modelRun is a user who does anything at any time.
-type modelRun struct {
-	k    *modelKernel
-	ch   *EventChannel
-	rnd  *rand.Rand
-	ids  []*ID
-	left map[*ID]bool // the QP is the user's affair: he has ended the connection, or it began without
-	log  []string
-}
-
-type userCall struct {
-	name string
-	call func(*modelRun, *ID) error
-}
-
-// forward is the call that leads on from a state.
-var forward = map[State]string{
-	StateAddrResolved:  "ResolveRoute",
-	StateRouteResolved: "Connect",
-	StateRequested:     "Accept",
-	StateResponded:     "Establish",
-}
-
-// calls are what the user may do to an ID.
-var calls = []userCall{
-	{"Bind", func(_ *modelRun, id *ID) error { return id.Bind(mustAddr("10.8.0.1:7")) }},
-	{"Listen", func(_ *modelRun, id *ID) error { return id.Listen(0) }},
-	{"ResolveAddr", func(_ *modelRun, id *ID) error { return id.ResolveAddr(Addr{}, mustAddr("10.8.0.2:8"), time.Second) }},
-	{"ResolveRoute", func(_ *modelRun, id *ID) error { return id.ResolveRoute(time.Second) }},
-	{"Connect", func(_ *modelRun, id *ID) error { return id.Connect(&ConnParam{QPNum: 1}) }},
-	{"Accept", func(_ *modelRun, id *ID) error { return id.Accept(&ConnParam{QPNum: 1}) }},
-	{"Establish", func(_ *modelRun, id *ID) error { return id.Establish() }},
-	{"CreateQP", func(r *modelRun, id *ID) error {
-		late := slices.Contains([]State{StateResponded, StateAccepting, StateEstablished, StateDisconnected, StateFailed}, id.State())
-		err := id.CreateQP(nil, verbs.QPConfig{})
-		r.left[id] = r.left[id] || late && err == nil // the connection has none
-		return err
-	}},
-	{"Reject", func(r *modelRun, id *ID) error {
-		err := id.Reject(nil)
-		r.left[id] = r.left[id] || err == nil
-		return err
-	}},
-	{"Disconnect", func(r *modelRun, id *ID) error { r.left[id] = true; return id.Disconnect() }},
-}
-
-// TestModel has users do anything at any time with IDs on a kernel whose messages
-// take any time, and some get lost. Whatever the order: an event comes to the ID that it is
-// about, a call that fails says why, and when all is quiet the library and the
-// kernel agree on each ID, and the QPs of the connections that stand, and of no
-// others, are ready.
+// TestModel has users do anything at any time with IDs of connections and of datagrams,
+// on a kernel whose messages take any time, whose devices go, and which loses some
+// messages. Events come while calls run, and IDs move and end while events are looked at.
+// Whatever the order: an event comes once, to the ID that it is about; the ID is then in
+// the state that it means; a call that fails says why, and leaves nothing; Destroy waits
+// for acknowledgements and Close does not. When all is quiet the library and the kernel
+// agree on each ID, and the QPs of the connections that stand, and of no others, are
+// ready. At the end nothing is left, no goroutine either.
 func TestModel(t *testing.T) {
-	runs := 1000
-	if testing.Short() || vmtest.Inside() { // it needs no kernel
+	runs := *modelRuns
+	switch {
+	case runs != 0:
+	case testing.Short() || vmtest.Inside(): // it needs no kernel
 		runs = 100
+	default:
+		runs = 1000
 	}
-	seen := map[State]int{}
-	for seed := range runs {
-		rnd := rand.New(rand.NewPCG(uint64(seed), 7))
-		k := &modelKernel{rnd: rnd, ids: map[uint32]*modelID{}}
-		r := &modelRun{k: k, ch: newEventChannel(ucma.New(k), fakeHost()), rnd: rnd, left: map[*ID]bool{}}
-		err := r.run()
-		for _, id := range r.ids {
-			seen[id.State()]++
-			id.Close()
-		}
-		r.ch.Close()
-		if err == nil && len(k.ids) > 0 {
-			err = fmt.Errorf("%d IDs are left", len(k.ids))
-		}
-		if err != nil {
-			t.Fatalf("seed %d: %v, after %q", seed, err, r.log)
+	seen := map[string]int{}
+	for seed := *modelSeed; seed < *modelSeed+uint64(runs); seed++ {
+		if err := runModel(t, seed, seen); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
-	// It must get somewhere, or it shows nothing.
-	for _, s := range []State{StateListening, StateConnecting, StateRequested, StateAccepting, StateResponded, StateEstablished, StateDisconnected, StateFailed} {
-		if seen[s] == 0 {
-			t.Errorf("no run has ended with an ID that is %v", s)
+	for _, what := range slices.Sorted(maps.Keys(seen)) {
+		t.Logf("%6d %s", seen[what], what)
+	}
+	if *modelRuns != 0 || runs < 1000 {
+		return
+	}
+	// It must get everywhere, or it shows nothing.
+	for _, what := range modelPlaces {
+		if seen[what] == 0 {
+			t.Errorf("no run has come to: %s", what)
 		}
 	}
 }
 
-func (r *modelRun) run() error {
-	for range 300 {
-		var err error
-		switch n := r.rnd.IntN(20); {
-		case n < 2 && len(r.ids) < 10:
-			err = r.make()
-		case n < 8:
-			err = r.call()
-		case n < 9 && len(r.ids) > 4:
-			i := r.rnd.IntN(len(r.ids))
-			r.log = append(r.log, fmt.Sprint("Close ", r.ids[i].kid))
-			err = r.ids[i].Close()
-			r.ids = slices.Delete(r.ids, i, i+1)
-		case n < 14 && len(r.k.net) > 0:
-			r.k.step()
-		default:
-			err = r.fetch()
-		}
+// runModel is one run. The devices are opened outside, because their goroutines wait
+// for descriptors, not for each other.
+func runModel(t *testing.T, seed uint64, seen map[string]int) (err error) {
+	qps := newGroupKernel("rxe0", "rxe1")
+	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: qps}
+	var devs []*verbs.Device
+	for _, name := range []string{"rxe0", "rxe1"} {
+		dev, err := host.Open(name)
 		if err != nil {
 			return err
 		}
+		devs = append(devs, dev)
 	}
-	for len(r.k.net)+len(r.k.events) > 0 {
-		if len(r.k.net) > 0 {
-			r.k.step()
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	r := &modelRun{
+		k: newModelKernel(rnd), qps: qps, host: host, rnd: rnd, seen: seen,
+		of: map[*ID]*modelHandle{}, by: map[*modelID]*modelHandle{}, members: map[*modelGroup]*modelMember{},
+	}
+	defer func() {
+		if p := recover(); p != nil { // that nobody can go on is one
+			err = fmt.Errorf("%v", p)
 		}
-		if err := r.fetch(); err != nil {
+		if err != nil {
+			err = fmt.Errorf("%w, after\n%s", err, strings.Join(r.log[max(0, len(r.log)-50):], "\n"))
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		if err = r.run(); err == nil {
+			err = r.finish()
+		}
+		if err != nil {
+			r.abandon()
+		}
+	})
+	for _, dev := range devs {
+		dev.Close()
+	}
+	if err == nil && qps.Opened() != 0 {
+		err = fmt.Errorf("%d contexts are open", qps.Opened())
+	}
+	return err
+}
+
+// modelRun is a user who does anything at any time, one thing after the other.
+type modelRun struct {
+	k    *modelKernel
+	qps  *groupKernel
+	host *verbs.Host
+	rnd  *rand.Rand
+
+	chans   []*modelChannel
+	handles []*modelHandle // that are open
+	closed  []*modelHandle
+	of      map[*ID]*modelHandle
+	by      map[*modelID]*modelHandle
+	members map[*modelGroup]*modelMember
+	held    []*modelHeld
+	waits   []*modelWait
+
+	surprised   chan func() error
+	interrupted bool // something has happened during the last call
+	log         []string
+	seen        map[string]int
+}
+
+func (r *modelRun) note(format string, args ...any) {
+	r.log = append(r.log, fmt.Sprintf(format, args...))
+}
+
+func (r *modelRun) run() error {
+	r.surprised = make(chan func() error, 1)
+	for range 3 {
+		r.open()
+	}
+	for range 300 {
+		if err := r.act(); err != nil {
+			return err
+		}
+		if err := r.settle(); err != nil {
+			return err
+		}
+	}
+	for r.busy() {
+		r.k.step()
+		for _, c := range r.chans {
+			r.fetch(c, true)
+		}
+		if err := r.settle(); err != nil {
 			return err
 		}
 	}
 	return r.agree()
 }
 
-func (r *modelRun) make() error {
-	id, err := r.ch.NewID(PortSpaceTCP)
-	if err != nil {
+// busy says whether something is under way, or was not fetched.
+func (r *modelRun) busy() bool {
+	return len(r.k.net) > 0 || slices.ContainsFunc(r.k.files, func(f *modelFile) bool { return len(f.events) > 0 })
+}
+
+// act does one thing.
+func (r *modelRun) act() error {
+	switch n := r.rnd.IntN(100); {
+	case n < 9 && len(r.handles) < 10:
+		return r.make()
+	case n < 35:
+		return r.call()
+	case n < 40:
+		return r.migrate()
+	case n < 44 && len(r.handles) > 4:
+		return r.close(r.pick())
+	case n < 46:
+		return r.callClosed()
+	case n < 48:
+		return r.leave()
+	case n < 53:
+		r.ack()
+	case n < 54:
+		r.stopWaiting()
+	case n < 56 && len(r.handles) > 0:
+		r.k.hint(r.pick().m)
+	case n < 57 && r.rnd.IntN(4) == 0:
+		return r.reopen()
+	case n < 58 && r.rnd.IntN(3) == 0:
+		r.unplug()
+	case n < 78:
+		r.k.step()
+	default:
+		c := r.chans[r.rnd.IntN(len(r.chans))]
+		if r.rnd.IntN(8) == 0 {
+			r.surprise()
+		}
+		r.fetch(c, r.rnd.IntN(3) > 0)
+	}
+	return nil
+}
+
+// unplug takes a device away, one that somebody asks for a connection on, if there is one.
+func (r *modelRun) unplug() {
+	dev := r.rnd.IntN(len(r.k.unplug))
+	for _, f := range r.k.files {
+		for _, ev := range f.events {
+			if ev.child != nil {
+				dev = ev.child.dev
+			}
+		}
+	}
+	r.note("device %d goes", dev)
+	r.k.remove(dev)
+}
+
+func (r *modelRun) pick() *modelHandle { return r.handles[r.rnd.IntN(len(r.handles))] }
+
+// modelChannel is a channel, and who waits for its next event.
+type modelChannel struct {
+	ch      *EventChannel
+	f       *modelFile
+	cancel  context.CancelFunc // nil if nobody waits
+	gone    bool               // closed
+	results chan modelResult
+	dropped uint64
+}
+
+type modelResult struct {
+	ev  *Event
+	err error
+}
+
+func (r *modelRun) open() *modelChannel {
+	f := r.k.open()
+	c := &modelChannel{ch: newEventChannel(ucma.New(f), r.host), f: f, results: make(chan modelResult, 1)}
+	r.chans = append(r.chans, c)
+	return c
+}
+
+// fetch has somebody fetch an event of a channel: who waits may be one who has waited
+// before, and may give up.
+func (r *modelRun) fetch(c *modelChannel, wait bool) {
+	if c.cancel != nil {
+		if !wait {
+			c.cancel()
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if c.cancel = cancel; !wait {
+		cancel()
+	}
+	go func() {
+		ev, err := c.ch.Next(ctx)
+		c.results <- modelResult{ev, err}
+	}()
+}
+
+// reopen closes a channel, with all that is on it, and opens another one.
+func (r *modelRun) reopen() error {
+	i := r.rnd.IntN(len(r.chans))
+	c := r.chans[i]
+	r.note("close channel %d", c.f.fd)
+	for _, h := range slices.Clone(r.handles) {
+		if h.ch == c {
+			r.forget(h)
+		}
+	}
+	if err := r.closeChannel(c); err != nil {
 		return err
 	}
-	r.ids = append(r.ids, id)
-	// Most go some way, so that there is something to see.
-	switch r.rnd.IntN(4) {
-	case 0:
-		return errors.Join(id.Bind(mustAddr("10.8.0.1:7")), id.Listen(0))
-	case 1, 2:
-		return id.ResolveAddr(Addr{}, mustAddr("10.8.0.2:8"), time.Second)
-	}
+	r.chans = slices.Delete(r.chans, i, i+1)
+	r.open()
 	return nil
 }
 
-// call makes one call, half of the time one that leads on.
-func (r *modelRun) call() error {
-	if len(r.ids) == 0 {
-		return nil
+func (r *modelRun) closeChannel(c *modelChannel) error {
+	c.gone = true
+	if err := c.ch.Close(); err != nil {
+		return fmt.Errorf("closing a channel: %w", err)
 	}
-	id := r.ids[r.rnd.IntN(len(r.ids))]
-	was := id.State()
-	c := calls[r.rnd.IntN(len(calls))]
-	if next := forward[was]; next != "" && r.rnd.IntN(2) == 0 {
-		c = calls[slices.IndexFunc(calls, func(c userCall) bool { return c.name == next })]
-	}
-	err := c.call(r, id)
-	r.log = append(r.log, fmt.Sprintf("%s %d: %v", c.name, id.kid, err))
-	var se *StateError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &se) && se.State != was:
-		return fmt.Errorf("%s in %q: %w", c.name, was, err)
-	case !errors.Is(err, syscall.EINVAL):
-		return fmt.Errorf("%s in %q: %w", c.name, was, err)
-	}
-	return nil
-}
-
-// fetch takes an event, if there is one.
-func (r *modelRun) fetch() error {
-	queue := slices.Clone(r.k.events)
-	ev, err := r.ch.Next(context.Background())
-	if errors.Is(err, context.Canceled) {
-		return nil // there is none, or of IDs alone that are closed
-	}
-	if err != nil {
+	if err := errors.Join(r.calm(), r.account(c)); err != nil {
 		return err
 	}
-	r.log = append(r.log, ev.String())
-	defer ev.Ack()
-	raw := queue[len(queue)-len(r.k.events)-1]
-	if ev.ID.kid != raw.ID && raw.Event != abi.RDMA_CM_EVENT_CONNECT_RESPONSE || ev.ID.uid != raw.UID && ev.Listener == nil {
-		return fmt.Errorf("an event of ID %d came as %v", raw.ID, ev)
+	if c.cancel != nil {
+		return errors.New("who waits on a closed channel waits on")
 	}
-	if ev.Type == EventConnectRequest {
-		r.ids = append(r.ids, ev.ID)
-	} else if !slices.Contains(r.ids, ev.ID) {
-		return fmt.Errorf("%v is of an ID that is closed", ev)
+	if _, err := c.ch.Next(context.Background()); !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("Next of a closed channel: %w", err)
 	}
-	_ = ev.Err()
 	return nil
 }
 
-// agree compares the library with the kernel.
-func (r *modelRun) agree() error {
-	for _, id := range r.ids {
-		m, got := r.k.ids[id.kid], id.State()
-		want := stateOf[m.state]
-		if m.uid == 0 && m.state == modelEnded { // a request whose end nobody is told
-			want = append(slices.Clone(want), StateRequested)
+// finish ends everything, and looks for what is left.
+func (r *modelRun) finish() error {
+	for len(r.held) > 0 {
+		r.ack()
+	}
+	for len(r.handles) > 0 {
+		if err := r.close(r.handles[0]); err != nil {
+			return err
 		}
-		if !slices.Contains(want, got) {
-			return fmt.Errorf("%v is %q, and in the kernel in state %d", id, got, m.state)
+	}
+	if err := r.settle(); err != nil {
+		return err
+	}
+	if len(r.waits) > 0 {
+		return fmt.Errorf("%d wait for acknowledgements at the end", len(r.waits))
+	}
+	for _, f := range r.k.files {
+		if len(f.events) > 0 && !slices.ContainsFunc(f.events, func(ev modelEvent) bool { return ev.group != nil }) {
+			return fmt.Errorf("%d events are left", len(f.events))
 		}
-		qp := id.QP()
-		if qp == nil || r.left[id] {
-			continue
+	}
+	if len(r.k.ids)+len(r.k.groups) > 0 {
+		return fmt.Errorf("%d IDs and %d memberships are left", len(r.k.ids), len(r.k.groups))
+	}
+	if n := r.attached(); n != 0 {
+		return fmt.Errorf("QPs are in %d groups at the end", n)
+	}
+	for _, c := range r.chans {
+		if len(c.ch.ids) > 0 {
+			return fmt.Errorf("a channel knows %d IDs at the end", len(c.ch.ids))
 		}
-		switch s := qp.State(); {
-		case got == StateEstablished && s != verbs.QPRTS,
-			(got == StateFailed || got == StateDisconnected) && s != verbs.QPErr,
-			s == verbs.QPErr && got != StateFailed && got != StateDisconnected:
-			return fmt.Errorf("%v is %q, and its QP in %v", id, got, s)
+		if err := r.closeChannel(c); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// abandon lets go of everything after an error.
+func (r *modelRun) abandon() {
+	for _, w := range r.waits {
+		w.cancel()
+	}
+	for _, c := range r.chans {
+		c.ch.Close()
+	}
 }

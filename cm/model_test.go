@@ -5,11 +5,11 @@
 package cm
 
 import (
-	"context"
 	"encoding/binary"
+	"maps"
 	"math/rand/v2"
-	"net"
 	"slices"
+	"sync"
 	"syscall"
 
 	"purerdma/abi"
@@ -31,38 +31,112 @@ const (
 	modelReqRcvd
 	modelRepSent
 	modelRepRcvd
-	modelEstablished
+	modelEstablished // of datagrams: answered
 	modelDreqSent
 	modelEnded
 	modelListening
+	modelRemoved
 )
+
+// noDevice is the device of an ID that has none, or listens on all.
+const noDevice = -1
 
 type modelID struct {
 	kid   uint32
 	uid   uint64
+	file  *modelFile
+	ud    bool
+	dev   int
 	state modelState
+	turn  int // how often the state has changed
 	peer  *modelID
 	gone  bool // destroyed
+}
+
+// modelMove is a state that somebody has brought an ID to, or has heard of.
+type modelMove struct {
+	id    *modelID
+	state modelState
+	turn  int
+}
+
+// refusal is what the kernel has said to a command.
+type refusal struct {
+	id  *modelID
+	err error
+}
+
+// modelEvent is an event in the kernel.
+type modelEvent struct {
+	resp  abi.UcmEventResp
+	move  modelMove   // of the listener, for a request
+	child *modelID    // of a request
+	group *modelGroup // of a membership
 }
 
 // modelKernel is a kernel with its connections: it takes the commands that Linux
 // takes in a state, refuses the others, and lets its IDs talk to each other over a
 // network on which any message may take as long as it likes, or a peer's patience end
-// before it. It is for one goroutine.
+// before it. As in Linux, the number of what is destroyed is the next one's.
 type modelKernel struct {
-	rnd    *rand.Rand
-	lastID uint32
-	ids    map[uint32]*modelID
-	net    []func() // what is under way: messages, resolutions, timers
-	events []abi.UcmEventResp
-	closed bool
+	during   func()           // while a command runs: the user's next step does not wait for it
+	surprise func(modelEvent) // once, when an event has been fetched and not been looked at
+
+	mu       sync.Mutex
+	rnd      *rand.Rand
+	ids      map[uint32]*modelID
+	groups   map[uint32]*modelGroup
+	files    []*modelFile
+	unplug   []bool      // by device
+	net      []func()    // what is under way: messages, resolutions, timers
+	moves    []modelMove // that commands have made, since somebody looked
+	refused  []refusal   // of commands, the same
+	commands int
+}
+
+func newModelKernel(rnd *rand.Rand) *modelKernel {
+	return &modelKernel{rnd: rnd, ids: map[uint32]*modelID{}, groups: map[uint32]*modelGroup{}, unplug: make([]bool, 2)}
+}
+
+// lowest returns the number that the kernel gives next.
+func lowest[T any](used map[uint32]T) (n uint32) {
+	for used, ok := used, true; ok; n++ {
+		_, ok = used[n]
+	}
+	return n - 1
+}
+
+func (k *modelKernel) create(f *modelFile, uid uint64) *modelID {
+	id := &modelID{kid: lowest(k.ids), uid: uid, file: f, dev: noDevice}
+	k.ids[id.kid] = id
+	return id
+}
+
+// all returns the IDs in the order of their numbers.
+func (k *modelKernel) all() (ids []*modelID) {
+	for _, kid := range slices.Sorted(maps.Keys(k.ids)) {
+		ids = append(ids, k.ids[kid])
+	}
+	return ids
+}
+
+func (k *modelKernel) to(id *modelID, state modelState) {
+	id.state = state
+	id.turn++
 }
 
 // tell queues an event. One of a request that nobody has answered is the kernel's own.
 func (k *modelKernel) tell(id *modelID, typ EventType, status int) {
-	if id.uid != 0 && !id.gone {
-		k.events = append(k.events, abi.UcmEventResp{UID: id.uid, ID: id.kid, Event: uint32(typ), Status: uint32(status)})
+	k.tellUD(id, typ, status, abi.UcmUDParam{})
+}
+
+func (k *modelKernel) tellUD(id *modelID, typ EventType, status int, ud abi.UcmUDParam) {
+	if id.uid == 0 || id.gone {
+		return
 	}
+	resp := abi.UcmEventResp{UID: id.uid, ID: id.kid, Event: uint32(typ), Status: uint32(status)}
+	copy(resp.Param[:], abi.Bytes(&ud))
+	id.file.queue(modelEvent{resp: resp, move: modelMove{id, id.state, id.turn}})
 }
 
 // later puts something on the network.
@@ -70,94 +144,44 @@ func (k *modelKernel) later(what func()) { k.net = append(k.net, what) }
 
 // step lets one thing that is under way happen.
 func (k *modelKernel) step() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.net) == 0 {
+		return
+	}
 	i := k.rnd.IntN(len(k.net))
 	what := k.net[i]
-	k.net = append(k.net[:i], k.net[i+1:]...)
+	k.net = slices.Delete(k.net, i, i+1)
 	what()
 }
 
 // end ends an ID with an event, if it is in one of the states.
 func (k *modelKernel) end(id *modelID, typ EventType, status int, in ...modelState) {
 	if slices.Contains(in, id.state) && !id.gone {
-		id.state = modelEnded
+		k.to(id, modelEnded)
 		k.tell(id, typ, status)
 	}
 }
 
-// reject sends the peer of an ID a REJ.
-func (k *modelKernel) reject(id *modelID, reason int) {
-	if peer := id.peer; peer != nil {
-		k.later(func() {
-			k.end(peer, EventRejected, reason, modelReqSent, modelReqRcvd, modelRepSent, modelRepRcvd, modelEstablished)
-		})
-	}
-}
-
-// request is the arrival of a REQ.
-func (k *modelKernel) request(from *modelID) {
-	if from.gone || from.state != modelReqSent {
-		return
-	}
-	var listeners []*modelID
-	for kid := range k.lastID + 1 {
-		if l := k.ids[kid]; l != nil && l.state == modelListening {
-			listeners = append(listeners, l)
-		}
-	}
-	if len(listeners) == 0 {
-		k.end(from, EventRejected, RejectInvalidServiceID, modelReqSent)
-		return
-	}
-	l := listeners[k.rnd.IntN(len(listeners))]
-	id := k.create(0)
-	id.state, id.peer, from.peer = modelReqRcvd, from, id
-	k.events = append(k.events, abi.UcmEventResp{UID: l.uid, ID: id.kid, Event: uint32(EventConnectRequest)})
-}
-
-func (k *modelKernel) create(uid uint64) *modelID {
-	k.lastID++
-	id := &modelID{kid: k.lastID, uid: uid}
-	k.ids[id.kid] = id
-	return id
-}
-
-// accept sends a REP, to a peer that may have lost its patience.
-func (k *modelKernel) accept(id *modelID) {
-	id.state = modelRepSent
-	k.later(func() {
-		if peer := id.peer; !peer.gone && peer.state == modelReqSent {
-			peer.state = modelRepRcvd
-			k.tell(peer, EventConnectResponse, 0)
-		}
-	})
-	k.later(func() { // the confirmation does not come
-		if k.rnd.IntN(4) == 0 {
-			k.end(id, EventUnreachable, -int(syscall.ETIMEDOUT), modelRepSent)
-		}
-	})
-}
-
-// establish sends an RTU, which may be lost.
-func (k *modelKernel) establish(id *modelID) {
-	id.state = modelEstablished
-	k.later(func() {
-		if peer := id.peer; !peer.gone && peer.state == modelRepSent && k.rnd.IntN(4) > 0 {
-			peer.state = modelEstablished
-			k.tell(peer, EventEstablished, 0)
-		}
-	})
-}
-
-// disconnect sends a DREQ, which the peer answers by itself if it has gone.
-func (k *modelKernel) disconnect(id *modelID) {
-	id.state = modelDreqSent
-	k.later(func() {
-		k.end(id.peer, EventDisconnected, 0, modelRepSent, modelRepRcvd, modelEstablished, modelDreqSent)
-		k.later(func() { k.end(id, EventDisconnected, 0, modelDreqSent) })
-	})
-}
-
+// destroy is DESTROY_ID. What was not fetched goes, and with it the requests in it.
 func (k *modelKernel) destroy(id *modelID) {
+	k.hangUp(id)
+	id.gone = true
+	delete(k.ids, id.kid)
+	for num, g := range k.groups {
+		if g.id == id {
+			delete(k.groups, num)
+		}
+	}
+	for _, ev := range id.file.drop(func(ev modelEvent) bool { return ev.move.id == id }) {
+		if ev.child != nil {
+			k.destroy(ev.child)
+		}
+	}
+}
+
+// hangUp tells the peer of an ID that it goes.
+func (k *modelKernel) hangUp(id *modelID) {
 	switch id.state {
 	case modelReqSent:
 		k.reject(id, RejectTimeout)
@@ -166,102 +190,95 @@ func (k *modelKernel) destroy(id *modelID) {
 	case modelEstablished:
 		k.disconnect(id)
 	}
-	id.gone = true
-	delete(k.ids, id.kid)
 }
 
-// command carries a command out, and returns what Linux answers.
+// write carries a command out, and returns what Linux answers.
+func (k *modelKernel) write(f *modelFile, cmd uint32, b []byte) (err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.commands++
+	if cmd == abi.RDMA_USER_CM_CMD_CREATE_ID {
+		id := k.create(f, binary.NativeEndian.Uint64(b[8:]))
+		id.ud = binary.NativeEndian.Uint16(b[24:]) == abi.RDMA_PS_UDP
+		*(*uint32)(pointerAt(b, 16)) = id.kid
+		return nil
+	}
+	num := binary.NativeEndian.Uint32(b[8+idOffset[cmd]:])
+	if cmd == abi.RDMA_USER_CM_CMD_LEAVE_MCAST {
+		return k.leave(f, num)
+	}
+	id, owner := k.ids[num], f
+	defer func() {
+		if err != nil {
+			k.refused = append(k.refused, refusal{id, err})
+		}
+	}()
+	if cmd == abi.RDMA_USER_CM_CMD_MIGRATE_ID {
+		owner = k.files[binary.NativeEndian.Uint32(b[20:])]
+	}
+	switch {
+	case id == nil:
+		return syscall.ENOENT
+	case id.file != owner:
+		return syscall.EINVAL
+	case cmd == abi.RDMA_USER_CM_CMD_DESTROY_ID:
+		k.destroy(id)
+		return nil
+	case id.state == modelRemoved:
+		return syscall.ENXIO
+	case cmd == abi.RDMA_USER_CM_CMD_MIGRATE_ID:
+		k.migrate(id, f)
+		return nil
+	}
+	turn := id.turn
+	if err := k.command(cmd, id, b); err != nil {
+		return err
+	}
+	if id.turn != turn && cmd != abi.RDMA_USER_CM_CMD_NOTIFY { // of which an event tells
+		k.moves = append(k.moves, modelMove{id, id.state, id.turn})
+	}
+	return nil
+}
+
+// command carries out a command on an ID that stands, and returns what Linux answers.
 func (k *modelKernel) command(cmd uint32, id *modelID, b []byte) error {
 	in := func(states ...modelState) bool { return slices.Contains(states, id.state) }
 	switch {
-	case cmd == abi.RDMA_USER_CM_CMD_DESTROY_ID:
-		k.destroy(id)
 	case cmd == abi.RDMA_USER_CM_CMD_QUERY:
-		(*abi.UcmQueryAddrResp)(pointerAt(b, 8)).PortNum = 1
-	case cmd == abi.RDMA_USER_CM_CMD_BIND && in(modelIdle):
-		id.state = modelBound
-	case cmd == abi.RDMA_USER_CM_CMD_RESOLVE_ADDR && in(modelIdle, modelBound):
-		id.state = modelAddrQuery
-		k.resolve(id, modelAddrQuery, modelAddrResolved, EventAddrResolved, modelBound, EventAddrError)
-	case cmd == abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE && in(modelAddrResolved):
-		id.state = modelRouteQuery
-		k.resolve(id, modelRouteQuery, modelRouteResolved, EventRouteResolved, modelAddrResolved, EventRouteError)
-	case cmd == abi.RDMA_USER_CM_CMD_LISTEN && in(modelIdle, modelBound):
-		id.state = modelListening
-	case cmd == abi.RDMA_USER_CM_CMD_CONNECT && in(modelRouteResolved):
-		id.state = modelReqSent
-		k.later(func() { k.request(id) })
-		k.later(func() { // nobody answers
-			if k.rnd.IntN(4) == 0 {
-				k.end(id, EventUnreachable, -int(syscall.ETIMEDOUT), modelReqSent)
-			}
-		})
-	case cmd == abi.RDMA_USER_CM_CMD_ACCEPT && abi.View[abi.UcmAccept](b[8:]).ConnParam.Valid != 0 && in(modelReqRcvd):
-		id.uid = binary.NativeEndian.Uint64(b[8:])
-		k.accept(id)
-	case cmd == abi.RDMA_USER_CM_CMD_ACCEPT && abi.View[abi.UcmAccept](b[8:]).ConnParam.Valid == 0 && in(modelRepRcvd):
-		k.establish(id)
-	case cmd == abi.RDMA_USER_CM_CMD_REJECT && in(modelReqRcvd, modelRepRcvd):
-		k.reject(id, RejectConsumer)
-		id.state = modelEnded
-	case cmd == abi.RDMA_USER_CM_CMD_DISCONNECT && in(modelEstablished):
-		k.disconnect(id)
-	case cmd == abi.RDMA_USER_CM_CMD_DISCONNECT && in(modelDreqSent, modelEnded):
-		// Answered already.
-	case cmd == abi.RDMA_USER_CM_CMD_INIT_QP_ATTR:
-		r := (*abi.UverbsQPAttr)(pointerAt(b, 8))
-		r.QPState = binary.NativeEndian.Uint32(b[20:])
-		if verbs.QPState(r.QPState) != verbs.QPInit && !in(modelReqRcvd, modelRepSent, modelRepRcvd, modelEstablished) || in(modelEnded) {
-			return syscall.EINVAL
+		if id.dev != noDevice {
+			r := (*abi.UcmQueryAddrResp)(pointerAt(b, 8))
+			r.PortNum, r.IBDevIndex = 1, uint32(id.dev)
 		}
-		r.QPAttrMask = uint32(verbs.QPAttrState | attrsOf[r.QPState])
+	case cmd == abi.RDMA_USER_CM_CMD_BIND && in(modelIdle):
+		return k.bind(id, abi.View[abi.UcmBind](b[8:]).Addr)
+	case cmd == abi.RDMA_USER_CM_CMD_RESOLVE_ADDR && in(modelIdle, modelBound):
+		k.resolveAddr(id)
+	case cmd == abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE && in(modelAddrResolved):
+		k.resolveRoute(id)
+	case cmd == abi.RDMA_USER_CM_CMD_LISTEN && in(modelIdle, modelBound):
+		k.to(id, modelListening)
+	case cmd == abi.RDMA_USER_CM_CMD_INIT_QP_ATTR && id.dev != noDevice:
+		return k.initQPAttr(id, (*abi.UverbsQPAttr)(pointerAt(b, 8)), verbs.QPState(binary.NativeEndian.Uint32(b[20:])))
+	case cmd == abi.RDMA_USER_CM_CMD_JOIN_MCAST && in(modelBound, modelAddrResolved) && id.ud && id.dev != noDevice:
+		k.join(id, abi.View[abi.UcmJoinMcast](b[8:]), (*uint32)(pointerAt(b, 8)))
+	case id.ud:
+		return k.datagramCommand(cmd, id, b)
 	default:
+		return k.connectionCommand(cmd, id, b)
+	}
+	return nil
+}
+
+// initQPAttr is INIT_QP_ATTR. An ID of datagrams has attributes for INIT alone.
+func (k *modelKernel) initQPAttr(id *modelID, r *abi.UverbsQPAttr, state verbs.QPState) error {
+	connecting := slices.Contains([]modelState{modelReqRcvd, modelRepSent, modelRepRcvd, modelEstablished}, id.state)
+	if state != verbs.QPInit && (id.ud || !connecting) || !id.ud && id.state == modelEnded {
 		return syscall.EINVAL
 	}
+	r.QPState = uint32(state)
+	r.QPAttrMask = uint32(verbs.QPAttrState | attrsOf[state])
+	if id.ud {
+		r.QPAttrMask = uint32(verbs.QPAttrState | verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrQKey)
+	}
 	return nil
 }
-
-// resolve has a query end well, or not.
-func (k *modelKernel) resolve(id *modelID, during, well modelState, told EventType, ill modelState, failed EventType) {
-	k.later(func() {
-		switch {
-		case id.gone || id.state != during:
-		case k.rnd.IntN(5) == 0:
-			id.state = ill
-			k.tell(id, failed, -int(syscall.ETIMEDOUT))
-		default:
-			id.state = well
-			k.tell(id, told, 0)
-		}
-	})
-}
-
-func (k *modelKernel) Write(b []byte) error {
-	cmd := binary.NativeEndian.Uint32(b)
-	if cmd == abi.RDMA_USER_CM_CMD_CREATE_ID {
-		*(*uint32)(pointerAt(b, 16)) = k.create(binary.NativeEndian.Uint64(b[8:])).kid
-		return nil
-	}
-	id := k.ids[binary.NativeEndian.Uint32(b[8+idOffset[cmd]:])]
-	if id == nil {
-		return syscall.ENOENT
-	}
-	return k.command(cmd, id, b)
-}
-
-// WriteWhenReadable never waits: there is nobody else.
-func (k *modelKernel) WriteWhenReadable(ctx context.Context, b []byte) error {
-	if k.closed {
-		return net.ErrClosed
-	}
-	if len(k.events) == 0 {
-		return context.Canceled
-	}
-	*(*abi.UcmEventResp)(pointerAt(b, 8)) = k.events[0]
-	k.events = k.events[1:]
-	return nil
-}
-
-func (k *modelKernel) Wake()                             {}
-func (k *modelKernel) Control(fn func(fd uintptr)) error { fn(3); return nil }
-func (k *modelKernel) Close() error                      { k.closed = true; return nil }

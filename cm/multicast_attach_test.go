@@ -33,17 +33,28 @@ type groupKernel struct {
 	attaching func() // before a QP is attached
 
 	mu       sync.Mutex
-	attached map[abi.UverbsAttachMcast]bool
+	attached map[attachment]bool
+}
+
+// attachment is a QP in a group.
+type attachment struct {
+	dev int
+	abi.UverbsAttachMcast
+}
+
+func newGroupKernel(devices ...string) *groupKernel {
+	return &groupKernel{Kernel: uverbstest.New(devices...), attached: map[attachment]bool{}}
 }
 
 type groupTransport struct {
 	uverbs.Transport
-	k *groupKernel
+	k   *groupKernel
+	dev int
 }
 
 func (k *groupKernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
 	t, err := k.Kernel.Open(info)
-	return groupTransport{t, k}, err
+	return groupTransport{t, k, info.Index}, err
 }
 
 func (t groupTransport) Ioctl(req *uverbs.Request) error {
@@ -64,7 +75,7 @@ func (t groupTransport) Ioctl(req *uverbs.Request) error {
 	}
 	t.k.mu.Lock()
 	defer t.k.mu.Unlock()
-	key := *abi.View[abi.UverbsAttachMcast](req.Find(abi.UVERBS_ATTR_CORE_IN).Buf)
+	key := attachment{t.dev, *abi.View[abi.UverbsAttachMcast](req.Find(abi.UVERBS_ATTR_CORE_IN).Buf)}
 	switch {
 	case attach:
 		t.k.attached[key] = true
@@ -85,7 +96,7 @@ func (k *groupKernel) groups() int {
 // fakeMember is an ID of datagrams with a QP of its user's, on fake kernels.
 func fakeMember(t *testing.T, dev ucma.Device) (*ID, *groupKernel) {
 	t.Helper()
-	k := &groupKernel{Kernel: uverbstest.New("rxe0"), attached: map[abi.UverbsAttachMcast]bool{}}
+	k := newGroupKernel("rxe0")
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}
 	ch := newEventChannel(ucma.New(dev), host)
 	t.Cleanup(func() { ch.Close() })

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"purerdma/verbs"
+)
+
+// stateOf has, by the state of the kernel, what the library's may be once it has heard
+// of it.
+var stateOf = map[modelState][]State{
+	modelIdle:          {StateIdle},
+	modelBound:         {StateBound},
+	modelAddrQuery:     {StateAddrQuery},
+	modelAddrResolved:  {StateAddrResolved},
+	modelRouteQuery:    {StateRouteQuery},
+	modelRouteResolved: {StateRouteResolved},
+	modelReqSent:       {StateConnecting},
+	modelReqRcvd:       {StateRequested},
+	modelRepSent:       {StateAccepting},
+	modelRepRcvd:       {StateResponded},
+	modelEstablished:   {StateEstablished},
+	modelDreqSent:      {StateEstablished, StateAccepting}, // until the answer comes; the other side may be early
+	modelEnded:         {StateFailed, StateDisconnected},
+	modelListening:     {StateListening},
+	modelRemoved:       {StateRemoved},
+}
+
+// endOf is the state that the event which ends an ID leads to.
+func endOf(was State, typ EventType) State {
+	switch {
+	case typ == EventDeviceRemoval:
+		return StateRemoved
+	case was == StateFailed || was == StateDisconnected:
+		return was
+	case typ == EventDisconnected || was == StateEstablished:
+		return StateDisconnected
+	}
+	return StateFailed
+}
+
+// modelHandle is what the user knows of an ID.
+type modelHandle struct {
+	id     *ID
+	m      *modelID
+	ch     *modelChannel
+	last   State // when all was settled
+	heard  int   // the newest turn of the kernel's that the library knows of
+	moves  []modelMove
+	told   EventType // the event that was fetched last since all was settled
+	failed bool      // the library has found a failure since
+	qp     bool      // it had one when all was settled
+	gone   bool      // closed
+	left   bool      // the QP is the user's affair: he has ended the connection, or it began without
+	held   int       // events that were not acknowledged
+	groups []*modelMember
+}
+
+// settle waits until nobody can go on, and looks whether all is well.
+func (r *modelRun) settle() error {
+	if err := r.calm(); err != nil {
+		return err
+	}
+	r.k.during = nil
+	for _, mv := range r.k.moves {
+		if h := r.by[mv.id]; h != nil {
+			h.moves = append(h.moves, mv)
+		}
+	}
+	r.k.moves = nil
+	for _, c := range r.chans {
+		if err := r.account(c); err != nil {
+			return err
+		}
+	}
+	for _, h := range r.handles {
+		if err := r.look(h); err != nil {
+			return err
+		}
+	}
+	return r.lookAtWaits()
+}
+
+// account compares what was fetched with what has come of it.
+func (r *modelRun) account(c *modelChannel) error {
+	handed := c.f.handed
+	c.f.handed = nil
+	select {
+	case res := <-c.results:
+		ended := c.cancel
+		c.cancel = nil
+		ended()
+		switch {
+		case res.err == nil && len(handed) == 0:
+			return fmt.Errorf("%v came out of nothing", res.ev)
+		case res.err == nil:
+			ev := handed[len(handed)-1]
+			handed = handed[:len(handed)-1]
+			if err := r.got(c, ev, res.ev); err != nil {
+				return err
+			}
+		case errors.Is(res.err, context.Canceled), c.gone && errors.Is(res.err, net.ErrClosed):
+		default:
+			return fmt.Errorf("Next: %w", res.err)
+		}
+	default:
+	}
+	for _, ev := range handed {
+		c.dropped++
+		if err := r.drop(ev); err != nil {
+			return err
+		}
+	}
+	if c.cancel != nil && len(c.f.events) > 0 {
+		return errors.New("who waits for an event is not woken")
+	}
+	if n := c.ch.Dropped(); n != c.dropped {
+		return fmt.Errorf("the channel has dropped %d events, it should be %d", n, c.dropped)
+	}
+	return nil
+}
+
+// drop is about an event that has come to nobody.
+func (r *modelRun) drop(ev modelEvent) error {
+	h := r.by[ev.move.id]
+	switch {
+	case h.gone:
+		r.seen["an event of an ID that is closed when it is fetched"]++
+		return nil
+	case ev.child != nil && ev.child.state == modelRemoved:
+		r.seen["a request on a device that is gone"]++
+		return nil
+	case ev.group != nil && (ev.group.left || r.members[ev.group] != nil && r.members[ev.group].left):
+		r.seen["an event of a membership that is left"]++
+		return nil
+	}
+	return fmt.Errorf("event %v of kernel ID %d is lost", EventType(ev.resp.Event), ev.resp.ID)
+}
+
+// got is about an event that the user gets.
+func (r *modelRun) got(c *modelChannel, raw modelEvent, ev *Event) error {
+	typ := EventType(raw.resp.Event)
+	r.note("%v", ev)
+	h := r.by[raw.move.id]
+	if h.gone {
+		return fmt.Errorf("%v is of an ID that is closed", ev)
+	}
+	_ = ev.Err()
+	if raw.group != nil {
+		return r.gotMulticast(h, raw, ev)
+	}
+	if raw.child != nil {
+		if typ != ev.Type || ev.Listener != h.id || r.of[ev.ID] != nil || ev.ID.kid != raw.child.kid {
+			return fmt.Errorf("a request of %v came as %v", h.id, ev)
+		}
+		r.own(ev.ID, raw.child, c)
+		r.hold(ev, h, nil)
+		return nil
+	}
+	h.told = typ
+	if raw.move.turn >= 0 {
+		h.moves = append(h.moves, raw.move)
+	}
+	// A failure of the library's own needs a reason in the kernel.
+	over := h.m.state == modelRemoved || h.m.state == modelEnded || h.left
+	switch {
+	case ev.ID != h.id || ev.Listener != nil || ev.Multicast != nil:
+		return fmt.Errorf("an event of %v came as %v", h.id, ev)
+	case ev.Type == typ && ev.Status == int(int32(raw.resp.Status)):
+	case typ == EventConnectResponse && ev.Type == EventEstablished:
+		r.seen["a response that the library answers"]++
+	case typ == EventConnectResponse && ev.Type == EventConnectError && over,
+		typ == EventAddrResolved && ev.Type == EventAddrError && over:
+		h.failed = true
+		r.seen["a failure of the library"]++
+	default:
+		return fmt.Errorf("%v, status %d, came as %v: %w", typ, int32(raw.resp.Status), ev, ev.Err())
+	}
+	if h.m.ud && typ == EventEstablished && ev.UD.QPN != raw.resp.UD().QPNum {
+		return fmt.Errorf("the answer names QP %d, it came as %d", raw.resp.UD().QPNum, ev.UD.QPN)
+	}
+	r.place(h, ev)
+	r.hold(ev, h, nil)
+	return nil
+}
+
+// look is whether an ID is in the state that it should be in.
+func (r *modelRun) look(h *modelHandle) error {
+	got, was := h.id.State(), h.last
+	h.qp = h.id.QP() != nil
+	moves, told, failed := h.moves, h.told, h.failed
+	h.last, h.moves, h.told, h.failed = got, nil, 0, false
+	ok := func(m modelMove) bool { return slices.Contains(stateOf[m.state], got) }
+	newest := h.heard
+	var top modelMove
+	for _, m := range moves {
+		if m.turn > newest {
+			newest, top = m.turn, m
+		}
+	}
+	fresh := newest > h.heard
+	h.heard = newest
+	switch {
+	case got == StateFailed && (failed || was == got && h.m.state == modelRemoved): // the library knows before it hears of the removal
+		return nil
+	case fresh && !ok(top) && !(len(moves) > 1 && slices.ContainsFunc(moves, ok)), !fresh && got != was && !slices.ContainsFunc(moves, ok):
+		return fmt.Errorf("%v has come from %q to %q, with %v, and the kernel's to %v", h.id, was, got, told, moves)
+	case fresh && len(moves) == 1 && told != 0 && (top.state == modelEnded || top.state == modelRemoved) && got != endOf(was, told):
+		return fmt.Errorf("%v in %q has led to %q, want %q", told, was, got, endOf(was, told))
+	}
+	return nil
+}
+
+// agree compares the library with the kernel when all is quiet.
+func (r *modelRun) agree() error {
+	for _, h := range r.handles {
+		got, want := h.id.State(), stateOf[h.m.state]
+		if h.m.uid == 0 && (h.m.state == modelEnded || h.m.state == modelRemoved) { // a request whose end nobody is told
+			want = []State{StateRequested, StateFailed}
+		}
+		if !slices.Contains(want, got) {
+			return fmt.Errorf("%v is %q, and in the kernel in state %d", h.id, got, h.m.state)
+		}
+		if h.id.Channel() != h.ch.ch || h.m.file != h.ch.f {
+			return fmt.Errorf("%v is on another channel than it was moved to", h.id)
+		}
+		r.seen[fmt.Sprintf("%v, datagram %v", got, h.m.ud)]++
+		if err := r.lookAtQP(h, got); err != nil {
+			return err
+		}
+	}
+	if got, want := r.attached(), r.joined(); got != want {
+		return fmt.Errorf("QPs are attached to %d groups, it should be %d", got, want)
+	}
+	return nil
+}
+
+func (r *modelRun) lookAtQP(h *modelHandle, state State) error {
+	qp := h.id.QP()
+	if qp == nil || h.left || h.m.state == modelRemoved {
+		return nil
+	}
+	over := state == StateFailed || state == StateDisconnected
+	switch s := qp.State(); {
+	case h.m.ud && s != verbs.QPRTS, // it has other peers
+		!h.m.ud && state == StateEstablished && s != verbs.QPRTS,
+		!h.m.ud && over != (s == verbs.QPErr):
+		return fmt.Errorf("%v is %q, and its QP in %v", h.id, state, s)
+	}
+	return nil
+}
