@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -35,9 +36,13 @@ func (c *tcpControl) read() {
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
-			if c.err = err; err == io.EOF || errors.Is(err, net.ErrClosed) {
-				c.err = errLeft
+			switch {
+			case err == io.EOF || errors.Is(err, net.ErrClosed):
+				err = errLeft
+			case err == bufio.ErrBufferFull:
+				err = fmt.Errorf("the other side's message has more than %d bytes", maxMessage)
 			}
+			c.err = err
 			return
 		}
 		select {

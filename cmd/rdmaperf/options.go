@@ -143,11 +143,13 @@ func parse(args []string, w io.Writer) (*options, error) {
 	return o, o.plan.check()
 }
 
+var errAtomicSize = errors.New("atomics have 8 bytes")
+
 func (o *options) chooseSizes(size int, all bool) error {
 	switch {
 	case o.kind.Op == "atomic":
 		if all || size != 0 && size != atomicSize {
-			return errors.New("atomics have 8 bytes")
+			return errAtomicSize
 		}
 		o.sizes = []int{atomicSize}
 	case all && size != 0:
@@ -227,11 +229,22 @@ func (p *plan) check() error {
 	case p.connection == verbs.UC && p.kind.Op != "send" && p.kind.Op != "write", p.connection == verbs.UD && p.kind.Op != "send":
 		return fmt.Errorf("connections of type %s have no %s", p.Connection, p.kind.Op)
 	case p.kind.Op == "atomic" && p.Max != atomicSize:
-		return errors.New("atomics have 8 bytes")
+		return errAtomicSize
 	case p.kind.Latency && p.QPs != 1:
 		return errors.New("latency is measured on one QP")
 	case p.Events && p.Test == "write_lat":
 		return errors.New("write_lat looks at memory: there is no event to wait for")
+	}
+	return nil
+}
+
+// checkSize judges a size that a client wants to have measured by its plan.
+func (p *plan) checkSize(size int) error {
+	switch {
+	case size < 1 || size > p.Max:
+		return fmt.Errorf("%d bytes in memory for %d", size, p.Max)
+	case p.kind.Op == "atomic" && size != atomicSize:
+		return errAtomicSize
 	}
 	return nil
 }

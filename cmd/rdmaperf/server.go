@@ -63,10 +63,17 @@ func serve(ctx context.Context, o *options, listening func(addr string, port int
 		err = s.size(ctx, m.Size)
 	}
 	if err != nil {
-		// The client ends, too, whether it hears why or not.
-		s.way.send(ctx, message{Error: err.Error()})
+		s.farewell(ctx, err)
 	}
 	return err
+}
+
+// farewell tells the client why the server ends. The client ends, too, whether it hears
+// that or not; one that listens no more, and stays connected, is not waited for.
+func (s *server) farewell(ctx context.Context, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	s.way.send(ctx, message{Error: err.Error()})
 }
 
 // setUp makes what the client's plan needs, and takes its connections.
@@ -115,8 +122,8 @@ func (s *server) setUp(ctx context.Context) error {
 // size serves one size: until the client says that it has sent all.
 func (s *server) size(ctx context.Context, size int) error {
 	e := s.end
-	if size < 1 || size > e.Max {
-		return fmt.Errorf("the client wants %d bytes in memory for %d", size, e.Max)
+	if err := e.checkSize(size); err != nil {
+		return fmt.Errorf("the client: %w", err)
 	}
 	for _, l := range e.lanes {
 		l.received, l.bytes = 0, 0

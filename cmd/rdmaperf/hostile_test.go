@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/oob"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// FuzzMessage: whatever the other side says, a plan that passes is one that memory and
+// queues can be made for, and a size that passes fits into them.
+func FuzzMessage(f *testing.F) {
+	sane := plan{Test: "send_bw", Connection: "RC", Max: 8, QPs: 1, Depth: 16, List: 1}
+	for _, change := range []func(*plan, *message){
+		func(*plan, *message) {},
+		func(p *plan, _ *message) { p.Max, p.QPs = math.MaxInt, math.MaxInt },
+		func(p *plan, _ *message) { p.Max, p.QPs = maxSize, maxQPs },
+		func(p *plan, _ *message) { p.QPs = -1 },
+		func(p *plan, _ *message) { p.Depth, p.List, p.Moderation = math.MaxInt, math.MaxInt, math.MinInt },
+		func(p *plan, _ *message) { p.MTU, p.RdAtomic, p.Timeout, p.Inline = -1, -1, -1, -1 },
+		func(p *plan, m *message) { p.Test, m.Size = "atomic_bw", 1 },
+		func(p *plan, m *message) { p.Test, p.Connection, m.Size = "write_lat", "UC", 8 },
+		func(_ *plan, m *message) { m.Addr, m.RKey, m.Size = math.MaxUint64, math.MaxUint32, math.MaxInt },
+		func(_ *plan, m *message) { m.Error = "\x1b[2J" },
+	} {
+		p := sane
+		m := message{Plan: &p, Size: 1}
+		change(&p, &m)
+		b, err := json.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	for _, s := range []string{"", "null", "[]", "{", `{"Size":1e99}`, `{"Plan":{"qps":"7"}}`, strings.Repeat("[", maxMessage), "\x00\xff"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := decode(b)
+		if err != nil || m.Plan == nil {
+			return
+		}
+		p := *m.Plan
+		if p.understand() != nil || p.check() != nil {
+			return
+		}
+		last := p.QPs - 1
+		if p.QPs < 1 || p.QPs > maxQPs || p.Depth < 1 || p.Depth > maxDepth || p.memory() > maxMemory || p.moderation() < 1 || p.moderation() > p.Depth ||
+			p.head()+p.Max > p.stride() || int64(p.incoming(last)+p.stride()) > p.memory() {
+			t.Fatalf("%+v has passed", p)
+		}
+		if p.checkSize(m.Size) == nil && (m.Size < 1 || m.Size > p.Max || p.kind.Op == "atomic" && m.Size != atomicSize) {
+			t.Fatalf("%d bytes of %+v have passed", m.Size, p)
+		}
+	})
+}
+
+// hostile is a client over TCP that says what it likes, to a server on a kernel that
+// exists in memory.
+type hostile struct {
+	t     *testing.T
+	way   *tcpControl
+	ended <-chan error
+}
+
+func newHostile(t *testing.T) *hostile {
+	t.Helper()
+	so, err := parse([]string{"-p", "0", "-d", "rxe0", "-x", "0"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	so.host = &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0")}
+	at, ended := make(chan int, 1), make(chan error, 1)
+	go func() { ended <- serve(t.Context(), so, func(_ string, port int) { at <- port }) }()
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(<-at)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := newTCPControl(conn)
+	t.Cleanup(way.close)
+	return &hostile{t, way, ended}
+}
+
+func (h *hostile) ask(m message) message {
+	h.t.Helper()
+	answer, err := ask(h.t.Context(), h.way, m)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return answer
+}
+
+// refused waits until the server has ended, for a reason that it also says to the
+// client.
+func (h *hostile) refused(want string) {
+	h.t.Helper()
+	select {
+	case err := <-h.ended:
+		if err == nil || !strings.Contains(err.Error(), want) {
+			h.t.Errorf("the server ends with %v, want %q", err, want)
+		}
+	case <-time.After(2 * settleTime):
+		h.t.Fatal("the server goes on")
+	}
+	if _, err := h.way.receive(h.t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		h.t.Errorf("the client is told %v, want %q", err, want)
+	}
+}
+
+// TestHostileClients: a client that has a plan that can be, and then goes wrong.
+func TestHostileClients(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		test string
+		qp   *oob.Address // nil: a good one
+		then []message    // the last is the wrong one
+		want string
+	}{
+		{"no QP", "send_bw", new(oob.Address), nil, ""},
+		{"a number of a QP that has 25 bits", "send_bw", &oob.Address{QPN: max24 + 1}, nil, "no QP"},
+		{"the highest numbers of all", "send_bw", &oob.Address{QPN: math.MaxUint32, PSN: math.MaxUint32, LID: math.MaxUint16}, nil, "no QP"},
+		{"a negative size", "send_bw", nil, []message{{}, {Size: -1}}, "-1 bytes in memory for 8"},
+		{"a size beyond the plan's", "write_bw", nil, []message{{}, {Size: 9}}, "9 bytes in memory for 8"},
+		{"a huge size", "read_bw", nil, []message{{}, {Size: math.MaxInt}}, "bytes in memory for 8"},
+		{"atomics of a byte", "atomic_bw", nil, []message{{}, {Size: 1}}, "atomics have 8 bytes"},
+		{"nothing sent", "send_bw", nil, []message{{}, {Size: 8}, {}}, "has sent nothing"},
+		{"more added than was", "atomic_bw", nil, []message{{}, {Size: 8}, {Sent: math.MaxUint64}}, "atomics have added 0"},
+		{"another plan", "send_bw", nil, []message{{}, {Size: 8}, {Plan: &plan{}}}, "has sent nothing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHostile(t)
+			mine := h.ask(message{Plan: &plan{Test: tc.test, Connection: "RC", Max: 8, QPs: 1, Depth: 16, List: 1}})
+			if mine.Plan == nil || mine.RKey == 0 {
+				t.Fatalf("the server says %+v", mine)
+			}
+			qp := tc.qp
+			if qp == nil {
+				qp = &oob.Address{QPN: 17, PSN: 1, GID: verbs.GID{15: 1}}
+			}
+			messages := append([]message{{QP: qp}}, tc.then...)
+			for _, m := range messages[:len(messages)-1] {
+				h.ask(m)
+			}
+			if tc.want == "" { // no such QP answers, which is not the server's to see
+				h.ask(messages[len(messages)-1])
+				h.way.close()
+				if err := <-h.ended; err == nil {
+					t.Error("the server has seen nothing")
+				}
+				return
+			}
+			if err := h.way.send(t.Context(), messages[len(messages)-1]); err != nil {
+				t.Fatal(err)
+			}
+			h.refused(tc.want)
+		})
+	}
+}
+
+// TestEndlessMessage: a line that does not end is not kept.
+func TestEndlessMessage(t *testing.T) {
+	l, r := net.Pipe()
+	c := newTCPControl(l)
+	defer c.close()
+	go func() {
+		for _, err := io.WriteString(r, "x"); err == nil; {
+			_, err = io.WriteString(r, strings.Repeat("x", 1<<16))
+		}
+	}()
+	if _, err := c.receive(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 4096 bytes") {
+		t.Errorf("got %v", err)
+	}
+}
