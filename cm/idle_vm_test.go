@@ -6,10 +6,12 @@ package cm_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,92 +19,157 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// idleConns is how many connections idleChild holds.
-const idleConns = 50
+// held is what idleChild says: of the heap that each connection has, and how many
+// threads there are before it dials, when all are connected, and when somebody waits
+// on each.
+type held struct{ heap, procs, fresh, dialed, parked, serving int }
 
-// idleChild makes connections, and says what each has of the heap, and how many threads
-// came when all waited for receives. It is a process of its own because
-// the tests' keeps note of where each object was made.
+// idleChild makes connections, and has two goroutines wait on each: for a completion,
+// and for its end. It is a process of its own because the tests' keeps note of where
+// each object was made.
 func idleChild() int {
-	each, threads, err := idle(os.Getenv("CM_TEST_ARG"))
+	h, err := idle(os.Getenv("CM_TEST_ARG"))
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	fmt.Println(each, threads)
+	fmt.Println(h.heap, h.procs, h.fresh, h.dialed, h.parked)
 	return 0
 }
 
-func idle(arg string) (each int64, threads int, err error) {
-	from, to, _ := strings.Cut(arg, " ")
+func idle(arg string) (h held, err error) {
+	var from, to string
+	var number, dialers int
+	if _, err := fmt.Sscan(arg, &from, &to, &number, &dialers); err != nil {
+		return h, err
+	}
 	d := cm.Dialer{LocalAddr: mustParse(from + ":0")}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	var conns []*cm.Conn
-	dial := func(n int) error {
-		for range n {
-			conn, err := d.Dial(ctx, "tcp", to)
-			if err != nil {
-				return err
-			}
-			conns = append(conns, conn)
+	conns := make([]*cm.Conn, number)
+	h.procs = runtime.GOMAXPROCS(0)
+	for _, step := range []struct {
+		from, to int
+		note     func()
+	}{
+		{0, 10, func() { // the device is open, and what serves again is made
+			h.heap = heap()
+			h.fresh, err = vmtest.Threads()
+		}},
+		{10, number, func() {
+			h.heap = (heap() - h.heap) / (number - 10)
+			h.dialed, err = vmtest.Threads()
+		}},
+	} {
+		if err := dialAll(ctx, &d, to, conns[step.from:step.to], dialers); err != nil {
+			return h, err
 		}
-		return nil
-	}
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC() // what finalizers let go of
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	if err := dial(10); err != nil { // the device is open, and what serves again is made
-		return 0, 0, err
-	}
-	before := heap()
-	if err := dial(idleConns); err != nil {
-		return 0, 0, err
-	}
-	each = (heap() - before) / idleConns
-	if threads, err = vmtest.Threads(); err != nil {
-		return 0, 0, err
+		if step.note(); err != nil {
+			return h, err
+		}
 	}
 	ended := make(chan error)
 	for _, conn := range conns {
 		go func() {
 			_, err := conn.WaitRecv(ctx)
-			ended <- err
+			ended <- fmt.Errorf("a wait for a completion ended: %w", err)
+		}()
+		go func() {
+			_, err := conn.Wait(ctx)
+			ended <- fmt.Errorf("a wait for the end ended: %w", err)
 		}()
 	}
 	select {
 	case err := <-ended:
-		return 0, 0, fmt.Errorf("a wait ended, before anything came: %w", err)
-	case <-time.After(200 * time.Millisecond):
+		return h, err
+	case <-time.After(time.Second):
 	}
-	after, err := vmtest.Threads()
-	return each, after - threads, err
+	if h.parked, err = vmtest.Threads(); err != nil {
+		return h, err
+	}
+	// All of them have waited.
+	cancel()
+	for range 2 * number {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return h, err
+		}
+	}
+	return h, nil
 }
 
-// TestIdleConnections: a connection has less than 8 KiB of the heap, and no thread
-// though it waits.
+// dialAll fills conns, with so many dialers at a time.
+func dialAll(ctx context.Context, d *cm.Dialer, to string, conns []*cm.Conn, dialers int) error {
+	var wg sync.WaitGroup
+	errs := make([]error, dialers)
+	for i := range dialers {
+		wg.Go(func() {
+			for at := i; at < len(conns) && errs[i] == nil; at += dialers {
+				conns[at], errs[i] = d.Dial(ctx, "tcp", to)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func heap() int {
+	runtime.GC()
+	runtime.GC() // what finalizers let go of
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// hold has one child hold idle connections to another.
+func hold(t *testing.T, conns, dialers int) (h held) {
+	t.Helper()
+	hosts := vmtest.Hosts(t, 2)
+	server, addr := spawn(t, "echo", at(hosts[0].IPv4, 0))
+	start := time.Now()
+	client, said := spawn(t, "idle", fmt.Sprintln(hosts[1].IPv4, addr, conns, dialers))
+	if _, err := fmt.Sscan(said, &h.heap, &h.procs, &h.fresh, &h.dialed, &h.parked); err != nil {
+		t.Fatal(said)
+	}
+	var err error
+	if h.serving, err = vmtest.ThreadsOf(server.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range []*exec.Cmd{client, server} {
+		child.Process.Kill()
+		child.Wait()
+	}
+	t.Logf("%d connections, %d dialers at once, %v: %d bytes of the heap for each; threads: %d after 10, %d after all, %d with all waiting; the server's %d; GOMAXPROCS %d",
+		conns, dialers, time.Since(start).Round(time.Millisecond), h.heap, h.fresh, h.dialed, h.parked, h.serving, h.procs)
+	return h
+}
+
+// TestIdleConnections: a thousand connections, on each of which two goroutines wait.
+// Each has less than 8 KiB of the heap, and none has a thread: neither for the waits,
+// nor from having been made with many others at once.
 func TestIdleConnections(t *testing.T) {
-	limit := int64(8 << 10)
+	limit := 8 << 10
 	if vmtest.Driver() == "mlx5" {
 		limit = 20 << 10 // it keeps account of each of the 256 requests that fit
 	}
-	ln, dialer := ends(t)
-	go echo(ln)
-	_, said := spawn(t, "idle", dialer.LocalAddr.Addr().String()+" "+ln.Addr().String())
-	var each int64
-	var threads int
-	if _, err := fmt.Sscan(said, &each, &threads); err != nil {
-		t.Fatal(said)
+	conns, dialers := 1000, 64
+	if testing.Short() {
+		conns = 250
 	}
-	t.Logf("%d bytes of the heap for a connection, %d threads for %d", each, threads, idleConns)
-	if each > limit {
-		t.Errorf("%d bytes of the heap for a connection, want at most %d", each, limit)
+	if vmtest.Driver() != "rxe" {
+		dialers = 2 // there, who connects is a thread
 	}
-	if threads > idleConns/4 {
-		t.Errorf("%d threads for %d connections", threads, idleConns)
+	h := hold(t, conns, dialers)
+	if h.heap > limit {
+		t.Errorf("%d bytes of the heap for a connection, want at most %d", h.heap, limit)
+	}
+	if h.parked > h.dialed+2 {
+		t.Errorf("%d threads before %d goroutines wait, %d then", h.dialed, 2*conns, h.parked)
+	}
+	// The runtime has those that run Go, and a few of its own.
+	if most := h.procs + 8; h.parked > most {
+		t.Errorf("%d threads with %d idle connections, want at most %d", h.parked, conns, most)
+	}
+	if most := h.procs + 8; vmtest.Driver() == "rxe" && h.serving > most {
+		t.Errorf("the server has %d threads with %d idle connections, want at most %d", h.serving, conns, most)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"purerdma/abi"
 )
 
-// TestQuick: the scheduler does not hear of what rxe does to a PD, a CQ or a QP, and of
-// the registration of a little memory. It hears of all that may take long: other
+// TestQuick: the scheduler does not hear of what rxe does to a PD, a CQ or a QP, of
+// completion channels, and of the registration of a little memory. It hears of all that may take long: other
 // drivers, and the registration of much.
 func TestQuick(t *testing.T) {
 	command := func(code uint64) *Request {
@@ -32,6 +32,8 @@ func TestQuick(t *testing.T) {
 		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_MODIFY_QP), true},
 		{abi.RDMA_DRIVER_RXE, &Request{Object: abi.UVERBS_OBJECT_CQ, Method: abi.UVERBS_METHOD_CQ_CREATE}, true},
 		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_ALLOC_PD), true},
+		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL), true},
+		{abi.RDMA_DRIVER_SIW, command(abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL), false},
 		{abi.RDMA_DRIVER_RXE, command(abi.IB_USER_VERBS_CMD_REG_MR), false},
 		{abi.RDMA_DRIVER_RXE, register(quickMR), true},
 		{abi.RDMA_DRIVER_RXE, register(quickMR + 1), false},

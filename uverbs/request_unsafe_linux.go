@@ -145,8 +145,8 @@ func (f *frame) decode(req *Request) {
 const quickMR = 64 << 10
 
 // quick reports whether a request is computation in the kernel that waits for no
-// hardware: what rxe does to a PD, a CQ or a QP, and the registration of a little
-// memory. Then the scheduler does not hear of it.
+// hardware: what rxe does to a PD, a CQ or a QP, a completion channel, and the
+// registration of a little memory. Then the scheduler does not hear of it.
 // Told of a system call that takes longer than some 20 microseconds it has another
 // thread take over, which costs more than the call, and a thread.
 func quick(driver abi.DriverID, req *Request) bool {
@@ -157,13 +157,16 @@ func quick(driver abi.DriverID, req *Request) bool {
 	case abi.UVERBS_OBJECT_PD, abi.UVERBS_OBJECT_CQ, abi.UVERBS_OBJECT_QP:
 		return true
 	}
-	switch code, ok := req.command(); {
-	case !ok:
+	code, ok := req.command()
+	if !ok {
 		return false
-	case code == abi.IB_USER_VERBS_CMD_REG_MR:
+	}
+	switch code {
+	case abi.IB_USER_VERBS_CMD_ALLOC_PD, abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, abi.IB_USER_VERBS_CMD_MODIFY_QP:
+		return true
+	case abi.IB_USER_VERBS_CMD_REG_MR:
 		in := req.Find(abi.UVERBS_ATTR_CORE_IN)
 		return in != nil && len(in.Buf) >= abi.Size[abi.UverbsRegMR]() && abi.View[abi.UverbsRegMR](in.Buf).Length <= quickMR
-	default:
-		return code == abi.IB_USER_VERBS_CMD_MODIFY_QP || code == abi.IB_USER_VERBS_CMD_ALLOC_PD
 	}
+	return false
 }

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -48,10 +49,17 @@ type File struct {
 	woken bool // Wake has set a deadline that nobody has taken back
 }
 
+// opening bounds how many goroutines open a device at once. It takes longer than the
+// scheduler waits for a system call, so each is a thread meanwhile, which the runtime
+// keeps; and no more at once than there are processors is faster.
+var opening = make(chan struct{}, runtime.GOMAXPROCS(0))
+
 // Open opens the device for reading and writing. Its errors are those of
 // open(2), as *fs.PathError.
 func Open(path string) (*File, error) {
+	opening <- struct{}{}
 	fd, err := open(path)
+	<-opening
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}

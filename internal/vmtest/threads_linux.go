@@ -2,10 +2,16 @@
 
 package vmtest
 
-import "os"
+import (
+	"fmt"
+	"os"
+)
 
 // Threads is how many this process has.
-func Threads() (int, error) {
-	tasks, err := os.ReadDir("/proc/self/task")
+func Threads() (int, error) { return ThreadsOf(os.Getpid()) }
+
+// ThreadsOf is how many a process has.
+func ThreadsOf(pid int) (int, error) {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	return len(tasks), err
 }
