@@ -65,6 +65,9 @@ func reach(ctx context.Context, conn *cm.Conn) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if w.Len < 4096 {
+		return "", fmt.Errorf("the peer offers %d bytes", w.Len)
+	}
 	// On iWARP what a READ brings is written by the peer's device.
 	buf, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {

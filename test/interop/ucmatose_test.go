@@ -142,7 +142,13 @@ func TestUcmatoseHostile(t *testing.T) {
 // dialWhenUp connects to a server that may not listen yet.
 func dialWhenUp(t *testing.T, ctx context.Context, path pairing.Path, port string) *cm.Conn {
 	t.Helper()
-	d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr(path.Client), 0))}
+	d := from(path)
+	return dialUntilUp(t, ctx, &d, path, port)
+}
+
+// dialUntilUp is dialWhenUp with a dialer of the caller's.
+func dialUntilUp(t *testing.T, ctx context.Context, d *cm.Dialer, path pairing.Path, port string) *cm.Conn {
+	t.Helper()
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		conn, err := d.Dial(ctx, "tcp", path.Server+":"+port)
 		if err == nil {

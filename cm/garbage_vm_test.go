@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+)
+
+// These tests have peers that send any bytes as private data, of each length that a
+// message takes. What arrives is what was sent, with zeros up to the size of the
+// message on InfiniBand and RoCE; nothing of it means anything to the library.
+
+// garbage returns n random bytes. The last is not zero, so that it shows where they end.
+func garbage(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	if n > 0 {
+		b[n-1] |= 1
+	}
+	return b
+}
+
+// arrives is what a peer gets of private data in a message that has room for size
+// bytes.
+func arrives(sent []byte, size int) []byte { return padded(string(sent), size) }
+
+// limit is how many bytes of private data a message takes.
+func limit(size int) int {
+	if iwarp() {
+		return 251
+	}
+	return size
+}
+
+// eachLength calls fn for each length up to n, a few at once.
+func eachLength(n int, fn func(length int) error) error {
+	var wg sync.WaitGroup
+	const workers = 4
+	errs := make([]error, workers)
+	for i := range workers {
+		wg.Go(func() {
+			for length := i; length <= n && errs[i] == nil; length += workers {
+				if err := fn(length); err != nil {
+					errs[i] = fmt.Errorf("%d bytes: %w", length, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// answer is what a request is to be answered by.
+type answer struct {
+	bytes  []byte
+	refuse bool
+}
+
+func same(what string, got, want []byte) error {
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("%s carries %d bytes %x, want %d: %x", what, len(got), got, len(want), want)
+	}
+	return nil
+}
+
+// TestGarbageInRequestsAndAnswers: blocking calls on both sides, and one listener for all.
+func TestGarbageInRequestsAndAnswers(t *testing.T) {
+	ln, d := ends(t)
+	requests, replies, rejects := limit(56), limit(196), limit(148)
+	var wanted sync.Map // by what a request carries, how it is answered
+	served := make(chan error, 1)
+	go func() {
+		served <- func() error {
+			for {
+				req, err := ln.Accept(t.Context())
+				if err != nil {
+					return nil // closed
+				}
+				got := req.PrivateData()
+				how, ok := wanted.Load(string(got))
+				if !ok {
+					req.Close()
+					return fmt.Errorf("a request carries %d bytes that nobody has sent: %x", len(got), got)
+				}
+				a := how.(answer)
+				if a.refuse {
+					if err := req.Reject(a.bytes); err != nil {
+						return err
+					}
+					continue
+				}
+				p := cm.DefaultConnParam()
+				p.PrivateData = a.bytes
+				conn, err := req.Accept(within(t, 10*time.Second), nil, &p)
+				if err != nil {
+					return err
+				}
+				go func() {
+					conn.Wait(context.Background())
+					conn.Close()
+				}()
+			}
+		}()
+	}()
+	connect := func(sent, back []byte, refuse bool) error {
+		wanted.Store(string(arrives(sent, 56)), answer{back, refuse})
+		p := cm.DefaultConnParam()
+		p.PrivateData = sent
+		from := *d
+		from.Param = &p
+		conn, err := from.Dial(within(t, 20*time.Second), "tcp", ln.Addr().String())
+		if refuse {
+			var rej *cm.RejectError
+			if !errors.As(err, &rej) {
+				return fmt.Errorf("refused, and got %v", err)
+			}
+			return same("the refusal", rej.PrivateData, arrives(back, 148))
+		}
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return same("the answer", conn.PrivateData(), arrives(back, 196))
+	}
+	if err := eachLength(requests, func(n int) error { return connect(garbage(n), garbage(n), false) }); err != nil {
+		t.Error("requests: ", err)
+	}
+	if err := eachLength(replies, func(n int) error { return connect(garbage(16), garbage(n), false) }); err != nil {
+		t.Error("answers: ", err)
+	}
+	if err := eachLength(rejects, func(n int) error { return connect(garbage(16), garbage(n), true) }); err != nil {
+		t.Error("refusals: ", err)
+	}
+	ln.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGarbageOnIDs: the same in the events of IDs, and the connection works.
+func TestGarbageOnIDs(t *testing.T) {
+	r := newRig(t)
+	for _, n := range []int{0, 1, 2, 55, limit(56)} {
+		sent, back := garbage(n), garbage(limit(196)-n)
+		client := r.withQP(r.resolved())
+		r.ok(client.Connect(&cm.ConnParam{PrivateData: sent, InitiatorDepth: 1, ResponderResources: 1}))
+		ev := expect(t, r.server, cm.EventConnectRequest)
+		ev.Ack()
+		r.ok(same("the request", ev.Conn.PrivateData, arrives(sent, 56)))
+		server := r.withQP(ev.ID)
+		r.ok(server.Accept(&cm.ConnParam{PrivateData: back, InitiatorDepth: 1, ResponderResources: 1}))
+		r.ok(same("the answer", r.want(r.client, client, cm.EventEstablished, 0).Conn.PrivateData, arrives(back, 196)))
+		r.want(r.server, server, cm.EventEstablished, 0)
+		r.exchange(client, server)
+		r.exchange(server, client)
+		client.Close()
+		r.want(r.server, server, cm.EventDisconnected, 0)
+		server.Close()
+	}
+}
+
+// TestDatagramGarbage: the same in look-ups, their answers and their refusals.
+func TestDatagramGarbage(t *testing.T) {
+	ln, d := datagramEnds(t)
+	var wanted sync.Map
+	served := make(chan error, 1)
+	go func() {
+		served <- func() error {
+			for {
+				req, err := ln.Accept(context.Background())
+				if err != nil {
+					return nil // closed
+				}
+				how, ok := wanted.Load(string(req.PrivateData()))
+				if !ok {
+					req.Close()
+					return fmt.Errorf("a look-up carries bytes that nobody has sent: %x", req.PrivateData())
+				}
+				if a := how.(answer); a.refuse {
+					err = req.Reject(a.bytes)
+				} else {
+					err = req.Answer(nil, &cm.ConnParam{PrivateData: a.bytes})
+					req.Close()
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}()
+	}()
+	lookUp := func(sent, back []byte, refuse bool) error {
+		wanted.Store(string(arrives(sent, 180)), answer{back, refuse})
+		r, err := d.Resolve(within(t, 20*time.Second), "udp", ln.Addr().String())
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		to, err := r.Lookup(within(t, 20*time.Second), &cm.ConnParam{PrivateData: sent})
+		var ue *cm.UnreachableError
+		switch {
+		case refuse && errors.As(err, &ue):
+			return same("the refusal", ue.PrivateData, arrives(back, 136))
+		case refuse:
+			return fmt.Errorf("refused, and got %v", err)
+		case err != nil:
+			return err
+		}
+		return same("the answer", to.PrivateData, arrives(back, 136))
+	}
+	if err := eachLength(180, func(n int) error { return lookUp(garbage(n), garbage(min(n, 136)), false) }); err != nil {
+		t.Error("look-ups: ", err)
+	}
+	if err := eachLength(136, func(n int) error { return lookUp(garbage(16), garbage(n), true) }); err != nil {
+		t.Error("refusals: ", err)
+	}
+	ln.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGarbageAsAWindow: a program that takes private data for the address of memory finds
+// none there, and hears so from its device, or says so itself.
+func TestGarbageAsAWindow(t *testing.T) {
+	ln, d := ends(t)
+	for _, tc := range []struct {
+		name string
+		data []byte
+	}{
+		{"nothing", nil},
+		{"too little", garbage(15)},
+		{"random", garbage(16)},
+		{"a window of nothing", window{}.bytes()},
+		{"a window too small", window{Addr: 1 << 12, RKey: 1, Len: 4095}.bytes()},
+		{"everything", bytes.Repeat([]byte{0xff}, 16)},
+		{"a key of nothing", window{Addr: 1 << 12, RKey: 0xabcdef01, Len: 1 << 31}.bytes()},
+	} {
+		accepted := make(chan error, 1)
+		go func() {
+			req, err := ln.Accept(within(t, 10*time.Second))
+			if err != nil {
+				accepted <- err
+				return
+			}
+			p := cm.DefaultConnParam()
+			p.PrivateData = tc.data
+			conn, err := req.Accept(within(t, 10*time.Second), nil, &p)
+			if err == nil {
+				conn.Wait(within(t, 10*time.Second))
+				conn.Close()
+			}
+			accepted <- err
+		}()
+		conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := reach(within(t, 10*time.Second), conn); err == nil {
+			t.Errorf("%s: it read %q", tc.name, got)
+		} else if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: nobody has said so: %v", tc.name, err)
+		}
+		conn.Close()
+		if err := <-accepted; err != nil {
+			t.Errorf("%s: the peer: %v", tc.name, err)
+		}
+	}
+}
+
+// FuzzWindow: that program's parser.
+func FuzzWindow(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(window{1<<64 - 1, 1<<32 - 1, 1<<32 - 1}.bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		w, err := parseWindow(b)
+		if (err == nil) != (len(b) >= 16) || err == nil && !bytes.HasPrefix(b, w.bytes()) {
+			t.Errorf("%x became %+v, %v", b, w, err)
+		}
+	})
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package soak
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+)
+
+// FuzzParse: whatever a peer says, of itself and in messages, is an error or means what its
+// bytes say.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(hello{1<<32 - 1, 1<<32 - 1, 1<<64 - 1, 1<<32 - 1}.bytes())
+	b := make([]byte, headerLen+7)
+	h := header{kind: kindOffer, a: 1<<64 - 1, length: 7}
+	h.put(b)
+	f.Add(b)
+	f.Add(b[:headerLen])
+	binary.LittleEndian.PutUint32(b[56:], 1<<32-1)
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if h, err := parseHello(b); err == nil && !bytes.HasPrefix(b, h.bytes()) {
+			t.Errorf("%x became %+v", b, h)
+		}
+		if h, _, err := parse(b); err == nil && headerLen+h.length != len(b) {
+			t.Errorf("%x became %+v", b, h)
+		}
+	})
+}
