@@ -86,12 +86,10 @@ func TestCallsInWrongStates(t *testing.T) {
 		{"InitQPAttr", func(id *cm.ID) error { _, _, err := id.InitQPAttr(verbs.QPRTR); return err },
 			[]cm.State{cm.StateRequested, cm.StateResponded, cm.StateAccepting, cm.StateEstablished}},
 	}
-	// What the kernel takes though nothing comes of it: an accept without a
-	// request to confirm, a refusal of a request that is one's own, the end of what
-	// has not begun, the sharing of a port by who has got one of its own. Before there is
+	// What the kernel takes though nothing comes of it: a refusal of a request that is
+	// one's own, the end of what has not begun, the sharing of a port by who has got one of its own. Before there is
 	// a connection it gives the attributes of INIT for all.
 	takes := map[string][]cm.State{
-		"Establish":  {cm.StateRequested, cm.StateAccepting, cm.StateConnecting, cm.StateEstablished, cm.StateDisconnected, cm.StateFailed},
 		"Reject":     {cm.StateConnecting, cm.StateAccepting, cm.StateEstablished, cm.StateDisconnected, cm.StateFailed},
 		"Disconnect": {cm.StateListening, cm.StateConnecting, cm.StateRequested, cm.StateFailed},
 		"SetReuseAddr": {cm.StateAddrResolved, cm.StateRouteResolved, cm.StateConnecting, cm.StateResponded, cm.StateRequested, cm.StateAccepting,
