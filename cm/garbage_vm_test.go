@@ -105,6 +105,9 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 				p := cm.DefaultConnParam()
 				p.PrivateData = a.bytes
 				conn, err := req.Accept(within(t, 10*time.Second), nil, &p)
+				if left := new(cm.DisconnectedError); errors.As(err, &left) {
+					continue // the client has seen the answer, and may be faster than what confirms it
+				}
 				if err != nil {
 					return err
 				}
