@@ -9,41 +9,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
 	"purerdma/cm"
+	"purerdma/internal/vmtest"
 )
 
 // These tests have peers that send any bytes as private data, of each length that a
 // message takes. What arrives is what was sent, with zeros up to the size of the
 // message on InfiniBand and RoCE; nothing of it means anything to the library.
 
-// garbage returns n random bytes. The last is not zero, so that it shows where they end.
-func garbage(n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
-	if n > 0 {
-		b[n-1] |= 1
-	}
-	return b
-}
-
 // arrives is what a peer gets of private data in a message that has room for size
 // bytes.
 func arrives(sent []byte, size int) []byte { return padded(string(sent), size) }
-
-// limit is how many bytes of private data a message takes.
-func limit(size int) int {
-	if iwarp() {
-		return 251
-	}
-	return size
-}
 
 // eachLength calls fn for each length up to n, a few at once.
 func eachLength(n int, fn func(length int) error) error {
@@ -79,7 +59,7 @@ func same(what string, got, want []byte) error {
 // TestGarbageInRequestsAndAnswers: blocking calls on both sides, and one listener for all.
 func TestGarbageInRequestsAndAnswers(t *testing.T) {
 	ln, d := ends(t)
-	requests, replies, rejects := limit(56), limit(196), limit(148)
+	requests, replies, rejects := vmtest.PrivateData(56), vmtest.PrivateData(196), vmtest.PrivateData(148)
 	var wanted sync.Map // by what a request carries, how it is answered
 	served := make(chan error, 1)
 	go func() {
@@ -138,13 +118,13 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 		defer conn.Close()
 		return same("the answer", conn.PrivateData(), arrives(back, 196))
 	}
-	if err := eachLength(requests, func(n int) error { return connect(garbage(n), garbage(n), false) }); err != nil {
+	if err := eachLength(requests, func(n int) error { return connect(vmtest.Garbage(n), vmtest.Garbage(n), false) }); err != nil {
 		t.Error("requests: ", err)
 	}
-	if err := eachLength(replies, func(n int) error { return connect(garbage(16), garbage(n), false) }); err != nil {
+	if err := eachLength(replies, func(n int) error { return connect(vmtest.Garbage(16), vmtest.Garbage(n), false) }); err != nil {
 		t.Error("answers: ", err)
 	}
-	if err := eachLength(rejects, func(n int) error { return connect(garbage(16), garbage(n), true) }); err != nil {
+	if err := eachLength(rejects, func(n int) error { return connect(vmtest.Garbage(16), vmtest.Garbage(n), true) }); err != nil {
 		t.Error("refusals: ", err)
 	}
 	ln.Close()
@@ -156,8 +136,8 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 // TestGarbageOnIDs: the same in the events of IDs, and the connection works.
 func TestGarbageOnIDs(t *testing.T) {
 	r := newRig(t)
-	for _, n := range []int{0, 1, 2, 55, limit(56)} {
-		sent, back := garbage(n), garbage(limit(196)-n)
+	for _, n := range []int{0, 1, 2, 55, vmtest.PrivateData(56)} {
+		sent, back := vmtest.Garbage(n), vmtest.Garbage(vmtest.PrivateData(196)-n)
 		client := r.withQP(r.resolved())
 		r.ok(client.Connect(&cm.ConnParam{PrivateData: sent, InitiatorDepth: 1, ResponderResources: 1}))
 		ev := expect(t, r.server, cm.EventConnectRequest)
@@ -223,10 +203,10 @@ func TestDatagramGarbage(t *testing.T) {
 		}
 		return same("the answer", to.PrivateData, arrives(back, 136))
 	}
-	if err := eachLength(180, func(n int) error { return lookUp(garbage(n), garbage(min(n, 136)), false) }); err != nil {
+	if err := eachLength(180, func(n int) error { return lookUp(vmtest.Garbage(n), vmtest.Garbage(min(n, 136)), false) }); err != nil {
 		t.Error("look-ups: ", err)
 	}
-	if err := eachLength(136, func(n int) error { return lookUp(garbage(16), garbage(n), true) }); err != nil {
+	if err := eachLength(136, func(n int) error { return lookUp(vmtest.Garbage(16), vmtest.Garbage(n), true) }); err != nil {
 		t.Error("refusals: ", err)
 	}
 	ln.Close()
@@ -244,8 +224,8 @@ func TestGarbageAsAWindow(t *testing.T) {
 		data []byte
 	}{
 		{"nothing", nil},
-		{"too little", garbage(15)},
-		{"random", garbage(16)},
+		{"too little", vmtest.Garbage(15)},
+		{"random", vmtest.Garbage(16)},
 		{"a window of nothing", window{}.bytes()},
 		{"a window too small", window{Addr: 1 << 12, RKey: 1, Len: 4095}.bytes()},
 		{"everything", bytes.Repeat([]byte{0xff}, 16)},

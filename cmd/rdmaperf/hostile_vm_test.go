@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"testing"
@@ -19,15 +18,6 @@ import (
 	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
-
-// garbage returns n random bytes.
-func garbage(n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
-	return b
-}
 
 // dial connects with any private data.
 func dial(ctx context.Context, host vmtest.Host, port string, private []byte) (*cm.Conn, error) {
@@ -39,13 +29,10 @@ func dial(ctx context.Context, host vmtest.Host, port string, private []byte) (*
 
 // strangers are requests of which none is a client's.
 func strangers() [][]byte {
-	longest := 56
-	if vmtest.Driver() == "siw" {
-		longest = 251
-	}
+	longest := vmtest.PrivateData(56)
 	other := []byte(magic[:len(magic)-1] + "0")
-	return [][]byte{nil, garbage(1), garbage(len(magic)), garbage(longest), []byte(magic[:len(magic)-1]), other,
-		append(other, make([]byte, 8)...), append([]byte(magic), garbage(1)[0]|1), append([]byte(magic), bytes.Repeat([]byte{0xff}, 8)...)}
+	return [][]byte{nil, vmtest.Garbage(1), vmtest.Garbage(len(magic)), vmtest.Garbage(longest), []byte(magic[:len(magic)-1]), other,
+		append(other, make([]byte, 8)...), append([]byte(magic), vmtest.Garbage(1)[0]|1), append([]byte(magic), bytes.Repeat([]byte{0xff}, 8)...)}
 }
 
 // TestStrangers: requests with private data that is no client's are refused, before the
@@ -104,7 +91,7 @@ func TestHostileControl(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for name, said := range map[string][]byte{
 		"nothing":   {},
-		"random":    garbage(100),
+		"random":    vmtest.Garbage(100),
 		"the most":  bytes.Repeat([]byte("["), maxMessage),
 		"too much":  bytes.Repeat([]byte("["), maxMessage+1),
 		"truncated": []byte(`{"Plan":{"test":"send`),
@@ -149,7 +136,7 @@ func TestHostileControl(t *testing.T) {
 func TestHostileServer(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for name, says := range map[string]string{
-		"random":     string(garbage(100)),
+		"random":     string(vmtest.Garbage(100)),
 		"truncated":  `{"Token":1`,
 		"huge":       `{"Addr":18446744073709551615,"RKey":4294967295,"Token":18446744073709551615,"Plan":{"mtu":-1,"rd_atomic":-9223372036854775808}}`,
 		"too large":  `{"Addr":1e400}`,
@@ -201,7 +188,7 @@ func answerBadly(ctx context.Context, ln *cm.Listener, says string) error {
 		return err
 	}
 	p := cm.DefaultConnParam()
-	p.PrivateData = garbage(196)
+	p.PrivateData = vmtest.Garbage(196)
 	conn, err := req.Accept(ctx, nil, &p)
 	if err != nil {
 		return err
@@ -218,6 +205,6 @@ func answerBadly(ctx context.Context, ln *cm.Listener, says string) error {
 		if err != nil {
 			return nil // closed
 		}
-		req.Reject(garbage(148))
+		req.Reject(vmtest.Garbage(148))
 	}
 }

@@ -4,7 +4,6 @@ package interop
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
@@ -18,28 +17,11 @@ import (
 // None of these programs reads private data, as none of rdma-core's does: a peer may
 // send any.
 
-// garbage returns n random bytes.
-func garbage(n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
-	return b
-}
-
 // private returns parameters that carry so much garbage.
 func private(n int) *cm.ConnParam {
 	p := cm.DefaultConnParam()
-	p.PrivateData = garbage(n)
+	p.PrivateData = vmtest.Garbage(n)
 	return &p
-}
-
-// longest is what a message has room for, by its room on InfiniBand and RoCE.
-func longest(room int) int {
-	if vmtest.Driver() == "siw" {
-		return 251
-	}
-	return room
 }
 
 func from(path pairing.Path) cm.Dialer {
@@ -50,7 +32,7 @@ func from(path pairing.Path) cm.Dialer {
 // the next ones.
 func TestGarbageForServers(t *testing.T) {
 	path := paths(t)[0]
-	lengths := []int{0, 1, 16, longest(56) - 1, longest(56)}
+	lengths := []int{0, 1, 16, vmtest.PrivateData(56) - 1, vmtest.PrivateData(56)}
 	for _, tc := range []struct {
 		name, args string
 		stays      bool
@@ -121,7 +103,7 @@ func TestUdaddyGarbage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Lookup(ctx, &cm.ConnParam{PrivateData: garbage(90 * done)}); err == nil {
+		if _, err := r.Lookup(ctx, &cm.ConnParam{PrivateData: vmtest.Garbage(90 * done)}); err == nil {
 			done++
 		} else {
 			time.Sleep(100 * time.Millisecond) // it does not listen yet
@@ -163,10 +145,10 @@ func TestGarbageForClients(t *testing.T) {
 				defer req.Close()
 				status := 255 // it has no data
 				if what == "refused" {
-					err = req.Reject(garbage(longest(room)))
+					err = req.Reject(vmtest.Garbage(vmtest.PrivateData(room)))
 				} else {
 					var conn *cm.Conn
-					if conn, err = req.Accept(ctx, nil, private(longest(room))); err == nil {
+					if conn, err = req.Accept(ctx, nil, private(vmtest.PrivateData(room))); err == nil {
 						conn.Close()
 					}
 					if tc.name == "ucmatose" {
