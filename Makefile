@@ -51,7 +51,7 @@ bin/%: FORCE
 
 # What takes longest, and what is the same for each processor, has been run by unit.
 test: ARM64FLAGS := -short -skip '^TestVectorsCover$$'
-test: unit test-arm64 cross vm ## run all tests: on this machine, for arm64, and in the virtual machine
+test: unit test-arm64 cross vm ## run the tests: on this machine, for arm64, and in the virtual machine on rxe (matrix has the rest)
 
 unit: ## run the tests that need no RDMA
 	$(GO) test ./...

@@ -79,7 +79,8 @@ func TestParamLimits(t *testing.T) {
 }
 
 func TestDatagramParam(t *testing.T) {
-	p := ConnParam{PrivateData: []byte("x"), QPNum: 7, RetryCount: 99, ResponderResources: 200, SRQ: true}
+	// Of a connection's parameters none counts, not even those out of range.
+	p := ConnParam{PrivateData: []byte("x"), QPNum: 7, ResponderResources: 200, InitiatorDepth: 201, FlowControl: true, RetryCount: 99, RNRRetryCount: 98, SRQ: true}
 	got, err := p.complete(testAttr, nil, true)
 	if want := (ConnParam{PrivateData: []byte("x"), QPNum: 7}); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("got %v, %v", got, err)
