@@ -194,7 +194,8 @@ func TestSoakSees(t *testing.T) {
 		{"a lost message", func(s *spoil) { s.skip.Store(300) }, " side "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			// It ends when the fault is found, which may take the soak's patience.
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			s := newSoak(ctx, 7)
 			s.patience = time.Second
