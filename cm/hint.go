@@ -23,8 +23,14 @@ var errLoopback = fmt.Errorf("no RDMA device has a loopback address, and the ker
 
 const listIDs = `"rdma resource show cm_id" lists them`
 
-// hint adds to the errno of a bind or a resolution what it usually comes from.
+// hint adds to the errno of a bind or a resolution what it usually comes from. An error
+// that knows it needs none.
 func hint(err error, local, remote Addr) error {
+	var state *StateError
+	var family *FamilyError
+	if errors.As(err, &state) || errors.As(err, &family) {
+		return err
+	}
 	var why string
 	switch {
 	// The kernel has EADDRNOTAVAIL, too, for a port that is in use, if one of the two

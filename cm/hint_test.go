@@ -91,6 +91,24 @@ func TestErrorsSayWhere(t *testing.T) {
 	}
 }
 
+// TestNoHintForAMistake: an error that says what was wrong is not said to come from the
+// address.
+func TestNoHintForAMistake(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	k.fail[abi.RDMA_USER_CM_CMD_RESOLVE_ADDR] = syscall.EINVAL
+	id.state = StateEstablished
+	var se *StateError
+	if err := id.ResolveAddr(Addr{}, mustAddr("127.0.0.1:8"), time.Second); !errors.As(err, &se) || strings.Contains(err.Error(), "loopback") {
+		t.Error(err)
+	}
+	id.state, id.local = StateBound, mustAddr("[fd00::1]:7")
+	var fe *FamilyError
+	if err := id.ResolveAddr(Addr{}, mustAddr("127.0.0.1:8"), time.Second); !errors.As(err, &fe) || strings.Contains(err.Error(), "loopback") {
+		t.Error(err)
+	}
+}
+
 const notSupp = syscall.Errno(524) // ENOTSUPP, which package syscall does not name
 
 // TestDialLoopback: the kernel resolves a loopback address, with the device of
