@@ -108,7 +108,7 @@ func (d *Dialer) source(info *AddrInfo) Addr {
 
 func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, error) {
 	if _, _, err := oneFamily(d.source(info), info.DstAddr); err != nil {
-		return nil, err
+		return nil, &OpError{Op: opResolve, Local: d.source(info), Remote: info.DstAddr, Err: err}
 	}
 	ch, err := NewEventChannelOn(d.Host)
 	if err != nil {

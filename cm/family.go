@@ -49,5 +49,5 @@ func oneFamily(local, remote Addr) (Addr, Addr, error) {
 	if l, r := local.unmapped(), remote.unmapped(); l.family() == r.family() {
 		return l, r, nil
 	}
-	return local, remote, &OpError{Op: opResolve, Local: local, Remote: remote, Err: &FamilyError{Local: local, Remote: remote}}
+	return local, remote, &FamilyError{Local: local, Remote: remote}
 }

@@ -80,6 +80,28 @@ func TestFamilyOfABoundID(t *testing.T) {
 	}
 }
 
+// TestFamilyComesLast: that the ID is closed, or its device gone, or that it is in no
+// state for the call, is said first.
+func TestFamilyComesLast(t *testing.T) {
+	ch, _ := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	resolve := func() error { return id.ResolveAddr(mustAddr("10.8.0.1:7"), mustAddr("[fd00::1]:7"), time.Second) }
+	var se *StateError
+	id.state = StateEstablished
+	if err := resolve(); !errors.As(err, &se) || se.State != StateEstablished {
+		t.Error(err)
+	}
+	var removed *verbs.DeviceRemovedError
+	id.state = StateRemoved
+	if err := resolve(); !errors.As(err, &removed) {
+		t.Error(err)
+	}
+	id.Close()
+	if err := resolve(); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
 // TestIPv4InIPv6Form: net.TCPAddr makes such addresses of IPv4, and beside one of IPv4
 // they are.
 func TestIPv4InIPv6Form(t *testing.T) {

@@ -5,6 +5,7 @@ package cm
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -43,8 +44,8 @@ type ID struct {
 	mu       sync.Mutex
 	ch       *EventChannel
 	left     []*EventChannel // where it was before
-	state    State
-	tries    []*try // commands that run
+	state    State           // without what commands that run may change: see current
+	tries    []*try          // commands that run, in the order in which they have begun
 	local    Addr
 	remote   Addr
 	dev      *verbs.Device
@@ -143,7 +144,7 @@ func (id *ID) kind() kind {
 func (id *ID) State() State {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	return id.state
+	return id.current()
 }
 
 // Device returns the device that the ID is bound to, nil while there is none. It
@@ -179,6 +180,11 @@ func (id *ID) LocalAddr() Addr {
 func (id *ID) RemoteAddr() Addr {
 	id.mu.Lock()
 	defer id.mu.Unlock()
+	for _, t := range slices.Backward(id.tries) {
+		if t.to.IsValid() && !t.wrong {
+			return t.to
+		}
+	}
 	return id.remote
 }
 

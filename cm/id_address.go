@@ -50,16 +50,17 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 	if !dst.IsValid() {
 		return id.opError(opResolve, errNoAddr)
 	}
-	var err error
-	if local := id.LocalAddr(); local.IsValid() {
-		_, dst, err = oneFamily(local, dst) // the kernel does not look at src
+	local := id.LocalAddr()
+	var family error
+	if local.IsValid() {
+		_, dst, family = oneFamily(local, dst) // the kernel does not look at src
 	} else {
-		src, dst, err = oneFamily(src, dst)
+		src, dst, family = oneFamily(src, dst)
 	}
-	if err != nil {
-		return err
-	}
-	err = id.commandIn(opResolve, StateAddrQuery, func(f *ucma.File, kid uint32) error {
+	err := id.attempt(opResolve, &try{after: StateAddrQuery, to: dst}, func(f *ucma.File, kid uint32) error {
+		if family != nil {
+			return family
+		}
 		from, err := id.sockaddr(src)
 		if err != nil {
 			return err
@@ -68,24 +69,12 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		if err != nil {
 			return err
 		}
-		// Before the command, for errors of its event, which may be fetched before
-		// it returns.
-		id.mu.Lock()
-		before := id.remote
-		id.remote = dst
-		id.mu.Unlock()
 		// Whatever the device, which is not known yet: the neighbour is asked for
 		// after the command.
-		err = f.Quick().ResolveAddr(kid, from, to, timeout)
-		if err != nil {
-			id.mu.Lock()
-			id.remote = before
-			id.mu.Unlock()
-		}
-		return err
+		return f.Quick().ResolveAddr(kid, from, to, timeout)
 	})
 	if oe, ok := err.(*OpError); ok {
-		if src.IsValid() {
+		if src.IsValid() && !local.IsValid() {
 			oe.Local = src
 		}
 		oe.Remote, oe.Err = dst, hint(oe.Err, src, dst)

@@ -68,7 +68,7 @@ func (id *ID) Accept(param *ConnParam) error {
 	}
 	defer id.gate.leave()
 	id.mu.Lock()
-	request, qp, state := id.request, id.qp, id.state
+	request, qp, state := id.request, id.qp, id.current()
 	id.mu.Unlock()
 	if state != StateRequested {
 		return id.opError(opAccept, wrongState(state, StateRequested))
@@ -149,14 +149,12 @@ func (id *ID) Establish() error {
 		return id.opError(opEstablish, net.ErrClosed)
 	}
 	defer id.gate.leave()
-	switch state := id.State(); {
-	case id.QP() != nil && state != StateRemoved:
+	if id.QP() != nil && id.State() != StateRemoved {
 		return id.opError(opEstablish, errHasQP)
-	case state != StateResponded:
-		// The kernel would refuse the peer, and tell nobody here.
-		return id.opError(opEstablish, wrongState(state, StateResponded))
 	}
-	return id.commandIn(opEstablish, StateEstablished, func(f *ucma.File, kid uint32) error {
+	// In another state the kernel would refuse the peer, and tell nobody here.
+	t := &try{after: StateEstablished, strict: true}
+	return id.attempt(opEstablish, t, func(f *ucma.File, kid uint32) error {
 		return id.quick(f).Establish(kid)
 	})
 }

@@ -283,10 +283,7 @@ func (id *ID) fail(ev *Event, as EventType, cause error) {
 	ev.Type, ev.Status, ev.cause = as, -1, cause
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	id.state = StateFailed
-	for _, t := range id.tries {
-		t.before = StateFailed
-	}
+	id.settle(StateFailed)
 }
 
 // removedError is what operations fail with after the device was removed.

@@ -50,10 +50,14 @@ func (id *ID) queryAddrs() error {
 	})
 }
 
+// setAddrs notes what the kernel tells. The caller holds id.mu.
 func (id *ID) setAddrs(resp *abi.UcmQueryAddrResp) {
 	id.local = addrFromKernel(&resp.SrcAddr)
 	if id.remote = addrFromKernel(&resp.DstAddr); id.remote.Addr().IsUnspecified() {
 		id.remote = Addr{} // the kernel's way to say that there is none
+	}
+	for _, t := range id.tries {
+		t.to = Addr{}
 	}
 	id.port = resp.PortNum
 }

@@ -89,22 +89,132 @@ func TestAMistakeHidesNoEvent(t *testing.T) {
 
 // TestTwoMistakesAtOnce: whichever ends first, the ID is in the end what it was.
 func TestTwoMistakesAtOnce(t *testing.T) {
-	id := interrupting(t, StateEstablished, abi.RDMA_USER_CM_CMD_LISTEN, EventAddrChange)
-	listening, done := make(chan struct{}), make(chan struct{})
-	outer := make(chan error, 1)
-	go func() {
-		outer <- id.commandIn(opListen, StateListening, func(*ucma.File, uint32) error {
-			close(listening)
-			<-done
+	for _, firstEnds := range []bool{true, false} {
+		id := interrupting(t, StateEstablished, abi.RDMA_USER_CM_CMD_LISTEN, EventAddrChange)
+		begun, done := make(chan struct{}), make(chan struct{})
+		first := make(chan error, 1)
+		go func() {
+			first <- id.commandIn(opListen, StateListening, func(*ucma.File, uint32) error {
+				close(begun)
+				<-done
+				return syscall.EINVAL
+			})
+		}()
+		<-begun
+		second := id.commandIn(opResolve, StateAddrQuery, func(*ucma.File, uint32) error {
+			if firstEnds {
+				close(done)
+				return errors.Join(<-first, syscall.EINVAL)
+			}
 			return syscall.EINVAL
 		})
-	}()
-	<-listening
-	err := id.commandIn(opResolve, StateAddrQuery, func(*ucma.File, uint32) error {
-		close(done)
-		return errors.Join(<-outer, syscall.EINVAL)
+		if !firstEnds {
+			close(done)
+			second = errors.Join(<-first, second)
+		}
+		if !errors.Is(second, syscall.EINVAL) || id.State() != StateEstablished || len(id.tries) != 0 {
+			t.Errorf("the first ends first %v: %v, the ID is %q", firstEnds, second, id.State())
+		}
+	}
+}
+
+// meanwhile is an ID in a state, during whose next command cmd, which the kernel
+// refuses, something else is done.
+func meanwhile(t *testing.T, state State, cmd uint32, do func(*ID)) *ID {
+	t.Helper()
+	h := &hooked{fakeKernel: newFakeKernel()}
+	ch := newEventChannel(ucma.New(h), fakeHost())
+	t.Cleanup(func() { ch.Close() })
+	id := newFakeID(t, ch)
+	var err error
+	if id.dev, err = ch.host.Open("rxe0"); err != nil {
+		t.Fatal(err)
+	}
+	id.state, id.request = state, &ConnParam{}
+	h.write = func(b []byte) {
+		if binary.NativeEndian.Uint32(b) == cmd {
+			h.write = nil
+			do(id)
+			h.fail[cmd] = syscall.EINVAL
+		}
+	}
+	return id
+}
+
+// TestAMistakeUndoesNoSuccess: of a call that the kernel takes while it has not yet
+// refused another.
+func TestAMistakeUndoesNoSuccess(t *testing.T) {
+	id := meanwhile(t, StateRouteResolved, abi.RDMA_USER_CM_CMD_LISTEN, func(id *ID) {
+		if err := id.Connect(&ConnParam{QPNum: 1}); err != nil || id.State() != StateConnecting {
+			t.Errorf("%v, the ID is %q", err, id.State())
+		}
 	})
-	if !errors.Is(err, syscall.EINVAL) || id.State() != StateEstablished {
+	var se *StateError
+	if err := id.Listen(0); !errors.As(err, &se) || se.State != StateRouteResolved || id.State() != StateConnecting {
 		t.Errorf("%v, the ID is %q", err, id.State())
+	}
+}
+
+// TestAcceptAndRejectFail: the one has refused the peer, and the other has nothing to
+// take back.
+func TestAcceptAndRejectFail(t *testing.T) {
+	reject := &try{after: StateFailed}
+	id := meanwhile(t, StateRequested, abi.RDMA_USER_CM_CMD_ACCEPT, func(id *ID) {
+		if err := id.begin(opReject, reject); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := id.Accept(&ConnParam{QPNum: 1}); !errors.Is(err, syscall.EINVAL) || id.State() != StateFailed {
+		t.Errorf("%v, the ID is %q", err, id.State())
+	}
+	if id.end(reject, syscall.EINVAL); id.State() != StateFailed {
+		t.Errorf("the ID is %q in the end", id.State())
+	}
+}
+
+// TestOneEstablishes: of two calls the kernel gets one, because it would refuse the peer
+// on account of the other.
+func TestOneEstablishes(t *testing.T) {
+	id := meanwhile(t, StateResponded, abi.RDMA_USER_CM_CMD_ACCEPT, func(id *ID) {
+		var se *StateError
+		if err := id.Establish(); !errors.As(err, &se) || se.State != StateEstablished || id.State() != StateEstablished {
+			t.Errorf("%v, the ID is %q", err, id.State())
+		}
+	})
+	if err := id.Establish(); !errors.Is(err, syscall.EINVAL) || id.State() != StateResponded {
+		t.Errorf("%v, the ID is %q", err, id.State())
+	}
+}
+
+// TestPeerOfTwoResolutions: the ID has the peer of the one that has begun, and no other
+// if the kernel takes none.
+func TestPeerOfTwoResolutions(t *testing.T) {
+	a, b := mustAddr("10.8.0.2:8"), mustAddr("10.8.0.3:8")
+	for _, taken := range []bool{true, false} {
+		id := meanwhile(t, StateIdle, abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, func(id *ID) {
+			if id.RemoteAddr() != a {
+				t.Errorf("the peer is %v", id.RemoteAddr())
+			}
+			second := &try{after: StateAddrQuery, to: b}
+			if err := id.begin(opResolve, second); err != nil {
+				t.Error(err)
+			}
+			if taken {
+				id.end(second, nil)
+			} else {
+				t.Cleanup(func() {
+					if id.end(second, syscall.EINVAL); id.RemoteAddr().IsValid() {
+						t.Errorf("in the end the peer is %v", id.RemoteAddr())
+					}
+				})
+			}
+		})
+		want := Addr{}
+		if taken {
+			want = b
+		}
+		if err := id.ResolveAddr(Addr{}, a, time.Second); err == nil || id.RemoteAddr() != want {
+			t.Errorf("%v, the peer is %v, want %v", err, id.RemoteAddr(), want)
+		}
 	}
 }

@@ -83,6 +83,9 @@ func misuse(op string, was State, err error) error {
 	if !ok || !errors.Is(err, syscall.EINVAL) || slices.Contains(want, was) {
 		return err
 	}
+	if _, ok := err.(*StateError); ok {
+		return err // which knows better
+	}
 	return &StateError{State: was, Want: want, Err: err}
 }
 

@@ -41,7 +41,7 @@ var modelPlaces = []string{
 
 	"an ID moves with events", "an ID moves with events to who waits", "an ID moves away from its event",
 	"an event of an ID that is closed when it is fetched",
-	"a call that fails is interrupted",
+	"a call that fails is interrupted", "a call succeeds during another",
 
 	"Close with events held", "Destroy that waits", "Destroy that gives up", "WaitAcked that waits", "WaitAcked that gives up",
 }

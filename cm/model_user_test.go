@@ -116,7 +116,8 @@ func (r *modelRun) call() error {
 	}
 	turn, groups, commands := h.m.turn, len(r.k.groups), r.k.commands
 	r.k.refused = nil
-	r.interrupt()
+	h.failed = false
+	r.interrupt(h)
 	err := c.call(r, h)
 	r.k.during = nil
 	during := ""
@@ -130,7 +131,7 @@ func (r *modelRun) call() error {
 	case err == nil:
 		return nil
 	}
-	h.failed = c.name == "Accept" && (len(r.refusals(h)) > 0 || h.m.state == modelRemoved || h.left) // it has refused the peer
+	h.failed = h.failed || r.refuses(h, c)
 	if err := r.judge(h, c.name, was, err); err != nil {
 		return err
 	}
@@ -176,6 +177,11 @@ func (r *modelRun) judge(h *modelHandle, name string, was State, err error) erro
 	return wrong("the kernel has said something else")
 }
 
+// refuses is whether a call that has failed may have refused the peer.
+func (r *modelRun) refuses(h *modelHandle, c userCall) bool {
+	return c.name == "Accept" && (len(r.refusals(h)) > 0 || h.m.state == modelRemoved || h.left)
+}
+
 // refusals are what the kernel has said to commands on an ID during the last call.
 func (r *modelRun) refusals(h *modelHandle) (errs []error) {
 	for _, no := range r.k.refused {
@@ -186,9 +192,10 @@ func (r *modelRun) refusals(h *modelHandle) (errs []error) {
 	return errs
 }
 
-// interrupt has something happen during the call that comes, half of the time: what is
-// under way arrives, and who waits for events gets them.
-func (r *modelRun) interrupt() {
+// interrupt has something happen during the call on h that comes, half of the time: what
+// is under way arrives, and who waits for events gets them, and now and then there is
+// another call.
+func (r *modelRun) interrupt(h *modelHandle) {
 	r.interrupted = false
 	if r.rnd.IntN(2) == 0 {
 		return
@@ -208,6 +215,14 @@ func (r *modelRun) interrupt() {
 			r.fetch(c, true)
 		}
 		synctest.Wait()
+		if c := calls[r.rnd.IntN(len(calls))]; c.name != "Join" && c.name != "CreateQP" && r.rnd.IntN(2) == 0 { // who waits for each other
+			err := c.call(r, h)
+			h.failed = h.failed || err != nil && r.refuses(h, c)
+			r.note("meanwhile %s %v: %v", c.name, h.id, err)
+			if err == nil {
+				r.seen["a call succeeds during another"]++
+			}
+		}
 	}
 }
 

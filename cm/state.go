@@ -28,10 +28,12 @@ import "fmt"
 // Failed and Removed may follow any of them.
 type State uint8
 
-// The states of an ID.
+// The states of an ID. No call leads from one to one that is above it.
 const (
 	StateIdle            State = iota // made, with no address
 	StateBound                        // has a local address
+	StateServiceQuery                 // ResolveIBService is under way
+	StateServiceResolved              // the records of the service are known
 	StateAddrQuery                    // ResolveAddr is under way
 	StateAddrResolved                 // the device and the neighbour are known
 	StateRouteQuery                   // ResolveRoute is under way
@@ -43,8 +45,6 @@ const (
 	StateEstablished                  // connected
 	StateDisconnected                 // was connected
 	StateListening                    // takes requests
-	StateServiceQuery                 // ResolveIBService is under way
-	StateServiceResolved              // the records of the service are known
 	StateFailed                       // connecting has failed
 	StateRemoved                      // its device is gone
 	numStates            = iota

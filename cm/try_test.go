@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+// tried is what a kernel of a few lines, an ID and the calls on it are in: all of it, so
+// that what was seen before need not be looked at again.
+type tried struct {
+	kernel State        // what the kernel has, by the names of the library
+	told   [3]EventType // and has told, of which nobody has heard
+	queued int
+	events int // that may still come
+
+	calls [3]triedCall
+	id    State
+	begun [3]int8 // calls by the order in which they run, from 1 up
+	qp    bool
+	flush bool // the QP was flushed
+	ended bool // an event has ended the connection
+}
+
+type triedCall struct {
+	op    string
+	stage int8 // 0 not begun, 1 begun, 2 the kernel has answered, 3 returned
+	fails bool
+	try   try
+}
+
+// triedCommands are what the kernel makes of commands by its state.
+var triedCommands = map[string]struct {
+	from []State
+	to   State
+}{
+	opBind:         {[]State{StateIdle}, StateBound},
+	opListen:       {[]State{StateIdle, StateBound}, StateListening},
+	opResolve:      {[]State{StateIdle, StateBound}, StateAddrQuery},
+	opResolveRoute: {[]State{StateAddrResolved}, StateRouteQuery},
+	opConnect:      {[]State{StateRouteResolved}, StateConnecting},
+	opReject:       {[]State{StateConnecting, StateResponded, StateRequested, StateAccepting}, StateFailed},
+	opEstablish:    {[]State{StateResponded}, StateEstablished},
+	opAccept:       {[]State{StateRequested}, StateAccepting},
+}
+
+type triedEvent struct {
+	typ EventType
+	to  State
+}
+
+// triedEvents are what may happen in a state of the kernel.
+var triedEvents = map[State][]triedEvent{
+	StateAddrQuery:   {{EventAddrResolved, StateAddrResolved}, {EventAddrError, StateBound}},
+	StateRouteQuery:  {{EventRouteResolved, StateRouteResolved}, {EventRouteError, StateAddrResolved}},
+	StateConnecting:  {{EventConnectResponse, StateResponded}, {EventRejected, StateFailed}},
+	StateResponded:   {{EventRejected, StateFailed}},
+	StateAccepting:   {{EventEstablished, StateEstablished}, {EventRejected, StateFailed}},
+	StateEstablished: {{EventDisconnected, StateDisconnected}, {EventUnreachable, StateEstablished}},
+}
+
+// library puts the library's half into an ID.
+func (s *tried) library(id *ID) {
+	id.state, id.tries, id.qp = s.id, id.tries[:0], nil
+	if s.qp {
+		id.qp = &anyQP
+	}
+	for _, i := range s.begun {
+		if i > 0 {
+			id.tries = append(id.tries, &s.calls[i-1].try)
+		}
+	}
+}
+
+var anyQP verbs.QP
+
+// note is the way back.
+func (s *tried) note(id *ID) {
+	s.id, s.begun = id.state, [3]int8{}
+	for n, t := range id.tries {
+		for i := range s.calls {
+			if t == &s.calls[i].try {
+				s.begun[n] = int8(i) + 1
+			}
+		}
+	}
+}
+
+// begin has a call begin: it fails at once if the library does not ask the kernel.
+func (s *tried) begin(c *triedCall) {
+	var id ID
+	s.library(&id)
+	c.stage = 1
+	var err error
+	if c.op == opAccept {
+		if id.swapState(StateRequested, StateAccepting) != StateRequested {
+			err = syscall.EINVAL
+		}
+	} else {
+		c.try = try{after: triedCommands[c.op].to, strict: c.op == opEstablish}
+		err = id.begin(c.op, &c.try)
+	}
+	if err != nil {
+		c.stage, c.try = 3, try{}
+	}
+	s.note(&id)
+}
+
+// execute has the kernel carry out a command, or refuse it for whatever reason.
+func (s *tried) execute(c *triedCall, refuse bool) {
+	cmd := triedCommands[c.op]
+	c.stage, c.fails = 2, refuse || !slices.Contains(cmd.from, s.kernel)
+	switch {
+	case s.kernel == StateRemoved:
+	case !c.fails:
+		s.kernel = cmd.to
+	case (c.op == opAccept || c.op == opEstablish) && slices.Contains(triedCommands[opReject].from, s.kernel):
+		s.kernel = StateFailed // it has refused the peer
+	}
+}
+
+// leave has a call return.
+func (s *tried) leave(c *triedCall) {
+	var id ID
+	s.library(&id)
+	var err error
+	if c.fails {
+		err = syscall.EINVAL
+	}
+	switch {
+	case c.op != opAccept:
+		s.flush = id.end(&c.try, err) != nil || s.flush
+	case c.fails:
+		id.swapState(StateAccepting, StateFailed)
+	}
+	s.note(&id)
+	c.stage, c.try = 3, try{}
+}
+
+// happen has something happen in the kernel.
+func (s *tried) happen(ev triedEvent) {
+	s.events--
+	s.kernel = ev.to
+	s.told[s.queued] = ev.typ
+	s.queued++
+	s.ended = s.ended || ev.to == StateFailed || ev.to == StateDisconnected
+}
+
+// fetch is what [ID.apply] makes of an event.
+func (s *tried) fetch() {
+	var id ID
+	typ := s.told[0]
+	s.told = [3]EventType{s.told[1], s.told[2]}
+	s.queued--
+	s.library(&id)
+	switch id.advance(typ) {
+	case actFlush:
+		s.flush = true
+	case actEstablish:
+		if s.kernel == StateResponded {
+			s.kernel = StateEstablished
+			break
+		}
+		id.fail(new(Event), EventConnectError, nil)
+		s.flush = true
+		if slices.Contains(triedCommands[opReject].from, s.kernel) {
+			s.kernel = StateFailed
+		}
+	}
+	s.note(&id)
+}
+
+// wrong is what is wrong when everything has returned and is known.
+func (s *tried) wrong() string {
+	over := func(s State) bool { return s == StateFailed || s == StateDisconnected }
+	switch {
+	case s.begun != [3]int8{}:
+		return "calls run"
+	case s.kernel == s.id, over(s.kernel) && over(s.id):
+	// The call was repeated before the error of the first was known: see transitions.
+	case s.kernel == StateAddrQuery && s.id == StateBound, s.kernel == StateRouteQuery && s.id == StateAddrResolved:
+	default:
+		return fmt.Sprintf("the ID is %q, and in the kernel %q", s.id, s.kernel)
+	}
+	switch {
+	case !s.qp || s.kernel == StateRemoved:
+	case s.flush && !over(s.kernel):
+		return "the QP of a connection that stands was flushed"
+	case s.ended && !s.flush:
+		return "the QP of a connection that has ended was not flushed"
+	}
+	return ""
+}
+
+// walk goes through all that may come of s.
+func (s tried) walk(seen map[tried]bool, way []string) error {
+	if seen[s] {
+		return nil
+	}
+	seen[s] = true
+	step := func(what string, do func(s *tried)) error {
+		next := s
+		do(&next)
+		return next.walk(seen, append(way[:len(way):len(way)], what))
+	}
+	quiet := s.queued == 0
+	for i := range s.calls {
+		var err error
+		switch c := &s.calls[i]; c.stage {
+		case 0:
+			err = step("begin "+c.op, func(s *tried) { s.begin(&s.calls[i]) })
+		case 1:
+			if err = step(c.op+" in the kernel", func(s *tried) { s.execute(&s.calls[i], false) }); err == nil && c.op != opEstablish {
+				err = step(c.op+" refused", func(s *tried) { s.execute(&s.calls[i], true) })
+			}
+		case 2:
+			err = step("end "+c.op, func(s *tried) { s.leave(&s.calls[i]) })
+		}
+		quiet = quiet && s.calls[i].stage == 3
+		if err != nil {
+			return err
+		}
+	}
+	if s.queued > 0 {
+		if err := step("fetch", (*tried).fetch); err != nil {
+			return err
+		}
+	}
+	if s.events > 0 && s.kernel != StateRemoved {
+		for _, ev := range append(triedEvents[s.kernel], triedEvent{EventDeviceRemoval, StateRemoved}) {
+			// Of an ID without a QP, whose user may call Establish before his Connect has
+			// returned, the library would take a hint at that moment for the end.
+			if ev.typ == EventUnreachable && !s.qp {
+				continue
+			}
+			if err := step(ev.typ.String(), func(s *tried) { s.happen(ev) }); err != nil {
+				return err
+			}
+		}
+	}
+	if why := s.wrong(); quiet && why != "" {
+		return fmt.Errorf("%s, after %s", why, strings.Join(way, ", "))
+	}
+	return nil
+}
+
+// TestCallsAtOnce goes through all that may come of two and of three calls that overlap,
+// in every order in which they may begin, come to the kernel and return, with events in
+// between: the library is in the end where the kernel is, and the QP is flushed if and
+// only if an event has ended the connection.
+func TestCallsAtOnce(t *testing.T) {
+	var ops []string
+	for op := range triedCommands {
+		ops = append(ops, op)
+	}
+	slices.Sort(ops)
+	n := 0
+	try := func(events int, ops ...string) {
+		seen := map[tried]bool{}
+		for state := range State(numStates) {
+			for _, qp := range []bool{false, true} {
+				s := tried{kernel: state, id: state, events: events, qp: qp}
+				for i := range s.calls {
+					s.calls[i].stage = 3
+				}
+				establish := slices.Contains(ops, opEstablish) // with a QP it is the library's own affair
+				if qp && establish || len(ops) == 3 && qp == establish {
+					continue
+				}
+				for i, op := range ops {
+					s.calls[i] = triedCall{op: op}
+				}
+				if err := s.walk(seen, nil); err != nil {
+					t.Errorf("%q, QP %v: %v", state, qp, err)
+				}
+			}
+		}
+		n += len(seen)
+	}
+	for i, a := range ops {
+		for j, b := range ops[i:] {
+			try(3, a, b)
+			for _, c := range ops[i+j:] {
+				if !testing.Short() {
+					try(1, a, b, c)
+				}
+			}
+		}
+	}
+	t.Logf("%d situations", n)
+}
