@@ -94,18 +94,23 @@ func TestCancelled(t *testing.T) {
 	t.Run("accepting a peer that has left", func(t *testing.T) {
 		vmtest.NoLeaks(t)
 		ln := listen(t, at(hosts[0].IPv4, 0))
-		ch, id := silentPeer(t, d.LocalAddr, ln.Addr())
-		defer ch.Close()
-		req, err := ln.Accept(within(t, 5*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		id.Close()
-		time.Sleep(50 * time.Millisecond) // its goodbye is on the way
-		_, err = req.Accept(within(t, 5*time.Second), nil, nil)
-		var gone *cm.PeerGoneError
-		if !errors.As(err, &gone) || !errors.Is(err, syscall.ECONNABORTED) {
-			t.Errorf("got %v", err)
+		for name, answer := range map[string]func(*cm.Request) error{
+			"accept": func(req *cm.Request) error { _, err := req.Accept(within(t, 5*time.Second), nil, nil); return err },
+			"reject": func(req *cm.Request) error { return req.Reject(nil) },
+		} {
+			ch, id := silentPeer(t, d.LocalAddr, ln.Addr())
+			defer ch.Close()
+			req, err := ln.Accept(within(t, 5*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id.Close()
+			time.Sleep(50 * time.Millisecond) // its goodbye is on the way
+			err = answer(req)
+			var gone *cm.PeerGoneError
+			if !errors.As(err, &gone) || !errors.Is(err, syscall.ECONNABORTED) {
+				t.Errorf("%s: got %v", name, err)
+			}
 		}
 		go echo(ln)
 		served(t, d, ln.Addr())
@@ -148,8 +153,12 @@ func TestCancelled(t *testing.T) {
 		if _, err := conn.WaitRecv(within(t, 5*time.Second)); !errors.As(err, &given) || given.Op != "send" {
 			t.Errorf("receiving afterwards: %v", err)
 		}
-		if err := conn.Send(within(t, 5*time.Second), mr.SGE()); !errors.As(err, &given) {
+		err = conn.Send(within(t, 5*time.Second), mr.SGE())
+		if !errors.As(err, &given) {
 			t.Errorf("sending afterwards: %v", err)
+		}
+		if ne, ok := err.(net.Error); !ok || ne.Timeout() {
+			t.Errorf("sending afterwards: %v asks to be tried again", err)
 		}
 		if err := conn.Explain(nil); err != nil {
 			t.Errorf("nothing was explained by %v", err)

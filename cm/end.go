@@ -70,6 +70,10 @@ func (e *GivenUpError) Error() string {
 // Unwrap returns why the operation was cancelled.
 func (e *GivenUpError) Unwrap() error { return e.Err }
 
+// Timeout returns false, also if it was a deadline that has cancelled the operation:
+// nothing that is tried again will succeed.
+func (e *GivenUpError) Timeout() bool { return false }
+
 // BrokenError says that a connection is of no more use because its QP has failed.
 // The kernel's connection manager does not see that: the connection stands until
 // one side disconnects.

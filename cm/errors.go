@@ -251,8 +251,8 @@ func (e *ConnectError) Unwrap() error {
 	return errno(e.Status)
 }
 
-// PeerGoneError says that a peer gave up its request before it was accepted. The
-// kernel reports nothing about a request: accepting it is what fails.
+// PeerGoneError says that a peer gave up its request before it was answered. The
+// kernel reports nothing about a request: accepting or refusing it is what fails.
 type PeerGoneError struct {
 	Err error // what the kernel answered
 }

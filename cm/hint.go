@@ -76,7 +76,7 @@ func hintOfSilence(err error, netNS string) error {
 		return err
 	}
 	hinted := *oe
-	hinted.Err = fmt.Errorf("%w (%v is this host's own, of %s: has %s an RDMA device, and does what %v sends get there?)",
+	hinted.Err = fmt.Errorf("%w (%v is this host's own, of %s: has nobody accepted there, or has %s no RDMA device, or does what %v sends not get there?)",
 		oe.Err, oe.Remote.Addr(), dev, dev, oe.Local.Addr())
 	return &hinted
 }

@@ -114,13 +114,14 @@ func (id *ID) Accept(param *ConnParam) error {
 
 // peerGone tells the EINVAL, on iWARP the ECONNRESET, of a connect request whose
 // peer has left: our own parameters have been checked, and the kernel's connection
-// is in no state any more that could be accepted.
+// is in no state any more that could be accepted, or refused.
 func (id *ID) peerGone(err error) error {
 	id.mu.Lock()
 	passive := id.request != nil
 	id.mu.Unlock()
 	var ucm *ucma.OpError
-	if passive && errors.As(err, &ucm) && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ECONNRESET)) {
+	var state *StateError // the call is what is wrong
+	if passive && !errors.As(err, &state) && errors.As(err, &ucm) && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ECONNRESET)) {
 		return &PeerGoneError{Err: err}
 	}
 	return err
@@ -135,9 +136,13 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 	if err := id.checkPrivateData(opReject, privateData); err != nil {
 		return err
 	}
-	return id.commandIn(opReject, StateFailed, func(f *ucma.File, kid uint32) error {
+	err := id.commandIn(opReject, StateFailed, func(f *ucma.File, kid uint32) error {
 		return id.quick(f).Reject(kid, privateData, reason)
 	})
+	if oe, ok := err.(*OpError); ok {
+		oe.Err = id.peerGone(oe.Err)
+	}
+	return err
 }
 
 // Establish confirms an EventConnectResponse (rdma_establish(3)), on an ID

@@ -66,7 +66,8 @@ type ConnParam struct {
 
 // DefaultConnParam returns what a nil ConnParam stands for when connecting: the
 // device's largest depths, and retries without end for a peer that has no
-// receive posted.
+// receive posted. It has a RetryCount of 7, which rxe takes for retries without end,
+// too: give 6, or bound the wait, where a peer may vanish.
 func DefaultConnParam() ConnParam {
 	return ConnParam{
 		ResponderResources: MaxDepth,

@@ -123,6 +123,7 @@ func TestVMConnect(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				a, p := newSide(t, hosts[0], typ, from[0]), newSide(t, hosts[1], typ, from[1])
+				a.path.RetryCnt = 5
 				ln, err := net.Listen("tcp", "127.0.0.1:0")
 				check(t, err)
 				defer ln.Close()
@@ -144,8 +145,19 @@ func TestVMConnect(t *testing.T) {
 				if err := <-accepted; err != nil {
 					t.Errorf("passive: %v", err)
 				}
+				if typ == verbs.RC {
+					wantRetries(t, a.qp, 5)
+					wantRetries(t, p.qp, 7)
+				}
 			})
 		}
+	}
+}
+
+func wantRetries(t *testing.T, qp *verbs.QP, want uint8) {
+	t.Helper()
+	if a, err := qp.Query(); err != nil || a.RetryCnt != want {
+		t.Errorf("%d retries, %v, want %d", a.RetryCnt, err, want)
 	}
 }
 

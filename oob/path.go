@@ -27,6 +27,7 @@ type Path struct {
 	// Of RC, in the units of verbs.QPAttr.
 	RdAtomic    uint8 // reads and atomics in flight, each way; 0 means 1
 	Timeout     uint8 // 0 means 14, which is 67 ms
+	RetryCnt    uint8 // without an answer, 7 at most; 0 means 7, which rxe takes for retries without end
 	MinRNRTimer uint8 // 0 means 12, which is 0.64 ms
 
 	// QKey is what datagrams to the QP must carry; 0 means 0x11111111.
@@ -39,7 +40,8 @@ const (
 	defaultTimeout     = 14
 	defaultMinRNRTimer = 12
 	defaultQKey        = 0x11111111 // that of ibv_ud_pingpong
-	retries            = 7          // of RC; for a receiver that is not ready: for ever
+	defaultRetryCnt    = 7
+	rnrRetry           = 7 // for ever
 )
 
 func or[T comparable](v, zero T) T {
@@ -115,7 +117,7 @@ func (p *Path) ToRTS(qp *verbs.QP, own Address) error {
 	mask := verbs.QPAttrState | verbs.QPAttrSQPSN
 	if qp.Type() == verbs.RC {
 		a.Timeout = or(p.Timeout, defaultTimeout)
-		a.RetryCnt, a.RNRRetry = retries, retries
+		a.RetryCnt, a.RNRRetry = or(p.RetryCnt, defaultRetryCnt), rnrRetry
 		a.MaxRdAtomic = or(p.RdAtomic, 1)
 		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic
 	}

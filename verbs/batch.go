@@ -53,7 +53,8 @@ func (b *Batch) Reset(qp *QP) {
 	}
 }
 
-// Len returns how many requests the batch holds.
+// Len returns how many requests the batch was given, also those that do not fit, which
+// Post is to say.
 func (b *Batch) Len() int { return b.n }
 
 // next builds the last request and returns the next one, empty.
