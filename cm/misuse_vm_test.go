@@ -89,7 +89,9 @@ func TestCallsInWrongStates(t *testing.T) {
 	// What the kernel takes though nothing comes of it: a refusal of a request that is
 	// one's own, the end of what has not begun, the sharing of a port by who has got one of its own. Before there is
 	// a connection it gives the attributes of INIT for all.
+	// The IDs that have been connected have a QP, which Establish refuses in any state.
 	takes := map[string][]cm.State{
+		"Establish":  {cm.StateEstablished, cm.StateDisconnected},
 		"Reject":     {cm.StateConnecting, cm.StateAccepting, cm.StateEstablished, cm.StateDisconnected, cm.StateFailed},
 		"Disconnect": {cm.StateListening, cm.StateConnecting, cm.StateRequested, cm.StateFailed},
 		"SetReuseAddr": {cm.StateAddrResolved, cm.StateRouteResolved, cm.StateConnecting, cm.StateResponded, cm.StateRequested, cm.StateAccepting,
