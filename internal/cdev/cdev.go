@@ -51,7 +51,8 @@ type File struct {
 
 // opening bounds how many goroutines open a device at once. It takes longer than the
 // scheduler waits for a system call, so each is a thread meanwhile, which the runtime
-// keeps; and no more at once than there are processors is faster.
+// keeps; and no more at once than there are processors is faster. They are counted
+// once, at the start, and a turn is waited for without a context: open(2) has none.
 var opening = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // Open opens the device for reading and writing. Its errors are those of
