@@ -115,6 +115,7 @@ func (c *requestingCM) Write(b []byte) error {
 		r := (*abi.UverbsQPAttr)(pointerAt(b, 8))
 		r.QPState = binary.NativeEndian.Uint32(b[20:])
 		r.QPAttrMask = uint32(verbs.QPAttrState | attrsOf[r.QPState])
+		r.PortNum, r.AHAttr.PortNum = 1, 1
 	}
 	return nil
 }

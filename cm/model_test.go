@@ -277,6 +277,7 @@ func (k *modelKernel) initQPAttr(id *modelID, r *abi.UverbsQPAttr, state verbs.Q
 	}
 	r.QPState = uint32(state)
 	r.QPAttrMask = uint32(verbs.QPAttrState | attrsOf[state])
+	r.PortNum, r.AHAttr.PortNum = 1, 1
 	if id.ud {
 		r.QPAttrMask = uint32(verbs.QPAttrState | verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrQKey)
 	}

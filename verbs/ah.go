@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -27,15 +28,32 @@ var _ provider.AHHolder = (*AH)(nil)
 // for the MAC address of the destination now, and may wait for the answer. The
 // caller closes the handle.
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
-	if err := p.attach(kindAH); err != nil {
-		return nil, p.dev.opError("create AH on", err)
+	a, err := p.createAH(&attr)
+	return a, p.dev.opError("create AH on", err)
+}
+
+func (p *PD) createAH(attr *AHAttr) (*AH, error) {
+	if err := p.dev.checkPort("Port", attr.Port); err != nil {
+		return nil, err
 	}
-	a, err := p.dev.ctx.CreateAH(&provider.AHConfig{PD: p.p, Attr: attr})
+	if err := p.attach(kindAH); err != nil {
+		return nil, err
+	}
+	a, err := p.dev.ctx.CreateAH(&provider.AHConfig{PD: p.p, Attr: *attr})
 	if err != nil {
 		p.detach(kindAH)
-		return nil, p.dev.opError("create AH on", err)
+		return nil, fmt.Errorf("%s: %w", addressText(attr), err)
 	}
 	return &AH{pd: p, p: a, leak: leak.Track("AH", p.dev.info.Name)}, nil
+}
+
+// addressText is an address in the words of its fields, for errors.
+func addressText(a *AHAttr) string {
+	s := fmt.Sprintf("{Port %d, DLID %#x, SL %d", a.Port, a.DLID, a.SL)
+	if a.Global {
+		s += fmt.Sprintf(", DGID %v, SGIDIndex %d, HopLimit %d", a.GRH.DGID, a.GRH.SGIDIndex, a.GRH.HopLimit)
+	}
+	return s + "}"
 }
 
 // PD returns the protection domain.

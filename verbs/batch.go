@@ -3,7 +3,8 @@
 package verbs
 
 import (
-	"errors"
+	"fmt"
+	"syscall"
 
 	"purerdma/provider"
 )
@@ -42,7 +43,7 @@ type Batch struct {
 }
 
 // errNoQP is the error of a Batch that was not Reset to a QP.
-var errNoQP = errors.New("batch was not reset to a QP")
+var errNoQP = fmt.Errorf("it was not Reset to a QP: %w", syscall.EINVAL)
 
 // Reset discards what was built and makes the batch one for qp.
 func (b *Batch) Reset(qp *QP) {
@@ -260,10 +261,13 @@ func (b *Batch) Post() error {
 		err = b.p.BatchPost()
 	}
 	b.Discard()
-	if err != nil && b.qp != nil {
-		err = b.qp.pd.dev.opError("post batch to QP of", err)
+	if err != nil && b.qp == nil {
+		return &OpError{Op: "post", Object: "batch", Err: err}
 	}
-	return err
+	if err != nil {
+		return b.qp.opError("post batch to", err)
+	}
+	return nil
 }
 
 // Discard forgets what was built, and the error.

@@ -78,6 +78,9 @@ func (d *Device) createCQ(cfg CQConfig) (*CQ, error) {
 	if err := d.checkEntries(cfg.Entries); err != nil {
 		return nil, err
 	}
+	if err := d.checkVector(cfg.Vector); err != nil {
+		return nil, err
+	}
 	ch, owns := cfg.Channel, false
 	switch {
 	case cfg.NoEvents && ch != nil:
@@ -196,7 +199,7 @@ func (c *CQ) SetSpin(max time.Duration) { c.spin.set(max) }
 func (c *CQ) Exclusive() bool {
 	c.users.mu.Lock()
 	defer c.users.mu.Unlock()
-	return c.users.count[kindQP] <= 1
+	return c.users.count[kindSendQueue]+c.users.count[kindRecvQueue] <= 1
 }
 
 // Poll takes up to len(wcs) completions out of the queue, oldest first, and

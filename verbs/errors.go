@@ -26,7 +26,7 @@ var ErrOverrun = errors.New("the completion queue is in error (overrun, as a rul
 // OpError is the error of all calls of this package.
 type OpError struct {
 	Op     string // what was tried, as "create QP"
-	Object string // on what, as "rxe0"
+	Object string // on what, as "rxe0" or "QP 0x11 of rxe0"
 	Err    error  // why not; for a refused command, the errno
 }
 
@@ -98,11 +98,24 @@ func (s *shared) opError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	return s.errorOf(op, s.info.Name, err)
+}
+
+// opError is that of the device for an operation on the QP itself, which it names.
+func (q *QP) opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return q.pd.dev.errorOf(op, q.String(), err)
+}
+
+// errorOf is opError for an error, and with the object's name.
+func (s *shared) errorOf(op, object string, err error) error {
 	if s.isRemoved() && errors.Is(err, net.ErrClosed) {
 		s.file.Close()
 		err = &DeviceRemovedError{Device: s.info.Name}
 	}
-	return &OpError{Op: op, Object: s.info.Name, Err: fileLimitError(err)}
+	return &OpError{Op: op, Object: object, Err: fileLimitError(err)}
 }
 
 // fileLimitError adds the limit to the error of a full descriptor table.
@@ -111,6 +124,11 @@ func fileLimitError(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w (RLIMIT_NOFILE is %d)", err, mem.FileLimit())
+}
+
+// memoryError adds what was to be registered, and with which rights.
+func memoryError(size int, access Access, err error) error {
+	return fmt.Errorf("%d bytes, Access %v: %w", size, access, err)
 }
 
 // memlockError adds the limit to an error of registering memory that it may be

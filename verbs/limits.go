@@ -35,6 +35,21 @@ func (s *shared) checkEntries(n int) error {
 	return checkLimits(limit{"Entries", n, s.attr.MaxCQE})
 }
 
+func (s *shared) checkVector(v int) error {
+	if n := s.attr.CompVectors; v < 0 || v > 0 && v >= n {
+		return fmt.Errorf("Vector is %d, the device has %d, counted from 0: %w", v, n, syscall.EINVAL)
+	}
+	return nil
+}
+
+// checkPort checks a port of this host's, which the field is about.
+func (s *shared) checkPort(field string, port uint8) error {
+	if n := len(s.links); port == 0 || int(port) > n {
+		return fmt.Errorf("%s is %d, the device has %d, counted from 1: %w", field, port, n, syscall.EINVAL)
+	}
+	return nil
+}
+
 func (s *shared) checkCap(c *QPCap) error {
 	return checkLimits(
 		limit{"Cap.SendWR", c.SendWR, s.attr.MaxQPWR},

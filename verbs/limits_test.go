@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 		"advise":       e.pd.Advise(verbs.Prefetch, true, e.buf.SGE()),
 		"async events": second(e.dev.AsyncEvents()),
 		"MW":           second(e.pd.AllocMW(verbs.MWType1)),
-		"AH":           second(e.pd.CreateAH(verbs.AHAttr{})),
+		"AH":           second(e.pd.CreateAH(verbs.AHAttr{Port: 1})),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s on a device without: %v", what, err)

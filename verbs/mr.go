@@ -57,7 +57,7 @@ func (p *PD) alloc(size int, access Access, huge bool) (*MR, error) {
 	}
 	buf, err := allocBuffer(size, huge)
 	if err != nil {
-		return nil, p.dev.opError("allocate memory for", err)
+		return nil, p.dev.opError("allocate memory for", fmt.Errorf("%d bytes: %w", size, err))
 	}
 	return p.register(buf, access)
 }
@@ -87,7 +87,7 @@ func (p *PD) register(buf *buffer, access Access) (*MR, error) {
 	if err != nil {
 		buf.free()
 		p.detach(kindMR)
-		return nil, p.dev.opError("register memory on", memlockError(err))
+		return nil, p.dev.opError("register memory on", memoryError(len(buf.bytes), access, memlockError(err)))
 	}
 	return newMR(p, mr, buf, buf.addr(), len(buf.bytes), access), nil
 }

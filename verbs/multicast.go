@@ -21,7 +21,7 @@ const MulticastQPN = 0xffffff
 func (q *QP) AttachMulticast(gid GID, lid uint16) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.pd.dev.opError("attach multicast group to QP of", q.attachMulticast(group{gid, lid}))
+	return q.opError("attach multicast group to", q.attachMulticast(group{gid, lid}))
 }
 
 // group is a multicast group.
@@ -57,7 +57,7 @@ func isMulticast(g GID) bool { return netip.AddrFrom16(g).Unmap().IsMulticast() 
 func (q *QP) DetachMulticast(gid GID, lid uint16) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.pd.dev.opError("detach multicast group from QP of", q.detachMulticast(group{gid, lid}))
+	return q.opError("detach multicast group from", q.detachMulticast(group{gid, lid}))
 }
 
 func (q *QP) detachMulticast(g group) error {

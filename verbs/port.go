@@ -64,9 +64,12 @@ type PortAttr struct {
 
 // QueryPort asks the kernel about a port, counted from 1.
 func (d *Device) QueryPort(port uint8) (PortAttr, error) {
+	if err := d.checkPort("port", port); err != nil {
+		return PortAttr{}, d.opError("query port of", err)
+	}
 	r, err := d.file.QueryPort(port)
 	if err != nil {
-		return PortAttr{}, d.opError("query port of", err)
+		return PortAttr{}, d.opError("query port of", fmt.Errorf("port %d: %w", port, err))
 	}
 	k := &r.LegacyResp
 	return PortAttr{

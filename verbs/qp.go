@@ -5,8 +5,7 @@ package verbs
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
+	"strconv"
 	"sync"
 
 	"purerdma/internal/leak"
@@ -84,7 +83,10 @@ type QP struct {
 }
 
 // String returns the number and the device, as "QP 0x11 of rxe0".
-func (q *QP) String() string { return fmt.Sprintf("QP %#x of %v", q.Num(), q.Device()) }
+func (q *QP) String() string {
+	// Every ErrFull has it.
+	return "QP 0x" + strconv.FormatUint(uint64(q.Num()), 16) + " of " + q.pd.dev.info.Name
+}
 
 // Num returns the number by which the peer names the QP.
 func (q *QP) Num() uint32 { return q.p.Num() }
@@ -124,27 +126,6 @@ func (q *QP) SignalAll() bool { return q.signalAll }
 // Provider returns the provider's QP, for what only one vendor has.
 func (q *QP) Provider() provider.QP { return q.p }
 
-// Modify changes the attributes that mask names, and with QPAttrState the state
-// (ibv_modify_qp(3)). What the state does not allow is a *TransitionError. On
-// iWARP the kernel judges by itself.
-func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.pd.dev.opError("modify QP of", q.modify(attr, mask))
-}
-
-func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
-	if q.closed {
-		return net.ErrClosed
-	}
-	if q.Device().Transport() != TransportIWARP {
-		if err := checkTransition(q.typ, q.p.State(), attr, mask); err != nil {
-			return err
-		}
-	}
-	return q.p.Modify(attr, mask)
-}
-
 // SetState notes that the kernel moved the QP by itself, as the connection
 // manager of iWARP does. It moves nothing.
 func (q *QP) SetState(s QPState) { q.p.SetState(s) }
@@ -161,7 +142,7 @@ func (q *QP) Query() (QPAttr, error) {
 	if err == nil && (a.State == QPErr || a.State == QPSQE) && a.State != q.p.State() {
 		q.p.SetState(a.State)
 	}
-	return a, q.pd.dev.opError("query QP of", err)
+	return a, q.opError("query", err)
 }
 
 // failed notes that an asynchronous event said so. It may have to wait for a
@@ -192,7 +173,7 @@ func (q *QP) failed() {
 func (q *QP) PostSend(wrs []SendWR) (int, error) {
 	n, err := q.p.PostSend(wrs)
 	if err != nil {
-		return n, q.pd.dev.opError("post send to QP of", err)
+		return n, q.opError("post send to", err)
 	}
 	return n, nil
 }
@@ -201,7 +182,7 @@ func (q *QP) PostSend(wrs []SendWR) (int, error) {
 func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 	n, err := q.p.PostRecv(wrs)
 	if err != nil {
-		return n, q.pd.dev.opError("post receive to QP of", err)
+		return n, q.opError("post receive to", err)
 	}
 	return n, nil
 }
@@ -223,14 +204,14 @@ func (q *QP) Close() error {
 	}
 	dev := q.pd.dev
 	if err := q.detachAll(); err != nil {
-		return dev.opError("destroy QP of", err)
+		return q.opError("destroy", err)
 	}
 	if err := dev.destroyed(q.p.Close()); err != nil {
-		return dev.opError("destroy QP of", err)
+		return q.opError("destroy", err)
 	}
 	q.closed = true
 	q.gone.end()
 	dev.objects.remove(q.handle)
 	q.leak.Done()
-	return dev.opError("destroy QP of", errors.Join(q.dropParents(), q.closeOwned()))
+	return q.opError("destroy", errors.Join(q.dropParents(), q.closeOwned()))
 }

@@ -95,7 +95,7 @@ func (q *QP) useParents() error {
 		if u == nil {
 			continue
 		}
-		if err := u.add(kindQP); err != nil {
+		if err := u.add(parentKinds[i]); err != nil {
 			drop(parents[:i])
 			q.pd.detach(kindQP)
 			return err
@@ -113,12 +113,15 @@ func (q *QP) dropParents() error {
 
 // drop counts a QP less with each of its parents.
 func drop(parents []*users) {
-	for _, u := range parents {
+	for i, u := range parents {
 		if u != nil {
-			u.drop(kindQP)
+			u.drop(parentKinds[i])
 		}
 	}
 }
+
+// parentKinds are what a QP is to its parents: to a CQ each of its queues counts.
+var parentKinds = [4]kind{kindSendQueue, kindRecvQueue, kindQP, kindQP}
 
 // parents are what the QP stands on besides its PD; nil where it does not.
 func (q *QP) parents() (p [4]*users) {

@@ -61,7 +61,7 @@ func (m *MR) reregister(c MRChange) error {
 		if pd != m.pd {
 			pd.detach(kindMR)
 		}
-		return err
+		return memoryError(m.size, cfg.Access, err)
 	}
 	old := m.pd
 	m.pd, m.access = pd, cfg.Access
@@ -95,7 +95,7 @@ func (p *PD) regDMABuf(fd int, offset, length, iova uint64, access Access) (*MR,
 	k, err := p.dev.file.RegDMABufMR(p.p.Handle(), uverbs.DMABuf{FD: fd, Offset: offset, Length: length}, iova, uint32(access))
 	if err != nil {
 		p.detach(kindMR)
-		return nil, err
+		return nil, memoryError(int(length), access, err)
 	}
 	return newMR(p, provider.Plain{File: p.dev.file}.MR(k), nil, iova, int(length), access), nil
 }

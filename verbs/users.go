@@ -21,18 +21,22 @@ const (
 	kindMR
 	kindMW
 	kindQP
+	kindRecvQueue
+	kindSendQueue
 	kindSRQ
 	numKinds = iota
 )
 
 var kindNames = [numKinds]string{
-	kindAdvice:  "calls of Advise",
-	kindAH:      "address handles",
-	kindChannel: "completion queues",
-	kindMR:      "memory regions",
-	kindMW:      "memory windows",
-	kindQP:      "queue pairs",
-	kindSRQ:     "shared receive queues",
+	kindAdvice:    "calls of Advise",
+	kindAH:        "address handles",
+	kindChannel:   "completion queues",
+	kindMR:        "memory regions",
+	kindMW:        "memory windows",
+	kindQP:        "queue pairs",
+	kindRecvQueue: "receive queues",
+	kindSendQueue: "send queues",
+	kindSRQ:       "shared receive queues",
 }
 
 // users counts, by kind, what stands on an object, which does not close under it.

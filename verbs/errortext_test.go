@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"purerdma/uverbs"
+	"purerdma/verbs"
+)
+
+// says checks that an error is an OpError of an errno, and holds some words.
+func says(t *testing.T, err error, errno error, words ...string) {
+	t.Helper()
+	var op *verbs.OpError
+	if !errors.As(err, &op) || !errors.Is(err, errno) {
+		t.Errorf("%v is no OpError of %v", err, errno)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q lacks %q", err, w)
+		}
+	}
+}
+
+// TestErrorsNameTheField: what the device does not have is named, with its value, before
+// the kernel is asked.
+func TestErrorsNameTheField(t *testing.T) {
+	rt := fakeRoute()
+	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
+	init := verbs.QPAttrState | verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrAccess
+	says(t, e.qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 9}, init), syscall.EINVAL, "modify", "Port is 9, the device has 1")
+	says(t, e.qp.Modify(&verbs.QPAttr{State: verbs.QPInit}, init), syscall.EINVAL, "Port is 0, the device has 1")
+	modify(t, e.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1}, init)
+	rtr := verbs.QPAttrState | verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer
+	says(t, e.qp.Modify(&verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024}, rtr), syscall.EINVAL, "AH.Port is 0")
+	says(t, second(e.dev.QueryPort(9)), syscall.EINVAL, "query port of rxe0", "port is 9, the device has 1")
+	says(t, second(e.dev.CreateCQ(verbs.CQConfig{Vector: 1 << 20})), syscall.EINVAL, "create CQ on rxe0", "Vector is 1048576, the device has ")
+	says(t, second(e.dev.CreateCQ(verbs.CQConfig{Vector: -1})), syscall.EINVAL, "Vector is -1")
+	says(t, second(e.pd.CreateAH(verbs.AHAttr{Port: 7})), syscall.EINVAL, "create AH on rxe0", "Port is 7, the device has 1")
+	says(t, second(e.pd.Alloc(1<<45, verbs.LocalWrite)), syscall.ENOMEM, "allocate memory for rxe0", "35184372088832 bytes")
+}
+
+// TestErrorsNameWhatWasRefused: the kernel has one errno for all that it refuses.
+func TestErrorsNameWhatWasRefused(t *testing.T) {
+	rt := fakeRoute()
+	var refuse atomic.Bool
+	rt.fake.Intercept = func(*uverbs.Request) error {
+		if refuse.Load() {
+			return syscall.EINVAL
+		}
+		return nil
+	}
+	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
+	refuse.Store(true)
+	t.Cleanup(func() { refuse.Store(false) })
+	says(t, second(e.pd.Alloc(4096, verbs.LocalWrite|1<<13)), syscall.EINVAL, "register memory on rxe0", "4096 bytes, Access LocalWrite|0x2000")
+	access := verbs.LocalWrite | 1<<14
+	says(t, second(e.pd.RegDMABuf(0, 0, 4096, 0, access)), syscall.EINVAL, "4096 bytes, Access LocalWrite|0x4000")
+	says(t, e.qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1, PKeyIndex: 9, Access: access},
+		verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess), syscall.EINVAL,
+		"State INIT", "PKeyIndex 9", "Access LocalWrite|0x4000")
+	ah := verbs.AHAttr{Port: 1, Global: true, GRH: verbs.GlobalRoute{DGID: verbs.GID{0: 0xfe, 1: 0x80, 15: 1}, SGIDIndex: 200}}
+	says(t, second(e.pd.CreateAH(ah)), syscall.EINVAL, "create AH on rxe0", "Port 1", "DGID fe80::1", "SGIDIndex 200")
+	says(t, second(e.dev.QueryPort(1)), syscall.EINVAL, "port 1")
+}
+
+// TestErrorsNameTheQP: a program has many of one device.
+func TestErrorsNameTheQP(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, _ := rt.pair(t, verbs.QPCap{})
+		name := fmt.Sprintf("QP %#x of %s", l.qp.Num(), rt.a.Device)
+		if l.qp.String() != name {
+			t.Errorf("%v is not %q", l.qp, name)
+		}
+		var b verbs.Batch
+		b.Reset(l.qp)
+		b.Send(1, make([]verbs.SGE, l.qp.Cap().SendSGE+1)...)
+		says(t, b.Post(), syscall.EINVAL, "post batch to "+name+": ")
+		says(t, second(l.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpBindMW}})), syscall.EINVAL, "post send to "+name+": ")
+		says(t, second(l.qp.PostRecv(make([]verbs.RecvWR, 1<<12+1))), verbs.ErrFull, "post receive to "+name+": ")
+		says(t, l.qp.Modify(&verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState), syscall.EINVAL, "modify "+name+": ")
+		says(t, l.qp.AttachMulticast(verbs.GID{0: 0xff}, 0), syscall.EINVAL, "attach multicast group to "+name+": ")
+	})
+}
+
+// TestABatchOfNoQP: its error is one like those of other batches.
+func TestABatchOfNoQP(t *testing.T) {
+	var b verbs.Batch
+	for range 2 {
+		b.Send(1)
+		says(t, b.Post(), syscall.EINVAL, "post batch", "Reset")
+	}
+}
+
+// TestBusyCQNamesItsQueues: each QP has two, which are not two QPs.
+func TestBusyCQNamesItsQueues(t *testing.T) {
+	rt := fakeRoute()
+	_, pd := openPD(t, rt.h, rt.a.Device)
+	cq := createCQ(t, pd.Device(), verbs.CQConfig{})
+	for i := range 2 {
+		qp, err := pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer(t, qp)
+		if cq.Exclusive() {
+			t.Errorf("a CQ of %d QPs is exclusive", i+1)
+		}
+	}
+	says(t, cq.Close(), syscall.EBUSY, "in use by 2 receive queues, 2 send queues")
+	says(t, pd.Close(), syscall.EBUSY, "2 queue pairs")
+}

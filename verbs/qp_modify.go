@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+	"net"
+	"strings"
+)
+
+// Modify changes the attributes that mask names, and with QPAttrState the state
+// (ibv_modify_qp(3)). What the state does not allow is a *TransitionError. On
+// iWARP the kernel judges by itself.
+func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.opError("modify", q.modify(attr, mask))
+}
+
+func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
+	if q.closed {
+		return net.ErrClosed
+	}
+	if q.Device().Transport() != TransportIWARP {
+		if err := checkTransition(q.typ, q.p.State(), attr, mask); err != nil {
+			return err
+		}
+	}
+	if err := q.checkPorts(attr, mask); err != nil {
+		return err
+	}
+	if err := q.p.Modify(attr, mask); err != nil {
+		return fmt.Errorf("%s: %w", attrText(attr, mask), err)
+	}
+	return nil
+}
+
+// checkPorts checks the ports that a change names.
+func (q *QP) checkPorts(a *QPAttr, mask QPAttrMask) error {
+	for _, p := range [...]struct {
+		of    QPAttrMask
+		field string
+		port  uint8
+	}{
+		{QPAttrPort, "Port", a.Port},
+		{QPAttrAV, "AH.Port", a.AH.Port},
+		{QPAttrAltPath, "AltPort", a.AltPort},
+		{QPAttrAltPath, "AltAH.Port", a.AltAH.Port},
+	} {
+		if mask&p.of == 0 {
+			continue
+		}
+		if err := q.pd.dev.checkPort(p.field, p.port); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attrText lists those attributes of a change whose values a device may refuse: the
+// kernel says EINVAL to all of them alike.
+func attrText(a *QPAttr, mask QPAttrMask) string {
+	var parts []string
+	for _, f := range [...]struct {
+		of    QPAttrMask
+		field string
+		value any
+	}{
+		{QPAttrState, "State", a.State},
+		{QPAttrPKeyIndex, "PKeyIndex", a.PKeyIndex},
+		{QPAttrAccess, "Access", a.Access},
+		{QPAttrQKey, "QKey", a.QKey},
+		{QPAttrAV, "AH", addressText(&a.AH)},
+		{QPAttrAltPath, "AltAH", addressText(&a.AltAH)},
+		{QPAttrPathMTU, "PathMTU", a.PathMTU},
+		{QPAttrMaxDestRdAtomic, "MaxDestRdAtomic", a.MaxDestRdAtomic},
+		{QPAttrMaxRdAtomic, "MaxRdAtomic", a.MaxRdAtomic},
+		{QPAttrTimeout, "Timeout", a.Timeout},
+		{QPAttrRateLimit, "RateLimit", a.RateLimit},
+	} {
+		if mask&f.of != 0 {
+			parts = append(parts, fmt.Sprintf("%s %v", f.field, f.value))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
