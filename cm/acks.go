@@ -74,6 +74,7 @@ func (id *ID) ack(t EventType, m *Multicast) {
 // waitAcked waits until nothing is held; if ctx ends first, the error names an
 // event that is.
 func (id *ID) waitAcked(ctx context.Context, op string, a *acks) error {
+	cdev.NeedContext(ctx)
 	id.mu.Lock()
 	if a.total == 0 {
 		id.mu.Unlock()

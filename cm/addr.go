@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"purerdma/abi"
+	"purerdma/internal/cdev"
 	"purerdma/ucma"
 )
 
@@ -93,6 +94,7 @@ func addrFromKernel(sa *abi.SockaddrStorage) Addr {
 // an empty host is the wildcard address. Of the addresses of a name it takes one of
 // the family of local, if that is given.
 func lookup(ctx context.Context, network, address string, listen bool, local Addr) (Addr, PortSpace, error) {
+	cdev.NeedContext(ctx)
 	ps, err := portSpaceOf(network)
 	if err != nil {
 		return Addr{}, 0, err

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"purerdma/abi"
+	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
 
@@ -112,6 +113,7 @@ type AddrInfoHints struct {
 // not: port numbers above 65535, of which it uses the lower 16 bits, and IPv4
 // addresses as GIDs, for which it sends bytes from beyond the address.
 func LookupAddrInfo(ctx context.Context, node, service string, hints *AddrInfoHints) ([]AddrInfo, error) {
+	cdev.NeedContext(ctx)
 	if hints != nil && hints.Flags&AddrInfoSA != 0 {
 		return lookupSA(ctx, node, service, hints)
 	}

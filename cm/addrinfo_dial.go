@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"syscall"
+
+	"purerdma/internal/cdev"
 )
 
 var (
@@ -51,6 +53,7 @@ func (d *Dialer) resolveActive(ctx context.Context, info *AddrInfo) (*Resolved, 
 
 // firstOf tries infos in turn. When ctx has ended there is no use in the rest.
 func firstOf[T any](ctx context.Context, infos []AddrInfo, try func(context.Context, *AddrInfo) (*T, error)) (*T, error) {
+	cdev.NeedContext(ctx)
 	var first error
 	for i := range infos {
 		t, err := try(ctx, &infos[i])

@@ -129,6 +129,7 @@ var rawEvents = sync.Pool{New: func() any { return new(ucma.Event) }}
 // next fetches one event and makes its transition. Events that nobody is to see
 // give nil.
 func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
+	cdev.NeedContext(ctx)
 	// The turn keeps transitions in the order of the events, whoever fetches
 	// them.
 	select {

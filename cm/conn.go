@@ -106,6 +106,7 @@ func (c *Conn) Probe(ctx context.Context) error {
 
 // run posts one request and waits for its completion.
 func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
+	cdev.NeedContext(ctx)
 	select {
 	case c.sending <- struct{}{}:
 		defer func() { <-c.sending }()
@@ -170,6 +171,7 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 // there is a *BrokenError, has lost messages: that is no io.EOF. When ctx ends the
 // receives stay posted.
 func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
+	cdev.NeedContext(ctx)
 	var wc [1]verbs.WC
 	if !c.qp.RecvCQ().Exclusive() {
 		return wc[0], c.ep.id.opError(opRecv, errSharedCQ)

@@ -20,6 +20,7 @@ func (c *Conn) Done() <-chan struct{} { return c.ep.ended }
 // is told after Close, too. If the connection was closed before it had ended, the
 // error is net.ErrClosed.
 func (c *Conn) Wait(ctx context.Context) (End, error) {
+	cdev.NeedContext(ctx)
 	select {
 	case <-c.ep.ended:
 		return c.ep.end, nil
@@ -39,6 +40,7 @@ func (c *Conn) Wait(ctx context.Context) (End, error) {
 // (rdma_disconnect(3)). What is posted is flushed. ctx bounds the wait alone: the
 // connection ends whatever becomes of ctx.
 func (c *Conn) Disconnect(ctx context.Context) (End, error) {
+	cdev.NeedContext(ctx)
 	// On iWARP the kernel may wait where no context reaches it.
 	told := make(chan error, 1)
 	go func() { told <- c.ep.id.Disconnect() }()

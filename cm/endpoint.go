@@ -184,6 +184,7 @@ func (ep *endpoint) broke(op string, err error) {
 // goroutine of its own because a command may block in the kernel where no context
 // reaches it: if ctx ends first, the endpoint is closed and start left behind.
 func (ep *endpoint) await(ctx context.Context, op string, start func() error) error {
+	cdev.NeedContext(ctx)
 	if ctx.Err() != nil {
 		ep.close()
 		return ep.id.opError(op, cdev.ContextError(ctx))

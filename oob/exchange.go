@@ -150,6 +150,9 @@ type exchange struct {
 }
 
 func begin(ctx context.Context, conn net.Conn, n int) (*exchange, error) {
+	if ctx == nil {
+		panic("nil context")
+	}
 	if n < 1 || n > maxAddresses {
 		return nil, fmt.Errorf("exchange of %d QP addresses: %w", n, syscall.EINVAL)
 	}

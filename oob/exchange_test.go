@@ -195,3 +195,16 @@ func FuzzPassive(f *testing.F) {
 		}
 	})
 }
+
+// TestNilContext: the panic says what is wrong.
+func TestNilContext(t *testing.T) {
+	defer func() {
+		if r := recover(); r != "nil context" {
+			t.Error(r)
+		}
+	}()
+	a, _ := net.Pipe()
+	defer a.Close()
+	var none context.Context
+	Active(none, a, make([]Address, 1), nil)
+}

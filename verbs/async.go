@@ -240,6 +240,7 @@ func (q *AsyncEvents) Next(ctx context.Context) (AsyncEvent, error) {
 }
 
 func (q *AsyncEvents) next(ctx context.Context) (AsyncEvent, error) {
+	cdev.NeedContext(ctx)
 	for {
 		if ev, ok, err := q.take(); ok || err != nil {
 			return ev, err

@@ -92,6 +92,7 @@ func (ch *CompChannel) Next(ctx context.Context) (*CQ, error) {
 }
 
 func (ch *CompChannel) next(ctx context.Context) (*CQ, error) {
+	cdev.NeedContext(ctx)
 	select {
 	case ch.turn <- struct{}{}:
 	case <-ctx.Done():

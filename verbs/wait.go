@@ -26,6 +26,7 @@ import (
 // that slept, or can never end. That context knows of the CQ until another one
 // is waited with, or the CQ is closed.
 func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
+	cdev.NeedContext(ctx)
 	n, err := c.p.Poll(wcs)
 	if n > 0 {
 		return n, nil

@@ -249,6 +249,14 @@ func (f *File) mapErr(err error) error {
 	return err
 }
 
+// NeedContext panics if ctx is nil, as package net does: who waits with it would crash
+// only when there is something to wait for.
+func NeedContext(ctx context.Context) {
+	if ctx == nil {
+		panic("nil context")
+	}
+}
+
 // ContextError says why ctx ended: its cause, which is the context's own error
 // unless somebody gave a better one. A passed deadline is also
 // os.ErrDeadlineExceeded, as it is for a net.Conn.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"testing"
+)
+
+// TestNilContext: the panic says what is wrong, and before anything has been begun.
+func TestNilContext(t *testing.T) {
+	conn, _ := fakeConn(t)
+	defer conn.Close()
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	ep, _ := fakeEndpoint(t, StateRouteResolved)
+	k.queue(id.kid, EventAddrError, 0) // is not lost
+	living := k.living()
+	var none context.Context
+	for name, call := range map[string]func(){
+		"Dial":           func() { Dial(none, "tcp", "10.8.0.1:7") },
+		"Resolve":        func() { Resolve(none, "udp", "10.8.0.1:7") },
+		"Listen":         func() { Listen(none, "tcp", ":7") },
+		"DialInfo":       func() { new(Dialer).DialInfo(none, AddrInfo{}) },
+		"ResolveInfo":    func() { new(Dialer).ResolveInfo(none, AddrInfo{}) },
+		"LookupAddrInfo": func() { LookupAddrInfo(none, "10.8.0.1", "7", nil) },
+		"Accept":         func() { (&Listener{ch: ch, id: id}).Accept(none) },
+		"Connect":        func() { (&Resolved{stage: stage{ep: ep}}).Connect(none, nil, nil) },
+		"Next":           func() { ch.Next(none) },
+		"Send":           func() { conn.Send(none) },
+		"Probe":          func() { conn.Probe(none) },
+		"WaitRecv":       func() { conn.WaitRecv(none) },
+		"Wait":           func() { conn.Wait(none) },
+		"Disconnect":     func() { conn.Disconnect(none) },
+		"Destroy":        func() { newFakeID(t, ch).Destroy(none) },
+	} {
+		func() {
+			defer func() {
+				if r := recover(); r != "nil context" {
+					t.Errorf("%s: %v", name, r)
+				}
+			}()
+			call()
+		}()
+	}
+	if ev := mustNext(t, ch); ev.Type != EventAddrError {
+		t.Errorf("an event that was there: %v", ev)
+	}
+	if k.living() != living || conn.ID().State() != StateEstablished {
+		t.Errorf("%d IDs, there were %d; the connection is %q", k.living(), living, conn.ID().State())
+	}
+}
