@@ -59,7 +59,8 @@ func (c *Conn) PrivateData() []byte { return c.peer.PrivateData }
 
 // Close ends the connection without waiting for the peer, and gives everything
 // up that the connection owns: a QP that the caller made is flushed and stays
-// his. It may be called more than once.
+// his. Operations then fail with net.ErrClosed, whatever came before. It may be called
+// more than once.
 func (c *Conn) Close() error {
 	c.ep.close()
 	return nil
@@ -164,15 +165,21 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 	}
 }
 
-// WaitRecv waits for a message in a posted receive: the completion says which
-// receive it was, and how many bytes came. It returns io.EOF when the peer has
+// WaitRecv waits for a message in a posted receive: the completion's ID says which
+// receive it was, and its ByteLen how many bytes came. A receive that has failed is an
+// error that wraps a *verbs.WCError, and its completion is returned beside it. Where
+// none is posted it waits for the end. It returns io.EOF when the peer has
 // disconnected and every message before that has been taken; if this side was
 // first, a *DisconnectedError that says so. A QP that failed before, for which
 // there is a *BrokenError, has lost messages: that is no io.EOF. When ctx ends the
-// receives stay posted.
+// receives stay posted, and the error is the context's, os.ErrDeadlineExceeded, too, if
+// its deadline passed; after Close it is net.ErrClosed.
 func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	cdev.NeedContext(ctx)
 	var wc [1]verbs.WC
+	if c.ep.id.gate.isShut() {
+		return wc[0], c.ep.id.opError(opRecv, net.ErrClosed)
+	}
 	if !c.qp.RecvCQ().Exclusive() {
 		return wc[0], c.ep.id.opError(opRecv, errSharedCQ)
 	}
@@ -219,7 +226,7 @@ func (c *Conn) Explain(err error) error {
 		return nil
 	}
 	if wcErr := new(verbs.WCError); errors.As(err, &wcErr) {
-		first := c.ep.useless()
+		first := c.ep.failed()
 		switch {
 		case wcErr.Status != verbs.WCWRFlushErr:
 			c.ep.broke(opWork, wcErr)

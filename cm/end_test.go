@@ -240,3 +240,45 @@ func TestDisconnectKeepsToItsContext(t *testing.T) {
 	close(free)
 	conn.Close()
 }
+
+// TestClosedBeforeBroken: after Close an operation says that, whatever broke the
+// connection before. Explain goes on to explain.
+func TestClosedBeforeBroken(t *testing.T) {
+	first := &verbs.WCError{Status: verbs.WCRemAccessErr}
+	for name, before := range map[string]func(*Conn, *fakeKernel){
+		"nothing":        func(*Conn, *fakeKernel) {},
+		"a failure":      func(c *Conn, _ *fakeKernel) { failQP(c); c.ended(opWrite, first) },
+		"a cancellation": func(c *Conn, _ *fakeKernel) { c.ep.giveUp(&GivenUpError{Op: opSend, Err: context.Canceled}) },
+		"the peer's end": func(c *Conn, k *fakeKernel) { k.queue(c.ID().kid, EventDisconnected, 0); c.Wait(soonCtx(t)) },
+		"the removal":    func(c *Conn, k *fakeKernel) { k.queue(c.ID().kid, EventDeviceRemoval, 0); c.Wait(soonCtx(t)) },
+	} {
+		conn, k := fakeConn(t)
+		before(conn, k)
+		operations := func() map[string]error {
+			_, received := conn.WaitRecv(soonCtx(t))
+			return map[string]error{
+				"Send": conn.Send(soonCtx(t)), "Probe": conn.Probe(soonCtx(t)), "PostRecv": conn.PostRecv(2), "WaitRecv": received,
+				"Read":  conn.Read(soonCtx(t), verbs.SGE{}, 0, 0),
+				"Write": conn.Write(soonCtx(t), verbs.SGE{}, 0, 0),
+			}
+		}
+		if name == "the removal" {
+			for op, err := range operations() {
+				var removed *verbs.DeviceRemovedError
+				if !errors.As(err, &removed) || errors.Is(err, net.ErrClosed) {
+					t.Errorf("%s after %s, before Close: %v", op, name, err)
+				}
+			}
+		}
+		conn.Close()
+		for op, err := range operations() {
+			var oe *OpError
+			if !errors.As(err, &oe) || oe.Err != net.ErrClosed {
+				t.Errorf("%s after %s and Close: %v", op, name, err)
+			}
+		}
+		if flush := (&verbs.WCError{Status: verbs.WCWRFlushErr}); name == "a failure" && !errors.Is(conn.Explain(flush), first) {
+			t.Errorf("after Close a flush is explained by %v", conn.Explain(flush))
+		}
+	}
+}

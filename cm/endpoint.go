@@ -4,6 +4,7 @@ package cm
 
 import (
 	"context"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -146,8 +147,18 @@ func removed(dev *verbs.Device) bool {
 	}
 }
 
-// useless returns why the connection is of no more use, nil if it is.
+// useless returns why the connection is of no more use to an operation, nil if it
+// is: who has closed it knows that, whatever came before.
 func (ep *endpoint) useless() error {
+	if ep.id.gate.isShut() {
+		return net.ErrClosed
+	}
+	return ep.failed()
+}
+
+// failed returns what came first of what makes the connection useless though it
+// stands, nil if nothing did.
+func (ep *endpoint) failed() error {
 	if first := ep.first.Load(); first != nil {
 		return *first
 	}
@@ -261,6 +272,9 @@ func (ep *endpoint) use(qp *verbs.QP, cfg verbs.QPConfig) (*verbs.QP, error) {
 
 // postRecv posts one receive on a QP.
 func (ep *endpoint) postRecv(qp *verbs.QP, wrID uint64, sg []verbs.SGE) error {
+	if ep.id.gate.isShut() {
+		return ep.id.opError(opRecv, net.ErrClosed)
+	}
 	wr := [1]verbs.RecvWR{{ID: wrID, SGList: sg}}
 	if _, err := qp.PostRecv(wr[:]); err != nil {
 		return ep.id.opError(opRecv, err)
