@@ -47,6 +47,31 @@ func TestNoRoute(t *testing.T) {
 	wantError(t, err, "resolve", syscall.ENETUNREACH, "203.0.113.1:7471")
 }
 
+// TestAddressesThatLeadNowhere: the errno alone says nothing of a loopback address to
+// connect from, nor of a link-local one that leaves open which interface is meant.
+func TestAddressesThatLeadNowhere(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	const loopback, zone = "no RDMA device has a loopback address", "is link-local: say of which interface"
+	v4, v6 := at(hosts[0].IPv4, 7471), at(hosts[0].IPv6, 7471)
+	for _, tc := range []struct{ from, to, words string }{
+		{"127.0.0.1:0", v4, loopback},
+		{"[::1]:0", v6, loopback},
+		{"[fe80::1]:0", v6, zone},
+		{"", "[fe80::1]:7471", zone},
+	} {
+		d := &cm.Dialer{}
+		if tc.from != "" {
+			d.LocalAddr = mustParse(tc.from)
+		}
+		_, err := d.Dial(within(t, 2*time.Second), "tcp", tc.to)
+		t.Logf("%s to %s: %v", tc.from, tc.to, err)
+		wantError(t, err, "resolve", nil, tc.words)
+	}
+	_, err := cm.Listen(within(t, 2*time.Second), "tcp", "[fe80::1]:7471")
+	wantError(t, err, "bind", syscall.EINVAL, zone)
+}
+
 // neighbour is an address on the subnet of ip that nobody has.
 func neighbour(ip netip.Addr, host byte, port uint16) string {
 	a := ip.As4()

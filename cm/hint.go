@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -32,6 +33,7 @@ func hint(err error, local, remote Addr) error {
 		return err
 	}
 	var why string
+	bad := cmp.Or(withoutZone(local), withoutZone(remote))
 	switch {
 	// The kernel has EADDRNOTAVAIL, too, for a port that is in use, if one of the two
 	// addresses is the unspecified one (cma_check_port).
@@ -41,8 +43,11 @@ func hint(err error, local, remote Addr) error {
 		why = "no interface has " + local.Addr().String() + ", or an ID has the port on all addresses: " + listIDs
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid():
 		why = "no interface has " + local.Addr().String()
-	case errors.Is(err, syscall.ENODEV) && (toLoopback(remote) || local.Addr().IsLoopback()), errors.Is(err, syscall.EINVAL) && toLoopback(remote) && !local.IsValid():
-		// The second is iWARP's answer.
+	case bad != "" && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ENODEV)):
+		why = bad + " is link-local: say of which interface, as " + bad + "%eth0"
+	case errors.Is(err, syscall.ENODEV) && (toLoopback(remote) || local.Addr().IsLoopback()),
+		// The routing's answer where the packets are to leave the host, and iWARP's.
+		errors.Is(err, syscall.EINVAL) && (local.Addr().IsLoopback() || toLoopback(remote) && !local.IsValid()):
 		why = "no RDMA device has a loopback address: take that of an interface that has one"
 		if remote.Addr().IsUnspecified() {
 			why = remote.Addr().String() + " is taken for a loopback address, and " + why
@@ -55,6 +60,15 @@ func hint(err error, local, remote Addr) error {
 		return err
 	}
 	return fmt.Errorf("%w (%s)", err, why)
+}
+
+// withoutZone returns the IP of an address that leaves open which interface is meant,
+// "" of any other: each has link-local addresses, and each leads to some.
+func withoutZone(a Addr) string {
+	if ip := a.Addr(); ip.Is6() && !ip.Is4In6() && ip.IsLinkLocalUnicast() && ip.Zone() == "" {
+		return ip.String()
+	}
+	return ""
 }
 
 // toLoopback says whether the kernel resolves an address without looking for it: it
@@ -76,7 +90,7 @@ func hintOfSilence(err error, netNS string) error {
 		return err
 	}
 	hinted := *oe
-	hinted.Err = fmt.Errorf("%w (%v is this host's own, of %s: has nobody accepted there, or has %s no RDMA device, or does what %v sends not get there?)",
+	hinted.Err = fmt.Errorf("%w (%v is this host's own, of %s: perhaps nobody accepts there, or %s has no RDMA device, which was not looked at, or what %v sends does not get there)",
 		oe.Err, oe.Remote.Addr(), dev, dev, oe.Local.Addr())
 	return &hinted
 }

@@ -57,6 +57,9 @@ func TestErrorsSayWhere(t *testing.T) {
 	resolveTo := func(dst string) func() error {
 		return func() error { return id.ResolveAddr(Addr{}, mustAddr(dst), time.Second) }
 	}
+	resolveFrom := func(src, dst string) func() error {
+		return func() error { return id.ResolveAddr(mustAddr(src), mustAddr(dst), time.Second) }
+	}
 	for _, tc := range []struct {
 		cmd   uint32
 		errno syscall.Errno
@@ -72,6 +75,11 @@ func TestErrorsSayWhere(t *testing.T) {
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EINVAL, resolveTo("127.0.0.1:8"), []string{"127.0.0.1:8", "no RDMA device has a loopback address"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENODEV, resolveTo("0.0.0.0:8"), []string{"0.0.0.0 is taken for a loopback address"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolveTo("[::ffff:10.2.2.2]:8"), []string{"take 10.2.2.2"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EINVAL, resolveFrom("127.0.0.1:0", "10.2.2.2:8"), []string{"127.0.0.1:0->10.2.2.2:8", "no RDMA device has a loopback address"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EINVAL, resolveFrom("[::1]:0", "[fd00::2]:8"), []string{"no RDMA device has a loopback address"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolveTo("[fe80::2]:8"), []string{"fe80::2 is link-local: say of which interface, as fe80::2%eth0"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EINVAL, resolveFrom("[fe80::1]:0", "[fe80::2%1]:8"), []string{"fe80::1 is link-local"}},
+		{abi.RDMA_USER_CM_CMD_BIND, syscall.EINVAL, func() error { return id.Bind(mustAddr("[fe80::1]:7")) }, []string{"as fe80::1%eth0"}},
 		{abi.RDMA_USER_CM_CMD_BIND, notSupp, bind, []string{"errno 524 (ENOTSUPP: unsupported operation"}},
 	} {
 		k.fail = map[uint32]error{tc.cmd: tc.errno}
@@ -87,6 +95,24 @@ func TestErrorsSayWhere(t *testing.T) {
 		}
 		if errors.Is(err, errors.ErrUnsupported) != (tc.errno == notSupp) {
 			t.Errorf("%v: unsupported?", err)
+		}
+	}
+}
+
+// TestNoHintOfAZone: for addresses that have one or need none, and for other errors.
+func TestNoHintOfAZone(t *testing.T) {
+	for _, tc := range []struct {
+		err    error
+		remote string
+	}{
+		{syscall.EINVAL, "[fe80::2%1]:8"},
+		{syscall.EINVAL, "[fd00::2]:8"},
+		{syscall.EINVAL, "[::ffff:169.254.1.1]:8"},
+		{syscall.EINVAL, "169.254.1.1:8"},
+		{syscall.ENOMEM, "[fe80::2]:8"},
+	} {
+		if err := hint(tc.err, Addr{}, mustAddr(tc.remote)); strings.Contains(err.Error(), "link-local") {
+			t.Errorf("%s: %v", tc.remote, err)
 		}
 	}
 }
@@ -158,7 +184,7 @@ func TestSilenceOfThisHost(t *testing.T) {
 		{AddrFromGID(verbs.GID{1}, PortSpaceTCP, 7), deadline, false},
 	} {
 		err := hintOfSilence(&OpError{Op: opConnect, Local: mustAddr("10.8.1.2:7"), Remote: tc.remote, Err: tc.err}, "")
-		if hinted := strings.Contains(err.Error(), "127.0.0.1 is this host's own, of "); hinted != tc.hinted || !errors.Is(err, tc.err) {
+		if hinted := strings.Contains(err.Error(), "127.0.0.1 is this host's own, of lo: perhaps nobody accepts there, or lo has no RDMA device, which was not looked at"); hinted != tc.hinted || !errors.Is(err, tc.err) {
 			t.Errorf("%v", err)
 		}
 		if ne, ok := err.(*OpError); !ok || tc.hinted && !ne.Timeout() {
