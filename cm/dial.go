@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -29,8 +30,8 @@ type Dialer struct {
 	// else the error is a *FamilyError. Of a name's addresses one is taken that is.
 	LocalAddr Addr
 	// ResolveTimeout bounds the resolution of the address, and then that of the
-	// route, beside the context; 0 means 5 seconds. (The kernel bounds
-	// connecting itself, at 69 to 102 seconds.)
+	// route, beside the context; 0 means 5 seconds, and less is an error that wraps
+	// EINVAL. (The kernel bounds connecting itself, at 69 to 102 seconds.)
 	ResolveTimeout time.Duration
 	// Param holds the parameters of the connection, nil for DefaultConnParam.
 	Param *ConnParam
@@ -107,6 +108,10 @@ func (d *Dialer) source(info *AddrInfo) Addr {
 }
 
 func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, error) {
+	if d.ResolveTimeout < 0 {
+		err := fmt.Errorf("ResolveTimeout is %v: %w", d.ResolveTimeout, syscall.EINVAL)
+		return nil, &OpError{Op: opResolve, Local: d.source(info), Remote: info.DstAddr, Err: err}
+	}
 	if _, _, err := oneFamily(d.source(info), info.DstAddr); err != nil {
 		return nil, &OpError{Op: opResolve, Local: d.source(info), Remote: info.DstAddr, Err: err}
 	}
@@ -130,10 +135,7 @@ func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, er
 
 func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 	src := d.source(info)
-	timeout := d.ResolveTimeout
-	if timeout <= 0 {
-		timeout = defaultResolveTimeout
-	}
+	timeout := cmp.Or(d.ResolveTimeout, defaultResolveTimeout)
 	if deadline, ok := ctx.Deadline(); ok {
 		// The kernel need not go on after ctx has ended.
 		timeout = min(timeout, time.Until(deadline)+time.Second)

@@ -17,8 +17,8 @@ var errNoQPNum = fmt.Errorf("the ID has no QP, and no parameters that name one: 
 
 // Listen starts to take connect requests (rdma_listen(3)): on the bound address,
 // or on every device if the ID is bound to a port alone. backlog bounds the
-// requests that nobody has fetched; 0 means the system's maximum. Requests
-// beyond it are not answered, and the peer repeats them.
+// requests that nobody has fetched; 0, or less, means the system's maximum.
+// Requests beyond it are not answered, and the peer repeats them.
 func (id *ID) Listen(backlog int) error {
 	err := id.commandIn(opListen, StateListening, func(f *ucma.File, kid uint32) error {
 		// The socket of an iWARP driver is the thread's namespace's.

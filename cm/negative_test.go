@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// TestNegativeResolveTimeout: an error names the field, before anything is opened.
+func TestNegativeResolveTimeout(t *testing.T) {
+	d := Dialer{ResolveTimeout: -time.Second}
+	_, dialed := d.Dial(soonCtx(t), "tcp", "10.8.0.1:7")
+	_, info := d.ResolveInfo(soonCtx(t), AddrInfo{PortSpace: PortSpaceTCP, DstAddr: mustAddr("10.8.0.1:7")})
+	for _, err := range []error{dialed, info} {
+		var oe *OpError
+		if !errors.As(err, &oe) || oe.Remote != mustAddr("10.8.0.1:7") || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), "ResolveTimeout is -1s") {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNegativeBacklog is the system's maximum, as to the kernel.
+func TestNegativeBacklog(t *testing.T) {
+	backlogs := []int32{}
+	h := &hooked{fakeKernel: newFakeKernel()}
+	ch := newEventChannel(ucma.New(h), &verbs.Host{})
+	t.Cleanup(func() { ch.Close() })
+	h.write = func(b []byte) {
+		if binary.NativeEndian.Uint32(b) == abi.RDMA_USER_CM_CMD_LISTEN {
+			backlogs = append(backlogs, int32(abi.View[abi.UcmListen](b[8:]).Backlog))
+		}
+	}
+	for _, n := range []int{-1, -1 << 40, 0, 5} {
+		if err := newFakeID(t, ch).Listen(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(backlogs) != 4 || backlogs[0] != 0 || backlogs[1] != 0 || backlogs[2] != 0 || backlogs[3] != 5 {
+		t.Errorf("the kernel was given %v", backlogs)
+	}
+}
