@@ -34,7 +34,9 @@ func (r *Request) PrivateData() []byte { return r.data }
 // be nil for the QP that Init or QP chose; param may be nil for what the peer
 // asks for, as far as the device goes. Whatever comes of it, r can do nothing
 // more: on failure it has been closed, and the peer been refused if it still
-// waits.
+// waits. That is so of parameters that are out of range, too, a *ParamError, and of
+// private data that is too long, a *PrivateDataError with the bytes that there were and
+// the most there may be ([ConnParam]): unlike Reject, Accept leaves nothing as it was.
 func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
 	if r.ep.id.datagram() {
 		return nil, r.ep.id.opError(opAccept, errDatagram)

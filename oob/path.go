@@ -22,7 +22,7 @@ type Path struct {
 	PKeyIndex    uint16
 
 	MTU    verbs.MTU    // 0 means 1024 bytes; both sides must have the same
-	Access verbs.Access // what the peer may do to this host's memory
+	Access verbs.Access // what the peer may do to this host's memory; 0: nothing, but its messages come
 
 	// Of RC, in the units of verbs.QPAttr.
 	RdAtomic    uint8 // reads and atomics in flight, each way; 0 means 1
