@@ -161,7 +161,7 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 			break
 		}
 		if left <= try || !errors.Is(err, syscall.ETIMEDOUT) {
-			return err
+			return hintOfEvent(err, src, info.DstAddr)
 		}
 	}
 	if toLoopback(info.DstAddr) && !id.iwarp() {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"slices"
 	"syscall"
 
 	"purerdma/internal/netns"
@@ -43,7 +45,7 @@ func hint(err error, local, remote Addr) error {
 		why = "no interface has " + local.Addr().String() + ", or an ID has the port on all addresses: " + listIDs
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid():
 		why = "no interface has " + local.Addr().String()
-	case bad != "" && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ENODEV)):
+	case bad != "" && slices.ContainsFunc(zoneErrors, func(e error) bool { return errors.Is(err, e) }):
 		why = bad + " is link-local: say of which interface, as " + bad + "%eth0"
 	case errors.Is(err, syscall.ENODEV) && (toLoopback(remote) || local.Addr().IsLoopback()),
 		// The routing's answer where the packets are to leave the host, and iWARP's.
@@ -62,8 +64,28 @@ func hint(err error, local, remote Addr) error {
 	return fmt.Errorf("%w (%s)", err, why)
 }
 
-// withoutZone returns the IP of an address that leaves open which interface is meant,
-// "" of any other: each has link-local addresses, and each leads to some.
+// zoneErrors are what an address without a zone leads to: that of a peer is looked for
+// on some interface.
+var zoneErrors = []error{syscall.EINVAL, syscall.ENETUNREACH, syscall.ENODEV, syscall.ETIMEDOUT, os.ErrDeadlineExceeded}
+
+// hintOfEvent is hint for the error of a resolution that has begun: of the kernel's
+// event, or of the context that ended first.
+func hintOfEvent(err error, local, remote Addr) error {
+	var unreachable *UnreachableError
+	oe, ok := err.(*OpError)
+	if !ok || !errors.As(err, &unreachable) && !oe.Timeout() {
+		return err
+	}
+	hinted := *oe
+	if !hinted.Local.IsValid() {
+		hinted.Local = local
+	}
+	hinted.Err = hint(oe.Err, local, remote)
+	return &hinted
+}
+
+// withoutZone returns the IP of a link-local address that leaves open on which of the
+// interfaces it is, "" of any other.
 func withoutZone(a Addr) string {
 	if ip := a.Addr(); ip.Is6() && !ip.Is4In6() && ip.IsLinkLocalUnicast() && ip.Zone() == "" {
 		return ip.String()

@@ -99,6 +99,36 @@ func TestErrorsSayWhere(t *testing.T) {
 	}
 }
 
+// TestHintsOfEvents: what the kernel refuses only when it has begun to resolve, and a
+// peer that nobody answers for.
+func TestHintsOfEvents(t *testing.T) {
+	for _, tc := range []struct {
+		src, dst, words string
+		status          int32 // 0: the context ends first
+	}{
+		{"[::1]:0", "[fd00::2]:8", "[::1]:0->[fd00::2]:8: the address did not resolve: no such device (no RDMA device has a loopback address", -int32(syscall.ENODEV)},
+		{"", "[fe80::2]:8", "fe80::2 is link-local", -int32(syscall.EINVAL)},
+		{"", "[fe80::2]:8", "deadline exceeded (fe80::2 is link-local", 0},
+	} {
+		ch, k := newFakeChannel(t)
+		id := newFakeID(t, ch)
+		d := &Dialer{}
+		if tc.src != "" {
+			d.LocalAddr = mustAddr(tc.src)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		if tc.status != 0 {
+			ctx = soonCtx(t)
+			k.queue(id.kid, EventAddrError, tc.status)
+		}
+		err := d.resolve(ctx, id, &AddrInfo{DstAddr: mustAddr(tc.dst)})
+		cancel()
+		if !strings.Contains(fmt.Sprint(err), tc.words) || tc.status != 0 && !errors.Is(err, syscall.Errno(-tc.status)) {
+			t.Errorf("%v\nlacks %q", err, tc.words)
+		}
+	}
+}
+
 // TestNoHintOfAZone: for addresses that have one or need none, and for other errors.
 func TestNoHintOfAZone(t *testing.T) {
 	for _, tc := range []struct {
