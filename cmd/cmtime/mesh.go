@@ -99,7 +99,9 @@ func meshRun(ctx context.Context, opt *meshOptions, u *tool.UI) error {
 	defer close(m.work)
 	pump := tool.StartPump(ctx, ch, m.handle, m.fail)
 	defer pump.Stop()
-	return m.rounds(ctx)
+	err = m.rounds(ctx)
+	u.HintLoopback(err, m.local, cm.Addr{})
+	return err
 }
 
 // rounds meets the peers and goes through the rounds.

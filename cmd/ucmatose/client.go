@@ -5,10 +5,11 @@ package main
 import (
 	"context"
 
+	"purerdma/cm"
 	"purerdma/cmd/internal/tool"
 )
 
-// runClient connects, receives, answers, and waits for the server's disconnect.
+// runClient finds the addresses, and says of a failure if it may come from them.
 func (t *test) runClient(ctx context.Context) error {
 	t.u.Printf("cmatose: starting client\n")
 	local, remote, err := t.opt.names.Resolve(ctx)
@@ -16,6 +17,13 @@ func (t *test) runClient(ctx context.Context) error {
 		t.lookupFailed("getaddrinfo", err)
 		return err
 	}
+	err = t.ask(ctx, local, remote)
+	t.u.HintLoopback(err, local, remote)
+	return err
+}
+
+// ask connects, receives, answers, and waits for the server's disconnect.
+func (t *test) ask(ctx context.Context, local, remote cm.Addr) error {
 	t.fetch(ctx)
 	t.u.Printf("cmatose: connecting\n")
 	for _, n := range t.nodes {
@@ -24,7 +32,8 @@ func (t *test) runClient(ctx context.Context) error {
 			return err
 		}
 	}
-	if err = t.connected(ctx); err == nil {
+	err := t.connected(ctx)
+	if err == nil {
 		err = t.reply(ctx)
 	}
 	if err == nil && t.opt.migrate {

@@ -5,11 +5,12 @@ package main
 import (
 	"context"
 
+	"purerdma/cm"
 	"purerdma/cmd/internal/tool"
 	"purerdma/verbs"
 )
 
-// runClient looks the destinations up, sends, and waits for the answers.
+// runClient finds the addresses, and says of a failure if it may come from them.
 func (t *test) runClient(ctx context.Context) error {
 	t.u.Printf("udaddy: starting client\n")
 	local, remote, err := t.opt.names.Resolve(ctx)
@@ -17,6 +18,13 @@ func (t *test) runClient(ctx context.Context) error {
 		t.lookupFailed("getaddrinfo", err)
 		return err
 	}
+	err = t.ask(ctx, local, remote)
+	t.u.HintLoopback(err, local, remote)
+	return err
+}
+
+// ask looks the destinations up, sends, and waits for the answers.
+func (t *test) ask(ctx context.Context, local, remote cm.Addr) error {
 	t.fetch(ctx)
 	t.u.Printf("udaddy: connecting\n")
 	for _, n := range t.nodes {
