@@ -5,7 +5,8 @@
 // be that program.
 //
 // Between joining and sending it waits for three seconds, as there. Datagrams may
-// be lost; then the receiver waits for ever.
+// be lost; then the receiver waits for ever. A group that cannot be joined fails the run;
+// the C program's may end with status 0 then, as leaving does.
 package main
 
 import (

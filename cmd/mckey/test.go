@@ -75,6 +75,7 @@ func (t *test) run(ctx context.Context) error {
 	t.u.Printf("mckey: joining\n")
 	for _, m := range t.members {
 		if err := t.start(m, bind); err != nil {
+			t.u.HintLoopback(err, bind, cm.Addr{})
 			return err
 		}
 	}
@@ -82,7 +83,9 @@ func (t *test) run(ctx context.Context) error {
 	if err == nil {
 		err = t.transfer(ctx)
 	}
-	return errors.Join(t.leave(), err)
+	left := t.leave()
+	t.u.HintLoopback(err, bind, cm.Addr{})
+	return errors.Join(left, err)
 }
 
 // leave leaves the group. Like the C program it takes having to leave what was
@@ -90,7 +93,7 @@ func (t *test) run(ctx context.Context) error {
 func (t *test) leave() error {
 	var failed error
 	for _, m := range t.members {
-		err := error(syscall.EADDRNOTAVAIL)
+		err := fmt.Errorf("leave the group %v, which was not joined: %w", t.group.Addr(), syscall.EADDRNOTAVAIL)
 		if m.in != nil {
 			err = m.in.Leave()
 		}
