@@ -101,7 +101,6 @@ func exhausted(err error) bool {
 
 // serve accepts one client and serves it to the end.
 func serve(ctx context.Context, opt *options, u *ui, p pending) error {
-	u.debugf("accepting client connection request\n")
 	s, err := open(ctx, opt, u, p)
 	if err != nil {
 		return fmt.Errorf("connect error: %w", err)

@@ -82,6 +82,9 @@ func open(ctx context.Context, opt *options, u *ui, p pending) (*session, error)
 		s.close()
 		return nil, err
 	}
+	if opt.server {
+		u.debugf("accepting client connection request\n")
+	}
 	c, err := p.finish(ctx, s.qp)
 	if err != nil {
 		s.close()
@@ -105,7 +108,7 @@ func (s *session) setup(p pending) error {
 	if s.pd, err = dev.AllocPD(); err != nil {
 		return err
 	}
-	s.u.debugf("created pd on %s\n", dev.Name())
+	s.u.debugf("created pd %p\n", s.pd)
 	s.qp, err = s.pd.CreateQP(verbs.QPConfig{
 		Type: verbs.RC,
 		Cap:  verbs.QPCap{SendWR: sendDepth, RecvWR: recvDepth, SendSGE: 1, RecvSGE: 1},
@@ -113,10 +116,11 @@ func (s *session) setup(p pending) error {
 	if err != nil {
 		return err
 	}
-	s.u.debugf("created qp %#x\n", s.qp.Num())
+	s.u.debugf("created qp %p\n", s.qp)
 	if err := p.Init(s.qp); err != nil {
 		return err
 	}
+	s.u.debugf("rping_setup_buffers called on cb %p\n", s)
 	if err := s.register(dev.Transport()); err != nil {
 		return err
 	}
@@ -187,6 +191,7 @@ func (s *session) close() error {
 	if s.qp != nil {
 		errs = append(errs, s.qp.Close())
 	}
+	s.u.debugf("rping_free_buffers called on cb %p\n", s)
 	for _, mr := range []*verbs.MR{s.ctrl, s.data, s.start} {
 		if mr != nil {
 			errs = append(errs, mr.Close())

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"purerdma/cm"
+)
+
+// eventLog prints the events of the connection manager as the C program does with -d.
+// It is a handler of verbs.Host.Log, which gets them before those who wait for them.
+type eventLog struct {
+	u      *ui
+	server bool
+}
+
+func (eventLog) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle prints one event. Where the C program has an address in its memory, this has
+// the ID's number.
+func (l eventLog) Handle(_ context.Context, r slog.Record) error {
+	var id string
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "id" {
+			id, _, _ = strings.Cut(strings.TrimPrefix(a.Value.String(), "cm_id "), " ")
+		}
+		return id == ""
+	})
+	whose := "parent"
+	if l.server {
+		whose = "child" // the listener has none
+	}
+	text := "cma_event type " + r.Message + " cma_id " + id + " (" + whose + ")\n"
+	switch r.Message {
+	case cm.EventConnectRequest.String():
+		text += "child cma " + id + "\n"
+	case cm.EventConnectResponse.String(), cm.EventEstablished.String():
+		text += strings.TrimPrefix(r.Message, "RDMA_CM_EVENT_") + "\n"
+	}
+	l.u.debugf("%s", text)
+	return nil
+}
+
+func (l eventLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l eventLog) WithGroup(string) slog.Handler      { return l }

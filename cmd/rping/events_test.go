@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+
+	"purerdma/cm"
+)
+
+func TestEventLog(t *testing.T) {
+	for _, tc := range []struct {
+		server bool
+		event  cm.EventType
+		want   string
+	}{
+		{false, cm.EventAddrResolved, "cma_event type RDMA_CM_EVENT_ADDR_RESOLVED cma_id 3 (parent)\n"},
+		{false, cm.EventConnectResponse, "cma_event type RDMA_CM_EVENT_CONNECT_RESPONSE cma_id 3 (parent)\nCONNECT_RESPONSE\n"},
+		{true, cm.EventConnectRequest, "cma_event type RDMA_CM_EVENT_CONNECT_REQUEST cma_id 3 (child)\nchild cma 3\n"},
+		{true, cm.EventEstablished, "cma_event type RDMA_CM_EVENT_ESTABLISHED cma_id 3 (child)\nESTABLISHED\n"},
+	} {
+		var out bytes.Buffer
+		u := newUI(&out, io.Discard)
+		u.debug = true
+		l := slog.New(eventLog{u, tc.server})
+		l.LogAttrs(context.Background(), slog.LevelDebug, tc.event.String(), slog.String("id", "cm_id 3 (kernel ID 5)"), slog.String("state", "x"))
+		if out.String() != tc.want {
+			t.Errorf("%q, want %q", &out, tc.want)
+		}
+	}
+}
