@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,24 @@ func TestParse(t *testing.T) {
 	} {
 		if _, err := parse(strings.Fields(args)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+}
+
+// The usage of the old version, where it stands there, and then what else there is.
+func TestUsage(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if status := run(context.Background(), []string{"-h"}, &stdout, &stderr); status != statusUsage {
+		t.Errorf("status %d", status)
+	}
+	if !strings.HasSuffix(stdout.String(), "\n"+usage) || !strings.HasSuffix(stderr.String(), ":\n"+meshUsage) {
+		t.Errorf("printed %q and %q", &stdout, &stderr)
+	}
+	for _, spec := range []struct{ flags, usage string }{{flagSpec, usage}, {meshSpec, meshUsage}} {
+		for _, name := range strings.ReplaceAll(spec.flags, ":", "") {
+			if !strings.Contains(spec.usage, "-"+string(name)) {
+				t.Errorf("-%c is not in the usage", name)
+			}
 		}
 	}
 }

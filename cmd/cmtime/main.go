@@ -4,10 +4,17 @@
 // the cmtime of rdma-core, with its flags, output and protocol, so that either
 // side may be that program.
 //
-// There are two of it, which cannot talk to each other, and this is both. Up to
-// some version (44 is one) the server, which has no -s, never ends by itself. Newer
-// versions meet over TCP at the address that -C gives, take any number of peers,
-// and measure in three rounds: any of -B -C -L -m -n -P -q -S stands for those.
+// There are several of it, which cannot talk to each other, and this is two. Up to
+// version 51 the server, which has no -s, never ends by itself. From version 60 on
+// (65 has the same flags) they meet over TCP at the address that -C gives, take any
+// number of peers, and measure in three rounds: any of -B -C -L -m -n -P -q -S stands
+// for those. -S takes a value there, which does not count. Those in between are neither.
+//
+// It is stricter than the C program. Up to version 51 that may end with status 0 though
+// connections have failed; this says how many, and ends with 255. The newer one ends with
+// 1 at the first failure, and so does this. A server that is stopped by a signal ends as
+// one that the signal ends: 128 and its number to a shell. Numbers must be numbers, and
+// in range; an argument that belongs to no flag is refused.
 package main
 
 import (
@@ -45,6 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opt, err := parse(args)
 	if err != nil {
 		u.Usage(err, usage)
+		u.Errorf("with any of -B -C -L -m -n -P -q -S, as from version 60 on:\n%s", meshUsage)
 		return statusUsage
 	}
 	ch, err := tool.OpenChannel(u)
