@@ -119,12 +119,31 @@ func TestDiagnose(t *testing.T) {
 		}
 		lines := strings.SplitAfter(out.String(), "\n")
 		lines = lines[:len(lines)-1]
+		if tc.want == nil {
+			tc.want = []string{"nothing is wrong\n"}
+		}
 		match := len(lines) == len(tc.want)
 		for i := 0; match && i < len(lines); i++ {
 			match = strings.Contains(lines[i], tc.want[i])
 		}
 		if !match {
 			t.Errorf("%s: %q, want %q", name, lines, tc.want)
+		}
+	}
+}
+
+// TestWell is what a machine with nothing wrong is told, in a line for people alone.
+func TestWell(t *testing.T) {
+	for want, missed := range map[string][]unseen{
+		"nothing is wrong\n":                         nil,
+		"nothing is wrong with what could be seen\n": {{What: "RLIMIT_MEMLOCK", Why: "no /proc"}},
+	} {
+		var out, errs, asJSON strings.Builder
+		if err := printText(&out, &errs, nil, missed); err != nil || out.String() != want || strings.Count(errs.String(), "not seen: ") != len(missed) {
+			t.Errorf("%v: %q, %q, want %q", err, out.String(), errs.String(), want)
+		}
+		if err := printJSON(&asJSON, &errs, nil, missed); err != nil || !strings.HasPrefix(asJSON.String(), `{"findings":[],"unseen":[`) || strings.Contains(asJSON.String(), "wrong") {
+			t.Errorf("%v: %s", err, asJSON.String())
 		}
 	}
 }

@@ -8,8 +8,8 @@
 // Each thing that is wrong is one line, with a command that mends it: kernel
 // modules, device nodes and their permissions, drivers without a Go provider, ABI
 // versions, ports that are down, addresses without a GID, RLIMIT_MEMLOCK, network
-// namespaces. What it could not look at it says on standard error, in lines
-// that begin with "not seen".
+// namespaces. If nothing is wrong it says so, in one line. What it could not look at it
+// says on standard error, in lines that begin with "not seen".
 //
 // The exit status is 0 if nothing is wrong, 1 if something is, and 2 for a bad
 // command line or a system that is not Linux. It changes nothing, needs no root,
@@ -79,7 +79,15 @@ func printText(stdout, stderr io.Writer, found []finding, missed []unseen) error
 			return err
 		}
 	}
-	return nil
+	if len(found) > 0 {
+		return nil
+	}
+	what := "nothing is wrong"
+	if len(missed) > 0 {
+		what += " with what could be seen"
+	}
+	_, err := fmt.Fprintln(stdout, what)
+	return err
 }
 
 func printJSON(stdout, _ io.Writer, found []finding, missed []unseen) error {
