@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ type plan struct {
 
 // parse reads the command line. Usage goes to w.
 func parse(args []string, w io.Writer) (*options, error) {
-	o := &options{host: verbs.DefaultHost()}
+	o := &options{host: verbs.DefaultHost(), gid: -1}
 	name := ""
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name, args = args[0], args[1:]
@@ -85,7 +86,8 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.IntVar(&o.QPs, "q", 1, "`QPs` (bandwidth)")
 	f.IntVar(&o.Depth, "t", 128, "`requests` outstanding on each QP (bandwidth)")
 	f.IntVar(&o.List, "l", 1, "`requests` that are posted with one doorbell (bandwidth)")
-	inline := f.Int("I", -1, "`bytes` up to which a message is copied into its request (0, latency of send and write 64)")
+	inline := -1
+	f.Func("I", "`bytes` up to which a message is copied into its request (0, latency of send and write 64)", number(&inline))
 	f.IntVar(&o.Moderation, "Q", 0, "`requests` that one completion stands for (half of -t, at most 100)")
 	f.StringVar(&o.Connection, "c", "RC", "`type` of the connection: RC, UC or UD")
 	f.BoolVar(&o.Events, "e", false, "sleep until the completion event, instead of polling")
@@ -96,7 +98,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.BoolVar(&o.CM, "R", false, "connect by the connection manager, as both sides must say")
 	f.StringVar(&o.device, "d", "", "`device` (that of -B, or the first one), without -R")
 	f.IntVar(&o.ibPort, "i", 1, "`port` of the device, without -R")
-	f.IntVar(&o.gid, "x", -1, "`index` of the GID (chosen by address and type), without -R")
+	f.Func("x", "`index` of the GID (chosen by address and type), without -R", number(&o.gid))
 	f.IntVar(&o.MTU, "m", 0, "`bytes` of a packet (those of the ports), without -R")
 	f.IntVar(&o.RdAtomic, "o", 0, "reads and atomics in `flight` on a QP (16), without -R")
 	f.IntVar(&o.Timeout, "u", 14, "`n`: a request is repeated after 4 microseconds * 2^n, without -R")
@@ -124,13 +126,13 @@ func parse(args []string, w io.Writer) (*options, error) {
 	if err := o.understand(); err != nil {
 		return nil, err
 	}
-	if *inline < 0 {
-		*inline = 0
+	if inline < 0 {
+		inline = 0
 		if o.kind.echo {
-			*inline = 64
+			inline = 64
 		}
 	}
-	o.Inline = *inline
+	o.Inline = inline
 	if o.kind.Latency {
 		o.Depth, o.List = 16, 1
 	}
@@ -141,6 +143,19 @@ func parse(args []string, w io.Writer) (*options, error) {
 		return nil, err
 	}
 	return o, o.plan.check()
+}
+
+// number reads the number of a flag whose default is no number: one that package flag
+// is not to print.
+func number(to *int) func(string) error {
+	return func(s string) error {
+		n, err := strconv.ParseInt(s, 0, strconv.IntSize)
+		if err != nil {
+			return errors.New("parse error") // as package flag has it of its own
+		}
+		*to = int(n)
+		return nil
+	}
 }
 
 var errAtomicSize = errors.New("atomics have 8 bytes")

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"errors"
+	"flag"
 	"io"
 	"slices"
 	"strings"
@@ -45,6 +47,8 @@ func TestParse(t *testing.T) {
 		"-n 1 h":                      "no test",
 		"send_bw h i":                 `unexpected argument "i"`,
 		"send_bw -x h":                "-x",
+		"send_bw -x 256 h":            "-x 256",
+		"send_bw -I some h":           "-I: parse error",
 		"send_bw -i 0 h":              "-i 0",
 		"send_bw -u 32 h":             "timeout",
 		"send_bw -Q 200 h":            "one completion",
@@ -71,6 +75,22 @@ func TestParse(t *testing.T) {
 		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", args, err, want)
 		}
+	}
+}
+
+// TestHelp: a default that is no number stands there in words alone.
+func TestHelp(t *testing.T) {
+	var out strings.Builder
+	if _, err := parse([]string{"-h"}, &out); !errors.Is(err, flag.ErrHelp) {
+		t.Error(err)
+	}
+	for _, want := range []string{"copied into its request (0, latency of send and write 64)\n", "of the GID (chosen by address and type), without -R\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "default -1") {
+		t.Error(out.String())
 	}
 }
 
