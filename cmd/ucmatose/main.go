@@ -6,6 +6,17 @@
 //
 // The server sends first. When it has all of the client's messages it
 // disconnects.
+//
+// It is stricter than the C program. That one takes a message that has failed for one
+// that went well: a server with a larger -C or -S than its client's ends with status 0
+// there, and here with 255 (-1) and the cause. (With the larger -C on the client both
+// sides wait for ever, in either program.) Numbers must be numbers, and in range; an
+// argument that belongs to no flag is refused; a device that goes away ends the run.
+//
+// -f gid reads -s and -b as GIDs, which are written like addresses of IPv6. The C
+// program also takes IPv4 addresses there, and makes GIDs of what lies behind them in its
+// memory: most often the zero GID, so that its server listens on every device. They are
+// refused here, as an address family that does not fit.
 package main
 
 import (

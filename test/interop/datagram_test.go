@@ -119,4 +119,10 @@ func TestMckeyWords(t *testing.T) {
 	path := paths(t)[0]
 	sameWords(t, "mckey", "-x", "-m", "-M ff0e::1", "-m nosuch.invalid", "-m 239.1.1.1 -b 203.0.113.1",
 		"-m 239.1.1.1 -b "+path.Client+" -S 100000", "-m 239.1.1.1 -s -C 0 -o -b "+path.Client)
+	// What cannot be left because it was not joined is named.
+	ours, _ := tool(t, "mckey")
+	out := output(t, ours, "-m 239.1.1.1 -b "+path.Client+" -S 100000")
+	if !strings.Contains(out.Stderr, "mckey: leave the group 239.1.1.1, which was not joined: cannot assign requested address\n") {
+		t.Error(out)
+	}
 }

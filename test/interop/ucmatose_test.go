@@ -4,6 +4,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -57,6 +58,66 @@ func TestUcmatoseWords(t *testing.T) {
 	path := paths(t)[0]
 	sameWords(t, "ucmatose", "-x", "-s", "-c", "-s 203.0.113.1", "-b 203.0.113.1", "-p nosuchport", "-s nosuch.invalid",
 		"-s "+path.Server+" -b "+path.Client+" -p "+newPort(), "-P nosuch -f nosuch -b 203.0.113.1")
+}
+
+// -f gid as far as it leads on a port of Ethernet. IPv4 addresses are refused: the C
+// program makes GIDs of them that hold what lies behind them, and its server listens.
+func TestUcmatoseGID(t *testing.T) {
+	path := paths(t)[0]
+	gid := "::ffff:" + path.Server
+	sameWords(t, "ucmatose", "-f gid -b "+gid, "-f gid -s "+gid, "-f gid -s nosuch.invalid")
+	ours, _ := tool(t, "ucmatose")
+	for _, args := range []string{"-f gid -s " + path.Server, "-f gid -s " + gid + " -b " + path.Client, "-f gid -b " + path.Server} {
+		got := output(t, ours, args)
+		if got.Status != 247 || !strings.Contains(got.Stdout, "error: Address family for hostname not supported\n") {
+			t.Errorf("%s: %v", args, got)
+		}
+	}
+}
+
+// A loopback address, to connect to or from, gets a hint.
+func TestLoopbackHint(t *testing.T) {
+	const why = "no RDMA device has a loopback address: take that of an interface that has one"
+	path := paths(t)[0]
+	for _, program := range []string{"ucmatose", "cmtime", "rping"} {
+		ours, theirs := tool(t, program)
+		for _, names := range []string{"-s 127.0.0.1", "-s " + path.Server + " -b 127.0.0.1"} {
+			if program == "rping" {
+				names = "-c " + strings.NewReplacer("-s", "-a", "-b", "-I").Replace(names)
+			}
+			t.Run(program+" "+names, func(t *testing.T) {
+				got := output(t, ours, names)
+				want := got.Status
+				if program != "cmtime" { // the C program's takes it for a success
+					want = output(t, theirs, names).Status
+				}
+				if want == 0 || got.Status != want || !strings.Contains(got.Stderr, why) {
+					t.Errorf("%v, want status %d", got, want)
+				}
+			})
+		}
+	}
+}
+
+// More messages than the client has receives for fail the server. C's ends with 0.
+func TestUcmatoseCounts(t *testing.T) {
+	ours, theirs := tool(t, "ucmatose")
+	path := paths(t)[0]
+	for _, client := range []pairing.Program{ours, theirs} {
+		t.Run(client.Name, func(t *testing.T) {
+			port := newPort()
+			meeting{
+				server: ours, serverArgs: []string{"-b", path.Server, "-p", port, "-C", "20"},
+				client: client, clientArgs: []string{"-s", path.Server, "-b", path.Client, "-p", port, "-C", "10"},
+				check: func(served, _ pairing.Output) error {
+					if served.Status != 255 || !strings.Contains(served.Stderr, " of 20: ") {
+						return errors.New("the server has not failed")
+					}
+					return nil
+				},
+			}.run(t)
+		})
+	}
 }
 
 // A connection more than the server waits for is refused, and the client says so.
