@@ -59,6 +59,8 @@ type CQ struct {
 	spin    spin
 	hook    cdev.Hook // of the wait that reads the channel
 	overrun atomic.Bool
+	empty   atomic.Uint32 // counts the polls that found nothing
+	lookout *cdev.Lookout
 
 	armMu sync.Mutex
 	armed bool // an event for the next completion was asked for and not yet read
@@ -114,6 +116,8 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 		ch:     ch,
 		done:   make(chan struct{}),
 		notify: make(chan struct{}, 1),
+
+		lookout: cdev.NewLookout(),
 	}
 	c.spin.init()
 	c.handle = d.objects.add(c)
@@ -202,13 +206,26 @@ func (c *CQ) Exclusive() bool {
 	return c.users.count[kindSendQueue]+c.users.count[kindRecvQueue] <= 1
 }
 
+// lookPeriod is how many polls that find nothing take about a millisecond: so rare that a
+// look around costs nothing beside them, and so often that nobody waits long for it.
+const lookPeriod = 1 << 17
+
 // Poll takes up to len(wcs) completions out of the queue, oldest first, and
 // returns how many (ibv_poll_cq(3)). It never blocks and allocates nothing. A CQ
 // that is empty because it lost completions gives ErrOverrun.
+//
+// A loop of polls has its processor until the scheduler interrupts it, after 10 ms or so,
+// if somebody waits for one: now and then Poll sees to it that the scheduler looks. A
+// loop that looks at memory alone should poll, too, from time to time.
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	n, err := c.p.Poll(wcs)
-	if n == 0 && c.overrun.Load() {
-		n, err = c.remains(wcs)
+	if n == 0 {
+		if c.empty.Add(1)%lookPeriod == 0 {
+			c.lookout.Look()
+		}
+		if c.overrun.Load() {
+			n, err = c.remains(wcs)
+		}
 	}
 	if err != nil {
 		return n, c.dev.opError("poll CQ of", err)

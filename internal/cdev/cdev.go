@@ -197,6 +197,7 @@ func (f *File) wasWoken() bool {
 // read calls try until it returns true, waiting for readability in between.
 func (f *File) read(try func(fd uintptr) bool) error {
 	err := f.rc.Read(try)
+	awake()
 	if err == nil || f.closed.Load() || errors.Is(err, os.ErrDeadlineExceeded) {
 		return f.mapErr(err)
 	}

@@ -12,3 +12,5 @@ func closeFD(int)                 {}
 func write(uintptr, []byte) error { return errors.ErrUnsupported }
 
 func writeQuick(fd uintptr, b []byte) error { return write(fd, b) }
+
+func wakeMonitor() {}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package vmtest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// OthersRun fails the test if goroutines that have all procs processors, and were woken by
+// an event, keep another one from running, whose file becomes ready meanwhile. Each of
+// them calls its wait, which is to return when a byte can be read from event, and then its
+// step over and over.
+func OthersRun(t *testing.T, procs int, prepare func(event *os.File) (wait, step func())) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+	event, other := pipe(t), pipe(t)
+	// Another process writes: a timer of this one would wake the runtime's monitor thread.
+	script := fmt.Sprintf("sleep 0.5; for i in $(seq %d); do echo >&3; done; sleep 0.5; echo >&4", procs)
+	writer := exec.Command("sh", "-c", script)
+	writer.ExtraFiles = []*os.File{event.w, other.w}
+
+	const patience = 20 * time.Second
+	var done atomic.Bool
+	took := make(chan time.Duration)
+	for range procs {
+		wait, step := prepare(event.r)
+		go func() {
+			wait()
+			start := time.Now()
+			for !done.Load() && time.Since(start) < patience {
+				step()
+			}
+			took <- time.Since(start)
+		}()
+	}
+	if err := writer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Wait()
+	if _, err := other.r.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	done.Store(true)
+	for range procs {
+		if d := <-took; d > patience/2 {
+			t.Errorf("another goroutine, whose file was ready after 0.5 s, ran after %v", d)
+		}
+	}
+}
+
+type pipeEnds struct{ r, w *os.File }
+
+func pipe(t *testing.T) pipeEnds {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return pipeEnds{r, w}
+}

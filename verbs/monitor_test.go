@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"purerdma/internal/cdev"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestPollLetsOthersRun: who is woken by an event, and from then on polls, does not keep
+// other goroutines waiting, if there are processors for pollers alone. He makes no ordinary
+// system call, and with that had kept the runtime's monitor thread asleep, for up to a
+// minute.
+func TestPollLetsOthersRun(t *testing.T) {
+	for procs := 1; procs <= 2; procs++ {
+		t.Run(strconv.Itoa(procs), func(t *testing.T) {
+			rt := fakeRoute()
+			dev := openDevice(t, rt.h, rt.a.Device)
+			vmtest.OthersRun(t, procs, func(event *os.File) (wait, step func()) {
+				conn, err := event.SyscallConn()
+				if err != nil {
+					t.Fatal(err)
+				}
+				cq, wcs := createCQ(t, dev, verbs.CQConfig{}), make([]verbs.WC, 1)
+				wait = func() {
+					conn.Read(func(fd uintptr) bool {
+						_, err := cdev.ReadQuick(fd, make([]byte, 2))
+						return err == nil
+					})
+				}
+				return wait, func() {
+					if n, err := cq.Poll(wcs); n > 0 || err != nil {
+						t.Errorf("Poll: %d, %v", n, err)
+					}
+				}
+			})
+		})
+	}
+}
