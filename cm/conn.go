@@ -166,8 +166,9 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 }
 
 // WaitRecv waits for a message in a posted receive: the completion's ID says which
-// receive it was, and its ByteLen how many bytes came. A receive that has failed is an
-// error that wraps a *verbs.WCError, and its completion is returned beside it. Where
+// receive it was, and its ByteLen how many bytes came. A receive that has failed, other
+// than by a flush, is an error that wraps a *verbs.WCError, and its completion is
+// returned beside it. Where
 // none is posted it waits for the end. It returns io.EOF when the peer has
 // disconnected and every message before that has been taken; if this side was
 // first, a *DisconnectedError that says so. A QP that failed before, for which

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
 
@@ -36,6 +37,7 @@ func connects(ps PortSpace, t verbs.QPType) error {
 // *UnreachableError. Nothing bounds the wait for one that is silent but ctx and
 // the kernel's 69 seconds.
 func (r *Resolved) Lookup(ctx context.Context, param *ConnParam) (UDParam, error) {
+	cdev.NeedContext(ctx)
 	if !r.ep.id.datagram() {
 		return UDParam{}, r.ep.id.opError(opConnect, errConnection)
 	}

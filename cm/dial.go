@@ -167,15 +167,15 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 	if toLoopback(info.DstAddr) && !id.iwarp() {
 		return &OpError{Op: opResolve, Local: id.LocalAddr(), Remote: info.DstAddr, Err: hint(errNoDeviceThere, src, info.DstAddr)}
 	}
-	var err error
 	if len(info.Route) > 0 {
-		err = id.SetIBPath(info.Route)
-	} else {
-		err = id.ResolveRoute(timeout)
-	}
-	if oe, ok := err.(*OpError); ok {
-		oe.Err = hint(oe.Err, src, info.DstAddr)
-		return oe
+		if err := id.SetIBPath(info.Route); err != nil {
+			return err
+		}
+	} else if err := id.ResolveRoute(timeout); err != nil {
+		if oe, ok := err.(*OpError); ok {
+			oe.Err = hint(oe.Err, src, info.DstAddr)
+		}
+		return err
 	}
 	return expect(ctx, id, EventRouteResolved)
 }

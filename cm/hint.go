@@ -35,7 +35,11 @@ func hint(err error, local, remote Addr) error {
 		return err
 	}
 	var why string
-	bad := cmp.Or(withoutZone(local), withoutZone(remote))
+	bad := withoutZone(local)
+	if local.Addr().Zone() == "" {
+		// The interface of local, if there is one, is that of remote, too.
+		bad = cmp.Or(bad, withoutZone(remote))
+	}
 	switch {
 	// The kernel has EADDRNOTAVAIL, too, for a port that is in use, if one of the two
 	// addresses is the unspecified one (cma_check_port).

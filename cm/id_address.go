@@ -74,10 +74,13 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		return f.Quick().ResolveAddr(kid, from, to, timeout)
 	})
 	if oe, ok := err.(*OpError); ok {
-		if src.IsValid() && !local.IsValid() {
-			oe.Local = src
+		if !local.IsValid() {
+			local = src // which does not count if the ID is bound
 		}
-		oe.Remote, oe.Err = dst, hint(oe.Err, src, dst)
+		if local.IsValid() {
+			oe.Local = local
+		}
+		oe.Remote, oe.Err = dst, hint(oe.Err, local, dst)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
 
@@ -117,6 +118,7 @@ func (id *ID) release() {
 // the ID and of its memberships that was delivered has been acknowledged. The ID is
 // gone at once in any case; if ctx ends first, the error names an event that is held.
 func (id *ID) Destroy(ctx context.Context) error {
+	cdev.NeedContext(ctx)
 	id.Close()
 	return id.waitAcked(ctx, opDestroy, &id.acks)
 }

@@ -34,7 +34,7 @@ func TestNilContext(t *testing.T) {
 		"WaitRecv":       func() { conn.WaitRecv(none) },
 		"Wait":           func() { conn.Wait(none) },
 		"Disconnect":     func() { conn.Disconnect(none) },
-		"Destroy":        func() { newFakeID(t, ch).Destroy(none) },
+		"Destroy":        func() { id.Destroy(none) },
 	} {
 		func() {
 			defer func() {

@@ -5,6 +5,7 @@ package cm
 import (
 	"context"
 
+	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
 
@@ -38,6 +39,7 @@ func (r *Request) PrivateData() []byte { return r.data }
 // private data that is too long, a *PrivateDataError with the bytes that there were and
 // the most there may be ([ConnParam]): unlike Reject, Accept leaves nothing as it was.
 func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
+	cdev.NeedContext(ctx)
 	if r.ep.id.datagram() {
 		return nil, r.ep.id.opError(opAccept, errDatagram)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 
+	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
 
@@ -22,6 +23,7 @@ type Resolved struct {
 // nothing more: on failure it has been closed. On iWARP the Conn must be the first
 // to send: see Dial.
 func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
+	cdev.NeedContext(ctx)
 	if r.ep.id.datagram() {
 		return nil, r.ep.id.opError(opConnect, errDatagram)
 	}

@@ -195,7 +195,8 @@ func (c *CQ) Entries() int { return c.p.Entries() }
 
 // SetSpin bounds for how long Wait polls before it sleeps; within the bound it
 // adapts to how long completions have taken lately. 0 never polls. The default
-// is 10 microseconds.
+// is 10 microseconds. Where waiters have all processors no other goroutine may run
+// for as long.
 func (c *CQ) SetSpin(max time.Duration) { c.spin.set(max) }
 
 // Exclusive says whether at most one queue completes on the CQ: the sends of one
@@ -206,8 +207,9 @@ func (c *CQ) Exclusive() bool {
 	return c.users.count[kindSendQueue]+c.users.count[kindRecvQueue] <= 1
 }
 
-// lookPeriod is how many polls that find nothing take about a millisecond: so rare that a
-// look around costs nothing beside them, and so often that nobody waits long for it.
+// lookPeriod is how many polls that find nothing come between looks around: about a
+// millisecond of them, some 10 ns each. So a look costs nothing beside them, and nobody
+// waits long for it.
 const lookPeriod = 1 << 17
 
 // Poll takes up to len(wcs) completions out of the queue, oldest first, and

@@ -43,8 +43,8 @@ func TestErrorsNameTheField(t *testing.T) {
 	rtr := verbs.QPAttrState | verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer
 	says(t, e.qp.Modify(&verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024}, rtr), syscall.EINVAL, "AH.Port is 0")
 	says(t, second(e.dev.QueryPort(9)), syscall.EINVAL, "query port of rxe0", "port is 9, the device has 1")
-	says(t, second(e.dev.CreateCQ(verbs.CQConfig{Vector: 1 << 20})), syscall.EINVAL, "create CQ on rxe0", "Vector is 1048576, the device has ")
-	says(t, second(e.dev.CreateCQ(verbs.CQConfig{Vector: -1})), syscall.EINVAL, "Vector is -1")
+	says(t, second(e.dev.CreateCQ(verbs.CQConfig{Vector: 1 << 20})), syscall.EINVAL, "create CQ on rxe0", "completion vector 1048576, the device has ")
+	says(t, second(e.dev.CreateCQ(verbs.CQConfig{Vector: -1})), syscall.EINVAL, "completion vector -1")
 	says(t, second(e.pd.CreateAH(verbs.AHAttr{Port: 7})), syscall.EINVAL, "create AH on rxe0", "Port is 7, the device has 1")
 	says(t, second(e.pd.Alloc(1<<45, verbs.LocalWrite)), syscall.ENOMEM, "allocate memory for rxe0", "35184372088832 bytes")
 }

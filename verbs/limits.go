@@ -37,7 +37,7 @@ func (s *shared) checkEntries(n int) error {
 
 func (s *shared) checkVector(v int) error {
 	if n := s.attr.CompVectors; v < 0 || v > 0 && v >= n {
-		return fmt.Errorf("%s is %d, the device has %d, counted from 0: %w", "Vector", v, n, syscall.EINVAL)
+		return fmt.Errorf("completion vector %d, the device has %d, counted from 0: %w", v, n, syscall.EINVAL)
 	}
 	return nil
 }

@@ -29,10 +29,14 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 	if err := q.checkPorts(attr, mask); err != nil {
 		return err
 	}
-	if err := q.p.Modify(attr, mask); err != nil {
-		return fmt.Errorf("%s: %w", attrText(attr, mask), err)
+	err := q.p.Modify(attr, mask)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if text := attrText(attr, mask); text != "" {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	return err
 }
 
 // checkPorts checks the ports that a change names.
@@ -57,8 +61,8 @@ func (q *QP) checkPorts(a *QPAttr, mask QPAttrMask) error {
 	return nil
 }
 
-// attrText lists those attributes of a change whose values a device may refuse: the
-// kernel says EINVAL to all of them alike.
+// attrText lists the attributes of a change: the kernel says EINVAL to all alike, and not
+// which it does not like. Ports have been checked.
 func attrText(a *QPAttr, mask QPAttrMask) string {
 	var parts []string
 	for _, f := range [...]struct {
@@ -67,15 +71,26 @@ func attrText(a *QPAttr, mask QPAttrMask) string {
 		value any
 	}{
 		{QPAttrState, "State", a.State},
+		{QPAttrCurState, "CurState", a.CurState},
 		{QPAttrPKeyIndex, "PKeyIndex", a.PKeyIndex},
 		{QPAttrAccess, "Access", a.Access},
-		{QPAttrQKey, "QKey", a.QKey},
+		{QPAttrQKey, "QKey", fmt.Sprintf("%#x", a.QKey)},
 		{QPAttrAV, "AH", addressText(&a.AH)},
 		{QPAttrAltPath, "AltAH", addressText(&a.AltAH)},
+		{QPAttrAltPath, "AltPKeyIndex", a.AltPKeyIndex},
+		{QPAttrAltPath, "AltTimeout", a.AltTimeout},
+		{QPAttrPathMigState, "PathMigState", a.PathMigState},
+		{QPAttrCap, "Cap", fmt.Sprintf("%+v", a.Cap)},
+		{QPAttrDestQPNum, "DestQPNum", fmt.Sprintf("%#x", a.DestQPNum)},
+		{QPAttrRQPSN, "RQPSN", a.RQPSN},
+		{QPAttrSQPSN, "SQPSN", a.SQPSN},
 		{QPAttrPathMTU, "PathMTU", a.PathMTU},
 		{QPAttrMaxDestRdAtomic, "MaxDestRdAtomic", a.MaxDestRdAtomic},
 		{QPAttrMaxRdAtomic, "MaxRdAtomic", a.MaxRdAtomic},
 		{QPAttrTimeout, "Timeout", a.Timeout},
+		{QPAttrRetryCnt, "RetryCnt", a.RetryCnt},
+		{QPAttrRNRRetry, "RNRRetry", a.RNRRetry},
+		{QPAttrMinRNRTimer, "MinRNRTimer", a.MinRNRTimer},
 		{QPAttrRateLimit, "RateLimit", a.RateLimit},
 	} {
 		if mask&f.of != 0 {

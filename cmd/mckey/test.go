@@ -93,7 +93,7 @@ func (t *test) run(ctx context.Context) error {
 func (t *test) leave() error {
 	var failed error
 	for _, m := range t.members {
-		err := fmt.Errorf("leave the group %v, which was not joined: %w", t.group.Addr(), syscall.EADDRNOTAVAIL)
+		err := fmt.Errorf("leave the group %s, which was not joined: %w", t.opt.group, syscall.EADDRNOTAVAIL)
 		if m.in != nil {
 			err = m.in.Leave()
 		}

@@ -31,7 +31,7 @@ func (l eventLog) Handle(_ context.Context, r slog.Record) error {
 	})
 	whose := "parent"
 	if l.server {
-		whose = "child" // the listener has none
+		whose = "child" // whose events are the listener's, but for a device that goes
 	}
 	text := "cma_event type " + r.Message + " cma_id " + id + " (" + whose + ")\n"
 	switch r.Message {

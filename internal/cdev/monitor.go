@@ -14,10 +14,11 @@ import (
 //
 // Waking it each time that a goroutine wakes is dear: it then looks around every 20
 // microseconds for a while, and every 10 milliseconds for as long as somebody runs. So it
-// is woken only where all processors may be taken.
+// is woken where there is one processor, and by pollers whom nobody else can run beside.
+// Goroutines that only compute and have several processors, all, are not seen to.
 
-// awake is called by a goroutine that an event has woken, which it has fetched by raw
-// calls.
+// awake is called after a wait for an event, which has been fetched by raw calls. Whether
+// it was there already does not matter: one processor is not where latency counts.
 func awake() {
 	if runtime.GOMAXPROCS(0) == 1 {
 		wakeMonitor()
@@ -26,10 +27,11 @@ func awake() {
 
 // Lookout finds out, for who polls in a loop, whether other goroutines get to run.
 type Lookout struct {
-	waits atomic.Bool // for ran
+	waits atomic.Bool // a goroutine was started, and has not run
 	ran   func()
 }
 
+// NewLookout makes a Lookout that has not looked yet.
 func NewLookout() *Lookout {
 	l := new(Lookout)
 	l.ran = func() { l.waits.Store(false) }

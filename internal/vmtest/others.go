@@ -23,13 +23,13 @@ func OthersRun(t *testing.T, procs int, prepare func(event *os.File) (wait, step
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 	event, other := pipe(t), pipe(t)
 	// Another process writes: a timer of this one would wake the runtime's monitor thread.
-	script := fmt.Sprintf("sleep 0.5; for i in $(seq %d); do echo >&3; done; sleep 0.5; echo >&4", procs)
+	script := fmt.Sprintf("sleep 0.5; for i in $(seq %d); do printf x >&3; done; sleep 0.5; printf x >&4", procs)
 	writer := exec.Command("sh", "-c", script)
 	writer.ExtraFiles = []*os.File{event.w, other.w}
 
 	const patience = 20 * time.Second
 	var done atomic.Bool
-	took := make(chan time.Duration)
+	took := make(chan time.Duration, procs)
 	for range procs {
 		wait, step := prepare(event.r)
 		go func() {
@@ -50,8 +50,13 @@ func OthersRun(t *testing.T, procs int, prepare func(event *os.File) (wait, step
 	}
 	done.Store(true)
 	for range procs {
-		if d := <-took; d > patience/2 {
-			t.Errorf("another goroutine, whose file was ready after 0.5 s, ran after %v", d)
+		select {
+		case d := <-took:
+			if d > patience/2 {
+				t.Errorf("another goroutine, whose file was ready after 0.5 s, ran after %v", d)
+			}
+		case <-time.After(patience):
+			t.Fatal("a wait for the event has not ended")
 		}
 	}
 }

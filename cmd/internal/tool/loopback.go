@@ -4,6 +4,7 @@ package tool
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,7 +15,7 @@ import (
 // connected from, or to. What the library says of it by itself is not said twice.
 func (u *UI) HintLoopback(err error, local, remote cm.Addr) {
 	// What the kernel says of a loopback address when it resolves it, or the route.
-	if !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.EINVAL) || strings.Contains(err.Error(), "loopback") {
+	if !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.EINVAL) || !ofAddress(err) || strings.Contains(err.Error(), "loopback") {
 		return
 	}
 	const why = "no RDMA device has a loopback address: take that of an interface that has one"
@@ -26,4 +27,11 @@ func (u *UI) HintLoopback(err error, local, remote cm.Addr) {
 	case local.Addr().IsLoopback():
 		u.Errorf("%s: %v: %s\n", u.Name, local.Addr(), why)
 	}
+}
+
+// ofAddress says whether err is that of a call, or an event, that is about addresses.
+func ofAddress(err error) bool {
+	var unreachable *cm.UnreachableError
+	var oe *cm.OpError
+	return errors.As(err, &unreachable) || errors.As(err, &oe) && slices.Contains([]string{"bind", "resolve", "resolve the route"}, oe.Op)
 }

@@ -20,23 +20,25 @@ func TestHintLoopback(t *testing.T) {
 		}
 		return cm.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr(s), 7471))
 	}
+	of := func(op string, err error) error { return &cm.OpError{Op: op, Err: err} }
 	const why = "no RDMA device has a loopback address: take that of an interface that has one\n"
 	for _, tc := range []struct {
 		local, remote string
 		err           error
 		want          string
 	}{
-		{"", "127.0.0.1", syscall.ENODEV, "x: 127.0.0.1: " + why},
-		{"10.8.0.1", "::1", fmt.Errorf("resolve: %w", syscall.EINVAL), "x: ::1: " + why},
-		{"", "0.0.0.0", syscall.ENODEV, "x: 0.0.0.0 is taken for a loopback address, and " + why},
+		{"", "127.0.0.1", of("resolve", syscall.ENODEV), "x: 127.0.0.1: " + why},
+		{"10.8.0.1", "::1", fmt.Errorf("run: %w", of("resolve the route", syscall.EINVAL)), "x: ::1: " + why},
+		{"", "0.0.0.0", of("resolve", syscall.ENODEV), "x: 0.0.0.0 is taken for a loopback address, and " + why},
 		{"127.0.0.1", "10.8.0.1", &cm.OpError{Op: "resolve", Err: &cm.UnreachableError{Event: cm.EventAddrError, Status: -int(syscall.EINVAL)}},
 			"x: 127.0.0.1: " + why},
-		{"127.0.0.1", "", syscall.ENODEV, "x: 127.0.0.1: " + why},
-		{"", "10.8.0.1", syscall.ENODEV, ""},
-		{"0.0.0.0", "10.8.0.1", syscall.ENODEV, ""},
-		{"", "127.0.0.1", syscall.ECONNREFUSED, ""}, // on siw's device of lo somebody may be there, or not
+		{"127.0.0.1", "", of("bind", syscall.ENODEV), "x: 127.0.0.1: " + why},
+		{"", "10.8.0.1", of("resolve", syscall.ENODEV), ""},
+		{"0.0.0.0", "10.8.0.1", of("resolve", syscall.ENODEV), ""},
+		{"", "127.0.0.1", of("connect", syscall.EINVAL), ""},       // siw has a device on lo,
+		{"", "127.0.0.1", of("connect", syscall.ECONNREFUSED), ""}, // on siw's device of lo somebody may be there, or not
 		{"", "127.0.0.1", nil, ""},
-		{"", "127.0.0.1", fmt.Errorf("%w (said already: loopback)", syscall.ENODEV), ""},
+		{"", "127.0.0.1", of("resolve", fmt.Errorf("%w (said already: loopback)", syscall.ENODEV)), ""},
 		{"", "127.0.0.1", errors.New("something else"), ""},
 	} {
 		var out, errs bytes.Buffer
