@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"purerdma/provider"
+)
+
+// laterCQ has a completion when it has been polled often enough, or armed, and then only
+// after a while.
+type laterCQ struct {
+	provider.CQ
+	enough      int
+	slow        time.Duration
+	polls, arms int
+}
+
+func (c *laterCQ) Poll(wcs []provider.WC) (int, error) {
+	c.polls++
+	if c.arms == 0 && c.polls < c.enough {
+		return 0, nil
+	}
+	time.Sleep(c.slow)
+	return 1, nil
+}
+
+func (c *laterCQ) Arm(bool) error {
+	c.arms++
+	return nil
+}
+
+// TestSpin counts how often a wait polls before it arms: not at all but once without a
+// bound, or if the latest waits have been longer.
+func TestSpin(t *testing.T) {
+	cq := bareCQ()
+	wait := func(later laterCQ) *laterCQ {
+		t.Helper()
+		cq.p = &later
+		if n, err := cq.Wait(t.Context(), make([]WC, 1)); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if later.arms > 0 {
+			cq.fired()
+		}
+		return &later
+	}
+	// One poll before and one after.
+	atOnce := func(c *laterCQ) bool { return c.arms == 1 && c.polls == 2 }
+
+	cq.SetSpin(time.Hour)
+	if c := wait(laterCQ{enough: 100}); c.arms != 0 || c.polls != 100 {
+		t.Errorf("within the bound: %d polls, %d arms", c.polls, c.arms)
+	}
+	cq.SetSpin(0)
+	if c := wait(laterCQ{enough: 100}); !atOnce(c) {
+		t.Errorf("without polling: %d polls, %d arms", c.polls, c.arms)
+	}
+
+	cq = bareCQ()
+	cq.SetSpin(time.Millisecond)
+	if c := wait(laterCQ{enough: math.MaxInt, slow: 20 * time.Millisecond}); c.arms != 1 || c.polls <= 2 {
+		t.Errorf("beyond the bound: %d polls, %d arms", c.polls, c.arms)
+	}
+	// An eighth of it is more than the bound.
+	if c := wait(laterCQ{enough: 100}); !atOnce(c) {
+		t.Errorf("after a long wait: %d polls, %d arms", c.polls, c.arms)
+	}
+
+	// 24 short waits have 24 hours become less than one.
+	cq.SetSpin(time.Hour)
+	cq.spin.mean.Store(int64(24 * time.Hour))
+	long := 0
+	for atOnce(wait(laterCQ{enough: 100})) {
+		if long++; long > 100 {
+			t.Fatal("short waits do not count")
+		}
+	}
+	if long < 10 {
+		t.Errorf("after %d short waits a long one is forgotten", long)
+	}
+}
