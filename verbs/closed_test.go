@@ -17,7 +17,7 @@ import (
 // TestEveryCallOnWhatIsClosed: each says that it is, also those that ask the kernel,
 // which may have given the handle to another object since; and a second Close is no
 // error.
-func TestEveryCallOnWhatIsClosed(t *testing.T) { mlx5Routes(t, testClosed) }
+func TestEveryCallOnWhatIsClosed(t *testing.T) { fullRoutes(t, testClosed) }
 
 func testClosed(t *testing.T, rt *route) {
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
@@ -105,6 +105,9 @@ func testClosed(t *testing.T, rt *route) {
 		"a CQ of a closed channel": second(e.dev.CreateCQ(verbs.CQConfig{Channel: ch})),
 		"memory to a closed PD":    e.buf.Reregister(verbs.MRChange{PD: pd}),
 	} {
+		if name == "Device.OpenXRCD" && !rt.mlx5 && errors.Is(err, errors.ErrUnsupported) {
+			continue // what a driver lacks is said first
+		}
 		if !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%s: %v", name, err)
 		}

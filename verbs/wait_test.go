@@ -253,3 +253,36 @@ func TestChannelNext(t *testing.T) {
 		}
 	})
 }
+
+// TestSolicited: a CQ that is armed for solicited completions alone gives no event for
+// others.
+func TestSolicited(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{})
+		r.recv(t, verbs.RecvWR{ID: 1}, verbs.RecvWR{ID: 2})
+		if err := r.cq.Arm(true); err != nil {
+			t.Fatal(err)
+		}
+		ctx := deadline(t)
+		poll := func(id uint64) {
+			t.Helper()
+			wcs := make([]verbs.WC, 2)
+			if n, err := r.cq.Poll(wcs); n != 1 || err != nil || wcs[0].ID != id || wcs[0].Err() != nil {
+				t.Fatalf("%d, %v, %+v, want receive %d", n, err, wcs[0], id)
+			}
+		}
+		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+		l.ok(t, 1)
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if cq, err := r.cq.Channel().Next(short); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("Next after a message that is not solicited: %v, %v", cq, err)
+		}
+		poll(1)
+		l.send(t, verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSolicited})
+		if cq, err := r.cq.Channel().Next(ctx); err != nil || cq != r.cq {
+			t.Fatalf("Next after a solicited message: %v, %v", cq, err)
+		}
+		poll(2)
+	})
+}

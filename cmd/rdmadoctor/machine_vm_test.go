@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -128,6 +127,19 @@ func TestOnAMachine(t *testing.T) {
 		t.Fatal("the machine was to be a good one")
 	}
 
+	until := func(t *testing.T, want ...string) {
+		t.Helper()
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			got := examine(t, enough)
+			if slices.Equal(got, want) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("found %q, want %q", got, want)
+			}
+		}
+	}
+
 	t.Run("mode", func(t *testing.T) {
 		check(os.Chmod(nodes[1], 0o600))
 		defer os.Chmod(nodes[1], 0o666)
@@ -169,22 +181,23 @@ func TestOnAMachine(t *testing.T) {
 		is(t, got, "port "+hosts[0].Device+" port 1", "port "+hosts[1].Device+" port 1")
 	})
 	t.Run("address", func(t *testing.T) {
-		// A second address gets its GID at once; then it is one of those looked at.
 		link, err := netlink.LinkByName(hosts[0].Interface)
 		check(err)
 		addr, err := netlink.ParseAddr("10.77.0.1/24")
 		check(err)
 		check(netlink.AddrAdd(link, addr))
 		defer netlink.AddrDel(link, addr)
-		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			got := examine(t, enough)
-			if len(got) == 0 {
-				break
-			}
-			if time.Now().After(deadline) || !strings.HasPrefix(got[0], "gid ") {
-				t.Fatalf("found %q", got)
-			}
-		}
+		until(t) // it has got its GID
+		// The same address of another length shares the GID, and takes it away.
+		twin, err := netlink.ParseAddr("10.77.0.1/16")
+		check(err)
+		check(netlink.AddrAdd(link, twin))
+		check(netlink.AddrDel(link, twin))
+		until(t, "gid "+hosts[0].Device+" port 1")
+		// What the finding says to do helps.
+		check(netlink.AddrDel(link, addr))
+		check(netlink.AddrAdd(link, addr))
+		until(t)
 	})
 	t.Run("no device", func(t *testing.T) {
 		for _, h := range hosts[:2] {
@@ -216,30 +229,18 @@ func TestOnAMachine(t *testing.T) {
 		h := vmtest.Host{Device: "rdmadoctor", Interface: "doctor8"}
 		h.Plug(t)
 		defer h.Unplug()
-		until := func(want ...string) {
-			t.Helper()
-			for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-				got := examine(t, enough)
-				if slices.Equal(got, want) {
-					return
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("found %q, want %q", got, want)
-				}
-			}
-		}
 		// udev does not run here: the node has the mode that the kernel chose.
 		now, err := filepath.Glob("/dev/infiniband/uverbs*")
 		check(err)
 		for _, path := range now {
 			check(os.Chmod(path, 0o666))
 		}
-		until()
+		until(t)
 		check(netlink.LinkSetDown(peer))
-		until("port rdmadoctor port 1") // no carrier
+		until(t, "port rdmadoctor port 1") // no carrier
 		check(netlink.LinkSetUp(peer))
-		until()
+		until(t)
 		check(netlink.LinkSetDown(veth))
-		until("port rdmadoctor port 1")
+		until(t, "port rdmadoctor port 1")
 	})
 }
