@@ -90,7 +90,9 @@ func TestFlush(t *testing.T) {
 		}
 		r.connectTo(t, l)
 		r.recv(t, verbs.RecvWR{ID: 5, SGList: sge})
-		r.ok(t, 1)
+		if got := r.ok(t, 1); got[5].Opcode != verbs.WCRecv {
+			t.Errorf("not the receive that was posted last: %+v", got)
+		}
 	})
 }
 

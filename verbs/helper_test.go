@@ -151,28 +151,51 @@ func modify(t testing.TB, qp *verbs.QP, a verbs.QPAttr, mask verbs.QPAttrMask) {
 	}
 }
 
-// connectTo moves a QP to RTS, connected to the peer's.
+// connectTo moves a QP to RTS, connected to the peer's if it is no UD QP.
 func (e *end) connectTo(t testing.TB, peer *end) {
 	t.Helper()
-	modify(t, e.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything},
-		verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
-	modify(t, e.qp, verbs.QPAttr{
-		State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: peer.qp.Num(), RQPSN: peer.psn(), MaxDestRdAtomic: 4, MinRNRTimer: 12,
-		AH: e.to(peer.gid),
-	}, verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer)
-	modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: e.psn(), MaxRdAtomic: 4},
-		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
+	e.init(t)
+	e.rtr(t, peer)
+	e.rts(t)
 }
 
 // qkey is that of all UD QPs of the tests. The highest bit would need a right.
 const qkey = 0x1ee7
 
-// open moves a UD QP to RTS.
-func (e *end) open(t testing.TB) {
+// init, rtr and rts are the three steps of connectTo.
+func (e *end) init(t testing.TB) {
 	t.Helper()
-	modify(t, e.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, QKey: qkey}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrQKey)
-	modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState)
-	modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTS, SQPSN: e.psn()}, verbs.QPAttrState|verbs.QPAttrSQPSN)
+	a, mask := verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort
+	if e.qp.Type() == verbs.UD {
+		a.QKey, mask = qkey, mask|verbs.QPAttrQKey
+	} else {
+		a.Access, mask = everything, mask|verbs.QPAttrAccess
+	}
+	modify(t, e.qp, a, mask)
+}
+
+func (e *end) rtr(t testing.TB, peer *end) {
+	t.Helper()
+	a, mask := verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState
+	if e.qp.Type() != verbs.UD {
+		a.PathMTU, a.DestQPNum, a.RQPSN, a.AH = verbs.MTU1024, peer.qp.Num(), peer.psn(), e.to(peer.gid)
+		mask |= verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN
+	}
+	if e.qp.Type() == verbs.RC {
+		a.MaxDestRdAtomic, a.MinRNRTimer = 4, 12
+		mask |= verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer
+	}
+	modify(t, e.qp, a, mask)
+}
+
+func (e *end) rts(t testing.TB) {
+	t.Helper()
+	a, mask := verbs.QPAttr{State: verbs.QPRTS, SQPSN: e.psn()}, verbs.QPAttrState|verbs.QPAttrSQPSN
+	if e.qp.Type() == verbs.RC {
+		a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = 14, 7, 7, 4
+		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic
+	}
+	modify(t, e.qp, a, mask)
 }
 
 // to returns the address of a GID as this end sees it.

@@ -39,6 +39,20 @@ func (e *end) bind(t *testing.T, wr verbs.SendWR) verbs.WC {
 	return e.collect(t, 1)[900]
 }
 
+// batch posts what build makes as a batch, and returns the completion of its last
+// request, which is to have the ID 900.
+func (e *end) batch(t *testing.T, build func(b *verbs.Batch)) verbs.WC {
+	t.Helper()
+	var b verbs.Batch
+	b.Reset(e.qp)
+	build(&b)
+	b.Signal()
+	if err := b.Post(); err != nil {
+		t.Fatal(err)
+	}
+	return e.collect(t, 1)[900]
+}
+
 // TestVMWindows binds windows of both types, writes through them, and takes them
 // away in each way that there is.
 func TestVMWindows(t *testing.T) {
@@ -102,13 +116,14 @@ func TestVMWindows(t *testing.T) {
 		mr, w := r.window(t, verbs.MWType2)
 		r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite))
 		r.recv(t, verbs.RecvWR{ID: 5})
-		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSendInv, Flags: verbs.SendSignaled, InvalidateRKey: w.RKey()})
-		l.ok(t, 1)
+		if wc := l.batch(t, func(b *verbs.Batch) { b.SendInv(900, w.RKey()) }); wc.Err() != nil || wc.Opcode != verbs.WCSend {
+			t.Fatalf("SEND_WITH_INV: %+v", wc)
+		}
 		if wc := r.ok(t, 1)[5]; wc.Flags&verbs.WCWithInv == 0 || wc.InvalidatedRKey != w.RKey() {
 			t.Errorf("receive completion %+v", wc)
 		}
 		// It can be bound again.
-		if wc := r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite)); wc.Err() != nil {
+		if wc := r.batch(t, func(b *verbs.Batch) { b.Bind(900, w, mr, 0, 100, verbs.RemoteWrite) }); wc.Err() != nil || wc.Opcode != verbs.WCBindMW {
 			t.Fatalf("bind after the peer's invalidation: %+v", wc)
 		}
 		if s := write(l, mr.Addr(), w.RKey()); s != verbs.WCSuccess {
@@ -182,15 +197,9 @@ func TestVMNewerOpcodes(t *testing.T) {
 			if wc := l.ok(t, 1)[1]; wc.Opcode != verbs.WCAtomicWrite || binary.NativeEndian.Uint64(mr.Bytes()[8:]) != 0x1122334455667788 {
 				t.Errorf("%+v, %x", wc, mr.Bytes()[:24])
 			}
-			var b verbs.Batch
-			b.Reset(l.qp)
-			b.AtomicWrite(2, [8]byte{1: 9}, mr.Addr()+16, mr.RKey())
-			b.Signal()
-			if err := b.Post(); err != nil {
-				t.Fatal(err)
-			}
-			if l.ok(t, 1); mr.Bytes()[17] != 9 || mr.Bytes()[16] != 0 {
-				t.Errorf("%x", mr.Bytes()[:24])
+			wc := l.batch(t, func(b *verbs.Batch) { b.AtomicWrite(900, [8]byte{1: 9}, mr.Addr()+16, mr.RKey()) })
+			if wc.Err() != nil || mr.Bytes()[17] != 9 || mr.Bytes()[16] != 0 {
+				t.Errorf("%+v, %x", wc, mr.Bytes()[:24])
 			}
 			for what, wr := range map[string]verbs.SendWR{
 				"7 bytes":   {Opcode: verbs.OpAtomicWrite, RemoteAddr: mr.Addr(), InlineData: value[:7]},
@@ -212,15 +221,20 @@ func TestVMNewerOpcodes(t *testing.T) {
 		if wc := l.ok(t, 1)[3]; wc.Opcode != verbs.WCFlush || string(mr.Bytes()[:7]) != "flushed" {
 			t.Errorf("%+v, %q", wc, mr.Bytes()[:7])
 		}
-		flush.Flush = verbs.Flush{Type: verbs.ToGlobal, Level: verbs.FlushMR}
-		l.send(t, flush)
-		if wc := l.ok(t, 1)[3]; wc.Opcode != verbs.WCFlush {
-			t.Errorf("flush of all of the memory: %+v", wc)
+		of := func(f verbs.Flush) verbs.WC {
+			return l.batch(t, func(b *verbs.Batch) {
+				b.WriteInline(1, []byte("batch"), mr.Addr(), mr.RKey())
+				b.Flush(900, f, mr.Addr(), mr.RKey())
+			})
+		}
+		for _, f := range []verbs.Flush{flush.Flush, {Type: verbs.ToGlobal, Level: verbs.FlushMR}} {
+			clear(mr.Bytes())
+			if wc := of(f); wc.Err() != nil || wc.Opcode != verbs.WCFlush || string(mr.Bytes()[:5]) != "batch" {
+				t.Errorf("%+v: %+v, %q", f, wc, mr.Bytes()[:5])
+			}
 		}
 		// Persistent memory this is not: the right was not given.
-		flush.Flush.Type = verbs.ToPersistent
-		l.send(t, flush)
-		if wc := l.collect(t, 1)[3]; wc.Status != verbs.WCRemAccessErr && wc.Status != verbs.WCRemInvReqErr {
+		if wc := of(verbs.Flush{Type: verbs.ToPersistent, Level: verbs.FlushMR}); wc.Status != verbs.WCRemAccessErr && wc.Status != verbs.WCRemInvReqErr {
 			t.Errorf("flush without the right: %+v", wc)
 		}
 	})

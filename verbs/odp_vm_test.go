@@ -118,11 +118,10 @@ func TestVMOnDemandNewer(t *testing.T) {
 		for page := range 8 {
 			value := binary.NativeEndian.AppendUint64(nil, uint64(page)<<40|77)
 			remote := mr.Addr() + uint64(page)*4096
-			l.send(t,
-				verbs.SendWR{Opcode: verbs.OpAtomicWrite, RemoteAddr: remote, RKey: mr.RKey(), InlineData: value},
-				verbs.SendWR{ID: 3, Opcode: verbs.OpFlush, Flags: verbs.SendSignaled, RemoteAddr: remote, RKey: mr.RKey(),
-					Flush: verbs.Flush{Length: 8, Type: verbs.ToGlobal, Level: verbs.FlushRange}})
-			if wc := l.collect(t, 1)[3]; wc.Err() != nil || !bytes.Equal(mr.Bytes()[page*4096:][:8], value) {
+			if wc := l.batch(t, func(b *verbs.Batch) {
+				b.AtomicWrite(1, [8]byte(value), remote, mr.RKey())
+				b.Flush(900, verbs.Flush{Length: 8, Type: verbs.ToGlobal, Level: verbs.FlushRange}, remote, mr.RKey())
+			}); wc.Err() != nil || !bytes.Equal(mr.Bytes()[page*4096:][:8], value) {
 				t.Fatalf("page %d: %+v, %x", page, wc, mr.Bytes()[page*4096:][:8])
 			}
 			l.send(t, verbs.SendWR{ID: 4, Opcode: verbs.OpFlush, Flags: verbs.SendSignaled, RemoteAddr: remote, RKey: mr.RKey(),

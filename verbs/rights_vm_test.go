@@ -110,10 +110,10 @@ func TestVMWindowsGone(t *testing.T) {
 			}
 		},
 		"without the right": func(t *testing.T, _, r *end, mr *verbs.MR, w *verbs.MW) {
-			if wc := r.bind(t, verbs.SendWR{Opcode: verbs.OpLocalInv, InvalidateRKey: w.RKey()}); wc.Err() != nil {
-				t.Fatal(wc.Err())
-			}
-			if wc := r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteRead)); wc.Err() != nil {
+			if wc := r.batch(t, func(b *verbs.Batch) {
+				b.LocalInv(899, w.RKey())
+				b.Bind(900, w, mr, 0, 100, verbs.RemoteRead)
+			}); wc.Err() != nil {
 				t.Fatal(wc.Err())
 			}
 		},

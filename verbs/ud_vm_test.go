@@ -19,8 +19,7 @@ func (rt *route) udPair(t *testing.T) (*end, *end) {
 	t.Helper()
 	l := newEndWith(t, rt.h, rt.a, verbs.QPConfig{Type: verbs.UD})
 	r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{Type: verbs.UD})
-	l.open(t)
-	r.open(t)
+	connect(t, l, r)
 	return l, r
 }
 

@@ -84,6 +84,28 @@ func TestVMDevices(t *testing.T) {
 	}
 }
 
+// TestVMNoProvider opens a device by a Host that has all drivers but that device's.
+func TestVMNoProvider(t *testing.T) {
+	name := vmtest.Hosts(t, 1)[0].Device
+	var others verbs.Host
+	for _, d := range verbs.DefaultHost().Drivers {
+		if d.ID().String() != vmtest.Driver() {
+			others.Drivers = append(others.Drivers, d)
+		}
+	}
+	_, err := others.Open(name)
+	var missing *verbs.NoProviderError
+	if !errors.As(err, &missing) || missing.Device != name || !strings.Contains(err.Error(), "no Go provider for driver "+vmtest.Driver()) {
+		t.Errorf("Open of %s without its driver: %v", name, err)
+	}
+	// The process goes on, and the device works.
+	l, r := vmWire(t).pair(t, verbs.QPCap{})
+	r.recv(t, verbs.RecvWR{ID: 1})
+	l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	l.ok(t, 1)
+	r.ok(t, 1)
+}
+
 // TestVMMemlock registers more than RLIMIT_MEMLOCK allows, on a thread without
 // the capability that lifts the limit.
 func TestVMMemlock(t *testing.T) {
