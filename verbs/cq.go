@@ -237,8 +237,9 @@ func (c *CQ) Poll(wcs []WC) (int, error) {
 
 // Arm asks for an event on the channel when the next completion comes, or with
 // solicitedOnly the next one that a peer marked as solicited or that failed
-// (ibv_req_notify_cq(3)). Completions that are there already give none: poll
-// again after arming. It is for users of CompChannel.Next; Wait arms by itself.
+// (ibv_req_notify_cq(3)). On siw, which would not give that one, every completion
+// gives an event. Completions that are there already give none: poll again after
+// arming. It is for users of CompChannel.Next; Wait arms by itself.
 func (c *CQ) Arm(solicitedOnly bool) error {
 	if c.ch == nil {
 		return c.dev.opError("arm CQ of", errNoEvents)

@@ -6,17 +6,23 @@ package verbs_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 
 // TestIWARPWrongMemory is TestVMWrongMemory for iWARP, where a WRITE is complete when
 // it is sent, and a peer that refuses something ends the connection: what was not
-// allowed must not have happened, and both QPs fail.
+// allowed must not have happened, and both QPs fail. An event tells the peer, unless
+// a WRITE has named memory that is not there.
 func TestIWARPWrongMemory(t *testing.T) {
 	const size = 8192
+	access, request := []verbs.AsyncEventType{verbs.AsyncQPAccessErr}, []verbs.AsyncEventType{verbs.AsyncQPReqErr}
 	for _, c := range []struct {
 		name   string
 		op     verbs.SendOpcode
@@ -25,17 +31,18 @@ func TestIWARPWrongMemory(t *testing.T) {
 		key    uint32 // what is wrong with the key
 		n      int
 		done   bool // siw does it nevertheless
+		told   []verbs.AsyncEventType
 	}{
-		{"wrong rkey of a write", verbs.OpWrite, everything, 0, 0x1234, 8, false},
-		{"write beyond the end", verbs.OpWrite, everything, size - 4, 0, 8, false},
-		{"long write beyond the end", verbs.OpWrite, everything, size - 1000, 0, 4000, false},
-		{"write before the start", verbs.OpWrite, everything, -1, 0, 8, false},
-		{"write without the right", verbs.OpWrite, verbs.LocalWrite | verbs.RemoteRead, 0, 0, 8, false},
-		{"wrong rkey of a read", verbs.OpRead, everything, 0, 0x1234, 8, false},
-		{"read beyond the end", verbs.OpRead, everything, size - 4, 0, 8, false},
-		{"read before the start", verbs.OpRead, everything, -1, 0, 8, false},
+		{"wrong rkey of a write", verbs.OpWrite, everything, 0, 0x1234, 8, false, nil},
+		{"write beyond the end", verbs.OpWrite, everything, size - 4, 0, 8, false, access},
+		{"long write beyond the end", verbs.OpWrite, everything, size - 1000, 0, 4000, false, access},
+		{"write before the start", verbs.OpWrite, everything, -1, 0, 8, false, access},
+		{"write without the right", verbs.OpWrite, verbs.LocalWrite | verbs.RemoteRead, 0, 0, 8, false, access},
+		{"wrong rkey of a read", verbs.OpRead, everything, 0, 0x1234, 8, false, request},
+		{"read beyond the end", verbs.OpRead, everything, size - 4, 0, 8, false, request},
+		{"read before the start", verbs.OpRead, everything, -1, 0, 8, false, request},
 		// docs/driver-faults.md
-		{"read without the right", verbs.OpRead, verbs.LocalWrite, 0, 0, 8, true},
+		{"read without the right", verbs.OpRead, verbs.LocalWrite, 0, 0, 8, true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, r := vmWire(t).pair(t, verbs.QPCap{})
@@ -48,6 +55,7 @@ func TestIWARPWrongMemory(t *testing.T) {
 			before := bytes.Clone(fill(mr.Bytes(), 5))
 			here := bytes.Clone(fill(l.buf.Bytes()[:c.n], 77))
 			wr := verbs.SendWR{ID: 1, Opcode: c.op, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr() + uint64(c.off), RKey: mr.RKey() ^ c.key, SGList: []verbs.SGE{l.buf.Slice(0, c.n)}}
+			events := r.watch(t)
 			l.send(t, wr)
 			wc := l.collect(t, 1)[1]
 			if c.op == verbs.OpRead && (wc.Status == verbs.WCSuccess) != c.done {
@@ -56,19 +64,13 @@ func TestIWARPWrongMemory(t *testing.T) {
 			if c.done {
 				return
 			}
-			for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-				a, err1 := l.qp.Query()
-				b, err2 := r.qp.Query()
-				if err1 != nil || err2 != nil {
-					t.Fatal(err1, err2)
-				}
-				if a.State == verbs.QPErr && b.State == verbs.QPErr {
-					break
-				}
-				if time.Since(start) > 10*time.Second {
-					t.Fatalf("the connection goes on: %v, %v", a.State, b.State)
+			bothFail(t, l, r)
+			for _, typ := range c.told {
+				if ev := expect(t, events, typ); ev.QP != r.qp {
+					t.Errorf("the event is about %p, want %p: %+v", ev.QP, r.qp, ev)
 				}
 			}
+			unexpected(t, events)
 			// A message that goes too far may have been begun, up to the end.
 			same := len(before)
 			if c.op == verbs.OpWrite && c.off > 0 {
@@ -81,5 +83,163 @@ func TestIWARPWrongMemory(t *testing.T) {
 				t.Error("something has been read")
 			}
 		})
+	}
+}
+
+// bothFail waits until both QPs of a connection are in the error state.
+func bothFail(t *testing.T, l, r *end) {
+	t.Helper()
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		a, err1 := l.qp.Query()
+		b, err2 := r.qp.Query()
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if a.State == verbs.QPErr && b.State == verbs.QPErr {
+			return
+		}
+		if time.Since(start) > 10*time.Second {
+			t.Fatalf("the connection goes on: %v, %v", a.State, b.State)
+		}
+	}
+}
+
+// TestIWARPWrongLocalMemory names memory of one's own that is not there or not
+// allowed: the request fails, with the status that siw has for it and an event, the
+// connection ends, and everything else on it is flushed. Another connection goes on.
+func TestIWARPWrongLocalMemory(t *testing.T) {
+	rt := vmWire(t)
+	a, b := rt.pair(t, verbs.QPCap{})
+	for _, k := range []struct {
+		name   string
+		op     verbs.SendOpcode
+		status verbs.WCStatus // docs/driver-faults.md
+		event  verbs.AsyncEventType
+	}{
+		{"SEND", verbs.OpSend, verbs.WCLocQPOpErr, verbs.AsyncQPFatal},
+		{"WRITE", verbs.OpWrite, verbs.WCLocQPOpErr, verbs.AsyncQPFatal},
+		{"READ", verbs.OpRead, verbs.WCLocProtErr, verbs.AsyncQPAccessErr},
+		{"receive", verbs.OpSend, verbs.WCGeneralErr, verbs.AsyncQPAccessErr},
+	} {
+		for _, m := range []struct {
+			name string
+			sge  func(own, strange, ro *verbs.MR) verbs.SGE
+		}{
+			{"wrong lkey", func(own, _, _ *verbs.MR) verbs.SGE {
+				s := own.Slice(0, 8)
+				s.LKey ^= 0x1234
+				return s
+			}},
+			{"beyond the end", func(own, _, _ *verbs.MR) verbs.SGE {
+				s := own.Slice(0, 8)
+				s.Addr += uint64(own.Len()) - 4
+				return s
+			}},
+			{"memory of another PD", func(_, strange, _ *verbs.MR) verbs.SGE { return strange.Slice(0, 8) }},
+			{"memory without the right", func(_, _, ro *verbs.MR) verbs.SGE { return ro.Slice(0, 8) }},
+		} {
+			if m.name == "memory without the right" && (k.name == "SEND" || k.name == "WRITE") {
+				continue // which need none
+			}
+			t.Run(fmt.Sprint(k.name, " ", m.name), func(t *testing.T) {
+				l, r := rt.pair(t, verbs.QPCap{})
+				at, id, others := l, uint64(1), 1 // who makes the mistake, and in what
+				if k.name == "receive" {
+					at, id, others = r, 9, 2
+				}
+				strange, err := allocPD(t, at.dev).Alloc(4096, everything)
+				if err != nil {
+					t.Fatal(err)
+				}
+				closer(t, strange)
+				ro, err := at.pd.Alloc(4096, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				closer(t, ro)
+				events := at.watch(t)
+				sge := m.sge(at.buf, strange, ro)
+				wr := verbs.SendWR{ID: 1, Opcode: k.op, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{sge}}
+				if at == r {
+					r.recv(t, verbs.RecvWR{ID: 9, SGList: []verbs.SGE{sge}})
+					wr.SGList[0] = l.buf.Slice(0, 8)
+				}
+				l.recv(t, verbs.RecvWR{ID: 5})
+				r.recv(t, verbs.RecvWR{ID: 5})
+				l.send(t, wr)
+				got := map[*end]map[uint64]verbs.WC{l: l.collect(t, 2), r: r.collect(t, others)}
+				if wc := got[at][id]; wc.Status != k.status {
+					t.Errorf("it ends with %v, want %v", wc.Status, k.status)
+				}
+				if wc := got[l][1]; at == r && wc.Status != verbs.WCSuccess {
+					t.Errorf("the SEND ends with %v", wc.Status)
+				}
+				if ev := expect(t, events, k.event); ev.QP != at.qp {
+					t.Errorf("the event is about %p, want %p: %+v", ev.QP, at.qp, ev)
+				}
+				bothFail(t, l, r)
+				for _, e := range []*end{l, r} {
+					if wc := got[e][5]; wc.Status != verbs.WCWRFlushErr {
+						t.Errorf("the receive ends with %v", wc.Status)
+					}
+					e.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
+					if wc := e.collect(t, 1)[2]; wc.Status != verbs.WCWRFlushErr {
+						t.Errorf("a SEND afterwards ends with %v", wc.Status)
+					}
+				}
+				b.recv(t, verbs.RecvWR{ID: 7})
+				a.send(t, verbs.SendWR{ID: 3, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+				a.ok(t, 1)
+				b.ok(t, 1)
+			})
+		}
+	}
+}
+
+// TestIWARPDrained: what waits behind a READ that the peer refuses is flushed with it,
+// and an event says that the queue is empty.
+func TestIWARPDrained(t *testing.T) {
+	l, r := vmWire(t).pair(t, verbs.QPCap{})
+	events := l.watch(t)
+	write := verbs.SendWR{ID: 2, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled | verbs.SendFence, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}}
+	read, last := write, write
+	read.ID, read.Opcode, read.Flags, read.RKey = 1, verbs.OpRead, verbs.SendSignaled, r.buf.RKey()^0x1234
+	last.ID = 3
+	l.send(t, read, write, last)
+	for id, wc := range l.collect(t, 3) {
+		if wc.Status != verbs.WCWRFlushErr {
+			t.Errorf("request %d ends with %v", id, wc.Status)
+		}
+	}
+	if ev := expect(t, events, verbs.AsyncSQDrained); ev.QP != l.qp {
+		t.Errorf("the event is about %p, want %p: %+v", ev.QP, l.qp, ev)
+	}
+}
+
+// TestIWARPRefusals asks for what siw does not have.
+func TestIWARPRefusals(t *testing.T) {
+	e := newEnd(t, verbs.DefaultHost(), vmtest.Hosts(t, 1)[0], verbs.QPCap{})
+	srq, err := e.pd.CreateSRQ(verbs.SRQConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, srq)
+	for _, c := range []struct {
+		what string
+		want error
+		do   func() error
+	}{
+		{"another size of a CQ", errors.ErrUnsupported, func() error { return e.cq.Resize(500) }},
+		{"moderation of a CQ", errors.ErrUnsupported, func() error { return e.cq.Moderate(10, 0) }},
+		{"another size of an SRQ", errors.ErrUnsupported, func() error { return srq.Modify(verbs.SRQAttr{MaxWR: 500}, verbs.SRQAttrMaxWR) }},
+		{"window of type 1", errors.ErrUnsupported, func() error { _, err := e.pd.AllocMW(verbs.MWType1); return err }},
+		{"window of type 2", errors.ErrUnsupported, func() error { _, err := e.pd.AllocMW(verbs.MWType2); return err }},
+		// It takes a QP of UD, of which there are none.
+		{"multicast", syscall.EINVAL, func() error { return e.qp.AttachMulticast(verbs.GID{0: 0xff}, 0) }},
+	} {
+		var op *verbs.OpError
+		if err := c.do(); !errors.As(err, &op) || !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.what, err)
+		}
 	}
 }

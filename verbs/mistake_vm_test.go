@@ -179,7 +179,7 @@ func TestWrongRequests(t *testing.T) {
 			"message of 8 GiB":       {Opcode: verbs.OpSend, SGList: []verbs.SGE{huge, huge}},
 			"bind of nothing":        {Opcode: verbs.OpBindMW},
 			"unknown operation":      {Opcode: 1 << 20},
-			"operation of iWARP":     {Opcode: verbs.OpReadInv},
+			"operation of iWARP":     {Opcode: verbs.OpReadInv}, // where it has one element
 		} {
 			n, err := l.qp.PostSend([]verbs.SendWR{wr})
 			if n != 0 || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EMSGSIZE) && !errors.Is(err, errors.ErrUnsupported) {
