@@ -60,6 +60,9 @@ func TestAddressesThatLeadNowhere(t *testing.T) {
 		{"[fe80::1]:0", v6, zone},
 		{"", "[fe80::1]:7471", zone},
 	} {
+		if vmtest.Driver() == "siw" && tc.from == "[::1]:0" {
+			continue // siw has a device of lo, too, and sends this host's own address there
+		}
 		d := &cm.Dialer{}
 		if tc.from != "" {
 			d.LocalAddr = mustParse(tc.from)

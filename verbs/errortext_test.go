@@ -83,9 +83,10 @@ func TestErrorsNameTheQP(t *testing.T) {
 		}
 		var b verbs.Batch
 		b.Reset(l.qp)
-		b.Send(1, make([]verbs.SGE, l.qp.Cap().SendSGE+1)...)
+		long := make([]verbs.SGE, l.qp.Cap().SendSGE+1)
+		b.Send(1, long...)
 		says(t, b.Post(), syscall.EINVAL, "post batch to "+name+": ")
-		says(t, second(l.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpBindMW}})), syscall.EINVAL, "post send to "+name+": ")
+		says(t, second(l.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, SGList: long}})), syscall.EINVAL, "post send to "+name+": ")
 		says(t, second(l.qp.PostRecv(make([]verbs.RecvWR, 1<<12+1))), verbs.ErrFull, "post receive to "+name+": ")
 		says(t, l.qp.Modify(&verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState), syscall.EINVAL, "modify "+name+": ")
 		says(t, l.qp.AttachMulticast(verbs.GID{0: 0xff}, 0), syscall.EINVAL, "attach multicast group to "+name+": ")
