@@ -88,7 +88,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.IntVar(&o.List, "l", 1, "`requests` that are posted with one doorbell (bandwidth)")
 	inline := -1
 	f.Func("I", "`bytes` up to which a message is copied into its request (0, latency of send and write 64)", number(&inline))
-	f.IntVar(&o.Moderation, "Q", 0, "`requests` that one completion stands for (half of -t, at most 100)")
+	f.IntVar(&o.Moderation, "Q", 0, "`requests` that one completion stands for (bandwidth; half of -t, at most 100)")
 	f.StringVar(&o.Connection, "c", "RC", "`type` of the connection: RC, UC or UD")
 	f.BoolVar(&o.Events, "e", false, "sleep until the completion event, instead of polling")
 	f.BoolVar(&o.Verify, "verify", false, "look at the data that came")
@@ -134,7 +134,9 @@ func parse(args []string, w io.Writer) (*options, error) {
 	}
 	o.Inline = inline
 	if o.kind.Latency {
-		o.Depth, o.List = 16, 1
+		// As perftest does it: what follows starts when the completion has come. A driver
+		// may send what has none in another way, as siw does.
+		o.Depth, o.List, o.Moderation = 1, 1, 1
 	}
 	if err := o.chooseSizes(*size, *all); err != nil {
 		return nil, err
@@ -285,9 +287,6 @@ func (p *plan) incoming(lane int) int { return p.outgoing(lane) + p.stride() }
 
 // moderation is how many requests one completion stands for.
 func (p *plan) moderation() int {
-	if p.kind.Latency && !p.kind.echo {
-		return 1
-	}
 	if p.Moderation > 0 {
 		return p.Moderation
 	}
