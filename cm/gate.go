@@ -2,7 +2,10 @@
 
 package cm
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // gate counts the commands that run on an ID, and closes once. The kernel reuses
 // the number of an ID as soon as it is destroyed: a command that came after that
@@ -10,7 +13,7 @@ import "sync"
 type gate struct {
 	mu     sync.Mutex
 	inside int
-	closed bool
+	closed atomic.Bool   // written with mu; posting looks at it without
 	empty  chan struct{} // set by shut, closed when the last command has left
 }
 
@@ -25,7 +28,7 @@ var nobody = func() chan struct{} {
 func (g *gate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
+	if g.closed.Load() {
 		return false
 	}
 	g.inside++
@@ -36,26 +39,22 @@ func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.inside--
-	if g.closed && g.inside == 0 {
+	if g.closed.Load() && g.inside == 0 {
 		close(g.empty)
 	}
 }
 
-func (g *gate) isShut() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.closed
-}
+func (g *gate) isShut() bool { return g.closed.Load() }
 
 // shut lets nobody in any more. The first caller gets true and a channel that is
 // closed when nobody is inside.
 func (g *gate) shut() (first bool, empty <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
+	if g.closed.Load() {
 		return false, g.empty
 	}
-	g.closed = true
+	g.closed.Store(true)
 	g.empty = nobody
 	if g.inside > 0 {
 		g.empty = make(chan struct{})
