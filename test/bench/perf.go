@@ -157,6 +157,11 @@ func benchPerf(ctx context.Context, e *env) error {
 	if err != nil {
 		return fmt.Errorf("-cells: %w", err)
 	}
+	restore, err := raiseBacklog()
+	if err != nil {
+		return err
+	}
+	defer restore()
 	var outside []string
 	for _, c := range cells(e.full || e.cells != "") {
 		if !pick.MatchString(c.String()) || !c.possible(vmtest.Driver()) {
