@@ -52,6 +52,17 @@ func (id *ID) quick(f *ucma.File) *ucma.File {
 	return f
 }
 
+// undisturbed returns f for CONNECT. siw makes the TCP connection within it, and a
+// signal that comes meanwhile has it close that as soon as it stands, and begin again:
+// what the peer's siw does with a connection that is closed so soon is in
+// docs/driver-faults.md. A program of Go has signals all the time.
+func (id *ID) undisturbed(f *ucma.File) *ucma.File {
+	if dev := id.Device(); dev != nil && dev.DriverID() == abi.RDMA_DRIVER_SIW {
+		return f.Undisturbed()
+	}
+	return id.quick(f)
+}
+
 func (id *ID) transport() verbs.Transport {
 	if dev := id.Device(); dev != nil {
 		return dev.Transport()

@@ -48,7 +48,7 @@ func (id *ID) Connect(param *ConnParam) error {
 		return err
 	}
 	return id.refused(id.commandIn(opConnect, StateConnecting, func(f *ucma.File, kid uint32) error {
-		return netns.Do(id.netNS, func() error { return id.quick(f).Connect(kid, p.toKernel(), id.ece(false)) })
+		return netns.Do(id.netNS, func() error { return id.undisturbed(f).Connect(kid, p.toKernel(), id.ece(false)) })
 	}))
 }
 

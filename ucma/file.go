@@ -25,6 +25,7 @@ type File struct {
 	dev    Device
 	tracer *trace.Tracer // nil: nobody wants to know
 	quick  *File         // see Quick; nil if that is the File itself
+	calm   *File         // see Undisturbed; nil if that is the File itself
 }
 
 // Device carries commands to the kernel. *cdev.File is the real one; tests have
@@ -56,7 +57,11 @@ func Open(logger *slog.Logger) (*File, error) {
 		return nil, openError(err)
 	}
 	tracer := trace.Select(logger)
-	return &File{dev: dev, tracer: tracer, quick: &File{dev: quickDevice{dev}, tracer: tracer}}, nil
+	return &File{
+		dev: dev, tracer: tracer,
+		quick: &File{dev: quickDevice{dev}, tracer: tracer},
+		calm:  &File{dev: calmDevice{dev}, tracer: tracer},
+	}, nil
 }
 
 // quickDevice gives its commands as cdev.File.WriteQuick does.
@@ -72,6 +77,20 @@ func (f *File) Quick() *File {
 		return f
 	}
 	return f.quick
+}
+
+// calmDevice gives its commands as cdev.File.WriteUndisturbed does.
+type calmDevice struct{ *cdev.File }
+
+func (d calmDevice) Write(b []byte) error { return d.WriteUndisturbed(b) }
+
+// Undisturbed returns the same file for commands that no signal may interrupt. The
+// kernel would have them begin again, which does not undo what the peer has seen.
+func (f *File) Undisturbed() *File {
+	if f.calm == nil {
+		return f
+	}
+	return f.calm
 }
 
 // versionOK compares the kernel's ABI version with ours, once in a process.

@@ -112,6 +112,13 @@ func (f *File) WriteQuick(b []byte) error {
 	return f.write(b, writeQuick)
 }
 
+// WriteUndisturbed is Write for a command that no signal may interrupt. Go interrupts
+// its own threads with signals, to preempt goroutines, and SIGCHLD and the like come to
+// any thread.
+func (f *File) WriteUndisturbed(b []byte) error {
+	return f.write(b, writeUndisturbed)
+}
+
 func (f *File) write(b []byte, write func(fd uintptr, b []byte) error) error {
 	c := commands.Get().(*command)
 	c.b, c.write = b, write

@@ -5,6 +5,7 @@ package cdev
 import (
 	"errors"
 	"io"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,6 +27,27 @@ func write(fd uintptr, b []byte) error { return repeat(unix.Write, fd, b) }
 
 // writeQuick is write without a word to the scheduler.
 func writeQuick(fd uintptr, b []byte) error { return repeat(WriteRaw, fd, b) }
+
+// writeUndisturbed is write on a thread that takes no signals meanwhile.
+func writeUndisturbed(fd uintptr, b []byte) error {
+	return undisturbed(func() error { return write(fd, b) })
+}
+
+// undisturbed runs fn with all signals blocked. Those of the thread come afterwards,
+// those of the process other threads take.
+func undisturbed(fn func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, before unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
+		return err
+	}
+	defer unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	return fn()
+}
 
 func repeat(write func(fd int, b []byte) (int, error), fd uintptr, b []byte) error {
 	for {

@@ -13,4 +13,6 @@ func write(uintptr, []byte) error { return errors.ErrUnsupported }
 
 func writeQuick(fd uintptr, b []byte) error { return write(fd, b) }
 
+func writeUndisturbed(fd uintptr, b []byte) error { return write(fd, b) }
+
 func wakeMonitor() {}

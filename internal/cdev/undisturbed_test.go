@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cdev
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// blocked returns the signals that this thread has blocked, in the kernel's words.
+func blocked(t *testing.T) string {
+	t.Helper()
+	status, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if mask, ok := strings.CutPrefix(line, "SigBlk:"); ok {
+			return strings.TrimSpace(mask)
+		}
+	}
+	t.Fatal("the kernel does not say which signals are blocked")
+	return ""
+}
+
+// TestUndisturbed: all signals are blocked that can be, and are not afterwards.
+func TestUndisturbed(t *testing.T) {
+	const all = "fffffffffffbfeff" // but SIGKILL and SIGSTOP
+	before := blocked(t)
+	if err := undisturbed(func() error {
+		if mask := blocked(t); mask != all {
+			t.Errorf("blocked are %s, not %s", mask, all)
+		}
+		return unix.EBADF
+	}); err != unix.EBADF {
+		t.Error(err)
+	}
+	if after := blocked(t); after != before {
+		t.Errorf("blocked were %s, and are %s", before, after)
+	}
+}
+
+// TestWriteUndisturbed: it writes, and says why it cannot.
+func TestWriteUndisturbed(t *testing.T) {
+	f, out := packets(t)
+	if err := f.WriteUndisturbed([]byte("command")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 16)
+	if n, err := unix.Read(out, b); err != nil || string(b[:n]) != "command" {
+		t.Errorf("%q %v", b[:n], err)
+	}
+	unix.Shutdown(out, unix.SHUT_RDWR)
+	if err := f.WriteUndisturbed([]byte("command")); err != unix.EPIPE {
+		t.Error(err)
+	}
+}
