@@ -4,11 +4,27 @@
 
 package soak
 
-import "purerdma/verbs"
+import (
+	"context"
+
+	"purerdma/verbs"
+)
 
 // What the traffic does otherwise on iWARP is to spare siw what it is known to do
 // wrong (docs/driver-faults.md), and what iWARP does not promise. EADDRINUSE is the
 // lane's affair.
+
+// connecting returns the context that a connection is made with. It ends with the first
+// fault, but not on iWARP: a TCP connection that is closed before the siw of the other
+// side has taken it is the end of the listener there, and may be that of the kernel. (That
+// a process is killed does no such harm, because those only listen.)
+func (n *node) connecting() (context.Context, context.CancelFunc) {
+	ctx := n.s.failed
+	if n.caps.iwarp {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return context.WithTimeout(ctx, n.s.patience)
+}
 
 // zeroCopy is how many bytes of a request without a completion of its own siw hands
 // to TCP as they stand in memory. TCP may look at them after a later request has

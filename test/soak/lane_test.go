@@ -109,7 +109,7 @@ func (n *node) lane(number uint32, next func() (target, bool)) {
 
 // active is one life of a connection.
 func (n *node) active(number, gen uint32, to target) error {
-	ctx, cancel := context.WithTimeout(n.s.failed, n.s.patience)
+	ctx, cancel := n.connecting()
 	defer cancel()
 	d := cm.Dialer{LocalAddr: local(n.host)}
 	r, err := d.Resolve(ctx, "tcp", to.addr)
