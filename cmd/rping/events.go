@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"strings"
 
 	"purerdma/cm"
@@ -23,15 +24,20 @@ func (eventLog) Enabled(context.Context, slog.Level) bool { return true }
 // the ID's number.
 func (l eventLog) Handle(_ context.Context, r slog.Record) error {
 	var id string
+	peer := false
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "id" {
+		switch a.Key {
+		case "id":
 			id, _, _ = strings.Cut(strings.TrimPrefix(a.Value.String(), "cm_id "), " ")
+		case "remote":
+			remote, err := netip.ParseAddrPort(a.Value.String())
+			peer = err == nil && !remote.Addr().IsUnspecified()
 		}
-		return id == ""
+		return true
 	})
 	whose := "parent"
-	if l.server {
-		whose = "child" // whose events are the listener's, but for a device that goes
+	if l.server && peer { // the listener, which may lose its device, has none
+		whose = "child"
 	}
 	text := "cma_event type " + r.Message + " cma_id " + id + " (" + whose + ")\n"
 	switch r.Message {

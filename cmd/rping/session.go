@@ -67,6 +67,8 @@ type session struct {
 	start *verbs.MR // client: what the server reads
 	conn  conn
 
+	buffers bool // whether all of them are there
+
 	// ctx ends with the connection, whoever ends it.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -124,6 +126,7 @@ func (s *session) setup(p pending) error {
 	if err := s.register(dev.Transport()); err != nil {
 		return err
 	}
+	s.buffers = true
 	s.u.debugf("allocated & registered buffers...\n")
 	return s.postRecv()
 }
@@ -191,7 +194,9 @@ func (s *session) close() error {
 	if s.qp != nil {
 		errs = append(errs, s.qp.Close())
 	}
-	s.u.debugf("rping_free_buffers called on cb %p\n", s)
+	if s.buffers {
+		s.u.debugf("rping_free_buffers called on cb %p\n", s)
+	}
 	for _, mr := range []*verbs.MR{s.ctrl, s.data, s.start} {
 		if mr != nil {
 			errs = append(errs, mr.Close())
