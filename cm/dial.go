@@ -161,7 +161,7 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 			break
 		}
 		if left <= try || !errors.Is(err, syscall.ETIMEDOUT) {
-			return hintOfEvent(err, src, info.DstAddr)
+			return err
 		}
 	}
 	if toLoopback(info.DstAddr) && !id.iwarp() {
@@ -172,9 +172,6 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 			return err
 		}
 	} else if err := id.ResolveRoute(timeout); err != nil {
-		if oe, ok := err.(*OpError); ok {
-			oe.Err = hint(oe.Err, src, info.DstAddr)
-		}
 		return err
 	}
 	return expect(ctx, id, EventRouteResolved)
@@ -186,7 +183,7 @@ func expect(ctx context.Context, id *ID, want EventType) error {
 	for {
 		ev, err := id.Channel().Next(ctx)
 		if err != nil {
-			return id.opError(opResolve, err.(*OpError).Err)
+			return id.unresolved(err.(*OpError).Err)
 		}
 		ev.Ack()
 		switch ev.Type {

@@ -66,10 +66,10 @@ func (e *Event) Err() error {
 	op, err := opConnect, error(nil)
 	switch e.Type {
 	case EventAddrError, EventRouteError:
-		op, err = opResolve, &UnreachableError{Event: e.Type, Status: e.Status}
-		if e.cause != nil {
-			err = e.cause
+		if e.cause == nil {
+			return e.ID.unresolved(&UnreachableError{Event: e.Type, Status: e.Status})
 		}
+		op, err = opResolve, e.cause
 	case EventAddrInfoError:
 		op, err = opService, &UnreachableError{Event: e.Type, Status: e.Status}
 	case EventMulticastError:

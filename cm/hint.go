@@ -72,20 +72,16 @@ func hint(err error, local, remote Addr) error {
 // on some interface.
 var zoneErrors = []error{syscall.EINVAL, syscall.ENETUNREACH, syscall.ENODEV, syscall.ETIMEDOUT, os.ErrDeadlineExceeded}
 
-// hintOfEvent is hint for the error of a resolution that has begun: of the kernel's
-// event, or of the context that ended first.
-func hintOfEvent(err error, local, remote Addr) error {
-	var unreachable *UnreachableError
-	oe, ok := err.(*OpError)
-	if !ok || !errors.As(err, &unreachable) && !oe.Timeout() {
-		return err
+// unresolved is opError with hint for a resolution that has begun: for the kernel's
+// event, or the end of the context that came first.
+func (id *ID) unresolved(err error) error {
+	asked := id.askedFor()
+	oe := id.opError(opResolve, err).(*OpError)
+	if !oe.Local.IsValid() {
+		oe.Local = asked.from
 	}
-	hinted := *oe
-	if !hinted.Local.IsValid() {
-		hinted.Local = local
-	}
-	hinted.Err = hint(oe.Err, local, remote)
-	return &hinted
+	oe.Err = hint(oe.Err, asked.from, asked.to)
+	return oe
 }
 
 // withoutZone returns the IP of a link-local address that leaves open on which of the

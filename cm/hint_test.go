@@ -129,6 +129,57 @@ func TestHintsOfEvents(t *testing.T) {
 	}
 }
 
+// TestHintsOfAnIDsEvents: those who fetch the events themselves get the same hints.
+func TestHintsOfAnIDsEvents(t *testing.T) {
+	const why = "no RDMA device has a loopback address"
+	for _, tc := range []struct {
+		src, dst string
+		event    EventType
+		status   syscall.Errno
+		words    string
+	}{
+		{"127.0.0.1:0", "10.2.2.2:8", EventAddrError, syscall.EINVAL, "127.0.0.1:0->10.2.2.2:8: the address did not resolve: invalid argument (" + why},
+		{"", "127.0.0.1:8", EventAddrError, syscall.ENODEV, why},
+		{"", "0.0.0.0:8", EventRouteError, syscall.EINVAL, "0.0.0.0 is taken for a loopback address, and " + why},
+		{"", "10.2.2.2:8", EventAddrError, syscall.ENODEV, ""},
+		{"", "127.0.0.1:8", EventUnreachable, syscall.ETIMEDOUT, ""}, // on siw's device of lo somebody may be there, or not
+	} {
+		ch, k := newFakeChannel(t)
+		id := newFakeID(t, ch)
+		var src Addr
+		if tc.src != "" {
+			src = mustAddr(tc.src)
+		}
+		if err := id.ResolveAddr(src, mustAddr(tc.dst), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		k.queue(id.kid, tc.event, -int32(tc.status))
+		ev, err := ch.Next(soonCtx(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = ev.Err()
+		ev.Ack()
+		if !errors.Is(err, tc.status) || !strings.Contains(err.Error(), tc.words) || tc.words == "" && strings.Contains(err.Error(), "loopback") {
+			t.Errorf("%v\nlacks %q", err, tc.words)
+		}
+	}
+}
+
+// TestHintOfARoute: the call says the same.
+func TestHintOfARoute(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	if err := id.ResolveAddr(Addr{}, mustAddr("127.0.0.1:8"), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	id.state = StateAddrResolved
+	k.fail[abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE] = syscall.ENODEV
+	if err := id.ResolveRoute(time.Second); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), "no RDMA device has a loopback address") {
+		t.Error(err)
+	}
+}
+
 // TestNoHintOfAZone: for addresses that have one or need none, and for other errors.
 func TestNoHintOfAZone(t *testing.T) {
 	for _, tc := range []struct {

@@ -48,6 +48,7 @@ type ID struct {
 	tries    []*try          // commands that run, in the order in which they have begun
 	local    Addr
 	remote   Addr
+	asked    route // of the last ResolveAddr
 	dev      *verbs.Device
 	port     uint8
 	qp       *verbs.QP
@@ -60,6 +61,9 @@ type ID struct {
 
 	localECE, remoteECE ECE
 }
+
+// route is the two addresses that a way was asked for between.
+type route struct{ from, to Addr }
 
 func newID(ch *EventChannel, kid uint32, ps PortSpace, qpType verbs.QPType) *ID {
 	id := &ID{ch: ch, kid: kid, uid: lastUID.Add(1), ps: ps, qpType: qpType}

@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"cmp"
 	"net/netip"
 	"strconv"
 	"time"
@@ -57,11 +58,15 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 	} else {
 		src, dst, family = oneFamily(src, dst)
 	}
+	from := cmp.Or(local, src) // src does not count if the ID is bound
+	id.mu.Lock()
+	id.asked = route{from, dst}
+	id.mu.Unlock()
 	err := id.attempt(opResolve, &try{after: StateAddrQuery, to: dst}, func(f *ucma.File, kid uint32) error {
 		if family != nil {
 			return family
 		}
-		from, err := id.sockaddr(src)
+		source, err := id.sockaddr(src)
 		if err != nil {
 			return err
 		}
@@ -71,16 +76,13 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		}
 		// Whatever the device, which is not known yet: the neighbour is asked for
 		// after the command.
-		return f.Quick().ResolveAddr(kid, from, to, timeout)
+		return f.Quick().ResolveAddr(kid, source, to, timeout)
 	})
 	if oe, ok := err.(*OpError); ok {
-		if !local.IsValid() {
-			local = src // which does not count if the ID is bound
+		if from.IsValid() {
+			oe.Local = from
 		}
-		if local.IsValid() {
-			oe.Local = local
-		}
-		oe.Remote, oe.Err = dst, hint(oe.Err, local, dst)
+		oe.Remote, oe.Err = dst, hint(oe.Err, from, dst)
 	}
 	return err
 }
@@ -88,9 +90,21 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 // ResolveRoute finds the path to the resolved address (rdma_resolve_route(3)).
 // The outcome is EventRouteResolved or EventRouteError.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
-	return id.commandIn(opResolveRoute, StateRouteQuery, func(f *ucma.File, kid uint32) error {
+	err := id.commandIn(opResolveRoute, StateRouteQuery, func(f *ucma.File, kid uint32) error {
 		return id.quick(f).ResolveRoute(kid, timeout)
 	})
+	if oe, ok := err.(*OpError); ok {
+		asked := id.askedFor()
+		oe.Err = hint(oe.Err, asked.from, asked.to)
+	}
+	return err
+}
+
+// askedFor returns the addresses that the last ResolveAddr was about.
+func (id *ID) askedFor() route {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.asked
 }
 
 // sockaddr returns an address for a command. The name of a zone is an interface's

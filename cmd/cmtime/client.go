@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"purerdma/cm"
 	"purerdma/cmd/internal/tool"
@@ -20,7 +19,6 @@ type client struct {
 	conns         []*conn
 	qps           *maker
 	totals        [numSteps]span
-	hinted        sync.Once
 
 	// What the events change, and the failures of calls.
 	state struct {
@@ -194,13 +192,7 @@ func (c *client) untilPending(ctx context.Context, pending int) error {
 // fail gives a connection up.
 func (c *client) fail(cn *conn, what string, err error) {
 	c.u.Perror(what, err)
-	c.hint(err)
 	c.state.Do(func() { cn.failed = true; c.state.failed++ })
-}
-
-// hint says of the first failure if it may come from the addresses.
-func (c *client) hint(err error) {
-	c.hinted.Do(func() { c.u.HintLoopback(err, c.local, c.remote) })
 }
 
 // destroy gives everything up.

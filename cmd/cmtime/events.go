@@ -47,7 +47,6 @@ func (c *client) handle(ev *cm.Event) {
 func (c *client) report(event string, ev *cm.Event) {
 	c.u.Printf("%s, error: %d\n", event, ev.Status)
 	c.u.Fail(ev.Err())
-	c.hint(ev.Err())
 }
 
 // again tries to resolve once more, as often as retries are left.

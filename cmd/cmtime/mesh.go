@@ -99,9 +99,7 @@ func meshRun(ctx context.Context, opt *meshOptions, u *tool.UI) error {
 	defer close(m.work)
 	pump := tool.StartPump(ctx, ch, m.handle, m.fail)
 	defer pump.Stop()
-	err = m.rounds(ctx)
-	u.HintLoopback(err, m.local, cm.Addr{})
-	return err
+	return m.rounds(ctx)
 }
 
 // rounds meets the peers and goes through the rounds.

@@ -75,7 +75,6 @@ func (t *test) run(ctx context.Context) error {
 	t.u.Printf("mckey: joining\n")
 	for _, m := range t.members {
 		if err := t.start(m, bind); err != nil {
-			t.u.HintLoopback(err, bind, cm.Addr{})
 			return err
 		}
 	}
@@ -83,9 +82,7 @@ func (t *test) run(ctx context.Context) error {
 	if err == nil {
 		err = t.transfer(ctx)
 	}
-	left := t.leave()
-	t.u.HintLoopback(err, bind, cm.Addr{})
-	return errors.Join(left, err)
+	return errors.Join(t.leave(), err)
 }
 
 // leave leaves the group. Like the C program it takes having to leave what was

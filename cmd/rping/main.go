@@ -70,9 +70,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if ctx.Err() == nil {
 		u.fail(err)
-		if src, dst := endpoints(opt); !opt.server {
-			u.HintLoopback(err, src, dst)
-		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return statusNoDevice
