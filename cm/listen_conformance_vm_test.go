@@ -95,8 +95,9 @@ func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
 // has room for, and none of them in the listener; when somebody does, all are served that
 // still want to be.
 func TestAFloodOfRequests(t *testing.T) {
-	// Those that are dropped come again after seconds, and then one backlog is served.
-	const backlog, peers = 16, 64
+	// Those that are dropped come again after seconds, and then one backlog is served:
+	// all of the others, so that they wait for seconds once.
+	const backlog, peers = 32, 64
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ln, err := (&cm.ListenConfig{Backlog: backlog}).Listen(within(t, 10*time.Second), "tcp", at(hosts[0].IPv4, 0))
