@@ -183,6 +183,7 @@ func TestCannotConnect(t *testing.T) {
 	} {
 		for _, q := range []string{"", " -q"} {
 			t.Run(name+q, func(t *testing.T) {
+				t.Parallel() // most of the time is the kernel's, until it gives up
 				want := output(t, theirs, args+q)
 				got := output(t, ours, args+q)
 				t.Logf("ours: %v\nC: %v", got, want)

@@ -222,6 +222,7 @@ func TestPingpongWords(t *testing.T) {
 		ours, theirs := tool(t, p.name)
 		for _, args := range lines {
 			t.Run(p.name+" "+args, func(t *testing.T) {
+				t.Parallel()
 				want, got := words(t, theirs, args), words(t, ours, args)
 				// The C library's driver of rxe does not ask the kernel, which can.
 				want.Stderr = strings.Replace(want.Stderr, "Couldn't prefetch MR(95). Continue anyway\n", "", 1)
@@ -246,6 +247,7 @@ func TestPingpongHostile(t *testing.T) {
 			"no confirm": strings.Repeat("0000:000011:000000:00000000000000000000ffff0a080102\x00", 256) + "none\x00",
 		} {
 			t.Run(p.name+" client "+name, func(t *testing.T) {
+				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				port := newPort()
@@ -289,6 +291,7 @@ func TestPingpongHostileServers(t *testing.T) {
 			"huge":     strings.Repeat("0", 1<<20),
 		} {
 			t.Run(p.name+" server "+name, func(t *testing.T) {
+				t.Parallel() // most of the time is the server's half a second
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				ln, err := net.Listen("tcp", "127.0.0.1:0")

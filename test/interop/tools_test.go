@@ -156,6 +156,7 @@ func sameWords(t *testing.T, name string, lines ...string) {
 	ours, theirs := tool(t, name)
 	for _, args := range lines {
 		t.Run(args, func(t *testing.T) {
+			t.Parallel()
 			want, got := words(t, theirs, args), words(t, ours, args)
 			if got.Stdout != want.Stdout || got.Status != want.Status || !hasLines(got.Stderr, want.Stderr) {
 				t.Errorf("ours: %v\nC: %v", got, want)

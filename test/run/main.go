@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -28,6 +29,10 @@ import (
 
 // helper is what the tests that need RDMA import.
 const helper = "purerdma/internal/vmtest"
+
+// parallel is how many of the tests that say so (t.Parallel) may overlap: they wait
+// more than they compute, so that they are more than the machine has processors.
+const parallel = "4"
 
 // modules are what tests make the network fail with.
 const modules = "bonding,sch_netem"
@@ -97,17 +102,18 @@ func (c *config) runAll(ctx context.Context, patterns []string) error {
 	}
 	flags := strings.Fields(c.vmFlags)
 	driver, kernel := flagValue(flags, "driver", "rxe"), flagValue(flags, "kernel", "6.1")
+	bins, err := c.build(ctx, pkgs)
+	if err != nil {
+		return err
+	}
 	var list []command
-	for _, p := range pkgs {
-		bin, err := c.build(ctx, p)
-		if err != nil {
-			return err
-		}
+	for i, p := range pkgs {
+		bin := bins[i]
 		dir := strings.TrimPrefix(p.ImportPath, "purerdma/")
 		if err := checkLacks(ctx, bin, dir); err != nil {
 			return err
 		}
-		args := []string{bin, "-test.v", "-test.count=1", "-test.timeout=" + c.timeout}
+		args := []string{bin, "-test.v", "-test.count=1", "-test.timeout=" + c.timeout, "-test.parallel=" + parallel}
 		args = append(args, strings.Fields(c.args)...)
 		if c.run != "" {
 			args = append(args, "-test.run="+c.run)
@@ -185,23 +191,28 @@ func find(ctx context.Context, patterns []string) ([]pkg, error) {
 	return pkgs, nil
 }
 
-// build compiles the tests of a package.
-func (c *config) build(ctx context.Context, p pkg) (string, error) {
-	name := strings.ReplaceAll(p.ImportPath, "/", "_") + ".test"
-	bin, err := filepath.Abs(filepath.Join(c.bins, name))
+// build compiles the tests of packages, which differ in the last element of their
+// paths, and returns the programs.
+func (c *config) build(ctx context.Context, pkgs []pkg) ([]string, error) {
+	dir, err := filepath.Abs(c.bins)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	args := []string{"test", "-c", "-o", bin}
+	args := []string{"test", "-c", "-o", dir + "/"}
 	if c.race {
 		args = append(args, "-race")
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, p.ImportPath)...)
+	var bins []string
+	for _, p := range pkgs {
+		args = append(args, p.ImportPath)
+		bins = append(bins, filepath.Join(dir, path.Base(p.ImportPath)+".test"))
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("building the tests of %s: %w", p.ImportPath, err)
+		return nil, fmt.Errorf("building the tests: %w", err)
 	}
-	return bin, nil
+	return bins, nil
 }
 
 // boot runs the list in the virtual machine.
