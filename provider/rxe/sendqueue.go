@@ -5,6 +5,7 @@ package rxe
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
 	"sync"
 	"syscall"
 
@@ -194,13 +195,15 @@ func address(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
 	if wr.AH == nil {
 		return fmt.Errorf("datagram without an address handle: %w", syscall.EINVAL)
 	}
-	a, ok := wr.AH.ProviderAH().(*ah)
-	if !ok {
-		return fmt.Errorf("address handle is closed, or of another driver: %w", syscall.EINVAL)
+	switch a := wr.AH.ProviderAH().(type) {
+	case *ah:
+		ud := wqe.WR.UD()
+		ud.RemoteQPN, ud.RemoteQKey, ud.AHNum = wr.RemoteQPN, wr.RemoteQKey, a.num
+		return nil
+	case nil:
+		return fmt.Errorf("address handle: %w: %w", net.ErrClosed, syscall.EINVAL)
 	}
-	ud := wqe.WR.UD()
-	ud.RemoteQPN, ud.RemoteQKey, ud.AHNum = wr.RemoteQPN, wr.RemoteQKey, a.num
-	return nil
+	return fmt.Errorf("address handle of another driver: %w", syscall.EINVAL)
 }
 
 // Flags of a send request: enum ib_send_flags of the kernel.
