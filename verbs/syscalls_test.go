@@ -115,6 +115,8 @@ func TestSystemCalls(t *testing.T) {
 			}
 			k.then = nil
 		}},
+		{"drain", 1, func() { modify(t, l.qp, verbs.QPAttr{State: verbs.QPSQD}, verbs.QPAttrState) }},
+		{"go on, and have the kernel look", 2, func() { modify(t, l.qp, verbs.QPAttr{State: verbs.QPRTS}, verbs.QPAttrState) }},
 		{"sleep with the CQ armed", 0, func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 1e6)
 			defer cancel()

@@ -146,8 +146,14 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	if err := q.file.ModifyQP(&cmd, uverbs.Driver{}); err != nil {
 		return err
 	}
-	if mask&provider.QPAttrState != 0 {
-		q.SetState(attr.State)
+	if mask&provider.QPAttrState == 0 {
+		return nil
+	}
+	from := q.State()
+	q.SetState(attr.State)
+	if from == provider.QPSQD && attr.State == provider.QPRTS {
+		// What was held waits for the next doorbell: rxe does not look by itself.
+		return q.ring()
 	}
 	return nil
 }
