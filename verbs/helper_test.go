@@ -162,20 +162,36 @@ func (e *end) connectTo(t testing.TB, peer *end) {
 // qkey is that of all UD QPs of the tests. The highest bit would need a right.
 const qkey = 0x1ee7
 
-// init, rtr and rts are the three steps of connectTo.
+// init, rtr and rts are the three steps of connectTo, each with no more than it needs.
 func (e *end) init(t testing.TB) {
 	t.Helper()
+	a, mask := e.toInit()
+	modify(t, e.qp, a, mask)
+}
+
+func (e *end) rtr(t testing.TB, peer *end) {
+	t.Helper()
+	a, mask := e.toRTR(peer)
+	modify(t, e.qp, a, mask)
+}
+
+func (e *end) rts(t testing.TB) {
+	t.Helper()
+	a, mask := e.toRTS()
+	modify(t, e.qp, a, mask)
+}
+
+func (e *end) toInit() (verbs.QPAttr, verbs.QPAttrMask) {
 	a, mask := verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort
 	if e.qp.Type() == verbs.UD {
 		a.QKey, mask = qkey, mask|verbs.QPAttrQKey
 	} else {
 		a.Access, mask = everything, mask|verbs.QPAttrAccess
 	}
-	modify(t, e.qp, a, mask)
+	return a, mask
 }
 
-func (e *end) rtr(t testing.TB, peer *end) {
-	t.Helper()
+func (e *end) toRTR(peer *end) (verbs.QPAttr, verbs.QPAttrMask) {
 	a, mask := verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState
 	if e.qp.Type() != verbs.UD {
 		a.PathMTU, a.DestQPNum, a.RQPSN, a.AH = verbs.MTU1024, peer.qp.Num(), peer.psn(), e.to(peer.gid)
@@ -185,17 +201,16 @@ func (e *end) rtr(t testing.TB, peer *end) {
 		a.MaxDestRdAtomic, a.MinRNRTimer = 4, 12
 		mask |= verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer
 	}
-	modify(t, e.qp, a, mask)
+	return a, mask
 }
 
-func (e *end) rts(t testing.TB) {
-	t.Helper()
+func (e *end) toRTS() (verbs.QPAttr, verbs.QPAttrMask) {
 	a, mask := verbs.QPAttr{State: verbs.QPRTS, SQPSN: e.psn()}, verbs.QPAttrState|verbs.QPAttrSQPSN
 	if e.qp.Type() == verbs.RC {
 		a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = 14, 7, 7, 4
 		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic
 	}
-	modify(t, e.qp, a, mask)
+	return a, mask
 }
 
 // to returns the address of a GID as this end sees it.

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"math/bits"
+	"syscall"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+// TestVMTransitions takes a QP of each type from RESET to RTS by what the table of
+// transitions requires. A step without one of it, with what it does not take, or to a
+// state that is not the next one is refused: before the kernel is asked, and by the kernel
+// when it is.
+func TestVMTransitions(t *testing.T) {
+	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC, verbs.UD} {
+		t.Run(typ.String(), func(t *testing.T) {
+			rt := vmWire(t)
+			e, peer := newEndWith(t, rt.h, rt.a, verbs.QPConfig{Type: typ}), newEndWith(t, rt.h, rt.b, verbs.QPConfig{Type: typ})
+			strange := verbs.QPAttrQKey
+			if typ == verbs.UD {
+				strange = verbs.QPAttrAccess
+			}
+			refuses := func(a verbs.QPAttr, mask, missing, invalid verbs.QPAttrMask) {
+				t.Helper()
+				from := e.qp.State()
+				var te *verbs.TransitionError
+				if err := e.qp.Modify(&a, mask); !errors.As(err, &te) || te.Missing != missing || te.Invalid != invalid || te.From != from || te.To != a.State {
+					t.Errorf("%v to %v with %v: %v", from, a.State, mask, err)
+				}
+				// The provider asks the kernel at once.
+				if err := e.qp.Provider().Modify(&a, mask); !errors.Is(err, syscall.EINVAL) {
+					t.Errorf("%v to %v with %v: the kernel says %v", from, a.State, mask, err)
+				}
+				if got, err := e.qp.Query(); err != nil || got.State != from || e.qp.State() != from {
+					t.Errorf("state %v, %v by Query, want %v: %v", e.qp.State(), got.State, from, err)
+				}
+			}
+			for range 2 {
+				for _, step := range []func() (verbs.QPAttr, verbs.QPAttrMask){e.toInit, func() (verbs.QPAttr, verbs.QPAttrMask) { return e.toRTR(peer) }, e.toRTS} {
+					a, mask := step()
+					for _, to := range []verbs.QPState{verbs.QPRTR, verbs.QPRTS, verbs.QPSQD, verbs.QPSQE} {
+						if to != a.State && to != e.qp.State() {
+							refuses(verbs.QPAttr{State: to}, verbs.QPAttrState, 0, 0)
+						}
+					}
+					for m := mask &^ verbs.QPAttrState; m != 0; m &= m - 1 {
+						one := verbs.QPAttrMask(1) << bits.TrailingZeros32(uint32(m))
+						refuses(a, mask&^one, one, 0)
+					}
+					refuses(a, mask|strange, 0, strange)
+					modify(t, e.qp, a, mask)
+					if got, err := e.qp.Query(); err != nil || got.State != a.State {
+						t.Errorf("%v after the move to %v: %v", got.State, a.State, err)
+					}
+				}
+				refuses(verbs.QPAttr{State: verbs.QPInit}, verbs.QPAttrState, 0, 0)
+				modify(t, e.qp, verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
+				refuses(verbs.QPAttr{State: verbs.QPRTS}, verbs.QPAttrState, 0, 0)
+				modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+			}
+		})
+	}
+}
