@@ -243,3 +243,33 @@ func TestIWARPRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestIWARPClosing: SQD is the state of a connection that ends in order. What is under
+// way arrives, receives are flushed, nothing more is taken, and there is no way back.
+func TestIWARPClosing(t *testing.T) {
+	l, r := vmWire(t).pair(t, verbs.QPCap{})
+	r.recv(t, verbs.RecvWR{ID: 7, SGList: []verbs.SGE{r.buf.Slice(0, 8)}})
+	l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{l.buf.Slice(0, 8)}})
+	l.ok(t, 1)
+	r.ok(t, 1)
+	for _, e := range []*end{l, r} {
+		e.recv(t, verbs.RecvWR{ID: 5, SGList: []verbs.SGE{e.buf.Slice(0, 8)}})
+	}
+	modify(t, l.qp, verbs.QPAttr{State: verbs.QPSQD}, verbs.QPAttrState)
+	for _, e := range []*end{l, r} {
+		if wc := e.collect(t, 1)[5]; wc.Status != verbs.WCWRFlushErr {
+			t.Errorf("the receive ends with %v", wc.Status)
+		}
+	}
+	if a, err := l.qp.Query(); err != nil || a.State != verbs.QPSQD {
+		t.Errorf("Query: %v, %v", a.State, err)
+	}
+	var state *verbs.StateError
+	if n, err := l.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}); n != 0 || !errors.As(err, &state) || state.State != verbs.QPSQD {
+		t.Errorf("a SEND: %d, %v", n, err)
+	}
+	if err := l.qp.Modify(&verbs.QPAttr{State: verbs.QPRTS}, verbs.QPAttrState); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("back to RTS: %v", err)
+	}
+	modify(t, l.qp, verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
+}
