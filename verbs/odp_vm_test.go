@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"purerdma/abi"
 	"purerdma/verbs"
 )
 
@@ -97,23 +96,19 @@ func TestVMOnDemandOperations(t *testing.T) {
 	})
 }
 
-// TestVMOnDemandNewer runs FLUSH and ATOMIC_WRITE on memory that is not pinned, where
-// the device has all of them.
+// TestVMOnDemandNewer runs FLUSH and ATOMIC_WRITE on memory that is not pinned: where
+// there is such memory, there are both.
 func TestVMOnDemandNewer(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
-		const both = abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL | abi.IB_UVERBS_DEVICE_ATOMIC_WRITE
-		if !r.odp() || r.dev.Attr().CapFlags&both != both {
-			// What lacks is refused: TestVMOnDemandOperations, TestVMNewerOpcodes.
-			t.Logf("ODP %+v, capabilities %#x", r.dev.Attr().ODP, r.dev.Attr().CapFlags)
+		access := everything
+		if expects(t, flushing) {
+			access |= verbs.FlushGlobal
+		}
+		mr, err := r.pd.Alloc(1<<16, access|verbs.OnDemand)
+		if !r.onDemand(t, mr, err) {
 			return
 		}
-		access := everything | verbs.FlushGlobal
-		mr, err := r.pd.Alloc(1<<16, access|verbs.OnDemand)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, mr)
 		modify(t, r.qp, verbs.QPAttr{Access: access}, verbs.QPAttrAccess)
 		for page := range 8 {
 			value := binary.NativeEndian.AppendUint64(nil, uint64(page)<<40|77)
@@ -131,21 +126,14 @@ func TestVMOnDemandNewer(t *testing.T) {
 	})
 }
 
-// TestVMOnDemandDatagrams sends datagrams from memory that is not pinned, where the
-// device can.
+// TestVMOnDemandDatagrams sends datagrams from memory that is not pinned.
 func TestVMOnDemandDatagrams(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.udPair(t)
-		caps := l.dev.Attr().ODP
-		if !caps.Supported || caps.UD&verbs.ODPSend == 0 {
-			t.Logf("ODP %+v", caps) // and refused: TestVMOnDemandOperations
+		mr, err := l.pd.Alloc(1<<16, verbs.LocalWrite|verbs.OnDemand)
+		if !l.onDemand(t, mr, err) {
 			return
 		}
-		mr, err := l.pd.Alloc(1<<16, verbs.LocalWrite|verbs.OnDemand)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closer(t, mr)
 		there := l.ah(t, l.to(r.gid))
 		const n = 1000
 		for page := range 8 {
