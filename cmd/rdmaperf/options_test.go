@@ -54,6 +54,9 @@ func TestParse(t *testing.T) {
 		"send_bw -Q 200 h":            "one completion",
 		"send_bw -c XRC h":            "-c XRC",
 		"send_bw -c UC -R h":          "type RC, not UC",
+		"send_bw -c UD -R h":          "type RC, not UD", // perftest has this one
+		"send_bw -b h":                "not defined: -b", // and both directions at once
+		"atomic_bw -A CMP_AND_SWAP h": "not defined: -A",
 		"read_bw -c UC h":             "UC have no read",
 		"write_lat -c UD h":           "UD have no write",
 		"send_bw -p 70000 h":          "-p 70000",

@@ -238,6 +238,7 @@ func TestOtherSideLeaves(t *testing.T) {
 func TestHostilePlans(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, p := range []*plan{nil, {Test: "x_bw"}, {Test: "send_bw", Connection: "XRC", Max: 1, QPs: 1, Depth: 1, List: 1},
+		{Test: "send_bw", Connection: "UD", CM: true, Max: 1, QPs: 1, Depth: 1, List: 1},
 		{Test: "send_bw", Connection: "RC", Max: -1, QPs: 1, Depth: 1, List: 1},
 		{Test: "send_bw", Connection: "RC", Max: maxSize, QPs: maxQPs, Depth: 1, List: 1},
 		{Test: "send_bw", Connection: "RC", Max: 1, QPs: 1, Depth: 1, List: 1 << 20}} {
