@@ -105,7 +105,7 @@ func (m *MR) setKeys() { m.keys.Store(uint64(m.p.LKey())<<32 | uint64(m.p.RKey()
 // String returns the size, the keys and the device, as "8192 bytes of memory, lkey 0x100,
 // rkey 0x100, of rxe0", and none of the memory.
 func (m *MR) String() string {
-	return fmt.Sprintf("%d bytes of memory, lkey %#x, rkey %#x, of %v", m.size, m.LKey(), m.RKey(), m.pd.Device())
+	return fmt.Sprintf("%d bytes of memory, lkey %#x, rkey %#x, of %v", m.size, m.LKey(), m.RKey(), m.PD().Device())
 }
 
 // Bytes returns the memory, nil if it is another device's. That of Alloc must not be
