@@ -65,14 +65,13 @@ func TestInstructions(t *testing.T) {
 		for _, batch := range []int{1, 4} {
 			for _, kind := range append([]string{"poll"}, cases...) {
 				row := fmt.Sprintf("%s, %s, %d", s.name, kind, batch)
-				c, err := countSteps(bin, s, kind, batch)
+				n, err := leastSteps(bin, s, kind, batch, want[row]*(1+worse))
 				if errors.Is(err, errNoPtrace) {
 					t.Skip(err)
 				}
 				if err != nil {
 					t.Fatalf("%s: %v", row, err)
 				}
-				n := float64(c.instructions) / float64(batch)
 				got[row] = n
 				switch was := want[row]; {
 				case *update:
@@ -97,6 +96,26 @@ func TestInstructions(t *testing.T) {
 	if err := os.WriteFile(baselineFile, append(out, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// leastSteps counts the instructions of one request or completion until there are no
+// more than enough. What the runtime does in between only adds to them, and does so
+// oftener where the machine has other work.
+func leastSteps(bin string, s *subject, kind string, batch int, enough float64) (least float64, err error) {
+	const tries = 5
+	for i := range tries {
+		c, err := countSteps(bin, s, kind, batch)
+		if err != nil {
+			return 0, err
+		}
+		if n := float64(c.instructions) / float64(batch); i == 0 || n < least {
+			least = n
+		}
+		if least <= enough {
+			break
+		}
+	}
+	return least, nil
 }
 
 // minorVersion returns the version of Go without its last part, as "go1.26".
