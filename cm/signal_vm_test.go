@@ -58,6 +58,7 @@ func signalThreads(t *testing.T) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		t.Error(err)
+		return
 	}
 	for _, thread := range threads {
 		if tid, err := strconv.Atoi(thread.Name()); err == nil {

@@ -84,7 +84,7 @@ type calmDevice struct{ *cdev.File }
 
 func (d calmDevice) Write(b []byte) error { return d.WriteUndisturbed(b) }
 
-// Undisturbed returns the same file for commands that no signal may interrupt. The
+// Undisturbed returns the same file for commands that no signal should interrupt. The
 // kernel would have them begin again, which does not undo what the peer has seen.
 func (f *File) Undisturbed() *File {
 	if f.calm == nil {

@@ -112,9 +112,9 @@ func (f *File) WriteQuick(b []byte) error {
 	return f.write(b, writeQuick)
 }
 
-// WriteUndisturbed is Write for a command that no signal may interrupt. Go interrupts
+// WriteUndisturbed is Write for a command that no signal should interrupt. Go interrupts
 // its own threads with signals, to preempt goroutines, and SIGCHLD and the like come to
-// any thread.
+// any thread. What stops the whole process, or traces it, still interrupts.
 func (f *File) WriteUndisturbed(b []byte) error {
 	return f.write(b, writeUndisturbed)
 }

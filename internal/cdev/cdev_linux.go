@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,14 +34,22 @@ func writeUndisturbed(fd uintptr, b []byte) error {
 	return undisturbed(func() error { return write(fd, b) })
 }
 
-// undisturbed runs fn with all signals blocked. Those of the thread come afterwards,
-// those of the process other threads take.
+// firstRealTime is the kernel's SIGRTMIN.
+const firstRealTime = 32
+
+// undisturbed runs fn with all signals blocked but two. Those of the thread come
+// afterwards, those of the process other threads take. The two are the C library's and Go's
+// for what all threads do at once, as setuid(2): whoever asks for that waits for each of them.
 func undisturbed(fn func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var all, before unix.Sigset_t
 	for i := range all.Val {
 		all.Val[i] = ^all.Val[i]
+	}
+	const word = 8 * int(unsafe.Sizeof(all.Val[0]))
+	for sig := firstRealTime; sig <= firstRealTime+1; sig++ {
+		all.Val[(sig-1)/word] &^= 1 << ((sig - 1) % word)
 	}
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
 		return err
@@ -54,8 +63,8 @@ func repeat(write func(fd int, b []byte) (int, error), fd uintptr, b []byte) err
 		n, err := write(int(fd), b)
 		switch {
 		case errors.Is(err, unix.EINTR):
-			// A command that a signal interrupted has had no effect: the
-			// kernel's RDMA commands are restartable.
+			// A command that a signal interrupted has had no effect: the kernel's
+			// RDMA commands are restartable, but for siw's CONNECT (WriteUndisturbed).
 			continue
 		case err != nil:
 			return err
