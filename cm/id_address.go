@@ -59,9 +59,6 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		src, dst, family = oneFamily(src, dst)
 	}
 	from := cmp.Or(local, src) // src does not count if the ID is bound
-	id.mu.Lock()
-	id.asked = route{from, dst}
-	id.mu.Unlock()
 	err := id.attempt(opResolve, &try{after: StateAddrQuery, to: dst}, func(f *ucma.File, kid uint32) error {
 		if family != nil {
 			return family
@@ -74,9 +71,14 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		if err != nil {
 			return err
 		}
+		before := id.asks(route{from, dst}) // the event may come before the command returns
 		// Whatever the device, which is not known yet: the neighbour is asked for
 		// after the command.
-		return f.Quick().ResolveAddr(kid, source, to, timeout)
+		err = f.Quick().ResolveAddr(kid, source, to, timeout)
+		if err != nil {
+			id.asks(before)
+		}
+		return err
 	})
 	if oe, ok := err.(*OpError); ok {
 		if from.IsValid() {
@@ -105,6 +107,14 @@ func (id *ID) askedFor() route {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.asked
+}
+
+// asks notes what ResolveAddr is about, and returns what the last one was.
+func (id *ID) asks(now route) (before route) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	before, id.asked = id.asked, now
+	return before
 }
 
 // sockaddr returns an address for a command. The name of a zone is an interface's
