@@ -107,6 +107,7 @@ func testCloseWhileUsed(t *testing.T, rt *route) {
 					if err := e.buf.Reregister(verbs.MRChange{PD: pd}); err != nil {
 						return err
 					}
+					defer time.Sleep(time.Millisecond) // with nothing on it
 					return e.buf.Reregister(verbs.MRChange{PD: e.pd})
 				},
 			}}
@@ -232,6 +233,7 @@ func (c *closing) run(t *testing.T) {
 			for end := time.Now().Add(30 * time.Second); ; {
 				err := c.object.Close()
 				if errors.Is(err, syscall.EBUSY) && time.Now().Before(end) {
+					time.Sleep(100 * time.Microsecond)
 					continue
 				}
 				if err != nil {

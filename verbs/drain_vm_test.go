@@ -5,6 +5,7 @@
 package verbs_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -39,9 +40,10 @@ func TestVMDrain(t *testing.T) {
 				for i := range begun {
 					l.send(t, message(l, r, uint64(i)))
 				}
-				// rxe has its event for those, too, who have not asked.
 				modify(t, l.qp, verbs.QPAttr{State: verbs.QPSQD, EnSQDAsyncNotify: begun > 0}, verbs.QPAttrState|verbs.QPAttrEnSQDAsyncNotify)
-				if ev := expect(t, events, verbs.AsyncSQDrained); ev.QP != l.qp {
+				if begun == 0 {
+					unasked(t, events)
+				} else if ev := expect(t, events, verbs.AsyncSQDrained); ev.QP != l.qp {
 					t.Errorf("the event is about %p, want %p: %+v", ev.QP, l.qp, ev)
 				}
 				if a, err := l.qp.Query(); err != nil || a.State != verbs.QPSQD || a.SQDraining || l.qp.State() != verbs.QPSQD {
@@ -72,6 +74,16 @@ func TestVMDrain(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// unasked takes the event that rxe has for those, too, who have not asked for it.
+func unasked(t *testing.T, events *verbs.AsyncEvents) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if ev, err := events.Next(ctx); err == nil {
+		t.Logf("nobody has asked for %v", ev.Type)
 	}
 }
 

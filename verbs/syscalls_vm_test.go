@@ -5,6 +5,7 @@
 package verbs_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -38,6 +39,9 @@ func TestVMSystemCalls(t *testing.T) {
 				if n -= k; err != nil || k > 0 && wcs[0].Err() != nil {
 					t.Fatal(err, wcs)
 				}
+			}
+			if n > 0 {
+				t.Fatalf("%d are missing: %v", n, context.Cause(ctx))
 			}
 		}
 		for _, step := range []struct {

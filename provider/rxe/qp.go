@@ -152,7 +152,8 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	from := q.State()
 	q.SetState(attr.State)
 	if from == provider.QPSQD && attr.State == provider.QPRTS {
-		// What was held waits for the next doorbell: rxe does not look by itself.
+		// What was held waits for the next doorbell: rxe does not look by itself. It
+		// fails with a device that goes, though the QP is in RTS.
 		return q.ring()
 	}
 	return nil
