@@ -247,7 +247,7 @@ func benchmarkAccept(b *testing.B, accept func()) {
 
 // TestAcceptAllocations: an accepted connection allocates its ID, its objects, its events
 // and little else. The tracer of leaks, which tests have and programs have not, allocates
-// as much again.
+// as much again, and the race detector has pools lose a part of what is in them.
 func TestAcceptAllocations(t *testing.T) {
 	for _, tc := range []struct {
 		what   string
@@ -255,7 +255,7 @@ func TestAcceptAllocations(t *testing.T) {
 		most   float64
 	}{
 		{"a QP", accepting, 45},
-		{"all objects", acceptingAll, 100},
+		{"all objects", acceptingAll, 110},
 	} {
 		if n := testing.AllocsPerRun(200, tc.accept(t)); n > tc.most {
 			t.Errorf("with %s of its own: %v allocations, want at most %v", tc.what, n, tc.most)
