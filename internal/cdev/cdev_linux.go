@@ -5,8 +5,8 @@ package cdev
 import (
 	"errors"
 	"io"
+	"math/bits"
 	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,7 +47,7 @@ func undisturbed(fn func() error) error {
 	for i := range all.Val {
 		all.Val[i] = ^all.Val[i]
 	}
-	const word = 8 * int(unsafe.Sizeof(all.Val[0]))
+	const word = bits.UintSize // the set is of unsigned longs
 	for sig := firstRealTime; sig <= firstRealTime+1; sig++ {
 		all.Val[(sig-1)/word] &^= 1 << ((sig - 1) % word)
 	}
