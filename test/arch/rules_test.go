@@ -43,6 +43,7 @@ var rules = map[string]rule{
 	"oob": {ours: []string{"verbs"}},
 
 	// Helpers of tests.
+	"internal/longtest": {},
 	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true,
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 	"provider/providertest": {ours: []string{"provider"}},
@@ -66,7 +67,7 @@ var rules = map[string]rule{
 // trees are rules for all packages below a folder.
 var trees = map[string]rule{
 	"cmd":                {ours: []string{"cm", "oob", "verbs", "uverbs", "ucma", "cmd/internal/tool", "cmd/internal/pingpong"}},
-	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/vmtest", "test/..."}, xsys: true},
+	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/longtest", "internal/vmtest", "test/..."}, xsys: true},
 	"test/bench-mlx5":    {ours: []string{"verbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}},
 	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},
 	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx", "test/connectx/prm", "test/connectx/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},

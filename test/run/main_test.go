@@ -20,6 +20,9 @@ func TestWatch(t *testing.T) {
     b_test.go:1: no device
     --- SKIP: TestB/one (0.00s)
 --- PASS: TestB (0.00s)
+=== RUN   TestLong
+    l_test.go:1: long test: set RDMA_LONG_TESTS=1
+--- SKIP: TestLong (0.00s)
 --- FAIL: TestC (0.00s)
     --- FAIL: TestC/x (0.00s)
         --- FAIL: TestC/x/y (0.00s)
