@@ -72,39 +72,41 @@ func (c *CQ) requested(e unsafe.Pointer, counter uint16, format uint32, w *provi
 	if q == nil {
 		return c.fail(e, "completion of a request to an SRQ")
 	}
-	id, ok := q.sq.completed(counter)
-	if !ok {
+	request := q.sq.outstanding(counter)
+	if request == nil {
 		return c.fail(e, "completion of a request that was not posted")
 	}
-	*w = provider.WC{ID: id, QPNum: q.num}
+	*w = provider.WC{ID: request.id, QPNum: q.num}
 	op := load8(e, cqeOpQPN)
-	r := requests[op]
-	switch {
+	switch r := requests[op]; {
 	case r != 0:
 		w.Opcode, w.Flags = provider.WCOpcode(r&0xff), provider.WCFlags(r>>8&0xff)
+		switch r &^ 0xffff {
+		case lengthAtomic:
+			w.ByteLen = 8
+		case lengthCQE:
+			w.ByteLen = load32(e, cqeByteCount)
+		}
 	case op == opcodeUMR || op == opcodeNOP:
-		w.Opcode = q.sq.umrOpcode(counter)
+		w.Opcode = provider.WCOpcode(request.umr)
 	default:
 		w.Status = provider.WCGeneralErr
-		return took
 	}
-	switch r &^ 0xffff {
-	case lengthAtomic:
-		w.ByteLen = 8
-	case lengthCQE:
-		w.ByteLen = load32(e, cqeByteCount)
-	}
-	if format == formatPlain {
+	switch {
+	case w.Status != provider.WCSuccess:
+	case format == formatPlain:
 		c.fast = fastSend
-		return took
+	default:
+		st := provider.WCGeneralErr
+		if data, ok := c.data(e, format, w.ByteLen); ok {
+			st = q.scatterSend(counter, data)
+		}
+		if st != provider.WCSuccess {
+			*w = provider.WC{ID: w.ID, Status: st, QPNum: q.num}
+		}
 	}
-	st := provider.WCGeneralErr
-	if data, ok := c.data(e, format, w.ByteLen); ok {
-		st = q.scatterSend(counter, data)
-	}
-	if st != provider.WCSuccess {
-		*w = provider.WC{ID: id, Status: st, QPNum: q.num}
-	}
+	// Last: the next post may overwrite the WQE and what is noted of it.
+	q.sq.free(request)
 	return took
 }
 
@@ -113,11 +115,13 @@ func (c *CQ) requestFailed(e unsafe.Pointer, counter uint16, w *provider.WC) out
 	if c.qp == nil {
 		return c.fail(e, "completion of a request to an SRQ")
 	}
-	id, ok := c.qp.sq.completed(counter)
-	if !ok {
+	s := &c.qp.sq
+	request := s.outstanding(counter)
+	if request == nil {
 		return c.fail(e, "completion of a request that was not posted")
 	}
-	*w = provider.WC{ID: id, Status: syndromes[load8(e, cqeSyndrome)], VendorErr: uint32(load8(e, cqeVendorErr)), QPNum: c.qp.num}
+	*w = provider.WC{ID: request.id, Status: syndromes[load8(e, cqeSyndrome)], VendorErr: uint32(load8(e, cqeVendorErr)), QPNum: c.qp.num}
+	s.free(request)
 	return took
 }
 
@@ -151,8 +155,12 @@ func (c *CQ) received(e unsafe.Pointer, op uint32, counter uint16, format uint32
 		var sst provider.WCStatus
 		w.ID, sst, ok = srq.complete(counter, data)
 		st = max(st, sst)
-	} else if w.ID, ok = rq.complete(counter); ok && len(data) > 0 {
-		st = c.ctx.scatter(rq.slot(counter), int(rq.maxSGE), data)
+	} else if ok = rq.outstanding(counter); ok {
+		w.ID = rq.id(uint32(counter))
+		if len(data) > 0 {
+			st = c.ctx.scatter(rq.slot(counter), int(rq.maxSGE), data)
+		}
+		rq.free() // last: the next post may overwrite the slot
 	}
 	if !ok {
 		return c.fail(e, "completion of a receive that was not posted")

@@ -116,16 +116,26 @@ func (q *recvQueue) build(i uint32, wr *provider.RecvWR) error {
 	return nil
 }
 
-// complete returns the ID of the receive that a CQE says has completed, the oldest
-// one or, of a device that completes out of order, one after it. It returns false
-// for a slot that holds none. The caller holds the lock of the CQ.
+// outstanding reports whether a CQE names a receive that has not completed: the oldest
+// one or, if the device completes out of order, a later one. The caller holds the lock
+// of the CQ.
+func (q *recvQueue) outstanding(counter uint16) bool {
+	head, tail := atomic.LoadUint32(&q.head), q.tail
+	return uint32(counter-uint16(tail)) < head-tail
+}
+
+// free gives posters the slot of the oldest receive. From then on it may be
+// overwritten. The caller holds the lock of the CQ.
+func (q *recvQueue) free() { storeShared(&q.tail, q.tail+1) }
+
+// complete returns the ID of an outstanding receive and gives its slot back, which the
+// device has written nothing for.
 func (q *recvQueue) complete(counter uint16) (id uint64, ok bool) {
-	tail := q.tail
-	if uint32(counter-uint16(tail)) >= atomic.LoadUint32(&q.head)-tail {
+	if !q.outstanding(counter) {
 		return 0, false
 	}
 	id = q.id(uint32(counter))
-	storeShared(&q.tail, tail+1)
+	q.free()
 	return id, true
 }
 

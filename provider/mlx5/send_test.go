@@ -187,16 +187,18 @@ func TestFull(t *testing.T) {
 	if got := dev.SendCounter(); int(got) != max {
 		t.Errorf("counter %d, want %d", got, max)
 	}
-	if id, ok := q.sq.completed(4); !ok || id != 0 {
-		t.Errorf("completion of block 4: %d, %v", id, ok)
+	done := q.sq.outstanding(4)
+	if done == nil || done.id != 0 {
+		t.Fatalf("outstanding(4) = %+v, want the request with ID 0", done)
 	}
+	q.sq.free(done)
 	if n, err := q.PostSend(wrs); n != 5 || !errors.Is(err, provider.ErrFull) {
 		t.Errorf("PostSend after 5 completed: %d, %v", n, err)
 	}
 	// Completions of what is not there change nothing.
 	for _, i := range []uint16{0, 4, 127, 1<<16 - 1} {
-		if id, ok := q.sq.completed(i); ok {
-			t.Errorf("completion of block %d, again or before its time: %d", i, id)
+		if done := q.sq.outstanding(i); done != nil {
+			t.Errorf("outstanding(%d) = %+v, which has completed or was not posted; want nil", i, done)
 		}
 	}
 }

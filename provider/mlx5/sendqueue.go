@@ -133,29 +133,23 @@ func (s *sendQueue) forget() {
 	}
 }
 
-// completed returns the ID of the request whose WQE has this index, and frees the
-// places of all requests up to it. It returns false if there is no such request.
-// Pollers call it, one at a time.
-func (s *sendQueue) completed(index uint16) (id uint64, ok bool) {
-	tail, head := s.tail, atomic.LoadUint32(&s.head)
+// outstanding returns what was sent with the WQE that has this index, or nil if no
+// request that has not completed begins there. Pollers call it, one at a time.
+func (s *sendQueue) outstanding(index uint16) *sent {
+	head, tail := atomic.LoadUint32(&s.head), s.tail
 	if head == tail {
-		return 0, false // also if there is no queue
+		return nil // also if there is no queue
 	}
 	e := s.at(uint32(index))
-	n := e.head
-	if n-tail >= head-tail {
-		return 0, false
+	if e.head-tail >= head-tail {
+		return nil
 	}
-	id = e.id
-	storeShared(&s.tail, n+1)
-	return id, true
+	return e
 }
 
-// umrOpcode says what a completed request of operation UMR was. It does not trust
-// that the request was one.
-func (s *sendQueue) umrOpcode(index uint16) provider.WCOpcode {
-	return provider.WCOpcode(s.at(uint32(index)).umr)
-}
+// free gives posters the blocks of all requests up to e, which outstanding has
+// returned. From then on e and the WQE may be overwritten.
+func (s *sendQueue) free(e *sent) { storeShared(&s.tail, e.head+1) }
 
 // PostSend posts the requests in order and rings once. It does not allocate.
 func (q *QP) PostSend(wrs []provider.SendWR) (int, error) {

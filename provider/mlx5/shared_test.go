@@ -61,5 +61,5 @@ var completing sync.Mutex
 func complete(q *QP, sq []byte, index uint32) {
 	completing.Lock()
 	defer completing.Unlock()
-	q.sq.completed(uint16(index))
+	q.sq.free(q.sq.outstanding(uint16(index)))
 }
