@@ -94,8 +94,21 @@ func (e *OpError) Timeout() bool {
 	return errors.As(e.Err, &t) && t.Timeout()
 }
 
-// Temporary is part of net.Error, and says what Timeout does.
-func (e *OpError) Temporary() bool { return e.Timeout() }
+// Temporary is part of net.Error. It reports whether the operation may succeed
+// later: after a timeout, or when the process or the system was out of file
+// descriptors or memory (EMFILE, ENFILE, ENOMEM, ENOBUFS). A server whose Accept
+// fails so waits a little and goes on, unless its own context has ended.
+func (e *OpError) Temporary() bool { return e.Timeout() || exhausted(e.Err) }
+
+// exhausted reports whether err means that descriptors or memory ran out.
+func exhausted(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
 
 var _ net.Error = (*OpError)(nil)
 
@@ -134,12 +147,18 @@ type RejectError struct {
 	Status int
 	// Reason is Status on InfiniBand and RoCE, one of Reject*, and 0 on iWARP.
 	Reason int
-	// PrivateData is what the peer gave to Reject, with the zeros that the
-	// message adds.
+	// PrivateData is the private data of the rejection, nil if there is none. On
+	// InfiniBand and RoCE it has the size of the message's field, 148 bytes, filled up
+	// with zeros; a field that holds only zeros counts as none, because the message
+	// has no length.
 	PrivateData []byte
 }
 
-func (e *RejectError) Error() string {
+// Error returns the reason and the private data, quoted and cut to 80 bytes. The
+// text of the private data is the peer's.
+func (e *RejectError) Error() string { return e.reason() + quoteData(e.PrivateData) }
+
+func (e *RejectError) reason() string {
 	switch {
 	case e.Status == -int(syscall.ECONNREFUSED):
 		return "rejected: nobody listens on that port (" + syscall.ECONNREFUSED.Error() + ")"
@@ -177,8 +196,8 @@ func errno(status int) error {
 type UnreachableError struct {
 	Event  EventType // EventAddrError, EventRouteError, EventAddrInfoError or EventUnreachable
 	Status int       // a negative errno, or for a datagram ID one of SIDR*
-	// PrivateData is what the peer of a datagram ID gave to Reject, with the
-	// zeros that the message adds.
+	// PrivateData is the private data with which the peer of a datagram ID has
+	// refused, nil if there is none: as in RejectError, in a field of 136 bytes.
 	PrivateData []byte
 }
 
@@ -216,9 +235,9 @@ func (e *UnreachableError) Error() string {
 		return what + ": " + syscall.Errno(-e.Status).Error()
 	}
 	if name, ok := sidrStatuses[e.Status]; ok && e.Event == EventUnreachable {
-		return fmt.Sprintf("%s (SIDR status %d)", name, e.Status)
+		return fmt.Sprintf("%s (SIDR status %d)", name, e.Status) + quoteData(e.PrivateData)
 	}
-	return fmt.Sprintf("%s (status %d)", what, e.Status)
+	return fmt.Sprintf("%s (status %d)", what, e.Status) + quoteData(e.PrivateData)
 }
 
 // Unwrap returns the errno that the kernel gave.

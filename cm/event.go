@@ -100,10 +100,16 @@ func (e *Event) take(raw *ucma.Event) {
 	if e.ID.datagram() {
 		ud := raw.UD()
 		e.UD = udParamFromKernel(&ud)
+		if e.Type == EventUnreachable {
+			e.UD.PrivateData = refusalData(e.ID.transport(), e.UD.PrivateData)
+		}
 		return
 	}
 	conn := raw.Conn()
 	e.Conn = connParamFromKernel(&conn)
+	if e.Type == EventRejected {
+		e.Conn.PrivateData = refusalData(e.ID.transport(), e.Conn.PrivateData)
+	}
 }
 
 func (e *Event) String() string {

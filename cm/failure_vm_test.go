@@ -138,7 +138,7 @@ func TestPeerRejects(t *testing.T) {
 	}()
 	for range 3 { // the listener goes on
 		_, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
-		wantError(t, err, "connect", cause, words)
+		wantError(t, err, "connect", cause, words, `"full up"`)
 		var rej *cm.RejectError
 		if !errors.As(err, &rej) || rej.Reason != reason || !strings.HasPrefix(string(rej.PrivateData), said) {
 			t.Errorf("got %#v", rej)

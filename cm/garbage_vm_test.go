@@ -25,6 +25,15 @@ import (
 // bytes.
 func arrives(sent []byte, size int) []byte { return padded(string(sent), size) }
 
+// refuses is arrives for a refusal: one of zeros only carries nothing on InfiniBand and
+// RoCE.
+func refuses(sent []byte, size int) []byte {
+	if !iwarp() && len(bytes.TrimRight(sent, "\x00")) == 0 {
+		return nil
+	}
+	return arrives(sent, size)
+}
+
 // eachLength calls fn for each length up to n, a few at once.
 func eachLength(n int, fn func(length int) error) error {
 	var wg sync.WaitGroup
@@ -110,7 +119,7 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 			if !errors.As(err, &rej) {
 				return fmt.Errorf("refused, and got %v", err)
 			}
-			return same("the refusal", rej.PrivateData, arrives(back, 148))
+			return same("the refusal", rej.PrivateData, refuses(back, 148))
 		}
 		if err != nil {
 			return err
@@ -195,7 +204,7 @@ func TestDatagramGarbage(t *testing.T) {
 		var ue *cm.UnreachableError
 		switch {
 		case refuse && errors.As(err, &ue):
-			return same("the refusal", ue.PrivateData, arrives(back, 136))
+			return same("the refusal", ue.PrivateData, refuses(back, 136))
 		case refuse:
 			return fmt.Errorf("refused, and got %v", err)
 		case err != nil:

@@ -334,13 +334,26 @@ func TestWords(t *testing.T) {
 	if got, want := id.String(), fmt.Sprintf("cm_id %d (kernel ID %d)", id.uid, id.kid); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for status, want := range map[int]string{
-		RejectConsumer:         "rejected by the application (reason 28)",
-		RejectInvalidServiceID: "rejected: nobody listens on that port (reason 8)",
+	for _, tc := range []struct {
+		status int
+		data   string
+		want   string
+	}{
+		{RejectConsumer, "", "rejected by the application (reason 28)"},
+		{RejectInvalidServiceID, "", "rejected: nobody listens on that port (reason 8)"},
+		{RejectConsumer, "full up" + strings.Repeat("\x00", 141), `rejected by the application (reason 28): "full up"`},
+		{RejectConsumer, "\x1b[2J\xffü\n", `rejected by the application (reason 28): "\x1b[2J\xff\u00fc\n"`},
+		{RejectConsumer, strings.Repeat("a", 148), `rejected by the application (reason 28): "` + strings.Repeat("a", 80) + `"...`},
+		{-int(syscall.ECONNRESET), "no", `rejected by the peer (connection reset by peer): "no"`},
 	} {
-		if got := (&RejectError{Status: status, Reason: status}).Error(); got != want {
-			t.Errorf("%q, want %q", got, want)
+		err := &RejectError{Status: tc.status, PrivateData: []byte(tc.data)}
+		if got := err.Error(); got != tc.want {
+			t.Errorf("Error() of status %d with %q = %q, want %q", tc.status, tc.data, got, tc.want)
 		}
+	}
+	refused := &UnreachableError{Event: EventUnreachable, Status: SIDRRejected, PrivateData: []byte("go away\x00")}
+	if got, want := refused.Error(), `rejected by the application (SIDR status 2): "go away"`; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

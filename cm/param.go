@@ -37,7 +37,8 @@ type ConnParam struct {
 	//
 	// On InfiniBand and RoCE the peer always gets the whole size, zeros after
 	// what was given, and on iWARP just what was given. In an event it is what was
-	// received, the zeros included, nil if nothing.
+	// received, the zeros included, nil if nothing. A rejection that holds only zeros
+	// counts as one without private data.
 	PrivateData []byte
 	// ResponderResources is how many RDMA READs and atomics of the peer the
 	// local side serves at a time: at most the device's MaxQPRdAtom, or MaxDepth.

@@ -3,7 +3,9 @@
 package cm
 
 import (
+	"bytes"
 	"fmt"
+	"strconv"
 	"syscall"
 
 	"purerdma/verbs"
@@ -71,4 +73,31 @@ func (id *ID) checkParam(op string, param *ConnParam) error {
 		return nil
 	}
 	return id.checkPrivateData(op, param.PrivateData)
+}
+
+// refusalData returns the private data of a refusal, nil if the peer gave none. The
+// messages of InfiniBand and RoCE have no length field: the kernel hands out the
+// whole field. One that holds only zeros is taken for an absent one.
+func refusalData(transport verbs.Transport, field []byte) []byte {
+	if transport != verbs.TransportIWARP && len(bytes.TrimRight(field, "\x00")) == 0 {
+		return nil
+	}
+	return field
+}
+
+// maxQuoted is how many bytes of a peer's private data an error text shows.
+const maxQuoted = 80
+
+// quoteData returns private data for the end of an error text: quoted, in ASCII,
+// without the zeros that fill the message, and cut to maxQuoted bytes. It returns ""
+// if there is none.
+func quoteData(b []byte) string {
+	b = bytes.TrimRight(b, "\x00")
+	switch {
+	case len(b) == 0:
+		return ""
+	case len(b) > maxQuoted:
+		return ": " + strconv.QuoteToASCII(string(b[:maxQuoted])) + "..."
+	}
+	return ": " + strconv.QuoteToASCII(string(b))
 }
