@@ -2,7 +2,12 @@
 
 package provider
 
-import "purerdma/abi"
+import (
+	"fmt"
+	"syscall"
+
+	"purerdma/abi"
+)
 
 // SGE is one scatter/gather element: a piece of registered memory (struct
 // ibv_sge of ibv_post_send(3)).
@@ -12,32 +17,42 @@ type SGE struct {
 	LKey   uint32
 }
 
-// SendOpcode is what a send work request does: enum ib_uverbs_wr_opcode of
-// rdma/ib_user_verbs.h.
+// SendOpcode is what a send work request does. The zero value is none, and is
+// refused: in C it is a WRITE.
 type SendOpcode uint32
+
+// opcodeShift keeps zero free: each operation is its value in enum
+// ib_uverbs_wr_opcode of rdma/ib_user_verbs.h plus one.
+const opcodeShift = 1
 
 // Operations of a send queue.
 const (
-	OpWrite       SendOpcode = abi.IB_UVERBS_WR_RDMA_WRITE
-	OpWriteImm    SendOpcode = abi.IB_UVERBS_WR_RDMA_WRITE_WITH_IMM
-	OpSend        SendOpcode = abi.IB_UVERBS_WR_SEND
-	OpSendImm     SendOpcode = abi.IB_UVERBS_WR_SEND_WITH_IMM
-	OpRead        SendOpcode = abi.IB_UVERBS_WR_RDMA_READ
-	OpCompareSwap SendOpcode = abi.IB_UVERBS_WR_ATOMIC_CMP_AND_SWP
-	OpFetchAdd    SendOpcode = abi.IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD
-	OpLocalInv    SendOpcode = abi.IB_UVERBS_WR_LOCAL_INV
-	OpBindMW      SendOpcode = abi.IB_UVERBS_WR_BIND_MW
-	OpSendInv     SendOpcode = abi.IB_UVERBS_WR_SEND_WITH_INV
+	OpWrite       SendOpcode = opcodeShift + abi.IB_UVERBS_WR_RDMA_WRITE
+	OpWriteImm    SendOpcode = opcodeShift + abi.IB_UVERBS_WR_RDMA_WRITE_WITH_IMM
+	OpSend        SendOpcode = opcodeShift + abi.IB_UVERBS_WR_SEND
+	OpSendImm     SendOpcode = opcodeShift + abi.IB_UVERBS_WR_SEND_WITH_IMM
+	OpRead        SendOpcode = opcodeShift + abi.IB_UVERBS_WR_RDMA_READ
+	OpCompareSwap SendOpcode = opcodeShift + abi.IB_UVERBS_WR_ATOMIC_CMP_AND_SWP
+	OpFetchAdd    SendOpcode = opcodeShift + abi.IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD
+	OpLocalInv    SendOpcode = opcodeShift + abi.IB_UVERBS_WR_LOCAL_INV
+	OpBindMW      SendOpcode = opcodeShift + abi.IB_UVERBS_WR_BIND_MW
+	OpSendInv     SendOpcode = opcodeShift + abi.IB_UVERBS_WR_SEND_WITH_INV
 	// OpLSO is a SEND of a packet that the device cuts into segments (large send
 	// offload): QPs of type RawPacket.
-	OpLSO SendOpcode = abi.IB_UVERBS_WR_TSO
+	OpLSO SendOpcode = opcodeShift + abi.IB_UVERBS_WR_TSO
 	// OpReadInv is OpRead that invalidates the key of its element when the data is
 	// there: iWARP alone has it, whose reads fill memory by a key that the peer
 	// knows.
-	OpReadInv     SendOpcode = abi.IB_UVERBS_WR_RDMA_READ_WITH_INV
-	OpFlush       SendOpcode = abi.IB_UVERBS_WR_FLUSH        // since Linux 6.12
-	OpAtomicWrite SendOpcode = abi.IB_UVERBS_WR_ATOMIC_WRITE // since Linux 6.12
+	OpReadInv     SendOpcode = opcodeShift + abi.IB_UVERBS_WR_RDMA_READ_WITH_INV
+	OpFlush       SendOpcode = opcodeShift + abi.IB_UVERBS_WR_FLUSH        // since Linux 6.12
+	OpAtomicWrite SendOpcode = opcodeShift + abi.IB_UVERBS_WR_ATOMIC_WRITE // since Linux 6.12
 )
+
+// Kernel returns the operation's value in enum ib_uverbs_wr_opcode.
+func (o SendOpcode) Kernel() uint32 { return uint32(o) - opcodeShift }
+
+// ErrNoOpcode reports a send work request whose Opcode is zero. It wraps EINVAL.
+var ErrNoOpcode = fmt.Errorf("work request without an Opcode: %w", syscall.EINVAL)
 
 // String returns the name of the operation.
 func (o SendOpcode) String() string {

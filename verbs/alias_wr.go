@@ -16,11 +16,12 @@ import "purerdma/provider"
 //	}
 type SGE = provider.SGE
 
-// SendOpcode is what a send work request does: enum ib_uverbs_wr_opcode of
-// rdma/ib_user_verbs.h.
+// SendOpcode is what a send work request does. The zero value is none, and is
+// refused: in C it is a WRITE.
 //
 //	type SendOpcode uint32
 //
+//	func (o SendOpcode) Kernel() uint32
 //	func (o SendOpcode) String() string
 type SendOpcode = provider.SendOpcode
 
@@ -46,6 +47,9 @@ const (
 	OpFlush       SendOpcode = provider.OpFlush       // since Linux 6.12
 	OpAtomicWrite SendOpcode = provider.OpAtomicWrite // since Linux 6.12
 )
+
+// ErrNoOpcode reports a send work request whose Opcode is zero. It wraps EINVAL.
+var ErrNoOpcode = provider.ErrNoOpcode
 
 // SendFlags changes how a send work request runs: IBV_SEND_... of
 // ibv_post_send(3).

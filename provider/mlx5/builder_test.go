@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -164,7 +165,7 @@ func TestBatchFull(t *testing.T) {
 	for _, start := range []uint32{-uint32(most) + 2, 0, 1 << 31} {
 		storeShared(&q.sq.head, start)
 		storeShared(&q.sq.tail, start)
-		if n, err := q.PostSend(make([]provider.SendWR, most+1)); n != most {
+		if n, err := q.PostSend(slices.Repeat([]provider.SendWR{{Opcode: provider.OpWrite}}, most+1)); n != most {
 			t.Fatalf("PostSend from %#x: %d, %v", start, n, err)
 		}
 		before := dev.SendCounter()

@@ -14,6 +14,9 @@ import (
 // check says why a request cannot be posted, and returns the address of one that
 // has one.
 func (s *sendQueue) check(wr *provider.SendWR) (*addressVector, error) {
+	if wr.Opcode == 0 {
+		return nil, provider.ErrNoOpcode
+	}
 	if wr.Opcode > 15 || s.ops[wr.Opcode&15].kind == opNone {
 		return nil, fmt.Errorf("%v, which the queue pair's transport or the device has not: %w", wr.Opcode, syscall.EOPNOTSUPP)
 	}

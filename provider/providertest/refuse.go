@@ -16,7 +16,7 @@ import (
 func (s *Suite) testUnsupported(t *testing.T) {
 	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1})
 	for op := range provider.SendOpcode(40) {
-		if s.has(op) {
+		if op == 0 || s.has(op) {
 			continue
 		}
 		n, err := l.QP.PostSend([]provider.SendWR{{Opcode: op, RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey, SGList: []provider.SGE{l.Mem.sge(0, 8)}}})
@@ -79,6 +79,8 @@ func (s *Suite) testRefused(t *testing.T) {
 		"too much inline":   {Opcode: provider.OpSend, InlineData: make([]byte, c.Inline+1)},
 		"inline read":       {Opcode: provider.OpRead, InlineData: make([]byte, 8)},
 		"8 GiB":             {Opcode: provider.OpWrite, SGList: []provider.SGE{huge, huge}},
+		"no operation":      {RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey, SGList: []provider.SGE{l.Mem.sge(0, 8)}},
+		"inline nothing":    {RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey, InlineData: make([]byte, 8)},
 	} {
 		for before := range 2 {
 			wrs := []provider.SendWR{good, wr, good}[1-before:]
@@ -120,6 +122,9 @@ func (s *Suite) testBatch(t *testing.T) {
 	}
 	if err := l.QP.BatchAdd(&provider.SendWR{Opcode: 1 << 20}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("BatchAdd of no operation: %v", err)
+	}
+	if err := l.QP.BatchAdd(&provider.SendWR{RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey}); !errors.Is(err, provider.ErrNoOpcode) {
+		t.Errorf("BatchAdd of a zero Opcode = %v, want %v", err, provider.ErrNoOpcode)
 	}
 	if err := l.QP.BatchAdd(write(3, 3)); err != nil {
 		t.Error(err)

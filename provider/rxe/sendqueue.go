@@ -116,7 +116,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 	wqe := ring.At[abi.RxeSendWQE](r, i)
 	*wqe = abi.RxeSendWQE{}
 	wqe.WR.WRID = wr.ID
-	wqe.WR.Opcode = uint32(wr.Opcode)
+	wqe.WR.Opcode = wr.Opcode.Kernel()
 	wqe.WR.SendFlags = uint32(wr.Flags) & (sendFence | sendSignaled | sendSolicited)
 	wqe.IOVA = wr.RemoteAddr
 
@@ -175,6 +175,8 @@ func (q *qp) build(wr *provider.SendWR) error {
 func (q *qp) refusal(wr *provider.SendWR, length uint64) error {
 	inline := wr.InlineData != nil
 	switch {
+	case wr.Opcode == 0:
+		return provider.ErrNoOpcode
 	case !q.sq.ops.has(wr.Opcode):
 		return fmt.Errorf("%v on a QP of type %v of rxe: %w", wr.Opcode, q.typ, syscall.EOPNOTSUPP)
 	case inline && length > uint64(q.cap.Inline):

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -122,7 +123,7 @@ func TestLargestQueues(t *testing.T) {
 		t.Errorf("%d sends and %d receives fit", c.SendWR, c.RecvWR)
 	}
 	for round := range 2 {
-		if n, err := r.qp.PostSend(make([]provider.SendWR, maxRequests+1)); n != maxRequests || !errors.Is(err, provider.ErrFull) {
+		if n, err := r.qp.PostSend(slices.Repeat([]provider.SendWR{{Opcode: provider.OpWrite}}, maxRequests+1)); n != maxRequests || !errors.Is(err, provider.ErrFull) {
 			t.Fatalf("%d sends posted, %v", n, err)
 		}
 		if n, err := r.qp.PostRecv(make([]provider.RecvWR, maxRequests+1)); n != maxRequests || !errors.Is(err, provider.ErrFull) {

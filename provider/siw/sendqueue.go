@@ -216,6 +216,8 @@ func (q *qp) check(wr *provider.SendWR) error {
 		return nil
 	case provider.OpRead, provider.OpReadInv:
 		return q.checkRead(wr)
+	case 0:
+		return provider.ErrNoOpcode
 	}
 	return fmt.Errorf("%v on a QP of siw: %w", wr.Opcode, syscall.EOPNOTSUPP)
 }

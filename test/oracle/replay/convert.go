@@ -41,7 +41,7 @@ func Inlined(w *vector.WR) bool { return w.Flags&sendInline != 0 }
 // elements name. Address handles and the type of a window are the caller's to set.
 func SendWR(w *vector.WR) provider.SendWR {
 	p := provider.SendWR{
-		ID: w.ID, Opcode: provider.SendOpcode(w.Opcode), Flags: provider.SendFlags(w.Flags &^ sendInline),
+		ID: w.ID, Opcode: provider.OpWrite + provider.SendOpcode(w.Opcode), Flags: provider.SendFlags(w.Flags &^ sendInline),
 		RemoteAddr: w.RAddr, RKey: w.RKey, ImmData: w.Imm, InvalidateRKey: w.Inv, CompareAdd: w.Cmp, Swap: w.Swap,
 		RemoteQPN: w.RQPN, RemoteQKey: w.QKey, RemoteSRQN: w.XRCSRQN, Header: w.Hdr, MSS: uint16(w.MSS),
 	}
