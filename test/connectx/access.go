@@ -52,6 +52,9 @@ func (d *Device) step() error {
 }
 
 func (d *Device) walk(dst [][]byte, a access, key uint32, addr, n uint64, depth int) ([][]byte, error) {
+	if key == prm.DumpFillMkey && depth == 0 {
+		return d.dumpFill(dst, a, n)
+	}
 	m := d.mkeys.objects[key>>8]
 	if m == nil || m.key() != key {
 		return dst, fmt.Errorf("there is no key %#x", key)
@@ -179,6 +182,42 @@ func (d *Device) physical(dst [][]byte, addr, n uint64) ([][]byte, error) {
 		}
 		dst = append(dst, b)
 		addr, n = addr+part, n-part
+	}
+	return dst, nil
+}
+
+// dumpPiece is how many bytes of prm.DumpFillMkey are one piece of memory.
+const dumpPiece = 64 << 10
+
+// dumpFillMemory is what prm.DumpFillMkey stands for.
+type dumpFillMemory struct {
+	dump []byte // where written bytes go
+	fill []byte // zeros, which nobody writes to
+}
+
+// dumpFill appends n bytes of prm.DumpFillMkey, which only requests of this host can
+// use, of all PDs.
+func (d *Device) dumpFill(dst [][]byte, a access, n uint64) ([][]byte, error) {
+	m := &d.dumpFillMemory
+	if m.dump == nil {
+		m.dump, m.fill = make([]byte, dumpPiece), make([]byte, dumpPiece)
+	}
+	var b []byte
+	switch a.right {
+	case localRead:
+		b = m.fill
+	case localWrite:
+		b = m.dump
+	default:
+		return dst, fmt.Errorf("the dump and fill key %#x does not allow %s", prm.DumpFillMkey, a.right.name)
+	}
+	for n > 0 {
+		if err := d.step(); err != nil {
+			return dst, err
+		}
+		part := min(n, dumpPiece)
+		dst = append(dst, b[:part])
+		n -= part
 	}
 	return dst, nil
 }

@@ -47,6 +47,14 @@ var settable = map[prm.CapType][]prm.Field{
 	prm.CapAtomic: {prm.AtomicCap.Endianness},
 }
 
+// offAtFirst are the capabilities that a device has only after the driver has chosen
+// them: the host's byte order in atomics, and register pages of 4 KiB on a host that
+// has larger pages.
+var offAtFirst = map[prm.CapType][]prm.Field{
+	prm.CapGeneral: {prm.Cap.UAR4K},
+	prm.CapAtomic:  {prm.AtomicCap.Endianness},
+}
+
 // setHCACap changes current capabilities, before the device runs.
 func setHCACap(d *Device, in, _ []byte) error {
 	t, _, err := capGroup("SET_HCA_CAP", in)

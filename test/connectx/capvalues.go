@@ -22,8 +22,9 @@ var capValues = map[prm.CapType][]value{
 		// Transports and what requests can do.
 		{prm.Cap.RC, 1}, {prm.Cap.UC, 1}, {prm.Cap.UD, 1}, {prm.Cap.XRC, 1}, {prm.Cap.Atomic, 1}, {prm.Cap.SetDETHSQPN, 1},
 		{prm.Cap.IMAICL, 1}, {prm.Cap.UMRPtrRlky, 1}, {prm.Cap.CQEVersion, 1}, {prm.Cap.LogMaxMsg, 30},
+		{prm.Cap.ScatterToCQE, 1}, {prm.Cap.ECE, 1},
 		{prm.Cap.LogMaxRAReqQP, 4}, {prm.Cap.LogMaxRAResQP, 4}, {prm.Cap.LocalCAAckDelay, 16},
-		{prm.Cap.BlueFlame, 1}, {prm.Cap.LogBFRegSize, 9}, {prm.Cap.UARsPerPage, 1},
+		{prm.Cap.BlueFlame, 1}, {prm.Cap.LogBFRegSize, 9}, {prm.Cap.UARsPerPage, 1}, {prm.Cap.UAR4K, 1},
 		// Queues.
 		{prm.Cap.LogMaxQP, logMaxQP}, {prm.Cap.LogMaxQPSize, 15}, {prm.Cap.MaxWQESizeSQ, 1024}, {prm.Cap.MaxWQESizeRQ, 512},
 		{prm.Cap.LogMaxSRQ, logMaxSRQ}, {prm.Cap.LogMaxSRQSize, maxLogSRQ}, {prm.Cap.LogMaxRMP, 12}, {prm.Cap.LogMaxXRCD, logMaxXRCD},
@@ -32,7 +33,7 @@ var capValues = map[prm.CapType][]value{
 		{prm.Cap.LogMaxMCG, logMaxMCG}, {prm.Cap.MaxQPMCG, maxQPMCG}, {prm.Cap.MaxQPCounters, 64},
 		// Memory.
 		{prm.Cap.LogMaxPD, logMaxPD}, {prm.Cap.LogMaxMkey, logMaxMkey}, {prm.Cap.LogMaxMRWSize, 64}, {prm.Cap.LogMaxKLMListSize, 16},
-		{prm.Cap.MaxIndirection, 4}, {prm.Cap.FixedBufferSize, 1}, {prm.Cap.NullMkey, 1}, {prm.Cap.EndPad, 1},
+		{prm.Cap.MaxIndirection, 4}, {prm.Cap.FixedBufferSize, 1}, {prm.Cap.NullMkey, 1}, {prm.Cap.DumpFillMkey, 1}, {prm.Cap.EndPad, 1},
 		{prm.Cap.MaxSGLForOptimized, 16}, {prm.Cap.LogPageSize, 12},
 		// The port.
 		{prm.Cap.PortType, prm.PortTypeEthernet}, {prm.Cap.NumPorts, 1}, {prm.Cap.RoCE, 1}, {prm.Cap.VportCounters, 1},

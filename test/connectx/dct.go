@@ -71,7 +71,10 @@ func createDCT(d *Device, in, out []byte) (err error) {
 		return err
 	}
 	t.use(1)
+	ece := uint64(agreeECE(uint32(prm.DCTC.ECE.Get(c))))
+	prm.DCTC.ECE.Set(t.context[:], ece)
 	prm.ObjectOut.Number.Set(out, uint64(t.n))
+	prm.QPOut.ECE.Set(out, ece)
 	return nil
 }
 

@@ -58,6 +58,8 @@ type Device struct {
 	failing  map[uint16]*failure // commands, by opcode
 	born     time.Time
 
+	dumpFillMemory
+
 	mac       [6]byte
 	needsBoot bool // commands are refused until the driver has started the device
 	fw        firmware

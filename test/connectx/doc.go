@@ -39,6 +39,10 @@
 // fabric has no congestion, and its own order: a message is done when its doorbell is
 // rung, so that data and completions come sooner than on any card.
 //
+// As every card does, it offers drivers to put short data into completions, to negotiate
+// the options of enhanced connection establishment (ECE), of which it has no use itself,
+// a key for memory that keeps nothing, and register pages of 4 KiB.
+//
 // A completion queue may be made to compress; but the device does not offer it to a
 // driver that asks what it can do. It has no InfiniBand link layer, signatures, paging
 // on demand, and no DEVX.

@@ -45,7 +45,11 @@ func (d *Device) resetFirmware() {
 	for t, c := range greatestCaps {
 		d.fw.caps[t] = slices.Clone(c)
 	}
-	prm.AtomicCap.Endianness.Set(d.fw.caps[prm.CapAtomic], 0) // until the driver chooses the host's
+	for t, fields := range offAtFirst {
+		for _, f := range fields {
+			f.Set(d.fw.caps[t], 0)
+		}
+	}
 }
 
 // ethernet is what the device has for frames. Send queues are among the QPs.

@@ -36,6 +36,7 @@ var mkeyCommands = map[uint16]command{
 	prm.OpDestroyMkey: {"DESTROY_MKEY", 16, 16, destroyMkey},
 	prm.OpQueryMkey:   {"QUERY_MKEY", 16, 0x110, queryMkey},
 	prm.OpQuerySpecialContexts: {"QUERY_SPECIAL_CONTEXTS", 16, 16, func(_ *Device, _, out []byte) error {
+		prm.SpecialContextsOut.DumpFillMkey.Set(out, prm.DumpFillMkey)
 		prm.SpecialContextsOut.ReservedLKey.Set(out, prm.ReservedLKey)
 		if len(out) >= 20 {
 			prm.SpecialContextsOut.NullMK.Set(out, prm.NullMkey)

@@ -22,11 +22,12 @@ type qp struct {
 	srq     *srq
 	xrcd    *xrcd
 
-	buffer buffer
-	sqOff  uint64 // where the send queue begins in the buffer
-	logSQ  uint   // in WQEBBs
-	record uint64 // doorbell record: how many receives, how many WQEBBs
-	recv   *receiveQueue
+	buffer       buffer
+	sqOff        uint64 // where the send queue begins in the buffer
+	logSQ        uint   // in WQEBBs
+	record       uint64 // doorbell record: how many receives, how many WQEBBs
+	granted, ece uint32 // options: of the device, and those that the peer has, too
+	recv         *receiveQueue
 
 	requester
 	responder
@@ -73,12 +74,14 @@ func createQP(d *Device, in, out []byte) (err error) {
 	if q.n, err = d.queues.add(q); err != nil {
 		return err
 	}
+	q.granted = agreeECE(uint32(prm.QPIn.ECE.Get(in)))
 	q.reset()
 	q.useObjects(1)
 	if q.uar != nil {
 		q.uar.qps = append(q.uar.qps, q)
 	}
-	prm.ObjectOut.Number.Set(out, uint64(q.n))
+	prm.QPOut.QPN.Set(out, uint64(q.n))
+	prm.QPOut.ECE.Set(out, uint64(q.ece))
 	return nil
 }
 
@@ -201,6 +204,7 @@ func queryQP(d *Device, in, out []byte) error {
 	if q.recv != nil {
 		prm.QPC.HWRQCounter.Set(c, uint64(q.recv.taken))
 	}
+	prm.QPIn.ECE.Set(out, uint64(q.ece))
 	q.buffer.put(prm.QPIn.PAS.Of(out))
 	return nil
 }

@@ -38,7 +38,7 @@ var (
 
 // moveQP is the command of one transition.
 func moveQP(name string, from, to uint64) command {
-	return command{name, prm.QPInLen, 16, func(d *Device, in, _ []byte) error {
+	return command{name, prm.QPInLen, 16, func(d *Device, in, out []byte) error {
 		q, err := d.findQP(uint32(prm.QPIn.QPN.Get(in)))
 		if err != nil {
 			return err
@@ -51,6 +51,7 @@ func moveQP(name string, from, to uint64) command {
 		if err := q.change(c, from, to, prm.QPIn.OptParam.Get(in)); err != nil {
 			return err
 		}
+		q.modifyECE(in, out)
 		q.move(to)
 		return nil
 	}}
@@ -144,6 +145,7 @@ func qpToReset(d *Device, in, _ []byte) error {
 // reset forgets all that is posted.
 func (q *qp) reset() {
 	q.state = prm.QPReset
+	q.ece = q.granted
 	q.requester.reset()
 	q.responder = responder{}
 	if q.recv != nil && q.srq == nil {

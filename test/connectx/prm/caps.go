@@ -44,7 +44,7 @@ var Cap = struct {
 	LogMaxRQT, LogMaxRQTSize, LogMaxTISPerSQ, LogMaxStrideRQ, LogMinStrideRQ, LogMaxStrideSQ              Field
 	LogMinStrideSQ, LogMaxWQSize, DisableLocalLBUC, DisableLocalLBMC, LogMaxVLANList, LogMaxMCList        Field
 	LogMaxUCList, MaxNumEQs, LogMaxL2Table, LogUARPageSize, FrequencyMHz, FrequencyKHz                    Field
-	UARsPerPage                                                                                           Field
+	UARsPerPage, ECE, DumpFillMkey                                                                        Field
 }{
 	VHCAID:                      bits(0x04, 15, 0),
 	LogMaxSRQSize:               bits(0x10, 31, 24),
@@ -137,6 +137,8 @@ var Cap = struct {
 	FrequencyMHz:                dword(0x98),
 	FrequencyKHz:                dword(0x9c),
 	UARsPerPage:                 dword(0xa4),
+	ECE:                         bit(0x14, 28),
+	DumpFillMkey:                bit(0x1c, 7),
 }
 
 // PortTypeEthernet is a value of Cap.PortType.

@@ -88,6 +88,7 @@ var SpecialContextsOut = struct {
 const (
 	ReservedLKey = 0x100 // ends the list of a receive, too
 	NullMkey     = 0x200
+	DumpFillMkey = 0x300 // takes all that is written, and brings zeros
 )
 
 // KLM is one entry of a list of pieces of other keys.

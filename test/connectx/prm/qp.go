@@ -139,6 +139,14 @@ var QPIn = struct {
 	PAS:     0x110,
 }
 
+// QPOut is the output of CREATE_QP and of the commands that move a QP. CREATE_DCT has
+// the options at the same place.
+var QPOut = struct{ QPN, ECE Field }{QPN: bits(0x08, 23, 0), ECE: dword(0x0c)}
+
+// ECETrigger in CREATE_QP's options asks for all options of the device, whatever the
+// other bits are.
+const ECETrigger = 1 << 28
+
 // QPInLen is the least that commands with a QPC have.
 const QPInLen = 0x110
 
