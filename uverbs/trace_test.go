@@ -56,9 +56,9 @@ func TestTraced(t *testing.T) {
 		`out="num_comp_vectors=1, core_support=1"`,
 		`msg=IB_USER_VERBS_CMD_ALLOC_PD`,
 		`msg=UVERBS_METHOD_CQ_CREATE device=fake0 in="cqe=5, user_handle=77, comp_vector=0"`,
-		`msg="write IB_USER_VERBS_CMD_REQ_NOTIFY_CQ" device=fake0 in="CQHandle=2, SolicitedOnly=1"`,
+		`msg="write IB_USER_VERBS_CMD_REQ_NOTIFY_CQ" device=fake0 in="CQHandle=1, SolicitedOnly=1"`,
 		`error="EINVAL (invalid argument)"`,
-		`msg=UVERBS_METHOD_PD_DESTROY device=fake0 in="handle=1"`,
+		`msg=UVERBS_METHOD_PD_DESTROY device=fake0 in="handle=0"`,
 		`msg=close`,
 	} {
 		if i >= len(lines) || !strings.Contains(lines[i], want) {

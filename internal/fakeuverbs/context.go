@@ -4,6 +4,7 @@ package fakeuverbs
 
 import (
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -51,7 +52,7 @@ type Context struct {
 	ready     bool // GET_CONTEXT has run
 	gone      bool // the device has been taken away
 	closed    bool
-	last      uint32 // handle
+	handles   map[uint32]struct{} // that objects have
 
 	offset   uint64                 // that was offered last
 	offered  map[uint64]*mem.Region // to map, by offset
@@ -75,6 +76,7 @@ func New(info uverbs.DeviceInfo, mu *sync.Mutex, intercept func(*uverbs.Request)
 		XRCDs:     make(map[uint32]*XRCD),
 		mu:        mu,
 		intercept: intercept,
+		handles:   make(map[uint32]struct{}),
 		methods:   make(map[method]func(*uverbs.Request) error),
 		commands:  make(map[uint32]func(*Command) error),
 		offset:    1 << 32,
@@ -175,11 +177,14 @@ func (c *Context) Ioctl(req *uverbs.Request) error {
 	if c.ready == isGet {
 		return syscall.EINVAL
 	}
-	err := run(req)
-	if isGet && err == nil {
+	if err := run(req); err != nil {
+		return err
+	}
+	if isGet {
 		c.ready = true
 	}
-	return err
+	c.freeHandle(req)
+	return nil
 }
 
 // Write takes a command in the form of write(2).
@@ -239,8 +244,28 @@ func (c *Context) end() {
 // Closed says whether the program has closed the file, or the device has gone.
 func (c *Context) Closed() bool { return c.closed || c.gone }
 
-// NewHandle returns a handle that no object has.
+// NewHandle returns the lowest handle that no object has, as Linux does. A command that
+// names an object by its handle after it was destroyed hits the next object.
 func (c *Context) NewHandle() uint32 {
-	c.last++
-	return c.last
+	var h uint32
+	for {
+		if _, taken := c.handles[h]; !taken {
+			c.handles[h] = struct{}{}
+			return h
+		}
+		h++
+	}
+}
+
+// freeHandle frees the handle of the object that a request has destroyed.
+func (c *Context) freeHandle(req *uverbs.Request) {
+	m := uverbs.MethodOf(req.Object, req.Method)
+	if m == nil || !strings.HasSuffix(m.Name, "_DESTROY") {
+		return
+	}
+	for i := range req.Attrs {
+		if a := &req.Attrs[i]; a.Kind == uverbs.AttrHandle {
+			delete(c.handles, uint32(a.Value))
+		}
+	}
 }

@@ -14,6 +14,8 @@ import (
 // waits for a Batch. Requests that are in the queues of a QP that is reset are gone,
 // and so are their completions.
 func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
+	q.commands.Lock()
+	defer q.commands.Unlock()
 	if q.closed.Load() {
 		return net.ErrClosed
 	}

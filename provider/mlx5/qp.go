@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -41,6 +42,9 @@ type QP struct {
 	leak      *leak.Entry
 	state     atomic.Uint32 // provider.QPState
 	closed    atomic.Bool
+	// commands is held by Modify, Query and Close, because the kernel reuses the
+	// handle of a destroyed QP.
+	commands sync.Mutex
 }
 
 var _ provider.QP = (*QP)(nil)
@@ -89,6 +93,8 @@ func (q *QP) recvNotReady() error {
 
 // Query asks the kernel for the attributes.
 func (q *QP) Query() (provider.QPAttr, error) {
+	q.commands.Lock()
+	defer q.commands.Unlock()
 	if q.closed.Load() {
 		return provider.QPAttr{}, net.ErrClosed
 	}
@@ -104,6 +110,8 @@ func (q *QP) Query() (provider.QPAttr, error) {
 // Close destroys the QP. Requests that have not completed never will, and the
 // completions that are in its CQs are taken out.
 func (q *QP) Close() error {
+	q.commands.Lock()
+	defer q.commands.Unlock()
 	if q.closed.Swap(true) {
 		return nil
 	}

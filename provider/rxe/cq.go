@@ -23,6 +23,12 @@ type cq struct {
 	notify *uverbs.Notifier
 	leak   *leak.Entry
 
+	// arming is held by Arm, and by Close, because the kernel reuses the handle of a
+	// destroyed CQ. It is not mu, so that polls do not wait for the kernel. It is taken
+	// before mu.
+	arming sync.Mutex
+	closed bool // guarded by arming
+
 	mu       sync.Mutex // beside the ring: everything below
 	ring     ring.Ring
 	mapping  *uverbs.Mapping // nil after Close
@@ -157,27 +163,26 @@ func (c *cq) Resize(entries int) error {
 }
 
 func (c *cq) Arm(solicitedOnly bool) error {
-	err := c.notify.Notify(solicitedOnly)
-	if err != nil {
-		// Close may have been faster.
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.mapping == nil {
-			return net.ErrClosed
-		}
+	c.arming.Lock()
+	defer c.arming.Unlock()
+	if c.closed {
+		return net.ErrClosed
 	}
-	return err
+	return c.notify.Notify(solicitedOnly)
 }
 
 func (c *cq) Close() error {
+	c.arming.Lock()
+	defer c.arming.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mapping == nil {
+	if c.closed {
 		return nil
 	}
 	if err := c.file.Destroyed(func() error { return c.file.DestroyCQ(c.handle) }); err != nil {
 		return err
 	}
+	c.closed = true
 	m := c.mapping
 	c.mapping = nil
 	c.leak.Done()

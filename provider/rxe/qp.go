@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -17,6 +18,10 @@ import (
 )
 
 // qp is a queue pair.
+//
+// Commands name it by its handle, which the kernel reuses as soon as the QP is
+// destroyed. So they run with rq.mu held, except for the doorbell, which ringing
+// counts. Close takes rq.mu and waits for ringing before it destroys the QP.
 type qp struct {
 	file   *uverbs.File
 	typ    provider.QPType
@@ -30,8 +35,9 @@ type qp struct {
 	state  atomic.Uint32 // provider.QPState
 	closed atomic.Bool
 
-	sq sendQueue
-	rq recvQueue
+	sq      sendQueue
+	rq      recvQueue
+	ringing sync.WaitGroup // doorbells in progress; Add and Wait hold sq.mu
 }
 
 // CreateQP makes a queue pair.
@@ -132,15 +138,14 @@ func (q *qp) State() provider.QPState { return provider.QPState(q.state.Load()) 
 
 func (q *qp) SetState(s provider.QPState) { q.state.Store(uint32(s)) }
 
+// Modify holds rq.mu for one more reason than the handle. A receive is posted either
+// before a move to the error state, and the kernel flushes it, or after it, and then
+// PostRecv sees the new state and flushes it.
 func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
+	q.rq.mu.Lock()
+	defer q.rq.mu.Unlock()
 	if q.closed.Load() {
 		return net.ErrClosed
-	}
-	if mask&provider.QPAttrState != 0 && attr.State == provider.QPErr {
-		// A receive is posted either before, and the kernel flushes it, or
-		// after, and then its poster sees the new state and has it flushed.
-		q.rq.mu.Lock()
-		defer q.rq.mu.Unlock()
 	}
 	cmd := provider.ModifyCommand(q.handle, attr, mask)
 	if err := q.file.ModifyQP(&cmd, uverbs.Driver{}); err != nil {
@@ -154,12 +159,14 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	if from == provider.QPSQD && attr.State == provider.QPRTS {
 		// What was held waits for the next doorbell: rxe does not look by itself. It
 		// fails with a device that goes, though the QP is in RTS.
-		return q.ring()
+		return q.bell.Ring()
 	}
 	return nil
 }
 
 func (q *qp) Query() (provider.QPAttr, error) {
+	q.rq.mu.Lock()
+	defer q.rq.mu.Unlock()
 	if q.closed.Load() {
 		return provider.QPAttr{}, net.ErrClosed
 	}
@@ -178,20 +185,6 @@ func (q *qp) usable() error {
 	return nil
 }
 
-// unlessClosed turns the error of a command that Close was faster than into
-// net.ErrClosed. The caller holds no lock.
-func (q *qp) unlessClosed(err error) error {
-	if err == nil {
-		return nil
-	}
-	q.sq.mu.Lock()
-	defer q.sq.mu.Unlock()
-	if q.closed.Load() {
-		return net.ErrClosed
-	}
-	return err
-}
-
 // Close destroys the QP. What is left of it in its CQs stays there: rxe gives out the
 // numbers of QPs in turn, so it will be long before another has this one.
 func (q *qp) Close() error {
@@ -203,6 +196,7 @@ func (q *qp) Close() error {
 	if q.closed.Load() {
 		return nil
 	}
+	q.ringing.Wait()
 	if err := q.file.Destroyed(func() error { return q.file.DestroyQP(q.handle) }); err != nil {
 		return err
 	}

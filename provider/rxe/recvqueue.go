@@ -87,14 +87,12 @@ func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
 		return 0, nil
 	}
 	q.rq.mu.Lock()
+	defer q.rq.mu.Unlock()
 	if err := q.receivable(); err != nil {
-		q.rq.mu.Unlock()
 		return 0, err
 	}
 	n, err := q.rq.post(wrs)
-	flush := n > 0 && q.State() == provider.QPErr
-	q.rq.mu.Unlock()
-	if flush {
+	if n > 0 && q.State() == provider.QPErr {
 		if ferr := q.flushRecv(); ferr != nil {
 			return n, ferr
 		}
@@ -102,14 +100,15 @@ func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
 	return n, err
 }
 
-// flushRecv has the kernel flush what was posted in the error state. It looks at
-// the receive queue when a message comes, and in that state none does; there is
-// no doorbell (rxe does not take the POST_RECV command); but moving the QP to the
-// state that it is in makes it look.
+// flushRecv makes the kernel flush the receives that were posted in the error state.
+// The kernel looks at the receive queue when a message arrives, and in that state none
+// does. There is no doorbell either, because rxe does not take the POST_RECV command.
+// But moving the QP to the state that it is in makes the kernel look. The caller holds
+// rq.mu.
 func (q *qp) flushRecv() error {
 	attr := provider.QPAttr{State: provider.QPErr}
 	cmd := provider.ModifyCommand(q.handle, &attr, provider.QPAttrState)
-	return q.unlessClosed(q.file.ModifyQP(&cmd, uverbs.Driver{}))
+	return q.file.ModifyQP(&cmd, uverbs.Driver{})
 }
 
 // receivable returns why no receive may be posted, or nil.

@@ -48,21 +48,25 @@ func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
 		n = len(wrs)
 	}
 	q.publish()
-	q.sq.mu.Unlock()
-	if n > 0 {
-		if rerr := q.ring(); rerr != nil {
-			return n, rerr
-		}
+	if n == 0 {
+		q.sq.mu.Unlock()
+		return 0, err
+	}
+	if rerr := q.unlockAndRing(); rerr != nil {
+		return n, rerr
 	}
 	return n, err
 }
 
-// ring has the kernel look at the queue, without the lock: it may send now.
-func (q *qp) ring() error {
-	if err := q.bell.Ring(); err != nil {
-		return q.unlessClosed(err)
-	}
-	return nil
+// unlockAndRing releases the lock and makes the kernel look at the queue. The kernel
+// may send packets within the doorbell, and other goroutines may build requests
+// meanwhile. Close waits for the doorbell, which names the QP by its handle.
+func (q *qp) unlockAndRing() error {
+	q.ringing.Add(1)
+	q.sq.mu.Unlock()
+	err := q.bell.Ring()
+	q.ringing.Done()
+	return err
 }
 
 // publish hands the kernel what was built. The caller holds the lock.
@@ -242,13 +246,12 @@ func (q *qp) BatchPost() error {
 		q.sq.mu.Unlock()
 		return err
 	}
-	some := q.sq.producer != q.sq.published
-	q.publish()
-	q.sq.mu.Unlock()
-	if !some {
+	if q.sq.producer == q.sq.published {
+		q.sq.mu.Unlock()
 		return nil
 	}
-	return q.ring()
+	q.publish()
+	return q.unlockAndRing()
 }
 
 func (q *qp) BatchDiscard() {

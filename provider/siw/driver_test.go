@@ -235,3 +235,48 @@ func TestNoCommandHitsAReusedSRQ(t *testing.T) {
 		}
 	}
 }
+
+// TestNoCommandHitsAReusedQP is the same for QPs. Close waits for the command that names
+// the QP.
+func TestNoCommandHitsAReusedQP(t *testing.T) {
+	toErr := &provider.QPAttr{State: provider.QPErr}
+	for name, use := range map[string]func(*qp) error{
+		"Modify":       func(q *qp) error { return q.Modify(toErr, provider.QPAttrState) },
+		"SetState":     func(q *qp) error { q.SetState(provider.QPErr); return nil },
+		"Query":        func(q *qp) error { _, err := q.Query(); return err },
+		"PostSend":     func(q *qp) error { _, err := q.PostSend([]provider.SendWR{{Opcode: provider.OpSend}}); return err },
+		"a first READ": func(q *qp) error { return q.checkReadLocked() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 4)
+			r.qp.SetState(provider.QPRTS)
+			closed := make(chan error, 1)
+			r.onQP = func() {
+				r.onQP = nil
+				go func() { closed <- r.qp.Close() }()
+				select {
+				case err := <-closed:
+					closed <- err
+					t.Error("Close returned, and the kernel may give the handle to another QP")
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			if err := use(r.qp); err != nil {
+				t.Error(err)
+			}
+			if r.onQP != nil {
+				t.Fatal("no command was given")
+			}
+			if err := <-closed; err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+}
+
+// checkReadLocked is what PostSend does with the first READ of a connection.
+func (q *qp) checkReadLocked() error {
+	q.sq.mu.Lock()
+	defer q.sq.mu.Unlock()
+	return q.checkRead(&provider.SendWR{Opcode: provider.OpRead, SGList: []provider.SGE{{Length: 1}}})
+}

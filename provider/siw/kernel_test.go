@@ -37,7 +37,8 @@ type kernel struct {
 	modify error
 	num    uint32 // of the QP that is made next
 	made   func() // a QP has been made
-	onSRQ  func() // while an SRQ is changed or looked at
+	onSRQ  func() // runs during MODIFY_SRQ and QUERY_SRQ
+	onQP   func() // runs during MODIFY_QP, QUERY_QP and a doorbell
 	srqs   int    // how many there are
 
 	destroy func() error // a QP is destroyed
@@ -88,6 +89,9 @@ func (k *kernel) Write(cmd []byte) error {
 		return syscall.EINVAL
 	}
 	k.bells++
+	if k.onQP != nil {
+		k.onQP()
+	}
 	return k.bell
 }
 
@@ -148,6 +152,12 @@ func (k *kernel) Ioctl(req *uverbs.Request) error {
 
 func (k *kernel) invoke(req *uverbs.Request, reply func([]byte) error) error {
 	in, out := req.Find(abi.UVERBS_ATTR_CORE_IN).Buf, req.Find(abi.UVERBS_ATTR_CORE_OUT)
+	switch binary.NativeEndian.Uint64(req.Find(abi.UVERBS_ATTR_WRITE_CMD).Buf) {
+	case abi.IB_USER_VERBS_CMD_MODIFY_QP, abi.IB_USER_VERBS_CMD_QUERY_QP:
+		if k.onQP != nil {
+			k.onQP()
+		}
+	}
 	switch binary.NativeEndian.Uint64(req.Find(abi.UVERBS_ATTR_WRITE_CMD).Buf) {
 	case abi.IB_USER_VERBS_CMD_ALLOC_PD:
 		copy(out.Buf, abi.Bytes(&abi.UverbsAllocPDResp{PDHandle: 5}))

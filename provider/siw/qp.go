@@ -185,7 +185,12 @@ func (q *qp) checkMove(to provider.QPState) error {
 // Query returns what siw fills in, and the state that the QP is known to be in:
 // siw of Linux 6.1 leaves that out, and the kernel then hands out memory that it
 // has not cleared. The two depths siw has the wrong way round.
+//
+// It holds rq.mu, because the kernel reuses the handle of a destroyed QP, and Close
+// takes that lock. A post of a READ holds sq.mu when it calls Query.
 func (q *qp) Query() (provider.QPAttr, error) {
+	q.rq.mu.Lock()
+	defer q.rq.mu.Unlock()
 	if q.closed.Load() {
 		return provider.QPAttr{}, net.ErrClosed
 	}
