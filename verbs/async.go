@@ -29,7 +29,7 @@ const (
 	AsyncSQDrained        = uverbs.EventSQDrained
 	AsyncPathMig          = uverbs.EventPathMig
 	AsyncPathMigErr       = uverbs.EventPathMigErr
-	AsyncDeviceFatal      = uverbs.EventDeviceFatal
+	AsyncDeviceFatal      = uverbs.EventDeviceFatal // the Device is removed after it, see DeviceRemovedError
 	AsyncPortActive       = uverbs.EventPortActive
 	AsyncPortErr          = uverbs.EventPortErr
 	AsyncLIDChange        = uverbs.EventLIDChange
@@ -128,6 +128,13 @@ func (s *shared) pump() {
 		}
 		if ev, ok := s.asyncEvent(e); ok {
 			s.events.hand(ev)
+		}
+		if e.Type == AsyncDeviceFatal {
+			// The device completes nothing any more, and executes no command. Its
+			// driver may take minutes to reset it, or never do so.
+			s.fatal.Store(true)
+			s.remove()
+			return
 		}
 	}
 }

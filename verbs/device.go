@@ -92,13 +92,17 @@ func (d *Device) Transport() Transport {
 	return TransportUnknown
 }
 
-// LinkLayer returns the link of a port, counted from 1; LinkUnspecified for a
-// port that is not there.
+// LinkLayer returns the link of a port, counted from 1. It is LinkUnspecified for a
+// port that does not exist, and for one that the kernel fails to query. A port whose
+// query failed is queried again in each call.
 func (d *Device) LinkLayer(port uint8) LinkLayer {
 	if port == 0 || int(port) > len(d.links) {
 		return LinkUnspecified
 	}
-	return d.links[port-1]
+	if l := LinkLayer(d.links[port-1].Load()); l != LinkUnspecified {
+		return l
+	}
+	return d.queryLink(port)
 }
 
 // Attr returns what the device can do, as it was when the device was opened
@@ -114,7 +118,8 @@ func (d *Device) Provider() provider.Context { return d.ctx }
 // back under its name after it was removed.
 func (d *Device) Same(o *Device) bool { return o != nil && d.shared == o.shared }
 
-// Removed returns a channel that is closed when the device has been removed.
+// Removed returns a channel that is closed when the device has been removed, or has
+// reported a fatal error.
 func (d *Device) Removed() <-chan struct{} { return d.removed }
 
 // MarkRemoved says that the device is going away: who learns of it, as the

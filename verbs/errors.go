@@ -11,6 +11,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/internal/mem"
+	"purerdma/uverbs"
 )
 
 // ErrNoDevice says that there is no RDMA device of that name, index or GUID.
@@ -36,13 +37,23 @@ func (e *OpError) Error() string { return e.Op + " " + e.Object + ": " + e.Err.E
 // Unwrap returns Err.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// DeviceRemovedError says that a device was taken away while it was open. All
-// objects of that device are gone; closing them succeeds. A device that came
+// DeviceRemovedError says that a device was taken away while it was open, or that it
+// failed. All objects of that device are gone; closing them succeeds. A device that came
 // back under the name is opened anew.
-type DeviceRemovedError struct{ Device string }
+type DeviceRemovedError struct {
+	Device string
+	// Fatal says that the device reported a fatal error (AsyncDeviceFatal). It works
+	// again after its driver has reset it, which takes some drivers minutes.
+	Fatal bool
+}
 
-// Error names the device.
-func (e *DeviceRemovedError) Error() string { return "RDMA device " + e.Device + " was removed" }
+// Error names the device, and says what happened to it.
+func (e *DeviceRemovedError) Error() string {
+	if e.Fatal {
+		return "RDMA device " + e.Device + " has failed: it reported a fatal error"
+	}
+	return "RDMA device " + e.Device + " was removed"
+}
 
 // NodeError says that the character device of an RDMA device could not be
 // opened, usually because a container was not given it.
@@ -67,6 +78,34 @@ func (e *NodeError) Error() string {
 
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
+
+// MinKernel is the oldest Linux whose verbs interface has all commands that every
+// program needs. Kernels of distributions may have a lower number and these commands.
+const MinKernel = "5.10"
+
+// OldKernelError says that the kernel lacks a command without which no device is of
+// use. It is an errors.ErrUnsupported.
+type OldKernelError struct {
+	Device string
+	Err    error // wraps a *uverbs.UnsupportedError that names the command
+}
+
+// Error names the device, the kernel that is needed, and the command.
+func (e *OldKernelError) Error() string {
+	return "RDMA device " + e.Device + ": the kernel is too old, Linux " + MinKernel + " or newer is needed: " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *OldKernelError) Unwrap() error { return e.Err }
+
+// kernelError returns an *OldKernelError instead of an error that says that the verbs
+// interface has no such command, and other errors as they are.
+func kernelError(device string, err error) error {
+	if e, ok := errors.AsType[*uverbs.UnsupportedError](err); ok && (e.Err == syscall.EPROTONOSUPPORT || e.Err == syscall.ENOTTY) {
+		return &OldKernelError{Device: device, Err: err}
+	}
+	return err
+}
 
 // NoProviderError says that a device belongs to a kernel driver, or speaks a
 // version of its ABI, that no Driver of the Host knows. It is an
@@ -113,7 +152,7 @@ func (q *QP) opError(op string, err error) error {
 func (s *shared) errorOf(op, object string, err error) error {
 	if s.isRemoved() && errors.Is(err, net.ErrClosed) {
 		s.file.Close()
-		err = &DeviceRemovedError{Device: s.info.Name}
+		err = &DeviceRemovedError{Device: s.info.Name, Fatal: s.fatal.Load()}
 	}
 	return &OpError{Op: op, Object: object, Err: fileLimitError(err)}
 }

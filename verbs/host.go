@@ -169,13 +169,16 @@ func (h *Host) newShared(info DeviceInfo) (*shared, error) {
 	s := &shared{host: h, info: info, file: file, removed: make(chan struct{}), refs: 1}
 	s.self = &Device{shared: s, borrowed: true}
 	if s.ctx, err = driver.Open(file); err == nil {
+		err = s.needKernel()
+	}
+	if err == nil {
 		err = s.query()
 	}
 	if err == nil {
 		err = s.watch()
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(kernelError(info.Name, err), s.close())
 	}
 	return s, nil
 }

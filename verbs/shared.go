@@ -22,11 +22,12 @@ type shared struct {
 	file  *uverbs.File
 	ctx   provider.Context
 	attr  DeviceAttr
-	links []LinkLayer // by port - 1
-	self  *Device     // what objects return as their device
+	links []atomic.Uint32 // LinkLayer by port - 1
+	self  *Device         // what objects return as their device
 
 	removed chan struct{} // closed when the device was removed
 	gone    atomic.Bool   // the same
+	fatal   atomic.Bool   // it was removed because it reported a fatal error
 
 	objects objects
 	events  events
@@ -35,6 +36,16 @@ type shared struct {
 
 	mu sync.Mutex
 	pd *PD // default, or nil
+}
+
+// needKernel returns the error of the youngest command that every program needs, if the
+// kernel lacks it (Linux 5.10). It is not interested in the answer. Commands that are
+// older come in earlier: GET_CONTEXT (5.6) was given already, QP_CREATE is of 5.8.
+func (s *shared) needKernel() error {
+	if _, err := s.file.QueryGIDEntry(1, 0); errors.Is(err, syscall.EPROTONOSUPPORT) {
+		return err
+	}
+	return nil
 }
 
 // query fills what does not change while the device is there.
@@ -55,14 +66,23 @@ func (s *shared) query() error {
 	if s.info.NodeGUID == 0 {
 		s.info.NodeGUID = s.attr.NodeGUID
 	}
-	for port := range ex.Base.PhysPortCnt {
-		p, err := s.file.QueryPort(port + 1)
-		if err != nil {
-			return err
-		}
-		s.links = append(s.links, LinkLayer(p.LegacyResp.LinkLayer))
+	s.links = make([]atomic.Uint32, ex.Base.PhysPortCnt)
+	for i := range s.links {
+		s.queryLink(uint8(i + 1))
 	}
 	return nil
+}
+
+// queryLink returns the link layer of a port, and keeps it. A port that cannot be
+// queried has LinkUnspecified: another port of the device may work, as that of one
+// representor of many, so that this is no reason not to open the device.
+func (s *shared) queryLink(port uint8) LinkLayer {
+	p, err := s.file.QueryPort(port)
+	if err != nil {
+		return LinkUnspecified
+	}
+	s.links[port-1].Store(uint32(p.LegacyResp.LinkLayer))
+	return LinkLayer(p.LegacyResp.LinkLayer)
 }
 
 // ref takes one more reference for an object; after the last one has gone it

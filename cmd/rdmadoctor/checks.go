@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,7 +15,7 @@ import (
 func diagnose(f *facts) []finding {
 	var found []finding
 	for _, check := range []func(*facts) []finding{
-		checkModules, checkDevices, checkNodes, checkDrivers, checkPorts, checkGIDs, checkMemlock,
+		checkModules, checkDevices, checkNodes, checkDrivers, checkKernel, checkPorts, checkGIDs, checkMemlock,
 	} {
 		found = append(found, check(f)...)
 	}
@@ -73,6 +74,17 @@ func checkDrivers(f *facts) []finding {
 		found = append(found, finding{"driver", d.info.Name, e.Error(), fix})
 	}
 	return found
+}
+
+// checkKernel looks whether the kernel has the commands that every program needs. The
+// kernels of some distributions have them although their number is lower.
+func checkKernel(f *facts) []finding {
+	for _, d := range f.devices {
+		if e, ok := errors.AsType[*verbs.OldKernelError](d.err); ok {
+			return []finding{{"kernel", "Linux " + f.release, e.Error(), "uname -r (boot Linux " + verbs.MinKernel + " or newer)"}}
+		}
+	}
+	return nil
 }
 
 // checkPorts looks whether packets can come and go.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"purerdma/abi"
 	"purerdma/ucma"
 	"purerdma/uverbs"
+	"purerdma/verbs"
 )
 
 // well is a machine with one device of RoCE and one of iWARP where nothing is
@@ -77,6 +79,13 @@ func TestDiagnose(t *testing.T) {
 		"version of verbs":    {func(f *facts) { f.devices[0].node.err = &uverbs.ABIVersionError{Kernel: 7, Known: 6} }, []string{"ABI version 7, this program knows 6"}},
 		"no provider":         {func(f *facts) { f.devices[0].provider, f.devices[0].info.DriverID = nil, abi.RDMA_DRIVER_EFA }, []string{"no Go provider for driver"}},
 		"version of a driver": {func(f *facts) { f.devices[0].info.ABIVersion = 3 }, []string{"ABI version 3, the Go provider knows 1 to 2"}},
+		"old kernel": {func(f *facts) {
+			f.release = "5.4.0-216-generic"
+			for i := range f.devices {
+				f.devices[i].err = &verbs.OldKernelError{Device: f.devices[i].info.Name, Err: errors.New("GET_CONTEXT is not supported")}
+			}
+		}, []string{"Linux 5.4.0-216-generic: RDMA device rxe0: the kernel is too old, Linux 5.10 or newer is needed: GET_CONTEXT is not supported"}},
+		"another error of opening": {func(f *facts) { f.devices[0].err = syscall.ENOMEM }, nil},
 		"interface down": {func(f *facts) { f.interfaces[2].up, f.devices[0].ports[0].State = false, 1 },
 			[]string{"rxe0 port 1: it is down, because eth0 is; to mend it: ip link set eth0 up"}},
 		"interface down, port active": {func(f *facts) { f.interfaces[3].up = false },

@@ -39,6 +39,7 @@ type device struct {
 	info     uverbs.DeviceInfo
 	node     node
 	provider *versions // of the Go provider, nil if there is none
+	err      error     // of opening it with that provider
 	ports    []port
 }
 

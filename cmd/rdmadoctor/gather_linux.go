@@ -121,6 +121,12 @@ func (f *facts) gatherDevice(info uverbs.DeviceInfo) device {
 			d.provider.min, d.provider.max = drv.ABIVersions()
 		}
 	}
+	if d.provider != nil && info.Node != "" && d.node.err == nil {
+		var dev *verbs.Device
+		if dev, d.err = verbs.DefaultHost().Open(info.Name); d.err == nil {
+			d.err = dev.Close()
+		}
+	}
 	ports, err := uverbs.System{}.Ports(info)
 	if err != nil {
 		f.miss("ports of "+info.Name, err)

@@ -7,6 +7,7 @@ package inprocess_test
 import (
 	"errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -194,19 +195,48 @@ func TestDrained(t *testing.T) {
 	}
 }
 
-// TestFatal has the firmware fail: the program hears of it, commands fail, and what
-// was made can be closed.
+// TestFatal has the firmware fail under a program that waits for completions: the event
+// comes, the wait ends as after a removal, all calls fail, and everything can be closed.
+// The driver has not taken the device away yet.
 func TestFatal(t *testing.T) {
 	n := newNet(t, nil)
 	a, _ := n.pair(verbs.QPCap{}, patient)
 	events := a.events()
+	waited := make(chan error)
+	for range 3 {
+		go func() {
+			_, err := a.cq.Wait(deadline(t), make([]verbs.WC, 1))
+			waited <- err
+		}()
+	}
 	n.k.Device("mlx5_0").Fatal(prm.HealthFirmware)
 	if ev, err := events.Next(deadline(t)); err != nil || ev.Type != verbs.AsyncDeviceFatal {
 		t.Errorf("event %+v, %v", ev, err)
 	}
-	if _, err := a.dev.AllocPD(); !errors.Is(err, syscall.EIO) {
-		t.Errorf("a command: %v", err)
+	failed := func(what string, err error) {
+		t.Helper()
+		if gone, ok := errors.AsType[*verbs.DeviceRemovedError](err); !ok || !gone.Fatal || !strings.Contains(err.Error(), "fatal error") {
+			t.Errorf("%s: %v, want a DeviceRemovedError of a fatal error", what, err)
+		}
 	}
+	for range 3 {
+		failed("Wait", <-waited)
+	}
+	select {
+	case <-a.dev.Removed():
+	case <-deadline(t).Done():
+		t.Fatal("the device is not removed")
+	}
+	_, err := events.Next(deadline(t))
+	failed("the next event", err)
+	_, err = a.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}})
+	failed("PostSend", err)
+	_, err = a.qp.PostRecv([]verbs.RecvWR{{}})
+	failed("PostRecv", err)
+	_, err = a.cq.Poll(make([]verbs.WC, 1))
+	failed("Poll", err)
+	_, err = a.dev.AllocPD()
+	failed("AllocPD", err)
 }
 
 // TestFailingCommands has commands fail: the program is told by an errno, and what was
