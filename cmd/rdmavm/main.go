@@ -104,6 +104,9 @@
 //	hca0 fail-cq CQN                      the completion queue runs over
 //	hca0 drain QPN                        the QP stops to send, as after a wrong signature
 //	hca0 fail-command OPCODE STATUS SYNDROME TIMES
+//	hca0 quirks EXACT-DOORBELLS RECEIVE-COUNTER-MODULO HOLD-RESIZE
+//	                                      1 or 0 each: what package connectx calls Quirks
+//	hca0 stray RECEIVE                    one more completion of the QP that was destroyed last
 //	hca0 fatal SYNDROME                   the firmware fails, until it is reset
 //
 // From a shell:

@@ -35,6 +35,7 @@ func (b *blueflame) store(d *Device, u *uar, at int, p []byte) {
 			return
 		}
 		q.hear(uint16(prm.Ctrl.Index.Get(p)))
+		q.told(p)
 		b.held = q
 		b.start(d.fabric, holdTime, b.release)
 		return

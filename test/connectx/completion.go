@@ -66,15 +66,19 @@ func (q *cq) put(d *Device, e *completion) bool {
 		q.fail(d, prm.CQStatusOverflow, prm.CQSyndromeOverrun)
 		return false
 	}
-	prm.CQE.Owner.Set(e[:], uint64(q.pi>>q.logSize&1))
-	last := b[q.size-64:]
-	copy(last[:60], e[:])
-	storeWord(last[60:], [4]byte(e[60:])) // the owner bit last
+	writeEntry(b[q.size-prm.CQELen:], e, q.pi, q.logSize)
 	if d.cfg.Trace != nil {
 		d.cfg.Trace(&CompletionRecord{Device: d.cfg.Name, CQ: q.n, Index: q.pi, CQE: *e})
 	}
 	q.pi++
 	return true
+}
+
+// writeEntry writes a completion to its place, the owner bit last.
+func writeEntry(last []byte, e *completion, index uint32, logSize uint) {
+	prm.CQE.Owner.Set(e[:], uint64(index>>logSize&1))
+	copy(last[:60], e[:])
+	storeWord(last[60:], [4]byte(e[60:]))
 }
 
 // fail ends the queue, and tells the driver.

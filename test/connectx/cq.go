@@ -171,7 +171,7 @@ func modifyCQ(d *Device, in, _ []byte) error {
 	// The last completion in the old memory says that the others are elsewhere.
 	var e completion
 	prm.CQE.Opcode.Set(e[:], prm.CQEResize)
-	if !q.put(d, &e) {
+	if !d.holdResize(q, &e) && !q.put(d, &e) {
 		return refuse(prm.StatusBadResState, "CQ %#x is full", q.n)
 	}
 	q.buffer.hold(d, -1)

@@ -65,6 +65,8 @@ type Device struct {
 	fw        firmware
 	ethernet
 
+	quirks
+
 	scratch
 }
 
@@ -135,6 +137,7 @@ func (d *Device) reset() {
 	}
 	d.queues = newTable[queue]("QP", firstQP, firstQP+1<<logMaxQP)
 	d.mapped = nil
+	d.quirks = quirks{Quirks: d.quirks.Quirks}
 	d.gids = [GIDs]address{}
 	d.owned = make(map[[16]byte]int)
 	d.groups = make(map[[16]byte][]*qp)

@@ -54,6 +54,9 @@
 // say a wrong length, doorbells that come before their request. The requests that
 // libmlx5 was recorded with (test/oracle) hold it to what is true.
 //
+// A driver's beliefs about cards are the device's, too, where nobody could look at a card:
+// [Device.SetQuirks] has the device do otherwise.
+//
 // A test makes things go wrong by [Fabric.OnPacket], [Device.FailNext] and its
 // siblings, [Device.Drain], [Device.SetPort], [Device.Event], [Device.Fatal] and
 // [Device.Remove], and sees by [Config.Trace] all that a device sees and does.

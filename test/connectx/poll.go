@@ -91,6 +91,10 @@ func (d *Device) Poll() bool {
 // rung takes what was stored last to a register.
 func (u *uar) rung(d *Device, off int, v []byte) {
 	d.traceDoorbell(u.n, off, v)
+	if d.quirks.ExactDoorbells {
+		u.rungExactly(d, off, v)
+		return
+	}
 	if off == RegisterCQ {
 		n := binary.BigEndian.Uint32(v[4:])
 		// One that is not there may have been when it was armed.

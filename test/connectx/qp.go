@@ -26,6 +26,7 @@ type qp struct {
 	sqOff        uint64 // where the send queue begins in the buffer
 	logSQ        uint   // in WQEBBs
 	record       uint64 // doorbell record: how many receives, how many WQEBBs
+	exact        bool   // see Quirks.ExactDoorbells
 	granted, ece uint32 // options: of the device, and those that the peer has, too
 	recv         *receiveQueue
 
@@ -74,6 +75,7 @@ func createQP(d *Device, in, out []byte) (err error) {
 	if q.n, err = d.queues.add(q); err != nil {
 		return err
 	}
+	q.exact = d.quirks.ExactDoorbells
 	q.granted = agreeECE(uint32(prm.QPIn.ECE.Get(in)))
 	q.reset()
 	q.useObjects(1)
@@ -178,6 +180,7 @@ func destroyQP(d *Device, in, _ []byte) error {
 	if q.users > 0 {
 		return refuse(prm.StatusResourceBusy, "QP %#x is in %d multicast groups", q.n, int(q.users))
 	}
+	d.rememberQP(q)
 	q.stop()
 	q.useObjects(-1)
 	if q.uar != nil {

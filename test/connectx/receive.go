@@ -96,7 +96,7 @@ func (t *target) describe(e *completion, m *message, w receive) {
 	}
 	prm.CQE.UserIndex.Set(c, uint64(t.index))
 	prm.CQE.QPN.Set(c, uint64(t.n))
-	prm.CQE.WQECounter.Set(c, uint64(w.index))
+	prm.CQE.WQECounter.Set(c, t.d.receiveCounter(t.queue, w.index))
 	prm.CQE.ByteCount.Set(c, m.length)
 	prm.CQE.Timestamp.Set(c, t.d.time())
 	if m.solicited {
@@ -124,7 +124,7 @@ func (t *target) completeError(w receive, s prm.Syndrome) {
 	prm.CQE.Opcode.Set(c, prm.CQERespErr)
 	prm.CQE.UserIndex.Set(c, uint64(t.index))
 	prm.CQE.QPN.Set(c, uint64(t.n))
-	prm.CQE.WQECounter.Set(c, uint64(w.index))
+	prm.CQE.WQECounter.Set(c, t.d.receiveCounter(t.queue, w.index))
 	prm.CQE.Syndrome.Set(c, uint64(s))
 	if s == prm.SyndromeFlush {
 		prm.CQE.VendorSyndrome.Set(c, vendorFlush)
@@ -134,6 +134,6 @@ func (t *target) completeError(w receive, s prm.Syndrome) {
 
 // completeReceive ends a receive of the QP's own.
 func (q *qp) completeReceive(w receive, s prm.Syndrome) {
-	t := target{d: q.d, n: q.n, cq: q.recvCQ, index: uint32(prm.QPC.UserIndex.Get(q.context[:]))}
+	t := target{d: q.d, n: q.n, queue: q.recv, cq: q.recvCQ, index: uint32(prm.QPC.UserIndex.Get(q.context[:]))}
 	t.completeError(w, s)
 }

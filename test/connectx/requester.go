@@ -12,6 +12,7 @@ import (
 type requester struct {
 	next                 uint16        // WQEBB of the request to be taken next
 	rung                 rung          // what the driver has told of
+	ahead                int           // WQEBBs behind next that doorbells have told of, with ExactDoorbells
 	flights              []flight      // requests that were taken and are not completed, oldest first
 	spare                []flight      // the beginning of the memory of flights
 	sendPSN              uint32        // of the next request
@@ -55,7 +56,7 @@ const (
 )
 
 func (r *requester) reset() {
-	r.next, r.rung, r.sendPSN, r.running, r.blocked = 0, rung{}, 0, false, false
+	r.next, r.rung, r.ahead, r.sendPSN, r.running, r.blocked = 0, rung{}, 0, 0, false, false
 	r.flights = r.spare[:0]
 	r.timer.stop()
 	r.later.stop()
@@ -65,6 +66,7 @@ func (r *requester) reset() {
 func (r *requester) advance(bbs uint16) {
 	r.next += bbs
 	r.rung.behind += int(bbs)
+	r.ahead -= int(bbs)
 }
 
 // stop ends what would go on by itself.
@@ -122,6 +124,7 @@ func (q *qp) run() {
 		q.fatal(prm.EventWQCatas)
 		return
 	}
+	posted = q.available()
 	began := q.d.fabric.work
 	for q.state == prm.QPRTS && !q.blocked && q.next != posted {
 		if q.d.fabric.work-began > maxAtOnce {

@@ -33,6 +33,7 @@ func (q *qp) flushSends() {
 	if int(posted-q.next) > 1<<q.logSQ {
 		return
 	}
+	posted = q.available()
 	for q.next != posted {
 		w := q.bb(q.next)
 		if w == nil {

@@ -24,6 +24,7 @@ var faultArgs = map[string]string{
 	"lose": "MESSAGES", "lose-answers": "MESSAGES", "delay": "MESSAGES MICROSECONDS",
 	"fail-qp": "QPN EVENT", "fail-next": "QPN SYNDROME", "fail-next-receive": "QPN SYNDROME", "fail-cq": "CQN", "drain": "QPN",
 	"fail-command": "OPCODE STATUS SYNDROME TIMES",
+	"quirks":       "EXACT-DOORBELLS RECEIVE-COUNTER-MODULO HOLD-RESIZE", "stray": "RECEIVE",
 }
 
 // run has a device fail, with as many numbers as faultArgs has names.
@@ -67,6 +68,12 @@ func (h *hcas) run(name, fault string, a []uint32) error {
 		return there(d.Drain(a[0]), "QP in RTS", a[0])
 	case "fail-command":
 		d.FailCommand(uint16(a[0]), prm.Status(a[1]), a[2], int(a[3]))
+	case "quirks":
+		d.SetQuirks(connectx.Quirks{ExactDoorbells: a[0] != 0, ReceiveCounterModulo: a[1] != 0, HoldResize: a[2] != 0})
+	case "stray":
+		if !d.StrayCompletion(a[0] != 0) {
+			return errors.New("no QP was destroyed whose CQ is still there")
+		}
 	}
 	return nil
 }

@@ -23,6 +23,8 @@ func TestFaults(t *testing.T) {
 	for line, want := range map[string]string{
 		"hca0 port-down": "", "hca1 port-up": "", "hca1 fatal 0x7": "",
 		"hca0 fail-command 0x400 0x3 0xabcd 1": "",
+		"hca0 quirks 1 1 1":                    "",
+		"hca0 stray 0":                         "no QP was destroyed",
 		"":                                     "DEVICE FAULT",
 		"hca0":                                 "DEVICE FAULT",
 		"hca2 port-up":                         "no such device",
