@@ -184,6 +184,9 @@ func TestCreateFails(t *testing.T) {
 		rt := fakeRoute()
 		calls := 0
 		rt.fake.Intercept = func(r *uverbs.Request) error {
+			if r.Object == abi.UVERBS_OBJECT_DEVICE && (r.Method == abi.UVERBS_METHOD_QUERY_PORT || r.Method == abi.UVERBS_METHOD_QUERY_GID_ENTRY) {
+				return nil // these may fail, see TestOpenPortFails and TestOpenOldKernel
+			}
 			if calls++; calls == n {
 				return syscall.ENOMEM
 			}
@@ -210,7 +213,7 @@ func TestCreateFails(t *testing.T) {
 			t.Fatalf("command %d fails: the context is still open", n)
 		}
 		if err == nil {
-			if n < 8 {
+			if n < 7 {
 				t.Errorf("only %d commands", n)
 			}
 			return

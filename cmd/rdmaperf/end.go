@@ -89,7 +89,7 @@ const (
 func newEnd(p plan, dev *verbs.Device, pd *verbs.PD, client bool) (*end, error) {
 	e := &end{plan: p, pd: pd, client: client}
 	var err error
-	if e.mr, err = pd.Alloc(int(p.memory()), p.kind.access); err != nil {
+	if e.mr, err = pd.Alloc(int(p.memory()), p.access()); err != nil {
 		return nil, err
 	}
 	entries := p.QPs * (e.sends() + e.receives())

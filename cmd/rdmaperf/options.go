@@ -62,6 +62,7 @@ type plan struct {
 	MTU        int  `json:"mtu"`       // -m, bytes; 0: that of the ports
 	RdAtomic   int  `json:"rd_atomic"` // -o; 0: choose
 	Timeout    int  `json:"timeout"`   // -u
+	Strict     bool `json:"disable_pcie_relaxed"`
 }
 
 // parse reads the command line. Usage goes to w.
@@ -102,6 +103,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.IntVar(&o.MTU, "m", 0, "`bytes` of a packet (those of the ports), without -R")
 	f.IntVar(&o.RdAtomic, "o", 0, "reads and atomics in `flight` on a QP (16), without -R")
 	f.IntVar(&o.Timeout, "u", 14, "`n`: a request is repeated after 4 microseconds * 2^n, without -R")
+	f.BoolVar(&o.Strict, "disable_pcie_relaxed", false, "register memory without PCIe relaxed ordering (always so for write_lat, as perftest)")
 	f.Bool("F", false, "accepted, as perftest's: the processor's frequency does not matter")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -272,6 +274,16 @@ func (p *plan) head() int {
 		return verbs.GRHLen
 	}
 	return 0
+}
+
+// access is what the memory of both sides is registered with. As perftest, it has relaxed
+// ordering, without which PCIe is the bottleneck of some machines; but not where a program
+// looks at memory for the end of a message, which may then come before its beginning.
+func (p *plan) access() verbs.Access {
+	if p.Strict || p.kind.echo && p.kind.Op == "write" {
+		return p.kind.access
+	}
+	return p.kind.access | verbs.RelaxedOrdering
 }
 
 // stride is how much memory a QP has for each direction: whole pages.

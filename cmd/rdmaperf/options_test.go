@@ -33,7 +33,11 @@ func TestParse(t *testing.T) {
 		"send_bw -c ud -F -Q 3 h": func(o *options) bool {
 			return o.connection == verbs.UD && o.head() == verbs.GRHLen && o.moderation() == 3 && !o.CM
 		},
-		"write_bw -verify -t 1 h": func(o *options) bool { return o.Verify && o.moderation() == 1 },
+		"send_bw -e h":                           func(o *options) bool { return o.access() == verbs.LocalWrite|verbs.RelaxedOrdering },
+		"read_lat h":                             func(o *options) bool { return o.access() == verbs.LocalWrite|verbs.RemoteRead|verbs.RelaxedOrdering },
+		"write_lat h":                            func(o *options) bool { return o.access() == verbs.LocalWrite|verbs.RemoteWrite },
+		"write_bw --disable_pcie_relaxed -q 2 h": func(o *options) bool { return o.access() == verbs.LocalWrite|verbs.RemoteWrite },
+		"write_bw -verify -t 1 h":                func(o *options) bool { return o.Verify && o.moderation() == 1 },
 	} {
 		o, err := parse(strings.Fields(args), io.Discard)
 		if err != nil || !want(o) {

@@ -121,7 +121,8 @@ func (c cell) moderation() int {
 	return max(1, c.depth()/2)
 }
 
-// flags are those that both programs have.
+// flags are those that both programs have. Without --disable_pcie_relaxed both register
+// memory with relaxed ordering, but for write_lat.
 func (c cell) flags() []string {
 	f := []string{"-R", "-F", "-s", strconv.Itoa(c.size), "-n", strconv.Itoa(c.count())}
 	if strings.HasPrefix(c.test, "atomic") {
