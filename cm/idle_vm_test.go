@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/internal/longtest"
 	"purerdma/internal/vmtest"
 )
 
@@ -143,17 +144,17 @@ func hold(t *testing.T, conns, dialers int) (h held) {
 	return h
 }
 
-// TestIdleConnections: a thousand connections, on each of which two goroutines wait.
-// Each has less than 8 KiB of the heap, and none has a thread: neither for the waits,
-// nor from having been made with many others at once.
+// TestIdleConnections makes 250 connections, or a thousand where the long tests run,
+// with two waiting goroutines each. A connection has less than 8 KiB of the heap and
+// no thread, whether connections wait or have been made with many others at once.
 func TestIdleConnections(t *testing.T) {
 	limit := 8 << 10
 	if vmtest.Driver() == "mlx5" {
 		limit = 20 << 10 // it keeps account of each of the 256 requests that fit
 	}
-	conns, dialers := 1000, 64
-	if testing.Short() {
-		conns = 250
+	conns, dialers := 250, 64
+	if longtest.Enabled() {
+		conns = 1000
 	}
 	if vmtest.Driver() != "rxe" {
 		dialers = 2 // there, who connects is a thread

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/internal/longtest"
 	"purerdma/verbs"
 )
 
@@ -130,9 +131,9 @@ func TestIWARPOperations(t *testing.T) {
 // through small queues: a doorbell that is left out wrongly ends in silence.
 func TestIWARPStream(t *testing.T) {
 	r := newRig(t)
-	count := 20000
-	if testing.Short() {
-		count = 2000
+	count := 2000
+	if longtest.Enabled() {
+		count = 20000
 	}
 	const window = 16
 	conf := verbs.QPConfig{Cap: verbs.QPCap{SendWR: window - 1, RecvWR: 2 * window}} // fewer than a window: the queue gets full

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"purerdma/internal/longtest"
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
 	"purerdma/provider/rxe"
@@ -41,10 +42,12 @@ func TestModel(t *testing.T) {
 	runs := *modelRuns
 	switch {
 	case runs != 0:
-	case testing.Short() || vmtest.Inside(): // it needs no kernel
+	case vmtest.Inside(): // it needs no kernel
 		runs = 100
-	default:
+	case longtest.Enabled():
 		runs = 1000
+	default:
+		runs = 200
 	}
 	seen := map[string]int{}
 	for seed := *modelSeed; seed < *modelSeed+uint64(runs); seed++ {

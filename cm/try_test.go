@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"purerdma/internal/longtest"
 	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
@@ -292,7 +293,7 @@ func TestCallsAtOnce(t *testing.T) {
 			}
 			try(3, a, b)
 			for _, c := range ops[i+j:] {
-				if !testing.Short() {
+				if longtest.Enabled() {
 					try(1, a, b, c)
 				}
 			}

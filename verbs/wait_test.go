@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/internal/longtest"
 	"purerdma/verbs"
 )
 
@@ -33,12 +34,12 @@ func TestDispatchStress(t *testing.T) { waitersStress(t, true, true) }
 
 func waitersStress(t *testing.T, impatient, idle bool) {
 	routes(t, func(t *testing.T, rt *route) {
-		rounds := 2000
-		if rt.fake == nil {
-			rounds = 500
+		rounds := 200
+		if longtest.Enabled() {
+			rounds = 2000
 		}
-		if testing.Short() {
-			rounds /= 10
+		if rt.fake == nil {
+			rounds /= 2
 		}
 		dev := openDevice(t, rt.h, rt.a.Device)
 		ch := createCompChannel(t, dev)

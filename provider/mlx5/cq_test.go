@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"purerdma/internal/longtest"
 	"purerdma/provider"
 	"purerdma/provider/mlx5/mlx5test"
 )
@@ -23,12 +24,12 @@ func sizes(t *testing.T, f func(t *testing.T, size int)) {
 	}
 }
 
-// shorter returns n, or with -short the other.
+// shorter returns short, or n where the long tests run.
 func shorter(n, short int) int {
-	if testing.Short() {
-		return short
+	if longtest.Enabled() {
+		return n
 	}
-	return n
+	return short
 }
 
 func ofSize(size int) provider.CQConfig {

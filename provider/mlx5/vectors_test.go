@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"purerdma/internal/longtest"
 	"purerdma/test/oracle/replay"
 	"purerdma/test/oracle/vector"
 )
@@ -49,8 +50,8 @@ func TestVectors(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/%s", filepath.Base(name), title(s), how), func(t *testing.T) {
-					if testing.Short() && long(s) {
-						t.Skip("not with -short: millions of completions")
+					if long(s) {
+						longtest.Need(t) // millions of completions
 					}
 					r := &replayer{T: t, file: filepath.Base(name), head: f.Head, batch: batch}
 					r.session(s)

@@ -7,9 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
+
+	"purerdma/internal/longtest"
 )
 
 // maxBinary is the most that a stripped command may have, in bytes.
@@ -18,15 +19,13 @@ const maxBinary = 5 << 20
 // TestBinaries builds every command as it is shipped: one file that needs
 // nothing but the kernel.
 func TestBinaries(t *testing.T) {
+	longtest.Need(t) // it builds every command three times
 	root := moduleRoot(t)
 	commands, err := filepath.Glob(filepath.Join(root, "cmd", "*", "main.go"))
 	if err != nil || len(commands) == 0 {
 		t.Fatalf("no commands: %v", err)
 	}
 	for _, arch := range []string{"amd64", "arm64", "riscv64"} {
-		if arch != runtime.GOARCH && testing.Short() {
-			continue
-		}
 		dir := t.TempDir()
 		goRun(t, root, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS="},
 			"build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/...")

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"purerdma/internal/longtest"
 )
 
 var update = flag.Bool("update", false, "write what is counted as the new baseline")
@@ -37,9 +39,7 @@ var gates = []string{rowPost, rowUnlocked, rowBatch, rowBuilder, rowVerbs, rowVe
 //
 //	go test ./test/bench-mlx5 -run Instructions -update
 func TestInstructions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes several seconds")
-	}
+	longtest.Need(t)
 	text, err := os.ReadFile(baselineFile)
 	if err != nil && !*update {
 		t.Fatal(err)

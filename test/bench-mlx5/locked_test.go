@@ -7,6 +7,8 @@ package main
 import (
 	"errors"
 	"testing"
+
+	"purerdma/internal/longtest"
 )
 
 // receives are subjects that only this test has: they post receives.
@@ -18,9 +20,7 @@ var receives = []subject{
 // TestLockedPerCall counts the locked instructions that a call executes: one, of its
 // lock, however many requests it posts, and none if one goroutine posts.
 func TestLockedPerCall(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes several seconds")
-	}
+	longtest.Need(t)
 	bin := buildOurs(t)
 	want := map[string]int{rowPost: 1, rowUnlocked: 0, rowBatch: 1, rowBuilder: 1, rowBuilder1: 0, "PostRecv": 1, "PostRecv, Unlocked": 0}
 	for _, s := range append(receives, subjects...) {
