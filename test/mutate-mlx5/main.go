@@ -133,23 +133,28 @@ func copyModule(ctx context.Context, root, dir string) error {
 }
 
 // tests are what is run, up to the first that fails: the provider's own, package verbs
-// on a kernel in memory, and the provider's with all that takes longer.
-var tests = [][]string{
-	{"-failfast", "./provider/mlx5/..."},
-	{"-run", "/^mlx5$", "./verbs"},
-	{"-failfast", "./provider/mlx5"},
+// on a kernel in memory, and the provider's long ones.
+var tests = []goTest{
+	{args: []string{"-failfast", "./provider/mlx5/..."}},
+	{args: []string{"-run", "/^mlx5$", "./verbs"}},
+	{args: []string{"-failfast", "./provider/mlx5"}, env: []string{"RDMA_LONG_TESTS=1"}},
+}
+
+// goTest is a call of go test.
+type goTest struct {
+	args, env []string
 }
 
 // ofMMIO are the tests of internal/mmio, which changes elsewhere do not concern.
-var ofMMIO = []string{"./internal/mmio"}
+var ofMMIO = goTest{args: []string{"./internal/mmio"}}
 
 // test runs tests.
-func test(ctx context.Context, dir string, tests [][]string) (string, error) {
-	for _, args := range tests {
+func test(ctx context.Context, dir string, tests []goTest) (string, error) {
+	for _, t := range tests {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-timeout=3m"}, args...)...)
-		cmd.Dir = dir
+		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-timeout=3m"}, t.args...)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), t.env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return string(out), err
 		}
@@ -180,7 +185,7 @@ func try(ctx context.Context, dir string, m mutation) (string, error) {
 	}
 	which := tests
 	if strings.HasPrefix(m.file, "internal/mmio") {
-		which = append([][]string{ofMMIO}, tests...)
+		which = append([]goTest{ofMMIO}, tests...)
 	}
 	out, err := test(ctx, dir, which)
 	switch {
