@@ -49,8 +49,35 @@ func Unpack(ctx context.Context, deb, root string, keep func(name string) bool) 
 	return nil
 }
 
-// untar writes the archive's entries below root.
-func untar(r io.Reader, root string, keep func(string) bool) error {
+// maxUnpacked bounds the bytes of one package's files. An archive can describe a file of
+// any size in a few bytes.
+const maxUnpacked = 16 << 30
+
+// errTooMuch says that a package unpacks to more than maxUnpacked.
+var errTooMuch = errors.New("the files of the package are too large")
+
+// untar writes the archive's entries below dir.
+func untar(r io.Reader, dir string, keep func(string) bool) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	u := unpacker{root: root, keep: keep, room: maxUnpacked}
+	return errors.Join(u.untar(r), root.Close())
+}
+
+// An unpacker writes the entries of one archive. It follows no symbolic link that leads
+// out of its root: an archive may bring one, and then an entry below it.
+type unpacker struct {
+	root *os.Root
+	keep func(string) bool // nil: all
+	room int64             // how many more bytes of files it takes
+}
+
+func (u *unpacker) untar(r io.Reader) error {
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
 		if err == io.EOF {
@@ -62,42 +89,50 @@ func untar(r io.Reader, root string, keep func(string) bool) error {
 			return err
 		}
 		name := mergeUsr(h.Name)
-		if name == "." || keep != nil && h.Typeflag != tar.TypeDir && !keep(name) {
+		if name == "." || u.keep != nil && h.Typeflag != tar.TypeDir && !u.keep(name) {
 			continue
 		}
-		if err := entry(tr, h, filepath.Join(root, name), root); err != nil {
+		if err := u.entry(tr, h, name); err != nil {
 			return err
 		}
 	}
 }
 
-// entry writes one entry of an archive to dst.
-func entry(tr *tar.Reader, h *tar.Header, dst, root string) error {
+// entry writes one entry.
+func (u *unpacker) entry(tr *tar.Reader, h *tar.Header, name string) error {
 	if h.Typeflag == tar.TypeDir {
 		return nil // made when something is put into it
 	}
-	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
+	if err := u.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	if err := os.Remove(dst); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := u.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	switch h.Typeflag {
 	case tar.TypeSymlink:
-		return os.Symlink(h.Linkname, dst)
+		return u.root.Symlink(h.Linkname, name)
 	case tar.TypeLink:
-		return os.Link(filepath.Join(root, mergeUsr(h.Linkname)), dst)
+		return u.root.Link(mergeUsr(h.Linkname), name)
 	case tar.TypeReg:
 		// Readable by the owner, who need not be root: QEMU has to
 		// hand it on.
-		f, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_EXCL, h.FileInfo().Mode().Perm()|0o400)
+		f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, h.FileInfo().Mode().Perm()|0o400)
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(f, tr)
-		return errors.Join(err, f.Close())
+		return errors.Join(u.copy(f, tr), f.Close())
 	}
 	return nil // device nodes and the like: not in Debian's packages
+}
+
+// copy writes the contents of one file.
+func (u *unpacker) copy(f *os.File, tr *tar.Reader) error {
+	n, err := io.Copy(f, io.LimitReader(tr, u.room+1))
+	if u.room -= n; u.room < 0 {
+		return fmt.Errorf("%s: %w", f.Name(), errTooMuch)
+	}
+	return err
 }
 
 // mergeUsr returns the clean, relative name under which a file of a package
