@@ -42,7 +42,7 @@ func (c *cq) clean(qp uint32) {
 			kept = append(kept, completion{after: c.get, wc: wc[0]})
 		}
 	}
-	c.aside.list = append(kept, c.aside.list[c.aside.head:]...)
+	c.aside.list = append(kept, c.aside.waiting()...)
 	c.aside.head = 0
 }
 
@@ -58,7 +58,7 @@ func (c *cq) standing(qp uint32) (n, of int) {
 			of++
 		}
 	}
-	for _, f := range c.aside.list[c.aside.head:] {
+	for _, f := range c.aside.waiting() {
 		n++
 		if f.wc.QPNum == qp {
 			of++

@@ -49,6 +49,20 @@ type completion struct {
 	wc    provider.WC
 }
 
+// waiting returns those that are not taken, oldest first.
+func (a *aside) waiting() []completion { return a.list[a.head:] }
+
+// add appends one. The list reuses the room of those that were taken, so that it stays
+// small when it is never empty: its capacity is at most four times the number that has
+// waited at once.
+func (a *aside) add(c completion) {
+	if len(a.list) == cap(a.list) && a.head >= len(a.list)/2 {
+		a.list = a.list[:copy(a.list, a.waiting())]
+		a.head = 0
+	}
+	a.list = append(a.list, c)
+}
+
 // due says whether the first is to be taken after so many of the kernel's.
 func (a *aside) due(taken uint32) bool {
 	return a.head < len(a.list) && int32(taken-a.list[a.head].after) >= 0
@@ -69,7 +83,7 @@ func (a *aside) take() provider.WC {
 func (c *cq) flush(wcs []provider.WC, force bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if waiting := len(c.aside.list) - c.aside.head; !force && waiting > 0 && waiting+len(wcs) > c.slots.Len() {
+	if waiting := len(c.aside.waiting()); !force && waiting > 0 && waiting+len(wcs) > c.slots.Len() {
 		return provider.ErrFull
 	}
 	after := c.get
@@ -80,7 +94,7 @@ func (c *cq) flush(wcs []provider.WC, force bool) error {
 		after++
 	}
 	for _, wc := range wcs {
-		c.aside.list = append(c.aside.list, completion{after: after, wc: wc})
+		c.aside.add(completion{after: after, wc: wc})
 	}
 	return nil
 }

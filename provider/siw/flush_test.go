@@ -179,3 +179,30 @@ func (r *rig) flushWhilePosting(depth int, queue []byte, size int, post func(id 
 		r.t.Errorf("posted %v, and these have completed: %v", posted, completed)
 	}
 }
+
+// TestAsideStaysSmall posts one receive to a failed QP for each completion that is polled,
+// while others wait: the list of completions is never empty.
+func TestAsideStaysSmall(t *testing.T) {
+	for _, waiting := range []int{1, 2, 3, 7, 15} {
+		r := newRig(t, 4)
+		r.qp.SetState(provider.QPErr)
+		id := uint64(0)
+		post := func() {
+			t.Helper()
+			r.recv(provider.RecvWR{ID: id})
+			id++
+		}
+		for range waiting {
+			post()
+		}
+		for want := range uint64(2000) {
+			post()
+			if wcs := r.poll(1); len(wcs) != 1 || wcs[0].ID != want {
+				t.Fatalf("completion %d is %+v", want, wcs)
+			}
+		}
+		if got, most := cap(r.cq.aside.list), 4*(waiting+1); got > most {
+			t.Errorf("%d completions wait, room for %d, want at most %d", waiting, got, most)
+		}
+	}
+}
