@@ -119,9 +119,12 @@ func (m *mesh) rounds(ctx context.Context) error {
 	}
 	defer m.oob.close()
 	if m.opt.sockets {
+		if err := m.oob.joined(ctx); err != nil {
+			return err
+		}
 		return m.baseline(ctx)
 	}
-	if m.peers, err = m.oob.exchange(self, m.opt.peers); err != nil {
+	if m.peers, err = m.oob.exchange(ctx, self, m.opt.peers, m.u); err != nil {
 		return err
 	}
 	listeners := 0

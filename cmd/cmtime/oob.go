@@ -16,12 +16,14 @@ import (
 // oob is the way by which the peers keep in step, over TCP: the first one, who
 // could bind the controller's address, is the root, and all others its leaves.
 type oob struct {
+	ln    net.Listener // the root's, until it has all its leaves
+	conns []net.Conn   // the root's to each leaf, in the order of their hellos; a leaf's to the root
 	root  bool
-	conns []net.Conn // the root's to each leaf, in the order of their coming; a leaf's to the root
 	stop  func() bool
 }
 
-// meet finds the peers. It ends with ctx, as does all that waits on the oob.
+// meet finds out which peer this is: the root, which then listens for its leaves, or a
+// leaf, which it connects to the root.
 func meet(ctx context.Context, opt *meshOptions, u *tool.UI) (*oob, error) {
 	o := &oob{}
 	addr := net.JoinHostPort(opt.controller, opt.port)
@@ -35,31 +37,30 @@ func meet(ctx context.Context, opt *meshOptions, u *tool.UI) (*oob, error) {
 			return nil, err
 		}
 		o.conns = []net.Conn{conn}
+		o.stop = context.AfterFunc(ctx, o.hangUp)
 	case err != nil:
 		return nil, err
 	default:
 		u.Printf("Running as OOB root\n")
-		o.root = true
-		if err := o.gather(ctx, ln, opt.peers-1); err != nil {
-			o.close()
-			return nil, err
-		}
+		o.root, o.ln = true, ln
 	}
-	o.stop = context.AfterFunc(ctx, o.hangUp)
 	return o, nil
 }
 
-// gather waits for the leaves.
-func (o *oob) gather(ctx context.Context, ln net.Listener, leaves int) error {
-	defer context.AfterFunc(ctx, func() { ln.Close() })()
-	defer ln.Close()
-	for range leaves {
-		conn, err := ln.Accept()
-		if err != nil {
-			return err
-		}
-		o.conns = append(o.conns, conn)
+// joined waits at the root until one connection has been made. It is for -S, whose
+// only leaf sends nothing: a stranger cannot be told from it.
+func (o *oob) joined(ctx context.Context) error {
+	if !o.root {
+		return nil
 	}
+	defer context.AfterFunc(ctx, func() { o.ln.Close() })()
+	defer o.ln.Close()
+	conn, err := o.ln.Accept()
+	if err != nil {
+		return err
+	}
+	o.conns = []net.Conn{conn}
+	o.stop = context.AfterFunc(ctx, o.hangUp)
 	return nil
 }
 
@@ -96,8 +97,9 @@ func (o *oob) tell(b []byte) error {
 	return nil
 }
 
-// exchange tells all peers of each other. The root is the first of them.
-func (o *oob) exchange(self peer, n int) ([]peer, error) {
+// exchange tells all peers of each other. The root is the first of them. It ends with
+// ctx, as does all that waits on the oob afterwards.
+func (o *oob) exchange(ctx context.Context, self peer, n int, u *tool.UI) ([]peer, error) {
 	all := self.append(nil)
 	if !o.root {
 		if err := o.tell(all); err != nil {
@@ -109,13 +111,18 @@ func (o *oob) exchange(self peer, n int) ([]peer, error) {
 		}
 		return decodePeers(all)
 	}
-	for _, c := range o.conns {
-		var theirs [peerSize]byte
-		if _, err := io.ReadFull(c, theirs[:]); err != nil {
-			return nil, fmt.Errorf("peer %v: %w", c.RemoteAddr(), err)
-		}
-		all = append(all, theirs[:]...)
+	w := &welcome{ln: o.ln, patience: helloTime, refused: func(conn net.Conn, err error) {
+		u.Errorf("cmtime: connection from %v is not a peer's: %v\n", conn.RemoteAddr(), err)
+	}}
+	leaves, err := w.gather(ctx, n-1)
+	for _, l := range leaves {
+		o.conns = append(o.conns, l.conn)
+		all = append(all, l.hello[:]...)
 	}
+	if err != nil {
+		return nil, err
+	}
+	o.stop = context.AfterFunc(ctx, o.hangUp)
 	peers, err := decodePeers(all)
 	if err != nil {
 		return nil, err
@@ -132,6 +139,9 @@ func (o *oob) hangUp() {
 func (o *oob) close() {
 	if o.stop != nil {
 		o.stop()
+	}
+	if o.ln != nil {
+		o.ln.Close()
 	}
 	o.hangUp()
 }
