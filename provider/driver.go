@@ -48,6 +48,13 @@ type Context interface {
 	CreateSRQ(*SRQConfig) (SRQ, error)
 }
 
+// QueuePinner is a Context whose CQs, QPs and SRQs are memory of the process that the
+// kernel pins. That memory counts against RLIMIT_MEMLOCK.
+type QueuePinner interface {
+	Context
+	PinsQueues()
+}
+
 // PD is a protection domain.
 type PD interface {
 	// Handle is the kernel's handle of the PD.

@@ -151,7 +151,7 @@ func (s *shared) asyncEvent(e uverbs.AsyncEvent) (AsyncEvent, bool) {
 	default:
 		return ev, true
 	}
-	switch o := s.objects.find(e.Element).(type) {
+	switch o := s.objects.findMade(e.Element).(type) {
 	case *CQ:
 		ev.CQ = o
 		if e.Type == AsyncCQErr {

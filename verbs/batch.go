@@ -265,7 +265,7 @@ func (b *Batch) Post() error {
 		return &OpError{Op: "post", Object: "batch", Err: err}
 	}
 	if err != nil {
-		return b.qp.opError("post batch to", err)
+		return b.qp.opError("post batch to", sized(err, "SendWR", b.qp.Cap().SendWR))
 	}
 	return nil
 }

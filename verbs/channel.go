@@ -68,13 +68,12 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 // Device returns the device of the channel, which need not be closed.
 func (ch *CompChannel) Device() *Device { return ch.dev.self }
 
-// Close closes the channel. It may be called more than once; while there are CQs
-// on it the error wraps EBUSY.
+// Close closes the channel. It may be called more than once: after an error it tries
+// again. While there are CQs on it the error wraps EBUSY.
 func (ch *CompChannel) Close() error {
 	return ch.dev.opError("close completion channel of", ch.users.close(func() error {
-		if err := ch.ch.Close(); err != nil {
-			return err
-		}
+		return ch.ch.Close()
+	}, func() error {
 		ch.hook.Close()
 		ch.leak.Done()
 		return ch.dev.unref()

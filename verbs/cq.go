@@ -135,9 +135,10 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 	if c.p, err = d.ctx.CreateCQ(pcfg); err != nil {
 		c.forget()
 		d.unref()
-		return nil, err
+		return nil, d.queueError(err)
 	}
 	c.leak = leak.Track("CQ", d.info.Name)
+	d.objects.made(c.handle)
 	return c, nil
 }
 
@@ -174,7 +175,7 @@ func (c *CQ) Resize(entries int) error {
 	if err := c.dev.checkEntries(entries); err != nil {
 		return c.dev.opError("resize CQ of", err)
 	}
-	return c.dev.opError("resize CQ of", c.p.Resize(entries))
+	return c.dev.opError("resize CQ of", c.dev.queueError(c.p.Resize(entries)))
 }
 
 // Moderate has the CQ give its events only after count completions, or period
@@ -329,24 +330,29 @@ func (c *CQ) armAndPoll(wcs []WC) (int, error) {
 }
 
 // Close destroys the CQ (ibv_destroy_cq(3)) and its own channel. It may be
-// called more than once; while there are QPs on it the error wraps EBUSY. Waits
-// end with net.ErrClosed.
+// called more than once: after an error it tries what has failed again. While there
+// are QPs on it the error wraps EBUSY. Waits end with net.ErrClosed.
 func (c *CQ) Close() error {
-	return c.dev.opError("destroy CQ of", c.users.close(func() error {
-		if err := c.dev.destroyed(c.p.Close()); err != nil {
-			return err
-		}
+	err := c.users.close(func() error {
+		return c.dev.destroyed(c.p.Close())
+	}, func() error {
 		close(c.done)
 		c.hook.Close()
 		c.leak.Done()
 		c.forget()
-		var err error
-		if c.ownsCh {
-			err = c.ch.Close()
-		} else if c.ch != nil {
+		if c.ch != nil {
 			// Its reader may be a waiter of this CQ.
 			c.ch.interrupt()
 		}
-		return errors.Join(err, c.dev.unref())
-	}))
+		return c.dev.unref()
+	})
+	err = c.dev.opError("destroy CQ of", err)
+	select {
+	case <-c.done:
+		if c.ownsCh {
+			err = errors.Join(err, c.ch.Close())
+		}
+	default:
+	}
+	return err
 }

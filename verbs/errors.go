@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
+	"strconv"
 	"syscall"
 
 	"purerdma/abi"
 	"purerdma/internal/mem"
+	"purerdma/provider"
 	"purerdma/uverbs"
 )
 
@@ -157,6 +160,28 @@ func (s *shared) errorOf(op, object string, err error) error {
 	return &OpError{Op: op, Object: object, Err: fileLimitError(err)}
 }
 
+// fullError is ErrFull with the size of the queue, which it formats only when asked:
+// a full queue is back-pressure, which a program may meet all the time.
+type fullError struct {
+	field string // of QPCap or SRQAttr
+	size  int
+}
+
+func (e *fullError) Error() string {
+	return ErrFull.Error() + " (" + e.field + " is " + strconv.Itoa(e.size) + ")"
+}
+
+// Unwrap returns ErrFull.
+func (e *fullError) Unwrap() error { return ErrFull }
+
+// sized adds the size of the queue to ErrFull.
+func sized(err error, field string, size int) error {
+	if err == ErrFull {
+		return &fullError{field, size}
+	}
+	return err
+}
+
 // fileLimitError adds the limit to the error of a full descriptor table.
 func fileLimitError(err error) error {
 	if !errors.Is(err, syscall.EMFILE) {
@@ -170,8 +195,17 @@ func memoryError(size int, access Access, err error) error {
 	return fmt.Errorf("%d bytes, Access %v: %w", size, access, err)
 }
 
+// queueError is memlockError for a queue, whose memory counts against the limit only
+// if the driver registers it.
+func (s *shared) queueError(err error) error {
+	if _, pins := s.ctx.(provider.QueuePinner); pins && errors.Is(err, syscall.ENOMEM) {
+		return memlockError(err)
+	}
+	return err
+}
+
 // memlockError adds the limit to an error of registering memory that it may be
-// the reason of.
+// the reason of, and how to raise it.
 func memlockError(err error) error {
 	if !errors.Is(err, syscall.ENOMEM) && !errors.Is(err, syscall.EPERM) {
 		return err
@@ -180,5 +214,10 @@ func memlockError(err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%w (RLIMIT_MEMLOCK is %d bytes; CAP_IPC_LOCK or a higher limit lifts it)", err, limit)
+	used := ""
+	if n, ok := mem.Pinned(); ok {
+		used = fmt.Sprintf(", %d are in use", n)
+	}
+	return fmt.Errorf("%w (RLIMIT_MEMLOCK is %d bytes%s: run prlimit --pid %d --memlock=unlimited as root, or grant CAP_IPC_LOCK)",
+		err, limit, used, os.Getpid())
 }

@@ -7,6 +7,7 @@ package verbs_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -87,7 +88,10 @@ func TestErrorsNameTheQP(t *testing.T) {
 		b.Send(1, long...)
 		says(t, b.Post(), syscall.EINVAL, "post batch to "+name+": ")
 		says(t, second(l.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, SGList: long}})), syscall.EINVAL, "post send to "+name+": ")
-		says(t, second(l.qp.PostRecv(make([]verbs.RecvWR, 1<<12+1))), verbs.ErrFull, "post receive to "+name+": ")
+		says(t, second(l.qp.PostRecv(make([]verbs.RecvWR, 1<<12+1))), verbs.ErrFull, "post receive to "+name+": ",
+			fmt.Sprintf("work queue is full (RecvWR is %d)", l.qp.Cap().RecvWR))
+		says(t, second(l.qp.PostSend(slices.Repeat([]verbs.SendWR{{Opcode: verbs.OpSend}}, 1<<12+1))), verbs.ErrFull, "post send to "+name+": ",
+			fmt.Sprintf("work queue is full (SendWR is %d)", l.qp.Cap().SendWR))
 		says(t, l.qp.Modify(&verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState), syscall.EINVAL, "modify "+name+": ")
 		says(t, l.qp.AttachMulticast(verbs.GID{0: 0xff}, 0), syscall.EINVAL, "attach multicast group to "+name+": ")
 	})

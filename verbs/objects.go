@@ -8,27 +8,44 @@ import "sync"
 // kernel's events name them by. An address would do for C; a number that is never
 // used again tells an event that comes too late.
 type objects struct {
-	mu   sync.Mutex
-	last uint64
-	all  map[uint64]any
+	mu     sync.Mutex
+	last   uint64
+	all    map[uint64]any
+	making map[uint64]struct{} // those whose creation has not returned
+	change sync.Cond           // broadcast when making shrinks
 }
 
-// add gives an object its handle, before the kernel has it.
+// add gives an object its handle, before the kernel has it. made or remove follows.
 func (o *objects) add(object any) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
 		o.all = make(map[uint64]any)
+		o.making = make(map[uint64]struct{})
+		o.change.L = &o.mu
 	}
 	o.last++
 	o.all[o.last] = object
+	o.making[o.last] = struct{}{}
 	return o.last
+}
+
+// made notes that the object is complete: others may use it.
+func (o *objects) made(handle uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.making, handle)
+	o.change.Broadcast()
 }
 
 func (o *objects) remove(handle uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.all, handle)
+	delete(o.making, handle)
+	if o.change.L != nil {
+		o.change.Broadcast()
+	}
 }
 
 // find returns the object, nil if it has been closed.
@@ -36,4 +53,17 @@ func (o *objects) find(handle uint64) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.all[handle]
+}
+
+// findMade is find of an object that others may use. The kernel's first event of an
+// object may come before its creation has returned: findMade waits for that.
+func (o *objects) findMade(handle uint64) any {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for {
+		if _, making := o.making[handle]; !making {
+			return o.all[handle]
+		}
+		o.change.Wait()
+	}
 }

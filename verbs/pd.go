@@ -58,18 +58,13 @@ func (p *PD) Device() *Device { return p.dev.self }
 // Provider returns the provider's PD, for what only one vendor has.
 func (p *PD) Provider() provider.PD { return p.p }
 
-// Close deallocates the PD (ibv_dealloc_pd(3)). It may be called more than once;
-// while there are memory regions or queue pairs the error wraps EBUSY.
+// Close deallocates the PD (ibv_dealloc_pd(3)). It may be called more than once: after
+// an error it tries again. While there are memory regions or queue pairs the error wraps EBUSY.
 func (p *PD) Close() error {
 	if p.deflt {
 		return nil
 	}
-	return p.dev.opError("deallocate PD on", p.users.close(func() error {
-		if err := p.destroy(); err != nil {
-			return err
-		}
-		return p.dev.unref()
-	}))
+	return p.dev.opError("deallocate PD on", p.users.close(p.destroy, p.dev.unref))
 }
 
 func (p *PD) destroy() error {

@@ -71,7 +71,8 @@ type QP struct {
 	sendCQ, recvCQ *CQ
 	srq            *SRQ           // or nil
 	xrcd           *XRCD          // or nil
-	owned          []func() error // Close of what was made for the QP
+	ownedCQs       []*CQ          // made for the QP
+	ownedCh        *CompChannel   // their channel, or nil
 	handle         uint64         // user handle
 	leak           *leak.Entry
 
@@ -150,7 +151,7 @@ func (q *QP) Query() (QPAttr, error) {
 func (q *QP) failed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.p == nil || q.closed || q.p.State() == QPErr {
+	if q.closed || q.p.State() == QPErr {
 		return
 	}
 	// On iWARP the state is final, and not every kernel tells it. Elsewhere the QP
@@ -173,7 +174,7 @@ func (q *QP) failed() {
 func (q *QP) PostSend(wrs []SendWR) (int, error) {
 	n, err := q.p.PostSend(wrs)
 	if err != nil {
-		return n, q.opError("post send to", err)
+		return n, q.opError("post send to", sized(err, "SendWR", q.Cap().SendWR))
 	}
 	return n, nil
 }
@@ -182,14 +183,15 @@ func (q *QP) PostSend(wrs []SendWR) (int, error) {
 func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 	n, err := q.p.PostRecv(wrs)
 	if err != nil {
-		return n, q.opError("post receive to", err)
+		return n, q.opError("post receive to", sized(err, "RecvWR", q.Cap().RecvWR))
 	}
 	return n, nil
 }
 
 // Close destroys the QP (ibv_destroy_qp(3)), and the CQs that were made for it.
-// It may be called more than once. Requests that have not completed never will. It
-// waits for a Batch that is being built.
+// It may be called more than once: after an error it tries what has failed again,
+// the QP or its CQs. Requests that have not completed never will. It waits for a
+// Batch that is being built.
 //
 // Completions that are in a CQ go with the QP, and with them the receives of an SRQ,
 // or stay there: that is the driver's to say (mlx5 and siw take them out, rxe leaves
@@ -200,7 +202,7 @@ func (q *QP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return nil
+		return q.opError("destroy", q.closeOwned())
 	}
 	dev := q.pd.dev
 	if err := q.detachAll(); err != nil {

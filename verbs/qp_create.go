@@ -76,12 +76,11 @@ func (q *QP) create(cfg *QPConfig) error {
 	k, err := p.dev.ctx.CreateQP(pcfg)
 	if err != nil {
 		p.dev.objects.remove(q.handle)
-		return errors.Join(err, q.dropParents())
+		return errors.Join(p.dev.queueError(err), q.dropParents())
 	}
-	q.mu.Lock() // events may be there already
 	q.p = k
-	q.mu.Unlock()
 	q.leak = leak.Track("QP", p.dev.info.Name)
+	p.dev.objects.made(q.handle)
 	return nil
 }
 
@@ -157,7 +156,7 @@ func (q *QP) makeCQs(c QPCap) error {
 	if err != nil {
 		return err
 	}
-	q.owned = append(q.owned, ch.Close)
+	q.ownedCh = ch
 	make := func(cq **CQ, entries int) error {
 		if *cq != nil {
 			return nil
@@ -167,7 +166,7 @@ func (q *QP) makeCQs(c QPCap) error {
 			return err
 		}
 		*cq = c
-		q.owned = append(q.owned, c.Close)
+		q.ownedCQs = append(q.ownedCQs, c)
 		return nil
 	}
 	if err := make(&q.sendCQ, c.SendWR); err != nil || !receives {
@@ -176,13 +175,22 @@ func (q *QP) makeCQs(c QPCap) error {
 	return make(&q.recvCQ, c.RecvWR)
 }
 
-// closeOwned closes, last first, what was made for the QP.
+// closeOwned closes what was made for the QP. What fails is kept for another try.
 func (q *QP) closeOwned() error {
 	var errs []error
-	for len(q.owned) > 0 {
-		last := len(q.owned) - 1
-		errs = append(errs, q.owned[last]())
-		q.owned = q.owned[:last]
+	var left []*CQ
+	for _, cq := range q.ownedCQs {
+		if err := cq.Close(); err != nil {
+			errs = append(errs, err)
+			left = append(left, cq)
+		}
 	}
-	return errors.Join(errs...)
+	if q.ownedCQs = left; len(left) > 0 || q.ownedCh == nil {
+		return errors.Join(errs...)
+	}
+	if err := q.ownedCh.Close(); err != nil {
+		return err
+	}
+	q.ownedCh = nil
+	return nil
 }

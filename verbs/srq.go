@@ -67,9 +67,10 @@ func (p *PD) createSRQ(cfg SRQConfig) (*SRQ, error) {
 	var err error
 	if s.p, err = p.dev.ctx.CreateSRQ(pcfg); err != nil {
 		p.dev.objects.remove(s.handle)
-		return nil, errors.Join(err, s.dropParents())
+		return nil, errors.Join(p.dev.queueError(err), s.dropParents())
 	}
 	s.leak = leak.Track("SRQ", p.dev.info.Name)
+	p.dev.objects.made(s.handle)
 	return s, nil
 }
 
@@ -123,7 +124,7 @@ func (s *SRQ) Provider() provider.SRQ { return s.p }
 func (s *SRQ) PostRecv(wrs []RecvWR) (int, error) {
 	n, err := s.p.PostRecv(wrs)
 	if err != nil {
-		return n, s.pd.dev.opError("post receive to SRQ of", err)
+		return n, s.pd.dev.opError("post receive to SRQ of", sized(err, "MaxWR", s.Attr().MaxWR))
 	}
 	return n, nil
 }
@@ -157,14 +158,13 @@ func (s *SRQ) Query() (SRQAttr, error) {
 	return a, s.pd.dev.opError("query SRQ of", err)
 }
 
-// Close destroys the SRQ (ibv_destroy_srq(3)). It may be called more than once;
-// while there are QPs on it the error wraps EBUSY. Receives that are posted and
+// Close destroys the SRQ (ibv_destroy_srq(3)). It may be called more than once: after
+// an error it tries again. While there are QPs on it the error wraps EBUSY. Receives that are posted and
 // have not completed never will.
 func (s *SRQ) Close() error {
 	return s.pd.dev.opError("destroy SRQ of", s.users.close(func() error {
-		if err := s.pd.dev.destroyed(s.p.Close()); err != nil {
-			return err
-		}
+		return s.pd.dev.destroyed(s.p.Close())
+	}, func() error {
 		s.pd.dev.objects.remove(s.handle)
 		s.leak.Done()
 		return s.dropParents()

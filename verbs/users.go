@@ -75,9 +75,11 @@ func (u *users) drop(k kind) {
 	u.count[k]--
 }
 
-// close runs destroy once. It returns an error that wraps EBUSY while there are
-// users, and destroy's own; in both cases it may be called again.
-func (u *users) close(destroy func() error) error {
+// close runs destroy until it has succeeded once, and then release once. It returns
+// an error that wraps EBUSY while there are users, and destroy's own; in both cases
+// it may be called again. An error of release is returned once: nothing is left to
+// try again.
+func (u *users) close(destroy, release func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -97,5 +99,5 @@ func (u *users) close(destroy func() error) error {
 		return err
 	}
 	u.closed = true
-	return nil
+	return release()
 }

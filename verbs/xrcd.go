@@ -73,9 +73,8 @@ func (x *XRCD) Device() *Device { return x.dev }
 // while there are QPs or SRQs of this process in it the error wraps EBUSY.
 func (x *XRCD) Close() error {
 	return x.dev.opError("close XRC domain on", x.users.close(func() error {
-		if err := x.dev.destroyed(x.p.Close()); err != nil {
-			return err
-		}
+		return x.dev.destroyed(x.p.Close())
+	}, func() error {
 		x.leak.Done()
 		return x.dev.unref()
 	}))

@@ -130,6 +130,22 @@ func LockLimit() (uint64, bool) {
 	return l.Cur, true
 }
 
+// Pinned returns how many bytes this process has pinned for devices (VmPin of
+// proc_pid_status(5)).
+func Pinned() (uint64, bool) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(status)) {
+		var kb uint64
+		if n, _ := fmt.Sscanf(line, "VmPin: %d kB", &kb); n == 1 {
+			return kb << 10, true
+		}
+	}
+	return 0, false
+}
+
 // FileLimit returns RLIMIT_NOFILE, how many file descriptors this process may
 // have.
 func FileLimit() uint64 {

@@ -22,5 +22,8 @@ func Unmap([]byte) error { return errors.ErrUnsupported }
 // LockLimit says "unlimited".
 func LockLimit() (uint64, bool) { return 0, false }
 
+// Pinned reports that the number is not known.
+func Pinned() (uint64, bool) { return 0, false }
+
 // FileLimit returns 0.
 func FileLimit() uint64 { return 0 }

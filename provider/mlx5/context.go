@@ -111,6 +111,9 @@ const linkEthernet = 2
 // than once.
 func (c *Context) Close() error { return c.uars.close() }
 
+// PinsQueues implements provider.QueuePinner.
+func (c *Context) PinsQueues() {}
+
 // AllocMW allocates a memory window.
 func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {
 	return provider.Plain{File: c.file}.AllocMW(pd, typ)
