@@ -32,11 +32,12 @@ type CompChannel struct {
 	arms atomic.Int64
 	// look is what the reader does before it parks, and its result.
 	look struct {
-		cq  *CQ
-		wcs []WC
-		n   int
-		err error
-		fn  func() uverbs.Verdict
+		cq     *CQ
+		wcs    []WC
+		waiter *Waiter // or nil
+		n      int
+		err    error
+		fn     func() uverbs.Verdict
 	}
 
 	mu    sync.Mutex
@@ -152,7 +153,7 @@ func (ch *CompChannel) armAndLook() uverbs.Verdict {
 	l := &ch.look
 	// Nothing can be in the channel if nothing was armed before.
 	empty := ch.arms.Load() == 0
-	if l.n, l.err = l.cq.armAndPoll(l.wcs); l.n > 0 || l.err != nil {
+	if l.n, l.err = l.cq.armAndPoll(l.wcs, l.waiter); l.n > 0 || l.err != nil {
 		return uverbs.Stop
 	}
 	if empty {

@@ -62,6 +62,8 @@ type CQ struct {
 	empty   atomic.Uint32 // counts the polls that found nothing
 	lookout *cdev.Lookout
 
+	dispatch dispatcher
+
 	armMu sync.Mutex
 	armed bool // an event for the next completion was asked for and not yet read
 	arms  int64
@@ -221,13 +223,13 @@ const lookPeriod = 1 << 17
 // if somebody waits for one: now and then Poll sees to it that the scheduler looks. A
 // loop that looks at memory alone should poll, too, from time to time.
 func (c *CQ) Poll(wcs []WC) (int, error) {
-	n, err := c.p.Poll(wcs)
+	n, err := c.poll(wcs, nil)
 	if n == 0 {
 		if c.empty.Add(1)%lookPeriod == 0 {
 			c.lookout.Look()
 		}
 		if c.overrun.Load() {
-			n, err = c.remains(wcs)
+			n, err = c.remains(wcs, nil)
 		}
 	}
 	if err != nil {
@@ -291,8 +293,8 @@ func (c *CQ) overran() {
 
 // remains is Poll of a CQ that has overrun. It looks again: what fitted came before
 // the event.
-func (c *CQ) remains(wcs []WC) (int, error) {
-	n, err := c.p.Poll(wcs)
+func (c *CQ) remains(wcs []WC, w *Waiter) (int, error) {
+	n, err := c.poll(wcs, w)
 	if n == 0 && err == nil {
 		err = ErrOverrun
 	}
@@ -315,7 +317,7 @@ func (c *CQ) fired() {
 
 // armAndPoll makes sure that the next completion gives an event, and then looks
 // for those that came before.
-func (c *CQ) armAndPoll(wcs []WC) (int, error) {
+func (c *CQ) armAndPoll(wcs []WC, w *Waiter) (int, error) {
 	c.armMu.Lock()
 	if !c.armed {
 		// The lock is held until the kernel has been told: who finds armed
@@ -326,7 +328,7 @@ func (c *CQ) armAndPoll(wcs []WC) (int, error) {
 		}
 	}
 	c.armMu.Unlock()
-	return c.p.Poll(wcs)
+	return c.poll(wcs, w)
 }
 
 // Close destroys the CQ (ibv_destroy_cq(3)) and its own channel. It may be

@@ -35,7 +35,7 @@ func TestOverrunBeforeParking(t *testing.T) {
 	<-cq.notify
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if _, err := cq.park(ctx, make([]WC, 1)); !errors.Is(err, ErrOverrun) {
+	if _, err := cq.park(ctx, make([]WC, 1), nil); !errors.Is(err, ErrOverrun) {
 		t.Error(err)
 	}
 }

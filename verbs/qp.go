@@ -69,11 +69,11 @@ type QP struct {
 	typ            QPType
 	signalAll      bool
 	sendCQ, recvCQ *CQ
-	srq            *SRQ           // or nil
-	xrcd           *XRCD          // or nil
-	ownedCQs       []*CQ          // made for the QP
-	ownedCh        *CompChannel   // their channel, or nil
-	handle         uint64         // user handle
+	srq            *SRQ         // or nil
+	xrcd           *XRCD        // or nil
+	ownedCQs       []*CQ        // made for the QP
+	ownedCh        *CompChannel // their channel, or nil
+	handle         uint64       // user handle
 	leak           *leak.Entry
 
 	gone ending

@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
-
-	"purerdma/provider"
 )
 
 // defaultSpin is about what a sleep and a wake-up cost.
@@ -38,13 +36,13 @@ func (s *spin) start() time.Time {
 	return time.Now()
 }
 
-func (s *spin) poll(cq provider.CQ, start time.Time, wcs []WC) (int, error) {
+func (s *spin) poll(cq *CQ, w *Waiter, start time.Time, wcs []WC) (int, error) {
 	max := s.max.Load()
 	if max <= 0 || start.IsZero() || s.mean.Load() > max {
 		return 0, nil
 	}
 	for i := 1; ; i++ {
-		if n, err := cq.Poll(wcs); n > 0 || err != nil {
+		if n, err := cq.poll(wcs, w); n > 0 || err != nil {
 			return n, err
 		}
 		if i%16 == 0 && int64(time.Since(start)) > max {

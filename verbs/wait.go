@@ -27,12 +27,12 @@ import (
 // is waited with, or the CQ is closed.
 func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	cdev.NeedContext(ctx)
-	n, err := c.p.Poll(wcs)
+	n, err := c.poll(wcs, nil)
 	if n > 0 {
 		return n, nil
 	}
 	if err == nil {
-		n, err = c.wait(ctx, wcs)
+		n, err = c.wait(ctx, wcs, nil)
 	}
 	return n, c.dev.opError("wait for completions of", err)
 }
@@ -57,7 +57,8 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 // A CQ that overruns puts a token into notify once. So a waiter looks whether it has
 // after he was counted: he then sees it, or the token, or one of those who leave.
 
-func (c *CQ) wait(ctx context.Context, wcs []WC) (int, error) {
+// wait is Wait without the first poll, for w if that is not nil.
+func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (int, error) {
 	switch {
 	case ctx.Err() != nil:
 		return 0, cdev.ContextError(ctx)
@@ -66,13 +67,13 @@ func (c *CQ) wait(ctx context.Context, wcs []WC) (int, error) {
 	case len(wcs) == 0:
 		return 0, syscall.EINVAL
 	case c.overrun.Load():
-		return c.remains(wcs)
+		return c.remains(wcs, w)
 	}
 	start := c.spin.start()
-	n, err := c.spin.poll(c.p, start, wcs)
+	n, err := c.spin.poll(c, w, start, wcs)
 	if n == 0 && err == nil {
 		c.waiters.Add(1)
-		n, err = c.park(ctx, wcs)
+		n, err = c.park(ctx, wcs, w)
 		if c.waiters.Add(-1) > 0 {
 			c.wake()
 		}
@@ -90,24 +91,25 @@ func (c *CQ) wake() {
 }
 
 // park sleeps until there are completions.
-func (c *CQ) park(ctx context.Context, wcs []WC) (int, error) {
+func (c *CQ) park(ctx context.Context, wcs []WC, w *Waiter) (int, error) {
 	turn := c.ch.turn
 	select {
 	case turn <- struct{}{}:
-		return c.read(ctx, wcs)
+		return c.read(ctx, wcs, w)
 	default:
 	}
 	for {
-		if n, err := c.armAndPoll(wcs); n > 0 || err != nil {
+		if n, err := c.armAndPoll(wcs, w); n > 0 || err != nil {
 			return n, err
 		}
 		if c.overrun.Load() {
-			return c.remains(wcs)
+			return c.remains(wcs, w)
 		}
 		select {
 		case turn <- struct{}{}:
-			return c.read(ctx, wcs)
+			return c.read(ctx, wcs, w)
 		case <-c.notify:
+		case <-w.readiness():
 		case <-ctx.Done():
 			return 0, cdev.ContextError(ctx)
 		case <-c.done:
@@ -115,7 +117,7 @@ func (c *CQ) park(ctx context.Context, wcs []WC) (int, error) {
 		case <-c.dev.removed:
 			return 0, net.ErrClosed
 		}
-		if n, err := c.p.Poll(wcs); n > 0 || err != nil {
+		if n, err := c.poll(wcs, w); n > 0 || err != nil {
 			return n, err
 		}
 	}
@@ -123,12 +125,12 @@ func (c *CQ) park(ctx context.Context, wcs []WC) (int, error) {
 
 // read holds the turn, which it gives back, and reads events until there are
 // completions.
-func (c *CQ) read(ctx context.Context, wcs []WC) (int, error) {
+func (c *CQ) read(ctx context.Context, wcs []WC, w *Waiter) (int, error) {
 	ch := c.ch
 	l := &ch.look
-	l.cq, l.wcs = c, wcs
+	l.cq, l.wcs, l.waiter = c, wcs, w
 	defer func() {
-		l.cq, l.wcs = nil, nil
+		l.cq, l.wcs, l.waiter = nil, nil, nil
 		<-ch.turn
 	}()
 	// An interrupt that comes late, or after this wait, hits the next reader, who
@@ -146,7 +148,7 @@ func (c *CQ) read(ctx context.Context, wcs []WC) (int, error) {
 			return 0, cdev.ContextError(ctx)
 		}
 		if c.overrun.Load() {
-			return c.remains(wcs)
+			return c.remains(wcs, w)
 		}
 		handle, ok, err := ch.ch.Next(l.fn)
 		switch {
@@ -159,7 +161,7 @@ func (c *CQ) read(ctx context.Context, wcs []WC) (int, error) {
 			return l.n, l.err
 		case handle == c.handle:
 			c.fired()
-			if n, err := c.p.Poll(wcs); n > 0 || err != nil {
+			if n, err := c.poll(wcs, w); n > 0 || err != nil {
 				return n, err
 			}
 		default:
