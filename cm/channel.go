@@ -103,24 +103,25 @@ func (ch *EventChannel) Close() error {
 	ids := ch.ids
 	ch.ids = nil
 	ch.mu.Unlock()
+	var err error
 	if len(ids) > 0 {
-		within(closeGrace, func() {
+		err = within(closeGrace, func() error {
 			var wg sync.WaitGroup
+			errs := make(chan error, len(ids))
 			for _, id := range ids {
-				wg.Go(func() { id.closeOn(ch) })
+				wg.Go(func() { errs <- id.closeOn(ch) })
 			}
 			wg.Wait()
+			close(errs)
+			var all []error
+			for err := range errs {
+				all = append(all, err)
+			}
+			return errors.Join(all...)
 		})
 	}
 	// It waits for commands that are still in the kernel.
-	done := make(chan error, 1)
-	within(closeGrace, func() { done <- ch.file.Close() })
-	select {
-	case err := <-done:
-		return err
-	default:
-		return nil
-	}
+	return errors.Join(err, within(closeGrace, ch.file.Close))
 }
 
 // rawEvents has memory for events as the kernel tells them.

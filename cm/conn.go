@@ -3,10 +3,10 @@
 package cm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"purerdma/internal/cdev"
 	"purerdma/verbs"
@@ -14,10 +14,12 @@ import (
 
 // Conn is an established connection: a QP, and the ID that connects it.
 //
-// Send, Read and Write post one work request and wait for it; they take turns.
-// Those who want more post on QP and poll its CQs themselves, and then leave
-// those three and WaitRecv alone: a completion can be taken once. So a CQ that
-// sends and receives share, or several QPs, is refused by them.
+// Send, Read, Write and Probe post one work request and wait for it; they take turns.
+// A program that wants more posts on QP and polls its CQs. It may use both on the send
+// CQ at the same time: each gets its own completions, if the IDs of the program's
+// requests are below 1<<63. WaitRecv takes every completion of the receive CQ: a
+// program that polls that one itself must not call it. A CQ that sends and receives
+// share, or several QPs, is refused by all of them.
 //
 // All methods may be called concurrently.
 type Conn struct {
@@ -25,7 +27,12 @@ type Conn struct {
 	qp      *verbs.QP
 	peer    ConnParam
 	sending chan struct{} // the turn of Send, Read and Write
-	lastWR  uint64        // of whoever has the turn
+
+	// Of whoever has the turn.
+	lastWR uint64
+	waiter *verbs.Waiter // nil before the first request
+	wrs    [1]verbs.SendWR
+	sg     []verbs.SGE
 }
 
 func newConn(ep *endpoint, qp *verbs.QP) *Conn {
@@ -60,11 +67,9 @@ func (c *Conn) PrivateData() []byte { return c.peer.PrivateData }
 // Close ends the connection without waiting for the peer, and gives everything
 // up that the connection owns: a QP that the caller made is flushed and stays
 // his. Operations then fail with net.ErrClosed, whatever came before. It may be called
-// more than once.
-func (c *Conn) Close() error {
-	c.ep.close()
-	return nil
-}
+// more than once: if the kernel does not destroy the QP, its CQs or the ID, Close
+// returns the error, and the next Close tries that again.
+func (c *Conn) Close() error { return c.ep.close() }
 
 // PostRecv posts a receive into memory registered in PD. It takes one message;
 // its completion comes from WaitRecv and carries wrID. The memory belongs to the
@@ -74,25 +79,26 @@ func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRe
 // Send sends one message and waits until the peer's device has it, on iWARP until
 // TCP has: what the peer thinks of it ends the connection there. The memory may be used
 // again when Send returns, whatever it returns: if ctx ends before the message
-// has gone, the QP is moved to the error state, because nothing else takes the
-// memory back from the device. The connection is of no more use then: what
-// others do on it fails with a *GivenUpError. After an operation that has failed
+// has gone, or the completion cannot be waited for, the QP is moved to the error
+// state, because nothing else takes the memory back from the device; if that does not
+// help within seconds, the QP is closed. The connection is of no more use then: other
+// operations on it fail with a *GivenUpError. After an operation that has failed
 // the QP is in the error state, too: a *BrokenError then tells what came first.
 func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
-	return c.run(ctx, opSend, verbs.SendWR{Opcode: verbs.OpSend, SGList: sg})
+	return c.run(ctx, opSend, &verbs.SendWR{Opcode: verbs.OpSend}, sg)
 }
 
 // Write copies local memory into the peer's (RDMA WRITE) and waits until it is
 // there, on iWARP until it is sent. remoteAddr and rkey are what the peer has told of
 // its memory. ctx is as for Send.
 func (c *Conn) Write(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
-	return c.run(ctx, opWrite, verbs.SendWR{Opcode: verbs.OpWrite, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
+	return c.run(ctx, opWrite, &verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: remoteAddr, RKey: rkey}, []verbs.SGE{local})
 }
 
 // Read copies the peer's memory into local memory (RDMA READ) and waits until it
 // is there. remoteAddr and rkey are as for Write, ctx is as for Send.
 func (c *Conn) Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
-	return c.run(ctx, opRead, verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{local}, RemoteAddr: remoteAddr, RKey: rkey})
+	return c.run(ctx, opRead, &verbs.SendWR{Opcode: verbs.OpRead, RemoteAddr: remoteAddr, RKey: rkey}, []verbs.SGE{local})
 }
 
 // Probe asks whether the peer is still there: its device acknowledges an empty
@@ -102,11 +108,15 @@ func (c *Conn) Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rke
 // former. On iWARP nothing is acknowledged: the probe gives TCP something to send,
 // and the connection ends when TCP gives up.
 func (c *Conn) Probe(ctx context.Context) error {
-	return c.run(ctx, opProbe, verbs.SendWR{Opcode: verbs.OpWrite})
+	return c.run(ctx, opProbe, &verbs.SendWR{Opcode: verbs.OpWrite}, nil)
 }
 
+// ownIDs is the first ID of the requests of Send, Read, Write and Probe: those of the
+// program, which completes others on the same CQ, are below.
+const ownIDs = 1 << 63
+
 // run posts one request and waits for its completion.
-func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
+func (c *Conn) run(ctx context.Context, op string, wr *verbs.SendWR, local []verbs.SGE) error {
 	cdev.NeedContext(ctx)
 	select {
 	case c.sending <- struct{}{}:
@@ -123,46 +133,91 @@ func (c *Conn) run(ctx context.Context, op string, wr verbs.SendWR) error {
 	if !c.qp.SendCQ().Exclusive() {
 		return c.ep.id.opError(op, errSharedCQ)
 	}
-	wait, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	// What is on a QP that is closed never completes.
-	defer context.AfterFunc(c.qp.Gone(), func() { stop(net.ErrClosed) })()
-	var cancelled error
-	giveUp := func(err error) {
-		// The device still has the memory. Flushing gives it back.
-		cancelled = err
-		c.ep.giveUp(&GivenUpError{Op: op, Err: err})
-		flushQP(c.qp)
-		wait = c.qp.Gone()
+	if c.waiter == nil {
+		c.waiter = c.qp.SendCQ().NewWaiter()
+		// A request on a QP that is closed never completes.
+		context.AfterFunc(c.qp.Gone(), c.waiter.Interrupt)
 	}
 	c.lastWR++
-	wr.ID, wr.Flags = c.lastWR, wr.Flags|verbs.SendSignaled
-	wrs := [1]verbs.SendWR{wr}
-	if n, err := c.qp.PostSend(wrs[:]); n == 0 {
+	c.wrs[0] = *wr
+	c.sg = append(c.sg[:0], local...)
+	c.wrs[0].ID, c.wrs[0].Flags, c.wrs[0].SGList = ownIDs+c.lastWR, verbs.SendSignaled, c.sg
+	c.waiter.Expect(c.wrs[0].ID)
+	defer c.waiter.Forget()
+	n, err := c.qp.PostSend(c.wrs[:])
+	switch {
+	case n == 0:
 		return c.ended(op, err)
-	} else if err != nil { // it is in the queue, but the device was not told
-		giveUp(err)
+	case err != nil: // it is in the queue, but the device was not told
+		return c.cancel(op, err)
 	}
-	var wc [1]verbs.WC
-	for {
-		n, err := c.qp.SendCQ().Wait(wait, wc[:])
+	wc, err := c.waiter.Wait(ctx)
+	switch {
+	case err == nil:
+		if err = wc.Err(); err == nil {
+			return nil
+		}
+		return c.ended(op, err)
+	case c.qp.Gone().Err() != nil:
+		return c.ep.id.opError(op, net.ErrClosed)
+	case ctx.Err() != nil:
+		return c.cancel(op, cdev.ContextError(ctx))
+	}
+	return c.cancel(op, err)
+}
+
+// cancel gives the connection up because of cause, and returns when the device has no
+// more of the outstanding request. If that has succeeded meanwhile, so has the
+// operation.
+func (c *Conn) cancel(op string, cause error) error {
+	c.ep.giveUp(&GivenUpError{Op: op, Err: cause})
+	if c.reclaim() {
+		return nil
+	}
+	return c.ep.id.opError(op, cause)
+}
+
+// How long reclaim waits for the completion of a flushed request, and how long between
+// two tries at most.
+const (
+	reclaimGrace = 2 * time.Second
+	reclaimPause = 50 * time.Millisecond
+)
+
+// reclaim takes the memory of the outstanding request back from the device, and
+// reports whether the request succeeded before that. It moves the QP to the error
+// state, which flushes the request, and waits for the completion. If it gets none, it
+// closes the QP, whoever made it: then the device has nothing either. Both may fail for
+// a moment, for want of memory.
+func (c *Conn) reclaim() (succeeded bool) {
+	ctx, stop := context.WithTimeout(context.Background(), reclaimGrace)
+	defer stop()
+	gone := c.qp.Gone()
+	for pause := time.Millisecond; ctx.Err() == nil; pause = min(2*pause, reclaimPause) {
+		bound := pause
+		if flushQP(c.qp) == nil {
+			bound = reclaimGrace
+		}
+		again, stop := context.WithTimeout(ctx, bound)
+		wc, err := c.waiter.Wait(again)
+		unable := err != nil && again.Err() == nil
+		stop()
 		switch {
-		case err != nil && c.qp.Gone().Err() != nil:
-			return c.ep.id.opError(op, cmp.Or(cancelled, net.ErrClosed))
-		case err != nil && cancelled == nil && ctx.Err() != nil:
-			giveUp(cdev.ContextError(ctx))
-		case err != nil:
-			return c.ended(op, err)
-		case n == 1 && wc[0].ID == wr.ID:
-			if err := wc[0].Err(); err == nil {
-				return nil
-			} else if cancelled != nil {
-				return c.ep.id.opError(op, cancelled)
-			} else {
-				return c.ended(op, err)
-			}
+		case err == nil:
+			return wc.Err() == nil
+		case gone.Err() != nil:
+			return false
+		case unable:
+			time.Sleep(pause)
 		}
 	}
+	for pause := time.Millisecond; gone.Err() == nil; pause = min(2*pause, reclaimPause) {
+		// An error after the QP is gone is that of its CQs.
+		if c.qp.Close() != nil && gone.Err() == nil {
+			time.Sleep(pause)
+		}
+	}
+	return false
 }
 
 // WaitRecv waits for a message in a posted receive: the completion's ID says which
@@ -218,22 +273,21 @@ func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
 	return n, err
 }
 
-// Explain gives an error of the QP, such as that of a failed completion, the
-// connection's addresses: it is for those who post and poll themselves. The first
-// failure is kept, and explains the flushes that follow it, by a *BrokenError.
-// Explain of nil is nil: conn.Explain(wc.Err()) may be used as it is.
+// Explain returns an error of the QP, such as that of a failed completion, with the
+// connection's addresses and its cause: it is for those who post and poll themselves.
+// A failure that names its cause is kept, and explains the flushes that follow it, by
+// a *BrokenError. A flush after a disconnect, the removal of the device or Close is
+// explained by that, as by Send and its siblings; Explain may wait for the event that
+// tells, on iWARP up to a second. Explain of nil is nil: conn.Explain(wc.Err()) may be
+// used as it is.
 func (c *Conn) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if wcErr := new(verbs.WCError); errors.As(err, &wcErr) {
-		first := c.ep.failed()
-		switch {
-		case wcErr.Status != verbs.WCWRFlushErr:
-			c.ep.broke(opWork, wcErr)
-		case first != nil:
-			err = first
-		}
+	if wcErr := new(verbs.WCError); !errors.As(err, &wcErr) {
+		return c.ep.id.opError(opWork, err)
+	} else if first := c.ep.failed(); first != nil && wcErr.Status == verbs.WCWRFlushErr {
+		return c.ep.id.opError(opWork, first) // after Close, too
 	}
-	return c.ep.id.opError(opWork, err)
+	return c.ended(opWork, err)
 }

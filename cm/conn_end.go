@@ -12,13 +12,34 @@ import (
 	"purerdma/verbs"
 )
 
-// Done returns a channel that is closed when the connection has ended: the peer or
-// this side has disconnected, or the device is gone. Close does not close it.
-func (c *Conn) Done() <-chan struct{} { return c.ep.ended }
+// Done returns a channel that is closed when the connection is of no more use: one
+// side has disconnected, the device is gone, an operation was cancelled or the QP has
+// failed and an operation or Explain has met that, or the connection was closed. Err
+// returns which of these it was.
+func (c *Conn) Done() <-chan struct{} { return c.ep.over.Done() }
 
-// Wait waits until the connection has ended, and says how: that is no error, and
-// is told after Close, too. If the connection was closed before it had ended, the
-// error is net.ErrClosed.
+// Err returns nil until Done is closed, and then why it was, a *DisconnectedError,
+// *verbs.DeviceRemovedError, *GivenUpError or *BrokenError; net.ErrClosed if Close
+// came first.
+func (c *Conn) Err() error {
+	if c.ep.over.Err() == nil {
+		return nil
+	}
+	if err := c.ep.failed(); err != nil {
+		return c.ep.id.opError(opConnection, err)
+	}
+	select {
+	case <-c.ep.ended:
+		return c.ep.id.opError(opConnection, c.ep.cause)
+	default:
+		return c.ep.id.opError(opConnection, net.ErrClosed)
+	}
+}
+
+// Wait waits until one side has disconnected or the device is gone, and returns which:
+// that is no error, and is returned after Close, too. If the connection was closed
+// before that, the error is net.ErrClosed. A connection that is of no more use for
+// another reason, as Done tells, stands until one side disconnects.
 func (c *Conn) Wait(ctx context.Context) (End, error) {
 	cdev.NeedContext(ctx)
 	select {
@@ -71,7 +92,8 @@ func (c *Conn) ended(op string, err error) error {
 	case errors.Is(err, net.ErrClosed):
 		return id.opError(op, net.ErrClosed)
 	case failed && !flushed:
-		c.ep.broke(op, wcErr)
+		err = c.hinted(op, err, wcErr)
+		c.ep.broke(op, err)
 		return id.opError(op, err)
 	case !flushed:
 		return id.opError(op, err)

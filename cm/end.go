@@ -3,6 +3,8 @@
 package cm
 
 import (
+	"context"
+	"errors"
 	"net"
 	"syscall"
 )
@@ -67,8 +69,14 @@ func (e *GivenUpError) Error() string {
 	return "the connection was given up when a " + e.Op + " was cancelled: " + e.Err.Error()
 }
 
-// Unwrap returns why the operation was cancelled.
-func (e *GivenUpError) Unwrap() error { return e.Err }
+// Unwrap returns why the operation was cancelled, but nil if its context had ended:
+// the contexts of other operations have not, and to try again is of no use.
+func (e *GivenUpError) Unwrap() error {
+	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
+		return nil
+	}
+	return e.Err
+}
 
 // Timeout returns false, also if it was a deadline that has cancelled the operation:
 // nothing that is tried again will succeed.
@@ -83,7 +91,7 @@ type BrokenError struct {
 	// given. It is "" if only flushes tell of the failure, as on the
 	// side whose memory the peer was not allowed to touch.
 	Op string
-	// Err is that failure: a *verbs.WCError, whose Status is the cause.
+	// Err is that failure: it wraps a *verbs.WCError, whose Status is the cause.
 	Err error
 }
 

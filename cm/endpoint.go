@@ -4,6 +4,7 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -38,7 +39,8 @@ type endpoint struct {
 	// *GivenUpError or a *BrokenError, whichever came first.
 	first atomic.Pointer[error]
 
-	closing sync.Once
+	closing sync.Mutex
+	closed  bool
 }
 
 // newEndpoint takes over a channel and the only ID on it.
@@ -226,17 +228,22 @@ func (ep *endpoint) await(ctx context.Context, op string, start func() error) er
 const cancelGrace = 100 * time.Millisecond
 
 // close ends whatever there is.
-func (ep *endpoint) close() { ep.closeWithin(closeGrace) }
+func (ep *endpoint) close() error { return ep.closeWithin(closeGrace) }
 
 // closeWithin is close that waits for the kernel only so long; it goes on in the
-// background.
-func (ep *endpoint) closeWithin(d time.Duration) {
-	ep.closing.Do(func() {
-		within(d, func() {
-			ep.id.Close()
-			ep.ch.Close()
-			<-ep.pumped
-		})
+// background. Called again it tries again what has failed.
+func (ep *endpoint) closeWithin(d time.Duration) error {
+	ep.closing.Lock()
+	defer ep.closing.Unlock()
+	if ep.closed {
+		return ep.id.Close()
+	}
+	ep.closed = true
+	return within(d, func() error {
+		err := ep.id.Close()
+		err = errors.Join(err, ep.ch.Close())
+		<-ep.pumped
+		return err
 	})
 }
 

@@ -30,6 +30,7 @@ type ID struct {
 	qpType verbs.QPType
 	gate   gate
 	leak   *leak.Entry
+	close  closing
 
 	netNS string // "" for that of the process
 

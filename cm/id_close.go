@@ -4,7 +4,12 @@ package cm
 
 import (
 	"context"
+	"errors"
+	"net"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"purerdma/internal/cdev"
@@ -19,51 +24,58 @@ const closeGrace = time.Second
 // Close destroys the ID in whatever state it is: a connection ends, a request is
 // refused, a listener stops (rdma_destroy_id(3)). It does not wait for events to
 // be acknowledged. A QP made by CreateQP is destroyed with it, one that was
-// attached by UseQP is moved to the error state. It may be called more than once.
+// attached by UseQP is moved to the error state.
+//
+// It may be called more than once. If the kernel does not destroy the QP, the SRQ or
+// the ID, Close returns the error, and the next Close tries that again. It returns nil
+// if the kernel takes longer than a second: Close goes on in the background then.
 func (id *ID) Close() error {
-	if first, empty := id.gate.shut(); first {
+	first, empty := id.gate.shut()
+	switch {
+	case first:
 		id.leak.Done()
-		if id.closesAtOnce(empty) {
-			id.release()
-			return nil
-		}
-		within(closeGrace, func() {
-			<-empty
-			id.release()
-		})
+	case !id.close.failed.Load():
+		return nil
 	}
-	return nil
+	if id.closesAtOnce(empty) {
+		return id.release()
+	}
+	return within(closeGrace, func() error {
+		<-empty
+		return id.release()
+	})
 }
 
 // closeOn is Close of an ID that is on ch, and waits as long as it takes: for a
 // Migrate that has begun, too.
-func (id *ID) closeOn(ch *EventChannel) {
+func (id *ID) closeOn(ch *EventChannel) error {
 	id.moving.RLock()
 	if id.Channel() != ch {
 		id.moving.RUnlock()
-		return
+		return nil
 	}
 	first, empty := id.gate.shut()
 	id.moving.RUnlock()
-	if first {
-		id.leak.Done()
-		<-empty
-		id.release()
+	if !first {
+		return nil
 	}
+	id.leak.Done()
+	<-empty
+	return id.release()
 }
 
-// within runs fn in a goroutine of its own, and waits for it for d at most.
-func within(d time.Duration, fn func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		fn()
-	}()
+// within runs fn in a goroutine of its own, and waits for it for d at most. It returns
+// fn's error, nil if that has not returned by then.
+func within(d time.Duration, fn func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
 	grace := time.NewTimer(d)
 	defer grace.Stop()
 	select {
-	case <-done:
+	case err := <-done:
+		return err
 	case <-grace.C:
+		return nil
 	}
 }
 
@@ -82,10 +94,71 @@ func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
 	return idle && id.srq == nil && id.transport() == verbs.TransportIB
 }
 
-// release gives up everything that the ID has. Nobody else uses it any more.
-func (id *ID) release() {
-	ch := id.Channel()
-	for _, c := range append(id.left, ch) {
+// closing is how far the Close of an ID has come.
+type closing struct {
+	failed    atomic.Bool // something is left, which the next Close tries again
+	mu        sync.Mutex  // of everything below
+	unlisted  bool        // no channel and no membership knows the ID
+	destroyed bool        // the kernel has no ID
+}
+
+// release gives up everything that the ID has, or that an earlier call could not.
+// Nobody else uses it any more.
+func (id *ID) release() error {
+	c := &id.close
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.unlisted {
+		c.unlisted = true
+		id.unlist()
+	}
+	var errs []error
+	switch {
+	case id.ownQP:
+		// First the QP, then the ID: while the ID stands the kernel does not
+		// give its QP number to a new connection.
+		if err := id.qp.Close(); err != nil {
+			// At least the device lets go of the memory.
+			errs = append(errs, err, flushQP(id.qp))
+		}
+	case id.qp != nil:
+		if err := flushQP(id.qp); !isGone(err) {
+			errs = append(errs, err)
+		}
+	}
+	if id.srq != nil {
+		// Busy is one that a QP of the caller's stands on: it is the caller's then.
+		if err := id.srq.Close(); !errors.Is(err, syscall.EBUSY) {
+			errs = append(errs, err)
+		}
+	}
+	if !c.destroyed {
+		_, err := id.quick(id.Channel().file).DestroyID(id.kid)
+		// With its file the kernel has destroyed the ID.
+		if c.destroyed = err == nil || errors.Is(err, net.ErrClosed); !c.destroyed {
+			errs = append(errs, err)
+		}
+	}
+	if id.dev != nil {
+		errs = append(errs, id.dev.Close())
+	}
+	err := errors.Join(errs...)
+	if c.failed.Store(err != nil); err != nil {
+		return id.opError(opDestroy, err)
+	}
+	return nil
+}
+
+// isGone reports whether an error of a command on a QP means that the QP has been
+// closed, or its device removed: the device has no memory of it any more.
+func isGone(err error) bool {
+	var removed *verbs.DeviceRemovedError
+	return errors.As(err, &removed) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENODEV)
+}
+
+// unlist takes the ID off its channels and out of its multicast groups.
+func (id *ID) unlist() {
+	for _, c := range append(id.left, id.Channel()) {
 		c.remove(id.uid)
 	}
 	id.mu.Lock()
@@ -97,21 +170,6 @@ func (id *ID) release() {
 		// will that: it has no one to tell.
 		_ = m.detach()
 	}
-	switch {
-	case id.ownQP:
-		// First the QP, then the ID: while the ID stands the kernel does not
-		// give its QP number to a new connection.
-		id.qp.Close()
-	case id.qp != nil:
-		flushQP(id.qp)
-	}
-	if id.srq != nil {
-		id.srq.Close()
-	}
-	id.quick(ch.file).DestroyID(id.kid)
-	if id.dev != nil {
-		id.dev.Close()
-	}
 }
 
 // Destroy is Close that waits, as rdma_destroy_id(3) does, until every event of
@@ -119,6 +177,8 @@ func (id *ID) release() {
 // gone at once in any case; if ctx ends first, the error names an event that is held.
 func (id *ID) Destroy(ctx context.Context) error {
 	cdev.NeedContext(ctx)
-	id.Close()
+	if err := id.Close(); err != nil {
+		return err
+	}
 	return id.waitAcked(ctx, opDestroy, &id.acks)
 }

@@ -237,14 +237,13 @@ func (id *ID) completeParam(op string, param, request *ConnParam) (ConnParam, er
 	return p, nil
 }
 
-// flushQP moves a QP to the error state. It is done when a connection has ended:
-// an error would change nothing. Several events and calls end a connection, and
-// the first has done it.
-func flushQP(qp *verbs.QP) {
-	if qp.State() == verbs.QPErr {
-		return
+// flushQP moves a QP to the error state, unless nothing is posted on it because it is
+// in RESET. Several events and calls end a connection, and the first has done it.
+func flushQP(qp *verbs.QP) error {
+	if s := qp.State(); s == verbs.QPErr || s == verbs.QPReset {
+		return nil
 	}
-	_ = qp.Modify(&flushed, verbs.QPAttrState)
+	return qp.Modify(&flushed, verbs.QPAttrState)
 }
 
 // flushed takes a QP to the error state.

@@ -64,7 +64,7 @@ func fakeEndpoint(t *testing.T, state State) (*endpoint, *fakeKernel) {
 	id.state = state
 	ep := newEndpoint(ch, id)
 	go ep.pump()
-	t.Cleanup(ep.close)
+	t.Cleanup(func() { ep.close() })
 	return ep, k
 }
 

@@ -61,7 +61,7 @@ func (s *stage) PostRecv(wrID uint64, sg ...verbs.SGE) error {
 // After a successful Connect or Accept it does nothing: the Conn has taken over.
 func (s *stage) Close() error {
 	if !s.done.Load() {
-		s.ep.close()
+		return s.ep.close()
 	}
 	return nil
 }

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/uverbs"
+)
+
+// TestCloseReturnsWhatFailed has the kernel keep the QP, a CQ and the ID: Close returns
+// the error, and the next one closes what is left.
+func TestCloseReturnsWhatFailed(t *testing.T) {
+	for name, is := range map[string]func(*uverbs.Request) bool{
+		"QP": func(r *uverbs.Request) bool {
+			return r.Object == abi.UVERBS_OBJECT_QP && r.Method == abi.UVERBS_METHOD_QP_DESTROY
+		},
+		"CQ": func(r *uverbs.Request) bool {
+			return r.Object == abi.UVERBS_OBJECT_CQ && r.Method == abi.UVERBS_METHOD_CQ_DESTROY
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := linkedConn(t)
+			fails := 1
+			l.faults.request = func(r *uverbs.Request) error {
+				if is(r) && fails > 0 {
+					fails--
+					return syscall.EINVAL
+				}
+				return nil
+			}
+			if err := l.Close(); !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("Close() = %v, want %v", err, syscall.EINVAL)
+			}
+			for range 2 {
+				if err := l.Close(); err != nil {
+					t.Errorf("Close() afterwards = %v", err)
+				}
+			}
+			if err := errors.Join(l.peer.Close(), l.buf.Close(), l.theirs.Close()); err != nil {
+				t.Error(err)
+			}
+			if n := l.faults.Opened(); n != 0 {
+				t.Errorf("%d contexts are left, want 0", n)
+			}
+		})
+	}
+}
+
+// TestIDCloseReturnsWhatFailed is that of an ID, whose number in the kernel stays.
+func TestIDCloseReturnsWhatFailed(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	id := newFakeID(t, ch)
+	k.mu.Lock()
+	k.fail[abi.RDMA_USER_CM_CMD_DESTROY_ID] = syscall.EINVAL
+	k.mu.Unlock()
+	if err := id.Close(); !errors.Is(err, syscall.EINVAL) || k.living() != 1 {
+		t.Errorf("Close() = %v, want %v", err, syscall.EINVAL)
+	}
+	k.mu.Lock()
+	k.fail[abi.RDMA_USER_CM_CMD_DESTROY_ID] = nil
+	k.mu.Unlock()
+	for range 2 {
+		if err := id.Close(); err != nil || k.living() != 0 {
+			t.Errorf("Close() = %v, with %d IDs left", err, k.living())
+		}
+	}
+}

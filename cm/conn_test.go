@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/uverbs"
+	"purerdma/verbs"
+)
+
+// TestSendKeepsItsMemoryWhenItCannotWait has the CQ refuse to be waited on: Send
+// returns that error, but only after the flush.
+func TestSendKeepsItsMemoryWhenItCannotWait(t *testing.T) {
+	for name, times := range map[string]int32{"once": 1, "always": 1 << 30} {
+		t.Run(name, func(t *testing.T) {
+			l := linkedConn(t)
+			l.faults.arm.Store(times)
+			if err := l.soonSends(t, context.Background()); !errors.Is(err, syscall.ENOMEM) {
+				t.Errorf("Send() = %v, want %v", err, syscall.ENOMEM)
+			}
+			l.takenBack(t)
+		})
+	}
+}
+
+// TestCancelledSendWhoseFlushFails has the kernel refuse to move the QP to the error
+// state: Send tries again, and closes the QP in the end.
+func TestCancelledSendWhoseFlushFails(t *testing.T) {
+	for name, times := range map[string]int32{"once": 1, "always": 1 << 30} {
+		t.Run(name, func(t *testing.T) {
+			l := linkedConn(t)
+			var refuse atomic.Int32
+			l.faults.request = func(req *uverbs.Request) error {
+				if isWrite(req, abi.IB_USER_VERBS_CMD_MODIFY_QP) && refuse.Add(-1) >= 0 {
+					return syscall.ENOMEM
+				}
+				return nil
+			}
+			refuse.Store(times)
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+			defer cancel()
+			if err := l.soonSends(t, ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Send() = %v, want %v", err, context.DeadlineExceeded)
+			}
+			l.takenBack(t)
+		})
+	}
+}
+
+// TestCancelledSendWhoseQPStands has neither the flush nor the first tries to destroy
+// the QP succeed.
+func TestCancelledSendWhoseQPStands(t *testing.T) {
+	l := linkedConn(t)
+	destroys := 0
+	l.faults.request = func(req *uverbs.Request) error {
+		switch {
+		case isWrite(req, abi.IB_USER_VERBS_CMD_MODIFY_QP):
+			return syscall.ENOMEM
+		case req.Object == abi.UVERBS_OBJECT_QP && req.Method == abi.UVERBS_METHOD_QP_DESTROY:
+			if destroys++; destroys <= 3 {
+				return syscall.ENOMEM
+			}
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := l.soonSends(t, ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Send() = %v, want %v", err, context.DeadlineExceeded)
+	}
+	if l.qp.Gone().Err() == nil {
+		t.Error("the QP stands, and the device has its memory")
+	}
+	l.takenBack(t)
+}
+
+// TestOthersContextsHaveNotEnded: what one caller's context has ended is no timeout of
+// other callers.
+func TestOthersContextsHaveNotEnded(t *testing.T) {
+	for name, end := range map[string]func() (context.Context, context.CancelFunc){
+		"deadline": func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), 20*time.Millisecond)
+		},
+		"cancelled": func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(20*time.Millisecond, cancel)
+			return ctx, cancel
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := linkedConn(t)
+			ctx, cancel := end()
+			defer cancel()
+			other := make(chan error, 1)
+			go func() { _, err := l.WaitRecv(context.Background()); other <- err }()
+			own := l.soonSends(t, ctx)
+			if ctxErr := ctx.Err(); !errors.Is(own, ctxErr) {
+				t.Errorf("Send() = %v, want %v", own, ctxErr)
+			}
+			for op, err := range map[string]error{"WaitRecv": <-other, "Read": l.Read(soonCtx(t), l.buf.SGE(), 0, 0), "Err": l.Err()} {
+				var given *GivenUpError
+				if !errors.As(err, &given) || given.Op != "send" {
+					t.Errorf("%s = %v, want a *GivenUpError", op, err)
+				}
+				for _, ctxErr := range []error{context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded} {
+					if errors.Is(err, ctxErr) {
+						t.Errorf("%s: %v is %v", op, err, ctxErr)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestDone is closed by all that makes a connection useless, and Err returns it.
+func TestDone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  func(*linked)
+		want any
+	}{
+		"a cancellation": {func(l *linked) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+			defer cancel()
+			l.Send(ctx, l.buf.SGE())
+		}, new(*GivenUpError)},
+		"a failure":        {func(l *linked) { l.Write(context.Background(), l.buf.SGE(), l.theirs.Addr(), 0xdead) }, new(*BrokenError)},
+		"what Explain saw": {func(l *linked) { l.Explain(&verbs.WCError{Status: verbs.WCRemAccessErr}) }, new(*BrokenError)},
+		"the peer's end":   {func(l *linked) { l.k.queue(l.ID().kid, EventDisconnected, 0) }, new(*DisconnectedError)},
+		"the removal":      {func(l *linked) { l.k.queue(l.ID().kid, EventDeviceRemoval, 0) }, new(*verbs.DeviceRemovedError)},
+		"Close":            {func(l *linked) { l.Close() }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := linkedConn(t)
+			select {
+			case <-l.Done():
+				t.Fatal("Done is closed at the start")
+			default:
+			}
+			if err := l.Err(); err != nil {
+				t.Errorf("Err() = %v, want nil", err)
+			}
+			tc.end(l)
+			select {
+			case <-l.Done():
+			case <-time.After(10 * time.Second):
+				t.Fatal("Done is not closed")
+			}
+			switch err := l.Err(); {
+			case tc.want == nil && !errors.Is(err, net.ErrClosed):
+				t.Errorf("Err() = %v, want net.ErrClosed", err)
+			case tc.want != nil && !errors.As(err, tc.want):
+				t.Errorf("Err() = %v, want a %T", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestOwnPollingBesideRead posts and polls beside Read: each gets its own completions,
+// whatever their order.
+func TestOwnPollingBesideRead(t *testing.T) {
+	l := linkedConn(t)
+	copy(l.theirs.Bytes(), "read me")
+	var wcs [4]verbs.WC
+	wr := verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: l.theirs.Addr() + 64, RKey: l.theirs.RKey(), SGList: []verbs.SGE{l.buf.Slice(64, 8)}}
+	// It is the first completion that Read meets.
+	if _, err := l.qp.PostSend([]verbs.SendWR{wr}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Read(soonCtx(t), l.buf.Slice(0, 7), l.theirs.Addr(), l.theirs.RKey()); err != nil || string(l.buf.Bytes()[:7]) != "read me" {
+		t.Fatalf("Read() = %v, %q", err, l.buf.Bytes()[:7])
+	}
+	if n, err := l.qp.SendCQ().Wait(soonCtx(t), wcs[:]); n != 1 || err != nil || wcs[0].ID != 1 {
+		t.Fatalf("Wait() = %+v, %v, want the completion of request 1", wcs[:n], err)
+	}
+	// A poller takes what Read waits for.
+	ctx, stop := context.WithCancel(soonCtx(t))
+	polled := make(chan error, 1)
+	go func() {
+		var wcs [4]verbs.WC
+		for {
+			n, err := l.qp.SendCQ().Poll(wcs[:])
+			if n > 0 || err != nil || ctx.Err() != nil {
+				if n > 0 {
+					err = errors.New("a completion of Read's")
+				}
+				polled <- err
+				return
+			}
+		}
+	}()
+	for range 100 {
+		if err := l.Read(soonCtx(t), l.buf.Slice(0, 7), l.theirs.Addr(), l.theirs.RKey()); err != nil {
+			t.Fatalf("Read() = %v", err)
+		}
+	}
+	stop()
+	if err := <-polled; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestExplainAgreesWithSend: of a flush that the peer's disconnect explains, and of one
+// that comes with no event.
+func TestExplainAgreesWithSend(t *testing.T) {
+	flush := &verbs.WCError{Status: verbs.WCWRFlushErr}
+	l := linkedConn(t)
+	l.k.queue(l.ID().kid, EventDisconnected, 0)
+	if _, err := l.WaitRecv(soonCtx(t)); err != io.EOF {
+		t.Fatalf("WaitRecv() = %v, want %v", err, io.EOF)
+	}
+	var gone *DisconnectedError
+	if err := l.Explain(flush); !errors.As(err, &gone) || gone.Local || !strings.Contains(err.Error(), "the peer has disconnected") {
+		t.Errorf("Explain(%v) = %v, want a *DisconnectedError", flush, err)
+	}
+	l = linkedConn(t)
+	failQPOf(l)
+	var broken *BrokenError
+	if err := l.Explain(flush); !errors.As(err, &broken) || !errors.Is(err, flush) {
+		t.Errorf("Explain(%v) = %v, want a *BrokenError", flush, err)
+	}
+	if err := l.Send(soonCtx(t)); !errors.As(err, &broken) {
+		t.Errorf("Send() = %v, want a *BrokenError", err)
+	}
+}
+
+func failQPOf(l *linked) { l.faults.FailQP(l.qp.Num()) }
+
+// TestReadAllocatesNothing covers Write as well.
+func TestReadAllocatesNothing(t *testing.T) {
+	l := linkedConn(t)
+	ctx := soonCtx(t)
+	local, remote, key := l.buf.Slice(0, 8), l.theirs.Addr(), l.theirs.RKey()
+	for name, op := range map[string]func() error{
+		"Read":  func() error { return l.Read(ctx, local, remote, key) },
+		"Write": func() error { return l.Write(ctx, local, remote, key) },
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			if err := op(); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s allocates %v times, want 0", name, n)
+		}
+	}
+}

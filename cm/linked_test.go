@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/ucma"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// faults are what a kernel with RDMA devices refuses.
+type faults struct {
+	*uverbstest.Kernel
+	request func(*uverbs.Request) error // of commands, or nil
+	arm     atomic.Int32                // how many REQ_NOTIFY_CQ to come fail
+}
+
+func (k *faults) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	t, err := k.Kernel.Open(info)
+	return faultyTransport{t, k}, err
+}
+
+type faultyTransport struct {
+	uverbs.Transport
+	k *faults
+}
+
+func (t faultyTransport) Ioctl(req *uverbs.Request) error {
+	if fn := t.k.request; fn != nil {
+		if err := fn(req); err != nil {
+			return err
+		}
+	}
+	return t.Transport.Ioctl(req)
+}
+
+func (t faultyTransport) Write(b []byte) error {
+	if abi.View[abi.UverbsCmdHdr](b).Command == abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ && t.k.arm.Add(-1) >= 0 {
+		return syscall.ENOMEM
+	}
+	return t.Transport.Write(b)
+}
+
+// isWrite reports whether a request is a command of the write interface.
+func isWrite(req *uverbs.Request, cmd uint32) bool {
+	return req.Object == abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_INVOKE_WRITE &&
+		uverbs.Number(req.Find(abi.UVERBS_ATTR_WRITE_CMD).Buf) == uint64(cmd)
+}
+
+// linked is a connection on fake kernels, whose QP can send to peer.
+type linked struct {
+	*Conn
+	k      *fakeKernel
+	faults *faults
+	peer   *verbs.QP
+	buf    *verbs.MR
+	theirs *verbs.MR
+}
+
+// linkedConn connects the QP of a Conn with another QP, which has no receive posted.
+func linkedConn(t *testing.T) *linked {
+	t.Helper()
+	l := &linked{k: newFakeKernel(), faults: &faults{Kernel: uverbstest.New("rxe0")}}
+	l.k.accepts = true
+	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: l.faults}
+	ch := newEventChannel(ucma.New(l.k), host)
+	id := newFakeID(t, ch)
+	dev, err := host.Open("rxe0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id.dev, id.state = dev, StateRouteResolved
+	ep := newEndpoint(ch, id)
+	go ep.pump()
+	if l.Conn, err = (&Resolved{stage: stage{ep: ep}}).Connect(context.Background(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if l.peer, err = l.PD().CreateQP(verbs.QPConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	access := verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead
+	mask := verbs.QPAttrState
+	for i, qp := range []*verbs.QP{l.qp, l.peer} {
+		for _, a := range []struct {
+			attr verbs.QPAttr
+			mask verbs.QPAttrMask
+		}{
+			{verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: access}, verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrAccess},
+			{verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: []*verbs.QP{l.peer, l.qp}[i].Num(), MaxDestRdAtomic: 4,
+				AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: verbs.GID{10: 0xff, 11: 0xff, 12: 10, 15: 1}, HopLimit: 64}}},
+				verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer},
+			{verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
+				verbs.QPAttrSQPSN | verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic},
+		} {
+			if err := qp.Modify(&a.attr, mask|a.mask); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, mr := range []**verbs.MR{&l.buf, &l.theirs} {
+		if *mr, err = l.PD().Alloc(4096, access); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		l.faults.request = nil
+		l.faults.arm.Store(0)
+		if err := errors.Join(l.Close(), l.peer.Close(), l.buf.Close(), l.theirs.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// soonSends is Send that must return.
+func (l *linked) soonSends(t *testing.T, ctx context.Context) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- l.Send(ctx, l.buf.Slice(0, 64)) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("Send has not returned")
+		return nil
+	}
+}
+
+// takenBack checks that the device has no more of the memory of a Send: a receive that
+// the peer posts gets no message.
+func (l *linked) takenBack(t *testing.T) {
+	t.Helper()
+	if l.qp.Gone().Err() == nil && l.qp.State() != verbs.QPErr {
+		t.Errorf("the QP is in state %v, want %v or closed", l.qp.State(), verbs.QPErr)
+	}
+	if _, err := l.peer.PostRecv([]verbs.RecvWR{{ID: 1, SGList: []verbs.SGE{l.theirs.SGE()}}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	var wcs [1]verbs.WC
+	if n, _ := l.peer.RecvCQ().Wait(ctx, wcs[:]); n != 0 && wcs[0].Err() == nil {
+		t.Error("the peer has received what Send had returned from")
+	}
+	var given *GivenUpError
+	if err := l.Send(context.Background()); !errors.As(err, &given) || given.Op != "send" {
+		t.Errorf("Send() afterwards = %v, want a *GivenUpError", err)
+	}
+}

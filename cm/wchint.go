@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"purerdma/abi"
+	"purerdma/verbs"
+)
+
+// hintedError is the error of a completion with what is most likely its cause.
+type hintedError struct {
+	err  error
+	hint string
+}
+
+func (e *hintedError) Error() string { return e.err.Error() + ": " + e.hint }
+
+// Unwrap returns the error of the completion.
+func (e *hintedError) Unwrap() error { return e.err }
+
+// hinted adds to the error of a failed request what its status means for op.
+func (c *Conn) hinted(op string, err error, wc *verbs.WCError) error {
+	rxe := c.Device().DriverID() == abi.RDMA_DRIVER_RXE
+	if hint := wcHint(op, wc.Status, rxe); hint != "" {
+		return &hintedError{err, hint}
+	}
+	return err
+}
+
+// Hints by what is wrong.
+const (
+	hintNoReceive = "the peer has no receive posted"
+	hintNoAnswer  = "the peer does not answer"
+	hintTooLong   = "the message is longer than the receive"
+	hintPeerLong  = "the message is longer than the peer's receive"
+	hintPeerKey   = "the key is stale or lacks that right, or the range is outside the peer's memory"
+	hintLocalKey  = "the key of the local memory is stale or of another PD"
+	hintLocalFill = hintLocalKey + ", or lacks LocalWrite"
+	hintRefused   = "the peer's QP does not permit it"
+)
+
+// wcHint returns the most likely cause of a status, "" if the status says it all. rxe
+// has other statuses for some errors (docs/driver-faults.md). op is one of the blocking
+// operations, or opWork for an unknown one.
+func wcHint(op string, status verbs.WCStatus, rxe bool) string {
+	send := op == opSend
+	switch status {
+	case verbs.WCRNRRetryExcErr:
+		return hintNoReceive
+	case verbs.WCRetryExcErr:
+		if rxe && (send || op == opWork) {
+			return hintNoAnswer + ", or has no receive posted"
+		}
+		return hintNoAnswer
+	case verbs.WCLocLenErr:
+		if op == opRecv {
+			return hintTooLong
+		}
+	case verbs.WCRemInvReqErr:
+		switch op {
+		case opSend:
+			return hintPeerLong
+		case opRead, opWrite, opProbe:
+			return hintRefused
+		}
+	case verbs.WCRemOpErr:
+		if rxe && (send || op == opWork) {
+			return hintPeerLong + ", or its memory key is wrong"
+		}
+	case verbs.WCRemAccessErr:
+		return hintPeerKey
+	case verbs.WCLocQPOpErr:
+		if op == opRecv && rxe {
+			return hintTooLong + ", or " + hintLocalFill
+		}
+		return localKeyHint(op)
+	case verbs.WCLocProtErr:
+		return localKeyHint(op)
+	case verbs.WCGeneralErr: // siw
+		if op == opRecv {
+			return hintLocalFill
+		}
+	}
+	return ""
+}
+
+// localKeyHint returns what is wrong with the local memory of an operation.
+func localKeyHint(op string) string {
+	switch op {
+	case opSend, opWrite:
+		return hintLocalKey
+	case opRecv, opRead:
+		return hintLocalFill
+	}
+	return ""
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"purerdma/verbs"
+)
+
+// TestHints are of a status and an operation, and keep the error of the completion.
+func TestHints(t *testing.T) {
+	for _, tc := range []struct {
+		op     string
+		status verbs.WCStatus
+		want   string
+	}{
+		{opSend, verbs.WCRNRRetryExcErr, "the peer has no receive posted"},
+		{opSend, verbs.WCRetryExcErr, "the peer does not answer, or has no receive posted"},
+		{opRead, verbs.WCRetryExcErr, "the peer does not answer"},
+		{opRecv, verbs.WCLocLenErr, "the message is longer than the receive"},
+		{opSend, verbs.WCRemInvReqErr, "the message is longer than the peer's receive"},
+		{opRead, verbs.WCRemInvReqErr, "the peer's QP does not permit it"},
+		{opSend, verbs.WCRemOpErr, "the message is longer than the peer's receive"},
+		{opWrite, verbs.WCRemAccessErr, "the key is stale or lacks that right"},
+		{opWork, verbs.WCRemAccessErr, "the key is stale or lacks that right"},
+		{opRead, verbs.WCLocProtErr, "or lacks LocalWrite"},
+		{opSend, verbs.WCLocProtErr, "the key of the local memory is stale"},
+		{opRecv, verbs.WCLocQPOpErr, "the message is longer than the receive"},
+	} {
+		l := linkedConn(t)
+		wc := &verbs.WCError{Status: tc.status}
+		err := l.ended(tc.op, wc)
+		if got := err.Error(); !strings.Contains(got, tc.want) || !errors.Is(err, wc) || !strings.HasPrefix(got, "rdma "+tc.op) {
+			t.Errorf("%s, %v: %q lacks %q", tc.op, tc.status, got, tc.want)
+		}
+		if err := l.Send(soonCtx(t)); !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s, %v, afterwards: %q lacks %q", tc.op, tc.status, err, tc.want)
+		}
+	}
+	if hint := wcHint(opSend, verbs.WCRetryExcErr, false); strings.Contains(hint, "receive") {
+		t.Errorf("the hint %q on a device with a status of its own for that", hint)
+	}
+}
