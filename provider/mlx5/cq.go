@@ -35,6 +35,7 @@ type CQ struct {
 	bell     *uint32        // doorbell record of the consumer index
 	err      error          // why nothing can be polled any more
 	region   *mem.Region    // of ring; nil after Close
+	left     []*mem.Region  // rings before Resize that the device may still write to
 	entries  int            // that fit
 
 	ctx         *Context

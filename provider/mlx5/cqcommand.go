@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"purerdma/abi"
@@ -93,8 +94,24 @@ func (c *CQ) Resize(entries int) error {
 	return nil
 }
 
+// resizeEndWait bounds how long Resize waits for the entry that ends the old ring, which
+// is there when the command returns on all devices that are known.
+const resizeEndWait = 100 * time.Millisecond
+
+// awaitEntry waits until entry i belongs to the program, and returns false if it does not
+// within resizeEndWait.
+func (c *CQ) awaitEntry(i uint32) bool {
+	for start := time.Now(); !c.ours(i, lastWord(c.entry(i))); time.Sleep(50 * time.Microsecond) {
+		if time.Since(start) > resizeEndWait {
+			return false
+		}
+	}
+	return true
+}
+
 // moveTo makes r the ring. What has not been polled moves there, by one entry further
-// on: the last entry of the old ring says that the queue was resized.
+// on: the last entry of the old ring says that the queue was resized. If that entry does
+// not come, the old ring is kept until Close: the device may write the entry later.
 func (c *CQ) moveTo(r *mem.Region, log uint8) error {
 	to := CQ{shift: c.shift}
 	to.use(r, log, c.shift)
@@ -103,14 +120,17 @@ func (c *CQ) moveTo(r *mem.Region, log uint8) error {
 		e := c.entry(i)
 		last := lastWord(e)
 		if !c.ours(i, last) {
-			return c.impossible(e, "the end of a resized queue is missing")
+			if c.awaitEntry(i) {
+				continue
+			}
+			c.left = append(c.left, c.region)
+			c.goOnIn(r, log)
+			return nil
 		}
 		op := last >> 4 & 15
 		if op == cqeResize {
 			old := c.region
-			c.use(r, log, c.shift)
-			storeShared(&c.ci, c.ci+1)
-			c.publish()
+			c.goOnIn(r, log)
 			return old.Free()
 		}
 		if op <= cqeRespSendInv && last>>2&3 == formatCompressed {
@@ -127,6 +147,13 @@ func (c *CQ) moveTo(r *mem.Region, log uint8) error {
 		to.copyEntry(i, e)
 	}
 	return c.impossible(c.entry(i), "the end of a resized queue is missing")
+}
+
+// goOnIn makes r the ring, from the entry behind the one that ends the old ring on.
+func (c *CQ) goOnIn(r *mem.Region, log uint8) {
+	c.use(r, log, c.shift)
+	storeShared(&c.ci, c.ci+1)
+	c.publish()
 }
 
 // clean takes the completions of a QP that is reset or destroyed out of the queue,

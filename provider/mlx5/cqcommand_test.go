@@ -9,8 +9,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
+	"unsafe"
 
 	"purerdma/provider"
 	"purerdma/provider/mlx5/mlx5test"
@@ -206,10 +209,59 @@ func TestResizeRefused(t *testing.T) {
 	}
 }
 
+// TestResizeWithoutEnd has a device that writes the entry at the end of the old ring late,
+// or never: no completion is lost, and the old ring stays mapped until the CQ is closed.
+func TestResizeWithoutEnd(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		r := newCQRig(t, provider.CQConfig{})
+		q := r.qp(provider.RC, nil)
+		r.put(q.sendCQE(q.sendPosted(1, 0), opcodeSend), q.sendCQE(q.sendPosted(2, 0), opcodeSend))
+		old := r.dev.Buf
+		word := (*uint32)(unsafe.Pointer(&old[2*64+60])) // the last one of the entry
+		var end uint32
+		written := make(chan struct{})
+		r.after = func(*uverbs.Request) {
+			r.after = nil
+			end = *word
+			*word = be32(cqeInvalid << 4)
+			if !late {
+				close(written)
+				return
+			}
+			time.AfterFunc(5*time.Millisecond, func() {
+				atomic.StoreUint32(word, end)
+				close(written)
+			})
+		}
+		if err := r.cq.Resize(30); err != nil {
+			t.Fatalf("late %v: Resize: %v", late, err)
+		}
+		<-written
+		r.put(q.sendCQE(q.sendPosted(3, 0), opcodeSend))
+		wcs := r.poll()
+		if len(wcs) != 3 {
+			t.Fatalf("late %v: %d completions, want 3", late, len(wcs))
+		}
+		for i, wc := range wcs {
+			if wc.ID != uint64(i+1) || wc.Status != provider.WCSuccess {
+				t.Errorf("late %v: completion %d is %+v", late, i+1, wc)
+			}
+		}
+		if kept := len(r.cq.left); kept == 0 != late {
+			t.Errorf("late %v: %d old rings are kept", late, kept)
+		}
+		if !late {
+			*word = end // would fault if it were not mapped
+		}
+		if err := r.cq.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestResizeHostile has a device that does not say where the old ring ends.
 func TestResizeHostile(t *testing.T) {
 	for name, spoil := range map[string]func(r *cqRig, old []byte){
-		"no end": func(r *cqRig, old []byte) { old[2*64+63] = 0xf0 },
 		"more than fit": func(r *cqRig, old []byte) {
 			end := bytes.Clone(old[2*64 : 3*64])
 			copy(old[2*64:], old[64:2*64])

@@ -183,6 +183,10 @@ func (c *CQ) free() error {
 		errs = append(errs, c.region.Free())
 		c.region = nil
 	}
+	for _, r := range c.left {
+		errs = append(errs, r.Free())
+	}
+	c.left = nil
 	if c.db != nil {
 		errs = append(errs, c.ctx.freeDB(c.db))
 		c.db = nil
