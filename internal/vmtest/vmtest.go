@@ -32,11 +32,14 @@ type Host struct {
 // Inside says whether the test runs in the VM.
 func Inside() bool { return os.Getenv("RDMAVM") == "1" }
 
+// Notice begins the message of a test that Need skips.
+const Notice = "needs RDMA devices: "
+
 // Need skips the test outside the VM.
 func Need(tb testing.TB) {
 	tb.Helper()
 	if !Inside() {
-		tb.Skip("needs RDMA devices: run with the micro-VM (RDMAVM is not set)")
+		tb.Skip(Notice + "run with the micro-VM (RDMAVM is not set)")
 	}
 }
 

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,12 +18,6 @@ type lack struct {
 	tests  string // names at the top level, or one test with a subtest after "/"
 	why    string
 	seen   string // what it does instead, and where that is known from
-}
-
-// flaky are the drivers with a fault that hits any test by chance: a few that fail
-// are run again, which the output says.
-var flaky = map[string]string{
-	"siw": "siw loses a first message now and then (docs/driver-faults.md)",
 }
 
 // skipped returns the pattern for -test.skip of a package on a driver and a
@@ -47,14 +39,9 @@ func skipped(driver, kernel, pkg string) string {
 	return strings.Join(names, "|")
 }
 
-// checkLacks fails if the table names a test of pkg that a test program does not
-// have.
-func checkLacks(ctx context.Context, bin, pkg string) error {
-	out, err := exec.CommandContext(ctx, bin, "-test.list", ".").Output()
-	if err != nil {
-		return fmt.Errorf("%s -test.list: %w", bin, err)
-	}
-	have := strings.Fields(string(out))
+// checkLacks fails if the table names a test of pkg that its test program, which has
+// the tests in have, does not have.
+func checkLacks(have []string, pkg string) error {
 	for _, l := range lacks {
 		if l.pkg != pkg {
 			continue

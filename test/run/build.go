@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// helper is what the tests that need RDMA import.
+const helper = "purerdma/internal/vmtest"
+
+// pkg is what go list reports of a package.
+type pkg struct {
+	ImportPath, Dir            string
+	TestImports, XTestImports  []string
+	TestGoFiles, XTestGoFiles  []string
+	DepsErrors, InvalidGoFiles []any
+}
+
+// program is a package's test program, and what it runs.
+type program struct {
+	pkg   string   // its path in the module
+	dir   string   // where it runs
+	args  []string // the file first
+	tests int      // that it runs, as far as the names at the top level tell
+	left  int      // that the row leaves out because of the driver
+}
+
+// list returns the packages that patterns match.
+func list(ctx context.Context, patterns, env []string) ([]pkg, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,TestImports,XTestImports,TestGoFiles,XTestGoFiles"}, patterns...)...)
+	cmd.Stderr, cmd.Env = os.Stderr, env
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var pkgs []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); err == io.EOF {
+			return pkgs, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+// needVM returns the packages whose tests need RDMA.
+func needVM(ctx context.Context, patterns []string) ([]pkg, error) {
+	pkgs, err := list(ctx, patterns, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	pkgs = slices.DeleteFunc(pkgs, func(p pkg) bool {
+		return !slices.Contains(p.TestImports, helper) && !slices.Contains(p.XTestImports, helper)
+	})
+	if len(pkgs) == 0 {
+		return nil, fmt.Errorf("no package of %s has tests that import %s", strings.Join(patterns, " "), helper)
+	}
+	return pkgs, nil
+}
+
+// build compiles the tests of all rows in the virtual machine: those of one kind at
+// once, and those that several rows have only once.
+func build(ctx context.Context, rows []*row) error {
+	type kind struct {
+		bins string
+		race bool
+	}
+	packages := map[kind][]string{}
+	have := map[string][]string{} // the tests of a program
+	of := map[*row][]pkg{}
+	for _, r := range rows {
+		if !r.inVM() {
+			continue
+		}
+		pkgs, err := needVM(ctx, r.patterns)
+		if err != nil {
+			return err
+		}
+		dir, err := r.binDir()
+		if err != nil {
+			return err
+		}
+		of[r] = pkgs
+		k := kind{dir, r.race}
+		for _, p := range pkgs {
+			if !slices.Contains(packages[k], p.ImportPath) {
+				packages[k] = append(packages[k], p.ImportPath)
+			}
+		}
+	}
+	for k, paths := range packages {
+		args := []string{"test", "-c", "-o", k.bins + "/"}
+		if k.race {
+			args = append(args, "-race")
+		}
+		cmd := exec.CommandContext(ctx, "go", append(args, paths...)...)
+		if k.race {
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("building the tests: %w\n%s", err, out)
+		}
+	}
+	for r, pkgs := range of {
+		bins, err := r.binDir()
+		if err != nil {
+			return err
+		}
+		for _, p := range pkgs {
+			bin := filepath.Join(bins, path.Base(p.ImportPath)+".test")
+			dir := strings.TrimPrefix(p.ImportPath, "purerdma/")
+			if have[bin] == nil {
+				if have[bin], err = testsOf(ctx, bin); err != nil {
+					return err
+				}
+				if err := checkLacks(have[bin], dir); err != nil {
+					return err
+				}
+			}
+			r.programs = append(r.programs, r.program(p.Dir, dir, bin, have[bin]))
+		}
+		if args := strings.Fields(r.also); len(args) > 0 {
+			if args[0], err = filepath.Abs(args[0]); err != nil {
+				return err
+			}
+			tests, err := testsOf(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			name := strings.TrimSuffix(filepath.Base(args[0]), ".test")
+			args = slices.Insert(args, 1, "-test.v=test2json")
+			r.programs = append(r.programs, program{pkg: name, args: args, tests: len(tests)})
+		}
+	}
+	return nil
+}
+
+// binDir is where the row's test programs lie.
+func (r *row) binDir() (string, error) {
+	dir := r.bins
+	if r.race {
+		dir += "-race"
+	}
+	return filepath.Abs(dir)
+}
+
+// parallel is how many of the tests that say so (t.Parallel) may overlap: they wait
+// more than they compute, so that they are more than the machine has processors.
+const parallel = "4"
+
+// program returns what the row runs of a package.
+func (r *row) program(dir, pkg, bin string, tests []string) program {
+	args := []string{bin, "-test.v=test2json", "-test.count=1", "-test.timeout=" + r.timeout, "-test.parallel=" + parallel}
+	args = append(args, strings.Fields(r.args)...)
+	if r.run != "" {
+		args = append(args, "-test.run="+r.run)
+	}
+	lacks := skipped(r.driver(), r.kernel(), pkg)
+	skip := strings.Trim(lacks+"|"+r.skip, "|")
+	if skip != "" {
+		args = append(args, "-test.skip="+skip)
+	}
+	p := program{pkg: pkg, dir: dir, args: args}
+	for _, name := range tests {
+		switch {
+		case !matches(r.run, name, true) || r.skip != "" && matches(r.skip, name, false):
+		case lacks != "" && matches(lacks, name, false):
+			p.left++
+		default:
+			p.tests++
+		}
+	}
+	return p
+}
+
+// matches reports whether the pattern of -test.run or -test.skip names the test, part
+// of it where parts is set.
+func matches(pattern, name string, parts bool) bool {
+	for alternative := range strings.SplitSeq(pattern, "|") {
+		top, _, below := strings.Cut(alternative, "/")
+		if below && !parts {
+			continue
+		}
+		// What "|" and "/" cut out of parentheses is counted as a match.
+		if re, err := regexp.Compile(top); err != nil || re.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// testsOf returns the names of a test program's tests.
+func testsOf(ctx context.Context, bin string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, bin, "-test.list", "^Test|^Example").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s -test.list: %w", bin, err)
+	}
+	return append([]string{}, strings.Fields(string(out))...), nil
+}

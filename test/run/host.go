@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// event is what test2json makes of one thing that a test program prints.
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of the output of a build
+	FailedBuild string // the ImportPath of the build that failed, for a package that fails
+	Test        string
+	Elapsed     float64 // seconds
+	Output      string
+}
+
+// decode passes on the events that r holds. What is no event, as the messages of the
+// go command are, goes to other.
+func decode(r io.Reader, pass func(event), other io.Writer) error {
+	d := json.NewDecoder(r)
+	for {
+		var e event
+		if err := d.Decode(&e); err == io.EOF {
+			return nil
+		} else if err != nil {
+			io.Copy(other, io.MultiReader(d.Buffered(), r))
+			return fmt.Errorf("reading the events of tests: %w", err)
+		}
+		pass(e)
+	}
+}
+
+// runHost runs the tests of the row's packages on this machine.
+func (r *row) runHost(ctx context.Context, rep *report) error {
+	pkgs, err := list(ctx, r.patterns, r.environ())
+	if err != nil {
+		return err
+	}
+	tested := 0
+	for _, p := range pkgs {
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
+			tested++
+		}
+	}
+	args := []string{"test", "-json", "-timeout=" + r.timeout}
+	for _, f := range []struct{ name, value string }{{"run", r.run}, {"skip", r.skip}, {"exec", r.exec}} {
+		if f.value != "" {
+			args = append(args, "-"+f.name+"="+f.value)
+		}
+	}
+	if r.race {
+		args = append(args, "-race")
+	}
+	args = append(append(args, strings.Fields(r.args)...), r.patterns...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Env = r.environ()
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	rep.beginRow(tested, 0)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	derr := decode(stdout, rep.event, &stderr)
+	err = cmd.Wait()
+	if err == nil {
+		err = derr
+	}
+	if err != nil && (derr != nil || rep.cur.failed == 0) {
+		rep.fail(r.name, fmt.Sprintf("%sgo %s: %v\n", &stderr, strings.Join(args, " "), err))
+	}
+	rep.endRow("")
+	return nil
+}
+
+// environ is the environment of the go command, or of a program in the virtual machine.
+func (r *row) environ() []string {
+	env := append(os.Environ(), strings.Fields(r.env)...)
+	if r.long {
+		env = append(env, longVariable)
+	}
+	return env
+}
+
+// longVariable enables the long tests: package longtest.
+const longVariable = "RDMA_LONG_TESTS=1"
