@@ -28,18 +28,16 @@ BENCHVM ?= -append tsc=reliable -kernel $(or $(KERNEL),6.1) -driver $(or $(DRIVE
 KERNELS ?= 6.1 6.12 7
 OLDEST  := $(firstword $(KERNELS))
 NEWEST  := $(lastword $(KERNELS))
+# make test V=1 shows the whole output of all tests.
+V       ?=
 # Where rdmavm keeps kernels: the types of drivers that are not loaded are there.
 BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
-
-# Tests that wait for the kernel's connection manager to give up, which takes
-# minutes: only "make matrix" runs them.
-SLOW := '^TestSlow'
 
 # How long make soak runs on each driver, and the kernels that it does so on.
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: help build test unit vm matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -50,54 +48,71 @@ build: $(CMDS) ## build the commands into bin/
 bin/%: FORCE
 	$(GO) build -trimpath -ldflags '-s -w' -o $@ ./$(firstword $(wildcard cmd/$* test/$*))
 
-# What takes longest, and what is the same for each processor, has been run by unit.
-# Other systems are make lint's.
-test: ARM64FLAGS := -short -skip '^TestVectorsCover$$'
-test: unit test-arm64 vm ## run the tests: on this machine, for arm64, and in the virtual machine (matrix has the rest)
+# bin/run runs rows of tests and counts them together: each row stands after a "--"
+# (go doc ./test/run). -estimate is how long a row takes on two processors that do
+# nothing else; the time left is reckoned by it.
+RUN  = bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) $(if $(V),-v)
+TOOLS = $(CMDS) bin/run bin/btf.test bin/arm64
+# The virtual machine with the kernel $(1) and the driver $(2).
+VM   = -vm "-kernel $(1) -driver $(2)"
+# The types of its kernel are compared with those of package abi.
+TYPES = -also "bin/btf.test -modules $(BTF_MODULES)"
 
-unit: ## run the tests that need no RDMA
-	$(GO) test ./...
-
-# What runs tests in the virtual machine on the kernel $(1) and the driver $(2).
-RUN = bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS) -rounds 2 -vm "-kernel $(1) -driver $(2)"
-# What compares the types of the kernel $(1) with ours.
-TYPES = $(RDMAVM) -kernel $(1) -hosts 2 -- bin/btf.test -test.v -modules $(BTF_MODULES)
-
-# make test has four rows: the oldest and the newest kernel, with each driver. What
-# depends on the kernel and its driver runs in all of them.
+# What depends on the kernel and its driver, rather than on programs.
 EVERYWHERE := ./cm ./verbs ./provider/... ./ucma ./uverbs ./oob ./internal/... ./test/wire
+# The core of a driver that is not rxe: connections of all kinds and their ends, the data
+# path, the provider's own rules.
+CORE_SIW   := ./provider/siw ./cm ./verbs
+CORE_MLX5  := ./test/connectx/faults ./cm ./verbs
+CORE_TESTS := '^(TestEcho|TestExample|TestIWARP|TestConformance|TestProvider|TestCloseWhileUsed|TestUseAfterClose|TestConn|TestDial|TestListen|TestPeer|TestSend|TestRemote|TestBatch|TestFlush|TestVM)'
 
-# The programs against rdma-core's take as long again, and run once on each driver. On
-# siw they do so on the oldest kernel: the fault of its listener, which programs come
-# upon, ends the newest (docs/driver-faults.md). The row of rxe that has not them has the
-# minute of the soak. The other one has all else, so that no package is forgotten.
-vm: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA, in the virtual machine, on the oldest and the newest of KERNELS with rxe and siw
-	@echo '== Linux $(OLDEST), rxe: what depends on the kernel, and the soak'
-	@$(call RUN,$(OLDEST),rxe) -timeout 10m -skip $(SLOW) $(EVERYWHERE) ./test/soak
-	@echo '== Linux $(OLDEST), siw: what depends on the kernel, and the programs'
-	@$(call RUN,$(OLDEST),siw) -timeout 10m -skip $(SLOW) $(EVERYWHERE) ./test/interop
-	@echo '== Linux $(NEWEST), rxe: all but the soak'
-	@$(call RUN,$(NEWEST),rxe) -timeout 10m -skip $(SLOW)'|^TestSoak'
-	@echo '== Linux $(NEWEST), siw: what depends on the kernel'
-	@$(call RUN,$(NEWEST),siw) -timeout 10m -skip $(SLOW) $(EVERYWHERE)
-	@echo '== types of Linux $(OLDEST) and $(NEWEST)'
-	@$(call TYPES,$(OLDEST))
-	@$(call TYPES,$(NEWEST))
-	@echo 'rping where there is no other file:'
-	@out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
-		[ $$st = 255 ] && echo "$$out" | grep -q '^cma event RDMA_CM_EVENT_REJECTED, error 8$$' || \
-		{ echo "FAIL: status $$st; nobody listens, it should have been refused" >&2; exit 1; }
+# What has assembly, or is close to what has.
+ARM64 := ./internal/mmio ./provider/...
+# TestVectorsCover takes longest and is the same for each processor.
+HOST_ROW  := -name 'this machine' -host -estimate 50s ./...
+ARM64_ROW := -name 'arm64, emulated' -host -env GOARCH=arm64 -exec $(CURDIR)/bin/arm64 -skip '^TestVectorsCover$$' -estimate 30s $(ARM64)
 
-# It takes more than an hour, so a row that fails does not keep the others from running.
-matrix: $(CMDS) bin/run bin/btf.test ## run the tests that need RDMA on each kernel of KERNELS, and compare their types
-	@failed=; for k in $(KERNELS); do \
-		for d in rxe siw; do \
-			echo "== Linux $$k, $$d"; \
-			$(call RUN,$$k,$$d) -timeout 20m || failed="$$failed; Linux $$k, $$d"; \
-		done; \
-		echo "== Linux $$k, types"; \
-		$(call TYPES,$$k) || failed="$$failed; Linux $$k, types"; \
-	done; [ -z "$$failed" ] || { echo "FAIL: $${failed#; }" >&2; exit 1; }
+# At most ten minutes on two processors.
+TEST_ROWS = $(HOST_ROW) \
+	-- $(ARM64_ROW) \
+	-- $(call VM,$(OLDEST),rxe) $(TYPES) -estimate 150s $(EVERYWHERE) \
+	-- $(call VM,$(NEWEST),rxe) $(TYPES) -estimate 150s $(EVERYWHERE) \
+	-- $(call VM,$(OLDEST),siw) -name 'Linux $(OLDEST), siw: core' -run $(CORE_TESTS) -estimate 60s $(CORE_SIW) \
+	-- $(call VM,$(NEWEST),mlx5) -name 'Linux $(NEWEST), mlx5: core' -run $(CORE_TESTS) -estimate 60s $(CORE_MLX5)
+
+test: $(TOOLS) ## run the tests: on this machine, for arm64, and in the virtual machine on the oldest and the newest of KERNELS (V=1 shows all; test-all has the rest)
+	@$(RUN) -- $(TEST_ROWS)
+
+unit: bin/run ## run the tests that need no RDMA
+	@$(RUN) -- $(HOST_ROW)
+
+# What make test leaves out, and still takes less than half an hour: the long tests and the
+# race detector on this machine, all of siw and mlx5, the programs against rdma-core's, a
+# minute of the soak. On siw the programs run on the oldest kernel only: the fault of its
+# listener, which programs come upon, ends the newest (docs/driver-faults.md).
+CI_ROWS = $(RACE_HOST_ROW) \
+	-- -name 'this machine, long tests' -host -long -estimate 3m ./... \
+	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
+	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
+	-- $(call VM,$(OLDEST),siw) $(TYPES) -estimate 5m $(EVERYWHERE) ./test/interop \
+	-- $(call VM,$(NEWEST),siw) $(TYPES) -estimate 3m $(EVERYWHERE) \
+	-- $(call VM,$(NEWEST),mlx5) -packages $(PEERS),perftest -estimate 4m $(MLX5_TESTS) \
+	-- $(ALONE_ROW)
+# All packages but those of EVERYWHERE, so that none is forgotten.
+PROGRAMS = $(filter-out $(shell $(GO) list $(EVERYWHERE)),$(shell $(GO) list ./...))
+
+# Nobody listens, so that rping is refused.
+ALONE_ROW = -check -name 'rping where there is no other file' -estimate 10s sh -c 'out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
+	[ $$st = 255 ] && echo "$$out" | grep -q "^cma event RDMA_CM_EVENT_REJECTED, error 8$$"'
+
+test-ci: $(TOOLS) compiler ## run what continuous integration runs after make test: the race detector, long tests of this machine, all of siw and mlx5
+	@$(RUN) -- $(CI_ROWS)
+
+# Each kernel with each driver, the long tests among the tests.
+MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -long -timeout 20m -estimate 10m ./...))
+
+matrix: $(TOOLS) ## run the tests that need RDMA on each kernel of KERNELS with rxe and siw, the long ones, too, and compare the kernels' types
+	@$(RUN) $(MATRIX_ROWS)
 
 # What runs on the software ConnectX: rdma-core's programs, which say whether the
 # device is right, and then ours.
@@ -106,33 +121,25 @@ MLX5_TESTS ?= ./test/connectx/faults ./test/connectx/libmlx5 ./verbs ./cm ./oob 
 # cmtime of 65 has other options.
 NEWER   ?= trixie sid
 
-test-mlx5: $(CMDS) bin/run ## run rdma-core's programs, and ours, on a software ConnectX under the kernel's own drivers, on each kernel of KERNELS
-	@for k in $(KERNELS); do \
-		echo "== Linux $$k, mlx5"; \
-		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS),perftest -timeout 10m -rounds 2 -skip $(SLOW) -vm "-kernel $$k -driver mlx5" $(MLX5_TESTS) || exit 1; \
-	done
+test-mlx5: $(TOOLS) ## run rdma-core's programs, and ours, on a software ConnectX under the kernel's own drivers, on each kernel of KERNELS
+	@$(RUN) -packages $(PEERS),perftest $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -estimate 4m $(MLX5_TESTS))
 
-matrix-mlx5: $(CMDS) bin/run ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
-	@for k in $(KERNELS); do \
-		echo "== Linux $$k, mlx5"; \
-		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS),perftest -timeout 20m -rounds 2 -vm "-kernel $$k -driver mlx5" || exit 1; \
-		$(RDMAVM) -kernel $$k -driver mlx5 -hosts 2 -vms -packages $(PEERS),perftest -- sh test/connectx/libmlx5/twovms.sh '' $(CURDIR)/bin/ || exit 1; \
-	done
-	@for r in $(NEWER); do \
-		echo "== rdma-core of Debian $$r, mlx5"; \
-		bin/run -rdmavm $(RDMAVM) -rping bin/rping -packages $(PEERS),perftest -timeout 20m -rounds 2 -skip '^TestCM$$/^cmtime' -vm "-kernel $(lastword $(KERNELS)) -driver mlx5 -release $$r" ./test/connectx/libmlx5 || exit 1; \
-	done
+MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -packages $(PEERS),perftest -long -timeout 20m -estimate 10m ./... \
+	-- -check -name 'Linux $(k), mlx5: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver mlx5 -hosts 2 -vms -packages $(PEERS),perftest sh test/connectx/libmlx5/twovms.sh '' $(CURDIR)/bin/) \
+	$(foreach r,$(NEWER),-- -name "rdma-core of Debian $(r), mlx5" -vm "-kernel $(NEWEST) -driver mlx5 -release $(r)" -packages $(PEERS),perftest -timeout 20m -skip '^TestCM$$/^cmtime' -estimate 3m ./test/connectx/libmlx5)
+
+matrix-mlx5: $(TOOLS) ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
+	@$(RUN) $(MATRIX_MLX5_ROWS)
+
+test-all: $(TOOLS) compiler race-programs ## run all tests: those of test, test-ci, matrix, matrix-mlx5 and race (several hours)
+	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) -- $(RACE_VM_ROW)
 
 diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same to do: the pingpong programs of both
 	$(RDMAVM) -driver mlx5 -hosts 2 -packages $(PEERS) -trace bin/mlx5.trace -- sh test/connectx/tracediff/pingpong.sh ibv_ $(CURDIR)/bin/ibv_
 	$(GO) run ./test/connectx/tracediff/halves bin/mlx5.trace
 
-soak: $(RDMAVM) bin/run bin/rping ## run random traffic for SOAK on each driver: nothing may be lost, changed or left
-	@for k in $(SOAK_KERNELS); do for d in rxe siw; do \
-		echo "== Linux $$k, $$d"; \
-		bin/run -rdmavm $(RDMAVM) -rping bin/rping -timeout 1h -vm "-kernel $$k -driver $$d -timeout 1h" \
-			-run '^TestSoak$$' -args '-soak $(SOAK) $(SOAKFLAGS)' ./test/soak || exit 1; \
-	done; done
+soak: $(TOOLS) ## run random traffic for SOAK on each driver: nothing may be lost, changed or left
+	@$(RUN) $(foreach k,$(SOAK_KERNELS),$(foreach d,rxe siw,-- -vm "-kernel $(k) -driver $(d) -timeout 1h" -timeout 1h -run '^TestSoak$$' -args '-soak $(SOAK) $(SOAKFLAGS)' -estimate $(SOAK) ./test/soak))
 
 abi: ## measure the kernel's headers again: a difference is shown, and fails
 	$(GO) run ./test/abi/gen
@@ -161,18 +168,25 @@ mutate: ## show that the tests of abi see changes of one byte
 mutate-mlx5: ## show which small changes of provider/mlx5 its tests see: MUTATEFLAGS='-seed 2 -n 100'
 	$(GO) run ./test/mutate-mlx5 $(MUTATEFLAGS)
 
-# What has assembly, or is close to what has.
-ARM64 := ./internal/mmio ./provider/...
+test-arm64: bin/arm64 bin/run ## run the tests of what is close to the processor, built for arm64, in QEMU's emulator of programs
+	@$(RUN) -- $(ARM64_ROW)
 
-test-arm64: bin/arm64 ## run the tests of what is close to the processor, built for arm64, in QEMU's emulator of programs
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec $(CURDIR)/bin/arm64 $(ARM64FLAGS) $(ARM64)
+RACE_HOST_ROW := -name 'this machine, race detector' -host -race -env CGO_ENABLED=1 -estimate 5m ./...
+RACE_VM_ROW    = $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: race detector' -race -rping bin/race/rping -timeout 20m -skip '^TestSoak$$' -estimate 15m ./...
 
-race: $(CMDS) bin/run ## run all tests with the race detector (needs a C compiler)
-	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'make race: the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }
-	CGO_ENABLED=1 $(GO) test -race -short ./...
-	mkdir -p bin/race
+race-host: bin/run compiler ## run the tests that need no RDMA with the race detector (needs a C compiler)
+	@$(RUN) -- $(RACE_HOST_ROW)
+
+race: $(TOOLS) compiler race-programs ## run all tests with the race detector (needs a C compiler)
+	@$(RUN) -- $(RACE_HOST_ROW) -- $(RACE_VM_ROW)
+
+.PHONY: compiler race-programs
+compiler:
+	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }
+
+race-programs: compiler
+	@mkdir -p bin/race
 	CGO_ENABLED=1 $(GO) build -race -o bin/race $(patsubst bin/%,./cmd/%,$(filter-out $(RDMAVM),$(CMDS)))
-	CGO_ENABLED=1 bin/run -race -rdmavm $(RDMAVM) -rping bin/race/rping -packages $(PEERS) -timeout 20m -skip $(SLOW)'|^TestSoak$$' -args -test.short
 
 lint: bin/staticcheck cross ## check the form: gofmt, vet, staticcheck, the rules of test/arch
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }
@@ -180,7 +194,7 @@ lint: bin/staticcheck cross ## check the form: gofmt, vet, staticcheck, the rule
 	bin/staticcheck ./...
 	cd test/abi/btf && $(GO) vet . && ../../../bin/staticcheck .
 	GOOS=darwin bin/staticcheck ./cm ./verbs ./cmd/rping
-	$(GO) test -run 'TestImports|TestTable|TestDocuments|TestStranger' ./test/arch
+	RDMA_LONG_TESTS=1 $(GO) test -run 'TestImports|TestTable|TestDocuments|TestStranger' ./test/arch
 
 bin/btf.test: FORCE
 	$(GO) -C test/abi/btf test -c -o ../../../$@ .

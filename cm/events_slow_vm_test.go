@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/internal/longtest"
 )
 
 // What follows takes the minutes that the kernel's connection manager takes to
@@ -18,6 +19,7 @@ import (
 
 // TestSlowEventUnreachable: all that the peer sends is lost.
 func TestSlowEventUnreachable(t *testing.T) {
+	longtest.Need(t)
 	r := newRig(t)
 	client := r.resolvedTo(r.listener.LocalAddr(), func(id *cm.ID) { r.ok(id.SetAckTimeout(1)) })
 	r.withQP(client)
@@ -34,6 +36,7 @@ func TestSlowEventUnreachable(t *testing.T) {
 
 // TestSlowEventDisconnected: the other side does not answer the disconnect.
 func TestSlowEventDisconnected(t *testing.T) {
+	longtest.Need(t)
 	r := newRig(t)
 	_, client := r.connected()
 	r.hosts[0].Lose(t)

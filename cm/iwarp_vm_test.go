@@ -18,6 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"purerdma/cm"
+	"purerdma/internal/longtest"
 	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
@@ -258,6 +259,7 @@ func TestIWARPLinkDown(t *testing.T) {
 // TestSlowIWARPUnreachable: a listener that does not look at its requests. siw
 // waits 10 seconds for the answer.
 func TestSlowIWARPUnreachable(t *testing.T) {
+	longtest.Need(t)
 	r := newRig(t)
 	client := r.withQP(r.resolved())
 	start := time.Now()

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/internal/longtest"
 	"purerdma/verbs"
 )
 
 // TestSlowSilentPeer: an acceptance that is never confirmed and a look-up that is
 // never answered end as UNREACHABLE, when nobody has waited less long.
 func TestSlowSilentPeer(t *testing.T) {
+	longtest.Need(t)
 	p := newRCPair(t)
 	p.request(&cm.ConnParam{QPNum: 0x4711})
 	lookup, err := p.client.NewID(cm.PortSpaceUDP)
