@@ -178,12 +178,12 @@ func (r *report) beginRow(packages, tests int) {
 		budget:  (maxLines-2-r.lines)/rest - rowLines,
 		running: map[string]*pkgReport{}, builds: map[string]*strings.Builder{},
 	}
-	what := fmt.Sprintf("%d packages", packages)
-	if tests > 0 {
-		what = fmt.Sprintf("%d tests in %s", tests, what)
-	}
-	if row.check {
-		what = "1 check"
+	what := count(packages, "package")
+	switch {
+	case row.check:
+		what = count(1, "check")
+	case tests > 0:
+		what = count(tests, "test") + " in " + what
 	}
 	r.started++
 	r.print("[%d/%d] %s: %s, about %s left", r.started, len(r.rows), row.name, what, r.left())
@@ -198,6 +198,14 @@ func (r *report) endRow(note string) {
 	r.doneEstimate += c.row.estimate
 	r.print("  %s in %v%s", sum(c.passed, c.failed, c.skipped), time.Since(c.start).Round(time.Second), note)
 	r.cur = rowReport{}
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
 }
 
 // sum is the text of a sum of tests.
@@ -231,7 +239,7 @@ func (r *report) close() bool {
 			r.print("  %s", f)
 		}
 	}
-	r.print("%d of %d rows in %v", r.started, len(r.rows), time.Since(r.start).Round(time.Second))
+	r.print("%d of %s in %v", r.started, count(len(r.rows), "row"), time.Since(r.start).Round(time.Second))
 	r.print("%s", sum(passed, failed, skipped))
 	return failed == 0
 }
