@@ -14,7 +14,7 @@ import (
 func (f *File) Bind(id uint32, addr Addr) error {
 	sa, size, err := EncodeSockaddr(addr)
 	if err != nil {
-		return &OpError{Op: commandName(abi.RDMA_USER_CM_CMD_BIND), ID: id, Err: err}
+		return &OpError{Op: CommandName(abi.RDMA_USER_CM_CMD_BIND), ID: id, Err: err}
 	}
 	return send(f, abi.RDMA_USER_CM_CMD_BIND, id, abi.UcmBind{ID: id, AddrSize: size, Addr: sa})
 }
@@ -29,11 +29,11 @@ func (f *File) ResolveAddr(id uint32, src, dst Addr, timeout time.Duration) erro
 	var err error
 	if src != (Addr{}) {
 		if cmd.SrcAddr, cmd.SrcSize, err = EncodeSockaddr(src); err != nil {
-			return &OpError{Op: commandName(code), ID: id, Err: err}
+			return &OpError{Op: CommandName(code), ID: id, Err: err}
 		}
 	}
 	if cmd.DstAddr, cmd.DstSize, err = EncodeSockaddr(dst); err != nil {
-		return &OpError{Op: commandName(code), ID: id, Err: err}
+		return &OpError{Op: CommandName(code), ID: id, Err: err}
 	}
 	return send(f, code, id, cmd)
 }
@@ -53,7 +53,7 @@ func (f *File) BindIP(id uint32, addr netip.AddrPort) error {
 	cmd := abi.UcmBindIP{ID: id}
 	var err error
 	if cmd.Addr, err = encodeIP(addr); err != nil {
-		return &OpError{Op: commandName(code), ID: id, Err: err}
+		return &OpError{Op: CommandName(code), ID: id, Err: err}
 	}
 	return send(f, code, id, cmd)
 }
@@ -66,11 +66,11 @@ func (f *File) ResolveIP(id uint32, src, dst netip.AddrPort, timeout time.Durati
 	var err error
 	if src.IsValid() {
 		if cmd.SrcAddr, err = encodeIP(src); err != nil {
-			return &OpError{Op: commandName(code), ID: id, Err: err}
+			return &OpError{Op: CommandName(code), ID: id, Err: err}
 		}
 	}
 	if cmd.DstAddr, err = encodeIP(dst); err != nil {
-		return &OpError{Op: commandName(code), ID: id, Err: err}
+		return &OpError{Op: CommandName(code), ID: id, Err: err}
 	}
 	return send(f, code, id, cmd)
 }

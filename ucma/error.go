@@ -60,7 +60,7 @@ func commandError(code, id uint32, err error) error {
 	if errors.Is(err, notSupp) {
 		err = fmt.Errorf("%w (ENOTSUPP: %w of the device)", err, errors.ErrUnsupported)
 	}
-	return &OpError{Op: commandName(code), ID: id, Err: err}
+	return &OpError{Op: CommandName(code), ID: id, Err: err}
 }
 
 // VersionError says that the kernel's connection manager speaks another version

@@ -59,7 +59,7 @@ func (f *File) ReadEvent(ctx context.Context, e *Event) error {
 	start := f.begin()
 	err := f.dev.WriteWhenReadable(ctx, abi.Bytes(fr))
 	if f.tracer != nil {
-		f.tracer.Command("rdma_cm", commandName(abi.RDMA_USER_CM_CMD_GET_EVENT), &fr.cmd, &e.resp, err, time.Since(start))
+		f.tracer.Command("rdma_cm", CommandName(abi.RDMA_USER_CM_CMD_GET_EVENT), &fr.cmd, &e.resp, err, time.Since(start))
 	}
 	if err != nil {
 		return commandError(abi.RDMA_USER_CM_CMD_GET_EVENT, 0, err)

@@ -115,6 +115,22 @@ func checkVersion(text string) error {
 // New returns a File on a device that is open already.
 func New(dev Device) *File { return &File{dev: dev} }
 
+// Kernel is a kernel other than the running one: a test's. A program puts it into the field
+// Kernel of a verbs.Host, for which it implements uverbs.Kernel as well (package cmtest).
+type Kernel interface {
+	// OpenCM opens the device of the connection manager.
+	OpenCM() (Device, error)
+}
+
+// OpenOn is Open on another kernel than the running one.
+func OpenOn(kernel Kernel, logger *slog.Logger) (*File, error) {
+	dev, err := kernel.OpenCM()
+	if err != nil {
+		return nil, openError(err)
+	}
+	return &File{dev: dev, tracer: trace.Select(logger)}, nil
+}
+
 // Close closes the device. The kernel destroys every ID that is left, which may
 // take as long as their DestroyID would; connections end. GetEvent and all later
 // calls return net.ErrClosed.
@@ -171,7 +187,7 @@ func (f *File) run(code, id uint32, cmd, resp any, frame []byte) error {
 	start := f.begin()
 	err := f.dev.Write(frame)
 	if f.tracer != nil {
-		f.tracer.Command("rdma_cm", commandName(code), cmd, resp, err, time.Since(start))
+		f.tracer.Command("rdma_cm", CommandName(code), cmd, resp, err, time.Since(start))
 	}
 	if err != nil {
 		return commandError(code, id, err)

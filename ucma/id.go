@@ -49,7 +49,7 @@ func (f *File) MigrateID(id uint32, from *File) (eventsReported uint32, err erro
 		}, resp)
 	})
 	if err != nil {
-		return 0, &OpError{Op: commandName(abi.RDMA_USER_CM_CMD_MIGRATE_ID), ID: id, Err: err}
+		return 0, &OpError{Op: CommandName(abi.RDMA_USER_CM_CMD_MIGRATE_ID), ID: id, Err: err}
 	}
 	return resp.EventsReported, sendErr
 }

@@ -16,7 +16,7 @@ func (f *File) JoinMcast(id uint32, uid uint64, group Addr, joinFlags uint16) (m
 	const code = abi.RDMA_USER_CM_CMD_JOIN_MCAST
 	sa, size, err := EncodeSockaddr(group)
 	if err != nil {
-		return 0, &OpError{Op: commandName(code), ID: id, Err: err}
+		return 0, &OpError{Op: CommandName(code), ID: id, Err: err}
 	}
 	resp := new(abi.UcmCreateIDResp)
 	err = ask(f, code, id, abi.UcmJoinMcast{
@@ -36,7 +36,7 @@ func (f *File) JoinIPMcast(id uint32, uid uint64, group netip.AddrPort) (members
 	const code = abi.RDMA_USER_CM_CMD_JOIN_IP_MCAST
 	sa, err := encodeIP(group)
 	if err != nil {
-		return 0, &OpError{Op: commandName(code), ID: id, Err: err}
+		return 0, &OpError{Op: CommandName(code), ID: id, Err: err}
 	}
 	resp := new(abi.UcmCreateIDResp)
 	err = ask(f, code, id, abi.UcmJoinIPMcast{

@@ -37,7 +37,9 @@ var commandNames = [...]string{
 	abi.RDMA_USER_CM_CMD_WRITE_CM_EVENT:     "WRITE_CM_EVENT",
 }
 
-func commandName(code uint32) string {
+// CommandName returns the name of a command, as "CREATE_ID" for
+// RDMA_USER_CM_CMD_CREATE_ID; of one that it does not know, the number.
+func CommandName(code uint32) string {
 	if code < uint32(len(commandNames)) {
 		return commandNames[code]
 	}

@@ -41,7 +41,7 @@ const noID = 1<<32 - 1
 func sendNew[C any](f *File, code, id uint32, cmd, probe C) error {
 	err := send(f, code, id, cmd)
 	if errors.Is(err, syscall.EINVAL) && errors.Is(send(f, code, noID, probe), syscall.EINVAL) {
-		return &OpError{Op: commandName(code), ID: id, Err: fmt.Errorf("this kernel does not know the command, Linux 7.3 does: %w", errors.ErrUnsupported)}
+		return &OpError{Op: CommandName(code), ID: id, Err: fmt.Errorf("this kernel does not know the command, Linux 7.3 does: %w", errors.ErrUnsupported)}
 	}
 	return err
 }
