@@ -49,11 +49,20 @@ func NewEventChannelOn(host *verbs.Host) (*EventChannel, error) {
 	if host == nil {
 		host = verbs.DefaultHost()
 	}
-	file, err := ucma.Open(host.Trace)
+	file, err := openCM(host)
 	if err != nil {
 		return nil, &OpError{Op: opOpen, Err: err}
 	}
 	return newEventChannel(file, host), nil
+}
+
+// openCM opens the connection manager of the host's kernel. That is the running kernel's
+// unless the host's has one of its own, as tests do.
+func openCM(host *verbs.Host) (*ucma.File, error) {
+	if k, ok := host.Kernel.(ucma.Kernel); ok {
+		return ucma.OpenOn(k, host.Trace)
+	}
+	return ucma.Open(host.Trace)
 }
 
 func newEventChannel(file *ucma.File, host *verbs.Host) *EventChannel {

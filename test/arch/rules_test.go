@@ -50,6 +50,7 @@ var rules = map[string]rule{
 	// A kernel in memory, for tests of ours and of the users'.
 	"internal/fakeuverbs":    {ours: []string{"abi", "internal/mem", "uverbs"}},
 	"provider/mlx5/mlx5test": {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "test/connectx/prm", "uverbs"}},
+	"cm/cmtest":              {ours: []string{"abi", "internal/cdev", "ucma", "uverbs", "verbs"}},
 	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}},
 
 	// The micro-VM is a program of its own: it shares nothing with the library.
@@ -75,7 +76,7 @@ var trees = map[string]rule{
 
 // inTests are what tests may import besides.
 var inTests = rule{
-	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "cm", "oob", "test/..."},
+	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "cm", "cm/cmtest", "oob", "test/..."},
 	xsys:   true,
 	others: []string{"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts", "github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"},
 	unsafe: []string{"*"},

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cmtest is a kernel with a connection manager in this process, for tests of
+// programs that use package cm on machines without RDMA.
+//
+//	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+//	listener, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", "10.0.0.1:7471")
+//	...
+//	conn, err := (&cm.Dialer{Host: k.Host()}).Dial(ctx, "tcp", "10.0.0.1:7471")
+//
+// [New] takes the devices from another fake kernel: package uverbstest for rxe, or
+// package inprocess for mlx5. The n-th device has the address 10.0.0.n. All devices are on
+// one network. The connection manager answers every command as Linux does for RoCE, with
+// the same events, statuses, limits and errnos. It covers connections (network "tcp") and
+// datagrams ("udp"); it knows neither iWARP nor the services of InfiniBand.
+//
+// Three things differ from Linux. A message arrives before the command that sends it
+// returns, unless [Kernel.OnMessage] delays it. An unanswered message is repeated after
+// [Kernel.Retry], not after seconds. A peer that has received a request and does not
+// answer it is waited for without limit.
+//
+// [Kernel.OnCommand] makes commands fail, [Kernel.OnMessage] loses or delays messages,
+// [Kernel.Remove] removes a device, and [Kernel.Unplug] cuts one off the network.
+// [Kernel.Left] lists what a program has not closed.
+//
+// The connection manager works inside a bubble of testing/synctest. The completion channels
+// of verbs do not: they are pipes.
+package cmtest

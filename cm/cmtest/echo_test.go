@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cmtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/cm/cmtest"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// machines are fake kernels with two devices each, by driver.
+var machines = map[string]func() uverbs.Kernel{
+	"rxe":  func() uverbs.Kernel { return uverbstest.New("rxe0", "rxe1") },
+	"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
+}
+
+// onMachines runs a test on each of them, and checks that nothing is left.
+func onMachines(t *testing.T, test func(t *testing.T, k *cmtest.Kernel)) {
+	for name, machine := range machines {
+		t.Run(name, func(t *testing.T) {
+			k := cmtest.New(machine())
+			test(t, k)
+			if left := k.Left(); len(left) > 0 {
+				t.Errorf("Left() = %q, want nothing", left)
+			}
+		})
+	}
+}
+
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// serve accepts one connection and echoes its messages until the peer disconnects.
+func serve(ctx context.Context, ln *cm.Listener, param *cm.ConnParam) error {
+	req, err := ln.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	defer req.Close()
+	pd, err := req.PD()
+	if err != nil {
+		return err
+	}
+	buf, err := pd.Alloc(4096, verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	defer buf.Close()
+	if err := req.PostRecv(1, buf.Slice(0, 4096)); err != nil {
+		return err
+	}
+	conn, err := req.Accept(ctx, nil, param)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for {
+		wc, err := conn.WaitRecv(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := conn.Send(ctx, buf.Slice(0, int(wc.ByteLen))); err != nil {
+			return err
+		}
+		if err := conn.PostRecv(1, buf.Slice(0, 4096)); err != nil {
+			return err
+		}
+	}
+}
+
+// call sends a message and returns the echo.
+func call(ctx context.Context, conn *cm.Conn, text string) (string, error) {
+	buf, err := conn.PD().Alloc(8192, verbs.LocalWrite)
+	if err != nil {
+		return "", err
+	}
+	defer buf.Close()
+	if err := conn.PostRecv(1, buf.Slice(4096, 4096)); err != nil {
+		return "", err
+	}
+	if err := conn.Send(ctx, buf.Slice(0, copy(buf.Bytes(), text))); err != nil {
+		return "", err
+	}
+	wc, err := conn.WaitRecv(ctx)
+	if err != nil {
+		return "", err
+	}
+	return string(buf.Bytes()[4096:][:wc.ByteLen]), nil
+}
+
+// param returns the default parameters with private data.
+func param(data string) *cm.ConnParam {
+	p := cm.DefaultConnParam()
+	p.PrivateData = []byte(data)
+	return &p
+}
+
+// TestEcho connects two hosts and echoes a message.
+func TestEcho(t *testing.T) {
+	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+		ctx := deadline(t)
+		ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", "10.0.0.1:7471")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		served := make(chan error, 1)
+		go func() { served <- serve(ctx, ln, param("yes")) }()
+		d := cm.Dialer{Host: k.Host(), Param: param("please")}
+		conn, err := d.Dial(ctx, "tcp", "10.0.0.1:7471")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if got, want := conn.LocalAddr().Addr(), netip.MustParseAddr("10.0.0.2"); got != want {
+			t.Errorf("the connection comes from %v, want %v", got, want)
+		}
+		want := append([]byte("yes"), make([]byte, 193)...)
+		if got := conn.PeerParam().PrivateData; !slices.Equal(got, want) {
+			t.Errorf("private data of the answer = %q, want %q", got, want)
+		}
+		for i := range 10 {
+			text := fmt.Sprintf("message %d", i)
+			if got, err := call(ctx, conn, text); got != text || err != nil {
+				t.Fatalf("echo of %q = %q, %v", text, got, err)
+			}
+		}
+		conn.Close()
+		if err := <-served; err != nil {
+			t.Errorf("the server: %v", err)
+		}
+		ln.Close()
+	})
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cmtest_test
+
+import (
+	"errors"
+	"testing"
+
+	"purerdma/cm"
+	"purerdma/cm/cmtest"
+	"purerdma/uverbs/uverbstest"
+)
+
+// TestRefusal is the test that the README shows.
+func TestRefusal(t *testing.T) {
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1")) // 10.0.0.1 and 10.0.0.2
+	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(t.Context(), "tcp", "10.0.0.1:7471")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go refuse(t.Context(), ln) // the code under test
+	_, err = (&cm.Dialer{Host: k.Host()}).Dial(t.Context(), "tcp", "10.0.0.1:7471")
+	var rejected *cm.RejectError
+	if !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
+		t.Errorf("Dial = %v, want a refusal", err)
+	}
+}
