@@ -60,8 +60,9 @@ func (a Address) append(b []byte) []byte {
 	return append(hex.AppendEncode(b, a.GID[:]), 0)
 }
 
-// parse reads what came over the wire, which must be AddressLen bytes.
-func parse(b []byte) (Address, error) {
+// ParseAddress reads an address as it comes over the wire, in AddressLen bytes. An error
+// wraps EBADMSG.
+func ParseAddress(b []byte) (Address, error) {
 	bad := func() (Address, error) {
 		return Address{}, fmt.Errorf("address %q of the peer: %w", b[:min(len(b), AddressLen)], syscall.EBADMSG)
 	}

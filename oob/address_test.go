@@ -22,7 +22,7 @@ func TestAddress(t *testing.T) {
 		t.Errorf("%q, want %q", got, sampleWire)
 	}
 	for _, wire := range []string{sampleWire, strings.ToUpper(sampleWire)} {
-		if a, err := parse([]byte(wire)); a != sample || err != nil {
+		if a, err := ParseAddress([]byte(wire)); a != sample || err != nil {
 			t.Errorf("%q: %v, %v", wire, a, err)
 		}
 	}
@@ -34,7 +34,7 @@ func TestAddress(t *testing.T) {
 		strings.Replace(sampleWire, ":0000", ":-001", 1), strings.Replace(sampleWire, ":abc", ": bc", 1),
 		strings.Replace(sampleWire, "ffff", "fff ", 1), strings.Replace(sampleWire, "\x00", "\n", 1), strings.Replace(sampleWire, "001c", "0x1c", 1),
 	} {
-		if a, err := parse([]byte(bad)); !errors.Is(err, syscall.EBADMSG) || a != (Address{}) {
+		if a, err := ParseAddress([]byte(bad)); !errors.Is(err, syscall.EBADMSG) || a != (Address{}) {
 			t.Errorf("%q: %v, %v", bad, a, err)
 		}
 	}
@@ -44,7 +44,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(sampleWire))
 	f.Add([]byte("0000:000000:000000:00000000000000000000000000000000\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := parse(b)
+		a, err := ParseAddress(b)
 		if err != nil {
 			if a != (Address{}) {
 				t.Errorf("%v with %v", a, err)

@@ -198,7 +198,7 @@ func (x *exchange) receive(n int) ([]Address, error) {
 	for i := range remote {
 		got, err := io.ReadFull(x.conn, msg[:])
 		if err == nil {
-			remote[i], err = parse(msg[:])
+			remote[i], err = ParseAddress(msg[:])
 		}
 		if err != nil {
 			return nil, x.failed(StageReceive, i, got, err)

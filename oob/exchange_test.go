@@ -187,7 +187,7 @@ func FuzzPassive(f *testing.F) {
 		got, err := Passive(t.Context(), l, addresses(1), nil)
 		well := len(says) >= AddressLen+len(confirmation) && string(says[AddressLen:AddressLen+len(confirmation)]) == confirmation
 		if well {
-			_, perr := parse(says[:AddressLen])
+			_, perr := ParseAddress(says[:AddressLen])
 			well = perr == nil
 		}
 		if (err == nil) != well || (got != nil) != well {

@@ -111,13 +111,13 @@ func (o *oob) exchange(ctx context.Context, self peer, n int, u *tool.UI) ([]pee
 		}
 		return decodePeers(all)
 	}
-	w := &welcome{ln: o.ln, patience: helloTime, refused: func(conn net.Conn, err error) {
+	w := &tool.Welcome[[peerSize]byte]{Listener: o.ln, Read: readHello, Refused: func(conn net.Conn, err error) {
 		u.Errorf("cmtime: connection from %v is not a peer's: %v\n", conn.RemoteAddr(), err)
 	}}
-	leaves, err := w.gather(ctx, n-1)
+	leaves, err := w.Gather(ctx, n-1)
 	for _, l := range leaves {
-		o.conns = append(o.conns, l.conn)
-		all = append(all, l.hello[:]...)
+		o.conns = append(o.conns, l.Conn)
+		all = append(all, l.Hello[:]...)
 	}
 	if err != nil {
 		return nil, err
@@ -128,6 +128,14 @@ func (o *oob) exchange(ctx context.Context, self peer, n int, u *tool.UI) ([]pee
 		return nil, err
 	}
 	return peers, o.tell(all)
+}
+
+// readHello reads what a leaf tells of itself.
+func readHello(conn net.Conn) (b [peerSize]byte, err error) {
+	if _, err = io.ReadFull(conn, b[:]); err == nil {
+		_, err = decodePeer(b[:])
+	}
+	return b, err
 }
 
 func (o *oob) hangUp() {

@@ -15,7 +15,9 @@ import (
 // tcpControl is control over TCP, a line for each message.
 type tcpControl struct {
 	conn   net.Conn
-	lines  chan []byte // what has come
+	first  []byte        // a line that has been read already, or nil
+	r      *bufio.Reader // what read reads from
+	lines  chan []byte   // what has come
 	left   chan struct{}
 	err    error // why, before left is closed
 	quit   chan struct{}
@@ -24,24 +26,38 @@ type tcpControl struct {
 }
 
 func newTCPControl(conn net.Conn) *tcpControl {
-	c := &tcpControl{conn: conn, lines: make(chan []byte), left: make(chan struct{}), quit: make(chan struct{})}
+	return startTCPControl(conn, bufio.NewReaderSize(conn, maxMessage), nil)
+}
+
+// startTCPControl is newTCPControl of a connection that a reader has begun to read. If
+// it has read the first line, that is not nil.
+func startTCPControl(conn net.Conn, r *bufio.Reader, first []byte) *tcpControl {
+	c := &tcpControl{conn: conn, r: r, first: first, lines: make(chan []byte), left: make(chan struct{}), quit: make(chan struct{})}
 	c.reader.Go(c.read)
 	return c
+}
+
+// readLine reads one message. The line is valid until the next one is read.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	switch {
+	case err == io.EOF || errors.Is(err, net.ErrClosed):
+		err = errLeft
+	case err == bufio.ErrBufferFull:
+		err = fmt.Errorf("the other side's message has more than %d bytes", maxMessage)
+	}
+	return line, err
 }
 
 // read reads all the time: it also sees the other side leave.
 func (c *tcpControl) read() {
 	defer close(c.left)
-	r := bufio.NewReaderSize(c.conn, maxMessage)
-	for {
-		line, err := r.ReadSlice('\n')
+	line, err := c.first, error(nil)
+	if line == nil {
+		line, err = readLine(c.r)
+	}
+	for ; ; line, err = readLine(c.r) {
 		if err != nil {
-			switch {
-			case err == io.EOF || errors.Is(err, net.ErrClosed):
-				err = errLeft
-			case err == bufio.ErrBufferFull:
-				err = fmt.Errorf("the other side's message has more than %d bytes", maxMessage)
-			}
 			c.err = err
 			return
 		}

@@ -5,12 +5,16 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"net"
+	"reflect"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -185,4 +189,95 @@ func TestEndlessMessage(t *testing.T) {
 	if _, err := c.receive(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 4096 bytes") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestTCPStrangers: connections that bring no plan do not end a server that waits for its
+// client, and do not keep it from the client.
+func TestTCPStrangers(t *testing.T) {
+	so, err := parse([]string{"-p", "0", "-d", "rxe0", "-x", "0"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	so.host = &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
+	at, ended := make(chan int, 1), make(chan error, 1)
+	go func() { ended <- serve(t.Context(), so, func(_ string, port int) { at <- port }) }()
+	port := strconv.Itoa(<-at)
+	for _, says := range []string{"", "{\"Size\":", "GET / HTTP/1.1\r\n\r\n", "{\"Size\":1}\n", "{\"Error\":\"no\"}\n", strings.Repeat("x", 2*maxMessage)} {
+		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, says)
+		if strings.HasSuffix(says, "\n") {
+			// The server has closed it before the client comes.
+			if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("after %q: %v", says, err)
+			}
+		}
+	}
+	o, err := parse([]string{"send_bw", "-n", "10", "-s", "8", "-p", port, "-d", "rxe1", "-x", "0", "127.0.0.1"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.host = so.host
+	err = measure(t.Context(), o, func(*end) {}, func(result) error { return nil })
+	if serr := <-ended; err != nil || serr != nil {
+		t.Errorf("the client ends with %v, the server with %v", err, serr)
+	}
+}
+
+// chunks is a connection that brings bytes in pieces of some length.
+type chunks struct {
+	net.Conn
+	b []byte
+	n int
+}
+
+func (c *chunks) Read(b []byte) (int, error) {
+	if len(c.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(len(b), c.n)], c.b)
+	c.b = c.b[n:]
+	return n, nil
+}
+
+func (*chunks) Close() error { return nil }
+
+// FuzzTCPControl reads messages from any bytes, in pieces of any length: whole lines, in
+// order, until one that is too long or the end.
+func FuzzTCPControl(f *testing.F) {
+	f.Add([]byte("{\"Plan\":{}}\n{\"Size\":1}\n{\"Sent\":7}\n"), uint8(3))
+	f.Add([]byte("\n\n{}\n{"), uint8(0))
+	f.Add([]byte(strings.Repeat("x", maxMessage-1)+"\n"+strings.Repeat("y", maxMessage)+"\n"), uint8(255))
+	f.Add([]byte("{\"Error\":\"no\"}\nnull\n"), uint8(1))
+	f.Fuzz(func(t *testing.T, b []byte, n uint8) {
+		var c *tcpControl
+		conn := &chunks{b: b, n: int(n) + 1}
+		if n%2 == 0 {
+			c = newTCPControl(conn)
+		} else if begun, err := readPlan(conn); err != nil {
+			return
+		} else {
+			c = startTCPControl(conn, begun.r, begun.line)
+		}
+		defer c.close()
+		for rest := b; ; {
+			line, after, whole := bytes.Cut(rest, []byte("\n"))
+			if !whole || len(line) >= maxMessage {
+				if m, err := c.receive(t.Context()); err == nil {
+					t.Fatalf("%+v after the last message of %q", m, b)
+				}
+				<-c.done()
+				return
+			}
+			want, werr := decode(line)
+			m, err := c.receive(t.Context())
+			if !reflect.DeepEqual(m, want) || (err == nil) != (werr == nil) || err != nil && err.Error() != werr.Error() {
+				t.Fatalf("%q came as %+v, %v, want %+v, %v", line, m, err, want, werr)
+			}
+			rest = after
+		}
+	})
 }

@@ -35,6 +35,8 @@ type serverWay interface {
 	accept(ctx context.Context, e *end, token uint64) error
 }
 
+var errNoPlan = errors.New("the client has no plan")
+
 // serve waits for a client and does what that asks for. listening is told the
 // port.
 func serve(ctx context.Context, o *options, listening func(addr string, port int)) error {
@@ -83,7 +85,7 @@ func (s *server) setUp(ctx context.Context) error {
 		return err
 	}
 	if m.Plan == nil {
-		return errors.New("the client has no plan")
+		return errNoPlan
 	}
 	p := *m.Plan
 	if err = p.understand(); err == nil {

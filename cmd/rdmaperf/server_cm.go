@@ -52,11 +52,15 @@ func (s *cmServer) greet(ctx context.Context) error {
 			req.Close()
 			return err
 		}
-		if s.conn, err = req.Accept(ctx, nil, nil); err != nil {
-			s.cmControl.close()
+		if s.conn, err = req.Accept(ctx, nil, nil); err == nil {
+			return nil
+		}
+		// The client has left, or never meant it: another one may come.
+		s.cmControl.close()
+		s.cmControl = cmControl{}
+		if ctx.Err() != nil {
 			return err
 		}
-		return nil
 	}
 }
 

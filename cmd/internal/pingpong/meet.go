@@ -5,6 +5,7 @@ package pingpong
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"sync/atomic"
@@ -77,20 +78,20 @@ func (n *node) dialTCP(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// accept is of the server: it connects its QPs before the client knows of them.
+// accept is of the server: it connects its QPs before the client knows of them. The first
+// connection that brings addresses is the client's, and others are closed.
 func (n *node) accept(ctx context.Context) error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(n.opt.port))
 	if err != nil {
 		return n.fail(err, "Couldn't listen to port %d", n.opt.port)
 	}
-	stop := context.AfterFunc(ctx, func() { ln.Close() })
-	conn, err := ln.Accept()
-	stop()
-	ln.Close()
+	w := tool.Welcome[[]byte]{Listener: ln, Patience: n.opt.patience, Read: n.readAddresses, Refused: n.refused}
+	guests, err := w.Gather(ctx, 1)
 	if err != nil {
 		return n.fail(err, "accept() failed")
 	}
+	conn := &begun{Conn: guests[0].Conn, read: guests[0].Hello}
 	defer conn.Close()
 	ctx, cancel := patient(ctx, n.opt.patience, new(atomic.Int64))
 	defer cancel()
@@ -102,6 +103,42 @@ func (n *node) accept(ctx context.Context) error {
 		return nil
 	})
 	return n.exchanged(err, "server read", "Couldn't send/recv local address")
+}
+
+// readAddresses reads the addresses that a client begins with.
+func (n *node) readAddresses(conn net.Conn) ([]byte, error) {
+	b := make([]byte, len(n.addresses())*oob.AddressLen)
+	for i := 0; i < len(b); i += oob.AddressLen {
+		msg := b[i:][:oob.AddressLen]
+		got, err := io.ReadFull(conn, msg)
+		if err == nil {
+			_, err = oob.ParseAddress(msg)
+		}
+		if err != nil {
+			return nil, &oob.ExchangeError{Peer: conn.RemoteAddr(), Stage: oob.StageReceive, Index: i / oob.AddressLen, Bytes: got, Err: err}
+		}
+	}
+	return b, nil
+}
+
+// refused prints why a connection was closed, as the C program does before it ends.
+func (n *node) refused(_ net.Conn, err error) {
+	n.exchanged(err, "server read", "Couldn't send/recv local address")
+}
+
+// begun is a connection of which something has been read already.
+type begun struct {
+	net.Conn
+	read []byte
+}
+
+func (c *begun) Read(b []byte) (int, error) {
+	if len(c.read) > 0 {
+		n := copy(b, c.read)
+		c.read = c.read[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
 }
 
 // exchanged prints how an exchange of addresses failed, unless that was connecting.

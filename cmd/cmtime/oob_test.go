@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"purerdma/cmd/internal/tool"
+)
+
+// discard is a UI that prints to nobody.
+func discard() *tool.UI { return &tool.UI{Out: new(bytes.Buffer), Err: new(bytes.Buffer)} }
+
+// TestHello reads hellos, and what is none.
+func TestHello(t *testing.T) {
+	read := func(sent []byte) error {
+		a, b := net.Pipe()
+		defer b.Close()
+		go func() {
+			defer a.Close()
+			a.Write(sent)
+		}()
+		_, err := readHello(b)
+		return err
+	}
+	hello := peer{}.append(nil)
+	if err := read(hello); err != nil {
+		t.Error(err)
+	}
+	for name, b := range map[string][]byte{
+		"nothing": nil, "less": hello[:peerSize-1], "another protocol": []byte(strings.Repeat("GET / HTTP/1.1\r\n", 20)),
+	} {
+		if read(b) == nil {
+			t.Errorf("%s is a hello", name)
+		}
+	}
+}
+
+func TestExchange(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	stranger, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	const peers = 4
+	got := make([][]peer, peers)
+	var wg sync.WaitGroup
+	run := func(i int, o *oob) {
+		wg.Go(func() {
+			defer o.close()
+			var err error
+			if got[i], err = o.exchange(t.Context(), peer{}, peers, discard()); err != nil {
+				t.Errorf("peer %d: %v", i, err)
+				return
+			}
+			for step := range meshStep(3) {
+				if err := o.sync(step); err != nil {
+					t.Errorf("peer %d, step %d: %v", i, step, err)
+				}
+			}
+		})
+	}
+	run(0, &oob{root: true, ln: ln})
+	for i := 1; i < peers; i++ {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(i, &oob{conns: []net.Conn{conn}})
+	}
+	wg.Wait()
+	for i, list := range got {
+		if len(list) != peers {
+			t.Errorf("peer %d knows %d peers, want %d", i, len(list), peers)
+		}
+	}
+}
