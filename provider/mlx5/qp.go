@@ -178,15 +178,22 @@ func (q *QP) unlockBoth() {
 	}
 }
 
-// reset empties the queues, which the device does not use.
+// reset empties the queues, which the device does not use. The caller holds the locks
+// of the queues; those of the CQs, which guard the tails, are taken here.
 func (q *QP) reset() {
 	s := &q.sq
 	s.cur = 0
 	s.demand(0)
-	s.forget()
 	mmio.Record(s.bell.Record, 0)
+	if q.sendCQ != nil {
+		q.sendCQ.acquire()
+		s.forget()
+		q.sendCQ.release()
+	}
 	if q.cap.RecvWR > 0 {
+		q.recvCQ.acquire()
 		q.rq.reset()
+		q.recvCQ.release()
 		q.rq.mute = s.transport == transportRaw
 	}
 }

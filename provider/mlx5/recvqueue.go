@@ -48,7 +48,7 @@ func (q *recvQueue) open(buf unsafe.Pointer, count, shift uint32, record *uint32
 }
 
 // reset makes the queue as it was made. The device does not look at it, and the
-// caller holds both locks.
+// caller holds the locks of the queue and of the CQ.
 func (q *recvQueue) reset() {
 	storeShared(&q.head, 0)
 	storeShared(&q.tail, 0)

@@ -41,7 +41,7 @@ type sendQueue struct {
 	packets   packetLimits
 	quick     quick
 	flags     [8]uint64 // the second 8 bytes of a control segment as the device has them, by provider.SendFlags
-	tail      uint32    // counts the requests completed: stored by pollers, loaded atomically
+	tail      uint32    // counts the requests completed: guarded by the lock of the CQ, loaded by posters atomically
 }
 
 // block is a block of the ring as words.
@@ -119,7 +119,8 @@ func (s *sendQueue) demand(fence uint32) {
 	s.setQuick()
 }
 
-// forget makes the queue one to which nothing was ever posted.
+// forget makes the queue one to which nothing was ever posted. The caller holds the
+// locks of the queue and of the CQ.
 func (s *sendQueue) forget() {
 	storeShared(&s.head, 0)
 	storeShared(&s.tail, 0)
