@@ -112,6 +112,20 @@ func TestDisassembly(t *testing.T) {
 	}
 }
 
+// TestOrdered has a table of fences for each architecture on which Ordered is true,
+// and for no other.
+func TestOrdered(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no go command, to list the files of a build with")
+	}
+	for arch := range strings.FieldsSeq("386 amd64 arm arm64 loong64 mips64le ppc64le riscv64 s390x") {
+		files := strings.Fields(goRun(t, arch, "list", "-f", `{{join .GoFiles " "}}`, "."))
+		if got, ordered := slices.Contains(files, "mmio_asm.go"), want[arch] != nil; got != ordered {
+			t.Errorf("%s: built with mmio_asm.go is %v, in the table of TestDisassembly is %v", arch, got, ordered)
+		}
+	}
+}
+
 // goRun runs the go command for an architecture.
 func goRun(t *testing.T, arch string, args ...string) string {
 	t.Helper()

@@ -17,10 +17,11 @@
 //	after a register      SFENCE               DSB ST
 //	release of a lock     plain store          STLR
 //
-// Elsewhere, and with the build tag purego, stores of sync/atomic to ordinary memory
-// are what orders: they are full barriers wherever Go runs. Whether they also flush
-// write-combined stores at once is not promised by every processor; a doorbell may
-// come later there, but not out of order.
+// Elsewhere, and with the build tag purego, Ordered is false and the functions are for
+// devices that are memory of this process, as in tests. Stores of sync/atomic order
+// what other threads see, but not what a device sees: on ppc64le no barrier follows the
+// store to the record, on riscv64 the barrier leaves out input and output, on s390x
+// registers need special instructions, and 32-bit systems need two stores for 8 bytes.
 package mmio
 
 import "unsafe"

@@ -6,6 +6,10 @@ package mmio
 
 import "unsafe"
 
+// Ordered reports that the functions order their stores for a device. Without it they
+// are for devices that are memory of this process only.
+const Ordered = true
+
 // Ring tells a device of new work. It stores v, which is in the device's byte
 // order, to the record; then copies from src to the half of the register whose turn
 // it is: blocks times 64 bytes, or with 0 blocks 8 bytes; flushes the copy out of the

@@ -9,10 +9,12 @@ import (
 	"unsafe"
 )
 
-// The functions are described in mmio_asm.go. The compiler does not move plain
+// Ordered and the functions are described in mmio_asm.go. The compiler does not move plain
 // stores across calls of sync/atomic, and keeps those of 8 bytes whole where a
 // register of the processor holds 8 bytes; on 32-bit systems, whose devices take
 // two halves too, it does not.
+
+const Ordered = false
 
 // Ring stores v to the record, copies from src to the register, and then stores 0 to
 // the lock.

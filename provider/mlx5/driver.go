@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"purerdma/abi"
+	"purerdma/internal/mmio"
 	"purerdma/provider"
 	"purerdma/uverbs"
 )
@@ -25,9 +27,18 @@ func (Driver) ABIVersions() (min, max uint32) {
 	return abi.MLX5_IB_UVERBS_ABI_VERSION, abi.MLX5_IB_UVERBS_ABI_VERSION
 }
 
-// Open makes a context on f: a *Context. A kernel or a device that lacks what this
-// package builds on is refused, by an *UnsupportedError.
-func (Driver) Open(f *uverbs.File) (provider.Context, error) {
+// Open makes a context on f: a *Context. It fails with an *UnsupportedError if the
+// kernel or the device lacks what this package needs, and on architectures without
+// assembly for stores to device registers, which are all but amd64 and arm64.
+func (d Driver) Open(f *uverbs.File) (provider.Context, error) {
+	return d.open(f, mmio.Ordered)
+}
+
+// open is Open. ordered says that stores to registers are ordered for a device.
+func (Driver) open(f *uverbs.File, ordered bool) (provider.Context, error) {
+	if !ordered {
+		return nil, unsupported("this build for %s has no ordered stores to device registers (only amd64 and arm64 without the tag purego)", runtime.GOARCH)
+	}
 	c := &Context{file: f, pageSize: os.Getpagesize()}
 	if err := c.open(); err != nil {
 		return nil, errors.Join(err, c.Close())

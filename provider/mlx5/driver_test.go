@@ -6,6 +6,7 @@ package mlx5
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,6 +54,31 @@ func TestOpenRefused(t *testing.T) {
 				t.Errorf("%d contexts are open", n)
 			}
 		})
+	}
+}
+
+// TestOpenUnordered refuses a build that cannot order its stores for a device, before
+// the kernel is asked for anything.
+func TestOpenUnordered(t *testing.T) {
+	k := mlx5test.New("mlx5_0")
+	infos, err := k.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := uverbs.Open(k, infos[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	asked := false
+	k.Context = func(*abi.Mlx5AllocUcontextReqV2, *abi.Mlx5AllocUcontextResp) { asked = true }
+	_, err = Driver{}.open(f, false)
+	var u *UnsupportedError
+	if !errors.As(err, &u) || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), runtime.GOARCH) {
+		t.Errorf("Open = %v, want an *UnsupportedError with %s", err, runtime.GOARCH)
+	}
+	if asked {
+		t.Error("Open made a context")
 	}
 }
 
