@@ -103,6 +103,17 @@ func (c *Context) port(num uint8) (port, error) {
 	return p, nil
 }
 
+// ethernet reports whether the ports are Ethernet, which mlx5 devices have no mixture
+// of. It is false if no port can be queried.
+func (c *Context) ethernet() bool {
+	for num := range c.caps.ports {
+		if p, err := c.port(uint8(num + 1)); err == nil {
+			return p.ethernet
+		}
+	}
+	return false
+}
+
 // linkEthernet is IBV_LINK_LAYER_ETHERNET of ibv_query_port(3).
 const linkEthernet = 2
 

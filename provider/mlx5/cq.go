@@ -37,6 +37,7 @@ type CQ struct {
 	region   *mem.Region    // of ring; nil after Close
 	left     []*mem.Region  // rings before Resize that the device may still write to
 	entries  int            // that fit
+	ethernet bool           // the device's ports are Ethernet
 
 	ctx         *Context
 	handle      uint32

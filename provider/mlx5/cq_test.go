@@ -85,6 +85,7 @@ func TestRequestsFree(t *testing.T) {
 	}
 }
 
+// TestReceives polls receives of an InfiniBand device.
 func TestReceives(t *testing.T) {
 	for _, tc := range []struct {
 		cqe  mlx5test.CQE
@@ -101,6 +102,7 @@ func TestReceives(t *testing.T) {
 	} {
 		sizes(t, func(t *testing.T, size int) {
 			r := newCQRig(t, ofSize(size))
+			r.cq.ethernet = false
 			q := r.qp(provider.UD, nil)
 			srq := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 1})
 			onSRQ := r.qp(provider.UD, srq)

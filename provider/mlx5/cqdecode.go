@@ -169,8 +169,13 @@ func (c *CQ) received(e unsafe.Pointer, op uint32, counter uint16, format uint32
 		*w = provider.WC{ID: w.ID, Status: st, QPNum: num}
 		return took
 	}
-	fillReceive(e, op, w)
+	c.fillReceive(e, op, w)
 	w.QPNum = num
+	if format == formatScatter32 {
+		// These lie in the part of the entry that holds the message.
+		w.SrcQP, w.SLID, w.SL, w.DLIDPathBits = 0, 0, 0, 0
+		w.Flags &^= provider.WCGRH
+	}
 	if rq != nil {
 		if c.fast = fastRecv; rq.checksums {
 			w.Flags |= checksumsRight(e)

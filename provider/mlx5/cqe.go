@@ -37,7 +37,7 @@ const (
 	cqeSLID      = 22 // 16 bits
 	cqeFlagsRQPN = 24 // 2 bits GRH at 28, 4 bits SL at 24, 24 bits source QP
 	cqeCsumOK    = 28 // 8 bits: which checksums are right
-	cqeL3Type    = 29 // 2 bits at 2
+	cqeL3Type    = 29 // 2 bits at 2, 1 bit at 0: the packet had a VLAN tag
 	cqeVLAN      = 30 // 16 bits
 	cqeUIdx      = 32 // 24 bits user index
 	cqeImm       = 36 // 32 bits immediate data, invalidated key, or 16 bits P_Key index
@@ -52,11 +52,13 @@ const (
 	cqeSize      = 64
 )
 
-// Bits of cqeCsumOK and cqeL3Type.
+// Bits and values of cqeCsumOK and cqeL3Type.
 const (
 	csumL3OK = 1 << 1
 	csumL4OK = 1 << 2
 	l3IPv4   = 2
+
+	vlanPresent = 1 << 0
 )
 
 func load8(e unsafe.Pointer, off uintptr) uint8   { return *(*uint8)(unsafe.Add(e, off)) }

@@ -91,12 +91,12 @@ func (c *CQ) receives(wcs []provider.WC) int {
 		if (last^ci>>log&1)&0x0d != 0 || op-cqeRespWrImm > cqeRespSendInv-cqeRespWrImm || load32(e, cqeUIdx)&0xffffff != index {
 			break
 		}
-		if uint32(uint16(last>>16)-uint16(tail)) >= atomic.LoadUint32(&r.head)-tail {
+		if (last>>16-tail)&r.mask >= atomic.LoadUint32(&r.head)-tail {
 			break
 		}
 		w := &wcs[n]
 		w.ID = r.id(last >> 16)
-		fillReceive(e, op, w)
+		c.fillReceive(e, op, w)
 		w.QPNum = q.num
 		if r.checksums {
 			w.Flags |= checksumsRight(e)
@@ -123,7 +123,7 @@ var kinds = [16]struct{ opcode, flags, imm, key uint32 }{
 
 // fillReceive fills the WC of a receive that succeeded, but for its ID, QPNum and
 // WCIPCsumOK.
-func fillReceive(e unsafe.Pointer, op uint32, w *provider.WC) {
+func (c *CQ) fillReceive(e unsafe.Pointer, op uint32, w *provider.WC) {
 	k := &kinds[op&15]
 	imm, from := load32(e, cqeImm), load32(e, cqeFlagsRQPN)
 	flags := k.flags
@@ -138,10 +138,24 @@ func fillReceive(e unsafe.Pointer, op uint32, w *provider.WC) {
 	w.VendorErr = 0
 	w.SrcQP = from & 0xffffff
 	w.Flags = provider.WCFlags(flags)
-	w.SLID = load16(e, cqeSLID)
 	w.PKeyIndex = uint16(imm)
+	if c.ethernet {
+		w.SLID, w.SL, w.DLIDPathBits = 0, vlanPriority(e), 0
+		return
+	}
+	w.SLID = load16(e, cqeSLID)
 	w.SL = uint8(from>>24) & 0xf
 	w.DLIDPathBits = load8(e, cqeMLPath) & 0x7f
+}
+
+// vlanPriority returns the priority of a received packet's VLAN tag, or 0 if it has no
+// tag: the service level on Ethernet, as mlx5_ib has it (handle_responder). The bits of
+// the service level hold the version of RoCE there.
+func vlanPriority(e unsafe.Pointer) uint8 {
+	if load8(e, cqeL3Type)&vlanPresent == 0 {
+		return 0
+	}
+	return uint8(load16(e, cqeVLAN) >> 13)
 }
 
 // checksumsRight returns WCIPCsumOK if the device has found the checksums of a packet

@@ -117,11 +117,12 @@ func (q *recvQueue) build(i uint32, wr *provider.RecvWR) error {
 }
 
 // outstanding reports whether a CQE names a receive that has not completed: the oldest
-// one or, if the device completes out of order, a later one. The caller holds the lock
-// of the CQ.
+// one or, if the device completes out of order, a later one. The bits of the counter
+// beyond the size of the queue do not count, as in libmlx5. The caller holds the lock of
+// the CQ.
 func (q *recvQueue) outstanding(counter uint16) bool {
 	head, tail := atomic.LoadUint32(&q.head), q.tail
-	return uint32(counter-uint16(tail)) < head-tail
+	return (uint32(counter)-tail)&q.mask < head-tail
 }
 
 // free gives posters the slot of the oldest receive. From then on it may be

@@ -55,19 +55,56 @@ func header(wr provider.SendWR, n uint32) provider.SendWR {
 	return wr
 }
 
-// meant returns what of a completion of libmlx5 ours must have. The extended interface
+// meant returns what of completion i of libmlx5 ours must have. The extended interface
 // gives the length of every request, and no flags; the other the length of READs and
 // atomics, and whether a request had immediate data. Ours is the latter's.
-func meant(w *vector.WC, ex bool) *vector.WC {
-	if !ex || w.Opcode == nil || *w.Opcode >= uint64(provider.WCRecv) {
+func meant(rec *vector.Record, i int, ex bool) *vector.WC {
+	w := rec.WCs[i]
+	if w.Opcode == nil {
 		return w
 	}
 	c := *w
+	if *w.Opcode >= uint64(provider.WCRecv) {
+		var cqe []byte
+		if len(rec.CQEs) == len(rec.WCs) {
+			cqe = rec.CQEs[i].Bytes
+		}
+		receive(&c, cqe)
+		return &c
+	}
+	if !ex {
+		return w
+	}
 	c.Flags = nil
 	if *w.Opcode != uint64(provider.WCRead) {
 		c.ByteLen = nil
 	}
 	return &c
+}
+
+// receive changes a receive as libmlx5 completes it into ours. libmlx5 takes the fields
+// of InfiniBand from the CQE on Ethernet, too, where the kernel has its own rules: no
+// LIDs, and the priority of the VLAN for a service level. And libmlx5 takes them, with the
+// peer's QP number, from the bytes of the message if these lie in their place. cqe is nil
+// if it is not known which one it was.
+func receive(c *vector.WC, cqe []byte) {
+	zero := uint64(0)
+	c.SLID, c.PathBits, c.SL = &zero, &zero, nil
+	if cqe == nil {
+		c.SrcQP, c.Flags = nil, nil
+		return
+	}
+	last := cqe[len(cqe)-cqeBytes:]
+	if scattered := last[cqeOwner]>>2&3 == 1; scattered {
+		flags := *c.Flags &^ uint64(provider.WCGRH)
+		c.SrcQP, c.SL, c.Flags = &zero, &zero, &flags
+	} else {
+		priority := uint64(0)
+		if last[cqeL3Type]&1 != 0 {
+			priority = uint64(last[cqeVLAN] >> 5)
+		}
+		c.SL = &priority
+	}
 }
 
 // ours returns what must stand in the place of the oracle's WQEs, or of the copy of one

@@ -18,6 +18,8 @@ import (
 
 // Fields of the last 64 bytes of a CQE.
 const (
+	cqeL3Type  = 29
+	cqeVLAN    = 30
 	cqeUIdx    = 33 // 3 bytes
 	cqeOpQPN   = 56
 	cqeCounter = 60
@@ -84,7 +86,7 @@ func (r *replayer) poll(rec *vector.Record) {
 		r.differ(rec, "%d completions, %v; want %d", n, err, rec.N)
 	}
 	for i, w := range rec.WCs[:min(n, len(rec.WCs))] {
-		if d := replay.DiffWC(meant(w, c.ex), &got[i].WC); d != "" {
+		if d := replay.DiffWC(meant(rec, i, c.ex), &got[i].WC); d != "" {
 			r.differ(rec, "completion %d:%s", i, d)
 		}
 		if c.ex {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/mlx5/mlx5test"
+)
+
+// TestReceiveOnEthernet polls datagrams of RoCE, whose CQEs have the version of RoCE in
+// the place of InfiniBand's service level, by both ways of decoding.
+func TestReceiveOnEthernet(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		rocev  uint8 // in the bits of the service level
+		tagged bool
+		tci    uint16 // of the VLAN
+		want   uint8
+	}{
+		{"v1", 0, false, 0, 0},
+		{"v2 on IPv6", 1, false, 0, 0},
+		{"v2 on IPv4", 2, false, 0, 0},
+		{"VLAN of priority 5", 2, true, 5<<13 | 100, 5},
+		{"no VLAN, old tag", 2, false, 5<<13 | 100, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newCQRig(t, provider.CQConfig{})
+			q := r.qp(provider.UD, nil)
+			for i := range uint64(3) { // the first one in the general loop, the others in the fast one
+				e := mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: q.index, WQECounter: q.recvPosted(t, i),
+					GRH: 1, SrcQPN: 0x123, SLID: 0xbeef, SL: tc.rocev, PathBits: 0x55}
+				b := e.Bytes(64)
+				if tc.tagged {
+					b[cqeL3Type] |= vlanPresent
+				}
+				b[cqeVLAN], b[cqeVLAN+1] = byte(tc.tci>>8), byte(tc.tci)
+				if !r.dev.Complete(b) {
+					t.Fatal("the CQ is full")
+				}
+			}
+			for i, got := range r.poll() {
+				want := provider.WC{ID: uint64(i), Opcode: provider.WCRecv, QPNum: q.num, Flags: provider.WCGRH, SrcQP: 0x123, SL: tc.want}
+				if got != want {
+					t.Errorf("completion %+v, want %+v", got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestLinkOfCQ has CQs of an InfiniBand device take InfiniBand's fields.
+func TestLinkOfCQ(t *testing.T) {
+	for _, layer := range []uint8{1, linkEthernet} {
+		k := mlx5test.New("mlx5_0")
+		k.Device = func(_ *abi.UverbsExQueryDeviceResp, _ *abi.Mlx5QueryDeviceResp, port *abi.UverbsQueryPortResp) {
+			port.LinkLayer = layer
+		}
+		r := &cqRig{t: t, k: k}
+		r.open(provider.CQConfig{})
+		if got, want := r.cq.ethernet, layer == linkEthernet; got != want {
+			t.Errorf("link layer %d: ethernet = %v, want %v", layer, got, want)
+		}
+	}
+}
