@@ -16,6 +16,7 @@ func TestReceiveCounterModulo(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q := r.qp(provider.RC, nil) // 64 receives
 	for id := uint64(0); id < 1000; id += 8 {
+		r.cq.forget() // the first receive takes the general way
 		for i := range uint64(8) {
 			r.put(q.recvCQE(q.recvPosted(t, id+i) % 64))
 		}
