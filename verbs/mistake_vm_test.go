@@ -229,7 +229,12 @@ func TestWrongRequests(t *testing.T) {
 func TestUseAfterClose(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		for range 10 {
-			l, r := rt.pair(t, verbs.QPCap{})
+			// The CQ has room for both full queues, which Close flushes, whatever the driver
+			// makes of their sizes.
+			l, r := rt.pair(t, verbs.QPCap{SendWR: 16, RecvWR: 16})
+			if c := l.qp.Cap(); c.SendWR+c.RecvWR > l.cq.Entries() {
+				t.Fatalf("queues of %+v on a CQ of %d", c, l.cq.Entries())
+			}
 			var users sync.WaitGroup
 			start := make(chan struct{})
 			use := func(f func() error) {
