@@ -22,6 +22,7 @@ type MW struct {
 
 	mu     sync.Mutex
 	rkey   uint32
+	bound  bool // rkey is from Bind
 	closed bool
 }
 
@@ -47,10 +48,14 @@ func (w *MW) PD() *PD { return w.pd }
 // Type returns the type of the window.
 func (w *MW) Type() MWType { return w.typ }
 
-// RKey returns the key that the last Bind gave the window, for requests of peers.
+// RKey returns the key that the last Bind gave the window, for requests of peers. It
+// is 0 before the first Bind.
 func (w *MW) RKey() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.bound {
+		return 0
+	}
 	return w.rkey
 }
 
@@ -63,13 +68,17 @@ func (w *MW) RKey() uint32 {
 // breaks the QP, and leaves the window good for nothing but Close. Close or
 // invalidate a window of type 2 before its QP: rxe has the QP's Close wait for it.
 //
+// Do not let strangers connect to an rxe device while a program on this host has a
+// window of type 2 on it: a peer's SEND_WITH_INV that names an unbound window, such as
+// one that it has invalidated before, ends rxe's kernel.
+//
 // Like MR.Slice it panics if the bytes are not all in mr.
 func (w *MW) Bind(mr *MR, off, n int, access Access) SendWR {
 	s := mr.Slice(off, n)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := &MWBindInfo{Type: w.typ, MW: w.rkey, RKey: nextKey(w.rkey), LKey: s.LKey, Addr: s.Addr, Length: uint64(n), Access: access}
-	w.rkey = b.RKey
+	w.rkey, w.bound = b.RKey, true
 	return SendWR{Opcode: OpBindMW, Bind: b}
 }
 

@@ -64,12 +64,14 @@ func TestVMWindows(t *testing.T) {
 			fullRoutes(t, func(t *testing.T, rt *route) {
 				l, r := rt.pair(t, verbs.QPCap{})
 				mr, w := r.window(t, typ)
-				first := w.RKey()
+				if w.RKey() != 0 {
+					t.Errorf("RKey() before the first Bind = %#x, want 0", w.RKey())
+				}
 				if wc := r.bind(t, w.Bind(mr, 4096, 1000, verbs.RemoteWrite)); wc.Err() != nil || wc.Opcode != verbs.WCBindMW {
 					t.Fatalf("bind: %+v", wc)
 				}
-				if w.RKey() == first {
-					t.Error("the key is what it was")
+				if w.RKey() == 0 {
+					t.Error("RKey() after Bind = 0")
 				}
 				if err := mr.Close(); err == nil {
 					t.Fatal("Close of memory with a window")
@@ -96,6 +98,7 @@ func TestVMWindows(t *testing.T) {
 						if wc.Err() != nil || wc.Opcode != verbs.WCLocalInv {
 							t.Fatalf("invalidate: %+v", wc)
 						}
+						r.refusesLocalInv(t, w.RKey())
 					}
 					if s := write(l, mr.Addr(), w.RKey()); s != verbs.WCRemAccessErr {
 						t.Errorf("write to a window that is gone: %v", s)
@@ -121,6 +124,7 @@ func TestVMWindows(t *testing.T) {
 		if wc := r.ok(t, 1)[5]; wc.Flags&verbs.WCWithInv == 0 || wc.InvalidatedRKey != w.RKey() {
 			t.Errorf("receive completion %+v", wc)
 		}
+		r.refusesLocalInv(t, w.RKey())
 		// It can be bound again.
 		if wc := r.batch(t, func(b *verbs.Batch) { b.Bind(900, w, mr, 0, 100, verbs.RemoteWrite) }); wc.Err() != nil || wc.Opcode != verbs.WCBindMW {
 			t.Fatalf("bind after the peer's invalidation: %+v", wc)
@@ -144,6 +148,18 @@ func TestVMWindows(t *testing.T) {
 			t.Errorf("bind to memory without the right: %+v", wc)
 		}
 	})
+}
+
+// refusesLocalInv invalidates a window of type 2 that is not bound: rxe's kernel does not
+// survive that, and its provider must refuse it.
+func (e *end) refusesLocalInv(t *testing.T, key uint32) {
+	t.Helper()
+	if vmtest.Driver() != "rxe" {
+		return
+	}
+	if n, err := e.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpLocalInv, InvalidateRKey: key}}); n != 0 || !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("LOCAL_INV of an unbound window: %d, %v", n, err)
+	}
 }
 
 // TestVMWindowBounds writes beside a window, into the memory that it is on. rxe, up to

@@ -23,6 +23,8 @@ type cq struct {
 	notify *uverbs.Notifier
 	leak   *leak.Entry
 
+	windows *windows // the context's
+
 	// arming is held by Arm, and by Close, because the kernel reuses the handle of a
 	// destroyed CQ. It is not mu, so that polls do not wait for the kernel. It is taken
 	// before mu.
@@ -61,6 +63,7 @@ func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 		handle:   k.Handle,
 		notify:   c.File.NewNotifier(k.Handle),
 		leak:     leak.Track("rxe CQ", c.File.Info().Name),
+		windows:  &c.windows,
 		ring:     r,
 		mapping:  m,
 		consumer: r.LoadConsumer(),
@@ -89,6 +92,9 @@ func (c *cq) Poll(wcs []provider.WC) (int, error) {
 	next := c.consumer
 	for i := range n {
 		decode(&wcs[i], ring.At[abi.UverbsWC](&c.ring, next))
+		if wcs[i].Flags&provider.WCWithInv != 0 {
+			c.windows.unbind(wcs[i].InvalidatedRKey)
+		}
 		next = c.ring.Next(next)
 	}
 	// Closing the file turns the ring to zeros, which look like completions.

@@ -46,7 +46,8 @@ func (Driver) Open(f *uverbs.File) (provider.Context, error) {
 // Context is an open rxe device.
 type Context struct {
 	provider.Plain
-	caps uint64 // IB_UVERBS_DEVICE_...
+	caps    uint64 // IB_UVERBS_DEVICE_...
+	windows windows
 }
 
 // mapQueue maps a queue that the kernel made and checks its layout: minSlot is

@@ -32,6 +32,8 @@ type qp struct {
 	bell   *uverbs.Doorbell
 	leak   *leak.Entry
 
+	windows *windows // the context's
+
 	state  atomic.Uint32 // provider.QPState
 	closed atomic.Bool
 
@@ -83,6 +85,8 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 		handle: k.Handle,
 		num:    k.Num,
 		bell:   c.File.NewDoorbell(k.Handle),
+
+		windows: &c.windows,
 	}
 	q.sq.ops = ops
 	if err := q.mapQueues(&resp, k.Cap); err != nil {

@@ -20,6 +20,9 @@ func (q *qp) buildRare(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
 	}
 	switch wr.Opcode {
 	case provider.OpLocalInv:
+		if err := q.windows.invalidate(wr.InvalidateRKey); err != nil {
+			return err
+		}
 		binary.NativeEndian.PutUint32(wqe.WR.Ex[:], wr.InvalidateRKey)
 	case provider.OpBindMW:
 		b := wr.Bind
@@ -29,6 +32,7 @@ func (q *qp) buildRare(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
 		mw := wqe.WR.MW()
 		mw.Addr, mw.Length, mw.MRLKey = b.Addr, b.Length, b.LKey
 		mw.MWRKey, mw.RKey, mw.Access = b.MW, b.RKey, uint32(b.Access)
+		q.windows.bind(b.RKey)
 	case provider.OpFlush:
 		flush := wqe.WR.Flush()
 		flush.RemoteAddr, flush.RKey = wr.RemoteAddr, wr.RKey

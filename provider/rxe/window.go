@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rxe
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+
+	"purerdma/provider"
+)
+
+// windows tracks which windows of type 2 are bound. The kernel does not check that
+// before it invalidates one: rxe_do_invalidate_mw reads the QP and the memory region of
+// an unbound window through null pointers, in a softirq, which ends the kernel.
+type windows struct {
+	mu    sync.Mutex
+	bound map[uint32]uint32 // the key of each window by its index; 0 while it is not bound
+}
+
+// index returns the part of a key that does not change when the window is bound.
+func index(key uint32) uint32 { return key >> 8 }
+
+// add tracks a new window, which is not bound.
+func (w *windows) add(key uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bound == nil {
+		w.bound = map[uint32]uint32{}
+	}
+	w.bound[index(key)] = 0
+}
+
+// remove ends the tracking of a window. The returned function resumes it.
+func (w *windows) remove(key uint32) (undo func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	bound := w.bound[index(key)]
+	delete(w.bound, index(key))
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.bound[index(key)] = bound
+	}
+}
+
+// bind notes that a posted request binds the window to a new key.
+func (w *windows) bind(key uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.bound[index(key)]; ok {
+		w.bound[index(key)] = key
+	}
+}
+
+// unbind notes that a peer has invalidated the key.
+func (w *windows) unbind(key uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bound[index(key)] == key {
+		w.bound[index(key)] = 0
+	}
+}
+
+// invalidate notes that a posted request invalidates the key. It refuses the key of an
+// unbound window, and leaves keys that are not of this context's windows to the kernel.
+func (w *windows) invalidate(key uint32) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	bound, ok := w.bound[index(key)]
+	if !ok {
+		return nil
+	}
+	if bound != key {
+		return fmt.Errorf("%v of key %#x: the window is not bound to it: %w", provider.OpLocalInv, key, syscall.EINVAL)
+	}
+	w.bound[index(key)] = 0
+	return nil
+}
+
+// AllocMW allocates a memory window.
+func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {
+	w, err := c.Plain.AllocMW(pd, typ)
+	if err != nil || typ != provider.MWType2 {
+		return w, err
+	}
+	c.windows.add(w.RKey())
+	return &window{w, &c.windows}, nil
+}
+
+// window is a window of type 2.
+type window struct {
+	provider.MW
+	windows *windows
+}
+
+// Close deallocates the window. Its index may be another one's as soon as the command
+// has begun, so the tracking ends before.
+func (w *window) Close() error {
+	undo := w.windows.remove(w.RKey())
+	err := w.MW.Close()
+	if err != nil {
+		undo()
+	}
+	return err
+}

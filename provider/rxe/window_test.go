@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package rxe
+
+import (
+	"encoding/binary"
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/internal/ring"
+	"purerdma/provider"
+)
+
+// TestLocalInvOfAnUnboundWindow: the kernel does not survive it, so it is refused before
+// the window is bound, and after it was invalidated by either side.
+func TestLocalInvOfAnUnboundWindow(t *testing.T) {
+	c, q := rig(t, provider.QPConfig{Type: provider.RC})
+	const first = 0x10001_7f
+	c.windows.add(first)
+	post := func(wr provider.SendWR) error {
+		_, err := q.PostSend([]provider.SendWR{wr})
+		q.taken()
+		return err
+	}
+	bind := func(from, to uint32) {
+		t.Helper()
+		if err := post(provider.SendWR{Opcode: provider.OpBindMW, Bind: &provider.MWBindInfo{Type: provider.MWType2, MW: from, RKey: to}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	invalidate := func(key uint32, want error) {
+		t.Helper()
+		if err := post(provider.SendWR{Opcode: provider.OpLocalInv, InvalidateRKey: key}); !errors.Is(err, want) {
+			t.Errorf("LOCAL_INV of key %#x = %v, want %v", key, err, want)
+		}
+	}
+	invalidate(first, syscall.EINVAL)
+	bind(first, first+1)
+	invalidate(first, syscall.EINVAL)
+	invalidate(first+1, nil)
+	invalidate(first+1, syscall.EINVAL)
+	bind(first+1, first+2)
+	peerInvalidates(t, c, first+2)
+	invalidate(first+2, syscall.EINVAL)
+	bind(first+2, first)
+	invalidate(first, nil)
+	invalidate(0x10002_00, nil) // not of this context: the kernel judges
+	c.windows.remove(first)
+	invalidate(first, nil)
+}
+
+// peerInvalidates has a CQ of the context report a peer's SEND_WITH_INV.
+func peerInvalidates(t *testing.T, c *Context, key uint32) {
+	t.Helper()
+	p, err := c.CreateCQ(&provider.CQConfig{Entries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := p.(*cq)
+	wc := ring.At[abi.UverbsWC](&q.ring, q.consumer)
+	wc.WCFlags = kernelWithInv
+	binary.NativeEndian.PutUint32(wc.Ex[:], key)
+	q.ring.StoreProducer(q.ring.Next(q.consumer))
+	var wcs [1]provider.WC
+	if n, err := q.Poll(wcs[:]); n != 1 || err != nil || wcs[0].InvalidatedRKey != key {
+		t.Fatalf("Poll = %d, %v, %+v, want a completion with key %#x", n, err, wcs[0], key)
+	}
+}
