@@ -35,13 +35,13 @@ type soak struct {
 
 // stats counts what has been done.
 type stats struct {
-	connections, broken, messages, writes, reads, atomics, offers, bytes, datagrams, lost, kills, silent atomic.Int64
+	connections, broken, messages, writes, reads, atomics, offers, bytes, datagrams, lost, kills, silent, unstored atomic.Int64
 }
 
 func (s *stats) String() string {
-	return fmt.Sprintf("%d connections, %d of them broken off, %d peers killed, %d ends not told of that; %d messages, %d writes, %d reads, %d atomics, %d keys given away, %d MB; %d datagrams, %d lost",
+	return fmt.Sprintf("%d connections, %d of them broken off, %d peers killed, %d ends not told of that; %d messages, %d writes, %d reads, %d atomics, %d keys given away, %d MB; %d datagrams, %d lost; %d results of atomics not stored",
 		s.connections.Load(), s.broken.Load(), s.kills.Load(), s.silent.Load(), s.messages.Load(), s.writes.Load(), s.reads.Load(), s.atomics.Load(), s.offers.Load(), s.bytes.Load()>>20,
-		s.datagrams.Load(), s.lost.Load())
+		s.datagrams.Load(), s.lost.Load(), s.unstored.Load())
 }
 
 // newSoak makes a run that goes on until ctx ends.

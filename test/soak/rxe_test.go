@@ -5,6 +5,9 @@
 package soak
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"purerdma/verbs"
@@ -33,6 +36,22 @@ func (e *end) spareFence(wr *verbs.SendWR, done func()) func() {
 		e.fences--
 		done()
 	}
+}
+
+// unstored is what stands where an atomic will store its result. rxe may complete an
+// atomic with success and store nothing, when it has sent again a SEND or WRITE before it.
+const unstored = "unstored"
+
+// repeated reports whether the rxe devices have received any packet again.
+func repeated() bool {
+	files, _ := filepath.Glob("/sys/class/infiniband/*/ports/1/hw_counters/duplicate_request")
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err == nil && strings.TrimSpace(string(b)) != "0" {
+			return true
+		}
+	}
+	return false
 }
 
 // bind issues the binding of a window: on rxe when nothing is under way, because that
