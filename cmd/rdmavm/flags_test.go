@@ -5,6 +5,7 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,4 +67,23 @@ func TestParseList(t *testing.T) {
 			t.Errorf("%q: no error", bad)
 		}
 	}
+}
+
+// FuzzParseList: the commands of a list name a program, and a directory from the root.
+func FuzzParseList(f *testing.F) {
+	f.Add(`{"dir": "a", "args": ["x", "y"], "env": ["B=2"]} {"args": ["z"]}`)
+	f.Add(`{"dir": "../../..", "args": [""]}`)
+	f.Add(`{"args": ["x"], "dri": "a"}`)
+	f.Add(`[] null {}`)
+	f.Fuzz(func(t *testing.T, list string) {
+		commands, err := parseList(strings.NewReader(list), "/m", []string{"A=1"})
+		if (err == nil) != (len(commands) > 0) {
+			t.Fatalf("%d commands, %v", len(commands), err)
+		}
+		for _, c := range commands {
+			if len(c.Args) == 0 || !filepath.IsAbs(c.Dir) || len(c.Env) == 0 || c.Env[0] != "A=1" {
+				t.Fatalf("%+v", c)
+			}
+		}
+	})
 }

@@ -75,6 +75,10 @@
 // gocoverdir) and GOCOVERDIR name, and those given by -share. The root itself
 // and system directories are never among them, unless named by -share.
 //
+// The virtual machine is no sandbox. The program in it is root, can read every file that
+// the user of rdmavm can read, and can write to the directories above. It can also attack
+// QEMU, which runs as that user. So run in it what you would run without it.
+//
 // The modules of the kernel can be loaded as on any system, and the kernel
 // loads them itself when it needs them. There is no network but the wire. When
 // the program ends, what it left running is killed.

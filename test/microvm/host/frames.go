@@ -15,7 +15,11 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// receive handles the guest's frames until the last one.
+// maxLog bounds what is kept of the kernel's log.
+const maxLog = 64 << 20
+
+// receive handles the guest's frames until the last one. The guest may send anything: a
+// frame that makes no sense is an error.
 func (v *vm) receive() error {
 	for {
 		k, data, err := v.conn.Receive()
@@ -28,12 +32,12 @@ func (v *vm) receive() error {
 		case wire.Stderr:
 			v.stderr.Write(data)
 		case wire.Kmsg:
-			v.kmsg.Write(data)
+			v.kmsg.Write(data[:min(len(data), maxLog-v.kmsg.Len())])
 			if v.o.Verbose {
 				v.stderr.Write(data)
 			}
 		case wire.StdinAck:
-			v.input.ack(data)
+			err = v.input.ack(data)
 		case wire.Note:
 			progress.Show(v.stderr, "rdmavm: booting, %s", data)
 			if v.o.Verbose {
@@ -78,9 +82,12 @@ func (v *vm) started(data []byte) error {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return err
 	}
+	c, err := v.command(s.Index)
+	if err != nil {
+		return err
+	}
 	progress.Show(v.stderr, "")
 	if v.o.Headers {
-		c := v.o.Commands[s.Index]
 		fmt.Fprintf(v.stderr, "rdmavm: [%d/%d] %s: %s\n", s.Index+1, len(v.o.Commands), c.Dir, strings.Join(c.Args, " "))
 	}
 	if v.input == nil {
@@ -98,15 +105,27 @@ func (v *vm) started(data []byte) error {
 	return nil
 }
 
+// command returns the command that the guest names by its number.
+func (v *vm) command(index int) (wire.Command, error) {
+	if index < 0 || index >= len(v.o.Commands) {
+		return wire.Command{}, fmt.Errorf("the guest names command %d of %d", index, len(v.o.Commands))
+	}
+	return v.o.Commands[index], nil
+}
+
 // ended takes down how a command ended.
 func (v *vm) ended(data []byte) error {
 	var e wire.Ended
 	if err := json.Unmarshal(data, &e); err != nil {
 		return err
 	}
+	c, err := v.command(e.Index)
+	if err != nil {
+		return err
+	}
 	v.setRunning(false)
 	v.setLimit(hangLimit, "the virtual machine hangs after the program's end: nothing came")
-	name := v.o.Commands[e.Index].Args[0]
+	name := c.Args[0]
 	switch {
 	case e.Error != "":
 		fmt.Fprintf(v.stderr, "rdmavm: running %s in the guest: %s\n", name, e.Error)

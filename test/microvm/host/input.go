@@ -6,6 +6,7 @@ package host
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"sync"
 
@@ -52,13 +53,20 @@ func newInput(f *os.File, conn *wire.Conn) *input {
 	return in
 }
 
-// ack takes note of what the program took.
-func (in *input) ack(data []byte) {
-	if len(data) != 4 {
-		return
+// ack takes note of what the program took. Before a command has started, in is nil.
+func (in *input) ack(data []byte) error {
+	if in == nil || len(data) != 4 {
+		return errBadAck
 	}
 	in.mu.Lock()
-	in.flight -= int(binary.BigEndian.Uint32(data))
+	defer in.mu.Unlock()
+	n := binary.BigEndian.Uint32(data)
+	if uint64(n) > uint64(in.flight) {
+		return errBadAck
+	}
+	in.flight -= int(n)
 	in.taken.Signal()
-	in.mu.Unlock()
+	return nil
 }
+
+var errBadAck = errors.New("the guest acknowledges input that it was not sent")

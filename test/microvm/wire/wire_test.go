@@ -4,11 +4,15 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // shortWriter takes a few bytes at a time, as a full port does.
@@ -68,4 +72,60 @@ func TestReceiveGarbage(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "out of step") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// FuzzReceive reads frames from any bytes: whole ones, in order, until one that is too long
+// or the end.
+func FuzzReceive(f *testing.F) {
+	f.Add([]byte("o\x00\x00\x00\x02hix\x00\x0f\xff\xff"))
+	f.Add([]byte("d\x00\x00\x00\x00p\x00\x00\x00\x0b{\"Index\":0}"))
+	f.Add([]byte("o\x00\x10\x00\x01"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c := NewConn(bytes.NewBuffer(bytes.Clone(b)))
+		for rest := b; ; {
+			k, data, err := c.Receive()
+			if err != nil {
+				if len(rest) >= 5 && binary.BigEndian.Uint32(rest[1:]) <= uint32(min(len(rest)-5, maxFrame)) {
+					t.Fatalf("%v at %x", err, rest[:5])
+				}
+				return
+			}
+			if len(data) > maxFrame || len(rest) < 5+len(data) || byte(k) != rest[0] || !bytes.Equal(data, rest[5:][:len(data)]) {
+				t.Fatalf("frame %q of %d bytes at %x", k, len(data), rest)
+			}
+			rest = rest[5+len(data):]
+		}
+	})
+}
+
+// FuzzConfig reads what the host hands in: what the guest understands of it, it would hand
+// in again.
+func FuzzConfig(f *testing.F) {
+	for _, c := range []Config{
+		{},
+		{Driver: "mlx5", PCI: true, Modules: []string{"mlx5_ib"}, Ends: 2, VMs: 2, Host: 1, Root: RootOverlay, Layers: []string{"a", "b"},
+			Shares: []Share{{"s", "/tmp"}}, Kernel: "k", Commands: []Command{{"/", []string{"x"}, []string{"A=1"}}}, TTY: true, Rows: 25, Cols: 80, Timeout: time.Minute},
+		{Root: RootNone, Program: "/x", Timeout: -1},
+	} {
+		b, err := json.Marshal(&c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(`{"Ends":1e9,"Rows":65536}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var c, again Config
+		if json.Unmarshal(b, &c) != nil {
+			return
+		}
+		out, err := json.Marshal(&c)
+		if err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		if err := json.Unmarshal(out, &again); err != nil || !reflect.DeepEqual(c, again) {
+			t.Fatalf("%s came back as %+v, %v, want %+v", out, again, err, c)
+		}
+	})
 }
