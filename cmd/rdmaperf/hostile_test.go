@@ -272,7 +272,7 @@ func FuzzTCPControl(f *testing.F) {
 				<-c.done()
 				return
 			}
-			want, werr := decode(line)
+			want, werr := decode(rest[:len(line)+1])
 			m, err := c.receive(t.Context())
 			if !reflect.DeepEqual(m, want) || (err == nil) != (werr == nil) || err != nil && err.Error() != werr.Error() {
 				t.Fatalf("%q came as %+v, %v, want %+v, %v", line, m, err, want, werr)

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"purerdma/abi"
+)
+
+// FuzzPath reads a path record of any bytes. What is read of it is a record again, of the
+// same path.
+func FuzzPath(f *testing.F) {
+	f.Add(make([]byte, abi.Size[abi.IBPathRecData]()))
+	f.Add(bytes.Repeat([]byte{0xff}, abi.Size[abi.IBPathRecData]()))
+	f.Add([]byte{7, 0, 0, 0, 0, 0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k := new(abi.IBPathRecData)
+		copy(abi.Bytes(k), b)
+		p := pathFromKernel(k)
+		again := p.toKernel()
+		if q := pathFromKernel(&again); q != p {
+			t.Errorf("%+v came back as %+v", p, q)
+		}
+		if p.FlowLabel > 0xfffff || p.NumPath > 0x7f || p.SL > 15 || p.MTUSelector > 3 || p.Rate > 0x3f {
+			t.Errorf("fields are out of range: %+v", p)
+		}
+	})
+}
+
+// FuzzServiceRecord reads a service record of any bytes.
+func FuzzServiceRecord(f *testing.F) {
+	f.Add(make([]byte, abi.Size[abi.IBUserServiceRec]()))
+	f.Add(bytes.Repeat([]byte{0xff}, abi.Size[abi.IBUserServiceRec]()))
+	f.Add(bytes.Repeat([]byte("name"), 100))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k := new(abi.IBUserServiceRec)
+		copy(abi.Bytes(k), b)
+		r := serviceFromKernel(k)
+		if len(r.Name) > len(k.Name) || strings.Contains(r.Name, "\x00") || r.Lease < 0 || !bytes.HasPrefix(k.Name[:], []byte(r.Name)) {
+			t.Errorf("name %q, lease %v", r.Name, r.Lease)
+		}
+		if !bytes.Equal(r.Data[:len(k.Data8)], k.Data8[:]) || !bytes.Equal(r.Data[len(r.Data)-8:], k.Data64[len(k.Data64)-1][:]) {
+			t.Errorf("data %x of %+v", r.Data, k)
+		}
+	})
+}
