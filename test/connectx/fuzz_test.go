@@ -10,7 +10,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// script is what a hostile driver does: a byte for the service of its QPs, then one step
+// script is what a hostile driver does: a byte for the service of its QPs, whose highest
+// bit gives the devices all quirks, then one step
 // after another: a byte that says what, two for the length of the rest, the rest.
 type script []byte
 
@@ -23,7 +24,7 @@ const (
 	doRing           // page, offset of 2 bytes, and 8 bytes or more that are stored
 	doPost           // a request that one QP posts and rings for: its index, number and length are right
 	doPostRaw        // doPost of a request that is wrong in these, too
-	doReceive        // a receive of the other
+	doReceive        // a receive of the other; without a rest, what a device with quirks does late
 	steps
 )
 
@@ -75,6 +76,8 @@ func seeds(f *testing.F) {
 			f.Add([]byte(script{byte(service)}.step(doReceive, make([]byte, 64)...).step(doPost, w.b...).step(doPostRaw, w.b...)))
 		}
 	}
+	f.Add([]byte(script{0x80}.step(doReceive, make([]byte, 64)...).step(doPost, request1(prm.WQESend, signaled, 0).inline([]byte("fuzz")).b...).
+		step(doCommand, opcode(prm.OpDestroyQP, 16)...).step(doReceive)))
 	av := request1(prm.WQESend, signaled, 0).av(r.gid, 0x40, 0x11).data(8, 0x100000|uint32(key), memoryBase)
 	f.Add([]byte(script{2}.step(doReceive, make([]byte, 64)...).step(doPost, av.b...)))
 	f.Add([]byte(script{0}.step(doRing, 8, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 1).step(doRing, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0x40, 1).step(doStore, 0, 0, 1, 1, 2, 3)))
@@ -102,6 +105,14 @@ func FuzzDevice(f *testing.F) {
 		for _, h := range []*host{p.a, p.b} {
 			h.d.cfg.Trace = nil
 			h.d.cfg.Violation = func(Violation) {}
+			if data[0]&0x80 != 0 {
+				h.d.SetQuirks(Quirks{ExactDoorbells: true, ReceiveCounterModulo: true, HoldResize: true})
+				for _, q := range []*testQP{p.qa, p.qb} {
+					if q.h == h {
+						h.d.queues.objects[q.n].(*qp).exact = true
+					}
+				}
+			}
 		}
 		fab := p.a.d.fabric
 		fab.SetPace(1e6)
@@ -147,6 +158,11 @@ func FuzzDevice(f *testing.F) {
 					p.a.d.Ring(p.a.uar, RegisterSend, w[:8])
 				}
 			case doReceive:
+				if len(rest) == 0 {
+					p.a.d.ReleaseResize()
+					p.a.d.StrayCompletion(data[0]&0x40 != 0)
+					continue
+				}
 				fab.lock()
 				copy(p.b.mem.b[p.qb.rq-memoryBase+uint64(p.qb.rpi&15)*64:], rest[:min(len(rest), 64)])
 				p.qb.rpi++
