@@ -3,6 +3,8 @@
 package verbs
 
 import (
+	"errors"
+
 	"purerdma/internal/leak"
 	"purerdma/provider"
 )
@@ -67,6 +69,17 @@ func (p *PD) Close() error {
 	return p.dev.opError("deallocate PD on", p.users.close(p.destroy, p.dev.unref))
 }
 
+// Release closes the PD as soon as nothing uses it: at once, or with the Close of its last
+// memory region or other object, which then returns the error of both. New objects fail
+// with net.ErrClosed from now on. It is for a PD whose owner ends before the objects that
+// others have made on it. It may be called more than once: after an error it tries again.
+func (p *PD) Release() error {
+	if p.deflt {
+		return nil
+	}
+	return p.dev.opError("deallocate PD on", p.users.release(p.destroy, p.dev.unref))
+}
+
 func (p *PD) destroy() error {
 	if err := p.dev.destroyed(p.p.Close()); err != nil {
 		return err
@@ -81,14 +94,12 @@ func (p *PD) attach(k kind) error {
 		return err
 	}
 	if err := p.dev.ref(); err != nil {
-		p.users.drop(k)
-		return err
+		return errors.Join(err, p.users.drop(k))
 	}
 	return nil
 }
 
 // detach is the inverse of attach.
 func (p *PD) detach(k kind) error {
-	p.users.drop(k)
-	return p.dev.unref()
+	return errors.Join(p.users.drop(k), p.dev.unref())
 }

@@ -44,13 +44,15 @@ type users struct {
 	mu     sync.Mutex
 	count  [numKinds]int
 	closed bool
+	// What ends the object when its last user has gone, as for close; nil before release.
+	atEnd, afterEnd func() error
 }
 
-// add counts one more; after close it returns net.ErrClosed.
+// add counts one more; after close or release it returns net.ErrClosed.
 func (u *users) add(k kind) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.closed {
+	if u.closed || u.atEnd != nil {
 		return net.ErrClosed
 	}
 	u.count[k]++
@@ -68,11 +70,34 @@ func (u *users) while(fn func() error) error {
 	return fn()
 }
 
-// drop counts one less.
-func (u *users) drop(k kind) {
+// drop counts one less. It returns the error of destroying an object that was released
+// and has no users any more.
+func (u *users) drop(k kind) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count[k]--
+	return u.end()
+}
+
+// release lets nobody in any more, and runs both functions as close does when the last
+// user has gone. If destroy fails then, close or release tries it again.
+func (u *users) release(destroy, release func() error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.atEnd, u.afterEnd = destroy, release
+	return u.end()
+}
+
+// end destroys an object that was released, if it has no users. The caller holds u.mu.
+func (u *users) end() error {
+	if u.closed || u.atEnd == nil || u.count != [numKinds]int{} {
+		return nil
+	}
+	if err := u.atEnd(); err != nil {
+		return err
+	}
+	u.closed = true
+	return u.afterEnd()
 }
 
 // close runs destroy until it has succeeded once, and then release once. It returns
