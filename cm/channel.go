@@ -32,6 +32,7 @@ type EventChannel struct {
 	mu      sync.Mutex
 	ids     map[uint64]*ID // by uid, theirs and their memberships'; nil after Close
 	dropped atomic.Uint64
+	refused refusals
 }
 
 // lastUID is the number of the newest ID. Numbers are unique in the process,
@@ -202,8 +203,9 @@ func (ch *EventChannel) remove(uid uint64) {
 }
 
 // takeRequest makes the ID of a connect request. One that cannot be taken up is
-// refused, and the listener goes on; if that is because its device cannot be
-// opened, the listener gets a CONNECT_ERROR that says why.
+// refused and logged, as one that came by a device that this process cannot open: a
+// peer chooses the device. Only if descriptors or memory have run out, the listener
+// gets a CONNECT_ERROR, so that the program can wait.
 func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	listener := ch.find(raw.UID)
 	id := newID(ch, raw.ID, PortSpaceTCP, verbs.RC)
@@ -220,15 +222,21 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	id.request = &request
 	id.noteECE(raw)
 	if err := id.bindDevice(); err != nil {
-		closing := id.gate.isShut()
-		id.Close()
 		var gone *ucma.OpError
 		var removed *verbs.DeviceRemovedError
-		if errors.As(err, &gone) || errors.As(err, &removed) || closing {
-			return nil // so is the request, or the channel is closed
+		switch {
+		case id.gate.isShut(): // the channel is closed
+			return nil
+		case exhausted(err):
+			id.Close()
+			ev = &Event{Type: EventConnectError, ID: listener, Status: -1, cause: err}
+		case errors.As(err, &gone) || errors.As(err, &removed): // so is the request
+			id.Close()
+			return nil
+		default:
+			ch.refuse(id, refusedNoDevice, err)
+			return nil
 		}
-		// Not the peer's fault: the device cannot be opened here.
-		ev = &Event{Type: EventConnectError, ID: listener, Status: -1, cause: err}
 	}
 	listener.deliver(ev)
 	return ev

@@ -27,6 +27,7 @@ type Conn struct {
 	qp      *verbs.QP
 	peer    ConnParam
 	sending chan struct{} // the turn of Send, Read and Write
+	alive   *keepalive    // nil if the peer is not probed
 
 	// Of whoever has the turn.
 	lastWR uint64
@@ -155,6 +156,7 @@ func (c *Conn) run(ctx context.Context, op string, wr *verbs.SendWR, local []ver
 	switch {
 	case err == nil:
 		if err = wc.Err(); err == nil {
+			c.alive.touch()
 			return nil
 		}
 		return c.ended(op, err)
@@ -252,6 +254,7 @@ func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	if err := wc[0].Err(); err != nil {
 		return wc[0], c.ended(opRecv, err)
 	}
+	c.alive.touch()
 	return wc[0], nil
 }
 

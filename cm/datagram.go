@@ -75,15 +75,16 @@ func (r *Request) Answer(qp *verbs.QP, param *ConnParam) error {
 		return err
 	}
 	if qp == nil && id.QP() == nil && param != nil && param.QPNum != 0 {
-		if r.used.Swap(true) {
-			return id.opError(opAccept, errUsed)
+		if err := r.claim(opAccept); err != nil {
+			return err
 		}
 	} else if _, err := r.take(opAccept, qp); err != nil {
 		return err
 	}
-	err := id.Accept(param)
-	if err != nil {
+	if err := id.Accept(param); err != nil {
 		r.Close()
+		return err
 	}
-	return err
+	r.ep.slot.established()
+	return nil
 }

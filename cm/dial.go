@@ -38,6 +38,31 @@ type Dialer struct {
 	// QP says how the default QP is made; zero fields mean the defaults of
 	// verbs.
 	QP verbs.QPConfig
+	// PD returns the protection domain of the connection, in which its QP is made and its
+	// memory registered. It is called when the PD is first needed; the PD stays the
+	// program's. nil means a new one for each connection, which ends with it.
+	//
+	// Connections that share a PD share their memory: a peer reaches every region and
+	// window of it that has remote rights, whichever peer it was offered to. All it needs
+	// is the address and the key, and both can be guessed from those that it was given
+	// itself. Share one only among peers that may see each other's memory.
+	// (*verbs.Device).DefaultPD is a PD that all connections of the device share, as in
+	// librdmacm.
+	PD func(*verbs.Device) (*verbs.PD, error)
+	// KeepAlive is how long the connection is idle before its peer is probed, as by
+	// [Conn.Probe]. A peer that does not acknowledge the probe within the same time (5
+	// seconds at least), or before the QP's retries are used up, ends the connection:
+	// operations then fail with a *GivenUpError or *BrokenError whose Op is "keepalive". 0
+	// means 15 seconds, a negative value no probes.
+	//
+	// A probe takes an entry of the send queue and of its CQ for a moment, and the peer's QP
+	// must allow remote WRITEs, as all QPs do that the connection manager has connected.
+	// With 0, a QP that the program made is not probed, nor one whose send queue has a
+	// single entry. One whose send CQ others use is never probed. Work requests that the
+	// program posts itself do not count as use of the connection. On iWARP the accepting
+	// side waits for the first message before it probes, and what ends the connection is
+	// TCP.
+	KeepAlive time.Duration
 	// TOS is the type of service of the packets, 0 for the default: see
 	// [ID.SetTOS].
 	TOS uint8
@@ -61,6 +86,10 @@ type Dialer struct {
 // TCP and then 10 seconds.
 //
 // No RDMA device has a loopback address: dial that of one, also on the same host.
+//
+// On iWARP the kernel goes on with a dial whose context has ended, for up to two minutes
+// if nobody answers. At most 256 dials of a process are in the kernel at a time: one
+// more waits, and fails with EAGAIN if all of those were cancelled.
 //
 // On iWARP the side that has connected must be the first to send: what the other
 // sends before ends the connection (RFC 5044, 7.1).
@@ -122,8 +151,9 @@ func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, er
 	id, err := ch.NewIDConfig(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: d.NetNS})
 	if err == nil {
 		if err = d.resolve(ctx, id, info); err == nil {
-			r := &Resolved{stage: stage{ep: newEndpoint(ch, id), qpConfig: d.QP}, connect: info.Connect}
+			r := &Resolved{stage: stage{ep: newEndpoint(ch, id), qpConfig: d.QP, keepAlive: d.KeepAlive}, connect: info.Connect}
 			r.qpConfig.Type = cmp.Or(info.QPType, d.QP.Type)
+			id.pdOf = d.PD
 			go r.ep.pump()
 			return r, nil
 		}

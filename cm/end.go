@@ -61,7 +61,7 @@ func (e *DisconnectedError) Unwrap() error { return errno(e.Status) }
 // it was cancelled: its QP was moved to the error state, which alone takes the
 // memory of the operation back from the device.
 type GivenUpError struct {
-	Op  string // "send", "read", "write" or "probe"
+	Op  string // "send", "read", "write", "probe" or "keepalive"
 	Err error  // why it was cancelled
 }
 
@@ -87,7 +87,7 @@ func (e *GivenUpError) Timeout() bool { return false }
 // one side disconnects.
 type BrokenError struct {
 	// Op is the operation whose failure came first: "send", "receive", "read",
-	// "write", "probe", or "work request" for one of those that Conn.Explain was
+	// "write", "probe", "keepalive", or "work request" for one of those that Conn.Explain was
 	// given. It is "" if only flushes tell of the failure, as on the
 	// side whose memory the peer was not allowed to touch.
 	Op string

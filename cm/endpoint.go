@@ -39,6 +39,8 @@ type endpoint struct {
 	// *GivenUpError or a *BrokenError, whichever came first.
 	first atomic.Pointer[error]
 
+	slot    *slot       // in the counts of the listener
+	idle    *time.Timer // of the keepalive, nil if there is none
 	closing sync.Mutex
 	closed  bool
 }
@@ -195,15 +197,28 @@ func (ep *endpoint) broke(op string, err error) {
 
 // await starts an attempt to connect and waits for its outcome. start runs in a
 // goroutine of its own because a command may block in the kernel where no context
-// reaches it: if ctx ends first, the endpoint is closed and start left behind.
-func (ep *endpoint) await(ctx context.Context, op string, start func() error) error {
+// reaches it: if ctx ends first, the endpoint is closed and start left behind. limit
+// bounds the goroutines in start, unless it is nil.
+func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, start func() error) error {
 	cdev.NeedContext(ctx)
 	if ctx.Err() != nil {
 		ep.close()
 		return ep.id.opError(op, cdev.ContextError(ctx))
 	}
+	var slot *connectSlot
+	if limit != nil {
+		var err error
+		if slot, err = limit.enter(ctx); err != nil {
+			ep.close()
+			return ep.id.opError(op, err)
+		}
+	}
 	started := make(chan error, 1)
-	go func() { started <- start() }()
+	go func() {
+		err := start()
+		slot.leave()
+		started <- err
+	}()
 	for {
 		select {
 		case err := <-started:
@@ -218,6 +233,7 @@ func (ep *endpoint) await(ctx context.Context, op string, start func() error) er
 			}
 			return ep.failure
 		case <-ctx.Done():
+			slot.abandon()
 			ep.closeWithin(cancelGrace)
 			return ep.id.opError(op, cdev.ContextError(ctx))
 		}
@@ -239,10 +255,14 @@ func (ep *endpoint) closeWithin(d time.Duration) error {
 		return ep.id.Close()
 	}
 	ep.closed = true
+	if ep.idle != nil {
+		ep.idle.Stop()
+	}
 	return within(d, func() error {
 		err := ep.id.Close()
 		err = errors.Join(err, ep.ch.Close())
 		<-ep.pumped
+		ep.slot.release()
 		return err
 	})
 }
@@ -250,8 +270,8 @@ func (ep *endpoint) closeWithin(d time.Duration) error {
 // device is the ID's device.
 func (ep *endpoint) device() *verbs.Device { return ep.id.Device() }
 
-// defaultQP returns the ID's QP, making one on the device's default PD if there
-// is none.
+// defaultQP returns the ID's QP, making one on the connection's PD if there is
+// none.
 func (ep *endpoint) defaultQP(cfg verbs.QPConfig) (*verbs.QP, error) {
 	if qp := ep.id.QP(); qp != nil {
 		return qp, nil

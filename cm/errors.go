@@ -50,6 +50,7 @@ const (
 	opRead         = "read"
 	opWrite        = "write"
 	opProbe        = "probe"
+	opKeepAlive    = "keepalive"
 	opConnection   = "connection"
 	opWork         = "work request"
 )

@@ -53,7 +53,7 @@ func ExampleListenConfig_ListenInfo() {
 		log.Fatal(err)
 	}
 	defer ln.Close()
-	req, err := ln.Accept(ctx)
+	req, err := nextRequest(ctx, ln)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func ExampleRequest_Answer() {
 		log.Fatal(err)
 	}
 	defer ln.Close()
-	req, err := ln.Accept(ctx)
+	req, err := nextRequest(ctx, ln)
 	if err != nil {
 		log.Fatal(err)
 	}

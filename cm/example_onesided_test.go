@@ -5,7 +5,9 @@ package cm_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"log"
 	"time"
 
@@ -13,8 +15,7 @@ import (
 	"purerdma/verbs"
 )
 
-// window is what a peer has to know of memory that it may reach: it goes to the
-// peer as private data.
+// window is what a peer has to know of memory that it may reach.
 type window struct {
 	Addr uint64
 	RKey uint32
@@ -31,49 +32,101 @@ func parseWindow(b []byte) (w window, err error) {
 	return w, err
 }
 
-// offer lets the peer of a request read and write memory until it disconnects. The
-// program has no part in that: the device does it.
+// msgSize is the room for a message.
+const msgSize = 64
+
+// offer lends memory to the peer of a request, once for each message of the peer, until it
+// disconnects. The PD is the connection's own, so that no other peer reaches the memory.
 func offer(ctx context.Context, req *cm.Request) error {
 	defer req.Close()
 	pd, err := req.PD()
 	if err != nil {
 		return err
 	}
-	mr, err := pd.Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
+	msgs, err := pd.Alloc(3*msgSize, verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	defer msgs.Close()
+	for id := range 2 {
+		if err := req.PostRecv(uint64(id), msgs.Slice(id*msgSize, msgSize)); err != nil {
+			return err
+		}
+	}
+	conn, err := req.Accept(ctx, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() // before the memory: the receives still have it
+	for {
+		err := message(ctx, conn, msgs)
+		if err == nil {
+			err = lend(ctx, conn, msgs)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil // the peer has disconnected
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// lend lets the peer read and write memory until its next message. The program has no part
+// in that: the device does it. The key ends with the registration: whatever the peer keeps,
+// it reaches nothing later.
+func lend(ctx context.Context, conn *cm.Conn, msgs *verbs.MR) error {
+	mr, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 	if err != nil {
 		return err
 	}
 	defer mr.Close()
 	copy(mr.Bytes(), "read me")
-	param := cm.DefaultConnParam()
-	param.PrivateData = window{Addr: mr.Addr(), RKey: mr.RKey(), Len: uint32(mr.Len())}.bytes()
-	conn, err := req.Accept(ctx, nil, &param)
-	if err != nil {
+	n := copy(msgs.Bytes()[2*msgSize:], window{Addr: mr.Addr(), RKey: mr.RKey(), Len: uint32(mr.Len())}.bytes())
+	if err := conn.Send(ctx, msgs.Slice(2*msgSize, n)); err != nil {
 		return err
 	}
-	defer conn.Close() // before the memory: the peer may still write
-	if _, err := conn.Wait(ctx); err != nil {
+	if err := message(ctx, conn, msgs); err != nil {
 		return err
 	}
 	fmt.Printf("the peer has written %q\n", mr.Bytes()[4000:4005])
 	return nil
 }
 
-// reach reads what the peer offers, and writes into it.
-func reach(ctx context.Context, conn *cm.Conn) (string, error) {
-	w, err := parseWindow(conn.PrivateData())
+// message waits for a message, whose text does not matter, and posts its receive again.
+func message(ctx context.Context, conn *cm.Conn, msgs *verbs.MR) error {
+	wc, err := conn.WaitRecv(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if w.Len < 4096 {
-		return "", fmt.Errorf("the peer offers %d bytes", w.Len)
-	}
+	return conn.PostRecv(wc.ID, msgs.Slice(int(wc.ID)*msgSize, msgSize))
+}
+
+// reach asks for memory of the peer, reads it, writes into it, and gives it back.
+func reach(ctx context.Context, conn *cm.Conn) (string, error) {
 	// On iWARP what a READ brings is written by the peer's device.
 	buf, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
 		return "", err
 	}
 	defer buf.Close()
+	if err := conn.PostRecv(1, buf.Slice(200, msgSize)); err != nil {
+		return "", err
+	}
+	if err := conn.Send(ctx, buf.Slice(0, 1)); err != nil {
+		return "", err
+	}
+	wc, err := conn.WaitRecv(ctx)
+	if err != nil {
+		return "", err
+	}
+	w, err := parseWindow(buf.Bytes()[200:][:wc.ByteLen])
+	if err != nil {
+		return "", err
+	}
+	if w.Len < 4096 {
+		return "", fmt.Errorf("the peer offers %d bytes", w.Len)
+	}
 	if err := conn.Read(ctx, buf.Slice(0, 7), w.Addr, w.RKey); err != nil {
 		return "", err // a *verbs.WCError in it has the status, as verbs.WCRemAccessErr
 	}
@@ -81,11 +134,10 @@ func reach(ctx context.Context, conn *cm.Conn) (string, error) {
 	if err := conn.Write(ctx, buf.Slice(100, n), w.Addr+4000, w.RKey); err != nil {
 		return "", err
 	}
-	return string(buf.Bytes()[:7]), nil
+	return string(buf.Bytes()[:7]), conn.Send(ctx, buf.Slice(100, 1)) // the peer may have it back
 }
 
-// A client that reads and writes the memory of its peer, which the peer has told of
-// in the private data of its acceptance.
+// A client that reads and writes memory that its peer lends it.
 func ExampleConn_Read() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -113,7 +165,7 @@ func ExampleRequest_Accept_memory() {
 	}
 	defer ln.Close()
 	for {
-		req, err := ln.Accept(ctx)
+		req, err := nextRequest(ctx, ln)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -48,8 +48,8 @@ func ExampleDial() {
 	fmt.Printf("%s\n", buf.Bytes()[4096:][:wc.ByteLen])
 }
 
-// An echo server with default QPs: one goroutine a connection, and a bad peer
-// never touches the listener.
+// An echo server with default QPs: one goroutine for each connection. No peer ends the
+// listener, and while the process is out of descriptors or memory it waits.
 func ExampleListener_Accept() {
 	ctx := context.Background()
 	ln, err := cm.Listen(ctx, "tcp", ":7471")
@@ -58,7 +58,7 @@ func ExampleListener_Accept() {
 	}
 	defer ln.Close()
 	for {
-		req, err := ln.Accept(ctx)
+		req, err := nextRequest(ctx, ln)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -67,6 +67,20 @@ func ExampleListener_Accept() {
 				log.Print(err)
 			}
 		}()
+	}
+}
+
+// nextRequest waits for a request, also while the process is out of descriptors or memory:
+// connections that end give some back.
+func nextRequest(ctx context.Context, ln *cm.Listener) (*cm.Request, error) {
+	for {
+		req, err := ln.Accept(ctx)
+		var oe *cm.OpError
+		if !errors.As(err, &oe) || !oe.Temporary() || ctx.Err() != nil {
+			return req, err
+		}
+		log.Print(err)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

@@ -42,21 +42,26 @@ type ID struct {
 	// mu is taken after it.
 	attaching sync.Mutex
 
-	mu       sync.Mutex
-	ch       *EventChannel
-	left     []*EventChannel // where it was before
-	state    State           // without what commands that run may change: see current
-	tries    []*try          // commands that run, in the order in which they have begun
-	local    Addr
-	remote   Addr
-	asked    route // of the last ResolveAddr
-	dev      *verbs.Device
-	port     uint8
-	qp       *verbs.QP
-	srq      *verbs.SRQ
-	ownQP    bool       // CreateQP made it: it ends with the ID
-	blocking bool       // its events are an endpoint's, who wants to know why a QP was flushed
-	request  *ConnParam // what the peer asked for, on the accepting side
+	mu     sync.Mutex
+	ch     *EventChannel
+	left   []*EventChannel // where it was before
+	state  State           // without what commands that run may change: see current
+	tries  []*try          // commands that run, in the order in which they have begun
+	local  Addr
+	remote Addr
+	asked  route // of the last ResolveAddr
+	dev    *verbs.Device
+	port   uint8
+	qp     *verbs.QP
+	srq    *verbs.SRQ
+	ownQP  bool // CreateQP made it: it ends with the ID
+
+	pdOf     func(*verbs.Device) (*verbs.PD, error) // chooses the PD; nil: a new one
+	pdMu     sync.Mutex                             // of the next two
+	pd       *verbs.PD                              // what connPD returned, or nil
+	ownPD    bool                                   // it ends with the ID
+	blocking bool                                   // its events are an endpoint's, who wants to know why a QP was flushed
+	request  *ConnParam                             // what the peer asked for, on the accepting side
 	groups   []*Multicast
 	acks     acks // of all events, those of memberships included
 

@@ -91,7 +91,7 @@ func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
 		return false
 	}
 	idle := id.qp == nil || !id.ownQP && id.qp.State() == verbs.QPErr
-	return idle && id.srq == nil && id.transport() == verbs.TransportIB
+	return idle && id.srq == nil && !id.ownPD && id.transport() == verbs.TransportIB
 }
 
 // closing is how far the Close of an ID has come.
@@ -131,6 +131,9 @@ func (id *ID) release() error {
 		if err := id.srq.Close(); !errors.Is(err, syscall.EBUSY) {
 			errs = append(errs, err)
 		}
+	}
+	if id.ownPD {
+		errs = append(errs, id.pd.Release())
 	}
 	if !c.destroyed {
 		_, err := id.quick(id.Channel().file).DestroyID(id.kid)

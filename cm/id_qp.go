@@ -17,16 +17,20 @@ import (
 
 // CreateQP makes a QP on the ID's device and readies it for receives to be posted
 // (rdma_create_qp(3)); the connection manager moves it from then on. One for
-// datagrams is ready to send at once. pd may be nil for the device's default PD,
-// the type in cfg may be 0 for that of the ID, and the SRQ nil for the one that
-// CreateSRQ has made. The QP is destroyed with the ID.
+// datagrams is ready to send at once. pd may be nil for a PD of the ID's own, which
+// QP().PD() then returns, the type in cfg may be 0 for that of the ID, and the SRQ nil
+// for the one that CreateSRQ has made. The QP is destroyed with the ID, and so is the ID's
+// own PD, or with the last memory region on it.
+//
+// In C the PD is the device's default one, which all connections share: see [Dialer.PD]
+// for what that exposes. [verbs.Device.DefaultPD] returns it.
 func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
 	// Close finds either a QP that is attached, or none that stands on the SRQ.
 	if !id.gate.enter() {
 		return id.opError(opCreateQP, net.ErrClosed)
 	}
 	defer id.gate.leave()
-	pd, err := id.defaultPD(opCreateQP, pd)
+	pd, err := id.connPD(opCreateQP, pd)
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func TestAStageIsUsedOnce(t *testing.T) {
 
 	ep, _ = fakeEndpoint(t, StateEstablished)
 	req := &Request{stage: stage{ep: ep}}
-	req.used.Store(true)
+	req.phase.Store(stageUsed)
 	req.done.Store(true)
 	if err := req.Reject(nil); !errors.Is(err, errUsed) {
 		t.Errorf("Reject of an accepted request: %v", err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"purerdma/verbs"
 )
@@ -22,6 +23,33 @@ type ListenConfig struct {
 	ReuseAddr bool
 	// QP says how default QPs are made; zero fields mean the defaults of verbs.
 	QP verbs.QPConfig
+	// PD returns the protection domain of a connection, as for [Dialer.PD]. nil means a
+	// new one for each connection.
+	PD func(*verbs.Device) (*verbs.PD, error)
+	// MaxConns bounds the connections of the listener that have not been closed, pending
+	// ones included. 0 means 16384, or a third of the process's file descriptors
+	// (RLIMIT_NOFILE) if that is less; a negative value is no limit.
+	//
+	// A request over this limit or one of the next three is rejected, with the reason
+	// as private data. [Listener.Refused] counts such requests, and Host.Log has a
+	// record of them at level Warn, one a second at most.
+	MaxConns int
+	// MaxConnsPerAddr bounds the connections from one remote address. 0 means 4096, or a
+	// sixth of the process's file descriptors if that is less; a negative value is no
+	// limit. The address is the one that the peer names. RoCE does not authenticate it.
+	MaxConnsPerAddr int
+	// MaxPending bounds the pending handshakes: the requests that Accept has returned and
+	// that are neither established nor closed. 0 means 4096, a negative value is no limit.
+	MaxPending int
+	// MaxPendingPerAddr bounds the pending handshakes of one remote address. 0 means 1024,
+	// a negative value is no limit.
+	MaxPendingPerAddr int
+	// HandshakeTimeout bounds the time from Listener.Accept until the connection is
+	// established: see [Request]. 0 means 30 seconds, a negative value is no limit.
+	HandshakeTimeout time.Duration
+	// KeepAlive is how long a connection is idle before its peer is probed: see
+	// [Dialer.KeepAlive]. 0 means 15 seconds, a negative value no probes.
+	KeepAlive time.Duration
 	// NetNS is the network namespace to listen in, as in IDConfig; names are
 	// looked up in the process's own.
 	NetNS string
@@ -34,10 +62,15 @@ type ListenConfig struct {
 // One on an unspecified address listens on every device, including those that
 // come later, and goes on when one is removed. One on the address of a device
 // ends with a *verbs.DeviceRemovedError when that is removed.
+//
+// It keeps the devices open by which requests have come, until Close or the device's
+// removal. That takes a file descriptor and a goroutine.
 type Listener struct {
-	ch     *EventChannel
-	id     *ID
-	config ListenConfig
+	ch        *EventChannel
+	id        *ID
+	config    ListenConfig
+	admission *admission
+	devices   heldDevices
 }
 
 // Listen listens on an address of this host, or with an empty host on all of
@@ -91,8 +124,10 @@ func (lc *ListenConfig) listenInfo(info *AddrInfo) (*Listener, error) {
 		ch.Close()
 		return nil, err
 	}
-	l := &Listener{ch: ch, id: id, config: *lc}
+	l := &Listener{ch: ch, id: id, config: *lc, admission: newAdmission(lc)}
 	l.config.QP.Type = cmp.Or(info.QPType, lc.QP.Type)
+	l.config.HandshakeTimeout = cmp.Or(lc.HandshakeTimeout, defaultHandshakeTimeout)
+	l.devices.host, l.devices.netNS = lc.Host, lc.NetNS
 	return l, nil
 }
 
@@ -103,10 +138,12 @@ func (l *Listener) Addr() Addr { return l.id.LocalAddr() }
 // accepted: make what the connection needs, post receives, and then call
 // [Request.Accept] or [Request.Reject].
 //
-// Several goroutines may call it. Its error is one of the listener, such as
-// net.ErrClosed, the context's, or that of a process that is out of file
-// descriptors or may not open the device, after which it may be called again; a
-// request that fails is dropped and does not end it.
+// Several goroutines may call it. It fails only after Close (net.ErrClosed) or the
+// removal of the listener's device, when ctx ends, or when the process is out of file
+// descriptors or memory. Errors of that last kind have a method Temporary that returns
+// true, as for a net.Listener: wait a little and call Accept again. No peer makes Accept
+// fail: a request over a limit of the ListenConfig, one that came by a device that this
+// process cannot open, and the like, is rejected, counted ([Listener.Refused]) and logged.
 func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 	for {
 		ev, err := l.ch.Next(ctx)
@@ -125,8 +162,8 @@ func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 			}
 			return req, err
 		case EventConnectError:
-			// A request came by a device that cannot be opened.
-			return nil, ev.Err()
+			// Descriptors or memory have run out.
+			return nil, l.id.opError(opAccept, ev.cause)
 		case EventDeviceRemoval:
 			// No event will come any more: this wakes the others who wait, and
 			// tells those who come later.
@@ -137,27 +174,49 @@ func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 }
 
 // take gives a request a channel of its own. It returns nothing at all for a
-// request that is gone already.
+// request that is gone already, or is refused.
 func (l *Listener) take(ev *Event) (*Request, error) {
+	id := ev.ID
+	l.devices.hold(id)
+	slot, why := l.admission.admit(id.RemoteAddr())
+	if slot == nil {
+		l.ch.refuse(id, why, nil)
+		return nil, nil
+	}
 	ch, err := NewEventChannelOn(l.config.Host)
 	if err != nil {
-		ev.ID.Close()
-		return nil, err
+		slot.release()
+		if !exhausted(err) {
+			l.ch.refuse(id, refusedNoChannel, err)
+			return nil, nil
+		}
+		id.Close()
+		return nil, l.id.opError(opAccept, errors.Unwrap(err))
 	}
-	if err := ev.ID.Migrate(ch); err != nil {
-		ev.ID.Close()
+	if err := id.Migrate(ch); err != nil {
+		slot.release()
+		id.Close()
 		ch.Close()
 		return nil, nil
 	}
-	req := &Request{stage: stage{ep: newEndpoint(ch, ev.ID), qpConfig: l.config.QP}, param: ev.Conn, data: ev.PrivateData()}
+	id.pdOf = l.config.PD
+	req := &Request{stage: stage{ep: newEndpoint(ch, id), qpConfig: l.config.QP, keepAlive: l.config.KeepAlive}, param: ev.Conn, data: ev.PrivateData()}
+	req.ep.slot = slot
+	if d := l.config.HandshakeTimeout; d > 0 {
+		req.expireAt(time.Now().Add(d))
+	}
 	go req.ep.pump()
 	return req, nil
 }
+
+// Refused returns how many requests the library has rejected by itself: over a limit of
+// the ListenConfig, or because of a failure of this process that is not one of Accept.
+func (l *Listener) Refused() uint64 { return l.ch.refused.count() }
 
 // Close stops listening. Requests that nobody has fetched are refused; Accept
 // returns net.ErrClosed; connections are not touched. It may be called more than
 // once.
 func (l *Listener) Close() error {
 	l.id.Close()
-	return l.ch.Close()
+	return errors.Join(l.ch.Close(), l.devices.close())
 }

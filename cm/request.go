@@ -4,6 +4,9 @@ package cm
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"time"
 
 	"purerdma/internal/cdev"
 	"purerdma/verbs"
@@ -12,7 +15,9 @@ import (
 // Request is a connection that a peer has asked for: the stage at which the
 // passive side makes its QP and posts its first receives, before the peer can
 // send. It must end in Accept, Reject or Close, and is used by one goroutine at a
-// time.
+// time. If that takes longer than [ListenConfig.HandshakeTimeout], the request is
+// refused and closed; Accept and Reject then return an error that wraps
+// os.ErrDeadlineExceeded, other methods one that wraps net.ErrClosed.
 //
 // Until it is accepted the kernel reports nothing about it: that the peer has
 // given up shows as a *PeerGoneError of Accept, or of the making of the QP.
@@ -38,6 +43,9 @@ func (r *Request) PrivateData() []byte { return r.data }
 // waits. That is so of parameters that are out of range, too, a *ParamError, and of
 // private data that is too long, a *PrivateDataError with the bytes that there were and
 // the most there may be ([ConnParam]): unlike Reject, Accept leaves nothing as it was.
+//
+// ctx bounds the wait, and so does the listener's HandshakeTimeout, counted from
+// [Listener.Accept].
 func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
 	cdev.NeedContext(ctx)
 	if r.ep.id.datagram() {
@@ -47,13 +55,20 @@ func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := r.ep.await(ctx, opAccept, func() error { return r.ep.id.Accept(param) }); err != nil {
+	if !r.deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, r.deadline, errNotConfirmed)
+		defer cancel()
+	}
+	if err := r.ep.await(ctx, opAccept, nil, func() error { return r.ep.id.Accept(param) }); err != nil {
 		return nil, err
 	}
 	r.done.Store(true)
+	r.ep.slot.established()
 	conn := newConn(r.ep, qp)
 	// The confirmation carries nothing: what the peer sent, it sent before.
 	conn.peer = r.param
+	conn.startKeepAlive(r.keepAlive)
 	return conn, nil
 }
 
@@ -64,10 +79,25 @@ func (r *Request) Reject(privateData []byte) error {
 	if err := r.ep.id.checkPrivateData(opReject, privateData); err != nil {
 		return err
 	}
-	if r.used.Swap(true) {
-		return r.ep.id.opError(opReject, errUsed)
+	if err := r.claim(opReject); err != nil {
+		return err
 	}
 	err := r.ep.id.Reject(privateData)
 	r.ep.close()
 	return err
+}
+
+var errNotConfirmed = fmt.Errorf("the peer has not confirmed within the listener's HandshakeTimeout: %w", os.ErrDeadlineExceeded)
+
+// expireAt has the request refused at a time if nobody has answered it by then.
+func (r *Request) expireAt(deadline time.Time) {
+	r.deadline = deadline
+	r.timer = time.AfterFunc(time.Until(deadline), func() {
+		if r.phase.CompareAndSwap(stageNew, stageLate) {
+			ch := r.ep.id.Channel()
+			ch.refused.note(ch.host.Log, r.ep.id, refusedLate, nil)
+			_ = r.ep.id.Reject([]byte(refusedLate)) // the peer may have left
+			r.ep.close()
+		}
+	})
 }

@@ -35,12 +35,14 @@ func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) 
 		return nil, err
 	}
 	r.done.Store(true)
-	return newConn(r.ep, qp), nil
+	conn := newConn(r.ep, qp)
+	conn.startKeepAlive(r.keepAlive)
+	return conn, nil
 }
 
 // ask sends the request, and waits for what comes of it.
 func (r *Resolved) ask(ctx context.Context, param *ConnParam) error {
-	err := r.ep.await(ctx, opConnect, func() error { return r.ep.id.Connect(r.withConnectData(param)) })
+	err := r.ep.await(ctx, opConnect, connecting, func() error { return r.ep.id.Connect(r.withConnectData(param)) })
 	return hintOfSilence(err, r.ep.id.netNS)
 }
 

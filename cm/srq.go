@@ -15,7 +15,7 @@ var errHasSRQ = fmt.Errorf("the ID has an SRQ already: %w", syscall.EINVAL)
 
 // CreateSRQ makes a shared receive queue on the ID's device (rdma_create_srq(3)),
 // which the QP that CreateQP makes then takes its receives from. pd may be nil for
-// the device's default PD. The SRQ is destroyed with the ID, but not under a QP of
+// the PD of CreateQP. The SRQ is destroyed with the ID, but not under a QP of
 // the caller's that takes from it, too: then Close of what SRQ returns is the
 // caller's, after that of the QP. An ID has one SRQ.
 func (id *ID) CreateSRQ(pd *verbs.PD, cfg verbs.SRQConfig) error {
@@ -23,7 +23,7 @@ func (id *ID) CreateSRQ(pd *verbs.PD, cfg verbs.SRQConfig) error {
 		return id.opError(opCreateSRQ, net.ErrClosed)
 	}
 	defer id.gate.leave()
-	pd, err := id.defaultPD(opCreateSRQ, pd)
+	pd, err := id.connPD(opCreateSRQ, pd)
 	if err != nil {
 		return err
 	}
@@ -48,20 +48,4 @@ func (id *ID) SRQ() *verbs.SRQ {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.srq
-}
-
-// defaultPD returns pd, or the default one of the ID's device.
-func (id *ID) defaultPD(op string, pd *verbs.PD) (*verbs.PD, error) {
-	dev := id.Device()
-	if dev == nil {
-		return nil, id.noDevice(op)
-	}
-	if pd != nil {
-		return pd, nil
-	}
-	pd, err := dev.DefaultPD()
-	if err != nil {
-		return nil, id.opError(op, err)
-	}
-	return pd, nil
 }

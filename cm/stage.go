@@ -4,8 +4,10 @@ package cm
 
 import (
 	"fmt"
+	"os"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"purerdma/verbs"
 )
@@ -13,11 +15,21 @@ import (
 // stage is what Resolved and Request share: a connection that is about to be, for
 // whose QP the caller cares now.
 type stage struct {
-	ep       *endpoint
-	qpConfig verbs.QPConfig
-	used     atomic.Bool // connecting, accepting or rejecting was tried
-	done     atomic.Bool // it has succeeded: the endpoint belongs to the Conn
+	ep        *endpoint
+	qpConfig  verbs.QPConfig
+	keepAlive time.Duration // of the Conn, as the option says
+	phase     atomic.Uint32
+	done      atomic.Bool // connecting or accepting has succeeded: the endpoint belongs to the Conn
+	deadline  time.Time   // of the handshake of a request, zero if there is none
+	timer     *time.Timer // refuses a request at the deadline; nil if there is none
 }
+
+// Phases of a stage.
+const (
+	stageNew  uint32 = iota
+	stageUsed        // connecting, accepting or rejecting was tried
+	stageLate        // the deadline of the handshake passed before
+)
 
 var errUsed = fmt.Errorf("it has been connected, accepted or rejected already, or that has failed: %w", syscall.EINVAL)
 
@@ -25,8 +37,17 @@ var errUsed = fmt.Errorf("it has been connected, accepted or rejected already, o
 // long as this stage, or the Conn made from it.
 func (s *stage) Device() *verbs.Device { return s.ep.device() }
 
-// PD returns the device's default protection domain, which connections share.
-func (s *stage) PD() (*verbs.PD, error) { return s.ep.id.defaultPD(opAllocPD, nil) }
+// PD returns the connection's protection domain, in which its buffers must be
+// registered: that of its QP, if Init or QP has chosen one, and else the one that the
+// option PD of the Dialer or ListenConfig returns. By default that is a new one for each
+// connection. It is closed with the connection, or with the last memory region on it if
+// that is closed later.
+func (s *stage) PD() (*verbs.PD, error) {
+	if qp := s.ep.id.QP(); qp != nil {
+		return qp.PD(), nil
+	}
+	return s.ep.id.connPD(opAllocPD, nil)
+}
 
 // ID returns the ID underneath. Its events are the library's to fetch.
 func (s *stage) ID() *ID { return s.ep.id }
@@ -60,17 +81,36 @@ func (s *stage) PostRecv(wrID uint64, sg ...verbs.SGE) error {
 // Close gives the stage up: a request that has not been answered is refused.
 // After a successful Connect or Accept it does nothing: the Conn has taken over.
 func (s *stage) Close() error {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	if !s.done.Load() {
 		return s.ep.close()
 	}
 	return nil
 }
 
+var errLate = fmt.Errorf("the request was refused when the listener's HandshakeTimeout had passed: %w", os.ErrDeadlineExceeded)
+
+// claim admits the one call that connects, accepts or rejects.
+func (s *stage) claim(op string) error {
+	if s.phase.CompareAndSwap(stageNew, stageUsed) {
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+		return nil
+	}
+	if s.phase.Load() == stageLate {
+		return s.ep.id.opError(op, errLate)
+	}
+	return s.ep.id.opError(op, errUsed)
+}
+
 // take returns the QP to connect or accept with: the one named, or the one that
 // Init or QP chose. It may be called once.
 func (s *stage) take(op string, qp *verbs.QP) (*verbs.QP, error) {
-	if s.used.Swap(true) {
-		return nil, s.ep.id.opError(op, errUsed)
+	if err := s.claim(op); err != nil {
+		return nil, err
 	}
 	if qp == nil {
 		qp = s.ep.id.QP()

@@ -38,7 +38,7 @@ var rules = map[string]rule{
 	"provider/mlx5": {ours: []string{"abi", "uverbs", "provider", "internal/mem", "internal/mmio"}, unsafe: []string{"*"}},
 	"verbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
 		unsafe: []string{"buffer.go"}},
-	"cm": {ours: []string{"abi", "internal/cdev", "internal/netns", "ucma", "verbs"}},
+	"cm": {ours: []string{"abi", "internal/cdev", "internal/mem", "internal/netns", "ucma", "verbs"}},
 
 	"oob": {ours: []string{"verbs"}},
 

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm
+
+import (
+	"context"
+	"encoding/binary"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/internal/cdev"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
+	"purerdma/ucma"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// crowdKernel is a kernel with a listener and any number of peers, each of which costs it
+// little: their QPs share their queues, and a peer confirms at once.
+type crowdKernel struct {
+	queueKernel
+
+	mu       sync.Mutex
+	lastID   uint32
+	ids      map[uint32]*crowdID
+	listener *crowdID
+	rejected map[netip.Addr]string // the last reason, by peer
+}
+
+type crowdID struct {
+	uid    uint64
+	file   *crowdFile
+	remote netip.AddrPort
+}
+
+// crowdFile is an open connection manager.
+type crowdFile struct {
+	k      *crowdKernel
+	events chan abi.UcmEventResp
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newCrowd() *crowdKernel {
+	return &crowdKernel{queueKernel: queueKernel{uverbstest.New("rxe0")}, ids: map[uint32]*crowdID{}, rejected: map[netip.Addr]string{}}
+}
+
+func (k *crowdKernel) host() *verbs.Host {
+	return &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}
+}
+
+// OpenCM opens the connection manager.
+func (k *crowdKernel) OpenCM() (ucma.Device, error) {
+	return &crowdFile{k: k, events: make(chan abi.UcmEventResp, 1000), closed: make(chan struct{})}, nil
+}
+
+// ask sends the listener a connect request.
+func (k *crowdKernel) ask(from string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lastID++
+	k.ids[k.lastID] = &crowdID{file: k.listener.file, remote: netip.AddrPortFrom(netip.MustParseAddr(from), uint16(k.lastID))}
+	k.listener.file.events <- abi.UcmEventResp{UID: k.listener.uid, ID: k.lastID, Event: abi.RDMA_CM_EVENT_CONNECT_REQUEST}
+}
+
+// reason returns why a peer was rejected last.
+func (k *crowdKernel) reason(from string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.rejected[netip.MustParseAddr(from)]
+}
+
+func (f *crowdFile) WriteWhenReadable(ctx context.Context, b []byte) error {
+	select {
+	case ev := <-f.events:
+		*(*abi.UcmEventResp)(pointerAt(b, 8)) = ev
+		return nil
+	case <-f.closed:
+		return net.ErrClosed
+	case <-ctx.Done():
+		return cdev.ContextError(ctx)
+	}
+}
+
+func (f *crowdFile) Write(b []byte) error {
+	k := f.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	body := b[8:]
+	switch binary.NativeEndian.Uint32(b) {
+	case abi.RDMA_USER_CM_CMD_CREATE_ID:
+		k.lastID++
+		k.ids[k.lastID] = &crowdID{uid: abi.View[abi.UcmCreateID](body).UID, file: f}
+		*(*uint32)(pointerAt(b, 16)) = k.lastID
+	case abi.RDMA_USER_CM_CMD_LISTEN:
+		k.listener = k.ids[abi.View[abi.UcmListen](body).ID]
+	case abi.RDMA_USER_CM_CMD_QUERY:
+		resp := (*abi.UcmQueryAddrResp)(pointerAt(b, 8))
+		resp.PortNum = 1
+		resp.SrcAddr, resp.SrcSize, _ = ucma.EncodeSockaddr(ucma.IP(netip.MustParseAddrPort("10.0.0.1:7")))
+		if id := k.ids[abi.View[abi.UcmQuery](body).ID]; id.remote.IsValid() {
+			resp.DstAddr, resp.DstSize, _ = ucma.EncodeSockaddr(ucma.IP(id.remote))
+		}
+	case abi.RDMA_USER_CM_CMD_MIGRATE_ID:
+		k.ids[abi.View[abi.UcmMigrateID](body).ID].file = f
+	case abi.RDMA_USER_CM_CMD_INIT_QP_ATTR:
+		r := (*abi.UverbsQPAttr)(pointerAt(b, 8))
+		r.QPState = abi.View[abi.UcmInitQPAttr](body).QPState
+		r.QPAttrMask = uint32(verbs.QPAttrState | attrsOf[r.QPState])
+		r.PortNum, r.AHAttr.PortNum = 1, 1
+	case abi.RDMA_USER_CM_CMD_ACCEPT:
+		c := abi.View[abi.UcmAccept](body)
+		id := k.ids[c.ID]
+		id.uid = c.UID
+		id.file.events <- abi.UcmEventResp{UID: id.uid, ID: c.ID, Event: abi.RDMA_CM_EVENT_ESTABLISHED}
+	case abi.RDMA_USER_CM_CMD_REJECT:
+		c := abi.View[abi.UcmReject](body)
+		k.rejected[k.ids[c.ID].remote.Addr()] = string(c.PrivateData[:c.PrivateDataLen])
+	case abi.RDMA_USER_CM_CMD_DESTROY_ID:
+		delete(k.ids, abi.View[abi.UcmDestroyID](body).ID)
+	}
+	return nil
+}
+
+func (f *crowdFile) Wake()                             {}
+func (f *crowdFile) Control(fn func(fd uintptr)) error { fn(3); return nil }
+
+func (f *crowdFile) Close() error {
+	f.once.Do(func() { close(f.closed) })
+	return nil
+}
+
+// crowdServer accepts connections of a crowd.
+type crowdServer struct {
+	t  *testing.T
+	k  *crowdKernel
+	ln *Listener
+	cq *verbs.CQ
+}
+
+func newCrowdServer(t *testing.T, config ListenConfig) *crowdServer {
+	t.Helper()
+	s := &crowdServer{t: t, k: newCrowd()}
+	config.Host = s.k.host()
+	var err error
+	if s.ln, err = config.Listen(t.Context(), "tcp", ":7"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.ln.Close() })
+	dev, err := config.Host.Open("rxe0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	if s.cq, err = dev.CreateCQ(verbs.CQConfig{Entries: 1, NoEvents: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.cq.Close() })
+	return s
+}
+
+// request returns the next request, which must come from a peer.
+func (s *crowdServer) request(from string) *Request {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	defer cancel()
+	req, err := s.ln.Accept(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if got := req.RemoteAddr().Addr().String(); got != from {
+		s.t.Fatalf("Accept() = request of %s, want one of %s", got, from)
+	}
+	return req
+}
+
+// connect has a peer connect, and returns what closes the connection.
+func (s *crowdServer) connect(from string) (closeConn func()) {
+	s.t.Helper()
+	s.k.ask(from)
+	req := s.request(from)
+	pd, err := req.PD()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	qp, err := pd.CreateQP(qpOn(s.cq, s.cq))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	conn, err := req.Accept(s.t.Context(), qp, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return func() {
+		conn.Close()
+		qp.Close()
+	}
+}
+
+// TestAddressAtItsLimit: 10,000 idle connections of one address are its limit, and no other
+// address is refused because of them.
+func TestAddressAtItsLimit(t *testing.T) {
+	const most = 10000
+	s := newCrowdServer(t, ListenConfig{MaxConns: most + 10, MaxConnsPerAddr: most})
+	var open []func()
+	for range most {
+		open = append(open, s.connect("10.0.0.2"))
+	}
+	for i := range uint64(100) {
+		s.k.ask("10.0.0.2") // which is refused within the next Accept
+		s.connect("10.0.0.3")()
+		if got, want := s.k.reason("10.0.0.2"), refusedConnsAddr; got != want {
+			t.Fatalf("the peer at its limit was rejected with %q, want %q", got, want)
+		}
+		if got := s.ln.Refused(); got != i+1 {
+			t.Fatalf("Refused() = %d, want %d", got, i+1)
+		}
+	}
+	open[0]()
+	open[0] = s.connect("10.0.0.2")
+	for _, closeConn := range open {
+		closeConn()
+	}
+	a := s.ln.admission
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.total != (tally{}) || len(a.from) > 0 {
+		t.Errorf("counted after all connections were closed: %+v, %d addresses, want none", a.total, len(a.from))
+	}
+}
+
+// TestLimits: each limit refuses what is over it with its own reason, and admits again when a
+// connection has ended.
+func TestLimits(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		config  ListenConfig
+		other   bool // the second peer is another host
+		pending bool // the first peer's request is not answered
+		reason  string
+	}{
+		{"MaxConns", ListenConfig{MaxConns: 1}, true, false, refusedConns},
+		{"MaxConnsPerAddr", ListenConfig{MaxConnsPerAddr: 1}, false, false, refusedConnsAddr},
+		{"MaxPending", ListenConfig{MaxPending: 1}, true, true, refusedPending},
+		{"MaxPendingPerAddr", ListenConfig{MaxPendingPerAddr: 1}, false, true, refusedPendingAddr},
+		{"pending requests are connections", ListenConfig{MaxConns: 1}, true, true, refusedConns},
+		{"MaxPending is not for established ones", ListenConfig{MaxPending: 1, MaxPendingPerAddr: 1}, false, false, ""},
+		{"MaxConnsPerAddr is not for other hosts", ListenConfig{MaxConnsPerAddr: 1}, true, false, ""},
+		{"no limits", ListenConfig{MaxConns: -1, MaxConnsPerAddr: -1, MaxPending: -1, MaxPendingPerAddr: -1}, false, true, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newCrowdServer(t, tc.config)
+			second := "10.0.0.2"
+			if tc.other {
+				second = "10.0.0.3"
+			}
+			end := func() {}
+			if tc.pending {
+				s.k.ask("10.0.0.2")
+				req := s.request("10.0.0.2")
+				end = func() { req.Reject(nil) }
+			} else {
+				end = s.connect("10.0.0.2")
+			}
+			if tc.reason != "" {
+				s.k.ask(second)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				defer cancel()
+				if _, err := s.ln.Accept(ctx); err == nil || !err.(*OpError).Timeout() {
+					t.Errorf("Accept() with a request over the limit = %v, want it to wait", err)
+				}
+				if got := s.k.reason(second); got != tc.reason {
+					t.Errorf("rejected with %q, want %q", got, tc.reason)
+				}
+				end()
+				s.connect(second)()
+				return
+			}
+			s.connect(second)()
+			end()
+		})
+	}
+}
+
+// TestDefaultLimits: a process with few descriptors has lower limits.
+func TestDefaultLimits(t *testing.T) {
+	a := newAdmission(&ListenConfig{})
+	if a.all.conns < 1 || a.all.conns > defaultMaxConns || a.each.conns < 1 || a.each.conns > defaultMaxConnsPerAddr || a.each.conns > a.all.conns {
+		t.Errorf("default limits: %+v, per address %+v", a.all, a.each)
+	}
+	if a.all.pending != defaultMaxPending || a.each.pending != defaultMaxPendingPerAddr {
+		t.Errorf("default limits of handshakes: %+v, per address %+v", a.all, a.each)
+	}
+}
+
+// TestRefusalLog: refused requests are logged once a second at most, with their number.
+func TestRefusalLog(t *testing.T) {
+	var out strings.Builder
+	ch, _ := newFakeChannel(t)
+	ch.host.Log = slog.New(slog.NewTextHandler(&out, nil))
+	id := newFakeID(t, ch)
+	for range 1000 {
+		ch.refused.note(ch.host.Log, id, refusedConns, nil)
+	}
+	if got := strings.Count(out.String(), "connect request refused"); got != 1 {
+		t.Errorf("%d records of 1000 refused requests, want 1:\n%s", got, out.String())
+	}
+	ch.refused.mu.Lock()
+	ch.refused.next = time.Time{}
+	ch.refused.mu.Unlock()
+	ch.refused.note(ch.host.Log, id, refusedConns, nil)
+	if !strings.Contains(out.String(), "requests=1000 ") && !strings.Contains(out.String(), "requests=1000\n") {
+		t.Errorf("the second record does not count the 999 silent ones and its own:\n%s", out.String())
+	}
+	if got := ch.refused.count(); got != 1001 {
+		t.Errorf("count() = %d, want 1001", got)
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+
+	"purerdma/internal/cdev"
+)
+
+// maxConnecting bounds the CONNECT commands of a process that are in the kernel at a time,
+// of the blocking calls.
+const maxConnecting = 256
+
+// connecting counts them.
+var connecting = newConnectLimit(maxConnecting)
+
+// connectLimit bounds the CONNECT commands that are in the kernel. On iWARP the kernel makes
+// the TCP connection within the command, which occupies a thread of the process for two
+// minutes if nobody answers, and nothing ends it: a signal would close the connection as
+// soon as it stands (docs/driver-faults.md). A dial whose context ends leaves its command
+// behind. The Go runtime ends a process that has 10,000 threads.
+type connectLimit struct {
+	slots     chan struct{}
+	abandoned atomic.Int32 // commands that no dial waits for
+}
+
+func newConnectLimit(n int) *connectLimit { return &connectLimit{slots: make(chan struct{}, n)} }
+
+// enter waits for one of the slots. It fails at once if commands that were left behind have
+// all of them.
+func (l *connectLimit) enter(ctx context.Context) (*connectSlot, error) {
+	select {
+	case l.slots <- struct{}{}:
+		return &connectSlot{limit: l}, nil
+	default:
+	}
+	n := cap(l.slots)
+	if int(l.abandoned.Load()) >= n {
+		return nil, fmt.Errorf("%d cancelled dials of this process are still in the kernel, which on iWARP takes up to two minutes to give up: %w", n, syscall.EAGAIN)
+	}
+	select {
+	case l.slots <- struct{}{}:
+		return &connectSlot{limit: l}, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w (%d dials of this process are in the kernel, the most there may be)", cdev.ContextError(ctx), n)
+	}
+}
+
+// connectSlot is the slot of one command. A nil one is that of a command that is not counted.
+type connectSlot struct {
+	limit *connectLimit
+	state atomic.Uint32
+}
+
+// States of a connectSlot.
+const (
+	connectWaited uint32 = iota
+	connectAbandoned
+	connectReturned
+)
+
+// abandon notes that nobody waits for the command any more.
+func (s *connectSlot) abandon() {
+	if s != nil && s.state.CompareAndSwap(connectWaited, connectAbandoned) {
+		s.limit.abandoned.Add(1)
+	}
+}
+
+// leave gives the slot back when the command has returned.
+func (s *connectSlot) leave() {
+	if s == nil {
+		return
+	}
+	if s.state.Swap(connectReturned) == connectAbandoned {
+		s.limit.abandoned.Add(-1)
+	}
+	<-s.limit.slots
+}

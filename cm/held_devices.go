@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"purerdma/verbs"
+)
+
+// heldDevices keeps the devices open by which a listener's requests have come. Otherwise a
+// request that is refused while no connection stands would open the device, and close it
+// again: several commands of the driver for one message of a stranger.
+//
+// The removal of a device may wait until all programs have closed it, and a listener hears
+// of no removal while nobody calls Accept, or if it is bound to no device. So each device
+// has an ID bound to it, on a channel that a goroutine reads.
+type heldDevices struct {
+	host  *verbs.Host
+	netNS string
+
+	mu     sync.Mutex
+	ch     *EventChannel // nil before the first request
+	ids    []*ID         // one for each device
+	closed bool
+}
+
+// hold keeps the device of a connect request open. It returns without having done so if
+// the process is out of descriptors, for instance: the next request tries again.
+func (h *heldDevices) hold(request *ID) {
+	dev := request.Device()
+	if dev == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || slices.ContainsFunc(h.ids, func(id *ID) bool { return dev.Same(id.Device()) }) {
+		return
+	}
+	if h.ch == nil {
+		ch, err := NewEventChannelOn(h.host)
+		if err != nil {
+			return
+		}
+		h.ch = ch
+		go h.watch(ch)
+	}
+	id, err := h.ch.NewIDConfig(IDConfig{PortSpace: request.ps, QPType: request.qpType, NetNS: h.netNS})
+	if err != nil {
+		return
+	}
+	if err := id.Bind(withAnyPort(request.LocalAddr())); err != nil || !dev.Same(id.Device()) {
+		id.Close()
+		return
+	}
+	h.ids = append(h.ids, id)
+}
+
+// withAnyPort returns an address with a port that the kernel chooses.
+func withAnyPort(a Addr) Addr {
+	if a.isIB() {
+		a.IB.ServiceID &^= ibPortMask
+		a.IB.ServiceIDMask &^= ibPortMask
+		return a
+	}
+	return AddrFrom(netip.AddrPortFrom(a.Addr(), 0))
+}
+
+// watch lets go of a device when it is removed, until the channel is closed.
+func (h *heldDevices) watch(ch *EventChannel) {
+	for ev, err := range ch.Events(context.Background()) {
+		if err != nil {
+			return
+		}
+		ev.Ack()
+		if ev.Type != EventDeviceRemoval {
+			continue
+		}
+		h.mu.Lock()
+		h.ids = slices.DeleteFunc(h.ids, func(id *ID) bool { return id == ev.ID })
+		h.mu.Unlock()
+		ev.ID.Close()
+	}
+}
+
+// close lets go of all devices.
+func (h *heldDevices) close() error {
+	h.mu.Lock()
+	ch := h.ch
+	h.closed, h.ch, h.ids = true, nil, nil
+	h.mu.Unlock()
+	if ch == nil {
+		return nil
+	}
+	return ch.Close()
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// defaultKeepAlive is how long a connection is idle before its peer is probed, as in
+// package net.
+const defaultKeepAlive = 15 * time.Second
+
+// minAnswer is the least time that a peer has to acknowledge a probe, however short the
+// period is: the QP's retries bound it, too.
+const minAnswer = 5 * time.Second
+
+// keepalive probes the peer of an idle connection, so that a peer whose host has vanished
+// does not hold the connection for ever. A nil keepalive does nothing.
+type keepalive struct {
+	conn   *Conn
+	period time.Duration
+	timer  *time.Timer
+
+	// active is set by operations that succeed, and cleared by the timer.
+	active atomic.Bool
+	// silent is set while this side must not send: on iWARP the accepting side, until the
+	// first operation or message (RFC 5044, 7.1).
+	silent atomic.Bool
+}
+
+// startKeepAlive starts to probe an idle connection, as the option KeepAlive says. Without
+// it, a QP of the program's is left alone, and so is a send queue in which a probe would
+// take the only entry.
+func (c *Conn) startKeepAlive(option time.Duration) {
+	period := option
+	if option == 0 {
+		period = defaultKeepAlive
+	}
+	id := c.ep.id
+	id.mu.Lock()
+	ownQP, passive := id.ownQP, id.request != nil
+	id.mu.Unlock()
+	theirs := !ownQP || c.qp.Cap().SendWR < 2
+	if period < 0 || option == 0 && theirs || !c.qp.SendCQ().Exclusive() {
+		return
+	}
+	k := &keepalive{conn: c, period: period}
+	k.silent.Store(passive && id.iwarp())
+	c.alive = k
+	k.timer = time.AfterFunc(time.Hour, k.look)
+	c.ep.idle = k.timer
+	k.timer.Reset(period) // only now look may run
+}
+
+// look probes the peer if the connection has been idle since the last look.
+func (k *keepalive) look() {
+	c := k.conn
+	if !k.active.Swap(false) && !k.silent.Load() {
+		limit := max(k.period, minAnswer)
+		noAnswer := fmt.Errorf("the peer has not acknowledged it within %v: %w", limit, os.ErrDeadlineExceeded)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, noAnswer)
+		_ = c.run(ctx, opKeepAlive, &verbs.SendWR{Opcode: verbs.OpWrite}, nil) // others on the connection are told
+		cancel()
+		k.active.Store(false)
+	}
+	if c.ep.over.Err() != nil || c.ep.failed() != nil {
+		return
+	}
+	k.timer.Reset(k.period)
+	if c.ep.over.Err() != nil { // Close has come in between
+		k.timer.Stop()
+	}
+}
+
+// touch notes that something has come or gone.
+func (k *keepalive) touch() {
+	if k == nil || k.active.Load() {
+		return
+	}
+	k.active.Store(true)
+	k.silent.Store(false)
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/cm/cmtest"
+	"purerdma/test/connectx"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/verbs"
+)
+
+// idleNet is two hosts on a fabric that counts its messages, and may lose them all.
+type idleNet struct {
+	k       *cmtest.Kernel
+	fabric  *connectx.Fabric
+	packets atomic.Int64
+	dead    atomic.Bool
+}
+
+func newIdleNet() *idleNet {
+	devices := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
+	n := &idleNet{k: cmtest.New(devices), fabric: devices.Fabric}
+	devices.Fabric.OnPacket(func(*connectx.Packet) (connectx.Fate, time.Duration) {
+		n.packets.Add(1)
+		if n.dead.Load() {
+			return connectx.Lost, 0
+		}
+		return connectx.Arrives, 0
+	})
+	return n
+}
+
+// connect connects a client to a server, each with its own period.
+func (n *idleNet) connect(t *testing.T, server, client time.Duration) (*cm.Conn, *cm.Conn) {
+	t.Helper()
+	ln := listenOn(t, cm.ListenConfig{Host: n.k.Host(), KeepAlive: server}, "10.0.0.1:0")
+	accepted := make(chan *cm.Conn, 1)
+	go func() {
+		defer close(accepted)
+		if req, err := ln.Accept(t.Context()); err == nil {
+			if conn, err := req.Accept(t.Context(), nil, nil); err == nil {
+				accepted <- conn
+			}
+		}
+	}()
+	d := &cm.Dialer{Host: n.k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: client}
+	conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	peer := <-accepted
+	if peer == nil {
+		t.Fatal("the connection was not accepted")
+	}
+	t.Cleanup(func() { peer.Close() })
+	return peer, conn
+}
+
+// wantProbes waits for messages on the fabric.
+func (n *idleNet) wantProbes(t *testing.T) {
+	t.Helper()
+	before := n.packets.Load()
+	for end := time.Now().Add(10 * time.Second); n.packets.Load() < before+3; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the idle connection is not probed")
+		}
+	}
+}
+
+// TestKeepAliveOfAnIdleConnection: the peer of an idle connection is probed again and again,
+// whichever side asks for it, and the connection goes on.
+func TestKeepAliveOfAnIdleConnection(t *testing.T) {
+	for name, periods := range map[string][2]time.Duration{"the client": {-1, 10 * time.Millisecond}, "the server": {10 * time.Millisecond, -1}} {
+		t.Run(name, func(t *testing.T) {
+			n := newIdleNet()
+			server, client := n.connect(t, periods[0], periods[1])
+			n.wantProbes(t)
+			for _, conn := range []*cm.Conn{server, client} {
+				if err := conn.Probe(within(t, 10*time.Second)); err != nil {
+					t.Errorf("Probe = %v", err)
+				}
+			}
+			client.Close()
+			if _, err := server.Wait(within(t, 10*time.Second)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestKeepAliveFindsADeadPeer: a peer that vanishes without a word ends an idle connection,
+// whose operations then tell what has found it: the QP's retries, or the probe's deadline.
+func TestKeepAliveFindsADeadPeer(t *testing.T) {
+	n := newIdleNet()
+	_, client := n.connect(t, -1, 50*time.Millisecond)
+	n.wantProbes(t)
+	buf, err := client.PD().Alloc(64, verbs.LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer buf.Close()
+	defer client.Close()
+	n.fabric.SetPace(1000) // the QP's retries take seconds
+	n.dead.Store(true)
+	byKeepAlive := func(err error) bool {
+		var given *cm.GivenUpError
+		var broken *cm.BrokenError
+		return errors.As(err, &given) && given.Op == "keepalive" || errors.As(err, &broken) && broken.Op == "keepalive"
+	}
+	select {
+	case <-client.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("Done is not closed")
+	}
+	if err := client.Err(); !byKeepAlive(err) {
+		t.Errorf("Err() after the peer has vanished = %v, want an error of the keepalive", err)
+	} else if ne, ok := err.(net.Error); !ok || ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Err() after the peer has vanished = %v, which looks like a timeout of the caller", err)
+	}
+	if err := client.Send(within(t, 10*time.Second), buf.Slice(0, 1)); !byKeepAlive(err) {
+		t.Errorf("Send after the peer has vanished = %v, want an error of the keepalive", err)
+	}
+}
+
+// TestNoKeepAlive: a negative period means no probes, and the default is longer than this
+// test.
+func TestNoKeepAlive(t *testing.T) {
+	const wait = 100 * time.Millisecond
+	for _, period := range []time.Duration{-1, 0} {
+		n := newIdleNet()
+		n.connect(t, period, period)
+		before := n.packets.Load()
+		time.Sleep(wait)
+		if got := n.packets.Load() - before; got > 0 {
+			t.Errorf("KeepAlive %v: %d probes in %v, want none", period, got, wait)
+		}
+	}
+}

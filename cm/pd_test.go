@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/cm/cmtest"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// fakeMachines are fake kernels with two devices each, by driver.
+var fakeMachines = map[string]func() uverbs.Kernel{
+	"rxe":  func() uverbs.Kernel { return uverbstest.New("rxe0", "rxe1") },
+	"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
+}
+
+// lent is memory that a server has registered for one of its clients.
+type lent struct {
+	addr uint64
+	rkey uint32
+}
+
+// serveSecrets accepts connections until the listener is closed, and registers a secret for
+// each client, which it sends to lends.
+func serveSecrets(ctx context.Context, ln *cm.Listener, lends chan<- lent) {
+	for n := 0; ; n++ {
+		req, err := ln.Accept(ctx)
+		if err != nil {
+			return
+		}
+		go keepSecret(ctx, req, fmt.Sprintf("secret of client %d", n), lends)
+	}
+}
+
+func keepSecret(ctx context.Context, req *cm.Request, secret string, lends chan<- lent) error {
+	defer req.Close()
+	pd, err := req.PD()
+	if err != nil {
+		return err
+	}
+	mr, err := pd.Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
+	if err != nil {
+		return err
+	}
+	defer mr.Close()
+	copy(mr.Bytes(), secret)
+	conn, err := req.Accept(ctx, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	lends <- lent{mr.Addr(), mr.RKey()}
+	_, err = conn.Wait(ctx)
+	return err
+}
+
+// secretRead connects two clients to a server, and has the second one read what the server has
+// registered for the first. It knows the key, which a real one would have to guess.
+func secretRead(t *testing.T, ln *cm.Listener, d *cm.Dialer) (string, error) {
+	t.Helper()
+	ctx := within(t, 20*time.Second)
+	lends := make(chan lent, 2)
+	go serveSecrets(ctx, ln, lends)
+	alice, err := d.Dial(ctx, "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alice.Close()
+	hers := <-lends
+	if got, err := readSecret(ctx, alice, hers); err != nil || got != "secret of client 0" {
+		t.Fatalf("a client reads its own window: %q, %v", got, err)
+	}
+	mallory, err := d.Dial(ctx, "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mallory.Close()
+	<-lends
+	return readSecret(ctx, mallory, hers)
+}
+
+func readSecret(ctx context.Context, conn *cm.Conn, from lent) (string, error) {
+	buf, err := conn.PD().Alloc(64, verbs.LocalWrite|verbs.RemoteWrite)
+	if err != nil {
+		return "", err
+	}
+	defer buf.Close()
+	n := len("secret of client 0")
+	if err := conn.Read(ctx, buf.Slice(0, n), from.addr, from.rkey); err != nil {
+		return "", err
+	}
+	return string(buf.Bytes()[:n]), nil
+}
+
+// wantDenied checks that a READ was refused by the peer's device.
+func wantDenied(t *testing.T, got string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("the READ brought %q, want an access error", got)
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the READ was not refused: %v", err)
+	}
+}
+
+// TestClientsDoNotShareMemory: a client that knows the address and the key of another client's
+// memory does not reach it, unless the server has its connections share a PD.
+func TestClientsDoNotShareMemory(t *testing.T) {
+	for name, machine := range fakeMachines {
+		t.Run(name, func(t *testing.T) {
+			k := cmtest.New(machine())
+			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
+			got, err := secretRead(t, ln, d)
+			wantDenied(t, got, err)
+			ln.Close()
+			ln = listenOn(t, cm.ListenConfig{Host: k.Host(), PD: (*verbs.Device).DefaultPD}, "10.0.0.1:8")
+			if got, err := secretRead(t, ln, d); err != nil || got != "secret of client 0" {
+				t.Errorf("with a shared PD: %q, %v; the test shows nothing", got, err)
+			}
+			ln.Close()
+			nothingLeft(t, k)
+		})
+	}
+}
+
+// TestPDOfAConnection: the PD is one for the QP and all memory of a connection, it ends with
+// the connection, and memory that is closed later keeps it until then.
+func TestPDOfAConnection(t *testing.T) {
+	for name, machine := range fakeMachines {
+		t.Run(name, func(t *testing.T) {
+			k := cmtest.New(machine())
+			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
+			go echo(ln)
+			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+			r, err := d.Resolve(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			pd, err := r.PD()
+			if err != nil {
+				t.Fatal(err)
+			}
+			mr, err := pd.Alloc(4096, verbs.LocalWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := r.Connect(within(t, 10*time.Second), nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := r.PD(); again != pd || err != nil || conn.PD() != pd {
+				t.Errorf("PD() = %p, then %p, %v; Conn.PD() = %p, want one PD", pd, again, err, conn.PD())
+			}
+			shared, err := conn.Device().DefaultPD()
+			if err != nil || shared == pd {
+				t.Errorf("the PD of the connection is the device's default PD (%v)", err)
+			}
+			say(t, conn, "hello")
+			conn.Close()
+			if _, err := pd.Alloc(4096, verbs.LocalWrite); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Alloc after Close = %v, want net.ErrClosed", err)
+			}
+			if copy(mr.Bytes(), "still there") == 0 {
+				t.Error("the memory has gone with the connection")
+			}
+			wantLeft(t, k, "device", true)
+			if err := mr.Close(); err != nil {
+				t.Errorf("Close of the memory = %v", err)
+			}
+			ln.Close()
+			nothingLeft(t, k)
+		})
+	}
+}
+
+// TestPDOption: connections get the PD that the program chooses, which stays the program's.
+func TestPDOption(t *testing.T) {
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
+	go echo(ln)
+	var pd *verbs.PD
+	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0"), PD: func(dev *verbs.Device) (_ *verbs.PD, err error) {
+		if pd == nil {
+			pd, err = dev.AllocPD()
+		}
+		return pd, err
+	}}
+	for range 2 {
+		conn, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if conn.PD() != pd {
+			t.Error("the connection has another PD")
+		}
+		say(t, conn, "hello")
+		conn.Close()
+	}
+	if mr, err := pd.Alloc(64, verbs.LocalWrite); err != nil {
+		t.Errorf("the PD has ended with the connections: %v", err)
+	} else {
+		mr.Close()
+	}
+	if err := pd.Close(); err != nil {
+		t.Error(err)
+	}
+	refusal := errors.New("no PD for this")
+	d.PD = func(*verbs.Device) (*verbs.PD, error) { return nil, refusal }
+	if _, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7"); !errors.Is(err, refusal) {
+		t.Errorf("Dial = %v, want the error of the option", err)
+	}
+	ln.Close()
+	nothingLeft(t, k)
+}
+
+// TestKeyEndsWithTheRequest: what the example lends is out of reach when the client has given
+// it back, though the connection stands.
+func TestKeyEndsWithTheRequest(t *testing.T) {
+	for name, machine := range fakeMachines {
+		t.Run(name, func(t *testing.T) {
+			k := cmtest.New(machine())
+			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
+			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+			keyEnds(t, ln, d)
+			ln.Close()
+			nothingLeft(t, k)
+		})
+	}
+}
+
+// keyEnds runs the one-sided example, twice on one connection, and then reads by a key that has
+// been given back.
+func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
+	t.Helper()
+	ctx := within(t, 20*time.Second)
+	offered := make(chan struct{})
+	go func() {
+		defer close(offered)
+		if req, err := ln.Accept(ctx); err == nil {
+			offer(ctx, req) // its connection breaks
+		}
+	}()
+	conn, err := d.Dial(ctx, "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 2 {
+		if got, err := reach(ctx, conn); err != nil || got != "read me" {
+			t.Fatalf("reach() = %q, %v", got, err)
+		}
+	}
+	buf, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer buf.Close()
+	defer conn.Close() // before the memory
+	w := borrow(t, ctx, conn, buf)
+	if err := conn.Read(ctx, buf.Slice(0, 7), w.Addr, w.RKey); err != nil {
+		t.Fatal(err)
+	}
+	// Given back; the answer to the next request comes after the key has ended.
+	if err := conn.Send(ctx, buf.Slice(0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	borrow(t, ctx, conn, buf)
+	err = conn.Read(ctx, buf.Slice(0, 7), w.Addr, w.RKey)
+	wantDenied(t, string(buf.Bytes()[:7]), err)
+	conn.Close()
+	<-offered
+}
+
+// borrow asks for memory, as reach does, and returns where it is.
+func borrow(t *testing.T, ctx context.Context, conn *cm.Conn, buf *verbs.MR) window {
+	t.Helper()
+	if err := conn.PostRecv(1, buf.Slice(200, msgSize)); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Send(ctx, buf.Slice(0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	wc, err := conn.WaitRecv(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := parseWindow(buf.Bytes()[200:][:wc.ByteLen])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/cm"
+	"purerdma/cm/cmtest"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+)
+
+// twoCards is a machine with two devices, of which the second may be of a driver that this
+// module does not know.
+type twoCards struct {
+	*uverbstest.Kernel
+	foreign bool
+}
+
+func (k twoCards) Devices() ([]uverbs.DeviceInfo, error) {
+	all, err := k.Kernel.Devices()
+	if k.foreign {
+		all[1].DriverID = abi.RDMA_DRIVER_BNXT_RE
+	}
+	return all, err
+}
+
+// listenOn returns a listener on a fake kernel.
+func listenOn(t *testing.T, config cm.ListenConfig, address string) *cm.Listener {
+	t.Helper()
+	ln, err := config.Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// syncBuffer is a bytes.Buffer for several goroutines.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// TestRequestByAnUnusableDevice: a peer chooses the device that its request comes by. One that
+// this process cannot open costs the peer its request, and the server nothing.
+func TestRequestByAnUnusableDevice(t *testing.T) {
+	for name, foreign := range map[string]bool{"a driver without a provider": true, "no permission": false} {
+		t.Run(name, func(t *testing.T) {
+			k := cmtest.New(twoCards{uverbstest.New("rxe0", "other1"), foreign})
+			if !foreign {
+				k.OnCommand(func(c cmtest.Command) error {
+					if c.Device == "other1" && c.Name == "open" {
+						return &fs.PathError{Op: "open", Path: "/dev/infiniband/uverbs1", Err: syscall.EACCES}
+					}
+					return nil
+				})
+			}
+			host := k.Host()
+			var log syncBuffer
+			host.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			ln := listenOn(t, cm.ListenConfig{Host: host}, ":7")
+			go echo(ln)
+			from10001 := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.1:0")}
+			for range 3 {
+				_, err := from10001.Dial(within(t, 10*time.Second), "tcp", "10.0.0.2:7")
+				if rej := new(cm.RejectError); !errors.As(err, &rej) || !strings.Contains(err.Error(), `"the device cannot be used"`) {
+					t.Errorf("Dial by the unusable device: %v, want a rejection with the reason", err)
+				}
+				served(t, from10001, mustParse("10.0.0.1:7"))
+			}
+			if got := ln.Refused(); got != 3 {
+				t.Errorf("Refused() = %d, want 3", got)
+			}
+			if out := log.String(); !strings.Contains(out, "connect request refused") || !strings.Contains(out, "remote=10.0.0.1:") || !strings.Contains(out, "other1") {
+				t.Errorf("the log does not tell of the refused request: %q", out)
+			}
+			ln.Close()
+			nothingLeft(t, k)
+		})
+	}
+}
+
+// nothingLeft checks that programs have closed everything. What they close in the background
+// may take a moment.
+func nothingLeft(t *testing.T, k *cmtest.Kernel) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if left = k.Left(); len(left) == 0 {
+			return
+		}
+	}
+	t.Errorf("Left() = %q, want nothing", left)
+}
+
+// TestAcceptOutOfDescriptors: Accept's error says that it is temporary, whatever could not be
+// opened, and later calls succeed.
+func TestAcceptOutOfDescriptors(t *testing.T) {
+	for _, device := range []string{"rdma_cm", "rxe0"} {
+		for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS} {
+			k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+			var full atomic.Bool
+			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, ":7")
+			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+			r, err := d.Resolve(within(t, 10*time.Second), "tcp", "10.0.0.1:7") // it has its descriptors
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.QP(); err != nil {
+				t.Fatal(err)
+			}
+			full.Store(true)
+			k.OnCommand(func(c cmtest.Command) error {
+				if full.Load() && c.Device == device && c.Name == "open" {
+					return &fs.PathError{Op: "open", Path: "/dev/infiniband/" + device, Err: errno}
+				}
+				return nil
+			})
+			dialed := make(chan error, 1)
+			go func() { _, err := r.Connect(within(t, 10*time.Second), nil, nil); dialed <- err }()
+			_, err = ln.Accept(within(t, 10*time.Second))
+			var oe *cm.OpError
+			if !errors.As(err, &oe) || !oe.Temporary() || oe.Timeout() || !errors.Is(err, errno) || oe.Op != "accept" {
+				t.Errorf("Accept() when %s could not be opened (%v) = %v, want a temporary error", device, errno, err)
+			}
+			if err := <-dialed; !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("Connect() = %v, want a rejection", err)
+			}
+			full.Store(false)
+			go echo(ln)
+			served(t, d, mustParse("10.0.0.1:7"))
+			ln.Close()
+			nothingLeft(t, k)
+		}
+	}
+}
+
+// TestListenerKeepsDevices: refused requests do not open the device again and again, and the
+// listener lets go of it at the device's removal, though nobody calls Accept, and at Close.
+func TestListenerKeepsDevices(t *testing.T) {
+	for _, address := range []string{":7", "10.0.0.1:7"} {
+		for _, removed := range []bool{true, false} {
+			k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+			var opens atomic.Int32
+			k.OnCommand(func(c cmtest.Command) error {
+				if c.Device == "rxe0" && c.Name == "open" {
+					opens.Add(1)
+				}
+				return nil
+			})
+			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, address)
+			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+			for range 20 {
+				go func() {
+					if req, err := ln.Accept(within(t, 10*time.Second)); err == nil {
+						req.Reject(nil)
+					}
+				}()
+				if _, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7"); !errors.Is(err, syscall.ECONNREFUSED) {
+					t.Fatal(err)
+				}
+			}
+			if got := opens.Load(); got != 1 {
+				t.Errorf("listener on %s: 20 refused requests opened the device %d times, want once", address, got)
+			}
+			if removed {
+				k.Remove("rxe0")
+				wantLeft(t, k, "device rxe0", false)
+				ln.Close()
+			} else {
+				wantLeft(t, k, "device rxe0", true)
+				ln.Close()
+			}
+			nothingLeft(t, k)
+		}
+	}
+}
+
+// wantLeft waits until a thing is among those that programs have not closed, or is not.
+func wantLeft(t *testing.T, k *cmtest.Kernel, what string, want bool) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if left = k.Left(); strings.Contains(strings.Join(left, "; "), what) == want {
+			return
+		}
+	}
+	t.Errorf("Left() = %q; contains %q: want %v", left, what, want)
+}
+
+// TestHandshakeTimeout: a request that the program does not answer is refused with a reason, and
+// a peer that does not confirm is given up.
+func TestHandshakeTimeout(t *testing.T) {
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+	ln := listenOn(t, cm.ListenConfig{Host: k.Host(), HandshakeTimeout: 50 * time.Millisecond, MaxPending: 1}, ":7")
+	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+	dial := func() chan error {
+		dialed := make(chan error, 1)
+		go func() {
+			conn, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
+			if err == nil {
+				t.Cleanup(func() { conn.Close() })
+			}
+			dialed <- err
+		}()
+		return dialed
+	}
+	request := func() *cm.Request {
+		t.Helper()
+		req, err := ln.Accept(within(t, 10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return req
+	}
+	wantTimeout := func(what string, err error) {
+		t.Helper()
+		ne, ok := err.(net.Error)
+		if !ok || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "HandshakeTimeout") {
+			t.Errorf("%s = %v, want a timeout that names HandshakeTimeout", what, err)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s = %v: no context has ended", what, err)
+		}
+	}
+
+	dialed := dial()
+	req := request()
+	if err := <-dialed; !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), `"handshake timeout"`) {
+		t.Errorf("Dial without an answer = %v, want a rejection with the reason", err)
+	}
+	_, err := req.Accept(within(t, 10*time.Second), nil, nil)
+	wantTimeout("Accept of a late request", err)
+	wantTimeout("Reject of a late request", req.Reject(nil))
+	req.Close()
+
+	// The answer arrives, but not the confirmation.
+	k.OnMessage(func(m cmtest.Message) (cmtest.Fate, time.Duration) {
+		if m.Type == cmtest.RTU {
+			return cmtest.Lost, 0
+		}
+		return cmtest.Arrives, 0
+	})
+	dialed = dial()
+	_, err = request().Accept(within(t, 10*time.Second), nil, nil)
+	wantTimeout("Accept without a confirmation", err)
+	<-dialed
+	k.OnMessage(nil)
+
+	// Both handshakes are over, and an answered one has no deadline any more.
+	dialed = dial()
+	conn, err := request().Accept(within(t, 10*time.Second), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-dialed; err != nil {
+		t.Error(err)
+	}
+	conn.Close()
+}
+
+// TestRefusedDatagramRequest: limits hold for datagram services, whose refusal carries the
+// reason, too.
+func TestRefusedDatagramRequest(t *testing.T) {
+	k := cmtest.New(inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")) // the other fake has no datagrams
+	ln, err := (&cm.ListenConfig{Host: k.Host(), MaxConns: 1}).Listen(t.Context(), "udp", ":7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	lookUp := func() error {
+		d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+		r, err := d.Resolve(within(t, 10*time.Second), "udp", "10.0.0.1:7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		_, err = r.Lookup(within(t, 10*time.Second), nil)
+		return err
+	}
+	answered := make(chan *cm.Request, 2)
+	go func() {
+		for {
+			req, err := ln.Accept(t.Context())
+			if err != nil {
+				return
+			}
+			req.Answer(nil, nil)
+			answered <- req
+		}
+	}()
+	if err := lookUp(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lookUp(); err == nil || !strings.Contains(err.Error(), `"too many connections"`) {
+		t.Errorf("Lookup over the limit = %v, want a refusal with the reason", err)
+	}
+	(<-answered).Close()
+	if err := lookUp(); err != nil {
+		t.Errorf("Lookup after the first request was closed = %v, want success", err)
+	}
+	(<-answered).Close()
+}

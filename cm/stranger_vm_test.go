@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// TestVMClientsDoNotShareMemory is TestClientsDoNotShareMemory on a real kernel.
+func TestVMClientsDoNotShareMemory(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	d := dialerOf(hosts[1].IPv4)
+	got, err := secretRead(t, listen(t, at(hosts[0].IPv4, 0)), d)
+	wantDenied(t, got, err)
+	shared := listenOn(t, cm.ListenConfig{PD: (*verbs.Device).DefaultPD}, at(hosts[0].IPv4, 0))
+	if got, err := secretRead(t, shared, d); err != nil || got != "secret of client 0" {
+		t.Errorf("with a shared PD: %q, %v; the test shows nothing", got, err)
+	}
+}
+
+// TestVMKeyEndsWithTheRequest is TestKeyEndsWithTheRequest on a real kernel.
+func TestVMKeyEndsWithTheRequest(t *testing.T) {
+	ln, d := ends(t)
+	keyEnds(t, ln, d)
+}
+
+// TestVMRefusedByLimit: the peer reads why it was refused, the listener serves others, and a
+// connection that has ended makes room.
+func TestVMRefusedByLimit(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	ln := listenOn(t, cm.ListenConfig{MaxConnsPerAddr: 1}, "0.0.0.0:0")
+	go echo(ln)
+	to := at(hosts[0].IPv4, ln.Addr().Port())
+	d := dialerOf(hosts[1].IPv4)
+	first, err := d.Dial(within(t, 10*time.Second), "tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	say(t, first, "hello")
+	for range 5 {
+		_, err = d.Dial(within(t, 10*time.Second), "tcp", to)
+		if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), `"too many connections from this address"`) {
+			t.Errorf("Dial over the limit = %v, want a rejection with the reason", err)
+		}
+	}
+	if got := ln.Refused(); got != 5 {
+		t.Errorf("Refused() = %d, want 5", got)
+	}
+	served(t, dialerOf(hosts[0].IPv4), mustParse(at(hosts[1].IPv4, ln.Addr().Port())))
+	say(t, first, "still there")
+	if _, err := first.Disconnect(within(t, 10*time.Second)); err != nil {
+		t.Error(err)
+	}
+	// The server closes its side a moment later.
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := d.Dial(within(t, 10*time.Second), "tcp", to)
+		if err == nil {
+			conn.Close()
+			break
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(end) {
+			t.Fatalf("Dial after the first connection has ended = %v", err)
+		}
+	}
+}
+
+// TestVMHandshakeTimeout: a request that the server does not answer is refused with a reason.
+func TestVMHandshakeTimeout(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	ln := listenOn(t, cm.ListenConfig{HandshakeTimeout: 200 * time.Millisecond}, at(hosts[0].IPv4, 0))
+	dialed := make(chan error, 1)
+	go func() {
+		_, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
+		dialed <- err
+	}()
+	req, err := ln.Accept(within(t, 10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-dialed; !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), `"handshake timeout"`) {
+		t.Errorf("Dial without an answer = %v, want a rejection with the reason", err)
+	}
+	if _, err := req.Accept(within(t, 10*time.Second), nil, nil); err == nil || !err.(*cm.OpError).Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Accept of a late request = %v, want a timeout", err)
+	}
+}
+
+// TestVMIdleListenerLetsGoOfItsDevice: a listener that nobody asks and that holds a device does
+// not hold up the device's removal.
+func TestVMIdleListenerLetsGoOfItsDevice(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	ln := listen(t, "0.0.0.0:0")
+	to := at(hosts[0].IPv4, ln.Addr().Port())
+	refused := make(chan error, 1)
+	go func() {
+		req, err := ln.Accept(within(t, 10*time.Second))
+		if err == nil {
+			err = req.Reject(nil)
+		}
+		refused <- err
+	}()
+	if _, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", to); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("Dial = %v, want a rejection", err)
+	}
+	if err := <-refused; err != nil {
+		t.Error(err)
+	}
+	deleted := make(chan error, 1)
+	go func() { deleted <- hosts[0].Unplug() }()
+	select {
+	case err := <-deleted:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the deletion of the device does not end")
+	}
+	hosts[0].Plug(t)
+	go echo(ln)
+	served(t, dialerOf(hosts[1].IPv4), mustParse(at(hosts[1].IPv4, ln.Addr().Port())))
+}
