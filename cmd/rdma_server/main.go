@@ -25,7 +25,7 @@ func run(ctx context.Context, u *tool.UI, names tool.Names) error {
 		return err
 	}
 	defer ln.Close()
-	req, err := ln.Accept(ctx)
+	req, err := tool.Accept(ctx, ln, func(err error) { u.Perror("rdma_get_request", err) })
 	if err != nil {
 		u.Perror("rdma_get_request", err)
 		return err

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/tool"
 	"purerdma/verbs"
 )
 
@@ -40,7 +41,7 @@ func acceptCM(ctx context.Context, o *options, listening func(string, int)) (ser
 
 func (s *cmServer) greet(ctx context.Context) error {
 	for {
-		req, err := s.ln.Accept(ctx)
+		req, err := tool.Accept(ctx, s.ln, nil)
 		if err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ func (*cmServer) agree(*plan) error { return nil }
 func (s *cmServer) accept(ctx context.Context, e *end, token uint64) error {
 	want := binary.BigEndian.AppendUint64([]byte(magic), token)
 	for {
-		req, err := s.ln.Accept(ctx)
+		req, err := tool.Accept(ctx, s.ln, nil)
 		if err != nil {
 			return err
 		}

@@ -7,15 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"syscall"
-	"time"
 
+	"purerdma/cmd/internal/tool"
 	"purerdma/verbs"
 )
-
-// retryPause is how long a persistent server waits before it accepts again when
-// it lacks file descriptors or memory.
-const retryPause = 100 * time.Millisecond
 
 func bind(ctx context.Context, opt *options, u *ui) (listener, error) {
 	how := listen
@@ -36,7 +31,12 @@ func runServer(ctx context.Context, opt *options, u *ui) error {
 		return err
 	}
 	defer ln.Close()
+	var wait tool.Backoff
 	p, _, err := ln.accept(ctx)
+	for err != nil && wait.Wait(ctx, err) {
+		u.Errorf("rping: %v\n", err)
+		p, _, err = ln.accept(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -59,6 +59,7 @@ func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 	defer clients.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var wait tool.Backoff
 	for {
 		p, client, err := ln.accept(ctx)
 		switch {
@@ -68,6 +69,7 @@ func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 			}
 			return nil // run reports it
 		case err == nil:
+			wait.Reset()
 			clients.Go(func() {
 				if err := serve(ctx, opt, u, p); err != nil && ctx.Err() == nil {
 					u.fail(&pingError{"server", fmt.Errorf("client %s: %w", client, err)})
@@ -76,27 +78,12 @@ func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 					cancel()
 				}
 			})
-		case exhausted(err):
+		case wait.Wait(ctx, err):
 			u.Errorf("rping: %v\n", err)
-			select {
-			case <-time.After(retryPause):
-			case <-ctx.Done():
-			}
 		default:
 			return err
 		}
 	}
-}
-
-// exhausted reports whether an accept failed for lack of what a client that
-// leaves gives back.
-func exhausted(err error) bool {
-	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
 }
 
 // serve accepts one client and serves it to the end.

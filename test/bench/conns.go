@@ -69,7 +69,8 @@ func connsEnd(ctx context.Context, role string, conns int, args []string) error 
 }
 
 func connsServer(ctx context.Context, conns int, addr string) error {
-	ln, err := cm.Listen(ctx, "tcp", addr)
+	unlimited := cm.ListenConfig{MaxConns: -1, MaxConnsPerAddr: -1, MaxPending: -1, MaxPendingPerAddr: -1}
+	ln, err := unlimited.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}

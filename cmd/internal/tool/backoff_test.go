@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tool
+
+import (
+	"context"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"purerdma/cm"
+)
+
+// TestBackoff: the pauses grow while descriptors are missing, and no other error is waited
+// out.
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := &cm.OpError{Op: "accept", Err: syscall.EMFILE}
+		var b Backoff
+		for i, want := range []time.Duration{5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000} {
+			start := time.Now()
+			if !b.Wait(t.Context(), full) {
+				t.Fatalf("Wait(%v) = false, want true", full)
+			}
+			if got := time.Since(start); got != want*time.Millisecond {
+				t.Errorf("pause %d = %v, want %v ms", i, got, int(want))
+			}
+		}
+		b.Reset()
+		start := time.Now()
+		b.Wait(t.Context(), full)
+		if got := time.Since(start); got != firstPause {
+			t.Errorf("pause after Reset = %v, want %v", got, firstPause)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, tc := range []struct {
+			ctx context.Context
+			err error
+		}{
+			{t.Context(), nil},
+			{t.Context(), io.EOF},
+			{t.Context(), &cm.OpError{Op: "accept", Err: syscall.EACCES}},
+			{t.Context(), &cm.OpError{Op: "accept", Err: os.ErrDeadlineExceeded}},
+			{ended, full},
+		} {
+			if b.Wait(tc.ctx, tc.err) {
+				t.Errorf("Wait(%v) = true, want false", tc.err)
+			}
+		}
+	})
+}
