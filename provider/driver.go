@@ -64,6 +64,14 @@ type PD interface {
 	Close() error
 }
 
+// UnmappedPD is a PD that must know of memory which the program cannot address, as that
+// of another device. A PD without this method does not care.
+type UnmappedPD interface {
+	// AddUnmapped is called before such memory is registered for the PD with LocalWrite
+	// (by RegDMABuf of package verbs). After an error the memory is not registered.
+	AddUnmapped() error
+}
+
 // MRConfig says what to register. Mem is the memory itself; it must stay where
 // it is until the MR is closed: pinned, or outside the Go heap.
 type MRConfig struct {
@@ -163,6 +171,10 @@ type QPConfig struct {
 	// domain (ibv_alloc_td(3)): posts need no lock then. Modify and Close must not
 	// run at the same time as a post. A driver may ignore it.
 	Unlocked bool
+	// NoScatterToCQE has the device write data to memory always, never into the
+	// completion (MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE of mlx5dv_create_qp(3)). It
+	// means nothing to drivers whose devices do not do that.
+	NoScatterToCQE bool
 	// MaxLSOHeader is the longest header of an OpLSO, bytes; QPs of type RawPacket.
 	MaxLSOHeader int
 	// UserHandle is what asynchronous events name the QP by.

@@ -34,6 +34,11 @@ type QPConfig struct {
 	// MaxLSOHeader is the longest SendWR.Header of an OpLSO, bytes: QPs of type
 	// RawPacket.
 	MaxLSOHeader int
+	// NoScatterToCQE has the device write received and read data to memory always. Some
+	// devices put a few bytes into the completion instead, which Poll then copies to
+	// memory: it must be memory that the program can address, and is not written before
+	// Poll. (MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE of mlx5dv_create_qp(3))
+	NoScatterToCQE bool
 	// Unlocked says that one goroutine alone posts sends to the QP, or several that
 	// take turns by themselves: drivers that can then do without a lock
 	// (ibv_alloc_td(3)). Modify and Close must not run at the same time as a post.

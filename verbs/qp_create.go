@@ -43,6 +43,8 @@ func (q *QP) create(cfg *QPConfig) error {
 		SignalAll:    cfg.SignalAll,
 		Unlocked:     cfg.Unlocked,
 		MaxLSOHeader: cfg.MaxLSOHeader,
+
+		NoScatterToCQE: cfg.NoScatterToCQE,
 	}
 	for _, c := range []struct {
 		cq *CQ

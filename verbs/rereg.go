@@ -55,6 +55,14 @@ func (m *MR) reregister(c MRChange) error {
 	if mask == 0 {
 		return nil
 	}
+	if m.buf == nil {
+		if err := pd.addUnmapped(cfg.Access); err != nil {
+			if pd != m.pd {
+				pd.detach(kindMR)
+			}
+			return err
+		}
+	}
 	m.pd.onDemand.remove(m)
 	if err := m.p.Reregister(cfg, mask); err != nil {
 		m.pd.onDemand.add(m)
@@ -77,6 +85,11 @@ func (m *MR) reregister(c MRChange) error {
 // device, as a GPU's (ibv_reg_dmabuf_mr(3), Linux 5.12). fd stays the caller's and
 // may be closed. Work requests name the first byte by the address iova. Software
 // devices cannot: the error wraps errors.ErrUnsupported.
+//
+// With LocalWrite, devices that put short data into completions (mlx5) must not do so for
+// the QPs of the PD, because Poll could not copy them to such memory. QPs that are created
+// later are created without. If the PD has a QP that was created with, which cannot be
+// changed, the error wraps EBUSY: register first, or set QPConfig.NoScatterToCQE.
 func (p *PD) RegDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
 	mr, err := p.regDMABuf(fd, offset, length, iova, access)
 	return mr, p.dev.opError("register dma-buf on", err)
@@ -92,12 +105,25 @@ func (p *PD) regDMABuf(fd int, offset, length, iova uint64, access Access) (*MR,
 	if err := p.attach(kindMR); err != nil {
 		return nil, err
 	}
+	if err := p.addUnmapped(access); err != nil {
+		p.detach(kindMR)
+		return nil, err
+	}
 	k, err := p.dev.file.RegDMABufMR(p.p.Handle(), uverbs.DMABuf{FD: fd, Offset: offset, Length: length}, iova, uint32(access))
 	if err != nil {
 		p.detach(kindMR)
 		return nil, memoryError(int(length), access, err)
 	}
 	return newMR(p, provider.Plain{File: p.dev.file}.MR(k), nil, iova, int(length), access), nil
+}
+
+// addUnmapped tells the provider that memory which the program cannot address is about to
+// be registered.
+func (p *PD) addUnmapped(access Access) error {
+	if u, ok := p.p.(provider.UnmappedPD); ok && access&LocalWrite != 0 {
+		return u.AddUnmapped()
+	}
+	return nil
 }
 
 // checkAccess refuses rights that no device takes.

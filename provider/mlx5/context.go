@@ -21,6 +21,7 @@ type Context struct {
 	doorbells doorbells
 	resources resources
 	regions   regions
+	noScatter bool // no QP's completions have data
 
 	mu    sync.Mutex
 	ports map[uint8]port // what was asked for

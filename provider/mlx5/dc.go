@@ -137,7 +137,7 @@ func (c *Context) CreateDCT(cfg *DCTConfig) (_ *QP, err error) {
 	}
 	q.indexed = true
 	cmd := abi.Mlx5CreateQP{Flags: abi.MLX5_QP_FLAG_TYPE_DCT, UIdx: q.index}
-	if c.caps.scat2DCT {
+	if c.caps.scat2DCT && q.mayScatter(cfg.PD) {
 		cmd.Flags |= abi.MLX5_QP_FLAG_SCATTER_CQE
 	}
 	if c.caps.ece {

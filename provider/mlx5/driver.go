@@ -30,6 +30,9 @@ func (Driver) ABIVersions() (min, max uint32) {
 // Open makes a context on f: a *Context. It fails with an *UnsupportedError if the
 // kernel or the device lacks what this package needs, and on architectures without
 // assembly for stores to device registers, which are all but amd64 and arm64.
+//
+// With MLX5_SCATTER_TO_CQE=0 in the environment, as with libmlx5, no device puts data into
+// completions (provider.QPConfig.NoScatterToCQE).
 func (d Driver) Open(f *uverbs.File) (provider.Context, error) {
 	return d.open(f, mmio.Ordered)
 }
@@ -39,7 +42,7 @@ func (Driver) open(f *uverbs.File, ordered bool) (provider.Context, error) {
 	if !ordered {
 		return nil, unsupported("this build for %s has no ordered stores to device registers (only amd64 and arm64 without the tag purego)", runtime.GOARCH)
 	}
-	c := &Context{file: f, pageSize: os.Getpagesize()}
+	c := &Context{file: f, pageSize: os.Getpagesize(), noScatter: os.Getenv("MLX5_SCATTER_TO_CQE") == "0"}
 	if err := c.open(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

@@ -36,6 +36,7 @@ type QP struct {
 	dct       bool
 	recvReady bool // the QP's state lets receives be posted; guarded by rq.lock
 	indexed   bool // index counts
+	scatterPD *pd  // has counted the QP as one with data in completions, or nil
 	db        *doorbell
 	buf       *mem.Region // of both queues, the receive queue's first; nil after Close
 	sqBuf     *mem.Region // of the send queue, if it has one of its own
@@ -144,6 +145,10 @@ func (q *QP) free() error {
 		// What came in between named a QP that does not exist.
 		q.clean()
 		q.indexed = false
+	}
+	if q.scatterPD != nil {
+		q.scatterPD.dropScatter()
+		q.scatterPD = nil
 	}
 	q.lockBoth()
 	q.sq.maxPost, q.sq.ops = 0, nil

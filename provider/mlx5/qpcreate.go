@@ -18,9 +18,10 @@ import (
 
 // vendor is what a QP is made with beside a provider.QPConfig.
 type vendor struct {
-	typ   uint8 // of the kernel
-	flags uint32
-	dci   abi.Mlx5CreateQPDCIStreams
+	typ     uint8 // of the kernel
+	flags   uint32
+	scatter bool // the device may put data into completions
+	dci     abi.Mlx5CreateQPDCIStreams
 }
 
 // CreateQP makes a queue pair, a *QP, of any type of package provider.
@@ -43,7 +44,7 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	default:
 		return nil, fmt.Errorf("mlx5: QP type %v: %w", cfg.Type, errors.ErrUnsupported)
 	}
-	if err := c.create(q, t, cfg, vendor{typ: uint8(cfg.Type), flags: abi.MLX5_QP_FLAG_SCATTER_CQE}); err != nil {
+	if err := c.create(q, t, cfg, vendor{typ: uint8(cfg.Type), scatter: !cfg.NoScatterToCQE}); err != nil {
 		return nil, err
 	}
 	return q, nil
@@ -89,6 +90,9 @@ func (c *Context) create(q *QP, t transport, cfg *provider.QPConfig, v vendor) (
 			err = errors.Join(err, q.free())
 		}
 	}()
+	if v.scatter && q.mayScatter(want.PD) {
+		v.flags |= abi.MLX5_QP_FLAG_SCATTER_CQE
+	}
 	if err := q.alloc(size); err != nil {
 		return err
 	}
@@ -108,6 +112,23 @@ func (c *Context) create(q *QP, t transport, cfg *provider.QPConfig, v vendor) (
 	c.resources.publish(q)
 	q.leak = leak.Track("mlx5 QP", c.file.Info().Name)
 	return nil
+}
+
+// mayScatter reports whether the device may put data into the QP's completions, and counts
+// the QP with its PD then. For types that never have data there it makes no difference.
+func (q *QP) mayScatter(p provider.PD) bool {
+	if q.ctx.noScatter {
+		return false
+	}
+	own, ok := p.(*pd)
+	if !ok || q.typ == provider.UD || q.typ == provider.RawPacket {
+		return true
+	}
+	if !own.addScatter() {
+		return false
+	}
+	q.scatterPD = own
+	return true
 }
 
 // parents takes over the objects that a QP of its type stands on.

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/provider"
+)
+
+// scatterQP makes an RC QP on a PD and reports whether the kernel was asked for data in
+// its completions.
+func scatterQP(t *testing.T, r *sendRig, p provider.PD, change func(*provider.QPConfig)) (q *QP, scatters bool) {
+	t.Helper()
+	cfg := r.config(provider.RC)
+	cfg.PD = p
+	if change != nil {
+		change(cfg)
+	}
+	q, dev := r.qp(cfg)
+	return q, dev.Create.Flags&abi.MLX5_QP_FLAG_SCATTER_CQE != 0
+}
+
+func allocPD(t *testing.T, c *Context) *pd {
+	t.Helper()
+	p, err := c.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*pd)
+}
+
+// TestUnmappedMemory registers memory that the program cannot address, before and after
+// QPs are created.
+func TestUnmappedMemory(t *testing.T) {
+	r := newSendRig(t, nil)
+	before, after := allocPD(t, r.ctx), allocPD(t, r.ctx)
+	if err := before.AddUnmapped(); err != nil {
+		t.Fatal(err)
+	}
+	if _, scatters := scatterQP(t, r, before, nil); scatters {
+		t.Error("a QP on a PD with unmapped memory gets data in its completions")
+	}
+	q, scatters := scatterQP(t, r, after, nil)
+	if !scatters {
+		t.Error("a QP on a PD without unmapped memory gets no data in its completions")
+	}
+	if _, scatters := scatterQP(t, r, after, func(c *provider.QPConfig) { c.NoScatterToCQE = true }); scatters {
+		t.Error("NoScatterToCQE is ignored")
+	}
+	if err := after.AddUnmapped(); !errors.Is(err, syscall.EBUSY) {
+		t.Errorf("AddUnmapped = %v beside a QP with data in completions, want EBUSY", err)
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := after.AddUnmapped(); err != nil {
+		t.Errorf("AddUnmapped = %v after that QP was closed, want nil", err)
+	}
+}
+
+// TestScatterEnvironment has the environment keep data out of all completions.
+func TestScatterEnvironment(t *testing.T) {
+	for value, want := range map[string]bool{"0": false, "1": true, "": true} {
+		t.Setenv("MLX5_SCATTER_TO_CQE", value)
+		r := newSendRig(t, nil)
+		if _, got := scatterQP(t, r, r.pd, nil); got != want {
+			t.Errorf("MLX5_SCATTER_TO_CQE=%q: data in completions = %v, want %v", value, got, want)
+		}
+	}
+}
