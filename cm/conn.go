@@ -134,6 +134,9 @@ func (c *Conn) run(ctx context.Context, op string, wr *verbs.SendWR, local []ver
 	if !c.qp.SendCQ().Exclusive() {
 		return c.ep.id.opError(op, errSharedCQ)
 	}
+	if op == opRead && c.ep.id.noReads.Load() {
+		return c.ep.id.opError(op, verbs.ErrNoReads)
+	}
 	if c.waiter == nil {
 		c.waiter = c.qp.SendCQ().NewWaiter()
 		// A request on a QP that is closed never completes.

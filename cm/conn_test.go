@@ -256,3 +256,16 @@ func TestReadAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestReadWithoutDepth is of a connection made with a ConnParam that leaves its
+// InitiatorDepth 0.
+func TestReadWithoutDepth(t *testing.T) {
+	l := linkedConnOfDepth(t, 0)
+	err := l.Read(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Addr(), l.theirs.RKey())
+	if !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), "InitiatorDepth") {
+		t.Errorf("Read() = %v, want %v and InitiatorDepth named", err, syscall.EINVAL)
+	}
+	if err := l.Write(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Addr(), l.theirs.RKey()); err != nil {
+		t.Errorf("Write() afterwards = %v", err)
+	}
+}

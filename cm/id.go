@@ -35,6 +35,7 @@ type ID struct {
 	netNS string // "" for that of the process
 
 	leaving atomic.Bool // this side has disconnected, and was first
+	noReads atomic.Bool // the QP may have no READs under way
 
 	moving sync.RWMutex // write: Migrate; read: a command
 

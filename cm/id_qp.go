@@ -164,6 +164,9 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPA
 	if change != nil {
 		change(&m.attr)
 	}
+	if mask&verbs.QPAttrMaxRdAtomic != 0 {
+		id.noReads.Store(m.attr.MaxRdAtomic == 0)
+	}
 	return qp.Modify(&m.attr, mask)
 }
 

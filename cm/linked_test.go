@@ -73,6 +73,12 @@ type linked struct {
 // linkedConn connects the QP of a Conn with another QP, which has no receive posted.
 func linkedConn(t *testing.T) *linked {
 	t.Helper()
+	return linkedConnOfDepth(t, 4)
+}
+
+// linkedConnOfDepth is linkedConn with an InitiatorDepth.
+func linkedConnOfDepth(t *testing.T, depth uint8) *linked {
+	t.Helper()
 	l := &linked{k: newFakeKernel(), faults: &faults{Kernel: uverbstest.New("rxe0")}}
 	l.k.accepts = true
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: l.faults}
@@ -102,7 +108,7 @@ func linkedConn(t *testing.T) *linked {
 			{verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: []*verbs.QP{l.peer, l.qp}[i].Num(), MaxDestRdAtomic: 4,
 				AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: verbs.GID{10: 0xff, 11: 0xff, 12: 10, 15: 1}, HopLimit: 64}}},
 				verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer},
-			{verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
+			{verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: depth},
 				verbs.QPAttrSQPSN | verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic},
 		} {
 			if err := qp.Modify(&a.attr, mask|a.mask); err != nil {

@@ -54,6 +54,10 @@ func (o SendOpcode) Kernel() uint32 { return uint32(o) - opcodeShift }
 // ErrNoOpcode reports a send work request whose Opcode is zero. It wraps EINVAL.
 var ErrNoOpcode = fmt.Errorf("work request without an Opcode: %w", syscall.EINVAL)
 
+// ErrNoReads reports a READ or atomic on a queue pair that may have none under way. rxe
+// and siw would let it wait for ever. It wraps EINVAL.
+var ErrNoReads = fmt.Errorf("the queue pair may have no READs and atomics: MaxRdAtomic (InitiatorDepth of a connection) is 0: %w", syscall.EINVAL)
+
 // String returns the name of the operation.
 func (o SendOpcode) String() string {
 	return enumName(o, "SendOpcode", []string{

@@ -51,6 +51,10 @@ const (
 // ErrNoOpcode reports a send work request whose Opcode is zero. It wraps EINVAL.
 var ErrNoOpcode = provider.ErrNoOpcode
 
+// ErrNoReads reports a READ or atomic on a queue pair that may have none under way. rxe
+// and siw would let it wait for ever. It wraps EINVAL.
+var ErrNoReads = provider.ErrNoReads
+
 // SendFlags changes how a send work request runs: IBV_SEND_... of
 // ibv_post_send(3).
 //

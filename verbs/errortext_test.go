@@ -124,3 +124,32 @@ func TestBusyCQNamesItsQueues(t *testing.T) {
 	says(t, cq.Close(), syscall.EBUSY, "in use by 2 receive queues, 2 send queues")
 	says(t, pd.Close(), syscall.EBUSY, "2 queue pairs")
 }
+
+// TestReadsWithoutRoom posts what would wait for ever on rxe, by each way to post, and
+// then connects with room.
+func TestReadsWithoutRoom(t *testing.T) {
+	rt := fakeRoute()
+	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
+	l.init(t)
+	r.connectTo(t, l)
+	l.rtr(t, r)
+	a, mask := l.toRTS()
+	a.MaxRdAtomic = 0
+	modify(t, l.qp, a, mask)
+	for _, op := range []verbs.SendOpcode{verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap} {
+		wr := verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}}
+		says(t, second(l.qp.PostSend([]verbs.SendWR{wr})), verbs.ErrNoReads, "MaxRdAtomic", "InitiatorDepth")
+	}
+	var b verbs.Batch
+	b.Reset(l.qp)
+	b.Read(1, l.buf.Slice(0, 8), r.buf.Addr(), r.buf.RKey())
+	says(t, b.Post(), verbs.ErrNoReads, "MaxRdAtomic")
+	l.send(t, write(l, r, 1))
+	l.ok(t, 1)
+	for _, e := range []*end{l, r} {
+		modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+	}
+	connect(t, l, r)
+	l.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}})
+	l.ok(t, 1)
+}

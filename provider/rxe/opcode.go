@@ -18,6 +18,9 @@ func newOpset(ops ...provider.SendOpcode) opset {
 	return s
 }
 
+// reads are the opcodes that MaxRdAtomic bounds.
+var reads = newOpset(provider.OpRead, provider.OpCompareSwap, provider.OpFetchAdd)
+
 func (s opset) has(op provider.SendOpcode) bool { return s>>op&1 != 0 }
 
 // opcodes are what rxe carries out on each type of queue pair

@@ -53,7 +53,8 @@ func TestPostNoAllocs(t *testing.T) {
 		provider.UD: {{Opcode: provider.OpSend, SGList: sg, AH: &holder{&ah{num: 3}}}},
 	} {
 		_, q := rig(t, provider.QPConfig{Type: typ})
-		q.sq.ops, _ = opcodesOf(typ, ^uint64(0))
+		ops, _ := opcodesOf(typ, ^uint64(0))
+		q.sq.ops.Store(uint32(ops))
 		recvs := []provider.RecvWR{{SGList: sg}}
 		n := testing.AllocsPerRun(1000, func() {
 			if n, err := q.PostSend(wrs); n != len(wrs) || err != nil {

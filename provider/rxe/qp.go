@@ -88,7 +88,8 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 
 		windows: &c.windows,
 	}
-	q.sq.ops = ops
+	q.sq.all = ops
+	q.sq.ops.Store(uint32(ops))
 	if err := q.mapQueues(&resp, k.Cap); err != nil {
 		c.File.DestroyQP(k.Handle)
 		return nil, err
@@ -154,6 +155,13 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	cmd := provider.ModifyCommand(q.handle, attr, mask)
 	if err := q.file.ModifyQP(&cmd, uverbs.Driver{}); err != nil {
 		return err
+	}
+	if mask&provider.QPAttrMaxRdAtomic != 0 {
+		ops := q.sq.all
+		if attr.MaxRdAtomic == 0 {
+			ops &^= reads
+		}
+		q.sq.ops.Store(uint32(ops))
 	}
 	if mask&provider.QPAttrState == 0 {
 		return nil

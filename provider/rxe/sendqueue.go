@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"purerdma/abi"
@@ -23,9 +24,10 @@ type sendQueue struct {
 	mu        sync.Mutex // beside the ring: everything below, and the ring's slots
 	ring      ring.Ring
 	mapping   *uverbs.Mapping
-	producer  uint32 // the next slot to build in
-	published uint32 // the next slot as the kernel knows it
-	ops       opset
+	producer  uint32        // the next slot to build in
+	published uint32        // the next slot as the kernel knows it
+	all       opset         // of the type of queue pair and the device
+	ops       atomic.Uint32 // the opset of those that may be posted now
 }
 
 func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
@@ -111,7 +113,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 			length += uint64(sg[k].Length)
 		}
 	}
-	if !q.sq.ops.has(wr.Opcode) || len(sg) > q.cap.SendSGE || inline && length > uint64(q.cap.Inline) {
+	if !opset(q.sq.ops.Load()).has(wr.Opcode) || len(sg) > q.cap.SendSGE || inline && length > uint64(q.cap.Inline) {
 		return q.refusal(wr, length)
 	}
 
@@ -181,7 +183,9 @@ func (q *qp) refusal(wr *provider.SendWR, length uint64) error {
 	switch {
 	case wr.Opcode == 0:
 		return provider.ErrNoOpcode
-	case !q.sq.ops.has(wr.Opcode):
+	case q.sq.all.has(wr.Opcode) && !opset(q.sq.ops.Load()).has(wr.Opcode):
+		return provider.ErrNoReads
+	case !q.sq.all.has(wr.Opcode):
 		return fmt.Errorf("%v on a QP of type %v of rxe: %w", wr.Opcode, q.typ, syscall.EOPNOTSUPP)
 	case inline && length > uint64(q.cap.Inline):
 		return fmt.Errorf("%d bytes of inline data, %d fit: %w", length, q.cap.Inline, syscall.EINVAL)

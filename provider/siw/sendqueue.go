@@ -240,7 +240,7 @@ func (q *qp) checkRead(wr *provider.SendWR) error {
 		q.sq.ord = int(a.MaxRdAtomic)
 	}
 	if q.sq.ord == 0 {
-		return fmt.Errorf("READ on a connection whose InitiatorDepth is 0: %w", syscall.EINVAL)
+		return provider.ErrNoReads
 	}
 	return nil
 }
