@@ -163,6 +163,7 @@ func (s *store) download(ctx context.Context, a *apt.Apt, name string) (string, 
 			return "", err
 		}
 	}
+	a.Clean()
 	return v, nil
 }
 

@@ -50,13 +50,13 @@ deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/deb/ trixie-backports ma
 func TestParseURIs(t *testing.T) {
 	ps, err := parseURIs(`Reading package lists...
 The following NEW packages will be installed:
-'http://m/pool/q_1%3a7.deb' q_1%3a7_amd64.deb 9281168 MD5Sum:aa
-'http://m/pool/l.deb' l_2_all.deb 12 
+'http://m/pool/q_1%3a7.deb' q_1%3a7_amd64.deb 9281168 SHA256:aa
+'http://m/pool/l.deb' l_2_all.deb 12 SHA256:bb
 `)
-	if err != nil || len(ps) != 2 || ps[0] != (Package{"q_1%3a7_amd64.deb", 9281168}) || ps[1] != (Package{"l_2_all.deb", 12}) {
+	if err != nil || len(ps) != 2 || ps[0] != (Package{"http://m/pool/q_1%3a7.deb", "q_1%3a7_amd64.deb", 9281168, "SHA256:aa"}) || ps[1] != (Package{"http://m/pool/l.deb", "l_2_all.deb", 12, "SHA256:bb"}) {
 		t.Errorf("got %v, %v", ps, err)
 	}
-	for _, bad := range []string{"'x' y", "'x' y z"} {
+	for _, bad := range []string{"'x' y", "'x' y 1", "'x' y z SHA256:aa"} {
 		if _, err := parseURIs(bad); err == nil {
 			t.Errorf("%q: no error", bad)
 		}

@@ -6,32 +6,38 @@ package apt
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"purerdma/test/microvm/progress"
+	"time"
 )
 
 // A Package is one file to download, as apt names it.
 type Package struct {
+	URI  string
 	File string // name_version_arch.deb
 	Size int64
+	Hash string // SHA256: and the checksum
 }
+
+// forceHash is the option by which apt prints the checksums that are checked.
+const forceHash = "Acquire::ForceHash=SHA256"
 
 // Closure returns the packages named and everything they depend on,
 // recommendations left out.
 func (a *Apt) Closure(ctx context.Context, names ...string) ([]Package, error) {
-	out, err := a.output(ctx, a.dir, "apt-get", append([]string{"-q", "-y", "--print-uris", "--no-install-recommends", "install"}, names...)...)
+	out, err := a.output(ctx, a.dir, "apt-get", append([]string{"-q", "-y", "-o", forceHash, "--print-uris", "--no-install-recommends", "install"}, names...)...)
 	if err != nil {
 		return nil, err
 	}
 	return parseURIs(out)
 }
 
-// parseURIs reads lines of the form 'URI' FILE SIZE [HASH]; the rest is
+// parseURIs reads lines of the form 'URI' FILE SIZE HASH; the rest is
 // apt talking.
 func parseURIs(out string) ([]Package, error) {
 	var ps []Package
@@ -40,14 +46,14 @@ func parseURIs(out string) ([]Package, error) {
 			continue
 		}
 		f := strings.Fields(line)
-		if len(f) < 3 {
+		if len(f) < 4 {
 			return nil, fmt.Errorf("apt-get --print-uris: unexpected line %q", line)
 		}
 		size, err := strconv.ParseInt(f[2], 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("apt-get --print-uris: unexpected size in %q", line)
 		}
-		ps = append(ps, Package{File: f[1], Size: size})
+		ps = append(ps, Package{URI: strings.Trim(f[0], "'"), File: f[1], Size: size, Hash: f[3]})
 	}
 	return ps, nil
 }
@@ -97,19 +103,19 @@ func (a *Apt) FetchAll(ctx context.Context, names ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	archives := filepath.Join(a.dir, "cache/archives")
-	paths := make([]string, len(ps))
-	for i, p := range ps {
-		paths[i] = filepath.Join(archives, p.File)
-	}
-	defer a.announce(names, ps, archives)()
-	return paths, a.run(ctx, "apt-get", append([]string{"-q", "-y", "--download-only", "--no-install-recommends", "install"}, names...)...)
+	return a.download(ctx, names, ps)
 }
 
 // Fetch downloads the packages named, without what they depend on, into dir
-// and returns the files' paths.
+// and returns the files' paths. Until Clean, another Fetch does not download them again.
 func (a *Apt) Fetch(ctx context.Context, dir string, names ...string) ([]string, error) {
-	out, err := a.output(ctx, dir, "apt-get", append([]string{"-q", "--print-uris", "download"}, names...)...)
+	// Where dir has a file already, apt would leave it out.
+	empty, err := os.MkdirTemp(a.dir, "empty-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(empty)
+	out, err := a.output(ctx, empty, "apt-get", append([]string{"-q", "-o", forceHash, "--print-uris", "download"}, names...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -117,31 +123,50 @@ func (a *Apt) Fetch(ctx context.Context, dir string, names ...string) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	defer a.announce(names, ps, dir)()
-	if _, err := a.output(ctx, dir, "apt-get", append([]string{"-q", "download"}, names...)...); err != nil {
+	paths, err := a.download(ctx, names, ps)
+	if err != nil {
 		return nil, err
 	}
-	return filepath.Glob(filepath.Join(dir, "*.deb"))
-}
-
-// announce says what is being downloaded, and how far it is until the
-// function returned is called.
-func (a *Apt) announce(names []string, ps []Package, dir string) (done func()) {
-	var size int64
-	for _, p := range ps {
-		size += p.Size
+	for i, from := range paths {
+		paths[i] = filepath.Join(dir, filepath.Base(from))
+		if err := link(from, paths[i]); err != nil {
+			return nil, err
+		}
 	}
-	what := "downloading " + strings.Join(names, ", ")
-	fmt.Fprintf(a.progress, "rdmavm: %s: %d packages, %.0f MB\n", what, len(ps), float64(size)/1e6)
-	return progress.Watch(a.progress, what, dir, size)
+	return paths, nil
 }
 
-// Clean removes the packages downloaded by FetchAll: what is unpacked is
-// not needed a second time.
+// link gives a file another name, or a copy where that is on another file system.
+func link(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	return errors.Join(err, dst.Close())
+}
+
+// Clean removes the packages downloaded: what is unpacked is not needed a
+// second time. Whoever is interrupted before does not download them again. Parts of downloads that nobody has resumed for a
+// day go, too.
 func (a *Apt) Clean() {
 	debs, _ := filepath.Glob(filepath.Join(a.dir, "cache/archives/*.deb"))
 	for _, d := range debs {
 		os.Remove(d)
+	}
+	parts, _ := filepath.Glob(filepath.Join(a.dir, "cache/archives/partial/*"))
+	for _, p := range parts {
+		if st, err := os.Stat(p); err == nil && time.Since(st.ModTime()) > listAge {
+			os.Remove(p)
+		}
 	}
 }
 
@@ -152,12 +177,12 @@ func (a *Apt) UnpackAll(ctx context.Context, dst string, keep func(string) bool,
 	if err != nil {
 		return err
 	}
-	defer a.Clean()
 	fmt.Fprintf(a.progress, "rdmavm: unpacking %s\n", strings.Join(names, ", "))
 	for _, d := range debs {
 		if err := Unpack(ctx, d, dst, keep); err != nil {
 			return err
 		}
 	}
+	a.Clean()
 	return nil
 }

@@ -51,7 +51,11 @@ func Get(ctx context.Context, src Sources) (*Kernel, error) {
 			for _, p := range s.More {
 				packages = append(packages, p+release)
 			}
-			return unpack(ctx, a, packages, dst, src.Progress)
+			if err := unpack(ctx, a, packages, dst, src.Progress); err != nil {
+				return err
+			}
+			a.Clean()
+			return nil
 		}, nil
 	})
 	if errors.Is(err, apt.ErrNotDebian) {

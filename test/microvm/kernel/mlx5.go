@@ -91,5 +91,8 @@ func unpackMLX5(ctx context.Context, a *apt.Apt, pkg, dst string) error {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%s has no module mlx5_core", pkg)
 	}
+	if err == nil {
+		a.Clean()
+	}
 	return err
 }

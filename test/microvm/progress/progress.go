@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,42 +19,47 @@ import (
 // Show writes a line that the next one replaces, if w is a terminal. An
 // empty text only removes the last.
 func Show(w io.Writer, format string, args ...any) {
-	f, ok := w.(*os.File)
-	if !ok {
-		return
-	}
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
-		fmt.Fprintf(f, "\r\x1b[K"+format, args...)
+	if isTerminal(w) {
+		fmt.Fprintf(w, "\r\x1b[K"+format, args...)
 	}
 }
 
-// Watch shows how much of total bytes has arrived in the directory dir,
-// until the function returned is called.
-func Watch(w io.Writer, what, dir string, total int64) (stop func()) {
+// every is how long a log that is no terminal waits for the next line of Watch.
+const every = 10 * time.Second
+
+// Watch shows how much of total bytes has arrived, until the function returned is
+// called: on a terminal all the time, elsewhere by a line now and then.
+func Watch(w io.Writer, what string, arrived func() int64, total int64) (stop func()) {
+	line := func() string {
+		return fmt.Sprintf("rdmavm: %s: %.0f of %.0f MB", what, float64(arrived())/1e6, float64(total)/1e6)
+	}
 	done := make(chan struct{})
-	go func() {
-		for t := time.NewTicker(500 * time.Millisecond); ; {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		t := time.NewTicker(500 * time.Millisecond)
+		defer t.Stop()
+		for next := time.Now().Add(every); ; {
 			select {
 			case <-done:
-				t.Stop()
 				return
-			case <-t.C:
-				Show(w, "rdmavm: %s: %.0f of %.0f MB", what, float64(size(dir))/1e6, float64(total)/1e6)
+			case now := <-t.C:
+				if isTerminal(w) {
+					Show(w, "%s", line())
+				} else if now.After(next) {
+					next = now.Add(every)
+					fmt.Fprintln(w, line())
+				}
 			}
 		}
-	}()
-	return func() { close(done); Show(w, "") }
+	})
+	return func() { close(done); wg.Wait(); Show(w, "") }
 }
 
-// size returns the size of the packages in dir, half-loaded ones too.
-func size(dir string) (n int64) {
-	for _, pattern := range []string{"*.deb", "partial/*.deb"} {
-		files, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, f := range files {
-			if st, err := os.Stat(f); err == nil {
-				n += st.Size()
-			}
-		}
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
 	}
-	return n
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
 }

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package apt
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"purerdma/test/microvm/progress"
+)
+
+// apt fetches the files of one mirror one after the other, and resumes a file only if
+// the mirror tells when it was modified. So packages are fetched here, by the addresses
+// and the checksums that apt knows from its signed lists. What is not plain HTTP, such
+// as a mirror behind a proxy of apt's own, is left to apt.
+
+const (
+	connections = 4 // downloads at a time
+	attempts    = 3 // to fetch a file, as apt's Acquire::Retries
+	// stall is how long a mirror may send nothing, as apt's Acquire::http::Timeout.
+	stall = 30 * time.Second
+)
+
+// A downloader fetches packages into a directory. Below it, "partial" holds what has
+// arrived of a file that is not whole; the next download resumes it.
+type downloader struct {
+	dir string
+	// other fetches what HTTP does not get: the URI to the file.
+	other func(ctx context.Context, p Package, file string) error
+	plain bool // HTTP may be used
+}
+
+// fetch downloads the packages that are not in the directory yet.
+func (d *downloader) fetch(ctx context.Context, ps []Package) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	work := make(chan Package)
+	errs := make(chan error, connections)
+	var wg sync.WaitGroup
+	for range connections {
+		wg.Go(func() {
+			for p := range work {
+				if err := d.get(ctx, p); err != nil {
+					errs <- fmt.Errorf("downloading %s: %w", p.URI, err)
+					cancel() // the others stop, too
+					return
+				}
+			}
+		})
+	}
+feed:
+	for _, p := range ps {
+		select {
+		case work <- p:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(work)
+	wg.Wait()
+	select {
+	case err := <-errs: // the first one
+		return err
+	default:
+		return ctx.Err()
+	}
+}
+
+// get downloads one package.
+func (d *downloader) get(ctx context.Context, p Package) error {
+	final, partial := d.paths(p)
+	if st, err := os.Stat(final); err == nil && st.Size() == p.Size {
+		return nil // its checksum was right when it got its name
+	}
+	var err error
+	if u, perr := url.Parse(p.URI); perr == nil && d.plain && (u.Scheme == "http" || u.Scheme == "https") {
+		for range attempts {
+			if err = d.http(ctx, p, partial); err == nil || ctx.Err() != nil {
+				break
+			}
+		}
+	} else {
+		err = errors.ErrUnsupported
+	}
+	if err != nil && ctx.Err() == nil {
+		if err = d.other(ctx, p, partial); err == nil {
+			err = p.check(partial)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(partial, final)
+}
+
+func (d *downloader) paths(p Package) (final, partial string) {
+	return filepath.Join(d.dir, p.File), filepath.Join(d.dir, "partial", p.File)
+}
+
+// arrived returns how many bytes of the packages are in the directory.
+func (d *downloader) arrived(ps []Package) (n int64) {
+	for _, p := range ps {
+		final, partial := d.paths(p)
+		for _, name := range []string{final, partial} {
+			if st, err := os.Stat(name); err == nil {
+				n += st.Size()
+				break
+			}
+		}
+	}
+	return n
+}
+
+// http downloads the rest of a package into file and checks the whole.
+func (d *downloader) http(ctx context.Context, p Package, file string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	have, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if have > p.Size {
+		have = 0
+	}
+	if have < p.Size || p.Size == 0 {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URI, nil)
+		if err != nil {
+			return err
+		}
+		if have > 0 {
+			req.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
+		}
+		timer := time.AfterFunc(stall, func() { cancel(fmt.Errorf("nothing arrived for %v", stall)) })
+		defer timer.Stop()
+		resp, err := client.Do(req)
+		if err != nil {
+			return cause(ctx, err)
+		}
+		defer resp.Body.Close()
+		switch {
+		case resp.StatusCode == http.StatusOK:
+			have = 0
+		case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", have)):
+		case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+			return errors.Join(errors.New("the mirror does not have the rest"), f.Truncate(0))
+		default:
+			return fmt.Errorf("the mirror answers %s", resp.Status)
+		}
+		if err := f.Truncate(have); err != nil {
+			return err
+		}
+		if _, err := f.Seek(have, io.SeekStart); err != nil {
+			return err
+		}
+		body := readerFunc(func(b []byte) (int, error) {
+			n, err := resp.Body.Read(b)
+			timer.Reset(stall)
+			return n, err
+		})
+		if _, err := io.Copy(f, io.LimitReader(body, p.Size-have+1)); err != nil {
+			return cause(ctx, err)
+		}
+	}
+	err = p.check(file)
+	if st, serr := f.Stat(); err != nil && serr == nil && st.Size() >= p.Size {
+		return errors.Join(err, f.Truncate(0)) // wrong, not incomplete: from the beginning again
+	}
+	return err
+}
+
+// client has no limit for a whole download. It takes proxies from the environment, as
+// apt does.
+var client = &http.Client{Transport: &http.Transport{
+	Proxy:               http.ProxyFromEnvironment,
+	DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+	TLSHandshakeTimeout: 10 * time.Second,
+	MaxIdleConnsPerHost: connections,
+}}
+
+// cause returns why ctx ended, if it did, or else err.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// check compares the size and the checksum of a package's file.
+func (p Package) check(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	switch got := fmt.Sprintf("SHA256:%x", h.Sum(nil)); {
+	case err != nil:
+		return err
+	case n != p.Size:
+		return fmt.Errorf("%d bytes of %d arrived", n, p.Size)
+	case got != p.Hash:
+		return fmt.Errorf("its checksum is %s, not %s", got, p.Hash)
+	}
+	return nil
+}
+
+// download downloads the packages into the state's archives and returns the files'
+// paths. What an earlier one left there, it does not fetch again.
+func (a *Apt) download(ctx context.Context, names []string, ps []Package) ([]string, error) {
+	d := downloader{dir: filepath.Join(a.dir, "cache/archives"), other: a.helper, plain: !a.ownTransport(ctx)}
+	var size int64
+	paths := make([]string, len(ps))
+	for i, p := range ps {
+		size += p.Size
+		paths[i], _ = d.paths(p)
+	}
+	what := "downloading " + strings.Join(names, ", ")
+	resumed := ""
+	if n := d.arrived(ps); n > 0 {
+		resumed = fmt.Sprintf(", %.0f MB of them are here", float64(n)/1e6)
+	}
+	fmt.Fprintf(a.progress, "rdmavm: %s: %d packages, %.0f MB%s\n", what, len(ps), float64(size)/1e6, resumed)
+	stop := progress.Watch(a.progress, what, func() int64 { return d.arrived(ps) }, size)
+	defer stop()
+	return paths, d.fetch(ctx, ps)
+}
+
+// helper has apt download a package.
+func (a *Apt) helper(ctx context.Context, p Package, file string) error {
+	return a.run(ctx, "/usr/lib/apt/apt-helper", "download-file", p.URI, file, p.Hash)
+}
+
+// transport finds settings of apt that only its own programs follow: proxies and
+// certificates.
+var transport = regexp.MustCompile(`(?im)^Acquire::https?::(.*::)?(Proxy|Proxy-Auto-Detect|ProxyAutoDetect|CaInfo|CaPath|SslCert|SslKey|IssuerCert|Verify-Peer|Verify-Host)\b.*"[^"]+";$`)
+
+// ownTransport reports whether apt is to download by itself.
+func (a *Apt) ownTransport(ctx context.Context) bool {
+	out, err := exec.CommandContext(ctx, "apt-config", "-c", filepath.Join(a.dir, "apt.conf"), "dump").Output()
+	return err != nil || transport.Match(out)
+}
