@@ -140,9 +140,10 @@
 //	go test -exec 'rdmavm -hosts 2' -run TestX -v -cpuprofile cpu.out ./pkg
 //
 // Test binaries run in their package's directory and find their testdata.
-// Packages that go test runs in parallel take turns: there is one virtual
-// machine (or pair) at a time on a machine, guarded by /tmp/rdmavm.lock. Each
-// package is a boot; many packages go faster in one:
+// Packages that go test runs in parallel take turns: a user has one virtual
+// machine (or pair) at a time on a machine, guarded by the file rdmavm.lock in
+// XDG_RUNTIME_DIR or /run/user/UID, or else in rdmavm in the user's cache
+// directory. Each package is a boot; many packages go faster in one:
 //
 //	for p in abi verbs; do
 //		go test -c -o "$tmp/$p.test" "./$p"

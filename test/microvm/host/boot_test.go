@@ -30,7 +30,11 @@ func TestE2EBoots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := lock(context.Background(), lockPath, os.Stderr)
+	path, err := lockPath(os.Getuid(), p.cache.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lock(context.Background(), path, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,23 +6,70 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// lockPath is the same for all users of the machine: virtual machines under
-// software emulation that run side by side only make each other miss their
-// timeouts. It does not follow TMPDIR, which need not be the same for all.
-const lockPath = "/tmp/rdmavm.lock"
+// lockName is the name of the lock. Its directory is the same for all processes of a user
+// on this machine: virtual machines under software emulation that run side by side only
+// make each other miss their timeouts. It is not a directory that others can write to:
+// whoever holds the lock keeps the user from working.
+const lockName = "rdmavm.lock"
 
-// lock waits for this machine's turn, for which path stands: who has come first is
+// lockPath returns the path of the lock: in the user's runtime directory, or else in the
+// cache directory. It does not follow TMPDIR, which need not be the same for all
+// processes. cacheDir is where the cache is, for a user without a home.
+func lockPath(uid int, cacheDir string) (string, error) {
+	dirs := []string{os.Getenv("XDG_RUNTIME_DIR"), filepath.Join("/run/user", strconv.Itoa(uid))}
+	for _, dir := range dirs {
+		if filepath.IsAbs(dir) && private(dir, uid) == nil {
+			return filepath.Join(dir, lockName), nil
+		}
+	}
+	dir := cacheDir
+	if base, err := os.UserCacheDir(); err == nil {
+		dir = filepath.Join(base, "rdmavm")
+	}
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = private(dir, uid)
+	}
+	if err != nil {
+		return "", fmt.Errorf("directory of the lock: %w; set XDG_RUNTIME_DIR to one of your own", err)
+	}
+	return filepath.Join(dir, lockName), nil
+}
+
+// private returns why a directory cannot hold the lock, or nil.
+func private(dir string, uid int) error {
+	st, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !st.IsDir():
+		return &os.PathError{Op: "stat", Path: dir, Err: unix.ENOTDIR}
+	case owner(st) != uid:
+		return fmt.Errorf("%s belongs to user %d", dir, owner(st))
+	case st.Mode().Perm()&0o002 != 0:
+		return fmt.Errorf("all users can write to %s", dir)
+	}
+	return nil
+}
+
+func owner(st os.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Uid) }
+
+// lock waits for the user's turn on this machine, for which path stands: who has come first is
 // first. The lock ends with the process at the latest.
 func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
-	f, err := openLock(path)
+	f, err := openLock(path, os.Getuid())
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
@@ -56,17 +103,20 @@ func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), 
 	}
 }
 
-// openLock opens the file that is there rather than creating it: in a sticky
-// directory the kernel may refuse O_CREAT on a file of somebody else.
-func openLock(path string) (*os.File, error) {
-	for {
-		f, err := os.OpenFile(path, os.O_RDONLY, 0)
-		if !os.IsNotExist(err) {
-			return f, err
-		}
-		f, err = os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if !os.IsExist(err) {
-			return f, err
-		}
+// openLock opens the lock, and makes it if it is not there. It does not wait for the other
+// end of a FIFO, follows no symbolic link, and takes only a regular file of the user.
+func openLock(path string, uid int) (*os.File, error) {
+	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	f, err := os.OpenFile(path, flags|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
 	}
+	st, err := f.Stat()
+	if err == nil && (!st.Mode().IsRegular() || owner(st) != uid) {
+		err = fmt.Errorf("%s is no regular file of user %d: remove it", path, uid)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }

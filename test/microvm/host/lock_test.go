@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestLock: whoever waits gets the lock in the order of coming, but for those who have
@@ -61,6 +63,76 @@ func TestLock(t *testing.T) {
 		if got := <-order; got != want {
 			t.Errorf("the lock is %d's, it should be %d's", got, want)
 		}
+	}
+}
+
+// TestLockPath: the lock lies where other users cannot write.
+func TestLockPath(t *testing.T) {
+	uid := os.Getuid()
+	home, open, mine := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := errors.Join(os.Chmod(open, 0o777), os.Chmod(mine, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	cached := filepath.Join(home, ".cache/rdmavm", lockName)
+	if st, err := os.Stat(filepath.Join("/run/user", strconv.Itoa(uid))); err == nil && owner(st) == uid {
+		cached = filepath.Join("/run/user", strconv.Itoa(uid), lockName)
+	}
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", "")
+	for dir, want := range map[string]string{
+		mine: filepath.Join(mine, lockName), open: cached, "": cached, "relative": cached, filepath.Join(mine, "missing"): cached,
+	} {
+		t.Setenv("XDG_RUNTIME_DIR", dir)
+		if got, err := lockPath(uid, "/nonexistent"); got != want || err != nil {
+			t.Errorf("lockPath with XDG_RUNTIME_DIR=%s = %s, %v, want %s", dir, got, err, want)
+		}
+	}
+	// Another user, as after su: neither directory is his.
+	t.Setenv("XDG_RUNTIME_DIR", mine)
+	if got, err := lockPath(1<<30, "/nonexistent"); err == nil || !strings.Contains(err.Error(), "belongs to user") {
+		t.Errorf("lockPath of another user = %s, %v", got, err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("XDG_CACHE_HOME", open)
+	if err := errors.Join(os.Mkdir(filepath.Join(open, "rdmavm"), 0o755), os.Chmod(filepath.Join(open, "rdmavm"), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := lockPath(uid, "/nonexistent"); !strings.HasPrefix(cached, "/run") && (err == nil || !strings.Contains(err.Error(), "all users can write")) {
+		t.Errorf("lockPath in a directory for all = %s, %v", got, err)
+	}
+}
+
+// TestOpenLock: what is no regular file of the user is refused, and nobody waits for it.
+func TestOpenLock(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	err := errors.Join(unix.Mkfifo(path("FIFO"), 0o666), os.Symlink("target", path("link")), os.Mkdir(path("directory"), 0o755),
+		os.WriteFile(path("file"), nil, 0o644), os.Symlink(path("file"), path("link to a file")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"FIFO", "link", "directory", "link to a file"} {
+		if f, err := openLock(path(name), os.Getuid()); err == nil {
+			f.Close()
+			t.Errorf("a %s is taken for the lock", name)
+		}
+	}
+	if _, err := os.Lstat(path("target")); err == nil {
+		t.Error("the target of a link was made")
+	}
+	if f, err := openLock(path("file"), os.Getuid()+1); err == nil {
+		f.Close()
+		t.Error("a file of another user is taken for the lock")
+	}
+	for _, name := range []string{"file", "new"} {
+		f, err := openLock(path(name), os.Getuid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	if st, err := os.Stat(path("new")); err != nil || st.Mode().Perm()&0o077 != 0 {
+		t.Errorf("the new lock is %v, %v", st.Mode(), err)
 	}
 }
 

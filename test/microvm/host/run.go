@@ -53,7 +53,11 @@ func Run(ctx context.Context, o *Options) (int, error) {
 	if err != nil {
 		return Status, interrupted(ctx, err)
 	}
-	unlock, err := lock(ctx, lockPath, o.Stderr)
+	path, err := lockPath(os.Getuid(), p.cache.Path())
+	if err != nil {
+		return Status, err
+	}
+	unlock, err := lock(ctx, path, o.Stderr)
 	if err != nil {
 		return Status, err
 	}
@@ -105,14 +109,18 @@ func (p *parts) testMachine(o *Options, dir string) (*qemu.Machine, error) {
 	return m, writeInitrd(m.Initrd, p.image, &wire.Config{}, "")
 }
 
-// tempDir makes the directory for the files of one run, and removes what a
-// run that was killed left behind: whoever has the lock is the only one.
+// tempDir makes the directory for the files of one run, and removes what a run of
+// this user that was killed left behind: whoever has the lock is the only one.
 func tempDir() (string, error) {
-	old, _ := filepath.Glob(filepath.Join(os.TempDir(), "rdmavm-run-*"))
+	uid := os.Getuid()
+	prefix := fmt.Sprintf("rdmavm-%d-run-", uid)
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, d := range old {
-		os.RemoveAll(d) // somebody else's stay
+		if st, err := os.Lstat(d); err == nil && st.IsDir() && owner(st) == uid {
+			os.RemoveAll(d)
+		}
 	}
-	return os.MkdirTemp("", "rdmavm-run-")
+	return os.MkdirTemp("", prefix)
 }
 
 // runVMs runs the one virtual machine, or the two.
