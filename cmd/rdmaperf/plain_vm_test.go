@@ -7,7 +7,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -55,31 +58,39 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// TestStrangersOnTCP: who does not speak the language is told so, and left.
+// TestStrangersOnTCP: connections that bring no plan are closed, and the server goes on. A
+// client with a plan that then goes wrong ends it.
 func TestStrangersOnTCP(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
-	for _, line := range []string{"", "\n", "GET / HTTP/1.1\r\n", strings.Repeat("x", 2*maxMessage), `{"Plan":{"test":"send_bw","connection":"UD","max_bytes":1,"qps":1,"depth":1,"list":1}}` + "\n" +
-		`{"QP":{"QPN":4294967295}}` + "\n"} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		port, ended := serving(t, ctx, hosts[0])
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	port, ended := serving(t, ctx, hosts[0])
+	for _, line := range []string{"", "\n", "GET / HTTP/1.1\r\n", strings.Repeat("x", 2*maxMessage), `{"Size":1}` + "\n"} {
 		conn, err := net.Dial("tcp", net.JoinHostPort(hosts[0].IPv4.String(), port))
 		if err != nil {
 			t.Fatal(err)
 		}
 		conn.Write([]byte(line))
-		if line == "" {
-			conn.Close()
-		}
-		select {
-		case err := <-ended:
-			if err == nil {
-				t.Errorf("%.40q: the server has seen nothing", line)
-			}
-		case <-time.After(10 * time.Second):
-			t.Errorf("%.40q: the server goes on", line)
+		conn.(*net.TCPConn).CloseWrite()
+		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%.40q: the server keeps the connection", line)
 		}
 		conn.Close()
-		cancel()
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("the server has ended: %v", err)
+	default:
+	}
+	conn, err := net.Dial("tcp", net.JoinHostPort(hosts[0].IPv4.String(), port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, `{"Plan":{"test":"send_bw","connection":"UD","max_bytes":1,"qps":1,"depth":1,"list":1}}`+"\n"+`{"QP":{"QPN":4294967295}}`+"\n")
+	if err := <-ended; err == nil {
+		t.Error("the server has seen nothing")
 	}
 }
 

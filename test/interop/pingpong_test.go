@@ -234,24 +234,29 @@ func TestPingpongWords(t *testing.T) {
 	}
 }
 
-// Peers that send nonsense, or leave, end our programs with an error.
+// TestPingpongHostile has servers meet connections that are not their client's. One that
+// sends no addresses is closed, and the server goes on and serves its client. One that
+// sends addresses is the client, and ends the server with an error.
 func TestPingpongHostile(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, p := range pingpongs {
 		ours, _ := tool(t, p.name)
-		for name, says := range map[string]string{
-			"leaves":     "",
-			"part":       "0000:0000",
-			"nonsense":   strings.Repeat("GET / HTTP/1.0\r\n", 1000),
-			"stranger":   strings.Repeat("0000:000011:000000:00000000000000000000000000000000\x00", 256),
-			"no confirm": strings.Repeat("0000:000011:000000:00000000000000000000ffff0a080102\x00", 256) + "none\x00",
+		for name, tc := range map[string]struct {
+			says   string
+			client bool // it is taken for the client
+		}{
+			"leaves":     {"", false},
+			"part":       {"0000:0000", false},
+			"nonsense":   {strings.Repeat("GET / HTTP/1.0\r\n", 1000), false},
+			"no GID":     {strings.Repeat("0000:000011:000000:00000000000000000000000000000000\x00", 256), true},
+			"no confirm": {strings.Repeat("0000:000011:000000:00000000000000000000ffff0a080102\x00", 256) + "none\x00", true},
 		} {
 			t.Run(p.name+" client "+name, func(t *testing.T) {
 				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				port := newPort()
-				server, err := pairing.Start(ctx, ours, "-d", hosts[0].Device, "-p", port)
+				server, err := pairing.Start(ctx, ours, "-d", hosts[0].Device, "-p", port, "-n", "10")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -264,11 +269,22 @@ func TestPingpongHostile(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v %v", err, server.Output())
 				}
-				conn.Write([]byte(says))
+				conn.Write([]byte(tc.says))
 				conn.(*net.TCPConn).CloseWrite()
+				status := 1
+				if !tc.client {
+					status = 0
+					client, err := pairing.Start(ctx, ours, "-d", hosts[1].Device, "-p", port, "-n", "10", "127.0.0.1")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if out, err := client.Wait(toolLimit); err != nil || out.Status != 0 {
+						t.Errorf("the client: %v %v", err, out)
+					}
+				}
 				out, err := server.Wait(toolLimit)
 				conn.Close()
-				if err != nil || out.Status != 1 || out.Stderr == "" || strings.Contains(out.Stderr, "panic") {
+				if err != nil || out.Status != status || out.Stderr == "" || strings.Contains(out.Stderr, "panic") {
 					t.Errorf("%v %v", err, out)
 				}
 			})
