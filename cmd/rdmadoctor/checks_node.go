@@ -83,13 +83,16 @@ func (f *facts) checkNode(n node) []finding {
 // enoughLocked is a memlock that most programs can do with.
 const enoughLocked = 64 << 20
 
+// lastingMemlock says what raises the limit for good, for a login and for a service.
+const lastingMemlock = `; for good: "USER - memlock unlimited" in /etc/security/limits.conf, and LimitMEMLOCK=infinity in a systemd unit`
+
 // checkMemlock looks whether memory can be registered, beyond what a test needs.
 func checkMemlock(f *facts) []finding {
 	m := f.memlock
 	if m == nil || m.soft >= enoughLocked || m.exempt && !f.countsAll() {
 		return nil
 	}
-	fix := "prlimit --pid $$ --memlock=unlimited:unlimited (as root; lasting: memlock in /etc/security/limits.conf)"
+	fix := "prlimit --pid $$ --memlock=unlimited:unlimited (as root)"
 	switch {
 	case f.container:
 		fix = "docker run --ulimit memlock=-1:-1 ..."
@@ -98,6 +101,7 @@ func checkMemlock(f *facts) []finding {
 	case m.hard >= enoughLocked:
 		fix = fmt.Sprintf("ulimit -l %d", m.hard/1024)
 	}
+	fix += lastingMemlock
 	why := fmt.Sprintf("this user can register %d KiB of memory at most, and usual programs want %d KiB", m.soft/1024, enoughLocked/1024)
 	if m.exempt {
 		why += " (root's counts, too, for siw before Linux 6.8)"

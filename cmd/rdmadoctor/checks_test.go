@@ -108,7 +108,7 @@ func TestDiagnose(t *testing.T) {
 		"memlock":      {func(f *facts) { f.memlock.soft = 8 << 20 }, []string{"8192 KiB of memory at most, and usual programs want 65536 KiB; to mend it: ulimit -l unlimited"}},
 		"memlock, a higher bound": {func(f *facts) { f.memlock.soft, f.memlock.hard = 1<<16, 1<<30 },
 			[]string{"ulimit -l 1048576"}},
-		"memlock for good":   {func(f *facts) { f.memlock.soft, f.memlock.hard = 1<<16, 1<<16 }, []string{"prlimit --pid $$"}},
+		"memlock for good":   {func(f *facts) { f.memlock.soft, f.memlock.hard = 1<<16, 1<<16 }, []string{"prlimit --pid $$ --memlock=unlimited:unlimited (as root)" + lastingMemlock}},
 		"memlock, container": {func(f *facts) { f.memlock.soft, f.container = 1<<16, true }, []string{"docker run --ulimit memlock=-1:-1"}},
 		"memlock, exempt":    {func(f *facts) { f.memlock.soft, f.memlock.exempt = 1<<16, true }, nil},
 		"memlock, exempt, but for siw": {func(f *facts) { f.memlock.soft, f.memlock.exempt, f.release = 1<<16, true, "6.1.0-56-amd64" },
@@ -157,6 +157,33 @@ func TestWell(t *testing.T) {
 	}
 }
 
+// TestSeen lists what there is, and what there is not.
+func TestSeen(t *testing.T) {
+	f := well()
+	f.release, f.container = "6.1.0", true
+	f.devices[1].node.err = fs.ErrPermission
+	want := `Linux 6.1.0
+the process runs in a container
+module ib_uverbs: loaded
+module rdma_ucm: loaded
+devices are shown in all network namespaces
+/dev/infiniband/rdma_cm: can be opened
+rxe0: driver rxe, ABI version 2, with a Go provider
+/dev/infiniband/uverbs0: can be opened
+rxe0 port 1: ACTIVE, interface eth0 (10.8.0.1, fd00:8::1, fe80::1), 3 GIDs
+siw0: driver siw, ABI version 2, with a Go provider
+/dev/infiniband/uverbs1: cannot be opened
+siw0 port 1: ACTIVE, interface eth1 (fe80::1)
+RLIMIT_MEMLOCK: 65536 KiB, at most unlimited`
+	if got := strings.Join(f.seen(), "\n"); got != want {
+		t.Errorf("seen:\n%s\nwant:\n%s", got, want)
+	}
+	none := &facts{devicesKnown: true, cm: node{path: "P", err: fs.ErrNotExist}}
+	if got, want := strings.Join(none.seen(), "\n"), "P: cannot be opened\nno RDMA device"; got != want {
+		t.Errorf("seen on a bare machine: %q, want %q", got, want)
+	}
+}
+
 func TestLimits(t *testing.T) {
 	const head = "Limit                     Soft Limit           Hard Limit           Units     \nMax cpu time              unlimited            unlimited            seconds   \n"
 	for text, want := range map[string]memlock{
@@ -185,7 +212,7 @@ func TestUsage(t *testing.T) {
 	if status := run(t.Context(), []string{"-h"}, &help, &help); status != statusWell || !strings.Contains(help.String(), "-json") {
 		t.Errorf("-h: status %d, %q", status, &help)
 	}
-	for _, args := range [][]string{{"-x"}, {"there"}} {
+	for _, args := range [][]string{{"-x"}, {"there"}, {"-v", "--json"}} {
 		var out, errs strings.Builder
 		if status := run(t.Context(), args, &out, &errs); status != statusUsage || errs.Len() == 0 {
 			t.Errorf("%q: status %d, %q", args, status, errs.String())

@@ -3,13 +3,14 @@
 // Rdmadoctor says what is missing on a machine, or in a container, for programs
 // that use RDMA by this module:
 //
-//	rdmadoctor [--json]
+//	rdmadoctor [-v | --json]
 //
 // Each thing that is wrong is one line, with a command that mends it: kernel
 // modules, device nodes and their permissions, drivers without a Go provider, ABI
 // versions, ports that are down, addresses without a GID, RLIMIT_MEMLOCK, network
 // namespaces. If nothing is wrong it says so, in one line. What it could not look at it
-// says on standard error, in lines that begin with "not seen".
+// says on standard error, in lines that begin with "not seen". With -v it first lists what
+// it looked at, in lines that begin with "seen".
 //
 // The exit status is 0 if nothing is wrong, 1 if something is, and 2 for a bad
 // command line or a system that is not Linux. It changes nothing, needs no root,
@@ -41,6 +42,7 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	fl := flag.NewFlagSet("rdmadoctor", flag.ContinueOnError)
 	fl.SetOutput(stderr)
 	asJSON := fl.Bool("json", false, "print one JSON object: findings and unseen")
+	verbose := fl.Bool("v", false, "list what was looked at, too")
 	if err := fl.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return statusWell
 	} else if err != nil {
@@ -50,12 +52,21 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "rdmadoctor: unexpected argument %q\n", fl.Arg(0))
 		return statusUsage
 	}
+	if *asJSON && *verbose {
+		fmt.Fprintln(stderr, "rdmadoctor: -v is not for --json")
+		return statusUsage
+	}
 	f, err := gather()
 	if err != nil {
 		fmt.Fprintln(stderr, "rdmadoctor:", err)
 		return statusUsage
 	}
 	found := diagnose(f)
+	if *verbose {
+		for _, line := range f.seen() {
+			fmt.Fprintln(stdout, "seen:", line) // printText reports that it cannot be written
+		}
+	}
 	print := printText
 	if *asJSON {
 		print = printJSON
