@@ -48,6 +48,7 @@ type Context struct {
 	mu        *sync.Mutex
 	intercept func(*uverbs.Request) error
 	methods   map[method]func(*uverbs.Request) error
+	destroys  map[method]bool // of methods
 	commands  map[uint32]func(*Command) error
 	ready     bool // GET_CONTEXT has run
 	gone      bool // the device has been taken away
@@ -78,6 +79,7 @@ func New(info uverbs.DeviceInfo, mu *sync.Mutex, intercept func(*uverbs.Request)
 		intercept: intercept,
 		handles:   make(map[uint32]struct{}),
 		methods:   make(map[method]func(*uverbs.Request) error),
+		destroys:  make(map[method]bool),
 		commands:  make(map[uint32]func(*Command) error),
 		offset:    1 << 32,
 		offered:   make(map[uint64]*mem.Region),
@@ -102,6 +104,13 @@ func (c *Context) HandleRest() {
 // Handle has f answer a method of an object. It may replace what answered before.
 func (c *Context) Handle(object, id uint16, f func(*uverbs.Request) error) {
 	c.methods[method{object, id}] = f
+}
+
+// HandleDestroy is Handle for a method that destroys an object. Such a method succeeds
+// after the device has gone: the object has gone with it.
+func (c *Context) HandleDestroy(object, id uint16, f func(*uverbs.Request) error) {
+	c.Handle(object, id, f)
+	c.destroys[method{object, id}] = true
 }
 
 // Command has f answer a command of rdma/ib_user_verbs.h.
@@ -164,6 +173,10 @@ func (c *Context) Ioctl(req *uverbs.Request) error {
 		return net.ErrClosed
 	}
 	if c.gone {
+		// rdma_lookup_get_uobject of Linux.
+		if c.destroys[method{req.Object, req.Method}] {
+			return nil
+		}
 		return syscall.EIO
 	}
 	run := c.methods[method{req.Object, req.Method}]
@@ -221,10 +234,12 @@ func (c *Context) Close() error {
 	return nil
 }
 
-// Disassociate takes the device away from the context: its objects and event files end,
-// and all it is asked for fails. The program keeps what memory it mapped. It is called
-// with the kernel's lock held.
+// Disassociate takes the device away from the context: its event files report
+// DEVICE_FATAL and end, its objects end, and every command fails with EIO but those that
+// destroy an object. The program keeps what memory it mapped. It is called with the
+// kernel's lock held.
 func (c *Context) Disassociate() {
+	c.Event(uverbs.EventDeviceFatal, 0)
 	c.end()
 	c.gone = true
 }

@@ -43,7 +43,7 @@ type MW struct {
 
 func (c *Context) handleMemory() {
 	c.Command(abi.IB_USER_VERBS_CMD_ALLOC_PD, c.allocPD)
-	c.Handle(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY, func(req *uverbs.Request) error {
+	c.HandleDestroy(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY, func(req *uverbs.Request) error {
 		p := c.PDs[Handle(req, abi.UVERBS_ATTR_DESTROY_PD_HANDLE)]
 		switch {
 		case p == nil:
@@ -58,13 +58,13 @@ func (c *Context) handleMemory() {
 		return nil
 	})
 	c.Command(abi.IB_USER_VERBS_CMD_REG_MR, c.regMR)
-	c.Handle(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, c.deregMR)
+	c.HandleDestroy(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, c.deregMR)
 }
 
 func (c *Context) handleWindows() {
 	c.Command(abi.IB_USER_VERBS_CMD_REREG_MR, c.reregMR)
 	c.Command(abi.IB_USER_VERBS_CMD_ALLOC_MW, c.AllocMW)
-	c.Handle(abi.UVERBS_OBJECT_MW, abi.UVERBS_METHOD_MW_DESTROY, func(req *uverbs.Request) error {
+	c.HandleDestroy(abi.UVERBS_OBJECT_MW, abi.UVERBS_METHOD_MW_DESTROY, func(req *uverbs.Request) error {
 		w := c.MWs[Handle(req, abi.UVERBS_ATTR_DESTROY_MW_HANDLE)]
 		if w == nil {
 			return syscall.ENOENT

@@ -25,7 +25,7 @@ type XRCD struct {
 
 func (c *Context) handleObjects() {
 	c.Command(abi.IB_USER_VERBS_CMD_CREATE_AH, c.CreateAH)
-	c.Handle(abi.UVERBS_OBJECT_AH, abi.UVERBS_METHOD_AH_DESTROY, func(req *uverbs.Request) error {
+	c.HandleDestroy(abi.UVERBS_OBJECT_AH, abi.UVERBS_METHOD_AH_DESTROY, func(req *uverbs.Request) error {
 		a := c.AHs[Handle(req, abi.UVERBS_ATTR_DESTROY_AH_HANDLE)]
 		if a == nil {
 			return syscall.ENOENT
@@ -45,7 +45,7 @@ func (c *Context) handleObjects() {
 		Answer(cmd, &abi.UverbsOpenXRCDResp{XRCDHandle: x.Handle})
 		return nil
 	})
-	c.Handle(abi.UVERBS_OBJECT_XRCD, abi.UVERBS_METHOD_XRCD_DESTROY, func(req *uverbs.Request) error {
+	c.HandleDestroy(abi.UVERBS_OBJECT_XRCD, abi.UVERBS_METHOD_XRCD_DESTROY, func(req *uverbs.Request) error {
 		x := c.XRCDs[Handle(req, abi.UVERBS_ATTR_DESTROY_XRCD_HANDLE)]
 		switch {
 		case x == nil:

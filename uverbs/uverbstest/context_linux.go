@@ -29,15 +29,15 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 	}
 	c.OnWrite = c.write
 	c.OnClose = func() {
-		k.open--
+		delete(k.contexts, c)
 		for _, q := range c.qps {
 			delete(k.qps, q.num)
 		}
 	}
 	c.Handle(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_CREATE, c.createCQ)
-	c.Handle(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY, c.destroyCQ)
+	c.HandleDestroy(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY, c.destroyCQ)
 	c.Handle(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE, c.createQP)
-	c.Handle(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY, c.destroyQP)
+	c.HandleDestroy(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY, c.destroyQP)
 	c.Command(abi.IB_USER_VERBS_CMD_MODIFY_QP, c.modifyQP)
 	c.Command(abi.IB_USER_VERBS_CMD_QUERY_QP, c.queryQP)
 	return c

@@ -98,7 +98,7 @@ func (q *qp) execute(wqe *abi.RxeSendWQE) (uint32, abi.UverbsWC) {
 		return locQPOpErr, wc
 	}
 	peer := q.c.k.qps[q.attr.DestQPNum]
-	if peer == nil || peer.state == stateErr {
+	if peer == nil || peer.state == stateErr || !q.c.k.connected(q.c.Info.Name, peer.c.Info.Name) {
 		return retryExcErr, wc
 	}
 	if peer.state < stateRTR {

@@ -36,7 +36,7 @@ type CQ struct {
 
 func (c *context) handleCQ() {
 	c.Handle(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_CREATE, c.createCQ)
-	c.Handle(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY, c.destroyCQ)
+	c.HandleDestroy(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY, c.destroyCQ)
 	c.Command(abi.IB_USER_VERBS_CMD_RESIZE_CQ, c.resizeCQ)
 	c.Command(abi.IB_USER_VERBS_CMD_FLAG_EXTENDED|abi.IB_USER_VERBS_EX_CMD_MODIFY_CQ, func(cmd *fakeuverbs.Command) error {
 		if c.cqs[fakeuverbs.Input[abi.UverbsExModifyCQ](cmd).CQHandle] == nil {

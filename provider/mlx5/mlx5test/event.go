@@ -28,7 +28,6 @@ func (k *Kernel) Remove(device string) bool {
 	defer k.mu.Unlock()
 	for c := range k.contexts {
 		if c.Info.Name == device {
-			c.Event(uverbs.EventDeviceFatal, 0)
 			c.Disassociate()
 		}
 	}

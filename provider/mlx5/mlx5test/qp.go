@@ -50,7 +50,7 @@ type QP struct {
 
 func (c *context) handleQP() {
 	c.Handle(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE, c.createQP)
-	c.Handle(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY, c.destroyQP)
+	c.HandleDestroy(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY, c.destroyQP)
 	c.Command(abi.IB_USER_VERBS_CMD_MODIFY_QP, func(cmd *fakeuverbs.Command) error {
 		return c.modifyQP(cmd, fakeuverbs.Input[abi.UverbsModifyQP](cmd))
 	})

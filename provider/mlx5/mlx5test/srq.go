@@ -34,7 +34,7 @@ type SRQ struct {
 
 func (c *context) handleSRQ() {
 	c.Handle(abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_CREATE, c.createSRQ)
-	c.Handle(abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_DESTROY, c.destroySRQ)
+	c.HandleDestroy(abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_DESTROY, c.destroySRQ)
 	c.Command(abi.IB_USER_VERBS_CMD_MODIFY_SRQ, c.modifySRQ)
 	c.Command(abi.IB_USER_VERBS_CMD_QUERY_SRQ, func(cmd *fakeuverbs.Command) error {
 		q := c.srqs[fakeuverbs.Input[abi.UverbsQuerySRQ](cmd).SRQHandle]

@@ -50,7 +50,7 @@ func (c *context) handleUAR() {
 		return c.mapLegacy(offset, length)
 	}
 	c.Handle(abi.MLX5_IB_OBJECT_UAR, abi.MLX5_IB_METHOD_UAR_OBJ_ALLOC, c.allocUAR)
-	c.Handle(abi.MLX5_IB_OBJECT_UAR, abi.MLX5_IB_METHOD_UAR_OBJ_DESTROY, c.destroyUAR)
+	c.HandleDestroy(abi.MLX5_IB_OBJECT_UAR, abi.MLX5_IB_METHOD_UAR_OBJ_DESTROY, c.destroyUAR)
 }
 
 func (c *context) allocUAR(req *uverbs.Request) error {

@@ -18,7 +18,7 @@
 //
 // Each device has a network interface of this kernel's own, with an IPv4 address, so
 // that verbs.Device.GIDFor and package oob connect QPs as they would elsewhere, over any
-// net.Conn, such as those of net.Pipe. There is no connection manager.
+// net.Conn, such as those of net.Pipe. Package cmtest adds a connection manager.
 //
 // A test makes things go wrong by Kernel.Fabric and Kernel.Device: messages that are
 // lost or late, errors, events, a firmware that fails. Kernel.Remove pulls a card out.
