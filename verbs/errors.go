@@ -153,6 +153,10 @@ func (q *QP) opError(op string, err error) error {
 
 // errorOf is opError for an error, and with the object's name.
 func (s *shared) errorOf(op, object string, err error) error {
+	if errors.Is(err, syscall.EIO) && s.disassociated() {
+		s.remove() // no event file has told of it yet
+		err = net.ErrClosed
+	}
 	if s.isRemoved() && errors.Is(err, net.ErrClosed) {
 		s.file.Close()
 		err = &DeviceRemovedError{Device: s.info.Name, Fatal: s.fatal.Load()}

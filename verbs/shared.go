@@ -139,6 +139,15 @@ func (s *shared) eventError(err error) error {
 	return net.ErrClosed
 }
 
+// disassociated asks the kernel whether it has taken the device away, after a command has
+// failed with EIO. Every command fails with it then, except those that destroy an object.
+// This one reads a table of the kernel's own: a device that is there, however broken, does
+// not fail it with EIO.
+func (s *shared) disassociated() bool {
+	_, err := s.file.QueryGIDEntry(1, 0)
+	return errors.Is(err, syscall.EIO)
+}
+
 func (s *shared) isRemoved() bool { return s.gone.Load() }
 
 // remove fails all operations on the device and closes its context.

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package verbs
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"purerdma/abi"
+	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/provider/rxe"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+)
+
+// goneKernel is a kernel whose devices fail commands with EIO, and whose event files tell
+// nothing of it.
+type goneKernel struct {
+	uverbs.Kernel
+	gone  atomic.Bool // every command but those that destroy
+	ports atomic.Bool // QUERY_PORT
+}
+
+func (k *goneKernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	t, err := k.Kernel.Open(info)
+	return goneTransport{t, k}, err
+}
+
+type goneTransport struct {
+	uverbs.Transport
+	k *goneKernel
+}
+
+func (t goneTransport) Ioctl(req *uverbs.Request) error {
+	queryPort := req.Object == abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_QUERY_PORT
+	if t.k.gone.Load() && !strings.HasSuffix(req.Name(), "_DESTROY") || t.k.ports.Load() && queryPort {
+		return syscall.EIO
+	}
+	return t.Transport.Ioctl(req)
+}
+
+// TestFirstCallAfterRemoval: Linux answers EIO when it has taken a device away. The first
+// call that gets it says that the device was removed, before an event file does.
+func TestFirstCallAfterRemoval(t *testing.T) {
+	for name, kernel := range map[string]uverbs.Kernel{"rxe0": uverbstest.New("rxe0"), "mlx5_0": inprocess.New(inprocess.Config{}, "mlx5_0")} {
+		t.Run(name, func(t *testing.T) {
+			k := &goneKernel{Kernel: kernel}
+			host := &Host{Drivers: []provider.Driver{rxe.Driver{}, mlx5.Driver{}}, Kernel: k}
+			dev, err := host.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pd, err := dev.AllocPD()
+			if err != nil {
+				t.Fatal(err)
+			}
+			qp, err := pd.CreateQP(QPConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var removed *DeviceRemovedError
+			k.ports.Store(true)
+			if _, err := dev.QueryPort(1); !errors.Is(err, syscall.EIO) || errors.As(err, &removed) {
+				t.Errorf("QueryPort of a broken port = %v, want EIO", err)
+			}
+			k.gone.Store(true)
+			if _, err := pd.Alloc(4096, LocalWrite); !errors.As(err, &removed) || removed.Device != name {
+				t.Errorf("Alloc = %v, want a DeviceRemovedError of %s", err, name)
+			}
+			select {
+			case <-dev.Removed():
+			default:
+				t.Error("Removed is not closed")
+			}
+			for _, c := range []interface{ Close() error }{qp, pd, dev} {
+				if err := c.Close(); err != nil {
+					t.Fatalf("Close of %T = %v, want nil", c, err)
+				}
+			}
+		})
+	}
+}
+
+// TestCloseAfterRemoval closes everything on a device that has gone, whatever has heard of
+// it first: Linux carries out what destroys an object.
+func TestCloseAfterRemoval(t *testing.T) {
+	type machine interface {
+		uverbs.Kernel
+		Remove(string) bool
+		Opened() int
+	}
+	for name, kernel := range map[string]func() machine{
+		"rxe0":   func() machine { return uverbstest.New("rxe0") },
+		"mlx5_0": func() machine { return inprocess.New(inprocess.Config{}, "mlx5_0") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 50 {
+				k := kernel()
+				host := &Host{Drivers: []provider.Driver{rxe.Driver{}, mlx5.Driver{}}, Kernel: k}
+				dev, err := host.Open(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pd, err := dev.AllocPD()
+				if err != nil {
+					t.Fatal(err)
+				}
+				mr, err := pd.Alloc(4096, LocalWrite)
+				if err != nil {
+					t.Fatal(err)
+				}
+				qp, err := pd.CreateQP(QPConfig{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				k.Remove(name)
+				for _, c := range []interface{ Close() error }{qp, mr, pd, dev} {
+					if err := c.Close(); err != nil {
+						t.Fatalf("Close of %T = %v, want nil", c, err)
+					}
+				}
+				if n := k.Opened(); n != 0 {
+					t.Fatalf("%d contexts are open, want 0", n)
+				}
+			}
+		})
+	}
+}
