@@ -109,13 +109,17 @@ func (s *shared) unref() error {
 	if !last {
 		return nil
 	}
-	var errs []error
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
 	if s.pd != nil {
-		errs = append(errs, s.pd.destroy())
+		err = s.pd.destroy()
 	}
-	s.mu.Unlock()
-	return errors.Join(append(errs, s.close())...)
+	closeErr := s.close()
+	if err != nil && closeErr == nil {
+		err = s.pd.destroy() // it has gone with the context
+	}
+	return errors.Join(err, closeErr)
 }
 
 // close ends the context, which has no objects any more. A provider's context may

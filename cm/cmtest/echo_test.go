@@ -53,6 +53,11 @@ func serve(ctx context.Context, ln *cm.Listener, param *cm.ConnParam) error {
 	if err != nil {
 		return err
 	}
+	return echo(ctx, req, param)
+}
+
+// echo accepts a request and echoes messages until the peer disconnects.
+func echo(ctx context.Context, req *cm.Request, param *cm.ConnParam) error {
 	defer req.Close()
 	pd, err := req.PD()
 	if err != nil {
@@ -62,7 +67,7 @@ func serve(ctx context.Context, ln *cm.Listener, param *cm.ConnParam) error {
 	if err != nil {
 		return err
 	}
-	defer buf.Close()
+	defer closeFully(buf)
 	if err := req.PostRecv(1, buf.Slice(0, 4096)); err != nil {
 		return err
 	}
@@ -70,7 +75,7 @@ func serve(ctx context.Context, ln *cm.Listener, param *cm.ConnParam) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer closeFully(conn)
 	for {
 		wc, err := conn.WaitRecv(ctx)
 		switch {
@@ -88,13 +93,21 @@ func serve(ctx context.Context, ln *cm.Listener, param *cm.ConnParam) error {
 	}
 }
 
+// closeFully closes an object. The Close of an object that the kernel has not destroyed is to be
+// called again.
+func closeFully(c io.Closer) {
+	if c.Close() != nil {
+		c.Close()
+	}
+}
+
 // call sends a message and returns the echo.
 func call(ctx context.Context, conn *cm.Conn, text string) (string, error) {
 	buf, err := conn.PD().Alloc(8192, verbs.LocalWrite)
 	if err != nil {
 		return "", err
 	}
-	defer buf.Close()
+	defer closeFully(buf)
 	if err := conn.PostRecv(1, buf.Slice(4096, 4096)); err != nil {
 		return "", err
 	}
