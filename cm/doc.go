@@ -27,8 +27,20 @@
 // then return a *[BrokenError], which has the first failure. Close a Conn before the
 // memory that is posted on its QP.
 //
+// # Peers that are not trusted
+//
+// No peer makes [Listener.Accept] fail. A [ListenConfig] bounds the connections and the
+// pending handshakes, in total and for each remote address, and the time of a handshake;
+// a peer over a limit is rejected with the reason. [Dialer.KeepAlive] finds peers that have
+// vanished. Each connection has a protection domain of its own, so that a peer reaches the
+// memory that it was offered and no other peer's: see [Dialer.PD] before sharing one. A peer
+// keeps a key that it was given, so give keys that end with the request, as the example of
+// [Request.Accept] does. An [EventChannel] has no limits: its program counts its own
+// connections.
+//
 // # Costs
 //
 // A connection costs two file descriptors, one for its events and one for its
-// completions, and one goroutine, and parks no thread.
+// completions, one goroutine and one protection domain, and parks no thread. A listener
+// that has had a request costs one more file descriptor and goroutine.
 package cm

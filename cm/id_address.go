@@ -22,8 +22,8 @@ func (id *ID) Bind(addr Addr) error {
 	return id.bindDevice()
 }
 
-// bind is Bind without the device: a listener must not hold it open, for its
-// removal, of which only Accept would hear, could wait for that.
+// bind is Bind without the device: the ID of a listener must not hold it open, because its
+// removal, of which only Accept would hear, could wait for that. heldDevices holds it.
 func (id *ID) bind(addr Addr) error {
 	if !addr.IsValid() {
 		return id.opError(opBind, errNoAddr)
