@@ -29,6 +29,35 @@ var known = map[replay.Command]map[uint16]bool{
 	replay.CreateSRQ: {abi.UVERBS_ATTR_CREATE_SRQ_USER_HANDLE: true, abi.UVERBS_ATTR_CREATE_SRQ_EVENT_FD: true},
 }
 
+// bytesOf is a part of one input of a command.
+type bytesOf struct {
+	attr     uint16
+	from, to int
+}
+
+// replace returns got with the bytes of want where they may differ.
+func (b bytesOf) replace(attr uint16, want, got []byte) []byte {
+	if attr != b.attr || b.to == 0 || b.to > min(len(want), len(got)) {
+		return got
+	}
+	got = append([]byte(nil), got...)
+	copy(got[b.from:b.to], want[b.from:b.to])
+	return got
+}
+
+// knownBytes are parts of inputs that are other than libmlx5's. The inputs of commands
+// that were once write(2) begin behind the address of the answer.
+var knownBytes = map[replay.Command]bytesOf{
+	// libmlx5 asks for a context with DEVX (MLX5_IB_ALLOC_UCTX_DEVX), and then for one
+	// without if it gets none. Nothing here needs it.
+	replay.GetContext: {abi.UVERBS_ATTR_UHW_IN, 8, 12},
+	// The address of the memory, which the vectors have as its offset.
+	replay.RegMR: {abi.UVERBS_ATTR_CORE_IN, 0, 8},
+	// The kernel makes nothing of an address handle's user handle, which is an address
+	// of libibverbs's; ours is 0.
+	replay.CreateAH: {abi.UVERBS_ATTR_CORE_IN, 0, 8},
+}
+
 // resized says whether a resized CQ must have published its consumer index as libmlx5
 // has. It counts the entry that ends the old ring, and tells the device with the next
 // poll; we tell it at once.

@@ -33,6 +33,8 @@ var (
 	CreateCQ    = Command{Object: abi.UVERBS_OBJECT_CQ, Method: abi.UVERBS_METHOD_CQ_CREATE}
 	CreateQP    = Command{Object: abi.UVERBS_OBJECT_QP, Method: abi.UVERBS_METHOD_QP_CREATE}
 	CreateSRQ   = Command{Object: abi.UVERBS_OBJECT_SRQ, Method: abi.UVERBS_METHOD_SRQ_CREATE}
+	RegMR       = write(abi.IB_USER_VERBS_CMD_REG_MR)
+	CreateAH    = write(abi.IB_USER_VERBS_CMD_CREATE_AH)
 	ResizeCQ    = write(abi.IB_USER_VERBS_CMD_RESIZE_CQ)
 	ReqNotifyCQ = write(abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ)
 )
