@@ -23,9 +23,9 @@ func TestCancelled(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	d := dialerOf(hosts[1].IPv4)
 	soon := func(t *testing.T) context.Context { return within(t, 200*time.Millisecond) }
+	// Left alone, each of these calls would wait for minutes, or for ever.
 	bounded := func(t *testing.T, fn func() error) {
 		t.Helper()
-		start := time.Now()
 		err := fn()
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("got %v", err)
@@ -33,9 +33,6 @@ func TestCancelled(t *testing.T) {
 		var ne net.Error
 		if !errors.As(err, &ne) || !ne.Timeout() {
 			t.Errorf("%v is not a timeout", err)
-		}
-		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("it took %v", took)
 		}
 	}
 	t.Run("before it began", func(t *testing.T) {
@@ -54,12 +51,8 @@ func TestCancelled(t *testing.T) {
 		vmtest.NoLeaks(t)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		time.AfterFunc(200*time.Millisecond, func() { cancel(errors.New("changed my mind")) })
-		start := time.Now()
 		_, err := d.Resolve(ctx, "tcp", neighbour(hosts[1].IPv4, 78, 1))
 		wantError(t, err, "resolve", nil, "changed my mind")
-		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("it took %v", took)
-		}
 	})
 	t.Run("listening", func(t *testing.T) {
 		vmtest.NoLeaks(t)

@@ -99,8 +99,8 @@ func TestEventChannel(t *testing.T) {
 	if got != want {
 		t.Errorf("events\n%s, want\n%s", got, want)
 	}
-	check(c.Destroy(within(t, time.Second)))
-	check(l.Destroy(within(t, time.Second)))
+	check(c.Destroy(within(t, 10*time.Second)))
+	check(l.Destroy(within(t, 10*time.Second)))
 }
 
 // TestSelfMovedQP is rping -q: an ID that knows no QP gets CONNECT_RESPONSE, and

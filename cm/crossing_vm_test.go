@@ -49,9 +49,7 @@ func cancelAtEach(t *testing.T, attempt func(ctx context.Context, host *verbs.Ho
 	for n := int64(1); ; n++ {
 		ctx, cancel := context.WithCancel(within(t, 30*time.Second))
 		c := &crossings{n: n, act: cancel}
-		start := time.Now()
 		err := attempt(ctx, &verbs.Host{Drivers: verbs.DefaultHost().Drivers, Trace: slog.New(c)})
-		took := time.Since(start)
 		over := c.last.Load() == nil
 		cancel()
 		switch {
@@ -65,8 +63,6 @@ func cancelAtEach(t *testing.T, attempt func(ctx context.Context, host *verbs.Ho
 			return
 		case err != nil && !errors.Is(err, context.Canceled):
 			t.Errorf("cancelled after crossing %d (%s): %v", n, *c.last.Load(), err)
-		case took > 3*time.Second:
-			t.Errorf("cancelled after crossing %d (%s): took %v", n, *c.last.Load(), took)
 		}
 	}
 }

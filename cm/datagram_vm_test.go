@@ -193,9 +193,8 @@ func TestDatagramLookupOfSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	start := time.Now()
-	if _, err := r.Lookup(within(t, 200*time.Millisecond), nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 5*time.Second {
-		t.Errorf("after %v: %v", time.Since(start), err)
+	if _, err := r.Lookup(within(t, 200*time.Millisecond), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -17,7 +17,9 @@ import (
 )
 
 // TestPeerDies kills a serving process in the middle of a transfer. Its kernel
-// says goodbye for it.
+// disconnects for it. On siw, a send that meets the closed TCP connection before that
+// completes with a local QP operation error, which is then what broke the connection
+// (docs/driver-faults.md).
 func TestPeerDies(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -42,7 +44,11 @@ func TestPeerDies(t *testing.T) {
 			wantError(t, err, "send", nil, addr)
 			break
 		}
-		if _, err = conn.WaitRecv(ctx); err != nil {
+		wait := conn.WaitRecv
+		if rounds == 0 {
+			wait = func(ctx context.Context) (verbs.WC, error) { return waitRecvAnswer(ctx, conn) }
+		}
+		if _, err = wait(ctx); err != nil {
 			if !errors.Is(err, io.EOF) {
 				wantError(t, err, "receive", nil, addr)
 			}
@@ -52,13 +58,26 @@ func TestPeerDies(t *testing.T) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("the death was not noticed: %v", err)
 	}
-	end, err := conn.Wait(within(t, 5*time.Second))
+	broken := err
+	end, err := conn.Wait(within(t, 20*time.Second))
 	if err != nil || end.Event != cm.EventDisconnected {
 		t.Errorf("the connection ended with %v, %v", end, err)
 	}
-	if _, err := conn.WaitRecv(within(t, 5*time.Second)); !errors.Is(err, io.EOF) {
+	_, err = conn.WaitRecv(within(t, 20*time.Second))
+	switch {
+	case errors.Is(err, io.EOF):
+	case vmtest.Driver() == "siw" && sendFailed(broken) && sendFailed(err):
+		t.Logf("a send broke before the kernel disconnected, see docs/driver-faults.md: %v", err)
+	default:
 		t.Errorf("receiving after the end: %v", err)
 	}
+}
+
+// sendFailed reports whether a send has failed as siw fails it when TCP has lost the
+// connection.
+func sendFailed(err error) bool {
+	wc, ok := errors.AsType[*verbs.WCError](err)
+	return ok && wc.Status == verbs.WCLocQPOpErr
 }
 
 // TestDyingClientsDoNotDisturb kills clients of a listener that serves others.

@@ -115,7 +115,7 @@ func TestRemoteAccessErrorIsKept(t *testing.T) {
 		if !errors.As(err, &wc) || wc.Status != verbs.WCRemAccessErr {
 			t.Fatalf("Write: %v", err)
 		}
-		for name, err := range map[string]error{"Send": client.Send(within(t, time.Second), buf.SGE()), "Probe": client.Probe(within(t, time.Second))} {
+		for name, err := range map[string]error{"Send": client.Send(within(t, 10*time.Second), buf.SGE()), "Probe": client.Probe(within(t, 10*time.Second))} {
 			var broken *cm.BrokenError
 			if !errors.As(err, &broken) || broken.Op != "write" || !errors.Is(err, wc) {
 				t.Errorf("%s: %v", name, err)
@@ -139,7 +139,7 @@ func TestRemoteAccessErrorIsKept(t *testing.T) {
 func TestTheKernelTakesLoopbackForAll(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	infos, err := cm.LookupAddrInfo(within(t, time.Second), "127.0.0.1", "0", &cm.AddrInfoHints{Flags: cm.AddrInfoPassive, PortSpace: cm.PortSpaceTCP})
+	infos, err := cm.LookupAddrInfo(within(t, 10*time.Second), "127.0.0.1", "0", &cm.AddrInfoHints{Flags: cm.AddrInfoPassive, PortSpace: cm.PortSpaceTCP})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,7 @@ func TestEventRejected(t *testing.T) {
 	t.Run("by closing the listener", func(t *testing.T) {
 		r := newRig(t)
 		client := r.withQP(r.resolved())
-		r.ok(client.Connect(nil))
-		time.Sleep(50 * time.Millisecond) // the request waits in the listener's queue
+		r.queued(client)
 		r.listener.Close()
 		r.want(r.client, client, cm.EventRejected, cm.RejectConsumer)
 	})

@@ -31,7 +31,7 @@ func TestEventAddrError(t *testing.T) {
 	start := time.Now()
 	r.ok(id.ResolveAddr(src, nobody, 300*time.Millisecond))
 	ev := r.want(r.client, id, cm.EventAddrError, -int(syscall.ETIMEDOUT))
-	if took := time.Since(start); took < 250*time.Millisecond || took > 3*time.Second {
+	if took := time.Since(start); took < 250*time.Millisecond {
 		t.Errorf("it took %v, asked for were 300 ms", took)
 	}
 	var ue *cm.UnreachableError

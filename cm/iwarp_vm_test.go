@@ -135,8 +135,7 @@ func TestIWARPRejected(t *testing.T) {
 	t.Run("by closing the listener", func(t *testing.T) {
 		r := newRig(t)
 		client := r.withQP(r.resolved())
-		r.ok(client.Connect(nil))
-		time.Sleep(50 * time.Millisecond) // the request waits in the listener's queue
+		r.queued(client)
 		r.listener.Close()
 		check(t, r.want(r.client, client, cm.EventRejected, reset), nil)
 	})
@@ -147,8 +146,7 @@ func TestIWARPRejected(t *testing.T) {
 		r.ok(r.listener.Bind(cm.AddrFrom(netip.AddrPortFrom(r.hosts[0].IPv4, 0))))
 		r.ok(r.listener.Listen(1))
 		first, second := r.withQP(r.resolved()), r.withQP(r.resolved())
-		r.ok(first.Connect(nil))
-		time.Sleep(50 * time.Millisecond)
+		r.queued(first)
 		r.ok(second.Connect(nil))
 		check(t, r.want(r.client, second, cm.EventRejected, reset), nil)
 	})
@@ -217,13 +215,10 @@ func TestIWARPLostSYN(t *testing.T) {
 		t.Fatal(err)
 	}
 	undo := hosts[0].Lose(t)
-	start := time.Now()
+	// The kernel would go on for minutes.
 	_, err = r.Connect(within(t, 200*time.Millisecond), nil, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v", err)
-	}
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("it took %v", took)
 	}
 	// The next SYN gets through, and what it connects is destroyed.
 	undo()
@@ -269,7 +264,7 @@ func TestSlowIWARPUnreachable(t *testing.T) {
 	if !errors.As(ev.Err(), &ue) || !ue.Timeout() || client.State() != cm.StateFailed || client.QP().State() != verbs.QPErr {
 		t.Errorf("%v; the ID is %v, the QP %v", ev.Err(), client.State(), client.QP().State())
 	}
-	if took := time.Since(start); took < 9*time.Second || took > 15*time.Second {
+	if took := time.Since(start); took < 9*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -85,7 +85,7 @@ func TestDeviceRemoved(t *testing.T) {
 	if end, err := conn.Wait(within(t, 5*time.Second)); err != nil || end.Event != cm.EventDisconnected {
 		t.Errorf("the peer's connection ended with %v, %v", end, err)
 	}
-	if err := gone.Send(within(t, time.Second), mr.Slice(0, 1)); !errors.As(err, &removed) {
+	if err := gone.Send(within(t, 10*time.Second), mr.Slice(0, 1)); !errors.As(err, &removed) {
 		t.Errorf("sending on the removed device: %v", err)
 	}
 	if _, err := gone.PD().Alloc(4096, verbs.LocalWrite); !errors.As(err, &removed) {

@@ -106,6 +106,19 @@ func (r *rig) withQP(id *cm.ID) *cm.ID {
 	return id
 }
 
+// queued connects an ID, and returns when the request waits in the listener's queue:
+// the kernel has made an ID for it.
+func (r *rig) queued(id *cm.ID) {
+	r.t.Helper()
+	before := r.hosts[0].CMIDs(r.t)
+	r.ok(id.Connect(nil))
+	for limit := within(r.t, 10*time.Second); r.hosts[0].CMIDs(r.t) == before; time.Sleep(time.Millisecond) {
+		if limit.Err() != nil {
+			r.t.Fatal("the request did not arrive")
+		}
+	}
+}
+
 // requested connects an ID and returns the other side's.
 func (r *rig) requested(id *cm.ID, param *cm.ConnParam) *cm.ID {
 	r.t.Helper()

@@ -30,14 +30,10 @@ func TestDialLoopbackFromADevice(t *testing.T) {
 		dials = nil
 	}
 	for dst, d := range dials {
-		start := time.Now()
-		_, err := d.Dial(within(t, 2*time.Second), "tcp", dst)
+		_, err := d.Dial(within(t, 10*time.Second), "tcp", dst)
 		wantError(t, err, "resolve", syscall.ENODEV, dst, "no RDMA device has a loopback address")
-		if took := time.Since(start); took > time.Second {
-			t.Errorf("%s: it took %v", dst, took)
-		}
 	}
-	_, err := cm.Dial(within(t, 2*time.Second), "tcp", "127.0.0.1:7471")
+	_, err := cm.Dial(within(t, 10*time.Second), "tcp", "127.0.0.1:7471")
 	errno := syscall.ENODEV
 	if iwarp() {
 		errno = syscall.EINVAL
@@ -62,7 +58,7 @@ func TestDialAnAddressWithoutADevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { netlink.AddrDel(lo, addr) })
-	_, err = dialerOf(hosts[1].IPv4).Dial(within(t, time.Second), "tcp", "10.99.0.1:7471")
+	_, err = dialerOf(hosts[1].IPv4).Dial(within(t, 3*time.Second), "tcp", "10.99.0.1:7471")
 	if iwarp() {
 		wantError(t, err, "connect", syscall.ECONNREFUSED)
 		return

@@ -54,7 +54,7 @@ func TestDebugLines(t *testing.T) {
 				if err != nil || out.Status != 0 {
 					t.Fatalf("client: %v %v", err, out)
 				}
-				served, err := s.Wait(10 * time.Second)
+				served, err := s.Wait(30 * time.Second)
 				if err != nil {
 					t.Fatal(err)
 				}

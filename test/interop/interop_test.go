@@ -142,7 +142,7 @@ func TestPersistent(t *testing.T) {
 				t.Errorf("the server has ended: %v", server.Output())
 			}
 			server.Signal(syscall.SIGTERM)
-			out, err := server.Wait(10 * time.Second)
+			out, err := server.Wait(30 * time.Second)
 			if err != nil || out.Status != 128+int(syscall.SIGTERM) {
 				t.Errorf("the server after SIGTERM: %v %v", err, out)
 			}
@@ -209,7 +209,7 @@ func output(t *testing.T, p pairing.Program, args string) pairing.Output {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := proc.Wait(20 * time.Second)
+	out, err := proc.Wait(30 * time.Second)
 	if err != nil {
 		t.Fatalf("%s rping %s: %v\n%v", p.Name, args, err, out)
 	}
@@ -236,7 +236,7 @@ func TestTooMuchData(t *testing.T) {
 				if pair[1] == ours && (client.Status != 255 || !strings.Contains(client.Stderr, "disconnected after 0 of 3 pings")) {
 					t.Errorf("client: %v", client)
 				}
-				served, err := server.Wait(10 * time.Second)
+				served, err := server.Wait(30 * time.Second)
 				if pair[0] == theirs {
 					return
 				}
@@ -267,12 +267,12 @@ func TestPeerEnds(t *testing.T) {
 						t.Fatal(err)
 					}
 					server.Signal(sig)
-					out, err := client.Wait(10 * time.Second)
+					out, err := client.Wait(30 * time.Second)
 					// Without a count the end of the server is the end.
 					if err != nil || !peerEnded(t, "client", out) {
 						t.Errorf("client: %v %v", err, out)
 					}
-					if out, err := server.Wait(5 * time.Second); err != nil || out.Status != 128+int(sig) {
+					if out, err := server.Wait(30 * time.Second); err != nil || out.Status != 128+int(sig) {
 						t.Errorf("server: %v %v", err, out)
 					}
 				})
@@ -287,11 +287,11 @@ func TestPeerEnds(t *testing.T) {
 						t.Fatal(err)
 					}
 					client.Signal(sig)
-					out, err := server.Wait(10 * time.Second)
+					out, err := server.Wait(30 * time.Second)
 					if err != nil || !peerEnded(t, "server", out) {
 						t.Errorf("server: %v %v", err, out)
 					}
-					if out, err := client.Wait(5 * time.Second); err != nil || out.Status != 128+int(sig) {
+					if out, err := client.Wait(30 * time.Second); err != nil || out.Status != 128+int(sig) {
 						t.Errorf("client: %v %v", err, out)
 					}
 				})
@@ -321,7 +321,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Wait(10 * time.Second)
+	defer server.Wait(30 * time.Second)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

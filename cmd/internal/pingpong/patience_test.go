@@ -32,10 +32,8 @@ func silent(t *testing.T, says string, fn func(n *node) error) {
 	t.Helper()
 	var errs bytes.Buffer
 	n := &node{Kind: RC, opt: &options{iters: 1, depth: 1, patience: 50 * time.Millisecond}, u: tool.NewUI("name", io.Discard, &errs)}
-	start := time.Now()
-	err := fn(n)
-	if took := time.Since(start); err == nil || took > 5*time.Second {
-		t.Errorf("%v after %v", err, took)
+	if err := fn(n); err == nil {
+		t.Error("no error from a silent peer")
 	}
 	if s := errs.String(); !strings.Contains(s, says) || !strings.Contains(s, "silent for 50ms") {
 		t.Errorf("it says %q", s)
