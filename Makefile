@@ -60,11 +60,16 @@ TYPES = -also "bin/btf.test -modules $(BTF_MODULES)"
 
 # What depends on the kernel and its driver, rather than on programs.
 EVERYWHERE := ./cm ./verbs ./provider/... ./ucma ./uverbs ./oob ./internal/... ./test/wire
-# The core of a driver that is not rxe: connections of all kinds and their ends, the data
-# path, the provider's own rules.
-CORE_SIW   := ./provider/siw ./cm ./verbs
-CORE_MLX5  := ./test/connectx/faults ./cm ./verbs
-CORE_TESTS := '^(TestEcho|TestExample|TestIWARP|TestConformance|TestProvider|TestCloseWhileUsed|TestUseAfterClose|TestConn|TestDial|TestListen|TestPeer|TestSend|TestRemote|TestBatch|TestFlush|TestVM)'
+# Tests of these packages that use no kernel: they run on this machine.
+NO_KERNEL  := ^Test(Model|CallsAtOnce|AnyEventAnyTime|Vectors.*|WokenLetsOthersRun|LargestQueues)$$
+# The slowest tests. make test runs them on the newest kernel only, as it does test/wire,
+# which takes long and depends on rdma-core rather than on the kernel.
+SLOWEST    := ^Test(CloseWhileUsed|CommandKeepsHandle|GarbageInRequestsAndAnswers|DatagramGarbage|IdleConnections|CancelledAtEachCrossing|DatagramCancelledAtEachCrossing)$$
+# The core of a driver that is not rxe: connections of all kinds and their ends, and the
+# data path.
+CORE_SIW   := ./cm ./verbs
+CORE_MLX5  := ./cm ./verbs
+CORE_TESTS := '^Test(Echo|Example|IWARP|Provider|UseAfterClose|Conn|Dial|Listen|Peer|Send|Remote|Batch|Flush|VM)'
 
 # What has assembly, or is close to what has.
 ARM64 := ./internal/mmio ./provider/...
@@ -76,8 +81,8 @@ ARM64_ROW := -name 'arm64, emulated' -host -env GOARCH=arm64 -exec $(CURDIR)/bin
 # At most ten minutes on two processors.
 TEST_ROWS = $(HOST_ROW) \
 	-- $(ARM64_ROW) \
-	-- $(call VM,$(OLDEST),rxe) $(TYPES) -estimate 150s $(EVERYWHERE) \
-	-- $(call VM,$(NEWEST),rxe) $(TYPES) -estimate 150s $(EVERYWHERE) \
+	-- $(call VM,$(OLDEST),rxe) $(TYPES) -skip '$(NO_KERNEL)|$(SLOWEST)' -estimate 90s $(filter-out ./test/wire,$(EVERYWHERE)) \
+	-- $(call VM,$(NEWEST),rxe) $(TYPES) -skip '$(NO_KERNEL)' -estimate 150s $(EVERYWHERE) \
 	-- $(call VM,$(OLDEST),siw) -name 'Linux $(OLDEST), siw: core' -run $(CORE_TESTS) -estimate 60s $(CORE_SIW) \
 	-- $(call VM,$(NEWEST),mlx5) -name 'Linux $(NEWEST), mlx5: core' -run $(CORE_TESTS) -estimate 60s $(CORE_MLX5)
 
@@ -93,6 +98,8 @@ unit: bin/run ## run the tests that need no RDMA
 # listener, which programs come upon, ends the newest (docs/driver-faults.md).
 CI_ROWS = $(RACE_HOST_ROW) \
 	-- -name 'this machine, long tests' -host -long -estimate 3m ./... \
+	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the slowest' -run '$(SLOWEST)' -estimate 90s $(EVERYWHERE) \
+	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: test/wire' -estimate 30s ./test/wire \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
 	-- $(call VM,$(OLDEST),siw) $(TYPES) -estimate 5m $(EVERYWHERE) ./test/interop \
