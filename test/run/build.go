@@ -189,6 +189,10 @@ func (r *row) program(dir, pkg, bin string, tests []string) program {
 // matches reports whether the pattern of -test.run or -test.skip names the test, part
 // of it where parts is set.
 func matches(pattern, name string, parts bool) bool {
+	if !strings.Contains(pattern, "/") {
+		re, err := regexp.Compile(pattern)
+		return err != nil || re.MatchString(name)
+	}
 	for alternative := range strings.SplitSeq(pattern, "|") {
 		top, _, below := strings.Cut(alternative, "/")
 		if below && !parts {

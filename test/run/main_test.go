@@ -44,6 +44,10 @@ func TestProgram(t *testing.T) {
 	if p := r.program("/dir", "cm", "cm.test", tests); p.tests != 2 || p.left != 0 || !slices.Contains(p.args, "-test.run="+r.run) {
 		t.Errorf("with -run: %+v", p)
 	}
+	r = parse([]string{"-skip", "^Test(A|B)$|^Test(Slow.*)$"})[0]
+	if p := r.program("/dir", "cm", "cm.test", tests); p.tests != 2 {
+		t.Errorf("with alternatives in parentheses: %+v", p)
+	}
 	if p := parse(nil)[0].program("/dir", "cm", "cm.test", tests); p.tests != 5 || p.left != 0 {
 		t.Errorf("on rxe: %+v", p)
 	}
