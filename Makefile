@@ -81,7 +81,7 @@ ARM64_ROW := -name 'arm64, emulated' -host -env GOARCH=arm64 -exec $(CURDIR)/bin
 # At most ten minutes on two processors.
 TEST_ROWS = $(HOST_ROW) \
 	-- $(ARM64_ROW) \
-	-- $(call VM,$(OLDEST),rxe) $(TYPES) -skip '$(NO_KERNEL)|$(SLOWEST)' -estimate 90s $(filter-out ./test/wire,$(EVERYWHERE)) \
+	-- $(call VM,$(OLDEST),rxe) -skip '$(NO_KERNEL)|$(SLOWEST)' -estimate 90s $(filter-out ./test/wire,$(EVERYWHERE)) \
 	-- $(call VM,$(NEWEST),rxe) $(TYPES) -skip '$(NO_KERNEL)' -estimate 150s $(EVERYWHERE) \
 	-- $(call VM,$(OLDEST),siw) -name 'Linux $(OLDEST), siw: core' -run $(CORE_TESTS) -estimate 60s $(CORE_SIW) \
 	-- $(call VM,$(NEWEST),mlx5) -name 'Linux $(NEWEST), mlx5: core' -run $(CORE_TESTS) -estimate 60s $(CORE_MLX5)
@@ -99,7 +99,7 @@ unit: bin/run ## run the tests that need no RDMA
 CI_ROWS = $(RACE_HOST_ROW) \
 	-- -name 'this machine, long tests' -host -long -estimate 3m ./... \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the slowest' -run '$(SLOWEST)' -estimate 90s $(EVERYWHERE) \
-	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: test/wire' -estimate 30s ./test/wire \
+	-- $(call VM,$(OLDEST),rxe) $(TYPES) -name 'Linux $(OLDEST), rxe: test/wire and types' -estimate 50s ./test/wire \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
 	-- $(call VM,$(OLDEST),siw) $(TYPES) -estimate 5m $(EVERYWHERE) ./test/interop \
