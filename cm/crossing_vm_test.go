@@ -79,6 +79,8 @@ func TestCancelledAtEachCrossing(t *testing.T) {
 	// that a client has gone if it comes to that before the client's request, and
 	// repeats the answer for a minute (cm_recv_handler, cm_rep_handler).
 	go echoWithin(ln, 3*time.Second)
+	// With its first request the listener opens the device, and keeps it.
+	served(t, dialerOf(hosts[1].IPv4), ln.Addr())
 	t.Run("dialing", func(t *testing.T) {
 		vmtest.NoLeaks(t)
 		cancelAtEach(t, func(ctx context.Context, host *verbs.Host) error {
@@ -152,6 +154,10 @@ func TestDatagramCancelledAtEachCrossing(t *testing.T) {
 		}
 		_, err = r.Lookup(ctx, nil)
 		return err
+	}
+	// With its first request the listener opens the device, and keeps it.
+	if err := lookUp(within(t, 10*time.Second), d, ln.Addr().String()); err != nil {
+		t.Fatal(err)
 	}
 	t.Run("looking up", func(t *testing.T) {
 		vmtest.NoLeaks(t)
