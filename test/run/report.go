@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"purerdma/internal/longtest"
 	"purerdma/internal/vmtest"
 )
@@ -65,8 +63,8 @@ type pkgReport struct {
 func newReport(w io.Writer, rows []*row) *report {
 	r := &report{w: w, rows: rows, start: time.Now(), stop: make(chan struct{})}
 	if f, ok := w.(*os.File); ok {
-		_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-		r.tty = err == nil
+		info, err := f.Stat()
+		r.tty = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
 	if r.tty {
 		go r.tick()

@@ -192,7 +192,7 @@ type converter struct {
 func newConverter(pkg string, rep *report) (*converter, error) {
 	c := &converter{pkg: pkg, cmd: exec.Command("go", "tool", "test2json", "-p", pkg), done: make(chan error, 1)}
 	// An interrupt from the terminal ends it by the end of its input, not before.
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	ownGroup(c.cmd)
 	c.cmd.Stderr = os.Stderr
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
