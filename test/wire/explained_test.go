@@ -4,6 +4,8 @@
 
 package wire
 
+import "strings"
+
 // explained has the differences that are meant, and why. Everything else that
 // differs fails the test.
 var explained = []explanation{
@@ -15,6 +17,9 @@ var explained = []explanation{
 	{key: "CMD_REQ_NOTIFY_CQ", field: "write_cmd*", ours: "absent", why: "the same"},
 	{key: "CMD_REQ_NOTIFY_CQ", field: "core_in", ours: "absent", why: "the same"},
 	{key: "CMD_REQ_NOTIFY_CQ", field: "hdr", c: "absent", ours: "in 4 out 0 words", why: "the same"},
+
+	{key: "UcmBind", field: "Addr", ours: "020000000a080001" + strings.Repeat("00", 120),
+		why: "a listener of ours binds a second ID, with port 0, to keep the device of its first request open"},
 
 	// What the two rpings themselves do differently.
 	{program: "rping", key: "CMD_MODIFY_QP", field: "core_in.Dest.FlowLabel",
