@@ -73,8 +73,9 @@ func offer(ctx context.Context, req *cm.Request) error {
 }
 
 // lend lets the peer read and write memory until its next message. The program has no part
-// in that: the device does it. The key ends with the registration: whatever the peer keeps,
-// it reaches nothing later.
+// in that: the device does it. The key ends with the registration. A later registration may
+// get the same key, so the PD of the connection must hold nothing but what this peer may
+// reach.
 func lend(ctx context.Context, conn *cm.Conn, msgs *verbs.MR) error {
 	mr, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 	if err != nil {
