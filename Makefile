@@ -92,20 +92,21 @@ test: $(TOOLS) ## run the tests: on this machine, for arm64, and in the virtual 
 unit: bin/run ## run the tests that need no RDMA
 	@$(RUN) -- $(HOST_ROW)
 
-# What make test leaves out, and still takes less than half an hour: the long tests and the
-# race detector on this machine, all of siw and mlx5, the programs against rdma-core's, a
-# minute of the soak. On siw the programs run on the oldest kernel only: the fault of its
-# listener, which programs come upon, ends the newest (docs/driver-faults.md).
+# What continuous integration runs beside the rows of make test.
 CI_ROWS = $(RACE_HOST_ROW) \
-	-- -name 'this machine, long tests' -host -long -estimate 3m ./... \
+	-- $(ALONE_ROW)
+
+# The rest: the long tests of this machine, all of siw and mlx5, the programs against
+# rdma-core's, a minute of the soak. On siw the programs run on the oldest kernel only: the
+# fault of its listener, which programs come upon, ends the newest (docs/driver-faults.md).
+REST_ROWS = -name 'this machine, long tests' -host -long -estimate 3m ./... \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the slowest' -run '$(SLOWEST)' -estimate 90s $(EVERYWHERE) \
 	-- $(call VM,$(OLDEST),rxe) $(TYPES) -name 'Linux $(OLDEST), rxe: test/wire and types' -estimate 50s ./test/wire \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
 	-- $(call VM,$(OLDEST),siw) $(TYPES) -estimate 5m $(EVERYWHERE) ./test/interop \
 	-- $(call VM,$(NEWEST),siw) $(TYPES) -estimate 3m $(EVERYWHERE) \
-	-- $(call VM,$(NEWEST),mlx5) -packages $(PEERS),perftest -estimate 4m $(MLX5_TESTS) \
-	-- $(ALONE_ROW)
+	-- $(call VM,$(NEWEST),mlx5) -packages $(PEERS),perftest -estimate 4m $(MLX5_TESTS)
 # All packages but those of EVERYWHERE, so that none is forgotten.
 PROGRAMS = $(filter-out $(shell $(GO) list $(EVERYWHERE)),$(shell $(GO) list ./...))
 
@@ -113,7 +114,7 @@ PROGRAMS = $(filter-out $(shell $(GO) list $(EVERYWHERE)),$(shell $(GO) list ./.
 ALONE_ROW = -check -name 'rping where there is no other file' -estimate 10s sh -c 'out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
 	[ $$st = 255 ] && echo "$$out" | grep -q "^cma event RDMA_CM_EVENT_REJECTED, error 8$$"'
 
-test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of test, the race detector and the long tests of this machine, all of siw and mlx5
+test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of test, and the race detector on this machine
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS)
 
 # Each kernel with each driver, the long tests among the tests.
@@ -140,7 +141,7 @@ matrix-mlx5: $(TOOLS) ## run all tests that need RDMA on a software ConnectX, on
 	@$(RUN) $(MATRIX_MLX5_ROWS)
 
 test-all: $(TOOLS) compiler race-programs ## run all tests: those of test, test-ci, matrix, matrix-mlx5 and race (several hours)
-	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) -- $(RACE_VM_ROW)
+	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) -- $(RACE_VM_ROW)
 
 diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same to do: the pingpong programs of both
 	$(RDMAVM) -driver mlx5 -hosts 2 -packages $(PEERS) -trace bin/mlx5.trace -- sh test/connectx/tracediff/pingpong.sh ibv_ $(CURDIR)/bin/ibv_

@@ -263,7 +263,7 @@ func TestLimits(t *testing.T) {
 			if tc.other {
 				second = "10.0.0.3"
 			}
-			end := func() {}
+			var end func()
 			if tc.pending {
 				s.k.ask("10.0.0.2")
 				req := s.request("10.0.0.2")
