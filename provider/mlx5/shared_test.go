@@ -57,9 +57,12 @@ func TestSharedRegisters(t *testing.T) {
 
 var completing sync.Mutex
 
-// complete plays a poller, of which there is one at a time.
+// complete plays a poller, of which there is one at a time. The other poster may have
+// completed the request already.
 func complete(q *QP, sq []byte, index uint32) {
 	completing.Lock()
 	defer completing.Unlock()
-	q.sq.free(q.sq.outstanding(uint16(index)))
+	if request := q.sq.outstanding(uint16(index)); request != nil {
+		q.sq.free(request)
+	}
 }
