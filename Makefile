@@ -37,7 +37,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -185,6 +185,9 @@ RACE_VM_ROW    = $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: race dete
 
 race-host: bin/run compiler ## run the tests that need no RDMA with the race detector (needs a C compiler)
 	@$(RUN) -- $(RACE_HOST_ROW)
+
+faults: $(RDMAVM) bin/faults ## provoke the driver faults that kernels do not survive, each in a virtual machine of its own, on each kernel of KERNELS
+	bin/faults -rdmavm $(RDMAVM) -kernels '$(KERNELS)'
 
 race: $(TOOLS) compiler race-programs ## run all tests with the race detector (needs a C compiler)
 	@$(RUN) -- $(RACE_HOST_ROW) -- $(RACE_VM_ROW)

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Faults reproduces the driver faults of docs/driver-faults.md after which a kernel
+// reports trouble or ends, so that no test of a shared boot can show them:
+//
+//	faults [-rdmavm bin/rdmavm] [-kernels "6.1 6.12 7"] [-run regexp]
+//
+// Each fault gets a virtual machine of its own, in which this program runs once more
+// (-provoke) and provokes it. A fault that does not appear fails the run: its row
+// in the document is then out of date.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// fault is a driver fault and what shows that it has appeared.
+type fault struct {
+	name    string
+	driver  string
+	kernels []string       // that have the fault
+	log     *regexp.Regexp // in the kernel's log
+	says    string         // in the output of provoke, if the kernel survives
+	provoke func() error
+}
+
+// faults lists the reproductions. provoke returns nil if the fault did not appear but
+// the program did what it should.
+var faults = []fault{
+	{
+		name: "rxe-invalidate-unbound", driver: "rxe", kernels: []string{"6.1", "6.12", "7"},
+		log:     regexp.MustCompile(`rxe_invalidate_mw\+0x`),
+		provoke: func() error { return invalidate(false) },
+	},
+	{
+		name: "rxe-invalidate-twice", driver: "rxe", kernels: []string{"6.1", "6.12", "7"},
+		log:     regexp.MustCompile(`rxe_invalidate_mw\+0x`),
+		provoke: func() error { return invalidate(true) },
+	},
+	{
+		name: "rxe-torn-read", driver: "rxe", kernels: []string{"6.12", "7"},
+		log:     regexp.MustCompile(`WARNING: .*rxe_completer`),
+		says:    "the READ completed with success, and 1024 of its 3072 bytes were stored",
+		provoke: tornRead,
+	},
+}
+
+// rdmavmFailed is rdmavm's exit status when the kernel reported trouble.
+const rdmavmFailed = 125
+
+func main() {
+	rdmavm := flag.String("rdmavm", "bin/rdmavm", "the `program` that runs the machine")
+	kernels := flag.String("kernels", "6.1 6.12 7", "kernel `series`, separated by spaces")
+	run := flag.String("run", "", "provoke only the faults that match `regexp`")
+	provoke := flag.String("provoke", "", "provoke the fault of that `name` here, in the virtual machine")
+	flag.Parse()
+	var err error
+	if *provoke != "" {
+		err = provokeHere(*provoke)
+	} else {
+		err = provokeAll(*rdmavm, strings.Fields(*kernels), *run)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+func provokeHere(name string) error {
+	for _, f := range faults {
+		if f.name == name {
+			return f.provoke()
+		}
+	}
+	return fmt.Errorf("fault %q: unknown", name)
+}
+
+// provokeAll boots a virtual machine for each fault and kernel.
+func provokeAll(rdmavm string, kernels []string, pattern string) error {
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	appeared, missing := 0, 0
+	for _, f := range faults {
+		for _, k := range kernels {
+			if !match.MatchString(f.name) || !slices.Contains(f.kernels, k) {
+				continue
+			}
+			out, err := boot(ctx, rdmavm, self, f, k)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				missing++
+				fmt.Printf("%s on Linux %s: %v\n%s\n", f.name, k, err, out)
+				continue
+			}
+			appeared++
+			fmt.Printf("%s on Linux %s: appeared\n", f.name, k)
+		}
+	}
+	fmt.Printf("%d faults appeared, %d did not\n", appeared, missing)
+	if missing > 0 || appeared == 0 {
+		return fmt.Errorf("%d faults of docs/driver-faults.md did not appear", missing)
+	}
+	return nil
+}
+
+// boot provokes a fault in a virtual machine. The error says why it has not appeared.
+func boot(ctx context.Context, rdmavm, self string, f fault, kernel string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, rdmavm, "-hosts", "2", "-kernel", kernel, "-driver", f.driver, "-timeout", "1m",
+		"--", self, "-provoke", f.name)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	switch {
+	case cmd.ProcessState == nil:
+		return nil, err
+	case !f.log.Match(out.Bytes()):
+		return out.Bytes(), fmt.Errorf("status %d, and no %q in the kernel's log", cmd.ProcessState.ExitCode(), f.log)
+	case cmd.ProcessState.ExitCode() != rdmavmFailed:
+		return out.Bytes(), fmt.Errorf("status %d, want %d", cmd.ProcessState.ExitCode(), rdmavmFailed)
+	case !bytes.Contains(out.Bytes(), []byte(f.says)):
+		return out.Bytes(), fmt.Errorf("the program did not say %q", f.says)
+	}
+	return nil, nil
+}
