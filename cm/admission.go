@@ -100,7 +100,7 @@ func withoutPort(a Addr) Addr {
 	return AddrFrom(netip.AddrPortFrom(a.Addr().Unmap(), 0))
 }
 
-// slot is the place of one connection in the counts of its listener. A nil slot is that of
+// slot counts one connection in the limits of its listener. A nil slot stands for
 // a connection without a listener.
 type slot struct {
 	a       *admission

@@ -52,7 +52,8 @@ func TestCloseReturnsWhatFailed(t *testing.T) {
 	}
 }
 
-// TestIDCloseReturnsWhatFailed is that of an ID, whose number in the kernel stays.
+// TestIDCloseReturnsWhatFailed checks that ID.Close returns the error of DESTROY_ID and
+// that the next Close tries it again.
 func TestIDCloseReturnsWhatFailed(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
