@@ -72,10 +72,10 @@ func (a *AH) ProviderAH() provider.AH {
 func (a *AH) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed.Load() {
-		return nil
-	}
 	dev := a.pd.dev
+	if a.closed.Load() {
+		return dev.opError("destroy AH of", a.pd.retry())
+	}
 	if err := dev.destroyed(a.p.Close()); err != nil {
 		return dev.opError("destroy AH of", err)
 	}

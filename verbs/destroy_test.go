@@ -6,6 +6,7 @@ package verbs_test
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,9 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purerdma/abi"
+	"purerdma/cm/cmtest"
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
 	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/test/connectx/inprocess"
 	"purerdma/uverbs"
 	"purerdma/verbs"
 )
@@ -72,6 +75,58 @@ func TestFailedDestroyIsTriedAgain(t *testing.T) {
 			}
 			if n := rt.fake.Opened(); n != 0 {
 				t.Errorf("%d contexts are left, want 0", n)
+			}
+		})
+	}
+}
+
+// TestFailedEndOfAReleasedPD has the kernel fail to deallocate a released PD when its last
+// object closes: that Close returns the error, and the next Close deallocates the PD.
+func TestFailedEndOfAReleasedPD(t *testing.T) {
+	for name, create := range map[string]func(*verbs.PD) (io.Closer, error){
+		"AH": func(pd *verbs.PD) (io.Closer, error) {
+			return pd.CreateAH(verbs.AHAttr{Port: 1, Global: true, GRH: verbs.GlobalRoute{DGID: verbs.GID{10: 0xff, 11: 0xff, 12: 10, 15: 2}}})
+		},
+		"MR":  func(pd *verbs.PD) (io.Closer, error) { return pd.Alloc(100, verbs.LocalWrite) },
+		"MW":  func(pd *verbs.PD) (io.Closer, error) { return pd.AllocMW(verbs.MWType2) },
+		"QP":  func(pd *verbs.PD) (io.Closer, error) { return pd.CreateQP(verbs.QPConfig{}) },
+		"SRQ": func(pd *verbs.PD) (io.Closer, error) { return pd.CreateSRQ(verbs.SRQConfig{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := cmtest.New(inprocess.New(inprocess.Config{}, "mlx5_0"))
+			dev, err := k.Host().Open("mlx5_0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			pd, err := dev.AllocPD()
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := create(pd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(pd.Release(), dev.Close()); err != nil {
+				t.Fatal(err)
+			}
+			refuse := true
+			k.OnCommand(func(c cmtest.Command) error {
+				if refuse && c.Name == "UVERBS_METHOD_PD_DESTROY" {
+					return syscall.ENOMEM
+				}
+				return nil
+			})
+			for range 2 {
+				if err := o.Close(); !errors.Is(err, syscall.ENOMEM) {
+					t.Errorf("Close() of the last object of the PD = %v, want ENOMEM", err)
+				}
+			}
+			refuse = false
+			if err := o.Close(); err != nil {
+				t.Errorf("Close() afterwards = %v, want nil", err)
+			}
+			if left := k.Left(); len(left) > 0 {
+				t.Errorf("Left() = %q, want nothing", left)
 			}
 		})
 	}

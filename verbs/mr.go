@@ -176,10 +176,10 @@ func (m *MR) SGE() SGE { return m.Slice(0, m.size) }
 func (m *MR) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed.Load() {
-		return nil
-	}
 	dev := m.pd.dev
+	if m.closed.Load() {
+		return dev.opError("deregister memory on", m.pd.retry())
+	}
 	m.pd.onDemand.remove(m)
 	if err := dev.destroyed(m.p.Close()); err != nil {
 		m.pd.onDemand.add(m)

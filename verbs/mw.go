@@ -91,10 +91,10 @@ func nextKey(k uint32) uint32 { return k&^0xff | (k+1)&0xff }
 func (w *MW) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
-		return nil
-	}
 	dev := w.pd.dev
+	if w.closed {
+		return dev.opError("deallocate MW on", w.pd.retry())
+	}
 	if err := dev.destroyed(w.p.Close()); err != nil {
 		return dev.opError("deallocate MW on", err)
 	}

@@ -72,7 +72,8 @@ func (p *PD) Close() error {
 // Release closes the PD as soon as nothing uses it: at once, or with the Close of its last
 // memory region or other object, which then returns the error of both. New objects fail
 // with net.ErrClosed from now on. It is for a PD whose owner ends before the objects that
-// others have made on it. It may be called more than once: after an error it tries again.
+// others have made on it. After an error, the next Release tries again, and so does the next
+// Close of an object that was on the PD.
 func (p *PD) Release() error {
 	if p.deflt {
 		return nil
@@ -103,3 +104,7 @@ func (p *PD) attach(k kind) error {
 func (p *PD) detach(k kind) error {
 	return errors.Join(p.users.drop(k), p.dev.unref())
 }
+
+// retry destroys a released PD if detach of its last object has failed to do so. Close of an
+// object calls it after the object has gone.
+func (p *PD) retry() error { return p.users.retry() }

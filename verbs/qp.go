@@ -207,7 +207,7 @@ func (q *QP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return q.opError("destroy", q.closeOwned())
+		return q.opError("destroy", errors.Join(q.pd.retry(), q.closeOwned()))
 	}
 	dev := q.pd.dev
 	if err := q.detachAll(); err != nil {

@@ -162,11 +162,13 @@ func (s *SRQ) Query() (SRQAttr, error) {
 // an error it tries again. While there are QPs on it the error wraps EBUSY. Receives that are posted and
 // have not completed never will.
 func (s *SRQ) Close() error {
-	return s.pd.dev.opError("destroy SRQ of", s.users.close(func() error {
+	// Until the SRQ has gone there is nothing to retry.
+	retryErr := s.pd.retry()
+	return s.pd.dev.opError("destroy SRQ of", errors.Join(retryErr, s.users.close(func() error {
 		return s.pd.dev.destroyed(s.p.Close())
 	}, func() error {
 		s.pd.dev.objects.remove(s.handle)
 		s.leak.Done()
 		return s.dropParents()
-	}))
+	})))
 }

@@ -80,11 +80,18 @@ func (u *users) drop(k kind) error {
 }
 
 // release lets nobody in any more, and runs both functions as close does when the last
-// user has gone. If destroy fails then, close or release tries it again.
+// user has gone. If destroy fails then, close, release or retry tries it again.
 func (u *users) release(destroy, release func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.atEnd, u.afterEnd = destroy, release
+	return u.end()
+}
+
+// retry destroys an object that was released and whose destruction has failed.
+func (u *users) retry() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	return u.end()
 }
 
