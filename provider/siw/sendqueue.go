@@ -27,7 +27,7 @@ type sendQueue struct {
 	mapping   *uverbs.Mapping
 	put       uint32   // counts the requests built
 	published uint32   // counts those that the kernel may see
-	words     []uint32 // of the slots that are built and not published
+	words     []uint32 // the control words of the requests from published to put
 	ord       int      // how many READs may be outstanding, -1 while not known
 	quiet     bool     // a READ that completes without a WC may be outstanding
 }
@@ -39,7 +39,6 @@ func (sq *sendQueue) open(f *uverbs.File, resp *abi.SiwUrespCreateQP, maxSGE int
 		return err
 	}
 	sq.mapping, sq.slots, sq.maxSGE = m, s, min(maxSGE, abi.SIW_MAX_SGE)
-	sq.words = make([]uint32, s.Len())
 	sq.ord = -1
 	return nil
 }
@@ -151,7 +150,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 		e := &wr.SGList[0]
 		sqe.SGE[0] = abi.SiwSGE{LAddr: e.Addr, Length: e.Length, LKey: e.LKey}
 	}
-	sq.words[int(sq.put)&(len(sq.words)-1)] = wqeWord(flags, uint8(num), opcode)
+	sq.words = append(sq.words[:sq.put-sq.published], wqeWord(flags, uint8(num), opcode))
 	sq.put++
 	return nil
 }
@@ -265,8 +264,8 @@ func (q *qp) publish() (flushed bool, err error) {
 		return q.flushBuilt()
 	}
 	first := sq.published
-	for i := first; i != sq.put; i++ {
-		sq.slots.StoreWord(i, sq.words[int(i)&(len(sq.words)-1)])
+	for i, word := range sq.words[:n] {
+		sq.slots.StoreWord(first+uint32(i), word)
 	}
 	sq.published = sq.put
 	if n < uint32(sq.slots.Len()) && wqeValid(sq.slots.LoadWord(first-1)) {
@@ -283,9 +282,10 @@ func (q *qp) publish() (flushed bool, err error) {
 // flushBuilt completes what was built as flushed.
 func (q *qp) flushBuilt() (bool, error) {
 	sq := &q.sq
-	wcs := make([]provider.WC, 0, sq.put-sq.published)
-	for i := sq.published; i != sq.put; i++ {
-		wcs = append(wcs, sq.flushedSend(q.num, i, sq.words[int(i)&(len(sq.words)-1)]))
+	words := sq.words[:sq.put-sq.published]
+	wcs := make([]provider.WC, len(words))
+	for i, word := range words {
+		wcs[i] = sq.flushedSend(q.num, sq.published+uint32(i), word)
 	}
 	sq.put = sq.published
 	if err := sq.cq.flush(wcs, false); err != nil {
