@@ -20,8 +20,7 @@ func (e *hintedError) Unwrap() error { return e.err }
 
 // hinted adds to the error of a failed request what its status means for op.
 func (c *Conn) hinted(op string, err error, wc *verbs.WCError) error {
-	rxe := c.Device().DriverID() == abi.RDMA_DRIVER_RXE
-	if hint := wcHint(op, wc.Status, rxe); hint != "" {
+	if hint := wcHint(op, wc.Status, c.Device().DriverID()); hint != "" {
 		return &hintedError{err, hint}
 	}
 	return err
@@ -39,11 +38,12 @@ const (
 	hintRefused   = "the peer's QP does not permit it"
 )
 
-// wcHint returns the most likely cause of a status, "" if the status says it all. rxe
-// has other statuses for some errors (docs/driver-faults.md). op is one of the blocking
-// operations, or opWork for an unknown one.
-func wcHint(op string, status verbs.WCStatus, rxe bool) string {
-	send := op == opSend
+// wcHint returns the most likely cause of a status, or "" if the status itself names the
+// cause or has several likely ones. rxe and siw have other statuses for some errors
+// (docs/driver-faults.md). op is one of the blocking operations, or opWork for an
+// unknown one.
+func wcHint(op string, status verbs.WCStatus, driver abi.DriverID) string {
+	send, rxe, siw := op == opSend, driver == abi.RDMA_DRIVER_RXE, driver == abi.RDMA_DRIVER_SIW
 	switch status {
 	case verbs.WCRNRRetryExcErr:
 		return hintNoReceive
@@ -70,8 +70,11 @@ func wcHint(op string, status verbs.WCStatus, rxe bool) string {
 	case verbs.WCRemAccessErr:
 		return hintPeerKey
 	case verbs.WCLocQPOpErr:
-		if op == opRecv && rxe {
+		switch {
+		case op == opRecv && rxe:
 			return hintTooLong + ", or " + hintLocalFill
+		case siw: // reports it also for a message that is too long and after a disconnect
+			return ""
 		}
 		return localKeyHint(op)
 	case verbs.WCLocProtErr:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"purerdma/abi"
 	"purerdma/verbs"
 )
 
@@ -42,7 +43,21 @@ func TestHints(t *testing.T) {
 			t.Errorf("%s, %v, afterwards: %q lacks %q", tc.op, tc.status, err, tc.want)
 		}
 	}
-	if hint := wcHint(opSend, verbs.WCRetryExcErr, false); strings.Contains(hint, "receive") {
-		t.Errorf("the hint %q on a device with a status of its own for that", hint)
+	for _, tc := range []struct {
+		op     string
+		status verbs.WCStatus
+		driver abi.DriverID
+		want   string
+	}{
+		{opSend, verbs.WCRetryExcErr, abi.RDMA_DRIVER_MLX5, hintNoAnswer},
+		{opSend, verbs.WCLocQPOpErr, abi.RDMA_DRIVER_MLX5, hintLocalKey},
+		{opSend, verbs.WCLocQPOpErr, abi.RDMA_DRIVER_SIW, ""},
+		{opWrite, verbs.WCLocQPOpErr, abi.RDMA_DRIVER_SIW, ""},
+		{opRead, verbs.WCLocProtErr, abi.RDMA_DRIVER_SIW, hintLocalFill},
+		{opRecv, verbs.WCGeneralErr, abi.RDMA_DRIVER_SIW, hintLocalFill},
+	} {
+		if got := wcHint(tc.op, tc.status, tc.driver); got != tc.want {
+			t.Errorf("wcHint(%s, %v, %v) = %q, want %q", tc.op, tc.status, tc.driver, got, tc.want)
+		}
 	}
 }
