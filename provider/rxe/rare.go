@@ -20,8 +20,12 @@ func (q *qp) buildRare(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
 	}
 	switch wr.Opcode {
 	case provider.OpLocalInv:
-		if err := q.windows.invalidate(wr.InvalidateRKey); err != nil {
+		change, ours, err := q.windows.invalidate(wr.InvalidateRKey)
+		if err != nil {
 			return err
+		}
+		if ours {
+			q.sq.changes = append(q.sq.changes, change)
 		}
 		binary.NativeEndian.PutUint32(wqe.WR.Ex[:], wr.InvalidateRKey)
 	case provider.OpBindMW:
@@ -32,7 +36,9 @@ func (q *qp) buildRare(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
 		mw := wqe.WR.MW()
 		mw.Addr, mw.Length, mw.MRLKey = b.Addr, b.Length, b.LKey
 		mw.MWRKey, mw.RKey, mw.Access = b.MW, b.RKey, uint32(b.Access)
-		q.windows.bind(b.RKey)
+		if change, ours := q.windows.bind(b.RKey); ours {
+			q.sq.changes = append(q.sq.changes, change)
+		}
 	case provider.OpFlush:
 		flush := wqe.WR.Flush()
 		flush.RemoteAddr, flush.RKey = wr.RemoteAddr, wr.RKey

@@ -24,10 +24,11 @@ type sendQueue struct {
 	mu        sync.Mutex // beside the ring: everything below, and the ring's slots
 	ring      ring.Ring
 	mapping   *uverbs.Mapping
-	producer  uint32        // the next slot to build in
-	published uint32        // the next slot as the kernel knows it
-	all       opset         // of the type of queue pair and the device
-	ops       atomic.Uint32 // the opset of those that may be posted now
+	producer  uint32         // the next slot to build in
+	published uint32         // the next slot as the kernel knows it
+	changes   []windowChange // of the requests from published to producer
+	all       opset          // of the type of queue pair and the device
+	ops       atomic.Uint32  // the opset of those that may be posted now
 }
 
 func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
@@ -74,7 +75,18 @@ func (q *qp) unlockAndRing() error {
 // publish hands the kernel what was built. The caller holds the lock.
 func (q *qp) publish() {
 	q.sq.published = q.sq.producer
+	q.sq.changes = q.sq.changes[:0]
 	q.sq.ring.StoreProducer(q.sq.producer)
+}
+
+// discard forgets the requests that are built and not published. The caller holds the
+// lock.
+func (q *qp) discard() {
+	q.sq.producer = q.sq.published
+	if len(q.sq.changes) > 0 {
+		q.windows.undo(q.sq.changes)
+		q.sq.changes = q.sq.changes[:0]
+	}
 }
 
 // sendStates are the states in which sends may be posted, a bit for each.
@@ -246,7 +258,7 @@ func (q *qp) BatchAdd(wr *provider.SendWR) error {
 func (q *qp) BatchPost() error {
 	err := q.sendable()
 	if err != nil {
-		q.sq.producer = q.sq.published
+		q.discard()
 		q.sq.mu.Unlock()
 		return err
 	}
@@ -259,6 +271,6 @@ func (q *qp) BatchPost() error {
 }
 
 func (q *qp) BatchDiscard() {
-	q.sq.producer = q.sq.published
+	q.discard()
 	q.sq.mu.Unlock()
 }

@@ -4,6 +4,7 @@ package rxe
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -44,12 +45,33 @@ func (w *windows) remove(key uint32) (undo func()) {
 	}
 }
 
-// bind notes that a posted request binds the window to a new key.
-func (w *windows) bind(key uint32) {
+// A windowChange describes what a built request does to a window.
+type windowChange struct {
+	index      uint32
+	was, bound uint32 // the key before and after; 0 while the window is not bound
+}
+
+// bind notes that a built request binds the window to a new key. It reports false for a
+// window of another context.
+func (w *windows) bind(key uint32) (windowChange, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.bound[index(key)]; ok {
+	was, ok := w.bound[index(key)]
+	if ok {
 		w.bound[index(key)] = key
+	}
+	return windowChange{index(key), was, key}, ok
+}
+
+// undo takes back the changes of requests that the kernel never gets, the last one
+// first. It leaves a window alone that has changed since.
+func (w *windows) undo(changes []windowChange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range slices.Backward(changes) {
+		if bound, ok := w.bound[c.index]; ok && bound == c.bound {
+			w.bound[c.index] = c.was
+		}
 	}
 }
 
@@ -62,20 +84,21 @@ func (w *windows) unbind(key uint32) {
 	}
 }
 
-// invalidate notes that a posted request invalidates the key. It refuses the key of an
-// unbound window, and leaves keys that are not of this context's windows to the kernel.
-func (w *windows) invalidate(key uint32) error {
+// invalidate notes that a built request invalidates the key. It refuses the key of an
+// unbound window. It reports false for keys that are not of this context's windows, which
+// the kernel judges.
+func (w *windows) invalidate(key uint32) (windowChange, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	bound, ok := w.bound[index(key)]
 	if !ok {
-		return nil
+		return windowChange{}, false, nil
 	}
 	if bound != key {
-		return fmt.Errorf("%v of key %#x: the window is not bound to it: %w", provider.OpLocalInv, key, syscall.EINVAL)
+		return windowChange{}, false, fmt.Errorf("%v of key %#x: the window is not bound to it: %w", provider.OpLocalInv, key, syscall.EINVAL)
 	}
 	w.bound[index(key)] = 0
-	return nil
+	return windowChange{index(key), key, 0}, true, nil
 }
 
 // AllocMW allocates a memory window.

@@ -7,6 +7,7 @@ package rxe
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 
@@ -51,6 +52,66 @@ func TestLocalInvOfAnUnboundWindow(t *testing.T) {
 	invalidate(0x10002_00, nil) // not of this context: the kernel judges
 	c.windows.remove(first)
 	invalidate(first, nil)
+}
+
+// TestDiscardedBatchLeavesWindows checks that requests that were built and not posted
+// leave a window as it was: the program posts the same requests again.
+func TestDiscardedBatchLeavesWindows(t *testing.T) {
+	c, q := rig(t, provider.QPConfig{Type: provider.RC})
+	const first = 0x10001_7f
+	c.windows.add(first)
+	bind := provider.SendWR{Opcode: provider.OpBindMW, Bind: &provider.MWBindInfo{Type: provider.MWType2, MW: first, RKey: first + 1}}
+	invalidate := provider.SendWR{Opcode: provider.OpLocalInv, InvalidateRKey: first + 1}
+	batch := func(finish func() error, wrs ...provider.SendWR) {
+		t.Helper()
+		q.BatchBegin()
+		for i := range wrs {
+			if err := q.BatchAdd(&wrs[i]); err != nil {
+				q.BatchDiscard()
+				t.Fatalf("BatchAdd(%v) = %v", wrs[i].Opcode, err)
+			}
+		}
+		if err := finish(); err != nil {
+			t.Fatal(err)
+		}
+		q.taken()
+	}
+	discard := func() error { q.BatchDiscard(); return nil }
+	refused := func() error { // by the state of the QP
+		q.SetState(provider.QPReset)
+		defer q.SetState(provider.QPRTS)
+		var state *provider.StateError
+		if err := q.BatchPost(); !errors.As(err, &state) {
+			return fmt.Errorf("BatchPost in RESET = %v, want a StateError", err)
+		}
+		return nil
+	}
+	for _, dropped := range []func() error{discard, refused} {
+		batch(dropped, bind, invalidate, bind)
+		if got := c.windows.bound[index(first)]; got != 0 {
+			t.Errorf("after a dropped batch the window is bound to %#x, want no key", got)
+		}
+	}
+	batch(q.BatchPost, bind)
+	for _, dropped := range []func() error{discard, refused} {
+		batch(dropped, invalidate)
+	}
+	batch(q.BatchPost, invalidate)
+	if got := c.windows.bound[index(first)]; got != 0 {
+		t.Errorf("after LOCAL_INV the window is bound to %#x, want no key", got)
+	}
+	// A peer's invalidation that comes meanwhile stays.
+	batch(q.BatchPost, bind)
+	q.BatchBegin()
+	bind.Bind.RKey = first + 2
+	if err := q.BatchAdd(&bind); err != nil {
+		t.Fatal(err)
+	}
+	c.windows.unbind(first + 2)
+	q.BatchDiscard()
+	if got := c.windows.bound[index(first)]; got != 0 {
+		t.Errorf("after a peer's invalidation the window is bound to %#x, want no key", got)
+	}
 }
 
 // peerInvalidates has a CQ of the context report a peer's SEND_WITH_INV.
