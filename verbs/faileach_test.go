@@ -7,6 +7,7 @@ package verbs_test
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,74 +20,132 @@ import (
 	"purerdma/verbs"
 )
 
-// openAll makes one object of each kind, and a QP of each of the types, goes on after those that fail, and closes what it has.
-// A Close that fails is called again. It returns the errors.
-func openAll(host *verbs.Host, name string, types ...verbs.QPType) (errs []error) {
-	var opened []io.Closer
-	note := func(c io.Closer, err error) bool {
-		if err != nil {
-			errs = append(errs, err)
-			return false
-		}
-		opened = append(opened, c)
-		return true
+// opened is the program that TestEachCommandFails runs: it goes on after what fails.
+type opened struct {
+	objects []io.Closer // to be closed, youngest first
+	errs    []error
+}
+
+// add notes the result of making an object, and reports whether there is one.
+func (o *opened) add(c io.Closer, err error) bool {
+	if o.note(err) {
+		o.objects = append(o.objects, c)
 	}
-	defer func() {
-		for i := len(opened) - 1; i >= 0; i-- {
-			if err := opened[i].Close(); err != nil {
-				errs = append(errs, err)
-				if err := opened[i].Close(); err != nil {
-					errs = append(errs, err)
-				}
-			}
+	return err == nil
+}
+
+// note notes the error of a call, and reports whether there was none.
+func (o *opened) note(err error) bool {
+	if err != nil {
+		o.errs = append(o.errs, err)
+	}
+	return err == nil
+}
+
+// close closes all objects. A Close that fails is called again.
+func (o *opened) close() {
+	for _, c := range slices.Backward(o.objects) {
+		if !o.note(c.Close()) {
+			o.note(c.Close())
 		}
-	}()
+	}
+}
+
+// openAll makes one object of each kind, and a QP of each of the types, changes what can be
+// changed, and closes all. It returns the errors.
+func openAll(host *verbs.Host, name string, types ...verbs.QPType) []error {
+	o := new(opened)
+	o.open(host, name, types)
+	o.close()
+	return o.errs
+}
+
+func (o *opened) open(host *verbs.Host, name string, types []verbs.QPType) {
 	dev, err := host.Open(name)
-	if !note(dev, err) {
-		return errs
+	if !o.add(dev, err) {
+		return
 	}
 	events, err := dev.AsyncEvents()
-	note(events, err)
+	o.add(events, err)
 	pd, err := dev.AllocPD()
-	if !note(pd, err) {
-		return errs
+	if !o.add(pd, err) {
+		return
 	}
-	mr, err := pd.Alloc(5000, verbs.LocalWrite|verbs.RemoteWrite|verbs.MWBind)
-	note(mr, err)
-	mr, err = pd.RegMR(make([]byte, 5000), verbs.LocalWrite)
-	note(mr, err)
-	mw, err := pd.AllocMW(verbs.MWType2)
-	note(mw, err)
+	o.memory(pd)
 	ah, err := pd.CreateAH(verbs.AHAttr{Port: 1, Global: true, GRH: verbs.GlobalRoute{DGID: verbs.GID{10: 0xff, 11: 0xff, 12: 10, 15: 2}, HopLimit: 64}})
-	note(ah, err)
+	o.add(ah, err)
 	ch, err := dev.CreateCompChannel()
-	if note(ch, err) {
+	if o.add(ch, err) {
 		cq, err := dev.CreateCQ(verbs.CQConfig{Entries: 9, Channel: ch})
-		if note(cq, err) {
-			if err := cq.Resize(50); err != nil {
-				errs = append(errs, err)
-			}
+		if o.add(cq, err) {
+			o.note(cq.Resize(50))
 		}
 	}
 	cq, err := dev.CreateCQ(verbs.CQConfig{Entries: 100})
-	if !note(cq, err) {
-		return errs
+	if !o.add(cq, err) {
+		return
 	}
-	srq, err := pd.CreateSRQ(verbs.SRQConfig{})
-	if note(srq, err) {
-		qp, err := pd.CreateQP(verbs.QPConfig{SRQ: srq, SendCQ: cq, RecvCQ: cq})
-		note(qp, err)
-	}
-	for _, typ := range types {
-		qp, err := pd.CreateQP(verbs.QPConfig{Type: typ})
-		if note(qp, err) && typ == verbs.RC {
-			mask := verbs.QPAttrState | verbs.QPAttrPort | verbs.QPAttrPKeyIndex | verbs.QPAttrAccess
-			if err := qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, mask); err != nil {
-				errs = append(errs, err)
+	o.queuePairs(pd, cq, types)
+	o.xrc(pd, cq)
+}
+
+// memory makes memory and a window, and moves the memory to another PD and back.
+func (o *opened) memory(pd *verbs.PD) {
+	mr, err := pd.Alloc(5000, verbs.LocalWrite|verbs.RemoteWrite|verbs.MWBind)
+	o.add(mr, err)
+	mr, err = pd.RegMR(make([]byte, 5000), verbs.LocalWrite)
+	if o.add(mr, err) {
+		other, err := pd.Device().AllocPD()
+		if o.note(err) {
+			access := verbs.LocalWrite | verbs.RemoteRead
+			o.note(mr.Reregister(verbs.MRChange{PD: other, Access: &access}))
+			o.note(mr.Reregister(verbs.MRChange{PD: pd}))
+			if !o.note(other.Close()) {
+				o.objects = slices.Insert(o.objects, len(o.objects)-1, io.Closer(other)) // the memory closes before
 			}
 		}
 	}
-	return errs
+	mw, err := pd.AllocMW(verbs.MWType2)
+	o.add(mw, err)
+}
+
+// queuePairs makes a QP on an SRQ, and a QP of each of the types.
+func (o *opened) queuePairs(pd *verbs.PD, cq *verbs.CQ, types []verbs.QPType) {
+	srq, err := pd.CreateSRQ(verbs.SRQConfig{})
+	if o.add(srq, err) {
+		o.note(srq.Modify(verbs.SRQAttr{Limit: 5}, verbs.SRQAttrLimit))
+		qp, err := pd.CreateQP(verbs.QPConfig{SRQ: srq, SendCQ: cq, RecvCQ: cq})
+		o.add(qp, err)
+	}
+	for _, typ := range types {
+		qp, err := pd.CreateQP(verbs.QPConfig{Type: typ})
+		if o.add(qp, err) && typ == verbs.RC {
+			o.toInit(qp)
+			_, err := qp.Query()
+			o.note(err)
+		}
+	}
+}
+
+func (o *opened) toInit(qp *verbs.QP) {
+	mask := verbs.QPAttrState | verbs.QPAttrPort | verbs.QPAttrPKeyIndex | verbs.QPAttrAccess
+	o.note(qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, mask))
+}
+
+// xrc makes an XRC domain with an SRQ and a QP, and a QP that sends to domains.
+func (o *opened) xrc(pd *verbs.PD, cq *verbs.CQ) {
+	x, err := pd.Device().OpenXRCD(nil, 0)
+	if !o.add(x, err) {
+		return
+	}
+	srq, err := pd.CreateSRQ(verbs.SRQConfig{XRCD: x, CQ: cq})
+	o.add(srq, err)
+	for _, cfg := range []verbs.QPConfig{{Type: verbs.XRCRecv, XRCD: x}, {Type: verbs.XRCSend, SendCQ: cq}} {
+		qp, err := pd.CreateQP(cfg)
+		if o.add(qp, err) {
+			o.toInit(qp)
+		}
+	}
 }
 
 // TestEachCommandFails fails each command of a program that makes one object of each kind: nothing
