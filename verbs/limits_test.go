@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"purerdma/abi"
+	"purerdma/uverbs"
 	"purerdma/verbs"
 )
 
@@ -54,6 +56,24 @@ func TestLimits(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
+}
+
+// TestUnsupported uses objects and commands that the driver does not have.
+func TestUnsupported(t *testing.T) {
+	rt := fakeRoute()
+	rt.fake.Intercept = func(r *uverbs.Request) error {
+		if r.Object == abi.UVERBS_OBJECT_ASYNC_EVENT {
+			return syscall.EPROTONOSUPPORT
+		}
+		if code := r.Find(abi.UVERBS_ATTR_WRITE_CMD); r.Object == abi.UVERBS_OBJECT_DEVICE && code != nil {
+			switch uverbs.Number(code.Buf) {
+			case abi.IB_USER_VERBS_CMD_REREG_MR, abi.IB_USER_VERBS_CMD_ALLOC_MW, abi.IB_USER_VERBS_CMD_CREATE_AH:
+				return syscall.EOPNOTSUPP
+			}
+		}
+		return nil
+	}
+	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
 	for what, err := range map[string]error{
 		"moderate":     e.cq.Moderate(10, 0),
 		"dma-buf":      second(e.pd.RegDMABuf(0, 0, 4096, 0, verbs.LocalWrite)),

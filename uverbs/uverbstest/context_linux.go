@@ -13,13 +13,20 @@ import (
 // context is one open device file. The Kernel's lock guards it.
 type context struct {
 	*fakeuverbs.Context
-	k   *Kernel
-	cqs map[uint32]*cq
-	qps map[uint32]*qp
+	k    *Kernel
+	cqs  map[uint32]*cq
+	qps  map[uint32]*qp
+	srqs map[uint32]*srq
+
+	lastAH uint32
 }
 
 func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
-	c := &context{Context: fakeuverbs.New(info, &k.mu, k.Intercept), k: k, cqs: make(map[uint32]*cq), qps: make(map[uint32]*qp)}
+	c := &context{
+		Context: fakeuverbs.New(info, &k.mu, k.Intercept), k: k,
+		cqs: make(map[uint32]*cq), qps: make(map[uint32]*qp), srqs: make(map[uint32]*srq),
+	}
+	c.HandleRest()
 	c.Attr.Base = deviceAttr
 	c.Port = port
 	c.GIDs = []abi.UverbsGIDEntry{fakeuverbs.IPv4GID(info)}
@@ -38,9 +45,25 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 	c.HandleDestroy(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY, c.destroyCQ)
 	c.Handle(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE, c.createQP)
 	c.HandleDestroy(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY, c.destroyQP)
+	c.Handle(abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_CREATE, c.createSRQ)
+	c.HandleDestroy(abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_DESTROY, c.destroySRQ)
+	c.Command(abi.IB_USER_VERBS_CMD_RESIZE_CQ, c.resizeCQ)
+	c.Command(abi.IB_USER_VERBS_CMD_MODIFY_SRQ, c.modifySRQ)
+	c.Command(abi.IB_USER_VERBS_CMD_QUERY_SRQ, c.querySRQ)
+	c.Command(abi.IB_USER_VERBS_CMD_CREATE_AH, c.createAH)
 	c.Command(abi.IB_USER_VERBS_CMD_MODIFY_QP, c.modifyQP)
 	c.Command(abi.IB_USER_VERBS_CMD_QUERY_QP, c.queryQP)
 	return c
+}
+
+// createAH answers with the number by which work requests name the handle.
+func (c *context) createAH(cmd *fakeuverbs.Command) error {
+	if err := c.CreateAH(cmd); err != nil {
+		return err
+	}
+	c.lastAH++
+	cmd.AnswerDriver(abi.Bytes(&abi.RxeCreateAHResp{AHNum: c.lastAH}))
+	return nil
 }
 
 // write takes the two commands of the data path.

@@ -11,6 +11,9 @@ import (
 	"purerdma/uverbs"
 )
 
+// maxCQE is the size of the largest completion queue.
+const maxCQE = 32767
+
 // How a CQ is armed.
 const (
 	notArmed = iota
@@ -30,7 +33,7 @@ type cq struct {
 func (c *context) createCQ(req *uverbs.Request) error {
 	uhw := req.Find(abi.UVERBS_ATTR_UHW_OUT)
 	entries := uint32(fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_CQ_CQE))
-	if entries == 0 || entries > 32767 || uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateCQResp]() {
+	if entries == 0 || entries > maxCQE || uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateCQResp]() {
 		return syscall.EINVAL
 	}
 	q := &cq{event: abi.UverbsCompEventDesc{CQHandle: fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE)}}
@@ -60,6 +63,28 @@ func (c *context) destroyCQ(req *uverbs.Request) error {
 		return syscall.EBUSY
 	}
 	delete(c.cqs, h)
+	return nil
+}
+
+// resizeCQ moves the completions that were not polled to a new ring.
+func (c *context) resizeCQ(cmd *fakeuverbs.Command) error {
+	in := fakeuverbs.Input[abi.UverbsResizeCQ](cmd)
+	q := c.cqs[in.CQHandle]
+	if q == nil || in.CQE == 0 || in.CQE > maxCQE || q.q.filled() > int(in.CQE) {
+		return syscall.EINVAL
+	}
+	to, mi, err := c.newQueue(int(in.CQE), abi.Size[abi.UverbsWC]())
+	if err != nil {
+		return err
+	}
+	for i := q.q.ring.LoadConsumer(); i != q.q.own; i = q.q.ring.Next(i) {
+		*ring.At[abi.UverbsWC](&to.ring, to.own) = *ring.At[abi.UverbsWC](&q.q.ring, i)
+		to.own = to.ring.Next(to.own)
+	}
+	to.ring.StoreProducer(to.own)
+	q.q = to
+	fakeuverbs.Answer(cmd, &abi.UverbsResizeCQResp{CQE: in.CQE})
+	cmd.AnswerDriver(abi.Bytes(&abi.RxeResizeCQResp{MI: mi}))
 	return nil
 }
 

@@ -7,7 +7,7 @@
 //
 // Its devices look like those of rdma_rxe: same commands, same rings. What the
 // wire does is simple: a doorbell carries out what was posted before it returns,
-// in order and without loss. The connection manager is not part of it: tests
+// in order and without loss. Memory windows exist, but are not bound. The connection manager is not part of it: tests
 // connect queue pairs by Modify, or have package cmtest, which adds one.
 //
 // It needs Linux, for memory that both sides map and for pipes on the poller.

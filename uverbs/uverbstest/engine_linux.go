@@ -209,14 +209,18 @@ func (q *qp) gather(pieces [][]byte, sg []abi.RxeSGE, access uint32) ([][]byte, 
 
 // receive puts a message into the next receive and returns the sender's status.
 func (q *qp) receive(wc *abi.UverbsWC, pieces [][]byte, solicited bool, rnrRetry uint8) uint32 {
-	if q.rq.empty() {
+	rq := q.rq
+	if q.srq != nil {
+		rq = q.srq.q
+	}
+	if rq.empty() {
 		if rnrRetry == 7 {
 			return again
 		}
 		return rnrRetryExcErr
 	}
-	wqe := ring.At[abi.RxeRecvWQE](&q.rq.ring, q.rq.own)
-	dst, ok := q.gather(q.scattered[:0], ring.Tail[abi.RxeSGE](&q.rq.ring, q.rq.own, abi.Size[abi.RxeRecvWQE](), int(min(wqe.DMA.NumSGE, q.cap.MaxRecvSGE))),
+	wqe := ring.At[abi.RxeRecvWQE](&rq.ring, rq.own)
+	dst, ok := q.gather(q.scattered[:0], ring.Tail[abi.RxeSGE](&rq.ring, rq.own, abi.Size[abi.RxeRecvWQE](), int(min(wqe.DMA.NumSGE, q.cap.MaxRecvSGE))),
 		abi.IB_UVERBS_ACCESS_LOCAL_WRITE)
 	wc.WRID = wqe.WRID
 	status := uint32(success)
@@ -228,7 +232,10 @@ func (q *qp) receive(wc *abi.UverbsWC, pieces [][]byte, solicited bool, rnrRetry
 	default:
 		scatter(dst, pieces)
 	}
-	q.rq.pop()
+	rq.pop()
+	if q.srq != nil {
+		q.srq.checkLimit()
+	}
 	q.recv.push(wc, solicited || wc.Status != success)
 	if wc.Status != success {
 		q.toError()
@@ -255,12 +262,12 @@ func (q *qp) toError() {
 	q.flush()
 }
 
-// flush completes everything posted, without doing it.
+// flush completes everything posted, without doing it. The receives of an SRQ stay.
 func (q *qp) flush() {
 	for ; !q.sq.empty(); q.sq.pop() {
 		q.send.push(&abi.UverbsWC{WRID: ring.At[abi.RxeSendWQE](&q.sq.ring, q.sq.own).WR.WRID, Status: flushErr, QPNum: q.num}, false)
 	}
-	for ; !q.rq.empty(); q.rq.pop() {
+	for ; q.rq != nil && !q.rq.empty(); q.rq.pop() {
 		q.recv.push(&abi.UverbsWC{WRID: ring.At[abi.RxeRecvWQE](&q.rq.ring, q.rq.own).WRID, Status: flushErr, QPNum: q.num}, true)
 	}
 }
@@ -269,6 +276,6 @@ func (q *qp) flush() {
 func (q *qp) drop() {
 	for ; !q.sq.empty(); q.sq.pop() {
 	}
-	for ; !q.rq.empty(); q.rq.pop() {
+	for ; q.rq != nil && !q.rq.empty(); q.rq.pop() {
 	}
 }

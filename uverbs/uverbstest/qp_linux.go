@@ -34,7 +34,9 @@ type qp struct {
 	pd       *fakeuverbs.PD
 	send     *cq
 	recv     *cq
-	sq, rq   *queue
+	sq       *queue
+	rq       *queue // nil with a srq
+	srq      *srq   // or nil
 	sigAll   bool
 	cap      abi.UverbsQPCap
 	state    uint32
@@ -55,7 +57,11 @@ func (c *context) createQP(req *uverbs.Request) error {
 		recv:   c.cqs[uint32(fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE))],
 		sigAll: fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_QP_FLAGS)&abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL != 0,
 	}
-	if uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateQPResp]() || caps == nil || q.pd == nil || q.send == nil || q.recv == nil ||
+	srqAttr := req.Find(abi.UVERBS_ATTR_CREATE_QP_SRQ_HANDLE)
+	if srqAttr != nil {
+		q.srq = c.srqs[uint32(srqAttr.Value)]
+	}
+	if srqAttr != nil && q.srq == nil || uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateQPResp]() || caps == nil || q.pd == nil || q.send == nil || q.recv == nil ||
 		fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_QP_TYPE) != abi.IB_UVERBS_QPT_RC {
 		return syscall.EINVAL
 	}
@@ -71,7 +77,10 @@ func (c *context) createQP(req *uverbs.Request) error {
 	if q.sq, resp.SQMI, err = c.newQueue(int(q.cap.MaxSendWR), abi.Size[abi.RxeSendWQE]()+int(room)); err != nil {
 		return err
 	}
-	if q.rq, resp.RQMI, err = c.newQueue(int(q.cap.MaxRecvWR), abi.Size[abi.RxeRecvWQE]()+16*int(q.cap.MaxRecvSGE)); err != nil {
+	if q.srq != nil {
+		q.cap.MaxRecvWR, q.cap.MaxRecvSGE = 0, q.srq.maxSGE
+		q.srq.users++
+	} else if q.rq, resp.RQMI, err = c.newQueue(int(q.cap.MaxRecvWR), abi.Size[abi.RxeRecvWQE]()+16*int(q.cap.MaxRecvSGE)); err != nil {
 		return err
 	}
 	q.pd.Users++
@@ -99,6 +108,9 @@ func (c *context) destroyQP(req *uverbs.Request) error {
 	q.pd.Users--
 	q.send.users--
 	q.recv.users--
+	if q.srq != nil {
+		q.srq.users--
+	}
 	return nil
 }
 

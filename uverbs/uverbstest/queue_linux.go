@@ -41,6 +41,9 @@ func newQueue(items, elem int) (*queue, error) {
 // empty says, for a queue that the kernel empties, whether it is.
 func (q *queue) empty() bool { return q.ring.LoadProducer() == q.own }
 
+// filled returns the number of items in a queue that the kernel fills.
+func (q *queue) filled() int { return q.ring.Count(q.own, q.ring.LoadConsumer()) }
+
 // pop frees the slot at own.
 func (q *queue) pop() {
 	q.own = q.ring.Next(q.own)
