@@ -22,11 +22,10 @@ import (
 // lifeTime bounds the life of a connection. One that needs so long hangs.
 const lifeTime = 20 * time.Second
 
-// life is the whole life of a connection: Listen, Dial, Accept, an echo, and Close of all.
-func life(k *cmtest.Kernel) (dialed, served error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lifeTime)
-	defer cancel()
-	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", "10.0.0.1:7471")
+// life is the whole life of a connection between two hosts: Listen, Dial, Accept, an echo, and
+// Close of all.
+func life(ctx context.Context, server, client *verbs.Host) (dialed, served error) {
+	ln, err := (&cm.ListenConfig{Host: server}).Listen(ctx, "tcp", "10.0.0.1:7472")
 	if err != nil {
 		return err, nil
 	}
@@ -39,7 +38,7 @@ func life(k *cmtest.Kernel) (dialed, served error) {
 		}
 		done <- err
 	}()
-	conn, err := (&cm.Dialer{Host: k.Host()}).Dial(ctx, "tcp", "10.0.0.1:7471")
+	conn, err := (&cm.Dialer{Host: client}).Dial(ctx, "tcp", "10.0.0.1:7472")
 	if err == nil {
 		_, err = call(ctx, conn, "hello")
 		closeFully(conn)
@@ -85,7 +84,9 @@ func TestEachCommandFails(t *testing.T) {
 						return errno
 					})
 					before := restNow()
-					dialed, served := life(k)
+					ctx, cancel := context.WithTimeout(t.Context(), lifeTime)
+					dialed, served := life(ctx, k.Host(), k.Host())
+					cancel()
 					if hit.Load() == nil {
 						break
 					}

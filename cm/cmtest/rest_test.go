@@ -36,19 +36,32 @@ const settleTime = 10 * time.Second
 // expectNothing waits until a program has left nothing on a Kernel, and no more than there was
 // before. It returns what is left.
 func expectNothing(k *cmtest.Kernel, before rest) (left []string) {
-	for end := time.Now().Add(settleTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		now := restNow()
-		left = k.Left()
-		for _, o := range now.objects {
+	return settle(func() []string {
+		left := unfinished(k, before)
+		for _, o := range leak.Report() {
 			if !slices.Contains(before.objects, o) {
 				what, _, _ := strings.Cut(o, "\n")
 				left = append(left, what)
 			}
 		}
-		if now.goroutines > before.goroutines {
-			left = append(left, "goroutines")
-		}
-		if len(left) == 0 {
+		return left
+	})
+}
+
+// unfinished lists what programs have left on a Kernel, and whether there are more goroutines
+// than there were before.
+func unfinished(k *cmtest.Kernel, before rest) []string {
+	left := k.Left()
+	if runtime.NumGoroutine() > before.goroutines {
+		left = append(left, "goroutines")
+	}
+	return left
+}
+
+// settle waits until check returns nothing, or settleTime has passed. It returns the last result.
+func settle(check func() []string) (left []string) {
+	for end := time.Now().Add(settleTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if left = check(); len(left) == 0 {
 			break
 		}
 	}

@@ -36,6 +36,9 @@ func (c *Context) Mmap(offset int64, length int) ([]byte, error) {
 	if c.gone {
 		return nil, syscall.EIO
 	}
+	if length <= 0 {
+		return nil, syscall.EINVAL
+	}
 	r := c.offered[uint64(offset)]
 	if r == nil && c.MapAt != nil {
 		var err error
