@@ -20,7 +20,6 @@ type Context struct {
 	uars      uars
 	doorbells doorbells
 	resources resources
-	regions   regions
 	noScatter bool // no QP's completions have data
 
 	mu    sync.Mutex

@@ -21,8 +21,9 @@ import (
 // Besides provider.CQ it has what only mlx5 devices can do; programs reach it by a
 // type assertion of verbs.CQ.Provider().
 type CQ struct {
-	lock     lock  // everything down to entries, unless unlocked
+	lock     lock  // everything down to entries, unless unlocked; and the copying of data to memory regions
 	unlocked bool  // one goroutine uses the CQ
+	copying  bool  // a poll of an unlocked CQ holds the lock (lockToCopy)
 	fast     uint8 // what the last completion was
 	shift    uint8
 	log      uint8          // logarithm of the number of entries
@@ -75,8 +76,13 @@ func (c *CQ) acquire() {
 	}
 }
 
+// release releases the lock of the CQ, if acquire or lockToCopy has taken it.
 func (c *CQ) release() {
-	if !c.unlocked {
+	switch {
+	case !c.unlocked:
+		c.lock.Unlock()
+	case c.copying:
+		c.copying = false
 		c.lock.Unlock()
 	}
 }

@@ -333,20 +333,29 @@ func TestPollAllocates(t *testing.T) {
 	for _, unlocked := range []bool{false, true} {
 		r := newCQRig(t, provider.CQConfig{Unlocked: unlocked})
 		q := r.qp(provider.RC, nil)
+		lkey, _ := r.region(64, 0)
+		withData := provider.SGE{LKey: lkey, Length: 16}
 		wcs, cs := make([]provider.WC, 8), make([]Completion, 8)
 		n := 0.0
 		for _, poll := range []func() (int, error){
 			func() (int, error) { return r.cq.Poll(wcs) },
 			func() (int, error) { return r.cq.PollExtended(cs) },
 		} {
-			send, recv := q.sendCQE(0, opcodeSend).Bytes(64), q.recvCQE(0).Bytes(64)
+			send, recv, short := q.sendCQE(0, opcodeSend).Bytes(64), q.recvCQE(0).Bytes(64), q.recvCQE(0)
+			short.Format, short.ByteCount, short.Data = formatScatter32, 16, pattern(16)
+			data := short.Bytes(64)
 			n += testing.AllocsPerRun(100, func() {
-				for range 4 {
+				for range 2 {
 					setCounter(send, q.sendPosted(1, 0))
 					r.dev.Complete(send)
 					setCounter(recv, uint16(q.rq.head))
 					q.recvPosted(t, 2)
 					r.dev.Complete(recv)
+					for range 2 {
+						setCounter(data, uint16(q.rq.head))
+						q.recvPosted(t, 2, withData)
+						r.dev.Complete(data)
+					}
 				}
 				if n, err := poll(); n != 8 || err != nil {
 					t.Fatal(n, err)

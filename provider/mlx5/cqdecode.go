@@ -158,7 +158,7 @@ func (c *CQ) received(e unsafe.Pointer, op uint32, counter uint16, format uint32
 	} else if ok = rq.outstanding(counter); ok {
 		w.ID = rq.id(uint32(counter))
 		if len(data) > 0 {
-			st = c.ctx.scatter(rq.slot(counter), int(rq.maxSGE), data)
+			st = c.qp.pd.scatter(rq.slot(counter), int(rq.maxSGE), data)
 		}
 		rq.free() // last: the next post may overwrite the slot
 	}
@@ -169,13 +169,12 @@ func (c *CQ) received(e unsafe.Pointer, op uint32, counter uint16, format uint32
 		*w = provider.WC{ID: w.ID, Status: st, QPNum: num}
 		return took
 	}
-	c.fillReceive(e, op, w)
-	w.QPNum = num
+	path := e
 	if format == formatScatter32 {
-		// These lie in the part of the entry that holds the message.
-		w.SrcQP, w.SLID, w.SL, w.DLIDPathBits = 0, 0, 0, 0
-		w.Flags &^= provider.WCGRH
+		path = noPath
 	}
+	c.fillReceive(e, path, op, w)
+	w.QPNum = num
 	if rq != nil {
 		if c.fast = fastRecv; rq.checksums {
 			w.Flags |= checksumsRight(e)

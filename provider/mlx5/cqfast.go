@@ -77,7 +77,7 @@ func (c *CQ) requests(wcs []provider.WC) int {
 }
 
 // receives takes completions of receives that succeeded, of the receive queue of the
-// QP whose completion was the last.
+// QP whose completion was the last. Some may bring up to 32 bytes of data.
 func (c *CQ) receives(wcs []provider.WC) int {
 	q := c.qp
 	r := &q.rq
@@ -88,15 +88,23 @@ func (c *CQ) receives(wcs []provider.WC) int {
 		e := unsafe.Add(ring, uintptr(ci&mask)<<shift)
 		last := lastWord(e)
 		op := last >> 4 & 15
-		if (last^ci>>log&1)&0x0d != 0 || op-cqeRespWrImm > cqeRespSendInv-cqeRespWrImm || load32(e, cqeUIdx)&0xffffff != index {
+		// The entry is ours, and of formatPlain or formatScatter32.
+		if (last^ci>>log&1)&0x09 != 0 || op-cqeRespWrImm > cqeRespSendInv-cqeRespWrImm || load32(e, cqeUIdx)&0xffffff != index {
 			break
 		}
 		if (last>>16-tail)&r.mask >= atomic.LoadUint32(&r.head)-tail {
 			break
 		}
+		path := e
+		if last&(formatScatter32<<2) != 0 {
+			if !c.copyShort(q.pd, r.slot(uint16(last>>16)), e) {
+				break
+			}
+			path = noPath
+		}
 		w := &wcs[n]
 		w.ID = r.id(last >> 16)
-		c.fillReceive(e, op, w)
+		c.fillReceive(e, path, op, w)
 		w.QPNum = q.num
 		if r.checksums {
 			w.Flags |= checksumsRight(e)
@@ -112,6 +120,24 @@ func (c *CQ) receives(wcs []provider.WC) int {
 	return n
 }
 
+// copyShort copies the data of a CQE of formatScatter32 to the first element at slot. It
+// returns false if they do not fit there, or must not be written there.
+func (c *CQ) copyShort(p *pd, slot, e unsafe.Pointer) bool {
+	n := load32(e, cqeByteCount)
+	if n > 32 || n > load32(slot, 0) {
+		return false
+	}
+	if c.unlocked {
+		c.lockToCopy()
+	}
+	m := p.regions.find(load32(slot, 4))
+	return m != nil && m.write(load64(slot, 8), unsafe.Slice((*byte)(e), n))
+}
+
+// noPath takes the place of the first half of a CQE of formatScatter32, which holds data
+// instead of the fields about the sender and the packet.
+var noPath = unsafe.Pointer(new([cqeSize / 2]byte))
+
 // kinds is what receives complete as, by the opcode of the CQE: the WC's opcode and
 // flags, and what of cqeImm is immediate data and what a key.
 var kinds = [16]struct{ opcode, flags, imm, key uint32 }{
@@ -122,10 +148,10 @@ var kinds = [16]struct{ opcode, flags, imm, key uint32 }{
 }
 
 // fillReceive fills the WC of a receive that succeeded, but for its ID, QPNum and
-// WCIPCsumOK.
-func (c *CQ) fillReceive(e unsafe.Pointer, op uint32, w *provider.WC) {
+// WCIPCsumOK. path is the CQE, or noPath.
+func (c *CQ) fillReceive(e, path unsafe.Pointer, op uint32, w *provider.WC) {
 	k := &kinds[op&15]
-	imm, from := load32(e, cqeImm), load32(e, cqeFlagsRQPN)
+	imm, from := load32(e, cqeImm), load32(path, cqeFlagsRQPN)
 	flags := k.flags
 	if from&(3<<28) != 0 {
 		flags |= uint32(provider.WCGRH)
@@ -140,12 +166,12 @@ func (c *CQ) fillReceive(e unsafe.Pointer, op uint32, w *provider.WC) {
 	w.Flags = provider.WCFlags(flags)
 	w.PKeyIndex = uint16(imm)
 	if c.ethernet {
-		w.SLID, w.SL, w.DLIDPathBits = 0, vlanPriority(e), 0
+		w.SLID, w.SL, w.DLIDPathBits = 0, vlanPriority(path), 0
 		return
 	}
-	w.SLID = load16(e, cqeSLID)
+	w.SLID = load16(path, cqeSLID)
 	w.SL = uint8(from>>24) & 0xf
-	w.DLIDPathBits = load8(e, cqeMLPath) & 0x7f
+	w.DLIDPathBits = load8(path, cqeMLPath) & 0x7f
 }
 
 // vlanPriority returns the priority of a received packet's VLAN tag, or 0 if it has no

@@ -131,11 +131,15 @@ func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 		r.ctx.freeDB(db)
 		buf.Free()
 	})
-	q := &QP{ctx: r.ctx, typ: typ, srq: srq, sendCQ: r.cq, recvCQ: r.cq}
-	if q.index, err = r.ctx.resources.add(q, nil); err != nil {
+	q := &QP{ctx: r.ctx, pd: r.pd.(*pd), typ: typ, srq: srq, sendCQ: r.cq, recvCQ: r.cq}
+	if err := q.addIndex(); err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { r.ctx.resources.remove(q.index) })
+	r.t.Cleanup(func() {
+		if q.indexed {
+			q.removeIndex()
+		}
+	})
 	q.num = 0xabc00 + q.index
 	if typ == provider.UD {
 		q.sq.transport = transportUD

@@ -132,10 +132,9 @@ func (c *Context) CreateDCT(cfg *DCTConfig) (_ *QP, err error) {
 		return nil, err
 	}
 	q.sq.file = c.file
-	if q.index, err = c.resources.add(q, nil); err != nil {
+	if err := q.addIndex(); err != nil {
 		return nil, err
 	}
-	q.indexed = true
 	cmd := abi.Mlx5CreateQP{Flags: abi.MLX5_QP_FLAG_TYPE_DCT, UIdx: q.index}
 	if c.caps.scat2DCT && q.mayScatter(cfg.PD) {
 		cmd.Flags |= abi.MLX5_QP_FLAG_SCATTER_CQE

@@ -33,7 +33,7 @@ var besidePath = map[string]string{
 	"(*SRQ).setLimit":            "a command",
 	"(*SRQ).complete":            "the SRQ's lock: others poll its receives from other CQs",
 	"(*SRQ).repost":              "the same",
-	"(*regions).write":           "looks for the memory of data that a completion brings",
+	"(*CQ).lockToCopy":           "the lock of an Unlocked CQ: others close the memory of data that a completion brings",
 }
 
 // TestLockedInstructions finds in the built program one locked instruction for the

@@ -4,6 +4,8 @@ package mlx5
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -14,13 +16,15 @@ import (
 
 // pd is a protection domain.
 type pd struct {
-	file   *uverbs.File
-	handle uint32
-	num    uint32 // the device's
+	ctx     *Context
+	handle  uint32
+	num     uint32 // the device's
+	regions regions
 
 	mu       sync.Mutex
-	scatters int  // QPs that may get data in their completions
-	unmapped bool // there has been memory that only the device can write to
+	scatters int         // QPs that may get data in their completions
+	unmapped bool        // there has been memory that only the device can write to
+	cqs      map[*CQ]int // how many queues of the PD complete on each CQ: QPs, and SRQs of XRC
 }
 
 var _ provider.UnmappedPD = (*pd)(nil)
@@ -55,6 +59,43 @@ func (p *pd) dropScatter() {
 	p.scatters--
 }
 
+// addCQ counts a queue of the PD that completes on a CQ: polls of the CQ may write to the
+// PD's memory from now on.
+func (p *pd) addCQ(c *CQ) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cqs == nil {
+		p.cqs = make(map[*CQ]int)
+	}
+	p.cqs[c]++
+}
+
+// dropCQ undoes addCQ. Polls of the CQ do not find the queue any more.
+func (p *pd) dropCQ(c *CQ) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cqs[c]--; p.cqs[c] == 0 {
+		delete(p.cqs, c)
+	}
+}
+
+// removeRegion removes a region. When it returns, no poll writes to the memory any more: a
+// poll looks regions up and copies to them while it holds the lock of its CQ.
+func (p *pd) removeRegion(m *region) {
+	p.regions.remove(m)
+	// Without p.mu from here on: polls take the locks of SRQs, whose Close takes p.mu.
+	for _, c := range p.polled() {
+		c.awaitCopies()
+	}
+}
+
+// polled returns the CQs that queues of the PD complete on.
+func (p *pd) polled() []*CQ {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.cqs))
+}
+
 // AllocPD allocates a protection domain.
 func (c *Context) AllocPD() (provider.PD, error) {
 	var resp abi.Mlx5AllocPDResp
@@ -62,8 +103,8 @@ func (c *Context) AllocPD() (provider.PD, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pd{file: c.file, handle: h, num: resp.PDN}, nil
+	return &pd{ctx: c, handle: h, num: resp.PDN}, nil
 }
 
 func (p *pd) Handle() uint32 { return p.handle }
-func (p *pd) Close() error   { return p.file.DeallocPD(p.handle) }
+func (p *pd) Close() error   { return p.ctx.file.DeallocPD(p.handle) }

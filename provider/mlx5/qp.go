@@ -23,6 +23,7 @@ type QP struct {
 	num    uint32
 	index  uint32 // user index
 	typ    provider.QPType
+	pd     *pd  // nil if it is of type XRC_RECV
 	srq    *SRQ // or nil
 	sendCQ *CQ  // nil if it sends nothing
 	recvCQ *CQ  // nil if it receives nothing
@@ -140,11 +141,7 @@ func (q *QP) clean() {
 func (q *QP) free() error {
 	var errs []error
 	if q.indexed {
-		q.clean()
-		q.ctx.resources.remove(q.index)
-		// What came in between named a QP that does not exist.
-		q.clean()
-		q.indexed = false
+		q.removeIndex()
 	}
 	if q.scatterPD != nil {
 		q.scatterPD.dropScatter()

@@ -98,10 +98,9 @@ func (c *Context) create(q *QP, t transport, cfg *provider.QPConfig, v vendor) (
 	}
 	q.open(size, t, &want)
 	if cfg.Type != provider.XRCRecv {
-		if q.index, err = c.resources.add(q, nil); err != nil {
+		if err := q.addIndex(); err != nil {
 			return err
 		}
-		q.indexed = true
 	}
 	if q.sq.reg, err = c.uars.get(cfg.Unlocked); err != nil {
 		return err
@@ -140,7 +139,7 @@ func (q *QP) parents(cfg *provider.QPConfig) error {
 		return nil
 	}
 	var ok bool
-	if _, ok = cfg.PD.(*pd); !ok {
+	if q.pd, ok = cfg.PD.(*pd); !ok {
 		return fmt.Errorf("mlx5: PD: %w: %w", errOtherDriver, syscall.EINVAL)
 	}
 	if q.sendCQ, ok = cfg.SendCQ.(*CQ); !ok {
@@ -161,6 +160,43 @@ func (q *QP) parents(cfg *provider.QPConfig) error {
 		}
 	}
 	return nil
+}
+
+// addIndex gives the QP a user index. Polls of its CQs may write to the memory of its PD,
+// and its SRQ's, from then on.
+func (q *QP) addIndex() (err error) {
+	q.eachCQ((*pd).addCQ)
+	if q.index, err = q.ctx.resources.add(q, nil); err != nil {
+		q.eachCQ((*pd).dropCQ)
+		return err
+	}
+	q.indexed = true
+	return nil
+}
+
+// removeIndex takes the user index away, and the QP's completions out of its CQs.
+func (q *QP) removeIndex() {
+	q.clean()
+	q.ctx.resources.remove(q.index)
+	// What came in between named a QP that does not exist.
+	q.clean()
+	q.eachCQ((*pd).dropCQ)
+	q.indexed = false
+}
+
+// eachCQ calls f with each of the QP's CQs and the PD whose memory its completions
+// name: the keys of receives are those of the PD of the SRQ, if there is one.
+func (q *QP) eachCQ(f func(*pd, *CQ)) {
+	if q.sendCQ != nil {
+		f(q.pd, q.sendCQ)
+	}
+	switch {
+	case q.recvCQ == nil:
+	case q.srq != nil:
+		f(q.srq.pd, q.recvCQ)
+	default:
+		f(q.pd, q.recvCQ)
+	}
 }
 
 // alloc allocates the memory that the device will use.

@@ -3,31 +3,24 @@
 package mlx5
 
 import (
+	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"purerdma/provider"
 )
 
-// regions finds the memory of the context's memory regions by their keys, for data
-// that completions bring: what a request names is a key and an address of the
-// region's own, of which only this knows the memory.
-type regions struct {
-	mu    sync.RWMutex
-	byKey map[uint32]region
-}
-
+// region is the memory of a memory region. It does not change.
 type region struct {
+	key    uint64 // the lkey, or noKey
 	iova   uint64
 	mem    []byte
 	access provider.Access
 }
 
-// write copies data to an address of a region. It returns false if there is no such
-// region, or the data is not all within it.
-func (r *regions) write(lkey uint32, addr uint64, data []byte) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	m := r.byKey[lkey]
+// write copies data to an address of the region. It returns false if the region may not
+// be written, or the data is not all within it.
+func (m *region) write(addr uint64, data []byte) bool {
 	off := addr - m.iova
 	if m.access&provider.LocalWrite == 0 || off > uint64(len(m.mem)) || uint64(len(m.mem))-off < uint64(len(data)) {
 		return false
@@ -36,62 +29,112 @@ func (r *regions) write(lkey uint32, addr uint64, data []byte) bool {
 	return true
 }
 
-func (r *regions) set(lkey uint32, m region) {
+// regions finds the memory regions of a PD by their lkeys: a hash table with linear
+// probing. Look-ups take no lock and run beside changes. A look-up that began before
+// remove may still return the region: pd.removeRegion waits for the polls that use it.
+type regions struct {
+	table atomic.Pointer[regionTable]
+
+	mu   sync.Mutex // of changes
+	used int        // slots of the table that are not nil
+	live int        // regions
+}
+
+// regionTable has a power of two of slots, half of which at least are nil.
+type regionTable struct {
+	shift uint8 // 32 - the logarithm of the number of slots
+	slots []atomic.Pointer[region]
+}
+
+// noKey is no lkey: these have 32 bits.
+const noKey = 1 << 32
+
+// removed takes the slot of a removed region, because a look-up ends at nil.
+var removed = &region{key: noKey}
+
+// minRegionSlots is the size of the smallest table.
+const minRegionSlots = 8
+
+// newRegionTable makes a table that is a quarter full with n regions.
+func newRegionTable(n int) *regionTable {
+	log := bits.Len(uint(max(4*n, minRegionSlots) - 1))
+	return &regionTable{uint8(32 - log), make([]atomic.Pointer[region], 1<<log)}
+}
+
+// first returns the slot to begin with in the search for a key. Keys often differ by
+// multiples of 256. Multiplication by 2^32 over the golden ratio spreads such numbers.
+func (t *regionTable) first(lkey uint32) uint32 { return lkey * 0x9e3779b1 >> (t.shift & 31) }
+
+// at returns slot i, modulo the number of slots.
+func (t *regionTable) at(i uint32) *atomic.Pointer[region] { return &t.slots[int(i)&(len(t.slots)-1)] }
+
+// find returns the region with a key, or nil.
+func (r *regions) find(lkey uint32) *region {
+	t := r.table.Load()
+	if t == nil {
+		return nil
+	}
+	for i := t.first(lkey); ; i++ {
+		if m := t.at(i).Load(); m == nil || m.key == uint64(lkey) {
+			return m
+		}
+	}
+}
+
+// add adds a region, whose key no other region of the table has.
+func (r *regions) add(m *region) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byKey == nil {
-		r.byKey = make(map[uint32]region)
+	t := r.table.Load()
+	if t == nil || 2*(r.used+1) > len(t.slots) {
+		t = r.rebuilt(t)
+		r.table.Store(t)
 	}
-	r.byKey[lkey] = m
+	if t.put(m) {
+		r.used++
+	}
+	r.live++
 }
 
-// take removes a region. Nobody writes to it any more when it returns.
-func (r *regions) take(lkey uint32) region {
+// rebuilt returns a table with the regions of t, and room for more of them. The caller
+// holds mu.
+func (r *regions) rebuilt(t *regionTable) *regionTable {
+	to := newRegionTable(r.live + 1)
+	r.used = r.live
+	if t != nil {
+		for i := range t.slots {
+			if m := t.slots[i].Load(); m != nil && m != removed {
+				to.put(m)
+			}
+		}
+	}
+	return to
+}
+
+// put puts a region into the first slot without one, and reports whether that was nil.
+func (t *regionTable) put(m *region) bool {
+	for i := t.first(uint32(m.key)); ; i++ {
+		s := t.at(i)
+		if old := s.Load(); old == nil || old == removed {
+			s.Store(m)
+			return old == nil
+		}
+	}
+}
+
+// remove removes a region, if it is there.
+func (r *regions) remove(m *region) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := r.byKey[lkey]
-	delete(r.byKey, lkey)
-	return m
-}
-
-// knownMR is a memory region that regions has.
-type knownMR struct {
-	provider.MR
-	regions *regions
-}
-
-// RegMR registers memory.
-func (c *Context) RegMR(cfg *provider.MRConfig) (provider.MR, error) {
-	mr, err := provider.Plain{File: c.file}.RegMR(cfg)
-	if err != nil {
-		return nil, err
+	t := r.table.Load()
+	for i := t.first(uint32(m.key)); ; i++ {
+		switch s := t.at(i); s.Load() {
+		case m:
+			s.Store(removed)
+			r.live--
+			return
+		case nil:
+			return
+		}
 	}
-	c.regions.set(mr.LKey(), region{cfg.IOVA, cfg.Mem, cfg.Access})
-	return &knownMR{mr, &c.regions}, nil
-}
-
-// Reregister is not for concurrent calls.
-func (m *knownMR) Reregister(cfg *provider.MRConfig, mask provider.MRMask) error {
-	known := m.regions.take(m.LKey())
-	err := m.MR.Reregister(cfg, mask)
-	if err == nil && mask&provider.MRMem != 0 {
-		known.iova, known.mem = cfg.IOVA, cfg.Mem
-	}
-	if err == nil && mask&provider.MRAccess != 0 {
-		known.access = cfg.Access
-	}
-	m.regions.set(m.LKey(), known)
-	return err
-}
-
-// Close deregisters the region.
-func (m *knownMR) Close() error {
-	// The kernel may give the key to another region at once.
-	key := m.LKey()
-	known := m.regions.take(key)
-	err := m.MR.Close()
-	if err != nil {
-		m.regions.set(key, known)
-	}
-	return err
 }

@@ -48,6 +48,24 @@ func TestReceiveDataBeforeSlot(t *testing.T) {
 	})
 }
 
+// TestFastReceiveDataBeforeSlot is TestReceiveDataBeforeSlot for the loop that takes
+// receives like the one before. It counts on from its own tail: the general decoder would
+// count on from the zeros.
+func TestFastReceiveDataBeforeSlot(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q := r.qp(provider.RC, nil)
+	first := q.recvCQE(q.recvPosted(t, 4))
+	e := q.recvCQE(q.recvPosted(t, 5, r.overlay(&q.rq.tail)))
+	e.Format, e.ByteCount, e.Data = formatScatter32, 4, make([]byte, 4)
+	r.put(first, e)
+	if got := r.poll(); len(got) != 2 || got[1].ID != 5 || got[1].Status != provider.WCSuccess {
+		t.Errorf("completions %+v, want success of receives 4 and 5", got)
+	}
+	if q.rq.tail != 2 {
+		t.Errorf("tail %d, want 2: the slot was given back before its data were copied", q.rq.tail)
+	}
+}
+
 // TestReadDataBeforeSlot is TestReceiveDataBeforeSlot with READs and atomics, and the
 // tail of the send queue.
 func TestReadDataBeforeSlot(t *testing.T) {

@@ -13,8 +13,30 @@ import (
 // write over the bus less. Who polls copies them there. (libmlx5 does so for requests
 // of RC alone, and fails those of other transports.)
 
-// data returns the bytes that a CQE brings itself; false if there cannot be as many.
+// lockToCopy takes the lock of an unlocked CQ, which a poll takes before the first data
+// that it copies and releases at its end: the goroutine that closes the memory region may
+// be another one (pd.removeRegion).
+//
+//go:noinline
+func (c *CQ) lockToCopy() {
+	if !c.copying {
+		c.lock.Lock()
+		c.copying = true
+	}
+}
+
+// awaitCopies waits for a poll that copies data.
+func (c *CQ) awaitCopies() {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+}
+
+// data returns the bytes that a CQE brings itself; false if there cannot be as many. The
+// caller may copy them until it releases the CQ.
 func (c *CQ) data(e unsafe.Pointer, format, length uint32) ([]byte, bool) {
+	if c.unlocked {
+		c.lockToCopy()
+	}
 	switch {
 	case format == formatScatter32 && length <= 32:
 		return unsafe.Slice((*byte)(e), length), true
@@ -24,17 +46,17 @@ func (c *CQ) data(e unsafe.Pointer, format, length uint32) ([]byte, bool) {
 	return nil, false
 }
 
-// scatter copies data to the memory that the n data segments at p name, in order.
-func (c *Context) scatter(p unsafe.Pointer, n int, data []byte) provider.WCStatus {
+// scatter copies data to the memory that the n data segments at seg name, in order.
+func (p *pd) scatter(seg unsafe.Pointer, n int, data []byte) provider.WCStatus {
 	for range n {
 		if len(data) == 0 {
 			break
 		}
 		var st provider.WCStatus
-		if data, st = c.scatterOne(p, data); st != provider.WCSuccess {
+		if data, st = p.scatterOne(seg, data); st != provider.WCSuccess {
 			return st
 		}
-		p = unsafe.Add(p, segment)
+		seg = unsafe.Add(seg, segment)
 	}
 	if len(data) > 0 {
 		return provider.WCLocLenErr
@@ -44,14 +66,17 @@ func (c *Context) scatter(p unsafe.Pointer, n int, data []byte) provider.WCStatu
 
 // scatterOne copies what fits of data to the memory of one data segment and returns
 // the rest.
-func (c *Context) scatterOne(p unsafe.Pointer, data []byte) ([]byte, provider.WCStatus) {
-	n := min(uint64(len(data)), uint64(load32(p, 0)))
+func (p *pd) scatterOne(seg unsafe.Pointer, data []byte) ([]byte, provider.WCStatus) {
+	n := min(uint64(len(data)), uint64(load32(seg, 0)))
 	if n == 0 {
 		return data, provider.WCSuccess
 	}
-	lkey, addr := load32(p, 4), load64(p, 8)
-	if lkey != c.caps.dumpFillMKey && !c.regions.write(lkey, addr, data[:n]) {
-		// The memory region is gone, or was not made by this context.
+	lkey, addr := load32(seg, 4), load64(seg, 8)
+	if lkey == p.ctx.caps.dumpFillMKey {
+		return data[n:], provider.WCSuccess
+	}
+	// Without a region it is gone, is another PD's, or was not made by RegMR.
+	if m := p.regions.find(lkey); m == nil || !m.write(addr, data[:n]) {
 		return data, provider.WCLocProtErr
 	}
 	return data[n:], provider.WCSuccess
@@ -84,7 +109,7 @@ func (q *QP) scatterSend(index uint16, data []byte) provider.WCStatus {
 	}
 	for seg := first / segment; seg < load32(at(0), 4)&0x3f && len(data) > 0; seg++ {
 		var st provider.WCStatus
-		if data, st = q.ctx.scatterOne(at(seg), data); st != provider.WCSuccess {
+		if data, st = q.pd.scatterOne(at(seg), data); st != provider.WCSuccess {
 			return st
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"purerdma/abi"
@@ -21,6 +22,7 @@ import (
 // they are linked.
 type SRQ struct {
 	ctx    *Context
+	pd     *pd
 	handle uint32
 	num    uint32
 	attr   provider.SRQAttr
@@ -60,7 +62,11 @@ func (c *Context) createSRQ(cfg *provider.SRQConfig) (_ *SRQ, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &SRQ{ctx: c, index: noIndex, limit: uint32(cfg.Limit)}
+	pd, ok := cfg.PD.(*pd)
+	if !ok {
+		return nil, fmt.Errorf("mlx5: PD: %w: %w", errOtherDriver, syscall.EINVAL)
+	}
+	s := &SRQ{ctx: c, pd: pd, index: noIndex, limit: uint32(cfg.Limit)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.free())
@@ -72,7 +78,7 @@ func (c *Context) createSRQ(cfg *provider.SRQConfig) (_ *SRQ, err error) {
 	cmd := abi.Mlx5CreateSRQ{BufAddr: abi.NewPointer((*byte)(s.slots)), DBAddr: s.bell.kernel()}
 	kcfg := uverbs.SRQConfig{
 		Type:       abi.IB_UVERBS_SRQT_BASIC,
-		PD:         cfg.PD.Handle(),
+		PD:         pd.handle,
 		UserHandle: cfg.UserHandle,
 		// The kernel computes the same sizes from these.
 		MaxWR:  uint32(shape.total() - 1),
@@ -85,10 +91,11 @@ func (c *Context) createSRQ(cfg *provider.SRQConfig) (_ *SRQ, err error) {
 			return nil, fmt.Errorf("CQ of an XRC SRQ: %w", errOtherDriver)
 		}
 		kcfg.Type, kcfg.XRCD, kcfg.CQ = abi.IB_UVERBS_SRQT_XRC, cfg.XRCD.Handle(), cq.handle
+		s.cq = cq
+		pd.addCQ(cq)
 		if s.index, err = c.resources.add(nil, s); err != nil {
 			return nil, err
 		}
-		s.cq = cq
 		cmd.UIdx = s.index
 	}
 	var resp abi.Mlx5CreateSRQResp
@@ -123,6 +130,10 @@ func (s *SRQ) free() error {
 	if s.index != noIndex {
 		s.ctx.resources.remove(s.index)
 		s.index = noIndex
+	}
+	if s.cq != nil {
+		s.pd.dropCQ(s.cq)
+		s.cq = nil
 	}
 	var errs []error
 	if s.bell != nil {
@@ -239,7 +250,7 @@ func (s *SRQ) complete(i uint16, data []byte) (id uint64, st provider.WCStatus, 
 		return 0, 0, false
 	}
 	if len(data) > 0 {
-		st = s.ctx.scatter(unsafe.Add(s.slot(i), srqSegment), int(s.maxSGE), data)
+		st = s.pd.scatter(unsafe.Add(s.slot(i), srqSegment), int(s.maxSGE), data)
 	}
 	return s.ids[i], st, true
 }
