@@ -99,7 +99,7 @@ CI_ROWS = $(RACE_HOST_ROW) \
 # The rest: the long tests of this machine, all of siw and mlx5, the programs against
 # rdma-core's, a minute of the soak. On siw the programs run on the oldest kernel only: the
 # fault of its listener, which programs come upon, ends the newest (docs/driver-faults.md).
-REST_ROWS = -name 'this machine, long tests' -host -long -estimate 3m ./... \
+REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 12m ./... \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the slowest' -run '$(SLOWEST)' -estimate 90s $(EVERYWHERE) \
 	-- $(call VM,$(OLDEST),rxe) $(TYPES) -name 'Linux $(OLDEST), rxe: test/wire and types' -estimate 50s ./test/wire \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \

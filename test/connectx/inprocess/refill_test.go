@@ -7,17 +7,25 @@ package inprocess_test
 import (
 	"encoding/binary"
 	"errors"
-	"flag"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"purerdma/internal/longtest"
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 
-var refill = flag.Duration("refill", 3*time.Second, "for how long TestRefillWhilePolling runs")
+// refillTime returns how long TestRefillWhilePolling runs. It needs no kernel: in the
+// micro-VM a short run is enough.
+func refillTime() time.Duration {
+	if longtest.Enabled() && !vmtest.Inside() {
+		return 10 * time.Minute
+	}
+	return 10 * time.Second
+}
 
 // TestRefillWhilePolling has one goroutine keep queues full, with ErrFull as
 // back-pressure, while another one polls. Receives and READs are so short that the
@@ -100,7 +108,7 @@ func TestRefillWhilePolling(t *testing.T) {
 		}
 		*count++
 	}
-	for start := time.Now(); time.Since(start) < *refill && !stop.Load(); {
+	for start, run := time.Now(), refillTime(); time.Since(start) < run && !stop.Load(); {
 		k, err := b.cq.Poll(wcs)
 		if err != nil {
 			t.Error(err)
