@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"purerdma/internal/cdev"
+	"purerdma/internal/lograte"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -32,7 +33,7 @@ type EventChannel struct {
 	mu      sync.Mutex
 	ids     map[uint64]*ID // by uid, theirs and their memberships'; nil after Close
 	dropped atomic.Uint64
-	refused refusals
+	refused lograte.Counter // connect requests that the library refused
 }
 
 // lastUID is the number of the newest ID. Numbers are unique in the process,

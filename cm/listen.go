@@ -211,7 +211,7 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 
 // Refused returns how many requests the library has rejected by itself: over a limit of
 // the ListenConfig, or because of a failure of this process that is not one of Accept.
-func (l *Listener) Refused() uint64 { return l.ch.refused.count() }
+func (l *Listener) Refused() uint64 { return l.ch.refused.Total() }
 
 // Close stops listening. Requests that nobody has fetched are refused; Accept
 // returns net.ErrClosed; connections are not touched. It may be called more than

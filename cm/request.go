@@ -95,7 +95,7 @@ func (r *Request) expireAt(deadline time.Time) {
 	r.timer = time.AfterFunc(time.Until(deadline), func() {
 		if r.phase.CompareAndSwap(stageNew, stageLate) {
 			ch := r.ep.id.Channel()
-			ch.refused.note(ch.host.Log, r.ep.id, refusedLate, nil)
+			ch.noteRefusal(r.ep.id, refusedLate, nil)
 			_ = r.ep.id.Reject([]byte(refusedLate)) // the peer may have left
 			r.ep.close()
 		}
