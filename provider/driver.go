@@ -4,6 +4,7 @@ package provider
 
 import (
 	"errors"
+	"log/slog"
 
 	"purerdma/abi"
 	"purerdma/uverbs"
@@ -53,6 +54,13 @@ type Context interface {
 type QueuePinner interface {
 	Context
 	PinsQueues()
+}
+
+// Logger is a Context that logs faults of its device which no call returns.
+type Logger interface {
+	Context
+	// SetLog is called at most once, before any other method.
+	SetLog(*slog.Logger)
 }
 
 // PD is a protection domain.

@@ -38,7 +38,8 @@ type Host struct {
 	Trace *slog.Logger
 	// Log, if not nil, gets the events of the connection manager, each with what
 	// it has done to its ID: at level Info how connections begin and end, at
-	// Debug the others.
+	// Debug the others. At level Error it gets the faults of devices that no call
+	// returns, as completions that a provider does not understand.
 	Log *slog.Logger
 
 	once   sync.Once
@@ -169,6 +170,9 @@ func (h *Host) newShared(info DeviceInfo) (*shared, error) {
 	s := &shared{host: h, info: info, file: file, removed: make(chan struct{}), refs: 1}
 	s.self = &Device{shared: s, borrowed: true}
 	if s.ctx, err = driver.Open(file); err == nil {
+		if l, ok := s.ctx.(provider.Logger); ok {
+			l.SetLog(h.Log)
+		}
 		err = s.needKernel()
 	}
 	if err == nil {

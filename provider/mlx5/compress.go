@@ -40,6 +40,34 @@ const (
 	CompressChecksumStride CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX // checksum, and index of a stride, which no queue of ours has
 )
 
+// compressed reports whether an entry with that last word is a title.
+func compressed(last uint32) bool {
+	return last>>4&15 <= cqeRespSendInv && last>>2&3 == formatCompressed
+}
+
+// fits reports whether entry ci can be the title of so many completions: none of them may
+// lie where unpolled entries before it are.
+func (c *CQ) fits(ci, count uint32) bool { return count >= 2 && count-1 <= c.mask-(ci-c.ci) }
+
+// span returns how many entries of the ring to skip with entry ci: more than one if it is a
+// title, because the arrays behind it are no entries.
+func (c *CQ) span(ci uint32, e unsafe.Pointer) uint32 {
+	if count := load32(e, cqeByteCount); c.compression != 0 && compressed(lastWord(e)) && c.fits(ci, count) {
+		return count
+	}
+	return 1
+}
+
+// unpack decompresses entry ci if it is a title, and returns again then. It returns took
+// for another entry, and fails as decompress does.
+func (c *CQ) unpack(ci uint32, e unsafe.Pointer, last uint32) outcome {
+	if !compressed(last) {
+		return took
+	}
+	c.find(load32(e, cqeUIdx) & 0xffffff)
+	return c.decompress(ci, e)
+}
+
 // decompress writes out the completions whose title is entry ci, of which the queue
 // has been looked up.
 func (c *CQ) decompress(ci uint32, e unsafe.Pointer) outcome {
@@ -49,7 +77,7 @@ func (c *CQ) decompress(ci uint32, e unsafe.Pointer) outcome {
 	switch {
 	case c.compression == 0:
 		return c.fail(e, "compressed, of a CQ that is not")
-	case count < 2 || count-1 > c.mask:
+	case !c.fits(ci, count):
 		return c.fail(e, "title of an impossible number of completions")
 	case !request && (c.qp == nil || c.qp.srq != nil):
 		// Their receives do not lie in order, and the arrays do not name them.

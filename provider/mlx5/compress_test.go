@@ -201,7 +201,7 @@ func TestImpossibleCompression(t *testing.T) {
 			return &mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: r.qp(provider.RC, r.srq(provider.SRQConfig{MaxWR: 3})).index, ByteCount: 2}
 		}},
 	} {
-		r := newCQRig(t, tc.cfg)
+		r := newStrictRig(t, tc.cfg)
 		title := tc.title(r, r.qp(provider.RC, nil))
 		title.Format = 3
 		r.put(title)

@@ -4,10 +4,12 @@ package mlx5
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"syscall"
 
 	"purerdma/abi"
+	"purerdma/internal/lograte"
 	"purerdma/provider"
 	"purerdma/uverbs"
 )
@@ -21,6 +23,9 @@ type Context struct {
 	doorbells doorbells
 	resources resources
 	noScatter bool // no QP's completions have data
+	strict    bool // Driver.Strict
+	log       *slog.Logger
+	skips     lograte.Counter // completions that made no sense
 
 	mu    sync.Mutex
 	ports map[uint8]port // what was asked for

@@ -35,6 +35,7 @@ type CQ struct {
 	srq      *SRQ           // of XRC, whose completion was the last
 	bell     *uint32        // doorbell record of the consumer index
 	err      error          // why nothing can be polled any more
+	added    []Completion   // the provider has added them: polls return these first
 	region   *mem.Region    // of ring; nil after Close
 	left     []*mem.Region  // rings before Resize that the device may still write to
 	entries  int            // that fit
@@ -44,6 +45,8 @@ type CQ struct {
 	handle      uint32
 	num         uint32
 	compression CompressionFormat // 0: the device writes no compressed CQEs
+	wake        func()            // wakes the CQ's waiters, or nil
+	skipped     atomic.Uint64     // entries that made no sense
 	leak        *leak.Entry
 
 	mu     sync.Mutex // of commands and of arming
@@ -87,9 +90,11 @@ func (c *CQ) release() {
 	}
 }
 
-// Poll takes up to len(wcs) completions out of the queue. An entry that makes no
-// sense is a *CQEError: what came before it is returned first, and from then on the
-// CQ is good for nothing but Close.
+// Poll takes up to len(wcs) completions out of the queue. An entry that makes no sense is
+// skipped (Skipped), and the QP that it names moves to the error state.
+//
+// With Driver.Strict such an entry is a *CQEError. Poll returns the completions before it
+// first. From then on the CQ is good for nothing but Close.
 func (c *CQ) Poll(wcs []provider.WC) (int, error) {
 	c.acquire()
 	n := 0
@@ -141,6 +146,10 @@ func (c *CQ) ours(i, last uint32) bool {
 // take decodes completions from wcs[n] on, and moves the consumer index on without
 // telling the device. It returns how many of wcs are filled.
 func (c *CQ) take(wcs []provider.WC, n int) int {
+	for n < len(wcs) && len(c.added) > 0 {
+		wcs[n] = c.nextAdded().WC
+		n++
+	}
 	for n < len(wcs) {
 		e := c.entry(c.ci)
 		last := lastWord(e)
@@ -157,7 +166,7 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 				n += c.receives(wcs[n:])
 			}
 		case skipped:
-			storeShared(&c.ci, c.ci+1)
+			storeShared(&c.ci, c.ci+c.span(c.ci, e))
 			c.publish()
 		case failed:
 			return n

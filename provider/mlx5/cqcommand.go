@@ -5,6 +5,7 @@ package mlx5
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -110,11 +111,10 @@ func (c *CQ) awaitEntry(i uint32) bool {
 }
 
 // moveTo makes r the ring. What has not been polled moves there, by one entry further
-// on: the last entry of the old ring says that the queue was resized. If that entry does
-// not come, the old ring is kept until Close: the device may write the entry later.
+// on: the last entry of the old ring says that the queue was resized. (One that others
+// follow makes no sense.) If that entry does not come, the old ring is kept until Close: the device may write the entry later.
 func (c *CQ) moveTo(r *mem.Region, log uint8) error {
-	to := CQ{shift: c.shift}
-	to.use(r, log, c.shift)
+	var kept []uint32
 	i := c.ci
 	for i-c.ci <= c.mask {
 		e := c.entry(i)
@@ -124,52 +124,97 @@ func (c *CQ) moveTo(r *mem.Region, log uint8) error {
 				continue
 			}
 			c.left = append(c.left, c.region)
-			c.goOnIn(r, log)
+			c.goOnIn(r, log, kept, i+1)
 			return nil
 		}
-		op := last >> 4 & 15
-		if op == cqeResize {
+		if last>>4&15 == cqeResize && !c.written(i+1) {
 			old := c.region
-			c.goOnIn(r, log)
+			c.goOnIn(r, log, kept, i+1)
 			return old.Free()
 		}
-		if op <= cqeRespSendInv && last>>2&3 == formatCompressed {
-			c.find(load32(e, cqeUIdx) & 0xffffff)
-			if c.decompress(i, e) == failed {
-				return c.err
-			}
+		switch c.unpack(i, e, last) {
+		case again:
+			continue
+		case failed:
+			return c.err
+		case skipped:
+			i += c.span(i, e)
 			continue
 		}
-		if i-c.ci >= to.mask {
+		if len(kept) >= 1<<log-1 {
 			return c.impossible(e, "a resized queue has more completions than fit")
 		}
+		kept = append(kept, i)
 		i++
-		to.copyEntry(i, e)
 	}
 	return c.impossible(c.entry(i), "the end of a resized queue is missing")
 }
 
-// goOnIn makes r the ring, from the entry behind the one that ends the old ring on.
-func (c *CQ) goOnIn(r *mem.Region, log uint8) {
+// written reports whether entry i is one that the device has written and that was not
+// polled.
+func (c *CQ) written(i uint32) bool { return i-c.ci <= c.mask && c.ours(i, lastWord(c.entry(i))) }
+
+// goOnIn makes r the ring, and moves the entries kept of the old one there. The device
+// goes on with entry end.
+func (c *CQ) goOnIn(r *mem.Region, log uint8, kept []uint32, end uint32) {
+	to := CQ{}
+	to.use(r, log, c.shift)
+	first := c.place(&to, kept, end)
 	c.use(r, log, c.shift)
-	storeShared(&c.ci, c.ci+1)
+	c.moveOn(first)
+}
+
+// moveOn makes entry ci the oldest one.
+func (c *CQ) moveOn(ci uint32) {
+	storeShared(&c.ci, ci)
 	c.publish()
+}
+
+// place copies the entries kept, which are in order, to the ring of to: as the last ones
+// before entry end. It returns the number of the first.
+func (c *CQ) place(to *CQ, kept []uint32, end uint32) uint32 {
+	for _, i := range slices.Backward(kept) {
+		if end--; to != c || end != i {
+			to.copyEntry(end, c.entry(i))
+		}
+	}
+	return end
 }
 
 // clean takes the completions of a QP that is reset or destroyed out of the queue,
 // and forgets the QP. The receives of its SRQ, if it has one, go back there. A poll
 // after it does not see the QP.
 func (c *CQ) clean(q *QP) {
-	if c != nil {
-		c.purge(q.index, q.srq)
+	if c == nil {
+		return
+	}
+	c.acquire()
+	defer c.release()
+	c.purge(q.index, q.srq)
+	c.added = slices.DeleteFunc(c.added, func(w Completion) bool { return w.QPNum == q.num })
+}
+
+// purge takes the completions that name a user index out of the queue. The caller holds
+// the lock.
+func (c *CQ) purge(index uint32, srq *SRQ) {
+	c.sift(func(_ uint32, e unsafe.Pointer) bool {
+		if load32(e, cqeUIdx)&0xffffff != index {
+			return true
+		}
+		if srq != nil {
+			srq.drop(e)
+		}
+		return false
+	})
+	if c.index == index {
+		c.forget()
 	}
 }
 
-// purge takes the completions that name a user index out of the queue: younger ones
-// move up, so that the oldest entries become free.
-func (c *CQ) purge(index uint32, srq *SRQ) {
-	c.acquire()
-	defer c.release()
+// sift takes entries out of the queue: it calls keep with the number and the place of each,
+// oldest first, and those stay for which keep returns true. The caller holds the lock.
+func (c *CQ) sift(keep func(i uint32, e unsafe.Pointer) bool) {
+	var kept []uint32
 	end := c.ci
 	for end-c.ci <= c.mask {
 		e := c.entry(end)
@@ -177,39 +222,22 @@ func (c *CQ) purge(index uint32, srq *SRQ) {
 		if !c.ours(end, last) {
 			break
 		}
-		if last>>4&15 <= cqeRespSendInv && last>>2&3 == formatCompressed {
-			c.find(load32(e, cqeUIdx) & 0xffffff)
-			if c.decompress(end, e) == failed {
-				break
-			}
+		switch c.unpack(end, e, last) {
+		case again:
 			continue
+		case failed:
+			return
+		case skipped:
+			end += c.span(end, e)
+			continue
+		}
+		if keep(end, e) {
+			kept = append(kept, end)
 		}
 		end++
 	}
-	if c.index == index {
-		c.forget()
-	}
-	if c.err != nil {
-		return
-	}
-	to := end
-	for i := end; i != c.ci; {
-		i--
-		e := c.entry(i)
-		if load32(e, cqeUIdx)&0xffffff == index {
-			if srq != nil {
-				srq.drop(e)
-			}
-			continue
-		}
-		to--
-		if to != i {
-			c.copyEntry(to, e)
-		}
-	}
-	if to != c.ci {
-		storeShared(&c.ci, to)
-		c.publish()
+	if uint32(len(kept)) != end-c.ci {
+		c.moveOn(c.place(c, kept, end))
 	}
 }
 

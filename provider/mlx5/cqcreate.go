@@ -105,7 +105,7 @@ func (c *Context) createCQ(cfg *provider.CQConfig, opt *CQOptions) (_ *CQ, err e
 	if err != nil {
 		return nil, err
 	}
-	q := &CQ{ctx: c, unlocked: cfg.Unlocked, index: noIndex, compression: opt.Compression, ethernet: c.ethernet()}
+	q := &CQ{ctx: c, unlocked: cfg.Unlocked, index: noIndex, compression: opt.Compression, wake: cfg.Wake, ethernet: c.ethernet()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, q.free())

@@ -14,8 +14,8 @@ type outcome uint8
 const (
 	again   outcome = iota // the entry has been rewritten: look at it anew
 	took                   // it was a completion
-	skipped                // it was not one
-	failed                 // it makes no sense
+	skipped                // it was none, or it makes no sense
+	failed                 // it makes no sense, and the CQ has stopped
 )
 
 // requests is what the operations of send queues complete as, by the opcode in the
@@ -44,13 +44,17 @@ const (
 // the last.
 func (c *CQ) other(ci uint32, e unsafe.Pointer, last uint32, w *provider.WC) outcome {
 	op, format := last>>4&15, last>>2&3
+	if index := load32(e, cqeUIdx) & 0xffffff; index != c.index {
+		c.find(index)
+	}
 	if op > cqeRespSendInv && op != cqeReqErr && op != cqeRespErr {
+		if c.qp != nil && c.qp.num != load32(e, cqeOpQPN)&0xffffff {
+			c.forget() // the layout is another one: the entry names no QP
+		}
 		return c.fail(e, "unknown opcode")
 	}
-	if index := load32(e, cqeUIdx) & 0xffffff; index != c.index {
-		if c.find(index); c.index == noIndex {
-			return c.fail(e, "no queue has the user index")
-		}
+	if c.index == noIndex {
+		return c.fail(e, "no queue has the user index")
 	}
 	counter := uint16(last >> 16)
 	switch {

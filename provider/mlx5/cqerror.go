@@ -3,17 +3,21 @@
 package mlx5
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"unsafe"
 )
 
-// CQEError is a completion queue entry that makes no sense: the device, or the
-// kernel that told it where to write, is not what it should be. What it is about is
-// unknown, and with it the state of some queue.
+// CQEError is a completion queue entry that makes no sense: the device, or the kernel that
+// told it where to write, is not what it should be. Poll returns one only with
+// Driver.Strict.
 type CQEError struct {
 	CQ     uint32 // the device's number of the CQ
 	Reason string
-	CQE    [cqeSize]byte // as it was found
+	// CQE is the entry as it was found. If its format is not the plain one, the first 32
+	// bytes may be data of a message and are zeros here.
+	CQE [cqeSize]byte
 }
 
 // Error names the CQ, the reason and the entry.
@@ -21,21 +25,62 @@ func (e *CQEError) Error() string {
 	return fmt.Sprintf("mlx5: CQ %#x: impossible completion: %s: % x", e.CQ, e.Reason, e.CQE)
 }
 
-// fail remembers why nothing can be polled any more, and has all polls find an empty
-// ring.
+// fail handles an entry that makes no sense: it is counted, logged and skipped. If the
+// entry names a QP, c.qp, that QP fails, because one of its requests may never complete.
+// With Driver.Strict nothing can be polled any more. The caller holds the lock.
+//
+//go:noinline
 func (c *CQ) fail(e unsafe.Pointer, reason string) outcome {
-	c.stop(c.impossible(e, reason))
-	return failed
+	err := c.impossible(e, reason)
+	if c.ctx.strict {
+		c.stop(err)
+		return failed
+	}
+	c.skipped.Add(1)
+	c.ctx.logSkipped(err, c.qp)
+	if c.qp != nil {
+		c.qp.fail()
+	}
+	return skipped
 }
 
 // impossible returns the error that an entry makes no sense.
-//
-//go:noinline
-func (c *CQ) impossible(e unsafe.Pointer, reason string) error {
+func (c *CQ) impossible(e unsafe.Pointer, reason string) *CQEError {
 	err := &CQEError{CQ: c.num, Reason: reason}
 	copy(err.CQE[:], unsafe.Slice((*byte)(e), cqeSize))
+	if err.CQE[cqeOpOwn]>>2&3 != formatPlain {
+		clear(err.CQE[:32])
+	}
 	return err
 }
+
+// Skipped returns the number of entries that the CQ has skipped because they made no
+// sense. A device that works writes none.
+func (c *CQ) Skipped() uint64 { return c.skipped.Load() }
+
+// logSkipped logs an entry that makes no sense, and the QP that it names, if any. It
+// writes one record in lograte.Interval. The log is not written under the CQ's lock, which
+// the caller holds: a handler may take any time, or poll the CQ itself.
+func (c *Context) logSkipped(err *CQEError, q *QP) {
+	since, due := c.skips.Add()
+	if c.log == nil || !due {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("device", c.file.Info().Name),
+		slog.String("cq", fmt.Sprintf("%#x", err.CQ)),
+		slog.String("reason", err.Reason),
+		slog.String("cqe", fmt.Sprintf("%x", err.CQE)),
+		slog.Uint64("completions", since),
+	}
+	if q != nil {
+		attrs = append(attrs, slog.String("qp", fmt.Sprintf("%#x", q.num)))
+	}
+	go c.log.LogAttrs(context.Background(), slog.LevelError, "completion not understood", attrs...)
+}
+
+// SetLog implements provider.Logger.
+func (c *Context) SetLog(l *slog.Logger) { c.log = l }
 
 // stop has all polls return err from now on. The caller holds the lock.
 func (c *CQ) stop(err error) {

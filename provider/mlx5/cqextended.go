@@ -30,17 +30,25 @@ type Completion struct {
 	Checksum uint16
 }
 
+// fill sets the fields beyond the WC from an entry.
+func (w *Completion) fill(e unsafe.Pointer) {
+	w.Timestamp = load64(e, cqeTimestamp)
+	w.FlowTag = load32(e, cqeOpQPN) & 0xffffff
+	w.VLAN = load16(e, cqeVLAN)
+	w.Hash, w.Checksum = load32(e, cqeHash), load16(e, cqeChecksum)
+}
+
 // PollExtended is Poll for completions with all that the device tells.
 func (c *CQ) PollExtended(cs []Completion) (int, error) {
 	c.acquire()
 	n := 0
+	for n < len(cs) && len(c.added) > 0 {
+		cs[n] = c.nextAdded()
+		n++
+	}
 	// One at a time: the entry is the device's again when publish has been called.
 	for n < len(cs) && c.take(unsafe.Slice(&cs[n].WC, 1), 0) == 1 {
-		e := c.entry(c.ci - 1)
-		cs[n].Timestamp = load64(e, cqeTimestamp)
-		cs[n].FlowTag = load32(e, cqeOpQPN) & 0xffffff
-		cs[n].VLAN = load16(e, cqeVLAN)
-		cs[n].Hash, cs[n].Checksum = load32(e, cqeHash), load16(e, cqeChecksum)
+		cs[n].fill(c.entry(c.ci - 1))
 		n++
 	}
 	if n == 0 {

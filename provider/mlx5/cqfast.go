@@ -92,7 +92,7 @@ func (c *CQ) receives(wcs []provider.WC) int {
 		if (last^ci>>log&1)&0x09 != 0 || op-cqeRespWrImm > cqeRespSendInv-cqeRespWrImm || load32(e, cqeUIdx)&0xffffff != index {
 			break
 		}
-		if (last>>16-tail)&r.mask >= atomic.LoadUint32(&r.head)-tail {
+		if (last>>16-tail)&r.mask != 0 || atomic.LoadUint32(&r.head) == tail {
 			break
 		}
 		path := e

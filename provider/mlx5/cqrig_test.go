@@ -18,13 +18,14 @@ import (
 // cqRig is a context on a kernel in memory, with a CQ into which tests put CQEs as
 // the device would.
 type cqRig struct {
-	t   testing.TB
-	k   *mlx5test.Kernel
-	f   *uverbs.File
-	ctx *Context
-	pd  provider.PD
-	cq  *CQ
-	dev *mlx5test.CQ // the device's view of cq
+	t      testing.TB
+	driver Driver
+	k      *mlx5test.Kernel
+	f      *uverbs.File
+	ctx    *Context
+	pd     provider.PD
+	cq     *CQ
+	dev    *mlx5test.CQ // the device's view of cq
 
 	before func(*uverbs.Request) error // refuses requests
 	after  func(*uverbs.Request)       // called when the kernel has carried out a request
@@ -59,7 +60,18 @@ func (r *cqRig) Devices() ([]uverbs.DeviceInfo, error) { return r.k.Devices() }
 
 func newCQRig(t testing.TB, cfg provider.CQConfig) *cqRig {
 	t.Helper()
-	r := &cqRig{t: t, k: mlx5test.New("mlx5_0")}
+	return newRigOf(t, Driver{}, cfg)
+}
+
+// newStrictRig is newCQRig with a CQ that a completion that makes no sense stops.
+func newStrictRig(t testing.TB, cfg provider.CQConfig) *cqRig {
+	t.Helper()
+	return newRigOf(t, Driver{Strict: true}, cfg)
+}
+
+func newRigOf(t testing.TB, d Driver, cfg provider.CQConfig) *cqRig {
+	t.Helper()
+	r := &cqRig{t: t, driver: d, k: mlx5test.New("mlx5_0")}
 	r.k.Device = func(_ *abi.UverbsExQueryDeviceResp, own *abi.Mlx5QueryDeviceResp, _ *abi.UverbsQueryPortResp) {
 		own.CQECompCaps = abi.Mlx5CQECompCaps{MaxNum: 64, SupportedFormat: 7}
 		own.Flags |= abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP | abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD
@@ -79,7 +91,7 @@ func (r *cqRig) open(cfg provider.CQConfig) {
 	if r.f, err = uverbs.Open(r, infos[0]); err != nil {
 		t.Fatal(err)
 	}
-	ctx, err := Driver{}.Open(r.f)
+	ctx, err := r.driver.Open(r.f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +143,7 @@ func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 		r.ctx.freeDB(db)
 		buf.Free()
 	})
-	q := &QP{ctx: r.ctx, pd: r.pd.(*pd), typ: typ, srq: srq, sendCQ: r.cq, recvCQ: r.cq}
+	q := &QP{ctx: r.ctx, file: r.ctx.file, handle: ^uint32(0), pd: r.pd.(*pd), typ: typ, srq: srq, sendCQ: r.cq, recvCQ: r.cq}
 	if err := q.addIndex(); err != nil {
 		r.t.Fatal(err)
 	}

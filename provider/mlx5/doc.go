@@ -18,7 +18,8 @@
 // user index, and its request by the index of the WQE. Small data of a READ or a receive
 // may lie in the CQE itself; who polls then copies it to the memory region, which must
 // be one of this context. CQEs that were compressed are written out when they are found.
-// Nothing in a CQE is trusted: one that makes no sense ends its CQ, with a *CQEError.
+// Nothing in a CQE is trusted: one that makes no sense is counted, logged and skipped, and
+// the QP that it names moves to the error state ([Driver.Strict] stops the CQ instead).
 //
 // The layouts are those of NVIDIA's "Adapters Programmer's Reference Manual" (PRM)
 // and, byte for byte, those of libmlx5.

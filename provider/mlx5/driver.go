@@ -14,8 +14,13 @@ import (
 	"purerdma/uverbs"
 )
 
-// Driver is the mlx5 driver. It has no state.
-type Driver struct{}
+// Driver is the mlx5 driver. The zero Driver is ready for use.
+type Driver struct {
+	// Strict stops a CQ at the first completion that makes no sense: Poll returns a
+	// *CQEError from then on. It is for tests of devices. Without Strict such a completion
+	// is counted, logged and skipped (CQ.Skipped).
+	Strict bool
+}
 
 var _ provider.Driver = Driver{}
 
@@ -38,11 +43,11 @@ func (d Driver) Open(f *uverbs.File) (provider.Context, error) {
 }
 
 // open is Open. ordered says that stores to registers are ordered for a device.
-func (Driver) open(f *uverbs.File, ordered bool) (provider.Context, error) {
+func (d Driver) open(f *uverbs.File, ordered bool) (provider.Context, error) {
 	if !ordered {
 		return nil, unsupported("this build for %s has no ordered stores to device registers (only amd64 and arm64 without the tag purego)", runtime.GOARCH)
 	}
-	c := &Context{file: f, pageSize: os.Getpagesize(), noScatter: os.Getenv("MLX5_SCATTER_TO_CQE") == "0"}
+	c := &Context{file: f, pageSize: os.Getpagesize(), noScatter: os.Getenv("MLX5_SCATTER_TO_CQE") == "0", strict: d.Strict}
 	if err := c.open(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

@@ -33,6 +33,7 @@ var besidePath = map[string]string{
 	"(*SRQ).setLimit":            "a command",
 	"(*SRQ).complete":            "the SRQ's lock: others poll its receives from other CQs",
 	"(*SRQ).repost":              "the same",
+	"(*CQ).fail":                 "a completion that makes no sense",
 	"(*CQ).lockToCopy":           "the lock of an Unlocked CQ: others close the memory of data that a completion brings",
 }
 

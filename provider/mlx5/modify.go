@@ -20,6 +20,9 @@ func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 		return net.ErrClosed
 	}
 	move := mask&provider.QPAttrState != 0
+	if move && attr.State == provider.QPErr && q.failure.Load() == qpFailed {
+		return nil // for the kernel the QP is in RESET
+	}
 	if move && attr.State == provider.QPReset {
 		q.admit(false, false)
 	}
@@ -35,6 +38,7 @@ func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 		q.lockBoth()
 		q.reset()
 		q.unlockBoth()
+		q.failure.Store(qpSound)
 	}
 	q.setState(attr.State)
 	return nil
@@ -65,8 +69,9 @@ func (q *QP) SetState(s provider.QPState) {
 
 func (q *QP) setState(s provider.QPState) {
 	q.state.Store(uint32(s))
+	sound := q.failure.Load() != qpFailed
 	send := s == provider.QPRTS || s == provider.QPSQD || s == provider.QPSQE || s == provider.QPErr
-	q.admit(send, s != provider.QPReset)
+	q.admit(sound && send, sound && s != provider.QPReset)
 }
 
 // admit says whether requests may be posted. A raw packet QP takes what the network

@@ -43,8 +43,9 @@ type QP struct {
 	sqBuf     *mem.Region // of the send queue, if it has one of its own
 	leak      *leak.Entry
 	state     atomic.Uint32 // provider.QPState
+	failure   atomic.Uint32 // qpSound, qpFailing or qpFailed
 	closed    atomic.Bool
-	// commands is held by Modify, Query and Close, because the kernel reuses the
+	// commands is held by Modify, Query, end and Close, because the kernel reuses the
 	// handle of a destroyed QP.
 	commands sync.Mutex
 }
@@ -106,6 +107,9 @@ func (q *QP) Query() (provider.QPAttr, error) {
 	}
 	a := provider.AttrFromQuery(&resp)
 	a.Cap = q.cap
+	if q.failure.Load() == qpFailed {
+		a.State, a.CurState = provider.QPErr, provider.QPErr
+	}
 	return a, nil
 }
 

@@ -116,13 +116,13 @@ func (q *recvQueue) build(i uint32, wr *provider.RecvWR) error {
 	return nil
 }
 
-// outstanding reports whether a CQE names a receive that has not completed: the oldest
-// one or, if the device completes out of order, a later one. The bits of the counter
-// beyond the size of the queue do not count, as in libmlx5. The caller holds the lock of
-// the CQ.
+// outstanding reports whether a CQE names the oldest receive that has not completed. A
+// device completes the receives of a QP in order: no QP gets MLX5_IB_MODIFY_QP_OOO_DP. The
+// bits of the counter beyond the size of the queue do not count, as in libmlx5. The caller
+// holds the lock of the CQ.
 func (q *recvQueue) outstanding(counter uint16) bool {
 	head, tail := atomic.LoadUint32(&q.head), q.tail
-	return (uint32(counter)-tail)&q.mask < head-tail
+	return (uint32(counter)-tail)&q.mask == 0 && head != tail
 }
 
 // free gives posters the slot of the oldest receive. From then on it may be

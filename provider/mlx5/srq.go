@@ -328,7 +328,9 @@ func (s *SRQ) Close() error {
 	s.leak.Done()
 	if s.cq != nil {
 		// Pollers, who take the lock of the CQ first, do not find it any more.
+		s.cq.acquire()
 		s.cq.purge(s.index, nil)
+		s.cq.release()
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"purerdma/provider"
+)
+
+// A QP fails when a completion that names it makes no sense: a request whose completion is
+// lost would keep its memory and its waiters for ever. The provider then completes all
+// outstanding requests of the QP itself, which is in the error state from then on.
+//
+// Before that the device must let go of the memory that the requests name. In the error
+// state a device does so when it writes the flush completion of a request, and those
+// completions are what is in doubt. So the kernel resets the QP: afterwards the device
+// neither uses memory for it nor completes anything. To the program the QP is in the error
+// state until it resets the QP itself.
+
+// Values of QP.failure.
+const (
+	qpSound   uint32 = iota
+	qpFailing        // a goroutine was started that ends the QP
+	qpFailed         // the kernel has reset the QP, which takes no requests
+)
+
+// fail starts a goroutine that ends the QP, unless there was one since the last reset. The
+// caller holds the lock of a CQ, so that the command cannot run here. A DC target has no
+// requests of its own.
+func (q *QP) fail() {
+	if !q.dct && q.failure.CompareAndSwap(qpSound, qpFailing) {
+		go q.end()
+	}
+}
+
+// end moves a failing QP to the error state and completes its outstanding requests.
+func (q *QP) end() {
+	q.commands.Lock()
+	defer q.commands.Unlock()
+	if q.closed.Load() || q.failure.Load() != qpFailing {
+		return // it was closed or reset first
+	}
+	if err := q.endLocked(); err != nil {
+		q.failure.Store(qpSound) // the next such completion tries again
+		if log := q.ctx.log; log != nil && !q.file.Closed() {
+			log.LogAttrs(context.Background(), slog.LevelError, "QP of a completion not understood cannot be ended",
+				slog.String("device", q.file.Info().Name), slog.String("qp", fmt.Sprintf("%#x", q.num)), slog.String("error", err.Error()))
+		}
+	}
+}
+
+// endLocked is end for the holder of q.commands.
+func (q *QP) endLocked() error {
+	was := q.State()
+	switch {
+	case was == provider.QPReset:
+		q.failure.Store(qpSound) // the completion is of a time before
+		return nil
+	case q.unlocked():
+		// One goroutine uses these queues without a lock, and it is another one: the device
+		// flushes the requests.
+		if err := q.modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); err != nil {
+			return err
+		}
+		q.state.Store(uint32(provider.QPErr))
+		return nil
+	}
+	q.state.Store(uint32(provider.QPErr)) // which refused posts report
+	q.admit(false, false)
+	if err := q.modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
+		q.setState(was)
+		return err
+	}
+	q.failure.Store(qpFailed)
+	q.flush()
+	return nil
+}
+
+// unlocked reports whether the QP, or one of its CQs, may be used by one goroutine only.
+func (q *QP) unlocked() bool {
+	return q.sq.unlocked || q.sendCQ != nil && q.sendCQ.unlocked || q.recvCQ != nil && q.recvCQ.unlocked
+}
+
+// flush completes the outstanding requests. The device does not use them any more, and
+// nothing can be posted.
+func (q *QP) flush() {
+	if q.sendCQ != nil {
+		q.sendCQ.flush(q)
+	}
+	if q.recvCQ != nil && q.recvCQ != q.sendCQ {
+		q.recvCQ.flush(q)
+	}
+}
+
+// flush adds completions for the outstanding requests of q that complete on this CQ, and
+// wakes the CQ's waiters.
+func (c *CQ) flush(q *QP) {
+	c.acquire()
+	if c.err == nil {
+		c.takeOut(q)
+	}
+	if c == q.sendCQ {
+		c.addFlushed(q, q.sq.flush())
+	}
+	if c == q.recvCQ {
+		c.addFlushed(q, q.rq.flush())
+	}
+	c.forget() // a poll that starts in a fast loop does not look at c.added
+	c.release()
+	if c.wake != nil {
+		c.wake()
+	}
+}
+
+// takeOut moves the completions of q that are in the ring to c.added, in order.
+func (c *CQ) takeOut(q *QP) {
+	c.sift(func(i uint32, e unsafe.Pointer) bool {
+		if load32(e, cqeUIdx)&0xffffff != q.index {
+			return true
+		}
+		var w Completion
+		if c.other(i, e, lastWord(e), &w.WC) == took {
+			w.fill(e)
+			c.added = append(c.added, w)
+		}
+		return false
+	})
+}
+
+// addFlushed adds completions for requests with these IDs, oldest first. The oldest one
+// has a status of its own, so that the cause is not taken for a disconnect: one of the
+// requests has completed in a way that is not known.
+func (c *CQ) addFlushed(q *QP, ids []uint64) {
+	st := provider.WCFatalErr
+	for _, id := range ids {
+		c.added = append(c.added, Completion{WC: provider.WC{ID: id, Status: st, QPNum: q.num}})
+		st = provider.WCWRFlushErr
+	}
+}
+
+// nextAdded removes the oldest completion of c.added, which is not empty.
+func (c *CQ) nextAdded() Completion {
+	w := c.added[0]
+	if c.added = c.added[1:]; len(c.added) == 0 {
+		c.added = nil
+	}
+	return w
+}
+
+// flush gives back all outstanding requests and returns their IDs, oldest first. The caller
+// holds the lock of the CQ, and nothing can be posted.
+func (s *sendQueue) flush() []uint64 {
+	head, tail := atomic.LoadUint32(&s.head), s.tail
+	if head == tail {
+		return nil // also if there is no queue
+	}
+	requests := make([]sent, 0, head-tail)
+	for i := range s.mask + 1 {
+		if r := *s.at(i); r.head-tail < head-tail {
+			requests = append(requests, r)
+		}
+	}
+	slices.SortFunc(requests, func(a, b sent) int { return cmp.Compare(a.head-tail, b.head-tail) })
+	ids := make([]uint64, len(requests))
+	for i := range requests {
+		ids[i] = requests[i].id
+	}
+	storeShared(&s.tail, head)
+	return ids
+}
+
+// flush gives back all outstanding receives and returns their IDs, oldest first. The caller
+// holds the lock of the CQ, and nothing can be posted.
+func (q *recvQueue) flush() []uint64 {
+	head := atomic.LoadUint32(&q.head)
+	ids := make([]uint64, 0, head-q.tail)
+	for i := q.tail; i != head; i++ {
+		ids = append(ids, q.id(i))
+	}
+	storeShared(&q.tail, head)
+	return ids
+}
