@@ -11,15 +11,16 @@ import (
 // right is what somebody wants to do with a key.
 type right struct {
 	field prm.Field // of the key's context, which must be set
+	page  uint64    // bits of each page's entry, which must be set
 	name  string
 }
 
 var (
-	localRead    = right{prm.MKC.LocalRead, "local read"}
-	localWrite   = right{prm.MKC.LocalWrite, "local write"}
-	remoteRead   = right{prm.MKC.RemoteRead, "remote read"}
-	remoteWrite  = right{prm.MKC.RemoteWrite, "remote write"}
-	remoteAtomic = right{prm.MKC.Atomic, "remote atomic"}
+	localRead    = right{prm.MKC.LocalRead, prm.MTTRead, "local read"}
+	localWrite   = right{prm.MKC.LocalWrite, prm.MTTWrite, "local write"}
+	remoteRead   = right{prm.MKC.RemoteRead, prm.MTTRead, "remote read"}
+	remoteWrite  = right{prm.MKC.RemoteWrite, prm.MTTWrite, "remote write"}
+	remoteAtomic = right{prm.MKC.Atomic, prm.MTTRead | prm.MTTWrite, "remote atomic"}
 )
 
 // maxIndirection is how deep keys may name other keys.
@@ -85,7 +86,7 @@ func (d *Device) walk(dst [][]byte, a access, key uint32, addr, n uint64, depth 
 	case prm.AccessPA:
 		return d.physical(dst, addr, n)
 	case prm.AccessMTT:
-		return d.walkPages(dst, m, addr, n)
+		return d.walkPages(dst, a.right, m, addr, n)
 	}
 	// What a key names is this host's own business.
 	switch a.right {
@@ -98,8 +99,8 @@ func (d *Device) walk(dst [][]byte, a access, key uint32, addr, n uint64, depth 
 }
 
 // walkPages goes through the pages of a key. Those that lie one after another are
-// one piece.
-func (d *Device) walkPages(dst [][]byte, m *mkey, addr, n uint64) ([][]byte, error) {
+// one piece. It fails if a page is missing, or does not allow what r needs.
+func (d *Device) walkPages(dst [][]byte, r right, m *mkey, addr, n uint64) ([][]byte, error) {
 	c := m.context[:]
 	shift := prm.MKC.LogPageSize.Get(c)
 	if shift < minLogPage {
@@ -116,6 +117,9 @@ func (d *Device) walkPages(dst [][]byte, m *mkey, addr, n uint64) ([][]byte, err
 		}
 		if err := d.step(); err != nil {
 			return dst, err
+		}
+		if m.pages[page]&r.page != r.page {
+			return dst, fmt.Errorf("page %d of key %#x does not allow %s", page, m.key(), r.name)
 		}
 		next, part := m.pages[page]&^(size-1)+in, min(n, size-in)
 		if run > 0 && at+run == next {

@@ -4,6 +4,7 @@ package connectx
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"purerdma/test/connectx/prm"
@@ -81,6 +82,58 @@ func TestAccess(t *testing.T) {
 		}
 		if tc.only != "here" {
 			t.Run("there/"+tc.name, func(t *testing.T) { run(t, false) })
+		}
+	}
+}
+
+// TestPageRights uses pages of a key whose entries in the list of pages allow something
+// else than the key does. The entries of a key that was made without page access allow all.
+func TestPageRights(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		without     bool // page access
+		flags       uint64
+		read, write bool
+	}{
+		{name: "missing"},
+		{name: "read", flags: prm.MTTRead, read: true},
+		{name: "write", flags: prm.MTTWrite, write: true},
+		{name: "both", flags: prm.MTTRead | prm.MTTWrite, read: true, write: true},
+		{name: "no page access", without: true, read: true, write: true},
+	} {
+		for op, ok := range map[uint8]bool{prm.WQERead: tc.read, prm.WQEWrite: tc.write} {
+			t.Run(fmt.Sprintf("%s/%#x", tc.name, op), func(t *testing.T) {
+				p := newPair(t, prm.ServiceRC, nil)
+				page := p.b.alloc(4096)
+				var list []byte
+				for _, flags := range []uint64{prm.MTTRead | prm.MTTWrite, tc.flags} {
+					list = be.AppendUint64(list, page|flags)
+				}
+				out := p.b.must(prm.OpCreateMkey, 0x110, list, func(in []byte) {
+					c := prm.CreateMkeyIn.Context.Of(in)
+					for _, f := range []prm.Field{prm.MKC.LocalRead, prm.MKC.LocalWrite, prm.MKC.RemoteRead, prm.MKC.RemoteWrite} {
+						f.Set(c, 1)
+					}
+					prm.SetMode(c, prm.AccessMTT)
+					prm.MKC.QPN.Set(c, prm.AnyQP)
+					prm.MKC.PD.Set(c, uint64(p.b.pd))
+					prm.MKC.Length.Set(c, 2*4096)
+					prm.MKC.LogPageSize.Set(c, 12)
+					prm.MKC.TranslationOctwords.Set(c, 1)
+					prm.CreateMkeyIn.TranslationOctwordsActual.Set(in, 1)
+					if !tc.without {
+						prm.CreateMkeyIn.PageAccess.Set(in, 1)
+					}
+				})
+				key := uint32(prm.ObjectOut.Number.Get(out)) << 8
+				use := func(addr uint64, ok bool) {
+					t.Helper()
+					p.qa.post(request1(op, signaled, 0).remote(addr, key).data(8, p.a.key, p.a.alloc(64)))
+					want(t, p.qa.send, ok, prm.SyndromeRemoteAccess)
+				}
+				use(0, true)
+				use(4096-4, ok) // the end of a page that allows all, and the next one's beginning
+			})
 		}
 	}
 }

@@ -34,7 +34,7 @@ var capValues = map[prm.CapType][]value{
 		// Memory.
 		{prm.Cap.LogMaxPD, logMaxPD}, {prm.Cap.LogMaxMkey, logMaxMkey}, {prm.Cap.LogMaxMRWSize, 64}, {prm.Cap.LogMaxKLMListSize, 16},
 		{prm.Cap.MaxIndirection, 4}, {prm.Cap.FixedBufferSize, 1}, {prm.Cap.NullMkey, 1}, {prm.Cap.DumpFillMkey, 1}, {prm.Cap.EndPad, 1},
-		{prm.Cap.MaxSGLForOptimized, 16}, {prm.Cap.LogPageSize, 12},
+		{prm.Cap.MaxSGLForOptimized, 16}, {prm.Cap.LogPageSize, 12}, {prm.Cap.Paging, 1},
 		// The port.
 		{prm.Cap.PortType, prm.PortTypeEthernet}, {prm.Cap.NumPorts, 1}, {prm.Cap.RoCE, 1}, {prm.Cap.VportCounters, 1},
 		{prm.Cap.FrequencyKHz, 1000}, {prm.Cap.FrequencyMHz, 1},
@@ -50,6 +50,9 @@ var capValues = map[prm.CapType][]value{
 		{prm.EthernetCap.Checksum, 1}, {prm.EthernetCap.VLAN, 1}, {prm.EthernetCap.MaxLSO, logMaxLSO}, {prm.EthernetCap.RSSTable, logMaxRQTSize},
 		{prm.EthernetCap.SelfLBModifiable, 1},
 	},
+	// Pages of memory may be missing, as Linux wants it for dma-bufs, which may move. No
+	// transport waits for a missing page.
+	prm.CapODP: {},
 	prm.CapAtomic: {
 		{prm.AtomicCap.Operations, prm.AtomicCompareSwap | prm.AtomicFetchAdd}, {prm.AtomicCap.SizeQP, 8}, {prm.AtomicCap.Supported8B, 1},
 		{prm.AtomicCap.Endianness, 1},

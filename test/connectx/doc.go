@@ -44,8 +44,9 @@
 // a key for memory that keeps nothing, and register pages of 4 KiB.
 //
 // A completion queue may be made to compress; but the device does not offer it to a
-// driver that asks what it can do. It has no InfiniBand link layer, signatures, paging
-// on demand, and no DEVX.
+// driver that asks what it can do. It has no InfiniBand link layer, no signatures and no
+// DEVX. Pages of memory may be missing, which is how Linux registers dma-bufs, but the device
+// has no page faults: a request that meets a missing page fails.
 //
 // # Strictness, faults, traces
 //

@@ -14,7 +14,7 @@ type mkey struct {
 	index   uint32
 	context [64]byte // as the driver, or a UMR, gave it last
 	mode    uint64
-	pages   []uint64 // of mode MTT: DMA addresses
+	pages   []uint64 // of mode MTT: DMA addresses, with prm.MTTRead and prm.MTTWrite
 	pieces  []klm    // of modes KLM and KSM
 }
 
@@ -70,6 +70,11 @@ func createMkey(d *Device, in, out []byte) (err error) {
 	}
 	if !m.translate(d, 0, list[:entries*prm.Octoword]) {
 		return refuse(prm.StatusBadParam, "a translation of %d octowords for a key of mode %d", entries, m.mode)
+	}
+	if !prm.CreateMkeyIn.PageAccess.Is(in) {
+		for i := range m.pages {
+			m.pages[i] |= prm.MTTRead | prm.MTTWrite
+		}
 	}
 	if m.index, err = d.mkeys.add(m); err != nil {
 		d.translations.used -= m.entries()
@@ -159,7 +164,7 @@ func (m *mkey) translate(d *Device, at uint64, list []byte) bool {
 	case prm.AccessMTT:
 		m.pages = append(m.pages, make([]uint64, need-had)...)
 		for i := range 2 * n {
-			m.pages[2*at+i] = be.Uint64(list[8*i:]) &^ 7
+			m.pages[2*at+i] = be.Uint64(list[8*i:])
 		}
 	case prm.AccessKLM, prm.AccessKSM:
 		m.pieces = append(m.pieces, make([]klm, need-had)...)

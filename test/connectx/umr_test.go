@@ -52,7 +52,7 @@ func TestRegisterByUMR(t *testing.T) {
 		// Backwards, at an address of their own.
 		var list []byte
 		for _, page := range []uint64{2, 1, 0} {
-			list = be.AppendUint64(list, buf+page*4096)
+			list = be.AppendUint64(list, buf+page*4096|prm.MTTRead|prm.MTTWrite)
 		}
 		list = be.AppendUint64(list, 0)
 		const start = 1<<40 + 0x800

@@ -10,6 +10,7 @@ type CapType uint8
 const (
 	CapGeneral   CapType = 0
 	CapEthernet  CapType = 1
+	CapODP       CapType = 2 // paging on demand, by transport
 	CapAtomic    CapType = 3
 	CapRoCE      CapType = 4
 	CapFlowTable CapType = 7
@@ -44,7 +45,7 @@ var Cap = struct {
 	LogMaxRQT, LogMaxRQTSize, LogMaxTISPerSQ, LogMaxStrideRQ, LogMinStrideRQ, LogMaxStrideSQ              Field
 	LogMinStrideSQ, LogMaxWQSize, DisableLocalLBUC, DisableLocalLBMC, LogMaxVLANList, LogMaxMCList        Field
 	LogMaxUCList, MaxNumEQs, LogMaxL2Table, LogUARPageSize, FrequencyMHz, FrequencyKHz                    Field
-	UARsPerPage, ECE, DumpFillMkey                                                                        Field
+	UARsPerPage, ECE, DumpFillMkey, Paging                                                                Field
 }{
 	VHCAID:                      bits(0x04, 15, 0),
 	LogMaxSRQSize:               bits(0x10, 31, 24),
@@ -91,6 +92,7 @@ var Cap = struct {
 	CQOverrunIgnore:             bit(0x44, 31),
 	CQResize:                    bit(0x44, 30),
 	CQModeration:                bit(0x44, 29),
+	Paging:                      bit(0x44, 24), // the PRM's pg
 	BlockLBMC:                   bit(0x44, 23),
 	UMRPtrRlky:                  bit(0x44, 15),
 	IMAICL:                      bit(0x44, 14),

@@ -36,6 +36,13 @@ var MKC = struct {
 	LogPageSize:         bits(0x38, 5, 0),
 }
 
+// Bits of an entry of a list of pages (MTT). The device uses the page only for what they
+// allow. The rest of the entry is the page's DMA address.
+const (
+	MTTRead  = 1 << 0
+	MTTWrite = 1 << 1
+)
+
 // AnyQP is MKC.QPN of a key that is not bound to a QP.
 const AnyQP = 0xffffff
 
