@@ -35,8 +35,9 @@ type Dialer struct {
 	ResolveTimeout time.Duration
 	// Param holds the parameters of the connection, nil for DefaultConnParam.
 	Param *ConnParam
-	// QP says how the default QP is made; zero fields mean the defaults of
-	// verbs.
+	// QP configures the QP of the connection, unless the program makes one; zero fields mean
+	// the defaults of verbs. Set NoScatterToCQE to register dma-bufs on the connection's PD
+	// after the QP was made: see [verbs.PD.RegDMABuf].
 	QP verbs.QPConfig
 	// PD returns the protection domain of the connection, in which its QP is made and its
 	// memory registered. It is called when the PD is first needed; the PD stays the

@@ -21,7 +21,7 @@ type ListenConfig struct {
 	Backlog int
 	// ReuseAddr lets several listeners on different addresses share a port.
 	ReuseAddr bool
-	// QP says how default QPs are made; zero fields mean the defaults of verbs.
+	// QP configures the QPs of the connections, as [Dialer.QP] does.
 	QP verbs.QPConfig
 	// PD returns the protection domain of a connection, as for [Dialer.PD]. nil means a
 	// new one for each connection.

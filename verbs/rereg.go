@@ -89,7 +89,9 @@ func (m *MR) reregister(c MRChange) error {
 // With LocalWrite, devices that put short data into completions (mlx5) must not do so for
 // the QPs of the PD, because Poll could not copy them to such memory. QPs that are created
 // later are created without. If the PD has a QP that was created with, which cannot be
-// changed, the error wraps EBUSY: register first, or set QPConfig.NoScatterToCQE.
+// changed, the error wraps EBUSY: register first, or set QPConfig.NoScatterToCQE. For a
+// connection of package cm, register on the PD of its Resolved or Request before they make
+// the QP, or set the option in Dialer.QP and ListenConfig.QP.
 func (p *PD) RegDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
 	mr, err := p.regDMABuf(fd, offset, length, iova, access)
 	return mr, p.dev.opError("register dma-buf on", err)

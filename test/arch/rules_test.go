@@ -45,7 +45,7 @@ var rules = map[string]rule{
 
 	// Helpers of tests.
 	"internal/longtest": {},
-	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true,
+	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true, unsafe: []string{"dmabuf_linux.go"},
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 	"provider/providertest": {ours: []string{"provider"}},
 	// A kernel in memory, for tests of ours and of the users'.
