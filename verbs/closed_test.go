@@ -94,6 +94,8 @@ func testClosed(t *testing.T, rt *route) {
 		"SRQ.Query":                second(srq.Query()),
 		"QP.Modify":                qp.Modify(&verbs.QPAttr{State: verbs.QPInit}, verbs.QPAttrState),
 		"QP.Query":                 second(qp.Query()),
+		"QP.QueryECE":              second(qp.QueryECE()),
+		"QP.SetECE":                qp.SetECE(verbs.ECE{VendorID: 0x15b3}),
 		"QP.PostSend":              second(qp.PostSend(make([]verbs.SendWR, 1))),
 		"QP.PostRecv":              second(qp.PostRecv(make([]verbs.RecvWR, 1))),
 		"QP.AttachMulticast":       qp.AttachMulticast(verbs.GID{0: 0xff}, 0),

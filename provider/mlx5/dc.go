@@ -151,7 +151,7 @@ func (c *Context) CreateDCT(cfg *DCTConfig) (_ *QP, err error) {
 	if err != nil {
 		return nil, errors.Join(err, q.free())
 	}
-	q.handle = k.Handle
+	q.handle, q.ece = k.Handle, resp.ECEOptions
 	q.leak = leak.Track("mlx5 DCT", c.file.Info().Name)
 	return q, nil
 }
@@ -161,9 +161,7 @@ const dctKeyOffset = 40
 
 // modifyDCT changes a DC target, which gets its number in RTR.
 func (q *QP) modifyDCT(cmd *abi.UverbsModifyQP) error {
-	var drv abi.Mlx5ModifyQP
-	var resp abi.Mlx5ModifyQPResp
-	err := q.file.ModifyQPEx(&abi.UverbsExModifyQP{Base: *cmd}, uverbs.Driver{In: abi.Bytes(&drv), Out: abi.Bytes(&resp)})
+	resp, err := q.modifyEx(&abi.UverbsExModifyQP{Base: *cmd})
 	if err != nil {
 		return err
 	}
@@ -174,6 +172,7 @@ func (q *QP) modifyDCT(cmd *abi.UverbsModifyQP) error {
 		return fmt.Errorf("mlx5: the kernel gave the DC target no number: %w", syscall.EINVAL)
 	}
 	q.num = resp.DCTN & maxNum
+	q.granted(&resp)
 	q.ctx.resources.publish(q)
 	return nil
 }

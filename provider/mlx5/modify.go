@@ -50,13 +50,26 @@ func (q *QP) modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	if q.dct {
 		return q.modifyDCT(&cmd)
 	}
-	if mask&provider.QPAttrRateLimit == 0 {
+	rate := mask&provider.QPAttrRateLimit != 0
+	if !rate && q.nextECE == 0 {
 		return q.file.ModifyQP(&cmd, uverbs.Driver{})
 	}
-	var drv abi.Mlx5ModifyQP
-	var resp abi.Mlx5ModifyQPResp
-	return q.file.ModifyQPEx(&abi.UverbsExModifyQP{Base: cmd, RateLimit: attr.RateLimit},
-		uverbs.Driver{In: abi.Bytes(&drv), Out: abi.Bytes(&resp)})
+	ex := abi.UverbsExModifyQP{Base: cmd}
+	if rate {
+		ex.RateLimit = attr.RateLimit
+	}
+	resp, err := q.modifyEx(&ex)
+	if err == nil {
+		q.granted(&resp)
+	}
+	return err
+}
+
+// modifyEx runs the command that takes the driver's own data.
+func (q *QP) modifyEx(cmd *abi.UverbsExModifyQP) (resp abi.Mlx5ModifyQPResp, err error) {
+	drv := abi.Mlx5ModifyQP{ECEOptions: q.nextECE}
+	err = q.file.ModifyQPEx(cmd, uverbs.Driver{In: abi.Bytes(&drv), Out: abi.Bytes(&resp)})
+	return resp, err
 }
 
 // SetState notes that the QP was moved by somebody else, as by the device to an

@@ -293,7 +293,7 @@ func (q *QP) createInKernel(z qpSize, cfg *provider.QPConfig, v vendor) error {
 	if err != nil {
 		return err
 	}
-	q.handle, q.num = k.Handle, k.Num&maxNum
+	q.handle, q.num, q.ece = k.Handle, k.Num&maxNum, resp.ECEOptions
 	q.sq.setNum(q.num)
 	if z.sqBlocks == 0 {
 		return nil // nothing rings, and for XRC_RECV the kernel assigns no register
@@ -306,10 +306,6 @@ func (q *QP) createInKernel(z qpSize, cfg *provider.QPConfig, v vendor) error {
 	q.sq.bell.Register = &q.sq.reg.Register
 	return nil
 }
-
-// eceVersion asks for version 1 of enhanced connection establishment, as it must be
-// when a QP is made.
-const eceVersion = 1 << 28
 
 // kernelConfig is the part of the command that all drivers have.
 func (q *QP) kernelConfig(cfg *provider.QPConfig, typ uint8) uverbs.QPConfig {

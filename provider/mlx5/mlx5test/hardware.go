@@ -30,11 +30,12 @@ type Hardware interface {
 	Limit(*SRQ) (uint32, error)
 	EndSRQ(*SRQ)
 
-	MakeQP(*QP) error
+	// MakeQP also sets q.ECE to the options that the device grants of q.Create.ECEOptions.
+	MakeQP(q *QP) error
 	// MoveQP moves the QP from a state to another, or to the same, with the
 	// attributes that the mask of attr names. A target of DC gets its number when
-	// it comes to RTR.
-	MoveQP(q *QP, from, to uint8, attr *abi.UverbsModifyQP) error
+	// it comes to RTR. MoveQP sets q.ECE to the options that the device grants of ece.
+	MoveQP(q *QP, from, to uint8, attr *abi.UverbsModifyQP, ece uint32) error
 	// QPState is the state that the QP really is in, and whether its send queue is
 	// still draining.
 	QPState(*QP) (state uint8, draining bool, err error)

@@ -63,6 +63,8 @@ func (q *QP) needs(from, state uint8) uint32 {
 }
 
 func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP) error {
+	var drv abi.Mlx5ModifyQP
+	copyStruct(&drv, cmd.DriverIn)
 	q := c.qps[in.QPHandle]
 	if q == nil || in.QPState > stateErr {
 		return syscall.EINVAL
@@ -88,19 +90,21 @@ func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP) erro
 		return syscall.EINVAL
 	}
 	if h := c.hardware(); h != nil {
-		if err := h.MoveQP(q, from, state, in); err != nil {
+		if err := h.MoveQP(q, from, state, in, drv.ECEOptions); err != nil {
 			return err
 		}
+	} else {
+		q.ECE = grantECE(drv.ECEOptions)
 	}
 	q.remember(in)
-	if in.AttrMask&attrState == 0 {
-		return nil
+	if in.AttrMask&attrState != 0 {
+		q.state = state
 	}
-	q.state = state
-	if q.isDCT() && state == stateRTR {
-		r := abi.Mlx5ModifyQPResp{ResponseLength: uint32(abi.Size[abi.Mlx5ModifyQPResp]()), DCTN: q.Num}
-		cmd.AnswerDriver(abi.Bytes(&r))
+	r := abi.Mlx5ModifyQPResp{ResponseLength: uint32(abi.Size[abi.Mlx5ModifyQPResp]()), ECEOptions: q.ECE}
+	if q.isDCT() && in.AttrMask&attrState != 0 && state == stateRTR {
+		r.DCTN = q.Num
 	}
+	cmd.AnswerDriver(abi.Bytes(&r))
 	return nil
 }
 

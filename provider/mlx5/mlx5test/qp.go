@@ -22,7 +22,7 @@ const noRegister = ^uint32(0)
 // counts them, four in a page: the first one of the second page.
 const legacyRegister = 4
 
-// QP is a queue pair. What is exported does not change.
+// QP is a queue pair. What is exported does not change, but for ECE.
 type QP struct {
 	Num        uint32
 	Handle     uint32
@@ -38,6 +38,7 @@ type QP struct {
 	SendCQ     *CQ
 	RecvCQ     *CQ
 	SRQ        *SRQ
+	ECE        uint32 // options that the device granted with the last command
 
 	c     *context
 	pd    *fakeuverbs.PD
@@ -98,7 +99,10 @@ func (c *context) createQP(req *uverbs.Request) error {
 		if err := h.MakeQP(q); err != nil {
 			return err
 		}
+	} else {
+		q.ECE = grantECE(q.Create.ECEOptions)
 	}
+	resp.ECEOptions = q.ECE
 	q.use(1)
 	c.qps[q.Handle] = q
 	c.k.qps = append(c.k.qps, q)

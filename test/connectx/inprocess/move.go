@@ -65,7 +65,7 @@ const (
 )
 
 // MoveQP gives the command of a transition.
-func (d *device) MoveQP(q *mlx5test.QP, from, to uint8, a *abi.UverbsModifyQP) error {
+func (d *device) MoveQP(q *mlx5test.QP, from, to uint8, a *abi.UverbsModifyQP, ece uint32) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.moved[q]
@@ -74,7 +74,7 @@ func (d *device) MoveQP(q *mlx5test.QP, from, to uint8, a *abi.UverbsModifyQP) e
 	r.state = to
 	if q.IsDCT() {
 		if to == ibRTR {
-			if err := d.makeDCT(q, &r); err != nil {
+			if err := d.makeDCT(q, &r, ece); err != nil {
 				return err
 			}
 		}
@@ -94,11 +94,16 @@ func (d *device) MoveQP(q *mlx5test.QP, from, to uint8, a *abi.UverbsModifyQP) e
 		if !ok {
 			return syscall.EINVAL
 		}
-		_, err = d.command(opcode, prm.QPInLen, nil, 16, func(in []byte) {
+		var out []byte
+		out, err = d.command(opcode, prm.QPInLen, nil, 16, func(in []byte) {
 			prm.QPIn.QPN.Set(in, uint64(q.Num))
+			prm.QPIn.ECE.Set(in, uint64(ece))
 			prm.QPIn.OptParam.Set(in, optional(a.AttrMask))
 			r.context(prm.QPIn.Context.Of(in), services[q.Type], a)
 		})
+		if err == nil {
+			q.ECE = uint32(prm.QPOut.ECE.Get(out))
+		}
 	}
 	if err == nil {
 		*now = r

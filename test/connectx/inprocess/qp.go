@@ -50,6 +50,7 @@ func (d *device) MakeQP(q *mlx5test.QP) error {
 	d.useQueue(q, ring, d.mem.add)
 	out, err := d.command(prm.OpCreateQP, prm.QPInLen, pageList(ring), 16, func(in []byte) {
 		c := prm.QPIn.Context.Of(in)
+		prm.QPIn.ECE.Set(in, uint64(q.Create.ECEOptions))
 		prm.QPC.Service.Set(c, service)
 		d.qpObjects(c, q, page)
 		if len(ring) > 0 {
@@ -65,7 +66,7 @@ func (d *device) MakeQP(q *mlx5test.QP) error {
 		delete(d.moved, q)
 		return err
 	}
-	q.Num = uint32(prm.ObjectOut.Number.Get(out))
+	q.Num, q.ECE = uint32(prm.ObjectOut.Number.Get(out)), uint32(prm.QPOut.ECE.Get(out))
 	d.qps[q.Num] = q
 	d.moved[q].ring = ring
 	return nil
@@ -135,7 +136,7 @@ func (d *device) qpScatter(c []byte, q *mlx5test.QP) {
 }
 
 // makeDCT makes a target of DC.
-func (d *device) makeDCT(q *mlx5test.QP, r *rights) error {
+func (d *device) makeDCT(q *mlx5test.QP, r *rights, ece uint32) error {
 	out, err := d.command(prm.OpCreateDCT, 0x50, nil, 16, func(in []byte) {
 		c := prm.DCTIn.Context.Of(in)
 		prm.DCTC.UserIndex.Set(c, uint64(q.Create.UIdx))
@@ -154,11 +155,12 @@ func (d *device) makeDCT(q *mlx5test.QP, r *rights) error {
 		prm.DCTC.MinRNRNAK.Set(c, uint64(r.rnrTimer))
 		prm.DCTC.MTU.Set(c, uint64(r.mtu))
 		prm.DCTC.Port.Set(c, 1)
+		prm.DCTC.ECE.Set(c, uint64(ece))
 	})
 	if err != nil {
 		return err
 	}
-	q.Num = uint32(prm.ObjectOut.Number.Get(out))
+	q.Num, q.ECE = uint32(prm.ObjectOut.Number.Get(out)), uint32(prm.QPOut.ECE.Get(out))
 	r.isDCT = true
 	d.qps[q.Num] = q
 	return nil
