@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 
 	"purerdma/abi"
@@ -169,6 +170,17 @@ func (r *replayer) replay(rec *vector.Record) {
 		}
 		if err := r.qps[rec.QP].p.Modify(&attr, mask); (err == nil) != (rec.RC == 0) {
 			r.differ(rec, "%v, want errno %d", err, rec.RC)
+		}
+	case "set_ece":
+		err := r.qps[rec.QP].p.(provider.ECEQP).SetECE(provider.ECE{VendorID: rec.Vendor, Options: rec.Options})
+		if rec.RC == 0 && err != nil || rec.RC != 0 && !errors.Is(err, syscall.Errno(rec.RC)) {
+			r.differ(rec, "%v, want errno %d", err, rec.RC)
+		}
+	case "query_ece":
+		e, err := r.qps[rec.QP].p.(provider.ECEQP).QueryECE()
+		r.must(err)
+		if want := (provider.ECE{VendorID: rec.Vendor, Options: rec.Options}); e != want {
+			r.differ(rec, "ECE %+v, want %+v", e, want)
 		}
 	case "dct":
 		if n := r.qps[rec.QP].p.Num(); n != rec.QPN {

@@ -38,6 +38,7 @@ func TestVectorsCover(t *testing.T) {
 		"list that fails after some": 6, "full": 1, "more than 65536 requests": 1, "65536 receives of an SRQ": 1, "past 2^24 completions": 100, "single stores": 60,
 		"scatter 32": 10, "scatter 64": 10, "CQE of 128 bytes": 100, "timestamp": 50, "compression asked": 1, "resized": 8, "armed": 10,
 		"SRQ receives": 100, "page faults": 10, "DCI": 1, "DCT": 1, "ibv_bind_mw": 3,
+		"ECE granted": 100, "no ECE granted": 50, "ECE refused": 1,
 	}
 	for _, typ := range []string{"RC", "UC", "UD", "RAW_PACKET", "XRC_SEND", "XRC_RECV"} {
 		need["QP "+typ] = 1
@@ -77,6 +78,11 @@ func cover(seen map[string]int, env map[string]string, r *vector.Record) {
 		count("compression asked", r.Compress > 0)
 	case "resize":
 		count("resized", r.RC == 0)
+	case "set_ece":
+		count("ECE refused", r.RC != 0)
+	case "query_ece":
+		count("ECE granted", r.Options != 0)
+		count("no ECE granted", r.Options == 0)
 	case "arm":
 		seen["armed"]++
 	case "bind":

@@ -127,7 +127,7 @@ func (l *library) build(ctx context.Context, src string) error {
 		args []string
 	}{
 		{"libfakeuv.so", []string{"-fPIC", "-shared", "shim.c", "log.c", "kernel.c", "kernel_mlx5.c", "kernel_sw.c", "-ldl"}},
-		{"mlx5", []string{"mlx5.c", "mlx5_rig.c", "mlx5_cqe.c", "mlx5_rc.c", "mlx5_lists.c", "mlx5_types.c", "mlx5_srq.c", "mlx5_dc.c", "mlx5_cqs.c",
+		{"mlx5", []string{"mlx5.c", "mlx5_rig.c", "mlx5_cqe.c", "mlx5_rc.c", "mlx5_lists.c", "mlx5_types.c", "mlx5_srq.c", "mlx5_dc.c", "mlx5_cqs.c", "mlx5_ece.c",
 			"rig.c", "print.c", "out.c", "trace.c", "-lmlx5", "-libverbs", "-ldl"}},
 		{"sw", []string{"sw.c", "sw_scenarios.c", "rig.c", "print.c", "out.c", "-libverbs", "-ldl"}},
 	} {

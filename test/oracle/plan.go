@@ -44,6 +44,7 @@ var plans = []plan{
 		{scenario: "dc"},
 		{scenario: "resets"},
 		{scenario: "faults"},
+		{scenario: "ece"},
 		{scenario: "cqs"},
 		{"cqs", []string{"MLX5_CQE_SIZE=128"}},
 		{scenario: "random"},

@@ -89,6 +89,16 @@ static void resize_cq(struct write_cmd *w, struct fake_cq *q, uint32_t cqe)
 	q->cqe_size = u.cqe_size;
 }
 
+/* The options of enhanced connection establishment that the device has, and those of them
+ * that it grants. */
+#define ECE_VERSION 0x10000000u
+#define ECE (ECE_VERSION | 5)
+
+static uint32_t grant(uint32_t asked)
+{
+	return asked == ECE_VERSION ? ECE : asked & ECE;
+}
+
 static void create_qp(struct call *c, struct fake_qp *q, struct ib_uverbs_qp_cap *cap, uint32_t type)
 {
 	struct mlx5_ib_create_qp u;
@@ -105,6 +115,7 @@ static void create_qp(struct call *c, struct fake_qp *q, struct ib_uverbs_qp_cap
 	q->rq_wqe_shift = u.rq_wqe_shift;
 	q->uidx = u.uidx;
 	q->bfreg = u.bfreg_index;
+	r.ece_options = grant(u.ece_options);
 	if (type == IB_UVERBS_QPT_RAW_PACKET) {
 		r.comp_mask = MLX5_IB_CREATE_QP_RESP_MASK_RQN | MLX5_IB_CREATE_QP_RESP_MASK_SQN;
 		r.rqn = 0x0d0001;
@@ -116,8 +127,11 @@ static void create_qp(struct call *c, struct fake_qp *q, struct ib_uverbs_qp_cap
 /* The number of a DCT comes with its move to RTR. */
 static void modify_qp(struct write_cmd *w)
 {
+	struct mlx5_ib_modify_qp u = {};
 	struct mlx5_ib_modify_qp_resp r = { .response_length = sizeof(r), .dctn = 0x0dc701 };
 
+	memcpy(&u, w->drv_in, w->drv_in_len < sizeof(u) ? w->drv_in_len : sizeof(u));
+	r.ece_options = grant(u.ece_options);
 	answer(w->drv_out, w->drv_out_len, &r, sizeof(r));
 }
 

@@ -16,7 +16,7 @@ static const struct {
 } scenarios[] = {
 	{ "rc", rc }, { "uc", uc }, { "trace", trace }, { "sizes", sizes }, { "wrap", wrap }, { "counters", counters }, { "random", random_lists },
 	{ "ud", datagrams }, { "srq", shared }, { "srq_count", srq_count }, { "xrc", xrc }, { "mw", windows }, { "raw", raw }, { "dc", dc }, { "cqs", cqs }, { "resets", resets },
-	{ "faults", faults },
+	{ "faults", faults }, { "ece", ece },
 };
 
 int main(int argc, char **argv)

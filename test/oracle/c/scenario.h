@@ -24,6 +24,7 @@ void dc(void);
 void cqs(void);
 void resets(void);
 void faults(void);
+void ece(void);
 
 extern int nrandom; /* how many random lists */
 

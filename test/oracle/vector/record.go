@@ -97,6 +97,9 @@ type Record struct {
 	State string `json:"state"`
 	Mask  uint32 `json:"mask"`
 
+	Vendor  uint32 `json:"vendor"`
+	Options uint32 `json:"options"`
+
 	Global   int    `json:"global"`
 	DGID     Hex    `json:"dgid"`
 	Flow     uint32 `json:"flow"`
