@@ -3,28 +3,23 @@
 package cm
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"syscall"
 
 	"purerdma/abi"
 	"purerdma/ucma"
+	"purerdma/verbs"
 )
-
-// ECE is what a side offers for enhanced connection establishment (struct
-// ibv_ece; rdma_set_local_ece(3)): options that only devices of one vendor
-// understand. The zero ECE offers nothing.
-type ECE struct {
-	VendorID uint32 // the vendor's IEEE number
-	Options  uint32 // what they mean is the vendor's affair
-}
 
 var errNoVendor = fmt.Errorf("no vendor is named: %w", syscall.EINVAL)
 
-// SetLocalECE sets what Connect or Accept offers the peer
-// (rdma_set_local_ece(3)). It is for an ID without a QP, whose user moves one of
-// his own; an answer always carries the vendor that the request named.
-func (id *ID) SetLocalECE(ece ECE) error {
+// SetLocalECE sets the options of enhanced connection establishment that Connect or Accept offers
+// the peer (rdma_set_local_ece(3)). It is for an ID without a QP, whose user moves a QP of
+// his own; an ID with a QP exchanges the options by itself. An answer always names the vendor of
+// the request.
+func (id *ID) SetLocalECE(ece verbs.ECE) error {
 	if !id.gate.enter() {
 		return id.opError(opSetECE, net.ErrClosed)
 	}
@@ -41,9 +36,9 @@ func (id *ID) SetLocalECE(ece ECE) error {
 	return nil
 }
 
-// RemoteECE returns what the peer offered in its request or its response
-// (rdma_get_remote_ece(3)), the zero ECE if nothing.
-func (id *ID) RemoteECE() ECE {
+// RemoteECE returns the options that the peer offered in its request or its response
+// (rdma_get_remote_ece(3)), the zero ECE if it offered none.
+func (id *ID) RemoteECE() verbs.ECE {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.remoteECE
@@ -56,7 +51,7 @@ func (id *ID) RejectECE(privateData []byte) error {
 	return id.reject(privateData, RejectVendorOption)
 }
 
-// ece returns what goes into a request, or into the answer to one.
+// ece returns the options for a request, or for the answer to one.
 func (id *ID) ece(answer bool) abi.UcmECE {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -66,9 +61,56 @@ func (id *ID) ece(answer bool) abi.UcmECE {
 	return abi.UcmECE{VendorID: id.localECE.VendorID, AttrMod: id.localECE.Options}
 }
 
-// noteECE keeps what an event says that the peer offers.
+// noteECE keeps the options that the peer offers, which come with an event.
 func (id *ID) noteECE(raw *ucma.Event) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	id.remoteECE = ECE{VendorID: raw.ECE.VendorID, Options: raw.ECE.AttrMod}
+	id.remoteECE = verbs.ECE{VendorID: raw.ECE.VendorID, Options: raw.ECE.AttrMod}
+}
+
+// qpECE returns the options that a QP's device has granted, the zero ECE if the driver has none.
+func qpECE(qp *verbs.QP) (verbs.ECE, error) {
+	ece, err := qp.QueryECE()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return verbs.ECE{}, nil
+	}
+	return ece, err
+}
+
+// initAgain takes a connecting QP to INIT once more, with the options of the peer's response.
+func (id *ID) initAgain(qp *verbs.QP) error {
+	id.mu.Lock()
+	local, remote := id.localECE, id.remoteECE
+	id.mu.Unlock()
+	local, err := id.agreeECE(qp, local, remote)
+	id.mu.Lock()
+	id.localECE = local
+	id.mu.Unlock()
+	return err
+}
+
+// agreeECE takes a QP to INIT and gives its device the options that the peer offers. It returns
+// those that both sides have.
+//
+// A peer may offer anything. Options of another vendor turn ECE off, where librdmacm fails the
+// connection if they come with a response. So do options that the device refuses.
+func (id *ID) agreeECE(qp *verbs.QP, local, remote verbs.ECE) (verbs.ECE, error) {
+	initWith := func(options uint32) error {
+		err := qp.SetECE(verbs.ECE{VendorID: local.VendorID, Options: options})
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		return id.modifyQP(qp, verbs.QPInit, nil)
+	}
+	if remote.VendorID != local.VendorID {
+		remote.Options = 0
+	}
+	err := initWith(remote.Options)
+	if err != nil && remote.Options != 0 {
+		err = initWith(0)
+	}
+	if err != nil {
+		return local, err
+	}
+	return qpECE(qp)
 }

@@ -62,9 +62,9 @@ func TestEventRejected(t *testing.T) {
 	t.Run("vendor options", func(t *testing.T) {
 		r := newRig(t)
 		client := r.resolved()
-		r.ok(client.SetLocalECE(cm.ECE{VendorID: 0x2c9, Options: 0x77}))
+		r.ok(client.SetLocalECE(verbs.ECE{VendorID: 0x2c9, Options: 0x77}))
 		server := r.requested(client, &cm.ConnParam{QPNum: 7})
-		if got := server.RemoteECE(); got != (cm.ECE{VendorID: 0x2c9, Options: 0x77}) {
+		if got := server.RemoteECE(); got != (verbs.ECE{VendorID: 0x2c9, Options: 0x77}) {
 			t.Errorf("the request offers %+v", got)
 		}
 		r.ok(server.RejectECE([]byte("no such options")))

@@ -286,7 +286,7 @@ func TestWhatIsMissingIsEINVAL(t *testing.T) {
 	_, resolving := new(Dialer).ResolveInfo(context.Background())
 	id.dev = &verbs.Device{}
 	for name, err := range map[string]error{
-		"SetLocalECE": id.SetLocalECE(ECE{}),
+		"SetLocalECE": id.SetLocalECE(verbs.ECE{}),
 		"SetIBPath":   id.SetIBPath(nil),
 		"UseQP":       id.UseQP(nil),
 		"Bind":        id.Bind(Addr{}),

@@ -66,7 +66,7 @@ type ID struct {
 	groups   []*Multicast
 	acks     acks // of all events, those of memberships included
 
-	localECE, remoteECE ECE
+	localECE, remoteECE verbs.ECE
 }
 
 // route is the two addresses that a way was asked for between.

@@ -80,11 +80,18 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 	if !qp.Device().Same(dev) {
 		return id.opError(opInitQP, &WrongDeviceError{QP: qp.Device().Name(), ID: dev.Name()})
 	}
-	ready := func(qp *verbs.QP) error { return id.modifyQP(qp, verbs.QPInit, nil) }
-	if id.datagram() {
-		ready = id.readyDatagram
+	local, err := qpECE(qp)
+	remote := id.RemoteECE()
+	switch {
+	case err != nil:
+	case id.datagram():
+		err = id.readyDatagram(qp)
+	case remote.VendorID == 0: // there is no peer yet, or it offers nothing
+		err = id.modifyQP(qp, verbs.QPInit, nil)
+	default:
+		local, err = id.agreeECE(qp, local, remote)
 	}
-	if err := ready(qp); err != nil {
+	if err != nil {
 		return id.opError(opInitQP, id.peerGone(err))
 	}
 	id.mu.Lock()
@@ -92,7 +99,7 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 	if id.qp != nil {
 		return &OpError{Op: opInitQP, Local: id.local, Remote: id.remote, Err: errHasQP}
 	}
-	id.qp, id.ownQP = qp, own
+	id.qp, id.ownQP, id.localECE = qp, own, local
 	return nil
 }
 
@@ -176,8 +183,8 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPA
 // connecting. When it accepts, the kernel computes the attributes knowing only the
 // request, whose wishes it neither clamps nor compares with ours. When it connects,
 // INIT comes again first: before CONNECT the kernel gave no access rights, and RTR
-// carries none. The accepting side has had them from the start, because its ID came
-// with the request.
+// carries none. The device takes the peer's ECE options on the same occasion. The accepting side
+// has had both from the start, because its ID came with the request.
 //
 // On iWARP the kernel moves the QP.
 func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
@@ -185,7 +192,7 @@ func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
 		return nil
 	}
 	if accepted == nil {
-		if err := id.modifyQP(qp, verbs.QPInit, nil); err != nil {
+		if err := id.initAgain(qp); err != nil {
 			return err
 		}
 	}

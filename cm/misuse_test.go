@@ -37,7 +37,7 @@ func TestClosedComesFirst(t *testing.T) {
 		"CreateQP":    id.CreateQP(nil, verbs.QPConfig{}),
 		"UseQP":       id.UseQP(nil),
 		"CreateSRQ":   id.CreateSRQ(nil, verbs.SRQConfig{}),
-		"SetLocalECE": id.SetLocalECE(ECE{}),
+		"SetLocalECE": id.SetLocalECE(verbs.ECE{}),
 	} {
 		if !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%s: %v", name, err)

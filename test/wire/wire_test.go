@@ -115,36 +115,45 @@ func pingpongListens() bool {
 	return false
 }
 
-// TestRping records both ends of a connection between two C rpings, and between
-// two of ours.
-func TestRping(t *testing.T) {
+// rpings are both ends of a connection between two rpings, as recorded.
+type rpings struct{ server, client map[string][]form }
+
+// recordRpings records two C rpings, and two of ours.
+func recordRpings(t *testing.T) (theirs, ours rpings) {
+	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
-	ours := os.Getenv("RPING")
-	if ours == "" {
+	own := os.Getenv("RPING")
+	if own == "" {
 		t.Fatal("RPING does not name our rping")
 	}
 	c, err := exec.LookPath("rping")
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(path string) (server, client map[string][]form) {
+	run := func(path string) (r rpings) {
 		ctx := deadline(t)
 		before := hosts[0].CMIDs(t)
 		s := start(t, ctx, "", path, "-s", "-a", hosts[0].IPv4.String(), "-C", "3", "-S", "100")
 		until(t, "rping is bound", func() bool { return hosts[0].CMIDs(t) > before })
 		time.Sleep(time.Second) // and listens: one command later
 		cl := start(t, ctx, "", path, "-c", "-a", hosts[0].IPv4.String(), "-I", hosts[1].IPv4.String(), "-C", "3", "-S", "100")
-		client = cl.wait(t)
-		return s.wait(t), client
+		r.client = cl.wait(t)
+		r.server = s.wait(t)
+		return r
 	}
-	cs, cc := run(c)
-	gs, gc := run(ours)
+	return run(c), run(own)
+}
+
+// TestRping records both ends of a connection between two C rpings, and between
+// two of ours.
+func TestRping(t *testing.T) {
+	c, g := recordRpings(t)
 	t.Run("server", func(t *testing.T) {
-		check(t, "rping", cs, gs, "UcmCreateID", "UcmBind", "UcmListen", "UcmAccept", "UcmInitQPAttr", "UVERBS_METHOD_QP_CREATE", "UVERBS_METHOD_CQ_CREATE",
+		check(t, "rping", c.server, g.server, "UcmCreateID", "UcmBind", "UcmListen", "UcmAccept", "UcmInitQPAttr", "UVERBS_METHOD_QP_CREATE", "UVERBS_METHOD_CQ_CREATE",
 			"IB_USER_VERBS_CMD_REG_MR", "IB_USER_VERBS_CMD_MODIFY_QP", "IB_USER_VERBS_CMD_POST_SEND", "IB_USER_VERBS_CMD_REQ_NOTIFY_CQ")
 	})
 	t.Run("client", func(t *testing.T) {
-		check(t, "rping", cc, gc, "UcmCreateID", "UcmResolveRoute", "UcmConnect", "UcmInitQPAttr", "UVERBS_METHOD_QP_CREATE", "UVERBS_METHOD_CQ_CREATE",
+		check(t, "rping", c.client, g.client, "UcmCreateID", "UcmResolveRoute", "UcmConnect", "UcmInitQPAttr", "UVERBS_METHOD_QP_CREATE", "UVERBS_METHOD_CQ_CREATE",
 			"IB_USER_VERBS_CMD_REG_MR", "IB_USER_VERBS_CMD_MODIFY_QP", "IB_USER_VERBS_CMD_POST_SEND", "IB_USER_VERBS_CMD_REQ_NOTIFY_CQ")
 	})
 }

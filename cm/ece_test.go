@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/abi"
+	"purerdma/cm"
+	"purerdma/cm/cmtest"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/test/connectx/prm"
+	"purerdma/ucma"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// eceVendor is the vendor of ConnectX devices.
+const eceVendor = 0x15b3
+
+// twoConnectX returns a machine with two software ConnectXs, and the options of ECE that each has.
+func twoConnectX(t *testing.T) (*cmtest.Kernel, verbs.ECE) {
+	t.Helper()
+	k := cmtest.New(inprocess.New(inprocess.Config{Violation: inprocess.Fail(t)}, "mlx5_0", "mlx5_1"))
+	dev, err := k.Host().Open("mlx5_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pd.Close()
+	qp, err := pd.CreateQP(verbs.QPConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer qp.Close()
+	all, err := qp.QueryECE()
+	if err != nil || all.VendorID != eceVendor || all.Options&prm.ECETrigger == 0 || all.Options == prm.ECETrigger {
+		t.Fatalf("QueryECE() = %+v, %v; want several options of vendor %#x", all, err, eceVendor)
+	}
+	return k, all
+}
+
+// eceEnd is one end of a connection. The caller closes conn.
+type eceEnd struct {
+	conn *cm.Conn
+	err  error
+}
+
+// acceptOne accepts one connection.
+func acceptOne(t *testing.T, k *cmtest.Kernel) <-chan eceEnd {
+	t.Helper()
+	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
+	ends := make(chan eceEnd, 1)
+	ctx := within(t, 20*time.Second)
+	go func() {
+		req, err := ln.Accept(ctx)
+		if err != nil {
+			ends <- eceEnd{err: err}
+			return
+		}
+		conn, err := req.Accept(ctx, nil, nil)
+		ends <- eceEnd{conn, err}
+	}()
+	return ends
+}
+
+func dialECE(t *testing.T, k *cmtest.Kernel) *cm.Conn {
+	t.Helper()
+	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+	conn, err := d.Dial(within(t, 20*time.Second), "tcp", "10.0.0.1:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// wantECE checks the options of a connection's QP, and those that its peer offered.
+func wantECE(t *testing.T, name string, conn *cm.Conn, qp, peer verbs.ECE) {
+	t.Helper()
+	if got, err := conn.QP().QueryECE(); err != nil || got != qp {
+		t.Errorf("%s: QueryECE() = %+v, %v, want %+v", name, got, err, qp)
+	}
+	if got := conn.ID().RemoteECE(); got != peer {
+		t.Errorf("%s: RemoteECE() = %+v, want %+v", name, got, peer)
+	}
+}
+
+// TestECEByDefault: two devices agree on their options without help from the program.
+func TestECEByDefault(t *testing.T) {
+	k, all := twoConnectX(t)
+	ends := acceptOne(t, k)
+	client, server := dialECE(t, k), <-ends
+	if server.err != nil {
+		t.Fatal(server.err)
+	}
+	defer server.conn.Close()
+	wantECE(t, "client", client, all, all)
+	wantECE(t, "server", server.conn, all, all)
+}
+
+// TestECEWithoutAny: devices without ECE offer nothing, and connect.
+func TestECEWithoutAny(t *testing.T) {
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+	ends := acceptOne(t, k)
+	client, server := dialECE(t, k), <-ends
+	if server.err != nil {
+		t.Fatal(server.err)
+	}
+	defer server.conn.Close()
+	for _, c := range []*cm.Conn{client, server.conn} {
+		if _, err := c.QP().QueryECE(); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("QueryECE() = %v, want ErrUnsupported", err)
+		}
+		if got := c.ID().RemoteECE(); got != (verbs.ECE{}) {
+			t.Errorf("RemoteECE() = %+v, want none", got)
+		}
+	}
+}
+
+// eceOffers are options that a peer may offer, and those that the device then grants.
+func eceOffers(all verbs.ECE) map[string]struct{ offer, granted verbs.ECE } {
+	const trigger = prm.ECETrigger
+	v := func(options uint32) verbs.ECE { return verbs.ECE{VendorID: eceVendor, Options: options} }
+	return map[string]struct{ offer, granted verbs.ECE }{
+		"all":              {all, all},
+		"some":             {v(trigger | 1), v(trigger | 1)},
+		"unknown ones too": {v(trigger | 0x81), v(trigger | 1)},
+		"unknown ones":     {v(0x80), v(0)},
+		"none":             {v(0), v(0)},
+		"another vendor's": {verbs.ECE{VendorID: 0x2c9, Options: all.Options}, v(0)},
+	}
+}
+
+// eceStranger is a peer that speaks to the connection manager directly, and so may offer anything.
+type eceStranger struct {
+	t *testing.T
+	f *ucma.File
+}
+
+func newECEStranger(t *testing.T, k *cmtest.Kernel) *eceStranger {
+	t.Helper()
+	f, err := ucma.OpenOn(k, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return &eceStranger{t, f}
+}
+
+func (s *eceStranger) id() uint32 {
+	s.t.Helper()
+	id, err := s.f.CreateID(1, abi.RDMA_PS_TCP, 0)
+	s.must(err)
+	return id
+}
+
+func (s *eceStranger) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *eceStranger) event(typ uint32) *ucma.Event {
+	s.t.Helper()
+	for {
+		ev, err := s.f.GetEvent(within(s.t, 20*time.Second))
+		s.must(err)
+		if ev.Type == typ {
+			return ev
+		}
+	}
+}
+
+// connect sends a request with an offer, and returns the offer of the response.
+func (s *eceStranger) connect(offer verbs.ECE) verbs.ECE {
+	s.t.Helper()
+	id := s.id()
+	s.must(s.f.ResolveAddr(id, ucma.Addr{}, ucma.IP(netip.MustParseAddrPort("10.0.0.1:7")), 1000))
+	s.must(s.f.ResolveRoute(id, 1000))
+	s.must(s.f.Connect(id, abi.UcmConnParam{QPNum: 0x4711}, abi.UcmECE{VendorID: offer.VendorID, AttrMod: offer.Options}))
+	ev := s.event(abi.RDMA_CM_EVENT_CONNECT_RESPONSE)
+	s.must(s.f.Establish(id))
+	return verbs.ECE{VendorID: ev.ECE.VendorID, Options: ev.ECE.AttrMod}
+}
+
+// TestECEOfARequest: a listener takes of a request's options what its device has. No offer costs
+// the peer its connection.
+func TestECEOfARequest(t *testing.T) {
+	_, all := twoConnectX(t)
+	for name, tc := range eceOffers(all) {
+		t.Run(name, func(t *testing.T) {
+			k, _ := twoConnectX(t)
+			ends := acceptOne(t, k)
+			answer := newECEStranger(t, k).connect(tc.offer)
+			server := <-ends
+			if server.err != nil {
+				t.Fatal(server.err)
+			}
+			defer server.conn.Close()
+			wantECE(t, "server", server.conn, tc.granted, tc.offer)
+			if want := (verbs.ECE{VendorID: tc.offer.VendorID, Options: tc.granted.Options}); answer != want {
+				t.Errorf("the response offers %+v, want %+v", answer, want)
+			}
+		})
+	}
+	t.Run("no ECE", func(t *testing.T) {
+		k, _ := twoConnectX(t)
+		ends := acceptOne(t, k)
+		answer := newECEStranger(t, k).connect(verbs.ECE{})
+		server := <-ends
+		if server.err != nil {
+			t.Fatal(server.err)
+		}
+		defer server.conn.Close()
+		wantECE(t, "server", server.conn, all, verbs.ECE{})
+		if want := (verbs.ECE{Options: all.Options}); answer != want { // as librdmacm
+			t.Errorf("the response offers %+v, want %+v", answer, want)
+		}
+	})
+}
+
+// serve answers one request with an offer, and returns that of the request.
+func (s *eceStranger) serve(offer verbs.ECE) <-chan verbs.ECE {
+	s.t.Helper()
+	id := s.id()
+	s.must(s.f.Bind(id, ucma.IP(netip.MustParseAddrPort("10.0.0.1:7"))))
+	s.must(s.f.Listen(id, 1))
+	offers := make(chan verbs.ECE, 1)
+	go func() {
+		defer close(offers)
+		ev, err := s.f.GetEvent(within(s.t, 20*time.Second))
+		if err != nil || ev.Type != abi.RDMA_CM_EVENT_CONNECT_REQUEST {
+			s.t.Errorf("GetEvent() = %+v, %v, want a request", ev, err)
+			return
+		}
+		offers <- verbs.ECE{VendorID: ev.ECE.VendorID, Options: ev.ECE.AttrMod}
+		if err := s.f.Accept(ev.ID, 2, abi.UcmConnParam{QPNum: 0x4711}, abi.UcmECE{VendorID: offer.VendorID, AttrMod: offer.Options}); err != nil {
+			s.t.Errorf("Accept: %v", err)
+		}
+	}()
+	return offers
+}
+
+// TestECEOfAResponse: a client offers the options of its device, and takes those of the
+// response that the device has. No response costs the server its connection.
+func TestECEOfAResponse(t *testing.T) {
+	_, all := twoConnectX(t)
+	offers := eceOffers(all)
+	offers["no ECE"] = struct{ offer, granted verbs.ECE }{verbs.ECE{}, verbs.ECE{VendorID: eceVendor}}
+	for name, tc := range offers {
+		t.Run(name, func(t *testing.T) {
+			k, _ := twoConnectX(t)
+			asked := newECEStranger(t, k).serve(tc.offer)
+			client := dialECE(t, k)
+			if got := <-asked; got != all {
+				t.Errorf("the request offers %+v, want %+v", got, all)
+			}
+			wantECE(t, "client", client, tc.granted, tc.offer)
+		})
+	}
+}
+
+// TestECERefusedByTheDevice: a device that does not take the options of the peer connects
+// without any.
+func TestECERefusedByTheDevice(t *testing.T) {
+	k, all := twoConnectX(t)
+	k.OnCommand(func(c cmtest.Command) error {
+		if c.Name == "IB_USER_VERBS_EX_CMD_MODIFY_QP" { // the command for transitions with options
+			return syscall.EINVAL
+		}
+		return nil
+	})
+	ends := acceptOne(t, k)
+	client, server := dialECE(t, k), <-ends
+	if server.err != nil {
+		t.Fatal(server.err)
+	}
+	defer server.conn.Close()
+	none := verbs.ECE{VendorID: eceVendor}
+	wantECE(t, "client", client, none, none)
+	wantECE(t, "server", server.conn, none, all)
+}
