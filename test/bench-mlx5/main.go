@@ -4,10 +4,12 @@
 
 // Bench-mlx5 compares what posting and polling take with libmlx5, in one run, on one
 // processor: libmlx5's two interfaces, called from C and through cgo, and ours, all on
-// fake devices, which are memory.
+// fake devices, which are memory. It compares polling of short receives on one processor
+// and on two.
 //
 //	go run ./test/bench-mlx5                   nanoseconds and instructions, as tables
 //	go run ./test/bench-mlx5 -callgrind=false  without valgrind
+//	go run ./test/bench-mlx5 -only receive     short receives only
 //
 // It needs gcc and taskset, and for the instructions valgrind; rdma-core comes from
 // the machine's own apt into the user's cache directory, as for test/oracle. docs/
@@ -22,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -31,6 +34,7 @@ type options struct {
 	rounds    int
 	repeat    int
 	callgrind bool
+	only      string
 }
 
 func main() {
@@ -40,6 +44,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 1500, "rounds of 512 requests, of which the median counts")
 	flag.IntVar(&o.repeat, "repeat", 3, "how often all is run, one after the other; the lowest median counts")
 	flag.BoolVar(&o.callgrind, "callgrind", true, "count instructions, too")
+	flag.StringVar(&o.only, "only", "", "measure only \"post\", requests and their completions, or \"receive\", short receives")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-mlx5:", err)
@@ -48,9 +53,10 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if flag.NArg() > 0 || o.rounds < 1 || o.repeat < 1 {
+	if flag.NArg() > 0 || o.rounds < 1 || o.repeat < 1 || !slices.Contains([]string{"", "post", "receive"}, o.only) {
 		return errors.New("unknown arguments, or no rounds")
 	}
+	o.callgrind = o.callgrind && o.only != "receive"
 	tools := []string{"gcc", "taskset"}
 	if o.callgrind {
 		tools = append(tools, "valgrind")
@@ -69,11 +75,30 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	fmt.Printf("rdma-core %s, %s, %s\n", p.c.Version, runtime.Version(), processor())
+	if o.only != "receive" {
+		if err := p.reportPosts(ctx, o); err != nil {
+			return err
+		}
+	}
+	if o.only == "post" {
+		return nil
+	}
+	ns, err := p.measureReceives(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nNanoseconds of each poller:\n\n%s\nOurs to C's, and gains:\n\n%s", receiveTable(ns), receiveRatios(ns))
+	return nil
+}
+
+// reportPosts measures and counts requests and their completions.
+func (p *programs) reportPosts(ctx context.Context, o options) error {
 	ns, err := p.measure(ctx, o)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("rdma-core %s, %s, %s\n\nNanoseconds:\n\n%s", p.c.Version, runtime.Version(), processor(), ns.markdown("%.1f"))
+	fmt.Printf("\nNanoseconds:\n\n%s", ns.markdown("%.1f"))
 	if !o.callgrind {
 		return nil
 	}

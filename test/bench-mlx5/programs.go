@@ -25,7 +25,9 @@ type subject struct {
 	env  []string
 	args []string // before the case, the batch and the rounds
 	c    bool     // it runs on the fake kernel of C
-	bin  string
+	// pollers is the number of threads of a program that polls receives.
+	pollers int
+	bin     string
 	// The functions that post and poll, as callgrind knows them. post may differ by
 	// the case.
 	post map[string]string
@@ -115,10 +117,12 @@ func build(ctx context.Context, o options, dir string) (*programs, error) {
 	}
 	oracle, here := filepath.Join(root, "test/oracle/c"), filepath.Join(root, "test/bench-mlx5")
 	// The provider registers itself when it is loaded: nothing refers to it.
-	cmd := exec.CommandContext(ctx, "gcc", append(slices.Clone(p.c.CFlags), "-O2", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-I"+oracle,
-		"-o", p.path("bench"), filepath.Join(here, "c/bench.c"), "-Wl,--no-as-needed", "-lmlx5", "-libverbs", "-ldl")...)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("gcc: %w\n%s", err, text)
+	for _, name := range []string{"bench", "receive"} {
+		cmd := exec.CommandContext(ctx, "gcc", append(slices.Clone(p.c.CFlags), "-O2", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-pthread",
+			"-I"+oracle, "-o", p.path(name), filepath.Join(here, "c", name+".c"), "-Wl,--no-as-needed", "-lmlx5", "-libverbs", "-ldl")...)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("gcc: %w\n%s", err, text)
+		}
 	}
 	cflags := strings.Join(p.c.CFlags, " ")
 	if err := goBuild(ctx, filepath.Join(here, "cgo"), p.path("cgo"), "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -g -I"+oracle+" "+cflags,
@@ -149,7 +153,10 @@ func (p *programs) run(ctx context.Context, s *subject, kind string, batch, roun
 		env = append(env, p.c.Env...)
 	}
 	args = append(append(args, s.args...), kind, strconv.Itoa(batch), strconv.Itoa(rounds))
-	if !s.c {
+	switch {
+	case s.pollers > 0:
+		args = append(args, strconv.Itoa(s.pollers))
+	case !s.c:
 		args = append(args, strconv.Itoa(roundSize))
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)

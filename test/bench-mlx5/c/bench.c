@@ -8,20 +8,15 @@
  * for each completion polled. post is ibv_post_send, wr the builder ibv_wr_*. The
  * measured loops are functions of their own, for callgrind to know them by. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <endian.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <infiniband/mlx5dv.h>
-#include <infiniband/verbs.h>
 
-#include "fakeuv.h"
+#include "bench.h"
 
-enum { ROUND = 512, MAX_BATCH = 64, LENGTH = 64 };
+enum { LENGTH = 64 };
 
 static const uint64_t remote = 0x7f1122334455ull;
 static const uint32_t rkey = 0xdeadbe01;
@@ -34,19 +29,6 @@ static struct ibv_mr *mr;
 static uint8_t data[4096] __attribute__((aligned(4096)));
 static uint32_t produced; /* completions */
 static uint16_t at;       /* WQEBB of the request that completes next */
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1e9 + t.tv_nsec;
-}
 
 /* complete is the device: it completes what a round has posted. */
 static void complete(bool inlined)
@@ -118,10 +100,7 @@ __attribute__((noinline)) void measure_poll(struct ibv_wc *wc, int batch)
 
 static void open_qp(bool builder)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
-	if (!ctx)
-		die("open");
+	struct ibv_context *ctx = open_device();
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	mr = ibv_reg_mr(pd, data, sizeof data, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	cq = ibv_create_cq(ctx, 1023, NULL, NULL, 0);
@@ -141,17 +120,7 @@ static void open_qp(bool builder)
 		die("QP");
 	if (builder)
 		qx = ibv_qp_to_qp_ex(qp);
-	for (int s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++) {
-		struct ibv_qp_attr a = { .qp_state = s };
-		if (ibv_modify_qp(qp, &a, IBV_QP_STATE))
-			die("modify");
-	}
-}
-
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
+	to_rts(qp);
 }
 
 int main(int argc, char **argv)
@@ -163,9 +132,7 @@ int main(int argc, char **argv)
 	if (batch < 1 || batch > MAX_BATCH || ROUND % batch || rounds < 1)
 		return 2;
 
-	fake = dlsym(RTLD_DEFAULT, "fakeuv");
-	if (!fake)
-		return fprintf(stderr, "bench: the fake kernel is not loaded\n"), 1;
+	fake = fake_kernel();
 	open_qp(builder);
 
 	struct ibv_sge sge = { (uintptr_t)data, LENGTH, mr->lkey };

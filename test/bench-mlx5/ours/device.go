@@ -22,10 +22,12 @@ type device struct {
 	at   uint16 // WQEBB, or slot, of the request that completes next
 
 	receives bool // it is receives that are posted
+	inCQE    bool // and the device puts their data into the completions
 }
 
-// newDevice makes a QP and moves it to RTS.
-func newDevice(unlocked, receives bool) (*device, error) {
+// newDevices makes QPs of one PD and moves them to RTS. Each has a CQ of its own, and all
+// have the same memory.
+func newDevices(n int, unlocked, receives bool) ([]*device, error) {
 	k := mlx5test.New("mlx5_0")
 	h := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
 	dev, err := h.Open("mlx5_0")
@@ -36,23 +38,37 @@ func newDevice(unlocked, receives bool) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &device{receives: receives}
+	mr, err := pd.Alloc(4096, provider.LocalWrite|provider.RemoteWrite|provider.RemoteRead)
+	if err != nil {
+		return nil, err
+	}
+	var all []*device
+	for range n {
+		d := &device{mr: mr, receives: receives}
+		if err := d.create(k, pd, unlocked); err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// create makes the CQ and the QP.
+func (d *device) create(k *mlx5test.Kernel, pd *verbs.PD, unlocked bool) (err error) {
 	size := verbs.QPCap{SendWR: 1024, RecvWR: 1, SendSGE: 1, RecvSGE: 1, Inline: length}
-	if receives {
+	if d.receives {
 		size.RecvWR = maxRound
 	}
-	if d.mr, err = pd.Alloc(4096, provider.LocalWrite|provider.RemoteWrite|provider.RemoteRead); err != nil {
-		return nil, err
-	}
-	if d.verbsCQ, err = dev.CreateCQ(verbs.CQConfig{Entries: 1023, Unlocked: unlocked}); err != nil {
-		return nil, err
+	if d.verbsCQ, err = pd.Device().CreateCQ(verbs.CQConfig{Entries: 1023, Unlocked: unlocked}); err != nil {
+		return err
 	}
 	if d.verbs, err = pd.CreateQP(verbs.QPConfig{SendCQ: d.verbsCQ, RecvCQ: d.verbsCQ, Unlocked: unlocked, Cap: size}); err != nil {
-		return nil, err
+		return err
 	}
 	d.qp, d.cq = d.verbs.Provider(), d.verbsCQ.Provider()
-	d.fake, d.ring = k.QPs()[0], k.CQs()[0]
-	return d, d.connect()
+	qps, cqs := k.QPs(), k.CQs()
+	d.fake, d.ring = qps[len(qps)-1], cqs[len(cqs)-1]
+	return d.connect()
 }
 
 // connect moves the QP to RTS, connected to itself.
@@ -111,7 +127,10 @@ func (d *device) complete(inline bool, n int) {
 	blocks := uint16(1)
 	switch {
 	case d.receives:
-		e.Opcode, e.SendOpcode, e.ByteCount = mlx5test.CQERespSend, 0, length
+		e.Opcode, e.SendOpcode, e.ByteCount = mlx5test.CQERespSend, 0, received
+		if d.inCQE {
+			e.Format, e.Data = 1, d.mr.Bytes()[:received]
+		}
 	case inline:
 		e.SendOpcode, blocks = 0x0a, 2
 	}

@@ -4,6 +4,7 @@
 // that is memory.
 //
 //	ours post|batch|builder|verbs|verbsbatch|recv locked|unlocked inline|write BATCH ROUNDS REQUESTS
+//	ours receive plain|data BATCH ROUNDS POLLERS
 //
 // It prints the medians of ROUNDS rounds of REQUESTS requests: nanoseconds for each
 // request posted and for each completion polled. The measured loops are functions of
@@ -26,6 +27,7 @@ const (
 	maxRound = 512 // requests that the queues have room for
 	maxBatch = 64
 	length   = 64 // bytes of a request
+	received = 16 // bytes of a received message
 
 	remoteAddr = 0x7f1122334455
 	rkey       = 0xdeadbe01
@@ -39,6 +41,9 @@ func main() {
 }
 
 func run(args []string) error {
+	if len(args) == 5 && args[0] == "receive" {
+		return runReceive(args[1] == "data", args[2:])
+	}
 	if len(args) != 6 {
 		return errors.New("usage: ours post|batch|builder|verbs|verbsbatch|recv locked|unlocked inline|write BATCH ROUNDS REQUESTS")
 	}
@@ -56,10 +61,11 @@ func run(args []string) error {
 	}
 	runtime.LockOSThread()
 	by, inline := args[0], args[2] == "inline"
-	d, err := newDevice(args[1] == "unlocked", by == "recv")
+	devices, err := newDevices(1, args[1] == "unlocked", by == "recv")
 	if err != nil {
 		return err
 	}
+	d := devices[0]
 	wrs := slices.Repeat([]provider.SendWR{d.request(inline)}, batch)
 	for i := range wrs {
 		wrs[i].ID = uint64(i)
@@ -94,8 +100,6 @@ func run(args []string) error {
 		t3 := time.Now()
 		posts[r], polls[r] = float64(t1.Sub(t0))/float64(round), float64(t3.Sub(t2))/float64(round)
 	}
-	slices.Sort(posts)
-	slices.Sort(polls)
-	fmt.Printf("%.2f %.2f\n", posts[rounds/2], polls[rounds/2])
+	fmt.Printf("%.2f %.2f\n", median(posts), median(polls))
 	return nil
 }
