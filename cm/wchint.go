@@ -35,6 +35,7 @@ const (
 	hintPeerKey   = "the key is stale or lacks that right, or the range is outside the peer's memory"
 	hintLocalKey  = "the key of the local memory is stale or of another PD"
 	hintLocalFill = hintLocalKey + ", or lacks LocalWrite"
+	hintDevice    = "the device reported a completion that makes no sense (Host.Log has it)"
 	hintRefused   = "the peer's QP does not permit it"
 )
 
@@ -79,6 +80,8 @@ func wcHint(op string, status verbs.WCStatus, driver abi.DriverID) string {
 		return localKeyHint(op)
 	case verbs.WCLocProtErr:
 		return localKeyHint(op)
+	case verbs.WCFatalErr: // mlx5, which ends a QP by itself with it
+		return hintDevice
 	case verbs.WCGeneralErr: // siw
 		if op == opRecv {
 			return hintLocalFill

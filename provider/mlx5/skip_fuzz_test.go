@@ -128,8 +128,9 @@ func (f *forger) settle() {
 		for q.failure.Load() == qpFailing {
 			runtime.Gosched()
 		}
-		q.commands.Lock() // and until it has added the completions
-		q.commands.Unlock()
+		if _, err := q.Query(); err != nil { // waits until it has added the completions
+			f.t.Fatal(err)
+		}
 	}
 }
 

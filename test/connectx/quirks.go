@@ -30,7 +30,7 @@ type Quirks struct {
 type quirks struct {
 	Quirks
 	resized   []resizeEntry // that are held
-	destroyed *destroyedQP  // the last one
+	destroyed *forgery      // of the last QP that was destroyed
 }
 
 // resizeEntry is the entry that ends the old ring of a CQ.
@@ -45,11 +45,10 @@ type resizeEntry struct {
 // maxHeldResizes bounds the entries that are held.
 const maxHeldResizes = 64
 
-// destroyedQP is what a late completion has of its QP.
-type destroyedQP struct {
+// forgery is what a completion that no request has asked for has of its QP.
+type forgery struct {
 	n, index       uint32
 	send, recv     uint32 // CQs, 0 for none
-	opcode         uint64
 	counter, taken uint16
 }
 
@@ -90,15 +89,19 @@ func (d *Device) ReleaseResize() (written int) {
 }
 
 // rememberQP keeps what StrayCompletion needs of a QP.
-func (d *Device) rememberQP(q *qp) {
-	r := &destroyedQP{n: q.n, index: uint32(prm.QPC.UserIndex.Get(q.context[:])), opcode: prm.WQESend, counter: q.next - 1}
+func (d *Device) rememberQP(q *qp) { d.quirks.destroyed = q.forge() }
+
+// forge describes completions of the request and the receive that the device took last,
+// which have completed.
+func (q *qp) forge() *forgery {
+	r := &forgery{n: q.n, index: uint32(prm.QPC.UserIndex.Get(q.context[:])), counter: q.next - 1}
 	if q.sendCQ != nil {
 		r.send = q.sendCQ.n
 	}
 	if q.recvCQ != nil && q.recv != nil && q.srq == nil {
 		r.recv, r.taken = q.recvCQ.n, q.recv.taken-1
 	}
-	d.quirks.destroyed = r
+	return r
 }
 
 // StrayCompletion completes one more request, or receive, of the QP that was destroyed
@@ -108,14 +111,25 @@ func (d *Device) StrayCompletion(receive bool) bool {
 	d.fabric.lock()
 	defer d.fabric.unlock()
 	r := d.quirks.destroyed
-	if r == nil {
-		return false
-	}
+	return r != nil && r.complete(d, receive)
+}
+
+// WrongCompletion completes the last request, or the last receive, of a QP once more, or
+// one before the first. It returns whether there is such a QP, and its CQ has room.
+func (d *Device) WrongCompletion(qpn uint32, receive bool) bool {
+	d.fabric.lock()
+	defer d.fabric.unlock()
+	q, ok := d.queues.objects[qpn].(*qp)
+	return ok && q.forge().complete(d, receive)
+}
+
+// complete writes the completion of a request, or of a receive.
+func (r *forgery) complete(d *Device, receive bool) bool {
 	var e completion
 	c := e[:]
 	cqn := r.send
 	prm.CQE.Opcode.Set(c, prm.CQEReq)
-	prm.CQE.SendOpcode.Set(c, r.opcode)
+	prm.CQE.SendOpcode.Set(c, prm.WQESend)
 	prm.CQE.WQECounter.Set(c, uint64(r.counter))
 	if receive {
 		cqn = r.recv

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package inprocess_test
+
+import (
+	"testing"
+
+	"purerdma/provider/mlx5"
+	"purerdma/verbs"
+)
+
+// TestStrayCompletion has a device complete a request or a receive of a QP after the QP was
+// destroyed. The CQ skips it, and the other QPs of the CQ lose nothing.
+func TestStrayCompletion(t *testing.T) {
+	for _, receive := range []bool{false, true} {
+		n := newNet(t, nil)
+		a, b := n.pair(verbs.QPCap{SendWR: 64, RecvWR: 64}, patient)
+		hca := n.k.Device("mlx5_0")
+		at := 0
+		const rounds = 50
+		for range rounds {
+			stream(t, a, b, at, 20)
+			at += 20
+			other, err := a.pd.CreateQP(verbs.QPConfig{SendCQ: a.cq, RecvCQ: a.cq})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if !hca.StrayCompletion(receive) {
+				t.Fatal("the device has no stray completion")
+			}
+		}
+		stream(t, a, b, at, 20)
+		if got := a.cq.Provider().(*mlx5.CQ).Skipped(); got != rounds {
+			t.Errorf("receive %v: Skipped() = %d, want %d", receive, got, rounds)
+		}
+	}
+}
