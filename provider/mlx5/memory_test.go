@@ -71,7 +71,8 @@ func TestDoorbellRecords(t *testing.T) {
 	}
 }
 
-// TestUserIndices: the lowest free index is given, and none out of range is found.
+// TestUserIndices gives out indices in turn, so that one that is free again is the last to
+// be used, and finds none out of range.
 func TestUserIndices(t *testing.T) {
 	var r resources
 	q, s := new(QP), new(SRQ)
@@ -85,13 +86,26 @@ func TestUserIndices(t *testing.T) {
 	if r.qp(7) != nil {
 		t.Error("QP 7 is there after it was removed")
 	}
+	room := r.room
+	for i := uint32(indexHalf + 2); i < room/2; i++ {
+		if got, err := r.add(q, nil); got != i || err != nil {
+			t.Fatalf("index %d, %v, want %d", got, err, i)
+		}
+	}
+	for i := range room - room/2 {
+		got, err := r.add(q, nil)
+		if got != room/2+i || err != nil {
+			t.Fatalf("index %d, %v, want %d", got, err, room/2+i)
+		}
+		r.remove(got)
+	}
 	if got, err := r.add(nil, s); got != 7 || err != nil || r.srq(7) != s || r.qp(7) != nil {
-		t.Errorf("SRQ: index %d, %v", got, err)
+		t.Errorf("SRQ: index %d, %v, want 7, which was free the longest", got, err)
 	}
 	if r.qp(6) != q || r.qp(indexHalf+1) != q || r.srq(6) != nil {
 		t.Error("QPs are not found")
 	}
-	for _, i := range []uint32{indexHalf + 2, 1<<24 - 1, 1 << 24, 1<<24 | 6, ^uint32(0)} {
+	for _, i := range []uint32{room - 1, room, 1<<24 - 1, 1 << 24, 1<<24 | 6, ^uint32(0)} {
 		if r.qp(i) != nil || r.srq(i) != nil {
 			t.Errorf("index %#x is there", i)
 		}

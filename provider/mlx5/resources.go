@@ -22,7 +22,9 @@ type resources struct {
 	pages [indexHalf]atomic.Pointer[resourcePage]
 
 	mu   sync.Mutex
-	used [indexHalf]int // resources of a page
+	room uint32 // indices of the pages that there are
+	used uint32 // indices in use
+	next uint32 // where the search for a free index begins
 }
 
 type resourcePage [indexHalf]resource
@@ -58,30 +60,29 @@ func (r *resources) srq(index uint32) *SRQ {
 	return nil
 }
 
-// add gives a QP or an SRQ, of which one is nil, the lowest free index.
+// add gives a QP or an SRQ, of which one is nil, a free index: the next one after the
+// newest, so that a late completion of a queue that is gone does not name a new one. At
+// least half of the indices are free, as long as there can be more pages.
 func (r *resources) add(q *QP, s *SRQ) (uint32, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.used {
-		if r.used[i] == indexHalf {
-			continue
-		}
-		page := r.pages[i].Load()
-		if page == nil {
-			page = new(resourcePage)
-			r.pages[i].Store(page)
-		}
-		for j := range page {
-			e := &page[j]
-			if e.qp.Load() == nil && e.srq.Load() == nil {
-				e.qp.Store(q)
-				e.srq.Store(s)
-				r.used[i]++
-				return uint32(i<<indexShift | j), nil
-			}
+	if r.used*2 >= r.room && r.room < 1<<(2*indexShift) {
+		r.pages[r.room>>indexShift].Store(new(resourcePage))
+		r.room += indexHalf
+	}
+	if r.used == r.room {
+		return 0, fmt.Errorf("mlx5: no free user index: %w", syscall.ENOMEM)
+	}
+	for {
+		i := r.next
+		r.next = (r.next + 1) % r.room
+		if e := r.at(i); e.qp.Load() == nil && e.srq.Load() == nil {
+			e.qp.Store(q)
+			e.srq.Store(s)
+			r.used++
+			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("mlx5: no free user index: %w", syscall.ENOMEM)
 }
 
 // publish has pollers see what was written to a QP after it was added, such as its
@@ -100,6 +101,6 @@ func (r *resources) remove(index uint32) {
 	if e := r.at(index); e != nil {
 		e.qp.Store(nil)
 		e.srq.Store(nil)
-		r.used[index>>indexShift]--
+		r.used--
 	}
 }
