@@ -96,6 +96,11 @@ unit: bin/run ## run the tests that need no RDMA
 CI_ROWS = $(RACE_HOST_ROW) \
 	-- $(ALONE_ROW)
 
+# The oldest kernel that is supported (verbs.MinKernel), and what its rxe passes: connections
+# and RC. It has no memory windows, and faults of its own (docs/driver-faults.md).
+MINIMUM       := 5.10
+MINIMUM_TESTS := '^Test(Echo|WildcardListener.*|EventRejected|EventsOfAConnection|VM(Async.*|CreateCQ|ShrinkCQ|TwoRegistrations|LostAnswers|Reregister|HugePages|PKey|NoDMABuf))$$'
+
 # The rest: the long tests of this machine, all of siw and mlx5, the programs against
 # rdma-core's, a minute of the soak. On siw the programs run on the oldest kernel only: the
 # fault of its listener, which programs come upon, ends the newest (docs/driver-faults.md).
@@ -103,6 +108,7 @@ REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the slowest' -run '$(SLOWEST)' -estimate 90s $(EVERYWHERE) \
 	-- $(call VM,$(OLDEST),rxe) $(TYPES) -name 'Linux $(OLDEST), rxe: test/wire and types' -estimate 50s ./test/wire \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
+	-- $(call VM,$(MINIMUM),rxe) -name 'Linux $(MINIMUM), rxe: core' -run $(MINIMUM_TESTS) -estimate 60s ./cm ./verbs \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
 	-- $(call VM,$(OLDEST),siw) $(TYPES) -estimate 5m $(EVERYWHERE) ./test/interop \
 	-- $(call VM,$(NEWEST),siw) $(TYPES) -estimate 3m $(EVERYWHERE) \

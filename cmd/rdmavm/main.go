@@ -16,7 +16,7 @@
 //
 // # Flags
 //
-//	-kernel series   6.1 (default), 6.12 or 7
+//	-kernel series   6.1 (default), 5.10, 6.12 or 7
 //	-driver name     rxe (default): RoCE v2 in software;
 //	                 siw: iWARP in software, built with the machine's gcc;
 //	                 mlx5: the drivers of ConnectX cards, on cards that are models

@@ -17,6 +17,8 @@ func TestTable(t *testing.T) {
 		{"6.1", "linux-image-6.1.0-56-amd64", "6.1.0-56-amd64"},
 		{"6.1", "linux-image-6.1.0-56-amd64-dbg", ""},
 		{"6.1", "linux-image-6.1.0-56-cloud-amd64", ""},
+		{"5.10", "linux-image-5.10.0-46-amd64", "5.10.0-46-amd64"},
+		{"5.10", "linux-image-5.10.0-46-cloud-amd64", ""},
 		{"6.12", "linux-image-6.12.117+deb13-amd64", "6.12.117+deb13-amd64"},
 		{"6.12", "linux-image-6.12.117+deb13-amd64-unsigned", ""},
 		{"6.12", "linux-image-6.12.x+deb13-amd64", ""},

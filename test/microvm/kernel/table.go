@@ -56,6 +56,11 @@ var table = []Series{
 		Image: "linux-image-6.1.#-#-amd64",
 	},
 	{
+		// The oldest that package verbs supports (verbs.MinKernel).
+		Name: "5.10", Release: "bullseye",
+		Image: "linux-image-5.10.#-#-amd64",
+	},
+	{
 		Name: "6.12", Release: "trixie",
 		Image: "linux-image-6.12.#+deb13-amd64",
 	},
