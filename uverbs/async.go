@@ -61,9 +61,7 @@ func (c *AsyncChannel) Next(ctx context.Context) (AsyncEvent, error) {
 
 // Close closes the file and ends its Next. It may be called more than once.
 func (c *AsyncChannel) Close() error {
-	c.f.mu.Lock()
-	defer c.f.mu.Unlock()
-	delete(c.f.channels, c)
+	c.f.abandon(c)
 	return c.dev.Close()
 }
 

@@ -56,6 +56,13 @@ func (f *File) adopt(c eventChannel) error {
 	return nil
 }
 
+// abandon is the inverse of adopt.
+func (f *File) abandon(c eventChannel) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.channels, c)
+}
+
 // Verdict is what a look before a read found.
 type Verdict uint8
 
@@ -108,8 +115,6 @@ func (c *CompChannel) Resume() { c.dev.Resume() }
 
 // Close closes the channel and ends its Next. It may be called more than once.
 func (c *CompChannel) Close() error {
-	c.f.mu.Lock()
-	defer c.f.mu.Unlock()
-	delete(c.f.channels, c)
+	c.f.abandon(c)
 	return c.dev.Close()
 }

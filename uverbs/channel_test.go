@@ -5,6 +5,9 @@
 package uverbs
 
 import (
+	"errors"
+	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -53,3 +56,51 @@ func TestNextLooksAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseBesideReader closes a file while the reader of an event file looks into a queue, and
+// needs a lock of which the holder maps memory of the file: none waits for another one in turn.
+func TestCloseBesideReader(t *testing.T) {
+	f := &File{t: closable{}, channels: map[eventChannel]struct{}{}}
+	c := &CompChannel{f: f, dev: eventFD(t)}
+	c.try = c.read
+	if err := f.adopt(c); err != nil {
+		t.Fatal(err)
+	}
+	looks, mapped, read := make(chan struct{}), make(chan error), make(chan error, 1)
+	go func() {
+		_, _, err := c.Next(func() Verdict {
+			close(looks)
+			<-mapped // as the lock of a queue that is being resized
+			return Stop
+		})
+		read <- err
+	}()
+	<-looks
+	closed := make(chan error, 1)
+	go func() { closed <- f.Close() }()
+	for !f.Closed() {
+		runtime.Gosched()
+	}
+	go func() {
+		_, err := f.Mmap(0, 1)
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Mmap of a closed file: %v", err)
+		}
+		close(mapped)
+	}()
+	for what, done := range map[string]chan error{"Close": closed, "Next": read} {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s hangs", what)
+		}
+	}
+}
+
+// closable is a device that can be closed, and does nothing else.
+type closable struct{ Transport }
+
+func (closable) Close() error { return nil }

@@ -92,20 +92,34 @@ func (f *File) Destroyed(destroy func() error) error {
 // turn to zeros first, because a mapping, too, holds the device open, and a
 // driver that goes away waits for the last holder. The owner of a mapping or a
 // completion channel still closes it.
+//
+// A call beside another one returns when the context has ended. The event files may
+// then be open for a moment.
 func (f *File) Close() error {
+	channels, err := f.endContext()
+	// Without the lock: Close of an event file waits for its reader. That may be
+	// looking into a queue whose lock is held by a goroutine that waits for this one,
+	// to map the queue anew, or to learn that the device has let go of its memory.
+	for c := range channels {
+		err = errors.Join(err, c.file().Close())
+	}
+	return err
+}
+
+// endContext closes the device. It returns the event files, which are still open.
+func (f *File) endContext() (map[eventChannel]struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed.Swap(true) {
-		return nil
+		return nil, nil
 	}
 	var errs []error
 	for m := f.mappings; m != nil; m = m.next {
 		errs = append(errs, f.t.Replace(m.b))
 	}
-	for c := range f.channels {
-		errs = append(errs, c.file().Close())
-	}
-	return errors.Join(append(errs, f.t.Close())...)
+	channels := f.channels
+	f.channels = nil // adopt takes no more
+	return channels, errors.Join(append(errs, f.t.Close())...)
 }
 
 // Mapping is memory that the process shares with the device's driver.

@@ -136,10 +136,14 @@ func (s *shared) close() error {
 // has taken the device away, which drivers that do not wait for their users to
 // let go of it can do; nobody may have called MarkRemoved yet.
 func (s *shared) eventError(err error) error {
-	if !errors.Is(err, syscall.EIO) {
+	switch {
+	case !errors.Is(err, syscall.EIO):
 		return err
+	case s.file.Closed(): // by this process: the event files close last
+		s.file.Close() // waits for that
+	default:
+		s.remove()
 	}
-	s.remove()
 	return net.ErrClosed
 }
 
