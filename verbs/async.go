@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net"
 	"sync"
@@ -122,6 +123,9 @@ func (s *shared) watch() error {
 func (s *shared) pump() {
 	for {
 		e, err := s.events.ch.Next(context.Background())
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			continue // it was cut off: the next one is read anew
+		}
 		if err != nil {
 			s.eventError(err)
 			return
@@ -140,7 +144,7 @@ func (s *shared) pump() {
 }
 
 // asyncEvent finds the object that an event of the kernel names, and reports
-// false if that is not there any more.
+// false if there is no object of that kind any more.
 func (s *shared) asyncEvent(e uverbs.AsyncEvent) (AsyncEvent, bool) {
 	ev := AsyncEvent{Type: e.Type}
 	switch e.Type.Element() {
@@ -151,24 +155,22 @@ func (s *shared) asyncEvent(e uverbs.AsyncEvent) (AsyncEvent, bool) {
 	default:
 		return ev, true
 	}
+	found := false
 	switch o := s.objects.findMade(e.Element).(type) {
 	case *CQ:
-		ev.CQ = o
-		if e.Type == AsyncCQErr {
+		if ev.CQ, found = o, e.Type.Element() == uverbs.ElementCQ; found && e.Type == AsyncCQErr {
 			o.overran()
 		}
 	case *QP:
-		ev.QP = o
+		ev.QP, found = o, e.Type.Element() == uverbs.ElementQP
 		switch e.Type {
 		case AsyncQPFatal, AsyncQPReqErr, AsyncQPAccessErr:
 			go o.failed()
 		}
 	case *SRQ:
-		ev.SRQ = o
-	default:
-		return ev, false
+		ev.SRQ, found = o, e.Type.Element() == uverbs.ElementSRQ
 	}
-	return ev, true
+	return ev, found
 }
 
 // hand puts an event into all queues.
