@@ -22,6 +22,8 @@ type File struct {
 	info   DeviceInfo
 	closed atomic.Bool
 
+	ending sync.Mutex // held while the event files are closed; taken before mu
+
 	mu       sync.Mutex
 	context  ContextInfo // of GetContext
 	mappings *Mapping    // the first in a list of those that are open
@@ -63,7 +65,7 @@ func (f *File) Closed() bool { return f.closed.Load() }
 // until Close has ended: until then the device may still reach the object's memory.
 func (f *File) IgnoreGone(err error) error {
 	if err != nil && f.Closed() {
-		f.Close() // which somebody has begun, who gets the error
+		f.endContext() // which somebody has begun, who gets the error
 		return nil
 	}
 	return err
@@ -93,33 +95,39 @@ func (f *File) Destroyed(destroy func() error) error {
 // driver that goes away waits for the last holder. The owner of a mapping or a
 // completion channel still closes it.
 //
-// A call beside another one returns when the context has ended. The event files may
-// then be open for a moment.
-func (f *File) Close() error {
-	channels, err := f.endContext()
-	// Without the lock: Close of an event file waits for its reader. That may be
-	// looking into a queue whose lock is held by a goroutine that waits for this one,
-	// to map the queue anew, or to learn that the device has let go of its memory.
-	for c := range channels {
-		err = errors.Join(err, c.file().Close())
-	}
-	return err
-}
+// It waits for the readers of event files to leave. No caller holds a lock that one of
+// them may need, as to look into a queue.
+func (f *File) Close() error { return errors.Join(f.endContext(), f.closeEvents()) }
 
-// endContext closes the device. It returns the event files, which are still open.
-func (f *File) endContext() (map[eventChannel]struct{}, error) {
+// endContext closes the device. It returns when that is closed, whoever closes it.
+func (f *File) endContext() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed.Swap(true) {
-		return nil, nil
+		return nil
 	}
 	var errs []error
 	for m := f.mappings; m != nil; m = m.next {
 		errs = append(errs, f.t.Replace(m.b))
 	}
+	return errors.Join(append(errs, f.t.Close())...)
+}
+
+// closeEvents closes the event files of a closed device. It does not hold mu meanwhile: the
+// reader of an event file may be looking into a queue whose lock is held by a goroutine
+// that waits for mu.
+func (f *File) closeEvents() error {
+	f.ending.Lock()
+	defer f.ending.Unlock()
+	f.mu.Lock()
 	channels := f.channels
 	f.channels = nil // adopt takes no more
-	return channels, errors.Join(append(errs, f.t.Close())...)
+	f.mu.Unlock()
+	var errs []error
+	for c := range channels {
+		errs = append(errs, c.file().Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Mapping is memory that the process shares with the device's driver.

@@ -247,9 +247,11 @@ func (c *CQ) Arm(solicitedOnly bool) error {
 	if c.ch == nil {
 		return c.dev.opError("arm CQ of", errNoEvents)
 	}
+	// opError may close the device, which waits for readers that arm the CQ.
 	c.armMu.Lock()
-	defer c.armMu.Unlock()
-	return c.dev.opError("arm CQ of", c.armLocked(solicitedOnly))
+	err := c.armLocked(solicitedOnly)
+	c.armMu.Unlock()
+	return c.dev.opError("arm CQ of", err)
 }
 
 var errNoEvents = errors.New("the CQ has no completion channel")

@@ -151,7 +151,8 @@ func (q *QP) opError(op string, err error) error {
 	return q.pd.dev.errorOf(op, q.String(), err)
 }
 
-// errorOf is opError for an error, and with the object's name.
+// errorOf is opError for an error, and with the object's name. It may close the file, and
+// so wait for the readers of completion channels: the caller holds no lock of a CQ.
 func (s *shared) errorOf(op, object string, err error) error {
 	if errors.Is(err, syscall.EIO) && s.disassociated() {
 		s.remove() // no event file has told of it yet

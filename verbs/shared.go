@@ -150,10 +150,10 @@ func (s *shared) eventError(err error) error {
 // disassociated asks the kernel whether it has taken the device away, after a command has
 // failed with EIO. Every command fails with it then, except those that destroy an object.
 // This one reads a table of the kernel's own: a device that is there, however broken, does
-// not fail it with EIO.
+// not fail it with EIO. Another goroutine may have met the removal and closed the file.
 func (s *shared) disassociated() bool {
 	_, err := s.file.QueryGIDEntry(1, 0)
-	return errors.Is(err, syscall.EIO)
+	return errors.Is(err, syscall.EIO) || errors.Is(err, net.ErrClosed) && s.isRemoved()
 }
 
 func (s *shared) isRemoved() bool { return s.gone.Load() }

@@ -78,17 +78,30 @@ func (w *Waiter) Wait(ctx context.Context) (WC, error) {
 	if n == 0 && err == nil {
 		_, err = c.wait(ctx, w.wcs[:], w)
 	}
-	d := &c.dispatch
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case w.done:
-		w.done = false
+	if w.take() {
 		return w.wc, nil
-	case w.interrupted:
+	}
+	if w.isInterrupted() {
 		err = net.ErrClosed
 	}
 	return WC{}, c.dev.opError("wait for completions of", err)
+}
+
+// take reports whether the expected completion is there, and gives it to the caller.
+func (w *Waiter) take() bool {
+	d := &w.cq.dispatch
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	done := w.done
+	w.done = false
+	return done
+}
+
+func (w *Waiter) isInterrupted() bool {
+	d := &w.cq.dispatch
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return w.interrupted
 }
 
 // Forget ends Expect. A completion that comes afterwards goes to those who poll.
