@@ -23,6 +23,7 @@ const (
 
 // cq is a completion queue.
 type cq struct {
+	c       *context
 	q       *queue
 	event   abi.UverbsCompEventDesc
 	channel fakeuverbs.Channel
@@ -36,7 +37,7 @@ func (c *context) createCQ(req *uverbs.Request) error {
 	if entries == 0 || entries > maxCQE || uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateCQResp]() {
 		return syscall.EINVAL
 	}
-	q := &cq{event: abi.UverbsCompEventDesc{CQHandle: fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE)}}
+	q := &cq{c: c, event: abi.UverbsCompEventDesc{CQHandle: fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE)}}
 	var err error
 	if q.channel, err = c.Channel(req, abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL); err != nil {
 		return err
@@ -96,11 +97,12 @@ func (q *cq) arm(solicitedOnly bool) {
 	}
 }
 
-// push adds a completion. One that does not fit is lost, as it is with a device.
+// push adds a completion. One that does not fit is lost and reported, as it is with rxe.
 func (q *cq) push(wc *abi.UverbsWC, solicited bool) {
 	r := &q.q.ring
 	next := r.Next(q.q.own)
 	if next == r.LoadConsumer() {
+		q.c.Event(uverbs.EventCQErr, q.event.CQHandle)
 		return
 	}
 	*ring.At[abi.UverbsWC](r, q.q.own) = *wc
