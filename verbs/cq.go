@@ -223,7 +223,10 @@ const lookPeriod = 1 << 17
 // if somebody waits for one: now and then Poll sees to it that the scheduler looks. A
 // loop that looks at memory alone should poll, too, from time to time.
 func (c *CQ) Poll(wcs []WC) (int, error) {
-	n, err := c.poll(wcs, nil)
+	n, err := c.p.Poll(wcs)
+	if c.dispatch.active.Load() != 0 {
+		n, err = c.dispatchPolled(wcs, n, err, nil)
+	}
 	if n == 0 {
 		if c.empty.Add(1)%lookPeriod == 0 {
 			c.lookout.Look()

@@ -151,23 +151,28 @@ func (d *dispatcher) drop(w *Waiter) {
 	}
 }
 
-// poll takes completions out of the queue, and those that Waiters expect to these. w
-// is the Waiter that polls, nil for everybody else: it leaves other completions
+// poll takes completions out of the queue and hands those that Waiters expect to these.
+// w is the Waiter that polls, or nil for other callers: it leaves other completions
 // aside, and gets 1 when its own is there or it was interrupted.
 func (c *CQ) poll(wcs []WC, w *Waiter) (int, error) {
-	for {
-		n, err := c.p.Poll(wcs)
-		if c.dispatch.active.Load() == 0 && w == nil {
-			return n, err
-		}
+	n, err := c.p.Poll(wcs)
+	return c.dispatchPolled(wcs, n, err, w)
+}
+
+// dispatchPolled is poll after the provider has returned n completions and err. It polls
+// again while Waiters expect all of them.
+func (c *CQ) dispatchPolled(wcs []WC, n int, err error, w *Waiter) (int, error) {
+	for w != nil || c.dispatch.active.Load() != 0 {
 		kept := c.sort(wcs, n, w)
 		if kept > 0 || n == 0 || err != nil {
 			return kept, err
 		}
+		n, err = c.p.Poll(wcs)
 	}
+	return n, err
 }
 
-// sort is the part of poll that looks at n polled completions.
+// sort is the part of dispatchPolled that looks at n polled completions.
 func (c *CQ) sort(wcs []WC, n int, w *Waiter) int {
 	d := &c.dispatch
 	var woken []*Waiter
