@@ -6,9 +6,13 @@ package verbs_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	"purerdma/internal/vmtest"
 	"purerdma/verbs"
@@ -65,6 +69,74 @@ func TestVMLostAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestVMBindBehindLostAnswers loses the answer to a WRITE in front of a BIND_MW, so that
+// the WRITE is sent again. The window must be bound.
+//
+// rxe executes the BIND_MW again as well (req_retry), which fails because the window is
+// bound, and the QP breaks. On 6.1 only its requester stops at first. If the answer to the
+// repeated WRITE is lost as well, nothing completes, and the QP stays in RTS.
+func TestVMBindBehindLostAnswers(t *testing.T) {
+	l, r := vmWire(t).pair(t, verbs.QPCap{})
+	write := verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey()}
+	first := write
+	first.ID, first.Flags = 1, verbs.SendSignaled
+	l.send(t, first) // nothing may be lost before: the devices look for each other
+	l.ok(t, 1)
+	mr, w := l.window(t, verbs.MWType2)
+	bind := w.Bind(mr, 0, 100, verbs.RemoteWrite)
+	bind.ID, bind.Flags = 2, verbs.SendSignaled
+	write.InlineData = []byte("write")
+	undo := r.host.Lose(t)
+	l.send(t, write, bind)
+	r.served(t, l.psn()+2)
+	undo()
+
+	rxe := vmtest.Driver() == "rxe"
+	mayHang := rxe && !linuxSince(t, 6, 12)
+	wcs := l.until(t, bind.ID, mayHang)
+	a, err := l.qp.Query()
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := !slices.ContainsFunc(wcs, func(wc verbs.WC) bool { return wc.Err() == nil })
+	switch n := len(wcs); {
+	case n == 1 && wcs[0].Err() == nil && a.State == verbs.QPRTS:
+	case mayHang && n == 0 && a.State == verbs.QPRTS,
+		rxe && n > 0 && failed && a.State == verbs.QPErr:
+		t.Logf("%+v, the QP is in %v, see docs/driver-faults.md", wcs, a.State)
+	default:
+		t.Errorf("completions = %+v, want one of success; the QP is in %v", wcs, a.State)
+	}
+	// Before the QP, whose destruction would wait for the window.
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// until returns the completions up to the one of a request. If the QP may hang, it
+// returns those of three seconds at most.
+func (e *end) until(t *testing.T, id uint64, mayHang bool) (all []verbs.WC) {
+	t.Helper()
+	ctx := deadline(t)
+	if mayHang {
+		short, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		ctx = short
+	}
+	for len(all) == 0 || all[len(all)-1].ID != id {
+		var wcs [1]verbs.WC
+		n, err := e.cq.Wait(ctx, wcs[:])
+		all = append(all, wcs[:n]...)
+		if mayHang && errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v; completions so far: %+v", err, all)
+		}
+	}
+	return all
 }
 
 // served waits until the WRITE of TestVMLostAnswers has been done, and on rxe everything
