@@ -88,6 +88,56 @@ func TestFirstCallAfterRemoval(t *testing.T) {
 	}
 }
 
+// zeroKernel is a kernel with one device, whose mappings hold zeros, as after a removal. The
+// command that destroys a CQ finds the device removed.
+type zeroKernel struct {
+	uverbs.Kernel
+	dev *Device
+}
+
+func (k *zeroKernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	t, err := k.Kernel.Open(info)
+	return zeroTransport{t, k}, err
+}
+
+type zeroTransport struct {
+	uverbs.Transport
+	k *zeroKernel
+}
+
+func (t zeroTransport) Mmap(offset int64, length int) ([]byte, error) {
+	b, err := t.Transport.Mmap(offset, length)
+	clear(b)
+	return b, err
+}
+
+func (t zeroTransport) Ioctl(req *uverbs.Request) error {
+	if req.Object == abi.UVERBS_OBJECT_CQ && req.Method == abi.UVERBS_METHOD_CQ_DESTROY {
+		go t.k.dev.MarkRemoved() // waits for this command
+		<-t.k.dev.Removed()
+	}
+	return t.Transport.Ioctl(req)
+}
+
+// TestCreateDuringRemoval creates a CQ whose ring the removal replaces by zeros before the
+// provider has read it. The error is the removal, not the ring's.
+func TestCreateDuringRemoval(t *testing.T) {
+	k := &zeroKernel{Kernel: uverbstest.New("rxe0")}
+	host := &Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}
+	dev, err := host.Open("rxe0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.dev = dev
+	var removed *DeviceRemovedError
+	if cq, err := dev.CreateCQ(CQConfig{}); !errors.As(err, &removed) {
+		t.Errorf("CreateCQ = %v, %v, want a DeviceRemovedError", cq, err)
+	}
+	if err := dev.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+}
+
 // TestCloseAfterRemoval closes everything on a device that has gone, whatever has heard of
 // it first: Linux carries out what destroys an object.
 func TestCloseAfterRemoval(t *testing.T) {

@@ -200,9 +200,13 @@ func memoryError(size int, access Access, err error) error {
 	return fmt.Errorf("%d bytes, Access %v: %w", size, access, err)
 }
 
-// queueError is memlockError for a queue, whose memory counts against the limit only
-// if the driver registers it.
+// queueError explains the error of creating or resizing a queue. The queue's memory counts
+// against the limit only if the driver registers it. A removal replaces rings by zeros, which
+// the provider may have read: it is the cause of every error then.
 func (s *shared) queueError(err error) error {
+	if err != nil && s.isRemoved() {
+		return net.ErrClosed
+	}
 	if _, pins := s.ctx.(provider.QueuePinner); pins && errors.Is(err, syscall.ENOMEM) {
 		return memlockError(err)
 	}
