@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"purerdma/provider"
 )
 
@@ -76,14 +74,6 @@ func runReceive(inCQE bool, args []string) error {
 	}
 	fmt.Printf("%.2f %.2f\n", median(slices.Concat(posts...)), median(slices.Concat(polls...)))
 	return nil
-}
-
-// pin runs the goroutine on one processor from now on.
-func pin(cpu int) error {
-	runtime.LockOSThread()
-	var set unix.CPUSet
-	set.Set(cpu)
-	return unix.SchedSetaffinity(0, &set)
 }
 
 func median(v []float64) float64 {
