@@ -3,6 +3,8 @@
 package pairing
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +31,32 @@ func TestSameLines(t *testing.T) {
 		if err := sameLines(tc.got, tc.want); (err == nil) != tc.same {
 			t.Errorf("%q and %q: %v", tc.got, tc.want, err)
 		}
+	}
+}
+
+// TestWrongLine checks that wrong data is told from output that ends too early.
+func TestWrongLine(t *testing.T) {
+	for _, tc := range []struct {
+		got   string
+		wrong bool
+	}{
+		{"", false}, {"ab\n", false}, {"ab\nc", false}, {"ab\nx", true}, {"ax\ncd\n", true}, {"ab\ncd\nef\n", true},
+	} {
+		err := sameLines(tc.got, "ab\ncd\n")
+		var wrong *lineError
+		if err == nil || errors.As(err, &wrong) != tc.wrong {
+			t.Errorf("sameLines(%q) = %v, a lineError: %t, want %t", tc.got, err, !tc.wrong, tc.wrong)
+		}
+	}
+}
+
+// TestRefusedClientHangs starts a client again that goes on after it was refused.
+func TestRefusedClientHangs(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "flag")
+	script := fmt.Sprintf("[ -e %[1]s ] && { echo done; exit 0; }; touch %[1]s; echo rdma_connect: Connection refused >&2; exec sleep 1000", flag)
+	out, err := RunWhile(t.Context(), Program{Name: "C", Path: "/bin/sh"}, time.Minute, refused, "-c", script)
+	if err != nil || out.Status != 0 || out.Stdout != "done\n" {
+		t.Errorf("RunWhile = %v, %v, want done and no error", out, err)
 	}
 }
 

@@ -137,3 +137,32 @@ func (p *Process) Wait(limit time.Duration) (Output, error) {
 		return p.Output(), errTimeout
 	}
 }
+
+// endAfter is how long a process may take to end after its output has shown that it
+// failed.
+const endAfter = time.Second
+
+// waitUnless is Wait, but kills a process that goes on after failed has reported true for
+// its output.
+func (p *Process) waitUnless(failed func(Output) bool, limit time.Duration) (Output, error) {
+	for end := time.Now().Add(limit); !failed(p.Output()); {
+		left := time.Until(end)
+		switch {
+		case !p.Alive():
+			return p.Output(), nil
+		case left <= 0:
+			return p.Wait(0)
+		}
+		select {
+		case <-p.done:
+		case <-time.After(min(left, 20*time.Millisecond)):
+		}
+	}
+	select {
+	case <-p.done:
+	case <-time.After(endAfter):
+		p.cmd.Process.Kill()
+		<-p.done
+	}
+	return p.Output(), nil
+}
