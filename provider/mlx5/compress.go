@@ -49,13 +49,19 @@ func compressed(last uint32) bool {
 // lie where unpolled entries before it are.
 func (c *CQ) fits(ci, count uint32) bool { return count >= 2 && count-1 <= c.mask-(ci-c.ci) }
 
-// span returns how many entries of the ring to skip with entry ci: more than one if it is a
-// title, because the arrays behind it are no entries.
-func (c *CQ) span(ci uint32, e unsafe.Pointer) uint32 {
-	if count := load32(e, cqeByteCount); c.compression != 0 && compressed(lastWord(e)) && c.fits(ci, count) {
-		return count
+// skip returns how many entries of the ring to skip with entry ci: more than one if it is a
+// title, because the arrays behind it are no entries. It makes those invalid until the device
+// writes them again: an array has no owner bit, and the entries between two arrays still have
+// the owner bit of the round before, which is also that of the next round.
+func (c *CQ) skip(ci uint32, e unsafe.Pointer) uint32 {
+	count := load32(e, cqeByteCount)
+	if c.compression == 0 || !compressed(lastWord(e)) || !c.fits(ci, count) {
+		return 1
 	}
-	return 1
+	for i := ci + 1; i != ci+count; i++ {
+		*(*uint8)(unsafe.Add(c.entry(i), cqeOpOwn)) = cqeInvalid << 4
+	}
+	return count
 }
 
 // unpack decompresses entry ci if it is a title, and returns again then. It returns took

@@ -166,7 +166,7 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 				n += c.receives(wcs[n:])
 			}
 		case skipped:
-			storeShared(&c.ci, c.ci+c.span(c.ci, e))
+			storeShared(&c.ci, c.ci+c.skip(c.ci, e))
 			c.publish()
 		case failed:
 			return n

@@ -110,9 +110,10 @@ func (c *CQ) awaitEntry(i uint32) bool {
 	return true
 }
 
-// moveTo makes r the ring. What has not been polled moves there, by one entry further
-// on: the last entry of the old ring says that the queue was resized. (One that others
-// follow makes no sense.) If that entry does not come, the old ring is kept until Close: the device may write the entry later.
+// moveTo makes r the ring. Entries that have not been polled move there, by one entry further
+// on: the last entry of the old ring ends it. An entry of that kind that others follow makes
+// no sense. If the last entry does not come, the old ring is kept until Close: the device may
+// write the entry later.
 func (c *CQ) moveTo(r *mem.Region, log uint8) error {
 	var kept []uint32
 	i := c.ci
@@ -138,7 +139,7 @@ func (c *CQ) moveTo(r *mem.Region, log uint8) error {
 		case failed:
 			return c.err
 		case skipped:
-			i += c.span(i, e)
+			i += c.skip(i, e)
 			continue
 		}
 		if len(kept) >= 1<<log-1 {
@@ -228,7 +229,7 @@ func (c *CQ) sift(keep func(i uint32, e unsafe.Pointer) bool) {
 		case failed:
 			return
 		case skipped:
-			end += c.span(end, e)
+			end += c.skip(end, e)
 			continue
 		}
 		if keep(end, e) {

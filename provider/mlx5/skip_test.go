@@ -424,6 +424,43 @@ func TestSkippedTooMany(t *testing.T) {
 	}
 }
 
+// TestSkippedCompressionWraps has the ring come round after the title of compressed
+// completions was skipped. The entries that the device did not write, and the arrays, are
+// no completions of the next round.
+func TestSkippedCompressionWraps(t *testing.T) {
+	for _, clean := range []bool{false, true} {
+		r := newSkipRig(t, Driver{}, &CQOptions{Compression: CompressHash})
+		base := uint16(0)
+		for ; base < 16; base += 2 { // the first round
+			r.alive(r.fair, base)
+			r.post(r.fair)
+		}
+		title := r.fair.recvCQE(0)
+		title.UserIndex = 0x777
+		minis := make([]mini, 20)
+		for i := range minis {
+			minis[i].byteCount = 0x20 // looks like a receive of the next round
+		}
+		r.putCompressed(title, minis)
+		if clean {
+			if err := r.q.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for end := base + 6; base < end; base += 2 {
+			r.alive(r.fair, base)
+			r.post(r.fair)
+		}
+		r.put(r.fair.sendCQE(base, opcodeSend))
+		if id, _ := ids(t, r.fair, r.pollSome()); !reflect.DeepEqual(id, []uint64{1}) {
+			t.Errorf("clean %v: completions %v, want that of request 1", clean, id)
+		}
+		if got := r.cq.Skipped(); got != 1 {
+			t.Errorf("clean %v: Skipped() = %d, want 1", clean, got)
+		}
+	}
+}
+
 // records is a slog handler that counts records and hands out the first ones.
 type records struct {
 	slog.Handler
