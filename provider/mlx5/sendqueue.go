@@ -377,9 +377,15 @@ func (q *QP) batchPostRare(n uint32) error {
 	return nil
 }
 
-// BatchDiscard forgets what was built.
+// BatchDiscard forgets the requests that were built.
 func (q *QP) BatchDiscard() {
 	s := &q.sq
+	for i := s.batch.start; i != s.cur; i++ {
+		// Otherwise the block would name a request that is posted later, with the ID of this one.
+		if e := s.at(i); e.head-s.head < s.batch.head-s.head {
+			e.head = s.head + 1<<31
+		}
+	}
 	s.cur, s.batch.head = s.batch.start, s.head
 	s.demand(s.batch.fence)
 	s.unlock()

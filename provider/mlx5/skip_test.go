@@ -424,6 +424,28 @@ func TestSkippedTooMany(t *testing.T) {
 	}
 }
 
+// TestFailedAfterDiscard ends a QP after a batch was discarded. Only posted requests
+// complete.
+func TestFailedAfterDiscard(t *testing.T) {
+	r := emptySkipRig(t, Driver{}, nil)
+	r.q.BatchBegin()
+	for id := range uint64(4) {
+		if err := r.q.BatchAdd(&provider.SendWR{ID: 100 + id, Opcode: provider.OpSend}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.q.BatchDiscard()
+	if n, err := r.q.PostSend([]provider.SendWR{{ID: 1, Opcode: provider.OpLocalInv}, {ID: 2, Opcode: provider.OpSend}}); n != 2 || err != nil {
+		t.Fatalf("PostSend = %d, %v", n, err)
+	}
+	r.put(r.q.recvCQE(7))
+	r.poll()
+	<-r.woken
+	if id, _ := ids(t, r.q, r.pollSome()); !reflect.DeepEqual(id, []uint64{1, 2}) {
+		t.Errorf("completions %v, want 1 and 2", id)
+	}
+}
+
 // TestSkippedCompressionWraps has the ring come round after the title of compressed
 // completions was skipped. The entries that the device did not write, and the arrays, are
 // no completions of the next round.
