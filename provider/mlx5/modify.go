@@ -75,11 +75,14 @@ func (q *QP) modifyEx(cmd *abi.UverbsExModifyQP) (resp abi.Mlx5ModifyQPResp, err
 // SetState notes that the QP was moved by somebody else, as by the device to an
 // error state.
 func (q *QP) SetState(s provider.QPState) {
+	q.commands.Lock() // otherwise the queues might take requests after end has closed them
+	defer q.commands.Unlock()
 	if !q.closed.Load() {
 		q.setState(s)
 	}
 }
 
+// setState is SetState for the holder of q.commands.
 func (q *QP) setState(s provider.QPState) {
 	q.state.Store(uint32(s))
 	sound := q.failure.Load() != qpFailed

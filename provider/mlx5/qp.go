@@ -46,7 +46,7 @@ type QP struct {
 	failure   atomic.Uint32 // qpSound, qpFailing or qpFailed
 	closed    atomic.Bool
 	// commands is held by Modify, Query, end and Close, because the kernel reuses the
-	// handle of a destroyed QP. It also guards the next two.
+	// handle of a destroyed QP, and by SetState. It also guards the next two.
 	commands sync.Mutex
 	ece      uint32 // options of enhanced connection establishment that the device has granted
 	nextECE  uint32 // options for the next Modify, 0 for none

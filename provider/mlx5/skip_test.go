@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -480,6 +481,41 @@ func TestSkippedCompressionWraps(t *testing.T) {
 		if got := r.cq.Skipped(); got != 1 {
 			t.Errorf("clean %v: Skipped() = %d, want 1", clean, got)
 		}
+	}
+}
+
+// TestFailedSetState notes a state while the kernel resets a failing QP: afterwards the QP
+// takes no requests.
+func TestFailedSetState(t *testing.T) {
+	r := newSkipRig(t, Driver{}, nil)
+	noted := make(chan struct{})
+	r.before = func(*uverbs.Request) error {
+		r.before = nil
+		go func() {
+			r.q.SetState(provider.QPErr)
+			close(noted)
+		}()
+		stacks := make([]byte, 1<<20)
+		for {
+			select {
+			case <-noted:
+				return nil
+			default:
+			}
+			for _, s := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+				if strings.Contains(s, "[sync.Mutex.Lock") && strings.Contains(s, "SetState") {
+					return nil
+				}
+			}
+			runtime.Gosched()
+		}
+	}
+	r.put(r.q.recvCQE(7))
+	r.poll()
+	<-r.woken
+	<-noted
+	if n, err := r.q.PostSend([]provider.SendWR{{Opcode: provider.OpSend}}); n != 0 {
+		t.Errorf("PostSend to the failed QP = %d, %v, want a StateError", n, err)
 	}
 }
 
