@@ -15,8 +15,9 @@ import (
 // before it invalidates one: rxe_do_invalidate_mw reads the QP and the memory region of
 // an unbound window through null pointers, in a softirq, which ends the kernel.
 type windows struct {
-	mu    sync.Mutex
-	bound map[uint32]uint32 // the key of each window by its index; 0 while it is not bound
+	mu          sync.Mutex
+	bound       map[uint32]uint32 // the key of each window by its index; 0 while it is not bound
+	invalidated map[uint32]uint32 // the last key of each window that a peer has invalidated, by its index; 0 for none
 }
 
 // index returns the part of a key that does not change when the window is bound.
@@ -27,9 +28,9 @@ func (w *windows) add(key uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bound == nil {
-		w.bound = map[uint32]uint32{}
+		w.bound, w.invalidated = map[uint32]uint32{}, map[uint32]uint32{}
 	}
-	w.bound[index(key)] = 0
+	w.bound[index(key)], w.invalidated[index(key)] = 0, 0
 }
 
 // remove ends the tracking of a window. The returned function resumes it.
@@ -38,10 +39,11 @@ func (w *windows) remove(key uint32) (undo func()) {
 	defer w.mu.Unlock()
 	bound := w.bound[index(key)]
 	delete(w.bound, index(key))
+	delete(w.invalidated, index(key))
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.bound[index(key)] = bound
+		w.bound[index(key)], w.invalidated[index(key)] = bound, 0
 	}
 }
 
@@ -59,18 +61,24 @@ func (w *windows) bind(key uint32) (windowChange, bool) {
 	was, ok := w.bound[index(key)]
 	if ok {
 		w.bound[index(key)] = key
+		if w.invalidated[index(key)] == key { // keys come again after 256 binds
+			w.invalidated[index(key)] = 0
+		}
 	}
 	return windowChange{index(key), was, key}, ok
 }
 
 // undo takes back the changes of requests that the kernel never gets, the last one
-// first. It leaves a window alone that has changed since.
+// first. It leaves a window alone that has changed since, and does not bind a window to a key
+// that a peer has invalidated meanwhile.
 func (w *windows) undo(changes []windowChange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range slices.Backward(changes) {
 		if bound, ok := w.bound[c.index]; ok && bound == c.bound {
-			w.bound[c.index] = c.was
+			if w.bound[c.index] = c.was; c.was == w.invalidated[c.index] {
+				w.bound[c.index] = 0
+			}
 		}
 	}
 }
@@ -79,7 +87,12 @@ func (w *windows) undo(changes []windowChange) {
 func (w *windows) unbind(key uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.bound[index(key)] == key {
+	bound, ok := w.bound[index(key)]
+	if !ok {
+		return
+	}
+	w.invalidated[index(key)] = key
+	if bound == key {
 		w.bound[index(key)] = 0
 	}
 }

@@ -112,6 +112,21 @@ func TestDiscardedBatchLeavesWindows(t *testing.T) {
 	if got := c.windows.bound[index(first)]; got != 0 {
 		t.Errorf("after a peer's invalidation the window is bound to %#x, want no key", got)
 	}
+	// So does one of the key that the batch would have taken away.
+	for _, wr := range []provider.SendWR{invalidate, bind} {
+		bind.Bind.RKey = first + 1
+		batch(q.BatchPost, bind)
+		bind.Bind.RKey = first + 2
+		q.BatchBegin()
+		if err := q.BatchAdd(&wr); err != nil {
+			t.Fatal(err)
+		}
+		c.windows.unbind(first + 1)
+		q.BatchDiscard()
+		if got := c.windows.bound[index(first)]; got != 0 {
+			t.Errorf("after a peer's invalidation and a dropped %v the window is bound to %#x, want no key", wr.Opcode, got)
+		}
+	}
 }
 
 // peerInvalidates has a CQ of the context report a peer's SEND_WITH_INV.
