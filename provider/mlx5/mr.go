@@ -61,7 +61,8 @@ func (m *mr) Reregister(cfg *provider.MRConfig, mask provider.MRMask) error {
 func (m *mr) Close() error {
 	// First: the kernel may give the key to another region at once.
 	m.pd.removeRegion(m.known)
-	err := m.MR.Close()
+	// The memory of a region that went with the context may be reused, too: no poll may find it.
+	err := m.pd.ctx.file.IgnoreGone(m.MR.Close())
 	if err != nil {
 		m.pd.regions.add(m.known)
 	}

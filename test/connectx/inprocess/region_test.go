@@ -42,3 +42,25 @@ func TestReceiveIntoOtherPD(t *testing.T) {
 		}
 	}
 }
+
+// TestReceiveIntoClosedRegionAfterRemoval closes memory after the device was removed, and polls
+// a message for it afterwards. The memory is not there any more, so the receive fails.
+func TestReceiveIntoClosedRegionAfterRemoval(t *testing.T) {
+	n := newNet(t, nil)
+	a, b := n.pair(verbs.QPCap{SendWR: 4, RecvWR: 4, Inline: 64}, patient)
+	mr, err := b.pd.Alloc(64, verbs.LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.recv(verbs.RecvWR{ID: 7, SGList: []verbs.SGE{mr.SGE()}})
+	a.send(verbs.SendWR{ID: 8, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: make([]byte, 16)})
+	a.wait(1)
+	b.dev.MarkRemoved()
+	if err := mr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wcs := make([]verbs.WC, 2)
+	if got, err := b.cq.Poll(wcs); got != 1 || err != nil || wcs[0].ID != 7 || wcs[0].Status != verbs.WCLocProtErr {
+		t.Errorf("Poll = %d, %v, completion %+v, want receive 7 with %v", got, err, wcs[0], verbs.WCLocProtErr)
+	}
+}
