@@ -110,9 +110,9 @@ REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
 	-- $(call VM,$(MINIMUM),rxe) -name 'Linux $(MINIMUM), rxe: core' -run $(MINIMUM_TESTS) -estimate 60s ./cm ./verbs \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
-	-- $(call VM,$(OLDEST),siw) $(TYPES) -estimate 5m $(EVERYWHERE) ./test/interop \
-	-- $(call VM,$(NEWEST),siw) $(TYPES) -estimate 3m $(EVERYWHERE) \
-	-- $(call VM,$(NEWEST),mlx5) -packages $(PEERS),perftest -estimate 4m $(MLX5_TESTS)
+	-- $(call VM,$(OLDEST),siw) $(TYPES) -skip '$(NO_KERNEL)' -estimate 5m $(EVERYWHERE) ./test/interop \
+	-- $(call VM,$(NEWEST),siw) $(TYPES) -skip '$(NO_KERNEL)' -estimate 3m $(EVERYWHERE) \
+	-- $(call VM,$(NEWEST),mlx5) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -estimate 4m $(MLX5_TESTS)
 # All packages but those of EVERYWHERE, so that none is forgotten.
 PROGRAMS = $(filter-out $(shell $(GO) list $(EVERYWHERE)),$(shell $(GO) list ./...))
 
@@ -124,7 +124,7 @@ test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of 
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS)
 
 # Each kernel with each driver, the long tests among the tests.
-MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -long -timeout 20m -estimate 10m ./...))
+MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -skip '$(NO_KERNEL)' -long -timeout 20m -estimate 10m ./...))
 
 matrix: $(TOOLS) ## run the tests that need RDMA on each kernel of KERNELS with rxe and siw, the long ones, too, and compare the kernels' types
 	@$(RUN) $(MATRIX_ROWS)
@@ -137,9 +137,9 @@ MLX5_TESTS ?= ./test/connectx/faults ./test/connectx/libmlx5 ./verbs ./cm ./oob 
 NEWER   ?= trixie sid
 
 test-mlx5: $(TOOLS) ## run rdma-core's programs, and ours, on a software ConnectX under the kernel's own drivers, on each kernel of KERNELS
-	@$(RUN) -packages $(PEERS),perftest $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -estimate 4m $(MLX5_TESTS))
+	@$(RUN) -packages $(PEERS),perftest $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)' -estimate 4m $(MLX5_TESTS))
 
-MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -packages $(PEERS),perftest -long -timeout 20m -estimate 10m ./... \
+MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -long -timeout 20m -estimate 10m ./... \
 	-- -check -name 'Linux $(k), mlx5: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver mlx5 -hosts 2 -vms -packages $(PEERS),perftest sh test/connectx/libmlx5/twovms.sh '' $(CURDIR)/bin/) \
 	$(foreach r,$(NEWER),-- -name "rdma-core of Debian $(r), mlx5" -vm "-kernel $(NEWEST) -driver mlx5 -release $(r)" -packages $(PEERS),perftest -timeout 20m -skip '^TestCM$$/^cmtime' -estimate 3m ./test/connectx/libmlx5)
 

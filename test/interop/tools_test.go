@@ -60,6 +60,13 @@ type meeting struct {
 func (m meeting) run(t *testing.T) {
 	t.Helper()
 	err := m.try(t.Context(), t)
+	for range 10 {
+		if !errors.Is(err, errOvertaken) {
+			break
+		}
+		t.Log(err)
+		err = m.try(t.Context(), t)
+	}
 	if err != nil && (m.server.Name == "C" || m.client.Name == "C") {
 		t.Logf("first try: %v", err)
 		err = m.try(t.Context(), t)
@@ -67,6 +74,18 @@ func (m meeting) run(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// errOvertaken reports a connection that siw refused before any data was transferred: the
+// first message of the server, which must not send first on iWARP (RFC 5044, 7.1), had
+// overtaken the end of the handshake (docs/driver-faults.md).
+var errOvertaken = errors.New("the server's first message came with the answer to the connect request, and siw refused both")
+
+// overtaken reports whether that has happened to a client.
+func overtaken(client pairing.Output) bool {
+	return vmtest.Driver() == "siw" && client.Status != 0 &&
+		strings.Contains(client.Stdout, "event: RDMA_CM_EVENT_CONNECT_ERROR, error: -22\n") &&
+		!strings.Contains(client.Stdout, "data transfers")
 }
 
 func (m meeting) try(ctx context.Context, t *testing.T) error {
@@ -85,6 +104,9 @@ func (m meeting) try(ctx context.Context, t *testing.T) error {
 		if served, err = server.Wait(startWait); err != nil {
 			return fmt.Errorf("server: %w\nclient: %v\nserver: %v", err, client, served)
 		}
+	}
+	if overtaken(client) {
+		return errOvertaken
 	}
 	if err := m.check(served, client); err != nil {
 		return fmt.Errorf("%w\nclient: %v\nserver: %v", err, client, served)
