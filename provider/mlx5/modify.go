@@ -20,10 +20,16 @@ func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 		return net.ErrClosed
 	}
 	move := mask&provider.QPAttrState != 0
-	if move && attr.State == provider.QPErr && q.failure.Load() == qpFailed {
-		return nil // for the kernel the QP is in RESET
+	reset := move && attr.State == provider.QPReset
+	if q.failure.Load() == qpFailed && !reset {
+		// For the kernel the QP is in RESET, which it must not leave with its queues as they are:
+		// the device would take receives that have completed.
+		if move && attr.State == provider.QPErr {
+			return nil
+		}
+		return &provider.StateError{State: provider.QPErr}
 	}
-	if move && attr.State == provider.QPReset {
+	if reset {
 		q.admit(false, false)
 	}
 	if err := q.modify(attr, mask); err != nil {
@@ -33,7 +39,7 @@ func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	if !move {
 		return nil
 	}
-	if attr.State == provider.QPReset && !q.dct {
+	if reset && !q.dct {
 		q.clean()
 		q.lockBoth()
 		q.reset()

@@ -170,6 +170,10 @@ func (r *skipRig) ended(q *QP) {
 	if err := q.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); err != nil {
 		r.t.Errorf("Modify of the failed QP to ERR: %v", err)
 	}
+	anew := &provider.QPAttr{State: provider.QPInit, Port: 1}
+	if err := q.Modify(anew, provider.QPAttrState|provider.QPAttrPKeyIndex|provider.QPAttrPort|provider.QPAttrAccess); !errors.As(err, &state) || q.State() != provider.QPErr {
+		r.t.Errorf("Modify of the failed QP to INIT = %v in state %v, want a StateError in ERR", err, q.State())
+	}
 }
 
 // reset resets a failed QP, which then works as a new one.
