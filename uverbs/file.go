@@ -62,7 +62,8 @@ func (f *File) Closed() bool { return f.closed.Load() }
 
 // IgnoreGone returns nil in the place of an error of destroying an object of a
 // closed file: the kernel has destroyed it with the context. Before that it waits
-// until Close has ended: until then the device may still reach the object's memory.
+// until the context has ended: until then the device may still reach the object's memory.
+// It does not wait for the readers of event files, so the caller may hold the lock of a CQ.
 func (f *File) IgnoreGone(err error) error {
 	if err != nil && f.Closed() {
 		f.endContext() // which somebody has begun, who gets the error
