@@ -5,6 +5,8 @@
 package mlx5
 
 import (
+	"errors"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -109,5 +111,9 @@ func TestUserIndices(t *testing.T) {
 		if r.qp(i) != nil || r.srq(i) != nil {
 			t.Errorf("index %#x is there", i)
 		}
+	}
+	full := resources{room: 1 << 24, used: 1 << 24}
+	if got, err := full.add(q, nil); got != noIndex || !errors.Is(err, syscall.ENOMEM) {
+		t.Errorf("add of one too many = %#x, %v, want noIndex, ENOMEM", got, err)
 	}
 }

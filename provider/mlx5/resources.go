@@ -62,7 +62,8 @@ func (r *resources) srq(index uint32) *SRQ {
 
 // add gives a QP or an SRQ, of which one is nil, a free index: the next one after the
 // newest, so that a late completion of a queue that is gone does not name a new one. At
-// least half of the indices are free, as long as there can be more pages.
+// least half of the indices are free, as long as there can be more pages. With an error it
+// returns noIndex.
 func (r *resources) add(q *QP, s *SRQ) (uint32, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +72,7 @@ func (r *resources) add(q *QP, s *SRQ) (uint32, error) {
 		r.room += indexHalf
 	}
 	if r.used == r.room {
-		return 0, fmt.Errorf("mlx5: no free user index: %w", syscall.ENOMEM)
+		return noIndex, fmt.Errorf("mlx5: no free user index: %w", syscall.ENOMEM)
 	}
 	for {
 		i := r.next
