@@ -72,8 +72,13 @@ func (f *forger) step() {
 	case 0, 1, 2, 3:
 		f.forge()
 	case 4:
+		op := provider.OpSend
+		if q != f.fair && f.next()%2 == 0 {
+			f.discard(q)
+			op = provider.OpLocalInv // two blocks
+		}
 		id := f.newID(q)
-		if n, _ := q.PostSend([]provider.SendWR{{ID: id, Opcode: provider.OpSend, Flags: provider.SendSignaled}}); n == 0 {
+		if n, _ := q.PostSend([]provider.SendWR{{ID: id, Opcode: op, Flags: provider.SendSignaled}}); n == 0 {
 			delete(f.open, id)
 		} else if q == f.fair {
 			f.sends++
@@ -120,6 +125,15 @@ func (f *forger) step() {
 	default:
 		f.polled(make([]provider.WC, f.next()%20))
 	}
+}
+
+// discard builds requests of one block and posts none of them.
+func (f *forger) discard(q *QP) {
+	q.BatchBegin()
+	for range 3 {
+		q.BatchAdd(&provider.SendWR{ID: 1 << 32, Opcode: provider.OpSend})
+	}
+	q.BatchDiscard()
 }
 
 // settle waits until no goroutine ends a QP.
