@@ -50,9 +50,7 @@ func TestCancelledSendWhoseFlushFails(t *testing.T) {
 				return nil
 			}
 			refuse.Store(times)
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-			defer cancel()
-			if err := l.soonSends(t, ctx); !errors.Is(err, context.DeadlineExceeded) {
+			if err := l.cancelledSend(t, withTimeout); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Send() = %v, want %v", err, context.DeadlineExceeded)
 			}
 			l.takenBack(t)
@@ -76,9 +74,7 @@ func TestCancelledSendWhoseQPStands(t *testing.T) {
 		}
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	if err := l.soonSends(t, ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := l.cancelledSend(t, withTimeout); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Send() = %v, want %v", err, context.DeadlineExceeded)
 	}
 	if l.qp.Gone().Err() == nil {
@@ -90,25 +86,19 @@ func TestCancelledSendWhoseQPStands(t *testing.T) {
 // TestOthersContextsHaveNotEnded: what one caller's context has ended is no timeout of
 // other callers.
 func TestOthersContextsHaveNotEnded(t *testing.T) {
-	for name, end := range map[string]func() (context.Context, context.CancelFunc){
-		"deadline": func() (context.Context, context.CancelFunc) {
-			return context.WithTimeout(context.Background(), 20*time.Millisecond)
-		},
-		"cancelled": func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(context.Background())
-			time.AfterFunc(20*time.Millisecond, cancel)
-			return ctx, cancel
-		},
+	for name, tc := range map[string]struct {
+		end  func(time.Duration) (context.Context, context.CancelFunc)
+		want error
+	}{
+		"deadline":  {withTimeout, context.DeadlineExceeded},
+		"cancelled": {withCancel, context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := linkedConn(t)
-			ctx, cancel := end()
-			defer cancel()
 			other := make(chan error, 1)
 			go func() { _, err := l.WaitRecv(context.Background()); other <- err }()
-			own := l.soonSends(t, ctx)
-			if ctxErr := ctx.Err(); !errors.Is(own, ctxErr) {
-				t.Errorf("Send() = %v, want %v", own, ctxErr)
+			if own := l.cancelledSend(t, tc.end); !errors.Is(own, tc.want) {
+				t.Errorf("Send() = %v, want %v", own, tc.want)
 			}
 			for op, err := range map[string]error{"WaitRecv": <-other, "Read": l.Read(soonCtx(t), l.buf.SGE(), 0, 0), "Err": l.Err()} {
 				var given *GivenUpError
@@ -131,11 +121,7 @@ func TestDone(t *testing.T) {
 		end  func(*linked)
 		want any
 	}{
-		"a cancellation": {func(l *linked) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-			defer cancel()
-			l.Send(ctx, l.buf.SGE())
-		}, new(*GivenUpError)},
+		"a cancellation":   {func(l *linked) { l.cancelledSend(t, withTimeout) }, new(*GivenUpError)},
 		"a failure":        {func(l *linked) { l.Write(context.Background(), l.buf.SGE(), l.theirs.Addr(), 0xdead) }, new(*BrokenError)},
 		"what Explain saw": {func(l *linked) { l.Explain(&verbs.WCError{Status: verbs.WCRemAccessErr}) }, new(*BrokenError)},
 		"the peer's end":   {func(l *linked) { l.k.queue(l.ID().kid, EventDisconnected, 0) }, new(*DisconnectedError)},

@@ -26,6 +26,7 @@ type faults struct {
 	*uverbstest.Kernel
 	request func(*uverbs.Request) error // of commands, or nil
 	arm     atomic.Int32                // how many REQ_NOTIFY_CQ to come fail
+	sends   atomic.Int32                // counts the doorbells of send queues
 }
 
 func (k *faults) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
@@ -48,8 +49,13 @@ func (t faultyTransport) Ioctl(req *uverbs.Request) error {
 }
 
 func (t faultyTransport) Write(b []byte) error {
-	if abi.View[abi.UverbsCmdHdr](b).Command == abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ && t.k.arm.Add(-1) >= 0 {
-		return syscall.ENOMEM
+	switch abi.View[abi.UverbsCmdHdr](b).Command {
+	case abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ:
+		if t.k.arm.Add(-1) >= 0 {
+			return syscall.ENOMEM
+		}
+	case abi.IB_USER_VERBS_CMD_POST_SEND:
+		t.k.sends.Add(1)
 	}
 	return t.Transport.Write(b)
 }
@@ -143,6 +149,33 @@ func (l *linked) soonSends(t *testing.T, ctx context.Context) error {
 		t.Fatal("Send has not returned")
 		return nil
 	}
+}
+
+// cancelledSend is Send with a context of end, which ends while the device has the
+// message. On a slow machine a context may end before Send posts anything: a longer one
+// follows then.
+func (l *linked) cancelledSend(t *testing.T, end func(after time.Duration) (context.Context, context.CancelFunc)) error {
+	t.Helper()
+	for after := 20 * time.Millisecond; ; after *= 2 {
+		ctx, cancel := end(after)
+		err := l.soonSends(t, ctx)
+		cancel()
+		if l.faults.sends.Load() > 0 {
+			return err
+		}
+	}
+}
+
+// withTimeout returns a context that ends by its deadline.
+func withTimeout(after time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), after)
+}
+
+// withCancel returns a context that is cancelled.
+func withCancel(after time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(after, cancel)
+	return ctx, cancel
 }
 
 // takenBack checks that the device has no more of the memory of a Send: a receive that
