@@ -94,7 +94,9 @@ unit: bin/run ## run the tests that need no RDMA
 
 # What continuous integration runs beside the rows of make test.
 CI_ROWS = $(RACE_HOST_ROW) \
-	-- $(ALONE_ROW)
+	-- $(ALONE_ROW) \
+	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the slowest' -run '$(SLOWEST)' -estimate 90s $(EVERYWHERE) \
+	-- $(call VM,$(OLDEST),rxe) $(TYPES) -name 'Linux $(OLDEST), rxe: test/wire and types' -estimate 50s ./test/wire
 
 # The oldest kernel that is supported (verbs.MinKernel), and what its rxe passes: connections
 # and RC. It has no memory windows, and faults of its own (docs/driver-faults.md).
@@ -105,8 +107,6 @@ MINIMUM_TESTS := '^Test(Echo|WildcardListener.*|EventRejected|EventsOfAConnectio
 # rdma-core's, a minute of the soak. On siw the programs run on the oldest kernel only: the
 # fault of its listener, which programs come upon, ends the newest (docs/driver-faults.md).
 REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 12m ./... \
-	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the slowest' -run '$(SLOWEST)' -estimate 90s $(EVERYWHERE) \
-	-- $(call VM,$(OLDEST),rxe) $(TYPES) -name 'Linux $(OLDEST), rxe: test/wire and types' -estimate 50s ./test/wire \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
 	-- $(call VM,$(MINIMUM),rxe) -name 'Linux $(MINIMUM), rxe: core' -run $(MINIMUM_TESTS) -estimate 60s ./cm ./verbs \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
@@ -120,7 +120,7 @@ PROGRAMS = $(filter-out $(shell $(GO) list $(EVERYWHERE)),$(shell $(GO) list ./.
 ALONE_ROW = -check -name 'rping where there is no other file' -estimate 10s sh -c 'out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
 	[ $$st = 255 ] && echo "$$out" | grep -q "^cma event RDMA_CM_EVENT_REJECTED, error 8$$"'
 
-test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of test, and the race detector on this machine
+test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of test, the race detector on this machine, the slowest tests and test/wire
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS)
 
 # Each kernel with each driver, the long tests among the tests.
