@@ -146,9 +146,8 @@ func (c *CQ) ours(i, last uint32) bool {
 // take decodes completions from wcs[n] on, and moves the consumer index on without
 // telling the device. It returns how many of wcs are filled.
 func (c *CQ) take(wcs []provider.WC, n int) int {
-	for n < len(wcs) && len(c.added) > 0 {
-		wcs[n] = c.nextAdded().WC
-		n++
+	if len(c.added) > 0 {
+		n = c.takeAdded(wcs, n)
 	}
 	for n < len(wcs) {
 		e := c.entry(c.ci)
@@ -165,6 +164,9 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 			case fastRecv:
 				n += c.receives(wcs[n:])
 			}
+		case queued:
+			storeShared(&c.ci, c.ci+1)
+			n = c.takeAdded(wcs, n)
 		case skipped:
 			storeShared(&c.ci, c.ci+c.skip(c.ci, e))
 			c.publish()

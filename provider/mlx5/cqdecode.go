@@ -14,6 +14,7 @@ type outcome uint8
 const (
 	again   outcome = iota // the entry has been rewritten: look at it anew
 	took                   // it was a completion
+	queued                 // it was a completion, and is the last of CQ.added
 	skipped                // it was none, or it makes no sense
 	failed                 // it makes no sense, and the CQ has stopped
 )
@@ -192,9 +193,10 @@ func (c *CQ) receiveFailed(e unsafe.Pointer, counter uint16, w *provider.WC) out
 	rq, srq, num := c.owner(e)
 	syndrome, vendor := load8(e, cqeSyndrome), load8(e, cqeVendorErr)
 	var id uint64
-	var ok bool
+	var ok, late bool
 	switch {
 	case srq == nil:
+		late = c.catchUp(counter)
 		id, ok = rq.complete(counter)
 	case syndrome == syndromeAborted && vendor == vendorPageFault:
 		if srq.repost(counter) {
@@ -207,5 +209,9 @@ func (c *CQ) receiveFailed(e unsafe.Pointer, counter uint16, w *provider.WC) out
 		return c.fail(e, "completion of a receive that was not posted")
 	}
 	*w = provider.WC{ID: id, Status: syndromes[syndrome], VendorErr: uint32(vendor), QPNum: num}
+	if late {
+		c.added = append(c.added, Completion{WC: *w})
+		return queued
+	}
 	return took
 }

@@ -145,6 +145,37 @@ func (c *CQ) addFlushed(q *QP, ids []uint64) {
 	}
 }
 
+// catchUp completes the receives before the one that an entry of a failed receive names, if
+// the failing QP c.qp is one that one goroutine uses. The device flushes receives in order: it does not
+// use those any more, and their own completions were lost. It reports whether there were any.
+func (c *CQ) catchUp(counter uint16) bool {
+	q, r := c.qp, &c.qp.rq
+	if q.failure.Load() != qpFailing || !q.unlocked() {
+		return false
+	}
+	lost := (uint32(counter) - r.tail) & r.mask
+	if lost == 0 || lost >= atomic.LoadUint32(&r.head)-r.tail {
+		return false
+	}
+	ids := make([]uint64, lost)
+	for i := range ids {
+		ids[i] = r.id(r.tail)
+		r.free()
+	}
+	c.addFlushed(q, ids)
+	c.fast = fastNone // a poll that starts in a fast loop does not look at c.added
+	return true
+}
+
+// takeAdded moves completions from c.added to wcs[n] on, and returns how many of wcs are filled.
+func (c *CQ) takeAdded(wcs []provider.WC, n int) int {
+	for n < len(wcs) && len(c.added) > 0 {
+		wcs[n] = c.nextAdded().WC
+		n++
+	}
+	return n
+}
+
 // nextAdded removes the oldest completion of c.added, which is not empty.
 func (c *CQ) nextAdded() Completion {
 	w := c.added[0]

@@ -356,6 +356,42 @@ func TestFailedUnlocked(t *testing.T) {
 	}
 }
 
+// TestFailedUnlockedReceives has a device lose the completions of the first receives of a QP
+// that one goroutine uses. They complete, in order, with the next receive that the device flushes.
+func TestFailedUnlockedReceives(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{Unlocked: true})
+	q, _ := r.madeQP(provider.QPConfig{})
+	moved := make(chan struct{})
+	r.after = func(*uverbs.Request) { close(moved) }
+	if n, err := q.PostRecv([]provider.RecvWR{{ID: 3}, {ID: 4}, {ID: 5}, {ID: 6}}); n != 4 || err != nil {
+		t.Fatalf("PostRecv = %d, %v", n, err)
+	}
+	flushed := func(index uint16) *mlx5test.CQE {
+		return &mlx5test.CQE{Opcode: mlx5test.CQERespErr, Syndrome: uint8(prm.SyndromeFlush), UserIndex: q.index, QPN: q.num, WQECounter: index}
+	}
+	r.put(flushed(2)) // the first entry that makes no sense
+	r.poll()
+	<-moved
+	q.commands.Lock() // the goroutine is done
+	r.after = nil
+	q.commands.Unlock()
+	r.put(flushed(2), flushed(3), flushed(4))
+	few := make([]provider.WC, 1)
+	if n, err := r.cq.Poll(few); n != 1 || err != nil {
+		t.Fatalf("Poll = %d, %v, want 1", n, err)
+	}
+	id, st := ids(t, q, append(few, r.poll()...))
+	if want := []uint64{3, 4, 5, 6}; !reflect.DeepEqual(id, want) {
+		t.Errorf("receives %v, want %v", id, want)
+	}
+	if want := []provider.WCStatus{provider.WCFatalErr, provider.WCWRFlushErr, provider.WCWRFlushErr, provider.WCWRFlushErr}; !reflect.DeepEqual(st, want) {
+		t.Errorf("statuses %v, want %v", st, want)
+	}
+	if got := r.cq.Skipped(); got != 2 {
+		t.Errorf("Skipped() = %d, want 2", got)
+	}
+}
+
 // TestFailedTwoCQs has the CQ of a QP's receives get an entry that makes no sense: the
 // requests complete on the other CQ.
 func TestFailedTwoCQs(t *testing.T) {
