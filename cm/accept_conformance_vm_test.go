@@ -96,11 +96,11 @@ func TestAcceptedDepthsBeyondTheDevice(t *testing.T) {
 		t.Fatalf("the device can %d and %d, this test needs a smaller one", attr.MaxQPRdAtom, attr.MaxQPInitRdAtom)
 	}
 	var pe *cm.ParamError
-	err := p.passive.Accept(&cm.ConnParam{ResponderResources: uint8(attr.MaxQPRdAtom + 1)})
+	err := p.passive.Accept(&cm.ConnParam{ResponderResources: attr.MaxQPRdAtom + 1})
 	if wantError(t, err, "accept", nil, "max_qp_rd_atom"); !errors.As(err, &pe) || pe.Max != attr.MaxQPRdAtom {
 		t.Errorf("got %#v", pe)
 	}
-	err = p.passive.Accept(&cm.ConnParam{InitiatorDepth: uint8(attr.MaxQPInitRdAtom + 1)})
+	err = p.passive.Accept(&cm.ConnParam{InitiatorDepth: attr.MaxQPInitRdAtom + 1})
 	if wantError(t, err, "accept", nil, "max_qp_init_rd_atom"); !errors.As(err, &pe) || pe.Max != attr.MaxQPInitRdAtom {
 		t.Errorf("got %#v", pe)
 	}
@@ -172,9 +172,9 @@ func TestRetryCountsReachTheQPs(t *testing.T) {
 func TestReceiverNotReady(t *testing.T) {
 	ln, d := ends(t)
 	for _, tc := range []struct {
-		count uint8
+		count int
 		ok    bool
-	}{{0, false}, {7, true}} {
+	}{{cm.None, false}, {7, true}} {
 		peer := make(chan *cm.Conn, 1)
 		go func() {
 			defer close(peer)

@@ -63,8 +63,7 @@ func TestInfo(t *testing.T) {
 	info := lookupInfo(t, hosts[0].IPv4.String(), fmt.Sprint(ln.Addr().Port()), cm.AddrInfoHints{QPType: verbs.RC, SrcAddr: src})
 	info.Connect = []byte("to whom, ")
 	nowhere := lookupInfo(t, "192.0.2.1", "7471", cm.AddrInfoHints{})
-	p := cm.DefaultConnParam()
-	p.PrivateData = []byte("and what")
+	p := cm.ConnParam{PrivateData: []byte("and what")}
 	d := cm.Dialer{Param: &p, QP: verbs.QPConfig{Cap: verbs.QPCap{SendWR: 600}}}
 	conn, err := d.DialInfo(within(t, 20*time.Second), nowhere, info)
 	if err != nil {

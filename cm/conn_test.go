@@ -243,8 +243,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestReadWithoutDepth is of a connection made with a ConnParam that leaves its
-// InitiatorDepth 0.
+// TestReadWithoutDepth reads on a connection whose InitiatorDepth is None.
 func TestReadWithoutDepth(t *testing.T) {
 	l := linkedConnOfDepth(t, 0)
 	err := l.Read(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Addr(), l.theirs.RKey())

@@ -133,11 +133,11 @@ func TestFailuresHaveHints(t *testing.T) {
 	}
 }
 
-// TestZeroDepth: a ConnParam that leaves the depths 0 makes a connection without READs.
-func TestZeroDepth(t *testing.T) {
+// TestNoDepth checks that a connection without READs refuses them and can do the rest.
+func TestNoDepth(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	client, server := connWith(t, &cm.ConnParam{RetryCount: 6, RNRRetryCount: 6}, 64)
+	client, server := connWith(t, &cm.ConnParam{ResponderResources: cm.None, InitiatorDepth: cm.None}, 64)
 	buf := alloc(t, client.PD(), 64)
 	if err := client.Read(within(t, 20*time.Second), buf.SGE(), 0x1000, 0xdead); !errors.Is(err, verbs.ErrNoReads) {
 		t.Errorf("Read() = %v, want %v", err, verbs.ErrNoReads)

@@ -149,9 +149,9 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 		t.Errorf("private data %q", conn.PrivateData())
 	}
 	// iWARP has negotiated, and says what each side serves and issues.
-	depths := [2]uint8{2, 1}
+	depths := [2]int{2, 1}
 	if iwarp() {
-		depths = [2]uint8{1, 3}
+		depths = [2]int{1, 3}
 	}
 	if p := conn.PeerParam(); p.InitiatorDepth != depths[0] || p.ResponderResources != depths[1] {
 		t.Errorf("the peer's depths: %+v", p)

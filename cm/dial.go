@@ -33,7 +33,7 @@ type Dialer struct {
 	// route, beside the context; 0 means 5 seconds, and less is an error that wraps
 	// EINVAL. (The kernel bounds connecting itself, at 69 to 102 seconds.)
 	ResolveTimeout time.Duration
-	// Param holds the parameters of the connection, nil for DefaultConnParam.
+	// Param holds the parameters of the connection, nil for the defaults of ConnParam.
 	Param *ConnParam
 	// QP configures the QP of the connection, unless the program makes one; zero fields mean
 	// the defaults of verbs. Set NoScatterToCQE to register dma-bufs on the connection's PD

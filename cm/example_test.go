@@ -155,10 +155,7 @@ func ExampleResolve() {
 	if err := r.Init(qp); err != nil { // receives can be posted from here on
 		log.Fatal(err)
 	}
-	p := cm.DefaultConnParam()
-	p.PrivateData = []byte("hello")
-	p.ResponderResources = 4
-	conn, err := r.Connect(ctx, qp, &p)
+	conn, err := r.Connect(ctx, qp, &cm.ConnParam{PrivateData: []byte("hello"), ResponderResources: 4})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -92,8 +92,7 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 					}
 					continue
 				}
-				p := cm.DefaultConnParam()
-				p.PrivateData = a.bytes
+				p := cm.ConnParam{PrivateData: a.bytes}
 				conn, err := req.Accept(within(t, 10*time.Second), nil, &p)
 				if left := new(cm.DisconnectedError); errors.As(err, &left) {
 					continue // the client has seen the answer, and may be faster than what confirms it
@@ -110,8 +109,7 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 	}()
 	connect := func(sent, back []byte, refuse bool) error {
 		wanted.Store(string(arrives(sent, 56)), answer{back, refuse})
-		p := cm.DefaultConnParam()
-		p.PrivateData = sent
+		p := cm.ConnParam{PrivateData: sent}
 		from := *d
 		from.Param = &p
 		conn, err := from.Dial(within(t, 20*time.Second), "tcp", ln.Addr().String())

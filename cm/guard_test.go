@@ -53,7 +53,7 @@ func TestTheRequestIsThePeers(t *testing.T) {
 	}
 	// In C one answers with the parameters of the event.
 	param := &ev.Conn
-	param.QPNum, param.ResponderResources, param.InitiatorDepth = 5, MaxDepth, MaxDepth
+	param.QPNum, param.ResponderResources, param.InitiatorDepth = 5, 0, 0
 	if err := ev.ID.Accept(param); err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,8 @@ func (id *ID) Listen(backlog int) error {
 	return id.queryAddrs()
 }
 
-// Connect sends a connect request (rdma_connect(3)). nil stands for
-// DefaultConnParam; the number of the ID's QP, if it has one, goes into the
+// Connect sends a connect request (rdma_connect(3)). nil stands for the
+// defaults of ConnParam; the number of the ID's QP, if it has one, goes into the
 // request. The outcome is EventEstablished, or EventConnectResponse for an ID
 // without a QP, or one of EventRejected, EventUnreachable, EventConnectError.
 //

@@ -198,7 +198,7 @@ func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
 	}
 	err := id.modifyQP(qp, verbs.QPRTR, func(a *verbs.QPAttr) {
 		if accepted != nil {
-			a.MaxDestRdAtomic = accepted.ResponderResources
+			a.MaxDestRdAtomic = uint8(accepted.ResponderResources)
 		}
 	})
 	if err != nil {
@@ -206,7 +206,7 @@ func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
 	}
 	return id.modifyQP(qp, verbs.QPRTS, func(a *verbs.QPAttr) {
 		if accepted != nil {
-			a.MaxRdAtomic = accepted.InitiatorDepth
+			a.MaxRdAtomic = uint8(accepted.InitiatorDepth)
 		}
 	})
 }

@@ -10,20 +10,29 @@ import (
 	"purerdma/verbs"
 )
 
-// MaxDepth as ResponderResources or InitiatorDepth means as many as the device
-// can (RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH of rdma_cma.h). A listener takes as
-// many as the request asks for and the device can.
-const MaxDepth = 0xFF
+// None is an explicit zero in a ConnParam: no READs and atomics in that direction, or no
+// retries. The zero value of a field means its default.
+const None = -1
+
+// defaultRetryCount is the largest retry count that is finite on every device: rxe retries
+// without end with a count of 7.
+const defaultRetryCount = 6
+
+// maxDepth is the largest depth that a connect message has room for.
+const maxDepth = 0xFF
 
 // maxRetry is the largest value of the three bits of a retry count.
 const maxRetry = 7
 
-// ConnParam holds the parameters of a connection: what a side sends when it
-// connects or accepts, and what an event says that the peer sent
-// (struct rdma_conn_param, rdma_cma.h; rdma_connect(3), rdma_accept(3)).
+// ConnParam holds the parameters of a connection that a side sends when it connects or
+// accepts, or that its peer sent (struct rdma_conn_param, rdma_cma.h; rdma_connect(3),
+// rdma_accept(3)). To connect and to accept, a field that is 0 means its default, None means
+// zero, and nil stands for &ConnParam{}.
 //
-// Depths of an event are from the receiver's point of view: they can be used as
-// they are to accept.
+// The parameters of an event, [Request.Param] and [Conn.PeerParam] hold the peer's numbers,
+// where 0 is zero and None does not occur. Their depths are from the receiver's point of view.
+// They can be used to accept: a depth of 0 then remains 0, because the default is at most the
+// depth of the request. An RNRRetryCount of 0 becomes the default.
 type ConnParam struct {
 	// PrivateData goes to the peer. How much fits into a message depends on the
 	// call and the transport:
@@ -40,23 +49,27 @@ type ConnParam struct {
 	// received, the zeros included, nil if nothing. A rejection that holds only zeros
 	// counts as one without private data.
 	PrivateData []byte
-	// ResponderResources is how many RDMA READs and atomics of the peer the
-	// local side serves at a time: at most the device's MaxQPRdAtom, or MaxDepth.
-	ResponderResources uint8
-	// InitiatorDepth is how many RDMA READs and atomics the local side has
-	// outstanding: at most the device's MaxQPInitRdAtom, when accepting at most
-	// that of the request, or MaxDepth.
-	InitiatorDepth uint8
+	// ResponderResources is the number of RDMA READs and atomics of the peer that the
+	// local side serves at a time: at most the device's MaxQPRdAtom, and at most 255. 0 means
+	// as many as the device can serve, and when accepting at most as many as the request asks
+	// for. None refuses them.
+	ResponderResources int
+	// InitiatorDepth is the number of RDMA READs and atomics that the local side has
+	// outstanding: at most the device's MaxQPInitRdAtom, at most 255, and when accepting at
+	// most that of the request. 0 means as many as these allow. None means no READs and
+	// atomics: posting one fails with verbs.ErrNoReads.
+	InitiatorDepth int
 	// FlowControl says whether hardware flow control is available. It is passed
 	// to the peer and configures nothing.
 	FlowControl bool
 	// RetryCount is how often the transport repeats an unanswered send, READ or
-	// atomic: 0 to 7. It is ignored when accepting: both sides use the
-	// connecting side's. In events only a CONNECT_REQUEST has it.
-	RetryCount uint8
+	// atomic: at most 7. 0 means 6, None no retries. rxe takes 7 for retries without end, and
+	// then never reports a peer that has vanished. RetryCount is ignored when accepting: both
+	// sides use the connecting side's. Of the events only a CONNECT_REQUEST has it.
+	RetryCount int
 	// RNRRetryCount is how often the peer repeats a send that found no posted
-	// receive: 0 to 6, 7 for ever.
-	RNRRetryCount uint8
+	// receive: at most 7, which means without end. 0 means 7, None no retries.
+	RNRRetryCount int
 	// SRQ says that the QP uses a shared receive queue. It is ignored if the ID
 	// has a QP.
 	SRQ bool
@@ -65,27 +78,14 @@ type ConnParam struct {
 	QPNum uint32
 }
 
-// DefaultConnParam returns what a nil ConnParam stands for when connecting: the
-// device's largest depths, and retries without end for a peer that has no
-// receive posted. It has a RetryCount of 7, which rxe takes for retries without end,
-// too: give 6, or bound the wait, where a peer may vanish.
-func DefaultConnParam() ConnParam {
-	return ConnParam{
-		ResponderResources: MaxDepth,
-		InitiatorDepth:     MaxDepth,
-		RetryCount:         maxRetry,
-		RNRRetryCount:      maxRetry,
-	}
-}
-
-// complete checks p against the manual's limits and those of the device, and
-// replaces nil and MaxDepth. request is what the peer asked for, nil when
-// connecting. The kernel checks nothing of this: it would pass the numbers on,
-// and a failing ACCEPT has rejected the peer already.
+// complete checks p against the manual's limits and those of the device, and returns it with
+// the numbers that the kernel is given instead of the defaults and None. request is what the
+// peer asked for, nil when connecting. The kernel does not check the numbers: it would pass
+// them on, and a failing ACCEPT has rejected the peer already.
 //
 // For datagrams only the private data and the QP number count.
 func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *ConnParam, datagram bool) (ConnParam, error) {
-	out := DefaultConnParam()
+	var out ConnParam
 	if p != nil {
 		out = *p
 	}
@@ -95,38 +95,48 @@ func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *ConnParam, datagra
 	if datagram {
 		return ConnParam{PrivateData: out.PrivateData, QPNum: out.QPNum}, nil
 	}
-	responder, initiator := min(attr.MaxQPRdAtom, MaxDepth), min(attr.MaxQPInitRdAtom, MaxDepth)
-	if err := checkDepth("ResponderResources", out.ResponderResources, responder, "max_qp_rd_atom"); err != nil {
-		return out, err
-	}
-	if err := checkDepth("InitiatorDepth", out.InitiatorDepth, initiator, "max_qp_init_rd_atom"); err != nil {
-		return out, err
-	}
+	responder := paramLimit{most: min(attr.MaxQPRdAtom, maxDepth), why: "the device's max_qp_rd_atom"}
+	initiator := paramLimit{most: min(attr.MaxQPInitRdAtom, maxDepth), why: "the device's max_qp_init_rd_atom"}
+	responder.zero, initiator.zero = responder.most, initiator.most
 	if request != nil {
-		if d := out.InitiatorDepth; d != MaxDepth && d > request.InitiatorDepth {
-			return out, &ParamError{Field: "InitiatorDepth", Value: int(d), Max: int(request.InitiatorDepth), Why: "the peer serves no more"}
+		responder.zero = min(responder.most, request.ResponderResources)
+		if request.InitiatorDepth < initiator.most {
+			initiator.most, initiator.why = request.InitiatorDepth, "the peer serves no more"
 		}
-		responder = min(responder, int(request.ResponderResources))
-		initiator = min(initiator, int(request.InitiatorDepth))
+		initiator.zero = initiator.most
 	}
-	if out.ResponderResources == MaxDepth {
-		out.ResponderResources = uint8(responder)
-	}
-	if out.InitiatorDepth == MaxDepth {
-		out.InitiatorDepth = uint8(initiator)
-	}
-	if out.RetryCount > maxRetry {
-		return out, &ParamError{Field: "RetryCount", Value: int(out.RetryCount), Max: maxRetry, Why: "it has three bits"}
-	}
-	if out.RNRRetryCount > maxRetry {
-		return out, &ParamError{Field: "RNRRetryCount", Value: int(out.RNRRetryCount), Max: maxRetry, Why: "it has three bits"}
+	for _, f := range []struct {
+		name  string
+		value *int
+		limit paramLimit
+	}{
+		{"ResponderResources", &out.ResponderResources, responder},
+		{"InitiatorDepth", &out.InitiatorDepth, initiator},
+		{"RetryCount", &out.RetryCount, paramLimit{zero: defaultRetryCount, most: maxRetry, why: "it has three bits"}},
+		{"RNRRetryCount", &out.RNRRetryCount, paramLimit{zero: maxRetry, most: maxRetry, why: "it has three bits"}},
+	} {
+		if err := f.limit.apply(f.name, f.value); err != nil {
+			return out, err
+		}
 	}
 	return out, nil
 }
 
-func checkDepth(field string, value uint8, limit int, attr string) error {
-	if value != MaxDepth && int(value) > limit {
-		return &ParamError{Field: field, Value: int(value), Max: limit, Why: "the device's " + attr}
+// paramLimit is the default of a field of ConnParam, and its largest value.
+type paramLimit struct {
+	zero, most int
+	why        string // the origin of most
+}
+
+// apply replaces 0 and None by their numbers, and refuses values that are out of range.
+func (l paramLimit) apply(field string, value *int) error {
+	switch v := *value; {
+	case v == 0:
+		*value = l.zero
+	case v == None:
+		*value = 0
+	case v < 0 || v > l.most:
+		return &ParamError{Field: field, Value: v, Max: l.most, Why: l.why}
 	}
 	return nil
 }
@@ -135,11 +145,11 @@ func (p *ConnParam) toKernel() abi.UcmConnParam {
 	k := abi.UcmConnParam{
 		QPNum:              p.QPNum,
 		SRQ:                flag(p.SRQ),
-		ResponderResources: p.ResponderResources,
-		InitiatorDepth:     p.InitiatorDepth,
+		ResponderResources: uint8(p.ResponderResources),
+		InitiatorDepth:     uint8(p.InitiatorDepth),
 		FlowControl:        flag(p.FlowControl),
-		RetryCount:         p.RetryCount,
-		RNRRetryCount:      p.RNRRetryCount,
+		RetryCount:         uint8(p.RetryCount),
+		RNRRetryCount:      uint8(p.RNRRetryCount),
 	}
 	k.PrivateDataLen = uint8(copy(k.PrivateData[:], p.PrivateData))
 	return k
@@ -147,11 +157,11 @@ func (p *ConnParam) toKernel() abi.UcmConnParam {
 
 func connParamFromKernel(k *abi.UcmConnParam) ConnParam {
 	p := ConnParam{
-		ResponderResources: k.ResponderResources,
-		InitiatorDepth:     k.InitiatorDepth,
+		ResponderResources: int(k.ResponderResources),
+		InitiatorDepth:     int(k.InitiatorDepth),
 		FlowControl:        k.FlowControl != 0,
-		RetryCount:         k.RetryCount,
-		RNRRetryCount:      k.RNRRetryCount,
+		RetryCount:         int(k.RetryCount),
+		RNRRetryCount:      int(k.RNRRetryCount),
 		SRQ:                k.SRQ != 0,
 		QPNum:              k.QPNum,
 	}

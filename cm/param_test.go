@@ -27,27 +27,50 @@ func newUcma(k *fakeKernel) *ucma.File { return ucma.New(k) }
 
 var testAttr = &verbs.DeviceAttr{MaxQPRdAtom: 128, MaxQPInitRdAtom: 64}
 
-func TestNilMeansTheMost(t *testing.T) {
-	var none *ConnParam
-	got, err := none.complete(testAttr, nil, false)
-	want := ConnParam{ResponderResources: 128, InitiatorDepth: 64, RetryCount: 7, RNRRetryCount: 7}
-	if err != nil || !cmp.Equal(got, want) {
-		t.Errorf("connecting: %v, %v", got, err)
+// TestParamDefaults covers what 0, None and nil mean when connecting and when accepting.
+func TestParamDefaults(t *testing.T) {
+	// testAttr serves 128 READs and may have 64 outstanding.
+	full := ConnParam{ResponderResources: 128, InitiatorDepth: 64, RetryCount: 6, RNRRetryCount: 7}
+	with := func(p ConnParam, change func(*ConnParam)) ConnParam {
+		change(&p)
+		return p
 	}
-	got, err = none.complete(testAttr, &ConnParam{ResponderResources: 5, InitiatorDepth: 200, FlowControl: true, RetryCount: 1, SRQ: true, QPNum: 3}, false)
-	want = ConnParam{ResponderResources: 5, InitiatorDepth: 64, RetryCount: 7, RNRRetryCount: 7}
-	if err != nil || !cmp.Equal(got, want) {
-		t.Errorf("accepting: %v, %v", got, err)
+	request := &ConnParam{ResponderResources: 5, InitiatorDepth: 200, FlowControl: true, RetryCount: 1, RNRRetryCount: 2, SRQ: true, QPNum: 3}
+	requested := ConnParam{ResponderResources: 5, InitiatorDepth: 64, RetryCount: 6, RNRRetryCount: 7}
+	none := ConnParam{ResponderResources: None, InitiatorDepth: None, RetryCount: None, RNRRetryCount: None}
+	for name, tc := range map[string]struct {
+		p       *ConnParam
+		request *ConnParam
+		want    ConnParam
+	}{
+		"connect, nil":            {nil, nil, full},
+		"connect, zero":           {&ConnParam{}, nil, full},
+		"connect, private data":   {&ConnParam{PrivateData: []byte("x")}, nil, with(full, func(p *ConnParam) { p.PrivateData = []byte("x") })},
+		"connect, None":           {&none, nil, ConnParam{}},
+		"connect, one None":       {&ConnParam{InitiatorDepth: None}, nil, with(full, func(p *ConnParam) { p.InitiatorDepth = 0 })},
+		"connect, largest values": {&ConnParam{ResponderResources: 128, InitiatorDepth: 64, RetryCount: 7, RNRRetryCount: 7}, nil, with(full, func(p *ConnParam) { p.RetryCount = 7 })},
+		"connect, smallest":       {&ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 1, RNRRetryCount: 1}, nil, ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 1, RNRRetryCount: 1}},
+		"accept, nil":             {nil, request, requested},
+		"accept, zero":            {&ConnParam{}, request, requested},
+		"accept, None":            {&none, request, ConnParam{}},
+		"accept, no depths asked": {nil, &ConnParam{}, ConnParam{RetryCount: 6, RNRRetryCount: 7}},
+		// Parameters of an event hold literal numbers, and can be used to accept.
+		"accept, the request itself": {&ConnParam{ResponderResources: 0, InitiatorDepth: 2}, &ConnParam{ResponderResources: 0, InitiatorDepth: 2},
+			ConnParam{InitiatorDepth: 2, RetryCount: 6, RNRRetryCount: 7}},
+	} {
+		if got, err := tc.p.complete(testAttr, tc.request, false); err != nil || !cmp.Equal(got, tc.want) {
+			t.Errorf("%s: complete(%+v) = %+v, %v, want %+v", name, tc.p, got, err, tc.want)
+		}
 	}
-	// A device may say more than the message has room for.
-	got, _ = none.complete(&verbs.DeviceAttr{MaxQPRdAtom: 1 << 20, MaxQPInitRdAtom: 256}, nil, false)
-	if got.ResponderResources != 255 || got.InitiatorDepth != 255 {
-		t.Errorf("depths beyond 8 bits: %v", got)
+	// A device may have larger limits than the message has room for.
+	got, err := new(ConnParam).complete(&verbs.DeviceAttr{MaxQPRdAtom: 1 << 20, MaxQPInitRdAtom: 256}, nil, false)
+	if err != nil || got.ResponderResources != 255 || got.InitiatorDepth != 255 {
+		t.Errorf("depths of a large device = %+v, %v, want 255", got, err)
 	}
 }
 
 func TestAValueIsTakenLiterally(t *testing.T) {
-	p := ConnParam{ResponderResources: 7, InitiatorDepth: 9}
+	p := ConnParam{ResponderResources: 7, InitiatorDepth: 9, RetryCount: 3, RNRRetryCount: 4}
 	got, err := p.complete(testAttr, &ConnParam{ResponderResources: 1, InitiatorDepth: 9}, false)
 	if err != nil || !cmp.Equal(got, p) {
 		t.Errorf("got %v, %v", got, err)
@@ -65,6 +88,8 @@ func TestParamLimits(t *testing.T) {
 		words string
 	}{
 		{ConnParam{ResponderResources: 129}, "max_qp_rd_atom"},
+		{ConnParam{ResponderResources: None - 1}, "ResponderResources"},
+		{ConnParam{RetryCount: -7}, "RetryCount"},
 		{ConnParam{InitiatorDepth: 65}, "max_qp_init_rd_atom"},
 		{ConnParam{RetryCount: 8}, "RetryCount"},
 		{ConnParam{RNRRetryCount: 8}, "RNRRetryCount"},

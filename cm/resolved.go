@@ -19,7 +19,7 @@ type Resolved struct {
 }
 
 // Connect connects (rdma_connect(3)). qp may be nil for the QP that Init or QP
-// chose; param may be nil for DefaultConnParam. Whatever comes of it, r can do
+// chose; param may be nil for the defaults of ConnParam. Whatever comes of it, r can do
 // nothing more: on failure it has been closed. On iWARP the Conn must be the first
 // to send: see Dial.
 func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
@@ -51,7 +51,7 @@ func (r *Resolved) withConnectData(param *ConnParam) *ConnParam {
 	if len(r.connect) == 0 {
 		return param
 	}
-	p := DefaultConnParam()
+	var p ConnParam
 	if param != nil {
 		p = *param
 	}

@@ -123,7 +123,7 @@ func TestVMConnect(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				a, p := newSide(t, hosts[0], typ, from[0]), newSide(t, hosts[1], typ, from[1])
-				a.path.RetryCnt = 5
+				a.path.RetryCount = 5
 				ln, err := net.Listen("tcp", "127.0.0.1:0")
 				check(t, err)
 				defer ln.Close()
@@ -147,7 +147,7 @@ func TestVMConnect(t *testing.T) {
 				}
 				if typ == verbs.RC {
 					wantRetries(t, a.qp, 5)
-					wantRetries(t, p.qp, 7)
+					wantRetries(t, p.qp, 6)
 				}
 			})
 		}

@@ -10,9 +10,11 @@ import (
 	"purerdma/verbs"
 )
 
-// Path is how a QP reaches its peer, and how it bears with it. The zero Path goes
-// from GID 0 of port 1. Where a field says "0 means", that is for all types of QP;
-// a QP takes from a path what its type has.
+// None is an explicit zero of a field of Path whose zero value means a default.
+const None = -1
+
+// Path holds the route from a QP to its peer, and the parameters of their connection. The zero
+// Path starts at GID 0 of port 1. A QP uses the fields that its type has.
 type Path struct {
 	Port         uint8 // of this host; 0 means 1
 	SGIDIndex    uint8 // which GID of the port packets come from: see verbs.Device.GIDFor
@@ -24,10 +26,15 @@ type Path struct {
 	MTU    verbs.MTU    // 0 means 1024 bytes; both sides must have the same
 	Access verbs.Access // what the peer may do to this host's memory; 0: nothing, but its messages come
 
+	// RdAtomic is the number of READs and atomics in flight, in each direction, of RC: at
+	// most 255 and what the device can. 0 means 1, None forbids them (verbs.ErrNoReads).
+	RdAtomic int
+	// RetryCount is how often an unanswered request of RC is repeated: at most 7. 0 means 6,
+	// None no retries. rxe takes 7 for retries without end.
+	RetryCount int
+
 	// Of RC, in the units of verbs.QPAttr.
-	RdAtomic    uint8 // reads and atomics in flight, each way; 0 means 1
 	Timeout     uint8 // 0 means 14, which is 67 ms
-	RetryCnt    uint8 // without an answer, 7 at most; 0 means 7, which rxe takes for retries without end
 	MinRNRTimer uint8 // 0 means 12, which is 0.64 ms
 
 	// QKey is what datagrams to the QP must carry; 0 means 0x11111111.
@@ -40,7 +47,8 @@ const (
 	defaultTimeout     = 14
 	defaultMinRNRTimer = 12
 	defaultQKey        = 0x11111111 // that of ibv_ud_pingpong
-	defaultRetryCnt    = 7
+	defaultRdAtomic    = 1
+	defaultRetryCount  = 6
 	rnrRetry           = 7 // for ever
 )
 
@@ -51,6 +59,21 @@ func or[T comparable](v, zero T) T {
 	}
 	return v
 }
+
+// number returns the encoded value of a field that has a default and at most most.
+func number(field string, v, zero, most int) (uint8, error) {
+	switch {
+	case v == 0:
+		v = zero
+	case v == None:
+		v = 0
+	case v < 0 || v > most:
+		return 0, fmt.Errorf("oob.Path: %s is %d, at most %d is possible: %w", field, v, most, syscall.EINVAL)
+	}
+	return uint8(v), nil
+}
+
+func (p *Path) rdAtomic() (uint8, error) { return number("RdAtomic", p.RdAtomic, defaultRdAtomic, 255) }
 
 func (p *Path) port() uint8 { return or(p.Port, 1) }
 
@@ -103,7 +126,10 @@ func (p *Path) ToRTR(qp *verbs.QP, remote Address) error {
 		mask |= verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN
 	}
 	if qp.Type() == verbs.RC {
-		a.MaxDestRdAtomic = or(p.RdAtomic, 1)
+		var err error
+		if a.MaxDestRdAtomic, err = p.rdAtomic(); err != nil {
+			return err
+		}
 		a.MinRNRTimer = or(p.MinRNRTimer, defaultMinRNRTimer)
 		mask |= verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer
 	}
@@ -117,8 +143,14 @@ func (p *Path) ToRTS(qp *verbs.QP, own Address) error {
 	mask := verbs.QPAttrState | verbs.QPAttrSQPSN
 	if qp.Type() == verbs.RC {
 		a.Timeout = or(p.Timeout, defaultTimeout)
-		a.RetryCnt, a.RNRRetry = or(p.RetryCnt, defaultRetryCnt), rnrRetry
-		a.MaxRdAtomic = or(p.RdAtomic, 1)
+		var err error
+		if a.RetryCnt, err = number("RetryCount", p.RetryCount, defaultRetryCount, 7); err != nil {
+			return err
+		}
+		if a.MaxRdAtomic, err = p.rdAtomic(); err != nil {
+			return err
+		}
+		a.RNRRetry = rnrRetry
 		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic
 	}
 	return qp.Modify(&a, mask)

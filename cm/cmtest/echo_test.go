@@ -123,9 +123,7 @@ func call(ctx context.Context, conn *cm.Conn, text string) (string, error) {
 
 // param returns the default parameters with private data.
 func param(data string) *cm.ConnParam {
-	p := cm.DefaultConnParam()
-	p.PrivateData = []byte(data)
-	return &p
+	return &cm.ConnParam{PrivateData: []byte(data)}
 }
 
 // TestEcho connects two hosts and echoes a message.

@@ -123,7 +123,7 @@ func (c *client) resolveRoute(cn *conn) error {
 }
 
 func (c *client) connect(cn *conn) error {
-	return cn.id.Connect(&cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: uint8(c.opt.retries)})
+	return cn.id.Connect(&cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: tool.Count(c.opt.retries), RNRRetryCount: cm.None})
 }
 
 // calls does a step that is a call and no more.

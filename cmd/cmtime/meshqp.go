@@ -61,9 +61,9 @@ func (m *mesh) toRTS(c *meshConn) error {
 	return m.modify(c, verbs.QPRTS, meshRTS)
 }
 
-// param is what connects and accepts.
+// param returns the parameters of both sides: without retries, as in C.
 func (m *mesh) param(c *meshConn) *cm.ConnParam {
-	p := &cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1}
+	p := &cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: cm.None, RNRRetryCount: cm.None}
 	if c.qp != nil {
 		p.QPNum = c.qp.Num()
 	} else {

@@ -131,7 +131,7 @@ func (s *server) accept(id *cm.ID, a *accepted) {
 		s.u.Perror("failure creating qp", err)
 	} else {
 		a.qp = qp
-		if err = id.Accept(nil); err == nil {
+		if err = id.Accept(tool.NullConnParam()); err == nil {
 			return
 		}
 		s.u.Perror("failure accepting", err)

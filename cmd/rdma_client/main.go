@@ -35,7 +35,7 @@ func run(ctx context.Context, u *tool.UI, names tool.Names) error {
 		return err
 	}
 	defer h.Close()
-	conn, err := r.Connect(ctx, nil, nil)
+	conn, err := r.Connect(ctx, nil, tool.NullConnParam())
 	if err != nil {
 		u.Perror("rdma_connect", err)
 		return err

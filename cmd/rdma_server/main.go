@@ -36,7 +36,7 @@ func run(ctx context.Context, u *tool.UI, names tool.Names) error {
 		return err
 	}
 	defer h.Close()
-	conn, err := req.Accept(ctx, nil, nil)
+	conn, err := req.Accept(ctx, nil, tool.NullConnParam())
 	if err != nil {
 		u.Perror("rdma_accept", err)
 		return err

@@ -37,8 +37,7 @@ func dialCM(ctx context.Context, o *options) (clientWay, error) {
 	if err := c.prepare(r); err != nil {
 		return nil, err
 	}
-	param := cm.DefaultConnParam()
-	param.PrivateData = []byte(magic + "\x00")
+	param := cm.ConnParam{PrivateData: []byte(magic + "\x00")}
 	if c.conn, err = r.Connect(ctx, nil, &param); err != nil {
 		c.close()
 		return nil, err
@@ -71,8 +70,7 @@ func (c *cmClient) connect(ctx context.Context, e *end, n int, token uint64) err
 			return fmt.Errorf("QP %d: %w", i, err)
 		}
 	}
-	param := cm.DefaultConnParam()
-	param.PrivateData = binary.BigEndian.AppendUint64([]byte(magic), token)
+	param := cm.ConnParam{PrivateData: binary.BigEndian.AppendUint64([]byte(magic), token)}
 	for i, r := range routes {
 		var err error
 		l := e.lanes[i]

@@ -21,8 +21,7 @@ import (
 
 // dial connects with any private data.
 func dial(ctx context.Context, host vmtest.Host, port string, private []byte) (*cm.Conn, error) {
-	p := cm.DefaultConnParam()
-	p.PrivateData = private
+	p := cm.ConnParam{PrivateData: private}
 	d := cm.Dialer{Param: &p}
 	return d.Dial(ctx, "tcp", net.JoinHostPort(host.IPv4.String(), port))
 }
@@ -187,8 +186,7 @@ func answerBadly(ctx context.Context, ln *cm.Listener, says string) error {
 	if err := req.PostRecv(0, mr.Slice(maxMessage, maxMessage)); err != nil {
 		return err
 	}
-	p := cm.DefaultConnParam()
-	p.PrivateData = vmtest.Garbage(196)
+	p := cm.ConnParam{PrivateData: vmtest.Garbage(196)}
 	conn, err := req.Accept(ctx, nil, &p)
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ func (w *plain) agree(p *plan) error {
 			w.path.MTU = m
 		}
 	}
-	w.path.RdAtomic = uint8(max(1, p.RdAtomic))
+	w.path.RdAtomic = max(1, p.RdAtomic)
 	w.path.Timeout = uint8(p.Timeout)
 	w.path.Access = p.kind.access
 	if p.connection == verbs.UD && p.Max > p.MTU {

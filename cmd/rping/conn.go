@@ -103,7 +103,7 @@ func (r request) finish(ctx context.Context, qp *verbs.QP) (conn, error) {
 		r.Reject(nil)
 		return nil, errNoReads
 	}
-	c, err := r.Accept(ctx, qp, nil)
+	c, err := r.Accept(ctx, qp, tool.NullConnParam())
 	if err != nil {
 		return nil, err
 	}

@@ -121,8 +121,8 @@ func (p *selfPending) move(qp *verbs.QP, agreed *cm.ConnParam) error {
 		if err != nil {
 			return err
 		}
-		attr.MaxDestRdAtomic = min(attr.MaxDestRdAtomic, agreed.ResponderResources)
-		attr.MaxRdAtomic = min(attr.MaxRdAtomic, agreed.InitiatorDepth)
+		attr.MaxDestRdAtomic = min(attr.MaxDestRdAtomic, uint8(agreed.ResponderResources))
+		attr.MaxRdAtomic = min(attr.MaxRdAtomic, uint8(agreed.InitiatorDepth))
 		if err := qp.Modify(&attr, mask); err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func (n *node) connect() error {
 	if err := n.postRecvs(); err != nil {
 		return err
 	}
-	err := n.id.Connect(&cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 5})
+	err := n.id.Connect(&cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 5, RNRRetryCount: cm.None})
 	if err != nil {
 		n.test.u.Perror("cmatose: failure connecting", err)
 	}
@@ -115,7 +115,7 @@ func (n *node) accept() error {
 	if err := n.postRecvs(); err != nil {
 		return err
 	}
-	err := n.id.Accept(nil)
+	err := n.id.Accept(tool.NullConnParam())
 	if err != nil {
 		n.test.u.Perror("cmatose: failure accepting", err)
 	}

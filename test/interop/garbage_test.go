@@ -19,9 +19,7 @@ import (
 
 // private returns parameters that carry so much garbage.
 func private(n int) *cm.ConnParam {
-	p := cm.DefaultConnParam()
-	p.PrivateData = vmtest.Garbage(n)
-	return &p
+	return &cm.ConnParam{PrivateData: vmtest.Garbage(n)}
 }
 
 func from(path pairing.Path) cm.Dialer {

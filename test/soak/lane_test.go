@@ -59,9 +59,7 @@ func (e *end) peer(b []byte) error {
 
 // param has what both sides ask for.
 func (e *end) param() *cm.ConnParam {
-	p := cm.DefaultConnParam()
-	p.PrivateData, p.ResponderResources, p.InitiatorDepth = e.hello(), readDepth, readDepth
-	return &p
+	return &cm.ConnParam{PrivateData: e.hello(), ResponderResources: readDepth, InitiatorDepth: readDepth}
 }
 
 // access is what the peer may do, which the connection manager does not know all

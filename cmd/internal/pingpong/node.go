@@ -195,7 +195,7 @@ func (n *node) queues() (err error) {
 
 // initQPs moves the QPs to INIT. Which GID they have is known later.
 func (n *node) initQPs() error {
-	n.path = oob.Path{Port: uint8(n.opt.ibPort), SL: uint8(n.opt.sl), MTU: n.opt.mtu}
+	n.path = oob.Path{Port: uint8(n.opt.ibPort), SL: uint8(n.opt.sl), MTU: n.opt.mtu, RetryCount: 7}
 	for i, qp := range n.qps {
 		if err := n.path.Init(qp); err != nil {
 			return n.fail(err, "Failed to modify %s to INIT", n.qpName(i))

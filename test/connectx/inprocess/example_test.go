@@ -74,5 +74,5 @@ func Example() {
 	k.Fabric.OnPacket(nil) // nobody counts any more
 	fmt.Printf("request %d: %v, after %d tries\n", wc[0].ID, wc[0].Status, lost)
 	// Output:
-	// request 1: transport retry counter exceeded, after 8 tries
+	// request 1: transport retry counter exceeded, after 7 tries
 }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package oob_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+
+	"purerdma/oob"
+	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/verbs"
+)
+
+// TestPathNumbers checks the attributes of a QP that Path moved to RTS: 0 means the default,
+// None means zero.
+func TestPathNumbers(t *testing.T) {
+	host := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: inprocess.New(inprocess.Config{}, "mlx5_0")}
+	dev, err := host.Open("mlx5_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pd.Close()
+	gid, err := dev.GIDFor(1, netip.Addr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type numbers struct{ retries, reads, served uint8 }
+	for name, tc := range map[string]struct {
+		path oob.Path
+		want numbers
+		bad  string
+	}{
+		"zero":             {oob.Path{}, numbers{6, 1, 1}, ""},
+		"None":             {oob.Path{RetryCount: oob.None, RdAtomic: oob.None}, numbers{0, 0, 0}, ""},
+		"given":            {oob.Path{RetryCount: 7, RdAtomic: 4}, numbers{7, 4, 4}, ""},
+		"too many retries": {oob.Path{RetryCount: 8}, numbers{}, "RetryCount is 8"},
+		"negative retries": {oob.Path{RetryCount: -2}, numbers{}, "RetryCount is -2"},
+		"too many READs":   {oob.Path{RdAtomic: 256}, numbers{}, "RdAtomic is 256"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer qp.Close()
+			tc.path.SGIDIndex = gid.Index
+			if err := tc.path.Init(qp); err != nil {
+				t.Fatal(err)
+			}
+			own := oob.NewAddress(qp, 0, gid.GID)
+			err = tc.path.Connect(qp, own, own)
+			if tc.bad != "" {
+				if !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), tc.bad) {
+					t.Errorf("Connect() = %v, want EINVAL with %q", err, tc.bad)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := qp.Query()
+			if got := (numbers{a.RetryCnt, a.MaxRdAtomic, a.MaxDestRdAtomic}); got != tc.want || err != nil {
+				t.Errorf("Query() = %+v, %v, want %+v", got, err, tc.want)
+			}
+		})
+	}
+}
