@@ -149,8 +149,8 @@ func TestRetryCountsReachTheQPs(t *testing.T) {
 		attr     verbs.QPAttr
 		rnrRetry uint8
 	}{{"active", p.query(active), 2}, {"passive", p.query(passive), 6}} {
-		if a := side.attr; a.RetryCnt != 5 || a.RNRRetry != side.rnrRetry {
-			t.Errorf("the %s QP repeats %d and %d times", side.name, a.RetryCnt, a.RNRRetry)
+		if a := side.attr; a.RetryCount != 5 || a.RNRRetryCount != side.rnrRetry {
+			t.Errorf("the %s QP repeats %d and %d times", side.name, a.RetryCount, a.RNRRetryCount)
 		}
 		if side.attr.MinRNRTimer != 0 {
 			t.Errorf("the %s QP has RNR timer %d", side.name, side.attr.MinRNRTimer)

@@ -99,7 +99,7 @@ var attrsOf = [...]verbs.QPAttrMask{
 	verbs.QPInit: verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrAccess,
 	verbs.QPRTR: verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN |
 		verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer,
-	verbs.QPRTS: verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic,
+	verbs.QPRTS: verbs.QPAttrTimeout | verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic,
 }
 
 func (c *requestingCM) Write(b []byte) error {

@@ -114,8 +114,8 @@ func linkedConnOfDepth(t *testing.T, depth uint8) *linked {
 			{verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: []*verbs.QP{l.peer, l.qp}[i].Num(), MaxDestRdAtomic: 4,
 				AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: verbs.GID{10: 0xff, 11: 0xff, 12: 10, 15: 1}, HopLimit: 64}}},
 				verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer},
-			{verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: depth},
-				verbs.QPAttrSQPSN | verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic},
+			{verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCount: 7, RNRRetryCount: 7, MaxRdAtomic: depth},
+				verbs.QPAttrSQPSN | verbs.QPAttrTimeout | verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrMaxRdAtomic},
 		} {
 			if err := qp.Modify(&a.attr, mask|a.mask); err != nil {
 				t.Fatal(err)

@@ -156,8 +156,8 @@ func TestVMConnect(t *testing.T) {
 
 func wantRetries(t *testing.T, qp *verbs.QP, want uint8) {
 	t.Helper()
-	if a, err := qp.Query(); err != nil || a.RetryCnt != want {
-		t.Errorf("%d retries, %v, want %d", a.RetryCnt, err, want)
+	if a, err := qp.Query(); err != nil || a.RetryCount != want {
+		t.Errorf("%d retries, %v, want %d", a.RetryCount, err, want)
 	}
 }
 

@@ -144,14 +144,14 @@ func (p *Path) ToRTS(qp *verbs.QP, own Address) error {
 	if qp.Type() == verbs.RC {
 		a.Timeout = or(p.Timeout, defaultTimeout)
 		var err error
-		if a.RetryCnt, err = number("RetryCount", p.RetryCount, defaultRetryCount, 7); err != nil {
+		if a.RetryCount, err = number("RetryCount", p.RetryCount, defaultRetryCount, 7); err != nil {
 			return err
 		}
 		if a.MaxRdAtomic, err = p.rdAtomic(); err != nil {
 			return err
 		}
-		a.RNRRetry = rnrRetry
-		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic
+		a.RNRRetryCount = rnrRetry
+		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrMaxRdAtomic
 	}
 	return qp.Modify(&a, mask)
 }

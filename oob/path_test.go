@@ -71,7 +71,7 @@ func TestPathNumbers(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, err := qp.Query()
-			if got := (numbers{a.RetryCnt, a.MaxRdAtomic, a.MaxDestRdAtomic}); got != tc.want || err != nil {
+			if got := (numbers{a.RetryCount, a.MaxRdAtomic, a.MaxDestRdAtomic}); got != tc.want || err != nil {
 				t.Errorf("Query() = %+v, %v, want %+v", got, err, tc.want)
 			}
 		})

@@ -28,8 +28,8 @@ func ModifyCommand(qp uint32, a *QPAttr, mask QPAttrMask) abi.UverbsModifyQP {
 		MinRNRTimer:      a.MinRNRTimer,
 		PortNum:          a.Port,
 		Timeout:          a.Timeout,
-		RetryCnt:         a.RetryCnt,
-		RNRRetry:         a.RNRRetry,
+		RetryCnt:         a.RetryCount,
+		RNRRetry:         a.RNRRetryCount,
 		AltPortNum:       a.AltPort,
 		AltTimeout:       a.AltTimeout,
 	}
@@ -58,8 +58,8 @@ func AttrFromQuery(r *abi.UverbsQueryQPResp) QPAttr {
 		MinRNRTimer:     r.MinRNRTimer,
 		Port:            r.PortNum,
 		Timeout:         r.Timeout,
-		RetryCnt:        r.RetryCnt,
-		RNRRetry:        r.RNRRetry,
+		RetryCount:      r.RetryCnt,
+		RNRRetryCount:   r.RNRRetry,
 		AltPort:         r.AltPortNum,
 		AltTimeout:      r.AltTimeout,
 	}
@@ -125,8 +125,8 @@ func AttrFromKernel(k *abi.UverbsQPAttr) (QPAttr, QPAttrMask) {
 		MinRNRTimer:      k.MinRNRTimer,
 		Port:             k.PortNum,
 		Timeout:          k.Timeout,
-		RetryCnt:         k.RetryCnt,
-		RNRRetry:         k.RNRRetry,
+		RetryCount:       k.RetryCnt,
+		RNRRetryCount:    k.RNRRetry,
 		AltPort:          k.AltPortNum,
 		AltTimeout:       k.AltTimeout,
 		Cap: QPCap{

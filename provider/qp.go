@@ -156,8 +156,8 @@ type QPAttr struct {
 	MinRNRTimer      uint8
 	Port             uint8
 	Timeout          uint8 // 4.096 us * 2^Timeout
-	RetryCnt         uint8
-	RNRRetry         uint8 // 7: for ever
+	RetryCount       uint8
+	RNRRetryCount    uint8 // 7: for ever
 	AltPort          uint8
 	AltTimeout       uint8
 	RateLimit        uint32
@@ -179,8 +179,8 @@ const (
 	QPAttrAV
 	QPAttrPathMTU
 	QPAttrTimeout
-	QPAttrRetryCnt
-	QPAttrRNRRetry
+	QPAttrRetryCount
+	QPAttrRNRRetryCount
 	QPAttrRQPSN
 	QPAttrMaxRdAtomic
 	QPAttrAltPath
@@ -198,7 +198,7 @@ var qpAttrNames = bitNames{
 	{uint64(QPAttrState), "State"}, {uint64(QPAttrCurState), "CurState"}, {uint64(QPAttrEnSQDAsyncNotify), "EnSQDAsyncNotify"},
 	{uint64(QPAttrAccess), "Access"}, {uint64(QPAttrPKeyIndex), "PKeyIndex"}, {uint64(QPAttrPort), "Port"},
 	{uint64(QPAttrQKey), "QKey"}, {uint64(QPAttrAV), "AV"}, {uint64(QPAttrPathMTU), "PathMTU"}, {uint64(QPAttrTimeout), "Timeout"},
-	{uint64(QPAttrRetryCnt), "RetryCnt"}, {uint64(QPAttrRNRRetry), "RNRRetry"}, {uint64(QPAttrRQPSN), "RQPSN"},
+	{uint64(QPAttrRetryCount), "RetryCount"}, {uint64(QPAttrRNRRetryCount), "RNRRetryCount"}, {uint64(QPAttrRQPSN), "RQPSN"},
 	{uint64(QPAttrMaxRdAtomic), "MaxRdAtomic"}, {uint64(QPAttrAltPath), "AltPath"}, {uint64(QPAttrMinRNRTimer), "MinRNRTimer"},
 	{uint64(QPAttrSQPSN), "SQPSN"}, {uint64(QPAttrMaxDestRdAtomic), "MaxDestRdAtomic"}, {uint64(QPAttrPathMigState), "PathMigState"},
 	{uint64(QPAttrCap), "Cap"}, {uint64(QPAttrDestQPNum), "DestQPNum"}, {uint64(QPAttrRateLimit), "RateLimit"},

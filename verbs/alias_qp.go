@@ -145,8 +145,8 @@ type AHAttr = provider.AHAttr
 //		MinRNRTimer      uint8
 //		Port             uint8
 //		Timeout          uint8 // 4.096 us * 2^Timeout
-//		RetryCnt         uint8
-//		RNRRetry         uint8 // 7: for ever
+//		RetryCount       uint8
+//		RNRRetryCount    uint8 // 7: for ever
 //		AltPort          uint8
 //		AltTimeout       uint8
 //		RateLimit        uint32
@@ -173,8 +173,8 @@ const (
 	QPAttrAV               QPAttrMask = provider.QPAttrAV
 	QPAttrPathMTU          QPAttrMask = provider.QPAttrPathMTU
 	QPAttrTimeout          QPAttrMask = provider.QPAttrTimeout
-	QPAttrRetryCnt         QPAttrMask = provider.QPAttrRetryCnt
-	QPAttrRNRRetry         QPAttrMask = provider.QPAttrRNRRetry
+	QPAttrRetryCount       QPAttrMask = provider.QPAttrRetryCount
+	QPAttrRNRRetryCount    QPAttrMask = provider.QPAttrRNRRetryCount
 	QPAttrRQPSN            QPAttrMask = provider.QPAttrRQPSN
 	QPAttrMaxRdAtomic      QPAttrMask = provider.QPAttrMaxRdAtomic
 	QPAttrAltPath          QPAttrMask = provider.QPAttrAltPath

@@ -207,8 +207,8 @@ func (e *end) toRTR(peer *end) (verbs.QPAttr, verbs.QPAttrMask) {
 func (e *end) toRTS() (verbs.QPAttr, verbs.QPAttrMask) {
 	a, mask := verbs.QPAttr{State: verbs.QPRTS, SQPSN: e.psn()}, verbs.QPAttrState|verbs.QPAttrSQPSN
 	if e.qp.Type() == verbs.RC {
-		a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = 14, 7, 7, 4
-		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic
+		a.Timeout, a.RetryCount, a.RNRRetryCount, a.MaxRdAtomic = 14, 7, 7, 4
+		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrMaxRdAtomic
 	}
 	return a, mask
 }

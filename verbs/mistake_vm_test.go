@@ -171,8 +171,8 @@ func TestVMNoAnswer(t *testing.T) {
 	modify(t, l.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
 	modify(t, l.qp, verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: r.qp.Num(), RQPSN: r.psn(), MaxDestRdAtomic: 1, MinRNRTimer: 12, AH: l.to(r.gid)},
 		verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer)
-	modify(t, l.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 12, RetryCnt: 2, RNRRetry: 7, SQPSN: l.psn(), MaxRdAtomic: 1},
-		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
+	modify(t, l.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 12, RetryCount: 2, RNRRetryCount: 7, SQPSN: l.psn(), MaxRdAtomic: 1},
+		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
 	if err := r.qp.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -88,8 +88,8 @@ func attrText(a *QPAttr, mask QPAttrMask) string {
 		{QPAttrMaxDestRdAtomic, "MaxDestRdAtomic", a.MaxDestRdAtomic},
 		{QPAttrMaxRdAtomic, "MaxRdAtomic", a.MaxRdAtomic},
 		{QPAttrTimeout, "Timeout", a.Timeout},
-		{QPAttrRetryCnt, "RetryCnt", a.RetryCnt},
-		{QPAttrRNRRetry, "RNRRetry", a.RNRRetry},
+		{QPAttrRetryCount, "RetryCount", a.RetryCount},
+		{QPAttrRNRRetryCount, "RNRRetryCount", a.RNRRetryCount},
 		{QPAttrMinRNRTimer, "MinRNRTimer", a.MinRNRTimer},
 		{QPAttrRateLimit, "RateLimit", a.RateLimit},
 	} {

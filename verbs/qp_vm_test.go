@@ -102,8 +102,8 @@ func TestVMRdAtomic(t *testing.T) {
 	modify(t, r.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
 	modify(t, r.qp, verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: l.qp.Num(), RQPSN: l.psn(), MaxDestRdAtomic: 12, MinRNRTimer: 12, AH: r.to(l.gid)},
 		verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer)
-	modify(t, r.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: r.psn(), MaxRdAtomic: 12},
-		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
+	modify(t, r.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCount: 7, RNRRetryCount: 7, SQPSN: r.psn(), MaxRdAtomic: 12},
+		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
 	if a, err := r.qp.Query(); err != nil || a.MaxRdAtomic < 12 || a.MaxDestRdAtomic < 12 {
 		t.Errorf("%+v, %v", a, err)
 	}

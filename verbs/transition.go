@@ -36,7 +36,7 @@ var transitions = map[QPType]map[[2]QPState]attrs{
 		{QPRTR, QPReset}: {},
 		{QPRTR, QPErr}:   {},
 		{QPRTR, QPRTS}: {
-			required: QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrSQPSN | QPAttrMaxRdAtomic,
+			required: QPAttrTimeout | QPAttrRetryCount | QPAttrRNRRetryCount | QPAttrSQPSN | QPAttrMaxRdAtomic,
 			optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrMinRNRTimer | QPAttrPathMigState,
 		},
 
@@ -49,7 +49,7 @@ var transitions = map[QPType]map[[2]QPState]attrs{
 		{QPSQD, QPErr}:   {},
 		{QPSQD, QPRTS}:   {optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrMinRNRTimer | QPAttrPathMigState},
 		{QPSQD, QPSQD}: {
-			optional: QPAttrPort | QPAttrAV | QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic |
+			optional: QPAttrPort | QPAttrAV | QPAttrTimeout | QPAttrRetryCount | QPAttrRNRRetryCount | QPAttrMaxRdAtomic |
 				QPAttrMaxDestRdAtomic | QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex | QPAttrMinRNRTimer | QPAttrPathMigState,
 		},
 
@@ -175,7 +175,7 @@ var transitions = map[QPType]map[[2]QPState]attrs{
 		{QPRTR, QPReset}: {},
 		{QPRTR, QPErr}:   {},
 		{QPRTR, QPRTS}: {
-			required: QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrSQPSN | QPAttrMaxRdAtomic,
+			required: QPAttrTimeout | QPAttrRetryCount | QPAttrRNRRetryCount | QPAttrSQPSN | QPAttrMaxRdAtomic,
 			optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrPathMigState,
 		},
 
@@ -188,7 +188,7 @@ var transitions = map[QPType]map[[2]QPState]attrs{
 		{QPSQD, QPErr}:   {},
 		{QPSQD, QPRTS}:   {optional: QPAttrCurState | QPAttrAltPath | QPAttrAccess | QPAttrPathMigState},
 		{QPSQD, QPSQD}: {
-			optional: QPAttrPort | QPAttrAV | QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic |
+			optional: QPAttrPort | QPAttrAV | QPAttrTimeout | QPAttrRetryCount | QPAttrRNRRetryCount | QPAttrMaxRdAtomic |
 				QPAttrAltPath | QPAttrAccess | QPAttrPKeyIndex | QPAttrPathMigState,
 		},
 

@@ -103,7 +103,7 @@ func TestTransitionAttrs(t *testing.T) {
 		{RC, QPInit, QPRTR, "AV|PathMTU|RQPSN|MinRNRTimer|MaxDestRdAtomic|DestQPNum", "Access|PKeyIndex|AltPath"},
 		{UC, QPInit, QPRTR, "AV|PathMTU|RQPSN|DestQPNum", "Access|PKeyIndex|AltPath"},
 		{UD, QPInit, QPRTR, "0", "PKeyIndex|QKey"},
-		{RC, QPRTR, QPRTS, "Timeout|RetryCnt|RNRRetry|MaxRdAtomic|SQPSN", "CurState|Access|AltPath|MinRNRTimer|PathMigState"},
+		{RC, QPRTR, QPRTS, "Timeout|RetryCount|RNRRetryCount|MaxRdAtomic|SQPSN", "CurState|Access|AltPath|MinRNRTimer|PathMigState"},
 		{UC, QPRTR, QPRTS, "SQPSN", "CurState|Access|AltPath|PathMigState"},
 		{UD, QPRTR, QPRTS, "SQPSN", "CurState|QKey"},
 		{RC, QPSQE, QPRTS, "0", "0"},

@@ -43,8 +43,8 @@ func testVendor(t *testing.T, rt *route) {
 	move(dct, verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, MinRNRTimer: 12, AH: r.to(l.gid)}, verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrMinRNRTimer)
 	move(dci, verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrPKeyIndex|verbs.QPAttrPort)
 	move(dci, verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, AH: l.to(r.gid)}, verbs.QPAttrPathMTU|verbs.QPAttrAV)
-	move(dci, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
-		verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrMaxRdAtomic|verbs.QPAttrSQPSN)
+	move(dci, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCount: 7, RNRRetryCount: 7, MaxRdAtomic: 4},
+		verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrMaxRdAtomic|verbs.QPAttrSQPSN)
 	if _, err := srq.PostRecv([]verbs.RecvWR{{ID: 9, SGList: []verbs.SGE{r.buf.Slice(0, 64)}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func connectXRC(t *testing.T, e *end, qp *verbs.QP, peer uint32, to verbs.AHAttr
 	if qp.Type() == verbs.XRCRecv {
 		rtr |= verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer
 	} else {
-		rts |= verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrMaxRdAtomic
+		rts |= verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrMaxRdAtomic
 	}
 	modify(t, qp, verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: peer, AH: to, MaxDestRdAtomic: 4}, rtr)
 	modify(t, qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, MaxRdAtomic: 4}, rts)

@@ -49,7 +49,7 @@ func (k *Kernel) initQPAttr(id *id, c *abi.UcmInitQPAttr) error {
 		r.PathMTU, r.MinRNRTimer = mtu1024, rnrTimer
 		r.DestQPNum, r.RQPSN, r.MaxDestRdAtomic = id.theirs.QPNum, id.peer.psn, id.responder
 	case state == verbs.QPRTS:
-		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic
+		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic
 		r.Timeout, r.SQPSN, r.MaxRdAtomic, r.RNRRetry = ackTimeout, id.psn, id.initiator, min(id.theirs.RNRRetryCount, 7)
 		if r.RetryCnt = min(id.theirs.RetryCount, 7); id.active {
 			r.RetryCnt = min(id.own.RetryCount, 7) // both sides use the connecting side's

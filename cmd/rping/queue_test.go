@@ -51,8 +51,8 @@ func TestCauseOfAFlush(t *testing.T) {
 			State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: qps[peer].Num(), MinRNRTimer: 12,
 			AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: gids[peer].GID, SGIDIndex: uint8(gids[i].Index), HopLimit: 64}},
 		}, verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer))
-		ok(qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7},
-			verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic))
+		ok(qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCount: 7, RNRRetryCount: 7},
+			verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic))
 	}
 	s := &session{qp: qps[0]}
 	_, err := qps[0].PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{bufs[0].Slice(0, 16)}}})

@@ -42,7 +42,7 @@ func (r *cqRig) connect(q provider.QP) {
 	}{
 		{provider.QPInit, provider.QPAttrPKeyIndex | provider.QPAttrPort | provider.QPAttrAccess},
 		{provider.QPRTR, provider.QPAttrAV | provider.QPAttrPathMTU | provider.QPAttrDestQPNum | provider.QPAttrRQPSN | provider.QPAttrMaxDestRdAtomic | provider.QPAttrMinRNRTimer},
-		{provider.QPRTS, provider.QPAttrTimeout | provider.QPAttrRetryCnt | provider.QPAttrRNRRetry | provider.QPAttrSQPSN | provider.QPAttrMaxRdAtomic},
+		{provider.QPRTS, provider.QPAttrTimeout | provider.QPAttrRetryCount | provider.QPAttrRNRRetryCount | provider.QPAttrSQPSN | provider.QPAttrMaxRdAtomic},
 	} {
 		attr.State = step.state
 		if err := q.Modify(&attr, step.mask|provider.QPAttrState); err != nil {

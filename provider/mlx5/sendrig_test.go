@@ -105,7 +105,7 @@ func moveTo(t testing.TB, q *QP, to provider.QPState) {
 	masks := map[provider.QPState]provider.QPAttrMask{
 		provider.QPInit: every | provider.QPAttrAccess | provider.QPAttrQKey,
 		provider.QPRTR:  provider.QPAttrState | provider.QPAttrAV | provider.QPAttrPathMTU | provider.QPAttrDestQPNum | provider.QPAttrRQPSN | provider.QPAttrMaxDestRdAtomic | provider.QPAttrMinRNRTimer,
-		provider.QPRTS:  provider.QPAttrState | provider.QPAttrTimeout | provider.QPAttrRetryCnt | provider.QPAttrRNRRetry | provider.QPAttrSQPSN | provider.QPAttrMaxRdAtomic,
+		provider.QPRTS:  provider.QPAttrState | provider.QPAttrTimeout | provider.QPAttrRetryCount | provider.QPAttrRNRRetryCount | provider.QPAttrSQPSN | provider.QPAttrMaxRdAtomic,
 	}
 	for s := provider.QPInit; s <= to; s++ {
 		a := provider.QPAttr{State: s, Port: 1, PathMTU: provider.MTU1024, DestQPNum: 5, AH: provider.AHAttr{Global: true, Port: 1}}

@@ -130,6 +130,6 @@ func (e *end) connect(to *end, psn uint32) error {
 		verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer); err != nil {
 		return err
 	}
-	rts := verbs.QPAttr{State: verbs.QPRTS, SQPSN: psn, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4}
-	return e.qp.Modify(&rts, verbs.QPAttrState|verbs.QPAttrSQPSN|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrMaxRdAtomic)
+	rts := verbs.QPAttr{State: verbs.QPRTS, SQPSN: psn, RetryCount: 7, RNRRetryCount: 7, MaxRdAtomic: 4}
+	return e.qp.Modify(&rts, verbs.QPAttrState|verbs.QPAttrSQPSN|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrMaxRdAtomic)
 }

@@ -256,8 +256,8 @@ func transitions(f *uverbs.File, qp uverbs.QP, typ uint8, gid abi.UverbsGIDEntry
 			State: provider.QPRTR, PathMTU: provider.MTU1024, DestQPNum: qp.Num, MaxDestRdAtomic: 1, MinRNRTimer: 12,
 			AH: provider.AHAttr{Global: true, Port: 1, GRH: provider.GlobalRoute{DGID: gid.GID, SGIDIndex: uint8(gid.GIDIndex), HopLimit: 1}},
 		}, state|provider.QPAttrAV|provider.QPAttrPathMTU|provider.QPAttrDestQPNum|provider.QPAttrRQPSN|provider.QPAttrMaxDestRdAtomic|provider.QPAttrMinRNRTimer),
-		modify(provider.QPAttr{State: provider.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1},
-			state|provider.QPAttrTimeout|provider.QPAttrRetryCnt|provider.QPAttrRNRRetry|provider.QPAttrSQPSN|provider.QPAttrMaxRdAtomic))
+		modify(provider.QPAttr{State: provider.QPRTS, Timeout: 14, RetryCount: 7, RNRRetryCount: 7, MaxRdAtomic: 1},
+			state|provider.QPAttrTimeout|provider.QPAttrRetryCount|provider.QPAttrRNRRetryCount|provider.QPAttrSQPSN|provider.QPAttrMaxRdAtomic))
 }
 
 // The environment turns the test program into a recorder or into program.

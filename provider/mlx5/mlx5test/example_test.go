@@ -74,7 +74,7 @@ func connect(qp *verbs.QP, peer uint32) error {
 			State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: peer,
 			AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: verbs.GID{10: 0xff, 11: 0xff, 12: 10, 15: 1}}},
 		}, verbs.QPAttrState | verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer},
-		{verbs.QPAttr{State: verbs.QPRTS, RNRRetry: 7}, verbs.QPAttrState | verbs.QPAttrTimeout | verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry |
+		{verbs.QPAttr{State: verbs.QPRTS, RNRRetryCount: 7}, verbs.QPAttrState | verbs.QPAttrTimeout | verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount |
 			verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic},
 	} {
 		if err := qp.Modify(&step.attr, step.mask); err != nil {

@@ -110,8 +110,8 @@ func (e *end) connect(peer *end, r retries) {
 	if err := path.ToRTR(e.qp, oob.Address{QPN: peer.qp.Num(), PSN: 7, GID: peer.gid}); err != nil {
 		e.t.Fatal(err)
 	}
-	if err := e.qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, Timeout: r.timeout, RetryCnt: r.count, RNRRetry: r.rnr, SQPSN: 7, MaxRdAtomic: 4},
-		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCnt|verbs.QPAttrRNRRetry|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic); err != nil {
+	if err := e.qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, Timeout: r.timeout, RetryCount: r.count, RNRRetryCount: r.rnr, SQPSN: 7, MaxRdAtomic: 4},
+		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic); err != nil {
 		e.t.Fatal(err)
 	}
 }

@@ -73,8 +73,8 @@ func run(t *testing.T, before int, wrs func(here, there *verbs.MR) []verbs.SendW
 		{verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: qp.Num(), MaxDestRdAtomic: 1,
 			AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: gids[0].GID}}},
 			verbs.QPAttrState | verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN | verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer},
-		{verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1}, verbs.QPAttrState | verbs.QPAttrTimeout |
-			verbs.QPAttrRetryCnt | verbs.QPAttrRNRRetry | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic},
+		{verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCount: 7, RNRRetryCount: 7, MaxRdAtomic: 1}, verbs.QPAttrState | verbs.QPAttrTimeout |
+			verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic},
 	} {
 		if err := qp.Modify(&step.attr, step.mask); err != nil {
 			t.Fatal(err)
