@@ -70,7 +70,7 @@ type Dialer struct {
 	// AckTimeout is how long the QP waits for an acknowledgement before it sends
 	// again, 0 for the default: see [ID.SetAckTimeout]. With the retry count it
 	// bounds how long a dead peer goes unnoticed.
-	AckTimeout uint8
+	AckTimeout time.Duration
 	// NetNS is the network namespace to connect from, as in IDConfig; names are
 	// looked up in the process's own.
 	NetNS string

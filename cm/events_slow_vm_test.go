@@ -21,7 +21,7 @@ import (
 func TestSlowEventUnreachable(t *testing.T) {
 	longtest.Need(t)
 	r := newRig(t)
-	client := r.resolvedTo(r.listener.LocalAddr(), func(id *cm.ID) { r.ok(id.SetAckTimeout(1)) })
+	client := r.resolvedTo(r.listener.LocalAddr(), func(id *cm.ID) { r.ok(id.SetAckTimeout(10 * time.Microsecond)) })
 	r.withQP(client)
 	r.hosts[0].Lose(t)
 	r.ok(client.Connect(nil))

@@ -3,12 +3,12 @@
 package cm
 
 import (
+	"time"
+
 	"purerdma/abi"
 	"purerdma/ucma"
+	"purerdma/verbs"
 )
-
-// maxAckTimeout is the largest value of the five bits of a local ACK timeout.
-const maxAckTimeout = 31
 
 // SetReuseAddr lets several IDs bind the same port (RDMA_OPTION_ID_REUSEADDR,
 // rdma_set_option(3)). All of them must ask for it before they bind. It cannot be
@@ -39,15 +39,17 @@ func (id *ID) SetTOS(tos uint8) error {
 }
 
 // SetAckTimeout sets how long the QP waits for an acknowledgement before it
-// sends again (RDMA_OPTION_ID_ACK_TIMEOUT, rdma_set_option(3)): 4.096 us times
-// two to the power of timeout, which has five bits; 0 waits for ever. It is for
-// IDs with connected QPs, before ResolveRoute on the connecting side, and before
+// sends again (RDMA_OPTION_ID_ACK_TIMEOUT, rdma_set_option(3)). The timeout is rounded
+// up as by verbs.EncodeAckTimeout, whose error for other durations is
+// verbs.ErrTimeoutRange; verbs.NoTimeout waits without end. SetAckTimeout is for IDs with
+// connected QPs, and must be called before ResolveRoute on the connecting side, before
 // Accept on the other.
-func (id *ID) SetAckTimeout(timeout uint8) error {
-	if timeout > maxAckTimeout {
-		return id.opError(opAckTimeout, &ParamError{Field: "ACK timeout", Value: int(timeout), Max: maxAckTimeout, Why: "it has five bits"})
+func (id *ID) SetAckTimeout(timeout time.Duration) error {
+	code, err := verbs.EncodeAckTimeout(timeout)
+	if err != nil {
+		return id.opError(opAckTimeout, err)
 	}
-	return id.setOption(opAckTimeout, abi.RDMA_OPTION_ID_ACK_TIMEOUT, []byte{timeout})
+	return id.setOption(opAckTimeout, abi.RDMA_OPTION_ID_ACK_TIMEOUT, []byte{code})
 }
 
 func (id *ID) setOption(op string, name uint32, value []byte) error {

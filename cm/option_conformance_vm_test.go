@@ -75,12 +75,13 @@ func TestTypeOfServiceAndAckTimeout(t *testing.T) {
 	const tos, timeout = 0x68, 15
 	p := newRCPair(t)
 	id := p.newID(p.client)
-	var pe *cm.ParamError
-	if err := id.SetAckTimeout(32); !errors.As(err, &pe) || pe.Max != 31 {
-		t.Errorf("a timeout of 32: %v", err)
+	for _, d := range []time.Duration{0, verbs.DecodeAckTimeout(32)} {
+		if err := id.SetAckTimeout(d); !errors.Is(err, verbs.ErrTimeoutRange) {
+			t.Errorf("SetAckTimeout(%v) = %v, want %v", d, err, verbs.ErrTimeoutRange)
+		}
 	}
 	p.ok(id.SetTOS(tos))
-	p.ok(id.SetAckTimeout(timeout))
+	p.ok(id.SetAckTimeout(verbs.DecodeAckTimeout(timeout)))
 	p.route(id, rcAddr(p.hosts[1].IPv4, 0), p.listener.LocalAddr())
 	paths, err := id.QueryPath()
 	p.ok(err)

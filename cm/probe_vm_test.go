@@ -25,7 +25,7 @@ func TestProbe(t *testing.T) {
 	dial := func() *cm.Conn {
 		t.Helper()
 		d := dialerOf(hosts[1].IPv4)
-		d.AckTimeout = 10 // 4 ms
+		d.AckTimeout = 4 * time.Millisecond
 		d.Param = &cm.ConnParam{RetryCount: 2, RNRRetryCount: 7}
 		conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"purerdma/verbs"
 )
@@ -33,9 +34,12 @@ type Path struct {
 	// None no retries. rxe takes 7 for retries without end.
 	RetryCount int
 
-	// Of RC, in the units of verbs.QPAttr.
-	Timeout     uint8 // 0 means 14, which is 67 ms
-	MinRNRTimer uint8 // 0 means 12, which is 0.64 ms
+	// AckTimeout is how long a QP of RC waits for an acknowledgement before it sends again:
+	// rounded up as by verbs.EncodeAckTimeout, 0 means 67 ms, verbs.NoTimeout without end.
+	AckTimeout time.Duration
+	// MinRNRTimer is how long the peer waits before it repeats a send of RC that found no
+	// posted receive: rounded up as by verbs.EncodeRNRTimer, 0 means 0.64 ms.
+	MinRNRTimer time.Duration
 
 	// QKey is what datagrams to the QP must carry; 0 means 0x11111111.
 	QKey uint32
@@ -44,8 +48,8 @@ type Path struct {
 // Values of fields that are 0.
 const (
 	defaultHopLimit    = 64
-	defaultTimeout     = 14
-	defaultMinRNRTimer = 12
+	defaultAckTimeout  = 67 * time.Millisecond
+	defaultMinRNRTimer = 640 * time.Microsecond
 	defaultQKey        = 0x11111111 // that of ibv_ud_pingpong
 	defaultRdAtomic    = 1
 	defaultRetryCount  = 6
@@ -130,7 +134,9 @@ func (p *Path) ToRTR(qp *verbs.QP, remote Address) error {
 		if a.MaxDestRdAtomic, err = p.rdAtomic(); err != nil {
 			return err
 		}
-		a.MinRNRTimer = or(p.MinRNRTimer, defaultMinRNRTimer)
+		if a.MinRNRTimer, err = verbs.EncodeRNRTimer(or(p.MinRNRTimer, defaultMinRNRTimer)); err != nil {
+			return fmt.Errorf("oob.Path: %w", err)
+		}
 		mask |= verbs.QPAttrMaxDestRdAtomic | verbs.QPAttrMinRNRTimer
 	}
 	return qp.Modify(&a, mask)
@@ -142,8 +148,10 @@ func (p *Path) ToRTS(qp *verbs.QP, own Address) error {
 	a := verbs.QPAttr{State: verbs.QPRTS, SQPSN: own.PSN}
 	mask := verbs.QPAttrState | verbs.QPAttrSQPSN
 	if qp.Type() == verbs.RC {
-		a.Timeout = or(p.Timeout, defaultTimeout)
 		var err error
+		if a.Timeout, err = verbs.EncodeAckTimeout(or(p.AckTimeout, defaultAckTimeout)); err != nil {
+			return fmt.Errorf("oob.Path: %w", err)
+		}
 		if a.RetryCount, err = number("RetryCount", p.RetryCount, defaultRetryCount, 7); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"purerdma/oob"
 	"purerdma/provider"
@@ -36,15 +37,19 @@ func TestPathNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type numbers struct{ retries, reads, served uint8 }
+	type numbers struct{ retries, reads, served, ackTimeout, rnrTimer uint8 }
 	for name, tc := range map[string]struct {
 		path oob.Path
 		want numbers
 		bad  string
 	}{
-		"zero":             {oob.Path{}, numbers{6, 1, 1}, ""},
-		"None":             {oob.Path{RetryCount: oob.None, RdAtomic: oob.None}, numbers{0, 0, 0}, ""},
-		"given":            {oob.Path{RetryCount: 7, RdAtomic: 4}, numbers{7, 4, 4}, ""},
+		"zero":             {oob.Path{}, numbers{6, 1, 1, 14, 12}, ""},
+		"None":             {oob.Path{RetryCount: oob.None, RdAtomic: oob.None}, numbers{0, 0, 0, 14, 12}, ""},
+		"given":            {oob.Path{RetryCount: 7, RdAtomic: 4}, numbers{7, 4, 4, 14, 12}, ""},
+		"timeouts":         {oob.Path{AckTimeout: time.Millisecond, MinRNRTimer: time.Second / 2}, numbers{6, 1, 1, 8, 0}, ""},
+		"no timeout":       {oob.Path{AckTimeout: verbs.NoTimeout}, numbers{6, 1, 1, 0, 12}, ""},
+		"long timeout":     {oob.Path{AckTimeout: 3 * time.Hour}, numbers{}, "ACK timeout of 3h0m0s"},
+		"long timer":       {oob.Path{MinRNRTimer: time.Second}, numbers{}, "RNR NAK timer of 1s"},
 		"too many retries": {oob.Path{RetryCount: 8}, numbers{}, "RetryCount is 8"},
 		"negative retries": {oob.Path{RetryCount: -2}, numbers{}, "RetryCount is -2"},
 		"too many READs":   {oob.Path{RdAtomic: 256}, numbers{}, "RdAtomic is 256"},
@@ -71,7 +76,7 @@ func TestPathNumbers(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, err := qp.Query()
-			if got := (numbers{a.RetryCount, a.MaxRdAtomic, a.MaxDestRdAtomic}); got != tc.want || err != nil {
+			if got := (numbers{a.RetryCount, a.MaxRdAtomic, a.MaxDestRdAtomic, a.Timeout, a.MinRNRTimer}); got != tc.want || err != nil {
 				t.Errorf("Query() = %+v, %v, want %+v", got, err, tc.want)
 			}
 		})

@@ -142,13 +142,13 @@ type AHAttr = provider.AHAttr
 //		SQDraining       bool  // answer of a query
 //		MaxRdAtomic      uint8 // reads and atomics of ours in flight
 //		MaxDestRdAtomic  uint8 // reads and atomics of the peer in flight
-//		MinRNRTimer      uint8
+//		MinRNRTimer      uint8 // a code: verbs.EncodeRNRTimer
 //		Port             uint8
-//		Timeout          uint8 // 4.096 us * 2^Timeout
+//		Timeout          uint8 // a code of the ACK timeout: verbs.EncodeAckTimeout
 //		RetryCount       uint8
 //		RNRRetryCount    uint8 // 7: for ever
 //		AltPort          uint8
-//		AltTimeout       uint8
+//		AltTimeout       uint8 // a code like Timeout
 //		RateLimit        uint32
 //	}
 type QPAttr = provider.QPAttr

@@ -137,7 +137,7 @@ func (w *plain) agree(p *plan) error {
 		}
 	}
 	w.path.RdAtomic = max(1, p.RdAtomic)
-	w.path.Timeout = uint8(p.Timeout)
+	w.path.AckTimeout = verbs.DecodeAckTimeout(uint8(p.Timeout))
 	w.path.Access = p.kind.access
 	if p.connection == verbs.UD && p.Max > p.MTU {
 		return fmt.Errorf("%d bytes do not fit a datagram, which has %d", p.Max, p.MTU)

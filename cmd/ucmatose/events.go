@@ -7,6 +7,7 @@ import (
 
 	"purerdma/cm"
 	"purerdma/cmd/internal/tool"
+	"purerdma/verbs"
 )
 
 // handle does what an event asks for. It runs in the goroutine that fetches.
@@ -64,7 +65,7 @@ func (n *node) resolveRoute() error {
 
 func (n *node) setAckTimeout() {
 	if timeout := n.test.opt.ackTimeout; timeout != nil {
-		if err := n.id.SetAckTimeout(*timeout); err != nil {
+		if err := n.id.SetAckTimeout(verbs.DecodeAckTimeout(*timeout)); err != nil {
 			n.test.u.Perror("cmatose: set ack timeout option failed", err)
 		}
 	}

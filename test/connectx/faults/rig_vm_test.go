@@ -55,7 +55,7 @@ func newLink(t *testing.T) *link {
 		}
 		accepted <- c
 	}()
-	d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(l.hosts[1].IPv4, 0)), AckTimeout: 10, Param: &cm.ConnParam{RetryCount: 3, RNRRetryCount: 7}}
+	d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(l.hosts[1].IPv4, 0)), AckTimeout: 4 * time.Millisecond, Param: &cm.ConnParam{RetryCount: 3, RNRRetryCount: 7}}
 	if l.client, err = d.Dial(within(t), "tcp", ln.Addr().String()); err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ type retries struct{ timeout, count, rnr, rnrTimer uint8 }
 // connect moves the QP to RTS.
 func (e *end) connect(peer *end, r retries) {
 	e.t.Helper()
-	path := oob.Path{Access: everything, RdAtomic: 4, MinRNRTimer: r.rnrTimer}
+	path := oob.Path{Access: everything, RdAtomic: 4, MinRNRTimer: verbs.DecodeRNRTimer(r.rnrTimer)}
 	if err := path.Init(e.qp); err != nil {
 		e.t.Fatal(err)
 	}
