@@ -64,7 +64,7 @@ func TestDatagramEvents(t *testing.T) {
 	// One that brings no private data.
 	id := newID(p.client)
 	p.ok(id.Bind(rcAddr(hosts[1].IPv4, 0)))
-	m, err := id.JoinMulticast(group, nil)
+	m, err := id.JoinMulticast(group, cm.FullMember)
 	p.ok(err)
 	if ev := p.next(p.client, nil, cm.EventMulticastJoin); ev.Multicast != m || ev.UD.PrivateData != nil {
 		t.Errorf("joining brought %q", ev.UD.PrivateData)

@@ -82,7 +82,7 @@ func ExampleID_JoinMulticast() {
 	if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
 		log.Fatal(err)
 	}
-	group, err := id.JoinMulticast(cm.AddrFrom(netip.MustParseAddrPort("239.8.8.8:0")), nil)
+	group, err := id.JoinMulticast(cm.AddrFrom(netip.MustParseAddrPort("239.8.8.8:0")), cm.FullMember)
 	if err != nil {
 		log.Fatal(err)
 	}

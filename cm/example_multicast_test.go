@@ -65,7 +65,7 @@ func ExampleID_JoinMulticast_answer() {
 	if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := id.JoinMulticast(cm.AddrFrom(netip.MustParseAddrPort("239.8.8.8:0")), nil); err != nil {
+	if _, err := id.JoinMulticast(cm.AddrFrom(netip.MustParseAddrPort("239.8.8.8:0")), cm.FullMember); err != nil {
 		log.Fatal(err)
 	}
 	ev, err := ch.Next(ctx)

@@ -13,33 +13,40 @@ import (
 )
 
 // serveEvents is a server in the librdmacm model: one goroutine takes the events of
-// the listener and of all its connections. It echoes one message of each.
+// the listener and of all its connections. It echoes one message of each. It finds what belongs
+// to a connection by the ID.
 func serveEvents(ctx context.Context, ch *cm.EventChannel) error {
+	sessions := map[*cm.ID]*session{}
 	for ev, err := range ch.Events(ctx) {
 		if err != nil {
 			return err
 		}
+		s := sessions[ev.ID]
 		switch ev.Type {
 		case cm.EventConnectRequest: // ev.ID is new, ev.Listener was asked
-			if err := accept(ev.ID); err != nil {
+			if s, err = accept(ev.ID); err != nil {
 				log.Print(err)
-				hangUp(ev.ID) // refuses the peer
+				hangUp(ev.ID, s) // refuses the peer
+				break
 			}
+			sessions[ev.ID] = s
 		case cm.EventEstablished:
-			s := ev.ID.Context.(*session)
 			s.echo.Go(func() { s.echoOne(ctx, ev.ID.QP()) })
 		case cm.EventDisconnected:
 			ev.ID.Disconnect() // the answer, for which the peer waits
-			hangUp(ev.ID)
+			hangUp(ev.ID, s)
+			delete(sessions, ev.ID)
 		case cm.EventConnectError, cm.EventUnreachable, cm.EventRejected:
 			// On an established ID, UNREACHABLE is a mere hint.
 			if ev.ID.State() == cm.StateFailed {
 				log.Print(ev.Err())
-				hangUp(ev.ID)
+				hangUp(ev.ID, s)
+				delete(sessions, ev.ID)
 			}
 		case cm.EventDeviceRemoval:
 			log.Print(ev.Err())
-			hangUp(ev.ID)
+			hangUp(ev.ID, s)
+			delete(sessions, ev.ID)
 		}
 		ev.Ack()
 	}
@@ -53,27 +60,28 @@ type session struct {
 }
 
 // accept makes what the connection needs, posts a receive before the peer can send,
-// and accepts. ESTABLISHED comes when the peer has confirmed.
-func accept(id *cm.ID) error {
+// and accepts. ESTABLISHED comes when the peer has confirmed. The session is nil if it has no
+// memory.
+func accept(id *cm.ID) (*session, error) {
 	if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
-		return err
+		return nil, err
 	}
 	buf, err := id.QP().PD().Alloc(4096, verbs.LocalWrite)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	id.Context = &session{buf: buf}
+	s := &session{buf: buf}
 	if _, err := id.QP().PostRecv([]verbs.RecvWR{{ID: 1, SGList: []verbs.SGE{buf.SGE()}}}); err != nil {
-		return err
+		return s, err
 	}
-	return id.Accept(nil)
+	return s, id.Accept(nil)
 }
 
 // hangUp closes an ID, its QP with it, which ends the waits on its CQs, and then the
 // memory that the QP had.
-func hangUp(id *cm.ID) {
+func hangUp(id *cm.ID, s *session) {
 	id.Close()
-	if s, ok := id.Context.(*session); ok {
+	if s != nil {
 		s.echo.Wait()
 		s.buf.Close()
 	}

@@ -96,7 +96,7 @@ func TestExampleAnswerToAGroup(t *testing.T) {
 		if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := id.JoinMulticast(group, nil); err != nil {
+		if _, err := id.JoinMulticast(group, cm.FullMember); err != nil {
 			t.Fatal(err)
 		}
 		ev := expect(t, ch, cm.EventMulticastJoin)

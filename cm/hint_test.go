@@ -281,7 +281,7 @@ func TestSilenceOfThisHost(t *testing.T) {
 func TestWhatIsMissingIsEINVAL(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
-	_, joining := id.JoinMulticast(Addr{}, nil)
+	_, joining := id.JoinMulticast(Addr{}, FullMember)
 	_, listening := new(ListenConfig).ListenInfo(AddrInfo{})
 	_, resolving := new(Dialer).ResolveInfo(context.Background())
 	id.dev = &verbs.Device{}

@@ -21,9 +21,6 @@ import (
 // All methods may be called concurrently; the kernel runs the commands of one ID
 // one after the other. After Close they return net.ErrClosed.
 type ID struct {
-	// Context is the user's; the library does not look at it.
-	Context any
-
 	kid    uint32 // the kernel's number
 	uid    uint64 // ours, in every event
 	ps     PortSpace

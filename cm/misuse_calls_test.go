@@ -59,7 +59,7 @@ func TestEveryCallInEveryState(t *testing.T) {
 		{"Notify", func(id *ID) error { return id.Notify(CommEst) }, []State{StateAccepting}},
 		{"Notify of a migrated path", func(id *ID) error { return id.Notify(PathMig) }, []State{StateEstablished}},
 		{"Disconnect", func(id *ID) error { return id.Disconnect() }, []State{StateResponded, StateAccepting, StateEstablished, StateDisconnected}},
-		{"JoinMulticast", func(id *ID) error { _, err := id.JoinMulticast(mustAddr("239.1.1.1:0"), nil); return err }, []State{StateBound, StateAddrResolved}},
+		{"JoinMulticast", func(id *ID) error { _, err := id.JoinMulticast(mustAddr("239.1.1.1:0"), FullMember); return err }, []State{StateBound, StateAddrResolved}},
 		{"SetReuseAddr", func(id *ID) error { return id.SetReuseAddr(true) }, []State{StateIdle, StateBound}},
 		{"SetReuseAddr off", func(id *ID) error { return id.SetReuseAddr(false) }, []State{StateIdle}},
 		{"SetAFOnly", func(id *ID) error { return id.SetAFOnly(true) }, []State{StateIdle, StateBound}},

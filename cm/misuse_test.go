@@ -19,7 +19,7 @@ func TestStateErrorNamesTheStates(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	k.fail[abi.RDMA_USER_CM_CMD_JOIN_MCAST] = syscall.EINVAL
-	_, err := id.JoinMulticast(mustAddr("239.1.1.1:0"), nil)
+	_, err := id.JoinMulticast(mustAddr("239.1.1.1:0"), FullMember)
 	var se *StateError
 	if !errors.As(err, &se) || !strings.Contains(err.Error(), `the ID is "idle", it must be "bound" or "address resolved"`) {
 		t.Error(err)

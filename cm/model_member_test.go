@@ -26,7 +26,7 @@ type modelMember struct {
 // join joins one of a few groups.
 func (r *modelRun) join(h *modelHandle) error {
 	group := AddrFrom(netip.AddrPortFrom(netip.AddrFrom4([4]byte{239, 1, 2, byte(r.rnd.IntN(3))}), 0))
-	m, err := h.id.JoinMulticastEx(group, JoinFlags(r.rnd.IntN(4)/3), nil)
+	m, err := h.id.JoinMulticast(group, JoinFlags(r.rnd.IntN(4)/3))
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,8 @@ const (
 // or with the ID.
 type Multicast struct {
 	// Addr is the group, Flags the role in which it was joined.
-	Addr  Addr
-	Flags JoinFlags
-	// Context is the user's; the library does not look at it.
-	Context any
-
+	Addr   Addr
+	Flags  JoinFlags
 	id     *ID
 	uid    uint64
 	joined chan struct{} // closed when the command that joins has returned
@@ -49,24 +46,20 @@ type Multicast struct {
 	acks acks // guarded by id.mu
 }
 
-// JoinMulticast asks to become a full member of a group (rdma_join_multicast(3)).
+// JoinMulticast asks to become a member of a group in the given role
+// (rdma_join_multicast(3), rdma_join_multicast_ex(3)).
 // The ID must be one of datagrams with a device: bound to one, or with a resolved
 // address. The outcome is EventMulticastJoin, which carries the address to send
 // to, or EventMulticastError. The ID's QP, if it has one by then, is attached to
 // the group.
-func (id *ID) JoinMulticast(group Addr, context any) (*Multicast, error) {
-	return id.JoinMulticastEx(group, FullMember, context)
-}
-
-// JoinMulticastEx is JoinMulticast in the given role (rdma_join_multicast_ex(3)).
-func (id *ID) JoinMulticastEx(group Addr, flags JoinFlags, context any) (*Multicast, error) {
+func (id *ID) JoinMulticast(group Addr, flags JoinFlags) (*Multicast, error) {
 	if !group.IsValid() {
 		return nil, id.opError(opJoin, errNoAddr)
 	}
 	if flags > SendOnlyFullMember {
 		return nil, id.opError(opJoin, &ParamError{Field: "the role", Value: int(flags), Max: int(SendOnlyFullMember), Why: "there are FullMember and SendOnlyFullMember"})
 	}
-	m := &Multicast{Addr: group, Flags: flags, Context: context, id: id, uid: lastUID.Add(1), joined: make(chan struct{})}
+	m := &Multicast{Addr: group, Flags: flags, id: id, uid: lastUID.Add(1), joined: make(chan struct{})}
 	defer close(m.joined)
 	// The event may be fetched before the command returns.
 	id.mu.Lock()

@@ -138,7 +138,7 @@ func joinEvent(uid uint64) abi.UcmEventResp {
 
 func mustJoin(t *testing.T, id *ID) *Multicast {
 	t.Helper()
-	m, err := id.JoinMulticast(mustAddr("239.1.2.3:0"), nil)
+	m, err := id.JoinMulticast(mustAddr("239.1.2.3:0"), FullMember)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,10 +259,10 @@ func TestLeaveAndClose(t *testing.T) {
 				}
 			})
 		}
-		wg.Go(func() { id.JoinMulticast(mustAddr("239.1.2.4:0"), nil) })
+		wg.Go(func() { id.JoinMulticast(mustAddr("239.1.2.4:0"), FullMember) })
 		id.Close()
 		wg.Wait()
-		if _, err := id.JoinMulticast(mustAddr("239.1.2.4:0"), nil); !errors.Is(err, net.ErrClosed) {
+		if _, err := id.JoinMulticast(mustAddr("239.1.2.4:0"), FullMember); !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	}

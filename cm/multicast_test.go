@@ -15,7 +15,7 @@ func TestJoinInNoRole(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	k.fail[abi.RDMA_USER_CM_CMD_JOIN_MCAST] = syscall.EIO
 	var pe *ParamError
-	_, err := newFakeID(t, ch).JoinMulticastEx(mustAddr("239.1.2.3:0"), SendOnlyFullMember+1, nil)
+	_, err := newFakeID(t, ch).JoinMulticast(mustAddr("239.1.2.3:0"), SendOnlyFullMember+1)
 	if !errors.As(err, &pe) || pe.Value != 2 || !errors.Is(err, syscall.EINVAL) {
 		t.Error(err)
 	}
@@ -30,11 +30,11 @@ func TestMulticastEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := mustAddr("239.1.2.3:0")
-	one, err := id.JoinMulticast(group, 1)
+	one, err := id.JoinMulticast(group, FullMember)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := id.JoinMulticast(group, 2)
+	two, err := id.JoinMulticast(group, FullMember)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestMulticastMigrates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := id.JoinMulticast(mustAddr("239.1.2.3:0"), nil)
+	m, err := id.JoinMulticast(mustAddr("239.1.2.3:0"), FullMember)
 	if err != nil {
 		t.Fatal(err)
 	}

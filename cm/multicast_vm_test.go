@@ -70,13 +70,13 @@ func TestMulticast(t *testing.T) {
 		if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
 			t.Fatal(err)
 		}
-		m, err := id.JoinMulticastEx(group, flags, "mine")
+		m, err := id.JoinMulticast(group, flags)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ev := expect(t, ch, cm.EventMulticastJoin)
 		defer ev.Ack()
-		if ev.Multicast != m || ev.ID != id || m.Context != "mine" || ev.UD.QPN != 0xFFFFFF || ev.UD.QKey == 0 || !ev.UD.AHAttr.Global {
+		if ev.Multicast != m || ev.ID != id || ev.UD.QPN != 0xFFFFFF || ev.UD.QKey == 0 || !ev.UD.AHAttr.Global {
 			t.Fatalf("the event is %+v", ev)
 		}
 		return id, m, ev.UD
@@ -126,7 +126,7 @@ func TestMulticastBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	var se *cm.StateError
-	if _, err := idle.JoinMulticast(group, nil); !errors.As(err, &se) || se.State != cm.StateIdle {
+	if _, err := idle.JoinMulticast(group, cm.FullMember); !errors.As(err, &se) || se.State != cm.StateIdle {
 		t.Errorf("an ID without a device: %v", err)
 	}
 	rc, err := ch.NewID(cm.PortSpaceTCP)
@@ -136,17 +136,17 @@ func TestMulticastBadInput(t *testing.T) {
 	if err := rc.Bind(cm.AddrFrom(netip.AddrPortFrom(hosts[0].IPv4, 0))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rc.JoinMulticast(group, nil); !errors.Is(err, syscall.EINVAL) {
+	if _, err := rc.JoinMulticast(group, cm.FullMember); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("an ID of connections: %v", err)
 	}
 	id := member(t, ch, hosts[0])
-	if _, err := id.JoinMulticastEx(group, 77, nil); !errors.Is(err, syscall.EINVAL) {
+	if _, err := id.JoinMulticast(group, 77); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("flags that do not exist: %v", err)
 	}
-	if _, err := id.JoinMulticast(cm.Addr{}, nil); err == nil {
+	if _, err := id.JoinMulticast(cm.Addr{}, cm.FullMember); err == nil {
 		t.Error("no address")
 	}
-	m, err := id.JoinMulticast(group, nil)
+	m, err := id.JoinMulticast(group, cm.FullMember)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 		if err := id.CreateQP(nil, verbs.QPConfig{Cap: verbs.QPCap{SendWR: 1, RecvWR: 1}}); err != nil {
 			t.Fatal(err)
 		}
-		m, err := id.JoinMulticast(group, nil)
+		m, err := id.JoinMulticast(group, cm.FullMember)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 		}
 		// Where there is room again, it may be joined again.
 		first.Close()
-		if m, err = id.JoinMulticast(group, nil); err != nil {
+		if m, err = id.JoinMulticast(group, cm.FullMember); err != nil {
 			t.Fatal(err)
 		}
 		if ev := expect(t, ch, cm.EventMulticastJoin); ev.Multicast != m {

@@ -17,6 +17,7 @@ type client struct {
 	ch            *cm.EventChannel
 	local, remote cm.Addr
 	conns         []*conn
+	byID          tool.ByID[conn]
 	qps           *maker
 	totals        [numSteps]span
 
@@ -68,7 +69,8 @@ func (c *client) create() error {
 			return err
 		}
 		cn.times[stepCreateID].stop()
-		cn.id, id.Context = id, cn
+		cn.id = id
+		c.byID.Store(id, cn)
 		c.conns = append(c.conns, cn)
 	}
 	total.stop()

@@ -6,8 +6,8 @@ import "purerdma/cm"
 
 // handle notes an event of the client's. It runs in the goroutine that fetches.
 func (c *client) handle(ev *cm.Event) {
-	cn, ok := ev.ID.Context.(*conn)
-	if !ok {
+	cn := c.byID.Load(ev.ID)
+	if cn == nil {
 		return
 	}
 	switch ev.Type {

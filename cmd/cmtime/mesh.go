@@ -27,6 +27,7 @@ type mesh struct {
 	peers []peer
 	work  chan func()
 	cqs   tool.PerDevice[*verbs.CQ]
+	byID  tool.ByID[meshConn]
 
 	qps   bool // the round has QPs
 	delay time.Duration

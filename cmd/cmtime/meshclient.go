@@ -77,7 +77,8 @@ func (m *mesh) createIDs(conns []*meshConn) error {
 			return err
 		}
 		c.times[meshCreateID].stop()
-		c.id, id.Context = id, c
+		c.id = id
+		m.byID.Store(id, c)
 	}
 	m.totals[meshCreateID].stop()
 	m.u.Printf("\tBinding addresses\n")

@@ -9,7 +9,7 @@ import (
 
 // handle does what an event asks for. It runs in the goroutine that fetches.
 func (m *mesh) handle(ev *cm.Event) {
-	c, _ := ev.ID.Context.(*meshConn)
+	c := m.byID.Load(ev.ID)
 	if c == nil && ev.Type != cm.EventConnectRequest {
 		if ev.Err() != nil {
 			m.fail(ev.Err())

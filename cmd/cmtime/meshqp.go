@@ -91,6 +91,7 @@ func (m *mesh) destroyIDs(conns []*meshConn) {
 	for _, c := range conns {
 		c.times[meshDestroyID].start()
 		c.id.Close()
+		m.byID.Delete(c.id)
 		c.times[meshDestroyID].stop()
 	}
 	m.totals[meshDestroyID].stop()

@@ -103,7 +103,7 @@ func (m *mesh) request(id *cm.ID) {
 		m.u.Printf("\tAccepting\n")
 		m.totals[meshConnect].start()
 	}
-	id.Context = c
+	m.byID.Store(id, c)
 	m.work <- func() { m.accept(c) }
 }
 

@@ -23,6 +23,7 @@ type server struct {
 	u    *tool.UI
 	qps  *maker
 	work chan func()
+	byID tool.ByID[accepted]
 }
 
 // runServer serves until ctx ends.
@@ -80,7 +81,7 @@ func (s *server) serve(ctx context.Context, ch *cm.EventChannel) error {
 	return err
 }
 
-// accepted is the context of a connection's ID. The two tasks of a connection
+// accepted is a connection of the server. The two tasks of a connection
 // take turns: its end may come while it is being accepted.
 type accepted struct {
 	sync.Mutex
@@ -94,26 +95,25 @@ func (s *server) task(ev *cm.Event) func() {
 	switch ev.Type {
 	case cm.EventConnectRequest:
 		a := new(accepted)
-		id.Context = a
+		s.byID.Store(id, a)
 		return func() { s.accept(id, a) }
 	case cm.EventDisconnected:
-		if a, ok := id.Context.(*accepted); ok {
-			return func() { a.close(id) }
+		if a := s.byID.Load(id); a != nil {
+			return func() { s.close(id, a) }
 		}
 	case cm.EventConnectError, cm.EventUnreachable, cm.EventRejected:
-		a, ok := id.Context.(*accepted)
-		if ok && id.State() != cm.StateFailed {
-			return nil // a hint about a connection that stands
+		if st := id.State(); st != cm.StateFailed && st != cm.StateListening {
+			return nil // a hint about a connection that stands, or that was closed meanwhile
 		}
 		s.u.Printf("event: %v, error: %d\n", ev.Type, ev.Status)
 		s.u.Fail(ev.Err())
-		if ok {
-			return func() { a.close(id) }
+		if a := s.byID.Load(id); a != nil {
+			return func() { s.close(id, a) }
 		}
 	case cm.EventDeviceRemoval:
 		s.u.Fail(ev.Err())
-		if a, ok := id.Context.(*accepted); ok {
-			return func() { a.close(id) }
+		if a := s.byID.Load(id); a != nil {
+			return func() { s.close(id, a) }
 		}
 	}
 	return nil
@@ -138,22 +138,23 @@ func (s *server) accept(id *cm.ID, a *accepted) {
 	}
 	s.u.Printf("failing connection request\n")
 	id.Reject(nil)
-	a.end(id)
+	s.end(id, a)
 }
 
 // close answers the peer's disconnect and gives the connection up.
-func (a *accepted) close(id *cm.ID) {
+func (s *server) close(id *cm.ID, a *accepted) {
 	a.Lock()
 	defer a.Unlock()
 	if !a.over {
 		id.Disconnect()
-		a.end(id)
+		s.end(id, a)
 	}
 }
 
-func (a *accepted) end(id *cm.ID) {
+func (s *server) end(id *cm.ID, a *accepted) {
 	a.over = true
 	id.Close()
+	s.byID.Delete(id)
 	if a.qp != nil {
 		a.qp.Close()
 	}

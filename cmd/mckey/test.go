@@ -30,6 +30,7 @@ type test struct {
 	joined  *tool.Goal
 	group   cm.Addr
 	members []*member
+	byID    tool.ByID[member]
 }
 
 // member is one membership of the group.
@@ -53,7 +54,7 @@ func newTest(opt *options, u *tool.UI) (*test, error) {
 			return nil, err
 		}
 		m := &member{Datagrams: tool.Datagrams{ID: id, U: u, Count: opt.count, Size: opt.size}}
-		id.Context = m
+		t.byID.Store(id, m)
 		t.members = append(t.members, m)
 	}
 	return t, nil
@@ -144,7 +145,7 @@ func (t *test) start(m *member, bind cm.Addr) error {
 
 // handle does what an event asks for. It runs in the goroutine that fetches.
 func (t *test) handle(ev *cm.Event) {
-	m := ev.ID.Context.(*member)
+	m := t.byID.Load(ev.ID)
 	switch ev.Type {
 	case cm.EventAddrResolved:
 		t.joined.Fail(t.join(m))
@@ -189,7 +190,7 @@ func (t *test) join(m *member) error {
 		flags = cm.SendOnlyFullMember
 	}
 	var err error
-	if m.in, err = m.ID.JoinMulticastEx(t.group, flags, m); err != nil {
+	if m.in, err = m.ID.JoinMulticast(t.group, flags); err != nil {
 		t.u.Perror("mckey: failure joining", err)
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 
 // handle does what an event asks for. It runs in the goroutine that fetches.
 func (t *test) handle(ev *cm.Event) {
-	n, _ := ev.ID.Context.(*node)
+	n := t.byID.Load(ev.ID)
 	switch ev.Type {
 	case cm.EventConnectRequest:
 		t.request(ev.ID)
@@ -98,7 +98,7 @@ func (t *test) request(id *cm.ID) {
 		return
 	}
 	n := &node{test: t, id: id}
-	id.Context = n
+	t.byID.Store(id, n)
 	t.state.Do(func() { t.nodes = append(t.nodes, n) })
 	err := n.accept()
 	if err != nil {

@@ -23,6 +23,7 @@ type test struct {
 	pump  *tool.Pump
 	comp  tool.PerDevice[*verbs.CompChannel]
 	nodes []*node // of the client: all; of the server: those that came
+	byID  tool.ByID[node]
 
 	// What the events change. The C program counts the same.
 	state struct {
@@ -54,7 +55,7 @@ func newTest(opt *options, u *tool.UI) (*test, error) {
 			return nil, err
 		}
 		n := &node{test: t, id: id}
-		id.Context = n
+		t.byID.Store(id, n)
 		t.nodes = append(t.nodes, n)
 	}
 	return t, nil

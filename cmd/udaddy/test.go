@@ -23,6 +23,7 @@ type test struct {
 	pump  *tool.Pump
 	found *tool.Goal        // the destinations
 	nodes []*tool.Datagrams // of the client: all; of the server: those that came
+	byID  tool.ByID[tool.Datagrams]
 }
 
 // newTest makes the channel, and for a client the IDs. What fails has been
@@ -50,7 +51,7 @@ func newTest(opt *options, u *tool.UI) (*test, error) {
 
 func (t *test) add(id *cm.ID) *tool.Datagrams {
 	n := &tool.Datagrams{ID: id, U: t.u, Count: t.opt.count, Size: t.opt.size}
-	id.Context = n
+	t.byID.Store(id, n)
 	t.nodes = append(t.nodes, n)
 	return n
 }
@@ -65,7 +66,7 @@ func (t *test) fetch(ctx context.Context) {
 
 // handle does what an event asks for. It runs in the goroutine that fetches.
 func (t *test) handle(ev *cm.Event) {
-	n, _ := ev.ID.Context.(*tool.Datagrams)
+	n := t.byID.Load(ev.ID)
 	switch ev.Type {
 	case cm.EventAddrResolved:
 		t.found.Fail(t.resolveRoute(n))
