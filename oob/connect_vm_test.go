@@ -132,14 +132,14 @@ func TestVMConnect(t *testing.T) {
 					conn, err := ln.Accept()
 					if err == nil {
 						defer conn.Close()
-						err = p.speak(ctx, conn, oob.Accept, "from the passive side", "from the active side")
+						err = p.speak(ctx, conn, oob.ConnectPassive, "from the passive side", "from the active side")
 					}
 					accepted <- err
 				}()
 				conn, err := net.Dial("tcp", ln.Addr().String())
 				check(t, err)
 				defer conn.Close()
-				if err := a.speak(ctx, conn, oob.Dial, "from the active side", "from the passive side"); err != nil {
+				if err := a.speak(ctx, conn, oob.ConnectActive, "from the active side", "from the passive side"); err != nil {
 					t.Errorf("active: %v", err)
 				}
 				if err := <-accepted; err != nil {
@@ -162,7 +162,7 @@ func wantRetries(t *testing.T, qp *verbs.QP, want uint8) {
 }
 
 // What the peer says of itself goes to the kernel: an address that it cannot use is
-// an error of Dial, and the QP stays as it was.
+// an error of ConnectActive, and the QP stays as it was.
 func TestVMStrangeAddress(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for name, wire := range map[string]string{
@@ -181,7 +181,7 @@ func TestVMStrangeAddress(t *testing.T) {
 			}()
 			own, err := oob.Local(s.qp, &s.path)
 			check(t, err)
-			_, err = oob.Dial(t.Context(), l, s.qp, &s.path, own)
+			_, err = oob.ConnectActive(t.Context(), l, s.qp, &s.path, own)
 			if _, ok := errors.AsType[syscall.Errno](err); !ok || s.qp.State() != verbs.QPInit {
 				t.Errorf("%v, state %v", err, s.qp.State())
 			}

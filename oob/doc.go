@@ -11,7 +11,7 @@
 //	path := oob.Path{SGIDIndex: gid.Index}
 //	err = path.Init(qp)                            // now receives can be posted
 //	own, err := oob.Local(qp, &path)
-//	remote, err := oob.Dial(ctx, conn, qp, &path, own) // the other side: Accept
+//	remote, err := oob.ConnectActive(ctx, conn, qp, &path, own) // the other side: ConnectPassive
 //
 // A datagram QP goes the same way, and Path.AH is then the peer's address.
 //

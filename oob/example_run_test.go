@@ -17,8 +17,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestExampleDial runs the example against its other side, on devices in memory.
-func TestExampleDial(t *testing.T) {
+// TestExampleConnectActive runs the example against its other side, on devices in memory.
+func TestExampleConnectActive(t *testing.T) {
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -36,13 +36,13 @@ func TestExampleDial(t *testing.T) {
 	here, there := open("rxe0"), open("rxe1")
 	heard := make(chan string, 1)
 	go func() {
-		words, err := greet(ctx, there, accepting, "and to you", oob.Accept)
+		words, err := greet(ctx, there, accepting, "and to you", oob.ConnectPassive)
 		if err != nil {
 			t.Errorf("accepting: %v", err)
 		}
 		heard <- words
 	}()
-	words, err := greet(ctx, here, dialing, "hello", oob.Dial)
+	words, err := greet(ctx, here, dialing, "hello", oob.ConnectActive)
 	if other := <-heard; err != nil || words != "and to you" || other != "hello" {
 		t.Errorf("heard %q and %q, %v", words, other, err)
 	}

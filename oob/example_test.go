@@ -15,7 +15,7 @@ import (
 )
 
 // greet connects a QP by what it tells the peer over conn, sends a message, and
-// returns that of the peer. connect is oob.Dial on one side, and oob.Accept on the
+// returns that of the peer. connect is oob.ConnectActive on one side, and oob.ConnectPassive on the
 // other.
 func greet(ctx context.Context, dev *verbs.Device, conn net.Conn, words string,
 	connect func(context.Context, net.Conn, *verbs.QP, *oob.Path, oob.Address) (oob.Address, error)) (string, error) {
@@ -71,8 +71,8 @@ func greet(ctx context.Context, dev *verbs.Device, conn net.Conn, words string,
 }
 
 // The side that has dialed a TCP connection dials the QP over it; the one that has
-// accepted it calls oob.Accept instead.
-func ExampleDial() {
+// accepted it calls oob.ConnectPassive instead.
+func ExampleConnectActive() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	dev, err := verbs.DefaultHost().Open("rxe0")
@@ -85,7 +85,7 @@ func ExampleDial() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	answer, err := greet(ctx, dev, conn, "hello", oob.Dial)
+	answer, err := greet(ctx, dev, conn, "hello", oob.ConnectActive)
 	if err != nil {
 		log.Fatal(err)
 	}

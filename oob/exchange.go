@@ -122,15 +122,17 @@ func Passive(ctx context.Context, conn net.Conn, own []Address, connect func(rem
 	return remote, nil
 }
 
-// Dial connects a QP in state INIT to that of the peer, which calls Accept: both
-// then are in RTS, and may send. For a UD QP the peer's is what Path.AH takes. The
-// connection stays the caller's, as with Active.
-func Dial(ctx context.Context, conn net.Conn, qp *verbs.QP, p *Path, own Address) (remote Address, err error) {
+// ConnectActive connects a QP in state INIT with the QP of the peer, which calls
+// ConnectPassive. Afterwards both are in RTS and may send. It exchanges the addresses as
+// Active does, and conn remains the caller's. For a UD QP, remote is the address for
+// Path.AH.
+func ConnectActive(ctx context.Context, conn net.Conn, qp *verbs.QP, p *Path, own Address) (remote Address, err error) {
 	return one(Active(ctx, conn, []Address{own}, func(r []Address) error { return p.Connect(qp, own, r[0]) }))
 }
 
-// Accept is the other side of Dial.
-func Accept(ctx context.Context, conn net.Conn, qp *verbs.QP, p *Path, own Address) (remote Address, err error) {
+// ConnectPassive is the other side of ConnectActive. It exchanges the addresses as Passive
+// does.
+func ConnectPassive(ctx context.Context, conn net.Conn, qp *verbs.QP, p *Path, own Address) (remote Address, err error) {
 	return one(Passive(ctx, conn, []Address{own}, func(r []Address) error { return p.Connect(qp, own, r[0]) }))
 }
 

@@ -165,7 +165,7 @@ func (p *Path) ToRTS(qp *verbs.QP, own Address) error {
 }
 
 // Connect moves a QP from INIT to RTS, connected to the peer's. The peer's is not
-// yet, perhaps: who sends first must know that it is, as Dial and Accept see to.
+// yet, perhaps: who sends first must know that it is, as ConnectActive and ConnectPassive see to.
 func (p *Path) Connect(qp *verbs.QP, own, remote Address) error {
 	if err := p.ToRTR(qp, remote); err != nil {
 		return err
