@@ -3,6 +3,8 @@
 package cm
 
 import (
+	"errors"
+
 	"purerdma/abi"
 	"purerdma/verbs"
 )
@@ -18,8 +20,12 @@ func (e *hintedError) Error() string { return e.err.Error() + ": " + e.hint }
 // Unwrap returns the error of the completion.
 func (e *hintedError) Unwrap() error { return e.err }
 
-// hinted adds to the error of a failed request what its status means for op.
+// hinted adds to the error of a failed request what its status means for op, unless the
+// error has a hint already.
 func (c *Conn) hinted(op string, err error, wc *verbs.WCError) error {
+	if old := new(hintedError); errors.As(err, &old) {
+		return err
+	}
 	if hint := wcHint(op, wc.Status, c.Device().DriverID()); hint != "" {
 		return &hintedError{err, hint}
 	}

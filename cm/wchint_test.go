@@ -39,6 +39,9 @@ func TestHints(t *testing.T) {
 		if got := err.Error(); !strings.Contains(got, tc.want) || !errors.Is(err, wc) || !strings.HasPrefix(got, "rdma "+tc.op) {
 			t.Errorf("%s, %v: %q lacks %q", tc.op, tc.status, got, tc.want)
 		}
+		if again := l.Explain(err); strings.Count(again.Error(), tc.want) != 1 {
+			t.Errorf("Explain(%v) = %v, want the hint once", err, again)
+		}
 		if err := l.Send(soonCtx(t)); !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s, %v, afterwards: %q lacks %q", tc.op, tc.status, err, tc.want)
 		}
