@@ -273,7 +273,7 @@ func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
 	defer cancel(nil)
 	defer context.AfterFunc(c.ep.over, func() { cancel(errFlushed) })()
 	n, err := c.qp.RecvCQ().Wait(both, wc)
-	if errors.Is(err, errFlushed) {
+	if err != nil && context.Cause(both) == errFlushed {
 		return c.qp.RecvCQ().Poll(wc)
 	}
 	return n, err

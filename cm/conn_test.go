@@ -92,6 +92,7 @@ func TestOthersContextsHaveNotEnded(t *testing.T) {
 	}{
 		"deadline":  {withTimeout, context.DeadlineExceeded},
 		"cancelled": {withCancel, context.Canceled},
+		"cause":     {withCause, context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := linkedConn(t)
@@ -99,13 +100,15 @@ func TestOthersContextsHaveNotEnded(t *testing.T) {
 			go func() { _, err := l.WaitRecv(context.Background()); other <- err }()
 			if own := l.cancelledSend(t, tc.end); !errors.Is(own, tc.want) {
 				t.Errorf("Send() = %v, want %v", own, tc.want)
+			} else if errors.Is(own, io.EOF) {
+				t.Errorf("Send() = %v, which is io.EOF", own)
 			}
 			for op, err := range map[string]error{"WaitRecv": <-other, "Read": l.Read(soonCtx(t), l.buf.SGE(), 0, 0), "Err": l.Err()} {
 				var given *GivenUpError
 				if !errors.As(err, &given) || given.Op != "send" {
 					t.Errorf("%s = %v, want a *GivenUpError", op, err)
 				}
-				for _, ctxErr := range []error{context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded} {
+				for _, ctxErr := range []error{context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, io.EOF} {
 					if errors.Is(err, ctxErr) {
 						t.Errorf("%s: %v is %v", op, err, ctxErr)
 					}

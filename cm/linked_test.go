@@ -7,6 +7,7 @@ package cm
 import (
 	"context"
 	"errors"
+	"io"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -176,6 +177,14 @@ func withCancel(after time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(after, cancel)
 	return ctx, cancel
+}
+
+// withCause returns a context that is cancelled with a cause that looks like the end of a
+// connection.
+func withCause(after time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	time.AfterFunc(after, func() { cancel(io.EOF) })
+	return ctx, func() { cancel(nil) }
 }
 
 // takenBack checks that the device has no more of the memory of a Send: a receive that

@@ -4,6 +4,7 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -61,6 +62,9 @@ func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*
 		defer cancel()
 	}
 	if err := r.ep.await(ctx, opAccept, nil, func() error { return r.ep.id.Accept(param) }); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errNotConfirmed {
+			return nil, r.ep.id.opError(opAccept, errNotConfirmed) // no context of the caller has ended
+		}
 		return nil, err
 	}
 	r.done.Store(true)

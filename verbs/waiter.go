@@ -17,11 +17,15 @@ import (
 //
 //	w := cq.NewWaiter()
 //	w.Expect(7)
-//	_, err := qp.PostSend([]verbs.SendWR{{ID: 7, ...}})
+//	if _, err := qp.PostSend([]verbs.SendWR{{ID: 7, Flags: verbs.SendSignaled, ...}}); err != nil {
+//		w.Forget()
+//		return err
+//	}
 //	wc, err := w.Wait(ctx)
 //
 // The IDs of the requests that complete on the CQ meanwhile must differ from the
-// expected one. A Waiter is for one goroutine, but for Interrupt.
+// expected one and from those that other Waiters expect. On the CQs of a cm.Conn, IDs
+// from 1<<63 belong to the Conn. A Waiter is for one goroutine, except for Interrupt.
 type Waiter struct {
 	cq    *CQ
 	wcs   [1]WC         // what it polls
@@ -50,8 +54,8 @@ func (c *CQ) NewWaiter() *Waiter {
 	return &Waiter{cq: c, ready: make(chan struct{}, 1)}
 }
 
-// Expect has the next completion with this ID go to w. It is called before the request
-// is posted, and not while another completion is expected.
+// Expect directs the next completion with this ID to w, once. It is called before the
+// request is posted, and not while w expects another completion.
 func (w *Waiter) Expect(id uint64) {
 	d := &w.cq.dispatch
 	d.mu.Lock()
@@ -68,7 +72,9 @@ func (w *Waiter) Expect(id uint64) {
 	d.active.Add(1)
 }
 
-// Wait waits for the expected completion. It returns the error of ctx when that ends
+// Wait waits for the expected completion. Without Expect before it, it waits until its
+// context ends. It returns ErrOverrun if the CQ has lost completions, a
+// *DeviceRemovedError if the device is gone, the error of ctx when that ends
 // first (os.ErrDeadlineExceeded, too, if its deadline passed), and net.ErrClosed after
 // Interrupt or when the CQ is closed. After an error the completion is still expected.
 func (w *Waiter) Wait(ctx context.Context) (WC, error) {

@@ -265,22 +265,31 @@ func NeedContext(ctx context.Context) {
 	}
 }
 
-// ContextError says why ctx ended: its cause, which is the context's own error
-// unless somebody gave a better one. A passed deadline is also
-// os.ErrDeadlineExceeded, as it is for a net.Conn.
+// ContextError returns the error of a context that has ended, with the text of its
+// cause. errors.Is finds ctx.Err(), and os.ErrDeadlineExceeded as well if a deadline has
+// passed, as for a net.Conn. It does not find the cause: an io.EOF there, for example,
+// would look like the end of a connection. context.Cause returns it.
 func ContextError(ctx context.Context) error {
-	err := context.Cause(ctx)
-	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return deadlineError{err}
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if err == context.DeadlineExceeded {
+		return deadlineError{contextError{err, cause}}
 	}
-	return err
+	if cause == err {
+		return err
+	}
+	return contextError{err, cause}
 }
 
-// deadlineError is a passed context deadline that os.IsTimeout and
-// errors.Is(err, os.ErrDeadlineExceeded) know, too.
-type deadlineError struct{ err error }
+// contextError is the error of a context with the text of its cause.
+type contextError struct{ err, cause error }
 
-func (e deadlineError) Error() string   { return e.err.Error() }
+func (e contextError) Error() string { return e.cause.Error() }
+func (e contextError) Unwrap() error { return e.err }
+
+// deadlineError is a passed context deadline that os.IsTimeout and
+// errors.Is(err, os.ErrDeadlineExceeded) recognize.
+type deadlineError struct{ contextError }
+
 func (e deadlineError) Unwrap() []error { return []error{e.err, os.ErrDeadlineExceeded} }
 func (e deadlineError) Timeout() bool   { return true }
 func (e deadlineError) Temporary() bool { return true }

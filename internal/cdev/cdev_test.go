@@ -7,6 +7,7 @@ package cdev
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -62,16 +63,37 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("deadline gave %v", err)
 	}
-	cause := errors.New("because")
 	ctx2, cancel2 := context.WithCancelCause(context.Background())
-	time.AfterFunc(10*time.Millisecond, func() { cancel2(cause) })
-	if err := f.Wait(ctx2, readByte(&b)); !errors.Is(err, cause) {
-		t.Fatalf("cancellation gave %v", err)
+	time.AfterFunc(10*time.Millisecond, func() { cancel2(io.EOF) })
+	if err := f.Wait(ctx2, readByte(&b)); !errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) || err.Error() != "EOF" {
+		t.Fatalf("Wait with the cause io.EOF = %v, want context.Canceled with its text", err)
 	}
 	// The deadline must not stay behind.
 	time.AfterFunc(10*time.Millisecond, func() { w.Write([]byte{1}) })
 	if err := f.Wait(context.Background(), readByte(&b)); err != nil || b != 1 {
 		t.Fatalf("the next wait gave %v", err)
+	}
+}
+
+// TestContextError checks what errors.Is finds in the error of a context that has ended.
+func TestContextError(t *testing.T) {
+	cause := errors.New("because")
+	cancelled, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	late, stop := context.WithTimeoutCause(context.Background(), 0, cause)
+	defer stop()
+	for name, tc := range map[string]struct {
+		ctx     context.Context
+		want    error
+		timeout bool
+	}{
+		"cancelled":   {cancelled, context.Canceled, false},
+		"out of time": {late, context.DeadlineExceeded, true},
+	} {
+		err := ContextError(tc.ctx)
+		if !errors.Is(err, tc.want) || errors.Is(err, cause) || err.Error() != "because" || os.IsTimeout(err) != tc.timeout || errors.Is(err, os.ErrDeadlineExceeded) != tc.timeout {
+			t.Errorf("%s: ContextError = %v, timeout %t, want %v with the text of the cause, timeout %t", name, err, os.IsTimeout(err), tc.want, tc.timeout)
+		}
 	}
 }
 
