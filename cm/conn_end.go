@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"time"
 
 	"purerdma/internal/cdev"
 	"purerdma/verbs"
@@ -127,6 +128,26 @@ func (c *Conn) ended(op string, err error) error {
 	if id.leaving.Load() {
 		return id.opError(op, &DisconnectedError{Local: true})
 	}
+	if op == opRecv || op == opWork {
+		c.awaitOperation()
+	}
 	c.ep.broke("", err)
 	return id.opError(op, c.ep.useless())
+}
+
+// operationGrace bounds how long the cause of a flush is awaited from an operation.
+const operationGrace = time.Second
+
+// awaitOperation waits until a Send, Read, Write or probe in progress has returned. The QP
+// is in the error state, so the device completes it now, and its completion may be the
+// failure behind a flush that another goroutine has seen. Some drivers lose completions
+// then (docs/driver-faults.md), which the bound is for.
+func (c *Conn) awaitOperation() {
+	t := time.NewTimer(operationGrace)
+	defer t.Stop()
+	select {
+	case c.sending <- struct{}{}:
+		<-c.sending
+	case <-t.C:
+	}
 }

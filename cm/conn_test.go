@@ -157,6 +157,25 @@ func TestDone(t *testing.T) {
 	}
 }
 
+// TestFlushWaitsForItsCause has a receive flushed because a Write beside it fails: both
+// callers get that failure, whichever of them runs first.
+func TestFlushWaitsForItsCause(t *testing.T) {
+	for range 30 {
+		l := linkedConn(t)
+		if _, err := l.qp.PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{l.buf.Slice(64, 64)}}}); err != nil {
+			t.Fatal(err)
+		}
+		received := make(chan error, 1)
+		go func() { _, err := l.WaitRecv(soonCtx(t)); received <- err }()
+		l.Write(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Addr(), 0xdead)
+		err := <-received
+		var broken *BrokenError
+		if !errors.As(err, &broken) || broken.Op != "write" {
+			t.Fatalf("WaitRecv() = %v, want a *BrokenError of the write", err)
+		}
+	}
+}
+
 // TestOwnPollingBesideRead posts and polls beside Read: each gets its own completions,
 // whatever their order.
 func TestOwnPollingBesideRead(t *testing.T) {
