@@ -29,8 +29,8 @@ func (k *Kernel) OnCommand(f func(Command) error) {
 	k.onCommand.Store(&f)
 }
 
-// FailNth returns a function for OnCommand that fails the n-th command from now on, counted
-// from 1, with an error.
+// FailNth returns a function for OnCommand that fails one command with an error: the n-th
+// from now on, counted from 1.
 func FailNth(n int, err error) func(Command) error {
 	var seen atomic.Int64
 	return func(Command) error {
