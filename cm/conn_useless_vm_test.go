@@ -38,7 +38,7 @@ func connWith(t *testing.T, param *cm.ConnParam, receives ...int) (client, serve
 				t.Error(err)
 			}
 		}
-		conn, err := req.Accept(within(t, 10*time.Second), nil, nil)
+		conn, err := req.Accept(within(t, 10*time.Second), nil, param)
 		if err != nil {
 			t.Error(err)
 			return
