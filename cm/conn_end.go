@@ -19,9 +19,9 @@ import (
 // returns which of these it was.
 func (c *Conn) Done() <-chan struct{} { return c.ep.over.Done() }
 
-// Err returns nil until Done is closed, and then why it was, a *DisconnectedError,
-// *verbs.DeviceRemovedError, *GivenUpError or *BrokenError; net.ErrClosed if Close
-// came first.
+// Err returns nil until Done is closed, and then why it was: a *DisconnectedError,
+// *verbs.DeviceRemovedError, *GivenUpError or *BrokenError, the error of the kernel if
+// no more events can be fetched, or net.ErrClosed if Close came first.
 func (c *Conn) Err() error {
 	if c.ep.over.Err() == nil {
 		return nil
@@ -52,6 +52,9 @@ func (c *Conn) Wait(ctx context.Context) (End, error) {
 	case <-c.ep.ended:
 		return c.ep.end, nil
 	case <-c.ep.pumped:
+		if err := c.ep.useless(); err != nil {
+			return End{}, c.ep.id.opError(opEvent, err)
+		}
 		return End{}, c.ep.id.opError(opEvent, net.ErrClosed)
 	case <-ctx.Done():
 		return End{}, c.ep.id.opError(opEvent, cdev.ContextError(ctx))

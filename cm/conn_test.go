@@ -157,6 +157,25 @@ func TestDone(t *testing.T) {
 	}
 }
 
+// TestEventsFail has the kernel refuse to hand out an event: the connection is of no more
+// use, and every call returns the reason.
+func TestEventsFail(t *testing.T) {
+	l := linkedConn(t)
+	received := make(chan error, 1)
+	go func() { _, err := l.WaitRecv(soonCtx(t)); received <- err }()
+	l.k.mu.Lock()
+	l.k.fail[abi.RDMA_USER_CM_CMD_GET_EVENT] = syscall.EIO
+	l.k.mu.Unlock()
+	l.k.queue(l.ID().kid, EventAddrChange, 0)
+	<-l.Done()
+	_, waited := l.Wait(soonCtx(t))
+	for op, err := range map[string]error{"WaitRecv": <-received, "Wait": waited, "Err": l.Err(), "Send": l.Send(soonCtx(t), l.buf.Slice(0, 8))} {
+		if !errors.Is(err, syscall.EIO) || errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s = %v, want %v", op, err, syscall.EIO)
+		}
+	}
+}
+
 // TestFlushWaitsForItsCause has a receive flushed because a Write beside it fails: both
 // callers get that failure, whichever of them runs first.
 func TestFlushWaitsForItsCause(t *testing.T) {

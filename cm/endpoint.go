@@ -70,6 +70,9 @@ func (ep *endpoint) pump() {
 		ev, err := ep.ch.Next(context.Background())
 		if err != nil {
 			// Closed, or out of order: in both cases nothing more will come.
+			if !errors.Is(err, net.ErrClosed) {
+				ep.first.CompareAndSwap(nil, &err)
+			}
 			ep.settle(&Event{}, err)
 			return
 		}

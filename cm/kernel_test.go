@@ -76,6 +76,12 @@ var errWoken = errors.New("woken")
 func (k *fakeKernel) wait(ctx context.Context, b []byte) error {
 	select {
 	case ev := <-k.events:
+		k.mu.Lock()
+		err := k.fail[abi.RDMA_USER_CM_CMD_GET_EVENT]
+		k.mu.Unlock()
+		if err != nil {
+			return err
+		}
 		*(*abi.UcmEventResp)(pointerAt(b, 8)) = ev
 		return nil
 	case <-k.closed:

@@ -45,15 +45,17 @@ func (e *OpError) Unwrap() error { return e.Err }
 // back under the name is opened anew.
 type DeviceRemovedError struct {
 	Device string
-	// Fatal says that the device reported a fatal error (AsyncDeviceFatal). It works
-	// again after its driver has reset it, which takes some drivers minutes.
+	// Fatal reports that AsyncDeviceFatal was read before the removal was noticed. After
+	// a fatal error the device works again once its driver has reset it, which takes some
+	// drivers minutes. The kernel sends the event also when a driver removes its device
+	// (uverbs_async_event_destroy_uobj), so Fatal does not tell the two apart.
 	Fatal bool
 }
 
 // Error names the device, and says what happened to it.
 func (e *DeviceRemovedError) Error() string {
 	if e.Fatal {
-		return "RDMA device " + e.Device + " has failed: it reported a fatal error"
+		return "RDMA device " + e.Device + " reported a fatal error: it has failed or was removed"
 	}
 	return "RDMA device " + e.Device + " was removed"
 }

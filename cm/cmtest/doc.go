@@ -23,6 +23,6 @@
 // [Kernel.Remove] removes a device, and [Kernel.Unplug] cuts one off the network.
 // [Kernel.Left] lists what a program has not closed.
 //
-// The connection manager works inside a bubble of testing/synctest. The completion channels
-// of verbs do not: they are pipes.
+// Programs that have a device open do not work inside a bubble of testing/synctest: the
+// device's events come through pipes, for which a bubble does not wait.
 package cmtest
