@@ -23,11 +23,13 @@ const defaultResolveTimeout = 5 * time.Second
 // So it is asked again and again, each time for twice as long.
 const firstResolveTimeout = 50 * time.Millisecond
 
-// Dialer holds the options of connecting. The zero Dialer is the default.
+// Dialer holds the options of connecting. The zero Dialer is the default. A Dialer may
+// make several connections, also concurrently; its fields must not change meanwhile.
 type Dialer struct {
 	// LocalAddr is the address to connect from; its device is used. The zero
-	// Addr leaves both to the routing table. It must be of the destination's family:
-	// else the error is a *FamilyError. Of a name's addresses one is taken that is.
+	// Addr leaves both to the routing table. It must be of the destination's family,
+	// or the error is a *FamilyError. If the destination is a host name, an address of
+	// the same family is chosen.
 	LocalAddr Addr
 	// ResolveTimeout bounds the resolution of the address, and then that of the
 	// route, beside the context; 0 means 5 seconds, and less is an error that wraps
@@ -40,8 +42,10 @@ type Dialer struct {
 	// after the QP was made: see [verbs.PD.RegDMABuf].
 	QP verbs.QPConfig
 	// PD returns the protection domain of the connection, in which its QP is made and its
-	// memory registered. It is called when the PD is first needed; the PD stays the
-	// program's. nil means a new one for each connection, which ends with it.
+	// memory registered. It is called when the connection first needs its PD, by the
+	// goroutine that needs it, so calls for several connections may overlap. Its error is
+	// returned there. The PD stays the program's. nil means a new PD for each
+	// connection, which ends with it.
 	//
 	// Connections that share a PD share their memory: a peer reaches every region and
 	// window of it that has remote rights, whichever peer it was offered to. All it needs

@@ -12,11 +12,11 @@ import (
 	"purerdma/verbs"
 )
 
-// ListenConfig holds the options of listening. The zero ListenConfig is the
-// default.
+// ListenConfig holds the options of listening. The zero ListenConfig is the default.
+// Listen copies it.
 type ListenConfig struct {
-	// Backlog bounds the connect requests that Accept has not fetched; 0, or less,
-	// means the system's maximum (sysctl net.rdma_ucm.max_backlog), as to the kernel.
+	// Backlog bounds the connect requests that Accept has not fetched. 0 or a negative
+	// value means the system's maximum (sysctl net.rdma_ucm.max_backlog).
 	// A request beyond it is not answered; the peer repeats it. On iWARP it is refused.
 	Backlog int
 	// ReuseAddr lets several listeners on different addresses share a port.
