@@ -3,11 +3,9 @@
 package mlx5
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -187,21 +185,18 @@ func (c *CQ) nextAdded() Completion {
 
 // flush gives back all outstanding requests and returns their IDs, oldest first. The caller
 // holds the lock of the CQ, and nothing can be posted.
+//
+// It goes backward from the newest request, since a batch that nobody can post any more may
+// still write the blocks behind that.
 func (s *sendQueue) flush() []uint64 {
 	head, tail := atomic.LoadUint32(&s.head), s.tail
-	if head == tail {
-		return nil // also if there is no queue
-	}
-	requests := make([]sent, 0, head-tail)
-	for i := range s.mask + 1 {
-		if r := *s.at(i); r.head-tail < head-tail {
-			requests = append(requests, r)
+	ids := make([]uint64, head-tail)
+	for block, n := s.batch.start, head-tail; n > 0; {
+		block--
+		if e := s.at(block); e.head == tail+n-1 { // not the second block of a request
+			n--
+			ids[n] = e.id
 		}
-	}
-	slices.SortFunc(requests, func(a, b sent) int { return cmp.Compare(a.head-tail, b.head-tail) })
-	ids := make([]uint64, len(requests))
-	for i := range requests {
-		ids[i] = requests[i].id
 	}
 	storeShared(&s.tail, head)
 	return ids
