@@ -17,6 +17,11 @@ import (
 // to a connection by the ID.
 func serveEvents(ctx context.Context, ch *cm.EventChannel) error {
 	sessions := map[*cm.ID]*session{}
+	defer func() {
+		for id, s := range sessions {
+			hangUp(id, s)
+		}
+	}()
 	for ev, err := range ch.Events(ctx) {
 		if err != nil {
 			return err

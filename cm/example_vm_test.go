@@ -50,7 +50,7 @@ func TestExampleOneSided(t *testing.T) {
 }
 
 // TestExampleEventServer runs the example of a server in the librdmacm model, with
-// clients one after the other and one that is there when the channel closes.
+// clients one after the other and one that is connected when the server ends.
 func TestExampleEventServer(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -68,17 +68,22 @@ func TestExampleEventServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- serveEvents(ctx, ch) }()
-	for range 3 {
+	client := func() *cm.Conn {
 		conn, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", listener.LocalAddr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		say(t, conn, "by events")
+		return conn
+	}
+	for range 3 {
+		conn := client()
 		if _, err := conn.Disconnect(within(t, 10*time.Second)); err != nil {
 			t.Error(err)
 		}
 		conn.Close()
 	}
+	defer client().Close()
 	cancel()
 	if err := <-served; !errors.Is(err, context.Canceled) {
 		t.Error(err)
