@@ -86,20 +86,21 @@ func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRe
 // operations on it fail with a *GivenUpError. After an operation that has failed
 // the QP is in the error state, too: a *BrokenError then tells what came first.
 func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
-	return c.run(ctx, opSend, &verbs.SendWR{Opcode: verbs.OpSend}, sg)
+	return c.run(ctx, opSend, verbs.OpSend, verbs.RemoteMemory{}, sg...)
 }
 
 // Write copies local memory into the peer's (RDMA WRITE) and waits until it is
-// there, on iWARP until it is sent. remoteAddr and rkey are what the peer has told of
-// its memory. ctx is as for Send.
-func (c *Conn) Write(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
-	return c.run(ctx, opWrite, &verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: remoteAddr, RKey: rkey}, []verbs.SGE{local})
+// there, on iWARP until it is sent. remote is what the peer has sent of its memory; Write
+// fails with [verbs.ErrRemoteLength] if it is shorter than local. ctx is as for Send.
+func (c *Conn) Write(ctx context.Context, local verbs.SGE, remote verbs.RemoteMemory) error {
+	return c.run(ctx, opWrite, verbs.OpWrite, remote, local)
 }
 
 // Read copies the peer's memory into local memory (RDMA READ) and waits until it
-// is there. remoteAddr and rkey are as for Write, ctx is as for Send.
-func (c *Conn) Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rkey uint32) error {
-	return c.run(ctx, opRead, &verbs.SendWR{Opcode: verbs.OpRead, RemoteAddr: remoteAddr, RKey: rkey}, []verbs.SGE{local})
+// is there. It reads as many bytes as local has. remote is as for Write, ctx is as for
+// Send.
+func (c *Conn) Read(ctx context.Context, local verbs.SGE, remote verbs.RemoteMemory) error {
+	return c.run(ctx, opRead, verbs.OpRead, remote, local)
 }
 
 // Probe asks whether the peer is still there: its device acknowledges an empty
@@ -109,7 +110,7 @@ func (c *Conn) Read(ctx context.Context, local verbs.SGE, remoteAddr uint64, rke
 // former. On iWARP nothing is acknowledged: the probe gives TCP something to send,
 // and the connection ends when TCP gives up.
 func (c *Conn) Probe(ctx context.Context) error {
-	return c.run(ctx, opProbe, &verbs.SendWR{Opcode: verbs.OpWrite}, nil)
+	return c.run(ctx, opProbe, verbs.OpWrite, verbs.RemoteMemory{})
 }
 
 // ownIDs is the first ID of the requests of Send, Read, Write and Probe: those of the
@@ -117,7 +118,7 @@ func (c *Conn) Probe(ctx context.Context) error {
 const ownIDs = 1 << 63
 
 // run posts one request and waits for its completion.
-func (c *Conn) run(ctx context.Context, op string, wr *verbs.SendWR, local []verbs.SGE) error {
+func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote verbs.RemoteMemory, local ...verbs.SGE) error {
 	cdev.NeedContext(ctx)
 	select {
 	case c.sending <- struct{}{}:
@@ -134,6 +135,9 @@ func (c *Conn) run(ctx context.Context, op string, wr *verbs.SendWR, local []ver
 	if !c.qp.SendCQ().Exclusive() {
 		return c.ep.id.opError(op, errSharedCQ)
 	}
+	if code != verbs.OpSend && len(local) > 0 && uint64(local[0].Length) > remote.Length {
+		return c.ep.id.opError(op, verbs.ErrRemoteLength)
+	}
 	if op == opRead && c.ep.id.noReads.Load() {
 		return c.ep.id.opError(op, verbs.ErrNoReads)
 	}
@@ -143,9 +147,8 @@ func (c *Conn) run(ctx context.Context, op string, wr *verbs.SendWR, local []ver
 		context.AfterFunc(c.qp.Gone(), c.waiter.Interrupt)
 	}
 	c.lastWR++
-	c.wrs[0] = *wr
 	c.sg = append(c.sg[:0], local...)
-	c.wrs[0].ID, c.wrs[0].Flags, c.wrs[0].SGList = ownIDs+c.lastWR, verbs.SendSignaled, c.sg
+	c.wrs[0] = verbs.SendWR{ID: ownIDs + c.lastWR, Opcode: code, Flags: verbs.SendSignaled, SGList: c.sg, RemoteAddr: remote.Addr, RKey: remote.RKey}
 	c.waiter.Expect(c.wrs[0].ID)
 	defer c.waiter.Forget()
 	n, err := c.qp.PostSend(c.wrs[:])

@@ -103,7 +103,7 @@ func TestOthersContextsHaveNotEnded(t *testing.T) {
 			} else if errors.Is(own, io.EOF) {
 				t.Errorf("Send() = %v, which is io.EOF", own)
 			}
-			for op, err := range map[string]error{"WaitRecv": <-other, "Read": l.Read(soonCtx(t), l.buf.SGE(), 0, 0), "Err": l.Err()} {
+			for op, err := range map[string]error{"WaitRecv": <-other, "Read": l.Read(soonCtx(t), l.buf.SGE(), verbs.RemoteMemory{}), "Err": l.Err()} {
 				var given *GivenUpError
 				if !errors.As(err, &given) || given.Op != "send" {
 					t.Errorf("%s = %v, want a *GivenUpError", op, err)
@@ -125,7 +125,7 @@ func TestDone(t *testing.T) {
 		want any
 	}{
 		"a cancellation":   {func(l *linked) { l.cancelledSend(t, withTimeout) }, new(*GivenUpError)},
-		"a failure":        {func(l *linked) { l.Write(context.Background(), l.buf.SGE(), l.theirs.Addr(), 0xdead) }, new(*BrokenError)},
+		"a failure":        {func(l *linked) { l.Write(context.Background(), l.buf.SGE(), wrongKey) }, new(*BrokenError)},
 		"what Explain saw": {func(l *linked) { l.Explain(&verbs.WCError{Status: verbs.WCRemAccessErr}) }, new(*BrokenError)},
 		"the peer's end":   {func(l *linked) { l.k.queue(l.ID().kid, EventDisconnected, 0) }, new(*DisconnectedError)},
 		"the removal":      {func(l *linked) { l.k.queue(l.ID().kid, EventDeviceRemoval, 0) }, new(*verbs.DeviceRemovedError)},
@@ -186,7 +186,7 @@ func TestFlushWaitsForItsCause(t *testing.T) {
 		}
 		received := make(chan error, 1)
 		go func() { _, err := l.WaitRecv(soonCtx(t)); received <- err }()
-		l.Write(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Addr(), 0xdead)
+		l.Write(soonCtx(t), l.buf.Slice(0, 8), wrongKey)
 		err := <-received
 		var broken *BrokenError
 		if !errors.As(err, &broken) || broken.Op != "write" {
@@ -206,7 +206,7 @@ func TestOwnPollingBesideRead(t *testing.T) {
 	if _, err := l.qp.PostSend([]verbs.SendWR{wr}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Read(soonCtx(t), l.buf.Slice(0, 7), l.theirs.Addr(), l.theirs.RKey()); err != nil || string(l.buf.Bytes()[:7]) != "read me" {
+	if err := l.Read(soonCtx(t), l.buf.Slice(0, 7), l.theirs.Remote()); err != nil || string(l.buf.Bytes()[:7]) != "read me" {
 		t.Fatalf("Read() = %v, %q", err, l.buf.Bytes()[:7])
 	}
 	if n, err := l.qp.SendCQ().Wait(soonCtx(t), wcs[:]); n != 1 || err != nil || wcs[0].ID != 1 {
@@ -229,7 +229,7 @@ func TestOwnPollingBesideRead(t *testing.T) {
 		}
 	}()
 	for range 100 {
-		if err := l.Read(soonCtx(t), l.buf.Slice(0, 7), l.theirs.Addr(), l.theirs.RKey()); err != nil {
+		if err := l.Read(soonCtx(t), l.buf.Slice(0, 7), l.theirs.Remote()); err != nil {
 			t.Fatalf("Read() = %v", err)
 		}
 	}
@@ -269,10 +269,10 @@ func failQPOf(l *linked) { l.faults.FailQP(l.qp.Num()) }
 func TestReadAllocatesNothing(t *testing.T) {
 	l := linkedConn(t)
 	ctx := soonCtx(t)
-	local, remote, key := l.buf.Slice(0, 8), l.theirs.Addr(), l.theirs.RKey()
+	local, remote := l.buf.Slice(0, 8), l.theirs.Remote()
 	for name, op := range map[string]func() error{
-		"Read":  func() error { return l.Read(ctx, local, remote, key) },
-		"Write": func() error { return l.Write(ctx, local, remote, key) },
+		"Read":  func() error { return l.Read(ctx, local, remote) },
+		"Write": func() error { return l.Write(ctx, local, remote) },
 	} {
 		if n := testing.AllocsPerRun(100, func() {
 			if err := op(); err != nil {
@@ -284,14 +284,31 @@ func TestReadAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestRemoteBounds reads and writes more than the remote memory has.
+func TestRemoteBounds(t *testing.T) {
+	l := linkedConn(t)
+	local, remote := l.buf.Slice(0, 8), l.theirs.Remote().Slice(64, 7)
+	for name, err := range map[string]error{
+		"Read":  l.Read(soonCtx(t), local, remote),
+		"Write": l.Write(soonCtx(t), local, remote),
+	} {
+		if !errors.Is(err, verbs.ErrRemoteLength) {
+			t.Errorf("%s() = %v, want %v", name, err, verbs.ErrRemoteLength)
+		}
+	}
+	if err := l.Write(soonCtx(t), local, l.theirs.Remote().Slice(64, 8)); err != nil {
+		t.Errorf("Write() of as many bytes as the memory has = %v", err)
+	}
+}
+
 // TestReadWithoutDepth reads on a connection whose InitiatorDepth is None.
 func TestReadWithoutDepth(t *testing.T) {
 	l := linkedConnOfDepth(t, 0)
-	err := l.Read(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Addr(), l.theirs.RKey())
+	err := l.Read(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Remote())
 	if !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), "InitiatorDepth") {
 		t.Errorf("Read() = %v, want %v and InitiatorDepth named", err, syscall.EINVAL)
 	}
-	if err := l.Write(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Addr(), l.theirs.RKey()); err != nil {
+	if err := l.Write(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Remote()); err != nil {
 		t.Errorf("Write() afterwards = %v", err)
 	}
 }

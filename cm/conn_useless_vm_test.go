@@ -100,7 +100,7 @@ func TestFailuresHaveHints(t *testing.T) {
 		{"too long", []int{64}, func(c *cm.Conn, buf *verbs.MR) error { return c.Send(within(t, 60*time.Second), buf.Slice(0, 65)) },
 			"the message is longer than the peer's receive", "the message is longer than the receive"},
 		{"wrong key", []int{64}, func(c *cm.Conn, buf *verbs.MR) error {
-			return c.Write(within(t, 60*time.Second), buf.Slice(0, 64), 0x1000, 0xdead)
+			return c.Write(within(t, 60*time.Second), buf.Slice(0, 64), wrongKey)
 		}, "the key is stale", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestNoDepth(t *testing.T) {
 	vmtest.NoLeaks(t)
 	client, server := connWith(t, &cm.ConnParam{ResponderResources: cm.None, InitiatorDepth: cm.None}, 64)
 	buf := alloc(t, client.PD(), 64)
-	if err := client.Read(within(t, 20*time.Second), buf.SGE(), 0x1000, 0xdead); !errors.Is(err, verbs.ErrNoReads) {
+	if err := client.Read(within(t, 20*time.Second), buf.SGE(), wrongKey); !errors.Is(err, verbs.ErrNoReads) {
 		t.Errorf("Read() = %v, want %v", err, verbs.ErrNoReads)
 	}
 	if err := client.Send(within(t, 20*time.Second), buf.Slice(0, 8)); err != nil {

@@ -62,7 +62,7 @@ func TestConnDMABuf(t *testing.T) {
 		if int(wc.ByteLen) != n || !bytes.Equal(sink[:n], want) || sink[n] != 0 {
 			t.Fatalf("%d bytes of %#x arrived as %d, % x", n, seed, wc.ByteLen, sink[:min(n+1, 40)])
 		}
-		if err := from.Read(ctx, from.mr.Slice(size/2, n), to.mr.Addr()+size/2, to.mr.RKey()); err != nil {
+		if err := from.Read(ctx, from.mr.Slice(size/2, n), to.mr.Remote().Slice(size/2, n)); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(from.mem[size/2:][:n], want) {

@@ -258,8 +258,8 @@ func TestClosedBeforeBroken(t *testing.T) {
 			_, received := conn.WaitRecv(soonCtx(t))
 			return map[string]error{
 				"Send": conn.Send(soonCtx(t)), "Probe": conn.Probe(soonCtx(t)), "PostRecv": conn.PostRecv(2), "WaitRecv": received,
-				"Read":  conn.Read(soonCtx(t), verbs.SGE{}, 0, 0),
-				"Write": conn.Write(soonCtx(t), verbs.SGE{}, 0, 0),
+				"Read":  conn.Read(soonCtx(t), verbs.SGE{}, verbs.RemoteMemory{}),
+				"Write": conn.Write(soonCtx(t), verbs.SGE{}, verbs.RemoteMemory{}),
 			}
 		}
 		if name == "the removal" {

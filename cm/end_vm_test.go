@@ -100,13 +100,13 @@ func TestRemoteAccessErrorIsKept(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		client, server := connPair(t)
 		buf := alloc(t, client.PD(), 64)
-		err := client.Write(within(t, 10*time.Second), buf.SGE(), 0x1000, 0xdead)
+		err := client.Write(within(t, 10*time.Second), buf.SGE(), wrongKey)
 		if iwarp() {
 			// The WRITE has gone before the peer looks at it: the connection ends.
 			if _, err := client.Wait(within(t, 10*time.Second)); err != nil {
 				t.Fatal(err)
 			}
-			if err := client.Write(within(t, 10*time.Second), buf.SGE(), 0x1000, 0xdead); err == nil {
+			if err := client.Write(within(t, 10*time.Second), buf.SGE(), wrongKey); err == nil {
 				t.Error("a WRITE on a connection that has ended")
 			}
 			continue

@@ -4,7 +4,6 @@ package cm_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,23 +13,6 @@ import (
 	"purerdma/cm"
 	"purerdma/verbs"
 )
-
-// window is what a peer has to know of memory that it may reach.
-type window struct {
-	Addr uint64
-	RKey uint32
-	Len  uint32
-}
-
-func (w window) bytes() []byte {
-	b, _ := binary.Append(nil, binary.BigEndian, w)
-	return b
-}
-
-func parseWindow(b []byte) (w window, err error) {
-	_, err = binary.Decode(b, binary.BigEndian, &w) // zeros may follow
-	return w, err
-}
 
 // msgSize is the room for a message.
 const msgSize = 64
@@ -83,8 +65,10 @@ func lend(ctx context.Context, conn *cm.Conn, msgs *verbs.MR) error {
 	}
 	defer mr.Close()
 	copy(mr.Bytes(), "read me")
-	n := copy(msgs.Bytes()[2*msgSize:], window{Addr: mr.Addr(), RKey: mr.RKey(), Len: uint32(mr.Len())}.bytes())
-	if err := conn.Send(ctx, msgs.Slice(2*msgSize, n)); err != nil {
+	if _, err := mr.Remote().AppendBinary(msgs.Bytes()[2*msgSize : 2*msgSize]); err != nil {
+		return err
+	}
+	if err := conn.Send(ctx, msgs.Slice(2*msgSize, verbs.RemoteMemoryLen)); err != nil {
 		return err
 	}
 	if err := message(ctx, conn, msgs); err != nil {
@@ -121,18 +105,18 @@ func reach(ctx context.Context, conn *cm.Conn) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w, err := parseWindow(buf.Bytes()[200:][:wc.ByteLen])
-	if err != nil {
+	var theirs verbs.RemoteMemory
+	if err := theirs.UnmarshalBinary(buf.Bytes()[200:][:wc.ByteLen]); err != nil {
 		return "", err
 	}
-	if w.Len < 4096 {
-		return "", fmt.Errorf("the peer offers %d bytes", w.Len)
+	if theirs.Length < 4096 {
+		return "", fmt.Errorf("the peer lends %d bytes, want 4096", theirs.Length) // Slice would panic
 	}
-	if err := conn.Read(ctx, buf.Slice(0, 7), w.Addr, w.RKey); err != nil {
+	if err := conn.Read(ctx, buf.Slice(0, 7), theirs); err != nil {
 		return "", err // a *verbs.WCError in it has the status, as verbs.WCRemAccessErr
 	}
 	n := copy(buf.Bytes()[100:], "hello")
-	if err := conn.Write(ctx, buf.Slice(100, n), w.Addr+4000, w.RKey); err != nil {
+	if err := conn.Write(ctx, buf.Slice(100, n), theirs.Slice(4000, n)); err != nil {
 		return "", err
 	}
 	return string(buf.Bytes()[:7]), conn.Send(ctx, buf.Slice(100, 1)) // the peer may have it back

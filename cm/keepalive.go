@@ -65,7 +65,7 @@ func (k *keepalive) look() {
 		limit := max(k.period, minAnswer)
 		noAnswer := fmt.Errorf("the peer has not acknowledged it within %v: %w", limit, os.ErrDeadlineExceeded)
 		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, noAnswer)
-		_ = c.run(ctx, opKeepAlive, &verbs.SendWR{Opcode: verbs.OpWrite}, nil) // others on the connection are told
+		_ = c.run(ctx, opKeepAlive, verbs.OpWrite, verbs.RemoteMemory{}) // others on the connection are told
 		cancel()
 		k.active.Store(false)
 	}

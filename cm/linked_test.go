@@ -22,6 +22,9 @@ import (
 	"purerdma/verbs"
 )
 
+// wrongKey is remote memory that does not exist.
+var wrongKey = verbs.RemoteMemory{Addr: 0x1000, Length: 1 << 20, RKey: 0xdead}
+
 // faults are what a kernel with RDMA devices refuses.
 type faults struct {
 	*uverbstest.Kernel

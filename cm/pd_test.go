@@ -26,15 +26,9 @@ var fakeMachines = map[string]func() uverbs.Kernel{
 	"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
 }
 
-// lent is memory that a server has registered for one of its clients.
-type lent struct {
-	addr uint64
-	rkey uint32
-}
-
 // serveSecrets accepts connections until the listener is closed, and registers a secret for
 // each client, which it sends to lends.
-func serveSecrets(ctx context.Context, ln *cm.Listener, lends chan<- lent) {
+func serveSecrets(ctx context.Context, ln *cm.Listener, lends chan<- verbs.RemoteMemory) {
 	for n := 0; ; n++ {
 		req, err := ln.Accept(ctx)
 		if err != nil {
@@ -44,7 +38,7 @@ func serveSecrets(ctx context.Context, ln *cm.Listener, lends chan<- lent) {
 	}
 }
 
-func keepSecret(ctx context.Context, req *cm.Request, secret string, lends chan<- lent) error {
+func keepSecret(ctx context.Context, req *cm.Request, secret string, lends chan<- verbs.RemoteMemory) error {
 	defer req.Close()
 	pd, err := req.PD()
 	if err != nil {
@@ -61,7 +55,7 @@ func keepSecret(ctx context.Context, req *cm.Request, secret string, lends chan<
 		return err
 	}
 	defer conn.Close()
-	lends <- lent{mr.Addr(), mr.RKey()}
+	lends <- mr.Remote()
 	_, err = conn.Wait(ctx)
 	return err
 }
@@ -71,7 +65,7 @@ func keepSecret(ctx context.Context, req *cm.Request, secret string, lends chan<
 func secretRead(t *testing.T, ln *cm.Listener, d *cm.Dialer) (string, error) {
 	t.Helper()
 	ctx := within(t, 20*time.Second)
-	lends := make(chan lent, 2)
+	lends := make(chan verbs.RemoteMemory, 2)
 	go serveSecrets(ctx, ln, lends)
 	alice, err := d.Dial(ctx, "tcp", ln.Addr().String())
 	if err != nil {
@@ -91,14 +85,14 @@ func secretRead(t *testing.T, ln *cm.Listener, d *cm.Dialer) (string, error) {
 	return readSecret(ctx, mallory, hers)
 }
 
-func readSecret(ctx context.Context, conn *cm.Conn, from lent) (string, error) {
+func readSecret(ctx context.Context, conn *cm.Conn, from verbs.RemoteMemory) (string, error) {
 	buf, err := conn.PD().Alloc(64, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
 		return "", err
 	}
 	defer buf.Close()
 	n := len("secret of client 0")
-	if err := conn.Read(ctx, buf.Slice(0, n), from.addr, from.rkey); err != nil {
+	if err := conn.Read(ctx, buf.Slice(0, n), from); err != nil {
 		return "", err
 	}
 	return string(buf.Bytes()[:n]), nil
@@ -270,7 +264,7 @@ func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 	defer buf.Close()
 	defer conn.Close() // before the memory
 	w := borrow(t, ctx, conn, buf)
-	if err = conn.Read(ctx, buf.Slice(0, 7), w.Addr, w.RKey); err != nil {
+	if err = conn.Read(ctx, buf.Slice(0, 7), w); err != nil {
 		t.Fatal(err)
 	}
 	// The peer closes the memory after this message. Nothing tells when it has, and after
@@ -279,7 +273,7 @@ func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 		t.Fatal(err)
 	}
 	for err == nil {
-		err = conn.Read(ctx, buf.Slice(0, 7), w.Addr, w.RKey)
+		err = conn.Read(ctx, buf.Slice(0, 7), w)
 	}
 	wantDenied(t, string(buf.Bytes()[:7]), err)
 	conn.Close()
@@ -287,7 +281,7 @@ func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 }
 
 // borrow asks for memory, as reach does, and returns where it is.
-func borrow(t *testing.T, ctx context.Context, conn *cm.Conn, buf *verbs.MR) window {
+func borrow(t *testing.T, ctx context.Context, conn *cm.Conn, buf *verbs.MR) (w verbs.RemoteMemory) {
 	t.Helper()
 	if err := conn.PostRecv(1, buf.Slice(200, msgSize)); err != nil {
 		t.Fatal(err)
@@ -299,8 +293,7 @@ func borrow(t *testing.T, ctx context.Context, conn *cm.Conn, buf *verbs.MR) win
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := parseWindow(buf.Bytes()[200:][:wc.ByteLen])
-	if err != nil {
+	if err := w.UnmarshalBinary(buf.Bytes()[200:][:wc.ByteLen]); err != nil {
 		t.Fatal(err)
 	}
 	return w

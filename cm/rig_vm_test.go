@@ -14,6 +14,9 @@ import (
 	"purerdma/verbs"
 )
 
+// wrongKey is remote memory that does not exist.
+var wrongKey = verbs.RemoteMemory{Addr: 0x1000, Length: 1 << 20, RKey: 0xdead}
+
 // rig is a listener and those who connect to it, each side on a channel of its
 // own, driven event by event as with librdmacm.
 type rig struct {

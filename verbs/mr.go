@@ -15,7 +15,7 @@ import (
 )
 
 // MR is registered memory: local work requests name pieces of it by Slice, peers
-// by RKey and Addr (ibv_reg_mr(3)). Its methods may be called concurrently.
+// by Remote (ibv_reg_mr(3)). Its methods may be called concurrently.
 type MR struct {
 	pd   *PD
 	p    provider.MR

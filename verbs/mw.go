@@ -21,8 +21,8 @@ type MW struct {
 	leak *leak.Entry
 
 	mu     sync.Mutex
-	rkey   uint32
-	bound  bool // rkey is from Bind
+	rkey   uint32       // the key that the window has after the last Bind
+	remote RemoteMemory // of the last Bind
 	closed bool
 }
 
@@ -50,14 +50,7 @@ func (w *MW) Type() MWType { return w.typ }
 
 // RKey returns the key that the last Bind gave the window, for requests of peers. It
 // is 0 before the first Bind.
-func (w *MW) RKey() uint32 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.bound {
-		return 0
-	}
-	return w.rkey
-}
+func (w *MW) RKey() uint32 { return w.Remote().RKey }
 
 // Bind returns the work request that binds the window to the n bytes of mr from
 // off on (OpBindMW; ibv_bind_mw(3)) and gives it a new key, which RKey returns from
@@ -78,7 +71,7 @@ func (w *MW) Bind(mr *MR, off, n int, access Access) SendWR {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := &MWBindInfo{Type: w.typ, MW: w.rkey, RKey: nextKey(w.rkey), LKey: s.LKey, Addr: s.Addr, Length: uint64(n), Access: access}
-	w.rkey, w.bound = b.RKey, true
+	w.rkey, w.remote = b.RKey, RemoteMemory{Addr: s.Addr, Length: uint64(n), RKey: b.RKey}
 	return SendWR{Opcode: OpBindMW, Bind: b}
 }
 

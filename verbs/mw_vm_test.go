@@ -76,10 +76,10 @@ func TestVMWindows(t *testing.T) {
 				if err := mr.Close(); err == nil {
 					t.Fatal("Close of memory with a window")
 				}
-				if s := write(l, mr.Addr()+4096, w.RKey()); s != verbs.WCSuccess || string(mr.Bytes()[4096:4103]) != "through" {
+				if s := write(l, w.Remote().Addr, w.Remote().RKey); s != verbs.WCSuccess || string(mr.Bytes()[4096:4103]) != "through" {
 					t.Errorf("write: %v, %q", s, mr.Bytes()[4096:4103])
 				}
-				l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpRead, RemoteAddr: mr.Addr() + 4096, RKey: w.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}})
+				l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpRead, RemoteAddr: w.Remote().Addr, RKey: w.Remote().RKey, SGList: []verbs.SGE{l.buf.Slice(0, 8)}})
 				if wc := l.collect(t, 1)[1]; wc.Status != verbs.WCRemAccessErr {
 					t.Errorf("read by a window for writes: %v", wc.Status)
 				}

@@ -69,7 +69,7 @@ func reads(ctx context.Context, k *cmtest.Kernel, param *cm.ConnParam) (string, 
 		if theirs == nil {
 			return "", errors.New("the server has not accepted")
 		}
-		err = conn.Read(ctx, buf.Slice(0, 7), theirs.Addr(), theirs.RKey())
+		err = conn.Read(ctx, buf.Slice(0, 7), theirs.Remote())
 		return string(buf.Bytes()[:7]), err
 	}()
 	return text, errors.Join(err, <-served)

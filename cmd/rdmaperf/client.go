@@ -173,13 +173,10 @@ func (c *client) setUp(ctx context.Context) (err error) {
 	if err := c.way.connect(ctx, c.end, c.QPs, m.Token); err != nil {
 		return err
 	}
-	for i, l := range c.end.lanes {
-		l.remote, l.rkey = m.Addr+uint64(c.incoming(i)), m.RKey
-		if c.kind.opcode == verbs.OpRead {
-			l.remote = m.Addr + uint64(c.outgoing(i))
-		}
+	if err := c.end.use(m.Memory); err != nil {
+		return err
 	}
-	_, err = ask(ctx, c.way, message{Addr: c.end.mr.Addr(), RKey: c.end.mr.RKey()})
+	_, err = ask(ctx, c.way, message{Memory: c.end.mr.Remote()})
 	return err
 }
 

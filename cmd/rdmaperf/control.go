@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"purerdma/oob"
+	"purerdma/verbs"
 )
 
 // message is what the two sides say to each other, in turn, beside the traffic:
@@ -15,7 +16,7 @@ import (
 //
 //	client                          server
 //	Plan ->
-//	                                <- Addr, RKey, Token, Plan
+//	                                <- Memory, Token, Plan
 //	(a connection for each QP)
 //	Size ->                                           (for each size)
 //	                                <- an empty one: go
@@ -25,13 +26,13 @@ import (
 //	(one more on each QP)                              last messages)
 //	                                <- Messages, Bytes
 type message struct {
-	Plan  *plan        `json:",omitempty"` // the server's has what both can do
-	Addr  uint64       `json:",omitempty"`
-	RKey  uint32       `json:",omitempty"`
-	Token uint64       `json:",omitempty"` // of the client's other connections
-	QP    *oob.Address `json:",omitempty"` // without the connection manager, one after the other
-	Size  int          `json:",omitempty"`
-	Sent  uint64       `json:",omitempty"` // messages of this size, all QPs
+	Plan *plan `json:",omitempty"` // the server's has what both can do
+	// Memory is the sender's.
+	Memory verbs.RemoteMemory `json:",omitzero"`
+	Token  uint64             `json:",omitempty"` // of the client's other connections
+	QP     *oob.Address       `json:",omitempty"` // without the connection manager, one after the other
+	Size   int                `json:",omitempty"`
+	Sent   uint64             `json:",omitempty"` // messages of this size, all QPs
 	// Messages and Bytes are what the server has received.
 	Messages uint64 `json:",omitempty"`
 	Bytes    uint64 `json:",omitempty"`

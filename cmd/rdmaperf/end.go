@@ -47,12 +47,11 @@ type lane struct {
 	conn      *cm.Conn  // nil without the connection manager
 	ah        *verbs.AH // whom datagrams go to, with the next two
 	qpn, qkey uint32
-	batch     verbs.Batch    // for what tells of receives
-	list      []verbs.SendWR // for messages
-	size      int            // of those in list
-	out       []byte         // what is sent
-	remote    uint64         // what requests read, write or add to
-	rkey      uint32
+	batch     verbs.Batch        // for what tells of receives
+	list      []verbs.SendWR     // for messages
+	size      int                // of those in list
+	out       []byte             // what is sent
+	remote    verbs.RemoteMemory // what requests read, write or add to
 	posted    uint64
 	signalled uint64 // the last that completes
 	completed uint64
@@ -152,6 +151,21 @@ func (e *end) newLane(s stage) (*lane, error) {
 	return l, nil
 }
 
+// use has the requests of each QP work in its part of the other side's memory.
+func (e *end) use(memory verbs.RemoteMemory) error {
+	if memory.Length < uint64(e.memory()) {
+		return fmt.Errorf("the other side's memory has %d bytes, want %d", memory.Length, e.memory())
+	}
+	for _, l := range e.lanes {
+		at := e.incoming(l.index)
+		if e.client && e.kind.opcode == verbs.OpRead {
+			at = e.outgoing(l.index)
+		}
+		l.remote = memory.Slice(at, e.stride())
+	}
+	return nil
+}
+
 // close ends the connections before it takes the memory away.
 func (e *end) close() {
 	for _, l := range e.lanes {
@@ -169,7 +183,7 @@ func (e *end) close() {
 
 // prepare makes the requests of a list, but for what is new in each.
 func (e *end) prepare(l *lane, size int) {
-	wr := verbs.SendWR{Opcode: e.kind.opcode, RemoteAddr: l.remote, RKey: l.rkey, CompareAdd: 1}
+	wr := verbs.SendWR{Opcode: e.kind.opcode, RemoteAddr: l.remote.Addr, RKey: l.remote.RKey, CompareAdd: 1}
 	switch local := e.outgoing(l.index); {
 	case wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpWrite:
 		wr.SGList = []verbs.SGE{e.mr.Slice(e.incoming(l.index), size)}

@@ -38,7 +38,9 @@ func FuzzMessage(f *testing.F) {
 		func(p *plan, _ *message) { p.MTU, p.RdAtomic, p.Timeout, p.Inline = -1, -1, -1, -1 },
 		func(p *plan, m *message) { p.Test, m.Size = "atomic_bw", 1 },
 		func(p *plan, m *message) { p.Test, p.Connection, m.Size = "write_lat", "UC", 8 },
-		func(_ *plan, m *message) { m.Addr, m.RKey, m.Size = math.MaxUint64, math.MaxUint32, math.MaxInt },
+		func(_ *plan, m *message) {
+			m.Memory, m.Size = verbs.RemoteMemory{Addr: math.MaxUint64, Length: math.MaxUint64, RKey: math.MaxUint32}, math.MaxInt
+		},
 		func(_ *plan, m *message) { m.Error = "\x1b[2J" },
 	} {
 		p := sane
@@ -127,6 +129,7 @@ func (h *hostile) refused(want string) {
 
 // TestHostileClients: a client that has a plan that can be, and then goes wrong.
 func TestHostileClients(t *testing.T) {
+	lends := message{Memory: verbs.RemoteMemory{Length: 8192}}
 	for _, tc := range []struct {
 		name string
 		test string
@@ -137,19 +140,20 @@ func TestHostileClients(t *testing.T) {
 		{"no QP", "send_bw", new(oob.Address), nil, ""},
 		{"a number of a QP that has 25 bits", "send_bw", &oob.Address{QPN: max24 + 1}, nil, "no QP"},
 		{"the highest numbers of all", "send_bw", &oob.Address{QPN: math.MaxUint32, PSN: math.MaxUint32, LID: math.MaxUint16}, nil, "no QP"},
-		{"a negative size", "send_bw", nil, []message{{}, {Size: -1}}, "-1 bytes in memory for 8"},
-		{"a size beyond the plan's", "write_bw", nil, []message{{}, {Size: 9}}, "9 bytes in memory for 8"},
-		{"a huge size", "read_bw", nil, []message{{}, {Size: math.MaxInt}}, "bytes in memory for 8"},
-		{"atomics of a byte", "atomic_bw", nil, []message{{}, {Size: 1}}, "atomics have 8 bytes"},
-		{"nothing sent", "send_bw", nil, []message{{}, {Size: 8}, {}}, "has sent nothing"},
-		{"more added than was", "atomic_bw", nil, []message{{}, {Size: 8}, {Sent: math.MaxUint64}}, "atomics have added 0"},
-		{"another plan", "send_bw", nil, []message{{}, {Size: 8}, {Plan: &plan{}}}, "has sent nothing"},
+		{"a negative size", "send_bw", nil, []message{lends, {Size: -1}}, "-1 bytes in memory for 8"},
+		{"a size beyond the plan's", "write_bw", nil, []message{lends, {Size: 9}}, "9 bytes in memory for 8"},
+		{"a huge size", "read_bw", nil, []message{lends, {Size: math.MaxInt}}, "bytes in memory for 8"},
+		{"atomics of a byte", "atomic_bw", nil, []message{lends, {Size: 1}}, "atomics have 8 bytes"},
+		{"nothing sent", "send_bw", nil, []message{lends, {Size: 8}, {}}, "has sent nothing"},
+		{"more added than was", "atomic_bw", nil, []message{lends, {Size: 8}, {Sent: math.MaxUint64}}, "atomics have added 0"},
+		{"too little memory", "write_lat", nil, []message{{Memory: verbs.RemoteMemory{Length: 4095}}}, "memory has 4095 bytes, want 8192"},
+		{"another plan", "send_bw", nil, []message{lends, {Size: 8}, {Plan: &plan{}}}, "has sent nothing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHostile(t)
 			mine := h.ask(message{Plan: &plan{Test: tc.test, Connection: "RC", Max: 8, QPs: 1, Depth: 16, List: 1}})
-			if mine.Plan == nil || mine.RKey == 0 {
+			if mine.Plan == nil || mine.Memory.RKey == 0 {
 				t.Fatalf("the server says %+v", mine)
 			}
 			qp := tc.qp

@@ -137,8 +137,8 @@ func TestHostileServer(t *testing.T) {
 	for name, says := range map[string]string{
 		"random":     string(vmtest.Garbage(100)),
 		"truncated":  `{"Token":1`,
-		"huge":       `{"Addr":18446744073709551615,"RKey":4294967295,"Token":18446744073709551615,"Plan":{"mtu":-1,"rd_atomic":-9223372036854775808}}`,
-		"too large":  `{"Addr":1e400}`,
+		"huge":       `{"Memory":{"Addr":18446744073709551615,"Length":18446744073709551615,"RKey":4294967295},"Token":18446744073709551615,"Plan":{"mtu":-1,"rd_atomic":-9223372036854775808}}`,
+		"too large":  `{"Memory":{"Addr":1e400}}`,
 		"an error":   `{"Error":"\u001b[2J"}`,
 		"no message": "",
 	} {

@@ -103,7 +103,7 @@ func (s *server) setUp(ctx context.Context) error {
 	}
 	// The first byte tells it from a connection of control.
 	token := rand.Uint64() | 1<<63
-	if err := s.way.send(ctx, message{Plan: &p, Addr: s.end.mr.Addr(), RKey: s.end.mr.RKey(), Token: token}); err != nil {
+	if err := s.way.send(ctx, message{Plan: &p, Memory: s.end.mr.Remote(), Token: token}); err != nil {
 		return err
 	}
 	for i := range p.QPs {
@@ -115,8 +115,8 @@ func (s *server) setUp(ctx context.Context) error {
 	if m, err = s.way.receive(ctx); err != nil {
 		return err
 	}
-	for _, l := range s.end.lanes {
-		l.remote, l.rkey = m.Addr+uint64(p.incoming(l.index)), m.RKey
+	if err := s.end.use(m.Memory); err != nil {
+		return err
 	}
 	return s.way.send(ctx, message{})
 }

@@ -20,28 +20,29 @@ import (
 // hello is what each side tells the other by the connection manager.
 type hello struct {
 	lane, gen uint32
-	addr      uint64
-	rkey      uint32
+	memory    verbs.RemoteMemory
 }
 
 func (h hello) bytes() []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, h.lane)
 	b = le.AppendUint32(b, h.gen)
-	b = le.AppendUint64(b, h.addr)
-	return le.AppendUint32(b, h.rkey)
+	b, _ = h.memory.AppendBinary(b)
+	return b
 }
 
 func parseHello(b []byte) (h hello, err error) {
-	if len(b) < 20 {
+	const length = 8 + verbs.RemoteMemoryLen
+	if len(b) < length {
 		return h, fmt.Errorf("%d bytes of private data", len(b))
 	}
 	le := binary.LittleEndian
-	return hello{le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:]), le.Uint32(b[16:])}, nil
+	h.lane, h.gen = le.Uint32(b), le.Uint32(b[4:])
+	return h, h.memory.UnmarshalBinary(b[8:length])
 }
 
 func (e *end) hello() []byte {
-	return hello{e.lane, e.gen, e.mem.mr.Addr(), e.mem.mr.RKey()}.bytes()
+	return hello{e.lane, e.gen, e.mem.mr.Remote()}.bytes()
 }
 
 // peer takes what the other side has said.
@@ -53,7 +54,10 @@ func (e *end) peer(b []byte) error {
 	if h.lane != e.lane || h.gen != e.gen {
 		return fmt.Errorf("lane %d.%d has answered", h.lane, h.gen)
 	}
-	e.mem.addr, e.mem.rkey = h.addr, h.rkey
+	if h.memory.Length != regionLen {
+		return fmt.Errorf("lane %d.%d has %v, want %d bytes", h.lane, h.gen, h.memory, regionLen)
+	}
+	e.mem.remote = h.memory
 	return nil
 }
 

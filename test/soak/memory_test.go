@@ -27,11 +27,10 @@ const (
 type memory struct {
 	mr *verbs.MR // ours
 
-	addr uint64 // the peer's
-	rkey uint32
-	copy []byte     // what its cells and words hold when all that we posted has been done
-	busy [cells]int // reads that have not completed: what they read must not change
-	used [places]uint64
+	remote verbs.RemoteMemory // the peer's
+	copy   []byte             // what its cells and words hold when all that we posted has been done
+	busy   [cells]int         // reads that have not completed: what they read must not change
+	used   [places]uint64
 }
 
 func newMemory(pd *verbs.PD, access verbs.Access) (*memory, error) {

@@ -8,13 +8,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+
+	"purerdma/verbs"
 )
 
 // FuzzParse: whatever a peer says, of itself and in messages, is an error or means what its
 // bytes say.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(hello{1<<32 - 1, 1<<32 - 1, 1<<64 - 1, 1<<32 - 1}.bytes())
+	f.Add(hello{1<<32 - 1, 1<<32 - 1, verbs.RemoteMemory{Addr: 1<<64 - 1, RKey: 1<<32 - 1}}.bytes())
 	b := make([]byte, headerLen+7)
 	h := header{kind: kindOffer, a: 1<<64 - 1, length: 7}
 	h.put(b)

@@ -207,7 +207,7 @@ func (e *end) say(h header, most int, done func()) bool {
 		wr.Opcode, wr.ImmData = verbs.OpSendImm, sum
 	case e.node.caps.imm && how == 2 && place >= 0:
 		wr.Opcode, wr.ImmData = verbs.OpWriteImm, uint32(place)
-		wr.RemoteAddr, wr.RKey = e.mem.addr+placeOff+uint64(place)*slotLen, e.mem.rkey
+		wr.RemoteAddr, wr.RKey = e.mem.remote.Addr+placeOff+uint64(place)*slotLen, e.mem.remote.RKey
 		e.mem.used[place] = e.sent
 	}
 	if wr.InlineData == nil {
@@ -238,7 +238,7 @@ func (e *end) write() bool {
 	copy(e.mem.copy[off:], e.slotBytes(slot, n))
 	e.s.stats.writes.Add(1)
 	e.s.stats.bytes.Add(int64(n))
-	e.issue(verbs.SendWR{Opcode: verbs.OpWrite, Flags: e.flags(), RemoteAddr: e.mem.addr + uint64(off), RKey: e.mem.rkey, SGList: e.pieces(slot, n, 3)},
+	e.issue(verbs.SendWR{Opcode: verbs.OpWrite, Flags: e.flags(), RemoteAddr: e.mem.remote.Addr + uint64(off), RKey: e.mem.remote.RKey, SGList: e.pieces(slot, n, 3)},
 		func() { e.giveBack(slot) })
 	return true
 }
@@ -253,7 +253,7 @@ func (e *end) inlineWrite() bool {
 	off := cell*cellLen + e.rng.IntN(cellLen-len(b))
 	copy(e.mem.copy[off:], b)
 	e.s.stats.writes.Add(1)
-	e.issue(verbs.SendWR{Opcode: verbs.OpWrite, Flags: e.flags(), RemoteAddr: e.mem.addr + uint64(off), RKey: e.mem.rkey, InlineData: b}, func() {})
+	e.issue(verbs.SendWR{Opcode: verbs.OpWrite, Flags: e.flags(), RemoteAddr: e.mem.remote.Addr + uint64(off), RKey: e.mem.remote.RKey, InlineData: b}, func() {})
 	return true
 }
 
@@ -269,7 +269,7 @@ func (e *end) read() bool {
 	cell := e.rng.IntN(cells)
 	n := e.enough(size(e.rng, cellLen))
 	off := cell*cellLen + e.rng.IntN(cellLen-n+1)
-	wr := verbs.SendWR{Opcode: verbs.OpRead, Flags: e.flags(), RemoteAddr: e.mem.addr + uint64(off), RKey: e.mem.rkey, SGList: e.pieces(slot, n, e.node.caps.readSGE)}
+	wr := verbs.SendWR{Opcode: verbs.OpRead, Flags: e.flags(), RemoteAddr: e.mem.remote.Addr + uint64(off), RKey: e.mem.remote.RKey, SGList: e.pieces(slot, n, e.node.caps.readSGE)}
 	e.mem.busy[cell]++
 	e.s.stats.reads.Add(1)
 	e.s.stats.bytes.Add(int64(n))
@@ -296,7 +296,7 @@ func (e *end) readInv() bool {
 	e.offers[mr.Addr()] = &offer{mr: mr}
 	e.mem.busy[cell]++
 	e.s.stats.reads.Add(1)
-	wr := verbs.SendWR{Opcode: verbs.OpReadInv, Flags: verbs.SendSignaled, RemoteAddr: e.mem.addr + uint64(off), RKey: e.mem.rkey, SGList: []verbs.SGE{mr.SGE()}}
+	wr := verbs.SendWR{Opcode: verbs.OpReadInv, Flags: verbs.SendSignaled, RemoteAddr: e.mem.remote.Addr + uint64(off), RKey: e.mem.remote.RKey, SGList: []verbs.SGE{mr.SGE()}}
 	e.issue(wr, func() {
 		e.same(fmt.Sprintf("read from %#x", off), mr.Bytes(), e.mem.copy[off:off+n])
 		e.mem.busy[cell]--
@@ -320,7 +320,7 @@ func (e *end) atomic(i int, wr verbs.SendWR) bool {
 	was, result := e.mem.word(i), e.slotBytes(slot, 8)
 	copy(result, unstored)
 	wr.Flags, wr.SGList = e.flags(), []verbs.SGE{e.arena.Slice(slot*slotLen, 8)}
-	wr.RemoteAddr, wr.RKey = e.mem.addr+wordsOff+8*uint64(i), e.mem.rkey
+	wr.RemoteAddr, wr.RKey = e.mem.remote.Addr+wordsOff+8*uint64(i), e.mem.remote.RKey
 	e.s.stats.atomics.Add(1)
 	e.issue(wr, func() {
 		switch got := binary.NativeEndian.Uint64(result); {
@@ -365,7 +365,7 @@ func (e *end) atomicWrite() bool {
 	i, v := e.rng.IntN(words), e.rng.Uint64()
 	e.mem.setWord(i, v)
 	e.s.stats.atomics.Add(1)
-	e.issue(verbs.SendWR{Opcode: verbs.OpAtomicWrite, Flags: e.flags(), RemoteAddr: e.mem.addr + wordsOff + 8*uint64(i), RKey: e.mem.rkey,
+	e.issue(verbs.SendWR{Opcode: verbs.OpAtomicWrite, Flags: e.flags(), RemoteAddr: e.mem.remote.Addr + wordsOff + 8*uint64(i), RKey: e.mem.remote.RKey,
 		InlineData: binary.NativeEndian.AppendUint64(nil, v)}, func() {})
 	return true
 }
@@ -375,7 +375,7 @@ func (e *end) flush() bool {
 		return false // the peer's QP may not have the right yet
 	}
 	off := e.rng.IntN(wordsOff)
-	e.issue(verbs.SendWR{Opcode: verbs.OpFlush, Flags: e.flags(), RemoteAddr: e.mem.addr + uint64(off), RKey: e.mem.rkey,
+	e.issue(verbs.SendWR{Opcode: verbs.OpFlush, Flags: e.flags(), RemoteAddr: e.mem.remote.Addr + uint64(off), RKey: e.mem.remote.RKey,
 		Flush: verbs.Flush{Length: uint32(e.rng.IntN(wordsOff - off)), Type: verbs.ToGlobal, Level: verbs.FlushRange}}, func() {})
 	return true
 }

@@ -77,7 +77,7 @@ func newLink(t *testing.T) *link {
 func (l *link) write(t *testing.T, b byte) error {
 	t.Helper()
 	l.local.Bytes()[0] = b
-	err := l.client.Write(within(t), l.local.Slice(0, 1), l.remote.Addr(), l.remote.RKey())
+	err := l.client.Write(within(t), l.local.Slice(0, 1), l.remote.Remote())
 	if err == nil && l.remote.Bytes()[0] != b {
 		t.Errorf("written was %#x, there is %#x", b, l.remote.Bytes()[0])
 	}
