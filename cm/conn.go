@@ -43,8 +43,15 @@ func newConn(ep *endpoint, qp *verbs.QP) *Conn {
 // QP returns the connection's QP.
 func (c *Conn) QP() *verbs.QP { return c.qp }
 
-// PD returns the QP's protection domain, in which buffers must be registered.
+// PD returns the QP's protection domain, in which buffers must be registered: see Alloc.
 func (c *Conn) PD() *verbs.PD { return c.qp.PD() }
+
+// Alloc registers new memory of size bytes on PD, as [verbs.PD.Alloc] does. The memory
+// belongs to the connection: Close frees it, after the device can no longer reach it. It must
+// not be touched after Close. It may be closed before, when no posted request names it.
+func (c *Conn) Alloc(size int, access verbs.Access) (*verbs.MR, error) {
+	return c.ep.id.alloc(opAlloc, c.qp.PD(), size, access)
+}
 
 // Device returns the device that the connection runs over.
 func (c *Conn) Device() *verbs.Device { return c.ep.device() }
@@ -65,11 +72,12 @@ func (c *Conn) PeerParam() ConnParam { return c.peer }
 // zeros after what it gave.
 func (c *Conn) PrivateData() []byte { return c.peer.PrivateData }
 
-// Close ends the connection without waiting for the peer, and gives everything
-// up that the connection owns: a QP that the caller made is flushed and stays
-// his. Operations then fail with net.ErrClosed, whatever came before. It may be called
-// more than once: if the kernel does not destroy the QP, its CQs or the ID, Close
-// returns the error, and the next Close tries that again.
+// Close ends the connection without waiting for the peer, and closes everything that the
+// connection owns: its QP, the memory of Alloc and its own PD. A QP that the caller made is
+// flushed and stays the caller's. Operations then fail with net.ErrClosed, whatever happened
+// before. Memory, CQs, PDs and QPs that the program made may be closed before the connection
+// or after it. Close may be called more than once: if the kernel does not destroy the QP, its
+// CQs, the memory or the ID, Close returns the error, and the next Close tries again.
 func (c *Conn) Close() error { return c.ep.close() }
 
 // PostRecv posts a receive into memory registered in PD. It takes one message;

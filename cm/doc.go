@@ -24,8 +24,13 @@
 // [Conn.WaitRecv] returns io.EOF when the peer has disconnected; [Conn.Wait] says
 // how a connection has ended, and which side has ended it. A work request that fails
 // takes the QP with it, and all that comes after is flushed: the calls of a Conn
-// then return a *[BrokenError], which has the first failure. Close a Conn before the
-// memory that is posted on its QP.
+// then return a *[BrokenError], which has the first failure.
+//
+// # Memory
+//
+// [Conn.Alloc] and [Resolved.Alloc] return registered memory that belongs to the connection:
+// its Close frees the memory after its QP. Memory, PDs, CQs and QPs that the program made
+// itself may be closed before the connection or after it.
 //
 // # Peers that are not trusted
 //

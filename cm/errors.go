@@ -29,6 +29,7 @@ const (
 	opReject       = "reject"
 	opDisconnect   = "disconnect"
 	opAllocPD      = "make a PD"
+	opAlloc        = "allocate memory"
 	opCreateQP     = "create QP"
 	opInitQP       = "init QP"
 	opInitAttr     = "init QP attributes"

@@ -20,7 +20,6 @@ func answerGroup(ctx context.Context, id *cm.ID, group cm.UDParam) error {
 		return err
 	}
 	defer buf.Close()
-	defer id.Close() // before the buffer: a posted receive still has it
 	for {
 		if _, err := qp.PostRecv([]verbs.RecvWR{{ID: 1, SGList: []verbs.SGE{buf.SGE()}}}); err != nil {
 			return err

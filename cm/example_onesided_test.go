@@ -21,15 +21,10 @@ const msgSize = 64
 // disconnects. The PD is the connection's own, so that no other peer reaches the memory.
 func offer(ctx context.Context, req *cm.Request) error {
 	defer req.Close()
-	pd, err := req.PD()
+	msgs, err := req.Alloc(3*msgSize, verbs.LocalWrite)
 	if err != nil {
 		return err
 	}
-	msgs, err := pd.Alloc(3*msgSize, verbs.LocalWrite)
-	if err != nil {
-		return err
-	}
-	defer msgs.Close()
 	for id := range 2 {
 		if err := req.PostRecv(uint64(id), msgs.Slice(id*msgSize, msgSize)); err != nil {
 			return err
@@ -39,7 +34,7 @@ func offer(ctx context.Context, req *cm.Request) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() // before the memory: the receives still have it
+	defer conn.Close() // frees msgs
 	for {
 		err := message(ctx, conn, msgs)
 		if err == nil {

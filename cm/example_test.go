@@ -28,12 +28,10 @@ func ExampleDial() {
 	}
 	defer conn.Close()
 
-	buf, err := conn.PD().Alloc(8192, verbs.LocalWrite)
+	buf, err := conn.Alloc(8192, verbs.LocalWrite) // conn.Close frees it
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer buf.Close()
-	defer conn.Close() // before the buffer: a posted receive still has it
 	if err := conn.PostRecv(1, buf.Slice(4096, 4096)); err != nil {
 		log.Fatal(err)
 	}
@@ -86,16 +84,11 @@ func nextRequest(ctx context.Context, ln *cm.Listener) (*cm.Request, error) {
 
 func serve(ctx context.Context, req *cm.Request) error {
 	defer req.Close()
-	pd, err := req.PD()
-	if err != nil {
-		return err
-	}
 	const size = 4096
-	buf, err := pd.Alloc(2*size, verbs.LocalWrite)
+	buf, err := req.Alloc(2*size, verbs.LocalWrite)
 	if err != nil {
 		return err
 	}
-	defer buf.Close()
 	// Before the peer can send; and two, so that one is there while the other is
 	// answered.
 	for id := range 2 {

@@ -34,6 +34,10 @@ type ID struct {
 	leaving atomic.Bool // this side has disconnected, and was first
 	noReads atomic.Bool // the QP may have no READs under way
 
+	// keepBuffers leaves the memory of alloc in place when the ID is closed: the program
+	// does not know yet that it was.
+	keepBuffers atomic.Bool
+
 	moving sync.RWMutex // write: Migrate; read: a command
 
 	// attaching is held while the QP is attached to a multicast group or detached;
@@ -58,6 +62,7 @@ type ID struct {
 	pdMu     sync.Mutex                             // of the next two
 	pd       *verbs.PD                              // what connPD returned, or nil
 	ownPD    bool                                   // it ends with the ID
+	buffers  []*verbs.MR                            // of alloc
 	blocking bool                                   // its events are an endpoint's, who wants to know why a QP was flushed
 	request  *ConnParam                             // what the peer asked for, on the accepting side
 	groups   []*Multicast

@@ -91,12 +91,12 @@ func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
 		return false
 	}
 	idle := id.qp == nil || !id.ownQP && id.qp.State() == verbs.QPErr
-	return idle && id.srq == nil && !id.ownPD && id.transport() == verbs.TransportIB
+	return idle && id.srq == nil && !id.ownPD && len(id.buffers) == 0 && id.transport() == verbs.TransportIB
 }
 
 // closing is how far the Close of an ID has come.
 type closing struct {
-	failed    atomic.Bool // something is left, which the next Close tries again
+	failed    atomic.Bool // something is left, which the next Close closes
 	mu        sync.Mutex  // of everything below
 	unlisted  bool        // no channel and no membership knows the ID
 	destroyed bool        // the kernel has no ID
@@ -127,13 +127,14 @@ func (id *ID) release() error {
 		}
 	}
 	if id.srq != nil {
-		// Busy is one that a QP of the caller's stands on: it is the caller's then.
-		if err := id.srq.Close(); !errors.Is(err, syscall.EBUSY) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, id.srq.Close())
+	}
+	kept := id.keepBuffers.Load()
+	if err := errors.Join(errs...); err == nil && !kept {
+		errs = append(errs, id.closeBuffers())
 	}
 	if id.ownPD {
-		errs = append(errs, id.pd.Release())
+		errs = append(errs, id.pd.Close())
 	}
 	if !c.destroyed {
 		_, err := id.quick(id.Channel().file).DestroyID(id.kid)
@@ -146,7 +147,7 @@ func (id *ID) release() error {
 		errs = append(errs, id.dev.Close())
 	}
 	err := errors.Join(errs...)
-	if c.failed.Store(err != nil); err != nil {
+	if c.failed.Store(err != nil || kept); err != nil {
 		return id.opError(opDestroy, err)
 	}
 	return nil

@@ -3,7 +3,9 @@
 package cm
 
 import (
+	"errors"
 	"net"
+	"slices"
 
 	"purerdma/verbs"
 )
@@ -38,4 +40,45 @@ func (id *ID) connPD(op string, pd *verbs.PD) (*verbs.PD, error) {
 	}
 	id.pd, id.ownPD = pd, id.pdOf == nil
 	return pd, nil
+}
+
+// alloc registers new memory on a PD, which is freed with the ID, after its QP.
+func (id *ID) alloc(op string, pd *verbs.PD, size int, access verbs.Access) (*verbs.MR, error) {
+	// Close finds the memory, or comes first.
+	if !id.gate.enter() {
+		return nil, id.opError(op, net.ErrClosed)
+	}
+	defer id.gate.leave()
+	mr, err := pd.Alloc(size, access)
+	if err != nil {
+		return nil, id.opError(op, err)
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if len(id.buffers) == cap(id.buffers) {
+		id.buffers = slices.DeleteFunc(id.buffers, isClosed)
+	}
+	id.buffers = append(id.buffers, mr)
+	return mr, nil
+}
+
+// isClosed reports whether memory of alloc has been closed.
+func isClosed(mr *verbs.MR) bool { return mr.Bytes() == nil }
+
+// closeBuffers frees the memory of alloc. What fails is kept for another try.
+func (id *ID) closeBuffers() error {
+	id.mu.Lock()
+	buffers := id.buffers
+	id.buffers = nil
+	id.mu.Unlock()
+	var errs []error
+	buffers = slices.DeleteFunc(buffers, func(mr *verbs.MR) bool {
+		err := mr.Close()
+		errs = append(errs, err)
+		return err == nil
+	})
+	id.mu.Lock()
+	id.buffers = buffers
+	id.mu.Unlock()
+	return errors.Join(errs...)
 }

@@ -101,6 +101,10 @@ func (r *Request) expireAt(deadline time.Time) {
 			ch := r.ep.id.Channel()
 			ch.noteRefusal(r.ep.id, refusedLate, nil)
 			_ = r.ep.id.Reject([]byte(refusedLate)) // the peer may have left
+			// The program may be filling its buffers. They go when it calls Accept,
+			// Reject or Close.
+			r.ep.id.keepBuffers.Store(true)
+			r.ep.id.close.failed.Store(true)
 			r.ep.close()
 		}
 	})

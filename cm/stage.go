@@ -49,6 +49,17 @@ func (s *stage) PD() (*verbs.PD, error) {
 	return s.ep.id.connPD(opAllocPD, nil)
 }
 
+// Alloc registers new memory on PD that belongs to the connection: see [Conn.Alloc]. It is
+// freed with the Conn, or when connecting, accepting or rejecting has returned without one, or
+// by Close.
+func (s *stage) Alloc(size int, access verbs.Access) (*verbs.MR, error) {
+	pd, err := s.PD()
+	if err != nil {
+		return nil, err
+	}
+	return s.ep.id.alloc(opAlloc, pd, size, access)
+}
+
 // ID returns the ID underneath. Its events are the library's to fetch.
 func (s *stage) ID() *ID { return s.ep.id }
 
@@ -84,10 +95,11 @@ func (s *stage) Close() error {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	if !s.done.Load() {
-		return s.ep.close()
+	if s.done.Load() {
+		return nil
 	}
-	return nil
+	s.ep.id.keepBuffers.Store(false)
+	return s.ep.close()
 }
 
 var errLate = fmt.Errorf("the request was refused when the listener's HandshakeTimeout had passed: %w", os.ErrDeadlineExceeded)
@@ -101,6 +113,7 @@ func (s *stage) claim(op string) error {
 		return nil
 	}
 	if s.phase.Load() == stageLate {
+		s.Close()
 		return s.ep.id.opError(op, errLate)
 	}
 	return s.ep.id.opError(op, errUsed)

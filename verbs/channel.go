@@ -69,8 +69,9 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 // Device returns the device of the channel, which need not be closed.
 func (ch *CompChannel) Device() *Device { return ch.dev.self }
 
-// Close closes the channel. It may be called more than once: after an error it tries
-// again. While there are CQs on it the error wraps EBUSY.
+// Close closes the channel, at once or with the Close of the last CQ on it, which then
+// returns the error of both. New CQs fail with net.ErrClosed. Close may be called more than
+// once: after an error it tries again.
 func (ch *CompChannel) Close() error {
 	return ch.dev.opError("close completion channel of", ch.users.close(func() error {
 		return ch.ch.Close()

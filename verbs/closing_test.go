@@ -7,7 +7,6 @@ package verbs_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -191,7 +190,6 @@ func (c *closing) run(t *testing.T) {
 	t.Helper()
 	var users sync.WaitGroup
 	var closed atomic.Bool
-	var refused atomic.Int64 // how often Close has returned EBUSY
 	start := make(chan struct{})
 	use := func(f func() error) {
 		users.Add(1)
@@ -209,11 +207,6 @@ func (c *closing) run(t *testing.T) {
 				default:
 					t.Errorf("while it is closed: %v", err)
 					return
-				}
-				// With longer pauses between the uses, Close finds the object without
-				// children at some point, however slow the machine is.
-				if n := refused.Load(); n > 50 {
-					time.Sleep(rand.N(time.Duration(n) * 100 * time.Microsecond))
 				}
 			}
 		}()
@@ -236,13 +229,7 @@ func (c *closing) run(t *testing.T) {
 		closers.Go(func() {
 			<-start
 			time.Sleep(time.Millisecond)
-			err := c.object.Close()
-			for errors.Is(err, syscall.EBUSY) { // while the users have children on it
-				refused.Add(1)
-				time.Sleep(100 * time.Microsecond)
-				err = c.object.Close()
-			}
-			if err != nil {
+			if err := c.object.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
 			closed.Store(true)

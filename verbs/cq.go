@@ -53,6 +53,7 @@ type CQ struct {
 	users  users
 	leak   *leak.Entry
 	done   chan struct{} // closed by Close
+	closed atomic.Bool   // the same
 
 	waiters atomic.Int32
 	notify  chan struct{} // one token: look at the queue
@@ -135,9 +136,7 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 	}
 	var err error
 	if c.p, err = d.ctx.CreateCQ(pcfg); err != nil {
-		c.forget()
-		d.unref()
-		return nil, d.queueError(err)
+		return nil, errors.Join(d.queueError(err), c.forget(), d.unref())
 	}
 	c.leak = leak.Track("CQ", d.info.Name)
 	d.objects.made(c.handle)
@@ -145,10 +144,10 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 }
 
 // forget takes the CQ off its channel, and its events off the CQ.
-func (c *CQ) forget() {
+func (c *CQ) forget() error {
 	c.dev.objects.remove(c.handle)
 	if c.ch == nil {
-		return
+		return nil
 	}
 	c.armMu.Lock()
 	c.ch.arms.Add(-c.arms)
@@ -158,7 +157,7 @@ func (c *CQ) forget() {
 	c.ch.mu.Lock()
 	delete(c.ch.added, c)
 	c.ch.mu.Unlock()
-	c.ch.users.drop(kindChannel)
+	return c.ch.users.drop(kindChannel)
 }
 
 // Device returns the device of the CQ, which need not be closed.
@@ -336,30 +335,42 @@ func (c *CQ) armAndPoll(wcs []WC, w *Waiter) (int, error) {
 	return c.poll(wcs, w)
 }
 
-// Close destroys the CQ (ibv_destroy_cq(3)) and its own channel. It may be
-// called more than once: after an error it tries what has failed again. While there
-// are QPs on it the error wraps EBUSY. Waits end with net.ErrClosed.
+// Close lets go of the CQ (ibv_destroy_cq(3)). Waits end with net.ErrClosed, and the CQ
+// takes no more QPs. It is destroyed at once, and with it its own channel, or with the
+// Close of the last QP or SRQ on it, which then returns the error of both. Close may be
+// called more than once: after an error it tries again.
 func (c *CQ) Close() error {
-	err := c.users.close(func() error {
-		return c.dev.destroyed(c.p.Close())
-	}, func() error {
+	if !c.closed.Swap(true) {
 		close(c.done)
-		c.hook.Close()
-		c.leak.Done()
-		c.forget()
 		if c.ch != nil {
 			// Its reader may be a waiter of this CQ.
 			c.ch.interrupt()
 		}
-		return c.dev.unref()
-	})
-	err = c.dev.opError("destroy CQ of", err)
-	select {
-	case <-c.done:
-		if c.ownsCh {
-			err = errors.Join(err, c.ch.Close())
-		}
-	default:
 	}
-	return err
+	err := c.users.close(func() error { return c.dev.destroyed(c.p.Close()) }, c.destroyed)
+	return c.dev.opError("destroy CQ of", errors.Join(err, c.closeChannel()))
 }
+
+// destroyed gives up what a CQ holds that the kernel has destroyed.
+func (c *CQ) destroyed() error {
+	c.hook.Close()
+	c.leak.Done()
+	return errors.Join(c.forget(), c.dev.unref())
+}
+
+// closeChannel closes the CQ's own channel after the CQ has gone.
+func (c *CQ) closeChannel() error {
+	if !c.ownsCh || !c.users.isEnded() {
+		return nil
+	}
+	return c.ch.Close()
+}
+
+// add counts a user of the CQ.
+func (c *CQ) add(k kind) error { return c.users.add(k) }
+
+// drop counts a user of the CQ less. If that was the last one of a closed CQ, the CQ ends.
+func (c *CQ) drop(k kind) error { return errors.Join(c.users.drop(k), c.closeChannel()) }
+
+// retry destroys a closed CQ if drop has failed to do so.
+func (c *CQ) retry() error { return errors.Join(c.users.retry(), c.closeChannel()) }

@@ -80,9 +80,9 @@ func TestFailedDestroyIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestFailedEndOfAReleasedPD has the kernel fail to deallocate a released PD when its last
+// TestFailedEndOfAClosedPD has the kernel fail to deallocate a released PD when its last
 // object closes: that Close returns the error, and the next Close deallocates the PD.
-func TestFailedEndOfAReleasedPD(t *testing.T) {
+func TestFailedEndOfAClosedPD(t *testing.T) {
 	for name, create := range map[string]func(*verbs.PD) (io.Closer, error){
 		"AH": func(pd *verbs.PD) (io.Closer, error) {
 			return pd.CreateAH(verbs.AHAttr{Port: 1, Global: true, GRH: verbs.GlobalRoute{DGID: verbs.GID{10: 0xff, 11: 0xff, 12: 10, 15: 2}}})
@@ -106,7 +106,7 @@ func TestFailedEndOfAReleasedPD(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(pd.Release(), dev.Close()); err != nil {
+			if err := errors.Join(pd.Close(), dev.Close()); err != nil {
 				t.Fatal(err)
 			}
 			refuse := true

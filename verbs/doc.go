@@ -5,14 +5,12 @@
 //
 // # Ownership
 //
-// Every object has a Close that may be called more than once. An object that
-// others still use does not close: Close returns an error that wraps
-// syscall.EBUSY and names how many of which kind are left (a PD with memory
-// regions or queue pairs, a CQ with queue pairs, a channel with CQs), and may be
-// called again later. A *Device is a reference to a context that is shared
-// within the process: closing it always works, and the context goes when the
-// last reference and the last object are closed. Nothing is freed by the
-// garbage collector.
+// Every object has a Close that may be called more than once, and objects may be closed in
+// any order. An object that others still use, such as a PD with memory regions or a CQ with
+// queue pairs, takes no new users after Close, and is destroyed with the Close of its last
+// user. Memory is freed only when no device can reach it any more. A *Device is a reference
+// to a context that is shared within the process; the context closes with the last reference
+// and the last object. The garbage collector frees none of these objects.
 //
 // # Concurrency
 //

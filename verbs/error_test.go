@@ -165,14 +165,3 @@ func isRemoved(err error) bool {
 	var e *verbs.DeviceRemovedError
 	return errors.As(err, &e)
 }
-
-func TestBusy(t *testing.T) {
-	routes(t, func(t *testing.T, rt *route) {
-		l, _ := rt.pair(t, verbs.QPCap{})
-		for what, err := range map[string]error{"PD": l.pd.Close(), "CQ": l.cq.Close(), "channel": l.cq.Channel().Close()} {
-			if !errors.Is(err, syscall.EBUSY) {
-				t.Errorf("Close of a %s in use: %v", what, err)
-			}
-		}
-	})
-}

@@ -106,8 +106,8 @@ func TestABatchOfNoQP(t *testing.T) {
 	}
 }
 
-// TestBusyCQNamesItsQueues: each QP has two, which are not two QPs.
-func TestBusyCQNamesItsQueues(t *testing.T) {
+// TestExclusiveCQ checks that a CQ with both queues of a QP is not exclusive.
+func TestExclusiveCQ(t *testing.T) {
 	rt := fakeRoute()
 	_, pd := openPD(t, rt.h, rt.a.Device)
 	cq := createCQ(t, pd.Device(), verbs.CQConfig{})
@@ -121,8 +121,6 @@ func TestBusyCQNamesItsQueues(t *testing.T) {
 			t.Errorf("a CQ of %d QPs is exclusive", i+1)
 		}
 	}
-	says(t, cq.Close(), syscall.EBUSY, "in use by 2 receive queues, 2 send queues")
-	says(t, pd.Close(), syscall.EBUSY, "2 queue pairs")
 }
 
 // TestReadsWithoutRoom posts what would wait for ever on rxe, by each way to post, and

@@ -115,9 +115,6 @@ func TestMR(t *testing.T) {
 			mr.Slice(bad[0], bad[1])
 		}()
 	}
-	if err := pd.Close(); !errors.Is(err, syscall.EBUSY) || !strings.Contains(err.Error(), "1 memory regions") {
-		t.Errorf("Close of a PD with memory: %v", err)
-	}
 	if err := errors.Join(mr.Close(), mr.Close()); err != nil {
 		t.Error(err)
 	}

@@ -167,12 +167,14 @@ func (m *MR) Slice(off, n int) SGE {
 // does.
 func (m *MR) SGE() SGE { return m.Slice(0, m.size) }
 
-// Close deregisters the memory and frees or unpins it (ibv_dereg_mr(3)). It may
-// be called more than once. Nothing is asked about work requests that still name
-// the memory: wait for them, or close the QP, first. A message that comes into a
-// closed MR breaks the connection. If the kernel refuses, as with memory that windows
-// are bound to, the MR stays open and its memory in place, because the device may
-// still reach it.
+// Close deregisters the memory and frees or unpins it (ibv_dereg_mr(3)). It may be called
+// more than once. It is safe while work requests still name the memory: the memory goes
+// after the device has lost its access. These requests fail when the device gets to them,
+// and break their connections, so wait for them or close the QP first.
+//
+// If the kernel refuses, as with memory that windows are bound to, Close returns the error.
+// The memory stays in place, because the device may still reach it, until another Close
+// succeeds. The Close of each window and each QP on the PD tries it again, too.
 func (m *MR) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,8 +185,10 @@ func (m *MR) Close() error {
 	m.pd.onDemand.remove(m)
 	if err := dev.destroyed(m.p.Close()); err != nil {
 		m.pd.onDemand.add(m)
+		m.pd.refused.Store(m, nil)
 		return dev.opError("deregister memory on", err)
 	}
+	m.pd.refused.Delete(m)
 	m.closed.Store(true)
 	m.leak.Done()
 	var err error

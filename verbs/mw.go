@@ -56,7 +56,7 @@ func (w *MW) RKey() uint32 { return w.Remote().RKey }
 // off on (OpBindMW; ibv_bind_mw(3)) and gives it a new key, which RKey returns from
 // then on. Post it once, to a QP of the window's PD of type RC or UC, before the
 // next Bind. mr has the right MWBind, and what access lets peers do; it cannot be
-// closed while windows are bound to it. With n of 0 a window of type 1 is unbound;
+// deregistered while windows are bound to it. With n of 0 a window of type 1 is unbound;
 // one of type 2 is by OpLocalInv, or by the peer's OpSendInv. A bind that fails
 // breaks the QP, and leaves the window good for nothing but Close. Close or
 // invalidate a window of type 2 before its QP: rxe has the QP's Close wait for it.
@@ -93,5 +93,6 @@ func (w *MW) Close() error {
 	}
 	w.closed = true
 	w.leak.Done()
+	w.pd.closeRefused()
 	return dev.opError("deallocate MW on", w.pd.detach(kindMW))
 }

@@ -50,7 +50,7 @@ func TestAddedWhileClosing(t *testing.T) {
 	}
 	var done sync.WaitGroup
 	cq.ch.mu.Lock()
-	for _, do := range []func(){cq.forget, cq.overran} {
+	for _, do := range []func(){func() { cq.forget() }, cq.overran} {
 		done.Go(do)
 		time.Sleep(5 * time.Millisecond) // it comes to the lock
 	}

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"errors"
+	"sync"
 
 	"purerdma/internal/leak"
 	"purerdma/provider"
@@ -19,6 +20,7 @@ type PD struct {
 	leak  *leak.Entry
 
 	onDemand onDemand
+	refused  sync.Map // *MR: closed by the program, and not deregistered by the kernel
 }
 
 // AllocPD allocates a protection domain. The caller closes it.
@@ -60,25 +62,15 @@ func (p *PD) Device() *Device { return p.dev.self }
 // Provider returns the provider's PD, for what only one vendor has.
 func (p *PD) Provider() provider.PD { return p.p }
 
-// Close deallocates the PD (ibv_dealloc_pd(3)). It may be called more than once: after
-// an error it tries again. While there are memory regions or queue pairs the error wraps EBUSY.
+// Close lets go of the PD (ibv_dealloc_pd(3)): new objects fail with net.ErrClosed from now
+// on. The PD is deallocated at once, or with the Close of the last object on it, which then
+// returns the error of both. Close may be called more than once. After an error, the next
+// Close tries again, and so does the next Close of an object that was on the PD.
 func (p *PD) Close() error {
 	if p.deflt {
 		return nil
 	}
 	return p.dev.opError("deallocate PD on", p.users.close(p.destroy, p.dev.unref))
-}
-
-// Release closes the PD as soon as nothing uses it: at once, or with the Close of its last
-// memory region or other object, which then returns the error of both. New objects fail
-// with net.ErrClosed from now on. It is for a PD whose owner ends before the objects that
-// others have made on it. After an error, the next Release tries again, and so does the next
-// Close of an object that was on the PD.
-func (p *PD) Release() error {
-	if p.deflt {
-		return nil
-	}
-	return p.dev.opError("deallocate PD on", p.users.release(p.destroy, p.dev.unref))
 }
 
 func (p *PD) destroy() error {
@@ -105,6 +97,15 @@ func (p *PD) detach(k kind) error {
 	return errors.Join(p.users.drop(k), p.dev.unref())
 }
 
-// retry destroys a released PD if detach of its last object has failed to do so. Close of an
+// retry destroys a closed PD if detach of its last object has failed to do so. Close of an
 // object calls it after the object has gone.
 func (p *PD) retry() error { return p.users.retry() }
+
+// closeRefused tries to close the memory regions again whose Close the kernel has refused.
+// Their Close has returned the error.
+func (p *PD) closeRefused() {
+	p.refused.Range(func(mr, _ any) bool {
+		_ = mr.(*MR).Close()
+		return true
+	})
+}

@@ -207,7 +207,7 @@ func (q *QP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return q.opError("destroy", errors.Join(q.pd.retry(), q.closeOwned()))
+		return q.opError("destroy", errors.Join(q.retryParents(), q.closeOwned()))
 	}
 	dev := q.pd.dev
 	if err := q.detachAll(); err != nil {
@@ -220,5 +220,6 @@ func (q *QP) Close() error {
 	q.gone.end()
 	dev.objects.remove(q.handle)
 	q.leak.Done()
+	q.pd.closeRefused()
 	return q.opError("destroy", errors.Join(q.dropParents(), q.closeOwned()))
 }

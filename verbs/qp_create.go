@@ -86,59 +86,70 @@ func (q *QP) create(cfg *QPConfig) error {
 	return nil
 }
 
+// parent is an object that QPs stand on besides their PD.
+type parent interface {
+	add(kind) error
+	drop(kind) error
+	retry() error
+}
+
+// parentOf is a parent of a QP, and what the QP is to it.
+type parentOf struct {
+	parent
+	kind kind
+}
+
+// parents returns what the QP stands on besides its PD. To a CQ each of its queues counts.
+func (q *QP) parents() []parentOf {
+	p := make([]parentOf, 0, 4)
+	if q.sendCQ != nil {
+		p = append(p, parentOf{q.sendCQ, kindSendQueue})
+	}
+	if q.recvCQ != nil {
+		p = append(p, parentOf{q.recvCQ, kindRecvQueue})
+	}
+	if q.srq != nil {
+		p = append(p, parentOf{q.srq, kindQP})
+	}
+	if q.xrcd != nil {
+		p = append(p, parentOf{q.xrcd, kindQP})
+	}
+	return p
+}
+
 // useParents counts the QP with what it stands on.
 func (q *QP) useParents() error {
 	if err := q.pd.attach(kindQP); err != nil {
 		return err
 	}
 	parents := q.parents()
-	for i, u := range parents {
-		if u == nil {
-			continue
-		}
-		if err := u.add(parentKinds[i]); err != nil {
-			drop(parents[:i])
-			q.pd.detach(kindQP)
-			return err
+	for i, p := range parents {
+		if err := p.add(p.kind); err != nil {
+			return errors.Join(err, drop(parents[:i]), q.pd.detach(kindQP))
 		}
 	}
 	return nil
 }
 
 // dropParents is the inverse of useParents.
-func (q *QP) dropParents() error {
-	parents := q.parents()
-	drop(parents[:])
-	return q.pd.detach(kindQP)
-}
+func (q *QP) dropParents() error { return errors.Join(drop(q.parents()), q.pd.detach(kindQP)) }
 
 // drop counts a QP less with each of its parents.
-func drop(parents []*users) {
-	for i, u := range parents {
-		if u != nil {
-			u.drop(parentKinds[i])
-		}
+func drop(parents []parentOf) error {
+	var err error
+	for _, p := range parents {
+		err = errors.Join(err, p.drop(p.kind))
 	}
+	return err
 }
 
-// parentKinds are what a QP is to its parents: to a CQ each of its queues counts.
-var parentKinds = [4]kind{kindSendQueue, kindRecvQueue, kindQP, kindQP}
-
-// parents are what the QP stands on besides its PD; nil where it does not.
-func (q *QP) parents() (p [4]*users) {
-	if q.sendCQ != nil {
-		p[0] = &q.sendCQ.users
+// retryParents destroys what a closed QP stood on, if that was closed and has failed to go.
+func (q *QP) retryParents() error {
+	var err error
+	for _, p := range q.parents() {
+		err = errors.Join(err, p.retry())
 	}
-	if q.recvCQ != nil {
-		p[1] = &q.recvCQ.users
-	}
-	if q.srq != nil {
-		p[2] = &q.srq.users
-	}
-	if q.xrcd != nil {
-		p[3] = &q.xrcd.users
-	}
-	return p
+	return errors.Join(err, q.pd.retry())
 }
 
 // makeCQs makes the CQs that the configuration left out. A QP that sends nothing, or

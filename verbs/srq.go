@@ -79,11 +79,11 @@ func (s *SRQ) useParents() error {
 	if err := s.pd.attach(kindSRQ); err != nil || s.xrcd == nil {
 		return err
 	}
-	if err := s.xrcd.users.add(kindSRQ); err != nil {
+	if err := s.xrcd.add(kindSRQ); err != nil {
 		return errors.Join(err, s.pd.detach(kindSRQ))
 	}
-	if err := s.cq.users.add(kindSRQ); err != nil {
-		s.xrcd.users.drop(kindSRQ)
+	if err := s.cq.add(kindSRQ); err != nil {
+		s.xrcd.drop(kindSRQ)
 		return errors.Join(err, s.pd.detach(kindSRQ))
 	}
 	return nil
@@ -91,11 +91,11 @@ func (s *SRQ) useParents() error {
 
 // dropParents is the inverse of useParents.
 func (s *SRQ) dropParents() error {
+	var err error
 	if s.xrcd != nil {
-		s.cq.users.drop(kindSRQ)
-		s.xrcd.users.drop(kindSRQ)
+		err = errors.Join(s.cq.drop(kindSRQ), s.xrcd.drop(kindSRQ))
 	}
-	return s.pd.detach(kindSRQ)
+	return errors.Join(err, s.pd.detach(kindSRQ))
 }
 
 // Num returns the number by which requests of XRC name the SRQ, 0 if it is in no XRC
@@ -158,17 +158,39 @@ func (s *SRQ) Query() (SRQAttr, error) {
 	return a, s.pd.dev.opError("query SRQ of", err)
 }
 
-// Close destroys the SRQ (ibv_destroy_srq(3)). It may be called more than once: after
-// an error it tries again. While there are QPs on it the error wraps EBUSY. Receives that are posted and
-// have not completed never will.
+// Close lets go of the SRQ (ibv_destroy_srq(3)), which takes no more QPs. It is destroyed at
+// once, or with the Close of the last QP on it, which then returns the error of both. Close
+// may be called more than once: after an error it tries again. Posted receives that have not
+// completed when the SRQ is destroyed never will.
 func (s *SRQ) Close() error {
-	// Until the SRQ has gone there is nothing to retry.
-	retryErr := s.pd.retry()
-	return s.pd.dev.opError("destroy SRQ of", errors.Join(retryErr, s.users.close(func() error {
-		return s.pd.dev.destroyed(s.p.Close())
-	}, func() error {
-		s.pd.dev.objects.remove(s.handle)
-		s.leak.Done()
-		return s.dropParents()
-	})))
+	err := s.users.close(func() error { return s.pd.dev.destroyed(s.p.Close()) }, s.destroyed)
+	return s.pd.dev.opError("destroy SRQ of", errors.Join(err, s.retryParents()))
+}
+
+// destroyed gives up what an SRQ holds that the kernel has destroyed.
+func (s *SRQ) destroyed() error {
+	s.pd.dev.objects.remove(s.handle)
+	s.leak.Done()
+	return s.dropParents()
+}
+
+// add counts a QP of the SRQ.
+func (s *SRQ) add(k kind) error { return s.users.add(k) }
+
+// drop counts a QP of the SRQ less. If that was the last one of a closed SRQ, the SRQ ends.
+func (s *SRQ) drop(k kind) error { return s.users.drop(k) }
+
+// retry destroys a closed SRQ, or what it stood on, if an earlier attempt has failed.
+func (s *SRQ) retry() error { return errors.Join(s.users.retry(), s.retryParents()) }
+
+// retryParents destroys what a destroyed SRQ stood on, if that was closed and has failed to go.
+func (s *SRQ) retryParents() error {
+	if !s.users.isEnded() {
+		return nil
+	}
+	err := s.pd.retry()
+	if s.xrcd != nil {
+		err = errors.Join(err, s.cq.retry(), s.xrcd.retry())
+	}
+	return err
 }

@@ -58,9 +58,6 @@ func TestVMSharedReceives(t *testing.T) {
 					t.Fatalf("QP %d: completions %+v", i, got)
 				}
 			}
-			if err := srq.Close(); !errors.Is(err, syscall.EBUSY) {
-				t.Errorf("Close of an SRQ with QPs: %v", err)
-			}
 		}
 		for i := range 8 {
 			if b := mr.Bytes()[i*64:]; string(b[:16]) != "sixteen and four" || string(b[32:36]) != "...." {

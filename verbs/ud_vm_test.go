@@ -129,9 +129,6 @@ func TestVMDatagramMistakes(t *testing.T) {
 		if _, err := l.pd.CreateAH(verbs.AHAttr{Port: 9, Global: true}); err == nil {
 			t.Error("CreateAH for no port")
 		}
-		if err := l.pd.Close(); !errors.Is(err, syscall.EBUSY) {
-			t.Errorf("Close of a PD with address handles: %v", err)
-		}
 		// Datagrams complete, also those that nobody takes: to a QP with another
 		// key, to one that is not there, and without a receive.
 		const third = "a third."

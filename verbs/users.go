@@ -3,15 +3,11 @@
 package verbs
 
 import (
-	"fmt"
 	"net"
-	"sort"
-	"strings"
 	"sync"
-	"syscall"
 )
 
-// kind is what stands on an object.
+// kind is the kind of an object that stands on another one.
 type kind uint8
 
 const (
@@ -27,32 +23,21 @@ const (
 	numKinds = iota
 )
 
-var kindNames = [numKinds]string{
-	kindAdvice:    "calls of Advise",
-	kindAH:        "address handles",
-	kindChannel:   "completion queues",
-	kindMR:        "memory regions",
-	kindMW:        "memory windows",
-	kindQP:        "queue pairs",
-	kindRecvQueue: "receive queues",
-	kindSendQueue: "send queues",
-	kindSRQ:       "shared receive queues",
-}
-
-// users counts, by kind, what stands on an object, which does not close under it.
+// users counts the objects that stand on an object, by kind, and keeps it until the last
+// of them has gone.
 type users struct {
-	mu     sync.Mutex
-	count  [numKinds]int
-	closed bool
-	// What ends the object when its last user has gone, as for close; nil before release.
-	atEnd, afterEnd func() error
+	mu    sync.Mutex
+	count [numKinds]int
+	// destroy destroys the object, and release gives up what it held; nil before close.
+	destroy, release func() error
+	ended            bool // destroy has succeeded
 }
 
-// add counts one more; after close or release it returns net.ErrClosed.
+// add counts one more; after close it returns net.ErrClosed.
 func (u *users) add(k kind) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.closed || u.atEnd != nil {
+	if u.destroy != nil {
 		return net.ErrClosed
 	}
 	u.count[k]++
@@ -64,13 +49,13 @@ func (u *users) add(k kind) error {
 func (u *users) while(fn func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.closed {
+	if u.destroy != nil {
 		return net.ErrClosed
 	}
 	return fn()
 }
 
-// drop counts one less. It returns the error of destroying an object that was released
+// drop counts one less. It returns the error of destroying an object that was closed
 // and has no users any more.
 func (u *users) drop(k kind) error {
 	u.mu.Lock()
@@ -79,57 +64,38 @@ func (u *users) drop(k kind) error {
 	return u.end()
 }
 
-// release lets nobody in any more, and runs both functions as close does when the last
-// user has gone. If destroy fails then, close, release or retry tries it again.
-func (u *users) release(destroy, release func() error) error {
+// close admits no more users, and ends the object as soon as it has none: now, or with
+// the last drop. It runs destroy until that has succeeded once, and then release once.
+// It may be called again, and so may retry, to run destroy again after it has failed.
+func (u *users) close(destroy, release func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.atEnd, u.afterEnd = destroy, release
+	u.destroy, u.release = destroy, release
 	return u.end()
 }
 
-// retry destroys an object that was released and whose destruction has failed.
+// retry destroys an object that was closed and whose destruction has failed.
 func (u *users) retry() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.end()
 }
 
-// end destroys an object that was released, if it has no users. The caller holds u.mu.
-func (u *users) end() error {
-	if u.closed || u.atEnd == nil || u.count != [numKinds]int{} {
-		return nil
-	}
-	if err := u.atEnd(); err != nil {
-		return err
-	}
-	u.closed = true
-	return u.afterEnd()
-}
-
-// close runs destroy until it has succeeded once, and then release once. It returns
-// an error that wraps EBUSY while there are users, and destroy's own; in both cases
-// it may be called again. An error of release is returned once: nothing is left to
-// try again.
-func (u *users) close(destroy, release func() error) error {
+// isEnded reports whether the object has been destroyed.
+func (u *users) isEnded() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.closed {
+	return u.ended
+}
+
+// end destroys an object that was closed, if it has no users. The caller holds u.mu.
+func (u *users) end() error {
+	if u.ended || u.destroy == nil || u.count != [numKinds]int{} {
 		return nil
 	}
-	if u.count != [numKinds]int{} {
-		var kinds []string
-		for k, n := range u.count {
-			if n != 0 {
-				kinds = append(kinds, fmt.Sprintf("%d %s", n, kindNames[k]))
-			}
-		}
-		sort.Strings(kinds)
-		return fmt.Errorf("in use by %s: %w", strings.Join(kinds, ", "), syscall.EBUSY)
-	}
-	if err := destroy(); err != nil {
+	if err := u.destroy(); err != nil {
 		return err
 	}
-	u.closed = true
-	return release()
+	u.ended = true
+	return u.release()
 }

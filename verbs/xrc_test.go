@@ -68,8 +68,8 @@ func testXRC(t *testing.T, rt *route) {
 		}
 	}
 	for _, f := range []func() error{x.Close, cqs[0].Close} {
-		if err := f(); !errors.Is(err, syscall.EBUSY) {
-			t.Errorf("Close of what is in use: %v", err)
+		if err := f(); err != nil {
+			t.Errorf("Close of an object in use = %v, want nil", err)
 		}
 	}
 }

@@ -69,8 +69,8 @@ func withFD(f *os.File, open func(uintptr) (provider.XRCD, error)) (p provider.X
 // Device returns the device of the domain, which need not be closed.
 func (x *XRCD) Device() *Device { return x.dev }
 
-// Close closes the domain (ibv_close_xrcd(3)). It may be called more than once;
-// while there are QPs or SRQs of this process in it the error wraps EBUSY.
+// Close closes the domain (ibv_close_xrcd(3)), at once or with the Close of this process's
+// last QP or SRQ in it, which then returns the error of both. It may be called more than once.
 func (x *XRCD) Close() error {
 	return x.dev.opError("close XRC domain on", x.users.close(func() error {
 		return x.dev.destroyed(x.p.Close())
@@ -79,3 +79,7 @@ func (x *XRCD) Close() error {
 		return x.dev.unref()
 	}))
 }
+
+func (x *XRCD) add(k kind) error  { return x.users.add(k) }
+func (x *XRCD) drop(k kind) error { return x.users.drop(k) }
+func (x *XRCD) retry() error      { return x.users.retry() }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/cm/cmtest"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
+)
+
+// TestCloseOrders closes a connection, its QP, CQ, PD and memory in every order. Each Close
+// succeeds, the peer's answer hurts no memory, and nothing is left.
+func TestCloseOrders(t *testing.T) {
+	for name, machine := range fakeMachines {
+		t.Run(name, func(t *testing.T) {
+			k := cmtest.New(machine())
+			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
+			go echo(ln)
+			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+			testCloseOrders(t, d, "10.0.0.1:7", 1, func([]int) {})
+			ln.Close()
+			nothingLeft(t, k)
+		})
+	}
+}
+
+// TestBuffersOfAConnection checks that the memory of Alloc lives until the Close of its
+// connection, and that the program may close it before.
+func TestBuffersOfAConnection(t *testing.T) {
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
+	go echo(ln)
+	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+	ctx := within(t, 10*time.Second)
+	r := ok(d.Resolve(ctx, "tcp", "10.0.0.1:7"))(t)
+	buf := ok(r.Alloc(4096, verbs.LocalWrite))(t)
+	conn := ok(r.Connect(ctx, nil, nil))(t)
+	if r.Close(); len(buf.Bytes()) != 4096 || buf.PD() != conn.PD() {
+		t.Errorf("%d bytes on PD %p after Connect, want 4096 on %p", len(buf.Bytes()), buf.PD(), conn.PD())
+	}
+	for range 100 {
+		if err := ok(conn.Alloc(64, verbs.LocalWrite))(t).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := cm.Buffers(conn.ID()); n > 8 {
+		t.Errorf("the connection keeps %d buffers, 100 of which were closed", n)
+	}
+	var refuse atomic.Bool
+	refuse.Store(true)
+	k.OnCommand(func(c cmtest.Command) error {
+		if refuse.Load() && c.Device == "rxe1" && c.Name == "UVERBS_METHOD_QP_DESTROY" {
+			return syscall.ENOMEM
+		}
+		return nil
+	})
+	if err := conn.Close(); !errors.Is(err, syscall.ENOMEM) || buf.Bytes() == nil {
+		t.Errorf("Close = %v, memory freed %v, want ENOMEM, false: the QP is still there", err, buf.Bytes() == nil)
+	}
+	refuse.Store(false)
+	if err := conn.Close(); err != nil || buf.Bytes() != nil {
+		t.Errorf("Close = %v, memory freed %v, want nil, true", err, buf.Bytes() != nil)
+	}
+	if _, err := conn.Alloc(64, verbs.LocalWrite); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Alloc after Close = %v, want net.ErrClosed", err)
+	}
+	ln.Close()
+	nothingLeft(t, k)
+}
+
+// TestBuffersOfALateRequest checks that the HandshakeTimeout takes no memory from the program,
+// which may be filling it, and that each way to end the request frees it.
+func TestBuffersOfALateRequest(t *testing.T) {
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+	ln := listenOn(t, cm.ListenConfig{Host: k.Host(), HandshakeTimeout: 20 * time.Millisecond}, "10.0.0.1:7")
+	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+	for name, end := range map[string]func(ctx context.Context, req *cm.Request) error{
+		"Accept": func(ctx context.Context, req *cm.Request) error {
+			_, err := req.Accept(ctx, nil, nil)
+			return err
+		},
+		"Reject": func(_ context.Context, req *cm.Request) error { return req.Reject(nil) },
+		"Close":  func(_ context.Context, req *cm.Request) error { return req.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := within(t, 10*time.Second)
+			refused := make(chan error, 1)
+			go func() {
+				_, err := d.Dial(ctx, "tcp", "10.0.0.1:7")
+				refused <- err
+			}()
+			req := ok(ln.Accept(ctx))(t)
+			buf := ok(req.Alloc(4096, verbs.LocalWrite))(t)
+			if err := req.PostRecv(1, buf.SGE()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-refused; !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("Dial = %v, want ECONNREFUSED", err)
+			}
+			buf.Bytes()[0] = 1 // would fault
+			if err := end(ctx, req); name != "Close" && !errors.Is(err, os.ErrDeadlineExceeded) || name == "Close" && err != nil {
+				t.Errorf("%s = %v", name, err)
+			}
+			if buf.Bytes() != nil {
+				t.Errorf("the memory is there after %s", name)
+			}
+		})
+	}
+	ln.Close()
+	nothingLeft(t, k)
+}
