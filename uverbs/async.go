@@ -44,16 +44,7 @@ func (c *AsyncChannel) file() *cdev.File { return c.dev }
 // the device went away it gives EIO, after Close net.ErrClosed.
 func (c *AsyncChannel) Next(ctx context.Context) (AsyncEvent, error) {
 	var desc abi.UverbsAsyncEventDesc
-	var rerr error
-	err := c.dev.Wait(ctx, func(fd uintptr) bool {
-		var again bool
-		again, rerr = readEvent(fd, abi.Bytes(&desc))
-		return !again
-	})
-	if err == nil {
-		err = rerr
-	}
-	if err != nil {
+	if err := nextEvent(ctx, c.dev, abi.Bytes(&desc)); err != nil {
 		return AsyncEvent{}, err
 	}
 	return asyncEvent(&desc), nil

@@ -3,24 +3,18 @@
 package uverbs
 
 import (
+	"context"
 	"net"
 
 	"purerdma/abi"
 	"purerdma/internal/cdev"
 )
 
-// CompChannel is a completion event channel: the file that says which armed
-// completion queues have had a completion. It must be closed before its File.
+// CompChannel is a completion event channel: the file of which each event names an armed
+// completion queue that has had a completion. It must be closed before its File.
 type CompChannel struct {
 	f   *File
 	dev *cdev.File
-
-	// Of the one Next that may run at a time.
-	look    func() Verdict
-	try     func(fd uintptr) bool // c.read, made once
-	event   abi.UverbsCompEventDesc
-	stopped bool
-	err     error
 }
 
 // CreateCompChannel makes a completion channel
@@ -35,7 +29,6 @@ func (f *File) CreateCompChannel() (*CompChannel, error) {
 		return nil, err
 	}
 	c := &CompChannel{f: f, dev: dev}
-	c.try = c.read
 	if err := f.adopt(c); err != nil {
 		return nil, err
 	}
@@ -43,6 +36,10 @@ func (f *File) CreateCompChannel() (*CompChannel, error) {
 }
 
 func (c *CompChannel) file() *cdev.File { return c.dev }
+
+// File returns the file of the channel, for package verbs, which waits for events in a
+// loop of its own. Do not use it and call Next.
+func (c *CompChannel) File() *cdev.File { return c.dev }
 
 // adopt makes a channel one that the file closes with itself.
 func (f *File) adopt(c eventChannel) error {
@@ -63,55 +60,37 @@ func (f *File) abandon(c eventChannel) {
 	delete(f.channels, c)
 }
 
-// Verdict is what a look before a read found.
-type Verdict uint8
-
-// Verdicts.
-const (
-	ReadFirst Verdict = iota // there may be events: read one, or wait for one
-	Park                     // there is no event yet: wait for one
-	Stop                     // there is no need to wait
-)
-
-// Next waits for one event and returns the user handle of its completion queue.
-// Only one Next may run at a time. After Interrupt it ends with
-// os.ErrDeadlineExceeded, after Close with net.ErrClosed.
-//
-// If look is not nil, it is called when no event can be missed any more, and decides
-// how to go on: whoever arms a queue in it, and knows that no event was to come
-// before, saves a read that would find nothing. It is called again when the channel has
-// become readable: whoever finds there what he waits for may leave the event to the
-// next one. After Stop, ok is false.
-func (c *CompChannel) Next(look func() Verdict) (userHandle uint64, ok bool, err error) {
-	c.look, c.stopped, c.err = look, false, nil
-	if err := c.dev.Park(c.try); err != nil {
-		return 0, false, err
-	}
-	return c.event.CQHandle, !c.stopped, c.err
+// Next waits for one event until ctx ends, and returns the user handle of its completion
+// queue. It may be called concurrently. It returns EIO after the device was removed,
+// io.ErrUnexpectedEOF for an event that is cut off, and net.ErrClosed after Close.
+func (c *CompChannel) Next(ctx context.Context) (userHandle uint64, err error) {
+	var event abi.UverbsCompEventDesc
+	err = nextEvent(ctx, c.dev, abi.Bytes(&event))
+	return event.CQHandle, err
 }
 
-// read is one attempt to take an event out of the channel. It returns false if
-// there is none.
-func (c *CompChannel) read(fd uintptr) bool {
-	if c.look != nil {
-		switch c.look() {
-		case Stop:
-			c.stopped = true
-			return true
-		case Park:
-			return false
-		}
-	}
-	var again bool
-	again, c.err = readEvent(fd, abi.Bytes(&c.event))
-	return !again
+// ReadCompEvent reads one event from the descriptor of a completion channel by a raw system
+// call and returns the user handle of its completion queue. If there is no event, again is
+// true. It returns the errors of Next.
+func ReadCompEvent(fd uintptr) (userHandle uint64, again bool, err error) {
+	var event abi.UverbsCompEventDesc
+	again, err = readEvent(fd, abi.Bytes(&event))
+	return event.CQHandle, again, err
 }
 
-// Interrupt ends the Next that runs, and those to come until Resume.
-func (c *CompChannel) Interrupt() { c.dev.Interrupt() }
-
-// Resume ends the effect of Interrupt.
-func (c *CompChannel) Resume() { c.dev.Resume() }
+// nextEvent waits for one event of an event file until ctx ends.
+func nextEvent(ctx context.Context, dev *cdev.File, event []byte) error {
+	var rerr error
+	err := dev.Wait(ctx, func(fd uintptr) bool {
+		var again bool
+		again, rerr = readEvent(fd, event)
+		return !again
+	})
+	if err != nil {
+		return err
+	}
+	return rerr
+}
 
 // Close closes the channel and ends its Next. It may be called more than once.
 func (c *CompChannel) Close() error {

@@ -5,55 +5,47 @@
 package uverbs
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purerdma/internal/cdev"
 )
 
-// TestNextLooksAgain: who is woken looks before he reads, and if he then stops, leaves the
-// event to the next one.
-func TestNextLooksAgain(t *testing.T) {
-	c := &CompChannel{dev: eventFD(t)} // whose count is read as a user handle
-	c.try = c.read
-	fire := func(handle byte) {
-		t.Helper()
-		if err := c.dev.Control(func(fd uintptr) { unix.Write(int(fd), []byte{handle, 0, 0, 0, 0, 0, 0, 0}) }); err != nil {
-			t.Fatal(err)
-		}
+// TestCompChannelNext reads events of a completion channel, one of them cut off.
+func TestCompChannelNext(t *testing.T) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_DIRECT); err != nil {
+		t.Fatal(err)
 	}
-	for _, tc := range []struct {
-		name     string
-		verdicts []Verdict
-		stops    bool
-	}{
-		{"parked, found it", []Verdict{Park, Stop}, true},
-		{"read first, found it", []Verdict{ReadFirst, Stop}, true},
-		{"parked, found nothing", []Verdict{Park, ReadFirst}, false},
-	} {
-		looks := 0
-		handle, ok, err := c.Next(func() Verdict {
-			looks++
-			if looks == 1 {
-				time.AfterFunc(10*time.Millisecond, func() { fire(7) })
-			}
-			if looks > len(tc.verdicts) {
-				t.Fatalf("%s: looked %d times", tc.name, looks)
-			}
-			return tc.verdicts[looks-1]
-		})
-		if err != nil || ok == tc.stops || ok && handle != 7 || looks != len(tc.verdicts) {
-			t.Errorf("%s: handle %d, %v, %v after %d looks", tc.name, handle, ok, err, looks)
-		}
-		if !tc.stops {
-			continue
-		}
-		if handle, ok, err := c.Next(nil); handle != 7 || !ok || err != nil {
-			t.Errorf("%s: the event that was left: %d, %v, %v", tc.name, handle, ok, err)
-		}
+	dev, err := cdev.New(p[0], "pipe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	c := &CompChannel{dev: dev}
+	unix.Write(p[1], []byte{7, 0, 0, 0, 0, 0, 0, 0})
+	unix.Write(p[1], []byte{8, 0, 0})
+	if handle, err := c.Next(t.Context()); handle != 7 || err != nil {
+		t.Errorf("Next = %d, %v, want 7", handle, err)
+	}
+	if _, err := c.Next(t.Context()); err != io.ErrUnexpectedEOF {
+		t.Errorf("Next of an event that is cut off: %v, want %v", err, io.ErrUnexpectedEOF)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Next(ended); err != context.Canceled {
+		t.Errorf("Next with a context that has ended: %v, want %v", err, context.Canceled)
+	}
+	unix.Close(p[1])
+	if _, err := c.Next(t.Context()); err != unix.EIO {
+		t.Errorf("Next of a removed device: %v, want EIO", err)
 	}
 }
 
@@ -62,18 +54,16 @@ func TestNextLooksAgain(t *testing.T) {
 func TestCloseBesideReader(t *testing.T) {
 	f := &File{t: closable{}, channels: map[eventChannel]struct{}{}}
 	c := &CompChannel{f: f, dev: eventFD(t)}
-	c.try = c.read
 	if err := f.adopt(c); err != nil {
 		t.Fatal(err)
 	}
 	looks, mapped, read := make(chan struct{}), make(chan error), make(chan error, 1)
 	go func() {
-		_, _, err := c.Next(func() Verdict {
+		read <- c.dev.Conn().Read(func(uintptr) bool {
 			close(looks)
 			<-mapped // as the lock of a queue that is being resized
-			return Stop
+			return true
 		})
-		read <- err
 	}()
 	<-looks
 	closed := make(chan error, 1)
@@ -88,7 +78,7 @@ func TestCloseBesideReader(t *testing.T) {
 		}
 		close(mapped)
 	}()
-	for what, done := range map[string]chan error{"Close": closed, "Next": read} {
+	for what, done := range map[string]chan error{"Close": closed, "Read": read} {
 		select {
 		case err := <-done:
 			if err != nil {

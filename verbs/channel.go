@@ -5,9 +5,11 @@ package verbs
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"purerdma/internal/cdev"
 	"purerdma/internal/leak"
@@ -22,23 +24,18 @@ type CompChannel struct {
 	users users
 	leak  *leak.Entry
 
-	// turn holds one token while somebody reads the channel: a waiter of one of
-	// the CQs, who hands the others their events.
-	turn      chan struct{}
-	interrupt func()    // ch.Interrupt, made once
-	hook      cdev.Hook // of Next
+	// turn holds one token while a goroutine reads the channel: a waiter of one of the
+	// CQs, which wakes the waiters of the others, or a caller of Next.
+	turn   chan struct{}
+	reader reader // guarded by turn
+	file   *cdev.File
+	conn   syscall.RawConn // of file
+	hook   cdev.Hook       // of Next
+	// interrupt is file.Interrupt, made once.
+	interrupt func()
 	// arms is an upper bound of how many events the channel can hold or get
 	// without another arm: each arm gives at most one.
 	arms atomic.Int64
-	// look is what the reader does before it parks, and its result.
-	look struct {
-		cq     *CQ
-		wcs    []WC
-		waiter *Waiter // or nil
-		n      int
-		err    error
-		fn     func() uverbs.Verdict
-	}
 
 	mu    sync.Mutex
 	added map[*CQ]struct{} // armed, and got completions without an event since the last Next
@@ -59,10 +56,12 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 		ch:        k,
 		leak:      leak.Track("completion channel", d.info.Name),
 		turn:      make(chan struct{}, 1),
-		interrupt: k.Interrupt,
+		file:      k.File(),
+		conn:      k.File().Conn(),
+		interrupt: k.File().Interrupt,
 		added:     make(map[*CQ]struct{}),
 	}
-	ch.look.fn = ch.armAndLook
+	ch.reader.read = ch.read
 	return ch, nil
 }
 
@@ -99,26 +98,31 @@ func (ch *CompChannel) next(ctx context.Context) (*CQ, error) {
 	case <-ctx.Done():
 		return nil, cdev.ContextError(ctx)
 	}
-	defer func() { <-ch.turn }()
+	defer ch.endRead()
+	r := &ch.reader
 	ch.hook.Set(ctx, ch.interrupt)
 	for {
 		if ctx.Err() != nil {
 			return nil, cdev.ContextError(ctx)
 		}
-		// Whatever is added from now on interrupts the Next below.
+		// A completion that is added from now on interrupts the Read below.
 		if cq := ch.takeAdded(); cq != nil {
 			return cq, nil
 		}
-		handle, _, err := ch.ch.Next(nil)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			ch.ch.Resume()
-			continue
-		}
-		if err != nil {
+		err := ch.file.ReadDone(ch.conn.Read(r.read), r.read)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			ch.file.Resume()
+		case err != nil:
 			return nil, ch.dev.eventError(err)
-		}
-		if cq := ch.fired(handle); cq != nil {
-			return cq, nil
+		case errors.Is(r.err, io.ErrUnexpectedEOF):
+			ch.eventLost()
+		case r.err != nil:
+			return nil, ch.dev.eventError(r.err)
+		default:
+			if cq := ch.fired(r.event); cq != nil {
+				return cq, nil
+			}
 		}
 	}
 }
@@ -133,32 +137,4 @@ func (ch *CompChannel) takeAdded() *CQ {
 		return cq
 	}
 	return nil
-}
-
-// fired notes that an event was read and returns the CQ that it names, nil if
-// that has been closed. Only who holds the turn calls it.
-func (ch *CompChannel) fired(handle uint64) *CQ {
-	cq, _ := ch.dev.objects.find(handle).(*CQ)
-	if cq == nil || cq.ch != ch {
-		return nil
-	}
-	cq.fired()
-	return cq
-}
-
-// armAndLook is what the reader does once it cannot miss an event any more, and when it is
-// woken: it arms its queue, if that is not armed, and looks into it. The event that woke
-// it for what it finds stays unread, and the queue armed, until the next wait that finds
-// nothing: a system call less between the completion and who waits for it.
-func (ch *CompChannel) armAndLook() uverbs.Verdict {
-	l := &ch.look
-	// Nothing can be in the channel if nothing was armed before.
-	empty := ch.arms.Load() == 0
-	if l.n, l.err = l.cq.armAndPoll(l.wcs, l.waiter); l.n > 0 || l.err != nil {
-		return uverbs.Stop
-	}
-	if empty {
-		return uverbs.Park
-	}
-	return uverbs.ReadFirst
 }

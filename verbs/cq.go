@@ -66,8 +66,8 @@ type CQ struct {
 	dispatch dispatcher
 
 	armMu sync.Mutex
-	armed bool // an event for the next completion was asked for and not yet read
-	arms  int64
+	armed bool  // an event for the next completion was asked for and not yet read
+	arms  int64 // its part of the channel's arms
 }
 
 // CreateCQ makes a completion queue. The caller closes it.
@@ -251,24 +251,21 @@ func (c *CQ) Arm(solicitedOnly bool) error {
 	}
 	// opError may close the device, which waits for readers that arm the CQ.
 	c.armMu.Lock()
-	err := c.armLocked(solicitedOnly)
+	c.countArm()
+	err := c.p.Arm(solicitedOnly)
+	c.armed = c.armed || err == nil && !solicitedOnly
 	c.armMu.Unlock()
 	return c.dev.opError("arm CQ of", err)
 }
 
 var errNoEvents = errors.New("the CQ has no completion channel")
 
-func (c *CQ) armLocked(solicitedOnly bool) error {
-	// Counted first: the event may be read before Arm returns.
+// countArm counts an arm, before the provider makes it: the event may be read before that
+// returns. After an error the count is one too high, which costs a read(2). The caller
+// holds armMu.
+func (c *CQ) countArm() {
 	c.arms++
 	c.ch.arms.Add(1)
-	if err := c.p.Arm(solicitedOnly); err != nil {
-		c.arms--
-		c.ch.arms.Add(-1)
-		return err
-	}
-	c.armed = c.armed || !solicitedOnly
-	return nil
 }
 
 // added has those look who wait for completions: the provider has added some
@@ -303,36 +300,6 @@ func (c *CQ) remains(wcs []WC, w *Waiter) (int, error) {
 		err = ErrOverrun
 	}
 	return n, err
-}
-
-// fired notes that an event of this CQ was read.
-func (c *CQ) fired() {
-	c.armMu.Lock()
-	if p, ok := c.p.(provider.EventCounter); ok {
-		p.Event()
-	}
-	c.armed = false
-	if c.arms > 0 {
-		c.arms--
-		c.ch.arms.Add(-1)
-	}
-	c.armMu.Unlock()
-}
-
-// armAndPoll makes sure that the next completion gives an event, and then looks
-// for those that came before.
-func (c *CQ) armAndPoll(wcs []WC, w *Waiter) (int, error) {
-	c.armMu.Lock()
-	if !c.armed {
-		// The lock is held until the kernel has been told: who finds armed
-		// set and the queue empty may sleep.
-		if err := c.armLocked(false); err != nil {
-			c.armMu.Unlock()
-			return 0, err
-		}
-	}
-	c.armMu.Unlock()
-	return c.poll(wcs, w)
 }
 
 // Close lets go of the CQ (ibv_destroy_cq(3)). Waits end with net.ErrClosed, and the CQ

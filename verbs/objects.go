@@ -55,6 +55,19 @@ func (o *objects) find(handle uint64) any {
 	return o.all[handle]
 }
 
+// cqsOf returns the CQs of a channel.
+func (o *objects) cqsOf(ch *CompChannel) []*CQ {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var cqs []*CQ
+	for _, object := range o.all {
+		if cq, ok := object.(*CQ); ok && cq.ch == ch {
+			cqs = append(cqs, cq)
+		}
+	}
+	return cqs
+}
+
 // findMade is find of an object that others may use. The kernel's first event of an
 // object may come before its creation has returned: findMade waits for that.
 func (o *objects) findMade(handle uint64) any {

@@ -27,15 +27,31 @@ func bareCQ() *CQ {
 	return &CQ{dev: ch.dev, p: emptyCQ{}, ch: ch, done: make(chan struct{}), notify: make(chan struct{}, 1)}
 }
 
-// TestOverrunBeforeParking has a CQ overrun after a waiter has looked whether it has,
-// and before he sleeps: the token is gone with another waiter, who has left since.
-func TestOverrunBeforeParking(t *testing.T) {
-	cq := bareCQ()
-	cq.overran()
-	<-cq.notify
+// pollingCQ is an empty CQ of which each poll runs a function.
+type pollingCQ struct {
+	emptyCQ
+	poll func()
+}
+
+func (c pollingCQ) Poll([]provider.WC) (int, error) {
+	c.poll()
+	return 0, nil
+}
+
+// TestOverrunBeforeSleeping has a CQ overrun after a waiter has checked for an overrun and
+// before it sleeps. Another waiter has taken the token and left.
+func TestOverrunBeforeSleeping(t *testing.T) {
+	cq, polls := bareCQ(), 0
+	cq.SetSpin(time.Nanosecond)
+	cq.p = pollingCQ{poll: func() {
+		if polls++; polls == 2 { // the first one while Wait spins
+			cq.overran()
+			<-cq.notify
+		}
+	}}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if _, err := cq.park(ctx, make([]WC, 1), nil); !errors.Is(err, ErrOverrun) {
+	if _, err := cq.Wait(ctx, make([]WC, 1)); !errors.Is(err, ErrOverrun) {
 		t.Error(err)
 	}
 }

@@ -55,7 +55,7 @@ func TestArmBesideRemoval(t *testing.T) {
 			_, err := e.cq.Wait(deadline(t), make([]verbs.WC, 1))
 			waited <- err
 		}()
-		for stacks := make([]byte, 1<<20); !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "armAndLook"); {
+		for stacks := make([]byte, 1<<20); !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "armAndPoll"); {
 			runtime.Gosched()
 		}
 		rt.fake.Remove(rt.a.Device)

@@ -134,6 +134,9 @@ func (k *eventFiles) lie(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		for _, fd := range k.completions {
 			unix.Write(fd, abi.Bytes(&abi.UverbsCompEventDesc{CQHandle: spuriousHandle(r)}))
+			if r.IntN(50) == 0 {
+				unix.Write(fd, make([]byte, 1+r.IntN(7))) // cut off
+			}
 		}
 		for _, fd := range k.async {
 			typ := uverbs.EventType(r.IntN(30))

@@ -5,11 +5,14 @@ package verbs
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"syscall"
 
 	"purerdma/internal/cdev"
+	"purerdma/provider"
+	"purerdma/uverbs"
 )
 
 // Wait is Poll that waits until there is a completion. First it polls for a
@@ -37,28 +40,29 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	return n, c.dev.opError("wait for completions of", err)
 }
 
-// How nobody sleeps while there is something for him to do:
+// No wait sleeps while its queue has completions, for these reasons.
 //
-// An event says that an armed queue got a completion; an arm gives one event,
-// however many completions follow. Events are read by one waiter at a time, who
-// holds the turn of the channel. He takes those of his own queue as his, and for
-// those of another he puts a token into that queue's notify.
+// A completion in an armed queue causes an event. Each arm causes one event, however many
+// completions follow. One goroutine at a time reads the events of a channel: the reader,
+// which holds the channel's turn. It is a waiter of one of the CQs. For an event of
+// another CQ it puts a token into the notify channel of that CQ.
 //
-// A waiter sleeps only after he has found the queue armed and then empty. From
-// there on the first completion gives an event, and as only the reader consumes
-// it, the reader wakes, or wakes him. The reader himself looks after he has got
-// the turn: before that, another reader may have consumed the event.
+// A waiter sleeps only after it has found its queue armed and then empty. The next
+// completion causes an event. Only the reader consumes events, so the reader wakes up or
+// wakes the waiter. The reader arms and polls after it has got the turn, because another
+// reader may have consumed the event before, and after the poller has begun to watch the
+// channel, because the poller reports changes only.
 //
-// A waiter who leaves with some completions may leave others in the queue, whose
-// event he has consumed or left unread, or a queue that is no longer armed: so he
-// passes a token on to the waiters that remain. If one of these is the reader, he
-// needs none: what came after he looked has an event that he has yet to read.
+// A waiter that leaves with some completions may leave others in the queue. Their event
+// may be consumed or unread, and the queue may be no longer armed. So it passes a token
+// to the remaining waiters. If one of them is the reader, that one needs no token: a
+// completion that came after it polled causes an event that it has yet to read.
 //
-// A CQ that overruns puts a token into notify once. So a waiter looks whether it has
-// after he was counted: he then sees it, or the token, or one of those who leave.
+// A CQ that overruns puts a token into notify once. So a waiter checks for an overrun
+// after it was counted in waiters: then it sees the overrun, the token, or a leaving waiter.
 
 // wait is Wait without the first poll, for w if that is not nil.
-func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (int, error) {
+func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 	switch {
 	case ctx.Err() != nil:
 		return 0, cdev.ContextError(ctx)
@@ -70,44 +74,26 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (int, error) {
 		return c.remains(wcs, w)
 	}
 	start := c.spin.start()
-	n, err := c.spin.poll(c, w, start, wcs)
-	if n == 0 && err == nil {
-		c.waiters.Add(1)
-		n, err = c.park(ctx, wcs, w)
-		if c.waiters.Add(-1) > 0 {
-			c.wake()
-		}
+	defer c.spin.learn(start)
+	if n, err = c.spin.poll(c, w, start, wcs); n > 0 || err != nil {
+		return n, err
 	}
-	c.spin.learn(start)
-	return n, err
-}
+	c.waiters.Add(1)
+	defer c.leave()
 
-// wake has one waiter look at the queue.
-func (c *CQ) wake() {
-	select {
-	case c.notify <- struct{}{}:
-	default:
-	}
-}
-
-// park sleeps until there are completions.
-func (c *CQ) park(ctx context.Context, wcs []WC, w *Waiter) (int, error) {
-	turn := c.ch.turn
-	select {
-	case turn <- struct{}{}:
-		return c.read(ctx, wcs, w)
-	default:
-	}
-	for {
-		if n, err := c.armAndPoll(wcs, w); n > 0 || err != nil {
+	ch := c.ch
+	reading := ch.tryTurn()
+	for !reading {
+		if n, err = c.armAndPoll(wcs, w); n > 0 || err != nil {
 			return n, err
 		}
 		if c.overrun.Load() {
 			return c.remains(wcs, w)
 		}
 		select {
-		case turn <- struct{}{}:
-			return c.read(ctx, wcs, w)
+		case ch.turn <- struct{}{}:
+			reading = true
+			continue
 		case <-c.notify:
 		case <-w.readiness():
 		case <-ctx.Done():
@@ -117,28 +103,18 @@ func (c *CQ) park(ctx context.Context, wcs []WC, w *Waiter) (int, error) {
 		case <-c.dev.removed:
 			return 0, net.ErrClosed
 		}
-		if n, err := c.poll(wcs, w); n > 0 || err != nil {
+		if n, err = c.poll(wcs, w); n > 0 || err != nil {
 			return n, err
 		}
 	}
-}
 
-// read holds the turn, which it gives back, and reads events until there are
-// completions.
-func (c *CQ) read(ctx context.Context, wcs []WC, w *Waiter) (int, error) {
-	ch := c.ch
-	l := &ch.look
-	l.cq, l.wcs, l.waiter = c, wcs, w
-	defer func() {
-		l.cq, l.wcs, l.waiter = nil, nil, nil
-		<-ch.turn
-	}()
-	// An interrupt that comes late, or after this wait, hits the next reader, who
-	// looks around and goes on.
+	defer ch.endRead()
+	r := &ch.reader
+	r.cq, r.wcs, r.waiter = c, wcs, w
+	// A late interrupt may reach the next reader, which checks everything and goes on.
 	c.hook.Set(ctx, ch.interrupt)
 	for {
-		// What an interrupt may be about was there before it: after Resume it
-		// is seen here.
+		// The reasons for an interrupt existed before it: after Resume they are seen here.
 		select {
 		case <-c.done:
 			return 0, net.ErrClosed
@@ -150,24 +126,163 @@ func (c *CQ) read(ctx context.Context, wcs []WC, w *Waiter) (int, error) {
 		if c.overrun.Load() {
 			return c.remains(wcs, w)
 		}
-		handle, ok, err := ch.ch.Next(l.fn)
+		err = ch.file.ReadDone(ch.conn.Read(r.read), r.read)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			ch.ch.Resume()
+			ch.file.Resume()
 			continue
 		case err != nil:
 			return 0, c.dev.eventError(err)
-		case !ok:
-			return l.n, l.err
-		case handle == c.handle:
+		case r.polled:
+			return r.n, r.err
+		case errors.Is(r.err, io.ErrUnexpectedEOF):
+			ch.eventLost()
+		case r.err != nil:
+			return 0, c.dev.eventError(r.err)
+		case r.event == c.handle:
 			c.fired()
-			if n, err := c.poll(wcs, w); n > 0 || err != nil {
+			if n, err = c.poll(wcs, w); n > 0 || err != nil {
 				return n, err
 			}
 		default:
-			if other := ch.fired(handle); other != nil {
+			if other := ch.fired(r.event); other != nil {
 				other.wake()
 			}
+		}
+	}
+}
+
+// leave ends the wait of one goroutine. Completions that it leaves are for the others.
+func (c *CQ) leave() {
+	if c.waiters.Add(-1) > 0 {
+		c.wake()
+	}
+}
+
+// wake has one waiter poll the queue.
+func (c *CQ) wake() {
+	select {
+	case c.notify <- struct{}{}:
+	default:
+	}
+}
+
+// armAndPoll makes sure that the next completion causes an event, and then polls for
+// earlier completions.
+func (c *CQ) armAndPoll(wcs []WC, w *Waiter) (int, error) {
+	c.armMu.Lock()
+	if !c.armed {
+		// The lock is held until the kernel has armed the CQ: a waiter that finds
+		// armed set and the queue empty may sleep.
+		c.countArm()
+		if err := c.p.Arm(false); err != nil {
+			c.armMu.Unlock()
+			return 0, err
+		}
+		c.armed = true
+	}
+	c.armMu.Unlock()
+	return c.poll(wcs, w)
+}
+
+// reader is the goroutine that holds the turn of a channel: its arguments of a read of the
+// channel's file, and the results. They are fields because a closure would be allocated.
+type reader struct {
+	cq     *CQ // nil for CompChannel.Next
+	wcs    []WC
+	waiter *Waiter // or nil
+	read   func(fd uintptr) bool
+
+	polled bool // n and err are the results of a poll
+	n      int
+	event  uint64 // unless polled: the user handle in the event that was read
+	err    error
+}
+
+// tryTurn makes the caller the reader of the channel, if there is none.
+func (ch *CompChannel) tryTurn() bool {
+	select {
+	case ch.turn <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// endRead gives the turn back.
+func (ch *CompChannel) endRead() {
+	ch.reader.cq, ch.reader.wcs, ch.reader.waiter = nil, nil, nil
+	<-ch.turn
+}
+
+// read arms the reader's queue and polls it, and if that is empty reads an event. The
+// poller calls it after it has begun to watch the file, and when the file has become
+// readable. It returns false if there is nothing yet.
+//
+// An event of the reader's own queue stays unread when the poll finds its completion, and
+// the queue stays armed, until the next wait that finds the queue empty. This saves a
+// system call between the completion and the waiting goroutine.
+func (ch *CompChannel) read(fd uintptr) bool {
+	r := &ch.reader
+	r.polled = false
+	if r.cq != nil {
+		// Without an arm there is no event in the channel.
+		empty := ch.arms.Load() == 0
+		if r.n, r.err = r.cq.armAndPoll(r.wcs, r.waiter); r.n > 0 || r.err != nil {
+			r.polled = true
+			return true
+		}
+		if empty {
+			return false
+		}
+	}
+	var again bool
+	r.event, again, r.err = uverbs.ReadCompEvent(fd)
+	return !again
+}
+
+// fired notes that an event was read and returns the CQ that it names, nil if
+// that has been closed. Only the reader calls it.
+func (ch *CompChannel) fired(handle uint64) *CQ {
+	cq, _ := ch.dev.objects.find(handle).(*CQ)
+	if cq == nil || cq.ch != ch {
+		return nil
+	}
+	cq.fired()
+	return cq
+}
+
+// fired notes that an event of this CQ was read.
+func (c *CQ) fired() {
+	c.armMu.Lock()
+	defer c.armMu.Unlock()
+	c.disarmed()
+	if c.arms > 0 {
+		c.arms--
+		c.ch.arms.Add(-1)
+	}
+}
+
+// disarmed notes that the CQ is to be armed again. The caller holds armMu.
+func (c *CQ) disarmed() {
+	if p, ok := c.p.(provider.EventCounter); ok {
+		p.Event()
+	}
+	c.armed = false
+}
+
+// eventLost notes that the event of an unknown CQ of the channel was lost. It could be any
+// of the armed ones: their waiters arm them again and poll, and Next returns them.
+func (ch *CompChannel) eventLost() {
+	for _, cq := range ch.dev.objects.cqsOf(ch) {
+		cq.armMu.Lock()
+		lost := cq.arms > 0
+		if lost {
+			cq.disarmed()
+		}
+		cq.armMu.Unlock()
+		if lost {
+			cq.added()
 		}
 	}
 }

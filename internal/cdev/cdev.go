@@ -202,8 +202,17 @@ func (f *File) wasWoken() bool {
 }
 
 // read calls try until it returns true, waiting for readability in between.
-func (f *File) read(try func(fd uintptr) bool) error {
-	err := f.rc.Read(try)
+func (f *File) read(try func(fd uintptr) bool) error { return f.ReadDone(f.rc.Read(try), try) }
+
+// Conn returns the RawConn of the file, for a caller with a wait loop of its own: one
+// goroutine at a time, which calls no Wait. Read of the RawConn calls its function for
+// the first time after the poller has begun to watch the file, so it does not miss what
+// becomes readable during that call. ReadDone takes its error.
+func (f *File) Conn() syscall.RawConn { return f.rc }
+
+// ReadDone completes a Read of Conn, whose error and function it takes. It returns
+// os.ErrDeadlineExceeded after Interrupt and net.ErrClosed after Close.
+func (f *File) ReadDone(err error, try func(fd uintptr) bool) error {
 	awake()
 	if err == nil || f.closed.Load() || errors.Is(err, os.ErrDeadlineExceeded) {
 		return f.mapErr(err)

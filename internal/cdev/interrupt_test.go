@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestPark(t *testing.T) {
+// TestConn reads by the RawConn of a file, interrupts such reads, and closes the file.
+func TestConn(t *testing.T) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -26,9 +27,10 @@ func TestPark(t *testing.T) {
 	}
 	defer f.Close()
 
+	read := func(try func(fd uintptr) bool) error { return f.ReadDone(f.Conn().Read(try), try) }
 	// What becomes readable while the first try runs is not missed.
 	tries := 0
-	err = f.Park(func(fd uintptr) bool {
+	err = read(func(fd uintptr) bool {
 		if tries++; tries == 1 {
 			unix.Write(p[1], []byte{1})
 			return false
@@ -37,19 +39,19 @@ func TestPark(t *testing.T) {
 		return n == 1 && err == nil
 	})
 	if err != nil || tries != 2 {
-		t.Errorf("Park: %v after %d tries", err, tries)
+		t.Errorf("Read = %v after %d tries", err, tries)
 	}
 
 	never := func(uintptr) bool { return false }
 	time.AfterFunc(10*time.Millisecond, f.Interrupt)
 	for range 2 { // it lasts
-		if err := f.Park(never); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("interrupted Park: %v", err)
+		if err := read(never); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("interrupted Read = %v", err)
 		}
 	}
 	f.Resume()
 	time.AfterFunc(10*time.Millisecond, func() { f.Close() })
-	if err := f.Park(never); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Park of a closed file: %v", err)
+	if err := read(never); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Read of a closed file = %v", err)
 	}
 }
