@@ -59,7 +59,8 @@ func spawn(t *testing.T, name, arg string, setup ...func(*exec.Cmd)) (*exec.Cmd,
 }
 
 func echoChild() int {
-	ln, err := cm.Listen(context.Background(), "tcp", os.Getenv("CM_TEST_ARG"))
+	lc := cm.ListenConfig{MaxConns: -1, MaxConnsPerAddr: -1} // for a thousand clients of one address
+	ln, err := lc.Listen(context.Background(), "tcp", os.Getenv("CM_TEST_ARG"))
 	if err != nil {
 		fmt.Println(err)
 		return 1
