@@ -6,6 +6,7 @@ package faults
 
 import (
 	"errors"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -158,7 +159,14 @@ func TestPort(t *testing.T) {
 		}
 	}
 	state(verbs.PortActive)
-	t.Cleanup(func() { l.hosts[1].Fault(t, "port-up") })
+	t.Cleanup(func() {
+		if t.Failed() {
+			p, err := dev.QueryPort(1)
+			operstate, _ := os.ReadFile("/sys/class/net/" + l.hosts[1].Interface + "/operstate")
+			t.Logf("the port is %v (%v), the network device is %s", p.State, err, operstate)
+		}
+		l.hosts[1].Fault(t, "port-up")
+	})
 	l.hosts[1].Fault(t, "port-down")
 	if ev := expect(t, q, verbs.AsyncPortErr); ev.Port != 1 {
 		t.Errorf("%+v", ev)
