@@ -58,7 +58,9 @@ type Dialer struct {
 	// [Conn.Probe]. A peer that does not acknowledge the probe within the same time (5
 	// seconds at least), or before the QP's retries are used up, ends the connection:
 	// operations then fail with a *GivenUpError or *BrokenError whose Op is "keepalive". 0
-	// means 15 seconds, a negative value no probes.
+	// means 15 seconds, a negative value no probes. On iWARP the dialing side sends the first
+	// probe after a second at most, idle or not: siw may keep a connection's first message
+	// until something follows it.
 	//
 	// A probe takes an entry of the send queue and of its CQ for a moment, and the peer's QP
 	// must allow remote WRITEs, as all QPs do that the connection manager has connected.

@@ -22,9 +22,6 @@ func TestExampleOneSided(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ln, d := ends(t)
-	// On siw a first message that overtakes the accept waits for the next one
-	// (docs/driver-faults.md): a probe is one.
-	d.KeepAlive = 500 * time.Millisecond
 	offered := make(chan error, 1)
 	go func() {
 		req, err := ln.Accept(within(t, 10*time.Second))

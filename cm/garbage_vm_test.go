@@ -261,9 +261,6 @@ func encoded(r verbs.RemoteMemory) []byte {
 // none there, and hears so from its device, or says so itself.
 func TestGarbageAsRemoteMemory(t *testing.T) {
 	ln, d := ends(t)
-	// On siw a first message that overtakes the accept waits for the next one
-	// (docs/driver-faults.md): a probe is one.
-	d.KeepAlive = 500 * time.Millisecond
 	for _, tc := range []struct {
 		name string
 		data []byte

@@ -20,6 +20,11 @@ const defaultKeepAlive = 15 * time.Second
 // period is: the QP's retries bound it, too.
 const minAnswer = 5 * time.Second
 
+// firstProbe is how long after connecting iWARP's active side sends a probe, idle or not. A
+// message that arrives before the accepting side is ready may wait there for the next one:
+// siw reads it only then (docs/driver-faults.md).
+const firstProbe = time.Second
+
 // keepalive probes the peer of an idle connection, so that a peer whose host has vanished
 // does not hold the connection for ever. A nil keepalive does nothing.
 type keepalive struct {
@@ -27,6 +32,8 @@ type keepalive struct {
 	period time.Duration
 	timer  *time.Timer
 
+	// first is set until the first look on iWARP's active side. Only the timer uses it.
+	first bool
 	// active is set by operations that succeed, and cleared by the timer.
 	active atomic.Bool
 	// silent is set while this side must not send: on iWARP the accepting side, until the
@@ -50,18 +57,24 @@ func (c *Conn) startKeepAlive(option time.Duration) {
 	if period < 0 || option == 0 && theirs || !c.qp.SendCQ().Exclusive() {
 		return
 	}
-	k := &keepalive{conn: c, period: period}
-	k.silent.Store(passive && id.iwarp())
+	k := &keepalive{conn: c, period: period, first: id.iwarp() && !passive}
+	k.silent.Store(id.iwarp() && passive)
 	c.alive = k
 	k.timer = time.AfterFunc(time.Hour, k.look)
 	c.ep.idle = k.timer
+	if k.first {
+		period = min(period, firstProbe)
+	}
 	k.timer.Reset(period) // only now look may run
 }
 
-// look probes the peer if the connection has been idle since the last look.
+// look probes the peer if the connection has been idle since the last look, or was just
+// made on iWARP's active side.
 func (k *keepalive) look() {
 	c := k.conn
-	if !k.active.Swap(false) && !k.silent.Load() {
+	idle := !k.active.Swap(false) && !k.silent.Load()
+	if idle || k.first {
+		k.first = false
 		limit := max(k.period, minAnswer)
 		noAnswer := fmt.Errorf("the peer has not acknowledged it within %v: %w", limit, os.ErrDeadlineExceeded)
 		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, noAnswer)

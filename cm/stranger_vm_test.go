@@ -33,9 +33,6 @@ func TestVMClientsDoNotShareMemory(t *testing.T) {
 // TestVMKeyEndsWithTheRequest is TestKeyEndsWithTheRequest on a real kernel.
 func TestVMKeyEndsWithTheRequest(t *testing.T) {
 	ln, d := ends(t)
-	// On siw a first message that overtakes the accept waits for the next one
-	// (docs/driver-faults.md): a probe is one.
-	d.KeepAlive = 500 * time.Millisecond
 	keyEnds(t, ln, d)
 }
 
