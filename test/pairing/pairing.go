@@ -128,7 +128,7 @@ func RunWhile(ctx context.Context, p Program, limit time.Duration, refused func(
 // StartClient starts a client with -v and returns when it has shown its first
 // pings: the C program connects seconds late when the kernel overlooks a
 // neighbour's answer, so that no time to wait would do. While nobody listens yet
-// it tries again.
+// it tries again, as RunWhile does.
 func StartClient(ctx context.Context, p Program, addr string, port int, flags ...string) (*Process, error) {
 	args := append([]string{"-c", "-v", "-a", addr, "-p", strconv.Itoa(port)}, flags...)
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -136,7 +136,7 @@ func StartClient(ctx context.Context, p Program, addr string, port int, flags ..
 		if err != nil {
 			return nil, err
 		}
-		for proc.Alive() && time.Since(start) < startLimit {
+		for proc.Alive() && !refused(proc.Output()) && time.Since(start) < startLimit {
 			if proc.Output().Stdout != "" {
 				return proc, nil
 			}
@@ -144,6 +144,9 @@ func StartClient(ctx context.Context, p Program, addr string, port int, flags ..
 		}
 		if out := proc.Output(); !refused(out) || time.Since(start) > startLimit {
 			return nil, fmt.Errorf("the client did not ping: %v", out)
+		}
+		if _, err := proc.waitUnless(refused, startLimit); err != nil {
+			return nil, err
 		}
 	}
 }

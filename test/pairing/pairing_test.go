@@ -60,6 +60,24 @@ func TestRefusedClientHangs(t *testing.T) {
 	}
 }
 
+// TestStartRefusedClientHangs is TestRefusedClientHangs for a client that pings until it is
+// told to end.
+func TestStartRefusedClientHangs(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "flag")
+	script := fmt.Sprintf("[ -e %[1]s ] && { echo ping; exec sleep 1000; }; touch %[1]s; echo rdma_connect: Connection refused >&2; exec sleep 1000", flag)
+	name := filepath.Join(t.TempDir(), "client")
+	if err := os.WriteFile(name, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	proc, err := StartClient(t.Context(), Program{Name: "C", Path: name}, "10.8.0.1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := proc.Output(); out.Stdout != "ping\n" {
+		t.Errorf("the client printed %q, want a ping", out.Stdout)
+	}
+}
+
 func TestGuestPaths(t *testing.T) {
 	got, err := guestPaths("rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2")
 	want := []Path{{"10.8.0.1", "10.8.1.2"}, {"fd00:8::1", "fd00:9::2"}}
