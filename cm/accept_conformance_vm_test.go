@@ -95,7 +95,7 @@ func TestAcceptedDepthsBeyondTheDevice(t *testing.T) {
 	if attr.MaxQPRdAtom > 253 || attr.MaxQPInitRdAtom > 253 {
 		t.Fatalf("the device can %d and %d, this test needs a smaller one", attr.MaxQPRdAtom, attr.MaxQPInitRdAtom)
 	}
-	var pe *cm.ParamError
+	var pe *cm.ArgumentError
 	err := p.passive.Accept(&cm.ConnParam{ResponderResources: attr.MaxQPRdAtom + 1})
 	if wantError(t, err, "accept", nil, "max_qp_rd_atom"); !errors.As(err, &pe) || pe.Max != attr.MaxQPRdAtom {
 		t.Errorf("got %#v", pe)

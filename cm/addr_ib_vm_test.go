@@ -42,7 +42,7 @@ func TestGIDOfADevice(t *testing.T) {
 		t.Errorf("route: %v, the ID is %v", err, client.State())
 	}
 	// 92 bytes are what a request between such addresses carries.
-	var pe *cm.PrivateDataError
+	var pe *cm.ArgumentError
 	if err := client.Connect(&cm.ConnParam{PrivateData: make([]byte, 93), QPNum: 1}); !errors.As(err, &pe) || pe.Max != 92 {
 		t.Errorf("93 bytes: %v", err)
 	}

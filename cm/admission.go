@@ -65,7 +65,7 @@ func limit(option, byDefault int) int {
 }
 
 // admit counts a connect request, or returns why it is over a limit.
-func (a *admission) admit(remote Addr) (s *slot, why string) {
+func (a *admission) admit(remote Addr) (s *slot, why Refusal) {
 	key := withoutPort(remote)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,13 +76,13 @@ func (a *admission) admit(remote Addr) (s *slot, why string) {
 	// The peer's own limits first: others have no part in them.
 	switch {
 	case a.each.conns > 0 && t.conns >= a.each.conns:
-		return nil, refusedConnsAddr
+		return nil, RefusedMaxConnsPerAddr
 	case a.each.pending > 0 && t.pending >= a.each.pending:
-		return nil, refusedPendingAddr
+		return nil, RefusedMaxPendingPerAddr
 	case a.all.conns > 0 && a.total.conns >= a.all.conns:
-		return nil, refusedConns
+		return nil, RefusedMaxConns
 	case a.all.pending > 0 && a.total.pending >= a.all.pending:
-		return nil, refusedPending
+		return nil, RefusedMaxPending
 	}
 	a.from[key] = t
 	for _, t := range []*tally{t, &a.total} {

@@ -219,7 +219,7 @@ func TestAddressAtItsLimit(t *testing.T) {
 	for i := range uint64(100) {
 		s.k.ask("10.0.0.2") // which is refused within the next Accept
 		s.connect("10.0.0.3")()
-		if got, want := s.k.reason("10.0.0.2"), refusedConnsAddr; got != want {
+		if got, want := s.k.reason("10.0.0.2"), string(RefusedMaxConnsPerAddr); got != want {
 			t.Fatalf("the peer at its limit was rejected with %q, want %q", got, want)
 		}
 		if got := s.ln.Refused(); got != i+1 {
@@ -247,13 +247,13 @@ func TestLimits(t *testing.T) {
 		config  ListenConfig
 		other   bool // the second peer is another host
 		pending bool // the first peer's request is not answered
-		reason  string
+		reason  Refusal
 	}{
-		{"MaxConns", ListenConfig{MaxConns: 1}, true, false, refusedConns},
-		{"MaxConnsPerAddr", ListenConfig{MaxConnsPerAddr: 1}, false, false, refusedConnsAddr},
-		{"MaxPending", ListenConfig{MaxPending: 1}, true, true, refusedPending},
-		{"MaxPendingPerAddr", ListenConfig{MaxPendingPerAddr: 1}, false, true, refusedPendingAddr},
-		{"pending requests are connections", ListenConfig{MaxConns: 1}, true, true, refusedConns},
+		{"MaxConns", ListenConfig{MaxConns: 1}, true, false, RefusedMaxConns},
+		{"MaxConnsPerAddr", ListenConfig{MaxConnsPerAddr: 1}, false, false, RefusedMaxConnsPerAddr},
+		{"MaxPending", ListenConfig{MaxPending: 1}, true, true, RefusedMaxPending},
+		{"MaxPendingPerAddr", ListenConfig{MaxPendingPerAddr: 1}, false, true, RefusedMaxPendingPerAddr},
+		{"pending requests are connections", ListenConfig{MaxConns: 1}, true, true, RefusedMaxConns},
 		{"MaxPending is not for established ones", ListenConfig{MaxPending: 1, MaxPendingPerAddr: 1}, false, false, ""},
 		{"MaxConnsPerAddr is not for other hosts", ListenConfig{MaxConnsPerAddr: 1}, true, false, ""},
 		{"no limits", ListenConfig{MaxConns: -1, MaxConnsPerAddr: -1, MaxPending: -1, MaxPendingPerAddr: -1}, false, true, ""},
@@ -279,7 +279,7 @@ func TestLimits(t *testing.T) {
 				if _, err := s.ln.Accept(ctx); err == nil || !err.(*OpError).Timeout() {
 					t.Errorf("Accept() with a request over the limit = %v, want it to wait", err)
 				}
-				if got := s.k.reason(second); got != tc.reason {
+				if got := s.k.reason(second); got != string(tc.reason) {
 					t.Errorf("rejected with %q, want %q", got, tc.reason)
 				}
 				end()
@@ -312,7 +312,7 @@ func TestRefusalLog(t *testing.T) {
 	const each = 1000
 	start := time.Now()
 	for range each {
-		ch.noteRefusal(id, refusedConns, nil)
+		ch.noteRefusal(id, RefusedMaxConns, nil)
 	}
 	most := 1 + int(time.Since(start)/lograte.Interval)
 	if got := strings.Count(out.String(), "connect request refused"); got < 1 || got > most {

@@ -100,7 +100,7 @@ func TestCancelled(t *testing.T) {
 			id.Close()
 			time.Sleep(50 * time.Millisecond) // its goodbye is on the way
 			err = answer(req)
-			var gone *cm.PeerGoneError
+			var gone *cm.DisconnectedError
 			if !errors.As(err, &gone) || !errors.Is(err, syscall.ECONNABORTED) {
 				t.Errorf("%s: got %v", name, err)
 			}
@@ -142,8 +142,8 @@ func TestCancelled(t *testing.T) {
 		if conn.QP().State() != verbs.QPErr {
 			t.Errorf("the QP still has the memory: it is in %v", conn.QP().State())
 		}
-		var given *cm.GivenUpError
-		if _, err := conn.WaitRecv(within(t, 5*time.Second)); !errors.As(err, &given) || given.Op != "send" {
+		var given *cm.BrokenError
+		if _, err := conn.WaitRecv(within(t, 5*time.Second)); !errors.As(err, &given) || given.Op != "send" || !given.Cancelled {
 			t.Errorf("receiving afterwards: %v", err)
 		}
 		err = conn.Send(within(t, 5*time.Second), mr.SGE())

@@ -235,7 +235,7 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 			id.Close()
 			return nil
 		default:
-			ch.refuse(id, refusedNoDevice, err)
+			ch.refuse(id, RefusedNoDevice, err)
 			return nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"time"
 
 	"purerdma/internal/cdev"
@@ -90,9 +91,11 @@ func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRe
 // again when Send returns, whatever it returns: if ctx ends before the message
 // has gone, or the completion cannot be waited for, the QP is moved to the error
 // state, because nothing else takes the memory back from the device; if that does not
-// help within seconds, the QP is closed. The connection is of no more use then: other
-// operations on it fail with a *GivenUpError. After an operation that has failed
-// the QP is in the error state, too: a *BrokenError then tells what came first.
+// help within seconds, the QP is closed. The connection is of no more use then: the error of
+// this Send wraps a *BrokenError besides the context's error, and other operations fail with
+// that *BrokenError. A Send that ctx ended before it was posted leaves the connection as it
+// was. After an operation has failed the QP is in the error state, too, and a *BrokenError
+// holds the first failure.
 func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
 	return c.run(ctx, opSend, verbs.OpSend, verbs.RemoteMemory{}, sg...)
 }
@@ -186,11 +189,16 @@ func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote
 // more of the outstanding request. If that has succeeded meanwhile, so has the
 // operation.
 func (c *Conn) cancel(op string, cause error) error {
-	c.ep.giveUp(&GivenUpError{Op: op, Err: cause})
+	broken := &BrokenError{Op: op, Err: cause, Cancelled: true}
+	c.ep.giveUp(broken)
 	if c.reclaim() {
 		return nil
 	}
-	return c.ep.id.opError(op, cause)
+	e := &cancelledError{cause: cause, broken: broken}
+	if op == opSend && errors.Is(cause, os.ErrDeadlineExceeded) {
+		e.hint = " (" + hintNoAnswer + ", or has no receive posted)"
+	}
+	return c.ep.id.opError(op, e)
 }
 
 // How long reclaim waits for the completion of a flushed request, and how long between

@@ -20,7 +20,7 @@ import (
 func (c *Conn) Done() <-chan struct{} { return c.ep.over.Done() }
 
 // Err returns nil until Done is closed, and then why it was: a *DisconnectedError,
-// *verbs.DeviceRemovedError, *GivenUpError or *BrokenError, the error of the kernel if
+// *verbs.DeviceRemovedError or *BrokenError, the error of the kernel if
 // no more events can be fetched, or net.ErrClosed if Close came first.
 func (c *Conn) Err() error {
 	if c.ep.over.Err() == nil {

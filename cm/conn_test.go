@@ -100,13 +100,15 @@ func TestOthersContextsHaveNotEnded(t *testing.T) {
 			go func() { _, err := l.WaitRecv(context.Background()); other <- err }()
 			if own := l.cancelledSend(t, tc.end); !errors.Is(own, tc.want) {
 				t.Errorf("Send() = %v, want %v", own, tc.want)
+			} else if broken := (*BrokenError)(nil); !errors.As(own, &broken) || !broken.Cancelled {
+				t.Errorf("Send() = %v, want a *BrokenError in it: it was posted", own)
 			} else if errors.Is(own, io.EOF) {
 				t.Errorf("Send() = %v, which is io.EOF", own)
 			}
 			for op, err := range map[string]error{"WaitRecv": <-other, "Read": l.Read(soonCtx(t), l.buf.SGE(), verbs.RemoteMemory{}), "Err": l.Err()} {
-				var given *GivenUpError
-				if !errors.As(err, &given) || given.Op != "send" {
-					t.Errorf("%s = %v, want a *GivenUpError", op, err)
+				var broken *BrokenError
+				if !errors.As(err, &broken) || broken.Op != "send" || !broken.Cancelled {
+					t.Errorf("%s = %v, want a *BrokenError of a cancelled send", op, err)
 				}
 				for _, ctxErr := range []error{context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, io.EOF} {
 					if errors.Is(err, ctxErr) {
@@ -124,7 +126,7 @@ func TestDone(t *testing.T) {
 		end  func(*linked)
 		want any
 	}{
-		"a cancellation":   {func(l *linked) { l.cancelledSend(t, withTimeout) }, new(*GivenUpError)},
+		"a cancellation":   {func(l *linked) { l.cancelledSend(t, withTimeout) }, new(*BrokenError)},
 		"a failure":        {func(l *linked) { l.Write(context.Background(), l.buf.SGE(), wrongKey) }, new(*BrokenError)},
 		"what Explain saw": {func(l *linked) { l.Explain(&verbs.WCError{Status: verbs.WCRemAccessErr}) }, new(*BrokenError)},
 		"the peer's end":   {func(l *linked) { l.k.queue(l.ID().kid, EventDisconnected, 0) }, new(*DisconnectedError)},

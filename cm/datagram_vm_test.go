@@ -207,7 +207,7 @@ func TestDatagramPrivateData(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	var pe *cm.PrivateDataError
+	var pe *cm.ArgumentError
 	if _, err := r.Lookup(within(t, 10*time.Second), &cm.ConnParam{PrivateData: make([]byte, 181)}); !errors.As(err, &pe) || pe.Max != 180 {
 		t.Errorf("181 bytes: %v", err)
 	}

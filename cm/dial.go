@@ -28,7 +28,7 @@ const firstResolveTimeout = 50 * time.Millisecond
 type Dialer struct {
 	// LocalAddr is the address to connect from; its device is used. The zero
 	// Addr leaves both to the routing table. It must be of the destination's family,
-	// or the error is a *FamilyError. If the destination is a host name, an address of
+	// or the error is an *ArgumentError. If the destination is a host name, an address of
 	// the same family is chosen.
 	LocalAddr Addr
 	// ResolveTimeout bounds the resolution of the address, and then that of the
@@ -57,7 +57,7 @@ type Dialer struct {
 	// KeepAlive is how long the connection is idle before its peer is probed, as by
 	// [Conn.Probe]. A peer that does not acknowledge the probe within the same time (5
 	// seconds at least), or before the QP's retries are used up, ends the connection:
-	// operations then fail with a *GivenUpError or *BrokenError whose Op is "keepalive". 0
+	// operations then fail with a *BrokenError whose Op is "keepalive" and whose Timeout is true. 0
 	// means 15 seconds, a negative value no probes. On iWARP the dialing side sends the first
 	// probe after a second at most, idle or not: siw may keep a connection's first message
 	// until something follows it.

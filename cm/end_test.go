@@ -246,9 +246,11 @@ func TestDisconnectKeepsToItsContext(t *testing.T) {
 func TestClosedBeforeBroken(t *testing.T) {
 	first := &verbs.WCError{Status: verbs.WCRemAccessErr}
 	for name, before := range map[string]func(*Conn, *fakeKernel){
-		"nothing":        func(*Conn, *fakeKernel) {},
-		"a failure":      func(c *Conn, _ *fakeKernel) { failQP(c); c.ended(opWrite, first) },
-		"a cancellation": func(c *Conn, _ *fakeKernel) { c.ep.giveUp(&GivenUpError{Op: opSend, Err: context.Canceled}) },
+		"nothing":   func(*Conn, *fakeKernel) {},
+		"a failure": func(c *Conn, _ *fakeKernel) { failQP(c); c.ended(opWrite, first) },
+		"a cancellation": func(c *Conn, _ *fakeKernel) {
+			c.ep.giveUp(&BrokenError{Op: opSend, Err: context.Canceled, Cancelled: true})
+		},
 		"the peer's end": func(c *Conn, k *fakeKernel) { k.queue(c.ID().kid, EventDisconnected, 0); c.Wait(soonCtx(t)) },
 		"the removal":    func(c *Conn, k *fakeKernel) { k.queue(c.ID().kid, EventDeviceRemoval, 0); c.Wait(soonCtx(t)) },
 	} {

@@ -35,8 +35,8 @@ type endpoint struct {
 	over       context.Context
 	cancelOver context.CancelFunc
 
-	// first is why the connection is of no more use though it stands, or stood: a
-	// *GivenUpError or a *BrokenError, whichever came first.
+	// first is why the connection is of no more use though it stands, or stood: usually a
+	// *BrokenError.
 	first atomic.Pointer[error]
 
 	slot    *slot       // in the counts of the listener
@@ -173,7 +173,7 @@ func (ep *endpoint) failed() error {
 }
 
 // giveUp notes that the QP has been flushed, and wakes who waits on it.
-func (ep *endpoint) giveUp(err *GivenUpError) {
+func (ep *endpoint) giveUp(err *BrokenError) {
 	given := error(err)
 	if ep.first.CompareAndSwap(nil, &given) {
 		ep.cancelOver()

@@ -61,13 +61,10 @@ const (
 // syscall.Errno, to net.ErrClosed, to os.ErrDeadlineExceeded or the context's
 // error, or is one of
 //
-//   - *RejectError, *UnreachableError, *ConnectError, *PeerGoneError: there is no
-//     connection;
-//   - *DisconnectedError, *BrokenError, *GivenUpError, *verbs.DeviceRemovedError:
-//     there is none any more;
-//   - *verbs.WCError: a work request has failed, and its Status says why;
-//   - *StateError, *ParamError, *PrivateDataError, *FamilyError, *WrongDeviceError:
-//     the call was wrong, as is said by syscall.EINVAL, which they wrap.
+//   - *RejectError, *UnreachableError: there is no connection;
+//   - *DisconnectedError, *BrokenError, *verbs.DeviceRemovedError: there is none any more;
+//   - *verbs.WCError: a work request has failed, and its Status has the reason;
+//   - *StateError, *ArgumentError: the call was wrong. Both wrap syscall.EINVAL.
 type OpError struct {
 	Op     string // "connect", "accept", ...
 	Local  Addr   // zero if not known
@@ -97,10 +94,15 @@ func (e *OpError) Timeout() bool {
 }
 
 // Temporary is part of net.Error. It reports whether the operation may succeed
-// later: after a timeout, or when the process or the system was out of file
-// descriptors or memory (EMFILE, ENFILE, ENOMEM, ENOBUFS). A server whose Accept
-// fails so waits a little and goes on, unless its own context has ended.
-func (e *OpError) Temporary() bool { return e.Timeout() || exhausted(e.Err) }
+// later: after a timeout, unless that has ended the connection, or when the process or the
+// system was out of file descriptors or memory (EMFILE, ENFILE, ENOMEM, ENOBUFS). A server
+// whose Accept fails so waits a little and goes on, unless its own context has ended.
+func (e *OpError) Temporary() bool {
+	if broken := (*BrokenError)(nil); errors.As(e.Err, &broken) {
+		return false
+	}
+	return e.Timeout() || exhausted(e.Err)
+}
 
 // exhausted reports whether err means that descriptors or memory ran out.
 func exhausted(err error) bool {
@@ -193,11 +195,18 @@ func errno(status int) error {
 	return nil
 }
 
-// UnreachableError says that the peer's host did not answer, or that no way to
-// it was found.
+// UnreachableError reports that the peer or the group cannot be reached: no way to it was
+// found, its host did not answer, or this host could not complete the connection or join the
+// group.
 type UnreachableError struct {
-	Event  EventType // EventAddrError, EventRouteError, EventAddrInfoError or EventUnreachable
-	Status int       // a negative errno, or for a datagram ID one of SIDR*
+	// Event is EventAddrError, EventRouteError, EventAddrInfoError, EventUnreachable,
+	// EventConnectError or EventMulticastError.
+	Event EventType
+	// Status is a negative errno, -1 if the library found the failure, 0 if the kernel gives no
+	// reason, or for a datagram ID one of SIDR*.
+	Status int
+	// Err is what failed in the library, nil if the kernel reported the failure.
+	Err error
 	// PrivateData is the private data with which the peer of a datagram ID has
 	// refused, nil if there is none: as in RejectError, in a field of 136 bytes.
 	PrivateData []byte
@@ -232,8 +241,15 @@ func (e *UnreachableError) Error() string {
 		what = "the route did not resolve"
 	case EventAddrInfoError:
 		what = "the service was not found"
+	case EventConnectError:
+		what = "the connection could not be completed"
+	case EventMulticastError:
+		what = "the group cannot be used"
 	}
-	if e.Status < 0 {
+	switch {
+	case e.Err != nil:
+		return what + ": " + e.Err.Error()
+	case e.Status < 0:
 		return what + ": " + syscall.Errno(-e.Status).Error()
 	}
 	if name, ok := sidrStatuses[e.Status]; ok && e.Event == EventUnreachable {
@@ -242,49 +258,13 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("%s (status %d)", what, e.Status) + quoteData(e.PrivateData)
 }
 
-// Unwrap returns the errno that the kernel gave.
-func (e *UnreachableError) Unwrap() error { return errno(e.Status) }
-
-// Timeout reports whether the network gave up waiting.
-func (e *UnreachableError) Timeout() bool { return e.Status == -int(syscall.ETIMEDOUT) }
-
-// ConnectError says that the local side could not complete a connection.
-type ConnectError struct {
-	Status int   // a negative errno, or -1 if the library found the failure
-	Err    error // what failed in the library, nil if the kernel reported it
-}
-
-func (e *ConnectError) Error() string {
-	if e.Err != nil {
-		return "the connection could not be completed: " + e.Err.Error()
-	}
-	if e.Status < 0 {
-		return "the connection could not be completed: " + syscall.Errno(-e.Status).Error()
-	}
-	return fmt.Sprintf("the connection could not be completed (status %d)", e.Status)
-}
-
-// Unwrap returns what failed.
-func (e *ConnectError) Unwrap() error {
+// Unwrap returns Err, or the errno that the kernel gave.
+func (e *UnreachableError) Unwrap() error {
 	if e.Err != nil {
 		return e.Err
 	}
 	return errno(e.Status)
 }
 
-// PeerGoneError says that a peer gave up its request before it was answered. The
-// kernel reports nothing about a request: accepting or refusing it is what fails.
-type PeerGoneError struct {
-	Err error // what the kernel answered
-}
-
-func (e *PeerGoneError) Error() string {
-	return "the peer has given up its request (" + e.Err.Error() + ")"
-}
-
-// Unwrap returns what the kernel answered.
-func (e *PeerGoneError) Unwrap() error { return e.Err }
-
-// Is reports whether target is syscall.ECONNABORTED, which accept(2) gives for
-// the same.
-func (e *PeerGoneError) Is(target error) bool { return target == syscall.ECONNABORTED }
+// Timeout reports whether the network gave up waiting.
+func (e *UnreachableError) Timeout() bool { return e.Status == -int(syscall.ETIMEDOUT) }

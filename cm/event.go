@@ -59,9 +59,9 @@ func (e *Event) PrivateData() []byte {
 	return e.Conn.PrivateData
 }
 
-// Err returns the error that the event reports, nil for one that reports none: a
-// *RejectError, *UnreachableError, *ConnectError, *MulticastError,
-// *DisconnectedError or *verbs.DeviceRemovedError in an OpError.
+// Err returns the error that the event reports in an OpError, nil for an event that reports
+// none. It is a *RejectError, *UnreachableError, *DisconnectedError or
+// *verbs.DeviceRemovedError.
 func (e *Event) Err() error {
 	op, err := opConnect, error(nil)
 	switch e.Type {
@@ -73,9 +73,9 @@ func (e *Event) Err() error {
 	case EventAddrInfoError:
 		op, err = opService, &UnreachableError{Event: e.Type, Status: e.Status}
 	case EventMulticastError:
-		op, err = opJoin, &MulticastError{Group: e.Multicast.Addr, Status: e.Status, Err: e.cause}
+		return &OpError{Op: opJoin, Local: e.ID.LocalAddr(), Remote: e.Multicast.Addr, Err: e.unreachable()}
 	case EventUnreachable:
-		err = &UnreachableError{Event: e.Type, Status: e.Status, PrivateData: e.PrivateData()}
+		err = e.unreachable()
 	case EventRejected:
 		rej := &RejectError{Transport: e.ID.transport(), Status: e.Status, PrivateData: e.Conn.PrivateData}
 		if rej.Transport != verbs.TransportIWARP && e.Status > 0 {
@@ -83,7 +83,7 @@ func (e *Event) Err() error {
 		}
 		err = rej
 	case EventConnectError:
-		err = &ConnectError{Status: e.Status, Err: e.cause}
+		err = e.unreachable()
 	case EventDisconnected:
 		op, err = opConnection, &DisconnectedError{Status: e.Status}
 	case EventDeviceRemoval:
@@ -91,7 +91,19 @@ func (e *Event) Err() error {
 	default:
 		return nil
 	}
+	if op == opConnect && e.ID.passive() {
+		op = opAccept
+	}
 	return e.ID.opError(op, err)
+}
+
+// unreachable returns the error of an event that ends an attempt to connect or join.
+func (e *Event) unreachable() error {
+	u := &UnreachableError{Event: e.Type, Status: e.Status, Err: e.cause}
+	if e.Type == EventUnreachable {
+		u.PrivateData = e.PrivateData()
+	}
+	return u
 }
 
 // take notes what the kernel says about the peer, in the form that the type of

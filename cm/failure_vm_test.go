@@ -157,8 +157,8 @@ func TestPrivateDataTooLong(t *testing.T) {
 	}
 	defer r.Close()
 	_, err = r.Connect(within(t, 10*time.Second), nil, &cm.ConnParam{PrivateData: make([]byte, asked+1)})
-	var pe *cm.PrivateDataError
-	wantError(t, err, "connect", nil, fmt.Sprintf("%d bytes", asked+1), fmt.Sprintf("at most %d", asked))
+	var pe *cm.ArgumentError
+	wantError(t, err, "connect", nil, fmt.Sprintf("len(PrivateData) is %d", asked+1), fmt.Sprintf("at most %d", asked))
 	if !errors.As(err, &pe) || pe.Max != asked {
 		t.Errorf("got %v", err)
 	}

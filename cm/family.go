@@ -5,22 +5,7 @@ package cm
 import (
 	"fmt"
 	"net/netip"
-	"syscall"
 )
-
-// FamilyError says that there is no way from one address to the other, because they
-// are of two families: IPv4, IPv6 and InfiniBand. Nothing has happened. It wraps
-// EINVAL.
-type FamilyError struct {
-	Local, Remote Addr
-}
-
-func (e *FamilyError) Error() string {
-	return fmt.Sprintf("there is no way from an address of %v to one of %v", e.Local.family(), e.Remote.family())
-}
-
-// Unwrap returns EINVAL, which the kernel would have given.
-func (e *FamilyError) Unwrap() error { return syscall.EINVAL }
 
 // family returns the family that an address is of to the kernel.
 func (a Addr) family() AddrFamily {
@@ -49,5 +34,6 @@ func oneFamily(local, remote Addr) (Addr, Addr, error) {
 	if l, r := local.unmapped(), remote.unmapped(); l.family() == r.family() {
 		return l, r, nil
 	}
-	return local, remote, &FamilyError{Local: local, Remote: remote}
+	return local, remote, &ArgumentError{Name: "the destination", Value: remote, Max: -1,
+		Reason: fmt.Sprintf("there is no way from an address of %v to one of %v", local.family(), remote.family())}
 }

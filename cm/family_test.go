@@ -19,7 +19,7 @@ import (
 // wantFamilyError checks that an error says what does not go together.
 func wantFamilyError(t *testing.T, err error, words string) {
 	t.Helper()
-	fe, oe := new(FamilyError), new(OpError)
+	fe, oe := new(ArgumentError), new(OpError)
 	if !errors.As(err, &fe) || !errors.As(err, &oe) || oe.Op != opResolve || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), words) {
 		t.Errorf("got %v, want %q", err, words)
 	}
@@ -33,7 +33,7 @@ func TestTwoFamilies(t *testing.T) {
 		src, dst Addr
 		words    string
 	}{
-		{v4, v6, "10.8.0.1:7->[fd00::1]:7: there is no way from an address of IPv4 to one of IPv6"},
+		{v4, v6, "10.8.0.1:7->[fd00::1]:7: the destination is [fd00::1]:7: there is no way from an address of IPv4 to one of IPv6"},
 		{v6, v4, "IPv6 to one of IPv4"},
 		{v6, mustAddr("[::ffff:10.8.0.1]:7"), ""}, // the kernel has the last word
 		{ib, v4, "InfiniBand to one of IPv4"},
@@ -49,7 +49,7 @@ func TestTwoFamilies(t *testing.T) {
 			r.Close()
 		}
 		if tc.words == "" {
-			if fe := new(FamilyError); !errors.Is(resolving, errAsked) || errors.As(dialing, &fe) {
+			if fe := new(ArgumentError); !errors.Is(resolving, errAsked) || errors.As(dialing, &fe) {
 				t.Errorf("%v to %v: %v, %v", tc.src, tc.dst, resolving, dialing)
 			}
 			continue

@@ -30,8 +30,8 @@ const listIDs = `"rdma resource show cm_id" lists them`
 // that knows it needs none.
 func hint(err error, local, remote Addr) error {
 	var state *StateError
-	var family *FamilyError
-	if errors.As(err, &state) || errors.As(err, &family) {
+	var argument *ArgumentError
+	if errors.As(err, &state) || errors.As(err, &argument) {
 		return err
 	}
 	var why string

@@ -210,7 +210,7 @@ func TestNoHintForAMistake(t *testing.T) {
 		t.Error(err)
 	}
 	id.state, id.local = StateBound, mustAddr("[fd00::1]:7")
-	var fe *FamilyError
+	var fe *ArgumentError
 	if err := id.ResolveAddr(Addr{}, mustAddr("127.0.0.1:8"), time.Second); !errors.As(err, &fe) || strings.Contains(err.Error(), "loopback") {
 		t.Error(err)
 	}

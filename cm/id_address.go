@@ -46,7 +46,7 @@ func (id *ID) bind(addr Addr) error {
 // EventAddrResolved or EventAddrError; without a route the call itself fails.
 // timeout bounds the wait for the neighbour, with a precision of one
 // millisecond. An ID that is bound keeps its address, and src does not count.
-// Addresses of two families are a *FamilyError.
+// Addresses of two families are an *ArgumentError.
 func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 	if !dst.IsValid() {
 		return id.opError(opResolve, errNoAddr)

@@ -116,15 +116,19 @@ func (id *ID) Accept(param *ConnParam) error {
 // peer has left: our own parameters have been checked, and the kernel's connection
 // is in no state any more that could be accepted, or refused.
 func (id *ID) peerGone(err error) error {
-	id.mu.Lock()
-	passive := id.request != nil
-	id.mu.Unlock()
 	var ucm *ucma.OpError
 	var state *StateError // the call is what is wrong
-	if passive && !errors.As(err, &state) && errors.As(err, &ucm) && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ECONNRESET)) {
-		return &PeerGoneError{Err: err}
+	if id.passive() && !errors.As(err, &state) && errors.As(err, &ucm) && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ECONNRESET)) {
+		return &DisconnectedError{Err: err}
 	}
 	return err
+}
+
+// passive reports whether the ID came with a connect request.
+func (id *ID) passive() bool {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.request != nil
 }
 
 // Reject refuses a connect request, with private data for the peer

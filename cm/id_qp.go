@@ -78,7 +78,7 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 		return id.opError(opInitQP, fmt.Errorf("the QP is %v, the ID's port space %v takes %v: %w", qp.Type(), id.ps, id.qpType, syscall.EINVAL))
 	}
 	if !qp.Device().Same(dev) {
-		return id.opError(opInitQP, &WrongDeviceError{QP: qp.Device().Name(), ID: dev.Name()})
+		return id.opError(opInitQP, wrongDevice(qp.Device(), dev))
 	}
 	local, err := qpECE(qp)
 	remote := id.RemoteECE()
@@ -103,21 +103,14 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 	return nil
 }
 
-// WrongDeviceError says that a QP belongs to another device than the ID. It wraps
-// EINVAL.
-type WrongDeviceError struct {
-	QP, ID string // names of the two devices
-}
-
-func (e *WrongDeviceError) Error() string {
-	if e.QP == e.ID {
-		return fmt.Sprintf("the QP belongs to another opening of device %s", e.QP)
+// wrongDevice is the error of a QP that belongs to another device than the ID.
+func wrongDevice(qp, id *verbs.Device) error {
+	reason := "the ID has device " + id.Name()
+	if qp.Name() == id.Name() {
+		reason = "the ID has another opening of that device"
 	}
-	return fmt.Sprintf("the QP belongs to device %s, the ID to %s", e.QP, e.ID)
+	return &ArgumentError{Name: "the QP's device", Value: qp.Name(), Max: -1, Reason: reason}
 }
-
-// Unwrap returns EINVAL.
-func (e *WrongDeviceError) Unwrap() error { return syscall.EINVAL }
 
 // opInitAttrs are the names of the operation by state, made once: a connection
 // goes through four of them.

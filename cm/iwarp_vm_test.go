@@ -199,7 +199,7 @@ func TestIWARPPeerGone(t *testing.T) {
 	// ask it then.
 	time.Sleep(11 * time.Second)
 	_, err = req.Accept(within(t, 5*time.Second), nil, nil)
-	var gone *cm.PeerGoneError
+	var gone *cm.DisconnectedError
 	if !errors.As(err, &gone) || !errors.Is(err, syscall.ECONNABORTED) {
 		t.Errorf("got %v", err)
 	}

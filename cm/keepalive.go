@@ -51,12 +51,13 @@ func (c *Conn) startKeepAlive(option time.Duration) {
 	}
 	id := c.ep.id
 	id.mu.Lock()
-	ownQP, passive := id.ownQP, id.request != nil
+	ownQP := id.ownQP
 	id.mu.Unlock()
 	theirs := !ownQP || c.qp.Cap().SendWR < 2
 	if period < 0 || option == 0 && theirs || !c.qp.SendCQ().Exclusive() {
 		return
 	}
+	passive := id.passive()
 	k := &keepalive{conn: c, period: period, first: id.iwarp() && !passive}
 	k.silent.Store(id.iwarp() && passive)
 	c.alive = k

@@ -7,8 +7,9 @@ package cm_test
 import (
 	"context"
 	"errors"
-	"net"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,9 +115,8 @@ func TestKeepAliveFindsADeadPeer(t *testing.T) {
 	n.fabric.SetPace(1000) // the QP's retries take seconds
 	n.dead.Store(true)
 	byKeepAlive := func(err error) bool {
-		var given *cm.GivenUpError
 		var broken *cm.BrokenError
-		return errors.As(err, &given) && given.Op == "keepalive" || errors.As(err, &broken) && broken.Op == "keepalive"
+		return errors.As(err, &broken) && broken.Op == "keepalive"
 	}
 	select {
 	case <-client.Done():
@@ -125,8 +125,10 @@ func TestKeepAliveFindsADeadPeer(t *testing.T) {
 	}
 	if err := client.Err(); !byKeepAlive(err) {
 		t.Errorf("Err() after the peer has vanished = %v, want an error of the keepalive", err)
-	} else if ne, ok := err.(net.Error); !ok || ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Err() after the peer has vanished = %v, which looks like a timeout of the caller", err)
+	} else if oe, ok := err.(*cm.OpError); !ok || !oe.Timeout() || oe.Temporary() || !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("Err() after the peer has vanished = %v, want a lasting timeout, ETIMEDOUT", err)
+	} else if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Err() after the peer has vanished = %v, which looks like a deadline of the caller", err)
 	}
 	if err := client.Send(within(t, 10*time.Second), buf.Slice(0, 1)); !byKeepAlive(err) {
 		t.Errorf("Send after the peer has vanished = %v, want an error of the keepalive", err)

@@ -206,8 +206,8 @@ func (l *linked) takenBack(t *testing.T) {
 	if n, _ := l.peer.RecvCQ().Wait(ctx, wcs[:]); n != 0 && wcs[0].Err() == nil {
 		t.Error("the peer has received what Send had returned from")
 	}
-	var given *GivenUpError
-	if err := l.Send(context.Background()); !errors.As(err, &given) || given.Op != "send" {
-		t.Errorf("Send() afterwards = %v, want a *GivenUpError", err)
+	var broken *BrokenError
+	if err := l.Send(context.Background()); !errors.As(err, &broken) || broken.Op != "send" || !broken.Cancelled {
+		t.Errorf("Send() afterwards = %v, want a *BrokenError of a cancelled send", err)
 	}
 }

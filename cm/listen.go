@@ -31,7 +31,7 @@ type ListenConfig struct {
 	// (RLIMIT_NOFILE) if that is less; a negative value is no limit.
 	//
 	// A request over this limit or one of the next three is rejected, with the reason
-	// as private data. [Listener.Refused] counts such requests, and Host.Log has a
+	// as private data, which [RefusalOf] returns. [Listener.Refused] counts such requests, and Host.Log has a
 	// record of them at level Warn, one a second at most.
 	MaxConns int
 	// MaxConnsPerAddr bounds the connections from one remote address. 0 means 4096, or a
@@ -187,7 +187,7 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 	if err != nil {
 		slot.release()
 		if !exhausted(err) {
-			l.ch.refuse(id, refusedNoChannel, err)
+			l.ch.refuse(id, RefusedNoChannel, err)
 			return nil, nil
 		}
 		id.Close()

@@ -187,7 +187,7 @@ func TestQPOfAnotherDevice(t *testing.T) {
 		host *verbs.Host
 		name string
 		says string
-	}{{ep.ch.host, "rxe1", "device rxe1, the ID to rxe0"}, {other, "rxe0", "another opening of device rxe0"}} {
+	}{{ep.ch.host, "rxe1", "device is rxe1: the ID has device rxe0"}, {other, "rxe0", "another opening of that device"}} {
 		dev, err := tc.host.Open(tc.name)
 		if err != nil {
 			t.Fatal(err)
@@ -200,9 +200,9 @@ func TestQPOfAnotherDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var wrong *WrongDeviceError
+		var wrong *ArgumentError
 		err = ep.id.UseQP(qp)
-		if !errors.As(err, &wrong) || wrong.QP != tc.name || wrong.ID != "rxe0" || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), tc.says) {
+		if !errors.As(err, &wrong) || wrong.Value != tc.name || !strings.Contains(wrong.Reason, "the ID has ") || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 		if ep.id.QP() != nil {

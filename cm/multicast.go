@@ -5,10 +5,8 @@ package cm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
-	"syscall"
 
 	"purerdma/abi"
 	"purerdma/ucma"
@@ -57,7 +55,7 @@ func (id *ID) JoinMulticast(group Addr, flags JoinFlags) (*Multicast, error) {
 		return nil, id.opError(opJoin, errNoAddr)
 	}
 	if flags > SendOnlyFullMember {
-		return nil, id.opError(opJoin, &ParamError{Field: "the role", Value: int(flags), Max: int(SendOnlyFullMember), Why: "there are FullMember and SendOnlyFullMember"})
+		return nil, id.opError(opJoin, &ArgumentError{Name: "the role", Value: int(flags), Max: int(SendOnlyFullMember), Reason: "there are FullMember and SendOnlyFullMember"})
 	}
 	m := &Multicast{Addr: group, Flags: flags, id: id, uid: lastUID.Add(1), joined: make(chan struct{})}
 	defer close(m.joined)
@@ -194,34 +192,4 @@ func (id *ID) applyMulticast(m *Multicast, raw *ucma.Event) *Event {
 	}
 	id.deliver(ev)
 	return ev
-}
-
-// MulticastError says that a group could not be joined, or that a membership has
-// ended.
-type MulticastError struct {
-	Group  Addr
-	Status int   // a negative errno; -1 if the library found the failure; 0 if the kernel does not say
-	Err    error // what failed in the library, nil if the kernel reported it
-}
-
-func (e *MulticastError) Error() string {
-	s := "multicast group " + e.Group.String()
-	switch {
-	case e.Err != nil:
-		return s + ": " + e.Err.Error()
-	case e.Status < 0:
-		return s + ": " + syscall.Errno(-e.Status).Error()
-	}
-	return fmt.Sprintf("%s: failed (status %d)", s, e.Status)
-}
-
-// Unwrap returns what failed.
-func (e *MulticastError) Unwrap() error {
-	if e.Err != nil {
-		return e.Err
-	}
-	if e.Status < 0 {
-		return syscall.Errno(-e.Status)
-	}
-	return nil
 }

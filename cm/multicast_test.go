@@ -14,7 +14,7 @@ import (
 func TestJoinInNoRole(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	k.fail[abi.RDMA_USER_CM_CMD_JOIN_MCAST] = syscall.EIO
-	var pe *ParamError
+	var pe *ArgumentError
 	_, err := newFakeID(t, ch).JoinMulticast(mustAddr("239.1.2.3:0"), SendOnlyFullMember+1)
 	if !errors.As(err, &pe) || pe.Value != 2 || !errors.Is(err, syscall.EINVAL) {
 		t.Error(err)
@@ -47,8 +47,8 @@ func TestMulticastEvents(t *testing.T) {
 	}
 	send(one.uid, EventMulticastError, -int32(syscall.ENETUNREACH))
 	ev := mustNext(t, ch)
-	var me *MulticastError
-	if err := ev.Err(); ev.Multicast != one || !errors.As(err, &me) || !errors.Is(err, syscall.ENETUNREACH) || me.Group != group {
+	var oe *OpError
+	if err := ev.Err(); ev.Multicast != one || !errors.As(err, &oe) || !errors.Is(err, syscall.ENETUNREACH) || oe.Remote != group {
 		t.Errorf("got %v: %v", ev, err)
 	}
 	send(one.uid, EventMulticastError, 0) // the kernel does that, too

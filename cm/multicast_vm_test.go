@@ -180,8 +180,8 @@ func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 			continue
 		}
 		ev := expect(t, ch, cm.EventMulticastError)
-		var me *cm.MulticastError
-		if err := ev.Err(); ev.Multicast != m || !errors.As(err, &me) || me.Group != group || errors.Unwrap(me) == nil {
+		var oe *cm.OpError
+		if err := ev.Err(); ev.Multicast != m || !errors.As(err, &oe) || oe.Remote != group || errors.Unwrap(oe.Err) == nil {
 			t.Errorf("member %d: %v, %v", i+1, ev, err)
 		}
 		if id.State() != cm.StateBound {

@@ -3,9 +3,6 @@
 package cm
 
 import (
-	"fmt"
-	"syscall"
-
 	"purerdma/abi"
 	"purerdma/verbs"
 )
@@ -90,7 +87,7 @@ func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *ConnParam, datagra
 		out = *p
 	}
 	if out.QPNum > 1<<24-1 {
-		return out, &ParamError{Field: "QPNum", Value: int(out.QPNum), Max: 1<<24 - 1, Why: "it has 24 bits"}
+		return out, &ArgumentError{Name: "QPNum", Value: out.QPNum, Max: 1<<24 - 1, Reason: "it has 24 bits"}
 	}
 	if datagram {
 		return ConnParam{PrivateData: out.PrivateData, QPNum: out.QPNum}, nil
@@ -136,7 +133,7 @@ func (l paramLimit) apply(field string, value *int) error {
 	case v == None:
 		*value = 0
 	case v < 0 || v > l.most:
-		return &ParamError{Field: field, Value: v, Max: l.most, Why: l.why}
+		return &ArgumentError{Name: field, Value: v, Max: l.most, Reason: l.why}
 	}
 	return nil
 }
@@ -177,18 +174,3 @@ func flag(b bool) uint8 {
 	}
 	return 0
 }
-
-// ParamError says that a field of a ConnParam, or another argument of a call, is
-// out of range. Nothing has happened. It wraps EINVAL.
-type ParamError struct {
-	Field      string
-	Value, Max int
-	Why        string // what sets the limit
-}
-
-func (e *ParamError) Error() string {
-	return fmt.Sprintf("%s is %d, at most %d is possible: %s", e.Field, e.Value, e.Max, e.Why)
-}
-
-// Unwrap returns EINVAL.
-func (e *ParamError) Unwrap() error { return syscall.EINVAL }

@@ -76,8 +76,8 @@ func TestAValueIsTakenLiterally(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	// More than the peer serves would fail its connection later.
-	var pe *ParamError
-	if _, err = p.complete(testAttr, &ConnParam{InitiatorDepth: 8}, false); !errors.As(err, &pe) || pe.Max != 8 || pe.Field != "InitiatorDepth" {
+	var pe *ArgumentError
+	if _, err = p.complete(testAttr, &ConnParam{InitiatorDepth: 8}, false); !errors.As(err, &pe) || pe.Max != 8 || pe.Name != "InitiatorDepth" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -96,7 +96,7 @@ func TestParamLimits(t *testing.T) {
 		{ConnParam{QPNum: 1 << 24}, "QPNum"},
 	} {
 		_, err := tc.p.complete(testAttr, nil, false)
-		var pe *ParamError
+		var pe *ArgumentError
 		if !errors.As(err, &pe) || !strings.Contains(err.Error(), tc.words) || !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%+v: %v", tc.p, err)
 		}
@@ -143,8 +143,8 @@ func TestPrivateDataLimits(t *testing.T) {
 	if err := id.checkPrivateData(opConnect, make([]byte, 56)); err != nil {
 		t.Error(err)
 	}
-	var pe *PrivateDataError
-	if err := id.checkPrivateData(opConnect, make([]byte, 57)); !errors.As(err, &pe) || pe.Max != 56 || pe.Len != 57 || !errors.Is(err, syscall.EINVAL) {
+	var pe *ArgumentError
+	if err := id.checkPrivateData(opConnect, make([]byte, 57)); !errors.As(err, &pe) || pe.Max != 56 || pe.Value != 57 || !errors.Is(err, syscall.EINVAL) {
 		t.Error(err)
 	}
 }

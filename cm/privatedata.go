@@ -6,24 +6,9 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"syscall"
 
 	"purerdma/verbs"
 )
-
-// PrivateDataError says that private data is longer than the message can carry.
-// Nothing has been sent. It wraps EINVAL.
-type PrivateDataError struct {
-	Len, Max int    // in bytes
-	Why      string // what sets the limit
-}
-
-func (e *PrivateDataError) Error() string {
-	return fmt.Sprintf("%d bytes of private data, at most %d are possible: %s", e.Len, e.Max, e.Why)
-}
-
-// Unwrap returns EINVAL, which the kernel would have given.
-func (e *PrivateDataError) Unwrap() error { return syscall.EINVAL }
 
 // ipHeader is what the kernel puts before the private data of a request between
 // IP addresses: ports and addresses, for the listener's side of the kernel.
@@ -62,7 +47,7 @@ func privateDataLimit(op string, transport verbs.Transport, datagram, afIB bool)
 func (id *ID) checkPrivateData(op string, b []byte) error {
 	limit, why := privateDataLimit(op, id.transport(), id.datagram(), id.LocalAddr().isIB())
 	if len(b) > limit {
-		return id.opError(op, &PrivateDataError{Len: len(b), Max: limit, Why: why})
+		return id.opError(op, &ArgumentError{Name: "len(PrivateData)", Value: len(b), Max: limit, Reason: why})
 	}
 	return nil
 }

@@ -46,13 +46,13 @@ func TestProbe(t *testing.T) {
 	}
 	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	var given *cm.GivenUpError
+	var given *cm.BrokenError
 	err := second.Probe(soon)
 	if err == nil {
 		t.Error("cut off, and probed in a millisecond")
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		if err := second.Probe(context.Background()); !errors.As(err, &given) || given.Op != "probe" {
+		if err := second.Probe(context.Background()); !errors.As(err, &given) || given.Op != "probe" || !given.Cancelled {
 			t.Errorf("after it was given up: %v", err)
 		}
 	}

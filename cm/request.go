@@ -21,7 +21,7 @@ import (
 // os.ErrDeadlineExceeded, other methods one that wraps net.ErrClosed.
 //
 // Until it is accepted the kernel reports nothing about it: that the peer has
-// given up shows as a *PeerGoneError of Accept, or of the making of the QP.
+// given up shows as a *DisconnectedError of Accept, or of the call that makes the QP.
 type Request struct {
 	stage
 	param ConnParam
@@ -41,9 +41,9 @@ func (r *Request) PrivateData() []byte { return r.data }
 // be nil for the QP that Init or QP chose; param may be nil for what the peer
 // asks for, as far as the device goes. Whatever comes of it, r can do nothing
 // more: on failure it has been closed, and the peer been refused if it still
-// waits. That is so of parameters that are out of range, too, a *ParamError, and of
-// private data that is too long, a *PrivateDataError with the bytes that there were and
-// the most there may be ([ConnParam]): unlike Reject, Accept leaves nothing as it was.
+// waits. So do
+// parameters that are out of range and private data that is too long (see [ConnParam]), which
+// are an *ArgumentError: unlike Reject, Accept does not leave the request as it was.
 //
 // ctx bounds the wait, and so does the listener's HandshakeTimeout, counted from
 // [Listener.Accept].
@@ -99,8 +99,8 @@ func (r *Request) expireAt(deadline time.Time) {
 	r.timer = time.AfterFunc(time.Until(deadline), func() {
 		if r.phase.CompareAndSwap(stageNew, stageLate) {
 			ch := r.ep.id.Channel()
-			ch.noteRefusal(r.ep.id, refusedLate, nil)
-			_ = r.ep.id.Reject([]byte(refusedLate)) // the peer may have left
+			ch.noteRefusal(r.ep.id, RefusedHandshakeTimeout, nil)
+			_ = r.ep.id.Reject([]byte(RefusedHandshakeTimeout)) // the peer may have left
 			// The program may be filling its buffers. They go when it calls Accept,
 			// Reject or Close.
 			r.ep.id.keepBuffers.Store(true)

@@ -41,7 +41,7 @@ func (id *ID) ResolveIBService(service uint64) error {
 func (id *ID) ResolveIBServiceName(name string) error {
 	service := abi.UcmIBService{Flags: abi.RDMA_USER_CM_IB_SERVICE_FLAG_NAME}
 	if limit := len(service.ServiceName) - 1; len(name) > limit {
-		return id.opError(opService, &ParamError{Field: "the length of the service name", Value: len(name), Max: limit, Why: "the record has room for no more"})
+		return id.opError(opService, &ArgumentError{Name: "the length of the service name", Value: len(name), Max: limit, Reason: "the record has room for no more"})
 	}
 	copy(service.ServiceName[:], name)
 	return id.resolveService(service)

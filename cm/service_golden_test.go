@@ -108,7 +108,7 @@ func goldenResolve(t *testing.T, service, frame string) {
 	_, err := k.infos(service)
 	if len(service) > 63 {
 		// librdmacm asks for what is left of it.
-		if param := new(ParamError); !errors.As(err, &param) || len(k.frames) != 0 {
+		if param := new(ArgumentError); !errors.As(err, &param) || len(k.frames) != 0 {
 			t.Errorf("a name that is too long: %v, %v", err, k.frames)
 		}
 		return

@@ -53,7 +53,6 @@ func (u *ui) explain(err error) {
 	var (
 		rejected    *cm.RejectError
 		unreachable *cm.UnreachableError
-		failed      *cm.ConnectError
 		removed     *verbs.DeviceRemovedError
 		wc          *verbs.WCError
 		bogus       *bogusMessageError
@@ -66,8 +65,6 @@ func (u *ui) explain(err error) {
 		event(cm.EventRejected, rejected.Status)
 	case errors.As(err, &unreachable):
 		event(unreachable.Event, unreachable.Status)
-	case errors.As(err, &failed):
-		event(cm.EventConnectError, failed.Status)
 	case errors.As(err, &removed):
 		u.Errorf("cma detected device removal!!!!\n")
 	case errors.As(err, &wc):

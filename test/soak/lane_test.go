@@ -282,7 +282,7 @@ func (n *node) passive(req *cm.Request) error {
 	}
 	e.receive()
 	conn, err := req.Accept(ctx, e.qp, e.param())
-	var gone *cm.PeerGoneError
+	var gone *cm.DisconnectedError
 	if errors.As(err, &gone) && n.s.failed.Err() != nil {
 		return nil
 	}

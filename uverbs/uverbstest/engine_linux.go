@@ -66,6 +66,9 @@ func (q *qp) doorbell() error {
 		if status != success {
 			q.send.push(&wc, false)
 			q.toError()
+			if peer := q.c.k.qps[q.attr.DestQPNum]; status == remAccessErr && peer != nil {
+				peer.toError() // as do_class_ac_error of rxe
+			}
 			return nil
 		}
 		if signaled {
