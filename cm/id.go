@@ -111,7 +111,7 @@ func (ch *EventChannel) NewIDConfig(cfg IDConfig) (*ID, error) {
 	// First the number, then the channel may know the ID: Close destroys what
 	// it knows, and 0 is somebody's number.
 	err = netns.Do(cfg.NetNS, func() (err error) {
-		id.kid, err = ch.file.Quick().CreateID(id.uid, uint16(id.ps), uint8(id.qpType))
+		id.kid, err = ch.file.CreateID(id.uid, uint16(id.ps), uint8(id.qpType))
 		return err
 	})
 	if err == nil {

@@ -33,7 +33,7 @@ func (id *ID) bind(addr Addr) error {
 		if err != nil {
 			return err
 		}
-		return f.Quick().Bind(kid, sa)
+		return f.Bind(kid, sa)
 	})
 	if oe, ok := err.(*OpError); ok {
 		oe.Local, oe.Err = addr, hint(oe.Err, addr, Addr{})
@@ -74,7 +74,7 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		before := id.asks(route{from, dst}) // the event may come before the command returns
 		// Whatever the device, which is not known yet: the neighbour is asked for
 		// after the command.
-		err = f.Quick().ResolveAddr(kid, source, to, timeout)
+		err = f.ResolveAddr(kid, source, to, timeout)
 		if err != nil {
 			id.asks(before)
 		}
@@ -93,7 +93,7 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 // The outcome is EventRouteResolved or EventRouteError.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	err := id.commandIn(opResolveRoute, StateRouteQuery, func(f *ucma.File, kid uint32) error {
-		return id.quick(f).ResolveRoute(kid, timeout)
+		return f.ResolveRoute(kid, timeout)
 	})
 	if oe, ok := err.(*OpError); ok {
 		asked := id.askedFor()

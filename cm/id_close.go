@@ -137,7 +137,10 @@ func (id *ID) release() error {
 		errs = append(errs, id.pd.Close())
 	}
 	if !c.destroyed {
-		_, err := id.quick(id.Channel().file).DestroyID(id.kid)
+		id.mu.Lock()
+		file := id.file()
+		id.mu.Unlock()
+		_, err := file.DestroyID(id.kid)
 		// With its file the kernel has destroyed the ID.
 		if c.destroyed = err == nil || errors.Is(err, net.ErrClosed); !c.destroyed {
 			errs = append(errs, err)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"syscall"
 
-	"purerdma/abi"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -21,7 +20,7 @@ func (id *ID) command(op string, fn func(f *ucma.File, kid uint32) error) error 
 	id.moving.RLock()
 	defer id.moving.RUnlock()
 	id.mu.Lock()
-	was, file := id.current(), id.ch.file
+	was, file := id.current(), id.file()
 	id.mu.Unlock()
 	if was == StateRemoved {
 		// The kernel says so itself, but for a moment some drivers still do as told.
@@ -42,25 +41,13 @@ func (id *ID) opError(op string, err error) error {
 	return &OpError{Op: op, Local: id.LocalAddr(), Remote: id.RemoteAddr(), Err: err}
 }
 
-// quick returns f for commands that make a connection or end it: they are
-// computation where the device is software that waits for no peer. Hardware may
-// be asked in them, and on iWARP the peer.
-func (id *ID) quick(f *ucma.File) *ucma.File {
-	if dev := id.Device(); dev != nil && dev.DriverID() == abi.RDMA_DRIVER_RXE {
-		return f.Quick()
+// file returns the channel's file for commands on the ID. How they are made depends on the
+// driver of its device. The caller holds id.mu.
+func (id *ID) file() *ucma.File {
+	if id.dev == nil {
+		return id.ch.file
 	}
-	return f
-}
-
-// undisturbed returns f for CONNECT. siw makes the TCP connection within it, and a
-// signal that comes meanwhile has it close that as soon as it stands, and begin again:
-// what the peer's siw does with a connection that is closed so soon is in
-// docs/driver-faults.md. A program of Go has signals all the time.
-func (id *ID) undisturbed(f *ucma.File) *ucma.File {
-	if dev := id.Device(); dev != nil && dev.DriverID() == abi.RDMA_DRIVER_SIW {
-		return f.Undisturbed()
-	}
-	return id.quick(f)
+	return id.ch.file.On(id.dev.DriverID())
 }
 
 func (id *ID) transport() verbs.Transport {

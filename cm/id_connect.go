@@ -48,7 +48,7 @@ func (id *ID) Connect(param *ConnParam) error {
 		return err
 	}
 	return id.refused(id.commandIn(opConnect, StateConnecting, func(f *ucma.File, kid uint32) error {
-		return netns.Do(id.netNS, func() error { return id.undisturbed(f).Connect(kid, p.toKernel(), id.ece(false)) })
+		return netns.Do(id.netNS, func() error { return f.Connect(kid, p.toKernel(), id.ece(false)) })
 	}))
 }
 
@@ -97,7 +97,7 @@ func (id *ID) Accept(param *ConnParam) error {
 		}
 	}
 	err = id.command(opAccept, func(f *ucma.File, kid uint32) error {
-		return id.quick(f).Accept(kid, id.uid, p.toKernel(), id.ece(true))
+		return f.Accept(kid, id.uid, p.toKernel(), id.ece(true))
 	})
 	if err == nil {
 		id.ready(qp)
@@ -141,7 +141,7 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 		return err
 	}
 	err := id.commandIn(opReject, StateFailed, func(f *ucma.File, kid uint32) error {
-		return id.quick(f).Reject(kid, privateData, reason)
+		return f.Reject(kid, privateData, reason)
 	})
 	if oe, ok := err.(*OpError); ok {
 		oe.Err = id.peerGone(oe.Err)
@@ -164,7 +164,7 @@ func (id *ID) Establish() error {
 	// In another state the kernel would refuse the peer, and tell nobody here.
 	t := &try{after: StateEstablished, strict: true}
 	return id.attempt(opEstablish, t, func(f *ucma.File, kid uint32) error {
-		return id.quick(f).Establish(kid)
+		return f.Establish(kid)
 	})
 }
 
@@ -210,7 +210,7 @@ func (id *ID) Disconnect() error {
 	if qp := id.QP(); qp != nil && !id.datagram() {
 		flushQP(qp)
 	}
-	return id.command(opDisconnect, func(f *ucma.File, kid uint32) error { return id.quick(f).Disconnect(kid) })
+	return id.command(opDisconnect, func(f *ucma.File, kid uint32) error { return f.Disconnect(kid) })
 }
 
 // completeParam checks and completes the parameters of a call and puts the QP's

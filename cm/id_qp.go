@@ -139,7 +139,7 @@ func (id *ID) initQPAttr(state verbs.QPState, k *abi.UverbsQPAttr) error {
 		op = opInitAttrs[state]
 	}
 	return id.command(op, func(f *ucma.File, kid uint32) error {
-		return id.quick(f).InitQPAttr(kid, uint32(state), k)
+		return f.InitQPAttr(kid, uint32(state), k)
 	})
 }
 
@@ -282,7 +282,7 @@ func (id *ID) establish(qp *verbs.QP) error {
 	if err := id.moveQP(qp, nil); err != nil {
 		return err
 	}
-	return id.command(opEstablish, func(f *ucma.File, kid uint32) error { return id.quick(f).Establish(kid) })
+	return id.command(opEstablish, func(f *ucma.File, kid uint32) error { return f.Establish(kid) })
 }
 
 // fail turns an event into the failure that the library has had with it.

@@ -14,7 +14,7 @@ import (
 // device.
 func (id *ID) bindDevice() error {
 	return id.command(opQuery, func(f *ucma.File, kid uint32) error {
-		resp, err := f.Quick().QueryAddr(kid)
+		resp, err := f.QueryAddr(kid)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (id *ID) bindDevice() error {
 // queryAddrs notes the ID's addresses.
 func (id *ID) queryAddrs() error {
 	return id.command(opQuery, func(f *ucma.File, kid uint32) error {
-		resp, err := f.Quick().QueryAddr(kid)
+		resp, err := f.QueryAddr(kid)
 		if err != nil {
 			return err
 		}

@@ -24,8 +24,16 @@ const Path = "/dev/infiniband/rdma_cm"
 type File struct {
 	dev    Device
 	tracer *trace.Tracer // nil: nobody wants to know
-	quick  *File         // see Quick; nil if that is the File itself
-	calm   *File         // see Undisturbed; nil if that is the File itself
+
+	file  *cdev.File // dev, if that is the device of the running kernel
+	calls cdev.Calls // of the driver of the IDs
+	on    []onDriver // see On
+}
+
+// onDriver is a File for the IDs on the devices of one driver.
+type onDriver struct {
+	driver abi.DriverID
+	File
 }
 
 // Device carries commands to the kernel. *cdev.File is the real one; tests have
@@ -56,41 +64,53 @@ func Open(logger *slog.Logger) (*File, error) {
 	if err != nil {
 		return nil, openError(err)
 	}
-	tracer := trace.Select(logger)
-	return &File{
-		dev: dev, tracer: tracer,
-		quick: &File{dev: quickDevice{dev}, tracer: tracer},
-		calm:  &File{dev: calmDevice{dev}, tracer: tracer},
-	}, nil
+	return open(dev, trace.Select(logger)), nil
 }
 
-// quickDevice gives its commands as cdev.File.WriteQuick does.
-type quickDevice struct{ *cdev.File }
-
-func (d quickDevice) Write(b []byte) error { return d.WriteQuick(b) }
-
-// Quick returns the same file for commands that wait for no hardware and no peer,
-// which are computation in the kernel: the scheduler does not hear of them, and no
-// other thread takes over meanwhile.
-func (f *File) Quick() *File {
-	if f.quick == nil {
-		return f
+// open returns a File on the device of the running kernel.
+func open(dev *cdev.File, tracer *trace.Tracer) *File {
+	f := File{dev: dev, tracer: tracer, file: dev}
+	for _, driver := range cdev.Drivers {
+		on := onDriver{driver.ID, f}
+		on.calls = driver.Calls
+		f.on = append(f.on, on)
 	}
-	return f.quick
+	return &f
 }
 
-// calmDevice gives its commands as cdev.File.WriteUndisturbed does.
-type calmDevice struct{ *cdev.File }
-
-func (d calmDevice) Write(b []byte) error { return d.WriteUndisturbed(b) }
-
-// Undisturbed returns the same file for commands that no signal should interrupt. The
-// kernel would have them begin again, which does not undo what the peer has seen.
-func (f *File) Undisturbed() *File {
-	if f.calm == nil {
-		return f
+// On returns the same file for commands on IDs whose device has that kernel driver. How
+// their system calls are made depends on the driver: commands that only compute are raw
+// system calls, and siw's CONNECT is made with signals blocked.
+func (f *File) On(driver abi.DriverID) *File {
+	for i := range f.on {
+		if f.on[i].driver == driver {
+			return &f.on[i].File
+		}
 	}
-	return f.calm
+	return f
+}
+
+// mode returns how the system call of a command is made. Those that give an ID its address
+// and its device, and query that, only compute, whatever driver the device has.
+func (f *File) mode(code uint32) cdev.Mode {
+	switch code {
+	case abi.RDMA_USER_CM_CMD_CREATE_ID, abi.RDMA_USER_CM_CMD_BIND, abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, abi.RDMA_USER_CM_CMD_QUERY:
+		return cdev.Raw
+	case abi.RDMA_USER_CM_CMD_CONNECT:
+		return f.calls.Connect
+	case abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR, abi.RDMA_USER_CM_CMD_ACCEPT,
+		abi.RDMA_USER_CM_CMD_REJECT, abi.RDMA_USER_CM_CMD_DISCONNECT, abi.RDMA_USER_CM_CMD_DESTROY_ID:
+		return f.calls.Command
+	}
+	return cdev.Ordinary
+}
+
+// write hands a command over.
+func (f *File) write(code uint32, frame []byte) error {
+	if f.file == nil {
+		return f.dev.Write(frame)
+	}
+	return f.file.WriteMode(frame, f.mode(code))
 }
 
 // versionOK compares the kernel's ABI version with ours, once in a process.
@@ -185,7 +205,7 @@ func ask[C, R any](f *File, code, id uint32, cmd C, resp *R) error {
 // run writes a frame; cmd and resp are what it stands for, for the trace.
 func (f *File) run(code, id uint32, cmd, resp any, frame []byte) error {
 	start := f.begin()
-	err := f.dev.Write(frame)
+	err := f.write(code, frame)
 	if f.tracer != nil {
 		f.tracer.Command("rdma_cm", CommandName(code), cmd, resp, err, time.Since(start))
 	}

@@ -13,7 +13,7 @@ import (
 // readEvent reads one event, which the kernel gives whole or not at all.
 func readEvent(fd uintptr, b []byte) (again bool, err error) {
 	for {
-		n, err := cdev.ReadQuick(fd, b)
+		n, err := cdev.ReadRaw(fd, b)
 		switch {
 		case err == unix.EINTR:
 			continue

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purerdma/abi"
+	"purerdma/internal/cdev"
 )
 
 // inlineAttr is the length up to which the kernel takes an input from the
@@ -56,22 +57,13 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 	if err != nil {
 		return err
 	}
-	raw := quick(driver, req)
-	for {
-		var errno unix.Errno
-		if raw {
-			_, _, errno = unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), abi.RDMA_VERBS_IOCTL, uintptr(base))
-		} else {
-			_, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), abi.RDMA_VERBS_IOCTL, uintptr(base))
-		}
-		if errno == unix.EINTR {
-			continue
-		}
-		runtime.KeepAlive(f)
-		if errno != 0 {
-			return errno
-		}
-		break
+	mode := mode(driver, req)
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = cdev.Ioctl(uintptr(fd), abi.RDMA_VERBS_IOCTL, base, mode)
+	}
+	runtime.KeepAlive(f)
+	if err != nil {
+		return err
 	}
 	f.decode(req)
 	return nil
@@ -140,33 +132,31 @@ func (f *frame) decode(req *Request) {
 	}
 }
 
-// quickMR is up to how many bytes a registration is quick. Its pages are brought in and
-// pinned, as if each were touched, of which the scheduler would not hear either.
-const quickMR = 64 << 10
+// rawMR is the largest size, in bytes, of memory whose registration is a short computation.
+// Its pages are brought in and pinned, as if the program touched each.
+const rawMR = 64 << 10
 
-// quick reports whether a request is computation in the kernel that waits for no
-// hardware: what rxe does to a PD, a CQ or a QP, a completion channel, and the
-// registration of a little memory. Then the scheduler does not hear of it.
-// Told of a system call that takes longer than some 20 microseconds it has another
-// thread take over, which costs more than the call, and a thread.
-func quick(driver abi.DriverID, req *Request) bool {
-	if driver != abi.RDMA_DRIVER_RXE {
-		return false
-	}
+// mode returns how the system call of a request is made. A driver that does not block in
+// commands computes what a request does to a PD, a CQ or a QP, completion channels, and the
+// registration of a little memory. All else may take long.
+func mode(driver abi.DriverID, req *Request) cdev.Mode {
+	command := cdev.CallsOf(driver).Command
 	switch req.Object {
 	case abi.UVERBS_OBJECT_PD, abi.UVERBS_OBJECT_CQ, abi.UVERBS_OBJECT_QP:
-		return true
+		return command
 	}
 	code, ok := req.command()
 	if !ok {
-		return false
+		return cdev.Ordinary
 	}
 	switch code {
 	case abi.IB_USER_VERBS_CMD_ALLOC_PD, abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, abi.IB_USER_VERBS_CMD_MODIFY_QP:
-		return true
+		return command
 	case abi.IB_USER_VERBS_CMD_REG_MR:
 		in := req.Find(abi.UVERBS_ATTR_CORE_IN)
-		return in != nil && len(in.Buf) >= abi.Size[abi.UverbsRegMR]() && abi.View[abi.UverbsRegMR](in.Buf).Length <= quickMR
+		if in != nil && len(in.Buf) >= abi.Size[abi.UverbsRegMR]() && abi.View[abi.UverbsRegMR](in.Buf).Length <= rawMR {
+			return command
+		}
 	}
-	return false
+	return cdev.Ordinary
 }

@@ -47,17 +47,18 @@ func (System) Open(info DeviceInfo) (Transport, error) {
 		if err != nil {
 			return nil, &fs.PathError{Op: "open", Path: info.Node, Err: err}
 		}
-		return &device{fd: fd, driver: info.DriverID, refs: newRefs(), leak: leak.Track("file", info.Node)}, nil
+		return &device{fd: fd, driver: info.DriverID, doorbell: cdev.CallsOf(info.DriverID).Doorbell, refs: newRefs(), leak: leak.Track("file", info.Node)}, nil
 	}
 }
 
 // device is an open character device of the running kernel. It is not on the
 // runtime poller: a verbs device cannot be polled.
 type device struct {
-	fd     int
-	driver abi.DriverID
-	refs   *refs
-	leak   *leak.Entry
+	fd       int
+	driver   abi.DriverID
+	doorbell cdev.Mode
+	refs     *refs
+	leak     *leak.Entry
 }
 
 func (d *device) Ioctl(req *Request) error {
@@ -68,23 +69,16 @@ func (d *device) Ioctl(req *Request) error {
 	return ioctlRequest(d.fd, d.driver, req)
 }
 
-// Write is the doorbell of software devices, and arms their CQs. Of rxe's and siw's
-// the scheduler does not hear, though both send within it: told of it, the scheduler
-// wakes its monitor thread and has another thread take over, which makes a round of
-// messages with events take more than twice as long. Neither driver waits in it: rxe
-// hands packets to the network, siw bytes to TCP with MSG_DONTWAIT. siw does so with a
-// hundred segments at most (SQ_USER_MAXBURST), and then its own thread goes on.
+// Write is the doorbell of software devices, and arms their CQs. As an ordinary system call
+// it would wake the scheduler's monitor thread and have another thread take over, which
+// makes a round of messages with events take more than twice as long.
 func (d *device) Write(cmd []byte) error {
 	if !d.refs.enter() {
 		return net.ErrClosed
 	}
-	write := unix.Write
-	if d.driver == abi.RDMA_DRIVER_RXE || d.driver == abi.RDMA_DRIVER_SIW {
-		write = cdev.WriteRaw
-	}
-	n, err := write(d.fd, cmd)
+	n, err := cdev.Write(uintptr(d.fd), cmd, d.doorbell)
 	for err == unix.EINTR {
-		n, err = write(d.fd, cmd)
+		n, err = cdev.Write(uintptr(d.fd), cmd, d.doorbell)
 	}
 	d.refs.leave()
 	if err == nil && n != len(cmd) {
@@ -103,7 +97,7 @@ func (d *device) Mmap(offset int64, length int) ([]byte, error) {
 
 func (d *device) Replace(mapping []byte) error { return mem.Replace(mapping) }
 
-func (d *device) Munmap(mapping []byte) error { return mem.UnmapQuick(mapping) }
+func (d *device) Munmap(mapping []byte) error { return mem.Unmap(mapping) }
 
 // MunmapPair needs one system call for mappings that lie side by side, as the two
 // queues of a QP do as a rule: ending a mapping interrupts every processor that
@@ -113,7 +107,7 @@ func (d *device) MunmapPair(a, b []byte) (bool, error) {
 	if both == nil {
 		return false, nil
 	}
-	return true, mem.UnmapQuick(both)
+	return true, mem.Unmap(both)
 }
 
 func (d *device) Close() error {

@@ -31,7 +31,7 @@ func TestPollLetsOthersRun(t *testing.T) {
 				cq, wcs := createCQ(t, dev, verbs.CQConfig{}), make([]verbs.WC, 1)
 				wait = func() {
 					conn.Read(func(fd uintptr) bool {
-						_, err := cdev.ReadQuick(fd, make([]byte, 1))
+						_, err := cdev.ReadRaw(fd, make([]byte, 1))
 						return err == nil
 					})
 				}

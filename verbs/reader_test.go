@@ -73,7 +73,7 @@ func unread(t *testing.T, ch *CompChannel) (n int) {
 	t.Helper()
 	err := ch.file.Control(func(fd uintptr) {
 		for {
-			if _, err := cdev.ReadQuick(fd, make([]byte, 8)); err != nil {
+			if _, err := cdev.ReadRaw(fd, make([]byte, 8)); err != nil {
 				return
 			}
 			n++

@@ -97,32 +97,16 @@ func (f *File) Control(fn func(fd uintptr)) error {
 	return f.mapErr(f.rc.Control(fn))
 }
 
-// Write makes one write(2) of b. These devices take a write as one command,
-// which is done whole or not at all; it may block inside the kernel. The error
+// Write makes one write(2) of b in mode Ordinary. These devices take a write as one
+// command, which is done whole or not at all. It may block inside the kernel. The error
 // is the bare errno, or net.ErrClosed after Close.
-func (f *File) Write(b []byte) error {
-	return f.write(b, write)
-}
+func (f *File) Write(b []byte) error { return f.WriteMode(b, Ordinary) }
 
-// WriteQuick is Write for a command that waits for no hardware and no peer, as
-// the computation that it is: the scheduler does not hear of it. Told of a system
-// call that takes longer than some 20 microseconds, the scheduler has other threads
-// take over, and where all processors are in such calls it does that for each.
-func (f *File) WriteQuick(b []byte) error {
-	return f.write(b, writeQuick)
-}
-
-// WriteUndisturbed is Write for a command that no signal should interrupt. Go interrupts
-// its own threads with signals, to preempt goroutines, and SIGCHLD and the like come to
-// any thread. What stops the whole process, or traces it, still interrupts.
-func (f *File) WriteUndisturbed(b []byte) error {
-	return f.write(b, writeUndisturbed)
-}
-
-func (f *File) write(b []byte, write func(fd uintptr, b []byte) error) error {
+// WriteMode is Write in any mode.
+func (f *File) WriteMode(b []byte, mode Mode) error {
 	c := commands.Get().(*command)
-	c.b, c.write = b, write
-	err := f.Control(c.control)
+	c.b, c.mode = b, mode
+	err := f.mapErr(f.rc.Control(c.control))
 	if err == nil {
 		err = c.err
 	}

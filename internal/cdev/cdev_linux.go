@@ -24,23 +24,13 @@ func setNonblock(fd int) error { return unix.SetNonblock(fd, true) }
 
 func closeFD(fd int) { unix.Close(fd) }
 
-func write(fd uintptr, b []byte) error { return repeat(unix.Write, fd, b) }
-
-// writeQuick is write without a word to the scheduler.
-func writeQuick(fd uintptr, b []byte) error { return repeat(WriteRaw, fd, b) }
-
-// writeUndisturbed is write on a thread that takes no signals meanwhile.
-func writeUndisturbed(fd uintptr, b []byte) error {
-	return undisturbed(func() error { return write(fd, b) })
-}
-
 // firstRealTime is the kernel's SIGRTMIN.
 const firstRealTime = 32
 
-// undisturbed runs fn with all signals blocked but two. Those of the thread come
-// afterwards, those of the process other threads take. The two are the C library's and Go's
-// for what all threads do at once, as setuid(2): whoever asks for that waits for each of them.
-func undisturbed(fn func() error) error {
+// blockSignals runs fn with all signals blocked but two. Signals of the thread come
+// afterwards, other threads take those of the process. The two belong to the C library and
+// to Go, for operations on all threads such as setuid(2), which wait for each thread.
+func blockSignals(fn func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var all, before unix.Sigset_t
@@ -58,13 +48,14 @@ func undisturbed(fn func() error) error {
 	return fn()
 }
 
-func repeat(write func(fd int, b []byte) (int, error), fd uintptr, b []byte) error {
+// writeAll makes one write(2) of b, again while a signal interrupts it: a command that a
+// signal interrupted has had no effect. The kernel's RDMA commands can be restarted, but for
+// siw's CONNECT (SignalsBlocked).
+func writeAll(fd uintptr, b []byte, mode Mode) error {
 	for {
-		n, err := write(int(fd), b)
+		n, err := Write(fd, b, mode)
 		switch {
 		case errors.Is(err, unix.EINTR):
-			// A command that a signal interrupted has had no effect: the kernel's
-			// RDMA commands are restartable, but for siw's CONNECT (WriteUndisturbed).
 			continue
 		case err != nil:
 			return err

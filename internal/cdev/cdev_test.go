@@ -111,7 +111,8 @@ func TestWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for name, write := range map[string]func([]byte) error{"Write": f.Write, "WriteQuick": f.WriteQuick} {
+	for name, mode := range map[string]Mode{"Ordinary": Ordinary, "Raw": Raw, "SignalsBlocked": SignalsBlocked} {
+		write := func(b []byte) error { return f.WriteMode(b, mode) }
 		buf := make([]byte, 99)
 		if err := write([]byte(name)); err != nil {
 			t.Fatal(name, err)
@@ -127,7 +128,7 @@ func TestWrites(t *testing.T) {
 		drain(t, p[0])
 	}
 	f.Close()
-	if err := f.WriteQuick([]byte{1}); err != net.ErrClosed {
+	if err := f.WriteMode([]byte{1}, Raw); err != net.ErrClosed {
 		t.Errorf("after Close: %v", err)
 	}
 }

@@ -7,22 +7,21 @@ import (
 	"syscall"
 )
 
-// command is one write, in the form that a RawConn takes: functions. It serves again,
-// and they with it.
+// command is one write as a RawConn takes it: as functions. It is pooled with its functions.
 type command struct {
-	b     []byte
-	write func(fd uintptr, b []byte) error
-	err   error
+	b    []byte
+	mode Mode
+	err  error
 
 	control func(fd uintptr)      // writes
-	attempt func(fd uintptr) bool // writes quickly, and says whether the device had an answer
+	attempt func(fd uintptr) bool // writes in mode Raw, and reports whether the device had an answer
 }
 
 var commands = sync.Pool{New: func() any {
 	c := new(command)
-	c.control = func(fd uintptr) { c.err = c.write(fd, c.b) }
+	c.control = func(fd uintptr) { c.err = writeAll(fd, c.b, c.mode) }
 	c.attempt = func(fd uintptr) bool {
-		c.err = writeQuick(fd, c.b) // which answers EAGAIN rather than wait
+		c.err = writeAll(fd, c.b, Raw) // the device returns EAGAIN and does not wait
 		return c.err != syscall.EAGAIN
 	}
 	return c

@@ -27,12 +27,12 @@ func TestNoAllocs(t *testing.T) {
 	defer cancel()
 	one, got := []byte{1, 0, 0, 0, 0, 0, 0, 0}, make([]byte, 8)
 	read := func(fd uintptr) bool {
-		_, err := ReadQuick(fd, got)
+		_, err := ReadRaw(fd, got)
 		return err == nil
 	}
 	n := testing.AllocsPerRun(100, func() {
-		for _, write := range []func([]byte) error{f.Write, f.WriteQuick} {
-			if err := write(one); err != nil {
+		for _, mode := range []Mode{Ordinary, Raw} {
+			if err := f.WriteMode(one, mode); err != nil {
 				t.Fatal(err)
 			}
 			if err := f.Wait(ctx, read); err != nil {

@@ -28,7 +28,7 @@ func TestWokenLetsOthersRun(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		wait = func() {
 			err := f.Wait(context.Background(), func(fd uintptr) bool {
-				_, err := ReadQuick(fd, make([]byte, 1))
+				_, err := ReadRaw(fd, make([]byte, 1))
 				return err == nil
 			})
 			if err != nil {

@@ -68,7 +68,7 @@ func TestCommandsReuse(t *testing.T) {
 				case 0:
 					err = f.Write(b)
 				case 1:
-					err = f.WriteQuick(b)
+					err = f.WriteMode(b, Raw)
 				case 2:
 					// The device never says that it is readable: full, it is given up.
 					ctx, cancel := context.WithTimeout(context.Background(), 100*time.Microsecond)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapQuick leaves the details of mmap(2) on other processors to package unix.
-func mapQuick(fd int, offset int64, length, flags int) (unsafe.Pointer, error) {
+// mapRaw leaves the details of mmap(2) on other processors to package unix.
+func mapRaw(fd int, offset int64, length, flags int) (unsafe.Pointer, error) {
 	return unix.MmapPtr(fd, offset, nil, uintptr(length), unix.PROT_READ|unix.PROT_WRITE, flags)
 }

@@ -12,10 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quickSize is up to how many bytes memory is mapped and unmapped by system calls of
-// which the scheduler does not hear: with MCL_FUTURE (mlockall(2)) each page takes
+// rawSize is the largest size, in bytes, of memory that is mapped and unmapped by raw system
+// calls, of which the scheduler is not told: with MCL_FUTURE (mlockall(2)) each page takes
 // time.
-const quickSize = 1 << 20
+const rawSize = 1 << 20
+
+// mmap maps n bytes for reading and writing.
+func mmap(fd int, offset int64, n, flags int) (unsafe.Pointer, error) {
+	if n <= rawSize {
+		return mapRaw(fd, offset, n, flags)
+	}
+	return unix.MmapPtr(fd, offset, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, flags)
+}
 
 func mapAnonymous(size int) ([]byte, error) { return mapPages(size, unix.Getpagesize(), 0) }
 
@@ -51,14 +59,7 @@ func mapPages(size, page, flags int) ([]byte, error) {
 	if size <= 0 || n < size {
 		return nil, unix.EINVAL
 	}
-	flags |= unix.MAP_ANON | unix.MAP_PRIVATE
-	var p unsafe.Pointer
-	var err error
-	if n <= quickSize {
-		p, err = mapQuick(-1, 0, n, flags)
-	} else {
-		p, err = unix.MmapPtr(-1, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, flags)
-	}
+	p, err := mmap(-1, 0, n, flags|unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +67,12 @@ func mapPages(size, page, flags int) ([]byte, error) {
 }
 
 // MapFile maps length bytes of a file, shared, for reading and writing. The
-// mapping keeps the file open, whatever becomes of fd. It is for a few megabytes.
+// mapping keeps the file open, whatever becomes of fd.
 func MapFile(fd int, offset int64, length int) ([]byte, error) {
 	if length <= 0 {
 		return nil, unix.EINVAL
 	}
-	p, err := mapQuick(fd, offset, length, unix.MAP_SHARED)
+	p, err := mmap(fd, offset, length, unix.MAP_SHARED)
 	if err != nil {
 		return nil, err
 	}
@@ -89,17 +90,11 @@ func Replace(b []byte) error {
 
 // Unmap ends a mapping.
 func Unmap(b []byte) error {
-	if len(b) <= quickSize {
-		return UnmapQuick(b)
+	p, n := unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b))
+	if n > rawSize {
+		return unix.MunmapPtr(p, n)
 	}
-	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
-}
-
-// UnmapQuick is Unmap of no more than a few megabytes, of which the scheduler does
-// not hear: telling it would take longer.
-func UnmapQuick(b []byte) error {
-	_, _, errno := unix.RawSyscall(unix.SYS_MUNMAP, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0)
-	if errno != 0 {
+	if _, _, errno := unix.RawSyscall(unix.SYS_MUNMAP, uintptr(p), n, 0); errno != 0 {
 		return errno
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // and apart, and gone afterwards. What the kernel refuses is an error.
 func TestSizes(t *testing.T) {
 	page := unix.Getpagesize()
-	for _, size := range []int{1, page, page + 1, quickSize - 1, quickSize, quickSize + 1, 3 * quickSize} {
+	for _, size := range []int{1, page, page + 1, rawSize - 1, rawSize, rawSize + 1, 3 * rawSize} {
 		r, err := Alloc(size)
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)

@@ -26,7 +26,7 @@ var rules = map[string]rule{
 	"internal/ring":    {unsafe: []string{"*"}},
 	"internal/mmio":    {unsafe: []string{"*"}},
 	"internal/mem":     {xsys: true, unsafe: []string{"*"}},
-	"internal/cdev":    {xsys: true, unsafe: []string{"raw_linux.go"}},
+	"internal/cdev":    {ours: []string{"abi"}, xsys: true, unsafe: []string{"raw_linux.go"}},
 	"internal/netns":   {xsys: true},
 	"internal/trace":   {ours: []string{"abi"}, xsys: true},
 	"internal/nldev":   {ours: []string{"abi"}, xsys: true, others: []string{"github.com/vishvananda/netlink/nl"}},

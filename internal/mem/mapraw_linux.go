@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapQuick is a system call of which the scheduler does not hear. The first one of
-// which it does, after all goroutines have slept, wakes the runtime's monitor
-// thread, which then looks around every 20 microseconds for a while: for each
-// connection, where connections come one by one.
-func mapQuick(fd int, offset int64, length, flags int) (unsafe.Pointer, error) {
+// mapRaw is mmap(2) as a raw system call. The first call that the scheduler is told of,
+// after all goroutines have slept, wakes the runtime's monitor thread, which then looks
+// around every 20 microseconds for a while: for each connection, where connections come one
+// by one.
+func mapRaw(fd int, offset int64, length, flags int) (unsafe.Pointer, error) {
 	p, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, uintptr(length), unix.PROT_READ|unix.PROT_WRITE, uintptr(flags), uintptr(fd), uintptr(offset))
 	if errno != 0 {
 		return nil, errno

@@ -29,13 +29,13 @@ func blocked(t *testing.T) string {
 	return ""
 }
 
-// TestUndisturbed: all signals are blocked that can be, and are not afterwards.
-func TestUndisturbed(t *testing.T) {
+// TestBlockSignals: all signals are blocked that can be, and are not afterwards.
+func TestBlockSignals(t *testing.T) {
 	const all = "fffffffe7ffbfeff" // but SIGKILL, SIGSTOP, 32 and 33
 	runtime.LockOSThread()         // it is a thread's
 	defer runtime.UnlockOSThread()
 	before := blocked(t)
-	if err := undisturbed(func() error {
+	if err := blockSignals(func() error {
 		if mask := blocked(t); mask != all {
 			t.Errorf("blocked are %s, not %s", mask, all)
 		}
@@ -48,10 +48,10 @@ func TestUndisturbed(t *testing.T) {
 	}
 }
 
-// TestWriteUndisturbed: it writes, and says why it cannot.
-func TestWriteUndisturbed(t *testing.T) {
+// TestWriteSignalsBlocked writes with signals blocked, and fails to.
+func TestWriteSignalsBlocked(t *testing.T) {
 	f, out := packets(t)
-	if err := f.WriteUndisturbed([]byte("command")); err != nil {
+	if err := f.WriteMode([]byte("command"), SignalsBlocked); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 16)
@@ -59,7 +59,7 @@ func TestWriteUndisturbed(t *testing.T) {
 		t.Errorf("%q %v", b[:n], err)
 	}
 	unix.Shutdown(out, unix.SHUT_RDWR)
-	if err := f.WriteUndisturbed([]byte("command")); err != unix.EPIPE {
+	if err := f.WriteMode([]byte("command"), SignalsBlocked); err != unix.EPIPE {
 		t.Error(err)
 	}
 }
