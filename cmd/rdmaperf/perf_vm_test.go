@@ -202,13 +202,19 @@ func TestOtherSideLeaves(t *testing.T) {
 			sctx, stopServer := context.WithCancel(t.Context())
 			cctx, stopClient := context.WithCancel(t.Context())
 			port, ended := serving(t, sctx, hosts[0], "-R")
+			listening := hosts[0].CMIDs(t)
 			var out, errs bytes.Buffer
 			status := make(chan int, 1)
 			go func() {
 				args := append(strings.Fields(name), "-R", "-D", "60", "-p", port, hosts[0].IPv4.String())
 				status <- run(cctx, args, &out, &errs)
 			}()
-			time.Sleep(500 * time.Millisecond)
+			for start := time.Now(); hosts[0].CMIDs(t) == listening; time.Sleep(10 * time.Millisecond) {
+				if time.Since(start) > 20*time.Second {
+					t.Fatalf("%s: the client has not connected", name)
+				}
+			}
+			time.Sleep(500 * time.Millisecond) // so that messages are under way, in most runs
 			if who == "server" {
 				stopServer()
 			} else {
