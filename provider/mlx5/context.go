@@ -26,6 +26,7 @@ type Context struct {
 	strict    bool // Driver.Strict
 	log       *slog.Logger
 	skips     lograte.Counter // completions that made no sense
+	notEnded  lograte.Counter // failing QPs that the kernel did not end
 
 	mu    sync.Mutex
 	ports map[uint8]port // what was asked for

@@ -46,12 +46,22 @@ func (q *QP) end() {
 		return // it was closed or reset first
 	}
 	if err := q.endLocked(); err != nil {
+		q.logNotEnded(err)
 		q.failure.Store(qpSound) // the next such completion tries again
-		if log := q.ctx.log; log != nil && !q.file.Closed() {
-			log.LogAttrs(context.Background(), slog.LevelError, "QP of a completion not understood cannot be ended",
-				slog.String("device", q.file.Info().Name), slog.String("qp", fmt.Sprintf("%#x", q.num)), slog.String("error", err.Error()))
-		}
 	}
+}
+
+// logNotEnded logs that the kernel did not end the failing QP. It writes one record of the
+// device in lograte.Interval.
+func (q *QP) logNotEnded(err error) {
+	since, due := q.ctx.notEnded.Add()
+	log := q.ctx.log
+	if log == nil || !due || q.file.Closed() {
+		return
+	}
+	log.LogAttrs(context.Background(), slog.LevelError, "QP of a completion not understood cannot be ended",
+		slog.String("device", q.file.Info().Name), slog.String("qp", fmt.Sprintf("%#x", q.num)),
+		slog.String("error", err.Error()), slog.Uint64("failures", since))
 }
 
 // endLocked is end for the holder of q.commands.

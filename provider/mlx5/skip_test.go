@@ -331,6 +331,34 @@ func TestFailedCommand(t *testing.T) {
 	r.reset(r.q)
 }
 
+// TestFailedCommandLog has the kernel refuse the command that ends a failing QP again and
+// again: not all refusals are logged.
+func TestFailedCommandLog(t *testing.T) {
+	r := newSkipRig(t, Driver{}, nil)
+	h := &records{Handler: slog.NewTextHandler(io.Discard, nil), message: "cannot be ended", first: make(chan string, 1)}
+	r.ctx.SetLog(slog.New(h))
+	r.before = func(*uverbs.Request) error { return syscall.ENOMEM }
+	start := time.Now()
+	for range 100 {
+		r.put(r.q.recvCQE(7))
+		r.poll()
+		for r.q.failure.Load() != qpSound {
+			runtime.Gosched()
+		}
+	}
+	most := 1 + int(time.Since(start)/lograte.Interval)
+	got := <-h.first
+	for _, want := range []string{"device=mlx5_0", fmt.Sprintf("qp=%#x", r.q.num), syscall.ENOMEM.Error(), "failures=1"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("log record %q, want %q in it", got, want)
+		}
+	}
+	if n := int(h.n.Load()); n > most {
+		t.Errorf("%d records of 100 refused commands, want at most %d", n, most)
+	}
+	r.before = nil
+}
+
 // TestFailedUnlocked has an entry that makes no sense name a QP that one goroutine uses: the
 // kernel moves it to the error state, where the device flushes the requests.
 func TestFailedUnlocked(t *testing.T) {
@@ -559,14 +587,19 @@ func TestFailedSetState(t *testing.T) {
 	}
 }
 
-// records is a slog handler that counts records and hands out the first ones.
+// records is a slog handler that counts the records with a message, and hands out the
+// first ones.
 type records struct {
 	slog.Handler
-	n     atomic.Int32
-	first chan string
+	message string
+	n       atomic.Int32
+	first   chan string
 }
 
 func (h *records) Handle(_ context.Context, r slog.Record) error {
+	if !strings.Contains(r.Message, h.message) {
+		return nil
+	}
 	h.n.Add(1)
 	s := r.Message
 	r.Attrs(func(a slog.Attr) bool {
