@@ -18,8 +18,9 @@ import (
 const (
 	// serverLimit is how long a server may take to end after its client has.
 	serverLimit = 10 * time.Second
-	// startLimit is how long a server may take until it listens.
-	startLimit = 10 * time.Second
+	// startLimit is how long a server may take until it listens, and a client until it
+	// prints something, on a busy machine.
+	startLimit = 30 * time.Second
 )
 
 // lastPort makes every server's port a new one: what is left of an old
