@@ -162,7 +162,7 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 	var ev *Event
 	if EventType(raw.Type) == EventConnectRequest {
 		ev = ch.takeRequest(raw)
-	} else if id := ch.find(raw.UID); id != nil && id.gate.enter() {
+	} else if id := ch.find(raw.UID); id != nil && id.enter(opEvent) == nil {
 		switch m := id.membership(raw.UID); {
 		case EventType(raw.Type).multicast() != (m != nil):
 			// The kernel does not send this.
@@ -171,7 +171,7 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 		case id.kid == raw.ID:
 			ev = id.apply(raw)
 		}
-		id.gate.leave()
+		id.leave()
 	}
 	if ev == nil {
 		ch.dropped.Add(1)

@@ -140,7 +140,7 @@ func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote
 	if ctx.Err() != nil {
 		return c.ep.id.opError(op, cdev.ContextError(ctx))
 	}
-	if err := c.ep.useless(); err != nil {
+	if err := c.ep.unusable(); err != nil {
 		return c.ep.id.opError(op, err)
 	}
 	if !c.qp.SendCQ().Exclusive() {

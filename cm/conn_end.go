@@ -52,7 +52,7 @@ func (c *Conn) Wait(ctx context.Context) (End, error) {
 	case <-c.ep.ended:
 		return c.ep.end, nil
 	case <-c.ep.pumped:
-		if err := c.ep.useless(); err != nil {
+		if err := c.ep.unusable(); err != nil {
 			return End{}, c.ep.id.opError(opEvent, err)
 		}
 		return End{}, c.ep.id.opError(opEvent, net.ErrClosed)
@@ -102,7 +102,7 @@ func (c *Conn) ended(op string, err error) error {
 	case !flushed:
 		return id.opError(op, err)
 	}
-	if err := c.ep.useless(); err != nil {
+	if err := c.ep.unusable(); err != nil {
 		return id.opError(op, err)
 	}
 	if id.iwarp() {
@@ -115,7 +115,7 @@ func (c *Conn) ended(op string, err error) error {
 		case <-c.ep.pumped:
 			return id.opError(op, net.ErrClosed)
 		}
-		if err := c.ep.useless(); err != nil { // found at the end
+		if err := c.ep.unusable(); err != nil { // found at the end
 			return id.opError(op, err)
 		}
 		if op == opRecv && c.ep.end == (End{Event: EventDisconnected}) {
@@ -135,7 +135,7 @@ func (c *Conn) ended(op string, err error) error {
 		c.awaitOperation()
 	}
 	c.ep.broke("", err)
-	return id.opError(op, c.ep.useless())
+	return id.opError(op, c.ep.unusable())
 }
 
 // operationGrace bounds how long the cause of a flush is awaited from an operation.

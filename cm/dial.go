@@ -158,7 +158,7 @@ func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, er
 	id, err := ch.NewIDConfig(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: d.NetNS})
 	if err == nil {
 		if err = d.resolve(ctx, id, info); err == nil {
-			r := &Resolved{stage: stage{ep: newEndpoint(ch, id), qpConfig: d.QP, keepAlive: d.KeepAlive}, connect: info.Connect}
+			r := &Resolved{pendingConn: pendingConn{ep: newEndpoint(ch, id), qpConfig: d.QP, keepAlive: d.KeepAlive}, connect: info.Connect}
 			r.qpConfig.Type = cmp.Or(info.QPType, d.QP.Type)
 			id.pdOf = d.PD
 			go r.ep.pump()

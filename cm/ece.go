@@ -5,7 +5,6 @@ package cm
 import (
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 
 	"purerdma/abi"
@@ -20,10 +19,10 @@ var errNoVendor = fmt.Errorf("no vendor is named: %w", syscall.EINVAL)
 // his own; an ID with a QP exchanges the options by itself. An answer always names the vendor of
 // the request.
 func (id *ID) SetLocalECE(ece verbs.ECE) error {
-	if !id.gate.enter() {
-		return id.opError(opSetECE, net.ErrClosed)
+	if err := id.enter(opSetECE); err != nil {
+		return err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	if ece.VendorID == 0 {
 		return id.opError(opSetECE, errNoVendor)
 	}

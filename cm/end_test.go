@@ -26,7 +26,7 @@ func fakeConn(t *testing.T) (*Conn, *fakeKernel) {
 	t.Helper()
 	ep, k := fakeEndpoint(t, StateRouteResolved)
 	k.accepts = true
-	r := &Resolved{stage: stage{ep: ep}}
+	r := &Resolved{pendingConn: pendingConn{ep: ep}}
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestDisconnectKeepsToItsContext(t *testing.T) {
 	id.state = StateRouteResolved
 	ep := newEndpoint(ch, id)
 	go ep.pump()
-	conn, err := (&Resolved{stage: stage{ep: ep}}).Connect(context.Background(), nil, nil)
+	conn, err := (&Resolved{pendingConn: pendingConn{ep: ep}}).Connect(context.Background(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

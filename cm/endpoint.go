@@ -154,9 +154,9 @@ func removed(dev *verbs.Device) bool {
 	}
 }
 
-// useless returns why the connection is of no more use to an operation, nil if it
+// unusable returns why the connection is of no more use to an operation, nil if it
 // is: who has closed it knows that, whatever came before.
-func (ep *endpoint) useless() error {
+func (ep *endpoint) unusable() error {
 	if ep.id.gate.isShut() {
 		return net.ErrClosed
 	}

@@ -268,3 +268,23 @@ func (e *UnreachableError) Unwrap() error {
 
 // Timeout reports whether the network gave up waiting.
 func (e *UnreachableError) Timeout() bool { return e.Status == -int(syscall.ETIMEDOUT) }
+
+// ArgumentError reports that an argument of a call, or a field of one, cannot be used. Nothing
+// has been sent or changed, but a request whose Accept fails is rejected. It wraps
+// syscall.EINVAL.
+type ArgumentError struct {
+	Name   string // of the argument or field, as "InitiatorDepth" or "len(PrivateData)"
+	Value  any    // that was given
+	Max    int    // largest possible value, or -1 if that is not what is wrong
+	Reason string // what sets the limit, or what is wrong
+}
+
+func (e *ArgumentError) Error() string {
+	if e.Max < 0 {
+		return fmt.Sprintf("%s is %v: %s", e.Name, e.Value, e.Reason)
+	}
+	return fmt.Sprintf("%s is %v, at most %d is possible: %s", e.Name, e.Value, e.Max, e.Reason)
+}
+
+// Unwrap returns EINVAL.
+func (e *ArgumentError) Unwrap() error { return syscall.EINVAL }

@@ -216,7 +216,7 @@ func TestTheErrorNamesTheSecondDestination(t *testing.T) {
 // TestAStageWithoutADevice: a kernel that names none gets no panic out of it.
 func TestAStageWithoutADevice(t *testing.T) {
 	ch, _ := newFakeChannel(t)
-	s := &stage{ep: newEndpoint(ch, newFakeID(t, ch))}
+	s := &pendingConn{ep: newEndpoint(ch, newFakeID(t, ch))}
 	if _, err := s.PD(); !errors.Is(err, errNoDevice) {
 		t.Error(err)
 	}
@@ -226,7 +226,7 @@ func TestAStageWithoutADevice(t *testing.T) {
 	if err := s.PostRecv(0); !errors.Is(err, errNoDevice) {
 		t.Error(err)
 	}
-	r := &Resolved{stage: stage{ep: s.ep}}
+	r := &Resolved{pendingConn: pendingConn{ep: s.ep}}
 	go s.ep.pump()
 	if _, err := r.Connect(context.Background(), nil, nil); !errors.Is(err, errNoDevice) {
 		t.Error(err)

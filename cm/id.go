@@ -44,19 +44,19 @@ type ID struct {
 	// mu is taken after it.
 	attaching sync.Mutex
 
-	mu     sync.Mutex
-	ch     *EventChannel
-	left   []*EventChannel // where it was before
-	state  State           // without what commands that run may change: see current
-	tries  []*try          // commands that run, in the order in which they have begun
-	local  Addr
-	remote Addr
-	asked  route // of the last ResolveAddr
-	dev    *verbs.Device
-	port   uint8
-	qp     *verbs.QP
-	srq    *verbs.SRQ
-	ownQP  bool // CreateQP made it: it ends with the ID
+	mu      sync.Mutex
+	ch      *EventChannel
+	left    []*EventChannel      // where it was before
+	state   State                // without what commands that run may change: see current
+	pending []*pendingTransition // commands that run, in the order in which they have begun
+	local   Addr
+	remote  Addr
+	asked   route // of the last ResolveAddr
+	dev     *verbs.Device
+	port    uint8
+	qp      *verbs.QP
+	srq     *verbs.SRQ
+	ownQP   bool // CreateQP made it: it ends with the ID
 
 	pdOf     func(*verbs.Device) (*verbs.PD, error) // chooses the PD; nil: a new one
 	pdMu     sync.Mutex                             // of the next two
@@ -193,7 +193,7 @@ func (id *ID) LocalAddr() Addr {
 func (id *ID) RemoteAddr() Addr {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	for _, t := range slices.Backward(id.tries) {
+	for _, t := range slices.Backward(id.pending) {
 		if t.to.IsValid() && !t.wrong {
 			return t.to
 		}

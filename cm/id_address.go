@@ -28,7 +28,7 @@ func (id *ID) bind(addr Addr) error {
 	if !addr.IsValid() {
 		return id.opError(opBind, errNoAddr)
 	}
-	err := id.commandIn(opBind, StateBound, func(f *ucma.File, kid uint32) error {
+	err := id.run(opBind, to(StateBound), func(f *ucma.File, kid uint32) error {
 		sa, err := id.sockaddr(addr)
 		if err != nil {
 			return err
@@ -59,7 +59,7 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 		src, dst, family = oneFamily(src, dst)
 	}
 	from := cmp.Or(local, src) // src does not count if the ID is bound
-	err := id.attempt(opResolve, &try{after: StateAddrQuery, to: dst}, func(f *ucma.File, kid uint32) error {
+	err := id.run(opResolve, &pendingTransition{after: StateAddrQuery, to: dst}, func(f *ucma.File, kid uint32) error {
 		if family != nil {
 			return family
 		}
@@ -92,7 +92,7 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 // ResolveRoute finds the path to the resolved address (rdma_resolve_route(3)).
 // The outcome is EventRouteResolved or EventRouteError.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
-	err := id.commandIn(opResolveRoute, StateRouteQuery, func(f *ucma.File, kid uint32) error {
+	err := id.run(opResolveRoute, to(StateRouteQuery), func(f *ucma.File, kid uint32) error {
 		return f.ResolveRoute(kid, timeout)
 	})
 	if oe, ok := err.(*OpError); ok {

@@ -30,7 +30,7 @@ const closeGrace = time.Second
 // the ID, Close returns the error, and the next Close tries that again. It returns nil
 // if the kernel takes longer than a second: Close goes on in the background then.
 func (id *ID) Close() error {
-	first, empty := id.gate.shut()
+	first, empty := id.shut()
 	switch {
 	case first:
 		id.leak.Done()
@@ -54,7 +54,7 @@ func (id *ID) closeOn(ch *EventChannel) error {
 		id.moving.RUnlock()
 		return nil
 	}
-	first, empty := id.gate.shut()
+	first, empty := id.shut()
 	id.moving.RUnlock()
 	if !first {
 		return nil

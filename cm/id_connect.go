@@ -5,7 +5,6 @@ package cm
 import (
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 
 	"purerdma/internal/netns"
@@ -20,7 +19,7 @@ var errNoQPNum = fmt.Errorf("the ID has no QP, and no parameters that name one: 
 // requests that nobody has fetched; 0, or less, means the system's maximum.
 // Requests beyond it are not answered, and the peer repeats them.
 func (id *ID) Listen(backlog int) error {
-	err := id.commandIn(opListen, StateListening, func(f *ucma.File, kid uint32) error {
+	err := id.run(opListen, to(StateListening), func(f *ucma.File, kid uint32) error {
 		// The socket of an iWARP driver is the thread's namespace's.
 		return netns.Do(id.netNS, func() error { return f.Listen(kid, int32(min(max(backlog, 0), 1<<30))) })
 	})
@@ -47,7 +46,7 @@ func (id *ID) Connect(param *ConnParam) error {
 	if err != nil {
 		return err
 	}
-	return id.refused(id.commandIn(opConnect, StateConnecting, func(f *ucma.File, kid uint32) error {
+	return id.refused(id.run(opConnect, to(StateConnecting), func(f *ucma.File, kid uint32) error {
 		return netns.Do(id.netNS, func() error { return f.Connect(kid, p.toKernel(), id.ece(false)) })
 	}))
 }
@@ -63,10 +62,10 @@ func (id *ID) Connect(param *ConnParam) error {
 // When Accept fails the peer is refused; parameters that are out of range are an
 // error before anything has happened.
 func (id *ID) Accept(param *ConnParam) error {
-	if !id.gate.enter() {
-		return id.opError(opAccept, net.ErrClosed)
+	if err := id.enter(opAccept); err != nil {
+		return err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	id.mu.Lock()
 	request, qp, state := id.request, id.qp, id.current()
 	id.mu.Unlock()
@@ -96,7 +95,7 @@ func (id *ID) Accept(param *ConnParam) error {
 			return id.opError(opAccept, id.peerGone(err))
 		}
 	}
-	err = id.command(opAccept, func(f *ucma.File, kid uint32) error {
+	err = id.run(opAccept, nil, func(f *ucma.File, kid uint32) error {
 		return f.Accept(kid, id.uid, p.toKernel(), id.ece(true))
 	})
 	if err == nil {
@@ -140,7 +139,7 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 	if err := id.checkPrivateData(opReject, privateData); err != nil {
 		return err
 	}
-	err := id.commandIn(opReject, StateFailed, func(f *ucma.File, kid uint32) error {
+	err := id.run(opReject, to(StateFailed), func(f *ucma.File, kid uint32) error {
 		return f.Reject(kid, privateData, reason)
 	})
 	if oe, ok := err.(*OpError); ok {
@@ -154,16 +153,16 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 // library does it for an ID that has a QP. Before that event it is an error, and the
 // kernel is not asked: see Accept.
 func (id *ID) Establish() error {
-	if !id.gate.enter() {
-		return id.opError(opEstablish, net.ErrClosed)
+	if err := id.enter(opEstablish); err != nil {
+		return err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	if id.QP() != nil && id.State() != StateRemoved {
 		return id.opError(opEstablish, errHasQP)
 	}
 	// In another state the kernel would refuse the peer, and tell nobody here.
-	t := &try{after: StateEstablished, strict: true}
-	return id.attempt(opEstablish, t, func(f *ucma.File, kid uint32) error {
+	t := &pendingTransition{after: StateEstablished, strict: true}
+	return id.run(opEstablish, t, func(f *ucma.File, kid uint32) error {
 		return f.Establish(kid)
 	})
 }
@@ -193,7 +192,7 @@ func (id *ID) Notify(event NotifyEvent) error {
 	default:
 		return id.opError(op, fmt.Errorf("event %d: only %d (CommEst) and %d (PathMig) are told: %w", event, CommEst, PathMig, syscall.EINVAL))
 	}
-	return id.command(op, func(f *ucma.File, kid uint32) error {
+	return id.run(op, nil, func(f *ucma.File, kid uint32) error {
 		return f.Notify(kid, uint32(event))
 	})
 }
@@ -210,16 +209,16 @@ func (id *ID) Disconnect() error {
 	if qp := id.QP(); qp != nil && !id.datagram() {
 		flushQP(qp)
 	}
-	return id.command(opDisconnect, func(f *ucma.File, kid uint32) error { return f.Disconnect(kid) })
+	return id.run(opDisconnect, nil, func(f *ucma.File, kid uint32) error { return f.Disconnect(kid) })
 }
 
 // completeParam checks and completes the parameters of a call and puts the QP's
 // number in.
 func (id *ID) completeParam(op string, param, request *ConnParam) (ConnParam, error) {
-	if !id.gate.enter() {
-		return ConnParam{}, id.opError(op, net.ErrClosed)
+	if err := id.enter(op); err != nil {
+		return ConnParam{}, err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	dev := id.Device()
 	if dev == nil {
 		return ConnParam{}, id.noDevice(op)

@@ -2,8 +2,6 @@
 
 package cm
 
-import "net"
-
 // Migrate moves the ID and its unfetched events to another channel
 // (rdma_migrate_id(3)). It waits for a command of the ID that is in the kernel.
 // Unlike rdma_migrate_id(3) it does not wait for events to be acknowledged: one
@@ -13,10 +11,10 @@ import "net"
 // Do not migrate a listener that may have unfetched connect requests: the kernel
 // leaves their new IDs behind.
 func (id *ID) Migrate(to *EventChannel) error {
-	if !id.gate.enter() {
-		return id.opError(opMigrate, net.ErrClosed)
+	if err := id.enter(opMigrate); err != nil {
+		return err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	id.moving.Lock()
 	defer id.moving.Unlock()
 	from := id.Channel()

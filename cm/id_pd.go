@@ -4,7 +4,6 @@ package cm
 
 import (
 	"errors"
-	"net"
 	"slices"
 
 	"purerdma/verbs"
@@ -14,10 +13,10 @@ import (
 // ListenConfig chooses, or one of its own, which is made when it is first needed and
 // released with the ID.
 func (id *ID) connPD(op string, pd *verbs.PD) (*verbs.PD, error) {
-	if !id.gate.enter() {
-		return nil, id.opError(op, net.ErrClosed)
+	if err := id.enter(op); err != nil {
+		return nil, err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	dev := id.Device()
 	if dev == nil {
 		return nil, id.noDevice(op)
@@ -45,10 +44,10 @@ func (id *ID) connPD(op string, pd *verbs.PD) (*verbs.PD, error) {
 // alloc registers new memory on a PD, which is freed with the ID, after its QP.
 func (id *ID) alloc(op string, pd *verbs.PD, size int, access verbs.Access) (*verbs.MR, error) {
 	// Close finds the memory, or comes first.
-	if !id.gate.enter() {
-		return nil, id.opError(op, net.ErrClosed)
+	if err := id.enter(op); err != nil {
+		return nil, err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	mr, err := pd.Alloc(size, access)
 	if err != nil {
 		return nil, id.opError(op, err)

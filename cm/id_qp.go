@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"syscall"
 
@@ -26,10 +25,10 @@ import (
 // for what that exposes. [verbs.Device.DefaultPD] returns it.
 func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
 	// Close finds either a QP that is attached, or none that stands on the SRQ.
-	if !id.gate.enter() {
-		return id.opError(opCreateQP, net.ErrClosed)
+	if err := id.enter(opCreateQP); err != nil {
+		return err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	pd, err := id.connPD(opCreateQP, pd)
 	if err != nil {
 		return err
@@ -60,10 +59,10 @@ func (id *ID) UseQP(qp *verbs.QP) error { return id.attach(qp, false) }
 func (id *ID) attach(qp *verbs.QP, own bool) error {
 	// Held while the QP is attached, so that a Close which comes meanwhile finds
 	// a QP that it has to destroy.
-	if !id.gate.enter() {
-		return id.opError(opInitQP, net.ErrClosed)
+	if err := id.enter(opInitQP); err != nil {
+		return err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	dev := id.Device()
 	if dev == nil {
 		return id.noDevice(opInitQP)
@@ -138,7 +137,7 @@ func (id *ID) initQPAttr(state verbs.QPState, k *abi.UverbsQPAttr) error {
 	if int(state) < len(opInitAttrs) {
 		op = opInitAttrs[state]
 	}
-	return id.command(op, func(f *ucma.File, kid uint32) error {
+	return id.run(op, nil, func(f *ucma.File, kid uint32) error {
 		return f.InitQPAttr(kid, uint32(state), k)
 	})
 }
@@ -282,7 +281,7 @@ func (id *ID) establish(qp *verbs.QP) error {
 	if err := id.moveQP(qp, nil); err != nil {
 		return err
 	}
-	return id.command(opEstablish, func(f *ucma.File, kid uint32) error { return f.Establish(kid) })
+	return id.run(opEstablish, nil, func(f *ucma.File, kid uint32) error { return f.Establish(kid) })
 }
 
 // fail turns an event into the failure that the library has had with it.
@@ -290,7 +289,7 @@ func (id *ID) fail(ev *Event, as EventType, cause error) {
 	ev.Type, ev.Status, ev.cause = as, -1, cause
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	id.settle(StateFailed)
+	id.setState(StateFailed)
 }
 
 // removedError is what operations fail with after the device was removed.

@@ -13,7 +13,7 @@ import (
 // bindDevice asks the kernel for the ID's addresses and device, and opens the
 // device.
 func (id *ID) bindDevice() error {
-	return id.command(opQuery, func(f *ucma.File, kid uint32) error {
+	return id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
 		resp, err := f.QueryAddr(kid)
 		if err != nil {
 			return err
@@ -38,7 +38,7 @@ func (id *ID) bindDevice() error {
 
 // queryAddrs notes the ID's addresses.
 func (id *ID) queryAddrs() error {
-	return id.command(opQuery, func(f *ucma.File, kid uint32) error {
+	return id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
 		resp, err := f.QueryAddr(kid)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (id *ID) setAddrs(resp *abi.UcmQueryAddrResp) {
 	if id.remote = addrFromKernel(&resp.DstAddr); id.remote.Addr().IsUnspecified() {
 		id.remote = Addr{} // the kernel's way to say that there is none
 	}
-	for _, t := range id.tries {
+	for _, t := range id.pending {
 		t.to = Addr{}
 	}
 	id.port = resp.PortNum

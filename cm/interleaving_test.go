@@ -157,7 +157,7 @@ func TestDestroyNamesAnEventThatIsHeld(t *testing.T) {
 
 func TestAStageIsUsedOnce(t *testing.T) {
 	ep, k := fakeEndpoint(t, StateRouteResolved)
-	r := &Resolved{stage: stage{ep: ep}}
+	r := &Resolved{pendingConn: pendingConn{ep: ep}}
 	k.accepts = true
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
@@ -174,8 +174,8 @@ func TestAStageIsUsedOnce(t *testing.T) {
 	}
 
 	ep, _ = fakeEndpoint(t, StateEstablished)
-	req := &Request{stage: stage{ep: ep}}
-	req.phase.Store(stageUsed)
+	req := &Request{pendingConn: pendingConn{ep: ep}}
+	req.phase.Store(connUsed)
 	req.done.Store(true)
 	if err := req.Reject(nil); !errors.Is(err, errUsed) {
 		t.Errorf("Reject of an accepted request: %v", err)
@@ -190,7 +190,7 @@ func TestAStageIsUsedOnce(t *testing.T) {
 func TestThePeerDiesBeforeItKnows(t *testing.T) {
 	ep, k := fakeEndpoint(t, StateRouteResolved)
 	k.accepts = true
-	r := &Resolved{stage: stage{ep: ep}}
+	r := &Resolved{pendingConn: pendingConn{ep: ep}}
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestThePeerDiesBeforeItKnows(t *testing.T) {
 func TestTheRemovalDisconnects(t *testing.T) {
 	ep, k := fakeEndpoint(t, StateRouteResolved)
 	k.accepts = true
-	r := &Resolved{stage: stage{ep: ep}}
+	r := &Resolved{pendingConn: pendingConn{ep: ep}}
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
 		t.Fatal(err)

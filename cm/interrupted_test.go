@@ -81,8 +81,8 @@ func TestAMistakeHidesNoEvent(t *testing.T) {
 		if id.State() != tc.want || id.qp.State() != tc.qp {
 			t.Errorf("%s: the ID is %q, its QP in %v", tc.name, id.State(), id.qp.State())
 		}
-		if len(id.tries) != 0 {
-			t.Errorf("%s: %d commands run", tc.name, len(id.tries))
+		if len(id.pending) != 0 {
+			t.Errorf("%s: %d commands run", tc.name, len(id.pending))
 		}
 	}
 }
@@ -94,14 +94,14 @@ func TestTwoMistakesAtOnce(t *testing.T) {
 		begun, done := make(chan struct{}), make(chan struct{})
 		first := make(chan error, 1)
 		go func() {
-			first <- id.commandIn(opListen, StateListening, func(*ucma.File, uint32) error {
+			first <- id.run(opListen, to(StateListening), func(*ucma.File, uint32) error {
 				close(begun)
 				<-done
 				return syscall.EINVAL
 			})
 		}()
 		<-begun
-		second := id.commandIn(opResolve, StateAddrQuery, func(*ucma.File, uint32) error {
+		second := id.run(opResolve, to(StateAddrQuery), func(*ucma.File, uint32) error {
 			if firstEnds {
 				close(done)
 				return errors.Join(<-first, syscall.EINVAL)
@@ -112,7 +112,7 @@ func TestTwoMistakesAtOnce(t *testing.T) {
 			close(done)
 			second = errors.Join(<-first, second)
 		}
-		if !errors.Is(second, syscall.EINVAL) || id.State() != StateEstablished || len(id.tries) != 0 {
+		if !errors.Is(second, syscall.EINVAL) || id.State() != StateEstablished || len(id.pending) != 0 {
 			t.Errorf("the first ends first %v: %v, the ID is %q", firstEnds, second, id.State())
 		}
 	}
@@ -158,16 +158,16 @@ func TestAMistakeUndoesNoSuccess(t *testing.T) {
 // TestAcceptAndRejectFail: the one has refused the peer, and the other has nothing to
 // take back.
 func TestAcceptAndRejectFail(t *testing.T) {
-	reject := &try{after: StateFailed}
+	reject := &pendingTransition{after: StateFailed}
 	id := meanwhile(t, StateRequested, abi.RDMA_USER_CM_CMD_ACCEPT, func(id *ID) {
-		if err := id.begin(opReject, reject); err != nil {
+		if err := begin(id, opReject, reject); err != nil {
 			t.Error(err)
 		}
 	})
 	if err := id.Accept(&ConnParam{QPNum: 1}); !errors.Is(err, syscall.EINVAL) || id.State() != StateFailed {
 		t.Errorf("%v, the ID is %q", err, id.State())
 	}
-	if id.end(reject, syscall.EINVAL); id.State() != StateFailed {
+	if id.endTransition(reject, syscall.EINVAL); id.State() != StateFailed {
 		t.Errorf("the ID is %q in the end", id.State())
 	}
 }
@@ -195,15 +195,15 @@ func TestPeerOfTwoResolutions(t *testing.T) {
 			if id.RemoteAddr() != a {
 				t.Errorf("the peer is %v", id.RemoteAddr())
 			}
-			second := &try{after: StateAddrQuery, to: b}
-			if err := id.begin(opResolve, second); err != nil {
+			second := &pendingTransition{after: StateAddrQuery, to: b}
+			if err := begin(id, opResolve, second); err != nil {
 				t.Error(err)
 			}
 			if taken {
-				id.end(second, nil)
+				id.endTransition(second, nil)
 			} else {
 				t.Cleanup(func() {
-					if id.end(second, syscall.EINVAL); id.RemoteAddr().IsValid() {
+					if id.endTransition(second, syscall.EINVAL); id.RemoteAddr().IsValid() {
 						t.Errorf("in the end the peer is %v", id.RemoteAddr())
 					}
 				})

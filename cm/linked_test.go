@@ -101,7 +101,7 @@ func linkedConnOfDepth(t *testing.T, depth uint8) *linked {
 	id.dev, id.state = dev, StateRouteResolved
 	ep := newEndpoint(ch, id)
 	go ep.pump()
-	if l.Conn, err = (&Resolved{stage: stage{ep: ep}}).Connect(context.Background(), nil, nil); err != nil {
+	if l.Conn, err = (&Resolved{pendingConn: pendingConn{ep: ep}}).Connect(context.Background(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if l.peer, err = l.PD().CreateQP(verbs.QPConfig{}); err != nil {

@@ -200,7 +200,7 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 		return nil, nil
 	}
 	id.pdOf = l.config.PD
-	req := &Request{stage: stage{ep: newEndpoint(ch, id), qpConfig: l.config.QP, keepAlive: l.config.KeepAlive}, param: ev.Conn, data: ev.PrivateData()}
+	req := &Request{pendingConn: pendingConn{ep: newEndpoint(ch, id), qpConfig: l.config.QP, keepAlive: l.config.KeepAlive}, param: ev.Conn, data: ev.PrivateData()}
 	req.ep.slot = slot
 	if d := l.config.HandshakeTimeout; d > 0 {
 		req.expireAt(time.Now().Add(d))

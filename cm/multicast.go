@@ -63,7 +63,7 @@ func (id *ID) JoinMulticast(group Addr, flags JoinFlags) (*Multicast, error) {
 	id.mu.Lock()
 	id.groups = append(id.groups, m)
 	id.mu.Unlock()
-	err := id.command(opJoin, func(f *ucma.File, kid uint32) (err error) {
+	err := id.run(opJoin, nil, func(f *ucma.File, kid uint32) (err error) {
 		sa, err := id.sockaddr(group)
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func (m *Multicast) Leave() error {
 		return nil
 	}
 	detachErr := m.detach()
-	err := m.id.command(opLeave, func(f *ucma.File, _ uint32) error {
+	err := m.id.run(opLeave, nil, func(f *ucma.File, _ uint32) error {
 		_, err := f.LeaveMcast(m.kid)
 		return err
 	})

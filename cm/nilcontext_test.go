@@ -27,7 +27,7 @@ func TestNilContext(t *testing.T) {
 		"ResolveInfo":    func() { new(Dialer).ResolveInfo(none, AddrInfo{}) },
 		"LookupAddrInfo": func() { LookupAddrInfo(none, "10.8.0.1", "7", nil) },
 		"Accept":         func() { (&Listener{ch: ch, id: id}).Accept(none) },
-		"Connect":        func() { (&Resolved{stage: stage{ep: ep}}).Connect(none, nil, nil) },
+		"Connect":        func() { (&Resolved{pendingConn: pendingConn{ep: ep}}).Connect(none, nil, nil) },
 		"Next":           func() { ch.Next(none) },
 		"Send":           func() { conn.Send(none) },
 		"Probe":          func() { conn.Probe(none) },

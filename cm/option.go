@@ -53,7 +53,7 @@ func (id *ID) SetAckTimeout(timeout time.Duration) error {
 }
 
 func (id *ID) setOption(op string, name uint32, value []byte) error {
-	return id.command(op, func(f *ucma.File, kid uint32) error {
+	return id.run(op, nil, func(f *ucma.File, kid uint32) error {
 		return f.SetOption(kid, abi.RDMA_OPTION_ID, name, value)
 	})
 }

@@ -63,7 +63,7 @@ func (p *Path) PacketLifeTime() time.Duration {
 // cm_id.route.path_rec in C).
 func (id *ID) QueryPath() ([]Path, error) {
 	var paths []Path
-	err := id.command(opQuery, func(f *ucma.File, kid uint32) error {
+	err := id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
 		recs, err := f.QueryPath(kid)
 		for i := range recs {
 			paths = append(paths, pathFromKernel(&recs[i]))
@@ -77,7 +77,7 @@ func (id *ID) QueryPath() ([]Path, error) {
 // two ports, and the service ID that stands for the port number
 // (RDMA_USER_CM_QUERY_GID; rdma_addr.addr.ibaddr of rdma_cma.h).
 func (id *ID) QueryGID() (local, remote IBAddr, err error) {
-	err = id.command(opQuery, func(f *ucma.File, kid uint32) error {
+	err = id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
 		resp, err := f.QueryGID(kid)
 		if err == nil {
 			local, remote = addrFromKernel(&resp.SrcAddr).IB, addrFromKernel(&resp.DstAddr).IB
@@ -106,7 +106,7 @@ func (id *ID) SetIBPath(paths []Path) error {
 	for i := range recs {
 		value = append(value, abi.Bytes(&recs[i])...)
 	}
-	return id.commandIn(opSetPath, StateRouteQuery, func(f *ucma.File, kid uint32) error {
+	return id.run(opSetPath, to(StateRouteQuery), func(f *ucma.File, kid uint32) error {
 		return f.SetOption(kid, abi.RDMA_OPTION_IB, abi.RDMA_OPTION_IB_PATH, value)
 	})
 }

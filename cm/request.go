@@ -23,7 +23,7 @@ import (
 // Until it is accepted the kernel reports nothing about it: that the peer has
 // given up shows as a *DisconnectedError of Accept, or of the call that makes the QP.
 type Request struct {
-	stage
+	pendingConn
 	param ConnParam
 	data  []byte
 }
@@ -97,7 +97,7 @@ var errNotConfirmed = fmt.Errorf("the peer has not confirmed within the listener
 func (r *Request) expireAt(deadline time.Time) {
 	r.deadline = deadline
 	r.timer = time.AfterFunc(time.Until(deadline), func() {
-		if r.phase.CompareAndSwap(stageNew, stageLate) {
+		if r.phase.CompareAndSwap(connNew, connLate) {
 			ch := r.ep.id.Channel()
 			ch.noteRefusal(r.ep.id, RefusedHandshakeTimeout, nil)
 			_ = r.ep.id.Reject([]byte(RefusedHandshakeTimeout)) // the peer may have left

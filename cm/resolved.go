@@ -14,7 +14,7 @@ import (
 // the active side makes its QP and posts its first receives. It is used by one
 // goroutine at a time.
 type Resolved struct {
-	stage
+	pendingConn
 	connect []byte // of the AddrInfo: goes before the private data
 }
 

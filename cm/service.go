@@ -48,7 +48,7 @@ func (id *ID) ResolveIBServiceName(name string) error {
 }
 
 func (id *ID) resolveService(service abi.UcmIBService) error {
-	return id.commandIn(opService, StateServiceQuery, func(f *ucma.File, kid uint32) error {
+	return id.run(opService, to(StateServiceQuery), func(f *ucma.File, kid uint32) error {
 		return f.ResolveIBService(kid, service)
 	})
 }
@@ -57,7 +57,7 @@ func (id *ID) resolveService(service abi.UcmIBService) error {
 // (rdma_query_addrinfo(3)), at most 372.
 func (id *ID) QueryIBService() ([]ServiceRecord, error) {
 	var records []ServiceRecord
-	err := id.command(opQuery, func(f *ucma.File, kid uint32) error {
+	err := id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
 		recs, err := f.QueryIBService(kid)
 		for i := range recs {
 			records = append(records, serviceFromKernel(&recs[i]))
@@ -98,7 +98,7 @@ func (id *ID) WriteEvent(typ EventType, status int32, arg uint64) error {
 	if typ != EventUser && typ != EventInternal {
 		return id.opError(opWriteEvent, fmt.Errorf("%v is the kernel's to send, only %v and %v are not: %w", typ, EventUser, EventInternal, syscall.EINVAL))
 	}
-	return id.command(opWriteEvent, func(f *ucma.File, kid uint32) error {
+	return id.run(opWriteEvent, nil, func(f *ucma.File, kid uint32) error {
 		return f.WriteCMEvent(kid, uint32(typ), status, arg)
 	})
 }

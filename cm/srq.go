@@ -5,7 +5,6 @@ package cm
 import (
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 
 	"purerdma/verbs"
@@ -19,10 +18,10 @@ var errHasSRQ = fmt.Errorf("the ID has an SRQ already: %w", syscall.EINVAL)
 // the caller's that takes from it, too: then Close of what SRQ returns is the
 // caller's, after that of the QP. An ID has one SRQ.
 func (id *ID) CreateSRQ(pd *verbs.PD, cfg verbs.SRQConfig) error {
-	if !id.gate.enter() {
-		return id.opError(opCreateSRQ, net.ErrClosed)
+	if err := id.enter(opCreateSRQ); err != nil {
+		return err
 	}
-	defer id.gate.leave()
+	defer id.leave()
 	pd, err := id.connPD(opCreateSRQ, pd)
 	if err != nil {
 		return err

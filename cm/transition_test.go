@@ -31,10 +31,10 @@ type tried struct {
 }
 
 type triedCall struct {
-	op    string
-	stage int8 // 0 not begun, 1 begun, 2 the kernel has answered, 3 returned
-	fails bool
-	try   try
+	op         string
+	stage      int8 // 0 not begun, 1 begun, 2 the kernel has answered, 3 returned
+	fails      bool
+	transition pendingTransition
 }
 
 // triedCommands are what the kernel makes of commands by its state.
@@ -69,13 +69,13 @@ var triedEvents = map[State][]triedEvent{
 
 // library puts the library's half into an ID.
 func (s *tried) library(id *ID) {
-	id.state, id.tries, id.qp = s.id, id.tries[:0], nil
+	id.state, id.pending, id.qp = s.id, id.pending[:0], nil
 	if s.qp {
 		id.qp = &anyQP
 	}
 	for _, i := range s.begun {
 		if i > 0 {
-			id.tries = append(id.tries, &s.calls[i-1].try)
+			id.pending = append(id.pending, &s.calls[i-1].transition)
 		}
 	}
 }
@@ -85,9 +85,9 @@ var anyQP verbs.QP
 // note is the way back.
 func (s *tried) note(id *ID) {
 	s.id, s.begun = id.state, [3]int8{}
-	for n, t := range id.tries {
+	for n, t := range id.pending {
 		for i := range s.calls {
-			if t == &s.calls[i].try {
+			if t == &s.calls[i].transition {
 				s.begun[n] = int8(i) + 1
 			}
 		}
@@ -105,11 +105,11 @@ func (s *tried) begin(c *triedCall) {
 			err = syscall.EINVAL
 		}
 	} else {
-		c.try = try{after: triedCommands[c.op].to, strict: c.op == opEstablish}
-		err = id.begin(c.op, &c.try)
+		c.transition = pendingTransition{after: triedCommands[c.op].to, strict: c.op == opEstablish}
+		err = begin(&id, c.op, &c.transition)
 	}
 	if err != nil {
-		c.stage, c.try = 3, try{}
+		c.stage, c.transition = 3, pendingTransition{}
 	}
 	s.note(&id)
 }
@@ -137,12 +137,12 @@ func (s *tried) leave(c *triedCall) {
 	}
 	switch {
 	case c.op != opAccept:
-		s.flush = id.end(&c.try, err) != nil || s.flush
+		s.flush = id.endTransition(&c.transition, err) != nil || s.flush
 	case c.fails:
 		id.swapState(StateAccepting, StateFailed)
 	}
 	s.note(&id)
-	c.stage, c.try = 3, try{}
+	c.stage, c.transition = 3, pendingTransition{}
 }
 
 // happen has something happen in the kernel.
@@ -300,4 +300,11 @@ func TestCallsAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d situations", n)
+}
+
+// begin is beginTransition, with the lock.
+func begin(id *ID, op string, t *pendingTransition) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.beginTransition(op, id.current(), t)
 }

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"purerdma/ucma"
+	"purerdma/verbs"
+)
+
+// run runs one command of the kernel on the ID, and makes the transition t that it leads to,
+// nil for none. All commands go through it but those that create, migrate and destroy the ID.
+func (id *ID) run(op string, t *pendingTransition, fn func(f *ucma.File, kid uint32) error) error {
+	id.moving.RLock()
+	defer id.moving.RUnlock()
+	id.mu.Lock()
+	if !id.gate.enter() {
+		id.mu.Unlock()
+		return id.opError(op, net.ErrClosed)
+	}
+	was, file := id.current(), id.file()
+	err := id.beginTransition(op, was, t)
+	id.mu.Unlock()
+	defer id.leave()
+	if err == nil {
+		err = fn(file, id.kid)
+		if qp := id.endTransition(t, err); qp != nil {
+			flushQP(qp)
+		}
+	}
+	if err != nil {
+		return id.opError(op, misuse(op, was, err))
+	}
+	return nil
+}
+
+// gate counts the calls and commands that use an ID, and closes once. The kernel reuses
+// the number of an ID as soon as it is destroyed: a command that came after that
+// would hit somebody else's connection. id.mu guards it.
+type gate struct {
+	inside int
+	closed atomic.Bool   // written with id.mu; posting reads it without
+	empty  chan struct{} // set by shut, closed when the last call has left
+}
+
+// nobody is the channel of a gate that was shut with nobody inside.
+var nobody = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// enter admits a call; false means that the gate is shut.
+func (g *gate) enter() bool {
+	if g.closed.Load() {
+		return false
+	}
+	g.inside++
+	return true
+}
+
+func (g *gate) isShut() bool { return g.closed.Load() }
+
+// enter keeps the ID from being destroyed until leave. It fails after Close.
+func (id *ID) enter(op string) error {
+	id.mu.Lock()
+	ok := id.gate.enter()
+	id.mu.Unlock()
+	if !ok {
+		return id.opError(op, net.ErrClosed)
+	}
+	return nil
+}
+
+// leave is the inverse of enter.
+func (id *ID) leave() {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	g := &id.gate
+	g.inside--
+	if g.closed.Load() && g.inside == 0 {
+		close(g.empty)
+	}
+}
+
+// shut admits no more calls. The first caller gets true and a channel that is closed when
+// nobody is inside.
+func (id *ID) shut() (first bool, empty <-chan struct{}) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	g := &id.gate
+	if g.closed.Load() {
+		return false, g.empty
+	}
+	g.closed.Store(true)
+	g.empty = nobody
+	if g.inside > 0 {
+		g.empty = make(chan struct{})
+	}
+	return true, g.empty
+}
+
+// pendingTransition is the transition of a command that has not returned: it takes the ID into
+// a new state if the command succeeds. The events that end that state may be fetched before,
+// so the transition has its own view of the ID. That becomes the view of the ID if the command
+// succeeds, and is dropped if it fails.
+type pendingTransition struct {
+	after  State // state of the ID if the command succeeds, with the events that have come since
+	to     Addr  // of ResolveAddr: the ID's peer, until the kernel tells it
+	strict bool  // the kernel is not asked if the state does not allow the command
+
+	wrong bool // the known state does not allow the command: the ID is not in after yet
+	flush bool // if the command succeeds, an event since has ended the connection
+}
+
+// to returns the transition of a command that leads to a state.
+func to(s State) *pendingTransition { return &pendingTransition{after: s} }
+
+// beginTransition checks the state for a command, and adds its transition, nil for none. The
+// caller holds id.mu.
+func (id *ID) beginTransition(op string, was State, t *pendingTransition) error {
+	if was == StateRemoved {
+		// The kernel says so itself, but for a moment some drivers still do as told.
+		return syscall.ENXIO
+	}
+	if t == nil {
+		return nil
+	}
+	t.wrong = !slices.Contains(possible[op], was)
+	if t.wrong && t.strict {
+		return wrongState(was, possible[op]...)
+	}
+	id.pending = append(id.pending, t)
+	return nil
+}
+
+// endTransition commits the transition of a command that has returned, or drops it if err is
+// not nil. It returns the QP if that is to be flushed.
+func (id *ID) endTransition(t *pendingTransition, err error) (flush *verbs.QP) {
+	if t == nil {
+		return nil
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	i := slices.Index(id.pending, t)
+	id.pending = slices.Delete(id.pending, i, i+1)
+	if err != nil {
+		return nil
+	}
+	id.setState(t.after)
+	if t.to.IsValid() {
+		id.remote = t.to
+	}
+	if t.flush {
+		return id.qp
+	}
+	return nil
+}
+
+// setState takes the ID to a state that it is in for certain. In the kernel, calls lead
+// forward only: one that runs meanwhile and succeeds leads no less far, whichever of
+// them the kernel has had first. The caller holds id.mu.
+func (id *ID) setState(state State) {
+	id.state = state
+	for _, t := range id.pending {
+		t.after = max(t.after, state)
+	}
+}
+
+// current returns the state of the ID, if the commands that run and that it allows
+// succeed. The caller holds id.mu.
+func (id *ID) current() State {
+	for _, t := range slices.Backward(id.pending) {
+		if !t.wrong {
+			return t.after
+		}
+	}
+	return id.state
+}
+
+// swapState takes the ID from one state to another, and returns the one that it was
+// in: if that is not from, nothing has changed.
+func (id *ID) swapState(from, to State) (was State) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	was = id.current()
+	if was == from {
+		id.setState(to)
+	}
+	return was
+}
+
+// advance makes the transition of the table that an event means, also in the states
+// that the ID would be in if the commands that run should succeed, and returns what
+// there is to do. The caller holds id.mu.
+func (id *ID) advance(t EventType) action {
+	k := id.kind()
+	st := transition(id.state, t, k)
+	id.state = st.next
+	do := st.do
+	for _, p := range id.pending {
+		st := transition(p.after, t, k)
+		p.after = st.next
+		switch st.do {
+		case actNone:
+		case actFlush:
+			p.flush = true // a call that fails ends no connection
+		default:
+			do = st.do
+		}
+	}
+	return do
+}
+
+// opError gives an error the operation and the addresses. An ID whose device is
+// gone answers ENXIO to everything.
+func (id *ID) opError(op string, err error) error {
+	if errors.Is(err, syscall.ENXIO) {
+		err = id.removedError()
+	}
+	return &OpError{Op: op, Local: id.LocalAddr(), Remote: id.RemoteAddr(), Err: err}
+}
+
+// file returns the channel's file for commands on the ID. How they are made depends on the
+// driver of its device. The caller holds id.mu.
+func (id *ID) file() *ucma.File {
+	if id.dev == nil {
+		return id.ch.file
+	}
+	return id.ch.file.On(id.dev.DriverID())
+}
+
+func (id *ID) transport() verbs.Transport {
+	if dev := id.Device(); dev != nil {
+		return dev.Transport()
+	}
+	return verbs.TransportIB
+}
+
+// StateError says that a call does not fit the state of its ID. It wraps what the
+// kernel answered, or the reason not to ask it: both are EINVAL.
+type StateError struct {
+	State State   // of the ID, when the call was made
+	Want  []State // those in which the call is possible
+	Err   error
+}
+
+func (e *StateError) Error() string {
+	want := make([]string, len(e.Want))
+	for i, s := range e.Want {
+		want[i] = s.String()
+	}
+	return fmt.Sprintf(`the ID is "%v", it must be "%s" (%v)`, e.State, strings.Join(want, `" or "`), e.Err)
+}
+
+// Unwrap returns Err.
+func (e *StateError) Unwrap() error { return e.Err }
+
+// possible lists the states in which the kernel takes a call, for those that it
+// does not take in all. The kernel is asked first, and the table only explains
+// its refusal: what it knows may be ahead of the events that were fetched.
+var possible = map[string][]State{
+	opBind:         {StateIdle},
+	opResolve:      {StateIdle, StateBound},
+	opResolveRoute: {StateAddrResolved, StateServiceResolved},
+	opSetPath:      {StateAddrResolved},
+	opService:      {StateBound},
+	opListen:       {StateIdle, StateBound},
+	opConnect:      {StateRouteResolved},
+	opReject:       {StateRequested, StateResponded},
+	opEstablish:    {StateResponded},
+	opJoin:         {StateBound, StateAddrResolved},
+	opNotify:       {StateAccepting},
+	opNotifyMig:    {StateEstablished},
+	opDisconnect:   {StateResponded, StateAccepting, StateEstablished, StateDisconnected},
+	opReuseAddr:    {StateIdle, StateBound},
+	opNoReuseAddr:  {StateIdle},
+	opAFOnly:       {StateIdle, StateBound},
+
+	opInitAttrs[verbs.QPInit]: {StateBound, StateAddrResolved, StateRouteResolved, StateConnecting, StateResponded, StateRequested, StateAccepting, StateEstablished},
+	opInitAttrs[verbs.QPRTR]:  {StateResponded, StateRequested, StateAccepting, StateEstablished},
+	opInitAttrs[verbs.QPRTS]:  {StateResponded, StateRequested, StateAccepting, StateEstablished},
+}
+
+// withDevice lists the states in which an ID has a device for certain.
+var withDevice = []State{StateAddrResolved, StateRouteResolved, StateRequested}
+
+var errNoDevice = fmt.Errorf("the ID is bound to no device: its address or its route is not resolved: %w", syscall.EINVAL)
+
+// noDevice is the error of a call on an ID that has no device yet.
+func (id *ID) noDevice(op string) error {
+	was, want := id.State(), possible[op]
+	if was == StateRemoved {
+		return id.opError(op, syscall.ENXIO)
+	}
+	if want == nil {
+		want = withDevice
+	}
+	if slices.Contains(want, was) {
+		return id.opError(op, errNoDevice)
+	}
+	return id.opError(op, &StateError{State: was, Want: want, Err: errNoDevice})
+}
+
+// misuse explains an EINVAL by the state that the ID was in.
+func misuse(op string, was State, err error) error {
+	want, ok := possible[op]
+	if !ok || !errors.Is(err, syscall.EINVAL) || slices.Contains(want, was) {
+		return err
+	}
+	if _, ok := err.(*StateError); ok {
+		return err // which knows better
+	}
+	return &StateError{State: was, Want: want, Err: err}
+}
+
+// wrongState is misuse for a call that the kernel is not asked for.
+func wrongState(was State, want ...State) error {
+	if was == StateRemoved {
+		return syscall.ENXIO
+	}
+	return &StateError{State: was, Want: want, Err: syscall.EINVAL}
+}
