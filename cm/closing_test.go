@@ -39,8 +39,7 @@ func TestCloseBehindABatch(t *testing.T) {
 	ep.id.qp = qp
 	var b verbs.Batch
 	b.Reset(qp)
-	b.SendInline(1, []byte("x"))
-	b.SendInline(2, []byte("y")) // the first is built, and the send queue held
+	b.SendInline(1, []byte("x"), 0) // it is built, and the send queue held
 	closing := make(chan struct{})
 	go func() { qp.Close(); close(closing) }()
 	time.Sleep(20 * time.Millisecond) // until it waits, with the QP locked

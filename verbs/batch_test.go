@@ -21,33 +21,23 @@ func TestBatch(t *testing.T) {
 		}
 		copy(l.buf.Bytes(), "0123456789abcdef")
 		copy(r.buf.Bytes()[4000:], "from the peer")
-		remote := func(off int) uint64 { return r.buf.Addr() + uint64(off) }
-		key := r.buf.RKey()
+		remote := r.buf.Remote()
 		inline := []byte("inline")
 		var b verbs.Batch
 		b.Reset(l.qp)
-		b.Write(1, l.buf.Slice(0, 16), remote(1000), key)
-		b.WriteInline(2, inline, remote(1016), key)
-		b.WriteImm(3, 77, l.buf.Slice(0, 4), remote(1100), key)
+		b.Write(1, l.buf.Slice(0, 16), remote.Slice(1000, 16), 0)
+		b.WriteInline(2, inline, remote.Slice(1016, 6), 0)
+		b.WriteImm(3, 77, l.buf.Slice(0, 4), remote.Slice(1100, 4), 0)
 		copy(inline, "######") // it was copied
-		b.Send(4, l.buf.Slice(0, 2), l.buf.Slice(10, 2))
-		b.SendInline(5, []byte("small"))
-		b.SendInline(6, nil)
-		b.SendImm(7, 78, l.buf.Slice(4, 4))
-		b.Solicited()
-		b.Read(8, l.buf.Slice(2000, 13), remote(4000), key)
-		b.Fence()
-		b.FetchAdd(9, l.buf.Slice(2016, 8), remote(4096), key, 5)
-		b.CompareSwap(10, l.buf.Slice(2024, 8), remote(4096), key, 5, 9)
-		b.Signal()
-		if b.Len() != 10 {
-			t.Errorf("Len %d", b.Len())
-		}
+		b.Add(&verbs.SendWR{ID: 4, Opcode: verbs.OpSend, SGList: []verbs.SGE{l.buf.Slice(0, 2), l.buf.Slice(10, 2)}})
+		b.SendInline(5, []byte("small"), 0)
+		b.SendInline(6, nil, 0)
+		b.SendImm(7, 78, l.buf.Slice(4, 4), verbs.SendSolicited)
+		b.Read(8, l.buf.Slice(2000, 13), remote.Slice(4000, 13), verbs.SendFence)
+		b.FetchAdd(9, l.buf.Slice(2016, 8), remote.Slice(4096, 8), 5, 0)
+		b.CompareSwap(10, l.buf.Slice(2024, 8), remote.Slice(4096, 8), 5, 9, verbs.SendSignaled)
 		if err := b.Post(); err != nil {
 			t.Fatal(err)
-		}
-		if b.Len() != 0 {
-			t.Errorf("Len %d after Post", b.Len())
 		}
 		if got := l.ok(t, 1); got[10].Opcode != verbs.WCCompareSwap {
 			t.Errorf("completions %+v", got)
@@ -66,17 +56,15 @@ func TestBatch(t *testing.T) {
 
 		// A batch that does not fit posts nothing, and can be used again.
 		for range l.qp.Cap().SendWR + 1 {
-			b.WriteInline(1, []byte{1}, remote(3000), key)
-			b.Signal()
+			b.WriteInline(1, []byte{1}, remote.Slice(3000, 1), verbs.SendSignaled)
 		}
 		if err := b.Post(); !errors.Is(err, verbs.ErrFull) {
 			t.Errorf("Post of too many: %v", err)
 		}
 		for range l.qp.Cap().SendWR - 1 {
-			b.WriteInline(1, []byte{2}, remote(3001), key)
+			b.WriteInline(1, []byte{2}, remote.Slice(3001, 1), 0)
 		}
-		b.WriteInline(2, []byte{2}, remote(3001), key)
-		b.Signal()
+		b.WriteInline(2, []byte{2}, remote.Slice(3001, 1), verbs.SendSignaled)
 		if err := b.Post(); err != nil {
 			t.Errorf("Post of as many as fit: %v", err)
 		}
@@ -84,33 +72,46 @@ func TestBatch(t *testing.T) {
 			t.Errorf("%+v, %v", got, R[3000:3002])
 		}
 
-		// An error sticks until Post or Discard.
-		b.Send(1, l.buf.Slice(0, 1), l.buf.Slice(0, 1), l.buf.Slice(0, 1), l.buf.Slice(0, 1))
-		b.WriteInline(2, []byte{3}, remote(3001), key)
-		if err := b.Post(); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("Post after a request with too many elements: %v", err)
+		// An error stays until Post or Discard.
+		full := make([]verbs.SGE, 4)
+		for name, tc := range map[string]struct {
+			add  func()
+			want error
+		}{
+			"too many elements": {func() { b.Add(&verbs.SendWR{Opcode: verbs.OpSend, SGList: full}) }, syscall.EINVAL},
+			"long Write":        {func() { b.Write(1, l.buf.Slice(0, 2), remote.Slice(3001, 1), 0) }, verbs.ErrRemoteLength},
+			"long WriteInline":  {func() { b.WriteInline(1, []byte{3, 3}, remote.Slice(3001, 1), 0) }, verbs.ErrRemoteLength},
+			"long WriteImm":     {func() { b.WriteImm(1, 1, l.buf.Slice(0, 2), remote.Slice(3001, 1), 0) }, verbs.ErrRemoteLength},
+			"long Read":         {func() { b.Read(1, l.buf.Slice(0, 2), remote.Slice(3001, 1), 0) }, verbs.ErrRemoteLength},
+			"long FetchAdd":     {func() { b.FetchAdd(1, l.buf.Slice(0, 8), remote.Slice(3000, 7), 1, 0) }, verbs.ErrRemoteLength},
+			"long CompareSwap":  {func() { b.CompareSwap(1, l.buf.Slice(0, 8), remote.Slice(3000, 7), 1, 1, 0) }, verbs.ErrRemoteLength},
+		} {
+			for _, first := range []bool{false, true} {
+				if first {
+					b.WriteInline(2, []byte{3}, remote.Slice(3001, 1), 0)
+				}
+				tc.add()
+				b.WriteInline(2, []byte{3}, remote.Slice(3001, 1), 0)
+				if err := b.Post(); !errors.Is(err, tc.want) {
+					t.Errorf("Post after %s = %v, want %v", name, err, tc.want)
+				}
+			}
 		}
-		b.WriteInline(2, []byte{3}, remote(3001), key)
-		b.Signal()
+		b.WriteInline(2, []byte{3}, remote.Slice(3001, 1), verbs.SendSignaled)
 		b.Discard()
 		if err := b.Post(); err != nil {
 			t.Errorf("Post of nothing: %v", err)
 		}
-		l.send(t, verbs.SendWR{ID: 3, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: remote(3002), RKey: key, InlineData: []byte{4}})
+		l.send(t, verbs.SendWR{ID: 3, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: remote.Addr + 3002, RKey: remote.RKey, InlineData: []byte{4}})
 		if l.ok(t, 1); R[3001] != 2 || R[3002] != 4 {
 			t.Errorf("after Discard the peer has %v", R[3000:3003])
 		}
 		modify(t, l.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
-		b.Send(1)
+		b.SendInline(1, nil, 0)
 		if err := b.Post(); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("Post in state RESET: %v", err)
 		}
 	})
-	var b verbs.Batch
-	b.Send(1)
-	if err := b.Post(); err == nil {
-		t.Error("Post of a batch without a QP")
-	}
 }
 
 // TestNoAllocs counts what the data path allocates.
@@ -120,6 +121,7 @@ func TestNoAllocs(t *testing.T) {
 		recv := []verbs.RecvWR{{SGList: []verbs.SGE{r.buf.Slice(0, 64)}}}
 		send := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{l.buf.Slice(0, 64)}}}
 		inline := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: make([]byte, 32)}}
+		write := verbs.SendWR{Opcode: verbs.OpWrite, SGList: send[0].SGList, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey()}
 		wcs := make([]verbs.WC, 2)
 		ctx := t.Context()
 		take := func(e *end) {
@@ -155,9 +157,9 @@ func TestNoAllocs(t *testing.T) {
 				poll(l)
 			},
 			"batch": func() {
-				b.Write(1, l.buf.Slice(0, 64), r.buf.Addr(), r.buf.RKey())
-				b.WriteInline(1, inline[0].InlineData, r.buf.Addr(), r.buf.RKey())
-				b.Signal()
+				b.Write(1, l.buf.Slice(0, 64), r.buf.Remote(), 0)
+				b.Add(&write)
+				b.WriteInline(3, inline[0].InlineData, r.buf.Remote(), verbs.SendSignaled)
 				if err := b.Post(); err != nil {
 					t.Fatal(err)
 				}

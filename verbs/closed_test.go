@@ -67,7 +67,7 @@ func testClosed(t *testing.T, rt *route) {
 	rights := verbs.LocalWrite
 	var b verbs.Batch
 	b.Reset(qp)
-	b.Send(1)
+	batch := func() error { b.SendInline(1, nil, 0); return b.Post() }
 	second := func(_ any, err error) error { return err }
 	for name, err := range map[string]error{
 		"Device.AllocPD":           second(dev.AllocPD()),
@@ -101,7 +101,7 @@ func testClosed(t *testing.T, rt *route) {
 		"QP.AttachMulticast":       qp.AttachMulticast(verbs.GID{0: 0xff}, 0),
 		"QP.DetachMulticast":       qp.DetachMulticast(verbs.GID{0: 0xff}, 0),
 		"AsyncEvents.Next":         second(q.Next(ctx)),
-		"Batch.Post":               b.Post(),
+		"Batch.Post":               batch(),
 		"a QP with a closed CQ":    second(e.pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq})),
 		"a QP with a closed SRQ":   second(e.pd.CreateQP(verbs.QPConfig{SRQ: srq})),
 		"a CQ of a closed channel": second(e.dev.CreateCQ(verbs.CQConfig{Channel: ch})),

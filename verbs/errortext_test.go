@@ -85,7 +85,7 @@ func TestErrorsNameTheQP(t *testing.T) {
 		var b verbs.Batch
 		b.Reset(l.qp)
 		long := make([]verbs.SGE, l.qp.Cap().SendSGE+1)
-		b.Send(1, long...)
+		b.Add(&verbs.SendWR{Opcode: verbs.OpSend, SGList: long})
 		says(t, b.Post(), syscall.EINVAL, "post batch to "+name+": ")
 		says(t, second(l.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, SGList: long}})), syscall.EINVAL, "post send to "+name+": ")
 		says(t, second(l.qp.PostRecv(make([]verbs.RecvWR, 1<<12+1))), verbs.ErrFull, "post receive to "+name+": ",
@@ -101,8 +101,8 @@ func TestErrorsNameTheQP(t *testing.T) {
 func TestABatchOfNoQP(t *testing.T) {
 	var b verbs.Batch
 	for range 2 {
-		b.Send(1)
 		says(t, b.Post(), syscall.EINVAL, "post batch", "Reset")
+		b.Discard()
 	}
 }
 
@@ -140,7 +140,7 @@ func TestReadsWithoutRoom(t *testing.T) {
 	}
 	var b verbs.Batch
 	b.Reset(l.qp)
-	b.Read(1, l.buf.Slice(0, 8), r.buf.Addr(), r.buf.RKey())
+	b.Read(1, l.buf.Slice(0, 8), r.buf.Remote(), 0)
 	says(t, b.Post(), verbs.ErrNoReads, "MaxRdAtomic")
 	l.send(t, write(l, r, 1))
 	l.ok(t, 1)

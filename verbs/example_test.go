@@ -10,23 +10,25 @@ import (
 	"purerdma/verbs"
 )
 
-// Two one-sided writes with one doorbell and one completion. peerAddr and peerRKey
-// came from the peer, as in the private data of its acceptance; it has registered
-// the memory with LocalWrite and RemoteWrite, and posted a receive, which the
-// second write completes.
+// Two one-sided writes with one doorbell and one completion. private came from the
+// peer, as the private data of its acceptance; it has registered the memory with
+// LocalWrite and RemoteWrite, sent MR.Remote, and posted a receive, which the second
+// write completes.
 func ExampleBatch() {
 	var (
-		ctx      context.Context
-		qp       *verbs.QP
-		mr       *verbs.MR
-		peerAddr uint64
-		peerRKey uint32
+		ctx     context.Context
+		qp      *verbs.QP
+		mr      *verbs.MR
+		private []byte
 	)
+	var theirs verbs.RemoteMemory
+	if err := theirs.UnmarshalBinary(private); err != nil || theirs.Length < 8192 {
+		log.Fatalf("the peer offers %v: %v", theirs, err)
+	}
 	var b verbs.Batch // reusable, one for each goroutine
 	b.Reset(qp)
-	b.Write(1, mr.Slice(0, 4096), peerAddr, peerRKey)
-	b.WriteImm(2, 0xbeef, mr.Slice(4096, 4096), peerAddr+4096, peerRKey)
-	b.Signal() // the last one completes, and with it the others
+	b.Write(1, mr.Slice(0, 4096), theirs.Slice(0, 4096), 0)
+	b.WriteImm(2, 0xbeef, mr.Slice(4096, 4096), theirs.Slice(4096, 4096), verbs.SendSignaled) // completes, and with it the first
 	if err := b.Post(); err != nil {
 		log.Fatal(err)
 	}

@@ -245,7 +245,7 @@ func TestMarkRemoved(t *testing.T) {
 	}
 	var b verbs.Batch
 	b.Reset(l.qp)
-	b.Send(1)
+	b.SendInline(1, nil, 0)
 	if err := b.Post(); !isRemoved(err) {
 		t.Errorf("Post of a batch: %v", err)
 	}

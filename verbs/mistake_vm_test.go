@@ -262,7 +262,7 @@ func TestUseAfterClose(t *testing.T) {
 			use(func() error { _, err := l.qp.Query(); return err })
 			var b verbs.Batch
 			b.Reset(l.qp)
-			use(func() error { b.WriteInline(1, []byte("x"), r.buf.Addr(), r.buf.RKey()); return b.Post() })
+			use(func() error { b.WriteInline(1, []byte("x"), r.buf.Remote(), 0); return b.Post() })
 			wcs := make([]verbs.WC, 4)
 			use(func() error { _, err := l.cq.Poll(wcs); return err })
 			use(func() error { _, err := l.cq.Wait(context.Background(), make([]verbs.WC, 4)); return err })

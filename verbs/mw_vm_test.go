@@ -38,14 +38,19 @@ func (e *end) bind(t *testing.T, wr verbs.SendWR) verbs.WC {
 	return e.collect(t, 1)[900]
 }
 
-// batch posts what build makes as a batch, and returns the completion of its last
-// request, which is to have the ID 900.
+// signaled returns wr with the ID 900 and with a completion.
+func signaled(wr verbs.SendWR) *verbs.SendWR {
+	wr.ID, wr.Flags = 900, verbs.SendSignaled
+	return &wr
+}
+
+// batch posts the requests of build as a batch, and returns the completion of the last
+// one, which has the ID 900.
 func (e *end) batch(t *testing.T, build func(b *verbs.Batch)) verbs.WC {
 	t.Helper()
 	var b verbs.Batch
 	b.Reset(e.qp)
 	build(&b)
-	b.Signal()
 	if err := b.Post(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +123,9 @@ func TestVMWindows(t *testing.T) {
 		mr, w := r.window(t, verbs.MWType2)
 		r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite))
 		r.recv(t, verbs.RecvWR{ID: 5})
-		if wc := l.batch(t, func(b *verbs.Batch) { b.SendInv(900, w.RKey()) }); wc.Err() != nil || wc.Opcode != verbs.WCSend {
+		if wc := l.batch(t, func(b *verbs.Batch) {
+			b.Add(signaled(verbs.SendWR{Opcode: verbs.OpSendInv, InvalidateRKey: w.RKey()}))
+		}); wc.Err() != nil || wc.Opcode != verbs.WCSend {
 			t.Fatalf("SEND_WITH_INV: %+v", wc)
 		}
 		if wc := r.ok(t, 1)[5]; wc.Flags&verbs.WCWithInv == 0 || wc.InvalidatedRKey != w.RKey() {
@@ -126,7 +133,7 @@ func TestVMWindows(t *testing.T) {
 		}
 		r.refusesLocalInv(t, w.RKey())
 		// It can be bound again.
-		if wc := r.batch(t, func(b *verbs.Batch) { b.Bind(900, w, mr, 0, 100, verbs.RemoteWrite) }); wc.Err() != nil || wc.Opcode != verbs.WCBindMW {
+		if wc := r.batch(t, func(b *verbs.Batch) { b.Add(signaled(w.Bind(mr, 0, 100, verbs.RemoteWrite))) }); wc.Err() != nil || wc.Opcode != verbs.WCBindMW {
 			t.Fatalf("bind after the peer's invalidation: %+v", wc)
 		}
 		if s := write(l, mr.Addr(), w.RKey()); s != verbs.WCSuccess {
@@ -208,7 +215,9 @@ func TestVMNewerOpcodes(t *testing.T) {
 			if wc := l.ok(t, 1)[1]; wc.Opcode != verbs.WCAtomicWrite || binary.NativeEndian.Uint64(mr.Bytes()[8:]) != 0x1122334455667788 {
 				t.Errorf("%+v, %x", wc, mr.Bytes()[:24])
 			}
-			wc := l.batch(t, func(b *verbs.Batch) { b.AtomicWrite(900, [8]byte{1: 9}, mr.Addr()+16, mr.RKey()) })
+			wc := l.batch(t, func(b *verbs.Batch) {
+				b.Add(signaled(verbs.SendWR{Opcode: verbs.OpAtomicWrite, RemoteAddr: mr.Addr() + 16, RKey: mr.RKey(), InlineData: []byte{1: 9, 7: 0}}))
+			})
 			if wc.Err() != nil || mr.Bytes()[17] != 9 || mr.Bytes()[16] != 0 {
 				t.Errorf("%+v, %x", wc, mr.Bytes()[:24])
 			}
@@ -234,8 +243,8 @@ func TestVMNewerOpcodes(t *testing.T) {
 		}
 		of := func(f verbs.Flush) verbs.WC {
 			return l.batch(t, func(b *verbs.Batch) {
-				b.WriteInline(1, []byte("batch"), mr.Addr(), mr.RKey())
-				b.Flush(900, f, mr.Addr(), mr.RKey())
+				b.WriteInline(1, []byte("batch"), mr.Remote(), 0)
+				b.Add(signaled(verbs.SendWR{Opcode: verbs.OpFlush, RemoteAddr: mr.Addr(), RKey: mr.RKey(), Flush: f}))
 			})
 		}
 		for _, f := range []verbs.Flush{flush.Flush, {Type: verbs.ToGlobal, Level: verbs.FlushMR}} {

@@ -118,8 +118,8 @@ func TestVMOnDemandNewer(t *testing.T) {
 			value := binary.NativeEndian.AppendUint64(nil, uint64(page)<<40|77)
 			remote := mr.Addr() + uint64(page)*4096
 			if wc := l.batch(t, func(b *verbs.Batch) {
-				b.AtomicWrite(1, [8]byte(value), remote, mr.RKey())
-				b.Flush(900, verbs.Flush{Length: 8, Type: verbs.ToGlobal, Level: verbs.FlushRange}, remote, mr.RKey())
+				b.Add(&verbs.SendWR{ID: 1, Opcode: verbs.OpAtomicWrite, RemoteAddr: remote, RKey: mr.RKey(), InlineData: value})
+				b.Add(signaled(verbs.SendWR{Opcode: verbs.OpFlush, RemoteAddr: remote, RKey: mr.RKey(), Flush: verbs.Flush{Length: 8, Type: verbs.ToGlobal, Level: verbs.FlushRange}}))
 			}); wc.Err() != nil || !bytes.Equal(mr.Bytes()[page*4096:][:8], value) {
 				t.Fatalf("page %d: %+v, %x", page, wc, mr.Bytes()[page*4096:][:8])
 			}

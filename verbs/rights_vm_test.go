@@ -116,8 +116,8 @@ func TestVMWindowsGone(t *testing.T) {
 		},
 		"without the right": func(t *testing.T, _, r *end, mr *verbs.MR, w *verbs.MW) {
 			if wc := r.batch(t, func(b *verbs.Batch) {
-				b.LocalInv(899, w.RKey())
-				b.Bind(900, w, mr, 0, 100, verbs.RemoteRead)
+				b.Add(&verbs.SendWR{ID: 899, Opcode: verbs.OpLocalInv, InvalidateRKey: w.RKey()})
+				b.Add(signaled(w.Bind(mr, 0, 100, verbs.RemoteRead)))
 			}); wc.Err() != nil {
 				t.Fatal(wc.Err())
 			}

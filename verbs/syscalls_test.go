@@ -86,8 +86,7 @@ func TestSystemCalls(t *testing.T) {
 		{"post receives again", 0, func() { r.recv(t, recvs...) }},
 		{"post a batch", 1, func() {
 			for range n {
-				b.SendInline(1, []byte{1})
-				b.Signal()
+				b.SendInline(1, []byte{1}, verbs.SendSignaled)
 			}
 			if err := b.Post(); err != nil {
 				t.Fatal(err)
@@ -99,7 +98,7 @@ func TestSystemCalls(t *testing.T) {
 			}
 			poll(r)
 		}},
-		{"discard a batch", 0, func() { b.SendInline(1, []byte{1}); b.Discard() }},
+		{"discard a batch", 0, func() { b.SendInline(1, []byte{1}, 0); b.Discard() }},
 		{"post an empty batch", 0, func() {
 			if err := b.Post(); err != nil {
 				t.Fatal(err)

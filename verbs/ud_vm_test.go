@@ -51,9 +51,8 @@ func TestVMDatagrams(t *testing.T) {
 					AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
 			} else {
 				copy(l.buf.Bytes()[400:], ping)
-				b.SendImm(2, uint32(i), l.buf.Slice(400, len(ping)))
-				b.To(there, r.qp.Num(), qkey)
-				b.Signal()
+				b.Add(&verbs.SendWR{ID: 2, Opcode: verbs.OpSendImm, ImmData: uint32(i), Flags: verbs.SendSignaled, SGList: []verbs.SGE{l.buf.Slice(400, len(ping))},
+					AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
 				if err := b.Post(); err != nil {
 					t.Fatal(err)
 				}
@@ -104,7 +103,7 @@ func TestVMDatagramMistakes(t *testing.T) {
 		}
 		var b verbs.Batch
 		b.Reset(l.qp)
-		b.Send(1, l.buf.Slice(0, 8)) // to nobody
+		b.Send(1, l.buf.Slice(0, 8), 0) // to nobody
 		if err := b.Post(); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("batch with a datagram to nobody: %v", err)
 		}

@@ -47,7 +47,7 @@ type lane struct {
 	conn      *cm.Conn  // nil without the connection manager
 	ah        *verbs.AH // whom datagrams go to, with the next two
 	qpn, qkey uint32
-	batch     verbs.Batch        // for what tells of receives
+	credits   [1]verbs.SendWR    // the message that makes receives known
 	list      []verbs.SendWR     // for messages
 	size      int                // of those in list
 	out       []byte             // what is sent
@@ -130,7 +130,6 @@ func (e *end) newLane(s stage) (*lane, error) {
 		return nil, err
 	}
 	l.qp = qp
-	l.batch.Reset(qp)
 	l.out = e.mr.Bytes()[e.outgoing(l.index):][:e.stride()]
 	sg := []verbs.SGE{e.mr.Slice(e.incoming(l.index), e.stride())}
 	for range n {

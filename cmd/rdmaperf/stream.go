@@ -93,10 +93,10 @@ func (e *end) takeMessage(l *lane, wc *verbs.WC) error {
 	if err := e.repost(l, creditBatch); err != nil {
 		return err
 	}
-	l.batch.Send(uint64(l.index) << laneShift)
+	l.credits[0] = verbs.SendWR{ID: uint64(l.index) << laneShift, Opcode: verbs.OpSend, Flags: verbs.SendSignaled}
 	if l.ah != nil {
-		l.batch.To(l.ah, l.qpn, l.qkey)
+		l.credits[0].AH, l.credits[0].RemoteQPN, l.credits[0].RemoteQKey = l.ah, l.qpn, l.qkey
 	}
-	l.batch.Signal()
-	return l.batch.Post()
+	_, err := l.qp.PostSend(l.credits[:])
+	return err
 }

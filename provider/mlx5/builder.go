@@ -14,18 +14,18 @@ var _ provider.Builder = (*QP)(nil)
 // inline; everything else goes to BatchAdd.
 
 // BatchWrite builds an RDMA WRITE of one element.
-func (q *QP) BatchWrite(id uint64, flags provider.SendFlags, local provider.SGE, remote uint64, rkey uint32) error {
+func (q *QP) BatchWrite(id uint64, local provider.SGE, remote provider.RemoteMemory, flags provider.SendFlags) error {
 	s := &q.sq
-	if s.batch.head == s.batch.until || local.Length-1 >= s.quick.sge {
-		return q.addElement(id, flags, local, remote, rkey, provider.OpWrite)
+	if s.batch.head == s.batch.until || local.Length-1 >= s.quick.sge || uint64(local.Length) > remote.Length {
+		return q.addWrite(id, local, remote, flags)
 	}
 	cur := s.cur
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
 	w[0] = be64(s.quick.write + 3 + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
-	w[2] = be64(remote)
-	w[3] = be64(uint64(rkey) << 32)
+	w[2] = be64(remote.Addr)
+	w[3] = be64(uint64(remote.RKey) << 32)
 	w[4] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
 	w[5] = be64(local.Addr)
 	s.note(id, at, cur+1)
@@ -33,10 +33,10 @@ func (q *QP) BatchWrite(id uint64, flags provider.SendFlags, local provider.SGE,
 }
 
 // BatchSend builds a SEND of one element.
-func (q *QP) BatchSend(id uint64, flags provider.SendFlags, local provider.SGE) error {
+func (q *QP) BatchSend(id uint64, local provider.SGE, flags provider.SendFlags) error {
 	s := &q.sq
 	if s.batch.head == s.batch.until || local.Length-1 >= s.quick.sge {
-		return q.addElement(id, flags, local, 0, 0, provider.OpSend)
+		return q.addSend(id, local, flags)
 	}
 	cur := s.cur
 	at := cur & s.mask
@@ -50,10 +50,10 @@ func (q *QP) BatchSend(id uint64, flags provider.SendFlags, local provider.SGE) 
 }
 
 // BatchSendInline builds a SEND of inline data.
-func (q *QP) BatchSendInline(id uint64, flags provider.SendFlags, data []byte) error {
+func (q *QP) BatchSendInline(id uint64, data []byte, flags provider.SendFlags) error {
 	s := &q.sq
 	if s.batch.head == s.batch.until || uint(len(data)-1) >= uint(s.quick.inline) {
-		return q.addInline(id, flags, data, 0, 0, provider.OpSend)
+		return q.addSendInline(id, data, flags)
 	}
 	cur := s.cur
 	at := cur & s.mask
@@ -66,10 +66,10 @@ func (q *QP) BatchSendInline(id uint64, flags provider.SendFlags, data []byte) e
 }
 
 // BatchWriteInline builds an RDMA WRITE of inline data.
-func (q *QP) BatchWriteInline(id uint64, flags provider.SendFlags, data []byte, remote uint64, rkey uint32) error {
+func (q *QP) BatchWriteInline(id uint64, data []byte, remote provider.RemoteMemory, flags provider.SendFlags) error {
 	s := &q.sq
-	if s.batch.head == s.batch.until || uint(len(data)-1) >= uint(s.quick.inline) {
-		return q.addInline(id, flags, data, remote, rkey, provider.OpWrite)
+	if s.batch.head == s.batch.until || uint(len(data)-1) >= uint(s.quick.inline) || uint64(len(data)) > remote.Length {
+		return q.addWriteInline(id, data, remote, flags)
 	}
 	cur := s.cur
 	at := cur & s.mask
@@ -77,24 +77,10 @@ func (q *QP) BatchWriteInline(id uint64, flags provider.SendFlags, data []byte, 
 	ds := 2 + s.putInline(unsafe.Pointer(&w[4]), data)
 	w[0] = be64(s.quick.write + uint64(ds) + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
-	w[2] = be64(remote)
-	w[3] = be64(uint64(rkey) << 32)
+	w[2] = be64(remote.Addr)
+	w[3] = be64(uint64(remote.RKey) << 32)
 	s.note(id, at, cur+(ds+3)>>2)
 	return nil
-}
-
-// BatchFlag sets flags of the request that was built last.
-func (q *QP) BatchFlag(flags provider.SendFlags) {
-	s := &q.sq
-	if s.batch.head == s.head {
-		return
-	}
-	// The third word's last byte. A fence takes the place of the small one.
-	p := (*uint8)(unsafe.Add(s.buf, uintptr(s.batch.last)*wqebb+11))
-	if flags&provider.SendFence != 0 {
-		*p &^= ctrlSmallFence
-	}
-	*p |= ctrlFlags[flags&7]
 }
 
 // note notes request number head, whose WQE begins with block at of the ring and ends
@@ -108,21 +94,42 @@ func (s *sendQueue) note(id uint64, at, next uint32) {
 	s.cur = next
 }
 
-// addElement builds a request of one element by BatchAdd.
-//
+// The methods below build the other requests of a Builder, by BatchAdd.
+
 //go:noinline
-func (q *QP) addElement(id uint64, flags provider.SendFlags, local provider.SGE, remote uint64, rkey uint32, op provider.SendOpcode) error {
+func (q *QP) addWrite(id uint64, local provider.SGE, remote provider.RemoteMemory, flags provider.SendFlags) error {
+	if uint64(local.Length) > remote.Length {
+		return provider.ErrRemoteLength
+	}
 	sg := &q.sq.batch.sg
 	sg[0] = local
-	return q.BatchAdd(&provider.SendWR{ID: id, Opcode: op, Flags: flags, RemoteAddr: remote, RKey: rkey, SGList: sg[:]})
+	return q.BatchAdd(&provider.SendWR{ID: id, Opcode: provider.OpWrite, Flags: flags, RemoteAddr: remote.Addr, RKey: remote.RKey, SGList: sg[:]})
 }
 
-// addInline builds a request of inline data by BatchAdd.
-//
 //go:noinline
-func (q *QP) addInline(id uint64, flags provider.SendFlags, data []byte, remote uint64, rkey uint32, op provider.SendOpcode) error {
-	if data == nil {
-		data = []byte{}
+func (q *QP) addSend(id uint64, local provider.SGE, flags provider.SendFlags) error {
+	sg := &q.sq.batch.sg
+	sg[0] = local
+	return q.BatchAdd(&provider.SendWR{ID: id, Opcode: provider.OpSend, Flags: flags, SGList: sg[:]})
+}
+
+//go:noinline
+func (q *QP) addWriteInline(id uint64, data []byte, remote provider.RemoteMemory, flags provider.SendFlags) error {
+	if uint64(len(data)) > remote.Length {
+		return provider.ErrRemoteLength
 	}
-	return q.BatchAdd(&provider.SendWR{ID: id, Opcode: op, Flags: flags, RemoteAddr: remote, RKey: rkey, InlineData: data})
+	return q.BatchAdd(&provider.SendWR{ID: id, Opcode: provider.OpWrite, Flags: flags, RemoteAddr: remote.Addr, RKey: remote.RKey, InlineData: present(data)})
+}
+
+//go:noinline
+func (q *QP) addSendInline(id uint64, data []byte, flags provider.SendFlags) error {
+	return q.BatchAdd(&provider.SendWR{ID: id, Opcode: provider.OpSend, Flags: flags, InlineData: present(data)})
+}
+
+// present returns data, and an empty slice for a nil one: it is inline data all the same.
+func present(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
 }

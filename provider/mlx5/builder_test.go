@@ -37,7 +37,7 @@ func TestBuilder(t *testing.T) {
 		two.BatchBegin()
 		for i := range wrs {
 			wrs[i] = randomRequest(rnd)
-			if err := addParts(two, &wrs[i], rnd.IntN(2) == 0); err != nil {
+			if err := addParts(two, &wrs[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -70,7 +70,7 @@ func discard(t *testing.T, rnd *rand.Rand, one, two *QP) {
 	wr := randomRequest(rnd)
 	one.BatchBegin()
 	two.BatchBegin()
-	if err := errors.Join(one.BatchAdd(&wr), addParts(two, &wr, false)); err != nil {
+	if err := errors.Join(one.BatchAdd(&wr), addParts(two, &wr)); err != nil {
 		t.Fatal(err)
 	}
 	one.BatchDiscard()
@@ -116,30 +116,26 @@ func randomRequest(rnd *rand.Rand) provider.SendWR {
 }
 
 // addParts adds a request to a batch by the methods of a Builder where they have it.
-// Later sets the flags afterwards.
-func addParts(q *QP, wr *provider.SendWR, later bool) error {
-	flags := wr.Flags
-	if later {
-		flags = 0
+func addParts(q *QP, wr *provider.SendWR) error {
+	remote := provider.RemoteMemory{Addr: wr.RemoteAddr, Length: uint64(len(wr.InlineData)), RKey: wr.RKey}
+	if wr.InlineData == nil && len(wr.SGList) == 1 {
+		remote.Length = uint64(wr.SGList[0].Length)
 	}
-	var err error
 	switch {
 	case wr.Opcode == provider.OpSend && wr.InlineData != nil:
-		err = q.BatchSendInline(wr.ID, flags, wr.InlineData)
+		return q.BatchSendInline(wr.ID, wr.InlineData, wr.Flags)
 	case wr.Opcode == provider.OpSend:
-		err = q.BatchSend(wr.ID, flags, wr.SGList[0])
+		return q.BatchSend(wr.ID, wr.SGList[0], wr.Flags)
 	case wr.Opcode == provider.OpWrite && wr.InlineData != nil:
-		err = q.BatchWriteInline(wr.ID, flags, wr.InlineData, wr.RemoteAddr, wr.RKey)
+		return q.BatchWriteInline(wr.ID, wr.InlineData, remote, wr.Flags)
 	case wr.Opcode == provider.OpWrite:
-		err = q.BatchWrite(wr.ID, flags, wr.SGList[0], wr.RemoteAddr, wr.RKey)
-	default:
-		return q.BatchAdd(wr)
+		return q.BatchWrite(wr.ID, wr.SGList[0], remote, wr.Flags)
 	}
-	if later && err == nil {
-		q.BatchFlag(wr.Flags)
-	}
-	return err
+	return q.BatchAdd(wr)
 }
+
+// anywhere is remote memory for requests that no device runs.
+var anywhere = provider.RemoteMemory{Length: 1 << 32}
 
 // TestBatchFull fills a queue by the methods of a Builder, from the first request on
 // and where the count of requests ends: each time only as much as there is room for.
@@ -152,7 +148,7 @@ func TestBatchFull(t *testing.T) {
 		q.BatchBegin()
 		defer q.BatchPost()
 		for ; n <= most; n++ {
-			if err := q.BatchWrite(1, 0, e, 0, 0); err != nil {
+			if err := q.BatchWrite(1, e, anywhere, 0); err != nil {
 				if !errors.Is(err, provider.ErrFull) {
 					t.Error(err)
 				}
@@ -192,35 +188,24 @@ func TestBuilderBounds(t *testing.T) {
 		build func(more int) error
 		want  error
 	}{
-		{"BatchWrite", func(more int) error { return q.BatchWrite(1, 0, sge(uint32(maxSGELength + more))[0], 0, 0) }, syscall.EMSGSIZE},
-		{"BatchSend", func(more int) error { return q.BatchSend(1, 0, sge(uint32(maxSGELength + more))[0]) }, syscall.EMSGSIZE},
-		{"BatchWriteInline", func(more int) error { return q.BatchWriteInline(1, 0, data[:len(data)-1+more], 0, 0) }, syscall.EINVAL},
-		{"BatchSendInline", func(more int) error { return q.BatchSendInline(1, 0, data[:len(data)-1+more]) }, syscall.EINVAL},
+		{"BatchWrite", func(more int) error { return q.BatchWrite(1, sge(uint32(maxSGELength + more))[0], anywhere, 0) }, syscall.EMSGSIZE},
+		{"BatchSend", func(more int) error { return q.BatchSend(1, sge(uint32(maxSGELength + more))[0], 0) }, syscall.EMSGSIZE},
+		{"BatchWriteInline", func(more int) error { return q.BatchWriteInline(1, data[:len(data)-1+more], anywhere, 0) }, syscall.EINVAL},
+		{"BatchSendInline", func(more int) error { return q.BatchSendInline(1, data[:len(data)-1+more], 0) }, syscall.EINVAL},
+		{"BatchWrite, remote", func(more int) error {
+			return q.BatchWrite(1, sge(uint32(8 + more))[0], provider.RemoteMemory{Length: 8}, 0)
+		}, provider.ErrRemoteLength},
+		{"BatchWriteInline, remote", func(more int) error { return q.BatchWriteInline(1, data[:8+more], provider.RemoteMemory{Length: 8}, 0) }, provider.ErrRemoteLength},
 	} {
 		q.BatchBegin()
 		// The first request takes the long way, which looks how many have completed.
-		if err := errors.Join(q.BatchSend(1, 0, sge(1)[0]), c.build(0)); err != nil {
+		if err := errors.Join(q.BatchSend(1, sge(1)[0], 0), c.build(0)); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if err := c.build(1); !errors.Is(err, c.want) {
 			t.Errorf("%s of one byte more: %v, want %v", c.name, err, c.want)
 		}
 		q.BatchDiscard()
-	}
-}
-
-// TestBatchFlagAlone: a batch without requests has none to flag.
-func TestBatchFlagAlone(t *testing.T) {
-	r := newSendRig(t, nil)
-	q, dev := r.qp(r.config(provider.RC))
-	r.poison(dev)
-	q.BatchBegin()
-	q.BatchFlag(provider.SendSignaled)
-	if err := q.BatchPost(); err != nil || dev.SendCounter() != 0 {
-		t.Errorf("BatchPost of nothing: %v, counter %d", err, dev.SendCounter())
-	}
-	if !bytes.Equal(dev.SQ, bytes.Repeat([]byte{0xcc}, len(dev.SQ))) {
-		t.Error("the ring was written to")
 	}
 }
 
@@ -261,10 +246,10 @@ func TestNoAllocs(t *testing.T) {
 	run(t, "builder", q, func() error {
 		q.BatchBegin()
 		q.BatchAdd(&lists[provider.RC][5]) // the next ones take its fence over
-		q.BatchWrite(1, 0, e, 0, 0)
-		q.BatchSend(1, 0, e)
-		q.BatchSendInline(1, 0, inline)
-		q.BatchWriteInline(1, 0, inline, 0, 0)
+		q.BatchWrite(1, e, anywhere, 0)
+		q.BatchSend(1, e, 0)
+		q.BatchSendInline(1, inline, 0)
+		q.BatchWriteInline(1, inline, anywhere, 0)
 		return q.BatchPost()
 	})
 }

@@ -176,8 +176,8 @@ func TestFull(t *testing.T) {
 	}
 	q.BatchBegin()
 	for _, err := range []error{
-		q.BatchAdd(&wrs[0]), q.BatchWrite(1, 0, wrs[0].SGList[0], 0, 0), q.BatchSend(1, 0, wrs[0].SGList[0]),
-		q.BatchSendInline(1, 0, nil), q.BatchWriteInline(1, 0, nil, 0, 0),
+		q.BatchAdd(&wrs[0]), q.BatchWrite(1, wrs[0].SGList[0], anywhere, 0), q.BatchSend(1, wrs[0].SGList[0], 0),
+		q.BatchSendInline(1, nil, 0), q.BatchWriteInline(1, nil, anywhere, 0),
 	} {
 		if !errors.Is(err, provider.ErrFull) {
 			t.Errorf("batch in a full queue: %v", err)
@@ -254,8 +254,8 @@ func TestClosed(t *testing.T) {
 		}
 		q.BatchBegin()
 		q.BatchAdd(&wr)
-		q.BatchWrite(1, 0, wr.SGList[0], 0, 0)
-		q.BatchSendInline(1, 0, []byte{1})
+		q.BatchWrite(1, wr.SGList[0], anywhere, 0)
+		q.BatchSendInline(1, []byte{1}, 0)
 		if err := q.BatchPost(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%d: BatchPost: %v", i, err)
 		}

@@ -117,7 +117,7 @@ func TestSmallFence(t *testing.T) {
 	check(9, ctrlFence)
 	check(10, 0)
 	q.BatchBegin() // 11
-	for _, err := range []error{q.BatchAdd(&inv), q.BatchWrite(1, 0, send.SGList[0], 0, 0), q.BatchWrite(2, 0, send.SGList[0], 0, 0), q.BatchPost()} {
+	for _, err := range []error{q.BatchAdd(&inv), q.BatchWrite(1, send.SGList[0], anywhere, 0), q.BatchWrite(2, send.SGList[0], anywhere, 0), q.BatchPost()} {
 		if err != nil {
 			t.Error(err)
 		}

@@ -10,10 +10,7 @@ import "purerdma/verbs"
 func (e *end) postBatch() {
 	e.batch.Reset(e.qp)
 	for i := range e.queue {
-		if !addToBatch(&e.batch, &e.queue[i]) {
-			e.batch.Discard()
-			return // post does it
-		}
+		e.addToBatch(&e.queue[i])
 	}
 	err := e.batch.Post()
 	switch {
@@ -25,42 +22,31 @@ func (e *end) postBatch() {
 }
 
 // addToBatch adds a request by the method that there is for it.
-func addToBatch(b *verbs.Batch, wr *verbs.SendWR) bool {
-	inline := wr.InlineData != nil
-	switch {
-	case wr.Opcode == verbs.OpSend && inline:
-		b.SendInline(wr.ID, wr.InlineData)
+func (e *end) addToBatch(wr *verbs.SendWR) {
+	b := &e.batch
+	remote := verbs.RemoteMemory{Addr: wr.RemoteAddr, Length: regionLen, RKey: wr.RKey}
+	switch one := len(wr.SGList) == 1; {
+	case wr.Opcode == verbs.OpSend && wr.InlineData != nil:
+		b.SendInline(wr.ID, wr.InlineData, wr.Flags)
+	case wr.Opcode == verbs.OpWrite && wr.InlineData != nil:
+		b.WriteInline(wr.ID, wr.InlineData, remote, wr.Flags)
+	case !one || wr.InlineData != nil:
+		b.Add(wr)
 	case wr.Opcode == verbs.OpSend:
-		b.Send(wr.ID, wr.SGList...)
-	case wr.Opcode == verbs.OpSendImm && !inline:
-		b.SendImm(wr.ID, wr.ImmData, wr.SGList...)
-	case wr.Opcode == verbs.OpSendInv && !inline:
-		b.SendInv(wr.ID, wr.InvalidateRKey, wr.SGList...)
-	case wr.Opcode == verbs.OpWrite && inline:
-		b.WriteInline(wr.ID, wr.InlineData, wr.RemoteAddr, wr.RKey)
-	case wr.Opcode == verbs.OpWrite && len(wr.SGList) == 1:
-		b.Write(wr.ID, wr.SGList[0], wr.RemoteAddr, wr.RKey)
-	case wr.Opcode == verbs.OpWriteImm && len(wr.SGList) == 1:
-		b.WriteImm(wr.ID, wr.ImmData, wr.SGList[0], wr.RemoteAddr, wr.RKey)
-	case wr.Opcode == verbs.OpRead && len(wr.SGList) == 1:
-		b.Read(wr.ID, wr.SGList[0], wr.RemoteAddr, wr.RKey)
+		b.Send(wr.ID, wr.SGList[0], wr.Flags)
+	case wr.Opcode == verbs.OpSendImm:
+		b.SendImm(wr.ID, wr.ImmData, wr.SGList[0], wr.Flags)
+	case wr.Opcode == verbs.OpWrite:
+		b.Write(wr.ID, wr.SGList[0], remote, wr.Flags)
+	case wr.Opcode == verbs.OpWriteImm:
+		b.WriteImm(wr.ID, wr.ImmData, wr.SGList[0], remote, wr.Flags)
+	case wr.Opcode == verbs.OpRead:
+		b.Read(wr.ID, wr.SGList[0], remote, wr.Flags)
 	case wr.Opcode == verbs.OpFetchAdd:
-		b.FetchAdd(wr.ID, wr.SGList[0], wr.RemoteAddr, wr.RKey, wr.CompareAdd)
+		b.FetchAdd(wr.ID, wr.SGList[0], remote, wr.CompareAdd, wr.Flags)
 	case wr.Opcode == verbs.OpCompareSwap:
-		b.CompareSwap(wr.ID, wr.SGList[0], wr.RemoteAddr, wr.RKey, wr.CompareAdd, wr.Swap)
-	case wr.Opcode == verbs.OpLocalInv:
-		b.LocalInv(wr.ID, wr.InvalidateRKey)
+		b.CompareSwap(wr.ID, wr.SGList[0], remote, wr.CompareAdd, wr.Swap, wr.Flags)
 	default:
-		return false
+		b.Add(wr)
 	}
-	if wr.Flags&verbs.SendSignaled != 0 {
-		b.Signal()
-	}
-	if wr.Flags&verbs.SendFence != 0 {
-		b.Fence()
-	}
-	if wr.Flags&verbs.SendSolicited != 0 {
-		b.Solicited()
-	}
-	return true
 }

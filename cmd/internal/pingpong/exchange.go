@@ -33,11 +33,10 @@ func (n *node) post(i int) error {
 		// What ibv_wr_start and so on are in C.
 		n.batch.Reset(n.qps[i])
 		if n.inline {
-			n.batch.SendInline(idSend, n.send[0].InlineData)
+			n.batch.SendInline(idSend, n.send[0].InlineData, verbs.SendSignaled)
 		} else {
-			n.batch.Send(idSend, n.send[0].SGList...)
+			n.batch.Send(idSend, n.send[0].SGList[0], verbs.SendSignaled)
 		}
-		n.batch.Signal()
 		err = n.batch.Post()
 	} else {
 		_, err = n.qps[i].PostSend(n.send)

@@ -95,11 +95,10 @@ func (h *Hello) Send(ctx context.Context) error {
 	var b verbs.Batch
 	b.Reset(h.conn.QP())
 	if h.send == nil {
-		b.SendInline(1, message[:])
+		b.SendInline(1, message[:], verbs.SendSignaled)
 	} else {
-		b.Send(1, h.send.SGE())
+		b.Send(1, h.send.SGE(), verbs.SendSignaled)
 	}
-	b.Signal()
 	if err := b.Post(); err != nil {
 		err = h.conn.Explain(err)
 		h.u.Perror("rdma_post_send", err)

@@ -97,7 +97,13 @@ func (d *device) request(inline bool) provider.SendWR {
 		return provider.SendWR{Opcode: provider.OpSend, Flags: provider.SendSignaled, InlineData: d.mr.Bytes()[:length]}
 	}
 	return provider.SendWR{Opcode: provider.OpWrite, Flags: provider.SendSignaled, SGList: []provider.SGE{d.mr.Slice(0, length)},
-		RemoteAddr: remoteAddr, RKey: rkey}
+		RemoteAddr: remote.Addr, RKey: remote.RKey}
+}
+
+// builder is a provider's QP that builds requests from their parts.
+type builder interface {
+	provider.QP
+	provider.Builder
 }
 
 // batch is one round of batches: of the provider's BatchAdd, of its Builder, or of
@@ -109,9 +115,9 @@ func (d *device) batch(by string, inline bool, n, calls int) func() {
 		wr := d.request(inline)
 		return func() { measureBatch(d.qp, &wr, n, calls) }
 	case by == "builder" && inline:
-		return func() { measureBuilderInline(d.qp.(provider.Builder), data, n, calls) }
+		return func() { measureBuilderInline(d.qp.(builder), data, n, calls) }
 	case by == "builder":
-		return func() { measureBuilderWrite(d.qp.(provider.Builder), sge, n, calls) }
+		return func() { measureBuilderWrite(d.qp.(builder), sge, n, calls) }
 	}
 	b := new(verbs.Batch)
 	b.Reset(d.verbs)

@@ -28,10 +28,10 @@ const (
 	maxBatch = 64
 	length   = 64 // bytes of a request
 	received = 16 // bytes of a received message
-
-	remoteAddr = 0x7f1122334455
-	rkey       = 0xdeadbe01
 )
+
+// remote is the peer's memory that WRITEs name.
+var remote = provider.RemoteMemory{Addr: 0x7f1122334455, Length: length, RKey: 0xdeadbe01}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

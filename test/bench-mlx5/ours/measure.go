@@ -73,11 +73,11 @@ func measureBatch(qp provider.QP, wr *provider.SendWR, batch, calls int) {
 }
 
 //go:noinline
-func measureBuilderWrite(qp provider.Builder, sge provider.SGE, batch, calls int) {
+func measureBuilderWrite(qp builder, sge provider.SGE, batch, calls int) {
 	for range calls {
 		qp.BatchBegin()
 		for i := range batch {
-			if err := qp.BatchWrite(uint64(i), provider.SendSignaled, sge, remoteAddr, rkey); err != nil {
+			if err := qp.BatchWrite(uint64(i), sge, remote, provider.SendSignaled); err != nil {
 				panic(err)
 			}
 		}
@@ -88,11 +88,11 @@ func measureBuilderWrite(qp provider.Builder, sge provider.SGE, batch, calls int
 }
 
 //go:noinline
-func measureBuilderInline(qp provider.Builder, data []byte, batch, calls int) {
+func measureBuilderInline(qp builder, data []byte, batch, calls int) {
 	for range calls {
 		qp.BatchBegin()
 		for i := range batch {
-			if err := qp.BatchSendInline(uint64(i), provider.SendSignaled, data); err != nil {
+			if err := qp.BatchSendInline(uint64(i), data, provider.SendSignaled); err != nil {
 				panic(err)
 			}
 		}
@@ -106,8 +106,7 @@ func measureBuilderInline(qp provider.Builder, data []byte, batch, calls int) {
 func measureVerbsBatchWrite(b *verbs.Batch, sge verbs.SGE, batch, calls int) {
 	for range calls {
 		for i := range batch {
-			b.Write(uint64(i), sge, remoteAddr, rkey)
-			b.Signal()
+			b.Write(uint64(i), sge, remote, verbs.SendSignaled)
 		}
 		if err := b.Post(); err != nil {
 			panic(err)
@@ -119,8 +118,7 @@ func measureVerbsBatchWrite(b *verbs.Batch, sge verbs.SGE, batch, calls int) {
 func measureVerbsBatchInline(b *verbs.Batch, data []byte, batch, calls int) {
 	for range calls {
 		for i := range batch {
-			b.SendInline(uint64(i), data)
-			b.Signal()
+			b.SendInline(uint64(i), data, verbs.SendSignaled)
 		}
 		if err := b.Post(); err != nil {
 			panic(err)
