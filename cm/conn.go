@@ -143,7 +143,7 @@ func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote
 	if err := c.ep.unusable(); err != nil {
 		return c.ep.id.opError(op, err)
 	}
-	if !c.qp.SendCQ().Exclusive() {
+	if !verbsInternal.Exclusive(c.qp.SendCQ()) {
 		return c.ep.id.opError(op, errSharedCQ)
 	}
 	if code != verbs.OpSend && len(local) > 0 && uint64(local[0].Length) > remote.Length {
@@ -155,7 +155,7 @@ func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote
 	if c.waiter == nil {
 		c.waiter = c.qp.SendCQ().NewWaiter()
 		// A request on a QP that is closed never completes.
-		context.AfterFunc(c.qp.Gone(), c.waiter.Interrupt)
+		context.AfterFunc(verbsInternal.Closed(c.qp), c.waiter.Interrupt)
 	}
 	c.lastWR++
 	c.sg = append(c.sg[:0], local...)
@@ -177,7 +177,7 @@ func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote
 			return nil
 		}
 		return c.ended(op, err)
-	case c.qp.Gone().Err() != nil:
+	case verbsInternal.Closed(c.qp).Err() != nil:
 		return c.ep.id.opError(op, net.ErrClosed)
 	case ctx.Err() != nil:
 		return c.cancel(op, cdev.ContextError(ctx))
@@ -216,7 +216,7 @@ const (
 func (c *Conn) reclaim() (succeeded bool) {
 	ctx, stop := context.WithTimeout(context.Background(), reclaimGrace)
 	defer stop()
-	gone := c.qp.Gone()
+	gone := verbsInternal.Closed(c.qp)
 	for pause := time.Millisecond; ctx.Err() == nil; pause = min(2*pause, reclaimPause) {
 		bound := pause
 		if flushQP(c.qp) == nil {
@@ -260,7 +260,7 @@ func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	if c.ep.id.gate.isShut() {
 		return wc[0], c.ep.id.opError(opRecv, net.ErrClosed)
 	}
-	if !c.qp.RecvCQ().Exclusive() {
+	if !verbsInternal.Exclusive(c.qp.RecvCQ()) {
 		return wc[0], c.ep.id.opError(opRecv, errSharedCQ)
 	}
 	n, err := c.qp.RecvCQ().Poll(wc[:])

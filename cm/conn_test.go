@@ -77,7 +77,7 @@ func TestCancelledSendWhoseQPStands(t *testing.T) {
 	if err := l.cancelledSend(t, withTimeout); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Send() = %v, want %v", err, context.DeadlineExceeded)
 	}
-	if l.qp.Gone().Err() == nil {
+	if verbsInternal.Closed(l.qp).Err() == nil {
 		t.Error("the QP stands, and the device has its memory")
 	}
 	l.takenBack(t)

@@ -147,7 +147,7 @@ func (ep *endpoint) finish(ev *Event) {
 // removed says whether it is known of a device that it has been removed.
 func removed(dev *verbs.Device) bool {
 	select {
-	case <-dev.Removed():
+	case <-dev.Done():
 		return true
 	default:
 		return false

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"purerdma/abi"
+	"purerdma/provider"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -127,7 +128,7 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 	if err := id.initQPAttr(state, &k); err != nil {
 		return attr, mask, err
 	}
-	attr, mask = verbs.QPAttrFromKernel(&k)
+	attr, mask = provider.AttrFromKernel(&k)
 	return attr, mask, nil
 }
 
@@ -159,7 +160,7 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPA
 		return errors.Unwrap(err)
 	}
 	var mask verbs.QPAttrMask
-	m.attr, mask = verbs.QPAttrFromKernel(&m.kernel)
+	m.attr, mask = provider.AttrFromKernel(&m.kernel)
 	if change != nil {
 		change(&m.attr)
 	}
@@ -255,7 +256,7 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 		}
 	case actRemove:
 		if dev != nil {
-			dev.MarkRemoved()
+			verbsInternal.MarkRemoved(dev)
 		}
 	}
 	id.deliver(ev)

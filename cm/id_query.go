@@ -23,7 +23,7 @@ func (id *ID) bindDevice() error {
 			// The kernel hands the GUID over in network byte order.
 			var guid [8]byte
 			binary.NativeEndian.PutUint64(guid[:], resp.NodeGUID)
-			dev, err = id.Channel().host.OpenIndex(int(resp.IBDevIndex), binary.BigEndian.Uint64(guid[:]))
+			dev, err = verbsInternal.OpenIndex(id.Channel().host, int(resp.IBDevIndex), binary.BigEndian.Uint64(guid[:]))
 		}
 		id.mu.Lock()
 		defer id.mu.Unlock()

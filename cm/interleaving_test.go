@@ -219,7 +219,7 @@ func TestTheRemovalDisconnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep.id.Device().MarkRemoved()
+	verbsInternal.MarkRemoved(ep.id.Device())
 	k.queue(ep.id.kid, EventDisconnected, 0)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -86,7 +86,7 @@ func TestIWARPWithoutQP(t *testing.T) {
 	r.ok(server.Accept(nil))
 	r.want(r.client, client, cm.EventEstablished, 0)
 	r.want(r.server, server, cm.EventEstablished, 0)
-	var se *verbs.StateError
+	var se *verbs.QPStateError
 	if _, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}); !errors.As(err, &se) || se.State != verbs.QPInit {
 		t.Errorf("a send before SetState: %v", err)
 	}

@@ -54,7 +54,7 @@ func (c *Conn) startKeepAlive(option time.Duration) {
 	ownQP := id.ownQP
 	id.mu.Unlock()
 	theirs := !ownQP || c.qp.Cap().SendWR < 2
-	if period < 0 || option == 0 && theirs || !c.qp.SendCQ().Exclusive() {
+	if period < 0 || option == 0 && theirs || !verbsInternal.Exclusive(c.qp.SendCQ()) {
 		return
 	}
 	passive := id.passive()

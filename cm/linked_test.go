@@ -194,7 +194,7 @@ func withCause(after time.Duration) (context.Context, context.CancelFunc) {
 // the peer posts gets no message.
 func (l *linked) takenBack(t *testing.T) {
 	t.Helper()
-	if l.qp.Gone().Err() == nil && l.qp.State() != verbs.QPErr {
+	if verbsInternal.Closed(l.qp).Err() == nil && l.qp.State() != verbs.QPErr {
 		t.Errorf("the QP is in state %v, want %v or closed", l.qp.State(), verbs.QPErr)
 	}
 	if _, err := l.peer.PostRecv([]verbs.RecvWR{{ID: 1, SGList: []verbs.SGE{l.theirs.SGE()}}}); err != nil {

@@ -4,6 +4,7 @@ package cm
 
 import (
 	"purerdma/abi"
+	"purerdma/provider"
 	"purerdma/verbs"
 )
 
@@ -21,7 +22,7 @@ type UDParam struct {
 }
 
 func udParamFromKernel(k *abi.UcmUDParam) UDParam {
-	p := UDParam{AHAttr: verbs.AHAttrFromKernel(&k.AHAttr), QPN: k.QPNum, QKey: k.QKey}
+	p := UDParam{AHAttr: provider.AHAttrFromKernel(&k.AHAttr), QPN: k.QPNum, QKey: k.QKey}
 	if k.PrivateDataLen > 0 {
 		p.PrivateData = append([]byte(nil), k.PrivateData[:k.PrivateDataLen]...)
 	}

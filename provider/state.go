@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// StateError says that a QP is in a state in which nothing can be posted to it.
+// QPStateError says that a QP is in a state in which nothing can be posted to it.
 // It wraps EINVAL.
-type StateError struct {
+type QPStateError struct {
 	State QPState
 }
 
-func (e *StateError) Error() string {
+func (e *QPStateError) Error() string {
 	return fmt.Sprintf("QP in state %v: %v", e.State, syscall.EINVAL)
 }
 
 // Unwrap returns EINVAL.
-func (e *StateError) Unwrap() error { return syscall.EINVAL }
+func (e *QPStateError) Unwrap() error { return syscall.EINVAL }

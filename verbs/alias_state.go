@@ -6,13 +6,13 @@ package verbs
 
 import "purerdma/provider"
 
-// StateError says that a QP is in a state in which nothing can be posted to it.
+// QPStateError says that a QP is in a state in which nothing can be posted to it.
 // It wraps EINVAL.
 //
-//	type StateError struct {
+//	type QPStateError struct {
 //		State QPState
 //	}
 //
-//	func (e *StateError) Error() string
-//	func (e *StateError) Unwrap() error
-type StateError = provider.StateError
+//	func (e *QPStateError) Error() string
+//	func (e *QPStateError) Unwrap() error
+type QPStateError = provider.QPStateError

@@ -201,9 +201,8 @@ func (c *CQ) Entries() int { return c.p.Entries() }
 // for as long.
 func (c *CQ) SetSpin(max time.Duration) { c.spin.set(max) }
 
-// Exclusive says whether at most one queue completes on the CQ: the sends of one
-// QP or its receives.
-func (c *CQ) Exclusive() bool {
+// exclusive is bridge.Verbs.Exclusive.
+func (c *CQ) exclusive() bool {
 	c.users.mu.Lock()
 	defer c.users.mu.Unlock()
 	return c.users.count[kindSendQueue]+c.users.count[kindRecvQueue] <= 1

@@ -118,16 +118,9 @@ func (d *Device) Provider() provider.Context { return d.ctx }
 // back under its name after it was removed.
 func (d *Device) Same(o *Device) bool { return o != nil && d.shared == o.shared }
 
-// Removed returns a channel that is closed when the device has been removed, or has
-// reported a fatal error.
-func (d *Device) Removed() <-chan struct{} { return d.removed }
-
-// MarkRemoved says that the device is going away: who learns of it, as the
-// connection manager does by DEVICE_REMOVAL, calls this. Every wait on the
-// device ends, and every later call fails, with a *DeviceRemovedError, but Close
-// of its objects succeeds. The context is closed at once, because the kernel's
-// removal may wait for that. May be called more than once.
-func (d *Device) MarkRemoved() { d.remove() }
+// Done returns a channel that is closed when the device has been removed, or has
+// reported a fatal error. Close does not close it.
+func (d *Device) Done() <-chan struct{} { return d.removed }
 
 // Close gives the reference back. It may be called more than once. The context
 // goes with the last reference and the last object of the device. The Device

@@ -75,7 +75,7 @@ func TestFirstCallAfterRemoval(t *testing.T) {
 				t.Errorf("Alloc = %v, want a DeviceRemovedError of %s", err, name)
 			}
 			select {
-			case <-dev.Removed():
+			case <-dev.Done():
 			default:
 				t.Error("Removed is not closed")
 			}
@@ -113,8 +113,8 @@ func (t zeroTransport) Mmap(offset int64, length int) ([]byte, error) {
 
 func (t zeroTransport) Ioctl(req *uverbs.Request) error {
 	if req.Object == abi.UVERBS_OBJECT_CQ && req.Method == abi.UVERBS_METHOD_CQ_DESTROY {
-		go t.k.dev.MarkRemoved() // waits for this command
-		<-t.k.dev.Removed()
+		go t.k.dev.remove() // waits for this command
+		<-t.k.dev.Done()
 	}
 	return t.Transport.Ioctl(req)
 }

@@ -117,7 +117,7 @@ func TestExclusiveCQ(t *testing.T) {
 			t.Fatal(err)
 		}
 		closer(t, qp)
-		if cq.Exclusive() {
+		if internals.Exclusive(cq) {
 			t.Errorf("a CQ of %d QPs is exclusive", i+1)
 		}
 	}

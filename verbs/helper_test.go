@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/internal/bridge"
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
@@ -19,6 +20,9 @@ import (
 	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
+
+// internals has the functions that package verbs does not export.
+var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ])
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
 

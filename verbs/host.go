@@ -88,9 +88,8 @@ func (h *Host) Open(name string) (*Device, error) {
 	return h.find(name, func(d *DeviceInfo) bool { return d.Name == name })
 }
 
-// OpenIndex opens a device by the index that the connection manager names, or by
-// its node GUID if the index, there or in the list of devices, is negative.
-func (h *Host) OpenIndex(index int, guid uint64) (*Device, error) {
+// openIndex is bridge.Verbs.OpenIndex.
+func (h *Host) openIndex(index int, guid uint64) (*Device, error) {
 	return h.find("device", func(d *DeviceInfo) bool {
 		if index >= 0 && d.Index >= 0 {
 			return d.Index == index

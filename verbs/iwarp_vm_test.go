@@ -289,7 +289,7 @@ func TestIWARPClosing(t *testing.T) {
 	if a, err := l.qp.Query(); err != nil || a.State != verbs.QPSQD && a.State != verbs.QPErr {
 		t.Errorf("Query: %v, %v", a.State, err)
 	}
-	var state *verbs.StateError
+	var state *verbs.QPStateError
 	switch n, err := l.qp.PostSend([]verbs.SendWR{{ID: 9, Opcode: verbs.OpSend}}); {
 	case n == 1 && err == nil:
 		if wc := l.collect(t, 1)[9]; wc.Status != verbs.WCWRFlushErr {

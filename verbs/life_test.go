@@ -34,11 +34,11 @@ func TestShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := rt.h.OpenIndex(0, 0)
+	b, err := internals.OpenIndex(rt.h, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := rt.h.OpenIndex(-1, a.NodeGUID())
+	c, err := internals.OpenIndex(rt.h, -1, a.NodeGUID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,8 +233,8 @@ func TestMarkRemoved(t *testing.T) {
 		}()
 	}
 	time.Sleep(10 * time.Millisecond)
-	l.dev.MarkRemoved()
-	r.dev.MarkRemoved()
+	internals.MarkRemoved(l.dev)
+	internals.MarkRemoved(r.dev)
 	for range 3 {
 		if err := <-waits; !isRemoved(err) {
 			t.Errorf("Wait: %v", err)
@@ -294,7 +294,7 @@ func TestPollDuringRemoval(t *testing.T) {
 			}
 			<-started
 			<-started
-			l.dev.MarkRemoved()
+			internals.MarkRemoved(l.dev)
 			for range 2 {
 				if err := <-polled; !isRemoved(err) {
 					t.Error(err)

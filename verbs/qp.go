@@ -3,7 +3,6 @@
 package verbs
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"sync"
@@ -132,12 +131,14 @@ func (q *QP) SignalAll() bool { return q.signalAll }
 // Provider returns the provider's QP, for what only one vendor has.
 func (q *QP) Provider() provider.QP { return q.p }
 
-// SetState notes that the kernel moved the QP by itself, as the connection
-// manager of iWARP does. It moves nothing.
+// SetState notes that the kernel moved the QP by itself, as the connection manager of iWARP
+// does with the QP of a connection. It moves nothing. It is for programs that give a cm.ID a
+// QP by its number, in ConnParam: they call it with QPRTS after EventEstablished.
 func (q *QP) SetState(s QPState) { q.p.SetState(s) }
 
-// Gone returns a context that ends when the QP has been closed.
-func (q *QP) Gone() context.Context { return q.gone.context() }
+// Done returns a channel that is closed when the QP has been closed, by Close or with the
+// cm.ID that made it.
+func (q *QP) Done() <-chan struct{} { return q.gone.context().Done() }
 
 // Query asks the kernel for the attributes (ibv_query_qp(3)). If the device has
 // moved the QP to an error state, State shows it from then on.

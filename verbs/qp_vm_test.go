@@ -185,12 +185,12 @@ func TestVMStates(t *testing.T) {
 				t.Helper()
 				wr := message(e, peer, refused)
 				wr.Flags = verbs.SendSignaled
-				var state *verbs.StateError
+				var state *verbs.QPStateError
 				if n, err := e.qp.PostSend([]verbs.SendWR{wr}); n != 0 || !errors.As(err, &state) || state.State != want {
 					t.Errorf("send in %v: %d, %v", want, n, err)
 				}
 			}
-			var state *verbs.StateError
+			var state *verbs.QPStateError
 			if n, err := e.qp.PostRecv([]verbs.RecvWR{{ID: refused, SGList: room}}); n != 0 || !errors.As(err, &state) || state.State != verbs.QPReset {
 				t.Errorf("receive in RESET: %d, %v", n, err)
 			}

@@ -75,7 +75,7 @@ func TestVMCallsDuringRemoval(t *testing.T) {
 	unplugged := make(chan error, 1)
 	go func() { unplugged <- host.Unplug() }()
 	if vmtest.Driver() == "siw" || vmtest.Driver() == "rxe" && !linuxSince(t, 7, 3) {
-		dev.MarkRemoved()
+		internals.MarkRemoved(dev)
 	}
 	ended.Wait()
 	if err := <-unplugged; err != nil {

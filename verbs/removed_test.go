@@ -61,7 +61,7 @@ func TestTheRemovalIsToldWhenTheDeviceIsClosed(t *testing.T) {
 		told <- err
 	}()
 	removed := make(chan struct{})
-	go func() { dev.MarkRemoved(); close(removed) }()
+	go func() { dev.remove(); close(removed) }()
 	<-k.closing
 	select {
 	case err := <-told:

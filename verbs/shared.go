@@ -134,7 +134,7 @@ func (s *shared) close() error {
 
 // eventError judges the error of reading an event file. EIO means that the kernel
 // has taken the device away, which drivers that do not wait for their users to
-// let go of it can do; nobody may have called MarkRemoved yet.
+// let go of it can do; the connection manager may not have told of it yet.
 func (s *shared) eventError(err error) error {
 	switch {
 	case !errors.Is(err, syscall.EIO):

@@ -199,7 +199,7 @@ func TestUnmappedAfterRemoval(t *testing.T) {
 	mr := alloc(t, pd)
 	addr := uintptr(mr.Addr())
 	removed := make(chan struct{})
-	go func() { dev.MarkRemoved(); close(removed) }()
+	go func() { dev.remove(); close(removed) }()
 	<-k.closed
 	gone := make(chan error, 1)
 	go func() { gone <- mr.Close() }()

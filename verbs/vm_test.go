@@ -34,7 +34,7 @@ func TestVMDevices(t *testing.T) {
 			t.Errorf("%s is not among %+v", h.Device, infos)
 		}
 		dev := openDevice(t, verbs.DefaultHost(), h.Device)
-		again, err := verbs.DefaultHost().OpenIndex(dev.Index(), dev.NodeGUID())
+		again, err := internals.OpenIndex(verbs.DefaultHost(), dev.Index(), dev.NodeGUID())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,8 +197,8 @@ func TestVMRemoved(t *testing.T) {
 	default:
 	}
 	start := time.Now()
-	e.dev.MarkRemoved()
-	e.dev.MarkRemoved()
+	internals.MarkRemoved(e.dev)
+	internals.MarkRemoved(e.dev)
 	flushed := 0
 	if vmtest.Driver() == "siw" {
 		flushed = 1 // the receive: its connection may end first
@@ -219,7 +219,7 @@ func TestVMRemoved(t *testing.T) {
 	}
 	t.Logf("deleted %v after MarkRemoved", time.Since(start))
 	select {
-	case <-e.dev.Removed():
+	case <-e.dev.Done():
 	default:
 		t.Error("Removed is not closed")
 	}

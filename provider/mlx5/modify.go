@@ -27,7 +27,7 @@ func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 		if move && attr.State == provider.QPErr {
 			return nil
 		}
-		return &provider.StateError{State: provider.QPErr}
+		return &provider.QPStateError{State: provider.QPErr}
 	}
 	if reset {
 		q.admit(false, false)

@@ -93,7 +93,7 @@ func (q *QP) recvNotReady() error {
 	case q.cap.RecvWR == 0:
 		return fmt.Errorf("mlx5: receive on a QP without a receive queue: %w", syscall.EINVAL)
 	}
-	return &provider.StateError{State: q.State()}
+	return &provider.QPStateError{State: q.State()}
 }
 
 // Query asks the kernel for the attributes.

@@ -145,7 +145,7 @@ func TestSendStates(t *testing.T) {
 		q.BatchBegin()
 		q.BatchAdd(&wr[0])
 		berr := q.BatchPost()
-		var se *provider.StateError
+		var se *provider.QPStateError
 		switch s {
 		case provider.QPRTS, provider.QPSQD, provider.QPSQE, provider.QPErr:
 			if n != 1 || err != nil || berr != nil || dev.SendCounter() != before+2 {

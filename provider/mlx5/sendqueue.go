@@ -279,7 +279,7 @@ func (q *QP) notReady(n int) error {
 	case n == 0:
 		return nil
 	}
-	return &provider.StateError{State: q.State()}
+	return &provider.QPStateError{State: q.State()}
 }
 
 // BatchBegin takes the send queue for a batch.

@@ -156,7 +156,7 @@ func (r *skipRig) ended(q *QP) {
 	if err != nil || attr.State != provider.QPErr || q.State() != provider.QPErr {
 		r.t.Errorf("state of the failed QP: %v by Query (%v), %v by State, want ERR", attr.State, err, q.State())
 	}
-	var state *provider.StateError
+	var state *provider.QPStateError
 	if n, err := q.PostSend([]provider.SendWR{{Opcode: provider.OpSend}}); n != 0 || !errors.As(err, &state) || state.State != provider.QPErr {
 		r.t.Errorf("PostSend to the failed QP = %d, %v, want a StateError of ERR", n, err)
 	}

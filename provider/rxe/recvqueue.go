@@ -120,7 +120,7 @@ func (q *qp) receivable() error {
 		return fmt.Errorf("QP with a shared receive queue has none of its own: %w", syscall.EINVAL)
 	}
 	if s := q.State(); s == provider.QPReset {
-		return &provider.StateError{State: s}
+		return &provider.QPStateError{State: s}
 	}
 	return nil
 }

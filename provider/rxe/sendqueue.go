@@ -99,7 +99,7 @@ func (q *qp) sendable() error {
 		return err
 	}
 	if s := q.State(); sendStates>>s&1 == 0 {
-		return &provider.StateError{State: s}
+		return &provider.QPStateError{State: s}
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func TestDiscardedBatchLeavesWindows(t *testing.T) {
 	refused := func() error { // by the state of the QP
 		q.SetState(provider.QPReset)
 		defer q.SetState(provider.QPRTS)
-		var state *provider.StateError
+		var state *provider.QPStateError
 		if err := q.BatchPost(); !errors.As(err, &state) {
 			return fmt.Errorf("BatchPost in RESET = %v, want a StateError", err)
 		}

@@ -72,7 +72,7 @@ func (q *qp) receivable() error {
 	case provider.QPInit, provider.QPRTR, provider.QPRTS, provider.QPErr:
 		return nil
 	default:
-		return &provider.StateError{State: s}
+		return &provider.QPStateError{State: s}
 	}
 }
 

@@ -243,7 +243,7 @@ func TestStates(t *testing.T) {
 			continue // see TestFlush
 		}
 		r.qp.state.Store(uint32(s))
-		var se *provider.StateError
+		var se *provider.QPStateError
 		n, err := r.qp.PostSend([]provider.SendWR{{Opcode: provider.OpSend}})
 		if ok := s == provider.QPRTS; ok != (err == nil) || !ok && (!errors.As(err, &se) || se.State != s || !errors.Is(err, syscall.EINVAL) || n != 0) {
 			t.Errorf("sending in %v: %d, %v", s, n, err)

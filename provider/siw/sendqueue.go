@@ -82,7 +82,7 @@ func (q *qp) sendable() error {
 	case provider.QPRTS, provider.QPErr:
 		return nil
 	default:
-		return &provider.StateError{State: s}
+		return &provider.QPStateError{State: s}
 	}
 }
 

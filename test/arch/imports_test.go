@@ -77,6 +77,8 @@ func TestImportsFindsViolations(t *testing.T) {
 		{"cm/x.go", `import "C"`, "cgo"},
 		{"cm/x.go", `import _ "embed"`, "blank import"},
 		{"cm/x.go", `func init() {}`, "init function"},
+		{"cm/bridge.go", `func init() {}`, "init function"},
+		{"verbs/bridge.go", `func init() {}`, ""},
 		{"cm/x.go", `import "github.com/google/go-cmp/cmp"`, "may not import github.com/google/go-cmp/cmp"},
 		{"cm/x_test.go", `import "github.com/google/go-cmp/cmp"`, ""},
 		{"cm/x_test.go", `import "unsafe"`, ""},
@@ -135,7 +137,7 @@ func violations(file string, src []byte) []string {
 		}
 	}
 	for _, d := range f.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" && dir+"/"+name != "verbs/bridge.go" { // see internal/bridge
 			bad("init function")
 		}
 	}

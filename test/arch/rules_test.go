@@ -26,6 +26,7 @@ var rules = map[string]rule{
 	"internal/ring":    {unsafe: []string{"*"}},
 	"internal/mmio":    {unsafe: []string{"*"}},
 	"internal/mem":     {xsys: true, unsafe: []string{"*"}},
+	"internal/bridge":  {},
 	"internal/cdev":    {ours: []string{"abi"}, xsys: true, unsafe: []string{"raw_linux.go"}},
 	"internal/netns":   {xsys: true},
 	"internal/trace":   {ours: []string{"abi"}, xsys: true},
@@ -37,9 +38,9 @@ var rules = map[string]rule{
 	"provider/rxe":  {ours: []string{"abi", "uverbs", "provider", "internal/ring"}},
 	"provider/siw":  {ours: []string{"abi", "uverbs", "provider", "internal/ring"}},
 	"provider/mlx5": {ours: []string{"abi", "uverbs", "provider", "internal/lograte", "internal/mem", "internal/mmio"}, unsafe: []string{"*"}},
-	"verbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
+	"verbs": {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
 		unsafe: []string{"buffer.go"}},
-	"cm": {ours: []string{"abi", "internal/cdev", "internal/lograte", "internal/mem", "internal/netns", "ucma", "verbs"}},
+	"cm": {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/lograte", "internal/mem", "internal/netns", "provider", "ucma", "verbs"}},
 
 	"oob": {ours: []string{"verbs"}},
 

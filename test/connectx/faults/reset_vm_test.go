@@ -25,7 +25,7 @@ func TestFatal(t *testing.T) {
 	l.hosts[0].Fault(t, "fatal", prm.HealthFirmware)
 	expect(t, q, verbs.AsyncDeviceFatal)
 	select {
-	case <-dev.Removed():
+	case <-dev.Done():
 	case <-time.After(limit):
 		t.Fatal("the device is not removed after AsyncDeviceFatal")
 	}

@@ -223,7 +223,7 @@ func TestFatal(t *testing.T) {
 		failed("Wait", <-waited)
 	}
 	select {
-	case <-a.dev.Removed():
+	case <-a.dev.Done():
 	case <-deadline(t).Done():
 		t.Fatal("the device is not removed")
 	}

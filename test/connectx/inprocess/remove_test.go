@@ -29,7 +29,7 @@ func TestRemoved(t *testing.T) {
 		t.Errorf("the next event: %v", err)
 	}
 	select {
-	case <-a.dev.Removed():
+	case <-a.dev.Done():
 	case <-deadline(t).Done():
 		t.Fatal("the device is not removed")
 	}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+
+	"purerdma/internal/bridge"
+)
+
+func init() {
+	bridge.Functions = &bridge.Verbs[*Host, *Device, *QP, *CQ]{
+		OpenIndex:   (*Host).openIndex,
+		MarkRemoved: func(d *Device) { d.remove() },
+		Closed:      func(q *QP) context.Context { return q.gone.context() },
+		Exclusive:   (*CQ).exclusive,
+	}
+}
