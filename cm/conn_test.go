@@ -286,6 +286,21 @@ func TestReadAllocatesNothing(t *testing.T) {
 	}
 }
 
+func TestPostRecvAllocatesNothing(t *testing.T) {
+	l := linkedConn(t)
+	runs := l.qp.Cap().RecvWR - 1 // AllocsPerRun adds one
+	if n := testing.AllocsPerRun(runs, func() {
+		if err := l.PostRecv(1, l.buf.Slice(0, 8), l.buf.Slice(64, 8)); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("PostRecv allocates %v times, want 0", n)
+	}
+	if err := l.PostRecv(1, l.buf.Slice(0, 8)); !errors.Is(err, verbs.ErrFull) {
+		t.Errorf("PostRecv() to a full queue = %v, want %v", err, verbs.ErrFull)
+	}
+}
+
 // TestRemoteBounds reads and writes more than the remote memory has.
 func TestRemoteBounds(t *testing.T) {
 	l := linkedConn(t)

@@ -39,6 +39,9 @@ type endpoint struct {
 	// *BrokenError.
 	first atomic.Pointer[error]
 
+	recvMu sync.Mutex
+	recv   verbs.RecvBatch // the receive on its way to the QP
+
 	slot    *slot       // in the counts of the listener
 	idle    *time.Timer // of the keepalive, nil if there is none
 	closing sync.Mutex
@@ -300,13 +303,17 @@ func (ep *endpoint) use(qp *verbs.QP, cfg verbs.QPConfig) (*verbs.QP, error) {
 	return qp, nil
 }
 
-// postRecv posts one receive on a QP.
+// postRecv posts one receive on a QP. It does not allocate: the slice sg of the caller
+// stays on its stack, because the receive goes through memory of the endpoint.
 func (ep *endpoint) postRecv(qp *verbs.QP, wrID uint64, sg []verbs.SGE) error {
 	if ep.id.gate.isShut() {
 		return ep.id.opError(opRecv, net.ErrClosed)
 	}
-	wr := [1]verbs.RecvWR{{ID: wrID, SGList: sg}}
-	if _, err := qp.PostRecv(wr[:]); err != nil {
+	ep.recvMu.Lock()
+	defer ep.recvMu.Unlock()
+	ep.recv.Reset()
+	ep.recv.Add(wrID, sg...)
+	if _, err := qp.PostRecv(ep.recv.WRs()); err != nil {
 		return ep.id.opError(opRecv, err)
 	}
 	return nil
