@@ -3,7 +3,6 @@
 package ucma
 
 import (
-	"net/netip"
 	"time"
 
 	"purerdma/abi"
@@ -44,43 +43,6 @@ func (f *File) ResolveAddr(id uint32, src, dst Addr, timeout time.Duration) erro
 func (f *File) ResolveRoute(id uint32, timeout time.Duration) error {
 	return send(f, abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE, id,
 		abi.UcmResolveRoute{ID: id, TimeoutMS: milliseconds(timeout)})
-}
-
-// BindIP is Bind in its older form, for IP addresses alone
-// (RDMA_USER_CM_CMD_BIND_IP).
-func (f *File) BindIP(id uint32, addr netip.AddrPort) error {
-	const code = abi.RDMA_USER_CM_CMD_BIND_IP
-	cmd := abi.UcmBindIP{ID: id}
-	var err error
-	if cmd.Addr, err = encodeIP(addr); err != nil {
-		return &OpError{Op: CommandName(code), ID: id, Err: err}
-	}
-	return send(f, code, id, cmd)
-}
-
-// ResolveIP is ResolveAddr in its older form, for IP addresses alone
-// (RDMA_USER_CM_CMD_RESOLVE_IP).
-func (f *File) ResolveIP(id uint32, src, dst netip.AddrPort, timeout time.Duration) error {
-	const code = abi.RDMA_USER_CM_CMD_RESOLVE_IP
-	cmd := abi.UcmResolveIP{ID: id, TimeoutMS: milliseconds(timeout)}
-	var err error
-	if src.IsValid() {
-		if cmd.SrcAddr, err = encodeIP(src); err != nil {
-			return &OpError{Op: CommandName(code), ID: id, Err: err}
-		}
-	}
-	if cmd.DstAddr, err = encodeIP(dst); err != nil {
-		return &OpError{Op: CommandName(code), ID: id, Err: err}
-	}
-	return send(f, code, id, cmd)
-}
-
-// encodeIP fills the slot of a struct sockaddr_in6, which a struct sockaddr_in
-// fits, too.
-func encodeIP(addr netip.AddrPort) (slot abi.SockaddrIn6, err error) {
-	sa, size, err := EncodeSockaddr(IP(addr))
-	copy(slot[:], sa[:size])
-	return slot, err
 }
 
 // milliseconds converts a timeout for the kernel: rounded up, because 0 is

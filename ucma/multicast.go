@@ -2,11 +2,7 @@
 
 package ucma
 
-import (
-	"net/netip"
-
-	"purerdma/abi"
-)
+import "purerdma/abi"
 
 // JoinMcast joins a multicast group (RDMA_USER_CM_CMD_JOIN_MCAST). joinFlags is
 // RDMA_MC_JOIN_FLAG_FULLMEMBER or RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER. The
@@ -26,24 +22,6 @@ func (f *File) JoinMcast(id uint32, uid uint64, group Addr, joinFlags uint16) (m
 		AddrSize:  size,
 		JoinFlags: joinFlags,
 		Addr:      sa,
-	}, resp)
-	return resp.ID, err
-}
-
-// JoinIPMcast is JoinMcast in its older form, a full member of a group with an IP
-// address (RDMA_USER_CM_CMD_JOIN_IP_MCAST).
-func (f *File) JoinIPMcast(id uint32, uid uint64, group netip.AddrPort) (membership uint32, err error) {
-	const code = abi.RDMA_USER_CM_CMD_JOIN_IP_MCAST
-	sa, err := encodeIP(group)
-	if err != nil {
-		return 0, &OpError{Op: CommandName(code), ID: id, Err: err}
-	}
-	resp := new(abi.UcmCreateIDResp)
-	err = ask(f, code, id, abi.UcmJoinIPMcast{
-		Response: abi.NewPointer(resp),
-		UID:      uid,
-		Addr:     sa,
-		ID:       id,
 	}, resp)
 	return resp.ID, err
 }

@@ -10,20 +10,6 @@ import (
 	"purerdma/abi"
 )
 
-// QueryRoute answers an ID's addresses, device and up to two paths
-// (RDMA_USER_CM_CMD_QUERY_ROUTE). NumPaths is 0 before the route is resolved.
-func (f *File) QueryRoute(id uint32) (*abi.UcmQueryRouteResp, error) {
-	resp := new(abi.UcmQueryRouteResp)
-	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY_ROUTE, id, abi.UcmQuery{
-		Response: abi.NewPointer(resp),
-		ID:       id,
-	}, resp)
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
-}
-
 // QueryGID answers an ID's addresses as struct sockaddr_ib
 // (RDMA_USER_CM_CMD_QUERY with RDMA_USER_CM_QUERY_GID).
 func (f *File) QueryGID(id uint32) (*abi.UcmQueryAddrResp, error) {

@@ -70,7 +70,7 @@ func idOf(code uint32, b []byte) (uint32, bool) {
 		return input[abi.UcmDestroyID](b).ID, true
 	case abi.RDMA_USER_CM_CMD_MIGRATE_ID:
 		return input[abi.UcmMigrateID](b).ID, true
-	case abi.RDMA_USER_CM_CMD_QUERY, abi.RDMA_USER_CM_CMD_QUERY_ROUTE:
+	case abi.RDMA_USER_CM_CMD_QUERY:
 		return input[abi.UcmQuery](b).ID, true
 	case abi.RDMA_USER_CM_CMD_BIND:
 		return input[abi.UcmBind](b).ID, true

@@ -103,13 +103,6 @@ TEXT ·Arm(SB), NOSPLIT, $0-32
 	SFENCE
 	RET
 
-// func StoreRel32(p *uint32, v uint32)
-TEXT ·StoreRel32(SB), NOSPLIT, $0-12
-	MOVQ p+0(FP), AX
-	MOVL v+8(FP), CX
-	MOVL CX, (AX)
-	RET
-
 // func Record(p *uint32, v uint32)
 TEXT ·Record(SB), NOSPLIT, $0-12
 	MOVQ p+0(FP), AX

@@ -96,13 +96,6 @@ TEXT ·Arm(SB), NOSPLIT, $0-32
 	DSB  ST
 	RET
 
-// func StoreRel32(p *uint32, v uint32)
-TEXT ·StoreRel32(SB), NOSPLIT, $0-12
-	MOVD p+0(FP), R0
-	MOVWU v+8(FP), R1
-	STLRW R1, (R0)
-	RET
-
 // func Record(p *uint32, v uint32)
 TEXT ·Record(SB), NOSPLIT, $0-12
 	MOVD p+0(FP), R0

@@ -35,13 +35,6 @@ func RingWrap(b *Bell, v uint32, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Po
 //go:noescape
 func Arm(db *uint32, v uint32, reg unsafe.Pointer, w uint64)
 
-// StoreRel32 stores v to *p after everything that the program has loaded and
-// stored before, as the release of a lock: atomic.StoreUint32 without the price of
-// a full barrier. The race detector does not see it.
-//
-//go:noescape
-func StoreRel32(p *uint32, v uint32)
-
 // Record stores v, in the device's byte order, to a record in memory, after
 // everything that was stored before.
 //

@@ -60,9 +60,5 @@ func Arm(db *uint32, v uint32, reg unsafe.Pointer, w uint64) {
 	atomic.StoreUint32(&flush, 1)
 }
 
-// StoreRel32 stores v to *p after everything that the program has loaded and
-// stored before.
-func StoreRel32(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
-
 // Record stores v to a record in memory, after everything that was stored before.
 func Record(p *uint32, v uint32) { atomic.StoreUint32(p, v) }

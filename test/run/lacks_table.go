@@ -255,7 +255,7 @@ var lacks = []lack{
 
 	{driver: "siw", pkg: "ucma", tests: "TestEveryCommand TestMulticast",
 		why:  "the tests connect by a QP number without a QP, and join groups",
-		seen: "CONNECT: EINVAL; JOIN_IP_MCAST: ENOSYS"},
+		seen: "CONNECT: EINVAL; JOIN_MCAST: ENOSYS"},
 	{driver: "siw", pkg: "test/wire", tests: "TestRping TestVerbs",
 		why:  "what is compared is explained for rxe",
 		seen: "on iWARP rdma-core moves a QP to SQD before it disconnects, and we to ERR; it chooses 0 for the low byte of all keys, and we one after the other; it arms without a command, and so do we"},
