@@ -193,7 +193,7 @@ func acceptingOn(t testing.TB, objects func(*verbs.Device) (create func() *verbs
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: queueKernel{uverbstest.New("rxe0")}}
 	ch := newEventChannel(ucma.New(&requestingCM{}), host)
 	t.Cleanup(func() { ch.Close() })
-	if _, err := ch.NewID(PortSpaceTCP); err != nil {
+	if _, err := ch.NewID(IDConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	dev, err := host.Open("rxe0")

@@ -138,7 +138,7 @@ func lookupSA(ctx context.Context, node, service string, hints *AddrInfoHints) (
 		infos, err = saAddrInfo(ctx, verbs.DefaultHost(), service)
 	}
 	if err != nil {
-		return nil, &OpError{Op: opAddrInfo, Err: &AddrInfoError{Node: node, Service: service, Err: err}}
+		return nil, &OpError{Op: opAddrInfo, Err: addrInfoError(node, service, err)}
 	}
 	return infos, nil
 }
@@ -149,7 +149,7 @@ const opAddrInfo = "look up address info"
 func (r *resolver) addrInfo(ctx context.Context, node, service string, hints *AddrInfoHints) (AddrInfo, error) {
 	if hints == nil {
 		if node == "" && service == "" {
-			return AddrInfo{}, &AddrInfoError{Err: fmt.Errorf("neither they nor hints are given: %w", syscall.EINVAL)}
+			return AddrInfo{}, addrInfoError("", "", fmt.Errorf("neither they nor hints are given: %w", syscall.EINVAL))
 		}
 		hints = &AddrInfoHints{}
 	}
@@ -158,7 +158,7 @@ func (r *resolver) addrInfo(ctx context.Context, node, service string, hints *Ad
 		info.Flags, info.Family, info.DstAddr = hints.Flags, hints.Family, hints.DstAddr
 	} else if err := r.resolve(ctx, node, service, hints, &info); err != nil {
 		if ctx.Err() == nil {
-			err = &AddrInfoError{Node: node, Service: service, Err: err}
+			err = addrInfoError(node, service, err)
 		}
 		return AddrInfo{}, err
 	}

@@ -57,14 +57,7 @@ func eaiOf(err error) error {
 	return fmt.Errorf("%w: %w", code, err)
 }
 
-// AddrInfoError says for which node and service LookupAddrInfo found nothing.
-type AddrInfoError struct {
-	Node, Service string
-	Err           error // wraps an EAI, as a rule
+// addrInfoError adds the node and the service to an error of LookupAddrInfo.
+func addrInfoError(node, service string, err error) error {
+	return fmt.Errorf("node %q, service %q: %w", node, service, err)
 }
-
-func (e *AddrInfoError) Error() string {
-	return fmt.Sprintf("node %q, service %q: %v", e.Node, e.Service, e.Err)
-}
-
-func (e *AddrInfoError) Unwrap() error { return e.Err }

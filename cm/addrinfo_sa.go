@@ -68,12 +68,12 @@ func fabricGIDs(host *verbs.Host, name string) ([]verbs.GID, error) {
 
 // saAddrInfoAt asks the subnet administrator of one port's fabric.
 func saAddrInfoAt(ctx context.Context, host *verbs.Host, gid verbs.GID, service string) ([]AddrInfo, error) {
-	ch, err := NewEventChannelOn(host)
+	ch, err := NewEventChannel(host)
 	if err != nil {
 		return nil, err
 	}
 	defer ch.Close()
-	id, err := ch.NewID(PortSpaceIB)
+	id, err := ch.NewID(IDConfig{PortSpace: PortSpaceIB})
 	if err != nil {
 		return nil, err
 	}

@@ -163,11 +163,11 @@ func TestCancelled(t *testing.T) {
 // and leaves it at that.
 func silentPeer(t *testing.T, src, dst cm.Addr) (*cm.EventChannel, *cm.ID) {
 	t.Helper()
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := ch.NewID(cm.PortSpaceTCP)
+	id, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,13 +41,9 @@ type EventChannel struct {
 // never 0, because the kernel drops the events of number 0.
 var lastUID atomic.Uint64
 
-// NewEventChannel opens a channel whose IDs use the devices of
-// verbs.DefaultHost.
-func NewEventChannel() (*EventChannel, error) { return NewEventChannelOn(nil) }
-
-// NewEventChannelOn opens a channel whose IDs use the devices of host; nil means
-// verbs.DefaultHost.
-func NewEventChannelOn(host *verbs.Host) (*EventChannel, error) {
+// NewEventChannel opens a channel whose IDs use the devices of host, nil for
+// verbs.DefaultHost (rdma_create_event_channel(3)).
+func NewEventChannel(host *verbs.Host) (*EventChannel, error) {
 	if host == nil {
 		host = verbs.DefaultHost()
 	}

@@ -21,7 +21,7 @@ import (
 
 func newFakeID(t *testing.T, ch *EventChannel) *ID {
 	t.Helper()
-	id, err := ch.NewID(PortSpaceTCP)
+	id, err := ch.NewID(IDConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 	if _, err := ch.Next(context.Background()); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Next after Close: %v", err)
 	}
-	if _, err := ch.NewID(PortSpaceTCP); !errors.Is(err, net.ErrClosed) {
+	if _, err := ch.NewID(IDConfig{}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("NewID after Close: %v", err)
 	}
 }

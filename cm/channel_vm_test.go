@@ -19,13 +19,13 @@ import (
 func TestEventChannel(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ch.Close()
 	newID := func() *cm.ID {
-		id, err := ch.NewID(cm.PortSpaceTCP)
+		id, err := ch.NewID(cm.IDConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,12 +120,12 @@ func TestSelfMovedQP(t *testing.T) {
 	defer pd.Close()
 	r.Close()
 
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	id, err := ch.NewID(cm.PortSpaceTCP)
+	id, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

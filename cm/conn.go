@@ -66,8 +66,8 @@ func (c *Conn) LocalAddr() Addr { return c.ep.id.LocalAddr() }
 // RemoteAddr returns the peer's address.
 func (c *Conn) RemoteAddr() Addr { return c.ep.id.RemoteAddr() }
 
-// PeerParam returns what the peer sent: its request, or its acceptance.
-func (c *Conn) PeerParam() ConnParam { return c.peer }
+// PeerParam returns the parameters that the peer sent with its request or acceptance.
+func (c *Conn) PeerParam() PeerParam { return c.peer.asPeer() }
 
 // PrivateData returns what the peer sent along. On InfiniBand and RoCE there are
 // zeros after what it gave.

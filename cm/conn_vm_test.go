@@ -88,7 +88,7 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 				return err
 			}
 			defer req.Close()
-			p := req.Param()
+			p := req.PeerParam()
 			if string(req.PrivateData()) != string(padded("hello", 56)) {
 				return errors.New("private data " + string(req.PrivateData()))
 			}
@@ -96,7 +96,7 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 			if iwarp() { // which has no such counts
 				p.RetryCount, p.RNRRetryCount = 5, 6
 			}
-			if p.ResponderResources != 3 || p.InitiatorDepth != 4 || p.RetryCount != 5 || p.RNRRetryCount != 6 {
+			if p.IncomingReads != 3 || p.OutgoingReads != 4 || p.RetryCount != 5 || p.RNRRetryCount != 6 {
 				return errors.New("parameters came out wrong")
 			}
 			if req.Device().Name() == "" || !req.RemoteAddr().IsValid() {
@@ -153,7 +153,7 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 	if iwarp() {
 		depths = [2]int{1, 3}
 	}
-	if p := conn.PeerParam(); p.InitiatorDepth != depths[0] || p.ResponderResources != depths[1] {
+	if p := conn.PeerParam(); p.OutgoingReads != depths[0] || p.IncomingReads != depths[1] {
 		t.Errorf("the peer's depths: %+v", p)
 	}
 	conn.Close()

@@ -21,7 +21,7 @@ func TestDatagramEvents(t *testing.T) {
 	vmtest.NoLeaks(t)
 	p := &rcPair{rig: &rig{t: t, hosts: hosts, server: channel(t), client: channel(t)}}
 	newID := func(ch *cm.EventChannel) *cm.ID {
-		id, err := ch.NewID(cm.PortSpaceUDP)
+		id, err := ch.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
 		p.ok(err)
 		return id
 	}

@@ -151,11 +151,11 @@ func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, er
 	if _, _, err := oneFamily(d.source(info), info.DstAddr); err != nil {
 		return nil, &OpError{Op: opResolve, Local: d.source(info), Remote: info.DstAddr, Err: err}
 	}
-	ch, err := NewEventChannelOn(d.Host)
+	ch, err := NewEventChannel(d.Host)
 	if err != nil {
 		return nil, &OpError{Op: opResolve, Local: d.source(info), Remote: info.DstAddr, Err: err.(*OpError).Err}
 	}
-	id, err := ch.NewIDConfig(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: d.NetNS})
+	id, err := ch.NewID(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: d.NetNS})
 	if err == nil {
 		if err = d.resolve(ctx, id, info); err == nil {
 			r := &Resolved{pendingConn: pendingConn{ep: newEndpoint(ch, id), qpConfig: d.QP, keepAlive: d.KeepAlive}, connect: info.Connect}

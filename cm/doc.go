@@ -13,6 +13,8 @@
 //	Resolve -> *Resolved -> Connect -> *Conn
 //	Listen  -> Accept -> *Request -> Accept or Reject -> *Conn
 //
+// Both stages are a [PendingConn], for functions that make the objects of either side.
+//
 // Everything that can block takes a context. When it ends, what was begun is
 // undone.
 //
@@ -26,11 +28,17 @@
 // takes the QP with it, and all that comes after is flushed: the calls of a Conn
 // then return a *[BrokenError], which has the first failure.
 //
+// The disconnect of either side moves the QP to the error state. The posted receives and the
+// requests that have not completed are flushed: they complete with verbs.WCWRFlushErr, in
+// order, after the completions of all messages that arrived before. A program that must not
+// lose requests waits for their completions before it disconnects.
+//
 // # Memory
 //
 // [Conn.Alloc] and [Resolved.Alloc] return registered memory that belongs to the connection:
 // its Close frees the memory after its QP. Memory, PDs, CQs and QPs that the program made
-// itself may be closed before the connection or after it.
+// itself may be closed before the connection or after it. The package documentation of verbs
+// states when the bytes that a device writes are visible.
 //
 // # Peers that are not trusted
 //

@@ -29,7 +29,7 @@ func FuzzEvent(f *testing.F) {
 		if datagram {
 			space = PortSpaceUDP
 		}
-		id, err := ch.NewID(space)
+		id, err := ch.NewID(IDConfig{PortSpace: space})
 		if err != nil {
 			t.Fatal(err)
 		}

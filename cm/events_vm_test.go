@@ -142,7 +142,7 @@ func TestEventAddrChange(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	h, failOver := vmtest.Bond(t)
-	r := rigOn(t, h, h, cm.IDConfig{PortSpace: cm.PortSpaceTCP})
+	r := rigOn(t, h, h, cm.IDConfig{})
 	server, client := r.connected()
 	failOver()
 	r.want(r.client, client, cm.EventAddrChange, 0)

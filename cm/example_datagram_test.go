@@ -67,12 +67,12 @@ func send(ctx context.Context, qp *verbs.QP, to cm.UDParam, msg string) error {
 func ExampleID_JoinMulticast() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer ch.Close()
-	id, err := ch.NewID(cm.PortSpaceUDP)
+	id, err := ch.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
 	if err != nil {
 		log.Fatal(err)
 	}

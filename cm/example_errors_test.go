@@ -144,12 +144,12 @@ func ExampleBrokenError() {
 
 // The error names the state of the ID and those in which the call is possible.
 func ExampleStateError() {
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer ch.Close()
-	id, err := ch.NewID(cm.PortSpaceTCP)
+	id, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}

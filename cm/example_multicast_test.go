@@ -49,12 +49,12 @@ func answerGroup(ctx context.Context, id *cm.ID, group cm.UDParam) error {
 // A member of a multicast group that answers who sends to it.
 func ExampleID_JoinMulticast_answer() {
 	ctx := context.Background()
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer ch.Close()
-	id, err := ch.NewID(cm.PortSpaceUDP)
+	id, err := ch.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
 	if err != nil {
 		log.Fatal(err)
 	}

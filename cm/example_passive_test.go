@@ -106,12 +106,12 @@ func (s *session) echoOne(ctx context.Context, qp *verbs.QP) {
 
 // The passive side of the librdmacm model.
 func ExampleID_Listen() {
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer ch.Close() // and every ID on it
-	listener, err := ch.NewID(cm.PortSpaceTCP)
+	listener, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}

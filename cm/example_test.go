@@ -161,12 +161,12 @@ func ExampleResolve() {
 // The librdmacm model: IDs on a channel, outcomes as events.
 func ExampleEventChannel() {
 	ctx := context.Background()
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer ch.Close()
-	id, err := ch.NewID(cm.PortSpaceTCP)
+	id, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}

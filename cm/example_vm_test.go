@@ -52,7 +52,7 @@ func TestExampleEventServer(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ch := channel(t)
-	listener, err := ch.NewID(cm.PortSpaceTCP)
+	listener, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

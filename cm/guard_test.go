@@ -178,7 +178,7 @@ func TestTypesOfAPortSpace(t *testing.T) {
 		{PortSpaceIB, verbs.UD, true}, {PortSpaceIB, verbs.RC, true}, {PortSpaceIB, 0, true},
 	} {
 		before := k.living()
-		id, err := ch.NewIDConfig(IDConfig{PortSpace: tc.ps, QPType: tc.t})
+		id, err := ch.NewID(IDConfig{PortSpace: tc.ps, QPType: tc.t})
 		if tc.ok != (err == nil) {
 			t.Errorf("%v, %v: %v", tc.ps, tc.t, err)
 		}

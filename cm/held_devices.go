@@ -41,14 +41,14 @@ func (h *heldDevices) hold(request *ID) {
 		return
 	}
 	if h.ch == nil {
-		ch, err := NewEventChannelOn(h.host)
+		ch, err := NewEventChannel(h.host)
 		if err != nil {
 			return
 		}
 		h.ch = ch
 		go h.watch(ch)
 	}
-	id, err := h.ch.NewIDConfig(IDConfig{PortSpace: request.ps, QPType: request.qpType, NetNS: h.netNS})
+	id, err := h.ch.NewID(IDConfig{PortSpace: request.ps, QPType: request.qpType, NetNS: h.netNS})
 	if err != nil {
 		return
 	}

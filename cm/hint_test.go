@@ -315,7 +315,7 @@ func TestListenOnLoopback(t *testing.T) {
 // TestOpenErrorsSayWhatFor: where there is no connection manager, as on most
 // machines of developers.
 func TestOpenErrorsSayWhatFor(t *testing.T) {
-	if ch, err := NewEventChannel(); err == nil {
+	if ch, err := NewEventChannel(nil); err == nil {
 		ch.Close() // this machine has one: it opens
 		return
 	}

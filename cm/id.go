@@ -80,27 +80,22 @@ func newID(ch *EventChannel, kid uint32, ps PortSpace, qpType verbs.QPType) *ID 
 	return id
 }
 
-// IDConfig says how to make an ID.
+// IDConfig holds the options of an ID. The zero IDConfig is one for reliable connections.
 type IDConfig struct {
-	PortSpace PortSpace
+	PortSpace PortSpace // 0 means PortSpaceTCP
 	// QPType is the type of the ID's QP. 0 means that of the port space: UD for
 	// PortSpaceUDP and PortSpaceIPoIB, which have no other, else RC. For
 	// PortSpaceTCP it must be a type that connects.
 	QPType verbs.QPType
 	// NetNS is the network namespace that the ID's addresses belong to: the path
 	// of its file, as "/proc/42/ns/net", or its name in ip-netns(8). "" is that of
-	// the thread that calls NewIDConfig. It takes CAP_SYS_ADMIN.
+	// the thread that calls NewID. It takes CAP_SYS_ADMIN.
 	NetNS string
 }
 
-// NewID makes an ID (rdma_create_id(3)). It belongs to the network namespace of
-// the calling thread.
-func (ch *EventChannel) NewID(ps PortSpace) (*ID, error) {
-	return ch.NewIDConfig(IDConfig{PortSpace: ps})
-}
-
-// NewIDConfig is NewID with options.
-func (ch *EventChannel) NewIDConfig(cfg IDConfig) (*ID, error) {
+// NewID makes an ID (rdma_create_id(3)).
+func (ch *EventChannel) NewID(cfg IDConfig) (*ID, error) {
+	cfg.PortSpace = cmp.Or(cfg.PortSpace, PortSpaceTCP)
 	qpType := cmp.Or(cfg.QPType, cfg.PortSpace.qpType())
 	if err := cfg.PortSpace.check(qpType); err != nil {
 		return nil, &OpError{Op: opOpen, Err: err}

@@ -99,7 +99,7 @@ func TestNoIDIsKnownBeforeItHasItsNumber(t *testing.T) {
 			}
 		}
 	}
-	if id, err := ch.NewID(PortSpaceTCP); err == nil {
+	if id, err := ch.NewID(IDConfig{}); err == nil {
 		t.Errorf("a closed channel made %v", id)
 	}
 	<-closed

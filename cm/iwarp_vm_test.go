@@ -235,7 +235,7 @@ func TestIWARPLinkDown(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	h, _ := vmtest.Bond(t)
-	r := rigOn(t, h, h, cm.IDConfig{PortSpace: cm.PortSpaceTCP})
+	r := rigOn(t, h, h, cm.IDConfig{})
 	server, client := r.connected()
 	link, err := netlink.LinkByName(h.Interface)
 	r.ok(err)

@@ -101,11 +101,11 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 }
 
 func (lc *ListenConfig) listenInfo(info *AddrInfo) (*Listener, error) {
-	ch, err := NewEventChannelOn(lc.Host)
+	ch, err := NewEventChannel(lc.Host)
 	if err != nil {
 		return nil, &OpError{Op: opListen, Local: info.SrcAddr, Err: err.(*OpError).Err}
 	}
-	id, err := ch.NewIDConfig(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: lc.NetNS})
+	id, err := ch.NewID(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: lc.NetNS})
 	if err != nil {
 		ch.Close()
 		return nil, err
@@ -183,7 +183,7 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 		l.ch.refuse(id, why, nil)
 		return nil, nil
 	}
-	ch, err := NewEventChannelOn(l.config.Host)
+	ch, err := NewEventChannel(l.config.Host)
 	if err != nil {
 		slot.release()
 		if !exhausted(err) {

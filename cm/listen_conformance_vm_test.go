@@ -105,7 +105,7 @@ func TestAFloodOfRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	p := &rcPair{rig: &rig{t: t, hosts: hosts, config: cm.IDConfig{PortSpace: cm.PortSpaceTCP}, client: channel(t)}}
+	p := &rcPair{rig: &rig{t: t, hosts: hosts, config: cm.IDConfig{}, client: channel(t)}}
 	waiting := map[*cm.ID]bool{}
 	for range peers {
 		id := p.newID(p.client)

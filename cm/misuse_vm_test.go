@@ -103,7 +103,7 @@ func TestCallsInWrongStates(t *testing.T) {
 			if slices.Contains(c.fits, state) || slices.Contains(takes[c.name], state) {
 				continue
 			}
-			r = rigOn(t, hosts[0], hosts[1], cm.IDConfig{PortSpace: cm.PortSpaceTCP})
+			r = rigOn(t, hosts[0], hosts[1], cm.IDConfig{})
 			id := make()
 			if id.State() != state {
 				t.Fatalf("the ID is %v, it should be %v", id.State(), state)

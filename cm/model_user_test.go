@@ -69,7 +69,7 @@ func (r *modelRun) make() error {
 	if r.rnd.IntN(5) < 2 {
 		ps = PortSpaceUDP
 	}
-	id, err := c.ch.NewID(ps)
+	id, err := c.ch.NewID(IDConfig{PortSpace: ps})
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func fakeMember(t *testing.T, dev ucma.Device) (*ID, *groupKernel) {
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}
 	ch := newEventChannel(ucma.New(dev), host)
 	t.Cleanup(func() { ch.Close() })
-	id, err := ch.NewID(PortSpaceUDP)
+	id, err := ch.NewID(IDConfig{PortSpace: PortSpaceUDP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestLeaveBeforeJoinReturns(t *testing.T) {
 func TestLeaveAndClose(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	for range 200 {
-		id, err := ch.NewID(PortSpaceUDP)
+		id, err := ch.NewID(IDConfig{PortSpace: PortSpaceUDP})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func TestJoinInNoRole(t *testing.T) {
 // its ID alone; those that fit no membership are dropped.
 func TestMulticastEvents(t *testing.T) {
 	ch, k := newFakeChannel(t)
-	id, err := ch.NewID(PortSpaceUDP)
+	id, err := ch.NewID(IDConfig{PortSpace: PortSpaceUDP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestMulticastMigrates(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	to := newEventChannel(newUcma(k), ch.host)
 	t.Cleanup(func() { to.Close() })
-	id, err := ch.NewID(PortSpaceUDP)
+	id, err := ch.NewID(IDConfig{PortSpace: PortSpaceUDP})
 	if err != nil {
 		t.Fatal(err)
 	}

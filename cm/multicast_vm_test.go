@@ -34,7 +34,7 @@ func expect(t *testing.T, ch *cm.EventChannel, want cm.EventType) *cm.Event {
 
 func channel(t *testing.T) *cm.EventChannel {
 	t.Helper()
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func channel(t *testing.T) *cm.EventChannel {
 // member returns an ID for datagrams that is bound to a host.
 func member(t *testing.T, ch *cm.EventChannel, h vmtest.Host) *cm.ID {
 	t.Helper()
-	id, err := ch.NewID(cm.PortSpaceUDP)
+	id, err := ch.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestMulticastBadInput(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ch := channel(t)
-	idle, err := ch.NewID(cm.PortSpaceUDP)
+	idle, err := ch.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestMulticastBadInput(t *testing.T) {
 	if _, err := idle.JoinMulticast(group, cm.FullMember); !errors.As(err, &se) || se.State != cm.StateIdle {
 		t.Errorf("an ID without a device: %v", err)
 	}
-	rc, err := ch.NewID(cm.PortSpaceTCP)
+	rc, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

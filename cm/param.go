@@ -26,10 +26,10 @@ const maxRetry = 7
 // rdma_accept(3)). To connect and to accept, a field that is 0 means its default, None means
 // zero, and nil stands for &ConnParam{}.
 //
-// The parameters of an event, [Request.Param] and [Conn.PeerParam] hold the peer's numbers,
-// where 0 is zero and None does not occur. Their depths are from the receiver's point of view.
-// They can be used to accept: a depth of 0 then remains 0, because the default is at most the
-// depth of the request. An RNRRetryCount of 0 becomes the default.
+// The parameters of an event hold the peer's numbers, where 0 is zero and None does not occur.
+// Their depths are from the receiver's point of view, as in [PeerParam]. They can be used to
+// accept: a depth of 0 then remains 0, because the default is at most the depth of the request.
+// An RNRRetryCount of 0 becomes the default.
 type ConnParam struct {
 	// PrivateData goes to the peer. How much fits into a message depends on the
 	// call and the transport:
@@ -73,6 +73,39 @@ type ConnParam struct {
 	// QPNum is the local QP's number, 24 bits. It is ignored if the ID has a
 	// QP. In an event it is the peer's.
 	QPNum uint32
+}
+
+// PeerParam holds the parameters of a connection that its peer sent. Their directions are those
+// of this side.
+type PeerParam struct {
+	// PrivateData has the size of the message on InfiniBand and RoCE, with zeros after the
+	// peer's bytes: see [ConnParam].
+	PrivateData []byte
+	// IncomingReads is the number of RDMA READs and atomics that the peer may have outstanding
+	// at this side. It is the largest useful ResponderResources.
+	IncomingReads int
+	// OutgoingReads is the number of RDMA READs and atomics of this side that the peer serves
+	// at a time. It is the largest possible InitiatorDepth.
+	OutgoingReads int
+	FlowControl   bool // the peer's hardware has flow control
+	RetryCount    int  // of both sides' QPs; only in a request
+	RNRRetryCount int  // of this side's QP
+	SRQ           bool // the peer's QP has a shared receive queue
+	QPNum         uint32
+}
+
+// asPeer returns the parameters of an event under the names of a PeerParam.
+func (p *ConnParam) asPeer() PeerParam {
+	return PeerParam{
+		PrivateData:   p.PrivateData,
+		IncomingReads: p.ResponderResources,
+		OutgoingReads: p.InitiatorDepth,
+		FlowControl:   p.FlowControl,
+		RetryCount:    p.RetryCount,
+		RNRRetryCount: p.RNRRetryCount,
+		SRQ:           p.SRQ,
+		QPNum:         p.QPNum,
+	}
 }
 
 // complete checks p against the manual's limits and those of the device, and returns it with

@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -10,6 +11,29 @@ import (
 	"time"
 
 	"purerdma/verbs"
+)
+
+// PendingConn is a connection that does not exist yet, whose objects the program makes: a
+// *Resolved on the connecting side, a *Request on the accepting side. Its methods are
+// described there.
+type PendingConn interface {
+	ID() *ID
+	Device() *verbs.Device
+	LocalAddr() Addr
+	RemoteAddr() Addr
+	PD() (*verbs.PD, error)
+	Alloc(size int, access verbs.Access) (*verbs.MR, error)
+	QP() (*verbs.QP, error)
+	Init(qp *verbs.QP) error
+	PostRecv(wrID uint64, sg ...verbs.SGE) error
+	// Establish is Resolved.Connect or Request.Accept.
+	Establish(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error)
+	Close() error
+}
+
+var (
+	_ PendingConn = (*Resolved)(nil)
+	_ PendingConn = (*Request)(nil)
 )
 
 // pendingConn is the part that Resolved and Request share: a connection that does not exist

@@ -32,7 +32,7 @@ func TestPortSpaceIB(t *testing.T) {
 func TestPortSpaceIPoIB(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	id, err := channel(t).NewID(cm.PortSpaceIPoIB)
+	id, err := channel(t).NewID(cm.IDConfig{PortSpace: cm.PortSpaceIPoIB})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,9 @@ type Request struct {
 	data  []byte
 }
 
-// Param returns what the peer asks for. Accept takes nil for the depths that it
-// asks for, as far as the device goes.
-func (r *Request) Param() ConnParam { return r.param }
+// PeerParam returns the parameters of the request. Accept takes nil for its depths, as far as
+// the device goes.
+func (r *Request) PeerParam() PeerParam { return r.param.asPeer() }
 
 // PrivateData returns what the peer sent: on InfiniBand and RoCE with zeros up to
 // the size of the message, 56 bytes for connections and 180 for datagrams.
@@ -74,6 +74,11 @@ func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*
 	conn.peer = r.param
 	conn.startKeepAlive(r.keepAlive)
 	return conn, nil
+}
+
+// Establish is Accept, for a [PendingConn].
+func (r *Request) Establish(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
+	return r.Accept(ctx, qp, param)
 }
 
 // Reject refuses the request, with up to 148 bytes for the peer on InfiniBand and

@@ -40,6 +40,11 @@ func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) 
 	return conn, nil
 }
 
+// Establish is Connect, for a [PendingConn].
+func (r *Resolved) Establish(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
+	return r.Connect(ctx, qp, param)
+}
+
 // ask sends the request, and waits for what comes of it.
 func (r *Resolved) ask(ctx context.Context, param *ConnParam) error {
 	err := r.ep.await(ctx, opConnect, connecting, func() error { return r.ep.id.Connect(r.withConnectData(param)) })

@@ -32,7 +32,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	return rigOn(t, hosts[0], hosts[1], cm.IDConfig{PortSpace: cm.PortSpaceTCP})
+	return rigOn(t, hosts[0], hosts[1], cm.IDConfig{})
 }
 
 // rigOn is newRig with the two ends named, which may be one, and with IDs of
@@ -60,7 +60,7 @@ func (r *rig) ok(err error) {
 
 func (r *rig) newID(ch *cm.EventChannel) *cm.ID {
 	r.t.Helper()
-	id, err := ch.NewIDConfig(r.config)
+	id, err := ch.NewID(r.config)
 	r.ok(err)
 	r.t.Cleanup(func() { id.Close() })
 	return id

@@ -21,7 +21,7 @@ func TestSlowSilentPeer(t *testing.T) {
 	longtest.Need(t)
 	p := newRCPair(t)
 	p.request(&cm.ConnParam{QPNum: 0x4711})
-	lookup, err := p.client.NewID(cm.PortSpaceUDP)
+	lookup, err := p.client.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
 	p.ok(err)
 	p.route(lookup, rcAddr(p.hosts[1].IPv4, 0), p.listener.LocalAddr())
 	p.hosts[0].Lose(t)

@@ -37,11 +37,11 @@ func connectByCM(t testing.TB, l, r *end) {
 	var channels [2]*cm.EventChannel
 	var ids [2]*cm.ID
 	for i := range channels {
-		ch, err := cm.NewEventChannel()
+		ch, err := cm.NewEventChannel(nil)
 		check(err)
 		closer(t, ch)
 		channels[i] = ch
-		ids[i], err = ch.NewID(cm.PortSpaceTCP)
+		ids[i], err = ch.NewID(cm.IDConfig{})
 		check(err)
 	}
 	next := func(ch *cm.EventChannel, want cm.EventType) *cm.Event {

@@ -63,7 +63,7 @@ func (c *client) create() error {
 	for range c.opt.conns {
 		cn := new(conn)
 		cn.times[stepCreateID].start()
-		id, err := c.ch.NewID(cm.PortSpaceTCP)
+		id, err := c.ch.NewID(cm.IDConfig{})
 		if err != nil {
 			c.u.Fail(err)
 			return err

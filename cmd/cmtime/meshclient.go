@@ -72,7 +72,7 @@ func (m *mesh) createIDs(conns []*meshConn) error {
 	for _, c := range conns {
 		c.times[meshFullConnect].start()
 		c.times[meshCreateID].start()
-		id, err := m.ch.NewID(cm.PortSpaceTCP)
+		id, err := m.ch.NewID(cm.IDConfig{})
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ const leaveTime = 60 * time.Second
 
 // listen listens on a port that the system chooses.
 func (m *mesh) listen() (*cm.ID, error) {
-	id, err := m.ch.NewID(cm.PortSpaceTCP)
+	id, err := m.ch.NewID(cm.IDConfig{})
 	if err != nil {
 		return nil, err
 	}

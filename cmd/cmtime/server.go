@@ -28,7 +28,7 @@ type server struct {
 
 // runServer serves until ctx ends.
 func runServer(ctx context.Context, ch *cm.EventChannel, opt *options, u *tool.UI) error {
-	id, err := ch.NewID(cm.PortSpaceTCP)
+	id, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		u.Perror("listen request failed", err)
 		return err

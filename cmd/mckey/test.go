@@ -47,7 +47,7 @@ func newTest(opt *options, u *tool.UI) (*test, error) {
 	}
 	t := &test{opt: opt, u: u, ch: ch, joined: tool.NewGoal(opt.conns)}
 	for range opt.conns {
-		id, err := ch.NewID(opt.space)
+		id, err := ch.NewID(cm.IDConfig{PortSpace: opt.space})
 		if err != nil {
 			u.Fail(err)
 			ch.Close()
@@ -119,7 +119,7 @@ func (t *test) addresses(ctx context.Context) (bind cm.Addr, err error) {
 	}
 	gid, err := netip.ParseAddr(t.opt.group)
 	if err != nil || !gid.Is6() {
-		return bind, &cm.AddrInfoError{Node: t.opt.group, Err: fmt.Errorf("not a GID: %w", cm.EAINoName)}
+		return bind, fmt.Errorf("%q is no GID: %w", t.opt.group, cm.EAINoName)
 	}
 	t.group = cm.Addr{IB: cm.IBAddr{GID: gid.As16()}}
 	return bind, nil

@@ -99,7 +99,7 @@ func (l managedListener) accept(ctx context.Context) (pending, string, error) {
 type request struct{ *cm.Request }
 
 func (r request) finish(ctx context.Context, qp *verbs.QP) (conn, error) {
-	if r.Param().InitiatorDepth == 0 {
+	if r.PeerParam().OutgoingReads == 0 {
 		r.Reject(nil)
 		return nil, errNoReads
 	}

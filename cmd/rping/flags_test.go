@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -13,11 +14,11 @@ import (
 
 func testLookup(host string) (netip.Addr, error) {
 	if host == "temporary" {
-		return netip.Addr{}, &cm.AddrInfoError{Node: host, Err: cm.EAIAgain}
+		return netip.Addr{}, fmt.Errorf("node %q, service \"\": %w", host, cm.EAIAgain)
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return ip, &cm.AddrInfoError{Node: host, Err: cm.EAINoName}
+		return ip, fmt.Errorf("node %q, service \"\": %w", host, cm.EAINoName)
 	}
 	return ip, nil
 }

@@ -148,11 +148,11 @@ func selfDial(ctx context.Context, opt *options) (pending, error) {
 }
 
 func newSelfPending() (*selfPending, error) {
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		return nil, err
 	}
-	id, err := ch.NewID(cm.PortSpaceTCP)
+	id, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		ch.Close()
 		return nil, err
@@ -202,7 +202,7 @@ func (l selfListener) accept(ctx context.Context) (pending, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		ch, err := cm.NewEventChannel()
+		ch, err := cm.NewEventChannel(nil)
 		if err != nil {
 			ev.ID.Close()
 			return nil, "", err

@@ -11,7 +11,7 @@ import (
 // runServer waits for all connections, sends, receives, and disconnects.
 func (t *test) runServer(ctx context.Context) error {
 	t.u.Printf("cmatose: starting server\n")
-	listener, err := t.ch.NewID(t.opt.names.Space)
+	listener, err := t.ch.NewID(cm.IDConfig{PortSpace: t.opt.names.Space})
 	if err != nil {
 		t.u.Perror("cmatose: listen request failed", err)
 		return err

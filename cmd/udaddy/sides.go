@@ -49,7 +49,7 @@ func (t *test) ask(ctx context.Context, local, remote cm.Addr) error {
 // runServer answers look-ups until there are enough, receives, and answers.
 func (t *test) runServer(ctx context.Context) error {
 	t.u.Printf("udaddy: starting server\n")
-	listener, err := t.ch.NewID(t.opt.names.Space)
+	listener, err := t.ch.NewID(cm.IDConfig{PortSpace: t.opt.names.Space})
 	if err != nil {
 		t.u.Perror("udaddy: listen request failed", err)
 		return err

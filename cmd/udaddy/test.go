@@ -38,7 +38,7 @@ func newTest(opt *options, u *tool.UI) (*test, error) {
 		return t, nil
 	}
 	for range opt.conns {
-		id, err := ch.NewID(opt.names.Space)
+		id, err := ch.NewID(cm.IDConfig{PortSpace: opt.names.Space})
 		if err != nil {
 			u.Fail(err)
 			ch.Close()

@@ -69,7 +69,7 @@ const (
 // gidAddresses is ucmatose -f gid, its server and its client, as far as either
 // comes: to the kernel's refusal.
 func gidAddresses() error {
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func gidAddresses() error {
 	if err != nil {
 		return err
 	}
-	bind, err := ch.NewID(cm.PortSpaceTCP)
+	bind, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func gidAddresses() error {
 	if err != nil {
 		return err
 	}
-	resolve, err := ch.NewID(cm.PortSpaceTCP)
+	resolve, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 // OpenChannel opens an event channel, and prints why it cannot.
 func OpenChannel(u *UI) (*cm.EventChannel, error) {
-	ch, err := cm.NewEventChannel()
+	ch, err := cm.NewEventChannel(nil)
 	switch {
 	case err == nil:
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV):

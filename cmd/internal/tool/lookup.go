@@ -5,6 +5,7 @@ package tool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"purerdma/cm"
@@ -14,7 +15,7 @@ import (
 // Its error wraps a cm.EAI.
 func LookupHost(ctx context.Context, host string) (netip.Addr, error) {
 	if host == "" {
-		return netip.Addr{}, &cm.AddrInfoError{Err: cm.EAINoName}
+		return netip.Addr{}, fmt.Errorf("no host: %w", cm.EAINoName)
 	}
 	info, err := cm.LookupAddrInfo(ctx, host, "", nil)
 	if err != nil {
