@@ -19,9 +19,10 @@ type AH interface {
 	Close() error
 }
 
-// AHHolder is an address handle as work requests name it. *verbs.AH is one.
+// AHHolder is the type of SendWR.AH. Programs set the field to a *verbs.AH, which PD.CreateAH
+// makes; no other type is needed. It is an interface because drivers do not know verbs.AH.
 type AHHolder interface {
-	// ProviderAH returns the driver's own object, nil after Close. It is called
+	// ProviderAH returns the driver's own object, a provider.AH, or nil after Close. It is called
 	// for every request and must be cheap.
 	ProviderAH() AH
 }

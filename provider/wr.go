@@ -122,7 +122,7 @@ type SendWR struct {
 	CompareAdd uint64
 	Swap       uint64
 	// AH, RemoteQPN and RemoteQKey say whom a datagram goes to: UD QPs only. AH
-	// is a *verbs.AH. A datagram is as long as the path MTU at most; longer ones
+	// is the *verbs.AH of PD.CreateAH. A datagram is as long as the path MTU at most; longer ones
 	// are lost, as are those that nobody receives.
 	AH         AHHolder
 	RemoteQPN  uint32
