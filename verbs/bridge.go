@@ -15,4 +15,8 @@ func init() {
 		Closed:      func(q *QP) context.Context { return q.gone.context() },
 		Exclusive:   (*CQ).exclusive,
 	}
+	bridge.VendorFunctions = &bridge.Vendor[*Device, *PD, *CQ, *SRQ, CQConfig]{
+		CreateCQ: (*Device).createVendorCQ,
+		Hold:     holdParents,
+	}
 }

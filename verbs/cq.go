@@ -37,9 +37,6 @@ type CQConfig struct {
 	// is driven without system calls then polls without a lock. The methods that wait
 	// poll, too.
 	Unlocked bool
-	// Vendor is options that only one vendor's devices have: a value of a type of
-	// its package below provider, as *mlx5.CQOptions, or nil.
-	Vendor any
 }
 
 // CQ is a completion queue (ibv_create_cq(3)). Its methods may be called
@@ -71,12 +68,15 @@ type CQ struct {
 }
 
 // CreateCQ makes a completion queue. The caller closes it.
-func (d *Device) CreateCQ(cfg CQConfig) (*CQ, error) {
-	c, err := d.createCQ(cfg)
+func (d *Device) CreateCQ(cfg CQConfig) (*CQ, error) { return d.createVendorCQ(cfg, nil) }
+
+// createVendorCQ is CreateCQ with options of the device's driver.
+func (d *Device) createVendorCQ(cfg CQConfig, options any) (*CQ, error) {
+	c, err := d.createCQ(cfg, options)
 	return c, d.opError("create CQ on", err)
 }
 
-func (d *Device) createCQ(cfg CQConfig) (*CQ, error) {
+func (d *Device) createCQ(cfg CQConfig, options any) (*CQ, error) {
 	if cfg.Entries == 0 {
 		cfg.Entries = 256
 	}
@@ -99,7 +99,7 @@ func (d *Device) createCQ(cfg CQConfig) (*CQ, error) {
 		}
 		owns = true
 	}
-	c, err := d.newCQ(cfg, ch)
+	c, err := d.newCQ(cfg, options, ch)
 	if err != nil {
 		if owns {
 			ch.Close()
@@ -110,7 +110,7 @@ func (d *Device) createCQ(cfg CQConfig) (*CQ, error) {
 	return c, nil
 }
 
-func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
+func (d *Device) newCQ(cfg CQConfig, options any, ch *CompChannel) (*CQ, error) {
 	if err := d.hold(); err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (d *Device) newCQ(cfg CQConfig, ch *CompChannel) (*CQ, error) {
 	}
 	c.spin.init()
 	c.handle = d.objects.add(c)
-	pcfg := &provider.CQConfig{Entries: cfg.Entries, UserHandle: c.handle, Vector: uint32(cfg.Vector), Unlocked: cfg.Unlocked, Vendor: cfg.Vendor}
+	pcfg := &provider.CQConfig{Entries: cfg.Entries, UserHandle: c.handle, Vector: uint32(cfg.Vector), Unlocked: cfg.Unlocked, Vendor: options}
 	if ch != nil {
 		if err := ch.users.add(kindChannel); err != nil {
 			d.objects.remove(c.handle)
@@ -163,7 +163,7 @@ func (c *CQ) forget() error {
 // Device returns the device of the CQ, which need not be closed.
 func (c *CQ) Device() *Device { return c.dev.self }
 
-// Provider returns the provider's CQ, for what only one vendor has.
+// Provider returns the provider's CQ, for packages of vendor extensions such as mlx5dv.
 func (c *CQ) Provider() provider.CQ { return c.p }
 
 // Channel returns the completion channel, nil for a CQ with NoEvents.

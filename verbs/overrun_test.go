@@ -11,16 +11,20 @@ import (
 	"testing"
 	"time"
 
-	"purerdma/provider/mlx5"
 	"purerdma/test/connectx/inprocess"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // overrun has a device say that a CQ has overrun.
 func overrun(t *testing.T, rt *route, cq *verbs.CQ) {
 	t.Helper()
 	hca := rt.h.Kernel.(*inprocess.Kernel).Device(cq.Device().Name())
-	if !hca.FailCQ(cq.Provider().(*mlx5.CQ).Num()) {
+	dv, err := mlx5dv.FromCQ(cq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !hca.FailCQ(dv.Num()) {
 		t.Fatal("the device does not know the CQ")
 	}
 }

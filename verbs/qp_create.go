@@ -134,6 +134,18 @@ func (q *QP) useParents() error {
 // dropParents is the inverse of useParents.
 func (q *QP) dropParents() error { return errors.Join(drop(q.parents()), q.pd.detach(kindQP)) }
 
+// holdParents is bridge.Vendor.Hold.
+func holdParents(pd *PD, cq *CQ, srq *SRQ) (drop, retry func() error, err error) {
+	switch {
+	case cq.dev != pd.dev:
+		return nil, nil, fmt.Errorf("CQ of another device: %w", syscall.EINVAL)
+	case srq != nil && srq.pd.dev != pd.dev:
+		return nil, nil, fmt.Errorf("SRQ of another device: %w", syscall.EINVAL)
+	}
+	q := &QP{pd: pd, sendCQ: cq, recvCQ: cq, srq: srq}
+	return q.dropParents, q.retryParents, q.useParents()
+}
+
 // drop counts a QP less with each of its parents.
 func drop(parents []parentOf) error {
 	var err error

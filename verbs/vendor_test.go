@@ -5,15 +5,16 @@
 package verbs_test
 
 import (
+	"errors"
+	"net"
+	"syscall"
 	"testing"
 
-	"purerdma/provider"
-	"purerdma/provider/mlx5"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
-// TestVendor sends over a transport that only one vendor has, with objects of this
-// package: what Provider is for.
+// TestVendor sends over a transport that only one vendor has, with objects of package verbs.
 func TestVendor(t *testing.T) { mlx5Routes(t, testVendor) }
 
 func testVendor(t *testing.T, rt *route) {
@@ -23,17 +24,30 @@ func testVendor(t *testing.T, rt *route) {
 		t.Fatal(err)
 	}
 	closer(t, srq)
-	dct, err := r.dev.Provider().(*mlx5.Context).CreateDCT(&mlx5.DCTConfig{PD: r.pd.Provider(), CQ: r.cq.Provider(), SRQ: srq.Provider(), Key: 0xbeef})
+	target, err := mlx5dv.From(r.dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := target.CreateDCT(mlx5dv.DCTConfig{PD: l.pd, CQ: r.cq, SRQ: srq}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("CreateDCT with the PD of another device: %v, want EINVAL", err)
+	}
+	dct, err := target.CreateDCT(mlx5dv.DCTConfig{PD: r.pd, CQ: r.cq, SRQ: srq, Key: 0xbeef})
 	if err != nil {
 		t.Fatal(err)
 	}
 	closer(t, dct)
-	dci, err := l.dev.Provider().(*mlx5.Context).CreateDCI(&mlx5.DCIConfig{PD: l.pd.Provider(), CQ: l.cq.Provider(), Cap: verbs.QPCap{SendWR: 4, SendSGE: 1}})
+	initiator, err := mlx5dv.From(l.dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dci, err := initiator.CreateDCI(mlx5dv.DCIConfig{PD: l.pd, CQ: l.cq, Cap: verbs.QPCap{SendWR: 4, SendSGE: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	closer(t, dci)
-	move := func(q *mlx5.QP, a verbs.QPAttr, mask verbs.QPAttrMask) {
+	move := func(q interface {
+		Modify(*verbs.QPAttr, verbs.QPAttrMask) error
+	}, a verbs.QPAttr, mask verbs.QPAttrMask) {
 		t.Helper()
 		if err := q.Modify(&a, mask|verbs.QPAttrState); err != nil {
 			t.Fatal(err)
@@ -54,12 +68,47 @@ func testVendor(t *testing.T, rt *route) {
 	}
 	closer(t, ah)
 	copy(l.buf.Bytes(), "to whom it concerns")
-	wr := mlx5.DCWR{Key: 0xbeef, SendWR: provider.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: ah, RemoteQPN: dct.Num(), SGList: []verbs.SGE{l.buf.Slice(0, 64)}}}
-	if n, err := dci.PostDC([]mlx5.DCWR{wr}); n != 1 || err != nil {
-		t.Fatalf("PostDC: %d, %v", n, err)
+	wr := mlx5dv.DCWR{Key: 0xbeef, SendWR: verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: ah, RemoteQPN: dct.Num(), SGList: []verbs.SGE{l.buf.Slice(0, 64)}}}
+	if n, err := dci.Post([]mlx5dv.DCWR{wr}); n != 1 || err != nil {
+		t.Fatalf("Post: %d, %v", n, err)
 	}
 	l.ok(t, 1)
 	if got := r.ok(t, 1)[9]; got.ByteLen != 64 || got.QPNum != dct.Num() || string(r.buf.Bytes()[:19]) != "to whom it concerns" {
 		t.Errorf("received %+v, %q", got, r.buf.Bytes()[:19])
+	}
+}
+
+// TestVendorParents closes the PD, the CQ and the SRQ of a DC target before the target: they
+// live until it is closed.
+func TestVendorParents(t *testing.T) {
+	rt := mlx5Route(t)
+	dev := openDevice(t, rt.h, rt.a.Device)
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := dev.CreateCQ(verbs.CQConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srq, err := pd.CreateSRQ(verbs.SRQConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := mlx5dv.From(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dct, err := d.CreateDCT(mlx5dv.DCTConfig{PD: pd, CQ: cq, SRQ: srq})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []interface{ Close() error }{pd, cq, srq, dct, dct} {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close of %T: %v", c, err)
+		}
+	}
+	if _, err := d.CreateDCT(mlx5dv.DCTConfig{PD: pd, CQ: cq, SRQ: srq}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("CreateDCT on a closed PD: %v, want %v", err, net.ErrClosed)
 	}
 }

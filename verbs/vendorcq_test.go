@@ -10,37 +10,48 @@ import (
 	"syscall"
 	"testing"
 
+	"purerdma/internal/bridge"
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
 	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/test/connectx"
 	"purerdma/test/connectx/prm"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
-// TestVendorCQ makes CQs with what only mlx5 has, which other drivers refuse.
+// TestVendorCQ makes a CQ with options that only mlx5 has.
 func TestVendorCQ(t *testing.T) {
 	fake := fakeRoute()
 	dev := openDevice(t, fake.h, fake.a.Device)
-	if _, err := dev.CreateCQ(verbs.CQConfig{Vendor: &mlx5.CQOptions{}}); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("rxe: %v", err)
+	if _, err := mlx5dv.From(dev); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("From an rxe device: %v, want %v", err, errors.ErrUnsupported)
+	}
+	if _, err := mlx5dv.FromCQ(createCQ(t, dev, verbs.CQConfig{})); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("FromCQ of an rxe device: %v, want %v", err, errors.ErrUnsupported)
+	}
+
+	vendor := bridge.VendorFunctions.(*bridge.Vendor[*verbs.Device, *verbs.PD, *verbs.CQ, *verbs.SRQ, verbs.CQConfig])
+	if _, err := vendor.CreateCQ(dev, verbs.CQConfig{}, &mlx5dv.CQOptions{}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("CreateCQ of rxe with options of mlx5: %v, want EINVAL", err)
 	}
 
 	k := mlx5test.New("mlx5_0")
 	h := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
 	dev = openDevice(t, h, "mlx5_0")
-	cq := createCQ(t, dev, verbs.CQConfig{Unlocked: true, Vendor: &mlx5.CQOptions{EntrySize: 128}})
+	d, err := mlx5dv.From(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := d.CreateCQ(verbs.CQConfig{Unlocked: true}, &mlx5dv.CQOptions{EntrySize: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, cq)
 	if size := k.CQs()[0].CQESize; size != 128 {
 		t.Errorf("entries of %d bytes, want 128", size)
 	}
-	if _, err := dev.CreateCQ(verbs.CQConfig{Vendor: mlx5.CQOptions{}}); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("options that are no pointer: %v", err)
-	}
-	p, ok := cq.Provider().(*mlx5.CQ)
-	if !ok {
-		t.Fatalf("the CQ is a %T", cq.Provider())
-	}
-	if n, err := p.PollExtended(make([]mlx5.Completion, 4)); n != 0 || err != nil {
+	if n, err := cq.PollExtended(make([]mlx5dv.Completion, 4)); n != 0 || err != nil {
 		t.Errorf("%d completions, %v", n, err)
 	}
 }

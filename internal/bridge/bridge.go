@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bridge hands functions of package verbs to package cm that no program needs, so
-// that verbs does not export them.
+// Package bridge hands functions of package verbs to other packages of this module that no
+// program needs, so that verbs does not export them.
 package bridge
 
 import "context"
@@ -28,3 +28,17 @@ type Verbs[H, D, Q, C any] struct {
 
 // Functions is the *Verbs of package verbs, which sets it when it is initialized.
 var Functions any
+
+// Vendor has the functions that the packages of vendor extensions need, for the types
+// *Device, *PD, *CQ, *SRQ and CQConfig of package verbs.
+type Vendor[D, P, C, S, G any] struct {
+	// CreateCQ is Device.CreateCQ with options of the device's driver: the field Vendor of
+	// provider.CQConfig.
+	CreateCQ func(dev D, cfg G, options any) (C, error)
+	// Hold counts a QP of a vendor's own with its parents, which then live until drop; srq
+	// may be nil. After drop has failed, retry destroys what is left of closed parents.
+	Hold func(pd P, cq C, srq S) (drop, retry func() error, err error)
+}
+
+// VendorFunctions is the *Vendor of package verbs, which sets it when it is initialized.
+var VendorFunctions any

@@ -40,7 +40,8 @@ var rules = map[string]rule{
 	"provider/mlx5": {ours: []string{"abi", "uverbs", "provider", "internal/lograte", "internal/mem", "internal/mmio"}, unsafe: []string{"*"}},
 	"verbs": {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
 		unsafe: []string{"buffer.go"}},
-	"cm": {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/lograte", "internal/mem", "internal/netns", "provider", "ucma", "verbs"}},
+	"verbs/mlx5dv": {ours: []string{"internal/bridge", "provider/mlx5", "verbs"}},
+	"cm":           {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/lograte", "internal/mem", "internal/netns", "provider", "ucma", "verbs"}},
 
 	"oob": {ours: []string{"verbs"}},
 
@@ -78,7 +79,7 @@ var trees = map[string]rule{
 
 // inTests are what tests may import besides.
 var inTests = rule{
-	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "cm", "cm/cmtest", "oob", "test/..."},
+	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "oob", "test/..."},
 	xsys:   true,
 	others: []string{"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts", "github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"},
 	unsafe: []string{"*"},

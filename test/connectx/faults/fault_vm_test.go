@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"purerdma/internal/vmtest"
-	"purerdma/provider/mlx5"
 	"purerdma/test/connectx/prm"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // expect waits for an event of a type, past others.
@@ -119,7 +119,11 @@ func TestFailCQ(t *testing.T) {
 	l := newLink(t)
 	q := events(t, l.client.Device())
 	cq := l.client.QP().SendCQ()
-	l.hosts[1].Fault(t, "fail-cq", cq.Provider().(*mlx5.CQ).Num())
+	dv, err := mlx5dv.FromCQ(cq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.hosts[1].Fault(t, "fail-cq", dv.Num())
 	if ev := expect(t, q, verbs.AsyncCQErr); ev.CQ != cq {
 		t.Errorf("%+v is not about the client's CQ", ev)
 	}

@@ -10,16 +10,16 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"purerdma/provider/mlx5"
 	"purerdma/test/connectx"
 	"purerdma/test/connectx/prm"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // TestCompressed moves data whose completions are compressed, of sends and receives,
 // past the ends of all rings, and looks at all of them.
 func TestCompressed(t *testing.T) {
-	for _, format := range []mlx5.CompressionFormat{mlx5.CompressHash, mlx5.CompressChecksum} {
+	for _, format := range []mlx5dv.CompressionFormat{mlx5dv.CompressHash, mlx5dv.CompressChecksum} {
 		var titles [16]atomic.Int64 // by their opcode
 		n := newNet(t, func(r connectx.Record) {
 			if c, ok := r.(*connectx.CompletionRecord); ok && prm.CQE.Format.Get(c.CQE[:]) == prm.CQECompressed {
@@ -29,7 +29,7 @@ func TestCompressed(t *testing.T) {
 				}
 			}
 		})
-		n.cq = &mlx5.CQOptions{Compression: format}
+		n.cq = &mlx5dv.CQOptions{Compression: format}
 		const batch, rounds, most = 100, 300, 2000
 		a, b := n.pair(verbs.QPCap{SendWR: 2 * batch, RecvWR: 2 * batch}, retries{14, 7, 7, 1})
 		id := uint64(0)
@@ -85,8 +85,12 @@ func TestCompressedWide(t *testing.T) {
 		t.Fatal(err)
 	}
 	closer(t, dev)
-	opt := &mlx5.CQOptions{Compression: mlx5.CompressHash, EntrySize: 128}
-	if _, err := dev.CreateCQ(verbs.CQConfig{Entries: 16, Vendor: opt}); !errors.Is(err, errors.ErrUnsupported) {
+	opt := &mlx5dv.CQOptions{Compression: mlx5dv.CompressHash, EntrySize: 128}
+	d, err := mlx5dv.From(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.CreateCQ(verbs.CQConfig{Entries: 16}, opt); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"purerdma/test/connectx"
 	"purerdma/test/connectx/inprocess"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
@@ -28,7 +29,7 @@ type net struct {
 	t    testing.TB
 	k    *inprocess.Kernel
 	host *verbs.Host
-	cq   any // options of completion queues, as mlx5.CQOptions
+	cq   *mlx5dv.CQOptions // of completion queues
 }
 
 func newNet(t testing.TB, trace func(connectx.Record)) *net {
@@ -76,10 +77,16 @@ func (n *net) end(name string, cfg verbs.QPConfig) *end {
 		t.Fatal(err)
 	}
 	closer(t, e.pd)
-	if e.cq, err = e.dev.CreateCQ(verbs.CQConfig{Entries: 4096, Vendor: n.cq}); err != nil {
+	d, err := mlx5dv.From(e.dev)
+	if err != nil {
 		t.Fatal(err)
 	}
-	closer(t, e.cq)
+	cq, err := d.CreateCQ(verbs.CQConfig{Entries: 4096}, n.cq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, cq)
+	e.cq = cq.CQ
 	if e.mr, err = e.pd.Alloc(1<<20, everything); err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ package inprocess_test
 import (
 	"testing"
 
-	"purerdma/provider/mlx5"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // TestStrayCompletion has a device complete a request or a receive of a QP after the QP was
@@ -35,7 +35,11 @@ func TestStrayCompletion(t *testing.T) {
 			}
 		}
 		stream(t, a, b, at, 20)
-		if got := a.cq.Provider().(*mlx5.CQ).Skipped(); got != rounds {
+		dv, err := mlx5dv.FromCQ(a.cq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := dv.Skipped(); got != rounds {
 			t.Errorf("receive %v: Skipped() = %d, want %d", receive, got, rounds)
 		}
 	}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mlx5dv has the features of NVIDIA's ConnectX devices that package verbs does not
+// have, as mlx5dv of rdma-core has for libibverbs: options of completion queues,
+// completions with timestamps, and the dynamically connected transport (DC). The rest of
+// a program uses package verbs; objects of both packages work together.
+package mlx5dv
+
+import (
+	"errors"
+	"fmt"
+
+	"purerdma/internal/bridge"
+	"purerdma/provider/mlx5"
+	"purerdma/verbs"
+)
+
+// Device is an open ConnectX.
+type Device struct {
+	dev *verbs.Device
+	ctx *mlx5.Context
+}
+
+// From returns dev with the methods of this package. For a device that is no ConnectX the
+// error wraps errors.ErrUnsupported. dev stays the caller's to close, after the objects
+// that are made here.
+func From(dev *verbs.Device) (*Device, error) {
+	ctx, ok := dev.Provider().(*mlx5.Context)
+	if !ok {
+		return nil, fmt.Errorf("RDMA device %s is no ConnectX: %w", dev.Name(), errors.ErrUnsupported)
+	}
+	return &Device{dev, ctx}, nil
+}
+
+// internals has the functions that package verbs does not export.
+var internals = bridge.VendorFunctions.(*bridge.Vendor[*verbs.Device, *verbs.PD, *verbs.CQ, *verbs.SRQ, verbs.CQConfig])
+
+// opError wraps the error of an operation on the device.
+func (d *Device) opError(op string, err error) error {
+	return &verbs.OpError{Op: op, Object: d.dev.Name(), Err: err}
+}
