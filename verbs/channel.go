@@ -72,13 +72,15 @@ func (ch *CompChannel) Device() *Device { return ch.dev.self }
 // returns the error of both. New CQs fail with net.ErrClosed. Close may be called more than
 // once: after an error it tries again.
 func (ch *CompChannel) Close() error {
-	return ch.dev.opError("close completion channel of", ch.users.close(func() error {
-		return ch.ch.Close()
-	}, func() error {
-		ch.hook.Close()
-		ch.leak.Done()
-		return ch.dev.unref()
-	}))
+	return ch.dev.opError("close completion channel of", ch.users.close(ch))
+}
+
+func (ch *CompChannel) destroy() error { return ch.ch.Close() }
+
+func (ch *CompChannel) release() error {
+	ch.hook.Close()
+	ch.leak.Done()
+	return ch.dev.unref()
 }
 
 // Next waits for the event of any CQ that was armed with CQ.Arm and returns that

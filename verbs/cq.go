@@ -313,12 +313,13 @@ func (c *CQ) Close() error {
 			c.ch.interrupt()
 		}
 	}
-	err := c.users.close(func() error { return c.dev.destroyed(c.p.Close()) }, c.destroyed)
+	err := c.users.close(c)
 	return c.dev.opError("destroy CQ of", errors.Join(err, c.closeChannel()))
 }
 
-// destroyed gives up what a CQ holds that the kernel has destroyed.
-func (c *CQ) destroyed() error {
+func (c *CQ) destroy() error { return c.dev.destroyed(c.p.Close()) }
+
+func (c *CQ) release() error {
 	c.hook.Close()
 	c.leak.Done()
 	return errors.Join(c.forget(), c.dev.unref())

@@ -70,7 +70,7 @@ func (p *PD) Close() error {
 	if p.deflt {
 		return nil
 	}
-	return p.dev.opError("deallocate PD on", p.users.close(p.destroy, p.dev.unref))
+	return p.dev.opError("deallocate PD on", p.users.close(p))
 }
 
 func (p *PD) destroy() error {
@@ -80,6 +80,8 @@ func (p *PD) destroy() error {
 	p.leak.Done()
 	return nil
 }
+
+func (p *PD) release() error { return p.dev.unref() }
 
 // attach notes a new object on the PD, which holds the device, too.
 func (p *PD) attach(k kind) error {

@@ -99,22 +99,26 @@ type parentOf struct {
 	kind kind
 }
 
-// parents returns what the QP stands on besides its PD. To a CQ each of its queues counts.
-func (q *QP) parents() []parentOf {
-	p := make([]parentOf, 0, 4)
+// parents returns what the QP stands on besides its PD, and how many these are. To a CQ each
+// of its queues counts.
+func (q *QP) parents() (p [4]parentOf, n int) {
+	add := func(o parent, k kind) {
+		p[n] = parentOf{o, k}
+		n++
+	}
 	if q.sendCQ != nil {
-		p = append(p, parentOf{q.sendCQ, kindSendQueue})
+		add(q.sendCQ, kindSendQueue)
 	}
 	if q.recvCQ != nil {
-		p = append(p, parentOf{q.recvCQ, kindRecvQueue})
+		add(q.recvCQ, kindRecvQueue)
 	}
 	if q.srq != nil {
-		p = append(p, parentOf{q.srq, kindQP})
+		add(q.srq, kindQP)
 	}
 	if q.xrcd != nil {
-		p = append(p, parentOf{q.xrcd, kindQP})
+		add(q.xrcd, kindQP)
 	}
-	return p
+	return p, n
 }
 
 // useParents counts the QP with what it stands on.
@@ -122,8 +126,8 @@ func (q *QP) useParents() error {
 	if err := q.pd.attach(kindQP); err != nil {
 		return err
 	}
-	parents := q.parents()
-	for i, p := range parents {
+	parents, n := q.parents()
+	for i, p := range parents[:n] {
 		if err := p.add(p.kind); err != nil {
 			return errors.Join(err, drop(parents[:i]), q.pd.detach(kindQP))
 		}
@@ -132,7 +136,10 @@ func (q *QP) useParents() error {
 }
 
 // dropParents is the inverse of useParents.
-func (q *QP) dropParents() error { return errors.Join(drop(q.parents()), q.pd.detach(kindQP)) }
+func (q *QP) dropParents() error {
+	parents, n := q.parents()
+	return errors.Join(drop(parents[:n]), q.pd.detach(kindQP))
+}
 
 // holdParents is bridge.Vendor.Hold.
 func holdParents(pd *PD, cq *CQ, srq *SRQ) (drop, retry func() error, err error) {
@@ -158,7 +165,8 @@ func drop(parents []parentOf) error {
 // retryParents destroys what a closed QP stood on, if that was closed and has failed to go.
 func (q *QP) retryParents() error {
 	var err error
-	for _, p := range q.parents() {
+	parents, n := q.parents()
+	for _, p := range parents[:n] {
 		err = errors.Join(err, p.retry())
 	}
 	return errors.Join(err, q.pd.retry())

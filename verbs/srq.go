@@ -163,12 +163,13 @@ func (s *SRQ) Query() (SRQAttr, error) {
 // may be called more than once: after an error it tries again. Posted receives that have not
 // completed when the SRQ is destroyed never will.
 func (s *SRQ) Close() error {
-	err := s.users.close(func() error { return s.pd.dev.destroyed(s.p.Close()) }, s.destroyed)
+	err := s.users.close(s)
 	return s.pd.dev.opError("destroy SRQ of", errors.Join(err, s.retryParents()))
 }
 
-// destroyed gives up what an SRQ holds that the kernel has destroyed.
-func (s *SRQ) destroyed() error {
+func (s *SRQ) destroy() error { return s.pd.dev.destroyed(s.p.Close()) }
+
+func (s *SRQ) release() error {
 	s.pd.dev.objects.remove(s.handle)
 	s.leak.Done()
 	return s.dropParents()

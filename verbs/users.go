@@ -26,18 +26,23 @@ const (
 // users counts the objects that stand on an object, by kind, and keeps it until the last
 // of them has gone.
 type users struct {
-	mu    sync.Mutex
-	count [numKinds]int
-	// destroy destroys the object, and release gives up what it held; nil before close.
-	destroy, release func() error
-	ended            bool // destroy has succeeded
+	mu     sync.Mutex
+	count  [numKinds]int
+	object destroyer // nil before close
+	ended  bool      // object.destroy has succeeded
+}
+
+// destroyer is an object that others stand on.
+type destroyer interface {
+	destroy() error // in the kernel
+	release() error // gives up what the destroyed object held
 }
 
 // add counts one more; after close it returns net.ErrClosed.
 func (u *users) add(k kind) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.destroy != nil {
+	if u.object != nil {
 		return net.ErrClosed
 	}
 	u.count[k]++
@@ -49,7 +54,7 @@ func (u *users) add(k kind) error {
 func (u *users) while(fn func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.destroy != nil {
+	if u.object != nil {
 		return net.ErrClosed
 	}
 	return fn()
@@ -65,12 +70,12 @@ func (u *users) drop(k kind) error {
 }
 
 // close admits no more users, and ends the object as soon as it has none: now, or with
-// the last drop. It runs destroy until that has succeeded once, and then release once.
-// It may be called again, and so may retry, to run destroy again after it has failed.
-func (u *users) close(destroy, release func() error) error {
+// the last drop. It calls object.destroy until that has succeeded once, and then
+// object.release once. It may be called again, and so may retry, after destroy has failed.
+func (u *users) close(object destroyer) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.destroy, u.release = destroy, release
+	u.object = object
 	return u.end()
 }
 
@@ -90,12 +95,12 @@ func (u *users) isEnded() bool {
 
 // end destroys an object that was closed, if it has no users. The caller holds u.mu.
 func (u *users) end() error {
-	if u.ended || u.destroy == nil || u.count != [numKinds]int{} {
+	if u.ended || u.object == nil || u.count != [numKinds]int{} {
 		return nil
 	}
-	if err := u.destroy(); err != nil {
+	if err := u.object.destroy(); err != nil {
 		return err
 	}
 	u.ended = true
-	return u.release()
+	return u.object.release()
 }

@@ -72,12 +72,14 @@ func (x *XRCD) Device() *Device { return x.dev }
 // Close closes the domain (ibv_close_xrcd(3)), at once or with the Close of this process's
 // last QP or SRQ in it, which then returns the error of both. It may be called more than once.
 func (x *XRCD) Close() error {
-	return x.dev.opError("close XRC domain on", x.users.close(func() error {
-		return x.dev.destroyed(x.p.Close())
-	}, func() error {
-		x.leak.Done()
-		return x.dev.unref()
-	}))
+	return x.dev.opError("close XRC domain on", x.users.close(x))
+}
+
+func (x *XRCD) destroy() error { return x.dev.destroyed(x.p.Close()) }
+
+func (x *XRCD) release() error {
+	x.leak.Done()
+	return x.dev.unref()
 }
 
 func (x *XRCD) add(k kind) error  { return x.users.add(k) }
