@@ -9,6 +9,9 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -120,4 +123,66 @@ func TestBuffersOfALateRequest(t *testing.T) {
 	}
 	ln.Close()
 	nothingLeft(t, k)
+}
+
+// TestCloseBesideExpiry checks that the program's Close frees the memory of a request that is
+// being refused at its deadline. The QP is destroyed when the refusal has come to its own Close.
+func TestCloseBesideExpiry(t *testing.T) {
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+	ln := listenOn(t, cm.ListenConfig{Host: k.Host(), HandshakeTimeout: 20 * time.Millisecond}, "10.0.0.1:7")
+	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+	refusing, closing := make(chan struct{}), make(chan struct{})
+	var rejects, destroys atomic.Int32
+	k.OnCommand(func(c cmtest.Command) error {
+		switch {
+		case c.Name == "REJECT" && rejects.Add(1) == 1:
+			close(refusing)
+			<-closing
+		case c.Device == "rxe0" && c.Name == "UVERBS_METHOD_QP_DESTROY" && destroys.Add(1) == 1:
+			for !calls("expireAt.func1", "closeWithin") {
+				runtime.Gosched()
+			}
+		}
+		return nil
+	})
+	ctx := within(t, 10*time.Second)
+	refused := make(chan error, 1)
+	go func() {
+		_, err := d.Dial(ctx, "tcp", "10.0.0.1:7")
+		refused <- err
+	}()
+	req := ok(ln.Accept(ctx))(t)
+	buf := ok(req.Alloc(4096, verbs.LocalWrite))(t)
+	if err := req.PostRecv(1, buf.SGE()); err != nil {
+		t.Fatal(err)
+	}
+	<-refusing
+	closed := make(chan error, 1)
+	go func() { closed <- req.Close() }()
+	for {
+		if _, err := req.Alloc(4096, verbs.LocalWrite); errors.Is(err, net.ErrClosed) {
+			break
+		}
+	}
+	close(closing)
+	if err := <-closed; err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	<-refused
+	ln.Close()
+	nothingLeft(t, k)
+	if buf.Bytes() != nil {
+		t.Error("the memory is there after Close")
+	}
+}
+
+// calls reports whether a goroutine is in both functions.
+func calls(names ...string) bool {
+	stacks := make([]byte, 1<<20)
+	for g := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if !slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(g, name) }) {
+			return true
+		}
+	}
+	return false
 }

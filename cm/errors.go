@@ -266,8 +266,8 @@ func (e *UnreachableError) Unwrap() error {
 	return errno(e.Status)
 }
 
-// Timeout reports whether the network gave up waiting.
-func (e *UnreachableError) Timeout() bool { return e.Status == -int(syscall.ETIMEDOUT) }
+// Timeout reports whether the network gave up waiting, or Err wraps ETIMEDOUT.
+func (e *UnreachableError) Timeout() bool { return errors.Is(e, syscall.ETIMEDOUT) }
 
 // ArgumentError reports that an argument of a call, or a field of one, cannot be used. Nothing
 // has been sent or changed, but a request whose Accept fails is rejected. It wraps

@@ -168,3 +168,16 @@ func TestErrorOfAnAbandonedAccept(t *testing.T) {
 		t.Errorf("Accept = %v, want an error of accept", err)
 	}
 }
+
+// TestTimeoutOfConnectError: a command of this host that timed out is a timeout for net.Error,
+// too.
+func TestTimeoutOfConnectError(t *testing.T) {
+	failed := &cm.UnreachableError{Event: cm.EventConnectError, Status: -1, Err: &os.SyscallError{Syscall: "ioctl", Err: syscall.ETIMEDOUT}}
+	if err := (&cm.OpError{Op: "connect", Err: failed}); !err.Timeout() {
+		t.Errorf("Timeout of %v = false, want true", err)
+	}
+	failed.Err = syscall.ENOMEM
+	if err := (&cm.OpError{Op: "connect", Err: failed}); err.Timeout() {
+		t.Errorf("Timeout of %v = true, want false", err)
+	}
+}

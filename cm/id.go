@@ -34,9 +34,10 @@ type ID struct {
 	leaving atomic.Bool // this side has disconnected, and was first
 	noReads atomic.Bool // the QP may have no READs under way
 
-	// keepBuffers leaves the memory of alloc in place when the ID is closed: the program
-	// does not know yet that it was.
-	keepBuffers atomic.Bool
+	// expired is set when the HandshakeTimeout closes the ID, and ended when the program does.
+	// The memory of alloc stays in place while only expired is set: the program does not know
+	// yet that the ID was closed.
+	expired, ended atomic.Bool
 
 	moving sync.RWMutex // write: Migrate; read: a command
 

@@ -90,8 +90,11 @@ func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
 	default:
 		return false
 	}
+	id.mu.Lock() // an earlier Close may be freeing them
+	buffers := len(id.buffers)
+	id.mu.Unlock()
 	idle := id.qp == nil || !id.ownQP && id.qp.State() == verbs.QPErr
-	return idle && id.srq == nil && !id.ownPD && len(id.buffers) == 0 && id.transport() == verbs.TransportIB
+	return idle && id.srq == nil && !id.ownPD && buffers == 0 && id.transport() == verbs.TransportIB
 }
 
 // closing is how far the Close of an ID has come.
@@ -129,7 +132,7 @@ func (id *ID) release() error {
 	if id.srq != nil {
 		errs = append(errs, id.srq.Close())
 	}
-	kept := id.keepBuffers.Load()
+	kept := id.expired.Load() && !id.ended.Load()
 	if err := errors.Join(errs...); err == nil && !kept {
 		errs = append(errs, id.closeBuffers())
 	}

@@ -53,8 +53,9 @@ var errNoQP = fmt.Errorf("no QP is given: %w", syscall.EINVAL)
 
 var errHasQP = fmt.Errorf("the ID has a QP already: %w", syscall.EINVAL)
 
-// UseQP is CreateQP with a QP that the caller has made, on the ID's device. It
-// stays the caller's, who closes it after the ID.
+// UseQP is CreateQP with a QP that the caller has made, on the ID's device. It stays the
+// caller's, which closes it after Connect or Accept has returned, before the ID or after it.
+// These calls name the QP by its number, which is another QP's soon after its Close.
 func (id *ID) UseQP(qp *verbs.QP) error { return id.attach(qp, false) }
 
 func (id *ID) attach(qp *verbs.QP, own bool) error {

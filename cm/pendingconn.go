@@ -98,7 +98,8 @@ func (p *pendingConn) RemoteAddr() Addr { return p.ep.id.RemoteAddr() }
 func (p *pendingConn) QP() (*verbs.QP, error) { return p.ep.defaultQP(p.qpConfig) }
 
 // Init readies a QP of the caller's for receives to be posted. The QP must belong
-// to Device. Whoever made it closes it, after the Conn.
+// to Device. It stays the caller's, which closes it after Connect or Accept has returned,
+// before the Conn or after it.
 func (p *pendingConn) Init(qp *verbs.QP) error {
 	_, err := p.ep.use(qp, p.qpConfig)
 	return err
@@ -122,7 +123,7 @@ func (p *pendingConn) Close() error {
 	if p.done.Load() {
 		return nil
 	}
-	p.ep.id.keepBuffers.Store(false)
+	p.ep.id.ended.Store(true)
 	return p.ep.close()
 }
 

@@ -108,7 +108,7 @@ func (r *Request) expireAt(deadline time.Time) {
 			_ = r.ep.id.Reject([]byte(RefusedHandshakeTimeout)) // the peer may have left
 			// The program may be filling its buffers. They go when it calls Accept,
 			// Reject or Close.
-			r.ep.id.keepBuffers.Store(true)
+			r.ep.id.expired.Store(true)
 			r.ep.id.close.failed.Store(true)
 			r.ep.close()
 		}

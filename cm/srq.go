@@ -14,9 +14,8 @@ var errHasSRQ = fmt.Errorf("the ID has an SRQ already: %w", syscall.EINVAL)
 
 // CreateSRQ makes a shared receive queue on the ID's device (rdma_create_srq(3)),
 // which the QP that CreateQP makes then takes its receives from. pd may be nil for
-// the PD of CreateQP. The SRQ is destroyed with the ID, but not under a QP of
-// the caller's that takes from it, too: then Close of what SRQ returns is the
-// caller's, after that of the QP. An ID has one SRQ.
+// the PD of CreateQP. Close of the ID closes the SRQ, which is destroyed with its last QP: if
+// QPs of the caller's use it, with the Close of the last of them. An ID has one SRQ.
 func (id *ID) CreateSRQ(pd *verbs.PD, cfg verbs.SRQConfig) error {
 	if err := id.enter(opCreateSRQ); err != nil {
 		return err
