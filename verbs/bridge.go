@@ -18,5 +18,6 @@ func init() {
 	bridge.VendorFunctions = &bridge.Vendor[*Device, *PD, *CQ, *SRQ, CQConfig]{
 		CreateCQ: (*Device).createVendorCQ,
 		Hold:     holdParents,
+		OpError:  func(d *Device, op string, err error) error { return d.opError(op, err) },
 	}
 }

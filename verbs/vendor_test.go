@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/test/connectx/inprocess"
 	"purerdma/verbs"
 	"purerdma/verbs/mlx5dv"
 )
@@ -110,5 +113,31 @@ func TestVendorParents(t *testing.T) {
 	}
 	if _, err := d.CreateDCT(mlx5dv.DCTConfig{PD: pd, CQ: cq, SRQ: srq}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("CreateDCT on a closed PD: %v, want %v", err, net.ErrClosed)
+	}
+}
+
+// TestVendorRemoval removes the device of a DC target: calls return a DeviceRemovedError, and
+// Close succeeds.
+func TestVendorRemoval(t *testing.T) {
+	k := inprocess.New(inprocess.Config{}, "mlx5_0")
+	h := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
+	dev := openDevice(t, h, "mlx5_0")
+	pd := must(dev.AllocPD())(t)
+	cq := must(dev.CreateCQ(verbs.CQConfig{}))(t)
+	srq := must(pd.CreateSRQ(verbs.SRQConfig{}))(t)
+	d := must(mlx5dv.From(dev))(t)
+	dct := must(d.CreateDCT(mlx5dv.DCTConfig{PD: pd, CQ: cq, SRQ: srq}))(t)
+	k.Remove("mlx5_0")
+	var removed *verbs.DeviceRemovedError
+	if err := dct.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess); !errors.As(err, &removed) {
+		t.Errorf("Modify = %v, want a DeviceRemovedError", err)
+	}
+	if _, err := d.CreateDCT(mlx5dv.DCTConfig{PD: pd, CQ: cq, SRQ: srq}); !errors.As(err, &removed) {
+		t.Errorf("CreateDCT = %v, want a DeviceRemovedError", err)
+	}
+	for _, c := range []interface{ Close() error }{dct, srq, cq, pd} {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close of %T: %v", c, err)
+		}
 	}
 }

@@ -38,6 +38,9 @@ type Vendor[D, P, C, S, G any] struct {
 	// Hold counts a QP of a vendor's own with its parents, which then live until drop; srq
 	// may be nil. After drop has failed, retry destroys what is left of closed parents.
 	Hold func(pd P, cq C, srq S) (drop, retry func() error, err error)
+	// OpError returns the *OpError of an operation on the device, nil for nil. It notices
+	// the removal of the device, and then wraps a *DeviceRemovedError.
+	OpError func(dev D, op string, err error) error
 }
 
 // VendorFunctions is the *Vendor of package verbs, which sets it when it is initialized.

@@ -107,10 +107,7 @@ func (q *dcQP) State() verbs.QPState { return q.p.State() }
 func (q *dcQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if err := q.p.Modify(attr, mask); err != nil {
-		return q.dev.opError("modify DC QP of", err)
-	}
-	return nil
+	return q.dev.opError("modify DC QP of", q.p.Modify(attr, mask))
 }
 
 // Close destroys the QP. It may be called more than once: after an error it tries again
@@ -125,10 +122,7 @@ func (q *dcQP) Close() error {
 		}
 		q.closed, end = true, q.drop
 	}
-	if err := end(); err != nil {
-		return q.dev.opError("destroy DC QP of", err)
-	}
-	return nil
+	return q.dev.opError("destroy DC QP of", end())
 }
 
 // Post posts the requests in order and rings once. It returns the number of posted

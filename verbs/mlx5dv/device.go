@@ -22,8 +22,8 @@ type Device struct {
 }
 
 // From returns dev with the methods of this package. For a device that is no ConnectX the
-// error wraps errors.ErrUnsupported. dev stays the caller's to close, after the objects
-// that are made here.
+// error wraps errors.ErrUnsupported. dev stays the caller's to close. Objects that are made
+// here keep the device until they are closed.
 func From(dev *verbs.Device) (*Device, error) {
 	ctx, ok := dev.Provider().(*mlx5.Context)
 	if !ok {
@@ -35,7 +35,5 @@ func From(dev *verbs.Device) (*Device, error) {
 // internals has the functions that package verbs does not export.
 var internals = bridge.VendorFunctions.(*bridge.Vendor[*verbs.Device, *verbs.PD, *verbs.CQ, *verbs.SRQ, verbs.CQConfig])
 
-// opError wraps the error of an operation on the device.
-func (d *Device) opError(op string, err error) error {
-	return &verbs.OpError{Op: op, Object: d.dev.Name(), Err: err}
-}
+// opError wraps the error of an operation on the device, nil for nil.
+func (d *Device) opError(op string, err error) error { return internals.OpError(d.dev, op, err) }
