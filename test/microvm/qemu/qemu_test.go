@@ -25,7 +25,7 @@ func TestArgs(t *testing.T) {
 		"id=fs0,path=/d,,e,security_model=none,multidevs=remap,readonly=on",
 		"virtio-9p-pci,fsdev=fs8,mount_tag=t,addr=0x9.0,multifunction=on",
 		"local.path=/a,remote.type=unix,remote.path=/b",
-		"tcg,thread=multi", "console=ttyS0 panic=-1 oops=panic maxcpus=1 ", " quiet -",
+		"tcg,thread=multi", "console=ttyS0 panic=-1 oops=panic maxcpus=1 ", "no_timer_check", " quiet -",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
