@@ -37,7 +37,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint cross fuzz abi addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint cross fuzz abi api addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -159,6 +159,9 @@ soak: $(TOOLS) ## run random traffic for SOAK on each driver: nothing may be los
 abi: ## measure the kernel's headers again: a difference is shown, and fails
 	$(GO) run ./test/abi/gen
 	git diff --exit-code -- abi/testdata test/abi/mirrors
+
+api: ## write the exported API of each public package to docs/api
+	$(GO) run ./test/api/write
 
 addrinfo: $(RDMAVM) ## record librdmacm's look-ups again: a difference is shown, and fails
 	$(GO) run ./test/addrinfo/gen

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command write writes the files of docs/api anew.
+//
+//	go run ./test/api/write    (in the root of the module)
+package main
+
+import (
+	"log"
+	"os"
+	"path/filepath"
+
+	"purerdma/test/api"
+)
+
+func main() {
+	log.SetFlags(0)
+	files, err := api.Files(".")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := os.RemoveAll(api.Dir); err != nil {
+		log.Fatal(err)
+	}
+	for name, text := range files {
+		err := os.MkdirAll(filepath.Dir(name), 0o755)
+		if err == nil {
+			err = os.WriteFile(name, text, 0o644)
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+}
