@@ -21,8 +21,8 @@ import (
 // All methods may be called concurrently; the kernel runs the commands of one ID
 // one after the other. After Close they return net.ErrClosed.
 type ID struct {
-	kid    uint32 // the kernel's number
 	uid    uint64 // ours, in every event
+	kid    uint32 // the kernel's number
 	ps     PortSpace
 	qpType verbs.QPType
 	gate   gate
@@ -45,29 +45,29 @@ type ID struct {
 	// mu is taken after it.
 	attaching sync.Mutex
 
-	mu      sync.Mutex
-	ch      *EventChannel
-	left    []*EventChannel      // where it was before
-	state   State                // without what commands that run may change: see current
-	pending []*pendingTransition // commands that run, in the order in which they have begun
-	local   Addr
-	remote  Addr
-	asked   route // of the last ResolveAddr
-	dev     *verbs.Device
-	port    uint8
-	qp      *verbs.QP
-	srq     *verbs.SRQ
-	ownQP   bool // CreateQP made it: it ends with the ID
+	mu       sync.Mutex
+	ch       *EventChannel
+	left     []*EventChannel // where it was before
+	state    State           // without what commands that run may change: see current
+	port     uint8
+	ownQP    bool                 // CreateQP made it: it ends with the ID
+	blocking bool                 // its events are an endpoint's, who wants to know why a QP was flushed
+	pending  []*pendingTransition // commands that run, in the order in which they have begun
+	local    Addr
+	remote   Addr
+	asked    route // of the last ResolveAddr
+	dev      *verbs.Device
+	qp       *verbs.QP
+	srq      *verbs.SRQ
 
-	pdOf     func(*verbs.Device) (*verbs.PD, error) // chooses the PD; nil: a new one
-	pdMu     sync.Mutex                             // of the next two
-	pd       *verbs.PD                              // what connPD returned, or nil
-	ownPD    bool                                   // it ends with the ID
-	buffers  []*verbs.MR                            // of alloc
-	blocking bool                                   // its events are an endpoint's, who wants to know why a QP was flushed
-	request  *ConnParam                             // what the peer asked for, on the accepting side
-	groups   []*Multicast
-	acks     acks // of all events, those of memberships included
+	pdOf    func(*verbs.Device) (*verbs.PD, error) // chooses the PD; nil: a new one
+	pdMu    sync.Mutex                             // of the next two
+	pd      *verbs.PD                              // what connPD returned, or nil
+	ownPD   bool                                   // it ends with the ID
+	buffers []*verbs.MR                            // of alloc
+	request *ConnParam                             // what the peer asked for, on the accepting side
+	groups  []*Multicast
+	acks    acks // of all events, those of memberships included
 
 	localECE, remoteECE verbs.ECE
 }

@@ -27,9 +27,9 @@ const (
 // of them has gone.
 type users struct {
 	mu     sync.Mutex
-	count  [numKinds]int
-	object destroyer // nil before close
+	count  [numKinds]int32
 	ended  bool      // object.destroy has succeeded
+	object destroyer // nil before close
 }
 
 // destroyer is an object that others stand on.
@@ -95,7 +95,7 @@ func (u *users) isEnded() bool {
 
 // end destroys an object that was closed, if it has no users. The caller holds u.mu.
 func (u *users) end() error {
-	if u.ended || u.object == nil || u.count != [numKinds]int{} {
+	if u.ended || u.object == nil || u.count != [numKinds]int32{} {
 		return nil
 	}
 	if err := u.object.destroy(); err != nil {
