@@ -55,7 +55,7 @@ func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
 	s.control(wqe, wr, op, cur, ds)
 	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
 	e.id = wr.ID
-	e.head = s.head + n
+	storeShared(&e.head, s.head+n)
 	return ds
 }
 
@@ -81,7 +81,8 @@ func (s *sendQueue) buildMany(wr *provider.SendWR, cur, n uint32) uint32 {
 	}
 	s.control(wqe, wr, op, cur, ds)
 	e := s.at(cur)
-	e.id, e.head = wr.ID, s.head+n
+	e.id = wr.ID
+	storeShared(&e.head, s.head+n)
 	return ds
 }
 
@@ -102,7 +103,8 @@ func (s *sendQueue) buildInline(wr *provider.SendWR, cur, n uint32) uint32 {
 	ds += s.putInline(seg, data)
 	s.control(wqe, wr, op, cur, ds)
 	e := s.at(cur)
-	e.id, e.head = wr.ID, s.head+n
+	e.id = wr.ID
+	storeShared(&e.head, s.head+n)
 	return ds
 }
 

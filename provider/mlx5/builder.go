@@ -88,7 +88,7 @@ func (q *QP) BatchWriteInline(id uint64, data []byte, remote provider.RemoteMemo
 func (s *sendQueue) note(id uint64, at, next uint32) {
 	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
 	e.id = id
-	e.head = s.batch.head
+	storeShared(&e.head, s.batch.head)
 	s.batch.head++
 	s.batch.last = at
 	s.cur = next

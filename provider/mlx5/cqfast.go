@@ -42,7 +42,7 @@ func (c *CQ) requests(wcs []provider.WC) int {
 		// Loaded anew each time: it acquires what the post of this request has stored.
 		head := atomic.LoadUint32(&s.head)
 		to := s.at(last >> 16)
-		if r == 0 || to.head-tail >= head-tail {
+		if r == 0 || atomic.LoadUint32(&to.head)-tail >= head-tail {
 			break
 		}
 		tail = to.head + 1

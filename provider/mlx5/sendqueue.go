@@ -68,7 +68,7 @@ type packetLimits struct {
 // sent is what a completion of the WQE that begins with a block brings back.
 type sent struct {
 	id   uint64
-	head uint32 // the request's number
+	head uint32 // the request's number; stored with storeShared: a device may name any block
 	umr  uint32 // provider.WCOpcode, of the requests that the device knows as UMR
 }
 
@@ -142,7 +142,7 @@ func (s *sendQueue) outstanding(index uint16) *sent {
 		return nil // also if there is no queue
 	}
 	e := s.at(uint32(index))
-	if e.head-tail >= head-tail {
+	if atomic.LoadUint32(&e.head)-tail >= head-tail {
 		return nil
 	}
 	return e
@@ -383,7 +383,7 @@ func (q *QP) BatchDiscard() {
 	for i := s.batch.start; i != s.cur; i++ {
 		// Otherwise the block would name a request that is posted later, with the ID of this one.
 		if e := s.at(i); e.head-s.head < s.batch.head-s.head {
-			e.head = s.head + 1<<31
+			storeShared(&e.head, s.head+1<<31)
 		}
 	}
 	s.cur, s.batch.head = s.batch.start, s.head
