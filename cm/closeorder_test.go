@@ -74,7 +74,7 @@ func TestBuffersOfAConnection(t *testing.T) {
 	}
 	refuse.Store(false)
 	if err := conn.Close(); err != nil || buf.Bytes() != nil {
-		t.Errorf("Close = %v, memory freed %v, want nil, true", err, buf.Bytes() != nil)
+		t.Errorf("Close = %v, memory freed %v, want nil, true", err, buf.Bytes() == nil)
 	}
 	if _, err := conn.Alloc(64, verbs.LocalWrite); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Alloc after Close = %v, want net.ErrClosed", err)

@@ -127,7 +127,7 @@ func to(s State) *pendingTransition { return &pendingTransition{after: s} }
 // caller holds id.mu.
 func (id *ID) beginTransition(op string, was State, t *pendingTransition) error {
 	if was == StateRemoved {
-		// The kernel says so itself, but for a moment some drivers still do as told.
+		// The kernel refuses commands, too, but some drivers accept a few after the removal.
 		return syscall.ENXIO
 	}
 	if t == nil {
@@ -244,8 +244,8 @@ func (id *ID) transport() verbs.Transport {
 	return verbs.TransportIB
 }
 
-// StateError says that a call does not fit the state of its ID. It wraps what the
-// kernel answered, or the reason not to ask it: both are EINVAL.
+// StateError is the error of a call that the ID does not allow in its state. It wraps
+// EINVAL, which the kernel returned or which was found without a command.
 type StateError struct {
 	State State   // of the ID, when the call was made
 	Want  []State // those in which the call is possible
@@ -263,9 +263,9 @@ func (e *StateError) Error() string {
 // Unwrap returns Err.
 func (e *StateError) Unwrap() error { return e.Err }
 
-// possible lists the states in which the kernel takes a call, for those that it
-// does not take in all. The kernel is asked first, and the table only explains
-// its refusal: what it knows may be ahead of the events that were fetched.
+// possible lists the states in which the kernel allows a call, for calls that it does not
+// allow in every state. The kernel decides, and the table only explains its refusal: the
+// kernel's state may be ahead of the events that were fetched.
 var possible = map[string][]State{
 	opBind:         {StateIdle},
 	opResolve:      {StateIdle, StateBound},

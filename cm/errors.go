@@ -275,8 +275,8 @@ func (e *UnreachableError) Timeout() bool { return errors.Is(e, syscall.ETIMEDOU
 type ArgumentError struct {
 	Name   string // of the argument or field, as "InitiatorDepth" or "len(PrivateData)"
 	Value  any    // that was given
-	Max    int    // largest possible value, or -1 if that is not what is wrong
-	Reason string // what sets the limit, or what is wrong
+	Max    int    // largest possible value, or -1 if the value is wrong for another reason
+	Reason string // why the value is wrong: for example, what sets the limit
 }
 
 func (e *ArgumentError) Error() string {

@@ -68,9 +68,9 @@ func TestErrorsOfDial(t *testing.T) {
 	}
 }
 
-// TestSendWithoutReceive checks that the error of a Send which nobody receives has a hint and
-// shows that the connection has ended, and that of a Send which was not posted shows that it
-// has not.
+// TestSendWithoutReceive checks the errors of two Sends. If the peer posts no receive, the
+// error has a hint and shows that the connection has ended. If the Send was not posted, the
+// error shows that the connection goes on.
 func TestSendWithoutReceive(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")

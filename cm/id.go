@@ -51,7 +51,7 @@ type ID struct {
 	state    State           // without what commands that run may change: see current
 	port     uint8
 	ownQP    bool                 // CreateQP made it: it ends with the ID
-	blocking bool                 // its events are an endpoint's, who wants to know why a QP was flushed
+	blocking bool                 // an endpoint handles its events, and needs the reason why a QP was flushed
 	pending  []*pendingTransition // commands that run, in the order in which they have begun
 	local    Addr
 	remote   Addr
@@ -67,7 +67,7 @@ type ID struct {
 	buffers []*verbs.MR                            // of alloc
 	request *ConnParam                             // what the peer asked for, on the accepting side
 	groups  []*Multicast
-	acks    acks // of all events, those of memberships included
+	acks    acks // counts the events of the ID and of its memberships that were not acknowledged
 
 	localECE, remoteECE verbs.ECE
 }

@@ -90,12 +90,10 @@ func TestIWARPFirstProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	buf, err := conn.PD().Alloc(64, verbs.LocalWrite)
+	buf, err := conn.Alloc(64, verbs.LocalWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer buf.Close()
-	defer conn.Close()
 	if err := conn.Send(within(t, 10*time.Second), buf.SGE()); err != nil {
 		t.Fatal(err)
 	}

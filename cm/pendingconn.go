@@ -62,8 +62,8 @@ var errUsed = fmt.Errorf("it has been connected, accepted or rejected already, o
 func (p *pendingConn) Device() *verbs.Device { return p.ep.device() }
 
 // PD returns the connection's protection domain, in which its buffers must be
-// registered: that of its QP, if Init or QP has chosen one, and else the one that the
-// option PD of the Dialer or ListenConfig returns. By default that is a new one for each
+// registered. It is the QP's if Init or QP has chosen one. Otherwise the option PD of the
+// Dialer or ListenConfig chooses it. The default is a new protection domain for each
 // connection. It is closed with the connection, or with the last memory region on it if
 // that is closed later.
 func (p *pendingConn) PD() (*verbs.PD, error) {

@@ -50,7 +50,7 @@ type lane struct {
 	credits   [1]verbs.SendWR    // the message that makes receives known
 	list      []verbs.SendWR     // for messages
 	size      int                // of those in list
-	out       []byte             // what is sent
+	out       []byte             // the data to send
 	remote    verbs.RemoteMemory // what requests read, write or add to
 	posted    uint64
 	signalled uint64 // the last that completes

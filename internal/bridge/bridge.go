@@ -10,8 +10,8 @@ import "context"
 // and *CQ. This package cannot name them, because verbs imports it.
 type Verbs[H, D, Q, C any] struct {
 	// OpenIndex opens a device by the index that the connection manager names, or by its
-	// node GUID if the index, there or in the list of devices, is negative. Its errors are
-	// those of Host.Open.
+	// node GUID if the index, there or in the list of devices, is negative. It returns the
+	// same errors as Host.Open.
 	OpenIndex func(h H, index int, guid uint64) (D, error)
 	// MarkRemoved notes that the kernel is about to remove a device: the connection manager
 	// learns of it by DEVICE_REMOVAL. Every wait on the device ends, and every later call
@@ -36,7 +36,7 @@ type Vendor[D, P, C, S, G any] struct {
 	// provider.CQConfig.
 	CreateCQ func(dev D, cfg G, options any) (C, error)
 	// Hold counts a QP of a vendor's own with its parents, which then live until drop; srq
-	// may be nil. After drop has failed, retry destroys what is left of closed parents.
+	// may be nil. If drop fails, retry tries again to destroy the closed parents.
 	Hold func(pd P, cq C, srq S) (drop, retry func() error, err error)
 	// OpError returns the *OpError of an operation on the device, nil for nil. It notices
 	// the removal of the device, and then wraps a *DeviceRemovedError.
