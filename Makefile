@@ -37,7 +37,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint cross fuzz abi api addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint cross fuzz abi api docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -99,13 +99,13 @@ CI_ROWS = $(RACE_HOST_ROW) \
 	-- $(call VM,$(OLDEST),rxe) $(TYPES) -name 'Linux $(OLDEST), rxe: test/wire and types' -estimate 50s ./test/wire
 
 # The oldest kernel that is supported (verbs.MinKernel), and what its rxe passes: connections
-# and RC. It has no memory windows, and faults of its own (docs/driver-faults.md).
+# and RC. It has no memory windows, and faults of its own (docs/reference/driver-faults.md).
 MINIMUM       := 5.10
 MINIMUM_TESTS := '^Test(Echo|WildcardListener.*|EventRejected|EventsOfAConnection|VM(Async.*|CreateCQ|ShrinkCQ|TwoRegistrations|LostAnswers|Reregister|HugePages|PKey|NoDMABuf))$$'
 
 # The rest: the long tests of this machine, all of siw and mlx5, the programs against
 # rdma-core's, a minute of the soak. On siw the programs run on the oldest kernel only: the
-# fault of its listener, which programs come upon, ends the newest (docs/driver-faults.md).
+# fault of its listener, which programs come upon, ends the newest (docs/reference/driver-faults.md).
 REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 12m ./... \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
 	-- $(call VM,$(MINIMUM),rxe) -name 'Linux $(MINIMUM), rxe: core' -run $(MINIMUM_TESTS) -estimate 60s ./cm ./verbs \
@@ -162,6 +162,9 @@ abi: ## measure the kernel's headers again: a difference is shown, and fails
 
 api: ## write the exported API of each public package to docs/api
 	$(GO) run ./test/api/write
+
+docs: ## write the generated parts of the documents
+	$(GO) run ./test/documents/write
 
 addrinfo: $(RDMAVM) ## record librdmacm's look-ups again: a difference is shown, and fails
 	$(GO) run ./test/addrinfo/gen

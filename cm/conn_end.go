@@ -144,7 +144,7 @@ const operationGrace = time.Second
 // awaitOperation waits until a Send, Read, Write or probe in progress has returned. The QP
 // is in the error state, so the device completes it now, and its completion may be the
 // failure behind a flush that another goroutine has seen. Some drivers lose completions
-// then (docs/driver-faults.md), which the bound is for.
+// then (docs/reference/driver-faults.md), which the bound is for.
 func (c *Conn) awaitOperation() {
 	t := time.NewTimer(operationGrace)
 	defer t.Stop()

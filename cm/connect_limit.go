@@ -21,7 +21,7 @@ var connecting = newConnectLimit(maxConnecting)
 // connectLimit bounds the CONNECT commands that are in the kernel. On iWARP the kernel makes
 // the TCP connection within the command, which occupies a thread of the process for two
 // minutes if nobody answers, and nothing ends it: a signal would close the connection as
-// soon as it stands (docs/driver-faults.md). A dial whose context ends leaves its command
+// soon as it stands (docs/reference/driver-faults.md). A dial whose context ends leaves its command
 // behind. The Go runtime ends a process that has 10,000 threads.
 type connectLimit struct {
 	slots     chan struct{}

@@ -19,7 +19,7 @@ import (
 // TestPeerDies kills a serving process in the middle of a transfer. Its kernel
 // disconnects for it. On siw, a send that meets the closed TCP connection before that
 // completes with a local QP operation error, which is then what broke the connection
-// (docs/driver-faults.md).
+// (docs/reference/driver-faults.md).
 func TestPeerDies(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -67,7 +67,7 @@ func TestPeerDies(t *testing.T) {
 	switch {
 	case errors.Is(err, io.EOF):
 	case vmtest.Driver() == "siw" && sendFailed(broken) && sendFailed(err):
-		t.Logf("a send broke before the kernel disconnected, see docs/driver-faults.md: %v", err)
+		t.Logf("a send broke before the kernel disconnected, see docs/reference/driver-faults.md: %v", err)
 	default:
 		t.Errorf("receiving after the end: %v", err)
 	}

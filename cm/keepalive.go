@@ -22,7 +22,7 @@ const minAnswer = 5 * time.Second
 
 // firstProbe is how long after connecting iWARP's active side sends a probe, idle or not. A
 // message that arrives before the accepting side is ready may wait there for the next one:
-// siw reads it only then (docs/driver-faults.md).
+// siw reads it only then (docs/reference/driver-faults.md).
 const firstProbe = time.Second
 
 // keepalive probes the peer of an idle connection, so that a peer whose host has vanished

@@ -14,7 +14,7 @@ import (
 )
 
 // The tests of the files named conformance show sentences of the manual pages:
-// docs/conformance.md says which.
+// docs/reference/conformance.md says which.
 
 // rcPair is a rig with the two IDs of one connection to be.
 type rcPair struct {

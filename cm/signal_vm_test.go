@@ -17,7 +17,7 @@ import (
 // TestSignalsWhileConnecting: signals for its threads, as Go's scheduler has them, do not
 // harm what a process connects to. siw makes the TCP connection within CONNECT, and
 // closes it again when a signal comes, which ends the peer's listener
-// (docs/driver-faults.md).
+// (docs/reference/driver-faults.md).
 func TestSignalsWhileConnecting(t *testing.T) {
 	ln, d := ends(t)
 	stop, stopped := make(chan struct{}), make(chan struct{})

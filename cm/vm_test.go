@@ -140,7 +140,7 @@ func say(t *testing.T, conn *cm.Conn, msg string) {
 
 // waitRecvAnswer waits for the answer to a connection's first message. siw does not
 // look at a message that overtakes the accept until something follows it
-// (docs/driver-faults.md), so on siw empty WRITEs follow it until the answer has come.
+// (docs/reference/driver-faults.md), so on siw empty WRITEs follow it until the answer has come.
 func waitRecvAnswer(ctx context.Context, conn *cm.Conn) (verbs.WC, error) {
 	if vmtest.Driver() != "siw" {
 		return conn.WaitRecv(ctx)

@@ -47,7 +47,7 @@ const (
 
 // wcHint returns the most likely cause of a status, or "" if the status itself names the
 // cause or has several likely ones. rxe and siw have other statuses for some errors
-// (docs/driver-faults.md). op is one of the blocking operations, or opWork for an
+// (docs/reference/driver-faults.md). op is one of the blocking operations, or opWork for an
 // unknown one.
 func wcHint(op string, status verbs.WCStatus, driver abi.DriverID) string {
 	send, rxe, siw := op == opSend, driver == abi.RDMA_DRIVER_RXE, driver == abi.RDMA_DRIVER_SIW

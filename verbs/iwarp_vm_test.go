@@ -41,7 +41,7 @@ func TestIWARPWrongMemory(t *testing.T) {
 		{"wrong rkey of a read", verbs.OpRead, everything, 0, 0x1234, 8, false, request},
 		{"read beyond the end", verbs.OpRead, everything, size - 4, 0, 8, false, request},
 		{"read before the start", verbs.OpRead, everything, -1, 0, 8, false, request},
-		// docs/driver-faults.md
+		// docs/reference/driver-faults.md
 		{"read without the right", verbs.OpRead, verbs.LocalWrite, 0, 0, 8, true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestIWARPWrongLocalMemory(t *testing.T) {
 	for _, k := range []struct {
 		name   string
 		op     verbs.SendOpcode
-		status verbs.WCStatus // docs/driver-faults.md
+		status verbs.WCStatus // docs/reference/driver-faults.md
 		event  verbs.AsyncEventType
 	}{
 		{"SEND", verbs.OpSend, verbs.WCLocQPOpErr, verbs.AsyncQPFatal},
@@ -230,7 +230,7 @@ func TestIWARPSendInv(t *testing.T) {
 	l.ok(t, 1)
 	switch wc := r.ok(t, 1)[5]; {
 	case wc.Flags&verbs.WCWithInv == 0 && wc.InvalidatedRKey == 0:
-		t.Log("the completion does not tell the invalidated key, see docs/driver-faults.md")
+		t.Log("the completion does not tell the invalidated key, see docs/reference/driver-faults.md")
 	case wc.Flags&verbs.WCWithInv == 0 || wc.InvalidatedRKey != mr.RKey():
 		t.Errorf("the receive completed with %+v, want key %#x", wc, mr.RKey())
 	}

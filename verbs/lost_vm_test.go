@@ -63,7 +63,7 @@ func TestVMLostAnswers(t *testing.T) {
 			switch got := l.buf.Bytes()[:8]; {
 			case binary.NativeEndian.Uint64(got) == answer:
 			case vmtest.Driver() == "rxe" && second.Opcode != verbs.OpRead && bytes.Equal(got, untouched):
-				t.Logf("the %s completed with success and stored nothing, see docs/driver-faults.md", name)
+				t.Logf("the %s completed with success and stored nothing, see docs/reference/driver-faults.md", name)
 			default:
 				t.Errorf("the %s returned % x, want %#x", name, got, uint64(answer))
 			}
@@ -105,7 +105,7 @@ func TestVMBindBehindLostAnswers(t *testing.T) {
 	case n == 1 && wcs[0].Err() == nil && a.State == verbs.QPRTS:
 	case mayHang && n == 0 && a.State == verbs.QPRTS,
 		rxe && n > 0 && failed && a.State == verbs.QPErr:
-		t.Logf("%+v, the QP is in %v, see docs/driver-faults.md", wcs, a.State)
+		t.Logf("%+v, the QP is in %v, see docs/reference/driver-faults.md", wcs, a.State)
 	default:
 		t.Errorf("completions = %+v, want one of success; the QP is in %v", wcs, a.State)
 	}

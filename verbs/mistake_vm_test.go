@@ -22,7 +22,7 @@ type wrong struct {
 }
 
 // check expects the specification's word, or that which the driver is known to have in
-// its place (docs/driver-faults.md).
+// its place (docs/reference/driver-faults.md).
 func (w wrong) check(t *testing.T, whose string, got verbs.WCStatus) {
 	t.Helper()
 	known := w.spec

@@ -181,7 +181,7 @@ func TestVMWindowBounds(t *testing.T) {
 			switch written := mr.Bytes()[4096+1000] != 0; {
 			case wc.Status == verbs.WCRemAccessErr && !written:
 			case vmtest.Driver() == "rxe" && wc.Status == verbs.WCSuccess && written:
-				t.Log("the bytes beside the window were written, see docs/driver-faults.md")
+				t.Log("the bytes beside the window were written, see docs/reference/driver-faults.md")
 			default:
 				t.Errorf("window of type %d: %+v, written: %v", typ, wc, written)
 			}

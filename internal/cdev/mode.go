@@ -41,7 +41,7 @@ type Calls struct {
 // siw's doorbell hands bytes to TCP with MSG_DONTWAIT, of a hundred segments at most
 // (SQ_USER_MAXBURST); then a thread of its own goes on. siw makes the TCP connection within
 // CONNECT. After a signal it closes that connection as soon as it stands and begins again:
-// docs/driver-faults.md has what the peer's siw does with a connection that is closed so
+// docs/reference/driver-faults.md has what the peer's siw does with a connection that is closed so
 // soon.
 var Drivers = [...]struct {
 	ID abi.DriverID

@@ -20,13 +20,13 @@ var drivers = []string{"rxe", "siw"}
 // TestConformance holds the document against the code.
 func TestConformance(t *testing.T) {
 	root := moduleRoot(t)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "conformance.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "conformance.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	src := readSource(t, root)
 	for _, problem := range check(string(text), src, functions(t), events(src), drivers, mayBeOpen) {
-		t.Errorf("docs/conformance.md: %s", problem)
+		t.Errorf("docs/reference/conformance.md: %s", problem)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// colCase is the first column of the tables of docs/pyverbs.md.
+// colCase is the first column of the tables of docs/reference/pyverbs.md.
 const colCase = "case"
 
 // What a row may say about a case, and whether its remark must give a reason.
@@ -53,10 +53,10 @@ func checkCases(text string, src source, want []string) []string {
 	return c.problems
 }
 
-// TestPyverbs holds docs/pyverbs.md against the list of cases and the code.
+// TestPyverbs holds docs/reference/pyverbs.md against the list of cases and the code.
 func TestPyverbs(t *testing.T) {
 	root := moduleRoot(t)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "pyverbs.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "pyverbs.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestPyverbs(t *testing.T) {
 		t.Fatalf("only %d cases", len(cases))
 	}
 	for _, problem := range checkCases(string(text), readSource(t, root), cases) {
-		t.Errorf("docs/pyverbs.md: %s", problem)
+		t.Errorf("docs/reference/pyverbs.md: %s", problem)
 	}
 }
 

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-// Faults reproduces the driver faults of docs/driver-faults.md after which a kernel
+// Faults reproduces the driver faults of docs/reference/driver-faults.md after which a kernel
 // reports trouble or ends, so that no test of a shared boot can show them:
 //
 //	faults [-rdmavm bin/rdmavm] [-kernels "6.1 6.12 7"] [-run regexp]
@@ -120,7 +120,7 @@ func provokeAll(rdmavm string, kernels []string, pattern string) error {
 	}
 	fmt.Printf("%d faults appeared, %d did not\n", appeared, missing)
 	if missing > 0 || appeared == 0 {
-		return fmt.Errorf("%d faults of docs/driver-faults.md did not appear", missing)
+		return fmt.Errorf("%d faults of docs/reference/driver-faults.md did not appear", missing)
 	}
 	return nil
 }

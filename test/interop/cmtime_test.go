@@ -90,7 +90,7 @@ func TestCmtime(t *testing.T) {
 }
 
 // portTaken reports whether siw gave a client's connection a TCP port that was still in use
-// (docs/driver-faults.md).
+// (docs/reference/driver-faults.md).
 func portTaken(client pairing.Output) bool {
 	return vmtest.Driver() == "siw" && strings.Contains(client.Stderr, "failure rconnecting: Address already in use\n")
 }

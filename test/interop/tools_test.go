@@ -78,7 +78,7 @@ func (m meeting) run(t *testing.T) {
 
 // errOvertaken reports a connection that siw refused before any data was transferred: the
 // first message of the server, which must not send first on iWARP (RFC 5044, 7.1), had
-// overtaken the end of the handshake (docs/driver-faults.md).
+// overtaken the end of the handshake (docs/reference/driver-faults.md).
 var errOvertaken = errors.New("the server's first message came with the answer to the connect request, and siw refused both")
 
 // overtaken reports whether that has happened to a client.

@@ -239,10 +239,10 @@ var lacks = []lack{
 
 	{driver: "siw", pkg: "test/interop", tests: "TestCmtimeKilledClient",
 		why:  "a client that is killed closes a TCP connection that the kernel's worker has not taken yet, which may end siw's listener, and then the kernel",
-		seen: "list_del corruption in siw_destroy_listen on 7.3, a refcount underflow on 6.1: docs/driver-faults.md"},
+		seen: "list_del corruption in siw_destroy_listen on 7.3, a refcount underflow on 6.1: docs/reference/driver-faults.md"},
 	{driver: "siw", kernel: "7", pkg: "test/interop", tests: "TestCmtime",
 		why:  "connections that end fifty at a time may meet the same fault there",
-		seen: "list_del corruption in siw_destroy_listen, which ends the kernel and every test after it: docs/driver-faults.md; it passes on 6.1 and 6.12"},
+		seen: "list_del corruption in siw_destroy_listen, which ends the kernel and every test after it: docs/reference/driver-faults.md; it passes on 6.1 and 6.12"},
 	{driver: "siw", pkg: "test/interop", tests: "TestPingpong TestPingpong(InvalidData|Flags|Words|Hostile|HostileServers)",
 		why:  "iWARP connects by the connection manager alone",
 		seen: "rdma-core's: Failed to modify QP to RTR, or it hangs (ibv_srq_pingpong)"},

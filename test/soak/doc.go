@@ -14,6 +14,6 @@
 // then every request that was posted must still complete, once.
 //
 // TestSoak takes a minute, make soak has it take longer. What a driver does wrong is
-// in docs/driver-faults.md; what the traffic spares rxe and siw for that is in a file
+// in docs/reference/driver-faults.md; what the traffic spares rxe and siw for that is in a file
 // for each.
 package soak

@@ -266,7 +266,7 @@ func takesPlace(op verbs.SendOpcode) bool {
 // mayRead reports whether one more request that takes a place may be issued. On
 // iWARP one that waits keeps siw from answering the READs of the peer, which may wait
 // as well. rxe has READs and atomics wait, but neither FLUSH nor ATOMIC_WRITE: see
-// docs/driver-faults.md; and for what is behind a fence, spareFence.
+// docs/reference/driver-faults.md; and for what is behind a fence, spareFence.
 func (e *end) mayRead() bool {
 	c := &e.node.caps
 	return e.fences == 0 && (!c.iwarp && !c.flush && !c.atomicWrite || e.reads < readDepth)

@@ -11,7 +11,7 @@ import (
 )
 
 // What the traffic does otherwise on iWARP is to spare siw what it is known to do
-// wrong (docs/driver-faults.md), and what iWARP does not promise. EADDRINUSE is the
+// wrong (docs/reference/driver-faults.md), and what iWARP does not promise. EADDRINUSE is the
 // lane's affair.
 
 // connecting returns the context that a connection is made with. It ends with the first

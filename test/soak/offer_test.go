@@ -31,7 +31,7 @@ func (o *offer) close() error {
 }
 
 // closeWindows closes those that are open: before the QP that has bound them, see
-// docs/driver-faults.md.
+// docs/reference/driver-faults.md.
 func (e *end) closeWindows() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // What the traffic does otherwise on rxe is to spare it what it is known to do wrong
-// (docs/driver-faults.md).
+// (docs/reference/driver-faults.md).
 
 // spareFence takes the fence from a request that rxe could not send again, and counts
 // those that keep theirs. A fence has rxe wait until no READ or atomic is under way.

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package documents writes the parts of documents that are data. A document has a marker
+// where such a part belongs:
+//
+//	<!-- table FILE [PREFIX] -->    a table of the rows of docs/data/FILE (CSV) that begin with PREFIX
+//	<!-- faults FILE DRIVER -->     a section for each fault of the driver in docs/data/FILE (JSON)
+//
+// The part reaches to the next <!-- end -->. Command write (make docs) writes the parts
+// again, and a test fails when one is out of date.
+package documents
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	// Dir is the directory of the documents, relative to the root of the module.
+	Dir = "docs"
+	// end is the marker after a generated part.
+	end = "<!-- end -->"
+)
+
+// Files returns each document of the module with its generated parts written anew, by its
+// path. root is the directory of the module.
+func Files(root string) (map[string]string, error) {
+	out := map[string]string{}
+	err := filepath.WalkDir(filepath.Join(root, Dir), func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		out[file], err = fill(string(text), os.DirFS(filepath.Join(root, Dir, "data")))
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// fill returns the text with its generated parts written anew from the files in data.
+func fill(text string, data fs.FS) (string, error) {
+	var out strings.Builder
+	inPart := ""
+	for line := range strings.Lines(text) {
+		marker := strings.TrimSpace(line)
+		switch {
+		case marker == end:
+			if inPart == "" {
+				return "", fmt.Errorf("%s without a beginning", end)
+			}
+			inPart = ""
+		case inPart != "":
+			continue
+		}
+		out.WriteString(line)
+		part, err := generate(marker, data)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", marker, err)
+		}
+		if part != "" {
+			inPart = marker
+			out.WriteString(part)
+		}
+	}
+	if inPart != "" {
+		return "", fmt.Errorf("%s has no %s", inPart, end)
+	}
+	return out.String(), nil
+}
+
+// generate returns the part that belongs below a line, or nothing if the line is no marker.
+func generate(line string, data fs.FS) (string, error) {
+	line, ok := strings.CutPrefix(line, "<!-- ")
+	line, closed := strings.CutSuffix(line, " -->")
+	kind, args, _ := strings.Cut(line, " ")
+	file, arg, _ := strings.Cut(args, " ")
+	switch {
+	case !ok || !closed:
+		return "", nil
+	case kind == "table":
+		return table(data, file, arg)
+	case kind == "faults":
+		return faults(data, file, arg)
+	}
+	return "", nil
+}
+
+// table returns the rows of a CSV file whose first cell begins with prefix as a Markdown
+// table.
+func table(data fs.FS, file, prefix string) (string, error) {
+	f, err := data.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return "", err
+	}
+	if len(rows) == 0 {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	var out strings.Builder
+	write := func(cells []string) {
+		out.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	}
+	write(rows[0])
+	out.WriteString(strings.Repeat("|---", len(rows[0])) + "|\n")
+	n := 0
+	for _, row := range rows[1:] {
+		if !strings.HasPrefix(row[0], prefix) {
+			continue
+		}
+		for _, cell := range row {
+			if strings.ContainsAny(cell, "|\n") {
+				return "", fmt.Errorf("%s: a cell of row %q has a | or a line break", file, row[0])
+			}
+		}
+		write(row)
+		n++
+	}
+	if n == 0 {
+		return "", fmt.Errorf("%s has no row that begins with %q", file, prefix)
+	}
+	return out.String(), nil
+}

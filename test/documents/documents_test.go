@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package documents
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// TestGenerated requires that the generated parts of all documents are up to date.
+func TestGenerated(t *testing.T) {
+	want, err := Files("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := 0
+	for name, text := range want {
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts += strings.Count(text, end)
+		if string(got) != text {
+			t.Errorf("%s is out of date: run make docs", name)
+		}
+	}
+	if parts < 20 {
+		t.Errorf("%d generated parts, want at least 20", parts)
+	}
+}
+
+var sample = fstest.MapFS{
+	"t.csv":   {Data: []byte("name,what\na.1,\"x, y\"\na.2,z\nb.1,w\n")},
+	"bar.csv": {Data: []byte("name\na|b\n")},
+	"f.json": {Data: []byte(`[{"Driver": "rxe", "Title": "T", "Affected": "A", "Symptom": "S", "Impact": "I", "Workaround": "W", "Evidence": "E"},
+		{"Driver": "siw", "Title": "T"}]`)},
+	"g.json": {Data: []byte(`[{"Drivr": "rxe"}]`)},
+}
+
+// TestFill fills and refuses markers.
+func TestFill(t *testing.T) {
+	const tail = "\n<!-- end -->\nafter\n"
+	for _, tc := range []struct{ name, text, want, err string }{
+		{name: "no marker", text: "one\n<!-- SPDX -->\ntwo\n", want: "one\n<!-- SPDX -->\ntwo\n"},
+		{name: "table", text: "<!-- table t.csv -->\nold" + tail,
+			want: "<!-- table t.csv -->\n| name | what |\n|---|---|\n| a.1 | x, y |\n| a.2 | z |\n| b.1 | w |" + tail},
+		{name: "rows", text: "<!-- table t.csv b. -->" + tail,
+			want: "<!-- table t.csv b. -->\n| name | what |\n|---|---|\n| b.1 | w |" + tail},
+		{name: "faults", text: "<!-- faults f.json rxe -->" + tail,
+			want: "<!-- faults f.json rxe -->\n\n### rxe: T\n\n- **Symptom**: S\n- **Affected**: A\n- **Impact**: I\n- **Work-around**: W\n- **Evidence**: E\n" + tail},
+		{name: "no rows", text: "<!-- table t.csv c. -->" + tail, err: "no row"},
+		{name: "no file", text: "<!-- table u.csv -->" + tail, err: "u.csv"},
+		{name: "bar", text: "<!-- table bar.csv -->" + tail, err: "has a |"},
+		{name: "no end", text: "<!-- table t.csv -->\n", err: "has no <!-- end -->"},
+		{name: "no beginning", text: "<!-- end -->\n", err: "without a beginning"},
+		{name: "incomplete fault", text: "<!-- faults f.json siw -->" + tail, err: `"T" has no Symptom`},
+		{name: "no faults", text: "<!-- faults f.json mlx5 -->" + tail, err: "no fault"},
+		{name: "unknown field", text: "<!-- faults g.json rxe -->" + tail, err: "Drivr"},
+	} {
+		got, err := fill(tc.text, sample)
+		if tc.err == "" && (err != nil || got != tc.want) {
+			t.Errorf("%s: fill = %q, %v, want %q", tc.name, got, err, tc.want)
+		}
+		if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+			t.Errorf("%s: fill returned error %v, want %q", tc.name, err, tc.err)
+		}
+	}
+}
