@@ -100,12 +100,23 @@ func (ep *endpoint) handle(ev *Event) {
 	case EventDisconnected:
 		// Answer, or the peer waits for it until its retries are used up.
 		ep.id.Disconnect()
-		ep.settle(ev, ev.Err())
 		ep.finish(ev)
+		ep.settle(ev, ep.endedBeforeConfirmed(ev))
 	case EventDeviceRemoval:
 		ep.settle(ev, ev.Err())
 		ep.finish(ev)
 	}
+}
+
+// endedBeforeConfirmed returns the error of the attempt to connect that a DISCONNECTED event
+// ends. It is nil on the accepting side if the peer has disconnected: the peer had the
+// connection and may have sent messages, which the receives hold. Its DREQ only overtook
+// its RTU, or the RTU was lost (cm_dreq_handler accepts a DREQ in IB_CM_REP_SENT).
+func (ep *endpoint) endedBeforeConfirmed(ev *Event) error {
+	if ep.id.passive() && ep.end.Event == EventDisconnected && !ep.end.Local {
+		return nil
+	}
+	return ev.Err()
 }
 
 // settle notes the outcome of connecting. Only the pump calls it, and finish.

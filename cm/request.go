@@ -36,14 +36,15 @@ func (r *Request) PeerParam() PeerParam { return r.param.asPeer() }
 // the size of the message, 56 bytes for connections and 180 for datagrams.
 func (r *Request) PrivateData() []byte { return r.data }
 
-// Accept accepts (rdma_accept(3)) and waits until the peer has confirmed, which it
-// does not do on iWARP: there it must be the first to send. qp may
-// be nil for the QP that Init or QP chose; param may be nil for what the peer
-// asks for, as far as the device goes. Whatever comes of it, r can do nothing
-// more: on failure it has been closed, and the peer been refused if it still
-// waits. So do
-// parameters that are out of range and private data that is too long (see [ConnParam]), which
-// are an *ArgumentError: unlike Reject, Accept does not leave the request as it was.
+// Accept accepts the request (rdma_accept(3)) and waits for the peer's confirmation. iWARP has
+// no confirmation: there the peer must be the first to send. qp may be nil for the QP that
+// Init or QP chose. param may be nil for the values that the peer asks for, within the
+// limits of the device. Accept uses up the request: a failed Accept closes it, and rejects the
+// peer if the peer still waits. This includes an *ArgumentError for parameters out of range
+// and for private data that is too long (see [ConnParam]).
+//
+// A peer that connects and disconnects at once is accepted: [Conn.WaitRecv] returns its
+// messages and then io.EOF.
 //
 // ctx bounds the wait, and so does the listener's HandshakeTimeout, counted from
 // [Listener.Accept].
