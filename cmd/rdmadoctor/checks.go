@@ -69,7 +69,7 @@ func checkDrivers(f *facts) []finding {
 				continue
 			}
 			e.Min, e.Max = p.min, p.max
-			fix = "go get -u purerdma (or run a kernel with that version)"
+			fix = "rebuild the program with a newer purerdma (or run a kernel with that version)"
 		}
 		found = append(found, finding{"driver", d.info.Name, e.Error(), fix})
 	}

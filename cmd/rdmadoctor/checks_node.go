@@ -61,7 +61,7 @@ func (f *facts) checkNode(n node) []finding {
 	_, otherVerbs := errors.AsType[*uverbs.ABIVersionError](n.err)
 	switch err := n.err; {
 	case otherCM || otherVerbs:
-		return one(err.Error(), "go get -u purerdma (or run a kernel with that version)")
+		return one(err.Error(), "rebuild the program with a newer purerdma (or run a kernel with that version)")
 	case errors.Is(err, fs.ErrNotExist):
 		return one("there is no such device node", mknod)
 	case n.actual != "" && n.number != "" && n.actual != n.number:
