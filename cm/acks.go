@@ -14,6 +14,7 @@ import (
 // by the ID's mu.
 type acks struct {
 	held  []held
+	first [2]held // the memory of held, as long as that is enough
 	total int
 	empty chan struct{} // closed when nothing is held any more; nil if nobody waits
 }
@@ -21,7 +22,7 @@ type acks struct {
 // held is how many events of a type are.
 type held struct {
 	t EventType
-	n int
+	n int32
 }
 
 func (a *acks) add(t EventType) {
@@ -33,6 +34,9 @@ func (a *acks) add(t EventType) {
 			h.n++
 			return
 		}
+	}
+	if a.held == nil {
+		a.held = a.first[:0]
 	}
 	a.held = append(a.held, held{t, 1})
 }

@@ -206,6 +206,7 @@ func (ch *EventChannel) remove(uid uint64) {
 func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	listener := ch.find(raw.UID)
 	id := newID(ch, raw.ID, PortSpaceTCP, verbs.RC)
+	id.passive = true
 	if listener == nil || ch.addAs(id.uid, id) != nil {
 		ch.file.DestroyID(raw.ID)
 		id.leak.Done()
@@ -215,8 +216,7 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	id.state = StateRequested
 	ev := &Event{Type: EventConnectRequest, ID: id, Listener: listener, Status: int(raw.Status)}
 	ev.take(raw)
-	request := ev.Conn // the event is the user's
-	id.request = &request
+	id.requested = depths{ev.Conn.ResponderResources, ev.Conn.InitiatorDepth}
 	id.noteECE(raw)
 	if err := id.bindDevice(); err != nil {
 		var gone *ucma.OpError

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"purerdma/abi"
+	"purerdma/provider"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -69,6 +70,9 @@ func (id *ID) noteECE(raw *ucma.Event) {
 
 // qpECE returns the options that a QP's device has granted, the zero ECE if the driver has none.
 func qpECE(qp *verbs.QP) (verbs.ECE, error) {
+	if _, ok := qp.Provider().(provider.ECEQP); !ok {
+		return verbs.ECE{}, nil // and no error to make for each connection
+	}
 	ece, err := qp.QueryECE()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return verbs.ECE{}, nil

@@ -113,7 +113,7 @@ func (ep *endpoint) handle(ev *Event) {
 // connection and may have sent messages, which the receives hold. Its DREQ only overtook
 // its RTU, or the RTU was lost (cm_dreq_handler accepts a DREQ in IB_CM_REP_SENT).
 func (ep *endpoint) endedBeforeConfirmed(ev *Event) error {
-	if ep.id.passive() && ep.end.Event == EventDisconnected && !ep.end.Local {
+	if ep.id.passive && ep.end.Event == EventDisconnected && !ep.end.Local {
 		return nil
 	}
 	return ev.Err()

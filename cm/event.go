@@ -91,7 +91,7 @@ func (e *Event) Err() error {
 	default:
 		return nil
 	}
-	if op == opConnect && e.ID.passive() {
+	if op == opConnect && e.ID.passive {
 		op = opAccept
 	}
 	return e.ID.opError(op, err)

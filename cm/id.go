@@ -29,7 +29,8 @@ type ID struct {
 	leak   *leak.Entry
 	close  closing
 
-	netNS string // "" for that of the process
+	netNS   string // "" for that of the process
+	passive bool   // the ID came with a connect request
 
 	leaving atomic.Bool // this side has disconnected, and was first
 	noReads atomic.Bool // the QP may have no READs under way
@@ -60,14 +61,14 @@ type ID struct {
 	qp       *verbs.QP
 	srq      *verbs.SRQ
 
-	pdOf    func(*verbs.Device) (*verbs.PD, error) // chooses the PD; nil: a new one
-	pdMu    sync.Mutex                             // of the next two
-	pd      *verbs.PD                              // what connPD returned, or nil
-	ownPD   bool                                   // it ends with the ID
-	buffers []*verbs.MR                            // of alloc
-	request *ConnParam                             // what the peer asked for, on the accepting side
-	groups  []*Multicast
-	acks    acks // counts the events of the ID and of its memberships that were not acknowledged
+	pdOf      func(*verbs.Device) (*verbs.PD, error) // chooses the PD; nil: a new one
+	pdMu      sync.Mutex                             // of the next two
+	pd        *verbs.PD                              // what connPD returned, or nil
+	ownPD     bool                                   // it ends with the ID
+	buffers   []*verbs.MR                            // of alloc
+	requested depths                                 // of the connect request, on the accepting side
+	groups    []*Multicast
+	acks      acks // counts the events of the ID and of its memberships that were not acknowledged
 
 	localECE, remoteECE verbs.ECE
 }

@@ -116,28 +116,34 @@ func (id *ID) release() error {
 		id.unlist()
 	}
 	var errs []error
+	failed := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
 	switch {
 	case id.ownQP:
 		// First the QP, then the ID: while the ID stands the kernel does not
 		// give its QP number to a new connection.
 		if err := id.qp.Close(); err != nil {
 			// At least the device lets go of the memory.
-			errs = append(errs, err, flushQP(id.qp))
+			failed(err)
+			failed(flushQP(id.qp))
 		}
 	case id.qp != nil:
-		if err := flushQP(id.qp); !isGone(err) {
-			errs = append(errs, err)
+		if err := flushQP(id.qp); err != nil && !isGone(err) {
+			failed(err)
 		}
 	}
 	if id.srq != nil {
-		errs = append(errs, id.srq.Close())
+		failed(id.srq.Close())
 	}
 	kept := id.expired.Load() && !id.ended.Load()
-	if err := errors.Join(errs...); err == nil && !kept {
-		errs = append(errs, id.closeBuffers())
+	if len(errs) == 0 && !kept {
+		failed(id.closeBuffers())
 	}
 	if id.ownPD {
-		errs = append(errs, id.pd.Close())
+		failed(id.pd.Close())
 	}
 	if !c.destroyed {
 		id.mu.Lock()
@@ -146,11 +152,11 @@ func (id *ID) release() error {
 		_, err := file.DestroyID(id.kid)
 		// With its file the kernel has destroyed the ID.
 		if c.destroyed = err == nil || errors.Is(err, net.ErrClosed); !c.destroyed {
-			errs = append(errs, err)
+			failed(err)
 		}
 	}
 	if id.dev != nil {
-		errs = append(errs, id.dev.Close())
+		failed(id.dev.Close())
 	}
 	err := errors.Join(errs...)
 	if c.failed.Store(err != nil || kept); err != nil {
@@ -168,12 +174,14 @@ func isGone(err error) bool {
 
 // unlist takes the ID off its channels and out of its multicast groups.
 func (id *ID) unlist() {
-	for _, c := range append(id.left, id.Channel()) {
-		c.remove(id.uid)
-	}
 	id.mu.Lock()
+	ch, left := id.ch, id.left
 	groups := slices.Clone(id.groups) // who leaves one now changes the list
 	id.mu.Unlock()
+	ch.remove(id.uid)
+	for _, ch := range left {
+		ch.remove(id.uid)
+	}
 	for _, m := range groups {
 		m.forget()
 		// A QP that is attached is not destroyed. If the detaching fails, so

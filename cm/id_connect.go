@@ -67,12 +67,12 @@ func (id *ID) Accept(param *ConnParam) error {
 	}
 	defer id.leave()
 	id.mu.Lock()
-	request, qp, state := id.request, id.qp, id.current()
+	requested, qp, state := id.requested, id.qp, id.current()
 	id.mu.Unlock()
 	if state != StateRequested {
 		return id.opError(opAccept, wrongState(state, StateRequested))
 	}
-	p, err := id.completeParam(opAccept, param, request)
+	p, err := id.completeParam(opAccept, param, &requested)
 	if err != nil {
 		return err
 	}
@@ -117,17 +117,10 @@ func (id *ID) Accept(param *ConnParam) error {
 func (id *ID) peerGone(err error) error {
 	var ucm *ucma.OpError
 	var state *StateError // the call is what is wrong
-	if id.passive() && !errors.As(err, &state) && errors.As(err, &ucm) && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ECONNRESET)) {
+	if id.passive && !errors.As(err, &state) && errors.As(err, &ucm) && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ECONNRESET)) {
 		return &DisconnectedError{Err: err}
 	}
 	return err
-}
-
-// passive reports whether the ID came with a connect request.
-func (id *ID) passive() bool {
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	return id.request != nil
 }
 
 // Reject refuses a connect request, with private data for the peer
@@ -214,7 +207,7 @@ func (id *ID) Disconnect() error {
 
 // completeParam checks and completes the parameters of a call and puts the QP's
 // number in.
-func (id *ID) completeParam(op string, param, request *ConnParam) (ConnParam, error) {
+func (id *ID) completeParam(op string, param *ConnParam, request *depths) (ConnParam, error) {
 	if err := id.enter(op); err != nil {
 		return ConnParam{}, err
 	}

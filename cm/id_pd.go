@@ -70,6 +70,9 @@ func (id *ID) closeBuffers() error {
 	buffers := id.buffers
 	id.buffers = nil
 	id.mu.Unlock()
+	if len(buffers) == 0 {
+		return nil
+	}
 	var errs []error
 	buffers = slices.DeleteFunc(buffers, func(mr *verbs.MR) bool {
 		err := mr.Close()

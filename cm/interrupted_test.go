@@ -130,7 +130,7 @@ func meanwhile(t *testing.T, state State, cmd uint32, do func(*ID)) *ID {
 	if id.dev, err = ch.host.Open("rxe0"); err != nil {
 		t.Fatal(err)
 	}
-	id.state, id.request = state, &ConnParam{}
+	id.state, id.passive = state, true
 	h.write = func(b []byte) {
 		if binary.NativeEndian.Uint32(b) == cmd {
 			h.write = nil

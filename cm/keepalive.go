@@ -57,7 +57,7 @@ func (c *Conn) startKeepAlive(option time.Duration) {
 	if period < 0 || option == 0 && theirs || !verbsInternal.Exclusive(c.qp.SendCQ()) {
 		return
 	}
-	passive := id.passive()
+	passive := id.passive
 	k := &keepalive{conn: c, period: period, first: id.iwarp() && !passive}
 	k.silent.Store(id.iwarp() && passive)
 	c.alive = k

@@ -74,7 +74,7 @@ func TestEveryCallInEveryState(t *testing.T) {
 			if id.dev, err = fakeHost().Open("rxe0"); err != nil {
 				t.Fatal(err)
 			}
-			id.state, id.request = state, &ConnParam{}
+			id.state, id.passive = state, true
 			err = c.call(id)
 			var se *StateError
 			var oe *OpError

@@ -109,12 +109,12 @@ func (p *ConnParam) asPeer() PeerParam {
 }
 
 // complete checks p against the manual's limits and those of the device, and returns it with
-// the numbers that the kernel is given instead of the defaults and None. request is what the
-// peer asked for, nil when connecting. The kernel does not check the numbers: it would pass
+// the numbers that the kernel is given instead of the defaults and None. request has the depths
+// that the peer asked for, nil when connecting. The kernel does not check the numbers: it would pass
 // them on, and a failing ACCEPT has rejected the peer already.
 //
 // For datagrams only the private data and the QP number count.
-func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *ConnParam, datagram bool) (ConnParam, error) {
+func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *depths, datagram bool) (ConnParam, error) {
 	var out ConnParam
 	if p != nil {
 		out = *p
@@ -129,34 +129,38 @@ func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *ConnParam, datagra
 	initiator := paramLimit{most: min(attr.MaxQPInitRdAtom, maxDepth), why: "the device's max_qp_init_rd_atom"}
 	responder.zero, initiator.zero = responder.most, initiator.most
 	if request != nil {
-		responder.zero = min(responder.most, request.ResponderResources)
-		if request.InitiatorDepth < initiator.most {
-			initiator.most, initiator.why = request.InitiatorDepth, "the peer serves no more"
+		responder.zero = min(responder.most, request.responder)
+		if request.initiator < initiator.most {
+			initiator.most, initiator.why = request.initiator, "the peer serves no more"
 		}
 		initiator.zero = initiator.most
 	}
-	for _, f := range []struct {
-		name  string
-		value *int
-		limit paramLimit
-	}{
-		{"ResponderResources", &out.ResponderResources, responder},
-		{"InitiatorDepth", &out.InitiatorDepth, initiator},
-		{"RetryCount", &out.RetryCount, paramLimit{zero: defaultRetryCount, most: maxRetry, why: "it has three bits"}},
-		{"RNRRetryCount", &out.RNRRetryCount, paramLimit{zero: maxRetry, most: maxRetry, why: "it has three bits"}},
-	} {
-		if err := f.limit.apply(f.name, f.value); err != nil {
-			return out, err
-		}
+	err := responder.apply("ResponderResources", &out.ResponderResources)
+	if err == nil {
+		err = initiator.apply("InitiatorDepth", &out.InitiatorDepth)
 	}
-	return out, nil
+	if err == nil {
+		err = retryLimit.apply("RetryCount", &out.RetryCount)
+	}
+	if err == nil {
+		err = rnrRetryLimit.apply("RNRRetryCount", &out.RNRRetryCount)
+	}
+	return out, err
 }
+
+// depths has ResponderResources and InitiatorDepth of a connect request's ConnParam.
+type depths struct{ responder, initiator int }
 
 // paramLimit is the default of a field of ConnParam, and its largest value.
 type paramLimit struct {
 	zero, most int
 	why        string // the origin of most
 }
+
+var (
+	retryLimit    = paramLimit{zero: defaultRetryCount, most: maxRetry, why: "it has three bits"}
+	rnrRetryLimit = paramLimit{zero: maxRetry, most: maxRetry, why: "it has three bits"}
+)
 
 // apply replaces 0 and None by their numbers, and refuses values that are out of range.
 func (l paramLimit) apply(field string, value *int) error {

@@ -35,12 +35,12 @@ func TestParamDefaults(t *testing.T) {
 		change(&p)
 		return p
 	}
-	request := &ConnParam{ResponderResources: 5, InitiatorDepth: 200, FlowControl: true, RetryCount: 1, RNRRetryCount: 2, SRQ: true, QPNum: 3}
+	request := &depths{responder: 5, initiator: 200}
 	requested := ConnParam{ResponderResources: 5, InitiatorDepth: 64, RetryCount: 6, RNRRetryCount: 7}
 	none := ConnParam{ResponderResources: None, InitiatorDepth: None, RetryCount: None, RNRRetryCount: None}
 	for name, tc := range map[string]struct {
 		p       *ConnParam
-		request *ConnParam
+		request *depths
 		want    ConnParam
 	}{
 		"connect, nil":            {nil, nil, full},
@@ -53,9 +53,9 @@ func TestParamDefaults(t *testing.T) {
 		"accept, nil":             {nil, request, requested},
 		"accept, zero":            {&ConnParam{}, request, requested},
 		"accept, None":            {&none, request, ConnParam{}},
-		"accept, no depths asked": {nil, &ConnParam{}, ConnParam{RetryCount: 6, RNRRetryCount: 7}},
+		"accept, no depths asked": {nil, &depths{}, ConnParam{RetryCount: 6, RNRRetryCount: 7}},
 		// Parameters of an event hold literal numbers, and can be used to accept.
-		"accept, the request itself": {&ConnParam{ResponderResources: 0, InitiatorDepth: 2}, &ConnParam{ResponderResources: 0, InitiatorDepth: 2},
+		"accept, the request itself": {&ConnParam{ResponderResources: 0, InitiatorDepth: 2}, &depths{responder: 0, initiator: 2},
 			ConnParam{InitiatorDepth: 2, RetryCount: 6, RNRRetryCount: 7}},
 	} {
 		if got, err := tc.p.complete(testAttr, tc.request, false); err != nil || !cmp.Equal(got, tc.want) {
@@ -71,13 +71,13 @@ func TestParamDefaults(t *testing.T) {
 
 func TestAValueIsTakenLiterally(t *testing.T) {
 	p := ConnParam{ResponderResources: 7, InitiatorDepth: 9, RetryCount: 3, RNRRetryCount: 4}
-	got, err := p.complete(testAttr, &ConnParam{ResponderResources: 1, InitiatorDepth: 9}, false)
+	got, err := p.complete(testAttr, &depths{responder: 1, initiator: 9}, false)
 	if err != nil || !cmp.Equal(got, p) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	// More than the peer serves would fail its connection later.
 	var pe *ArgumentError
-	if _, err = p.complete(testAttr, &ConnParam{InitiatorDepth: 8}, false); !errors.As(err, &pe) || pe.Max != 8 || pe.Name != "InitiatorDepth" {
+	if _, err = p.complete(testAttr, &depths{initiator: 8}, false); !errors.As(err, &pe) || pe.Max != 8 || pe.Name != "InitiatorDepth" {
 		t.Errorf("got %v", err)
 	}
 }
