@@ -37,7 +37,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint cross fuzz abi api docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -206,13 +206,19 @@ race: $(TOOLS) compiler race-programs ## run all tests with the race detector (n
 
 .PHONY: compiler race-programs
 compiler:
-	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'the race detector needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }
+	@command -v gcc >/dev/null || command -v $${CC:-cc} >/dev/null || { echo 'this target needs a C compiler: apt-get install gcc libc6-dev' >&2; exit 1; }
 
 race-programs: compiler
 	@mkdir -p bin/race
 	CGO_ENABLED=1 $(GO) build -race -o bin/race $(patsubst bin/%,./cmd/%,$(filter-out $(RDMAVM),$(CMDS)))
 
-lint: bin/staticcheck cross ## check the form: gofmt, vet, staticcheck, the rules of test/arch
+# The directories whose English Vale checks. Each of them has no findings. The others follow.
+PROSE := internal/longtest test/aliases/write test/api/write test/arm64
+
+prose: bin/vale ## check the English of comments and documents in PROSE with Vale
+	bin/vale --no-global --output=line $(PROSE)
+
+lint: bin/staticcheck cross prose ## check the form: gofmt, vet, staticcheck, Vale, the rules of test/arch
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }
 	$(GO) vet ./...
 	bin/staticcheck ./...
@@ -225,6 +231,10 @@ bin/btf.test: FORCE
 
 bin/staticcheck: test/tools/go.mod test/tools/go.sum
 	$(GO) -C test/tools build -o ../../$@ honnef.co/go/tools/cmd/staticcheck
+
+# Vale parses Go with tree-sitter, which is C.
+bin/vale: test/tools/go.mod test/tools/go.sum | compiler
+	CGO_ENABLED=1 $(GO) -C test/tools build -o ../../$@ github.com/errata-ai/vale/v3/cmd/vale
 
 # As the commands are built: what TestBinaries compiles is then compiled once, and so is
 # what another copy of this repository has compiled.
