@@ -12,8 +12,8 @@
 //	go run ./test/bench-mlx5 -only receive     short receives only
 //
 // It needs gcc and taskset, and for the instructions valgrind; rdma-core comes from
-// the machine's own apt into the user's cache directory, as for test/oracle. docs/
-// performance.md says what the figures mean.
+// the machine's own apt into the user's cache directory, as for test/oracle.
+// docs/explanation/performance.md explains the figures.
 package main
 
 import (
