@@ -168,7 +168,7 @@ docs: ## write the generated parts of the documents
 
 addrinfo: $(RDMAVM) ## record librdmacm's look-ups again: a difference is shown, and fails
 	$(GO) run ./test/addrinfo/gen
-	git diff --exit-code -- cm/testdata
+	git diff --exit-code -- cm/testdata cmd/internal/addrinfo/testdata
 
 oracle: ## have rdma-core's providers make the vectors again: a difference is shown, and fails
 	$(GO) run ./test/oracle

@@ -3,7 +3,6 @@
 package cm
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"syscall"
@@ -16,15 +15,6 @@ var (
 	errDatagram   = fmt.Errorf("datagrams make no connection: Resolve and Resolved.Lookup find the QP to send to, and Request.Answer tells it: %w", syscall.EOPNOTSUPP)
 	errConnection = fmt.Errorf("the ID is for connections: use Resolved.Connect or Request.Accept: %w", syscall.EOPNOTSUPP)
 )
-
-// connects checks that a port space and a type of QP, 0 for that of the port space, are
-// of those that connect.
-func connects(ps PortSpace, t verbs.QPType) error {
-	if cmp.Or(t, ps.qpType()) == verbs.UD {
-		return errDatagram
-	}
-	return nil
-}
 
 // Lookup asks the other side's connection manager which QP serves the address,
 // for a destination of the network "udp" (rdma_connect(3) on RDMA_PS_UDP). The

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
 
@@ -106,10 +107,8 @@ func Dial(ctx context.Context, network, address string) (*Conn, error) {
 
 // Dial is the function Dial with options.
 func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, error) {
-	if ps, err := portSpaceOf(network); err == nil {
-		if err := connects(ps, 0); err != nil {
-			return nil, &OpError{Op: opConnect, Err: err}
-		}
+	if ps, err := portSpaceOf(network); err == nil && ps.qpType() == verbs.UD {
+		return nil, &OpError{Op: opConnect, Err: errDatagram}
 	}
 	r, err := d.Resolve(ctx, network, address)
 	if err != nil {
@@ -132,34 +131,32 @@ func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolve
 	if err != nil {
 		return nil, &OpError{Op: opResolve, Err: err}
 	}
-	return d.resolveInfo(ctx, &AddrInfo{PortSpace: ps, DstAddr: dst})
+	return d.ResolveAddr(ctx, ps, dst)
 }
 
-// source is the address to connect from.
-func (d *Dialer) source(info *AddrInfo) Addr {
-	if info.SrcAddr.IsValid() {
-		return info.SrcAddr
+// ResolveAddr is Resolve for an address that needs no look-up, in a port space.
+func (d *Dialer) ResolveAddr(ctx context.Context, ps PortSpace, dst Addr) (*Resolved, error) {
+	cdev.NeedContext(ctx)
+	fail := func(err error) (*Resolved, error) {
+		return nil, &OpError{Op: opResolve, Local: d.LocalAddr, Remote: dst, Err: err}
 	}
-	return d.LocalAddr
-}
-
-func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, error) {
+	if !dst.IsValid() {
+		return fail(errNoAddr)
+	}
 	if d.ResolveTimeout < 0 {
-		err := fmt.Errorf("ResolveTimeout is %v: %w", d.ResolveTimeout, syscall.EINVAL)
-		return nil, &OpError{Op: opResolve, Local: d.source(info), Remote: info.DstAddr, Err: err}
+		return fail(fmt.Errorf("ResolveTimeout is %v: %w", d.ResolveTimeout, syscall.EINVAL))
 	}
-	if _, _, err := oneFamily(d.source(info), info.DstAddr); err != nil {
-		return nil, &OpError{Op: opResolve, Local: d.source(info), Remote: info.DstAddr, Err: err}
+	if _, _, err := oneFamily(d.LocalAddr, dst); err != nil {
+		return fail(err)
 	}
 	ch, err := NewEventChannel(d.Host)
 	if err != nil {
-		return nil, &OpError{Op: opResolve, Local: d.source(info), Remote: info.DstAddr, Err: err.(*OpError).Err}
+		return fail(err.(*OpError).Err)
 	}
-	id, err := ch.NewID(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: d.NetNS})
+	id, err := ch.NewID(IDConfig{PortSpace: ps, QPType: d.QP.Type, NetNS: d.NetNS})
 	if err == nil {
-		if err = d.resolve(ctx, id, info); err == nil {
-			r := &Resolved{pendingConn: pendingConn{ep: newEndpoint(ch, id), qpConfig: d.QP, keepAlive: d.KeepAlive}, connect: info.Connect}
-			r.qpConfig.Type = cmp.Or(info.QPType, d.QP.Type)
+		if err = d.resolve(ctx, id, dst); err == nil {
+			r := &Resolved{pendingConn: pendingConn{ep: newEndpoint(ch, id), qpConfig: d.QP, keepAlive: d.KeepAlive}}
 			id.pdOf = d.PD
 			go r.ep.pump()
 			return r, nil
@@ -170,8 +167,7 @@ func (d *Dialer) resolveInfo(ctx context.Context, info *AddrInfo) (*Resolved, er
 	return nil, err
 }
 
-func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
-	src := d.source(info)
+func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
 	timeout := cmp.Or(d.ResolveTimeout, defaultResolveTimeout)
 	if deadline, ok := ctx.Deadline(); ok {
 		// The kernel need not go on after ctx has ended.
@@ -190,7 +186,7 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 	end := time.Now().Add(timeout)
 	for try := firstResolveTimeout; ; try *= 2 {
 		left := time.Until(end)
-		if err := id.ResolveAddr(src, info.DstAddr, min(try, left)); err != nil {
+		if err := id.ResolveAddr(d.LocalAddr, dst, min(try, left)); err != nil {
 			return err
 		}
 		err := expect(ctx, id, EventAddrResolved)
@@ -201,14 +197,10 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, info *AddrInfo) error {
 			return err
 		}
 	}
-	if toLoopback(info.DstAddr) && !id.iwarp() {
-		return &OpError{Op: opResolve, Local: id.LocalAddr(), Remote: info.DstAddr, Err: hint(errNoDeviceThere, src, info.DstAddr)}
+	if toLoopback(dst) && !id.iwarp() {
+		return &OpError{Op: opResolve, Local: id.LocalAddr(), Remote: dst, Err: hint(errNoDeviceThere, d.LocalAddr, dst)}
 	}
-	if len(info.Route) > 0 {
-		if err := id.SetIBPath(info.Route); err != nil {
-			return err
-		}
-	} else if err := id.ResolveRoute(timeout); err != nil {
+	if err := id.ResolveRoute(timeout); err != nil {
 		return err
 	}
 	return expect(ctx, id, EventRouteResolved)

@@ -20,17 +20,16 @@ import (
 
 // examples are those that a test can run: their addresses are the VM's.
 var examples = map[string]func(){
-	"Dial":                    ExampleDial,
-	"Resolve":                 ExampleResolve,
-	"EventChannel":            ExampleEventChannel,
-	"Listener_Accept":         ExampleListener_Accept,
-	"ID_Listen":               ExampleID_Listen,
-	"ListenConfig_ListenInfo": ExampleListenConfig_ListenInfo,
-	"Conn_Read":               ExampleConn_Read,
-	"Request_Accept_memory":   ExampleRequest_Accept_memory,
-	"Resolved_Lookup":         ExampleResolved_Lookup,
-	"Request_Answer":          ExampleRequest_Answer,
-	"ID_JoinMulticast":        ExampleID_JoinMulticast,
+	"Dial":                  ExampleDial,
+	"Resolve":               ExampleResolve,
+	"EventChannel":          ExampleEventChannel,
+	"Listener_Accept":       ExampleListener_Accept,
+	"ID_Listen":             ExampleID_Listen,
+	"Conn_Read":             ExampleConn_Read,
+	"Request_Accept_memory": ExampleRequest_Accept_memory,
+	"Resolved_Lookup":       ExampleResolved_Lookup,
+	"Request_Answer":        ExampleRequest_Answer,
+	"ID_JoinMulticast":      ExampleID_JoinMulticast,
 }
 
 func exampleChild() int {
@@ -75,7 +74,6 @@ func TestExamples(t *testing.T) {
 		{"Listener_Accept", "Dial", "hello\n"},
 		{"Listener_Accept", "EventChannel", ""},
 		{"ID_Listen", "Dial", "hello\n"},
-		{"ListenConfig_ListenInfo", "Dial", "hello\n"},
 		{"Request_Accept_memory", "Conn_Read", "read me\n"},
 		{"Request_Answer", "Resolved_Lookup", ""},
 	} {

@@ -7,12 +7,15 @@ import (
 	"net/netip"
 )
 
-// family returns the family that an address is of to the kernel.
-func (a Addr) family() AddrFamily {
-	if a.isIB() {
-		return FamilyIB
+// family returns the name of the family that an address is of to the kernel.
+func (a Addr) family() string {
+	switch {
+	case a.isIB():
+		return "InfiniBand"
+	case a.Addr().Is4():
+		return "IPv4"
 	}
-	return familyOf(a.Addr())
+	return "IPv6"
 }
 
 // unmapped returns an IPv4 address in IPv6 form as the one of IPv4 that it is, and any
@@ -35,5 +38,5 @@ func oneFamily(local, remote Addr) (Addr, Addr, error) {
 		return l, r, nil
 	}
 	return local, remote, &ArgumentError{Name: "the destination", Value: remote, Max: -1,
-		Reason: fmt.Sprintf("there is no way from an address of %v to one of %v", local.family(), remote.family())}
+		Reason: fmt.Sprintf("there is no way from an address of %s to one of %s", local.family(), remote.family())}
 }

@@ -121,7 +121,7 @@ func TestHintsOfEvents(t *testing.T) {
 			ctx = soonCtx(t)
 			k.queue(id.kid, EventAddrError, tc.status)
 		}
-		err := d.resolve(ctx, id, &AddrInfo{DstAddr: mustAddr(tc.dst)})
+		err := d.resolve(ctx, id, mustAddr(tc.dst))
 		cancel()
 		if !strings.Contains(fmt.Sprint(err), tc.words) || tc.status != 0 && !errors.Is(err, syscall.Errno(-tc.status)) {
 			t.Errorf("%v\nlacks %q", err, tc.words)
@@ -229,7 +229,7 @@ func TestDialLoopback(t *testing.T) {
 		to := mustAddr(dst)
 		k.queue(id.kid, EventAddrResolved, 0)
 		k.queue(id.kid, EventRouteResolved, 0)
-		err := new(Dialer).resolve(context.Background(), id, &AddrInfo{DstAddr: to})
+		err := new(Dialer).resolve(context.Background(), id, to)
 		if !toLoopback(to) {
 			if err != nil {
 				t.Errorf("%s: %v", dst, err)
@@ -282,8 +282,8 @@ func TestWhatIsMissingIsEINVAL(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	_, joining := id.JoinMulticast(Addr{}, FullMember)
-	_, listening := new(ListenConfig).ListenInfo(AddrInfo{})
-	_, resolving := new(Dialer).ResolveInfo(context.Background())
+	_, listening := new(ListenConfig).ListenAddr(PortSpaceTCP, Addr{})
+	_, resolving := new(Dialer).ResolveAddr(context.Background(), PortSpaceTCP, Addr{})
 	id.dev = &verbs.Device{}
 	for name, err := range map[string]error{
 		"SetLocalECE": id.SetLocalECE(verbs.ECE{}),
@@ -292,8 +292,8 @@ func TestWhatIsMissingIsEINVAL(t *testing.T) {
 		"Bind":        id.Bind(Addr{}),
 		"ResolveAddr": id.ResolveAddr(Addr{}, Addr{}, time.Second),
 		"Join":        joining,
-		"ListenInfo":  listening,
-		"ResolveInfo": resolving,
+		"Listen":      listening,
+		"Resolve":     resolving,
 	} {
 		if oe := new(OpError); !errors.Is(err, syscall.EINVAL) || !errors.As(err, &oe) {
 			t.Errorf("%s: %v", name, err)

@@ -278,7 +278,7 @@ func TestTheDeadlineIsTheContexts(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := new(Dialer).resolve(ctx, id, &AddrInfo{DstAddr: mustAddr("10.0.0.1:1")}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := new(Dialer).resolve(ctx, id, mustAddr("10.0.0.1:1")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	if asked.Load() < 2 {

@@ -80,7 +80,7 @@ type Listener struct {
 //
 // No RDMA device has a loopback address: those are refused, with an error that wraps
 // syscall.EADDRNOTAVAIL, because the kernel would listen on every device instead
-// ([ID.Bind] and [ListenConfig.ListenInfo] let it, as in C).
+// ([ID.Bind] and [ListenConfig.ListenAddr] do so, as in C).
 //
 // iWARP's ports are those of TCP, and there IPv6's wildcard takes no IPv4 requests:
 // for all addresses of IPv4 say "tcp4".
@@ -97,15 +97,20 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 	if local.Addr().Unmap().IsLoopback() {
 		return nil, &OpError{Op: opListen, Local: local, Err: errLoopback}
 	}
-	return lc.listenInfo(&AddrInfo{PortSpace: ps, SrcAddr: local})
+	return lc.ListenAddr(ps, local)
 }
 
-func (lc *ListenConfig) listenInfo(info *AddrInfo) (*Listener, error) {
+// ListenAddr is Listen for an address that needs no look-up, in a port space. It takes loopback addresses, on which the
+// kernel listens on every device, as in C.
+func (lc *ListenConfig) ListenAddr(ps PortSpace, local Addr) (*Listener, error) {
+	if !local.IsValid() {
+		return nil, &OpError{Op: opListen, Err: errNoAddr}
+	}
 	ch, err := NewEventChannel(lc.Host)
 	if err != nil {
-		return nil, &OpError{Op: opListen, Local: info.SrcAddr, Err: err.(*OpError).Err}
+		return nil, &OpError{Op: opListen, Local: local, Err: err.(*OpError).Err}
 	}
-	id, err := ch.NewID(IDConfig{PortSpace: info.PortSpace, QPType: info.QPType, NetNS: lc.NetNS})
+	id, err := ch.NewID(IDConfig{PortSpace: ps, QPType: lc.QP.Type, NetNS: lc.NetNS})
 	if err != nil {
 		ch.Close()
 		return nil, err
@@ -114,7 +119,7 @@ func (lc *ListenConfig) listenInfo(info *AddrInfo) (*Listener, error) {
 		err = id.SetReuseAddr(true)
 	}
 	if err == nil {
-		err = id.bind(info.SrcAddr)
+		err = id.bind(local)
 	}
 	if err == nil {
 		err = id.Listen(lc.Backlog)
@@ -125,7 +130,6 @@ func (lc *ListenConfig) listenInfo(info *AddrInfo) (*Listener, error) {
 		return nil, err
 	}
 	l := &Listener{ch: ch, id: id, config: *lc, admission: newAdmission(lc)}
-	l.config.QP.Type = cmp.Or(info.QPType, lc.QP.Type)
 	l.config.HandshakeTimeout = cmp.Or(lc.HandshakeTimeout, defaultHandshakeTimeout)
 	l.devices.host, l.devices.netNS = lc.Host, lc.NetNS
 	return l, nil

@@ -21,8 +21,8 @@ import (
 func TestNegativeResolveTimeout(t *testing.T) {
 	d := Dialer{ResolveTimeout: -time.Second}
 	_, dialed := d.Dial(soonCtx(t), "tcp", "10.8.0.1:7")
-	_, info := d.ResolveInfo(soonCtx(t), AddrInfo{PortSpace: PortSpaceTCP, DstAddr: mustAddr("10.8.0.1:7")})
-	for _, err := range []error{dialed, info} {
+	_, resolved := d.ResolveAddr(soonCtx(t), PortSpaceTCP, mustAddr("10.8.0.1:7"))
+	for _, err := range []error{dialed, resolved} {
 		var oe *OpError
 		if !errors.As(err, &oe) || oe.Remote != mustAddr("10.8.0.1:7") || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), "ResolveTimeout is -1s") {
 			t.Error(err)

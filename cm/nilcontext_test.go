@@ -20,21 +20,19 @@ func TestNilContext(t *testing.T) {
 	living := k.living()
 	var none context.Context
 	for name, call := range map[string]func(){
-		"Dial":           func() { Dial(none, "tcp", "10.8.0.1:7") },
-		"Resolve":        func() { Resolve(none, "udp", "10.8.0.1:7") },
-		"Listen":         func() { Listen(none, "tcp", ":7") },
-		"DialInfo":       func() { new(Dialer).DialInfo(none, AddrInfo{}) },
-		"ResolveInfo":    func() { new(Dialer).ResolveInfo(none, AddrInfo{}) },
-		"LookupAddrInfo": func() { LookupAddrInfo(none, "10.8.0.1", "7", nil) },
-		"Accept":         func() { (&Listener{ch: ch, id: id}).Accept(none) },
-		"Connect":        func() { (&Resolved{pendingConn: pendingConn{ep: ep}}).Connect(none, nil, nil) },
-		"Next":           func() { ch.Next(none) },
-		"Send":           func() { conn.Send(none) },
-		"Probe":          func() { conn.Probe(none) },
-		"WaitRecv":       func() { conn.WaitRecv(none) },
-		"Wait":           func() { conn.Wait(none) },
-		"Disconnect":     func() { conn.Disconnect(none) },
-		"Destroy":        func() { id.Destroy(none) },
+		"Dial":        func() { Dial(none, "tcp", "10.8.0.1:7") },
+		"Resolve":     func() { Resolve(none, "udp", "10.8.0.1:7") },
+		"Listen":      func() { Listen(none, "tcp", ":7") },
+		"ResolveAddr": func() { new(Dialer).ResolveAddr(none, PortSpaceTCP, Addr{}) },
+		"Accept":      func() { (&Listener{ch: ch, id: id}).Accept(none) },
+		"Connect":     func() { (&Resolved{pendingConn: pendingConn{ep: ep}}).Connect(none, nil, nil) },
+		"Next":        func() { ch.Next(none) },
+		"Send":        func() { conn.Send(none) },
+		"Probe":       func() { conn.Probe(none) },
+		"WaitRecv":    func() { conn.WaitRecv(none) },
+		"Wait":        func() { conn.Wait(none) },
+		"Disconnect":  func() { conn.Disconnect(none) },
+		"Destroy":     func() { id.Destroy(none) },
 	} {
 		func() {
 			defer func() {

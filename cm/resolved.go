@@ -4,7 +4,6 @@ package cm
 
 import (
 	"context"
-	"slices"
 
 	"purerdma/internal/cdev"
 	"purerdma/verbs"
@@ -15,7 +14,6 @@ import (
 // goroutine at a time.
 type Resolved struct {
 	pendingConn
-	connect []byte // of the AddrInfo: goes before the private data
 }
 
 // Connect connects (rdma_connect(3)). qp may be nil for the QP that Init or QP
@@ -47,19 +45,6 @@ func (r *Resolved) Establish(ctx context.Context, qp *verbs.QP, param *ConnParam
 
 // ask sends the request, and waits for what comes of it.
 func (r *Resolved) ask(ctx context.Context, param *ConnParam) error {
-	err := r.ep.await(ctx, opConnect, connecting, func() error { return r.ep.id.Connect(r.withConnectData(param)) })
+	err := r.ep.await(ctx, opConnect, connecting, func() error { return r.ep.id.Connect(param) })
 	return hintOfSilence(err, r.ep.id.netNS)
-}
-
-// withConnectData puts the connect data before the private data.
-func (r *Resolved) withConnectData(param *ConnParam) *ConnParam {
-	if len(r.connect) == 0 {
-		return param
-	}
-	var p ConnParam
-	if param != nil {
-		p = *param
-	}
-	p.PrivateData = slices.Concat(r.connect, p.PrivateData)
-	return &p
 }

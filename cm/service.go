@@ -67,6 +67,11 @@ func (id *ID) QueryIBService() ([]ServiceRecord, error) {
 	return records, err
 }
 
+// Addr returns the address of the service, to connect to in PortSpaceIB.
+func (r *ServiceRecord) Addr() Addr {
+	return Addr{IB: IBAddr{PKey: r.PKey, GID: r.GID, ServiceID: r.ID, ServiceIDMask: ^uint64(0)}}
+}
+
 func serviceFromKernel(k *abi.IBUserServiceRec) ServiceRecord {
 	name, _, _ := bytes.Cut(k.Name[:], []byte{0})
 	r := ServiceRecord{

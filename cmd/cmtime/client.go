@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 	"purerdma/cmd/internal/tool"
 )
 
@@ -81,7 +82,7 @@ func (c *client) create() error {
 func (c *client) steps(ctx context.Context) error {
 	var err error
 	if c.local, c.remote, err = c.opt.names.Resolve(ctx); err != nil {
-		c.u.Printf("getaddrinfo error: %s\n", tool.LookupText(err))
+		c.u.Printf("getaddrinfo error: %s\n", addrinfo.Strerror(err))
 		c.u.Fail(err)
 		return err
 	}

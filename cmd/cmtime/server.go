@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 	"purerdma/cmd/internal/tool"
 	"purerdma/verbs"
 )
@@ -36,7 +37,7 @@ func runServer(ctx context.Context, ch *cm.EventChannel, opt *options, u *tool.U
 	defer id.Close()
 	local, _, err := opt.names.Resolve(ctx)
 	if err != nil {
-		u.Printf("getrdmaaddr error: %s\n", tool.LookupText(err))
+		u.Printf("getrdmaaddr error: %s\n", addrinfo.Strerror(err))
 		u.Fail(err)
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 	"purerdma/cmd/internal/tool"
 	"purerdma/verbs"
 )
@@ -65,7 +66,7 @@ func (t *test) run(ctx context.Context) error {
 	t.u.Printf("mckey: starting %s\n", map[bool]string{true: "client", false: "server"}[t.opt.sender])
 	bind, err := t.addresses(ctx)
 	if err != nil {
-		t.u.Printf("getaddrinfo failed (%s) - invalid hostname or IP address\n", tool.LookupText(err))
+		t.u.Printf("getaddrinfo failed (%s) - invalid hostname or IP address\n", addrinfo.Strerror(err))
 		t.u.Fail(err)
 		return err
 	}
@@ -119,7 +120,7 @@ func (t *test) addresses(ctx context.Context) (bind cm.Addr, err error) {
 	}
 	gid, err := netip.ParseAddr(t.opt.group)
 	if err != nil || !gid.Is6() {
-		return bind, fmt.Errorf("%q is no GID: %w", t.opt.group, cm.EAINoName)
+		return bind, fmt.Errorf("%q is no GID: %w", t.opt.group, addrinfo.NoName)
 	}
 	t.group = cm.Addr{IB: cm.IBAddr{GID: gid.As16()}}
 	return bind, nil

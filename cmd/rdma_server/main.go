@@ -19,7 +19,7 @@ func run(ctx context.Context, u *tool.UI, names tool.Names) error {
 	if err != nil {
 		return err
 	}
-	ln, err := tool.Listen(&cm.ListenConfig{QP: tool.HelloQP()}, addr)
+	ln, err := (&cm.ListenConfig{QP: tool.HelloQP()}).ListenAddr(cm.PortSpaceTCP, addr)
 	if err != nil {
 		u.Perror("rdma_create_ep", err)
 		return err

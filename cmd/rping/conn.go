@@ -79,7 +79,7 @@ func (r resolved) finish(ctx context.Context, qp *verbs.QP) (conn, error) {
 
 func listen(_ context.Context, opt *options) (listener, error) {
 	_, local := endpoints(opt)
-	ln, err := tool.Listen(&cm.ListenConfig{Backlog: backlog}, local)
+	ln, err := (&cm.ListenConfig{Backlog: backlog}).ListenAddr(cm.PortSpaceTCP, local)
 	if err != nil {
 		return nil, err
 	}

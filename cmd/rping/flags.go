@@ -5,6 +5,7 @@ package main
 import (
 	"net/netip"
 
+	"purerdma/cmd/internal/addrinfo"
 	"purerdma/cmd/internal/tool"
 )
 
@@ -121,7 +122,7 @@ func parse(args []string, u *ui, lookup func(string) (netip.Addr, error)) (*opti
 
 // lookupFailed reports a host that has no address, and returns the exit status.
 func lookupFailed(u *ui, f tool.Flag, err error) int {
-	u.Printf("getaddrinfo failed (%s) - invalid hostname or IP address\n", tool.LookupText(err))
+	u.Printf("getaddrinfo failed (%s) - invalid hostname or IP address\n", addrinfo.Strerror(err))
 	u.Errorf("rping: -%c %s: %v\n", f.Name, f.Value, err)
 	return tool.Status(err) & 0xFF
 }

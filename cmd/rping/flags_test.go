@@ -9,16 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 )
 
 func testLookup(host string) (netip.Addr, error) {
 	if host == "temporary" {
-		return netip.Addr{}, fmt.Errorf("node %q, service \"\": %w", host, cm.EAIAgain)
+		return netip.Addr{}, fmt.Errorf("node %q, service \"\": %w", host, addrinfo.Again)
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return ip, fmt.Errorf("node %q, service \"\": %w", host, cm.EAINoName)
+		return ip, fmt.Errorf("node %q, service \"\": %w", host, addrinfo.NoName)
 	}
 	return ip, nil
 }

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"purerdma/cm"
-	"purerdma/cmd/internal/tool"
+	"purerdma/cmd/internal/addrinfo"
 )
 
 // runClient finds the addresses, and goes through the test.
@@ -63,6 +63,6 @@ func (t *test) reply(ctx context.Context) error {
 // lookupFailed reports an address that was not found, in the words of the C
 // program's call.
 func (t *test) lookupFailed(call string, err error) {
-	t.u.Printf("cmatose: %s error: %s\n", call, tool.LookupText(err))
+	t.u.Printf("cmatose: %s error: %s\n", call, addrinfo.Strerror(err))
 	t.u.Fail(err)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 	"purerdma/cmd/internal/tool"
 	"purerdma/verbs"
 )
@@ -90,6 +91,6 @@ func (t *test) runServer(ctx context.Context) error {
 // lookupFailed reports an address that was not found, in the words of the C
 // program's call.
 func (t *test) lookupFailed(call string, err error) {
-	t.u.Printf("udaddy: %s error: %s\n", call, tool.LookupText(err))
+	t.u.Printf("udaddy: %s error: %s\n", call, addrinfo.Strerror(err))
 	t.u.Fail(err)
 }

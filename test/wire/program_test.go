@@ -5,7 +5,6 @@
 package wire
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -19,6 +18,7 @@ import (
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
 	"purerdma/uverbs"
+	"purerdma/verbs"
 )
 
 // program does with this module what a C program of rdma-core does.
@@ -62,8 +62,10 @@ func program(name string) error {
 // The addresses of ucmatose -f gid, of a fabric that is not here.
 const (
 	gidServer = "fe80::2:c903:0:1"
-	gidClient = "fe80::2:c903:0:2%3"
-	gidPort   = "7471"
+	gidClient = "fe80::2:c903:0:2"
+	gidPort   = 7471
+
+	gidClientScope = 3
 )
 
 // gidAddresses is ucmatose -f gid, its server and its client, as far as either
@@ -74,39 +76,23 @@ func gidAddresses() error {
 		return err
 	}
 	defer ch.Close()
-	lookup := func(node, service string, flags cm.AddrInfoFlags, src cm.Addr) (cm.AddrInfo, error) {
-		infos, err := cm.LookupAddrInfo(context.Background(), node, service, &cm.AddrInfoHints{
-			Flags: cm.AddrInfoNumericHost | cm.AddrInfoFamily | flags, Family: cm.FamilyIB, PortSpace: cm.PortSpaceTCP, SrcAddr: src,
-		})
-		if err != nil {
-			return cm.AddrInfo{}, err
-		}
-		return infos[0], nil
-	}
-	server, err := lookup(gidServer, gidPort, cm.AddrInfoPassive, cm.Addr{})
-	if err != nil {
-		return err
+	gid := func(s string, port uint16) cm.Addr {
+		return cm.AddrFromGID(verbs.GID(netip.MustParseAddr(s).As16()), cm.PortSpaceTCP, port)
 	}
 	bind, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		return err
 	}
-	if err := bind.Bind(server.SrcAddr); err == nil {
+	if err := bind.Bind(gid(gidServer, gidPort)); err == nil {
 		return errors.New("bound to a GID that is not here")
 	}
-	src, err := lookup(gidClient, "", cm.AddrInfoPassive, cm.Addr{})
-	if err != nil {
-		return err
-	}
-	dst, err := lookup(gidServer, gidPort, 0, src.SrcAddr)
-	if err != nil {
-		return err
-	}
+	src := gid(gidClient, 0)
+	src.IB.ScopeID = gidClientScope
 	resolve, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
 		return err
 	}
-	if err := resolve.ResolveAddr(dst.SrcAddr, dst.DstAddr, 2*time.Second); err == nil {
+	if err := resolve.ResolveAddr(src, gid(gidServer, gidPort), 2*time.Second); err == nil {
 		return errors.New("resolved a GID that is not here")
 	}
 	return nil

@@ -193,10 +193,10 @@ func TestGIDAddresses(t *testing.T) {
 	ours := start(t, deadline(t), "gid", "/proc/self/exe").wait(t)
 	for name, args := range map[string][]string{
 		"UcmBind":        {"-b", gidServer},
-		"UcmResolveAddr": {"-b", gidClient, "-s", gidServer},
+		"UcmResolveAddr": {"-b", fmt.Sprintf("%s%%%d", gidClient, gidClientScope), "-s", gidServer},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := start(t, deadline(t), "", append([]string{"ucmatose", "-f", "gid", "-p", gidPort}, args...)...)
+			c := start(t, deadline(t), "", append([]string{"ucmatose", "-f", "gid", "-p", fmt.Sprint(gidPort)}, args...)...)
 			c.fails = true
 			theirs := c.wait(t)
 			command := func(m map[string][]form) map[string][]form {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 	"purerdma/cmd/internal/tool"
 	"purerdma/oob"
 	"purerdma/verbs"
@@ -66,8 +66,8 @@ func (n *node) dial(ctx context.Context) error {
 func (n *node) dialTCP(ctx context.Context) (net.Conn, error) {
 	host, port := n.opt.server, n.opt.port
 	if _, err := tool.LookupHost(ctx, host); err != nil && ctx.Err() == nil {
-		if _, ok := errors.AsType[cm.EAI](err); ok {
-			return nil, n.fail(err, "%s for %s:%d", tool.LookupText(err), host, port)
+		if _, ok := errors.AsType[addrinfo.EAI](err); ok {
+			return nil, n.fail(err, "%s for %s:%d", addrinfo.Strerror(err), host, port)
 		}
 	}
 	var d net.Dialer

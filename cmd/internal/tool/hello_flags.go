@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 )
 
 const helloUsage = `	[-s server_address]
@@ -63,7 +64,7 @@ func helloFlags(args []string, server string) (Names, error) {
 func HelloAddress(ctx context.Context, u *UI, names Names) (cm.Addr, error) {
 	_, addr, err := names.Resolve(ctx)
 	if err != nil {
-		u.Printf("rdma_getaddrinfo: %s\n", LookupText(err))
+		u.Printf("rdma_getaddrinfo: %s\n", addrinfo.Strerror(err))
 		u.Fail(err)
 	}
 	return addr, err

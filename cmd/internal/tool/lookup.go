@@ -4,44 +4,24 @@ package tool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 )
 
 // LookupHost finds the address of a host as getaddrinfo(3) does: the first one.
-// Its error wraps a cm.EAI.
+// Its error wraps an addrinfo.EAI.
 func LookupHost(ctx context.Context, host string) (netip.Addr, error) {
 	if host == "" {
-		return netip.Addr{}, fmt.Errorf("no host: %w", cm.EAINoName)
+		return netip.Addr{}, fmt.Errorf("no host: %w", addrinfo.NoName)
 	}
-	info, err := cm.LookupAddrInfo(ctx, host, "", nil)
+	info, err := addrinfo.Lookup(ctx, host, "", nil)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	return info[0].DstAddr.Addr(), nil
-}
-
-// lookupTexts are those of gai_strerror(3).
-var lookupTexts = map[cm.EAI]string{
-	cm.EAINoName:     "Name or service not known",
-	cm.EAIAgain:      "Temporary failure in name resolution",
-	cm.EAIFail:       "Non-recoverable failure in name resolution",
-	cm.EAIFamily:     "ai_family not supported",
-	cm.EAIQPType:     "ai_socktype not supported",
-	cm.EAIService:    "Servname not supported for ai_socktype",
-	cm.EAIAddrFamily: "Address family for hostname not supported",
-}
-
-// LookupText returns what gai_strerror(3) says of a failed look-up, or the error's
-// own words.
-func LookupText(err error) string {
-	if code, ok := errors.AsType[cm.EAI](err); ok && lookupTexts[code] != "" {
-		return lookupTexts[code]
-	}
-	return err.Error()
+	return info.DstAddr.Addr(), nil
 }
 
 // Names are the addresses that a program was given, as they were written.
@@ -55,34 +35,34 @@ type Names struct {
 
 // Resolve finds the addresses. A client binds to local, which may be zero, and
 // connects to remote; a server, which has no Dest, listens on local: without a
-// Source on every address of IPv4. The error wraps a cm.EAI.
+// Source on every address of IPv4. The error wraps an addrinfo.EAI.
 func (n *Names) Resolve(ctx context.Context) (local, remote cm.Addr, err error) {
-	hints := cm.AddrInfoHints{PortSpace: n.Space}
+	hints := addrinfo.Hints{PortSpace: n.Space}
 	switch n.Format {
 	case FormatNumeric:
-		hints.Flags = cm.AddrInfoNumericHost
+		hints.Flags = addrinfo.NumericHost
 	case FormatGID:
-		hints.Flags, hints.Family = cm.AddrInfoNumericHost|cm.AddrInfoFamily, cm.FamilyIB
+		hints.Flags, hints.Family = addrinfo.NumericHost|addrinfo.HasFamily, addrinfo.IB
 	}
 	passive := hints
-	passive.Flags |= cm.AddrInfoPassive
+	passive.Flags |= addrinfo.Passive
 	if n.Dest == "" {
-		info, err := cm.LookupAddrInfo(ctx, n.Source, n.Service, &passive)
+		info, err := addrinfo.Lookup(ctx, n.Source, n.Service, &passive)
 		if err != nil {
 			return local, remote, err
 		}
-		return info[0].SrcAddr, remote, nil
+		return info.SrcAddr, remote, nil
 	}
 	if n.Source != "" {
-		info, err := cm.LookupAddrInfo(ctx, n.Source, "", &passive)
+		info, err := addrinfo.Lookup(ctx, n.Source, "", &passive)
 		if err != nil {
 			return local, remote, err
 		}
-		local = info[0].SrcAddr
+		local = info.SrcAddr
 	}
-	info, err := cm.LookupAddrInfo(ctx, n.Dest, n.Service, &hints)
+	info, err := addrinfo.Lookup(ctx, n.Dest, n.Service, &hints)
 	if err != nil {
 		return local, remote, err
 	}
-	return local, info[0].DstAddr, nil
+	return local, info.DstAddr, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 )
 
 // Statuses of the C programs: what they return for a call that failed, and for
@@ -37,7 +38,7 @@ func Status(err error) int {
 	if se, ok := errors.AsType[*StatusError](err); ok {
 		return se.Status
 	}
-	if code, ok := errors.AsType[cm.EAI](err); ok {
+	if code, ok := errors.AsType[addrinfo.EAI](err); ok {
 		return int(code)
 	}
 	return StatusFailed

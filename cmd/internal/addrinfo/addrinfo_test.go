@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cm
+package addrinfo
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"purerdma/abi"
+	"purerdma/cm"
+	"purerdma/test/addrinfo"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -42,12 +44,12 @@ var onlyC = map[string]string{
 	"10.8.0.1|4294967376|flags=0": "a port has 16 bits",
 }
 
-// TestAddrInfoGolden holds our answers against rdma_getaddrinfo's, byte for byte.
-func TestAddrInfoGolden(t *testing.T) {
+// TestGolden compares our answers with rdma_getaddrinfo's, byte for byte.
+func TestGolden(t *testing.T) {
 	if _, err := net.InterfaceByName("lo"); err != nil {
 		t.Skip("an interface lo is needed")
 	}
-	golden(t, "addrinfo", func(t *testing.T, lines iter.Seq2[string, string]) {
+	addrinfo.Golden(t, "addrinfo", func(t *testing.T, lines iter.Seq2[string, string]) {
 		n := 0
 		for question, want := range lines {
 			n++
@@ -78,7 +80,7 @@ func goldenAnswer(t *testing.T, question string) string {
 			part[i] = ""
 		}
 	}
-	info, err := goldenResolver.addrInfo(context.Background(), part[0], part[1], goldenHints(t, part[2]))
+	info, err := goldenResolver.lookup(context.Background(), part[0], part[1], goldenHints(t, part[2]))
 	var code EAI
 	var errno syscall.Errno
 	switch {
@@ -89,23 +91,16 @@ func goldenAnswer(t *testing.T, question string) string {
 	case err != nil:
 		return err.Error()
 	}
-	name := func(s string) string {
-		if s == "" {
-			return "-"
-		}
-		return s
-	}
-	return fmt.Sprintf("flags=%d family=%d qp=%d ps=%d src=%s dst=%s srcname=%s dstname=%s route=0 connect=%d",
-		info.Flags, info.Family, info.QPType, info.PortSpace, hexAddr(t, info.SrcAddr), hexAddr(t, info.DstAddr),
-		name(info.SrcCanonName), name(info.DstCanonName), len(info.Connect))
+	return fmt.Sprintf("flags=%d family=%d qp=%d ps=%d src=%s dst=%s srcname=- dstname=- route=0 connect=0",
+		info.Flags, info.Family, info.QPType, info.PortSpace, hexAddr(t, info.SrcAddr), hexAddr(t, info.DstAddr))
 }
 
-func goldenHints(t *testing.T, s string) *AddrInfoHints {
+func goldenHints(t *testing.T, s string) *Hints {
 	t.Helper()
 	if s == "-" {
 		return nil
 	}
-	h := new(AddrInfoHints)
+	h := new(Hints)
 	for _, field := range strings.Fields(s) {
 		key, value, _ := strings.Cut(field, "=")
 		n, _ := strconv.Atoi(value)
@@ -114,17 +109,17 @@ func goldenHints(t *testing.T, s string) *AddrInfoHints {
 		copy(sa[:], b)
 		switch key {
 		case "flags":
-			h.Flags = AddrInfoFlags(n)
+			h.Flags = Flags(n)
 		case "family":
-			h.Family = AddrFamily(n)
+			h.Family = Family(n)
 		case "qp":
 			h.QPType = verbs.QPType(n)
 		case "ps":
-			h.PortSpace = PortSpace(n)
+			h.PortSpace = cm.PortSpace(n)
 		case "src":
-			h.SrcAddr = addrFromKernel(&sa)
+			h.SrcAddr = cmAddr(&sa)
 		case "dst":
-			h.DstAddr = addrFromKernel(&sa)
+			h.DstAddr = cmAddr(&sa)
 		default:
 			t.Fatalf("hint %q", field)
 		}
@@ -132,7 +127,7 @@ func goldenHints(t *testing.T, s string) *AddrInfoHints {
 	return h
 }
 
-func hexAddr(t *testing.T, a Addr) string {
+func hexAddr(t *testing.T, a cm.Addr) string {
 	t.Helper()
 	if !a.IsValid() {
 		return "-"
@@ -144,73 +139,82 @@ func hexAddr(t *testing.T, a Addr) string {
 	return hex.EncodeToString(sa[:size])
 }
 
-func TestLookupAddrInfo(t *testing.T) {
+func mustAddr(s string) cm.Addr {
+	a, err := cm.ParseAddr(s)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+func cmAddr(sa *abi.SockaddrStorage) cm.Addr {
+	a, _ := ucma.DecodeSockaddr(sa)
+	return cm.Addr(a)
+}
+
+func TestLookup(t *testing.T) {
 	ctx := context.Background()
-	infos, err := LookupAddrInfo(ctx, "10.8.0.1", "7471", nil)
-	if err != nil || len(infos) != 1 || infos[0].DstAddr != mustAddr("10.8.0.1:7471") || infos[0].QPType != verbs.RC || infos[0].PortSpace != PortSpaceTCP {
-		t.Errorf("%+v, %v", infos, err)
+	info, err := Lookup(ctx, "10.8.0.1", "7471", nil)
+	if err != nil || info.DstAddr != mustAddr("10.8.0.1:7471") || info.QPType != verbs.RC || info.PortSpace != cm.PortSpaceTCP {
+		t.Errorf("%+v, %v", info, err)
 	}
 	// Services and the loopback address are the system's.
-	infos, err = LookupAddrInfo(ctx, "", "http", nil)
-	if err != nil || !infos[0].DstAddr.Addr().IsLoopback() || infos[0].DstAddr.Port() != 80 {
-		t.Errorf("%+v, %v", infos, err)
+	info, err = Lookup(ctx, "", "http", nil)
+	if err != nil || !info.DstAddr.Addr().IsLoopback() || info.DstAddr.Port() != 80 {
+		t.Errorf("%+v, %v", info, err)
 	}
-	infos, err = LookupAddrInfo(ctx, "localhost", "1", &AddrInfoHints{Family: FamilyIPv4})
-	if err != nil || infos[0].DstAddr != mustAddr("127.0.0.1:1") {
-		t.Errorf("%+v, %v", infos, err)
+	info, err = Lookup(ctx, "localhost", "1", &Hints{Family: IPv4})
+	if err != nil || info.DstAddr != mustAddr("127.0.0.1:1") {
+		t.Errorf("%+v, %v", info, err)
 	}
 }
 
-func TestLookupAddrInfoErrors(t *testing.T) {
-	gid := &AddrInfoHints{Flags: AddrInfoFamily | AddrInfoNumericHost, Family: FamilyIB}
+func TestLookupErrors(t *testing.T) {
+	gid := &Hints{Flags: HasFamily | NumericHost, Family: IB}
 	for _, tc := range []struct {
 		node, service string
-		hints         *AddrInfoHints
+		hints         *Hints
 		want          error
 		text          string
 	}{
 		{"", "", nil, syscall.EINVAL, "hints"},
-		{"10.8.0.1", "65536", nil, EAIService, "16 bits"},
-		{"10.8.0.1", "7471", gid, EAIAddrFamily, "10.8.0.1"},
-		{"rdma.example", "7471", &AddrInfoHints{Flags: AddrInfoNumericHost}, EAINoName, `"rdma.example"`},
-		{"10.8.0.1", "storage", &AddrInfoHints{Flags: AddrInfoSA}, syscall.EOPNOTSUPP, "no node"},
-		{"", "storage", &AddrInfoHints{Flags: AddrInfoSA | AddrInfoDNS}, syscall.EOPNOTSUPP, "exclude"},
-		{"", "", &AddrInfoHints{Flags: AddrInfoSA}, syscall.EINVAL, "takes a service"},
-		{"fe80::1%no-such-if", "1", nil, EAINoName, "no-such-if"},
+		{"10.8.0.1", "65536", nil, Service, "16 bits"},
+		{"10.8.0.1", "7471", gid, AddrFamily, "10.8.0.1"},
+		{"rdma.example", "7471", &Hints{Flags: NumericHost}, NoName, `"rdma.example"`},
+		{"", "storage", &Hints{Flags: flagSA}, syscall.EOPNOTSUPP, "RAI_SA"},
+		{"fe80::1%no-such-if", "1", nil, NoName, "no-such-if"},
 	} {
-		infos, err := LookupAddrInfo(context.Background(), tc.node, tc.service, tc.hints)
-		var op *OpError
-		if len(infos) != 0 || !errors.Is(err, tc.want) || !errors.As(err, &op) || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s %s: %v, %v", tc.node, tc.service, infos, err)
+		info, err := Lookup(context.Background(), tc.node, tc.service, tc.hints)
+		if info != (Info{}) || !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s %s: %v, %v", tc.node, tc.service, info, err)
 		}
 	}
 	// To listen on every GID: what librdmacm fills with bytes of anything is zero.
-	gid.Flags |= AddrInfoPassive
-	infos, err := LookupAddrInfo(context.Background(), "", "7471", gid)
-	if err != nil || infos[0].SrcAddr != AddrFromGID(verbs.GID{}, PortSpaceTCP, 7471) || infos[0].Family != FamilyIB {
-		t.Errorf("%+v, %v", infos, err)
+	gid.Flags |= Passive
+	info, err := Lookup(context.Background(), "", "7471", gid)
+	if err != nil || info.SrcAddr != cm.AddrFromGID(verbs.GID{}, cm.PortSpaceTCP, 7471) || info.Family != IB {
+		t.Errorf("%+v, %v", info, err)
 	}
 }
 
-// TestAddrInfoNames: what the resolver says becomes getaddrinfo's codes, and the
-// first address counts.
-func TestAddrInfoNames(t *testing.T) {
+// TestNames checks the codes for errors of the resolver, and that the first address counts.
+func TestNames(t *testing.T) {
 	ips := []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("::ffff:10.8.0.1")}
 	for _, tc := range []struct {
-		family AddrFamily
+		family Family
 		ips    []netip.Addr
 		err    error
 		want   error
 		addr   string
 	}{
-		{FamilyAny, ips, nil, nil, "[fd00::1]:1"},
-		{FamilyIPv4, ips[1:], nil, nil, "10.8.0.1:1"},
-		{FamilyIPv6, ips[:1], nil, nil, "[fd00::1]:1"},
-		{FamilyIPv6, nil, nil, EAINoName, ""},
-		{FamilyAny, nil, &net.DNSError{IsNotFound: true}, EAINoName, ""},
-		{FamilyAny, nil, &net.DNSError{IsTemporary: true}, EAIAgain, ""},
-		{FamilyAny, nil, &net.DNSError{IsTimeout: true}, EAIAgain, ""},
-		{FamilyAny, nil, &net.DNSError{}, EAIFail, ""},
+		{Any, ips, nil, nil, "[fd00::1]:1"},
+		{IPv4, ips[1:], nil, nil, "10.8.0.1:1"},
+		{IPv6, ips[:1], nil, nil, "[fd00::1]:1"},
+		{IPv6, nil, nil, NoName, ""},
+		{Any, nil, &net.DNSError{IsNotFound: true}, NoName, ""},
+		{Any, nil, &net.DNSError{IsTemporary: true}, Again, ""},
+		{Any, nil, &net.DNSError{IsTimeout: true}, Again, ""},
+		{Any, nil, &net.DNSError{}, Fail, ""},
 	} {
 		r := *goldenResolver
 		asked := ""
@@ -218,46 +222,45 @@ func TestAddrInfoNames(t *testing.T) {
 			asked = network
 			return tc.ips, tc.err
 		}
-		info, err := r.addrInfo(context.Background(), "rdma.example", "1", &AddrInfoHints{Family: tc.family})
+		info, err := r.lookup(context.Background(), "rdma.example", "1", &Hints{Family: tc.family})
 		if !errors.Is(err, tc.want) || tc.err != nil && !errors.Is(err, tc.err) || info.DstAddr.String() != tc.addr {
 			t.Errorf("%d, %v: %v, %v", tc.family, tc.err, info.DstAddr, err)
 		}
-		if want := map[AddrFamily]string{FamilyAny: "ip", FamilyIPv4: "ip4", FamilyIPv6: "ip6"}[tc.family]; asked != want {
+		if want := map[Family]string{Any: "ip", IPv4: "ip4", IPv6: "ip6"}[tc.family]; asked != want {
 			t.Errorf("asked for %s, want %s", asked, want)
 		}
 	}
 	r := *goldenResolver
 	r.hasIPv6 = func() bool { return false }
-	if info, err := r.addrInfo(context.Background(), "", "1", nil); err != nil || info.DstAddr != mustAddr("127.0.0.1:1") {
+	if info, err := r.lookup(context.Background(), "", "1", nil); err != nil || info.DstAddr != mustAddr("127.0.0.1:1") {
 		t.Errorf("without IPv6: %v, %v", info.DstAddr, err)
 	}
 }
 
-func TestLookupAddrInfoIsCancelled(t *testing.T) {
+func TestLookupIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := LookupAddrInfo(ctx, "rdma.example", "1", nil); !errors.Is(err, context.Canceled) {
+	if _, err := Lookup(ctx, "rdma.example", "1", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
 
-// FuzzAddrInfo: whatever is asked for, there is an answer that the kernel can be
-// given, or an error that says what it was about.
-func FuzzAddrInfo(f *testing.F) {
+// FuzzLookup checks that every answer can be encoded for the kernel.
+func FuzzLookup(f *testing.F) {
 	f.Add("10.8.0.1", "7471", uint32(0), uint16(0), uint8(0), uint16(0))
 	f.Add("fe80::1%1", "http", uint32(11), uint16(27), uint8(2), uint16(0x13f))
 	f.Add("0x7f.1", "+80", uint32(1), uint16(2), uint8(4), uint16(0x111))
 	f.Add("*", "*", uint32(8), uint16(10), uint8(9), uint16(2))
 	f.Fuzz(func(t *testing.T, node, service string, flags uint32, family uint16, qp uint8, ps uint16) {
-		hints := &AddrInfoHints{Flags: AddrInfoFlags(flags), Family: AddrFamily(family), QPType: verbs.QPType(qp), PortSpace: PortSpace(ps)}
-		info, err := goldenResolver.addrInfo(context.Background(), node, service, hints)
+		hints := &Hints{Flags: Flags(flags), Family: Family(family), QPType: verbs.QPType(qp), PortSpace: cm.PortSpace(ps)}
+		info, err := goldenResolver.lookup(context.Background(), node, service, hints)
 		if err != nil {
 			if info.SrcAddr.IsValid() || info.DstAddr.IsValid() || err.Error() == "" {
 				t.Fatalf("%+v and %v", info, err)
 			}
 			return
 		}
-		for _, a := range []Addr{info.SrcAddr, info.DstAddr} {
+		for _, a := range []cm.Addr{info.SrcAddr, info.DstAddr} {
 			if a.IsValid() {
 				hexAddr(t, a)
 			}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cm
+// Package addrinfo reads the golden files that test/addrinfo/gen records of librdmacm.
+package addrinfo
 
 import (
 	"iter"
@@ -10,9 +11,9 @@ import (
 	"testing"
 )
 
-// golden runs a test of each file that test/addrinfo/gen has recorded of librdmacm
-// under a name, with its lines: what was asked, and what C answered or sent.
-func golden(t *testing.T, name string, test func(*testing.T, iter.Seq2[string, string])) {
+// Golden runs a test with the lines of each golden file of a name in the testdata of the
+// package under test: the question, and librdmacm's answer.
+func Golden(t *testing.T, name string, test func(*testing.T, iter.Seq2[string, string])) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/" + name + "-librdmacm-*.txt")
 	if err != nil || len(files) == 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cm
+package addrinfo
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"purerdma/abi"
+	"purerdma/cm"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
@@ -39,19 +39,18 @@ var systemResolver = &resolver{
 type protocol struct {
 	network   string
 	qpType    verbs.QPType
-	portSpace PortSpace
+	portSpace cm.PortSpace
 }
 
 var protocols = [...]protocol{
-	{"tcp", verbs.RC, PortSpaceTCP},
-	{"udp", verbs.UD, PortSpaceUDP},
+	{"tcp", verbs.RC, cm.PortSpaceTCP},
+	{"udp", verbs.UD, cm.PortSpaceUDP},
 }
 
-// networkOfQP returns the network of package net that a type of QP
-// stand for, "" for any.
+// networkOfQP returns the network of package net for a type of QP, "" for any.
 func networkOfQP(t verbs.QPType) string {
 	switch t {
-	case verbs.RC, verbs.UC, abi.IB_UVERBS_QPT_XRC_INI, abi.IB_UVERBS_QPT_XRC_TGT:
+	case verbs.RC, verbs.UC, verbs.XRCSend, verbs.XRCRecv:
 		return "tcp"
 	case verbs.UD:
 		return "udp"
@@ -59,11 +58,11 @@ func networkOfQP(t verbs.QPType) string {
 	return ""
 }
 
-func networkOfPortSpace(ps PortSpace) string {
+func networkOfPortSpace(ps cm.PortSpace) string {
 	switch ps {
-	case PortSpaceTCP:
+	case cm.PortSpaceTCP:
 		return "tcp"
-	case PortSpaceUDP, PortSpaceIPoIB:
+	case cm.PortSpaceUDP, cm.PortSpaceIPoIB:
 		return "udp"
 	}
 	return ""
@@ -71,10 +70,10 @@ func networkOfPortSpace(ps PortSpace) string {
 
 // service returns the protocol and the port. A name that the hints leave open is
 // looked up in each protocol in turn.
-func (r *resolver) service(ctx context.Context, service string, t verbs.QPType, ps PortSpace) (protocol, uint16, error) {
+func (r *resolver) service(ctx context.Context, service string, t verbs.QPType, ps cm.PortSpace) (protocol, uint16, error) {
 	byType, bySpace := networkOfQP(t), networkOfPortSpace(ps)
 	if byType != "" && bySpace != "" && byType != bySpace {
-		return protocol{}, 0, EAIQPType
+		return protocol{}, 0, QPType
 	}
 	number, numeric, err := parsePort(service)
 	if err != nil {
@@ -92,7 +91,7 @@ func (r *resolver) service(ctx context.Context, service string, t verbs.QPType, 
 			return p, uint16(port), nil
 		}
 	}
-	return protocol{}, 0, EAIService
+	return protocol{}, 0, Service
 }
 
 // parsePort reads a number as strtoul(3) does, with spaces and a sign before it.
@@ -107,41 +106,41 @@ func parsePort(s string) (port uint16, numeric bool, err error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil {
-		return 0, true, fmt.Errorf("%w: a port has 16 bits", EAIService)
+		return 0, true, fmt.Errorf("%w: a port has 16 bits", Service)
 	}
 	return uint16(n), true, nil
 }
 
 // node returns the node's address in a family, or any.
-func (r *resolver) node(ctx context.Context, node string, family AddrFamily, flags AddrInfoFlags) (netip.Addr, error) {
+func (r *resolver) node(ctx context.Context, node string, family Family, flags Flags) (netip.Addr, error) {
 	if node == "" {
-		return r.noNode(family, flags&AddrInfoPassive != 0), nil
+		return r.noNode(family, flags&Passive != 0), nil
 	}
 	if ip, ok := parseIPv4(node); ok {
-		if family == FamilyIPv6 {
-			return netip.Addr{}, EAIAddrFamily
+		if family == IPv6 {
+			return netip.Addr{}, AddrFamily
 		}
 		return ip, nil
 	}
 	if ip, err := netip.ParseAddr(node); err == nil && ip.Is6() {
 		switch {
 		case !validZone(ip):
-			return netip.Addr{}, EAINoName
-		case family == FamilyIPv4 && !ip.Is4In6():
-			return netip.Addr{}, EAIAddrFamily
-		case family == FamilyIPv4:
+			return netip.Addr{}, NoName
+		case family == IPv4 && !ip.Is4In6():
+			return netip.Addr{}, AddrFamily
+		case family == IPv4:
 			ip = ip.Unmap()
 		}
 		return ip, nil
 	}
-	if flags&AddrInfoNumericHost != 0 {
-		return netip.Addr{}, EAINoName
+	if flags&NumericHost != 0 {
+		return netip.Addr{}, NoName
 	}
 	network := "ip"
 	switch family {
-	case FamilyIPv4:
+	case IPv4:
 		network = "ip4"
-	case FamilyIPv6:
+	case IPv6:
 		network = "ip6"
 	}
 	ips, err := r.lookupNetIP(ctx, network, node)
@@ -149,19 +148,19 @@ func (r *resolver) node(ctx context.Context, node string, family AddrFamily, fla
 		return netip.Addr{}, eaiOf(err)
 	}
 	if len(ips) == 0 {
-		return netip.Addr{}, EAINoName
+		return netip.Addr{}, NoName
 	}
 	return ips[0].Unmap(), nil
 }
 
 // noNode returns the address of this host: to listen on, or to connect to.
-func (r *resolver) noNode(family AddrFamily, passive bool) netip.Addr {
+func (r *resolver) noNode(family Family, passive bool) netip.Addr {
 	switch {
-	case passive && family == FamilyIPv6:
+	case passive && family == IPv6:
 		return netip.IPv6Unspecified()
 	case passive:
 		return netip.IPv4Unspecified()
-	case family == FamilyIPv6, family == FamilyAny && r.hasIPv6():
+	case family == IPv6, family == Any && r.hasIPv6():
 		return netip.IPv6Loopback()
 	}
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -216,24 +215,24 @@ func cBase(s string) (base int, digits string) {
 	return 10, s
 }
 
-func familyOf(ip netip.Addr) AddrFamily {
+func familyOf(ip netip.Addr) Family {
 	if ip.Is4() {
-		return FamilyIPv4
+		return IPv4
 	}
-	return FamilyIPv6
+	return IPv6
 }
 
-func ipAddr(ip netip.Addr, port uint16) Addr { return AddrFrom(netip.AddrPortFrom(ip, port)) }
+func ipAddr(ip netip.Addr, port uint16) cm.Addr { return cm.AddrFrom(netip.AddrPortFrom(ip, port)) }
 
 // gidAddr makes an address of InfiniBand of one that was written like IPv6.
-func gidAddr(ip netip.Addr, ps PortSpace, port uint16) (Addr, error) {
+func gidAddr(ip netip.Addr, ps cm.PortSpace, port uint16) (cm.Addr, error) {
 	if ip.Is4() {
 		if !ip.IsUnspecified() {
-			return Addr{}, EAIAddrFamily
+			return cm.Addr{}, AddrFamily
 		}
 		ip = netip.IPv6Unspecified()
 	}
-	a := AddrFromGID(ip.As16(), ps, port)
+	a := cm.AddrFromGID(ip.As16(), ps, port)
 	scope, err := ucma.ScopeID(ip.Zone())
 	a.IB.ScopeID = uint64(scope)
 	return a, err
