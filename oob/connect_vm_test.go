@@ -199,7 +199,7 @@ func TestVMNoGID(t *testing.T) {
 	for addr, want := range map[netip.Addr]string{
 		hosts[1].IPv4:                      "it is an address of " + hosts[1].Interface + ", the device belongs to " + hosts[0].Interface,
 		hosts[1].IPv6:                      "it is an address of " + hosts[1].Interface,
-		netip.MustParseAddr("203.0.113.1"): "it is no address of this host",
+		netip.MustParseAddr("203.0.113.1"): "this network namespace has no such address",
 	} {
 		_, err := dev.GIDFor(1, addr)
 		if _, ok := errors.AsType[*verbs.NoGIDError](err); !ok || !errors.Is(err, syscall.EADDRNOTAVAIL) || !strings.Contains(err.Error(), want) {

@@ -10,22 +10,22 @@ import (
 	"purerdma/abi"
 )
 
-// Advice is how on-demand memory will be used: enum ib_uverbs_advise_mr_advice of
+// Advice names a future use of on-demand memory: enum ib_uverbs_advise_mr_advice of
 // rdma/ib_user_ioctl_verbs.h.
 type Advice uint32
 
-// What Advise can say.
+// Advice for Advise.
 const (
 	Prefetch        Advice = abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH
 	PrefetchWrite   Advice = abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE
 	PrefetchNoFault Advice = abi.IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
 )
 
-// Advise says how pieces of memory with the right OnDemand will be used
-// (ibv_advise_mr(3)). With wait it returns when the advice has been followed. Pieces
-// of other memory are refused, with EINVAL: rxe of Linux 7 would take the kernel down.
+// Advise announces how the program will use pieces of memory with the right OnDemand
+// (ibv_advise_mr(3)). With wait it returns after the device has followed the advice. It refuses
+// pieces of other memory with EINVAL, because they crash the kernel in rxe of Linux 7.
 func (p *PD) Advise(advice Advice, wait bool, pieces ...SGE) error {
-	// Held, so that the kernel does not give the handle to another PD.
+	// Attached, so that the kernel does not reuse the handle for another PD.
 	err := p.attach(kindAdvice)
 	if err == nil {
 		err = p.advise(advice, wait, pieces)
@@ -35,12 +35,12 @@ func (p *PD) Advise(advice Advice, wait bool, pieces ...SGE) error {
 }
 
 func (p *PD) advise(advice Advice, wait bool, pieces []SGE) error {
-	// Held, so that a key does not become that of other memory.
+	// Locked, so that a key is not reused for other memory.
 	p.onDemand.mu.RLock()
 	defer p.onDemand.mu.RUnlock()
 	list := make([]abi.UverbsSGE, len(pieces))
 	for i, s := range pieces {
-		// A device without on-demand memory says so itself.
+		// The kernel refuses a device without on-demand memory.
 		if !p.onDemand.mrs[s.LKey] && p.dev.attr.ODP.Supported {
 			return fmt.Errorf("lkey %#x is of no on-demand memory of this PD: %w", s.LKey, syscall.EINVAL)
 		}
@@ -53,13 +53,13 @@ func (p *PD) advise(advice Advice, wait bool, pieces []SGE) error {
 	return p.dev.file.AdviseMR(p.p.Handle(), uint32(advice), flags, list)
 }
 
-// onDemand is the memory of a PD that advice may be about.
+// onDemand lists the on-demand memory of a PD, which Advise accepts.
 type onDemand struct {
 	mu  sync.RWMutex
-	mrs map[uint32]bool // by lkey; nil if there has never been any
+	mrs map[uint32]bool // by lkey. It is nil until the first registration
 }
 
-// add makes m known, if it is on-demand memory.
+// add lists m if it is on-demand memory.
 func (o *onDemand) add(m *MR) {
 	if !m.onDemand {
 		return
@@ -72,7 +72,7 @@ func (o *onDemand) add(m *MR) {
 	o.mrs[m.LKey()] = true
 }
 
-// remove takes it back, after advice that is under way.
+// remove removes m from the list. It waits for advice that is in progress.
 func (o *onDemand) remove(m *MR) {
 	if !m.onDemand {
 		return

@@ -11,8 +11,8 @@ import (
 	"purerdma/provider"
 )
 
-// AH is an address handle: the address of a remote port, which datagrams name as
-// SendWR.AH (ibv_create_ah(3)). Its methods may be called concurrently.
+// AH is an address handle. It holds the address of a remote port, which datagrams name as SendWR.AH
+// (ibv_create_ah(3)). Its methods may be called concurrently.
 type AH struct {
 	pd   *PD
 	p    provider.AH
@@ -24,9 +24,8 @@ type AH struct {
 
 var _ provider.AHHolder = (*AH)(nil)
 
-// CreateAH makes an address handle for the QPs of a PD. On RoCE the kernel looks
-// for the MAC address of the destination now, and may wait for the answer. The
-// caller closes the handle.
+// CreateAH makes an address handle for the QPs of a PD. On RoCE the kernel resolves the MAC address
+// of the destination now, and may wait for the reply. The caller closes the handle.
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	a, err := p.createAH(&attr)
 	return a, p.dev.opError("create AH on", err)
@@ -47,7 +46,7 @@ func (p *PD) createAH(attr *AHAttr) (*AH, error) {
 	return &AH{pd: p, p: a, leak: leak.Track("AH", p.dev.info.Name)}, nil
 }
 
-// addressText is an address in the words of its fields, for errors.
+// addressText formats the fields of an address for errors.
 func addressText(a *AHAttr) string {
 	s := fmt.Sprintf("{Port %d, DLID %#x, SL %d", a.Port, a.DLID, a.SL)
 	if a.Global {

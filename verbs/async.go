@@ -16,7 +16,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// AsyncEventType is what happened: enum ibv_event_type of
+// AsyncEventType is the type of an asynchronous event: enum ibv_event_type of
 // ibv_get_async_event(3).
 type AsyncEventType = uverbs.EventType
 
@@ -44,23 +44,21 @@ const (
 	AsyncWQFatal          = uverbs.EventWQFatal
 )
 
-// AsyncEvent is one thing that happened to a device by itself (struct
-// ibv_async_event of ibv_get_async_event(3)). At most one of CQ, QP and SRQ is
-// set: what it is about, which may have been closed since. There is nothing to
-// acknowledge.
+// AsyncEvent is an asynchronous event of a device (struct ibv_async_event of
+// ibv_get_async_event(3)). At most one of CQ, QP and SRQ is set. It is the object of the event,
+// which may have been closed since. There is nothing to acknowledge.
 type AsyncEvent struct {
 	Type AsyncEventType
 	Port uint8 // of events of ports, from 1
 	CQ   *CQ
 	QP   *QP
 	SRQ  *SRQ
-	// Lost is how many events before this one were dropped, because nobody took
-	// them for long.
+	// Lost counts the events before this event that were dropped because the queue was full.
 	Lost int
 }
 
-// String returns what has happened to what, as "QP_FATAL of QP 0x11 of rxe0" or "PORT_ERR
-// of port 1".
+// String returns the type and the object of the event, as "QP_FATAL of QP 0x11 of rxe0" or
+// "PORT_ERR of port 1".
 func (e AsyncEvent) String() string {
 	s := e.Type.String()
 	switch {
@@ -79,11 +77,11 @@ func (e AsyncEvent) String() string {
 	return s
 }
 
-// maxAsyncEvents is how many events wait for the user of an AsyncEvents.
+// maxAsyncEvents bounds the events that an AsyncEvents queues for its user.
 const maxAsyncEvents = 1024
 
-// AsyncEvents is a queue of a device's asynchronous events, from its making on.
-// Each queue gets all events.
+// AsyncEvents is a queue of a device's asynchronous events, starting with its creation. Each queue
+// gets all events.
 type AsyncEvents struct {
 	dev   *shared
 	leak  *leak.Entry
@@ -104,9 +102,9 @@ type events struct {
 	queues map[*AsyncEvents]struct{}
 }
 
-// watch opens the channel, before there are objects, whose events go nowhere
-// otherwise, and reads it until the device is closed: the kernel keeps what
-// nobody reads, without bounds.
+// watch opens the event channel before there are objects, because the kernel drops their events
+// otherwise. It reads the channel until the device is closed, because the kernel queues unread
+// events without bounds.
 func (s *shared) watch() error {
 	ch, err := s.file.AllocAsync()
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -124,7 +122,7 @@ func (s *shared) pump() {
 	for {
 		e, err := s.events.ch.Next(context.Background())
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			continue // it was cut off: the next one is read anew
+			continue // an interrupted read: try again
 		}
 		if err != nil {
 			s.eventError(err)
@@ -134,8 +132,8 @@ func (s *shared) pump() {
 			s.events.hand(ev)
 		}
 		if e.Type == AsyncDeviceFatal {
-			// The device completes nothing any more, and executes no command. Its
-			// driver may take minutes to reset it, or never do so.
+			// The device completes no requests any more, and executes no commands. Its driver may
+			// take minutes to reset it, or never do so.
 			s.fatal.Store(true)
 			s.remove()
 			return
@@ -240,9 +238,9 @@ func (d *Device) Events(ctx context.Context) iter.Seq2[AsyncEvent, error] {
 	}
 }
 
-// Next waits for an event. It returns the error of ctx when that ends first
-// (os.ErrDeadlineExceeded, too, if its deadline passed), and net.ErrClosed after
-// Close. It may be called concurrently; each event goes to one caller.
+// Next waits for an event. It returns the error of ctx when that ends first (os.ErrDeadlineExceeded
+// if its deadline passed), and net.ErrClosed after Close. It may be called concurrently. Each event
+// goes to one caller.
 func (q *AsyncEvents) Next(ctx context.Context) (AsyncEvent, error) {
 	ev, err := q.next(ctx)
 	return ev, q.dev.opError("wait for asynchronous event of", err)
@@ -261,7 +259,7 @@ func (q *AsyncEvents) next(ctx context.Context) (AsyncEvent, error) {
 		case <-q.done:
 			return AsyncEvent{}, net.ErrClosed
 		case <-q.dev.removed:
-			// What came before is still there.
+			// Events that were queued before the removal are still returned.
 			if ev, ok, err := q.take(); ok || err != nil {
 				return ev, err
 			}

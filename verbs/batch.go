@@ -9,9 +9,8 @@ import (
 	"purerdma/provider"
 )
 
-// Batch builds send requests straight in the send queue of a QP and posts them
-// with one doorbell (ibv_wr_start(3), ibv_wr_complete(3)): the fastest way to send,
-// without allocations.
+// Batch builds send requests directly in the send queue of a QP and posts them with one doorbell
+// (ibv_wr_start(3), ibv_wr_complete(3)). It is the fastest way to send, and allocates nothing.
 //
 //	var b verbs.Batch
 //	b.Reset(qp)
@@ -19,32 +18,30 @@ import (
 //	b.Send(2, mr.Slice(4096, 64), verbs.SendSignaled) // completes with a WC
 //	err := b.Post()
 //
-// From the first request to Post or Discard the batch holds the send queue:
-// other posts to the QP wait. Do not post to it otherwise meanwhile, and do not
-// sleep.
+// From the first request to Post or Discard, the batch holds the lock of the send queue. Other
+// posts to the QP wait. In that time the goroutine must not post to the QP in another way, and must
+// not sleep.
 //
-// The methods that add a request return no error. If one or more fail, Post posts
-// nothing and returns the last error.
+// The methods that add a request return no error. If one or more fail, Post posts nothing and
+// returns the last error.
 //
-// A Batch is for one goroutine. It must be Reset to a QP before its first request,
-// may be reused after Post and Discard and Reset to another QP, and must not be
-// copied.
+// A Batch is for one goroutine. It must be Reset to a QP before its first request, may be reused
+// after Post and Discard and Reset to another QP, and must not be copied.
 type Batch struct {
 	_    noCopy
 	qp   *QP
 	p    provider.QP
 	held bool  // the send queue is the batch's
 	err  error // the last one
-	// next builds the next request. It is idle while the batch has none, and fast
-	// afterwards. With the state in next, the methods of one call have no branch and
-	// are inlined.
+	// next builds the next request. It is idle while the batch has none, and fast afterwards. With
+	// the state in next, the methods that make one call have no branch and are inlined.
 	next provider.Builder
 	fast provider.Builder // p, or generic if p has no Builder for its transport
 	wr   SendWR           // a request on its way to BatchAdd
 	sg   [1]SGE           // backs wr.SGList
 }
 
-// noCopy has go vet find copies of the struct that it is a field of.
+// noCopy makes go vet find copies of the struct that has it as a field.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
@@ -116,7 +113,7 @@ func (b *Batch) Post() error {
 	return nil
 }
 
-// postNothing is Post without requests and after an error.
+// postNothing is Post of an empty batch, or of one with an error.
 func (b *Batch) postNothing() error {
 	if b.qp == nil {
 		return &OpError{Op: "post", Object: "batch", Err: errNoQP}
@@ -147,7 +144,7 @@ func (b *Batch) begin() {
 	}
 }
 
-// idleBatch is a Batch without requests: it takes the send queue first.
+// idleBatch is a Batch without requests. Adding the first request locks the send queue.
 type idleBatch Batch
 
 func (b *idleBatch) BatchSend(id uint64, local SGE, flags SendFlags) error {

@@ -22,16 +22,16 @@ func (b *Batch) Read(id uint64, local SGE, remote RemoteMemory, flags SendFlags)
 	b.add(b.request(OpRead, id, local, remote, flags), local, remote)
 }
 
-// CompareSwap stores swap in the first 8 bytes of remote if they hold compare. local, of
-// 8 bytes, gets what they held. The address of remote is a multiple of 8.
+// CompareSwap stores swap in the first 8 bytes of remote if they hold compare. local has 8 bytes
+// and receives the old value. The address of remote is a multiple of 8.
 func (b *Batch) CompareSwap(id uint64, local SGE, remote RemoteMemory, compare, swap uint64, flags SendFlags) {
 	wr := b.request(OpCompareSwap, id, local, remote, flags)
 	wr.CompareAdd, wr.Swap = compare, swap
 	b.add(wr, local, remote)
 }
 
-// FetchAdd adds to the first 8 bytes of remote. local, of 8 bytes, gets what they held.
-// The address of remote is a multiple of 8.
+// FetchAdd adds to the first 8 bytes of remote. local has 8 bytes and receives the old value. The
+// address of remote is a multiple of 8.
 func (b *Batch) FetchAdd(id uint64, local SGE, remote RemoteMemory, add uint64, flags SendFlags) {
 	wr := b.request(OpFetchAdd, id, local, remote, flags)
 	wr.CompareAdd = add

@@ -10,19 +10,18 @@ import (
 	"purerdma/internal/mem"
 )
 
-// buffer is memory that does not move until free: mapped for the purpose, a piece of
-// what was mapped for another buffer, or Go memory that is pinned.
+// buffer is memory that does not move until free. It is a mapping, a piece of another buffer's
+// mapping, or pinned Go memory.
 type buffer struct {
 	bytes  []byte
 	region *mem.Region // that was mapped for it, or nil
-	users  int         // of the region, itself included; guarded by regions.mu
+	users  int         // of the region, itself included. Guarded by regions.mu
 	owner  *buffer     // of the region that it is a piece of, or nil
 	pin    runtime.Pinner
 }
 
-// pinned holds the buffers that are pinned. The runtime crashes a program that
-// loses a Pinner which still pins something, and a program that forgets to
-// close an MR should only leak it.
+// pinned holds the pinned buffers. The runtime crashes a program that loses a Pinner which still
+// pins an object. A program that does not close an MR should only leak it.
 var pinned sync.Map // *buffer -> struct{}
 
 func allocBuffer(size int, huge bool) (*buffer, error) {
@@ -39,7 +38,7 @@ func allocBuffer(size int, huge bool) (*buffer, error) {
 	return b, nil
 }
 
-// keepBuffer keeps memory of the user's where it is.
+// keepBuffer pins memory of the program.
 func keepBuffer(b []byte) *buffer {
 	buf := &buffer{bytes: b}
 	if buf.owner = regions.hold(buf.addr()); buf.owner != nil {
@@ -50,15 +49,15 @@ func keepBuffer(b []byte) *buffer {
 	return buf
 }
 
-// addr returns the address of the first byte, which is true until free.
+// addr returns the address of the first byte, which is valid until free.
 func (b *buffer) addr() uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b.bytes))))
 }
 
-// ours says whether the memory is not the Go heap's, and may go with free.
+// ours reports whether the memory is mapped, not the Go heap's, and may be unmapped by free.
 func (b *buffer) ours() bool { return b.region != nil || b.owner != nil }
 
-// free unpins, or unmaps if nobody else uses the region. It must be called once.
+// free unpins the memory, or unmaps it if the region has no other users. It must be called once.
 func (b *buffer) free() error {
 	switch {
 	case b.owner != nil:

@@ -16,16 +16,16 @@ import (
 	"purerdma/uverbs"
 )
 
-// CompChannel is a completion event channel: one file descriptor by which any
-// number of CQs wake their waiters (ibv_create_comp_channel(3)).
+// CompChannel is a completion event channel (ibv_create_comp_channel(3)). Through its one file
+// descriptor, many CQs wake their waiters.
 type CompChannel struct {
 	dev   *shared
 	ch    *uverbs.CompChannel
 	users users
 	leak  *leak.Entry
 
-	// turn holds one token while a goroutine reads the channel: a waiter of one of the
-	// CQs, which wakes the waiters of the others, or a caller of Next.
+	// turn holds one token while a goroutine reads the channel. The reader is a caller of Next or a
+	// waiter of one of the CQs, which wakes the waiters of the others.
 	turn   chan struct{}
 	reader reader // guarded by turn
 	file   *cdev.File
@@ -33,8 +33,8 @@ type CompChannel struct {
 	hook   cdev.Hook       // of Next
 	// interrupt is file.Interrupt, made once.
 	interrupt func()
-	// arms is an upper bound of how many events the channel can hold or get
-	// without another arm: each arm gives at most one.
+	// arms is an upper bound of the events that the channel can hold or get without another arm.
+	// Each arm causes at most one event.
 	arms atomic.Int64
 
 	mu    sync.Mutex
@@ -68,9 +68,9 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 // Device returns the device of the channel, which need not be closed.
 func (ch *CompChannel) Device() *Device { return ch.dev.self }
 
-// Close closes the channel, at once or with the Close of the last CQ on it, which then
-// returns the error of both. New CQs fail with net.ErrClosed. Close may be called more than
-// once: after an error it tries again.
+// Close closes the channel, at once or with the Close of the last CQ on it, which then returns the
+// error of both. New CQs fail with net.ErrClosed. Close may be called more than once. After an
+// error it tries again.
 func (ch *CompChannel) Close() error {
 	return ch.dev.opError("close completion channel of", ch.users.close(ch))
 }
@@ -83,11 +83,10 @@ func (ch *CompChannel) release() error {
 	return ch.dev.unref()
 }
 
-// Next waits for the event of any CQ that was armed with CQ.Arm and returns that
-// CQ (ibv_get_cq_event(3); there is nothing to acknowledge). It is for a
-// goroutine that serves many CQs: arm them all, poll them all, then Next, Arm
-// and Poll in turn. Do not mix it with CQ.Wait on the same channel: each would
-// take events that the other waits for.
+// Next waits for the event of any CQ that was armed with CQ.Arm and returns that CQ
+// (ibv_get_cq_event(3)). There is nothing to acknowledge. It is for a goroutine that serves many
+// CQs: arm them all, poll them all, then Next, Arm and Poll in turn. Do not mix it with CQ.Wait on
+// the same channel, because each would consume events of the other.
 func (ch *CompChannel) Next(ctx context.Context) (*CQ, error) {
 	cq, err := ch.next(ctx)
 	return cq, ch.dev.opError("wait for completion event of", err)

@@ -17,25 +17,23 @@ import (
 	"purerdma/provider"
 )
 
-// CQConfig says how to make a CQ.
+// CQConfig configures a CQ.
 type CQConfig struct {
-	// Entries is how many completions must fit; the kernel may round it up. If
-	// more come than fit, the CQ is broken, and completions are lost: it should hold
-	// all requests of its QPs. That it happened, Poll and Wait say by ErrOverrun when
-	// they have given what did fit, and AsyncCQErr to who reads Device.AsyncEvents. 0
-	// means 256.
+	// Entries is the number of completions that must fit. The kernel may round it up. If more
+	// completions come, the CQ overruns and loses completions. It should have room for all requests
+	// of its QPs. After an overrun, Poll and Wait return the completions that fit and then
+	// ErrOverrun. Device.AsyncEvents reports AsyncCQErr. 0 means 256.
 	Entries int
-	// Channel is the channel that the CQ shares with others. With nil the CQ
-	// has one of its own, and so a file descriptor.
+	// Channel is the channel that the CQ shares with others. With nil the CQ has one of its own,
+	// and so a file descriptor.
 	Channel *CompChannel
-	// NoEvents makes a CQ without a channel: it can only be polled.
+	// NoEvents makes a CQ without a channel. It can only be polled.
 	NoEvents bool
 	// Vector chooses the interrupt, from 0, of a device that has several.
 	Vector int
-	// Unlocked says that one goroutine alone polls the CQ, and resets and closes its
-	// QPs (IBV_CREATE_CQ_ATTR_SINGLE_THREADED of ibv_create_cq_ex(3)). A device that
-	// is driven without system calls then polls without a lock. The methods that wait
-	// poll, too.
+	// Unlocked promises that only one goroutine polls the CQ and resets and closes its QPs
+	// (IBV_CREATE_CQ_ATTR_SINGLE_THREADED of ibv_create_cq_ex(3)). Providers that poll without
+	// system calls then take no lock. The methods that wait also poll.
 	Unlocked bool
 }
 
@@ -50,7 +48,7 @@ type CQ struct {
 	users  users
 	leak   *leak.Entry
 	done   chan struct{} // closed by Close
-	closed atomic.Bool   // the same
+	closed atomic.Bool   // likewise
 
 	waiters atomic.Int32
 	notify  chan struct{} // one token: look at the queue
@@ -63,7 +61,7 @@ type CQ struct {
 	dispatch dispatcher
 
 	armMu sync.Mutex
-	armed bool  // an event for the next completion was asked for and not yet read
+	armed bool  // an event for the next completion is requested and not yet read
 	arms  int64 // its part of the channel's arms
 }
 
@@ -143,7 +141,7 @@ func (d *Device) newCQ(cfg CQConfig, options any, ch *CompChannel) (*CQ, error) 
 	return c, nil
 }
 
-// forget takes the CQ off its channel, and its events off the CQ.
+// forget removes the CQ from its channel, and its events from the CQ.
 func (c *CQ) forget() error {
 	c.dev.objects.remove(c.handle)
 	if c.ch == nil {
@@ -153,7 +151,7 @@ func (c *CQ) forget() error {
 	c.ch.arms.Add(-c.arms)
 	c.arms = 0
 	c.armMu.Unlock()
-	// With no arms nobody puts it there again.
+	// Without arms the CQ cannot be queued there again.
 	c.ch.mu.Lock()
 	delete(c.ch.added, c)
 	c.ch.mu.Unlock()
@@ -169,9 +167,9 @@ func (c *CQ) Provider() provider.CQ { return c.p }
 // Channel returns the completion channel, nil for a CQ with NoEvents.
 func (c *CQ) Channel() *CompChannel { return c.ch }
 
-// Resize makes the queue one of at least that many entries; completions that are
-// there stay (ibv_resize_cq(3)). Fewer than there are completions give an error
-// that wraps EINVAL.
+// Resize changes the capacity to at least the given number of entries and keeps the queued
+// completions (ibv_resize_cq(3)). The error for fewer entries than there are completions wraps
+// EINVAL.
 func (c *CQ) Resize(entries int) error {
 	if err := c.dev.checkEntries(entries); err != nil {
 		return c.dev.opError("resize CQ of", err)
@@ -179,14 +177,14 @@ func (c *CQ) Resize(entries int) error {
 	return c.dev.opError("resize CQ of", c.dev.queueError(c.p.Resize(entries)))
 }
 
-// Moderate has the CQ give its events only after count completions, or period
-// after the first of them (ibv_modify_cq(3)). Few devices can.
+// Moderate delays the events of the CQ until count completions have come, or period after the first
+// of them (ibv_modify_cq(3)). Few devices can.
 func (c *CQ) Moderate(count int, period time.Duration) error {
 	us := period.Microseconds()
 	if count < 0 || count > math.MaxUint16 || us < 0 || us > math.MaxUint16 {
 		return c.dev.opError("moderate CQ of", fmt.Errorf("%d completions, %v: %w", count, period, syscall.EINVAL))
 	}
-	// The kernel gives the handle of a CQ that is closed to another one.
+	// The kernel reuses the handle of a closed CQ.
 	return c.dev.opError("moderate CQ of", c.users.while(func() error {
 		return c.dev.file.ModifyCQ(c.p.Handle(), abi.UverbsCQModeration{CQCount: uint16(count), CQPeriod: uint16(us)})
 	}))
@@ -195,10 +193,9 @@ func (c *CQ) Moderate(count int, period time.Duration) error {
 // Entries returns how many completions fit.
 func (c *CQ) Entries() int { return c.p.Entries() }
 
-// SetSpin bounds for how long Wait polls before it sleeps; within the bound it
-// adapts to how long completions have taken lately. 0 never polls. The default
-// is 10 microseconds. Where waiters have all processors no other goroutine may run
-// for as long.
+// SetSpin bounds how long Wait polls before it sleeps. Within the bound, the time adapts to how
+// long recent completions took. 0 disables polling. The default is 10 microseconds. If waiters
+// occupy all processors, no other goroutine may run for that long.
 func (c *CQ) SetSpin(max time.Duration) { c.spin.set(max) }
 
 // exclusive is bridge.Verbs.Exclusive.
@@ -208,18 +205,18 @@ func (c *CQ) exclusive() bool {
 	return c.users.count[kindSendQueue]+c.users.count[kindRecvQueue] <= 1
 }
 
-// lookPeriod is how many polls that find nothing come between looks around: about a
-// millisecond of them, some 10 ns each. So a look costs nothing beside them, and nobody
-// waits long for it.
+// lookPeriod is the number of empty polls between two calls of the scheduler. Polls take some 10 ns
+// each, so it is about a millisecond. The call then costs little, and no goroutine waits long for
+// the processor.
 const lookPeriod = 1 << 17
 
-// Poll takes up to len(wcs) completions out of the queue, oldest first, and
-// returns how many (ibv_poll_cq(3)). It never blocks and allocates nothing. A CQ
-// that is empty because it lost completions gives ErrOverrun.
+// Poll takes up to len(wcs) completions out of the queue, oldest first, and returns their number
+// (ibv_poll_cq(3)). It never blocks and allocates nothing. It returns ErrOverrun if the CQ is empty
+// because it lost completions.
 //
-// A loop of polls has its processor until the scheduler interrupts it, after 10 ms or so,
-// if somebody waits for one: now and then Poll sees to it that the scheduler looks. A
-// loop that looks at memory alone should poll, too, from time to time.
+// A loop of polls occupies its processor until the scheduler preempts it, after about 10 ms.
+// Therefore Poll yields from time to time if other goroutines may be waiting for a processor. A
+// loop that only reads memory should also call Poll from time to time.
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	n, err := c.p.Poll(wcs)
 	if c.dispatch.active.Load() != 0 {
@@ -239,11 +236,11 @@ func (c *CQ) Poll(wcs []WC) (int, error) {
 	return n, nil
 }
 
-// Arm asks for an event on the channel when the next completion comes, or with
-// solicitedOnly the next one that a peer marked as solicited or that failed
-// (ibv_req_notify_cq(3)). On siw, which would not give that one, every completion
-// gives an event. Completions that are there already give none: poll again after
-// arming. It is for users of CompChannel.Next; Wait arms by itself.
+// Arm requests an event on the channel for the next completion (ibv_req_notify_cq(3)). With
+// solicitedOnly, that is the next completion that a peer marked as solicited or that failed. siw
+// does not support solicitedOnly, so there every completion causes an event. Completions that are
+// already queued cause none, so poll again after arming. Arm is for users of CompChannel.Next. Wait
+// arms by itself.
 func (c *CQ) Arm(solicitedOnly bool) error {
 	if c.ch == nil {
 		return c.dev.opError("arm CQ of", errNoEvents)
@@ -259,16 +256,16 @@ func (c *CQ) Arm(solicitedOnly bool) error {
 
 var errNoEvents = errors.New("the CQ has no completion channel")
 
-// countArm counts an arm, before the provider makes it: the event may be read before that
-// returns. After an error the count is one too high, which costs a read(2). The caller
+// countArm counts an arm before the provider makes it, because its event may be read before the
+// provider returns. After an error the count is one too high, which costs a read(2). The caller
 // holds armMu.
 func (c *CQ) countArm() {
 	c.arms++
 	c.ch.arms.Add(1)
 }
 
-// added has those look who wait for completions: the provider has added some
-// itself, for which no event comes.
+// added wakes the CQ's waiters after the provider has queued completions itself. The kernel sends
+// no event for those.
 func (c *CQ) added() {
 	c.armMu.Lock()
 	if c.arms > 0 {
@@ -282,8 +279,8 @@ func (c *CQ) added() {
 	c.ch.interrupt()
 }
 
-// overran notes that the CQ has lost completions, and has all look who wait for
-// them: one is woken, and each wakes another when he leaves.
+// overran records that the CQ has lost completions, and wakes all waiters. It wakes one of
+// them, and each waiter wakes another when it leaves.
 func (c *CQ) overran() {
 	c.overrun.Store(true)
 	if c.ch != nil {
@@ -291,8 +288,8 @@ func (c *CQ) overran() {
 	}
 }
 
-// remains is Poll of a CQ that has overrun. It looks again: what fitted came before
-// the event.
+// remains is Poll of a CQ that has overrun. It polls again, because the completions that fit came
+// before the event.
 func (c *CQ) remains(wcs []WC, w *Waiter) (int, error) {
 	n, err := c.poll(wcs, w)
 	if n == 0 && err == nil {
@@ -301,10 +298,10 @@ func (c *CQ) remains(wcs []WC, w *Waiter) (int, error) {
 	return n, err
 }
 
-// Close lets go of the CQ (ibv_destroy_cq(3)). Waits end with net.ErrClosed, and the CQ
-// takes no more QPs. It is destroyed at once, and with it its own channel, or with the
-// Close of the last QP or SRQ on it, which then returns the error of both. Close may be
-// called more than once: after an error it tries again.
+// Close releases the CQ (ibv_destroy_cq(3)). Waits end with net.ErrClosed, and the CQ takes no more
+// QPs. The CQ and its own channel are destroyed at once, or with the Close of the last QP or SRQ on
+// it, which then returns the error of both. Close may be called more than once. After an error it
+// tries again.
 func (c *CQ) Close() error {
 	if !c.closed.Swap(true) {
 		close(c.done)
@@ -325,7 +322,7 @@ func (c *CQ) release() error {
 	return errors.Join(c.forget(), c.dev.unref())
 }
 
-// closeChannel closes the CQ's own channel after the CQ has gone.
+// closeChannel closes the CQ's own channel after the CQ has been destroyed.
 func (c *CQ) closeChannel() error {
 	if !c.ownsCh || !c.users.isEnded() {
 		return nil

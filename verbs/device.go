@@ -70,11 +70,10 @@ func (d *Device) Name() string { return d.info.Name }
 // String returns Name.
 func (d *Device) String() string { return d.info.Name }
 
-// Index returns the kernel's index of the device, or -1 if it does not say.
+// Index returns the kernel's index of the device, or -1 if the kernel does not report it.
 func (d *Device) Index() int { return d.info.Index }
 
-// DriverID says which driver of the kernel has the device, abi.RDMA_DRIVER_RXE for
-// one.
+// DriverID returns the kernel driver of the device, for example abi.RDMA_DRIVER_RXE.
 func (d *Device) DriverID() abi.DriverID { return d.info.DriverID }
 
 // NodeGUID returns the GUID of the node as a number whose highest byte is the
@@ -92,9 +91,9 @@ func (d *Device) Transport() Transport {
 	return TransportUnknown
 }
 
-// LinkLayer returns the link of a port, counted from 1. It is LinkUnspecified for a
-// port that does not exist, and for one that the kernel fails to query. A port whose
-// query failed is queried again in each call.
+// LinkLayer returns the link of a port, counted from 1. It is LinkUnspecified for a port that does
+// not exist, and for a port that the kernel fails to query. A port whose query failed is queried
+// again in each call.
 func (d *Device) LinkLayer(port uint8) LinkLayer {
 	if port == 0 || int(port) > len(d.links) {
 		return LinkUnspecified
@@ -105,27 +104,25 @@ func (d *Device) LinkLayer(port uint8) LinkLayer {
 	return d.queryLink(port)
 }
 
-// Attr returns what the device can do, as it was when the device was opened
-// (ibv_query_device(3)). The caller must not change it.
+// Attr returns the capabilities of the device when it was opened (ibv_query_device(3)). The caller
+// must not change it.
 func (d *Device) Attr() *DeviceAttr { return &d.attr }
 
-// Provider returns the provider's context, for what only one vendor has. Objects
-// that are made through it are closed before the Device.
+// Provider returns the provider's context, for extensions of one vendor. The caller closes objects
+// that it makes through the context before the Device.
 func (d *Device) Provider() provider.Context { return d.ctx }
 
-// Same says whether both are references to one context, so that objects of the
-// one can be used with the other. It is false for a device and the one that came
-// back under its name after it was removed.
+// Same reports whether both references have the same context, so that their objects can be used
+// together. It is false for a device and its successor of the same name after a removal.
 func (d *Device) Same(o *Device) bool { return o != nil && d.shared == o.shared }
 
 // Done returns a channel that is closed when the device has been removed, or has
 // reported a fatal error. Close does not close it.
 func (d *Device) Done() <-chan struct{} { return d.removed }
 
-// Close gives the reference back. It may be called more than once. The context
-// goes with the last reference and the last object of the device. The Device
-// that an object returns as its own is not a reference of the caller's: closing
-// it does nothing.
+// Close releases the reference. It may be called more than once. The context is closed with the
+// last reference and the last object of the device. The Device that an object returns as its own
+// does not belong to the caller. Closing it does nothing.
 func (d *Device) Close() error {
 	if d.borrowed || d.closed.Swap(true) {
 		return nil
@@ -141,8 +138,7 @@ func (d *Device) hold() error {
 	return d.ref()
 }
 
-// DeviceAttr is what a device can do (struct ibv_device_attr of
-// ibv_query_device(3)).
+// DeviceAttr lists the capabilities of a device (struct ibv_device_attr of ibv_query_device(3)).
 type DeviceAttr struct {
 	FWVersion       uint64
 	NodeGUID        uint64
@@ -161,8 +157,8 @@ type DeviceAttr struct {
 	MaxMR           int
 	MaxPD           int
 	MaxQPRdAtom     int // reads and atomics of peers in flight on one QP
-	MaxResRdAtom    int // the same, on all QPs
-	MaxQPInitRdAtom int // reads and atomics of ours in flight on one QP
+	MaxResRdAtom    int // likewise, on all QPs
+	MaxQPInitRdAtom int // outgoing reads and atomics in flight on one QP
 	MaxSRQ          int
 	MaxSRQWR        int // receives in one SRQ
 	MaxSRQSGE       int
@@ -177,7 +173,7 @@ type DeviceAttr struct {
 	Ports           int
 	CompVectors     int // interrupts, for CQConfig.Vector
 
-	// Of services that drivers of today do not have, and of one that they had.
+	// Limits of obsolete services. Current drivers report zero.
 	MaxEE            int
 	MaxEERdAtom      int
 	MaxEEInitRdAtom  int
@@ -188,7 +184,7 @@ type DeviceAttr struct {
 	MaxFMR           int
 	MaxMapPerFMR     int
 
-	// What follows is zero where the kernel or the driver does not know of it.
+	// The following fields are zero if the kernel or the driver does not support them.
 	ODP           ODPCaps
 	TimestampMask uint64        // the bits of a completion's timestamp that count
 	CoreClock     uint64        // kHz, of the timestamps
@@ -202,8 +198,7 @@ type DeviceAttr struct {
 	Packets       PacketCaps
 }
 
-// TMCaps says what tag matching can do (struct ibv_tm_caps of
-// ibv_query_device_ex(3)).
+// TMCaps lists the tag matching capabilities (struct ibv_tm_caps of ibv_query_device_ex(3)).
 type TMCaps struct {
 	MaxRndvHdrSize int // bytes
 	MaxTags        int // 0: there is no tag matching
@@ -212,23 +207,23 @@ type TMCaps struct {
 	Flags          uint32 // enum ibv_tm_cap_flags
 }
 
-// RSSCaps says how received packets can be spread (struct ibv_rss_caps of
-// ibv_query_device_ex(3)), but for what is hashed: that is in PacketCaps.
+// RSSCaps lists the capabilities for spreading received packets (struct ibv_rss_caps of
+// ibv_query_device_ex(3)). PacketCaps has the fields that can be hashed.
 type RSSCaps struct {
 	QPTypes      uint32 // bit n: QPs of type n
 	MaxTables    int    // indirection tables
 	MaxTableSize int
 }
 
-// ODPCaps says what memory with the right OnDemand can be used for (struct
-// ibv_odp_caps of ibv_query_device_ex(3)).
+// ODPCaps lists the uses of memory with the right OnDemand (struct ibv_odp_caps of
+// ibv_query_device_ex(3)).
 type ODPCaps struct {
 	Implicit        bool   // of the whole address space
 	Supported       bool   // at all
 	RC, UC, UD, XRC uint32 // ODPSend and so on
 }
 
-// What ODPCaps.RC, UC, UD and XRC consist of.
+// Bits of ODPCaps.RC, UC, UD and XRC.
 const (
 	ODPSend    = abi.IB_UVERBS_ODP_SUPPORT_SEND
 	ODPRecv    = abi.IB_UVERBS_ODP_SUPPORT_RECV
@@ -238,7 +233,7 @@ const (
 	ODPSRQRecv = abi.IB_UVERBS_ODP_SUPPORT_SRQ_RECV
 )
 
-// extend adds what the extended query tells.
+// extend adds the results of the extended query.
 func (a *DeviceAttr) extend(k *abi.UverbsExQueryDeviceResp) {
 	a.CapFlags |= k.DeviceCapFlagsEx
 	a.ODP = ODPCaps{

@@ -10,10 +10,10 @@ import (
 	"purerdma/provider"
 )
 
-// QueryECE returns the options of enhanced connection establishment that the device has granted
-// the QP (ibv_query_ece(3)). After the QP's creation these are all options of the device. After
-// SetECE and the next Modify they are those that the device has in common with the peer. Between
-// these two calls there are none. Where the driver has no ECE, the error wraps errors.ErrUnsupported.
+// QueryECE returns the options of enhanced connection establishment that the device has granted the
+// QP (ibv_query_ece(3)). After the QP's creation these are all options of the device. After SetECE
+// and the next Modify they are the options that both the device and the peer have. Between these
+// two calls there are none. If the driver has no ECE, the error wraps errors.ErrUnsupported.
 //
 // Package cm exchanges the options by itself.
 func (q *QP) QueryECE() (ECE, error) {
@@ -27,10 +27,10 @@ func (q *QP) QueryECE() (ECE, error) {
 	return e, q.opError("query ECE of", err)
 }
 
-// SetECE sets the options that the next Modify gives the device (ibv_set_ece(3)), as a rule those
-// of the peer. With Options of 0 the device is given none. For options of another vendor than the
-// device's the error wraps EINVAL. Where the device or its driver has no ECE, and for the zero
-// ECE, it wraps errors.ErrUnsupported.
+// SetECE sets the options that the next Modify passes to the device (ibv_set_ece(3)). They are
+// usually the options of the peer. With Options of 0, Modify passes none. The error wraps EINVAL
+// for options of another vendor than the device's. It wraps errors.ErrUnsupported for the zero ECE,
+// and if the device or its driver has no ECE.
 func (q *QP) SetECE(e ECE) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

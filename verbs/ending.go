@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// ending is a context that ends once. It is made when somebody asks for it, as for
-// most objects nobody does.
+// ending is a context that ends once. It is created on first use, because most objects never need
+// it.
 type ending struct {
 	mu     sync.Mutex
 	over   bool

@@ -17,21 +17,20 @@ import (
 	"purerdma/uverbs"
 )
 
-// ErrNoDevice says that there is no RDMA device of that name, index or GUID.
+// ErrNoDevice reports that there is no RDMA device of that name, index or GUID.
 var ErrNoDevice = errors.New("no such RDMA device")
 
-// ErrOverrun says that a CQ is in error, which the device tells by AsyncCQErr: as a
-// rule because more completions came than fit. The kernel does not pass on why, and a
-// ConnectX has another reason, that it may not write there. Completions are lost, and
-// which requests have completed is not known any more. The QPs and the CQ are to be
-// closed.
-var ErrOverrun = errors.New("the completion queue is in error (overrun, as a rule), and completions are lost")
+// ErrOverrun reports that a CQ is in error. The device announces it by AsyncCQErr. The usual cause
+// is that more completions came than fit. The kernel does not pass on the cause, and a ConnectX has
+// a second one, which is that it may not write to the CQ's memory. Completions are lost, and it is
+// unknown which requests have completed. The program must close the QPs and the CQ.
+var ErrOverrun = errors.New("the completion queue is in error (usually an overrun): completions are lost")
 
 // OpError is the error of all calls of this package.
 type OpError struct {
-	Op     string // what was tried, as "create QP"
+	Op     string // failed operation, as "create QP"
 	Object string // on what, as "rxe0" or "QP 0x11 of rxe0"
-	Err    error  // why not; for a refused command, the errno
+	Err    error  // cause. For a refused command, the errno
 }
 
 // Error returns "op object: reason".
@@ -40,19 +39,19 @@ func (e *OpError) Error() string { return e.Op + " " + e.Object + ": " + e.Err.E
 // Unwrap returns Err.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// DeviceRemovedError says that a device was taken away while it was open, or that it
-// failed. All objects of that device are gone; closing them succeeds. A device that came
-// back under the name is opened anew.
+// DeviceRemovedError reports that a device was removed while it was open, or that it failed. All
+// objects of that device are unusable. Closing them succeeds. A device that comes back under the
+// same name must be opened again.
 type DeviceRemovedError struct {
 	Device string
-	// Fatal reports that AsyncDeviceFatal was read before the removal was noticed. After
-	// a fatal error the device works again once its driver has reset it, which takes some
-	// drivers minutes. The kernel sends the event also when a driver removes its device
-	// (uverbs_async_event_destroy_uobj), so Fatal does not tell the two apart.
+	// Fatal reports that AsyncDeviceFatal was read before the removal was detected. After a fatal
+	// error, the device works again once its driver has reset it, which takes some drivers minutes.
+	// The kernel also sends the event when a driver removes its device
+	// (uverbs_async_event_destroy_uobj), so Fatal does not distinguish the two.
 	Fatal bool
 }
 
-// Error names the device, and says what happened to it.
+// Error names the device and describes the failure.
 func (e *DeviceRemovedError) Error() string {
 	if e.Fatal {
 		return "RDMA device " + e.Device + " reported a fatal error: it has failed or was removed"
@@ -60,15 +59,15 @@ func (e *DeviceRemovedError) Error() string {
 	return "RDMA device " + e.Device + " was removed"
 }
 
-// NodeError says that the character device of an RDMA device could not be
-// opened, usually because a container was not given it.
+// NodeError reports that the character device of an RDMA device could not be opened. The usual
+// cause is a container that does not have the device node.
 type NodeError struct {
 	Device string
 	Path   string // "" if the kernel made none
 	Err    error  // wraps fs.ErrNotExist, fs.ErrPermission, ...
 }
 
-// Error names the device and the path, and what may help.
+// Error names the device and the path, and adds a hint.
 func (e *NodeError) Error() string {
 	switch {
 	case e.Path == "":
@@ -88,8 +87,8 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // program needs. Kernels of distributions may have a lower number and these commands.
 const MinKernel = "5.10"
 
-// OldKernelError says that the kernel lacks a command without which no device is of
-// use. It is an errors.ErrUnsupported.
+// OldKernelError reports that the kernel lacks a command that every device needs. It is an
+// errors.ErrUnsupported.
 type OldKernelError struct {
 	Device string
 	Err    error // wraps a *uverbs.UnsupportedError that names the command
@@ -103,8 +102,8 @@ func (e *OldKernelError) Error() string {
 // Unwrap returns Err.
 func (e *OldKernelError) Unwrap() error { return e.Err }
 
-// kernelError returns an *OldKernelError instead of an error that says that the verbs
-// interface has no such command, and other errors as they are.
+// kernelError returns an *OldKernelError for an error that reports an unsupported command of the
+// verbs interface, and other errors unchanged.
 func kernelError(device string, err error) error {
 	if e, ok := errors.AsType[*uverbs.UnsupportedError](err); ok && (e.Err == syscall.EPROTONOSUPPORT || e.Err == syscall.ENOTTY) {
 		return &OldKernelError{Device: device, Err: err}
@@ -112,9 +111,8 @@ func kernelError(device string, err error) error {
 	return err
 }
 
-// NoProviderError says that a device belongs to a kernel driver, or speaks a
-// version of its ABI, that no Driver of the Host knows. It is an
-// errors.ErrUnsupported.
+// NoProviderError reports that no Driver of the Host supports the kernel driver of a device, or the
+// version of its ABI. It is an errors.ErrUnsupported.
 type NoProviderError struct {
 	Device     string
 	Driver     abi.DriverID
@@ -125,7 +123,7 @@ type NoProviderError struct {
 // Error names the kernel driver and the versions.
 func (e *NoProviderError) Error() string {
 	if e.Max != 0 {
-		return fmt.Sprintf("RDMA device %s: driver %v has ABI version %d, the Go provider knows %d to %d",
+		return fmt.Sprintf("RDMA device %s: driver %v has ABI version %d, the Go provider supports %d to %d",
 			e.Device, e.Driver, e.ABIVersion, e.Min, e.Max)
 	}
 	return fmt.Sprintf("RDMA device %s: no Go provider for driver %v", e.Device, e.Driver)
@@ -134,10 +132,10 @@ func (e *NoProviderError) Error() string {
 // Unwrap returns errors.ErrUnsupported.
 func (e *NoProviderError) Unwrap() error { return errors.ErrUnsupported }
 
-// opError wraps the error of an operation on an object of s. It says that the
-// device was removed where that is why the file is closed, and which limit it
-// was that was hit. Who is told of the removal may use his memory again: so it waits
-// until the file is really closed, and with it the last QP that could write there.
+// opError wraps the error of an operation on an object of s. If the file is closed because of a
+// removal, it returns a *DeviceRemovedError. It adds the limit if one was hit. A caller that gets a
+// DeviceRemovedError may reuse its memory. So opError first waits until the file is really closed,
+// and with it the last QP that could write there.
 func (s *shared) opError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -145,7 +143,7 @@ func (s *shared) opError(op string, err error) error {
 	return s.errorOf(op, s.info.Name, err)
 }
 
-// opError is that of the device for an operation on the QP itself, which it names.
+// opError wraps the error of an operation on the QP itself, and names the QP.
 func (q *QP) opError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -153,11 +151,11 @@ func (q *QP) opError(op string, err error) error {
 	return q.pd.dev.errorOf(op, q.String(), err)
 }
 
-// errorOf is opError for an error, and with the object's name. It may close the file, and
-// so wait for the readers of completion channels: the caller holds no lock of a CQ.
+// errorOf is opError for an error that is not nil and a given object name. It may close the file,
+// and then waits for the readers of completion channels. The caller must hold no lock of a CQ.
 func (s *shared) errorOf(op, object string, err error) error {
 	if errors.Is(err, syscall.EIO) && s.disassociated() {
-		s.remove() // no event file has told of it yet
+		s.remove() // no event file has reported it yet
 		err = net.ErrClosed
 	}
 	if s.isRemoved() && errors.Is(err, net.ErrClosed) {
@@ -167,8 +165,8 @@ func (s *shared) errorOf(op, object string, err error) error {
 	return &OpError{Op: op, Object: object, Err: fileLimitError(err)}
 }
 
-// fullError is ErrFull with the size of the queue, which it formats only when asked:
-// a full queue is back-pressure, which a program may meet all the time.
+// fullError is ErrFull with the size of the queue. It formats its text only on demand, because a
+// full queue is back-pressure, which a program may meet often.
 type fullError struct {
 	field string // of QPCap or SRQAttr
 	size  int
@@ -197,14 +195,14 @@ func fileLimitError(err error) error {
 	return fmt.Errorf("%w (RLIMIT_NOFILE is %d)", err, mem.FileLimit())
 }
 
-// memoryError adds what was to be registered, and with which rights.
+// memoryError adds the size and the rights of the failed registration.
 func memoryError(size int, access Access, err error) error {
 	return fmt.Errorf("%d bytes, Access %v: %w", size, access, err)
 }
 
-// queueError explains the error of creating or resizing a queue. The queue's memory counts
-// against the limit only if the driver registers it. A removal replaces rings by zeros, which
-// the provider may have read: it is the cause of every error then.
+// queueError explains the error of creating or resizing a queue. The queue's memory counts against
+// the limit only if the driver registers it. A removal replaces rings by zeros, which the provider
+// may have read. After a removal, every error therefore becomes net.ErrClosed.
 func (s *shared) queueError(err error) error {
 	if err != nil && s.isRemoved() {
 		return net.ErrClosed
@@ -215,8 +213,8 @@ func (s *shared) queueError(err error) error {
 	return err
 }
 
-// memlockError adds the limit to an error of registering memory that it may be
-// the reason of, and how to raise it.
+// memlockError adds the limit on locked memory, and how to raise it, to an error that the limit may
+// have caused.
 func memlockError(err error) error {
 	if !errors.Is(err, syscall.ENOMEM) && !errors.Is(err, syscall.EPERM) {
 		return err

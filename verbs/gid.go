@@ -16,14 +16,13 @@ import (
 	"purerdma/uverbs"
 )
 
-// NoGIDError says why a port has no GID for a local address. It wraps
-// EADDRNOTAVAIL.
+// NoGIDError explains why a port has no GID for a local address. It wraps EADDRNOTAVAIL.
 type NoGIDError struct {
 	Device string
 	Port   uint8
-	Addr   netip.Addr // what was asked for; the zero Addr: any
+	Addr   netip.Addr // requested address. The zero Addr means any
 	Reason string
-	Have   []GIDEntry // what the port has
+	Have   []GIDEntry // GIDs of the port
 }
 
 // Error names the address, the reason, and the GIDs that the port has.
@@ -50,15 +49,14 @@ func (e *NoGIDError) Error() string {
 // Unwrap returns EADDRNOTAVAIL.
 func (e *NoGIDError) Unwrap() error { return syscall.EADDRNOTAVAIL }
 
-// GIDFor returns the GID by which a QP or an address handle of a port, counted
-// from 1, sends from a local address.
+// GIDFor returns the GID by which a QP or an address handle of a port, counted from 1, sends from a
+// local address.
 //
-// On Ethernet it is the one of type RoCE v2 on the network interface that has the
-// address. For the zero Addr it is any that peers can reach: rather of IPv4 than of
-// IPv6, rather of an IPv6 address that is routed than of a link-local one. GIDs of
-// interfaces in other network namespaces are never chosen. On InfiniBand it is the
-// first of the table. If there is none, the error is a *NoGIDError. On iWARP, where
-// the connection manager alone connects, the error wraps errors.ErrUnsupported.
+// On Ethernet it is the GID of type RoCE v2 on the network interface that has the address. For the
+// zero Addr it is any GID that peers can reach. Then IPv4 is preferred to IPv6, and a routed IPv6
+// address to a link-local one. GIDs of interfaces in other network namespaces are never chosen. On
+// InfiniBand it is the first GID of the table. If there is none, the error is a *NoGIDError. On
+// iWARP, only the connection manager can connect, and the error wraps errors.ErrUnsupported.
 func (d *Device) GIDFor(port uint8, addr netip.Addr) (GIDEntry, error) {
 	g, err := d.gidFor(port, addr)
 	return g, d.opError("choose GID of", err)
@@ -66,7 +64,7 @@ func (d *Device) GIDFor(port uint8, addr netip.Addr) (GIDEntry, error) {
 
 func (d *Device) gidFor(port uint8, addr netip.Addr) (GIDEntry, error) {
 	if d.Transport() == TransportIWARP {
-		return GIDEntry{}, fmt.Errorf("iWARP connects by the connection manager alone: %w", errors.ErrUnsupported)
+		return GIDEntry{}, fmt.Errorf("only the connection manager connects on iWARP: %w", errors.ErrUnsupported)
 	}
 	link := d.LinkLayer(port)
 	if link == LinkUnspecified {
@@ -102,7 +100,7 @@ func (h *Host) netdevs() ([]uverbs.Interface, error) {
 	for _, i := range ifs {
 		addrs, err := i.Addrs()
 		if err != nil {
-			continue // it has just gone
+			continue // removed in the meantime
 		}
 		d := uverbs.Interface{Index: i.Index, Name: i.Name}
 		for _, a := range addrs {
@@ -117,7 +115,7 @@ func (h *Host) netdevs() ([]uverbs.Interface, error) {
 	return devs, nil
 }
 
-// gidChoice is the choice of a GID.
+// gidChoice holds the inputs of choosing a GID.
 type gidChoice struct {
 	port    uint8
 	link    LinkLayer
@@ -125,7 +123,7 @@ type gidChoice struct {
 	netdevs []uverbs.Interface
 }
 
-// choose returns the best of a table, or why there is none and what the port has.
+// choose returns the best GID of a table, or the reason why there is none and the GIDs of the port.
 func (c *gidChoice) choose(table []GIDEntry) (best GIDEntry, reason string, have []GIDEntry) {
 	for _, g := range table {
 		if g.Port == c.port {
@@ -150,7 +148,7 @@ func (c *gidChoice) choose(table []GIDEntry) (best GIDEntry, reason string, have
 	}), "", have
 }
 
-// reach orders GIDs by how far they are good for; the best is first.
+// reach orders GIDs by the distance at which peers can reach them, the farthest first.
 func reach(g GID) int {
 	switch a := g.Addr(); {
 	case a.Is4():
@@ -171,18 +169,18 @@ func (c *gidChoice) fits(g GIDEntry) bool {
 	return g.Type == GIDTypeRoCEv2 && c.here(g)
 }
 
-// plain is the address as a GID has it.
+// plain returns the address without its zone, as GIDs have none.
 func (c *gidChoice) plain() netip.Addr { return c.addr.WithZone("").Unmap() }
 
-// here says whether an entry belongs to this network namespace: indices of
-// interfaces mean nothing in another one, but addresses then differ.
+// here reports whether an entry belongs to this network namespace. Interface indices may be the
+// same in two namespaces, so the addresses are also compared.
 func (c *gidChoice) here(g GIDEntry) bool {
 	d := c.netdev(g.Ifindex)
 	if d == nil || c.addr.Zone() != "" && c.addr.Zone() != d.Name && c.addr.Zone() != strconv.Itoa(d.Index) {
 		return false
 	}
-	// The table has a link-local GID made of the MAC even if the interface has
-	// another such address, or none.
+	// The table has a link-local GID made of the MAC even if the interface has another such
+	// address, or none.
 	a := g.GID.Addr()
 	return slices.Contains(d.Addrs, a) || a.IsLinkLocalUnicast()
 }
@@ -196,7 +194,7 @@ func (c *gidChoice) netdev(index int) *uverbs.Interface {
 	return nil
 }
 
-// reason says why none of the entries that the port has fits.
+// reason explains why none of the port's entries fits.
 func (c *gidChoice) reason(have []GIDEntry) string {
 	if c.link != LinkEthernet {
 		return "no entry of the table has it"
@@ -228,5 +226,5 @@ func (c *gidChoice) reason(have []GIDEntry) string {
 			return "it is an address of " + d.Name + ", the device belongs to " + here
 		}
 	}
-	return "it is no address of this host in this network namespace; the device belongs to " + here
+	return "this network namespace has no such address; the device belongs to " + here
 }

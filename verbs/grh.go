@@ -8,25 +8,24 @@ import (
 	"syscall"
 )
 
-// GRHLen is how many bytes a datagram leaves free at the start of its receive:
-// the GRH, or what takes its place. The message follows.
+// GRHLen is the number of bytes that a datagram leaves free at the start of its receive, for the
+// GRH or its substitute. The message follows.
 const GRHLen = 40
 
-// AHAttrFromWC returns the address to answer a datagram at
-// (ibv_init_ah_from_wc(3)): wc is its completion, grh the first GRHLen bytes of
-// its receive, which count if wc has WCGRH. On RoCE v2 over IPv4 the device puts
-// an IPv4 header into the second half of them. The bytes are the peer's: what
-// makes no sense, and an address of which the port has no GID, as that of a
-// multicast group, for which there is AHAttrFromGroupWC, is an error that wraps
-// EINVAL. It asks the kernel for the GIDs.
+// AHAttrFromWC returns the address of a datagram's sender, for a reply (ibv_init_ah_from_wc(3)). wc
+// is the datagram's completion. grh is the first GRHLen bytes of its receive, which are valid if wc
+// has WCGRH. On RoCE v2 over IPv4 the device puts an IPv4 header into the second half of them. The
+// peer controls these bytes. Malformed headers return an error that wraps EINVAL, and so do
+// addresses of which the port has no GID. Addresses of multicast groups are among them.
+// AHAttrFromGroupWC accepts those. AHAttrFromWC queries the GIDs from the kernel.
 func (d *Device) AHAttrFromWC(port uint8, wc *WC, grh []byte) (AHAttr, error) {
 	a, err := d.ahAttrFromWC(port, wc, grh)
 	return a, d.opError("find sender of datagram on", err)
 }
 
-// AHAttrFromGroupWC is AHAttrFromWC for a QP that is in a multicast group: a datagram
-// to the group is answered from where the membership is. group is its address, which
-// EventMulticastJoin of package cm tells. (libibverbs has no counterpart.)
+// AHAttrFromGroupWC is AHAttrFromWC for a QP that is in a multicast group. The reply to a datagram
+// to the group is sent from the GID of the membership. group is the group's address, which
+// EventMulticastJoin of package cm reports. libibverbs has no such function.
 func (d *Device) AHAttrFromGroupWC(group *AHAttr, wc *WC, grh []byte) (AHAttr, error) {
 	a, err := d.ahAttrFromGroupWC(group, wc, grh)
 	return a, d.opError("find sender of datagram to a group on", err)
@@ -40,7 +39,7 @@ func (d *Device) ahAttrFromGroupWC(group *AHAttr, wc *WC, grh []byte) (AHAttr, e
 	if err != nil {
 		return AHAttr{}, err
 	}
-	if !r.to.Addr().IsMulticast() { // it was for the QP alone
+	if !r.to.Addr().IsMulticast() { // it was sent to the QP only
 		return d.ahAttrFromWC(group.Port, wc, grh)
 	}
 	r.route.SGIDIndex = group.GRH.SGIDIndex
@@ -74,14 +73,14 @@ func (d *Device) ahAttrFromWC(port uint8, wc *WC, grh []byte) (AHAttr, error) {
 	return AHAttr{}, fmt.Errorf("port %d has no GID %v of type %v: %w", port, r.to, typ, syscall.EINVAL)
 }
 
-// route is a received packet's way back.
+// route is the return path of a received packet.
 type route struct {
-	route GlobalRoute // all but SGIDIndex
-	to    GID         // whom the packet was for
+	route GlobalRoute // without SGIDIndex
+	to    GID         // destination of the packet
 	typ   GIDType     // RoCE v1 also for InfiniBand
 }
 
-// What follows a header: the next header of IPv6 and of a GRH.
+// Values of the next header field of IPv6 and of a GRH.
 const (
 	nextUDP = 17
 	nextBTH = 0x1b
@@ -120,9 +119,9 @@ func parseRoute(b []byte) (route, error) {
 	return r, nil
 }
 
-// isIPv4 tells an IPv4 header in the second half from the rest of a GRH. Where the
-// first half looks like the start of one, only the checksum of the second tells:
-// devices need not write the first half.
+// isIPv4 distinguishes an IPv4 header in the second half from the rest of a GRH. If the first half
+// also looks like the start of a GRH, only the checksum of the second half decides. Devices need
+// not write the first half.
 func isIPv4(b []byte) bool {
 	ip := b[20:40]
 	if b[0]>>4 != 6 {

@@ -21,29 +21,27 @@ import (
 // DeviceInfo is one RDMA device, open or not.
 type DeviceInfo = uverbs.DeviceInfo
 
-// Host opens devices, each once, and shares them: connections that were made
-// through one Host can share protection domains, memory and completion queues.
-// Most programs have one, DefaultHost. The zero Host knows no drivers. The
-// fields must not change once the Host is in use; its methods may be called
-// concurrently.
+// Host opens devices, each once, and shares them. Connections that were made through one Host can
+// share protection domains, memory and completion queues. Most programs have one, DefaultHost. The
+// zero Host has no drivers. The fields must not change once the Host is in use. Its methods may be
+// called concurrently.
 type Host struct {
-	// Drivers are the user-space halves of kernel drivers.
+	// Drivers are the user-space parts of kernel drivers.
 	Drivers []provider.Driver
-	// Kernel is where devices come from; nil is the running kernel. Tests put
-	// a fake one here (package uverbstest).
+	// Kernel provides the devices. nil is the running kernel. Tests use a fake (package
+	// uverbstest).
 	Kernel uverbs.Kernel
-	// Trace, if not nil, gets every command that devices are given, with its
-	// input and answer, at level Debug. If it is nil, the environment decides:
-	// RDMA_TRACE=1 writes them to standard error.
+	// Trace, if not nil, logs every command to a device, with its input and output, at level Debug.
+	// If it is nil, the environment decides. RDMA_TRACE=1 writes the commands to standard error.
 	Trace *slog.Logger
-	// Log, if not nil, gets the events of the connection manager, each with what
-	// it has done to its ID: at level Info how connections begin and end, at
-	// Debug the others. At level Error it gets the faults of devices that no call
-	// returns, as completions that a provider does not understand.
+	// Log, if not nil, logs the events of the connection manager, each with the resulting state of
+	// its ID. The beginning and end of connections have level Info, other events have level Debug.
+	// Level Error is for faults of devices that no call returns, such as completions that a
+	// provider does not understand.
 	Log *slog.Logger
 
 	once   sync.Once
-	traced uverbs.Kernel // Kernel or what is in its place, after once
+	traced uverbs.Kernel // Kernel or its default, with tracing. Set by once
 
 	mu   sync.Mutex
 	open map[string]*shared // by name
@@ -71,8 +69,8 @@ func (h *Host) kernel() uverbs.Kernel {
 	return h.traced
 }
 
-// Devices lists the RDMA devices of the host that this network namespace sees
-// (ibv_get_device_list(3)), also those that no Driver is for.
+// Devices lists the RDMA devices of the host that are visible in this network namespace
+// (ibv_get_device_list(3)). Devices without a Driver are included.
 func (h *Host) Devices() ([]DeviceInfo, error) {
 	infos, err := h.kernel().Devices()
 	if err != nil {
@@ -81,9 +79,8 @@ func (h *Host) Devices() ([]DeviceInfo, error) {
 	return infos, nil
 }
 
-// Open opens a device by its name, as "rxe0" (ibv_open_device(3)). The error
-// wraps ErrNoDevice, a *NodeError or a *NoProviderError. The caller closes the
-// device.
+// Open opens a device by its name, as "rxe0" (ibv_open_device(3)). The error wraps ErrNoDevice, a
+// *NodeError or a *NoProviderError. The caller closes the device.
 func (h *Host) Open(name string) (*Device, error) {
 	return h.find(name, func(d *DeviceInfo) bool { return d.Name == name })
 }
@@ -101,8 +98,8 @@ func (h *Host) openIndex(index int, guid uint64) (*Device, error) {
 func (h *Host) find(name string, match func(*DeviceInfo) bool) (*Device, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// An open device is found without asking the kernel: its name may have
-	// been changed since, but not its index.
+	// An open device is found without a system call. Its name may have been changed since, but not
+	// its index.
 	for _, s := range h.open {
 		if match(&s.info) {
 			s.refs++
@@ -121,13 +118,13 @@ func (h *Host) find(name string, match func(*DeviceInfo) bool) (*Device, error) 
 	return nil, &OpError{Op: "open", Object: name, Err: fmt.Errorf("%w: there %s", ErrNoDevice, listed(infos))}
 }
 
-// listed says which devices there are.
+// listed formats the list of devices.
 func listed(infos []uverbs.DeviceInfo) string {
 	switch len(infos) {
 	case 0:
-		return "is none (rdmadoctor says what is missing)"
+		return "is none (run rdmadoctor to find the cause)"
 	case 1:
-		return "is " + infos[0].Name + " alone"
+		return "is only " + infos[0].Name
 	}
 	names := make([]string, len(infos))
 	for i := range infos {
@@ -136,8 +133,8 @@ func listed(infos []uverbs.DeviceInfo) string {
 	return "are " + strings.Join(names, ", ")
 }
 
-// openLocked opens the context that is shared from now on. The caller holds the
-// lock, so that nobody opens the device a second time meanwhile.
+// openLocked opens the shared context. The caller holds the lock, so that the device is not opened
+// twice.
 func (h *Host) openLocked(info DeviceInfo) (*Device, error) {
 	s, err := h.newShared(info)
 	if err != nil {

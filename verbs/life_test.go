@@ -327,7 +327,7 @@ func TestOpenErrors(t *testing.T) {
 		"forbidden":   {nil, &fs.PathError{Op: "open", Path: node.Node, Err: syscall.EACCES}, fs.ErrPermission, "no permission to read and write /dev/infiniband/uverbs7"},
 		"too many":    {nil, &fs.PathError{Op: "open", Path: node.Node, Err: syscall.EMFILE}, syscall.EMFILE, "RLIMIT_NOFILE is "},
 		"no provider": {func(i *uverbs.DeviceInfo) { i.DriverID = abi.RDMA_DRIVER_QEDR }, nil, errors.ErrUnsupported, "no Go provider for driver qedr"},
-		"other ABI":   {func(i *uverbs.DeviceInfo) { i.ABIVersion = 9 }, nil, errors.ErrUnsupported, "driver rxe has ABI version 9, the Go provider knows 2 to 2"},
+		"other ABI":   {func(i *uverbs.DeviceInfo) { i.ABIVersion = 9 }, nil, errors.ErrUnsupported, "driver rxe has ABI version 9, the Go provider supports 2 to 2"},
 	} {
 		info := node
 		if c.change != nil {
@@ -346,7 +346,7 @@ func TestOpenErrors(t *testing.T) {
 func TestOpenUnknown(t *testing.T) {
 	for words, names := range map[string][]string{
 		"there is none (rdmadoctor": nil,
-		"there is rxe0 alone":       {"rxe0"},
+		"there is only rxe0":        {"rxe0"},
 		"there are rxe0, rxe1":      {"rxe0", "rxe1"},
 	} {
 		h := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New(names...)}

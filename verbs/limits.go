@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// limit is one size that was asked for, and what the device has.
+// limit is a requested size and the maximum of the device.
 type limit struct {
 	name string
 	want int
-	max  int // 0: the device does not say
+	max  int // 0 if the device does not report it
 }
 
-// checkLimits returns an error that names the first size that the device does not
-// have: the kernel would say EINVAL to all of them.
+// checkLimits returns an error that names the first size that exceeds the device's. The kernel
+// would return EINVAL for any of them.
 func checkLimits(limits ...limit) error {
 	for _, l := range limits {
 		switch {
@@ -42,7 +42,7 @@ func (s *shared) checkVector(v int) error {
 	return nil
 }
 
-// checkPort checks a port of this host's, which the field is about.
+// checkPort checks the number of a local port. field is its name in the error.
 func (s *shared) checkPort(field string, port uint8) error {
 	if n := len(s.links); port == 0 || int(port) > n {
 		return fmt.Errorf("%s is %d, the device has %d, counted from 1: %w", field, port, n, syscall.EINVAL)
@@ -56,7 +56,7 @@ func (s *shared) checkCap(c *QPCap) error {
 		limit{"Cap.RecvWR", c.RecvWR, s.attr.MaxQPWR},
 		limit{"Cap.SendSGE", c.SendSGE, s.attr.MaxSGE},
 		limit{"Cap.RecvSGE", c.RecvSGE, s.attr.MaxSGE},
-		limit{"Cap.Inline", c.Inline, 0}, // the provider knows
+		limit{"Cap.Inline", c.Inline, 0}, // the provider checks it
 	)
 }
 

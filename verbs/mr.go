@@ -14,17 +14,18 @@ import (
 	"purerdma/provider"
 )
 
-// MR is registered memory: local work requests name pieces of it by Slice, peers
-// by Remote (ibv_reg_mr(3)). Its methods may be called concurrently.
+// MR is registered memory (ibv_reg_mr(3)). Local work requests name pieces of it by Slice, peers by
+// Remote. Its methods may be called concurrently.
 type MR struct {
 	pd   *PD
 	p    provider.MR
 	buf  *buffer // nil if the memory is another device's
 	addr uint64
 	size int
-	keys atomic.Uint64 // lkey<<32 | rkey; Reregister may change them
+	keys atomic.Uint64 // lkey<<32 | rkey. Reregister may change them
 	leak *leak.Entry
-	// onDemand says that the memory is not pinned, whatever Reregister makes of access.
+	// onDemand reports that the memory is not pinned. Reregister does not change it, even if it
+	// changes access.
 	onDemand bool
 
 	mu     sync.Mutex // of Reregister and Close
@@ -32,21 +33,18 @@ type MR struct {
 	closed atomic.Bool
 }
 
-// Alloc registers new, zeroed memory of size bytes for a PD. The memory is
-// outside the Go heap and starts on a page of its own. It lives until the MR is
-// closed, and every other one that RegMR made over a part of it, and must not be
-// touched afterwards.
+// Alloc registers new, zeroed memory of size bytes for a PD. The memory is outside the Go heap and
+// starts on a page of its own. It lives until the MR is closed, and every other MR that RegMR made
+// over a part of it. It must not be touched afterwards.
 //
-// An error that wraps ENOMEM or EPERM usually means RLIMIT_MEMLOCK, and names
-// it.
+// An error that wraps ENOMEM or EPERM usually means RLIMIT_MEMLOCK, and names it.
 func (p *PD) Alloc(size int, access Access) (*MR, error) {
 	return p.alloc(size, access, false)
 }
 
-// AllocHuge is Alloc with pages of the kernel's default huge size, usually 2 MiB,
-// which devices and their drivers need fewer entries for. The administrator sets
-// them aside (/proc/sys/vm/nr_hugepages): if there are not enough, the error wraps
-// ENOMEM.
+// AllocHuge is Alloc with pages of the kernel's default huge size, usually 2 MiB. Devices and their
+// drivers need fewer entries for them. The administrator reserves these pages
+// (/proc/sys/vm/nr_hugepages). If there are not enough, the error wraps ENOMEM.
 func (p *PD) AllocHuge(size int, access Access) (*MR, error) {
 	return p.alloc(size, access, true)
 }
@@ -62,11 +60,11 @@ func (p *PD) alloc(size int, access Access, huge bool) (*MR, error) {
 	return p.register(buf, access)
 }
 
-// RegMR registers the memory of b, which may come from the Go heap: it is pinned
-// there, and kept from being collected, until the MR is closed. Parts of pages
-// are fine; other memory on the same pages is not reachable by the device. For
-// memory of one's own, Alloc is the better choice: the pages of small Go slices
-// are shared with other objects and all count against RLIMIT_MEMLOCK.
+// RegMR registers the memory of b, which may come from the Go heap. It is pinned there, and not
+// garbage-collected, until the MR is closed. b need not start or end on a page boundary. The device
+// cannot reach other memory on the same pages. For memory that the program allocates for RDMA,
+// Alloc is the better choice. The pages of small Go slices are shared with other objects and all
+// count against RLIMIT_MEMLOCK.
 func (p *PD) RegMR(b []byte, access Access) (*MR, error) {
 	if len(b) == 0 {
 		return nil, p.dev.opError("register memory on", fmt.Errorf("no bytes: %w", syscall.EINVAL))
@@ -94,7 +92,7 @@ func (p *PD) register(buf *buffer, access Access) (*MR, error) {
 
 func newMR(p *PD, mr provider.MR, buf *buffer, addr uint64, size int, access Access) *MR {
 	m := &MR{pd: p, p: mr, buf: buf, addr: addr, size: size, access: access, leak: leak.Track("MR", p.dev.info.Name)}
-	m.onDemand = access&OnDemand != 0 || buf == nil // another device's memory may move, too
+	m.onDemand = access&OnDemand != 0 || buf == nil // memory of another device may also move
 	m.setKeys()
 	p.onDemand.add(m)
 	return m
@@ -102,15 +100,15 @@ func newMR(p *PD, mr provider.MR, buf *buffer, addr uint64, size int, access Acc
 
 func (m *MR) setKeys() { m.keys.Store(uint64(m.p.LKey())<<32 | uint64(m.p.RKey())) }
 
-// String returns the size, the keys and the device, as "8192 bytes of memory, lkey 0x100,
-// rkey 0x100, of rxe0", and none of the memory.
+// String returns the size, the keys and the device, as "8192 bytes of memory, lkey 0x100, rkey
+// 0x100, of rxe0". It does not contain the data.
 func (m *MR) String() string {
 	return fmt.Sprintf("%d bytes of memory, lkey %#x, rkey %#x, of %v", m.size, m.LKey(), m.RKey(), m.PD().Device())
 }
 
-// Bytes returns the memory, nil if it is another device's. That of Alloc must not be
-// touched after Close, from when on Bytes returns nil. While a work request names it,
-// it belongs to the device.
+// Bytes returns the memory, nil if it is another device's. Memory of Alloc must not be touched
+// after Close, and Bytes then returns nil. While a work request names the memory, it belongs to the
+// device.
 func (m *MR) Bytes() []byte {
 	if m.buf == nil || m.buf.ours() && m.closed.Load() {
 		return nil
@@ -144,10 +142,9 @@ func (m *MR) Access() Access {
 	return m.access
 }
 
-// Slice returns the n bytes from off on as an element of a work request. Like
-// the slice expression b[off:off+n] it panics if they are not all in the MR; and
-// also if the MR is closed, whose memory the device must not be given, and if n
-// does not fit the 32 bits that an element has for it.
+// Slice returns the n bytes from off on as an element of a work request. Like the slice expression
+// b[off:off+n], it panics if they are not all in the MR. It also panics if n does not fit the 32
+// bits of an element's length, or if the MR is closed, because the device must not use its memory.
 func (m *MR) Slice(off, n int) SGE {
 	if m.closed.Load() {
 		panic("verbs: element of a closed MR")
@@ -167,14 +164,14 @@ func (m *MR) Slice(off, n int) SGE {
 // does.
 func (m *MR) SGE() SGE { return m.Slice(0, m.size) }
 
-// Close deregisters the memory and frees or unpins it (ibv_dereg_mr(3)). It may be called
-// more than once. It is safe while work requests still name the memory: the memory goes
-// after the device has lost its access. These requests fail when the device gets to them,
-// and break their connections, so wait for them or close the QP first.
+// Close deregisters the memory and frees or unpins it (ibv_dereg_mr(3)). It may be called more than
+// once. It is safe while work requests still name the memory, because the memory is freed after the
+// device has lost its access. These requests fail when the device executes them, and break their
+// connections, so wait for them or close the QP first.
 //
-// If the kernel refuses, as with memory that windows are bound to, Close returns the error.
-// The memory stays in place, because the device may still reach it, until another Close
-// succeeds. The Close of each window and each QP on the PD tries it again, too.
+// If the kernel refuses, for example because windows are bound to the memory, Close returns the
+// error. The memory stays in place, because the device may still reach it, until another Close
+// succeeds. The Close of each window and each QP on the PD also tries it again.
 func (m *MR) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

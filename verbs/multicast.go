@@ -13,11 +13,10 @@ import (
 // MulticastQPN is the QP number of datagrams to a multicast group.
 const MulticastQPN = 0xffffff
 
-// AttachMulticast makes a UD QP receive what is sent to a multicast group
-// (ibv_attach_mcast(3)): gid names the group, on RoCE v2 its IPv6 or IPv4-mapped
-// address; lid is its LID on InfiniBand and 0 on Ethernet. The network must bring the packets to the port, which is what the
-// connection manager's JoinMulticast sees to. Close of the QP ends it, if
-// DetachMulticast has not.
+// AttachMulticast makes a UD QP receive the datagrams to a multicast group (ibv_attach_mcast(3)).
+// gid names the group. On RoCE v2 it is the group's IPv6 or IPv4-mapped address. lid is the group's
+// LID on InfiniBand and 0 on Ethernet. The network must bring the packets to the port, which the
+// connection manager's JoinMulticast arranges. Close of the QP also detaches it.
 func (q *QP) AttachMulticast(gid GID, lid uint16) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -42,7 +41,7 @@ func (q *QP) attachMulticast(g group) error {
 	if err := q.pd.dev.file.AttachMcast(q.p.Handle(), g.gid, g.lid); err != nil {
 		return err
 	}
-	// Attaching twice to one group is attaching once.
+	// A second attachment to the same group has no effect.
 	if q.groups == nil {
 		q.groups = make(map[group]struct{})
 	}
@@ -74,8 +73,7 @@ func (q *QP) detachMulticast(g group) error {
 	return nil
 }
 
-// detachAll detaches the QP from its groups: the kernel does not destroy it
-// before.
+// detachAll detaches the QP from its groups, because the kernel does not destroy an attached QP.
 func (q *QP) detachAll() error {
 	var errs []error
 	for g := range q.groups {

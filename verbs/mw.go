@@ -11,9 +11,9 @@ import (
 	"purerdma/provider"
 )
 
-// MW is a memory window: a key by which peers reach a piece of a memory region,
-// given and taken by work requests, without a system call for each
-// (ibv_alloc_mw(3)). Its methods may be called concurrently.
+// MW is a memory window (ibv_alloc_mw(3)). It is a key by which peers reach a piece of a memory
+// region. Work requests bind and unbind it, without a system call. Its methods may be called
+// concurrently.
 type MW struct {
 	pd   *PD
 	p    provider.MW
@@ -48,22 +48,23 @@ func (w *MW) PD() *PD { return w.pd }
 // Type returns the type of the window.
 func (w *MW) Type() MWType { return w.typ }
 
-// RKey returns the key that the last Bind gave the window, for requests of peers. It
-// is 0 before the first Bind.
+// RKey returns the key that the last Bind assigned to the window, for requests of peers. It is 0
+// before the first Bind.
 func (w *MW) RKey() uint32 { return w.Remote().RKey }
 
-// Bind returns the work request that binds the window to the n bytes of mr from
-// off on (OpBindMW; ibv_bind_mw(3)) and gives it a new key, which RKey returns from
-// then on. Post it once, to a QP of the window's PD of type RC or UC, before the
-// next Bind. mr has the right MWBind, and what access lets peers do; it cannot be
-// deregistered while windows are bound to it. With n of 0 a window of type 1 is unbound;
-// one of type 2 is by OpLocalInv, or by the peer's OpSendInv. A bind that fails
-// breaks the QP, and leaves the window good for nothing but Close. Close or
-// invalidate a window of type 2 before its QP: rxe has the QP's Close wait for it.
+// Bind returns the work request that binds the window to the n bytes of mr from off on (OpBindMW;
+// ibv_bind_mw(3)). The bind assigns the window a new key, which RKey returns from then on. Post it
+// once, to a QP of the window's PD of type RC or UC, before the next Bind.
 //
-// Do not let strangers connect to an rxe device while a program on this host has a
-// window of type 2 on it: a peer's SEND_WITH_INV that names an unbound window, such as
-// one that it has invalidated before, ends rxe's kernel.
+// mr needs the right MWBind, and all rights of access. It cannot be deregistered while windows are
+// bound to it. With n of 0 a window of type 1 is unbound. OpLocalInv unbinds a window of type 2,
+// and so does the peer's OpSendInv. A bind that fails breaks the QP, and after it the window can
+// only be closed. Close or invalidate a window of type 2 before its QP, because rxe makes the QP's
+// Close wait for it.
+//
+// Do not let untrusted hosts connect to an rxe device while a program on this host has a window of
+// type 2 on it. A peer's SEND_WITH_INV that names an unbound window, for example an invalidated
+// one, crashes the kernel in rxe.
 //
 // Like MR.Slice it panics if the bytes are not all in mr.
 func (w *MW) Bind(mr *MR, off, n int, access Access) SendWR {
@@ -75,8 +76,8 @@ func (w *MW) Bind(mr *MR, off, n int, access Access) SendWR {
 	return SendWR{Opcode: OpBindMW, Bind: b}
 }
 
-// nextKey returns the key whose low byte, which is the owner's to choose, is one
-// more (ibv_inc_rkey(3)).
+// nextKey returns k with its low byte, which the owner of the key chooses, increased by one
+// (ibv_inc_rkey(3)).
 func nextKey(k uint32) uint32 { return k&^0xff | (k+1)&0xff }
 
 // Close deallocates the window (ibv_dealloc_mw(3)), bound or not. It may be called

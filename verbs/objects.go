@@ -4,18 +4,18 @@ package verbs
 
 import "sync"
 
-// objects are the CQs, QPs and SRQs of a device by the user handles that the
-// kernel's events name them by. An address would do for C; a number that is never
-// used again tells an event that comes too late.
+// objects maps the user handles in the kernel's events to the CQs, QPs and SRQs of a device. C
+// programs use addresses as handles. A number that is never reused also identifies late events,
+// which name a closed object.
 type objects struct {
 	mu     sync.Mutex
 	last   uint64
 	all    map[uint64]any
-	making map[uint64]struct{} // those whose creation has not returned
+	making map[uint64]struct{} // objects whose creation has not returned
 	change sync.Cond           // broadcast when making shrinks
 }
 
-// add gives an object its handle, before the kernel has it. made or remove follows.
+// add assigns an object its handle, before the kernel creates it. made or remove follows.
 func (o *objects) add(object any) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -30,7 +30,7 @@ func (o *objects) add(object any) uint64 {
 	return o.last
 }
 
-// made notes that the object is complete: others may use it.
+// made marks the object as complete, so that others may use it.
 func (o *objects) made(handle uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -68,8 +68,8 @@ func (o *objects) cqsOf(ch *CompChannel) []*CQ {
 	return cqs
 }
 
-// findMade is find of an object that others may use. The kernel's first event of an
-// object may come before its creation has returned: findMade waits for that.
+// findMade is find of an object that others may use. The kernel's first event of an object may come
+// before its creation has returned. Then findMade waits for that.
 func (o *objects) findMade(handle uint64) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 	"purerdma/provider"
 )
 
-// PD is a protection domain: queue pairs reach the memory of their own PD only
-// (ibv_alloc_pd(3)).
+// PD is a protection domain (ibv_alloc_pd(3)). Queue pairs reach only the memory of their own PD.
 type PD struct {
 	dev   *shared
 	p     provider.PD
@@ -36,10 +35,10 @@ func (d *Device) AllocPD() (*PD, error) {
 	return &PD{dev: d.shared, p: p, leak: leak.Track("PD", d.info.Name)}, nil
 }
 
-// DefaultPD returns the PD that all users of the device may share. It belongs to
-// the device: Close of it does nothing.
+// DefaultPD returns the PD that all users of the device may share. It belongs to the device, and
+// closing it does nothing.
 func (d *Device) DefaultPD() (*PD, error) {
-	// The reference keeps the context, and so the PD, until it is here.
+	// The reference keeps the context open, and with it the PD, until the end of this call.
 	if err := d.hold(); err != nil {
 		return nil, d.opError("allocate PD on", err)
 	}
@@ -59,13 +58,13 @@ func (d *Device) DefaultPD() (*PD, error) {
 // Device returns the device of the PD, which need not be closed.
 func (p *PD) Device() *Device { return p.dev.self }
 
-// Provider returns the provider's PD, for what only one vendor has.
+// Provider returns the provider's PD, for extensions of one vendor.
 func (p *PD) Provider() provider.PD { return p.p }
 
-// Close lets go of the PD (ibv_dealloc_pd(3)): new objects fail with net.ErrClosed from now
-// on. The PD is deallocated at once, or with the Close of the last object on it, which then
-// returns the error of both. Close may be called more than once. After an error, the next
-// Close tries again, and so does the next Close of an object that was on the PD.
+// Close releases the PD (ibv_dealloc_pd(3)). New objects fail with net.ErrClosed from now on. The
+// PD is deallocated at once, or with the Close of the last object on it, which then returns the
+// error of both. Close may be called more than once. After an error, the next Close tries again,
+// and so does the next Close of an object that was on the PD.
 func (p *PD) Close() error {
 	if p.deflt {
 		return nil
@@ -83,7 +82,7 @@ func (p *PD) destroy() error {
 
 func (p *PD) release() error { return p.dev.unref() }
 
-// attach notes a new object on the PD, which holds the device, too.
+// attach counts a new object on the PD. It also holds the device.
 func (p *PD) attach(k kind) error {
 	if err := p.users.add(k); err != nil {
 		return err
@@ -103,8 +102,8 @@ func (p *PD) detach(k kind) error {
 // object calls it after the object has gone.
 func (p *PD) retry() error { return p.users.retry() }
 
-// closeRefused tries to close the memory regions again whose Close the kernel has refused.
-// Their Close has returned the error.
+// closeRefused retries the Close of the memory regions whose Close the kernel has refused. Their
+// Close has returned the error.
 func (p *PD) closeRefused() {
 	p.refused.Range(func(mr, _ any) bool {
 		_ = mr.(*MR).Close()

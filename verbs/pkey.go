@@ -10,10 +10,9 @@ import (
 	"purerdma/uverbs"
 )
 
-// PKey returns one entry of the P_Key table of a port, counted from 1
-// (ibv_query_pkey(3)). The highest bit says that the port is a full member of the
-// partition. On Ethernet there is one entry, 0xffff. The error for an entry that is
-// not there wraps fs.ErrNotExist. It reads sysfs.
+// PKey returns one entry of the P_Key table of a port, counted from 1 (ibv_query_pkey(3)). The
+// highest bit is set if the port is a full member of the partition. On Ethernet there is one entry,
+// 0xffff. The error for an entry that does not exist wraps fs.ErrNotExist. It reads sysfs.
 func (d *Device) PKey(port uint8, index int) (uint16, error) {
 	key, err := d.pkey(port, index)
 	return key, d.opError("query P_Key of", err)

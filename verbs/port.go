@@ -35,7 +35,7 @@ func (s PortState) String() string {
 	return fmt.Sprintf("PortState(%d)", uint8(s))
 }
 
-// PortAttr is a port as it is now (struct ibv_port_attr of ibv_query_port(3)).
+// PortAttr holds the current attributes of a port (struct ibv_port_attr of ibv_query_port(3)).
 type PortAttr struct {
 	State         PortState
 	MaxMTU        MTU
@@ -48,9 +48,9 @@ type PortAttr struct {
 	SubnetTimeout uint8
 	GRHRequired   bool // addresses must be Global
 
-	PhysState      uint8  // enum ib_port_phys_state: 5 is link up
+	PhysState      uint8  // enum ib_port_phys_state. 5 is link up.
 	ActiveWidth    uint8  // of the link: enum ib_port_width, a bit
-	ActiveSpeed    uint8  // of a lane: enum ib_port_speed, a bit
+	ActiveSpeed    uint8  // of a lane, one bit of enum ib_port_speed
 	CapFlags       uint32 // enum ibv_port_cap_flags
 	CapFlags2      uint16 // enum ibv_port_cap_flags2
 	LMC            uint8  // log2 of how many LIDs the port has
@@ -62,7 +62,7 @@ type PortAttr struct {
 	QKeyViolations uint32
 }
 
-// QueryPort asks the kernel about a port, counted from 1.
+// QueryPort queries the attributes of a port, counted from 1, from the kernel.
 func (d *Device) QueryPort(port uint8) (PortAttr, error) {
 	if err := d.checkPort("port", port); err != nil {
 		return PortAttr{}, d.opError("query port of", err)
@@ -99,8 +99,7 @@ func (d *Device) QueryPort(port uint8) (PortAttr, error) {
 	}, nil
 }
 
-// GIDType is what packets a GID is for: enum ibv_gid_type of
-// ibv_query_gid_ex(3).
+// GIDType is the packet format that a GID selects: enum ibv_gid_type of ibv_query_gid_ex(3).
 type GIDType uint8
 
 // Types of GIDs.
@@ -110,7 +109,7 @@ const (
 	GIDTypeRoCEv2 GIDType = abi.IB_UVERBS_GID_TYPE_ROCE_V2
 )
 
-// String returns the name as the kernel's files in sysfs have it, as "RoCE v2".
+// String returns the name in the kernel's files in sysfs, as "RoCE v2".
 func (t GIDType) String() string {
 	switch t {
 	case GIDTypeIB:
@@ -133,8 +132,8 @@ type GIDEntry struct {
 	Ifindex int // of the network interface, 0 if there is none
 }
 
-// GID returns one entry of a port's GID table (ibv_query_gid_ex(3), Linux 5.10);
-// ports count from 1. The error for an entry that is not valid wraps ENODATA.
+// GID returns one entry of a port's GID table (ibv_query_gid_ex(3), Linux 5.10). Ports count from
+// 1. The error for an entry that is not valid wraps ENODATA.
 func (d *Device) GID(port uint8, index int) (GIDEntry, error) {
 	if index < 0 || index > 255 {
 		return GIDEntry{}, d.opError("query GID of", fmt.Errorf("index %d: %w", index, syscall.EINVAL))
@@ -152,7 +151,7 @@ func gidEntry(g *abi.UverbsGIDEntry) GIDEntry {
 
 // GIDs returns the valid GIDs of all ports (ibv_query_gid_table(3), Linux 5.10).
 func (d *Device) GIDs() ([]GIDEntry, error) {
-	// A table has up to 256 entries that a QP can name: indices are bytes.
+	// QPs can name up to 256 entries of a table, because indices are bytes.
 	raw, err := d.file.QueryGIDTable(256 * max(1, len(d.links)))
 	if err != nil {
 		return nil, d.opError("query GIDs of", err)

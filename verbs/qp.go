@@ -11,36 +11,34 @@ import (
 	"purerdma/provider"
 )
 
-// QPConfig says how to make a QP (struct ibv_qp_init_attr of ibv_create_qp(3)).
+// QPConfig configures a QP (struct ibv_qp_init_attr of ibv_create_qp(3)).
 type QPConfig struct {
-	// Type is the transport service; 0 means RC.
+	// Type is the transport service. 0 means RC.
 	Type QPType
-	// SendCQ and RecvCQ take the completions of sends and receives; they may be
-	// one. A nil one is made, large enough for the queue, and belongs to the QP;
-	// two made so share one completion channel.
+	// SendCQ and RecvCQ take the completions of sends and receives. They may be one CQ. A nil field
+	// makes a CQ that is large enough for the queue and belongs to the QP. If both are nil, the two
+	// CQs share one completion channel.
 	SendCQ, RecvCQ *CQ
-	// SRQ, if not nil, takes the place of the receive queue: receives are posted
-	// to it. It should be of the same PD: drivers differ in whose memory it may
-	// name.
+	// SRQ, if not nil, replaces the receive queue, and receives are posted to the SRQ. It should be
+	// on the PD of the QP. Drivers differ in whose memory its receives may name.
 	SRQ *SRQ
-	// Cap is how much must fit. Zero fields mean 128 sends, 128 receives, 2
-	// elements in each, and 32 bytes inline. What the QP got is in QP.Cap.
+	// Cap holds the capacities that the QP needs at least. Zero fields mean 128 sends, 128
+	// receives, 2 elements in each, and 32 bytes inline. QP.Cap returns the actual capacities.
 	Cap QPCap
-	// SignalAll has every send complete with a WC, also without SendSignaled.
+	// SignalAll makes every send complete with a WC, even without SendSignaled.
 	SignalAll bool
 	// XRCD is the domain of a QP of type XRCRecv, which has neither CQs nor queues.
 	XRCD *XRCD
 	// MaxLSOHeader is the longest SendWR.Header of an OpLSO, bytes: QPs of type
 	// RawPacket.
 	MaxLSOHeader int
-	// NoScatterToCQE has the device write received and read data to memory always. Some
-	// devices put a few bytes into the completion instead, which Poll then copies to
-	// memory: it must be memory that the program can address, and is not written before
-	// Poll. (MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE of mlx5dv_create_qp(3))
+	// NoScatterToCQE makes the device always write received and read data to memory
+	// (MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE of mlx5dv_create_qp(3)). Otherwise some devices put
+	// a few bytes into the completion, and Poll copies them to memory. The program must be able to
+	// address that memory, which is not written before Poll.
 	NoScatterToCQE bool
-	// Unlocked says that one goroutine alone posts sends to the QP, or several that
-	// take turns by themselves: drivers that can then do without a lock
-	// (ibv_alloc_td(3)). Modify and Close must not run at the same time as a post.
+	// Unlocked promises that only one goroutine at a time posts sends to the QP. Drivers that
+	// support it then take no lock (ibv_alloc_td(3)). Modify and Close must not run during a post.
 	Unlocked bool
 }
 
@@ -64,9 +62,9 @@ func (c QPConfig) withDefaults() QPConfig {
 
 // QP is a queue pair (ibv_create_qp(3)). Its methods may be called concurrently.
 //
-// Work requests are posted to it and complete on its CQs. The memory that a work
-// request names belongs to the device until the request has completed, or the QP
-// was moved to QPErr and its requests have been flushed, or the QP was closed.
+// Work requests are posted to it and complete on its CQs. The memory that a work request names
+// belongs to the device until the request has completed. This also ends when the QP was moved to
+// QPErr and its requests have been flushed, or when the QP was closed.
 type QP struct {
 	pd             *PD
 	p              provider.QP
@@ -89,7 +87,7 @@ type QP struct {
 
 // String returns the number and the device, as "QP 0x11 of rxe0".
 func (q *QP) String() string {
-	// Every ErrFull has it.
+	// Every ErrFull contains this text.
 	return "QP 0x" + strconv.FormatUint(uint64(q.Num()), 16) + " of " + q.pd.dev.info.Name
 }
 
@@ -99,9 +97,8 @@ func (q *QP) Num() uint32 { return q.p.Num() }
 // Type returns the transport service.
 func (q *QP) Type() QPType { return q.typ }
 
-// State returns the state that Modify or SetState moved the QP to last, or the
-// error state that the device moved it to, once an asynchronous event or Query
-// has told.
+// State returns the last state that Modify or SetState moved the QP to. If the device moved the QP
+// to the error state, State returns that after an asynchronous event or Query has reported it.
 func (q *QP) State() QPState { return q.p.State() }
 
 // PD returns the protection domain.
@@ -110,38 +107,38 @@ func (q *QP) PD() *PD { return q.pd }
 // Device returns the device of the QP, which need not be closed.
 func (q *QP) Device() *Device { return q.pd.dev.self }
 
-// SendCQ returns the CQ of the sends; if it was made for the QP it closes with
-// it. One of type XRCRecv has none.
+// SendCQ returns the CQ of the sends. If it was made for the QP, it closes with the QP. QPs of type
+// XRCRecv have none.
 func (q *QP) SendCQ() *CQ { return q.sendCQ }
 
-// RecvCQ returns the CQ of the receives; if it was made for the QP it closes with
-// it. One of XRC has none.
+// RecvCQ returns the CQ of the receives. If it was made for the QP, it closes with the QP. QPs of
+// both XRC types have none.
 func (q *QP) RecvCQ() *CQ { return q.recvCQ }
 
 // SRQ returns the shared receive queue, nil if the QP has a receive queue of its
 // own.
 func (q *QP) SRQ() *SRQ { return q.srq }
 
-// Cap returns what the QP has, which may be more than was asked for.
+// Cap returns the capacities of the QP, which may exceed the requested ones.
 func (q *QP) Cap() QPCap { return q.p.Cap() }
 
-// SignalAll says whether every send completes with a WC.
+// SignalAll reports whether every send completes with a WC.
 func (q *QP) SignalAll() bool { return q.signalAll }
 
-// Provider returns the provider's QP, for what only one vendor has.
+// Provider returns the provider's QP, for extensions of one vendor.
 func (q *QP) Provider() provider.QP { return q.p }
 
-// SetState notes that the kernel moved the QP by itself, as the connection manager of iWARP
-// does with the QP of a connection. It moves nothing. It is for programs that give a cm.ID a
-// QP by its number, in ConnParam: they call it with QPRTS after EventEstablished.
+// SetState records that the kernel has moved the QP, as the connection manager of iWARP does with
+// the QP of a connection. It moves nothing. It is for programs that pass a QP to a cm.ID by its
+// number, in ConnParam. They call it with QPRTS after EventEstablished.
 func (q *QP) SetState(s QPState) { q.p.SetState(s) }
 
-// Done returns a channel that is closed when the QP has been closed, by Close or with the
-// cm.ID that made it.
+// Done returns a channel that is closed when the QP has been closed, by Close or with the cm.ID
+// that made it.
 func (q *QP) Done() <-chan struct{} { return q.gone.context().Done() }
 
-// Query asks the kernel for the attributes (ibv_query_qp(3)). If the device has
-// moved the QP to an error state, State shows it from then on.
+// Query queries the attributes from the kernel (ibv_query_qp(3)). If the device has moved the QP to
+// an error state, State returns it from then on.
 func (q *QP) Query() (QPAttr, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,16 +149,16 @@ func (q *QP) Query() (QPAttr, error) {
 	return a, q.opError("query", err)
 }
 
-// failed notes that an asynchronous event said so. It may have to wait for a
-// Modify or Close, and for a Batch.
+// failed records the error state after an asynchronous event. It may have to wait for a Modify or
+// Close, and for a Batch.
 func (q *QP) failed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.p.State() == QPErr {
 		return
 	}
-	// On iWARP the state is final, and not every kernel tells it. Elsewhere the QP
-	// may have been reset since.
+	// On iWARP the state is final, and not every kernel reports it. Elsewhere the QP may have been
+	// reset since.
 	if q.Device().Transport() != TransportIWARP {
 		if a, err := q.p.Query(); err != nil || a.State != QPErr {
 			return
@@ -170,11 +167,11 @@ func (q *QP) failed() {
 	q.p.SetState(QPErr)
 }
 
-// PostSend posts work requests to the send queue, in order, with one doorbell
-// (ibv_post_send(3)). It returns how many were posted: all of them, or those
-// before the one that the error is about. ErrFull means that the queue has no
-// room: that is back-pressure, poll completions and go on from there. (A request
-// without a WC gives its place back when a later one completes with one.)
+// PostSend posts work requests to the send queue, in order, with one doorbell (ibv_post_send(3)).
+// It returns the number of posted requests. If it is less than len(wrs), the error is about the
+// first request that was not posted. ErrFull means that the queue has no room. It is back-pressure.
+// Poll completions, then post the remaining requests. The slot of a request without a WC becomes
+// free when a later request completes with one.
 //
 // The requests and their slices may be reused at once. It allocates nothing.
 func (q *QP) PostSend(wrs []SendWR) (int, error) {
@@ -194,16 +191,14 @@ func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 	return n, nil
 }
 
-// Close destroys the QP (ibv_destroy_qp(3)), and the CQs that were made for it.
-// It may be called more than once: after an error it tries what has failed again,
-// the QP or its CQs. Requests that have not completed never will. It waits for a
-// Batch that is being built.
+// Close destroys the QP (ibv_destroy_qp(3)), and the CQs that were made for it. It may be called
+// more than once. After an error it tries the failed parts again, the QP or its CQs. Requests that
+// have not completed never will. It waits for a Batch that is being built.
 //
-// Completions that are in a CQ go with the QP, and with them the receives of an SRQ,
-// or stay there: that is the driver's to say (mlx5 and siw take them out, rxe leaves
-// them). So move the QP to QPErr and poll before, if they count. The next QP may have
-// the same number, on siw at once; rxe gives its numbers out in turn. Who finds QPs
-// by WC.QPNum is done with what was polled of one before closing it.
+// Completions of the QP in a CQ, and their receives of an SRQ, are dropped by mlx5 and siw. On rxe
+// they stay in the CQ. If they matter, move the QP to QPErr and poll before Close. The next QP may
+// have the same number, on siw at once. rxe assigns its numbers in turn. A program that finds QPs
+// by WC.QPNum must process the completions of a QP before it closes the QP.
 func (q *QP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -86,21 +86,21 @@ func (q *QP) create(cfg *QPConfig) error {
 	return nil
 }
 
-// parent is an object that QPs stand on besides their PD.
+// parent is an object that QPs use besides their PD.
 type parent interface {
 	add(kind) error
 	drop(kind) error
 	retry() error
 }
 
-// parentOf is a parent of a QP, and what the QP is to it.
+// parentOf is a parent of a QP, and the role of the QP in its count.
 type parentOf struct {
 	parent
 	kind kind
 }
 
-// parents returns what the QP stands on besides its PD, and how many these are. To a CQ each
-// of its queues counts.
+// parents returns the parents of the QP other than its PD, and their number. A CQ counts each queue
+// of the QP.
 func (q *QP) parents() (p [4]parentOf, n int) {
 	add := func(o parent, k kind) {
 		p[n] = parentOf{o, k}
@@ -121,7 +121,7 @@ func (q *QP) parents() (p [4]parentOf, n int) {
 	return p, n
 }
 
-// useParents counts the QP with what it stands on.
+// useParents counts the QP as a user of its parents.
 func (q *QP) useParents() error {
 	if err := q.pd.attach(kindQP); err != nil {
 		return err
@@ -153,7 +153,7 @@ func holdParents(pd *PD, cq *CQ, srq *SRQ) (drop, retry func() error, err error)
 	return q.dropParents, q.retryParents, q.useParents()
 }
 
-// drop counts a QP less with each of its parents.
+// drop removes a QP from the count of each of its parents.
 func drop(parents []parentOf) error {
 	var err error
 	for _, p := range parents {
@@ -162,7 +162,7 @@ func drop(parents []parentOf) error {
 	return err
 }
 
-// retryParents destroys what a closed QP stood on, if that was closed and has failed to go.
+// retryParents destroys the closed parents of a closed QP whose destruction has failed.
 func (q *QP) retryParents() error {
 	var err error
 	parents, n := q.parents()
@@ -172,8 +172,8 @@ func (q *QP) retryParents() error {
 	return errors.Join(err, q.pd.retry())
 }
 
-// makeCQs makes the CQs that the configuration left out. A QP that sends nothing, or
-// receives nothing, has none.
+// makeCQs makes the CQs that the configuration left out. A QP that sends nothing, or receives
+// nothing, has none.
 func (q *QP) makeCQs(c QPCap) error {
 	sends, receives := q.typ != XRCRecv, q.typ != XRCRecv && q.typ != XRCSend
 	switch {
@@ -208,7 +208,8 @@ func (q *QP) makeCQs(c QPCap) error {
 	return make(&q.recvCQ, c.RecvWR)
 }
 
-// closeOwned closes what was made for the QP. What fails is kept for another try.
+// closeOwned closes the CQs that were made for the QP. It keeps a CQ whose Close fails, for another
+// attempt.
 func (q *QP) closeOwned() error {
 	var errs []error
 	var left []*CQ

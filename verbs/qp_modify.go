@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Modify changes the attributes that mask names, and with QPAttrState the state
-// (ibv_modify_qp(3)). What the state does not allow is a *TransitionError. On
-// iWARP the kernel judges by itself.
+// Modify changes the attributes that mask names, and with QPAttrState the state (ibv_modify_qp(3)).
+// It returns a *TransitionError if the state does not allow the change. On iWARP only the kernel
+// checks it.
 func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,8 +61,8 @@ func (q *QP) checkPorts(a *QPAttr, mask QPAttrMask) error {
 	return nil
 }
 
-// attrText lists the attributes of a change: the kernel says EINVAL to all alike, and not
-// which it does not like. Ports have been checked.
+// attrText lists the attributes of a change, because the kernel returns EINVAL without naming the
+// rejected one. Ports have been checked.
 func attrText(a *QPAttr, mask QPAttrMask) string {
 	var parts []string
 	for _, f := range [...]struct {

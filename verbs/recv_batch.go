@@ -2,8 +2,8 @@
 
 package verbs
 
-// RecvBatch collects receives in memory of its own, so that many are posted with one
-// call and without allocations:
+// RecvBatch collects receives in memory of its own, so that many are posted with one call and
+// without allocations:
 //
 //	var b verbs.RecvBatch
 //	for i := range 64 {
@@ -12,7 +12,7 @@ package verbs
 //	n, err := qp.PostRecv(b.WRs()) // or SRQ.PostRecv
 //	b.Reset()
 //
-// It may be used again after Reset, and is for one goroutine.
+// It may be reused after Reset, and is for one goroutine.
 type RecvBatch struct {
 	wrs []RecvWR
 	sg  []SGE

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// regions has the buffers that memory was mapped for. Any part of such memory may be
-// registered again, with another PD or device: it is unmapped after the last.
+// regions lists the buffers that own mapped memory. Parts of such memory may be registered again,
+// with another PD or device. The memory is unmapped with the last registration.
 var regions regionList
 
 type regionList struct {
@@ -17,7 +17,7 @@ type regionList struct {
 	list []*buffer // by address
 }
 
-// find returns the place of the first buffer that ends behind addr.
+// find returns the index of the first buffer that ends behind addr.
 func (l *regionList) find(addr uint64) int {
 	i, _ := slices.BinarySearchFunc(l.list, addr, func(b *buffer, addr uint64) int {
 		return cmp.Compare(b.addr()+uint64(len(b.bytes)), addr+1)
@@ -25,7 +25,7 @@ func (l *regionList) find(addr uint64) int {
 	return i
 }
 
-// add notes a new region and its first user.
+// add lists a new region with its first user.
 func (l *regionList) add(b *buffer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,8 @@ func (l *regionList) hold(addr uint64) *buffer {
 	return l.list[i]
 }
 
-// drop takes a user away and says whether it was the last: then the region is forgotten.
+// drop removes a user and reports whether it was the last. If so, it removes the region from the
+// list.
 func (l *regionList) drop(b *buffer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,17 +11,16 @@ import (
 	"purerdma/uverbs"
 )
 
-// MRChange says what Reregister changes; nil fields stay as they are.
+// MRChange lists the changes of Reregister. nil fields stay as they are.
 type MRChange struct {
 	PD     *PD
 	Access *Access
 }
 
-// Reregister gives the memory to another PD, or gives it other rights, in less
-// time than registering it anew takes (ibv_rereg_mr(3)). No work request may name
-// the memory meanwhile. The keys may change. Few drivers can: if the error wraps
-// errors.ErrUnsupported, or EINVAL, the MR is as it was; after others it may be
-// good for nothing but Close.
+// Reregister moves the memory to another PD, or changes its rights, in less time than a new
+// registration takes (ibv_rereg_mr(3)). No work request may name the memory during the call. The
+// keys may change. Few drivers support it. If the error wraps errors.ErrUnsupported or EINVAL, the
+// MR is unchanged. After other errors, the MR may be unusable and can only be closed.
 func (m *MR) Reregister(c MRChange) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,17 +80,17 @@ func (m *MR) reregister(c MRChange) error {
 	return nil
 }
 
-// RegDMABuf registers length bytes from offset on of a dma-buf: memory of another
-// device, as a GPU's (ibv_reg_dmabuf_mr(3), Linux 5.12). fd stays the caller's and
-// may be closed. Work requests name the first byte by the address iova. Software
-// devices cannot: the error wraps errors.ErrUnsupported.
+// RegDMABuf registers length bytes from offset on of a dma-buf (ibv_reg_dmabuf_mr(3), Linux 5.12).
+// A dma-buf is memory of another device, such as a GPU. fd stays the caller's and may be closed.
+// Work requests name the first byte by the address iova. Software devices do not support it, and
+// the error then wraps errors.ErrUnsupported.
 //
-// With LocalWrite, devices that put short data into completions (mlx5) must not do so for
-// the QPs of the PD, because Poll could not copy them to such memory. QPs that are created
-// later are created without. If the PD has a QP that was created with, which cannot be
-// changed, the error wraps EBUSY: register first, or set QPConfig.NoScatterToCQE. For a
-// connection of package cm, register on the PD of its Resolved or Request before they make
-// the QP, or set the option in Dialer.QP and ListenConfig.QP.
+// Devices that put short data into completions (mlx5) must not do so for QPs that may receive into
+// such memory, because Poll could not copy the data there. With LocalWrite, RegDMABuf disables it
+// for all later QPs of the PD. If the PD already has a QP with it enabled, which cannot be changed,
+// the error wraps EBUSY. To avoid it, register first, or set QPConfig.NoScatterToCQE. For a
+// connection of package cm, there are two ways. Register on the PD of its Resolved or Request
+// before they make the QP, or set the option in Dialer.QP and ListenConfig.QP.
 func (p *PD) RegDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
 	mr, err := p.regDMABuf(fd, offset, length, iova, access)
 	return mr, p.dev.opError("register dma-buf on", err)
@@ -119,8 +118,8 @@ func (p *PD) regDMABuf(fd int, offset, length, iova uint64, access Access) (*MR,
 	return newMR(p, provider.Plain{File: p.dev.file}.MR(k), nil, iova, int(length), access), nil
 }
 
-// addUnmapped tells the provider that memory which the program cannot address is about to
-// be registered.
+// addUnmapped announces to the provider that memory which the program cannot address will be
+// registered.
 func (p *PD) addUnmapped(access Access) error {
 	if u, ok := p.p.(provider.UnmappedPD); ok && access&LocalWrite != 0 {
 		return u.AddUnmapped()
@@ -128,10 +127,10 @@ func (p *PD) addUnmapped(access Access) error {
 	return nil
 }
 
-// checkAccess refuses rights that no device takes.
+// checkAccess rejects rights that no device accepts.
 func checkAccess(access Access) error {
 	if access&(RemoteWrite|RemoteAtomic) != 0 && access&LocalWrite == 0 {
-		return fmt.Errorf("%v needs LocalWrite as well: %w", access&(RemoteWrite|RemoteAtomic), syscall.EINVAL)
+		return fmt.Errorf("%v requires LocalWrite: %w", access&(RemoteWrite|RemoteAtomic), syscall.EINVAL)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// shared is a device that the Host has open: one context of the kernel, which
-// all Device handles and objects hold a reference to.
+// shared is an open device of the Host. It has one context of the kernel. All Device handles and
+// objects hold a reference to it.
 type shared struct {
 	host  *Host
 	info  DeviceInfo
@@ -26,7 +26,7 @@ type shared struct {
 	self  *Device         // what objects return as their device
 
 	removed chan struct{} // closed when the device was removed
-	gone    atomic.Bool   // the same
+	gone    atomic.Bool   // likewise
 	fatal   atomic.Bool   // it was removed because it reported a fatal error
 
 	objects objects
@@ -38,9 +38,9 @@ type shared struct {
 	pd *PD // default, or nil
 }
 
-// needKernel returns the error of the youngest command that every program needs, if the
-// kernel lacks it (Linux 5.10). It is not interested in the answer. Commands that are
-// older come in earlier: GET_CONTEXT (5.6) was given already, QP_CREATE is of 5.8.
+// needKernel returns the error of the newest command that every program needs, if the kernel lacks
+// it (Linux 5.10). It ignores the result. Older commands need no check: GET_CONTEXT (5.6) has
+// succeeded already, and QP_CREATE is of 5.8.
 func (s *shared) needKernel() error {
 	if _, err := s.file.QueryGIDEntry(1, 0); errors.Is(err, syscall.EPROTONOSUPPORT) {
 		return err
@@ -48,7 +48,7 @@ func (s *shared) needKernel() error {
 	return nil
 }
 
-// query fills what does not change while the device is there.
+// query reads the attributes that do not change while the device exists.
 func (s *shared) query() error {
 	ex, err := s.file.QueryDeviceEx(uverbs.Driver{})
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -73,9 +73,9 @@ func (s *shared) query() error {
 	return nil
 }
 
-// queryLink returns the link layer of a port, and keeps it. A port that cannot be
-// queried has LinkUnspecified: another port of the device may work, as that of one
-// representor of many, so that this is no reason not to open the device.
+// queryLink returns the link layer of a port, and caches it. A port that cannot be queried has
+// LinkUnspecified. That does not prevent opening the device, because its other ports may work. For
+// example, only one of many representors may fail.
 func (s *shared) queryLink(port uint8) LinkLayer {
 	p, err := s.file.QueryPort(port)
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *shared) queryLink(port uint8) LinkLayer {
 	return LinkLayer(p.LegacyResp.LinkLayer)
 }
 
-// ref takes one more reference for an object; after the last one has gone it
-// returns net.ErrClosed.
+// ref takes one more reference for an object. After the last reference is released, it returns
+// net.ErrClosed.
 func (s *shared) ref() error {
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *shared) ref() error {
 	return nil
 }
 
-// unref gives a reference back, and with the last one closes the context.
+// unref releases a reference, and with the last one closes the context.
 func (s *shared) unref() error {
 	s.host.mu.Lock()
 	s.refs--
@@ -122,8 +122,8 @@ func (s *shared) unref() error {
 	return errors.Join(err, closeErr)
 }
 
-// close ends the context, which has no objects any more. A provider's context may
-// hold memory of its own: what it maps.
+// close closes the context, which has no objects any more. A provider's context may hold memory of
+// its own, such as its mappings.
 func (s *shared) close() error {
 	err := s.file.Close()
 	if c, ok := s.ctx.(io.Closer); ok {
@@ -132,14 +132,14 @@ func (s *shared) close() error {
 	return err
 }
 
-// eventError judges the error of reading an event file. EIO means that the kernel
-// has taken the device away, which drivers that do not wait for their users to
-// let go of it can do; the connection manager may not have told of it yet.
+// eventError judges the error of reading an event file. EIO means that the kernel has removed the
+// device. Some drivers do that without waiting for their users to release it. The connection
+// manager may not have reported the removal yet.
 func (s *shared) eventError(err error) error {
 	switch {
 	case !errors.Is(err, syscall.EIO):
 		return err
-	case s.file.Closed(): // by this process: the event files close last
+	case s.file.Closed(): // by this process, because event files close last
 		s.file.Close() // waits for that
 	default:
 		s.remove()
@@ -147,10 +147,10 @@ func (s *shared) eventError(err error) error {
 	return net.ErrClosed
 }
 
-// disassociated asks the kernel whether it has taken the device away, after a command has
-// failed with EIO. Every command fails with it then, except those that destroy an object.
-// This one reads a table of the kernel's own: a device that is there, however broken, does
-// not fail it with EIO. Another goroutine may have met the removal and closed the file.
+// disassociated checks whether the kernel has removed the device, after a command has failed with
+// EIO. After a removal, every command fails with EIO, except commands that destroy an object. The
+// command of this check reads a table of the kernel itself. A device that exists, however broken,
+// does not fail it with EIO. Another goroutine may have found the removal and closed the file.
 func (s *shared) disassociated() bool {
 	_, err := s.file.QueryGIDEntry(1, 0)
 	return errors.Is(err, syscall.EIO) || errors.Is(err, net.ErrClosed) && s.isRemoved()
@@ -163,7 +163,7 @@ func (s *shared) remove() {
 	s.host.mu.Lock()
 	if s.gone.Swap(true) {
 		s.host.mu.Unlock()
-		s.file.Close() // waits for who was first
+		s.file.Close() // waits for the first caller
 		return
 	}
 	if s.host.open[s.info.Name] == s {
@@ -174,9 +174,9 @@ func (s *shared) remove() {
 	s.file.Close()
 }
 
-// destroyed judges the error of destroying a kernel object: with a closed file
-// the kernel has destroyed it. It then waits until the file is really closed, so
-// that the device no longer reaches the memory of the object.
+// destroyed judges the error of destroying a kernel object. If the file is closed, the kernel has
+// destroyed the object. destroyed then waits until the file is really closed, so that the device no
+// longer reaches the memory of the object.
 func (s *shared) destroyed(err error) error {
 	if err != nil && s.file.Closed() && errors.Is(err, net.ErrClosed) {
 		return s.file.Close()

@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// defaultSpin is about what a sleep and a wake-up cost.
+// defaultSpin is approximately the cost of a sleep and a wake-up.
 const defaultSpin = 10 * time.Microsecond
 
-// spin decides for how long a wait polls before it sleeps: not at all when
-// completions have lately taken longer than the bound.
+// spin decides how long a wait polls before it sleeps. It does not poll if recent completions took
+// longer than the bound.
 type spin struct {
 	max  atomic.Int64 // nanoseconds; 0: never poll
 	mean atomic.Int64 // of the latest waits, nanoseconds
 }
 
 func (s *spin) init() {
-	// With one processor, whom a poller waits for may be who waits for the
-	// poller.
+	// With GOMAXPROCS=1, spinning can starve the goroutine that would produce the completion.
 	if runtime.GOMAXPROCS(0) > 1 {
 		s.max.Store(int64(defaultSpin))
 	}
@@ -28,7 +27,7 @@ func (s *spin) init() {
 
 func (s *spin) set(max time.Duration) { s.max.Store(int64(max)) }
 
-// start returns when a wait begins, the zero Time if that will not be needed.
+// start returns the start time of a wait, or the zero Time if it is not needed.
 func (s *spin) start() time.Time {
 	if s.max.Load() <= 0 {
 		return time.Time{}
@@ -51,7 +50,7 @@ func (s *spin) poll(cq *CQ, w *Waiter, start time.Time, wcs []WC) (int, error) {
 	}
 }
 
-// learn takes in how long a wait was, an eighth of it.
+// learn adjusts the average to the duration of a wait, with weight 1/8.
 func (s *spin) learn(start time.Time) {
 	if start.IsZero() {
 		return

@@ -11,23 +11,22 @@ import (
 	"purerdma/provider"
 )
 
-// SRQConfig says how to make an SRQ (struct ibv_srq_init_attr of
-// ibv_create_srq(3)).
+// SRQConfig configures an SRQ (struct ibv_srq_init_attr of ibv_create_srq(3)).
 type SRQConfig struct {
 	MaxWR  int // receives that must fit; 0 means 128
 	MaxSGE int // elements of one receive; 0 means 2
 	Limit  int // see SRQAttr
-	// XRCD and CQ make it an SRQ of an XRC domain: requests of XRC name it by Num, and
-	// its receives complete on CQ. Both are set, or none.
+	// XRCD and CQ make it an SRQ of an XRC domain. Requests of XRC name it by Num, and its receives
+	// complete on CQ. Both are set, or none.
 	XRCD *XRCD
 	CQ   *CQ
 }
 
-// SRQ is a shared receive queue: messages to any of its QPs take their receives
-// from it (ibv_create_srq(3)). Its methods may be called concurrently.
+// SRQ is a shared receive queue (ibv_create_srq(3)). Messages to any of its QPs take their receives
+// from it. Its methods may be called concurrently.
 type SRQ struct {
 	pd     *PD
-	xrcd   *XRCD // or nil, and cq then, too
+	xrcd   *XRCD // or nil, together with cq
 	cq     *CQ
 	p      provider.SRQ
 	users  users
@@ -74,7 +73,7 @@ func (p *PD) createSRQ(cfg SRQConfig) (*SRQ, error) {
 	return s, nil
 }
 
-// useParents counts the SRQ with what it stands on.
+// useParents counts the SRQ as a user of its parents.
 func (s *SRQ) useParents() error {
 	if err := s.pd.attach(kindSRQ); err != nil || s.xrcd == nil {
 		return err
@@ -110,17 +109,17 @@ func (s *SRQ) Num() uint32 {
 // PD returns the protection domain.
 func (s *SRQ) PD() *PD { return s.pd }
 
-// Attr returns how much fits, which may be more than was asked for. Limit is
-// that of Query only.
+// Attr returns the capacities, which may exceed the requested ones. Only Query returns a valid
+// Limit.
 func (s *SRQ) Attr() SRQAttr { return s.p.Attr() }
 
-// Provider returns the provider's SRQ, for what only one vendor has.
+// Provider returns the provider's SRQ, for extensions of one vendor.
 func (s *SRQ) Provider() provider.SRQ { return s.p }
 
-// PostRecv posts receives, in order (ibv_post_srq_recv(3)). It returns how many
-// were posted: all of them, or those before the one that the error is about.
-// ErrFull means that the queue has no room. The requests and their slices may be
-// reused at once. It allocates nothing.
+// PostRecv posts receives, in order (ibv_post_srq_recv(3)). It returns the number of posted
+// receives. If it is less than len(wrs), the error is about the first receive that was not posted.
+// ErrFull means that the queue has no room. The requests and their slices may be reused at once. It
+// allocates nothing.
 func (s *SRQ) PostRecv(wrs []RecvWR) (int, error) {
 	n, err := s.p.PostRecv(wrs)
 	if err != nil {
@@ -152,16 +151,16 @@ func (s *SRQ) check(attr *SRQAttr, mask SRQAttrMask) error {
 	return nil
 }
 
-// Query asks the kernel for the attributes (ibv_query_srq(3)).
+// Query queries the attributes from the kernel (ibv_query_srq(3)).
 func (s *SRQ) Query() (SRQAttr, error) {
 	a, err := s.p.Query()
 	return a, s.pd.dev.opError("query SRQ of", err)
 }
 
-// Close lets go of the SRQ (ibv_destroy_srq(3)), which takes no more QPs. It is destroyed at
-// once, or with the Close of the last QP on it, which then returns the error of both. Close
-// may be called more than once: after an error it tries again. Posted receives that have not
-// completed when the SRQ is destroyed never will.
+// Close releases the SRQ (ibv_destroy_srq(3)), which takes no more QPs. It is destroyed at once, or
+// with the Close of the last QP on it, which then returns the error of both. Close may be called
+// more than once. After an error it tries again. Posted receives that have not completed when the
+// SRQ is destroyed never will.
 func (s *SRQ) Close() error {
 	err := s.users.close(s)
 	return s.pd.dev.opError("destroy SRQ of", errors.Join(err, s.retryParents()))
@@ -178,13 +177,13 @@ func (s *SRQ) release() error {
 // add counts a QP of the SRQ.
 func (s *SRQ) add(k kind) error { return s.users.add(k) }
 
-// drop counts a QP of the SRQ less. If that was the last one of a closed SRQ, the SRQ ends.
+// drop removes a QP from the count of the SRQ. The last one of a closed SRQ destroys the SRQ.
 func (s *SRQ) drop(k kind) error { return s.users.drop(k) }
 
-// retry destroys a closed SRQ, or what it stood on, if an earlier attempt has failed.
+// retry destroys a closed SRQ, or its parents, if an earlier attempt has failed.
 func (s *SRQ) retry() error { return errors.Join(s.users.retry(), s.retryParents()) }
 
-// retryParents destroys what a destroyed SRQ stood on, if that was closed and has failed to go.
+// retryParents destroys the closed parents of a destroyed SRQ whose destruction has failed.
 func (s *SRQ) retryParents() error {
 	if !s.users.isEnded() {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// NoTimeout is the ACK timeout of a QP that waits for an acknowledgement without end.
+// NoTimeout is the ACK timeout of a QP that waits for an acknowledgement forever.
 const NoTimeout time.Duration = -1
 
 // ErrTimeoutRange is the error of a duration that has no code in QPAttr. It wraps EINVAL.
@@ -40,8 +40,8 @@ func EncodeAckTimeout(d time.Duration) (uint8, error) {
 	return max(minAckTimeoutCode, uint8(bits.Len64(units-1))), nil
 }
 
-// DecodeAckTimeout returns the ACK timeout of a code, NoTimeout for 0. For codes above 31,
-// which do not exist, it returns durations that EncodeAckTimeout refuses.
+// DecodeAckTimeout returns the ACK timeout of a code, NoTimeout for 0. For codes above 31, which do
+// not exist, it returns durations that EncodeAckTimeout refuses.
 func DecodeAckTimeout(code uint8) time.Duration {
 	if code == 0 {
 		return NoTimeout
@@ -50,8 +50,8 @@ func DecodeAckTimeout(code uint8) time.Duration {
 }
 
 // rnrTimers holds the RNR NAK timers by code, in units of 10 us (InfiniBand Architecture
-// Specification 1, 9.7.5.2.8, table of the RNR NAK timer field; ib_rnr_timeout in ib_verbs.h).
-// Code 0 is the longest.
+// Specification 1, 9.7.5.2.8, table of the RNR NAK timer field, ib_rnr_timeout in ib_verbs.h). Code
+// 0 is the longest.
 var rnrTimers = [32]time.Duration{
 	65536, 1, 2, 3, 4, 6, 8, 12,
 	16, 24, 32, 48, 64, 96, 128, 192,
@@ -61,10 +61,10 @@ var rnrTimers = [32]time.Duration{
 
 const rnrTimerUnit = 10 * time.Microsecond
 
-// EncodeRNRTimer returns the code of an RNR NAK timer (QPAttr.MinRNRTimer): the time that a
-// peer waits before it repeats a send that found no posted receive. It rounds up to the next
-// of the 32 possible timers, which are from 10 us to 655.36 ms. The error for a duration that
-// is longer or not positive is ErrTimeoutRange.
+// EncodeRNRTimer returns the code of an RNR NAK timer (QPAttr.MinRNRTimer). The timer is the time
+// that a peer waits before it repeats a send that found no posted receive. It rounds up to the next
+// of the 32 possible timers, which are from 10 us to 655.36 ms. The error for a duration that is
+// longer or not positive is ErrTimeoutRange.
 func EncodeRNRTimer(d time.Duration) (uint8, error) {
 	if longest := DecodeRNRTimer(0); d <= 0 || d > longest {
 		return 0, outOfRange("RNR NAK timer", d, longest)

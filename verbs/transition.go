@@ -10,16 +10,15 @@ import (
 	"purerdma/provider"
 )
 
-// attrs are the attributes of one transition, besides the state itself.
+// attrs lists the attributes of one transition, besides the state itself.
 type attrs struct {
 	required QPAttrMask
 	optional QPAttrMask
 }
 
-// transitions are, for each type, the changes of state that there are, and what
-// each needs and takes: chapter 10.3 of the InfiniBand architecture
-// specification, volume 1, as Linux applies it to all its drivers but those of
-// iWARP.
+// transitions lists the possible changes of state for each QP type, with their required and
+// optional attributes. The source is chapter 10.3 of the InfiniBand architecture specification,
+// volume 1. Linux applies it to all drivers except iWARP drivers.
 var transitions = map[QPType]map[[2]QPState]attrs{
 	RC: {
 		{QPReset, QPReset}: {},
@@ -241,7 +240,7 @@ var transitions = map[QPType]map[[2]QPState]attrs{
 	},
 }
 
-// moves has the same by type and states.
+// moves indexes transitions by type and states.
 var moves = func() (t [XRCRecv + 1][numQPStates][numQPStates]move) {
 	for typ, all := range transitions {
 		for s, a := range all {
@@ -251,7 +250,7 @@ var moves = func() (t [XRCRecv + 1][numQPStates][numQPStates]move) {
 	return t
 }()
 
-// move is a change of state, if there is such a one.
+// move is a change of state, if it exists.
 type move struct {
 	ok bool
 	attrs
@@ -259,14 +258,14 @@ type move struct {
 
 const numQPStates = QPErr + 1
 
-// TransitionError is a change of a QP's attributes that its state does not
-// allow, found before the kernel was asked. It wraps EINVAL.
+// TransitionError reports a change of a QP's attributes that its state does not allow. It is found
+// without a system call. It wraps EINVAL.
 type TransitionError struct {
 	Type     QPType
 	From, To QPState
-	// Missing is what the transition needs and the mask does not have, Invalid
-	// what the mask has and the transition does not take. If both are empty
-	// there is no such transition.
+	// Missing lists the attributes that the transition requires and the mask lacks. Invalid lists
+	// the attributes of the mask that the transition does not take. If both are empty, the
+	// transition does not exist.
 	Missing, Invalid QPAttrMask
 }
 
@@ -286,7 +285,7 @@ func (e *TransitionError) Error() string {
 	return s + ": " + strings.Join(why, ", ")
 }
 
-// Unwrap returns EINVAL, which the kernel would have given.
+// Unwrap returns EINVAL, which the kernel would have returned.
 func (e *TransitionError) Unwrap() error { return syscall.EINVAL }
 
 // checkTransition returns a *TransitionError if a QP in state cur does not take
@@ -294,7 +293,7 @@ func (e *TransitionError) Unwrap() error { return syscall.EINVAL }
 func checkTransition(typ QPType, cur QPState, a *provider.QPAttr, mask QPAttrMask) error {
 	from := cur
 	if mask&QPAttrCurState != 0 {
-		// The caller knows better: the device may have moved the QP.
+		// The caller may know the current state better, because the device may have moved the QP.
 		from = a.CurState
 	}
 	to := from

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// kind is the kind of an object that stands on another one.
+// kind is the kind of an object that uses another one.
 type kind uint8
 
 const (
@@ -23,8 +23,8 @@ const (
 	numKinds = iota
 )
 
-// users counts the objects that stand on an object, by kind, and keeps it until the last
-// of them has gone.
+// users counts the users of an object, by kind, and keeps it until the last of them has been
+// destroyed.
 type users struct {
 	mu     sync.Mutex
 	count  [numKinds]int32
@@ -32,13 +32,13 @@ type users struct {
 	object destroyer // nil before close
 }
 
-// destroyer is an object that others stand on.
+// destroyer is an object with users.
 type destroyer interface {
 	destroy() error // in the kernel
-	release() error // gives up what the destroyed object held
+	release() error // releases the resources of the destroyed object
 }
 
-// add counts one more; after close it returns net.ErrClosed.
+// add counts one more. After close it returns net.ErrClosed.
 func (u *users) add(k kind) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -49,8 +49,7 @@ func (u *users) add(k kind) error {
 	return nil
 }
 
-// while runs fn, unless the object is closed, and keeps it from being closed
-// meanwhile.
+// while runs fn, unless the object is closed, and prevents closing it until fn returns.
 func (u *users) while(fn func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -60,8 +59,8 @@ func (u *users) while(fn func() error) error {
 	return fn()
 }
 
-// drop counts one less. It returns the error of destroying an object that was closed
-// and has no users any more.
+// drop counts one less. It returns the error of destroying an object that was closed and has no
+// users any more.
 func (u *users) drop(k kind) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -69,9 +68,9 @@ func (u *users) drop(k kind) error {
 	return u.end()
 }
 
-// close admits no more users, and ends the object as soon as it has none: now, or with
-// the last drop. It calls object.destroy until that has succeeded once, and then
-// object.release once. It may be called again, and so may retry, after destroy has failed.
+// close admits no more users, and ends the object as soon as it has none, now or with the last
+// drop. It calls object.destroy until that has succeeded once, and then object.release once. close
+// and retry may be called again after destroy has failed.
 func (u *users) close(object destroyer) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

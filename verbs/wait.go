@@ -15,19 +15,18 @@ import (
 	"purerdma/uverbs"
 )
 
-// Wait is Poll that waits until there is a completion. First it polls for a
-// short while (see SetSpin), then it sleeps on the completion channel: no thread
-// waits, only the goroutine. It returns the error of ctx when that ends first
-// (os.ErrDeadlineExceeded, too, if its deadline passed); completions that are
-// there already are returned also then. A CQ that is empty because it lost
-// completions gives ErrOverrun to all who wait, and from then on.
+// Wait is Poll that waits until there is a completion. First it polls for a short time (SetSpin),
+// then it sleeps on the completion channel. A sleeping Wait occupies no thread, only its goroutine.
+// It returns the error of ctx when that ends first (os.ErrDeadlineExceeded if its deadline passed).
+// Completions that are already in the queue are returned even then. If the CQ is empty because it
+// lost completions, all waiters get ErrOverrun, and so do later calls.
 //
-// Any number of goroutines may wait on one CQ, and on several CQs of one channel.
-// Each completion goes to one of them.
+// Any number of goroutines may wait on one CQ, and on several CQs of one channel. Each completion
+// goes to one of them.
 //
-// A wait allocates nothing if its context is that of the last wait on this CQ
-// that slept, or can never end. That context knows of the CQ until another one
-// is waited with, or the CQ is closed.
+// A wait allocates nothing if its context is the context of the CQ's last wait that slept, or can
+// never end. That context keeps a reference to the CQ until a wait with another context, or until
+// the CQ is closed.
 func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	cdev.NeedContext(ctx)
 	n, err := c.poll(wcs, nil)
@@ -42,24 +41,24 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 
 // No wait sleeps while its queue has completions, for these reasons.
 //
-// A completion in an armed queue causes an event. Each arm causes one event, however many
-// completions follow. One goroutine at a time reads the events of a channel: the reader,
-// which holds the channel's turn. It is a waiter of one of the CQs. For an event of
-// another CQ it puts a token into the notify channel of that CQ.
+// A completion in an armed queue causes an event. Each arm causes one event, regardless of the
+// number of completions that follow. One goroutine at a time reads the events of a channel. This
+// reader holds the channel's turn. It is a waiter of one of the CQs. For an event of another CQ it
+// puts a token into the notify channel of that CQ.
 //
-// A waiter sleeps only after it has found its queue armed and then empty. The next
-// completion causes an event. Only the reader consumes events, so the reader wakes up or
-// wakes the waiter. The reader arms and polls after it has got the turn, because another
-// reader may have consumed the event before, and after the poller has begun to watch the
-// channel, because the poller reports changes only.
+// A waiter sleeps only after it has found its queue armed and then empty. The next completion
+// causes an event. Only the reader consumes events, so the reader wakes up or wakes the waiter. The
+// reader arms and polls after it has got the turn, because another reader may have consumed the
+// event before. It also does so after the poller has begun to watch the channel, because the poller
+// reports only changes.
 //
-// A waiter that leaves with some completions may leave others in the queue. Their event
-// may be consumed or unread, and the queue may be no longer armed. So it passes a token
-// to the remaining waiters. If one of them is the reader, that one needs no token: a
-// completion that came after it polled causes an event that it has yet to read.
+// A waiter that leaves with some completions may leave others in the queue. Their event may be
+// consumed or unread, and the queue may be no longer armed. So it passes a token to the remaining
+// waiters. A waiter that is the reader needs no token, because a completion that came after it
+// polled causes an event that it has yet to read.
 //
-// A CQ that overruns puts a token into notify once. So a waiter checks for an overrun
-// after it was counted in waiters: then it sees the overrun, the token, or a leaving waiter.
+// A CQ that overruns puts a token into notify once. So a waiter checks for an overrun after it was
+// counted in waiters. Then it finds the overrun or the token, or a leaving waiter wakes it.
 
 // wait is Wait without the first poll, for w if that is not nil.
 func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
@@ -114,7 +113,7 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 	// A late interrupt may reach the next reader, which checks everything and goes on.
 	c.hook.Set(ctx, ch.interrupt)
 	for {
-		// The reasons for an interrupt existed before it: after Resume they are seen here.
+		// The causes of an interrupt exist before it, so after Resume they are visible here.
 		select {
 		case <-c.done:
 			return 0, net.ErrClosed
@@ -152,14 +151,14 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 	}
 }
 
-// leave ends the wait of one goroutine. Completions that it leaves are for the others.
+// leave ends the wait of one goroutine. It leaves the remaining completions to the others.
 func (c *CQ) leave() {
 	if c.waiters.Add(-1) > 0 {
 		c.wake()
 	}
 }
 
-// wake has one waiter poll the queue.
+// wake makes one waiter poll the queue.
 func (c *CQ) wake() {
 	select {
 	case c.notify <- struct{}{}:
@@ -172,8 +171,8 @@ func (c *CQ) wake() {
 func (c *CQ) armAndPoll(wcs []WC, w *Waiter) (int, error) {
 	c.armMu.Lock()
 	if !c.armed {
-		// The lock is held until the kernel has armed the CQ: a waiter that finds
-		// armed set and the queue empty may sleep.
+		// The lock is held until the kernel has armed the CQ, because a waiter that finds armed set
+		// and the queue empty may sleep.
 		c.countArm()
 		if err := c.p.Arm(false); err != nil {
 			c.armMu.Unlock()
@@ -185,8 +184,8 @@ func (c *CQ) armAndPoll(wcs []WC, w *Waiter) (int, error) {
 	return c.poll(wcs, w)
 }
 
-// reader is the goroutine that holds the turn of a channel: its arguments of a read of the
-// channel's file, and the results. They are fields because a closure would be allocated.
+// reader holds the arguments and results of a read of the channel's file by the goroutine that has
+// the turn. They are fields because a closure would be allocated.
 type reader struct {
 	cq     *CQ // nil for CompChannel.Next
 	wcs    []WC
@@ -209,19 +208,19 @@ func (ch *CompChannel) tryTurn() bool {
 	}
 }
 
-// endRead gives the turn back.
+// endRead releases the turn.
 func (ch *CompChannel) endRead() {
 	ch.reader.cq, ch.reader.wcs, ch.reader.waiter = nil, nil, nil
 	<-ch.turn
 }
 
-// read arms the reader's queue and polls it, and if that is empty reads an event. The
-// poller calls it after it has begun to watch the file, and when the file has become
-// readable. It returns false if there is nothing yet.
+// read arms the reader's queue and polls it, and if that is empty reads an event. The poller calls
+// it after it has begun to watch the file, and when the file has become readable. It returns false
+// if there is neither.
 //
-// An event of the reader's own queue stays unread when the poll finds its completion, and
-// the queue stays armed, until the next wait that finds the queue empty. This saves a
-// system call between the completion and the waiting goroutine.
+// An event of the reader's own queue stays unread when the poll finds its completion, and the queue
+// stays armed, until the next wait that finds the queue empty. This saves a system call between the
+// completion and the waiting goroutine.
 func (ch *CompChannel) read(fd uintptr) bool {
 	r := &ch.reader
 	r.polled = false
@@ -241,8 +240,8 @@ func (ch *CompChannel) read(fd uintptr) bool {
 	return !again
 }
 
-// fired notes that an event was read and returns the CQ that it names, nil if
-// that has been closed. Only the reader calls it.
+// fired records that an event was read and returns the CQ that it names, nil if that has been
+// closed. Only the reader calls it.
 func (ch *CompChannel) fired(handle uint64) *CQ {
 	cq, _ := ch.dev.objects.find(handle).(*CQ)
 	if cq == nil || cq.ch != ch {
@@ -252,7 +251,7 @@ func (ch *CompChannel) fired(handle uint64) *CQ {
 	return cq
 }
 
-// fired notes that an event of this CQ was read.
+// fired records that an event of this CQ was read.
 func (c *CQ) fired() {
 	c.armMu.Lock()
 	defer c.armMu.Unlock()
@@ -263,7 +262,7 @@ func (c *CQ) fired() {
 	}
 }
 
-// disarmed notes that the CQ is to be armed again. The caller holds armMu.
+// disarmed records that the CQ must be armed again. The caller holds armMu.
 func (c *CQ) disarmed() {
 	if p, ok := c.p.(provider.EventCounter); ok {
 		p.Event()
@@ -271,8 +270,8 @@ func (c *CQ) disarmed() {
 	c.armed = false
 }
 
-// eventLost notes that the event of an unknown CQ of the channel was lost. It could be any
-// of the armed ones: their waiters arm them again and poll, and Next returns them.
+// eventLost records that the event of an unknown CQ of the channel was lost. It could be any of the
+// armed ones. Their waiters arm them again and poll, and Next returns them.
 func (ch *CompChannel) eventLost() {
 	for _, cq := range ch.dev.objects.cqsOf(ch) {
 		cq.armMu.Lock()

@@ -11,9 +11,9 @@ import (
 	"purerdma/internal/cdev"
 )
 
-// Waiter waits for the completion of one request at a time, while other goroutines
-// poll the CQ and wait on it: a completion that a Waiter expects goes to that Waiter,
-// whoever polls it, and one that no Waiter expects goes to the others.
+// Waiter waits for the completion of one request at a time, while other goroutines poll the CQ and
+// wait on it. An expected completion goes to its Waiter, even if another goroutine polls it. All
+// other completions go to the other goroutines.
 //
 //	w := cq.NewWaiter()
 //	w.Expect(7)
@@ -23,13 +23,13 @@ import (
 //	}
 //	wc, err := w.Wait(ctx)
 //
-// The IDs of the requests that complete on the CQ meanwhile must differ from the
-// expected one and from those that other Waiters expect. On the CQs of a cm.Conn, IDs
-// from 1<<63 belong to the Conn. A Waiter is for one goroutine, except for Interrupt.
+// The ID must be unique among the outstanding requests of the CQ and the IDs that other Waiters
+// expect. On the CQs of a cm.Conn, IDs from 1<<63 belong to the Conn. A Waiter is for one
+// goroutine, except for Interrupt.
 type Waiter struct {
 	cq    *CQ
-	wcs   [1]WC         // what it polls
-	ready chan struct{} // one token: done or interrupted is set
+	wcs   [1]WC         // buffer of its polls
+	ready chan struct{} // has one token after done or interrupted was set
 
 	// Guarded by the lock of the CQ's dispatcher.
 	id          uint64
@@ -41,8 +41,8 @@ type Waiter struct {
 
 // dispatcher hands the completions of a CQ to its Waiters.
 type dispatcher struct {
-	// active counts the Waiters that expect a completion, and the completions in
-	// aside: as long as it is 0 a poll looks at nothing else.
+	// active counts the Waiters that expect a completion, and the completions in aside. While it is
+	// 0, a poll has no further work.
 	active  atomic.Int32
 	mu      sync.Mutex
 	waiters map[uint64]*Waiter // by the expected ID
@@ -72,11 +72,11 @@ func (w *Waiter) Expect(id uint64) {
 	d.active.Add(1)
 }
 
-// Wait waits for the expected completion. Without Expect before it, it waits until its
-// context ends. It returns ErrOverrun if the CQ has lost completions, a
-// *DeviceRemovedError if the device is gone, the error of ctx when that ends
-// first (os.ErrDeadlineExceeded, too, if its deadline passed), and net.ErrClosed after
-// Interrupt or when the CQ is closed. After an error the completion is still expected.
+// Wait waits for the expected completion. Without Expect before it, it waits until its context
+// ends. It returns ErrOverrun if the CQ has lost completions, and a *DeviceRemovedError if the
+// device was removed. It returns the error of ctx when that ends first (os.ErrDeadlineExceeded if
+// its deadline passed). It returns net.ErrClosed after Interrupt or when the CQ is closed. After an
+// error the completion is still expected.
 func (w *Waiter) Wait(ctx context.Context) (WC, error) {
 	cdev.NeedContext(ctx)
 	c := w.cq
@@ -93,7 +93,7 @@ func (w *Waiter) Wait(ctx context.Context) (WC, error) {
 	return WC{}, c.dev.opError("wait for completions of", err)
 }
 
-// take reports whether the expected completion is there, and gives it to the caller.
+// take reports whether the expected completion has arrived, and clears that flag.
 func (w *Waiter) take() bool {
 	d := &w.cq.dispatch
 	d.mu.Lock()
@@ -110,7 +110,7 @@ func (w *Waiter) isInterrupted() bool {
 	return w.interrupted
 }
 
-// Forget ends Expect. A completion that comes afterwards goes to those who poll.
+// Forget undoes Expect. A later completion goes to the goroutines that poll.
 func (w *Waiter) Forget() {
 	d := &w.cq.dispatch
 	d.mu.Lock()
@@ -119,8 +119,8 @@ func (w *Waiter) Forget() {
 	d.drop(w)
 }
 
-// Interrupt ends Wait with net.ErrClosed, now and later: nothing will complete any
-// more. It may be called concurrently with the other methods.
+// Interrupt ends Wait with net.ErrClosed, now and later, because no more requests will complete. It
+// may be called concurrently with the other methods.
 func (w *Waiter) Interrupt() {
 	d := &w.cq.dispatch
 	d.mu.Lock()
@@ -129,18 +129,18 @@ func (w *Waiter) Interrupt() {
 	w.wake()
 }
 
-// wake has Wait look.
+// wake makes Wait check its state.
 func (w *Waiter) wake() {
 	select {
 	case w.ready <- struct{}{}:
 	default:
 	}
 	if ch := w.cq.ch; ch != nil {
-		ch.interrupt() // it may be the one that reads the channel
+		ch.interrupt() // w may be reading the channel
 	}
 }
 
-// readiness returns the channel by which w is woken, nil for no Waiter.
+// readiness returns the channel that wakes w, nil if w is nil.
 func (w *Waiter) readiness() <-chan struct{} {
 	if w == nil {
 		return nil
@@ -148,7 +148,7 @@ func (w *Waiter) readiness() <-chan struct{} {
 	return w.ready
 }
 
-// drop ends that w expects a completion. The caller holds the lock.
+// drop undoes Expect. The caller holds the lock.
 func (d *dispatcher) drop(w *Waiter) {
 	if w.expects {
 		w.expects = false
@@ -157,9 +157,9 @@ func (d *dispatcher) drop(w *Waiter) {
 	}
 }
 
-// poll takes completions out of the queue and hands those that Waiters expect to these.
-// w is the Waiter that polls, or nil for other callers: it leaves other completions
-// aside, and gets 1 when its own is there or it was interrupted.
+// poll takes completions out of the queue and passes expected ones to their Waiters. w is the
+// polling Waiter, or nil for other callers. A poll of a Waiter sets other completions aside, and
+// returns 1 after its own completion or an interrupt.
 func (c *CQ) poll(wcs []WC, w *Waiter) (int, error) {
 	n, err := c.p.Poll(wcs)
 	return c.dispatchPolled(wcs, n, err, w)
@@ -178,7 +178,7 @@ func (c *CQ) dispatchPolled(wcs []WC, n int, err error, w *Waiter) (int, error) 
 	return n, err
 }
 
-// sort is the part of dispatchPolled that looks at n polled completions.
+// sort is the part of dispatchPolled that processes n polled completions.
 func (c *CQ) sort(wcs []WC, n int, w *Waiter) int {
 	d := &c.dispatch
 	var woken []*Waiter

@@ -11,10 +11,9 @@ import (
 	"purerdma/provider"
 )
 
-// XRCD is a domain of extended reliable connections (ibv_open_xrcd(3)): QPs of type
-// XRCRecv in it receive into its SRQs, whichever of them a request names
-// (SendWR.RemoteSRQN). So one connection serves all processes that share the domain.
-// Its methods may be called concurrently.
+// XRCD is a domain of extended reliable connections (ibv_open_xrcd(3)). QPs of type XRCRecv in it
+// receive into its SRQs. Each request names its SRQ (SendWR.RemoteSRQN). So one connection serves
+// all processes that share the domain. Its methods may be called concurrently.
 type XRCD struct {
 	dev   *Device
 	p     provider.XRCD
@@ -22,11 +21,11 @@ type XRCD struct {
 	leak  *leak.Entry
 }
 
-// OpenXRCD opens an XRC domain: the one that belongs to the file that f is open on,
-// whoever has opened it, or with a nil f one that no other process has. flags are
-// os.O_CREATE and os.O_EXCL, which here say that the domain, and not the file, may be
-// made, and must be. The error wraps errors.ErrUnsupported for a device without XRC.
-// The caller closes the domain; f may be closed before.
+// OpenXRCD opens the XRC domain of an open file f. All processes that open the same file share its
+// domain. With a nil f, no other process has the domain. flags are os.O_CREATE and os.O_EXCL. They
+// apply to the domain, not the file: O_CREATE allows creating it, and O_EXCL requires that it does
+// not exist. The error wraps errors.ErrUnsupported for a device without XRC. The caller closes the
+// domain. f may be closed earlier.
 func (d *Device) OpenXRCD(f *os.File, flags int) (*XRCD, error) {
 	x, err := d.openXRCD(f, flags)
 	return x, d.opError("open XRC domain on", err)
@@ -54,7 +53,7 @@ func (d *Device) openXRCD(f *os.File, flags int) (*XRCD, error) {
 	return &XRCD{dev: d.self, p: p, leak: leak.Track("XRC domain", d.info.Name)}, nil
 }
 
-// withFD calls open with the descriptor of f, which stays open meanwhile.
+// withFD calls open with the descriptor of f, which stays open during the call.
 func withFD(f *os.File, open func(uintptr) (provider.XRCD, error)) (p provider.XRCD, err error) {
 	c, err := f.SyscallConn()
 	if err != nil {
