@@ -5,6 +5,7 @@
 package cmtest_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 	"purerdma/uverbs/uverbstest"
 )
 
-// TestRefusal is the test that the README shows.
+// TestRefusal dials a listener that refuses every request.
 func TestRefusal(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1")) // 10.0.0.1 and 10.0.0.2
 	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(t.Context(), "tcp", "10.0.0.1:7471")
@@ -26,5 +27,16 @@ func TestRefusal(t *testing.T) {
 	var rejected *cm.RejectError
 	if !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
 		t.Errorf("Dial = %v, want a refusal", err)
+	}
+}
+
+// refuse refuses every connect request.
+func refuse(ctx context.Context, ln *cm.Listener) {
+	for {
+		req, err := ln.Accept(ctx)
+		if err != nil {
+			return
+		}
+		req.Reject([]byte("no room"))
 	}
 }

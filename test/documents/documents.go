@@ -5,6 +5,7 @@
 //
 //	<!-- table FILE [PREFIX] -->    a table of the rows of docs/data/FILE (CSV) that begin with PREFIX
 //	<!-- faults FILE DRIVER -->     a section for each fault of the driver in docs/data/FILE (JSON)
+//	<!-- code FILE [NAME] -->       the Go file, or its function or type of that name
 //
 // The part reaches to the next <!-- end -->. Command write (make docs) writes the parts
 // again, and a test fails when one is out of date.
@@ -27,28 +28,41 @@ const (
 )
 
 // Files returns each document of the module with its generated parts written anew, by its
-// path. root is the directory of the module.
+// path: those in the root of the module and in Dir.
 func Files(root string) (map[string]string, error) {
 	out := map[string]string{}
-	err := filepath.WalkDir(filepath.Join(root, Dir), func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(file) != ".md" {
-			return err
-		}
+	module := os.DirFS(root)
+	add := func(file string) error {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		out[file], err = fill(string(text), os.DirFS(filepath.Join(root, Dir, "data")))
+		out[file], err = fill(string(text), module)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		return nil
+	}
+	top, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range top {
+		if err := add(file); err != nil {
+			return nil, err
+		}
+	}
+	err = filepath.WalkDir(filepath.Join(root, Dir), func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".md" {
+			return err
+		}
+		return add(file)
 	})
 	return out, err
 }
 
-// fill returns the text with its generated parts written anew from the files in data.
-func fill(text string, data fs.FS) (string, error) {
+// fill returns the text with its generated parts written anew from the files of the module.
+func fill(text string, module fs.FS) (string, error) {
 	var out strings.Builder
 	inPart := ""
 	for line := range strings.Lines(text) {
@@ -63,7 +77,7 @@ func fill(text string, data fs.FS) (string, error) {
 			continue
 		}
 		out.WriteString(line)
-		part, err := generate(marker, data)
+		part, err := generate(marker, module)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", marker, err)
 		}
@@ -79,7 +93,7 @@ func fill(text string, data fs.FS) (string, error) {
 }
 
 // generate returns the part that belongs below a line, or nothing if the line is no marker.
-func generate(line string, data fs.FS) (string, error) {
+func generate(line string, module fs.FS) (string, error) {
 	line, ok := strings.CutPrefix(line, "<!-- ")
 	line, closed := strings.CutSuffix(line, " -->")
 	kind, args, _ := strings.Cut(line, " ")
@@ -88,17 +102,19 @@ func generate(line string, data fs.FS) (string, error) {
 	case !ok || !closed:
 		return "", nil
 	case kind == "table":
-		return table(data, file, arg)
+		return table(module, Dir+"/data/"+file, arg)
 	case kind == "faults":
-		return faults(data, file, arg)
+		return faults(module, Dir+"/data/"+file, arg)
+	case kind == "code":
+		return code(module, file, arg)
 	}
 	return "", nil
 }
 
 // table returns the rows of a CSV file whose first cell begins with prefix as a Markdown
 // table.
-func table(data fs.FS, file, prefix string) (string, error) {
-	f, err := data.Open(file)
+func table(module fs.FS, file, prefix string) (string, error) {
+	f, err := module.Open(file)
 	if err != nil {
 		return "", err
 	}

@@ -32,11 +32,12 @@ func TestGenerated(t *testing.T) {
 }
 
 var sample = fstest.MapFS{
-	"t.csv":   {Data: []byte("name,what\na.1,\"x, y\"\na.2,z\nb.1,w\n")},
-	"bar.csv": {Data: []byte("name\na|b\n")},
-	"f.json": {Data: []byte(`[{"Driver": "rxe", "Title": "T", "Affected": "A", "Symptom": "S", "Impact": "I", "Workaround": "W", "Evidence": "E"},
+	"docs/data/t.csv":   {Data: []byte("name,what\na.1,\"x, y\"\na.2,z\nb.1,w\n")},
+	"docs/data/bar.csv": {Data: []byte("name\na|b\n")},
+	"docs/data/f.json": {Data: []byte(`[{"Driver": "rxe", "Title": "T", "Affected": "A", "Symptom": "S", "Impact": "I", "Workaround": "W", "Evidence": "E"},
 		{"Driver": "siw", "Title": "T"}]`)},
-	"g.json": {Data: []byte(`[{"Drivr": "rxe"}]`)},
+	"docs/data/g.json": {Data: []byte(`[{"Drivr": "rxe"}]`)},
+	"x/x.go":           {Data: []byte("// SPDX\n\n// Package x is.\npackage x\n\n// T is.\ntype T int\n\n// F does.\nfunc F() {\n}\n\nfunc (t *T) M() {}\n")},
 }
 
 // TestFill fills and refuses markers.
@@ -50,6 +51,15 @@ func TestFill(t *testing.T) {
 			want: "<!-- table t.csv b. -->\n| name | what |\n|---|---|\n| b.1 | w |" + tail},
 		{name: "faults", text: "<!-- faults f.json rxe -->" + tail,
 			want: "<!-- faults f.json rxe -->\n\n### rxe: T\n\n- **Symptom**: S\n- **Affected**: A\n- **Impact**: I\n- **Work-around**: W\n- **Evidence**: E\n" + tail},
+		{name: "file", text: "<!-- code x/x.go -->" + tail,
+			want: "<!-- code x/x.go -->\n\n```go\n// Package x is.\npackage x\n\n// T is.\ntype T int\n\n// F does.\nfunc F() {\n}\n\nfunc (t *T) M() {}\n```\n" + tail},
+		{name: "function", text: "<!-- code x/x.go F -->" + tail,
+			want: "<!-- code x/x.go F -->\n\n```go\n// F does.\nfunc F() {\n}\n```\n" + tail},
+		{name: "method", text: "<!-- code x/x.go T.M -->" + tail,
+			want: "<!-- code x/x.go T.M -->\n\n```go\nfunc (t *T) M() {}\n```\n" + tail},
+		{name: "type", text: "<!-- code x/x.go T -->" + tail,
+			want: "<!-- code x/x.go T -->\n\n```go\n// T is.\ntype T int\n```\n" + tail},
+		{name: "no function", text: "<!-- code x/x.go G -->" + tail, err: "no G"},
 		{name: "no rows", text: "<!-- table t.csv c. -->" + tail, err: "no row"},
 		{name: "no file", text: "<!-- table u.csv -->" + tail, err: "u.csv"},
 		{name: "bar", text: "<!-- table bar.csv -->" + tail, err: "has a |"},

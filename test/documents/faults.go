@@ -21,8 +21,8 @@ type fault struct {
 }
 
 // faults returns a section for each fault of a driver.
-func faults(data fs.FS, file, driver string) (string, error) {
-	f, err := data.Open(file)
+func faults(module fs.FS, file, driver string) (string, error) {
+	f, err := module.Open(file)
 	if err != nil {
 		return "", err
 	}
