@@ -2,10 +2,18 @@
 
 package provider
 
-// Builder builds the most frequent requests of a batch from their parts, without a
-// SendWR. A QP may be one. Its methods stand for BatchAdd, between BatchBegin and
-// BatchPost or BatchDiscard. A WRITE of more bytes than its RemoteMemory has fails with
-// ErrRemoteLength.
+// BatchBuilder is a QP that builds the most frequent requests of a batch from their parts,
+// without a SendWR. Its methods of Builder stand for BatchAdd, between BatchBegin and
+// BatchPost or BatchDiscard.
+type BatchBuilder interface {
+	Builder
+	// First returns the Builder of the first request of each batch. Its methods call
+	// BatchBegin, which saves a call.
+	First() Builder
+}
+
+// Builder builds requests of a batch. A WRITE of more bytes than its RemoteMemory has fails
+// with ErrRemoteLength.
 type Builder interface {
 	// BatchWrite builds an OpWrite of one element.
 	BatchWrite(id uint64, local SGE, remote RemoteMemory, flags SendFlags) error

@@ -33,12 +33,14 @@ type Batch struct {
 	p    provider.QP
 	held bool  // the send queue is the batch's
 	err  error // the last one
-	// next builds the next request. It is idle while the batch has none, and fast afterwards. With
-	// the state in next, the methods that make one call have no branch and are inlined.
-	next provider.Builder
-	fast provider.Builder // p, or generic if p has no Builder for its transport
-	wr   SendWR           // a request on its way to BatchAdd
-	sg   [1]SGE           // backs wr.SGList
+	// next builds the next request. It is an idleBatch while the batch has none, and rest
+	// afterwards. With the state in next, the methods that make one call have no branch and
+	// are inlined.
+	next  provider.Builder
+	first provider.Builder // takes the send queue and builds the first request
+	rest  provider.Builder // builds the other requests
+	wr    SendWR           // a request on its way to BatchAdd
+	sg    [1]SGE           // backs wr.SGList
 }
 
 // noCopy makes go vet find copies of the struct that has it as a field.
@@ -54,10 +56,12 @@ var errNoQP = fmt.Errorf("it was not Reset to a QP: %w", syscall.EINVAL)
 func (b *Batch) Reset(qp *QP) {
 	b.Discard()
 	b.qp, b.p = qp, qp.p
-	b.next, b.fast = (*idleBatch)(b), (*genericBatch)(b)
-	if f, ok := qp.p.(provider.Builder); ok && (qp.typ == RC || qp.typ == UC) {
-		b.fast = f
+	b.next = (*idleBatch)(b)
+	if p, ok := qp.p.(provider.BatchBuilder); ok && (qp.typ == RC || qp.typ == UC) {
+		b.first, b.rest = p.First(), p
+		return
 	}
+	b.first, b.rest = (*genericFirst)(b), (*genericBatch)(b)
 }
 
 // Send sends the bytes of local.
@@ -140,34 +144,35 @@ func (b *Batch) Discard() {
 func (b *Batch) begin() {
 	if !b.held {
 		b.p.BatchBegin()
-		b.held, b.next = true, b.fast
+		b.held, b.next = true, b.rest
 	}
 }
 
-// idleBatch is a Batch without requests. Adding the first request locks the send queue.
+// idleBatch is a Batch without requests. Adding the first request locks the send queue. The
+// state changes before that, so that the arguments stay in registers.
 type idleBatch Batch
 
 func (b *idleBatch) BatchSend(id uint64, local SGE, flags SendFlags) error {
-	(*Batch)(b).begin()
-	return b.fast.BatchSend(id, local, flags)
+	b.held, b.next = true, b.rest
+	return b.first.BatchSend(id, local, flags)
 }
 
 func (b *idleBatch) BatchSendInline(id uint64, data []byte, flags SendFlags) error {
-	(*Batch)(b).begin()
-	return b.fast.BatchSendInline(id, data, flags)
+	b.held, b.next = true, b.rest
+	return b.first.BatchSendInline(id, data, flags)
 }
 
 func (b *idleBatch) BatchWrite(id uint64, local SGE, remote RemoteMemory, flags SendFlags) error {
-	(*Batch)(b).begin()
-	return b.fast.BatchWrite(id, local, remote, flags)
+	b.held, b.next = true, b.rest
+	return b.first.BatchWrite(id, local, remote, flags)
 }
 
 func (b *idleBatch) BatchWriteInline(id uint64, data []byte, remote RemoteMemory, flags SendFlags) error {
-	(*Batch)(b).begin()
-	return b.fast.BatchWriteInline(id, data, remote, flags)
+	b.held, b.next = true, b.rest
+	return b.first.BatchWriteInline(id, data, remote, flags)
 }
 
-// genericBatch is a Batch on a QP whose provider has no Builder for it.
+// genericBatch is a Batch on a QP that is no BatchBuilder for its transport.
 type genericBatch Batch
 
 func (b *genericBatch) BatchSend(id uint64, local SGE, flags SendFlags) error {
@@ -190,4 +195,27 @@ func (b *genericBatch) BatchWriteInline(id uint64, data []byte, remote RemoteMem
 		return ErrRemoteLength
 	}
 	return b.p.BatchAdd((*Batch)(b).inline(OpWrite, id, data, remote, flags))
+}
+
+// genericFirst is the first of a genericBatch.
+type genericFirst Batch
+
+func (b *genericFirst) BatchSend(id uint64, local SGE, flags SendFlags) error {
+	b.p.BatchBegin()
+	return b.rest.BatchSend(id, local, flags)
+}
+
+func (b *genericFirst) BatchSendInline(id uint64, data []byte, flags SendFlags) error {
+	b.p.BatchBegin()
+	return b.rest.BatchSendInline(id, data, flags)
+}
+
+func (b *genericFirst) BatchWrite(id uint64, local SGE, remote RemoteMemory, flags SendFlags) error {
+	b.p.BatchBegin()
+	return b.rest.BatchWrite(id, local, remote, flags)
+}
+
+func (b *genericFirst) BatchWriteInline(id uint64, data []byte, remote RemoteMemory, flags SendFlags) error {
+	b.p.BatchBegin()
+	return b.rest.BatchWriteInline(id, data, remote, flags)
 }

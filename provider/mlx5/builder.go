@@ -8,7 +8,7 @@ import (
 	"purerdma/provider"
 )
 
-var _ provider.Builder = (*QP)(nil)
+var _ provider.BatchBuilder = (*QP)(nil)
 
 // The methods below build, for connected transports, what has one block or is
 // inline; everything else goes to BatchAdd.

@@ -283,8 +283,10 @@ func (q *QP) notReady(n int) error {
 }
 
 // BatchBegin takes the send queue for a batch.
-func (q *QP) BatchBegin() {
-	s := &q.sq
+func (q *QP) BatchBegin() { q.sq.begin() }
+
+// begin is BatchBegin. It is inlined.
+func (s *sendQueue) begin() {
 	if !s.unlocked {
 		s.lock.Lock()
 	}
