@@ -4,6 +4,7 @@
 // where such a part belongs:
 //
 //	<!-- table FILE [PREFIX] -->    a table of the rows of docs/data/FILE (CSV) that begin with PREFIX
+//	<!-- columns FILE A,B -->       the columns A and B of all rows of docs/data/FILE (CSV)
 //	<!-- faults FILE DRIVER -->     a section for each fault of the driver in docs/data/FILE (JSON)
 //	<!-- code FILE [NAME] -->       the Go file, or its function or type of that name
 //
@@ -17,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -102,7 +104,9 @@ func generate(line string, module fs.FS) (string, error) {
 	case !ok || !closed:
 		return "", nil
 	case kind == "table":
-		return table(module, Dir+"/data/"+file, arg)
+		return table(module, Dir+"/data/"+file, arg, nil)
+	case kind == "columns":
+		return table(module, Dir+"/data/"+file, "", strings.Split(arg, ","))
 	case kind == "faults":
 		return faults(module, Dir+"/data/"+file, arg)
 	case kind == "code":
@@ -112,8 +116,8 @@ func generate(line string, module fs.FS) (string, error) {
 }
 
 // table returns the rows of a CSV file whose first cell begins with prefix as a Markdown
-// table.
-func table(module fs.FS, file, prefix string) (string, error) {
+// table, with the named columns or with all.
+func table(module fs.FS, file, prefix string, columns []string) (string, error) {
 	f, err := module.Open(file)
 	if err != nil {
 		return "", err
@@ -126,26 +130,32 @@ func table(module fs.FS, file, prefix string) (string, error) {
 	if len(rows) == 0 {
 		return "", fmt.Errorf("%s is empty", file)
 	}
-	var out strings.Builder
-	write := func(cells []string) {
-		out.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	if columns == nil {
+		columns = rows[0]
 	}
-	write(rows[0])
-	out.WriteString(strings.Repeat("|---", len(rows[0])) + "|\n")
+	var out strings.Builder
 	n := 0
-	for _, row := range rows[1:] {
-		if !strings.HasPrefix(row[0], prefix) {
+	for i, row := range rows {
+		if i > 0 && !strings.HasPrefix(row[0], prefix) {
 			continue
 		}
-		for _, cell := range row {
-			if strings.ContainsAny(cell, "|\n") {
+		n++
+		for _, name := range columns {
+			j := slices.Index(rows[0], name)
+			if j < 0 {
+				return "", fmt.Errorf("%s has no column %q", file, name)
+			}
+			if strings.ContainsAny(row[j], "|\n") {
 				return "", fmt.Errorf("%s: a cell of row %q has a | or a line break", file, row[0])
 			}
+			out.WriteString("| " + row[j] + " ")
 		}
-		write(row)
-		n++
+		out.WriteString("|\n")
+		if i == 0 {
+			out.WriteString(strings.Repeat("|---", len(columns)) + "|\n")
+		}
 	}
-	if n == 0 {
+	if n < 2 {
 		return "", fmt.Errorf("%s has no row that begins with %q", file, prefix)
 	}
 	return out.String(), nil
