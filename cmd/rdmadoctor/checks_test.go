@@ -78,7 +78,7 @@ func TestDiagnose(t *testing.T) {
 		"version of rdma_cm":  {func(f *facts) { f.cm.err = &ucma.VersionError{Kernel: 5, Library: 4} }, []string{"ABI version 5, this library speaks 4"}},
 		"version of verbs":    {func(f *facts) { f.devices[0].node.err = &uverbs.ABIVersionError{Kernel: 7, Known: 6} }, []string{"ABI version 7, this program knows 6"}},
 		"no provider":         {func(f *facts) { f.devices[0].provider, f.devices[0].info.DriverID = nil, abi.RDMA_DRIVER_EFA }, []string{"no Go provider for driver"}},
-		"version of a driver": {func(f *facts) { f.devices[0].info.ABIVersion = 3 }, []string{"ABI version 3, the Go provider knows 1 to 2"}},
+		"version of a driver": {func(f *facts) { f.devices[0].info.ABIVersion = 3 }, []string{"ABI version 3, the Go provider supports 1 to 2"}},
 		"old kernel": {func(f *facts) {
 			f.release = "5.4.0-216-generic"
 			for i := range f.devices {
