@@ -11,7 +11,7 @@ import (
 	"purerdma/verbs"
 )
 
-// diagnose returns what is wrong, the cause before what follows from it.
+// diagnose returns the problems found, each cause before its consequences.
 func diagnose(f *facts) []finding {
 	var found []finding
 	for _, check := range []func(*facts) []finding{
@@ -36,16 +36,16 @@ func checkModules(f *facts) []finding {
 	return found
 }
 
-// checkDevices looks whether there is a device at all.
+// checkDevices checks that there is at least one device.
 func checkDevices(f *facts) []finding {
 	if !f.devicesKnown || len(f.devices) > 0 {
 		return nil
 	}
 	if f.system != nil && !f.system.SharedNetNS {
-		return []finding{{"device", "RDMA devices", "none is in this network namespace, and the kernel shows devices in their own only (netns exclusive)",
+		return []finding{{"device", "RDMA devices", "no device is in this network namespace, and the kernel shows each device only in its own (netns exclusive)",
 			"rdma dev set DEVICE netns NAME (where the device is)"}}
 	}
-	const problem = "there is none: no hardware with a loaded driver, and no software device"
+	const problem = "there is no device: no hardware with a loaded driver, and no software device"
 	base := "INTERFACE"
 	for _, i := range slices.Backward(f.interfaces) {
 		if !i.loopback && i.up && len(i.addrs) > 0 {
@@ -55,7 +55,7 @@ func checkDevices(f *facts) []finding {
 	return []finding{{"device", "RDMA devices", problem, "rdma link add rxe0 type rxe netdev " + base}}
 }
 
-// checkDrivers looks whether this module can drive the devices.
+// checkDrivers checks that this module has a provider for each device.
 func checkDrivers(f *facts) []finding {
 	var found []finding
 	for _, d := range f.devices {
@@ -69,15 +69,15 @@ func checkDrivers(f *facts) []finding {
 				continue
 			}
 			e.Min, e.Max = p.min, p.max
-			fix = "rebuild the program with a newer purerdma (or run a kernel with that version)"
+			fix = "rebuild the program with a newer purerdma (or boot a kernel with a known version)"
 		}
 		found = append(found, finding{"driver", d.info.Name, e.Error(), fix})
 	}
 	return found
 }
 
-// checkKernel looks whether the kernel has the commands that every program needs. The
-// kernels of some distributions have them although their number is lower.
+// checkKernel checks that the kernel has the commands that every program needs. Distribution
+// kernels with a lower version number may have them.
 func checkKernel(f *facts) []finding {
 	for _, d := range f.devices {
 		if e, ok := errors.AsType[*verbs.OldKernelError](d.err); ok {
@@ -87,7 +87,7 @@ func checkKernel(f *facts) []finding {
 	return nil
 }
 
-// checkPorts looks whether packets can come and go.
+// checkPorts checks that ports can send and receive packets.
 func checkPorts(f *facts) []finding {
 	var found []finding
 	for _, d := range f.devices {
@@ -101,7 +101,7 @@ func checkPorts(f *facts) []finding {
 			case onInterface && p.Ifindex == 0:
 				add("its network interface is not in this network namespace",
 					"ip link set INTERFACE netns NAME (where the interface is)")
-			case onInterface && i != nil && !i.up: // which siw of Linux 6.1 does not notice
+			case onInterface && i != nil && !i.up: // siw of Linux 6.1 does not report this itself
 				add("it is down, because "+i.name+" is", "ip link set "+i.name+" up")
 			case state == verbs.PortActive:
 				if i != nil && !i.lower && len(i.addrs) == 0 {
@@ -110,7 +110,7 @@ func checkPorts(f *facts) []finding {
 			case onInterface:
 				add("it is down: "+p.Interface+" has no carrier", "ip link show "+p.Interface+" (look at the cable or the peer)")
 			case state == verbs.PortInit || state == verbs.PortArmed:
-				add("it waits for a subnet manager", "systemctl start opensm (on one host of the subnet)")
+				add("it is waiting for a subnet manager", "systemctl start opensm (on one host of the subnet)")
 			default:
 				add("it is down: no link", "ibstat "+d.info.Name+" (look at the cable or the switch)")
 			}
@@ -119,9 +119,8 @@ func checkPorts(f *facts) []finding {
 	return found
 }
 
-// checkGIDs looks whether each address of a RoCE port's interface has a GID of
-// RoCE v2, which it is reached by. Link-local addresses, which a connection
-// hardly uses, are passed over.
+// checkGIDs checks that each address of a RoCE port's interface has a RoCE v2 GID, by which
+// peers reach it. Link-local addresses are skipped, because connections hardly ever use them.
 func checkGIDs(f *facts) []finding {
 	var found []finding
 	for _, d := range f.devices {
@@ -136,7 +135,7 @@ func checkGIDs(f *facts) []finding {
 				}
 				found = append(found, finding{"gid", fmt.Sprintf("%s port %d", d.info.Name, p.Number),
 					fmt.Sprintf("no GID of RoCE v2 for %v, an address of %s", addr, i.name),
-					fmt.Sprintf("ip addr del %v dev %s, then ip addr add it again (the kernel makes the GID then)", addr, i.name)})
+					fmt.Sprintf("ip addr del %v dev %s, then add it again with ip addr add (the kernel then creates the GID)", addr, i.name)})
 			}
 		}
 	}

@@ -28,8 +28,8 @@ func (p *port) hasGID(addr netip.Addr) bool {
 	return false
 }
 
-// checkNodes looks whether the character devices can be opened. A node that is
-// missing because its module is has been reported.
+// checkNodes checks that the character devices can be opened. It skips a missing node whose
+// module is missing: checkModules reports that.
 func checkNodes(f *facts) []finding {
 	var found []finding
 	if !f.sysfs || f.ucmLoaded {
@@ -54,39 +54,39 @@ func (f *facts) checkNode(n node) []finding {
 		mknod = "udevadm trigger --action=add --subsystem-match=infiniband_verbs --subsystem-match=misc"
 	}
 	if f.container {
-		again = "" // a container that is started anew has new nodes
+		again = "" // a restarted container has new nodes
 		mknod = device
 	}
 	_, otherCM := errors.AsType[*ucma.VersionError](n.err)
 	_, otherVerbs := errors.AsType[*uverbs.ABIVersionError](n.err)
 	switch err := n.err; {
 	case otherCM || otherVerbs:
-		return one(err.Error(), "rebuild the program with a newer purerdma (or run a kernel with that version)")
+		return one(err.Error(), "rebuild the program with a newer purerdma (or boot a kernel with a known version)")
 	case errors.Is(err, fs.ErrNotExist):
 		return one("there is no such device node", mknod)
 	case n.actual != "" && n.number != "" && n.actual != n.number:
-		return one(fmt.Sprintf("the node is that of another device: it has the number %s, and the device %s", n.actual, n.number), again+mknod)
+		return one(fmt.Sprintf("the node belongs to another device: its number is %s, the device's is %s", n.actual, n.number), again+mknod)
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.EACCES) && n.actual == "":
-		return one("no permission to look into "+filepath.Dir(n.path), "chmod 0755 "+filepath.Dir(n.path))
+		return one("no permission to search "+filepath.Dir(n.path), "chmod 0755 "+filepath.Dir(n.path))
 	case errors.Is(err, syscall.EACCES):
 		return one("no permission to read and write it", "chmod 0666 "+n.path)
 	case errors.Is(err, syscall.EPERM):
-		return one("the rules of the container's device cgroup forbid it", device)
+		return one("the container's device cgroup forbids access", device)
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV):
 		return one("there is no driver behind the node", again+mknod)
 	}
 	return one("it cannot be opened: "+n.err.Error(), "ls -l "+n.path)
 }
 
-// enoughLocked is a memlock that most programs can do with.
+// enoughLocked is a limit of locked memory that is sufficient for most programs, in bytes.
 const enoughLocked = 64 << 20
 
-// lastingMemlock says what raises the limit for good, for a login and for a service.
+// lastingMemlock explains how to raise the limit permanently, for a login and for a service.
 const lastingMemlock = `; for good: "USER - memlock unlimited" in /etc/security/limits.conf, and LimitMEMLOCK=infinity in a systemd unit`
 
-// checkMemlock looks whether memory can be registered, beyond what a test needs.
+// checkMemlock checks that programs can register more memory than a test needs.
 func checkMemlock(f *facts) []finding {
 	m := f.memlock
 	if m == nil || m.soft >= enoughLocked || m.exempt && !f.countsAll() {
@@ -102,15 +102,16 @@ func checkMemlock(f *facts) []finding {
 		fix = fmt.Sprintf("ulimit -l %d", m.hard/1024)
 	}
 	fix += lastingMemlock
-	why := fmt.Sprintf("this user can register %d KiB of memory at most, and usual programs want %d KiB", m.soft/1024, enoughLocked/1024)
+	why := fmt.Sprintf("this user can register at most %d KiB of memory; common programs need %d KiB", m.soft/1024, enoughLocked/1024)
 	if m.exempt {
-		why += " (root's counts, too, for siw before Linux 6.8)"
+		why += " (siw before Linux 6.8 limits root)"
 	}
 	return []finding{{"memlock", "RLIMIT_MEMLOCK", why, fix}}
 }
 
-// countsAll reports whether there is a device whose driver holds all users to the
-// limit: siw's counted by itself, before it had the kernel count.
+// countsAll reports whether there is a device whose driver applies the limit even to root. siw
+// did so until Linux 6.8, because it counted the memory itself instead of letting the kernel
+// count it.
 func (f *facts) countsAll() bool {
 	var major, minor int
 	if n, _ := fmt.Sscanf(f.release, "%d.%d", &major, &minor); n != 2 || major > 6 || major == 6 && minor >= 8 {

@@ -17,8 +17,8 @@ import (
 	"purerdma/verbs"
 )
 
-// well is a machine with one device of RoCE and one of iWARP where nothing is
-// wrong.
+// well returns the facts of a machine without problems. It has one RoCE device and one iWARP
+// device.
 func well() *facts {
 	v4, v6, local := netip.MustParseAddr("10.8.0.1"), netip.MustParseAddr("fd00:8::1"), netip.MustParseAddr("fe80::1")
 	dev := func(n int, name string, id abi.DriverID, typ uverbs.NodeType, iface string) device {
@@ -47,14 +47,14 @@ func well() *facts {
 func TestDiagnose(t *testing.T) {
 	for name, tc := range map[string]struct {
 		breakIt func(*facts)
-		want    []string // parts of the lines, each that of one finding
+		want    []string // a part of each finding's line
 	}{
 		"well": {func(*facts) {}, nil},
 		"modules": {func(f *facts) {
 			f.ucmLoaded, f.uverbsLoaded, f.cm.err = false, false, fs.ErrNotExist
 			f.cm.actual, f.devices = "", nil
-		}, []string{"modprobe ib_uverbs", "modprobe rdma_ucm", "RDMA devices: there is none"}},
-		"ib_uverbs alone": {func(f *facts) {
+		}, []string{"modprobe ib_uverbs", "modprobe rdma_ucm", "RDMA devices: there is no device"}},
+		"only ib_uverbs missing": {func(f *facts) {
 			f.uverbsLoaded = false
 			for i := range f.devices {
 				f.devices[i].info.Node, f.devices[i].provider = "", nil
@@ -87,9 +87,9 @@ func TestDiagnose(t *testing.T) {
 		}, []string{"Linux 5.4.0-216-generic: RDMA device rxe0: the kernel is too old, Linux 5.10 or newer is needed: GET_CONTEXT is not supported"}},
 		"another error of opening": {func(f *facts) { f.devices[0].err = syscall.ENOMEM }, nil},
 		"interface down": {func(f *facts) { f.interfaces[2].up, f.devices[0].ports[0].State = false, 1 },
-			[]string{"rxe0 port 1: it is down, because eth0 is; to mend it: ip link set eth0 up"}},
+			[]string{"rxe0 port 1: it is down, because eth0 is; fix: ip link set eth0 up"}},
 		"interface down, port active": {func(f *facts) { f.interfaces[3].up = false },
-			[]string{"siw0 port 1: it is down, because eth1 is; to mend it: ip link set eth1 up"}},
+			[]string{"siw0 port 1: it is down, because eth1 is; fix: ip link set eth1 up"}},
 		"no carrier":       {func(f *facts) { f.devices[1].ports[0].State = 1 }, []string{"eth1 has no carrier"}},
 		"other namespace":  {func(f *facts) { f.devices[1].ports[0].Ifindex, f.devices[1].ports[0].Interface = 0, "" }, []string{"siw0 port 1: its network interface is not in this"}},
 		"no address":       {func(f *facts) { f.interfaces[3].addrs = nil }, []string{"ip addr add ADDRESS/BITS dev eth1"}},
@@ -105,14 +105,14 @@ func TestDiagnose(t *testing.T) {
 		"no GID":       {func(f *facts) { f.devices[0].ports[0].gids = f.devices[0].ports[0].gids[:2] }, []string{"no GID of RoCE v2 for fd00:8::1"}},
 		"RoCE v1 only": {func(f *facts) { f.devices[0].ports[0].gids[1].typ = "IB/RoCE v1" }, []string{"no GID of RoCE v2 for 10.8.0.1"}},
 		"GIDs unknown": {func(f *facts) { f.devices[0].ports[0].gids, f.devices[0].ports[0].gidsKnown = nil, false }, nil},
-		"memlock":      {func(f *facts) { f.memlock.soft = 8 << 20 }, []string{"8192 KiB of memory at most, and usual programs want 65536 KiB; to mend it: ulimit -l unlimited"}},
+		"memlock":      {func(f *facts) { f.memlock.soft = 8 << 20 }, []string{"at most 8192 KiB of memory; common programs need 65536 KiB; fix: ulimit -l unlimited"}},
 		"memlock, a higher bound": {func(f *facts) { f.memlock.soft, f.memlock.hard = 1<<16, 1<<30 },
 			[]string{"ulimit -l 1048576"}},
 		"memlock for good":   {func(f *facts) { f.memlock.soft, f.memlock.hard = 1<<16, 1<<16 }, []string{"prlimit --pid $$ --memlock=unlimited:unlimited (as root)" + lastingMemlock}},
 		"memlock, container": {func(f *facts) { f.memlock.soft, f.container = 1<<16, true }, []string{"docker run --ulimit memlock=-1:-1"}},
 		"memlock, exempt":    {func(f *facts) { f.memlock.soft, f.memlock.exempt = 1<<16, true }, nil},
 		"memlock, exempt, but for siw": {func(f *facts) { f.memlock.soft, f.memlock.exempt, f.release = 1<<16, true, "6.1.0-56-amd64" },
-			[]string{"64 KiB of memory at most, and usual programs want 65536 KiB (root's counts, too, for siw before Linux 6.8); to mend it: ulimit -l unlimited"}},
+			[]string{"at most 64 KiB of memory; common programs need 65536 KiB (siw before Linux 6.8 limits root); fix: ulimit -l unlimited"}},
 		"memlock, exempt, newer siw": {func(f *facts) { f.memlock.soft, f.memlock.exempt, f.release = 1<<16, true, "6.12.117" }, nil},
 		"memlock, exempt, no siw": {func(f *facts) {
 			f.memlock.soft, f.memlock.exempt, f.release = 1<<16, true, "6.1.0"
@@ -129,35 +129,42 @@ func TestDiagnose(t *testing.T) {
 		lines := strings.SplitAfter(out.String(), "\n")
 		lines = lines[:len(lines)-1]
 		if tc.want == nil {
-			tc.want = []string{"nothing is wrong\n"}
+			tc.want = []string{"no problem found\n"}
 		}
 		match := len(lines) == len(tc.want)
 		for i := 0; match && i < len(lines); i++ {
 			match = strings.Contains(lines[i], tc.want[i])
 		}
 		if !match {
-			t.Errorf("%s: %q, want %q", name, lines, tc.want)
+			t.Errorf("%s: printed lines %q, want lines that contain %q", name, lines, tc.want)
 		}
 	}
 }
 
-// TestWell is what a machine with nothing wrong is told, in a line for people alone.
+// TestWell checks the output for a machine without problems: one line of text, and empty lists
+// in JSON.
 func TestWell(t *testing.T) {
 	for want, missed := range map[string][]unseen{
-		"nothing is wrong\n":                         nil,
-		"nothing is wrong with what could be seen\n": {{What: "RLIMIT_MEMLOCK", Why: "no /proc"}},
+		"no problem found\n": nil,
+		"no problem found in the parts that could be checked\n": {{What: "RLIMIT_MEMLOCK", Why: "no /proc"}},
 	} {
 		var out, errs, asJSON strings.Builder
-		if err := printText(&out, &errs, nil, missed); err != nil || out.String() != want || strings.Count(errs.String(), "not seen: ") != len(missed) {
-			t.Errorf("%v: %q, %q, want %q", err, out.String(), errs.String(), want)
+		if err := printText(&out, &errs, nil, missed); err != nil {
+			t.Errorf("printText(%v) = %v, want nil", missed, err)
+		}
+		if out.String() != want {
+			t.Errorf("printText(%v) wrote %q to stdout, want %q", missed, out.String(), want)
+		}
+		if n := strings.Count(errs.String(), "not seen: "); n != len(missed) {
+			t.Errorf("printText(%v) wrote %q to stderr, want %d lines", missed, errs.String(), len(missed))
 		}
 		if err := printJSON(&asJSON, &errs, nil, missed); err != nil || !strings.HasPrefix(asJSON.String(), `{"findings":[],"unseen":[`) || strings.Contains(asJSON.String(), "wrong") {
-			t.Errorf("%v: %s", err, asJSON.String())
+			t.Errorf("printJSON(%v) = %v, wrote %s, want empty findings", missed, err, asJSON.String())
 		}
 	}
 }
 
-// TestSeen lists what there is, and what there is not.
+// TestSeen checks the lines of -v for a complete machine and for a bare one.
 func TestSeen(t *testing.T) {
 	f := well()
 	f.release, f.container = "6.1.0", true
@@ -166,7 +173,7 @@ func TestSeen(t *testing.T) {
 the process runs in a container
 module ib_uverbs: loaded
 module rdma_ucm: loaded
-devices are shown in all network namespaces
+devices are visible in all network namespaces
 /dev/infiniband/rdma_cm: can be opened
 rxe0: driver rxe, ABI version 2, with a Go provider
 /dev/infiniband/uverbs0: can be opened
@@ -176,11 +183,11 @@ siw0: driver siw, ABI version 2, with a Go provider
 siw0 port 1: ACTIVE, interface eth1 (fe80::1)
 RLIMIT_MEMLOCK: 65536 KiB, at most unlimited`
 	if got := strings.Join(f.seen(), "\n"); got != want {
-		t.Errorf("seen:\n%s\nwant:\n%s", got, want)
+		t.Errorf("seen() = \n%s\nwant:\n%s", got, want)
 	}
 	none := &facts{devicesKnown: true, cm: node{path: "P", err: fs.ErrNotExist}}
 	if got, want := strings.Join(none.seen(), "\n"), "P: cannot be opened\nno RDMA device"; got != want {
-		t.Errorf("seen on a bare machine: %q, want %q", got, want)
+		t.Errorf("seen() on a bare machine = %q, want %q", got, want)
 	}
 }
 
@@ -191,31 +198,31 @@ func TestLimits(t *testing.T) {
 		"Max locked memory 65536 65536 bytes":                                                     {soft: 1 << 16, hard: 1 << 16},
 	} {
 		if got, err := parseLimits(text); err != nil || *got != want {
-			t.Errorf("%q: %+v, %v", text, got, err)
+			t.Errorf("parseLimits(%q) = %+v, %v, want %+v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", head, "Max locked memory 1", "Max locked memory a b bytes"} {
 		if _, err := parseLimits(text); err == nil {
-			t.Errorf("%q: no error", text)
+			t.Errorf("parseLimits(%q): no error", text)
 		}
 	}
 	if parseIPCLock("CapEff:\t0000000000000000\n") || !parseIPCLock("CapPrm:\t0\nCapEff:\t000001ffffffffff\n") || parseIPCLock("CapEff:\tx") || parseIPCLock("CapEff:\t000001ffffffbfff\n") {
-		t.Error("CAP_IPC_LOCK is read wrong")
+		t.Error("parseIPCLock returned a wrong answer")
 	}
 	if !initialUsers("         0          0 4294967295\n") || initialUsers("         0       1000          1\n") {
-		t.Error("user namespaces are read wrong")
+		t.Error("initialUsers returned a wrong answer")
 	}
 }
 
 func TestUsage(t *testing.T) {
 	var help strings.Builder
 	if status := run(t.Context(), []string{"-h"}, &help, &help); status != statusWell || !strings.Contains(help.String(), "-json") {
-		t.Errorf("-h: status %d, %q", status, &help)
+		t.Errorf("run(-h) = status %d, output %q, want %d and the flags", status, &help, statusWell)
 	}
 	for _, args := range [][]string{{"-x"}, {"there"}, {"-v", "--json"}} {
 		var out, errs strings.Builder
 		if status := run(t.Context(), args, &out, &errs); status != statusUsage || errs.Len() == 0 {
-			t.Errorf("%q: status %d, %q", args, status, errs.String())
+			t.Errorf("run(%q) = status %d, stderr %q, want %d and an error", args, status, errs.String(), statusUsage)
 		}
 	}
 }

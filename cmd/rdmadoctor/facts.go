@@ -8,18 +8,18 @@ import (
 	"purerdma/uverbs"
 )
 
-// facts are what was found on a machine. The checks look at nothing else.
+// facts holds the state of a machine as gathered. The checks read nothing else.
 type facts struct {
-	container bool   // the process runs in one, as far as can be told
-	release   string // of the kernel, as uname -r has it; "" if unknown
-	// sysfs says whether /sys/class could be read; without it nothing is known
-	// of modules.
+	container bool   // whether the process runs in a container, as far as it is detectable
+	release   string // the kernel's, as printed by uname -r, or "" if unknown
+	// sysfs reports whether /sys/class was readable. Without it, the state of the modules is
+	// unknown.
 	sysfs        bool
 	ucmLoaded    bool // rdma_ucm
 	uverbsLoaded bool // ib_uverbs
 	system       *uverbs.SystemInfo
 	cm           node
-	devicesKnown bool // the list below is what the kernel said
+	devicesKnown bool // whether the kernel returned the list below
 	devices      []device
 	interfaces   []netInterface
 	memlock      *memlock
@@ -29,35 +29,35 @@ type facts struct {
 // node is a character device.
 type node struct {
 	path   string
-	number string // "major:minor" that the kernel gave it, "" if unknown
-	actual string // that of the file, "" if there is none
-	err    error  // of opening it to read and write
+	number string // "major:minor" as assigned by the kernel, "" if unknown
+	actual string // number of the existing file, "" if there is none
+	err    error  // result of opening it for reading and writing
 }
 
 // device is one RDMA device.
 type device struct {
 	info     uverbs.DeviceInfo
 	node     node
-	provider *versions // of the Go provider, nil if there is none
-	err      error     // of opening it with that provider
+	provider *versions // versions of the Go provider, nil if there is none
+	err      error     // result of opening it with that provider
 	ports    []port
 }
 
-// versions are the versions of a driver's ABI that its Go provider speaks.
+// versions is the range of a driver's ABI versions that its Go provider supports.
 type versions struct{ min, max uint32 }
 
 // port is one port of a device.
 type port struct {
 	uverbs.PortInfo
-	ethernet  bool // RoCE: its addresses are those of the interface
+	ethernet  bool // RoCE, whose addresses are the interface's
 	gidsKnown bool
 	gids      []gid
 }
 
-// gid is one entry of a port's table.
+// gid is one entry of a port's GID table.
 type gid struct {
-	addr netip.Addr // an IPv4 address as itself
-	typ  string     // as sysfs has it, "RoCE v2"
+	addr netip.Addr // IPv4-mapped addresses as plain IPv4
+	typ  string     // as in sysfs, such as "RoCE v2"
 }
 
 // netInterface is a network interface of this network namespace.
@@ -65,26 +65,26 @@ type netInterface struct {
 	name     string
 	up       bool
 	loopback bool
-	lower    bool // of a bond, a bridge or a VLAN, which has the addresses
+	lower    bool // part of a bond, a bridge or a VLAN, which has the addresses
 	addrs    []netip.Addr
 }
 
-// memlock is how much memory may be locked, which registered memory is.
+// memlock holds the limits of locked memory. Registered memory is locked.
 type memlock struct {
 	soft, hard uint64 // bytes
 	exempt     bool   // CAP_IPC_LOCK in the initial user namespace
 }
 
-// unlimited is a memlock without end.
+// unlimited is the value of a limit that is not set.
 const unlimited = ^uint64(0)
 
-// unseen is what could not be looked at.
+// unseen names a part of the machine that could not be checked.
 type unseen struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// finding is one thing that is wrong.
+// finding is one problem.
 type finding struct {
 	Check   string `json:"check"`  // which check found it
 	Object  string `json:"object"` // a device, a node, a module, a limit

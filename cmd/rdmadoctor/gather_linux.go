@@ -19,10 +19,10 @@ import (
 	"purerdma/verbs"
 )
 
-// sysClass is where the kernel lists devices by kind.
+// sysClass is the directory in which the kernel lists devices by class.
 const sysClass = "/sys/class"
 
-// gather looks at the machine. It opens device nodes and closes them again, and
+// gather collects the facts of the machine. It opens device nodes and closes them again. It
 // changes nothing.
 func gather() (*facts, error) {
 	f := &facts{container: inContainer()}
@@ -63,7 +63,7 @@ func gather() (*facts, error) {
 	return f, nil
 }
 
-// miss notes what could not be looked at.
+// miss records a part of the machine that could not be read.
 func (f *facts) miss(what string, err error) {
 	f.unseen = append(f.unseen, unseen{What: what, Why: err.Error()})
 }
@@ -73,13 +73,13 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// inContainer knows containers by the files that their runtimes leave, and pods
-// by the environment.
+// inContainer recognizes containers by the files that their runtimes create, and pods by their
+// environment.
 func inContainer() bool {
 	return exists("/.dockerenv") || exists("/run/.containerenv") || os.Getenv("KUBERNETES_SERVICE_HOST") != "" || os.Getenv("container") != ""
 }
 
-// openNode looks at a node, whose number the kernel says in the file dev.
+// openNode opens a node and compares its number with the one in the kernel's file dev.
 func openNode(path, dev string, open func() (interface{ Close() error }, error)) node {
 	n := node{path: path}
 	if b, err := os.ReadFile(dev); err == nil {
@@ -98,7 +98,7 @@ func openNode(path, dev string, open func() (interface{ Close() error }, error))
 	rdev := uint64(st.Rdev)
 	n.actual = fmt.Sprintf("%d:%d", rdev>>8&0xfff|rdev>>32&^0xfff, rdev&0xff|rdev>>12&^0xff)
 	if n.number != "" && n.actual != n.number {
-		return n // whoever is behind it is not opened
+		return n // do not open an unknown device
 	}
 	file, err := open()
 	if err != nil {
@@ -137,12 +137,12 @@ func (f *facts) gatherDevice(info uverbs.DeviceInfo) device {
 	return d
 }
 
-// gatherPort reads the GID table from sysfs, which takes no permission.
+// gatherPort reads the GID table from sysfs, which needs no permission.
 func (f *facts) gatherPort(info uverbs.DeviceInfo, pi uverbs.PortInfo) port {
 	p := port{PortInfo: pi}
 	dir := filepath.Join(sysClass, "infiniband", info.Name, "ports", fmt.Sprint(pi.Number))
 	if info.NodeType == uverbs.NodeRNIC {
-		return p // iWARP has no use for GIDs
+		return p // iWARP does not use GIDs
 	}
 	link, err := os.ReadFile(filepath.Join(dir, "link_layer"))
 	if err != nil {
@@ -159,7 +159,7 @@ func (f *facts) gatherPort(info uverbs.DeviceInfo, pi uverbs.PortInfo) port {
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, "gids", e.Name()))
 		if err != nil {
-			continue // an entry that is not valid
+			continue // an invalid entry
 		}
 		addr, err := netip.ParseAddr(strings.TrimSpace(string(text)))
 		if err != nil || addr.IsUnspecified() {
@@ -187,7 +187,7 @@ func (f *facts) gatherInterfaces() {
 		addrs, err := i.Addrs()
 		if err != nil {
 			f.miss("addresses of "+i.Name, err)
-			n.lower = true // it is not known that there is none
+			n.lower = true // an upper interface may exist
 		}
 		for _, a := range addrs {
 			if ipnet, ok := a.(*net.IPNet); ok {
@@ -200,7 +200,7 @@ func (f *facts) gatherInterfaces() {
 	}
 }
 
-// gatherMemlock reads the limit, and whether it counts.
+// gatherMemlock reads the limit, and whether it applies to this process.
 func gatherMemlock() (*memlock, error) {
 	limits, err := os.ReadFile("/proc/self/limits")
 	if err != nil {
@@ -215,7 +215,7 @@ func gatherMemlock() (*memlock, error) {
 		return nil, err
 	}
 	users, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without user namespaces
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // if absent, the kernel has no user namespaces
 		return nil, err
 	}
 	m.exempt = parseIPCLock(string(status)) && (len(users) == 0 || initialUsers(string(users)))

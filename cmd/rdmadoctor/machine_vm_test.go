@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
 
-// examine runs the program as a user without rights and with limits of its own,
-// and returns "check object" of its findings.
+// examine runs the program as an unprivileged user with its own memory limit. It returns "check
+// object" for each finding.
 func examine(t *testing.T, limit uint64, change ...func(*exec.Cmd)) []string {
 	t.Helper()
 	var old unix.Rlimit
@@ -42,15 +42,15 @@ func examine(t *testing.T, limit uint64, change ...func(*exec.Cmd)) []string {
 		f(cmd)
 	}
 	err := cmd.Run()
-	var said struct {
+	var report struct {
 		Findings []finding
 		Unseen   []unseen
 	}
-	if derr := json.Unmarshal(out.Bytes(), &said); derr != nil {
-		t.Fatalf("%v: %s%s", derr, out.Bytes(), errs.Bytes())
+	if derr := json.Unmarshal(out.Bytes(), &report); derr != nil {
+		t.Fatalf("rdmadoctor --json: %v in its output %s; stderr: %s", derr, out.Bytes(), errs.Bytes())
 	}
-	if len(said.Unseen) > 0 {
-		t.Errorf("not seen: %v", said.Unseen)
+	if len(report.Unseen) > 0 {
+		t.Errorf("unseen = %v, want none", report.Unseen)
 	}
 	status := 0
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -58,18 +58,18 @@ func examine(t *testing.T, limit uint64, change ...func(*exec.Cmd)) []string {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if want := min(len(said.Findings), 1); status != want {
-		t.Errorf("status %d with %d findings", status, len(said.Findings))
+	if want := min(len(report.Findings), 1); status != want {
+		t.Errorf("rdmadoctor exited with status %d, want %d with %d findings", status, want, len(report.Findings))
 	}
 	names := []string{}
-	for _, f := range said.Findings {
+	for _, f := range report.Findings {
 		t.Logf("%+v", f)
 		names = append(names, f.Check+" "+f.Object)
 	}
 	return names
 }
 
-// register registers so many bytes with a limit of its own.
+// register registers size bytes under a memory limit of limit bytes.
 func register(t *testing.T, device string, limit uint64, size int) error {
 	t.Helper()
 	dev, err := verbs.DefaultHost().Open(device)
@@ -93,11 +93,11 @@ func register(t *testing.T, device string, limit uint64, size int) error {
 	return mr.Close()
 }
 
-// is compares findings with those that are due.
+// is compares the findings with the expected ones.
 func is(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("found %q, want %q", got, want)
+		t.Errorf("findings = %q, want %q", got, want)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestOnAMachine(t *testing.T) {
 	const enough = 64 << 20
 	nodes, err := filepath.Glob("/dev/infiniband/uverbs*")
 	if err != nil || len(nodes) != 2 {
-		t.Fatalf("nodes %q, %v", nodes, err)
+		t.Fatalf("Glob = %q, %v, want two nodes", nodes, err)
 	}
 	check := func(err error) {
 		t.Helper()
@@ -114,8 +114,7 @@ func TestOnAMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Root's own limits and nodes do not count: first the machine is made one
-	// for everybody.
+	// Root's own limits and nodes do not count. First make the machine usable for every user.
 	for _, path := range append(nodes, "/dev/infiniband/rdma_cm") {
 		info, err := os.Stat(path)
 		check(err)
@@ -124,7 +123,7 @@ func TestOnAMachine(t *testing.T) {
 	}
 	is(t, examine(t, enough))
 	if t.Failed() {
-		t.Fatal("the machine was to be a good one")
+		t.Fatal("the unmodified machine has findings")
 	}
 
 	until := func(t *testing.T, want ...string) {
@@ -135,7 +134,7 @@ func TestOnAMachine(t *testing.T) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("found %q, want %q", got, want)
+				t.Fatalf("findings after 5 s = %q, want %q", got, want)
 			}
 		}
 	}
@@ -166,7 +165,7 @@ func TestOnAMachine(t *testing.T) {
 	})
 	t.Run("memlock", func(t *testing.T) { is(t, examine(t, 1<<16), "memlock RLIMIT_MEMLOCK") })
 	t.Run("memlock of root", func(t *testing.T) {
-		// Whether root is held to the limit is what registering says.
+		// The kernel limits root if registering fails.
 		var want []string
 		if err := register(t, hosts[0].Device, 1<<16, 1<<20); errors.Is(err, syscall.ENOMEM) {
 			want = []string{"memlock RLIMIT_MEMLOCK"}
@@ -187,14 +186,15 @@ func TestOnAMachine(t *testing.T) {
 		check(err)
 		check(netlink.AddrAdd(link, addr))
 		defer netlink.AddrDel(link, addr)
-		until(t) // it has got its GID
-		// The same address of another length shares the GID, and takes it away.
+		until(t) // the address has its GID
+		// An equal address with another prefix length shares the GID. Removing it removes the
+		// GID.
 		twin, err := netlink.ParseAddr("10.77.0.1/16")
 		check(err)
 		check(netlink.AddrAdd(link, twin))
 		check(netlink.AddrDel(link, twin))
 		until(t, "gid "+hosts[0].Device+" port 1")
-		// What the finding says to do helps.
+		// The suggested fix works.
 		check(netlink.AddrDel(link, addr))
 		check(netlink.AddrAdd(link, addr))
 		until(t)
@@ -211,7 +211,7 @@ func TestOnAMachine(t *testing.T) {
 		is(t, examine(t, enough), "device RDMA devices")
 	})
 	t.Run("link down", func(t *testing.T) {
-		// A device of the test's own: addresses and routes go with the link.
+		// Use a separate device, because addresses and routes are removed with the link.
 		veth := netlink.NewVeth(netlink.LinkAttrs{Name: "doctor8"})
 		veth.PeerName = "doctor9"
 		check(netlink.LinkAdd(veth))
@@ -229,7 +229,7 @@ func TestOnAMachine(t *testing.T) {
 		h := vmtest.Host{Device: "rdmadoctor", Interface: "doctor8"}
 		h.Plug(t)
 		defer h.Unplug()
-		// udev does not run here: the node has the mode that the kernel chose.
+		// udev does not run here. The node has the kernel's default mode.
 		now, err := filepath.Glob("/dev/infiniband/uverbs*")
 		check(err)
 		for _, path := range now {

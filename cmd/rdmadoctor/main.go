@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rdmadoctor says what is missing on a machine, or in a container, for programs
-// that use RDMA by this module:
+// Rdmadoctor reports missing prerequisites of RDMA programs on a machine or in a container:
 //
 //	rdmadoctor [-v | --json]
 //
-// Each thing that is wrong is one line, with a command that mends it: kernel
-// modules, device nodes and their permissions, drivers without a Go provider, ABI
-// versions, ports that are down, addresses without a GID, RLIMIT_MEMLOCK, network
-// namespaces. If nothing is wrong it says so, in one line. What it could not look at it
-// says on standard error, in lines that begin with "not seen". With -v it first lists what
-// it looked at, in lines that begin with "seen".
+// It prints one line for each problem, with a command that fixes it. It checks kernel modules,
+// device nodes and their permissions, drivers without a Go provider, and ABI versions. It also
+// checks ports that are down, addresses without a GID, RLIMIT_MEMLOCK and network namespaces.
+// Without problems it prints one line.
 //
-// The exit status is 0 if nothing is wrong, 1 if something is, and 2 for a bad
-// command line or a system that is not Linux. It changes nothing, needs no root,
-// and looks with the rights of its user: run it as the program that fails.
+// It lists the parts that it could not check on standard error, in lines that begin with "not
+// seen". With -v it first lists everything that it has checked, in lines that begin with
+// "seen".
+//
+// The exit status is 0 without problems and 1 with problems. It is 2 for a bad command line or
+// a system other than Linux. The program changes nothing and does not need root. Run it as the
+// user whose program fails, because it checks with the rights of its user.
 package main
 
 import (
@@ -37,12 +38,12 @@ const (
 
 func main() { tool.Main(run) }
 
-// run is the program.
+// run runs the program and returns its exit status.
 func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	fl := flag.NewFlagSet("rdmadoctor", flag.ContinueOnError)
 	fl.SetOutput(stderr)
 	asJSON := fl.Bool("json", false, "print one JSON object: findings and unseen")
-	verbose := fl.Bool("v", false, "list what was looked at, too")
+	verbose := fl.Bool("v", false, "also list everything that was checked")
 	if err := fl.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return statusWell
 	} else if err != nil {
@@ -53,7 +54,7 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		return statusUsage
 	}
 	if *asJSON && *verbose {
-		fmt.Fprintln(stderr, "rdmadoctor: -v is not for --json")
+		fmt.Fprintln(stderr, "rdmadoctor: -v and --json exclude each other")
 		return statusUsage
 	}
 	f, err := gather()
@@ -64,7 +65,7 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	found := diagnose(f)
 	if *verbose {
 		for _, line := range f.seen() {
-			fmt.Fprintln(stdout, "seen:", line) // printText reports that it cannot be written
+			fmt.Fprintln(stdout, "seen:", line) // printText reports write errors
 		}
 	}
 	print := printText
@@ -86,16 +87,16 @@ func printText(stdout, stderr io.Writer, found []finding, missed []unseen) error
 		fmt.Fprintf(stderr, "not seen: %s: %s\n", u.What, u.Why)
 	}
 	for _, f := range found {
-		if _, err := fmt.Fprintf(stdout, "%s: %s; to mend it: %s\n", f.Object, f.Problem, f.Fix); err != nil {
+		if _, err := fmt.Fprintf(stdout, "%s: %s; fix: %s\n", f.Object, f.Problem, f.Fix); err != nil {
 			return err
 		}
 	}
 	if len(found) > 0 {
 		return nil
 	}
-	what := "nothing is wrong"
+	what := "no problem found"
 	if len(missed) > 0 {
-		what += " with what could be seen"
+		what += " in the parts that could be checked"
 	}
 	_, err := fmt.Fprintln(stdout, what)
 	return err

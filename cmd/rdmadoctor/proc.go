@@ -24,7 +24,7 @@ func parseLimits(text string) (*memlock, error) {
 		hard, err2 := parseLimit(fields[1])
 		return &memlock{soft: soft, hard: hard}, errors.Join(err1, err2)
 	}
-	return nil, errors.New("/proc/self/limits does not have it")
+	return nil, errors.New("/proc/self/limits has no such limit")
 }
 
 func parseLimit(s string) (uint64, error) {
@@ -46,8 +46,8 @@ func parseIPCLock(text string) bool {
 	return false
 }
 
-// initialUsers says whether a /proc/self/uid_map is that of the initial user
-// namespace (user_namespaces(7)): capabilities of another one lift no limit here.
+// initialUsers reports whether the text of a /proc/self/uid_map belongs to the initial user
+// namespace (user_namespaces(7)). Capabilities of another namespace do not lift this limit.
 func initialUsers(text string) bool {
 	return slices.Equal(strings.Fields(text), []string{"0", "0", "4294967295"})
 }

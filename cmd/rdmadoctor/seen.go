@@ -9,7 +9,7 @@ import (
 	"purerdma/verbs"
 )
 
-// seen returns what was looked at, a line each.
+// seen returns one line for each part that was checked.
 func (f *facts) seen() []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -24,7 +24,7 @@ func (f *facts) seen() []string {
 		add("module rdma_ucm: %s", choose(f.ucmLoaded, "loaded", "not loaded"))
 	}
 	if f.system != nil {
-		add("devices are shown in %s", choose(f.system.SharedNetNS, "all network namespaces", "their own network namespace only"))
+		add("devices are visible in %s", choose(f.system.SharedNetNS, "all network namespaces", "their own network namespace only"))
 	}
 	add("%v", f.cm)
 	if f.devicesKnown && len(f.devices) == 0 {
@@ -41,7 +41,7 @@ func (f *facts) seen() []string {
 		}
 	}
 	if m := f.memlock; m != nil {
-		add("RLIMIT_MEMLOCK: %s, at most %s%s", size(m.soft), size(m.hard), choose(m.exempt, ", which does not count: CAP_IPC_LOCK", ""))
+		add("RLIMIT_MEMLOCK: %s, at most %s%s", size(m.soft), size(m.hard), choose(m.exempt, " (not enforced: CAP_IPC_LOCK)", ""))
 	}
 	return lines
 }
@@ -54,7 +54,7 @@ func (n node) String() string {
 	return n.path + ": can be opened"
 }
 
-// behind returns the network interface of a port, and how its addresses are known.
+// behind describes the network interface of a port with its addresses.
 func (f *facts) behind(p port) string {
 	i := f.netInterface(p.Interface)
 	if i == nil {
@@ -78,7 +78,7 @@ func choose(is bool, yes, no string) string {
 	return no
 }
 
-// size returns a limit in words.
+// size formats a limit.
 func size(n uint64) string {
 	if n == unlimited {
 		return "unlimited"
