@@ -5,8 +5,10 @@
 //	rdmadoctor [-v | --json]
 //
 // It prints one line for each problem, with a command that fixes it. It checks kernel modules,
-// device nodes and their permissions, drivers without a Go provider, and ABI versions. It also
-// checks ports that are down, addresses without a GID, RLIMIT_MEMLOCK and network namespaces.
+// It prints one line for each problem, with a command that fixes it. It checks kernel modules,
+// device nodes and their permissions, drivers without a Go provider, and ABI versions. Further
+// checks cover ports that are down, addresses without a GID, RLIMIT_MEMLOCK and network
+// namespaces.
 // Without problems it prints one line.
 //
 // It lists the parts that it could not check on standard error, in lines that begin with "not

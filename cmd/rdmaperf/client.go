@@ -13,20 +13,20 @@ import (
 	"purerdma/verbs"
 )
 
-// What goes before the messages that count, on each QP: so many of them, of large
-// ones so many bytes, and no more than those that count.
+// Limits of the warm-up before the measured messages, on each QP. The warm-up sends at most as
+// many messages as the measurement, and fewer if they are large.
 const (
 	warmUp      = 100
 	warmUpBytes = 16 << 20
 )
 
-// result is what a test of one size has found. Times are microseconds.
+// result is the result of a test of one size. Times are in microseconds.
 type result struct {
 	Test     string  `json:"test"`
 	Size     int     `json:"bytes"`
 	Messages uint64  `json:"messages"`
 	Seconds  float64 `json:"seconds"`
-	// Rates, of bandwidth tests: MiB and millions of messages a second.
+	// Rates of bandwidth tests, in MiB and millions of messages a second.
 	Peak    float64  `json:"peak_mib,omitempty"`
 	Average float64  `json:"average_mib,omitempty"`
 	Rate    float64  `json:"mpps,omitempty"`
@@ -45,7 +45,7 @@ type latency struct {
 	P999  float64 `json:"p99_9"`
 }
 
-// client is the side that measures.
+// client is the measuring side.
 type client struct {
 	*options
 	way  clientWay
@@ -53,21 +53,21 @@ type client struct {
 	hist histogram
 }
 
-// clientWay is how the client reaches the server, and connects its QPs.
+// clientWay reaches the server and connects the QPs.
 type clientWay interface {
 	control
-	// memory says on which device and PD the QPs are.
+	// memory returns the device and the PD of the QPs.
 	memory() (*verbs.Device, *verbs.PD)
-	// agree lowers what a plan says of the path to what this side can do.
+	// agree lowers the path options of a plan to the abilities of this side.
 	agree(*plan) error
-	// connect makes the n QPs of an end, and connects them. The server has said
-	// which token names the client.
+	// connect creates and connects the n QPs of an end. The token from the server identifies
+	// this client.
 	connect(ctx context.Context, e *end, n int, token uint64) error
 }
 
-// measure connects and runs all sizes. Each result is told as it comes; begun is
-// told what to watch meanwhile.
-func measure(ctx context.Context, o *options, begun func(*end), report func(result) error) error {
+// measure connects and runs all sizes. It passes each result to report as it arrives, and the
+// end to started, for progress.
+func measure(ctx context.Context, o *options, started func(*end), report func(result) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c, err := newClient(ctx, o)
@@ -75,7 +75,7 @@ func measure(ctx context.Context, o *options, begun func(*end), report func(resu
 		return err
 	}
 	defer c.close()
-	// A server that leaves ends loops that poll.
+	// If the server leaves, stop the loops that poll.
 	watched := make(chan struct{})
 	defer func() { cancel(nil); <-watched }()
 	go func() {
@@ -89,7 +89,7 @@ func measure(ctx context.Context, o *options, begun func(*end), report func(resu
 	if err := c.setUp(ctx); err != nil {
 		return err
 	}
-	begun(c.end)
+	started(c.end)
 	if err := c.all(ctx, cancel, report); err != nil {
 		return err
 	}
@@ -112,10 +112,10 @@ func (c *client) all(ctx context.Context, cancel context.CancelCauseFunc, report
 	return nil
 }
 
-// leave tells the server that this is all, and waits until that has left, by which ctx
-// ends: it is the server that disconnects, because its last answer may not have
-// completed, though it is here, and would be flushed. So may what it is told now: a
-// server that leaves has heard it.
+// leave announces the end to the server and waits until the server has disconnected, which ends
+// ctx. The server disconnects first. Its last answer may have arrived without having completed
+// on its side, and would be flushed. The client's announcement may be flushed likewise. If the
+// server leaves, it has received the announcement.
 func (c *client) leave(ctx context.Context) error {
 	err := c.way.send(ctx, message{})
 	select {
@@ -151,7 +151,7 @@ func (c *client) close() {
 	c.way.close()
 }
 
-// setUp makes the QPs and connects them.
+// setUp creates the QPs and connects them.
 func (c *client) setUp(ctx context.Context) (err error) {
 	if err := c.way.agree(&c.plan); err != nil {
 		return err
@@ -160,11 +160,11 @@ func (c *client) setUp(ctx context.Context) (err error) {
 	if c.end, err = newEnd(c.plan, dev, pd, true); err != nil {
 		return err
 	}
-	m, err := ask(ctx, c.way, message{Plan: &c.plan})
+	m, err := request(ctx, c.way, message{Plan: &c.plan})
 	if err != nil {
 		return err
 	}
-	if m.Plan != nil { // only the path may differ
+	if m.Plan != nil { // only the path options may differ
 		c.MTU, c.RdAtomic = m.Plan.MTU, m.Plan.RdAtomic
 		if err := c.way.agree(&c.plan); err != nil {
 			return err
@@ -176,7 +176,7 @@ func (c *client) setUp(ctx context.Context) (err error) {
 	if err := c.end.use(m.Memory); err != nil {
 		return err
 	}
-	_, err = ask(ctx, c.way, message{Memory: c.end.mr.Remote()})
+	_, err = request(ctx, c.way, message{Memory: c.end.mr.Remote()})
 	return err
 }
 
@@ -187,7 +187,7 @@ func (c *client) size(ctx context.Context, size int) (result, error) {
 		clear(e.incomingBytes(l, size))
 		fill(l.out[:size], seedWarm)
 	}
-	if _, err := ask(ctx, c.way, message{Size: size}); err != nil {
+	if _, err := request(ctx, c.way, message{Size: size}); err != nil {
 		return result{}, err
 	}
 	first := max(1, min(warmUp, warmUpBytes/size))
@@ -211,7 +211,7 @@ func (c *client) size(ctx context.Context, size int) (result, error) {
 	case err != nil:
 		return r, err
 	case e.kind.Op == "send" && (m.Messages != sent || m.Bytes != sent*uint64(size)):
-		return r, fmt.Errorf("%d messages were sent, and %d of %d bytes in all have come", sent, m.Messages, m.Bytes)
+		return r, fmt.Errorf("%d messages were sent, but %d messages with %d bytes in total arrived", sent, m.Messages, m.Bytes)
 	}
 	if e.Verify && (e.kind.opcode == verbs.OpRead || e.kind.echo) {
 		err = e.verify(size, seedServer)
@@ -219,15 +219,15 @@ func (c *client) size(ctx context.Context, size int) (result, error) {
 	return r, err
 }
 
-// finish tells the server how many messages there are of a size, and returns its
-// answer. A server that waits for messages gets the last ones after that.
+// finish sends the number of messages of a size to the server and returns the server's answer.
+// A server that waits for messages gets the last ones after that.
 func (c *client) finish(ctx context.Context, size int, sent uint64) (message, uint64, error) {
 	if !c.kind.active() {
-		m, err := ask(ctx, c.way, message{Sent: sent})
+		m, err := request(ctx, c.way, message{Sent: sent})
 		return m, sent, err
 	}
 	sent += uint64(c.QPs)
-	if _, err := ask(ctx, c.way, message{Sent: sent}); err != nil {
+	if _, err := request(ctx, c.way, message{Sent: sent}); err != nil {
 		return message{}, sent, err
 	}
 	if _, _, err := c.run(ctx, size, 1, 0); err != nil {
@@ -237,7 +237,7 @@ func (c *client) finish(ctx context.Context, size int, sent uint64) (message, ui
 	return m, sent, err
 }
 
-// run runs once.
+// run runs one measurement or warm-up.
 func (c *client) run(ctx context.Context, size int, count uint64, limit time.Duration) (uint64, result, error) {
 	r := result{Test: c.Test, Size: size}
 	var took time.Duration

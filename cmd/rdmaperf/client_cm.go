@@ -12,14 +12,14 @@ import (
 	"purerdma/verbs"
 )
 
-// cmClient connects by the connection manager.
+// cmClient connects through the connection manager.
 type cmClient struct {
 	cmControl
 	dialer  cm.Dialer
 	address string
 }
 
-// dialCM makes the connection of control.
+// dialCM makes the control connection.
 func dialCM(ctx context.Context, o *options) (clientWay, error) {
 	c := &cmClient{address: o.address()}
 	if o.source != "" {
@@ -47,12 +47,12 @@ func dialCM(ctx context.Context, o *options) (clientWay, error) {
 
 func (c *cmClient) memory() (*verbs.Device, *verbs.PD) { return c.conn.Device(), c.conn.PD() }
 
-// agree does nothing: the connection manager chooses.
+// agree does nothing, because the connection manager chooses the path.
 func (*cmClient) agree(*plan) error { return nil }
 
-// connect makes all QPs before it connects the first. siw gives each QP to the thread
-// of the processor that has the fewest. If a server on the same host made one after
-// each of ours, all of ours would be one processor's.
+// connect creates all QPs before it connects the first. siw assigns each QP to the thread of
+// the processor with the fewest QPs. If a server on the same host created one QP after each QP
+// of the client, all of the client's QPs would share one processor.
 func (c *cmClient) connect(ctx context.Context, e *end, n int, token uint64) error {
 	routes := make([]*cm.Resolved, 0, n)
 	defer func() {

@@ -13,7 +13,7 @@ import (
 // plainClient connects without the connection manager.
 type plainClient struct{ *plain }
 
-// dialTCP makes the connection of control.
+// dialTCP makes the control connection.
 func dialTCP(ctx context.Context, o *options) (clientWay, error) {
 	w, err := openPlain(o)
 	if err != nil {

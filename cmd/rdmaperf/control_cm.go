@@ -12,18 +12,17 @@ import (
 	"purerdma/verbs"
 )
 
-// magic begins the private data of every connect request. The zero byte after it
-// says that the connection is the one of control; else it is a token and the
-// number of the QP.
+// magic begins the private data of every connect request. On the control connection a zero byte
+// follows. On the other connections a token and the number of the QP follow.
 const magic = "rdmaperf1"
 
-// cmControl is control over a QP that the connection manager has connected.
+// cmControl implements control over a QP that the connection manager has connected.
 type cmControl struct {
 	conn *cm.Conn
-	mr   *verbs.MR // what is sent, then two receives
+	mr   *verbs.MR // the buffer for sends, then two receive buffers
 }
 
-// poster is where receives are posted before the connection is there.
+// poster posts receives before the connection is established.
 type poster interface {
 	PD() (*verbs.PD, error)
 	PostRecv(id uint64, sg ...verbs.SGE) error

@@ -12,14 +12,14 @@ import (
 	"sync"
 )
 
-// tcpControl is control over TCP, a line for each message.
+// tcpControl implements control over TCP, with a line for each message.
 type tcpControl struct {
 	conn   net.Conn
-	first  []byte        // a line that has been read already, or nil
-	r      *bufio.Reader // what read reads from
-	lines  chan []byte   // what has come
+	first  []byte        // a line that was read before, or nil
+	r      *bufio.Reader // the source of read
+	lines  chan []byte   // lines received
 	left   chan struct{}
-	err    error // why, before left is closed
+	err    error // the reason, set before left is closed
 	quit   chan struct{}
 	closer sync.Once
 	reader sync.WaitGroup
@@ -29,15 +29,15 @@ func newTCPControl(conn net.Conn) *tcpControl {
 	return startTCPControl(conn, bufio.NewReaderSize(conn, maxMessage), nil)
 }
 
-// startTCPControl is newTCPControl of a connection that a reader has begun to read. If
-// it has read the first line, that is not nil.
+// startTCPControl is like newTCPControl for a connection whose reader is in use. first is the
+// first line if it was read already, else nil.
 func startTCPControl(conn net.Conn, r *bufio.Reader, first []byte) *tcpControl {
 	c := &tcpControl{conn: conn, r: r, first: first, lines: make(chan []byte), left: make(chan struct{}), quit: make(chan struct{})}
 	c.reader.Go(c.read)
 	return c
 }
 
-// readLine reads one message. The line is valid until the next one is read.
+// readLine reads one message. The line is valid until the next call.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	switch {
@@ -49,7 +49,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// read reads all the time: it also sees the other side leave.
+// read reads continuously, so that it detects when the other side leaves.
 func (c *tcpControl) read() {
 	defer close(c.left)
 	line, err := c.first, error(nil)

@@ -11,16 +11,15 @@ import (
 	"purerdma/verbs"
 )
 
-// A work request's ID is the number of its QP and how many have been posted to
-// that, or the mark of a receive instead.
+// A work request's ID holds the number of its QP and the count of requests posted to that QP. A
+// receive has a mark in place of the count.
 const (
 	laneShift = 48
 	countMask = 1<<laneShift - 1
 	recvMark  = 1 << 63
 )
 
-// end is one side's half of a test: its memory, its CQ and its QPs. One
-// goroutine uses it.
+// end is one side's half of a test, with its memory, CQ and QPs. One goroutine uses it.
 type end struct {
 	plan
 	pd     *verbs.PD
@@ -31,42 +30,42 @@ type end struct {
 	client bool
 	// received handles the completion of a receive.
 	received func(*lane, *verbs.WC) error
-	// booked is how many completions there were, of anything.
+	// booked counts the completions of any kind.
 	booked atomic.Uint64
-	// done is how many requests have completed, for whoever shows progress.
+	// done counts the completed requests, for the progress line.
 	done atomic.Uint64
-	// target is how many messages of a size the client says that it has sent, or is
-	// about to; 0 while it has not said.
+	// target is the number of messages of a size that the client has sent or is about to send.
+	// It is 0 until the client has sent that number.
 	target atomic.Uint64
 }
 
-// lane is one QP, and where its peer's memory is.
+// lane is one QP with its peer's memory.
 type lane struct {
 	index     int
 	qp        *verbs.QP
 	conn      *cm.Conn  // nil without the connection manager
-	ah        *verbs.AH // whom datagrams go to, with the next two
+	ah        *verbs.AH // destination of datagrams, with the next two
 	qpn, qkey uint32
-	credits   [1]verbs.SendWR    // the message that makes receives known
+	credits   [1]verbs.SendWR    // the message that announces receives
 	list      []verbs.SendWR     // for messages
 	size      int                // of those in list
 	out       []byte             // the data to send
-	remote    verbs.RemoteMemory // what requests read, write or add to
+	remote    verbs.RemoteMemory // memory that requests read, write or add to
 	posted    uint64
-	signalled uint64 // the last that completes
+	signalled uint64 // number of the last signaled request
 	completed uint64
-	limit     uint64 // posted must not pass it
-	credit    uint64 // receives that the peer has for us
-	reposts   int    // receives that have been used up
+	limit     uint64 // upper bound of posted
+	credit    uint64 // receives that the peer has posted for this side
+	reposts   int    // consumed receives to post again
 	recvs     []verbs.RecvWR
 	received  uint64 // messages
 	bytes     uint64
 }
 
-// receives is how many a QP has posted: messages where there are any, and on the
-// other side of a stream what says that there are more. A sender never has more
-// messages out than there are receives: on iWARP one too many ends the
-// connection, and elsewhere it is repeated after a while.
+// receives returns the number of receives that a QP has posted. They take messages, or on the
+// other side of a stream the announcements of new receives. A sender never has more messages in
+// flight than there are receives. One message too many ends the connection on iWARP, and is
+// repeated after a delay elsewhere.
 func (e *end) receives() int {
 	switch {
 	case e.kind.Op != "send":
@@ -82,7 +81,7 @@ func (e *end) receives() int {
 const (
 	latencyReceives = 4
 	streamReceives  = 256
-	creditBatch     = 64 // receives that one message makes known
+	creditBatch     = 64 // receives that one message announces
 )
 
 func newEnd(p plan, dev *verbs.Device, pd *verbs.PD, client bool) (*end, error) {
@@ -103,7 +102,7 @@ func newEnd(p plan, dev *verbs.Device, pd *verbs.PD, client bool) (*end, error) 
 	return e, nil
 }
 
-// sends is the size of a send queue: the sink of a stream sends credit only.
+// sends returns the size of a send queue. The sink of a stream sends only credit.
 func (e *end) sends() int {
 	if e.client || e.kind.echo {
 		return e.Depth
@@ -111,16 +110,16 @@ func (e *end) sends() int {
 	return 2 * streamReceives / creditBatch
 }
 
-// stage is a connection before it is one: *cm.Resolved or *cm.Request.
-type stage interface {
+// pendingConn is a connection that is not yet established: *cm.Resolved or *cm.Request.
+type pendingConn interface {
 	Device() *verbs.Device
 	Init(*verbs.QP) error
 }
 
-// newLane makes a QP and posts its receives.
-func (e *end) newLane(s stage) (*lane, error) {
+// newLane creates a QP and posts its receives.
+func (e *end) newLane(s pendingConn) (*lane, error) {
 	if !s.Device().Same(e.pd.Device()) {
-		return nil, fmt.Errorf("a QP would be on %s, and the memory is on %s", s.Device().Name(), e.pd.Device().Name())
+		return nil, fmt.Errorf("the connection is on device %s, but the memory is on %s", s.Device().Name(), e.pd.Device().Name())
 	}
 	l := &lane{index: len(e.lanes)}
 	n := e.receives()
@@ -150,7 +149,7 @@ func (e *end) newLane(s stage) (*lane, error) {
 	return l, nil
 }
 
-// use has the requests of each QP work in its part of the other side's memory.
+// use directs each QP's requests to its part of the other side's memory.
 func (e *end) use(memory verbs.RemoteMemory) error {
 	if memory.Length < uint64(e.memory()) {
 		return fmt.Errorf("the other side's memory has %d bytes, want %d", memory.Length, e.memory())
@@ -165,7 +164,7 @@ func (e *end) use(memory verbs.RemoteMemory) error {
 	return nil
 }
 
-// close ends the connections before it takes the memory away.
+// close ends the connections before it frees the memory.
 func (e *end) close() {
 	for _, l := range e.lanes {
 		if l.conn != nil {
@@ -180,7 +179,7 @@ func (e *end) close() {
 	e.mr.Close()
 }
 
-// prepare makes the requests of a list, but for what is new in each.
+// prepare fills in the constant fields of a list of requests.
 func (e *end) prepare(l *lane, size int) {
 	wr := verbs.SendWR{Opcode: e.kind.opcode, RemoteAddr: l.remote.Addr, RKey: l.remote.RKey, CompareAdd: 1}
 	switch local := e.outgoing(l.index); {
@@ -210,8 +209,8 @@ func (e *end) post(l *lane, n, size int) error {
 		l.posted++
 		wr := &list[i]
 		wr.ID, wr.Flags = uint64(l.index)<<laneShift|l.posted&countMask, 0
-		// The end of a list completes, because the next one waits for room for all
-		// of it.
+		// The last request of a list is signaled, because the next list waits for room for all
+		// of its requests.
 		if l.posted-l.signalled >= uint64(e.moderation()) || l.posted == l.limit || n > 1 && i == n-1 {
 			wr.Flags = verbs.SendSignaled
 			l.signalled = l.posted
@@ -221,24 +220,24 @@ func (e *end) post(l *lane, n, size int) error {
 	return err
 }
 
-// emptyPolls is how often a CQ is polled between looks at the context.
+// emptyPolls is the number of empty polls of a CQ between checks of the context.
 const emptyPolls = 1 << 12
 
-// next waits for completions, and books them.
+// next waits for completions and counts them.
 func (e *end) next(ctx context.Context) error {
 	n, err := e.wait(ctx)
 	if err == nil {
 		err = e.book(n)
 	}
 	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx) // which has broken the QPs
+		return context.Cause(ctx) // the end of ctx has broken the QPs
 	}
 	return err
 }
 
-// breakAtEnd has ctx break the QPs when it ends, so that the receives complete:
-// whoever waits for events wakes, though his wait has no context. One of those
-// costs allocations in each wait.
+// breakAtEnd moves the QPs to the error state when ctx ends. Their receives then complete,
+// which wakes a wait for events that has no context. A context in each wait would cost
+// allocations.
 func (e *end) breakAtEnd(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		for _, l := range e.lanes {
@@ -282,7 +281,7 @@ func (e *end) book(n int) error {
 			}
 			continue
 		}
-		if count := wc.ID & countMask; count != 0 { // else it is a credit message
+		if count := wc.ID & countMask; count != 0 { // 0 is a credit message
 			e.done.Add(count - l.completed)
 			l.completed = count
 		}
@@ -290,7 +289,7 @@ func (e *end) book(n int) error {
 	return nil
 }
 
-// repost posts the n receives that were used up last.
+// repost posts the n most recently consumed receives.
 func (e *end) repost(l *lane, n int) error {
 	_, err := l.qp.PostRecv(l.recvs[:n])
 	return err

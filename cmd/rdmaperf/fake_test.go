@@ -22,7 +22,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestOnFake runs both sides on a kernel that exists in memory, connected over TCP.
+// TestOnFake runs both sides on a fake kernel in memory, connected over TCP.
 func TestOnFake(t *testing.T) {
 	for _, args := range []string{
 		"send_bw -n 700 -s 5000", "send_bw -n 700 -s 8 -I 32 -q 3 -l 7 -e", "send_bw -n 1 -t 1", "write_bw -n 300 -s 5000 -Q 3", "read_bw -n 300 -q 3",
@@ -57,7 +57,7 @@ func TestOnFake(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(results) != len(o.sizes) {
-				t.Fatalf("%d results", len(results))
+				t.Fatalf("measure reported %d results, want %d", len(results), len(o.sizes))
 			}
 			if _, way, _ := strings.Cut(args, " "); len(results) == 1 {
 				checkFigures(t, o, way, results[0])
@@ -66,22 +66,22 @@ func TestOnFake(t *testing.T) {
 	}
 }
 
-// checkFigures looks whether a result is one.
+// checkFigures checks that the figures of a result are plausible.
 func checkFigures(t *testing.T, o *options, way string, r result) {
 	t.Helper()
 	if want := uint64(o.count * o.QPs); o.count > 0 && r.Messages != want || r.Messages == 0 || r.Seconds <= 0 {
-		t.Errorf("%s: %+v", way, r)
+		t.Errorf("%s: result %+v, want %d messages (0: any) in some time", way, r, want)
 	}
 	if o.kind.Latency && (r.Latency == nil || r.Latency.Min <= 0 || r.Latency.P99 < r.Latency.P50) || !o.kind.Latency && r.Average <= 0 {
-		t.Errorf("%s: %+v", way, r)
+		t.Errorf("%s: result %+v, want positive figures in ascending order", way, r)
 	}
 }
 
-// TestNoDevice: the error says whether there is none, or none that opens.
+// TestNoDevice checks that the error distinguishes no device from no usable device.
 func TestNoDevice(t *testing.T) {
 	for words, host := range map[string]*verbs.Host{
-		"there is none (rdmadoctor":     {Kernel: uverbstest.New()},
-		"no Go provider for driver rxe": {Kernel: uverbstest.New("rxe0")},
+		"no RDMA device (run rdmadoctor": {Kernel: uverbstest.New()},
+		"no Go provider for driver rxe":  {Kernel: uverbstest.New("rxe0")},
 	} {
 		host.Drivers = []provider.Driver{siw.Driver{}}
 		o, err := parse([]string{"-p", "0"}, io.Discard)
@@ -90,12 +90,12 @@ func TestNoDevice(t *testing.T) {
 		}
 		o.host = host
 		if err := serve(t.Context(), o, func(string, int) {}); err == nil || !strings.Contains(err.Error(), words) {
-			t.Errorf("%v, want %q", err, words)
+			t.Errorf("serve = %v, want %q", err, words)
 		}
 	}
 }
 
-// leaver is a server that does not acknowledge the last word.
+// leaver is a server that does not acknowledge the last message.
 type leaver struct {
 	clientWay
 	left chan struct{}
@@ -104,8 +104,8 @@ type leaver struct {
 func (leaver) send(context.Context, message) error { return syscall.ECONNRESET }
 func (l leaver) done() <-chan struct{}             { return l.left }
 
-// TestLastWord: a server that leaves has heard it, though it may be flushed. One that
-// stays has not.
+// TestLastWord checks leave when the last message is flushed. If the server leaves, it has
+// received the message. If it stays, it has not.
 func TestLastWord(t *testing.T) {
 	for _, leaves := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -118,12 +118,13 @@ func TestLastWord(t *testing.T) {
 			cancel()
 		}()
 		if err := (&client{way: way}).leave(ctx); (err == nil) != leaves || !leaves && err != syscall.ECONNRESET {
-			t.Errorf("the server leaves: %t, %v", leaves, err)
+			t.Errorf("leave with a server that leaves (%t) = %v", leaves, err)
 		}
 	}
 }
 
-// TestTCPControl: messages arrive one by one, and both ways of leaving are seen.
+// TestTCPControl checks that messages arrive one by one, and that both ways of leaving are
+// detected.
 func TestTCPControl(t *testing.T) {
 	l, r := net.Pipe()
 	a, b := newTCPControl(l), newTCPControl(r)
@@ -136,14 +137,14 @@ func TestTCPControl(t *testing.T) {
 	}()
 	for want := 1; want <= 2; want++ {
 		if m, err := b.receive(t.Context()); err != nil || m.Size != want {
-			t.Fatalf("%+v, %v", m, err)
+			t.Fatalf("receive = %+v, %v, want size %d", m, err, want)
 		}
 	}
 	if _, err := b.receive(t.Context()); err == nil || !strings.Contains(err.Error(), "no") {
-		t.Errorf("an error came as %v", err)
+		t.Errorf("receive of an error message = %v, want the message", err)
 	}
 	if _, err := b.receive(t.Context()); !errors.Is(err, errLeft) {
-		t.Errorf("the other side's end came as %v", err)
+		t.Errorf("receive after the other side has left = %v, want errLeft", err)
 	}
 	<-b.done()
 	l, r = net.Pipe()
@@ -152,10 +153,10 @@ func TestTCPControl(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := b.receive(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("the end of the context came as %v", err)
+		t.Errorf("receive with a cancelled context = %v, want context.Canceled", err)
 	}
 	b.close()
 	if err := a.send(t.Context(), message{Error: strings.Repeat("x", maxMessage)}); err == nil {
-		t.Error("a message that is too long was sent")
+		t.Error("send of a message that is too long = nil, want an error")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Times below fine are counted one by one; above, each power of two has fine/2
-// buckets, so that a percentile is wrong by 0.1 % at most.
+// Durations below fine nanoseconds have a bucket each. Above, each power of two has fine/2
+// buckets, so that a percentile is wrong by at most 0.1 %.
 const (
 	fineBits = 11
 	fine     = 1 << fineBits
@@ -26,7 +26,7 @@ type histogram struct {
 
 func (h *histogram) reset() { *h = histogram{min: math.MaxInt64} }
 
-// add counts d, of which a negative one is none.
+// add counts d. A negative d counts as 0.
 func (h *histogram) add(d time.Duration) {
 	d = max(d, 0)
 	h.count++
@@ -44,7 +44,7 @@ func bucket(n uint64) int {
 	return shift*fine/2 + int(n>>shift)
 }
 
-// middle is the duration that a bucket stands for.
+// middle returns the duration that represents a bucket.
 func middle(b int) time.Duration {
 	if b < fine {
 		return time.Duration(b)
@@ -53,7 +53,7 @@ func middle(b int) time.Duration {
 	return time.Duration(uint64(b-shift*fine/2)<<shift + 1<<(shift-1))
 }
 
-// percentile returns the duration that p percent of all are not above.
+// percentile returns the smallest duration that p percent of the durations do not exceed.
 func (h *histogram) percentile(p float64) time.Duration {
 	rank := uint64(math.Ceil(float64(h.count) * p / 100))
 	var seen uint64
@@ -65,7 +65,7 @@ func (h *histogram) percentile(p float64) time.Duration {
 	return h.max
 }
 
-// mean and deviation are those of all durations, in nanoseconds.
+// mean and deviation return statistics of all durations, in nanoseconds.
 func (h *histogram) mean() float64 { return h.sum / float64(max(h.count, 1)) }
 
 func (h *histogram) deviation() float64 {

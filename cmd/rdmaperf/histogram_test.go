@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestHistogram compares with what sorting gives.
+// TestHistogram compares with the results of sorting.
 func TestHistogram(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var h histogram
@@ -30,12 +30,15 @@ func TestHistogram(t *testing.T) {
 		for _, d := range all {
 			squares += (float64(d) - sum/float64(n)) * (float64(d) - sum/float64(n))
 		}
-		if h.min != all[0] || h.max != all[n-1] || h.count != uint64(n) {
-			t.Errorf("%d: %v to %v, want %v to %v", n, h.min, h.max, all[0], all[n-1])
+		if h.min != all[0] || h.max != all[n-1] {
+			t.Errorf("histogram of %d durations has range %v to %v, want %v to %v", n, h.min, h.max, all[0], all[n-1])
+		}
+		if h.count != uint64(n) {
+			t.Errorf("histogram of %d durations has count %d", n, h.count)
 		}
 		near := func(what string, got, want, within float64) {
 			if math.Abs(got-want) > want*within+1e-9 {
-				t.Errorf("%d: %s %g, want %g", n, what, got, want)
+				t.Errorf("histogram of %d durations: %s = %g, want %g", n, what, got, want)
 			}
 		}
 		near("mean", h.mean(), sum/float64(n), 1e-9)
@@ -53,10 +56,10 @@ func TestHistogramEnds(t *testing.T) {
 	h.add(-1)
 	h.add(math.MaxInt64)
 	if h.percentile(50) != 0 || h.percentile(100) < math.MaxInt64/1001*1000 {
-		t.Errorf("%v and %v", h.percentile(50), h.percentile(100))
+		t.Errorf("percentile(50), percentile(100) = %v, %v, want 0 and the maximum", h.percentile(50), h.percentile(100))
 	}
 	if n := testing.AllocsPerRun(100, func() { h.add(12345) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("add allocates %v times, want 0", n)
 	}
 }
 
@@ -67,7 +70,7 @@ func TestPattern(t *testing.T) {
 		t.Error(err)
 	}
 	if differs(b, seedServer) == nil || differs(b, seedWarm) == nil {
-		t.Error("patterns are alike")
+		t.Error("differs(pattern of another seed) = nil, want an error")
 	}
 	b[9999]++
 	if err := differs(b, seedClient); err == nil || !strings.Contains(err.Error(), "byte 9999 of 10000") {
@@ -75,7 +78,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// TestTable: scripts find perftest's columns where they are there.
+// TestTable checks that perftest's columns are in perftest's places, for scripts.
 func TestTable(t *testing.T) {
 	bw := result{Size: 8, Messages: 1000, Peak: 2, Average: 1.5, Rate: 0.25}
 	lat := result{Size: 8, Messages: 1000, Latency: &latency{Min: 1, Max: 2, P50: 3, Mean: 4, Stdev: 5, P99: 6, P999: 7, P90: 8}}
@@ -86,7 +89,7 @@ func TestTable(t *testing.T) {
 		{header(kind{Latency: true}), "#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec] 99% percentile[usec] 99.9% percentile[usec]"},
 	} {
 		if got := strings.Join(strings.Fields(tc.got), " "); got != tc.want {
-			t.Errorf("%q, want %q", got, tc.want)
+			t.Errorf("header or line = %q, want %q", got, tc.want)
 		}
 	}
 }

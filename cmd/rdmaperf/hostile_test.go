@@ -25,8 +25,8 @@ import (
 	"purerdma/verbs"
 )
 
-// FuzzMessage: whatever the other side says, a plan that passes is one that memory and
-// queues can be made for, and a size that passes fits into them.
+// FuzzMessage checks the limits of an accepted plan for any message. Memory and queues can be
+// created for it, and an accepted size fits into them.
 func FuzzMessage(f *testing.F) {
 	sane := plan{Test: "send_bw", Connection: "RC", Max: 8, QPs: 1, Depth: 16, List: 1}
 	for _, change := range []func(*plan, *message){
@@ -67,16 +67,16 @@ func FuzzMessage(f *testing.F) {
 		last := p.QPs - 1
 		if p.QPs < 1 || p.QPs > maxQPs || p.Depth < 1 || p.Depth > maxDepth || p.memory() > maxMemory || p.moderation() < 1 || p.moderation() > p.Depth ||
 			p.head()+p.Max > p.stride() || int64(p.incoming(last)+p.stride()) > p.memory() {
-			t.Fatalf("%+v has passed", p)
+			t.Fatalf("check accepts the plan %+v", p)
 		}
 		if p.checkSize(m.Size) == nil && (m.Size < 1 || m.Size > p.Max || p.kind.Op == "atomic" && m.Size != atomicSize) {
-			t.Fatalf("%d bytes of %+v have passed", m.Size, p)
+			t.Fatalf("checkSize accepts %d bytes with the plan %+v", m.Size, p)
 		}
 	})
 }
 
-// hostile is a client over TCP that says what it likes, to a server on a kernel that
-// exists in memory.
+// hostile is a client over TCP that sends arbitrary messages to a server on a fake kernel in
+// memory.
 type hostile struct {
 	t     *testing.T
 	way   *tcpControl
@@ -101,48 +101,48 @@ func newHostile(t *testing.T) *hostile {
 	return &hostile{t, way, ended}
 }
 
-func (h *hostile) ask(m message) message {
+func (h *hostile) request(m message) message {
 	h.t.Helper()
-	answer, err := ask(h.t.Context(), h.way, m)
+	answer, err := request(h.t.Context(), h.way, m)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return answer
 }
 
-// refused waits until the server has ended, for a reason that it also says to the
-// client.
+// refused waits until the server has ended with an error that contains want. It checks that the
+// client receives that error.
 func (h *hostile) refused(want string) {
 	h.t.Helper()
 	select {
 	case err := <-h.ended:
 		if err == nil || !strings.Contains(err.Error(), want) {
-			h.t.Errorf("the server ends with %v, want %q", err, want)
+			h.t.Errorf("serve = %v, want %q", err, want)
 		}
 	case <-time.After(2 * settleTime):
-		h.t.Fatal("the server goes on")
+		h.t.Fatal("serve has not returned")
 	}
 	if _, err := h.way.receive(h.t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-		h.t.Errorf("the client is told %v, want %q", err, want)
+		h.t.Errorf("the client receives the error %v, want %q", err, want)
 	}
 }
 
-// TestHostileClients: a client that has a plan that can be, and then goes wrong.
+// TestHostileClients runs clients that have a valid plan and then violate the protocol.
 func TestHostileClients(t *testing.T) {
 	lends := message{Memory: verbs.RemoteMemory{Length: 8192}}
 	for _, tc := range []struct {
 		name string
 		test string
-		qp   *oob.Address // nil: a good one
-		then []message    // the last is the wrong one
+		qp   *oob.Address // nil: a valid one
+		then []message    // the last one is invalid
 		want string
 	}{
 		{"no QP", "send_bw", new(oob.Address), nil, ""},
 		{"a number of a QP that has 25 bits", "send_bw", &oob.Address{QPN: max24 + 1}, nil, "no QP"},
 		{"the highest numbers of all", "send_bw", &oob.Address{QPN: math.MaxUint32, PSN: math.MaxUint32, LID: math.MaxUint16}, nil, "no QP"},
-		{"a negative size", "send_bw", nil, []message{lends, {Size: -1}}, "-1 bytes in memory for 8"},
-		{"a size beyond the plan's", "write_bw", nil, []message{lends, {Size: 9}}, "9 bytes in memory for 8"},
-		{"a huge size", "read_bw", nil, []message{lends, {Size: math.MaxInt}}, "bytes in memory for 8"},
+		{"a negative size", "send_bw", nil, []message{lends, {Size: -1}}, "size -1: want 1 to 8"},
+		{"a size beyond the plan's", "write_bw", nil, []message{lends, {Size: 9}}, "size 9: want 1 to 8"},
+		{"a huge size", "read_bw", nil, []message{lends, {Size: math.MaxInt}}, "want 1 to 8"},
 		{"atomics of a byte", "atomic_bw", nil, []message{lends, {Size: 1}}, "atomics have 8 bytes"},
 		{"nothing sent", "send_bw", nil, []message{lends, {Size: 8}, {}}, "has sent nothing"},
 		{"more added than was", "atomic_bw", nil, []message{lends, {Size: 8}, {Sent: math.MaxUint64}}, "atomics have added 0"},
@@ -152,9 +152,9 @@ func TestHostileClients(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHostile(t)
-			mine := h.ask(message{Plan: &plan{Test: tc.test, Connection: "RC", Max: 8, QPs: 1, Depth: 16, List: 1}})
+			mine := h.request(message{Plan: &plan{Test: tc.test, Connection: "RC", Max: 8, QPs: 1, Depth: 16, List: 1}})
 			if mine.Plan == nil || mine.Memory.RKey == 0 {
-				t.Fatalf("the server says %+v", mine)
+				t.Fatalf("the server's answer is %+v, want a plan and memory", mine)
 			}
 			qp := tc.qp
 			if qp == nil {
@@ -162,13 +162,13 @@ func TestHostileClients(t *testing.T) {
 			}
 			messages := append([]message{{QP: qp}}, tc.then...)
 			for _, m := range messages[:len(messages)-1] {
-				h.ask(m)
+				h.request(m)
 			}
-			if tc.want == "" { // no such QP answers, which is not the server's to see
-				h.ask(messages[len(messages)-1])
+			if tc.want == "" { // the server cannot detect that there is no such QP
+				h.request(messages[len(messages)-1])
 				h.way.close()
 				if err := <-h.ended; err == nil {
-					t.Error("the server has seen nothing")
+					t.Error("serve = nil, want an error")
 				}
 				return
 			}
@@ -180,7 +180,7 @@ func TestHostileClients(t *testing.T) {
 	}
 }
 
-// TestEndlessMessage: a line that does not end is not kept.
+// TestEndlessMessage checks that a line without an end is not buffered.
 func TestEndlessMessage(t *testing.T) {
 	l, r := net.Pipe()
 	c := newTCPControl(l)
@@ -191,12 +191,12 @@ func TestEndlessMessage(t *testing.T) {
 		}
 	}()
 	if _, err := c.receive(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 4096 bytes") {
-		t.Errorf("got %v", err)
+		t.Errorf("receive of a line without an end = %v, want an error", err)
 	}
 }
 
-// TestTCPStrangers: connections that bring no plan do not end a server that waits for its
-// client, and do not keep it from the client.
+// TestTCPStrangers checks a server that is waiting for its client. Connections without a plan
+// neither end it nor block the client.
 func TestTCPStrangers(t *testing.T) {
 	so, err := parse([]string{"-p", "0", "-d", "rxe0", "-x", "0"}, io.Discard)
 	if err != nil {
@@ -214,9 +214,9 @@ func TestTCPStrangers(t *testing.T) {
 		defer conn.Close()
 		io.WriteString(conn, says)
 		if strings.HasSuffix(says, "\n") {
-			// The server has closed it before the client comes.
+			// The server has closed it before the client connects.
 			if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("after %q: %v", says, err)
+				t.Errorf("read after sending %q = %v, want EOF or ECONNRESET", says, err)
 			}
 		}
 	}
@@ -227,11 +227,11 @@ func TestTCPStrangers(t *testing.T) {
 	o.host = so.host
 	err = measure(t.Context(), o, func(*end) {}, func(result) error { return nil })
 	if serr := <-ended; err != nil || serr != nil {
-		t.Errorf("the client ends with %v, the server with %v", err, serr)
+		t.Errorf("measure = %v, serve = %v, want nil", err, serr)
 	}
 }
 
-// chunks is a connection that brings bytes in pieces of some length.
+// chunks is a connection that returns bytes in pieces of a given length.
 type chunks struct {
 	net.Conn
 	b []byte
@@ -249,8 +249,8 @@ func (c *chunks) Read(b []byte) (int, error) {
 
 func (*chunks) Close() error { return nil }
 
-// FuzzTCPControl reads messages from any bytes, in pieces of any length: whole lines, in
-// order, until one that is too long or the end.
+// FuzzTCPControl reads messages from arbitrary bytes in pieces of any length. It checks that
+// whole lines arrive in order until a line is too long or the input ends.
 func FuzzTCPControl(f *testing.F) {
 	f.Add([]byte("{\"Plan\":{}}\n{\"Size\":1}\n{\"Sent\":7}\n"), uint8(3))
 	f.Add([]byte("\n\n{}\n{"), uint8(0))
@@ -261,17 +261,17 @@ func FuzzTCPControl(f *testing.F) {
 		conn := &chunks{b: b, n: int(n) + 1}
 		if n%2 == 0 {
 			c = newTCPControl(conn)
-		} else if begun, err := readPlan(conn); err != nil {
+		} else if start, err := readPlan(conn); err != nil {
 			return
 		} else {
-			c = startTCPControl(conn, begun.r, begun.line)
+			c = startTCPControl(conn, start.r, start.line)
 		}
 		defer c.close()
 		for rest := b; ; {
 			line, after, whole := bytes.Cut(rest, []byte("\n"))
 			if !whole || len(line) >= maxMessage {
 				if m, err := c.receive(t.Context()); err == nil {
-					t.Fatalf("%+v after the last message of %q", m, b)
+					t.Fatalf("receive = %+v after the last message of %q, want an error", m, b)
 				}
 				<-c.done()
 				return
@@ -279,7 +279,7 @@ func FuzzTCPControl(f *testing.F) {
 			want, werr := decode(rest[:len(line)+1])
 			m, err := c.receive(t.Context())
 			if !reflect.DeepEqual(m, want) || (err == nil) != (werr == nil) || err != nil && err.Error() != werr.Error() {
-				t.Fatalf("%q came as %+v, %v, want %+v, %v", line, m, err, want, werr)
+				t.Fatalf("receive of %q = %+v, %v, want %+v, %v", line, m, err, want, werr)
 			}
 			rest = after
 		}

@@ -19,14 +19,14 @@ import (
 	"purerdma/verbs"
 )
 
-// dial connects with any private data.
+// dial connects with arbitrary private data.
 func dial(ctx context.Context, host vmtest.Host, port string, private []byte) (*cm.Conn, error) {
 	p := cm.ConnParam{PrivateData: private}
 	d := cm.Dialer{Param: &p}
 	return d.Dial(ctx, "tcp", net.JoinHostPort(host.IPv4.String(), port))
 }
 
-// strangers are requests of which none is a client's.
+// strangers returns private data of requests that do not come from a client.
 func strangers() [][]byte {
 	longest := vmtest.PrivateData(56)
 	other := []byte(magic[:len(magic)-1] + "0")
@@ -34,9 +34,9 @@ func strangers() [][]byte {
 		append(other, make([]byte, 8)...), append([]byte(magic), vmtest.Garbage(1)[0]|1), append([]byte(magic), bytes.Repeat([]byte{0xff}, 8)...)}
 }
 
-// TestStrangers: requests with private data that is no client's are refused, before the
-// client comes, and while the server waits for its other connections; also those that
-// have been withdrawn.
+// TestStrangers checks that requests without a client's private data are rejected, both before
+// the client connects and while the server waits for its other connections. Some of the
+// requests have been withdrawn.
 func TestStrangers(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -46,7 +46,7 @@ func TestStrangers(t *testing.T) {
 		conn, err := dial(ctx, hosts[0], port, private)
 		var rej *cm.RejectError
 		if !errors.As(err, &rej) {
-			t.Errorf("%x: %v", private, err)
+			t.Errorf("dial with private data %x = %v, want a RejectError", private, err)
 		}
 		if err == nil {
 			conn.Close()
@@ -61,11 +61,11 @@ func TestStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	// The server does not look at these before it has the plan.
+	// The server does not read these before it has the plan.
 	for _, private := range strangers() {
 		short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
 		if _, err := dial(short, hosts[0], port, private); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%x: %v", private, err)
+			t.Errorf("dial with private data %x = %v, want context.DeadlineExceeded", private, err)
 		}
 		stop()
 	}
@@ -80,12 +80,12 @@ func TestStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the server: %v", err)
+		t.Errorf("serve = %v, want nil", err)
 	}
 }
 
-// TestHostileControl: what comes on the connection of control is no message. The server
-// ends, and says why to one who listens.
+// TestHostileControl sends data that is no message on the control connection. The server must
+// end, and send the reason to a client that listens.
 func TestHostileControl(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for name, said := range map[string][]byte{
@@ -110,7 +110,7 @@ func TestHostileControl(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer mr.Close()
-			if name != "random" { // a client that does not even listen is not waited for
+			if name != "random" { // the server does not wait for a client that posts no receives
 				if err := conn.PostRecv(0, mr.Slice(2*maxMessage, maxMessage)); err != nil {
 					t.Fatal(err)
 				}
@@ -119,22 +119,22 @@ func TestHostileControl(t *testing.T) {
 			select {
 			case err := <-ended:
 				if err == nil {
-					t.Error("the server has seen nothing")
+					t.Error("serve = nil, want an error")
 				} else {
 					t.Log(err)
 				}
 			case <-time.After(3 * settleTime):
-				t.Error("the server goes on")
+				t.Error("serve has not returned")
 			}
 		})
 	}
 }
 
-// TestHostileServer: a server that accepts with garbage, and answers by garbage, fails the
-// client.
+// TestHostileServer checks that a client fails if its server accepts with garbage and answers
+// with garbage.
 func TestHostileServer(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
-	for name, says := range map[string]string{
+	for name, garbage := range map[string]string{
 		"random":     string(vmtest.Garbage(100)),
 		"truncated":  `{"Token":1`,
 		"huge":       `{"Memory":{"Addr":18446744073709551615,"Length":18446744073709551615,"RKey":4294967295},"Token":18446744073709551615,"Plan":{"mtu":-1,"rd_atomic":-9223372036854775808}}`,
@@ -150,12 +150,12 @@ func TestHostileServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			served := make(chan error, 1)
-			go func() { served <- answerBadly(ctx, ln, says) }()
+			go func() { served <- answerBadly(ctx, ln, garbage) }()
 			_, port, _ := strings.Cut(ln.Addr().String(), ":")
 			var out, errs bytes.Buffer
 			if status := run(ctx, []string{"write_bw", "-R", "-n", "10", "-s", "8", "-p", port, hosts[0].IPv4.String()}, &out, &errs); status != statusFailed ||
 				errs.Len() == 0 || strings.Contains(errs.String(), "\x1b") {
-				t.Errorf("status %d: %q", status, errs.String())
+				t.Errorf("run = %d, stderr %q, want %d and an error without escape sequences", status, errs.String(), statusFailed)
 			}
 			t.Logf("%s", errs.String())
 			ln.Close()
@@ -166,9 +166,9 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// answerBadly accepts a client's connection of control, answers its plan, and refuses all
-// others.
-func answerBadly(ctx context.Context, ln *cm.Listener, says string) error {
+// answerBadly accepts a client's control connection, answers its plan with garbage, and rejects
+// all other connections.
+func answerBadly(ctx context.Context, ln *cm.Listener, garbage string) error {
 	req, err := ln.Accept(ctx)
 	if err != nil {
 		return err
@@ -195,13 +195,13 @@ func answerBadly(ctx context.Context, ln *cm.Listener, says string) error {
 	if _, err := conn.WaitRecv(ctx); err != nil {
 		return err
 	}
-	if err := conn.Send(ctx, mr.Slice(0, copy(mr.Bytes(), says))); err != nil {
+	if err := conn.Send(ctx, mr.Slice(0, copy(mr.Bytes(), garbage))); err != nil {
 		return err
 	}
 	for {
 		req, err := ln.Accept(ctx)
 		if err != nil {
-			return nil // closed
+			return nil // the listener is closed
 		}
 		req.Reject(vmtest.Garbage(148))
 	}

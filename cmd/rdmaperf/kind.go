@@ -9,21 +9,21 @@ import (
 	"purerdma/verbs"
 )
 
-// kind is one of the tests, by the name that perftest's program has after "ib_".
+// kind is one of the tests, named as perftest's programs without "ib_".
 type kind struct {
-	Op      string           // what is measured: "send", "write", "read" or "atomic"
-	Latency bool             // one at a time, and how long it takes
-	opcode  verbs.SendOpcode // of the requests
-	access  verbs.Access     // to the memory of both sides
-	echo    bool             // the peer answers in kind, half of a round counts
+	Op      string           // "send", "write", "read" or "atomic".
+	Latency bool             // One message at a time, with its duration.
+	opcode  verbs.SendOpcode // opcode of the requests
+	access  verbs.Access     // access to the memory of both sides
+	echo    bool             // the peer sends each message back, and half of the round trip counts
 }
 
-// parseKind knows the names: "send_bw", "read_lat".
+// parseKind parses names such as "send_bw" and "read_lat".
 func parseKind(name string) (kind, error) {
 	op, how, _ := strings.Cut(name, "_")
 	k := kind{Op: op, Latency: how == "lat"}
 	if how != "bw" && how != "lat" {
-		return k, fmt.Errorf("no test %q: there are send, write, read and atomic, each with _bw and _lat", name)
+		return k, fmt.Errorf("no test %q: want send, write, read or atomic with _bw or _lat", name)
 	}
 	switch op {
 	case "send":
@@ -35,12 +35,12 @@ func parseKind(name string) (kind, error) {
 	case "atomic":
 		k.opcode, k.access = verbs.OpFetchAdd, verbs.LocalWrite|verbs.RemoteAtomic
 	default:
-		return k, fmt.Errorf("no test %q: there are send, write, read and atomic, each with _bw and _lat", name)
+		return k, fmt.Errorf("no test %q: want send, write, read or atomic with _bw or _lat", name)
 	}
 	return k, nil
 }
 
-// active says whether the server takes part.
+// active reports whether the server takes part in the traffic.
 func (k kind) active() bool { return k.echo || k.Op == "send" }
 
 // String returns the name.

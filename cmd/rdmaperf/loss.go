@@ -10,15 +10,15 @@ import (
 	"purerdma/verbs"
 )
 
-// lossTime is for how long nothing may complete before messages count as lost.
+// lossTime is the time without a completion after which messages count as lost.
 const lossTime = 2 * settleTime
 
-// errLost says that an unreliable connection was one.
-var errLost = errors.New("nothing has come for a while: messages were lost, as unreliable connections may")
+// errLost reports lost messages on an unreliable connection.
+var errLost = errors.New("messages lost on an unreliable connection: no completion for a while")
 
-// watchLoss ends ctx when messages were lost, which both sides would wait for for
-// ever. It returns what ends the watch. A side that only waits for the other one's
-// word has nothing to watch.
+// watchLoss ends ctx when messages were lost, because both sides would wait for them forever.
+// It returns a function that ends the watch. A side that only waits for a control message has
+// nothing to watch.
 func (e *end) watchLoss(ctx context.Context, cancel context.CancelCauseFunc) (stop func()) {
 	if e.connection == verbs.RC || !e.client && !e.kind.active() {
 		return func() {}

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rdmaperf measures bandwidth and latency between two hosts, with the tests of
-// perftest: send, write, read and atomic.
+// Rdmaperf measures bandwidth and latency between two hosts, with the tests of perftest: send,
+// write, read and atomic.
 //
 //	rdmaperf [-R] [-p port] [-B address] [-d device]   the server, for one test
 //	rdmaperf TEST [flags] server                       the client; TEST as write_bw, send_lat
 //
-// The client says what is to be done: the server takes no flags but those of its
-// address. As with perftest, QPs are of type RC unless -c says UC or UD, and are
-// connected by what the two sides tell each other over TCP, or with -R on both by the
-// connection manager, which iWARP needs. The table is perftest's, one line for each
-// size; of latencies, a line of percentiles follows. A round of send_lat and
-// write_lat counts half, as in perftest. --json prints one object at the end
-// instead.
+// The client chooses the test. The server takes only the flags of its address. As with
+// perftest, QPs have type RC unless -c selects UC or UD. The two sides exchange the addresses
+// of the QPs over TCP. With -R on both sides the connection manager connects them, which iWARP
+// needs.
 //
-// The handshake is its own: a connection of control beside those that are
-// measured, which carries JSON (of SENDs with -R). perftest's programs cannot be the other side.
-// Unlike perftest, a sender never has more messages out than the receiver has
-// receives: of every 64 the receiver says so, in a message without a body.
+// The table is perftest's, with one line for each size. A line of percentiles follows each line
+// of latencies. As in perftest, half of the round trip counts in send_lat and write_lat. With
+// --json the program prints one object at the end instead.
 //
-// The exit status is 0, 1 if a test fails, or 2 for a bad command line.
+// The handshake differs from perftest's, so that perftest's programs cannot be the other side.
+// It uses JSON on a control connection, which is separate from the measured connections. With
+// -R the messages on it are SENDs. Unlike in perftest, a sender never has more messages in
+// flight than the receiver has receives. The receiver announces every 64 receives in a message
+// without a body.
+//
+// The exit status is 0 for success, 1 if a test fails, or 2 for a bad command line.
 package main
 
 import (
@@ -41,7 +43,7 @@ const (
 
 func main() { tool.Main(run) }
 
-// run is the program. It ends with ctx.
+// run runs the program until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := tool.NewUI("rdmaperf", stdout, stderr)
 	o, err := parse(args, stderr)
@@ -91,7 +93,7 @@ func runClient(ctx context.Context, o *options, u *tool.UI) error {
 	return u.Printf("%s\n", b)
 }
 
-// terminal says whether w is one.
+// terminal reports whether w is a terminal.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

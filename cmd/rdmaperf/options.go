@@ -14,7 +14,7 @@ import (
 	"purerdma/verbs"
 )
 
-// Limits of the command line, and of what a server does for a client.
+// Limits of the command line and of the resources that a server provides to a client.
 const (
 	maxSize   = 1 << 30 // bytes of a message
 	maxQPs    = 1 << 12
@@ -23,28 +23,28 @@ const (
 	maxMemory = 1<<31 - 1 // bytes of all buffers of one side
 	maxCount  = 1 << 30
 
-	defaultPort = 18515 // perftest's
+	defaultPort = 18515 // as in perftest
 	atomicSize  = 8
-	allSizes    = 23 // -a goes to 2^23 bytes
+	allSizes    = 23 // -a measures up to 2^23 bytes
 )
 
-// options are what the command line says.
+// options holds the parsed command line.
 type options struct {
 	plan
-	server   string      // address or name; "" is the server itself
+	server   string      // address or name; "" runs the server
 	source   string      // -B
 	port     int         // -p
-	host     *verbs.Host // where devices are, without -R
+	host     *verbs.Host // host of the devices, without -R
 	device   string      // -d
 	ibPort   int         // -i
 	gid      int         // -x; -1: choose one
 	sizes    []int
 	count    int           // -n, on each QP
-	duration time.Duration // -D, in place of count
+	duration time.Duration // -D, instead of count
 	json     bool
 }
 
-// plan is what both sides of a test must know.
+// plan holds the options that both sides of a test need.
 type plan struct {
 	Test       string `json:"test"` // name of the kind
 	kind       kind
@@ -55,17 +55,17 @@ type plan struct {
 	QPs        int  `json:"qps"`        // -q
 	Depth      int  `json:"depth"`      // -t
 	List       int  `json:"list"`       // -l
-	Moderation int  `json:"moderation"` // -Q; 0: choose
+	Moderation int  `json:"moderation"` // -Q; 0: default
 	Inline     int  `json:"inline"`     // -I
 	Events     bool `json:"events"`     // -e
 	Verify     bool `json:"verify"`
-	MTU        int  `json:"mtu"`       // -m, bytes; 0: that of the ports
-	RdAtomic   int  `json:"rd_atomic"` // -o; 0: choose
+	MTU        int  `json:"mtu"`       // -m, bytes; 0: MTU of the ports
+	RdAtomic   int  `json:"rd_atomic"` // -o; 0: default
 	Timeout    int  `json:"timeout"`   // -u
 	Strict     bool `json:"disable_pcie_relaxed"`
 }
 
-// parse reads the command line. Usage goes to w.
+// parse parses the command line. It prints usage to w.
 func parse(args []string, w io.Writer) (*options, error) {
 	o := &options{host: verbs.DefaultHost(), gid: -1}
 	name := ""
@@ -83,28 +83,28 @@ func parse(args []string, w io.Writer) (*options, error) {
 	size := f.Int("s", 0, "`bytes` of a message (65536, latency 2)")
 	all := f.Bool("a", false, "all sizes from 2 to 2^23 bytes")
 	f.IntVar(&o.count, "n", 0, "`messages` on each QP (1000, write_bw 5000)")
-	seconds := f.Float64("D", 0, "`seconds` to run for, in place of -n")
+	seconds := f.Float64("D", 0, "`seconds` to run for, instead of -n")
 	f.IntVar(&o.QPs, "q", 1, "`QPs` (bandwidth)")
 	f.IntVar(&o.Depth, "t", 128, "`requests` outstanding on each QP (bandwidth)")
-	f.IntVar(&o.List, "l", 1, "`requests` that are posted with one doorbell (bandwidth)")
+	f.IntVar(&o.List, "l", 1, "`requests` for each doorbell (bandwidth)")
 	inline := -1
 	f.Func("I", "`bytes` up to which a message is copied into its request (0, latency of send and write 64)", number(&inline))
-	f.IntVar(&o.Moderation, "Q", 0, "`requests` that one completion stands for (bandwidth; half of -t, at most 100)")
+	f.IntVar(&o.Moderation, "Q", 0, "`requests` for each completion (bandwidth; half of -t, at most 100)")
 	f.StringVar(&o.Connection, "c", "RC", "`type` of the connection: RC, UC or UD")
 	f.BoolVar(&o.Events, "e", false, "sleep until the completion event, instead of polling")
-	f.BoolVar(&o.Verify, "verify", false, "look at the data that came")
+	f.BoolVar(&o.Verify, "verify", false, "verify the received data")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of the table")
 	f.IntVar(&o.port, "p", defaultPort, "`port`, of the RDMA port space with -R")
 	f.StringVar(&o.source, "B", "", "local `address`")
-	f.BoolVar(&o.CM, "R", false, "connect by the connection manager, as both sides must say")
-	f.StringVar(&o.device, "d", "", "`device` (that of -B, or the first one), without -R")
+	f.BoolVar(&o.CM, "R", false, "connect through the connection manager (needed on both sides)")
+	f.StringVar(&o.device, "d", "", "`device` (default: the device of -B, or the first one), without -R")
 	f.IntVar(&o.ibPort, "i", 1, "`port` of the device, without -R")
 	f.Func("x", "`index` of the GID (chosen by address and type), without -R", number(&o.gid))
-	f.IntVar(&o.MTU, "m", 0, "`bytes` of a packet (those of the ports), without -R")
+	f.IntVar(&o.MTU, "m", 0, "`bytes` of a packet (default: MTU of the ports), without -R")
 	f.IntVar(&o.RdAtomic, "o", 0, "reads and atomics in `flight` on a QP (16), without -R")
 	f.IntVar(&o.Timeout, "u", 14, "`n`: a request is repeated after 4 microseconds * 2^n, without -R")
-	f.BoolVar(&o.Strict, "disable_pcie_relaxed", false, "register memory without PCIe relaxed ordering (always so for write_lat, as perftest)")
-	f.Bool("F", false, "accepted, as perftest's: the processor's frequency does not matter")
+	f.BoolVar(&o.Strict, "disable_pcie_relaxed", false, "register memory without PCIe relaxed ordering (always for write_lat, as in perftest)")
+	f.Bool("F", false, "accepted for compatibility with perftest: the processor frequency does not matter")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -112,15 +112,15 @@ func parse(args []string, w io.Writer) (*options, error) {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(1))
 	}
 	if o.server = f.Arg(0); o.port < 0 || o.port > 65535 {
-		return nil, fmt.Errorf("-p %d: it takes a number from 0 to 65535", o.port)
+		return nil, fmt.Errorf("-p %d: want a number from 0 to 65535", o.port)
 	}
 	if o.ibPort < 1 || o.ibPort > 255 || o.gid < -1 || o.gid > 255 {
-		return nil, fmt.Errorf("-i %d -x %d: they take numbers from 1 and 0 to 255", o.ibPort, o.gid)
+		return nil, fmt.Errorf("-i %d -x %d: want numbers from 1 (-i) and 0 (-x) to 255", o.ibPort, o.gid)
 	}
 	if o.server == "" {
 		if name != "" {
 			_, err := parseKind(name)
-			return o, err // the client says what the server does
+			return o, err // the client chooses the test
 		}
 		return o, nil
 	}
@@ -136,8 +136,8 @@ func parse(args []string, w io.Writer) (*options, error) {
 	}
 	o.Inline = inline
 	if o.kind.Latency {
-		// As perftest does it: what follows starts when the completion has come. A driver
-		// may send what has none in another way, as siw does.
+		// As in perftest, the next request starts after the completion of the previous one. A
+		// driver may send unsignaled requests differently, as siw does.
 		o.Depth, o.List, o.Moderation = 1, 1, 1
 	}
 	if err := o.chooseSizes(*size, *all); err != nil {
@@ -149,13 +149,13 @@ func parse(args []string, w io.Writer) (*options, error) {
 	return o, o.plan.check()
 }
 
-// number reads the number of a flag whose default is no number: one that package flag
-// is not to print.
+// number parses the number of a flag whose default is not a number. Package flag must not print
+// such a default.
 func number(to *int) func(string) error {
 	return func(s string) error {
 		n, err := strconv.ParseInt(s, 0, strconv.IntSize)
 		if err != nil {
-			return errors.New("parse error") // as package flag has it of its own
+			return errors.New("parse error") // the text that package flag uses
 		}
 		*to = int(n)
 		return nil
@@ -191,13 +191,13 @@ func (o *options) chooseSizes(size int, all bool) error {
 func (o *options) chooseLength(seconds float64) error {
 	switch {
 	case seconds < 0 || seconds > 1e6 || seconds != seconds:
-		return fmt.Errorf("-D %g: it takes seconds up to 1000000", seconds)
+		return fmt.Errorf("-D %g: want up to 1000000 seconds", seconds)
 	case seconds > 0 && o.count != 0:
 		return errors.New("-n and -D exclude each other")
 	case seconds > 0:
 		o.duration = time.Duration(seconds * float64(time.Second))
 	case o.count < 0 || o.count > maxCount:
-		return fmt.Errorf("-n %d: it takes a number from 1 to %d", o.count, maxCount)
+		return fmt.Errorf("-n %d: want a number from 1 to %d", o.count, maxCount)
 	case o.count == 0 && o.Test == "write_bw":
 		o.count = 5000
 	case o.count == 0:
@@ -206,7 +206,7 @@ func (o *options) chooseLength(seconds float64) error {
 	return nil
 }
 
-// understand finds what the names in a plan mean.
+// understand resolves the names in a plan.
 func (p *plan) understand() error {
 	var err error
 	if p.kind, err = parseKind(p.Test); err != nil {
@@ -218,10 +218,10 @@ func (p *plan) understand() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("-c %s: there are RC, UC and UD", p.Connection)
+	return fmt.Errorf("-c %s: want RC, UC or UD", p.Connection)
 }
 
-// check judges a plan, the user's or one that came from a client.
+// check validates a plan from the command line or from a client.
 func (p *plan) check() error {
 	for _, n := range []struct {
 		what          string
@@ -230,45 +230,45 @@ func (p *plan) check() error {
 		{"size", int64(p.Max), 1, maxSize},
 		{"QPs", int64(p.QPs), 1, maxQPs},
 		{"requests outstanding", int64(p.Depth), 1, maxDepth},
-		{"requests of one post", int64(p.List), 1, int64(p.Depth)},
-		{"requests of one completion", int64(p.Moderation), 0, int64(p.Depth)},
+		{"requests for each doorbell", int64(p.List), 1, int64(p.Depth)},
+		{"requests for each completion", int64(p.Moderation), 0, int64(p.Depth)},
 		{"bytes of a packet", int64(p.MTU), 0, 4096},
-		{"as the exponent of the timeout", int64(p.Timeout), 0, 31},
+		{"as timeout exponent", int64(p.Timeout), 0, 31},
 		{"reads and atomics in flight", int64(p.RdAtomic), 0, 255},
 		{"bytes inline", int64(p.Inline), 0, maxInline},
 		{"bytes of all buffers", p.memory(), 0, maxMemory},
 	} {
 		if n.value < n.lo || n.value > n.hi {
-			return fmt.Errorf("%d %s: it must be from %d to %d", n.value, n.what, n.lo, n.hi)
+			return fmt.Errorf("%d %s: want %d to %d", n.value, n.what, n.lo, n.hi)
 		}
 	}
 	switch {
 	case p.connection != verbs.RC && p.CM:
-		return fmt.Errorf("-R makes connections of type RC, not %s", p.Connection)
+		return fmt.Errorf("-R supports connections of type RC, not %s", p.Connection)
 	case p.connection == verbs.UC && p.kind.Op != "send" && p.kind.Op != "write", p.connection == verbs.UD && p.kind.Op != "send":
-		return fmt.Errorf("connections of type %s have no %s", p.Connection, p.kind.Op)
+		return fmt.Errorf("connections of type %s do not support %s", p.Connection, p.kind.Op)
 	case p.kind.Op == "atomic" && p.Max != atomicSize:
 		return errAtomicSize
 	case p.kind.Latency && p.QPs != 1:
 		return errors.New("latency is measured on one QP")
 	case p.Events && p.Test == "write_lat":
-		return errors.New("write_lat looks at memory: there is no event to wait for")
+		return errors.New("write_lat polls memory: it has no event to wait for")
 	}
 	return nil
 }
 
-// checkSize judges a size that a client wants to have measured by its plan.
+// checkSize validates a size from a client by its plan.
 func (p *plan) checkSize(size int) error {
 	switch {
 	case size < 1 || size > p.Max:
-		return fmt.Errorf("%d bytes in memory for %d", size, p.Max)
+		return fmt.Errorf("size %d: want 1 to %d", size, p.Max)
 	case p.kind.Op == "atomic" && size != atomicSize:
 		return errAtomicSize
 	}
 	return nil
 }
 
-// head is what precedes a message where it is received.
+// head returns the number of bytes before a message in the receive buffer.
 func (p *plan) head() int {
 	if p.connection == verbs.UD {
 		return verbs.GRHLen
@@ -276,9 +276,9 @@ func (p *plan) head() int {
 	return 0
 }
 
-// access is what the memory of both sides is registered with. As perftest, it has relaxed
-// ordering, without which PCIe is the bottleneck of some machines; but not where a program
-// looks at memory for the end of a message, which may then come before its beginning.
+// access returns the access rights of both sides' memory. As in perftest, they include relaxed
+// ordering, without which PCIe is the bottleneck of some machines. Tests that poll memory for
+// the end of a message exclude it, because the end may then arrive before the beginning.
 func (p *plan) access() verbs.Access {
 	if p.Strict || p.kind.echo && p.kind.Op == "write" {
 		return p.kind.access
@@ -286,18 +286,18 @@ func (p *plan) access() verbs.Access {
 	return p.kind.access | verbs.RelaxedOrdering
 }
 
-// stride is how much memory a QP has for each direction: whole pages.
+// stride returns the size of a QP's memory for each direction, in whole pages.
 func (p *plan) stride() int { return (p.head() + p.Max + 4095) &^ 4095 }
 
-// memory is the size of a side's buffer: of each QP what it sends, and then what
-// comes in.
+// memory returns the size of a side's buffer. For each QP it has the data to send, then the
+// data to receive.
 func (p *plan) memory() int64 { return 2 * int64(p.QPs) * int64(p.stride()) }
 
-// outgoing and incoming are where in the buffer a QP has its own.
+// outgoing and incoming return the offsets of a QP's parts of the buffer.
 func (p *plan) outgoing(lane int) int { return 2 * lane * p.stride() }
 func (p *plan) incoming(lane int) int { return p.outgoing(lane) + p.stride() }
 
-// moderation is how many requests one completion stands for.
+// moderation returns the number of requests for each completion.
 func (p *plan) moderation() int {
 	if p.Moderation > 0 {
 		return p.Moderation

@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 	} {
 		o, err := parse(strings.Fields(args), io.Discard)
 		if err != nil || !want(o) {
-			t.Errorf("%q: %+v, %v", args, o, err)
+			t.Errorf("parse(%q) = %+v, %v, want other options", args, o, err)
 		}
 	}
 	for args, want := range map[string]string{
@@ -55,14 +55,14 @@ func TestParse(t *testing.T) {
 		"send_bw -I some h":           "-I: parse error",
 		"send_bw -i 0 h":              "-i 0",
 		"send_bw -u 32 h":             "timeout",
-		"send_bw -Q 200 h":            "one completion",
+		"send_bw -Q 200 h":            "each completion",
 		"send_bw -c XRC h":            "-c XRC",
 		"send_bw -c UC -R h":          "type RC, not UC",
-		"send_bw -c UD -R h":          "type RC, not UD", // perftest has this one
+		"send_bw -c UD -R h":          "type RC, not UD", // supported by perftest
 		"send_bw -b h":                "not defined: -b", // and both directions at once
 		"atomic_bw -A CMP_AND_SWAP h": "not defined: -A",
-		"read_bw -c UC h":             "UC have no read",
-		"write_lat -c UD h":           "UD have no write",
+		"read_bw -c UC h":             "UC do not support read",
+		"write_lat -c UD h":           "UD do not support write",
 		"send_bw -p 70000 h":          "-p 70000",
 		"send_bw -a -s 3 h":           "exclude each other",
 		"send_bw -n 3 -D 3 h":         "exclude each other",
@@ -72,7 +72,7 @@ func TestParse(t *testing.T) {
 		"send_bw -s -1 h":             "size",
 		"send_bw -q 0 h":              "QPs",
 		"send_bw -t 0 h":              "outstanding",
-		"send_bw -t 4 -l 5 h":         "one post",
+		"send_bw -t 4 -l 5 h":         "each doorbell",
 		"send_bw -I 99999 h":          "inline",
 		"send_bw -s 999999999 -q 9 h": "buffers",
 		"send_lat -q 2 h":             "one QP",
@@ -80,12 +80,12 @@ func TestParse(t *testing.T) {
 		"write_lat -e h":              "no event",
 	} {
 		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", args, err, want)
+			t.Errorf("parse(%q) = %v, want %s", args, err, want)
 		}
 	}
 }
 
-// TestHelp: a default that is no number stands there in words alone.
+// TestHelp checks that a default that is not a number is only described in words.
 func TestHelp(t *testing.T) {
 	var out strings.Builder
 	if _, err := parse([]string{"-h"}, &out); !errors.Is(err, flag.ErrHelp) {
@@ -93,27 +93,27 @@ func TestHelp(t *testing.T) {
 	}
 	for _, want := range []string{"copied into its request (0, latency of send and write 64)\n", "of the GID (chosen by address and type), without -R\n"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in\n%s", want, out.String())
+			t.Errorf("usage lacks %q:\n%s", want, out.String())
 		}
 	}
 	if strings.Contains(out.String(), "default -1") {
-		t.Error(out.String())
+		t.Errorf("usage contains a default of -1:\n%s", out.String())
 	}
 }
 
-// TestMemoryOfAPlan: what the QPs have does not overlap, and all of it is there.
+// TestMemoryOfAPlan checks that the parts of the QPs do not overlap and cover the whole buffer.
 func TestMemoryOfAPlan(t *testing.T) {
 	p := plan{Max: 4097, QPs: 3}
 	end := 0
 	for lane := range p.QPs {
 		for _, at := range []int{p.outgoing(lane), p.incoming(lane)} {
 			if at != end {
-				t.Errorf("QP %d: at %d, want %d", lane, at, end)
+				t.Errorf("QP %d: offset = %d, want %d", lane, at, end)
 			}
 			end = at + p.stride()
 		}
 	}
 	if int64(end) != p.memory() || p.stride() != 8192 {
-		t.Errorf("%d bytes, %d each; %d are used", p.memory(), p.stride(), end)
+		t.Errorf("memory() = %d, stride() = %d, want %d and 8192", p.memory(), p.stride(), end)
 	}
 }

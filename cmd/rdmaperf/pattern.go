@@ -4,8 +4,8 @@ package main
 
 import "fmt"
 
-// Seeds of the patterns: what the client sends while it warms up, then what it
-// sends when it counts, and what the server sends.
+// Seeds of the patterns: the client's during warm-up, the client's during the measurement, and
+// the server's.
 const (
 	seedWarm   = 1
 	seedClient = 2
@@ -21,18 +21,18 @@ func fill(b []byte, seed int) {
 
 func patternByte(i, seed int) byte { return byte(i*7 + i>>8 + seed*31) }
 
-// differs says where b is not the pattern of a seed.
+// differs returns an error that locates the first byte that differs from a seed's pattern.
 func differs(b []byte, seed int) error {
 	for i := range b {
 		if want := patternByte(i, seed); b[i] != want {
-			return fmt.Errorf("byte %d of %d is %#x, not %#x", i, len(b), b[i], want)
+			return fmt.Errorf("byte %d of %d is %#x, want %#x", i, len(b), b[i], want)
 		}
 	}
 	return nil
 }
 
-// lastByte reads what the device writes meanwhile: a call that is not inlined is
-// a read each time.
+// lastByte reads a byte that the device may write concurrently. Because the call is not
+// inlined, each call reads memory.
 //
-//go:noinline
+// #go:noinline
 func lastByte(b []byte) byte { return b[len(b)-1] }

@@ -40,14 +40,14 @@ func serving(t *testing.T, ctx context.Context, host vmtest.Host, args ...string
 	}
 }
 
-// test runs the whole client in this process, over the wire and with the connection
-// manager, and returns what it says.
+// test runs the whole client in this process, over the wire and with the connection manager. It
+// returns the results.
 func test(t *testing.T, name, flags string) []result {
 	t.Helper()
 	return testWay(t, name, flags, "-R")
 }
 
-// testWay is test with flags for both sides.
+// testWay is like test, with flags for both sides.
 func testWay(t *testing.T, name, flags string, both ...string) []result {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
@@ -62,17 +62,17 @@ func testWay(t *testing.T, name, flags string, both ...string) []result {
 		cancel()
 	}
 	if err := <-ended; err != nil || status != 0 {
-		t.Fatalf("%s %s: status %d, %s; the server: %v", name, flags, status, errs.String(), err)
+		t.Fatalf("run(%s %s) = %d, stderr %s; serve = %v, want 0 and nil", name, flags, status, errs.String(), err)
 	}
 	var said struct{ Results []result }
 	if err := json.Unmarshal(out.Bytes(), &said); err != nil {
-		t.Fatalf("%v: %s", err, out.String())
+		t.Fatalf("run(%s %s) printed no JSON: %v: %s", name, flags, err, out.String())
 	}
 	t.Logf("%s %s: %s", name, flags, out.String())
 	return said.Results
 }
 
-// TestTests runs each test in each way, and has the data looked at.
+// TestTests runs each test in each way and verifies the data.
 func TestTests(t *testing.T) {
 	for _, name := range []string{"send_bw", "write_bw", "read_bw", "atomic_bw", "send_lat", "write_lat", "read_lat", "atomic_lat"} {
 		t.Run(name, func(t *testing.T) {
@@ -106,40 +106,40 @@ func TestTests(t *testing.T) {
 func checkResult(t *testing.T, k kind, way string, results []result) {
 	t.Helper()
 	if len(results) != 1 {
-		t.Fatalf("%d results", len(results))
+		t.Fatalf("%s: %d results, want 1", way, len(results))
 	}
 	r := results[0]
 	var n, q uint64 = 0, 1
 	fmt.Sscanf(way, "-n %d -q %d", &n, &q)
 	switch {
 	case n != 0 && r.Messages != n*q, r.Messages == 0, r.Seconds <= 0:
-		t.Errorf("%s: %+v", way, r)
+		t.Errorf("%s: result %+v, want %d messages (0: any) in some time", way, r, n*q)
 	case n == 0 && (r.Seconds < 0.2 || r.Seconds > 5):
-		t.Errorf("%s took %g seconds", way, r.Seconds)
+		t.Errorf("%s took %g seconds, want 0.2 to 5", way, r.Seconds)
 	case k.Latency:
 		l := r.Latency
 		if l == nil || l.Min <= 0 || l.P50 < l.Min || l.P90 < l.P50 || l.P99 < l.P90 || l.P999 < l.P99 || l.Max < l.P999 {
-			t.Errorf("%s: %+v", way, l)
+			t.Errorf("%s: latencies %+v, want positive and ascending times", way, l)
 		}
 	case r.Average <= 0 || r.Peak < r.Average || r.Rate <= 0:
-		t.Errorf("%s: %+v", way, r)
+		t.Errorf("%s: result %+v, want positive rates and a peak above the average", way, r)
 	}
 }
 
-// TestAllSizes: one connection serves many sizes.
+// TestAllSizes measures many sizes on one connection.
 func TestAllSizes(t *testing.T) {
 	vmtest.Need(t)
 	vmtest.AnyMemory(t)
-	// A READ of 8 MiB took rxe of Linux 6.1 more than a minute; the loop is that of the
-	// others.
+	// A READ of 8 MiB took rxe of Linux 6.1 more than a minute. Reads use the same loop as the
+	// other operations.
 	for _, name := range []string{"send_bw", "send_lat", "write_lat"} {
 		if got := test(t, name, "-a -n 1 -verify"); len(got) != allSizes {
-			t.Errorf("%s: %d results", name, len(got))
+			t.Errorf("%s -a: %d results, want %d", name, len(got), allSizes)
 		}
 	}
 }
 
-// TestNoAllocations: neither side allocates for a message.
+// TestNoAllocations checks that neither side allocates for a message.
 func TestNoAllocations(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, args := range []string{"send_bw -l 4", "send_bw -e", "write_bw", "read_bw", "send_lat", "send_lat -e", "write_lat", "read_lat"} {
@@ -161,7 +161,7 @@ func TestNoAllocations(t *testing.T) {
 			runtime.ReadMemStats(&ms)
 			return ms.Mallocs
 		}
-		_, err = ask(ctx, c.way, message{Size: 8})
+		_, err = request(ctx, c.way, message{Size: 8})
 		if err == nil {
 			_, _, err = c.run(ctx, 8, warmUp, 0)
 		}
@@ -170,10 +170,10 @@ func TestNoAllocations(t *testing.T) {
 		if err == nil {
 			_, _, err = c.run(ctx, 8, count, 0)
 		}
-		// Some are for a run, or somebody else's; one of a thousand messages is
-		// none of a message.
+		// A run and other goroutines allocate a little. Less than one allocation in a hundred
+		// messages counts as none.
 		if n := mallocs() - before; n > count/100 {
-			t.Errorf("%s: %d allocations for %d messages", args, n, count)
+			t.Errorf("%s: %d allocations for %d messages, want at most 1 in 100", args, n, count)
 		}
 		if err == nil {
 			_, _, err = c.finish(ctx, 8, warmUp+count)
@@ -182,7 +182,7 @@ func TestNoAllocations(t *testing.T) {
 			err = c.way.send(ctx, message{})
 		}
 		if err != nil {
-			t.Errorf("%s: %v", args, err)
+			t.Errorf("%s: the client: %v", args, err)
 			cancel()
 		}
 		if serr := <-ended; serr != nil && err == nil {
@@ -193,8 +193,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestOtherSideLeaves: a side whose peer is gone ends with an error that says so,
-// also while it polls.
+// TestOtherSideLeaves checks that a side whose peer disconnects returns an error for it, even
+// while it polls.
 func TestOtherSideLeaves(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, name := range []string{"send_bw", "send_bw -e", "send_lat", "send_lat -e", "write_lat", "read_bw"} {
@@ -211,10 +211,10 @@ func TestOtherSideLeaves(t *testing.T) {
 			}()
 			for start := time.Now(); hosts[0].CMIDs(t) == listening; time.Sleep(10 * time.Millisecond) {
 				if time.Since(start) > 20*time.Second {
-					t.Fatalf("%s: the client has not connected", name)
+					t.Fatalf("%s: the client has not connected within 20 s", name)
 				}
 			}
-			time.Sleep(500 * time.Millisecond) // so that messages are under way, in most runs
+			time.Sleep(500 * time.Millisecond) // in most runs, messages are in flight by then
 			if who == "server" {
 				stopServer()
 			} else {
@@ -224,14 +224,14 @@ func TestOtherSideLeaves(t *testing.T) {
 				select {
 				case s := <-status:
 					if s != statusFailed || errs.Len() == 0 {
-						t.Errorf("%s, the %s leaves: the client's status is %d: %s", name, who, s, errs.String())
+						t.Errorf("%s, the %s leaves: run = %d, stderr %q, want a failure with an error", name, who, s, errs.String())
 					}
 				case err := <-ended:
 					if err == nil {
-						t.Errorf("%s, the %s leaves: the server has seen no error", name, who)
+						t.Errorf("%s, the %s leaves: serve = nil, want an error", name, who)
 					}
 				case <-time.After(20 * time.Second):
-					t.Fatalf("%s, the %s leaves: the other side goes on", name, who)
+					t.Fatalf("%s, the %s leaves: the other side has not returned", name, who)
 				}
 			}
 			stopServer()
@@ -240,7 +240,7 @@ func TestOtherSideLeaves(t *testing.T) {
 	}
 }
 
-// TestHostilePlans: what a client asks for is judged before anything is made.
+// TestHostilePlans checks that a client's plan is validated before any object is created.
 func TestHostilePlans(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, p := range []*plan{nil, {Test: "x_bw"}, {Test: "send_bw", Connection: "XRC", Max: 1, QPs: 1, Depth: 1, List: 1},
@@ -257,12 +257,12 @@ func TestHostilePlans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ask(t.Context(), c.way, message{Plan: p}); err == nil || !strings.Contains(err.Error(), "plan") {
-			t.Errorf("%+v: %v", p, err)
+		if _, err := request(t.Context(), c.way, message{Plan: p}); err == nil || !strings.Contains(err.Error(), "plan") {
+			t.Errorf("request(%+v) = %v, want an error about the plan", p, err)
 		}
 		c.close()
 		if err := <-ended; err == nil {
-			t.Errorf("%+v: the server has seen nothing", p)
+			t.Errorf("plan %+v: serve = nil, want an error", p)
 		}
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"purerdma/verbs"
 )
 
-// oneByOne posts one request at a time, waits for what ends it, and adds up how
-// long each took: count of them, or as many as fit into limit.
+// oneByOne posts one request at a time and waits for its end. It records the durations of count
+// requests, or of as many as fit into limit.
 func (e *end) oneByOne(ctx context.Context, size int, count uint64, limit time.Duration, h *histogram) (messages uint64, took time.Duration, err error) {
 	l := e.lanes[0]
 	e.received = e.takeEcho
 	start := time.Now()
-	var last time.Duration // since start, which is read faster than the time of day
+	var last time.Duration // since start, because reading the monotonic clock is faster
 	half := time.Duration(1)
 	if e.kind.echo {
 		half = 2
@@ -66,10 +66,10 @@ func (e *end) round(ctx context.Context, l *lane, size int) error {
 	return nil
 }
 
-// mark is the last byte of the message of a round: never that of cleared memory.
+// mark returns the last byte of the message of a round. It is never zero, as in cleared memory.
 func mark(round uint64) byte { return byte(round%255 + 1) }
 
-// makeRoom waits until the send queue takes one more.
+// makeRoom waits until the send queue has room for one more request.
 func (e *end) makeRoom(ctx context.Context, l *lane) error {
 	for l.posted-l.completed >= uint64(e.Depth) {
 		if err := e.next(ctx); err != nil {
@@ -79,7 +79,7 @@ func (e *end) makeRoom(ctx context.Context, l *lane) error {
 	return nil
 }
 
-// watch looks at the last byte of what comes in until it is the one of this round.
+// watch polls the last byte of the incoming message until it is the mark of this round.
 func (e *end) watch(ctx context.Context, l *lane, size int, want byte) error {
 	in := e.incomingBytes(l, size)
 	for i := 1; lastByte(in) != want; i++ {
@@ -89,7 +89,7 @@ func (e *end) watch(ctx context.Context, l *lane, size int, want byte) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		// A connection that has broken shows in the CQ.
+		// A broken connection shows in the CQ.
 		n, err := e.cq.Poll(e.wcs)
 		if err != nil {
 			return err
@@ -101,15 +101,14 @@ func (e *end) watch(ctx context.Context, l *lane, size int, want byte) error {
 	return nil
 }
 
-// takeEcho is what a receive means to who plays ping-pong.
+// takeEcho handles a receive of the side that started the ping-pong.
 func (e *end) takeEcho(l *lane, wc *verbs.WC) error {
 	l.received++
 	l.bytes += uint64(int(wc.ByteLen) - e.head())
 	return e.repost(l, 1)
 }
 
-// answer is the other side of a ping-pong: it sends back as many messages as come,
-// until all have come.
+// answer is the other side of a ping-pong. It sends each message back until all have arrived.
 func (e *end) answer(ctx context.Context, size int) error {
 	l := e.lanes[0]
 	e.received = e.takeEcho
@@ -138,7 +137,7 @@ func (e *end) answer(ctx context.Context, size int) error {
 	return nil
 }
 
-// complete says whether as many messages have come as the client has said.
+// complete reports whether all messages that the client has announced have arrived.
 func (e *end) complete() bool {
 	target := e.target.Load()
 	if target == 0 {

@@ -13,21 +13,22 @@ import (
 	"purerdma/verbs"
 )
 
-// plain is what a side has that connects without the connection manager: the two
-// tell each other over TCP which QPs they have.
+// plain is a side that connects without the connection manager. The two sides exchange the
+// addresses of their QPs over TCP.
 type plain struct {
 	*tcpControl
 	dev  *verbs.Device
 	pd   *verbs.PD
 	path oob.Path
 	lid  uint16
-	gid  verbs.GID // zero if the port is reached by its LID
+	gid  verbs.GID // zero if peers reach the port by its LID
 }
 
-// maxRdAtomic is how many reads and atomics a QP has in flight, if the device can.
+// maxRdAtomic is the number of reads and atomics that a QP has in flight, if the device
+// supports it.
 const maxRdAtomic = 16
 
-// openPlain opens the device, and finds out what goes into the plan.
+// openPlain opens the device and finds the values for the plan.
 func openPlain(o *options) (*plain, error) {
 	w := &plain{path: oob.Path{Port: uint8(o.ibPort)}}
 	var source netip.Addr
@@ -51,10 +52,10 @@ func openPlain(o *options) (*plain, error) {
 	return w, nil
 }
 
-// choose finds the address of the port.
+// choose selects the address of the port.
 func (w *plain) choose(index int, source netip.Addr) error {
 	if w.dev.Transport() == verbs.TransportIWARP {
-		return fmt.Errorf("%s is iWARP, which connects by the connection manager alone: use -R", w.dev.Name())
+		return fmt.Errorf("%s is iWARP, which needs the connection manager: use -R", w.dev.Name())
 	}
 	port, err := w.dev.QueryPort(w.path.Port)
 	if err != nil {
@@ -82,7 +83,7 @@ func (w *plain) choose(index int, source netip.Addr) error {
 	return fmt.Errorf("-x %d: %s has no such GID on port %d", index, w.dev.Name(), w.path.Port)
 }
 
-// find opens the device of a name, or that of an address, or the first one.
+// find opens the device with a name, the device of an address, or the first one.
 func (w *plain) find(h *verbs.Host, name string, source netip.Addr) (*verbs.Device, error) {
 	if name != "" {
 		return h.Open(name)
@@ -94,7 +95,7 @@ func (w *plain) find(h *verbs.Host, name string, source netip.Addr) (*verbs.Devi
 	var closed error
 	for _, info := range infos {
 		dev, err := h.Open(info.Name)
-		if err != nil { // perhaps of a driver that we do not know
+		if err != nil { // the driver may be unknown
 			closed = cmp.Or(closed, err)
 			continue
 		}
@@ -114,10 +115,10 @@ func (w *plain) find(h *verbs.Host, name string, source netip.Addr) (*verbs.Devi
 	case closed != nil:
 		return nil, closed
 	}
-	return nil, fmt.Errorf("%w: there is none (rdmadoctor says what is missing)", verbs.ErrNoDevice)
+	return nil, fmt.Errorf("%w: no RDMA device (run rdmadoctor to find out why)", verbs.ErrNoDevice)
 }
 
-// agree lowers what a plan says of the path to what this side can do.
+// agree lowers the path options of a plan to the abilities of this side.
 func (w *plain) agree(p *plan) error {
 	port, err := w.dev.QueryPort(w.path.Port)
 	if err != nil {
@@ -140,18 +141,18 @@ func (w *plain) agree(p *plan) error {
 	w.path.AckTimeout = verbs.DecodeAckTimeout(uint8(p.Timeout))
 	w.path.Access = p.kind.access
 	if p.connection == verbs.UD && p.Max > p.MTU {
-		return fmt.Errorf("%d bytes do not fit a datagram, which has %d", p.Max, p.MTU)
+		return fmt.Errorf("%d bytes do not fit into a datagram of %d bytes", p.Max, p.MTU)
 	}
 	return nil
 }
 
 func (w *plain) Device() *verbs.Device { return w.dev }
 
-// Init is a stage of a connection.
+// Init implements pendingConn.
 func (w *plain) Init(qp *verbs.QP) error { return w.path.Init(qp) }
 
-// exchange makes the next QP of an end and connects it: the side that speaks first
-// tells the other of it, or else answers.
+// exchange creates the next QP of an end and connects it. One side sends its address first, and
+// the other answers with its own.
 func (w *plain) exchange(ctx context.Context, e *end, first bool) error {
 	l, err := e.newLane(w)
 	if err != nil {

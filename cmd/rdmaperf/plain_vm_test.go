@@ -37,7 +37,7 @@ func TestWithoutManager(t *testing.T) {
 	}
 }
 
-// TestServerRefuses: what cannot be is said before anything is sent.
+// TestServerRefuses checks that an impossible plan fails before any data is sent.
 func TestServerRefuses(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for args, want := range map[string]string{
@@ -51,15 +51,15 @@ func TestServerRefuses(t *testing.T) {
 		var out, errs bytes.Buffer
 		all := append(strings.Fields(args), "-p", port, "-B", hosts[1].IPv4.String(), hosts[0].IPv4.String())
 		if status := run(ctx, all, &out, &errs); status != statusFailed || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s: status %d, %s; want %s", args, status, errs.String(), want)
+			t.Errorf("run(%s) = %d, stderr %s, want %d and %s", args, status, errs.String(), statusFailed, want)
 		}
 		cancel()
 		<-ended
 	}
 }
 
-// TestStrangersOnTCP: connections that bring no plan are closed, and the server goes on. A
-// client with a plan that then goes wrong ends it.
+// TestStrangersOnTCP checks that the server closes connections without a plan and continues. A
+// client with a plan that then violates the protocol ends it.
 func TestStrangersOnTCP(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -74,13 +74,13 @@ func TestStrangersOnTCP(t *testing.T) {
 		conn.(*net.TCPConn).CloseWrite()
 		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%.40q: the server keeps the connection", line)
+			t.Errorf("the server keeps the connection after %.40q", line)
 		}
 		conn.Close()
 	}
 	select {
 	case err := <-ended:
-		t.Fatalf("the server has ended: %v", err)
+		t.Fatalf("serve has returned %v before its client", err)
 	default:
 	}
 	conn, err := net.Dial("tcp", net.JoinHostPort(hosts[0].IPv4.String(), port))
@@ -90,11 +90,11 @@ func TestStrangersOnTCP(t *testing.T) {
 	defer conn.Close()
 	io.WriteString(conn, `{"Plan":{"test":"send_bw","connection":"UD","max_bytes":1,"qps":1,"depth":1,"list":1}}`+"\n"+`{"QP":{"QPN":4294967295}}`+"\n")
 	if err := <-ended; err == nil {
-		t.Error("the server has seen nothing")
+		t.Error("serve = nil, want an error")
 	}
 }
 
-// TestIWARPNeedsManager: without it, both sides say what to do.
+// TestIWARPNeedsManager checks that both sides name -R without it.
 func TestIWARPNeedsManager(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, args := range []string{"", "send_bw"} {
@@ -104,7 +104,7 @@ func TestIWARPNeedsManager(t *testing.T) {
 			all = append(all, hosts[0].IPv4.String())
 		}
 		if status := run(t.Context(), all, &out, &errs); status != statusFailed || !strings.Contains(errs.String(), "use -R") {
-			t.Errorf("%q: status %d, %s", all, status, errs.String())
+			t.Errorf("run(%q) = %d, stderr %s, want %d and \"use -R\"", all, status, errs.String(), statusFailed)
 		}
 	}
 }

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// progressPeriod is how often the line is drawn.
+// progressPeriod is the interval between updates of the line.
 const progressPeriod = 250 * time.Millisecond
 
-// progress is a line on a terminal that says how far a test is.
+// progress shows the progress of a test in a line on a terminal.
 type progress struct {
 	out  io.Writer
 	on   bool
-	mu   sync.Mutex // of out
+	mu   sync.Mutex // guards out
 	quit chan struct{}
 	done sync.WaitGroup
 }
 
-// eraseLine goes to the start of the line and clears it.
+// eraseLine moves to the start of the line and clears it.
 const eraseLine = "\r\x1b[K"
 
-// start draws the line until stop. n counts requests.
+// start updates the line until stop. n counts requests.
 func (p *progress) start(n *atomic.Uint64) {
 	if !p.on {
 		return
@@ -50,7 +50,7 @@ func (p *progress) start(n *atomic.Uint64) {
 	})
 }
 
-// clear takes the line away, for another one to be printed.
+// clear removes the line so that another line can be printed.
 func (p *progress) clear() {
 	if p.on {
 		p.mu.Lock()
@@ -59,7 +59,7 @@ func (p *progress) clear() {
 	}
 }
 
-// stop ends it.
+// stop ends the updates.
 func (p *progress) stop() {
 	if p.quit != nil {
 		close(p.quit)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestProgress: the line tells how far a test is and how fast, goes away for each
-// line of the table, and is gone at the end.
+// TestProgress checks that the line shows progress and rate, is erased for each line of the
+// table, and is erased at the end.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -26,7 +26,7 @@ func TestProgress(t *testing.T) {
 			time.Sleep(progressPeriod)
 			synctest.Wait()
 			if got := out.String(); got != want {
-				t.Errorf("with %d messages: %q, want %q", messages, got, want)
+				t.Errorf("progress after %d messages = %q, want %q", messages, got, want)
 			}
 			out.Reset()
 		}
@@ -35,15 +35,15 @@ func TestProgress(t *testing.T) {
 		period(1000, eraseLine+"1000 messages, 4000 a second")
 		p.clear()
 		period(1500, eraseLine+eraseLine+"1500 messages, 2000 a second")
-		period(10, eraseLine+"10 messages, 0 a second") // of the next size
+		period(10, eraseLine+"10 messages, 0 a second") // messages of the next size
 		p.stop()
 		if got := out.String(); got != eraseLine {
-			t.Errorf("at the end: %q", got)
+			t.Errorf("progress after stop = %q, want %q", got, eraseLine)
 		}
 	})
 }
 
-// TestNoProgress: what is not a terminal gets no line.
+// TestNoProgress checks that only a terminal gets the line.
 func TestNoProgress(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -52,13 +52,13 @@ func TestNoProgress(t *testing.T) {
 	defer f.Close()
 	var b strings.Builder
 	if terminal(f) || terminal(&b) {
-		t.Error("a file, or a text, is taken for a terminal")
+		t.Error("terminal(file or buffer) = true, want false")
 	}
 	p := &progress{out: &b}
 	p.start(new(atomic.Uint64))
 	p.clear()
 	p.stop()
 	if b.Len() > 0 {
-		t.Errorf("%q", b.String())
+		t.Errorf("progress without a terminal = %q, want none", b.String())
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"purerdma/verbs"
 )
 
-// Times that a server gives.
+// Time limits of a server.
 const (
-	settleTime = 5 * time.Second  // for data to come that was sent
-	handTime   = 30 * time.Second // for a client to say what it wants, and to connect
+	settleTime = 5 * time.Second  // for sent data to arrive
+	handTime   = 30 * time.Second // for a client to send its plan and to connect
 )
 
 // server serves one client.
@@ -25,20 +25,19 @@ type server struct {
 	end *end
 }
 
-// serverWay is how a client has reached the server, and connects its QPs.
+// serverWay is the connection to the client. It connects the QPs.
 type serverWay interface {
 	control
 	memory() (*verbs.Device, *verbs.PD)
 	agree(*plan) error
-	// accept makes the next QP of an end, and connects it to the client's. The token
-	// is the one that the client has been told.
+	// accept creates the next QP of an end and connects it to the client's QP. The token was
+	// sent to the client.
 	accept(ctx context.Context, e *end, token uint64) error
 }
 
-var errNoPlan = errors.New("the client has no plan")
+var errNoPlan = errors.New("the client has sent no plan")
 
-// serve waits for a client and does what that asks for. listening is told the
-// port.
+// serve waits for a client and runs its plan. It passes the address and port to listening.
 func serve(ctx context.Context, o *options, listening func(addr string, port int)) error {
 	take := acceptTCP
 	if o.CM {
@@ -65,20 +64,21 @@ func serve(ctx context.Context, o *options, listening func(addr string, port int
 		err = s.size(ctx, m.Size)
 	}
 	if err != nil {
-		s.farewell(ctx, err)
+		s.sendError(ctx, err)
 	}
 	return err
 }
 
-// farewell tells the client why the server ends. The client ends, too, whether it hears
-// that or not; one that listens no more, and stays connected, is not waited for.
-func (s *server) farewell(ctx context.Context, err error) {
+// sendError sends the reason for the server's end to the client. The client ends with or without
+// that message. The server does not wait for a client that stays connected without receiving
+// it.
+func (s *server) sendError(ctx context.Context, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	s.way.send(ctx, message{Error: err.Error()})
 }
 
-// setUp makes what the client's plan needs, and takes its connections.
+// setUp creates the objects for the client's plan and accepts its connections.
 func (s *server) setUp(ctx context.Context) error {
 	m, err := s.way.receive(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *server) setUp(ctx context.Context) error {
 	if s.end, err = newEnd(p, dev, pd, false); err != nil {
 		return err
 	}
-	// The first byte tells it from a connection of control.
+	// The first byte distinguishes it from a control connection.
 	token := rand.Uint64() | 1<<63
 	if err := s.way.send(ctx, message{Plan: &p, Memory: s.end.mr.Remote(), Token: token}); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (s *server) setUp(ctx context.Context) error {
 			return fmt.Errorf("QP %d: %w", i, err)
 		}
 	}
-	// The client's memory, which the answers go to.
+	// The client's memory is the target of the answers.
 	if m, err = s.way.receive(ctx); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *server) setUp(ctx context.Context) error {
 	return s.way.send(ctx, message{})
 }
 
-// size serves one size: until the client says that it has sent all.
+// size serves one size until the client has sent all messages.
 func (s *server) size(ctx context.Context, size int) error {
 	e := s.end
 	if err := e.checkSize(size); err != nil {
@@ -145,7 +145,7 @@ func (s *server) size(ctx context.Context, size int) error {
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
-		if err := s.hear(run); err != nil {
+		if err := s.awaitSent(run); err != nil {
 			cancel(err)
 		}
 	}()
@@ -157,16 +157,16 @@ func (s *server) size(ctx context.Context, size int) error {
 	if run.Err() != nil {
 		return context.Cause(run)
 	}
-	answer, err := s.judge(size)
+	answer, err := s.countReceived(size)
 	if err != nil {
 		return err
 	}
 	return s.way.send(ctx, answer)
 }
 
-// hear waits until the client has sent all. Where it is the server's to take
-// messages, the last ones come after that, and wake it.
-func (s *server) hear(ctx context.Context) error {
+// awaitSent waits until the client reports that it has sent all messages. If the server receives
+// messages, the last ones follow that report and wake it.
+func (s *server) awaitSent(ctx context.Context) error {
 	m, err := s.way.receive(ctx)
 	if err != nil {
 		return err
@@ -181,8 +181,8 @@ func (s *server) hear(ctx context.Context) error {
 	return s.way.send(ctx, message{})
 }
 
-// play takes messages, and answers them, until all have come. Where only the
-// client does something there is nothing to do.
+// play receives messages, and answers them, until all have arrived. It does nothing if only the
+// client is active.
 func (e *end) play(ctx context.Context, size int) error {
 	switch {
 	case e.kind.echo:
@@ -198,9 +198,9 @@ func (e *end) play(ctx context.Context, size int) error {
 	return nil
 }
 
-// judge says what has come, and looks at the memory. A WRITE of iWARP is complete
-// before it has arrived, so that it gets a while.
-func (s *server) judge(size int) (message, error) {
+// countReceived counts the received messages and checks the memory. It retries for a while, because a
+// WRITE of iWARP completes before it arrives.
+func (s *server) countReceived(size int) (message, error) {
 	e := s.end
 	var m message
 	for _, l := range e.lanes {
@@ -209,7 +209,7 @@ func (s *server) judge(size int) (message, error) {
 	}
 	deadline := time.Now().Add(settleTime)
 	for {
-		err := s.look(size, e.target.Load())
+		err := s.checkMemory(size, e.target.Load())
 		if err == nil || time.Now().After(deadline) {
 			return m, err
 		}
@@ -217,8 +217,8 @@ func (s *server) judge(size int) (message, error) {
 	}
 }
 
-// look looks at the memory that the client has changed.
-func (s *server) look(size int, sent uint64) error {
+// checkMemory checks the memory that the client has changed.
+func (s *server) checkMemory(size int, sent uint64) error {
 	e := s.end
 	switch {
 	case e.kind.opcode == verbs.OpFetchAdd:
@@ -227,7 +227,7 @@ func (s *server) look(size int, sent uint64) error {
 			sum += binary.NativeEndian.Uint64(e.incomingBytes(l, size))
 		}
 		if sum != sent {
-			return fmt.Errorf("%d atomics have added %d", sent, sum)
+			return fmt.Errorf("%d atomics have added %d in total", sent, sum)
 		}
 	case e.Verify && e.kind.opcode != verbs.OpRead:
 		return e.verify(size, seedClient)
@@ -235,12 +235,12 @@ func (s *server) look(size int, sent uint64) error {
 	return nil
 }
 
-// verify looks for the other side's pattern in what has come in.
+// verify compares the received data with the other side's pattern.
 func (e *end) verify(size, seed int) error {
 	for _, l := range e.lanes {
 		in := e.incomingBytes(l, size)
 		if e.kind.echo && e.kind.opcode == verbs.OpWrite {
-			in = in[:size-1] // the last byte is the round
+			in = in[:size-1] // the last byte is the mark
 		}
 		if err := differs(in, seed); err != nil {
 			return fmt.Errorf("QP %d: %w", l.index, err)

@@ -14,17 +14,17 @@ import (
 	"purerdma/verbs"
 )
 
-// cmServer takes connections from the connection manager.
+// cmServer accepts connections through the connection manager.
 type cmServer struct {
 	cmControl
 	ln *cm.Listener
 }
 
-// acceptCM waits for the connection of control; others are refused.
+// acceptCM waits for the control connection and rejects all other connections.
 func acceptCM(ctx context.Context, o *options, listening func(string, int)) (serverWay, error) {
 	network := "tcp"
 	if o.source == "" {
-		network = "tcp4" // iWARP's wildcard of IPv6 takes no IPv4
+		network = "tcp4" // iWARP's IPv6 wildcard does not accept IPv4
 	}
 	ln, err := cm.Listen(ctx, network, net.JoinHostPort(o.source, strconv.Itoa(o.port)))
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *cmServer) greet(ctx context.Context) error {
 		if s.conn, err = req.Accept(ctx, nil, nil); err == nil {
 			return nil
 		}
-		// The client has left, or never meant it: another one may come.
+		// The client has left, or was no client. Another one may connect.
 		s.cmControl.close()
 		s.cmControl = cmControl{}
 		if ctx.Err() != nil {
@@ -72,11 +72,10 @@ func (s *cmServer) close() {
 
 func (s *cmServer) memory() (*verbs.Device, *verbs.PD) { return s.conn.Device(), s.conn.PD() }
 
-// agree does nothing: the connection manager chooses.
+// agree does nothing, because the connection manager chooses the path.
 func (*cmServer) agree(*plan) error { return nil }
 
-// accept accepts the next connection of the client's: these come one after the
-// other.
+// accept accepts the client's next connection. The client connects one QP after the other.
 func (s *cmServer) accept(ctx context.Context, e *end, token uint64) error {
 	want := binary.BigEndian.AppendUint64([]byte(magic), token)
 	for {
@@ -87,7 +86,7 @@ func (s *cmServer) accept(ctx context.Context, e *end, token uint64) error {
 		if bytes.HasPrefix(req.PrivateData(), want) {
 			return take(ctx, e, req)
 		}
-		req.Reject(nil) // a stranger, who may have left
+		req.Reject(nil) // not from the client
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"purerdma/verbs"
 )
 
-// plainServer takes connections without the connection manager.
+// plainServer accepts connections without the connection manager.
 type plainServer struct{ *plain }
 
-// acceptTCP waits for the connection of control: the first one that brings a plan.
+// acceptTCP waits for the control connection, which is the first connection with a plan.
 func acceptTCP(ctx context.Context, o *options, listening func(string, int)) (serverWay, error) {
 	w, err := openPlain(o)
 	if err != nil {
@@ -30,42 +30,41 @@ func acceptTCP(ctx context.Context, o *options, listening func(string, int)) (se
 	return plainServer{w}, nil
 }
 
-// begun is the beginning of a connection of control: its first line, and what reads the
-// others.
-type begun struct {
+// controlStart is a new control connection: its first line, and the reader of the next ones.
+type controlStart struct {
 	line []byte
 	r    *bufio.Reader
 }
 
-// acceptPlan waits for a connection whose first message is a plan. The port is open to
-// everybody: other connections are closed.
-func acceptPlan(ctx context.Context, addr string, listening func(string, int)) (tool.Guest[begun], error) {
+// acceptPlan waits for a connection whose first message is a plan. It closes other connections,
+// because any host can connect to the port.
+func acceptPlan(ctx context.Context, addr string, listening func(string, int)) (tool.Guest[controlStart], error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return tool.Guest[begun]{}, err
+		return tool.Guest[controlStart]{}, err
 	}
 	listening(ln.Addr().String(), ln.Addr().(*net.TCPAddr).Port)
-	w := tool.Welcome[begun]{Listener: ln, Patience: handTime, Read: readPlan}
+	w := tool.Welcome[controlStart]{Listener: ln, Patience: handTime, Read: readPlan}
 	guests, err := w.Gather(ctx, 1)
 	if err != nil {
-		return tool.Guest[begun]{}, err
+		return tool.Guest[controlStart]{}, err
 	}
 	return guests[0], nil
 }
 
-// readPlan reads the first message of a client. Whether the plan can be carried out is
-// not looked at: the client gets an answer.
-func readPlan(conn net.Conn) (begun, error) {
+// readPlan reads the first message of a client. It does not validate the plan, because the
+// client gets an answer.
+func readPlan(conn net.Conn) (controlStart, error) {
 	r := bufio.NewReaderSize(conn, maxMessage)
 	line, err := readLine(r)
 	if err != nil {
-		return begun{}, err
+		return controlStart{}, err
 	}
 	m, err := decode(line)
 	if err == nil && m.Plan == nil {
 		err = errNoPlan
 	}
-	return begun{append([]byte(nil), line...), r}, err
+	return controlStart{append([]byte(nil), line...), r}, err
 }
 
 func (s plainServer) memory() (*verbs.Device, *verbs.PD) { return s.dev, s.pd }

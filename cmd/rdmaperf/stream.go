@@ -9,12 +9,12 @@ import (
 	"purerdma/verbs"
 )
 
-// peakWindow is the time that a peak is the rate of, at least.
+// peakWindow is the minimum time over which the peak rate is measured.
 const peakWindow = 10 * time.Millisecond
 
-// stream keeps all send queues full, with count messages on each QP or for as long
-// as limit, and waits until they have completed. It returns how many there were,
-// in which time, and the highest rate, in messages a second.
+// stream keeps all send queues full and waits until all messages have completed. It sends count
+// messages on each QP, or as many as fit into limit. It returns their number, the time, and the
+// highest rate in messages a second.
 func (e *end) stream(ctx context.Context, size int, count uint64, limit time.Duration) (messages uint64, took time.Duration, peak float64, err error) {
 	e.received = e.takeCredit
 	for _, l := range e.lanes {
@@ -23,7 +23,7 @@ func (e *end) stream(ctx context.Context, size int, count uint64, limit time.Dur
 	before := e.done.Load()
 	start := time.Now()
 	from := before
-	var now, at time.Duration // since start: now, and when the window began
+	var now, at time.Duration // since start: current time and start of the window
 	for {
 		if limit > 0 && now < limit {
 			for _, l := range e.lanes {
@@ -51,14 +51,14 @@ func (e *end) stream(ctx context.Context, size int, count uint64, limit time.Dur
 	}
 }
 
-// refill posts lists for as long as they fit: whole ones, as perftest, but for those
-// that are longer than what the peer makes known at once.
+// refill posts lists of requests while they fit. Like perftest it posts whole lists, except for
+// lists that are longer than one announcement of the peer's receives.
 func (e *end) refill(l *lane, size int) error {
 	for {
 		n := min(uint64(e.List), l.limit-l.posted)
 		if e.kind.opcode == verbs.OpSend && l.credit < n {
 			if n <= creditBatch {
-				return nil // of the peer's receives, so many are in use that it will tell of more
+				return nil // enough of the peer's receives are in use that it will announce more
 			}
 			n = l.credit
 		}
@@ -74,15 +74,15 @@ func (e *end) refill(l *lane, size int) error {
 	}
 }
 
-// takeCredit is what a receive of the sending side means: the other one has posted
-// more.
+// takeCredit handles a receive of the sending side, which announces posted receives of the
+// other side.
 func (e *end) takeCredit(l *lane, _ *verbs.WC) error {
 	l.credit += creditBatch
 	return e.repost(l, 1)
 }
 
-// takeMessage is what a receive of the sink means. When it has used up some, it
-// posts them anew and says so, in a message without a body.
+// takeMessage handles a receive of the sink. After a number of receives it posts them again and
+// announces them in a message without a body.
 func (e *end) takeMessage(l *lane, wc *verbs.WC) error {
 	l.received++
 	l.bytes += uint64(int(wc.ByteLen) - e.head())

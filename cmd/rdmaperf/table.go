@@ -4,7 +4,7 @@ package main
 
 import "fmt"
 
-// header is perftest's, with its columns.
+// header returns perftest's header with its columns.
 func header(k kind) string {
 	if k.Latency {
 		return " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]\n"
@@ -12,7 +12,7 @@ func header(k kind) string {
 	return " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]\n"
 }
 
-// line is the line of a size, and for latencies that of the percentiles.
+// line returns the line of a size. For latencies the line of percentiles follows.
 func (r *result) line() string {
 	l := r.Latency
 	if l == nil {

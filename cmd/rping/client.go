@@ -11,7 +11,7 @@ import (
 	"purerdma/verbs"
 )
 
-// errMismatch says that what the server wrote is not what it read.
+// errMismatch reports that the server has written other data than it has read.
 var errMismatch = errors.New("data mismatch")
 
 // runClient connects, pings, and disconnects.
@@ -35,7 +35,7 @@ func runClient(ctx context.Context, opt *options, u *ui) error {
 	return errors.Join(err, s.close())
 }
 
-// ping pings until the count is reached, and returns how often it did.
+// ping pings until the count is reached. It returns the number of completed pings.
 func (s *session) ping() (done int, err error) {
 	for s.opt.count == 0 || done < s.opt.count {
 		fill(s.start.Bytes(), done)
@@ -58,8 +58,7 @@ func (s *session) ping() (done int, err error) {
 	return done, nil
 }
 
-// offer names a buffer to the server and waits until the server has done its
-// part with it.
+// offer announces a buffer to the server and waits until the server has used it.
 func (s *session) offer(mr *verbs.MR, want state) error {
 	msg := info{addr: mr.Addr(), rkey: mr.RKey(), size: uint32(mr.Len())}
 	s.u.debugf("RDMA addr %x rkey %x len %d\n", msg.addr, msg.rkey, msg.size)
@@ -70,9 +69,8 @@ func (s *session) offer(mr *verbs.MR, want state) error {
 	return err
 }
 
-// leave ends the connection after the pings, and says what their outcome was. A
-// server that leaves before all pings are done is a failure, though not to the C
-// program.
+// leave ends the connection after the pings and returns their result. A server that leaves
+// before all pings are done is a failure here, but not in the C program.
 func (s *session) leave(ctx context.Context, done int, err error) error {
 	var gone *disconnectedError
 	if errors.As(err, &gone) {
@@ -88,7 +86,7 @@ func (s *session) leave(ctx context.Context, done int, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, disconnectGrace)
 	defer cancel()
-	// Without an answer the connection has ended all the same.
+	// Without an answer the connection has still ended.
 	if _, derr := s.conn.Disconnect(ctx); derr == nil {
 		s.u.Errorf("client DISCONNECT EVENT...\n")
 	}

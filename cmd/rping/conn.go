@@ -16,8 +16,8 @@ import (
 // conn is an established connection: a *cm.Conn, or with -q a *selfConn.
 type conn interface {
 	ID() *cm.ID
-	// Done is closed when the peer or the device has ended the connection; Wait
-	// says how.
+	// Done is closed when the peer or the device has ended the connection. Wait returns the
+	// cause.
 	Done() <-chan struct{}
 	Wait(ctx context.Context) (cm.End, error)
 	Disconnect(ctx context.Context) (cm.End, error)
@@ -25,18 +25,18 @@ type conn interface {
 	Close() error
 }
 
-// pending is a connection about to be made. It ends in finish or Close.
+// pending is a connection that is not yet established. It ends with finish or Close.
 type pending interface {
 	Device() *verbs.Device
-	// Init readies a QP for receives to be posted.
+	// Init moves a QP to INIT so that receives can be posted.
 	Init(qp *verbs.QP) error
-	// finish connects, or accepts. Whatever comes of it, nothing is pending
-	// any more.
+	// finish connects or accepts. Afterwards the pending connection is used up, whatever the
+	// result is.
 	finish(ctx context.Context, qp *verbs.QP) (conn, error)
 	Close() error
 }
 
-// listener hands out connections that clients ask for.
+// listener returns the connections that clients request.
 type listener interface {
 	accept(ctx context.Context) (pending, string, error)
 	Close() error
@@ -47,15 +47,16 @@ const (
 	resolveTimeout = 2 * time.Second
 )
 
-// connParam is what the C program connects with.
+// connParam returns the parameters that the C program connects with.
 func connParam() *cm.ConnParam {
 	return &cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7}
 }
 
-// errNoReads is a client that the server cannot serve: reading is the half of it.
+// errNoReads reports a client that the server cannot serve, because the server has to read from
+// it.
 var errNoReads = errors.New("the client serves no RDMA READ: its responder resources are 0")
 
-// dial and listen are the two ways in, with the help of cm.
+// dial and listen establish connections through cm.
 
 func dial(ctx context.Context, opt *options) (pending, error) {
 	src, dst := endpoints(opt)
@@ -110,9 +111,8 @@ func (r request) finish(ctx context.Context, qp *verbs.QP) (conn, error) {
 	return c, nil
 }
 
-// endpoints returns the address that -I gives, if any, and the one to listen on
-// or connect to. Without -a that is IPv4's wildcard, which to a client means
-// this host.
+// endpoints returns the address of -I, if any, and the address to listen on or connect to. The
+// default of -a is the IPv4 wildcard, which means this host to a client.
 func endpoints(opt *options) (source, addr cm.Addr) {
 	ip := opt.addr
 	if !ip.IsValid() {

@@ -11,8 +11,8 @@ import (
 	"purerdma/cm"
 )
 
-// eventLog prints the events of the connection manager as the C program does with -d.
-// It is a handler of verbs.Host.Log, which gets them before those who wait for them.
+// eventLog prints the events of the connection manager as the C program does with -d. It is a
+// handler of verbs.Host.Log, which receives the events before the waiting goroutines do.
 type eventLog struct {
 	u      *ui
 	server bool
@@ -20,8 +20,8 @@ type eventLog struct {
 
 func (eventLog) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle prints one event. Where the C program has an address in its memory, this has
-// the ID's number.
+// Handle prints one event. It prints the ID's number where the C program prints an address in
+// memory.
 func (l eventLog) Handle(_ context.Context, r slog.Record) error {
 	var id string
 	peer := false
@@ -36,7 +36,7 @@ func (l eventLog) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	whose := "parent"
-	if l.server && peer { // the listener, which may lose its device, has none
+	if l.server && peer { // the listener has no peer, but it may lose its device
 		whose = "child"
 	}
 	text := "cma_event type " + r.Message + " cma_id " + id + " (" + whose + ")\n"

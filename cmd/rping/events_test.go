@@ -34,7 +34,7 @@ func TestEventLog(t *testing.T) {
 		l := slog.New(eventLog{u, tc.server})
 		l.LogAttrs(context.Background(), slog.LevelDebug, tc.event.String(), slog.String("id", "cm_id 3 (kernel ID 5)"), slog.String("state", "x"), slog.String("remote", tc.remote))
 		if out.String() != tc.want {
-			t.Errorf("%q, want %q", &out, tc.want)
+			t.Errorf("Handle(%v) printed %q, want %q", tc.event, &out, tc.want)
 		}
 	}
 }

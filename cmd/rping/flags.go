@@ -12,32 +12,31 @@ import (
 const (
 	defaultPort = 7174
 	defaultSize = 64
-	// minSize is what the text of any ping number takes, as the C program
-	// counts it.
+	// minSize is the space for the text of any ping number, as the C program computes it.
 	minSize = 23
 	maxSize = 64<<10 - 1
 )
 
-// options are what the command line says.
+// options holds the parsed command line.
 type options struct {
 	server     bool
-	persistent bool       // -P: serve clients until killed
-	addr       netip.Addr // -a; the zero Addr: not given
-	source     netip.Addr // -I; likewise
+	persistent bool       // -P, serve clients until killed
+	addr       netip.Addr // -a, the zero Addr if not given.
+	source     netip.Addr // -I, the zero Addr if not given.
 	port       uint16     // -p
-	count      int        // -C; 0: without end
-	size       int        // -S, bytes
-	verbose    bool       // -v: print the data
-	validate   bool       // -V: compare the data
+	count      int        // -C, 0 for no limit.
+	size       int        // -S, in bytes.
+	verbose    bool       // -v, print the data
+	validate   bool       // -V, compare the data
 	debug      bool       // -d
-	selfQP     bool       // -q: make and move the QP without the help of cm
+	selfQP     bool       // -q, create and move the QP without cm
 }
 
-// flagSpec lists the flags for getopt(3). -t is in the C program's list and does
-// nothing there.
+// flagSpec lists the flags for getopt(3). -t is in the C program's list and does nothing there.
 const flagSpec = "a:I:p:C:S:t:PscvVdq"
 
-// parse reads the command line. Without options it returns the exit status; everything has been printed then.
+// parse parses the command line. Without options it returns the exit status, after printing
+// everything.
 func parse(args []string, u *ui, lookup func(string) (netip.Addr, error)) (*options, int) {
 	opt := &options{port: defaultPort, size: defaultSize}
 	status := statusOK
@@ -74,7 +73,7 @@ func parse(args []string, u *ui, lookup func(string) (netip.Addr, error)) (*opti
 		case 'S':
 			size, err := tool.Number(f.Value, minSize, maxSize)
 			if err != nil {
-				// The C program names 65536, and takes 65535.
+				// The C program's message names 65536, but it accepts only 65535.
 				u.Errorf("Invalid size %s (valid range is %d to %d)\n", f.Value, minSize, maxSize+1)
 				if size == maxSize+1 {
 					u.Errorf("rping: -S %s: the largest size is %d\n", f.Value, maxSize)
@@ -114,13 +113,13 @@ func parse(args []string, u *ui, lookup func(string) (netip.Addr, error)) (*opti
 	case status != statusOK:
 		return nil, status
 	case len(rest) > 0:
-		u.Errorf("rping: unexpected argument %q: an address is given with -a\n", rest[0])
+		u.Errorf("rping: unexpected argument %q: use -a for an address\n", rest[0])
 		return nil, statusUsage
 	}
 	return opt, statusOK
 }
 
-// lookupFailed reports a host that has no address, and returns the exit status.
+// lookupFailed reports a host that has no address. It returns the exit status.
 func lookupFailed(u *ui, f tool.Flag, err error) int {
 	u.Printf("getaddrinfo failed (%s) - invalid hostname or IP address\n", addrinfo.Strerror(err))
 	u.Errorf("rping: -%c %s: %v\n", f.Name, f.Value, err)

@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		got, status := parse(strings.Fields(tc.args), newUI(&stdout, &stderr), testLookup)
 		if got == nil {
-			t.Errorf("%s: status %d, %s%s", tc.args, status, &stdout, &stderr)
+			t.Errorf("parse(%s) = status %d, output %s%s, want options", tc.args, status, &stdout, &stderr)
 			continue
 		}
 		if tc.want.size == 0 {
@@ -59,10 +59,10 @@ func TestParse(t *testing.T) {
 			tc.want.port = 7174
 		}
 		if *got != tc.want || status != 0 {
-			t.Errorf("%s: status %d, %+v\nwant %+v", tc.args, status, *got, tc.want)
+			t.Errorf("parse(%s) = status %d, %+v\nwant %+v", tc.args, status, *got, tc.want)
 		}
 		if stderr.Len() > 0 {
-			t.Errorf("%s: %s", tc.args, &stderr)
+			t.Errorf("parse(%s) wrote %q to stderr, want nothing", tc.args, &stderr)
 		}
 	}
 }
@@ -90,8 +90,8 @@ func TestParseRefuses(t *testing.T) {
 		{"-c -C -1", 22, "", "Invalid count -1\n"},
 		{"-c -C many", 22, "", "Invalid count many\n"},
 		{"-c -p 65536", 22, "", "Invalid port 65536 (valid range is 0 to 65535)\n"},
-		{"-s 10.8.0.1", 22, "", "rping: unexpected argument \"10.8.0.1\": an address is given with -a\n"},
-		{"-c -- -v", 22, "", "rping: unexpected argument \"-v\": an address is given with -a\n"},
+		{"-s 10.8.0.1", 22, "", "rping: unexpected argument \"10.8.0.1\": use -a for an address\n"},
+		{"-c -- -v", 22, "", "rping: unexpected argument \"-v\": use -a for an address\n"},
 		{"-c -a nosuch", 254, "getaddrinfo failed (Name or service not known) - invalid hostname or IP address\n", "rping: -a nosuch: node \"nosuch\", service \"\": the node is not known\n"},
 		{"-cI nosuch -a 10.8.0.1", 254, "getaddrinfo failed (Name or service not known) - invalid hostname or IP address\n", "rping: -I nosuch: node \"nosuch\", service \"\": the node is not known\n"},
 		{"-c -a temporary", 253, "getaddrinfo failed (Temporary failure in name resolution) - invalid hostname or IP address\n", "rping: -a temporary: node \"temporary\", service \"\": the name server does not answer now\n"},
@@ -99,18 +99,18 @@ func TestParseRefuses(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		got, status := parse(strings.Fields(tc.args), newUI(&stdout, &stderr), testLookup)
 		if got != nil || status != tc.status || stdout.String() != tc.stdout || stderr.String() != tc.stderr {
-			t.Errorf("%q: %+v, status %d, want %d\nstdout %q\nwant   %q\nstderr %q\nwant   %q",
+			t.Errorf("parse(%q) = %+v, status %d, want status %d\nstdout %q\nwant   %q\nstderr %q\nwant   %q",
 				tc.args, got, status, tc.status, &stdout, tc.stdout, &stderr, tc.stderr)
 		}
 	}
 }
 
-// The C program tells of each flag from -d on.
+// The C program reports each flag that follows -d.
 func TestParseDebug(t *testing.T) {
 	var stdout bytes.Buffer
 	parse(strings.Fields("-v -d -s -vV -C10 -S 64 -p 1"), newUI(&stdout, &stdout), testLookup)
 	if want := "server\nverbose\nvalidate data\ncount 10\nsize 64\nport 1\n"; stdout.String() != want {
-		t.Errorf("printed %q, want %q", &stdout, want)
+		t.Errorf("parse printed %q, want %q", &stdout, want)
 	}
 }
 
@@ -122,13 +122,13 @@ func FuzzParse(f *testing.F) {
 		var out bytes.Buffer
 		opt, status := parse(strings.Split(args, " "), newUI(&out, &out), testLookup)
 		if (opt == nil) == (status == 0) {
-			t.Fatalf("%q: options %v, status %d", args, opt, status)
+			t.Fatalf("parse(%q) = options %v, status %d, want either", args, opt, status)
 		}
 		if opt == nil && out.Len() == 0 {
-			t.Fatalf("%q: status %d and not a word", args, status)
+			t.Fatalf("parse(%q) = status %d without a message", args, status)
 		}
 		if opt != nil && (opt.size < minSize || opt.size > maxSize || opt.count < 0) {
-			t.Fatalf("%q: %+v", args, opt)
+			t.Fatalf("parse(%q) = %+v, which is out of range", args, opt)
 		}
 	})
 }

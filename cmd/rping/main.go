@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rping connects two hosts with RDMA and bounces data between them: the rping of
-// rdma-core, with its flags, output and protocol, so that either side may be
-// that program.
+// Rping connects two hosts with RDMA and bounces data between them. It is compatible with the
+// rping of rdma-core in flags, output and protocol, so that either side may be the C program.
 //
-// For each ping the client names a buffer to the server (address, key, length),
-// the server reads it by RDMA READ and says so; the client names a second
-// buffer, the server writes the data into that by RDMA WRITE and says so.
+// For each ping the client sends the address, key and length of a buffer to the server. The
+// server reads the buffer by RDMA READ and sends a message. The client then sends the address
+// of a second buffer. The server writes the data into it by RDMA WRITE and sends a message.
 //
-// It is stricter than the C program. A server that leaves before the client has done
-// all pings of -C fails the client with status 255, and not with 0; data without the NUL
-// that ends it fails the server. In -p, -S and -C numbers must be numbers, and an argument
-// that belongs to no flag is refused.
+// It is stricter than the C program:
 //
-// -d prints the lines of the C program but for those about what has no counterpart here
-// or is made by the library: "created" of cm_id, channel and cq, "destroy cm_id",
-// "cq_thread started.". A "send completion" is printed when it is looked at, before the
-// next request; that of the last message is not. Of events the ID's number stands for its
-// address.
+//   - If the server leaves before the client has done all pings, the client fails with status 255, not 0.
+//   - Data without the terminating NUL fails the server.
+//   - Values of -p, -S and -C must be numbers.
+//   - Arguments without a flag are rejected.
+//
+// With -d it prints the lines of the C program, except lines about objects that the library
+// creates or does not have. These are "created" of cm_id, channel and cq, "destroy cm_id", and
+// "cq_thread started.". It prints "send completion" when it reads the completion, before the
+// next request. It does not print that line for the last message. Lines of events contain the
+// ID's number instead of its address.
 package main
 
 import (
@@ -32,8 +33,8 @@ import (
 	"purerdma/verbs"
 )
 
-// Exit statuses, those of the C program: an errno for bad usage, otherwise -1,
-// or a negative code of getaddrinfo(3), of which the shell sees one byte.
+// Exit statuses of the C program. Bad usage has an errno. Other failures have -1 or a negative
+// code of getaddrinfo(3), of which the shell gets one byte.
 const (
 	statusOK       = 0
 	statusNoDevice = 19  // ENODEV
@@ -43,7 +44,7 @@ const (
 
 func main() { tool.Main(run) }
 
-// run is the program. It ends with ctx.
+// run runs the program until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := newUI(stdout, stderr)
 	opt, status := parse(args, u, func(host string) (netip.Addr, error) { return tool.LookupHost(ctx, host) })

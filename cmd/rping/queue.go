@@ -11,8 +11,8 @@ import (
 	"purerdma/verbs"
 )
 
-// queue is what a session has posted to its QP's send queue. The work requests
-// are built in it: pings allocate nothing.
+// queue tracks the work requests posted to a session's send queue. It also contains their
+// memory, so that pings do not allocate.
 type queue struct {
 	posted, done uint64 // numbers of work requests
 	wr           [1]verbs.SendWR
@@ -20,8 +20,7 @@ type queue struct {
 	wc           [1]verbs.WC
 }
 
-// post posts a work request on local memory, and the peer's if it is a READ or
-// WRITE.
+// post posts a work request on local memory, and on the peer's memory for a READ or WRITE.
 func (s *session) post(op verbs.SendOpcode, local verbs.SGE, remote info) error {
 	q := &s.queue
 	q.sg[0] = local
@@ -36,8 +35,7 @@ func (s *session) post(op verbs.SendOpcode, local verbs.SGE, remote info) error 
 	return nil
 }
 
-// drain waits until all that was posted has completed, and its memory is ours
-// again.
+// drain waits until all posted requests have completed and their memory can be reused.
 func (s *session) drain() error {
 	for s.queue.done < s.queue.posted {
 		wc, err := s.completion(s.qp.SendCQ())
@@ -57,8 +55,8 @@ func (s *session) drain() error {
 	return nil
 }
 
-// completion waits for a completion, or for the end of the connection. What came
-// before the end comes first.
+// completion waits for a completion or for the end of the connection. It returns completions
+// from before the end first.
 func (s *session) completion(cq *verbs.CQ) (*verbs.WC, error) {
 	wc := &s.queue.wc[0]
 	if _, err := cq.Wait(s.ctx, s.queue.wc[:]); err != nil {
@@ -81,9 +79,9 @@ func (s *session) completion(cq *verbs.CQ) (*verbs.WC, error) {
 	return nil, s.conn.Explain(err)
 }
 
-// cause returns why something was flushed though the connection stands: a request
-// that failed, of either queue, and nobody has waited for. It completes before all that
-// is flushed.
+// cause returns the cause of a flush on a connection that has not ended. The cause is a failed
+// request of either queue whose completion has not been polled. It completes before all flushed
+// requests.
 func (s *session) cause(flush error) error {
 	wc := &s.queue.wc[0]
 	for _, cq := range []*verbs.CQ{s.qp.SendCQ(), s.qp.RecvCQ()} {
@@ -99,9 +97,8 @@ func (s *session) cause(flush error) error {
 	return flush
 }
 
-// ending reports whether the connection is known to have ended: that flushes the
-// QP, a moment before Done says it. On iWARP the kernel flushes, and the event is
-// on its way.
+// ending reports whether the connection has ended or is about to. The end flushes the QP
+// shortly before Done is closed. On iWARP the kernel flushes before the event arrives.
 func (s *session) ending() bool {
 	if s.pd.Device().Transport() == verbs.TransportIWARP {
 		select {
@@ -113,7 +110,7 @@ func (s *session) ending() bool {
 	return state == cm.StateDisconnected || state == cm.StateRemoved
 }
 
-// ended says how the connection has ended, or is about to.
+// ended returns the error with which the connection has ended or is about to end.
 func (s *session) ended() error {
 	end, err := s.conn.Wait(context.Background())
 	switch {
@@ -125,7 +122,7 @@ func (s *session) ended() error {
 	return s.conn.Explain(&cm.DisconnectedError{Status: end.Status})
 }
 
-// waiting turns the end of the connection into a *disconnectedError.
+// waiting converts the end of the connection into a *disconnectedError.
 func waiting(want state, err error) error {
 	if peerGone(err) {
 		return &disconnectedError{waiting: want}

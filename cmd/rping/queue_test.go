@@ -15,8 +15,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestCauseOfAFlush: the request that failed says why others were flushed, also where
-// it is a receive, and the flush was found among the sends.
+// TestCauseOfAFlush checks that cause returns the failed request, even if it is a receive and
+// the flush was found among the sends.
 func TestCauseOfAFlush(t *testing.T) {
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
 	ok := func(err error) {
@@ -57,7 +57,7 @@ func TestCauseOfAFlush(t *testing.T) {
 	s := &session{qp: qps[0]}
 	_, err := qps[0].PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{bufs[0].Slice(0, 16)}}})
 	ok(err)
-	_, err = qps[1].PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, SGList: []verbs.SGE{bufs[1].Slice(0, 100)}}}) // too much
+	_, err = qps[1].PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, SGList: []verbs.SGE{bufs[1].Slice(0, 100)}}}) // too long for the receive
 	ok(err)
 	ok(s.post(verbs.OpSend, bufs[0].Slice(0, 16), info{}))
 	var wc verbs.WC
@@ -68,13 +68,13 @@ func TestCauseOfAFlush(t *testing.T) {
 	}
 	flush := wc.Err()
 	if wc.Status != verbs.WCWRFlushErr {
-		t.Fatalf("the send: %v", flush)
+		t.Fatalf("the send completed with %v, want a flush", flush)
 	}
 	we := new(verbs.WCError)
 	if err := s.cause(flush); !errors.As(err, &we) || we.Status != verbs.WCLocLenErr {
-		t.Errorf("the cause is %v", err)
+		t.Errorf("cause(%v) = %v, want status %v", flush, err, verbs.WCLocLenErr)
 	}
 	if err := s.cause(flush); err != flush {
-		t.Errorf("without a failure the cause is %v", err)
+		t.Errorf("cause(%v) without a failure = %v, want the flush", flush, err)
 	}
 }

@@ -12,11 +12,10 @@ import (
 	"purerdma/verbs"
 )
 
-// With -q the connection manager does not know the QP: this program moves it
-// from state to state, and deals with each event itself, as programs written for
-// librdmacm do.
+// With -q the connection manager does not know the QP. This program moves the QP from state to
+// state and handles each event, like programs that are written for librdmacm.
 
-// expect waits for an event on an ID that has its channel to itself.
+// expect waits for an event of an ID that has its own channel.
 func expect(ctx context.Context, id *cm.ID, want cm.EventType) (*cm.Event, error) {
 	for {
 		ev, err := id.Channel().Next(ctx)
@@ -33,8 +32,8 @@ func expect(ctx context.Context, id *cm.ID, want cm.EventType) (*cm.Event, error
 	}
 }
 
-// selfPending is a connection about to be made: the active side's, or with a
-// request the passive side's.
+// selfPending is a connection that is not yet established. On the passive side it has a
+// request.
 type selfPending struct {
 	ch      *cm.EventChannel
 	id      *cm.ID
@@ -43,8 +42,8 @@ type selfPending struct {
 
 func (p *selfPending) Device() *verbs.Device { return p.id.Device() }
 
-// Init moves the QP to INIT with no rights for the peer: those come when the
-// connection manager knows them.
+// Init moves the QP to INIT without rights for the peer. The connection manager supplies those
+// later.
 func (p *selfPending) Init(qp *verbs.QP) error {
 	return qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: p.id.Port()},
 		verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
@@ -101,8 +100,8 @@ func (p *selfPending) accept(ctx context.Context, qp *verbs.QP) error {
 	return p.established(ctx, qp)
 }
 
-// established waits until the connection is. On iWARP the kernel has moved the QP
-// then.
+// established waits until the connection is established. On iWARP the kernel has then moved the
+// QP.
 func (p *selfPending) established(ctx context.Context, qp *verbs.QP) error {
 	_, err := expect(ctx, p.id, cm.EventEstablished)
 	if err == nil && p.iwarp() {
@@ -113,8 +112,8 @@ func (p *selfPending) established(ctx context.Context, qp *verbs.QP) error {
 
 func (p *selfPending) iwarp() bool { return p.Device().Transport() == verbs.TransportIWARP }
 
-// move takes the QP to RTS by the attributes that the kernel computes. Of the
-// depths it knows those of the request; what counts is what this side agrees to.
+// move moves the QP to RTS with the attributes that the kernel computes. The kernel has only
+// the request's depths, so move replaces them by the depths of agreed.
 func (p *selfPending) move(qp *verbs.QP, agreed *cm.ConnParam) error {
 	for _, to := range []verbs.QPState{verbs.QPInit, verbs.QPRTR, verbs.QPRTS} {
 		attr, mask, err := p.id.InitQPAttr(to)
@@ -175,7 +174,7 @@ func (p *selfPending) resolve(ctx context.Context, opt *options) error {
 	return err
 }
 
-// selfListener takes connect requests from an event channel.
+// selfListener accepts connect requests from an event channel.
 type selfListener struct{ *selfPending }
 
 func selfListen(ctx context.Context, opt *options) (listener, error) {
@@ -194,8 +193,7 @@ func selfListen(ctx context.Context, opt *options) (listener, error) {
 	return selfListener{p}, nil
 }
 
-// accept gives each request a channel of its own, so that clients do not wait
-// for each other.
+// accept migrates each request to its own channel, so that clients do not wait for each other.
 func (l selfListener) accept(ctx context.Context) (pending, string, error) {
 	for {
 		ev, err := expect(ctx, l.id, cm.EventConnectRequest)
@@ -208,7 +206,7 @@ func (l selfListener) accept(ctx context.Context) (pending, string, error) {
 			return nil, "", err
 		}
 		if err := ev.ID.Migrate(ch); err != nil {
-			// The client has gone, most likely.
+			// Most likely, the client has left.
 			ev.ID.Close()
 			ch.Close()
 			continue
@@ -217,13 +215,13 @@ func (l selfListener) accept(ctx context.Context) (pending, string, error) {
 	}
 }
 
-// selfConn is an established connection whose QP only this program knows.
+// selfConn is an established connection whose QP is unknown to the connection manager.
 type selfConn struct {
 	ch *cm.EventChannel
 	id *cm.ID
 	qp *verbs.QP
 
-	done chan struct{} // closed when the peer or the device has ended it
+	done chan struct{} // closed when the peer or the device ends the connection
 	end  cm.End
 	pump sync.WaitGroup
 }
@@ -234,7 +232,7 @@ func newSelfConn(ch *cm.EventChannel, id *cm.ID, qp *verbs.QP) *selfConn {
 	return c
 }
 
-// events watches for the end of the connection, until the channel is closed.
+// events waits for the end of the connection, until the channel is closed.
 func (c *selfConn) events() {
 	for ev, err := range c.ch.Events(context.Background()) {
 		if err != nil {
@@ -244,7 +242,7 @@ func (c *selfConn) events() {
 		switch ev.Type {
 		case cm.EventDisconnected:
 			c.flush()
-			c.id.Disconnect() // the answer, if the peer was first
+			c.id.Disconnect() // the answer, if the peer disconnected first
 			c.finish(ev)
 		case cm.EventDeviceRemoval:
 			c.finish(ev)
@@ -261,7 +259,7 @@ func (c *selfConn) finish(ev *cm.Event) {
 	}
 }
 
-// flush takes back what is posted.
+// flush flushes the posted requests.
 func (c *selfConn) flush() error {
 	return c.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
 }

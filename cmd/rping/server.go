@@ -24,7 +24,7 @@ func bind(ctx context.Context, opt *options, u *ui) (listener, error) {
 	return ln, err
 }
 
-// runServer serves one client; others are refused meanwhile.
+// runServer serves one client and rejects others at the same time.
 func runServer(ctx context.Context, opt *options, u *ui) error {
 	ln, err := bind(ctx, opt, u)
 	if err != nil {
@@ -47,8 +47,8 @@ func runServer(ctx context.Context, opt *options, u *ui) error {
 	return nil
 }
 
-// runPersistentServer serves any number of clients, each in a goroutine and with
-// nothing shared, until ctx ends.
+// runPersistentServer serves any number of clients until ctx ends. Each client has its own
+// goroutine and shares nothing with others.
 func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 	ln, err := bind(ctx, opt, u)
 	if err != nil {
@@ -86,7 +86,7 @@ func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 	}
 }
 
-// serve accepts one client and serves it to the end.
+// serve accepts one client and serves it until it leaves.
 func serve(ctx context.Context, opt *options, u *ui, p pending) error {
 	s, err := open(ctx, opt, u, p)
 	if err != nil {
@@ -102,8 +102,8 @@ func serve(ctx context.Context, opt *options, u *ui, p pending) error {
 	return errors.Join(err, s.close())
 }
 
-// pong answers pings until the client disconnects, which is its error, like any
-// other. Nothing that the client says is trusted.
+// pong answers pings until the client disconnects, which it returns as an error. It validates
+// every message of the client.
 func (s *session) pong() error {
 	for {
 		data, err := s.fetch()
@@ -169,7 +169,7 @@ func (s *session) echo(data []byte) error {
 	return nil
 }
 
-// offered waits for the client to name a buffer.
+// offered waits for the client to announce a buffer.
 func (s *session) offered(want state) (info, error) {
 	msg, err := s.receive(want)
 	if err != nil {

@@ -11,18 +11,17 @@ import (
 	"purerdma/verbs"
 )
 
-// The sizes of the queues, those of the C program.
+// Sizes of the queues in the C program.
 const (
 	sendDepth = 16
 	recvDepth = 2
 )
 
-// disconnectGrace is how long the client waits for the server's answer to its
-// disconnect.
+// disconnectGrace is the time that the client waits for the server's answer to its disconnect.
 const disconnectGrace = 3 * time.Second
 
-// state is what a side waits for, with the numbers of the C program's
-// enum test_state, which it prints.
+// state is the state that a side waits for, with the numbers of enum test_state in the C
+// program, which prints them.
 type state int
 
 const (
@@ -47,36 +46,37 @@ func (s state) String() string {
 	return fmt.Sprintf("state %d", int(s))
 }
 
-// disconnectedError says that the peer has disconnected, and where that left us.
+// disconnectedError reports that the peer has disconnected, with the state that this side was
+// waiting for.
 type disconnectedError struct{ waiting state }
 
 func (e *disconnectedError) Error() string {
 	return fmt.Sprintf("wait for %v state %d", e.waiting, int(disconnected))
 }
 
-// session is one connection with all that it needs. Every connection has its own
-// protection domain: no client of a server can reach what is another's.
+// session is one connection with its resources. Every connection has its own protection domain,
+// so that no client of a server can access the memory of another client.
 type session struct {
 	opt *options
 	u   *ui
 
 	pd    *verbs.PD
 	qp    *verbs.QP
-	ctrl  *verbs.MR // the message received, then the one sent
-	data  *verbs.MR // server: what was read; client: what the server writes
-	start *verbs.MR // client: what the server reads
+	ctrl  *verbs.MR // the received message, then the sent message
+	data  *verbs.MR // the server's copy of the data, or the client's target of the server's writes
+	start *verbs.MR // the client's source of the server's reads
 	conn  conn
 
-	buffers bool // whether all of them are there
+	buffers bool // whether all of them are registered
 
-	// ctx ends with the connection, whoever ends it.
+	// ctx ends with the connection, whichever side ends it.
 	ctx    context.Context
 	cancel context.CancelFunc
 	queue  queue
 }
 
-// open makes a connection of what is about to be one: first everything that is
-// needed when the peer begins to speak, then the connection.
+// open establishes a pending connection. First it creates all resources that the peer's first
+// message needs.
 func open(ctx context.Context, opt *options, u *ui, p pending) (*session, error) {
 	s := &session{opt: opt, u: u}
 	if err := s.setup(p); err != nil {
@@ -131,14 +131,14 @@ func (s *session) setup(p pending) error {
 	return s.postRecv()
 }
 
-// register makes the buffers, with no more rights than the protocol takes.
+// register registers the buffers with only the rights that the protocol needs.
 func (s *session) register(transport verbs.Transport) (err error) {
 	if s.ctrl, err = s.pd.Alloc(2*infoSize, verbs.LocalWrite); err != nil {
 		return err
 	}
 	access := verbs.LocalWrite
 	if !s.opt.server || transport == verbs.TransportIWARP {
-		// On iWARP the answer to a READ is a write of the peer.
+		// On iWARP the answer to a READ is a write by the peer.
 		access |= verbs.RemoteWrite
 	}
 	if s.data, err = s.pd.Alloc(s.opt.size, access); err != nil || s.opt.server {
@@ -148,14 +148,14 @@ func (s *session) register(transport verbs.Transport) (err error) {
 	return err
 }
 
-// postRecv posts the receive of the peer's next message.
+// postRecv posts the receive for the peer's next message.
 func (s *session) postRecv() error {
 	_, err := s.qp.PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{s.ctrl.Slice(0, infoSize)}}})
 	return err
 }
 
-// receive waits for the peer's next message. A peer that has disconnected is a
-// *disconnectedError with what was waited for.
+// receive waits for the peer's next message. If the peer has disconnected, it returns a
+// *disconnectedError with the awaited state.
 func (s *session) receive(want state) (info, error) {
 	wc, err := s.completion(s.qp.RecvCQ())
 	if err != nil {
@@ -169,10 +169,10 @@ func (s *session) receive(want state) (info, error) {
 	return msg, s.postRecv()
 }
 
-// send sends a message, and does not wait until it has gone: the answer will
-// tell, or that the peer has disconnected.
+// send sends a message and does not wait for its completion. The peer's answer or its
+// disconnect follows.
 func (s *session) send(msg info) error {
-	err := s.drain() // the message before
+	err := s.drain() // wait for the previous message
 	if err == nil {
 		msg.encode(s.ctrl.Bytes()[infoSize:])
 		err = s.post(verbs.OpSend, s.ctrl.Slice(infoSize, infoSize), info{})
@@ -183,8 +183,8 @@ func (s *session) send(msg info) error {
 	return err
 }
 
-// close gives everything up. The connection goes first: then nothing of the
-// session is in the device's hands.
+// close releases everything. It closes the connection first, so that the device no longer uses
+// the session's memory.
 func (s *session) close() error {
 	var errs []error
 	if s.conn != nil {

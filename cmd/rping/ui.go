@@ -12,7 +12,7 @@ import (
 	"purerdma/verbs"
 )
 
-// ui is where the program speaks.
+// A ui writes the output of the program.
 type ui struct {
 	tool.UI
 	debug bool
@@ -22,15 +22,15 @@ func newUI(stdout, stderr io.Writer) *ui {
 	return &ui{UI: tool.UI{Name: "rping", Out: stdout, Err: stderr}}
 }
 
-// debugf prints what the C program prints with -d, to standard output as there.
+// debugf prints the C program's -d output, also to standard output.
 func (u *ui) debugf(format string, args ...any) {
 	if u.debug {
 		u.Printf(format, args...)
 	}
 }
 
-// pingError is a failure between the connection and its end, which the C program
-// announces in its own words.
+// pingError is a failure after the connection was established. The C program has its own
+// message for it.
 type pingError struct {
 	side string // "client" or "server"
 	err  error
@@ -39,7 +39,7 @@ type pingError struct {
 func (e *pingError) Error() string { return "rping " + e.side + " failed: " + e.err.Error() }
 func (e *pingError) Unwrap() error { return e.err }
 
-// fail prints what the program failed of.
+// fail prints the error that ended the program.
 func (u *ui) fail(err error) {
 	u.explain(err)
 	if _, ok := errors.AsType[*pingError](err); !ok {

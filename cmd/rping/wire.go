@@ -12,9 +12,8 @@ import (
 // infoSize is the size of every message, in both directions.
 const infoSize = 16
 
-// info is a message of the client: the memory that the server is to read, or to
-// write (struct rping_rdma_info). The server's messages have the same size and
-// no content.
+// info is a message of the client. It describes memory that the server must read or write
+// (struct rping_rdma_info). The server's messages have equal size and no content.
 type info struct {
 	addr uint64
 	rkey uint32
@@ -37,46 +36,46 @@ func decodeInfo(b []byte) info {
 	}
 }
 
-// bogusMessageError is a message that has not the size of all messages.
+// bogusMessageError reports a message of the wrong size.
 type bogusMessageError struct{ size uint32 }
 
 func (e *bogusMessageError) Error() string {
 	return fmt.Sprintf("Received bogus data, size %d", e.size)
 }
 
-// source checks the memory that a client wants read into a buffer of the given
-// size, and returns its length.
+// source checks the memory that a client offers for reading into a buffer of the given size. It
+// returns the memory's length.
 func (i info) source(buffer int) (int, error) {
 	switch {
 	case i.size == 0:
-		return 0, fmt.Errorf("the client offers 0 bytes at address %#x to read", i.addr)
+		return 0, fmt.Errorf("the client offers 0 bytes at address %#x", i.addr)
 	case i.size > maxSize:
-		return 0, fmt.Errorf("the client offers %d bytes to read, no ping has more than %d", i.size, maxSize)
+		return 0, fmt.Errorf("the client offers %d bytes, more than the maximum of a ping, %d", i.size, maxSize)
 	case uint64(i.size) > uint64(buffer):
-		return 0, fmt.Errorf("the client offers %d bytes to read, the buffer has %d: give the server -S %d", i.size, buffer, i.size)
+		return 0, fmt.Errorf("the client offers %d bytes for a buffer of %d (start the server with -S %d)", i.size, buffer, i.size)
 	}
 	return int(i.size), nil
 }
 
-// sink checks the memory that a client wants n bytes written to.
+// sink checks the memory that a client offers for n bytes of data.
 func (i info) sink(n int) error {
 	if uint64(i.size) < uint64(n) {
-		return fmt.Errorf("the client offers %d bytes to write %d into", i.size, n)
+		return fmt.Errorf("the client offers %d bytes for data of %d", i.size, n)
 	}
 	return nil
 }
 
-// text returns the string in b, with the NUL that ends it.
+// text returns the string in b, including the terminating NUL.
 func text(b []byte) ([]byte, error) {
 	n := bytes.IndexByte(b, 0)
 	if n < 0 {
-		return nil, fmt.Errorf("the client's %d bytes of data have no NUL at the end", len(b))
+		return nil, fmt.Errorf("the client's %d bytes of data have no terminating NUL", len(b))
 	}
 	return b[:n+1], nil
 }
 
-// printable returns the string in b as it is printed: whatever no ping has, a
-// terminal's control characters say, is escaped.
+// printable returns the string in b for printing. It escapes bytes that are not in a ping's
+// data, such as a terminal's control characters.
 func printable(b []byte) []byte {
 	if n := bytes.IndexByte(b, 0); n >= 0 {
 		b = b[:n]
@@ -97,8 +96,8 @@ func printable(b []byte) []byte {
 	return b
 }
 
-// fill makes the data of ping number n: its number, then letters that begin with
-// another one for each ping, and a NUL.
+// fill writes the data of ping number n. The data consists of the number, letters that begin
+// with a different letter for each ping, and a NUL.
 func fill(b []byte, n int) {
 	const first, last = 'A', 'z'
 	head := strconv.AppendInt([]byte("rdma-ping-"), int64(n), 10)

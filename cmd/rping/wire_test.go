@@ -14,10 +14,10 @@ func TestInfo(t *testing.T) {
 	b := make([]byte, infoSize)
 	msg.encode(b)
 	if got := hex.EncodeToString(b); got != "0102030405060708090a0b0c0d0e0f10" {
-		t.Errorf("encoded as %s", got)
+		t.Errorf("encode(%+v) = %s", msg, got)
 	}
 	if got := decodeInfo(b); got != msg {
-		t.Errorf("decoded as %+v", got)
+		t.Errorf("decodeInfo = %+v, want %+v", got, msg)
 	}
 }
 
@@ -31,7 +31,7 @@ func TestSource(t *testing.T) {
 	} {
 		n, err := info{size: tc.size}.source(tc.buffer)
 		if (err == nil) != tc.ok || tc.ok && n != int(tc.size) {
-			t.Errorf("%d of %d: %d, %v", tc.size, tc.buffer, n, err)
+			t.Errorf("source of %d bytes into %d = %d, %v, want success %t", tc.size, tc.buffer, n, err, tc.ok)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestSink(t *testing.T) {
 		{64, 64, true}, {65, 64, true}, {1<<32 - 1, 64, true}, {63, 64, false}, {0, 1, false},
 	} {
 		if err := (info{size: tc.size}).sink(tc.n); (err == nil) != tc.ok {
-			t.Errorf("%d into %d: %v", tc.n, tc.size, err)
+			t.Errorf("sink of %d bytes into %d = %v, want success %t", tc.n, tc.size, err, tc.ok)
 		}
 	}
 }
@@ -53,12 +53,12 @@ func TestSink(t *testing.T) {
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{"abc\x00": "abc\x00", "a\x00bc": "a\x00", "\x00": "\x00"} {
 		if got, err := text([]byte(in)); err != nil || string(got) != want {
-			t.Errorf("%q: %q, %v", in, got, err)
+			t.Errorf("text(%q) = %q, %v, want %q", in, got, err, want)
 		}
 	}
 	for _, in := range []string{"", "abc"} {
 		if got, err := text([]byte(in)); err == nil {
-			t.Errorf("%q: %q", in, got)
+			t.Errorf("text(%q) = %q, want an error", in, got)
 		}
 	}
 }
@@ -74,12 +74,12 @@ func TestPrintable(t *testing.T) {
 		"ok\x01ok\x02\x00": `ok\x01ok\x02`,
 	} {
 		if got := printable([]byte(in)); string(got) != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
+			t.Errorf("printable(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
 
-// The data as the C program prints it.
+// TestFill compares with the data that the C program prints.
 func TestFill(t *testing.T) {
 	alphabet := "ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz"
 	for _, tc := range []struct {
@@ -99,12 +99,12 @@ func TestFill(t *testing.T) {
 		b := bytes.Repeat([]byte{'#'}, tc.size)
 		fill(b, tc.n)
 		if got := string(b); got != tc.want+"\x00" {
-			t.Errorf("ping %d in %d bytes:\n%q\nwant\n%q", tc.n, tc.size, got, tc.want)
+			t.Errorf("fill for ping %d of %d bytes =\n%q\nwant\n%q", tc.n, tc.size, got, tc.want)
 		}
 	}
 }
 
-// A message of a peer is checked before anything is done with it.
+// FuzzInfo checks that the limits of a peer's message are validated.
 func FuzzInfo(f *testing.F) {
 	f.Add(make([]byte, infoSize), 64)
 	f.Add([]byte(strings.Repeat("\xff", infoSize)), 65535)
@@ -116,10 +116,10 @@ func FuzzInfo(f *testing.F) {
 		again := make([]byte, infoSize)
 		msg.encode(again)
 		if !bytes.Equal(b[:infoSize], again) {
-			t.Fatalf("%x became %x", b, again)
+			t.Fatalf("encode(decodeInfo(%x)) = %x", b, again)
 		}
 		if n, err := msg.source(buffer); err == nil && (n <= 0 || n > buffer) {
-			t.Fatalf("%d bytes into a buffer of %d", n, buffer)
+			t.Fatalf("source accepts %d bytes for a buffer of %d", n, buffer)
 		}
 	})
 }
