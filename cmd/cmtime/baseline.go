@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// baseline measures sockets of TCP in the place of connections of RDMA.
+// baseline measures TCP sockets instead of RDMA connections.
 func (m *mesh) baseline(ctx context.Context) error {
 	m.state.conns = make([]*meshConn, m.opt.conns)
 	for i := range m.state.conns {
@@ -50,8 +50,8 @@ func (m *mesh) baselineServer(ctx context.Context) error {
 	return nil
 }
 
-// baselineClient makes and connects each socket in one call: Go has no way to make
-// it before, so that the step of creating takes no time.
+// baselineClient creates and connects each socket in one call. Go cannot create a socket
+// separately, so the creation step takes no time.
 func (m *mesh) baselineClient(ctx context.Context) error {
 	m.u.Printf("Client baseline socket setup\n")
 	addr := net.JoinHostPort(m.opt.controller, m.opt.port)
@@ -86,9 +86,9 @@ func (m *mesh) baselineClient(ctx context.Context) error {
 	return nil
 }
 
-// listenTime is how long the server may take until it listens again: where the
-// peers have met is where it does. Who comes too early finds nobody, or is reset
-// when that meeting ends.
+// listenTime is the time limit for the server to listen again. It listens at the address of the
+// peers' meeting. A client that connects too early is refused, or is reset when that meeting
+// ends.
 const listenTime = 5 * time.Second
 
 func dialSocket(ctx context.Context, addr string) (net.Conn, error) {

@@ -22,18 +22,18 @@ type client struct {
 	qps           *maker
 	totals        [numSteps]span
 
-	// What the events change, and the failures of calls.
+	// State that is changed by events and by failed calls.
 	state struct {
 		tool.Waiter
-		current step  // the step that is waited for
-		pending int   // connections that have not ended it
-		lost    error // why no more events come
-		failed  int   // connections
+		current step  // the awaited step
+		pending int   // connections that have not completed it
+		lost    error // error that ended the events
+		failed  int   // failed connections
 	}
 }
 
-// runClient connects and disconnects, and prints how long it took. Unlike the C
-// program it fails if a connection has.
+// runClient connects and disconnects, and prints the times. Unlike the C program it fails if a
+// connection has failed.
 func runClient(ctx context.Context, ch *cm.EventChannel, opt *options, u *tool.UI) error {
 	c := &client{opt: opt, u: u, ch: ch, qps: newMaker()}
 	defer c.qps.close()
@@ -56,7 +56,7 @@ func runClient(ctx context.Context, ch *cm.EventChannel, opt *options, u *tool.U
 	return err
 }
 
-// create makes the IDs.
+// create creates the IDs.
 func (c *client) create() error {
 	c.u.Printf("creating id\n")
 	total := &c.totals[stepCreateID]
@@ -78,7 +78,7 @@ func (c *client) create() error {
 	return nil
 }
 
-// steps goes through the steps between creation and destruction.
+// steps runs the steps between creation and destruction.
 func (c *client) steps(ctx context.Context) error {
 	var err error
 	if c.local, c.remote, err = c.opt.names.Resolve(ctx); err != nil {
@@ -129,7 +129,7 @@ func (c *client) connect(cn *conn) error {
 	return cn.id.Connect(&cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: tool.Count(c.opt.retries), RNRRetryCount: cm.None})
 }
 
-// calls does a step that is a call and no more.
+// calls runs a step that consists of a call.
 func (c *client) calls(s step, failure string, call func(*conn) error) {
 	total := &c.totals[s]
 	total.start()
@@ -144,8 +144,7 @@ func (c *client) calls(s step, failure string, call func(*conn) error) {
 	total.stop()
 }
 
-// standing returns the connections that have not failed, and counts them as those
-// that are about to do a step.
+// standing returns the connections that have not failed. It marks them as pending for a step.
 func (c *client) standing(s step) (conns []*conn) {
 	c.state.Do(func() {
 		for _, cn := range c.conns {
@@ -158,14 +157,14 @@ func (c *client) standing(s step) (conns []*conn) {
 	return conns
 }
 
-// awaited does a step that a call begins and an event ends.
+// awaited runs a step that starts with a call and ends with an event.
 func (c *client) awaited(ctx context.Context, s step, failure string, call func(*conn) error) error {
 	total := &c.totals[s]
 	total.start()
 	defer total.stop()
 	for portion, pending := range portions(c.standing(s)) {
 		for _, cn := range portion {
-			cn.times[s].start() // before its event may come
+			cn.times[s].start() // before its event can arrive
 			if err := call(cn); err != nil {
 				c.fail(cn, failure, err)
 				c.state.Do(func() { c.state.pending-- })
@@ -178,8 +177,7 @@ func (c *client) awaited(ctx context.Context, s step, failure string, call func(
 	return nil
 }
 
-// untilPending waits until no more than so many connections have yet to end the
-// step.
+// untilPending waits until at most pending connections have not completed the step.
 func (c *client) untilPending(ctx context.Context, pending int) error {
 	var lost error
 	err := c.state.Until(ctx, func() bool {
@@ -192,13 +190,13 @@ func (c *client) untilPending(ctx context.Context, pending int) error {
 	return err
 }
 
-// fail gives a connection up.
+// fail marks a connection as failed.
 func (c *client) fail(cn *conn, what string, err error) {
 	c.u.Perror(what, err)
 	c.state.Do(func() { cn.failed = true; c.state.failed++ })
 }
 
-// destroy gives everything up.
+// destroy releases everything.
 func (c *client) destroy() {
 	c.u.Printf("destroying id\n")
 	total := &c.totals[stepDestroy]
@@ -211,7 +209,7 @@ func (c *client) destroy() {
 	total.stop()
 	for _, cn := range c.conns {
 		if cn.qp != nil {
-			cn.qp.Close() // of those that did not come to disconnecting
+			cn.qp.Close() // for connections that did not disconnect
 		}
 	}
 }

@@ -23,30 +23,31 @@ func TestParse(t *testing.T) {
 		want := def
 		change(&want)
 		if got, err := parse(strings.Fields(args)); err != nil || *got != want {
-			t.Errorf("%s: %+v %v, want %+v", args, got, err, want)
+			t.Errorf("parse(%s) = %+v, %v, want %+v", args, got, err, want)
 		}
 	}
 	for args, want := range map[string]string{
 		"-x":      "invalid option -- 'x'",
-		"-c 0":    "-c 0: it takes a number from 1 to 1048576",
-		"-r 8":    "-r 8: it takes a number from 0 to 7",
-		"-t soon": "-t soon: it takes a number from 0 to 1073741824",
-		"host":    `unexpected argument "host": a server is given with -s`,
+		"-c 0":    "-c 0: want a number from 1 to 1048576",
+		"-r 8":    "-r 8: want a number from 0 to 7",
+		"-t soon": "-t soon: want a number from 0 to 1073741824",
+		"host":    `unexpected argument "host": use -s for a server`,
 	} {
 		if _, err := parse(strings.Fields(args)); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", args, err, want)
+			t.Errorf("parse(%s) = %v, want %s", args, err, want)
 		}
 	}
 }
 
-// The usage of the old version, where it stands there, and then what else there is.
+// TestUsage checks that the usage of the old version is on stdout as in C, and the usage of the
+// new version on stderr.
 func TestUsage(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if status := run(context.Background(), []string{"-h"}, &stdout, &stderr); status != statusUsage {
-		t.Errorf("status %d", status)
+		t.Errorf("run(-h) = %d, want %d", status, statusUsage)
 	}
 	if !strings.HasSuffix(stdout.String(), "\n"+usage) || !strings.HasSuffix(stderr.String(), ":\n"+meshUsage) {
-		t.Errorf("printed %q and %q", &stdout, &stderr)
+		t.Errorf("run(-h) printed %q and %q, want both usages", &stdout, &stderr)
 	}
 	for _, spec := range []struct{ flags, usage string }{{flagSpec, usage}, {meshSpec, meshUsage}} {
 		for _, name := range strings.ReplaceAll(spec.flags, ":", "") {
@@ -57,7 +58,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The table is the C program's to the letter, also where nothing was measured.
+// TestTable compares with the C program's table, including the rows without measurements.
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	conns := []*conn{{}, {}, {failed: true}}
@@ -76,11 +77,11 @@ disconnect   :        0.00       0.001000000000.00       0.00
 destroy      :        0.00       0.001000000000.00       0.00
 `
 	if out.String() != want {
-		t.Errorf("printed\n%s\nwant\n%s", &out, want)
+		t.Errorf("printTable printed\n%s\nwant\n%s", &out, want)
 	}
 	out.Reset()
 	printTable(&tool.UI{Out: &out}, &totals, nil, true)
 	if !strings.Contains(out.String(), "\nbind addr    :        0.00") {
-		t.Errorf("printed\n%s", &out)
+		t.Errorf("printTable printed\n%s\nwant a row for bind addr", &out)
 	}
 }

@@ -13,11 +13,11 @@ type conn struct {
 	id      *cm.ID
 	qp      *verbs.QP
 	times   [numSteps]span
-	retries int // that are left of resolving
+	retries int // remaining retries of resolving
 	failed  bool
 }
 
-// maker makes the QPs of either side.
+// maker creates the QPs of either side.
 type maker struct {
 	cqs tool.PerDevice[*verbs.CQ]
 }
@@ -30,12 +30,11 @@ func newMaker() *maker {
 	return m
 }
 
-// close is for when all QPs have been closed.
+// close releases the CQs after all QPs have been closed.
 func (m *maker) close() { m.cqs.Close() }
 
-// create makes a QP for one message each way on the device's default PD, and
-// readies it. Nothing is ever posted: all share one CQ, and the C program's have
-// none.
+// create creates a QP for one message each way on the device's default PD, and moves it to
+// INIT. No work request is ever posted. All QPs share one CQ. The C program's QPs have none.
 func (m *maker) create(id *cm.ID) (*verbs.QP, error) {
 	pd, err := id.Device().DefaultPD()
 	if err != nil {

@@ -4,7 +4,7 @@ package main
 
 import "purerdma/cm"
 
-// handle notes an event of the client's. It runs in the goroutine that fetches.
+// handle processes an event of the client. It runs in the goroutine that fetches events.
 func (c *client) handle(ev *cm.Event) {
 	cn := c.byID.Load(ev.ID)
 	if cn == nil {
@@ -33,7 +33,7 @@ func (c *client) handle(ev *cm.Event) {
 		c.done(cn, stepResolveRoute, true)
 	case cm.EventConnectError, cm.EventUnreachable, cm.EventRejected:
 		if ev.ID.State() != cm.StateFailed {
-			return // a hint about a connection that stands
+			return // a hint about an established connection
 		}
 		c.report("event: "+ev.Type.String(), ev)
 		c.done(cn, stepConnect, true)
@@ -43,20 +43,20 @@ func (c *client) handle(ev *cm.Event) {
 	}
 }
 
-// report prints an event that says that a step has failed.
+// report prints the event of a failed step.
 func (c *client) report(event string, ev *cm.Event) {
 	c.u.Printf("%s, error: %d\n", event, ev.Status)
 	c.u.Fail(ev.Err())
 }
 
-// again tries to resolve once more, as often as retries are left.
+// again retries resolving while there are retries left.
 func (cn *conn) again(resolve func() error) bool {
 	cn.retries--
 	return cn.retries >= 0 && resolve() == nil
 }
 
-// done ends a step of a connection. One that has ended before the step that is
-// waited for, as a connection that the server ends early, counts as failed.
+// done completes a step of a connection. A connection counts as failed if it ends before the
+// awaited step, for example because the server disconnects early.
 func (c *client) done(cn *conn, s step, failed bool) {
 	c.state.Do(func() {
 		cn.times[s].stop()

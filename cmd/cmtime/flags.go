@@ -20,15 +20,15 @@ const (
 	maxTimeout     = 1 << 30 // milliseconds
 )
 
-// options are what the command line says.
+// options holds the parsed command line.
 type options struct {
 	names   tool.Names    // -s, without which this is the server, -b, -p
 	conns   int           // -c
-	retries int           // -r, of resolving; and the retry count of the connections
+	retries int           // -r, of resolving and of the connections
 	timeout time.Duration // -t, of resolving
 }
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(args []string) (*options, error) {
 	opt := &options{
 		names: tool.Names{Service: defaultPort, Space: cm.PortSpaceTCP},
@@ -39,7 +39,7 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: a server is given with -s", rest[0])
+		return nil, fmt.Errorf("unexpected argument %q: use -s for a server", rest[0])
 	}
 	for _, f := range flags {
 		var n int
@@ -65,7 +65,7 @@ func parse(args []string) (*options, error) {
 	return opt, nil
 }
 
-// maxRetries is what the three bits of a connection's retry count hold.
+// maxRetries is the maximum of the three bits of a connection's retry count.
 const maxRetries = 7
 
 const usage = `	[-s server_address]

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cmtime measures how long each step of making and ending many connections takes:
-// the cmtime of rdma-core, with its flags, output and protocol, so that either
-// side may be that program.
+// Cmtime measures the time of each step of making and ending many connections. It has the
+// flags, output and protocol of rdma-core's cmtime, so that either side may be the C program.
 //
-// There are several of it, which cannot talk to each other, and this is two. Up to
-// version 51 the server, which has no -s, never ends by itself. From version 60 on
-// (65 has the same flags) they meet over TCP at the address that -C gives, take any
-// number of peers, and measure in three rounds: any of -B -C -L -m -n -P -q -S stands
-// for those. -S takes a value there, which does not count. Those in between are neither.
+// The C program has several incompatible versions. This program implements two of them. Up to
+// version 51 the server, which has no -s, never ends by itself. From version 60 on (65 has
+// equal flags) the peers meet over TCP at the address of -C, accept any number of peers, and
+// measure in three rounds. Any of -B -C -L -m -n -P -q -S selects the newer version, in which
+// -S takes a value that is ignored. The versions between 51 and 60 are not supported.
 //
-// It is stricter than the C program. Up to version 51 that may end with status 0 though
-// connections have failed; this says how many, and ends with 255. The newer one ends with
-// 1 at the first failure, and so does this. A server that is stopped by a signal ends as
-// one that the signal ends: 128 and its number to a shell. Numbers must be numbers, and
-// in range; an argument that belongs to no flag is refused.
+// It is stricter than the C program:
+//
+//   - Up to version 51 the C program may end with status 0 although connections have failed. This program prints their number and ends with 255.
+//   - Like the newer C program, the newer version ends with status 1 at the first failure.
+//   - A server that is stopped by a signal ends like a process that the signal kills, which is 128 plus the signal's number in a shell.
+//   - Numbers must be numbers and in range.
+//   - Arguments without a flag are rejected.
 package main
 
 import (
@@ -27,13 +28,12 @@ import (
 	"purerdma/cmd/internal/tool"
 )
 
-// statusUsage is the exit status of a bad command line, and of a machine without
-// RDMA.
+// statusUsage is the exit status for a bad command line, and for a machine without RDMA.
 const statusUsage = 1
 
-// gcPercent lets the heap grow to five times what lives before it is collected: nearly
-// all that is allocated here is connections, and lives as long as they do. Without
-// collecting, the server of 3,000 takes 1.0 s of user time for 1.3.
+// gcPercent lets the heap grow to five times its live size before a collection. Nearly all
+// allocations belong to connections and live as long as these. Without collections, the server
+// of 3,000 connections takes 1.0 s of user time instead of 1.3 s.
 const gcPercent = 400
 
 func main() {
@@ -43,7 +43,7 @@ func main() {
 	tool.Main(run)
 }
 
-// run is the program. It ends with ctx.
+// run runs the program until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if isMesh(args) {
 		return runMesh(ctx, args, stdout, stderr)
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opt, err := parse(args)
 	if err != nil {
 		u.Usage(err, usage)
-		u.Errorf("with any of -B -C -L -m -n -P -q -S, as from version 60 on:\n%s", meshUsage)
+		u.Errorf("with any of -B -C -L -m -n -P -q -S, as in version 60 and later:\n%s", meshUsage)
 		return statusUsage
 	}
 	ch, err := tool.OpenChannel(u)

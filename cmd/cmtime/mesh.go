@@ -16,8 +16,8 @@ import (
 	"purerdma/verbs"
 )
 
-// mesh is a run of the newer versions: three rounds of connections, to warm up,
-// with QPs, and between two peers without.
+// mesh is a run of the newer versions. It has three rounds of connections: a warm-up, one with
+// QPs, and between two peers one without QPs.
 type mesh struct {
 	opt   *meshOptions
 	u     *tool.UI
@@ -29,15 +29,15 @@ type mesh struct {
 	cqs   tool.PerDevice[*verbs.CQ]
 	byID  tool.ByID[meshConn]
 
-	qps   bool // the round has QPs
+	qps   bool // whether the round has QPs
 	delay time.Duration
-	qpn   atomic.Uint32 // of the next QP that there is not
+	qpn   atomic.Uint32 // number of the next simulated QP
 
 	totals [numMeshSteps]span
 	state  struct {
 		tool.Waiter
 		conns  []*meshConn
-		came   int // requests of this round
+		came   int // connect requests of this round
 		left   int // disconnects of this round
 		done   [numMeshSteps]int
 		failed error
@@ -47,14 +47,14 @@ type mesh struct {
 // meshConn is one connection of either side.
 type meshConn struct {
 	id      *cm.ID
-	qp      *verbs.QP // nil in a round without
+	qp      *verbs.QP // nil in a round without QPs
 	to      cm.Addr
 	times   [numMeshSteps]span
 	retries int
-	over    bool // the server has answered its disconnect
+	over    bool // whether the server has answered its disconnect
 }
 
-// runMesh is the program of the newer versions.
+// runMesh runs the newer version of the program.
 func runMesh(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := tool.NewUI("cmtime", stdout, stderr)
 	opt, err := parseMesh(args, u)
@@ -103,7 +103,7 @@ func meshRun(ctx context.Context, opt *meshOptions, u *tool.UI) error {
 	return m.rounds(ctx)
 }
 
-// rounds meets the peers and goes through the rounds.
+// rounds meets the peers and runs the rounds.
 func (m *mesh) rounds(ctx context.Context) error {
 	self := peer{listen: m.opt.listen}
 	if m.opt.listen && !m.opt.sockets {
@@ -163,13 +163,13 @@ func (m *mesh) rounds(ctx context.Context) error {
 	return m.timed(ctx, n, round)
 }
 
-// without has the next rounds make no QPs, but pause for as long.
+// without makes the next rounds pause for delay instead of creating QPs.
 func (m *mesh) without(delay time.Duration) {
 	m.qps, m.delay = false, delay
 	m.qpn.Store(m.opt.qpn)
 }
 
-// timed is a round whose times are printed.
+// timed runs a round and prints its times.
 func (m *mesh) timed(ctx context.Context, conns int, round func(context.Context, []*meshConn) error) error {
 	if err := m.round(ctx, conns, round); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (m *mesh) timed(ctx context.Context, conns int, round func(context.Context,
 	return nil
 }
 
-// round makes connections and ends them. All peers begin together.
+// round makes connections and ends them. All peers start together.
 func (m *mesh) round(ctx context.Context, n int, round func(context.Context, []*meshConn) error) error {
 	conns := make([]*meshConn, n)
 	for i := range conns {
@@ -203,7 +203,7 @@ func (m *mesh) round(ctx context.Context, n int, round func(context.Context, []*
 	return err
 }
 
-// fail ends the run, whose outcome the first failure is.
+// fail ends the run. The first failure becomes the run's result.
 func (m *mesh) fail(err error) {
 	m.state.Do(func() {
 		if m.state.failed == nil {
@@ -212,7 +212,7 @@ func (m *mesh) fail(err error) {
 	})
 }
 
-// step notes that a connection has done a step, or that err has ended the run.
+// step records that a connection has completed a step, or that err has ended the run.
 func (m *mesh) step(s meshStep, err error) {
 	if err != nil {
 		m.fail(err)
@@ -221,7 +221,7 @@ func (m *mesh) step(s meshStep, err error) {
 	m.state.Do(func() { m.state.done[s]++ })
 }
 
-// await waits until n connections have done a step.
+// await waits until n connections have completed a step.
 func (m *mesh) await(ctx context.Context, s meshStep, n int) error {
 	var failed error
 	err := m.state.Until(ctx, func() bool {
@@ -231,7 +231,7 @@ func (m *mesh) await(ctx context.Context, s meshStep, n int) error {
 	return errors.Join(failed, err)
 }
 
-// spread has the workers do a step of every connection, and waits for it.
+// spread runs a step of every connection on the workers and waits for the end.
 func (m *mesh) spread(ctx context.Context, s meshStep, conns []*meshConn, fn func(*meshConn)) error {
 	m.totals[s].start()
 	for _, c := range conns {

@@ -20,7 +20,7 @@ func TestIsMesh(t *testing.T) {
 		"-C a -b b": true, "-L": true, "-b a -P 3": true, "-s a -n 1": true,
 	} {
 		if got := isMesh(strings.Fields(args)); got != want {
-			t.Errorf("%q: %v", args, got)
+			t.Errorf("isMesh(%q) = %v, want %v", args, got, want)
 		}
 	}
 }
@@ -39,25 +39,25 @@ func TestParseMesh(t *testing.T) {
 		want := def
 		change(&want)
 		if got, err := parseMesh(strings.Fields(args), u); err != nil || *got != want {
-			t.Errorf("%s: %+v %v, want %+v", args, got, err, want)
+			t.Errorf("parseMesh(%s) = %+v, %v, want %+v", args, got, err, want)
 		}
 	}
 	for args, want := range map[string]error{
 		"-b b": errMeshNeeds, "-C c": errMeshNeeds, "-b b -b c -C c": errTwoSources, "-b b -C c -S x -P 3": errMeshPair,
 	} {
 		if _, err := parseMesh(strings.Fields(args), u); err != want {
-			t.Errorf("%s: %v, want %v", args, err, want)
+			t.Errorf("parseMesh(%s) = %v, want %v", args, err, want)
 		}
 	}
 	for _, args := range []string{"-x", "-S", "-P 1 -b b -C c", "-n 0", "-B nosuch0", "-b b -C c x", "-q 16777216"} {
 		if _, err := parseMesh(strings.Fields(args), u); err == nil {
-			t.Errorf("%s was taken", args)
+			t.Errorf("parseMesh(%s) = nil error", args)
 		}
 	}
 }
 
-// What the peers tell each other is struct peer_info of the C program, here as it
-// lies in the memory of a little-endian machine.
+// TestPeer checks the encoding of peers. It equals struct peer_info of the C program in the
+// memory of a little-endian machine.
 func TestPeer(t *testing.T) {
 	zeros := func(n int) string { return strings.Repeat("00", n) }
 	for _, tc := range []struct {
@@ -70,11 +70,11 @@ func TestPeer(t *testing.T) {
 	} {
 		b := tc.peer.append(nil)
 		if bytes.Equal([]byte{1, 0}, []byte{b[0], b[1]}) || hex.EncodeToString(b) != tc.want {
-			t.Errorf("%+v: %x, want %s", tc.peer, b, tc.want)
+			t.Errorf("append of %+v = %x, want %s", tc.peer, b, tc.want)
 		}
 		got, err := decodePeers(append(b, b...))
 		if err != nil || len(got) != 2 || got[0] != tc.peer || got[1] != tc.peer {
-			t.Errorf("%+v came back as %+v, %v", tc.peer, got, err)
+			t.Errorf("decodePeers of %+v = %+v, %v", tc.peer, got, err)
 		}
 	}
 }
@@ -88,14 +88,14 @@ func FuzzPeers(f *testing.F) {
 			return
 		}
 		if len(peers) != len(b)/peerSize {
-			t.Fatalf("%d peers out of %d bytes", len(peers), len(b))
+			t.Fatalf("decodePeers returned %d peers for %d bytes", len(peers), len(b))
 		}
 		for _, p := range peers {
 			if p.listen != p.addr.IsValid() {
-				t.Fatalf("%+v", p)
+				t.Fatalf("decodePeers returned %+v, want an address exactly if it listens", p)
 			}
 			if again, err := decodePeers(p.append(nil)); err != nil || again[0] != p {
-				t.Fatalf("%+v came back as %+v, %v", p, again, err)
+				t.Fatalf("decodePeers of %+v = %+v, %v", p, again, err)
 			}
 		}
 	})
@@ -115,7 +115,7 @@ func TestMeshTable(t *testing.T) {
 		"destroy qp              0          0          0          0          0          0\n",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("printed\n%s\nwant %q", &out, want)
+			t.Errorf("printMeshTable printed\n%s\nwant %q", &out, want)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (m *mesh) clientRound(ctx context.Context, conns []*meshConn) error {
 	return m.disconnect(ctx, conns)
 }
 
-// assign gives each connection its listener.
+// assign distributes the connections over the listeners.
 func (m *mesh) assign(conns []*meshConn) {
 	p := 0
 	for _, c := range conns {
@@ -65,7 +65,7 @@ func (m *mesh) assign(conns []*meshConn) {
 	}
 }
 
-// createIDs makes the IDs and binds them.
+// createIDs creates the IDs and binds them.
 func (m *mesh) createIDs(conns []*meshConn) error {
 	m.u.Printf("\tCreating IDs\n")
 	m.totals[meshCreateID].start()
@@ -113,7 +113,7 @@ func (m *mesh) connect(ctx context.Context, conns []*meshConn) error {
 	return m.oob.sync(meshConnect)
 }
 
-// confirm does this side's half of connecting, when the peer has done its own.
+// confirm completes this side of a connection after the peer's side.
 func (m *mesh) confirm(c *meshConn) {
 	err := m.toRTS(c)
 	if err == nil {
@@ -126,7 +126,7 @@ func (m *mesh) confirm(c *meshConn) {
 	m.step(meshConnect, err)
 }
 
-// disconnect does not wait for the peers' answers, but for the peers.
+// disconnect waits until all peers have disconnected, but not for their answers.
 func (m *mesh) disconnect(ctx context.Context, conns []*meshConn) error {
 	m.u.Printf("\tDisconnecting\n")
 	if err := m.spread(ctx, meshDisconnect, conns, func(c *meshConn) {

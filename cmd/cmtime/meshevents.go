@@ -7,7 +7,7 @@ import (
 	"purerdma/cmd/internal/tool"
 )
 
-// handle does what an event asks for. It runs in the goroutine that fetches.
+// handle processes an event. It runs in the goroutine that fetches events.
 func (m *mesh) handle(ev *cm.Event) {
 	c := m.byID.Load(ev.ID)
 	if c == nil && ev.Type != cm.EventConnectRequest {
@@ -55,7 +55,7 @@ func (m *mesh) handle(ev *cm.Event) {
 	}
 }
 
-// again tries to resolve once more, as often as retries are left.
+// again retries resolving while there are retries left.
 func (c *meshConn) again(resolve func() error) bool {
 	c.retries--
 	return c.retries >= 0 && resolve() == nil

@@ -13,8 +13,8 @@ import (
 	"purerdma/cmd/internal/tool"
 )
 
-// Flags of newer versions, which meet over TCP at a controller's address and take
-// any number of peers. Those of version 44 have none that begins their names.
+// Flags of newer versions. Their peers meet over TCP at a controller's address, and there may
+// be any number of them. In version 44 no flag's name starts with one of these.
 const (
 	meshSpec    = "B:b:C:c:Lm:n:P:p:q:r:S:t:"
 	meshFlags   = "BCLmnPqS"
@@ -27,7 +27,7 @@ const (
 	defaultPeer = 2
 )
 
-// isMesh reports whether a command line is one of the newer versions.
+// isMesh reports whether a command line belongs to the newer version.
 func isMesh(args []string) bool {
 	flags, _, _ := tool.Getopt("s:"+meshSpec, args)
 	for _, f := range flags {
@@ -38,30 +38,30 @@ func isMesh(args []string) bool {
 	return false
 }
 
-// meshOptions are what such a command line says.
+// meshOptions holds the parsed command line of the newer version.
 type meshOptions struct {
-	source     string        // -b, or the address that -B stands for
+	source     string        // -b, or the address of the interface of -B
 	controller string        // -C
-	port       string        // -p, of TCP
-	conns      int           // -c, to each listener
+	port       string        // -p, a TCP port
+	conns      int           // -c, connections to each listener
 	listen     bool          // -L
-	mimic      bool          // -m: no QPs, but a pause in their place
+	mimic      bool          // -m, a pause instead of QPs
 	delay      time.Duration // -m
 	threads    int           // -n
 	peers      int           // -P
-	qpn        uint32        // -q, the first number of a QP that there is not
+	qpn        uint32        // -q, the first number of a simulated QP
 	retries    int           // -r
 	sockets    bool          // -S
 	timeout    time.Duration // -t
 }
 
 var (
-	errMeshNeeds  = errors.New("the own address (-b or -B) and that of the controller (-C) are needed")
+	errMeshNeeds  = errors.New("missing own address (-b or -B) or controller address (-C)")
 	errTwoSources = errors.New("only one of -B and -b is accepted")
-	errMeshPair   = errors.New("-S is for 2 peers only")
+	errMeshPair   = errors.New("-S supports only 2 peers")
 )
 
-// parseMesh reads such a command line.
+// parseMesh parses the command line of the newer version.
 func parseMesh(args []string, u *tool.UI) (*meshOptions, error) {
 	opt := &meshOptions{
 		port: defaultPort, conns: defaultConns, threads: 1, peers: defaultPeer, qpn: defaultQPN,

@@ -9,8 +9,8 @@ import (
 	"purerdma/verbs"
 )
 
-// createQP makes the QP of a connection, which the connection manager does not
-// know: it is moved by hand.
+// createQP creates the QP of a connection. The connection manager does not know the QP, so that
+// the program moves it itself.
 func (m *mesh) createQP(c *meshConn) error {
 	pd, err := c.id.Device().DefaultPD()
 	if err != nil {
@@ -34,8 +34,7 @@ func (m *mesh) createQP(c *meshConn) error {
 	return err
 }
 
-// modify moves a connection's QP; the step of asking for the attributes is the
-// one before.
+// modify moves a connection's QP. Querying the attributes is the previous step, s-1.
 func (m *mesh) modify(c *meshConn, state verbs.QPState, s meshStep) error {
 	c.times[s-1].start()
 	attr, mask, err := c.id.InitQPAttr(state)
@@ -53,7 +52,7 @@ func (m *mesh) modify(c *meshConn, state verbs.QPState, s meshStep) error {
 	return err
 }
 
-// toRTS moves a QP from INIT on.
+// toRTS moves a QP from INIT to RTS.
 func (m *mesh) toRTS(c *meshConn) error {
 	if err := m.modify(c, verbs.QPRTR, meshRTR); err != nil {
 		return err
@@ -61,7 +60,7 @@ func (m *mesh) toRTS(c *meshConn) error {
 	return m.modify(c, verbs.QPRTS, meshRTS)
 }
 
-// param returns the parameters of both sides: without retries, as in C.
+// param returns the parameters of both sides. As in C, they have no retries.
 func (m *mesh) param(c *meshConn) *cm.ConnParam {
 	p := &cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: cm.None, RNRRetryCount: cm.None}
 	if c.qp != nil {
@@ -72,7 +71,7 @@ func (m *mesh) param(c *meshConn) *cm.ConnParam {
 	return p
 }
 
-// destroyQPs and destroyIDs give the connections up.
+// destroyQPs and destroyIDs release the connections.
 
 func (m *mesh) destroyQPs(conns []*meshConn) {
 	m.totals[meshDestroyQP].start()

@@ -11,7 +11,7 @@ import (
 	"purerdma/verbs"
 )
 
-// leaveTime is how long clients may take to disconnect before the server does.
+// leaveTime is the time that clients have to disconnect before the server disconnects them.
 const leaveTime = 60 * time.Second
 
 // listen listens on a port that the system chooses.
@@ -30,8 +30,7 @@ func (m *mesh) listen() (*cm.ID, error) {
 	return id, nil
 }
 
-// serverRound accepts as many connections as clients make, and waits until they
-// have disconnected.
+// serverRound accepts all connections of the clients and waits until they have disconnected.
 func (m *mesh) serverRound(ctx context.Context, conns []*meshConn) error {
 	if err := m.oob.sync(meshInit); err != nil {
 		return err
@@ -53,8 +52,7 @@ func (m *mesh) serverRound(ctx context.Context, conns []*meshConn) error {
 	return nil
 }
 
-// left waits until all clients have disconnected, and disconnects those that take
-// too long.
+// left waits until all clients have disconnected, and disconnects late clients.
 func (m *mesh) left(ctx context.Context, conns []*meshConn) error {
 	for {
 		wait, cancel := context.WithTimeout(ctx, leaveTime)
@@ -81,7 +79,7 @@ func (m *mesh) left(ctx context.Context, conns []*meshConn) error {
 	}
 }
 
-// request gives a connect request its place in the round.
+// request assigns a connect request to a connection of the round.
 func (m *mesh) request(id *cm.ID) {
 	var c *meshConn
 	first := false
@@ -96,7 +94,7 @@ func (m *mesh) request(id *cm.ID) {
 	if c == nil {
 		id.Reject(nil)
 		id.Close()
-		m.fail(errors.New("more connections were asked for than the peers agreed on"))
+		m.fail(errors.New("got more connect requests than the peers agreed on"))
 		return
 	}
 	if first {
@@ -123,10 +121,10 @@ func (m *mesh) accept(c *meshConn) {
 	}
 }
 
-// gone notes that a client has disconnected.
+// gone records that a client has disconnected.
 func (m *mesh) gone(c *meshConn) {
 	if !m.opt.listen {
-		return // the answer, for which nobody waits
+		return // the answer, which is not awaited
 	}
 	first, over := false, false
 	m.state.Do(func() {
@@ -146,7 +144,7 @@ func (m *mesh) gone(c *meshConn) {
 // answer answers a client's disconnect.
 func (m *mesh) answer(c *meshConn) {
 	c.times[meshDisconnect].start()
-	c.id.Disconnect() // the client may be gone altogether
+	c.id.Disconnect() // the client may have ended
 	c.times[meshDisconnect].stop()
 	m.state.Do(func() {
 		if m.state.done[meshDisconnect]++; m.state.done[meshDisconnect] == len(m.state.conns) {

@@ -4,8 +4,7 @@ package main
 
 import "purerdma/cmd/internal/tool"
 
-// meshStep is one step of a connection's life, as newer versions tell them apart.
-// The numbers go over the wire.
+// meshStep is one step of a connection's life in newer versions. The peers exchange its number.
 type meshStep int
 
 const (
@@ -71,7 +70,7 @@ func printMeshTable(u *tool.UI, totals *[numMeshSteps]span, conns []*meshConn, t
 			}
 		}
 		if s == meshFullConnect {
-			sum = 0 // the connections were made side by side
+			sum = 0 // the connections were made concurrently
 		}
 		total := int64(totals[s].micros())
 		u.Printf("%-13s  %10d %10d %10d %10d %10d %10d\n", meshStepNames[s], total/n, total, sum/n, sum, slowest, fastest)

@@ -13,17 +13,17 @@ import (
 	"purerdma/cmd/internal/tool"
 )
 
-// oob is the way by which the peers keep in step, over TCP: the first one, who
-// could bind the controller's address, is the root, and all others its leaves.
+// oob keeps the peers in step over TCP. The peer that could bind the controller's address is
+// the root, and all others are its leaves.
 type oob struct {
-	ln    net.Listener // the root's, until it has all its leaves
-	conns []net.Conn   // the root's to each leaf, in the order of their hellos; a leaf's to the root
+	ln    net.Listener // listener of the root, until it has all leaves
+	conns []net.Conn   // of the root to each leaf in the order of their hellos, or of a leaf to the root
 	root  bool
 	stop  func() bool
 }
 
-// meet finds out which peer this is: the root, which then listens for its leaves, or a
-// leaf, which it connects to the root.
+// meet determines whether this peer is the root, which then listens for its leaves, or a leaf.
+// It connects a leaf to the root.
 func meet(ctx context.Context, opt *meshOptions, u *tool.UI) (*oob, error) {
 	o := &oob{}
 	addr := net.JoinHostPort(opt.controller, opt.port)
@@ -47,8 +47,8 @@ func meet(ctx context.Context, opt *meshOptions, u *tool.UI) (*oob, error) {
 	return o, nil
 }
 
-// joined waits at the root until one connection has been made. It is for -S, whose
-// only leaf sends nothing: a stranger cannot be told from it.
+// joined waits at the root until one connection has been accepted. It is for -S. The only leaf
+// then sends nothing, so that the root cannot distinguish it from a stranger.
 func (o *oob) joined(ctx context.Context) error {
 	if !o.root {
 		return nil
@@ -64,7 +64,7 @@ func (o *oob) joined(ctx context.Context) error {
 	return nil
 }
 
-// sync waits until all peers have come to the same point, which step names.
+// sync waits until all peers have reached the same point, which is identified by step.
 func (o *oob) sync(step meshStep) error {
 	mine := []byte{byte(step)}
 	if !o.root {
@@ -78,7 +78,7 @@ func (o *oob) sync(step meshStep) error {
 			return fmt.Errorf("peer %v: %w", c.RemoteAddr(), err)
 		}
 		if theirs[0] != mine[0] {
-			return fmt.Errorf("peer %v is at step %d, we are at %d", c.RemoteAddr(), theirs[0], mine[0])
+			return fmt.Errorf("peer %v is at step %d, want step %d", c.RemoteAddr(), theirs[0], mine[0])
 		}
 	}
 	if o.root {
@@ -87,7 +87,7 @@ func (o *oob) sync(step meshStep) error {
 	return nil
 }
 
-// tell sends something to all leaves.
+// tell sends b to all leaves.
 func (o *oob) tell(b []byte) error {
 	for _, c := range o.conns {
 		if _, err := c.Write(b); err != nil {
@@ -97,8 +97,8 @@ func (o *oob) tell(b []byte) error {
 	return nil
 }
 
-// exchange tells all peers of each other. The root is the first of them. It ends with
-// ctx, as does all that waits on the oob afterwards.
+// exchange distributes all peers' descriptions to each peer. The root is the first of them. The
+// end of ctx ends the exchange and all later operations of the oob.
 func (o *oob) exchange(ctx context.Context, self peer, n int, u *tool.UI) ([]peer, error) {
 	all := self.append(nil)
 	if !o.root {
@@ -112,7 +112,7 @@ func (o *oob) exchange(ctx context.Context, self peer, n int, u *tool.UI) ([]pee
 		return decodePeers(all)
 	}
 	w := &tool.Welcome[[peerSize]byte]{Listener: o.ln, Read: readHello, Refused: func(conn net.Conn, err error) {
-		u.Errorf("cmtime: connection from %v is not a peer's: %v\n", conn.RemoteAddr(), err)
+		u.Errorf("cmtime: connection from %v is not a peer: %v\n", conn.RemoteAddr(), err)
 	}}
 	leaves, err := w.Gather(ctx, n-1)
 	for _, l := range leaves {
@@ -130,7 +130,7 @@ func (o *oob) exchange(ctx context.Context, self peer, n int, u *tool.UI) ([]pee
 	return peers, o.tell(all)
 }
 
-// readHello reads what a leaf tells of itself.
+// readHello reads a leaf's description.
 func readHello(conn net.Conn) (b [peerSize]byte, err error) {
 	if _, err = io.ReadFull(conn, b[:]); err == nil {
 		_, err = decodePeer(b[:])

@@ -12,10 +12,10 @@ import (
 	"purerdma/cmd/internal/tool"
 )
 
-// discard is a UI that prints to nobody.
+// discard returns a UI whose output is ignored.
 func discard() *tool.UI { return &tool.UI{Out: new(bytes.Buffer), Err: new(bytes.Buffer)} }
 
-// TestHello reads hellos, and what is none.
+// TestHello checks that readHello accepts hellos and rejects other data.
 func TestHello(t *testing.T) {
 	read := func(sent []byte) error {
 		a, b := net.Pipe()
@@ -35,11 +35,13 @@ func TestHello(t *testing.T) {
 		"nothing": nil, "less": hello[:peerSize-1], "another protocol": []byte(strings.Repeat("GET / HTTP/1.1\r\n", 20)),
 	} {
 		if read(b) == nil {
-			t.Errorf("%s is a hello", name)
+			t.Errorf("readHello(%s) = nil, want an error", name)
 		}
 	}
 }
 
+// TestExchange checks that a root and its guests exchange their addresses and stay in step while
+// strangers connect.
 func TestExchange(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,12 +61,12 @@ func TestExchange(t *testing.T) {
 			defer o.close()
 			var err error
 			if got[i], err = o.exchange(t.Context(), peer{}, peers, discard()); err != nil {
-				t.Errorf("peer %d: %v", i, err)
+				t.Errorf("exchange of peer %d = %v", i, err)
 				return
 			}
 			for step := range meshStep(3) {
 				if err := o.sync(step); err != nil {
-					t.Errorf("peer %d, step %d: %v", i, step, err)
+					t.Errorf("sync of peer %d at step %d = %v", i, step, err)
 				}
 			}
 		})
@@ -80,7 +82,7 @@ func TestExchange(t *testing.T) {
 	wg.Wait()
 	for i, list := range got {
 		if len(list) != peers {
-			t.Errorf("peer %d knows %d peers, want %d", i, len(list), peers)
+			t.Errorf("exchange of peer %d returned %d peers, want %d", i, len(list), peers)
 		}
 	}
 }

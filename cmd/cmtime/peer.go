@@ -10,11 +10,11 @@ import (
 	"purerdma/cm"
 )
 
-// peer is what the peers tell each other of themselves: who listens, and where
-// (struct peer_info). The C program sends the struct as it lies in memory, so
-// peers must be of one byte order.
+// peer is a peer's description, with its role, and at which address (struct
+// peer_info). The C program sends the struct from its memory, so the peers need an equal
+// byte order.
 type peer struct {
-	addr   cm.Addr // of a listener
+	addr   cm.Addr // address of a listener
 	listen bool
 }
 
@@ -22,7 +22,7 @@ const (
 	sockaddrSize = 128 // struct sockaddr_storage
 	peerSize     = sockaddrSize + 8
 	familyIPv4   = 2
-	familyIPv6   = 10 // of Linux
+	familyIPv6   = 10 // as in Linux
 	roleConnect  = 0
 	roleListen   = 1
 )
@@ -44,7 +44,7 @@ func (p peer) append(b []byte) []byte {
 	return append(b, buf[:]...)
 }
 
-// decodePeers reads what peers have sent, which is not trusted.
+// decodePeers decodes and validates the descriptions from peers.
 func decodePeers(b []byte) ([]peer, error) {
 	var peers []peer
 	for n := 0; len(b) >= peerSize; n++ {
@@ -64,7 +64,7 @@ func decodePeer(b []byte) (peer, error) {
 		return peer{}, nil
 	case roleListen:
 	default:
-		return peer{}, fmt.Errorf("it has the role %d", role)
+		return peer{}, fmt.Errorf("unknown role %d", role)
 	}
 	var ip netip.Addr
 	switch family := binary.NativeEndian.Uint16(b); family {
@@ -73,7 +73,7 @@ func decodePeer(b []byte) (peer, error) {
 	case familyIPv6:
 		ip = netip.AddrFrom16([16]byte(b[8:]))
 	default:
-		return peer{}, fmt.Errorf("it listens on an address of family %d", family)
+		return peer{}, fmt.Errorf("unknown address family %d", family)
 	}
 	return peer{cm.AddrFrom(netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[2:]))), true}, nil
 }

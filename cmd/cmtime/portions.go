@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// underWay is how many connections go through a step at once. The connection
-// manager sends what is not answered within 4 seconds again, up to 15 times: a server
-// that is behind with thousands would have the more to do, and be the later for it.
+// underWay is the number of connections that run a step concurrently. The connection manager
+// repeats messages that are not answered within 4 seconds, up to 15 times. A server that is
+// behind with thousands of connections would get even more messages and fall further behind.
 const underWay = 512
 
-// portions divides connections that go through a step together. With each portion
-// comes how many of all may not have ended the step, begun or not, when the next one
-// begins; with the last one, 0.
+// portions divides connections into groups that run a step together. Each group comes with a
+// number of connections. The next group starts when at most that many connections have not
+// completed the step, including those not yet started. For the last group the number is 0.
 func portions[C any](conns []C) iter.Seq2[[]C, int] {
 	return func(yield func([]C, int) bool) {
 		left := len(conns)

@@ -13,13 +13,14 @@ import (
 	"purerdma/verbs"
 )
 
-// queued is how many events wait for a worker: more than a client asks for at once.
-// While it is full no more are fetched, and requests beyond the kernel's backlog are
-// lost, and sent again seconds later; those fetched have the peer told to wait.
+// queued is the maximum number of events that wait for a worker. It exceeds the number of a
+// client's concurrent requests. While the queue is full, no events are fetched. Requests beyond
+// the kernel's backlog are then lost and repeated seconds later. For fetched requests the peer
+// gets a message to wait.
 const queued = 1 << 16
 
-// server accepts whoever comes. What events ask for is done by a few workers, so
-// that the next events are fetched meanwhile.
+// server accepts every client. A few workers process the events, so that the next events are
+// fetched at the same time.
 type server struct {
 	u    *tool.UI
 	qps  *maker
@@ -27,7 +28,7 @@ type server struct {
 	byID tool.ByID[accepted]
 }
 
-// runServer serves until ctx ends.
+// runServer runs the server until ctx ends.
 func runServer(ctx context.Context, ch *cm.EventChannel, opt *options, u *tool.UI) error {
 	id, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
@@ -53,7 +54,7 @@ func runServer(ctx context.Context, ch *cm.EventChannel, opt *options, u *tool.U
 	return s.serve(ctx, ch)
 }
 
-// serve runs the workers and hands them the events.
+// serve starts the workers and passes the events to them.
 func (s *server) serve(ctx context.Context, ch *cm.EventChannel) error {
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -82,15 +83,15 @@ func (s *server) serve(ctx context.Context, ch *cm.EventChannel) error {
 	return err
 }
 
-// accepted is a connection of the server. The two tasks of a connection
-// take turns: its end may come while it is being accepted.
+// accepted is a connection of the server. Its two tasks exclude each other, because its end may
+// arrive while it is being accepted.
 type accepted struct {
 	sync.Mutex
 	qp   *verbs.QP
 	over bool
 }
 
-// task returns what an event asks for, nil if nothing.
+// task returns the task for an event, or nil if there is none.
 func (s *server) task(ev *cm.Event) func() {
 	id := ev.ID
 	switch ev.Type {
@@ -104,7 +105,7 @@ func (s *server) task(ev *cm.Event) func() {
 		}
 	case cm.EventConnectError, cm.EventUnreachable, cm.EventRejected:
 		if st := id.State(); st != cm.StateFailed && st != cm.StateListening {
-			return nil // a hint about a connection that stands, or that was closed meanwhile
+			return nil // a hint about an established or a closed connection
 		}
 		s.u.Printf("event: %v, error: %d\n", ev.Type, ev.Status)
 		s.u.Fail(ev.Err())
@@ -120,7 +121,7 @@ func (s *server) task(ev *cm.Event) func() {
 	return nil
 }
 
-// accept takes a request up.
+// accept accepts a connect request.
 func (s *server) accept(id *cm.ID, a *accepted) {
 	a.Lock()
 	defer a.Unlock()
@@ -142,7 +143,7 @@ func (s *server) accept(id *cm.ID, a *accepted) {
 	s.end(id, a)
 }
 
-// close answers the peer's disconnect and gives the connection up.
+// close answers the peer's disconnect and releases the connection.
 func (s *server) close(id *cm.ID, a *accepted) {
 	a.Lock()
 	defer a.Unlock()

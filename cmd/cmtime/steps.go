@@ -35,11 +35,11 @@ var stepNames = [numSteps]string{
 	stepDestroy:      "destroy",
 }
 
-// span is when something began and ended, in microseconds of clock; an end of 0
-// is one that never came.
+// span contains the start and the end of an operation, in microseconds of clock. end is 0 if
+// the operation has not ended.
 type span struct{ begin, end int64 }
 
-// epoch is where the clock starts; so no time that is taken is 0.
+// epoch is the start of the clock. It is in the past, so that no measured time is 0.
 var epoch = time.Now().Add(-time.Microsecond)
 
 func clock() int64 { return time.Since(epoch).Microseconds() }
@@ -49,7 +49,7 @@ func (s *span) stop()  { s.end = clock() }
 
 func (s *span) taken() bool { return s.begin != 0 && s.end != 0 }
 
-// micros is how long it took; what began and did not end took no time.
+// micros returns the duration, which is 0 for an operation that has not ended.
 func (s *span) micros() float64 {
 	if !s.taken() {
 		return 0
@@ -57,12 +57,11 @@ func (s *span) micros() float64 {
 	return float64(s.end - s.begin)
 }
 
-// noTime is the shortest time of a step that nothing took, as the C program
-// prints it.
+// noTime is the shortest time of a step without measurements, as printed by the C program.
 const noTime = 999999999
 
-// printTable prints the times of each step: of all connections together, of the
-// slowest, of the fastest, and the mean.
+// printTable prints the times of each step: for all connections together, for the slowest and
+// the fastest, and the mean.
 func printTable(u *tool.UI, totals *[numSteps]span, conns []*conn, bound bool) {
 	u.Printf("step              total ms     max ms     min us  us / conn\n")
 	for s := range step(numSteps) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ibv_asyncwatch prints the asynchronous events of an RDMA device as they come: the
-// ibv_asyncwatch of rdma-core, with its flags and output. Only the number of the
-// file descriptor in the first line is always -1: the library reads the events
-// itself.
+// Ibv_asyncwatch prints the asynchronous events of an RDMA device as they arrive. It has the
+// flags and output of rdma-core's ibv_asyncwatch. The only difference is the file descriptor in
+// the first line. It is always -1, because the library reads the events itself.
 package main
 
 import (
@@ -18,7 +17,7 @@ const statusFailed = 1
 
 var flags = []tool.LongFlag{{Name: 'd', Long: "ib-dev", Arg: true}, {Name: 'h', Long: "help"}}
 
-// names are those that the C program has; all else is unexpected.
+// names contains the events of the C program. Other events are printed as unexpected.
 var names = map[verbs.AsyncEventType]string{
 	verbs.AsyncDeviceFatal:      "IBV_EVENT_DEVICE_FATAL",
 	verbs.AsyncPortActive:       "IBV_EVENT_PORT_ACTIVE",
@@ -32,7 +31,7 @@ var names = map[verbs.AsyncEventType]string{
 
 func main() { tool.Main(run) }
 
-// run is the program. It ends with ctx, or when the device goes away.
+// run runs the program until ctx ends or the device is removed.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := tool.NewUI("ibv_asyncwatch", stdout, stderr)
 	given, _, err := tool.GetoptLong(flags, args)
@@ -70,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return statusFailed
 		}
 		if ev.Lost > 0 {
-			u.Errorf("%s: %d events were lost\n", u.Name, ev.Lost)
+			u.Errorf("%s: lost %d events\n", u.Name, ev.Lost)
 		}
 		what, ok := names[ev.Type]
 		if !ok {

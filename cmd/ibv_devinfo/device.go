@@ -18,7 +18,7 @@ import (
 type printer struct {
 	u       *tool.UI
 	name    string
-	only    uint8 // the port, 0 for all
+	only    uint8 // selected port, 0 for all
 	verbose bool
 	dev     *verbs.Device
 }
@@ -77,7 +77,7 @@ func (p *printer) head(a *verbs.DeviceAttr) {
 	p.printf("\tvendor_id:\t\t\t0x%04x\n", a.VendorID)
 	p.printf("\tvendor_part_id:\t\t\t%d\n", int32(a.VendorPartID))
 	p.printf("\thw_ver:\t\t\t\t0x%X\n", a.HWVersion)
-	// Only sysfs has it, and only of some devices.
+	// Only sysfs has it, and only for some devices.
 	switch b, err := os.ReadFile(filepath.Join("/sys/class/infiniband", p.name, "board_id")); {
 	case err == nil:
 		p.printf("\tboard_id:\t\t\t%s\n", strings.TrimSuffix(string(b), "\n"))
@@ -91,8 +91,7 @@ func guid(g uint64) string {
 	return fmt.Sprintf("%04x:%04x:%04x:%04x", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
 }
 
-// row is a line "\tname:TABS value", with as many tabs as it takes to begin the
-// value at the 40th column.
+// row prints a line "\tname:TABS value" with enough tabs to start the value at column 40.
 func (p *printer) row(name string, value any) {
 	p.printf("\t%s:%s%v\n", name, strings.Repeat("\t", max(1, 4-(len(name)+1)/8)), value)
 }
@@ -138,7 +137,7 @@ func (p *printer) limits(a *verbs.DeviceAttr) {
 	p.row("local_ca_ack_delay", a.LocalCAAckDelay)
 }
 
-// bits prints the names of the bits that are set, and what is left.
+// bits prints the names of the set bits, and the remaining bits.
 func (p *printer) bits(mask uint64, names []bit) {
 	const indent = "\t\t\t\t\t"
 	for _, b := range names {
@@ -229,7 +228,7 @@ func (p *printer) rss(a *verbs.DeviceAttr) {
 	}
 }
 
-// qpTypes prints the types of QPs that something is for.
+// qpTypes prints the types of QPs that support a feature.
 func (p *printer) qpTypes(mask uint32, names []bit) {
 	p.printf("\t\tsupported_qp:\n")
 	p.bits(uint64(mask), names)

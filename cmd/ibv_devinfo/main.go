@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ibv_devinfo prints what RDMA devices are and can do: the ibv_devinfo of rdma-core,
-// with its flags and output. What the C program learns from the user-space drivers
-// of hardware, and not from the kernel (TSO, packet pacing, hash functions), is
-// printed as 0.
+// Ibv_devinfo prints the properties of RDMA devices. It has the flags and output of rdma-core's
+// ibv_devinfo. The C program gets some properties from the user-space drivers of hardware and
+// not from the kernel: TSO, packet pacing, hash functions. They are printed as 0.
 package main
 
 import (
@@ -16,7 +15,7 @@ import (
 	"purerdma/verbs"
 )
 
-// Exit statuses: those of one device are combined.
+// Exit statuses. The statuses of several devices are combined.
 const (
 	statusUsage   = 255 // -1
 	statusOpen    = 1
@@ -56,7 +55,7 @@ func devinfo(u *tool.UI, args []string) int {
 		case 'i':
 			n, err := strconv.ParseInt(f.Value, 0, 64)
 			if err != nil || n < 1 || n > 255 {
-				u.Fail(fmt.Errorf("-i %s: it takes a number from 1 to 255", f.Value))
+				u.Fail(fmt.Errorf("-i %s: want a number from 1 to 255", f.Value))
 				usage(u)
 				return statusBadPort
 			}

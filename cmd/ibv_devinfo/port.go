@@ -62,7 +62,7 @@ func (p *printer) portDetails(a *verbs.PortAttr) {
 	}
 }
 
-// gids prints the GIDs of a port but those without an interface ID.
+// gids prints the GIDs of a port, except GIDs without an interface ID.
 func (p *printer) gids(port uint8, link verbs.LinkLayer) error {
 	all, err := p.dev.GIDs()
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *printer) gids(port uint8, link verbs.LinkLayer) error {
 		}
 		if link == verbs.LinkEthernet {
 			typ := g.Type
-			if typ == verbs.GIDTypeIB { // sysfs has one word for both
+			if typ == verbs.GIDTypeIB { // sysfs has one name for both
 				typ = verbs.GIDTypeRoCEv1
 			}
 			text += ", " + typ.String()
@@ -90,7 +90,7 @@ func (p *printer) gids(port uint8, link verbs.LinkLayer) error {
 	return nil
 }
 
-// long is a GID in which nothing is left out.
+// long formats a GID without abbreviation.
 func long(g verbs.GID) string {
 	s := ""
 	for i := 0; i < len(g); i += 2 {

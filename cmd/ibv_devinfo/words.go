@@ -4,7 +4,7 @@ package main
 
 import "fmt"
 
-// The C program's words for numbers.
+// The C program's names of numbers.
 var (
 	portStates = map[uint32]string{1: "PORT_DOWN", 2: "PORT_INIT", 3: "PORT_ARMED", 4: "PORT_ACTIVE"}
 	physStates = map[uint32]string{1: "SLEEP", 2: "POLLING", 3: "DISABLED", 4: "PORT_CONFIGURATION TRAINNING", 5: "LINK_UP", 6: "LINK_ERROR_RECOVERY", 7: "PHY TEST"}
@@ -45,8 +45,8 @@ var (
 		{1 << 4, "SUPPORT_ATOMIC"}, {1 << 5, "SUPPORT_SRQ"},
 	}
 	rawCaps = []bit{{1 << 0, "C-VLAN stripping offload"}, {1 << 1, "Scatter FCS offload"}, {1 << 2, "IP csum offload"}, {1 << 3, "Delay drop"}}
-	// packetTypes are the types of QPs that send and receive packets, rateTypes those
-	// that can have a rate.
+	// packetTypes contains the types of QPs that send and receive packets. rateTypes contains
+	// the types that can have a rate limit.
 	packetTypes = []bit{{1 << 8, "SUPPORT_RAW_PACKET"}, {1 << 4, "SUPPORT_UD"}}
 	rateTypes   = []bit{{1 << 8, "SUPPORT_RAW_PACKET"}, {1 << 4, "SUPPORT_UD"}, {1 << 2, "SUPPORT_RC"}}
 )

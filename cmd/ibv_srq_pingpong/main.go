@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ibv_srq_pingpong sends messages to and fro between two hosts: the
-// ibv_srq_pingpong of rdma-core, with its flags, output and protocol, so that
-// either side may be that program. See package pingpong for what differs.
+// Ibv_srq_pingpong exchanges messages between two hosts. It has the flags, output and protocol
+// of rdma-core's ibv_srq_pingpong, so that either side may be the C program. Package pingpong
+// documents the differences.
 package main
 
 import "purerdma/cmd/internal/pingpong"

@@ -19,10 +19,10 @@ const (
 	maxMessage   = 1 << 30 // bytes
 )
 
-// options are what the command line says.
+// options holds the parsed command line.
 type options struct {
 	group      string // -m, or -M
-	unmapped   bool   // -M: the group is a GID
+	unmapped   bool   // -M, the group is a GID
 	sender     bool   // -s
 	bind       string // -b
 	conns      int    // -c
@@ -33,10 +33,10 @@ type options struct {
 	noLoopback bool // -l
 }
 
-// errNoGroup is a command line without a group, which crashes the C program.
-var errNoGroup = errors.New("a multicast address is needed: -m, or -M")
+// errNoGroup reports a command line without a group, which crashes the C program.
+var errNoGroup = errors.New("missing multicast address (-m or -M)")
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(args []string) (*options, error) {
 	opt := &options{conns: 1, count: defaultCount, size: defaultSize, space: cm.PortSpaceUDP}
 	flags, rest, err := tool.Getopt(flagSpec, args)
@@ -44,7 +44,7 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: a group is given with -m", rest[0])
+		return nil, fmt.Errorf("unexpected argument %q: use -m for a group", rest[0])
 	}
 	for _, f := range flags {
 		switch f.Name {

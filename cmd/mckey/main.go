@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mckey joins a multicast group, and sends messages to it or receives as many: the
-// mckey of rdma-core, with its flags, output and protocol, so that either side may
-// be that program.
+// Mckey joins a multicast group and sends messages to it or receives as many. It has the flags,
+// output and protocol of rdma-core's mckey, so that either side may be the C program.
 //
-// Between joining and sending it waits for three seconds, as there. Datagrams may
-// be lost; then the receiver waits for ever. A group that cannot be joined fails the run;
-// the C program's may end with status 0 then, as leaving does.
+// As in C, it waits for three seconds between joining and sending. If a datagram is lost, the
+// receiver waits forever. A group that cannot be joined fails the run. The C program may end
+// with status 0 in this case, which is the status of leaving.
 package main
 
 import (
@@ -16,13 +15,12 @@ import (
 	"purerdma/cmd/internal/tool"
 )
 
-// statusUsage is the exit status of a bad command line, and of a machine without
-// RDMA.
+// statusUsage is the exit status for a bad command line, and for a machine without RDMA.
 const statusUsage = 1
 
 func main() { tool.Main(run) }
 
-// run is the program. It ends with ctx.
+// run runs the program until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := tool.NewUI("mckey", stdout, stderr)
 	opt, err := parse(args)

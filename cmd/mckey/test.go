@@ -18,7 +18,7 @@ import (
 
 const (
 	resolveTimeout = 2 * time.Second
-	// settleTime is given to a subnet manager, which has the switches to set up.
+	// settleTime is the time for a subnet manager to set up the switches.
 	settleTime = 3 * time.Second
 )
 
@@ -40,7 +40,7 @@ type member struct {
 	in *cm.Multicast
 }
 
-// newTest makes the channel and the IDs. What fails has been printed.
+// newTest creates the channel and the IDs. It prints a failure.
 func newTest(opt *options, u *tool.UI) (*test, error) {
 	ch, err := tool.OpenChannel(u)
 	if err != nil {
@@ -87,8 +87,8 @@ func (t *test) run(ctx context.Context) error {
 	return errors.Join(t.leave(), err)
 }
 
-// leave leaves the group. Like the C program it takes having to leave what was
-// never joined for a failure of its own, which the exit status is of.
+// leave leaves the group. Like the C program it fails if the group was not joined, and the exit
+// status is the result of leaving.
 func (t *test) leave() error {
 	var failed error
 	for _, m := range t.members {
@@ -104,7 +104,7 @@ func (t *test) leave() error {
 	return failed
 }
 
-// addresses finds the group and the address to bind to, which may be none.
+// addresses resolves the group and the address to bind to, which may be empty.
 func (t *test) addresses(ctx context.Context) (bind cm.Addr, err error) {
 	if t.opt.bind != "" {
 		ip, err := tool.LookupHost(ctx, t.opt.bind)
@@ -126,7 +126,7 @@ func (t *test) addresses(ctx context.Context) (bind cm.Addr, err error) {
 	return bind, nil
 }
 
-// start begins to join: by the address of the group, or at once if that is a GID.
+// start starts to join. It first resolves the address of the group, unless that is a GID.
 func (t *test) start(m *member, bind cm.Addr) error {
 	if bind.IsValid() {
 		if err := m.ID.Bind(bind); err != nil {
@@ -144,7 +144,7 @@ func (t *test) start(m *member, bind cm.Addr) error {
 	return err
 }
 
-// handle does what an event asks for. It runs in the goroutine that fetches.
+// handle processes an event. It runs in the goroutine that fetches events.
 func (t *test) handle(ev *cm.Event) {
 	m := t.byID.Load(ev.ID)
 	switch ev.Type {
@@ -170,11 +170,11 @@ func (t *test) handle(ev *cm.Event) {
 	}
 }
 
-// join makes the QP and asks to become a member.
+// join creates the QP and requests the membership.
 func (t *test) join(m *member) error {
 	if t.opt.noLoopback {
-		// No driver that we have can make such a QP.
-		err := fmt.Errorf("a QP that does not get its own datagrams (-l): %w", syscall.EOPNOTSUPP)
+		// No driver of this module can create such a QP.
+		err := fmt.Errorf("QP without multicast loopback (-l): %w", syscall.EOPNOTSUPP)
 		t.u.Perror("mckey: unable to create QP", err)
 		return err
 	}
@@ -217,8 +217,8 @@ func (t *test) transfer(ctx context.Context) error {
 	} else {
 		t.u.Printf("receiving data transfers\n")
 	}
-	// A sender waits, too, which the C program does not: a QP that ends takes with
-	// it what the device has not yet sent (rxe since Linux 6.4 sends by a worker).
+	// A sender also waits for its completions, unlike in C. Destroying a QP discards the
+	// messages that the device has not sent yet. rxe since Linux 6.4 sends from a worker.
 	for _, m := range t.members {
 		if err := m.Await(ctx, nil); err != nil {
 			return err
@@ -228,7 +228,7 @@ func (t *test) transfer(ctx context.Context) error {
 	return nil
 }
 
-// close gives everything up.
+// close releases everything.
 func (t *test) close() {
 	if t.pump != nil {
 		t.pump.Stop()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rdma_client connects to rdma_server, sends it a message of 16 bytes and waits for
-// one: the rdma_client of rdma-core, with its flags, output and protocol, so that
-// the server may be that of rdma-core.
+// Rdma_client connects to rdma_server, sends a message of 16 bytes and waits for one. It has
+// the flags, output and protocol of rdma-core's rdma_client, so that the server may be the C
+// program.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"purerdma/cmd/internal/tool"
 )
 
-// resolveTimeout is what the C library gives the address, and then the route.
+// resolveTimeout is the C library's time limit for the address, and then for the route.
 const resolveTimeout = 2 * time.Second
 
 func main() { tool.Main(tool.HelloProgram("rdma_client", "127.0.0.1", run)) }

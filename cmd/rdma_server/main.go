@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rdma_server takes one connection, waits for a message of 16 bytes and sends one:
-// the rdma_server of rdma-core, with its flags, output and protocol, so that the
-// client may be that of rdma-core.
+// Rdma_server accepts one connection, waits for a message of 16 bytes and sends one. It has the
+// flags, output and protocol of rdma-core's rdma_server, so that the client may be the C
+// program.
 package main
 
 import (

@@ -9,7 +9,7 @@ import (
 	"purerdma/cmd/internal/addrinfo"
 )
 
-// runClient finds the addresses, and goes through the test.
+// runClient resolves the addresses and runs the test.
 func (t *test) runClient(ctx context.Context) error {
 	t.u.Printf("cmatose: starting client\n")
 	local, remote, err := t.opt.names.Resolve(ctx)
@@ -43,7 +43,7 @@ func (t *test) ask(ctx context.Context, local, remote cm.Addr) error {
 	return t.disconnected(ctx)
 }
 
-// reply sends the server as much as it has sent.
+// reply sends as many messages to the server as it has received.
 func (t *test) reply(ctx context.Context) error {
 	if t.opt.count == 0 {
 		return nil
@@ -60,8 +60,7 @@ func (t *test) reply(ctx context.Context) error {
 	return nil
 }
 
-// lookupFailed reports an address that was not found, in the words of the C
-// program's call.
+// lookupFailed reports a failed address look-up under the name of the C program's call.
 func (t *test) lookupFailed(call string, err error) {
 	t.u.Printf("cmatose: %s error: %s\n", call, addrinfo.Strerror(err))
 	t.u.Fail(err)

@@ -10,7 +10,7 @@ import (
 	"purerdma/verbs"
 )
 
-// handle does what an event asks for. It runs in the goroutine that fetches.
+// handle processes an event. It runs in the goroutine that fetches events.
 func (t *test) handle(ev *cm.Event) {
 	n := t.byID.Load(ev.ID)
 	switch ev.Type {
@@ -25,7 +25,7 @@ func (t *test) handle(ev *cm.Event) {
 		t.state.Do(func() { t.state.connects--; t.state.disconnects++ })
 	case cm.EventAddrError, cm.EventRouteError, cm.EventConnectError, cm.EventUnreachable, cm.EventRejected:
 		if n != nil && n.connected.Load() {
-			return // a hint about a connection that stands
+			return // a hint about an established connection
 		}
 		t.u.Printf("cmatose: event: %v, error: %d\n", ev.Type, ev.Status)
 		t.u.Fail(ev.Err())
@@ -41,7 +41,7 @@ func (t *test) handle(ev *cm.Event) {
 	}
 }
 
-// attempt ends the run if a connection cannot be made.
+// attempt ends the run if a connection attempt has failed.
 func (t *test) attempt(err error) {
 	if err != nil {
 		t.fail(err)
@@ -85,10 +85,10 @@ func (n *node) connect() error {
 	return err
 }
 
-var errTooMany = errors.New("a connection more than -c allows was asked for, and refused")
+var errTooMany = errors.New("rejected a connect request in excess of -c")
 
-// request takes a connect request up. One too many is refused, and unlike in C
-// the others go on.
+// request accepts a connect request. It rejects requests in excess of -c. Unlike in C, the
+// other connections then continue.
 func (t *test) request(id *cm.ID) {
 	if len(t.nodes) == t.opt.conns {
 		t.u.Printf("cmatose: failing connection request\n")

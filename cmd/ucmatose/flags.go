@@ -19,7 +19,7 @@ const (
 	defaultCount = 10
 )
 
-// options are what the command line says.
+// options holds the parsed command line.
 type options struct {
 	names      tool.Names // -s, without which this is the server, -b, -p, -f, -P
 	conns      int        // -c
@@ -30,7 +30,7 @@ type options struct {
 	ackTimeout *uint8     // -a
 }
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(args []string, u *tool.UI) (*options, error) {
 	opt := &options{
 		names: tool.Names{Service: defaultPort, Space: cm.PortSpaceTCP},
@@ -41,7 +41,7 @@ func parse(args []string, u *tool.UI) (*options, error) {
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: a server is given with -s", rest[0])
+		return nil, fmt.Errorf("unexpected argument %q: use -s for a server", rest[0])
 	}
 	for _, f := range flags {
 		switch f.Name {

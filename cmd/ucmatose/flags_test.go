@@ -39,21 +39,21 @@ func TestParse(t *testing.T) {
 		tc.change(&want)
 		got, err := parse(strings.Fields(tc.args), &tool.UI{Out: &stdout, Err: &stderr})
 		if err != nil || !reflect.DeepEqual(*got, want) || stderr.String() != tc.stderr {
-			t.Errorf("%s: %+v %v %q\nwant %+v %q", tc.args, got, err, &stderr, want, tc.stderr)
+			t.Errorf("parse(%s) = %+v, %v, stderr %q\nwant %+v %q", tc.args, got, err, &stderr, want, tc.stderr)
 		}
 	}
 	for args, want := range map[string]string{
 		"-x":            "invalid option -- 'x'",
 		"-s":            "option requires an argument -- 's'",
-		"-c -1":         "-c -1: it takes a number from 0 to 1048576",
-		"-C many":       "-C many: it takes a number from 0 to 1048576",
-		"-S 9999999999": "-S 9999999999: it takes a number from 0 to 1073741824",
-		"-t 256":        "-t 256: it takes a number from 0 to 255",
-		"-a x":          "-a x: it takes a number from 0 to 255",
-		"10.8.0.1":      `unexpected argument "10.8.0.1": a server is given with -s`,
+		"-c -1":         "-c -1: want a number from 0 to 1048576",
+		"-C many":       "-C many: want a number from 0 to 1048576",
+		"-S 9999999999": "-S 9999999999: want a number from 0 to 1073741824",
+		"-t 256":        "-t 256: want a number from 0 to 255",
+		"-a x":          "-a x: want a number from 0 to 255",
+		"10.8.0.1":      `unexpected argument "10.8.0.1": use -s for a server`,
 	} {
 		if _, err := parse(strings.Fields(args), &tool.UI{Out: new(bytes.Buffer), Err: new(bytes.Buffer)}); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", args, err, want)
+			t.Errorf("parse(%s) = %v, want %s", args, err, want)
 		}
 	}
 }
@@ -63,10 +63,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args string) {
 		opt, err := parse(strings.Split(args, " "), &tool.UI{Out: new(bytes.Buffer), Err: new(bytes.Buffer)})
 		if (opt == nil) == (err == nil) {
-			t.Fatalf("%q: %v %v", args, opt, err)
+			t.Fatalf("parse(%q) = %v, %v, want either", args, opt, err)
 		}
 		if opt != nil && (opt.conns < 0 || opt.count < 0 || opt.size < 0 || opt.count > 0 && opt.size == 0) {
-			t.Fatalf("%q: %+v", args, opt)
+			t.Fatalf("parse(%q) = %+v, which is out of range", args, opt)
 		}
 	})
 }

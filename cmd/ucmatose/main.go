@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ucmatose makes a set of connections between two hosts, sends messages over each
-// of them both ways, and disconnects: the ucmatose of rdma-core, with its flags,
-// output and protocol, so that either side may be that program.
+// Ucmatose makes a set of connections between two hosts, sends messages over each of them both
+// ways, and disconnects. It has the flags, output and protocol of rdma-core's ucmatose, so that
+// either side may be the C program.
 //
-// The server sends first. When it has all of the client's messages it
-// disconnects.
+// The server sends first. When it has received all of the client's messages it disconnects.
 //
-// It is stricter than the C program. That one takes a message that has failed for one
-// that went well: a server with a larger -C or -S than its client's ends with status 0
-// there, and here with 255 (-1) and the cause. (With the larger -C on the client both
-// sides wait for ever, in either program.) Numbers must be numbers, and in range; an
-// argument that belongs to no flag is refused; a device that goes away ends the run.
+// It is stricter than the C program:
 //
-// -f gid reads -s and -b as GIDs, which are written like addresses of IPv6. The C
-// program also takes IPv4 addresses there, and makes GIDs of what lies behind them in its
-// memory: most often the zero GID, so that its server listens on every device. They are
-// refused here, as an address family that does not fit.
+//   - The C program counts a failed message as a success. If its -C or -S is larger than its client's, the C server ends with status 0. This program ends with status 255 (-1) and prints the cause. With a larger -C on the client, both sides wait forever in either program.
+//   - Numbers must be numbers and in range.
+//   - Arguments without a flag are rejected.
+//   - The removal of a device ends the run.
+//
+// With -f gid, -s and -b are GIDs, which are written like IPv6 addresses. The C program also
+// accepts IPv4 addresses there and reads beyond them in its memory. The result is usually the
+// zero GID, so that its server listens on every device. This program rejects them as an
+// unsupported address family.
 package main
 
 import (
@@ -26,13 +26,12 @@ import (
 	"purerdma/cmd/internal/tool"
 )
 
-// statusUsage is the exit status of a bad command line, and of a machine without
-// RDMA.
+// statusUsage is the exit status for a bad command line, and for a machine without RDMA.
 const statusUsage = 1
 
 func main() { tool.Main(run) }
 
-// run is the program. It ends with ctx.
+// run runs the program until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := tool.NewUI("ucmatose", stdout, stderr)
 	opt, err := parse(args, u)

@@ -23,10 +23,10 @@ type node struct {
 	send *verbs.CQ
 	recv *verbs.CQ
 	qp   *verbs.QP
-	mr   *verbs.MR // what is sent, and where what comes goes: one buffer, as in C
+	mr   *verbs.MR // one buffer for sent and received messages, as in C
 }
 
-// init makes the objects of a connection whose device is known.
+// init creates the objects of a connection whose device is known.
 func (n *node) init() error {
 	u, opt := n.test.u, n.test.opt
 	dev := n.id.Device()
@@ -63,8 +63,8 @@ func (n *node) init() error {
 	return err
 }
 
-// createCQs makes the two queues, on the completion channel that all connections
-// of a device share.
+// createCQs creates the two queues on the completion channel that all connections of a device
+// share.
 func (n *node) createCQs(dev *verbs.Device, entries int) error {
 	ch, err := n.test.comp.On(dev)
 	if err != nil {
@@ -77,7 +77,7 @@ func (n *node) createCQs(dev *verbs.Device, entries int) error {
 	return err
 }
 
-// postRecvs posts a receive for every message, before there is a connection.
+// postRecvs posts a receive for every message before the connection is established.
 func (n *node) postRecvs() error {
 	if n.mr == nil {
 		return nil
@@ -112,8 +112,8 @@ func (n *node) postSends() error {
 func (n *node) awaitSends(ctx context.Context) error { return n.await(ctx, n.send, "send") }
 func (n *node) awaitRecvs(ctx context.Context) error { return n.await(ctx, n.recv, "receive") }
 
-// await waits until every message has completed on a queue. The C program counts
-// those that failed, too, and says that all went well.
+// await waits until every message has completed on a queue. The C program also counts failed
+// messages, and reports success.
 func (n *node) await(ctx context.Context, cq *verbs.CQ, what string) error {
 	var wcs [8]verbs.WC
 	for done := 0; done < n.test.opt.count; {
@@ -135,9 +135,9 @@ func (n *node) await(ctx context.Context, cq *verbs.CQ, what string) error {
 	return nil
 }
 
-// close gives the connection up.
+// close releases the connection.
 func (n *node) close() error {
-	// First the ID: then nothing of the connection goes on.
+	// Close the ID first. After that no operation of the connection is in progress.
 	errs := []error{n.id.Close()}
 	if n.qp != nil {
 		errs = append(errs, n.qp.Close())

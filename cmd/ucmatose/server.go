@@ -34,7 +34,7 @@ func (t *test) runServer(ctx context.Context) error {
 	}
 	t.u.Printf("cmatose: disconnecting\n")
 	t.forEach(func(n *node) error {
-		n.id.Disconnect() // a client that was first is gone already
+		n.id.Disconnect() // a client may have disconnected before
 		return nil
 	})
 	err = t.disconnected(ctx)
@@ -59,7 +59,7 @@ func (t *test) listen(ctx context.Context, id *cm.ID) error {
 	return nil
 }
 
-// exchange sends all messages and waits for as many.
+// exchange sends all messages and receives as many.
 func (t *test) exchange(ctx context.Context) error {
 	if t.opt.count == 0 {
 		return nil

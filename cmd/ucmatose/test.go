@@ -12,30 +12,29 @@ import (
 	"purerdma/verbs"
 )
 
-// resolveTimeout bounds the resolution of an address, and then that of a route.
+// resolveTimeout is the time limit for an address, and then for a route.
 const resolveTimeout = 2 * time.Second
 
-// test is one run, of either side.
+// test is one run of either side.
 type test struct {
 	opt   *options
 	u     *tool.UI
 	ch    *cm.EventChannel
 	pump  *tool.Pump
 	comp  tool.PerDevice[*verbs.CompChannel]
-	nodes []*node // of the client: all; of the server: those that came
+	nodes []*node // all connections of the client, or the accepted ones of the server
 	byID  tool.ByID[node]
 
-	// What the events change. The C program counts the same.
+	// State that is changed by events. The C program has the same counters.
 	state struct {
 		tool.Waiter
-		connects    int   // connections that are not there yet
-		disconnects int   // those that stand
+		connects    int   // connections that are not established yet
+		disconnects int   // established connections
 		failed      error // the first failure, which ends the run
 	}
 }
 
-// newTest makes the channel, and for a client the IDs. What fails has been
-// printed.
+// newTest creates the channel, and the IDs of a client. It prints a failure.
 func newTest(opt *options, u *tool.UI) (*test, error) {
 	ch, err := tool.OpenChannel(u)
 	if err != nil {
@@ -69,7 +68,7 @@ func (t *test) fetch(ctx context.Context) {
 	})
 }
 
-// fail ends the run, whose outcome the first failure is.
+// fail ends the run. The first failure becomes the run's result.
 func (t *test) fail(err error) {
 	t.state.Do(func() {
 		if t.state.failed == nil {
@@ -78,12 +77,12 @@ func (t *test) fail(err error) {
 	})
 }
 
-// connected waits until all connections stand or one has failed.
+// connected waits until all connections are established or one has failed.
 func (t *test) connected(ctx context.Context) error {
 	return t.until(ctx, func() bool { return t.state.connects <= 0 })
 }
 
-// disconnected waits until no connection stands any more.
+// disconnected waits until all connections have ended.
 func (t *test) disconnected(ctx context.Context) error {
 	return t.until(ctx, func() bool { return t.state.disconnects <= 0 })
 }
@@ -107,7 +106,7 @@ func (t *test) forEach(fn func(*node) error) error {
 	return nil
 }
 
-// migrate moves every ID to a new channel, and listener, too, if there is one.
+// migrate moves every ID to a new channel, including listener, if there is one.
 func (t *test) migrate(ctx context.Context, listener *cm.ID) error {
 	t.u.Printf("migrating to new event channel\n")
 	ch, err := tool.OpenChannel(t.u)
@@ -134,7 +133,7 @@ func (t *test) migrate(ctx context.Context, listener *cm.ID) error {
 	return nil
 }
 
-// close gives everything up.
+// close releases everything.
 func (t *test) close() {
 	if t.pump != nil {
 		t.pump.Stop()

@@ -11,7 +11,7 @@ import (
 
 const (
 	flagSpec     = "s:b:c:C:S:t:p:P:f:"
-	port         = "7174" // there is no flag for it
+	port         = "7174" // without a flag, as in C
 	defaultSize  = 100
 	defaultCount = 10
 	maxConns     = 1 << 20
@@ -19,7 +19,7 @@ const (
 	maxMessage   = 1 << 30 // bytes
 )
 
-// options are what the command line says.
+// options holds the parsed command line.
 type options struct {
 	names tool.Names // -s, without which this is the server, -b, -f, -P, -p
 	conns int        // -c
@@ -28,7 +28,7 @@ type options struct {
 	tos   *uint8     // -t
 }
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(args []string, u *tool.UI) (*options, error) {
 	opt := &options{
 		names: tool.Names{Service: port, Space: cm.PortSpaceUDP},
@@ -39,7 +39,7 @@ func parse(args []string, u *tool.UI) (*options, error) {
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: a server is given with -s", rest[0])
+		return nil, fmt.Errorf("unexpected argument %q: use -s for a server", rest[0])
 	}
 	for _, f := range flags {
 		switch f.Name {

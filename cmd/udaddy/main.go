@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Udaddy looks up a set of datagram destinations on another host and sends
-// messages to each of them, which are answered: the udaddy of rdma-core, with its
-// flags, output and protocol, so that either side may be that program.
+// Udaddy resolves a set of datagram destinations on another host and sends messages to each of
+// them, which the other host answers. It has the flags, output and protocol of rdma-core's
+// udaddy, so that either side may be the C program.
 //
-// A message carries the number of the QP that it comes from as immediate data,
-// which is where the answers go. Datagrams may be lost; then both programs wait
-// for ever.
+// A message contains the number of its source QP as immediate data. The answer is sent to that
+// QP. If a datagram is lost, both programs wait forever.
 package main
 
 import (
@@ -16,13 +15,12 @@ import (
 	"purerdma/cmd/internal/tool"
 )
 
-// statusUsage is the exit status of a bad command line, and of a machine without
-// RDMA.
+// statusUsage is the exit status for a bad command line, and for a machine without RDMA.
 const statusUsage = 1
 
 func main() { tool.Main(run) }
 
-// run is the program. It ends with ctx.
+// run runs the program until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := tool.NewUI("udaddy", stdout, stderr)
 	opt, err := parse(args, u)

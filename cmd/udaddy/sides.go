@@ -11,7 +11,7 @@ import (
 	"purerdma/verbs"
 )
 
-// runClient finds the addresses, and goes through the test.
+// runClient resolves the addresses and runs the test.
 func (t *test) runClient(ctx context.Context) error {
 	t.u.Printf("udaddy: starting client\n")
 	local, remote, err := t.opt.names.Resolve(ctx)
@@ -22,7 +22,7 @@ func (t *test) runClient(ctx context.Context) error {
 	return t.ask(ctx, local, remote)
 }
 
-// ask looks the destinations up, sends, and waits for the answers.
+// ask resolves the destinations, sends, and waits for the answers.
 func (t *test) ask(ctx context.Context, local, remote cm.Addr) error {
 	t.fetch(ctx)
 	t.u.Printf("udaddy: connecting\n")
@@ -47,7 +47,7 @@ func (t *test) ask(ctx context.Context, local, remote cm.Addr) error {
 	return nil
 }
 
-// runServer answers look-ups until there are enough, receives, and answers.
+// runServer answers enough look-ups, receives, and answers.
 func (t *test) runServer(ctx context.Context) error {
 	t.u.Printf("udaddy: starting server\n")
 	listener, err := t.ch.NewID(cm.IDConfig{PortSpace: t.opt.names.Space})
@@ -88,8 +88,7 @@ func (t *test) runServer(ctx context.Context) error {
 	return nil
 }
 
-// lookupFailed reports an address that was not found, in the words of the C
-// program's call.
+// lookupFailed reports a failed address look-up under the name of the C program's call.
 func (t *test) lookupFailed(call string, err error) {
 	t.u.Printf("udaddy: %s error: %s\n", call, addrinfo.Strerror(err))
 	t.u.Fail(err)

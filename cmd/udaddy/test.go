@@ -12,22 +12,21 @@ import (
 	"purerdma/verbs"
 )
 
-// resolveTimeout bounds the resolution of an address, and then that of a route.
+// resolveTimeout is the time limit for an address, and then for a route.
 const resolveTimeout = 2 * time.Second
 
-// test is one run, of either side.
+// test is one run of either side.
 type test struct {
 	opt   *options
 	u     *tool.UI
 	ch    *cm.EventChannel
 	pump  *tool.Pump
-	found *tool.Goal        // the destinations
-	nodes []*tool.Datagrams // of the client: all; of the server: those that came
+	found *tool.Goal        // counts the resolved destinations
+	nodes []*tool.Datagrams // all destinations of the client, or the answered ones of the server
 	byID  tool.ByID[tool.Datagrams]
 }
 
-// newTest makes the channel, and for a client the IDs. What fails has been
-// printed.
+// newTest creates the channel, and the IDs of a client. It prints a failure.
 func newTest(opt *options, u *tool.UI) (*test, error) {
 	ch, err := tool.OpenChannel(u)
 	if err != nil {
@@ -64,7 +63,7 @@ func (t *test) fetch(ctx context.Context) {
 	})
 }
 
-// handle does what an event asks for. It runs in the goroutine that fetches.
+// handle processes an event. It runs in the goroutine that fetches events.
 func (t *test) handle(ev *cm.Event) {
 	n := t.byID.Load(ev.ID)
 	switch ev.Type {
@@ -103,7 +102,7 @@ func (t *test) resolveRoute(n *tool.Datagrams) error {
 	return err
 }
 
-// lookUp asks the server for a destination.
+// lookUp requests a destination from the server.
 func (t *test) lookUp(n *tool.Datagrams) error {
 	if err := n.Init(); err != nil {
 		return err
@@ -118,10 +117,10 @@ func (t *test) lookUp(n *tool.Datagrams) error {
 	return err
 }
 
-var errTooMany = errors.New("a destination more than -c allows was asked for, and refused")
+var errTooMany = errors.New("rejected a request for a destination in excess of -c")
 
-// answer gives a client its destination. One too many is refused, and unlike in C
-// the others go on.
+// answer returns a destination to a client. It rejects requests in excess of -c. Unlike in C,
+// the other destinations then continue.
 func (t *test) answer(id *cm.ID) {
 	if len(t.nodes) == t.opt.conns {
 		t.u.Printf("udaddy: failing connection request\n")
@@ -159,7 +158,7 @@ func (t *test) forEach(fn func(*tool.Datagrams) error) error {
 	return nil
 }
 
-// await waits for all completions, and on the server finds out whom to answer.
+// await waits for all completions. On the server it determines the destinations of the answers.
 func (t *test) await(ctx context.Context) error {
 	return t.forEach(func(n *tool.Datagrams) error {
 		return n.Await(ctx, func(wc *verbs.WC) error {
@@ -175,7 +174,7 @@ func (t *test) await(ctx context.Context) error {
 	})
 }
 
-// close gives everything up.
+// close releases everything.
 func (t *test) close() {
 	if t.pump != nil {
 		t.pump.Stop()

@@ -12,7 +12,7 @@ import (
 	"purerdma/verbs"
 )
 
-// makeSend makes the request that every send is.
+// makeSend fills in the request of every send.
 func (n *node) makeSend() {
 	wr := verbs.SendWR{ID: idSend, Opcode: verbs.OpSend, Flags: verbs.SendSignaled}
 	if n.inline {
@@ -26,11 +26,11 @@ func (n *node) makeSend() {
 	n.send = []verbs.SendWR{wr}
 }
 
-// post sends a message on a QP, and notes what must happen before the next.
+// post sends a message on a QP and records the completions that must precede the next one.
 func (n *node) post(i int) error {
 	var err error
 	if n.opt.newSend {
-		// What ibv_wr_start and so on are in C.
+		// C uses ibv_wr_start and its siblings here.
 		n.batch.Reset(n.qps[i])
 		if n.inline {
 			n.batch.SendInline(idSend, n.send[0].InlineData, verbs.SendSignaled)
@@ -48,7 +48,7 @@ func (n *node) post(i int) error {
 	return nil
 }
 
-// mark writes what -c of the peer looks for, the number of each page modulo
+// mark writes the pattern that the peer verifies with -c. It is the number of each page modulo
 // sizeof(char), which is always 0.
 func (n *node) mark() {
 	b := n.mr.Bytes()[n.head():][:n.opt.size]
@@ -57,7 +57,7 @@ func (n *node) mark() {
 	}
 }
 
-// verify looks for it, and prints which pages do not have it.
+// verify checks the pattern and prints the pages without it.
 func (n *node) verify() {
 	b := n.mr.Bytes()[n.head():][:n.opt.size]
 	for i := 0; i < n.opt.size; i += os.Getpagesize() {
@@ -67,8 +67,8 @@ func (n *node) verify() {
 	}
 }
 
-// exchange sends and receives as often as it should: each QP sends again when its
-// last message has gone and the peer's has come. It returns how long it took.
+// exchange sends and receives all messages and returns the elapsed time. Each QP sends again
+// when its previous message has completed and the peer's message has arrived.
 func (n *node) exchange(ctx context.Context) (time.Duration, error) {
 	for i := range n.pending {
 		n.pending[i] = idRecv
@@ -126,7 +126,7 @@ func (n *node) exchange(ctx context.Context) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// received notes that a receive has completed, and posts others when there are few.
+// received records a completed receive and posts more receives when few are left.
 func (n *node) received() error {
 	n.routs--
 	if n.routs > len(n.qps) {
@@ -144,11 +144,11 @@ func (n *node) find(qpn uint32) int {
 	return -1
 }
 
-// pollsPerLook is how often a queue is polled before a look at the context.
+// pollsPerLook is the number of polls of a queue between checks of the context.
 const pollsPerLook = 1000
 
-// completions waits for some: asleep with -e, and otherwise polling, as the C
-// programs do.
+// completions waits for completions. It sleeps with -e and polls otherwise, as the C programs
+// do.
 func (n *node) completions(ctx context.Context, wcs []verbs.WC) (int, error) {
 	if n.opt.events {
 		return n.cq.Wait(ctx, wcs)

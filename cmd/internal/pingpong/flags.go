@@ -13,13 +13,13 @@ import (
 	"purerdma/verbs"
 )
 
-// flag is a flag, and its line in the usage.
+// flag is a flag with its line in the usage.
 type flag struct {
 	tool.LongFlag
 	usage string
 }
 
-// The flags of which the programs have some; the usage is theirs to the byte.
+// Flags of the programs. The usage equals the C programs' to the byte.
 var (
 	flagPort   = flag{tool.LongFlag{Name: 'p', Long: "port", Arg: true}, "  -p, --port=<port>      listen on/connect to port <port> (default 18515)\n"}
 	flagDev    = flag{tool.LongFlag{Name: 'd', Long: "ib-dev", Arg: true}, "  -d, --ib-dev=<dev>     use IB device <dev> (default first device found)\n"}
@@ -43,37 +43,37 @@ var (
 		{flagCheck.LongFlag, "  -c, --chk\t            validate received buffer\n"},
 		{tool.LongFlag{Name: 'j', Long: "dm"}, "  -j, --dm\t            use device memory\n"},
 		{tool.LongFlag{Name: 'N', Long: "new_send"}, "  -N, --new_send            use new post send WR API\n"},
-		// Of rdma-core after version 64; the usage is that of the versions before.
+		// Flag of rdma-core after version 64. It is not in the usage of earlier versions.
 		{tool.LongFlag{Name: 'U', Long: "allow-cc-unprotected"}, ""},
 	}
 	ucFlags = []flag{flagPort, flagDev, flagIBPort, flagSize, flagMTU, flagDepth, flagIters, flagSL, flagEvents, flagGID, flagCheck}
 	udFlags = []flag{
 		flagPort, flagDev, flagIBPort,
-		{flagSize.LongFlag, "  -s, --size=<size>      size of message to exchange (default 2048)\n"}, // it is not
+		{flagSize.LongFlag, "  -s, --size=<size>      size of message to exchange (default 2048)\n"}, // the actual default differs
 		flagDepth, flagIters,
 		{flagSL.LongFlag, "  -l, --sl=<SL>          send messages with service level <SL> (default 0)\n"},
 		flagEvents, flagGID, flagCheck,
 	}
 	srqFlags = []flag{
 		flagPort, flagDev, flagIBPort, flagSize, flagMTU, flagQPs, flagDepth,
-		{flagIters.LongFlag, "  -n, --iters=<iters>    number of exchanges per QP(default 1000)\n"}, // it is of all
+		{flagIters.LongFlag, "  -n, --iters=<iters>    number of exchanges per QP(default 1000)\n"}, // the actual number is for all QPs
 		flagSL, flagEvents, flagGID, flagODP, flagCheck,
 	}
 )
 
-// options are the command line.
+// options holds the parsed command line.
 type options struct {
-	server  string // "" on the server itself
+	server  string // "" on the server
 	port    int
 	dev     string
 	ibPort  int
 	size    int
 	mtu     verbs.MTU
 	qps     int
-	depth   int // receives
+	depth   int // number of receives
 	iters   int
 	sl      int
-	gid     int // -1: choose one
+	gid     int // -1: default
 	events  bool
 	odp     bool
 	iodp    bool
@@ -82,12 +82,12 @@ type options struct {
 	check   bool
 	dm      bool
 	newSend bool
-	unprot  bool // memory that a confidential guest shares with its host
+	unprot  bool // share memory of a confidential guest with its host
 
-	patience time.Duration // no flag
+	patience time.Duration // not a flag
 }
 
-// usage prints what the C program prints of a bad command line.
+// usage prints the C program's text for a bad command line.
 func (k Kind) usage(u *tool.UI) {
 	s := "Usage:\n" +
 		"  " + u.Path + "            start a server and wait for connection\n" +
@@ -98,7 +98,7 @@ func (k Kind) usage(u *tool.UI) {
 	u.Printf("%s", s)
 }
 
-// parse reads the command line. What is wrong with it has been printed.
+// parse parses the command line. It prints failures.
 func (k Kind) parse(u *tool.UI, args []string) (*options, error) {
 	var all []tool.LongFlag
 	for _, f := range k.flags {
@@ -137,7 +137,7 @@ func (k Kind) parse(u *tool.UI, args []string) (*options, error) {
 	return o, nil
 }
 
-// contradiction returns what the C program says of flags that do not go together.
+// contradiction returns the C program's message for flags that exclude each other.
 func (k Kind) contradiction(o *options) string {
 	switch {
 	case o.odp && o.dm:
@@ -176,7 +176,7 @@ func (o *options) set(f tool.Flag) (err error) {
 			}
 		}
 		if err == nil && o.mtu == 0 {
-			err = fmt.Errorf("-m %s: there is no such MTU", f.Value)
+			err = fmt.Errorf("-m %s: unknown MTU", f.Value)
 		}
 	case 'q':
 		o.qps, err = number(f, 1, math.MaxInt32)
@@ -210,11 +210,11 @@ func (o *options) set(f tool.Flag) (err error) {
 	return err
 }
 
-// number reads a number that may be hexadecimal or octal, as the C programs do.
+// number parses a number that may be hexadecimal or octal, as the C programs do.
 func number(f tool.Flag, lo, hi int) (int, error) {
 	n, err := strconv.ParseInt(f.Value, 0, 64)
 	if err != nil || n < int64(lo) || n > int64(hi) {
-		return 0, fmt.Errorf("-%c %s: it takes a number from %d to %d", f.Name, f.Value, lo, hi)
+		return 0, fmt.Errorf("-%c %s: want a number from %d to %d", f.Name, f.Value, lo, hi)
 	}
 	return int(n), nil
 }

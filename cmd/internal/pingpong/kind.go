@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pingpong is rdma-core's ibv_rc_pingpong, ibv_uc_pingpong,
-// ibv_ud_pingpong and ibv_srq_pingpong: two programs that send each other a message
-// in turns, connected by package oob. They have the C programs' flags, output and
-// protocol, so that either side may be one of those.
+// Package pingpong implements rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and
+// ibv_srq_pingpong. In each, two programs send each other a message in turns, connected by
+// package oob. They have the C programs' flags, output and protocol, so that either side may be
+// a C program.
 //
-// Without -g the C programs can only connect on InfiniBand. These then choose a
-// GID, as verbs.Device.GIDFor does.
+// Without -g the C programs can only connect on InfiniBand. The Go programs then choose a GID
+// with verbs.Device.GIDFor.
 package pingpong
 
 import (
@@ -21,12 +21,12 @@ import (
 type Kind struct {
 	Name  string
 	Type  verbs.QPType
-	SRQ   bool // many QPs that share their receives
+	SRQ   bool // many QPs with shared receives
 	flags []flag
-	size  int // bytes of a message
+	size  int // size of a message in bytes
 }
 
-// maxQPs is how many QPs ibv_srq_pingpong's protocol has; it runs with fewer.
+// maxQPs is the number of QPs in the protocol of ibv_srq_pingpong, which runs with fewer.
 const maxQPs = 256
 
 // The programs.
@@ -44,7 +44,7 @@ const statusFailed = 1
 // Main runs the program with the process's arguments.
 func (k Kind) Main() { tool.Main(k.run) }
 
-// run is the program. It ends with ctx.
+// run runs the program until ctx ends.
 func (k Kind) run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := tool.NewUI(k.Name, stdout, stderr)
 	opt, err := k.parse(u, args)

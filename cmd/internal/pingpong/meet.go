@@ -16,7 +16,7 @@ import (
 	"purerdma/verbs"
 )
 
-// meet connects the QPs to those of the peer.
+// meet connects the QPs to the QPs of the peer.
 func (n *node) meet(ctx context.Context) (err error) {
 	client := n.opt.server != ""
 	if client {
@@ -40,8 +40,8 @@ func (n *node) meet(ctx context.Context) (err error) {
 	return err
 }
 
-// addresses are those that go over the wire: ibv_srq_pingpong sends as many as it
-// could have, of which those that it has not are zero.
+// addresses returns the addresses to send. ibv_srq_pingpong sends an address for each possible
+// QP, which is zero for a missing QP.
 func (n *node) addresses() []oob.Address {
 	if !n.SRQ {
 		return n.own
@@ -78,8 +78,8 @@ func (n *node) dialTCP(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// accept is of the server: it connects its QPs before the client knows of them. The first
-// connection that brings addresses is the client's, and others are closed.
+// accept connects the server's QPs before the client has received their addresses. The client
+// is the first connection that sends addresses. Other connections are closed.
 func (n *node) accept(ctx context.Context) error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(n.opt.port))
@@ -105,7 +105,7 @@ func (n *node) accept(ctx context.Context) error {
 	return n.exchanged(err, "server read", "Couldn't send/recv local address")
 }
 
-// readAddresses reads the addresses that a client begins with.
+// readAddresses reads the addresses in a client's first message.
 func (n *node) readAddresses(conn net.Conn) ([]byte, error) {
 	b := make([]byte, len(n.addresses())*oob.AddressLen)
 	for i := 0; i < len(b); i += oob.AddressLen {
@@ -121,12 +121,12 @@ func (n *node) readAddresses(conn net.Conn) ([]byte, error) {
 	return b, nil
 }
 
-// refused prints why a connection was closed, as the C program does before it ends.
+// refused prints the reason for closing a connection, as the C program does before it ends.
 func (n *node) refused(_ net.Conn, err error) {
 	n.exchanged(err, "server read", "Couldn't send/recv local address")
 }
 
-// begun is a connection of which something has been read already.
+// begun is a connection from which some bytes have been read.
 type begun struct {
 	net.Conn
 	read []byte
@@ -141,7 +141,7 @@ func (c *begun) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// exchanged prints how an exchange of addresses failed, unless that was connecting.
+// exchanged prints the failure of an exchange of addresses, unless connecting has failed.
 func (n *node) exchanged(err error, what, otherwise string) error {
 	x, ok := errors.AsType[*oob.ExchangeError](err)
 	switch {
@@ -157,7 +157,7 @@ func (n *node) exchanged(err error, what, otherwise string) error {
 	return err
 }
 
-// connect moves the QPs to RTS. What fails has been printed.
+// connect moves the QPs to RTS. It prints a failure.
 func (n *node) connect(remote []oob.Address) error {
 	for i, qp := range n.qps {
 		if err := n.path.ToRTR(qp, remote[i]); err != nil {

@@ -13,19 +13,19 @@ import (
 	"purerdma/verbs"
 )
 
-// Numbers of work requests, which are bits of node.pending.
+// Numbers of work requests. They are bits of node.pending.
 const (
 	idRecv = 1
 	idSend = 2
 )
 
-// Bytes of the buffer before there are messages.
+// Sizes of the parts of the buffer that precede the messages, in bytes.
 const (
 	filling    = 0x7b
 	fillingSRQ = 0
 )
 
-// node is one side.
+// node is one side of a run.
 type node struct {
 	Kind
 	opt *options
@@ -35,29 +35,29 @@ type node struct {
 	pd   *verbs.PD
 	mr   *verbs.MR
 	cq   *verbs.CQ
-	srq  *verbs.SRQ // nil but for SRQ
+	srq  *verbs.SRQ // nil except for SRQ
 	qps  []*verbs.QP
-	ah   *verbs.AH // of UD
+	ah   *verbs.AH // for UD
 	path oob.Path
 	own  []oob.Address
 
 	remote []oob.Address
 
-	recv    []verbs.RecvWR // one, of which all are copies
+	recv    []verbs.RecvWR // template of all receives
 	send    []verbs.SendWR
 	batch   verbs.Batch
 	inline  bool
-	routs   int // receives that are posted
+	routs   int // posted receives
 	pending []int
 }
 
-// fail prints what the C program says, and why, and returns err.
+// fail prints the C program's message and the cause, and returns err.
 func (n *node) fail(err error, format string, args ...any) error {
 	n.u.Errorf("%s\n%s: %v\n", fmt.Sprintf(format, args...), n.Name, err)
 	return err
 }
 
-// run is the whole run, but for close.
+// run runs everything except close.
 func (n *node) run(ctx context.Context) error {
 	for _, step := range []func() error{n.open, n.memory, n.queues, n.initQPs, n.firstReceives, n.address} {
 		if err := step(); err != nil {
@@ -102,14 +102,14 @@ func (n *node) open() (err error) {
 	return n.features()
 }
 
-// features refuses what the device has not.
+// features rejects options that the device does not support.
 func (n *node) features() error {
 	a := n.dev.Attr()
 	const need = verbs.ODPSend | verbs.ODPRecv
 	const needSRQ = verbs.ODPSend | verbs.ODPSRQRecv
 	var why string
 	switch {
-	case n.opt.unprot: // parent domains, in which libmlx5 has it, are of the C library
+	case n.opt.unprot: // libmlx5 implements it with parent domains, which only the C library has
 		return n.fail(errors.ErrUnsupported, "Couldn't allocate parent domain")
 	case n.opt.odp && !n.SRQ && (!a.ODP.Supported || a.ODP.RC&need != need):
 		why = "The device isn't ODP capable or does not support RC send and receive with ODP"
@@ -134,7 +134,7 @@ func (n *node) features() error {
 	return errors.New(why)
 }
 
-// head is how many bytes of a receive come before the message.
+// head returns the number of bytes before the message in a receive.
 func (n *node) head() int {
 	if n.Type == verbs.UD {
 		return verbs.GRHLen
@@ -142,7 +142,7 @@ func (n *node) head() int {
 	return 0
 }
 
-// message is what is sent, and the place where what comes lies.
+// message returns the memory of sent and received messages.
 func (n *node) message() verbs.SGE { return n.mr.Slice(n.head(), n.opt.size) }
 
 func (n *node) memory() (err error) {
@@ -193,7 +193,7 @@ func (n *node) queues() (err error) {
 	return nil
 }
 
-// initQPs moves the QPs to INIT. Which GID they have is known later.
+// initQPs moves the QPs to INIT. Their GID is not known yet.
 func (n *node) initQPs() error {
 	n.path = oob.Path{Port: uint8(n.opt.ibPort), SL: uint8(n.opt.sl), MTU: n.opt.mtu, RetryCount: 7}
 	for i, qp := range n.qps {
@@ -209,7 +209,7 @@ func (n *node) firstReceives() error {
 	return n.postReceives()
 }
 
-// postReceives posts receives until there are as many as there should be.
+// postReceives posts receives up to the required number.
 func (n *node) postReceives() (err error) {
 	for n.routs < n.opt.depth && err == nil {
 		if n.srq != nil {
@@ -227,7 +227,7 @@ func (n *node) postReceives() (err error) {
 	return nil
 }
 
-// address finds out what the peer must know, and prints it.
+// address determines and prints the address for the peer.
 func (n *node) address() error {
 	port, err := n.dev.QueryPort(uint8(n.opt.ibPort))
 	if err != nil {
@@ -245,7 +245,7 @@ func (n *node) address() error {
 		n.own = append(n.own, own)
 		s := own.String()
 		if n.Type == verbs.UD {
-			// There is a colon in this line of that program alone.
+			// Only ibv_ud_pingpong has a colon in this line.
 			s = fmt.Sprintf("LID 0x%04x, QPN 0x%06x, PSN 0x%06x: GID %v", own.LID, own.QPN, own.PSN, own.GID)
 		}
 		n.u.Printf("  local address:  %s\n", s)
@@ -253,8 +253,8 @@ func (n *node) address() error {
 	return nil
 }
 
-// sourceGID is the GID that -g names. Without -g it is none where a LID will do,
-// and otherwise the one that is chosen.
+// sourceGID returns the GID of -g. Without -g it returns none if a LID is sufficient, and
+// otherwise a suitable GID.
 func (n *node) sourceGID(port verbs.PortAttr) (verbs.GID, error) {
 	if n.opt.gid < 0 {
 		if port.LinkLayer != verbs.LinkEthernet {
@@ -279,7 +279,7 @@ func (n *node) sourceGID(port verbs.PortAttr) (verbs.GID, error) {
 	return g.GID, nil
 }
 
-// close gives everything up.
+// close releases everything.
 func (n *node) close() error {
 	var errs []error
 	for _, qp := range n.qps {

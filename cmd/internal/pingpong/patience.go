@@ -9,19 +9,17 @@ import (
 	"time"
 )
 
-// patience is how long a peer that is connected may say nothing. The C programs wait
-// for ever, also for a message of UC or UD that has been lost.
+// patience is the time limit for a connected peer without progress. The C programs wait
+// forever, even for a lost message of UC or UD.
 const patience = time.Minute
 
-// patient returns a context that ends when the steps have not moved for as long as
-// the limit.
+// patient returns a context that ends when steps has not changed for limit.
 func patient(ctx context.Context, limit time.Duration, steps *atomic.Int64) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		tick := time.NewTicker(limit)
 		defer tick.Stop()
-		// Nothing for a whole tick is nothing for the limit at least, and for less
-		// than two.
+		// If nothing changes for a whole tick, the silence is between one and two limits long.
 		for last := int64(-1); ; {
 			now := steps.Load()
 			if now == last {

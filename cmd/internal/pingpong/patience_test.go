@@ -26,22 +26,21 @@ import (
 	"purerdma/verbs"
 )
 
-// silent runs fn with a node whose peer says nothing, and expects that it gives up,
-// and says why.
+// silent runs fn with a node whose peer is silent. It checks that fn fails with the reason.
 func silent(t *testing.T, says string, fn func(n *node) error) {
 	t.Helper()
 	var errs bytes.Buffer
 	n := &node{Kind: RC, opt: &options{iters: 1, depth: 1, patience: 50 * time.Millisecond}, u: tool.NewUI("name", io.Discard, &errs)}
 	if err := fn(n); err == nil {
-		t.Error("no error from a silent peer")
+		t.Error("a node with a silent peer = nil, want an error")
 	}
 	if s := errs.String(); !strings.Contains(s, says) || !strings.Contains(s, "silent for 50ms") {
-		t.Errorf("it says %q", s)
+		t.Errorf("a node with a silent peer prints %q, want %q and the time limit", s, says)
 	}
 }
 
-// TestSilentPeer: a peer that takes the connection and then says nothing, or not all,
-// does not hold either side up for ever.
+// TestSilentPeer checks that a peer that connects and then sends nothing or too little does not
+// block either side forever.
 func TestSilentPeer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,7 +54,7 @@ func TestSilentPeer(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			conn.Write([]byte("0000:0000")) // and no more
+			conn.Write([]byte("0000:0000")) // an incomplete address
 		}
 	}()
 	silent(t, "Couldn't read/write remote address", func(n *node) error {
@@ -66,7 +65,7 @@ func TestSilentPeer(t *testing.T) {
 
 	port := freePort(t)
 	go func() {
-		// Addresses, and then no confirmation.
+		// Addresses without a confirmation.
 		conn := dial(t, port)
 		conn.Write([]byte("0000:000011:000001:" + strings.Repeat("0", 32) + "\x00"))
 	}()
@@ -96,7 +95,7 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
-// freePort returns a TCP port that nobody listens to.
+// freePort returns an unused TCP port.
 func freePort(t *testing.T) int {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -107,7 +106,7 @@ func freePort(t *testing.T) int {
 	return ln.Addr().(*net.TCPAddr).Port
 }
 
-// dial connects to a port as soon as somebody listens.
+// dial connects to a port as soon as there is a listener.
 func dial(t *testing.T, port int) net.Conn {
 	for {
 		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -124,8 +123,8 @@ func dial(t *testing.T, port int) net.Conn {
 	}
 }
 
-// TestStrangers: connections that send no addresses do not end a server that waits for its
-// client, and do not keep it from the client.
+// TestStrangers checks that connections without addresses neither end a waiting server nor keep
+// out its client.
 func TestStrangers(t *testing.T) {
 	for _, kind := range []Kind{RC, SRQ} {
 		var errs bytes.Buffer
@@ -133,10 +132,10 @@ func TestStrangers(t *testing.T) {
 		n.own = []oob.Address{{QPN: 17}}
 		served := make(chan error, 1)
 		go func() { served <- n.accept(t.Context()) }()
-		dial(t, n.opt.port) // which says nothing
+		dial(t, n.opt.port) // a silent connection
 		garbage := dial(t, n.opt.port)
 		garbage.Write(bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 1000))
-		io.Copy(io.Discard, garbage) // until the server has closed it
+		io.Copy(io.Discard, garbage) // wait until the server has closed it
 		dial(t, n.opt.port).Close()
 		all := slices.Clone(n.addresses())
 		all[0].QPN = 18
@@ -145,15 +144,15 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%s: Active = %v, %v, want QPN 17", kind.Name, remote, err)
 		}
 		if err := <-served; err != nil || n.remote[0].QPN != 18 {
-			t.Errorf("%s: accept = %v, the client has %v", kind.Name, err, n.remote)
+			t.Errorf("%s: accept = %v with the client's addresses %v, want QPN 18", kind.Name, err, n.remote)
 		}
 		if s := errs.String(); !strings.Contains(s, "Couldn't read remote address") {
-			t.Errorf("%s: it prints %q", kind.Name, s)
+			t.Errorf("%s: the server prints %q, want the reason for closing", kind.Name, s)
 		}
 	}
 }
 
-// TestPatient: as long as something moves, there is no end.
+// TestPatient checks that progress keeps the context alive.
 func TestPatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var steps atomic.Int64
@@ -162,12 +161,12 @@ func TestPatient(t *testing.T) {
 			steps.Add(1)
 			time.Sleep(20 * time.Millisecond)
 			if ctx.Err() != nil {
-				t.Fatal(context.Cause(ctx))
+				t.Fatalf("the context ended with %v in spite of progress", context.Cause(ctx))
 			}
 		}
 		cancel()
 		if context.Cause(ctx) != context.Canceled {
-			t.Error(context.Cause(ctx))
+			t.Errorf("Cause = %v, want context.Canceled", context.Cause(ctx))
 		}
 	})
 }

@@ -18,7 +18,7 @@ func TestFlags(t *testing.T) {
 	for _, tc := range []struct {
 		kind      Kind
 		args      string
-		out, errs string // what is printed of a bad line begins so
+		out, errs string // prefixes of the output for a bad line
 		check     func(*options) bool
 	}{
 		{RC, "", "", "", func(o *options) bool {
@@ -41,8 +41,8 @@ func TestFlags(t *testing.T) {
 		{SRQ, "-q 256", "", "num_qp 256 must be less than 255\n", nil},
 		{UC, "-o", usage, "PATH: invalid option -- 'o'\n", nil},
 		{UD, "-m 256", usage, "PATH: invalid option -- 'm'\n", nil},
-		{RC, "-m 1000", usage, "name: -m 1000: there is no such MTU\n", nil},
-		{RC, "-p 65536", usage, "name: -p 65536: it takes a number from 0 to 65535\n", nil},
+		{RC, "-m 1000", usage, "name: -m 1000: unknown MTU\n", nil},
+		{RC, "-p 65536", usage, "name: -p 65536: want a number from 0 to 65535\n", nil},
 		{RC, "-s 12x", usage, "name: -s 12x: ", nil},
 		{RC, "-i 0", usage, "name: -i 0: ", nil},
 		{RC, "a b", usage, "name: unexpected argument \"b\"\n", nil},
@@ -52,10 +52,10 @@ func TestFlags(t *testing.T) {
 			var out, errs bytes.Buffer
 			o, err := tc.kind.parse(&tool.UI{Name: "name", Path: "PATH", Out: &out, Err: &errs}, strings.Fields(tc.args))
 			if (err == nil) != (tc.check != nil) || err == nil && !tc.check(o) {
-				t.Errorf("%+v, %v", o, err)
+				t.Errorf("parse = %+v, %v, want success %t", o, err, tc.check != nil)
 			}
 			if !strings.HasPrefix(out.String(), tc.out) || !strings.HasPrefix(errs.String(), tc.errs) || err == nil && out.Len()+errs.Len() > 0 {
-				t.Errorf("printed %q and %q", &out, &errs)
+				t.Errorf("parse printed %q and %q, want %q and %q", &out, &errs, tc.out, tc.errs)
 			}
 		})
 	}
@@ -64,14 +64,14 @@ func TestFlags(t *testing.T) {
 func TestNoDevice(t *testing.T) {
 	var out, errs bytes.Buffer
 	if status := RC.run(context.Background(), []string{"-d", "nosuchdevice"}, &out, &errs); status != 1 || out.Len() > 0 || errs.Len() == 0 {
-		t.Errorf("status %d, printed %q and %q", status, &out, &errs)
+		t.Errorf("run(-d nosuchdevice) = %d, printed %q and %q, want 1 and an error", status, &out, &errs)
 	}
 }
 
 func TestFixed(t *testing.T) {
 	for want, f := range map[string]float64{"1.50": 1.5, "inf": math.Inf(1), "-nan": math.NaN(), "0.00": 0} {
 		if got := fixed(f); got != want {
-			t.Errorf("%v: %q, want %q", f, got, want)
+			t.Errorf("fixed(%v) = %q, want %q", f, got, want)
 		}
 	}
 }

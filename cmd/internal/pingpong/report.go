@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// report prints how fast it was, and with -c what came to the server.
+// report prints the rates, and with -c verifies the data that the server has received.
 func (n *node) report(took time.Duration) {
 	usec := float64(took.Microseconds())
 	iters := n.opt.iters
@@ -20,7 +20,7 @@ func (n *node) report(took time.Duration) {
 	}
 }
 
-// fixed is %.2f of printf(3), which has other words for what is no number.
+// fixed formats like %.2f of printf(3), which formats NaN and infinities differently from Go.
 func fixed(f float64) string {
 	switch {
 	case math.IsNaN(f):

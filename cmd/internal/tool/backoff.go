@@ -10,18 +10,18 @@ import (
 	"purerdma/cm"
 )
 
-// The pauses of a Backoff, as those of net/http's server.
+// The pauses of a Backoff, as in net/http's server.
 const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// Backoff paces a server that is out of file descriptors or memory, which a client that
-// leaves gives back. The zero Backoff is ready.
+// Backoff paces a server that is out of file descriptors or memory until a leaving client frees
+// some. The zero Backoff is ready for use.
 type Backoff struct{ pause time.Duration }
 
-// Wait reports whether a server goes on after an error, and pauses before it does: longer
-// after each failure until Reset. It does not go on when ctx has ended.
+// Wait reports whether a server should continue after an error. It pauses before it returns
+// true, longer after each failure until Reset. It returns false when ctx has ended.
 func (b *Backoff) Wait(ctx context.Context, err error) bool {
 	if !temporary(err) || ctx.Err() != nil {
 		return false
@@ -35,17 +35,17 @@ func (b *Backoff) Wait(ctx context.Context, err error) bool {
 	}
 }
 
-// Reset notes a success.
+// Reset records a success.
 func (b *Backoff) Reset() { b.pause = 0 }
 
-// temporary reports whether an operation may succeed later. A timeout is the caller's.
+// temporary reports whether an operation may succeed later. A timeout belongs to the caller.
 func temporary(err error) bool {
 	oe, ok := errors.AsType[*cm.OpError](err)
 	return ok && oe.Temporary() && !oe.Timeout()
 }
 
-// Accept is ln.Accept that waits while the process is out of descriptors or memory. report
-// gets each such error; nil ignores them.
+// Accept calls ln.Accept and waits while the process is out of descriptors or memory. It passes
+// each such error to report, unless report is nil.
 func Accept(ctx context.Context, ln *cm.Listener, report func(error)) (*cm.Request, error) {
 	var wait Backoff
 	for {

@@ -14,8 +14,8 @@ import (
 	"purerdma/cm"
 )
 
-// TestBackoff: the pauses grow while descriptors are missing, and no other error is waited
-// out.
+// TestBackoff checks that the pauses grow while descriptors are exhausted, and that other
+// errors cause no pause.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := &cm.OpError{Op: "accept", Err: syscall.EMFILE}

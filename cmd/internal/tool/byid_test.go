@@ -8,7 +8,7 @@ import (
 	"purerdma/cm"
 )
 
-// TestByID finds what was stored, until it is deleted.
+// TestByID checks that Load returns a stored object until it is deleted.
 func TestByID(t *testing.T) {
 	var b ByID[int]
 	one, two, n := new(cm.ID), new(cm.ID), 1

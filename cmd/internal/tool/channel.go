@@ -10,7 +10,7 @@ import (
 	"purerdma/cm"
 )
 
-// OpenChannel opens an event channel, and prints why it cannot.
+// OpenChannel opens an event channel. It prints a failure.
 func OpenChannel(u *UI) (*cm.EventChannel, error) {
 	ch, err := cm.NewEventChannel(nil)
 	switch {

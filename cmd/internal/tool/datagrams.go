@@ -11,16 +11,15 @@ import (
 	"purerdma/verbs"
 )
 
-// Datagrams is a UD QP of udaddy or mckey with what belongs to it: both send a
-// number of datagrams of one size, each of which carries the number of the QP that
-// it comes from.
+// Datagrams is a UD QP of udaddy or mckey with its resources. Both programs send a number of
+// datagrams of one size. Each datagram carries the number of its source QP.
 type Datagrams struct {
 	ID    *cm.ID
 	U     *UI
 	Count int
 	Size  int // bytes
 
-	// Whom the datagrams go to. AH is nil while that is not known.
+	// Destination of the datagrams. AH is nil while the destination is unknown.
 	AH        *verbs.AH
 	RemoteQPN uint32
 	QKey      uint32
@@ -28,11 +27,10 @@ type Datagrams struct {
 	pd *verbs.PD
 	cq *verbs.CQ
 	qp *verbs.QP
-	mr *verbs.MR // room for a GRH and what comes, and what is sent: one buffer, as in C
+	mr *verbs.MR // one buffer for received (after a GRH) and sent datagrams, as in C
 }
 
-// Init makes the objects when the ID's device is known. What fails has been
-// printed.
+// Init creates the objects when the ID's device is known. It prints a failure.
 func (d *Datagrams) Init() error {
 	dev := d.ID.Device()
 	if err := d.checkSize(dev); err != nil {
@@ -67,7 +65,7 @@ func (d *Datagrams) Init() error {
 	return nil
 }
 
-// checkSize refuses what does not fit into one packet.
+// checkSize rejects datagrams that do not fit into one packet.
 func (d *Datagrams) checkSize(dev *verbs.Device) error {
 	port, err := dev.QueryPort(d.ID.Port())
 	if err != nil {
@@ -81,14 +79,14 @@ func (d *Datagrams) checkSize(dev *verbs.Device) error {
 	return nil
 }
 
-// failed prints a failure in the words of the C program.
+// failed prints a failure as the C program does.
 func (d *Datagrams) failed(status int, what string, err error) error {
 	d.U.Printf("%s: %s\n", d.U.Name, what)
 	d.U.Fail(err)
 	return &StatusError{Status: status, Err: err}
 }
 
-// Address says whom datagrams go to.
+// Address sets the destination of the datagrams.
 func (d *Datagrams) Address(to *cm.UDParam) error {
 	d.RemoteQPN, d.QKey = to.QPN, to.QKey
 	var err error
@@ -133,15 +131,15 @@ func (d *Datagrams) PostSends(flags verbs.SendFlags) error {
 	return nil
 }
 
-// Await waits for as many completions as there are datagrams, each of which it
-// hands to note, unless that is nil.
+// Await waits for as many completions as there are datagrams. It passes each completion to
+// note, unless note is nil.
 func (d *Datagrams) Await(ctx context.Context, note func(*verbs.WC) error) error {
 	if d.mr == nil {
 		return nil
 	}
 	var wcs [8]verbs.WC
 	for done := 0; done < d.Count; {
-		// No more than are waited for: what comes after is for the next time.
+		// Poll at most the missing completions. Later ones belong to the next call.
 		n, err := d.cq.Wait(ctx, wcs[:min(len(wcs), d.Count-done)])
 		for i := range wcs[:n] {
 			if err = wcs[i].Err(); err == nil && note != nil {
@@ -161,7 +159,7 @@ func (d *Datagrams) Await(ctx context.Context, note func(*verbs.WC) error) error
 	return nil
 }
 
-// AnswerTo takes the sender of a datagram for whom the next ones go to.
+// AnswerTo makes the sender of a datagram the destination of the next ones.
 func (d *Datagrams) AnswerTo(wc *verbs.WC) error {
 	if wc.Flags&verbs.WCWithImm == 0 {
 		return errors.New("a datagram does not carry the number of its QP")
@@ -179,9 +177,9 @@ func (d *Datagrams) AnswerTo(wc *verbs.WC) error {
 	return err
 }
 
-// Close gives everything up.
+// Close releases all objects.
 func (d *Datagrams) Close() error {
-	// First the ID: it detaches the QP.
+	// Close the ID first, because that detaches the QP.
 	errs := []error{d.ID.Close()}
 	if d.qp != nil {
 		errs = append(errs, d.qp.Close())

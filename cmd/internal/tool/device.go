@@ -9,8 +9,8 @@ import (
 	"purerdma/verbs"
 )
 
-// OpenDevice opens the device of a name, or with "" the first one, and prints why
-// it cannot in the words of the programs of libibverbs.
+// OpenDevice opens the device with a name, or the first device if name is "". It prints a
+// failure as the programs of libibverbs do.
 func OpenDevice(u *UI, name string) (*verbs.Device, error) {
 	infos, err := verbs.DefaultHost().Devices()
 	if err != nil {
@@ -35,7 +35,7 @@ func OpenDevice(u *UI, name string) (*verbs.Device, error) {
 	return dev, err
 }
 
-// Errno returns the number of the errno in err, -1 if there is none.
+// Errno returns the number of the errno in err, or -1 if there is none.
 func Errno(err error) int {
 	if e, ok := errors.AsType[syscall.Errno](err); ok {
 		return int(e)

@@ -2,8 +2,8 @@
 
 package tool
 
-// Finish prints how a run has ended and returns the exit status. free is called
-// in between, as the C programs do.
+// Finish prints the result of a run and returns the exit status. It calls free between the two
+// lines, as the C programs do.
 func (u *UI) Finish(err error, free func()) int {
 	u.Printf("test complete\n")
 	free()

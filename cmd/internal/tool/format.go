@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Format is how addresses are written on a command line: flag -f of several
-// programs.
+// Format is the format of addresses on a command line, flag -f of several programs.
 type Format uint8
 
 const (
@@ -17,11 +16,11 @@ const (
 	FormatGID                   // addresses of InfiniBand
 )
 
-// errFormat is a Format that there is not; the C programs warn of it and go on.
+// errFormat reports an unknown Format. The C programs warn about it and continue.
 var errFormat = errors.New("unknown address format")
 
-// ParseFormat reads a Format as the C programs do, by the first letters. For one
-// that there is not it returns FormatAny, and what the C programs print.
+// ParseFormat parses a Format as the C programs do, by the first letters. For an unknown format
+// it returns FormatAny and the C programs' warning as an error.
 func ParseFormat(s string) (Format, error) {
 	switch {
 	case HasPrefixFold(s, "ip"):
@@ -34,7 +33,7 @@ func ParseFormat(s string) (Format, error) {
 	return FormatAny, errFormat
 }
 
-// HasPrefixFold is strings.HasPrefix that takes capitals for small letters.
+// HasPrefixFold is like strings.HasPrefix, but ignores case.
 func HasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }

@@ -14,16 +14,16 @@ import (
 // Flag is one flag of a command line.
 type Flag struct {
 	Name  byte
-	Value string // of a flag that takes one
+	Value string // "" for a flag without a value
 }
 
-// FlagError is a flag that a program does not have, or one without its value.
+// FlagError reports an unknown flag, or a flag without its value.
 type FlagError struct {
 	Name    byte
-	Missing bool // the value
+	Missing bool // the value is missing
 }
 
-// Error says it in the words of getopt(3).
+// Error returns the message of getopt(3).
 func (e *FlagError) Error() string {
 	if e.Missing {
 		return fmt.Sprintf("option requires an argument -- '%c'", e.Name)
@@ -31,13 +31,13 @@ func (e *FlagError) Error() string {
 	return fmt.Sprintf("invalid option -- '%c'", e.Name)
 }
 
-// Getopt takes a command line apart like getopt(3) of the C library. spec lists
-// the flags, with a colon after each that takes a value. Flags may be joined
-// (-svV), a value may be joined to its flag (-C10), and what follows "--" is no
-// flag. What is no flag is in rest.
+// Getopt parses a command line like getopt(3) of the C library. spec lists the flags, with a
+// colon after each flag that takes a value. Flags may be joined (-svV), and a value may be
+// joined to its flag (-C10). Arguments after "--" are not flags. rest contains the arguments
+// that are not flags.
 //
-// At a bad flag the parse ends: the error is a *FlagError, and flags are those
-// before it.
+// Parsing ends at the first bad flag. The error is then a *FlagError, and flags contains the
+// preceding flags.
 func Getopt(spec string, args []string) (flags []Flag, rest []string, err error) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -72,11 +72,11 @@ func Getopt(spec string, args []string) (flags []Flag, rest []string, err error)
 	return flags, rest, nil
 }
 
-// ErrRange is a number that a flag cannot take.
+// ErrRange reports a number outside of a flag's range.
 var ErrRange = errors.New("out of range")
 
-// Number parses a decimal number between lo and hi. Unlike atoi(3) it takes no
-// number with something behind it.
+// Number parses a decimal number between lo and hi. Unlike atoi(3) it rejects trailing
+// characters.
 func Number(s string, lo, hi int) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err == nil && (n < lo || n > hi) {
@@ -85,36 +85,36 @@ func Number(s string, lo, hi int) (int, error) {
 	return n, err
 }
 
-// Octet parses a number of 8 bits that may be hexadecimal or octal, as strtoul(3)
-// with base 0 does.
+// Octet parses a number of 8 bits that may be hexadecimal or octal, like strtoul(3) with base
+// 0.
 func Octet(s string) (uint8, error) {
 	n, err := strconv.ParseUint(s, 0, 8)
 	return uint8(n), err
 }
 
-// Int is Number as a flag has it: the error names the flag and its range.
+// Int calls Number on the flag's value. Its error contains the flag and its range.
 func (f Flag) Int(lo, hi int) (int, error) {
 	n, err := Number(f.Value, lo, hi)
 	if err != nil {
-		return 0, fmt.Errorf("-%c %s: it takes a number from %d to %d", f.Name, f.Value, lo, hi)
+		return 0, fmt.Errorf("-%c %s: want a number from %d to %d", f.Name, f.Value, lo, hi)
 	}
 	return n, nil
 }
 
-// Octet is the function Octet as a flag has it.
+// Octet calls the function Octet on the flag's value.
 func (f Flag) Octet() (uint8, error) {
 	n, err := Octet(f.Value)
 	if err != nil {
-		return 0, fmt.Errorf("-%c %s: it takes a number from 0 to 255", f.Name, f.Value)
+		return 0, fmt.Errorf("-%c %s: want a number from 0 to 255", f.Name, f.Value)
 	}
 	return n, nil
 }
 
-// PortSpace reads a port space by its number, which may be hexadecimal.
+// PortSpace parses a port space by its number, which may be hexadecimal.
 func PortSpace(f Flag) (cm.PortSpace, error) {
 	n, err := strconv.ParseUint(f.Value, 0, 16)
 	if err != nil {
-		return 0, fmt.Errorf("-%c %s: it takes the number of a port space", f.Name, f.Value)
+		return 0, fmt.Errorf("-%c %s: want the number of a port space", f.Name, f.Value)
 	}
 	return cm.PortSpace(n), nil
 }

@@ -7,26 +7,24 @@ import (
 	"strings"
 )
 
-// LongFlag is a flag that has a long name, too, as "--port" for -p.
+// LongFlag is a flag that also has a long name, such as "--port" for -p.
 type LongFlag struct {
 	Name byte
 	Long string
-	Arg  bool // it takes a value
+	Arg  bool // whether it takes a value
 }
 
-// LongFlagError is a long flag that a program does not have, or with a value too
-// many or too few.
+// LongFlagError reports an unknown long flag, or one with an unexpected or missing value.
 type LongFlagError struct {
-	Name   string // as it was given, without value
-	Reason string // in the words of getopt_long(3), with %s for the name
+	Name   string // as given, without value
+	Reason string // the message of getopt_long(3), with %s for the name
 }
 
-// Error says it in the words of getopt_long(3).
+// Error returns the message of getopt_long(3).
 func (e *LongFlagError) Error() string { return fmt.Sprintf(e.Reason, "'--"+e.Name+"'") }
 
-// GetoptLong is Getopt with long flags: "--port=1", "--port 1", and any beginning
-// of a name that has no other meaning. The error is a *FlagError or a
-// *LongFlagError.
+// GetoptLong is like Getopt with long flags: "--port=1", "--port 1", and any unambiguous prefix
+// of a name. The error is a *FlagError or a *LongFlagError.
 func GetoptLong(all []LongFlag, args []string) (flags []Flag, rest []string, err error) {
 	var spec strings.Builder
 	for _, f := range all {
@@ -35,7 +33,7 @@ func GetoptLong(all []LongFlag, args []string) (flags []Flag, rest []string, err
 			spec.WriteByte(':')
 		}
 	}
-	// Long flags are replaced by short ones, up to a "--" or the first bad flag.
+	// Replace long flags by short ones, up to a "--" or the first bad flag.
 	for len(args) > 0 {
 		arg := args[0]
 		long, isLong := strings.CutPrefix(arg, "--")
@@ -74,7 +72,7 @@ func GetoptLong(all []LongFlag, args []string) (flags []Flag, rest []string, err
 	return flags, rest, nil
 }
 
-// findLong returns the flag whose name it is, or the only one that begins so.
+// findLong returns the flag with a name, or the only flag whose name has it as a prefix.
 func findLong(all []LongFlag, name string) (LongFlag, error) {
 	var found []LongFlag
 	for _, f := range all {

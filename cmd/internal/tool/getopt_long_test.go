@@ -37,7 +37,7 @@ func TestGetoptLong(t *testing.T) {
 			said = err.Error()
 		}
 		if strings.Join(got, " ") != tc.want || strings.Join(rest, " ") != tc.rest || said != tc.err {
-			t.Errorf("%q: %q, rest %q, %v\nwant %q, rest %q, %s", tc.args, got, rest, err, tc.want, tc.rest, tc.err)
+			t.Errorf("GetoptLong(%q) = %q, rest %q, %v\nwant %q, rest %q, %s", tc.args, got, rest, err, tc.want, tc.rest, tc.err)
 		}
 	}
 }

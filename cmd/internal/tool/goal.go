@@ -7,21 +7,21 @@ import (
 	"errors"
 )
 
-// Goal is a number of things that are to happen, in the goroutine that handles
-// events, and that the first failure puts an end to.
+// Goal counts down a number of expected events. The first failure ends it. The goroutine that
+// handles events updates it.
 type Goal struct {
 	w      Waiter
 	left   int
 	failed error
 }
 
-// NewGoal returns one of n things.
+// NewGoal returns a Goal of n events.
 func NewGoal(n int) *Goal { return &Goal{left: n} }
 
-// Done notes that one of them has happened.
+// Done records one event.
 func (g *Goal) Done() { g.w.Do(func() { g.left-- }) }
 
-// Fail notes a failure, unless err is nil.
+// Fail records a failure, unless err is nil.
 func (g *Goal) Fail(err error) {
 	g.w.Do(func() {
 		if g.failed == nil {
@@ -30,7 +30,7 @@ func (g *Goal) Fail(err error) {
 	})
 }
 
-// Wait waits until all have happened, or one has failed.
+// Wait waits until all events have happened or one has failed.
 func (g *Goal) Wait(ctx context.Context) error {
 	var failed error
 	err := g.w.Until(ctx, func() bool {

@@ -12,15 +12,13 @@ import (
 	"purerdma/verbs"
 )
 
-// HelloSize is the size of the message that rdma_client and rdma_server send each
-// other, in bytes.
+// HelloSize is the size of the messages between rdma_client and rdma_server, in bytes.
 const HelloSize = 16
 
-// disconnectGrace is how long a side waits for the peer's answer to its
-// disconnect.
+// disconnectGrace is the time that a side waits for the peer's answer to its disconnect.
 const disconnectGrace = 3 * time.Second
 
-// HelloQP is the QP that both have: one message at a time, sent inline.
+// HelloQP returns the QP configuration of both sides, for one inline message at a time.
 func HelloQP() verbs.QPConfig {
 	return verbs.QPConfig{
 		Type: verbs.RC, SignalAll: true,
@@ -28,7 +26,7 @@ func HelloQP() verbs.QPConfig {
 	}
 }
 
-// Hello is one side of the exchange: the buffers, and later the connection.
+// Hello is one side of the exchange with its buffers and its connection.
 type Hello struct {
 	u    *UI
 	recv *verbs.MR
@@ -36,15 +34,15 @@ type Hello struct {
 	conn *cm.Conn
 }
 
-// Stage is what a cm.Resolved and a cm.Request have in common.
+// Stage contains the common methods of cm.Resolved and cm.Request.
 type Stage interface {
 	PD() (*verbs.PD, error)
 	QP() (*verbs.QP, error)
 	PostRecv(wrID uint64, sg ...verbs.SGE) error
 }
 
-// NewHello makes the buffers on a connection that is about to be, and posts the
-// receive. What fails has been printed, under the name of the C library's call.
+// NewHello creates the buffers for a pending connection and posts the receive. It prints a
+// failure under the name of the C library's call.
 func NewHello(u *UI, s Stage) (*Hello, error) {
 	h := &Hello{u: u}
 	qp, err := s.QP()
@@ -86,10 +84,10 @@ func (h *Hello) register(s Stage, inline bool) error {
 	return err
 }
 
-// Connected hands the connection over, which Close closes.
+// Connected sets the connection, which Close then closes.
 func (h *Hello) Connected(conn *cm.Conn) { h.conn = conn }
 
-// Send sends the message and waits until the peer has it.
+// Send sends the message and waits until the peer has received it.
 func (h *Hello) Send(ctx context.Context) error {
 	var message [HelloSize]byte
 	var b verbs.Batch
@@ -116,8 +114,7 @@ func (h *Hello) Send(ctx context.Context) error {
 	return err
 }
 
-// Receive waits for the peer's message. One that has another size than all have
-// is an error.
+// Receive waits for the peer's message. A message of the wrong size is an error.
 func (h *Hello) Receive(ctx context.Context) error {
 	wc, err := h.conn.WaitRecv(ctx)
 	if err == nil && wc.ByteLen != HelloSize {
@@ -129,20 +126,20 @@ func (h *Hello) Receive(ctx context.Context) error {
 	return err
 }
 
-// HelloSizeError is a message that has not the size of all messages.
+// HelloSizeError reports a message of the wrong size.
 type HelloSizeError struct{ Size uint32 }
 
 func (e *HelloSizeError) Error() string {
 	return fmt.Sprintf("the peer's message has %d bytes, want %d", e.Size, HelloSize)
 }
 
-// Close disconnects, if there is a connection, and gives everything up.
+// Close disconnects, if there is a connection, and releases everything.
 func (h *Hello) Close() error {
 	var errs []error
 	if h.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), disconnectGrace)
 		defer cancel()
-		// The connection has ended also without an answer.
+		// The connection has ended even without an answer.
 		h.conn.Disconnect(ctx)
 		errs = append(errs, h.conn.Close())
 	}

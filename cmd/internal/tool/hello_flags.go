@@ -17,9 +17,8 @@ const helloUsage = `	[-s server_address]
 
 const helloPort = "7471"
 
-// HelloProgram returns the program of either side: it reads the command line,
-// whose -s may be left out, and hands the names to run, which has printed what it
-// fails of.
+// HelloProgram returns the program of either side. It parses the command line, whose -s is
+// optional, and passes the names to run. run prints its failures.
 func HelloProgram(name, server string, run func(context.Context, *UI, Names) error) Program {
 	return func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		u := NewUI(name, stdout, stderr)
@@ -39,7 +38,7 @@ func HelloProgram(name, server string, run func(context.Context, *UI, Names) err
 	}
 }
 
-// helloFlags reads the command line. The address is that of -s on either side.
+// helloFlags parses the command line. The address of -s applies to either side.
 func helloFlags(args []string, server string) (Names, error) {
 	names := Names{Dest: server, Service: helloPort, Space: cm.PortSpaceTCP}
 	flags, rest, err := Getopt("s:p:", args)
@@ -47,7 +46,7 @@ func helloFlags(args []string, server string) (Names, error) {
 		return names, err
 	}
 	if len(rest) > 0 {
-		return names, fmt.Errorf("unexpected argument %q: an address is given with -s", rest[0])
+		return names, fmt.Errorf("unexpected argument %q: use -s for an address", rest[0])
 	}
 	for _, f := range flags {
 		switch f.Name {

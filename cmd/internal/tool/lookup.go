@@ -24,10 +24,10 @@ func LookupHost(ctx context.Context, host string) (netip.Addr, error) {
 	return info.DstAddr.Addr(), nil
 }
 
-// Names are the addresses that a program was given, as they were written.
+// Names contains the addresses from a command line, as written.
 type Names struct {
-	Source  string // to bind to, may be ""
-	Dest    string // of the server; "" on the server itself
+	Source  string // address to bind to, may be ""
+	Dest    string // address of the server, "" on the server
 	Service string // the port, a number or a name
 	Format  Format
 	Space   cm.PortSpace

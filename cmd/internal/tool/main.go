@@ -11,15 +11,14 @@ import (
 	"syscall"
 )
 
-// statusSignalled is added to the number of the signal that ended a program, as
-// a shell reports it.
+// statusSignalled is added to the number of the signal that ended a program, as in a shell.
 const statusSignalled = 128
 
-// Program is a whole program: it ends with ctx, and returns its exit status.
+// Program is a whole program. It ends with ctx and returns its exit status.
 type Program func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
-// Main runs a program with the process's arguments, and exits with its status. A
-// SIGINT or SIGTERM ends the context; a second one ends the process at once.
+// Main runs a program with the process's arguments and exits with its status. SIGINT or SIGTERM
+// ends the context. A second signal ends the process at once.
 func Main(run Program) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var caught atomic.Int32

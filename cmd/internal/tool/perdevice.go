@@ -9,9 +9,9 @@ import (
 	"purerdma/verbs"
 )
 
-// PerDevice holds an object for each device, which all connections of the device
-// share: a completion channel, and so one file descriptor however many they are,
-// or a CQ. Make must be set.
+// PerDevice contains an object for each device that all connections of the device share. The
+// object is a CQ or a completion channel, whose file descriptor is then needed only once. Make
+// must be set.
 type PerDevice[T interface {
 	Device() *verbs.Device
 	Close() error
@@ -22,7 +22,7 @@ type PerDevice[T interface {
 	all []T
 }
 
-// On returns the object of a device, making it if it is the first time.
+// On returns the object of a device. The first call for a device creates it.
 func (p *PerDevice[T]) On(dev *verbs.Device) (T, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,7 +38,7 @@ func (p *PerDevice[T]) On(dev *verbs.Device) (T, error) {
 	return obj, err
 }
 
-// Close closes the objects. What was made on them has been closed before.
+// Close closes the objects. The caller has closed their dependents before.
 func (p *PerDevice[T]) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,18 +8,19 @@ import (
 	"purerdma/cm"
 )
 
-// Pump fetches the events of a channel in a goroutine of its own and hands them to
-// a function, one after the other.
+// Pump fetches the events of a channel in its own goroutine and passes them to a function, one
+// after the other.
 type Pump struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// StartPump starts to fetch. handle need not acknowledge the events. failed gets
-// the error that ends it, unless that was Stop or ctx. While the process is out of
-// descriptors or memory the Pump waits: a connect request that could not be taken up for
-// that reason, for which a listener gets a CONNECT_ERROR, was refused, as librdmacm
-// refuses it without an event.
+// StartPump starts to fetch events. handle need not acknowledge them. failed receives the error
+// that ended the Pump, unless Stop or ctx ended it.
+//
+// While the process is out of descriptors or memory, the Pump waits. It may then be impossible
+// to accept a connect request, for which a listener gets a CONNECT_ERROR. Such a request was
+// rejected. librdmacm rejects it without an event.
 func StartPump(ctx context.Context, ch *cm.EventChannel, handle func(*cm.Event), failed func(error)) *Pump {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Pump{cancel: cancel, done: make(chan struct{})}
@@ -49,7 +50,7 @@ func StartPump(ctx context.Context, ch *cm.EventChannel, handle func(*cm.Event),
 	return p
 }
 
-// Stop ends it, and waits for the function that is running.
+// Stop ends the Pump and waits for the running function.
 func (p *Pump) Stop() {
 	p.cancel()
 	<-p.done

@@ -10,15 +10,14 @@ import (
 	"purerdma/cmd/internal/addrinfo"
 )
 
-// Statuses of the C programs: what they return for a call that failed, and for
-// memory that could not be had.
+// Statuses of the C programs for a failed call and for failed memory allocation.
 const (
 	StatusFailed = -1
 	StatusNoMem  = -12 // -ENOMEM
 	StatusInval  = -22 // -EINVAL
 )
 
-// StatusError is an error with the status that the C program ends with for it.
+// StatusError is an error with the C program's exit status for it.
 type StatusError struct {
 	Status int
 	Err    error
@@ -29,8 +28,8 @@ func (e *StatusError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// Status returns the status that a C program ends with: 0 without an error, -1
-// for one that has no other.
+// Status returns the exit status of a C program: 0 for nil, and -1 for an error without a
+// status.
 func Status(err error) int {
 	if err == nil {
 		return 0
@@ -44,8 +43,8 @@ func Status(err error) int {
 	return StatusFailed
 }
 
-// EventError is the error of an event that says that connecting has failed, with
-// the event's status.
+// EventError returns an error for an event of a failed connection attempt, with the event's
+// status.
 func EventError(ev *cm.Event) error {
 	err := ev.Err()
 	if err == nil {

@@ -44,7 +44,7 @@ func TestGetopt(t *testing.T) {
 			said = err.Error()
 		}
 		if strings.Join(got, " ") != tc.want || strings.Join(rest, " ") != tc.rest || said != tc.err {
-			t.Errorf("%q: %q, rest %q, %v\nwant %q, rest %q, %s", tc.args, got, rest, err, tc.want, tc.rest, tc.err)
+			t.Errorf("Getopt(%q) = %q, rest %q, %v\nwant %q, rest %q, %s", tc.args, got, rest, err, tc.want, tc.rest, tc.err)
 		}
 	}
 }
@@ -55,11 +55,11 @@ func FuzzGetopt(f *testing.F) {
 		args := strings.Split(line, " ")
 		flags, rest, err := Getopt(spec, args)
 		if n := len(flags) + len(rest); err == nil && n > len(line)+1 {
-			t.Fatalf("%d flags and arguments out of %q", n, line)
+			t.Fatalf("Getopt returned %d flags and arguments for %q", n, line)
 		}
 		for _, fl := range flags {
 			if !strings.ContainsRune(spec, rune(fl.Name)) && fl.Name < 0x80 {
-				t.Fatalf("flag %q is not in %q", fl.Name, spec)
+				t.Fatalf("Getopt returned flag %q, which is not in %q", fl.Name, spec)
 			}
 		}
 	})
@@ -67,21 +67,21 @@ func FuzzGetopt(f *testing.F) {
 
 func TestNumbers(t *testing.T) {
 	if n, err := (Flag{'c', "12"}).Int(0, 12); n != 12 || err != nil {
-		t.Error(n, err)
+		t.Errorf("Int(0, 12) of 12 = %d, %v", n, err)
 	}
 	for _, s := range []string{"", "13", "-1", "1x", "0x1", "99999999999999999999"} {
-		if _, err := (Flag{'c', s}).Int(0, 12); err == nil || err.Error() != "-c "+s+": it takes a number from 0 to 12" {
-			t.Errorf("%q: %v", s, err)
+		if _, err := (Flag{'c', s}).Int(0, 12); err == nil || err.Error() != "-c "+s+": want a number from 0 to 12" {
+			t.Errorf("Int(0, 12) of %q = %v, want a range error", s, err)
 		}
 	}
 	for s, want := range map[string]uint8{"0": 0, "255": 255, "0x1f": 31, "010": 8} {
 		if n, err := (Flag{'t', s}).Octet(); n != want || err != nil {
-			t.Errorf("%q: %d %v", s, n, err)
+			t.Errorf("Octet of %q = %d, %v, want %d", s, n, err, want)
 		}
 	}
 	for _, s := range []string{"", "256", "-1", "x"} {
 		if _, err := (Flag{'t', s}).Octet(); err == nil {
-			t.Errorf("%q was taken", s)
+			t.Errorf("Octet of %q = nil error", s)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestStrerror(t *testing.T) {
 		"Cannot assign requested address": syscall.EADDRNOTAVAIL,
 	} {
 		if got := Strerror(err); got != want {
-			t.Errorf("%v: %q, want %q", err, got, want)
+			t.Errorf("Strerror(%v) = %q, want %q", err, got, want)
 		}
 	}
 }
@@ -108,14 +108,14 @@ func TestUI(t *testing.T) {
 	u.Perror("it failed", fmt.Errorf("because: %w", syscall.EINVAL))
 	u.Usage(&FlagError{Name: 'y'}, "\t[-z]\n")
 	if want := "a1\nusage: /bin/x\n\t[-z]\n"; out.String() != want {
-		t.Errorf("%q, want %q", &out, want)
+		t.Errorf("stdout = %q, want %q", &out, want)
 	}
 	if want := "it failed: Invalid argument\nx: because: invalid argument\n/bin/x: invalid option -- 'y'\n"; errs.String() != want {
-		t.Errorf("%q, want %q", &errs, want)
+		t.Errorf("stderr = %q, want %q", &errs, want)
 	}
 }
 
-// A write to a full disk is remembered.
+// TestOutputFailure checks that the UI keeps the error of a write to a full disk.
 func TestOutputFailure(t *testing.T) {
 	full := errors.New("disk full")
 	u := &UI{Out: failingWriter{full}, Err: failingWriter{full}}
@@ -142,7 +142,7 @@ func TestResolve(t *testing.T) {
 	} {
 		local, remote, err := (&Names{Source: tc.src, Dest: tc.dst, Service: tc.service}).Resolve(t.Context())
 		if err != nil || local.String() != tc.local || remote.String() != tc.remote {
-			t.Errorf("%q %q: %v %v %v", tc.src, tc.dst, local, remote, err)
+			t.Errorf("Resolve of %q, %q = %v, %v, %v, want %s, %s", tc.src, tc.dst, local, remote, err, tc.local, tc.remote)
 		}
 	}
 	for _, tc := range []struct {
@@ -163,11 +163,11 @@ func TestResolve(t *testing.T) {
 		t.Error(err)
 	}
 	if ip, err := LookupHost(t.Context(), "10.8.0.1"); ip != netip.MustParseAddr("10.8.0.1") || err != nil {
-		t.Error(ip, err)
+		t.Errorf("LookupHost(10.8.0.1) = %v, %v", ip, err)
 	}
 	local, _, err := (&Names{Source: "fe80::1", Service: "1", Format: FormatGID, Space: cm.PortSpaceIB}).Resolve(t.Context())
 	if err != nil || local.IB.GID != netip.MustParseAddr("fe80::1").As16() {
-		t.Errorf("%+v %v", local, err)
+		t.Errorf("Resolve of a GID = %+v, %v, want fe80::1", local, err)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestWaiter(t *testing.T) {
 			synctest.Wait()
 			w.Do(func() {
 				if done {
-					t.Errorf("it did not wait: %d", n)
+					t.Errorf("Until returned before its condition held: n = %d", n)
 				}
 				n++
 			})
@@ -193,7 +193,7 @@ func TestWaiter(t *testing.T) {
 		synctest.Wait()
 		w.Do(func() {
 			if !done {
-				t.Error("it was not woken")
+				t.Error("Until has not returned although its condition holds")
 			}
 		})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -14,11 +14,11 @@ import (
 	"purerdma/cm"
 )
 
-// UI is where a program speaks. Each call writes once, so that the lines of
-// several goroutines do not mix.
+// UI is the output of a program. Each call writes once, so that the lines of several goroutines
+// do not mix.
 type UI struct {
-	Name string // the program's
-	Path string // as it was called, which usage and bad flags print
+	Name string // name of the program
+	Path string // name as invoked, printed with usage and bad flags
 	Out  io.Writer
 	Err  io.Writer
 
@@ -31,8 +31,7 @@ func NewUI(name string, stdout, stderr io.Writer) *UI {
 	return &UI{Name: name, Path: os.Args[0], Out: stdout, Err: stderr}
 }
 
-// Printf prints to standard output. A failure to do so, as on a full disk, is
-// kept for Failure.
+// Printf prints to standard output. A write error, such as a full disk, is kept for Failure.
 func (u *UI) Printf(format string, args ...any) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -49,31 +48,31 @@ func (u *UI) Errorf(format string, args ...any) {
 	fmt.Fprintf(u.Err, format, args...)
 }
 
-// Perror prints what perror(3) would: what failed, and why as the C library says
-// it. The whole of err follows in a line of its own.
+// Perror prints the message of perror(3), which is the failed operation and the C library's text for the
+// cause. A second line contains the whole err.
 func (u *UI) Perror(what string, err error) {
 	u.Errorf("%s: %s\n%s: %v\n", what, Strerror(err), u.Name, err)
 }
 
-// Fail prints an error that the C program has no words for.
+// Fail prints an error for which the C program has no message.
 func (u *UI) Fail(err error) { u.Errorf("%s: %v\n", u.Name, err) }
 
-// Failure returns the first failure to print to standard output.
+// Failure returns the first write error of standard output.
 func (u *UI) Failure() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.failed
 }
 
-// Usage reports a bad command line: the reason and, on standard output, the
-// usage that the C program shows there.
+// Usage reports a bad command line. It prints the reason, and the C program's usage on standard
+// output.
 func (u *UI) Usage(err error, usage string) {
 	u.Errorf("%s: %v\n", u.Path, err)
 	u.Printf("usage: %s\n%s", u.Path, usage)
 }
 
-// Strerror returns the text that strerror(3) has for the errno in err, or err's
-// own where there is none. A rejection is what librdmacm makes of it.
+// Strerror returns the text of strerror(3) for the errno in err, or err's own text without an
+// errno. A rejection has librdmacm's errno.
 func Strerror(err error) string {
 	if _, ok := errors.AsType[*cm.RejectError](err); ok {
 		err = syscall.ECONNREFUSED
@@ -82,10 +81,10 @@ func Strerror(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	// Go's texts are those of the C library with a small letter at the front,
-	// unless a name begins them.
+	// Go's texts equal the C library's except for the first letter, which is a small letter
+	// unless a name begins the text.
 	text := errno.Error()
-	if strings.HasPrefix(text, "errno ") { // of the kernel's own, such as ENOTSUPP
+	if strings.HasPrefix(text, "errno ") { // an errno that only the kernel defines, such as ENOTSUPP
 		return fmt.Sprintf("Unknown error %d", int(errno))
 	}
 	return strings.ToUpper(text[:1]) + text[1:]

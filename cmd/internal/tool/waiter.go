@@ -7,16 +7,15 @@ import (
 	"sync"
 )
 
-// Waiter guards what some goroutines change and one waits for. The zero Waiter
+// Waiter guards state that some goroutines change and one goroutine waits for. The zero Waiter
 // is ready for use.
 type Waiter struct {
 	mu   sync.Mutex
-	cond func() bool   // what Until waits for, nil if nobody waits
+	cond func() bool   // condition of Until, nil if no goroutine waits
 	met  chan struct{} // closed when cond holds
 }
 
-// Do runs fn with the lock held. The waiter wakes only when what it waits for has
-// come true.
+// Do runs fn with the lock held. The waiter wakes only when its condition has become true.
 func (w *Waiter) Do(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -27,8 +26,8 @@ func (w *Waiter) Do(fn func()) {
 	}
 }
 
-// Until waits until cond, which runs with the lock held, is true or ctx ends. One
-// goroutine may wait at a time.
+// Until waits until cond is true or ctx ends. cond runs with the lock held. Only one goroutine
+// may wait at a time.
 func (w *Waiter) Until(ctx context.Context, cond func() bool) error {
 	w.mu.Lock()
 	if cond() {

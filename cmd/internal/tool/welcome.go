@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// HelloTime is how long a connection may take to send its first message. Peers send that
-// as soon as they have connected.
+// HelloTime is the time limit for the first message of a connection. Peers send it as soon as
+// they have connected.
 const HelloTime = 10 * time.Second
 
-// maxStrangers bounds the connections that have sent nothing yet, beyond the guests that
-// are missing.
+// maxStrangers bounds the number of silent connections in excess of the missing guests.
 const maxStrangers = 64
 
 // Guest is a connection that has sent the first message of a peer.
@@ -23,22 +22,21 @@ type Guest[T any] struct {
 	Hello T
 }
 
-// Welcome waits for peers at a TCP port, which is open to everybody. A connection that
-// does not send a peer's first message in time is closed, and does not count.
+// Welcome waits for peers at a TCP port, to which any host can connect. It closes connections
+// that do not send a peer's first message in time, and does not count them.
 type Welcome[T any] struct {
 	Listener net.Listener
-	Patience time.Duration // for the first message; 0 means HelloTime
-	// Read reads the first message, and fails if it is none of a peer's. It ends with
-	// the connection's deadline. Several may run at a time.
+	Patience time.Duration // time limit of the first message, 0 means HelloTime
+	// Read reads the first message and fails if it is not a peer's. The connection's deadline
+	// ends it. It may run concurrently.
 	Read func(net.Conn) (T, error)
-	// Refused hears of the connections that are closed, and why. It may be called
-	// concurrently.
+	// Refused receives the closed connections with the reason. It may be called concurrently.
 	Refused func(conn net.Conn, err error)
 }
 
-// Gather returns the first n guests, in the order of their messages, and closes the
-// listener and all other connections. With an error it returns the guests so far. Their
-// connections are the caller's.
+// Gather returns the first n guests in the order of their messages. It closes the listener and
+// all other connections. With an error it returns the guests so far. The caller owns their
+// connections.
 func (w *Welcome[T]) Gather(ctx context.Context, n int) ([]Guest[T], error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(ctx, func() { w.Listener.Close() })()
@@ -82,8 +80,8 @@ func (w *Welcome[T]) Gather(ctx context.Context, n int) ([]Guest[T], error) {
 	return guests, nil
 }
 
-// greet waits for one connection's first message. It closes the connection unless
-// somebody takes the guest.
+// greet waits for one connection's first message. It closes the connection unless Gather
+// accepts the guest.
 func (w *Welcome[T]) greet(ctx context.Context, conn net.Conn, arrived chan<- Guest[T]) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	patience := w.Patience

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// readWord reads a peer's first message, which is "hello".
+// readWord reads a peer's first message, which must be "hello".
 func readWord(conn net.Conn) (string, error) {
 	b := make([]byte, 5)
 	if _, err := io.ReadFull(conn, b); err != nil {
@@ -26,8 +26,8 @@ func readWord(conn net.Conn) (string, error) {
 	return string(b), nil
 }
 
-// welcomeAt starts to gather n guests, and returns the address. refused gets each
-// connection that was closed.
+// welcomeAt starts to gather n guests and returns the address. refused receives the reason for
+// each closed connection.
 func welcomeAt(t *testing.T, ctx context.Context, n int, patience time.Duration) (addr string, refused <-chan error, gathered func() ([]Guest[string], error)) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func welcomeAt(t *testing.T, ctx context.Context, n int, patience time.Duration)
 	}
 }
 
-// connectTo connects, and sends what it is given.
+// connectTo connects and sends hello.
 func connectTo(t *testing.T, addr string, hello []byte) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -70,8 +70,8 @@ func connectTo(t *testing.T, addr string, hello []byte) net.Conn {
 	return conn
 }
 
-// TestStrangersAreNoPeers: connections that send nothing, too little, or another message
-// neither count as peers nor hold the run.
+// TestStrangersAreNoPeers checks connections that send nothing, an incomplete message, or another message.
+// They do not count as peers and do not block the run.
 func TestStrangersAreNoPeers(t *testing.T) {
 	addr, refused, gathered := welcomeAt(t, t.Context(), 2, 200*time.Millisecond)
 	hello := []byte("hello")
@@ -99,8 +99,8 @@ func TestStrangersAreNoPeers(t *testing.T) {
 	}
 }
 
-// TestSilentStrangersFirst: many connections that send nothing do not keep out the peers,
-// and are closed when all peers are there.
+// TestSilentStrangersFirst checks that many silent connections do not keep out the peers. They
+// are closed when all peers have connected.
 func TestSilentStrangersFirst(t *testing.T) {
 	addr, _, gathered := welcomeAt(t, t.Context(), 1, time.Hour)
 	var strangers []net.Conn
@@ -114,12 +114,12 @@ func TestSilentStrangersFirst(t *testing.T) {
 	for _, s := range strangers {
 		s.SetReadDeadline(time.Now().Add(30 * time.Second))
 		if _, err := s.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("a stranger reads %v, want that it was closed", err)
+			t.Errorf("a stranger reads %v, want a closed connection", err)
 		}
 	}
 }
 
-// TestGatherEnds: waiting for the peers ends with the context.
+// TestGatherEnds checks that Gather ends with the context.
 func TestGatherEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	addr, _, gathered := welcomeAt(t, ctx, 2, time.Hour)
@@ -129,6 +129,3 @@ func TestGatherEnds(t *testing.T) {
 		t.Errorf("Gather = %d guests, %v, want an error", len(guests), err)
 	}
 }
-
-// TestExchange: a root and its guests tell each other of themselves and stay in step, while
-// strangers connect.
