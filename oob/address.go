@@ -11,22 +11,22 @@ import (
 	"purerdma/verbs"
 )
 
-// Address is what a peer must know of a queue pair.
+// Address is the address of a queue pair. A peer needs it to connect.
 type Address struct {
-	LID uint16    // of the port; 0 on Ethernet
+	LID uint16    // LID of the port, 0 on Ethernet
 	QPN uint32    // 24 bits
-	PSN uint32    // 24 bits: the packet number that the sends begin with
-	GID verbs.GID // zero: the port is reached by its LID
+	PSN uint32    // 24 bits, the packet number of the first send
+	GID verbs.GID // zero if peers reach the port by its LID
 }
 
-// AddressLen is the length in bytes of an Address on the wire, with the zero byte that ends it.
+// AddressLen is the length in bytes of an Address on the wire, including the terminating zero
+// byte.
 const AddressLen = len("0000:000000:000000:00000000000000000000000000000000") + 1
 
 const max24 = 1<<24 - 1
 
-// Local returns the address of a QP on the port of a path, with a random PSN. The
-// GID is that of p.SGIDIndex if the port's addresses need one. It asks the kernel
-// for the port.
+// Local returns the address of a QP on the port of a path, with a random PSN. If the port's
+// addresses need a GID, it is the GID at p.SGIDIndex. Local queries the kernel for the port.
 func Local(qp *verbs.QP, p *Path) (Address, error) {
 	dev := qp.Device()
 	port, err := dev.QueryPort(p.port())
@@ -44,7 +44,7 @@ func Local(qp *verbs.QP, p *Path) (Address, error) {
 	return NewAddress(qp, port.LID, gid), nil
 }
 
-// NewAddress is Local where LID and GID are known.
+// NewAddress is like Local for a known LID and GID.
 func NewAddress(qp *verbs.QP, lid uint16, gid verbs.GID) Address {
 	return Address{LID: lid, QPN: qp.Num(), PSN: rand.Uint32() & max24, GID: gid}
 }
@@ -54,14 +54,13 @@ func (a Address) String() string {
 	return fmt.Sprintf("LID 0x%04x, QPN 0x%06x, PSN 0x%06x, GID %v", a.LID, a.QPN, a.PSN, a.GID)
 }
 
-// append appends what goes over the wire.
+// append appends the encoding of the address.
 func (a Address) append(b []byte) []byte {
 	b = fmt.Appendf(b, "%04x:%06x:%06x:", a.LID, a.QPN&max24, a.PSN&max24)
 	return append(hex.AppendEncode(b, a.GID[:]), 0)
 }
 
-// ParseAddress reads an address as it comes over the wire, in AddressLen bytes. An error
-// wraps EBADMSG.
+// ParseAddress parses the encoding of an address in AddressLen bytes. Its error wraps EBADMSG.
 func ParseAddress(b []byte) (Address, error) {
 	bad := func() (Address, error) {
 		return Address{}, fmt.Errorf("address %q of the peer: %w", b[:min(len(b), AddressLen)], syscall.EBADMSG)
@@ -79,7 +78,7 @@ func ParseAddress(b []byte) (Address, error) {
 	return a, nil
 }
 
-// parseHex reads a number of at most 8 hexadecimal digits, and nothing else.
+// parseHex parses a number of at most 8 hexadecimal digits. It rejects other characters.
 func parseHex(b []byte) (n uint32, ok bool) {
 	for _, c := range b {
 		switch {

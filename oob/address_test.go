@@ -14,20 +14,20 @@ import (
 
 var sample = Address{LID: 0x1c, QPN: 0x11, PSN: 0xabcdef, GID: verbs.GID(netip.MustParseAddr("::ffff:10.8.0.1").As16())}
 
-// What ibv_rc_pingpong sent for sample.
+// sampleWire is the encoding of sample as sent by ibv_rc_pingpong.
 const sampleWire = "001c:000011:abcdef:00000000000000000000ffff0a080001\x00"
 
 func TestAddress(t *testing.T) {
 	if got := string(sample.append(nil)); got != sampleWire {
-		t.Errorf("%q, want %q", got, sampleWire)
+		t.Errorf("append = %q, want %q", got, sampleWire)
 	}
 	for _, wire := range []string{sampleWire, strings.ToUpper(sampleWire)} {
 		if a, err := ParseAddress([]byte(wire)); a != sample || err != nil {
-			t.Errorf("%q: %v, %v", wire, a, err)
+			t.Errorf("ParseAddress(%q) = %v, %v, want %v", wire, a, err, sample)
 		}
 	}
 	if got, want := sample.String(), "LID 0x001c, QPN 0x000011, PSN 0xabcdef, GID ::ffff:10.8.0.1"; got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("String() = %q, want %q", got, want)
 	}
 	for _, bad := range []string{
 		"", sampleWire[:AddressLen-1], sampleWire + "0", strings.Replace(sampleWire, ":", "0", 1), strings.Replace(sampleWire, "c:", "g:", 1),
@@ -35,7 +35,7 @@ func TestAddress(t *testing.T) {
 		strings.Replace(sampleWire, "ffff", "fff ", 1), strings.Replace(sampleWire, "\x00", "\n", 1), strings.Replace(sampleWire, "001c", "0x1c", 1),
 	} {
 		if a, err := ParseAddress([]byte(bad)); !errors.Is(err, syscall.EBADMSG) || a != (Address{}) {
-			t.Errorf("%q: %v, %v", bad, a, err)
+			t.Errorf("ParseAddress(%q) = %v, %v, want EBADMSG", bad, a, err)
 		}
 	}
 }
@@ -47,16 +47,16 @@ func FuzzParse(f *testing.F) {
 		a, err := ParseAddress(b)
 		if err != nil {
 			if a != (Address{}) {
-				t.Errorf("%v with %v", a, err)
+				t.Errorf("ParseAddress(%q) = %v with the error %v", b, a, err)
 			}
 			return
 		}
-		// An address is sent in small letters.
+		// Addresses are encoded in small letters.
 		if got := string(a.append(nil)); got != strings.ToLower(string(b)) {
-			t.Errorf("%q became %q", b, got)
+			t.Errorf("ParseAddress(%q) encodes as %q", b, got)
 		}
 		if a.QPN > max24 || a.PSN > max24 {
-			t.Errorf("%v", a)
+			t.Errorf("ParseAddress(%q) = %v, which is out of range", b, a)
 		}
 	})
 }

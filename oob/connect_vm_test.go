@@ -54,7 +54,7 @@ func newSide(t *testing.T, h vmtest.Host, typ verbs.QPType, from netip.Addr) *si
 	gid, err := dev.GIDFor(1, from)
 	check(t, err)
 	if from.IsValid() && gid.GID.Addr() != from || gid.Type != verbs.GIDTypeRoCEv2 {
-		t.Fatalf("GID %+v for %v", gid, from)
+		t.Fatalf("GIDFor(1, %v) = %+v, want a RoCE v2 GID of that address", from, gid)
 	}
 	pd, err := dev.AllocPD()
 	check(t, err)
@@ -70,7 +70,7 @@ func newSide(t *testing.T, h vmtest.Host, typ verbs.QPType, from netip.Addr) *si
 	return s
 }
 
-// speak posts a receive, connects, says something and hears what the other says.
+// speak posts a receive, connects, sends a message and receives the peer's message.
 func (s *side) speak(ctx context.Context, conn net.Conn, join func(context.Context, net.Conn, *verbs.QP, *oob.Path, oob.Address) (oob.Address, error), say, hear string) error {
 	if _, err := s.qp.PostRecv([]verbs.RecvWR{{ID: 1, SGList: []verbs.SGE{s.mr.Slice(0, 4096)}}}); err != nil {
 		return err
@@ -108,13 +108,13 @@ func (s *side) speak(ctx context.Context, conn net.Conn, join func(context.Conte
 		}
 	}
 	if got := string(s.mr.Bytes()[head:wc[0].ByteLen]); got != hear {
-		return fmt.Errorf("heard %q, want %q", got, hear)
+		return fmt.Errorf("received %q, want %q", got, hear)
 	}
 	return nil
 }
 
-// Both sides connect over TCP, and send at once, from addresses that were asked for
-// and from such as are chosen.
+// TestVMConnect connects both sides over TCP and sends at once, from given addresses and from
+// default ones.
 func TestVMConnect(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC, verbs.UD} {
@@ -157,12 +157,12 @@ func TestVMConnect(t *testing.T) {
 func wantRetries(t *testing.T, qp *verbs.QP, want uint8) {
 	t.Helper()
 	if a, err := qp.Query(); err != nil || a.RetryCount != want {
-		t.Errorf("%d retries, %v, want %d", a.RetryCount, err, want)
+		t.Errorf("Query() = %d retries, %v, want %d", a.RetryCount, err, want)
 	}
 }
 
-// What the peer says of itself goes to the kernel: an address that it cannot use is
-// an error of ConnectActive, and the QP stays as it was.
+// TestVMStrangeAddress passes unusable addresses of a peer to the kernel. ConnectActive must
+// return an error and leave the QP's state unchanged.
 func TestVMStrangeAddress(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for name, wire := range map[string]string{
@@ -183,14 +183,14 @@ func TestVMStrangeAddress(t *testing.T) {
 			check(t, err)
 			_, err = oob.ConnectActive(t.Context(), l, s.qp, &s.path, own)
 			if _, ok := errors.AsType[syscall.Errno](err); !ok || s.qp.State() != verbs.QPInit {
-				t.Errorf("%v, state %v", err, s.qp.State())
+				t.Errorf("ConnectActive = %v, state %v, want an errno and INIT", err, s.qp.State())
 			}
 			t.Log(err)
 		})
 	}
 }
 
-// GIDFor explains itself.
+// TestVMNoGID checks that GIDFor explains its failure.
 func TestVMNoGID(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
@@ -203,7 +203,7 @@ func TestVMNoGID(t *testing.T) {
 	} {
 		_, err := dev.GIDFor(1, addr)
 		if _, ok := errors.AsType[*verbs.NoGIDError](err); !ok || !errors.Is(err, syscall.EADDRNOTAVAIL) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", addr, err, want)
+			t.Errorf("GIDFor(1, %v) = %v, want %q", addr, err, want)
 		}
 	}
 	if _, err := dev.GIDFor(9, netip.Addr{}); !errors.Is(err, syscall.EINVAL) {
@@ -211,7 +211,8 @@ func TestVMNoGID(t *testing.T) {
 	}
 }
 
-// In a network namespace without the interface no GID is chosen, and the error says why.
+// TestVMGIDElsewhere checks that GIDFor returns no GID in a network namespace without the
+// interface, and that its error explains this.
 func TestVMGIDElsewhere(t *testing.T) {
 	hosts := vmtest.Hosts(t, 1)
 	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
@@ -220,7 +221,7 @@ func TestVMGIDElsewhere(t *testing.T) {
 	for _, addr := range []netip.Addr{{}, hosts[0].IPv4} {
 		answered := make(chan error)
 		go func() {
-			runtime.LockOSThread() // for good: the thread ends in its namespace
+			runtime.LockOSThread() // never unlocked, so that the thread ends in its namespace
 			err := unix.Unshare(unix.CLONE_NEWNET)
 			if err == nil {
 				_, err = dev.GIDFor(1, addr)
@@ -229,15 +230,15 @@ func TestVMGIDElsewhere(t *testing.T) {
 		}()
 		err := <-answered
 		if _, ok := errors.AsType[*verbs.NoGIDError](err); !ok || !strings.Contains(err.Error(), "its network interface is in another network namespace") {
-			t.Errorf("%v: %v", addr, err)
+			t.Errorf("GIDFor(1, %v) = %v, want an error about the namespace", addr, err)
 		}
 	}
 	if _, err := dev.GIDFor(1, hosts[0].IPv4); err != nil {
-		t.Errorf("here: %v", err)
+		t.Errorf("GIDFor(1, %v) in this namespace = %v", hosts[0].IPv4, err)
 	}
 }
 
-// iWARP has the connection manager alone.
+// TestIWARPUnsupported checks that iWARP needs the connection manager.
 func TestIWARPUnsupported(t *testing.T) {
 	hosts := vmtest.Hosts(t, 1)
 	dev, err := verbs.DefaultHost().Open(hosts[0].Device)

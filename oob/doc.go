@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oob connects queue pairs out of band: where there is no connection
-// manager, the two sides tell each other over any net.Conn which QP they have, and
-// each moves its own. What goes over the wire is what rdma-core's
-// ibv_rc_pingpong and its siblings exchange, so the peer may be one of them.
+// Package oob connects queue pairs out of band, without the connection manager. The two sides
+// exchange the addresses of their QPs over any net.Conn, and each side moves its own QP. The
+// exchange is compatible with rdma-core's ibv_rc_pingpong and its siblings, so the peer may be
+// one of these programs.
 //
 // With a QP of type RC or UC and a connection to the peer:
 //
@@ -13,7 +13,7 @@
 //	own, err := oob.Local(qp, &path)
 //	remote, err := oob.ConnectActive(ctx, conn, qp, &path, own) // the other side: ConnectPassive
 //
-// A datagram QP goes the same way, and Path.AH is then the peer's address.
+// A datagram QP uses these calls as well, and Path.AH then returns the peer's address.
 //
-// iWARP cannot do without the connection manager: use package cm.
+// iWARP needs the connection manager. Use package cm for it.
 package oob

@@ -17,7 +17,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestExampleConnectActive runs the example against its other side, on devices in memory.
+// TestExampleConnectActive runs the example against its other side, on fake devices in memory.
 func TestExampleConnectActive(t *testing.T) {
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -38,12 +38,12 @@ func TestExampleConnectActive(t *testing.T) {
 	go func() {
 		words, err := greet(ctx, there, accepting, "and to you", oob.ConnectPassive)
 		if err != nil {
-			t.Errorf("accepting: %v", err)
+			t.Errorf("greet of the accepting side = %v", err)
 		}
 		heard <- words
 	}()
 	words, err := greet(ctx, here, dialing, "hello", oob.ConnectActive)
 	if other := <-heard; err != nil || words != "and to you" || other != "hello" {
-		t.Errorf("heard %q and %q, %v", words, other, err)
+		t.Errorf("greet = %q, %v, and %q at the other side, want \"and to you\" and \"hello\"", words, err, other)
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"purerdma/verbs"
 )
 
-// greet connects a QP by what it tells the peer over conn, sends a message, and
-// returns that of the peer. connect is oob.ConnectActive on one side, and oob.ConnectPassive on the
-// other.
+// greet connects a QP by an exchange over conn, sends a message, and returns the peer's
+// message. connect is oob.ConnectActive on one side and oob.ConnectPassive on the other.
 func greet(ctx context.Context, dev *verbs.Device, conn net.Conn, words string,
 	connect func(context.Context, net.Conn, *verbs.QP, *oob.Path, oob.Address) (oob.Address, error)) (string, error) {
 	pd, err := dev.AllocPD()
@@ -42,7 +41,7 @@ func greet(ctx context.Context, dev *verbs.Device, conn net.Conn, words string,
 	if err := path.Init(qp); err != nil {
 		return "", err
 	}
-	// The peer may send as soon as it is connected: a receive is posted before.
+	// Post the receive first. The peer may send as soon as it is connected.
 	if _, err := qp.PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{buf.Slice(0, 4096)}}}); err != nil {
 		return "", err
 	}
@@ -70,7 +69,7 @@ func greet(ctx context.Context, dev *verbs.Device, conn net.Conn, words string,
 	return string(buf.Bytes()[:received[0].ByteLen]), received[0].Err()
 }
 
-// The side that has dialed a TCP connection dials the QP over it; the one that has
+// The side that has dialed a TCP connection calls oob.ConnectActive on it. The side that has
 // accepted it calls oob.ConnectPassive instead.
 func ExampleConnectActive() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -13,24 +13,23 @@ import (
 	"purerdma/verbs"
 )
 
-// maxAddresses bounds how many addresses one exchange carries; ibv_srq_pingpong
-// has as many.
+// maxAddresses is the maximum number of addresses in one exchange, as in ibv_srq_pingpong.
 const maxAddresses = 256
 
-// confirmation ends an exchange, from the active side.
+// confirmation is the last message of an exchange, sent by the active side.
 const confirmation = "done\x00"
 
 // Stage is a step of an exchange.
 type Stage uint8
 
-// The steps, in words for "cannot ...".
+// Steps of an exchange. Their texts follow "cannot".
 const (
 	StageSend Stage = iota + 1
 	StageReceive
 	StageConfirm
 )
 
-// String returns what was tried.
+// String describes the step.
 func (s Stage) String() string {
 	switch s {
 	case StageSend:
@@ -43,18 +42,18 @@ func (s Stage) String() string {
 	return fmt.Sprintf("Stage(%d)", uint8(s))
 }
 
-// ExchangeError says that an exchange of addresses failed. It wraps the error of
-// the connection, or of the context, io.ErrUnexpectedEOF if the peer left, or
-// EBADMSG if what it sent is no address.
+// ExchangeError reports a failed exchange of addresses. It wraps the error of the connection or
+// of the context. If the peer left, it wraps io.ErrUnexpectedEOF, and if the peer sent no valid
+// address, EBADMSG.
 type ExchangeError struct {
 	Peer  net.Addr
 	Stage Stage
-	Index int // of the address
-	Bytes int // how many of them came
+	Index int // index of the address
+	Bytes int // number of received bytes of the address
 	Err   error
 }
 
-// Error names the peer, the step and the cause.
+// Error returns the peer, the step and the cause.
 func (e *ExchangeError) Error() string {
 	return fmt.Sprintf("exchange of QP addresses with %v: %v [%d]: %v", e.Peer, e.Stage, e.Index, e.Err)
 }
@@ -62,11 +61,10 @@ func (e *ExchangeError) Error() string {
 // Unwrap returns Err.
 func (e *ExchangeError) Unwrap() error { return e.Err }
 
-// Active is the side that speaks first: it sends its own addresses, receives as
-// many, hands them to connect, and then tells the peer that it may send. If connect
-// fails the peer is told nothing. The caller closes the connection, which is good
-// for nothing else afterwards if the error is not nil. An end of ctx ends the
-// exchange.
+// Active runs the exchange on the side that sends first. It sends its own addresses, receives
+// as many, passes them to connect, and then confirms to the peer that it may send. If connect
+// fails, it sends no confirmation. The caller closes the connection, which is unusable after an
+// error. The end of ctx ends the exchange.
 func Active(ctx context.Context, conn net.Conn, own []Address, connect func(remote []Address) error) ([]Address, error) {
 	x, err := begin(ctx, conn, len(own))
 	if err != nil {
@@ -91,9 +89,10 @@ func Active(ctx context.Context, conn net.Conn, own []Address, connect func(remo
 	return remote, nil
 }
 
-// Passive is the other side: it receives as many addresses as it has, hands them to
-// connect, which makes its QPs ready to receive, sends its own, and waits until the
-// active side has them. Otherwise it is as Active.
+// Passive runs the exchange on the other side. It receives as many addresses as own has and
+// passes them to connect, which must make its QPs ready to receive. Then it sends its own
+// addresses and waits for the active side's confirmation. Errors, conn and ctx are as in
+// Active.
 func Passive(ctx context.Context, conn net.Conn, own []Address, connect func(remote []Address) error) ([]Address, error) {
 	x, err := begin(ctx, conn, len(own))
 	if err != nil {
@@ -123,8 +122,8 @@ func Passive(ctx context.Context, conn net.Conn, own []Address, connect func(rem
 }
 
 // ConnectActive connects a QP in state INIT with the QP of the peer, which calls
-// ConnectPassive. Afterwards both are in RTS and may send. It exchanges the addresses as
-// Active does, and conn remains the caller's. For a UD QP, remote is the address for
+// ConnectPassive. Afterwards both are in RTS and may send. It exchanges the addresses as Active
+// does, and the caller remains the owner of conn. For a UD QP, remote is the address for
 // Path.AH.
 func ConnectActive(ctx context.Context, conn net.Conn, qp *verbs.QP, p *Path, own Address) (remote Address, err error) {
 	return one(Active(ctx, conn, []Address{own}, func(r []Address) error { return p.Connect(qp, own, r[0]) }))
@@ -143,12 +142,12 @@ func one(remote []Address, err error) (Address, error) {
 	return remote[0], nil
 }
 
-// exchange is one that is under way.
+// exchange is an exchange in progress.
 type exchange struct {
 	ctx  context.Context
 	conn net.Conn
 	stop func() bool
-	rang chan struct{} // closed when the end of ctx has been seen to
+	rang chan struct{} // closed after the end of ctx was handled
 }
 
 func begin(ctx context.Context, conn net.Conn, n int) (*exchange, error) {
@@ -161,12 +160,12 @@ func begin(ctx context.Context, conn net.Conn, n int) (*exchange, error) {
 	x := &exchange{ctx: ctx, conn: conn, rang: make(chan struct{})}
 	x.stop = context.AfterFunc(ctx, func() {
 		defer close(x.rang)
-		conn.SetDeadline(time.Unix(1, 0)) // long ago
+		conn.SetDeadline(time.Unix(1, 0)) // in the past
 	})
 	return x, nil
 }
 
-// end gives the connection back without the deadline.
+// end removes the deadline from the connection.
 func (x *exchange) end() {
 	if !x.stop() {
 		<-x.rang

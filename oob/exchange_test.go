@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
 
-// addresses returns n different ones.
+// addresses returns n different addresses.
 func addresses(n int) []Address {
 	as := make([]Address, n)
 	for i := range as {
@@ -43,12 +43,12 @@ func TestExchange(t *testing.T) {
 			got, err := Passive(t.Context(), r, others, func(remote []Address) error {
 				order = append(order, "passive")
 				if !slices.Equal(remote, own) {
-					return errors.New("the passive side has other addresses")
+					return errors.New("connect of the passive side got wrong addresses")
 				}
 				return nil
 			})
 			if err == nil && !slices.Equal(got, own) {
-				err = errors.New("the passive side returned other addresses")
+				err = errors.New("Passive returned wrong addresses")
 			}
 			done <- err
 		}()
@@ -57,13 +57,13 @@ func TestExchange(t *testing.T) {
 			return nil
 		})
 		if err != nil || !slices.Equal(got, others) {
-			t.Error(err, got)
+			t.Errorf("Active = %v, %v, want %v", got, err, others)
 		}
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 		if strings.Join(order, " ") != "passive active" {
-			t.Errorf("connected in the order %v", order)
+			t.Errorf("connect calls in the order %v, want passive before active", order)
 		}
 	}
 }
@@ -71,13 +71,13 @@ func TestExchange(t *testing.T) {
 func TestExchangeSize(t *testing.T) {
 	for _, n := range []int{0, maxAddresses + 1} {
 		if _, err := Active(t.Context(), nil, addresses(n), nil); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%d addresses: %v", n, err)
+			t.Errorf("Active with %d addresses = %v, want EINVAL", n, err)
 		}
 	}
 }
 
-// A peer that sends something else, or less, or leaves, ends the exchange with an
-// error that says where.
+// TestHostilePeer checks that an exchange fails with its step if the peer sends other data,
+// less data, or leaves.
 func TestHostilePeer(t *testing.T) {
 	refused := errors.New("refused")
 	refuse := func([]Address) error { return refused }
@@ -85,7 +85,7 @@ func TestHostilePeer(t *testing.T) {
 		name    string
 		run     func(context.Context, net.Conn, []Address, func([]Address) error) ([]Address, error)
 		connect func([]Address) error
-		says    string // what the peer sends when it has read reads bytes
+		says    string // sent by the peer after it has read that many bytes
 		reads   int
 		want    error
 		stage   Stage
@@ -120,11 +120,11 @@ func TestHostilePeer(t *testing.T) {
 			}()
 			got, err := tc.run(t.Context(), l, addresses(2), tc.connect)
 			if got != nil || !errors.Is(err, tc.want) {
-				t.Fatalf("%v, %v; want %v", got, err, tc.want)
+				t.Fatalf("exchange = %v, %v, want %v", got, err, tc.want)
 			}
 			x, ok := errors.AsType[*ExchangeError](err)
 			if ok != (tc.stage != 0) || ok && (x.Stage != tc.stage || x.Index != tc.index || x.Bytes != tc.bytes) {
-				t.Errorf("%+v", x)
+				t.Errorf("exchange failed with %+v, want stage %v, index %d, bytes %d", x, tc.stage, tc.index, tc.bytes)
 			}
 		})
 	}
@@ -143,8 +143,8 @@ func TestHostilePeer(t *testing.T) {
 	})
 }
 
-// The end of a context ends an exchange, and leaves the connection without a
-// deadline.
+// TestExchangeContext checks that the end of a context ends an exchange and leaves no deadline
+// on the connection.
 func TestExchangeContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, r := net.Pipe()
@@ -161,9 +161,9 @@ func TestExchangeContext(t *testing.T) {
 		}()
 		var b [1]byte
 		if _, err := l.Read(b[:]); err != nil {
-			t.Errorf("the connection afterwards: %v", err)
+			t.Errorf("Read after the exchange = %v, want data", err)
 		}
-		// A deadline of the caller's own is not the context's.
+		// A deadline of the caller is not an error of the context.
 		l.SetDeadline(time.Now().Add(time.Second))
 		if _, err := Passive(t.Context(), l, addresses(1), nil); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)
@@ -179,7 +179,7 @@ func FuzzPassive(f *testing.F) {
 		defer l.Close()
 		go io.Copy(io.Discard, r)
 		go func() {
-			if len(says) > 0 { // a pipe carries nothing, too, and waits for who reads it
+			if len(says) > 0 { // an empty write to a pipe also blocks until it is read
 				r.Write(says)
 			}
 			r.Close()
@@ -191,16 +191,16 @@ func FuzzPassive(f *testing.F) {
 			well = perr == nil
 		}
 		if (err == nil) != well || (got != nil) != well {
-			t.Errorf("%q: %v, %v", says, got, err)
+			t.Errorf("exchange after %q = %v, %v, want success %t", says, got, err, well)
 		}
 	})
 }
 
-// TestNilContext: the panic says what is wrong.
+// TestNilContext checks the panic message for a nil context.
 func TestNilContext(t *testing.T) {
 	defer func() {
 		if r := recover(); r != "nil context" {
-			t.Error(r)
+			t.Errorf("panic = %v, want \"nil context\"", r)
 		}
 	}()
 	a, _ := net.Pipe()

@@ -11,49 +11,50 @@ import (
 	"purerdma/verbs"
 )
 
-// None is an explicit zero of a field of Path whose zero value means a default.
+// None is an explicit zero for a field of Path whose zero value means a default.
 const None = -1
 
 // Path holds the route from a QP to its peer, and the parameters of their connection. The zero
-// Path starts at GID 0 of port 1. A QP uses the fields that its type has.
+// Path starts at GID 0 of port 1. Each type of QP uses some of the fields.
 type Path struct {
-	Port         uint8 // of this host; 0 means 1
-	SGIDIndex    uint8 // which GID of the port packets come from: see verbs.Device.GIDFor
+	Port         uint8 // port of this host, 0 means 1
+	SGIDIndex    uint8 // index of the port's source GID (see verbs.Device.GIDFor)
 	SL           uint8 // service level
 	HopLimit     uint8 // 0 means 64
 	TrafficClass uint8
 	PKeyIndex    uint16
 
-	MTU    verbs.MTU    // 0 means 1024 bytes; both sides must have the same
-	Access verbs.Access // what the peer may do to this host's memory; 0: nothing, but its messages come
+	MTU    verbs.MTU    // 0 means 1024 bytes. Both sides need equal values.
+	Access verbs.Access // The peer's rights on this host's memory. Its messages need none.
 
-	// RdAtomic is the number of READs and atomics in flight, in each direction, of RC: at
-	// most 255 and what the device can. 0 means 1, None forbids them (verbs.ErrNoReads).
+	// RdAtomic is the number of READs and atomics in flight in each direction, for RC. It is at
+	// most 255 and at most the device's limit. 0 means 1. None forbids them (verbs.ErrNoReads).
 	RdAtomic int
-	// RetryCount is how often an unanswered request of RC is repeated: at most 7. 0 means 6,
-	// None no retries. rxe takes 7 for retries without end.
+	// RetryCount is the number of times that an unanswered request is repeated, for RC. It is
+	// at most 7. 0 means 6, None means no retries. rxe repeats without limit for 7.
 	RetryCount int
 
-	// AckTimeout is how long a QP of RC waits for an acknowledgement before it sends again:
-	// rounded up as by verbs.EncodeAckTimeout, 0 means 67 ms, verbs.NoTimeout without end.
+	// AckTimeout is the time that a QP waits for an acknowledgement before it sends again, for
+	// RC. It is rounded up as by verbs.EncodeAckTimeout. 0 means 67 ms, verbs.NoTimeout means
+	// no limit.
 	AckTimeout time.Duration
-	// MinRNRTimer is how long the peer waits before it repeats a send of RC that found no
-	// posted receive: rounded up as by verbs.EncodeRNRTimer, 0 means 0.64 ms.
+	// MinRNRTimer is the time that the peer waits before it repeats a send that found no posted
+	// receive, for RC. It is rounded up as by verbs.EncodeRNRTimer. 0 means 0.64 ms.
 	MinRNRTimer time.Duration
 
-	// QKey is what datagrams to the QP must carry; 0 means 0x11111111.
+	// QKey is the key that datagrams to the QP must carry. 0 means 0x11111111.
 	QKey uint32
 }
 
-// Values of fields that are 0.
+// Defaults of fields that are 0.
 const (
 	defaultHopLimit    = 64
 	defaultAckTimeout  = 67 * time.Millisecond
 	defaultMinRNRTimer = 640 * time.Microsecond
-	defaultQKey        = 0x11111111 // that of ibv_ud_pingpong
+	defaultQKey        = 0x11111111 // as in ibv_ud_pingpong
 	defaultRdAtomic    = 1
 	defaultRetryCount  = 6
-	rnrRetry           = 7 // for ever
+	rnrRetry           = 7 // no limit
 )
 
 func or[T comparable](v, zero T) T {
@@ -64,7 +65,7 @@ func or[T comparable](v, zero T) T {
 	return v
 }
 
-// number returns the encoded value of a field that has a default and at most most.
+// number returns the encoded value of a field with a default. most is its maximum.
 func number(field string, v, zero, most int) (uint8, error) {
 	switch {
 	case v == 0:
@@ -72,7 +73,7 @@ func number(field string, v, zero, most int) (uint8, error) {
 	case v == None:
 		v = 0
 	case v < 0 || v > most:
-		return 0, fmt.Errorf("oob.Path: %s is %d, at most %d is possible: %w", field, v, most, syscall.EINVAL)
+		return 0, fmt.Errorf("oob.Path: %s is %d, want at most %d: %w", field, v, most, syscall.EINVAL)
 	}
 	return uint8(v), nil
 }
@@ -81,11 +82,10 @@ func (p *Path) rdAtomic() (uint8, error) { return number("RdAtomic", p.RdAtomic,
 
 func (p *Path) port() uint8 { return or(p.Port, 1) }
 
-// RemoteQKey returns the QKey that datagrams to the peer carry as SendWR.RemoteQKey, if
-// it has the same path.
+// RemoteQKey returns the QKey for SendWR.RemoteQKey of datagrams to a peer with an equal path.
 func (p *Path) RemoteQKey() uint32 { return or(p.QKey, defaultQKey) }
 
-// AH returns the address of a peer: what QPAttr.AH and PD.CreateAH take.
+// AH returns the address of a peer for QPAttr.AH and PD.CreateAH.
 func (p *Path) AH(remote Address) verbs.AHAttr {
 	a := verbs.AHAttr{DLID: remote.LID, SL: p.SL, Port: p.port()}
 	if remote.GID != (verbs.GID{}) {
@@ -95,8 +95,8 @@ func (p *Path) AH(remote Address) verbs.AHAttr {
 	return a
 }
 
-// Init moves a QP from RESET to INIT. From then on receives can be posted, and
-// those that the peer may need at once must be before it is told of the QP.
+// Init moves a QP from RESET to INIT. Receives can then be posted. Post the receives for the
+// peer's first messages before the peer gets the address of the QP.
 func (p *Path) Init(qp *verbs.QP) error {
 	if err := supported(qp); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (p *Path) Init(qp *verbs.QP) error {
 	return qp.Modify(&a, mask)
 }
 
-// ToRTR moves a QP from INIT to RTR: it receives, and answers its peer.
+// ToRTR moves a QP from INIT to RTR. It then receives and answers its peer.
 func (p *Path) ToRTR(qp *verbs.QP, remote Address) error {
 	if err := supported(qp); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (p *Path) ToRTR(qp *verbs.QP, remote Address) error {
 	mask := verbs.QPAttrState
 	if qp.Type() != verbs.UD {
 		if remote.GID[0] == 0xff {
-			return fmt.Errorf("connect QP %d of %s: the peer's GID %v is one of multicast: %w", qp.Num(), qp.Device().Name(), remote.GID, syscall.EINVAL)
+			return fmt.Errorf("connect QP %d of %s: the peer's GID %v is a multicast GID: %w", qp.Num(), qp.Device().Name(), remote.GID, syscall.EINVAL)
 		}
 		a.PathMTU = or(p.MTU, verbs.MTU1024)
 		a.DestQPNum, a.RQPSN = remote.QPN, remote.PSN
@@ -142,8 +142,8 @@ func (p *Path) ToRTR(qp *verbs.QP, remote Address) error {
 	return qp.Modify(&a, mask)
 }
 
-// ToRTS moves a QP from RTR to RTS: it sends, beginning with the packet number of
-// the address that the peer has been told.
+// ToRTS moves a QP from RTR to RTS. It then sends, starting with the packet number of own, the
+// address that the peer has received.
 func (p *Path) ToRTS(qp *verbs.QP, own Address) error {
 	a := verbs.QPAttr{State: verbs.QPRTS, SQPSN: own.PSN}
 	mask := verbs.QPAttrState | verbs.QPAttrSQPSN
@@ -164,8 +164,9 @@ func (p *Path) ToRTS(qp *verbs.QP, own Address) error {
 	return qp.Modify(&a, mask)
 }
 
-// Connect moves a QP from INIT to RTS, connected to the peer's. The peer's is not
-// yet, perhaps: who sends first must know that it is, as ConnectActive and ConnectPassive see to.
+// Connect moves a QP from INIT to RTS, connected to the peer's QP. The peer's QP may not be
+// connected yet. The first sender must wait until it is, as ConnectActive and ConnectPassive
+// do.
 func (p *Path) Connect(qp *verbs.QP, own, remote Address) error {
 	if err := p.ToRTR(qp, remote); err != nil {
 		return err
@@ -173,10 +174,10 @@ func (p *Path) Connect(qp *verbs.QP, own, remote Address) error {
 	return p.ToRTS(qp, own)
 }
 
-// supported refuses QPs that only the connection manager can move.
+// supported rejects QPs that only the connection manager can move.
 func supported(qp *verbs.QP) error {
 	if dev := qp.Device(); dev.Transport() == verbs.TransportIWARP {
-		return fmt.Errorf("%s is iWARP, which connects by the connection manager alone: %w", dev.Name(), errors.ErrUnsupported)
+		return fmt.Errorf("%s is iWARP, which needs the connection manager: %w", dev.Name(), errors.ErrUnsupported)
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestPathNumbers checks the attributes of a QP that Path moved to RTS: 0 means the default,
-// None means zero.
+// TestPathNumbers checks the attributes of a QP that Path moved to RTS. A field of 0 means its
+// default, None means zero.
 func TestPathNumbers(t *testing.T) {
 	host := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: inprocess.New(inprocess.Config{}, "mlx5_0")}
 	dev, err := host.Open("mlx5_0")

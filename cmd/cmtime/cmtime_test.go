@@ -39,8 +39,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestUsage checks that the usage of the old version is on stdout as in C, and the usage of the
-// new version on stderr.
+// TestUsage checks that the old version's usage is printed to standard output as in C, and the
+// new version's usage to standard error.
 func TestUsage(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if status := run(context.Background(), []string{"-h"}, &stdout, &stderr); status != statusUsage {

@@ -10,9 +10,9 @@ import (
 	"purerdma/cm"
 )
 
-// peer is a peer's description, with its role, and at which address (struct
-// peer_info). The C program sends the struct from its memory, so the peers need an equal
-// byte order.
+// peer is a peer's description. It contains the role and the address of a listener (struct
+// peer_info). The C program sends the struct from its memory, so the peers must have equal byte
+// orders.
 type peer struct {
 	addr   cm.Addr // address of a listener
 	listen bool

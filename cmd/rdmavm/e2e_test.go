@@ -63,12 +63,12 @@ func (e *e2e) run(stdin io.Reader, args ...string) (stdout, stderr string, statu
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// want runs rdmavm and compares.
+// want runs rdmavm and compares its status and output.
 func (e *e2e) want(status int, out, errs string, args ...string) {
 	e.t.Helper()
 	stdout, stderr, got := e.run(nil, args...)
 	if got != status || !strings.Contains(stdout, out) || !strings.Contains(stderr, errs) {
-		e.t.Errorf("%q: status %d, want %d;\nstdout (want %q):\n%s\nstderr (want %q):\n%s", args, got, status, out, stdout, errs, stderr)
+		e.t.Errorf("rdmavm %q = status %d, want %d\nstdout (want %q):\n%s\nstderr (want %q):\n%s", args, got, status, out, stdout, errs, stderr)
 	}
 }
 
@@ -94,16 +94,16 @@ func TestE2EList(t *testing.T) {
 `), 0o644)
 	stdout, stderr, status := e.run(strings.NewReader("no input for a list"), "-timeout", "5s", "-list", list)
 	if want := "/usr\nb\nleft\n"; stdout != want || status != 137 {
-		t.Errorf("status %d, stdout %q, want 137, %q", status, stdout, want)
+		t.Errorf("rdmavm -list = status %d, stdout %q, want 137, %q", status, stdout, want)
 	}
 	for _, want := range []string{"[1/7] ok", "[2/7] exit status 137", "[3/7] exit status 127", "[4/7] exit status 126", "[5/7] ok", "[6/7] ok", "[7/7] exit status 124"} {
 		if !strings.Contains(stderr, want) {
-			t.Errorf("no %q in:\n%s", want, stderr)
+			t.Errorf("stderr of rdmavm -list lacks %q:\n%s", want, stderr)
 		}
 	}
 }
 
-// TestE2EBytes sends 10 MB through and wants them back as they were.
+// TestE2EBytes sends 10 MB through the guest and back, and compares them.
 func TestE2EBytes(t *testing.T) {
 	e := newE2E(t)
 	data := make([]byte, 10<<20)
@@ -114,7 +114,7 @@ func TestE2EBytes(t *testing.T) {
 		_, stderr, _ = strings.Cut(stderr, "\n")
 	}
 	if status != 0 || sha256.Sum256([]byte(stdout)) != want || sha256.Sum256([]byte(stderr)) != want {
-		t.Errorf("status %d, %d and %d bytes came back of %d", status, len(stdout), len(stderr), len(data))
+		t.Errorf("rdmavm = status %d, %d and %d bytes of output, want 0 and the %d bytes of input", status, len(stdout), len(stderr), len(data))
 	}
 }
 
@@ -125,7 +125,7 @@ func TestE2ENetwork(t *testing.T) {
 	e.want(3, "[0] served fd00:9::2\n", "", "-hosts", "2", "-vms", e.prog, "peers")
 }
 
-// TestE2ESIW builds the module too, if it is not in the cache.
+// TestE2ESIW also builds the module if it is not in the cache.
 func TestE2ESIW(t *testing.T) {
 	e := newE2E(t)
 	e.want(0, "siw0,eth8,10.8.0.1,fd00:8::1 siw1,eth9,10.8.1.2,fd00:9::2\nwire ok\n", "",
@@ -135,7 +135,7 @@ func TestE2ESIW(t *testing.T) {
 func TestE2ERootNone(t *testing.T) {
 	e := newE2E(t)
 	if stdout, _, _ := e.run(nil, "-root", "none", e.prog, "files"); stdout != e.prog+"\n" {
-		t.Errorf("the root holds %q, not only the program", stdout)
+		t.Errorf("-root none contains %q, want only the program", stdout)
 	}
 }
 
@@ -161,31 +161,31 @@ func TestE2EGoTest(t *testing.T) {
 	}
 	out, status := gotest("", "-coverprofile", "cover.out", "-cpuprofile", "cpu.out", "-trace", "trace.out", "./a")
 	if status != 0 || !strings.Contains(out, "coverage: 66.7%") {
-		t.Errorf("status %d:\n%s", status, out)
+		t.Errorf("go test with profiles = status %d, want 0:\n%s", status, out)
 	}
 	for _, name := range []string{"cover.out", "cpu.out", "trace.out", "a/written"} {
 		if st, err := os.Stat(filepath.Join(mod, name)); err != nil || st.Size() == 0 {
-			t.Errorf("%s was not written: %v", name, err)
+			t.Errorf("Stat(%s) = %v, want a file with content", name, err)
 		}
 	}
 	if _, err := os.Stat("/etc/rdmavm-e2e"); err == nil {
-		t.Error("the guest wrote to the host's /etc")
+		t.Error("the guest has written to the host's /etc")
 	}
 	out, status = gotest("skip", "-v", "./a", "./b")
 	if status != 0 || strings.Count(out, "--- SKIP: TestF") != 2 || !strings.Contains(out, "as asked") {
-		t.Errorf("skip: status %d:\n%s", status, out)
+		t.Errorf("go test of skipping tests = status %d, want 0:\n%s", status, out)
 	}
 	out, status = gotest("fail", "./b")
 	if status != 1 || !strings.Contains(out, "--- FAIL: TestF") || !strings.Contains(out, "as asked") {
-		t.Errorf("fail: status %d:\n%s", status, out)
+		t.Errorf("go test of a failing test = status %d, want 1:\n%s", status, out)
 	}
 	out, status = gotest("panic", "./b")
 	if status != 1 || !strings.Contains(out, "panic: as asked") || !strings.Contains(out, "goroutine ") {
-		t.Errorf("panic: status %d:\n%s", status, out)
+		t.Errorf("go test of a panicking test = status %d, want 1:\n%s", status, out)
 	}
 }
 
-// TestE2ESignals ends rdmavm in all the ways there are.
+// TestE2ESignals ends rdmavm with each signal.
 func TestE2ESignals(t *testing.T) {
 	e := newE2E(t)
 	for _, tt := range []struct {
@@ -208,7 +208,7 @@ func TestE2ESignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := io.ReadFull(stdout, make([]byte, len("ready\n"))); err != nil {
-			t.Fatal(name, n, err)
+			t.Fatalf("%s: read %d bytes of output, %v, want \"ready\"", name, n, err)
 		}
 		qemu := qemus(cmd.Process.Pid)
 		if len(qemu) != 1 {
@@ -219,14 +219,14 @@ func TestE2ESignals(t *testing.T) {
 		io.Copy(io.Discard, stdout)
 		cmd.Wait()
 		if got := cmd.ProcessState.ExitCode(); got != tt.status {
-			t.Errorf("%s: status %d, want %d", name, got, tt.status)
+			t.Errorf("%s: rdmavm = status %d, want %d", name, got, tt.status)
 		}
 		for _, pid := range qemu {
 			for alive(pid) && time.Since(start) < 20*time.Second {
 				time.Sleep(20 * time.Millisecond)
 			}
 			if alive(pid) {
-				t.Errorf("%s: QEMU (%d) is left", name, pid)
+				t.Errorf("%s: QEMU (%d) is still running", name, pid)
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func qemus(pid int) (pids []int) {
 	return pids
 }
 
-// alive says whether a process runs; a zombie does not.
+// alive reports whether a process is running. A zombie is not.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	i := bytes.LastIndexByte(b, ')')

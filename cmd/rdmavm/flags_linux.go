@@ -20,14 +20,14 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// flags are what the command line says.
+// flags holds the parsed command line.
 type flags struct {
 	host.Options
 	prepare  bool
 	terminal bool // the program runs on a terminal
 }
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(args []string) (*flags, error) {
 	f := &flags{}
 	o := &f.Options
@@ -35,10 +35,10 @@ func parse(args []string) (*flags, error) {
 	fs.Usage = func() {}
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.Kernel, "kernel", "6.1", "kernel `series`")
-	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`: rxe, or siw, which is built from source, or mlx5 on a software ConnectX")
+	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`: rxe, siw (built from source), or mlx5 (on a software ConnectX)")
 	fs.IntVar(&o.Hosts, "hosts", 1, "`number` of RDMA devices: 1, or 2 with a wire between them")
 	fs.BoolVar(&o.VMs, "vms", false, "with -hosts 2: two VMs, the program starts in each")
-	fs.StringVar(&o.Root, "root", wire.RootOverlay, "root `directory`: host, or none, which holds nothing but the program")
+	fs.StringVar(&o.Root, "root", wire.RootOverlay, "root `directory`: host, or none, which contains only the program")
 	names := func(to *[]string) func(string) error {
 		return func(s string) error {
 			*to = append(*to, strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })...)
@@ -46,27 +46,27 @@ func parse(args []string) (*flags, error) {
 		}
 	}
 	fs.Func("packages", "Debian `packages`, separated by commas, to unpack for the guest", names(&o.Packages))
-	fs.StringVar(&o.Release, "release", "", "`name` of the Debian release of the packages, as trixie or sid (default this machine's)")
-	fs.Func("modules", "kernel `modules`, separated by commas, to load besides", names(&o.Modules))
+	fs.StringVar(&o.Release, "release", "", "`name` of the Debian release of the packages, such as trixie or sid (default this machine's)")
+	fs.Func("modules", "additional kernel `modules`, separated by commas", names(&o.Modules))
 	fs.Func("share", "`directory` that the guest may write to; repeatable", func(s string) error {
 		dir, err := filepath.Abs(s)
 		o.Shares = append(o.Shares, dir)
 		return err
 	})
 	list := fs.String("list", "", "run the commands in `file` (- is stdin) in one boot, see below")
-	fs.StringVar(&o.Trace, "trace", "", "with -driver mlx5: write what the devices see and do to `file`")
-	fs.StringVar(&o.Append, "append", "", "kernel `parameters` besides")
+	fs.StringVar(&o.Trace, "trace", "", "with -driver mlx5: write a trace of the devices' operations to `file`")
+	fs.StringVar(&o.Append, "append", "", "additional kernel `parameters`")
 	fs.IntVar(&o.Memory, "memory", 1024, "the guest's memory in `MB`")
 	fs.IntVar(&o.CPUs, "cpus", 2, "the guest's `number` of processors")
-	fs.DurationVar(&o.Timeout, "timeout", 0, "how long each program may run; 0 is no limit (default 10m, or what -test.timeout says and a minute)")
-	fs.BoolVar(&f.terminal, "t", false, "run the program on a terminal; a shell is anyway")
-	fs.BoolVar(&o.Verbose, "v", false, "show how the boot goes and the kernel's log")
-	fs.BoolVar(&f.prepare, "prepare", false, "only download and build what a run takes, the newest there is")
+	fs.DurationVar(&o.Timeout, "timeout", 0, "time limit of each program, 0 for none (default 10m, or a minute more than -test.timeout)")
+	fs.BoolVar(&f.terminal, "t", false, "run the program on a terminal (default for a shell)")
+	fs.BoolVar(&o.Verbose, "v", false, "show the progress of the boot and the kernel's log")
+	fs.BoolVar(&f.prepare, "prepare", false, "only download and build the newest version of everything that a run needs")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		usage(fs, os.Stdout)
 		return nil, err
 	} else if err != nil {
-		return nil, fmt.Errorf("%w; rdmavm -h says what there is", err)
+		return nil, fmt.Errorf("%w (rdmavm -h lists the flags)", err)
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -76,7 +76,7 @@ func parse(args []string) (*flags, error) {
 	case f.prepare:
 	case *list != "":
 		if len(args) > 0 {
-			return nil, fmt.Errorf("-list: takes no program besides, but there is %q", args[0])
+			return nil, fmt.Errorf("-list: unexpected program %q", args[0])
 		}
 		if o.Commands, err = readList(*list, dir); err != nil {
 			return nil, err
@@ -86,7 +86,7 @@ func parse(args []string) (*flags, error) {
 		o.Commands = []wire.Command{{Dir: dir, Args: args, Env: os.Environ()}}
 	default:
 		if o.Root == wire.RootNone {
-			return nil, errors.New("-root none: needs a program, there is no shell")
+			return nil, errors.New("-root none: missing program (the root contains no shell)")
 		}
 		f.terminal = isTerminal(os.Stdin)
 		o.Commands = []wire.Command{{Dir: dir, Args: []string{shell()}, Env: os.Environ()}}
@@ -97,7 +97,7 @@ func parse(args []string) (*flags, error) {
 	return f, nil
 }
 
-// usage prints the manual's short form.
+// usage prints the short manual.
 func usage(fs *flag.FlagSet, w io.Writer) {
 	fs.SetOutput(w)
 	fmt.Fprint(w, usageHead)
@@ -111,8 +111,8 @@ func isSet(fs *flag.FlagSet, name string) bool {
 	return set
 }
 
-// defaultTimeout leaves it to a test binary to end itself, with a better
-// report, and does not hurry somebody at a terminal.
+// defaultTimeout exceeds the timeout of test binaries, because they end themselves with a
+// better report. A program on a terminal has no limit.
 func defaultTimeout(commands []wire.Command, terminal bool) time.Duration {
 	limit := 10 * time.Minute
 	for _, c := range commands {
@@ -135,7 +135,7 @@ func defaultTimeout(commands []wire.Command, terminal bool) time.Duration {
 	return limit
 }
 
-// shell returns the user's.
+// shell returns the user's shell.
 func shell() string {
 	for _, s := range []string{os.Getenv("SHELL"), "/bin/bash"} {
 		if unix.Access(s, unix.X_OK) == nil {

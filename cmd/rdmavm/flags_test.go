@@ -22,17 +22,17 @@ func TestParse(t *testing.T) {
 	if f.Hosts != 2 || !f.VMs || f.Kernel != "7" || f.Verbose || f.terminal || f.prepare || f.Headers ||
 		!slices.Equal(f.Packages, []string{"a", "b", "c"}) || !slices.Equal(f.Modules, []string{"bonding", "sch_netem"}) || !slices.Equal(f.Shares, []string{"/x"}) ||
 		!slices.Equal(f.Commands[0].Args, []string{"prog", "-v", "-test.timeout=1h"}) || f.Timeout != time.Hour+time.Minute {
-		t.Errorf("got %+v", f)
+		t.Errorf("parse = %+v, want the values of the flags", f)
 	}
 	if f, err = parse([]string{"-timeout", "3s", "prog"}); err != nil || f.Timeout != 3*time.Second {
-		t.Errorf("got %+v, %v", f, err)
+		t.Errorf("parse(-timeout 3s) = %+v, %v", f, err)
 	}
 	if f, err = parse([]string{"-timeout", "0", "prog"}); err != nil || f.Timeout != 0 {
-		t.Errorf("got %+v, %v", f, err)
+		t.Errorf("parse(-timeout 0) = %+v, %v", f, err)
 	}
 	for _, bad := range []string{"-nosuch", "-list /nonexistent", "-list /dev/null prog", "-root none"} {
 		if _, err := parse(strings.Fields(bad)); err == nil {
-			t.Errorf("%s: no error", bad)
+			t.Errorf("parse(%s) = nil error", bad)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestDefaultTimeout(t *testing.T) {
 		"prog -test.v=true -test.timeout=2h3m": 2*time.Hour + 4*time.Minute,
 	} {
 		if got := defaultTimeout([]wire.Command{{Args: strings.Fields(args)}}, false); got != want {
-			t.Errorf("%s: got %v, want %v", args, got, want)
+			t.Errorf("defaultTimeout(%s) = %v, want %v", args, got, want)
 		}
 	}
 }
@@ -57,19 +57,19 @@ func TestParseList(t *testing.T) {
 {"args": ["z"]}
 {"dir": "/abs", "args": ["z"]}`), "/m", []string{"A=1"})
 	if err != nil || len(got) != 3 {
-		t.Fatal(got, err)
+		t.Fatalf("parseList = %+v, %v, want 3 commands", got, err)
 	}
 	if got[0].Dir != "/m/a" || got[1].Dir != "/m" || got[2].Dir != "/abs" || !slices.Equal(got[0].Env, []string{"A=1", "B=2"}) || !slices.Equal(got[1].Env, []string{"A=1"}) {
-		t.Errorf("got %+v", got)
+		t.Errorf("parseList = %+v, want other directories or environments", got)
 	}
 	for _, bad := range []string{"", "x", `{"args": []}`, `{"dir": "a"}`, `{"args": ["x"], "dri": "a"}`} {
 		if _, err := parseList(strings.NewReader(bad), "/", nil); err == nil {
-			t.Errorf("%q: no error", bad)
+			t.Errorf("parseList(%q) = nil error", bad)
 		}
 	}
 }
 
-// FuzzParseList: the commands of a list name a program, and a directory from the root.
+// FuzzParseList checks that each command of a list has a program and an absolute directory.
 func FuzzParseList(f *testing.F) {
 	f.Add(`{"dir": "a", "args": ["x", "y"], "env": ["B=2"]} {"args": ["z"]}`)
 	f.Add(`{"dir": "../../..", "args": [""]}`)
@@ -78,11 +78,11 @@ func FuzzParseList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list string) {
 		commands, err := parseList(strings.NewReader(list), "/m", []string{"A=1"})
 		if (err == nil) != (len(commands) > 0) {
-			t.Fatalf("%d commands, %v", len(commands), err)
+			t.Fatalf("parseList = %d commands, %v, want either", len(commands), err)
 		}
 		for _, c := range commands {
 			if len(c.Args) == 0 || !filepath.IsAbs(c.Dir) || len(c.Env) == 0 || c.Env[0] != "A=1" {
-				t.Fatalf("%+v", c)
+				t.Fatalf("parseList returned %+v, want arguments, an absolute directory and the environment", c)
 			}
 		}
 	})

@@ -15,9 +15,8 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// readList reads commands, one JSON object after the other. A directory is
-// relative to dir; the environment is rdmavm's own with the command's
-// variables in addition.
+// readList reads commands, one JSON object after the other. A directory is relative to dir. The
+// environment consists of rdmavm's own and the command's variables.
 func readList(name, dir string) ([]wire.Command, error) {
 	r := os.Stdin
 	if name != "-" {

@@ -22,7 +22,7 @@ func main() {
 	os.Exit(run(os.Args[1:]))
 }
 
-// run is rdmavm on the host; it returns the exit status.
+// run runs rdmavm on the host and returns the exit status.
 func run(args []string) int {
 	f, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -33,7 +33,7 @@ func run(args []string) int {
 	}
 	o := &f.Options
 	o.Stdout, o.Stderr = os.Stdout, os.Stderr
-	if !o.Headers { // of several programs none could say that it is meant
+	if !o.Headers { // the input cannot be divided between several programs
 		o.Stdin = os.Stdin
 	}
 	signals := make(chan os.Signal, 8)
@@ -57,7 +57,7 @@ func run(args []string) int {
 	return status
 }
 
-// prepare only fetches what runs with these options take.
+// prepare only fetches the requirements of runs with these options.
 func prepare(o *host.Options) int {
 	o.Refresh = true
 	if err := host.Prepare(context.Background(), o); err != nil {
@@ -66,7 +66,7 @@ func prepare(o *host.Options) int {
 	return 0
 }
 
-// fail reports a failure of rdmavm's own.
+// fail prints a failure of rdmavm itself.
 func fail(err error) int {
 	fmt.Fprintln(os.Stderr, "rdmavm:", err)
 	return host.Status

@@ -10,6 +10,6 @@ import (
 )
 
 func main() {
-	fmt.Fprintln(os.Stderr, "rdmavm: needs Linux: it boots virtual machines with the kernel's RDMA drivers")
+	fmt.Fprintln(os.Stderr, "rdmavm: needs Linux")
 	os.Exit(125)
 }

@@ -22,9 +22,9 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// useTerminal has the program run on a terminal in the guest. If there is
-// one here, it is put in raw mode when the program starts, so that keys reach
-// the terminal in the guest, and restored by the function returned.
+// useTerminal makes the program run on a terminal in the guest. If rdmavm itself runs on a
+// terminal, that is put in raw mode when the program starts, so that keys reach the guest's
+// terminal. The returned function restores it.
 func useTerminal(o *host.Options) (restore func()) {
 	o.TTY, o.Rows, o.Cols = true, 25, 80
 	fd := int(os.Stdin.Fd())
@@ -57,7 +57,7 @@ func useTerminal(o *host.Options) (restore func()) {
 	}
 }
 
-// makeRaw passes every key on as it is, signals and line ends included.
+// makeRaw passes every key on unchanged, including signals and line ends.
 func makeRaw(fd int, t unix.Termios) {
 	t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	t.Oflag &^= unix.OPOST

@@ -12,7 +12,7 @@ import (
 	"purerdma/verbs"
 )
 
-// A ui writes the output of the program.
+// A ui prints the output of the program.
 type ui struct {
 	tool.UI
 	debug bool

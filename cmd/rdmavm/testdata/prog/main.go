@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Prog is what the end-to-end test runs in virtual machines.
+// Prog is the program that the end-to-end test runs in virtual machines.
 package main
 
 import (
@@ -129,7 +129,7 @@ func peers() {
 	fail(fmt.Errorf("host 0 does not answer"))
 }
 
-// files lists what the root holds.
+// files lists the contents of the root.
 func files() {
 	filepath.WalkDir("/", func(p string, d os.DirEntry, err error) error {
 		switch p {
