@@ -15,7 +15,7 @@ import (
 var errMismatch = errors.New("data mismatch")
 
 // runClient connects, pings, and disconnects.
-func runClient(ctx context.Context, opt *options, u *ui) error {
+func runClient(ctx context.Context, opt *options, u *printer) error {
 	connect := dial
 	if opt.selfQP {
 		connect = selfDial

@@ -14,7 +14,7 @@ import (
 // eventLog prints the events of the connection manager as the C program does with -d. It is a
 // handler of verbs.Host.Log, which receives the events before the waiting goroutines do.
 type eventLog struct {
-	u      *ui
+	u      *printer
 	server bool
 }
 

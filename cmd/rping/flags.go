@@ -37,7 +37,7 @@ const flagSpec = "a:I:p:C:S:t:PscvVdq"
 
 // parse parses the command line. Without options it returns the exit status, after printing
 // everything.
-func parse(args []string, u *ui, lookup func(string) (netip.Addr, error)) (*options, int) {
+func parse(args []string, u *printer, lookup func(string) (netip.Addr, error)) (*options, int) {
 	opt := &options{port: defaultPort, size: defaultSize}
 	status := statusOK
 	side := false
@@ -120,7 +120,7 @@ func parse(args []string, u *ui, lookup func(string) (netip.Addr, error)) (*opti
 }
 
 // lookupFailed reports a host that has no address. It returns the exit status.
-func lookupFailed(u *ui, f tool.Flag, err error) int {
+func lookupFailed(u *printer, f tool.Flag, err error) int {
 	u.Printf("getaddrinfo failed (%s) - invalid hostname or IP address\n", addrinfo.Strerror(err))
 	u.Errorf("rping: -%c %s: %v\n", f.Name, f.Value, err)
 	return tool.Status(err) & 0xFF

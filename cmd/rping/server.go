@@ -12,7 +12,7 @@ import (
 	"purerdma/verbs"
 )
 
-func bind(ctx context.Context, opt *options, u *ui) (listener, error) {
+func bind(ctx context.Context, opt *options, u *printer) (listener, error) {
 	how := listen
 	if opt.selfQP {
 		how = selfListen
@@ -25,7 +25,7 @@ func bind(ctx context.Context, opt *options, u *ui) (listener, error) {
 }
 
 // runServer serves one client and rejects others at the same time.
-func runServer(ctx context.Context, opt *options, u *ui) error {
+func runServer(ctx context.Context, opt *options, u *printer) error {
 	ln, err := bind(ctx, opt, u)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func runServer(ctx context.Context, opt *options, u *ui) error {
 
 // runPersistentServer serves any number of clients until ctx ends. Each client has its own
 // goroutine and shares nothing with others.
-func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
+func runPersistentServer(ctx context.Context, opt *options, u *printer) error {
 	ln, err := bind(ctx, opt, u)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func runPersistentServer(ctx context.Context, opt *options, u *ui) error {
 }
 
 // serve accepts one client and serves it until it leaves.
-func serve(ctx context.Context, opt *options, u *ui, p pending) error {
+func serve(ctx context.Context, opt *options, u *printer, p pending) error {
 	s, err := open(ctx, opt, u, p)
 	if err != nil {
 		return fmt.Errorf("connect error: %w", err)

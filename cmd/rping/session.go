@@ -58,7 +58,7 @@ func (e *disconnectedError) Error() string {
 // so that no client of a server can access the memory of another client.
 type session struct {
 	opt *options
-	u   *ui
+	u   *printer
 
 	pd    *verbs.PD
 	qp    *verbs.QP
@@ -77,7 +77,7 @@ type session struct {
 
 // open establishes a pending connection. First it creates all resources that the peer's first
 // message needs.
-func open(ctx context.Context, opt *options, u *ui, p pending) (*session, error) {
+func open(ctx context.Context, opt *options, u *printer, p pending) (*session, error) {
 	s := &session{opt: opt, u: u}
 	if err := s.setup(p); err != nil {
 		p.Close()

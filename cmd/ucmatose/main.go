@@ -13,8 +13,8 @@
 //   - Arguments without a flag are rejected.
 //   - The removal of a device ends the run.
 //
-// With -f gid, -s and -b are GIDs, which are written like IPv6 addresses. The C program also
-// accepts IPv4 addresses there and reads beyond them in its memory. The result is usually the
+// With -f gid, -s and -b are GIDs, which are written like IPv6 addresses. The C program
+// accepts IPv4 addresses there but reads beyond them in its memory. The result is usually the
 // zero GID, so that its server listens on every device. This program rejects them as an
 // unsupported address family.
 package main

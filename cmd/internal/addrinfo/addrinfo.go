@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addrinfo is rdma_getaddrinfo(3) for the programs that have the options and the
-// output of rdma-core's. Programs of one's own resolve names with package cm, which uses Go's
+// Package addrinfo implements rdma_getaddrinfo(3) for the programs with the options and output
+// of rdma-core's programs. Other programs resolve names with package cm, which uses Go's
 // resolver.
 //
-// Its answers are librdmacm's on a host without ibacm, including the forms of addresses and
-// ports that only C takes, such as "0177.1" and "+80". `make addrinfo` records them.
+// Its answers equal librdmacm's on a host without ibacm, including addresses and ports that
+// only C accepts, such as "0177.1" and "+80". `make addrinfo` records them.
 package addrinfo
 
 import (
@@ -20,15 +20,15 @@ import (
 // Flags are the flags of hints and of answers (RAI_*, rdma_cma.h).
 type Flags uint32
 
-// Flags of hints. Answers have Passive only. RAI_NOROUTE (4) and RAI_DNS (32) change nothing
-// here. RAI_SA (16) is refused: see [cm.ID.ResolveIBService].
+// Flags of hints. Answers only have Passive. RAI_NOROUTE (4) and RAI_DNS (32) change nothing
+// here. RAI_SA (16) is rejected: see [cm.ID.ResolveIBService].
 const (
-	// Passive asks for an address to listen on (RAI_PASSIVE).
+	// Passive requests an address to listen on (RAI_PASSIVE).
 	Passive Flags = 1
 	// NumericHost forbids the look-up of names (RAI_NUMERICHOST).
 	NumericHost Flags = 2
-	// HasFamily says how to read the node (RAI_FAMILY): with IB and NumericHost it is a GID.
-	// Other families count without it, too.
+	// HasFamily sets the family of the node (RAI_FAMILY). With IB and NumericHost the node is a
+	// GID. Other families apply even without HasFamily.
 	HasFamily Flags = 8
 )
 
@@ -45,14 +45,14 @@ const (
 	IB   Family = 27
 )
 
-// Info has the addresses to connect to or to listen on (struct rdma_addrinfo).
+// Info contains the addresses to connect to or to listen on (struct rdma_addrinfo).
 type Info struct {
-	Flags     Flags // Passive, or nothing
+	Flags     Flags // Passive or 0
 	Family    Family
 	QPType    verbs.QPType // 0 if not known
 	PortSpace cm.PortSpace // 0 if not known
-	// SrcAddr is the local address: with Passive the one to listen on, else zero, or that
-	// of the hints.
+	// SrcAddr is the local address. With Passive it is the address to listen on. Otherwise it
+	// is zero or the hints' address.
 	SrcAddr cm.Addr
 	// DstAddr is the peer's address, zero with Passive.
 	DstAddr cm.Addr
@@ -64,24 +64,24 @@ type Hints struct {
 	Family    Family
 	QPType    verbs.QPType
 	PortSpace cm.PortSpace
-	// SrcAddr becomes the answer's if the answer has none of its own.
+	// SrcAddr becomes the answer's SrcAddr if the answer has none.
 	SrcAddr cm.Addr
-	// DstAddr counts if there is neither node nor service.
+	// DstAddr is used if there is neither a node nor a service.
 	DstAddr cm.Addr
 }
 
-// Lookup finds the address for a node and a service, as rdma_getaddrinfo(3) does on a host
-// where no ibacm runs: without a route, and never more than one.
+// Lookup resolves the address of a node and a service like rdma_getaddrinfo(3) on a host
+// without ibacm. The answer has no route and never more than one address.
 //
-// node is a host name or a numeric address, service a name or a port number; either may be
-// empty. Without a node it is this host, and with Passive all its addresses. Without either
-// the hints are the answer. The first address of a name counts, in the order of RFC 6724.
+// node is a host name or a numeric address. service is a name or a port number. Either may be
+// empty. An empty node means this host, and with Passive all its addresses. If both are empty,
+// the hints are the answer. The first address of a name is used, in the order of RFC 6724.
 //
-// Host names go to Go's resolver, in the process's network namespace; ctx bounds that. The
-// error wraps an EAI where getaddrinfo(3) returns one, and syscall.EINVAL if there is nothing to go
-// by. librdmacm also takes port numbers above 65535, of which it uses the lower 16 bits, and
-// IPv4 addresses as GIDs, for which it sends bytes from beyond the address. Lookup refuses
-// both.
+// Go's resolver resolves host names, in the process's network namespace, until ctx ends. The
+// error wraps an EAI where getaddrinfo(3) returns one, and syscall.EINVAL without any input.
+// Lookup rejects two inputs that librdmacm accepts. These are port numbers above 65535, of
+// which librdmacm uses the lower 16 bits, and IPv4 addresses as GIDs, for which it reads beyond
+// the address.
 func Lookup(ctx context.Context, node, service string, hints *Hints) (Info, error) {
 	return systemResolver.lookup(ctx, node, service, hints)
 }
@@ -97,7 +97,7 @@ func (r *resolver) lookup(ctx context.Context, node, service string, hints *Hint
 func (r *resolver) answer(ctx context.Context, node, service string, hints *Hints) (Info, error) {
 	if hints == nil {
 		if node == "" && service == "" {
-			return Info{}, fmt.Errorf("neither they nor hints are given: %w", syscall.EINVAL)
+			return Info{}, fmt.Errorf("no node, service or address in the hints: %w", syscall.EINVAL)
 		}
 		hints = &Hints{}
 	}
@@ -118,7 +118,7 @@ func (r *resolver) answer(ctx context.Context, node, service string, hints *Hint
 
 // resolve completes info from node and service.
 func (r *resolver) resolve(ctx context.Context, node, service string, hints *Hints, info *Info) error {
-	// glibc takes a star for an empty string.
+	// glibc treats a star as an empty string.
 	if node == "*" {
 		node = ""
 	}

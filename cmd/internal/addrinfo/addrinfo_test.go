@@ -22,8 +22,8 @@ import (
 	"purerdma/verbs"
 )
 
-// goldenResolver has the services that the inputs of the golden files name, as
-// Debian's netbase has them, and no names.
+// goldenResolver resolves the services in the inputs of the golden files as Debian's netbase
+// does. It has no host names.
 var goldenResolver = &resolver{
 	lookupPort: func(_ context.Context, network, service string) (int, error) {
 		port, ok := map[string]int{"tcp http": 80, "tcp domain": 53, "udp domain": 53, "udp ntp": 123, "udp tftp": 69}[network+" "+service]
@@ -38,16 +38,16 @@ var goldenResolver = &resolver{
 	hasIPv6: func() bool { return true },
 }
 
-// onlyC has the inputs for which librdmacm answers what we refuse.
+// onlyC contains the inputs that librdmacm accepts and Lookup rejects.
 var onlyC = map[string]string{
 	"10.8.0.1|65536|flags=0":      "a port has 16 bits",
 	"10.8.0.1|4294967376|flags=0": "a port has 16 bits",
 }
 
-// TestGolden compares our answers with rdma_getaddrinfo's, byte for byte.
+// TestGolden compares the answers with rdma_getaddrinfo's, byte for byte.
 func TestGolden(t *testing.T) {
 	if _, err := net.InterfaceByName("lo"); err != nil {
-		t.Skip("an interface lo is needed")
+		t.Skip("needs an interface lo")
 	}
 	addrinfo.Golden(t, "addrinfo", func(t *testing.T, lines iter.Seq2[string, string]) {
 		n := 0
@@ -56,22 +56,22 @@ func TestGolden(t *testing.T) {
 			got := goldenAnswer(t, question)
 			if why := onlyC[question]; why != "" {
 				if !strings.HasPrefix(want, "flags=") || !strings.HasPrefix(got, "eai ") {
-					t.Errorf("%s: C has %s, ours %s, which is not the difference that is meant: %s", question, want, got, why)
+					t.Errorf("%s: C returns %s, Lookup %s, which is not the known difference: %s", question, want, got, why)
 				}
 				continue
 			}
 			if got != want {
-				t.Errorf("%s:\n   C has %s\nours has %s", question, want, got)
+				t.Errorf("%s:\n     C returns %s\nLookup returns %s", question, want, got)
 			}
 		}
 		if n < 600 {
-			t.Errorf("only %d questions", n)
+			t.Errorf("golden file has %d questions, want at least 600", n)
 		}
 	})
 }
 
-// goldenAnswer asks a question of a golden file, and writes the answer as
-// test/addrinfo/gen/testdata/query.c does.
+// goldenAnswer runs Lookup for a question of a golden file. It writes the answer like
+// test/addrinfo/gen/testdata/query.c.
 func goldenAnswer(t *testing.T, question string) string {
 	t.Helper()
 	part := strings.Split(question, "|")
@@ -156,16 +156,16 @@ func TestLookup(t *testing.T) {
 	ctx := context.Background()
 	info, err := Lookup(ctx, "10.8.0.1", "7471", nil)
 	if err != nil || info.DstAddr != mustAddr("10.8.0.1:7471") || info.QPType != verbs.RC || info.PortSpace != cm.PortSpaceTCP {
-		t.Errorf("%+v, %v", info, err)
+		t.Errorf("Lookup = %+v, %v, want 10.8.0.1:7471, RC, TCP", info, err)
 	}
-	// Services and the loopback address are the system's.
+	// Services and the loopback address come from the system.
 	info, err = Lookup(ctx, "", "http", nil)
 	if err != nil || !info.DstAddr.Addr().IsLoopback() || info.DstAddr.Port() != 80 {
-		t.Errorf("%+v, %v", info, err)
+		t.Errorf("Lookup of service http = %+v, %v, want port 80 of a loopback address", info, err)
 	}
 	info, err = Lookup(ctx, "localhost", "1", &Hints{Family: IPv4})
 	if err != nil || info.DstAddr != mustAddr("127.0.0.1:1") {
-		t.Errorf("%+v, %v", info, err)
+		t.Errorf("Lookup = %+v, %v, want 127.0.0.1:1", info, err)
 	}
 }
 
@@ -186,18 +186,18 @@ func TestLookupErrors(t *testing.T) {
 	} {
 		info, err := Lookup(context.Background(), tc.node, tc.service, tc.hints)
 		if info != (Info{}) || !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s %s: %v, %v", tc.node, tc.service, info, err)
+			t.Errorf("Lookup(%s, %s) = %v, %v, want %v with %q", tc.node, tc.service, info, err, tc.want, tc.text)
 		}
 	}
-	// To listen on every GID: what librdmacm fills with bytes of anything is zero.
+	// The address to listen on for every GID is zero. librdmacm fills it with arbitrary bytes.
 	gid.Flags |= Passive
 	info, err := Lookup(context.Background(), "", "7471", gid)
 	if err != nil || info.SrcAddr != cm.AddrFromGID(verbs.GID{}, cm.PortSpaceTCP, 7471) || info.Family != IB {
-		t.Errorf("%+v, %v", info, err)
+		t.Errorf("Lookup of a passive GID = %+v, %v, want the zero GID", info, err)
 	}
 }
 
-// TestNames checks the codes for errors of the resolver, and that the first address counts.
+// TestNames checks the codes for errors of the resolver, and that the first address is used.
 func TestNames(t *testing.T) {
 	ips := []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("::ffff:10.8.0.1")}
 	for _, tc := range []struct {
@@ -224,16 +224,16 @@ func TestNames(t *testing.T) {
 		}
 		info, err := r.lookup(context.Background(), "rdma.example", "1", &Hints{Family: tc.family})
 		if !errors.Is(err, tc.want) || tc.err != nil && !errors.Is(err, tc.err) || info.DstAddr.String() != tc.addr {
-			t.Errorf("%d, %v: %v, %v", tc.family, tc.err, info.DstAddr, err)
+			t.Errorf("lookup in family %d with resolver error %v = %v, %v, want %v, %v", tc.family, tc.err, info.DstAddr, err, tc.addr, tc.want)
 		}
 		if want := map[Family]string{Any: "ip", IPv4: "ip4", IPv6: "ip6"}[tc.family]; asked != want {
-			t.Errorf("asked for %s, want %s", asked, want)
+			t.Errorf("lookup used network %s, want %s", asked, want)
 		}
 	}
 	r := *goldenResolver
 	r.hasIPv6 = func() bool { return false }
 	if info, err := r.lookup(context.Background(), "", "1", nil); err != nil || info.DstAddr != mustAddr("127.0.0.1:1") {
-		t.Errorf("without IPv6: %v, %v", info.DstAddr, err)
+		t.Errorf("lookup without IPv6 = %v, %v, want 127.0.0.1:1", info.DstAddr, err)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestLookupIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Lookup(ctx, "rdma.example", "1", nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("Lookup with a cancelled context = %v, want context.Canceled", err)
 	}
 }
 
@@ -256,7 +256,7 @@ func FuzzLookup(f *testing.F) {
 		info, err := goldenResolver.lookup(context.Background(), node, service, hints)
 		if err != nil {
 			if info.SrcAddr.IsValid() || info.DstAddr.IsValid() || err.Error() == "" {
-				t.Fatalf("%+v and %v", info, err)
+				t.Fatalf("Lookup = %+v with the error %v, want no address", info, err)
 			}
 			return
 		}

@@ -14,13 +14,13 @@ type EAI int
 
 // The error codes, with the numbers of netdb.h.
 const (
-	NoName     EAI = -2 // the node is not known
-	Again      EAI = -3 // the name server has no answer now
-	Fail       EAI = -4 // the name server cannot answer
-	BadFamily  EAI = -6 // no such address family
-	QPType     EAI = -7 // the QP type does not go with the port space (EAI_SOCKTYPE)
-	Service    EAI = -8 // the service is not known for the QP type
-	AddrFamily EAI = -9 // the node has no address of the family
+	NoName     EAI = -2 // unknown node
+	Again      EAI = -3 // temporary failure of the name server
+	Fail       EAI = -4 // permanent failure of the name server
+	BadFamily  EAI = -6 // unknown address family.
+	QPType     EAI = -7 // QP type of another port space (EAI_SOCKTYPE)
+	Service    EAI = -8 // service unknown for the QP type.
+	AddrFamily EAI = -9 // node without an address of the family
 )
 
 var eaiTexts = map[EAI]string{
@@ -40,7 +40,7 @@ func (e EAI) Error() string {
 	return fmt.Sprintf("getaddrinfo error %d", int(e))
 }
 
-// strerror has the texts of gai_strerror(3).
+// strerror contains the texts of gai_strerror(3).
 var strerror = map[EAI]string{
 	NoName:     "Name or service not known",
 	Again:      "Temporary failure in name resolution",
@@ -51,8 +51,8 @@ var strerror = map[EAI]string{
 	AddrFamily: "Address family for hostname not supported",
 }
 
-// Strerror returns the text of gai_strerror(3) for the EAI that err wraps, and err's own text
-// if it wraps none.
+// Strerror returns the text of gai_strerror(3) for the EAI that err wraps, or err's own text if
+// it wraps none.
 func Strerror(err error) string {
 	if code, ok := errors.AsType[EAI](err); ok && strerror[code] != "" {
 		return strerror[code]
@@ -60,7 +60,7 @@ func Strerror(err error) string {
 	return err.Error()
 }
 
-// eaiOf adds its code to an error of Go's resolver.
+// eaiOf wraps an error of Go's resolver with its code.
 func eaiOf(err error) error {
 	code := Fail
 	var dns *net.DNSError
@@ -69,7 +69,7 @@ func eaiOf(err error) error {
 		case dns.IsNotFound:
 			code = NoName
 		case dns.IsTimeout, dns.IsTemporary, strings.HasPrefix(dns.Err, "dial "):
-			// The last is a name server that cannot be reached.
+			// The last one is an unreachable name server.
 			code = Again
 		}
 	}

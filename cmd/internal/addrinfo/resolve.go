@@ -15,11 +15,11 @@ import (
 	"purerdma/verbs"
 )
 
-// resolver answers what getaddrinfo(3) asks the system.
+// resolver contains the system's part of getaddrinfo(3).
 type resolver struct {
 	lookupPort  func(ctx context.Context, network, service string) (int, error)
 	lookupNetIP func(ctx context.Context, network, host string) ([]netip.Addr, error)
-	hasIPv6     func() bool // of the loopback interface
+	hasIPv6     func() bool // whether the loopback interface has IPv6
 }
 
 var systemResolver = &resolver{
@@ -68,8 +68,8 @@ func networkOfPortSpace(ps cm.PortSpace) string {
 	return ""
 }
 
-// service returns the protocol and the port. A name that the hints leave open is
-// looked up in each protocol in turn.
+// service returns the protocol and the port. If the hints leave the protocol open, it looks up
+// a name in each protocol in turn.
 func (r *resolver) service(ctx context.Context, service string, t verbs.QPType, ps cm.PortSpace) (protocol, uint16, error) {
 	byType, bySpace := networkOfQP(t), networkOfPortSpace(ps)
 	if byType != "" && bySpace != "" && byType != bySpace {
@@ -94,8 +94,8 @@ func (r *resolver) service(ctx context.Context, service string, t verbs.QPType, 
 	return protocol{}, 0, Service
 }
 
-// parsePort reads a number as strtoul(3) does, with spaces and a sign before it.
-// No service is port 0.
+// parsePort parses a number like strtoul(3), with leading spaces and a sign. An empty service
+// is port 0.
 func parsePort(s string) (port uint16, numeric bool, err error) {
 	if s == "" {
 		return 0, true, nil
@@ -111,7 +111,7 @@ func parsePort(s string) (port uint16, numeric bool, err error) {
 	return uint16(n), true, nil
 }
 
-// node returns the node's address in a family, or any.
+// node returns the node's address in a family, or in any family.
 func (r *resolver) node(ctx context.Context, node string, family Family, flags Flags) (netip.Addr, error) {
 	if node == "" {
 		return r.noNode(family, flags&Passive != 0), nil
@@ -153,7 +153,7 @@ func (r *resolver) node(ctx context.Context, node string, family Family, flags F
 	return ips[0].Unmap(), nil
 }
 
-// noNode returns the address of this host: to listen on, or to connect to.
+// noNode returns the address of this host to listen on or to connect to.
 func (r *resolver) noNode(family Family, passive bool) netip.Addr {
 	switch {
 	case passive && family == IPv6:
@@ -166,8 +166,8 @@ func (r *resolver) noNode(family Family, passive bool) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
-// validZone reports whether getaddrinfo(3) takes an address's zone: names only
-// where addresses have a link's scope.
+// validZone reports whether getaddrinfo(3) accepts an address's zone. It accepts names only for
+// addresses with link scope.
 func validZone(ip netip.Addr) bool {
 	zone := ip.Zone()
 	if zone == "" {
@@ -180,8 +180,8 @@ func validZone(ip netip.Addr) bool {
 	return err == nil
 }
 
-// parseIPv4 reads an IPv4 address as inet_aton(3) does: one to four numbers, of
-// which the last fills the rest, decimal, octal or hexadecimal.
+// parseIPv4 parses an IPv4 address like inet_aton(3). It has one to four numbers, decimal,
+// octal or hexadecimal. The last number fills the remaining bytes.
 func parseIPv4(s string) (netip.Addr, bool) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 4 {
@@ -203,8 +203,8 @@ func parseIPv4(s string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)}), true
 }
 
-// cBase returns the base of a number as C writes it, and its digits, for ParseUint,
-// which then takes no sign, no underscore and no other prefix.
+// cBase returns the base of a number in C syntax, and its digits for ParseUint, which then
+// accepts no sign, underscore or other prefix.
 func cBase(s string) (base int, digits string) {
 	switch {
 	case strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X"):
@@ -224,7 +224,7 @@ func familyOf(ip netip.Addr) Family {
 
 func ipAddr(ip netip.Addr, port uint16) cm.Addr { return cm.AddrFrom(netip.AddrPortFrom(ip, port)) }
 
-// gidAddr makes an address of InfiniBand of one that was written like IPv6.
+// gidAddr converts an address written like IPv6 into an address of InfiniBand.
 func gidAddr(ip netip.Addr, ps cm.PortSpace, port uint16) (cm.Addr, error) {
 	if ip.Is4() {
 		if !ip.IsUnspecified() {

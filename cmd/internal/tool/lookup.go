@@ -11,8 +11,8 @@ import (
 	"purerdma/cmd/internal/addrinfo"
 )
 
-// LookupHost finds the address of a host as getaddrinfo(3) does: the first one.
-// Its error wraps an addrinfo.EAI.
+// LookupHost returns the first address of a host, like getaddrinfo(3). Its error wraps an
+// addrinfo.EAI.
 func LookupHost(ctx context.Context, host string) (netip.Addr, error) {
 	if host == "" {
 		return netip.Addr{}, fmt.Errorf("no host: %w", addrinfo.NoName)
@@ -33,9 +33,9 @@ type Names struct {
 	Space   cm.PortSpace
 }
 
-// Resolve finds the addresses. A client binds to local, which may be zero, and
-// connects to remote; a server, which has no Dest, listens on local: without a
-// Source on every address of IPv4. The error wraps an addrinfo.EAI.
+// Resolve resolves the addresses. A client binds to local, which may be zero, and connects to
+// remote. A server has no Dest. It listens on local, which without a Source is the IPv4
+// wildcard. The error wraps an addrinfo.EAI.
 func (n *Names) Resolve(ctx context.Context) (local, remote cm.Addr, err error) {
 	hints := addrinfo.Hints{PortSpace: n.Space}
 	switch n.Format {

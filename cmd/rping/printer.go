@@ -12,18 +12,18 @@ import (
 	"purerdma/verbs"
 )
 
-// A ui prints the output of the program.
-type ui struct {
+// printer prints the output of the program.
+type printer struct {
 	tool.UI
 	debug bool
 }
 
-func newUI(stdout, stderr io.Writer) *ui {
-	return &ui{UI: tool.UI{Name: "rping", Out: stdout, Err: stderr}}
+func newUI(stdout, stderr io.Writer) *printer {
+	return &printer{UI: tool.UI{Name: "rping", Out: stdout, Err: stderr}}
 }
 
 // debugf prints the C program's -d output, also to standard output.
-func (u *ui) debugf(format string, args ...any) {
+func (u *printer) debugf(format string, args ...any) {
 	if u.debug {
 		u.Printf(format, args...)
 	}
@@ -40,7 +40,7 @@ func (e *pingError) Error() string { return "rping " + e.side + " failed: " + e.
 func (e *pingError) Unwrap() error { return e.err }
 
 // fail prints the error that ended the program.
-func (u *ui) fail(err error) {
+func (u *printer) fail(err error) {
 	u.explain(err)
 	if _, ok := errors.AsType[*pingError](err); !ok {
 		err = fmt.Errorf("rping: %w", err)
@@ -49,7 +49,7 @@ func (u *ui) fail(err error) {
 }
 
 // explain prints the lines that the C program has for a failure.
-func (u *ui) explain(err error) {
+func (u *printer) explain(err error) {
 	var (
 		rejected    *cm.RejectError
 		unreachable *cm.UnreachableError
