@@ -101,7 +101,7 @@ CI_ROWS = $(RACE_HOST_ROW) \
 # The oldest kernel that is supported (verbs.MinKernel), and what its rxe passes: connections
 # and RC. It has no memory windows, and faults of its own (docs/reference/driver-faults.md).
 MINIMUM       := 5.10
-MINIMUM_TESTS := '^Test(Echo|WildcardListener.*|EventRejected|EventsOfAConnection|VM(Async.*|CreateCQ|ShrinkCQ|TwoRegistrations|LostAnswers|Reregister|HugePages|PKey|NoDMABuf))$$'
+MINIMUM_TESTS := '^Test(Echo|WildcardListener.*|EventRejected|EventsOfAConnection|VM(Async.*|CreateCQ|ShrinkCQ|TwoRegistrations|LostAnswers|Reregister|HugePages|PKey|NoDMABuf|Features))$$'
 
 # The rest: the long tests of this machine, all of siw and mlx5, the programs against
 # rdma-core's, a minute of the soak. On siw the programs run on the oldest kernel only: the

@@ -33,6 +33,8 @@ type Driver interface {
 // package verbs sees to that. What the device has not gives an error that wraps
 // errors.ErrUnsupported.
 type Context interface {
+	// Features returns what the device can do. The answer does not change.
+	Features() Features
 	// AllocPD allocates a protection domain.
 	AllocPD() (PD, error)
 	// RegMR registers memory for a protection domain of this context.

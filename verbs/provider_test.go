@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"purerdma/abi"
 	"purerdma/provider"
 	"purerdma/provider/providertest"
 	"purerdma/verbs"
@@ -34,15 +33,22 @@ func TestProvider(t *testing.T) {
 // operations are what reliable connections of a device have.
 func operations(dev *verbs.Device) []provider.SendOpcode {
 	ops := []provider.SendOpcode{provider.OpSend, provider.OpSendInv, provider.OpWrite, provider.OpRead}
-	if dev.Transport() == verbs.TransportIWARP {
-		return append(ops, provider.OpReadInv)
-	}
-	ops = append(ops, provider.OpSendImm, provider.OpWriteImm, provider.OpCompareSwap, provider.OpFetchAdd, provider.OpBindMW, provider.OpLocalInv)
-	if dev.Attr().CapFlags&abi.IB_UVERBS_DEVICE_ATOMIC_WRITE != 0 {
-		ops = append(ops, provider.OpAtomicWrite)
-	}
-	if dev.Attr().CapFlags&abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL != 0 {
-		ops = append(ops, provider.OpFlush)
+	f := dev.Features()
+	for _, o := range []struct {
+		has bool
+		ops []provider.SendOpcode
+	}{
+		{f.Immediate, []provider.SendOpcode{provider.OpSendImm, provider.OpWriteImm}},
+		{f.Atomics, []provider.SendOpcode{provider.OpCompareSwap, provider.OpFetchAdd}},
+		{f.AtomicWrite, []provider.SendOpcode{provider.OpAtomicWrite}},
+		{f.FlushGlobal, []provider.SendOpcode{provider.OpFlush}},
+		// provider/rxe builds these two even if the kernel has no windows.
+		{f.Immediate, []provider.SendOpcode{provider.OpBindMW, provider.OpLocalInv}},
+		{f.ReadInv, []provider.SendOpcode{provider.OpReadInv}},
+	} {
+		if o.has {
+			ops = append(ops, o.ops...)
+		}
 	}
 	return ops
 }

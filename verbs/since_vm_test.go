@@ -9,7 +9,6 @@ import (
 	"os"
 	"testing"
 
-	"purerdma/abi"
 	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
@@ -55,10 +54,8 @@ func TestVMSinceWhen(t *testing.T) {
 	host := vmtest.Hosts(t, 1)[0]
 	vmtest.NoLeaks(t)
 	dev := openDevice(t, verbs.DefaultHost(), host.Device)
-	caps, odp := dev.Attr().CapFlags, dev.Attr().ODP
+	odp := dev.Attr().ODP
 	for what, c := range map[string]struct{ has, want bool }{
-		"FLUSH":                    {caps&abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL != 0, expects(t, flushing)},
-		"ATOMIC_WRITE":             {caps&abi.IB_UVERBS_DEVICE_ATOMIC_WRITE != 0, expects(t, atomicWriting)},
 		"on-demand memory":         {odp.Supported && odp.RC&verbs.ODPWrite != 0, expects(t, onDemandMemory)},
 		"on-demand memory with UD": {odp.Supported && odp.UD&verbs.ODPSend != 0, expects(t, onDemandMemory)},
 	} {

@@ -86,8 +86,12 @@ const (
 
 func newEnd(p plan, dev *verbs.Device, pd *verbs.PD, client bool) (*end, error) {
 	e := &end{plan: p, pd: pd, client: client}
+	access := p.access()
+	if p.kind.Op == "read" && dev.Features().ReadNeedsRemoteWrite {
+		access |= verbs.RemoteWrite
+	}
 	var err error
-	if e.mr, err = pd.Alloc(int(p.memory()), p.access()); err != nil {
+	if e.mr, err = pd.Alloc(int(p.memory()), access); err != nil {
 		return nil, err
 	}
 	entries := p.QPs * (e.sends() + e.receives())

@@ -123,7 +123,7 @@ func (s *session) setup(p pending) error {
 		return err
 	}
 	s.u.debugf("rping_setup_buffers called on cb %p\n", s)
-	if err := s.register(dev.Transport()); err != nil {
+	if err := s.register(dev.Features().ReadNeedsRemoteWrite); err != nil {
 		return err
 	}
 	s.buffers = true
@@ -131,14 +131,14 @@ func (s *session) setup(p pending) error {
 	return s.postRecv()
 }
 
-// register registers the buffers with only the rights that the protocol needs.
-func (s *session) register(transport verbs.Transport) (err error) {
+// register registers the buffers with only the rights that the protocol needs. If readIsWrite is
+// set, the answer to a READ is a write by the peer, as on iWARP.
+func (s *session) register(readIsWrite bool) (err error) {
 	if s.ctrl, err = s.pd.Alloc(2*infoSize, verbs.LocalWrite); err != nil {
 		return err
 	}
 	access := verbs.LocalWrite
-	if !s.opt.server || transport == verbs.TransportIWARP {
-		// On iWARP the answer to a READ is a write by the peer.
+	if !s.opt.server || readIsWrite {
 		access |= verbs.RemoteWrite
 	}
 	if s.data, err = s.pd.Alloc(s.opt.size, access); err != nil || s.opt.server {

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"purerdma/abi"
+	"purerdma/provider"
 )
 
 // cqeVersion is the layout of completions that this package reads: version 1, in
@@ -104,6 +105,24 @@ func (c *caps) fromContext(r *abi.Mlx5AllocUcontextResp, pageSize int) error {
 // maxWQEBB is the most blocks, and receives, that any device has in a queue, and a
 // bound of the sizes that are computed from them.
 const maxWQEBB = 1 << 20
+
+// features returns what verbs has names for.
+func (c *caps) features() provider.Features {
+	has := func(capability uint64) bool { return c.flags&capability != 0 }
+	windows2 := has(abi.IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2A | abi.IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B)
+	return provider.Features{
+		UC:         true,
+		UD:         true,
+		XRC:        has(abi.IB_UVERBS_DEVICE_XRC),
+		Immediate:  true,
+		Atomics:    c.atomics,
+		MWType1:    has(abi.IB_UVERBS_DEVICE_MEM_WINDOW),
+		MWType2:    windows2,
+		LocalInv:   windows2,
+		SendInvMW:  windows2,
+		ReportsInv: windows2,
+	}
+}
 
 // fromDevice takes the answer of QUERY_DEVICE. What lies beyond the length that the
 // driver answered with is zeros.

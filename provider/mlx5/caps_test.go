@@ -128,3 +128,25 @@ func TestNoData(t *testing.T) {
 		t.Errorf("%d blocks, %v", z.sqBlocks, err)
 	}
 }
+
+// TestFeatures checks the features that depend on the answer to QUERY_DEVICE.
+func TestFeatures(t *testing.T) {
+	least := provider.Features{UC: true, UD: true, Immediate: true}
+	windows1, windows2, xrc, atomics := least, least, least, least
+	windows1.MWType1, xrc.XRC, atomics.Atomics = true, true, true
+	windows2.MWType2, windows2.LocalInv, windows2.SendInvMW, windows2.ReportsInv = true, true, true, true
+	for _, tc := range []struct {
+		c    caps
+		want provider.Features
+	}{
+		{caps{}, least},
+		{caps{flags: abi.IB_UVERBS_DEVICE_MEM_WINDOW}, windows1},
+		{caps{flags: abi.IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B}, windows2},
+		{caps{flags: abi.IB_UVERBS_DEVICE_XRC}, xrc},
+		{caps{atomics: true}, atomics},
+	} {
+		if got := tc.c.features(); got != tc.want {
+			t.Errorf("flags %#x, atomics %v: features() = %+v, want %+v", tc.c.flags, tc.c.atomics, got, tc.want)
+		}
+	}
+}

@@ -131,6 +131,9 @@ func (c *Context) Close() error { return c.uars.close() }
 // PinsQueues implements provider.QueuePinner.
 func (c *Context) PinsQueues() {}
 
+// Features returns what the device can do.
+func (c *Context) Features() provider.Features { return c.caps.features() }
+
 // AllocMW allocates a memory window.
 func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {
 	return provider.Plain{File: c.file}.AllocMW(pd, typ)

@@ -36,7 +36,7 @@ func (Driver) Open(f *uverbs.File) (provider.Context, error) {
 	attr, err := f.QueryDeviceEx(uverbs.Driver{})
 	switch {
 	case err == nil:
-		c.caps = attr.DeviceCapFlagsEx
+		c.caps, c.maxAH = attr.DeviceCapFlagsEx, attr.Base.MaxAH
 	case !errors.Is(err, errors.ErrUnsupported):
 		return nil, err
 	}
@@ -47,7 +47,32 @@ func (Driver) Open(f *uverbs.File) (provider.Context, error) {
 type Context struct {
 	provider.Plain
 	caps    uint64 // IB_UVERBS_DEVICE_...
+	maxAH   uint32
 	windows windows
+}
+
+// maxUnnumberedAH is the limit of address handles of an rxe that does not number them (up to
+// Linux 5.14), so that programs cannot post datagrams. Newer ones have 32767.
+const maxUnnumberedAH = 100
+
+// Features returns what rxe of this kernel can do.
+func (c *Context) Features() provider.Features {
+	has := func(capability uint64) bool { return c.caps&capability != 0 }
+	windows2 := has(abi.IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2A | abi.IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B)
+	return provider.Features{
+		UC:              true,
+		UD:              c.maxAH > maxUnnumberedAH,
+		Immediate:       true,
+		Atomics:         true,
+		AtomicWrite:     has(abi.IB_UVERBS_DEVICE_ATOMIC_WRITE),
+		FlushGlobal:     has(abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL),
+		FlushPersistent: has(abi.IB_UVERBS_DEVICE_FLUSH_PERSISTENT),
+		MWType1:         has(abi.IB_UVERBS_DEVICE_MEM_WINDOW),
+		MWType2:         windows2,
+		LocalInv:        windows2,
+		SendInvMW:       windows2,
+		ReportsInv:      windows2,
+	}
 }
 
 // mapQueue maps a queue that the kernel made and checks its layout: minSlot is

@@ -52,6 +52,12 @@ type Context struct {
 	closing closing
 }
 
+// Features returns what siw can do. The kernel tells only its own users which key a peer has
+// invalidated.
+func (c *Context) Features() provider.Features {
+	return provider.Features{SendInvMR: true, ReadInv: true, ReadNeedsRemoteWrite: true}
+}
+
 // RegMR registers memory. siw knows it by its address alone.
 func (c *Context) RegMR(cfg *provider.MRConfig) (provider.MR, error) {
 	addr := abi.NewSlicePointer(cfg.Mem)

@@ -25,7 +25,7 @@ var Ours = map[string]bool{
 	"Flush": true, "FlushType": true, "FlushLevel": true, "RecvWR": true, "WC": true, "WCStatus": true, "WCOpcode": true,
 	"WCFlags": true, "WCError": true, "QPType": true, "QPState": true, "QPCap": true, "QPAttr": true, "QPAttrMask": true,
 	"AHAttr": true, "GlobalRoute": true, "SRQAttr": true, "SRQAttrMask": true, "GID": true, "MTU": true, "MigState": true,
-	"QPStateError": true, "PacketCaps": true, "ECE": true, "RemoteMemory": true, "AHHolder": true,
+	"QPStateError": true, "PacketCaps": true, "ECE": true, "RemoteMemory": true, "AHHolder": true, "Features": true,
 }
 
 // source is one file of package provider.

@@ -96,16 +96,17 @@ func (n *node) open(h *verbs.Host) (err error) {
 
 // explore finds out what there is; a kernel in memory has less.
 func (n *node) explore(fake bool) error {
-	c := caps{readSGE: 1, srq: !fake, access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite, rxe: n.dev.DriverID() == abi.RDMA_DRIVER_RXE}
-	if n.dev.Transport() == verbs.TransportIWARP {
-		c.readInv, c.iwarp = true, true
-	} else {
-		c.imm, c.atomics, c.windows, c.readSGE = true, true, !fake, 3
+	f := n.dev.Features()
+	c := caps{
+		imm: f.Immediate, atomics: f.Atomics, windows: f.MWType1 && f.MWType2, readInv: f.ReadInv, atomicWrite: f.AtomicWrite, flush: f.FlushGlobal,
+		srq: !fake, readSGE: min(3, n.dev.Attr().MaxSGERd),
+		access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite,
+		rxe:    n.dev.DriverID() == abi.RDMA_DRIVER_RXE, iwarp: n.dev.Transport() == verbs.TransportIWARP,
+	}
+	if c.atomics {
 		c.access |= verbs.RemoteAtomic
 	}
-	flags := n.dev.Attr().CapFlags
-	c.atomicWrite = flags&abi.IB_UVERBS_DEVICE_ATOMIC_WRITE != 0
-	if c.flush = flags&abi.IB_UVERBS_DEVICE_FLUSH_GLOBAL != 0; c.flush {
+	if c.flush {
 		c.access |= verbs.FlushGlobal
 	}
 	if fake {
