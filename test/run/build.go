@@ -16,10 +16,10 @@ import (
 	"strings"
 )
 
-// helper is what the tests that need RDMA import.
+// helper is the package that the tests that need RDMA import.
 const helper = "purerdma/internal/vmtest"
 
-// pkg is what go list reports of a package.
+// pkg is a package as reported by go list.
 type pkg struct {
 	ImportPath, Dir            string
 	TestImports, XTestImports  []string
@@ -27,16 +27,16 @@ type pkg struct {
 	DepsErrors, InvalidGoFiles []any
 }
 
-// program is a package's test program, and what it runs.
+// program is a package's test program with its arguments.
 type program struct {
-	pkg   string   // its path in the module
-	dir   string   // where it runs
-	args  []string // the file first
-	tests int      // that it runs, as far as the names at the top level tell
-	left  int      // that the row leaves out because of the driver
+	pkg   string   // path in the module
+	dir   string   // working directory
+	args  []string // arguments, starting with the file.
+	tests int      // number of tests that it runs, by their top-level names.
+	left  int      // number of tests that the row skips because of the driver
 }
 
-// list returns the packages that patterns match.
+// list returns the packages that match patterns.
 func list(ctx context.Context, patterns, env []string) ([]pkg, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,TestImports,XTestImports,TestGoFiles,XTestGoFiles"}, patterns...)...)
 	cmd.Stderr, cmd.Env = os.Stderr, env
@@ -66,20 +66,20 @@ func needVM(ctx context.Context, patterns []string) ([]pkg, error) {
 		return !slices.Contains(p.TestImports, helper) && !slices.Contains(p.XTestImports, helper)
 	})
 	if len(pkgs) == 0 {
-		return nil, fmt.Errorf("no package of %s has tests that import %s", strings.Join(patterns, " "), helper)
+		return nil, fmt.Errorf("no package in %s has tests that import %s", strings.Join(patterns, " "), helper)
 	}
 	return pkgs, nil
 }
 
-// build compiles the tests of all rows in the virtual machine: those of one kind at
-// once, and those that several rows have only once.
+// build compiles the tests of all rows in the virtual machine. It compiles the programs of one
+// kind in one command, and programs of several rows only once.
 func build(ctx context.Context, rows []*row) error {
 	type kind struct {
 		bins string
 		race bool
 	}
 	packages := map[kind][]string{}
-	have := map[string][]string{} // the tests of a program
+	have := map[string][]string{} // tests by program
 	of := map[*row][]pkg{}
 	for _, r := range rows {
 		if !r.inVM() {
@@ -111,7 +111,7 @@ func build(ctx context.Context, rows []*row) error {
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 		}
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("building the tests: %w\n%s", err, out)
+			return fmt.Errorf("build the tests: %w\n%s", err, out)
 		}
 	}
 	for r, pkgs := range of {
@@ -126,7 +126,7 @@ func build(ctx context.Context, rows []*row) error {
 				if have[bin], err = testsOf(ctx, bin); err != nil {
 					return err
 				}
-				if err := checkLacks(have[bin], dir); err != nil {
+				if err := checkSkips(have[bin], dir); err != nil {
 					return err
 				}
 			}
@@ -148,7 +148,7 @@ func build(ctx context.Context, rows []*row) error {
 	return nil
 }
 
-// binDir is where the row's test programs lie.
+// binDir returns the directory of the row's test programs.
 func (r *row) binDir() (string, error) {
 	dir := r.bins
 	if r.race {
@@ -157,19 +157,19 @@ func (r *row) binDir() (string, error) {
 	return filepath.Abs(dir)
 }
 
-// parallel is how many of the tests that say so (t.Parallel) may overlap: they wait
-// more than they compute, so that they are more than the machine has processors.
+// parallel is the number of parallel tests (t.Parallel) that may overlap. It exceeds the
+// machine's processors, because these tests wait more than they compute.
 const parallel = "4"
 
-// program returns what the row runs of a package.
+// program returns the test program that the row runs for a package.
 func (r *row) program(dir, pkg, bin string, tests []string) program {
 	args := []string{bin, "-test.v=test2json", "-test.count=1", "-test.timeout=" + r.timeout, "-test.parallel=" + parallel}
 	args = append(args, strings.Fields(r.args)...)
 	if r.run != "" {
 		args = append(args, "-test.run="+r.run)
 	}
-	lacks := skipped(r.driver(), r.kernel(), pkg)
-	skip := strings.Trim(lacks+"|"+r.skip, "|")
+	knownSkips := skipped(r.driver(), r.kernel(), pkg)
+	skip := strings.Trim(knownSkips+"|"+r.skip, "|")
 	if skip != "" {
 		args = append(args, "-test.skip="+skip)
 	}
@@ -177,7 +177,7 @@ func (r *row) program(dir, pkg, bin string, tests []string) program {
 	for _, name := range tests {
 		switch {
 		case !matches(r.run, name, true) || r.skip != "" && matches(r.skip, name, false):
-		case lacks != "" && matches(lacks, name, false):
+		case knownSkips != "" && matches(knownSkips, name, false):
 			p.left++
 		default:
 			p.tests++
@@ -186,8 +186,8 @@ func (r *row) program(dir, pkg, bin string, tests []string) program {
 	return p
 }
 
-// matches reports whether the pattern of -test.run or -test.skip names the test, part
-// of it where parts is set.
+// matches reports whether the pattern of -test.run or -test.skip matches the test, or a part of
+// it if parts is set.
 func matches(pattern, name string, parts bool) bool {
 	if !strings.Contains(pattern, "/") {
 		re, err := regexp.Compile(pattern)
@@ -198,7 +198,7 @@ func matches(pattern, name string, parts bool) bool {
 		if below && !parts {
 			continue
 		}
-		// What "|" and "/" cut out of parentheses is counted as a match.
+		// Parts that "|" and "/" cut out of parentheses count as a match.
 		if re, err := regexp.Compile(top); err != nil || re.MatchString(name) {
 			return true
 		}

@@ -6,5 +6,5 @@ package main
 
 import "os/exec"
 
-// ownGroup does nothing: this system has no process groups.
+// ownGroup does nothing. This system has no process groups.
 func ownGroup(*exec.Cmd) {}

@@ -9,6 +9,6 @@ import (
 	"syscall"
 )
 
-// ownGroup starts cmd in a process group of its own, so that an interrupt from the
-// terminal does not reach it.
+// ownGroup starts cmd in its own process group, so that an interrupt from the terminal does not
+// reach it.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

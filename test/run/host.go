@@ -13,19 +13,19 @@ import (
 	"syscall"
 )
 
-// event is what test2json makes of one thing that a test program prints.
+// event is an event of test2json.
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of the output of a build
-	FailedBuild string // the ImportPath of the build that failed, for a package that fails
+	ImportPath  string // set for the output of a build
+	FailedBuild string // ImportPath of the failed build of a failed package
 	Test        string
 	Elapsed     float64 // seconds
 	Output      string
 }
 
-// decode passes on the events that r holds. What is no event, as the messages of the
-// go command are, goes to other.
+// decode passes the events in r to pass. It copies other text, such as messages of the go
+// command, to other.
 func decode(r io.Reader, pass func(event), other io.Writer) error {
 	d := json.NewDecoder(r)
 	for {
@@ -34,7 +34,7 @@ func decode(r io.Reader, pass func(event), other io.Writer) error {
 			return nil
 		} else if err != nil {
 			io.Copy(other, io.MultiReader(d.Buffered(), r))
-			return fmt.Errorf("reading the events of tests: %w", err)
+			return fmt.Errorf("read test events: %w", err)
 		}
 		pass(e)
 	}
@@ -87,7 +87,7 @@ func (r *row) runHost(ctx context.Context, rep *report) error {
 	return nil
 }
 
-// environ is the environment of the go command, or of a program in the virtual machine.
+// environ returns the environment of the go command, or of a program in the virtual machine.
 func (r *row) environ() []string {
 	env := append(os.Environ(), strings.Fields(r.env)...)
 	if r.long {
@@ -96,5 +96,5 @@ func (r *row) environ() []string {
 	return env
 }
 
-// longVariable enables the long tests: package longtest.
+// longVariable enables the long tests, see package longtest.
 const longVariable = "RDMA_LONG_TESTS=1"

@@ -5,16 +5,15 @@
 //	run [flags] [packages]
 //	run [flags] -- [flags] [packages] -- [flags] [packages] ...
 //
-// Each group of arguments is a row; with "--" the first group holds the flags of all
-// rows. A row boots a virtual machine and runs there, one after the other, the test
-// programs of the packages that import internal/vmtest. A test that skips itself
-// there fails, unless it is a long one (internal/longtest): the machine has whatever a
-// test may need. With -host a row runs "go test" on this machine, and with -check the
-// program that its arguments name, which counts as one test.
+// Each group of arguments is a row. With "--" the first group contains the flags of all rows. A
+// row boots a virtual machine and runs the test programs of the packages that import
+// internal/vmtest, one after the other. A test that skips itself in the virtual machine fails,
+// because the machine meets all requirements of tests. Long tests (internal/longtest) are the
+// exception. With -host a row runs "go test" on this machine. With -check it runs the program
+// in its arguments, which counts as one test.
 //
-// Run prints one line for a package and the whole output only of what failed. Its
-// last line is "N passed, N failed", and its exit status is 0 if nothing failed. No
-// test runs twice.
+// Run prints one line for each package, and the whole output only of failures. Its last line is
+// "N passed, N failed", and its exit status is 0 if nothing failed. No test runs twice.
 package main
 
 import (
@@ -31,7 +30,7 @@ import (
 	"time"
 )
 
-// A row is a set of tests and the place where they run.
+// A row is a set of tests with the place where they run.
 type row struct {
 	name           string
 	host, check    bool
@@ -48,10 +47,10 @@ type row struct {
 	verbose        bool
 	patterns       []string
 
-	programs []program // of a row in the virtual machine
+	programs []program // for a row in the virtual machine
 }
 
-// flags returns a set of flags that writes to r.
+// flags returns a flag set that writes to r.
 func (r *row) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("run", flag.ExitOnError)
 	fs.StringVar(&r.name, "name", r.name, "`title` of the row")
@@ -76,7 +75,7 @@ func (r *row) flags() *flag.FlagSet {
 	return fs
 }
 
-// parse returns the rows of a command line.
+// parse parses a command line into rows.
 func parse(args []string) []*row {
 	common := row{rdmavm: "bin/rdmavm", rping: "bin/rping", bins: "bin/test", timeout: "10m", estimate: time.Minute}
 	var rows []*row
@@ -117,7 +116,7 @@ func (r *row) inVM() bool { return !r.host && !r.check }
 
 func main() {
 	rows := parse(os.Args[1:])
-	// A signal ends rdmavm, too, which tidies up.
+	// A signal also ends rdmavm, which cleans up.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	rep := newReport(os.Stdout, rows)
@@ -130,13 +129,13 @@ func main() {
 	}
 }
 
-// runAll runs the rows one after the other. A row that fails does not keep the others
-// from running. An error is of run itself.
+// runAll runs the rows one after the other. A failed row does not stop the next ones. An error
+// is a failure of run itself.
 func runAll(ctx context.Context, rows []*row, rep *report) error {
 	built := false
 	for _, r := range rows {
 		if r.inVM() && !built {
-			// The programs of all rows are built at once, before the first of them boots.
+			// Build the programs of all rows at once, before the first row boots.
 			rep.printf("building the tests for the virtual machine")
 			if err := build(ctx, rows); err != nil {
 				return err
@@ -162,7 +161,7 @@ func runAll(ctx context.Context, rows []*row, rep *report) error {
 	return nil
 }
 
-// runCheck runs the program that the row names.
+// runCheck runs the program in the row's arguments.
 func (r *row) runCheck(ctx context.Context, rep *report) error {
 	rep.beginRow(1, 1)
 	defer rep.endRow("")

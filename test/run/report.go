@@ -15,14 +15,14 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// maxLines bounds the lines of a run in which all is well. Lines that rows have not
-// used are for the rows after them.
+// maxLines bounds the number of lines of a run without failures. Later rows may use the lines
+// that earlier rows have not used.
 const maxLines = 60
 
-// rowLines are the lines of a row beside those of its packages.
+// rowLines is the number of a row's lines in addition to the lines of its packages.
 const rowLines = 3
 
-// A report counts the tests of all rows and prints what a person wants to see of them.
+// A report counts the tests of all rows and prints a summary for the user.
 type report struct {
 	w       io.Writer
 	tty     bool
@@ -30,34 +30,34 @@ type report struct {
 	start   time.Time
 	stop    chan struct{}
 	mu      sync.Mutex
-	lines   int // printed, failures apart
+	lines   int // printed lines, except failures
 	status  bool
-	started int // rows
+	started int // number of started rows
 	cur     rowReport
 
 	passed, failed, skipped int
 	failures                []string
-	doneEstimate            time.Duration // of the rows that have ended
+	doneEstimate            time.Duration // estimate of the finished rows
 }
 
-// A rowReport is the part of a report that is about the row that runs.
+// A rowReport is the part of a report for the running row.
 type rowReport struct {
 	row                     *row
 	start                   time.Time
-	packages, tests         int // expected; 0 tests is unknown
-	ended, finished         int // packages and tests
+	packages, tests         int // expected numbers, 0 tests if unknown.
+	ended, finished         int // finished packages and tests.
 	passed, failed, skipped int
-	budget                  int // lines for packages
+	budget                  int // lines left for packages.
 	running                 map[string]*pkgReport
-	now                     string // the test that started last
+	now                     string // the last started test
 	builds                  map[string]*strings.Builder
 }
 
-// A pkgReport is the part that is about one package.
+// A pkgReport is the part of a report for one package.
 type pkgReport struct {
 	passed, failed, skipped int
-	output                  map[string]*strings.Builder // of tests at the top level that run; "" is the package's own
-	skips                   map[string]bool             // top-level tests of which a part skipped itself in the virtual machine
+	output                  map[string]*strings.Builder // output of running top-level tests, with "" for the package's own.
+	skips                   map[string]bool             // top-level tests with a part that skipped itself in the virtual machine
 }
 
 func newReport(w io.Writer, rows []*row) *report {
@@ -72,7 +72,7 @@ func newReport(w io.Writer, rows []*row) *report {
 	return r
 }
 
-// tick keeps the status line of a terminal up to date.
+// tick updates the status line of a terminal.
 func (r *report) tick() {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
@@ -106,8 +106,8 @@ func (r *report) showStatus() {
 	r.status = true
 }
 
-// left estimates how long the rest takes. The rows' estimates are scaled by how long
-// the ended ones took.
+// left estimates the remaining time. It scales the rows' estimates by the duration of the
+// finished rows.
 func (r *report) left() time.Duration {
 	var rest time.Duration
 	for _, row := range r.rows[r.started:] {
@@ -134,7 +134,7 @@ func (r *report) left() time.Duration {
 	return rest.Round(time.Minute)
 }
 
-// printf prints a line that counts.
+// printf prints a line and counts it.
 func (r *report) printf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +146,7 @@ func (r *report) print(format string, args ...any) {
 	r.lines++
 }
 
-// write writes text in the place of the status line.
+// write writes text in place of the status line.
 func (r *report) write(text string) {
 	if r.status {
 		io.WriteString(r.w, "\r\x1b[K")
@@ -155,7 +155,7 @@ func (r *report) write(text string) {
 	io.WriteString(r.w, text)
 }
 
-// output passes on what rdmavm has to say.
+// output passes on rdmavm's own output.
 func (r *report) output(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *report) output(text string) {
 	}
 }
 
-// beginRow starts the next row, of so many packages and tests.
+// beginRow starts the next row with its numbers of packages and tests.
 func (r *report) beginRow(packages, tests int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,7 +198,7 @@ func (r *report) endRow(note string) {
 	r.cur = rowReport{}
 }
 
-// count is a number with its noun.
+// count formats a number with its noun.
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -206,7 +206,7 @@ func count(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
-// sum is the text of a sum of tests.
+// sum formats a sum of tests.
 func sum(passed, failed, skipped int) string {
 	s := fmt.Sprintf("%d passed, %d failed", passed, failed)
 	if skipped > 0 {
@@ -215,7 +215,7 @@ func sum(passed, failed, skipped int) string {
 	return s
 }
 
-// fail counts a failure that is no test's.
+// fail counts a failure that does not belong to a test.
 func (r *report) fail(what, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,7 +229,7 @@ func (r *report) close() bool {
 	close(r.stop)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := &r.cur // of a row that did not come to its end
+	c := &r.cur // for an unfinished row
 	passed, failed, skipped := r.passed+c.passed, r.failed+c.failed, r.skipped+c.skipped
 	if len(r.failures) > 0 {
 		r.print("failed:")
@@ -242,7 +242,7 @@ func (r *report) close() bool {
 	return failed == 0
 }
 
-// event takes in one event of a test program.
+// event processes one event of a test program.
 func (r *report) event(e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -288,7 +288,7 @@ func (r *report) event(e event) {
 	}
 }
 
-// buffer returns the buffer of a name.
+// buffer returns the buffer with a name.
 func buffer(m map[string]*strings.Builder, name string) *strings.Builder {
 	b := m[name]
 	if b == nil {
@@ -298,12 +298,12 @@ func buffer(m map[string]*strings.Builder, name string) *strings.Builder {
 	return b
 }
 
-// long reports whether a test wrote that it is a long one.
+// long reports whether a test has printed the text of a long test.
 func long(p *pkgReport, test string) bool {
 	return strings.Contains(buffer(p.output, test).String(), longtest.Notice)
 }
 
-// endTest takes in the end of a test at the top level.
+// endTest processes the end of a top-level test.
 func (r *report) endTest(e event, p *pkgReport) {
 	c := &r.cur
 	c.finished++
@@ -331,20 +331,20 @@ func (r *report) endTest(e event, p *pkgReport) {
 	}
 }
 
-// short is the path of a package in the module.
+// short returns the path of a package in the module.
 func short(pkg string) string { return strings.TrimPrefix(pkg, "purerdma/") }
 
-// endPackage takes in the end of a package, and prints its line if there is room: a
-// package that took less than a second has none.
+// endPackage processes the end of a package. It prints the package's line if there is room. A
+// package that took less than a second has no line.
 func (r *report) endPackage(e event, p *pkgReport) {
 	c := &r.cur
 	delete(c.running, e.Package)
 	if p.passed+p.failed+p.skipped == 0 && e.Action != "fail" && len(p.output) == 0 {
-		return // it has no tests
+		return // no tests
 	}
 	c.ended++
 	if e.Action == "fail" && p.failed == 0 {
-		// It panicked, left something open or was not built.
+		// It panicked, left something open, or failed to build.
 		p.failed++
 		r.failures = append(r.failures, fmt.Sprintf("%s: %s", c.row.name, short(e.Package)))
 		failed, _, _ := strings.Cut(e.FailedBuild, " ")
@@ -352,7 +352,7 @@ func (r *report) endPackage(e event, p *pkgReport) {
 		delete(c.builds, failed)
 	}
 	if e.Action == "fail" && !c.row.verbose {
-		for _, test := range sortedKeys(p.output) { // of those that did not end, and the package's own
+		for _, test := range sortedKeys(p.output) { // unfinished tests, and the package's own output
 			r.write(buffer(p.output, test).String())
 		}
 	}
@@ -367,7 +367,7 @@ func (r *report) endPackage(e event, p *pkgReport) {
 	}
 }
 
-// sortedKeys returns the names of tests, the package's own output last.
+// sortedKeys returns the names of tests, with the package's own output last.
 func sortedKeys(m map[string]*strings.Builder) []string {
 	var names []string
 	for name := range m {

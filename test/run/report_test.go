@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// runScript runs a row whose virtual machine is a shell script, with n test programs,
-// and returns what is printed and whether all is well.
+// runScript runs a row whose virtual machine is a shell script, with n test programs. It
+// returns the output, and whether the run succeeded.
 func runScript(t *testing.T, script string, n int) (string, bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,10 +32,10 @@ func runScript(t *testing.T, script string, n int) (string, bool) {
 	return out.String(), ok
 }
 
-// TestRowInTheVM: what the output of a virtual machine becomes.
+// TestRowInTheVM checks the report for the output of a virtual machine.
 func TestRowInTheVM(t *testing.T) {
 	const start, end = "echo 'rdmavm: [1/1] /dir: program'\n", "echo 'rdmavm: [1/1] ok, 1.50 s'\n"
-	mark := func(lines string) string { // as -test.v=test2json has them
+	mark := func(lines string) string { // in the form of -test.v=test2json
 		var b strings.Builder
 		for line := range strings.Lines(lines) {
 			if trimmed := strings.TrimLeft(line, " "); strings.HasPrefix(trimmed, "---") {
@@ -106,19 +106,19 @@ func TestRowInTheVM(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, ok := runScript(t, tc.script, 1)
 			if !strings.HasSuffix(out, "\n"+tc.last+"\n") {
-				t.Errorf("last line is not %q", tc.last)
+				t.Errorf("last line of the report is not %q", tc.last)
 			}
 			if want := strings.Contains(tc.last, " 0 failed"); ok != want {
-				t.Errorf("all is well: %v, want %v", ok, want)
+				t.Errorf("close = %v, want %v", ok, want)
 			}
 			for _, s := range tc.has {
 				if !strings.Contains(out, s) {
-					t.Errorf("output lacks %q", s)
+					t.Errorf("the report lacks %q", s)
 				}
 			}
 			for _, s := range tc.without {
 				if strings.Contains(out, s) {
-					t.Errorf("output has %q", s)
+					t.Errorf("the report contains %q", s)
 				}
 			}
 			if t.Failed() {
@@ -128,8 +128,8 @@ func TestRowInTheVM(t *testing.T) {
 	}
 }
 
-// TestLines: a run in which all is well has at most maxLines lines, however many
-// packages there are, and a package that takes long has a line.
+// TestLines checks that a run without failures prints at most maxLines lines for any number of
+// packages. It also checks that a slow package has a line.
 func TestLines(t *testing.T) {
 	for _, rows := range []int{1, 5, 40} {
 		var list []*row
@@ -148,12 +148,12 @@ func TestLines(t *testing.T) {
 				r.event(event{Action: "pass", Package: pkg, Elapsed: 2})
 			}
 			if rows <= 5 && !strings.Contains(out.String(), "  ok    p0 ") {
-				t.Errorf("row %d of %d: no line of a package", i, rows)
+				t.Errorf("row %d of %d: no line of package p0", i, rows)
 			}
 			r.endRow("")
 		}
 		if !r.close() {
-			t.Errorf("%d rows: something failed", rows)
+			t.Errorf("%d rows: close = false, want true", rows)
 		}
 		limit := max(maxLines, 2*rows+2)
 		if n := strings.Count(out.String(), "\n"); n > limit {
@@ -165,8 +165,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestSkipsOnTheHost: of the tests that skip themselves there, those that run in the
-// virtual machine do not count.
+// TestSkipsOnTheHost checks that skipped tests are not counted on the host if they run in the
+// virtual machine.
 func TestSkipsOnTheHost(t *testing.T) {
 	var out strings.Builder
 	r := newReport(&out, []*row{{name: "host", host: true}})
@@ -179,11 +179,11 @@ func TestSkipsOnTheHost(t *testing.T) {
 	r.event(event{Action: "pass", Package: "p"})
 	r.endRow("")
 	if !r.close() || !strings.HasSuffix(out.String(), "\n0 passed, 0 failed, 2 skipped\n") {
-		t.Errorf("output:\n%s", &out)
+		t.Errorf("close failed or counted other skips:\n%s", &out)
 	}
 }
 
-// TestBuildFails: a package that is not built fails, with the compiler's messages.
+// TestBuildFails checks that a package fails with the compiler's messages if its build fails.
 func TestBuildFails(t *testing.T) {
 	var out strings.Builder
 	r := newReport(&out, []*row{{name: "host", host: true}})
@@ -194,6 +194,6 @@ func TestBuildFails(t *testing.T) {
 	r.event(event{Action: "fail", Package: "p", FailedBuild: "p [p.test]"})
 	r.endRow("")
 	if r.close() || !strings.Contains(out.String(), "no such thing") || !strings.HasSuffix(out.String(), "\n0 passed, 1 failed\n") {
-		t.Errorf("output:\n%s", &out)
+		t.Errorf("close succeeded or printed no compiler message:\n%s", &out)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"syscall"
 )
 
-// modules are what tests make the network fail with.
+// modules lists the modules with which tests disturb the network.
 const modules = "bonding,sch_netem"
 
 // command is one entry of rdmavm's list.
@@ -45,7 +45,7 @@ func (r *row) runVM(ctx context.Context, rep *report) error {
 	cmd := exec.CommandContext(ctx, r.rdmavm, append(args, "-list", list)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Env = r.environ()
-	// One pipe for both keeps the order of what programs and rdmavm write.
+	// A single pipe keeps the order of the output of programs and rdmavm.
 	output, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -73,13 +73,13 @@ func (r *row) runVM(ctx context.Context, rep *report) error {
 	}
 	note := ""
 	if left > 0 {
-		note = fmt.Sprintf("; %d that %s lacks are left out (test/run/lacks_table.go)", left, r.driver())
+		note = fmt.Sprintf("; %d known skips on %s (test/run/skips_table.go)", left, r.driver())
 	}
 	rep.endRow(note)
 	return nil
 }
 
-// writeList writes the list of programs that rdmavm reads, and returns its name.
+// writeList writes the list of programs for rdmavm and returns its file name.
 func (r *row) writeList() (string, error) {
 	rping, err := filepath.Abs(r.rping)
 	if err != nil {
@@ -103,17 +103,17 @@ func (r *row) writeList() (string, error) {
 	return f.Name(), f.Close()
 }
 
-// How rdmavm announces a program, and its end.
+// Lines with which rdmavm announces the start and the end of a program.
 var (
 	sectionStart = regexp.MustCompile(`rdmavm: \[(\d+)/\d+\] [^:]*: `)
 	sectionEnd   = regexp.MustCompile(`rdmavm: \[(\d+)/\d+\] (ok|exit status \d+), ([0-9.]+) s\n`)
 )
 
-// sections cuts the output of a virtual machine into the programs' outputs.
+// sections splits the output of a virtual machine into the programs' outputs.
 type sections struct {
 	row    *row
 	report *report
-	conv   *converter // of the program that runs
+	conv   *converter // converter of the running program
 	ended  int
 }
 
@@ -134,7 +134,7 @@ func (s *sections) read(r io.Reader) error {
 	if s.conv == nil {
 		return nil
 	}
-	return s.end(false, 0) // the machine ended first
+	return s.end(false, 0) // the machine ended before the program
 }
 
 func (s *sections) line(line string) error {
@@ -166,7 +166,7 @@ func (s *sections) line(line string) error {
 	return s.end(line[m[4]:m[5]] == "ok", elapsed)
 }
 
-// end ends the section, with the program's result.
+// end ends the section with the program's result.
 func (s *sections) end(ok bool, elapsed float64) error {
 	c := s.conv
 	s.conv = nil
@@ -181,7 +181,7 @@ func (s *sections) end(ok bool, elapsed float64) error {
 	return nil
 }
 
-// A converter makes events of the output of one test program, by test2json.
+// A converter converts the output of one test program into events, with test2json.
 type converter struct {
 	pkg  string
 	cmd  *exec.Cmd
@@ -191,7 +191,7 @@ type converter struct {
 
 func newConverter(pkg string, rep *report) (*converter, error) {
 	c := &converter{pkg: pkg, cmd: exec.Command("go", "tool", "test2json", "-p", pkg), done: make(chan error, 1)}
-	// An interrupt from the terminal ends it by the end of its input, not before.
+	// An interrupt from the terminal must not end it before the end of its input.
 	ownGroup(c.cmd)
 	c.cmd.Stderr = os.Stderr
 	var err error
@@ -208,8 +208,8 @@ func newConverter(pkg string, rep *report) (*converter, error) {
 	rep.event(event{Action: "start", Package: pkg})
 	go func() {
 		c.done <- decode(out, func(e event) {
-			// The program's exit status says how the package ended: it also
-			// fails when something is left open.
+			// The program's exit status is the package's result, because it also fails if
+			// something is left open.
 			if e.Test == "" && e.Action != "output" {
 				return
 			}
@@ -224,7 +224,7 @@ func (c *converter) write(s string) error {
 	return err
 }
 
-// close waits until all of the output has become events.
+// close waits until all of the output has been converted.
 func (c *converter) close() error {
 	c.in.Close()
 	err := <-c.done

@@ -10,8 +10,8 @@ import (
 )
 
 func TestSkipped(t *testing.T) {
-	defer func(old []lack) { lacks = old }(lacks)
-	lacks = []lack{
+	defer func(old []knownSkip) { knownSkips = old }(knownSkips)
+	knownSkips = []knownSkip{
 		{driver: "siw", pkg: "cm", tests: "TestA.* TestB/one_two"},
 		{driver: "siw", kernel: "7", pkg: "cm", tests: "TestC"},
 		{driver: "rxe", pkg: "cm", tests: "TestD"},
@@ -24,35 +24,34 @@ func TestSkipped(t *testing.T) {
 		{"rxe", "7", "verbs", ""},
 	} {
 		if got := skipped(c.driver, c.kernel, c.pkg); got != c.want {
-			t.Errorf("%v: got %q", c, got)
+			t.Errorf("skipped(%q, %q, %q) = %q, want %q", c.driver, c.kernel, c.pkg, got, c.want)
 		}
 	}
 	for _, c := range []struct{ flags, want string }{
 		{"-kernel 7 -driver siw", "siw"}, {"--driver=siw", "siw"}, {"-kernel 7", "rxe"}, {"-driver", "rxe"},
 	} {
 		if got := flagValue(strings.Fields(c.flags), "driver", "rxe"); got != c.want {
-			t.Errorf("%q: got %q", c.flags, got)
+			t.Errorf("flagValue(%q) = %q, want %q", c.flags, got, c.want)
 		}
 	}
 }
 
-// TestLacks holds the table against itself: each row says what and why, and the
-// name of its package.
-func TestLacks(t *testing.T) {
-	for i, l := range lacks {
+// TestKnownSkips checks that each row of the table is complete and that its package exists.
+func TestKnownSkips(t *testing.T) {
+	for i, l := range knownSkips {
 		if l.driver == "" || l.why == "" || l.seen == "" || l.tests == "" {
-			t.Errorf("row %d is not complete: %+v", i, l)
+			t.Errorf("row %d is incomplete: %+v", i, l)
 		}
 		if _, err := os.Stat("../../" + l.pkg); err != nil {
-			t.Errorf("row %d: %v", i, err)
+			t.Errorf("row %d: package: %v", i, err)
 		}
 		if _, err := regexp.Compile(skipped(l.driver, l.kernel, l.pkg)); err != nil {
-			t.Errorf("row %d: %v", i, err)
+			t.Errorf("row %d: pattern: %v", i, err)
 		}
 	}
 }
 
-func TestCheckLacks(t *testing.T) {
+func TestCheckSkips(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -61,13 +60,13 @@ func TestCheckLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func(old []lack) { lacks = old }(lacks)
-	lacks = []lack{{pkg: "test/run", tests: "TestCheck.* TestLines/sub"}}
-	if err := checkLacks(have, "test/run"); err != nil {
+	defer func(old []knownSkip) { knownSkips = old }(knownSkips)
+	knownSkips = []knownSkip{{pkg: "test/run", tests: "TestCheck.* TestLines/sub"}}
+	if err := checkSkips(have, "test/run"); err != nil {
 		t.Error(err)
 	}
-	lacks = []lack{{pkg: "test/run", tests: "TestNoSuch"}}
-	if err := checkLacks(have, "test/run"); err == nil || !strings.Contains(err.Error(), "TestNoSuch") {
-		t.Errorf("a test that does not exist: %v", err)
+	knownSkips = []knownSkip{{pkg: "test/run", tests: "TestNoSuch"}}
+	if err := checkSkips(have, "test/run"); err == nil || !strings.Contains(err.Error(), "TestNoSuch") {
+		t.Errorf("checkSkips with a missing test = %v, want an error", err)
 	}
 }

@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// lack is a test that a driver, or a kernel's version of it, cannot pass, through
-// no fault of ours. It is left out there, so that a test never skips itself.
-type lack struct {
+// knownSkip is a set of tests that a driver, or a kernel's version of it, cannot pass for a
+// reason outside of this module. The row skips them, so that a test never has to skip itself.
+type knownSkip struct {
 	driver string
-	kernel string // as rdmavm -kernel has it; "" is all
+	kernel string // value of rdmavm -kernel, "" for all.
 	pkg    string // relative to the module
-	tests  string // names at the top level, or one test with a subtest after "/"
+	tests  string // top-level names, or one test with a subtest after "/".
 	why    string
-	seen   string // what it does instead, and where that is known from
+	seen   string // observed behavior, with its source
 }
 
-// skipped returns the pattern for -test.skip of a package on a driver and a
-// kernel, "" if nothing is left out.
+// skipped returns the pattern for -test.skip of a package on a driver and a kernel, or ""
+// without known skips.
 func skipped(driver, kernel, pkg string) string {
 	var names []string
-	for _, l := range lacks {
+	for _, l := range knownSkips {
 		if l.driver != driver || l.kernel != "" && l.kernel != kernel || l.pkg != pkg {
 			continue
 		}
@@ -39,24 +39,24 @@ func skipped(driver, kernel, pkg string) string {
 	return strings.Join(names, "|")
 }
 
-// checkLacks fails if the table names a test of pkg that its test program, which has
-// the tests in have, does not have.
-func checkLacks(have []string, pkg string) error {
-	for _, l := range lacks {
+// checkSkips fails if the table contains a test of pkg that is not in have, the tests of its
+// test program.
+func checkSkips(have []string, pkg string) error {
+	for _, l := range knownSkips {
 		if l.pkg != pkg {
 			continue
 		}
 		for name := range strings.FieldsSeq(l.tests) {
 			top, _, _ := strings.Cut(name, "/")
 			if re := regexp.MustCompile("^" + top + "$"); !slices.ContainsFunc(have, re.MatchString) {
-				return fmt.Errorf("lacks.go names %s of %s, which does not exist", name, pkg)
+				return fmt.Errorf("skips_table.go: test %s of %s does not exist", name, pkg)
 			}
 		}
 	}
 	return nil
 }
 
-// flagValue returns the value of a flag among those for rdmavm.
+// flagValue returns the value of a flag in the flags for rdmavm.
 func flagValue(flags []string, name, otherwise string) string {
 	for i, f := range flags {
 		f = "-" + strings.TrimLeft(f, "-")
