@@ -39,9 +39,6 @@ type endpoint struct {
 	// *BrokenError.
 	first atomic.Pointer[error]
 
-	recvMu sync.Mutex
-	recv   verbs.RecvBatch // the receive on its way to the QP
-
 	slot    *slot       // in the counts of the listener
 	idle    *time.Timer // of the keepalive, nil if there is none
 	closing sync.Mutex
@@ -320,11 +317,7 @@ func (ep *endpoint) postRecv(qp *verbs.QP, wrID uint64, sg []verbs.SGE) error {
 	if ep.id.gate.isShut() {
 		return ep.id.opError(opRecv, net.ErrClosed)
 	}
-	ep.recvMu.Lock()
-	defer ep.recvMu.Unlock()
-	ep.recv.Reset()
-	ep.recv.Add(wrID, sg...)
-	if _, err := qp.PostRecv(ep.recv.WRs()); err != nil {
+	if _, err := qp.PostRecv([]verbs.RecvWR{{ID: wrID, SGList: sg}}); err != nil {
 		return ep.id.opError(opRecv, err)
 	}
 	return nil

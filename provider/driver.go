@@ -212,7 +212,8 @@ type QP interface {
 	SetState(QPState)
 	// PostSend posts the requests in order and rings once. It returns how many
 	// were posted: all, or those before the one that err is about. It does not
-	// allocate.
+	// allocate, and keeps no reference to wrs and to the slices in it, which may be on the
+	// stack of the caller.
 	PostSend(wrs []SendWR) (int, error)
 	// PostRecv is PostSend for receives.
 	PostRecv(wrs []RecvWR) (int, error)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"purerdma/internal/leak"
+	"purerdma/internal/mem"
 	"purerdma/provider"
 )
 
@@ -173,18 +174,21 @@ func (q *QP) failed() {
 // Poll completions, then post the remaining requests. The slot of a request without a WC becomes
 // free when a later request completes with one.
 //
-// The requests and their slices may be reused at once. It allocates nothing.
+// The requests and their slices may be reused at once. It allocates nothing, and neither does a
+// literal for wrs.
 func (q *QP) PostSend(wrs []SendWR) (int, error) {
-	n, err := q.p.PostSend(wrs)
+	n, err := q.p.PostSend(mem.NoEscape(wrs))
 	if err != nil {
 		return n, q.opError("post send to", sized(err, "SendWR", q.Cap().SendWR))
 	}
 	return n, nil
 }
 
-// PostRecv is PostSend for the receive queue (ibv_post_recv(3)).
+// PostRecv is PostSend for the receive queue (ibv_post_recv(3)):
+//
+//	n, err := qp.PostRecv([]verbs.RecvWR{{ID: 1, SGList: []verbs.SGE{mr.SGE()}}})
 func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
-	n, err := q.p.PostRecv(wrs)
+	n, err := q.p.PostRecv(mem.NoEscape(wrs))
 	if err != nil {
 		return n, q.opError("post receive to", sized(err, "RecvWR", q.Cap().RecvWR))
 	}

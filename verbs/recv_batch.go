@@ -2,8 +2,8 @@
 
 package verbs
 
-// RecvBatch collects receives in memory of its own, so that many are posted with one call and
-// without allocations:
+// RecvBatch collects receives in memory of its own, so that a number of receives that is known
+// only at run time is posted with one call and without allocations:
 //
 //	var b verbs.RecvBatch
 //	for i := range 64 {

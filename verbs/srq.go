@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"purerdma/internal/leak"
+	"purerdma/internal/mem"
 	"purerdma/provider"
 )
 
@@ -121,7 +122,7 @@ func (s *SRQ) Provider() provider.SRQ { return s.p }
 // ErrFull means that the queue has no room. The requests and their slices may be reused at once. It
 // allocates nothing.
 func (s *SRQ) PostRecv(wrs []RecvWR) (int, error) {
-	n, err := s.p.PostRecv(wrs)
+	n, err := s.p.PostRecv(mem.NoEscape(wrs))
 	if err != nil {
 		return n, s.pd.dev.opError("post receive to SRQ of", sized(err, "MaxWR", s.Attr().MaxWR))
 	}
