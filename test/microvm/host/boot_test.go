@@ -14,9 +14,8 @@ import (
 	"purerdma/test/microvm/qemu"
 )
 
-// TestE2EBoots boots again and again, RDMAVM_BOOTS times, and wants an
-// orderly end each time: a boot that hangs once in a while is worse than one
-// that is slow.
+// TestE2EBoots boots RDMAVM_BOOTS times and checks that each boot ends orderly. A boot that
+// hangs occasionally is worse than a slow one.
 func TestE2EBoots(t *testing.T) {
 	if os.Getenv("RDMAVM_E2E") != "1" {
 		t.Skip("boots virtual machines: set RDMAVM_E2E=1")
@@ -55,13 +54,13 @@ func TestE2EBoots(t *testing.T) {
 		select {
 		case <-proc.Done():
 			if status, out := proc.Status(); status != qemu.OrderlyExit {
-				t.Errorf("boot %d: status %d: %s", i, status, out)
+				t.Errorf("boot %d = status %d, want an orderly exit: %s", i, status, out)
 			}
 			t.Logf("boot %d: %.1f s", i, time.Since(start).Seconds())
 		case <-time.After(15 * time.Second):
 			proc.Kill()
 			console, _ := os.ReadFile(m.Console)
-			t.Errorf("boot %d hangs; the console says:\n%s", i, tail(console, 25))
+			t.Errorf("boot %d hangs; console:\n%s", i, tail(console, 25))
 		}
 	}
 }

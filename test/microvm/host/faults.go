@@ -17,8 +17,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// faultArgs are the faults that a program in the guest can ask for by a line "DEVICE
-// FAULT NUMBERS", the device's name being hca0 or hca1, and the names of the numbers.
+// faultArgs maps each fault to the names of its numbers. A program in the guest injects a fault
+// with a line "DEVICE FAULT NUMBERS". DEVICE is hca0 or hca1.
 var faultArgs = map[string]string{
 	"port-down": "", "port-up": "", "fatal": "SYNDROME", "silent": "YES",
 	"lose": "MESSAGES", "lose-answers": "MESSAGES", "delay": "MESSAGES MICROSECONDS",
@@ -27,7 +27,7 @@ var faultArgs = map[string]string{
 	"quirks":       "EXACT-DOORBELLS RECEIVE-COUNTER-MODULO HOLD-RESIZE", "stray": "RECEIVE",
 }
 
-// run has a device fail, with as many numbers as faultArgs has names.
+// run injects a fault into a device. a has as many numbers as faultArgs has names.
 func (h *hcas) run(name, fault string, a []uint32) error {
 	d := h.devices[name]
 	switch fault {
@@ -55,7 +55,7 @@ func (h *hcas) run(name, fault string, a []uint32) error {
 	case "fail-qp":
 		e := prm.EventType(a[1])
 		if e != prm.EventWQCatas && e != prm.EventWQInvalidReq && e != prm.EventWQAccess {
-			return errors.New("no event of a QP that fails")
+			return errors.New("not an event of a failed QP")
 		}
 		return there(d.FailQP(a[0], e), "QP", a[0])
 	case "fail-next":
@@ -72,7 +72,7 @@ func (h *hcas) run(name, fault string, a []uint32) error {
 		d.SetQuirks(connectx.Quirks{ExactDoorbells: a[0] != 0, ReceiveCounterModulo: a[1] != 0, HoldResize: a[2] != 0})
 	case "stray":
 		if !d.StrayCompletion(a[0] != 0) {
-			return errors.New("no QP was destroyed whose CQ is still there")
+			return errors.New("no destroyed QP with an existing CQ")
 		}
 	}
 	return nil
@@ -80,12 +80,12 @@ func (h *hcas) run(name, fault string, a []uint32) error {
 
 func there(found bool, what string, n uint32) error {
 	if !found {
-		return fmt.Errorf("there is no %s %#x", what, n)
+		return fmt.Errorf("no %s %#x", what, n)
 	}
 	return nil
 }
 
-// fault does what a line asks for.
+// fault executes a line.
 func (h *hcas) fault(line string) error {
 	err := h.doFault(strings.Fields(line))
 	if err != nil {
@@ -96,18 +96,18 @@ func (h *hcas) fault(line string) error {
 
 func (h *hcas) doFault(words []string) error {
 	if len(words) < 2 {
-		return errors.New("it is DEVICE FAULT and numbers")
+		return errors.New("want DEVICE FAULT NUMBERS")
 	}
 	names, ok := faultArgs[words[1]]
 	if h.devices[words[0]] == nil {
-		return errors.New("there is no such device")
+		return errors.New("no such device")
 	}
 	if !ok {
-		return errors.New("there is no such fault, but " + strings.Join(slices.Sorted(maps.Keys(faultArgs)), ", "))
+		return errors.New("unknown fault, want one of " + strings.Join(slices.Sorted(maps.Keys(faultArgs)), ", "))
 	}
 	args := make([]uint32, len(words)-2)
 	if len(args) != len(strings.Fields(names)) {
-		return errors.New("the numbers are: " + names)
+		return errors.New("want the numbers " + names)
 	}
 	for i, w := range words[2:] {
 		n, err := strconv.ParseUint(w, 0, 32)
@@ -119,14 +119,14 @@ func (h *hcas) doFault(words []string) error {
 	return h.run(words[0], words[1], args)
 }
 
-// A rule is what happens to the next messages of a device, in the place of the one before.
+// A rule determines the fate of the next messages of a device. It replaces the previous rule.
 type rule struct {
 	fate  connectx.Fate
 	delay time.Duration
 	left  uint32
 }
 
-// fate is for connectx.Fabric.OnPacket, and runs with the fabric's lock held.
+// fate implements connectx.Fabric.OnPacket. It runs with the fabric's lock held.
 func (h *hcas) fate(p *connectx.Packet) (connectx.Fate, time.Duration) {
 	switch {
 	case h.silent[p.From]:

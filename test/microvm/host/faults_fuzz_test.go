@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// FuzzFault: a line that a program in the guest writes is a fault of a card, or refused.
+// FuzzFault checks that any line of a program in the guest is either executed or rejected.
 func FuzzFault(f *testing.F) {
 	h, err := startHCAs(context.Background(), 2, f.TempDir(), nil)
 	if err != nil {
@@ -28,7 +28,7 @@ func FuzzFault(f *testing.F) {
 	f.Add("hca0 lose -1 \x00")
 	f.Fuzz(func(t *testing.T, line string) {
 		if err := h.fault(line); err != nil && !strings.Contains(err.Error(), "fault ") {
-			t.Errorf("%q: %v", line, err)
+			t.Errorf("fault(%q) = %v, want an error that quotes the line", line, err)
 		}
 	})
 }

@@ -15,11 +15,11 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// maxLog bounds what is kept of the kernel's log.
+// maxLog bounds the stored part of the kernel's log, in bytes.
 const maxLog = 64 << 20
 
-// receive handles the guest's frames until the last one. The guest may send anything: a
-// frame that makes no sense is an error.
+// receive handles the guest's frames until the last one. It validates them, because the guest
+// may send anything.
 func (v *vm) receive() error {
 	for {
 		k, data, err := v.conn.Receive()
@@ -62,10 +62,9 @@ func (v *vm) receive() error {
 	}
 }
 
-// fault does what a program in the guest asks of the devices, and tells it how that
-// went.
+// fault executes a line of a program in the guest and sends the result to the guest.
 func (v *vm) fault(data []byte) error {
-	err := errors.New("-driver mlx5 alone has faults")
+	err := errors.New("only -driver mlx5 supports faults")
 	if v.hcas != nil {
 		err = v.hcas.fault(string(data))
 	}
@@ -76,7 +75,7 @@ func (v *vm) fault(data []byte) error {
 	return v.conn.Send(wire.FaultDone, []byte(answer))
 }
 
-// started takes down that a command starts.
+// started records the start of a command.
 func (v *vm) started(data []byte) error {
 	var s wire.Started
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -105,15 +104,15 @@ func (v *vm) started(data []byte) error {
 	return nil
 }
 
-// command returns the command that the guest names by its number.
+// command returns the command with the guest's index.
 func (v *vm) command(index int) (wire.Command, error) {
 	if index < 0 || index >= len(v.o.Commands) {
-		return wire.Command{}, fmt.Errorf("the guest names command %d of %d", index, len(v.o.Commands))
+		return wire.Command{}, fmt.Errorf("the guest sent index %d of %d commands", index, len(v.o.Commands))
 	}
 	return v.o.Commands[index], nil
 }
 
-// ended takes down how a command ended.
+// ended records the end of a command.
 func (v *vm) ended(data []byte) error {
 	var e wire.Ended
 	if err := json.Unmarshal(data, &e); err != nil {

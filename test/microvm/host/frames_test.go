@@ -15,8 +15,7 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// guestSends returns a virtual machine whose guest sends what b holds, and nobody reads
-// what it is sent.
+// guestSends returns a virtual machine whose guest sends b and does not read.
 func guestSends(b []byte) *vm {
 	o := &Options{Headers: true, Commands: []wire.Command{{Args: []string{"x"}}, {Dir: "/d", Args: []string{"y", "z"}}}}
 	port := struct {
@@ -35,17 +34,17 @@ func frame(b []byte, k wire.Kind, data string) []byte {
 	return append(b, data...)
 }
 
-// TestFramesMakeNoSense: frames that an orderly guest does not send are errors.
+// TestFramesMakeNoSense checks that invalid frames are errors.
 func TestFramesMakeNoSense(t *testing.T) {
 	start := frame(nil, wire.Start, `{"Index":0}`)
 	for name, tc := range map[string]struct {
 		sent []byte
 		want string
 	}{
-		"a command beyond the list":   {frame(nil, wire.Start, `{"Index":99}`), "command 99 of 2"},
-		"a negative command":          {frame(nil, wire.Start, `{"Index":-1}`), "command -1 of 2"},
-		"the end beyond the list":     {frame(nil, wire.End, `{"Index":2}`), "command 2 of 2"},
-		"the end of a negative one":   {frame(nil, wire.End, `{"Index":-1}`), "command -1 of 2"},
+		"a command beyond the list":   {frame(nil, wire.Start, `{"Index":99}`), "index 99 of 2"},
+		"a negative command":          {frame(nil, wire.Start, `{"Index":-1}`), "index -1 of 2"},
+		"the end beyond the list":     {frame(nil, wire.End, `{"Index":2}`), "index 2 of 2"},
+		"the end of a negative one":   {frame(nil, wire.End, `{"Index":-1}`), "index -1 of 2"},
 		"input taken before a start":  {frame(nil, wire.StdinAck, "\x00\x00\x00\x01"), errBadAck.Error()},
 		"input taken that is not":     {frame(start, wire.StdinAck, "\x00\x00\x00\x01"), errBadAck.Error()},
 		"input taken without a count": {frame(start, wire.StdinAck, "\x00"), errBadAck.Error()},
@@ -55,18 +54,19 @@ func TestFramesMakeNoSense(t *testing.T) {
 	} {
 		v := guestSends(tc.sent)
 		if err := v.receive(); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %q", name, err, tc.want)
+			t.Errorf("receive of %s = %v, want %q", name, err, tc.want)
 		}
 		v.setLimit(0, "")
 	}
 	v := guestSends(frame(start, wire.Fault, "hca0 fatal 1"))
 	if err := v.receive(); err != io.EOF {
-		t.Errorf("a fault without cards: %v", err)
+		t.Errorf("receive of a fault without cards = %v, want io.EOF", err)
 	}
 	v.setLimit(0, "")
 }
 
-// TestAck: the window opens by what was taken, and by no more than was sent.
+// TestAck checks that acknowledgments open the window, and that they cannot exceed the sent
+// bytes.
 func TestAck(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -78,23 +78,23 @@ func TestAck(t *testing.T) {
 	v.input = newInput(r, v.conn)
 	w.WriteString("four")
 	for v.input.ack([]byte{0, 0, 0, 4}) != nil {
-		// until it has been sent
+		// Wait until it has been sent.
 	}
 	if err := v.input.ack([]byte{0, 0, 0, 1}); err == nil {
-		t.Error("more is taken than was sent")
+		t.Error("ack of more bytes than were sent = nil, want an error")
 	}
 }
 
-// TestLogIsBounded: the guest cannot have its kernel's log fill the memory.
+// TestLogIsBounded checks that a guest cannot fill the memory with its kernel's log.
 func TestLogIsBounded(t *testing.T) {
 	v := guestSends(frame(frame(nil, wire.Kmsg, "begin"), wire.Kmsg, strings.Repeat("x", 1<<20)))
 	v.kmsg.Write(make([]byte, maxLog-10))
 	if err := v.receive(); err != io.EOF || v.kmsg.Len() != maxLog || !bytes.HasSuffix(v.kmsg.Bytes(), []byte("beginxxxxx")) {
-		t.Errorf("%v, a log of %d bytes, want %d", err, v.kmsg.Len(), maxLog)
+		t.Errorf("receive = %v, a log of %d bytes, want io.EOF and the last %d bytes", err, v.kmsg.Len(), maxLog)
 	}
 }
 
-// FuzzFrames: whatever the guest sends ends in an error, or in an orderly way.
+// FuzzFrames checks that receive returns for any input.
 func FuzzFrames(f *testing.F) {
 	start, end := frame(nil, wire.Start, `{"Index":1}`), frame(nil, wire.End, `{"Index":1,"Status":7,"Error":"no","Timeout":true,"Elapsed":9}`)
 	f.Add(frame(append(append(frame(nil, wire.Note, "modules"), start...), end...), wire.Done, ""))

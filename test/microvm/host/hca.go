@@ -19,13 +19,13 @@ import (
 	"purerdma/test/connectx/vfiouser"
 )
 
-// hcas are the software ConnectX of one run, one for each host, on one fabric.
+// hcas contains the software ConnectX of one run, one for each host, on one fabric.
 type hcas struct {
-	sockets []string // one for each, by number
+	sockets []string // sockets by number of the device.
 	devices map[string]*connectx.Device
 	fabric  *connectx.Fabric
-	rules   map[string]*rule // by the device that sends; guarded by the fabric's lock
-	silent  map[string]bool  // devices all of whose messages and answers are lost; the same lock
+	rules   map[string]*rule // rules by sending device, guarded by the fabric's lock.
+	silent  map[string]bool  // devices whose messages and answers are lost, guarded by the fabric's lock
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
@@ -34,11 +34,11 @@ type hcas struct {
 	errs       []error
 }
 
-// maxViolations bounds how many are kept.
+// maxViolations bounds the number of stored violations.
 const maxViolations = 20
 
-// withHCAs calls f while there are devices. Its error says what went wrong with f,
-// and with the devices.
+// withHCAs calls f while the devices are running. Its error combines the errors of f and of the
+// devices.
 func (o *Options) withHCAs(ctx context.Context, dir string, f func(h *hcas) error) (err error) {
 	var trace *bufio.Writer
 	if o.Trace != "" {
@@ -56,8 +56,8 @@ func (o *Options) withHCAs(ctx context.Context, dir string, f func(h *hcas) erro
 	return errors.Join(f(h), h.stop())
 }
 
-// startHCAs starts n devices, whose sockets are in dir. Each waits for a QEMU.
-// What they do goes to trace, if that is not nil.
+// startHCAs starts n devices with sockets in dir. Each waits for a QEMU. It traces their
+// operations to trace, unless that is nil.
 func startHCAs(ctx context.Context, n int, dir string, trace *bufio.Writer) (*hcas, error) {
 	h := &hcas{fabric: connectx.NewFabric(), devices: make(map[string]*connectx.Device), rules: make(map[string]*rule), silent: make(map[string]bool)}
 	ctx, h.cancel = context.WithCancel(ctx)
@@ -99,7 +99,7 @@ func startHCAs(ctx context.Context, n int, dir string, trace *bufio.Writer) (*hc
 	return h, nil
 }
 
-// violation takes down what the driver may not do.
+// violation records a violation of the driver.
 func (h *hcas) violation(v connectx.Violation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,13 +108,13 @@ func (h *hcas) violation(v connectx.Violation) {
 	}
 }
 
-// stop ends the devices, and returns what went wrong with them.
+// stop ends the devices and returns their errors.
 func (h *hcas) stop() error {
 	h.cancel()
 	h.wg.Wait()
 	err := errors.Join(h.errs...)
 	for _, v := range h.violations {
-		err = errors.Join(err, fmt.Errorf("software ConnectX: the driver broke a rule: %w", v))
+		err = errors.Join(err, fmt.Errorf("software ConnectX: driver violation: %w", v))
 	}
 	return err
 }

@@ -16,22 +16,22 @@ import (
 	"testing"
 )
 
-// message is one of vfio-user.
+// message returns a message of vfio-user.
 func message(command uint16, body []byte) []byte {
 	b := binary.LittleEndian.AppendUint16([]byte{1, 0}, command)
 	b = binary.LittleEndian.AppendUint32(b, uint32(16+len(body)))
 	return append(append(b, make([]byte, 8)...), body...)
 }
 
-// register is the body of a store of 4 bytes to BAR 0.
+// register returns the body of a store of 4 bytes to BAR 0.
 func register(off uint64, v uint32) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, off)
 	b = binary.LittleEndian.AppendUint64(b, 4<<32) // region 0, 4 bytes
 	return binary.BigEndian.AppendUint32(b, v)
 }
 
-// TestHCAs plays QEMU: each device answers at its socket, what goes wrong with one is
-// told at the end, and nothing is left.
+// TestHCAs acts as QEMU. It checks that each device answers at its socket and that nothing is
+// left. It also checks the devices' errors.
 func TestHCAs(t *testing.T) {
 	dir := t.TempDir()
 	o := &Options{Hosts: 2, Trace: filepath.Join(dir, "trace")}
@@ -57,38 +57,38 @@ func TestHCAs(t *testing.T) {
 			}
 			defer c.Close()
 			if b := call(c, 1, []byte{0, 0, 1, 0}); !bytes.Contains(b, []byte("capabilities")) {
-				t.Errorf("device %d: version %q", i, b)
+				t.Errorf("device %d: answer to version = %q, want its capabilities", i, b)
 			}
-			// The IDs of a ConnectX-5, out of the configuration space.
+			// The IDs of a ConnectX-5, from the configuration space.
 			head := binary.LittleEndian.AppendUint64(make([]byte, 8), 7|4<<32)
 			if b := call(c, 9, head); len(b) != 20 || binary.LittleEndian.Uint32(b[16:]) != 0x101715b3 {
-				t.Errorf("device %d: IDs % x", i, b)
+				t.Errorf("device %d: IDs = % x, want those of a ConnectX-5", i, b)
 			}
 			if i == 1 {
-				call(c, 10, register(0x8800, 1)) // a page that nobody has
-				c.Write(make([]byte, 20))        // no message
-				io.Copy(io.Discard, c)           // until it has ended
+				call(c, 10, register(0x8800, 1)) // an unassigned page
+				c.Write(make([]byte, 20))        // an invalid message
+				io.Copy(io.Discard, c)           // wait until it has ended
 			}
 		}
 		return own
 	})
 	if !errors.Is(err, own) {
-		t.Errorf("the run's error is not in %v", err)
+		t.Errorf("withHCAs = %v, want the error of f in it", err)
 	}
 	for _, want := range []string{"hca1: UAR 0x8: ", "message of 0 bytes"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("no %q in: %v", want, err)
+			t.Errorf("withHCAs = %v, want %q in it", err, want)
 		}
 	}
 	if b, err := os.ReadFile(o.Trace); err != nil || !strings.Contains(string(b), " hca1 doorbell page 0x8+0x800") {
-		t.Errorf("trace %q, %v", b, err)
+		t.Errorf("trace = %q, %v, want the doorbell", b, err)
 	}
 	for _, s := range sockets {
 		if _, err := net.Dial("unix", s); err == nil {
-			t.Errorf("%s still answers", s)
+			t.Errorf("%s still accepts connections", s)
 		}
 	}
 	if err := o.withHCAs(t.Context(), filepath.Join(dir, "none"), func(*hcas) error { return nil }); err == nil {
-		t.Error("devices without a directory")
+		t.Error("withHCAs without a directory = nil, want an error")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// TestMain makes this program one that can be /init, as rdmavm is.
+// TestMain allows this program to run as /init, like rdmavm.
 func TestMain(m *testing.M) {
 	guest.Main()
 	os.Exit(m.Run())
@@ -45,17 +45,17 @@ func TestScanLog(t *testing.T) {
 	} {
 		got := scanLog([]byte("before\r\n" + line + "\r\nafter\r\n"))
 		if (got != nil) != bad {
-			t.Errorf("%s: got %q", line, got)
+			t.Errorf("scanLog(%s) = %q, want a part %t", line, got, bad)
 		}
 		if bad && !(bytes.Contains(got, []byte("before")) && bytes.Contains(got, []byte("after"))) {
-			t.Errorf("%s: what is around it is not in %q", line, got)
+			t.Errorf("scanLog(%s) = %q, want the lines around it", line, got)
 		}
 	}
 }
 
 func TestTail(t *testing.T) {
 	if got := tail([]byte("1\r\n2\n3\n\n"), 2); string(got) != "2\n3" {
-		t.Errorf("got %q", got)
+		t.Errorf("tail = %q, want the last 2 lines", got)
 	}
 }
 
@@ -64,17 +64,17 @@ func TestPrefixWriter(t *testing.T) {
 	w := &prefixWriter{w: &b, prefix: []byte("[0] "), mu: &sync.Mutex{}}
 	for _, s := range []string{"one\ntw", "o\n", "\nrest"} {
 		if n, err := io.WriteString(w, s); n != len(s) || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("WriteString(%q) = %d, %v", s, n, err)
 		}
 	}
 	w.flush()
 	w.flush()
 	if want := "[0] one\n[0] two\n[0] \n[0] rest\n"; b.String() != want {
-		t.Errorf("got %q, want %q", b.String(), want)
+		t.Errorf("prefixed output = %q, want %q", b.String(), want)
 	}
 }
 
-// TestInput checks that no more than the window is under way.
+// TestInput checks that at most one window of input is in flight.
 func TestInput(t *testing.T) {
 	mine, its, err := socketPair()
 	if err != nil {
@@ -103,7 +103,7 @@ func TestInput(t *testing.T) {
 		}
 		sum += len(d)
 		if unacked += len(d); unacked > wire.StdinWindow {
-			t.Fatalf("%d bytes under way", unacked)
+			t.Fatalf("%d bytes are in flight, more than the window", unacked)
 		}
 		if unacked > wire.StdinWindow/2 {
 			in.ack([]byte{0, byte(unacked >> 16), byte(unacked >> 8), byte(unacked)})
@@ -111,7 +111,7 @@ func TestInput(t *testing.T) {
 		}
 	}
 	if sum != total {
-		t.Errorf("got %d bytes, want %d", sum, total)
+		t.Errorf("the guest got %d bytes, want %d", sum, total)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestCheck(t *testing.T) {
 		o := good()
 		spoil(o)
 		if err := o.check(); err == nil || !strings.Contains(err.Error(), "-") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("check of %s = %v, want an error with the flag", name, err)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestSetLimit(t *testing.T) {
 	v.setLimit(0, "")
 	select {
 	case err := <-ended:
-		t.Error("a limit taken back:", err)
+		t.Error("the end of the VM after its limit was removed:", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 }

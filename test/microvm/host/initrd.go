@@ -31,9 +31,8 @@ func moduleImage(c *cache.Cache, k *kernel.Kernel, paths []string) (string, erro
 	return c.File(name, func(w io.Writer) error { return k.WriteImage(w, paths) })
 }
 
-// writeInitrd writes the initramfs of one run to path: the modules' image,
-// and behind it this program as /init, the configuration and, for an empty
-// root, the program to run.
+// writeInitrd writes the initramfs of one run to path. It consists of the modules' image, this
+// program as /init, the configuration and, for an empty root, the program to run.
 func writeInitrd(path, image string, cfg *wire.Config, program string) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -67,8 +66,7 @@ func writeInitrd(path, image string, cfg *wire.Config, program string) (err erro
 	return w.Close()
 }
 
-// addInit adds the running executable as /init, with the libraries that it
-// needs if it was built with cgo.
+// addInit adds the running executable as /init, with its libraries if it was built with cgo.
 func addInit(w *cpio.Writer) error {
 	exe, err := os.Executable()
 	if err != nil {

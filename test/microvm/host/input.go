@@ -13,15 +13,14 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// input sends the host's stdin to the guest, no faster than the program
-// there takes it.
+// input sends the host's stdin to the guest at the pace of the program there.
 type input struct {
 	mu     sync.Mutex
 	taken  *sync.Cond
-	flight int // bytes sent that the program has not taken
+	flight int // sent bytes that the program has not read
 }
 
-// newInput starts sending f; without f the program finds its stdin empty.
+// newInput starts to send f. Without f the program's stdin is empty.
 func newInput(f *os.File, conn *wire.Conn) *input {
 	in := &input{}
 	in.taken = sync.NewCond(&in.mu)
@@ -53,7 +52,7 @@ func newInput(f *os.File, conn *wire.Conn) *input {
 	return in
 }
 
-// ack takes note of what the program took. Before a command has started, in is nil.
+// ack records the bytes that the program has read. in is nil before a command has started.
 func (in *input) ack(data []byte) error {
 	if in == nil || len(data) != 4 {
 		return errBadAck
@@ -69,4 +68,4 @@ func (in *input) ack(data []byte) error {
 	return nil
 }
 
-var errBadAck = errors.New("the guest acknowledges input that it was not sent")
+var errBadAck = errors.New("the guest acknowledged more input than was sent")

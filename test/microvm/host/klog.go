@@ -11,9 +11,9 @@ import (
 	"unicode"
 )
 
-// trouble is what a kernel prints when something in it went wrong. What
-// it says about programs ("segfault at") and what the rxe driver says about
-// work requests that fail, as tests make them, is not among it.
+// trouble lists the kernel's messages about its own failures. It excludes messages about
+// programs ("segfault at"), and messages of the rxe driver about failed work requests, which
+// tests provoke.
 var trouble = []string{
 	"Kernel panic", "BUG:", "Oops", "WARNING:", "Call Trace:", "kernel BUG at",
 	"general protection fault", "unable to handle", "blocked for more than",
@@ -21,7 +21,7 @@ var trouble = []string{
 	"KASAN:", "KCSAN:", "UBSAN:", "KMSAN:", "refcount_t:", "DEADLOCK", "possible recursive locking",
 }
 
-// troubled says whether a line of the log speaks of trouble, in words of their own.
+// troubled reports whether a line of the log contains one of them as whole words.
 func troubled(line string) bool {
 	return !userTrap(line) && slices.ContainsFunc(trouble, func(words string) bool {
 		for from := 0; ; {
@@ -37,8 +37,8 @@ func troubled(line string) bool {
 	})
 }
 
-// userTrap finds reports about programs that look like the kernel's own: "traps:
-// prog[123] general protection fault".
+// userTrap matches reports about programs that look like reports about the kernel, such as
+// "traps: prog[123] general protection fault".
 func userTrap(line string) bool {
 	_, rest, ok := strings.Cut(line, "traps: ")
 	name, _, _ := strings.Cut(rest, " ")
@@ -52,8 +52,8 @@ func isWord(c rune) bool {
 	return c == '_' || c < unicode.MaxASCII && (unicode.IsLetter(c) || unicode.IsDigit(c))
 }
 
-// scanLog returns the part of a kernel log that speaks of trouble: from a
-// few lines before it to some after it. It is nil for a good log.
+// scanLog returns the part of a kernel log with trouble, including a few lines before and after
+// it. It returns nil for a log without trouble.
 func scanLog(log []byte) []byte {
 	lines := bytes.Split(bytes.ReplaceAll(log, []byte("\r"), nil), []byte("\n"))
 	for i, l := range lines {

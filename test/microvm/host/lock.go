@@ -18,15 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockName is the name of the lock. Its directory is the same for all processes of a user
-// on this machine: virtual machines under software emulation that run side by side only
-// make each other miss their timeouts. It is not a directory that others can write to:
-// whoever holds the lock keeps the user from working.
+// lockName is the name of the lock. All processes of a user on this machine use one directory,
+// because concurrent virtual machines under software emulation cause each other's timeouts.
+// Other users cannot write to that directory, because a process that holds the lock blocks the
+// user.
 const lockName = "rdmavm.lock"
 
-// lockPath returns the path of the lock: in the user's runtime directory, or else in the
-// cache directory. It does not follow TMPDIR, which need not be the same for all
-// processes. cacheDir is where the cache is, for a user without a home.
+// lockPath returns the path of the lock in the user's runtime directory, or else in the cache
+// directory. It ignores TMPDIR, which may differ between processes. cacheDir is the cache
+// directory of a user without a home.
 func lockPath(uid int, cacheDir string) (string, error) {
 	dirs := []string{os.Getenv("XDG_RUNTIME_DIR"), filepath.Join("/run/user", strconv.Itoa(uid))}
 	for _, dir := range dirs {
@@ -43,12 +43,12 @@ func lockPath(uid int, cacheDir string) (string, error) {
 		err = private(dir, uid)
 	}
 	if err != nil {
-		return "", fmt.Errorf("directory of the lock: %w; set XDG_RUNTIME_DIR to one of your own", err)
+		return "", fmt.Errorf("directory of the lock: %w (set XDG_RUNTIME_DIR to your own directory)", err)
 	}
 	return filepath.Join(dir, lockName), nil
 }
 
-// private returns why a directory cannot hold the lock, or nil.
+// private returns the reason why a directory cannot contain the lock, or nil.
 func private(dir string, uid int) error {
 	st, err := os.Stat(dir)
 	switch {
@@ -66,12 +66,12 @@ func private(dir string, uid int) error {
 
 func owner(st os.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Uid) }
 
-// lock waits for the user's turn on this machine, for which path stands: who has come first is
-// first. The lock ends with the process at the latest.
+// lock waits for the user's turn on this machine, in the order of arrival. path identifies the
+// lock. The lock ends with the process at the latest.
 func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
 	f, err := openLock(path, os.Getuid())
 	if err != nil {
-		return nil, fmt.Errorf("opening the lock: %w", err)
+		return nil, fmt.Errorf("open the lock: %w", err)
 	}
 	locked := make(chan error, 1)
 	go func() {
@@ -88,13 +88,13 @@ func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), 
 		case err := <-locked:
 			if err != nil {
 				f.Close()
-				return nil, fmt.Errorf("locking %s: %w", path, err)
+				return nil, fmt.Errorf("lock %s: %w", path, err)
 			}
 			return func() { f.Close() }, nil
 		case <-waiting.C:
 			fmt.Fprintln(progress, "rdmavm: waiting for another rdmavm on this machine to finish")
 		case <-ctx.Done():
-			go func() { // nothing calls flock off: its turn comes, and passes on
+			go func() { // flock cannot be cancelled. Release the lock after it returns
 				<-locked
 				f.Close()
 			}()
@@ -103,8 +103,8 @@ func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), 
 	}
 }
 
-// openLock opens the lock, and makes it if it is not there. It does not wait for the other
-// end of a FIFO, follows no symbolic link, and takes only a regular file of the user.
+// openLock opens the lock, and creates it if necessary. It does not block on a FIFO and does
+// not follow symbolic links. It accepts only a regular file of the user.
 func openLock(path string, uid int) (*os.File, error) {
 	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	f, err := os.OpenFile(path, flags|os.O_CREATE, 0o600)
@@ -113,7 +113,7 @@ func openLock(path string, uid int) (*os.File, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && (!st.Mode().IsRegular() || owner(st) != uid) {
-		err = fmt.Errorf("%s is no regular file of user %d: remove it", path, uid)
+		err = fmt.Errorf("%s is not a regular file of user %d: remove it", path, uid)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLock: whoever waits gets the lock in the order of coming, but for those who have
-// given up, and is told what it waits for.
+// TestLock checks that waiters get the lock in the order of arrival, except waiters that have
+// given up. It also checks the message for a waiter.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -35,10 +35,10 @@ func TestLock(t *testing.T) {
 		giveUp(errors.New("no more time"))
 	})
 	if _, err := lock(impatient, path, told); err == nil || err.Error() != "no more time" {
-		t.Errorf("a second lock: %v", err)
+		t.Errorf("lock of an impatient waiter = %v, want its cause", err)
 	}
 	if !strings.Contains(said, "waiting for another rdmavm") {
-		t.Errorf("it was told %q", said)
+		t.Errorf("a waiter gets the message %q, want the reason for waiting", said)
 	}
 	order := make(chan int, 5)
 	for i := range cap(order) {
@@ -51,22 +51,22 @@ func TestLock(t *testing.T) {
 			}
 			order <- i
 		}()
-		awaitWaiters(i + 2) // the impatient one has its place, too
+		awaitWaiters(i + 2) // the impatient waiter still has its place
 	}
 	select {
 	case i := <-order:
-		t.Fatalf("%d has the lock, too", i)
+		t.Fatalf("waiter %d got the lock before its release", i)
 	default:
 	}
 	unlock()
 	for want := range cap(order) {
 		if got := <-order; got != want {
-			t.Errorf("the lock is %d's, it should be %d's", got, want)
+			t.Errorf("waiter %d got the lock, want %d", got, want)
 		}
 	}
 }
 
-// TestLockPath: the lock lies where other users cannot write.
+// TestLockPath checks that the lock is in a directory that other users cannot write to.
 func TestLockPath(t *testing.T) {
 	uid := os.Getuid()
 	home, open, mine := t.TempDir(), t.TempDir(), t.TempDir()
@@ -87,10 +87,10 @@ func TestLockPath(t *testing.T) {
 			t.Errorf("lockPath with XDG_RUNTIME_DIR=%s = %s, %v, want %s", dir, got, err, want)
 		}
 	}
-	// Another user, as after su: neither directory is his.
+	// Another user owns neither directory.
 	t.Setenv("XDG_RUNTIME_DIR", mine)
 	if got, err := lockPath(1<<30, "/nonexistent"); err == nil || !strings.Contains(err.Error(), "belongs to user") {
-		t.Errorf("lockPath of another user = %s, %v", got, err)
+		t.Errorf("lockPath of another user = %s, %v, want an error about the owner", got, err)
 	}
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("XDG_CACHE_HOME", open)
@@ -98,11 +98,12 @@ func TestLockPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := lockPath(uid, "/nonexistent"); !strings.HasPrefix(cached, "/run") && (err == nil || !strings.Contains(err.Error(), "all users can write")) {
-		t.Errorf("lockPath in a directory for all = %s, %v", got, err)
+		t.Errorf("lockPath in a directory for all = %s, %v, want an error", got, err)
 	}
 }
 
-// TestOpenLock: what is no regular file of the user is refused, and nobody waits for it.
+// TestOpenLock checks that openLock rejects other files than regular files of the user, and
+// does not block on them.
 func TestOpenLock(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -114,15 +115,15 @@ func TestOpenLock(t *testing.T) {
 	for _, name := range []string{"FIFO", "link", "directory", "link to a file"} {
 		if f, err := openLock(path(name), os.Getuid()); err == nil {
 			f.Close()
-			t.Errorf("a %s is taken for the lock", name)
+			t.Errorf("openLock accepts a %s", name)
 		}
 	}
 	if _, err := os.Lstat(path("target")); err == nil {
-		t.Error("the target of a link was made")
+		t.Error("openLock created the target of a link")
 	}
 	if f, err := openLock(path("file"), os.Getuid()+1); err == nil {
 		f.Close()
-		t.Error("a file of another user is taken for the lock")
+		t.Error("openLock accepts a file of another user")
 	}
 	for _, name := range []string{"file", "new"} {
 		f, err := openLock(path(name), os.Getuid())
@@ -132,11 +133,11 @@ func TestOpenLock(t *testing.T) {
 		f.Close()
 	}
 	if st, err := os.Stat(path("new")); err != nil || st.Mode().Perm()&0o077 != 0 {
-		t.Errorf("the new lock is %v, %v", st.Mode(), err)
+		t.Errorf("the new lock has mode %v, %v, want access for the user only", st.Mode(), err)
 	}
 }
 
-// writer is an io.Writer.
+// writer implements io.Writer.
 type writer func(b []byte)
 
 func (w writer) Write(b []byte) (int, error) {
@@ -144,8 +145,8 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// awaitWaiters waits until n calls of flock in this process wait. Not every kernel
-// shows those that wait for one that waits: then half a second has to do.
+// awaitWaiters waits until n calls of flock in this process wait. Some kernels do not list
+// waiters behind other waiters. On these it waits for half a second.
 func awaitWaiters(n int) {
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		locks, _ := os.ReadFile("/proc/locks")

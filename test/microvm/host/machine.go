@@ -19,8 +19,8 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// machine makes virtual machine number i: what it is made of, and in its
-// initramfs the configuration for the guest.
+// machine creates virtual machine number i with its initramfs, which contains the configuration
+// for the guest.
 func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	cfg := &wire.Config{
 		Driver: o.Driver, PCI: p.driver.PCI, Modules: p.modules, Ends: o.Hosts, VMs: 1, Host: i,
@@ -59,9 +59,9 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	for _, d := range o.Shares {
 		switch real, ok := realDir(d); {
 		case !ok:
-			return nil, fmt.Errorf("-share %s: there is no such directory", d)
+			return nil, fmt.Errorf("-share %s: no such directory", d)
 		case real == "/":
-			return nil, errors.New("-share /: the whole root is read-only for the guest, name directories in it")
+			return nil, errors.New("-share /: the root is read-only for the guest (share directories in it)")
 		}
 	}
 	var program string
@@ -83,16 +83,16 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 		cfg.Shares = append(cfg.Shares, wire.Share{Tag: tag, Path: d})
 	}
 	if len(m.Dirs) > qemu.MaxDirs {
-		return nil, fmt.Errorf("%d directories to share with the guest, at most %d can be: name a common parent with -share", len(m.Dirs), qemu.MaxDirs)
+		return nil, fmt.Errorf("cannot share %d directories with the guest, at most %d (use -share with a common parent)", len(m.Dirs), qemu.MaxDirs)
 	}
 	if err := writeInitrd(m.Initrd, p.image, cfg, program); err != nil {
-		return nil, fmt.Errorf("writing the initramfs: %w", err)
+		return nil, fmt.Errorf("write the initramfs: %w", err)
 	}
 	return m, nil
 }
 
-// program returns the absolute path of the program for an empty root, ""
-// for one that can only be in the packages.
+// program returns the absolute path of the program for an empty root, or "" if it can only be
+// in the packages.
 func (o *Options) program() (string, error) {
 	c := &o.Commands[0]
 	path, err := exec.LookPath(c.Args[0])
@@ -107,8 +107,8 @@ func (o *Options) program() (string, error) {
 	return path, err
 }
 
-// realDir returns the path of a directory without symbolic links, and false
-// if it is none.
+// realDir returns the path of a directory without symbolic links, or false if it is no
+// directory.
 func realDir(path string) (string, bool) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

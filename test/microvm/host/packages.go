@@ -17,10 +17,10 @@ import (
 	"purerdma/test/microvm/cache"
 )
 
-// getPackages returns a directory with the Debian packages asked for and all
-// that they depend on: the whole of it, not only what this machine lacks, so
-// that it is the same whatever is installed here. Of another release they bring
-// their C library, under which this machine's programs run, too, if it is newer.
+// getPackages returns a directory with the requested Debian packages and all their
+// dependencies. It includes dependencies that this machine already has, so that the result does
+// not depend on the machine. Packages of another release include its C library. If it is newer,
+// this machine's programs use it in the guest.
 func getPackages(ctx context.Context, c *cache.Cache, o *Options) (string, error) {
 	names := slices.Sorted(slices.Values(o.Packages))
 	release := cmp.Or(o.Release, apt.HostRelease(), "bookworm")
@@ -41,10 +41,10 @@ func getPackages(ctx context.Context, c *cache.Cache, o *Options) (string, error
 		return hash(files), func(dst string) error { return a.UnpackAll(ctx, dst, nil, names...) }, nil
 	})
 	if errors.Is(err, apt.ErrNotDebian) {
-		err = fmt.Errorf("%w; install what you need here: the guest sees this machine's root", err)
+		err = fmt.Errorf("%w (install the programs on this machine, whose root the guest uses)", err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("getting packages %s: %w", strings.Join(names, ", "), err)
+		return "", fmt.Errorf("get packages %s: %w", strings.Join(names, ", "), err)
 	}
 	return dir, nil
 }

@@ -10,18 +10,17 @@ import (
 	"sync"
 )
 
-// prefix marks every line of this VM's output, so that two can be told
-// apart.
+// prefix marks every line of this VM's output, to distinguish two VMs.
 func (v *vm) prefix(p string) {
 	v.stdout = &prefixWriter{w: v.stdout, prefix: []byte(p), mu: &outputLock}
 	v.stderr = &prefixWriter{w: v.stderr, prefix: []byte(p), mu: &outputLock}
 }
 
-// outputLock keeps the lines of two VMs apart.
+// outputLock separates the lines of two VMs.
 var outputLock sync.Mutex
 
-// A prefixWriter writes whole lines with something in front of each. It
-// holds back an unfinished line until the rest comes.
+// A prefixWriter writes whole lines with a prefix. It holds back an unfinished line until the
+// rest arrives.
 type prefixWriter struct {
 	w      io.Writer
 	prefix []byte
@@ -46,7 +45,7 @@ func (w *prefixWriter) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// flush writes what is left without a newline.
+// flush writes an unfinished line.
 func (w *prefixWriter) flush() {
 	if len(w.part) > 0 {
 		w.Write([]byte("\n"))

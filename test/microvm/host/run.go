@@ -19,28 +19,28 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// parts are what a virtual machine is put together from.
+// parts contains the parts of a virtual machine.
 type parts struct {
 	cache    *cache.Cache
 	qemu     *qemu.QEMU
 	accel    string
 	driver   kernel.Driver
-	hcas     *hcas // if the driver is for PCI functions
+	hcas     *hcas // set if the driver is for PCI functions
 	kernel   *kernel.Kernel
 	image    string // initramfs with the modules
 	modules  []string
-	packages string // directory of unpacked packages; "" is none
+	packages string // directory of unpacked packages, or ""
 	logs     string // directory for kernel logs
 }
 
-// Prepare downloads and builds whatever a run with these options takes.
+// Prepare downloads and builds all requirements of a run with these options.
 func Prepare(ctx context.Context, o *Options) error {
 	_, err := prepare(ctx, o)
 	return err
 }
 
-// Run runs the commands and returns the exit status: that of the first
-// command that failed. The error, if any, is one of rdmavm itself.
+// Run runs the commands and returns the exit status of the first failed command, or 0. An error
+// is a failure of rdmavm itself.
 func Run(ctx context.Context, o *Options) (int, error) {
 	if err := o.check(); err != nil {
 		return Status, err
@@ -85,7 +85,7 @@ func Run(ctx context.Context, o *Options) (int, error) {
 	return status, err
 }
 
-// interrupted returns what ended ctx, or else err.
+// interrupted returns the cause of ctx's end, or else err.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -93,12 +93,12 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// findAccel finds out whether KVM works, by booting once.
+// findAccel determines by a boot whether KVM works.
 func (p *parts) findAccel(o *Options, dir string) (string, error) {
 	return p.qemu.Accel(p.cache, p.kernel.Release, o.Stderr, func() (*qemu.Machine, error) { return p.testMachine(o, dir) })
 }
 
-// testMachine makes one whose guest boots and leaves.
+// testMachine creates a machine whose guest boots and exits.
 func (p *parts) testMachine(o *Options, dir string) (*qemu.Machine, error) {
 	m := &qemu.Machine{
 		Kernel: p.kernel.Image, Memory: 256, CPUs: o.CPUs,
@@ -109,8 +109,8 @@ func (p *parts) testMachine(o *Options, dir string) (*qemu.Machine, error) {
 	return m, writeInitrd(m.Initrd, p.image, &wire.Config{}, "")
 }
 
-// tempDir makes the directory for the files of one run, and removes what a run of
-// this user that was killed left behind: whoever has the lock is the only one.
+// tempDir creates the directory for the files of one run. It removes the directories of killed
+// runs of this user, which is safe because the caller holds the lock.
 func tempDir() (string, error) {
 	uid := os.Getuid()
 	prefix := fmt.Sprintf("rdmavm-%d-run-", uid)
@@ -123,7 +123,7 @@ func tempDir() (string, error) {
 	return os.MkdirTemp("", prefix)
 }
 
-// runVMs runs the one virtual machine, or the two.
+// runVMs runs the one or two virtual machines.
 func (o *Options) runVMs(ctx context.Context, p *parts, dir string, sig *relay) (int, error) {
 	n := 1
 	if o.VMs {
@@ -164,7 +164,7 @@ func (o *Options) runVMs(ctx context.Context, p *parts, dir string, sig *relay) 
 	return 0, nil
 }
 
-// prepare gets everything from the cache or from where it comes from.
+// prepare gets all parts from the cache or from their sources.
 func prepare(ctx context.Context, o *Options) (*parts, error) {
 	series, err := kernel.Find(o.Kernel)
 	if err != nil {
@@ -191,7 +191,7 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	} else {
 		p.kernel, err = kernel.Get(ctx, src)
 		if err == nil && !strings.Contains(o.Kernel, ".") {
-			// The name leaves open which one it is, and that changes with time.
+			// The name does not identify the exact kernel, which changes over time.
 			fmt.Fprintf(o.Stderr, "rdmavm: Linux %s is %s\n", o.Kernel, p.kernel.Release)
 		}
 	}
@@ -206,7 +206,7 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 		return nil, err
 	}
 	if p.image, err = moduleImage(c, p.kernel, paths); err != nil {
-		return nil, fmt.Errorf("making the image of modules: %w", err)
+		return nil, fmt.Errorf("create the image of modules: %w", err)
 	}
 	for _, m := range paths {
 		p.modules = append(p.modules, kernel.Plain(m))

@@ -15,21 +15,19 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// killGrace is how long a program may take to end after a signal that means
-// the end.
+// killGrace is the time that a program has to end after a terminating signal.
 const killGrace = 5 * time.Second
 
-// A SignalError says that a signal ended rdmavm.
+// A SignalError reports that a signal ended rdmavm.
 type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return fmt.Sprintf("ended by a signal (%v)", e.Signal) }
 
-// Status is the exit status as a shell has it.
+// Status returns the exit status that a shell would report.
 func (e *SignalError) Status() int { return 128 + int(e.Signal) }
 
-// signal passes a signal on to the program. The program decides what it
-// means; but if that is the end, the VM does not outlive it by much, and a
-// second such signal ends it at once.
+// signal passes a signal on to the program, which decides on its effect. If it is a terminating
+// signal, the VM ends soon afterwards. A second terminating signal ends it at once.
 func (v *vm) signal(s os.Signal, again bool) {
 	sig, ok := s.(syscall.Signal)
 	if !ok {
@@ -42,20 +40,20 @@ func (v *vm) signal(s os.Signal, again bool) {
 		v.end(&SignalError{sig})
 		return
 	}
-	// In its own goroutine: a guest that hangs takes no frames.
+	// Use a goroutine, because a guest that hangs does not read frames.
 	go v.conn.Send(wire.Signal, []byte{byte(sig)})
 	if final(s) {
 		time.AfterFunc(killGrace, func() { v.end(&SignalError{sig}) })
 	}
 }
 
-// final says whether a signal means the end.
+// final reports whether a signal is a terminating signal.
 func final(s os.Signal) bool {
 	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP
 }
 
-// A relay hands signals to the virtual machines, or, while there are none
-// yet, ends the preparations.
+// A relay passes signals to the virtual machines. Before they run, it ends the preparations
+// instead.
 type relay struct {
 	cancel context.CancelCauseFunc
 	mu     sync.Mutex

@@ -20,15 +20,15 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// How long the host waits for the guest. Both are for guests that hang; they
-// are generous because software emulation on a busy machine is slow.
+// Time limits for a guest that hangs. They are generous because software emulation on a busy
+// machine is slow.
 const (
 	bootLimit = 2 * time.Minute
-	hangLimit = time.Minute // beyond the program's own time
+	hangLimit = time.Minute // in addition to the program's time
 	exitLimit = 20 * time.Second
 )
 
-// A vm is one virtual machine that runs.
+// A vm is one running virtual machine.
 type vm struct {
 	o              *Options
 	stdout, stderr io.Writer
@@ -40,12 +40,12 @@ type vm struct {
 	input          *input
 	kmsg           bytes.Buffer // the kernel's log so far
 	hcas           *hcas        // nil unless the driver is for PCI functions
-	status         int          // of the first command that failed
-	failed         string       // why the guest gave up
+	status         int          // status of the first failed command
+	failed         string       // reason of the guest's failure
 
 	mu      sync.Mutex
-	running bool        // a command is
-	limit   *time.Timer // calls end
+	running bool        // whether a command is running
+	limit   *time.Timer // timer that calls end
 
 	ctx   context.Context
 	end   context.CancelCauseFunc // ends the VM
@@ -69,7 +69,7 @@ func (o *Options) boot(ctx context.Context, p *parts, dir string, i int) (*vm, e
 		console: m.Console, log: filepath.Join(p.logs, fmt.Sprintf("kernel%d.log", i)),
 	}
 	if i == 0 {
-		v.stdin = o.Stdin // there is only one
+		v.stdin = o.Stdin // only one VM
 	}
 	if v.proc, err = p.qemu.Start(m); err != nil {
 		mine.Close()
@@ -108,7 +108,7 @@ func (v *vm) wait(frames <-chan error) error {
 		select {
 		case <-v.proc.Done():
 		case <-time.After(exitLimit):
-			return v.explain(errors.New("the virtual machine does not end"))
+			return v.explain(errors.New("the virtual machine has not ended"))
 		}
 		if err != nil {
 			return v.explain(errors.New("the virtual machine ended before the program did"))
@@ -123,7 +123,7 @@ func (v *vm) wait(frames <-chan error) error {
 	}
 }
 
-// setLimit ends the virtual machine after d, with the reason given.
+// setLimit ends the virtual machine after d with the given reason.
 func (v *vm) setLimit(d time.Duration, reason string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -135,13 +135,13 @@ func (v *vm) setLimit(d time.Duration, reason string) {
 	}
 }
 
-// verdict is the exit status of a virtual machine that came to its end.
+// verdict returns the exit status of a virtual machine that has ended.
 func (v *vm) verdict() (int, error) {
 	if v.failed != "" {
 		return Status, v.explain(errors.New(v.failed))
 	}
 	if status, output := v.proc.Status(); status != qemu.OrderlyExit {
-		return Status, v.explain(fmt.Errorf("QEMU ended with status %d, not in the orderly way: %s", status, output))
+		return Status, v.explain(fmt.Errorf("QEMU ended with status %d, without an orderly end: %s", status, output))
 	}
 	log := v.kmsg.Bytes()
 	if v.kmsg.Len() == 0 {
@@ -156,7 +156,7 @@ func (v *vm) verdict() (int, error) {
 	return v.status, nil
 }
 
-// saveLog keeps the kernel's log for whoever wants to read it later.
+// saveLog stores the kernel's log for the user.
 func (v *vm) saveLog() {
 	console, _ := os.ReadFile(v.console)
 	log := v.kmsg.Bytes()
@@ -166,12 +166,12 @@ func (v *vm) saveLog() {
 	os.WriteFile(v.log, log, 0o644)
 }
 
-// explain adds to an error what QEMU and the guest's console say.
+// explain adds QEMU's output and the guest's console to an error.
 func (v *vm) explain(err error) error {
 	select {
 	case <-v.proc.Done():
 		if _, out := v.proc.Status(); out != "" {
-			err = fmt.Errorf("%w; QEMU says: %s", err, out)
+			err = fmt.Errorf("%w; output of QEMU: %s", err, out)
 		}
 	default:
 	}
@@ -183,5 +183,5 @@ func (v *vm) explain(err error) error {
 	if len(text) == 0 {
 		return fmt.Errorf("%w; the console is empty", err)
 	}
-	return fmt.Errorf("%w; the console (whole log: %s) says:\n%s", err, v.log, text)
+	return fmt.Errorf("%w; end of the console (whole log: %s):\n%s", err, v.log, text)
 }
