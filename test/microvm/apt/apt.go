@@ -2,13 +2,12 @@
 
 //go:build linux
 
-// Package apt gets Debian packages with the machine's own apt and unpacks
-// them into a directory, without installing anything and without root.
+// Package apt gets Debian packages with the machine's own apt and unpacks them into a
+// directory. It does not install them and does not need root.
 //
-// It keeps an apt state of its own (lists, cache and an empty dpkg status)
-// below one directory. The empty status is what makes the answers the same
-// on every machine: the dependencies of a package are then all of them, not
-// those this machine happens to lack.
+// It keeps its own apt state (lists, cache and an empty dpkg status) below one directory.
+// Because of the empty status the dependencies of a package are complete, and are equal on
+// every machine. With the machine's status they would only contain the missing packages.
 package apt
 
 import (
@@ -27,26 +26,25 @@ import (
 
 // An Apt is a private apt state for one Debian release.
 type Apt struct {
-	dir      string   // lists, cache, configuration
-	options  []string // for every command
+	dir      string   // directory of lists, cache and configuration
+	options  []string // options of every command
 	progress io.Writer
 }
 
-// From returns an Apt that takes packages from that suite where it has them,
-// such as "trixie-backports", whose packages apt takes only when told to.
+// From returns an Apt that prefers packages from a suite, such as "trixie-backports", whose
+// packages apt does not use by default.
 func (a *Apt) From(suite string) *Apt {
 	b := *a
 	b.options = append(b.options[:len(b.options):len(b.options)], "-o", "APT::Default-Release="+suite)
 	return &b
 }
 
-// ErrNotDebian says that the machine has no apt to ask, or one that knows no
-// mirror of Debian.
+// ErrNotDebian reports that the machine has no apt, or an apt without a Debian mirror.
 var ErrNotDebian = errors.New("this is not a Debian machine")
 
-// Open prepares the state for release (a codename such as "bookworm", and
-// its -updates, -security and, with backports, -backports suites) in dir and
-// fetches the package lists if they are missing or refresh is set.
+// Open prepares the state for release in dir. release is a codename such as "bookworm". Its
+// -updates, -security and, with backports, -backports suites are included. Open fetches the
+// package lists if they are missing or refresh is set.
 func Open(ctx context.Context, dir, release string, backports, refresh bool, progress io.Writer) (*Apt, error) {
 	for _, p := range []string{"apt-get", "apt-cache", "dpkg-deb"} {
 		if _, err := exec.LookPath(p); err != nil {
@@ -79,13 +77,12 @@ func Open(ctx context.Context, dir, release string, backports, refresh bool, pro
 	return a, nil
 }
 
-// listAge is how old the package lists may be. Older ones name versions that
-// the mirror may have replaced.
+// listAge is the maximum age of the package lists. Older lists may contain versions that the
+// mirror has replaced.
 const listAge = 24 * time.Hour
 
-// fresh says whether the lists, of the sources and from the time that the
-// file stamp tells, will do. With refresh they have to be of now, which those
-// are that another part of the same preparations has just fetched.
+// fresh reports whether the lists are usable. stamp is the file with their time, and sources
+// their sources. With refresh, only lists from the current preparations are usable.
 func fresh(stamp, sources string, refresh bool) bool {
 	old, err := os.ReadFile(stamp)
 	if err != nil || string(old) != sources {
@@ -99,9 +96,9 @@ func fresh(stamp, sources string, refresh bool) bool {
 	return err == nil && time.Since(st.ModTime()) < age
 }
 
-// configure writes the private state. The configuration is given by -c and
-// not by APT_CONFIG: that is read first, before the machine's own parts,
-// while this has to overrule them but keep their proxies and certificates.
+// configure writes the private state. It passes the configuration with -c and not with
+// APT_CONFIG, which apt reads before the machine's own configuration. The private configuration
+// must override the machine's, but keep its proxies and certificates.
 func (a *Apt) configure(sources string) error {
 	for _, d := range []string{"lists/partial", "cache/archives/partial", "empty"} {
 		if err := os.MkdirAll(filepath.Join(a.dir, d), 0o755); err != nil {
@@ -140,14 +137,14 @@ Dir::Log "@";
 	return nil
 }
 
-// run runs a command of apt with the private state, its output discarded
-// unless it fails.
+// run runs a command of apt with the private state. It discards the output unless the command
+// fails.
 func (a *Apt) run(ctx context.Context, name string, args ...string) error {
 	_, err := a.output(ctx, a.dir, name, args...)
 	return err
 }
 
-// output is run for a command that is to run in dir and whose output counts.
+// output is like run for a command in dir, and returns its output.
 func (a *Apt) output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, slices.Concat([]string{"-c", filepath.Join(a.dir, "apt.conf")}, a.options, args)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
@@ -161,7 +158,7 @@ func (a *Apt) output(ctx context.Context, dir, name string, args ...string) (str
 	return string(out), nil
 }
 
-// explain puts what a command wrote to its stderr into the error.
+// explain adds a command's stderr to its error.
 func explain(err error) error {
 	var ee *exec.ExitError
 	if errors.As(err, &ee) && len(ee.Stderr) > 0 {
@@ -170,7 +167,7 @@ func explain(err error) error {
 	return err
 }
 
-// lastLines returns the last n lines of s, joined to one.
+// lastLines returns the last n lines of s, joined to one line.
 func lastLines(s string, n int) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "; ")

@@ -35,15 +35,15 @@ deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/deb/ trixie-backports ma
 	var lines []string
 	for line := range strings.Lines(got) {
 		if strings.Contains(line, "trixie-security") && strings.Contains(line, " http://mirror/security/ ") {
-			line = "SECURITY\n" // its key is this machine's
+			line = "SECURITY\n" // its key is from this machine
 		}
 		lines = append(lines, line)
 	}
 	if got := strings.Join(lines, ""); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+		t.Errorf("sources =\n%s\nwant:\n%s", got, want)
 	}
 	if _, err := sourcesFor("trixie", false, parseTargets("http://x/ubuntu/ noble main\n")); err == nil {
-		t.Error("no error for a machine without a Debian mirror")
+		t.Error("sourcesFor without a Debian mirror = nil error")
 	}
 }
 
@@ -54,11 +54,11 @@ The following NEW packages will be installed:
 'http://m/pool/l.deb' l_2_all.deb 12 SHA256:bb
 `)
 	if err != nil || len(ps) != 2 || ps[0] != (Package{"http://m/pool/q_1%3a7.deb", "q_1%3a7_amd64.deb", 9281168, "SHA256:aa"}) || ps[1] != (Package{"http://m/pool/l.deb", "l_2_all.deb", 12, "SHA256:bb"}) {
-		t.Errorf("got %v, %v", ps, err)
+		t.Errorf("parseURIs = %v, %v, want two packages", ps, err)
 	}
 	for _, bad := range []string{"'x' y", "'x' y 1", "'x' y z SHA256:aa"} {
 		if _, err := parseURIs(bad); err == nil {
-			t.Errorf("%q: no error", bad)
+			t.Errorf("parseURIs(%q) = nil error", bad)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestParseDepends(t *testing.T) {
   Depends: gcc-14
 `)
 	if want := []string{"linux-headers-6.12.1-common", "linux-image-6.12.1-amd64", "linux-image-6.12.1-amd64-unsigned", "gcc-14"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("parseDepends = %q, want %q", got, want)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestMergeUsr(t *testing.T) {
 		"./sbin/../../x":      "x",
 	} {
 		if got := mergeUsr(in); got != want {
-			t.Errorf("%s: got %s, want %s", in, got, want)
+			t.Errorf("mergeUsr(%s) = %s, want %s", in, got, want)
 		}
 	}
 }
@@ -121,12 +121,12 @@ func TestUntar(t *testing.T) {
 	}
 	for _, name := range []string{"usr/lib/a", "usr/lib/b", "usr/bin/c", "etc/e"} {
 		if b, err := os.ReadFile(filepath.Join(root, name)); string(b) != "hi" {
-			t.Errorf("%s: %q, %v", name, b, err)
+			t.Errorf("content of %s = %q, %v, want hi", name, b, err)
 		}
 	}
 	for _, name := range []string{"lib", "usr/share"} {
 		if _, err := os.Lstat(filepath.Join(root, name)); err == nil {
-			t.Errorf("%s is there", name)
+			t.Errorf("%s exists, want no file", name)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestHostRelease(t *testing.T) {
 		"ID=ubuntu\nVERSION_CODENAME=noble\n":    "",
 	} {
 		if got := hostRelease(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
+			t.Errorf("hostRelease(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
@@ -146,15 +146,15 @@ func TestHostRelease(t *testing.T) {
 func TestFresh(t *testing.T) {
 	stamp := filepath.Join(t.TempDir(), "updated")
 	if fresh(stamp, "s", false) {
-		t.Error("fresh before there is anything")
+		t.Error("fresh without a stamp = true")
 	}
 	os.WriteFile(stamp, []byte("s"), 0o644)
 	if !fresh(stamp, "s", true) || fresh(stamp, "other", false) {
-		t.Error("new lists do not pass, or those of other sources do")
+		t.Error("fresh of new lists = false, or of other sources = true")
 	}
 	hour := time.Now().Add(-time.Hour)
 	os.Chtimes(stamp, hour, hour)
 	if !fresh(stamp, "s", false) || fresh(stamp, "s", true) {
-		t.Error("lists of an hour ago: pass for a refresh, or not otherwise")
+		t.Error("fresh of lists of an hour ago: want false for a refresh, else true")
 	}
 }

@@ -24,28 +24,28 @@ import (
 	"purerdma/test/microvm/progress"
 )
 
-// apt fetches the files of one mirror one after the other, and resumes a file only if
-// the mirror tells when it was modified. So packages are fetched here, by the addresses
-// and the checksums that apt knows from its signed lists. What is not plain HTTP, such
-// as a mirror behind a proxy of apt's own, is left to apt.
+// apt fetches the files of one mirror one after the other. It resumes a file only if the mirror
+// sends a modification time. This package therefore downloads packages itself, with the
+// addresses and checksums from apt's signed lists. It leaves other transports than plain HTTP
+// to apt, such as a mirror behind a proxy of apt's configuration.
 
 const (
-	connections = 4 // downloads at a time
-	attempts    = 3 // to fetch a file, as apt's Acquire::Retries
-	// stall is how long a mirror may send nothing, as apt's Acquire::http::Timeout.
+	connections = 4 // concurrent downloads
+	attempts    = 3 // attempts for each file, as apt's Acquire::Retries
+	// stall is the time limit for data from a mirror, as apt's Acquire::http::Timeout.
 	stall = 30 * time.Second
 )
 
-// A downloader fetches packages into a directory. Below it, "partial" holds what has
-// arrived of a file that is not whole; the next download resumes it.
+// A downloader fetches packages into a directory. Its subdirectory "partial" contains
+// incomplete files, which the next download resumes.
 type downloader struct {
 	dir string
-	// other fetches what HTTP does not get: the URI to the file.
+	// other fetches a URI into a file if HTTP fails.
 	other func(ctx context.Context, p Package, file string) error
-	plain bool // HTTP may be used
+	plain bool // whether HTTP may be used
 }
 
-// fetch downloads the packages that are not in the directory yet.
+// fetch downloads the packages that are not in the directory.
 func (d *downloader) fetch(ctx context.Context, ps []Package) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,7 +57,7 @@ func (d *downloader) fetch(ctx context.Context, ps []Package) error {
 			for p := range work {
 				if err := d.get(ctx, p); err != nil {
 					errs <- fmt.Errorf("downloading %s: %w", p.URI, err)
-					cancel() // the others stop, too
+					cancel() // stop the other downloads
 					return
 				}
 			}
@@ -74,7 +74,7 @@ feed:
 	close(work)
 	wg.Wait()
 	select {
-	case err := <-errs: // the first one
+	case err := <-errs: // the first error
 		return err
 	default:
 		return ctx.Err()
@@ -85,7 +85,7 @@ feed:
 func (d *downloader) get(ctx context.Context, p Package) error {
 	final, partial := d.paths(p)
 	if st, err := os.Stat(final); err == nil && st.Size() == p.Size {
-		return nil // its checksum was right when it got its name
+		return nil // its checksum was verified before it was renamed
 	}
 	var err error
 	if u, perr := url.Parse(p.URI); perr == nil && d.plain && (u.Scheme == "http" || u.Scheme == "https") {
@@ -112,7 +112,7 @@ func (d *downloader) paths(p Package) (final, partial string) {
 	return filepath.Join(d.dir, p.File), filepath.Join(d.dir, "partial", p.File)
 }
 
-// arrived returns how many bytes of the packages are in the directory.
+// arrived returns the number of bytes of the packages in the directory.
 func (d *downloader) arrived(ps []Package) (n int64) {
 	for _, p := range ps {
 		final, partial := d.paths(p)
@@ -126,7 +126,7 @@ func (d *downloader) arrived(ps []Package) (n int64) {
 	return n
 }
 
-// http downloads the rest of a package into file and checks the whole.
+// http downloads the rest of a package into file and verifies the whole file.
 func (d *downloader) http(ctx context.Context, p Package, file string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -162,9 +162,9 @@ func (d *downloader) http(ctx context.Context, p Package, file string) error {
 			have = 0
 		case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", have)):
 		case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-			return errors.Join(errors.New("the mirror does not have the rest"), f.Truncate(0))
+			return errors.Join(errors.New("the mirror does not support resuming"), f.Truncate(0))
 		default:
-			return fmt.Errorf("the mirror answers %s", resp.Status)
+			return fmt.Errorf("HTTP status %s", resp.Status)
 		}
 		if err := f.Truncate(have); err != nil {
 			return err
@@ -183,13 +183,13 @@ func (d *downloader) http(ctx context.Context, p Package, file string) error {
 	}
 	err = p.check(file)
 	if st, serr := f.Stat(); err != nil && serr == nil && st.Size() >= p.Size {
-		return errors.Join(err, f.Truncate(0)) // wrong, not incomplete: from the beginning again
+		return errors.Join(err, f.Truncate(0)) // the content is wrong, so start again
 	}
 	return err
 }
 
-// client has no limit for a whole download. It takes proxies from the environment, as
-// apt does.
+// client has no time limit for a whole download. Like apt, it uses proxies from the
+// environment.
 var client = &http.Client{Transport: &http.Transport{
 	Proxy:               http.ProxyFromEnvironment,
 	DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -197,7 +197,7 @@ var client = &http.Client{Transport: &http.Transport{
 	MaxIdleConnsPerHost: connections,
 }}
 
-// cause returns why ctx ended, if it did, or else err.
+// cause returns the cause of ctx's end, or else err.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -209,7 +209,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// check compares the size and the checksum of a package's file.
+// check verifies the size and the checksum of a package's file.
 func (p Package) check(file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -222,15 +222,15 @@ func (p Package) check(file string) error {
 	case err != nil:
 		return err
 	case n != p.Size:
-		return fmt.Errorf("%d bytes of %d arrived", n, p.Size)
+		return fmt.Errorf("got %d of %d bytes", n, p.Size)
 	case got != p.Hash:
-		return fmt.Errorf("its checksum is %s, not %s", got, p.Hash)
+		return fmt.Errorf("checksum %s, want %s", got, p.Hash)
 	}
 	return nil
 }
 
-// download downloads the packages into the state's archives and returns the files'
-// paths. What an earlier one left there, it does not fetch again.
+// download downloads the packages into the state's archives and returns the paths of the files.
+// It does not repeat completed downloads.
 func (a *Apt) download(ctx context.Context, names []string, ps []Package) ([]string, error) {
 	d := downloader{dir: filepath.Join(a.dir, "cache/archives"), other: a.helper, plain: !a.ownTransport(ctx)}
 	var size int64
@@ -242,7 +242,7 @@ func (a *Apt) download(ctx context.Context, names []string, ps []Package) ([]str
 	what := "downloading " + strings.Join(names, ", ")
 	resumed := ""
 	if n := d.arrived(ps); n > 0 {
-		resumed = fmt.Sprintf(", %.0f MB of them are here", float64(n)/1e6)
+		resumed = fmt.Sprintf(", %.0f MB of them already downloaded", float64(n)/1e6)
 	}
 	fmt.Fprintf(a.progress, "rdmavm: %s: %d packages, %.0f MB%s\n", what, len(ps), float64(size)/1e6, resumed)
 	stop := progress.Watch(a.progress, what, func() int64 { return d.arrived(ps) }, size)
@@ -250,16 +250,16 @@ func (a *Apt) download(ctx context.Context, names []string, ps []Package) ([]str
 	return paths, d.fetch(ctx, ps)
 }
 
-// helper has apt download a package.
+// helper downloads a package with apt.
 func (a *Apt) helper(ctx context.Context, p Package, file string) error {
 	return a.run(ctx, "/usr/lib/apt/apt-helper", "download-file", p.URI, file, p.Hash)
 }
 
-// transport finds settings of apt that only its own programs follow: proxies and
+// transport matches settings that only apt's own programs use, such as proxies and
 // certificates.
 var transport = regexp.MustCompile(`(?im)^Acquire::https?::(.*::)?(Proxy|Proxy-Auto-Detect|ProxyAutoDetect|CaInfo|CaPath|SslCert|SslKey|IssuerCert|Verify-Peer|Verify-Host)\b.*"[^"]+";$`)
 
-// ownTransport reports whether apt is to download by itself.
+// ownTransport reports whether apt must download packages itself.
 func (a *Apt) ownTransport(ctx context.Context) bool {
 	out, err := exec.CommandContext(ctx, "apt-config", "-c", filepath.Join(a.dir, "apt.conf"), "dump").Output()
 	return err != nil || transport.Match(out)

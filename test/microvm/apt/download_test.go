@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// mirror serves one content under any path, in the way that handle chooses.
+// mirror serves content under any path through handle.
 func mirror(t *testing.T, content []byte, handle func(w http.ResponseWriter, r *http.Request)) (d *downloader, p Package) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(handle))
@@ -42,7 +42,7 @@ func someBytes(n int) []byte {
 	return b
 }
 
-// serve answers as a mirror does, without a time of modification.
+// serve answers like a mirror, without a modification time.
 func serve(w http.ResponseWriter, r *http.Request, content []byte) {
 	from := 0
 	if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); err == nil {
@@ -53,12 +53,12 @@ func serve(w http.ResponseWriter, r *http.Request, content []byte) {
 	w.Write(content[from:])
 }
 
-// TestDownloadResumes: what an interrupted download left is not fetched again.
+// TestDownloadResumes checks that a download does not fetch existing data again.
 func TestDownloadResumes(t *testing.T) {
 	content := someBytes(100_000)
 	for name, tc := range map[string]struct {
-		before []byte // what is there
-		want   string // the ranges asked for
+		before []byte // existing content
+		want   string // requested ranges
 	}{
 		"nothing":            {nil, " "},
 		"a part":             {content[:60_000], " bytes=60000-"},
@@ -80,20 +80,20 @@ func TestDownloadResumes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := os.ReadFile(final); err != nil || !bytes.Equal(got, content) {
-				t.Errorf("the file has %d bytes, not those of the mirror; %v", len(got), err)
+				t.Errorf("the file has %d bytes, %v, want the mirror's content", len(got), err)
 			}
 			if asked != tc.want {
 				t.Errorf("requests for ranges %q, want %q", asked, tc.want)
 			}
 			asked = ""
 			if err := d.fetch(t.Context(), []Package{p}); err != nil || asked != "" {
-				t.Errorf("fetched again: ranges %q, %v", asked, err)
+				t.Errorf("second fetch = ranges %q, %v, want none", asked, err)
 			}
 		})
 	}
 }
 
-// TestDownloadInterrupted: a download that a signal ends keeps what has arrived.
+// TestDownloadInterrupted checks that an interrupted download keeps its data.
 func TestDownloadInterrupted(t *testing.T) {
 	content := someBytes(100_000)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,17 +113,17 @@ func TestDownloadInterrupted(t *testing.T) {
 		}
 	}()
 	if err := d.fetch(ctx, []Package{p}); !errors.Is(err, context.Canceled) {
-		t.Errorf("fetch: %v, want %v", err, context.Canceled)
+		t.Errorf("fetch = %v, want %v", err, context.Canceled)
 	}
 	if got, err := os.ReadFile(partial); err != nil || !bytes.Equal(got, content[:70_000]) {
-		t.Errorf("%d bytes are left, %v", len(got), err)
+		t.Errorf("partial file has %d bytes, %v, want the first 70000", len(got), err)
 	}
 	if n := d.arrived([]Package{p}); n != 70_000 {
-		t.Errorf("arrived: %d bytes", n)
+		t.Errorf("arrived = %d bytes, want 70000", n)
 	}
 }
 
-// TestDownloadCut: a mirror that ends connections early is asked for the rest.
+// TestDownloadCut checks that fetch requests the rest if a mirror ends the connection early.
 func TestDownloadCut(t *testing.T) {
 	content := someBytes(100_000)
 	asked := ""
@@ -137,12 +137,12 @@ func TestDownloadCut(t *testing.T) {
 		serve(w, r, content)
 	})
 	if err := d.fetch(t.Context(), []Package{p}); err != nil || asked != "  bytes=50000-" {
-		t.Errorf("fetch: %v; requests for ranges %q", err, asked)
+		t.Errorf("fetch = %v, requested ranges %q, want the rest", err, asked)
 	}
 }
 
-// TestDownloadFails: a mirror that has something else, or an error, fails after a few
-// attempts, and apt has a try.
+// TestDownloadFails checks that wrong content and errors of the mirror fail after a few
+// attempts, and that apt is used afterwards.
 func TestDownloadFails(t *testing.T) {
 	for name, handle := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"not found": func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
@@ -154,23 +154,23 @@ func TestDownloadFails(t *testing.T) {
 			d, p := mirror(t, someBytes(1000), func(w http.ResponseWriter, r *http.Request) { requests++; handle(w, r) })
 			err := d.fetch(t.Context(), []Package{p})
 			if err == nil || !strings.Contains(err.Error(), p.URI) || !strings.Contains(err.Error(), "left to apt") || requests != attempts {
-				t.Errorf("fetch: %v, after %d requests", err, requests)
+				t.Errorf("fetch = %v after %d requests, want an error after the attempts and apt", err, requests)
 			}
 			final, partial := d.paths(p)
 			if _, err := os.Stat(final); err == nil {
-				t.Error("a file with the wrong content has the final name")
+				t.Error("wrong content was stored under the final name")
 			}
 			if st, err := os.Stat(partial); err == nil && st.Size() > 0 {
-				t.Error("wrong content is left for the next download")
+				t.Error("wrong content was kept for the next download")
 			}
 		})
 	}
 }
 
-// TestDownloadByApt: what apt alone can fetch is checked, too.
+// TestDownloadByApt checks that apt's downloads are verified.
 func TestDownloadByApt(t *testing.T) {
 	content := someBytes(1000)
-	d, p := mirror(t, content, func(w http.ResponseWriter, r *http.Request) { t.Error("a request by HTTP") })
+	d, p := mirror(t, content, func(w http.ResponseWriter, r *http.Request) { t.Error("got a request through HTTP") })
 	d.plain = false
 	for _, tc := range []struct {
 		gets []byte
@@ -178,12 +178,13 @@ func TestDownloadByApt(t *testing.T) {
 	}{{content[:999], false}, {make([]byte, 1000), false}, {content, true}} {
 		d.other = func(_ context.Context, _ Package, file string) error { return os.WriteFile(file, tc.gets, 0o644) }
 		if err := d.fetch(t.Context(), []Package{p}); (err == nil) != tc.ok {
-			t.Errorf("with %d bytes of apt's: %v", len(tc.gets), err)
+			t.Errorf("fetch of %d bytes through apt = %v", len(tc.gets), err)
 		}
 	}
 }
 
-// TestDownloadInParallel: files come side by side. Each waits for the others.
+// TestDownloadInParallel checks that files are downloaded concurrently. Each download waits for
+// the others.
 func TestDownloadInParallel(t *testing.T) {
 	content := someBytes(1000)
 	var barrier sync.WaitGroup
@@ -216,7 +217,7 @@ func TestTransport(t *testing.T) {
 		`Binary::apt::Acquire::http::Pipeline-Depth "10";`: false,
 	} {
 		if got := transport.MatchString("APT \"\";\n" + line + "\n"); got != want {
-			t.Errorf("%s: %v, want %v", line, got, want)
+			t.Errorf("transport matches %s: %v, want %v", line, got, want)
 		}
 	}
 }

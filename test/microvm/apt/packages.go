@@ -16,19 +16,18 @@ import (
 	"time"
 )
 
-// A Package is one file to download, as apt names it.
+// A Package is one file to download, with apt's name, size and checksum.
 type Package struct {
 	URI  string
 	File string // name_version_arch.deb
 	Size int64
-	Hash string // SHA256: and the checksum
+	Hash string // "SHA256:" and the checksum
 }
 
-// forceHash is the option by which apt prints the checksums that are checked.
+// forceHash makes apt print the checksums that check verifies.
 const forceHash = "Acquire::ForceHash=SHA256"
 
-// Closure returns the packages named and everything they depend on,
-// recommendations left out.
+// Closure returns the named packages and all their dependencies, without recommendations.
 func (a *Apt) Closure(ctx context.Context, names ...string) ([]Package, error) {
 	out, err := a.output(ctx, a.dir, "apt-get", append([]string{"-q", "-y", "-o", forceHash, "--print-uris", "--no-install-recommends", "install"}, names...)...)
 	if err != nil {
@@ -37,8 +36,7 @@ func (a *Apt) Closure(ctx context.Context, names ...string) ([]Package, error) {
 	return parseURIs(out)
 }
 
-// parseURIs reads lines of the form 'URI' FILE SIZE HASH; the rest is
-// apt talking.
+// parseURIs parses lines of the form 'URI' FILE SIZE HASH. It ignores other lines.
 func parseURIs(out string) ([]Package, error) {
 	var ps []Package
 	for line := range strings.Lines(out) {
@@ -58,7 +56,7 @@ func parseURIs(out string) ([]Package, error) {
 	return ps, nil
 }
 
-// Names returns the packages known whose names begin with prefix.
+// Names returns the known packages with a name prefix.
 func (a *Apt) Names(ctx context.Context, prefix string) ([]string, error) {
 	out, err := a.output(ctx, a.dir, "apt-cache", "pkgnames", prefix)
 	return strings.Fields(out), err
@@ -75,18 +73,17 @@ func (a *Apt) Version(ctx context.Context, name string) (string, error) {
 			return strings.TrimSpace(v), nil
 		}
 	}
-	return "", fmt.Errorf("apt-cache policy %s: no version to be had", name)
+	return "", fmt.Errorf("apt-cache policy %s: no version available", name)
 }
 
-// Depends returns the names of the packages that the one named depends on
-// itself.
+// Depends returns the names of a package's direct dependencies.
 func (a *Apt) Depends(ctx context.Context, name string) ([]string, error) {
 	out, err := a.output(ctx, a.dir, "apt-cache", "depends", "--important", name)
 	return parseDepends(out), err
 }
 
-// parseDepends reads lines of the form "  Depends: NAME", with a "|" in front
-// if the next line is an alternative.
+// parseDepends parses lines of the form " Depends: NAME", with a "|" in front if the next line
+// is an alternative.
 func parseDepends(out string) (names []string) {
 	for line := range strings.Lines(out) {
 		if n, ok := strings.CutPrefix(strings.TrimLeft(line, " |"), "Depends: "); ok {
@@ -96,8 +93,8 @@ func parseDepends(out string) (names []string) {
 	return names
 }
 
-// FetchAll downloads the packages named and all they depend on, and returns
-// the files' paths.
+// FetchAll downloads the named packages and all their dependencies, and returns the paths of
+// the files.
 func (a *Apt) FetchAll(ctx context.Context, names ...string) ([]string, error) {
 	ps, err := a.Closure(ctx, names...)
 	if err != nil {
@@ -106,10 +103,10 @@ func (a *Apt) FetchAll(ctx context.Context, names ...string) ([]string, error) {
 	return a.download(ctx, names, ps)
 }
 
-// Fetch downloads the packages named, without what they depend on, into dir
-// and returns the files' paths. Until Clean, another Fetch does not download them again.
+// Fetch downloads the named packages without their dependencies into dir, and returns the paths
+// of the files. Until Clean, another Fetch does not download them again.
 func (a *Apt) Fetch(ctx context.Context, dir string, names ...string) ([]string, error) {
-	// Where dir has a file already, apt would leave it out.
+	// apt would skip files that exist in dir.
 	empty, err := os.MkdirTemp(a.dir, "empty-")
 	if err != nil {
 		return nil, err
@@ -136,7 +133,7 @@ func (a *Apt) Fetch(ctx context.Context, dir string, names ...string) ([]string,
 	return paths, nil
 }
 
-// link gives a file another name, or a copy where that is on another file system.
+// link links a file to another name, or copies it to another file system.
 func link(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
@@ -154,9 +151,9 @@ func link(from, to string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// Clean removes the packages downloaded: what is unpacked is not needed a
-// second time. Whoever is interrupted before does not download them again. Parts of downloads that nobody has resumed for a
-// day go, too.
+// Clean removes the downloaded packages, because unpacked packages are not needed again. If a
+// process is interrupted before Clean, the next one reuses its downloads. Clean also removes
+// partial downloads that are older than a day.
 func (a *Apt) Clean() {
 	debs, _ := filepath.Glob(filepath.Join(a.dir, "cache/archives/*.deb"))
 	for _, d := range debs {
@@ -170,8 +167,7 @@ func (a *Apt) Clean() {
 	}
 }
 
-// UnpackAll downloads the packages named and all they depend on and unpacks
-// them into dst.
+// UnpackAll downloads the named packages and all their dependencies and unpacks them into dst.
 func (a *Apt) UnpackAll(ctx context.Context, dst string, keep func(string) bool, names ...string) error {
 	debs, err := a.FetchAll(ctx, names...)
 	if err != nil {

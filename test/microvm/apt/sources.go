@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// A target is one index that the machine's own sources name.
+// A target is one index in the machine's own sources.
 type target struct {
 	uri, release, component, signedBy string
 }
 
-// parseTargets reads what apt-get indextargets printed.
+// parseTargets parses the output of apt-get indextargets.
 func parseTargets(out string) []target {
 	var ts []target
 	for line := range strings.Lines(out) {
@@ -24,7 +24,7 @@ func parseTargets(out string) []target {
 			continue
 		}
 		t := target{uri: f[0], release: f[1], component: f[2]}
-		// A field that apt does not know stays as it was written.
+		// apt prints unknown fields unchanged.
 		if len(f) > 3 && strings.HasPrefix(f[3], "/") {
 			t.signedBy = f[3]
 		}
@@ -33,12 +33,11 @@ func parseTargets(out string) []target {
 	return ts
 }
 
-// keyring is where Debian's own keys are when a source names none.
+// keyring is the file of Debian's own keys, for sources without keys.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// sourcesFor returns a sources.list for the suites of release, with the
-// machine's own mirrors: whichever hosts they are, they serve the other
-// releases of Debian too.
+// sourcesFor returns a sources.list for the suites of release, with the machine's own mirrors.
+// Each mirror also serves the other releases of Debian.
 func sourcesFor(release string, backports bool, ts []target) (string, error) {
 	var main, security *target
 	for i, t := range ts {
@@ -51,7 +50,7 @@ func sourcesFor(release string, backports bool, ts []target) (string, error) {
 		}
 	}
 	if main == nil {
-		return "", fmt.Errorf("%w: its apt sources name no Debian mirror with component main", ErrNotDebian)
+		return "", fmt.Errorf("%w: no Debian mirror with component main in the apt sources", ErrNotDebian)
 	}
 	var b strings.Builder
 	line := func(t *target, suite string) {
@@ -76,10 +75,10 @@ func sourcesFor(release string, backports bool, ts []target) (string, error) {
 	return b.String(), nil
 }
 
-// debianSuite takes a release such as "bookworm-security" apart and says
-// whether it is one of Debian's.
+// debianSuite splits a release such as "bookworm-security" and reports whether it is a Debian
+// release.
 func debianSuite(release string) (suite string, ok bool) {
-	release = strings.TrimSuffix(release, "/updates") // security, up to buster
+	release = strings.TrimSuffix(release, "/updates") // security suites up to buster
 	name, suite, _ := strings.Cut(release, "-")
 	switch name {
 	case "bullseye", "bookworm", "trixie", "forky", "duke", "sid",
@@ -89,8 +88,7 @@ func debianSuite(release string) (suite string, ok bool) {
 	return "", false
 }
 
-// HostRelease returns the codename of the Debian release that this machine
-// runs, or "" if it is another system.
+// HostRelease returns the codename of this machine's Debian release, or "" on another system.
 func HostRelease() string {
 	b, err := os.ReadFile("/etc/os-release")
 	if err != nil {

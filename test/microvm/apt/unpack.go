@@ -18,13 +18,13 @@ import (
 	"strings"
 )
 
-// Unpack unpacks the .deb file into root. Names are normalised as on a
-// system with a merged /usr: lib/x becomes usr/lib/x. Packages that still
-// ship lib/ would otherwise make a real directory that, stacked over a root
-// whose /lib is a symbolic link, hides the link and all behind it.
+// Unpack unpacks the .deb file into root. It normalizes names as on a system with a merged
+// /usr, so that lib/x becomes usr/lib/x. Otherwise packages with files in lib/ would create a
+// real directory. An overlay of this directory over a root whose /lib is a symbolic link would
+// hide the link and all files behind it.
 //
-// keep says which files to unpack (nil: all); it sees normalised names
-// without a leading slash.
+// keep selects the files to unpack by their normalized names without a leading slash. A nil
+// keep selects all files.
 func Unpack(ctx context.Context, deb, root string, keep func(name string) bool) error {
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
 	var stderr strings.Builder
@@ -49,11 +49,11 @@ func Unpack(ctx context.Context, deb, root string, keep func(name string) bool) 
 	return nil
 }
 
-// maxUnpacked bounds the bytes of one package's files. An archive can describe a file of
-// any size in a few bytes.
+// maxUnpacked bounds the bytes of one package's files. An archive can describe a file of any
+// size in a few bytes.
 const maxUnpacked = 16 << 30
 
-// errTooMuch says that a package unpacks to more than maxUnpacked.
+// errTooMuch reports a package that unpacks to more than maxUnpacked bytes.
 var errTooMuch = errors.New("the files of the package are too large")
 
 // untar writes the archive's entries below dir.
@@ -69,19 +69,19 @@ func untar(r io.Reader, dir string, keep func(string) bool) error {
 	return errors.Join(u.untar(r), root.Close())
 }
 
-// An unpacker writes the entries of one archive. It follows no symbolic link that leads
-// out of its root: an archive may bring one, and then an entry below it.
+// An unpacker writes the entries of one archive. It does not follow symbolic links out of its
+// root, because an archive may contain such a link and then an entry below it.
 type unpacker struct {
 	root *os.Root
-	keep func(string) bool // nil: all
-	room int64             // how many more bytes of files it takes
+	keep func(string) bool // nil for all
+	room int64             // remaining bytes for files
 }
 
 func (u *unpacker) untar(r io.Reader) error {
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
 		if err == io.EOF {
-			// dpkg-deb must not be left writing its padding to nobody.
+			// dpkg-deb must be able to write its padding.
 			_, err = io.Copy(io.Discard, r)
 			return err
 		}
@@ -101,7 +101,7 @@ func (u *unpacker) untar(r io.Reader) error {
 // entry writes one entry.
 func (u *unpacker) entry(tr *tar.Reader, h *tar.Header, name string) error {
 	if h.Typeflag == tar.TypeDir {
-		return nil // made when something is put into it
+		return nil // created with its first entry
 	}
 	if err := u.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
@@ -115,15 +115,15 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header, name string) error {
 	case tar.TypeLink:
 		return u.root.Link(mergeUsr(h.Linkname), name)
 	case tar.TypeReg:
-		// Readable by the owner, who need not be root: QEMU has to
-		// hand it on.
+		// The owner needs read access, because QEMU passes the file on and the owner may not be
+		// root.
 		f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, h.FileInfo().Mode().Perm()|0o400)
 		if err != nil {
 			return err
 		}
 		return errors.Join(u.copy(f, tr), f.Close())
 	}
-	return nil // device nodes and the like: not in Debian's packages
+	return nil // Debian's packages contain no device nodes or similar files
 }
 
 // copy writes the contents of one file.
@@ -135,8 +135,7 @@ func (u *unpacker) copy(f *os.File, tr *tar.Reader) error {
 	return err
 }
 
-// mergeUsr returns the clean, relative name under which a file of a package
-// stands in a system with a merged /usr.
+// mergeUsr returns the clean, relative name of a package's file in a system with a merged /usr.
 func mergeUsr(name string) string {
 	name = strings.TrimPrefix(path.Clean("/"+name), "/")
 	first, rest, more := strings.Cut(name, "/")

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// archive returns an archive with these entries.
+// archive returns an archive with the given entries.
 func archive(tb testing.TB, headers ...*tar.Header) []byte {
 	tb.Helper()
 	var buf bytes.Buffer
@@ -32,8 +32,8 @@ func archive(tb testing.TB, headers ...*tar.Header) []byte {
 	return buf.Bytes()
 }
 
-// escapes are archives with a symbolic link that leads out of the root, and then an entry
-// below it. outside is where the link leads.
+// escapes returns archives with a symbolic link out of the root, followed by an entry below it.
+// outside is the link's target.
 func escapes(outside string) map[string][]*tar.Header {
 	link := func(name string) *tar.Header {
 		return &tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: outside}
@@ -50,7 +50,7 @@ func escapes(outside string) map[string][]*tar.Header {
 	}
 }
 
-// outsider is a directory beside the root that unpacking must not touch.
+// outsider creates a root, and next to it a directory that unpacking must not change.
 func outsider(tb testing.TB) (root, outside string) {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -62,8 +62,8 @@ func outsider(tb testing.TB) (root, outside string) {
 	return root, outside
 }
 
-// untouched checks that the directory is as outsider made it, and that no file below the root
-// is its secret.
+// untouched checks that the outside directory is unchanged, and that no file below the root is
+// its secret.
 func untouched(t *testing.T, root, outside string) {
 	t.Helper()
 	list, err := os.ReadDir(outside)
@@ -80,7 +80,7 @@ func untouched(t *testing.T, root, outside string) {
 		}
 		info, err := d.Info()
 		if err == nil && os.SameFile(info, secret) {
-			t.Errorf("%s is the file outside", path)
+			t.Errorf("%s is the outside file", path)
 		}
 		return err
 	})
@@ -89,8 +89,8 @@ func untouched(t *testing.T, root, outside string) {
 	}
 }
 
-// TestLinksLeadNowhere: no entry of a package is written through a symbolic link that leads
-// out of the root.
+// TestLinksLeadNowhere checks that no entry of a package is written through a symbolic link out
+// of the root.
 func TestLinksLeadNowhere(t *testing.T) {
 	for _, relative := range []bool{false, true} {
 		for name := range escapes("") {
@@ -109,7 +109,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 				}
 				err := untar(bytes.NewReader(archive(t, escapes(target)[name]...)), root, nil)
 				if err == nil {
-					t.Error("untar: no error")
+					t.Error("untar = nil, want an error")
 				}
 				untouched(t, root, outside)
 			})
@@ -117,7 +117,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 	}
 }
 
-// TestLinkWithin: links that stay in the root are followed, and replaced.
+// TestLinkWithin checks that links within the root are followed and replaced.
 func TestLinkWithin(t *testing.T) {
 	root := t.TempDir()
 	err := untar(bytes.NewReader(archive(t,
@@ -137,8 +137,8 @@ func TestLinkWithin(t *testing.T) {
 	}
 }
 
-// TestTooMuch: the files of a package are bounded, also where a header describes more than
-// the archive holds.
+// TestTooMuch checks the limit for a package's files, including headers that describe more
+// bytes than the archive contains.
 func TestTooMuch(t *testing.T) {
 	dir, err := os.OpenRoot(t.TempDir())
 	if err != nil {
@@ -154,14 +154,14 @@ func TestTooMuch(t *testing.T) {
 		return bytes.NewReader(archive(t, list...))
 	}
 	if err := u.untar(sizes(4, 6)); err != nil || u.room != 0 {
-		t.Errorf("10 bytes: %v, room for %d", err, u.room)
+		t.Errorf("untar of 10 bytes = %v, room for %d, want 0", err, u.room)
 	}
 	if err := u.untar(sizes(0, 1)); !errors.Is(err, errTooMuch) {
-		t.Errorf("11 bytes: %v", err)
+		t.Errorf("untar of 11 bytes = %v, want errTooMuch", err)
 	}
 }
 
-// FuzzUntar unpacks any archive. It changes nothing outside of the root.
+// FuzzUntar checks that unpacking any archive changes nothing outside of the root.
 func FuzzUntar(f *testing.F) {
 	for _, target := range []string{"../../../outside", "../outside", "/nonexistent"} {
 		for _, list := range escapes(target) {

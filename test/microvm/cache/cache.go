@@ -2,12 +2,11 @@
 
 //go:build linux
 
-// Package cache keeps what was downloaded or built once.
+// Package cache keeps downloaded and built files.
 //
-// Everything lies below one directory. An entry is made under a temporary
-// name and renamed when it is whole, so what has its final name is complete;
-// a file lock lets one process make entries at a time while others wait and
-// then find them.
+// All files are below one directory. An entry is created under a temporary name and renamed
+// when it is complete, so that an entry with its final name is complete. A file lock lets one
+// process create entries at a time. Other processes wait and then find the entries.
 package cache
 
 import (
@@ -28,14 +27,13 @@ type Cache struct {
 	progress io.Writer
 }
 
-// Open returns the cache in RDMAVM_CACHE or, without that, in the user's
-// cache directory.
+// Open returns the cache in RDMAVM_CACHE or, by default, in the user's cache directory.
 func Open(progress io.Writer) (*Cache, error) {
 	dir := os.Getenv("RDMAVM_CACHE")
 	if dir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			return nil, fmt.Errorf("finding the cache directory: %w; set RDMAVM_CACHE", err)
+			return nil, fmt.Errorf("find the cache directory: %w (set RDMAVM_CACHE)", err)
 		}
 		dir = filepath.Join(base, "rdmavm")
 	}
@@ -44,7 +42,7 @@ func Open(progress io.Writer) (*Cache, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making the cache directory: %w; set RDMAVM_CACHE to one that can be written", err)
+		return nil, fmt.Errorf("create the cache directory: %w (set RDMAVM_CACHE to a writable directory)", err)
 	}
 	return &Cache{dir: dir, progress: progress}, nil
 }
@@ -54,7 +52,7 @@ func (c *Cache) Path(elem ...string) string {
 	return filepath.Join(append([]string{c.dir}, elem...)...)
 }
 
-// lock keeps other processes from making entries.
+// lock prevents other processes from creating entries.
 func (c *Cache) lock() (unlock func(), err error) {
 	f, err := os.OpenFile(c.Path("lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -67,18 +65,17 @@ func (c *Cache) lock() (unlock func(), err error) {
 		}
 		if err != nil {
 			f.Close()
-			return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 	}
 	return func() { f.Close() }, nil
 }
 
-// Get returns the directory of the entry name of a kind.
+// Get returns the directory of an entry by kind and name.
 //
-// A name stands for what was the newest when it was looked up: a symbolic
-// link to a directory whose name has the version. If there is none yet, or
-// refresh is set, resolve finds out the version and returns a function that
-// fills a directory with it.
+// A name identifies the newest version at the time of its look-up. It is a symbolic link to a
+// directory with the version in its name. If there is none yet, or refresh is set, resolve
+// returns the version and a function that fills a directory with it.
 func (c *Cache) Get(kind, name string, refresh bool, resolve func() (version string, fill func(dst string) error, err error)) (string, error) {
 	link := c.Path(kind, name)
 	if !refresh {
@@ -93,14 +90,14 @@ func (c *Cache) Get(kind, name string, refresh bool, resolve func() (version str
 	defer unlock()
 	if !refresh {
 		if dir, err := filepath.EvalSymlinks(link); err == nil {
-			return dir, nil // made while we waited
+			return dir, nil // created while waiting for the lock
 		}
 	}
 	version, fill, err := resolve()
 	if err != nil {
 		return "", err
 	}
-	// A colon, as in Debian's epochs, ends an entry in lists of paths.
+	// A colon, as in Debian's epochs, separates entries in lists of paths.
 	version = strings.NewReplacer("/", "_", ":", "_").Replace(version)
 	dir := c.Path(kind, "v", version)
 	if _, err := os.Stat(dir); err != nil {
@@ -116,7 +113,7 @@ func (c *Cache) Get(kind, name string, refresh bool, resolve func() (version str
 	return dir, os.Rename(tmp, link)
 }
 
-// fill makes dir whole or not at all. The caller has the lock.
+// fill creates dir completely or not at all. The caller holds the lock.
 func (c *Cache) fill(dir string, fill func(string) error) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
@@ -134,7 +131,7 @@ func (c *Cache) fill(dir string, fill func(string) error) error {
 	return os.Rename(tmp, dir)
 }
 
-// File returns the path of a file, which write fills if it is not there.
+// File returns the path of a file. If it does not exist, write creates its contents.
 func (c *Cache) File(path string, write func(w io.Writer) error) (string, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return path, err

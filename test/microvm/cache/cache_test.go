@@ -60,7 +60,7 @@ func TestGet(t *testing.T) {
 		{"1:2", true, "1:2", 2},
 	} {
 		if got := get(step.version, step.refresh); got != step.want || fills.Load() != step.fills {
-			t.Errorf("step %d: got %s after %d fills, want %s after %d", i, got, fills.Load(), step.want, step.fills)
+			t.Errorf("step %d: Get = %s after %d fills, want %s after %d", i, got, fills.Load(), step.want, step.fills)
 		}
 	}
 }
@@ -75,15 +75,15 @@ func TestGetFailure(t *testing.T) {
 		}, nil
 	})
 	if !errors.Is(err, bad) {
-		t.Errorf("got %v", err)
+		t.Errorf("Get with a failing fill = %v, want its error", err)
 	}
 	var fills atomic.Int32
 	dir, err := c.Get("kind", "name", false, filler("1", &fills))
 	if err != nil || fills.Load() != 1 {
-		t.Fatalf("after a failure: %v, %d fills", err, fills.Load())
+		t.Fatalf("Get after a failure = %v, %d fills, want 1", err, fills.Load())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "half")); err == nil {
-		t.Error("the half-made entry was taken")
+		t.Error("Get returned an incomplete entry")
 	}
 }
 
@@ -100,7 +100,7 @@ func TestGetConcurrent(t *testing.T) {
 	}
 	wg.Wait()
 	if fills.Load() != 1 {
-		t.Errorf("made %d times", fills.Load())
+		t.Errorf("the entry was created %d times, want 1", fills.Load())
 	}
 }
 
@@ -108,16 +108,16 @@ func TestFile(t *testing.T) {
 	c := open(t)
 	path := c.Path("a", "b")
 	if _, err := c.File(path, func(io.Writer) error { return io.ErrShortWrite }); !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("got %v", err)
+		t.Errorf("File with a failing write = %v, want its error", err)
 	}
 	for range 2 {
 		p, err := c.File(path, func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err })
 		b, rerr := os.ReadFile(p)
 		if err != nil || rerr != nil || string(b) != "x" {
-			t.Errorf("got %q, %v, %v", b, err, rerr)
+			t.Errorf("File = %q, %v, %v, want x", b, err, rerr)
 		}
 	}
 	if left, _ := filepath.Glob(c.Path("a", "*")); len(left) != 1 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files in the cache: %v, want 1", left)
 	}
 }

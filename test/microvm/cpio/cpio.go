@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cpio writes "newc" archives, the format the Linux kernel unpacks
-// as its initramfs.
+// Package cpio writes "newc" archives, which the Linux kernel unpacks as its initramfs.
 //
-// The kernel takes several archives one after the other, later files
-// replacing earlier ones, but it ignores one that does not start at a
-// multiple of four bytes. Close therefore pads, so that archives written
-// with this package may simply be concatenated.
+// The kernel accepts several archives one after the other. Later files replace earlier ones. It
+// ignores an archive that does not start at a multiple of four bytes. Close therefore pads, so
+// that archives of this package can be concatenated.
 package cpio
 
 import (
@@ -17,14 +15,14 @@ import (
 	"strings"
 )
 
-// File types as they stand in the mode field.
+// File types in the mode field.
 const (
 	typeDir  = 0o040000
 	typeReg  = 0o100000
 	typeLink = 0o120000
 )
 
-// A Writer writes one archive. Parent directories are made as needed.
+// A Writer writes one archive. It creates parent directories as needed.
 type Writer struct {
 	w    io.Writer
 	n    int64 // bytes written
@@ -73,12 +71,11 @@ func (w *Writer) CopyFile(name, path string) error {
 	w.Dir(filepath.Dir(clean(name)))
 	w.header(clean(name), typeReg|uint32(st.Mode().Perm()), st.Size())
 	if w.err == nil {
-		// A file that changes its size while it is read would spoil
-		// every entry behind it.
+		// A file whose size changes during the copy would corrupt all following entries.
 		n, err := io.Copy(w.w, io.LimitReader(f, st.Size()))
 		w.n += n
 		if w.err = err; err == nil && n != st.Size() {
-			w.err = fmt.Errorf("%s: shrank while it was read", path)
+			w.err = fmt.Errorf("%s: file shrank during the copy", path)
 		}
 	}
 	w.pad()
@@ -101,7 +98,7 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// header writes the 110 bytes of ASCII in front of every entry, and its name.
+// header writes the 110 bytes of ASCII that precede every entry, and its name.
 func (w *Writer) header(name string, mode uint32, size int64) {
 	if size >= 1<<32 && w.err == nil {
 		w.err = fmt.Errorf("%s: too large for a cpio archive", name)
@@ -124,7 +121,7 @@ func (w *Writer) write(b []byte) {
 	}
 }
 
-// pad fills up to a multiple of four bytes.
+// pad pads to a multiple of four bytes.
 func (w *Writer) pad() { w.write(make([]byte, -w.n&3)) }
 
 func clean(name string) string {

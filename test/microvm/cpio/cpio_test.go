@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// parse reads an archive back, as the kernel does.
+// parse reads an archive like the kernel.
 func parse(t *testing.T, b []byte) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -24,7 +24,7 @@ func parse(t *testing.T, b []byte) map[string]string {
 			return int(n)
 		}
 		if string(b[:6]) != "070701" {
-			t.Fatalf("no magic but %q", b[:6])
+			t.Fatalf("magic = %q, want 070701", b[:6])
 		}
 		mode, size, namesize := field(1), field(6), field(11)
 		name := string(b[110 : 110+namesize-1])
@@ -36,10 +36,10 @@ func parse(t *testing.T, b []byte) map[string]string {
 		}
 		files[name] = strconv.FormatInt(int64(mode), 8) + " " + data
 		if name != filepath.Clean(name) || strings.HasPrefix(name, "/") {
-			t.Errorf("name %q is not clean", name)
+			t.Errorf("archive contains the name %q, want a clean relative name", name)
 		}
 	}
-	t.Fatal("no trailer")
+	t.Fatal("archive has no trailer")
 	return nil
 }
 
@@ -63,7 +63,7 @@ func TestWriter(t *testing.T) {
 		}
 	}
 	if buf.Len()%4 != 0 {
-		t.Errorf("the archive's size %d is not padded", buf.Len())
+		t.Errorf("size of the archive = %d, want a multiple of 4", buf.Len())
 	}
 	want := map[string]string{
 		"dev": "40755 ", "a": "40755 ", "a/b": "40755 ", "sbin": "40755 ",
@@ -73,16 +73,16 @@ func TestWriter(t *testing.T) {
 	got := parse(t, buf.Bytes())
 	for name, v := range want {
 		if got[name] != v {
-			t.Errorf("%s: got %q, want %q", name, got[name], v)
+			t.Errorf("archive entry %s = %q, want %q", name, got[name], v)
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("archive = %v, want %v", got, want)
 	}
 }
 
 func TestCopyFileMissing(t *testing.T) {
 	if NewWriter(&bytes.Buffer{}).CopyFile("x", "/nonexistent") == nil {
-		t.Error("no error for a file that is not there")
+		t.Error("CopyFile of a missing file = nil")
 	}
 }

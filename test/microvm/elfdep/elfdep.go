@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package elfdep finds the files that a dynamically linked program needs to
-// run: its dynamic linker and its libraries.
+// Package elfdep finds the files that a dynamically linked program needs, which are its dynamic
+// linker and its libraries.
 package elfdep
 
 import (
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Files returns the paths of what the program needs besides itself, each
-// under the path by which it is looked up. A static program needs nothing.
+// Files returns the paths of the program's dynamic linker and libraries, as they are looked up.
+// A static program needs no files.
 func Files(program string) ([]string, error) {
 	interp, _, err := read(program)
 	if err != nil || interp == "" {
@@ -34,7 +34,7 @@ func Files(program string) ([]string, error) {
 			seen[filepath.Base(name)] = true
 			path := find(name, append(libs.path(queue[0]), filepath.Dir(interp)))
 			if path == "" {
-				return nil, fmt.Errorf("%s: needs %s, which is not in the usual directories", queue[0], name)
+				return nil, fmt.Errorf("%s: needs %s, which is not in the standard directories", queue[0], name)
 			}
 			files = append(files, path)
 			queue = append(queue, path)
@@ -43,13 +43,13 @@ func Files(program string) ([]string, error) {
 	return files, nil
 }
 
-// libraries is what a file's dynamic section says about libraries.
+// libraries contains the library entries of a file's dynamic section.
 type libraries struct {
 	needed []string
 	runs   []string // DT_RUNPATH and DT_RPATH
 }
 
-// path returns the directories that the file itself names.
+// path returns the directories in the file itself.
 func (l libraries) path(file string) []string {
 	var dirs []string
 	for _, r := range l.runs {
@@ -61,7 +61,7 @@ func (l libraries) path(file string) []string {
 	return dirs
 }
 
-// read returns the file's interpreter, "" if there is none, and libraries.
+// read returns the file's libraries and its interpreter, or "" if it has none.
 func read(path string) (interp string, l libraries, err error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -87,13 +87,13 @@ func read(path string) (interp string, l libraries, err error) {
 	return interp, l, nil
 }
 
-// defaultDirs are where dynamic linkers look by themselves.
+// defaultDirs lists the default directories of dynamic linkers.
 var defaultDirs = []string{
 	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
 	"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib",
 }
 
-// find looks a library up in dirs and then the usual directories.
+// find searches a library in dirs and then in the default directories.
 func find(name string, dirs []string) string {
 	if strings.Contains(name, "/") {
 		return name

@@ -24,7 +24,7 @@ func TestStatic(t *testing.T) {
 		t.Skipf("go build: %v: %s", err, out)
 	}
 	if files, err := Files(bin); len(files) != 0 || err != nil {
-		t.Errorf("got %v, %v", files, err)
+		t.Errorf("Files of a static program = %v, %v, want none", files, err)
 	}
 }
 
@@ -44,12 +44,12 @@ func TestDynamic(t *testing.T) {
 		libc = libc || strings.Contains(filepath.Base(f), "libc.") || strings.Contains(f, "musl")
 	}
 	if !libc {
-		t.Errorf("no C library among %v", files)
+		t.Errorf("Files of /bin/sh = %v, want a C library", files)
 	}
 }
 
 func TestNotELF(t *testing.T) {
 	if _, err := Files("/etc/passwd"); err == nil {
-		t.Error("no error")
+		t.Error("Files of a text file = nil error")
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 )
 
-// processors is where sysfs has the machine's processors.
+// processors is the directory of sysfs with the machine's processors.
 const processors = "/sys/devices/system/cpu"
 
-// startProcessors starts those in dir that the kernel was told to leave alone while it
-// boots: package qemu says why. Only those that can be taken away have the file: the
-// first has none.
+// startProcessors starts the processors in dir that the kernel has not started at boot. Package
+// qemu documents the reason. Only processors that can be removed have the file. The first has
+// none.
 func startProcessors(dir string) error {
 	files, _ := filepath.Glob(dir + "/cpu[0-9]*/online")
 	for _, f := range files {
@@ -25,7 +25,7 @@ func startProcessors(dir string) error {
 			err = os.WriteFile(f, []byte("1"), 0)
 		}
 		if err != nil {
-			return fmt.Errorf("starting a processor: %w", err)
+			return fmt.Errorf("start a processor: %w", err)
 		}
 	}
 	return nil

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// TestStartProcessors: those that are off are started, and one that cannot be is an error.
+// TestStartProcessors checks that inactive processors are started, and that a failure is an
+// error.
 func TestStartProcessors(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name, "online") }
@@ -32,13 +33,13 @@ func TestStartProcessors(t *testing.T) {
 	}
 	for name, want := range map[string]string{"cpu1": "1", "cpu2": "1\n", "cpu10": "1", "cpufreq": "0\n"} {
 		if b, err := os.ReadFile(file(name)); err != nil || string(b) != want {
-			t.Errorf("%s: %q, %v", name, b, err)
+			t.Errorf("content of %s = %q, %v, want %q", name, b, err, want)
 		}
 	}
-	if err := os.MkdirAll(file("cpu3"), 0o755); err != nil { // it cannot be read
+	if err := os.MkdirAll(file("cpu3"), 0o755); err != nil { // a directory cannot be read
 		t.Fatal(err)
 	}
 	if err := startProcessors(dir); !errors.Is(err, syscall.EISDIR) {
-		t.Errorf("what cannot be read: %v", err)
+		t.Errorf("startProcessors with an unreadable file = %v, want EISDIR", err)
 	}
 }

@@ -14,19 +14,19 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// faultSocket is where programs ask for a fault of the devices: by a line, which is
-// answered by a line when it is done. An empty one says that it was.
+// faultSocket is the socket at which programs request faults of the devices. The program writes
+// a line. The answer is a line, which is empty for success.
 const faultSocket = runDir + "/faults"
 
-// faults passes on what programs ask for, one at a time.
+// faults passes on the programs' requests, one at a time.
 type faults struct {
 	mu      sync.Mutex
 	conn    *wire.Conn
 	answers chan string
 }
 
-// serve makes the socket, for as long as the machine runs. (Package net's would make
-// the program much larger.)
+// serve creates the socket and serves it forever. Package net would make the program much
+// larger.
 func (f *faults) serve() error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
@@ -36,7 +36,7 @@ func (f *faults) serve() error {
 		err = unix.Listen(fd, 8)
 	}
 	if err != nil {
-		return fmt.Errorf("the socket for faults: %w", err)
+		return fmt.Errorf("socket for faults: %w", err)
 	}
 	go func() {
 		for {
@@ -48,7 +48,7 @@ func (f *faults) serve() error {
 	return nil
 }
 
-// answer answers one program's line, which it has written at once.
+// answer answers one program's line, which the program must write in one call.
 func (f *faults) answer(c *os.File) {
 	line := make([]byte, 256)
 	if n, err := c.Read(line); err == nil {
@@ -57,7 +57,7 @@ func (f *faults) answer(c *os.File) {
 	c.Close()
 }
 
-// ask has the host do it, and returns its answer.
+// ask sends the request to the host and returns the host's answer.
 func (f *faults) ask(text string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

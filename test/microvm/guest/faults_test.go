@@ -11,8 +11,8 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// TestFaults: each program gets the answer to its own line, and a line waits for the
-// answer to the one before.
+// TestFaults checks that each program gets the answer to its own line, and that lines are
+// handled one after the other.
 func TestFaults(t *testing.T) {
 	host, guest := net.Pipe()
 	defer host.Close()
@@ -25,16 +25,16 @@ func TestFaults(t *testing.T) {
 	for range 2 {
 		kind, data, err := h.Receive()
 		if kind != wire.Fault || err != nil {
-			t.Fatalf("%q: %q, %v", kind, data, err)
+			t.Fatalf("Receive = frame %q with %q, %v, want a fault", kind, data, err)
 		}
 		f.answers <- "no " + string(data)
 		if got, want := <-answers, string(data)+": no "+string(data); got != want {
-			t.Errorf("got %q, want %q", got, want)
+			t.Errorf("answer = %q, want %q", got, want)
 		}
 	}
 	guest.Close()
 	go ask("c")
 	if got := <-answers; got == "c: " {
-		t.Error("nobody took it")
+		t.Error("the answer of a closed connection is empty, want an error")
 	}
 }

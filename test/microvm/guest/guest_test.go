@@ -25,7 +25,7 @@ func TestFormatKmsg(t *testing.T) {
 		"garbage": "garbage",
 	} {
 		if got := formatKmsg(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
+			t.Errorf("formatKmsg(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestLookPath(t *testing.T) {
 			status = startStatus(err)
 		}
 		if status != tt.status || err == nil && got != tt.want {
-			t.Errorf("%s: got %q, %v (status %d), want %q, status %d", tt.name, got, err, status, tt.want, tt.status)
+			t.Errorf("lookPath of %s = %q, %v (status %d), want %q, status %d", tt.name, got, err, status, tt.want, tt.status)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestStartStatus(t *testing.T) {
 		errors.New("other"): 126,
 	} {
 		if got := startStatus(err); got != want {
-			t.Errorf("%v: got %d, want %d", err, got, want)
+			t.Errorf("startStatus(%v) = %d, want %d", err, got, want)
 		}
 	}
 }
@@ -89,12 +89,12 @@ func TestAliases(t *testing.T) {
 		"veth":               {"veth"},
 	} {
 		if got := m.aliases(name); !slices.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", name, got, want)
+			t.Errorf("aliases(%s) = %v, want %v", name, got, want)
 		}
 	}
 }
 
-// TestFunctions: a function counts once it has both devices.
+// TestFunctions checks that a function counts only with both devices.
 func TestFunctions(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{
@@ -108,7 +108,7 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	if got, want := functions(dir), []function{{"eth1", "mlx5_0"}, {"eth0", "mlx5_1"}}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("functions = %v, want %v", got, want)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestGIDs(t *testing.T) {
 	have := gids(dir)
 	e := plan[0]
 	if !have[netip.AddrFrom16(e.v4.Addr().As16())] || !have[e.v6.Addr()] || len(have) != 3 {
-		t.Errorf("got %v", have)
+		t.Errorf("gids = %v, want the two addresses of the end and a third", have)
 	}
 }
 
@@ -137,13 +137,13 @@ func TestIWARP(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := iWARP(dir); got != want {
-			t.Errorf("%q: got %v", text, got)
+			t.Errorf("iWARP with node type %q = %v, want %v", text, got, want)
 		}
 	}
 }
 
 func TestEndString(t *testing.T) {
 	if got := plan[0].String(); got != "rxe0,eth8,10.8.0.1,fd00:8::1" {
-		t.Errorf("got %s", got)
+		t.Errorf("String() = %s, want rxe0,eth8,10.8.0.1,fd00:8::1", got)
 	}
 }

@@ -2,9 +2,9 @@
 
 //go:build linux
 
-// Package guest is what rdmavm does as /init in the virtual machine: mount
-// what there is, load modules, make the network and its RDMA devices, run
-// the program, report how it ended.
+// Package guest implements rdmavm as /init in the virtual machine. It mounts file systems,
+// loads modules, creates the network and its RDMA devices, runs the program, and reports its
+// end.
 package guest
 
 import (
@@ -21,15 +21,15 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// helper is where the guest's root has this program under the name by which
-// the kernel calls it to load a module.
+// helper is the path of this program in the guest's root. The kernel runs it under this name to
+// load a module.
 const helper = runDir + "/modprobe"
 
-// runDir is below /run in the guest's root.
+// runDir is the directory of rdmavm below /run in the guest's root.
 const runDir = "/run/rdmavm"
 
-// Main takes over when this process is a virtual machine's init or its
-// module loader, and returns if it is neither.
+// Main runs as a virtual machine's init or module loader. It returns if this process is
+// neither.
 func Main() {
 	switch {
 	case os.Getpid() == 1 && exists(wire.ConfigPath):
@@ -39,7 +39,7 @@ func Main() {
 	}
 }
 
-// initMain never returns: the kernel panics when init ends.
+// initMain never returns, because the kernel panics when init ends.
 func initMain() {
 	g := &guest{}
 	if err := g.run(); err != nil {
@@ -49,7 +49,7 @@ func initMain() {
 		leave()
 	}
 	g.conn.Send(wire.Done, nil)
-	<-g.bye // until the host has read everything
+	<-g.bye // wait until the host has read everything
 	leave()
 }
 
@@ -61,14 +61,14 @@ type guest struct {
 	conn     *wire.Conn
 	ends     []end
 	kmsg     *kmsg
-	env      []string // that every command gets
+	env      []string // environment of every command
 
 	stdin  stdin
 	faults *faults
 	bye    chan struct{}
 }
 
-// run does everything.
+// run runs the guest to its end.
 func (g *guest) run() error {
 	if err := mountKernel(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (g *guest) run() error {
 		return fmt.Errorf("%s: %w", wire.ConfigPath, err)
 	}
 	if len(g.cfg.Commands) == 0 {
-		g.selfTest = true // it booted: that was the question
+		g.selfTest = true // the boot was the test
 		return nil
 	}
 	if err := startProcessors(processors); err != nil {
@@ -120,7 +120,7 @@ func (g *guest) run() error {
 	return nil
 }
 
-// setEnv makes the variables that tell a program where it is.
+// setEnv sets the variables that describe the environment to a program.
 func (g *guest) setEnv() {
 	var hosts []string
 	for _, e := range g.ends {
@@ -137,15 +137,15 @@ func (g *guest) setEnv() {
 	}
 }
 
-// note tells how far the boot is.
+// note reports the progress of the boot.
 func (g *guest) note(text string) {
 	up, _ := os.ReadFile("/proc/uptime")
 	sec, _, _ := strings.Cut(string(up), " ")
 	g.conn.Send(wire.Note, []byte(text+" at "+sec+" s"))
 }
 
-// fail reports that the guest could not do its work, on the console if
-// there is no other way yet, and ends the VM without the orderly exit.
+// fail reports a failure of the guest, on the console if there is no other way yet. It ends the
+// VM without the orderly exit.
 func (g *guest) fail(err error) {
 	fmt.Fprintln(os.Stderr, "rdmavm guest:", err)
 	if g.conn != nil {
@@ -162,7 +162,7 @@ func (g *guest) fail(err error) {
 	select {}
 }
 
-// leave ends the VM in the way that proves an orderly end.
+// leave ends the VM orderly.
 func leave() {
 	if f, err := os.OpenFile("/dev/port", os.O_WRONLY, 0); err == nil {
 		f.WriteAt([]byte{wire.DebugExit}, wire.DebugExitPort)
@@ -171,7 +171,7 @@ func leave() {
 	select {}
 }
 
-// connect opens the channel to the host and starts what listens on it.
+// connect opens the channel to the host and starts to read from it.
 func (g *guest) connect() error {
 	port, err := openPort(wire.PortName)
 	if err != nil {
@@ -188,8 +188,8 @@ func (g *guest) connect() error {
 	return nil
 }
 
-// openPort opens the virtio-serial port of that name. Its number depends on
-// the other devices, and the file appears a moment after the module.
+// openPort opens the virtio-serial port with a name. Its number depends on the other devices,
+// and the file appears shortly after the module is loaded.
 func openPort(name string) (*os.File, error) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
@@ -200,15 +200,15 @@ func openPort(name string) (*os.File, error) {
 			}
 		}
 		if time.Now().After(deadline) {
-			return nil, errors.New("no virtio-serial port called " + name)
+			return nil, errors.New("no virtio-serial port " + name)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// openConnected opens a port when the host is known to be at the other end;
-// before that, reads would say end of file. The file is on the poller: a
-// blocking write would spin in the kernel until the host has taken it.
+// openConnected opens a port when the host is connected. Before that, reads would return end of
+// file. The file uses the poller, because a blocking write would spin in the kernel until the
+// host has read the data.
 func openConnected(path string, deadline time.Time) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -220,7 +220,7 @@ func openConnected(path string, deadline time.Time) (*os.File, error) {
 			return os.NewFile(uintptr(fd), path), nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%s: the host is not connected", path)
+			return nil, fmt.Errorf("open %s: the host is not connected", path)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -231,7 +231,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// release returns the kernel's, as uname -r has it.
+// release returns the kernel's release, as in uname -r.
 func release() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -17,8 +17,8 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// kmsg passes the kernel's log on to the host: all of it, while the console
-// gets only what is urgent, for printing there is slow.
+// kmsg passes the whole kernel log on to the host. The console gets only urgent messages,
+// because it is slow.
 type kmsg struct {
 	fd   int
 	mu   sync.Mutex
@@ -40,7 +40,7 @@ func startKmsg(conn *wire.Conn) (*kmsg, error) {
 	return k, nil
 }
 
-// drain passes on what there is now.
+// drain passes on the available messages.
 func (k *kmsg) drain() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +48,7 @@ func (k *kmsg) drain() {
 	buf := make([]byte, 8192) // one record per read
 	for {
 		n, err := unix.Read(k.fd, buf)
-		if err == unix.EPIPE { // records were lost: go on with the next
+		if err == unix.EPIPE { // records were lost, continue with the next one
 			continue
 		}
 		if err != nil || n <= 0 {
@@ -65,8 +65,8 @@ func (k *kmsg) drain() {
 	}
 }
 
-// formatKmsg turns a record, "level,sequence,microseconds,flags;text" with
-// further lines about the device, into a line as dmesg(1) prints it.
+// formatKmsg formats a record as dmesg(1) does. A record has the form
+// "level,sequence,microseconds,flags;text" with further lines about the device.
 func formatKmsg(record string) string {
 	head, text, ok := strings.Cut(record, ";")
 	f := strings.Split(head, ",")

@@ -22,7 +22,7 @@ import (
 // modules loads modules from a directory.
 type modules struct{ dir string }
 
-// loadAll loads modules in the order given, as paths below the directory.
+// loadAll loads modules in the given order. The paths are relative to the directory.
 func (m *modules) loadAll(paths []string) error {
 	for _, p := range paths {
 		if err := m.load(p); err != nil {
@@ -32,7 +32,7 @@ func (m *modules) loadAll(paths []string) error {
 	return nil
 }
 
-// load loads one module; it is no error that it is loaded already.
+// load loads one module. A loaded module is not an error.
 func (m *modules) load(p string) error {
 	f, err := os.Open(filepath.Join(m.dir, p))
 	if err != nil {
@@ -44,25 +44,25 @@ func (m *modules) load(p string) error {
 		flags = unix.MODULE_INIT_COMPRESSED_FILE
 	}
 	if err := unix.FinitModule(int(f.Fd()), "", flags); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("loading module %s: %w", p, err)
+		return fmt.Errorf("load module %s: %w", p, err)
 	}
 	return nil
 }
 
-// modprobeMain is what the kernel runs to have a module loaded: options and
-// a name or an alias, such as "crypto-crc32" or "rdma-link-rxe".
+// modprobeMain implements the program that the kernel runs to load a module. args contains
+// options and a name or an alias, such as "crypto-crc32" or "rdma-link-rxe".
 func modprobeMain(args []string) int {
 	m := &modules{dir: runDir + "/modules"}
 	if len(args) == 0 {
 		return 1
 	}
 	if err := m.probe(args[len(args)-1]); err != nil {
-		return 1 // the kernel asks for much that is not there
+		return 1 // the kernel requests many modules that do not exist
 	}
 	return 0
 }
 
-// probe loads the modules that go by name, and what they depend on.
+// probe loads the modules with a name or alias, and their dependencies.
 func (m *modules) probe(name string) error {
 	deps, err := kernel.ReadDep(filepath.Join(m.dir, "modules.dep"))
 	if err != nil {
@@ -90,7 +90,7 @@ func (m *modules) probe(name string) error {
 	return nil
 }
 
-// aliases returns the modules that name may stand for.
+// aliases returns the modules with a name or alias.
 func (m *modules) aliases(name string) []string {
 	name = strings.ReplaceAll(name, "-", "_")
 	names := []string{name}

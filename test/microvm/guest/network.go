@@ -24,22 +24,20 @@ type end struct {
 	v4, v6       netip.Prefix
 }
 
-// String is the entry in RDMAVM_HOSTS.
+// String returns the entry in RDMAVM_HOSTS.
 func (e end) String() string {
 	return fmt.Sprintf("%s,%s,%s,%s", e.rdma, e.netdev, e.v4.Addr(), e.v6.Addr())
 }
 
-// plan are the two ends of the wire. The prefixes keep them in different
-// subnets, as hosts behind a router are: only the routes made here connect
-// them.
+// plan contains the two ends of the wire. Their prefixes are in different subnets, as for hosts
+// behind a router. Only the routes of routeOverWire connect them.
 var plan = [2]end{
 	{"rxe0", "eth8", netip.MustParsePrefix("10.8.0.1/24"), netip.MustParsePrefix("fd00:8::1/64")},
 	{"rxe1", "eth9", netip.MustParsePrefix("10.8.1.2/24"), netip.MustParsePrefix("fd00:9::2/64")},
 }
 
-// makeNetwork makes the network devices and the RDMA devices on them, and
-// returns what there is on the whole network, which with two VMs is more
-// than this one has.
+// makeNetwork creates the network devices and the RDMA devices on them. It returns the ends of
+// the whole network, which with two VMs includes the other VM's end.
 func makeNetwork(cfg *wire.Config) ([]end, error) {
 	if err := upLoopback(); err != nil {
 		return nil, err
@@ -62,8 +60,8 @@ func makeNetwork(cfg *wire.Config) ([]end, error) {
 	return ends[:cfg.Ends], addRDMA(cfg, ends[:cfg.Ends]...)
 }
 
-// joinNetwork makes this VM's end of a network of two: one cable, one subnet, no
-// veth and no routes.
+// joinNetwork creates this VM's end of a network of two VMs. It has one cable and one subnet,
+// and neither veth nor routes.
 func joinNetwork(cfg *wire.Config, ends [2]end) ([]end, error) {
 	for i := range ends {
 		ends[i].v4 = netip.PrefixFrom(ends[i].v4.Addr(), 16)
@@ -76,7 +74,7 @@ func joinNetwork(cfg *wire.Config, ends [2]end) ([]end, error) {
 	}
 	if cfg.PCI {
 		err = takeFunctions(cfg.Driver+"_core", mine)
-		ends[1-cfg.Host].rdma = mine[0].rdma // both VMs are alike
+		ends[1-cfg.Host].rdma = mine[0].rdma // both VMs use equal names
 	} else {
 		err = rename("eth0", mine[0].netdev)
 	}
@@ -86,8 +84,8 @@ func joinNetwork(cfg *wire.Config, ends [2]end) ([]end, error) {
 	return ends[:], addRDMA(cfg, mine...)
 }
 
-// makeDevices makes the network devices of the ends and configures them: those
-// that there are to be, of a pair of veth both.
+// makeDevices creates and configures the network devices of the ends. A veth pair always has
+// both devices.
 func makeDevices(cfg *wire.Config, ends []end) error {
 	var err error
 	if cfg.PCI {
@@ -107,27 +105,27 @@ func makeDevices(cfg *wire.Config, ends []end) error {
 func upLoopback() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
-		return fmt.Errorf("looking up lo: %w", err)
+		return fmt.Errorf("look up lo: %w", err)
 	}
 	return netlink.LinkSetUp(lo)
 }
 
-// makeVeth makes the pair of network devices.
+// makeVeth creates the pair of network devices.
 func makeVeth(ends []end) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = ends[0].netdev
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: ends[1].netdev}); err != nil {
-		return fmt.Errorf("adding the veth pair %s, %s: %w", ends[0].netdev, ends[1].netdev, err)
+		return fmt.Errorf("add the veth pair %s, %s: %w", ends[0].netdev, ends[1].netdev, err)
 	}
 	return nil
 }
 
-// configure gives an end its addresses and puts it up. Addresses are usable
-// at once: there is nobody else who could have them.
+// configure adds an end's addresses and sets it up. Addresses are usable at once, without
+// duplicate address detection.
 func configure(e end) error {
 	link, err := netlink.LinkByName(e.netdev)
 	if err != nil {
-		return fmt.Errorf("looking up %s: %w", e.netdev, err)
+		return fmt.Errorf("look up %s: %w", e.netdev, err)
 	}
 	if err := sysctl("net/ipv6/conf/"+e.netdev+"/accept_dad", "0"); err != nil {
 		return err
@@ -138,17 +136,17 @@ func configure(e end) error {
 			a.Flags = unix.IFA_F_NODAD
 		}
 		if err := netlink.AddrAdd(link, a); err != nil {
-			return fmt.Errorf("adding address %s to %s: %w", p, e.netdev, err)
+			return fmt.Errorf("add address %s to %s: %w", p, e.netdev, err)
 		}
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
-		return fmt.Errorf("setting %s up: %w", e.netdev, err)
+		return fmt.Errorf("set %s up: %w", e.netdev, err)
 	}
 	return nil
 }
 
-// rename waits for a network device, which appears when its driver is ready,
-// and gives it another name.
+// rename renames a network device. It waits for the device, which appears when its driver is
+// ready.
 func rename(from, to string) error {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
@@ -157,7 +155,7 @@ func rename(from, to string) error {
 			return netlink.LinkSetName(link, to)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("waiting for network device %s: %w", from, err)
+			return fmt.Errorf("wait for network device %s: %w", from, err)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -173,5 +171,5 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(p.Bits(), a.BitLen())}
 }
 
-// host returns the network that holds only the address.
+// host returns the network that contains only the address.
 func host(a netip.Addr) *net.IPNet { return ipNet(netip.PrefixFrom(a, a.BitLen())) }

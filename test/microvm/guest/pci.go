@@ -13,14 +13,15 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// pciDrivers is where sysfs has the functions of each driver.
+// pciDrivers is the directory of sysfs with the functions of each driver.
 const pciDrivers = "/sys/bus/pci/drivers"
 
-// takeFunctions waits until as many functions as there are ends have a network
-// device and an RDMA device. The former get the ends' names, the ends the latter's.
+// takeFunctions waits until as many functions as ends have a network device and an RDMA device.
+// It renames the network devices to the ends' names, and stores the names of the RDMA devices
+// in the ends.
 func takeFunctions(driver string, ends []end) error {
 	var found []function
-	err := wait(fmt.Sprintf("%d functions of %s with their devices", len(ends), driver), func() (bool, error) {
+	err := wait(fmt.Sprintf("%d functions of %s with network and RDMA devices", len(ends), driver), func() (bool, error) {
 		found = functions(filepath.Join(pciDrivers, driver))
 		return len(found) >= len(ends), nil
 	})
@@ -34,16 +35,16 @@ func takeFunctions(driver string, ends []end) error {
 			err = netlink.LinkSetName(link, ends[i].netdev)
 		}
 		if err != nil {
-			return fmt.Errorf("renaming %s to %s: %w", found[i].netdev, ends[i].netdev, err)
+			return fmt.Errorf("rename %s to %s: %w", found[i].netdev, ends[i].netdev, err)
 		}
 	}
 	return nil
 }
 
-// function is a PCI function's devices.
+// function contains a PCI function's devices.
 type function struct{ netdev, rdma string }
 
-// functions returns those of a driver's directory that have both, by address.
+// functions returns the functions in a driver's directory with both devices, by address.
 func functions(dir string) (list []function) {
 	addrs, _ := filepath.Glob(filepath.Join(dir, "????:??:??.?"))
 	slices.Sort(addrs)
@@ -56,7 +57,7 @@ func functions(dir string) (list []function) {
 	return list
 }
 
-// only returns the name of the one entry of a directory, "" if that is not so.
+// only returns the name of the only entry of a directory, or "" without exactly one entry.
 func only(dir string) string {
 	d, err := os.ReadDir(dir)
 	if err != nil || len(d) != 1 {

@@ -19,8 +19,7 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// addRDMA makes the RDMA devices, unless they are there, and waits until they can
-// be used.
+// addRDMA creates the RDMA devices, unless they exist, and waits until they are usable.
 func addRDMA(cfg *wire.Config, ends ...end) error {
 	for _, e := range ends {
 		if err := waitCarrier(e.netdev); err != nil {
@@ -30,7 +29,7 @@ func addRDMA(cfg *wire.Config, ends ...end) error {
 			continue
 		}
 		if err := netlink.RdmaLinkAdd(e.rdma, cfg.Driver, e.netdev); err != nil {
-			return fmt.Errorf("adding RDMA device %s (type %s) on %s: %w", e.rdma, cfg.Driver, e.netdev, err)
+			return fmt.Errorf("add RDMA device %s (type %s) on %s: %w", e.rdma, cfg.Driver, e.netdev, err)
 		}
 	}
 	for _, e := range ends {
@@ -41,7 +40,7 @@ func addRDMA(cfg *wire.Config, ends ...end) error {
 	return nil
 }
 
-// waitCarrier waits until the network device runs.
+// waitCarrier waits until the network device is running.
 func waitCarrier(netdev string) error {
 	return wait(netdev+" to run", func() (bool, error) {
 		link, err := netlink.LinkByName(netdev)
@@ -61,9 +60,9 @@ func waitCarrier(netdev string) error {
 	})
 }
 
-// waitGIDs waits until the RDMA device has its GIDs. Those of RoCE are the
-// network device's addresses, which follow from a work queue; iWARP has no
-// more than one, made of the MAC address.
+// waitGIDs waits until the RDMA device has its GIDs. The GIDs of RoCE equal the network
+// device's addresses. A work queue adds them later. iWARP has only one GID, which is derived
+// from the MAC address.
 func waitGIDs(e end) error {
 	dir := filepath.Join("/sys/class/infiniband", e.rdma)
 	return wait(fmt.Sprintf("GIDs of %s", e.rdma), func() (bool, error) {
@@ -76,20 +75,20 @@ func waitGIDs(e end) error {
 	})
 }
 
-// iWARP says whether the RDMA device in a directory of sysfs is an RNIC.
+// iWARP reports whether the RDMA device in a directory of sysfs is an RNIC.
 func iWARP(dir string) bool {
 	b, _ := os.ReadFile(filepath.Join(dir, "node_type"))
 	return strings.HasPrefix(string(b), "4:")
 }
 
-// gids returns the GIDs listed in a directory, as addresses.
+// gids returns the GIDs in a directory as addresses.
 func gids(dir string) map[netip.Addr]bool {
 	m := map[netip.Addr]bool{}
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		if err != nil {
-			continue // an empty slot says EINVAL
+			continue // an empty slot returns EINVAL
 		}
 		if a, err := netip.ParseAddr(strings.TrimSpace(string(b))); err == nil {
 			m[a] = true
@@ -98,8 +97,8 @@ func gids(dir string) map[netip.Addr]bool {
 	return m
 }
 
-// wait polls until ready says so. A dump that the kernel's own changes
-// interrupted is no error but a reason to ask again.
+// wait polls until ready returns true. A dump that changes in the kernel have interrupted is
+// not an error. It is repeated.
 func wait(what string, ready func() (bool, error)) error {
 	deadline := time.Now().Add(15 * time.Second)
 	for {
@@ -111,7 +110,7 @@ func wait(what string, ready func() (bool, error)) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("waiting for %s: nothing in 15 s", what)
+			return fmt.Errorf("wait for %s: timeout after 15 s", what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -17,10 +17,10 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// newRoot is where the root of the programs is put together.
+// newRoot is the directory in which makeRoot creates the programs' root.
 const newRoot = "/root"
 
-// mountKernel mounts what the kernel offers by itself.
+// mountKernel mounts the kernel's own file systems.
 func mountKernel() error {
 	err := errors.Join(
 		mount("proc", "/proc", "proc", unix.MS_NOSUID, ""),
@@ -29,7 +29,7 @@ func mountKernel() error {
 		mount("devpts", "/dev/pts", "devpts", unix.MS_NOEXEC, "mode=620,ptmxmode=666"),
 		mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NODEV, "mode=1777"),
 	)
-	// The kernel makes the devices; these links are for init to make.
+	// The kernel creates the devices. Init must create these links.
 	for name, target := range map[string]string{
 		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
 	} {
@@ -40,8 +40,8 @@ func mountKernel() error {
 	return err
 }
 
-// makeRoot puts the programs' root together and makes it that of this
-// process, and thereby of the kernel's calls for modules.
+// makeRoot creates the programs' root and makes it the root of this process, and of the
+// programs that the kernel starts to load modules.
 func (g *guest) makeRoot() error {
 	var err error
 	if len(g.cfg.Layers) > 0 {
@@ -53,7 +53,7 @@ func (g *guest) makeRoot() error {
 		err = g.addProgram()
 	}
 	if err != nil {
-		return fmt.Errorf("making the root: %w", err)
+		return fmt.Errorf("create the root: %w", err)
 	}
 	for _, d := range []string{"/proc", "/sys", "/dev"} {
 		if err := mount(d, newRoot+d, "", unix.MS_MOVE, ""); err != nil {
@@ -75,7 +75,7 @@ func (g *guest) makeRoot() error {
 		return err
 	}
 	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
-		return fmt.Errorf("moving the root: %w", err)
+		return fmt.Errorf("move the root: %w", err)
 	}
 	if err := unix.Chroot("."); err != nil {
 		return fmt.Errorf("chroot: %w", err)
@@ -87,8 +87,8 @@ func (g *guest) makeRoot() error {
 	return unix.Sethostname(fmt.Appendf(nil, "rdmavm%d", g.cfg.Host))
 }
 
-// overlayRoot stacks the host's directories below a tmpfs: the guest sees
-// them and keeps what it writes to itself.
+// overlayRoot stacks the host's directories below a tmpfs. The guest can read them, and its
+// changes stay in the tmpfs.
 func (g *guest) overlayRoot() error {
 	if err := mount("tmpfs", "/upper", "tmpfs", 0, "mode=755"); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (g *guest) overlayRoot() error {
 	return mount("root", newRoot, "overlay", 0, "upperdir=/upper/up,workdir=/upper/work,lowerdir="+strings.Join(lower, ":"))
 }
 
-// addProgram puts the program into a root that has nothing, or nothing but
-// packages; those expect the links that a system with a merged /usr has.
+// addProgram adds the program to an empty root, or to a root that contains only packages.
+// Packages expect the links of a system with a merged /usr.
 func (g *guest) addProgram() error {
 	for _, d := range []string{"bin", "sbin", "lib", "lib64"} {
 		if len(g.cfg.Layers) > 0 && exists(filepath.Join(newRoot, "usr", d)) && !exists(filepath.Join(newRoot, d)) {
@@ -129,7 +129,7 @@ func (g *guest) addProgram() error {
 		}
 	}
 	if g.cfg.Program == "" {
-		return nil // it is in one of the packages
+		return nil // the program is in one of the packages
 	}
 	dst := filepath.Join(newRoot, g.cfg.Program)
 	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
@@ -138,8 +138,8 @@ func (g *guest) addProgram() error {
 	return bindFile("/program", dst)
 }
 
-// keepHelper makes this program and the modules visible in the new root,
-// for the kernel's calls.
+// keepHelper makes this program and the modules visible in the new root, because the kernel
+// runs it to load modules.
 func (g *guest) keepHelper() error {
 	if err := os.MkdirAll(newRoot+runDir, 0o755); err != nil {
 		return err
@@ -157,13 +157,13 @@ func (g *guest) keepHelper() error {
 	return nil
 }
 
-// mount mounts and makes the directory for it.
+// mount creates the target directory and mounts source there.
 func mount(source, target, fstype string, flags uintptr, data string) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return err
 	}
 	if err := unix.Mount(source, target, fstype, flags, data); err != nil {
-		return fmt.Errorf("mounting %s (%s) on %s: %w", source, fstype, target, err)
+		return fmt.Errorf("mount %s (%s) on %s: %w", source, fstype, target, err)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func mount9p(tag, target, options string) error {
 	return mount(tag, target, "9p", flags, "trans=virtio,version=9p2000.L,msize=512000,"+options)
 }
 
-// bindFile makes file src appear as dst.
+// bindFile makes the file src appear as dst.
 func bindFile(src, dst string) error {
 	f, err := os.OpenFile(dst, os.O_CREATE, 0o755)
 	if err != nil {
@@ -185,7 +185,7 @@ func bindFile(src, dst string) error {
 	}
 	f.Close()
 	if err := unix.Mount(src, dst, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("binding %s to %s: %w", src, dst, err)
+		return fmt.Errorf("bind %s to %s: %w", src, dst, err)
 	}
 	return nil
 }

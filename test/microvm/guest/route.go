@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wireTable is the routing table that leads over the wire.
+// wireTable is the routing table with the routes over the wire.
 const wireTable = 200
 
-// routeOverWire makes two devices of one network namespace talk over the
-// cable between them. An address of one's own is in the table "local", which
-// is asked first, so packets for the other end would never leave by a device.
-// These rules ask it first only for what came in over the wire; what is sent
-// asks the table that leads over the wire first.
+// routeOverWire makes two devices of one network namespace communicate over their cable. The
+// table "local" contains the namespace's own addresses, and the kernel searches it first.
+// Packets for the other end would therefore never leave through a device. These rules restrict
+// that table to packets that arrive over the wire. For outgoing packets the kernel first
+// searches the table with the routes over the wire.
 //
-// Two network namespaces would be the natural way, but before Linux 7 the
-// rxe driver listens only in the first one.
+// Two network namespaces would be the natural solution, but before Linux 7 the rxe driver
+// listens only in the initial one.
 func routeOverWire(ends [2]end) error {
 	for _, dev := range []string{"all", ends[0].netdev, ends[1].netdev} {
 		for name, value := range map[string]string{"accept_local": "1", "rp_filter": "0"} {
@@ -75,27 +75,27 @@ func addRoute(netdev string, src, dst netip.Addr) error {
 		Table:     wireTable,
 	})
 	if err != nil {
-		return fmt.Errorf("adding the route to %s by %s: %w", dst, netdev, err)
+		return fmt.Errorf("add the route to %s by %s: %w", dst, netdev, err)
 	}
 	return nil
 }
 
-// addRule has the routing table asked, for packets that came in by iif.
+// addRule adds a rule that searches the routing table for packets that arrive through iif.
 func addRule(family, priority int, iif string, table int) error {
 	r := netlink.NewRule()
 	r.Family, r.Priority, r.IifName, r.Table = family, priority, iif, table
 	if err := netlink.RuleAdd(r); err != nil {
-		return fmt.Errorf("adding routing rule %d: %w", priority, err)
+		return fmt.Errorf("add routing rule %d: %w", priority, err)
 	}
 	return nil
 }
 
-// deleteFirstRule removes the rule that the kernel starts with.
+// deleteFirstRule deletes the kernel's initial first rule.
 func deleteFirstRule(family int) error {
 	r := netlink.NewRule()
 	r.Family, r.Priority, r.Table = family, 0, unix.RT_TABLE_LOCAL
 	if err := netlink.RuleDel(r); err != nil {
-		return fmt.Errorf("deleting routing rule 0: %w", err)
+		return fmt.Errorf("delete routing rule 0: %w", err)
 	}
 	return nil
 }

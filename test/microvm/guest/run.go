@@ -24,7 +24,7 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// Statuses of a shell for programs that do not run.
+// Exit statuses of a shell for programs that could not be started.
 const (
 	statusTimeout   = 124
 	statusNoExec    = 126
@@ -32,12 +32,12 @@ const (
 	statusSignalled = 128
 )
 
-// quitGrace is how long a program may take to die of SIGQUIT, which makes
-// the Go runtime print all stacks.
+// quitGrace is the time that a program has to end after SIGQUIT, which makes the Go runtime
+// print all stacks.
 const quitGrace = 10 * time.Second
 
-// command runs one command and reports how it ended. The error is of the
-// guest, not of the command.
+// command runs one command and reports its result. An error is a failure of the guest, not of
+// the command.
 func (g *guest) command(i int, c wire.Command) error {
 	send := func(k wire.Kind, v any) error {
 		b, err := json.Marshal(v)
@@ -59,7 +59,7 @@ func (g *guest) command(i int, c wire.Command) error {
 	return send(wire.End, e)
 }
 
-// startStatus is the exit status for a program that could not be started.
+// startStatus returns the exit status for a program that could not be started.
 func startStatus(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return statusNotFound
@@ -82,13 +82,13 @@ func (g *guest) exec(c wire.Command, e *wire.Ended) error {
 	}
 	err = cmd.Start()
 	for _, f := range files {
-		f.Close() // the program's ends
+		f.Close() // close the program's ends
 	}
 	if err != nil {
 		pumps.Wait()
 		g.stdin.program(nil)
 		if errors.Is(err, unix.ENOENT) {
-			err = fmt.Errorf("%w: the file is there, but not the dynamic linker or interpreter that it names", err)
+			err = fmt.Errorf("%w: the file exists, but its dynamic linker or interpreter does not", err)
 		}
 		return err
 	}
@@ -105,8 +105,7 @@ func (g *guest) exec(c wire.Command, e *wire.Ended) error {
 	}
 	state, err := cmd.Process.Wait()
 	g.stdin.program(nil)
-	// Whatever the program left running goes with it, also so that its
-	// output comes to an end.
+	// Kill the remaining processes of the program. This also ends its output.
 	unix.Kill(-1, unix.SIGKILL)
 	pumps.Wait()
 	reap()
@@ -125,8 +124,8 @@ func (g *guest) exec(c wire.Command, e *wire.Ended) error {
 	return nil
 }
 
-// lookPath finds the program as execvp(3) would, in the PATH that the
-// command is given and from the directory where it is to run.
+// lookPath finds the program like execvp(3), in the PATH of the command and relative to its
+// working directory.
 func lookPath(c wire.Command) (string, error) {
 	name := c.Args[0]
 	if strings.Contains(name, "/") {
@@ -154,7 +153,7 @@ func lookPath(c wire.Command) (string, error) {
 	return "", err
 }
 
-// executable says why a path cannot be executed.
+// executable returns the reason why a path cannot be executed, or nil.
 func executable(path string) error {
 	st, err := os.Stat(path)
 	switch {
@@ -168,8 +167,8 @@ func executable(path string) error {
 	return nil
 }
 
-// attach connects the command's standard files, by pipes or a terminal, and
-// returns the ends that are the program's.
+// attach connects the command's standard files with pipes or a terminal. It returns the
+// program's ends.
 func (g *guest) attach(cmd *exec.Cmd, pumps *sync.WaitGroup) ([]*os.File, error) {
 	if g.cfg.TTY {
 		return g.attachTTY(cmd, pumps)
@@ -202,10 +201,10 @@ func (g *guest) attach(cmd *exec.Cmd, pumps *sync.WaitGroup) ([]*os.File, error)
 	return its, nil
 }
 
-// pump passes on what comes from r until its end.
+// pump passes on the data from r until its end.
 func (g *guest) pump(k wire.Kind, r *os.File) {
 	defer r.Close()
-	buf := make([]byte, 32<<10-64) // a frame of this fills one buffer of the port
+	buf := make([]byte, 32<<10-64) // such a frame fills one buffer of the port
 	for {
 		n, err := r.Read(buf)
 		if n > 0 {
@@ -217,7 +216,7 @@ func (g *guest) pump(k wire.Kind, r *os.File) {
 	}
 }
 
-// reap collects the processes that were left to init.
+// reap waits for orphaned processes.
 func reap() {
 	for {
 		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {

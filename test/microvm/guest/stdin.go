@@ -15,8 +15,8 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// stdin hands the host's input to the command that runs: a queue, so that a
-// program that does not read does not keep signals from arriving.
+// stdin passes the host's input to the running command. It queues the input, so that a program
+// that does not read does not block signals.
 type stdin struct {
 	conn *wire.Conn
 
@@ -24,8 +24,8 @@ type stdin struct {
 	more  *sync.Cond
 	queue [][]byte
 	eof   bool
-	file  *os.File // the command's, ours to write
-	tty   *os.File // its terminal
+	file  *os.File // write end of the command's stdin
+	tty   *os.File // the command's terminal
 	proc  *os.Process
 }
 
@@ -35,8 +35,8 @@ func (s *stdin) init(conn *wire.Conn) {
 	go s.feed()
 }
 
-// attach makes f what is written to. Of several commands in one boot, the
-// first that reads gets the input.
+// attach sets the file for the input. If several commands run in one boot, the first command
+// that reads gets the input.
 func (s *stdin) attach(f *os.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,20 +47,20 @@ func (s *stdin) attach(f *os.File) {
 	s.more.Broadcast()
 }
 
-// program makes p what gets signals.
+// program sets the process that receives signals.
 func (s *stdin) program(p *os.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.proc = p
 	if p == nil && s.file != nil {
-		if s.file != s.tty { // that still has output
+		if s.file != s.tty { // a terminal still has output
 			s.file.Close()
 		}
 		s.file, s.tty = nil, nil
 	}
 }
 
-// feed writes what is queued, for ever.
+// feed writes the queued input, forever.
 func (s *stdin) feed() {
 	for {
 		s.mu.Lock()
@@ -69,7 +69,7 @@ func (s *stdin) feed() {
 		}
 		f := s.file
 		if len(s.queue) == 0 {
-			if f != s.tty { // a terminal has no end
+			if f != s.tty { // a terminal has no end of input
 				f.Close()
 			}
 			s.file = nil
@@ -79,12 +79,12 @@ func (s *stdin) feed() {
 		data := s.queue[0]
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
-		f.Write(data) // what a program does not read is lost, as in a pipe
+		f.Write(data) // unread input is lost, as in a pipe
 		s.conn.Send(wire.StdinAck, binary.BigEndian.AppendUint32(nil, uint32(len(data))))
 	}
 }
 
-// listen obeys the host's frames.
+// listen handles the host's frames.
 func (g *guest) listen() {
 	s := &g.stdin
 	for {

@@ -16,8 +16,8 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// attachTTY gives the command a terminal of its own, which the host's
-// terminal, in raw mode, stands in front of.
+// attachTTY creates a terminal for the command. The host's terminal, in raw mode, is connected
+// to it.
 func (g *guest) attachTTY(cmd *exec.Cmd, pumps *sync.WaitGroup) ([]*os.File, error) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -25,11 +25,11 @@ func (g *guest) attachTTY(cmd *exec.Cmd, pumps *sync.WaitGroup) ([]*os.File, err
 	}
 	fd := int(master.Fd())
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		return nil, fmt.Errorf("unlocking the terminal: %w", err)
+		return nil, fmt.Errorf("unlock the terminal: %w", err)
 	}
 	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err != nil {
-		return nil, fmt.Errorf("naming the terminal: %w", err)
+		return nil, fmt.Errorf("get the terminal's name: %w", err)
 	}
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

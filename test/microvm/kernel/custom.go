@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Custom returns the kernel in the file image, a bzImage, with the modules
-// in the directory modules; "" is where its installation puts them.
+// Custom returns the kernel in the file image, a bzImage, with the modules in the directory
+// modules. If modules is "", it uses the standard directory of the kernel's release.
 func Custom(image, modules string) (*Kernel, error) {
 	release, err := readRelease(image)
 	if err != nil {
@@ -26,14 +26,14 @@ func Custom(image, modules string) (*Kernel, error) {
 	k := &Kernel{Release: release, Image: image, Modules: modules, custom: true}
 	for _, f := range []string{"modules.dep", "modules.builtin"} {
 		if _, err := os.Stat(filepath.Join(modules, f)); err != nil {
-			return nil, fmt.Errorf("RDMAVM_KERNEL=%s: its modules (Linux %s): %w; name their directory, with what depmod makes, in RDMAVM_MODULES", image, release, err)
+			return nil, fmt.Errorf("RDMAVM_KERNEL=%s: its modules (Linux %s): %w (set RDMAVM_MODULES to their directory, which needs the files of depmod)", image, release, err)
 		}
 	}
 	return k, nil
 }
 
-// readRelease reads a kernel's release from the header of its image, see
-// Documentation/arch/x86/boot.rst.
+// readRelease reads a kernel's release from the header of its image.
+// Documentation/arch/x86/boot.rst defines the header.
 func readRelease(image string) (string, error) {
 	f, err := os.Open(image)
 	if err != nil {
@@ -51,7 +51,7 @@ func readRelease(image string) (string, error) {
 	}
 	off := int(binary.LittleEndian.Uint16(head[0x20e:])) + 0x200
 	if off == 0x200 || off >= n {
-		return "", fmt.Errorf("the image does not say its release")
+		return "", fmt.Errorf("the image does not contain its release")
 	}
 	text, _, _ := strings.Cut(string(head[off:]), "\x00")
 	release, _, _ := strings.Cut(text, " ")

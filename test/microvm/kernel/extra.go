@@ -21,8 +21,8 @@ func (k *Kernel) add(file string) {
 	k.Extra[filepath.Join("extra", filepath.Base(file))] = file
 }
 
-// State returns a text that is another one when the modules have changed, such
-// as those of a kernel of the user's own, built again and again.
+// State returns a text that changes when the modules change. The user may rebuild a custom
+// kernel's modules.
 func (k *Kernel) State() (string, error) {
 	files := append(slices.Sorted(maps.Values(k.Extra)), filepath.Join(k.Modules, "modules.dep"))
 	var b strings.Builder
@@ -36,7 +36,7 @@ func (k *Kernel) State() (string, error) {
 	return b.String(), nil
 }
 
-// file returns the file of the module at a path that Paths returned.
+// file returns the file of a module path from Paths.
 func (k *Kernel) file(path string) string {
 	if f, ok := k.Extra[path]; ok {
 		return f
@@ -44,16 +44,15 @@ func (k *Kernel) file(path string) string {
 	return filepath.Join(k.Modules, path)
 }
 
-// has says whether the kernel has the module, or has it built in.
+// has reports whether the kernel has the module, possibly built in.
 func (k *Kernel) has(name string) bool {
 	paths, err := k.Paths([]string{"?" + name})
 	builtin, berr := k.builtin()
 	return err == nil && len(paths) > 0 || berr == nil && builtin[ModuleName(name)]
 }
 
-// needs returns what the module in file depends on, as modules.dep would
-// have it; paths are the paths of the kernel's modules by name, deps its
-// modules.dep.
+// needs returns the dependencies of the module in file, as in modules.dep. paths maps names to
+// paths of the kernel's modules. deps is its modules.dep.
 func needs(file string, paths map[string]string, deps map[string][]string) (list []string, err error) {
 	info, err := modinfo(file)
 	if err != nil {
@@ -61,7 +60,7 @@ func needs(file string, paths map[string]string, deps map[string][]string) (list
 	}
 	for _, d := range info["depends"] {
 		for _, n := range splitDepends(d) {
-			if p, ok := paths[n]; ok { // else it is built in
+			if p, ok := paths[n]; ok { // otherwise it is built in
 				list = append(append(list, p), deps[p]...)
 			}
 		}

@@ -20,12 +20,12 @@ func TestExtra(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "siw.ko")
 	write(t, file, string(module("license=GPL\x00depends=core,virtio_pci,crc_c\x00alias=rdma-link-siw\x00")))
 	if k.has("siw") || !k.has("core") || !k.has("virtio-pci") {
-		t.Error("has is wrong before")
+		t.Error("has returned a wrong answer before add")
 	}
 	k.add(file)
 	got, err := k.Paths([]string{"siw", "core"})
 	if want := []string{"kernel/crc-c.ko", "kernel/net.ko", "kernel/core.ko", "extra/siw.ko"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v; want %v", got, err, want)
+		t.Errorf("Paths = %v, %v, want %v", got, err, want)
 	}
 	before, err := k.State()
 	if err != nil {
@@ -35,14 +35,14 @@ func TestExtra(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := k.State(); after == before || err != nil {
-		t.Errorf("a module built again does not change the state %q, %v", after, err)
+		t.Errorf("State after a module was rebuilt = %q, %v, want another state", after, err)
 	}
 	if !k.has("siw") || k.file("extra/siw.ko") != file || k.file("kernel/net.ko") != filepath.Join(k.Modules, "kernel/net.ko") {
-		t.Errorf("has %v, file %s", k.has("siw"), k.file("extra/siw.ko"))
+		t.Errorf("after add: has = %v, file = %s", k.has("siw"), k.file("extra/siw.ko"))
 	}
 }
 
-// module returns an ELF file with nothing but a .modinfo.
+// module returns an ELF file that contains only a .modinfo section.
 func module(modinfo string) []byte {
 	const names = "\x00.modinfo\x00.shstrtab\x00"
 	const head, section = 64, 64 // sizes

@@ -20,17 +20,16 @@ import (
 	"purerdma/test/microvm/apt"
 )
 
-// A Kernel is one that is ready to boot.
+// A Kernel is a kernel that is ready to boot.
 type Kernel struct {
-	Release string            // as uname -r has it
-	Image   string            // vmlinuz, or better vmlinux
+	Release string            // as in uname -r
+	Image   string            // vmlinuz or, preferably, vmlinux
 	Modules string            // directory with modules.dep
-	Extra   map[string]string // further modules: what their paths below Modules would be -> files
-	custom  bool              // not one of Debian's
+	Extra   map[string]string // further modules, from their paths relative to Modules to their files
+	custom  bool              // not a Debian kernel
 }
 
-// Get returns the newest kernel of the series. It comes from the cache
-// unless src.Refresh is set.
+// Get returns the newest kernel of the series. It uses the cache unless src.Refresh is set.
 func Get(ctx context.Context, src Sources) (*Kernel, error) {
 	s := src.Series
 	dir, err := src.Cache.Get("kernel", s.Name, src.Refresh, func() (string, func(string) error, error) {
@@ -59,10 +58,10 @@ func Get(ctx context.Context, src Sources) (*Kernel, error) {
 		}, nil
 	})
 	if errors.Is(err, apt.ErrNotDebian) {
-		err = fmt.Errorf("%w; name a kernel that has the RDMA drivers as modules in RDMAVM_KERNEL, such as /boot/vmlinuz, and its modules in RDMAVM_MODULES if they are not in /lib/modules", err)
+		err = fmt.Errorf("%w (set RDMAVM_KERNEL to a kernel with RDMA modules, such as /boot/vmlinuz, and RDMAVM_MODULES to its modules if they are not in /lib/modules)", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("getting Linux %s: %w", s.Name, err)
+		return nil, fmt.Errorf("get Linux %s: %w", s.Name, err)
 	}
 	return Open(dir)
 }
@@ -83,12 +82,12 @@ func newest(ctx context.Context, a *apt.Apt, s Series) (pkg, release string, err
 		}
 	}
 	if pkg == "" {
-		return "", "", fmt.Errorf("the mirror has no package %s... in Debian %s", s.prefix(), s.Release)
+		return "", "", fmt.Errorf("the mirror has no package %s* in Debian %s", s.prefix(), s.Release)
 	}
 	return pkg, release, nil
 }
 
-// compare compares two releases of one series by the numbers in them.
+// compare compares two releases of one series by their numbers.
 func compare(a, b string) int {
 	num := func(s string) (v []int) {
 		for _, d := range strings.FieldsFunc(s, func(r rune) bool { return !strings.ContainsRune(digits, r) }) {
@@ -100,7 +99,7 @@ func compare(a, b string) int {
 	return slices.Compare(num(a), num(b))
 }
 
-// unpack downloads the packages and leaves vmlinuz and the modules in dst.
+// unpack downloads the packages and stores vmlinuz and the modules in dst.
 func unpack(ctx context.Context, a *apt.Apt, packages []string, dst string, progress io.Writer) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(dst), "deb-")
 	if err != nil {
@@ -122,7 +121,7 @@ func unpack(ctx context.Context, a *apt.Apt, packages []string, dst string, prog
 	}
 	dirs, _ := filepath.Glob(filepath.Join(dst, "usr/lib/modules/*"))
 	if len(dirs) != 1 {
-		return fmt.Errorf("%s: %d directories of modules, not one", strings.Join(packages, ", "), len(dirs))
+		return fmt.Errorf("%s: %d directories of modules, want one", strings.Join(packages, ", "), len(dirs))
 	}
 	if err := Index(dirs[0]); err != nil {
 		return err
@@ -131,14 +130,14 @@ func unpack(ctx context.Context, a *apt.Apt, packages []string, dst string, prog
 	if err != nil {
 		return err
 	}
-	// Without this it boots too, only slower.
+	// Without vmlinux the kernel boots as well, but more slowly.
 	if b, err := extract(ctx, k.Image); err == nil {
 		return os.WriteFile(filepath.Join(dst, vmlinux), b, 0o644)
 	}
 	return nil
 }
 
-// unwanted are the subsystems that a VM has no use for: most of the bytes.
+// unwanted lists subsystems that a VM does not need. They are most of the bytes.
 var unwanted = map[string][]string{
 	"":             {"sound"},
 	"drivers/":     {"gpu", "accel", "media", "staging", "iio", "usb", "hwmon", "input", "hid", "mmc", "mtd", "bluetooth", "platform", "power", "thermal"},
@@ -162,16 +161,16 @@ func wanted(name string) bool {
 	return true
 }
 
-// decompressors are the programs for compressed modules; they replace a file
-// by the plain one.
+// decompressors lists the programs for compressed modules. They replace a file by the
+// uncompressed file.
 var decompressors = map[string][]string{
 	".xz":  {"xz", "-d", "-q", "-T0"},
 	".zst": {"zstd", "-d", "-q", "--rm"},
 	".gz":  {"gzip", "-d", "-q"},
 }
 
-// decompress unpacks modules that the distribution compressed: the guest
-// has no program for it.
+// decompress unpacks compressed modules of the distribution, because the guest has no program
+// for this.
 func decompress(ctx context.Context, dir string) error {
 	files := map[string][]string{}
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -192,14 +191,14 @@ func decompress(ctx context.Context, dir string) error {
 	return err
 }
 
-// vmlinux is the kernel taken out of its bzImage.
+// vmlinux is the name of the kernel extracted from its bzImage.
 const vmlinux = "vmlinux"
 
-// Open returns the kernel in a directory laid out as Get leaves it.
+// Open returns the kernel in a directory that Get has filled.
 func Open(dir string) (*Kernel, error) {
 	mods, _ := filepath.Glob(filepath.Join(dir, "usr/lib/modules/*/modules.dep"))
 	if len(mods) != 1 {
-		return nil, fmt.Errorf("%s: holds the modules of %d kernels, not of one; remove it and try again", dir, len(mods))
+		return nil, fmt.Errorf("%s: contains modules of %d kernels, want one (remove it and try again)", dir, len(mods))
 	}
 	k := &Kernel{Modules: filepath.Dir(mods[0])}
 	k.Release = filepath.Base(k.Modules)
@@ -209,5 +208,5 @@ func Open(dir string) (*Kernel, error) {
 			return k, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: holds no vmlinuz; remove it and try again", dir)
+	return nil, fmt.Errorf("%s: contains no vmlinuz (remove it and try again)", dir)
 }

@@ -15,12 +15,12 @@ import (
 	"purerdma/test/microvm/cpio"
 )
 
-// ModuleDir is where the modules are in the initramfs.
+// ModuleDir is the directory of the modules in the initramfs.
 const ModuleDir = "/modules"
 
-// Paths returns the paths, below k.Modules or of k.Extra, that loading the
-// named modules takes, in that order. A name with a "?" in front may be
-// missing, and so may one that is built into the kernel.
+// Paths returns the paths of the named modules and their dependencies in loading order. The
+// paths are relative to k.Modules or are keys of k.Extra. A module may be missing if its name
+// has a "?" in front or if it is built into the kernel.
 func (k *Kernel) Paths(names []string) ([]string, error) {
 	deps, err := ReadDep(filepath.Join(k.Modules, "modules.dep"))
 	if err != nil {
@@ -48,7 +48,7 @@ func (k *Kernel) Paths(names []string) ([]string, error) {
 			continue
 		}
 		if !ok {
-			return nil, fmt.Errorf("kernel %s has no module %s (looked in %s)", k.Release, n, k.Modules)
+			return nil, fmt.Errorf("kernel %s has no module %s in %s", k.Release, n, k.Modules)
 		}
 		for _, d := range slices.Backward(deps[p]) {
 			paths = append(paths, d)
@@ -59,7 +59,7 @@ func (k *Kernel) Paths(names []string) ([]string, error) {
 	return slices.DeleteFunc(paths, func(p string) bool { was := seen[p]; seen[p] = true; return was }), nil
 }
 
-// builtin returns the names of what could be modules but is built in.
+// builtin returns the names of the modules that are built into the kernel.
 func (k *Kernel) builtin() (map[string]bool, error) {
 	list, err := readLines(filepath.Join(k.Modules, "modules.builtin"))
 	m := map[string]bool{}
@@ -69,9 +69,8 @@ func (k *Kernel) builtin() (map[string]bool, error) {
 	return m, err
 }
 
-// WriteImage writes an initramfs that holds the modules named. It is not
-// compressed: under software emulation the host reads faster than the guest
-// inflates.
+// WriteImage writes an initramfs with the named modules. It is not compressed, because under
+// software emulation the host reads faster than the guest decompresses.
 func (k *Kernel) WriteImage(w io.Writer, paths []string) error {
 	cw := cpio.NewWriter(w)
 	for _, p := range paths {
@@ -99,7 +98,7 @@ func (k *Kernel) WriteImage(w io.Writer, paths []string) error {
 	return cw.Close()
 }
 
-// Plain returns the name of a module's file without a compression's suffix.
+// Plain returns a module's file name without a compression suffix.
 func Plain(path string) string {
 	if ext := filepath.Ext(path); decompressors[ext] != nil {
 		return strings.TrimSuffix(path, ext)

@@ -30,20 +30,20 @@ func TestTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if release, ok := s.release(tt.pkg); ok != (tt.release != "") || ok && release != tt.release {
-			t.Errorf("%s: got %q, %t, want %q", tt.pkg, release, ok, tt.release)
+			t.Errorf("release(%s) = %q, %t, want %q", tt.pkg, release, ok, tt.release)
 		}
 	}
 	if _, err := Find("2.4"); err == nil {
-		t.Error("found 2.4")
+		t.Error("Find(2.4) = nil error")
 	}
 	if _, err := FindDriver("mlx4"); err == nil {
-		t.Error("found mlx4")
+		t.Error("FindDriver(mlx4) = nil error")
 	}
 }
 
 func TestCompare(t *testing.T) {
 	if compare("6.1.0-9-amd64", "6.1.0-56-amd64") >= 0 || compare("7.10.1+deb13-amd64", "7.9.12+deb13-amd64") <= 0 {
-		t.Error("releases are not compared by number")
+		t.Error("compare does not compare releases by number")
 	}
 }
 
@@ -51,7 +51,7 @@ func TestRDMAOrder(t *testing.T) {
 	for _, d := range drivers {
 		m := RDMA(d)
 		if slices.Index(m, "ib_uverbs") > slices.Index(m, "rdma_cm") {
-			t.Errorf("%s: rdma_cm is loaded before ib_uverbs", d.Name)
+			t.Errorf("RDMA(%s) loads rdma_cm before ib_uverbs", d.Name)
 		}
 	}
 }
@@ -68,13 +68,13 @@ func TestClosure(t *testing.T) {
 		for _, list := range i["depends"] {
 			for _, d := range splitDepends(list) {
 				if name != "a" && slices.Index(got, name) > slices.Index(got, d) {
-					t.Errorf("%v: %s stands behind %s, which it needs", got, name, d)
+					t.Errorf("closure = %v, but %s is after %s, which it needs", got, name, d)
 				}
 			}
 		}
 	}
 	if len(got) != 3 {
-		t.Errorf("got %v", got)
+		t.Errorf("closure = %v, want 3 modules", got)
 	}
 }
 
@@ -91,13 +91,13 @@ func TestPaths(t *testing.T) {
 	k := &Kernel{Modules: dir}
 	got, err := k.Paths([]string{"virtio_pci", "?none", "b_b", "c"})
 	if want := []string{"kernel/a.ko", "kernel/b-b.ko.xz", "kernel/c.ko"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v; want %v", got, err, want)
+		t.Errorf("Paths = %v, %v, want %v", got, err, want)
 	}
 	if _, err := k.Paths([]string{"none"}); err == nil {
-		t.Error("no error for a module that is not there")
+		t.Error("Paths of a missing module = nil error")
 	}
 	if p := Plain("x/b-b.ko.xz"); p != "x/b-b.ko" {
-		t.Errorf("Plain: %s", p)
+		t.Errorf("Plain = %s, want x/b-b.ko", p)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestWanted(t *testing.T) {
 		"usr/lib/modules/6.1/modules.builtin":                              true,
 	} {
 		if wanted(name) != want {
-			t.Errorf("%s: got %v", name, !want)
+			t.Errorf("wanted(%s) = %v, want %v", name, !want, want)
 		}
 	}
 }
@@ -124,10 +124,10 @@ func TestReadRelease(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "vmlinuz")
 	os.WriteFile(file, b, 0o644)
 	if r, err := readRelease(file); r != "6.1.0-56-amd64" || err != nil {
-		t.Errorf("got %q, %v", r, err)
+		t.Errorf("readRelease = %q, %v, want 6.1.0-56-amd64", r, err)
 	}
 	os.WriteFile(file, []byte("#!/bin/sh"), 0o644)
 	if _, err := readRelease(file); err == nil {
-		t.Error("no error for a script")
+		t.Error("readRelease of a script = nil error")
 	}
 }

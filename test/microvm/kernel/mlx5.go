@@ -16,20 +16,20 @@ import (
 	"purerdma/test/microvm/apt"
 )
 
-// mlx5Module picks those of the driver that lie among the network cards', which
-// Get leaves out.
+// mlx5Module selects the driver's modules among the network cards' modules, which Get leaves
+// out.
 func mlx5Module(name string) bool {
 	base, _, ok := strings.Cut(path.Base(name), ".ko")
 	return ok && (base == "mlxfw" || base == "mlx5_core") && strings.Contains(name, "/kernel/drivers/net/ethernet/mellanox/")
 }
 
-// prepareMLX5 gives the kernel the modules of ConnectX cards.
+// prepareMLX5 adds the modules of ConnectX cards to the kernel.
 func prepareMLX5(ctx context.Context, k *Kernel, s Sources) error {
 	if k.has("mlx5_core") {
 		return nil
 	}
 	if k.custom {
-		return fmt.Errorf("RDMAVM_KERNEL: Linux %s has no module mlx5_core (looked in %s)", k.Release, k.Modules)
+		return fmt.Errorf("RDMAVM_KERNEL: Linux %s has no module mlx5_core in %s", k.Release, k.Modules)
 	}
 	dir, err := s.Cache.Get("mlx5", k.Release, s.Refresh, func() (string, func(string) error, error) {
 		a, err := s.apt(ctx)
@@ -39,12 +39,12 @@ func prepareMLX5(ctx context.Context, k *Kernel, s Sources) error {
 		pkg := s.Series.modulesPackage(k.Release)
 		version, err := a.Version(ctx, pkg)
 		if err != nil {
-			return "", nil, fmt.Errorf("%w; if the mirror has gone on to a newer kernel, get that with rdmavm -kernel %s -driver mlx5 -prepare", err, s.Series.Name)
+			return "", nil, fmt.Errorf("%w (if the mirror has a newer kernel, run rdmavm -kernel %s -driver mlx5 -prepare)", err, s.Series.Name)
 		}
 		return k.Release + "_" + version, func(dst string) error { return unpackMLX5(ctx, a, pkg, dst) }, nil
 	})
 	if err != nil {
-		return fmt.Errorf("getting the modules mlx5 for Linux %s: %w", k.Release, err)
+		return fmt.Errorf("get the mlx5 modules for Linux %s: %w", k.Release, err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.ko"))
 	for _, f := range files {
@@ -53,7 +53,7 @@ func prepareMLX5(ctx context.Context, k *Kernel, s Sources) error {
 	return err
 }
 
-// modulesPackage returns the package that has the modules of a release.
+// modulesPackage returns the package with the modules of a release.
 func (s Series) modulesPackage(release string) string {
 	if slices.Contains(s.More, "linux-modules-") {
 		return "linux-modules-" + release
@@ -61,7 +61,7 @@ func (s Series) modulesPackage(release string) string {
 	return "linux-image-" + release
 }
 
-// unpackMLX5 leaves the modules in dst.
+// unpackMLX5 stores the modules in dst.
 func unpackMLX5(ctx context.Context, a *apt.Apt, pkg, dst string) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(dst), "deb-")
 	if err != nil {

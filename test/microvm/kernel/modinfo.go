@@ -17,10 +17,9 @@ import (
 	"strings"
 )
 
-// Index writes modules.dep and modules.alias for the modules below dir, as
-// depmod would: Debian's packages leave that to the installation, and the
-// machine may have no depmod. Both files are read by rdmavm in the guest and
-// by whatever modprobe(8) there is.
+// Index writes modules.dep and modules.alias for the modules below dir, like depmod. Debian's
+// packages create them only on installation, and the machine may not have depmod. rdmavm in the
+// guest reads both files, and so can modprobe(8).
 func Index(dir string) error {
 	paths := map[string]string{} // module name -> path below dir
 	info := map[string]map[string][]string{}
@@ -59,8 +58,8 @@ func Index(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "modules.alias"), alias.Bytes(), 0o644)
 }
 
-// closure returns what module name depends on, in the order of modules.dep:
-// a module stands before those that it needs itself.
+// closure returns the dependencies of module name in the order of modules.dep. Each module
+// precedes its own dependencies.
 func closure(name string, info map[string]map[string][]string) []string {
 	var order []string // dependencies first
 	seen := map[string]bool{}
@@ -82,7 +81,7 @@ func closure(name string, info map[string]map[string][]string) []string {
 	return order[1:]
 }
 
-// splitDepends returns the names in a "depends" of a module.
+// splitDepends returns the names in the "depends" field of a module.
 func splitDepends(list string) (names []string) {
 	for d := range strings.SplitSeq(list, ",") {
 		if d != "" {
@@ -92,8 +91,8 @@ func splitDepends(list string) (names []string) {
 	return names
 }
 
-// ModuleName returns the kernel's name of the module in a file of modules,
-// or of one named by hand: dashes and underscores mean the same.
+// ModuleName returns the kernel's name of the module in a file or of a module named by the
+// user. Dashes and underscores are equivalent.
 func ModuleName(path string) string {
 	base, _, _ := strings.Cut(filepath.Base(path), ".ko")
 	return strings.ReplaceAll(base, "-", "_")
@@ -123,7 +122,7 @@ func modinfo(path string) (map[string][]string, error) {
 	return m, nil
 }
 
-// ReadDep reads a modules.dep: path -> paths it depends on.
+// ReadDep reads a modules.dep. It maps a path to the paths of its dependencies.
 func ReadDep(path string) (map[string][]string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"path/filepath"
 )
 
-// relocate corrects the headers' makefile, which names its directories as
-// they are on a system where the packages are installed.
+// relocate corrects the directories in the headers' makefile, which expects that the packages
+// are installed.
 func (t *tree) relocate(headers string) error {
 	name := filepath.Join(t.dir, "usr/src", headers, "Makefile")
 	b, err := os.ReadFile(name)
@@ -26,15 +26,15 @@ func (t *tree) relocate(headers string) error {
 	return os.WriteFile(name, b, 0o644)
 }
 
-// library is where the libraries of a Debian system are.
+// library is the directory of the libraries on a Debian system.
 const library = "usr/lib/x86_64-linux-gnu"
 
-// wrapTools makes the build programs use the libraries of the tree. The C
-// library of the machine may be too old for them, and the others missing.
+// wrapTools makes the build programs use the libraries of the tree. The machine's C library may
+// be too old for them, and other libraries may be missing.
 func (t *tree) wrapTools() error {
 	dirs, err := filepath.Glob(filepath.Join(t.dir, "usr/lib/linux-kbuild-*"))
 	if err != nil || len(dirs) != 1 {
-		return fmt.Errorf("%d directories of build programs, not one (%v)", len(dirs), err)
+		return fmt.Errorf("%d directories of build programs, want one (%v)", len(dirs), err)
 	}
 	return filepath.WalkDir(dirs[0], func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -47,15 +47,16 @@ func (t *tree) wrapTools() error {
 	})
 }
 
-// wrap replaces a program by a script that starts it with the libraries of
-// the tree, under its own name: some look for others beside themselves.
+// wrap replaces a program by a script that starts it with the libraries of the tree. The script
+// sets the program's own path as its name, because some programs look for others in their
+// directory.
 func (t *tree) wrap(program string) error {
 	elf := program + ".elf"
 	script := fmt.Sprintf("#!/bin/sh\nexec %[1]s/ld-linux-x86-64.so.2 --library-path %[1]s --argv0 \"$0\" %[2]s \"$@\"\n", filepath.Join(t.dir, library), elf)
 	return errors.Join(os.Rename(program, elf), os.WriteFile(program, []byte(script), 0o755))
 }
 
-// isELF says whether the file begins as programs do.
+// isELF reports whether the file is an ELF file.
 func isELF(name string) (bool, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"purerdma/test/microvm/apt"
 )
 
-// siwDir is where a kernel's source has the driver.
+// siwDir is the directory of the driver in a kernel's source.
 const siwDir = "drivers/infiniband/sw/siw"
 
-// prepareSIW gives the kernel a siw.ko, built once for each release.
+// prepareSIW adds siw.ko to the kernel. It is built once for each release.
 func prepareSIW(ctx context.Context, k *Kernel, s Sources) error {
 	if k.has("siw") {
 		return nil
 	}
 	if k.custom {
-		return fmt.Errorf("RDMAVM_KERNEL: Linux %s has no module siw (looked in %s); rdmavm builds it only for the kernels that it downloads", k.Release, k.Modules)
+		return fmt.Errorf("RDMAVM_KERNEL: Linux %s has no module siw in %s (rdmavm builds it only for downloaded kernels)", k.Release, k.Modules)
 	}
 	dir, err := s.Cache.Get("siw", k.Release, s.Refresh, func() (string, func(string) error, error) {
 		if err := buildable(s.Cache.Path()); err != nil {
@@ -36,20 +36,20 @@ func prepareSIW(ctx context.Context, k *Kernel, s Sources) error {
 		headers := "linux-headers-" + k.Release
 		version, err := a.Version(ctx, headers)
 		if err != nil {
-			return "", nil, fmt.Errorf("%w; if the mirror has gone on to a newer kernel, get that with rdmavm -kernel %s -driver siw -prepare", err, s.Series.Name)
+			return "", nil, fmt.Errorf("%w (if the mirror has a newer kernel, run rdmavm -kernel %s -driver siw -prepare)", err, s.Series.Name)
 		}
 		return k.Release + "_" + version, func(dst string) error {
 			return buildSIW(ctx, a, headers, version, dst, s)
 		}, nil
 	})
 	if err != nil {
-		return fmt.Errorf("building the module siw for Linux %s: %w", k.Release, err)
+		return fmt.Errorf("build the module siw for Linux %s: %w", k.Release, err)
 	}
 	k.add(filepath.Join(dir, "siw.ko"))
 	return nil
 }
 
-// buildSIW leaves siw.ko in dst.
+// buildSIW builds siw.ko in dst.
 func buildSIW(ctx context.Context, a *apt.Apt, headers, version, dst string, s Sources) error {
 	t := &tree{dir: filepath.Join(dst, "tree"), progress: s.Progress}
 	defer os.RemoveAll(t.dir)
@@ -70,13 +70,13 @@ func buildSIW(ctx context.Context, a *apt.Apt, headers, version, dst string, s S
 	return os.Rename(ko, filepath.Join(dst, "siw.ko"))
 }
 
-// sourcePackage returns the package that holds the source of a version:
-// linux-source-6.1 that of 6.1.192-2.
+// sourcePackage returns the package with the source of a version, such as linux-source-6.1 for
+// 6.1.192-2.
 func sourcePackage(version string) (string, error) {
 	major, rest, _ := strings.Cut(version, ".")
 	minor := rest[:len(rest)-len(strings.TrimLeft(rest, digits))]
 	if strings.Trim(major, digits) != "" || major == "" || minor == "" {
-		return "", fmt.Errorf("kernel version %s: does not begin with two numbers", version)
+		return "", fmt.Errorf("kernel version %s does not begin with two numbers", version)
 	}
 	return "linux-source-" + major + "." + minor, nil
 }

@@ -21,7 +21,7 @@ func TestSourcePackage(t *testing.T) {
 		"none":            "",
 	} {
 		if got, err := sourcePackage(version); got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: got %q, %v; want %q", version, got, err, want)
+			t.Errorf("sourcePackage(%s) = %q, %v, want %q", version, got, err, want)
 		}
 	}
 }
@@ -34,16 +34,16 @@ func TestPrepareCustom(t *testing.T) {
 		}
 		k := &Kernel{Release: "1.2.3", Modules: modules(t, "kernel/a.ko:\n"), custom: true}
 		if err := d.Prepare(context.Background(), k, Sources{}); err == nil || !strings.Contains(err.Error(), "no module "+module) {
-			t.Errorf("a kernel without %s: %v", module, err)
+			t.Errorf("Prepare of a kernel without %s = %v, want an error", module, err)
 		}
 		k.Modules = modules(t, "kernel/"+module+".ko.xz:\n")
 		if err := d.Prepare(context.Background(), k, Sources{}); err != nil || k.Extra != nil {
-			t.Errorf("a kernel with %s: %v, %v", module, err, k.Extra)
+			t.Errorf("Prepare of a kernel with %s = %v, extra modules %v, want none", module, err, k.Extra)
 		}
 	}
 }
 
-// TestMLX5Modules: which files of a kernel's package are taken, and of which
+// TestMLX5Modules checks the selected files of a kernel's package, and the name of that
 // package.
 func TestMLX5Modules(t *testing.T) {
 	const dir = "usr/lib/modules/6.1.0/kernel/drivers/net/ethernet/mellanox/"
@@ -55,12 +55,12 @@ func TestMLX5Modules(t *testing.T) {
 		"usr/lib/modules/6.1.0/kernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko": false,
 	} {
 		if mlx5Module(name) != want {
-			t.Errorf("%s: got %v", name, !want)
+			t.Errorf("mlx5Module(%s) = %v, want %v", name, !want, want)
 		}
 	}
 	for series, want := range map[string]string{"6.1": "linux-image-1.2.3", "7": "linux-modules-1.2.3"} {
 		if s, err := Find(series); err != nil || s.modulesPackage("1.2.3") != want {
-			t.Errorf("%s: %s, %v", series, s.modulesPackage("1.2.3"), err)
+			t.Errorf("modulesPackage of series %s = %s, %v, want %s", series, s.modulesPackage("1.2.3"), err, want)
 		}
 	}
 }
@@ -80,14 +80,14 @@ func TestMissing(t *testing.T) {
 		t.Error(err)
 	}
 	if err := missing(look("gcc", "make")); err == nil || !strings.Contains(err.Error(), "apt-get install gcc make)") {
-		t.Errorf("got %v", err)
+		t.Errorf("missing(gcc, make) = %v, want the packages", err)
 	}
 }
 
 func TestBuildable(t *testing.T) {
 	for _, dir := range []string{"/home/a b/.cache", "/tmp/a:b"} {
 		if err := buildable(dir); err == nil || !strings.Contains(err.Error(), "RDMAVM_CACHE") {
-			t.Errorf("%s: %v", dir, err)
+			t.Errorf("buildable(%s) = %v, want an error about RDMAVM_CACHE", dir, err)
 		}
 	}
 }
@@ -100,11 +100,11 @@ func TestRelocate(t *testing.T) {
 	}
 	b, _ := os.ReadFile(filepath.Join(tr.dir, "usr/src/linux-headers-1/Makefile"))
 	if want := "KBUILD_OUTPUT=" + tr.dir + "/usr/src/h\ninclude " + tr.dir + "/usr/src/c/Makefile\n"; string(b) != want {
-		t.Errorf("got %q, want %q", b, want)
+		t.Errorf("makefile = %q, want %q", b, want)
 	}
 }
 
-// TestWrapTools has a shell script stand in for the dynamic linker.
+// TestWrapTools uses a shell script as dynamic linker.
 func TestWrapTools(t *testing.T) {
 	tr := &tree{dir: t.TempDir()}
 	kbuild := filepath.Join(tr.dir, "usr/lib/linux-kbuild-1")
@@ -119,30 +119,30 @@ func TestWrapTools(t *testing.T) {
 	got, err := tr.run(context.Background(), modpost, "-a", "b c")
 	want := "--library-path " + filepath.Join(tr.dir, library) + " --argv0 " + modpost + " " + modpost + ".elf -a b c\n"
 	if err != nil || got != want {
-		t.Errorf("got %q, %v; want %q", got, err, want)
+		t.Errorf("wrapped program printed %q, %v, want %q", got, err, want)
 	}
 	for _, name := range []string{"scripts/check.elf", "empty.elf"} {
 		if _, err := os.Stat(filepath.Join(kbuild, name)); err == nil {
-			t.Errorf("%s is there", name)
+			t.Errorf("%s exists, want no wrapper", name)
 		}
 	}
 }
 
-// TestTreeRun: what a makefile could be changed by is not passed on, and what
-// a program says is in the error.
+// TestTreeRun checks that run does not pass on variables that change a makefile, and that an
+// error contains the program's output.
 func TestTreeRun(t *testing.T) {
 	t.Setenv("MAKEFLAGS", "-n")
 	t.Setenv("CC", "cc")
 	tr := &tree{dir: t.TempDir()}
 	if out, err := tr.run(context.Background(), "sh", "-c", "echo $MAKEFLAGS$CC"); out != "\n" || err != nil {
-		t.Errorf("got %q, %v", out, err)
+		t.Errorf("run = %q, %v, want an empty environment", out, err)
 	}
 	if _, err := tr.run(context.Background(), "sh", "-c", "echo x.c: error >&2; exit 2"); err == nil || !strings.Contains(err.Error(), "exit status 2:\nx.c: error") {
-		t.Errorf("got %v", err)
+		t.Errorf("run of a failing program = %v, want its status and output", err)
 	}
 }
 
-// write writes a file, executable, with its directory.
+// write writes an executable file, and creates its directory.
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -153,7 +153,7 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// modules makes a directory of modules with such a modules.dep.
+// modules creates a directory of modules with the given modules.dep.
 func modules(t *testing.T, dep string) string {
 	t.Helper()
 	dir := t.TempDir()

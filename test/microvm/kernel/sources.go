@@ -12,11 +12,11 @@ import (
 	"purerdma/test/microvm/cache"
 )
 
-// Sources say where to get a kernel of a series and what belongs to it.
+// Sources contains the sources of a kernel of a series.
 type Sources struct {
 	Cache    *cache.Cache
 	Series   Series
-	Refresh  bool // look for something newer than the cache has
+	Refresh  bool // check for newer versions than in the cache
 	Progress io.Writer
 }
 

@@ -2,8 +2,7 @@
 
 //go:build linux
 
-// Package kernel gets Debian kernels and makes initramfs images of their
-// modules.
+// Package kernel downloads Debian kernels and creates initramfs images of their modules.
 package kernel
 
 import (
@@ -13,25 +12,25 @@ import (
 	"strings"
 )
 
-// A Series is a kernel series that -kernel can name.
+// A Series is a kernel series for -kernel.
 type Series struct {
-	Name      string   // as in -kernel
-	Release   string   // the Debian release that has it
-	Backports bool     // ... among its backports
-	Image     string   // the package that holds vmlinuz; each # is a number
-	More      []string // further packages, as their names begin before the release
+	Name      string   // value of -kernel
+	Release   string   // the Debian release of the kernel.
+	Backports bool     // whether it is in the release's backports.
+	Image     string   // the package of vmlinuz, where each # is a number.
+	More      []string // name prefixes of further packages, before the release
 }
 
 const digits = "0123456789"
 
-// prefix is what the names of its packages begin with.
+// prefix returns the common prefix of the names of its packages.
 func (s Series) prefix() string {
 	p, _, _ := strings.Cut(s.Image, "#")
 	return p
 }
 
-// release returns the kernel's release, which is the end of the package's name from
-// the first number on, if that is a package with the series's vmlinuz.
+// release returns the kernel's release, if pkg is a package with the series' vmlinuz. It is the
+// part of the package's name from the first number on.
 func (s Series) release(pkg string) (string, bool) {
 	rest := pkg
 	for i, part := range strings.Split(s.Image, "#") {
@@ -56,7 +55,7 @@ var table = []Series{
 		Image: "linux-image-6.1.#-#-amd64",
 	},
 	{
-		// The oldest that package verbs supports (verbs.MinKernel).
+		// The oldest series that package verbs supports (verbs.MinKernel).
 		Name: "5.10", Release: "bullseye",
 		Image: "linux-image-5.10.#-#-amd64",
 	},
@@ -65,22 +64,23 @@ var table = []Series{
 		Image: "linux-image-6.12.#+deb13-amd64",
 	},
 	{
-		// linux-image of this series is empty: it only depends on these.
+		// linux-image of this series is empty and only depends on these packages.
 		Name: "7", Release: "trixie", Backports: true,
 		Image: "linux-binary-7.#.#+deb13-amd64",
 		More:  []string{"linux-modules-", "linux-base-"},
 	},
 }
 
-// A Driver is an RDMA driver that -driver can name.
+// A Driver is an RDMA driver for -driver.
 type Driver struct {
 	Name    string
-	Modules []string // to load for it
-	PCI     bool     // its devices are PCI functions, which somebody has to model
+	Modules []string // modules of the driver
+	PCI     bool     // its devices are PCI functions, which rdmavm has to model
 	prepare func(context.Context, *Kernel, Sources) error
 }
 
-// Prepare adds to the kernel what the driver needs and Debian's kernels lack.
+// Prepare adds the modules to the kernel that the driver needs and that Debian's kernels do not
+// include.
 func (d Driver) Prepare(ctx context.Context, k *Kernel, s Sources) error {
 	if d.prepare == nil {
 		return nil
@@ -89,16 +89,16 @@ func (d Driver) Prepare(ctx context.Context, k *Kernel, s Sources) error {
 }
 
 var drivers = []Driver{
-	// rxe finds its checksum through the crypto API, up to 6.12 or so in
-	// a module of its own that nothing depends on.
+	// rxe gets its checksum through the crypto API. Up to about 6.12 the checksum is in a
+	// separate module that is not a dependency of any other module.
 	{Name: "rxe", Modules: []string{"?crc32_generic", "?crc32c_generic", "rdma_rxe"}},
-	// The same is true of siw. Debian ships it as source only.
+	// The previous comment also applies to siw. Debian includes only its source.
 	{Name: "siw", Modules: []string{"?crc32c_generic", "siw"}, prepare: prepareSIW},
 	// The modules of ConnectX cards depend on each other in this order.
 	{Name: "mlx5", Modules: []string{"mlxfw", "mlx5_core", "mlx5_ib"}, PCI: true, prepare: prepareMLX5},
 }
 
-// Find returns the series called name; "" is the default.
+// Find returns the series with a name, or the default for "".
 func Find(name string) (Series, error) {
 	if name == "" {
 		return table[0], nil
@@ -108,17 +108,17 @@ func Find(name string) (Series, error) {
 			return s, nil
 		}
 	}
-	return Series{}, fmt.Errorf("-kernel %s: unknown; known are %s, and RDMAVM_KERNEL names a kernel of your own", name, names(table, func(s Series) string { return s.Name }))
+	return Series{}, fmt.Errorf("-kernel %s: want %s (RDMAVM_KERNEL selects a custom kernel)", name, names(table, func(s Series) string { return s.Name }))
 }
 
-// FindDriver returns the driver called name.
+// FindDriver returns the driver with a name.
 func FindDriver(name string) (Driver, error) {
 	for _, d := range drivers {
 		if d.Name == name {
 			return d, nil
 		}
 	}
-	return Driver{}, fmt.Errorf("-driver %s: unknown; known are %s", name, names(drivers, func(d Driver) string { return d.Name }))
+	return Driver{}, fmt.Errorf("-driver %s: want %s", name, names(drivers, func(d Driver) string { return d.Name }))
 }
 
 func names[T any](s []T, name func(T) string) string {
@@ -129,13 +129,12 @@ func names[T any](s []T, name func(T) string) string {
 	return strings.Join(n, ", ")
 }
 
-// Transport are the modules without which the guest reaches nothing of the
-// host. A "?" in front says that a kernel may lack the module.
+// Transport lists the modules with which the guest accesses the host. A kernel may not have the
+// modules with a "?" in front.
 var Transport = []string{"virtio_pci", "virtio_console", "9p", "9pnet_virtio", "overlay"}
 
-// RDMA returns the modules that make the RDMA part of the guest, in the
-// order in which they are to be loaded: ib_uverbs before rdma_cm, as the
-// latter's clients must find the former's devices.
+// RDMA returns the guest's RDMA modules in loading order. ib_uverbs precedes rdma_cm, because
+// rdma_cm's clients must find ib_uverbs's devices.
 func RDMA(d Driver) []string {
 	return slices.Concat([]string{"veth", "virtio_net", "?af_packet", "ib_uverbs"}, d.Modules, []string{"rdma_cm", "rdma_ucm"})
 }

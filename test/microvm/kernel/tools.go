@@ -11,26 +11,25 @@ import (
 	"strings"
 )
 
-// tools are the machine's programs that a build runs.
+// tools lists the machine's programs that a build runs.
 var tools = []struct{ program, pkg string }{
 	{"gcc", "gcc"},
-	{"x86_64-linux-gnu-ld", "binutils"}, // as Debian's headers call it
+	{"x86_64-linux-gnu-ld", "binutils"}, // the name in Debian's headers
 	{"make", "make"},
 	{"tar", "tar"},
 	{"xz", "xz-utils"},
 }
 
-// buildable says what a build lacks, if anything.
+// buildable returns an error if a build is not possible.
 func buildable(dir string) error {
-	// make takes the first two apart, a recipe's shell the rest.
+	// make interprets the first two characters, and a recipe's shell the others.
 	if i := strings.IndexAny(dir, " :#$%'\"\\"); i >= 0 {
-		return fmt.Errorf("the cache is in %s, and the kernel's makefiles cannot work in a path with %q: set RDMAVM_CACHE to another", dir, dir[i])
+		return fmt.Errorf("the kernel's makefiles do not support a path with %[2]q: %[1]s (set RDMAVM_CACHE to another directory)", dir, dir[i])
 	}
 	return missing(exec.LookPath)
 }
 
-// missing returns an error that names the packages of the programs that look
-// does not find.
+// missing returns an error with the packages of the programs that look does not find.
 func missing(look func(program string) (string, error)) error {
 	var packages []string
 	for _, t := range tools {
@@ -42,5 +41,5 @@ func missing(look func(program string) (string, error)) error {
 		return nil
 	}
 	p := strings.Join(packages, " ")
-	return errors.New("this machine lacks what that takes: install " + p + " (apt-get install " + p + ")")
+	return errors.New("missing build programs of " + p + " (apt-get install " + p + ")")
 }

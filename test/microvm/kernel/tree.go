@@ -21,16 +21,15 @@ import (
 	"purerdma/test/microvm/apt"
 )
 
-// A tree is a directory with what building modules takes: a kernel's
-// headers, its build programs with the libraries that they need, and source.
-// The compiler and make are the machine's.
+// A tree is a directory for building modules. It contains a kernel's headers, its build
+// programs with their libraries, and source. The compiler and make are the machine's.
 type tree struct {
 	dir      string
 	progress io.Writer
 }
 
-// unpack fills the tree from the packages headers and source, and makes the
-// headers usable outside of /usr.
+// unpack fills the tree from the packages headers and source. It makes the headers usable
+// outside of /usr.
 func (t *tree) unpack(ctx context.Context, a *apt.Apt, headers, source string) error {
 	deps, err := a.Depends(ctx, headers)
 	if err != nil {
@@ -38,7 +37,7 @@ func (t *tree) unpack(ctx context.Context, a *apt.Apt, headers, source string) e
 	}
 	kbuild := slices.IndexFunc(deps, func(d string) bool { return strings.HasPrefix(d, "linux-kbuild-") })
 	if kbuild < 0 {
-		return fmt.Errorf("%s: depends on no linux-kbuild", headers)
+		return fmt.Errorf("%s does not depend on linux-kbuild", headers)
 	}
 	packages := []string{headers, source}
 	for _, d := range deps {
@@ -59,32 +58,32 @@ func (t *tree) unpack(ctx context.Context, a *apt.Apt, headers, source string) e
 			return err
 		}
 	}
-	// The build programs with all that they depend on: they are those of
-	// the kernel's Debian release, which need not be the machine's.
+	// The build programs need all their dependencies, because they belong to the kernel's
+	// Debian release, which may differ from the machine's.
 	if err := a.UnpackAll(ctx, t.dir, nil, deps[kbuild]); err != nil {
 		return err
 	}
 	return errors.Join(t.wrapTools(), t.relocate(headers))
 }
 
-// extract takes a directory out of a source package's archive.
+// extract extracts a directory of a source package's archive.
 func (t *tree) extract(ctx context.Context, source, dir string) error {
 	fmt.Fprintf(t.progress, "rdmavm: unpacking %s of %s\n", dir, source)
 	_, err := t.run(ctx, "tar", "-xf", "usr/src/"+source+".tar.xz", filepath.Join(source, dir))
 	return err
 }
 
-// build builds the one module in dir, a path below the tree's directory, and
-// returns its file.
+// build builds the one module in dir, a path relative to the tree's directory, and returns its
+// file.
 func (t *tree) build(ctx context.Context, headers, dir string, vars ...string) (string, error) {
 	fmt.Fprintf(t.progress, "rdmavm: building %s\n", filepath.Base(dir))
 	dir = filepath.Join(t.dir, dir)
 	args := []string{
 		"-C", filepath.Join(t.dir, "usr/src", headers), "M=" + dir, "modules",
 		fmt.Sprintf("-j%d", runtime.NumCPU()),
-		// Not the version that built the kernel: Debian's setting would
-		// demand that. Older versions lack the option that the next is
-		// about. Debugging information would be most of the module.
+		// Use another compiler version than the kernel's build, which Debian's setting would
+		// require. Older versions do not have the option that the second variable disables.
+		// Debugging information would be most of the module.
 		"CC=gcc", "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "CONFIG_DEBUG_INFO=", "CONFIG_DEBUG_INFO_BTF_MODULES=",
 	}
 	if _, err := t.run(ctx, "make", append(args, vars...)...); err != nil {
@@ -92,13 +91,13 @@ func (t *tree) build(ctx context.Context, headers, dir string, vars ...string) (
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.ko"))
 	if len(files) != 1 {
-		return "", fmt.Errorf("make built %d modules in %s, not one", len(files), dir)
+		return "", fmt.Errorf("make built %d modules in %s, want one", len(files), dir)
 	}
 	return files[0], nil
 }
 
-// run runs a program in the tree, with nothing in its environment that could
-// change what a makefile does.
+// run runs a program in the tree, with an environment that does not change the behavior of a
+// makefile.
 func (t *tree) run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = t.dir
@@ -112,7 +111,7 @@ func (t *tree) run(ctx context.Context, program string, args ...string) (string,
 	return string(out), nil
 }
 
-// lastLines returns the last n lines of what a program wrote.
+// lastLines returns the last n lines of a program's output.
 func lastLines(out []byte, n int) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")

@@ -15,8 +15,8 @@ import (
 	"os/exec"
 )
 
-// payloads are the compressions of a bzImage: how each begins, and what
-// inflates it. The size of the kernel follows as garbage.
+// payloads lists the compressions of a bzImage, with their first bytes and their decompressors.
+// The size of the kernel follows as garbage.
 var payloads = []struct {
 	magic   string
 	command []string
@@ -26,23 +26,22 @@ var payloads = []struct {
 	{"\x1f\x8b", []string{"gzip", "-dcq"}},
 }
 
-// extract takes the kernel proper out of a bzImage. QEMU can boot that, by
-// the PVH entry point, and the guest need not inflate itself: under software
-// emulation that is half of the time of a boot.
+// extract extracts the kernel proper from a bzImage. QEMU can boot it through the PVH entry
+// point, so that the guest does not have to decompress it. Decompression takes half of the boot
+// time under software emulation.
 func extract(ctx context.Context, image string) ([]byte, error) {
 	b, err := os.ReadFile(image)
 	if err != nil {
 		return nil, err
 	}
-	// See Documentation/arch/x86/boot.rst: setup_sects, payload_offset,
-	// payload_length.
+	// Documentation/arch/x86/boot.rst defines setup_sects, payload_offset and payload_length.
 	if len(b) < 0x250 || string(b[0x202:0x206]) != "HdrS" || binary.LittleEndian.Uint16(b[0x206:]) < 0x208 {
 		return nil, errors.New("not a bzImage with a payload")
 	}
 	start := (int(b[0x1f1])+1)*512 + int(binary.LittleEndian.Uint32(b[0x248:]))
 	end := start + int(binary.LittleEndian.Uint32(b[0x24c:]))
 	if start > end || end > len(b) {
-		return nil, errors.New("the payload lies outside the image")
+		return nil, errors.New("the payload is outside of the image")
 	}
 	b = b[start:end]
 	for _, p := range payloads {
@@ -51,16 +50,16 @@ func extract(ctx context.Context, image string) ([]byte, error) {
 		}
 		cmd := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
 		cmd.Stdin = bytes.NewReader(b)
-		out, err := cmd.Output() // fails because of the garbage behind
+		out, err := cmd.Output() // fails because of the trailing garbage
 		if !pvh(out) {
-			return nil, fmt.Errorf("%s leaves no kernel with a PVH entry point (%v)", p.command[0], err)
+			return nil, fmt.Errorf("%s produced no kernel with a PVH entry point (%v)", p.command[0], err)
 		}
 		return out, nil
 	}
-	return nil, errors.New("the payload is compressed in an unknown way")
+	return nil, errors.New("the payload has an unknown compression")
 }
 
-// pvh says whether b is a whole ELF kernel with a PVH entry point.
+// pvh reports whether b is a whole ELF kernel with a PVH entry point.
 func pvh(b []byte) bool {
 	f, err := elf.NewFile(bytes.NewReader(b))
 	if err != nil {
@@ -78,7 +77,7 @@ func pvh(b []byte) bool {
 	return found
 }
 
-// pvhNote looks for Xen's note that tells the entry point.
+// pvhNote reports whether the notes contain Xen's note with the entry point.
 func pvhNote(notes []byte) bool {
 	const physEntry = 18 // XEN_ELFNOTE_PHYS32_ENTRY
 	for len(notes) >= 12 {

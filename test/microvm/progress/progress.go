@@ -2,8 +2,7 @@
 
 //go:build linux
 
-// Package progress tells somebody who waits what goes on, without filling
-// the logs of those who do not.
+// Package progress shows the progress of long operations to the user, without filling logs.
 package progress
 
 import (
@@ -16,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Show writes a line that the next one replaces, if w is a terminal. An
-// empty text only removes the last.
+// Show writes a line that the next line replaces, if w is a terminal. An empty text only
+// removes the last line.
 func Show(w io.Writer, format string, args ...any) {
 	if isTerminal(w) {
 		fmt.Fprintf(w, "\r\x1b[K"+format, args...)
 	}
 }
 
-// every is how long a log that is no terminal waits for the next line of Watch.
+// every is the interval between lines of Watch in a log that is no terminal.
 const every = 10 * time.Second
 
-// Watch shows how much of total bytes has arrived, until the function returned is
-// called: on a terminal all the time, elsewhere by a line now and then.
+// Watch shows how many of total bytes have arrived, until stop is called. It updates a line on
+// a terminal, and writes a line at intervals otherwise.
 func Watch(w io.Writer, what string, arrived func() int64, total int64) (stop func()) {
 	line := func() string {
 		return fmt.Sprintf("rdmavm: %s: %.0f of %.0f MB", what, float64(arrived())/1e6, float64(total)/1e6)

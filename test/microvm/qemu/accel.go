@@ -17,22 +17,22 @@ import (
 	"purerdma/test/microvm/cache"
 )
 
-// selfTestLimit is for a boot that KVM makes in well under a second.
+// selfTestLimit is the time limit of a boot that takes well under a second with KVM.
 const selfTestLimit = 15 * time.Second
 
-// Accel returns what to run virtual machines with: "kvm" where a boot once
-// proved it, else "tcg", QEMU's software emulation. A /dev/kvm proves
-// nothing: it may be there and let QEMU create a VM that then dies. What was
-// found out is kept for this QEMU, kernel and processor.
+// Accel returns the accelerator of virtual machines. It is "kvm" if a boot has proved that KVM
+// works, else "tcg", QEMU's software emulation. The existence of /dev/kvm is no proof, because
+// KVM may create a VM that then dies. Accel stores the result for this QEMU, kernel and
+// processor.
 //
-// test makes the machine whose guest does nothing but leave.
+// test creates a machine whose guest only exits.
 func (q *QEMU) Accel(c *cache.Cache, kernel string, progress io.Writer, test func() (*Machine, error)) (string, error) {
 	switch a := os.Getenv("RDMAVM_ACCEL"); a {
 	case "kvm", "tcg":
 		return a, nil
 	case "", "auto":
 	default:
-		return "", fmt.Errorf("RDMAVM_ACCEL=%s: it is kvm, tcg or auto", a)
+		return "", fmt.Errorf("RDMAVM_ACCEL=%s: want kvm, tcg or auto", a)
 	}
 	if unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) != nil {
 		return "tcg", nil
@@ -53,13 +53,13 @@ func (q *QEMU) Accel(c *cache.Cache, kernel string, progress io.Writer, test fun
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("finding out whether KVM works: %w", err)
+		return "", fmt.Errorf("test KVM: %w", err)
 	}
 	b, err := os.ReadFile(path)
 	return string(b), err
 }
 
-// boots says whether the machine runs under KVM to its orderly end.
+// boots reports whether the machine runs under KVM to its orderly end.
 func (q *QEMU) boots(m *Machine) bool {
 	m.Accel = "kvm"
 	p, err := q.Start(m)
@@ -76,14 +76,13 @@ func (q *QEMU) boots(m *Machine) bool {
 	}
 }
 
-// processor identifies this machine's processor, its microcode and the
-// kernel that runs it.
+// processor identifies this machine's processor, its microcode and its kernel.
 func processor() string {
 	var id []string
 	b, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(b)) {
 		if strings.TrimSpace(line) == "" {
-			break // the first processor is as good as the others
+			break // all processors are equal
 		}
 		switch key, _, _ := strings.Cut(line, ":"); strings.TrimSpace(key) {
 		case "vendor_id", "cpu family", "model", "stepping", "model name", "microcode", "flags":

@@ -2,8 +2,8 @@
 
 //go:build linux
 
-// Package qemu finds or gets QEMU, finds out whether KVM works with it, and
-// runs virtual machines.
+// Package qemu finds or downloads QEMU, tests whether KVM works with it, and runs virtual
+// machines.
 package qemu
 
 import (
@@ -23,17 +23,16 @@ import (
 // Program is the name of the emulator.
 const Program = "qemu-system-x86_64"
 
-// A QEMU is an emulator that can be run.
+// A QEMU is an executable emulator.
 type QEMU struct {
-	argv []string // what to execute, before the options of a VM
-	env  []string // in addition to the process's own
-	ID   string   // changes when the program does
+	argv []string // command, without the options of a VM
+	env  []string // in addition to the process's environment
+	ID   string   // changes when the program changes
 }
 
-// Get returns the QEMU that RDMAVM_QEMU names, or the one on PATH, or one
-// from Debian's packages that is unpacked in the cache and not installed. With
-// vfioUser it is one that has vfio-user-pci, as QEMU has since 10.1: one on PATH
-// that has not is passed over.
+// Get returns the QEMU in RDMAVM_QEMU, or the QEMU on PATH, or one from Debian's packages.
+// Packages are unpacked in the cache and not installed. With vfioUser the QEMU must have
+// vfio-user-pci, which QEMU has since 10.1. Get then skips a QEMU on PATH without it.
 func Get(ctx context.Context, c *cache.Cache, vfioUser, refresh bool, progress io.Writer) (*QEMU, error) {
 	if p := os.Getenv("RDMAVM_QEMU"); p != "" {
 		path, err := exec.LookPath(p)
@@ -42,7 +41,7 @@ func Get(ctx context.Context, c *cache.Cache, vfioUser, refresh bool, progress i
 		}
 		q, err := installed(path)
 		if err == nil && vfioUser && !q.hasVFIOUser(ctx) {
-			err = fmt.Errorf("RDMAVM_QEMU=%s: it has no device %s, which QEMU has since 10.1", p, vfioUserPCI)
+			err = fmt.Errorf("RDMAVM_QEMU=%s: no device %s (needs QEMU 10.1 or newer)", p, vfioUserPCI)
 		}
 		return q, err
 	}
@@ -62,7 +61,7 @@ func Get(ctx context.Context, c *cache.Cache, vfioUser, refresh bool, progress i
 	dir, err := c.Get("qemu", src.name(), refresh, func() (string, func(string) error, error) {
 		a, err := src.open(ctx, c, refresh, progress)
 		if errors.Is(err, apt.ErrNotDebian) {
-			err = fmt.Errorf("%w; install %s by your distribution's means (package qemu-system-x86, qemu-kvm, qemu-system-x86-core or the like) or name one in RDMAVM_QEMU", err, Program)
+			err = fmt.Errorf("%w (install %s from your distribution, in package qemu-system-x86, qemu-kvm or qemu-system-x86-core, or set RDMAVM_QEMU)", err, Program)
 		}
 		if err != nil {
 			return "", nil, err
@@ -76,18 +75,18 @@ func Get(ctx context.Context, c *cache.Cache, vfioUser, refresh bool, progress i
 		}, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("getting QEMU: %w", err)
+		return nil, fmt.Errorf("get QEMU: %w", err)
 	}
 	return unpacked(dir)
 }
 
-// A source is where a package of QEMU comes from.
+// A source is a Debian suite with a package of QEMU.
 type source struct {
 	release   string
-	backports bool // rather than from the release itself
+	backports bool // whether to use the release's backports
 }
 
-// name is what the cache calls it.
+// name returns the name of the source's cache entry.
 func (s source) name() string {
 	if s.backports {
 		return s.release + "-backports"
@@ -103,17 +102,17 @@ func (s source) open(ctx context.Context, c *cache.Cache, refresh bool, progress
 	return a, err
 }
 
-// vfioUserPCI is the device behind whose registers is another process.
+// vfioUserPCI is a device whose registers are implemented by another process.
 const vfioUserPCI = "vfio-user-pci"
 
-// hasVFIOUser asks the program whether it has that device.
+// hasVFIOUser reports whether the program has that device.
 func (q *QEMU) hasVFIOUser(ctx context.Context) bool {
 	cmd := exec.CommandContext(ctx, q.argv[0], append(q.argv[1:len(q.argv):len(q.argv)], "-device", vfioUserPCI+",help")...)
 	cmd.Env = append(os.Environ(), q.env...)
 	return cmd.Run() == nil
 }
 
-// installed returns a QEMU that finds its files by itself.
+// installed returns a QEMU that finds its files itself.
 func installed(path string) (*QEMU, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -122,8 +121,8 @@ func installed(path string) (*QEMU, error) {
 	return &QEMU{argv: []string{path}, ID: fmt.Sprintf("%s %d %d", path, st.Size(), st.ModTime().UnixNano())}, nil
 }
 
-// unpacked returns the QEMU in dir. It runs under the dynamic linker and
-// with the libraries that it was built for, whatever the machine has.
+// unpacked returns the QEMU in dir. It runs with its own dynamic linker and libraries,
+// independently of the machine's.
 func unpacked(dir string) (*QEMU, error) {
 	const multiarch = "usr/lib/x86_64-linux-gnu"
 	lib := filepath.Join(dir, multiarch)
@@ -140,13 +139,13 @@ func unpacked(dir string) (*QEMU, error) {
 	}
 	for _, p := range []string{q.argv[0], q.argv[3]} {
 		if _, err := os.Stat(p); err != nil {
-			return nil, fmt.Errorf("QEMU in the cache is not whole: %w; remove %s and try again", err, dir)
+			return nil, fmt.Errorf("QEMU in the cache is incomplete: %w (remove %s and try again)", err, dir)
 		}
 	}
 	return q, nil
 }
 
-// wanted leaves out what only documents or decorates.
+// wanted excludes documentation and graphics.
 func wanted(name string) bool {
 	for _, p := range []string{"usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/icons/"} {
 		if strings.HasPrefix(name, p) {

@@ -18,21 +18,21 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// A Machine says what a virtual machine is made of.
+// A Machine describes the parts of a virtual machine.
 type Machine struct {
 	Accel   string // tcg or kvm
 	Kernel  string // vmlinuz
 	Initrd  string
-	Append  string // to the kernel's command line
-	Memory  int    // MB
+	Append  string // added to the kernel's command line
+	Memory  int    // in MB
 	CPUs    int
-	Console string   // file for what the kernel prints
-	Port    *os.File // one end of a socket pair: the channel of package wire
-	Dirs    []Dir    // of the host, by 9p
-	Net     *Net     // nil: none
+	Console string   // file for the kernel's output
+	Port    *os.File // one end of a socket pair, the channel of package wire
+	Dirs    []Dir    // directories of the host, through 9p
+	Net     *Net     // nil for none
 
-	// VFIOUser are the sockets of PCI functions that other processes model.
-	// With them the machine has PCI Express, and shares its memory.
+	// VFIOUser contains the sockets of PCI functions that other processes model. With them the
+	// machine has PCI Express and shares its memory.
 	VFIOUser []string
 }
 
@@ -43,22 +43,22 @@ type Dir struct {
 	ReadOnly bool
 }
 
-// A Net is one end of a cable: datagrams on a pair of unix sockets.
+// A Net is one end of a cable, implemented as datagrams on a pair of unix sockets.
 type Net struct {
 	Local, Remote string // paths of the sockets
 	MAC           string
 }
 
-// Args returns QEMU's arguments; the Port is its file descriptor 3.
+// Args returns QEMU's arguments. The Port is file descriptor 3 of QEMU.
 func (m *Machine) Args() []string {
-	// The kernel's check of the IO-APIC's timer panics where the host is too busy to emulate
-	// ten ticks in time.
+	// The kernel's check of the IO-APIC's timer panics if the host is too busy to emulate ten
+	// ticks in time.
 	cpu, accel, params := "max", "tcg,thread=multi", oneProcessor+" no_timer_check "+hostClock(clockSource)
 	if m.Accel == "kvm" {
 		cpu, accel, params = "host", "kvm", ""
 	}
-	// Not the board called microvm: it would boot a second faster, but now and
-	// then a boot hangs before the kernel's first word.
+	// Do not use the board microvm. It would boot a second faster, but occasionally a boot
+	// hangs before the kernel's first message.
 	board := "pc,vmport=off"
 	if len(m.VFIOUser) > 0 {
 		board = "q35,vmport=off,memory-backend=ram"
@@ -82,7 +82,7 @@ func (m *Machine) Args() []string {
 		if d.ReadOnly {
 			fs += ",readonly=on"
 		}
-		// Eight functions to a slot: the bus has but 32 slots.
+		// Each slot has eight functions, because the bus has only 32 slots.
 		dev := fmt.Sprintf("virtio-9p-pci,fsdev=fs%d,mount_tag=%s,addr=%#x.%d,multifunction=on", i, d.Tag, firstSlot+i/8, i%8)
 		a = append(a, "-fsdev", fs, "-device", dev)
 	}
@@ -90,7 +90,7 @@ func (m *Machine) Args() []string {
 		a = append(a, "-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%dM,share=on", m.Memory))
 	}
 	for i, path := range m.VFIOUser {
-		// A socket can only be given as JSON.
+		// A socket requires the JSON syntax.
 		dev, _ := json.Marshal(map[string]any{
 			"driver": vfioUserPCI, "bus": fmt.Sprintf("port%d", i),
 			"socket": map[string]string{"type": "unix", "path": path},
@@ -104,23 +104,24 @@ func (m *Machine) Args() []string {
 	return a
 }
 
-// oneProcessor has a guest boot on its first processor; its init starts the others.
-// While a kernel boots it rewrites its own code (to read another clock, for one), by
-// way of a breakpoint. QEMU's emulation of several processors now and then keeps what
-// it had translated of that: a processor that comes by later dies of "Oops: int3".
-// Seen at the switch of clocks on 7.3 in one boot of some dozens; turning
-// /proc/sys/kernel/sched_schedstats on and off in a loop shows it within seconds with
-// QEMU 7.2, and sometimes with 11.1. Without the second parameter, which 7.3 no longer
-// has, a kernel would rewrite its locks, too, when the second processor comes.
+// oneProcessor makes a guest boot on its first processor. Its init then starts the others. A
+// booting kernel modifies its own code with a breakpoint, for example to switch the clock.
+// QEMU's emulation of several processors occasionally keeps an outdated translation of that
+// code. A processor that executes the translation later dies with "Oops: int3".
+//
+// This was observed at the switch of clocks on 7.3 in one of some dozens of boots. Toggling
+// /proc/sys/kernel/sched_schedstats in a loop reproduces it within seconds with QEMU 7.2, and
+// sometimes with 11.1. Without the second parameter, which 7.3 no longer has, a kernel would
+// also modify its locks when the second processor starts.
 const oneProcessor = "maxcpus=1 noreplace-smp"
 
-// clockSource is where Linux says what it tells the time by.
+// clockSource is the file with Linux's current clock source.
 const clockSource = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
-// hostClock returns the parameter that has a guest believe its processors' counters,
-// which are this machine's where QEMU emulates, if this machine's kernel believes
-// them itself; else "". Without it each look at the clock is one into a register of
-// the emulated board: programs that poll take several times as long.
+// hostClock returns a kernel parameter that makes a guest trust its processors' counters, or
+// "". Under emulation these are the counters of this machine, so the guest may trust them if
+// this machine's kernel does. Without the parameter each read of the clock accesses a register
+// of the emulated board. Programs that poll then take several times as long.
 func hostClock(file string) string {
 	if b, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(b)) == "tsc" {
 		return "tsc=reliable"
@@ -128,14 +129,13 @@ func hostClock(file string) string {
 	return ""
 }
 
-// firstSlot is the first PCI slot for directories, MaxDirs how many there
-// can be.
+// firstSlot is the first PCI slot for directories. MaxDirs is their maximum number.
 const (
 	firstSlot = 8
 	MaxDirs   = 64
 )
 
-// escape protects a path in QEMU's options, where a comma ends a value.
+// escape quotes a path for QEMU's options, in which a comma ends a value.
 func escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 
 // A Process is a running QEMU.
@@ -143,23 +143,23 @@ type Process struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
 	err    error
-	output strings.Builder // what QEMU says itself
+	output strings.Builder // output of QEMU itself
 }
 
-// Start runs the machine. QEMU dies with this process, even when that is
-// killed without notice: the thread that started it lives as long as it does
-// and the kernel sends the signal when the thread ends.
+// Start runs the machine. QEMU dies with this process, even if this process is killed. The
+// kernel sends the signal when the thread that started QEMU ends, so that thread lives as long
+// as QEMU.
 func (q *QEMU) Start(m *Machine) (*Process, error) {
 	argv := append(q.argv[:len(q.argv):len(q.argv)], m.Args()...)
 	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), q.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
-	p.cmd.WaitDelay = time.Second // a wrapper's children may hold the pipe
+	p.cmd.WaitDelay = time.Second // children of a wrapper may keep the pipe open
 	if m.Port != nil {
 		p.cmd.ExtraFiles = []*os.File{m.Port}
 	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid:   true, // an interrupt from the terminal is for us to handle
+		Setpgid:   true, // rdmavm handles an interrupt from the terminal
 		Pdeathsig: syscall.SIGKILL,
 	}
 	started := make(chan error)
@@ -173,7 +173,7 @@ func (q *QEMU) Start(m *Machine) (*Process, error) {
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting QEMU %s: %w", argv[0], err)
+		return nil, fmt.Errorf("start QEMU %s: %w", argv[0], err)
 	}
 	return p, nil
 }
@@ -181,18 +181,18 @@ func (q *QEMU) Start(m *Machine) (*Process, error) {
 // Done is closed when QEMU has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Status returns the exit status of a QEMU that has ended, -1 for one that
-// a signal killed, and what it printed.
+// Status returns the exit status and the output of a QEMU that has ended. The status is -1 if a
+// signal killed it.
 func (p *Process) Status() (status int, output string) {
 	<-p.done
 	return p.cmd.ProcessState.ExitCode(), strings.TrimSpace(p.output.String())
 }
 
-// Kill ends QEMU and waits for that.
+// Kill kills QEMU and waits for its end.
 func (p *Process) Kill() {
 	p.cmd.Process.Kill()
 	<-p.done
 }
 
-// OrderlyExit is QEMU's exit status when the guest says that it is done.
+// OrderlyExit is QEMU's exit status when the guest ends orderly.
 const OrderlyExit = wire.DebugExitStatus

@@ -28,16 +28,16 @@ func TestArgs(t *testing.T) {
 		"tcg,thread=multi", "console=ttyS0 panic=-1 oops=panic maxcpus=1 ", "no_timer_check", " quiet -",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %s", want, got)
+			t.Errorf("Args lack %q: %s", want, got)
 		}
 	}
 	if strings.Count(got, "readonly=on") != 1 {
-		t.Errorf("one directory is read-only, not more: %s", got)
+		t.Errorf("Args have another number of read-only directories than 1: %s", got)
 	}
 }
 
-// TestHostClock: a guest believes its counters only where the host does, and where
-// they are the host's.
+// TestHostClock checks that a guest trusts its counters only if they are the host's and the
+// host trusts them.
 func TestHostClock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "current_clocksource")
 	for source, want := range map[string]string{"tsc\n": "tsc=reliable", "hpet\n": "", "kvm-clock\n": ""} {
@@ -45,19 +45,19 @@ func TestHostClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := hostClock(file); got != want {
-			t.Errorf("%q: %q, want %q", source, got, want)
+			t.Errorf("hostClock with source %q = %q, want %q", source, got, want)
 		}
 	}
 	if got := hostClock(file + "x"); got != "" {
-		t.Errorf("no such file: %q", got)
+		t.Errorf("hostClock without a file = %q, want none", got)
 	}
 	if got := (&Machine{Accel: "kvm"}).Args(); slices.ContainsFunc(got, func(a string) bool { return strings.Contains(a, "tsc=") || strings.Contains(a, "maxcpus") }) {
-		t.Errorf("under KVM the guest has its own clock, and boots on all processors: %q", got)
+		t.Errorf("Args under KVM = %q, want no tsc and no maxcpus", got)
 	}
 }
 
-// TestVFIOUser: the memory has to be shared, or the device's model could not
-// reach it, and there is a port of PCI Express for each device.
+// TestVFIOUser checks that the memory is shared, without which the device's model could not
+// access it, and that each device has a port of PCI Express.
 func TestVFIOUser(t *testing.T) {
 	m := &Machine{Accel: "tcg", Memory: 512, VFIOUser: []string{"/s,0", "/s1"}}
 	got := strings.Join(m.Args(), " ")
@@ -67,12 +67,12 @@ func TestVFIOUser(t *testing.T) {
 		"pcie-root-port,id=port1,chassis=2,slot=2", `"path":"/s1"`,
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %s", want, got)
+			t.Errorf("Args lack %q: %s", want, got)
 		}
 	}
 }
 
-// TestHasVFIOUser runs shells in QEMU's place.
+// TestHasVFIOUser runs shell scripts instead of QEMU.
 func TestHasVFIOUser(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -84,12 +84,12 @@ func TestHasVFIOUser(t *testing.T) {
 	} {
 		q := &QEMU{argv: []string{sh, "-c", script, "qemu"}}
 		if q.hasVFIOUser(t.Context()) != want {
-			t.Errorf("%s: got %v", script, !want)
+			t.Errorf("hasVFIOUser of %s = %v, want %v", script, !want, want)
 		}
 	}
 }
 
-// TestStatus runs a shell in QEMU's place.
+// TestStatus runs a shell script instead of QEMU.
 func TestStatus(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, out := p.Status(); status != OrderlyExit || out != "said" {
-		t.Errorf("got %d, %q", status, out)
+		t.Errorf("Status = %d, %q, want the orderly exit and the output", status, out)
 	}
 	q.argv[2] = "exec sleep 100"
 	if p, err = q.Start(&Machine{}); err != nil {
@@ -109,6 +109,6 @@ func TestStatus(t *testing.T) {
 	}
 	p.Kill()
 	if status, _ := p.Status(); status != -1 {
-		t.Errorf("killed: got %d", status)
+		t.Errorf("Status of a killed process = %d, want -1", status)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package share finds out which directories of the host a program in the
-// guest is to write to. All others it can only read.
+// Package share determines the directories of the host that a program in the guest may write
+// to. It can only read all others.
 package share
 
 import (
@@ -12,11 +12,10 @@ import (
 	"purerdma/test/microvm/wire"
 )
 
-// Dirs returns the directories for the commands, each at its own path, and
-// none that lies in another. extra are those asked for by name. resolve
-// returns a path without symbolic links, and false if it is no directory: in
-// the guest, a link to an absolute path would lead out of a root that is
-// still being put together.
+// Dirs returns the directories for the commands, each at its own path, without directories
+// inside of others. extra contains the directories that the user has named. resolve returns a
+// path without symbolic links, or false if it is no directory. A link to an absolute path would
+// lead out of the guest's root while that is under construction.
 func Dirs(commands []wire.Command, extra []string, resolve func(string) (string, bool)) []string {
 	var dirs []string
 	for _, d := range extra {
@@ -47,9 +46,9 @@ func Dirs(commands []wire.Command, extra []string, resolve func(string) (string,
 	return out
 }
 
-// commandDirs returns what one command may write to: its working directory,
-// the work directory of the go command that its program lies in, and what
-// its environment and flags name.
+// commandDirs returns the directories that one command may write to. These are its working
+// directory, the work directory of the go command that contains its program, and the
+// directories in its environment and flags.
 func commandDirs(c wire.Command) []string {
 	dirs := []string{c.Dir, goBuild(c.Args[0])}
 	for _, kv := range c.Env {
@@ -76,7 +75,7 @@ func commandDirs(c wire.Command) []string {
 	return dirs
 }
 
-// Flags of test binaries that name files and directories to write.
+// Flags of test binaries that name output files and directories.
 var (
 	fileFlags = []string{"coverprofile", "cpuprofile", "memprofile", "blockprofile", "mutexprofile", "trace", "testlogfile"}
 	dirFlags  = []string{"gocoverdir", "fuzzcachedir"}
@@ -103,7 +102,7 @@ func testFlags(args []string) map[string]string {
 	return m
 }
 
-// goBuild returns the work directory of the go command that path lies in.
+// goBuild returns the work directory of the go command that contains path.
 func goBuild(path string) string {
 	if !filepath.IsAbs(path) {
 		return ""
@@ -116,8 +115,8 @@ func goBuild(path string) string {
 	return ""
 }
 
-// system says whether a directory is one that no program gets by chance,
-// as when rdmavm is called in the root directory.
+// system reports whether a directory must not be shared by accident, for example because rdmavm
+// was started in the root directory.
 func system(dir string) bool {
 	switch dir {
 	case "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var":
@@ -131,7 +130,7 @@ func system(dir string) bool {
 	return false
 }
 
-// within says whether path is dir or lies in it.
+// within reports whether path is dir or inside of it.
 func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }

@@ -73,7 +73,7 @@ func TestDirs(t *testing.T) {
 				tt.resolve = all
 			}
 			if got := Dirs(tt.commands, tt.extra, tt.resolve); !slices.Equal(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
+				t.Errorf("Dirs = %q, want %q", got, tt.want)
 			}
 		})
 	}

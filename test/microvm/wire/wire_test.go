@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// shortWriter takes a few bytes at a time, as a full port does.
+// shortWriter accepts a few bytes at a time, like a full port.
 type shortWriter struct{ bytes.Buffer }
 
 func (w *shortWriter) Write(b []byte) (int, error) {
@@ -36,7 +36,7 @@ func TestConn(t *testing.T) {
 		}
 		k, d, err := c.Receive()
 		if err != nil || k != f.k || !bytes.Equal(d, f.d) {
-			t.Errorf("got %q, %d bytes, %v; want %q, %d bytes", k, len(d), err, f.k, len(f.d))
+			t.Errorf("Receive = %q, %d bytes, %v, want %q, %d bytes", k, len(d), err, f.k, len(f.d))
 		}
 	}
 }
@@ -59,23 +59,23 @@ func TestConnConcurrent(t *testing.T) {
 			return
 		}
 		if err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("Receive of frame %d = %v", n, err)
 		}
 		if len(d) != 1000 || bytes.Count(d, d[:1]) != 1000 {
-			t.Fatal("frames are mixed")
+			t.Fatal("Receive returned mixed frames")
 		}
 	}
 }
 
 func TestReceiveGarbage(t *testing.T) {
 	_, _, err := NewConn(bytes.NewBufferString("o\xff\xff\xff\xffxx")).Receive()
-	if err == nil || !strings.Contains(err.Error(), "out of step") {
-		t.Errorf("got %v", err)
+	if err == nil || !strings.Contains(err.Error(), "out of sync") {
+		t.Errorf("Receive of a large frame = %v, want an error", err)
 	}
 }
 
-// FuzzReceive reads frames from any bytes: whole ones, in order, until one that is too long
-// or the end.
+// FuzzReceive reads frames from any bytes. It checks that whole frames arrive in order until
+// one is too long or the input ends.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte("o\x00\x00\x00\x02hix\x00\x0f\xff\xff"))
 	f.Add([]byte("d\x00\x00\x00\x00p\x00\x00\x00\x0b{\"Index\":0}"))
@@ -86,20 +86,20 @@ func FuzzReceive(f *testing.F) {
 			k, data, err := c.Receive()
 			if err != nil {
 				if len(rest) >= 5 && binary.BigEndian.Uint32(rest[1:]) <= uint32(min(len(rest)-5, maxFrame)) {
-					t.Fatalf("%v at %x", err, rest[:5])
+					t.Fatalf("Receive = %v for the frame header %x", err, rest[:5])
 				}
 				return
 			}
 			if len(data) > maxFrame || len(rest) < 5+len(data) || byte(k) != rest[0] || !bytes.Equal(data, rest[5:][:len(data)]) {
-				t.Fatalf("frame %q of %d bytes at %x", k, len(data), rest)
+				t.Fatalf("Receive = frame %q of %d bytes for %x", k, len(data), rest)
 			}
 			rest = rest[5+len(data):]
 		}
 	})
 }
 
-// FuzzConfig reads what the host hands in: what the guest understands of it, it would hand
-// in again.
+// FuzzConfig checks that encoding a decoded configuration and decoding it again returns the
+// same value.
 func FuzzConfig(f *testing.F) {
 	for _, c := range []Config{
 		{},
@@ -122,10 +122,10 @@ func FuzzConfig(f *testing.F) {
 		}
 		out, err := json.Marshal(&c)
 		if err != nil {
-			t.Fatalf("%+v: %v", c, err)
+			t.Fatalf("Marshal(%+v) = %v", c, err)
 		}
 		if err := json.Unmarshal(out, &again); err != nil || !reflect.DeepEqual(c, again) {
-			t.Fatalf("%s came back as %+v, %v, want %+v", out, again, err, c)
+			t.Fatalf("Unmarshal(%s) = %+v, %v, want %+v", out, again, err, c)
 		}
 	})
 }
