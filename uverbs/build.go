@@ -91,6 +91,11 @@ func (f *File) Ioctl(req *Request) error {
 			return err
 		}
 	}
+	return f.run(req)
+}
+
+// run gives a request to the kernel that agrees with the declaration of its method.
+func (f *File) run(req *Request) error {
 	req.clearOutputs()
 	if err := f.t.Ioctl(req); err != nil {
 		req.clearOutputs()

@@ -219,7 +219,7 @@ func calls() []call {
 		{"QueryQP", func(f *File, o *objects) error { _, err := f.QueryQP(o.qp.Handle, 1); return err }},
 		{"ModifyQP", func(f *File, o *objects) error {
 			const state, pkey, port, access = 1 << 0, 1 << 4, 1 << 5, 1 << 3 // IB_QP_...
-			return f.ModifyQP(&abi.UverbsModifyQP{QPHandle: o.qp.Handle, AttrMask: state | pkey | port | access, QPState: 1, PortNum: 1}, Driver{})
+			return f.ModifyQP(&abi.UverbsModifyQP{QPHandle: o.qp.Handle, AttrMask: state | pkey | port | access, QPState: 1, PortNum: 1})
 		}},
 		{"ModifyQPEx", func(f *File, o *objects) error {
 			return f.ModifyQPEx(&abi.UverbsExModifyQP{Base: abi.UverbsModifyQP{QPHandle: o.qp.Handle, AttrMask: 1, QPState: 6}}, Driver{})

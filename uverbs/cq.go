@@ -45,13 +45,10 @@ func (f *File) CreateCQ(cfg CQConfig, drv Driver) (CQ, error) {
 
 // DestroyCQ destroys a completion queue (UVERBS_METHOD_CQ_DESTROY). One that is
 // in use gives EBUSY. The kernel drops the events of the CQ that nobody has read.
-func (f *File) DestroyCQ(cq uint32) error {
-	req := newRequest(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY)
-	defer req.free()
-	req.add(handle(abi.UVERBS_ATTR_DESTROY_CQ_HANDLE, cq))
-	req.out(abi.UVERBS_ATTR_DESTROY_CQ_RESP, abi.Size[abi.UverbsDestroyCQResp]())
-	return f.Ioctl(&req.Request)
-}
+func (f *File) DestroyCQ(cq uint32) error { return destroyCQ.run(f, cq) }
+
+var destroyCQ = prepareDestroy[abi.UverbsDestroyCQResp](abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY,
+	abi.UVERBS_ATTR_DESTROY_CQ_HANDLE, abi.UVERBS_ATTR_DESTROY_CQ_RESP)
 
 // ResizeCQ changes the size of a completion queue and returns the new one
 // (IB_USER_VERBS_CMD_RESIZE_CQ). Fewer entries than there are completions give
@@ -112,11 +109,17 @@ type reqNotifyCQ struct {
 	cmd abi.UverbsReqNotifyCQ
 }
 
-// NewNotifier prepares the commands for a completion queue
-// (IB_USER_VERBS_CMD_REQ_NOTIFY_CQ).
+// NewNotifier returns a Notifier for a completion queue.
 func (f *File) NewNotifier(cq uint32) *Notifier {
+	n := new(Notifier)
+	n.Init(f, cq)
+	return n
+}
+
+// Init prepares the commands for a completion queue (IB_USER_VERBS_CMD_REQ_NOTIFY_CQ).
+func (n *Notifier) Init(f *File, cq uint32) {
 	hdr := abi.UverbsCmdHdr{Command: abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, InWords: uint16(abi.Size[reqNotifyCQ]() / 4)}
-	return &Notifier{
+	*n = Notifier{
 		f:         f,
 		next:      reqNotifyCQ{hdr, abi.UverbsReqNotifyCQ{CQHandle: cq}},
 		solicited: reqNotifyCQ{hdr, abi.UverbsReqNotifyCQ{CQHandle: cq, SolicitedOnly: 1}},

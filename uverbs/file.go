@@ -131,7 +131,8 @@ func (f *File) closeEvents() error {
 	return errors.Join(errs...)
 }
 
-// Mapping is memory that the process shares with the device's driver.
+// Mapping is memory that the process shares with the device's driver. It must not be
+// copied while it is open.
 type Mapping struct {
 	f    *File
 	b    []byte // nil once it is closed
@@ -140,27 +141,36 @@ type Mapping struct {
 	prev, next *Mapping // of the file's
 }
 
-// Mmap maps length bytes of the device at an offset that a command's answer
-// named.
+// Mmap maps length bytes of the device at an offset that a command's answer named.
 func (f *File) Mmap(offset int64, length int) (*Mapping, error) {
+	m := new(Mapping)
+	if err := m.Map(f, offset, length); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Map is Mmap into a Mapping of the caller's, a new one or a closed one: a queue that
+// holds its Mapping needs one allocation less.
+func (m *Mapping) Map(f *File, offset int64, length int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed.Load() {
-		return nil, net.ErrClosed
+		return net.ErrClosed
 	}
 	b, err := f.t.Mmap(offset, length)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := &Mapping{f: f, b: b, leak: leak.Track("mapping", f.info.Name), next: f.mappings}
+	*m = Mapping{f: f, b: b, leak: leak.Track("mapping", f.info.Name), next: f.mappings}
 	if m.next != nil {
 		m.next.prev = m
 	}
 	f.mappings = m
-	return m, nil
+	return nil
 }
 
-// Bytes returns the memory. It must not be touched after Close of the Mapping;
+// Bytes returns the memory, nil if the Mapping is not open. It must not be touched after Close of the Mapping;
 // after Close of the File it holds zeros and whatever the process stores there.
 func (m *Mapping) Bytes() []byte { return m.b }
 

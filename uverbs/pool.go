@@ -3,6 +3,7 @@
 package uverbs
 
 import (
+	"encoding/binary"
 	"sync"
 
 	"purerdma/abi"
@@ -55,7 +56,11 @@ func (p *pooled) in(id uint16, b []byte) {
 }
 
 // number passes a number of 64 bits, or a constant of an enum.
-func (p *pooled) number(id uint16, v uint64) { p.in(id, abi.Bytes(&v)) }
+func (p *pooled) number(id uint16, v uint64) {
+	buf := p.take(8)
+	binary.NativeEndian.PutUint64(buf, v)
+	p.add(Attr{ID: id, Kind: AttrIn, Buf: buf})
+}
 
 // out has n bytes filled, which it returns.
 func (p *pooled) out(id uint16, n int) []byte {

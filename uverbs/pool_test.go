@@ -73,7 +73,7 @@ func TestConnectionAllocates(t *testing.T) {
 			_, err := f.CreateQP(QPConfig{Type: abi.IB_UVERBS_QPT_RC}, Driver{})
 			return err
 		},
-		"ModifyQP":  func() error { return f.ModifyQP(&abi.UverbsModifyQP{QPHandle: 1}, Driver{}) },
+		"ModifyQP":  func() error { return f.ModifyQP(&abi.UverbsModifyQP{QPHandle: 1}) },
 		"DestroyQP": func() error { return f.DestroyQP(1) },
 		"CreateCQ": func() error {
 			_, err := f.CreateCQ(CQConfig{Entries: 1}, Driver{})

@@ -89,23 +89,28 @@ func (f *File) OpenQP(xrcd, num uint32, userHandle uint64, drv Driver) (QP, erro
 }
 
 // DestroyQP destroys a queue pair (UVERBS_METHOD_QP_DESTROY).
-func (f *File) DestroyQP(qp uint32) error {
-	req := newRequest(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY)
-	defer req.free()
-	req.add(handle(abi.UVERBS_ATTR_DESTROY_QP_HANDLE, qp))
-	req.out(abi.UVERBS_ATTR_DESTROY_QP_RESP, abi.Size[abi.UverbsDestroyQPResp]())
-	return f.Ioctl(&req.Request)
-}
+func (f *File) DestroyQP(qp uint32) error { return destroyQP.run(f, qp) }
+
+var destroyQP = prepareDestroy[abi.UverbsDestroyQPResp](abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY,
+	abi.UVERBS_ATTR_DESTROY_QP_HANDLE, abi.UVERBS_ATTR_DESTROY_QP_RESP)
 
 // ModifyQP changes attributes of a queue pair (IB_USER_VERBS_CMD_MODIFY_QP).
 // cmd.AttrMask says which.
-func (f *File) ModifyQP(cmd *abi.UverbsModifyQP, drv Driver) error {
-	req := newRequest(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE)
-	defer req.free()
-	req.number(abi.UVERBS_ATTR_WRITE_CMD, abi.IB_USER_VERBS_CMD_MODIFY_QP)
-	req.in(abi.UVERBS_ATTR_CORE_IN, abi.Bytes(cmd))
-	req.Attrs = drv.append(req.Attrs)
-	return f.Ioctl(&req.Request)
+func (f *File) ModifyQP(cmd *abi.UverbsModifyQP) error {
+	req := modifyQP.get()
+	defer modifyQP.put(req)
+	req.values.cmd = *cmd
+	return f.run(&req.Request)
+}
+
+var modifyQP = prepare(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE, func(v *modifyQPValues) []Attr {
+	v.code = abi.IB_USER_VERBS_CMD_MODIFY_QP
+	return []Attr{in(abi.UVERBS_ATTR_WRITE_CMD, &v.code), in(abi.UVERBS_ATTR_CORE_IN, &v.cmd)}
+})
+
+type modifyQPValues struct {
+	code uint64
+	cmd  abi.UverbsModifyQP
 }
 
 // ModifyQPEx is ModifyQP with a limit of the rate, for IB_QP_RATE_LIMIT
@@ -164,7 +169,7 @@ func (f *File) post(command uint32, cmd []byte, n int) (int, error) {
 
 // Doorbell makes a driver look at the send queue of one queue pair, by write(2)
 // of a command that posts an empty list and was prepared once. It allocates
-// nothing and may be used concurrently.
+// nothing and may be used concurrently. It must not be copied after Init.
 type Doorbell struct {
 	f   *File
 	cmd postSend
@@ -179,10 +184,16 @@ type postSend struct {
 	cmd abi.UverbsPostSend
 }
 
-// NewDoorbell prepares the command for a queue pair
-// (IB_USER_VERBS_CMD_POST_SEND).
+// NewDoorbell returns a Doorbell for a queue pair.
 func (f *File) NewDoorbell(qp uint32) *Doorbell {
-	d := &Doorbell{f: f}
+	d := new(Doorbell)
+	d.Init(f, qp)
+	return d
+}
+
+// Init prepares the command for a queue pair (IB_USER_VERBS_CMD_POST_SEND).
+func (d *Doorbell) Init(f *File, qp uint32) {
+	d.f = f
 	d.cmd = postSend{
 		hdr: abi.UverbsCmdHdr{
 			Command:  abi.IB_USER_VERBS_CMD_POST_SEND,
@@ -192,7 +203,6 @@ func (f *File) NewDoorbell(qp uint32) *Doorbell {
 		// The kernel checks wqe_size before it sees that there are none.
 		cmd: abi.UverbsPostSend{Response: abi.NewPointer(&d.resp), QPHandle: qp, WQESize: uint32(abi.Size[abi.UverbsSendWR]())},
 	}
-	return d
 }
 
 // Ring makes the driver look at the send queue.

@@ -88,7 +88,7 @@ func TestReuse(t *testing.T) {
 					return
 				}
 				cmd := abi.UverbsModifyQP{QPHandle: n, AttrMask: n, DestQPNum: n}
-				if err := f.ModifyQP(&cmd, Driver{In: abi.Bytes(&n)}); err != nil {
+				if err := f.ModifyQP(&cmd); err != nil {
 					t.Errorf("ModifyQP %d: %v", n, err)
 					return
 				}

@@ -58,7 +58,7 @@ func (q *QP) modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	}
 	rate := mask&provider.QPAttrRateLimit != 0
 	if !rate && q.nextECE == 0 {
-		return q.file.ModifyQP(&cmd, uverbs.Driver{})
+		return q.file.ModifyQP(&cmd)
 	}
 	ex := abi.UverbsExModifyQP{Base: cmd}
 	if rate {

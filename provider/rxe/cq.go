@@ -20,7 +20,7 @@ import (
 type cq struct {
 	file   *uverbs.File
 	handle uint32
-	notify *uverbs.Notifier
+	notify uverbs.Notifier
 	leak   *leak.Entry
 
 	windows *windows // the context's
@@ -34,6 +34,7 @@ type cq struct {
 	mu       sync.Mutex // beside the ring: everything below
 	ring     ring.Ring
 	mapping  *uverbs.Mapping // nil after Close
+	first    uverbs.Mapping  // the mapping of a CQ that was not resized
 	consumer uint32
 	broken   error // why the ring is not the kernel's
 }
@@ -53,21 +54,16 @@ func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, r, err := mapQueue(c.File, resp.MI, abi.Size[abi.UverbsWC]())
-	if err != nil {
+	q := &cq{file: c.File, handle: k.Handle, windows: &c.windows}
+	q.mapping = &q.first
+	if q.ring, err = mapQueue(c.File, q.mapping, resp.MI, abi.Size[abi.UverbsWC]()); err != nil {
 		c.File.DestroyCQ(k.Handle)
 		return nil, err
 	}
-	return &cq{
-		file:     c.File,
-		handle:   k.Handle,
-		notify:   c.File.NewNotifier(k.Handle),
-		leak:     leak.Track("rxe CQ", c.File.Info().Name),
-		windows:  &c.windows,
-		ring:     r,
-		mapping:  m,
-		consumer: r.LoadConsumer(),
-	}, nil
+	q.consumer = q.ring.LoadConsumer()
+	q.notify.Init(c.File, k.Handle)
+	q.leak = leak.Track("rxe CQ", c.File.Info().Name)
+	return q, nil
 }
 
 func (c *cq) Handle() uint32 { return c.handle }
@@ -157,7 +153,8 @@ func (c *cq) Resize(entries int) error {
 	if _, err := c.file.ResizeCQ(c.handle, uint32(entries), uverbs.Driver{Out: abi.Bytes(&resp)}); err != nil {
 		return err
 	}
-	m, r, err := mapQueue(c.file, resp.MI, abi.Size[abi.UverbsWC]())
+	m := new(uverbs.Mapping)
+	r, err := mapQueue(c.file, m, resp.MI, abi.Size[abi.UverbsWC]())
 	if err != nil {
 		// What is mapped is no longer filled.
 		c.broken = fmt.Errorf("completion queue was lost while it was resized: %w", err)

@@ -77,13 +77,12 @@ func (c *Context) Features() provider.Features {
 
 // mapQueue maps a queue that the kernel made and checks its layout: minSlot is
 // what will be touched of a slot.
-func mapQueue(f *uverbs.File, mi abi.RxeMminfo, minSlot int) (*uverbs.Mapping, ring.Ring, error) {
-	m, err := f.Mmap(int64(mi.Offset), int(mi.Size))
-	if err != nil {
-		return nil, ring.Ring{}, fmt.Errorf("map queue: %w", err)
+func mapQueue(f *uverbs.File, m *uverbs.Mapping, mi abi.RxeMminfo, minSlot int) (ring.Ring, error) {
+	if err := m.Map(f, int64(mi.Offset), int(mi.Size)); err != nil {
+		return ring.Ring{}, fmt.Errorf("map queue: %w", err)
 	}
 	if len(m.Bytes()) < abi.Size[abi.RxeQueueBuf]() {
-		return nil, ring.Ring{}, errors.Join(ring.ErrLayout, m.Close())
+		return ring.Ring{}, errors.Join(ring.ErrLayout, m.Close())
 	}
 	buf := abi.View[abi.RxeQueueBuf](m.Bytes())
 	r, err := ring.New(m.Bytes(), ring.Layout{
@@ -95,7 +94,7 @@ func mapQueue(f *uverbs.File, mi abi.RxeMminfo, minSlot int) (*uverbs.Mapping, r
 		MinSlot:  minSlot,
 	})
 	if err != nil {
-		return nil, ring.Ring{}, errors.Join(err, m.Close())
+		return ring.Ring{}, errors.Join(err, m.Close())
 	}
-	return m, r, nil
+	return r, nil
 }

@@ -29,7 +29,7 @@ type qp struct {
 	handle uint32
 	num    uint32
 	cap    provider.QPCap
-	bell   *uverbs.Doorbell
+	bell   uverbs.Doorbell
 	leak   *leak.Entry
 
 	windows *windows // the context's
@@ -84,10 +84,10 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 		srq:    cfg.SRQ != nil,
 		handle: k.Handle,
 		num:    k.Num,
-		bell:   c.File.NewDoorbell(k.Handle),
 
 		windows: &c.windows,
 	}
+	q.bell.Init(c.File, k.Handle)
 	q.sq.all = ops
 	q.sq.ops.Store(uint32(ops))
 	if err := q.mapQueues(&resp, k.Cap); err != nil {
@@ -116,7 +116,7 @@ func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
 	// An atomic write has 8 bytes there in any case.
 	sendSlot := sendHeader + max(q.cap.SendSGE*abi.Size[abi.RxeSGE](), q.cap.Inline, 8)
 	var err error
-	if q.sq.mapping, q.sq.ring, err = mapQueue(q.file, resp.SQMI, sendSlot); err != nil {
+	if q.sq.ring, err = mapQueue(q.file, &q.sq.mapping, resp.SQMI, sendSlot); err != nil {
 		return fmt.Errorf("send queue: %w", err)
 	}
 	q.sq.producer = q.sq.ring.LoadProducer()
@@ -153,7 +153,7 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 		return net.ErrClosed
 	}
 	cmd := provider.ModifyCommand(q.handle, attr, mask)
-	if err := q.file.ModifyQP(&cmd, uverbs.Driver{}); err != nil {
+	if err := q.file.ModifyQP(&cmd); err != nil {
 		return err
 	}
 	if mask&provider.QPAttrMaxRdAtomic != 0 {
@@ -217,5 +217,5 @@ func (q *qp) Close() error {
 	if q.srq {
 		return q.sq.mapping.Close()
 	}
-	return q.file.ClosePair(q.sq.mapping, q.rq.mapping)
+	return q.file.ClosePair(&q.sq.mapping, q.rq.mapping)
 }

@@ -21,13 +21,18 @@ type recvQueue struct {
 	mu       sync.Mutex // beside the ring: everything below, and the ring's slots
 	ring     ring.Ring
 	mapping  *uverbs.Mapping // nil if the QP has an SRQ in its place
+	first    uverbs.Mapping  // the mapping of a queue that was not resized
 	producer uint32
 	maxSGE   int
 }
 
 // open maps the queue.
 func (rq *recvQueue) open(f *uverbs.File, mi abi.RxeMminfo, maxSGE int) error {
-	m, r, err := mapQueue(f, mi, recvHeader+maxSGE*abi.Size[abi.RxeSGE]())
+	m := &rq.first
+	if rq.mapping != nil {
+		m = new(uverbs.Mapping) // the caller closes the old one
+	}
+	r, err := mapQueue(f, m, mi, recvHeader+maxSGE*abi.Size[abi.RxeSGE]())
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
 func (q *qp) flushRecv() error {
 	attr := provider.QPAttr{State: provider.QPErr}
 	cmd := provider.ModifyCommand(q.handle, &attr, provider.QPAttrState)
-	return q.file.ModifyQP(&cmd, uverbs.Driver{})
+	return q.file.ModifyQP(&cmd)
 }
 
 // receivable returns why no receive may be posted, or nil.

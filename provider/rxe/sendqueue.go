@@ -23,7 +23,7 @@ const sendHeader = 208
 type sendQueue struct {
 	mu        sync.Mutex // beside the ring: everything below, and the ring's slots
 	ring      ring.Ring
-	mapping   *uverbs.Mapping
+	mapping   uverbs.Mapping
 	producer  uint32         // the next slot to build in
 	published uint32         // the next slot as the kernel knows it
 	changes   []windowChange // of the requests from published to producer

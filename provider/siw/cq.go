@@ -29,6 +29,7 @@ type cq struct {
 	mu      sync.Mutex // beside the slots: everything below
 	slots   ring.Slots
 	mapping *uverbs.Mapping // nil after Close
+	memory  uverbs.Mapping  // what mapping points to
 	get     uint32          // counts the completions taken
 	aside   aside
 }
@@ -59,7 +60,8 @@ func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 
 func (c *cq) mapSlots(resp *abi.SiwUrespCreateCQ) error {
 	size := abi.Size[abi.SiwCQE]()
-	m, s, err := mapSlots(c.file, resp.CQKey, resp.NumCQE, size, abi.Size[abi.SiwCQCtrl]())
+	m := &c.memory
+	s, err := mapSlots(c.file, m, resp.CQKey, resp.NumCQE, size, abi.Size[abi.SiwCQCtrl]())
 	if err != nil {
 		return err
 	}

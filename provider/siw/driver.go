@@ -77,21 +77,20 @@ func (c *Context) CreateAH(*provider.AHConfig) (provider.AH, error) {
 }
 
 // mapSlots maps a queue of n slots that the kernel made, and more bytes after it.
-func mapSlots(f *uverbs.File, key uint64, n uint32, size, more int) (*uverbs.Mapping, ring.Slots, error) {
+func mapSlots(f *uverbs.File, m *uverbs.Mapping, key uint64, n uint32, size, more int) (ring.Slots, error) {
 	// SIW_INVAL_UOBJ_KEY is no sign of anything: it is an offset that the kernel gives
 	// to a queue as well, and where there is no queue it fails the command.
 	if n == 0 || n > maxSlots || key > 1<<62 {
-		return nil, ring.Slots{}, fmt.Errorf("%w: %d slots, mapped by %#x", ring.ErrLayout, n, key)
+		return ring.Slots{}, fmt.Errorf("%w: %d slots, mapped by %#x", ring.ErrLayout, n, key)
 	}
-	m, err := f.Mmap(int64(key), int(n)*size+more)
-	if err != nil {
-		return nil, ring.Slots{}, fmt.Errorf("map queue: %w", err)
+	if err := m.Map(f, int64(key), int(n)*size+more); err != nil {
+		return ring.Slots{}, fmt.Errorf("map queue: %w", err)
 	}
 	s, err := ring.NewSlots(m.Bytes(), n, size, wordAt)
 	if err != nil {
-		return nil, ring.Slots{}, errors.Join(err, m.Close())
+		return ring.Slots{}, errors.Join(err, m.Close())
 	}
-	return m, s, nil
+	return s, nil
 }
 
 // maxSlots bounds what is mapped on the kernel's word. The largest queue of siw is

@@ -21,7 +21,7 @@ type qp struct {
 	handle uint32
 	num    uint32
 	cap    provider.QPCap
-	bell   *uverbs.Doorbell
+	bell   uverbs.Doorbell
 	leak   *leak.Entry
 
 	state  atomic.Uint32 // provider.QPState
@@ -67,7 +67,8 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 		return nil, err
 	}
 	c.closing.wait(k.Num)
-	q := &qp{ctx: c, handle: k.Handle, num: k.Num, bell: c.File.NewDoorbell(k.Handle)}
+	q := &qp{ctx: c, handle: k.Handle, num: k.Num}
+	q.bell.Init(c.File, k.Handle)
 	q.sq.signalAll = cfg.SignalAll
 	var ok1, ok2 bool
 	q.sq.cq, ok1 = cfg.SendCQ.(*cq)
@@ -158,7 +159,7 @@ func (q *qp) modify(attr *provider.QPAttr, mask provider.QPAttrMask) (flushed bo
 		}
 	}
 	cmd := provider.ModifyCommand(q.handle, attr, mask)
-	if err := q.ctx.File.ModifyQP(&cmd, uverbs.Driver{}); err != nil {
+	if err := q.ctx.File.ModifyQP(&cmd); err != nil {
 		return false, err
 	}
 	if mask&provider.QPAttrState == 0 {
@@ -241,8 +242,8 @@ func (q *qp) Close() error {
 		q.rq.cq.clean(q.num)
 	}
 	q.leak.Done()
-	if q.rq.mapping == nil {
+	if q.rq.mapping.Bytes() == nil {
 		return q.sq.mapping.Close()
 	}
-	return q.ctx.File.ClosePair(q.sq.mapping, q.rq.mapping)
+	return q.ctx.File.ClosePair(&q.sq.mapping, &q.rq.mapping)
 }

@@ -20,7 +20,7 @@ type recvQueue struct {
 
 	mu      sync.Mutex // beside the slots: everything below
 	slots   ring.Slots
-	mapping *uverbs.Mapping // nil if there is no such queue
+	mapping uverbs.Mapping // not open if there is no such queue
 	put     uint32          // counts the receives posted
 	maxSGE  int
 	spare   uint32 // slots that stay empty: none of an SRQ, which is not flushed
@@ -28,11 +28,11 @@ type recvQueue struct {
 
 // open maps the queue.
 func (rq *recvQueue) open(f *uverbs.File, key uint64, n uint32, maxSGE int) error {
-	m, s, err := mapSlots(f, key, n, abi.Size[abi.SiwRQE](), 0)
+	s, err := mapSlots(f, &rq.mapping, key, n, abi.Size[abi.SiwRQE](), 0)
 	if err != nil {
 		return err
 	}
-	rq.mapping, rq.slots, rq.maxSGE = m, s, min(maxSGE, abi.SIW_MAX_SGE)
+	rq.slots, rq.maxSGE = s, min(maxSGE, abi.SIW_MAX_SGE)
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (q *qp) receivable() error {
 	if err := q.usable(); err != nil {
 		return err
 	}
-	if q.rq.mapping == nil {
+	if q.rq.mapping.Bytes() == nil {
 		return errNoRecvQueue
 	}
 	switch s := q.State(); s {
@@ -125,7 +125,7 @@ func (rq *recvQueue) post(wr *provider.RecvWR) error {
 // sweep completes, as flushed, what the kernel has left in the queue and will not
 // look at again. The caller holds the lock.
 func (rq *recvQueue) sweep(qp uint32) bool {
-	if rq.mapping == nil {
+	if rq.mapping.Bytes() == nil {
 		return false
 	}
 	first := oldest(&rq.slots, rq.put)

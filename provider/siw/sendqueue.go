@@ -24,7 +24,7 @@ type sendQueue struct {
 
 	mu        sync.Mutex // beside the slots: everything below
 	slots     ring.Slots
-	mapping   *uverbs.Mapping
+	mapping   uverbs.Mapping
 	put       uint32   // counts the requests built
 	published uint32   // counts those that the kernel may see
 	words     []uint32 // the control words of the requests from published to put
@@ -34,11 +34,11 @@ type sendQueue struct {
 
 // open maps the queue.
 func (sq *sendQueue) open(f *uverbs.File, resp *abi.SiwUrespCreateQP, maxSGE int) error {
-	m, s, err := mapSlots(f, resp.SQKey, resp.NumSQE, abi.Size[abi.SiwSQE](), 0)
+	s, err := mapSlots(f, &sq.mapping, resp.SQKey, resp.NumSQE, abi.Size[abi.SiwSQE](), 0)
 	if err != nil {
 		return err
 	}
-	sq.mapping, sq.slots, sq.maxSGE = m, s, min(maxSGE, abi.SIW_MAX_SGE)
+	sq.slots, sq.maxSGE = s, min(maxSGE, abi.SIW_MAX_SGE)
 	sq.ord = -1
 	return nil
 }

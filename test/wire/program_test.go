@@ -227,7 +227,7 @@ func pingpong(f *uverbs.File, typ uint8, shared bool) error {
 func transitions(f *uverbs.File, qp uverbs.QP, typ uint8, gid abi.UverbsGIDEntry) error {
 	modify := func(a provider.QPAttr, mask provider.QPAttrMask) error {
 		cmd := provider.ModifyCommand(qp.Handle, &a, mask)
-		return f.ModifyQP(&cmd, uverbs.Driver{})
+		return f.ModifyQP(&cmd)
 	}
 	const state = provider.QPAttrState
 	if typ == abi.IB_UVERBS_QPT_UD {

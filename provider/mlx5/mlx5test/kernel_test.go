@@ -236,7 +236,7 @@ func TestRefused(t *testing.T) {
 		{QPState: 9, AttrMask: attrState},
 	} {
 		m.QPHandle = qp.Handle
-		if err := r.f.ModifyQP(&m, uverbs.Driver{}); !errors.Is(err, syscall.EINVAL) {
+		if err := r.f.ModifyQP(&m); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("Modify %+v: %v", m, err)
 		}
 	}

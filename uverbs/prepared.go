@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uverbs
+
+import (
+	"fmt"
+	"sync"
+)
+
+// prepared is a request of which only values change between uses: handles, and the inputs
+// and answers in values. Its attributes are made once, and compared once with the
+// declaration of its method. A connection makes several such requests.
+type prepared[V any] struct {
+	Request
+	values V
+}
+
+// preparedPool has the prepared requests of one kind.
+type preparedPool[V any] struct{ pool sync.Pool }
+
+// prepare returns the pool of a request whose attributes name fields of the values.
+func prepare[V any](object, method uint16, attrs func(*V) []Attr) *preparedPool[V] {
+	p := new(preparedPool[V])
+	p.pool.New = func() any {
+		req := &prepared[V]{Request: Request{Object: object, Method: method}}
+		req.Attrs = attrs(&req.values)
+		if err := MethodOf(object, method).Check(&req.Request); err != nil {
+			panic(fmt.Sprintf("uverbs: %v", err))
+		}
+		return req
+	}
+	return p
+}
+
+// get returns a request with the values of an earlier use. put follows.
+func (p *preparedPool[V]) get() *prepared[V] { return p.pool.Get().(*prepared[V]) }
+
+func (p *preparedPool[V]) put(req *prepared[V]) { p.pool.Put(req) }
+
+// destroyPool has the requests that destroy an object and are answered by an R.
+type destroyPool[R any] struct{ *preparedPool[R] }
+
+func prepareDestroy[R any](object, method, handleID, respID uint16) destroyPool[R] {
+	return destroyPool[R]{prepare(object, method, func(resp *R) []Attr {
+		return []Attr{handle(handleID, 0), out(respID, resp)}
+	})}
+}
+
+// run destroys the object with a handle.
+func (p destroyPool[R]) run(f *File, h uint32) error {
+	req := p.get()
+	defer p.put(req)
+	req.Attrs[0].Value = uint64(h)
+	return f.run(&req.Request)
+}
