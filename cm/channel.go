@@ -28,7 +28,7 @@ import (
 type EventChannel struct {
 	file *ucma.File
 	host *verbs.Host
-	turn chan struct{} // held from fetching an event until its transition is done
+	turn cdev.Turn // held from fetching an event until its transition is done
 
 	mu      sync.Mutex
 	ids     map[uint64]*ID // by uid, theirs and their memberships'; nil after Close
@@ -64,7 +64,9 @@ func openCM(host *verbs.Host) (*ucma.File, error) {
 }
 
 func newEventChannel(file *ucma.File, host *verbs.Host) *EventChannel {
-	return &EventChannel{file: file, host: host, turn: make(chan struct{}, 1), ids: map[uint64]*ID{}}
+	ch := &EventChannel{file: file, host: host, ids: map[uint64]*ID{}}
+	ch.turn.Init()
+	return ch
 }
 
 // Next returns the next event, waiting for one if there is none
@@ -140,16 +142,10 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 	cdev.NeedContext(ctx)
 	// The turn keeps transitions in the order of the events, whoever fetches
 	// them.
-	select {
-	case ch.turn <- struct{}{}:
-	default:
-		select {
-		case ch.turn <- struct{}{}:
-		case <-ctx.Done():
-			return nil, cdev.ContextError(ctx)
-		}
+	if err := ch.turn.Take(ctx); err != nil {
+		return nil, err
 	}
-	defer func() { <-ch.turn }()
+	defer ch.turn.Give()
 	raw := rawEvents.Get().(*ucma.Event)
 	defer rawEvents.Put(raw)
 	if err := ch.file.ReadEvent(ctx, raw); err != nil {

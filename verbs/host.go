@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -44,7 +45,7 @@ type Host struct {
 	traced uverbs.Kernel // Kernel or its default, with tracing. Set by once
 
 	mu   sync.Mutex
-	open map[string]*shared // by name
+	open []*shared // newest first: an older device may have had the same name, and another one now
 }
 
 var defaultHost = sync.OnceValue(func() *Host {
@@ -140,11 +141,13 @@ func (h *Host) openLocked(info DeviceInfo) (*Device, error) {
 	if err != nil {
 		return nil, &OpError{Op: "open", Object: info.Name, Err: fileLimitError(err)}
 	}
-	if h.open == nil {
-		h.open = make(map[string]*shared)
-	}
-	h.open[info.Name] = s
+	h.open = slices.Insert(h.open, 0, s)
 	return &Device{shared: s}, nil
+}
+
+// forget takes a device off the list of the open ones. The caller holds the lock.
+func (h *Host) forget(s *shared) {
+	h.open = slices.DeleteFunc(h.open, func(o *shared) bool { return o == s })
 }
 
 func (h *Host) newShared(info DeviceInfo) (*shared, error) {

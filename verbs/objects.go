@@ -10,9 +10,14 @@ import "sync"
 type objects struct {
 	mu     sync.Mutex
 	last   uint64
-	all    map[uint64]any
-	making map[uint64]struct{} // objects whose creation has not returned
-	change sync.Cond           // broadcast when making shrinks
+	all    map[uint64]entry
+	change sync.Cond // broadcast when an object is made, or is gone
+}
+
+// entry is an object of a device.
+type entry struct {
+	object any
+	made   bool // its creation has returned
 }
 
 // add assigns an object its handle, before the kernel creates it. made or remove follows.
@@ -20,21 +25,19 @@ func (o *objects) add(object any) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
-		o.all = make(map[uint64]any)
-		o.making = make(map[uint64]struct{})
+		o.all = make(map[uint64]entry)
 		o.change.L = &o.mu
 	}
 	o.last++
-	o.all[o.last] = object
-	o.making[o.last] = struct{}{}
+	o.all[o.last] = entry{object: object}
 	return o.last
 }
 
 // made marks the object as complete, so that others may use it.
-func (o *objects) made(handle uint64) {
+func (o *objects) made(handle uint64, object any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.making, handle)
+	o.all[handle] = entry{object, true}
 	o.change.Broadcast()
 }
 
@@ -42,7 +45,6 @@ func (o *objects) remove(handle uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.all, handle)
-	delete(o.making, handle)
 	if o.change.L != nil {
 		o.change.Broadcast()
 	}
@@ -52,7 +54,7 @@ func (o *objects) remove(handle uint64) {
 func (o *objects) find(handle uint64) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.all[handle]
+	return o.all[handle].object
 }
 
 // cqsOf returns the CQs of a channel.
@@ -60,8 +62,8 @@ func (o *objects) cqsOf(ch *CompChannel) []*CQ {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var cqs []*CQ
-	for _, object := range o.all {
-		if cq, ok := object.(*CQ); ok && cq.ch == ch {
+	for _, e := range o.all {
+		if cq, ok := e.object.(*CQ); ok && cq.ch == ch {
 			cqs = append(cqs, cq)
 		}
 	}
@@ -74,8 +76,8 @@ func (o *objects) findMade(handle uint64) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
-		if _, making := o.making[handle]; !making {
-			return o.all[handle]
+		if e := o.all[handle]; e.object == nil || e.made {
+			return e.object
 		}
 		o.change.Wait()
 	}

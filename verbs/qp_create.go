@@ -82,7 +82,7 @@ func (q *QP) create(cfg *QPConfig) error {
 	}
 	q.p = k
 	q.leak = leak.Track("QP", p.dev.info.Name)
-	p.dev.objects.made(q.handle)
+	p.dev.objects.made(q.handle, q)
 	return nil
 }
 
@@ -99,26 +99,25 @@ type parentOf struct {
 	kind kind
 }
 
-// parents returns the parents of the QP other than its PD, and their number. A CQ counts each queue
-// of the QP.
-func (q *QP) parents() (p [4]parentOf, n int) {
-	add := func(o parent, k kind) {
-		p[n] = parentOf{o, k}
-		n++
-	}
+// maxParents is the largest number of parents that a QP has besides its PD.
+const maxParents = 4
+
+// parents appends the parents of the QP other than its PD to list. A CQ counts each queue of
+// the QP.
+func (q *QP) parents(list []parentOf) []parentOf {
 	if q.sendCQ != nil {
-		add(q.sendCQ, kindSendQueue)
+		list = append(list, parentOf{q.sendCQ, kindSendQueue})
 	}
 	if q.recvCQ != nil {
-		add(q.recvCQ, kindRecvQueue)
+		list = append(list, parentOf{q.recvCQ, kindRecvQueue})
 	}
 	if q.srq != nil {
-		add(q.srq, kindQP)
+		list = append(list, parentOf{q.srq, kindQP})
 	}
 	if q.xrcd != nil {
-		add(q.xrcd, kindQP)
+		list = append(list, parentOf{q.xrcd, kindQP})
 	}
-	return p, n
+	return list
 }
 
 // useParents counts the QP as a user of its parents.
@@ -126,8 +125,8 @@ func (q *QP) useParents() error {
 	if err := q.pd.attach(kindQP); err != nil {
 		return err
 	}
-	parents, n := q.parents()
-	for i, p := range parents[:n] {
+	parents := q.parents(make([]parentOf, 0, maxParents))
+	for i, p := range parents {
 		if err := p.add(p.kind); err != nil {
 			return errors.Join(err, drop(parents[:i]), q.pd.detach(kindQP))
 		}
@@ -137,8 +136,7 @@ func (q *QP) useParents() error {
 
 // dropParents is the inverse of useParents.
 func (q *QP) dropParents() error {
-	parents, n := q.parents()
-	return errors.Join(drop(parents[:n]), q.pd.detach(kindQP))
+	return errors.Join(drop(q.parents(make([]parentOf, 0, maxParents))), q.pd.detach(kindQP))
 }
 
 // holdParents is bridge.Vendor.Hold.
@@ -155,18 +153,19 @@ func holdParents(pd *PD, cq *CQ, srq *SRQ) (drop, retry func() error, err error)
 
 // drop removes a QP from the count of each of its parents.
 func drop(parents []parentOf) error {
-	var err error
+	var errs error
 	for _, p := range parents {
-		err = errors.Join(err, p.drop(p.kind))
+		if err := p.drop(p.kind); err != nil {
+			errs = errors.Join(errs, err)
+		}
 	}
-	return err
+	return errs
 }
 
 // retryParents destroys the closed parents of a closed QP whose destruction has failed.
 func (q *QP) retryParents() error {
 	var err error
-	parents, n := q.parents()
-	for _, p := range parents[:n] {
+	for _, p := range q.parents(make([]parentOf, 0, maxParents)) {
 		err = errors.Join(err, p.retry())
 	}
 	return errors.Join(err, q.pd.retry())

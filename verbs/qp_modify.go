@@ -41,6 +41,9 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 
 // checkPorts checks the ports that a change names.
 func (q *QP) checkPorts(a *QPAttr, mask QPAttrMask) error {
+	if mask&(QPAttrPort|QPAttrAV|QPAttrAltPath) == 0 {
+		return nil
+	}
 	for _, p := range [...]struct {
 		of    QPAttrMask
 		field string

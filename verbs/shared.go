@@ -102,8 +102,8 @@ func (s *shared) unref() error {
 	s.host.mu.Lock()
 	s.refs--
 	last := s.refs == 0
-	if last && s.host.open[s.info.Name] == s {
-		delete(s.host.open, s.info.Name)
+	if last {
+		s.host.forget(s)
 	}
 	s.host.mu.Unlock()
 	if !last {
@@ -166,9 +166,7 @@ func (s *shared) remove() {
 		s.file.Close() // waits for the first caller
 		return
 	}
-	if s.host.open[s.info.Name] == s {
-		delete(s.host.open, s.info.Name)
-	}
+	s.host.forget(s)
 	s.host.mu.Unlock()
 	close(s.removed)
 	s.file.Close()

@@ -30,7 +30,7 @@ import (
 type File struct {
 	f    *os.File
 	rc   syscall.RawConn
-	turn chan struct{} // holds one token while somebody waits on the file
+	turn Turn // held while somebody waits on the file
 	leak *leak.Entry
 
 	closed atomic.Bool
@@ -82,7 +82,8 @@ func New(fd int, name string) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	dev := &File{f: f, rc: rc, turn: make(chan struct{}, 1), leak: leak.Track("file", name)}
+	dev := &File{f: f, rc: rc, leak: leak.Track("file", name)}
+	dev.turn.Init()
 	dev.attempt, dev.wake = dev.tryOnce, dev.Wake
 	return dev, nil
 }
@@ -121,16 +122,10 @@ func (f *File) WriteMode(b []byte, mode Mode) error {
 // deadline that passed) when ctx ends first. At most one try runs at a time. A ctx
 // that has ended already does not wait, but try is called once.
 func (f *File) Wait(ctx context.Context, try func(fd uintptr) bool) error {
-	select {
-	case f.turn <- struct{}{}:
-	default:
-		select {
-		case f.turn <- struct{}{}:
-		case <-ctx.Done():
-			return ContextError(ctx)
-		}
+	if err := f.turn.Take(ctx); err != nil {
+		return err
 	}
-	defer func() { <-f.turn }()
+	defer f.turn.Give()
 	if ctx.Err() != nil {
 		ok := false
 		if err := f.Control(func(fd uintptr) { ok = try(fd) }); err != nil {

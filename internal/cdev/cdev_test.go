@@ -208,7 +208,7 @@ func TestQueuedWaiterLeavesWithItsContext(t *testing.T) {
 	hold, release := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { var b byte; done <- f.Wait(hold, readByte(&b)) }()
-	for len(f.turn) == 0 {
+	for f.turn.users.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
