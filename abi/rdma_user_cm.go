@@ -402,11 +402,8 @@ type UcmEventResp struct {
 	ECE    UcmECE
 }
 
-// Conn returns Param as the param.conn of the C union.
-func (e *UcmEventResp) Conn() (p UcmConnParam) {
-	copy(Bytes(&p), e.Param[:])
-	return p
-}
+// Conn returns Param as the param.conn of the C union: the memory of e, not a copy.
+func (e *UcmEventResp) Conn() *UcmConnParam { return View[UcmConnParam](e.Param[:]) }
 
 // UD returns Param as the param.ud of the C union.
 func (e *UcmEventResp) UD() (p UcmUDParam) {

@@ -117,8 +117,7 @@ func (e *Event) take(raw *ucma.Event) {
 		}
 		return
 	}
-	conn := raw.Conn()
-	e.Conn = connParamFromKernel(&conn)
+	e.Conn = connParamFromKernel(raw.Conn())
 	if e.Type == EventRejected {
 		e.Conn.PrivateData = refusalData(e.ID.transport(), e.Conn.PrivateData)
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"syscall"
 
-	"purerdma/abi"
 	"purerdma/provider"
 	"purerdma/ucma"
 	"purerdma/verbs"
@@ -125,16 +124,16 @@ var opInitAttrs = func() (ops [verbs.QPErr + 1]string) {
 // InitQPAttr returns the attributes that take a QP of this ID to a state
 // (rdma_init_qp_attr(3)): for those who move a QP themselves.
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
-	var k abi.UverbsQPAttr
+	var k ucma.QPAttr
 	if err := id.initQPAttr(state, &k); err != nil {
 		return attr, mask, err
 	}
-	attr, mask = provider.AttrFromKernel(&k)
+	attr, mask = provider.AttrFromKernel(k.Attr())
 	return attr, mask, nil
 }
 
 // initQPAttr is InitQPAttr in the kernel's form.
-func (id *ID) initQPAttr(state verbs.QPState, k *abi.UverbsQPAttr) error {
+func (id *ID) initQPAttr(state verbs.QPState, k *ucma.QPAttr) error {
 	op := opInitAttr
 	if int(state) < len(opInitAttrs) {
 		op = opInitAttrs[state]
@@ -146,7 +145,7 @@ func (id *ID) initQPAttr(state verbs.QPState, k *abi.UverbsQPAttr) error {
 
 // move is what moving a QP once needs. It serves again.
 type move struct {
-	kernel abi.UverbsQPAttr
+	kernel ucma.QPAttr
 	attr   verbs.QPAttr
 }
 
@@ -161,7 +160,7 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPA
 		return errors.Unwrap(err)
 	}
 	var mask verbs.QPAttrMask
-	m.attr, mask = provider.AttrFromKernel(&m.kernel)
+	m.attr, mask = provider.AttrFromKernel(m.kernel.Attr())
 	if change != nil {
 		change(&m.attr)
 	}

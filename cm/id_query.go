@@ -4,20 +4,27 @@ package cm
 
 import (
 	"encoding/binary"
+	"sync"
 
 	"purerdma/abi"
 	"purerdma/ucma"
 	"purerdma/verbs"
 )
 
+// addrsPool has the memory of queries: each accepted connection makes one.
+var addrsPool = sync.Pool{New: func() any { return new(ucma.Addrs) }}
+
 // bindDevice asks the kernel for the ID's addresses and device, and opens the
 // device.
 func (id *ID) bindDevice() error {
+	addrs := addrsPool.Get().(*ucma.Addrs)
+	defer addrsPool.Put(addrs)
 	return id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
-		resp, err := f.QueryAddr(kid)
+		err := f.QueryAddr(kid, addrs)
 		if err != nil {
 			return err
 		}
+		resp := addrs.Resp()
 		var dev *verbs.Device
 		if resp.PortNum != 0 {
 			// The kernel hands the GUID over in network byte order.
@@ -38,14 +45,14 @@ func (id *ID) bindDevice() error {
 
 // queryAddrs notes the ID's addresses.
 func (id *ID) queryAddrs() error {
+	var addrs ucma.Addrs
 	return id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
-		resp, err := f.QueryAddr(kid)
-		if err != nil {
+		if err := f.QueryAddr(kid, &addrs); err != nil {
 			return err
 		}
 		id.mu.Lock()
 		defer id.mu.Unlock()
-		id.setAddrs(resp)
+		id.setAddrs(addrs.Resp())
 		return nil
 	})
 }

@@ -77,14 +77,13 @@ func (id *ID) QueryPath() ([]Path, error) {
 // two ports, and the service ID that stands for the port number
 // (RDMA_USER_CM_QUERY_GID; rdma_addr.addr.ibaddr of rdma_cma.h).
 func (id *ID) QueryGID() (local, remote IBAddr, err error) {
-	err = id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
-		resp, err := f.QueryGID(kid)
-		if err == nil {
-			local, remote = addrFromKernel(&resp.SrcAddr).IB, addrFromKernel(&resp.DstAddr).IB
-		}
-		return err
-	})
-	return local, remote, err
+	var addrs ucma.Addrs
+	err = id.run(opQuery, nil, func(f *ucma.File, kid uint32) error { return f.QueryGID(kid, &addrs) })
+	if err != nil {
+		return local, remote, err
+	}
+	resp := addrs.Resp()
+	return addrFromKernel(&resp.SrcAddr).IB, addrFromKernel(&resp.DstAddr).IB, nil
 }
 
 var errNoPath = fmt.Errorf("no path is given: %w", syscall.EINVAL)

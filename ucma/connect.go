@@ -55,14 +55,19 @@ func (f *File) Notify(id, event uint32) error {
 	return send(f, abi.RDMA_USER_CM_CMD_NOTIFY, id, abi.UcmNotify{ID: id, Event: event})
 }
 
+// QPAttr is the answer of InitQPAttr, with the command. It can be used again, by one call
+// at a time.
+type QPAttr struct {
+	exchange[abi.UcmInitQPAttr, abi.UverbsQPAttr]
+}
+
+// Attr returns the attributes, which are a part of a.
+func (a *QPAttr) Attr() *abi.UverbsQPAttr { return &a.resp }
+
 // InitQPAttr computes the attributes that take the ID's QP to a state
 // (RDMA_USER_CM_CMD_INIT_QP_ATTR), into memory of the caller's: each connection needs
 // several.
-func (f *File) InitQPAttr(id, state uint32, attr *abi.UverbsQPAttr) error {
-	*attr = abi.UverbsQPAttr{}
-	return ask(f, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR, id, abi.UcmInitQPAttr{
-		Response: abi.NewPointer(attr),
-		ID:       id,
-		QPState:  state,
-	}, attr)
+func (f *File) InitQPAttr(id, state uint32, a *QPAttr) error {
+	a.cmd = abi.UcmInitQPAttr{Response: abi.NewPointer(&a.resp), ID: id, QPState: state}
+	return a.ask(f, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR, id)
 }

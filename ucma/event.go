@@ -25,11 +25,11 @@ type Event struct {
 	// ECE is what the peer offers for enhanced connection establishment.
 	ECE abi.UcmECE
 
-	resp abi.UcmEventResp
+	exchange[abi.UcmGetEvent, abi.UcmEventResp]
 }
 
-// Conn returns the parameters of an event on a connected ID.
-func (e *Event) Conn() abi.UcmConnParam { return e.resp.Conn() }
+// Conn returns the parameters of an event on a connected ID, which are a part of the event.
+func (e *Event) Conn() *abi.UcmConnParam { return e.resp.Conn() }
 
 // UD returns the parameters of an event on a datagram ID.
 func (e *Event) UD() abi.UcmUDParam { return e.resp.UD() }
@@ -53,18 +53,17 @@ func (f *File) GetEvent(ctx context.Context) (*Event, error) {
 
 // ReadEvent is GetEvent into memory of the caller's, of which the old content goes.
 func (f *File) ReadEvent(ctx context.Context, e *Event) error {
-	*e = Event{} // an older kernel writes less
-	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, abi.UcmGetEvent{Response: abi.NewPointer(&e.resp)}, abi.Size[abi.UcmEventResp]())
-	defer fr.free()
+	e.prepare(abi.RDMA_USER_CM_CMD_GET_EVENT)
+	e.cmd.Response = abi.NewPointer(&e.resp)
 	start := f.begin()
-	err := f.dev.WriteWhenReadable(ctx, abi.Bytes(fr))
+	err := f.dev.WriteWhenReadable(ctx, abi.Bytes(&e.frame))
 	if f.tracer != nil {
-		f.tracer.Command("rdma_cm", CommandName(abi.RDMA_USER_CM_CMD_GET_EVENT), &fr.cmd, &e.resp, err, time.Since(start))
+		f.tracer.Command("rdma_cm", CommandName(abi.RDMA_USER_CM_CMD_GET_EVENT), &e.cmd, &e.resp, err, time.Since(start))
 	}
+	e.decode()
 	if err != nil {
 		return commandError(abi.RDMA_USER_CM_CMD_GET_EVENT, 0, err)
 	}
-	e.decode()
 	return nil
 }
 

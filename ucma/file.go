@@ -202,6 +202,26 @@ func ask[C, R any](f *File, code, id uint32, cmd C, resp *R) error {
 	return f.run(code, id, &fr.cmd, resp, abi.Bytes(fr))
 }
 
+// exchange is a command and the memory of its answer, which the command points at, for
+// commands that a connection gives often: whoever has an exchange uses it again.
+type exchange[C, R any] struct {
+	frame[C]
+	resp R
+}
+
+// ask gives the command that cmd holds.
+func (x *exchange[C, R]) ask(f *File, code, id uint32) error {
+	x.prepare(code)
+	return f.run(code, id, &x.cmd, &x.resp, abi.Bytes(&x.frame))
+}
+
+// prepare writes the header, and clears the answer: an older kernel writes less.
+func (x *exchange[C, R]) prepare(code uint32) {
+	var zero R
+	x.hdr = abi.UcmCmdHdr{Cmd: code, In: uint16(abi.Size[C]()), Out: uint16(abi.Size[R]())}
+	x.resp = zero
+}
+
 // run writes a frame; cmd and resp are what it stands for, for the trace.
 func (f *File) run(code, id uint32, cmd, resp any, frame []byte) error {
 	start := f.begin()

@@ -10,29 +10,30 @@ import (
 	"purerdma/abi"
 )
 
+// Addrs is the answer of QueryAddr and of QueryGID, with the command. It can be used again,
+// by one call at a time.
+type Addrs struct {
+	exchange[abi.UcmQuery, abi.UcmQueryAddrResp]
+}
+
+// Resp returns the answer, which is a part of a.
+func (a *Addrs) Resp() *abi.UcmQueryAddrResp { return &a.resp }
+
 // QueryGID answers an ID's addresses as struct sockaddr_ib
 // (RDMA_USER_CM_CMD_QUERY with RDMA_USER_CM_QUERY_GID).
-func (f *File) QueryGID(id uint32) (*abi.UcmQueryAddrResp, error) {
-	return f.queryAddr(id, abi.RDMA_USER_CM_QUERY_GID)
+func (f *File) QueryGID(id uint32, a *Addrs) error {
+	return f.queryAddr(id, a, abi.RDMA_USER_CM_QUERY_GID)
 }
 
 // QueryAddr answers an ID's addresses and device (RDMA_USER_CM_CMD_QUERY with
 // RDMA_USER_CM_QUERY_ADDR). PortNum is 0 while the ID has no device.
-func (f *File) QueryAddr(id uint32) (*abi.UcmQueryAddrResp, error) {
-	return f.queryAddr(id, abi.RDMA_USER_CM_QUERY_ADDR)
+func (f *File) QueryAddr(id uint32, a *Addrs) error {
+	return f.queryAddr(id, a, abi.RDMA_USER_CM_QUERY_ADDR)
 }
 
-func (f *File) queryAddr(id, option uint32) (*abi.UcmQueryAddrResp, error) {
-	resp := new(abi.UcmQueryAddrResp)
-	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
-		Response: abi.NewPointer(resp),
-		ID:       id,
-		Option:   option,
-	}, resp)
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
+func (f *File) queryAddr(id uint32, a *Addrs, option uint32) error {
+	a.cmd = abi.UcmQuery{Response: abi.NewPointer(&a.resp), ID: id, Option: option}
+	return a.ask(f, abi.RDMA_USER_CM_CMD_QUERY, id)
 }
 
 // maxPaths is how many path records a query has room for. A connection has a

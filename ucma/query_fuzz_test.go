@@ -52,10 +52,11 @@ func FuzzQueries(f *testing.F) {
 		if err != nil || len(recs) != int(min(services.NumServiceRecs, maxServiceRecs)) || d.queries > 3 {
 			t.Errorf("QueryIBService = %d records, %v, after %d queries, the kernel says %d", len(recs), err, d.queries, services.NumServiceRecs)
 		}
-		if _, err := file.QueryAddr(1); err != nil {
+		var addrs Addrs
+		if err := file.QueryAddr(1, &addrs); err != nil {
 			t.Errorf("QueryAddr: %v", err)
 		}
-		if _, err := file.QueryGID(1); err != nil {
+		if err := file.QueryGID(1, &addrs); err != nil {
 			t.Errorf("QueryGID: %v", err)
 		}
 	})

@@ -89,16 +89,13 @@ func TestReuse(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			var attr abi.UverbsQPAttr // used again, as cm does
+			var attr QPAttr // used again, as cm does
+			var addrs Addrs
 			var event Event
 			for i := range 300 {
 				id := uint32(8*i + g)
-				check(id, "INIT_QP_ATTR", f.InitQPAttr(id, 1, &attr), abi.Bytes(&attr))
-				if addr, err := f.QueryAddr(id); err != nil {
-					check(id, "QUERY", err, nil)
-				} else {
-					check(id, "QUERY", nil, abi.Bytes(addr))
-				}
+				check(id, "INIT_QP_ATTR", f.InitQPAttr(id, 1, &attr), abi.Bytes(attr.Attr()))
+				check(id, "QUERY", f.QueryAddr(id, &addrs), abi.Bytes(addrs.Resp()))
 				if err := f.Reject(id, bytes.Repeat([]byte{byte(id)}, int(id%200)), 0); err != nil {
 					t.Error(err)
 				}

@@ -143,7 +143,8 @@ func FuzzDecodeEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var resp abi.UcmEventResp
 		copy(abi.Bytes(&resp), b)
-		ev := &Event{resp: resp}
+		ev := new(Event)
+		ev.resp = resp
 		ev.decode()
 		conn, ud := ev.Conn(), ev.UD()
 		if ev.UID != resp.UID || uint32(ev.Status) != resp.Status {

@@ -71,9 +71,9 @@ func TestEveryCommand(t *testing.T) {
 	must(t, f.SetOption(server, abi.RDMA_OPTION_ID, abi.RDMA_OPTION_ID_AFONLY, []byte{1, 0, 0, 0}))
 	must(t, f.Bind(server, ucma.IP(netip.AddrPortFrom(hosts[0].IPv4, 0))))
 	must(t, f.Listen(server, 2))
-	addr, err := f.QueryAddr(server)
-	must(t, err)
-	dst, ok := ucma.DecodeSockaddr(&addr.SrcAddr)
+	var addrs ucma.Addrs
+	must(t, f.QueryAddr(server, &addrs))
+	dst, ok := ucma.DecodeSockaddr(&addrs.Resp().SrcAddr)
 	if !ok || dst.Addr() != hosts[0].IPv4 || dst.Port() == 0 {
 		t.Fatalf("the listener is at %v", dst)
 	}
@@ -92,12 +92,12 @@ func TestEveryCommand(t *testing.T) {
 	if paths, err := f.QueryPath(id); err != nil || len(paths) != 1 || paths[0].Flags != abi.IB_PATH_GMP|abi.IB_PATH_PRIMARY|abi.IB_PATH_BIDIRECTIONAL {
 		t.Errorf("paths %v, %v", paths, err)
 	}
-	if gid, err := f.QueryGID(id); err != nil || gid.SrcAddr[0] != abi.AF_IB || gid.SrcSize != abi.SizeofSockaddrIB {
+	if err, gid := f.QueryGID(id, &addrs), addrs.Resp(); err != nil || gid.SrcAddr[0] != abi.AF_IB || gid.SrcSize != abi.SizeofSockaddrIB {
 		t.Errorf("GIDs %v, %v", gid, err)
 	}
-	attr := new(abi.UverbsQPAttr)
-	if err := f.InitQPAttr(id, 1, attr); err != nil || attr.PortNum != 1 {
-		t.Errorf("INIT attributes %v, %v", attr, err)
+	attr := new(ucma.QPAttr)
+	if err := f.InitQPAttr(id, 1, attr); err != nil || attr.Attr().PortNum != 1 {
+		t.Errorf("INIT attributes %v, %v", attr.Attr(), err)
 	}
 	param := abi.UcmConnParam{QPNum: 0x1234, RetryCount: 7, RNRRetryCount: 7}
 	must(t, f.Connect(id, param, abi.UcmECE{}))
