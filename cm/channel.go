@@ -212,7 +212,7 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	id.state = StateRequested
 	ev := &Event{Type: EventConnectRequest, ID: id, Listener: listener, Status: int(raw.Status)}
 	ev.take(raw)
-	id.requested = depths{ev.Conn.ResponderResources, ev.Conn.InitiatorDepth}
+	id.requested = depths{uint8(ev.Conn.ResponderResources), uint8(ev.Conn.InitiatorDepth)}
 	id.noteECE(raw)
 	if err := id.bindDevice(); err != nil {
 		var gone *ucma.OpError

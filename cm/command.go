@@ -31,8 +31,10 @@ func (id *ID) run(op string, t *pendingTransition, fn func(f *ucma.File, kid uin
 	defer id.leave()
 	if err == nil {
 		err = fn(file, id.kid)
-		if qp := id.endTransition(t, err); qp != nil {
-			flushQP(qp)
+		if t != nil {
+			if qp := id.endTransition(t, err); qp != nil {
+				flushQP(qp)
+			}
 		}
 	}
 	if err != nil {
@@ -45,7 +47,7 @@ func (id *ID) run(op string, t *pendingTransition, fn func(f *ucma.File, kid uin
 // the number of an ID as soon as it is destroyed: a command that came after that
 // would hit somebody else's connection. id.mu guards it.
 type gate struct {
-	inside int
+	inside int32
 	closed atomic.Bool   // written with id.mu; posting reads it without
 	empty  chan struct{} // set by shut, closed when the last call has left
 }
@@ -82,12 +84,12 @@ func (id *ID) enter(op string) error {
 // leave is the inverse of enter.
 func (id *ID) leave() {
 	id.mu.Lock()
-	defer id.mu.Unlock()
 	g := &id.gate
 	g.inside--
-	if g.closed.Load() && g.inside == 0 {
+	if g.inside == 0 && g.closed.Load() {
 		close(g.empty)
 	}
+	id.mu.Unlock()
 }
 
 // shut admits no more calls. The first caller gets true and a channel that is closed when
@@ -144,9 +146,6 @@ func (id *ID) beginTransition(op string, was State, t *pendingTransition) error 
 // endTransition commits the transition of a command that has returned, or drops it if err is
 // not nil. It returns the QP if that is to be flushed.
 func (id *ID) endTransition(t *pendingTransition, err error) (flush *verbs.QP) {
-	if t == nil {
-		return nil
-	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	i := slices.Index(id.pending, t)
@@ -177,6 +176,9 @@ func (id *ID) setState(state State) {
 // current returns the state of the ID, if the commands that run and that it allows
 // succeed. The caller holds id.mu.
 func (id *ID) current() State {
+	if len(id.pending) == 0 {
+		return id.state
+	}
 	for _, t := range slices.Backward(id.pending) {
 		if !t.wrong {
 			return t.after

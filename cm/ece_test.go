@@ -189,7 +189,7 @@ func (s *eceStranger) connect(offer verbs.ECE) verbs.ECE {
 	id := s.id()
 	s.must(s.f.ResolveAddr(id, ucma.Addr{}, ucma.IP(netip.MustParseAddrPort("10.0.0.1:7")), 1000))
 	s.must(s.f.ResolveRoute(id, 1000))
-	s.must(s.f.Connect(id, abi.UcmConnParam{QPNum: 0x4711}, abi.UcmECE{VendorID: offer.VendorID, AttrMod: offer.Options}))
+	s.must(s.f.Connect(id, &abi.UcmConnParam{QPNum: 0x4711}, abi.UcmECE{VendorID: offer.VendorID, AttrMod: offer.Options}))
 	ev := s.event(abi.RDMA_CM_EVENT_CONNECT_RESPONSE)
 	s.must(s.f.Establish(id))
 	return verbs.ECE{VendorID: ev.ECE.VendorID, Options: ev.ECE.AttrMod}
@@ -246,7 +246,7 @@ func (s *eceStranger) serve(offer verbs.ECE) <-chan verbs.ECE {
 			return
 		}
 		offers <- verbs.ECE{VendorID: ev.ECE.VendorID, Options: ev.ECE.AttrMod}
-		if err := s.f.Accept(ev.ID, 2, abi.UcmConnParam{QPNum: 0x4711}, abi.UcmECE{VendorID: offer.VendorID, AttrMod: offer.Options}); err != nil {
+		if err := s.f.Accept(ev.ID, 2, &abi.UcmConnParam{QPNum: 0x4711}, abi.UcmECE{VendorID: offer.VendorID, AttrMod: offer.Options}); err != nil {
 			s.t.Errorf("Accept: %v", err)
 		}
 	}()

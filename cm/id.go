@@ -46,29 +46,29 @@ type ID struct {
 	// mu is taken after it.
 	attaching sync.Mutex
 
-	mu       sync.Mutex
-	ch       *EventChannel
-	left     []*EventChannel // where it was before
-	state    State           // without what commands that run may change: see current
-	port     uint8
-	ownQP    bool                 // CreateQP made it: it ends with the ID
-	blocking bool                 // an endpoint handles its events, and needs the reason why a QP was flushed
-	pending  []*pendingTransition // commands that run, in the order in which they have begun
-	local    Addr
-	remote   Addr
-	asked    route // of the last ResolveAddr
-	dev      *verbs.Device
-	qp       *verbs.QP
-	srq      *verbs.SRQ
+	mu        sync.Mutex
+	ch        *EventChannel
+	left      []*EventChannel // where it was before
+	state     State           // without what commands that run may change: see current
+	port      uint8
+	requested depths               // of the connect request, on the accepting side
+	ownQP     bool                 // CreateQP made it: it ends with the ID
+	blocking  bool                 // an endpoint handles its events, and needs the reason why a QP was flushed
+	pending   []*pendingTransition // commands that run, in the order in which they have begun
+	local     Addr
+	remote    Addr
+	asked     route // of the last ResolveAddr
+	dev       *verbs.Device
+	qp        *verbs.QP
+	srq       *verbs.SRQ
 
-	pdOf      func(*verbs.Device) (*verbs.PD, error) // chooses the PD; nil: a new one
-	pdMu      sync.Mutex                             // of the next two
-	pd        *verbs.PD                              // what connPD returned, or nil
-	ownPD     bool                                   // it ends with the ID
-	buffers   []*verbs.MR                            // of alloc
-	requested depths                                 // of the connect request, on the accepting side
-	groups    []*Multicast
-	acks      acks // counts the events of the ID and of its memberships that were not acknowledged
+	pdOf    func(*verbs.Device) (*verbs.PD, error) // chooses the PD; nil: a new one
+	pdMu    sync.Mutex                             // of the next two
+	pd      *verbs.PD                              // what connPD returned, or nil
+	ownPD   bool                                   // it ends with the ID
+	buffers []*verbs.MR                            // of alloc
+	groups  []*Multicast
+	acks    acks // counts the events of the ID and of its memberships that were not acknowledged
 
 	localECE, remoteECE verbs.ECE
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"purerdma/abi"
 	"purerdma/internal/netns"
 	"purerdma/ucma"
 	"purerdma/verbs"
@@ -46,8 +47,10 @@ func (id *ID) Connect(param *ConnParam) error {
 	if err != nil {
 		return err
 	}
+	var k abi.UcmConnParam
+	p.toKernel(&k)
 	return id.refused(id.run(opConnect, to(StateConnecting), func(f *ucma.File, kid uint32) error {
-		return netns.Do(id.netNS, func() error { return f.Connect(kid, p.toKernel(), id.ece(false)) })
+		return netns.Do(id.netNS, func() error { return f.Connect(kid, &k, id.ece(false)) })
 	}))
 }
 
@@ -95,8 +98,10 @@ func (id *ID) Accept(param *ConnParam) error {
 			return id.opError(opAccept, id.peerGone(err))
 		}
 	}
+	var k abi.UcmConnParam
+	p.toKernel(&k)
 	err = id.run(opAccept, nil, func(f *ucma.File, kid uint32) error {
-		return f.Accept(kid, id.uid, p.toKernel(), id.ece(true))
+		return f.Accept(kid, id.uid, &k, id.ece(true))
 	})
 	if err == nil {
 		id.ready(qp)

@@ -64,21 +64,8 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 		return err
 	}
 	defer id.leave()
-	dev := id.Device()
-	if dev == nil {
-		return id.noDevice(opInitQP)
-	}
-	if qp == nil {
-		return id.opError(opInitQP, errNoQP)
-	}
-	if id.QP() != nil {
-		return id.opError(opInitQP, errHasQP)
-	}
-	if qp.Type() != id.qpType {
-		return id.opError(opInitQP, fmt.Errorf("the QP is %v, the ID's port space %v takes %v: %w", qp.Type(), id.ps, id.qpType, syscall.EINVAL))
-	}
-	if !qp.Device().Same(dev) {
-		return id.opError(opInitQP, wrongDevice(qp.Device(), dev))
+	if err := id.checkQP(qp); err != nil {
+		return err
 	}
 	local, err := qpECE(qp)
 	remote := id.RemoteECE()
@@ -95,11 +82,34 @@ func (id *ID) attach(qp *verbs.QP, own bool) error {
 		return id.opError(opInitQP, id.peerGone(err))
 	}
 	id.mu.Lock()
-	defer id.mu.Unlock()
-	if id.qp != nil {
-		return &OpError{Op: opInitQP, Local: id.local, Remote: id.remote, Err: errHasQP}
+	attached := id.qp != nil
+	if !attached {
+		id.qp, id.ownQP, id.localECE = qp, own, local
 	}
-	id.qp, id.ownQP, id.localECE = qp, own, local
+	id.mu.Unlock()
+	if attached {
+		return id.opError(opInitQP, errHasQP)
+	}
+	return nil
+}
+
+// checkQP returns why a QP cannot be attached, or nil.
+func (id *ID) checkQP(qp *verbs.QP) error {
+	id.mu.Lock()
+	dev, has := id.dev, id.qp != nil
+	id.mu.Unlock()
+	switch {
+	case dev == nil:
+		return id.noDevice(opInitQP)
+	case qp == nil:
+		return id.opError(opInitQP, errNoQP)
+	case has:
+		return id.opError(opInitQP, errHasQP)
+	case qp.Type() != id.qpType:
+		return id.opError(opInitQP, fmt.Errorf("the QP is %v, the ID's port space %v takes %v: %w", qp.Type(), id.ps, id.qpType, syscall.EINVAL))
+	case !qp.Device().Same(dev):
+		return id.opError(opInitQP, wrongDevice(qp.Device(), dev))
+	}
 	return nil
 }
 

@@ -129,9 +129,9 @@ func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *depths, datagram b
 	initiator := paramLimit{most: min(attr.MaxQPInitRdAtom, maxDepth), why: "the device's max_qp_init_rd_atom"}
 	responder.zero, initiator.zero = responder.most, initiator.most
 	if request != nil {
-		responder.zero = min(responder.most, request.responder)
-		if request.initiator < initiator.most {
-			initiator.most, initiator.why = request.initiator, "the peer serves no more"
+		responder.zero = min(responder.most, int(request.responder))
+		if asked := int(request.initiator); asked < initiator.most {
+			initiator.most, initiator.why = asked, "the peer serves no more"
 		}
 		initiator.zero = initiator.most
 	}
@@ -149,7 +149,7 @@ func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *depths, datagram b
 }
 
 // depths has ResponderResources and InitiatorDepth of a connect request's ConnParam.
-type depths struct{ responder, initiator int }
+type depths struct{ responder, initiator uint8 }
 
 // paramLimit is the default of a field of ConnParam, and its largest value.
 type paramLimit struct {
@@ -175,18 +175,16 @@ func (l paramLimit) apply(field string, value *int) error {
 	return nil
 }
 
-func (p *ConnParam) toKernel() abi.UcmConnParam {
-	k := abi.UcmConnParam{
-		QPNum:              p.QPNum,
-		SRQ:                flag(p.SRQ),
-		ResponderResources: uint8(p.ResponderResources),
-		InitiatorDepth:     uint8(p.InitiatorDepth),
-		FlowControl:        flag(p.FlowControl),
-		RetryCount:         uint8(p.RetryCount),
-		RNRRetryCount:      uint8(p.RNRRetryCount),
-	}
+// toKernel writes the parameters to k, which is zero.
+func (p *ConnParam) toKernel(k *abi.UcmConnParam) {
+	k.QPNum = p.QPNum
+	k.SRQ = flag(p.SRQ)
+	k.ResponderResources = uint8(p.ResponderResources)
+	k.InitiatorDepth = uint8(p.InitiatorDepth)
+	k.FlowControl = flag(p.FlowControl)
+	k.RetryCount = uint8(p.RetryCount)
+	k.RNRRetryCount = uint8(p.RNRRetryCount)
 	k.PrivateDataLen = uint8(copy(k.PrivateData[:], p.PrivateData))
-	return k
 }
 
 func connParamFromKernel(k *abi.UcmConnParam) ConnParam {

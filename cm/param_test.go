@@ -152,7 +152,8 @@ func TestPrivateDataLimits(t *testing.T) {
 func TestParamRoundTrip(t *testing.T) {
 	p := ConnParam{PrivateData: []byte("hello"), ResponderResources: 1, InitiatorDepth: 2, FlowControl: true,
 		RetryCount: 3, RNRRetryCount: 4, SRQ: true, QPNum: 0x123456}
-	k := p.toKernel()
+	var k abi.UcmConnParam
+	p.toKernel(&k)
 	if got := connParamFromKernel(&k); !cmp.Equal(got, p) {
 		t.Error(cmp.Diff(got, p))
 	}

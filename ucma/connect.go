@@ -6,9 +6,13 @@ import "purerdma/abi"
 
 // Connect sends a connection request, or for UD a service lookup
 // (RDMA_USER_CM_CMD_CONNECT). Valid is set here.
-func (f *File) Connect(id uint32, param abi.UcmConnParam, ece abi.UcmECE) error {
-	param.Valid = 1
-	return send(f, abi.RDMA_USER_CM_CMD_CONNECT, id, abi.UcmConnect{ConnParam: param, ID: id, ECE: ece})
+func (f *File) Connect(id uint32, param *abi.UcmConnParam, ece abi.UcmECE) error {
+	fr := newFrame[abi.UcmConnect](abi.RDMA_USER_CM_CMD_CONNECT, 0)
+	defer fr.free()
+	fr.cmd.ID, fr.cmd.ECE = id, ece
+	fr.cmd.ConnParam = *param
+	fr.cmd.ConnParam.Valid = 1
+	return f.run(abi.RDMA_USER_CM_CMD_CONNECT, id, &fr.cmd, nil, abi.Bytes(fr))
 }
 
 // Listen starts to listen (RDMA_USER_CM_CMD_LISTEN). backlog bounds the connect
@@ -21,9 +25,13 @@ func (f *File) Listen(id uint32, backlog int32) error {
 // Accept answers a connect request (RDMA_USER_CM_CMD_ACCEPT). The ID gets uid:
 // before that its uid is 0 and its events are dropped. When it fails the kernel
 // has rejected the peer already.
-func (f *File) Accept(id uint32, uid uint64, param abi.UcmConnParam, ece abi.UcmECE) error {
-	param.Valid = 1
-	return send(f, abi.RDMA_USER_CM_CMD_ACCEPT, id, abi.UcmAccept{UID: uid, ConnParam: param, ID: id, ECE: ece})
+func (f *File) Accept(id uint32, uid uint64, param *abi.UcmConnParam, ece abi.UcmECE) error {
+	fr := newFrame[abi.UcmAccept](abi.RDMA_USER_CM_CMD_ACCEPT, 0)
+	defer fr.free()
+	fr.cmd.UID, fr.cmd.ID, fr.cmd.ECE = uid, id, ece
+	fr.cmd.ConnParam = *param
+	fr.cmd.ConnParam.Valid = 1
+	return f.run(abi.RDMA_USER_CM_CMD_ACCEPT, id, &fr.cmd, nil, abi.Bytes(fr))
 }
 
 // Establish answers a CONNECT_RESPONSE: the same command without parameters,

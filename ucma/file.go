@@ -169,27 +169,27 @@ type frame[C any] struct {
 // frames has frames that serve again, by the code of the command.
 var frames [abi.RDMA_USER_CM_CMD_WRITE_CM_EVENT + 1]sync.Pool
 
-// newFrame returns a frame, which its user frees.
-func newFrame[C any](code uint32, cmd C, out int) *frame[C] {
+// newFrame returns the frame of a command whose struct is zero. Its user frees it.
+func newFrame[C any](code uint32, out int) *frame[C] {
 	fr, _ := frames[code].Get().(*frame[C])
 	if fr == nil {
 		fr = new(frame[C])
 	}
 	fr.hdr = abi.UcmCmdHdr{Cmd: code, In: uint16(abi.Size[C]()), Out: uint16(out)}
-	fr.cmd = cmd
 	return fr
 }
 
 func (fr *frame[C]) free() {
 	var none C
-	fr.cmd = none // it holds on to the answer
+	fr.cmd = none // it holds on to the answer, and the next user expects zeros
 	frames[fr.hdr.Cmd].Put(fr)
 }
 
 // send writes a command that has no answer.
 func send[C any](f *File, code, id uint32, cmd C) error {
-	fr := newFrame(code, cmd, 0)
+	fr := newFrame[C](code, 0)
 	defer fr.free()
+	fr.cmd = cmd
 	return f.run(code, id, &fr.cmd, nil, abi.Bytes(fr))
 }
 
@@ -197,8 +197,9 @@ func send[C any](f *File, code, id uint32, cmd C) error {
 // kernel does not say how much of it it wrote, and an older kernel writes less:
 // callers hand over zeroed memory.
 func ask[C, R any](f *File, code, id uint32, cmd C, resp *R) error {
-	fr := newFrame(code, cmd, abi.Size[R]())
+	fr := newFrame[C](code, abi.Size[R]())
 	defer fr.free()
+	fr.cmd = cmd
 	return f.run(code, id, &fr.cmd, resp, abi.Bytes(fr))
 }
 

@@ -48,9 +48,9 @@ func TestFrames(t *testing.T) {
 		{"CREATE_ID", func(f *File) error { _, err := f.CreateID(9, abi.RDMA_PS_TCP, 0); return err }, 0, 24, 4, -1},
 		{"DESTROY_ID", func(f *File) error { _, err := f.DestroyID(id); return err }, 1, 16, 4, 8},
 		{"RESOLVE_ROUTE", func(f *File) error { return f.ResolveRoute(id, time.Second) }, 4, 8, 0, 0},
-		{"CONNECT", func(f *File) error { return f.Connect(id, abi.UcmConnParam{}, abi.UcmECE{}) }, 6, 288, 0, 272},
+		{"CONNECT", func(f *File) error { return f.Connect(id, &abi.UcmConnParam{}, abi.UcmECE{}) }, 6, 288, 0, 272},
 		{"LISTEN", func(f *File) error { return f.Listen(id, 5) }, 7, 8, 0, 0},
-		{"ACCEPT", func(f *File) error { return f.Accept(id, 3, abi.UcmConnParam{}, abi.UcmECE{}) }, 8, 296, 0, 280},
+		{"ACCEPT", func(f *File) error { return f.Accept(id, 3, &abi.UcmConnParam{}, abi.UcmECE{}) }, 8, 296, 0, 280},
 		{"ESTABLISH", func(f *File) error { return f.Establish(id) }, 8, 296, 0, 280},
 		{"REJECT", func(f *File) error { return f.Reject(id, []byte("no"), 0) }, 9, 264, 0, 0},
 		{"DISCONNECT", func(f *File) error { return f.Disconnect(id) }, 10, 4, 0, 0},
@@ -97,7 +97,7 @@ func TestAcceptIsValidAndEstablishIsNot(t *testing.T) {
 	const valid = 8 + 8 + 271 // header, uid, last byte of the parameters
 	dev := &recorder{}
 	f := New(dev)
-	f.Accept(1, 1, abi.UcmConnParam{}, abi.UcmECE{})
+	f.Accept(1, 1, &abi.UcmConnParam{}, abi.UcmECE{})
 	f.Establish(1)
 	if dev.frames[0][valid] != 1 || dev.frames[1][valid] != 0 {
 		t.Errorf("valid is %d for ACCEPT and %d for the RTU, want 1 and 0", dev.frames[0][valid], dev.frames[1][valid])
@@ -106,7 +106,7 @@ func TestAcceptIsValidAndEstablishIsNot(t *testing.T) {
 
 func TestOpError(t *testing.T) {
 	f := New(&recorder{err: syscall.ECONNREFUSED})
-	err := f.Connect(5, abi.UcmConnParam{}, abi.UcmECE{})
+	err := f.Connect(5, &abi.UcmConnParam{}, abi.UcmECE{})
 	var op *OpError
 	if !errors.As(err, &op) || op.Op != "CONNECT" || op.ID != 5 {
 		t.Fatalf("got %#v", err)
@@ -196,7 +196,7 @@ func TestForeignVersion(t *testing.T) {
 func TestOtherCredentials(t *testing.T) {
 	f := New(&recorder{err: syscall.EACCES})
 	for name, call := range map[string]func() error{
-		"CONNECT":   func() error { return f.Connect(1, abi.UcmConnParam{}, abi.UcmECE{}) },
+		"CONNECT":   func() error { return f.Connect(1, &abi.UcmConnParam{}, abi.UcmECE{}) },
 		"GET_EVENT": func() error { _, err := f.GetEvent(context.Background()); return err },
 		"BIND":      func() error { return f.Bind(1, IP(netip.MustParseAddrPort("10.0.0.1:80"))) },
 	} {
@@ -218,7 +218,7 @@ func TestTrace(t *testing.T) {
 	f.QueryPath(1)
 	f.GetEvent(context.Background())
 	f.dev = &recorder{err: syscall.EINVAL}
-	f.Connect(3, abi.UcmConnParam{QPNum: 77}, abi.UcmECE{})
+	f.Connect(3, &abi.UcmConnParam{QPNum: 77}, abi.UcmECE{})
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	for i, want := range []string{"LISTEN(ID=3, Backlog=7) = ", "CREATE_ID(UID=9", "QUERY(", "GET_EVENT(", "CONNECT("} {
 		if i >= len(lines) || !strings.HasPrefix(lines[i], "rdma_cm: "+want) {

@@ -2,7 +2,11 @@
 
 package ucma
 
-import "purerdma/abi"
+import (
+	"sync"
+
+	"purerdma/abi"
+)
 
 // CreateID makes an ID (RDMA_USER_CM_CMD_CREATE_ID). uid comes back in every
 // event of the ID and must not be 0: the kernel drops the events of an ID whose
@@ -24,13 +28,18 @@ func (f *File) CreateID(uid uint64, portSpace uint16, qpType uint8) (id uint32, 
 // unfetched ones are gone. On iWARP it may block for seconds while a connect is
 // unanswered.
 func (f *File) DestroyID(id uint32) (eventsReported uint32, err error) {
-	resp := new(abi.UcmDestroyIDResp)
-	err = ask(f, abi.RDMA_USER_CM_CMD_DESTROY_ID, id, abi.UcmDestroyID{
-		Response: abi.NewPointer(resp),
-		ID:       id,
-	}, resp)
-	return resp.EventsReported, err
+	x := destructions.Get().(*destruction)
+	defer destructions.Put(x)
+	x.cmd = abi.UcmDestroyID{Response: abi.NewPointer(&x.resp), ID: id}
+	err = x.ask(f, abi.RDMA_USER_CM_CMD_DESTROY_ID, id)
+	return x.resp.EventsReported, err
 }
+
+type destruction struct {
+	exchange[abi.UcmDestroyID, abi.UcmDestroyIDResp]
+}
+
+var destructions = sync.Pool{New: func() any { return new(destruction) }}
 
 // MigrateID moves an ID and its unfetched events from the file from to f
 // (RDMA_USER_CM_CMD_MIGRATE_ID). It answers how many events of the ID have been

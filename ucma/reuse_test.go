@@ -120,7 +120,7 @@ func TestFramesLeak(t *testing.T) {
 	}
 	dev := &recorder{}
 	f := New(dev)
-	f.Accept(1, 1, full, abi.UcmECE{VendorID: 5, AttrMod: 6})
+	f.Accept(1, 1, &full, abi.UcmECE{VendorID: 5, AttrMod: 6})
 	f.Establish(0)
 	f.Reject(1, full.PrivateData[:255], 1)
 	f.Reject(0, nil, 0)
@@ -133,13 +133,14 @@ func TestFramesLeak(t *testing.T) {
 
 // TestFrameLetsGo: a frame that nobody uses holds on to no answer, and goes to one user.
 func TestFrameLetsGo(t *testing.T) {
-	fr := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, abi.UcmGetEvent{Response: abi.NewPointer(new(abi.UcmEventResp))}, 1)
+	fr := newFrame[abi.UcmMigrateID](abi.RDMA_USER_CM_CMD_MIGRATE_ID, 1)
+	fr.cmd = abi.UcmMigrateID{Response: abi.NewPointer(new(abi.UcmMigrateResp))}
 	fr.free()
-	if fr.cmd != (abi.UcmGetEvent{}) {
+	if fr.cmd != (abi.UcmMigrateID{}) {
 		t.Error("the answer is held")
 	}
-	a := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, abi.UcmGetEvent{}, 1)
-	if b := newFrame(abi.RDMA_USER_CM_CMD_GET_EVENT, abi.UcmGetEvent{}, 1); a == b {
+	a := newFrame[abi.UcmMigrateID](abi.RDMA_USER_CM_CMD_MIGRATE_ID, 1)
+	if b := newFrame[abi.UcmMigrateID](abi.RDMA_USER_CM_CMD_MIGRATE_ID, 1); a == b {
 		t.Error("one frame for two")
 	}
 }

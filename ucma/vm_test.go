@@ -100,7 +100,7 @@ func TestEveryCommand(t *testing.T) {
 		t.Errorf("INIT attributes %v, %v", attr.Attr(), err)
 	}
 	param := abi.UcmConnParam{QPNum: 0x1234, RetryCount: 7, RNRRetryCount: 7}
-	must(t, f.Connect(id, param, abi.UcmECE{}))
+	must(t, f.Connect(id, &param, abi.UcmECE{}))
 	req := expect(t, f, abi.RDMA_CM_EVENT_CONNECT_REQUEST)
 	if req.UID != 100 || req.ID == server || req.Conn().QPNum != 0x1234 {
 		t.Errorf("request %+v", req)
@@ -109,7 +109,7 @@ func TestEveryCommand(t *testing.T) {
 	if _, err := other.MigrateID(req.ID, f); err != nil {
 		t.Error(err)
 	}
-	must(t, other.Accept(req.ID, 102, param, abi.UcmECE{}))
+	must(t, other.Accept(req.ID, 102, &param, abi.UcmECE{}))
 	expect(t, f, abi.RDMA_CM_EVENT_CONNECT_RESPONSE)
 	must(t, f.Establish(id))
 	expect(t, other, abi.RDMA_CM_EVENT_ESTABLISHED)
@@ -132,7 +132,7 @@ func TestEveryCommand(t *testing.T) {
 	expect(t, f, abi.RDMA_CM_EVENT_ADDR_RESOLVED)
 	must(t, f.ResolveRoute(id, time.Second))
 	expect(t, f, abi.RDMA_CM_EVENT_ROUTE_RESOLVED)
-	must(t, f.Connect(id, param, abi.UcmECE{}))
+	must(t, f.Connect(id, &param, abi.UcmECE{}))
 	req = expect(t, f, abi.RDMA_CM_EVENT_CONNECT_REQUEST)
 	must(t, f.Reject(req.ID, []byte("no"), 0))
 	if ev := expect(t, f, abi.RDMA_CM_EVENT_REJECTED); ev.Status != 28 || string(private(ev)[:2]) != "no" {

@@ -37,6 +37,17 @@ func (p *preparedPool[V]) get() *prepared[V] { return p.pool.Get().(*prepared[V]
 
 func (p *preparedPool[V]) put(req *prepared[V]) { p.pool.Put(req) }
 
+// runWith gives the request to the kernel with the driver's part, which is not compared with
+// the declaration.
+func (r *prepared[V]) runWith(f *File, drv Driver) error {
+	n := len(r.Attrs)
+	r.Attrs = drv.append(r.Attrs)
+	err := f.run(&r.Request)
+	clear(r.Attrs[n:]) // they hold on to memory
+	r.Attrs = r.Attrs[:n]
+	return err
+}
+
 // destroyPool has the requests that destroy an object and are answered by an R.
 type destroyPool[R any] struct{ *preparedPool[R] }
 

@@ -31,6 +31,51 @@ type QP struct {
 
 // CreateQP makes a queue pair (UVERBS_METHOD_QP_CREATE).
 func (f *File) CreateQP(cfg QPConfig, drv Driver) (QP, error) {
+	if !cfg.isOrdinary() {
+		return f.createSpecialQP(cfg, drv)
+	}
+	req := createQP.get()
+	defer createQP.put(req)
+	v := &req.values
+	v.userHandle, v.cap, v.typ = cfg.UserHandle, cfg.Cap, uint64(cfg.Type)
+	for i, h := range [...]uint32{0, cfg.PD, cfg.SendCQ, cfg.RecvCQ} {
+		req.Attrs[i].Value = uint64(h)
+	}
+	if err := req.runWith(f, drv); err != nil {
+		return QP{}, err
+	}
+	return QP{Handle: uint32(req.Attrs[0].Value), Num: v.num, Cap: v.respCap}, nil
+}
+
+var createQP = prepare(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE, func(v *createQPValues) []Attr {
+	return []Attr{
+		newHandle(abi.UVERBS_ATTR_CREATE_QP_HANDLE),
+		handle(abi.UVERBS_ATTR_CREATE_QP_PD_HANDLE, 0),
+		handle(abi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, 0),
+		handle(abi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, 0),
+		in(abi.UVERBS_ATTR_CREATE_QP_USER_HANDLE, &v.userHandle),
+		in(abi.UVERBS_ATTR_CREATE_QP_CAP, &v.cap),
+		in(abi.UVERBS_ATTR_CREATE_QP_TYPE, &v.typ),
+		out(abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &v.respCap),
+		out(abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &v.num),
+	}
+})
+
+type createQPValues struct {
+	userHandle, typ uint64
+	cap, respCap    abi.UverbsQPCap
+	num             uint32
+}
+
+// isOrdinary reports whether a queue pair has a PD, two CQs, and nothing else that it
+// belongs to, as most have.
+func (c *QPConfig) isOrdinary() bool {
+	return c.SRQ == nil && c.XRCD == nil && c.IndTable == nil && c.Flags == 0 && c.SourceQPN == 0 && c.Events == nil &&
+		c.Type != abi.IB_UVERBS_QPT_XRC_TGT && c.Type != abi.IB_UVERBS_QPT_XRC_INI
+}
+
+// createSpecialQP is CreateQP for all other queue pairs.
+func (f *File) createSpecialQP(cfg QPConfig, drv Driver) (QP, error) {
 	req := newRequest(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE)
 	defer req.free()
 	req.add(newHandle(abi.UVERBS_ATTR_CREATE_QP_HANDLE))

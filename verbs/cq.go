@@ -334,7 +334,13 @@ func (c *CQ) closeChannel() error {
 func (c *CQ) add(k kind) error { return c.users.add(k) }
 
 // drop counts a user of the CQ less. If that was the last one of a closed CQ, the CQ ends.
-func (c *CQ) drop(k kind) error { return errors.Join(c.users.drop(k), c.closeChannel()) }
+func (c *CQ) drop(k kind) error {
+	err := c.users.drop(k)
+	if c.ownsCh {
+		err = errors.Join(err, c.closeChannel())
+	}
+	return err
+}
 
 // retry destroys a closed CQ if drop has failed to do so.
 func (c *CQ) retry() error { return errors.Join(c.users.retry(), c.closeChannel()) }

@@ -182,10 +182,10 @@ func (m *MR) Close() error {
 	m.pd.onDemand.remove(m)
 	if err := dev.destroyed(m.p.Close()); err != nil {
 		m.pd.onDemand.add(m)
-		m.pd.refused.Store(m, nil)
+		m.pd.refused.add(m)
 		return dev.opError("deregister memory on", err)
 	}
-	m.pd.refused.Delete(m)
+	m.pd.refused.remove(m)
 	m.closed.Store(true)
 	m.leak.Done()
 	var err error

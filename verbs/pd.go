@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"purerdma/internal/leak"
@@ -19,7 +20,7 @@ type PD struct {
 	leak  *leak.Entry
 
 	onDemand onDemand
-	refused  sync.Map // *MR: closed by the program, and not deregistered by the kernel
+	refused  refusedMRs
 }
 
 // AllocPD allocates a protection domain. The caller closes it.
@@ -102,11 +103,36 @@ func (p *PD) detach(k kind) error {
 // object calls it after the object has gone.
 func (p *PD) retry() error { return p.users.retry() }
 
+// refusedMRs lists the memory regions whose Close the kernel has refused.
+type refusedMRs struct {
+	mu   sync.Mutex
+	list []*MR
+}
+
+func (r *refusedMRs) add(m *MR) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.list, m) {
+		r.list = append(r.list, m)
+	}
+}
+
+func (r *refusedMRs) remove(m *MR) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = slices.DeleteFunc(r.list, func(o *MR) bool { return o == m })
+}
+
+func (r *refusedMRs) all() []*MR {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
+}
+
 // closeRefused retries the Close of the memory regions whose Close the kernel has refused. Their
 // Close has returned the error.
 func (p *PD) closeRefused() {
-	p.refused.Range(func(mr, _ any) bool {
-		_ = mr.(*MR).Close()
-		return true
-	})
+	for _, mr := range p.refused.all() {
+		_ = mr.Close()
+	}
 }

@@ -21,7 +21,7 @@ type recvQueue struct {
 	mu      sync.Mutex // beside the slots: everything below
 	slots   ring.Slots
 	mapping uverbs.Mapping // not open if there is no such queue
-	put     uint32          // counts the receives posted
+	put     uint32         // counts the receives posted
 	maxSGE  int
 	spare   uint32 // slots that stay empty: none of an SRQ, which is not flushed
 }
