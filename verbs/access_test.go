@@ -33,7 +33,7 @@ func TestBadAccess(t *testing.T) {
 				"RegDMABuf": second(pd.RegDMABuf(0, 0, 4096, 0, access)),
 			} {
 				var op *verbs.OpError
-				if !errors.As(err, &op) || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), name+" needs LocalWrite") {
+				if !errors.As(err, &op) || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), name+" requires LocalWrite") {
 					t.Errorf("%s with %v: %v", what, access, err)
 				}
 			}

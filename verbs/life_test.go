@@ -345,9 +345,9 @@ func TestOpenErrors(t *testing.T) {
 // TestOpenUnknown: the error of a name that no device has says which there are.
 func TestOpenUnknown(t *testing.T) {
 	for words, names := range map[string][]string{
-		"there is none (rdmadoctor": nil,
-		"there is only rxe0":        {"rxe0"},
-		"there are rxe0, rxe1":      {"rxe0", "rxe1"},
+		"there is none (run rdmadoctor": nil,
+		"there is only rxe0":            {"rxe0"},
+		"there are rxe0, rxe1":          {"rxe0", "rxe1"},
 	} {
 		h := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New(names...)}
 		if _, err := h.Open("rxe7"); !errors.Is(err, verbs.ErrNoDevice) || !strings.Contains(err.Error(), "open rxe7: no such RDMA device: "+words) {

@@ -41,7 +41,7 @@ func TestWithoutManager(t *testing.T) {
 func TestServerRefuses(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for args, want := range map[string]string{
-		"send_bw -c UD -s 5000": "do not fit a datagram",
+		"send_bw -c UD -s 5000": "do not fit into a datagram",
 		"send_bw -x 200":        "no such GID",
 		"send_bw -d none":       "none",
 		"send_bw -i 7":          "no device",

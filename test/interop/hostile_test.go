@@ -123,9 +123,9 @@ func TestHostileClients(t *testing.T) {
 				{"empty message", func(h *hostile) error { return h.conn.Send(ctx) }, "Received bogus data, size 0"},
 				{"long message", func(h *hostile) error { return h.conn.Send(ctx, h.mr.Slice(0, 4096)) }, "cq completion failed status"},
 				{"zero length", func(h *hostile) error { return h.offer(ctx, data(h), h.mr.RKey(), 0) }, "offers 0 bytes"},
-				{"one too many", func(h *hostile) error { return h.offer(ctx, data(h), h.mr.RKey(), 65) }, "offers 65 bytes to read, the buffer has 64"},
+				{"one too many", func(h *hostile) error { return h.offer(ctx, data(h), h.mr.RKey(), 65) }, "offers 65 bytes for a buffer of 64"},
 				{"huge length", func(h *hostile) error { return h.offer(ctx, data(h), h.mr.RKey(), 1<<32-1) }, "offers 4294967295 bytes"},
-				{"no NUL", func(h *hostile) error { return h.offer(ctx, data(h), h.mr.RKey(), 64) }, "have no NUL"},
+				{"no NUL", func(h *hostile) error { return h.offer(ctx, data(h), h.mr.RKey(), 64) }, "have no terminating NUL"},
 				{"wrong key", func(h *hostile) error { return h.offer(ctx, data(h), h.mr.RKey()^0xabcdef00, 64) }, "remote access error"},
 				{"wrong address", func(h *hostile) error { return h.offer(ctx, 0, h.mr.RKey(), 64) }, "remote access error"},
 				{"beyond its memory", func(h *hostile) error { return h.offer(ctx, h.mr.Addr()+hostileBuffer-8, h.mr.RKey(), 64) }, "remote access error"},
@@ -138,7 +138,7 @@ func TestHostileClients(t *testing.T) {
 						return err
 					}
 					return h.offer(ctx, data(h), h.mr.RKey(), 9)
-				}, "offers 9 bytes to write 10 into"},
+				}, "offers 9 bytes for data of 10"},
 				{"read-only sink", func(h *hostile) error {
 					ro, err := h.conn.PD().Alloc(64, verbs.RemoteRead)
 					if err != nil {

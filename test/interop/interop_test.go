@@ -240,7 +240,7 @@ func TestTooMuchData(t *testing.T) {
 				if pair[0] == theirs {
 					return
 				}
-				if err != nil || served.Status != 255 || !strings.Contains(served.Stderr, "the client offers 4096 bytes to read, the buffer has 64") {
+				if err != nil || served.Status != 255 || !strings.Contains(served.Stderr, "the client offers 4096 bytes for a buffer of 64") {
 					t.Errorf("server: %v %v", err, served)
 				}
 			})
