@@ -71,7 +71,7 @@ var rules = map[string]rule{
 // trees are rules for all packages below a folder.
 var trees = map[string]rule{
 	"cmd":                {ours: []string{"cm", "oob", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong"}},
-	"examples":           {ours: []string{"cm", "oob", "verbs", "examples/internal/example"}},
+	"examples":           {ours: []string{"cm", "oob", "verbs", "examples/internal/..."}},
 	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/longtest", "internal/vmtest", "test/..."}, xsys: true},
 	"test/bench-mlx5":    {ours: []string{"verbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}, xsys: true},
 	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},
