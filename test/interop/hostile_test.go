@@ -159,7 +159,7 @@ func TestHostileClients(t *testing.T) {
 						return err
 					}
 					return h.offer(ctx, data(h), h.mr.RKey(), 0)
-				}, "offers 0 bytes to write 1 into"},
+				}, "offers 0 bytes for data of 1"},
 				{"silence", func(h *hostile) error { return nil }, ""},
 			} {
 				t.Run(c.name, func(t *testing.T) {
