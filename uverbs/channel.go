@@ -5,6 +5,7 @@ package uverbs
 import (
 	"context"
 	"net"
+	"syscall"
 
 	"purerdma/abi"
 	"purerdma/internal/cdev"
@@ -37,9 +38,22 @@ func (f *File) CreateCompChannel() (*CompChannel, error) {
 
 func (c *CompChannel) file() *cdev.File { return c.dev }
 
-// File returns the file of the channel, for package verbs, which waits for events in a
-// loop of its own. Do not use it and call Next.
-func (c *CompChannel) File() *cdev.File { return c.dev }
+// SyscallConn returns the channel's file for a caller with a read loop of its own, such as
+// package verbs. The error is nil. Do not use it and call Next. Pass the error of its method Read
+// to ReadDone. Interrupt ends a Read, and all that follow, until Resume.
+func (c *CompChannel) SyscallConn() (syscall.RawConn, error) { return c.dev.Conn(), nil }
+
+// ReadDone returns the error of a Read of SyscallConn with the function read. If the channel has
+// been closed, it is net.ErrClosed.
+func (c *CompChannel) ReadDone(err error, read func(fd uintptr) bool) error {
+	return c.dev.ReadDone(err, read)
+}
+
+// Interrupt ends a Read of SyscallConn with os.ErrDeadlineExceeded.
+func (c *CompChannel) Interrupt() { c.dev.Interrupt() }
+
+// Resume lets Reads of SyscallConn wait again.
+func (c *CompChannel) Resume() { c.dev.Resume() }
 
 // adopt makes a channel one that the file closes with itself.
 func (f *File) adopt(c eventChannel) error {

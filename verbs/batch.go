@@ -23,7 +23,7 @@ import (
 // not sleep.
 //
 // The methods that add a request return no error. If one or more fail, Post posts nothing and
-// returns the last error.
+// returns the first error. Requests after it are not built.
 //
 // A Batch is for one goroutine. It must be Reset to a QP before its first request, may be reused
 // after Post and Discard and Reset to another QP, and must not be copied.
@@ -31,11 +31,10 @@ type Batch struct {
 	_    noCopy
 	qp   *QP
 	p    provider.QP
-	held bool  // the send queue is the batch's
-	err  error // the last one
-	// next builds the next request. It is an idleBatch while the batch has none, and rest
-	// afterwards. With the state in next, the methods that make one call have no branch and
-	// are inlined.
+	held bool // the send queue is the batch's
+	// next builds the next request. It is an idleBatch while the batch has none, rest
+	// afterwards, and a failedBatch after an error. With the state in next, the methods that
+	// make one call have no branch and are inlined.
 	next  provider.Builder
 	first provider.Builder // takes the send queue and builds the first request
 	rest  provider.Builder // builds the other requests
@@ -67,14 +66,14 @@ func (b *Batch) Reset(qp *QP) {
 // Send sends the bytes of local.
 func (b *Batch) Send(id uint64, local SGE, flags SendFlags) {
 	if err := b.next.BatchSend(id, local, flags); err != nil {
-		b.err = err
+		b.next = failedBatch{err}
 	}
 }
 
 // SendInline sends a copy of data, which may have QPCap.Inline bytes.
 func (b *Batch) SendInline(id uint64, data []byte, flags SendFlags) {
 	if err := b.next.BatchSendInline(id, data, flags); err != nil {
-		b.err = err
+		b.next = failedBatch{err}
 	}
 }
 
@@ -82,7 +81,7 @@ func (b *Batch) SendInline(id uint64, data []byte, flags SendFlags) {
 // RemoteMemory, it fails with ErrRemoteLength if remote is shorter than local.
 func (b *Batch) Write(id uint64, local SGE, remote RemoteMemory, flags SendFlags) {
 	if err := b.next.BatchWrite(id, local, remote, flags); err != nil {
-		b.err = err
+		b.next = failedBatch{err}
 	}
 }
 
@@ -90,7 +89,7 @@ func (b *Batch) Write(id uint64, local SGE, remote RemoteMemory, flags SendFlags
 // bytes of remote.
 func (b *Batch) WriteInline(id uint64, data []byte, remote RemoteMemory, flags SendFlags) {
 	if err := b.next.BatchWriteInline(id, data, remote, flags); err != nil {
-		b.err = err
+		b.next = failedBatch{err}
 	}
 }
 
@@ -99,15 +98,18 @@ func (b *Batch) WriteInline(id uint64, data []byte, remote RemoteMemory, flags S
 // variable of long life costs no allocation.
 func (b *Batch) Add(wr *SendWR) {
 	b.begin()
+	if b.failure() != nil {
+		return
+	}
 	if err := b.p.BatchAdd(wr); err != nil {
-		b.err = err
+		b.next = failedBatch{err}
 	}
 }
 
 // Post posts the requests, all or nothing: after ErrFull, or any error of a request,
 // nothing is posted. The batch is empty afterwards. Without requests it does nothing.
 func (b *Batch) Post() error {
-	if !b.held || b.err != nil {
+	if _, failed := b.next.(failedBatch); failed || !b.held {
 		return b.postNothing()
 	}
 	b.held, b.next = false, (*idleBatch)(b)
@@ -122,7 +124,7 @@ func (b *Batch) postNothing() error {
 	if b.qp == nil {
 		return &OpError{Op: "post", Object: "batch", Err: errNoQP}
 	}
-	err := b.err
+	err := b.failure()
 	b.Discard()
 	return b.opError(err)
 }
@@ -137,8 +139,21 @@ func (b *Batch) Discard() {
 		b.held, b.next = false, (*idleBatch)(b)
 		b.p.BatchDiscard()
 	}
-	b.err = nil
 }
+
+// failure returns the first error of a request.
+func (b *Batch) failure() error {
+	f, _ := b.next.(failedBatch)
+	return f.err
+}
+
+// failedBatch is a Batch after an error. It builds nothing.
+type failedBatch struct{ err error }
+
+func (failedBatch) BatchSend(uint64, SGE, SendFlags) error                         { return nil }
+func (failedBatch) BatchSendInline(uint64, []byte, SendFlags) error                { return nil }
+func (failedBatch) BatchWrite(uint64, SGE, RemoteMemory, SendFlags) error          { return nil }
+func (failedBatch) BatchWriteInline(uint64, []byte, RemoteMemory, SendFlags) error { return nil }
 
 // begin takes the send queue for the first request.
 func (b *Batch) begin() {

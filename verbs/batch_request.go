@@ -40,8 +40,11 @@ func (b *Batch) FetchAdd(id uint64, local SGE, remote RemoteMemory, add uint64, 
 
 // add adds a request that uses remote memory.
 func (b *Batch) add(wr *SendWR, local SGE, remote RemoteMemory) {
+	b.begin()
 	if uint64(local.Length) > remote.Length {
-		b.err = ErrRemoteLength
+		if b.failure() == nil {
+			b.next = failedBatch{ErrRemoteLength}
+		}
 		return
 	}
 	b.Add(wr)

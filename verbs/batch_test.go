@@ -182,3 +182,33 @@ func TestNoAllocs(t *testing.T) {
 		}
 	})
 }
+
+// TestBatchFirstError checks that a full queue does not hide an earlier error of a request, and
+// that the batch may be used again after Post.
+func TestBatchFirstError(t *testing.T) {
+	routes(t, func(t *testing.T, rt *route) {
+		l, r := rt.pair(t, verbs.QPCap{SendWR: 4})
+		remote := r.buf.Remote()
+		var b verbs.Batch
+		b.Reset(l.qp)
+		for name, wrong := range map[string]func(){
+			"Write": func() { b.Write(1, l.buf.Slice(0, 64), remote.Slice(0, 8), 0) },
+			"Read":  func() { b.Read(1, l.buf.Slice(0, 64), remote.Slice(0, 8), 0) },
+		} {
+			wrong()
+			for range l.qp.Cap().SendWR + 1 {
+				b.Write(2, l.buf.Slice(0, 8), remote, 0)
+				b.Read(3, l.buf.Slice(0, 8), remote, 0)
+				b.Add(&verbs.SendWR{ID: 4, Opcode: verbs.OpSend})
+			}
+			if err := b.Post(); !errors.Is(err, verbs.ErrRemoteLength) {
+				t.Errorf("%s: Post() = %v, want %v", name, err, verbs.ErrRemoteLength)
+			}
+			b.Write(5, l.buf.Slice(0, 8), remote, verbs.SendSignaled)
+			if err := b.Post(); err != nil {
+				t.Fatal(err)
+			}
+			l.ok(t, 1)
+		}
+	})
+}

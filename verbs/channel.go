@@ -28,7 +28,7 @@ type CompChannel struct {
 	// waiter of one of the CQs, which wakes the waiters of the others.
 	turn   chan struct{}
 	reader reader // guarded by turn
-	file   *cdev.File
+	file   eventFile
 	conn   syscall.RawConn // of file
 	hook   cdev.Hook       // of Next
 	// interrupt is file.Interrupt, made once.
@@ -41,6 +41,12 @@ type CompChannel struct {
 	added map[*CQ]struct{} // armed, and got completions without an event since the last Next
 }
 
+// eventFile is a *uverbs.CompChannel, or the file of a test.
+type eventFile interface {
+	ReadDone(err error, read func(fd uintptr) bool) error
+	Resume()
+}
+
 // CreateCompChannel makes a completion channel. The caller closes it.
 func (d *Device) CreateCompChannel() (*CompChannel, error) {
 	if err := d.hold(); err != nil {
@@ -51,14 +57,18 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 		d.unref()
 		return nil, d.opError("create completion channel on", err)
 	}
+	conn, err := k.SyscallConn()
+	if err != nil {
+		return nil, d.opError("create completion channel on", errors.Join(err, k.Close(), d.unref()))
+	}
 	ch := &CompChannel{
 		dev:       d.shared,
 		ch:        k,
 		leak:      leak.Track("completion channel", d.info.Name),
 		turn:      make(chan struct{}, 1),
-		file:      k.File(),
-		conn:      k.File().Conn(),
-		interrupt: k.File().Interrupt,
+		file:      k,
+		conn:      conn,
+		interrupt: k.Interrupt,
 		added:     make(map[*CQ]struct{}),
 	}
 	ch.reader.read = ch.read

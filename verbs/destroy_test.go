@@ -7,6 +7,7 @@ package verbs_test
 import (
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -129,6 +130,46 @@ func TestFailedEndOfAClosedPD(t *testing.T) {
 				t.Errorf("Left() = %q, want nothing", left)
 			}
 		})
+	}
+}
+
+// TestReregisterAfterRefusedClose moves memory whose Close was refused. The PDs that it would join
+// and leave must not count it twice.
+func TestReregisterAfterRefusedClose(t *testing.T) {
+	k := cmtest.New(inprocess.New(inprocess.Config{}, "mlx5_0"))
+	dev, err := k.Host().Open("mlx5_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pds := make([]*verbs.PD, 2)
+	for i := range pds {
+		if pds[i], err = dev.AllocPD(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mr, err := pds[0].Alloc(100, verbs.LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse := true
+	k.OnCommand(func(c cmtest.Command) error {
+		if refuse && (c.Name == "UVERBS_METHOD_MR_DESTROY" || c.Name == "DEREG_MR") {
+			return syscall.EBUSY
+		}
+		return nil
+	})
+	if err := mr.Close(); !errors.Is(err, syscall.EBUSY) {
+		t.Fatalf("Close() = %v, want EBUSY", err)
+	}
+	if err := mr.Reregister(verbs.MRChange{PD: pds[1]}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Reregister() after a refused Close = %v, want %v", err, net.ErrClosed)
+	}
+	refuse = false
+	if err := errors.Join(mr.Close(), pds[0].Close(), pds[1].Close(), dev.Close()); err != nil {
+		t.Error(err)
+	}
+	if left := k.Left(); len(left) > 0 {
+		t.Errorf("Left() = %q, want nothing", left)
 	}
 }
 

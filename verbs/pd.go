@@ -123,6 +123,12 @@ func (r *refusedMRs) remove(m *MR) {
 	r.list = slices.DeleteFunc(r.list, func(o *MR) bool { return o == m })
 }
 
+func (r *refusedMRs) has(m *MR) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.list, m)
+}
+
 func (r *refusedMRs) all() []*MR {
 	r.mu.Lock()
 	defer r.mu.Unlock()

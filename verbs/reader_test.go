@@ -71,7 +71,7 @@ func found() int   { return 1 }
 // unread takes the unread events out of the channel and returns their number.
 func unread(t *testing.T, ch *CompChannel) (n int) {
 	t.Helper()
-	err := ch.file.Control(func(fd uintptr) {
+	err := ch.file.(*cdev.File).Control(func(fd uintptr) {
 		for {
 			if _, err := cdev.ReadRaw(fd, make([]byte, 8)); err != nil {
 				return

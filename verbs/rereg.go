@@ -19,8 +19,9 @@ type MRChange struct {
 
 // Reregister moves the memory to another PD, or changes its rights, in less time than a new
 // registration takes (ibv_rereg_mr(3)). No work request may name the memory during the call. The
-// keys may change. Few drivers support it. If the error wraps errors.ErrUnsupported or EINVAL, the
-// MR is unchanged. After other errors, the MR may be unusable and can only be closed.
+// keys may change. Few drivers support it. After a refused Close the error
+// wraps net.ErrClosed. If it wraps errors.ErrUnsupported or EINVAL, the MR is unchanged. After other
+// errors, the MR may be unusable and can only be closed.
 func (m *MR) Reregister(c MRChange) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,7 +29,7 @@ func (m *MR) Reregister(c MRChange) error {
 }
 
 func (m *MR) reregister(c MRChange) error {
-	if m.closed.Load() {
+	if m.closed.Load() || m.pd.refused.has(m) {
 		return net.ErrClosed
 	}
 	cfg := &provider.MRConfig{PD: m.pd.p, Access: m.access}

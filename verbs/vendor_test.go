@@ -48,6 +48,10 @@ func testVendor(t *testing.T, rt *route) {
 		t.Fatal(err)
 	}
 	closer(t, dci)
+	var op *verbs.OpError
+	if n, err := dci.Post([]mlx5dv.DCWR{{}}); n != 0 || !errors.As(err, &op) || op.Object != l.dev.Name() {
+		t.Errorf("Post in RESET = %d, %v, want an OpError of %s", n, err, l.dev.Name())
+	}
 	move := func(q interface {
 		Modify(*verbs.QPAttr, verbs.QPAttrMask) error
 	}, a verbs.QPAttr, mask verbs.QPAttrMask) {

@@ -272,6 +272,10 @@ func (c *CQ) disarmed() {
 
 // eventLost records that the event of an unknown CQ of the channel was lost. It could be any of the
 // armed ones. Their waiters arm them again and poll, and Next returns them.
+//
+// Each armed CQ counts the event. A provider makes a sequence number of the count, and arms with
+// it. A number that is skipped is harmless, but an arm with the number of an event that has come
+// is ignored. The CQ's arms stay an upper bound, because one event or none has come.
 func (ch *CompChannel) eventLost() {
 	for _, cq := range ch.dev.objects.cqsOf(ch) {
 		cq.armMu.Lock()

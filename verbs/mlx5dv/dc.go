@@ -127,5 +127,11 @@ func (q *dcQP) Close() error {
 
 // Post posts the requests in order and rings once. It returns the number of posted
 // requests: all, or those before the one that err is about (verbs.ErrFull if the queue has
-// no room). It does not allocate.
-func (i *DCI) Post(wrs []DCWR) (int, error) { return i.p.PostDC(wrs) }
+// no room). The error is a *verbs.OpError. It does not allocate.
+func (i *DCI) Post(wrs []DCWR) (int, error) {
+	n, err := i.p.PostDC(wrs)
+	if err != nil {
+		err = i.dev.opError("post to DC initiator of", err)
+	}
+	return n, err
+}
