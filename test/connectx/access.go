@@ -8,10 +8,10 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// right is what somebody wants to do with a key.
+// right is an operation on the memory of a key.
 type right struct {
-	field prm.Field // of the key's context, which must be set
-	page  uint64    // bits of each page's entry, which must be set
+	field prm.Field // field of the key's context, which must be set
+	page  uint64    // bits of each page's entry, all of which must be set
 	name  string
 }
 
@@ -23,27 +23,27 @@ var (
 	remoteAtomic = right{prm.MKC.Atomic, prm.MTTRead | prm.MTTWrite, "remote atomic"}
 )
 
-// maxIndirection is how deep keys may name other keys.
+// maxIndirection is the maximum depth of keys that refer to other keys.
 const maxIndirection = 4
 
-// minLogPage is the log2 of the bytes that a page of a key has at least.
+// minLogPage is the minimum log2 of the bytes of a key's page.
 const minLogPage = 12
 
-// access is who uses a key, and for what.
+// access is a use of a key by a queue.
 type access struct {
 	pd    uint32
 	qpn   uint32 // keys can be bound to a QP
 	right right
 }
 
-// memory appends the memory of n bytes of a key from addr on to dst, in pieces. It
-// fails if the key, the domain, the right, or the bounds are wrong, or if the request
-// has gone through more pieces of memory than any needs.
+// memory appends the memory of n bytes of a key from addr on to dst, in pieces. It fails if the
+// key, the domain, the right, or the bounds are wrong. It also fails if the request has used
+// more pieces of memory than any valid request needs.
 func (d *Device) memory(dst [][]byte, a access, key uint32, addr, n uint64) ([][]byte, error) {
 	return d.walk(dst, a, key, addr, n, 0)
 }
 
-// step counts a piece of memory that a request goes through.
+// step counts a piece of memory that a request uses.
 func (d *Device) step() error {
 	d.fabric.work += stepCost
 	if d.steps++; d.steps > maxSteps {
@@ -88,7 +88,7 @@ func (d *Device) walk(dst [][]byte, a access, key uint32, addr, n uint64, depth 
 	case prm.AccessMTT:
 		return d.walkPages(dst, a.right, m, addr, n)
 	}
-	// What a key names is this host's own business.
+	// The host itself defines the pieces of a key.
 	switch a.right {
 	case remoteRead:
 		a.right = localRead
@@ -98,8 +98,8 @@ func (d *Device) walk(dst [][]byte, a access, key uint32, addr, n uint64, depth 
 	return d.walkPieces(dst, a, m, off, n, depth)
 }
 
-// walkPages goes through the pages of a key. Those that lie one after another are
-// one piece. It fails if a page is missing, or does not allow what r needs.
+// walkPages appends the pages of a key. Adjacent pages are one piece. It fails if a page is
+// missing or does not have the right r.
 func (d *Device) walkPages(dst [][]byte, r right, m *mkey, addr, n uint64) ([][]byte, error) {
 	c := m.context[:]
 	shift := prm.MKC.LogPageSize.Get(c)
@@ -107,7 +107,7 @@ func (d *Device) walkPages(dst [][]byte, r right, m *mkey, addr, n uint64) ([][]
 		return dst, fmt.Errorf("key %#x has pages of 2^%d bytes", m.key(), shift)
 	}
 	size := uint64(1) << shift
-	// The first page of the list has the start address.
+	// The first page of the list contains the start address.
 	page := addr>>shift - prm.MKC.StartAddr.Get(c)>>shift
 	in := addr & (size - 1)
 	var at, run uint64
@@ -137,7 +137,7 @@ func (d *Device) walkPages(dst [][]byte, r right, m *mkey, addr, n uint64) ([][]
 	return d.physical(dst, at, run)
 }
 
-// walkPieces goes through the pieces of a key from off on.
+// walkPieces appends the pieces of a key from off on.
 func (d *Device) walkPieces(dst [][]byte, a access, m *mkey, off, n uint64, depth int) ([][]byte, error) {
 	var err error
 	for _, p := range m.pieces {
@@ -164,7 +164,7 @@ func (d *Device) walkPieces(dst [][]byte, a access, m *mkey, off, n uint64, dept
 	return dst, nil
 }
 
-// physical appends memory at a DMA address, in pages if it is not mapped in one
+// physical appends memory at a DMA address. It appends pages if the memory is not mapped in one
 // piece.
 func (d *Device) physical(dst [][]byte, addr, n uint64) ([][]byte, error) {
 	if n == 0 {
@@ -190,17 +190,17 @@ func (d *Device) physical(dst [][]byte, addr, n uint64) ([][]byte, error) {
 	return dst, nil
 }
 
-// dumpPiece is how many bytes of prm.DumpFillMkey are one piece of memory.
+// dumpPiece is the number of bytes of prm.DumpFillMkey in one piece of memory.
 const dumpPiece = 64 << 10
 
-// dumpFillMemory is what prm.DumpFillMkey stands for.
+// dumpFillMemory is the memory of prm.DumpFillMkey.
 type dumpFillMemory struct {
-	dump []byte // where written bytes go
-	fill []byte // zeros, which nobody writes to
+	dump []byte // target of writes
+	fill []byte // zeros, never written
 }
 
-// dumpFill appends n bytes of prm.DumpFillMkey, which only requests of this host can
-// use, of all PDs.
+// dumpFill appends n bytes of prm.DumpFillMkey. Only requests of this host can use it, in all
+// PDs.
 func (d *Device) dumpFill(dst [][]byte, a access, n uint64) ([][]byte, error) {
 	m := &d.dumpFillMemory
 	if m.dump == nil {
@@ -226,7 +226,7 @@ func (d *Device) dumpFill(dst [][]byte, a access, n uint64) ([][]byte, error) {
 	return dst, nil
 }
 
-// length is how many bytes pieces have.
+// length returns the number of bytes of the pieces.
 func length(pieces [][]byte) (n int) {
 	for _, p := range pieces {
 		n += len(p)
@@ -234,7 +234,7 @@ func length(pieces [][]byte) (n int) {
 	return n
 }
 
-// transfer copies pieces to pieces, as far as both go. It changes dst.
+// transfer copies pieces to pieces, up to the end of the shorter list. It changes dst.
 func transfer(dst, src [][]byte) {
 	for _, s := range src {
 		for len(s) > 0 {

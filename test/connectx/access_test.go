@@ -10,7 +10,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// TestAccess uses keys that are wrong in one way each, here and there.
+// TestAccess uses keys with one error each, on either side.
 func TestAccess(t *testing.T) {
 	const size = rigMemory
 	end := uint64(memoryBase + size)
@@ -19,11 +19,11 @@ func TestAccess(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		change func(h *host, c []byte) // of a key that is made for it
-		key    uint32                  // is xored to it
-		addr   uint64                  // 0 is one that is good
-		write  bool                    // somebody writes to the memory
-		only   string                  // "here" or "there", if the other is of no use
+		change func(h *host, c []byte) // changes a key created for the case.
+		key    uint32                  // is xored to the key.
+		addr   uint64                  // 0 for a valid address.
+		write  bool                    // whether the operation writes to the memory.
+		only   string                  // "here" or "there" to skip the other side
 		ok     bool
 	}{
 		{name: "good", ok: true},
@@ -44,11 +44,11 @@ func TestAccess(t *testing.T) {
 		{name: "no right to read", only: "here", change: without(prm.MKC.LocalRead)},
 		{name: "no right to write", only: "here", change: without(prm.MKC.LocalWrite), write: true},
 	} {
-		// run uses the key here or there: by a WRITE or a READ, of which either looks
-		// at memory here and there.
+		// run uses the key on one side, by a WRITE or a READ. Each of them accesses memory on
+		// both sides.
 		run := func(t *testing.T, here bool) {
 			p := newPair(t, prm.ServiceRC, nil)
-			h, o := p.b, p.a // whose the key is, and the other
+			h, o := p.b, p.a // owner of the key, and its peer
 			if here {
 				h, o = o, h
 			}
@@ -86,8 +86,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestPageRights uses pages of a key whose entries in the list of pages allow something
-// else than the key does. The entries of a key that was made without page access allow all.
+// TestPageRights uses pages of a key whose page list entries have other rights than the key.
+// The entries of a key without page access have all rights.
 func TestPageRights(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
@@ -132,13 +132,13 @@ func TestPageRights(t *testing.T) {
 					want(t, p.qa.send, ok, prm.SyndromeRemoteAccess)
 				}
 				use(0, true)
-				use(4096-4, ok) // the end of a page that allows all, and the next one's beginning
+				use(4096-4, ok) // crosses from a page with all rights to the next one
 			})
 		}
 	}
 }
 
-// want is a completion: a good one, or one with a syndrome.
+// want checks for a successful completion, or for one with a syndrome.
 func want(t *testing.T, q *testCQ, ok bool, s prm.Syndrome) {
 	t.Helper()
 	if ok {
@@ -148,8 +148,8 @@ func want(t *testing.T, q *testCQ, ok bool, s prm.Syndrome) {
 	q.want(prm.CQEReqErr, map[*prm.Field]uint64{&prm.CQE.Syndrome: uint64(s)})
 }
 
-// wantEvent takes the next event, which has to be of a type and a queue. Events of
-// connections that are established come only from QPs in RTR.
+// wantEvent checks the type and the queue of the next event. It skips events of established
+// connections, which come only from QPs in RTR.
 func (h *host) wantEvent(typ prm.EventType, n uint32) {
 	h.t.Helper()
 	v := h.next(h.eq)
@@ -160,11 +160,11 @@ func (h *host) wantEvent(typ prm.EventType, n uint32) {
 		return
 	}
 	if v == nil || prm.EQE.Type.Get(v) != uint64(typ) || uint32(prm.EventQPN.Get(prm.EQE.Data.Of(v))) != n {
-		h.t.Errorf("event %x, not of type %#x and number %#x", v, typ, n)
+		h.t.Errorf("event = %x, want type %#x and number %#x", v, typ, n)
 	}
 }
 
-// TestRights takes from a QP what peers may do with it.
+// TestRights removes rights of a QP's peers.
 func TestRights(t *testing.T) {
 	for name, tc := range map[string]struct {
 		right prm.Field
@@ -189,7 +189,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestReceiveErrors has messages meet receives that cannot take them.
+// TestReceiveErrors sends messages to receives that cannot take them.
 func TestReceiveErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		receive       func(p *pair)
@@ -211,7 +211,7 @@ func TestReceiveErrors(t *testing.T) {
 			p.qb.recv.want(prm.CQERespErr, map[*prm.Field]uint64{&prm.CQE.Syndrome: uint64(prm.SyndromeFlush), &prm.CQE.WQECounter: 1})
 			for _, q := range []*testQP{p.qa, p.qb} {
 				if s := q.state(); s != prm.QPErr {
-					t.Errorf("a QP is in state %d", s)
+					t.Errorf("state of a QP = %d, want error", s)
 				}
 			}
 		})
@@ -223,7 +223,7 @@ func (q *testQP) state() uint64 {
 	return prm.QPC.State.Get(prm.QPIn.Context.Of(out))
 }
 
-// TestAtomicErrors misuses atomics.
+// TestAtomicErrors sends invalid atomics.
 func TestAtomicErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		addr uint64
@@ -242,7 +242,7 @@ func TestAtomicErrors(t *testing.T) {
 	}
 }
 
-// TestTransitions gives each command in each state.
+// TestTransitions issues each command in each state.
 func TestTransitions(t *testing.T) {
 	states := []struct {
 		name string
@@ -268,11 +268,11 @@ func TestTransitions(t *testing.T) {
 				}
 			}
 			if s.name == "SQD" && !h.d.Drain(q.n) {
-				t.Fatal("the QP does not drain")
+				t.Fatal("Drain = false, want true")
 			}
 			err := q.modify(op, mtu)
 			if ok := from == s.name || from == "any"; ok != (err == nil) || !ok && !errors.Is(err, statusError(prm.StatusBadQPState)) {
-				t.Errorf("%s of a QP in %s: %v", CommandName(op), s.name, err)
+				t.Errorf("%s of a QP in %s = %v", CommandName(op), s.name, err)
 			}
 			if err := h.on(prm.OpDestroyQP, q.n); err != nil {
 				t.Error(err)
@@ -284,10 +284,10 @@ func TestTransitions(t *testing.T) {
 		t.Error(err)
 	}
 	if err := q.modify(prm.OpInit2RTR, nil); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("a path MTU of 0: %v", err)
+		t.Errorf("INIT2RTR with a path MTU of 0 = %v, want BAD_PARAM", err)
 	}
 	q.n++
 	if err := q.modify(prm.Op2Err, nil); !errors.Is(err, statusError(prm.StatusBadResource)) {
-		t.Errorf("a QP that is not there: %v", err)
+		t.Errorf("2ERR of a missing QP = %v, want BAD_RESOURCE", err)
 	}
 }

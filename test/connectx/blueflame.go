@@ -8,23 +8,23 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// blueflame is a doorbell register while a request is being copied to it by stores of
-// 8 bytes, as a virtual machine hands them out.
+// blueflame is a doorbell register during the copy of a request to it. A virtual machine
+// delivers the copy as stores of 8 bytes.
 type blueflame struct {
 	line [sendSize]byte
-	n    int // bytes that have come
-	held *qp // whose request waits for the rest of the copy
+	n    int // received bytes
+	held *qp // QP whose request waits for the rest of the copy
 	timer
 }
 
-// holdTime is how long a request waits for the rest of its copy.
+// holdTime is the time that a request waits for the rest of its copy.
 const holdTime = time.Millisecond
 
-// store takes a store that is a part of a copy, or an 8-byte doorbell.
+// store handles a store that is a part of a copy, or an 8-byte doorbell.
 //
-// The request is in memory, too, and is carried out at the first store. But a driver
-// finds out whether copies work by posting NOPs whose copies differ from what is in
-// memory: a NOP waits for its copy, and is carried out as that says.
+// The request is in memory as well, and is executed at the first store. NOPs are the exception.
+// A driver tests copies by posting NOPs whose copies differ from their memory. A NOP therefore
+// waits for its copy, which is then executed.
 func (b *blueflame) store(d *Device, u *uar, at int, p []byte) {
 	if at == 0 {
 		b.release()
@@ -41,7 +41,7 @@ func (b *blueflame) store(d *Device, u *uar, at int, p []byte) {
 		return
 	}
 	if at != b.n || at+len(p) > len(b.line) {
-		b.n = 0 // not the rest of what came before
+		b.n = 0 // not the rest of the previous copy
 		return
 	}
 	b.n += copy(b.line[at:], p)
@@ -52,7 +52,7 @@ func (b *blueflame) store(d *Device, u *uar, at int, p []byte) {
 	}
 }
 
-// release carries out a request that was held.
+// release executes a held request.
 func (b *blueflame) release() {
 	b.stop()
 	if q := b.held; q != nil {

@@ -8,8 +8,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// How many pages of memory the firmware wants of the driver. It has no use for them,
-// but no driver is to get away without giving them.
+// Numbers of memory pages that the firmware requests from the driver. It does not use them, but
+// every driver must provide them.
 const (
 	bootPages = 16
 	initPages = 64
@@ -29,7 +29,7 @@ var bootCommands = map[uint16]command{
 	prm.OpSetDriverVersion: {"SET_DRIVER_VERSION", 0x50, 16, func(*Device, []byte, []byte) error { return nil }},
 }
 
-// move brings the device from one state to another.
+// move changes the device's state.
 func (d *Device) move(name string, from, to hcaState) error {
 	if d.fw.state != from {
 		return refuse(prm.StatusBadSysState, "%s: the device is %v, not %v", name, d.fw.state, from)
@@ -38,7 +38,7 @@ func (d *Device) move(name string, from, to hcaState) error {
 	return nil
 }
 
-// ownFunction refuses a command that is about another function than the driver's own.
+// ownFunction rejects a command for another function than the driver's own.
 func ownFunction(in []byte) error {
 	if prm.FunctionIn.Other.Is(in) || prm.FunctionIn.Function.Is(in) {
 		return refuse(prm.StatusBadParam, "there is no function %d", prm.FunctionIn.Function.Get(in))
@@ -67,7 +67,7 @@ func initHCA(d *Device, in, _ []byte) error {
 	return d.move("INIT_HCA", hcaEnabled, hcaRunning)
 }
 
-// teardownHCA forgets all objects that the driver has left.
+// teardownHCA destroys all remaining objects of the driver.
 func teardownHCA(d *Device, in, _ []byte) error {
 	if err := d.move("TEARDOWN_HCA", hcaRunning, hcaEnabled); err != nil {
 		return err
@@ -129,7 +129,7 @@ func managePages(d *Device, in, out []byte) error {
 	}
 }
 
-// givePages takes the pages that the driver gives: all of them, or none.
+// givePages accepts the driver's pages. It accepts all of them or none.
 func (d *Device) givePages(n int, pas []byte) error {
 	switch {
 	case n > len(pas)/8:
@@ -154,7 +154,7 @@ func (d *Device) givePages(n int, pas []byte) error {
 	return nil
 }
 
-// takePages gives back as many of n pages as there are.
+// takePages returns up to n pages to the driver.
 func (d *Device) takePages(n int, out []byte) error {
 	pas := prm.ManagePagesOut.PAS.Of(out)
 	n = min(n, len(d.fw.pages))
@@ -174,7 +174,7 @@ func (d *Device) takePages(n int, out []byte) error {
 	return nil
 }
 
-// boardID is what drivers call the PSID: the kind of the card.
+// boardID identifies the kind of the card. Drivers call it PSID.
 const boardID = "MT_0000000012"
 
 func queryAdapter(_ *Device, _, out []byte) error {

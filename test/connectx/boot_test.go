@@ -11,7 +11,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// mod gives a command that has an operation and a word at 0x0c.
+// mod issues a command with an operation modifier and a word at 0x0c.
 func (r *rig) mod(opcode uint16, opMod uint64, word uint64, tail []byte) ([]byte, error) {
 	return r.command(opcode, 16, tail, func(in []byte) {
 		prm.HeaderIn.OpMod.Set(in, opMod)
@@ -19,10 +19,10 @@ func (r *rig) mod(opcode uint16, opMod uint64, word uint64, tail []byte) ([]byte
 	})
 }
 
-// pageList is n pages of the rig's memory.
+// pageList returns n pages of the rig's memory.
 func (r *rig) pageList(n int) []byte { return pages(r.alloc(n*PageSize), n*PageSize) }
 
-// boot starts the device as a driver does.
+// boot starts the device like a driver.
 func (r *rig) boot() {
 	r.t.Helper()
 	for _, err := range []error{
@@ -53,7 +53,7 @@ func TestBoot(t *testing.T) {
 	refused := func(what string, err error, want prm.Status) {
 		t.Helper()
 		if !errors.Is(err, statusError(want)) {
-			t.Errorf("%s: %v, want %v", what, err, want)
+			t.Errorf("%s = %v, want %v", what, err, want)
 		}
 	}
 	refused("a PD before the start", r.on(prm.OpAllocPD, 0), prm.StatusBadSysState)
@@ -65,17 +65,17 @@ func TestBoot(t *testing.T) {
 	refused("ENABLE_HCA twice", r.on(prm.OpEnableHCA, 0), prm.StatusBadSysState)
 	out := r.must(prm.OpQueryISSI, 16, nil, nil)
 	if prm.ISSI.Supported.Get(out) != 3 {
-		t.Errorf("ISSIs %#x", prm.ISSI.Supported.Get(out))
+		t.Errorf("QUERY_ISSI = %#x, want 3", prm.ISSI.Supported.Get(out))
 	}
 	refused("ISSI 2", r.on(prm.OpSetISSI, 2), prm.StatusBadParam)
 	if n := needed(prm.PagesBoot); n != bootPages {
-		t.Errorf("%d pages to boot", n)
+		t.Errorf("QUERY_PAGES for boot = %d, want the boot pages", n)
 	}
 	if err := r.give(bootPages); err != nil {
 		t.Fatal(err)
 	}
 	if n, m := needed(prm.PagesBoot), needed(prm.PagesInit); n != 0 || m != initPages {
-		t.Errorf("after %d pages it needs %d, and %d", bootPages, n, m)
+		t.Errorf("QUERY_PAGES after %d pages = %d for boot, %d for init", bootPages, n, m)
 	}
 	refused("INIT_HCA without pages", r.on(prm.OpInitHCA, 0), prm.StatusNoResources)
 	if err := r.give(initPages); err != nil {
@@ -91,10 +91,10 @@ func TestBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, there := r.d.pds.objects[pd]; there || r.d.fw.state != hcaEnabled {
-		t.Error("TEARDOWN_HCA leaves objects, or the state")
+		t.Error("TEARDOWN_HCA left objects, or did not change the state")
 	}
 	if n := needed(prm.PagesInit); n != 0 {
-		t.Errorf("after TEARDOWN_HCA it has not the pages: %d", n)
+		t.Errorf("QUERY_PAGES after TEARDOWN_HCA = %d, want 0", n)
 	}
 	if err := r.on(prm.OpDisableHCA, 0); err != nil {
 		t.Error(err)
@@ -118,26 +118,26 @@ func TestPages(t *testing.T) {
 		{"one twice", 2, append(list[:8:8], list[:8]...), prm.StatusBadParam},
 	} {
 		if _, err := r.mod(prm.OpManagePages, prm.PagesGive, tc.n, tc.tail); !errors.Is(err, statusError(tc.want)) {
-			t.Errorf("%s: %v", tc.what, err)
+			t.Errorf("MANAGE_PAGES with %s = %v", tc.what, err)
 		}
 	}
 	if len(r.d.fw.pages) != 0 {
-		t.Errorf("%d pages were taken all the same", len(r.d.fw.pages))
+		t.Errorf("rejected commands added %d pages", len(r.d.fw.pages))
 	}
 	if _, err := r.mod(prm.OpManagePages, prm.PagesGive, 4, list); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.mod(prm.OpManagePages, prm.PagesGive, 1, list); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("one again: %v", err)
+		t.Errorf("MANAGE_PAGES with a page twice = %v, want BAD_PARAM", err)
 	}
 	if _, err := r.mod(prm.OpManagePages, 7, 1, list); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("operation 7: %v", err)
+		t.Errorf("MANAGE_PAGES with operation 7 = %v, want BAD_PARAM", err)
 	}
 	got := map[uint64]bool{}
 	for _, want := range []int{3, 1, 0} {
 		out, err := r.mod(prm.OpManagePages, prm.PagesTake, 3, nil)
 		if err != nil || int(prm.ManagePagesOut.Entries.Get(out)) != want {
-			t.Fatalf("%d pages come back, %v; want %d", prm.ManagePagesOut.Entries.Get(out), err, want)
+			t.Fatalf("MANAGE_PAGES returned %d pages, %v, want %d", prm.ManagePagesOut.Entries.Get(out), err, want)
 		}
 		for i := range want {
 			got[binary.BigEndian.Uint64(prm.ManagePagesOut.PAS.Of(out)[8*i:])] = true
@@ -145,7 +145,7 @@ func TestPages(t *testing.T) {
 	}
 	for b := list; len(b) > 0; b = b[8:] {
 		if !got[binary.BigEndian.Uint64(b)] {
-			t.Errorf("page %#x did not come back", binary.BigEndian.Uint64(b))
+			t.Errorf("MANAGE_PAGES returned page %#x, which was not provided", binary.BigEndian.Uint64(b))
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestCapabilities(t *testing.T) {
 		for current := range uint64(2) {
 			caps, err := query(uint64(group)<<1 | current)
 			if _, there := greatestCaps[group]; there != (err == nil) {
-				t.Errorf("group %d: %v", group, err)
+				t.Errorf("QUERY_HCA_CAP of group %d = %v", group, err)
 			}
 			for _, v := range capValues[group] {
 				want := v.v
@@ -178,15 +178,15 @@ func TestCapabilities(t *testing.T) {
 					want = 0
 				}
 				if got := v.field.Get(caps); got != want {
-					t.Errorf("group %d, current %d: %v is %d, not %d", group, current, v.field, got, want)
+					t.Errorf("QUERY_HCA_CAP of group %d, current %d: %v = %d, want %d", group, current, v.field, got, want)
 				}
 			}
 		}
 	}
 	if _, err := query(0xffff); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("no such group: %v", err)
+		t.Errorf("QUERY_HCA_CAP of a missing group = %v, want BAD_PARAM", err)
 	}
-	// As Linux: the general group with what it wants, and one field of the atomic one.
+	// Like Linux, set the general group, and one field of the atomic group.
 	caps, _ := query(1)
 	prm.Cap.LogMaxQP.Set(caps, 12)
 	prm.Cap.CacheLine128.Set(caps, 1)
@@ -200,25 +200,25 @@ func TestCapabilities(t *testing.T) {
 		t.Error(err)
 	}
 	if caps, _ := query(1); prm.Cap.LogMaxQP.Get(caps) != 12 || !prm.Cap.UAR4K.Is(caps) {
-		t.Error("the general group was not changed")
+		t.Error("SET_HCA_CAP did not change the general group")
 	}
 	if caps, _ := query(uint64(prm.CapAtomic)<<1 | 1); prm.AtomicCap.Endianness.Get(caps) != 1 || !prm.AtomicCap.Operations.Is(caps) {
-		t.Error("the atomic group was not changed in that one field")
+		t.Error("SET_HCA_CAP did not change only one field of the atomic group")
 	}
 	prm.Cap.LogMaxQP.Set(caps, 18)
 	if err := set(0, caps); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("more QPs than there can be: %v", err)
+		t.Errorf("SET_HCA_CAP with too many QPs = %v, want BAD_PARAM", err)
 	}
 	if err := set(uint64(prm.CapRoCE)<<1, one); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("a group of which nothing can be chosen: %v", err)
+		t.Errorf("SET_HCA_CAP of a constant group = %v, want BAD_PARAM", err)
 	}
 	r.tolerant = true
 	prm.Cap.LogMaxQP.Set(caps, 12)
 	prm.Cap.NumPorts.Set(caps, 2)
 	if err := set(0, caps); err != nil || len(r.violated()) != 1 {
-		t.Errorf("another number of ports: %v, and not one violation", err)
+		t.Errorf("SET_HCA_CAP with another number of ports = %v, want one violation", err)
 	}
 	if prm.Cap.NumPorts.Get(r.d.fw.caps[prm.CapGeneral]) != 1 {
-		t.Error("the number of ports was changed")
+		t.Error("SET_HCA_CAP changed the number of ports")
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// buffer is the memory of a queue, which is given as a list of pages.
+// buffer is the memory of a queue, as a list of pages.
 type buffer struct {
 	pages []uint64 // DMA addresses
-	shift uint     // log2 of the size of one
-	first uint64   // where the queue begins in the first
+	shift uint     // log2 of the size of a page
+	first uint64   // offset of the queue in the first page
 }
 
-// newBuffer takes a page list as commands have it. logPage is the log2 of a page's
-// size above 12, offset is in 64ths of a page, size is that of the queue. Whose queue
-// it is holds it.
+// newBuffer parses a page list of a command. logPage is the log2 of a page's size minus 12,
+// offset is in 64ths of a page, and size is the queue's size. The owner of the queue calls
+// hold.
 func (d *Device) newBuffer(pas []byte, logPage, offset, size uint64) (buffer, error) {
 	b := buffer{shift: uint(logPage) + 12}
 	b.first = offset << b.shift >> 6
@@ -35,14 +35,13 @@ func (d *Device) newBuffer(pas []byte, logPage, offset, size uint64) (buffer, er
 	return b, nil
 }
 
-// hold counts, with 1, or no longer counts, with -1, the pages among those of all
-// queues.
+// hold adds by, which is 1 or -1, to the number of uses of all queues' pages.
 func (b *buffer) hold(d *Device, by users) {
 	d.queuePages.used += uint64(by) * uint64(len(b.pages))
 }
 
-// at returns n bytes of the queue from off on, nil if they are not all mapped, or go
-// over the end of a page.
+// at returns n bytes of the queue from off on. It returns nil if they are not all mapped or
+// cross the end of a page.
 func (b *buffer) at(mem Memory, off uint64, n int) []byte {
 	off += b.first
 	page, in := off>>b.shift, off&(1<<b.shift-1)
@@ -52,7 +51,7 @@ func (b *buffer) at(mem Memory, off uint64, n int) []byte {
 	return mem.Bytes(b.pages[page]+in, n)
 }
 
-// put writes the page list to what a query answers.
+// put writes the page list to the answer of a query.
 func (b *buffer) put(pas []byte) {
 	for i, p := range b.pages {
 		if len(pas) < 8*i+8 {

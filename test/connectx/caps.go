@@ -13,8 +13,8 @@ var capCommands = map[uint16]command{
 	prm.OpSetHCACap:   {"SET_HCA_CAP", 16 + prm.CapSize, 16, setHCACap},
 }
 
-// capGroup returns the group that a command is about, and whether it is about the
-// current capabilities, not the greatest.
+// capGroup returns the capability group of a command, and whether the command is for the
+// current values instead of the maximum.
 func capGroup(name string, in []byte) (t prm.CapType, current bool, err error) {
 	mod := prm.HCACapIn.OpMod.Get(in)
 	t, current = prm.CapType(mod>>1), mod&1 != 0
@@ -37,8 +37,8 @@ func queryHCACap(d *Device, in, out []byte) error {
 	return nil
 }
 
-// settable are the capabilities of each group that a driver may choose, up to the
-// greatest. Of those that it leaves as they are it says what they are.
+// settable lists the capabilities of each group that a driver may set, up to the maximum. The
+// driver must repeat the values of the others.
 var settable = map[prm.CapType][]prm.Field{
 	prm.CapGeneral: {
 		prm.Cap.PKeyTableSize, prm.Cap.LogMaxQP, prm.Cap.CmdIFChecksum, prm.Cap.UAR4K, prm.Cap.CacheLine128,
@@ -47,15 +47,14 @@ var settable = map[prm.CapType][]prm.Field{
 	prm.CapAtomic: {prm.AtomicCap.Endianness},
 }
 
-// offAtFirst are the capabilities that a device has only after the driver has chosen
-// them: the host's byte order in atomics, and register pages of 4 KiB on a host that
-// has larger pages.
+// offAtFirst lists the capabilities that are off until the driver sets them. These are the
+// host's byte order in atomics, and register pages of 4 KiB on a host with larger pages.
 var offAtFirst = map[prm.CapType][]prm.Field{
 	prm.CapGeneral: {prm.Cap.UAR4K},
 	prm.CapAtomic:  {prm.AtomicCap.Endianness},
 }
 
-// setHCACap changes current capabilities, before the device runs.
+// setHCACap changes current capabilities before the device runs.
 func setHCACap(d *Device, in, _ []byte) error {
 	t, _, err := capGroup("SET_HCA_CAP", in)
 	if err != nil {
@@ -76,7 +75,7 @@ func setHCACap(d *Device, in, _ []byte) error {
 		}
 		f.Set(want, f.Get(caps))
 	}
-	// Of the atomic operations Linux sends the one choice, and zeros.
+	// For atomic operations Linux sends only its setting, and zeros elsewhere.
 	if t == prm.CapGeneral && !bytes.Equal(want, caps) {
 		d.violation("SET_HCA_CAP", "group %#x differs from what is there in more than what can be chosen: %s", t, difference(want, caps))
 	}
@@ -84,5 +83,5 @@ func setHCACap(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// always are what a driver may choose that has no greatest value.
+// always lists the capabilities without a maximum that a driver may set.
 var always = map[prm.Field]bool{prm.Cap.CacheLine128: true, prm.Cap.LogUARPageSize: true}

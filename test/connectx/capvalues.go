@@ -9,17 +9,17 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// value is what one capability is.
+// value is the value of one capability.
 type value struct {
 	field prm.Field
 	v     uint64
 }
 
-// capValues is what the device can do. Each is there because mlx5_core, mlx5e, mlx5_ib
-// or libmlx5 want it: what is left out would make them ask for more.
+// capValues lists the capabilities of the device. mlx5_core, mlx5e, mlx5_ib or libmlx5 use each
+// of them. The missing capabilities would make them request more.
 var capValues = map[prm.CapType][]value{
 	prm.CapGeneral: {
-		// Transports and what requests can do.
+		// Transports and operations.
 		{prm.Cap.RC, 1}, {prm.Cap.UC, 1}, {prm.Cap.UD, 1}, {prm.Cap.XRC, 1}, {prm.Cap.Atomic, 1}, {prm.Cap.SetDETHSQPN, 1},
 		{prm.Cap.IMAICL, 1}, {prm.Cap.UMRPtrRlky, 1}, {prm.Cap.CQEVersion, 1}, {prm.Cap.LogMaxMsg, 30},
 		{prm.Cap.ScatterToCQE, 1}, {prm.Cap.ECE, 1},
@@ -50,7 +50,7 @@ var capValues = map[prm.CapType][]value{
 		{prm.EthernetCap.Checksum, 1}, {prm.EthernetCap.VLAN, 1}, {prm.EthernetCap.MaxLSO, logMaxLSO}, {prm.EthernetCap.RSSTable, logMaxRQTSize},
 		{prm.EthernetCap.SelfLBModifiable, 1},
 	},
-	// Pages of memory may be missing, as Linux wants it for dma-bufs, which may move. No
+	// Pages of memory may be missing. Linux needs this for dma-bufs, which may move. No
 	// transport waits for a missing page.
 	prm.CapODP: {},
 	prm.CapAtomic: {
@@ -64,8 +64,8 @@ var capValues = map[prm.CapType][]value{
 	},
 }
 
-// receiveTables is what flow tables for frames from the wire can do, and matchable
-// what their entries can match.
+// receiveTables contains the capabilities of flow tables for received frames. matchable
+// contains the fields that their entries can match.
 var (
 	receiveTables = []value{
 		{prm.FlowTableProps.Support, 1}, {prm.FlowTableProps.FlowModify, 1}, {prm.FlowTableProps.ModifyRoot, 1},
@@ -81,7 +81,7 @@ var (
 	}
 )
 
-// greatestCaps are the capabilities as QUERY_HCA_CAP has them, by group.
+// greatestCaps contains the maximum capabilities by group, as QUERY_HCA_CAP returns them.
 var greatestCaps = encodeCaps()
 
 func encodeCaps() map[prm.CapType][]byte {
@@ -102,7 +102,7 @@ func encodeCaps() map[prm.CapType][]byte {
 	return groups
 }
 
-// difference names the first dword in which two groups differ.
+// difference describes the first dword in which two groups differ.
 func difference(a, b []byte) string {
 	for i := 0; i+4 <= min(len(a), len(b)); i += 4 {
 		if x, y := binary.BigEndian.Uint32(a[i:]), binary.BigEndian.Uint32(b[i:]); x != y {

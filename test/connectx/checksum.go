@@ -4,7 +4,7 @@ package connectx
 
 import "encoding/binary"
 
-// sum adds the 16-bit words of b to a ones' complement sum that has not been folded.
+// sum adds the 16-bit words of b to an unfolded ones' complement sum.
 func sum(b []byte, s uint32) uint32 {
 	for ; len(b) >= 2; b = b[2:] {
 		s += uint32(binary.BigEndian.Uint16(b))
@@ -15,7 +15,7 @@ func sum(b []byte, s uint32) uint32 {
 	return s
 }
 
-// fold makes 16 bits of a sum.
+// fold folds a sum to 16 bits.
 func fold(s uint32) uint16 {
 	for s>>16 != 0 {
 		s = s&0xffff + s>>16
@@ -23,8 +23,8 @@ func fold(s uint32) uint16 {
 	return uint16(s)
 }
 
-// checksum writes the checksum of the IPv4 header, and that of TCP or UDP, where the
-// frame has them.
+// checksum writes the checksums of the IPv4 header and of TCP or UDP, if the frame has these
+// headers.
 func (h *headers) checksum(l3, l4 bool) {
 	if l3 && h.version == 4 {
 		head := h.ip[:int(h.ip[0]&15)*4]
@@ -41,18 +41,18 @@ func (h *headers) checksum(l3, l4 bool) {
 	binary.BigEndian.PutUint16(h.l4[at:], 0)
 	c := ^fold(h.pseudo())
 	if c == 0 && h.proto == protoUDP {
-		c = 0xffff // 0 is none
+		c = 0xffff // 0 means no checksum
 	}
 	binary.BigEndian.PutUint16(h.l4[at:], c)
 }
 
-// pseudo is the sum of TCP or UDP with its pseudo header.
+// pseudo returns the sum of TCP or UDP including its pseudo header.
 func (h *headers) pseudo() uint32 {
 	src, dst := h.addresses()
 	return sum(h.l4, sum(dst, sum(src, uint32(h.proto)+uint32(len(h.l4)))))
 }
 
-// verify says whether the checksum of the IP header is right, and that of TCP or UDP.
+// verify reports whether the checksums of the IP header and of TCP or UDP are correct.
 func (h *headers) verify() (l3, l4 bool) {
 	l3 = h.version == 6 || h.version == 4 && fold(sum(h.ip[:int(h.ip[0]&15)*4], 0)) == 0xffff
 	if h.l4 == nil {

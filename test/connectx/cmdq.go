@@ -8,8 +8,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// commandQueue is where the driver leaves firmware commands: a page of entries, the
-// doorbell has a bit for each.
+// commandQueue is the queue of the driver's firmware commands. It is a page of entries, and the
+// doorbell has a bit for each entry.
 type commandQueue struct {
 	addr uint64
 }
@@ -17,10 +17,10 @@ type commandQueue struct {
 const (
 	logCommands      = 5 // entries
 	logCommandStride = 6 // bytes between them
-	minCommand       = 8 // what every command and its answer begins with
+	minCommand       = 8 // common header of every command and answer
 )
 
-// doorbell carries out the commands whose bits are set, in the order of the entries.
+// doorbell executes the commands whose bits are set, in the order of the entries.
 func (f *Function) doorbell(vector uint32) {
 	for i := range uint32(1) << logCommands {
 		if vector>>i&1 != 0 {
@@ -29,7 +29,7 @@ func (f *Function) doorbell(vector uint32) {
 	}
 }
 
-// deliveryError is a command that does not reach the firmware.
+// deliveryError reports a command that does not reach the firmware.
 type deliveryError struct {
 	status prm.Delivery
 	text   string
@@ -44,7 +44,7 @@ func undelivered(status prm.Delivery, format string, args ...any) *deliveryError
 	return &deliveryError{status, fmt.Sprintf(format, args...)}
 }
 
-// command carries out the command in an entry.
+// command executes the command of an entry.
 func (f *Function) command(i int) {
 	object := fmt.Sprintf("command queue entry %d", i)
 	entry := f.d.mem.Bytes(f.cmdq.addr+uint64(i)<<logCommandStride, prm.CommandEntrySize)
@@ -56,7 +56,7 @@ func (f *Function) command(i int) {
 		f.d.violation(object, "a doorbell, but the entry is not the device's")
 		return
 	}
-	var e [prm.CommandEntrySize]byte // what the driver does to it now is too late
+	var e [prm.CommandEntrySize]byte // later changes by the driver have no effect
 	copy(e[:], entry)
 	events := f.d.subscribed(prm.EventCommand)
 	err := f.deliver(&e)
@@ -69,14 +69,14 @@ func (f *Function) command(i int) {
 	prm.CommandEntry.Own.Set(e[:], 0)
 	copy(prm.CommandEntry.Out.Of(entry), prm.CommandEntry.Out.Of(e[:]))
 	storeWord(entry[prm.CommandEntrySize-4:], [4]byte(e[prm.CommandEntrySize-4:]))
-	// Who creates or destroys the queue of these events waits without one.
+	// The creator or destroyer of the queue for these events waits without an event.
 	if events && f.d.subscribed(prm.EventCommand) {
 		f.d.event(prm.EventCommand, 0, func(data []byte) { prm.EventVector.Set(data, 1<<i) })
 	}
 }
 
-// deliver has the firmware carry out the command of an entry, and puts the answer's
-// beginning there.
+// deliver executes the command of an entry with the firmware, and writes the start of the
+// answer to the entry.
 func (f *Function) deliver(e *[prm.CommandEntrySize]byte) *deliveryError {
 	c := &prm.CommandEntry
 	token := c.Token.Get(e[:])
@@ -89,7 +89,7 @@ func (f *Function) deliver(e *[prm.CommandEntrySize]byte) *deliveryError {
 	case outLen < minCommand || outLen > MaxCommand:
 		return undelivered(prm.DeliveryOutLength, "an output of %d bytes", outLen)
 	}
-	// Some commands say less than the entry has.
+	// Some commands use less than the bytes in the entry.
 	in := append(make([]byte, 0, max(inLen, prm.HeaderLen)), c.In.Of(e[:])...)
 	boxes, err := f.mailboxes(c.InMailbox.Get(e[:]), int(inLen), token, prm.DeliveryInPtr)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *Function) deliver(e *[prm.CommandEntrySize]byte) *deliveryError {
 	for _, b := range boxes {
 		in = append(in, prm.Mailbox.Data.Of(b)[:min(512, int(inLen)-len(in))]...)
 	}
-	// Those of the answer, before it is too late for an error.
+	// Get the mailboxes of the answer while an error can still be returned.
 	if boxes, err = f.mailboxes(c.OutMailbox.Get(e[:]), int(outLen), token, prm.DeliveryOutPtr); err != nil {
 		return err
 	}
@@ -112,7 +112,8 @@ func (f *Function) deliver(e *[prm.CommandEntrySize]byte) *deliveryError {
 	return nil
 }
 
-// mailboxes returns the blocks behind the first 16 bytes of a command of n bytes.
+// mailboxes returns the blocks for the part of a command of n bytes that exceeds the first 16
+// bytes.
 func (f *Function) mailboxes(addr uint64, n int, token uint64, bad prm.Delivery) ([][]byte, *deliveryError) {
 	var boxes [][]byte
 	for i := 0; 16+512*i < n; i++ {

@@ -8,20 +8,20 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// MaxCommand is the most that a command or its answer may have, in bytes.
+// MaxCommand is the maximum size of a command or its answer, in bytes.
 const MaxCommand = 16 << 20
 
-// command is one that the firmware has.
+// command is a command of the firmware.
 type command struct {
 	name    string
-	in, out int // the least that they have, in bytes
-	// run carries it out. in and out are as long as the driver says, and at
-	// least as long as the command has it; out is zero.
+	in, out int // minimum sizes in bytes
+	// run executes it. in and out have the driver's lengths, which are at least the minimum
+	// sizes. out is zero.
 	run func(d *Device, in, out []byte) error
 }
 
-// commands are all of them, by opcode. Each kind of object has a table of its own,
-// next to what it does.
+// commands contains all commands by opcode. Each kind of object defines its own table next to
+// its implementation.
 var commands = merge(
 	bootCommands,
 	capCommands,
@@ -58,8 +58,7 @@ func merge(tables ...map[uint16]command) map[uint16]command {
 	return all
 }
 
-// CommandName returns the name of an opcode, a number for those that the device
-// does not have.
+// CommandName returns the name of an opcode, or a number for an unknown opcode.
 func CommandName(opcode uint16) string {
 	if c, ok := commands[opcode]; ok {
 		return c.name
@@ -67,10 +66,10 @@ func CommandName(opcode uint16) string {
 	return fmt.Sprintf("opcode %#x", opcode)
 }
 
-// Exec carries out one firmware command. in is all of it, out of the command queue's
-// entry and the mailboxes behind it; outLen is how long the driver says that the
-// answer may be. The answer has that many bytes, or 16 if that is less than these,
-// or too much. It says itself whether the command was refused.
+// Exec executes one firmware command. in is the whole command, from the command queue's entry
+// and its mailboxes. outLen is the driver's length of the answer. The answer has that many
+// bytes, or 16 if outLen is less than 16 or too large. Its header contains the command's
+// status.
 func (d *Device) Exec(in []byte, outLen int) []byte {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -88,7 +87,7 @@ func (d *Device) exec(in []byte, outLen int) []byte {
 		}
 		return out
 	}
-	d.fabric.flushHeld() // before what they are of changes, or goes
+	d.fabric.flushHeld() // before their queues change or are destroyed
 	opcode, err := d.dispatch(in, out)
 	if err != nil {
 		e := commandError(err)

@@ -10,7 +10,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// TestRefusals gives commands that firmware refuses, and looks for the status.
+// TestRefusals issues invalid commands and checks the status.
 func TestRefusals(t *testing.T) {
 	r := newRig(t)
 	pd := r.object(prm.OpAllocPD)
@@ -27,7 +27,7 @@ func TestRefusals(t *testing.T) {
 		{"an opcode that is not there", r.on(0xfff, 0), prm.StatusBadOp},
 	} {
 		if !errors.Is(tc.err, statusError(tc.want)) {
-			t.Errorf("%s: %v, want %v", tc.what, tc.err, tc.want)
+			t.Errorf("%s = %v, want %v", tc.what, tc.err, tc.want)
 		}
 	}
 	for _, err := range []error{r.on(prm.OpDestroyEQ, e.n), r.on(prm.OpDeallocUAR, uar), r.on(prm.OpDeallocPD, pd)} {
@@ -37,7 +37,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCommandLengths gives commands and answers that are too short.
+// TestCommandLengths issues commands and answers that are too short.
 func TestCommandLengths(t *testing.T) {
 	r := newRig(t)
 	in := make([]byte, 0x110)
@@ -45,19 +45,19 @@ func TestCommandLengths(t *testing.T) {
 	for n := range in {
 		out := r.d.Exec(in[:n:n], 16)
 		if s := prm.Status(prm.HeaderOut.Status.Get(out)); s != prm.StatusBadInputLength || len(out) != 16 {
-			t.Fatalf("%d bytes: %v", n, s)
+			t.Fatalf("Exec of %d bytes = %v, want BAD_INPUT_LENGTH", n, s)
 		}
 	}
 	in = in[:16]
 	prm.HeaderIn.Opcode.Set(in, prm.OpQueryEQ)
 	for _, n := range []int{-1, 0, 16, 0x10f, MaxCommand + 1} {
 		if s := prm.Status(prm.HeaderOut.Status.Get(r.d.Exec(in, n))); s != prm.StatusBadOutputLen {
-			t.Errorf("an answer of %d bytes: %v", n, s)
+			t.Errorf("Exec with an answer of %d bytes = %v, want BAD_OUTPUT_LENGTH", n, s)
 		}
 	}
 }
 
-// TestNumbersComeBack allocates all pages, and then one again.
+// TestNumbersComeBack allocates all pages, and then one page again.
 func TestNumbersComeBack(t *testing.T) {
 	r := newRig(t)
 	r.d.cfg.Trace = nil
@@ -65,17 +65,17 @@ func TestNumbersComeBack(t *testing.T) {
 		r.object(prm.OpAllocUAR)
 	}
 	if _, err := r.command(prm.OpAllocUAR, 16, nil, nil); !errors.Is(err, statusError(prm.StatusNoResources)) {
-		t.Errorf("one more than there are: %v", err)
+		t.Errorf("ALLOC_UAR without free pages = %v, want NO_RESOURCES", err)
 	}
 	if err := r.on(prm.OpDeallocUAR, 77); err != nil {
 		t.Error(err)
 	}
 	if n := r.object(prm.OpAllocUAR); n != 77 {
-		t.Errorf("page %d is not the one that is free", n)
+		t.Errorf("ALLOC_UAR = %d, want the free page 77", n)
 	}
 }
 
-// TestEvents fills an event queue, takes the events, and looks at interrupts.
+// TestEvents fills an event queue, reads the events, and checks interrupts.
 func TestEvents(t *testing.T) {
 	r := newRig(t)
 	uar := r.object(prm.OpAllocUAR)
@@ -92,30 +92,30 @@ func TestEvents(t *testing.T) {
 		for i := range 2 {
 			v := r.next(e)
 			if v == nil || prm.EQE.Type.Get(v) != uint64(prm.EventPortChange) || prm.EQE.SubType.Get(v) != prm.PortActive || prm.EventPort.Get(prm.EQE.Data.Of(v)) != 1 {
-				t.Fatalf("event %d is %x", i, v)
+				t.Fatalf("event %d = %x, want a port change", i, v)
 			}
 		}
 		if r.next(e) != nil || r.next(other) != nil {
-			t.Fatal("events that nobody posted")
+			t.Fatal("read an event that was not posted")
 		}
 		if !slices.Equal(r.vectors, []int{3}) {
-			t.Fatalf("interrupts %v", r.vectors)
+			t.Fatalf("interrupts = %v, want one of vector 3", r.vectors)
 		}
 		r.vectors = nil
 		r.arm(e, true)
 	}
-	// Armed behind an event, the interrupt comes at once.
+	// If the queue is armed after an event, the interrupt is immediate.
 	post()
 	post()
 	r.next(e)
 	r.vectors = nil
 	r.arm(e, true)
 	if !slices.Equal(r.vectors, []int{3}) {
-		t.Errorf("armed too late, interrupts %v", r.vectors)
+		t.Errorf("interrupts after arming late = %v, want one of vector 3", r.vectors)
 	}
 	out := r.must(prm.OpQueryEQ, 16, nil, func(in []byte) { prm.EQNumber.Set(in, uint64(e.n)) })
 	if c := prm.CreateEQIn.Context.Of(out); prm.EQC.ProducerCounter.Get(c) != 82 || prm.EQC.ConsumerCounter.Get(c) != 81 || prm.EQC.State.Get(c) != prm.EQStateFired {
-		t.Errorf("QUERY_EQ says %x", c)
+		t.Errorf("QUERY_EQ = %x, want counters 82 and 81, fired", c)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestEventViolations(t *testing.T) {
 	check := func(what string) {
 		t.Helper()
 		if v := r.violated(); len(v) != 1 {
-			t.Errorf("%s: violations %v", what, v)
+			t.Errorf("%s: violations = %v, want one", what, v)
 		}
 	}
 	for range 16 {
@@ -146,7 +146,7 @@ func TestEventViolations(t *testing.T) {
 	check("a place without a register")
 	_, err := r.command(prm.OpCreateEQ, 0x110, nil, func(in []byte) { prm.EQC.UARPage.Set(prm.CreateEQIn.Context.Of(in), uint64(uar)) })
 	if !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("an EQ without pages: %v", err)
+		t.Errorf("CREATE_EQ without pages = %v, want BAD_PARAM", err)
 	}
 	r.command(prm.OpCreateEQ, 0x110, nil, func(in []byte) { prm.CreateEQIn.Context.Of(in)[3] = 1 })
 	check("a reserved bit")

@@ -4,17 +4,17 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// completion is a CQE: of one of 128 bytes, the second half.
+// completion is a CQE, or the second half of a CQE of 128 bytes.
 type completion [64]byte
 
-// vendorFlush is the vendor syndrome of what is flushed.
+// vendorFlush is the vendor syndrome of flushed requests.
 const vendorFlush = 0xf9
 
-// complete puts a completion into the queue, and gives the event that was asked for.
-// It returns false if the queue has failed.
+// complete adds a completion to the queue and sends the requested event. It returns false if
+// the queue has failed.
 func (q *cq) complete(d *Device, e *completion) bool { return q.completeWide(d, e, nil) }
 
-// completeWide is complete with the first half of a CQE of 128 bytes.
+// completeWide is like complete, with the first half of a CQE of 128 bytes.
 func (q *cq) completeWide(d *Device, e *completion, wide []byte) bool {
 	q.flush(d)
 	solicited := prm.CQE.Solicited.Is(e[:])
@@ -33,7 +33,7 @@ func (q *cq) completeWide(d *Device, e *completion, wide []byte) bool {
 	return true
 }
 
-// announce gives the event that was asked for of what has been put.
+// announce sends the requested event for new completions.
 func (q *cq) announce(d *Device, solicited bool) {
 	if solicited {
 		q.solicited = q.pi & prm.ConsumerIndexMask
@@ -43,15 +43,15 @@ func (q *cq) announce(d *Device, solicited bool) {
 	}
 }
 
-// slot is where the next completion goes, nil if that is not mapped.
+// slot returns the memory of the next completion, or nil if it is not mapped.
 func (q *cq) slot(d *Device) []byte { return q.slotAt(d, q.pi) }
 
-// slotAt is where the completion of an index goes.
+// slotAt returns the memory of the completion with an index.
 func (q *cq) slotAt(d *Device, index uint32) []byte {
 	return q.buffer.at(d.mem, uint64(index&(1<<q.logSize-1))*uint64(q.size), q.size)
 }
 
-// put writes a completion. A queue that is full, or whose memory is gone, fails.
+// put writes a completion. The queue fails if it is full or its memory is not mapped.
 func (q *cq) put(d *Device, e *completion) bool {
 	if q.status != prm.CQStatusOK {
 		return false
@@ -74,14 +74,14 @@ func (q *cq) put(d *Device, e *completion) bool {
 	return true
 }
 
-// writeEntry writes a completion to its place, the owner bit last.
+// writeEntry writes a completion to its slot, the owner bit last.
 func writeEntry(last []byte, e *completion, index uint32, logSize uint) {
 	prm.CQE.Owner.Set(e[:], uint64(index>>logSize&1))
 	copy(last[:60], e[:])
 	storeWord(last[60:], [4]byte(e[60:]))
 }
 
-// fail ends the queue, and tells the driver.
+// fail moves the queue to the error state and notifies the driver.
 func (q *cq) fail(d *Device, status uint64, syndrome uint64) {
 	q.status = status
 	d.event(prm.EventCQError, 0, func(data []byte) {

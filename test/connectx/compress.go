@@ -4,15 +4,15 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// A queue that compresses writes one CQE, the title, for completions of one work queue
-// that have most fields in common, and arrays of what differs to the places behind it
-// (PRM, "Compressed CQE"). The device does it with those that it makes before it
-// releases the fabric's lock; so a driver waits for none of them.
+// A queue with compression writes one CQE, the title, for completions of one work queue with
+// mostly equal fields. The following slots contain arrays of the differences (PRM, "Compressed
+// CQE"). The device compresses the completions that it creates before it releases the fabric's
+// lock, so that no completion is delayed for a driver.
 
-// maxCompressed is how many completions have one title.
+// maxCompressed is the maximum number of completions for one title.
 const maxCompressed = 64
 
-// checkCompression refuses what the device does not compress.
+// checkCompression rejects formats that the device does not compress.
 func checkCompression(c []byte) error {
 	switch {
 	case !prm.CQC.Compression.Is(c):
@@ -26,13 +26,13 @@ func checkCompression(c []byte) error {
 	return nil
 }
 
-// holder is a queue with completions that are not written yet.
+// holder is a queue with unwritten completions.
 type holder struct {
 	d *Device
 	q *cq
 }
 
-// flushHeld writes what queues hold.
+// flushHeld writes the held completions.
 func (f *Fabric) flushHeld() {
 	for _, h := range f.holders {
 		h.q.flush(h.d)
@@ -40,8 +40,8 @@ func (f *Fabric) flushHeld() {
 	f.holders = f.holders[:0]
 }
 
-// completeAlike is completeWide of what may have others before and after it under the
-// same title: of a success whose place in its queue the order tells.
+// completeAlike is like completeWide for a completion that may share a title with its
+// neighbors. It must be a success whose position in its queue follows from the order.
 func (q *cq) completeAlike(d *Device, e *completion, wide []byte) bool {
 	if !prm.CQC.Compression.Is(q.context[:]) || q.size != prm.CQELen || prm.CQE.Format.Is(e[:]) {
 		return q.completeWide(d, e, wide)
@@ -51,7 +51,7 @@ func (q *cq) completeAlike(d *Device, e *completion, wide []byte) bool {
 	}
 	ci, ok := q.consumer(d)
 	if room := 1<<q.logSize - int((q.pi-ci)&prm.ConsumerIndexMask); !ok || q.status != prm.CQStatusOK || len(q.held) >= room {
-		return q.completeWide(d, e, wide) // which fails, unless the driver wants overruns
+		return q.completeWide(d, e, wide) // it fails unless the driver allows overruns
 	}
 	if len(q.held) == 0 {
 		d.fabric.holders = append(d.fabric.holders, holder{d, q})
@@ -60,11 +60,11 @@ func (q *cq) completeAlike(d *Device, e *completion, wide []byte) bool {
 	return true
 }
 
-// precedes says whether the next completion can have the title of this one.
+// precedes reports whether the next completion can share the title of this one.
 func (e *completion) precedes(next *completion) bool {
 	a, b := *e, *next
 	if prm.CQE.Opcode.Get(a[:]) != prm.CQEReq && uint16(prm.CQE.WQECounter.Get(b[:])) != uint16(prm.CQE.WQECounter.Get(a[:]))+1 {
-		return false // receives are counted from the title on
+		return false // receives are counted relative to the title
 	}
 	for _, f := range []*prm.Field{&prm.CQE.ByteCount, &prm.CQE.Timestamp, &prm.CQE.WQECounter, &prm.CQE.SendOpcode} {
 		f.Set(a[:], 0)
@@ -73,7 +73,7 @@ func (e *completion) precedes(next *completion) bool {
 	return a == b
 }
 
-// flush writes the completions that are held.
+// flush writes the held completions.
 func (q *cq) flush(d *Device) {
 	held := q.held
 	q.held = held[:0]
@@ -85,7 +85,7 @@ func (q *cq) flush(d *Device) {
 		return
 	}
 	for i := 0; i < len(held); i += prm.MiniCQEs {
-		array := q.slotAt(d, q.pi+uint32(max(1, i))) // the first one lies behind the title
+		array := q.slotAt(d, q.pi+uint32(max(1, i))) // the first array follows the title
 		if array == nil {
 			q.fail(d, prm.CQStatusWriteErr, prm.CQSyndromeAccess)
 			return
@@ -104,8 +104,8 @@ func (q *cq) flush(d *Device) {
 	q.announce(d, prm.CQE.Solicited.Is(title[:]))
 }
 
-// mini writes what the array has of a completion. RoCE's receives have no hash, and no
-// checksum that a driver would look at.
+// mini writes the array entry of a completion. RoCE's receives have no hash, and no checksum
+// that a driver uses.
 func (e *completion) mini(b []byte) {
 	clear(b)
 	if prm.CQE.Opcode.Get(e[:]) == prm.CQEReq {

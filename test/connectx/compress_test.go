@@ -13,7 +13,7 @@ import (
 
 func compressing(c []byte) { prm.CQC.Compression.Set(c, 1) }
 
-// newCompressing is a pair whose queues compress.
+// newCompressing returns a pair whose queues use compression.
 func newCompressing(t *testing.T) *pair {
 	p := newPair(t, prm.ServiceRC, nil)
 	p.qa = p.a.qp(prm.ServiceRC, p.a.cq(5, compressing), p.a.cq(5, compressing), nil)
@@ -23,15 +23,15 @@ func newCompressing(t *testing.T) *pair {
 	return p
 }
 
-// entry is the last 64 bytes of what lies ahead in the ring.
+// entry returns the last 64 bytes of a later entry of the ring.
 func (q *testCQ) entry(ahead uint32) []byte {
 	return q.h.bytes(q.buf+uint64((q.ci+ahead)&(1<<q.log-1))*64, 64)
 }
 
-// one is a completion, of a title or by itself.
+// one is a completion, either compressed or not.
 type one struct{ opcode, counter, bytes uint64 }
 
-// expand takes the completions of the next entry, which are none if it is not there.
+// expand returns the completions of the next entry, or none if there is no entry.
 func (q *testCQ) expand() (all []one) {
 	e := append([]byte(nil), q.entry(0)...)
 	if uint32(prm.CQE.Owner.Get(e)) != q.ci>>q.log&1 || prm.CQE.Opcode.Get(e) == prm.CQEInvalid {
@@ -51,7 +51,7 @@ func (q *testCQ) expand() (all []one) {
 			all = append(all, one{prm.CQE.Opcode.Get(e), counter, uint64(be.Uint32(b[4:]))})
 		}
 	}
-	for i := range n { // as a driver does that writes them out
+	for i := range n { // like a driver that expands them
 		last := q.entry(i)[60:]
 		be.PutUint32(last, be.Uint32(last)&^0xf1|0x20|(q.ci+i)>>q.log&1)
 	}
@@ -60,8 +60,8 @@ func (q *testCQ) expand() (all []one) {
 	return all
 }
 
-// TestCompress compresses as many completions as there are at once, of both sides, at
-// all places of the ring.
+// TestCompress compresses any number of completions, on both sides, at all positions of the
+// ring.
 func TestCompress(t *testing.T) {
 	p := newCompressing(t)
 	from, to := p.a.alloc(4096), p.b.alloc(4096)
@@ -79,20 +79,20 @@ func TestCompress(t *testing.T) {
 		p.qb.recv.arm(0)
 		p.qa.post(ws...)
 		if got := p.qa.send.expand(); !slices.Equal(got, sends) {
-			t.Fatalf("round %d: sends %v, not %v", round, got, sends)
+			t.Fatalf("round %d: sends = %v, want %v", round, got, sends)
 		}
 		if got := p.qb.recv.expand(); !slices.Equal(got, receives) {
-			t.Fatalf("round %d: receives %v, not %v", round, got, receives)
+			t.Fatalf("round %d: receives = %v, want %v", round, got, receives)
 		}
 		if v := p.b.next(p.b.eq); v == nil || prm.EventCQN.Get(prm.EQE.Data.Of(v)) != uint64(p.qb.recv.n) {
-			t.Fatalf("round %d: event %x", round, v)
+			t.Fatalf("round %d: event = %x, want one of the receive CQ", round, v)
 		}
 		p.b.arm(p.b.eq, true)
 	}
 }
 
-// TestCompressEnds has something come behind completions that are held: what cannot have
-// their title, a failure, a queue that is full or goes.
+// TestCompressEnds creates completions behind held completions, with fields that cannot share
+// their title. It covers failures, and queues that are full or destroyed.
 func TestCompressEnds(t *testing.T) {
 	counters := func(q *testCQ) (all [][]one) {
 		for s := q.expand(); s != nil; s = q.expand() {
@@ -112,7 +112,7 @@ func TestCompressEnds(t *testing.T) {
 		request1(prm.WQEWrite, signaled, 0).remote(memoryBase, 0).inline([]byte("no key")), atOnce())
 	got := counters(p.qa.send)
 	if n := lengths(got); !slices.Equal(n, []int{2, 1, 1, 1, 1}) || got[3][0].opcode != prm.CQEReqErr || got[4][0].opcode != prm.CQEReqErr {
-		t.Errorf("solicited and failed: %v", got)
+		t.Errorf("solicited and failed completions = %v", got)
 	}
 
 	p = newCompressing(t)
@@ -123,32 +123,32 @@ func TestCompressEnds(t *testing.T) {
 	}
 	p.qa.post(ws...)
 	if n := lengths(counters(p.qa.send)); !slices.Equal(n, []int{32}) {
-		t.Errorf("of 33 in a queue of 32: %v", n)
+		t.Errorf("33 completions in a queue of 32 = %v, want 32", n)
 	}
 	if v := p.a.next(p.a.eq); v == nil || prm.EQE.Type.Get(v) != uint64(prm.EventCQError) {
-		t.Errorf("event %x of a queue that is full", v)
+		t.Errorf("event of a full queue = %x, want a CQ error", v)
 	}
 
 	p = newCompressing(t)
 	p.locked(func() {
 		p.qa.postLocked(atOnce(), atOnce())
 		if n := lengths(counters(p.qa.send)); n != nil {
-			t.Errorf("%v are not held", n)
+			t.Errorf("completions %v were not held", n)
 		}
 		p.a.d.ring(p.a.uar, RegisterCQ, be.AppendUint32(be.AppendUint32(nil, 0), p.qa.send.n))
 		if n := lengths(counters(p.qa.send)); !slices.Equal(n, []int{2}) {
-			t.Errorf("%v when the queue is armed", n)
+			t.Errorf("completions after arming = %v, want 2", n)
 		}
 		p.qa.postLocked(atOnce(), atOnce())
 		p.a.d.reset()
 	})
 	if n := lengths(counters(p.qa.send)); n != nil {
-		t.Errorf("%v after a reset", n)
+		t.Errorf("completions after a reset = %v, want none", n)
 	}
 }
 
-// TestCompressCommands gives commands while completions are held: they are written
-// first, to where they belonged.
+// TestCompressCommands issues commands while completions are held. The device must write these
+// to their original places first.
 func TestCompressCommands(t *testing.T) {
 	for name, op := range map[string]uint16{"query": prm.OpQueryCQ, "QP destroyed": prm.OpDestroyQP, "resize": prm.OpModifyCQ} {
 		p := newCompressing(t)
@@ -170,22 +170,22 @@ func TestCompressCommands(t *testing.T) {
 			p.qa.postLocked(atOnce(), atOnce())
 			out := p.a.d.exec(in, 0x400)
 			if s := prm.Status(prm.HeaderOut.Status.Get(out)); s != prm.StatusOK {
-				t.Errorf("%s: %v", name, s)
+				t.Errorf("%s = %v, want OK", name, s)
 			}
 			if n := prm.CQC.ProducerCounter.Get(prm.CQIn.Context.Of(out)); op == prm.OpQueryCQ && n != 2 {
-				t.Errorf("%s: %d completions", name, n)
+				t.Errorf("%s = %d completions, want 2", name, n)
 			}
 			if got := q.expand(); len(got) != 2 {
-				t.Errorf("%s: %v", name, got)
+				t.Errorf("%s: completions = %v, want 2", name, got)
 			}
 		})
 		if got := q.expand(); op == prm.OpModifyCQ && (len(got) != 1 || got[0].opcode != prm.CQEResize) || op != prm.OpModifyCQ && got != nil {
-			t.Errorf("%s: %v comes after it", name, got)
+			t.Errorf("%s: completions after it = %v", name, got)
 		}
 	}
 }
 
-// TestCompressInline has completions with the data in them, which have no title.
+// TestCompressInline creates completions with inline data, which cannot be compressed.
 func TestCompressInline(t *testing.T) {
 	p := newCompressing(t)
 	short := func(c []byte) { prm.QPC.ScatterResp.Set(c, prm.ScatterResp32) }
@@ -204,12 +204,12 @@ func TestCompressInline(t *testing.T) {
 	for i := range 3 {
 		e := p.qb.recv.poll()
 		if e == nil || prm.CQE.Format.Get(e) != 1 || !strings.HasPrefix(string(prm.CQE.Inline.Of(e)), "in the CQE") {
-			t.Errorf("receive %d: %x", i, e)
+			t.Errorf("completion of receive %d = %x, want inline data", i, e)
 		}
 	}
 }
 
-// TestCompressShared has messages take receives of an SRQ, which no title can name.
+// TestCompressShared sends messages to receives of an SRQ, which a title does not identify.
 func TestCompressShared(t *testing.T) {
 	p := newCompressing(t)
 	s := p.b.srq()
@@ -230,15 +230,15 @@ func TestCompressShared(t *testing.T) {
 	p.qa.post(ws...)
 	for range 3 {
 		if got := p.qb.recv.expand(); len(got) != 1 {
-			t.Errorf("receives %v", got)
+			t.Errorf("receives = %v, want 1", got)
 		}
 	}
 	if got := p.qa.send.expand(); len(got) != 3 {
-		t.Errorf("sends %v", got)
+		t.Errorf("sends = %v, want 3", got)
 	}
 }
 
-// TestCompressNot asks for what the device does not do, and for what it does.
+// TestCompressNot requests unsupported formats, and a supported one.
 func TestCompressNot(t *testing.T) {
 	h := newHost(t, nil, 1)
 	for name, change := range map[string]func(c []byte){
@@ -257,7 +257,7 @@ func TestCompressNot(t *testing.T) {
 			change(c)
 		})
 		if name == "what it does" && err != nil || name != "what it does" && !errors.Is(err, statusError(prm.StatusBadParam)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("CREATE_CQ with %s = %v", name, err)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// traffic is how many frames there were, and of how many bytes.
+// traffic counts frames and their bytes.
 type traffic struct{ frames, bytes uint64 }
 
 func (t *traffic) add(n int) {
@@ -16,7 +16,7 @@ func (t *traffic) add(n int) {
 	t.bytes += uint64(n)
 }
 
-// portCounters are what a port counts: by kind of destination.
+// portCounters contains the counters of a port by kind of destination.
 type portCounters struct {
 	received, sent [3]traffic
 }
@@ -39,7 +39,7 @@ func kindOf(frame []byte) int {
 	return unicastFrames
 }
 
-// total is the sum of all kinds.
+// total returns the sum over all kinds.
 func total(t *[3]traffic) (sum traffic) {
 	for _, k := range t {
 		sum.frames += k.frames
@@ -48,7 +48,7 @@ func total(t *[3]traffic) (sum traffic) {
 	return sum
 }
 
-// put fills in PPCNT's group of the counters of IEEE 802.3; others are zero.
+// put writes PPCNT's group of the counters of IEEE 802.3. Other groups are zero.
 func (c *portCounters) put(b []byte) {
 	set := b[8:]
 	if prm.PPCNTGroup.Get(b) != prm.PPCNT802_3 {
@@ -64,12 +64,12 @@ func (c *portCounters) put(b []byte) {
 	}
 }
 
-// queryVportCounter answers with the frames of Ethernet.
+// queryVportCounter returns the counters of Ethernet frames.
 func queryVportCounter(d *Device, in, out []byte) error {
 	if err := ownVport("QUERY_VPORT_COUNTER", in); err != nil {
 		return err
 	}
-	at := 0x70 // broadcast, unicast, multicast; of each what was received, and what was sent
+	at := 0x70 // received and sent frames of broadcast, unicast, multicast
 	for _, kind := range []int{broadcastFrames, unicastFrames, multicastFrames} {
 		for _, t := range []*traffic{&d.fw.port.frames.received[kind], &d.fw.port.frames.sent[kind]} {
 			binary.BigEndian.PutUint64(out[at:], t.frames)
@@ -80,10 +80,10 @@ func queryVportCounter(d *Device, in, out []byte) error {
 	return nil
 }
 
-// qCounter counts for QPs and RQs that have it in their context.
+// qCounter contains counters for the QPs and RQs that refer to it in their contexts.
 type qCounter struct {
 	n           uint32
-	outOfBuffer uint32 // frames for which an RQ had no room
+	outOfBuffer uint32 // dropped frames without a receive in an RQ
 }
 
 var counterCommands = map[uint16]command{

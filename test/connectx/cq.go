@@ -11,23 +11,23 @@ import (
 // cq is a completion queue.
 type cq struct {
 	n       uint32
-	context [64]byte // as the driver gave it
+	context [64]byte // as set by the driver
 	eq      *eq
 	uar     *uar
 	logSize uint
-	size    int // bytes of an entry
+	size    int // size of an entry in bytes
 	buffer  buffer
 	record  uint64 // doorbell record: consumer index, arm word
 	pi      uint32
-	// solicited is the producer index behind the last completion that was.
+	// solicited is the producer index after the last solicited completion.
 	solicited uint32
 	state     uint64 // prm.CQStateArmed and its siblings
 	status    uint64
-	held      []completion // that may have one title, and are not written yet
+	held      []completion // unwritten completions that may share a title
 	users
 }
 
-// maxLogCQ is the log2 of the entries that a queue can have.
+// maxLogCQ is the log2 of the maximum number of entries.
 const maxLogCQ = 22
 
 var cqCommands = map[uint16]command{
@@ -71,7 +71,7 @@ func createCQ(d *Device, in, out []byte) (err error) {
 	return nil
 }
 
-// checkRecord refuses the address of a doorbell record that cannot be one.
+// checkRecord rejects an invalid address of a doorbell record.
 func checkRecord(addr uint64) error {
 	if addr%4 != 0 {
 		return refuse(prm.StatusBadParam, "a doorbell record at %#x", addr)
@@ -131,8 +131,8 @@ func queryCQ(d *Device, in, out []byte) error {
 	return nil
 }
 
-// modifyCQ changes the moderation of events, of which the device has none, or moves
-// the queue to other memory.
+// modifyCQ moves the queue to other memory, or changes the moderation of events, which the
+// device ignores.
 func modifyCQ(d *Device, in, _ []byte) error {
 	q, err := d.cqs.find(uint32(prm.CQIn.CQN.Get(in)))
 	if err != nil {
@@ -168,7 +168,7 @@ func modifyCQ(d *Device, in, _ []byte) error {
 	if err := changed.resize(d, in); err != nil {
 		return err
 	}
-	// The last completion in the old memory says that the others are elsewhere.
+	// The last completion in the old memory marks the move of the queue.
 	var e completion
 	prm.CQE.Opcode.Set(e[:], prm.CQEResize)
 	if !d.holdResize(q, &e) && !q.put(d, &e) {
@@ -180,7 +180,7 @@ func modifyCQ(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// consumer returns how far the driver says that it has come.
+// consumer returns the consumer index of the driver.
 func (q *cq) consumer(d *Device) (uint32, bool) {
 	r := d.mem.Bytes(q.record, 8)
 	if r == nil || !aligned(r) {
@@ -189,17 +189,17 @@ func (q *cq) consumer(d *Device) (uint32, bool) {
 	return loadWord(r) & prm.ConsumerIndexMask, true
 }
 
-// name is what violations call the queue.
+// name returns the queue's name in violations.
 func (q *cq) name() string { return fmt.Sprintf("CQ %#x", q.n) }
 
-// arm takes a store to the register that arms queues.
+// arm handles a store to the register that arms queues.
 func (q *cq) arm(d *Device, word uint32) {
 	r := d.mem.Bytes(q.record, 8)
 	if r == nil || !aligned(r) {
 		d.violation(q.name(), "its doorbell record is not there")
 		return
 	}
-	// The store may come after the next one to the record.
+	// The store may arrive after the next store to the record.
 	if rec := loadWord(r[4:]); (rec-word)&prm.ConsumerIndexMask >= 1<<23 {
 		d.violation(q.name(), "it is armed by %#08x, but its doorbell record has %#08x", word, rec)
 	}
@@ -218,13 +218,13 @@ func (q *cq) armBy(d *Device, word uint32) {
 	if word&prm.ArmSolicited != 0 {
 		q.state, last = prm.CQStateArmedSolicited, q.solicited
 	}
-	// Completions that the driver has not seen give the event at once.
+	// Completions that the driver has not polled cause the event at once.
 	if behind := (last - ci) & prm.ConsumerIndexMask; behind != 0 && behind < 1<<23 {
 		q.notify(d)
 	}
 }
 
-// notify gives the event that was asked for.
+// notify sends the requested event.
 func (q *cq) notify(d *Device) {
 	q.state = prm.CQStateFired
 	v := &d.eqe

@@ -10,7 +10,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// TestOverrun fills a completion queue that nobody polls.
+// TestOverrun fills a completion queue without polling it.
 func TestOverrun(t *testing.T) {
 	h := newHost(t, nil, 1)
 	cq, other := h.cq(2, nil), h.cq(5, nil)
@@ -20,21 +20,21 @@ func TestOverrun(t *testing.T) {
 		q.post(atOnce())
 	}
 	if v := h.next(h.eq); v != nil {
-		t.Errorf("event %x", v)
+		t.Errorf("event = %x, want none", v)
 	}
 	q.post(atOnce())
 	v := h.next(h.eq)
 	if v == nil || prm.EQE.Type.Get(v) != uint64(prm.EventCQError) || uint32(prm.EventErrorCQN.Get(prm.EQE.Data.Of(v))) != cq.n ||
 		prm.EventCQSyndrome.Get(prm.EQE.Data.Of(v)) != prm.CQSyndromeOverrun {
-		t.Errorf("event %x", v)
+		t.Errorf("event = %x, want a CQ overrun", v)
 	}
 	h.wantEvent(prm.EventWQCatas, q.n)
 	if s := q.state(); s != prm.QPErr {
-		t.Errorf("the QP is in state %d", s)
+		t.Errorf("state of the QP = %d, want error", s)
 	}
 	out := h.must(prm.OpQueryCQ, 16, nil, func(in []byte) { prm.ObjectIn.Number.Set(in, uint64(cq.n)) })
 	if c := prm.CQIn.Context.Of(out); prm.CQC.Status.Get(c) != prm.CQStatusOverflow || prm.CQC.ProducerCounter.Get(c) != 4 {
-		t.Errorf("QUERY_CQ says %x", c)
+		t.Errorf("QUERY_CQ = %x, want overflow and producer 4", c)
 	}
 	for range 4 {
 		cq.want(prm.CQEReq, nil)
@@ -42,7 +42,7 @@ func TestOverrun(t *testing.T) {
 	cq.empty()
 }
 
-// TestArm asks for events before and after completions, solicited and not.
+// TestArm requests events before and after completions, solicited and unsolicited.
 func TestArm(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	q := p.qb.recv
@@ -60,7 +60,7 @@ func TestArm(t *testing.T) {
 			}
 		}
 		if n != want {
-			t.Errorf("%s: %d events", what, n)
+			t.Errorf("%s: %d events, want %d", what, n, want)
 		}
 	}
 	const se = 1 << 1
@@ -97,7 +97,7 @@ func TestArm(t *testing.T) {
 	events("armed for solicited ones, one was flushed", 1)
 }
 
-// resize gives the command that moves the queue to new memory, which it returns.
+// resize issues the command that moves the queue to new memory, whose address it returns.
 func (q *testCQ) resize(log uint, size int, change func(in []byte)) (uint64, error) {
 	buf := q.h.ring(size<<log, size)
 	_, err := q.h.command(prm.OpModifyCQ, 0x110, pages(buf, size<<log), func(in []byte) {
@@ -115,8 +115,8 @@ func (q *testCQ) resize(log uint, size int, change func(in []byte)) (uint64, err
 	return buf, err
 }
 
-// TestResize moves a queue with completions in it to other memory, to another size of
-// completions, and to one that is too small.
+// TestResize moves a queue with completions to other memory, to another completion size, and to
+// a size that is too small.
 func TestResize(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	q := p.qa.send
@@ -124,10 +124,10 @@ func TestResize(t *testing.T) {
 		p.qa.post(atOnce())
 	}
 	if _, err := q.resize(1, 64, nil); !errors.Is(err, statusError(prm.StatusBadSize)) {
-		t.Errorf("3 completions in 2 places: %v", err)
+		t.Errorf("MODIFY_CQ to 2 entries with 3 completions = %v, want BAD_SIZE", err)
 	}
 	if _, err := q.resize(6, 64, func(in []byte) { prm.CQIn.Select.Set(in, 1) }); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("a part of a resize: %v", err)
+		t.Errorf("MODIFY_CQ with a partial resize = %v, want BAD_PARAM", err)
 	}
 	buf, err := q.resize(6, 128, nil)
 	if err != nil {
@@ -143,7 +143,7 @@ func TestResize(t *testing.T) {
 	q.empty()
 }
 
-// TestScatterToCQE has short data come with the completion.
+// TestScatterToCQE checks that short data are stored in the completion.
 func TestScatterToCQE(t *testing.T) {
 	for _, tc := range []struct {
 		cqe  uint64
@@ -183,20 +183,20 @@ func TestScatterToCQE(t *testing.T) {
 		}
 		mem := b.bytes(dst, 100)
 		if got := data(recv, mem); !bytes.Equal(got, text) {
-			t.Errorf("%+v: %q came", tc, got)
+			t.Errorf("%+v: received %q", tc, got)
 		}
 		if in := bytes.Equal(mem[:tc.n], text); in == tc.cqes {
-			t.Errorf("%+v: in memory %v", tc, in)
+			t.Errorf("%+v: data in memory: %v, want the reverse", tc, in)
 		}
 		copy(b.bytes(dst, 100), bytes.Repeat([]byte("x"), 100))
 		qa.post(request1(prm.WQERead, signaled, 0).remote(dst, b.key).data(tc.n, a.key, src+1000))
 		if got := data(send, a.bytes(src+1000, 100)); !bytes.Equal(got, bytes.Repeat([]byte("x"), tc.n)) {
-			t.Errorf("%+v: %q was read", tc, got)
+			t.Errorf("%+v: READ returned %q", tc, got)
 		}
-		// Without a completion there is no place for them.
+		// Without a completion the data go to memory.
 		qa.post(request1(prm.WQERead, 0, 0).remote(dst, b.key).data(tc.n, a.key, src+2000))
 		if got := a.bytes(src+2000, tc.n); !bytes.Equal(got, bytes.Repeat([]byte("x"), tc.n)) {
-			t.Errorf("%+v: %q was read without a completion", tc, got)
+			t.Errorf("%+v: READ without a completion returned %q", tc, got)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // multicastQPN is the number of all QPs of a multicast group.
 const multicastQPN = 0xffffff
 
-// grhLen is the room for a header before a datagram.
+// grhLen is the size of the header before a datagram.
 const grhLen = 40
 
 // L3 types of headers, in completions.
@@ -64,7 +64,7 @@ var mcgCommands = map[uint16]command{
 	}},
 }
 
-// datagram sends a datagram. One that nobody takes is lost.
+// datagram sends a datagram. A datagram without a receiver is lost.
 func (q *qp) datagram(r *request) prm.Syndrome {
 	const mtu = 4096
 	if r.length > mtu {
@@ -111,7 +111,7 @@ func (q *qp) datagram(r *request) prm.Syndrome {
 	return prm.SyndromeNone
 }
 
-// accept takes a datagram if the QP can.
+// accept receives a datagram if the QP can.
 func (p *qp) accept(m *message, key uint64, l3 uint64) {
 	why := ""
 	switch {
@@ -138,7 +138,7 @@ func (p *qp) accept(m *message, key uint64, l3 uint64) {
 	t.receive(m)
 }
 
-// sourceQPN is how receivers of the QP's datagrams know it.
+// sourceQPN returns the source number in the QP's datagrams.
 func (q *qp) sourceQPN() uint64 {
 	if q.service == prm.ServiceQP1 {
 		return 1
@@ -149,8 +149,8 @@ func (q *qp) sourceQPN() uint64 {
 	return uint64(q.n)
 }
 
-// header writes what comes before a datagram: the IPv4 header at the end of the room
-// for it, or an IPv6 header or GRH, which look alike. It returns which.
+// header writes the header before a datagram and returns its type. It is an IPv4 header in the
+// last bytes, or an IPv6 header or GRH, which have equal formats.
 func header(b *[grhLen]byte, src *address, m *message) (l3 uint64) {
 	const (
 		udp      = 17

@@ -8,7 +8,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// dct is a target of DC: any initiator that has its key can send to it.
+// dct is a target of DC. Any initiator with its key can send to it.
 type dct struct {
 	d       *Device
 	n       uint32
@@ -92,7 +92,7 @@ func (d *Device) findDCT(n uint32) (*dct, error) {
 	return t, nil
 }
 
-// respond takes a message of an initiator.
+// respond handles a message of an initiator.
 func (t *dct) respond(m *message) answer {
 	c := t.context[:]
 	if t.state != prm.DCTActive || m.service != prm.ServiceDCI {
@@ -113,15 +113,15 @@ func (t *dct) respond(m *message) answer {
 	return to.execute(m)
 }
 
-// fault does nothing to the target, which others use, too.
+// fault does nothing, because the target is shared with other initiators.
 func (t *dct) fault(prm.EventType) {}
 
-// doorbell is of no use to a target, which sends nothing.
+// doorbell does nothing, because a target does not send.
 func (t *dct) doorbell(d *Device, _ *uar, _ []byte) {
 	d.violation(t.name(), "a doorbell, but a target of DC sends nothing")
 }
 
-// stop has nothing to do: a target does nothing by itself.
+// stop does nothing, because a target has no activity of its own.
 func (t *dct) stop() {}
 
 func (t *dct) name() string { return fmt.Sprintf("DCT %#x", t.n) }

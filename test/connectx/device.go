@@ -8,26 +8,26 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// Config is what a device is made of.
+// Config is the configuration of a device.
 type Config struct {
-	// Name is what traces and violations call the device.
+	// Name is the device's name in traces and violations.
 	Name string
-	// Memory is the host's. It must be there.
+	// Memory is the host's memory. It must not be nil.
 	Memory Memory
-	// MAC is the port's address. All zeros is one made of the device's number
+	// MAC is the port's address. If it is zero, the device derives an address from its number
 	// on its fabric.
 	MAC [6]byte
-	// Fabric is what the port is connected to; nil is a fabric of its own.
+	// Fabric is the port's fabric. If it is nil, the device creates its own.
 	Fabric *Fabric
-	// Interrupt, if not nil, is called for each interrupt. It may use the
-	// device; calls may be concurrent.
+	// Interrupt, if not nil, is called for each interrupt. It may use the device. Calls may be
+	// concurrent.
 	Interrupt func(vector int)
-	// Violation, if not nil, makes the device strict: it is called for what a
-	// driver must not do although a card may tolerate it. The device's lock is
-	// held, so it must not use the device.
+	// Violation, if not nil, makes the device strict. It is called for an operation that a
+	// driver must not do, even if a card may tolerate it. The device's lock is held, so it must
+	// not use the device.
 	Violation func(Violation)
-	// Trace, if not nil, is called for everything that happens, see [Record].
-	// The device's lock is held, so it must not use the device.
+	// Trace, if not nil, is called for every operation, see [Record]. The device's lock is
+	// held, so it must not use the device.
 	Trace func(Record)
 }
 
@@ -44,24 +44,24 @@ type Device struct {
 	mkeys table[*mkey]
 	xrcds table[*xrcd]
 	srqs  table[*srq]
-	// queues are those that have a number in work requests: QPs, targets of DC,
-	// send queues of Ethernet.
+	// queues contains the objects that have a number in work requests. They are QPs, targets of
+	// DC, and send queues of Ethernet.
 	queues table[queue]
 	quotas
 	gids   [GIDs]address
-	owned  map[[16]byte]int // in how many places of the table an address is
+	owned  map[[16]byte]int // number of table entries by address
 	groups map[[16]byte][]*qp
 
-	mapped   []*uar // pages that are memory
+	mapped   []*uar // register pages that are memory
 	portDown bool
 	removed  bool
-	failing  map[uint16]*failure // commands, by opcode
+	failing  map[uint16]*failure // failing commands by opcode
 	born     time.Time
 
 	dumpFillMemory
 
 	mac       [6]byte
-	needsBoot bool // commands are refused until the driver has started the device
+	needsBoot bool // whether to reject commands until the driver has started the device
 	fw        firmware
 	ethernet
 
@@ -70,17 +70,16 @@ type Device struct {
 	scratch
 }
 
-// queue is what a doorbell can name.
+// queue is an object that a doorbell can refer to.
 type queue interface {
-	// doorbell takes the first 8 bytes of a store to a doorbell register of a
-	// page, and what of a BlueFlame copy came with them.
+	// doorbell handles a store to a doorbell register of a page. p contains its first 8 bytes,
+	// or a BlueFlame copy.
 	doorbell(d *Device, u *uar, p []byte)
-	// stop ends what would go on by itself.
+	// stop stops timers and other activity.
 	stop()
 }
 
-// scratch is what carrying out a request works with, kept so that it allocates
-// nothing.
+// scratch contains buffers for the execution of a request, so that it does not allocate.
 type scratch struct {
 	wqe        [1024]byte
 	request    request
@@ -89,12 +88,12 @@ type scratch struct {
 	target     target
 	withHeader [][]byte
 	short      [64]byte
-	stored     [8]byte // to a register
+	stored     [8]byte // last store to a register
 	eqe        [prm.EQESize]byte
-	steps      int // of the request, through pieces of memory
+	steps      int // pieces of memory that the request has used
 }
 
-// New makes a device as it is after a reset, and connects it.
+// New creates a device in its state after a reset, and connects it.
 func New(cfg Config) *Device {
 	d := &Device{cfg: cfg, fabric: cfg.Fabric, mem: cfg.Memory, mac: cfg.MAC, born: time.Now()}
 	if d.fabric == nil {
@@ -105,21 +104,20 @@ func New(cfg Config) *Device {
 	return d
 }
 
-// Reset forgets everything, as a function-level reset does.
+// Reset resets the device like a function-level reset.
 func (d *Device) Reset() {
 	d.fabric.lock()
 	defer d.fabric.unlock()
 	d.reset()
 }
 
-// reset makes all tables empty. The fabric's lock is held, as in all methods that
-// are not exported.
+// reset clears all tables. The fabric's lock is held, as in all other methods.
 func (d *Device) reset() {
 	d.quotas = newQuotas()
 	d.resetFirmware()
 	d.resetEthernet()
 	d.pds = newTable[*pd]("PD", driverPD+1, driverPD+1+1<<logMaxPD)
-	d.pds.objects[driverPD] = &pd{n: driverPD, users: 1} // the device's own
+	d.pds.objects[driverPD] = &pd{n: driverPD, users: 1} // the device's own PD
 	for _, u := range d.uars.objects {
 		u.stop()
 	}
@@ -143,12 +141,12 @@ func (d *Device) reset() {
 	d.groups = make(map[[16]byte][]*qp)
 }
 
-// interrupt raises a vector once the lock is released.
+// interrupt raises a vector after the lock is released.
 func (d *Device) interrupt(vector int) {
 	if d.cfg.Interrupt != nil {
 		d.fabric.interrupts = append(d.fabric.interrupts, interrupt{d, vector})
 	}
 }
 
-// time is the device's clock, in microseconds, as prm.Cap.FrequencyKHz says.
+// time returns the device's clock in microseconds, according to prm.Cap.FrequencyKHz.
 func (d *Device) time() uint64 { return uint64(time.Since(d.born).Microseconds()) }

@@ -4,12 +4,12 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// Drain has a QP in RTS stop sending, as a card does by itself when the check of a
-// signature fails and the QP was made to stop then: what it has begun with ends, what is
-// behind stays, and when nothing is on its way any more there is an event,
-// prm.EventSQDrained. SQD_RTS_QP has it go on. It returns whether there is such a QP.
+// Drain makes a QP in RTS stop sending. A card does so itself if a signature check fails and
+// the QP is configured to stop. Started requests complete, and later ones remain. When no
+// request is in flight, the device sends the event prm.EventSQDrained. SQD_RTS_QP makes the QP
+// continue. Drain returns whether there is such a QP.
 //
-// No command does this: mlx5_ib has none, and refuses to move a QP to SQD.
+// No command does this. mlx5_ib has none, and rejects a move of a QP to SQD.
 func (d *Device) Drain(qpn uint32) bool {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -22,8 +22,7 @@ func (d *Device) Drain(qpn uint32) bool {
 	return true
 }
 
-// drained is called when a request has ended: it may have been the last one of a queue
-// that drains.
+// drained is called when a request has ended. It may be the last request of a draining queue.
 func (q *qp) drained() {
 	if q.state == prm.QPSQDraining && len(q.flights) == 0 {
 		q.state = prm.QPSQD
@@ -31,5 +30,5 @@ func (q *qp) drained() {
 	}
 }
 
-// sends says whether the QP sees to requests that it has begun with.
+// sends reports whether the QP processes started requests.
 func (q *qp) sends() bool { return q.state == prm.QPRTS || q.state == prm.QPSQDraining }

@@ -9,8 +9,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// TestDrain has a QP drain while the answer to a request is awaited: that one ends, the
-// driver hears of it, and what was posted behind it is done when the QP goes on.
+// TestDrain drains a QP while a request waits for its answer. The request must complete, the
+// driver must get the event, and later requests must execute when the QP continues.
 func TestDrain(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	late := true
@@ -24,7 +24,7 @@ func TestDrain(t *testing.T) {
 	states := func(want uint64) {
 		t.Helper()
 		if s := p.qa.state(); s != want {
-			t.Errorf("state %d, not %d", s, want)
+			t.Errorf("state = %d, want %d", s, want)
 		}
 	}
 	p.locked(func() {
@@ -33,24 +33,24 @@ func TestDrain(t *testing.T) {
 		be.PutUint32(p.a.bytes(p.qa.record+4, 4), uint32(p.qa.pi))
 	})
 	if !p.a.d.Drain(p.qa.n) {
-		t.Fatal("there is no such QP")
+		t.Fatal("Drain of a QP in RTS = false")
 	}
 	if p.a.d.Drain(p.qa.n) || p.a.d.Drain(0x777777) {
-		t.Error("a QP drains that is not in RTS, or not there")
+		t.Error("Drain of a draining or missing QP = true")
 	}
 	states(prm.QPSQDraining)
 	if err := p.qa.modify(prm.OpSQDRTS, nil); err == nil {
-		t.Error("the QP goes on before it is drained")
+		t.Error("SQD2RTS before the end of the drain = nil error")
 	}
 	e := p.completion(p.qa.send)
 	if n := prm.CQE.WQECounter.Get(e); n != 0 {
-		t.Errorf("request %d is done", n)
+		t.Errorf("completion of request %d, want 0", n)
 	}
 	states(prm.QPSQD)
 	p.a.wantEvent(prm.EventSQDrained, p.qa.n)
 	p.qa.post(atOnce())
 	p.qa.send.empty()
-	// Its peer's messages come all the same.
+	// Messages of its peer still arrive.
 	p.qa.receive(p.a.alloc(64), 64)
 	p.qb.post(request1(prm.WQESend, signaled, 0).inline([]byte("x")))
 	p.qb.send.want(prm.CQEReq, nil)
@@ -61,9 +61,9 @@ func TestDrain(t *testing.T) {
 	for _, n := range []uint64{1, 2} {
 		p.qa.send.want(prm.CQEReq, map[*prm.Field]uint64{&prm.CQE.WQECounter: n})
 	}
-	// One that has nothing to do is drained at once.
+	// A QP without requests is drained at once.
 	if !p.a.d.Drain(p.qa.n) {
-		t.Error("it does not drain again")
+		t.Error("second Drain = false")
 	}
 	states(prm.QPSQD)
 	if err := p.qa.modify(prm.Op2Err, nil); err != nil {

@@ -9,13 +9,13 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// TestDumpFillKey receives and reads to the key that keeps nothing, and sends from it:
-// zeros come, also after something was written to it.
+// TestDumpFillKey receives and reads into the dump and fill key, and sends from it. Its data
+// must be zeros, even after writes.
 func TestDumpFillKey(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	key := uint32(prm.SpecialContextsOut.DumpFillMkey.Get(p.a.must(prm.OpQuerySpecialContexts, 16, nil, nil)))
 	if key != prm.DumpFillMkey {
-		t.Fatalf("the key is %#x, not %#x", key, prm.DumpFillMkey)
+		t.Fatalf("key = %#x, want %#x", key, prm.DumpFillMkey)
 	}
 	const n = dumpPiece + 5
 	src, dst := p.a.alloc(n), p.b.alloc(n)
@@ -36,7 +36,7 @@ func TestDumpFillKey(t *testing.T) {
 	p.qb.post(request1(prm.WQEWrite, signaled, 0).remote(src, p.a.key).data(n, key, 0))
 	p.qb.send.want(prm.CQEReq, nil)
 	if got := p.a.bytes(src, n); !bytes.Equal(got, make([]byte, n)) {
-		t.Errorf("%x... was written from the key, not zeros", got[:16])
+		t.Errorf("WRITE from the key sent %x..., want zeros", got[:16])
 	}
 
 	p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(dst, key).data(8, p.a.key, src))

@@ -8,8 +8,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// TestECE negotiates options as the connection manager does: a QP is made with all
-// options of the device, and told those of the peer on its way to RTS.
+// TestECE negotiates options like the connection manager. It creates a QP with all options of
+// the device, and sets the peer's options on the way to RTS.
 func TestECE(t *testing.T) {
 	h := newHost(t, nil, 1)
 	cq := h.cq(4, nil)
@@ -36,14 +36,14 @@ func TestECE(t *testing.T) {
 					prm.QPC.MTU.Set(prm.QPIn.Context.Of(in), 3)
 				})
 				if got := uint32(prm.QPOut.ECE.Get(out)); err != nil || got != want {
-					t.Errorf("%s grants %#x, %v, not %#x", CommandName(opcode), got, err, want)
+					t.Errorf("%s = options %#x, %v, want %#x", CommandName(opcode), got, err, want)
 				}
 			}
 			query := func(want uint32) {
 				t.Helper()
 				out := h.must(prm.OpQueryQP, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(q)) })
 				if got := uint32(prm.QPIn.ECE.Get(out)); got != want {
-					t.Errorf("QUERY_QP has %#x, not %#x", got, want)
+					t.Errorf("QUERY_QP = options %#x, want %#x", got, want)
 				}
 			}
 			query(tc.granted)
@@ -54,12 +54,12 @@ func TestECE(t *testing.T) {
 			if err := h.on(prm.Op2Rst, q); err != nil {
 				t.Fatal(err)
 			}
-			query(tc.granted) // for the next peer
+			query(tc.granted) // state for the next peer
 		})
 	}
 }
 
-// qpECE makes a QP that asks for options, and returns its number.
+// qpECE creates a QP that requests options, and returns its number.
 func (h *host) qpECE(cq *testCQ, asked, granted uint32) uint32 {
 	h.t.Helper()
 	ring := h.alloc(2048)
@@ -76,7 +76,7 @@ func (h *host) qpECE(cq *testCQ, asked, granted uint32) uint32 {
 		prm.QPC.DBRAddr.Set(c, h.alloc(8))
 	})
 	if got := uint32(prm.QPOut.ECE.Get(out)); got != granted {
-		h.t.Errorf("CREATE_QP grants %#x of %#x, not %#x", got, asked, granted)
+		h.t.Errorf("CREATE_QP = options %#x of %#x, want %#x", got, asked, granted)
 	}
 	return uint32(prm.QPOut.QPN.Get(out))
 }

@@ -12,13 +12,13 @@ import (
 // eq is an event queue.
 type eq struct {
 	n       uint32
-	context [64]byte // as the driver gave it
+	context [64]byte // as set by the driver
 	uar     *uar
 	vector  int
 	logSize uint
 	buffer  buffer
-	events  [4]uint64 // types that it gets
-	pi, ci  uint32    // ci is what the driver said last
+	events  [4]uint64 // subscribed event types
+	pi, ci  uint32    // ci is the driver's last value
 	armed   bool
 	users
 }
@@ -93,8 +93,8 @@ func queryEQ(d *Device, in, out []byte) error {
 	return nil
 }
 
-// post puts an event into the queue, and raises its interrupt if it is armed. v is
-// the event but for the owner bit.
+// post adds an event to the queue and raises its interrupt if it is armed. v is the event
+// without the owner bit.
 func (e *eq) post(d *Device, v *[prm.EQESize]byte) {
 	if (e.pi-e.ci)&0xffffff >= 1<<e.logSize {
 		d.violation(fmt.Sprintf("EQ %d", e.n), "it is full: %d events of which the driver has not said that it took them", 1<<e.logSize)
@@ -118,8 +118,8 @@ func (e *eq) post(d *Device, v *[prm.EQESize]byte) {
 	}
 }
 
-// doorbell takes what the driver says of an event queue: how far it has come, and
-// whether it wants an interrupt for the next event.
+// doorbell processes the driver's consumer index of an event queue, and arms the interrupt if
+// arm is set.
 func (e *eq) doorbell(d *Device, ci uint32, arm bool) {
 	if behind := (e.pi - ci) & 0xffffff; behind > 1<<e.logSize {
 		d.violation(fmt.Sprintf("EQ %d", e.n), "consumer index %#x, but the device is at %#x", ci, e.pi&0xffffff)
@@ -135,8 +135,8 @@ func (e *eq) doorbell(d *Device, ci uint32, arm bool) {
 	}
 }
 
-// event gives an event to the queue that subscribed to its type. fill writes its
-// data, of 28 bytes.
+// event sends an event to the queue that subscribed to its type. fill writes its data of 28
+// bytes.
 func (d *Device) event(typ prm.EventType, sub uint8, fill func(data []byte)) {
 	for n := d.eqs.first; n < d.eqs.end; n++ {
 		e := d.eqs.objects[n]

@@ -10,11 +10,11 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// CommandError says why a firmware command was refused.
+// CommandError reports the rejection of a firmware command.
 type CommandError struct {
 	Status prm.Status
-	// Syndrome tells refusals of one status apart. It is the same for the same
-	// reason in all runs: the checksum of the text before numbers are put in.
+	// Syndrome distinguishes rejections with equal status. It is equal for equal reasons in all
+	// runs, because it is the checksum of the text's format string.
 	Syndrome uint32
 	Text     string
 }
@@ -28,7 +28,7 @@ func refuse(status prm.Status, format string, args ...any) error {
 	return &CommandError{Status: status, Syndrome: crc32.ChecksumIEEE([]byte(format)) & 0xffffff, Text: fmt.Sprintf(format, args...)}
 }
 
-// commandError is what the driver hears of an error.
+// commandError converts an error into the driver's form.
 func commandError(err error) *CommandError {
 	var e *CommandError
 	if !errors.As(err, &e) {

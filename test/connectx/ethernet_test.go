@@ -38,7 +38,7 @@ func TestFrames(t *testing.T) {
 			}
 		}
 	}
-	// Data may be inline, too, behind the headers or without.
+	// Data may also be inline, after the headers or without headers.
 	for n := range 64 {
 		frame := a.frame(b, protoUDP, bytes.Repeat([]byte{7}, n))
 		a.postInline(frame, len(frame))
@@ -48,27 +48,27 @@ func TestFrames(t *testing.T) {
 		}
 		r.post(1)
 	}
-	// Nobody else's, not without a receive, and not one's own.
+	// Frames to others, without a receive, and to the sender itself are not received.
 	frame := a.frame(b, protoUDP, []byte("x"))
 	frame[5]++
 	a.post(prm.WQESend, nil, nil, frame)
 	frame = a.frame(a, protoUDP, []byte("x"))
 	a.post(prm.WQESend, nil, nil, frame)
 	if got, _ := r.next(); got != nil {
-		t.Errorf("a frame to another address: %x", got)
+		t.Errorf("received a frame to another address: %x", got)
 	}
 	a.sent(0)
 	a.sent(0)
 	if c := a.d.fw.port.frames.sent[unicastFrames]; c.frames != 74+64 {
-		t.Errorf("%d frames sent", c.frames)
+		t.Errorf("sent counter = %d frames", c.frames)
 	}
 	if c := b.d.fw.port.frames.received[unicastFrames]; c.frames != 72+64 {
-		t.Errorf("%d frames received", c.frames)
+		t.Errorf("received counter = %d frames", c.frames)
 	}
 }
 
-// TestFrameLost: a frame without a receive counts, one that does not fit or comes
-// while the port is down is lost.
+// TestFrameLost checks that a frame without a receive is counted. Frames that are too large or
+// arrive while the port is down are lost.
 func TestFrameLost(t *testing.T) {
 	f := NewFabric()
 	a, b := newPortOn(t, f, 1), newPortOn(t, f, 2)
@@ -85,16 +85,16 @@ func TestFrameLost(t *testing.T) {
 	send(1)
 	b.d.SetPort(true)
 	if got, _ := r.next(); got != nil {
-		t.Errorf("got %x", got)
+		t.Errorf("received %x, want no frame", got)
 	}
 	send(10)
 	send(11)
 	if got, _ := r.next(); len(got) != 52 {
-		t.Errorf("got %x", got)
+		t.Errorf("received %x, want 52 bytes", got)
 	}
 	out := b.must(prm.OpQueryQCounter, 0x20, nil, func(in []byte) { prm.QueryQCounterIn.ID.Set(in, counter) })
 	if n := prm.QueryQCounterOut.OutOfBuffer.Get(out); n != 1 {
-		t.Errorf("%d frames out of buffer", n)
+		t.Errorf("out-of-buffer counter = %d, want 1", n)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestLSO(t *testing.T) {
 	for i := range 4 {
 		got, e := r.next()
 		if got == nil {
-			t.Fatalf("segment %d does not come", i)
+			t.Fatalf("segment %d did not arrive", i)
 		}
 		h, _ := parse(got)
 		if !prm.EthernetCQE.L3OK.Is(e) || !prm.EthernetCQE.L4OK.Is(e) || len(h.ip) != len(got)-14 {
@@ -136,17 +136,17 @@ func TestLSO(t *testing.T) {
 		all = append(all, h.l4[20:]...)
 	}
 	if got, _ := r.next(); got != nil || !bytes.Equal(all, data) {
-		t.Errorf("%d bytes came, or others", len(all))
+		t.Errorf("received %d bytes in all, or other data", len(all))
 	}
-	// IPv6, and headers that are none.
+	// IPv6, and invalid headers.
 	ip6 := slices.Concat(b.d.mac[:], a.d.mac[:], []byte{0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, protoTCP, 64}, make([]byte, 32), frame[34:54])
 	got := cutTCP(slices.Concat(ip6, data), len(ip6), 3000)
 	if len(got) != 2 || be.Uint16(got[0][18:]) != 3020 || be.Uint16(got[1][18:]) != 520 {
-		t.Errorf("IPv6: %d segments", len(got))
+		t.Errorf("cutTCP of IPv6 = %d segments, want 2", len(got))
 	}
 	for n := range 54 {
 		if cutTCP(frame, n, 1000) != nil {
-			t.Errorf("cut with %d bytes of headers", n)
+			t.Errorf("cutTCP with %d bytes of headers returned segments", n)
 		}
 	}
 }
@@ -171,19 +171,19 @@ func TestVLAN(t *testing.T) {
 		a.sent(0)
 	}
 	if got, e := strip.next(); !bytes.Equal(got, plain) || !prm.CQE.VLANStripped.Is(e) || prm.CQE.VLANTag.Get(e) != 0x6005 {
-		t.Errorf("stripped: %x, %x", got, e)
+		t.Errorf("frame with stripped VLAN tag = %x, completion %x", got, e)
 	}
 	if got, e := keep.next(); len(got) != len(plain)+4 || prm.CQE.VLANStripped.Is(e) || uint16(prm.EthernetCQE.Checksum.Get(e)) != fold(sum(plain[14:], 0)) {
-		t.Errorf("kept: %x, %x", got, e)
+		t.Errorf("frame with VLAN tag = %x, completion %x", got, e)
 	}
 	for _, r := range b.rqs {
 		if got, _ := r.next(); got != nil {
-			t.Errorf("one more: %x", got)
+			t.Errorf("received an additional frame: %x", got)
 		}
 	}
 }
 
-// TestToeplitz has values from the definition of receive-side scaling.
+// TestToeplitz uses values from the definition of receive-side scaling.
 func TestToeplitz(t *testing.T) {
 	key, _ := hex.DecodeString("6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa")
 	for in, want := range map[string]uint32{
@@ -192,12 +192,13 @@ func TestToeplitz(t *testing.T) {
 	} {
 		b, _ := hex.DecodeString(in)
 		if got := toeplitz(key, b); got != want {
-			t.Errorf("%s: %#x, want %#x", in, got, want)
+			t.Errorf("toeplitz of %s = %#x, want %#x", in, got, want)
 		}
 	}
 }
 
-// TestRSS: frames of one flow go to one queue, those of many to all.
+// TestRSS checks that frames of one flow go to one queue, and frames of many flows to all
+// queues.
 func TestRSS(t *testing.T) {
 	f := NewFabric()
 	a, b := newPortOn(t, f, 1), newPortOn(t, f, 2)
@@ -233,13 +234,13 @@ func TestRSS(t *testing.T) {
 			a.sent(0)
 			n := where()
 			if n < 0 || last >= 0 && n != last {
-				t.Fatalf("port %d: queue %d, then %d", port, last, n)
+				t.Fatalf("frames of port %d went to queue %d, then %d", port, last, n)
 			}
 			last = n
 		}
 		hit[last]++
 	}
 	if len(hit) != 4 {
-		t.Errorf("64 flows went to %v", hit)
+		t.Errorf("64 flows went to queues %v, want 4", hit)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// message is a request as it crosses the fabric.
+// message is a request on the fabric.
 type message struct {
 	from    *qp
 	to      uint32 // QP
@@ -21,25 +21,25 @@ type message struct {
 	data [][]byte // payload
 }
 
-// answer is what comes back.
+// answer is the answer to a message.
 type answer struct {
 	kind     answerKind
-	syndrome prm.Syndrome  // of the request, if it was refused
-	after    time.Duration // when to try again
-	data     [][]byte      // what a read brings
-	old      [8]byte       // what an atomic brings
+	syndrome prm.Syndrome  // syndrome of a rejected request
+	after    time.Duration // delay before the next attempt
+	data     [][]byte      // data of a read
+	old      [8]byte       // result of an atomic
 }
 
 type answerKind uint8
 
 const (
-	silence  answerKind = iota // nobody was there, or it was lost
+	silence  answerKind = iota // no receiver, or it was lost
 	ack                        // done
-	notReady                   // there is no receive
-	refused                    // and the peer's QP has failed
+	notReady                   // no posted receive
+	refused                    // rejected, and the peer's QP has failed
 )
 
-// exchange sends a request to the peer and takes the answer.
+// exchange sends a request to the peer and processes the answer.
 func (q *qp) exchange(f *flight, r *request) {
 	m := &q.d.message
 	*m = message{from: q, service: q.service, request: r, data: r.local, to: uint32(prm.QPC.RemoteQPN.Get(q.context[:]))}
@@ -78,16 +78,16 @@ func (q *qp) exchange(f *flight, r *request) {
 	q.answered(f, r, a)
 }
 
-// psnMask is of packet sequence numbers.
+// psnMask is the mask of packet sequence numbers.
 const psnMask = 1<<24 - 1
 
-// packets is how many packets a message of n bytes has.
+// packets returns the number of packets of a message of n bytes.
 func (q *qp) packets(n uint64) uint32 {
 	mtu := uint64(128) << max(1, min(5, prm.QPC.MTU.Get(q.context[:])))
 	return uint32(max(1, (n+mtu-1)/mtu))
 }
 
-// answered takes the answer to a request.
+// answered processes the answer to a request.
 func (q *qp) answered(f *flight, r *request, a answer) {
 	switch a.kind {
 	case silence:
@@ -116,8 +116,8 @@ func (q *qp) answered(f *flight, r *request, a answer) {
 	}
 }
 
-// bring puts what a read or an atomic brought where the request says, or, if it is
-// short and the QP was made so, into its completion.
+// bring stores the data of a read or an atomic in the request's memory. If the data are short
+// and the QP is configured for it, they go into the completion instead.
 func (q *qp) bring(f *flight, r *request, a answer) {
 	if operations[r.opcode].atomic {
 		q.d.remote = append(q.d.remote[:0], a.old[:])
@@ -140,7 +140,7 @@ func (q *qp) bring(f *flight, r *request, a answer) {
 	transfer(r.local, a.data)
 }
 
-// timeout is called when an answer did not come in time.
+// timeout is called when an answer has not arrived in time.
 func (q *qp) timeout() {
 	if !q.sends() {
 		return
@@ -160,8 +160,7 @@ func (q *qp) timeout() {
 	q.again()
 }
 
-// again sends once more what has not been answered, in order, and then what is behind
-// it.
+// again repeats the unanswered requests in order, and then the requests behind them.
 func (q *qp) again() {
 	if !q.sends() {
 		return

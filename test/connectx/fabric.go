@@ -4,31 +4,31 @@ package connectx
 
 import "sync"
 
-// Fabric is what ports are connected to: a switch that loses nothing unless it is
-// told to. It holds the lock of its devices.
+// Fabric connects ports like a switch. It loses messages only if configured to do so. It has
+// the lock of its devices.
 type Fabric struct {
 	mu         sync.Mutex
 	devices    []*Device
-	joined     int         // how many devices there ever were
-	interrupts []interrupt // to be given when the lock is released
-	given      []interrupt // memory for them
-	holders    []holder    // of completions, to be written when the lock is released
-	pace       float64     // how many times as fast as it should time goes by
-	work       uint64      // bytes that were moved, and what took as long as some
+	joined     int         // number of devices so far.
+	interrupts []interrupt // interrupts to deliver when the lock is released.
+	given      []interrupt // buffer for the delivery
+	holders    []holder    // queues with completions to write when the lock is released.
+	pace       float64     // speed factor of transport time
+	work       uint64      // moved bytes, and other work converted to bytes
 	faults
 }
 
-// interrupt is one that waits for the release of the lock.
+// interrupt is an interrupt that waits for the release of the lock.
 type interrupt struct {
 	d      *Device
 	vector int
 }
 
-// NewFabric makes a fabric without devices.
+// NewFabric creates a fabric without devices.
 func NewFabric() *Fabric { return &Fabric{pace: 1} }
 
-// SetPace has the time of transports, which is that of timeouts and retries, go by n
-// times as fast as it should, from the next timer on.
+// SetPace accelerates the time of transports by a factor n, from the next timer on. This
+// affects timeouts and retries.
 func (f *Fabric) SetPace(n float64) {
 	f.lock()
 	defer f.unlock()
@@ -44,14 +44,13 @@ func (f *Fabric) join(d *Device) {
 	}
 }
 
-// Lock keeps the devices from doing anything, until Unlock. Who changes what their
-// memories have holds it meanwhile.
+// Lock stops the devices until Unlock. Hold it while changing the mappings of their memories.
 func (f *Fabric) Lock() { f.lock() }
 
-// Unlock lets the devices go on.
+// Unlock lets the devices continue.
 func (f *Fabric) Unlock() { f.unlock() }
 
-// leave disconnects a device: nothing reaches it any more.
+// leave disconnects a device. It no longer receives messages.
 func (f *Fabric) leave(d *Device) {
 	f.lock()
 	defer f.unlock()
@@ -60,7 +59,7 @@ func (f *Fabric) leave(d *Device) {
 
 func (f *Fabric) lock() { f.mu.Lock() }
 
-// unlock releases the lock and gives the interrupts that came up under it.
+// unlock releases the lock and delivers the pending interrupts.
 func (f *Fabric) unlock() {
 	f.flushHeld()
 	if len(f.interrupts) == 0 {

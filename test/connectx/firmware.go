@@ -8,20 +8,20 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// firmware is what the device has besides queues, keys and what those belong to.
+// firmware contains the device's state other than queues, keys and their parents.
 type firmware struct {
 	state        hcaState
 	issi         uint64
-	nicInterface uint8 // what of the device the driver uses
-	health       uint8 // a syndrome: the firmware has failed
+	nicInterface uint8 // mode in which the driver uses the device
+	health       uint8 // syndrome of a firmware failure
 
-	pages map[uint64]bool // memory that the driver has lent
+	pages map[uint64]bool // memory provided by the driver
 	caps  map[prm.CapType][]byte
 	vport vport
 	port  port
 }
 
-// hcaState is how far the driver has started the device.
+// hcaState is the progress of the driver's start of the device.
 type hcaState uint8
 
 const (
@@ -34,7 +34,7 @@ var hcaStateNames = [...]string{"disabled", "enabled", "running"}
 
 func (s hcaState) String() string { return hcaStateNames[s] }
 
-// resetFirmware is the firmware's part of reset.
+// resetFirmware implements the firmware's part of reset.
 func (d *Device) resetFirmware() {
 	d.fw = firmware{
 		pages: make(map[uint64]bool),
@@ -52,7 +52,7 @@ func (d *Device) resetFirmware() {
 	}
 }
 
-// ethernet is what the device has for frames. Send queues are among the QPs.
+// ethernet contains the objects for frames, except send queues, which are in the table of QPs.
 type ethernet struct {
 	domains    table[*domain]
 	tiss       table[*tis]
@@ -61,10 +61,10 @@ type ethernet struct {
 	rqs        table[*rq]
 	qCounters  table[*qCounter]
 	flowTables table[*flowTable]
-	root       *flowTable // where frames from the wire come to
+	root       *flowTable // entry point of received frames
 }
 
-// resetEthernet is Ethernet's part of reset.
+// resetEthernet implements Ethernet's part of reset.
 func (d *Device) resetEthernet() {
 	d.domains = newTable[*domain]("transport domain", 1, 1+1<<logMaxTransportDomain)
 	d.tiss = newTable[*tis]("TIS", 1, 1+1<<logMaxTIS)
@@ -76,7 +76,7 @@ func (d *Device) resetEthernet() {
 	d.root = nil
 }
 
-// early are the commands that a driver may give before INIT_HCA.
+// early lists the commands that a driver may issue before INIT_HCA.
 var early = map[uint16]hcaState{
 	prm.OpEnableHCA: hcaDisabled, prm.OpQueryISSI: hcaDisabled, prm.OpSetISSI: hcaDisabled,
 	prm.OpDisableHCA: hcaEnabled, prm.OpQueryPages: hcaEnabled, prm.OpManagePages: hcaDisabled,
@@ -84,7 +84,7 @@ var early = map[uint16]hcaState{
 	prm.OpAccessReg: hcaEnabled, prm.OpInitHCA: hcaEnabled, prm.OpTeardownHCA: hcaEnabled,
 }
 
-// booted refuses what a driver may not do before it has started the device.
+// booted rejects commands that a driver must not issue before it has started the device.
 func (d *Device) booted(opcode uint16) error {
 	if d.fw.health != 0 {
 		return refuse(prm.StatusInternal, "the firmware has failed")
@@ -99,7 +99,7 @@ func (d *Device) booted(opcode uint16) error {
 	return nil
 }
 
-// subscribed says whether an event queue gets events of that type.
+// subscribed reports whether an event queue receives events of a type.
 func (d *Device) subscribed(typ prm.EventType) bool {
 	for _, e := range d.eqs.objects {
 		if e.events[typ/64]>>(typ%64)&1 != 0 {

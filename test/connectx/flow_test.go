@@ -9,13 +9,13 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// to is where an entry forwards to.
+// to is the target of an entry.
 type to struct {
 	kind   uint64
 	number uint32
 }
 
-// table makes a flow table of 16 entries; miss is where else frames go, 0 for nowhere.
+// table creates a flow table of 16 entries. miss is the table for other frames, 0 for none.
 func (r *rig) table(miss uint32) uint32 {
 	r.t.Helper()
 	out := r.must(prm.OpCreateFlowTable, 0x40, nil, func(in []byte) {
@@ -29,7 +29,7 @@ func (r *rig) table(miss uint32) uint32 {
 	return uint32(prm.ObjectOut.Number.Get(out))
 }
 
-// flowCommand gives a command about a table.
+// flowCommand issues a command on a table.
 func (r *rig) flowCommand(op uint16, n int, tail []byte, table uint32, fill func(in []byte)) ([]byte, error) {
 	return r.command(op, n, tail, func(in []byte) {
 		prm.FlowIn.Table.Set(in, uint64(table))
@@ -93,8 +93,8 @@ func (r *rig) entry(table, group, index uint32, action uint64, match func(m []by
 	}
 }
 
-// TestSteering: entries in the order of their indices, tables behind tables, several
-// destinations, what no entry takes, and a circle of tables.
+// TestSteering covers the order of entries, chained tables, several destinations, frames
+// without a matching entry, and a cycle of tables.
 func TestSteering(t *testing.T) {
 	f := NewFabric()
 	a, b := newPortOn(t, f, 1), newPortOn(t, f, 2)
@@ -126,13 +126,13 @@ func TestSteering(t *testing.T) {
 			for range want {
 				if len(want) > 0 && want[0] == r {
 					if frame, _ := r.next(); frame == nil {
-						t.Errorf("queue %#x got nothing", r.n)
+						t.Errorf("queue %#x got no frame", r.n)
 					}
 					want = want[1:]
 				}
 			}
 			if frame, _ := r.next(); frame != nil {
-				t.Errorf("queue %#x got %x", r.n, frame)
+				t.Errorf("queue %#x got %x, want no frame", r.n, frame)
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func TestSteering(t *testing.T) {
 	got(tcp)
 	send(1, 53) // ICMP
 	got(any)
-	// The entry with the lower index is the first.
+	// The entry with the lower index applies first.
 	send(protoUDP, 7)
 	got(udp, copied)
 	if _, err := b.flowCommand(prm.OpDeleteFlowTableEntry, 0x40, nil, first, func(in []byte) { prm.FlowIn.Index.Set(in, 2) }); err != nil {
@@ -152,7 +152,7 @@ func TestSteering(t *testing.T) {
 	got()
 	send(protoUDP, 8)
 	got(any)
-	// A circle: nothing comes, and it ends.
+	// Frames in a cycle are lost, and the look-up ends.
 	if _, err := b.flowCommand(prm.OpModifyFlowTable, 0x40, nil, second, func(in []byte) {
 		prm.FlowIn.ModifySelect.Set(in, prm.ModifyMissTable)
 		c := prm.FlowIn.TableContext.Of(in)
@@ -181,8 +181,8 @@ func TestSteering(t *testing.T) {
 	got()
 }
 
-// TestDestroyRoot destroys the root, which is refused as long as an entry leads there
-// and changes nothing then.
+// TestDestroyRoot destroys the root table. This must fail without effect while an entry refers
+// to the table.
 func TestDestroyRoot(t *testing.T) {
 	f := NewFabric()
 	a, b := newPortOn(t, f, 1), newPortOn(t, f, 2)
@@ -193,13 +193,13 @@ func TestDestroyRoot(t *testing.T) {
 	b.entry(other, g, 0, prm.FlowForward, nil, to{prm.DestinationTable, root})
 	destroy := func() error { _, err := b.flowCommand(prm.OpDestroyFlowTable, 0x40, nil, root, nil); return err }
 	if err := destroy(); !errors.Is(err, statusError(prm.StatusResourceBusy)) {
-		t.Errorf("an entry leads there: %v", err)
+		t.Errorf("DESTROY_FLOW_TABLE of a table in use = %v, want RESOURCE_BUSY", err)
 	}
 	all := b.group(root, 0, 0, nil)
 	b.entry(root, all, 0, prm.FlowForward, nil, to{prm.DestinationTIR, b.tir(nil, r)})
 	a.post(prm.WQESend, nil, nil, a.frame(b, protoUDP, []byte("x")))
 	if frame, _ := r.next(); frame == nil {
-		t.Error("the root is gone")
+		t.Error("the root was destroyed")
 	}
 	for _, del := range []struct {
 		op    uint16

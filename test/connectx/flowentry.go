@@ -4,7 +4,7 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// setFlow makes an entry, or changes one.
+// setFlow creates or changes an entry.
 func setFlow(d *Device, in, _ []byte) error {
 	t, err := d.flowTableOf(in)
 	if err != nil {
@@ -53,7 +53,7 @@ func setFlow(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// readDestinations takes the list of destinations out of an entry.
+// readDestinations reads the list of destinations from an entry.
 func (d *Device) readDestinations(c []byte) (to []destination, err error) {
 	n, list := int(prm.Flow.Destinations.Get(c)), prm.Flow.List.Of(c)
 	if n > 1<<logMaxDestination {
@@ -97,7 +97,7 @@ func deleteFlow(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// hold counts, or no longer counts, the entry as a user of what it refers to.
+// hold adds by to the use counts of the objects that the entry refers to.
 func (f *flow) hold(by users) {
 	f.group.users += by
 	for _, o := range f.to {

@@ -6,15 +6,15 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// flowTable is a table of entries, in groups that match the same fields. A frame goes
-// by the first entry that matches it.
+// flowTable is a table of entries, in groups that match equal fields. The first entry that
+// matches a frame applies.
 type flowTable struct {
 	n       uint32
 	context [40]byte
 	groups  map[uint32]*flowGroup
 	flows   map[uint32]*flow // by index
-	last    uint32           // group that was made
-	users                    // entries and tables that lead here, and being the root
+	last    uint32           // last created group
+	users                    // entries and tables that forward to it, and its use as root
 }
 
 // flowGroup is a range of a table.
@@ -33,7 +33,7 @@ type flow struct {
 	to     []destination
 }
 
-// destination is where a frame goes: a table or a TIR.
+// destination is the target of a frame, a table or a TIR.
 type destination struct {
 	table *flowTable
 	tir   *tir
@@ -56,7 +56,7 @@ var flowCommands = map[uint16]command{
 	prm.OpDeleteFlowTableEntry: {"DELETE_FLOW_TABLE_ENTRY", 0x40, 16, deleteFlow},
 }
 
-// flowTableOf returns the table that a command names.
+// flowTableOf returns the table of a command.
 func (d *Device) flowTableOf(in []byte) (*flowTable, error) {
 	if err := receiveTable(in); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (d *Device) flowTableOf(in []byte) (*flowTable, error) {
 	return d.flowTables.find(uint32(prm.FlowIn.Table.Get(in)))
 }
 
-// receiveTable refuses tables that are not for frames from the wire.
+// receiveTable rejects tables that are not for received frames.
 func receiveTable(in []byte) error {
 	if t := prm.FlowIn.TableType.Get(in); t != prm.FlowTableReceive {
 		return refuse(prm.StatusBadParam, "there are no flow tables of type %d", t)
@@ -72,7 +72,7 @@ func receiveTable(in []byte) error {
 	return ownVport("flow table", in)
 }
 
-// missTable returns the table that frames go on to which no entry takes, or nil.
+// missTable returns the table for frames without a matching entry, or nil.
 func (d *Device) missTable(context []byte) (*flowTable, error) {
 	switch a := prm.FlowTable.MissAction.Get(context); a {
 	case prm.MissDefault:
@@ -111,7 +111,7 @@ func createFlowTable(d *Device, in, out []byte) error {
 	return nil
 }
 
-// modifyFlowTable changes where frames go that no entry takes.
+// modifyFlowTable changes the target of frames without a matching entry.
 func modifyFlowTable(d *Device, in, _ []byte) error {
 	t, err := d.flowTableOf(in)
 	if err != nil {
@@ -161,7 +161,7 @@ func destroyFlowTable(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// setFlowTableRoot chooses the table that frames from the wire come to.
+// setFlowTableRoot selects the table for received frames.
 func setFlowTableRoot(d *Device, in, _ []byte) error {
 	if prm.FlowIn.OpMod.Get(in) == prm.RootDisconnect {
 		if d.root != nil {

@@ -80,7 +80,7 @@ func queryRQ(d *Device, in, out []byte) error {
 	return nil
 }
 
-// receiveFrame takes a frame from the wire.
+// receiveFrame handles a frame from the wire.
 func (d *Device) receiveFrame(frame []byte) {
 	h, ok := parse(frame)
 	if !ok || !d.portUp() || !d.fw.vport.accepts(frame[:6]) {
@@ -97,7 +97,8 @@ func (d *Device) receiveFrame(frame []byte) {
 	}
 }
 
-// receive puts a frame into the memory of the next receive. Without one it is lost.
+// receive stores a frame in the memory of the next receive. Without a receive the frame is
+// lost.
 func (r *rq) receive(d *Device, h *headers, hash uint32) {
 	if r.state != prm.QueueReady {
 		return
@@ -137,13 +138,13 @@ func (r *rq) receive(d *Device, h *headers, hash uint32) {
 		rest = rest[copy(b, rest):]
 	}
 	if len(rest) > 0 {
-		return // it does not fit: lost, and the receive is for another one
+		return // too large, so the frame is lost and the receive remains
 	}
 	r.cq.complete(d, &e)
 	r.pi++
 }
 
-// describe fills in what a completion says of a frame.
+// describe fills in the fields of a frame's completion.
 func (r *rq) describe(e *completion, h *headers, hash uint32) {
 	prm.CQE.Opcode.Set(e[:], prm.CQERespSend)
 	prm.CQE.UserIndex.Set(e[:], uint64(r.index))
@@ -192,7 +193,7 @@ func (r *rq) describe(e *completion, h *headers, hash uint32) {
 	}
 }
 
-// fail reports a receive that failed, which ends the queue.
+// fail reports a failed receive, which ends the queue.
 func (r *rq) fail(d *Device, syndrome prm.Syndrome) {
 	var e completion
 	prm.CQE.Opcode.Set(e[:], prm.CQERespErr)

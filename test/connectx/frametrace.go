@@ -4,7 +4,7 @@ package connectx
 
 import "fmt"
 
-// FrameRecord is a frame of Ethernet that was sent, or that came from the wire.
+// FrameRecord is a sent or received Ethernet frame.
 type FrameRecord struct {
 	Device string
 	Sent   bool

@@ -4,17 +4,17 @@ package connectx
 
 import "fmt"
 
-// Function is a Device as a driver finds it on a PCI bus: a configuration space, and
-// BAR 0 with the initialization segment and the pages of doorbell registers. Who plays
-// the bus calls its methods, from any goroutine, such as a vfiouser.Server.
+// Function presents a Device on a PCI bus. It has a configuration space, and BAR 0 with the
+// initialization segment and the pages of doorbell registers. The implementation of the bus,
+// such as a vfiouser.Server, may call its methods from any goroutine.
 type Function struct {
 	d      *Device
 	config []byte
 	cmdq   commandQueue
 }
 
-// NewFunction makes a PCI function of a device. A driver has to start the firmware
-// before it takes any other command.
+// NewFunction creates a PCI function of a device. A driver must start the firmware before it
+// issues any other command.
 func NewFunction(d *Device) *Function {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -22,12 +22,11 @@ func NewFunction(d *Device) *Function {
 	return &Function{d: d, config: newConfig()}
 }
 
-// regionConfig is the index of the configuration space among the regions; BAR 0 is
-// region 0.
+// regionConfig is the index of the configuration space's region. BAR 0 is region 0.
 const regionConfig = 7
 
-// RegionSize returns the size of a region in bytes: BAR 0, and the configuration
-// space, which is region 7. There are no others.
+// RegionSize returns the size of a region in bytes. Regions are BAR 0 and the configuration
+// space, which is region 7. Other regions have size 0.
 func (f *Function) RegionSize(index int) uint64 {
 	switch index {
 	case 0:
@@ -38,7 +37,7 @@ func (f *Function) RegionSize(index int) uint64 {
 	return 0
 }
 
-// ReadRegion fills p with what is at an offset of a region.
+// ReadRegion reads from a region at an offset into p.
 func (f *Function) ReadRegion(index int, offset uint64, p []byte) {
 	clear(p)
 	f.d.fabric.lock()
@@ -56,7 +55,7 @@ func (f *Function) ReadRegion(index int, offset uint64, p []byte) {
 	}
 }
 
-// WriteRegion has the driver write p to a region.
+// WriteRegion writes p to a region on behalf of the driver.
 func (f *Function) WriteRegion(index int, offset uint64, p []byte) {
 	f.d.fabric.lock()
 	defer f.d.fabric.unlock()
@@ -75,7 +74,7 @@ func (f *Function) WriteRegion(index int, offset uint64, p []byte) {
 	}
 }
 
-// Reset is a reset of the function.
+// Reset resets the function.
 func (f *Function) Reset() {
 	f.d.fabric.lock()
 	defer f.d.fabric.unlock()

@@ -9,9 +9,9 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// FuzzFunction is a driver that does anything: it stores to registers, and gives
-// commands of any contents, whose numbers are small so that they hit objects. The
-// device must neither fail nor touch what is not the driver's.
+// FuzzFunction is a driver that stores to registers and issues commands of any contents. Their
+// numbers are small so that they refer to objects. The device must neither crash nor access
+// memory that is not the driver's.
 func FuzzFunction(f *testing.F) {
 	ops := make([]uint16, 0, len(commands))
 	for op := range commands {
@@ -40,16 +40,16 @@ func FuzzFunction(f *testing.F) {
 			return b
 		}
 		for steps := 0; len(in) > 0 && steps < 64; steps++ {
-			r.used = start // the same memory again, with what is left there
+			r.used = start // reuse the memory with its contents
 			switch next() % 3 {
-			case 0: // a store somewhere
+			case 0: // a store to any register
 				off := uint64(next())<<16 | uint64(next())<<8 | uint64(next())
 				p := make([]byte, 1<<(next()%7))
 				for i := range p {
 					p[i] = next()
 				}
 				r.f.WriteRegion([]int{0, 0, 0, regionConfig}[next()%4], off, p)
-			case 1: // a command, its contents thinly strewn
+			case 1: // a command with sparse contents
 				b := opcode(ops[int(next())%len(ops)], 16+16*int(next()))
 				prm.HeaderIn.OpMod.Set(b, uint64(next()%4))
 				for n := next() % 32; n > 0; n-- {

@@ -38,7 +38,7 @@ func (r *busRig) read32(off uint64) uint32 {
 	return binary.BigEndian.Uint32(b)
 }
 
-// entry fills an entry of the command queue, with mailboxes where that takes some.
+// entry fills an entry of the command queue, with mailboxes if needed.
 func (r *busRig) entry(i int, in []byte, outLen int) []byte {
 	e := r.bytes(r.cmdq+uint64(i)*64, 64)
 	clear(e)
@@ -54,7 +54,7 @@ func (r *busRig) entry(i int, in []byte, outLen int) []byte {
 	return e
 }
 
-// boxes returns the address of mailboxes with that data.
+// boxes returns the address of mailboxes that contain data.
 func (r *busRig) boxes(data []byte, token byte) uint64 {
 	first, last := uint64(0), []byte(nil)
 	for i := 0; len(data) > 0; i++ {
@@ -73,11 +73,11 @@ func (r *busRig) boxes(data []byte, token byte) uint64 {
 	return first
 }
 
-// answer returns what an entry and its mailboxes have, and its delivery status.
+// answer returns the answer in an entry and its mailboxes, and its delivery status.
 func (r *busRig) answer(e []byte, n int) ([]byte, prm.Delivery) {
 	r.t.Helper()
 	if prm.CommandEntry.Own.Is(e) {
-		r.t.Fatal("the command has not been carried out")
+		r.t.Fatal("the command was not executed")
 	}
 	out := append([]byte(nil), prm.CommandEntry.Out.Of(e)...)
 	for addr := prm.CommandEntry.OutMailbox.Get(e); len(out) < n; {
@@ -97,7 +97,7 @@ func opcode(op uint16, n int) []byte {
 func TestCommandQueue(t *testing.T) {
 	r := newBusRig(t)
 	r.boot()
-	// Three at once, one with mailboxes for the answer, one that is refused.
+	// Three at once. One has mailboxes for the answer, and one is rejected.
 	caps := opcode(prm.OpQueryHCACap, 16)
 	e0, e3, e31 := r.entry(0, opcode(prm.OpAllocPD, 12), 12), r.entry(3, caps, 16+prm.CapSize), r.entry(31, opcode(0xfff, 16), 16)
 	r.write32(0x18, 1|1<<3|1<<31)
@@ -108,7 +108,7 @@ func TestCommandQueue(t *testing.T) {
 		t.Errorf("QUERY_HCA_CAP: %x, %d", out[:64], s)
 	}
 	if out, s := r.answer(e31, 16); s != prm.DeliveryOK || prm.Status(prm.HeaderOut.Status.Get(out)) != prm.StatusBadOp {
-		t.Errorf("an opcode that is not there: %x, %d", out, s)
+		t.Errorf("command with an unknown opcode = %x, %d", out, s)
 	}
 	// A long input.
 	give := append(opcode(prm.OpManagePages, 16), r.pageList(200)...)
@@ -122,7 +122,8 @@ func TestCommandQueue(t *testing.T) {
 	}
 }
 
-// TestCommandEvents: who makes the queue of these events, or ends it, gets none.
+// TestCommandEvents checks that the creator and destroyer of the queue for these events gets
+// none.
 func TestCommandEvents(t *testing.T) {
 	r := newBusRig(t)
 	r.boot()
@@ -133,7 +134,7 @@ func TestCommandEvents(t *testing.T) {
 	r.write32(0x18, 1<<4|1<<5)
 	for _, bit := range []uint64{1 << 4, 1 << 5} {
 		if v := r.next(q); v == nil || prm.EQE.Type.Get(v) != uint64(prm.EventCommand) || prm.EventVector.Get(prm.EQE.Data.Of(v)) != bit {
-			t.Errorf("event %x, want bit %#x", v, bit)
+			t.Errorf("event = %x, want bit %#x", v, bit)
 		}
 	}
 	destroy := opcode(prm.OpDestroyEQ, 16)
@@ -144,7 +145,7 @@ func TestCommandEvents(t *testing.T) {
 		t.Errorf("DESTROY_EQ: %x", out)
 	}
 	if v := r.next(q); v != nil {
-		t.Errorf("an event of its own end: %x", v)
+		t.Errorf("DESTROY_EQ sent the event %x to the destroyed queue", v)
 	}
 }
 
@@ -204,7 +205,7 @@ func TestDoorbellMistakes(t *testing.T) {
 		}
 	}
 	if r.d.fw.state != hcaDisabled {
-		t.Error("a command was carried out")
+		t.Error("an invalid command was executed")
 	}
 }
 
@@ -217,44 +218,44 @@ func TestInitSegment(t *testing.T) {
 		t.Errorf("interface and subminor version %#x", v)
 	}
 	if v := uint64(r.read32(0x10))<<32 | uint64(r.read32(0x14)); v != r.cmdq|logCommands<<4|logCommandStride {
-		t.Errorf("command queue %#x, it was put at %#x", v, r.cmdq)
+		t.Errorf("command queue = %#x, want %#x", v, r.cmdq)
 	}
 	if v := r.read32(0x1fc); v != 1<<30 {
-		t.Errorf("%#x: it is still initializing, or cannot be reset", v)
+		t.Errorf("initializing = %#x, want initialized and resettable", v)
 	}
 	counter := r.read32(0x1010)
 	time.Sleep(3 * time.Millisecond)
 	if r.read32(0x1010) == counter {
-		t.Error("the health counter stands still")
+		t.Error("the health counter does not change")
 	}
-	// Reads that are not of one register, and at the end of the segment.
+	// Reads across registers, and at the end of the segment.
 	b := make([]byte, 8)
 	r.f.ReadRegion(0, 2, b)
 	if binary.BigEndian.Uint16(b) != fwMajor || binary.BigEndian.Uint16(b[2:]) != cmdInterfaceRev {
-		t.Errorf("across registers: %x", b)
+		t.Errorf("read across registers = %x", b)
 	}
 	r.f.ReadRegion(0, initSegmentSize-4, b)
 	r.f.ReadRegion(0, BARSize-8, b)
 	if !bytes.Equal(b, make([]byte, 8)) {
-		t.Errorf("the end of BAR 0: %x", b)
+		t.Errorf("read at the end of BAR 0 = %x, want zeros", b)
 	}
 }
 
-// TestDisable: a driver that no longer uses the device leaves nothing in it.
+// TestDisable checks that a driver that disables the device leaves no objects.
 func TestDisable(t *testing.T) {
 	r := newBusRig(t)
 	r.boot()
 	pd := r.object(prm.OpAllocPD)
 	r.write32(0x14, uint32(r.cmdq)|prm.NICInterfaceDisabled<<8)
 	if _, there := r.d.pds.objects[pd]; there || r.read32(0x14)>>8&7 != prm.NICInterfaceDisabled {
-		t.Errorf("the PD is still there, or the interface is %#x", r.read32(0x14))
+		t.Errorf("the PD still exists, or the interface = %#x", r.read32(0x14))
 	}
 	r.write32(0x14, uint32(r.cmdq))
 	r.rig.used = 0
 	r.boot()
 	r.f.Reset()
 	if r.d.fw.state != hcaDisabled || r.read32(0x14)>>12 != 0 {
-		t.Error("a reset leaves the device running, or its command queue")
+		t.Error("a reset did not stop the device or clear its command queue")
 	}
 }
 
@@ -266,40 +267,40 @@ func TestConfigSpace(t *testing.T) {
 		return binary.LittleEndian.Uint64(b)
 	}
 	if v := read(0, 4); v != deviceID<<16|vendorID {
-		t.Errorf("IDs %#x", v)
+		t.Errorf("IDs = %#x", v)
 	}
 	if v := read(0x0a, 2); v != 0x0200 {
-		t.Errorf("class %#x", v)
+		t.Errorf("class = %#x", v)
 	}
 	seen := map[uint64]bool{}
 	for at := read(0x34, 1); at != 0; at = read(at+1, 1) {
 		if id := read(at, 1); seen[id] {
-			t.Fatalf("capability %#x twice", id)
+			t.Fatalf("capability %#x is listed twice", id)
 		} else {
 			seen[id] = true
 		}
 	}
 	if !seen[0x01] || !seen[0x10] || !seen[0x11] {
-		t.Errorf("capabilities %v", seen)
+		t.Errorf("capabilities = %v, want 0x01, 0x10 and 0x11", seen)
 	}
-	// The size of BAR 0, as a bus finds it out.
+	// The size of BAR 0, determined like a bus.
 	r.f.WriteRegion(regionConfig, 0x10, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	if v := read(0x10, 8); ^(v&^0xf)+1 != BARSize || v&0xf != 0xc {
-		t.Errorf("BAR 0 %#x", v)
+		t.Errorf("BAR 0 = %#x", v)
 	}
 	r.f.WriteRegion(regionConfig, 0, bytes.Repeat([]byte{0xff}, ConfigSize))
 	if v := read(0, 4); v != deviceID<<16|vendorID {
-		t.Errorf("IDs can be written: %#x", v)
+		t.Errorf("IDs after a write = %#x, want no change", v)
 	}
 	if v := read(4, 2); v != 0x0547 {
-		t.Errorf("command register %#x", v)
+		t.Errorf("command register = %#x, want 0x547", v)
 	}
 	r.f.ReadRegion(regionConfig, ConfigSize, make([]byte, 4))
 	r.f.WriteRegion(regionConfig, ConfigSize, nil)
 	for index := range 12 {
 		want := map[int]uint64{0: BARSize, regionConfig: ConfigSize}[index]
 		if n := r.f.RegionSize(index); n != want {
-			t.Errorf("region %d has %d bytes", index, n)
+			t.Errorf("RegionSize(%d) = %d", index, n)
 		}
 	}
 	r.tolerant = true

@@ -10,21 +10,21 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// script is what a hostile driver does: a byte for the service of its QPs, whose highest
-// bit gives the devices all quirks, then one step
-// after another: a byte that says what, two for the length of the rest, the rest.
+// script is the input of a hostile driver. The first byte selects the service of its QPs, and
+// its highest bit all quirks for the devices. Steps follow. Each step has a byte for its kind,
+// two bytes for the length of the rest, and the rest.
 type script []byte
 
-// fuzzed are the services.
+// fuzzed lists the services.
 var fuzzed = []uint64{prm.ServiceRC, prm.ServiceUC, prm.ServiceUD}
 
 const (
-	doCommand = iota // the rest is the command
-	doStore          // an offset in memory, 3 bytes, and what is stored there
-	doRing           // page, offset of 2 bytes, and 8 bytes or more that are stored
-	doPost           // a request that one QP posts and rings for: its index, number and length are right
-	doPostRaw        // doPost of a request that is wrong in these, too
-	doReceive        // a receive of the other; without a rest, what a device with quirks does late
+	doCommand = iota // the rest is the command.
+	doStore          // an offset in memory, 3 bytes, and the data.
+	doRing           // page, offset of 2 bytes, and 8 bytes or more of data.
+	doPost           // a request of one QP, with a doorbell and a valid index, number and length.
+	doPostRaw        // doPost without correction of these fields.
+	doReceive        // a receive of the other QP, or without a rest, the delayed operations of a device with quirks
 	steps
 )
 
@@ -33,7 +33,7 @@ func (s script) step(what byte, rest ...byte) script {
 	return append(s, rest...)
 }
 
-// next takes one step off.
+// next removes the first step.
 func (s *script) next() (what byte, rest []byte, ok bool) {
 	b := *s
 	if len(b) < 3 {
@@ -44,7 +44,7 @@ func (s *script) next() (what byte, rest []byte, ok bool) {
 	return b[0] % steps, b[3 : 3+n], true
 }
 
-// seeds are the commands that the rig gives by itself, and requests of all kinds.
+// seeds adds the rig's own commands, and requests of all kinds.
 func seeds(f *testing.F) {
 	var commands [][]byte
 	t := new(testing.T)
@@ -83,7 +83,7 @@ func seeds(f *testing.F) {
 	f.Add([]byte(script{0}.step(doRing, 8, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 1).step(doRing, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0x40, 1).step(doStore, 0, 0, 1, 1, 2, 3)))
 }
 
-// newHostTraced is a host with a trace of the test's own.
+// newHostTraced returns a host with the test's own trace.
 func newHostTraced(t *testing.T, trace func(Record)) *host {
 	h := &host{rig: newRigOn(t, nil)}
 	h.d.cfg.Trace = trace
@@ -91,9 +91,9 @@ func newHostTraced(t *testing.T, trace func(Record)) *host {
 	return h
 }
 
-// FuzzDevice has two devices driven by a hostile driver. They must neither crash nor
-// hang, nor touch what is not in their memory, which the rig's memory sees to: there
-// is no more of it.
+// FuzzDevice runs a hostile driver on two devices. They must neither crash nor hang, nor access
+// memory outside of theirs. The rig's memory ensures the last point, because no other memory
+// exists.
 func FuzzDevice(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -126,7 +126,7 @@ func FuzzDevice(f *testing.F) {
 			case doCommand:
 				out := p.a.d.Exec(rest, 0x200)
 				if len(out) != 0x200 {
-					t.Fatalf("an answer of %d bytes", len(out))
+					t.Fatalf("Exec returned %d bytes, want 0x200", len(out))
 				}
 			case doStore:
 				if len(rest) > 3 {

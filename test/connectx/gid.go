@@ -4,7 +4,7 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// GIDs is how many addresses the port's table has.
+// GIDs is the number of addresses in the port's table.
 const GIDs = 256
 
 // address is an entry of the port's table.
@@ -41,5 +41,5 @@ var gidCommands = map[uint16]command{
 	}},
 }
 
-// hasGID says whether an address is the port's.
+// hasGID reports whether an address belongs to the port.
 func (d *Device) hasGID(gid [16]byte) bool { return d.owned[gid] > 0 }

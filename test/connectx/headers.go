@@ -8,7 +8,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// Sizes of headers, and numbers in them.
+// Sizes and constants of headers.
 const (
 	etherHeader = 14
 	vlanTag     = 4
@@ -23,19 +23,19 @@ const (
 	protoUDP = 17
 )
 
-// headers are where the parts of a frame are. What is not there, or not whole, is nil.
+// headers contains the parts of a frame. A missing or incomplete part is nil.
 type headers struct {
 	frame    []byte
 	vlan     []byte // the tag
-	ether    uint16 // the type of what is behind the tag
-	ip       []byte // from the IP header on, as long as it says
-	version  uint8  // of IP: 4, 6, or 0
+	ether    uint16 // the EtherType after the tag
+	ip       []byte // from the IP header on, with its length
+	version  uint8  // IP version 4 or 6, or 0
 	proto    uint8
 	fragment bool
 	l4       []byte // TCP or UDP, with their data
 }
 
-// parse takes a frame apart. It fails if there is no whole header of Ethernet.
+// parse splits a frame. It fails without a complete Ethernet header.
 func parse(frame []byte) (h headers, ok bool) {
 	if len(frame) < etherHeader {
 		return h, false
@@ -87,7 +87,7 @@ func (h *headers) transport(b []byte) {
 	}
 }
 
-// addresses are the source's and the destination's, of IPv4 or IPv6.
+// addresses returns the source and destination addresses, of IPv4 or IPv6.
 func (h *headers) addresses() (src, dst []byte) {
 	if h.version == 4 {
 		return h.ip[12:16], h.ip[16:20]
@@ -95,7 +95,7 @@ func (h *headers) addresses() (src, dst []byte) {
 	return h.ip[8:24], h.ip[24:40]
 }
 
-// match returns the frame as flow tables match it.
+// match returns the frame's fields in the format of flow tables.
 func (h *headers) match() (m [prm.MatchLen]byte) {
 	b := m[:]
 	copy(prm.Match.DMAC.Of(b), h.frame[:6])

@@ -9,10 +9,10 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// initSegmentSize is how much of BAR 0 the initialization segment is.
+// initSegmentSize is the size of the initialization segment in BAR 0.
 const initSegmentSize = 0x2000
 
-// The firmware's version: 16.35.4030, of a ConnectX-5.
+// Firmware version 16.35.4030 of a ConnectX-5.
 const (
 	fwMajor         = 16
 	fwMinor         = 35
@@ -21,7 +21,7 @@ const (
 	hardwareID      = 0x20d
 )
 
-// initSegment returns the segment as a driver reads it now.
+// initSegment returns the current contents of the segment.
 func (f *Function) initSegment() *[initSegmentSize]byte {
 	var b [initSegmentSize]byte
 	s, fw := &prm.InitSegment, &f.d.fw
@@ -44,13 +44,13 @@ func (f *Function) initSegment() *[initSegmentSize]byte {
 	up := time.Since(f.d.born)
 	s.InternalTimer.Set(b[:], f.d.time())
 	if fw.health == 0 {
-		// A driver wants it to have changed when it looks again.
+		// A driver expects a different value at its next read.
 		s.HealthCounter.Set(b[:], uint64(up.Milliseconds()))
 	}
 	return &b
 }
 
-// writeInitSegment takes a store to the segment: 4 bytes, to one of its few registers.
+// writeInitSegment handles a store of 4 bytes to one of the segment's few registers.
 func (f *Function) writeInitSegment(off int, p []byte) {
 	if off%4 != 0 || len(p) != 4 {
 		f.d.violation("initialization segment", "a store of %d bytes to %#x", len(p), off)
@@ -67,15 +67,15 @@ func (f *Function) writeInitSegment(off int, p []byte) {
 		f.setNICInterface(uint8(s.NICInterface.Get(b[:])))
 	case 0x18:
 		f.doorbell(binary.BigEndian.Uint32(p))
-	case 0x100c: // clears an interrupt of the bus that the function does not have
+	case 0x100c: // clears a bus interrupt, which the function does not have
 	default:
 		f.d.violation("initialization segment", "a store of %x to %#x", p, off)
 	}
 }
 
-// setNICInterface changes what the driver uses of the device. A device that is not
-// to be used is as after a reset, but for the segment; one that the driver has reset
-// is well, and not in use.
+// setNICInterface changes the driver's use of the device. A disabled device is in its state
+// after a reset, except for the segment. After a reset by the driver it is healthy and
+// disabled.
 func (f *Function) setNICInterface(mode uint8) {
 	if mode == prm.NICInterfaceSWReset {
 		f.d.reset()

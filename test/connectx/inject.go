@@ -8,19 +8,19 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// Packet is a message on the fabric, as a test sees it that loses or delays it.
+// Packet describes a message on the fabric to a test that loses or delays it.
 type Packet struct {
-	From, To  string // devices; To is "" if it is not known
+	From, To  string // devices, To is "" if unknown.
 	SrcQPN    uint32
 	DestQPN   uint32
-	Opcode    uint8  // of the work request: prm.WQESend and its siblings
-	PSN       uint32 // of its first packet; 0 of a datagram
-	Length    int    // of its payload, or of what it asks for
+	Opcode    uint8  // opcode of the work request, such as prm.WQESend.
+	PSN       uint32 // PSN of its first packet, 0 for a datagram.
+	Length    int    // length of its payload, or of the requested data
 	DestGID   [16]byte
 	SourceGID [16]byte
 }
 
-// Fate is what happens to a packet.
+// Fate is the treatment of a packet.
 type Fate int
 
 // Fates of packets.
@@ -28,33 +28,33 @@ const (
 	Arrives Fate = iota
 	// Lost packets do not arrive.
 	Lost
-	// AnswerLost packets arrive, but not what the peer answers.
+	// AnswerLost packets arrive, but the peer's answer does not.
 	AnswerLost
 )
 
-// faults are what tests have asked for.
+// faults contains the faults that tests have injected.
 type faults struct {
 	onPacket  func(*Packet) (Fate, time.Duration)
-	force     map[*qp]prm.Syndrome // of the next send
-	forceRecv map[*qp]prm.Syndrome // of the next receive
+	force     map[*qp]prm.Syndrome // syndrome of the next send
+	forceRecv map[*qp]prm.Syndrome // syndrome of the next receive
 }
 
-// OnPacket has f decide what happens to each message from now on: whether it or its
-// answer is lost, or, with a time, comes that much later. nil ends it. f is called
-// with the fabric's lock held, and must not use its devices.
+// OnPacket sets a function that determines the fate of each message. It can lose the message or
+// its answer, or delay the message by a duration. A nil function delivers all messages. The
+// function is called with the fabric's lock held and must not use its devices.
 func (f *Fabric) OnPacket(fn func(*Packet) (Fate, time.Duration)) {
 	f.lock()
 	defer f.unlock()
 	f.onPacket = fn
 }
 
-// fate is what has been decided of a message.
+// fate is the determined fate of a message.
 type fate struct {
 	requestLost, answerLost bool
 	delay                   time.Duration
 }
 
-// fate asks what happens to a message of d, and traces it.
+// fate determines the fate of a message of d, and traces it.
 func (f *Fabric) fate(d *Device, m *message) fate {
 	var r fate
 	if !d.portUp() {
@@ -84,10 +84,10 @@ func (f *Fabric) fate(d *Device, m *message) fate {
 	return r
 }
 
-// forced returns the syndrome that a test wants for the QP's next request, once.
+// forced returns the injected syndrome for the QP's next request, once.
 func (f *Fabric) forced(q *qp) prm.Syndrome { return taken(f.force, q) }
 
-// forcedReceive is forced for a receive.
+// forcedReceive is like forced for a receive.
 func (f *Fabric) forcedReceive(q *qp) prm.Syndrome { return taken(f.forceRecv, q) }
 
 func taken(force map[*qp]prm.Syndrome, q *qp) prm.Syndrome {
@@ -98,14 +98,14 @@ func taken(force map[*qp]prm.Syndrome, q *qp) prm.Syndrome {
 	return s
 }
 
-// FailNext has the next request of a QP fail with a syndrome, as if the device had
-// found it so. It returns whether there is such a QP.
+// FailNext makes the next request of a QP fail with a syndrome, as if the device had detected
+// the failure. It returns whether there is such a QP.
 func (d *Device) FailNext(qpn uint32, s prm.Syndrome) bool {
 	return d.force(&d.fabric.force, qpn, s)
 }
 
-// FailNextReceive is FailNext for the next receive of a QP that a message comes for,
-// which ends both QPs: the sender is told of a remote operation error.
+// FailNextReceive is like FailNext for the next receive of a QP that takes a message. The
+// failure ends both QPs. The sender gets a remote operation error.
 func (d *Device) FailNextReceive(qpn uint32, s prm.Syndrome) bool {
 	return d.force(&d.fabric.forceRecv, qpn, s)
 }
@@ -124,9 +124,9 @@ func (d *Device) force(of *map[*qp]prm.Syndrome, qpn uint32, s prm.Syndrome) boo
 	return true
 }
 
-// FailQP moves a QP to the error state by itself, and gives the event that says why:
-// prm.EventWQCatas, prm.EventWQInvalidReq or prm.EventWQAccess. It returns whether
-// there is such a QP.
+// FailQP moves a QP to the error state and sends the event with the reason, which is
+// prm.EventWQCatas, prm.EventWQInvalidReq or prm.EventWQAccess. It returns whether there is
+// such a QP.
 func (d *Device) FailQP(qpn uint32, why prm.EventType) bool {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -137,8 +137,8 @@ func (d *Device) FailQP(qpn uint32, why prm.EventType) bool {
 	return ok
 }
 
-// FailCQ has a completion queue fail as if it had run over. It returns whether there
-// is such a queue.
+// FailCQ makes a completion queue fail like after an overrun. It returns whether there is such
+// a queue.
 func (d *Device) FailCQ(cqn uint32) bool {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -149,8 +149,8 @@ func (d *Device) FailCQ(cqn uint32) bool {
 	return q != nil
 }
 
-// Event gives an asynchronous event to the event queue that subscribed to its type.
-// fill writes its data, of 28 bytes; it may be nil.
+// Event sends an asynchronous event to the event queue that subscribed to its type. fill writes
+// its data of 28 bytes and may be nil.
 func (d *Device) Event(typ prm.EventType, sub uint8, fill func(data []byte)) {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -160,16 +160,15 @@ func (d *Device) Event(typ prm.EventType, sub uint8, fill func(data []byte)) {
 	d.event(typ, sub, fill)
 }
 
-// SetPort takes the link down, so that nothing is sent or received, or up again, and
-// tells the driver.
+// SetPort sets the link down, so that the port neither sends nor receives, or up again. It
+// notifies the driver.
 func (d *Device) SetPort(up bool) {
 	d.fabric.lock()
 	defer d.fabric.unlock()
 	d.changePort(func() { d.portDown = !up })
 }
 
-// FailCommand has the next n commands of an opcode refused, without being carried
-// out.
+// FailCommand rejects the next n commands of an opcode without executing them.
 func (d *Device) FailCommand(opcode uint16, status prm.Status, syndrome uint32, n int) {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -179,13 +178,13 @@ func (d *Device) FailCommand(opcode uint16, status prm.Status, syndrome uint32, 
 	d.failing[opcode] = &failure{CommandError{status, syndrome, "the test wants it so"}, n}
 }
 
-// failure is of commands that a test wants to fail.
+// failure describes injected command failures.
 type failure struct {
 	err  CommandError
 	left int
 }
 
-// failed returns how a test wants a command to fail, or nil.
+// failed returns the injected failure of a command, or nil.
 func (d *Device) failed(opcode uint16) error {
 	f := d.failing[opcode]
 	if f == nil {
@@ -197,9 +196,9 @@ func (d *Device) failed(opcode uint16) error {
 	return &f.err
 }
 
-// Fatal has the firmware fail: its health is bad from now on, commands are refused,
-// and nothing is sent or received. A reset of the device makes it well. syndrome is
-// what the initialization segment shows, such as prm.HealthFirmware.
+// Fatal makes the firmware fail. Its health is bad, commands are rejected, and no messages are
+// sent or received, until the device is reset. The initialization segment contains syndrome,
+// such as prm.HealthFirmware.
 func (d *Device) Fatal(syndrome uint8) {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -207,8 +206,8 @@ func (d *Device) Fatal(syndrome uint8) {
 	d.event(prm.EventInternalErr, 0, func([]byte) {})
 }
 
-// Remove takes the device away from the bus and the fabric, for good: what is read
-// from it are ones, and what is written to it goes nowhere.
+// Remove permanently removes the device from the bus and the fabric. Reads from it return ones,
+// and writes have no effect.
 func (d *Device) Remove() {
 	d.fabric.leave(d)
 	d.fabric.lock()

@@ -4,11 +4,11 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// holds says whether a completion of the queue can hold n bytes of data.
+// holds reports whether a completion of the queue can contain n bytes of data.
 func (q *cq) holds(n int) bool { return n <= 32 || n <= 64 && q.size == 128 }
 
-// inline puts data into a completion, if there are some. It returns what of them goes
-// to the first half of a completion of 128 bytes.
+// inline stores data in a completion, if there are any. It returns the part for the first half
+// of a completion of 128 bytes.
 func (q *cq) inline(e *completion, data []byte) (wide []byte) {
 	switch n := len(data); {
 	case n == 0:

@@ -8,13 +8,13 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// domain is a transport domain: what the interfaces of one driver have in common.
+// domain is a transport domain, which groups the interfaces of one driver.
 type domain struct {
 	n uint32
 	users
 }
 
-// tis is a transport interface of the sending side: what queues of Ethernet send by.
+// tis is a transport interface for sending, used by queues of Ethernet.
 type tis struct {
 	n       uint32
 	context [prm.TISSize]byte
@@ -22,16 +22,16 @@ type tis struct {
 	users
 }
 
-// tir is a transport interface of the receiving side: what flow tables forward to.
+// tir is a transport interface for receiving, the target of flow tables.
 type tir struct {
 	n       uint32
 	context [prm.TIRSize]byte
 	domain  *domain
-	table   *rqt // by a hash, or nil
+	table   *rqt // table of RQs selected by a hash, or nil
 	users
 }
 
-// rqt is a table of RQs. Numbers of RQs that have been destroyed may be in it.
+// rqt is a table of RQs. It may contain numbers of destroyed RQs.
 type rqt struct {
 	n       uint32
 	context [prm.TIRSize]byte
@@ -39,7 +39,7 @@ type rqt struct {
 	users
 }
 
-// logMaxRQTSize bounds a table of RQs.
+// logMaxRQTSize is the log2 of the maximum size of a table of RQs.
 const logMaxRQTSize = 11
 
 var interfaceCommands = map[uint16]command{
@@ -80,7 +80,7 @@ func createTIS(d *Device, in, out []byte) (err error) {
 	return nil
 }
 
-// modifyTIS changes the priority, which is all that can be.
+// modifyTIS changes the priority. Other fields cannot be changed.
 func modifyTIS(d *Device, in, _ []byte) error {
 	t, err := d.tiss.find(uint32(prm.ModifyContextIn.Number.Get(in)))
 	if err != nil {
@@ -99,7 +99,7 @@ func destroyTIS(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// check takes what a TIR refers to out of its context.
+// check resolves the references in a TIR's context.
 func (t *tir) check(d *Device) (err error) {
 	c := t.context[:]
 	d.checkReserved("TIR", &prm.TIRC, c)
@@ -185,7 +185,7 @@ func destroyTIR(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// readRQT takes the list of RQs out of a command.
+// readRQT reads the list of RQs from a command.
 func (d *Device) readRQT(in []byte) (rqs []uint32, err error) {
 	c := prm.CreateContextIn.Context.Of(in)
 	n, list := int(prm.RQTC.ActualSize.Get(c)), prm.RQTC.RQs.Of(c)

@@ -4,10 +4,10 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// A driver may make what it likes, and the device remembers it in this process's
-// memory. So there is an end to all of it, as there is to the memory of a card.
+// A driver may create any number of objects, and the device stores them in this process's
+// memory. Like the memory of a card, it needs limits.
 
-// Limits of kinds of objects, as capabilities say them.
+// Limits of kinds of objects, as reported in capabilities.
 const (
 	logMaxQP              = 17
 	logMaxSRQ             = 16
@@ -27,39 +27,39 @@ const (
 	maxQPMCG              = 240
 )
 
-// What all objects together may have.
+// Limits for all objects together.
 const (
-	maxTranslations = 1 << 24 // entries of the translations of keys
+	maxTranslations = 1 << 24 // translation entries of keys
 	maxQueuePages   = 1 << 22 // pages in the lists of queues
 	maxFlowGroups   = 1 << 12
 )
 
-// What the device does in one go, with the fabric's lock held.
+// Limits of a single operation with the fabric's lock held.
 const (
-	// maxSteps is how many pieces of memory one request may go through on each
-	// side: keys can be made that never end.
+	// maxSteps is the maximum number of pieces of memory of one request on each side. Keys can
+	// refer to each other endlessly.
 	maxSteps = 1 << 20
-	// maxAtOnce is after how many bytes a queue lets others have the lock.
+	// maxAtOnce is the number of bytes after which a queue releases the lock for others.
 	maxAtOnce = 64 << 20
-	// stepCost and frameCost are how many bytes could be copied while a piece is
-	// looked up, and a frame steered.
+	// stepCost and frameCost are the costs of a look-up of a piece and of the steering of a
+	// frame, in copied bytes.
 	stepCost  = 64
 	frameCost = 8 << 10
 )
 
-// maxFrame is the most that a request of Ethernet may send: segments of 64 KiB, as
-// EthernetCap.MaxLSO says, with their headers.
+// maxFrame is the maximum data of an Ethernet send request. These are segments of 64 KiB
+// (EthernetCap.MaxLSO) with their headers.
 const maxFrame = 1<<logMaxLSO + 512
 
 const logMaxLSO = 16
 
-// quota counts what all objects of a device together have of something.
+// quota limits a resource of all objects of a device together.
 type quota struct {
 	what       string
 	used, most uint64
 }
 
-// room refuses n more if they are too many.
+// room rejects n more units if they exceed the limit.
 func (q *quota) room(n uint64) error {
 	if n > q.most-q.used {
 		return refuse(prm.StatusNoResources, "all objects have %d %s, of at most %d: there is no room for %d", q.used, q.what, q.most, n)
@@ -67,7 +67,7 @@ func (q *quota) room(n uint64) error {
 	return nil
 }
 
-// quotas are those of a device.
+// quotas contains the quotas of a device.
 type quotas struct {
 	translations, queuePages, flows, flowGroups quota
 }

@@ -9,8 +9,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// untilFull has something made until the device refuses for want of resources, and
-// returns how often it was.
+// untilFull calls create until the device rejects it because of missing resources, and returns
+// the number of successful calls.
 func untilFull(t *testing.T, most int, create func(i int) error) int {
 	t.Helper()
 	for i := range most + 1 {
@@ -18,15 +18,14 @@ func untilFull(t *testing.T, most int, create func(i int) error) int {
 		case errors.Is(err, statusError(prm.StatusNoResources)):
 			return i
 		case err != nil:
-			t.Fatalf("number %d: %v", i, err)
+			t.Fatalf("create(%d) = %v", i, err)
 		}
 	}
-	t.Fatalf("there is room for more than %d", most)
+	t.Fatalf("more than %d objects were created", most)
 	return 0
 }
 
-// TestQueuePagesEnd makes queues until the device has no memory for more of their page
-// lists.
+// TestQueuePagesEnd creates queues until the device has no memory for their page lists.
 func TestQueuePagesEnd(t *testing.T) {
 	h := newHost(t, nil, 1)
 	h.d.cfg.Trace = nil
@@ -50,19 +49,19 @@ func TestQueuePagesEnd(t *testing.T) {
 		}
 		return err
 	}
-	if n, want := untilFull(t, maxQueuePages/inOne, create), maxQueuePages/inOne-1; n != want { // the EQ has some
-		t.Errorf("%d queues, not %d", n, want)
+	if n, want := untilFull(t, maxQueuePages/inOne, create), maxQueuePages/inOne-1; n != want { // the EQ uses some
+		t.Errorf("created %d queues, want %d", n, want)
 	}
 	if err := h.on(prm.OpDestroyCQ, last); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(0); err != nil {
-		t.Errorf("after one was destroyed: %v", err)
+		t.Errorf("create after a destroy = %v", err)
 	}
 }
 
-// TestQueuePagesGivenBack makes and destroys a queue of each kind, and fails to make
-// some: no page stays counted.
+// TestQueuePagesGivenBack creates and destroys a queue of each kind, and fails to create some.
+// No page must remain counted.
 func TestQueuePagesGivenBack(t *testing.T) {
 	p := newPortOn(t, nil, 1)
 	h := p.host
@@ -71,7 +70,7 @@ func TestQueuePagesGivenBack(t *testing.T) {
 	qp, srq := h.qp(prm.ServiceRC, cq, cq, nil), h.srq()
 	rq, eq := p.rq(0, nil), h.rig.eq(h.uar, 2)
 	if got := h.d.queuePages.used; got != start+7 {
-		t.Errorf("%d pages after queues of 7 pages were made, %d before", got, start)
+		t.Errorf("%d pages after creating queues with 7 pages, %d before", got, start)
 	}
 	if _, err := h.command(prm.OpCreateQP, prm.QPInLen, nil, func(in []byte) {
 		c := prm.QPIn.Context.Of(in)
@@ -80,7 +79,7 @@ func TestQueuePagesGivenBack(t *testing.T) {
 		prm.QPC.SendCQN.Set(c, uint64(cq.n))
 		prm.QPC.RecvCQN.Set(c, uint64(cq.n))
 	}); err == nil {
-		t.Error("a QP without pages")
+		t.Error("CREATE_QP without pages = nil error")
 	}
 	if _, err := cq.resize(8, 64, nil); err != nil {
 		t.Fatal(err)
@@ -95,12 +94,11 @@ func TestQueuePagesGivenBack(t *testing.T) {
 	}
 	h.must(prm.OpDestroyEQ, 16, nil, func(in []byte) { prm.EQNumber.Set(in, uint64(eq.n)) })
 	if got := h.d.queuePages.used; got != start {
-		t.Errorf("%d pages, %d before", got, start)
+		t.Errorf("%d pages at the end, %d before", got, start)
 	}
 }
 
-// TestObjectsEnd makes objects of Ethernet until there are as many as the device says
-// that it can have.
+// TestObjectsEnd creates Ethernet objects up to the limits that the device reports.
 func TestObjectsEnd(t *testing.T) {
 	p := newPortOn(t, nil, 1)
 	p.d.cfg.Trace = nil
@@ -109,36 +107,36 @@ func TestObjectsEnd(t *testing.T) {
 			prm.TISC.TransportDomain.Set(prm.CreateContextIn.Context.Of(in), uint64(p.domain))
 		})
 		return err
-	}); n != 1<<logMaxTIS-1 { // one was there
-		t.Errorf("%d TISs", n)
+	}); n != 1<<logMaxTIS-1 { // one existed before
+		t.Errorf("created %d TISs", n)
 	}
 	wide := p.wideTable(17)
 	g := p.group(wide, 0, 1<<17-1, nil)
 	if err := p.tryEntry(wide, g, 0, prm.FlowForward, nil, make([]to, 1<<logMaxDestination+1)...); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("more destinations than an entry has: %v", err)
+		t.Errorf("entry with too many destinations = %v, want BAD_PARAM", err)
 	}
 	if n := untilFull(t, 1<<logMaxFlow, func(i int) error { return p.tryEntry(wide, g, uint32(i), prm.FlowAllow, nil) }); n != 1<<logMaxFlow {
-		t.Errorf("%d entries of flow tables", n)
+		t.Errorf("created %d entries of flow tables", n)
 	}
 	if _, err := p.flowCommand(prm.OpDeleteFlowTableEntry, 0x40, nil, wide, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.tryEntry(wide, g, 1<<17-1, prm.FlowAllow, nil); err != nil {
-		t.Errorf("an entry after one was deleted: %v", err)
+		t.Errorf("create of an entry after a delete = %v", err)
 	}
 	groups := p.wideTable(17)
 	if n := untilFull(t, maxFlowGroups, func(i int) error { _, err := p.tryGroup(groups, uint32(i), uint32(i), nil); return err }); n != maxFlowGroups-1 {
-		t.Errorf("%d groups of flow tables", n)
+		t.Errorf("created %d groups of flow tables", n)
 	}
 }
 
-// wideTable makes a flow table of 2^log entries.
+// wideTable creates a flow table of 2^log entries.
 func (r *rig) wideTable(log uint64) uint32 {
 	out := r.must(prm.OpCreateFlowTable, 0x40, nil, func(in []byte) { prm.FlowTable.LogSize.Set(prm.FlowIn.TableContext.Of(in), log) })
 	return uint32(prm.ObjectOut.Number.Get(out))
 }
 
-// TestGroupsEnd adds QPs to multicast groups until there is no room, and takes one out.
+// TestGroupsEnd adds QPs to multicast groups up to the limit, and removes one.
 func TestGroupsEnd(t *testing.T) {
 	h := newHost(t, nil, 1)
 	h.d.cfg.Trace = nil
@@ -153,26 +151,26 @@ func TestGroupsEnd(t *testing.T) {
 	}
 	start := h.used
 	if n := untilFull(t, maxQPMCG, func(int) error {
-		h.used = start // the same memory for all
+		h.used = start // reuse the memory
 		q = h.qp(prm.ServiceUD, cq, cq, nil)
 		return member(prm.OpAttachMCG, 0)
 	}); n != maxQPMCG {
-		t.Errorf("%d QPs in a group", n)
+		t.Errorf("added %d QPs to a group", n)
 	}
 	if n := untilFull(t, 1<<logMaxMCG, func(i int) error { return member(prm.OpAttachMCG, i+1) }); n != 1<<logMaxMCG-1 {
-		t.Errorf("%d groups beside the first", n)
+		t.Errorf("created %d groups in addition to the first", n)
 	}
 	for _, err := range []error{member(prm.OpDetachMCG, 1), member(prm.OpAttachMCG, 1<<20)} {
 		if err != nil {
-			t.Errorf("after a group was left: %v", err)
+			t.Errorf("attach after a detach = %v", err)
 		}
 	}
 	if err := member(prm.OpDetachMCG, 1); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("left twice: %v", err)
+		t.Errorf("second detach = %v, want BAD_PARAM", err)
 	}
 }
 
-// TestAddressesEnd gives the port other addresses over and over.
+// TestAddressesEnd changes the port's addresses repeatedly.
 func TestAddressesEnd(t *testing.T) {
 	h := newHost(t, nil, 1)
 	h.d.cfg.Trace = nil
@@ -183,6 +181,6 @@ func TestAddressesEnd(t *testing.T) {
 		})
 	}
 	if n := len(h.d.owned); n != 3 {
-		t.Errorf("the device knows %d addresses, not 3", n)
+		t.Errorf("the device has %d addresses, want 3", n)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"encoding/binary"
 )
 
-// cutTCP cuts a TCP segment, whose headers are n bytes, into those of at most mss
-// bytes each. It returns nil if there are no such headers.
+// cutTCP splits a TCP segment with n bytes of headers into segments of at most mss bytes each.
+// It returns nil without such headers.
 func cutTCP(frame []byte, n, mss int) (frames [][]byte) {
 	h, ok := parse(frame[:n])
 	if mss == 0 || !ok {
 		return nil
 	}
-	// The length in the header is that of the whole, so the header's own is left.
+	// The length in the header covers the whole, so only the header itself is parsed.
 	ipAt, v := etherHeader, 0
 	if h.vlan != nil {
 		ipAt += vlanTag
@@ -53,7 +53,7 @@ func cutTCP(frame []byte, n, mss int) (frames [][]byte) {
 	return frames
 }
 
-// Flags of TCP that are not those of all segments.
+// TCP flags that not all segments have.
 const (
 	tcpFIN = 1 << 0
 	tcpPSH = 1 << 3

@@ -8,14 +8,13 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// mkey is a memory key: a region, a window, or one that waits for a UMR to say what
-// it is.
+// mkey is a memory key. It is a region, a window, or a key that a UMR has yet to set up.
 type mkey struct {
 	index   uint32
-	context [64]byte // as the driver, or a UMR, gave it last
+	context [64]byte // as last set by the driver or a UMR
 	mode    uint64
-	pages   []uint64 // of mode MTT: DMA addresses, with prm.MTTRead and prm.MTTWrite
-	pieces  []klm    // of modes KLM and KSM
+	pages   []uint64 // mode MTT, DMA addresses with prm.MTTRead and prm.MTTWrite
+	pieces  []klm    // modes KLM and KSM
 }
 
 // klm is a piece of another key.
@@ -25,10 +24,10 @@ type klm struct {
 	addr uint64
 }
 
-// firstMkey keeps small numbers away from keys, and those that mean something else.
+// firstMkey is above small numbers and numbers with a special meaning.
 const firstMkey = 0x1000
 
-// maxTranslation is how many entries the translation of a key can have.
+// maxTranslation is the maximum number of entries of a key's translation.
 const maxTranslation = 1 << 21
 
 var mkeyCommands = map[uint16]command{
@@ -85,7 +84,7 @@ func createMkey(d *Device, in, out []byte) (err error) {
 	return nil
 }
 
-// usePD counts the key among the users of its PD, which a UMR can change.
+// usePD adds n to the users of the key's PD, which a UMR can change.
 func (d *Device) usePD(m *mkey, n users) {
 	if p := d.pds.objects[m.pd()]; p != nil {
 		p.users += n
@@ -106,7 +105,7 @@ func destroyMkey(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// windows counts the pieces of keys that are bound to a key.
+// windows returns the number of pieces of keys that are bound to a key.
 func (d *Device) windows(m *mkey) (n int) {
 	for _, o := range d.mkeys.objects {
 		if o.free() {
@@ -132,20 +131,20 @@ func queryMkey(d *Device, in, out []byte) error {
 
 func (m *mkey) pd() uint32 { return uint32(prm.MKC.PD.Get(m.context[:])) }
 
-// entries is how many its translation has.
+// entries returns the number of entries of its translation.
 func (m *mkey) entries() uint64 { return uint64(len(m.pages) + len(m.pieces)) }
 
 func (m *mkey) free() bool  { return prm.MKC.Free.Is(m.context[:]) }
 func (m *mkey) key() uint32 { return m.index<<8 | uint32(prm.MKC.Key.Get(m.context[:])) }
 
-// translate puts entries of the translation, as commands and UMRs have them, in
-// their places from octoword at on. It returns whether the key can have them.
+// translate stores translation entries of a command or a UMR from octoword at on. It returns
+// whether the key can have them.
 func (m *mkey) translate(d *Device, at uint64, list []byte) bool {
 	n := uint64(len(list)) / prm.Octoword
 	if n == 0 {
 		return true
 	}
-	// A UMR's list may be padded to 64 bytes, as Linux does.
+	// The list of a UMR may be padded to 64 bytes, as in Linux.
 	has := (prm.MKC.TranslationOctwords.Get(m.context[:]) + 3) &^ 3
 	if m.mode == prm.AccessPA || at+n > maxTranslation/2 || at+n > has {
 		return false

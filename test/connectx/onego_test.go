@@ -9,7 +9,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// repeated makes a key of n pieces, all of which are the same memory of size bytes.
+// repeated creates a key of n pieces that all refer to one memory of size bytes.
 func (h *host) repeated(n int, size uint32) uint32 {
 	h.t.Helper()
 	at := h.alloc(int(size))
@@ -32,15 +32,15 @@ func (h *host) repeated(n int, size uint32) uint32 {
 	return uint32(prm.ObjectOut.Number.Get(out)) << 8
 }
 
-// postLocked is post with the fabric's lock held.
+// postLocked is like post with the fabric's lock held.
 func (q *testQP) postLocked(ws ...*wqe) {
 	last := q.put(ws...)
 	be.PutUint32(q.h.bytes(q.record+4, 4), uint32(q.pi))
 	q.h.d.ring(q.h.uar, RegisterSend, last[:8])
 }
 
-// TestOneGo posts more than the device does in one go: others have the lock before it
-// is done, and all of it is done.
+// TestOneGo posts more than the device executes at once. It must release the lock in between,
+// and execute everything.
 func TestOneGo(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	const size, requests = 8 << 20, 16
@@ -50,23 +50,23 @@ func TestOneGo(t *testing.T) {
 		ws = append(ws, request1(prm.WQEWrite, signaled, 0).remote(0, far).data(size, near, 0))
 	}
 	done := 0
-	p.locked(func() { // so that it does not go on yet
+	p.locked(func() { // so that it cannot continue yet
 		p.qa.postLocked(ws...)
 		for p.qa.send.poll() != nil {
 			done++
 		}
 	})
 	if done == 0 || done == requests {
-		t.Errorf("%d of %d requests were done in one go", done, requests)
+		t.Errorf("%d of %d requests were executed at once, want some", done, requests)
 	}
 	for ; done < requests; done++ {
 		if e := p.completion(p.qa.send); prm.CQE.Opcode.Get(e) != prm.CQEReq {
-			t.Fatalf("completion %x", e)
+			t.Fatalf("completion = %x, want success", e)
 		}
 	}
 }
 
-// TestOneGoDestroyed destroys a QP that has more to do.
+// TestOneGoDestroyed destroys a QP with pending requests.
 func TestOneGoDestroyed(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	p.a.tolerant = true
@@ -88,36 +88,35 @@ func TestOneGoDestroyed(t *testing.T) {
 	p.nothingMore(p.qa.send)
 }
 
-// TestHeldDestroyed destroys a QP while a request of its waits for the rest of its
-// copy: nothing is written to what is the driver's again.
+// TestHeldDestroyed destroys a QP while one of its requests waits for the rest of its copy. The
+// device must not write to memory that the driver owns again.
 func TestHeldDestroyed(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	p.a.d.FailNext(p.qa.n, prm.SyndromeLocalQPOp)
 	p.locked(func() {
 		p.qa.postLocked(request1(prm.WQENop, signaled, 0))
 		if p.a.d.uars.objects[p.a.uar].send[0].held == nil {
-			t.Error("the request does not wait")
+			t.Error("the request is not held")
 		}
 		in := make([]byte, 16)
 		prm.HeaderIn.Opcode.Set(in, prm.OpDestroyQP)
 		prm.ObjectIn.Number.Set(in, uint64(p.qa.n))
 		p.a.d.exec(in, 16)
 		if len(p.a.d.fabric.force) != 0 {
-			t.Error("a QP that is gone is to fail")
+			t.Error("a destroyed QP is still marked to fail")
 		}
 	})
 	p.nothingMore(p.qa.send)
 }
 
-// nothingMore gives timers the time to do what they must not.
+// nothingMore waits for timers, and checks that they have no effect.
 func (p *pair) nothingMore(q *testCQ) {
 	p.a.t.Helper()
 	time.Sleep(5 * holdTime)
 	p.locked(q.empty)
 }
 
-// TestSteps has requests go through more pieces of memory than any needs: many of
-// short ones, and pages that are too small.
+// TestSteps sends requests with too many pieces of memory, either short pieces or small pages.
 func TestSteps(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	const pieces = 1 << 17
@@ -125,7 +124,7 @@ func TestSteps(t *testing.T) {
 	for _, tc := range []struct {
 		segments int
 		ok       bool
-	}{{3, true}, {6, false}} { // of each piece, and of its page
+	}{{3, true}, {6, false}} { // log2 sizes of each piece, or of its page
 		w := request1(prm.WQEWrite, signaled, 0).remote(0, p.b.repeated(pieces, 8))
 		for range tc.segments {
 			w.data(pieces, key, 0)
@@ -139,7 +138,7 @@ func TestSteps(t *testing.T) {
 	want(t, p.qa.send, false, prm.SyndromeLocalProt)
 }
 
-// TestGreatFrame sends a frame that is longer than any may be.
+// TestGreatFrame sends a frame that is longer than the maximum.
 func TestGreatFrame(t *testing.T) {
 	p := newPortOn(t, nil, 1)
 	p.tolerant = true
@@ -151,12 +150,12 @@ func TestGreatFrame(t *testing.T) {
 	p.put(be.AppendUint64(be.AppendUint32(be.AppendUint32(w, 32<<16), key), 0))
 	p.sent(prm.SyndromeLocalLength)
 	if len(p.violated()) == 0 {
-		t.Error("no violation")
+		t.Error("violations = none, want one")
 	}
 }
 
-// TestPostingOn has a driver post one request more for each that is done, while it is:
-// the device comes to an end.
+// TestPostingOn posts one more request for each completed request, while the device is
+// executing them. The device must stop.
 func TestPostingOn(t *testing.T) {
 	n := 0
 	onCompletion := func(post func()) func(Record) {
@@ -175,7 +174,7 @@ func TestPostingOn(t *testing.T) {
 		p.a.d.cfg.Trace = nil
 	})
 	if n != 1 {
-		t.Errorf("%d receives were flushed at once", n)
+		t.Errorf("%d receives were flushed at once, want 1", n)
 	}
 	n = 0
 	e := newPortOn(t, nil, 1)
@@ -190,6 +189,6 @@ func TestPostingOn(t *testing.T) {
 	})
 	e.post(prm.WQENop, nil, nil, nil)
 	if n != 1 {
-		t.Errorf("%d requests were done at one doorbell", n)
+		t.Errorf("%d requests were executed for one doorbell, want 1", n)
 	}
 }

@@ -4,44 +4,44 @@ package connectx
 
 import "encoding/binary"
 
-// Vectors is how many MSI-X vectors the function has.
+// Vectors is the number of MSI-X vectors of the function.
 const Vectors = 16
 
 // ConfigSize is the size of the configuration space.
 const ConfigSize = 4096
 
-// What a driver finds the function by: a ConnectX-5.
+// PCI identification of a ConnectX-5.
 const (
 	vendorID  = 0x15b3
 	deviceID  = 0x1017
 	subsystem = 0x0020
 )
 
-// Where the capabilities are, which form a list in this order.
+// Offsets of the capabilities, which form a list in this order.
 const (
 	capPCIe = 0x60
 	capMSIX = 0x9c
 	capPM   = 0x40
 )
 
-// Where the table of MSI-X and its pending bits are in BAR 0. Who plays the bus has
-// them.
+// Offsets of the MSI-X table and its pending bits in BAR 0. The implementation of the bus
+// provides them.
 const (
 	msixTable   = 0x2000
 	msixPending = 0x3000
 )
 
-// newConfig returns the configuration space after a reset. A driver's writes go
-// through writable.
+// newConfig returns the configuration space after a reset. A driver's writes are filtered by
+// writable.
 func newConfig() []byte {
 	c := make([]byte, ConfigSize)
 	put16 := func(off int, v uint16) { binary.LittleEndian.PutUint16(c[off:], v) }
 	put32 := func(off int, v uint32) { binary.LittleEndian.PutUint32(c[off:], v) }
 	put16(0x00, vendorID)
 	put16(0x02, deviceID)
-	put16(0x06, 0x0010)        // status: there is a list of capabilities
-	put32(0x08, 0x02_00_00_00) // class: an Ethernet controller
-	put32(0x10, 0xc)           // BAR 0: memory, 64 bits, prefetchable
+	put16(0x06, 0x0010)        // status, has a list of capabilities
+	put32(0x08, 0x02_00_00_00) // class of an Ethernet controller
+	put32(0x10, 0xc)           // BAR 0, memory, 64 bits, prefetchable
 	put16(0x2c, vendorID)
 	put16(0x2e, subsystem)
 	c[0x34] = capPCIe
@@ -64,8 +64,8 @@ func newConfig() []byte {
 	return c
 }
 
-// writable are the registers of the configuration space that keep what is written,
-// with the bits that do. The BARs' sizes are for who plays the bus to tell.
+// writable lists the writable registers of the configuration space with their writable bits.
+// The implementation of the bus reports the sizes of the BARs.
 var writable = []struct {
 	off  int
 	mask uint32
@@ -83,7 +83,7 @@ var writable = []struct {
 	{capPM + 0x04, 0x0103},        // power state
 }
 
-// writeConfig has the driver write to the configuration space.
+// writeConfig writes to the configuration space on behalf of the driver.
 func writeConfig(config []byte, off int, p []byte) {
 	for _, w := range writable {
 		var mask [4]byte

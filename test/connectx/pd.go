@@ -4,15 +4,15 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// pd is a protection domain: what keys and queues must have in common.
+// pd is a protection domain, which groups keys and queues.
 type pd struct {
 	n uint32
 	users
 }
 
-// driverPD is the domain of queues for which the driver names none, as Linux does for
-// the one that changes keys and for receive queues that drop everything. They may use
-// the keys of all domains. It is always there.
+// driverPD is the domain of queues without a domain from the driver. Linux uses such queues to
+// change keys, and as receive queues that drop everything. They may use the keys of all
+// domains. The domain always exists.
 const driverPD = 0
 
 var pdCommands = map[uint16]command{

@@ -11,18 +11,16 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// nothing stands in a register that has been looked at. No driver stores it: the
-// operation of a doorbell has a zero in its first byte, and the number in that of a
-// CQ has 24 bits.
+// nothing is the value of a register that has been polled. No driver stores it. The operation
+// of a doorbell has a zero in its first byte, and the byte of a CQ's number has only 24 bits.
 const nothing = ^uint64(0)
 
-// MapUAR makes an allocated register page memory of this process, where no store can
-// be seen as it happens: the device looks at it when [Device.Poll] is called. mem is
-// a page, aligned as such; the device stores to it. It returns false if there is no
-// such page.
+// MapUAR makes an allocated register page memory of this process. The device cannot detect a
+// store immediately. It reads the page when [Device.Poll] is called. mem is an aligned page
+// that the device also writes to. MapUAR returns false if there is no such page.
 //
-// A register keeps the last store only. So a doorbell is one for all queues of its
-// page, and tells no more than that there may be requests.
+// A register contains only the last store. A doorbell therefore applies to all queues of its
+// page, and only means that there may be requests.
 func (d *Device) MapUAR(page uint32, mem []byte) bool {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -38,7 +36,7 @@ func (d *Device) MapUAR(page uint32, mem []byte) bool {
 	return true
 }
 
-// UnmapUAR ends MapUAR: the device looks at the memory no more.
+// UnmapUAR reverts MapUAR. The device no longer accesses the memory.
 func (d *Device) UnmapUAR(page uint32) {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -48,7 +46,7 @@ func (d *Device) UnmapUAR(page uint32) {
 	}
 }
 
-// doorbells are the places of a page that Poll looks at.
+// doorbells lists the offsets of a page that Poll reads.
 var doorbells = func() (all []int) {
 	all = append(all, RegisterCQ)
 	for off := RegisterSend; off < PageSize; off += sendSize {
@@ -57,10 +55,10 @@ var doorbells = func() (all []int) {
 	return all
 }()
 
-// register is the place of 8 bytes in the memory of a page.
+// register returns the address of 8 bytes in the memory of a page.
 func (u *uar) register(off int) *uint64 { return (*uint64)(unsafe.Pointer(&u.mem[off])) }
 
-// taken returns what was stored to a register since it was looked at last.
+// taken returns the last store to a register since the previous call.
 func (u *uar) taken(off int) (v [8]byte, ok bool) {
 	r := u.register(off)
 	if atomic.LoadUint64(r) == nothing {
@@ -70,8 +68,8 @@ func (u *uar) taken(off int) (v [8]byte, ok bool) {
 	return v, true
 }
 
-// Poll looks at all pages that are memory, and carries out what was posted. It
-// returns whether there was anything.
+// Poll reads all pages that are memory, and executes posted requests. It returns whether there
+// were any.
 func (d *Device) Poll() bool {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -88,7 +86,7 @@ func (d *Device) Poll() bool {
 	return some
 }
 
-// rung takes what was stored last to a register.
+// rung handles the last store to a register.
 func (u *uar) rung(d *Device, off int, v []byte) {
 	d.traceDoorbell(u.n, off, v)
 	if d.quirks.ExactDoorbells {
@@ -97,7 +95,7 @@ func (u *uar) rung(d *Device, off int, v []byte) {
 	}
 	if off == RegisterCQ {
 		n := binary.BigEndian.Uint32(v[4:])
-		// One that is not there may have been when it was armed.
+		// A missing queue may have existed when it was armed.
 		if q := d.cqs.objects[n]; q != nil && q.uar != u {
 			d.violation(u.name(), "CQ %#x is armed, which is not of this page", n)
 		}
@@ -108,7 +106,7 @@ func (u *uar) rung(d *Device, off int, v []byte) {
 	}
 	n := uint32(prm.Ctrl.QPN.Get(v))
 	if q, ok := d.queues.objects[n].(*qp); !ok {
-		// It may have been there when this was stored.
+		// It may have existed at the time of the store.
 	} else if q.uar != u {
 		d.violation(u.name(), "a doorbell of QP %#x, which is not of this page", n)
 	} else if d.strict() && q.waits(uint16(prm.Ctrl.Index.Get(v))) {
@@ -124,14 +122,13 @@ func (u *uar) rung(d *Device, off int, v []byte) {
 	}
 }
 
-// notArmed stands in the arm word of a queue's doorbell record between two times
-// that it is armed, if the register is memory. A card would not store to it; but
-// here it is the only way to see that a queue was armed when the register says that
-// another was. No driver stores it.
+// notArmed is stored in the arm word of a queue's doorbell record after the queue was armed, if
+// the register is memory. A card would not store to the record. Here it is the only way to
+// detect that a queue was armed when the register contains another queue. No driver stores this
+// value.
 const notArmed = ^uint32(0)
 
-// rearm looks for whether a queue was armed: by the store that was seen, or by one
-// that it replaced.
+// rearm checks whether a queue was armed, by the last store or by a store that was overwritten.
 func (q *cq) rearm(d *Device) {
 	if r := d.mem.Bytes(q.record, 8); r != nil && aligned(r) {
 		if w := swapWord(r[4:], notArmed); w != notArmed {
@@ -140,8 +137,8 @@ func (q *cq) rearm(d *Device) {
 	}
 }
 
-// waits says whether the request at an index has been posted and not been taken.
+// waits reports whether the request at an index is posted and pending.
 func (q *qp) waits(index uint16) bool { return index-q.next < q.posted()-q.next }
 
-// name is what violations call the page.
+// name returns the page's name in violations.
 func (u *uar) name() string { return fmt.Sprintf("UAR %#x", u.n) }

@@ -8,28 +8,27 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// port is what registers say of the port.
+// port contains the port's registers.
 type port struct {
-	admin    uint64 // what the driver wants it to be
+	admin    uint64 // state requested by the driver
 	mtu      uint64
 	nodeDesc []byte
 	frames   portCounters
 }
 
-// maxMTU is the greatest MTU of the port, with the header of Ethernet.
+// maxMTU is the maximum MTU of the port, including the Ethernet header.
 const maxMTU = 10000
 
 func newPort() port {
 	return port{admin: prm.PAOSUp, mtu: maxMTU, nodeDesc: make([]byte, 64)}
 }
 
-// portUp says whether the port can send and receive.
+// portUp reports whether the port can send and receive.
 func (d *Device) portUp() bool {
 	return !d.portDown && !d.removed && d.fw.health == 0 && d.fw.port.admin == prm.PAOSUp
 }
 
-// changePort carries out a change, and tells the driver if the port has come up by it,
-// or gone down.
+// changePort executes a change. It notifies the driver if the port has gone up or down.
 func (d *Device) changePort(change func()) {
 	was := d.portUp()
 	change()
@@ -48,8 +47,8 @@ var registerCommands = map[uint16]command{
 	prm.OpAccessReg: {"ACCESS_REG", 16, 16, accessRegister},
 }
 
-// register is one that ACCESS_REG reads and writes. Either function may be nil: then
-// the driver can only do the other.
+// register is a register of ACCESS_REG. Either function may be nil, and the driver can then
+// only use the other operation.
 type register struct {
 	name  string
 	size  int
@@ -99,8 +98,8 @@ var registers = map[uint64]register{
 	prm.RegHostEndianness: {"HOST_ENDIANNESS", 0x10, nil, func(*Device, []byte) error { return nil }},
 }
 
-// accessRegister reads or writes a register. The answer has what the driver sent, and
-// of a register that was read what is in it.
+// accessRegister reads or writes a register. The answer contains the driver's input, and the
+// contents of a register that was read.
 func accessRegister(d *Device, in, out []byte) error {
 	id, mod := prm.AccessRegister.ID.Get(in), prm.AccessRegister.OpMod.Get(in)
 	r, ok := registers[id]

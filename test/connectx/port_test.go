@@ -20,7 +20,7 @@ func (r *rig) register(id, op uint64, data []byte) ([]byte, error) {
 	return prm.AccessRegister.Data.Of(out)[:len(data)], err
 }
 
-// portRegister is the data of one that begins with the port's number.
+// portRegister returns the data of a register that starts with the port's number.
 func portRegister(n int) []byte {
 	b := make([]byte, n)
 	prm.LocalPort.Set(b, 1)
@@ -31,14 +31,14 @@ func TestRegisters(t *testing.T) {
 	r := newRig(t)
 	mtu, err := r.register(prm.RegPMTU, prm.RegisterRead, portRegister(0x10))
 	if err != nil || prm.PMTU.Max.Get(mtu) != maxMTU || prm.LocalPort.Get(mtu) != 1 {
-		t.Errorf("PMTU %x, %v", mtu, err)
+		t.Errorf("PMTU = %x, %v", mtu, err)
 	}
 	prm.PMTU.Admin.Set(mtu, 9000)
 	if _, err := r.register(prm.RegPMTU, prm.RegisterWrite, mtu); err != nil {
 		t.Error(err)
 	}
 	if mtu, _ = r.register(prm.RegPMTU, prm.RegisterRead, portRegister(0x10)); prm.PMTU.Oper.Get(mtu) != 9000 {
-		t.Errorf("MTU %d", prm.PMTU.Oper.Get(mtu))
+		t.Errorf("MTU = %d, want 9000", prm.PMTU.Oper.Get(mtu))
 	}
 	prm.PMTU.Admin.Set(mtu, maxMTU+1)
 	desc := bytes.Repeat([]byte("node"), 16)
@@ -46,7 +46,7 @@ func TestRegisters(t *testing.T) {
 		t.Error(err)
 	}
 	if got, err := r.register(prm.RegNodeDesc, prm.RegisterRead, make([]byte, 64)); !bytes.Equal(got, desc) {
-		t.Errorf("node description %q, %v", got, err)
+		t.Errorf("node description = %q, %v", got, err)
 	}
 	other := portRegister(0x10)
 	prm.LocalPort.Set(other, 2)
@@ -73,8 +73,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestPortState: the driver and the cable together make the state, and each change
-// gives one event.
+// TestPortState checks that the driver and the cable together determine the state, and that
+// each change causes one event.
 func TestPortState(t *testing.T) {
 	r := newRig(t)
 	q := r.eq(r.object(prm.OpAllocUAR), 0, prm.EventPortChange)
@@ -88,7 +88,7 @@ func TestPortState(t *testing.T) {
 	}
 	for i, step := range []struct {
 		do    func()
-		event uint64 // 0: none
+		event uint64 // 0 for none
 		up    bool
 	}{
 		{func() {}, 0, true},
@@ -101,7 +101,7 @@ func TestPortState(t *testing.T) {
 		step.do()
 		v := r.next(q)
 		if (v == nil) != (step.event == 0) || v != nil && (prm.EQE.SubType.Get(v) != step.event || prm.EventPort.Get(prm.EQE.Data.Of(v)) != 1) {
-			t.Errorf("step %d: event %x, want %d", i, v, step.event)
+			t.Errorf("step %d: event = %x, want %d", i, v, step.event)
 		}
 		speed, _ := r.register(prm.RegPTYS, prm.RegisterRead, portRegister(0x40))
 		paos, _ := r.register(prm.RegPAOS, prm.RegisterRead, portRegister(0x10))
@@ -118,7 +118,7 @@ func (r *rig) vportContext(list []byte, fill func(in, context []byte)) error {
 	return err
 }
 
-// addresses are entries of a list of MAC addresses.
+// addresses returns entries of a list of MAC addresses.
 func addresses(macs ...uint64) (b []byte) {
 	for _, m := range macs {
 		b = binary.BigEndian.AppendUint64(b, m)
@@ -126,7 +126,7 @@ func addresses(macs ...uint64) (b []byte) {
 	return b
 }
 
-// setList gives the vport a list of addresses.
+// setList sets a list of addresses of the vport.
 func (r *rig) setList(kind uint64, macs ...uint64) error {
 	return r.vportContext(addresses(macs...), func(in, c []byte) {
 		prm.ModifyNICVportIn.List.Set(in, 1)
@@ -143,7 +143,7 @@ func TestVport(t *testing.T) {
 		t.Helper()
 		for _, m := range macs {
 			if r.d.fw.vport.accepts(mac(m)) != want {
-				t.Errorf("%012x: got %v", m, !want)
+				t.Errorf("accepts(%012x) = %v", m, !want)
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func TestVport(t *testing.T) {
 		out := r.must(prm.OpQueryNICVportContext, 16, nil, func(in []byte) { prm.VportIn.ListType.Set(in, uint64(kind)) })
 		c := prm.QueryNICVportOut.Context.Of(out)
 		if n := int(prm.NICVport.ListSize.Get(c)); n != len(list) || !bytes.Equal(prm.QueryNICVportOut.List.Of(out)[:8*n], addresses(list...)) {
-			t.Errorf("list %d: %d addresses: %x", kind, n, prm.QueryNICVportOut.List.Of(out)[:16])
+			t.Errorf("list %d = %d addresses, %x", kind, n, prm.QueryNICVportOut.List.Of(out)[:16])
 		}
 	}
 	accepts(true, own+1, own+2, 0x333300000001)
@@ -173,7 +173,7 @@ func TestVport(t *testing.T) {
 	accepts(true, own+3)
 	promisc(prm.NICVport.PromiscAll, 0)
 	accepts(false, own+3, 0x01005e000001)
-	// What is not selected is not changed.
+	// Fields that are not selected remain unchanged.
 	if err := r.vportContext(nil, func(in, c []byte) {
 		prm.ModifyNICVportIn.MTU.Set(in, 1)
 		prm.NICVport.MTU.Set(c, 4000)
@@ -182,7 +182,7 @@ func TestVport(t *testing.T) {
 		t.Error(err)
 	}
 	if c := r.d.fw.vport.context[:]; prm.NICVport.MTU.Get(c) != 4000 || prm.NICVport.NodeGUID.Get(c) == 1 {
-		t.Errorf("context %x", c)
+		t.Errorf("context = %x", c)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestVportMistakes(t *testing.T) {
 	}
 	for _, op := range []uint16{prm.OpQueryVportState, prm.OpModifyVportState, prm.OpQueryNICVportContext} {
 		if _, err := r.command(op, 16, nil, func(in []byte) { prm.VportIn.Other.Set(in, 1) }); !errors.Is(err, statusError(prm.StatusBadParam)) {
-			t.Errorf("%s of another vport: %v", CommandName(op), err)
+			t.Errorf("%s of another vport = %v, want BAD_PARAM", CommandName(op), err)
 		}
 	}
 }
@@ -222,9 +222,9 @@ func TestPKey(t *testing.T) {
 		return prm.PKeyOut.PKey.Get(out), err
 	}
 	if v, err := pkey(0); v != 0xffff || err != nil {
-		t.Errorf("P_Key %#x, %v", v, err)
+		t.Errorf("P_Key 0 = %#x, %v, want 0xffff", v, err)
 	}
 	if _, err := pkey(1); !errors.Is(err, statusError(prm.StatusBadIndex)) {
-		t.Errorf("P_Key 1: %v", err)
+		t.Errorf("P_Key 1 = %v, want BAD_INDEX", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 type qp struct {
 	d       *Device
 	n       uint32
-	context [232]byte // as the driver gave it, and changed it
+	context [232]byte // as set and changed by the driver
 	service uint64
 	state   uint64
 	pd      *pd
@@ -23,11 +23,11 @@ type qp struct {
 	xrcd    *xrcd
 
 	buffer       buffer
-	sqOff        uint64 // where the send queue begins in the buffer
-	logSQ        uint   // in WQEBBs
-	record       uint64 // doorbell record: how many receives, how many WQEBBs
+	sqOff        uint64 // offset of the send queue in the buffer.
+	logSQ        uint   // log2 of its size in WQEBBs.
+	record       uint64 // doorbell record, with posted receives and WQEBBs.
 	exact        bool   // see Quirks.ExactDoorbells
-	granted, ece uint32 // options: of the device, and those that the peer has, too
+	granted, ece uint32 // options of the device, and their subset that the peer supports
 	recv         *receiveQueue
 
 	requester
@@ -35,7 +35,7 @@ type qp struct {
 	users // groups
 }
 
-// firstQP keeps the special QPs' numbers free.
+// firstQP is above the special QPs' numbers.
 const firstQP = 0x40
 
 var qpCommands = map[uint16]command{
@@ -53,7 +53,7 @@ var qpCommands = map[uint16]command{
 	prm.Op2Rst:      {"2RST_QP", 16, 16, qpToReset},
 }
 
-// services are those that a QP can have, and whether they have address vectors.
+// services lists the transport services of a QP with their names.
 var services = map[uint64]string{
 	prm.ServiceRC: "RC", prm.ServiceUC: "UC", prm.ServiceUD: "UD", prm.ServiceXRC: "XRC", prm.ServiceDCI: "DCI",
 	prm.ServiceQP1: "QP1", prm.ServiceRegU: "UMR",
@@ -87,7 +87,7 @@ func createQP(d *Device, in, out []byte) (err error) {
 	return nil
 }
 
-// find looks up what the context names.
+// find resolves the references in the context.
 func (q *qp) find() (err error) {
 	c, d := q.context[:], q.d
 	if q.pd, err = d.pds.find(uint32(prm.QPC.PD.Get(c))); err != nil {
@@ -116,7 +116,7 @@ func (q *qp) find() (err error) {
 	return err
 }
 
-// layOut finds the rings: receives first, then sends.
+// layOut determines the rings, receives first, then sends.
 func (q *qp) layOut(pas []byte) (err error) {
 	c := q.context[:]
 	if err := checkRecord(q.record); err != nil {
@@ -145,7 +145,7 @@ func (q *qp) layOut(pas []byte) (err error) {
 	return nil
 }
 
-// useObjects counts the QP, with 1, among the users of what it belongs to.
+// useObjects adds n to the users of the QP's parents.
 func (q *qp) useObjects(n users) {
 	q.pd.users += n
 	q.buffer.hold(q.d, n)
@@ -163,7 +163,7 @@ func (q *qp) useObjects(n users) {
 	}
 }
 
-// findQP returns the QP of a number.
+// findQP returns the QP with a number.
 func (d *Device) findQP(n uint32) (*qp, error) {
 	q, ok := d.queues.objects[n].(*qp)
 	if !ok {
@@ -212,10 +212,10 @@ func queryQP(d *Device, in, out []byte) error {
 	return nil
 }
 
-// name is what violations call the QP.
+// name returns the QP's name in violations.
 func (q *qp) name() string { return fmt.Sprintf("QP %#x", q.n) }
 
-// posted returns how many WQEBBs the driver says that it has posted.
+// posted returns the number of WQEBBs that the driver has posted.
 func (q *qp) posted() uint16 {
 	b := q.d.mem.Bytes(q.record, 8)
 	if b == nil || !aligned(b) {
@@ -224,10 +224,10 @@ func (q *qp) posted() uint16 {
 	return uint16(loadWord(b[4:]))
 }
 
-// connected says whether the QP has one peer.
+// connected reports whether the QP has exactly one peer.
 func (q *qp) connected() bool {
 	return q.service == prm.ServiceRC || q.service == prm.ServiceUC || q.service == prm.ServiceXRC
 }
 
-// datagrams says whether each request of the QP has its own address, and no answer.
+// datagrams reports whether each request of the QP has its own address and no answer.
 func (q *qp) datagrams() bool { return q.service == prm.ServiceUD || q.service == prm.ServiceQP1 }

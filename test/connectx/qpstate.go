@@ -4,8 +4,8 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// What a transition takes from the context that comes with it: always, and if the
-// command's optional parameters say so.
+// Fields that a transition takes from its context, always or depending on the command's
+// optional parameters.
 var (
 	initFields = []prm.Field{
 		prm.QPC.RemoteRead, prm.QPC.RemoteWrite, prm.QPC.RemoteAtomic, prm.QPC.AtomicMode, prm.QPC.QKey, prm.QPC.PMState,
@@ -36,7 +36,7 @@ var (
 	}
 )
 
-// moveQP is the command of one transition.
+// moveQP returns the command of one transition.
 func moveQP(name string, from, to uint64) command {
 	return command{name, prm.QPInLen, 16, func(d *Device, in, out []byte) error {
 		q, err := d.findQP(uint32(prm.QPIn.QPN.Get(in)))
@@ -57,7 +57,7 @@ func moveQP(name string, from, to uint64) command {
 	}}
 }
 
-// change takes what a transition brings.
+// change applies the fields of a transition.
 func (q *qp) change(c []byte, from, to, opt uint64) error {
 	own := q.context[:]
 	take := func(fields []prm.Field) {
@@ -111,7 +111,7 @@ func (q *qp) change(c []byte, from, to, opt uint64) error {
 	return nil
 }
 
-// move puts the QP into a state, and has it do what it can do there.
+// move changes the QP's state and starts the activity of that state.
 func (q *qp) move(to uint64) {
 	q.state = to
 	switch to {
@@ -142,7 +142,7 @@ func qpToReset(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// reset forgets all that is posted.
+// reset discards all posted requests.
 func (q *qp) reset() {
 	q.state = prm.QPReset
 	q.ece = q.granted
@@ -153,7 +153,7 @@ func (q *qp) reset() {
 	}
 }
 
-// toErr moves the QP to the error state, in which everything posted is flushed.
+// toErr moves the QP to the error state, which flushes everything posted.
 func (q *qp) toErr() {
 	if q.state == prm.QPErr {
 		return
@@ -167,7 +167,7 @@ func (q *qp) toErr() {
 	}
 }
 
-// fatal moves the QP to the error state by itself, and tells the driver why.
+// fatal moves the QP to the error state and notifies the driver of the reason.
 func (q *qp) fatal(why prm.EventType) {
 	if q.state == prm.QPErr || q.state == prm.QPReset {
 		return
@@ -176,8 +176,8 @@ func (q *qp) fatal(why prm.EventType) {
 	q.toErr()
 }
 
-// flush completes everything posted without doing it. Receives that are posted later
-// come with no doorbell, so that the QP goes on looking.
+// flush completes everything posted without executing it. The QP continues to poll, because
+// later receives have no doorbell.
 func (q *qp) flush() {
 	q.flushSends()
 	if q.recv == nil || q.srq != nil {
@@ -190,7 +190,7 @@ func (q *qp) flush() {
 		}
 		q.recv.take(w)
 		q.completeReceive(w, prm.SyndromeFlush)
-		q.flushed = flushInterval / 2 // somebody still posts
+		q.flushed = flushInterval / 2 // the driver still posts
 	}
 	q.flushed = min(2*q.flushed, flushLongest)
 	q.wait(q.flushed, q.flush)

@@ -8,32 +8,31 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// Quirks are ways in which a card may differ from what this device does otherwise. The
-// device and its drivers share beliefs about cards, and no test on the device shows a
-// wrong one; a device with quirks shows what a driver does when a belief is wrong.
+// Quirks are deviations of a card from the device's default behavior. The device and its
+// drivers share assumptions about cards, and a test on the device cannot detect a wrong one. A
+// device with quirks shows the behavior of a driver whose assumption is wrong.
 type Quirks struct {
-	// ExactDoorbells: a store to a register is for the QP and the request, or for the CQ,
-	// that it names, as a card takes it. Without it the device goes by the doorbell
-	// records, so that the next doorbell makes good for one that was lost. This is for
-	// QPs that are made afterwards. Where registers are memory (see MapUAR), a QP or CQ
-	// must have one of its own: of several stores the device sees the last one only.
+	// ExactDoorbells makes a doorbell apply only to its QP and request, or to its CQ, as on a
+	// card. Without it the device uses the doorbell records, so that the next doorbell makes up
+	// for a lost one. It applies to QPs that are created later. If registers are memory (see
+	// MapUAR), each QP or CQ needs its own register, because of several stores the device only
+	// reads the last one.
 	ExactDoorbells bool
-	// ReceiveCounterModulo: completions of a QP's own receives have the number of the
-	// slot, not a count of 16 bits that goes on.
+	// ReceiveCounterModulo makes completions of a QP's own receives contain the number of the
+	// slot, instead of a continuous count of 16 bits.
 	ReceiveCounterModulo bool
-	// HoldResize: the last entry of the old ring of a CQ that was resized is not written
-	// before ReleaseResize.
+	// HoldResize delays the last entry of the old ring of a resized CQ until ReleaseResize.
 	HoldResize bool
 }
 
-// quirks is what a device keeps for its quirks.
+// quirks contains the state of a device's quirks.
 type quirks struct {
 	Quirks
-	resized   []resizeEntry // that are held
-	destroyed *forgery      // of the last QP that was destroyed
+	resized   []resizeEntry // held entries
+	destroyed *forgery      // for the last destroyed QP
 }
 
-// resizeEntry is the entry that ends the old ring of a CQ.
+// resizeEntry is the last entry of a CQ's old ring.
 type resizeEntry struct {
 	buffer  buffer
 	size    int
@@ -42,25 +41,25 @@ type resizeEntry struct {
 	entry   completion
 }
 
-// maxHeldResizes bounds the entries that are held.
+// maxHeldResizes is the maximum number of held entries.
 const maxHeldResizes = 64
 
-// forgery is what a completion that no request has asked for has of its QP.
+// forgery contains the fields of a completion without a request.
 type forgery struct {
 	n, index       uint32
 	send, recv     uint32 // CQs, 0 for none
 	counter, taken uint16
 }
 
-// SetQuirks changes how the device differs from others.
+// SetQuirks sets the deviations of the device.
 func (d *Device) SetQuirks(q Quirks) {
 	d.fabric.lock()
 	defer d.fabric.unlock()
 	d.quirks.Quirks = q
 }
 
-// holdResize keeps the entry that ends the old ring of a CQ. It returns false if the
-// entry is to be written now.
+// holdResize holds the last entry of a CQ's old ring. It returns false if the entry must be
+// written now.
 func (d *Device) holdResize(q *cq, e *completion) bool {
 	ci, ok := q.consumer(d)
 	full := !ok || (q.pi-ci)&prm.ConsumerIndexMask >= 1<<q.logSize
@@ -72,8 +71,8 @@ func (d *Device) holdResize(q *cq, e *completion) bool {
 	return true
 }
 
-// ReleaseResize writes the entries that HoldResize has kept, as far as their memory is
-// still there, and returns how many it wrote.
+// ReleaseResize writes the entries that HoldResize holds, if their memory still exists. It
+// returns the number of written entries.
 func (d *Device) ReleaseResize() (written int) {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -88,11 +87,11 @@ func (d *Device) ReleaseResize() (written int) {
 	return written
 }
 
-// rememberQP keeps what StrayCompletion needs of a QP.
+// rememberQP saves a QP's state for StrayCompletion.
 func (d *Device) rememberQP(q *qp) { d.quirks.destroyed = q.forge() }
 
-// forge describes completions of the request and the receive that the device took last,
-// which have completed.
+// forge describes completions of the last request and the last receive that the device
+// executed, which have completed.
 func (q *qp) forge() *forgery {
 	r := &forgery{n: q.n, index: uint32(prm.QPC.UserIndex.Get(q.context[:])), counter: q.next - 1}
 	if q.sendCQ != nil {
@@ -104,9 +103,9 @@ func (q *qp) forge() *forgery {
 	return r
 }
 
-// StrayCompletion completes one more request, or receive, of the QP that was destroyed
-// last, as a card could whose DESTROY_QP returns too early. It returns whether there
-// was such a QP, and its CQ is still there and has room.
+// StrayCompletion completes one more request or receive of the last destroyed QP, like a card
+// whose DESTROY_QP returns too early. It returns whether there was such a QP whose CQ still
+// exists and has room.
 func (d *Device) StrayCompletion(receive bool) bool {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -114,8 +113,8 @@ func (d *Device) StrayCompletion(receive bool) bool {
 	return r != nil && r.complete(d, receive)
 }
 
-// WrongCompletion completes the last request, or the last receive, of a QP once more, or
-// one before the first. It returns whether there is such a QP, and its CQ has room.
+// WrongCompletion completes the last request or receive of a QP once more, or one before the
+// first. It returns whether there is such a QP whose CQ has room.
 func (d *Device) WrongCompletion(qpn uint32, receive bool) bool {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -123,7 +122,7 @@ func (d *Device) WrongCompletion(qpn uint32, receive bool) bool {
 	return ok && q.forge().complete(d, receive)
 }
 
-// complete writes the completion of a request, or of a receive.
+// complete writes the completion of a request or of a receive.
 func (r *forgery) complete(d *Device, receive bool) bool {
 	var e completion
 	c := e[:]
@@ -143,7 +142,7 @@ func (r *forgery) complete(d *Device, receive bool) bool {
 	return q != nil && q.complete(d, &e)
 }
 
-// receiveCounter is how completions name a receive.
+// receiveCounter returns the number of a receive in completions.
 func (d *Device) receiveCounter(r *receiveQueue, index uint16) uint64 {
 	if d.quirks.ReceiveCounterModulo && !r.linked {
 		return uint64(index) & (1<<r.logSize - 1)
@@ -151,19 +150,19 @@ func (d *Device) receiveCounter(r *receiveQueue, index uint16) uint64 {
 	return uint64(index)
 }
 
-// told takes a doorbell of a QP with exact doorbells: it may go on to the end of the
-// request that the first bytes p name.
+// told handles a doorbell of a QP with exact doorbells. The QP may execute requests up to the
+// end of the request with the first bytes p.
 func (q *qp) told(p []byte) {
 	if !q.exact {
 		return
 	}
-	bbs := max(1, (int(prm.Ctrl.DS.Get(p))*prm.Octoword+prm.WQEBB-1)/prm.WQEBB)
-	if ahead := bbs - q.hear(uint16(prm.Ctrl.Index.Get(p))); ahead > q.ahead && ahead <= 1<<q.logSQ {
+	wqebbs := max(1, (int(prm.Ctrl.DS.Get(p))*prm.Octoword+prm.WQEBB-1)/prm.WQEBB)
+	if ahead := wqebbs - q.hear(uint16(prm.Ctrl.Index.Get(p))); ahead > q.ahead && ahead <= 1<<q.logSQ {
 		q.ahead = ahead
 	}
 }
 
-// available returns up to which WQEBB the QP may take requests.
+// available returns the WQEBB up to which the QP may execute requests.
 func (q *qp) available() uint16 {
 	posted := q.posted()
 	if q.exact && int(posted-q.next) > q.ahead {
@@ -172,7 +171,7 @@ func (q *qp) available() uint16 {
 	return posted
 }
 
-// rungExactly is rung with exact doorbells.
+// rungExactly is like rung with exact doorbells.
 func (u *uar) rungExactly(d *Device, off int, v []byte) {
 	if off == RegisterCQ {
 		if q := d.cqs.objects[binary.BigEndian.Uint32(v[4:])]; q != nil && q.uar == u {

@@ -8,13 +8,13 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// announce says in a QP's doorbell record what has been posted, without a doorbell.
+// announce updates a QP's doorbell record without a doorbell.
 func (q *testQP) announce() { be.PutUint32(q.h.bytes(q.record+4, 4), uint32(q.pi)) }
 
-// ringFor stores the beginning of a request to the register.
+// ringFor stores the start of a request to the register.
 func (q *testQP) ringFor(w []byte) { q.h.d.Ring(q.h.uar, RegisterSend, w[:8]) }
 
-// completed polls all completions, and returns how many there were.
+// completed polls all completions and returns their number.
 func (q *testCQ) completed() (n int) {
 	for q.poll() != nil {
 		n++
@@ -22,8 +22,8 @@ func (q *testCQ) completed() (n int) {
 	return n
 }
 
-// TestExactDoorbells posts requests and rings late, or not at all: with exact doorbells
-// nothing but the doorbell of a request has it carried out.
+// TestExactDoorbells posts requests and rings late, or not at all. With exact doorbells only
+// the doorbell of a request starts it.
 func TestExactDoorbells(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		h := newHost(t, nil, 1)
@@ -39,7 +39,7 @@ func TestExactDoorbells(t *testing.T) {
 		wants := func(what string, want int) {
 			t.Helper()
 			if got := q.send.completed(); got != want {
-				t.Errorf("exact %v: %d requests were carried out, not %d: %s", exact, got, want, what)
+				t.Errorf("exact %v: %d requests were executed, want %d: %s", exact, got, want, what)
 			}
 		}
 		first, second := q.put(atOnce()), q.put(atOnce())
@@ -56,7 +56,8 @@ func TestExactDoorbells(t *testing.T) {
 		} else {
 			wants("the first of two doorbells", 2)
 		}
-		// One for the last of many is one for all, over the end of the ring and of 16 bits.
+		// A doorbell for the last of many requests applies to all, even across the end of the
+		// ring and of 16 bits.
 		for i := range 2000 {
 			for range 39 {
 				q.put(atOnce())
@@ -65,10 +66,10 @@ func TestExactDoorbells(t *testing.T) {
 			q.announce()
 			q.ringFor(last)
 			if got := q.send.completed(); got != 40 {
-				t.Fatalf("exact %v, round %d: %d requests were carried out, not 40", exact, i, got)
+				t.Fatalf("exact %v, round %d: %d requests were executed, want 40", exact, i, got)
 			}
 		}
-		// In the error state, too.
+		// This also applies to the error state.
 		last := q.put(atOnce(), atOnce())
 		q.announce()
 		if err := h.on(prm.Op2Err, q.n); err != nil {
@@ -94,7 +95,7 @@ func TestReceiveCounterModulo(t *testing.T) {
 				want = i % 16
 			}
 			p.qb.receive(dst, 64)
-			if i == 39 { // flushed
+			if i == 39 { // a flushed receive
 				if err := p.b.on(prm.Op2Err, p.qb.n); err != nil {
 					t.Fatal(err)
 				}
@@ -108,8 +109,8 @@ func TestReceiveCounterModulo(t *testing.T) {
 	}
 }
 
-// TestHoldResize moves a queue: the entry that says so comes when the test wants, and
-// what follows is where it would be without.
+// TestHoldResize moves a queue. The last entry of the old ring must arrive when the test
+// releases it, and later entries at their normal places.
 func TestHoldResize(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	p.a.d.SetQuirks(Quirks{HoldResize: true})
@@ -123,22 +124,22 @@ func TestHoldResize(t *testing.T) {
 	q.want(prm.CQEReq, nil)
 	q.empty()
 	if n := p.a.d.ReleaseResize(); n != 1 {
-		t.Errorf("%d entries were held, not 1", n)
+		t.Errorf("ReleaseResize = %d, want 1", n)
 	}
 	q.want(prm.CQEResize, nil)
 	q.buf, q.log = buf, 6
 	q.want(prm.CQEReq, map[*prm.Field]uint64{&prm.CQE.WQECounter: 1})
 	q.empty()
 	if n := p.a.d.ReleaseResize(); n != 0 {
-		t.Errorf("%d entries are held still", n)
+		t.Errorf("second ReleaseResize = %d, want 0", n)
 	}
 }
 
-// TestStrayCompletion destroys a QP, which completes something afterwards.
+// TestStrayCompletion destroys a QP that completes a request afterwards.
 func TestStrayCompletion(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	if p.b.d.StrayCompletion(false) {
-		t.Error("a completion of a QP that never was")
+		t.Error("StrayCompletion without a destroyed QP = true")
 	}
 	p.qb.receive(p.b.alloc(64), 64)
 	p.qa.post(request1(prm.WQESend, signaled, 0).inline([]byte("data")))
@@ -148,7 +149,7 @@ func TestStrayCompletion(t *testing.T) {
 	}
 	for _, receive := range []bool{false, true} {
 		if !p.b.d.StrayCompletion(receive) {
-			t.Errorf("receive %v: no completion", receive)
+			t.Errorf("StrayCompletion(%v) = false", receive)
 		}
 	}
 	who := map[*prm.Field]uint64{&prm.CQE.UserIndex: 0x77, &prm.CQE.QPN: uint64(p.qb.n)}
@@ -158,6 +159,6 @@ func TestStrayCompletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.b.d.StrayCompletion(false) {
-		t.Error("a completion in a CQ that is gone")
+		t.Error("StrayCompletion with a destroyed CQ = true")
 	}
 }

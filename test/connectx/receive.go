@@ -4,7 +4,7 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// receive puts a message into the next receive and completes it.
+// receive stores a message in the next receive and completes it.
 func (t *target) receive(m *message) answer {
 	a, ok := t.ready()
 	if !ok {
@@ -55,7 +55,7 @@ func (t *target) receive(m *message) answer {
 	}
 	t.queue.take(w)
 	done := false
-	if t.srq != nil { // a title cannot tell which of its receives they took
+	if t.srq != nil { // a title does not identify the receives of an SRQ
 		done = t.cq.completeWide(t.d, &e, wide)
 	} else {
 		done = t.cq.completeAlike(t.d, &e, wide)
@@ -70,8 +70,8 @@ func (t *target) receive(m *message) answer {
 	return answer{kind: ack}
 }
 
-// refuseReceive ends a receive with an error, and with it the target's QP. remote is
-// what the peer is told.
+// refuseReceive ends a receive with an error, and with it the target's QP. remote is the peer's
+// syndrome.
 func (t *target) refuseReceive(w receive, remote, local prm.Syndrome, why prm.EventType, format string, args ...any) answer {
 	t.queue.take(w)
 	t.completeError(w, local)
@@ -114,10 +114,10 @@ func (t *target) describe(e *completion, m *message, w receive) {
 	}
 }
 
-// defaultPKey is the only key of the port's table.
+// defaultPKey is the only key in the port's table.
 const defaultPKey = 0xffff
 
-// completeError ends a receive.
+// completeError completes a receive with an error.
 func (t *target) completeError(w receive, s prm.Syndrome) {
 	var e completion
 	c := e[:]
@@ -132,7 +132,7 @@ func (t *target) completeError(w receive, s prm.Syndrome) {
 	t.cq.complete(t.d, &e)
 }
 
-// completeReceive ends a receive of the QP's own.
+// completeReceive completes a receive of the QP itself.
 func (q *qp) completeReceive(w receive, s prm.Syndrome) {
 	t := target{d: q.d, n: q.n, queue: q.recv, cq: q.recvCQ, index: uint32(prm.QPC.UserIndex.Get(q.context[:]))}
 	t.completeError(w, s)

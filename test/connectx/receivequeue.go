@@ -6,19 +6,19 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// receiveQueue holds receives: those of a QP one after another, those of a shared
-// receive queue as a list, each of which names the next.
+// receiveQueue is a queue of receives. A QP's receives are consecutive. Receives of a shared
+// receive queue form a linked list.
 type receiveQueue struct {
 	buffer  buffer
 	logSize uint
-	stride  uint64 // bytes of a receive
-	record  uint64 // doorbell record: how many have been posted
+	stride  uint64 // size of a receive in bytes
+	record  uint64 // doorbell record with the number of posted receives
 	linked  bool
-	head    uint16 // which is the next
-	taken   uint16 // how many have been
+	head    uint16 // index of the next receive
+	taken   uint16 // number of executed receives
 }
 
-// posted returns how many receives there are to take.
+// posted returns the number of available receives.
 func (r *receiveQueue) posted(d *Device) uint16 {
 	b := d.mem.Bytes(r.record, 4)
 	if b == nil || !aligned(b) {
@@ -27,14 +27,14 @@ func (r *receiveQueue) posted(d *Device) uint16 {
 	return uint16(loadWord(b)) - r.taken
 }
 
-// receive is one receive: how completions name it, and where its elements are.
+// receive is one receive with its index and its elements.
 type receive struct {
 	index    uint16
 	elements []byte
 	next     uint16
 }
 
-// peek returns the next receive. It is not ok if there is none.
+// peek returns the next receive. ok is false if there is none.
 func (r *receiveQueue) peek(d *Device, owner named) (w receive, ok bool) {
 	n := r.posted(d)
 	if n == 0 {
@@ -60,14 +60,14 @@ func (r *receiveQueue) peek(d *Device, owner named) (w receive, ok bool) {
 	return w, true
 }
 
-// take goes on behind a receive.
+// take advances past a receive.
 func (r *receiveQueue) take(w receive) {
 	r.head = w.next
 	r.taken++
 }
 
-// scatterList appends the memory that a receive names, as much as n bytes need. It
-// returns why it cannot.
+// scatterList appends the memory of a receive for n bytes. Its error is the reason of a
+// failure.
 func (d *Device) scatterList(dst [][]byte, a access, elements []byte, n int) ([][]byte, prm.Syndrome, error) {
 	room := uint64(0)
 	for ; len(elements) >= prm.Octoword && room < uint64(n); elements = elements[prm.Octoword:] {

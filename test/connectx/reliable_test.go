@@ -10,14 +10,14 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// locked runs f with the fabric's lock held: timers run under it.
+// locked runs f with the fabric's lock held. Timers need it to run.
 func (p *pair) locked(f func()) {
 	p.a.d.fabric.lock()
 	defer p.a.d.fabric.unlock()
 	f()
 }
 
-// await looks again and again, under the lock, until ok.
+// await checks repeatedly under the lock until ok returns true.
 func (p *pair) await(what string, ok func() bool) {
 	p.a.t.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(200 * time.Microsecond) {
@@ -27,19 +27,19 @@ func (p *pair) await(what string, ok func() bool) {
 			return
 		}
 		if time.Now().After(end) {
-			p.a.t.Fatalf("%s: it did not come to that", what)
+			p.a.t.Fatalf("%s: timeout", what)
 		}
 	}
 }
 
-// completion waits for one.
+// completion waits for a completion.
 func (p *pair) completion(q *testCQ) (e []byte) {
 	p.a.t.Helper()
 	p.await("completion", func() bool { e = q.poll(); return e != nil })
 	return e
 }
 
-// lose has the first n messages that match lost, or their answers.
+// lose loses the first n messages that match, or their answers.
 func (p *pair) lose(n int, what Fate, match func(*Packet) bool) *int {
 	seen := new(int)
 	p.a.d.fabric.OnPacket(func(k *Packet) (Fate, time.Duration) {
@@ -56,7 +56,7 @@ func (p *pair) lose(n int, what Fate, match func(*Packet) bool) *int {
 
 func sends(k *Packet) bool { return true }
 
-// TestRetransmission loses messages, and answers: everything is done once.
+// TestRetransmission loses messages and answers. Each operation must be executed once.
 func TestRetransmission(t *testing.T) {
 	for name, what := range map[string]Fate{"request": Lost, "answer": AnswerLost} {
 		t.Run(name, func(t *testing.T) {
@@ -73,16 +73,16 @@ func TestRetransmission(t *testing.T) {
 				request1(prm.WQERead, signaled, 0).remote(dst, p.b.key).data(9, p.a.key, src+200),
 				request1(prm.WQEWrite, signaled, 0).remote(dst+300, p.b.key).data(9, p.a.key, src),
 			} {
-				seen := p.lose(2, what, sends) // of three tries
+				seen := p.lose(2, what, sends) // two of three attempts
 				p.qa.post(w)
 				p.locked(p.qa.send.empty)
 				e := p.completion(p.qa.send)
 				if op := prm.CQE.Opcode.Get(e); op != prm.CQEReq {
-					t.Fatalf("request %d: opcode %#x, syndrome %#x", i, op, prm.CQE.Syndrome.Get(e))
+					t.Fatalf("request %d: opcode = %#x, syndrome = %#x, want success", i, op, prm.CQE.Syndrome.Get(e))
 				}
 				p.locked(func() {
 					if *seen != 3 {
-						t.Errorf("request %d was sent %d times", i, *seen)
+						t.Errorf("request %d was sent %d times, want 3", i, *seen)
 					}
 				})
 			}
@@ -90,21 +90,21 @@ func TestRetransmission(t *testing.T) {
 				p.qb.recv.want(prm.CQERespSend, nil)
 				p.qb.recv.empty()
 				if v := binary.NativeEndian.Uint64(word); v != 42 {
-					t.Errorf("the atomic made %d", v)
+					t.Errorf("memory after the atomic = %d, want 42", v)
 				}
 				if old := binary.NativeEndian.Uint64(p.a.bytes(src+100, 8)); old != 40 {
-					t.Errorf("the atomic brought %d", old)
+					t.Errorf("result of the atomic = %d, want 40", old)
 				}
 				if string(p.a.bytes(src+200, 9)) != "sent once" || string(p.b.bytes(dst+300, 9)) != "sent once" {
-					t.Error("READ or WRITE did something else")
+					t.Error("READ or WRITE transferred other data")
 				}
 			})
 		})
 	}
 }
 
-// TestRetryExceeded loses everything: the request fails, and flushes what is behind
-// it, after as many tries as the QP has.
+// TestRetryExceeded loses all messages. After the QP's number of attempts the request must fail
+// and flush the following requests.
 func TestRetryExceeded(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	seen := p.lose(1000, Lost, sends)
@@ -112,25 +112,25 @@ func TestRetryExceeded(t *testing.T) {
 	p.qa.receive(p.a.alloc(64), 64)
 	p.qa.post(request1(prm.WQESend, 0, 0).inline([]byte("x")), request1(prm.WQESend, 0, 0).inline([]byte("y")))
 	if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRetryExceeded) {
-		t.Errorf("syndrome %#x", s)
+		t.Errorf("syndrome = %#x, want retry exceeded", s)
 	}
 	if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeFlush) {
-		t.Errorf("the next has syndrome %#x", s)
+		t.Errorf("syndrome of the next request = %#x, want flush", s)
 	}
 	if s := prm.CQE.Syndrome.Get(p.completion(p.qa.recv)); s != uint64(prm.SyndromeFlush) {
-		t.Errorf("the receive has syndrome %#x", s)
+		t.Errorf("syndrome of the receive = %#x, want flush", s)
 	}
 	p.locked(func() {
 		if *seen != 3 {
-			t.Errorf("it was sent %d times", *seen)
+			t.Errorf("the message was sent %d times, want 3", *seen)
 		}
 	})
 	if took, least := time.Since(start), 3*(4096*time.Nanosecond<<8); took < least {
-		t.Errorf("it took %v, less than %v", took, least)
+		t.Errorf("the failure took %v, want at least %v", took, least)
 	}
 }
 
-// TestNobodyThere sends to a QP that is not there, and to one that is not connected.
+// TestNobodyThere sends to a missing QP, and to an unconnected one.
 func TestNobodyThere(t *testing.T) {
 	for name, change := range map[string]func(p *pair){
 		"no QP":           func(p *pair) { p.b.must(prm.Op2Rst, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(p.qb.n)) }) },
@@ -145,13 +145,13 @@ func TestNobodyThere(t *testing.T) {
 			change(p)
 			p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(0, 0).inline([]byte("x")))
 			if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRetryExceeded) {
-				t.Errorf("syndrome %#x", s)
+				t.Errorf("syndrome = %#x, want retry exceeded", s)
 			}
 		})
 	}
 }
 
-// TestReceiverNotReady sends before there are receives.
+// TestReceiverNotReady sends before receives are posted.
 func TestReceiverNotReady(t *testing.T) {
 	t.Run("in time", func(t *testing.T) {
 		p := newPair(t, prm.ServiceRC, func(c []byte) { prm.QPC.RNRRetry.Set(c, rnrForever) })
@@ -167,7 +167,7 @@ func TestReceiverNotReady(t *testing.T) {
 		p.completion(p.qa.send)
 		p.locked(func() {
 			if string(p.b.bytes(dst, 3)) != "one" || string(p.b.bytes(dst+32, 3)) != "two" {
-				t.Error("the messages came in another order")
+				t.Error("the messages arrived in another order")
 			}
 		})
 	})
@@ -176,18 +176,18 @@ func TestReceiverNotReady(t *testing.T) {
 		seen := p.lose(0, Lost, sends)
 		p.qa.post(request1(prm.WQESend, signaled, 0).inline([]byte("one")))
 		if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRNRRetryExceeded) {
-			t.Errorf("syndrome %#x", s)
+			t.Errorf("syndrome = %#x, want RNR retry exceeded", s)
 		}
 		p.locked(func() {
 			if *seen != 3 {
-				t.Errorf("it was sent %d times", *seen)
+				t.Errorf("the message was sent %d times, want 3", *seen)
 			}
 		})
 	})
 }
 
-// TestDelay has a message come late, and an answer; what is behind an answer that is
-// late goes on, unless it is fenced.
+// TestDelay delays a message and an answer. Requests behind a late answer must continue, unless
+// they are fenced.
 func TestDelay(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fence uint8
@@ -209,18 +209,18 @@ func TestDelay(t *testing.T) {
 				request1(prm.WQEWrite, signaled|tc.fence, 0).remote(dst+100, p.b.key).inline([]byte("after")))
 			p.locked(func() {
 				if got := string(p.b.bytes(dst+100, 5)) == "after"; got != tc.early {
-					t.Errorf("the WRITE behind it is there: %v", got)
+					t.Errorf("the following WRITE has arrived: %v, want the reverse", got)
 				}
-				p.qa.send.empty() // completions stay in order
+				p.qa.send.empty() // completions remain in order
 			})
 			for _, op := range []uint64{prm.WQERead, prm.WQEWrite} {
 				if e := p.completion(p.qa.send); prm.CQE.SendOpcode.Get(e) != op {
-					t.Errorf("completion of %#x, not %#x", prm.CQE.SendOpcode.Get(e), op)
+					t.Errorf("completion of opcode %#x, want %#x", prm.CQE.SendOpcode.Get(e), op)
 				}
 			}
 			p.locked(func() {
 				if string(p.a.bytes(src, 7)) != "distant" || string(p.b.bytes(dst+100, 5)) != "after" {
-					t.Error("READ or WRITE did something else")
+					t.Error("READ or WRITE transferred other data")
 				}
 			})
 		})
@@ -239,17 +239,17 @@ func TestDelay(t *testing.T) {
 		p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(dst, p.b.key).inline([]byte("late")))
 		p.locked(func() {
 			if p.b.bytes(dst, 1)[0] != 0 {
-				t.Error("it was there at once")
+				t.Error("the delayed message arrived at once")
 			}
 		})
 		p.completion(p.qa.send)
 		if d := time.Since(start); d < 10*time.Millisecond {
-			t.Errorf("it took %v", d)
+			t.Errorf("the message took %v, want at least 10 ms", d)
 		}
 	})
 }
 
-// TestMaxReads has more reads posted than may be on their way.
+// TestMaxReads posts more reads than may be in flight.
 func TestMaxReads(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, func(c []byte) { prm.QPC.LogSRAMax.Set(c, 1) })
 	src, dst := p.a.alloc(4096), p.b.alloc(4096)
@@ -267,30 +267,30 @@ func TestMaxReads(t *testing.T) {
 	p.qa.post(reads...)
 	p.locked(func() {
 		if n != 2 {
-			t.Errorf("%d reads were sent", n)
+			t.Errorf("%d reads were sent, want 2", n)
 		}
 		open = true
 	})
 	for i := range 5 {
 		if e := p.completion(p.qa.send); prm.CQE.WQECounter.Get(e) != uint64(i) {
-			t.Errorf("completion of WQE %#x", prm.CQE.WQECounter.Get(e))
+			t.Errorf("completion of WQE %#x, want %#x", prm.CQE.WQECounter.Get(e), i)
 		}
 	}
 }
 
-// TestPace makes timeouts that would take days come at once.
+// TestPace accelerates timeouts that would take days.
 func TestPace(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, func(c []byte) { prm.ADS.AckTimeout.Set(prm.QPC.Primary.Of(c), 31) })
 	p.a.d.fabric.SetPace(1e7)
 	p.lose(100, Lost, sends)
 	p.qa.post(request1(prm.WQESend, 0, 0).inline([]byte("x")))
 	if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRetryExceeded) {
-		t.Errorf("syndrome %#x", s)
+		t.Errorf("syndrome = %#x, want retry exceeded", s)
 	}
 }
 
-// TestLostAnswers loses the answers to a list: what is behind goes on, and each
-// atomic brings what it should when it is asked again.
+// TestLostAnswers loses the answers to a list of requests. Later requests must continue, and
+// each repeated atomic must return its original result.
 func TestLostAnswers(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	src, dst := p.a.alloc(4096), p.b.alloc(4096)
@@ -302,7 +302,7 @@ func TestLostAnswers(t *testing.T) {
 		request1(prm.WQEWrite, signaled, 0).remote(dst+64, p.b.key).inline([]byte("behind")))
 	p.locked(func() {
 		if v := binary.NativeEndian.Uint64(p.b.bytes(dst, 8)); v != 21 || string(p.b.bytes(dst+64, 6)) != "behind" {
-			t.Errorf("before any answer the atomics made %d, and the WRITE %q", v, p.b.bytes(dst+64, 6))
+			t.Errorf("before any answer: memory after the atomics = %d, WRITE = %q", v, p.b.bytes(dst+64, 6))
 		}
 		p.qa.send.empty()
 	})
@@ -312,16 +312,16 @@ func TestLostAnswers(t *testing.T) {
 	p.locked(func() {
 		for i, old := range []uint64{0, 5, 12} {
 			if v := binary.NativeEndian.Uint64(p.a.bytes(src+uint64(8*i), 8)); v != old {
-				t.Errorf("atomic %d brought %d, not %d", i, v, old)
+				t.Errorf("result of atomic %d = %d, want %d", i, v, old)
 			}
 		}
 		if v := binary.NativeEndian.Uint64(p.b.bytes(dst, 8)); v != 21 {
-			t.Errorf("the atomics made %d", v)
+			t.Errorf("memory after the atomics = %d, want 21", v)
 		}
 	})
 }
 
-// TestFlushedOnce moves a QP to the error state while a request is on its way.
+// TestFlushedOnce moves a QP to the error state while a request is in flight.
 func TestFlushedOnce(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	p.lose(1000, Lost, sends)
@@ -336,14 +336,14 @@ func TestFlushedOnce(t *testing.T) {
 		p.qa.send.empty()
 		p.qa.recv.want(prm.CQERespErr, nil)
 		p.qa.recv.empty()
-		p.qa.receive(p.a.alloc(64), 64) // which comes with no doorbell
+		p.qa.receive(p.a.alloc(64), 64) // receives have no doorbell
 	})
 	if e := p.completion(p.qa.recv); prm.CQE.Syndrome.Get(e) != uint64(prm.SyndromeFlush) {
-		t.Errorf("a receive that was posted late: syndrome %#x", prm.CQE.Syndrome.Get(e))
+		t.Errorf("syndrome of a late receive = %#x, want flush", prm.CQE.Syndrome.Get(e))
 	}
 }
 
-// TestConnectedToAnother sends to QPs that are connected to somebody else.
+// TestConnectedToAnother sends to QPs that are connected to another QP.
 func TestConnectedToAnother(t *testing.T) {
 	for name, change := range map[string]func(p *pair){
 		"another QP":      func(p *pair) { p.qb.connect(p.qa.n+1, p.a.gid, nil) },
@@ -355,17 +355,17 @@ func TestConnectedToAnother(t *testing.T) {
 			change(p)
 			p.qa.post(request1(prm.WQEWrite, 0, 0).remote(memoryBase, p.b.key).inline([]byte("x")))
 			if s := prm.CQE.Syndrome.Get(p.completion(p.qa.send)); s != uint64(prm.SyndromeRetryExceeded) {
-				t.Errorf("syndrome %#x", s)
+				t.Errorf("syndrome = %#x, want retry exceeded", s)
 			}
 			if p.b.bytes(memoryBase, 1)[0] == 'x' {
-				t.Error("it wrote")
+				t.Error("the WRITE was executed")
 			}
 		})
 	}
 }
 
-// TestFlushSeldom leaves a QP in the error state: the device looks for what is to be
-// flushed ever more seldom, but does, because many such QPs would keep it busy.
+// TestFlushSeldom leaves a QP in the error state. The device must poll for requests to flush at
+// increasing intervals, because many such QPs would keep it busy.
 func TestFlushSeldom(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	if err := p.qa.modify(prm.Op2Err, nil); err != nil {
@@ -374,11 +374,11 @@ func TestFlushSeldom(t *testing.T) {
 	time.Sleep(100 * flushInterval)
 	p.locked(func() {
 		if n := p.a.d.queues.objects[p.qa.n].(*qp).timer.set; n > 30 {
-			t.Errorf("the timer was set and stopped %d times", n)
+			t.Errorf("the timer was set and stopped %d times, want at most 30", n)
 		}
 		p.qa.receive(memoryBase, 64)
 	})
 	if e := p.completion(p.qa.recv); prm.Syndrome(prm.CQE.Syndrome.Get(e)) != prm.SyndromeFlush {
-		t.Errorf("completion %x", e)
+		t.Errorf("completion = %x, want flush", e)
 	}
 }

@@ -8,29 +8,29 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// maxMessage is the most that one message can have, in bytes.
+// maxMessage is the maximum size of one message, in bytes.
 const maxMessage = 1 << 30
 
-// request is a send request, taken apart.
+// request is a parsed send request.
 type request struct {
 	opcode     uint8
 	imm        uint32
 	solicited  bool
-	srqn       uint32 // XRC: which shared receive queue of the peer is meant
-	av         []byte // address vector, nil without
+	srqn       uint32 // the peer's shared receive queue, for XRC.
+	av         []byte // address vector or nil.
 	addr       uint64
 	rkey       uint32
 	swapAdd    uint64
 	compare    uint64
-	segments   []byte   // that name memory, or of a UMR all behind the control segment
+	segments   []byte   // memory segments, or for a UMR everything after the control segment.
 	local      [][]byte // memory
 	length     uint64
 	inlineData bool
 }
 
-// operation says what a request of an opcode has.
+// operation describes the requests of an opcode.
 type operation struct {
-	remote, atomic, response bool // segments, and whether something comes back
+	remote, atomic, response bool // whether it has these segments, and response data
 	services                 uint64
 }
 
@@ -47,7 +47,7 @@ var (
 	messages = streams | on(prm.ServiceUD, prm.ServiceQP1)
 )
 
-// operations are those that transports have, by opcode.
+// operations lists the operations of transports by opcode.
 var operations = map[uint8]operation{
 	prm.WQENop:      {services: ^uint64(0)},
 	prm.WQEUMR:      {services: streams | on(prm.ServiceRegU)},
@@ -61,8 +61,8 @@ var operations = map[uint8]operation{
 	prm.WQEFetchAdd: {services: reliable, remote: true, response: true, atomic: true},
 }
 
-// parse takes a work request apart, which is w, without looking for the memory that
-// it names. It returns what is wrong with it, "" if nothing.
+// parse parses the work request w without resolving its memory. It returns the reason of a
+// failure, or "".
 func (r *request) parse(service uint64, w []byte) string {
 	*r = request{
 		opcode: uint8(prm.Ctrl.Opcode.Get(w)), imm: uint32(prm.Ctrl.Imm.Get(w)),
@@ -110,7 +110,7 @@ func (r *request) parse(service uint64, w []byte) string {
 	return ""
 }
 
-// gather finds the memory that a request names.
+// gather resolves the memory of a request.
 func (d *Device) gather(r *request, a access) (prm.Syndrome, error) {
 	for s := r.segments; len(s) > 0; {
 		n := prm.DataSeg.ByteCount.Get(s)

@@ -8,50 +8,49 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// requester is how far a QP is with its send queue.
+// requester is the state of a QP's send queue.
 type requester struct {
-	next                 uint16        // WQEBB of the request to be taken next
-	rung                 rung          // what the driver has told of
-	ahead                int           // WQEBBs behind next that doorbells have told of, with ExactDoorbells
-	flights              []flight      // requests that were taken and are not completed, oldest first
-	spare                []flight      // the beginning of the memory of flights
-	sendPSN              uint32        // of the next request
-	running              bool          // run is at it
-	blocked              bool          // nothing is sent before the timer has run out
-	timer                timer         // of retries, and of flushing
-	flushed              time.Duration // how long it was between the last looks for what is to be flushed
-	later                timer         // of what is posted, if it is too much for one go
+	next                 uint16        // WQEBB of the next request.
+	rung                 rung          // last doorbell.
+	ahead                int           // WQEBBs after next that doorbells have announced, with ExactDoorbells.
+	flights              []flight      // started requests that have not completed, oldest first.
+	spare                []flight      // start of the memory of flights.
+	sendPSN              uint32        // PSN of the next request.
+	running              bool          // whether run is active.
+	blocked              bool          // whether sends wait for the timer.
+	timer                timer         // timer of retries and flushes.
+	flushed              time.Duration // current interval of the polls for requests to flush.
+	later                timer         // continues with requests in excess of maxAtOnce.
 	rnrLeft, retriesLeft uint64
-	// copied is the request at copiedIndex as it was written to a register, if
-	// that is what counts.
+	// copied is the register's copy of the request at copiedIndex, if that copy is used.
 	copied      []byte
 	copiedIndex uint16
 }
 
-// flight is a request on its way.
+// flight is a request in flight.
 type flight struct {
-	index     uint16 // of its first WQEBB
-	bbs       uint16
+	index     uint16 // index of its first WQEBB.
+	wqebbs    uint16
 	opcode    uint8
 	signaled  bool
-	response  bool // it brings something back
+	response  bool // whether it has response data.
 	psn       uint32
-	psns      uint32 // how many it takes
-	numbered  bool   // psn is there
-	sent      bool   // the peer has seen it, but its answer did not come
+	psns      uint32 // number of its PSNs.
+	numbered  bool   // whether psn is set.
+	sent      bool   // whether the peer received it, but its answer was lost.
 	done      bool
 	syndrome  prm.Syndrome
-	bytes     uint32 // of its completion
+	bytes     uint32 // byte count of its completion
 	solicited bool
-	// What was brought back, if it goes to the completion.
+	// Response data in the completion.
 	scattered [64]byte
 	short     int
 }
 
 // Times of transports.
 const (
-	flushInterval = 2 * time.Millisecond   // between two looks at a queue in error, and twice as long each time
-	flushLongest  = 256 * time.Millisecond // but not longer: who posts late waits
+	flushInterval = 2 * time.Millisecond   // first interval between polls of a queue in error, doubled each time.
+	flushLongest  = 256 * time.Millisecond // maximum interval
 	rnrForever    = 7
 )
 
@@ -62,14 +61,14 @@ func (r *requester) reset() {
 	r.later.stop()
 }
 
-// advance goes past a request.
-func (r *requester) advance(bbs uint16) {
-	r.next += bbs
-	r.rung.behind += int(bbs)
-	r.ahead -= int(bbs)
+// advance moves past a request.
+func (r *requester) advance(wqebbs uint16) {
+	r.next += wqebbs
+	r.rung.behind += int(wqebbs)
+	r.ahead -= int(wqebbs)
 }
 
-// stop ends what would go on by itself.
+// stop stops the timers.
 func (q *qp) stop() {
 	q.unblock()
 	q.later.stop()
@@ -80,10 +79,10 @@ func (q *qp) unblock() {
 	q.timer.stop()
 }
 
-// wait runs something later.
+// wait runs a function later.
 func (q *qp) wait(long time.Duration, run func()) { q.timer.start(q.d.fabric, long, run) }
 
-// done returns up to which WQEBB requests have been completed.
+// done returns the WQEBB up to which requests have completed.
 func (q *qp) done() uint16 {
 	if len(q.flights) > 0 {
 		return q.flights[0].index
@@ -94,7 +93,7 @@ func (q *qp) done() uint16 {
 func (q *qp) retryCount() uint64 { return prm.QPC.RetryCount.Get(q.context[:]) }
 func (q *qp) rnrRetry() uint64   { return prm.QPC.RNRRetry.Get(q.context[:]) }
 
-// ackTimeout is how long an answer may take, 0 for ever.
+// ackTimeout returns the timeout of an answer, 0 for no timeout.
 func (q *qp) ackTimeout() time.Duration {
 	t := prm.ADS.AckTimeout.Get(prm.QPC.Primary.Of(q.context[:]))
 	if t == 0 {
@@ -103,11 +102,10 @@ func (q *qp) ackTimeout() time.Duration {
 	return 4096 * time.Nanosecond << t
 }
 
-// maxResponses is how many requests that bring something back may be on their way.
+// maxResponses returns the maximum number of requests in flight with response data.
 func (q *qp) maxResponses() int { return 1 << prm.QPC.LogSRAMax.Get(q.context[:]) }
 
-// run takes requests from the queue and carries them out, until there are none or
-// one has to wait.
+// run executes requests from the queue until it is empty or a request has to wait.
 func (q *qp) run() {
 	if q.state == prm.QPErr {
 		q.flushSends()
@@ -139,16 +137,16 @@ func (q *qp) run() {
 	}
 }
 
-// take begins with the request at next, of which at most bbs WQEBBs are there. It
-// returns false if it cannot be begun now.
-func (q *qp) take(bbs uint16) bool {
+// take starts the request at next. wqebbs is the number of its available WQEBBs. It returns false
+// if the request cannot start now.
+func (q *qp) take(wqebbs uint16) bool {
 	w := q.fetch(q.next)
 	if w == nil {
 		q.fatal(prm.EventWQCatas)
 		return false
 	}
 	f := flight{
-		index: q.next, bbs: uint16(max(1, (len(w)+prm.WQEBB-1)/prm.WQEBB)),
+		index: q.next, wqebbs: uint16(max(1, (len(w)+prm.WQEBB-1)/prm.WQEBB)),
 		opcode:   uint8(prm.Ctrl.Opcode.Get(w)),
 		signaled: prm.Ctrl.Completion.Get(w) >= prm.CompletionAlways,
 	}
@@ -162,11 +160,11 @@ func (q *qp) take(bbs uint16) bool {
 	}
 	fence := prm.Ctrl.Fence.Get(w)
 	if waiting > 0 && fence >= prm.FenceRead || f.response && waiting >= q.maxResponses() {
-		return false // until an answer comes
+		return false // until an answer arrives
 	}
-	if f.bbs > bbs {
-		q.d.violation(q.name(), "WQE %#x has %d WQEBBs, but %d are posted", q.next, f.bbs, bbs)
-		f.done, f.syndrome, f.bbs = true, prm.SyndromeLocalQPOp, bbs
+	if f.wqebbs > wqebbs {
+		q.d.violation(q.name(), "WQE %#x has %d WQEBBs, but %d are posted", q.next, f.wqebbs, wqebbs)
+		f.done, f.syndrome, f.wqebbs = true, prm.SyndromeLocalQPOp, wqebbs
 	}
 	if len(q.flights) == 0 {
 		q.flights = q.spare[:0]
@@ -175,12 +173,12 @@ func (q *qp) take(bbs uint16) bool {
 	if len(q.flights) == 1 {
 		q.spare = q.flights
 	}
-	q.advance(f.bbs)
+	q.advance(f.wqebbs)
 	return true
 }
 
-// fetch copies the request at a WQEBB out of the ring, nil if that is not mapped. A
-// request that does not say how long it is has the control segment only.
+// fetch copies the request at a WQEBB from the ring, and returns nil if it is not mapped. A
+// request without a valid length only has the control segment.
 func (q *qp) fetch(index uint16) []byte {
 	b := q.d.wqe[:]
 	if q.copied != nil && index == q.copiedIndex {
@@ -189,7 +187,7 @@ func (q *qp) fetch(index uint16) []byte {
 	}
 	size := prm.WQEBB
 	for off := 0; off < size; off += prm.WQEBB {
-		p := q.bb(index + uint16(off/prm.WQEBB))
+		p := q.wqebb(index + uint16(off/prm.WQEBB))
 		if p == nil {
 			return nil
 		}
@@ -201,13 +199,13 @@ func (q *qp) fetch(index uint16) []byte {
 	return b[:size]
 }
 
-// bb returns a WQEBB of the ring, where it lies, nil if that is not mapped.
-func (q *qp) bb(index uint16) []byte {
+// wqebb returns a WQEBB of the ring without copying, or nil if it is not mapped.
+func (q *qp) wqebb(index uint16) []byte {
 	at := uint64(index) * prm.WQEBB & (prm.WQEBB<<q.logSQ - 1)
 	return q.buffer.at(q.d.mem, q.sqOff+at, prm.WQEBB)
 }
 
-// transmit carries out a request on its way, for the first time or again.
+// transmit executes a request in flight, for the first time or again.
 func (q *qp) transmit(i int) {
 	f := &q.flights[i]
 	if f.done {
@@ -265,5 +263,5 @@ func (q *qp) transmit(i int) {
 	q.exchange(f, r)
 }
 
-// fail ends a request, with SyndromeNone well.
+// fail ends a request with a syndrome. SyndromeNone means success.
 func (f *flight) fail(s prm.Syndrome) { f.done, f.syndrome = true, s }

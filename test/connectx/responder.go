@@ -10,11 +10,11 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// responder is how far a QP is with what its peer sends.
+// responder is the state of a QP for its peer's requests.
 type responder struct {
-	recvPSN     uint32 // of the next request
-	established bool   // a message has come
-	// What the last atomics brought, for requests that come again.
+	recvPSN     uint32 // PSN of the next request
+	established bool   // whether a message has arrived
+	// Results of the last atomics, for repeated requests.
 	atomics [16]struct {
 		psn   uint32
 		old   [8]byte
@@ -23,30 +23,28 @@ type responder struct {
 	nextAtomic int
 }
 
-// target is where a message arrives: a QP, or one of the targets that many have in
-// common.
+// target is the destination of a message, either a QP or a shared target.
 type target struct {
 	d                   *Device
 	n                   uint32
 	pd                  uint32
 	read, write, atomic bool
-	queue               *receiveQueue // nil if it has no receives
+	queue               *receiveQueue // nil without receives
 	srq                 *srq
 	cq                  *cq
 	index               uint32 // user index
 	scatter             uint64 // ScatterResp
 	rnr                 uint64 // MinRNRNAK
-	datagram            bool   // a header comes first
-	l3                  uint64 // of that
+	datagram            bool   // whether a header precedes the message
+	l3                  uint64 // type of that header
 	owner               interface {
-		// fault ends who has the target, after an error for which there may be
-		// an event.
+		// fault ends the target's owner after an error, possibly with an event.
 		fault(prm.EventType)
 		named
 	}
 }
 
-// deliver gives a message to its addressee, who is found by GID and number.
+// deliver delivers a message to the receiver with its GID and number.
 func (f *Fabric) deliver(m *message) answer {
 	for _, d := range f.devices {
 		if !d.hasGID(m.dgid) || !d.portUp() {
@@ -62,7 +60,7 @@ func (f *Fabric) deliver(m *message) answer {
 	return answer{}
 }
 
-// respond takes a message of a connected peer.
+// respond handles a message of a connected peer.
 func (p *qp) respond(m *message) answer {
 	why := ""
 	switch {
@@ -90,9 +88,9 @@ func (p *qp) respond(m *message) answer {
 	switch {
 	case ahead == 0:
 	case !reliable:
-		p.recvPSN = m.psn // what was lost is lost
+		p.recvPSN = m.psn // skip lost messages
 	case ahead < 1<<23:
-		return answer{} // something before it was lost, and will come again
+		return answer{} // an earlier message was lost and will be repeated
 	default:
 		return p.repeat(m)
 	}
@@ -111,15 +109,14 @@ func (p *qp) respond(m *message) answer {
 	return a
 }
 
-// remember keeps what an atomic brought.
+// remember saves the result of an atomic.
 func (r *responder) remember(psn uint32, old [8]byte) {
 	s := &r.atomics[r.nextAtomic]
 	s.psn, s.old, s.valid = psn, old, true
 	r.nextAtomic = (r.nextAtomic + 1) % len(r.atomics)
 }
 
-// repeat answers a request that has been carried out before: a read is carried out
-// again, an atomic is not.
+// repeat answers a repeated request. It executes a read again, but not an atomic.
 func (p *qp) repeat(m *message) answer {
 	switch {
 	case operations[m.opcode].atomic:
@@ -137,8 +134,8 @@ func (p *qp) repeat(m *message) answer {
 	return answer{kind: ack}
 }
 
-// target returns where a message to the QP arrives. It is not ok if the shared
-// receive queue that an XRC message names is none of this QP's.
+// target returns the destination of a message to the QP. ok is false if an XRC message refers
+// to a shared receive queue that does not belong to this QP.
 func (p *qp) target(m *message) (*target, bool) {
 	c := p.context[:]
 	t := &p.d.target
@@ -158,7 +155,7 @@ func (p *qp) target(m *message) (*target, bool) {
 	return t, true
 }
 
-// fault moves the QP to the error state, with an event unless it is zero.
+// fault moves the QP to the error state, with an event unless why is zero.
 func (q *qp) fault(why prm.EventType) {
 	if why != 0 {
 		q.fatal(why)
@@ -167,7 +164,7 @@ func (q *qp) fault(why prm.EventType) {
 	q.toErr()
 }
 
-// execute carries out a message.
+// execute executes a message.
 func (t *target) execute(m *message) answer {
 	t.d.steps = 0
 	switch m.opcode {
@@ -182,21 +179,20 @@ func (t *target) execute(m *message) answer {
 	}
 }
 
-// refuse answers a message that the target cannot carry out, and ends the target's
-// QP.
+// refuse answers a message that the target cannot execute, and ends the target's QP.
 func (t *target) refuse(s prm.Syndrome, why prm.EventType, format string, args ...any) answer {
 	t.d.note(t.owner, format, args...)
 	t.owner.fault(why)
 	return answer{kind: refused, syndrome: s}
 }
 
-// memoryOf returns the memory that a request of the peer names.
+// memoryOf returns the memory of a peer's request.
 func (t *target) memoryOf(m *message, allowed bool, r right) ([][]byte, answer, bool) {
 	if !allowed {
 		return nil, t.refuse(prm.SyndromeRemoteInvalid, prm.EventWQInvalidReq, "%s is not for this QP", r.name), false
 	}
 	if m.length == 0 {
-		return nil, answer{}, true // the key is not looked at
+		return nil, answer{}, true // the key is not checked
 	}
 	var err error
 	t.d.remote, err = t.d.memory(t.d.remote[:0], access{t.pd, t.n, r}, m.rkey, m.addr, m.length)
@@ -255,7 +251,7 @@ func (t *target) takeAtomic(m *message) answer {
 	return a
 }
 
-// ready says whether there is a receive, and what to answer if there is none.
+// ready reports whether there is a receive, and returns the answer if there is none.
 func (t *target) ready() (answer, bool) {
 	if t.queue == nil || t.cq == nil {
 		return t.refuse(prm.SyndromeRemoteInvalid, prm.EventWQInvalidReq, "it takes no receives"), false
@@ -266,8 +262,8 @@ func (t *target) ready() (answer, bool) {
 	return answer{}, true
 }
 
-// rnrTimes are the times that the field of a message for "not ready" stands for, in
-// units of 10 microseconds (IBTA volume 1, table 45).
+// rnrTimes contains the times for the timer field of RNR NAKs, in units of 10 microseconds
+// (IBTA volume 1, table 45).
 var rnrTimes = [32]uint32{
 	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
@@ -277,7 +273,7 @@ func rnrTime(code uint64) time.Duration {
 	return time.Duration(rnrTimes[code&31]) * 10 * time.Microsecond
 }
 
-// queueOwner is who violations of the target's receives are of.
+// queueOwner returns the object for violations of the target's receives.
 func (t *target) queueOwner() named {
 	if t.srq != nil {
 		return t.srq
@@ -285,10 +281,10 @@ func (t *target) queueOwner() named {
 	return t.owner
 }
 
-// named is what has a name in violations and notes.
+// named is an object with a name in violations and notes.
 type named interface{ name() string }
 
-// note tells the trace why something was refused or dropped.
+// note traces the reason why something was rejected or dropped.
 func (d *Device) note(object named, format string, args ...any) {
 	if d.cfg.Trace != nil {
 		d.cfg.Trace(&NoteRecord{Device: d.cfg.Name, Object: object.name(), Text: fmt.Sprintf(format, args...)})

@@ -4,7 +4,7 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// retire completes what has ended, in order.
+// retire completes the finished requests in order.
 func (q *qp) retire() {
 	for len(q.flights) > 0 && q.flights[0].done && q.state != prm.QPErr {
 		f := q.flights[0]
@@ -20,7 +20,7 @@ func (q *qp) retire() {
 	q.drained()
 }
 
-// flushSends completes everything posted without doing it.
+// flushSends completes all posted requests without executing them.
 func (q *qp) flushSends() {
 	if q.sendCQ == nil {
 		return
@@ -35,7 +35,7 @@ func (q *qp) flushSends() {
 	}
 	posted = q.available()
 	for q.next != posted {
-		w := q.bb(q.next)
+		w := q.wqebb(q.next)
 		if w == nil {
 			return
 		}
@@ -45,7 +45,7 @@ func (q *qp) flushSends() {
 	}
 }
 
-// completeSend gives the send queue a completion.
+// completeSend writes a completion of the send queue.
 func (q *qp) completeSend(f *flight, s prm.Syndrome) {
 	var e completion
 	prm.CQE.Opcode.Set(e[:], prm.CQEReq)

@@ -10,7 +10,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// hostMemory is memory from an address on.
+// hostMemory is memory that starts at an address.
 type hostMemory struct {
 	base uint64
 	b    []byte
@@ -26,22 +26,22 @@ func (m *hostMemory) Bytes(addr uint64, n int) []byte {
 
 const memoryBase = 0x10_0000
 
-// rig is a driver that gives commands by hand.
+// rig is a driver that issues single commands.
 type rig struct {
 	t          *testing.T
 	d          *Device
 	mem        *hostMemory
-	used       uint64 // of the memory
-	vectors    []int  // that were raised
+	used       uint64 // used bytes of the memory
+	vectors    []int  // raised vectors
 	violations []Violation
 	records    []string
-	tolerant   bool // violations are expected
+	tolerant   bool // whether violations are expected
 }
 
-// rigMemory is how much memory a rig has.
+// rigMemory is the size of a rig's memory.
 const rigMemory = 2 << 20
 
-// newRig makes a strict device with memory.
+// newRig creates a strict device with memory.
 func newRig(t *testing.T) *rig { return newRigOn(t, nil) }
 
 func newRigOn(t *testing.T, f *Fabric) *rig {
@@ -56,7 +56,7 @@ func newRigOn(t *testing.T, f *Fabric) *rig {
 		r.d.fabric.lock()
 		defer r.d.fabric.unlock()
 		if len(r.violations) > 0 && !r.tolerant {
-			t.Errorf("violations: %v", r.violations)
+			t.Errorf("violations = %v, want none", r.violations)
 		}
 		if t.Failed() {
 			for _, s := range r.records {
@@ -67,27 +67,27 @@ func newRigOn(t *testing.T, f *Fabric) *rig {
 	return r
 }
 
-// violated returns the violations there were, and forgets them.
+// violated returns and clears the violations.
 func (r *rig) violated() []Violation {
-	r.d.fabric.lock() // a timer may find one
+	r.d.fabric.lock() // a timer may report one
 	defer r.d.fabric.unlock()
 	v := r.violations
 	r.violations = nil
 	return v
 }
 
-// alloc returns the address of n bytes that are zero, on a page of their own.
+// alloc returns the address of n zero bytes that start on a new page.
 func (r *rig) alloc(n int) uint64 {
 	r.t.Helper()
 	a := r.mem.base + r.used
 	r.used += (uint64(n) + 0xfff) &^ 0xfff
 	if r.used > uint64(len(r.mem.b)) {
-		r.t.Fatal("the rig's memory is used up")
+		r.t.Fatal("the rig's memory is exhausted")
 	}
 	return a
 }
 
-// bytes is memory of the rig.
+// bytes returns memory of the rig.
 func (r *rig) bytes(addr uint64, n int) []byte {
 	r.t.Helper()
 	b := r.mem.Bytes(addr, n)
@@ -97,7 +97,7 @@ func (r *rig) bytes(addr uint64, n int) []byte {
 	return b
 }
 
-// pages is the page list of memory.
+// pages returns the page list of memory.
 func pages(addr uint64, n int) []byte {
 	var b []byte
 	for off := uint64(0); off < uint64(n); off += 4096 {
@@ -106,7 +106,7 @@ func pages(addr uint64, n int) []byte {
 	return b
 }
 
-// command gives a command of n bytes that fill completes, and tail behind it.
+// command issues a command of n bytes that fill completes, followed by tail.
 func (r *rig) command(opcode uint16, n int, tail []byte, fill func(in []byte)) ([]byte, error) {
 	in := make([]byte, n, n+len(tail))
 	prm.HeaderIn.Opcode.Set(in, uint64(opcode))
@@ -125,7 +125,7 @@ type statusError prm.Status
 
 func (e statusError) Error() string { return prm.Status(e).String() }
 
-// must gives a command that has to succeed.
+// must issues a command that has to succeed.
 func (r *rig) must(opcode uint16, n int, tail []byte, fill func(in []byte)) []byte {
 	r.t.Helper()
 	out, err := r.command(opcode, n, tail, fill)
@@ -135,13 +135,13 @@ func (r *rig) must(opcode uint16, n int, tail []byte, fill func(in []byte)) []by
 	return out
 }
 
-// object gives a command that makes an object out of nothing.
+// object issues a command that creates an object without parents.
 func (r *rig) object(opcode uint16) uint32 {
 	r.t.Helper()
 	return uint32(prm.ObjectOut.Number.Get(r.must(opcode, 16, nil, nil)))
 }
 
-// on gives a command that has just the number of an object.
+// on issues a command that only contains the number of an object.
 func (r *rig) on(opcode uint16, n uint32) error {
 	_, err := r.command(opcode, 16, nil, func(in []byte) { prm.ObjectIn.Number.Set(in, uint64(n)) })
 	return err
@@ -175,7 +175,7 @@ func (r *rig) eq(uar uint32, vector int, events ...prm.EventType) *testEQ {
 	return e
 }
 
-// arm tells the device how far the rig has come.
+// arm sends the rig's consumer index to the device.
 func (r *rig) arm(e *testEQ, arm bool) {
 	off := RegisterEQ
 	if arm {
@@ -184,7 +184,7 @@ func (r *rig) arm(e *testEQ, arm bool) {
 	r.d.Ring(e.uar, off, binary.BigEndian.AppendUint32(nil, e.n<<24|e.ci&0xffffff))
 }
 
-// next returns the next event, nil if there is none.
+// next returns the next event, or nil if there is none.
 func (r *rig) next(e *testEQ) []byte {
 	v := r.bytes(e.buf+uint64(e.ci&(1<<e.log-1))*prm.EQESize, prm.EQESize)
 	if uint32(prm.EQE.Owner.Get(v)) != e.ci>>e.log&1 {

@@ -10,7 +10,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// testPort is a host whose frames go through one SQ and some RQs.
+// testPort is a host that transfers frames with one SQ and some RQs.
 type testPort struct {
 	*host
 	domain, tis, sqn uint32
@@ -70,7 +70,7 @@ func (p *testPort) modifyState(op uint16, n uint32, from, to uint64) error {
 	_, err := p.command(op, 0x20+prm.QueueContextSize, nil, func(in []byte) {
 		prm.ModifyContextIn.Number.Set(in, uint64(n))
 		prm.ModifyContextIn.State.Set(in, from)
-		prm.SQC.State.Set(prm.ModifyContextIn.Context.Of(in), to) // where RQC has it
+		prm.SQC.State.Set(prm.ModifyContextIn.Context.Of(in), to) // at the same place as in RQC
 	})
 	return err
 }
@@ -82,7 +82,7 @@ func (p *testPort) state(op uint16, n uint32, from, to uint64) {
 	}
 }
 
-// rq makes a receive queue, ready, with that many receives.
+// rq creates a ready receive queue with the given number of receives.
 func (p *testPort) rq(receives uint16, change func(c []byte)) *testRQ {
 	p.t.Helper()
 	r := &testRQ{p: p, cq: p.host.cq(5, nil), ring: p.alloc(32 << 4), data: p.alloc(2048 << 4), record: p.alloc(8)}
@@ -116,7 +116,7 @@ func (r *testRQ) post(n uint16) {
 	be.PutUint32(r.p.bytes(r.record, 4), uint32(r.posted))
 }
 
-// next returns the next frame and its completion, nil if there is none.
+// next returns the next frame and its completion, or nil if there is none.
 func (r *testRQ) next() (frame, cqe []byte) {
 	r.p.t.Helper()
 	e := r.cq.poll()
@@ -124,14 +124,13 @@ func (r *testRQ) next() (frame, cqe []byte) {
 		return nil, nil
 	}
 	if op := prm.CQE.Opcode.Get(e); op != prm.CQERespSend {
-		r.p.t.Fatalf("completion %x", e)
+		r.p.t.Fatalf("completion = %x, want a receive", e)
 	}
 	i := prm.CQE.WQECounter.Get(e) % 16
 	return bytes.Clone(r.p.bytes(r.data+2048*i, int(prm.CQE.ByteCount.Get(e)))), e
 }
 
-// postInline gives the SQ a request whose data are in an inline segment, which says that
-// they are n bytes.
+// postInline posts a request of the SQ with data in an inline segment, whose length field is n.
 func (p *testPort) postInline(data []byte, n int) {
 	p.t.Helper()
 	w := make([]byte, 36)
@@ -147,7 +146,7 @@ func (p *testPort) postInline(data []byte, n int) {
 	p.put(w)
 }
 
-// post gives the SQ a request: inline headers, then pieces of memory.
+// post posts a request of the SQ with inline headers and pieces of memory.
 func (p *testPort) post(opcode uint64, seg func(e []byte), inline []byte, data []byte) {
 	p.t.Helper()
 	w := make([]byte, 32)
@@ -178,7 +177,7 @@ func (p *testPort) post(opcode uint64, seg func(e []byte), inline []byte, data [
 	p.put(w)
 }
 
-// put posts a request as it is, but for its length, and rings.
+// put posts a request unchanged, except for its length, and rings.
 func (p *testPort) put(w []byte) {
 	prm.Ctrl.DS.Set(w, uint64(len(w)/16))
 	for len(w)%64 != 0 {
@@ -193,7 +192,7 @@ func (p *testPort) put(w []byte) {
 	p.d.Ring(p.uar, 0x800, first[:8])
 }
 
-// sent wants a completion of the SQ.
+// sent checks for a completion of the SQ.
 func (p *testPort) sent(want prm.Syndrome) {
 	p.t.Helper()
 	e := p.cq.poll()
@@ -208,7 +207,7 @@ func (p *testPort) sent(want prm.Syndrome) {
 	}
 }
 
-// tir makes a TIR for one RQ, or for a table of them with a hash.
+// tir creates a TIR for one RQ, or for a table of RQs with a hash.
 func (p *testPort) tir(hash func(c []byte), rqs ...*testRQ) uint32 {
 	p.t.Helper()
 	table := uint64(0)
@@ -238,7 +237,7 @@ func (p *testPort) tir(hash func(c []byte), rqs ...*testRQ) uint32 {
 	return uint32(prm.ObjectOut.Number.Get(out))
 }
 
-// all has all frames go to a TIR.
+// all directs all frames to a TIR.
 func (p *testPort) all(tir uint32) {
 	table := p.table(0)
 	p.setRoot(table)
@@ -246,7 +245,7 @@ func (p *testPort) all(tir uint32) {
 	p.entry(table, g, 0, prm.FlowForward, nil, to{prm.DestinationTIR, tir})
 }
 
-// frame returns one of IPv4 and UDP or TCP between two ports, with no checksums.
+// frame returns an IPv4 frame with UDP or TCP between two ports, without checksums.
 func (p *testPort) frame(o *testPort, proto byte, data []byte) []byte {
 	l4 := []byte{0x30, 0x39, 0x00, 0x35, 0, 0, 0, 0}
 	if proto == protoTCP {

@@ -9,8 +9,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// host is a rig with what programs begin with: a page of registers, an event queue,
-// a PD, an address, and a key for all of its memory.
+// host is a rig with the objects that programs create first. These are a page of registers, an
+// event queue, a PD, an address, and a key for all of its memory.
 type host struct {
 	*rig
 	uar, pd uint32
@@ -28,7 +28,7 @@ func newHost(t *testing.T, f *Fabric, addr byte) *host {
 	return h
 }
 
-// begin makes what programs begin with.
+// begin creates these objects.
 func (h *host) begin(addr byte) {
 	h.t.Helper()
 	h.uar, h.pd = h.object(prm.OpAllocUAR), h.object(prm.OpAllocPD)
@@ -43,7 +43,7 @@ func (h *host) begin(addr byte) {
 	h.key = h.mkey(func(c []byte) {})
 }
 
-// mkey makes a key of all of the memory and of all rights, but for what change does.
+// mkey creates a key of all memory with all rights, modified by change.
 func (h *host) mkey(change func(c []byte)) uint32 {
 	h.t.Helper()
 	list := pages(h.mem.base, len(h.mem.b))
@@ -96,7 +96,7 @@ func (h *host) cq(log uint, change func(c []byte)) *testCQ {
 	return q
 }
 
-// ring is memory for completions, none of which is there yet.
+// ring returns memory for completions, in which all entries are invalid.
 func (h *host) ring(n, size int) uint64 {
 	buf := h.alloc(n)
 	for b := h.bytes(buf, n); len(b) > 0; b = b[size:] {
@@ -105,7 +105,7 @@ func (h *host) ring(n, size int) uint64 {
 	return buf
 }
 
-// poll returns the next completion, nil if there is none, and says so to the device.
+// poll returns the next completion, or nil if there is none. It updates the consumer index.
 func (q *testCQ) poll() []byte {
 	e := q.h.bytes(q.buf+uint64(int(q.ci&(1<<q.log-1))*q.size), q.size)
 	last := e[q.size-64:]
@@ -117,7 +117,7 @@ func (q *testCQ) poll() []byte {
 	return append([]byte(nil), last...)
 }
 
-// arm asks for an event.
+// arm requests an event.
 func (q *testCQ) arm(flags uint32) {
 	w := q.ci&prm.ConsumerIndexMask | flags
 	be.PutUint32(q.h.bytes(q.record+4, 4), w)
@@ -164,7 +164,7 @@ func (h *host) qp(service uint64, send, recv *testCQ, change func(c []byte)) *te
 	return q
 }
 
-// modify gives a command of a transition.
+// modify issues the command of a transition.
 func (q *testQP) modify(opcode uint16, change func(c []byte)) error {
 	_, err := q.h.command(opcode, prm.QPInLen, nil, func(in []byte) {
 		prm.QPIn.QPN.Set(in, uint64(q.n))
@@ -175,8 +175,8 @@ func (q *testQP) modify(opcode uint16, change func(c []byte)) error {
 	return err
 }
 
-// connect moves a QP to RTS, connected to a number at an address. change is for all
-// contexts on the way.
+// connect moves a QP to RTS, connected to a number at an address. change modifies all contexts
+// on the way.
 func (q *testQP) connect(qpn uint32, gid [16]byte, change func(c []byte)) {
 	q.h.t.Helper()
 	for _, op := range []uint16{prm.OpRst2Init, prm.OpInit2RTR, prm.OpRTR2RTS} {
@@ -205,7 +205,7 @@ func (q *testQP) connect(qpn uint32, gid [16]byte, change func(c []byte)) {
 	}
 }
 
-// again resets two connected QPs, empties their queues, and connects them anew.
+// again resets two connected QPs, empties their queues, and connects them again.
 func (q *testQP) again(peer *testQP) {
 	q.h.t.Helper()
 	for _, e := range []*testQP{q, peer} {
@@ -221,7 +221,7 @@ func (q *testQP) again(peer *testQP) {
 	peer.connect(q.n, q.h.gid, nil)
 }
 
-// wqe is a send request in the making.
+// wqe is a send request under construction.
 type wqe struct{ b []byte }
 
 func request1(opcode uint8, flags uint8, imm uint32) *wqe {
@@ -231,7 +231,7 @@ func request1(opcode uint8, flags uint8, imm uint32) *wqe {
 	return w
 }
 
-// atOnce is a request that is done when it is posted: a NOP may wait for the rest of
+// atOnce returns a request that is executed when it is posted. A NOP may wait for the rest of
 // its copy.
 func atOnce() *wqe { return request1(prm.WQEWrite, signaled, 0).remote(0, 0) }
 
@@ -277,7 +277,7 @@ func (w *wqe) av(gid [16]byte, qpn uint32, key uint64) *wqe {
 	return w
 }
 
-// put writes requests to the ring, without telling the device.
+// put writes requests to the ring without a doorbell.
 func (q *testQP) put(ws ...*wqe) (last []byte) {
 	for _, w := range ws {
 		be.PutUint32(w.b, uint32(q.pi)<<8|uint32(w.b[3]))
@@ -300,7 +300,7 @@ func (q *testQP) post(ws ...*wqe) {
 	q.bf ^= sendSize
 }
 
-// receive posts a receive of pieces of memory: address and length.
+// receive posts a receive of pieces of memory, each an address and a length.
 func (q *testQP) receive(pieces ...uint64) {
 	w := q.h.bytes(q.rq+uint64(q.rpi&(1<<q.logRQ-1))*64, 64)
 	putReceive(w, q.h.key, pieces)
@@ -321,7 +321,7 @@ func putReceive(w []byte, key uint32, pieces []uint64) {
 	}
 }
 
-// pair is two hosts on one fabric, with a connected QP on each.
+// pair contains two hosts on one fabric, each with a connected QP.
 type pair struct {
 	a, b   *host
 	qa, qb *testQP
@@ -339,28 +339,28 @@ func newPair(t *testing.T, service uint64, change func(c []byte)) *pair {
 	return p
 }
 
-// completion polls one completion and compares what it says.
+// want polls one completion and compares its fields.
 func (q *testCQ) want(opcode uint64, fields map[*prm.Field]uint64) []byte {
 	q.h.t.Helper()
 	e := q.poll()
 	if e == nil {
-		q.h.t.Fatalf("there is no completion with opcode %#x", opcode)
+		q.h.t.Fatalf("no completion, want opcode %#x", opcode)
 	}
 	if got := prm.CQE.Opcode.Get(e); got != opcode {
-		q.h.t.Fatalf("a completion with opcode %#x, syndrome %#x, not %#x", got, prm.CQE.Syndrome.Get(e), opcode)
+		q.h.t.Fatalf("completion with opcode %#x, syndrome %#x, want opcode %#x", got, prm.CQE.Syndrome.Get(e), opcode)
 	}
 	for f, v := range fields {
 		if got := f.Get(e); got != v {
-			q.h.t.Errorf("field %+v of the completion is %#x, not %#x", *f, got, v)
+			q.h.t.Errorf("field %+v of the completion = %#x, want %#x", *f, got, v)
 		}
 	}
 	return e
 }
 
-// empty says that there is no completion.
+// empty checks that there is no completion.
 func (q *testCQ) empty() {
 	q.h.t.Helper()
 	if e := q.poll(); e != nil {
-		q.h.t.Errorf("a completion with opcode %#x, syndrome %#x", prm.CQE.Opcode.Get(e), prm.CQE.Syndrome.Get(e))
+		q.h.t.Errorf("completion with opcode %#x, syndrome %#x, want none", prm.CQE.Opcode.Get(e), prm.CQE.Syndrome.Get(e))
 	}
 }

@@ -11,15 +11,15 @@ import (
 
 // Registers in a UAR.
 const (
-	RegisterCQ    = 0x20  // arms a completion queue: 8 bytes
-	RegisterEQArm = 0x40  // consumer index of an event queue, and arms it: 4 bytes
-	RegisterEQ    = 0x48  // consumer index only
-	RegisterSend  = 0x800 // the first of those that tell of send requests
-	sendSize      = 0x100 // of each of them
+	RegisterCQ    = 0x20  // arms a completion queue, 8 bytes.
+	RegisterEQArm = 0x40  // consumer index of an event queue, and arms it, 4 bytes.
+	RegisterEQ    = 0x48  // consumer index only.
+	RegisterSend  = 0x800 // first doorbell of send requests.
+	sendSize      = 0x100 // size of each of these doorbells
 )
 
-// Ring takes a store of the host to a register page: p, 4 or 8 bytes or the 64 of a
-// BlueFlame copy, at offset off of the page of that number.
+// Ring handles a store of the host to the register page with a number. p is 4 or 8 bytes, or
+// the 64 bytes of a BlueFlame copy, at offset off.
 func (d *Device) Ring(page uint32, off int, p []byte) {
 	d.fabric.lock()
 	defer d.fabric.unlock()
@@ -30,7 +30,7 @@ func (d *Device) ring(page uint32, off int, p []byte) {
 	d.traceDoorbell(page, off, p)
 	u := d.uars.objects[page]
 	if d.removed || u == nil && d.fw.nicInterface != prm.NICInterfaceFull {
-		return // nobody can know it yet who has the page of before a reset
+		return // the page is from before a reset, and its owner cannot know that yet
 	}
 	if u == nil {
 		d.violation(fmt.Sprintf("UAR %#x", page), "a store to offset %#x, but there is no such page", off)
@@ -60,7 +60,7 @@ func (d *Device) ring(page uint32, off int, p []byte) {
 	}
 }
 
-// ringQueue gives a doorbell to the queue that it names.
+// ringQueue passes a doorbell to its queue.
 func (d *Device) ringQueue(u *uar, p []byte) {
 	n := binary.BigEndian.Uint32(p[4:]) >> 8
 	q := d.queues.objects[n]

@@ -8,12 +8,12 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// sq is a send queue of Ethernet: its requests are frames. Its number is one of those
-// of QPs, because a doorbell names either.
+// sq is a send queue of Ethernet, whose requests are frames. Its number is in the number space
+// of QPs, because doorbells refer to both.
 type sq struct {
 	workQueue
-	tis   *tis  // nil for one that sends no frames
-	later timer // of what is posted, if it is too much for one go
+	tis   *tis  // nil for a queue that does not send frames
+	later timer // continues with requests in excess of maxAtOnce
 }
 
 var sqCommands = map[uint16]command{
@@ -33,7 +33,8 @@ func createSQ(d *Device, in, out []byte) (err error) {
 	if s.stride != prm.WQEBB {
 		return refuse(prm.StatusBadParam, "an SQ with strides of %d bytes", s.stride)
 	}
-	// One that sends no frames, such as mlx5e's for work of its own, has none.
+	// A queue that does not send frames has no TIS, such as mlx5e's queue for internal
+	// operations.
 	if prm.SQC.TISListSize.Is(c) {
 		if s.tis, err = d.tiss.find(uint32(prm.SQC.TIS.Get(c))); err != nil {
 			return err
@@ -55,7 +56,7 @@ func createSQ(d *Device, in, out []byte) (err error) {
 	return nil
 }
 
-// findSQ returns the SQ of a number.
+// findSQ returns the SQ with a number.
 func (d *Device) findSQ(n uint32) (*sq, error) {
 	if s, ok := d.queues.objects[n].(*sq); ok {
 		return s, nil
@@ -78,7 +79,7 @@ func modifySQ(d *Device, in, _ []byte) error {
 	return err
 }
 
-// stop ends what would go on by itself.
+// stop stops the timer.
 func (s *sq) stop() { s.later.stop() }
 
 func destroySQ(d *Device, in, _ []byte) error {
@@ -107,7 +108,7 @@ func querySQ(d *Device, in, out []byte) error {
 	return nil
 }
 
-// doorbell carries out what has been posted.
+// doorbell executes the posted requests.
 func (s *sq) doorbell(d *Device, u *uar, p []byte) {
 	if u != s.uar {
 		d.violation(s.name(), "a doorbell on page %#x, its own is %#x", u.n, s.uar.n)
@@ -120,7 +121,7 @@ func (s *sq) doorbell(d *Device, u *uar, p []byte) {
 	s.run(d)
 }
 
-// run carries out the requests that the doorbell record has now.
+// run executes the requests up to the current doorbell record.
 func (s *sq) run(d *Device) {
 	end, began := s.pi+s.outstanding(d, 1), d.fabric.work
 	for s.pi != end {
@@ -135,39 +136,39 @@ func (s *sq) run(d *Device) {
 			return
 		}
 		ds := uint32(prm.Ctrl.DS.Get(w))
-		bb := max(1, (ds*prm.Octoword+prm.WQEBB-1)/prm.WQEBB)
+		wqebb := max(1, (ds*prm.Octoword+prm.WQEBB-1)/prm.WQEBB)
 		switch {
 		case s.state == prm.QueueError:
 			s.complete(d, w, prm.SyndromeFlush)
-			s.pi += min(bb, n)
+			s.pi += min(wqebb, n)
 			continue
 		case prm.Ctrl.QPN.Get(w) != uint64(s.n):
 			d.violation(s.name(), "request %#x is one of QP %#x", s.pi&0xffff, prm.Ctrl.QPN.Get(w))
 		case prm.Ctrl.Index.Get(w) != uint64(s.pi&0xffff):
 			d.violation(s.name(), "request %#x has index %#x", s.pi&0xffff, prm.Ctrl.Index.Get(w))
 		}
-		if ds == 0 || bb > n {
+		if ds == 0 || wqebb > n {
 			d.violation(s.name(), "request %#x has %d octowords, %d WQEBBs are posted", s.pi&0xffff, ds, n)
-			s.fail(d, w, prm.SyndromeLocalQPOp, min(bb, n))
+			s.fail(d, w, prm.SyndromeLocalQPOp, min(wqebb, n))
 			return
 		}
 		w = d.wqe[:ds*prm.Octoword]
 		if !s.fetch(d, w) {
-			s.fail(d, w, prm.SyndromeLocalQPOp, bb)
+			s.fail(d, w, prm.SyndromeLocalQPOp, wqebb)
 			return
 		}
 		if syndrome := s.send(d, w); syndrome != prm.SyndromeNone {
-			s.fail(d, w, syndrome, bb)
+			s.fail(d, w, syndrome, wqebb)
 			return
 		}
 		if c := prm.Ctrl.Completion.Get(w); c == prm.CompletionAlways || c == prm.CompletionEvent {
 			s.complete(d, w, prm.SyndromeNone)
 		}
-		s.pi += bb
+		s.pi += wqebb
 	}
 }
 
-// send puts the frames of one request on the wire.
+// send sends the frames of one request.
 func (s *sq) send(d *Device, w []byte) prm.Syndrome {
 	opcode := uint8(prm.Ctrl.Opcode.Get(w))
 	switch {
@@ -233,7 +234,7 @@ func (s *sq) send(d *Device, w []byte) prm.Syndrome {
 	return prm.SyndromeNone
 }
 
-// complete reports a request.
+// complete completes a request.
 func (s *sq) complete(d *Device, w []byte, syndrome prm.Syndrome) {
 	var e completion
 	prm.CQE.UserIndex.Set(e[:], uint64(s.index))
@@ -249,22 +250,22 @@ func (s *sq) complete(d *Device, w []byte, syndrome prm.Syndrome) {
 	s.cq.complete(d, &e)
 }
 
-// fail reports a request that failed, which ends the queue.
-func (s *sq) fail(d *Device, w []byte, syndrome prm.Syndrome, bb uint32) {
+// fail completes a failed request, which ends the queue.
+func (s *sq) fail(d *Device, w []byte, syndrome prm.Syndrome, wqebb uint32) {
 	s.complete(d, w, syndrome)
-	s.pi += bb
+	s.pi += wqebb
 	s.state = prm.QueueError
 	s.flush(d)
 }
 
-// flush reports all requests that are left.
+// flush completes all remaining requests.
 func (s *sq) flush(d *Device) {
 	if prm.SQC.FlushInError.Is(s.context[:]) {
 		s.run(d)
 	}
 }
 
-// sendFrame puts a frame on the wire: all other ports get it.
+// sendFrame sends a frame to all other ports.
 func (d *Device) sendFrame(frame []byte) {
 	if !d.portUp() {
 		return

@@ -9,9 +9,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// FuzzSendQueue has a hostile driver give a send queue of Ethernet requests of any
-// contents, while another port receives. A byte in front of each is its length in
-// octowords.
+// FuzzSendQueue runs a hostile driver that posts requests of any contents to a send queue of
+// Ethernet, while another port receives. A byte before each request is its length in octowords.
 func FuzzSendQueue(f *testing.F) {
 	frame := bytes.Repeat([]byte{8, 0, 0x45}, 30)
 	request := func(opcode uint8, inline int, segments ...[]byte) []byte {

@@ -10,7 +10,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// TestUC sends without answers: what is lost is lost, what cannot be taken is, too.
+// TestUC sends without answers. Lost messages and messages without a receive remain lost.
 func TestUC(t *testing.T) {
 	p := newPair(t, prm.ServiceUC, nil)
 	dst := p.b.alloc(64)
@@ -23,19 +23,19 @@ func TestUC(t *testing.T) {
 	p.qb.recv.want(prm.CQERespSend, map[*prm.Field]uint64{&prm.CQE.ByteCount: 4, &prm.CQE.WQECounter: 0})
 	p.qb.recv.empty()
 	if string(p.b.bytes(dst, 4)) != "came" {
-		t.Error("another message came")
+		t.Error("another message arrived")
 	}
 	p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(dst, p.b.key).inline([]byte("written")))
 	p.qa.send.want(prm.CQEReq, nil)
 	if string(p.b.bytes(dst, 7)) != "written" {
-		t.Error("WRITE did something else")
+		t.Error("WRITE transferred other data")
 	}
 	p.a.tolerant = true
 	p.qa.post(request1(prm.WQERead, signaled, 0).remote(dst, p.b.key).data(8, p.a.key, memoryBase))
 	want(t, p.qa.send, false, prm.SyndromeLocalQPOp)
 }
 
-// TestUD sends datagrams: header, sender, key.
+// TestUD sends datagrams and checks header, sender and key.
 func TestUD(t *testing.T) {
 	p := newPair(t, prm.ServiceUD, nil)
 	dst := p.b.alloc(256)
@@ -50,7 +50,7 @@ func TestUD(t *testing.T) {
 	}
 	if string(p.b.bytes(dst+40, 8)) != "datagram" || ip[0] != 0x45 || ip[8] != 64 || !bytes.Equal(ip[12:16], p.a.gid[12:]) || !bytes.Equal(ip[16:], p.b.gid[12:]) ||
 		sum&0xffff+sum>>16 != 0xffff || be.Uint16(ip[2:]) != 20+8+24+8 {
-		t.Errorf("%x came", p.b.bytes(dst, 48))
+		t.Errorf("received %x", p.b.bytes(dst, 48))
 	}
 	// With immediate data, and with the QP's own key.
 	p.qb.receive(dst, 256)
@@ -67,7 +67,7 @@ func TestUD(t *testing.T) {
 		p.qa.post(w)
 		p.qa.send.want(prm.CQEReq, nil)
 		if e := p.qb.recv.poll(); e != nil {
-			t.Errorf("to %s: it came", name)
+			t.Errorf("a datagram to %s arrived", name)
 		}
 	}
 	src := p.a.alloc(8192)
@@ -75,8 +75,7 @@ func TestUD(t *testing.T) {
 	want(t, p.qa.send, false, prm.SyndromeLocalLength)
 }
 
-// TestQP1 sends to the QP that has number 1 on every port, and from one that says it
-// is.
+// TestQP1 sends to the QP with number 1, which every port has, and from such a QP.
 func TestQP1(t *testing.T) {
 	f := NewFabric()
 	a, b := newHost(t, f, 1), newHost(t, f, 2)
@@ -91,9 +90,8 @@ func TestQP1(t *testing.T) {
 	gsi.recv.want(prm.CQERespSend, map[*prm.Field]uint64{&prm.CQE.RemoteQPN: 1, &prm.CQE.Imm: 0xffff})
 }
 
-// TestMulticastFlush sends data in the request to two QPs of its own device, the first
-// of which fails by it, so that what it has posted is flushed: the second gets the data
-// all the same.
+// TestMulticastFlush sends inline data to two QPs of its own device. The first QP fails, and
+// its posted receives are flushed. The second QP must still get the data.
 func TestMulticastFlush(t *testing.T) {
 	h := newHost(t, nil, 1)
 	group := [16]byte{0xff, 0x0e, 15: 9}
@@ -109,7 +107,7 @@ func TestMulticastFlush(t *testing.T) {
 			copy(prm.MCGIn.GID.Of(in), group[:])
 		})
 	}
-	qps[1].receive(h.alloc(8), 8) // too short
+	qps[1].receive(h.alloc(8), 8) // too short for the data
 	qps[1].put(request1(prm.WQESend, signaled, 0).av(h.gid, 1, 0x11).inline([]byte("wrong")))
 	be.PutUint32(h.bytes(qps[1].record+4, 4), uint32(qps[1].pi))
 	buf := h.alloc(256)
@@ -118,11 +116,11 @@ func TestMulticastFlush(t *testing.T) {
 	qps[1].send.want(prm.CQEReqErr, map[*prm.Field]uint64{&prm.CQE.Syndrome: uint64(prm.SyndromeFlush)})
 	qps[2].recv.want(prm.CQERespSend, nil)
 	if got := string(h.bytes(buf+grhLen, 5)); got != "right" {
-		t.Errorf("%q", got)
+		t.Errorf("received %q, want right", got)
 	}
 }
 
-// TestMulticast sends to all of a group.
+// TestMulticast sends to all QPs of a group.
 func TestMulticast(t *testing.T) {
 	f := NewFabric()
 	group := [16]byte{0xff, 0x0e, 15: 9}
@@ -142,13 +140,13 @@ func TestMulticast(t *testing.T) {
 		})
 		return err
 	}
-	for _, i := range []int{1, 2, 2} { // twice is as good as once
+	for _, i := range []int{1, 2, 2} { // a second join has no effect
 		if err := join(i, prm.OpAttachMCG); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := hosts[2].on(prm.OpDestroyQP, qps[2].n); !errors.Is(err, statusError(prm.StatusResourceBusy)) {
-		t.Errorf("a QP in a group: %v", err)
+		t.Errorf("DESTROY_QP of a group's QP = %v, want RESOURCE_BUSY", err)
 	}
 	qps[0].post(request1(prm.WQESend, signaled, 0).av(group, multicastQPN, 0x11).inline([]byte("all")))
 	qps[0].recv.empty()
@@ -160,7 +158,7 @@ func TestMulticast(t *testing.T) {
 		t.Error(err)
 	}
 	if err := join(2, prm.OpDetachMCG); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("detached twice: %v", err)
+		t.Errorf("second detach = %v, want BAD_PARAM", err)
 	}
 	qps[1].receive(hosts[1].alloc(256), 256)
 	qps[2].receive(hosts[2].alloc(256), 256)
@@ -169,12 +167,12 @@ func TestMulticast(t *testing.T) {
 	qps[2].recv.empty()
 }
 
-// testSRQ is a shared receive queue of the rig, of 8 receives of 64 bytes.
+// testSRQ is a shared receive queue of the rig, with 8 receives of 64 bytes.
 type testSRQ struct {
 	h           *host
 	n           uint32
 	buf, record uint64
-	next        uint16 // the place of the receive to be posted next
+	next        uint16 // index of the next receive to post
 	posted      uint16
 }
 
@@ -210,7 +208,7 @@ func (h *host) xrcSRQ(x uint32, cq *testCQ, index uint32) *testSRQ {
 	return s
 }
 
-// receive posts a receive at the next place; then says that another follows.
+// receive posts a receive at the next index. then is the index of its successor.
 func (s *testSRQ) receive(then uint16, pieces ...uint64) {
 	w := s.h.bytes(s.buf+uint64(s.next)*64, 64)
 	putReceive(w[16:], s.h.key, pieces)
@@ -230,7 +228,7 @@ func (s *testSRQ) setLimit(n uint64) error {
 	return err
 }
 
-// TestSRQ shares receives, posted out of order, and comes below the limit.
+// TestSRQ uses shared receives, posted out of order, until their number is below the limit.
 func TestSRQ(t *testing.T) {
 	f := NewFabric()
 	a, b := newHost(t, f, 1), newHost(t, f, 2)
@@ -253,13 +251,13 @@ func TestSRQ(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.setLimit(9); !errors.Is(err, statusError(prm.StatusBadParam)) {
-		t.Errorf("a limit of more than it has: %v", err)
+		t.Errorf("limit above the size = %v, want BAD_PARAM", err)
 	}
 	if err := b.on(prm.OpDestroyRMP, s.n); !errors.Is(err, statusError(prm.StatusResourceBusy)) {
-		t.Errorf("an SRQ with QPs: %v", err)
+		t.Errorf("DESTROY_RMP of an SRQ with QPs = %v, want RESOURCE_BUSY", err)
 	}
 	if err := b.on(prm.OpDestroyXRCSRQ, s.n); !errors.Is(err, statusError(prm.StatusBadResource)) {
-		t.Errorf("an SRQ of another kind: %v", err)
+		t.Errorf("DESTROY_XRC_SRQ of another kind = %v, want BAD_RESOURCE", err)
 	}
 	for i, at := range order[:3] {
 		if i == 2 {
@@ -269,19 +267,19 @@ func TestSRQ(t *testing.T) {
 		send.want(prm.CQEReq, nil)
 		recv.want(prm.CQERespSend, map[*prm.Field]uint64{&prm.CQE.QPN: uint64(qbs[i%2].n), &prm.CQE.WQECounter: uint64(at)})
 		if got := b.bytes(dst+uint64(at)*64, 1)[0]; got != byte(10+i) {
-			t.Errorf("receive %d has %d", at, got)
+			t.Errorf("receive %d contains %d", at, got)
 		}
 	}
 	if v := b.next(b.eq); v != nil {
-		t.Errorf("event %x", v)
+		t.Errorf("event = %x, want none", v)
 	}
 	b.must(prm.Op2Err, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(qbs[0].n)) })
 	b.wantEvent(prm.EventSRQLastWQE, qbs[0].n)
-	recv.empty() // receives of others are not flushed
+	recv.empty() // receives of the SRQ are not flushed
 }
 
-// TestXRC sends over one connection to two shared receive queues of a domain, and to
-// one of another.
+// TestXRC sends over one connection to two shared receive queues of a domain, and to one of
+// another domain.
 func TestXRC(t *testing.T) {
 	f := NewFabric()
 	a, b := newHost(t, f, 1), newHost(t, f, 2)
@@ -348,23 +346,23 @@ func TestDC(t *testing.T) {
 		dci.send.want(prm.CQEReq, nil)
 		cq.want(prm.CQERespSend, map[*prm.Field]uint64{&prm.CQE.UserIndex: uint64(0x700 + i), &prm.CQE.QPN: uint64(n), &prm.CQE.ByteCount: 8})
 		if b.bytes(dst+100, 1)[0] != byte(i+1) {
-			t.Error("WRITE did something else")
+			t.Error("WRITE transferred other data")
 		}
 	}
 	if err := b.on(prm.OpDrainDCT, dcts[0]); err != nil {
 		t.Error(err)
 	}
 	if v := b.next(b.eq); v == nil || prm.EQE.Type.Get(v) != uint64(prm.EventDCTDrained) {
-		t.Errorf("event %x", v)
+		t.Errorf("event = %x, want DCT drained", v)
 	}
 	p := &pair{a: a, b: b}
 	dci.post(request1(prm.WQEWrite, signaled, 0).av(b.gid, dcts[1], key+1).remote(dst, b.key).inline([]byte("x")))
 	if s := prm.CQE.Syndrome.Get(p.completion(dci.send)); s != uint64(prm.SyndromeRetryExceeded) {
-		t.Errorf("syndrome %#x", s)
+		t.Errorf("syndrome = %#x, want retry exceeded", s)
 	}
 	out := b.must(prm.OpQueryDCT, 16, nil, func(in []byte) { prm.ObjectIn.Number.Set(in, uint64(dcts[1])) })
 	if n := prm.DCTC.Violations.Get(prm.DCTIn.Context.Of(out)); n == 0 {
-		t.Error("QUERY_DCT knows of no violations of the key")
+		t.Error("QUERY_DCT returned no violations of the key")
 	}
 	for _, n := range dcts {
 		if err := b.on(prm.OpDestroyDCT, n); err != nil {

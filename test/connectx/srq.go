@@ -8,22 +8,22 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// srq is a shared receive queue: a receive memory pool, or one of XRC.
+// srq is a shared receive queue, either a receive memory pool or a queue of XRC.
 type srq struct {
 	n       uint32
 	isXRC   bool
-	context [240]byte // as the driver gave it; of XRC the first 64 bytes
+	context [240]byte // as set by the driver, for XRC the first 64 bytes
 	receiveQueue
 	pd    *pd
-	limit uint16 // 0 is none
-	// Of XRC.
+	limit uint16 // 0 for none
+	// Fields of XRC.
 	xrcd  *xrcd
 	cq    *cq
-	index uint32 // in completions
+	index uint32 // user index in completions
 	users
 }
 
-// maxLogSRQ is the log2 of the receives that a queue can have.
+// maxLogSRQ is the log2 of the maximum number of receives.
 const maxLogSRQ = 15
 
 var srqCommands = map[uint16]command{
@@ -74,7 +74,7 @@ func createXRCSRQ(d *Device, in, out []byte) (err error) {
 	return d.addSRQ(s, prm.XRCSRQIn.PAS.Of(in), prm.XRCSRQC.LogPageSize.Get(c), prm.XRCSRQC.PageOffset.Get(c), out)
 }
 
-// addSRQ gives a shared receive queue its memory and its number.
+// addSRQ sets the memory and the number of a shared receive queue.
 func (d *Device) addSRQ(s *srq, pas []byte, logPage, offset uint64, out []byte) (err error) {
 	switch {
 	case s.logSize > maxLogSRQ:
@@ -105,7 +105,7 @@ func (s *srq) use(d *Device, n users) {
 	}
 }
 
-// findSRQ returns the queue of a number and a kind.
+// findSRQ returns the queue with a number and a kind.
 func (d *Device) findSRQ(n uint32, isXRC bool) (*srq, error) {
 	s, err := d.srqs.find(n)
 	if err == nil && s.isXRC != isXRC {
@@ -151,7 +151,7 @@ func armXRCSRQ(d *Device, in, _ []byte) error {
 	return s.setLimit(uint16(prm.ArmXRCSRQIn.LWM.Get(in)))
 }
 
-// setLimit arms the event for when a message leaves fewer receives than that.
+// setLimit arms the event for fewer receives than limit.
 func (s *srq) setLimit(limit uint16) error {
 	if int(limit) > 1<<s.logSize {
 		return refuse(prm.StatusBadParam, "SRQ %#x has 2^%d receives, and no limit of %d", s.n, s.logSize, limit)
@@ -160,7 +160,7 @@ func (s *srq) setLimit(limit uint16) error {
 	return nil
 }
 
-// checkLimit gives the event of the limit, once.
+// checkLimit sends the event of the limit once.
 func (s *srq) checkLimit(d *Device) {
 	if s.limit == 0 || s.posted(d) >= s.limit {
 		return
@@ -197,10 +197,10 @@ func queryXRCSRQ(d *Device, in, out []byte) error {
 	return nil
 }
 
-// name is what violations call the queue.
+// name returns the queue's name in violations.
 func (s *srq) name() string { return fmt.Sprintf("SRQ %#x", s.n) }
 
-// queueEvent gives an event of a QP or an SRQ.
+// queueEvent sends an event of a QP or an SRQ.
 func (d *Device) queueEvent(typ prm.EventType, n uint32, kind uint64) {
 	d.event(typ, 0, func(data []byte) {
 		prm.EventQPN.Set(data, uint64(n))

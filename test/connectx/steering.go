@@ -10,11 +10,11 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// maxHops bounds how many tables a frame goes through: a loop of tables ends, too. It
-// is lost earlier if they have more than maxSteps entries.
+// maxHops bounds the number of tables for a frame, which ends loops. A frame is lost earlier if
+// these tables have more than maxSteps entries.
 const maxHops = 256
 
-// steer returns the TIRs that a frame from the wire goes to, by the flow tables.
+// steer returns the TIRs of a received frame according to the flow tables.
 func (d *Device) steer(h *headers) []*tir {
 	m := h.match()
 	d.steps = 0
@@ -24,7 +24,7 @@ func (d *Device) steer(h *headers) []*tir {
 	enter = func(t *flowTable) {
 		for ; t != nil && hops < maxHops; hops++ {
 			if d.steps += len(t.flows); d.steps > maxSteps {
-				return // as lost as in a loop
+				return // lost as in a loop
 			}
 			f := t.find(&m)
 			if f == nil {
@@ -49,7 +49,7 @@ func (d *Device) steer(h *headers) []*tir {
 	return tirs
 }
 
-// find returns the entry with the lowest index that matches, or nil.
+// find returns the matching entry with the lowest index, or nil.
 func (t *flowTable) find(m *[prm.MatchLen]byte) *flow {
 	index := uint32(0)
 	var best *flow
@@ -70,8 +70,8 @@ func (f *flow) matches(m *[prm.MatchLen]byte) bool {
 	return true
 }
 
-// queue returns the RQ that a TIR has for a frame, and the hash that chose it; nil if
-// there is no such RQ any more.
+// queue returns the RQ of a TIR for a frame, and the hash that selected it. It returns nil if
+// the RQ no longer exists.
 func (t *tir) queue(d *Device, h *headers) (*rq, uint32) {
 	if t.table == nil {
 		return d.rqs.objects[uint32(prm.TIRC.InlineRQ.Get(t.context[:]))], 0
@@ -83,8 +83,8 @@ func (t *tir) queue(d *Device, h *headers) (*rq, uint32) {
 	return d.rqs.objects[t.table.rqs[hash&uint32(len(t.table.rqs)-1)]], hash
 }
 
-// hash is what spreads frames over a table of RQs: of those fields of a frame that the
-// TIR names, if the frame has them.
+// hash returns the hash that distributes frames over a table of RQs. It covers the fields that
+// the TIR selects and the frame has.
 func (t *tir) hash(h *headers) uint32 {
 	c := t.context[:]
 	fields := prm.TIRC.HashFields.Get(c)
@@ -120,7 +120,7 @@ func (t *tir) hash(h *headers) uint32 {
 	return 0
 }
 
-// toeplitz is the hash of receive-side scaling.
+// toeplitz returns the hash of receive-side scaling.
 func toeplitz(key, b []byte) (hash uint32) {
 	window := binary.BigEndian.Uint32(key)
 	next := slices.Concat(key[4:], make([]byte, len(b)))

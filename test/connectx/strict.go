@@ -9,10 +9,10 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// Violation is something that a driver must not do.
+// Violation is an operation that a driver must not do.
 type Violation struct {
 	Device string
-	Object string // as "QP 0x41" or "CREATE_CQ"
+	Object string // such as "QP 0x41" or "CREATE_CQ"
 	Text   string
 }
 
@@ -20,18 +20,18 @@ func (v Violation) Error() string {
 	return fmt.Sprintf("%s: %s: %s", v.Device, v.Object, v.Text)
 }
 
-// strict says whether somebody wants to hear of violations.
+// strict reports whether violations are checked.
 func (d *Device) strict() bool { return d.cfg.Violation != nil }
 
-// violation reports one.
+// violation reports a violation.
 func (d *Device) violation(object, format string, args ...any) {
 	if d.strict() {
 		d.cfg.Violation(Violation{Device: d.cfg.Name, Object: object, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-// checkReserved reports bits that are set although the struct has no such field.
-// table is one of package prm.
+// checkReserved reports set bits that do not belong to a field of the struct. table is a table
+// of package prm.
 func (d *Device) checkReserved(object string, table any, b []byte) {
 	if !d.strict() {
 		return
@@ -41,8 +41,8 @@ func (d *Device) checkReserved(object string, table any, b []byte) {
 	}
 }
 
-// check looks at what a work request has in common with all others, and, if the
-// device is strict, at the rest of it. It returns why it cannot be carried out.
+// check validates the common fields of a work request and, if the device is strict, the other
+// fields. It returns the reason why the request cannot be executed, or "".
 func (q *qp) check(f *flight, w []byte) string {
 	switch {
 	case prm.Ctrl.DS.Get(w) == 0:
@@ -58,7 +58,7 @@ func (q *qp) check(f *flight, w []byte) string {
 	return ""
 }
 
-// checkStrictly looks for what a card need not look for.
+// checkStrictly makes the checks that a card need not make.
 func (q *qp) checkStrictly(f *flight, w []byte) {
 	complain := func(format string, args ...any) {
 		q.d.violation(q.name(), "WQE %#x: %s", f.index, fmt.Sprintf(format, args...))
@@ -115,5 +115,5 @@ func (q *qp) checkStrictly(f *flight, w []byte) {
 	}
 }
 
-// segment returns n bytes of a work request, fewer if it is shorter.
+// segment returns n bytes of a work request, or fewer if it is shorter.
 func segment(w []byte, at, n int) []byte { return w[min(at, len(w)):min(at+n, len(w))] }

@@ -9,12 +9,12 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// TestStrict makes each of the mistakes that a card might not notice.
+// TestStrict makes each violation that a card might not detect.
 func TestStrict(t *testing.T) {
 	send := func() *wqe { return request1(prm.WQESend, signaled, 0).inline([]byte("some text")) }
 	ring := func(p *pair, last []byte) { p.a.d.Ring(p.a.uar, RegisterSend, last[:8]) }
 	record := func(p *pair, n uint16) { be.PutUint32(p.a.bytes(p.qa.record+4, 4), uint32(n)) }
-	// wrong posts a request of which something is changed in the ring.
+	// wrong posts a request that is changed in the ring.
 	wrong := func(change func(w []byte)) func(p *pair) {
 		return func(p *pair) {
 			p.qa.put(send())
@@ -22,7 +22,7 @@ func TestStrict(t *testing.T) {
 			change(w)
 			record(p, p.qa.pi)
 			last := append([]byte(nil), w[:8]...)
-			last[6] = byte(p.qa.n) // the register's QP is the right one
+			last[6] = byte(p.qa.n) // the QP in the register is valid
 			ring(p, last)
 		}
 	}
@@ -87,7 +87,7 @@ func TestStrict(t *testing.T) {
 			all := append(p.a.violated(), p.b.violated()...)
 			if tc.want == "" {
 				if len(all) > 0 {
-					t.Errorf("violations: %v", all)
+					t.Errorf("violations = %v, want none", all)
 				}
 				return
 			}
@@ -96,13 +96,12 @@ func TestStrict(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("violations %v, none says %q", all, tc.want)
+			t.Errorf("violations = %v, want one with %q", all, tc.want)
 		})
 	}
 }
 
-// TestTolerant makes a mistake that a card does not notice, on a device that nobody
-// has asked to be strict.
+// TestTolerant makes a violation that a card does not detect, on a device that is not strict.
 func TestTolerant(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	p.a.d.cfg.Violation = nil
@@ -113,13 +112,13 @@ func TestTolerant(t *testing.T) {
 	p.qa.send.want(prm.CQEReq, nil)
 }
 
-// TestBlueFlame copies a request by stores of 8 bytes, as a virtual machine hands them
-// out. A NOP is what the copy says.
+// TestBlueFlame copies a request in stores of 8 bytes, like a virtual machine. A NOP is
+// executed as in the copy.
 func TestBlueFlame(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	copyOut := func(w []byte) {
 		line := append(w, make([]byte, 64)...)[:64]
-		p.locked(func() { // no time passes
+		p.locked(func() { // timers do not expire
 			for off := 0; off < 64; off += 8 {
 				p.a.d.ring(p.a.uar, RegisterSend+p.qa.bf+off, line[off:off+8])
 			}
@@ -131,14 +130,14 @@ func TestBlueFlame(t *testing.T) {
 	nop[11] = signaled
 	copyOut(nop)
 	p.qa.send.want(prm.CQEReq, map[*prm.Field]uint64{&prm.CQE.WQECounter: 0})
-	// Without the rest of the copy it is what is in memory.
+	// Without the rest of the copy, the request in memory is executed.
 	p.qa.post(request1(prm.WQENop, signaled, 0))
 	p.completion(p.qa.send)
 	p.qb.receive(p.b.alloc(64), 64)
 	be.PutUint32(p.a.bytes(p.qa.record+4, 4), 3)
 	copyOut(p.qa.put(request1(prm.WQESend, signaled, 0).inline([]byte("by BlueFlame"))))
 	p.qa.send.want(prm.CQEReq, map[*prm.Field]uint64{&prm.CQE.WQECounter: 2})
-	// In one store.
+	// A copy in one store.
 	p.qb.receive(p.b.alloc(64), 64)
 	be.PutUint32(p.a.bytes(p.qa.record+4, 4), 4)
 	last := p.qa.put(request1(prm.WQESend, signaled, 0).inline([]byte("by BlueFlame")))

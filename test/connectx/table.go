@@ -4,12 +4,12 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// table holds the objects of one kind by their numbers, which are handed out in
-// turn so that a number that was destroyed is not soon that of another.
+// table contains the objects of one kind by their numbers. Numbers are assigned in turn, so
+// that the number of a destroyed object is not reused soon.
 type table[T any] struct {
 	kind       string
 	first, end uint32
-	last       uint32 // number that was handed out
+	last       uint32 // last assigned number
 	objects    map[uint32]T
 }
 
@@ -17,7 +17,7 @@ func newTable[T any](kind string, first, end uint32) table[T] {
 	return table[T]{kind: kind, first: first, end: end, last: first - 1, objects: make(map[uint32]T)}
 }
 
-// add gives an object a number.
+// add assigns a number to an object.
 func (t *table[T]) add(o T) (uint32, error) {
 	if len(t.objects) >= int(t.end-t.first) {
 		return 0, refuse(prm.StatusNoResources, "all numbers of %ss are in use", t.kind)
@@ -33,7 +33,7 @@ func (t *table[T]) add(o T) (uint32, error) {
 	}
 }
 
-// find returns the object of a number that a command names.
+// find returns the object with a number from a command.
 func (t *table[T]) find(n uint32) (T, error) {
 	o, ok := t.objects[n]
 	if !ok {
@@ -42,7 +42,7 @@ func (t *table[T]) find(n uint32) (T, error) {
 	return o, nil
 }
 
-// remove takes away the object of a number that a command names, unless others use it.
+// remove removes the object with a number from a command, unless it is in use.
 func (t *table[T]) remove(n uint32) (T, error) {
 	o, err := t.find(n)
 	if err != nil {
@@ -59,10 +59,10 @@ func (t *table[T]) remove(n uint32) (T, error) {
 	return o, err
 }
 
-// users counts what refers to an object, which then cannot be destroyed.
+// users counts the references to an object, which prevent its destruction.
 type users int
 
-// busy refuses to destroy an object that is in use.
+// busy rejects the destruction of an object that is in use.
 func (u users) busy(kind string, n uint32) error {
 	if u > 0 {
 		return refuse(prm.StatusResourceBusy, "%s %#x has %d users", kind, n, int(u))

@@ -4,15 +4,14 @@ package connectx
 
 import "time"
 
-// timer calls a function once, later, with the fabric's lock held. The zero timer is
-// not set.
+// timer calls a function later with the fabric's lock held. The zero timer is not set.
 type timer struct {
 	t   *time.Timer
-	set uint64 // counts what was set, so that a late one is known
+	set uint64 // counts calls of start, to detect a late expiry
 }
 
-// start sets the timer, which replaces what it was set to. The fabric's pace
-// divides the time.
+// start sets the timer and replaces the previous setting. The time is divided by the fabric's
+// pace.
 func (t *timer) start(f *Fabric, after time.Duration, run func()) {
 	t.stop()
 	mine := t.set
@@ -27,7 +26,7 @@ func (t *timer) start(f *Fabric, after time.Duration, run func()) {
 	})
 }
 
-// stop ends it.
+// stop stops the timer.
 func (t *timer) stop() {
 	t.set++
 	if t.t != nil {
@@ -36,5 +35,5 @@ func (t *timer) stop() {
 	}
 }
 
-// running says whether it is set.
+// running reports whether the timer is set.
 func (t *timer) running() bool { return t.t != nil }

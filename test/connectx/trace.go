@@ -11,12 +11,11 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// Record is one thing that a device saw or did: a *[CommandRecord] and its siblings.
-// Its String is one line. What it refers to is valid during the call of
-// [Config.Trace].
+// Record is one operation of a device, such as a *[CommandRecord]. Its String method returns
+// one line. Its memory is only valid during the call of [Config.Trace].
 type Record interface {
 	fmt.Stringer
-	// DeviceName is the device's.
+	// DeviceName returns the name of the device.
 	DeviceName() string
 }
 
@@ -25,7 +24,7 @@ type CommandRecord struct {
 	Device  string
 	Opcode  uint16
 	In, Out []byte
-	Err     error // why it was refused, or nil
+	Err     error // reason of a rejection, or nil
 }
 
 // DeviceName returns r.Device.
@@ -39,11 +38,12 @@ func (r *CommandRecord) String() string {
 	if len(r.Out) >= prm.HeaderLen {
 		s += fmt.Sprintf(": %x", r.Out[8:prm.HeaderLen])
 	}
-	// What comes behind is lists, which can be long, and most of the rest is zero.
+	// The rest consists of lists, which can be long, and mostly of zeros.
 	return s + fmt.Sprintf(" of %x", bytes.TrimRight(r.In[:min(len(r.In), inputShown)], "\x00"))
 }
 
-// inputShown is how much of a command's input its line has: headers and contexts.
+// inputShown is the number of a command's input bytes in its line. They include headers and
+// contexts.
 const inputShown = 0x110
 
 // DoorbellRecord is a store to a register page.
@@ -52,8 +52,8 @@ type DoorbellRecord struct {
 	Page   uint32
 	Offset int
 	Bytes  []byte
-	// Posted is the doorbell record of the queue that the store names as it is now, nil
-	// if the store names none: the rest of a BlueFlame copy does not.
+	// Posted is the current doorbell record of the store's queue. It is nil if the store has no
+	// queue, such as the rest of a BlueFlame copy.
 	Posted []byte
 }
 
@@ -68,7 +68,7 @@ func (r *DoorbellRecord) String() string {
 	return s
 }
 
-// traceDoorbell tells of a store to a register page.
+// traceDoorbell traces a store to a register page.
 func (d *Device) traceDoorbell(page uint32, off int, p []byte) {
 	if d.cfg.Trace == nil {
 		return
@@ -99,7 +99,7 @@ func (d *Device) traceDoorbell(page uint32, off int, p []byte) {
 type EventRecord struct {
 	Device string
 	EQ     uint32
-	Index  uint32 // how many were before it
+	Index  uint32 // number of earlier events
 	EQE    [prm.EQESize]byte
 }
 
@@ -115,7 +115,7 @@ func (r *EventRecord) String() string {
 type CompletionRecord struct {
 	Device string
 	CQ     uint32
-	Index  uint32 // how many were before it
+	Index  uint32 // number of earlier completions
 	CQE    [64]byte
 }
 
@@ -134,13 +134,12 @@ func (r *CompletionRecord) String() string {
 	return s + fmt.Sprintf(": %x", c)
 }
 
-// RequestRecord is a work request of a send queue as the device begins with it, or
-// does it again.
+// RequestRecord is a work request of a send queue when the device starts or repeats it.
 type RequestRecord struct {
 	Device  string
-	Service string // transport service of the QP: "RC" and so on
+	Service string // transport service of the QP, such as "RC"
 	QPN     uint32
-	Index   uint16 // of its first WQEBB
+	Index   uint16 // index of its first WQEBB
 	WQE     []byte
 }
 
@@ -151,11 +150,11 @@ func (r *RequestRecord) String() string {
 	return fmt.Sprintf("%s request %#x of %s QP %#x: %x", r.Device, r.Index, r.Service, r.QPN, r.WQE)
 }
 
-// ReceiveRecord is a receive as the device takes it for a message.
+// ReceiveRecord is a receive when the device uses it for a message.
 type ReceiveRecord struct {
 	Device string
 	QPN    uint32
-	Queue  string // that it was of: "QP 0x41" or "SRQ 0x1"
+	Queue  string // its queue, such as "QP 0x41" or "SRQ 0x1"
 	Index  uint16
 	WQE    []byte // its elements
 }
@@ -167,21 +166,21 @@ func (r *ReceiveRecord) String() string {
 	return fmt.Sprintf("%s receive %#x of QP %#x from %s: %x", r.Device, r.Index, r.QPN, r.Queue, r.WQE)
 }
 
-// traceReceive tells of a receive.
+// traceReceive traces a receive.
 func (t *target) traceReceive(w receive) {
 	if t.d.cfg.Trace != nil {
 		t.d.cfg.Trace(&ReceiveRecord{Device: t.d.cfg.Name, QPN: t.n, Queue: t.queueOwner().name(), Index: w.index, WQE: w.elements})
 	}
 }
 
-// trace tells of a request.
+// trace traces a request.
 func (q *qp) trace(f *flight, w []byte) {
 	if q.d.cfg.Trace != nil {
 		q.d.cfg.Trace(&RequestRecord{Device: q.d.cfg.Name, Service: services[q.service], QPN: q.n, Index: f.index, WQE: w})
 	}
 }
 
-// PacketRecord is a message that a device sends, and what becomes of it.
+// PacketRecord is a message of a device with its fate.
 type PacketRecord struct {
 	Device           string
 	Packet           Packet
@@ -207,7 +206,7 @@ func (r *PacketRecord) String() string {
 	return s
 }
 
-// NoteRecord says why the device refused or dropped something.
+// NoteRecord is the reason why the device rejected or dropped something.
 type NoteRecord struct{ Device, Object, Text string }
 
 // DeviceName returns r.Device.

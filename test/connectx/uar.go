@@ -4,27 +4,27 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// A UAR is a page of doorbell registers. Its number is that of its page in BAR 0,
-// the first of which are not for registers.
+// A UAR is a page of doorbell registers. Its number is the number of its page in BAR 0. The
+// first pages are not for registers.
 const (
 	firstUAR = 8
 	endUAR   = BARSize / PageSize
 )
 
-// BARSize is the size of BAR 0, and PageSize that of a UAR in it.
+// BARSize is the size of BAR 0. PageSize is the size of a UAR in it.
 const (
 	BARSize  = 32 << 20
 	PageSize = 4096
 )
 
-// uar is a page of doorbell registers that has been allocated.
+// uar is an allocated page of doorbell registers.
 type uar struct {
 	n    uint32
 	send [(PageSize - RegisterSend) / sendSize]blueflame
-	mem  []byte // if it is memory of this process
-	qps  []*qp  // that ring here
-	sqs  []*sq  // and these
-	cqs  []*cq  // that are armed here
+	mem  []byte // set if it is memory of this process
+	qps  []*qp  // QPs with a doorbell in this page
+	sqs  []*sq  // SQs with a doorbell in this page
+	cqs  []*cq  // CQs that are armed in this page
 }
 
 var uarCommands = map[uint16]command{
@@ -40,15 +40,14 @@ var uarCommands = map[uint16]command{
 		if err != nil {
 			return err
 		}
-		// Linux gives back the page of a process that has ended before the CQs on
-		// it, and no card minds.
+		// When a process ends, Linux frees its page before the CQs on it, which cards tolerate.
 		u.stop()
 		d.mapped = without(d.mapped, u)
 		return nil
 	}},
 }
 
-// forget carries out no request of a QP any more.
+// forget executes no further requests of a QP.
 func (u *uar) forget(q *qp) {
 	u.qps = without(u.qps, q)
 	for i := range u.send {
@@ -59,7 +58,7 @@ func (u *uar) forget(q *qp) {
 	}
 }
 
-// stop ends what would go on by itself.
+// stop stops the timers.
 func (u *uar) stop() {
 	for i := range u.send {
 		u.send[i].held = nil

@@ -8,7 +8,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// maskFields are what a UMR can change of a key, by bit of its mask.
+// maskFields lists the fields of a key that a UMR can change, by bit of its mask.
 var maskFields = []struct {
 	bit    uint64
 	fields []prm.Field
@@ -31,8 +31,8 @@ var maskFields = []struct {
 	{prm.MaskFree, []prm.Field{prm.MKC.Free}},
 }
 
-// maskKnown are the bits that mean something: page sizes above 2^31 are in a field of
-// their own, and translations as long as the key was made.
+// maskKnown contains the bits with a meaning. Page sizes above 2^31 are in a separate field.
+// The length of a translation is fixed when the key is created.
 var maskKnown = func() (m uint64) {
 	for _, f := range maskFields {
 		m |= f.bit
@@ -40,8 +40,8 @@ var maskKnown = func() (m uint64) {
 	return m | prm.MaskPageSize5 | prm.MaskOctowords | prm.MaskSigErr | prm.MaskBSF
 }()
 
-// umr changes a key as a request says: registers memory, binds a window, or takes
-// either back.
+// umr changes a key according to a request. It registers memory, binds a window, or reverts
+// either.
 func (d *Device) umr(q *qp, r *request) prm.Syndrome {
 	s, err := d.changeKey(q, r)
 	if err != nil {
@@ -79,8 +79,8 @@ func (d *Device) changeKey(q *qp, r *request) (prm.Syndrome, error) {
 	}
 	check := prm.UMRCtrl.CheckFree.Get(ctrl)
 	switch {
-	// One that is free has no variant: an invalidation by libmlx5 makes it 0, and who
-	// binds it again names the last one.
+	// A free key has no variant. libmlx5's invalidation sets the variant to 0, and the next
+	// bind contains the last variant.
 	case !privileged && !m.free() && m.key() != r.imm:
 		return prm.SyndromeMWBind, fmt.Errorf("it is %#x now", m.key())
 	case !privileged && m.pd() != q.pd.n:
@@ -117,8 +117,7 @@ func (d *Device) changeKey(q *qp, r *request) (prm.Syndrome, error) {
 	return prm.SyndromeNone, nil
 }
 
-// translation returns the entries that a UMR brings, in the request or in memory that
-// it names.
+// translation returns the entries of a UMR, from the request or from memory.
 func (d *Device) translation(q *qp, ctrl, rest []byte) ([]byte, prm.Syndrome, error) {
 	n := prm.UMRCtrl.Octowords.Get(ctrl) * prm.Octoword
 	if n == 0 || len(rest) == 0 {
@@ -142,7 +141,7 @@ func (d *Device) translation(q *qp, ctrl, rest []byte) ([]byte, prm.Syndrome, er
 	return list, prm.SyndromeNone, nil
 }
 
-// invalidate takes back a key that a peer has sent.
+// invalidate invalidates a key that a peer has sent.
 func (d *Device) invalidate(t *target, key uint32) error {
 	m := d.mkeys.objects[key>>8]
 	if m == nil || m.key() != key {

@@ -8,8 +8,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// umrWQE is a UMR of a key: its control segment and context as change makes them, and
-// a translation behind it.
+// umrWQE returns a UMR of a key, with a control segment and a context from change, and a
+// translation.
 func umrWQE(key uint32, change func(ctrl, c []byte), list []byte) *wqe {
 	w := request1(prm.WQEUMR, signaled, key)
 	ctrl, c := make([]byte, prm.UMRCtrlLen), make([]byte, prm.MkeyLen)
@@ -22,7 +22,7 @@ func umrWQE(key uint32, change func(ctrl, c []byte), list []byte) *wqe {
 	return w
 }
 
-// emptyKey makes a key that is free, of n octowords of translation.
+// emptyKey creates a free key with n octowords of translation.
 func (h *host) emptyKey(mode uint64, n uint64, change func(c []byte)) uint32 {
 	h.t.Helper()
 	out := h.must(prm.OpCreateMkey, 0x110, nil, func(in []byte) {
@@ -42,14 +42,14 @@ func (h *host) emptyKey(mode uint64, n uint64, change func(c []byte)) uint32 {
 	return uint32(prm.ObjectOut.Number.Get(out))<<8 | 0x11
 }
 
-// TestRegisterByUMR registers pages with a request, in it and out of memory, uses
-// them, and takes them back.
+// TestRegisterByUMR registers pages with a request, from the request and from memory. It uses
+// them and invalidates them.
 func TestRegisterByUMR(t *testing.T) {
 	for _, inline := range []bool{true, false} {
 		p := newPair(t, prm.ServiceRC, nil)
 		key := p.b.emptyKey(prm.AccessMTT, 2, nil)
 		buf := p.b.alloc(3 * 4096)
-		// Backwards, at an address of their own.
+		// In reverse order, at a separate address.
 		var list []byte
 		for _, page := range []uint64{2, 1, 0} {
 			list = be.AppendUint64(list, buf+page*4096|prm.MTTRead|prm.MTTWrite)
@@ -78,7 +78,7 @@ func TestRegisterByUMR(t *testing.T) {
 		p.qb.post(w)
 		p.qb.send.want(prm.CQEReq, map[*prm.Field]uint64{&prm.CQE.SendOpcode: prm.WQEUMR})
 		key = key&^0xff | 0x22
-		text := make([]byte, 200) // over a boundary of pages
+		text := make([]byte, 200) // crosses a page boundary
 		for i := range text {
 			text[i] = byte(i + 1)
 		}
@@ -87,7 +87,7 @@ func TestRegisterByUMR(t *testing.T) {
 		p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(start+0x800-100, key).data(200, p.a.key, src))
 		p.qa.send.want(prm.CQEReq, nil)
 		if string(p.b.bytes(buf+2*4096+4096-100, 100)) != string(text[:100]) || string(p.b.bytes(buf+4096, 100)) != string(text[100:]) {
-			t.Error("the WRITE went elsewhere")
+			t.Error("the WRITE did not change the memory of the key")
 		}
 		p.qb.post(umrWQE(key, func(ctrl, c []byte) {
 			prm.UMRCtrl.CheckFree.Set(ctrl, prm.UMRCheckNotFree)
@@ -100,12 +100,12 @@ func TestRegisterByUMR(t *testing.T) {
 	}
 }
 
-// TestUMRErrors gives requests that change what they must not.
+// TestUMRErrors posts requests with forbidden changes.
 func TestUMRErrors(t *testing.T) {
 	free := func(ctrl, c []byte) { prm.UMRCtrl.Mask.Set(ctrl, prm.MaskFree) }
 	for name, tc := range map[string]struct {
 		made   func(c []byte)
-		key    uint32 // is xored to the key
+		key    uint32 // xored to the key
 		change func(ctrl, c []byte)
 		list   []byte
 		want   prm.Syndrome
@@ -130,7 +130,7 @@ func TestUMRErrors(t *testing.T) {
 	}
 }
 
-// TestWindow binds a window of type 2, uses it, and has the peer take it back.
+// TestWindow binds a window of type 2, uses it, and lets the peer invalidate it.
 func TestWindow(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	window := p.b.emptyKey(prm.AccessKLM, 4, func(c []byte) { prm.MKC.RemoteInvalidate.Set(c, 1) })
@@ -148,12 +148,12 @@ func TestWindow(t *testing.T) {
 	p.qb.send.want(prm.CQEReq, nil)
 	window = window&^0xff | 0x33
 	if err := p.b.on(prm.OpDestroyMkey, p.b.key>>8); err == nil {
-		t.Error("memory with a window was taken away")
+		t.Error("DESTROY_MKEY of memory with a window = nil error")
 	}
 	p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(7090, window).inline([]byte("in a windo")))
 	p.qa.send.want(prm.CQEReq, nil)
 	if string(p.b.bytes(buf+140, 10)) != "in a windo" {
-		t.Error("the WRITE went elsewhere")
+		t.Error("the WRITE did not change the memory of the window")
 	}
 	p.qb.receive(buf, 10)
 	p.qa.post(request1(prm.WQESendInv, signaled, window).inline([]byte("bye")))
@@ -163,8 +163,8 @@ func TestWindow(t *testing.T) {
 	want(t, p.qa.send, false, prm.SyndromeRemoteAccess)
 }
 
-// TestWindowRights binds a window to memory that it may not write to, and one that
-// peers may not take back.
+// TestWindowRights binds a window to memory without write access, and a window that peers must
+// not invalidate.
 func TestWindowRights(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	readOnly := p.b.mkey(func(c []byte) { prm.MKC.LocalWrite.Set(c, 0) })
@@ -193,7 +193,7 @@ func TestWindowRights(t *testing.T) {
 	}
 }
 
-// TestIndirection goes through keys that name keys, and one that names itself.
+// TestIndirection uses keys that refer to keys, and a key that refers to itself.
 func TestIndirection(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	indirect := func(list []byte, length uint64) uint32 {
@@ -219,7 +219,7 @@ func TestIndirection(t *testing.T) {
 		klm := be.AppendUint64(be.AppendUint32(be.AppendUint32(nil, 64), key), addr)
 		key, addr = indirect(klm, 64), 0
 	}
-	// A key whose pieces are itself, over and over, ends.
+	// The look-up of a key whose pieces are the key itself ends.
 	p = newPair(t, prm.ServiceRC, nil)
 	var list []byte
 	self := (p.a.d.mkeys.last + 1) << 8
@@ -227,14 +227,14 @@ func TestIndirection(t *testing.T) {
 		list = be.AppendUint64(be.AppendUint32(be.AppendUint32(list, 1), self), 0)
 	}
 	if got := indirect(list, 1<<12); got != self {
-		t.Fatalf("key %#x, not %#x", got, self)
+		t.Fatalf("key = %#x, want %#x", got, self)
 	}
 	p.qa.post(request1(prm.WQERead, signaled, 0).remote(memoryBase, p.b.key).data(1<<12, self, 0))
 	want(t, p.qa.send, false, prm.SyndromeLocalProt)
 }
 
-// TestTranslationsEnd makes keys until the device has no memory for more of their
-// translations, and takes one back.
+// TestTranslationsEnd creates keys until the device has no memory for their translations, and
+// removes one.
 func TestTranslationsEnd(t *testing.T) {
 	h := newHost(t, nil, 1)
 	h.d.cfg.Trace = nil
@@ -243,7 +243,7 @@ func TestTranslationsEnd(t *testing.T) {
 	q.connect(q.n, h.gid, nil)
 	const octowords = maxTranslation / 2
 	last := uint32(0)
-	bind := func() bool { // the last place of a new key
+	bind := func() bool { // the last entry of a new key
 		last = h.emptyKey(prm.AccessKLM, octowords, nil)
 		q.post(umrWQE(last, func(ctrl, c []byte) {
 			prm.UMRCtrl.Mask.Set(ctrl, prm.MaskFree)
@@ -256,8 +256,8 @@ func TestTranslationsEnd(t *testing.T) {
 	n := 0
 	for ; n <= maxTranslations/octowords && bind(); n++ {
 	}
-	if want := maxTranslations/octowords - 1; n != want { // the host's own key has some
-		t.Fatalf("%d keys have memory, not %d", n, want)
+	if want := maxTranslations/octowords - 1; n != want { // the host's own key uses some
+		t.Fatalf("%d keys have memory, want %d", n, want)
 	}
 	if err := h.on(prm.OpDestroyMkey, last>>8-1); err != nil {
 		t.Fatal(err)
@@ -269,12 +269,12 @@ func TestTranslationsEnd(t *testing.T) {
 	}
 	q.connect(q.n, h.gid, nil)
 	if !bind() {
-		t.Error("what was taken back is gone")
+		t.Error("the memory of a destroyed key is not available")
 	}
 }
 
-// TestUMRChangesPD has a program's request move a key to another PD: only the kernel
-// may, and only to one that there is.
+// TestUMRChangesPD posts a program's request to move a key to another PD. Only the kernel may
+// do this, and only to an existing PD.
 func TestUMRChangesPD(t *testing.T) {
 	h := newHost(t, nil, 1)
 	other := uint64(h.object(prm.OpAllocPD))

@@ -13,7 +13,7 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// What programs ask of libibverbs: enum ibv_wr_opcode and enum ibv_send_flags.
+// Requests of programs in libibverbs, with enum ibv_wr_opcode and enum ibv_send_flags.
 var ibvOpcodes = []uint8{
 	0: prm.WQEWrite, 1: prm.WQEWriteImm, 2: prm.WQESend, 3: prm.WQESendImm, 4: prm.WQERead, 5: prm.WQECompare, 6: prm.WQEFetchAdd,
 	7: prm.WQEUMR, 8: prm.WQEUMR, 9: prm.WQESendInv,
@@ -26,12 +26,12 @@ const (
 	ibvInline    = 1 << 3
 )
 
-// TestVectors has the device read all requests that libmlx5 was ever recorded with: it
-// must find nothing wrong with them, and understand what the program asked for.
+// TestVectors makes the device read all recorded requests of libmlx5. The device must report no
+// violation, and must decode the program's request.
 func TestVectors(t *testing.T) {
 	files, err := filepath.Glob("../../provider/mlx5/testdata/*.jsonl.gz")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no vectors: %v", err)
+		t.Fatalf("Glob = no vectors, %v", err)
 	}
 	for _, name := range files {
 		f, err := vector.ReadFile(name)
@@ -44,7 +44,7 @@ func TestVectors(t *testing.T) {
 			v.session(s)
 		}
 		if v.requests < 1000 {
-			t.Errorf("%s: the device has read %d requests only", name, v.requests)
+			t.Errorf("%s: the device has read %d requests, want at least 1000", name, v.requests)
 		}
 		t.Logf("%s: %d requests", filepath.Base(name), v.requests)
 	}
@@ -57,7 +57,7 @@ type vectors struct {
 	name     string
 	requests int
 	qps      map[string]*qp
-	all      map[string]bool // whether a QP's requests are all signaled
+	all      map[string]bool // whether all of a QP's requests are signaled
 	ahs      map[string]*vector.Record
 }
 
@@ -101,11 +101,11 @@ func (v *vectors) posted(q *qp, r *vector.Record) {
 			return
 		}
 		switch {
-		case r.Type == "bind": // of one window: libmlx5 posts what it likes
+		case r.Type == "bind": // requests of one window, which libmlx5 generates
 		case i < len(r.WRs):
 			v.understood(q, r, r.WRs[i], w, req)
 		default:
-			v.t.Errorf("line %d (%s): more than was asked for", r.Line, r.Name)
+			v.t.Errorf("line %d (%s): unexpected request", r.Line, r.Name)
 			return
 		}
 		v.requests++
@@ -113,15 +113,15 @@ func (v *vectors) posted(q *qp, r *vector.Record) {
 		index, rest = index+uint16(n), rest[n*prm.WQEBB:]
 	}
 	if i < len(r.WRs) || uint32(index) != r.DB {
-		v.t.Errorf("line %d (%s): the requests end at %#x, the doorbell record says %#x", r.Line, r.Name, index, r.DB)
+		v.t.Errorf("line %d (%s): the requests end at %#x, but the doorbell record is %#x", r.Line, r.Name, index, r.DB)
 	}
 }
 
-// understood compares what the device reads with what the program asked for.
+// understood compares the decoded request with the program's request.
 func (v *vectors) understood(q *qp, r *vector.Record, wr *vector.WR, w []byte, req *request) {
 	differs := func(what string, got, want uint64) {
 		if got != want {
-			v.t.Errorf("line %d (%s): %s %#x, not %#x", r.Line, r.Name, what, got, want)
+			v.t.Errorf("line %d (%s): %s = %#x, want %#x", r.Line, r.Name, what, got, want)
 		}
 	}
 	differs("operation", uint64(req.opcode), uint64(ibvOpcodes[wr.Opcode]))
@@ -166,13 +166,13 @@ func (v *vectors) understood(q *qp, r *vector.Record, wr *vector.WR, w []byte, r
 	if req.av != nil {
 		differs("QP", prm.AV.DestQPN.Get(req.av), uint64(qpn))
 		if a := v.ahs[ah]; a == nil || a.Global != 0 && !bytes.Equal(prm.AV.RGID.Of(req.av), a.DGID) {
-			v.t.Errorf("line %d (%s): GID %x", r.Line, r.Name, prm.AV.RGID.Of(req.av))
+			v.t.Errorf("line %d (%s): GID = %x, want the address handle's", r.Line, r.Name, prm.AV.RGID.Of(req.av))
 		}
 	}
 	v.data(r, wr, req)
 }
 
-// data compares the memory that a request names, or has in it.
+// data compares the memory and the inline data of a request.
 func (v *vectors) data(r *vector.Record, wr *vector.WR, req *request) {
 	var pieces [][3]uint64
 	var inline []byte
@@ -190,10 +190,10 @@ func (v *vectors) data(r *vector.Record, wr *vector.WR, req *request) {
 	var text []byte
 	for _, s := range wr.SGE {
 		if s[1] == 0 {
-			continue // libmlx5 leaves them out
+			continue // libmlx5 omits them
 		}
 		if operations[req.opcode].atomic {
-			s[1] = 8 // whatever the program says
+			s[1] = 8 // independent of the program's value
 		}
 		want = append(want, s)
 		for i := range s[1] {
@@ -202,11 +202,11 @@ func (v *vectors) data(r *vector.Record, wr *vector.WR, req *request) {
 	}
 	if len(inline) > 0 {
 		if !bytes.Equal(inline, text) || len(pieces) > 0 {
-			v.t.Errorf("line %d (%s): inline data %x, not %x", r.Line, r.Name, inline, text)
+			v.t.Errorf("line %d (%s): inline data = %x, want %x", r.Line, r.Name, inline, text)
 		}
 		return
 	}
 	if wr.Flags&ibvInline == 0 && !slices.Equal(pieces, want) {
-		v.t.Errorf("line %d (%s): memory %x, not %x", r.Line, r.Name, pieces, want)
+		v.t.Errorf("line %d (%s): memory = %x, want %x", r.Line, r.Name, pieces, want)
 	}
 }

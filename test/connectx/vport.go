@@ -9,22 +9,21 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// vport is the port as the function sees it: its context, and the lists of addresses
-// that frames are let in for.
+// vport is the port of the function. It has a context and lists of the accepted destination
+// addresses of frames.
 type vport struct {
 	context [256]byte
-	lists   [3][]byte // by kind: entries as the commands have them
+	lists   [3][]byte // lists by kind, in the format of commands
 }
 
-// How long the lists may be.
+// Maximum lengths of the lists.
 const (
 	logMaxUCList   = 7
 	logMaxMCList   = 11
 	logMaxVLANList = 12
 )
 
-// vportLists are the lists by their kind: the size of an entry, and how many there
-// may be.
+// vportLists contains the entry size and the maximum length of each kind of list.
 var vportLists = [3]struct{ entry, max int }{
 	prm.ListUnicast:   {prm.MACSize, 1 << logMaxUCList},
 	prm.ListMulticast: {prm.MACSize, 1 << logMaxMCList},
@@ -40,7 +39,7 @@ var vportCommands = map[uint16]command{
 	prm.OpQueryVportCounter:     {"QUERY_VPORT_COUNTER", 0x20, 0x210, queryVportCounter},
 }
 
-// newVport returns the vport of a port with that address.
+// newVport returns the vport of a port with an address.
 func newVport(mac [6]byte) (v vport) {
 	c := v.context[:]
 	guid := uint64(binary.BigEndian.Uint16(mac[:]))<<48 | uint64(mac[2])<<40 | 0xfffe<<24 | uint64(mac[3])<<16 | uint64(mac[4])<<8 | uint64(mac[5])
@@ -52,7 +51,7 @@ func newVport(mac [6]byte) (v vport) {
 	return v
 }
 
-// ownVport refuses a command that is about another vport.
+// ownVport rejects a command for another vport.
 func ownVport(name string, in []byte) error {
 	if prm.VportIn.Other.Is(in) || prm.VportIn.Vport.Is(in) {
 		return refuse(prm.StatusBadParam, "%s: there is no vport %d", name, prm.VportIn.Vport.Get(in))
@@ -97,8 +96,8 @@ func queryNICVport(d *Device, in, out []byte) error {
 	return nil
 }
 
-// vportFields are the fields of the context that MODIFY_NIC_VPORT_CONTEXT changes, by
-// the bit that selects them.
+// vportFields lists the fields of the context that MODIFY_NIC_VPORT_CONTEXT changes, by the bit
+// that selects them.
 var vportFields = []struct {
 	selector prm.Field
 	fields   []prm.Field
@@ -146,7 +145,7 @@ func modifyNICVport(d *Device, in, _ []byte) error {
 	return nil
 }
 
-// accepts says whether frames to an address are let in.
+// accepts reports whether frames to an address are accepted.
 func (v *vport) accepts(mac []byte) bool {
 	c := v.context[:]
 	multicast := mac[0]&1 != 0
@@ -170,7 +169,7 @@ func (v *vport) accepts(mac []byte) bool {
 
 var broadcast = [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// queryPKey answers for the one partition that RoCE has.
+// queryPKey returns the only partition key of RoCE.
 func queryPKey(d *Device, in, out []byte) error {
 	i := prm.PKeyIn.Index.Get(in)
 	if i != 0 && i != allPKeys {
@@ -182,5 +181,5 @@ func queryPKey(d *Device, in, out []byte) error {
 	return nil
 }
 
-// allPKeys as an index asks for the whole table.
+// allPKeys is the index that selects the whole table.
 const allPKeys = 0xffff

@@ -8,11 +8,11 @@ import (
 	"unsafe"
 )
 
-// The words below are what the device and the host use at the same time: doorbell
-// records, and the last word of a completion or an event, which says whose it is.
-// They must be aligned, which the callers see to.
+// The device and the host access these words concurrently. They are doorbell records, and the
+// last word of a completion or an event, which contains the owner bit. They must be aligned.
+// The callers ensure this.
 
-// aligned says whether a word can be at the beginning of b.
+// aligned reports whether b starts at an aligned word.
 func aligned(b []byte) bool {
 	return len(b) >= 4 && uintptr(unsafe.Pointer(unsafe.SliceData(b)))%4 == 0
 }
@@ -25,15 +25,14 @@ func loadWord(b []byte) uint32 {
 	return binary.BigEndian.Uint32(w[:])
 }
 
-// storeWord writes a word that the host may be reading. What was written before is
-// there when it sees it.
+// storeWord writes a word that the host may be reading. Earlier writes are visible to the host
+// when it reads the word.
 func storeWord(b []byte, w [4]byte) {
 	_ = b[3]
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(b))), binary.NativeEndian.Uint32(w[:]))
 }
 
-// swapWord puts a word in the place of one that the host may be storing to, and
-// returns what was there.
+// swapWord replaces a word that the host may be storing to, and returns the old value.
 func swapWord(b []byte, v uint32) uint32 {
 	var w [4]byte
 	_ = b[3]

@@ -8,31 +8,31 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// workQueue is what send and receive queues of Ethernet have in common.
+// workQueue contains the common parts of send and receive queues of Ethernet.
 type workQueue struct {
 	kind    string
 	n       uint32
 	context [prm.QueueContextSize]byte
 	pd      *pd
-	uar     *uar // nil for one that has no doorbell register
+	uar     *uar // nil without a doorbell register
 	cq      *cq
 	logSize uint
 	stride  uint64
 	buffer  buffer
-	record  uint64 // doorbell record: of receives, of sends
-	pi      uint32 // the next request, in strides
+	record  uint64 // doorbell record of receives and sends
+	pi      uint32 // index of the next request, in strides
 	state   uint64 // prm.QueueReset and its siblings
-	index   uint32 // the driver's own
+	index   uint32 // user index of the driver
 }
 
-// maxLogWQ is the log2 of the strides that a queue can have, and maxLogStride that of
-// the bytes of one.
+// maxLogWQ is the log2 of the maximum number of strides. maxLogStride is the log2 of the
+// maximum size of a stride in bytes.
 const (
 	maxLogWQ     = 15
 	maxLogStride = 10
 )
 
-// readWQ takes a queue out of its context, up to what only one of the two kinds has.
+// readWQ reads the common part of both kinds of queues from a context.
 func (d *Device) readWQ(kind string, context []byte, cqn prm.Field) (q workQueue, err error) {
 	q = workQueue{kind: kind, context: [prm.QueueContextSize]byte(context), state: prm.QueueReset}
 	w := q.context[prm.QueueContextSize-prm.WQSize:]
@@ -57,17 +57,17 @@ func (d *Device) readWQ(kind string, context []byte, cqn prm.Field) (q workQueue
 	return q, err
 }
 
-// hold counts, or no longer counts, the queue as a user of what it refers to.
+// hold adds by to the use counts of the objects that the queue refers to.
 func (q *workQueue) hold(d *Device, by users) {
 	q.buffer.hold(d, by)
 	q.pd.users += by
 	q.cq.users += by
 }
 
-// name is what violations call the queue.
+// name returns the queue's name in violations.
 func (q *workQueue) name() string { return fmt.Sprintf("%s %#x", q.kind, q.n) }
 
-// posted returns the producer index in the doorbell record's word: 0 of receives, 1 of
+// posted returns the producer index in a word of the doorbell record, 0 for receives or 1 for
 // sends.
 func (q *workQueue) posted(d *Device, word int) (uint32, bool) {
 	r := d.mem.Bytes(q.record, prm.DoorbellRecordLength)
@@ -77,8 +77,8 @@ func (q *workQueue) posted(d *Device, word int) (uint32, bool) {
 	return loadWord(r[4*word:]) & 0xffff, true
 }
 
-// outstanding is how many strides the driver has posted that were not taken. A driver
-// that says more than the queue has breaks a rule, and has posted nothing.
+// outstanding returns the number of posted strides that have not been executed. It returns 0 if
+// the driver has posted more than the size of the queue, which is a violation.
 func (q *workQueue) outstanding(d *Device, word int) uint32 {
 	pi, ok := q.posted(d, word)
 	if !ok {
@@ -93,13 +93,13 @@ func (q *workQueue) outstanding(d *Device, word int) uint32 {
 	return n
 }
 
-// fetch copies n bytes of the queue to b, from the next request on. It fails if they
-// are not mapped.
+// fetch copies n bytes of the queue to b, starting with the next request. It fails if they are
+// not mapped.
 func (q *workQueue) fetch(d *Device, b []byte) bool {
 	size := q.stride << q.logSize
 	off := uint64(q.pi) * q.stride % size
 	for len(b) > 0 {
-		// A request of a send queue may wrap, and pages end.
+		// A request of a send queue may wrap around, and may cross pages.
 		n := min(uint64(len(b)), size-off, q.stride)
 		p := q.buffer.at(d.mem, off, int(n))
 		if p == nil {
@@ -116,7 +116,7 @@ func (q *workQueue) gatherSeg(d *Device, dst [][]byte, seg []byte, right right) 
 	return d.memory(dst, access{pd: q.pd.n, qpn: q.n, right: right}, uint32(prm.DataSeg.LKey.Get(seg)), prm.DataSeg.Address.Get(seg), prm.DataSeg.ByteCount.Get(seg))
 }
 
-// changeState carries out the state's part of MODIFY_SQ or MODIFY_RQ.
+// changeState executes the state's part of MODIFY_SQ or MODIFY_RQ.
 func (q *workQueue) changeState(in []byte, state prm.Field) (to uint64, err error) {
 	from, to := prm.ModifyContextIn.State.Get(in), state.Get(prm.ModifyContextIn.Context.Of(in))
 	if from != q.state {

@@ -9,7 +9,8 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// TestSQErrors: what is wrong with a request ends the queue, and the rest is flushed.
+// TestSQErrors checks that an invalid request ends the queue, and that the remaining requests
+// are flushed.
 func TestSQErrors(t *testing.T) {
 	f := NewFabric()
 	for what, tc := range map[string]struct {
@@ -45,15 +46,15 @@ func TestSQErrors(t *testing.T) {
 		tc.post(p)
 		p.sent(tc.want)
 		if len(p.violated()) == 0 {
-			t.Errorf("%s: no violation", what)
+			t.Errorf("%s: violations = none, want some", what)
 		}
 		p.post(prm.WQENop, nil, nil, nil)
 		p.sent(prm.SyndromeFlush)
 		out := p.must(prm.OpQuerySQ, 16, nil, func(in []byte) { prm.ObjectIn.Number.Set(in, uint64(p.sqn)) })
 		if s := prm.SQC.State.Get(prm.CreateContextIn.Context.Of(out)); s != prm.QueueError {
-			t.Errorf("%s: state %d", what, s)
+			t.Errorf("%s: state = %d, want error", what, s)
 		}
-		// As mlx5e recovers.
+		// Recover like mlx5e.
 		p.state(prm.OpModifySQ, p.sqn, prm.QueueError, prm.QueueReset)
 		p.pi = 0
 		be.PutUint32(p.bytes(p.record+4, 4), 0)
@@ -63,7 +64,7 @@ func TestSQErrors(t *testing.T) {
 	}
 }
 
-// TestRQErrors: the same of receives.
+// TestRQErrors checks the errors of receives.
 func TestRQErrors(t *testing.T) {
 	f := NewFabric()
 	a, b := newPortOn(t, f, 1), newPortOn(t, f, 2)
@@ -74,16 +75,16 @@ func TestRQErrors(t *testing.T) {
 	a.post(prm.WQESend, nil, nil, a.frame(b, protoUDP, []byte("x")))
 	e := r.cq.poll()
 	if e == nil || prm.CQE.Opcode.Get(e) != prm.CQERespErr || prm.Syndrome(prm.CQE.Syndrome.Get(e)) != prm.SyndromeLocalProt {
-		t.Fatalf("completion %x", e)
+		t.Fatalf("completion = %x, want a local protection error", e)
 	}
 	b.state(prm.OpModifyRQ, r.n, prm.QueueError, prm.QueueError)
 	for range 2 {
 		if e := r.cq.poll(); e == nil || prm.Syndrome(prm.CQE.Syndrome.Get(e)) != prm.SyndromeFlush {
-			t.Errorf("completion %x, not flushed", e)
+			t.Errorf("completion = %x, want flush", e)
 		}
 	}
 	if r.cq.poll() != nil {
-		t.Error("one completion more than receives")
+		t.Error("more completions than receives")
 	}
 }
 

@@ -4,8 +4,7 @@ package connectx
 
 import "purerdma/test/connectx/prm"
 
-// xrcd is an XRC domain: what shared receive queues of XRC and the QPs that fill them
-// have in common.
+// xrcd is an XRC domain, which groups shared receive queues of XRC and the QPs that fill them.
 type xrcd struct {
 	n uint32
 	users
