@@ -214,7 +214,7 @@ race-programs: compiler
 
 # The directories whose English Vale checks. Each of them has no findings. The others follow.
 PROSE := internal/longtest test/aliases/write test/api/write test/arm64
-PROSE += cmd oob $(wildcard test/connectx/*.go) test/microvm test/run
+PROSE += cmd oob $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) test/microvm test/run
 
 prose: bin/vale ## check the English of comments and documents in PROSE with Vale
 	bin/vale --no-global --output=line $(PROSE)

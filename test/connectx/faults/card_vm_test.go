@@ -18,18 +18,18 @@ import (
 	"purerdma/verbs"
 )
 
-// recovery is how long the driver may take to reset a card that has failed.
+// recovery is the time limit for the driver's reset of a failed card.
 const recovery = 2 * time.Minute
 
-// card is what goes with a card's network device, when its driver resets it.
+// card contains the properties of a card's network device that its driver's reset removes.
 type card struct {
 	host   vmtest.Host
-	pci    string // its directory
+	pci    string // directory of the PCI function
 	addrs  []netlink.Addr
 	routes []netlink.Route
 }
 
-// keep takes down what a host's network device has.
+// keep records the properties of a host's network device.
 func keep(t *testing.T, h vmtest.Host) *card {
 	t.Helper()
 	c := &card{host: h}
@@ -49,8 +49,8 @@ func keep(t *testing.T, h vmtest.Host) *card {
 	return c
 }
 
-// restore waits until the driver has made the card's devices again, and gives them
-// their names and addresses.
+// restore waits until the driver has created the card's devices again, and restores their names
+// and addresses.
 func (c *card) restore(t *testing.T) {
 	t.Helper()
 	var err error
@@ -59,14 +59,14 @@ func (c *card) restore(t *testing.T) {
 			return
 		}
 	}
-	t.Fatalf("the card does not come back: %v", err)
+	t.Fatalf("the card did not return: %v", err)
 }
 
 func (c *card) try() error {
 	names, _ := filepath.Glob(c.pci + "/net/*")
 	rdma, _ := filepath.Glob(c.pci + "/infiniband/*")
 	if len(names) != 1 || len(rdma) != 1 {
-		return fmt.Errorf("its devices are %v and %v", names, rdma)
+		return fmt.Errorf("devices = %v and %v, want one each", names, rdma)
 	}
 	link, err := netlink.LinkByName(filepath.Base(names[0]))
 	if err == nil && link.Attrs().Name != c.host.Interface {
@@ -96,7 +96,7 @@ func (c *card) try() error {
 	}
 	defer dev.Close()
 	if dev.Name() != c.host.Device {
-		return fmt.Errorf("it is called %s", dev.Name())
+		return fmt.Errorf("device = %s, want the old name", dev.Name())
 	}
 	_, err4 := dev.GIDFor(1, c.host.IPv4)
 	_, err6 := dev.GIDFor(1, c.host.IPv6)

@@ -6,7 +6,7 @@ package faults
 
 import "testing"
 
-// TestReceiveCounterModulo: a card that numbers receives by their slots.
+// TestReceiveCounterModulo uses a card that numbers receives by their slots.
 func TestReceiveCounterModulo(t *testing.T) {
 	quirky(t, 0, 1, 0)
 	newLink(t).messages(t, 600)

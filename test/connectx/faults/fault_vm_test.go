@@ -17,7 +17,7 @@ import (
 	"purerdma/verbs/mlx5dv"
 )
 
-// expect waits for an event of a type, past others.
+// expect waits for an event of a type, and skips others.
 func expect(t *testing.T, q *verbs.AsyncEvents, typ verbs.AsyncEventType) verbs.AsyncEvent {
 	t.Helper()
 	for {
@@ -41,7 +41,7 @@ func events(t *testing.T, dev *verbs.Device) *verbs.AsyncEvents {
 	return q
 }
 
-// status is that of the completion which an error is of.
+// status returns the completion status in an error.
 func status(err error) verbs.WCStatus {
 	var e *verbs.WCError
 	if errors.As(err, &e) {
@@ -50,23 +50,23 @@ func status(err error) verbs.WCStatus {
 	return verbs.WCSuccess
 }
 
-// TestLost: what is lost is sent again, and the program does not hear of it, as long
-// as the retries last.
+// TestLost checks that lost messages are repeated, unnoticed by the program, until the retries
+// are exhausted.
 func TestLost(t *testing.T) {
 	l := newLink(t)
 	for i, words := range [][]any{{"lose", 1}, {"lose-answers", 2}, {"delay", 1, 20_000}} {
 		l.hosts[1].Fault(t, words...)
 		if err := l.write(t, byte(i+1)); err != nil {
-			t.Fatalf("%v: %v", words, err)
+			t.Fatalf("write with fault %v = %v, want nil", words, err)
 		}
 	}
 	l.hosts[1].Lose(t)
 	if err := l.write(t, 9); status(err) != verbs.WCRetryExcErr {
-		t.Errorf("all is lost: %v", err)
+		t.Errorf("write with all messages lost = %v, want retries exceeded", err)
 	}
 }
 
-// TestFailNext: each syndrome of a card as the status of libibverbs.
+// TestFailNext checks the libibverbs status of each syndrome of a card.
 func TestFailNext(t *testing.T) {
 	for syndrome, want := range map[prm.Syndrome]verbs.WCStatus{
 		prm.SyndromeLocalLength: verbs.WCLocLenErr, prm.SyndromeLocalQPOp: verbs.WCLocQPOpErr, prm.SyndromeLocalProt: verbs.WCLocProtErr,
@@ -77,12 +77,12 @@ func TestFailNext(t *testing.T) {
 		l := newLink(t)
 		l.hosts[1].Fault(t, "fail-next", l.client.QP().Num(), uint8(syndrome))
 		if err := l.write(t, 1); status(err) != want {
-			t.Errorf("syndrome %#x: %v, want %v", syndrome, err, want)
+			t.Errorf("write with syndrome %#x = %v, want %v", syndrome, err, want)
 		}
 	}
 }
 
-// TestFailQP: a QP that fails by itself says so by an event, and flushes.
+// TestFailQP checks that a failed QP sends an event and flushes.
 func TestFailQP(t *testing.T) {
 	for why, want := range map[prm.EventType]verbs.AsyncEventType{
 		prm.EventWQCatas: verbs.AsyncQPFatal, prm.EventWQInvalidReq: verbs.AsyncQPReqErr, prm.EventWQAccess: verbs.AsyncQPAccessErr,
@@ -91,15 +91,15 @@ func TestFailQP(t *testing.T) {
 		q := events(t, l.client.Device())
 		l.hosts[1].Fault(t, "fail-qp", l.client.QP().Num(), uint8(why))
 		if ev := expect(t, q, want); ev.QP == nil || ev.QP.Num() != l.client.QP().Num() {
-			t.Errorf("%+v is not about the client's QP", ev)
+			t.Errorf("event = %+v, want the client's QP", ev)
 		}
 		if err := l.write(t, 1); status(err) != verbs.WCWRFlushErr {
-			t.Errorf("after %v: %v", want, err)
+			t.Errorf("write after %v = %v, want a flush", want, err)
 		}
 	}
 }
 
-// TestFailNextReceive: a receive that fails ends both sides, each with its own status.
+// TestFailNextReceive checks that a failed receive ends both sides, each with its own status.
 func TestFailNextReceive(t *testing.T) {
 	l := newLink(t)
 	l.hosts[0].Fault(t, "fail-next-receive", l.server.QP().Num(), uint8(prm.SyndromeLocalProt))
@@ -107,14 +107,14 @@ func TestFailNextReceive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := l.client.Send(within(t), l.local.Slice(0, 1)); status(err) != verbs.WCRemOpErr {
-		t.Errorf("the sender: %v", err)
+		t.Errorf("Send = %v, want a remote operation error", err)
 	}
 	if wc, err := l.server.WaitRecv(within(t)); status(err) != verbs.WCLocProtErr {
-		t.Errorf("the receiver: %+v, %v", wc, err)
+		t.Errorf("WaitRecv = %+v, %v, want a local protection error", wc, err)
 	}
 }
 
-// TestFailCQ: a CQ that runs over says so by an event.
+// TestFailCQ checks that a CQ overrun sends an event.
 func TestFailCQ(t *testing.T) {
 	l := newLink(t)
 	q := events(t, l.client.Device())
@@ -125,24 +125,24 @@ func TestFailCQ(t *testing.T) {
 	}
 	l.hosts[1].Fault(t, "fail-cq", dv.Num())
 	if ev := expect(t, q, verbs.AsyncCQErr); ev.CQ != cq {
-		t.Errorf("%+v is not about the client's CQ", ev)
+		t.Errorf("event = %+v, want the client's CQ", ev)
 	}
 }
 
-// TestDrain: a QP that stops to send by itself says so by an event, when it has stopped.
+// TestDrain checks that a QP that the device stops sends an event when it has stopped.
 func TestDrain(t *testing.T) {
 	l := newLink(t)
 	q := events(t, l.client.Device())
 	l.hosts[1].Fault(t, "drain", l.client.QP().Num())
 	if ev := expect(t, q, verbs.AsyncSQDrained); ev.QP != l.client.QP() {
-		t.Errorf("%+v is not about the client's QP", ev)
+		t.Errorf("event = %+v, want the client's QP", ev)
 	}
 	if attr, err := l.client.QP().Query(); err != nil || attr.State != verbs.QPSQD || attr.SQDraining {
-		t.Errorf("state %v, draining %v: %v", attr.State, attr.SQDraining, err)
+		t.Errorf("Query = state %v, draining %v, %v, want SQD", attr.State, attr.SQDraining, err)
 	}
 }
 
-// TestPort: a cable that is pulled, and plugged in again.
+// TestPort unplugs a cable and plugs it in again.
 func TestPort(t *testing.T) {
 	l := newLink(t)
 	dev := l.client.Device()
@@ -158,7 +158,7 @@ func TestPort(t *testing.T) {
 				return
 			}
 			if time.Since(start) > limit {
-				t.Fatalf("the port is %v", p.State)
+				t.Fatalf("state of the port after the limit = %v", p.State)
 			}
 		}
 	}
@@ -173,21 +173,21 @@ func TestPort(t *testing.T) {
 	})
 	l.hosts[1].Fault(t, "port-down")
 	if ev := expect(t, q, verbs.AsyncPortErr); ev.Port != 1 {
-		t.Errorf("%+v", ev)
+		t.Errorf("event = %+v, want port 1", ev)
 	}
 	state(verbs.PortDown)
 	if err := l.write(t, 1); status(err) != verbs.WCRetryExcErr {
-		t.Errorf("without a cable: %v", err)
+		t.Errorf("write without a cable = %v, want retries exceeded", err)
 	}
 	l.hosts[1].Fault(t, "port-up")
 	expect(t, q, verbs.AsyncPortActive)
 	state(verbs.PortActive)
 	if err := newLink(t).write(t, 2); err != nil {
-		t.Errorf("with the cable again: %v", err)
+		t.Errorf("write with the cable again = %v", err)
 	}
 }
 
-// TestFailCommand: what the firmware refuses comes as an errno, and nothing is left.
+// TestFailCommand checks that a rejected command returns an errno and leaves nothing behind.
 func TestFailCommand(t *testing.T) {
 	dev, err := verbs.DefaultHost().Open(vmtest.Hosts(t, 1)[0].Device)
 	if err != nil {
@@ -200,24 +200,24 @@ func TestFailCommand(t *testing.T) {
 		vmtest.Hosts(t, 1)[0].Fault(t, "fail-command", prm.OpCreateCQ, uint8(status), 0xabcd, 1)
 		cq, err := dev.CreateCQ(verbs.CQConfig{})
 		if !errors.Is(err, want) {
-			t.Errorf("status %#x: %v, want %v", status, err, want)
+			t.Errorf("CreateCQ with status %#x = %v, want %v", status, err, want)
 		}
 		if err == nil {
 			cq.Close()
 		}
 		if cq, err = dev.CreateCQ(verbs.CQConfig{}); err != nil {
-			t.Fatalf("the next: %v", err)
+			t.Fatalf("next CreateCQ = %v", err)
 		}
 		cq.Close()
 	}
 }
 
-// TestNoSuchFault: what cannot be is refused, with its reason.
+// TestNoSuchFault checks that invalid faults are rejected with a reason.
 func TestNoSuchFault(t *testing.T) {
 	h := vmtest.Hosts(t, 1)[0]
 	for _, words := range [][]any{{"explode"}, {"fail-qp", 0xfffff0, 5}, {"lose"}} {
 		if err := h.TryFault(words...); err == nil {
-			t.Errorf("%v: no error", words)
+			t.Errorf("TryFault(%v) = nil error", words)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"purerdma/verbs"
 )
 
-// quirky gives both cards quirks, until the test ends: exact doorbells, receive counters
-// modulo the queue's size, and no entry at the end of a resized CQ's old ring.
+// quirky enables quirks of both cards until the test ends. They are exact doorbells, receive
+// counters modulo the queue's size, and no entry at the end of a resized CQ's old ring.
 func quirky(t *testing.T, quirks ...any) {
 	t.Helper()
 	for _, h := range vmtest.Hosts(t, 2) {
@@ -22,8 +22,7 @@ func quirky(t *testing.T, quirks ...any) {
 	}
 }
 
-// messages sends that many messages of 1 to 64 bytes to the server, one after another, and
-// checks each.
+// messages sends n messages of 1 to 64 bytes to the server, one after another, and checks each.
 func (l *link) messages(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
@@ -43,7 +42,7 @@ func (l *link) messages(t *testing.T, n int) {
 	}
 }
 
-// TestExactDoorbells: each doorbell is for the request that it names, and for no other.
+// TestExactDoorbells checks that each doorbell only applies to its own request.
 func TestExactDoorbells(t *testing.T) {
 	quirky(t, 1, 0, 0)
 	l := newLink(t)
@@ -53,7 +52,7 @@ func TestExactDoorbells(t *testing.T) {
 	}
 }
 
-// TestResizeWithoutEnd: the entry that ends the old ring of a resized CQ does not come.
+// TestResizeWithoutEnd omits the entry at the end of a resized CQ's old ring.
 func TestResizeWithoutEnd(t *testing.T) {
 	quirky(t, 0, 0, 1)
 	l := newLink(t)

@@ -14,9 +14,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestFatal: the firmware of one card fails. Its users are told so, and the device is of
-// no use from then on, long before the driver takes it away to reset the card; the other
-// card's connection breaks; and the card that has been reset works again.
+// TestFatal makes the firmware of one card fail. Its users get an event, and its device is
+// unusable long before the driver removes it to reset the card. The other card's connection
+// breaks. After the reset the card works again.
 func TestFatal(t *testing.T) {
 	l := newLink(t)
 	card := keep(t, l.hosts[0])
@@ -31,17 +31,17 @@ func TestFatal(t *testing.T) {
 	}
 	var gone *verbs.DeviceRemovedError
 	if end, err := l.server.Wait(within(t)); err != nil || end.Event != cm.EventDeviceRemoval {
-		t.Errorf("the connection's end: %v, %v", end, err)
+		t.Errorf("Wait = %v, %v, want a device removal", end, err)
 	}
 	if _, err := l.server.Device().CreateCQ(verbs.CQConfig{}); !errors.As(err, &gone) {
-		t.Errorf("a CQ of a device that is gone: %v", err)
+		t.Errorf("CreateCQ on a removed device = %v, want DeviceRemovedError", err)
 	}
 	if err := l.write(t, 1); err == nil {
-		t.Error("a WRITE to a card that has failed succeeds")
+		t.Error("write to a failed card = nil error")
 	}
 	l.server.Close()
 	card.restore(t)
 	if err := newLink(t).write(t, 2); err != nil {
-		t.Errorf("after the reset: %v", err)
+		t.Errorf("write after the reset = %v", err)
 	}
 }

@@ -17,7 +17,8 @@ import (
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
 
-// limit is for what a card takes milliseconds for, and an emulated machine more.
+// limit is a time limit for operations that take a card milliseconds, and an emulated machine
+// longer.
 const limit = 20 * time.Second
 
 func within(t *testing.T) context.Context {
@@ -34,7 +35,7 @@ type link struct {
 	local, remote  *verbs.MR
 }
 
-// newLink connects, with a buffer of 64 bytes on each side that the other may write.
+// newLink connects, with a buffer of 64 bytes on each side that the other side may write.
 func newLink(t *testing.T) *link {
 	t.Helper()
 	l := &link{hosts: vmtest.Hosts(t, 2)}
@@ -60,7 +61,7 @@ func newLink(t *testing.T) *link {
 		t.Fatal(err)
 	}
 	if l.server = <-accepted; l.server == nil {
-		t.Fatal("nobody is connected")
+		t.Fatal("no connection was accepted")
 	}
 	t.Cleanup(func() { l.client.Close(); l.server.Close() })
 	if l.local, err = l.client.PD().Alloc(64, verbs.LocalWrite); err != nil {
@@ -73,13 +74,13 @@ func newLink(t *testing.T) *link {
 	return l
 }
 
-// write has the client write one byte into the server's memory.
+// write makes the client write one byte into the server's memory.
 func (l *link) write(t *testing.T, b byte) error {
 	t.Helper()
 	l.local.Bytes()[0] = b
 	err := l.client.Write(within(t), l.local.Slice(0, 1), l.remote.Remote())
 	if err == nil && l.remote.Bytes()[0] != b {
-		t.Errorf("written was %#x, there is %#x", b, l.remote.Bytes()[0])
+		t.Errorf("WRITE of %#x stored %#x", b, l.remote.Bytes()[0])
 	}
 	return err
 }

@@ -10,8 +10,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestStrayCompletion has the card complete a request of a QP after the QP was destroyed.
-// The other QPs of its CQ lose nothing.
+// TestStrayCompletion makes the card complete a request of a QP after the QP was destroyed. The
+// other QPs of its CQ must lose nothing.
 func TestStrayCompletion(t *testing.T) {
 	l := newLink(t)
 	cq := l.client.QP().SendCQ()

@@ -12,14 +12,14 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// TestCM: the programs of librdmacm, over both families.
+// TestCM runs the programs of librdmacm over both families.
 func TestCM(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, tc := range []struct {
-		flags  string // of both
-		server string // more of the server's
-		client string // more of the client's
-		source string // how the client is told its own address
+		flags  string // flags of both
+		server string // additional flags of the server.
+		client string // additional flags of the client.
+		source string // the client's flag for its own address
 		stays  bool
 	}{
 		{flags: "rping -v -V -C 20 -S 1000", server: "-s -a SERVER", client: "-c -a SERVER", source: "-I"},
@@ -44,7 +44,7 @@ func TestCM(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				p := []string{"-p", port()}
 				if f[0] == "udaddy" {
-					p = nil // means something else there, and its port cannot be chosen
+					p = nil // -p has another meaning there, and the port is fixed
 				}
 				args := func(more string) []string {
 					return slices.Concat(f[1:], p, strings.Fields(strings.ReplaceAll(more, "SERVER", to)))

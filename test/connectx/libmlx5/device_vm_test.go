@@ -30,14 +30,14 @@ func TestDevinfo(t *testing.T) {
 		for _, want := range []string{"fw_ver:\t\t\t\t16.35.4030", "vendor_part_id:\t\t\t4119", "PORT_ACTIVE (4)", "link_layer:\t\tEthernet", "board_id:\t\t\tMT_0000000012",
 			"::ffff:" + h.IPv4.String() + ", RoCE v2", "atomic_cap:\t\t\tATOMIC_HCA", "max_mtu:\t\t4096"} {
 			if !strings.Contains(out.Stdout, want) {
-				t.Errorf("%s: no %q in\n%s", h.Device, want, out.Stdout)
+				t.Errorf("output for %s lacks %q:\n%s", h.Device, want, out.Stdout)
 			}
 		}
 	}
 }
 
-// TestAsyncwatch: the port goes down and up with its interface, and programs hear
-// of it.
+// TestAsyncwatch sets the port down and up with its interface, and checks that programs receive
+// the events.
 func TestAsyncwatch(t *testing.T) {
 	h := vmtest.Hosts(t, 2)[0]
 	p, err := pairing.Start(t.Context(), program(t, "ibv_asyncwatch"), "-d", h.Device)
@@ -48,7 +48,7 @@ func TestAsyncwatch(t *testing.T) {
 		t.Helper()
 		for start := time.Now(); !strings.Contains(p.Output().Stdout, want); time.Sleep(10 * time.Millisecond) {
 			if time.Since(start) > serverLimit || !p.Alive() {
-				t.Fatalf("no %q: %v", want, p.Output())
+				t.Fatalf("output lacks %q: %v", want, p.Output())
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func TestAsyncwatch(t *testing.T) {
 	printed("IBV_EVENT_PORT_ACTIVE")
 }
 
-// restore puts an interface up, and gives it back what went when it was down.
+// restore sets an interface up, and restores its addresses and routes.
 func restore(t *testing.T, h vmtest.Host, routes []netlink.Route) {
 	link, err := netlink.LinkByName(h.Interface)
 	if err == nil {
@@ -86,12 +86,12 @@ func restore(t *testing.T, h vmtest.Host, routes []netlink.Route) {
 	}
 	for start := time.Now(); !hasGIDs(h); time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > serverLimit {
-			t.Fatal("the GIDs do not come back")
+			t.Fatal("the GIDs did not return")
 		}
 	}
 }
 
-// hasGIDs says whether a host's addresses are in its table of GIDs.
+// hasGIDs reports whether a host's addresses are in its table of GIDs.
 func hasGIDs(h vmtest.Host) bool {
 	dev, err := verbs.DefaultHost().Open(h.Device)
 	if err != nil {

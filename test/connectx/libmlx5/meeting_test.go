@@ -27,7 +27,7 @@ const (
 	serverLimit = 5 * time.Second // after the client has ended
 )
 
-// program returns one of rdma-core's, or of perftest's.
+// program returns a program of rdma-core or of perftest.
 func program(t *testing.T, name string) pairing.Program {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -41,13 +41,13 @@ func program(t *testing.T, name string) pairing.Program {
 type meeting struct {
 	program        string
 	server, client []string
-	want           []string // that both print
-	clientWant     string   // that the client prints
-	stays          bool     // the server does not end by itself
-	tcp            string   // the TCP port at which they meet; "": by the connection manager
+	want           []string // lines that both print.
+	clientWant     string   // line that the client prints.
+	stays          bool     // whether the server does not end by itself.
+	tcp            string   // TCP port of their meeting, "" for the connection manager
 }
 
-// run runs both. Each has to end with success.
+// run runs both programs, which have to succeed.
 func (m meeting) run(t *testing.T) {
 	t.Helper()
 	for tries := 1; ; tries++ {
@@ -70,11 +70,11 @@ func (m meeting) run(t *testing.T) {
 	}
 }
 
-// noClock reports whether one of perftest's found out how fast the processor is, and
-// did not believe it, as happens with an emulated one.
+// noClock reports whether a program of perftest measured an implausible processor frequency,
+// which happens on emulated processors.
 func noClock(o pairing.Output) bool { return strings.Contains(o.Stderr, "Correlation coefficient") }
 
-// try runs both once.
+// try runs both programs once.
 func (m meeting) try(t *testing.T) (client, served pairing.Output, err error) {
 	t.Helper()
 	p := program(t, m.program)
@@ -84,8 +84,8 @@ func (m meeting) try(t *testing.T) (client, served pairing.Output, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A client that comes too early has to be started again, and of many connections
-	// that come while the server begins to listen some would be refused, and some not.
+	// A client that starts too early has to be started again. If many connections arrive when
+	// the server starts to listen, some of them would be refused.
 	for start := time.Now(); server.Alive() && time.Since(start) < serverLimit; time.Sleep(10 * time.Millisecond) {
 		if m.tcp != "" && listens(t, m.tcp) || m.tcp == "" && host.CMIDs(t) != ids {
 			break
@@ -100,7 +100,7 @@ func (m meeting) try(t *testing.T) (client, served pairing.Output, err error) {
 	return client, served, err
 }
 
-// listens reports whether somebody listens at a TCP port.
+// listens reports whether a TCP port has a listener.
 func listens(t *testing.T, port string) bool {
 	t.Helper()
 	n, err := strconv.Atoi(port)
@@ -114,7 +114,7 @@ func listens(t *testing.T, port string) bool {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(b)) {
-			// Number, local and remote address, state: 0A is TCP_LISTEN.
+			// Number, local and remote address, state, where 0A is TCP_LISTEN.
 			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], local) && f[3] == "0A" {
 				return true
 			}
@@ -123,7 +123,7 @@ func listens(t *testing.T, port string) bool {
 	return false
 }
 
-// nobodyListens reports whether a client came too early.
+// nobodyListens reports whether a client started too early.
 func nobodyListens(o pairing.Output) bool {
 	for _, text := range []string{
 		"Couldn't connect to ", "Connection refused", "RDMA_CM_EVENT_REJECTED, error 8", "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1", "Unable to connect", "rdma_connect: Connection refused",
@@ -135,7 +135,7 @@ func nobodyListens(o pairing.Output) bool {
 	return false
 }
 
-// gidIndex is the index of a host's address in its table of GIDs, of RoCE v2.
+// gidIndex returns the index of a host's RoCE v2 address in its table of GIDs.
 func gidIndex(t *testing.T, h vmtest.Host, addr netip.Addr) string {
 	t.Helper()
 	dev, err := verbs.DefaultHost().Open(h.Device)

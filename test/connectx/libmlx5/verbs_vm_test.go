@@ -14,7 +14,7 @@ import (
 	"purerdma/test/pairing"
 )
 
-// TestPingpong: QPs of all kinds, polling and asleep, with checked data.
+// TestPingpong runs QPs of all kinds, polling and with events, with verified data.
 func TestPingpong(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, tc := range []struct{ program, flags string }{
@@ -37,15 +37,15 @@ func TestPingpong(t *testing.T) {
 			}
 			m := meeting{tcp: p, program: tc.program, server: args(0), client: append(args(1), "127.0.0.1"), want: []string{" usec/iter\n"}}
 			if tc.program == "ibv_xsrq_pingpong" {
-				m.want = nil // it prints nothing like that
+				m.want = nil // it prints no such lines
 			}
 			m.run(t)
 		})
 	}
 }
 
-// TestPerftest: the operations in both of their forms, by the old interface for
-// posting and the new one, on all kinds of QP.
+// TestPerftest runs the operations in both forms, with the old and the new interface for
+// posting, on all kinds of QPs.
 func TestPerftest(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	var cases []string
@@ -78,7 +78,7 @@ func TestPerftest(t *testing.T) {
 	}
 }
 
-// TestSpeed: the model is to be no burden for those who test with it.
+// TestSpeed checks that the model is fast enough for tests.
 func TestSpeed(t *testing.T) {
 	const least = 300 // MB/s, of messages of 64 KiB
 	hosts := vmtest.Hosts(t, 2)
@@ -99,6 +99,6 @@ func TestSpeed(t *testing.T) {
 	average, err := strconv.ParseFloat(m[1], 64)
 	t.Logf("%.0f MiB/s", average)
 	if err != nil || average < least/1.048576 {
-		t.Errorf("%s MiB/s, less than %d MB/s", m[1], least)
+		t.Errorf("bandwidth = %s MiB/s, want at least %d MB/s", m[1], least)
 	}
 }

@@ -2,8 +2,8 @@
 
 package prm
 
-// InitSegment is the beginning of BAR 0: what a driver finds before there is a
-// command queue, and the registers of that.
+// InitSegment is the beginning of BAR 0. It contains the data that a driver reads before there
+// is a command queue, and the registers of that queue.
 var InitSegment = struct {
 	FWRevMinor, FWRevMajor, CmdInterfaceRev, FWRevSubminor Field
 	CmdQAddrHigh, CmdQAddrLow, NICInterface                Field
@@ -43,8 +43,8 @@ const (
 // CommandEntrySize is the size of an entry of the command queue.
 const CommandEntrySize = 64
 
-// CommandEntry is an entry of the command queue. In and Out are the first 16 bytes
-// of a command and its answer; the rest is in mailboxes.
+// CommandEntry is an entry of the command queue. In and Out are the first 16 bytes of a command
+// and its answer. The remaining bytes are in mailboxes.
 var CommandEntry = struct {
 	Type, InLength, InMailbox     Field
 	In, Out                       Area
@@ -57,10 +57,10 @@ var CommandEntry = struct {
 	Token: bits(0x3c, 31, 24), Signature: bits(0x3c, 23, 16), Status: bits(0x3c, 7, 1), Own: bit(0x3c, 0),
 }
 
-// CommandEntryType is the type of all entries: a command by way of PCI.
+// CommandEntryType is the type of all entries, a command through PCI.
 const CommandEntryType = 7
 
-// Mailbox is one block of a command beyond the first 16 bytes.
+// Mailbox is one block of a command after the first 16 bytes.
 var Mailbox = struct {
 	Data               Area
 	Next, Block, Token Field
@@ -68,11 +68,11 @@ var Mailbox = struct {
 	Data: area(0, 512), Next: qword(0x230), Block: dword(0x238), Token: bits(0x23c, 23, 16),
 }
 
-// MailboxSize is the size of a mailbox, with what is behind its data.
+// MailboxSize is the size of a mailbox, including the fields after its data.
 const MailboxSize = 576
 
-// Delivery says whether a command reached the firmware: what CommandEntry.Status
-// holds, MLX5_CMD_DELIVERY_STAT_... of Linux.
+// Delivery is the value of CommandEntry.Status, MLX5_CMD_DELIVERY_STAT_... of Linux. It is the
+// result of the command's delivery to the firmware.
 type Delivery uint8
 
 // Deliveries.
@@ -98,7 +98,7 @@ var QueryPagesOut = struct{ Status, Syndrome, Function, Pages Field }{
 	Status: HeaderOut.Status, Syndrome: HeaderOut.Syndrome, Function: bits(0x08, 15, 0), Pages: dword(0x0c),
 }
 
-// OpMod of QUERY_PAGES: which pages.
+// OpMod of QUERY_PAGES selects the pages.
 const (
 	PagesBoot    = 1
 	PagesInit    = 2
@@ -128,8 +128,8 @@ const (
 	PagesTake       = 2
 )
 
-// ISSI is the version of the interface that the driver and the firmware agree on, in
-// SET_ISSI's input and QUERY_ISSI's output.
+// ISSI is the version of the interface between the driver and the firmware, in SET_ISSI's input
+// and QUERY_ISSI's output.
 var ISSI = struct{ Current, Supported Field }{
 	Current: bits(0x08, 15, 0), Supported: dword(0x6c),
 }

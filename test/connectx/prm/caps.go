@@ -2,8 +2,8 @@
 
 package prm
 
-// CapType is a group of capabilities: QUERY_HCA_CAP's OpMod has it above the bit that
-// says which of them, the greatest or the current.
+// CapType is a group of capabilities. QUERY_HCA_CAP's OpMod contains the group above the bit
+// that selects the maximum or the current values.
 type CapType uint8
 
 // Groups of capabilities.
@@ -19,8 +19,8 @@ const (
 // CapSize is the size of each group.
 const CapSize = 4096
 
-// HCACapIn is the input of SET_HCA_CAP; QUERY_HCA_CAP has the group in the answer, at
-// the same place.
+// HCACapIn is the input of SET_HCA_CAP. QUERY_HCA_CAP returns the group at the same place in
+// its answer.
 var HCACapIn = struct {
 	Opcode, OpMod, Other, Function Field
 	Caps                           Tail
@@ -28,7 +28,7 @@ var HCACapIn = struct {
 	Opcode: HeaderIn.Opcode, OpMod: HeaderIn.OpMod, Other: bit(0x08, 31), Function: bits(0x08, 15, 0), Caps: 0x10,
 }
 
-// Cap is the group of what is neither of the others.
+// Cap is the group of general capabilities.
 var Cap = struct {
 	VHCAID, LogMaxSRQSize, LogMaxQPSize, LogMaxQP, LogMaxSRQ, MaxSGLForOptimized                          Field
 	LogMaxCQSize, LogMaxCQ, LogMaxEQSize, LogMaxMkey, LogMaxEQ, MaxIndirection                            Field
@@ -146,7 +146,7 @@ var Cap = struct {
 // PortTypeEthernet is a value of Cap.PortType.
 const PortTypeEthernet = 1
 
-// EthernetCap is the group of what the device does with frames.
+// EthernetCap is the group of the capabilities for frames.
 var EthernetCap = struct {
 	Checksum, VLAN, SelfLBModifiable, MaxLSO, InlineMode, RSSTable Field
 }{
@@ -186,12 +186,12 @@ const (
 // FlowTableCap is the group of flow tables. Receive is a FlowTableProps.
 var FlowTableCap = struct{ Receive Area }{Receive: area(0x40, 64)}
 
-// FlowTableProps are what flow tables of one kind can do.
+// FlowTableProps contains the capabilities of flow tables of one kind.
 var FlowTableProps = struct {
 	Support, FlowModify, ModifyRoot, IdentifiedMiss, TableModify Field
 	LogMaxSize, MaxLevel, LogMaxTables, LogMaxDestination        Field
 	LogMaxFlow                                                   Field
-	Fields                                                       Area // what can be matched, a FlowTableFields
+	Fields                                                       Area // fields that can be matched, a FlowTableFields
 }{
 	Support: bit(0x00, 31), FlowModify: bit(0x00, 28), ModifyRoot: bit(0x00, 27), IdentifiedMiss: bit(0x00, 26), TableModify: bit(0x00, 25),
 	LogMaxSize: bits(0x04, 29, 24), MaxLevel: bits(0x04, 7, 0), LogMaxTables: bits(0x0c, 7, 0), LogMaxDestination: bits(0x10, 7, 0),

@@ -57,8 +57,8 @@ var CQIn = struct {
 	PAS:     0x110,
 }
 
-// Bits of CQIn.Select, which say what MODIFY_CQ changes, and its OpMod for a resize,
-// where they are other ones.
+// Bits of CQIn.Select, which selects the fields that MODIFY_CQ changes. They differ for its
+// OpMod of a resize.
 const (
 	ModifyCQPeriod   = 1 << 0
 	ModifyCQMaxCount = 1 << 1
@@ -73,23 +73,23 @@ const (
 	CQESize128           = 1
 	CQESize128Pad        = 2
 	ArmSolicited         = 1 << 24 // in the word that arms a queue
-	ArmSequenceShift     = 28      // of the sequence number in it
+	ArmSequenceShift     = 28      // shift of the sequence number in it
 	ConsumerIndexMask    = 1<<24 - 1
 	DoorbellRecordLength = 8
 )
 
-// CQE is a completion: the last 64 bytes of an entry of the ring.
+// CQE is a completion, the last 64 bytes of an entry of the ring.
 var CQE = struct {
 	Inline                            Area
-	MLPath, SLID                      Field // the low 7 bits of MLPath are of the destination's LID
+	MLPath, SLID                      Field // The low 7 bits of MLPath belong to the destination's LID.
 	GRH, SL, RemoteQPN                Field
 	UserIndex, Imm, ByteCount         Field
 	Timestamp                         Field
-	VendorSyndrome, Syndrome          Field // of a failure, in the place of Timestamp
+	VendorSyndrome, Syndrome          Field // For a failure, in place of Timestamp.
 	SendOpcode, QPN, WQECounter       Field
 	Opcode, Format, Solicited, Owner  Field
-	L3Type                            Field // in the place of SL, for RoCE
-	ChecksumOK, VLANStripped, VLANTag Field // of Ethernet
+	L3Type                            Field // For RoCE, in place of SL.
+	ChecksumOK, VLANStripped, VLANTag Field // For Ethernet.
 }{
 	Inline:         area(0x00, 32),
 	MLPath:         bits(0x10, 23, 16),
@@ -116,9 +116,9 @@ var CQE = struct {
 	VLANTag:        bits(0x1c, 15, 0),
 }
 
-// MiniCQE is what a compressed CQE has of each of its completions.
+// MiniCQE contains the fields that a compressed CQE has for each of its completions.
 var MiniCQE = struct {
-	WQECounter, SendOpcode Field // of a request; in their place a receive has a hash or a checksum
+	WQECounter, SendOpcode Field // for a request, while a receive has a hash or a checksum in their place
 	ByteCount              Field
 }{
 	WQECounter: bits(0x00, 31, 16),
@@ -129,30 +129,30 @@ var MiniCQE = struct {
 // Lengths of compressed CQEs, the format of the title, and values of CQC.MiniFormat.
 const (
 	MiniCQELen    = 8
-	MiniCQEs      = 8 // in the place of one CQE
+	MiniCQEs      = 8 // number in one CQE
 	CQECompressed = 3 // in CQE.Format
 
 	MiniHash     = 0
 	MiniChecksum = 1
 )
 
-// CQELen is how long a CQE is.
+// CQELen is the length of a CQE.
 const CQELen = 64
 
 // Values of CQE.Opcode.
 const (
-	CQEReq       = 0x0 // of a send queue
-	CQERespWrite = 0x1 // a WRITE with immediate data came
-	CQERespSend  = 0x2 // a SEND came
-	CQERespImm   = 0x3 // a SEND with immediate data came
-	CQERespInv   = 0x4 // a SEND with invalidation came
-	CQEResize    = 0x5 // the ring goes on elsewhere
-	CQEReqErr    = 0xd // a send failed
-	CQERespErr   = 0xe // a receive failed
-	CQEInvalid   = 0xf // the device has not filled this place
+	CQEReq       = 0x0 // completion of a send queue.
+	CQERespWrite = 0x1 // received a WRITE with immediate data.
+	CQERespSend  = 0x2 // received a SEND.
+	CQERespImm   = 0x3 // received a SEND with immediate data.
+	CQERespInv   = 0x4 // received a SEND with invalidation.
+	CQEResize    = 0x5 // the ring continues in other memory.
+	CQEReqErr    = 0xd // a send failed.
+	CQERespErr   = 0xe // a receive failed.
+	CQEInvalid   = 0xf // the device has not written this entry.
 )
 
-// Syndrome says why a work request failed: MLX5_CQE_SYNDROME_... of Linux.
+// Syndrome is the reason of a work request's failure, MLX5_CQE_SYNDROME_... of Linux.
 type Syndrome uint8
 
 // Syndromes of failed work requests.

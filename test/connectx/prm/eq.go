@@ -29,7 +29,7 @@ const (
 // events at the same places.
 var CreateEQIn = struct {
 	Opcode, UID, OpMod Field
-	Context, Events    Area // Events: one bit for each type, in four qwords
+	Context, Events    Area // Events has one bit for each type, in four qwords
 	PAS                Tail
 }{
 	Opcode: HeaderIn.Opcode, UID: HeaderIn.UID, OpMod: HeaderIn.OpMod,
@@ -38,7 +38,7 @@ var CreateEQIn = struct {
 	PAS:     0x110,
 }
 
-// EQNumber is where commands and answers have the number of an event queue.
+// EQNumber is the field of an event queue's number in commands and answers.
 var EQNumber = bits(0x08, 7, 0)
 
 // EQESize is the size of an event.
@@ -85,15 +85,15 @@ const (
 
 // Data of events, by type.
 var (
-	// EventCQN is the completion queue of EventCompletion.
+	// EventCQN is the number of the completion queue in EventCompletion.
 	EventCQN = bits(0x18, 23, 0)
-	// EventQPN and EventQueueType are the queue of events of QPs and SRQs.
+	// EventQPN and EventQueueType identify the queue in events of QPs and SRQs.
 	EventQPN       = bits(0x18, 23, 0)
 	EventQueueType = bits(0x14, 31, 24)
-	// EventErrorCQN and EventCQSyndrome are of EventCQError.
+	// EventErrorCQN and EventCQSyndrome belong to EventCQError.
 	EventErrorCQN   = bits(0x00, 23, 0)
 	EventCQSyndrome = bits(0x08, 7, 0)
-	// EventVector has one bit for each entry of the command queue that is done.
+	// EventVector has one bit for each completed entry of the command queue.
 	EventVector = dword(0x00)
 	// EventPort is the port of EventPortChange.
 	EventPort = bits(0x08, 31, 28)

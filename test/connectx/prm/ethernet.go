@@ -2,8 +2,8 @@
 
 package prm
 
-// CreateContextIn is the input of the commands that make a SQ, RQ, RMP, TIS, TIR or
-// RQT: the context is where it is in all of them, and as long as the object has it.
+// CreateContextIn is the input of the commands that create a SQ, RQ, RMP, TIS, TIR or RQT. The
+// context is at the same place in each of them. Its length depends on the object.
 var CreateContextIn = struct {
 	Opcode, UID, OpMod Field
 	Context            Tail
@@ -11,8 +11,8 @@ var CreateContextIn = struct {
 	Opcode: HeaderIn.Opcode, UID: HeaderIn.UID, OpMod: HeaderIn.OpMod, Context: 0x20,
 }
 
-// ModifyContextIn is the input of the commands that change one of them. State is the
-// one that a SQ, RQ or RMP has, Bitmask what is to be changed.
+// ModifyContextIn is the input of the commands that change one of them. State is the current
+// state of a SQ, RQ or RMP. Bitmask selects the fields to change.
 var ModifyContextIn = struct {
 	Opcode, UID, OpMod, State, Number, Bitmask Field
 	Context                                    Tail
@@ -21,11 +21,10 @@ var ModifyContextIn = struct {
 	State: bits(0x08, 31, 28), Number: bits(0x08, 23, 0), Bitmask: qword(0x10), Context: 0x20,
 }
 
-// WQSize is the size of a WQ; the pages follow.
+// WQSize is the size of a WQ, which the pages follow.
 const WQSize = 0xc0
 
-// QueueContextSize is the size of the contexts of SQ and RQ up to the pages of their
-// WQ.
+// QueueContextSize is the size of the contexts of SQ and RQ without the pages of their WQ.
 const QueueContextSize = 0x30 + WQSize
 
 // SQC is the context of a send queue of Ethernet.
@@ -59,19 +58,19 @@ const (
 	QueueError = 3
 )
 
-// TISSize is the size of a TISC, and TIRSize that of a TIRC.
+// TISSize is the size of a TISC. TIRSize is the size of a TIRC.
 const (
 	TISSize = 0xa0
 	TIRSize = 0xf0
 )
 
-// TISC is the context of a transport interface of the sending side.
+// TISC is the context of a transport interface for sending.
 var TISC = struct{ Prio, TransportDomain, PD Field }{
 	Prio: bits(0x00, 19, 16), TransportDomain: bits(0x24, 23, 0), PD: bits(0x2c, 23, 0),
 }
 
-// TIRC is the context of a transport interface of the receiving side: one RQ, or by
-// a hash one of a table of them.
+// TIRC is the context of a transport interface for receiving. It refers to one RQ, or to a
+// table of RQs and a hash.
 var TIRC = struct {
 	DispatchType, InlineRQ            Field
 	Symmetric, Table, HashFunction    Field
@@ -101,7 +100,7 @@ const (
 	HashL4Dport = 1 << 3
 )
 
-// RQTC is the context of a table of RQs, whose numbers follow as dwords.
+// RQTC is the context of a table of RQs. Their numbers follow as dwords.
 var RQTC = struct {
 	MaxSize, ActualSize Field
 	RQs                 Tail
@@ -112,21 +111,21 @@ var RQTC = struct {
 // RQNumber is an entry of a table of RQs.
 var RQNumber = bits(0x00, 23, 0)
 
-// EthernetSeg is the segment of a send request of Ethernet, behind the control
-// segment. InlineSize bytes of the frame begin in its last two.
+// EthernetSeg is the segment of an Ethernet send request after the control segment. InlineSize
+// bytes of the frame start in its last two bytes.
 var EthernetSeg = struct{ L3Checksum, L4Checksum, MSS, InlineSize Field }{
 	L4Checksum: bit(0x04, 31), L3Checksum: bit(0x04, 30), MSS: bits(0x04, 13, 0), InlineSize: bits(0x0c, 31, 16),
 }
 
-// EthernetSegLen is its length, InlineStart where in it the frame begins, and
-// InlineInSeg how much of it is there.
+// EthernetSegLen is its length. InlineStart is the offset of the frame in it, and InlineInSeg
+// the length of the frame's part in it.
 const (
 	EthernetSegLen = 16
 	InlineStart    = 14
 	InlineInSeg    = 2
 )
 
-// EthernetCQE is what completions of a frame's receive have besides CQE.
+// EthernetCQE contains the additional fields in completions of a frame's receive.
 var EthernetCQE = struct{ RSSHash, RSSL4, RSSIP, Checksum, L4OK, L3OK, L2OK, L4Type, L3Type Field }{
 	RSSHash: dword(0x0c), RSSL4: bits(0x10, 31, 30), RSSIP: bits(0x10, 27, 26), Checksum: bits(0x14, 31, 16),
 	L4OK: bit(0x1c, 26), L3OK: bit(0x1c, 25), L2OK: bit(0x1c, 24), L4Type: bits(0x1c, 22, 20), L3Type: bits(0x1c, 19, 18),

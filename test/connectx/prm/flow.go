@@ -2,7 +2,7 @@
 
 package prm
 
-// FlowIn is what the commands of flow tables begin with.
+// FlowIn is the common beginning of the commands of flow tables.
 var FlowIn = struct {
 	Opcode, UID, OpMod, Other, Vport, ModifySelect, TableType, GroupType, Table Field
 	Group, StartIndex, Index, EndIndex, MatchEnable, ModifyMask                 Field
@@ -27,19 +27,18 @@ var FlowTable = struct{ MissAction, Level, LogSize, MissTable Field }{
 	MissAction: bits(0x00, 27, 24), Level: bits(0x00, 23, 16), LogSize: bits(0x00, 7, 0), MissTable: bits(0x04, 23, 0),
 }
 
-// FlowTableReceive is the kind of table that frames from the wire go through: a value
-// of FlowIn.TableType.
+// FlowTableReceive is the kind of table for received frames, a value of FlowIn.TableType.
 const FlowTableReceive = 0
 
-// Values of FlowTable.MissAction: what becomes of a frame that no entry takes. The
-// default is to drop it.
+// Values of FlowTable.MissAction, which determines the treatment of a frame without a matching
+// entry. By default it is dropped.
 const (
 	MissDefault = 0
 	MissTable   = 1
 )
 
-// ModifyMissTable is the bit of FlowIn.ModifySelect for where frames go that no entry
-// takes, and ModifyFlowList the one of FlowIn.ModifyMask for destinations.
+// ModifyMissTable is the bit of FlowIn.ModifySelect for the target of frames without a matching
+// entry. ModifyFlowList is the bit of FlowIn.ModifyMask for destinations.
 const (
 	ModifyMissTable = 1 << 0
 	ModifyFlowList  = 1 << 2
@@ -69,7 +68,7 @@ const (
 	FlowCount   = 1 << 3
 )
 
-// Destination is where an entry forwards to.
+// Destination is a target of an entry.
 var Destination = struct{ Type, Number Field }{Type: bits(0x00, 31, 24), Number: bits(0x00, 23, 0)}
 
 // DestinationSize is its size.
@@ -82,14 +81,14 @@ const (
 	DestinationTIR   = 2
 )
 
-// MatchSize is the size of what an entry matches and of the mask of its group.
+// MatchSize is the size of an entry's match fields and of the mask of its group.
 const MatchSize = 0x200
 
-// MatchOuter is the bit of FlowIn.MatchEnable for the headers of the frame itself,
-// which Match has.
+// MatchOuter is the bit of FlowIn.MatchEnable for the headers of the frame itself, which are in
+// Match.
 const MatchOuter = 1 << 0
 
-// Match is what can be matched: the headers of a frame.
+// Match contains the fields that can be matched, which are the headers of a frame.
 var Match = struct {
 	SMAC, DMAC                                  Area
 	EtherType, VLANPrio, VLAN                   Field
@@ -105,10 +104,10 @@ var Match = struct {
 	SrcIP: area(0x20, 16), DstIP: area(0x30, 16),
 }
 
-// MatchLen is how long Match is; a mask that has bits behind it cannot be honoured.
+// MatchLen is the length of Match. A mask with bits after it is not supported.
 const MatchLen = 0x40
 
-// FlowTableFields are the bits of FlowTableProps.Fields.
+// FlowTableFields contains the bits of FlowTableProps.Fields.
 var FlowTableFields = struct {
 	DMAC, SMAC, EtherType, IPVersion, VLANPrio, VLAN, SrcIP, DstIP, Fragment, IPProtocol, ECN, DSCP Field
 	UDPSport, UDPDport, TCPSport, TCPDport                                                          Field

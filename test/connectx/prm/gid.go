@@ -24,8 +24,8 @@ const (
 	RoCEv2 = 2
 )
 
-// RoCEAddressIn is the input of SET_ROCE_ADDRESS and QUERY_ROCE_ADDRESS. The output of
-// the query has the address at the same place.
+// RoCEAddressIn is the input of SET_ROCE_ADDRESS and QUERY_ROCE_ADDRESS. The output of the
+// query contains the address at the same place.
 var RoCEAddressIn = struct {
 	Opcode, UID, OpMod, Index, Port Field
 	Address                         Area

@@ -36,22 +36,22 @@ var MKC = struct {
 	LogPageSize:         bits(0x38, 5, 0),
 }
 
-// Bits of an entry of a list of pages (MTT). The device uses the page only for what they
-// allow. The rest of the entry is the page's DMA address.
+// Bits of an entry of a list of pages (MTT). They contain the allowed operations of the page.
+// The other bits of the entry are the page's DMA address.
 const (
 	MTTRead  = 1 << 0
 	MTTWrite = 1 << 1
 )
 
-// AnyQP is MKC.QPN of a key that is not bound to a QP.
+// AnyQP is the MKC.QPN of a key that is not bound to a QP.
 const AnyQP = 0xffffff
 
-// Access modes of a key, out of MKC.AccessModeHigh and MKC.AccessModeLow.
+// Access modes of a key, from MKC.AccessModeHigh and MKC.AccessModeLow.
 const (
-	AccessPA  = 0 // addresses are DMA addresses
-	AccessMTT = 1 // a list of pages
-	AccessKLM = 2 // a list of pieces of other keys
-	AccessKSM = 3 // the same, all of one size
+	AccessPA  = 0 // addresses are DMA addresses.
+	AccessMTT = 1 // a list of pages.
+	AccessKLM = 2 // a list of pieces of other keys.
+	AccessKSM = 3 // a list of pieces of other keys with one size
 )
 
 // Mode returns the access mode of a key.
@@ -91,11 +91,11 @@ var SpecialContextsOut = struct {
 	NullMK:       dword(0x10),
 }
 
-// Keys that no CREATE_MKEY makes.
+// Keys that always exist.
 const (
-	ReservedLKey = 0x100 // ends the list of a receive, too
+	ReservedLKey = 0x100 // also ends the list of a receive
 	NullMkey     = 0x200
-	DumpFillMkey = 0x300 // takes all that is written, and brings zeros
+	DumpFillMkey = 0x300 // discards written data, and returns zeros
 )
 
 // KLM is one entry of a list of pieces of other keys.

@@ -2,8 +2,8 @@
 
 package prm
 
-// Opcodes of the commands that make, change and end queues, keys and what they
-// belong to: MLX5_CMD_OP_... of Linux.
+// Opcodes of the commands that create, change and destroy queues, keys and their parents,
+// MLX5_CMD_OP_... of Linux.
 const (
 	OpQuerySpecialContexts = 0x203
 

@@ -2,8 +2,8 @@
 
 package prm
 
-// Opcodes of the commands that start and stop the device, and ask and tell what is
-// the same for all queues.
+// Opcodes of the commands that start and stop the device, and query and set its global
+// properties.
 const (
 	OpQueryHCACap      = 0x100
 	OpQueryAdapter     = 0x101

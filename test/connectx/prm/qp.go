@@ -50,7 +50,7 @@ var QPC = struct {
 	LogAckReqFreq:    bits(0x70, 31, 28),
 	LogSRAMax:        bits(0x70, 23, 21),
 	RetryCount:       bits(0x70, 18, 16),
-	RNRRetry:         bits(0x70, 15, 13), // 7 is for ever
+	RNRRetry:         bits(0x70, 15, 13), // 7 means no limit
 	FRE:              bit(0x70, 11),
 	CurRNRRetry:      bits(0x70, 10, 8),
 	CurRetryCount:    bits(0x70, 7, 5),
@@ -127,7 +127,7 @@ var ADS = struct {
 // output has the context and the pages at the same places.
 var QPIn = struct {
 	Opcode, UID, OpMod Field
-	QPN                Field // of CREATE_QP: the number that is wanted
+	QPN                Field // requested number, for CREATE_QP
 	OptParam, ECE      Field
 	Context            Area
 	PAS                Tail
@@ -139,15 +139,15 @@ var QPIn = struct {
 	PAS:     0x110,
 }
 
-// QPOut is the output of CREATE_QP and of the commands that move a QP. CREATE_DCT has
-// the options at the same place.
+// QPOut is the output of CREATE_QP and of the commands that move a QP. CREATE_DCT returns the
+// options at the same place.
 var QPOut = struct{ QPN, ECE Field }{QPN: bits(0x08, 23, 0), ECE: dword(0x0c)}
 
-// ECETrigger in CREATE_QP's options asks for all options of the device, whatever the
-// other bits are.
+// ECETrigger in CREATE_QP's options requests all options of the device, and the other bits are
+// ignored.
 const ECETrigger = 1 << 28
 
-// QPInLen is the least that commands with a QPC have.
+// QPInLen is the minimum length of commands with a QPC.
 const QPInLen = 0x110
 
 // States of a QP: enum mlx5_qp_state of Linux.
@@ -159,7 +159,7 @@ const (
 	QPSQErr = 4
 	QPSQD   = 5
 	QPErr   = 6
-	// QPSQDraining is QPSQD while requests are on their way.
+	// QPSQDraining is QPSQD while requests are in flight.
 	QPSQDraining = 7
 )
 
@@ -210,7 +210,7 @@ const (
 	OptCounterSet  = 1 << 25
 )
 
-// Values of QPC.ScatterReq and QPC.ScatterResp: short data goes to the completion.
+// Values of QPC.ScatterReq and QPC.ScatterResp, which direct short data to the completion.
 const (
 	ScatterResp32 = 0x01
 	ScatterResp64 = 0x02
@@ -265,8 +265,7 @@ var DCTC = struct {
 	ECE:              dword(0x3c),
 }
 
-// DCTIn is the input of CREATE_DCT. QUERY_DCT's output has the context at the same
-// place.
+// DCTIn is the input of CREATE_DCT. QUERY_DCT's output contains the context at the same place.
 var DCTIn = struct {
 	Opcode, UID, OpMod Field
 	Context            Area

@@ -2,8 +2,7 @@
 
 package prm
 
-// AccessRegister is the input and the output of ACCESS_REG, but for the data, which
-// follow.
+// AccessRegister is the input and the output of ACCESS_REG, without the data that follow.
 var AccessRegister = struct {
 	Opcode, OpMod, ID, Argument Field
 	Data                        Tail
@@ -27,7 +26,7 @@ const (
 	RegHostEndianness = 0x7004
 )
 
-// LocalPort is where registers of ports have the port's number.
+// LocalPort is the field of the port's number in registers of ports.
 var LocalPort = bits(0x00, 23, 16)
 
 // PMTU is the register of a port's MTU.
@@ -48,7 +47,7 @@ const (
 	PTYS100GCR4  = 1 << 20
 )
 
-// PAOS is the register that puts a port up and down.
+// PAOS is the register that sets a port up and down.
 var PAOS = struct{ LocalPort, Admin, Oper, AdminEnable Field }{
 	LocalPort: LocalPort, Admin: bits(0x00, 11, 8), Oper: bits(0x00, 3, 0), AdminEnable: bit(0x04, 31),
 }
@@ -59,8 +58,8 @@ const (
 	PAOSDown = 2
 )
 
-// PPCNTGroup is which counters of a port the register PPCNT is asked for, of which
-// PPCNT802_3 are those of the standard.
+// PPCNTGroup is the field of the PPCNT register that selects the counters of a port. PPCNT802_3
+// selects the counters of the standard.
 var PPCNTGroup = bits(0x00, 5, 0)
 
 const PPCNT802_3 = 0x0

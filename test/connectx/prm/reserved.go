@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// known keeps, for each table, which bits its fields cover.
+// known contains the bits that the fields of each table cover.
 var known sync.Map // of the table's pointer to []uint32
 
-// Reserved looks for bits that are set in the struct b although no field of its
-// table covers them, and names the first dword that has some; "" if there is none.
-// table is a pointer to one of the tables of this package. An [Area] covers itself.
+// Reserved checks the struct b for set bits that no field of its table covers. It returns a
+// description of the first dword with such bits, or "". table is a pointer to one of the tables
+// of this package. An [Area] covers itself.
 func Reserved(table any, b []byte) string {
 	m, ok := known.Load(table)
 	if !ok {
@@ -31,8 +31,8 @@ func Reserved(table any, b []byte) string {
 	return ""
 }
 
-// covered returns the bits of each dword that the fields of a table cover, as far as
-// the last of them.
+// covered returns the bits of each dword that the fields of a table cover, up to the last
+// covered dword.
 func covered(table any) []uint32 {
 	var masks []uint32
 	cover := func(off int, mask uint32) {

@@ -38,8 +38,7 @@ const (
 	WQCyclicStrides = 3
 )
 
-// RMPC is the context of a receive memory pool, which is what a shared receive queue
-// is.
+// RMPC is the context of a receive memory pool, which implements a shared receive queue.
 var RMPC = struct {
 	State, BasicCyclic Field
 	WQ                 Area

@@ -4,7 +4,7 @@ package prm
 
 import "fmt"
 
-// Status says how a command ended: the first byte of its output.
+// Status is the result of a command, the first byte of its output.
 type Status uint8
 
 // Statuses of commands: MLX5_CMD_STAT_... of Linux.
@@ -22,7 +22,7 @@ const (
 	StatusNoResources    Status = 0x0f
 	StatusBadQPState     Status = 0x10
 	StatusBadPacket      Status = 0x30
-	StatusBadSize        Status = 0x40 // more completions outstanding than the new size has
+	StatusBadSize        Status = 0x40 // more completions than the new size
 	StatusBadInputLength Status = 0x50
 	StatusBadOutputLen   Status = 0x51
 )
@@ -42,15 +42,15 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %#x", uint8(s))
 }
 
-// HeaderIn is what every command begins with.
+// HeaderIn is the common beginning of commands.
 var HeaderIn = struct{ Opcode, UID, OpMod Field }{
 	Opcode: bits(0x00, 31, 16), UID: bits(0x00, 15, 0), OpMod: bits(0x04, 15, 0),
 }
 
-// HeaderOut is what every answer begins with.
+// HeaderOut is the common beginning of answers.
 var HeaderOut = struct{ Status, Syndrome Field }{
 	Status: bits(0x00, 31, 24), Syndrome: dword(0x04),
 }
 
-// HeaderLen is the least that a command and its answer have.
+// HeaderLen is the minimum length of a command and its answer.
 const HeaderLen = 16

@@ -2,7 +2,7 @@
 
 package prm
 
-// VportIn is the input of commands about a vport that only name it.
+// VportIn is the input of commands on a vport without further parameters.
 var VportIn = struct{ Opcode, OpMod, Other, Vport, ListType, AdminState Field }{
 	Opcode: HeaderIn.Opcode, OpMod: HeaderIn.OpMod, Other: bit(0x08, 31), Vport: bits(0x08, 15, 0),
 	ListType:   bits(0x0c, 26, 24), // QUERY_NIC_VPORT_CONTEXT
@@ -21,14 +21,14 @@ const (
 	VportFollow = 2
 )
 
-// QueryNICVportOut is the output of QUERY_NIC_VPORT_CONTEXT. The list follows the
-// context.
+// QueryNICVportOut is the output of QUERY_NIC_VPORT_CONTEXT. The list follows the context.
 var QueryNICVportOut = struct {
 	Context Area
 	List    Tail
 }{Context: area(0x10, 256), List: 0x110}
 
-// ModifyNICVportIn is the input of MODIFY_NIC_VPORT_CONTEXT: what the bits select is
+// ModifyNICVportIn is the input of MODIFY_NIC_VPORT_CONTEXT. The bits select the fields to
+// change.
 // taken.
 var ModifyNICVportIn = struct {
 	Opcode, OpMod, Other, Vport                                   Field
@@ -67,8 +67,8 @@ const (
 	ListVLAN      = 2
 )
 
-// MACAddress is an address in a list: 48 bits behind 16 that are reserved. MACSize is
-// the size of an entry, and VLANSize that of one of a list of VLANs.
+// MACAddress is an address in a list, with 48 bits after 16 reserved bits. MACSize is the size
+// of an entry. VLANSize is the size of an entry in a list of VLANs.
 var MACAddress = struct{ MAC Area }{MAC: area(2, 6)}
 
 const (
@@ -76,8 +76,7 @@ const (
 	VLANSize = 4
 )
 
-// QCounterIn is the input of DEALLOC_Q_COUNTER, and QCounterOut the output of
-// ALLOC_Q_COUNTER.
+// QCounterIn is the input of DEALLOC_Q_COUNTER. QCounterOut is the output of ALLOC_Q_COUNTER.
 var (
 	QCounterIn  = struct{ Opcode, OpMod, ID Field }{HeaderIn.Opcode, HeaderIn.OpMod, bits(0x08, 7, 0)}
 	QCounterOut = struct{ ID Field }{bits(0x08, 7, 0)}
@@ -88,8 +87,8 @@ var QueryQCounterIn = struct{ Opcode, OpMod, Clear, ID Field }{
 	Opcode: HeaderIn.Opcode, OpMod: HeaderIn.OpMod, Clear: bit(0x18, 31), ID: bits(0x1c, 7, 0),
 }
 
-// PKeyIn is the input of QUERY_HCA_VPORT_PKEY. The answer is a list of dwords, the
-// P_Key in the low half of each.
+// PKeyIn is the input of QUERY_HCA_VPORT_PKEY. The answer is a list of dwords, with the P_Key
+// in the low half of each.
 var PKeyIn = struct{ Opcode, OpMod, Vport, Index Field }{
 	Opcode: HeaderIn.Opcode, OpMod: HeaderIn.OpMod, Vport: bits(0x08, 15, 0), Index: bits(0x0c, 15, 0),
 }

@@ -2,11 +2,11 @@
 
 package prm
 
-// WQEBB is the unit of a send queue, in bytes; Octoword that of a work request.
+// WQEBB is the unit of a send queue, in bytes. Octoword is the unit of a work request.
 const (
 	WQEBB    = 64
 	Octoword = 16
-	// MaxWQE is the longest work request: DS has 6 bits.
+	// MaxWQE is the longest work request, because DS has 6 bits.
 	MaxWQE = 63 * Octoword
 )
 
@@ -61,7 +61,7 @@ var Raddr = struct{ Address, RKey Field }{Address: qword(0x00), RKey: dword(0x08
 // AtomicSeg is the segment of an atomic.
 var AtomicSeg = struct{ SwapAdd, Compare Field }{SwapAdd: qword(0x00), Compare: qword(0x08)}
 
-// XRCSeg is the segment that names the shared receive queue of an XRC request.
+// XRCSeg is the segment with the shared receive queue of an XRC request.
 var XRCSeg = struct{ SRQN Field }{SRQN: bits(0x00, 23, 0)}
 
 // AV is the address vector of a datagram, and of DC.
@@ -70,7 +70,7 @@ var AV = struct {
 	RGID                                                                                                                                          Area
 }{
 	QKey:          dword(0x00),
-	QKeyHigh:      bit(0x00, 31), // the QP's own key is meant
+	QKeyHigh:      bit(0x00, 31), // selects the QP's own key
 	DCKey:         qword(0x00),
 	Extended:      bit(0x08, 31),
 	DestQPN:       bits(0x08, 23, 0),
@@ -91,8 +91,8 @@ var AV = struct {
 // AVLen is the length of an extended address vector.
 const AVLen = 48
 
-// DataSeg is a piece of memory. With Inline the data follow the first dword, and
-// ByteCount has 10 bits less.
+// DataSeg is a piece of memory. With Inline the data follow the first dword, and ByteCount has
+// 10 bits less.
 var DataSeg = struct{ Inline, ByteCount, LKey, Address Field }{
 	Inline: bit(0x00, 31), ByteCount: bits(0x00, 30, 0), LKey: dword(0x04), Address: qword(0x08),
 }
@@ -100,8 +100,8 @@ var DataSeg = struct{ Inline, ByteCount, LKey, Address Field }{
 // NextSeg is the first segment of a receive of a linked list.
 var NextSeg = struct{ NextIndex Field }{NextIndex: bits(0x00, 15, 0)}
 
-// UMRCtrl is the second segment of a UMR. An mkey context follows, if the request is
-// longer, and then translation entries or a data segment that names them.
+// UMRCtrl is the second segment of a UMR. In a longer request a mkey context follows, and then
+// translation entries or a data segment for them.
 var UMRCtrl = struct {
 	Inline, CheckFree, OffsetEnabled, CheckQPN, Octowords, Offset, OffsetHigh, Mask Field
 }{
@@ -129,7 +129,7 @@ const (
 	UMRDataOffset = 16 + UMRCtrlLen + MkeyLen
 )
 
-// Bits of UMRCtrl.Mask, which say what of the mkey context is new:
+// Bits of UMRCtrl.Mask, which select the fields of the mkey context to change,
 // MLX5_MKEY_MASK_... of Linux.
 const (
 	MaskLength       = 1 << 0

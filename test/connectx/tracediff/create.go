@@ -11,11 +11,11 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// numbersOf are fields that name objects and places, which are others in each run.
+// numbersOf lists the fields with numbers of objects and addresses, which differ between runs.
 var numbersOf = []string{"PD", "UARPage", "UserIndex", "SendCQN", "RecvCQN", "SRQN", "XRCD", "EQN", "DBRAddr"}
 
-// fields is a context in words: its fields that are not zero, but for those that name
-// objects. table is one of package prm.
+// fields formats a context as text. It omits zero fields, and fields that refer to objects.
+// table is a table of package prm.
 func fields(table any, context []byte) string {
 	v := reflect.ValueOf(table).Elem()
 	var words []string
@@ -30,17 +30,17 @@ func fields(table any, context []byte) string {
 	return strings.Join(words, ", ")
 }
 
-// input is how long the inputs are of what is made; the trace leaves out zeros at the end.
+// input is the length of the inputs of create commands. The trace omits trailing zeros.
 const input = 0x110
 
-// create takes a command that makes something: its input, and its output from the number
-// of the object on.
+// create processes a command that creates an object. in is its input. out is its output from
+// the number of the object on.
 func (d *device) create(command string, out, in []byte) error {
 	if len(in) > input || len(out) < 4 {
 		return fmt.Errorf("%s with %d bytes, answered by %d", command, len(in), len(out))
 	}
 	in = append(in, make([]byte, input-len(in))...)
-	// The number is where it is behind the header.
+	// The number is at its place after the header.
 	n := prm.ObjectOut.Number.Get(append(make([]byte, 8), out...))
 	switch command {
 	case "CREATE_CQ":

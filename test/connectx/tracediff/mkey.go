@@ -12,8 +12,8 @@ import (
 // mkey is the context of a memory key.
 type mkey [prm.MkeyLen]byte
 
-// keyFields are what is told of a key: what may be done with its memory. mask is what a UMR
-// changes them by.
+// keyFields lists the reported fields of a key, which are its rights. mask is the mask of a UMR
+// that changes them.
 var keyFields = []struct {
 	name string
 	f    prm.Field
@@ -25,7 +25,7 @@ var keyFields = []struct {
 	{"RelaxedWrite", prm.MKC.RelaxedWrite, prm.MaskRelaxedWrite}, {"Length", prm.MKC.Length, prm.MaskLength},
 }
 
-// words says what may be done with the key.
+// words describes the rights of the key.
 func (m *mkey) words() string {
 	var words []string
 	for _, k := range keyFields {
@@ -36,8 +36,8 @@ func (m *mkey) words() string {
 	return strings.Join(words, ", ")
 }
 
-// umr takes a request that changes a key, as the kernel's driver registers memory with
-// keys that it made before.
+// umr processes a request that changes a key. The kernel's driver registers memory this way,
+// with keys that it created before.
 func (d *device) umr(wqe []byte) error {
 	const context = prm.UMRDataOffset - prm.MkeyLen
 	if len(wqe) < context {
@@ -45,7 +45,7 @@ func (d *device) umr(wqe []byte) error {
 	}
 	m := d.mkeys[prm.Ctrl.Imm.Get(wqe)>>8]
 	if m == nil {
-		return nil // it was made before the trace began
+		return nil // the key was created before the trace
 	}
 	var c mkey
 	copy(c[:], wqe[context:])

@@ -8,17 +8,17 @@ import (
 	"strconv"
 )
 
-// line is one of a trace: what it is of, its numbers, and its bytes.
+// line is a line of a trace with its object, its numbers, and its bytes.
 type line struct {
-	kind    string // "request" and so on
-	text    string // a service, a command, a queue
+	kind    string // such as "request".
+	text    string // service, command or queue.
 	numbers []uint64
 	bytes   [][]byte
 }
 
-// shapes are the lines that count, as the records of package connectx write them. There
-// may be something before them, such as a time. A group of hexadecimal digits behind 0x
-// is a number, and one of digits alone is bytes; others are the text.
+// shapes lists the relevant lines, in the format of package connectx's records. A prefix such
+// as a time is allowed. A group of hexadecimal digits after 0x is a number, and a group of
+// digits without 0x is bytes. Other groups are the text.
 var shapes = []struct {
 	kind string
 	re   *regexp.Regexp
@@ -30,8 +30,7 @@ var shapes = []struct {
 	{"command", regexp.MustCompile(`(\S+) command (?P<text>CREATE_\w+) in \d+ out \d+: (?P<bytes>[0-9a-f]+) of (?P<bytes>[0-9a-f]+)$`)},
 }
 
-// parse takes a line apart, and returns the device that it is of. It is not ok if the
-// line does not count.
+// parse parses a line and returns its device. ok is false if the line is not relevant.
 func parse(s string) (device string, l line, ok bool) {
 	for _, shape := range shapes {
 		m := shape.re.FindStringSubmatch(s)

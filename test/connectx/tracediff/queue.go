@@ -9,14 +9,14 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// Kinds are those of what Seen tells of a QP, in their order.
+// Kinds lists the kinds of a QP's lines from Seen, in their order.
 var Kinds = []string{"made", "sends-to", "receives-to", "shares", "uses", "request", "doorbell", "receive", "arms", "completion", "received"}
 
-// device is one of a trace: the objects that were made last with each number.
+// device is a device in a trace, with the last created object of each number.
 type device struct {
 	queues map[uint64]*queue
 	cqs    map[uint64]*cq
-	srqs   map[uint64]string // in words
+	srqs   map[uint64]string // descriptions
 	mkeys  map[uint64]*mkey  // by index
 }
 
@@ -27,7 +27,7 @@ func newDevice() *device {
 // cq is a completion queue.
 type cq struct {
 	made  string
-	armed []string // how, each way once
+	armed []string // descriptions of its arming, each once
 }
 
 // queue is a QP.
@@ -36,16 +36,16 @@ type queue struct {
 	service    string
 	sender     bool
 	made       string
-	send, recv *cq    // nil without one
-	srq        string // in words, "" without one
+	send, recv *cq    // nil if it has none.
+	srq        string // description, "" if it has none.
 	seen       map[string][]string
-	last       uint16 // index of the last request
+	last       uint16 // index of the last request.
 	keys       map[uint32]key
-	used       map[uint32]bool // the keys that have been told of
-	store      *store          // that goes on, perhaps
+	used       map[uint32]bool // keys that have been reported.
+	store      *store          // current store, which may continue
 }
 
-// take takes a line. It returns the QP if it is one that sends.
+// take processes a line. It returns the QP if the line is a request.
 func (d *device) take(l line) (*queue, error) {
 	switch l.kind {
 	case "command":
@@ -71,7 +71,7 @@ func (d *device) take(l line) (*queue, error) {
 	return q, err
 }
 
-// queue returns the QP of a number, which may have been made before the trace began.
+// queue returns the QP of a number. It may have been created before the trace.
 func (d *device) queue(n uint64) *queue {
 	q := d.queues[n]
 	if q == nil {
@@ -85,7 +85,7 @@ func (q *queue) saw(kind, format string, args ...any) {
 	q.seen[kind] = append(q.seen[kind], fmt.Sprintf(format, args...))
 }
 
-// words is all that is told of the QP.
+// words returns all lines of the QP.
 func (q *queue) words() (all []string) {
 	q.endStore()
 	one := func(kind, text string) {
@@ -113,15 +113,14 @@ func (q *queue) words() (all []string) {
 	return all
 }
 
-// request takes a request as the device begins with it. It returns whether it was one that
-// a program sent.
+// request processes the start of a request. It returns whether a program sent the request.
 func (q *queue) request(service string, index uint16, wqe []byte) (bool, error) {
 	q.service = service
 	if len(wqe) >= prm.Octoword && prm.Ctrl.Opcode.Get(wqe) == prm.WQENop {
-		return false, nil // a driver finds out by them how it can post
+		return false, nil // a driver tests its ways of posting with them
 	}
 	if len(q.seen["request"]) > 0 && int16(index-q.last) <= 0 {
-		return true, nil // it is sent again, because the peer was not ready
+		return true, nil // a repetition, because the peer was not ready
 	}
 	q.last = index
 	text, err := q.requestWords(wqe)
@@ -131,7 +130,7 @@ func (q *queue) request(service string, index uint16, wqe []byte) (bool, error) 
 	return true, err
 }
 
-// receive takes a receive that a message takes.
+// receive processes a receive that a message uses.
 func (q *queue) receive(wqe []byte) error {
 	if len(wqe)%prm.Octoword != 0 {
 		return fmt.Errorf("a receive of %d bytes", len(wqe))
@@ -148,7 +147,7 @@ func (q *queue) receive(wqe []byte) error {
 	return nil
 }
 
-// completion takes a completion, which is of a QP.
+// completion processes a completion of a QP.
 func (d *device) completion(cqn uint64, e []byte) error {
 	if len(e) != prm.CQELen {
 		return fmt.Errorf("a completion of %d bytes", len(e))
@@ -176,14 +175,14 @@ func (d *device) completion(cqn uint64, e []byte) error {
 	return nil
 }
 
-// store is one or more stores to a doorbell register that belong together.
+// store is one or more related stores to a doorbell register.
 type store struct {
 	page, offset uint64 // of the register
 	bytes        []byte
-	posted       uint32 // WQEBBs, as the doorbell record says
+	posted       uint32 // posted WQEBBs, from the doorbell record
 }
 
-// sendRegisters is where the registers of send queues begin in a page, each of which has
+// sendRegisters is the offset of the send queues' registers in a page. Each of them has
 // registerSize bytes.
 const (
 	sendRegisters = 0x800
@@ -191,8 +190,8 @@ const (
 	armRegister   = 0x20
 )
 
-// doorbell takes a store to a register. That of a BlueFlame copy comes 8 bytes at a time
-// from a virtual machine.
+// doorbell processes a store to a register. A BlueFlame copy from a virtual machine arrives as
+// stores of 8 bytes.
 func (d *device) doorbell(l line) {
 	page, off, p := l.numbers[0], l.numbers[1], l.bytes[0]
 	if off == armRegister && len(p) == 8 {
@@ -218,7 +217,7 @@ func (d *device) doorbell(l line) {
 	}
 }
 
-// endStore tells of a store of which all has come.
+// endStore reports a complete store.
 func (q *queue) endStore() {
 	s := q.store
 	if q.store = nil; s == nil || prm.Ctrl.Opcode.Get(s.bytes) == prm.WQENop {
@@ -228,7 +227,7 @@ func (q *queue) endStore() {
 		s.offset/registerSize%2, s.posted)
 }
 
-// arm notes how a CQ was armed, once.
+// arm records each way of arming a CQ once.
 func (c *cq) arm(word uint32) {
 	text := "for any completion"
 	if word&prm.ArmSolicited != 0 {

@@ -8,13 +8,13 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// key is one that was seen: in the order of their appearance, and where.
+// key is a key of the trace, with its number in order of appearance and its first address.
 type key struct {
 	number int
 	first  uint64
 }
 
-// address is an address in words.
+// address formats an address.
 func (q *queue) address(k uint32, addr uint64) string {
 	e, ok := q.keys[k]
 	if !ok {
@@ -24,13 +24,13 @@ func (q *queue) address(k uint32, addr uint64) string {
 	return fmt.Sprintf("key %d%+d", e.number, int64(addr-e.first))
 }
 
-// names are the operations.
+// names contains the names of the operations.
 var names = map[uint64]string{
 	prm.WQENop: "NOP", prm.WQESendInv: "SEND_INV", prm.WQEWrite: "WRITE", prm.WQEWriteImm: "WRITE_IMM", prm.WQESend: "SEND",
 	prm.WQESendImm: "SEND_IMM", prm.WQERead: "READ", prm.WQECompare: "COMPARE", prm.WQEFetchAdd: "FETCH_ADD", prm.WQEUMR: "UMR",
 }
 
-// requestWords says what a work request asks for.
+// requestWords describes a work request.
 func (q *queue) requestWords(w []byte) (string, error) {
 	if len(w) < prm.Octoword || uint64(len(w)) != prm.Ctrl.DS.Get(w)*prm.Octoword {
 		return "", fmt.Errorf("a request of %d bytes", len(w))
@@ -86,8 +86,8 @@ func (q *queue) requestWords(w []byte) (string, error) {
 	return text, nil
 }
 
-// element is a data segment that names memory, in words. What may be done with the memory
-// is told once for each key.
+// element describes a data segment in memory. The rights of the memory are reported once for
+// each key.
 func (q *queue) element(seg []byte) string {
 	k := uint32(prm.DataSeg.LKey.Get(seg))
 	if m := q.d.mkeys[uint64(k>>8)]; m != nil && !q.used[k] {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tracediff compares what two programs gave a software ConnectX to do, and what
-// it did, by the traces that it wrote: the same program with libmlx5 and with
-// provider/mlx5, say, each run as rdmavm -driver mlx5 -trace FILE.
+// Package tracediff compares the operations of two programs on a software ConnectX by its
+// traces. An example is one program with libmlx5 and with provider/mlx5, each run with rdmavm
+// -driver mlx5 -trace FILE.
 //
-// Of a trace it takes what belongs to QPs that sent something:
+// It uses the following parts of a trace, for each QP that has sent something:
 //
-//   - the mailboxes by which the QP, its CQs and its SRQ were made;
-//   - what may be done with the memory that it uses, and how much there is;
-//   - its work requests, and the receives that messages took;
-//   - the stores to its doorbell registers, with the doorbell record as it was then;
-//   - how its CQs were armed;
-//   - its completions.
+//   - the mailboxes that created the QP, its CQs and its SRQ
+//   - the rights and the length of its memory
+//   - its work requests, and the receives that messages used
+//   - the stores to its doorbell registers, with the current doorbell record
+//   - the ways in which its CQs were armed
+//   - its completions
 //
-// It leaves out what differs from run to run: numbers of objects and keys, addresses,
-// which become offsets from the first address that was seen with their key, times. The
-// order is kept among things of one kind; of things of different kinds it is the order of
-// two processors, and of the device's own time. Beyond that [Excused] says what may
-// differ, and why.
+// It ignores differences between runs, such as numbers of objects and keys, and times.
+// Addresses become offsets from the first address with their key. The order of lines of one
+// kind is kept. The order of lines of different kinds depends on the timing of two processors
+// and the device, and is ignored. [Excused] lists further expected differences with their
+// reasons.
 package tracediff
 
 import (
@@ -28,9 +28,9 @@ import (
 	"strings"
 )
 
-// Seen reads a trace and returns in words what devices saw of QPs that sent something and
-// did for them, one QP after another in the order in which they sent first. services are
-// the transport services that count, as "RC"; without any all do.
+// Seen reads a trace and describes the operations of the QPs that have sent something. The QPs
+// are in the order of their first sends. services selects transport services such as "RC".
+// Without services it selects all.
 func Seen(trace io.Reader, services ...string) ([]string, error) {
 	devices := make(map[string]*device)
 	var senders []*queue
@@ -64,11 +64,11 @@ func Seen(trace io.Reader, services ...string) ([]string, error) {
 	return all, s.Err()
 }
 
-// Differences says where two lists differ, one line for each place, "" if nowhere.
+// Differences describes the differences of two lists, one line for each, or returns "".
 func Differences(a, b []string) string {
 	var out strings.Builder
 	for len(a) > 0 || len(b) > 0 {
-		// The lists of QPs may be of different lengths: compare kind with kind.
+		// The lists of QPs may have different lengths, so compare kind with kind.
 		var x, y string
 		switch {
 		case len(a) == 0 || len(b) > 0 && less(b[0], a[0]):
@@ -85,14 +85,14 @@ func Differences(a, b []string) string {
 	return out.String()
 }
 
-// less says whether a line is of an earlier QP, or of an earlier kind of the same QP.
+// less reports whether a line belongs to an earlier QP, or to an earlier kind of one QP.
 func less(a, b string) bool {
 	qa, ka := place(a)
 	qb, kb := place(b)
 	return qa < qb || qa == qb && ka < kb
 }
 
-// place returns the QP of a line, and the place of its kind among the kinds.
+// place returns the QP of a line, and the index of its kind.
 func place(line string) (qp, kind int) {
 	return number(line), slices.Index(Kinds, kindOf(line))
 }
@@ -103,8 +103,8 @@ func kindOf(line string) string {
 	return word
 }
 
-// Of returns the lines that are of some of the Kinds.
-func Of(all []string, kinds ...string) (some []string) {
+// Select returns the lines of some of the Kinds.
+func Select(all []string, kinds ...string) (some []string) {
 	for _, line := range all {
 		if slices.Contains(kinds, kindOf(line)) {
 			some = append(some, line)
@@ -113,8 +113,8 @@ func Of(all []string, kinds ...string) (some []string) {
 	return some
 }
 
-// Halves parts what Seen returned into that of the first half of the QPs and that of the
-// second, which are numbered alike then.
+// Halves splits the result of Seen into the first half of the QPs and the second half. Both
+// halves are numbered from 0.
 func Halves(all []string) (first, second []string, err error) {
 	queues := 0
 	for _, r := range all {
@@ -134,7 +134,7 @@ func Halves(all []string) (first, second []string, err error) {
 	return first, second, nil
 }
 
-// number is that of the QP of a line.
+// number returns the number of a line's QP.
 func number(r string) (n int) {
 	fmt.Sscanf(r, "QP %d:", &n)
 	return n

@@ -20,8 +20,8 @@ import (
 	"purerdma/verbs"
 )
 
-// run has one QP send to itself what wrs says of its memory and of that of the peer,
-// and returns the trace.
+// run makes one QP send the requests of wrs to itself, and returns the trace. wrs gets its
+// memory and the peer's memory.
 func run(t *testing.T, before int, wrs func(here, there *verbs.MR) []verbs.SendWR) string {
 	t.Helper()
 	var mu sync.Mutex
@@ -43,7 +43,7 @@ func run(t *testing.T, before int, wrs func(here, there *verbs.MR) []verbs.SendW
 	}
 	defer pd.Close()
 	var mrs [2]*verbs.MR
-	for i := range before + 2 { // other keys and addresses in each run
+	for i := range before + 2 { // use other keys and addresses in each run
 		mr, err := pd.Alloc(8192, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 		if err != nil {
 			t.Fatal(err)
@@ -102,8 +102,8 @@ func run(t *testing.T, before int, wrs func(here, there *verbs.MR) []verbs.SendW
 	return trace.String()
 }
 
-// TestRequests runs a program twice, with other keys and addresses, and then others
-// that differ from it in one thing each.
+// TestRequests runs a program twice, with different keys and addresses. Then it runs other
+// programs that differ in one aspect each.
 func TestRequests(t *testing.T) {
 	program := func(change func(wrs []verbs.SendWR)) func(here, there *verbs.MR) []verbs.SendWR {
 		return func(here, there *verbs.MR) []verbs.SendWR {
@@ -124,7 +124,7 @@ func TestRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Of(got, "request")
+		return Select(got, "request")
 	}
 	first := requests(0, nil)
 	want := []string{
@@ -136,7 +136,7 @@ func TestRequests(t *testing.T) {
 		t.Error(d)
 	}
 	if d := Differences(first, requests(6, nil)); d != "" {
-		t.Errorf("the same program differs:\n%s", d)
+		t.Errorf("an equal program differs:\n%s", d)
 	}
 	for name, change := range map[string]func(wrs []verbs.SendWR){
 		"length":    func(wrs []verbs.SendWR) { wrs[0].SGList[1].Length++ },
@@ -146,27 +146,27 @@ func TestRequests(t *testing.T) {
 		"operation": func(wrs []verbs.SendWR) { wrs[1].Opcode = verbs.OpWrite },
 	} {
 		if d := Differences(first, requests(0, change)); strings.Count(d, "\n") != 1 {
-			t.Errorf("another %s: %q", name, d)
+			t.Errorf("Differences with another %s = %q, want one", name, d)
 		}
 	}
 	const empty = "x request %#x of RC QP 0x1: 0000000a000001010000000800000000\n"
 	again := fmt.Sprintf(empty+empty+empty+empty, 0, 1, 0, 1) + "x request 0x2 of RC QP 0x2: 00000000000002010000000800000000\n"
 	if got, err := Seen(strings.NewReader(again)); err != nil || len(got) != 2 {
-		t.Errorf("two requests, each sent twice, and a NOP are %v, %v", got, err)
+		t.Errorf("Seen of two requests, each sent twice, and a NOP = %v, %v", got, err)
 	}
 	if got, err := Seen(strings.NewReader("x request 0x0 of RC QP 0x1: 00\n")); err == nil {
-		t.Errorf("a request of one byte is %v", got)
+		t.Errorf("Seen of a request of one byte = %v, want an error", got)
 	}
 }
 
-// command is the line of a command that makes something.
+// command returns the line of a command that creates an object.
 func command(name string, number uint32, fill func(in []byte)) string {
 	in := make([]byte, 0x110)
 	fill(in)
 	return fmt.Sprintf("0.1 x command %s in 280 out 16: %08x00000000 of %x\n", name, number, bytes.TrimRight(in, "\x00"))
 }
 
-// made are the lines of a CQ and a QP.
+// made returns the lines of a CQ and a QP.
 func made(cqn uint32, logCQ, logSQ uint64) string {
 	return command("CREATE_CQ", cqn, func(in []byte) {
 		c := prm.CQIn.Context.Of(in)
@@ -181,8 +181,8 @@ func made(cqn uint32, logCQ, logSQ uint64) string {
 	})
 }
 
-// key11 are the lines of a key that is made with one set of rights, and by a UMR gets
-// others.
+// key11 returns the lines of a key that is created with one set of rights and gets others by a
+// UMR.
 func key11(length uint64) string {
 	w := make([]byte, prm.UMRDataOffset)
 	prm.Ctrl.Opcode.Set(w, prm.WQEUMR)
@@ -201,8 +201,8 @@ func key11(length uint64) string {
 	}) + fmt.Sprintf("0.2 x request 0x0 of REG_UMR QP 0x7: %x\n", w)
 }
 
-// recorded is a piece of a trace from a virtual machine, in which a QP of device x sends
-// once by BlueFlame and once by a doorbell, and takes one message.
+// recorded is a part of a trace from a virtual machine. A QP of device x sends once by
+// BlueFlame and once by a doorbell, and receives one message.
 const recorded = `0.3 x doorbell page 0x9+0x20 1000000000000005 record 0000000010000000
 0.4 x doorbell page 0x9+0x800 0000000a00004202 record 0000000000000001
 0.4 x request 0x0 of RC QP 0x42: 0000000a00004202000000080000000080000006747261636564000000000000
@@ -216,13 +216,13 @@ const recorded = `0.3 x doorbell page 0x9+0x20 1000000000000005 record 000000001
 0.6 x completion 1 of CQ 0x5: opcode 0x2 QP 0x42 WQE 0x0 8 bytes: 00000000000000000000000000000000000000000000000000000000000000000000007700000000000000000000000800000000000000010000004200000021
 `
 
-// TestRecorded has all kinds of what a device sees and does.
+// TestRecorded covers all kinds of lines.
 func TestRecorded(t *testing.T) {
 	seen := func(made, old, now string) []string {
 		t.Helper()
 		changed := strings.Replace(recorded, old, now, 1)
 		if old != "" && changed == recorded {
-			t.Fatalf("no %q", old)
+			t.Fatalf("recorded lacks %q", old)
 		}
 		all, err := Seen(strings.NewReader(made+changed), "RC")
 		if err != nil {
@@ -242,12 +242,12 @@ func TestRecorded(t *testing.T) {
 		"sends-to":   "LogCQSize 7",
 		"arms":       "for any completion",
 	} {
-		if lines := Of(all, kind); len(lines) == 0 || lines[0] != "QP 0: "+kind+" "+want {
-			t.Errorf("%s: %q, not %q", kind, lines, want)
+		if lines := Select(all, kind); len(lines) == 0 || lines[0] != "QP 0: "+kind+" "+want {
+			t.Errorf("Select(%s) = %q, want %q", kind, lines, want)
 		}
 	}
-	if lines := Of(all, "doorbell"); len(lines) != 2 || lines[1] != "QP 0: doorbell of request 0x1, 8 bytes, buffer 1, record 0x2" {
-		t.Errorf("%q", lines)
+	if lines := Select(all, "doorbell"); len(lines) != 2 || lines[1] != "QP 0: doorbell of request 0x1, 8 bytes, buffer 1, record 0x2" {
+		t.Errorf("Select(doorbell) = %q, want two lines", lines)
 	}
 	for what, c := range map[string][2]string{
 		"part of a copy":      {"0.4 x doorbell page 0x9+0x818 6564000000000000\n", ""},
@@ -258,63 +258,64 @@ func TestRecorded(t *testing.T) {
 		"way to arm":          {"+0x20 10000000", "+0x20 11000000"},
 	} {
 		if d := Differences(all, seen(key11(64)+made(5, 7, 5), c[0], c[1])); strings.Count(d, "\n") != 1 {
-			t.Errorf("another %s: %q", what, d)
+			t.Errorf("Differences with another %s = %q, want one", what, d)
 		}
 	}
 	for what, m := range map[string]string{"size of a CQ": made(5, 8, 5), "size of a QP": made(5, 7, 6)} {
 		if d := Differences(all, seen(key11(64)+m, "", "")); strings.Count(d, "\n") != 1 {
-			t.Errorf("another %s: %q", what, d)
+			t.Errorf("Differences with another %s = %q, want one", what, d)
 		}
 	}
 	if d := Differences(all, seen(key11(65)+made(5, 7, 5), "", "")); strings.Count(d, "\n") != 1 {
-		t.Errorf("another length of memory: %q", d)
+		t.Errorf("Differences with another length of memory = %q, want one", d)
 	}
-	// What is nobody's to choose: numbers and addresses.
+	// Numbers and addresses are arbitrary.
 	other := strings.NewReplacer("QP 0x42", "QP 0x77", "000042", "000077", "00001155", "00002266", "aa00", "bb00", "page 0x9", "page 0xb", "16: 00000011", "16: 00000022", "00001100", "00002200",
 		"CQ 0x5", "CQ 0x6", "00000005 record", "00000006 record").Replace(key11(64) + made(6, 7, 5) + recorded)
 	other = strings.Replace(other, "16: 00000042", "16: 00000077", 1)
 	if again, err := Seen(strings.NewReader(other), "RC"); err != nil || Differences(all, again) != "" {
-		t.Errorf("%v\n%s", err, Differences(all, again))
+		t.Errorf("Seen with other numbers = %v, differences:\n%s", err, Differences(all, again))
 	}
 }
 
-// TestExcused: where a queue lies in its pages is no difference, how long it is is one.
+// TestExcused checks that the position of a queue in its pages is no difference, but its length
+// is.
 func TestExcused(t *testing.T) {
 	qp := "made PMState 3, LogRQSize 9, LogSQSize 2"
 	if got := excuse(qp + ", LogPageSize 4, PageOffset 28"); got != qp {
-		t.Errorf("%q", got)
+		t.Errorf("excuse = %q, want %q", got, qp)
 	}
 	if got, want := excuse("sends-to PageOffset 3, LogCQSize 9, LogPageSize 1"), "sends-to LogCQSize 9"; got != want {
-		t.Errorf("%q, not %q", got, want)
+		t.Errorf("excuse = %q, want %q", got, want)
 	}
 	for _, e := range Excused {
 		if e.Why == "" {
-			t.Errorf("%v: why?", e.What)
+			t.Errorf("%v has no reason", e.Pattern)
 		}
 	}
 }
 
-// TestDifferences compares kind with kind, though there is more of one.
+// TestDifferences compares kind with kind, with lists of different lengths.
 func TestDifferences(t *testing.T) {
 	a := []string{"QP 0: request x", "QP 0: request y", "QP 0: doorbell z", "QP 1: request x"}
 	b := []string{"QP 0: request x", "QP 0: doorbell z", "QP 1: request x", "QP 1: received w"}
 	if got, want := Differences(a, b), "QP 0: request y | nothing\nnothing | QP 1: received w\n"; got != want {
-		t.Errorf("%q, not %q", got, want)
+		t.Errorf("Differences = %q, want %q", got, want)
 	}
 	if got := Differences(a, a); got != "" {
-		t.Errorf("%q", got)
+		t.Errorf("Differences of equal lists = %q, want none", got)
 	}
 }
 
-// TestHalves parts requests of four QPs.
+// TestHalves splits requests of four QPs.
 func TestHalves(t *testing.T) {
 	a, b, err := Halves([]string{"QP 0: request x", "QP 0: request y", "QP 1: request z", "QP 2: request x", "QP 2: request y", "QP 3: request w"})
 	if err != nil || Differences(a, []string{"QP 0: request x", "QP 0: request y", "QP 1: request z"}) != "" || Differences(a, b) != "QP 1: request z | QP 1: request w\n" {
-		t.Errorf("%v, %v, %v", a, b, err)
+		t.Errorf("Halves = %v, %v, %v", a, b, err)
 	}
 	for _, all := range [][]string{nil, {"QP 0: x", "QP 2: y"}} {
 		if _, _, err := Halves(all); err == nil {
-			t.Errorf("halves of %v", all)
+			t.Errorf("Halves(%v) = nil error", all)
 		}
 	}
 }

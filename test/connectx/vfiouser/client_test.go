@@ -28,8 +28,8 @@ type client struct {
 	cancel context.CancelFunc
 }
 
-// function is one with a BAR of 64 KiB and a configuration space of 4 KiB, of
-// plain memory.
+// function is a Function with a BAR of 64 KiB and a configuration space of 4 KiB, of plain
+// memory.
 type function struct {
 	bar    [64 << 10]byte
 	config [4 << 10]byte
@@ -112,12 +112,12 @@ func (c *client) receive() ([]byte, unix.Errno) {
 	c.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	b := make([]byte, headerSize)
 	if _, err := io.ReadFull(c.conn, b); err != nil {
-		c.t.Fatal("no reply:", err)
+		c.t.Fatal("receive of a reply:", err)
 	}
 	var h header
 	h.decode(b)
 	if h.id != 7 || h.flags&flagTypeMask != flagReply {
-		c.t.Fatalf("reply %+v to message 7", h)
+		c.t.Fatalf("reply = %+v, want one to message 7", h)
 	}
 	b = make([]byte, h.size-headerSize)
 	if _, err := io.ReadFull(c.conn, b); err != nil {
@@ -125,7 +125,7 @@ func (c *client) receive() ([]byte, unix.Errno) {
 	}
 	if h.flags&flagError != 0 {
 		if len(b) > 0 || h.errn == 0 {
-			c.t.Fatalf("reply %+v with an error and %d bytes", h, len(b))
+			c.t.Fatalf("reply = %+v with %d bytes, want an error without data", h, len(b))
 		}
 		return nil, unix.Errno(h.errn)
 	}
@@ -138,7 +138,7 @@ func (c *client) call(command uint16, body []byte, fds ...int) ([]byte, unix.Err
 	return c.receive()
 }
 
-// ok is call for what must succeed.
+// ok is like call for a command that must succeed.
 func (c *client) ok(command uint16, body []byte, fds ...int) []byte {
 	c.t.Helper()
 	b, errno := c.call(command, body, fds...)
@@ -148,7 +148,7 @@ func (c *client) ok(command uint16, body []byte, fds ...int) []byte {
 	return b
 }
 
-// words are the bodies of commands: uint32 and uint64 one after the other.
+// words encodes the bodies of commands, which consist of uint32 and uint64 values.
 func words(w ...any) (b []byte) {
 	for _, v := range w {
 		b, _ = binary.Append(b, binary.LittleEndian, v)
@@ -156,7 +156,7 @@ func words(w ...any) (b []byte) {
 	return b
 }
 
-// memfd returns a file of that size.
+// memfd returns a file of the given size.
 func memfd(t testing.TB, size int64) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)

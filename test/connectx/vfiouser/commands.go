@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flags of DEVICE_SET_IRQS: what comes with it, and what is meant.
+// Flags of DEVICE_SET_IRQS for the kind of its data and its action.
 const (
 	irqSetDataNone    = 1 << 0
 	irqSetDataBool    = 1 << 1
@@ -40,7 +40,7 @@ func (s *Server) dmaUnmap(sock *socket, body []byte, fds []int) (int, unix.Errno
 	return copy(sock.payload(24), body), 0
 }
 
-// setIRQs enables and disables vectors. The client has them masked by itself.
+// setIRQs enables and disables vectors. The client implements masking itself.
 func (s *Server) setIRQs(sock *socket, body []byte, fds []int) (int, unix.Errno) {
 	flags, index := le.Uint32(body[4:]), le.Uint32(body[8:])
 	start, count := le.Uint32(body[12:]), le.Uint32(body[16:])
@@ -69,7 +69,7 @@ func (s *Server) setIRQs(sock *socket, body []byte, fds []int) (int, unix.Errno)
 	return 0, errno
 }
 
-// access takes an access to a region apart, and checks it.
+// access parses and validates an access to a region.
 func (s *Server) access(body []byte) (region int, offset uint64, count int, ok bool) {
 	offset = le.Uint64(body)
 	index, n := le.Uint32(body[8:]), le.Uint32(body[12:])

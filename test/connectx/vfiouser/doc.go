@@ -2,17 +2,16 @@
 
 //go:build linux
 
-// Package vfiouser is the server's side of vfio-user: a PCI function that
-// lives in this process appears in a virtual machine. The client is QEMU 10.1
-// or newer, whose device is called vfio-user-pci.
+// Package vfiouser implements the server's side of vfio-user. A PCI function in this process
+// appears in a virtual machine. The client is QEMU 10.1 or newer, whose device is called
+// vfio-user-pci.
 //
-// The protocol is in QEMU's docs/interop/vfio-user.rst. Of it there is what a
-// function takes that moves data by itself: memory of the client that is
-// passed as file descriptors and mapped here, accesses to the BARs and the
-// configuration space as messages, interrupts as eventfds. Left out are the
-// server's reading and writing of memory by messages, migration, and registers
-// that the client maps.
+// QEMU's docs/interop/vfio-user.rst defines the protocol. The package implements the part for a
+// function that transfers data itself. The client's memory is passed as file descriptors and
+// mapped into this process. Accesses to the BARs and the configuration space are messages.
+// Interrupts are eventfds. The package does not implement the server's memory access through
+// messages, migration, or registers that the client maps.
 //
-// The client gives away its memory and must not make the files behind it
-// shorter while they are mapped. Apart from that nothing it sends is trusted.
+// The client shares its memory and must not truncate the files behind it while they are mapped.
+// The server trusts nothing else that the client sends.
 package vfiouser

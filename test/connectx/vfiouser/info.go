@@ -21,14 +21,14 @@ const (
 	irqEventFD = 1 << 0
 )
 
-// Kinds of interrupt that a PCI function has, of which this one has MSI-X.
+// Kinds of interrupts of PCI functions. This server implements MSI-X.
 const (
 	msixIndex = 2
 	numIRQs   = 5
 )
 
-// version agrees on version 0.0 of the protocol, or on the client's minor one,
-// and says what may be sent.
+// version negotiates version 0.0 of the protocol, or the client's minor version, and returns
+// the capabilities.
 func (s *Server) version(sock *socket, body []byte, fds []int) (int, unix.Errno) {
 	if le.Uint16(body) != 0 {
 		return 0, unix.ENOTSUP

@@ -14,7 +14,7 @@ import (
 // Interrupts are a function's MSI-X vectors. Any goroutine may raise them.
 type Interrupts struct {
 	mu      sync.Mutex
-	vectors []int // the eventfd of each, -1 if the client has it disabled
+	vectors []int // eventfd of each vector, -1 if it is disabled
 }
 
 // NewInterrupts returns n vectors, all disabled, for one Server.
@@ -22,15 +22,15 @@ func NewInterrupts(n int) *Interrupts {
 	return &Interrupts{vectors: slices.Repeat([]int{-1}, n)}
 }
 
-// Raise signals a vector, and says whether the client has enabled it.
+// Raise signals a vector, and returns whether the client has enabled it.
 func (x *Interrupts) Raise(vector int) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if vector < 0 || vector >= len(x.vectors) || x.vectors[vector] < 0 {
 		return false
 	}
-	// An eventfd whose counter is full is signalled already: the file is the
-	// client's, and must not make us wait.
+	// An eventfd whose counter is full has been signaled already. The client owns the file,
+	// which must not block the server.
 	one := [8]byte{1}
 	p := []unix.PollFd{{Fd: int32(x.vectors[vector]), Events: unix.POLLOUT}}
 	if n, err := unix.Poll(p, 0); n == 1 && err == nil && p[0].Revents&unix.POLLOUT != 0 {
@@ -39,8 +39,8 @@ func (x *Interrupts) Raise(vector int) bool {
 	return true
 }
 
-// set gives vectors, from start on, the eventfds, which are the Interrupts'
-// then; -1 disables one.
+// set sets the eventfds of vectors from start on, and takes ownership of them. An eventfd of -1
+// disables a vector.
 func (x *Interrupts) set(start int, fds []int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -52,5 +52,5 @@ func (x *Interrupts) set(start int, fds []int) {
 	}
 }
 
-// disable takes all eventfds away.
+// disable closes all eventfds.
 func (x *Interrupts) disable() { x.set(0, slices.Repeat([]int{-1}, len(x.vectors))) }

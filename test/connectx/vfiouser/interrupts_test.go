@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eventfd returns one, and a function that says how often it was signalled
-// since the last call.
+// eventfd returns an eventfd, and a function that returns the number of its signals since the
+// previous call.
 func eventfd(t *testing.T) (fd int, count func() uint64) {
 	t.Helper()
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -40,31 +40,31 @@ func TestInterrupts(t *testing.T) {
 	a, countA := eventfd(t)
 	b, countB := eventfd(t)
 	if x.Raise(0) {
-		t.Error("a vector is enabled at the beginning")
+		t.Error("Raise of an initial vector = true")
 	}
 	c.ok(cmdSetIRQs, irqBody(set, msixIndex, 1, 2), a, b)
 	if x.Raise(0) || !x.Raise(1) || !x.Raise(1) || !x.Raise(2) || x.Raise(3) || x.Raise(4) || x.Raise(-1) {
-		t.Error("vectors 1 and 2 are enabled, and no others")
+		t.Error("Raise = true for other vectors than 1 and 2")
 	}
 	if countA() != 2 || countB() != 1 {
-		t.Error("not signalled as often as raised")
+		t.Error("number of signals differs from number of calls to Raise")
 	}
-	c.ok(cmdSetIRQs, irqBody(set, msixIndex, 1, 1)) // none: disabled
+	c.ok(cmdSetIRQs, irqBody(set, msixIndex, 1, 1)) // no eventfd disables it
 	c.ok(cmdSetIRQs, irqBody(set, msixIndex, 2, 1), a)
 	if x.Raise(1) || !x.Raise(2) || countA() != 1 || countB() != 0 {
-		t.Error("vector 1 is disabled, vector 2 has another file")
+		t.Error("Raise signaled vector 1 after its end, or the old file of vector 2")
 	}
 	c.ok(cmdSetIRQs, irqBody(irqSetDataNone|irqSetTrigger, msixIndex, 0, 0))
 	if x.Raise(2) {
-		t.Error("a vector outlives the end of all")
+		t.Error("Raise after disabling all vectors = true")
 	}
 }
 
-// TestRaiseDoesNotWait: the client may leave an eventfd full, or send a file
-// that is none.
+// TestRaiseDoesNotWait checks that Raise does not block if an eventfd is full or the client has
+// sent another kind of file.
 func TestRaiseDoesNotWait(t *testing.T) {
 	c := newClient(t)
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC) // it blocks
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC) // blocking mode
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestRaiseDoesNotWait(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(5 * time.Second):
-		t.Fatal("it waits")
+		t.Fatal("Raise blocks")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestInterruptMistakes(t *testing.T) {
 	c := newClient(t)
 	const set = irqSetDataEventFD | irqSetTrigger
 	fd, _ := eventfd(t)
-	c.ok(cmdReset, nil) // the server has begun
+	c.ok(cmdReset, nil) // wait until the server has started
 	before := openFiles(t)
 	for _, tc := range []struct {
 		name string
@@ -116,9 +116,9 @@ func TestInterruptMistakes(t *testing.T) {
 		}
 	}
 	if n := openFiles(t); n != before {
-		t.Errorf("%d file descriptors, there were %d", n, before)
+		t.Errorf("%d open file descriptors, want %d", n, before)
 	}
 	if c.server.Interrupts.Raise(0) {
-		t.Error("vector 0 was enabled")
+		t.Error("Raise(0) after rejected commands = true")
 	}
 }

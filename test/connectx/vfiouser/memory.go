@@ -11,33 +11,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Memory is the client's memory, by DMA address.
+// A Memory is the client's memory, addressed by DMA address.
 //
-// Its methods are called, and the slices that Bytes returned are used, with
-// the lock held that NewMemory was given. The Server holds it when it maps and
-// unmaps: memory that the client takes back is in nobody's use then.
+// The lock passed to NewMemory must be held for calls of its methods, and while slices from
+// Bytes are used. The Server holds the lock when it maps and unmaps memory, so that unmapped
+// memory is not in use.
 type Memory struct {
 	lock    sync.Locker
-	windows []window // by address, none overlaps another
+	windows []window // ordered by address, without overlaps
 	last    int      // the window that Bytes found last
 }
 
-// A window is a range of addresses, with the memory behind it. There is none
-// behind what the client does not share or will not have written, such as ROM.
+// A window is a range of addresses with its memory. A range that the client does not share, or
+// does not allow to be written, such as ROM, has no memory.
 type window struct {
 	addr, size uint64
 	bytes      []byte
 }
 
-// maxWindows bounds what a client can have mapped.
+// maxWindows is the maximum number of a client's mappings.
 const maxWindows = 4096
 
-// NewMemory returns a Memory without any, for one Server. lock is what the
-// user of the memory holds as well.
+// NewMemory returns an empty Memory for one Server. The users of the memory must hold lock.
 func NewMemory(lock sync.Locker) *Memory { return &Memory{lock: lock} }
 
-// Bytes returns the n bytes of memory at a DMA address, or nil if they are not
-// all there, in one piece.
+// Bytes returns the n bytes of memory at a DMA address, or nil if they are not mapped in one
+// piece.
 func (m *Memory) Bytes(addr uint64, n int) []byte {
 	if n < 0 {
 		return nil
@@ -71,7 +70,7 @@ func (w *window) slice(addr uint64, n int) []byte {
 	return w.bytes[off : off+uint64(n) : off+uint64(n)]
 }
 
-// mapping is what DMA_MAP says.
+// mapping is the contents of a DMA_MAP message.
 type mapping struct {
 	addr, size, offset  uint64
 	readable, writeable bool
@@ -99,7 +98,7 @@ func (m *Memory) add(q mapping, fd int) unix.Errno {
 	}
 	w := window{addr: q.addr, size: q.size}
 	if fd >= 0 && q.readable && q.writeable {
-		// An access beyond the end of a file would be a fatal signal.
+		// An access after the end of a file would cause a fatal signal.
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil || uint64(st.Size) < q.offset+q.size {
 			return unix.EINVAL
@@ -114,7 +113,7 @@ func (m *Memory) add(q mapping, fd int) unix.Errno {
 	return 0
 }
 
-// remove unmaps what was mapped by one call of add.
+// remove unmaps the memory of one call of add.
 func (m *Memory) remove(addr, size uint64) unix.Errno {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -142,7 +141,7 @@ func (m *Memory) removeAll() {
 	m.windows = nil
 }
 
-// errno is a system call's error as the protocol has it.
+// errno converts a system call's error for the protocol.
 func errno(err error) unix.Errno {
 	if err == nil {
 		return 0

@@ -23,9 +23,9 @@ func TestMemory(t *testing.T) {
 	f := memfd(t, 1<<20)
 	c.ok(cmdDMAMap, mapBody(3, 0x1000, 0x100000, 0x2000), int(f.Fd()))
 	c.ok(cmdDMAMap, mapBody(3, 0, 0, 0x1000), int(f.Fd()))
-	c.ok(cmdDMAMap, mapBody(3, 0, 0xfffc0000, 0x1000))                       // nothing behind it
-	c.ok(cmdDMAMap, mapBody(1, 0, 0xfffd0000, 0x1000), int(f.Fd()))          // not to be written
-	c.ok(cmdDMAMap, mapBody(3, 0x3000, 1<<63, 0x1000), int(f.Fd()))          // far up
+	c.ok(cmdDMAMap, mapBody(3, 0, 0xfffc0000, 0x1000))                       // no memory
+	c.ok(cmdDMAMap, mapBody(1, 0, 0xfffd0000, 0x1000), int(f.Fd()))          // read-only
+	c.ok(cmdDMAMap, mapBody(3, 0x3000, 1<<63, 0x1000), int(f.Fd()))          // a high address
 	c.ok(cmdDMAMap, mapBody(3, 0x4000, ^uint64(0xfff), 0x1000), int(f.Fd())) // the last page
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -33,7 +33,7 @@ func TestMemory(t *testing.T) {
 	for _, tc := range []struct {
 		addr uint64
 		n    int
-		file int64 // offset, -1: not there
+		file int64 // offset, or -1 if not mapped
 	}{
 		{0, 1, 0}, {0xfff, 1, 0xfff}, {0, 0x1000, 0}, {0x1000, 1, -1}, {0xfff, 2, -1},
 		{0x100000, 0x2000, 0x1000}, {0x101fff, 1, 0x2fff}, {0x100000, 0x2001, -1}, {0xfffff, 2, -1},
@@ -42,20 +42,20 @@ func TestMemory(t *testing.T) {
 	} {
 		b := m.Bytes(tc.addr, tc.n)
 		if (b == nil) != (tc.file < 0) {
-			t.Errorf("%#x+%#x: got %d bytes", tc.addr, tc.n, len(b))
+			t.Errorf("Bytes(%#x, %#x) = %d bytes", tc.addr, tc.n, len(b))
 			continue
 		}
 		if b == nil {
 			continue
 		}
 		if len(b) != tc.n || cap(b) != tc.n {
-			t.Errorf("%#x+%#x: %d bytes of %d", tc.addr, tc.n, len(b), cap(b))
+			t.Errorf("Bytes(%#x, %#x) = %d bytes with capacity %d", tc.addr, tc.n, len(b), cap(b))
 		}
 		b[0]++
 		got := make([]byte, 1)
 		f.ReadAt(got, tc.file)
 		if got[0] != b[0] {
-			t.Errorf("%#x: is not the file's %#x", tc.addr, tc.file)
+			t.Errorf("Bytes(%#x) is not the file's memory at %#x", tc.addr, tc.file)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestUnmap(t *testing.T) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if c.server.Memory.Bytes(0x1000, 1) != nil || len(c.server.Memory.windows) != 0 {
-		t.Error("the memory is still there")
+		t.Error("memory is still mapped")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestMapMistakes(t *testing.T) {
 	defer unix.Close(r)
 	defer unix.Close(w)
 	if _, errno := c.call(cmdDMAMap, mapBody(3, 0, 0, 0x1000), r); errno == 0 {
-		t.Error("a pipe was mapped")
+		t.Error("DMA_MAP of a pipe succeeded")
 	}
 	c.lock.Lock()
 	have := len(c.server.Memory.windows)
@@ -129,7 +129,7 @@ func TestMapMistakes(t *testing.T) {
 		c.ok(cmdDMAMap, mapBody(3, 0, 1<<32+uint64(i)<<12, 0x1000))
 	}
 	if _, errno := c.call(cmdDMAMap, mapBody(3, 0, 0, 0x1000)); errno != unix.ENOSPC {
-		t.Errorf("one too many: %v", errno)
+		t.Errorf("DMA_MAP in excess of the limit = %v, want ENOSPC", errno)
 	}
 }
 

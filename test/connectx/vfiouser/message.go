@@ -6,8 +6,8 @@ package vfiouser
 
 import "encoding/binary"
 
-// Commands, as a header has them. Those of the server's to the client, and
-// those of migration, are not spoken.
+// Commands in a header. The server does not implement its own commands to the client, or
+// migration.
 const (
 	cmdVersion       = 1
 	cmdDMAMap        = 2
@@ -32,16 +32,17 @@ const (
 // Sizes in bytes.
 const (
 	headerSize = 16
-	// maxTransfer is the most that one access reads or writes.
+	// maxTransfer is the maximum size of one access.
 	maxTransfer = 64 << 10
-	// maxMessage bounds what is received: an access, its head and the header.
+	// maxMessage is the maximum size of a received message, which is an access with its head
+	// and the header.
 	maxMessage = headerSize + 16 + maxTransfer
-	// maxFDs is how many file descriptors a message brings at most.
+	// maxFDs is the maximum number of file descriptors of a message.
 	maxFDs = 8
 )
 
-// A header begins every message. Numbers are in the byte order of the machine,
-// which all machines with QEMU's vfio-user have little-endian.
+// A header begins every message. Numbers have the byte order of the machine. All machines with
+// QEMU's vfio-user are little-endian.
 type header struct {
 	id, command       uint16
 	size, flags, errn uint32
@@ -62,7 +63,7 @@ func (h header) encode(b []byte) {
 	le.PutUint32(b[12:], h.errn)
 }
 
-// commandNames are for errors.
+// commandNames contains the names for errors.
 var commandNames = map[uint16]string{
 	cmdVersion: "VERSION", cmdDMAMap: "DMA_MAP", cmdDMAUnmap: "DMA_UNMAP", cmdGetInfo: "DEVICE_GET_INFO",
 	cmdGetRegionInfo: "DEVICE_GET_REGION_INFO", cmdGetIRQInfo: "DEVICE_GET_IRQ_INFO", cmdSetIRQs: "DEVICE_SET_IRQS",

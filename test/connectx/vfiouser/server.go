@@ -14,17 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Server offers one Function to one client.
+// A Server provides one Function to one client.
 type Server struct {
 	Function   Function
-	Memory     *Memory     // where the client's memory will be
-	Interrupts *Interrupts // how the function tells it something
+	Memory     *Memory     // the client's memory
+	Interrupts *Interrupts // the function's interrupts
 }
 
-// Serve answers the client at the other end of conn, until that closes the
-// connection or sends what is no message, or ctx ends. It closes conn, and
-// leaves the Memory empty and the Interrupts disabled. It returns nil if the
-// client closed the connection between two messages.
+// Serve answers the client on conn until the client closes the connection, sends an invalid
+// message, or ctx ends. It closes conn, empties the Memory and disables the Interrupts. It
+// returns nil if the client has closed the connection between two messages.
 func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) error {
 	defer conn.Close()
 	sock, err := newSocket(conn)
@@ -36,8 +35,8 @@ func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) error {
 	defer s.Interrupts.disable()
 	stop := context.AfterFunc(ctx, func() { unix.Shutdown(sock.fd, unix.SHUT_RDWR) })
 	defer stop()
-	// The thread waits in the kernel most of the time; a goroutine's change of
-	// threads would make each access of the guest slower.
+	// The thread blocks in the kernel most of the time. Switching goroutines between threads
+	// would slow down each access of the guest.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for {
@@ -58,8 +57,8 @@ func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) error {
 	}
 }
 
-// handle carries out one command. It returns the length of the payload of the
-// reply. The file descriptors are closed, or kept, when it returns.
+// handle executes one command and returns the length of the reply's payload. When it returns,
+// the file descriptors are either closed or stored.
 func (s *Server) handle(sock *socket, command uint16, body []byte, fds []int) (int, unix.Errno) {
 	h, ok := handlers[command]
 	switch {
@@ -76,7 +75,7 @@ func (s *Server) handle(sock *socket, command uint16, body []byte, fds []int) (i
 	return h.run(s, sock, body, fds)
 }
 
-// A handler carries out a command whose body has at least that size.
+// A handler executes a command whose body has at least the given size.
 type handler struct {
 	size int
 	run  func(s *Server, sock *socket, body []byte, fds []int) (int, unix.Errno)

@@ -19,23 +19,23 @@ func TestVersion(t *testing.T) {
 	c := newClient(t)
 	b := c.ok(cmdVersion, append(words(uint16(0), uint16(1)), `{"capabilities":{"max_msg_fds":8}}`+"\x00"...))
 	if le.Uint16(b) != 0 || le.Uint16(b[2:]) > 1 || b[len(b)-1] != 0 {
-		t.Errorf("got % x", b)
+		t.Errorf("reply to VERSION = % x", b)
 	}
 	var v struct {
 		Capabilities map[string]int
 	}
 	if err := json.Unmarshal(b[4:len(b)-1], &v); err != nil || v.Capabilities["max_msg_fds"] != maxFDs {
-		t.Errorf("got %s, %v", b[4:], err)
+		t.Errorf("capabilities = %s, %v", b[4:], err)
 	}
 	if _, errno := c.call(cmdVersion, words(uint16(1), uint16(0))); errno != unix.ENOTSUP {
-		t.Errorf("version 1.0: %v", errno)
+		t.Errorf("VERSION 1.0 = %v, want ENOTSUP", errno)
 	}
 }
 
 func TestInfo(t *testing.T) {
 	c := newClient(t)
 	if b := c.ok(cmdGetInfo, make([]byte, 16)); !bytes.Equal(b, words(uint32(16), uint32(3), uint32(9), uint32(5))) {
-		t.Errorf("device: % x", b)
+		t.Errorf("DEVICE_GET_INFO = % x", b)
 	}
 	for index, size := range map[uint32]uint64{0: 64 << 10, 1: 0, 6: 0, ConfigRegion: 4 << 10, 8: 0} {
 		flags := uint32(0)
@@ -44,18 +44,18 @@ func TestInfo(t *testing.T) {
 		}
 		b := c.ok(cmdGetRegionInfo, words(uint32(32), uint32(0), index, uint32(0), uint64(0), uint64(0)))
 		if !bytes.Equal(b, words(uint32(32), flags, index, uint32(0), size, uint64(0))) {
-			t.Errorf("region %d: % x", index, b)
+			t.Errorf("info of region %d = % x", index, b)
 		}
 	}
 	for index, want := range map[uint32][2]uint32{0: {}, 1: {}, 2: {1, 4}, 4: {}} {
 		b := c.ok(cmdGetIRQInfo, words(uint32(16), uint32(0), index, uint32(0)))
 		if !bytes.Equal(b, words(uint32(16), want[0], index, want[1])) {
-			t.Errorf("interrupt %d: % x", index, b)
+			t.Errorf("info of interrupt %d = % x", index, b)
 		}
 	}
 	for _, cmd := range []uint16{cmdGetRegionInfo, cmdGetIRQInfo} {
 		if _, errno := c.call(cmd, words(uint32(32), uint32(0), uint32(9), uint32(0), uint64(0), uint64(0))); errno != unix.EINVAL {
-			t.Errorf("%s of 9: %v", commandNames[cmd], errno)
+			t.Errorf("%s of index 9 = %v, want EINVAL", commandNames[cmd], errno)
 		}
 	}
 }
@@ -64,20 +64,20 @@ func TestRegions(t *testing.T) {
 	c := newClient(t)
 	head := words(uint64(0xfff8), uint32(0), uint32(8))
 	if b := c.ok(cmdRegionWrite, append(head, "ABCDEFGH"...)); !bytes.Equal(b, head) {
-		t.Errorf("write: % x", b)
+		t.Errorf("reply to a write = % x", b)
 	}
 	if b := c.ok(cmdRegionRead, head); string(b[16:]) != "ABCDEFGH" || !bytes.Equal(b[:16], head) {
-		t.Errorf("read: % x", b)
+		t.Errorf("reply to a read = % x", b)
 	}
-	// A write that wants no reply, as QEMU's to memory BARs: the next message's
-	// reply is the first.
+	// A write without a reply, like QEMU's to memory BARs. The first reply belongs to the next
+	// message.
 	c.send(cmdRegionWrite, flagNoReply, append(words(uint64(4), uint32(ConfigRegion), uint32(2)), 6, 1))
 	if b := c.ok(cmdRegionRead, words(uint64(4), uint32(ConfigRegion), uint32(4))); !bytes.Equal(b[16:], []byte{6, 1, 0, 0}) {
-		t.Errorf("configuration space: % x", b[16:])
+		t.Errorf("configuration space = % x", b[16:])
 	}
 	c.ok(cmdReset, nil)
 	if c.f.resets != 1 {
-		t.Errorf("%d resets", c.f.resets)
+		t.Errorf("%d resets, want 1", c.f.resets)
 	}
 }
 
@@ -95,34 +95,34 @@ func TestRegionMistakes(t *testing.T) {
 	} {
 		for _, cmd := range []uint16{cmdRegionRead, cmdRegionWrite} {
 			if _, errno := c.call(cmd, head); errno != unix.EINVAL {
-				t.Errorf("%s: %s: %v", commandNames[cmd], name, errno)
+				t.Errorf("%s with %s = %v, want EINVAL", commandNames[cmd], name, errno)
 			}
 		}
 	}
 	if _, errno := c.call(cmdRegionWrite, words(uint64(0), uint32(0), uint32(8), uint32(1))); errno != unix.EINVAL {
-		t.Errorf("a write of 8 bytes with 4: %v", errno)
+		t.Errorf("write of 8 bytes with 4 bytes of data = %v, want EINVAL", errno)
 	}
 	if c.f.bar != [64 << 10]byte{} {
-		t.Error("something was written")
+		t.Error("an invalid write changed the BAR")
 	}
 }
 
 func TestUnknownCommand(t *testing.T) {
 	c := newClient(t)
 	fd := int(memfd(t, 0).Fd())
-	c.ok(cmdReset, nil) // it has begun
+	c.ok(cmdReset, nil) // wait until it has started
 	before := openFiles(t)
 	for _, cmd := range []uint16{0, 6, 11, 12, 14, 15, 16, 0xffff} {
 		if _, errno := c.call(cmd, make([]byte, 64), fd); errno != unix.ENOTSUP {
-			t.Errorf("command %d: %v", cmd, errno)
+			t.Errorf("command %d = %v, want ENOTSUP", cmd, errno)
 		}
 	}
 	if n := openFiles(t); n != before {
-		t.Errorf("%d file descriptors, there were %d", n, before)
+		t.Errorf("%d open file descriptors, want %d", n, before)
 	}
 }
 
-// TestEnd: how the connection ends, and that nothing is left then.
+// TestEnd checks the result of Serve for each end of the connection, and that nothing remains.
 func TestEnd(t *testing.T) {
 	bad := header{id: 1, command: cmdReset, size: 15}
 	long := header{id: 1, command: cmdRegionWrite, size: maxMessage + 1}
@@ -151,24 +151,24 @@ func TestEnd(t *testing.T) {
 		select {
 		case err := <-c.ended:
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
+				t.Errorf("%s: Serve = %v, want %q", tc.name, err, tc.want)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("%s: the server goes on", tc.name)
+			t.Fatalf("%s: Serve has not returned", tc.name)
 		}
 		c.conn.Close()
 		c.lock.Lock()
 		if c.server.Memory.Bytes(0, 1) != nil || c.server.Interrupts.Raise(0) {
-			t.Errorf("%s: the client's memory or vectors are still there", tc.name)
+			t.Errorf("%s: the client's memory or vectors still exist", tc.name)
 		}
 		c.lock.Unlock()
 		if n := openFiles(t); n != before {
-			t.Errorf("%s: %d file descriptors, there were %d", tc.name, n, before)
+			t.Errorf("%s: %d open file descriptors, want %d", tc.name, n, before)
 		}
 	}
 }
 
-// raw sends a header alone.
+// raw sends a header without a body.
 func (c *client) raw(h header) {
 	b := make([]byte, headerSize)
 	h.encode(b)
@@ -185,16 +185,16 @@ func TestTooManyFiles(t *testing.T) {
 	}
 	c.send(cmdReset, 0, nil, fds...)
 	if err := <-c.ended; err == nil || !strings.Contains(err.Error(), "file descriptors") {
-		t.Errorf("got %v", err)
+		t.Errorf("Serve = %v, want an error about file descriptors", err)
 	}
 	c.conn.Close()
 	f.Close()
 	if n := openFiles(t); n != before {
-		t.Errorf("%d file descriptors, there were %d", n, before)
+		t.Errorf("%d open file descriptors, want %d", n, before)
 	}
 }
 
-// FuzzServer: whatever a client sends, the server answers each message or ends.
+// FuzzServer checks that the server answers each message or ends, for any input.
 func FuzzServer(f *testing.F) {
 	var all []byte
 	for cmd, h := range handlers {
@@ -229,8 +229,8 @@ type nobody struct{}
 func (*nobody) Lock()   {}
 func (*nobody) Unlock() {}
 
-// TestAccessAllocates: an access to a register makes no garbage but the address
-// that x/sys has for each message received.
+// TestAccessAllocates checks the allocations of a register access. The only one is the address
+// that x/sys allocates for each received message.
 func TestAccessAllocates(t *testing.T) {
 	mine, its := socketpair(t)
 	defer mine.Close()
@@ -258,6 +258,6 @@ func TestAccessAllocates(t *testing.T) {
 		mine.Read(in)
 	})
 	if n > 1 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want at most 1", n)
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket sends and receives whole messages. Its calls block, without the
-// runtime's poller: each access to a register waits for them.
+// A socket sends and receives whole messages. Its calls block without the runtime's poller,
+// because each access to a register waits for them.
 type socket struct {
 	f   *os.File
 	fd  int
-	in  []byte // the message received last
-	out []byte // the one to send
+	in  []byte // last received message
+	out []byte // message to send
 	oob []byte
 }
 
@@ -34,9 +34,9 @@ func newSocket(c *net.UnixConn) (*socket, error) {
 	return s, unix.SetNonblock(s.fd, false)
 }
 
-// receive returns the next message's header and body, which the next call
-// overwrites, and the file descriptors that came with it, which are the
-// caller's. It is io.EOF if the client has closed the connection.
+// receive returns the next message's header and body, which the next call overwrites. The
+// caller owns the returned file descriptors. The error is io.EOF if the client has closed the
+// connection.
 func (s *socket) receive() (h header, body []byte, fds []int, err error) {
 	fds, err = s.fill(s.in[:headerSize])
 	if err == nil {
@@ -61,8 +61,8 @@ func (s *socket) receive() (h header, body []byte, fds []int, err error) {
 	return h, body, fds, err
 }
 
-// fill reads len(b) bytes, and returns the file descriptors that come with
-// them: with the first byte of a message.
+// fill reads len(b) bytes and returns the file descriptors that arrive with them. They arrive
+// with the first byte of a message.
 func (s *socket) fill(b []byte) (fds []int, err error) {
 	for got := 0; got < len(b); {
 		n, oobn, flags, _, err := unix.Recvmsg(s.fd, b[got:], s.oob, unix.MSG_CMSG_CLOEXEC)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Halves compares the two halves of a trace of a software ConnectX: programs, and then
-// their counterparts. It fails if they gave the devices something different to do.
+// Halves compares the two halves of a trace of a software ConnectX, such as programs and then
+// their counterparts. It fails if their operations differ:
 //
 //	go run ./test/connectx/tracediff/halves [-kinds request,doorbell] FILE
 package main
@@ -26,7 +26,7 @@ func main() {
 
 func compare(args, kinds []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("one trace, please")
+		return fmt.Errorf("want one trace")
 	}
 	f, err := os.Open(args[0])
 	if err != nil {
@@ -37,16 +37,16 @@ func compare(args, kinds []string) error {
 	if err != nil {
 		return err
 	}
-	first, second, err := tracediff.Halves(tracediff.Of(all, kinds...))
+	first, second, err := tracediff.Halves(tracediff.Select(all, kinds...))
 	if err != nil {
 		return err
 	}
 	if d := tracediff.Differences(first, second); d != "" {
 		return fmt.Errorf("the halves differ:\n%s", d)
 	}
-	fmt.Printf("both halves are the same in %d things:", len(first))
+	fmt.Printf("both halves are equal in %d lines:", len(first))
 	for _, kind := range kinds {
-		fmt.Printf(" %d %s", len(tracediff.Of(first, kind)), kind)
+		fmt.Printf(" %d %s", len(tracediff.Select(first, kind)), kind)
 	}
 	fmt.Println()
 	return nil
