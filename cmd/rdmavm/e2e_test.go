@@ -258,3 +258,22 @@ func alive(pid int) bool {
 	i := bytes.LastIndexByte(b, ')')
 	return err == nil && i > 0 && !strings.HasPrefix(string(b[i+1:]), " Z")
 }
+
+// TestModules loads modules with parameters, by the option and by modprobe in the guest.
+func TestModules(t *testing.T) {
+	e := newE2E(t)
+	const script = `modprobe dummy numdummies=2; echo $? $(cd /sys/class/net; echo bond[0-9] dummy*)
+modprobe -r dummy; echo $? $(cd /sys/class/net; echo dummy*)
+modprobe -a nosuch; echo $?
+modprobe -q nosuch; echo $?`
+	out, stderr, status := e.run(nil, "-modules", "bonding max_bonds=3", "--", "sh", "-c", script)
+	if want := "0 bond0 bond1 bond2 dummy0 dummy1\n0 dummy*\n1\n1\n"; out != want || status != 0 {
+		t.Errorf("got %q, status %d, want %q", out, status, want)
+	}
+	if strings.Count(stderr, "modprobe: nosuch: no such module") != 1 {
+		t.Errorf("stderr is %q, want one message of modprobe", stderr)
+	}
+	if _, stderr, status = e.run(nil, "-modules", "unix a=1", "--", "true"); status == 0 || !strings.Contains(stderr, "unix is built into the kernel") {
+		t.Errorf("parameters of a built-in module: status %d, %q", status, stderr)
+	}
+}

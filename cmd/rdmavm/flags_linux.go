@@ -47,7 +47,11 @@ func parse(args []string) (*flags, error) {
 	}
 	fs.Func("packages", "Debian `packages`, separated by commas, to unpack for the guest", names(&o.Packages))
 	fs.StringVar(&o.Release, "release", "", "`name` of the Debian release of the packages, such as trixie or sid (default this machine's)")
-	fs.Func("modules", "additional kernel `modules`, separated by commas", names(&o.Modules))
+	fs.Func("modules", "additional kernel `modules`, separated by commas, each with its parameters", func(s string) error {
+		modules, err := parseModules(s)
+		o.Modules = append(o.Modules, modules...)
+		return err
+	})
 	fs.Func("share", "`directory` that the guest may write to; repeatable", func(s string) error {
 		dir, err := filepath.Abs(s)
 		o.Shares = append(o.Shares, dir)

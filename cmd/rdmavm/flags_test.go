@@ -87,3 +87,19 @@ func FuzzParseList(f *testing.F) {
 		}
 	})
 }
+
+func TestParseModules(t *testing.T) {
+	for s, want := range map[string][]string{
+		"":                                 nil,
+		"bonding,sch_netem":                {"bonding", "sch_netem"},
+		"bonding max_bonds=3 mode=1,dummy": {"bonding max_bonds=3 mode=1", "dummy"},
+		"dummy  bonding max_bonds=3":       {"dummy", "bonding max_bonds=3"},
+	} {
+		if got, err := parseModules(s); err != nil || !slices.Equal(got, want) {
+			t.Errorf("parseModules(%q) = %q, %v, want %q", s, got, err, want)
+		}
+	}
+	if got, err := parseModules("max_bonds=3 bonding"); err == nil {
+		t.Errorf("parseModules of a parameter alone = %q, want an error", got)
+	}
+}

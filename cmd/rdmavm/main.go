@@ -31,7 +31,9 @@
 //	-release name    the Debian release of those packages, such as trixie
 //	                 or sid (default: this machine's)
 //	-modules m,...   kernel modules to load besides those of RDMA, such as
-//	                 sch_netem or bonding
+//	                 sch_netem or bonding. Parameters follow the name of
+//	                 their module, which may also be one of RDMA:
+//	                 "bonding max_bonds=3,sch_netem"
 //	-share dir       a directory that the guest may write to; repeatable
 //	-list file       run the commands in file, see below
 //	-timeout d       time limit of a program: 10m, unless -test.timeout
@@ -81,7 +83,8 @@
 // which runs as that user. Run only programs in it that you would also run without it.
 //
 // The program can load the kernel's modules as on any system, and the kernel loads modules
-// itself when it needs them. The wire is the only network. When the program ends, rdmavm kills
+// itself when it needs them. If the root has no modprobe(8), rdmavm adds one, which takes the
+// options -a, -q and -r. The wire is the only network. When the program ends, rdmavm kills
 // its remaining processes.
 //
 // # Software ConnectX

@@ -28,14 +28,21 @@ const helper = runDir + "/modprobe"
 // runDir is the directory of rdmavm below /run in the guest's root.
 const runDir = "/run/rdmavm"
 
+// isHelper reports whether this process is the module loader, started by the kernel or by a
+// program.
+func isHelper() bool {
+	exe, err := os.Executable()
+	return err == nil && exe == helper
+}
+
 // Main runs as a virtual machine's init or module loader. It returns if this process is
 // neither.
 func Main() {
 	switch {
 	case os.Getpid() == 1 && exists(wire.ConfigPath):
 		initMain()
-	case os.Args[0] == helper:
-		os.Exit(modprobeMain(os.Args[1:]))
+	case isHelper():
+		os.Exit(modprobeMain(os.Args[1:], os.Stderr))
 	}
 }
 
@@ -87,7 +94,7 @@ func (g *guest) run() error {
 	if err := startProcessors(processors); err != nil {
 		return err
 	}
-	g.modules = &modules{dir: "/modules"}
+	g.modules = &modules{dir: "/modules", params: g.cfg.Params}
 	if err := g.modules.loadAll(g.cfg.Modules); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,8 +20,11 @@ import (
 	"purerdma/test/microvm/kernel"
 )
 
-// modules loads modules from a directory.
-type modules struct{ dir string }
+// modules loads modules from a directory, with parameters by the modules' names.
+type modules struct {
+	dir    string
+	params map[string]string
+}
 
 // loadAll loads modules in the given order. The paths are relative to the directory.
 func (m *modules) loadAll(paths []string) error {
@@ -43,21 +47,54 @@ func (m *modules) load(p string) error {
 	if filepath.Ext(p) != ".ko" {
 		flags = unix.MODULE_INIT_COMPRESSED_FILE
 	}
-	if err := unix.FinitModule(int(f.Fd()), "", flags); err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := unix.FinitModule(int(f.Fd()), m.params[kernel.ModuleName(p)], flags); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("load module %s: %w", p, err)
 	}
 	return nil
 }
 
-// modprobeMain implements the program that the kernel runs to load a module. args contains
-// options and a name or an alias, such as "crypto-crc32" or "rdma-link-rxe".
-func modprobeMain(args []string) int {
-	m := &modules{dir: runDir + "/modules"}
+// modprobeMain implements modprobe(8), which the kernel and programs run. The kernel passes "-q",
+// "--" and a name or an alias, such as "crypto-crc32" or "rdma-link-rxe". A program may pass a name
+// and parameters of the module, "-a" and several names, or "-r" and names of modules to unload.
+func modprobeMain(args []string, stderr io.Writer) int {
+	var quiet, all, remove bool
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		for _, o := range args[0][1:] {
+			switch o {
+			case 'q':
+				quiet = true
+			case 'a':
+				all = true
+			case 'r':
+				remove = true
+			case '-', 'v':
+			default:
+				fmt.Fprintf(stderr, "modprobe: unknown option %s\n", args[0])
+				return 1
+			}
+		}
+		args = args[1:]
+	}
 	if len(args) == 0 {
+		fmt.Fprintln(stderr, "usage: modprobe [-q] NAME [PARAMETER=VALUE]..., or modprobe -a|-r NAME...")
 		return 1
 	}
-	if err := m.probe(args[len(args)-1]); err != nil {
-		return 1 // the kernel requests many modules that do not exist
+	m := &modules{dir: runDir + "/modules"}
+	load := m.probe
+	switch {
+	case remove:
+		load = func(name string) error { return unix.DeleteModule(kernel.ModuleName(name), unix.O_NONBLOCK) }
+	case !all:
+		m.params = map[string]string{kernel.ModuleName(args[0]): strings.Join(args[1:], " ")}
+		args = args[:1]
+	}
+	for _, name := range args {
+		if err := load(name); err != nil {
+			if !quiet { // the kernel requests many modules that do not exist
+				fmt.Fprintf(stderr, "modprobe: %s: %v\n", name, err)
+			}
+			return 1
+		}
 	}
 	return 0
 }

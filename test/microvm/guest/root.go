@@ -151,7 +151,15 @@ func (g *guest) keepHelper() error {
 	if err := mount9p(g.cfg.Kernel, dir, "ro,cache=loose"); err != nil {
 		return err
 	}
-	if lib := filepath.Join(newRoot, "/usr/lib"); g.cfg.Root != wire.RootNone && exists(lib) {
+	if g.cfg.Root == wire.RootNone {
+		return nil
+	}
+	if sbin := newRoot + "/usr/sbin"; exists(sbin) && !exists(sbin+"/modprobe") && !exists(newRoot+"/sbin/modprobe") {
+		if err := os.Symlink(helper, sbin+"/modprobe"); err != nil {
+			return err
+		}
+	}
+	if lib := filepath.Join(newRoot, "/usr/lib"); exists(lib) {
 		return mount(dir, filepath.Join(lib, "modules", release()), "", unix.MS_BIND, "")
 	}
 	return nil

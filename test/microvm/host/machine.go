@@ -23,7 +23,7 @@ import (
 // for the guest.
 func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	cfg := &wire.Config{
-		Driver: o.Driver, PCI: p.driver.PCI, Modules: p.modules, Ends: o.Hosts, VMs: 1, Host: i,
+		Driver: o.Driver, PCI: p.driver.PCI, Modules: p.modules, Params: p.params, Ends: o.Hosts, VMs: 1, Host: i,
 		Root: o.Root, Kernel: "kernel", Commands: o.Commands, Timeout: o.Timeout,
 		TTY: o.TTY, Rows: o.Rows, Cols: o.Cols,
 	}

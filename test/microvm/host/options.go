@@ -27,7 +27,7 @@ type Options struct {
 	Root     string // wire.RootOverlay or wire.RootNone
 	Packages []string
 	Release  string   // Debian release of the packages, "" for this machine's.
-	Modules  []string // additional modules of the kernel
+	Modules  []string // additional modules of the kernel, each with its parameters: "bonding max_bonds=3"
 	Shares   []string
 	Trace    string // file for the trace of the software ConnectX.
 	Append   string // additional kernel parameters.

@@ -29,8 +29,9 @@ type parts struct {
 	kernel   *kernel.Kernel
 	image    string // initramfs with the modules
 	modules  []string
-	packages string // directory of unpacked packages, or ""
-	logs     string // directory for kernel logs
+	params   map[string]string // of modules, by name
+	packages string            // directory of unpacked packages, or ""
+	logs     string            // directory for kernel logs
 }
 
 // Prepare downloads and builds all requirements of a run with these options.
@@ -201,9 +202,23 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	if err := driver.Prepare(ctx, p.kernel, src); err != nil {
 		return nil, err
 	}
-	paths, err := p.kernel.Paths(slices.Concat(kernel.Transport, kernel.RDMA(driver), o.Modules))
+	names := slices.Concat(kernel.Transport, kernel.RDMA(driver))
+	p.params = map[string]string{}
+	for _, m := range o.Modules {
+		name, params, _ := strings.Cut(m, " ")
+		names = append(names, name)
+		if params != "" {
+			p.params[kernel.ModuleName(name)] = params
+		}
+	}
+	paths, err := p.kernel.Paths(names)
 	if err != nil {
 		return nil, err
+	}
+	for name := range p.params {
+		if !slices.ContainsFunc(paths, func(path string) bool { return kernel.ModuleName(path) == name }) {
+			return nil, fmt.Errorf("%s is built into the kernel: give its parameters with -append %s.NAME=VALUE", name, name)
+		}
 	}
 	if p.image, err = moduleImage(c, p.kernel, paths); err != nil {
 		return nil, fmt.Errorf("create the image of modules: %w", err)

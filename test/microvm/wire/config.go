@@ -6,19 +6,20 @@ import "time"
 
 // Config is the configuration that the host passes to the guest.
 type Config struct {
-	Driver   string    // rxe, siw or mlx5
-	PCI      bool      // whether the driver finds its devices itself.
-	Modules  []string  // modules to load at the start, in order.
-	Ends     int       // number of RDMA devices in this VM, 1 or 2.
-	VMs      int       // number of VMs on the network, 1 unless -vms.
-	Host     int       // index of this VM.
-	Root     string    // RootOverlay or RootNone
-	Layers   []string  // 9p tags of the overlay's lower directories, top first
-	Shares   []Share   // directories of the host, mounted in order
-	Kernel   string    // 9p tag of the kernel's modules
-	Program  string    // path of the program, for RootNone.
-	Commands []Command // commands to run, one after the other.
-	TTY      bool      // whether to run the command on a terminal.
+	Driver   string            // rxe, siw or mlx5
+	PCI      bool              // whether the driver finds its devices itself.
+	Modules  []string          // modules to load at the start, in order.
+	Params   map[string]string // parameters of these modules, by name.
+	Ends     int               // number of RDMA devices in this VM, 1 or 2.
+	VMs      int               // number of VMs on the network, 1 unless -vms.
+	Host     int               // index of this VM.
+	Root     string            // RootOverlay or RootNone
+	Layers   []string          // 9p tags of the overlay's lower directories, top first
+	Shares   []Share           // directories of the host, mounted in order
+	Kernel   string            // 9p tag of the kernel's modules
+	Program  string            // path of the program, for RootNone.
+	Commands []Command         // commands to run, one after the other.
+	TTY      bool              // whether to run the command on a terminal.
 	Rows     uint16
 	Cols     uint16
 	Timeout  time.Duration // limit for each command, 0 for none.
