@@ -6,7 +6,7 @@ package soak
 
 import "purerdma/verbs"
 
-// postBatch posts the queue as a Batch does, all or nothing.
+// postBatch posts the queue as a Batch, all or nothing.
 func (e *end) postBatch() {
 	e.batch.Reset(e.qp)
 	for i := range e.queue {
@@ -21,7 +21,7 @@ func (e *end) postBatch() {
 	}
 }
 
-// addToBatch adds a request by the method that there is for it.
+// addToBatch adds a request with the matching method.
 func (e *end) addToBatch(wr *verbs.SendWR) {
 	b := &e.batch
 	remote := verbs.RemoteMemory{Addr: wr.RemoteAddr, Length: regionLen, RKey: wr.RKey}

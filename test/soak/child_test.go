@@ -30,8 +30,8 @@ func (n *node) listen() (*cm.Listener, error) {
 	return (&cm.ListenConfig{}).Listen(context.Background(), "tcp", netip.AddrPortFrom(n.host.IPv4, 0).String())
 }
 
-// child is what a peer does that is a process of its own: it listens, says where,
-// and serves until its standard input ends.
+// child runs a peer as a separate process. It listens, prints its address, and serves until its
+// standard input ends.
 func child(seed string) int {
 	leak.Enable()
 	number, err := strconv.ParseUint(seed, 10, 64)
@@ -42,7 +42,7 @@ func child(seed string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s := newSoak(ctx, number)
-	// At once, before the consequences are seen on the other side.
+	// Report at once, before the other side detects the consequences.
 	told := make(chan struct{})
 	context.AfterFunc(s.failed, func() {
 		fmt.Println("FAULT", strings.ReplaceAll(s.err().Error(), "\n", " "))
@@ -86,7 +86,7 @@ func (s *soak) child(stop func()) error {
 	return n.Close()
 }
 
-// peer is a child process, and what follows it when it has been killed.
+// peer is a child process, and its successors after kills.
 type peer struct {
 	s *soak
 
@@ -94,12 +94,12 @@ type peer struct {
 	cmd     *exec.Cmd
 	stdin   io.Closer
 	addr    string
-	killed  *atomic.Bool // of this process
+	killed  *atomic.Bool // whether this process was killed
 	said    chan struct{}
 	stopped bool
 }
 
-// spawn starts the process, and waits until it listens.
+// spawn starts the process and waits until it listens.
 func (p *peer) spawn() error {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SOAK_CHILD="+strconv.FormatUint(p.s.seed, 10))
@@ -142,7 +142,7 @@ func (p *peer) spawn() error {
 	addr, ok := <-at
 	if !ok {
 		cmd.Wait()
-		return fmt.Errorf("the other process does not listen")
+		return fmt.Errorf("the child process does not listen")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,15 +150,15 @@ func (p *peer) spawn() error {
 	return nil
 }
 
-// target is where the process listens.
+// target returns the address of the process.
 func (p *peer) target() (target, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return target{p.addr, p.killed.Load}, p.s.failed.Err() == nil
 }
 
-// kill kills the process, as if it had crashed, and starts another. It does nothing
-// when they are to stop.
+// kill kills the process like a crash, and starts another. It does nothing while the peers are
+// to stop.
 func (p *peer) kill() error {
 	p.mu.Lock()
 	if p.stopped {
@@ -175,7 +175,7 @@ func (p *peer) kill() error {
 	return p.spawn()
 }
 
-// haunt kills the process now and then, until the time is up.
+// haunt kills the process at random intervals until the time is up.
 func (p *peer) haunt(number uint32) {
 	rng := p.s.rand(1<<20, number)
 	for {
@@ -193,7 +193,7 @@ func (p *peer) haunt(number uint32) {
 	}
 }
 
-// stop has the process come to its end, when nobody is connected to it any more.
+// stop ends the process when it has no connections.
 func (p *peer) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"purerdma/verbs"
 )
 
-// judge says what has gone wrong, when nothing can come any more.
+// judge checks the end when no more completions can arrive.
 func (e *end) judge() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -29,9 +29,9 @@ func (e *end) judge() {
 	}
 }
 
-// late waits for what the CQ of an SRQ may hold still, when the peer has ended the
-// connection: no receive of the end's own, which must complete, comes after it. It
-// returns when the end has all, or it has taken too long.
+// late waits for completions in the CQ of an SRQ after the peer has ended the connection. An
+// SRQ has no flushed receive of the end itself that would mark the last completion. It returns
+// when the end has all messages, or after a timeout.
 func (e *end) late() {
 	if e.place.pool == nil || e.plan.ending != orderly || e.dropped() {
 		return
@@ -46,8 +46,8 @@ func (e *end) late() {
 	}
 }
 
-// drain waits until all that was posted has completed, after the QP was moved to
-// the error state, and says what has not.
+// drain waits until all posted requests have completed, after the QP was moved to the error
+// state. It reports missing completions.
 func (e *end) drain() {
 	limit := e.s.patience
 	if e.s.failed.Err() != nil {
@@ -73,8 +73,8 @@ func (e *end) drain() {
 			return
 		}
 		if time.Now().After(deadline) {
-			// If requests after one that is missing have succeeded, it was lost before
-			// the QP was flushed.
+			// If requests after a missing one have succeeded, it was lost before the QP was
+			// flushed.
 			e.fault("lost: %v after the QP was moved to the error state, %d receives and these requests have not completed: %v; the last to succeed was %d, of %d; %s",
 				limit, len(e.recvs), which, lastOK, made, e.unseen())
 			return
@@ -82,7 +82,7 @@ func (e *end) drain() {
 	}
 }
 
-// unseen says what stands in the CQs of an end, of which nobody was woken.
+// unseen describes the completions in the CQs of an end for which no waiter was woken.
 func (e *end) unseen() string {
 	var wcs [16]verbs.WC
 	var all []verbs.WC
@@ -96,16 +96,16 @@ func (e *end) unseen() string {
 	if len(all) == 0 {
 		return "their completions are not there"
 	}
-	return fmt.Sprintf("nobody was woken for %+v", all)
+	return fmt.Sprintf("no waiter was woken for %+v", all)
 }
 
-// free closes all that the end has.
+// free closes all objects of the end.
 func (e *end) free() {
 	var errs []error
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
-	e.s.left.Store(e.serial, nil) // it may not have been drained
+	e.s.left.Store(e.serial, nil) // it may have completions left
 	errs = append(errs, e.closeWindows())
 	if e.qp != nil {
 		errs = append(errs, e.qp.Close())

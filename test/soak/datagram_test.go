@@ -15,8 +15,8 @@ import (
 	"purerdma/verbs"
 )
 
-// unreliable is one side of a UC or UD lane: what it sends may be lost, but not
-// changed, doubled or overtaken.
+// unreliable is one side of a UC or UD lane. Its messages may be lost, but not changed,
+// duplicated or reordered.
 type unreliable struct {
 	n    *node
 	hub  *hub
@@ -24,7 +24,7 @@ type unreliable struct {
 	mr   *verbs.MR // slots of receives, then one to send from, then the region of the peer's writes
 	path oob.Path
 	ah   *verbs.AH
-	head int // bytes before a message
+	head int // number of bytes before a message
 
 	got  atomic.Int64
 	sent chan verbs.WC
@@ -39,7 +39,7 @@ const (
 	rawLen    = rawRegion + slotLen
 )
 
-// raw makes and uses connections without a connection manager, again and again.
+// raw repeatedly creates and uses connections without a connection manager.
 func raw(from, to *node, number uint32, typ verbs.QPType) {
 	s := from.s
 	for gen := uint32(1); s.ctx.Err() == nil && s.failed.Err() == nil; gen++ {
@@ -137,7 +137,7 @@ func (u *unreliable) close() error {
 	if u.ah != nil {
 		errs = append(errs, u.ah.Close())
 	}
-	if u.hub != nil { // its waiter uses the memory
+	if u.hub != nil { // the hub's waiter uses the memory
 		u.hub.cancel()
 		u.hub.wg.Wait()
 	}
@@ -153,7 +153,7 @@ func (u *unreliable) close() error {
 	return errors.Join(errs...)
 }
 
-const sentBit = 1 << 40 // of the IDs of sends
+const sentBit = 1 << 40 // marks the IDs of sends
 
 func (u *unreliable) run(poll bool) {
 	wcs := make([]verbs.WC, 4)
@@ -206,14 +206,14 @@ func (u *unreliable) arrived(wc verbs.WC) error {
 	return u.post(wc.ID)
 }
 
-// talk sends messages, each when the one before has come or is given up. It
-// returns how many have not come.
+// talk sends messages, each after the previous one has arrived or is considered lost. It
+// returns the number of lost messages.
 func (u *unreliable) talk(to *unreliable, qpn uint32, total int, gen uint32, rng *rand.Rand) (lost int, err error) {
 	for seq := range total {
 		if u.n.s.failed.Err() != nil {
 			return 0, nil
 		}
-		most := 1024 - headerLen // of a datagram
+		most := 1024 - headerLen // maximum payload of a datagram
 		if u.qp.Type() == verbs.UC {
 			most = slotLen - headerLen
 		}

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak holds the test that runs long: random traffic on many queue pairs,
-// with everything that a driver can do, while connections end, processes die, and
-// memory comes and goes. Every byte is checked, every request is accounted for, and
-// at the end nothing may be left.
+// Package soak contains the long-running test. It generates random traffic on many queue pairs,
+// with all operations of a driver, while connections end, processes die, and memory is
+// registered and deregistered. It verifies every byte and every completion. At the end no
+// object may be left.
 //
-// The two sides of a connection are alike. Each sends numbered messages with
-// checksums, and writes, reads and counts in a region of the other's, of which it
-// keeps a copy. A message takes a receive of the peer's, of which it has to have
-// been told: a Credit. When a side has had enough it says so (quiet), and when both
-// have, each tells how much it has sent and what must stand in the other's region
-// (fin). A connection may also end in the middle of things, as its plan has it:
-// then every request that was posted must still complete, once.
+// The two sides of a connection are equal. Each sends numbered messages with checksums. Each
+// writes, reads and executes atomics in a region of the other side, and keeps a copy of that
+// region. A message needs a receive of the peer, which the peer announces with a Credit. When a
+// side has sent enough it announces that (quiet). When both sides have, each sends the number
+// of its messages and the expected checksum of the peer's region (fin). A connection may
+// end early, according to its plan. Then every posted request must still complete, once.
 //
-// TestSoak takes a minute, make soak has it take longer. What a driver does wrong is
-// in docs/reference/driver-faults.md; what the traffic spares rxe and siw for that is in a file
-// for each.
+// TestSoak takes a minute, and longer with make soak. docs/reference/driver-faults.md describes
+// the driver faults. A file for each of rxe and siw contains the restrictions of the traffic
+// that avoid them.
 package soak

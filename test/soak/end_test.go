@@ -13,26 +13,26 @@ import (
 	"purerdma/verbs"
 )
 
-// What a side has.
+// Resources of a side.
 const (
-	sendDepth = 15 // of the send queue: less than a side would post, so that it gets full. siw and rxe make one of 16 slots for it
-	atOnce    = 24 // requests that have not completed
-	window    = 8  // messages that the peer has not seen
+	sendDepth = 15 // Size of the send queue, so small that it becomes full. siw and rxe round it to 16 slots.
+	atOnce    = 24 // Maximum number of pending requests.
+	window    = 8  // Maximum number of unacknowledged messages.
 	recvSlots = window + 4
 	slotLen   = 8192
-	slots     = 10 // for what is sent, and for what is read
-	readDepth = 4  // READs and atomics that the connection has room for
+	slots     = 10 // slots for sent data, and for read data
+	readDepth = 4  // maximum number of concurrent READs and atomics
 )
 
 // request is a send request that has not completed.
 type request struct {
 	opcode   verbs.SendOpcode
 	signaled bool
-	done     func() // what follows from its success
+	done     func() // called after its success
 }
 
-// end is one side of a connection. Its fields are guarded by mu from start on: its
-// work is done by those who wait for completions.
+// end is one side of a connection. After start, mu guards its fields, because the waiters for
+// completions do its work.
 type end struct {
 	s       *soak
 	node    *node
@@ -40,52 +40,52 @@ type end struct {
 	lane    uint32
 	gen     uint32
 	plan    plan
-	side    int // 0 is the active one
+	side    int // 0 for the active side
 	serial  uint32
 	place   *place
 	qp      *verbs.QP
 	arena   *verbs.MR // slots of sends, then of receives
-	mem     *memory   // our region, and our copy of the peer's
+	mem     *memory   // own region, and copy of the peer's region
 	ended   chan struct{}
-	dropped func() bool // whether a failure is nobody's fault: the peer was killed
+	dropped func() bool // whether a failure is expected because the peer was killed
 
 	mu       sync.Mutex
 	rng      *rand.Rand
 	ready    bool // connected, with all rights
-	heard    bool // something has come
+	heard    bool // a message has arrived
 	progress int  // counts completions
 	over     error
-	ownFault bool // over is the consequence of no fault elsewhere
+	ownFault bool // whether over is not the consequence of another fault
 	closed   bool
 	endOnce  sync.Once
 
-	n       uint32             // requests made
-	lastOK  uint32             // the last of them that has completed with success
-	out     map[uint64]request // those that have not completed
-	queue   []verbs.SendWR     // those that are not yet posted
-	recvs   map[uint64]bool    // receives of our own that are posted
+	n       uint32             // number of issued requests.
+	lastOK  uint32             // last request that has completed successfully.
+	out     map[uint64]request // pending requests.
+	queue   []verbs.SendWR     // requests to post.
+	recvs   map[uint64]bool    // posted receives of this QP.
 	slotsOK []int              // free slots of sends
 	quota   int
-	others  int // requests that are no messages
-	reads   int // requests that have not completed and take one of the places that the peer has for answers
-	fences  int // on rxe, requests with a fence that have not completed
+	others  int // requests other than messages.
+	reads   int // pending requests that use one of the peer's answer resources.
+	fences  int // on rxe, pending requests with a fence
 	nudged  int
 	flushed map[uint64]bool // on iWARP, the READs that have failed
 
-	sent, acked    uint64          // messages: ours, and those of them that the peer has seen
-	got, told      uint64          // messages of the peer, all up to which we have seen; what it knows of that
-	early          map[uint64]bool // seen beyond that: waiters of a shared CQ may be out of order
-	fin            *header         // the peer's
-	quiet, weQuiet bool            // no more offers come from the peer; from us
+	sent, acked    uint64          // sent messages, and the acknowledged part of them.
+	got, told      uint64          // received messages without gaps, and the last acknowledged one.
+	early          map[uint64]bool // messages received after a gap, because waiters of a shared CQ may be out of order.
+	fin            *header         // final message of the peer.
+	quiet, weQuiet bool            // whether the peer sends no more offers, and whether this side does
 	finSent        bool
 	finDone        bool
 	offers         map[uint64]*offer
-	tasks          []func() bool // what the peer waits for; false if there is no room now
-	alone          []func()      // what is issued when nothing is under way
+	tasks          []func() bool // messages that the peer waits for, each returning false without room.
+	alone          []func()      // operations to issue when no request is pending
 	batch          verbs.Batch
 }
 
-// newEnd makes a side, up to its QP, which is not connected.
+// newEnd creates a side with its unconnected QP.
 func newEnd(n *node, lane, gen uint32, side int) (*end, error) {
 	e := &end{
 		s: n.s, node: n, lane: lane, gen: gen, side: side, serial: n.s.serial.Add(1),
@@ -121,7 +121,7 @@ func newEnd(n *node, lane, gen uint32, side int) (*end, error) {
 	return e, nil
 }
 
-// receive posts all receives, once the QP takes them.
+// receive posts all receives, once the QP accepts them.
 func (e *end) receive() {
 	if e.place.pool != nil {
 		return
@@ -133,9 +133,9 @@ func (e *end) receive() {
 	}
 }
 
-const recvBit = 1 << 31 // of the IDs of receives
+const recvBit = 1 << 31 // marks the IDs of receives
 
-// postRecv posts a receive of our own into one slot, in one or two pieces.
+// postRecv posts a receive of this QP into one slot, in one or two pieces.
 func (e *end) postRecv(slot uint64) {
 	off, cut := (slots+int(slot))*slotLen, e.rng.IntN(slotLen)
 	wr := verbs.RecvWR{ID: uint64(e.serial)<<32 | recvBit | slot, SGList: []verbs.SGE{e.arena.Slice(off, cut), e.arena.Slice(off+cut, slotLen-cut)}}
@@ -149,7 +149,7 @@ func (e *end) postRecv(slot uint64) {
 	e.recvs[slot] = true
 }
 
-// start lets the traffic begin.
+// start starts the traffic.
 func (e *end) start() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -157,12 +157,12 @@ func (e *end) start() {
 	e.pump()
 }
 
-// takes reports whether a completion is this end's, and not that of a QP before it
-// which had the same number: somebody may have polled it before that was closed. A
-// receive of an SRQ does not say whose it is, but the message in it does.
+// takes reports whether a completion belongs to this end, and not to an earlier QP with an
+// equal number whose completion was polled before its close. The completion of an SRQ receive
+// does not identify its QP, but the message in it does.
 func (e *end) takes(id uint64) bool { return id&srqID != 0 || uint32(id>>32) == e.serial }
 
-// complete takes a completion.
+// complete processes a completion.
 func (e *end) complete(wc verbs.WC) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -203,7 +203,7 @@ func (e *end) complete(wc verbs.WC) {
 	e.pump()
 }
 
-// sentOne takes the completion of a send request.
+// sentOne processes the completion of a send request.
 func (e *end) sentOne(wc verbs.WC) {
 	r, ok := e.out[wc.ID]
 	if !ok {
@@ -219,7 +219,7 @@ func (e *end) sentOne(wc verbs.WC) {
 		return
 	}
 	e.lastOK = max(e.lastOK, uint32(wc.ID))
-	// Those before it that were to have no completion have succeeded, too.
+	// Earlier requests without a completion have succeeded as implied.
 	for id := wc.ID - 1; ; id-- {
 		before, ok := e.out[id]
 		if !ok || before.signaled {
@@ -231,7 +231,7 @@ func (e *end) sentOne(wc verbs.WC) {
 	r.done()
 }
 
-// issue puts a request into the queue.
+// issue adds a request to the queue.
 func (e *end) issue(wr verbs.SendWR, done func()) {
 	switch c := &e.node.caps; {
 	case c.iwarp:
@@ -253,8 +253,8 @@ func (e *end) issue(wr verbs.SendWR, done func()) {
 	e.queue = append(e.queue, wr)
 }
 
-// takesPlace reports whether a request takes one of the places that the peer has for
-// answers: of readDepth it can repeat the answer.
+// takesPlace reports whether a request uses one of the peer's answer resources. The peer can
+// repeat readDepth answers.
 func takesPlace(op verbs.SendOpcode) bool {
 	switch op {
 	case verbs.OpRead, verbs.OpReadInv, verbs.OpFetchAdd, verbs.OpCompareSwap, verbs.OpAtomicWrite, verbs.OpFlush:
@@ -263,17 +263,16 @@ func takesPlace(op verbs.SendOpcode) bool {
 	return false
 }
 
-// mayRead reports whether one more request that takes a place may be issued. On
-// iWARP one that waits keeps siw from answering the READs of the peer, which may wait
-// as well. rxe has READs and atomics wait, but neither FLUSH nor ATOMIC_WRITE: see
-// docs/reference/driver-faults.md; and for what is behind a fence, spareFence.
+// mayRead reports whether one more such request may be issued. On iWARP a waiting request
+// prevents siw from answering the READs of the peer, which may wait for the same reason. On rxe
+// READs and atomics wait, but FLUSH and ATOMIC_WRITE do not: see
+// docs/reference/driver-faults.md. spareFence handles requests after a fence.
 func (e *end) mayRead() bool {
 	c := &e.node.caps
 	return e.fences == 0 && (!c.iwarp && !c.flush && !c.atomicWrite || e.reads < readDepth)
 }
 
-// post posts what is in the queue, as one list, as a batch or one by one, as far
-// as there is room.
+// post posts the queue as far as there is room, as one list, as a batch, or one by one.
 func (e *end) post() {
 	for len(e.queue) > 0 && e.over == nil {
 		some := e.queue[:1+e.rng.IntN(len(e.queue))]
@@ -288,10 +287,10 @@ func (e *end) post() {
 	}
 }
 
-// finished reports whether all has been said, both ways, and come.
+// finished reports whether all messages have been sent and received.
 func (e *end) finished() bool { return e.finSent && e.fin != nil && e.got == e.fin.a }
 
-// broke notes that the connection is of no more use.
+// broke records that the connection is unusable.
 func (e *end) broke(err error) {
 	if e.over == nil {
 		e.over, e.ownFault = err, e.s.failed.Err() == nil
@@ -301,15 +300,15 @@ func (e *end) broke(err error) {
 
 func (e *end) stop() { e.endOnce.Do(func() { close(e.ended) }) }
 
-// fault notes what must not happen, with whom it did.
+// fault records a fault of this end.
 func (e *end) fault(format string, args ...any) {
 	e.s.fault("%s: %w", e.name, fmt.Errorf(format, args...))
 }
 
-// arrived takes a message, or the news of one.
+// arrived processes a message or the notification of one.
 func (e *end) arrived(wc verbs.WC, b []byte) {
 	if e.over != nil && !e.finSent {
-		return // our memory may be closed
+		return // own memory may be closed
 	}
 	b = b[:wc.ByteLen]
 	if wc.Opcode == verbs.WCRecvWriteImm {
@@ -319,7 +318,7 @@ func (e *end) arrived(wc verbs.WC, b []byte) {
 		}
 	}
 	if now(&e.s.spoil.message) {
-		b[len(b)-1] ^= 4 // of the payload, or of the checksum
+		b[len(b)-1] ^= 4 // in the payload or the checksum
 	}
 	h, sum, err := parse(b)
 	switch {
@@ -327,7 +326,7 @@ func (e *end) arrived(wc verbs.WC, b []byte) {
 		e.fault("%w", err)
 		return
 	case (h.lane != e.lane || h.gen != e.gen) && e.node.caps.iwarp && wc.ID&srqID != 0:
-		return // see takes; whoever lacks it will say so
+		return // see takes. Its owner reports it as missing
 	case h.lane != e.lane || h.gen != e.gen:
 		e.fault("message %d of lane %d.%d", h.seq, h.lane, h.gen)
 		return
@@ -359,7 +358,7 @@ func (e *end) arrived(wc verbs.WC, b []byte) {
 	e.handle(&h, wc)
 }
 
-// handle does what a message asks for.
+// handle processes the contents of a message.
 func (e *end) handle(h *header, wc verbs.WC) {
 	switch h.kind {
 	case kindData:
@@ -369,7 +368,7 @@ func (e *end) handle(h *header, wc verbs.WC) {
 		e.answered(h, wc)
 	case kindQuiet:
 		e.quiet = true
-		e.quota = int(e.sent) // we come to an end as well
+		e.quota = int(e.sent) // end as well
 	case kindFin:
 		fin := *h
 		e.fin = &fin
@@ -378,13 +377,13 @@ func (e *end) handle(h *header, wc verbs.WC) {
 	}
 }
 
-// finish looks whether both have said all, and the whole of it has come: others that
-// wait on the CQ may have yet to hand it in.
+// finish checks whether both sides have sent and received all messages. Other waiters of the CQ
+// may still have to deliver some.
 func (e *end) finish() {
 	if e.finDone && e.finished() && e.mayClose() && e.over == nil {
 		e.stop()
 	}
 }
 
-// checksumOf is that of memory.
+// checksumOf returns the checksum of memory.
 func checksumOf(b []byte) uint32 { return crc32.Checksum(b, table) }

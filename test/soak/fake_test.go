@@ -24,8 +24,7 @@ import (
 	"purerdma/verbs"
 )
 
-// fakeConn is a connection in a kernel that exists in memory only, and has no
-// connection manager.
+// fakeConn is a connection on a fake kernel in memory, without a connection manager.
 type fakeConn struct {
 	qp   *verbs.QP
 	peer *fakeConn
@@ -45,10 +44,10 @@ func (c *fakeConn) Close() error {
 	return nil
 }
 
-// fail moves a QP that may be closed.
+// fail moves a QP, which may be closed, to the error state.
 func fail(qp *verbs.QP) { _ = qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState) }
 
-// fakeLane is lane with both sides here.
+// fakeLane is lane with both sides in this process.
 func fakeLane(near, far *node, number uint32) {
 	s := near.s
 	for gen := uint32(1); s.ctx.Err() == nil && s.failed.Err() == nil; gen++ {
@@ -98,7 +97,7 @@ func fakeOnce(near, far *node, number, gen uint32) error {
 	return nil
 }
 
-// fakeRXE is a kernel in memory with devices of rxe, fakeMlx5 one with software
+// fakeRXE returns a kernel in memory with rxe devices. fakeMlx5 returns a kernel with software
 // ConnectXs.
 func fakeRXE(testing.TB) (*verbs.Host, [2]string) {
 	return &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}, [2]string{"rxe0", "rxe1"}
@@ -109,8 +108,8 @@ func fakeMlx5(t testing.TB) (*verbs.Host, [2]string) {
 	return &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, [2]string{"mlx5_0", "mlx5_1"}
 }
 
-// lossyMlx5 is fakeMlx5 with a wire that loses one message in fifty, or the answer to
-// it, and delays others.
+// lossyMlx5 is fakeMlx5 with a wire that loses one message in fifty, or its answer, and delays
+// others.
 func lossyMlx5(t testing.TB) (*verbs.Host, [2]string) {
 	host, names := fakeMlx5(t)
 	fabric := host.Kernel.(*inprocess.Kernel).Fabric
@@ -151,8 +150,8 @@ func (s *soak) runFake(lanes uint32, host *verbs.Host, names [2]string) error {
 	return s.err()
 }
 
-// TestSoakInMemory runs the traffic without a real kernel, for as long as it takes
-// until everything has been in it: a second, or more on a slow machine.
+// TestSoakInMemory runs the traffic without a real kernel, until it has included everything.
+// This takes a second, or more on a slow machine.
 func TestSoakInMemory(t *testing.T) {
 	t.Run("rxe", func(t *testing.T) { soakInMemory(t, fakeRXE) })
 	t.Run("mlx5", func(t *testing.T) { soakInMemory(t, fakeMlx5) })
@@ -174,13 +173,13 @@ func soakInMemory(t *testing.T, kernel func(testing.TB) (*verbs.Host, [2]string)
 			return
 		}
 		if d > 10*time.Second {
-			t.Fatal("there was not everything in it that is to be")
+			t.Fatal("the traffic has not included everything")
 		}
 	}
 }
 
-// TestSoakSees spoils the traffic, in each way once: the soak test must see it, and
-// say whose it was.
+// TestSoakSees corrupts the traffic once in each way. The soak test must detect it and identify
+// the end.
 func TestSoakSees(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -194,7 +193,7 @@ func TestSoakSees(t *testing.T) {
 		{"a lost message", func(s *spoil) { s.skip.Store(300) }, " side "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// It ends when the fault is found, which may take the soak's patience.
+			// It ends when the fault is detected, which may take the soak's patience.
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			s := newSoak(ctx, 7)
@@ -204,7 +203,7 @@ func TestSoakSees(t *testing.T) {
 			err := s.runFake(8, host, names)
 			t.Log(err)
 			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "seed 7: ") {
-				t.Errorf("got %v, want %q", err, c.says)
+				t.Errorf("runFake = %v, want %q", err, c.says)
 			}
 		})
 	}

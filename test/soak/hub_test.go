@@ -14,11 +14,11 @@ import (
 	"purerdma/verbs"
 )
 
-// hub is a CQ, those who wait on it, and the ends that its completions are for.
+// hub is a CQ with its waiters and the ends of its completions.
 type hub struct {
 	s      *soak
 	cq     *verbs.CQ
-	srq    *pool // whose receives complete here, if any
+	srq    *pool // SRQ whose receives complete in this CQ, or nil
 	cancel context.CancelFunc
 	ctx    context.Context
 	wg     sync.WaitGroup
@@ -57,7 +57,7 @@ func (h *hub) wait(n int) *hub {
 	return h
 }
 
-// poll starts somebody who polls.
+// poll starts a poller.
 func (h *hub) poll() *hub {
 	h.wg.Go(func() {
 		wcs := make([]verbs.WC, 8)
@@ -70,7 +70,7 @@ func (h *hub) poll() *hub {
 	return h
 }
 
-// drain takes what there is, and returns how much that was.
+// drain processes the available completions, and returns their number.
 func (h *hub) drain(wcs []verbs.WC) int {
 	for total := 0; ; {
 		n, err := h.cq.Poll(wcs)
@@ -90,7 +90,7 @@ func (h *hub) dispatch(wcs []verbs.WC) {
 		e := h.ends[wcs[i].QPNum]
 		h.mu.Unlock()
 		if e != nil && e.takes(wcs[i].ID) {
-			// One that is flushed may be of no consequence.
+			// A flushed completion may have no effect.
 			if wcs[i].Err() == nil && now(&h.s.spoil.completion) {
 				continue
 			}
@@ -167,7 +167,7 @@ func (l *looper) run() {
 		l.mu.Lock()
 		h := l.hubs[cq]
 		l.mu.Unlock()
-		if h != nil { // else it has been closed
+		if h != nil { // otherwise it was closed
 			l.serve(h, wcs)
 		}
 	}
@@ -180,7 +180,7 @@ func (l *looper) serve(h *hub, wcs []verbs.WC) {
 	h.drain(wcs)
 }
 
-// add has the looper serve a hub, until what it returns is closed.
+// add makes the looper serve a hub, until the returned value is closed.
 func (l *looper) add(h *hub) error {
 	l.mu.Lock()
 	l.hubs[h.cq] = h

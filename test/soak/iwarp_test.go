@@ -10,14 +10,14 @@ import (
 	"purerdma/verbs"
 )
 
-// What the traffic does otherwise on iWARP is to spare siw what it is known to do
-// wrong (docs/reference/driver-faults.md), and what iWARP does not promise. EADDRINUSE is the
-// lane's affair.
+// The restrictions of the traffic on iWARP avoid siw's known faults
+// (docs/reference/driver-faults.md), and operations that iWARP does not guarantee. The lane
+// handles EADDRINUSE.
 
-// connecting returns the context that a connection is made with. It ends with the first
-// fault, but not on iWARP: a TCP connection that is closed before the siw of the other
-// side has taken it is the end of the listener there, and may be that of the kernel. (That
-// a process is killed does no such harm, because those only listen.)
+// connecting returns the context for making a connection. It ends with the first fault, except
+// on iWARP. If a TCP connection is closed before the other side's siw has accepted it, the
+// listener there ends, and possibly the kernel. A killed process is harmless in this respect,
+// because it only listens.
 func (n *node) connecting() (context.Context, context.CancelFunc) {
 	ctx := n.s.failed
 	if n.caps.iwarp {
@@ -26,16 +26,14 @@ func (n *node) connecting() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, n.s.patience)
 }
 
-// zeroCopy is how many bytes of a request without a completion of its own siw hands
-// to TCP as they stand in memory. TCP may look at them after a later request has
-// completed.
+// zeroCopy is the size of unsignaled requests whose memory siw passes to TCP without a copy.
+// TCP may access the memory after a later request has completed.
 const zeroCopy = 4096
 
-// shortest is the least that is sent of memory, and read. Up to 32 bytes in one
-// element siw takes out of the memory by its address, when its note says that it is
-// in a system call of the process, and that note may be stale: then its own thread
-// fails, and with it the connection. (Such a message may cross the end of a page, too,
-// which siw gets wrong.)
+// shortest is the minimum size of sent or read memory. siw copies up to 32 bytes in one element
+// from the memory's address, if its flag is set because it runs in a system call of the process.
+// That flag may be stale. Then siw's own thread fails, and with it the connection. Such a
+// message may also cross the end of a page, which siw handles wrongly.
 const shortest = 33
 
 // spare changes a request before it is issued.
@@ -51,12 +49,12 @@ func (e *end) spare(wr *verbs.SendWR) {
 		wr.Flags &^= verbs.SendFence
 	}
 	if wr.Opcode == verbs.OpRead || wr.Opcode == verbs.OpReadInv {
-		// With a completion of its own, a READ has no request wait for it.
+		// A signaled READ does not make another request wait for it.
 		wr.Flags = wr.Flags&^verbs.SendFence | verbs.SendSignaled
 	}
 }
 
-// noteFlushed notes a request that has failed.
+// noteFlushed records a failed request.
 func (e *end) noteFlushed(id uint64, op verbs.SendOpcode) {
 	if e.node.caps.iwarp && (op == verbs.OpRead || op == verbs.OpReadInv) {
 		if e.flushed == nil {
@@ -66,15 +64,15 @@ func (e *end) noteFlushed(id uint64, op verbs.SendOpcode) {
 	}
 }
 
-// flushedTwice reports whether a completion is the second one of a READ that siw had
-// begun with, and not sent, when the connection ended.
+// flushedTwice reports whether a completion is the second one of a READ that siw had started
+// but not sent when the connection ended.
 func (e *end) flushedTwice(wc verbs.WC) bool {
 	twice := e.flushed[wc.ID] && wc.Status == verbs.WCWRFlushErr
 	delete(e.flushed, wc.ID)
 	return twice
 }
 
-// enough returns how many bytes are sent of memory, or read, when n were drawn.
+// enough returns the number of bytes to send or read, for a random number n.
 func (e *end) enough(n int) int {
 	if e.node.caps.iwarp {
 		return max(n, shortest)
@@ -82,8 +80,8 @@ func (e *end) enough(n int) int {
 	return n
 }
 
-// nudge sends something more when the first message may have overtaken the accept:
-// siw does not look at it before the next one comes.
+// nudge sends another message if the first one may have overtaken the accept, because siw
+// processes it only when the next one arrives.
 func (e *end) nudge() {
 	if e.node.caps.iwarp && e.ready && e.side == 0 && e.over == nil && len(e.queue) == 0 && e.nudged < 3 {
 		e.nudged++
@@ -92,12 +90,12 @@ func (e *end) nudge() {
 	}
 }
 
-// owesCredit reports whether the active side waits for word that its last message
-// has been seen: a SEND of iWARP is complete when it is sent, and siw throws away
-// what comes just before the end of a connection.
+// owesCredit reports whether the active side waits for the acknowledgment of its last message.
+// A SEND of iWARP completes when it is sent, and siw discards data that arrive just before the
+// end of a connection.
 func (e *end) owesCredit() bool {
 	return e.node.caps.iwarp && e.side == 1 && e.finSent && e.fin != nil && e.got == e.fin.a && e.told < e.got
 }
 
-// mayClose reports whether that word has come.
+// mayClose reports whether that acknowledgment has arrived.
 func (e *end) mayClose() bool { return !e.node.caps.iwarp || e.side == 1 || e.acked == e.sent }

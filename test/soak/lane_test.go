@@ -17,7 +17,7 @@ import (
 	"purerdma/verbs"
 )
 
-// hello is what each side tells the other by the connection manager.
+// hello is the message of each side through the connection manager.
 type hello struct {
 	lane, gen uint32
 	memory    verbs.RemoteMemory
@@ -45,7 +45,7 @@ func (e *end) hello() []byte {
 	return hello{e.lane, e.gen, e.mem.mr.Remote()}.bytes()
 }
 
-// peer takes what the other side has said.
+// peer processes the hello of the other side.
 func (e *end) peer(b []byte) error {
 	h, err := parseHello(b)
 	if err != nil {
@@ -61,37 +61,36 @@ func (e *end) peer(b []byte) error {
 	return nil
 }
 
-// param has what both sides ask for.
+// param returns the connection parameters of both sides.
 func (e *end) param() *cm.ConnParam {
 	return &cm.ConnParam{PrivateData: e.hello(), ResponderResources: readDepth, InitiatorDepth: readDepth}
 }
 
-// access is what the peer may do, which the connection manager does not know all
-// of: FLUSH it leaves out.
+// access sets the rights of the peer. The connection manager does not set FLUSH.
 func (e *end) access() error {
 	if !e.node.caps.flush {
 		return nil
 	}
 	err := e.qp.Modify(&verbs.QPAttr{Access: e.node.caps.access}, verbs.QPAttrAccess)
 	if err != nil && e.qp.State() == verbs.QPErr {
-		return nil // the peer has broken off already
+		return nil // the peer has already broken off
 	}
 	return err
 }
 
-// conn is what an end is connected by: a *cm.Conn, or a fakeConn.
+// conn is the connection of an end, a *cm.Conn or a fakeConn.
 type conn interface {
 	Done() <-chan struct{} // closed when the connection has ended
 	Close() error          // ends it, and moves the QP to the error state
 }
 
-// target is who a lane connects to.
+// target is the peer of a lane.
 type target struct {
 	addr    string
 	dropped func() bool
 }
 
-// lane connects again and again, until the time is up.
+// lane connects repeatedly until the time is up.
 func (n *node) lane(number uint32, next func() (target, bool)) {
 	for gen := uint32(1); n.s.ctx.Err() == nil && n.s.failed.Err() == nil; gen++ {
 		to, ok := next()
@@ -101,7 +100,7 @@ func (n *node) lane(number uint32, next func() (target, bool)) {
 		switch err := n.active(number, gen, to); {
 		case err == nil:
 		case to.dropped() || n.caps.iwarp && errors.Is(err, syscall.EADDRINUSE):
-			time.Sleep(50 * time.Millisecond) // another process is being started, or see iwarp_test.go
+			time.Sleep(50 * time.Millisecond) // another process is starting, or see iwarp_test.go
 		default:
 			n.s.fault("lane %d.%d: %w", number, gen, err)
 			return
@@ -109,7 +108,7 @@ func (n *node) lane(number uint32, next func() (target, bool)) {
 	}
 }
 
-// active is one life of a connection.
+// active is one connection of a lane.
 func (n *node) active(number, gen uint32, to target) error {
 	ctx, cancel := n.connecting()
 	defer cancel()
@@ -143,7 +142,7 @@ func (n *node) active(number, gen uint32, to target) error {
 	return err
 }
 
-// await sees to the end of a connection, whichever it is.
+// await handles the end of a connection.
 func (e *end) await(conn conn) {
 	e.watch(conn)
 	e.mu.Lock()
@@ -171,7 +170,7 @@ func (e *end) await(conn conn) {
 		e.mu.Lock()
 		e.check("closing a region", e.mem.mr.Close())
 		e.mu.Unlock()
-		time.Sleep(20 * time.Millisecond) // the peer works on
+		time.Sleep(20 * time.Millisecond) // the peer continues
 		e.toError()
 	case over == errPlanned && e.plan.ending == toError:
 		e.toError()
@@ -182,7 +181,7 @@ func (e *end) await(conn conn) {
 	e.drain()
 	e.late()
 	if srq {
-		// When the QP is closed, the receives that stand in the CQ may go with it.
+		// When the QP is closed, its receives in the CQ may be removed.
 		e.place.pool.hub.drain(make([]verbs.WC, 8))
 	}
 	e.judge()
@@ -198,7 +197,7 @@ func (e *end) toError() {
 	e.check("QP to ERR", e.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState))
 }
 
-// watch waits until the end has come, and sees that something goes on before.
+// watch waits for the end, and checks for progress before it.
 func (e *end) watch(conn conn) {
 	last, since := -1, time.Now()
 	for {
@@ -207,7 +206,7 @@ func (e *end) watch(conn conn) {
 			return
 		case <-e.s.failed.Done():
 			e.mu.Lock()
-			if d := time.Since(since); d > e.s.patience/2 && e.over == nil { // it may be why the peer has failed
+			if d := time.Since(since); d > e.s.patience/2 && e.over == nil { // it may be the reason for the peer's failure
 				e.fault("nothing had moved for %v either: %s", d, e.state())
 			}
 			e.mu.Unlock()
@@ -235,7 +234,7 @@ func (e *end) watch(conn conn) {
 	}
 }
 
-// state describes what an end waits for.
+// state describes the state of a waiting end.
 func (e *end) state() string {
 	a, err := e.qp.Query()
 	qp := fmt.Sprintf("QP %d to %d in %v, PSN %d out and %d in", e.qp.Num(), a.DestQPNum, a.State, a.SQPSN, a.RQPSN)
@@ -246,7 +245,7 @@ func (e *end) state() string {
 		e.progress, e.sent, e.quota, e.acked, e.got, e.told, len(e.out), len(e.queue), len(e.offers), len(e.tasks), len(e.slotsOK), e.weQuiet, e.quiet, e.finSent, e.finDone, e.fin != nil, qp)
 }
 
-// serve takes connections until the listener is closed, and returns when the last
+// serve accepts connections until the listener is closed. It returns when the last connection
 // has ended.
 func (n *node) serve(ln *cm.Listener) {
 	var wg sync.WaitGroup

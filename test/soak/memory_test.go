@@ -10,8 +10,8 @@ import (
 	"purerdma/verbs"
 )
 
-// A region: cells to write and read, words to count in, places for the messages of
-// WRITE_WITH_IMM.
+// Layout of a region. It has cells for writes and reads, words for atomics, and places for the
+// messages of WRITE_WITH_IMM.
 const (
 	cells    = 8
 	cellLen  = slotLen
@@ -23,13 +23,13 @@ const (
 	regionLen = placeOff + places*slotLen
 )
 
-// memory is what the peer works in, and our copy of where we do.
+// memory contains the region for the peer, and the copy of the peer's region.
 type memory struct {
-	mr *verbs.MR // ours
+	mr *verbs.MR // own region
 
-	remote verbs.RemoteMemory // the peer's
-	copy   []byte             // what its cells and words hold when all that we posted has been done
-	busy   [cells]int         // reads that have not completed: what they read must not change
+	remote verbs.RemoteMemory // the peer's region.
+	copy   []byte             // contents of its cells and words after all posted requests.
+	busy   [cells]int         // pending reads by cell, whose data must not change
 	used   [places]uint64
 }
 
@@ -41,7 +41,7 @@ func newMemory(pd *verbs.PD, access verbs.Access) (*memory, error) {
 	return &memory{mr: mr, copy: make([]byte, placeOff)}, nil
 }
 
-// checksum is that of cells and words, as both sides see them.
+// checksum returns the checksum of cells and words, which is equal on both sides.
 func (m *memory) checksum(b []byte) uint32 { return checksumOf(b[:wordsOff+8*words]) }
 
 func (m *memory) word(i int) uint64 { return binary.NativeEndian.Uint64(m.copy[wordsOff+8*i:]) }
@@ -50,8 +50,7 @@ func (m *memory) setWord(i int, v uint64) {
 	binary.NativeEndian.PutUint64(m.copy[wordsOff+8*i:], v)
 }
 
-// placed returns the message that a WRITE_WITH_IMM has brought, nil if there is no
-// such place.
+// placed returns the message of a WRITE_WITH_IMM, or nil for an invalid place.
 func (m *memory) placed(wc verbs.WC) []byte {
 	if wc.ImmData >= places || wc.ByteLen > slotLen {
 		return nil
@@ -59,7 +58,7 @@ func (m *memory) placed(wc verbs.WC) []byte {
 	return m.mr.Bytes()[placeOff+int(wc.ImmData)*slotLen:][:wc.ByteLen]
 }
 
-// freePlace returns a place whose last message the peer has seen, or -1.
+// freePlace returns a place whose last message the peer has acknowledged, or -1.
 func (m *memory) freePlace(acked uint64) int {
 	for i, seq := range m.used {
 		if seq <= acked {

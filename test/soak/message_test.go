@@ -10,26 +10,26 @@ import (
 	"testing"
 )
 
-// kind is what a message is.
+// kind is the kind of a message.
 type kind uint8
 
 const (
 	kindData   kind = iota + 1
-	kindOffer       // A, B: address and key of memory that the peer is to fill; C: its length, and offerInv
-	kindAnswer      // A: the address of the offer that was filled, B: the checksum of what was put there
-	kindQuiet       // there come no more offers, nor data
-	kindFin         // A: how many messages with this one, B: the checksum of the peer's region
-	kindCredit      // not numbered; there is always a receive for it
+	kindOffer       // A and B are address and key of memory for the peer to fill, C is its length with offerInv.
+	kindAnswer      // A is the address of the filled offer, B the checksum of its data.
+	kindQuiet       // no more offers or data follow.
+	kindFin         // A is the number of messages including this one, B the checksum of the peer's region.
+	kindCredit      // not numbered. It always has a receive.
 )
 
-// header stands before the payload of each message.
+// header precedes the payload of each message.
 type header struct {
 	kind      kind
 	lane, gen uint32
-	seq       uint64 // from 1 up; 0 for credits
-	seen      uint64 // of the peer's messages, all up to this one have been seen
+	seq       uint64 // numbered from 1, 0 for credits.
+	seen      uint64 // last message of the peer without gaps.
 	a, b, c   uint64
-	length    int // of the payload
+	length    int // length of the payload
 }
 
 const (
@@ -39,8 +39,7 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// put writes the header before a payload that is there already, and returns the
-// checksum.
+// put writes the header before an existing payload, and returns the checksum.
 func (h *header) put(b []byte) uint32 {
 	le := binary.LittleEndian
 	le.PutUint32(b[0:], magic)
@@ -62,7 +61,7 @@ func (h *header) sum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:60], table), table, b[headerLen:headerLen+h.length])
 }
 
-// parse checks a message, and returns its header and checksum.
+// parse validates a message, and returns its header and checksum.
 func parse(b []byte) (h header, sum uint32, err error) {
 	le := binary.LittleEndian
 	if len(b) < headerLen || le.Uint32(b) != magic {
@@ -80,7 +79,7 @@ func parse(b []byte) (h header, sum uint32, err error) {
 	return h, sum, nil
 }
 
-// fill puts random bytes into b.
+// fill writes random bytes to b.
 func fill(r *rand.Rand, b []byte) {
 	for ; len(b) >= 8; b = b[8:] {
 		binary.LittleEndian.PutUint64(b, r.Uint64())
@@ -90,10 +89,10 @@ func fill(r *rand.Rand, b []byte) {
 	}
 }
 
-// size returns a number up to most, rather a small one.
+// size returns a random number up to most, with a preference for small ones.
 func size(r *rand.Rand, most int) int { return r.IntN(1 + most>>r.IntN(8)) }
 
-// TestMessage: a message is what was sent, and no bit of it may change.
+// TestMessage checks that parse reverts put, and that a change of any bit is detected.
 func TestMessage(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, 100} {
@@ -102,17 +101,17 @@ func TestMessage(t *testing.T) {
 		h := header{kind: kindOffer, lane: 3, gen: 4, seq: 5, seen: 6, a: 7, b: 8, c: 9, length: n}
 		sum := h.put(b)
 		if got, s, err := parse(b); got != h || s != sum || err != nil {
-			t.Errorf("%+v, %#x, %v", got, s, err)
+			t.Errorf("parse = %+v, %#x, %v", got, s, err)
 		}
 		for bit := range 8 * len(b) {
 			b[bit/8] ^= 1 << (bit % 8)
 			if _, _, err := parse(b); err == nil {
-				t.Errorf("bit %d has changed, which nobody sees", bit)
+				t.Errorf("parse with a changed bit %d = nil error", bit)
 			}
 			b[bit/8] ^= 1 << (bit % 8)
 		}
 		if _, _, err := parse(b[:len(b)-1]); err == nil {
-			t.Error("a byte is missing, which nobody sees")
+			t.Error("parse with a missing byte = nil error")
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"purerdma/verbs"
 )
 
-// node is a device of this process, and what its ends share.
+// node is a device of this process with the resources that its ends share.
 type node struct {
 	s    *soak
 	host vmtest.Host
@@ -26,15 +26,15 @@ type node struct {
 	cqs  []*hub
 
 	mu    sync.Mutex
-	inUse map[*hub]int // how many ends are on a shared CQ
+	inUse map[*hub]int // number of ends on a shared CQ
 	pools []*pool
 	next  int
 }
 
-// At most so many ends share a CQ.
+// perHub is the maximum number of ends that share a CQ.
 const perHub = 12
 
-// srqID marks the receives of an SRQ; the rest of the ID is the number of its slot.
+// srqID marks the receives of an SRQ. The rest of the ID is the number of its slot.
 const srqID = 1 << 63
 
 // pool is an SRQ with its memory, and the CQ that some of its QPs share.
@@ -94,7 +94,7 @@ func (n *node) open(h *verbs.Host) (err error) {
 	return nil
 }
 
-// explore finds out what there is; a kernel in memory has less.
+// explore determines the abilities of the device. A kernel in memory has fewer.
 func (n *node) explore(fake bool) error {
 	f := n.dev.Features()
 	c := caps{
@@ -145,7 +145,7 @@ func (n *node) newPool(pd *verbs.PD) (err error) {
 	return nil
 }
 
-// post gives a slot to the SRQ again.
+// post posts a slot to the SRQ again.
 func (p *pool) post(slot uint64) {
 	wr := verbs.RecvWR{ID: srqID | slot, SGList: []verbs.SGE{p.mr.Slice(int(slot)*slotLen, slotLen)}}
 	if _, err := p.srq.PostRecv([]verbs.RecvWR{wr}); err != nil {
@@ -166,8 +166,8 @@ func (p *pool) close() (err error) {
 	return err
 }
 
-// place is where an end has its completions and its receives. What is its own it
-// closes.
+// place contains the CQs and the receives of an end. It closes the objects that only this end
+// uses.
 type place struct {
 	mode mode
 	pd   *verbs.PD
@@ -178,7 +178,7 @@ type place struct {
 	free func()
 }
 
-// place finds a place for an end, in another mode if there is no room.
+// place returns a place for an end, in another mode if there is no room.
 func (n *node) place(m mode) (*place, error) {
 	n.mu.Lock()
 	n.next++
@@ -225,7 +225,7 @@ func (n *node) roomInPool() *pool {
 	return nil
 }
 
-// ownHubs makes the CQs of a place that has its own.
+// ownHubs creates the CQs of a place that does not share them.
 func (n *node) ownHubs(pl *place) error {
 	make := func(cfg verbs.CQConfig) (*hub, error) {
 		cfg.Entries = 2 * (sendDepth + recvSlots)
@@ -267,7 +267,7 @@ func (n *node) ownHubs(pl *place) error {
 	return err
 }
 
-// close gives the place back, when its QP is closed.
+// close releases the place after its QP was closed.
 func (pl *place) close(n *node) error {
 	if pl.mode == nextLoop && pl.send != nil {
 		n.loop.remove(pl.send)
@@ -282,7 +282,7 @@ func (pl *place) close(n *node) error {
 	return err
 }
 
-// Close closes what the ends shared, after them.
+// Close closes the shared objects, after the ends.
 func (n *node) Close() error {
 	var errs []error
 	for _, p := range n.pools {

@@ -11,15 +11,14 @@ import (
 	"purerdma/verbs"
 )
 
-// offer is memory that the peer is to fill, registered for this and then taken
-// away.
+// offer is temporarily registered memory for the peer to fill.
 type offer struct {
 	addr  uint64
 	rkey  uint32
 	bytes []byte
-	inv   bool // the peer invalidates the key
+	inv   bool // whether the peer invalidates the key
 	mr    *verbs.MR
-	mw    *verbs.MW // if the key is a window's
+	mw    *verbs.MW // the window of the key, or nil
 }
 
 func (o *offer) close() error {
@@ -30,7 +29,7 @@ func (o *offer) close() error {
 	return errors.Join(err, o.mr.Close())
 }
 
-// closeWindows closes those that are open: before the QP that has bound them, see
+// closeWindows closes the open windows before the QP that has bound them, see
 // docs/reference/driver-faults.md.
 func (e *end) closeWindows() error {
 	e.mu.Lock()
@@ -44,7 +43,7 @@ func (e *end) closeWindows() error {
 	return errors.Join(errs...)
 }
 
-// offer registers memory in one of the ways that there are, and tells the peer.
+// offer registers memory in a random way and announces it to the peer.
 func (e *end) offer() bool {
 	if len(e.offers) >= 2 || e.sent-e.acked >= window {
 		return false
@@ -77,10 +76,10 @@ func (e *end) offer() bool {
 	return true
 }
 
-// later adds something that is to be said when there is room.
+// later adds a message to send when there is room.
 func (e *end) later(task func() bool) { e.tasks = append(e.tasks, task) }
 
-// sayNow tries the last task.
+// sayNow tries to send the last task's message.
 func (e *end) sayNow() bool {
 	last := len(e.tasks) - 1
 	if !e.tasks[last]() {
@@ -95,9 +94,9 @@ func (e *end) newOffer(n int) (o *offer, err error) {
 	o = &offer{}
 	c, pd := &e.node.caps, e.place.pd
 	switch how := e.rng.IntN(5); {
-	case how == 0: // of the Go heap
+	case how == 0: // memory of the Go heap
 		o.mr, err = pd.RegMR(make([]byte, n), rights)
-	case how == 1 && c.rereg: // with other rights, and of another PD, at first
+	case how == 1 && c.rereg: // registered with other rights and another PD first
 		if o.mr, err = e.node.pds[e.rng.IntN(len(e.node.pds))].Alloc(n, verbs.LocalWrite); err == nil {
 			access := verbs.Access(rights)
 			err = o.mr.Reregister(verbs.MRChange{PD: pd, Access: &access})
@@ -110,7 +109,7 @@ func (e *end) newOffer(n int) (o *offer, err error) {
 		}
 	default:
 		o.mr, err = pd.Alloc(n, rights)
-		o.inv = c.readInv && e.rng.IntN(2) == 0 // only siw invalidates these
+		o.inv = c.readInv && e.rng.IntN(2) == 0 // only siw supports this
 	}
 	if err != nil {
 		if o.mr != nil {
@@ -155,7 +154,7 @@ func (e *end) accept(h header) {
 	})
 }
 
-// answered takes an offer's memory away, in one of the ways that there are.
+// answered deregisters an offer's memory in a random way.
 func (e *end) answered(h *header, wc verbs.WC) {
 	o := e.offers[h.a]
 	if o == nil {
@@ -176,7 +175,7 @@ func (e *end) answered(h *header, wc verbs.WC) {
 	}
 	switch {
 	case o.mw == nil || o.inv || e.rng.IntN(2) == 0:
-		gone() // a window is closed as it is bound
+		gone() // a bound window is closed
 	case o.mw.Type() == verbs.MWType1:
 		unbind := o.mw.Bind(o.mr, 0, 0, 0)
 		unbind.Flags = verbs.SendSignaled

@@ -12,8 +12,8 @@ import (
 	"purerdma/verbs"
 )
 
-// FuzzParse: whatever a peer says, of itself and in messages, is an error or means what its
-// bytes say.
+// FuzzParse checks that a peer's input is either rejected, or decoded to a value that encodes
+// to the input.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(hello{1<<32 - 1, 1<<32 - 1, verbs.RemoteMemory{Addr: 1<<64 - 1, RKey: 1<<32 - 1}}.bytes())
@@ -26,10 +26,10 @@ func FuzzParse(f *testing.F) {
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if h, err := parseHello(b); err == nil && !bytes.HasPrefix(b, h.bytes()) {
-			t.Errorf("%x became %+v", b, h)
+			t.Errorf("parseHello(%x) = %+v", b, h)
 		}
 		if h, _, err := parse(b); err == nil && headerLen+h.length != len(b) {
-			t.Errorf("%x became %+v", b, h)
+			t.Errorf("parse(%x) = %+v", b, h)
 		}
 	})
 }

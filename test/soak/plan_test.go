@@ -4,15 +4,15 @@ package soak
 
 import "math/rand/v2"
 
-// ending is how a connection comes to its end.
+// ending is the way in which a connection ends.
 type ending int
 
 const (
 	orderly    ending = iota
-	disconnect        // the connection is closed, with what is under way
-	toError           // the QP is moved to the error state
-	closeQP           // the QP is closed, and nobody has waited for its completions
-	closeMR           // the region that the peer works in is closed
+	disconnect        // the connection is closed with pending requests.
+	toError           // the QP is moved to the error state.
+	closeQP           // the QP is closed without waiting for its completions.
+	closeMR           // the region of the peer's operations is closed.
 	endings
 )
 
@@ -20,16 +20,16 @@ func (e ending) String() string {
 	return [...]string{"orderly", "disconnect", "QP to ERR", "QP closed", "region closed"}[e]
 }
 
-// mode is how a side waits for completions, and where its receives come from.
+// mode is the way in which a side waits for completions, with the source of its receives.
 type mode int
 
 const (
-	ownCQ      mode = iota // one CQ, one waiter
-	twoCQs                 // one each for sends and receives
-	polled                 // a CQ without events
-	oneChannel             // CQs of a channel, whose waiters read for each other
-	nextLoop               // one goroutine serves all CQs of a channel: Next, Arm, Poll
-	sharedCQ               // a CQ of many QPs, with several waiters
+	ownCQ      mode = iota // one CQ, one waiter.
+	twoCQs                 // one each for sends and receives.
+	polled                 // a CQ without events.
+	oneChannel             // CQs of a channel, whose waiters read for each other.
+	nextLoop               // one goroutine serves all CQs of a channel with Next, Arm, Poll.
+	sharedCQ               // a CQ of many QPs, with several waiters.
 	srqOwnCQ               // an SRQ, and a CQ of the QP's own
 	srqShared              // an SRQ and a shared CQ
 	modes
@@ -42,13 +42,13 @@ func (m mode) String() string {
 func (m mode) srq() bool    { return m == srqOwnCQ || m == srqShared }
 func (m mode) shared() bool { return m == sharedCQ || m == srqShared }
 
-// plan is what both sides of a connection know beforehand.
+// plan contains the decisions that both sides of a connection know beforehand.
 type plan struct {
-	modes  [2]mode // of the active, of the passive side
+	modes  [2]mode // of the active and of the passive side.
 	quota  [2]int  // messages
 	ending ending
-	by     int // which side brings the end about
-	after  int // how many of its messages
+	by     int // side that ends the connection.
+	after  int // number of its messages before the end
 }
 
 func newPlan(r *rand.Rand) plan {

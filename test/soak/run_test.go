@@ -20,10 +20,10 @@ import (
 // soak is one run within one process.
 type soak struct {
 	seed uint64
-	// patience bounds every wait for a peer that lives.
+	// patience bounds every wait for a live peer.
 	patience time.Duration
-	ctx      context.Context // ends when the time is up: what goes on comes to its end
-	failed   context.Context // ends with the first fault, and so does everything
+	ctx      context.Context // ends when the time is up, so that connections end.
+	failed   context.Context // ends with the first fault, which ends everything
 	fail     context.CancelCauseFunc
 
 	stats  stats
@@ -33,27 +33,27 @@ type soak struct {
 	left   sync.Map // serial numbers of ends whose requests were left in their CQs
 }
 
-// stats counts what has been done.
+// stats counts the operations.
 type stats struct {
-	connections, broken, messages, writes, reads, atomics, offers, bytes, datagrams, lost, kills, silent, unstored atomic.Int64
+	connections, broken, messages, writes, reads, atomics, offers, bytes, datagrams, lost, kills, silent, unwritten atomic.Int64
 }
 
 func (s *stats) String() string {
 	return fmt.Sprintf("%d connections, %d of them broken off, %d peers killed, %d ends not told of that; %d messages, %d writes, %d reads, %d atomics, %d keys given away, %d MB; %d datagrams, %d lost; %d results of atomics not stored",
 		s.connections.Load(), s.broken.Load(), s.kills.Load(), s.silent.Load(), s.messages.Load(), s.writes.Load(), s.reads.Load(), s.atomics.Load(), s.offers.Load(), s.bytes.Load()>>20,
-		s.datagrams.Load(), s.lost.Load(), s.unstored.Load())
+		s.datagrams.Load(), s.lost.Load(), s.unwritten.Load())
 }
 
-// newSoak makes a run that goes on until ctx ends.
+// newSoak creates a run until ctx ends.
 func newSoak(ctx context.Context, seed uint64) *soak {
 	s := &soak{seed: seed, patience: 90 * time.Second, ctx: ctx}
 	s.failed, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	return s
 }
 
-// fault notes what has gone wrong; the first counts, the others may be its
-// consequences and are only printed. The first is printed, too, before everything
-// ends: that may be more than the kernel survives.
+// fault records a fault. The first fault counts. Later ones may be its consequences and are
+// only printed. The first one is printed as well before everything ends, because the kernel may
+// not survive the end.
 func (s *soak) fault(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
 	switch n := s.faults.Add(1); {
@@ -73,7 +73,7 @@ func (s *soak) err() error {
 	return nil
 }
 
-// rand returns the random numbers for something that is named by numbers.
+// rand returns a source of random numbers for a consumer identified by numbers.
 func (s *soak) rand(what ...uint32) *rand.Rand {
 	h := s.seed
 	for _, w := range what {
@@ -83,13 +83,13 @@ func (s *soak) rand(what ...uint32) *rand.Rand {
 	return rand.New(rand.NewPCG(s.seed, h))
 }
 
-// spoil is what the test of the test does to the traffic, once: it counts down how
-// often something happens before it goes wrong.
+// spoil contains the corruptions for the test of the test. Each one counts down the events
+// before it happens.
 type spoil struct {
 	message, region, completion, twice, skip atomic.Int64
 }
 
-// now reports whether it is time.
+// now reports whether the corruption is due.
 func now(n *atomic.Int64) bool { return n.Load() > 0 && n.Add(-1) == 0 }
 
 // closeAll closes in order, and returns all errors.
@@ -101,7 +101,7 @@ func closeAll(list ...interface{ Close() error }) error {
 	return errors.Join(errs...)
 }
 
-// caps is what the driver, and the kernel's version of it, can do.
+// caps contains the abilities of the driver in the kernel's version.
 type caps struct {
 	imm, atomics, windows, srq, readInv bool
 	flush, atomicWrite, rereg           bool

@@ -13,19 +13,19 @@ import (
 	"purerdma/verbs"
 )
 
-// What the traffic does otherwise on rxe is to spare it what it is known to do wrong
+// The restrictions of the traffic on rxe avoid its known faults
 // (docs/reference/driver-faults.md).
 
-// spareFence takes the fence from a request that rxe could not send again, and counts
-// those that keep theirs. A fence has rxe wait until no READ or atomic is under way.
-// When it sends anew from the oldest request on, those behind the fence, and what the
-// fence itself is on, are under way as well, and wait for it.
+// spareFence removes the fence from a request that rxe could not repeat, and counts the
+// remaining fences. With a fence rxe waits until no READ or atomic is pending. When it repeats
+// requests from the oldest one on, it also considers the fenced request and the requests after
+// it as pending, and waits for them.
 func (e *end) spareFence(wr *verbs.SendWR, done func()) func() {
 	switch wr.Opcode {
 	case verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap:
 		wr.Flags &^= verbs.SendFence
 	}
-	if e.reads == 0 || e.fences > 0 { // else there would hardly be a time without one
+	if e.reads == 0 || e.fences > 0 { // otherwise there would almost always be a fence
 		wr.Flags &^= verbs.SendFence
 	}
 	if wr.Flags&verbs.SendFence == 0 {
@@ -38,11 +38,11 @@ func (e *end) spareFence(wr *verbs.SendWR, done func()) func() {
 	}
 }
 
-// unstored is what stands where an atomic will store its result. rxe may complete an
-// atomic with success and store nothing, when it has sent again a SEND or WRITE before it.
-const unstored = "unstored"
+// unwritten is the value in the memory for the result of an atomic. rxe may complete an atomic
+// successfully without storing the result, after it has repeated a SEND or WRITE before it.
+const unwritten = "unstored"
 
-// repeated reports whether the rxe devices have received any packet again.
+// repeated reports whether the rxe devices have received any repeated packet.
 func repeated() bool {
 	files, _ := filepath.Glob("/sys/class/infiniband/*/ports/1/hw_counters/duplicate_request")
 	for _, f := range files {
@@ -54,8 +54,8 @@ func repeated() bool {
 	return false
 }
 
-// bind issues the binding of a window: on rxe when nothing is under way, because that
-// binds the window once more if it sends anew what was before.
+// bind issues the binding of a window. On rxe it waits until no request is pending, because rxe
+// binds the window again when it repeats earlier requests.
 func (e *end) bind(issue func()) {
 	if !e.node.caps.rxe || len(e.out) == 0 {
 		issue()
@@ -64,7 +64,7 @@ func (e *end) bind(issue func()) {
 	e.alone = append(e.alone, issue)
 }
 
-// TestSpare: what rxe could not send again is not issued.
+// TestSpare checks that requests that rxe could not repeat are not issued.
 func TestSpare(t *testing.T) {
 	e := &end{node: &node{caps: caps{rxe: true}}, out: map[uint64]request{}}
 	fenced := func(op verbs.SendOpcode) bool {
@@ -72,21 +72,21 @@ func TestSpare(t *testing.T) {
 		return e.queue[len(e.queue)-1].Flags&verbs.SendFence != 0
 	}
 	if fenced(verbs.OpWrite) || fenced(verbs.OpRead) || fenced(verbs.OpFetchAdd) {
-		t.Error("a fence before which is no READ, or on a READ or an atomic")
+		t.Error("spareFence kept a fence without a preceding READ, or on a READ or an atomic")
 	}
 	if !e.mayRead() || !fenced(verbs.OpWrite) || e.mayRead() || fenced(verbs.OpSend) {
-		t.Error("there is to be a fence behind a READ, and neither a READ nor another fence behind that")
+		t.Error("want a fence after a READ, and neither a READ nor another fence after it")
 	}
 	bound := false
 	e.bind(func() { bound = true })
 	if bound || len(e.alone) != 1 {
-		t.Error("a window is bound while requests are under way")
+		t.Error("a window was bound while requests are pending")
 	}
 	for id, r := range e.out {
 		delete(e.out, id)
 		r.done()
 	}
 	if e.bind(func() { bound = true }); !e.mayRead() || !bound {
-		t.Error("what is done is still waited for")
+		t.Error("a completed request is still considered pending")
 	}
 }

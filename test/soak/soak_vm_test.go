@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	vmtest.Main(m)
 }
 
-// run is all of it: both devices, lanes within this process and to two others.
+// run runs everything on both devices, with lanes within this process and to two other
+// processes.
 func (s *soak) run(hosts []vmtest.Host, lanes int) error {
 	var nodes []*node
 	for _, h := range hosts[:2] {
@@ -53,7 +54,7 @@ func (s *soak) run(hosts []vmtest.Host, lanes int) error {
 			s.fault("%w", err)
 		}
 	}
-	s.left.Clear() // it grows with each connection, and would count as a leak
+	s.left.Clear() // it grows with each connection and would look like a leak
 	return s.err()
 }
 
@@ -77,7 +78,7 @@ func (s *soak) traffic(near, far *node, lanes int) {
 	for i := range uint32(lanes) {
 		switch {
 		case s.failed.Err() != nil:
-		case i%4 == 3: // a quarter goes to other processes
+		case i%4 == 3: // a quarter connects to other processes
 			active.Go(func() { near.lane(i, peers[i/4%2].target) })
 		case i%16 < 2 && near.caps.imm:
 			active.Go(func() { raw(near, far, i, []verbs.QPType{verbs.UC, verbs.UD}[i%2]) })
@@ -93,7 +94,7 @@ func (s *soak) traffic(near, far *node, lanes int) {
 	serving.Wait()
 }
 
-// memoryNow is what the process holds when all garbage is gone, in bytes.
+// memoryNow is the memory of the process without garbage, in bytes.
 type memoryNow struct{ heap, resident, pinned, locked int64 }
 
 func measure(t *testing.T) (m memoryNow) {
@@ -119,8 +120,8 @@ func measure(t *testing.T) (m memoryNow) {
 	return m
 }
 
-// TestSoak runs the traffic for a while, once short and once long: what the long
-// run leaves may not be more than what the short one does.
+// TestSoak runs the traffic, first for a short time and then for a long time. The long run must
+// not leave more behind than the short run.
 func TestSoak(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -147,14 +148,14 @@ func TestSoak(t *testing.T) {
 			continue
 		}
 		if after.heap > before.heap+4<<20 || after.resident > before.resident+32<<20 || after.pinned > before.pinned || after.locked > before.locked {
-			t.Errorf("the longer run has left more memory behind, in bytes: %+v, the shorter one %+v", after, before)
+			t.Errorf("memory after the longer run = %+v bytes, after the shorter run %+v", after, before)
 		}
 		if s.stats.messages.Load() == 0 || s.stats.broken.Load() == 0 || s.stats.offers.Load() == 0 || s.stats.kills.Load() == 0 {
-			t.Error("there was not everything in it that is to be")
+			t.Error("the traffic has not included everything")
 		}
-		// The kernel says once that a process has died, in a datagram.
+		// The kernel reports the death of a process once, in a datagram.
 		if silent, kills := s.stats.silent.Load(), s.stats.kills.Load(); silent > 1+kills/50 {
-			t.Errorf("%d ends have not heard that their peer had died, of %d that were killed", silent, kills)
+			t.Errorf("%d ends got no event of their peer's death, with %d kills", silent, kills)
 		}
 	}
 }

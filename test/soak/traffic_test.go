@@ -14,9 +14,9 @@ import (
 
 func isFull(err error) bool { return errors.Is(err, verbs.ErrFull) }
 
-// pump posts more, as far as there is room and anything left to say.
+// pump posts more requests while there is room and work.
 func (e *end) pump() {
-	// The passive side waits for the first message, as iWARP wants it.
+	// As iWARP requires, the passive side waits for the first message.
 	for e.ready && (e.side == 0 || e.heard) && e.over == nil {
 		e.post()
 		if e.over != nil || len(e.queue) > 0 || e.s.failed.Err() != nil || len(e.out) >= atOnce {
@@ -41,7 +41,7 @@ func (e *end) pump() {
 		if len(e.queue) == 0 {
 			return
 		}
-		// The last of a list is signaled, and so tells of all.
+		// The last request of a list is signaled and implies the others.
 		last := &e.queue[len(e.queue)-1]
 		if last.Flags&verbs.SendSignaled == 0 {
 			last.Flags |= verbs.SendSignaled
@@ -55,7 +55,7 @@ func (e *end) pump() {
 	}
 }
 
-// one puts one more request into the queue, false if there is nothing to do.
+// one issues one more request. It returns false if there is nothing to do.
 func (e *end) one() bool {
 	if e.got >= e.told+window/2 && !e.finSent || e.blocksPeer() || e.owesCredit() {
 		e.credit()
@@ -71,7 +71,7 @@ func (e *end) one() bool {
 		return e.conclude()
 	}
 	type op func() bool
-	ops := []op{e.message, e.message, e.message, e.message, // the first four
+	ops := []op{e.message, e.message, e.message, e.message, // the first four operations
 		e.write, e.write, e.inlineWrite, e.read, e.read, e.offer}
 	c := &e.node.caps
 	if c.atomics {
@@ -100,15 +100,15 @@ func (e *end) one() bool {
 	return false
 }
 
-// blocksPeer reports whether the peer, though we have said our last, cannot say its
-// own before it knows what we have seen.
+// blocksPeer reports whether the peer needs an acknowledgment to send its final message,
+// although this side has already sent its own.
 func (e *end) blocksPeer() bool { return e.finSent && e.fin == nil && e.got >= e.told+window }
 
-// perMessage is how many other requests there are to a message, at most. Messages
-// wait for the peer, the others do not.
+// perMessage is the maximum number of other requests for each message. Messages wait for the
+// peer, the others do not.
 const perMessage = 5
 
-// conclude says what is left to be said.
+// conclude sends the final messages.
 func (e *end) conclude() bool {
 	switch {
 	case !e.weQuiet:
@@ -127,7 +127,7 @@ func (e *end) conclude() bool {
 	return false
 }
 
-// flags are chosen at random.
+// flags returns random flags.
 func (e *end) flags() (f verbs.SendFlags) {
 	if e.rng.IntN(3) == 0 {
 		f |= verbs.SendSignaled
@@ -141,7 +141,7 @@ func (e *end) flags() (f verbs.SendFlags) {
 	return f
 }
 
-// slot takes a slot of ours, -1 if there is none.
+// slot allocates a slot, or returns -1.
 func (e *end) slot() int {
 	if len(e.slotsOK) == 0 {
 		return -1
@@ -155,7 +155,7 @@ func (e *end) giveBack(slot int) { e.slotsOK = append(e.slotsOK, slot) }
 
 func (e *end) slotBytes(slot, n int) []byte { return e.arena.Bytes()[slot*slotLen:][:n] }
 
-// pieces cuts the first n bytes of a slot into at most that many elements.
+// pieces splits the first n bytes of a slot into at most that many elements.
 func (e *end) pieces(slot, n, most int) []verbs.SGE {
 	off, list := slot*slotLen, []verbs.SGE(nil)
 	for len(list) < most-1 && n > 1 && e.rng.IntN(2) == 0 {
@@ -166,8 +166,8 @@ func (e *end) pieces(slot, n, most int) []verbs.SGE {
 	return append(list, e.arena.Slice(off, n))
 }
 
-// credit tells the peer what we have seen. There is always a receive for it: a side
-// has two on their way at most.
+// credit acknowledges the peer's messages. It always has a receive, because at most two are in
+// flight.
 func (e *end) credit() {
 	b := make([]byte, headerLen)
 	h := header{kind: kindCredit, lane: e.lane, gen: e.gen, seen: e.got}
@@ -176,11 +176,11 @@ func (e *end) credit() {
 	e.issue(verbs.SendWR{Opcode: verbs.OpSend, Flags: e.flags(), InlineData: b}, func() {})
 }
 
-// message says anything, by one of the operations that take a receive.
+// message sends arbitrary data with one of the operations that use a receive.
 func (e *end) message() bool { return e.say(header{kind: kindData}, slotLen-headerLen, func() {}) }
 
-// say sends a numbered message with up to most bytes after the header. It returns
-// false if it must wait.
+// say sends a numbered message with up to most bytes after the header. It returns false if it
+// must wait.
 func (e *end) say(h header, most int, done func()) bool {
 	if e.sent-e.acked >= window {
 		return false
@@ -222,7 +222,7 @@ func (e *end) say(h header, most int, done func()) bool {
 	return true
 }
 
-// write puts bytes into a cell of the peer's.
+// write writes to a cell of the peer.
 func (e *end) write() bool {
 	cell := e.rng.IntN(cells)
 	slot := e.slot()
@@ -257,7 +257,7 @@ func (e *end) inlineWrite() bool {
 	return true
 }
 
-// read reads what stands in a cell.
+// read reads a cell of the peer.
 func (e *end) read() bool {
 	if !e.mayRead() {
 		return false
@@ -281,7 +281,7 @@ func (e *end) read() bool {
 	return true
 }
 
-// readInv reads into memory of its own, whose key goes when the bytes have come.
+// readInv reads into temporary memory, whose key is invalidated when the data arrive.
 func (e *end) readInv() bool {
 	if len(e.offers) >= 2 || !e.mayRead() {
 		return false
@@ -308,7 +308,7 @@ func (e *end) readInv() bool {
 	return true
 }
 
-// atomic issues an atomic on a word, and compares what it returns.
+// atomic issues an atomic on a word and compares its result.
 func (e *end) atomic(i int, wr verbs.SendWR) bool {
 	if !e.mayRead() {
 		return false
@@ -318,15 +318,15 @@ func (e *end) atomic(i int, wr verbs.SendWR) bool {
 		return false
 	}
 	was, result := e.mem.word(i), e.slotBytes(slot, 8)
-	copy(result, unstored)
+	copy(result, unwritten)
 	wr.Flags, wr.SGList = e.flags(), []verbs.SGE{e.arena.Slice(slot*slotLen, 8)}
 	wr.RemoteAddr, wr.RKey = e.mem.remote.Addr+wordsOff+8*uint64(i), e.mem.remote.RKey
 	e.s.stats.atomics.Add(1)
 	e.issue(wr, func() {
 		switch got := binary.NativeEndian.Uint64(result); {
 		case got == was:
-		case e.node.caps.rxe && string(result) == unstored && repeated():
-			e.s.stats.unstored.Add(1)
+		case e.node.caps.rxe && string(result) == unwritten && repeated():
+			e.s.stats.unwritten.Add(1)
 		default:
 			e.fault("%v of word %d returned %#x, there was %#x", wr.Opcode, i, got, was)
 		}
@@ -372,7 +372,7 @@ func (e *end) atomicWrite() bool {
 
 func (e *end) flush() bool {
 	if e.got == 0 || !e.mayRead() {
-		return false // the peer's QP may not have the right yet
+		return false // the peer's QP may not have this right yet
 	}
 	off := e.rng.IntN(wordsOff)
 	e.issue(verbs.SendWR{Opcode: verbs.OpFlush, Flags: e.flags(), RemoteAddr: e.mem.remote.Addr + uint64(off), RKey: e.mem.remote.RKey,
@@ -380,7 +380,7 @@ func (e *end) flush() bool {
 	return true
 }
 
-// breakOff ends the connection where its plan has it.
+// breakOff ends the connection at the point in its plan.
 func (e *end) breakOff() bool {
 	if e.plan.ending == orderly || e.plan.by != e.side || int(e.sent) < e.plan.after || e.weQuiet || e.quiet {
 		return false
@@ -391,7 +391,7 @@ func (e *end) breakOff() bool {
 
 var errPlanned = errors.New("broken off as planned")
 
-// same notes a fault if what was read differs from what had been written.
+// same reports a fault if the read data differ from the written data.
 func (e *end) same(what string, got, want []byte) {
 	for i := range got {
 		if got[i] != want[i] {
