@@ -214,7 +214,8 @@ race-programs: compiler
 
 # The directories whose English Vale checks. Each of them has no findings. The others follow.
 PROSE := internal/longtest test/aliases/write test/api/write test/arm64
-PROSE += cmd oob $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) test/microvm test/run
+PROSE += cmd oob $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
+	$(addprefix test/,addrinfo aliases api arch conformance demo faults interop microvm mutate-mlx5 pairing run soak wire)
 
 prose: bin/vale ## check the English of comments and documents in PROSE with Vale
 	bin/vale --no-global --output=line $(PROSE)
@@ -225,7 +226,7 @@ lint: bin/staticcheck cross prose ## check the form: gofmt, vet, staticcheck, Va
 	bin/staticcheck ./...
 	cd test/abi/btf && $(GO) vet . && ../../../bin/staticcheck .
 	GOOS=darwin bin/staticcheck ./cm ./verbs ./cmd/rping
-	RDMA_LONG_TESTS=1 $(GO) test -run 'TestImports|TestTable|TestDocuments|TestStranger' ./test/arch
+	RDMA_LONG_TESTS=1 $(GO) test -run 'TestImports|TestTable|TestDocuments|TestExternalModule' ./test/arch
 
 bin/btf.test: FORCE
 	$(GO) -C test/abi/btf test -c -o ../../../$@ .

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aliases writes the aliases that package verbs has of the types of package
-// provider, with their fields, methods and constants in the comments: go doc shows
-// of an alias nothing but its comment.
+// Package aliases writes the aliases in package verbs for the types of package provider. Their
+// comments contain the fields, methods and constants, because go doc only shows the comment of
+// an alias.
 package aliases
 
 import (
@@ -18,8 +18,8 @@ import (
 	"strings"
 )
 
-// Ours are the types of package provider that a user of verbs holds in his hands.
-// The others are the contract of drivers.
+// Ours lists the types of package provider for users of verbs. The other types are the contract
+// of drivers.
 var Ours = map[string]bool{
 	"Access": true, "SGE": true, "SendWR": true, "SendOpcode": true, "SendFlags": true, "MWBindInfo": true, "MWType": true,
 	"Flush": true, "FlushType": true, "FlushLevel": true, "RecvWR": true, "WC": true, "WCStatus": true, "WCOpcode": true,
@@ -34,8 +34,8 @@ type source struct {
 	file *ast.File
 }
 
-// Files returns the files of aliases, by name: one for each file of the package in
-// dir that has types of ours.
+// Files returns the files of aliases by name. Each file of the package in dir with such types
+// has one.
 func Files(dir string) (map[string][]byte, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -133,8 +133,8 @@ func receiver(f *ast.FuncDecl) string {
 	return t.(*ast.Ident).Name
 }
 
-// writeConsts writes the constants of a group that have types of ours. Each names
-// its type: go doc shows it with the type then.
+// writeConsts writes the constants of a group with such types. Each has an explicit type, so
+// that go doc shows it with the type.
 func (s source) writeConsts(b *bytes.Buffer, g *ast.GenDecl) {
 	var lines bytes.Buffer
 	typ := ""
@@ -162,12 +162,12 @@ func (s source) writeConsts(b *bytes.Buffer, g *ast.GenDecl) {
 	}
 }
 
-// text prints a node with the comments that are in it.
+// text prints a node with its comments.
 func (s source) text(node ast.Node) string {
 	var b strings.Builder
 	aligned := printer.Config{Mode: printer.UseSpaces | printer.TabIndent, Tabwidth: 8}
 	if err := aligned.Fprint(&b, s.fset, &printer.CommentedNode{Node: node, Comments: s.file.Comments}); err != nil {
-		panic(err) // of a syntax tree that was just parsed
+		panic(err) // the syntax tree was just parsed
 	}
 	return b.String()
 }

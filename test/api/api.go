@@ -26,8 +26,8 @@ const module = "purerdma"
 // Dir is the directory of the files, relative to the root of the module.
 const Dir = "docs/api"
 
-// outside reports whether a package, named relative to the module, is not part of the API:
-// programs, tests, and internal packages. The model of a ConnectX stands below test, but
+// outside reports whether a package, named relative to the module, is not part of the API.
+// Programs, tests and internal packages are not. The model of a ConnectX is below test, but
 // programs use it in their tests.
 func outside(pkg string) bool {
 	first, _, _ := strings.Cut(pkg, "/")

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFiles requires that docs/api holds the API of each public package, and no other file.
+// TestFiles requires that docs/api contains the API of each public package, and no other file.
 func TestFiles(t *testing.T) {
 	const root = "../.."
 	want, err := Files(root)
@@ -40,7 +40,7 @@ func TestFiles(t *testing.T) {
 			return err
 		}
 		if name, _ := filepath.Rel(root, path); want[name] == nil {
-			t.Errorf("%s is of no public package: run make api", name)
+			t.Errorf("%s does not belong to a public package: run make api", name)
 		}
 		return nil
 	})

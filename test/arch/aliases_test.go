@@ -12,7 +12,7 @@ import (
 	"purerdma/test/aliases"
 )
 
-// TestAliases: package verbs says what package provider has.
+// TestAliases checks that package verbs has the aliases of package provider.
 func TestAliases(t *testing.T) {
 	want, err := aliases.Files("../../provider")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestAliases(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"//\t\tByteLen         uint32 // received, read;", // a field with its comment
+		"//\t\tByteLen         uint32 // received, read;", // field with its comment
 		"//\tfunc (w *WC) Err() error\n",
 		"WCRemAccessErr   WCStatus = provider.WCRemAccessErr\n",
 		"var ErrFull = provider.ErrFull\n",

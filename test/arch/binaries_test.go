@@ -13,11 +13,10 @@ import (
 	"purerdma/internal/longtest"
 )
 
-// maxBinary is the most that a stripped command may have, in bytes.
+// maxBinary is the maximum size of a stripped command, in bytes.
 const maxBinary = 5 << 20
 
-// TestBinaries builds every command as it is shipped: one file that needs
-// nothing but the kernel.
+// TestBinaries builds every command as it is released, as one file that only needs the kernel.
 func TestBinaries(t *testing.T) {
 	longtest.Need(t) // it builds every command three times
 	root := moduleRoot(t)
@@ -49,14 +48,14 @@ func checkStatic(t *testing.T, file string) {
 		}
 	}
 	if libs, err := f.ImportedLibraries(); err != nil || len(libs) > 0 {
-		t.Errorf("%s needs libraries: %v %v", file, libs, err)
+		t.Errorf("ImportedLibraries of %s = %v, %v, want none", file, libs, err)
 	}
 	st, err := os.Stat(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if st.Size() >= maxBinary {
-		t.Errorf("%s has %d bytes, it may have %d", file, st.Size(), maxBinary-1)
+		t.Errorf("size of %s = %d bytes, want at most %d", file, st.Size(), maxBinary-1)
 	}
 }
 

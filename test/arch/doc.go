@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arch holds the tests of the project's architecture: who may import
-// whom, what the commands are linked with, what an importer of the module gets, and
-// whether the documents name what is there.
+// Package arch tests the project's architecture. It checks the imports of packages, the linking
+// of commands, the dependencies of an importer of the module, and the names in documents.
 package arch

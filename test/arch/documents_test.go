@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// tree is what documents may name.
+// tree contains the names that documents may use.
 type tree struct {
-	paths   map[string]bool // files and folders
-	names   map[string]bool // of files, without their folder
+	paths   map[string]bool // files and directories.
+	names   map[string]bool // names of files without their directory.
 	targets map[string]bool // of the Makefile
 	tests   map[string]bool
 }
@@ -30,7 +30,7 @@ var (
 	goTest    = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 )
 
-// TestDocuments: what the documents name is there, the files, folders, targets and tests.
+// TestDocuments checks that the files, directories, targets and tests named in documents exist.
 func TestDocuments(t *testing.T) {
 	root := moduleRoot(t)
 	in := tree{paths: map[string]bool{".": true}, names: map[string]bool{}, targets: map[string]bool{}, tests: map[string]bool{}}
@@ -71,7 +71,7 @@ func TestDocuments(t *testing.T) {
 		in.targets[string(m[1])] = true
 	}
 	if !slices.Contains(documents, "README.md") || !in.targets["test"] || !in.tests["TestDocuments"] {
-		t.Fatal("the test looked in the wrong place")
+		t.Fatal("the test did not find README.md, the target test and its own name")
 	}
 	for _, doc := range documents {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(doc)))
@@ -84,7 +84,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// missing returns what a document names that is not there.
+// missing returns the names in a document that do not exist.
 func (in *tree) missing(doc, text string) (out []string) {
 	there := func(name string) bool {
 		return in.paths[path.Clean(name)] || in.paths[path.Join(path.Dir(doc), name)]
@@ -133,7 +133,7 @@ func TestDocumentsFindsWhatIsMissing(t *testing.T) {
 		"`make test FLAGS=1`, TestOther": "TestOther",
 	} {
 		if got := strings.Join(in.missing("docs/a.md", text), ", "); got != want {
-			t.Errorf("%q: %q is missing, want %q", text, got, want)
+			t.Errorf("missing(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

@@ -17,8 +17,7 @@ import (
 	"testing"
 )
 
-// TestImports holds every file of the module, whatever system it is for,
-// against the rules.
+// TestImports checks every file of the module, for any system, against the rules.
 func TestImports(t *testing.T) {
 	seen := map[string]bool{}
 	eachFile(t, func(file string, src []byte) {
@@ -105,8 +104,7 @@ func TestImportsFindsViolations(t *testing.T) {
 	}
 }
 
-// violations says what a file, named relative to the module, has that it may not
-// have.
+// violations returns the violations of a file, named relative to the module.
 func violations(file string, src []byte) []string {
 	dir, name := path.Dir(file), path.Base(file)
 	isTest := strings.HasSuffix(name, "_test.go")
@@ -144,7 +142,7 @@ func violations(file string, src []byte) []string {
 	return out
 }
 
-// ruleFor finds the rule of a package: its own, or that of the nearest tree.
+// ruleFor returns the rule of a package, which is its own or the rule of the nearest tree.
 func ruleFor(dir string) (rule, bool) {
 	if r, ok := rules[dir]; ok {
 		return r, true
@@ -174,8 +172,8 @@ func (r rule) allows(dir, name, p string) bool {
 	return true // the standard library
 }
 
-// matches reports whether p is one of the patterns, of which "x/..." is x and all
-// below it.
+// matches reports whether p matches one of the patterns. "x/..." matches x and everything below
+// it.
 func matches(patterns []string, p string) bool {
 	for _, pat := range patterns {
 		tree, isTree := strings.CutSuffix(pat, "/...")

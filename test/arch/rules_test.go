@@ -5,7 +5,7 @@ package arch
 // module is the path of the main module.
 const module = "purerdma"
 
-// rule says what the files of a package may import, tests apart.
+// rule lists the allowed imports of a package's files, except tests.
 type rule struct {
 	ours   []string // packages of this module, relative to it
 	xsys   bool     // golang.org/x/sys
@@ -13,11 +13,11 @@ type rule struct {
 	unsafe []string // files that may import unsafe, "*" for all
 }
 
-// anywhere may be imported by every package but abi, which imports nothing.
+// anywhere may be imported by every package except abi, which imports nothing.
 const anywhere = "internal/leak"
 
-// rules is the architecture: calls only go down, siblings never import each
-// other. A package that is not here, and in none of the trees below, has no
+// rules defines the architecture. Calls only go down, and siblings never import each other.
+// Every package must be listed here or be in one of the trees below.
 // place in it.
 var rules = map[string]rule{
 	"abi":              {unsafe: []string{"pointer.go", "pointer_32bit.go", "pointer_32bit_be.go", "pointer_64bit.go", "pointer_slice.go", "union.go"}},
@@ -50,15 +50,15 @@ var rules = map[string]rule{
 	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true, unsafe: []string{"dmabuf_linux.go"},
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 	"provider/providertest": {ours: []string{"provider"}},
-	// A kernel in memory, for tests of ours and of the users'.
+	// A kernel in memory, for the project's tests and for users' tests.
 	"internal/fakeuverbs":    {ours: []string{"abi", "internal/mem", "uverbs"}},
 	"provider/mlx5/mlx5test": {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "test/connectx/prm", "uverbs"}},
 	"cm/cmtest":              {ours: []string{"abi", "internal/cdev", "ucma", "uverbs", "verbs"}},
 	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}},
 
-	// The micro-VM is a program of its own: it shares nothing with the library.
+	// The micro-VM is a separate program. It shares nothing with the library.
 	"cmd/rdmavm": {ours: []string{"test/microvm/..."}, xsys: true},
-	// A device model for tests of ours and of the users'.
+	// A device model for the project's tests and for users' tests.
 	"test/connectx":                  {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go", "poll.go"}},
 	"test/connectx/prm":              {},
 	"test/connectx/vfiouser":         {xsys: true},
@@ -68,7 +68,7 @@ var rules = map[string]rule{
 		unsafe: []string{"memory.go"}},
 }
 
-// trees are rules for all packages below a folder.
+// trees contains the rules for all packages below a directory.
 var trees = map[string]rule{
 	"cmd":                {ours: []string{"cm", "oob", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong"}},
 	"examples":           {ours: []string{"cm", "oob", "verbs", "examples/internal/..."}},
@@ -78,7 +78,7 @@ var trees = map[string]rule{
 	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx", "test/connectx/prm", "test/connectx/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
-// inTests are what tests may import besides.
+// inTests lists the additional imports of tests.
 var inTests = rule{
 	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "oob", "test/..."},
 	xsys:   true,

@@ -15,15 +15,15 @@ import (
 	"testing"
 )
 
-// imports is what the files of a package import, tests apart.
+// imports lists the imports of a package's files, except tests.
 type imports struct {
 	ours   map[string]bool // packages of this module
 	xsys   bool
 	unsafe []string // files
 }
 
-// TestTable holds the table of ARCHITECTURE.md against what is imported, and the rules
-// against both: nothing is allowed that nobody does.
+// TestTable compares the table of ARCHITECTURE.md with the imports, and the rules with both.
+// The rules must not allow unused imports.
 func TestTable(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join(moduleRoot(t), "ARCHITECTURE.md"))
 	if err != nil {
@@ -84,7 +84,7 @@ func TestTableFindsDifferences(t *testing.T) {
 	}
 }
 
-// note adds what a file imports.
+// note adds the imports of a file.
 func note(found map[string]*imports, file string, src []byte) {
 	dir := path.Dir(file)
 	in := found[dir]
@@ -94,7 +94,7 @@ func note(found map[string]*imports, file string, src []byte) {
 	}
 	f, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ImportsOnly)
 	if err != nil {
-		return // another test says so
+		return // another test reports it
 	}
 	for _, spec := range f.Imports {
 		p, _ := strconv.Unquote(spec.Path.Value)
@@ -107,8 +107,7 @@ func note(found map[string]*imports, file string, src []byte) {
 	}
 }
 
-// rowsOf returns the cells of each package that the table of packages has a row of its
-// own for.
+// rowsOf returns the cells of each package with its own row in the table of packages.
 func rowsOf(doc string) map[string][]string {
 	rows := map[string][]string{}
 	_, table, _ := strings.Cut(doc, "| package | holds |")
@@ -122,8 +121,8 @@ func rowsOf(doc string) map[string][]string {
 	return rows
 }
 
-// differences says what a row has otherwise than the code. The names of packages of
-// internal are short in it, and "x/*" is what lies in x.
+// differences returns the differences between a row and the code. The row uses short names for
+// packages of internal, and "x/*" for the packages in x.
 func differences(row []string, in *imports, all map[string]*imports) (out []string) {
 	if in == nil {
 		return []string{"there is no such package"}

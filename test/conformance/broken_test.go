@@ -56,8 +56,7 @@ const sampleDocument = `
 | ESTABLISHED | siw | so | injected | ''cm.TestEcho'' | why |
 `
 
-// TestBroken breaks a sample in each way that the check is there for: it would be
-// worth nothing if it could not fail.
+// TestBroken breaks a sample in each way that the check must detect.
 func TestBroken(t *testing.T) {
 	src := source{}
 	for file, text := range map[string]string{"cm/id.go": sampleCode, "cm/id_test.go": sampleTests, "provider/wr.go": sampleProvider} {
@@ -103,7 +102,7 @@ func TestBroken(t *testing.T) {
 		problems := strings.Join(check(strings.ReplaceAll(doc, "''", "`"), src,
 			[]string{"rdma_connect", "rsocket", "rbind"}, []string{"ESTABLISHED"}, drivers, []string{"later"}), "\n")
 		if tc.want == "" && problems != "" || !strings.Contains(problems, tc.want) {
-			t.Errorf("%s:\n%s\nwant %q", tc.name, problems, tc.want)
+			t.Errorf("check of %s =\n%s\nwant %q", tc.name, problems, tc.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Columns of the tables. The first one names a table.
+// Columns of the tables. The first column identifies a table.
 const (
 	colPage      = "page"
 	colSection   = "section"
@@ -27,30 +27,30 @@ const (
 	colRemark    = "remark"
 )
 
-// none is a cell that has nothing to say.
+// none is an empty cell.
 const none = "-"
 
-// What a row may say about a sentence or a function, and whether its remark must
-// give a reason.
+// statuses contains the statuses of a sentence or a function. The value is true if the remark
+// needs a reason.
 var statuses = map[string]bool{"copied": false, "translated": true, "encoded": true, "left out": true}
 
-// What a row may say about an event on a driver.
+// eventStatuses contains the statuses of an event on a driver.
 var eventStatuses = map[string]bool{"provoked": false, "injected": true}
 
-// outOfScope is what may be left out.
+// outOfScope lists the parts that may be left out.
 var outOfScope = []string{"rsockets", "ibacm"}
 
-// checker collects what is wrong with a document.
+// checker collects the problems of a document.
 type checker struct {
 	doc      document
 	src      source
-	open     []string // areas whose rows may be open
+	open     []string // areas with open rows
 	used     map[string]bool
 	problems []string
 }
 
-// check holds a document against the code, the functions and the events that it
-// must speak of. It returns what is wrong, nil if nothing is.
+// check compares a document with the code, the functions and the events. It returns the
+// problems, or nil.
 func check(text string, src source, functions, events, drivers, open []string) []string {
 	doc, problems := parse(text)
 	c := &checker{doc: doc, src: src, open: open, used: map[string]bool{}, problems: problems}
@@ -90,8 +90,8 @@ func (c *checker) sentences() map[string]bool {
 	return seen
 }
 
-// complete checks that each page has as many sentences as the table of pages
-// says, and no other.
+// complete checks that each page has the number of sentences in the table of pages, and no
+// others.
 func (c *checker) complete(sentences map[string]bool) {
 	older := map[string]bool{}
 	for _, r := range c.doc[colOlder] {
@@ -125,8 +125,7 @@ func (c *checker) complete(sentences map[string]bool) {
 	}
 }
 
-// olderPage checks that each sentence of the older page points to one of the
-// newer.
+// olderPage checks that each sentence of the older page refers to a sentence of the newer page.
 func (c *checker) olderPage(sentences map[string]bool) {
 	for _, r := range c.doc[colOlder] {
 		if name := r.cells[colNewer]; name != none && !sentences[name] {
@@ -163,7 +162,8 @@ func (c *checker) functions(want []string) {
 	}
 }
 
-// features checks the table of what no driver here runs: all of it is encoded.
+// features checks the table of features that no driver here supports. All of them must be
+// encoded.
 func (c *checker) features() {
 	if len(c.doc[colFeature]) == 0 {
 		c.bad(row{}, "there is no table of what no driver runs")
@@ -193,8 +193,8 @@ func (c *checker) events(want, drivers []string) {
 	}
 }
 
-// claim checks what a row says: its status is one of those allowed, what it names
-// exists, and a reason is given where one is due.
+// claim checks a row. Its status must be allowed, its names must exist, and it must have a
+// reason if required.
 func (c *checker) claim(r row, allowed map[string]bool) {
 	status, area, isOpen := strings.Cut(strings.TrimSuffix(r.cells[colStatus], ")"), " (open: ")
 	needsReason, ok := allowed[status]
@@ -217,7 +217,7 @@ func (c *checker) claim(r row, allowed map[string]bool) {
 		}
 		return
 	}
-	if where, ok := r.cells[colWhere]; ok { // events have none
+	if where, ok := r.cells[colWhere]; ok { // events have no such column
 		c.exist(r, where, "symbol", c.src.hasSymbol)
 	}
 	c.exist(r, r.cells[colTest], "test", c.src.hasTest)

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// mayBeOpen names the areas whose rows may be open, as they say in their status. It
-// is empty when the connection manager is whole.
+// mayBeOpen lists the areas with open rows, as in their status. It is empty if the connection
+// manager is complete.
 var mayBeOpen = []string{}
 
-// drivers are those that can be run here.
+// drivers lists the drivers that can run here.
 var drivers = []string{"rxe", "siw"}
 
-// TestConformance holds the document against the code.
+// TestConformance compares the document with the code.
 func TestConformance(t *testing.T) {
 	root := moduleRoot(t)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "conformance.md"))
@@ -35,7 +35,7 @@ func functions(t *testing.T) []string {
 	t.Helper()
 	out := lines(t, "librdmacm-65.0.txt")
 	if len(out) < 80 {
-		t.Fatalf("only %d functions", len(out))
+		t.Fatalf("%d functions, want at least 80", len(out))
 	}
 	return out
 }

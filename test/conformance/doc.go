@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance holds docs/reference/conformance.md against the code: that nothing of
-// the manual pages or of librdmacm's functions is missing in its tables, and that
-// what the tables name exists. It does the same with docs/reference/pyverbs.md and the cases
-// of rdma-core's Python tests.
+// Package conformance compares docs/reference/conformance.md with the code. Its tables must
+// cover all manual pages and functions of librdmacm, and the names in the tables must exist.
+// The package also compares docs/reference/pyverbs.md with the cases of rdma-core's Python
+// tests.
 package conformance

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// row is one row of a table: its cells by the name of their column.
+// row is one row of a table, with its cells by the name of their column.
 type row struct {
-	line  int // in the document, from 1 up
+	line  int // line in the document, counted from 1
 	cells map[string]string
 }
 
-// document is the tables of a Markdown text, by the name of their first column.
-// Tables with the same first column are one.
+// document contains the tables of a Markdown text, by the name of their first column. Tables
+// with equal first columns are combined.
 type document map[string][]row
 
-// parse reads the tables. What is malformed is a problem: a row that has not as
-// many cells as its header would be read wrongly.
+// parse parses the tables. A row whose number of cells differs from its header is a problem,
+// because it would be parsed wrongly.
 func parse(text string) (document, []string) {
 	doc := document{}
 	var problems []string
@@ -58,7 +58,7 @@ func cut(line string) []string {
 	return cells
 }
 
-// names returns what a cell has in backquotes.
+// names returns the names in a cell, which are in backquotes.
 func names(cell string) []string {
 	var out []string
 	for i, part := range strings.Split(cell, "`") {

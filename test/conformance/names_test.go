@@ -10,8 +10,7 @@ import (
 	abisource "purerdma/test/abi/source"
 )
 
-// TestEventNames: an event is called what its constant is, as rdma_event_str(3) has
-// it.
+// TestEventNames checks that an event's name equals its constant's, as in rdma_event_str(3).
 func TestEventNames(t *testing.T) {
 	p, err := abisource.Load(moduleRoot(t))
 	if err != nil {
@@ -24,7 +23,7 @@ func TestEventNames(t *testing.T) {
 		}
 		n++
 		if got := cm.EventType(c.Value.Uint64()).String(); got != name {
-			t.Errorf("%s, number %v, is called %s", name, c.Value, got)
+			t.Errorf("String() of %s, number %v = %s", name, c.Value, got)
 		}
 	}
 	if n != 20 {

@@ -13,11 +13,11 @@ import (
 // colCase is the first column of the tables of docs/reference/pyverbs.md.
 const colCase = "case"
 
-// What a row may say about a case, and whether its remark must give a reason.
+// caseStatuses contains the statuses of a case. The value is true if the remark needs a reason.
+// a reason.
 var caseStatuses = map[string]bool{"same": false, "other": true, "refused": true, "none": true}
 
-// checkCases holds the rows of cases against the list and the code, and returns
-// what is wrong.
+// checkCases compares the rows of cases with the list and the code, and returns the problems.
 func checkCases(text string, src source, want []string) []string {
 	doc, problems := parse(text)
 	c := &checker{doc: doc, src: src, used: map[string]bool{}, problems: problems}
@@ -53,7 +53,7 @@ func checkCases(text string, src source, want []string) []string {
 	return c.problems
 }
 
-// TestPyverbs holds docs/reference/pyverbs.md against the list of cases and the code.
+// TestPyverbs compares docs/reference/pyverbs.md with the list of cases and the code.
 func TestPyverbs(t *testing.T) {
 	root := moduleRoot(t)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "pyverbs.md"))
@@ -62,7 +62,7 @@ func TestPyverbs(t *testing.T) {
 	}
 	cases := lines(t, "pyverbs-65.0.txt")
 	if len(cases) < 150 {
-		t.Fatalf("only %d cases", len(cases))
+		t.Fatalf("%d cases, want at least 150", len(cases))
 	}
 	for _, problem := range checkCases(string(text), readSource(t, root), cases) {
 		t.Errorf("docs/reference/pyverbs.md: %s", problem)
@@ -78,7 +78,7 @@ const sampleCases = `
 | mr.A.four | none | - | why |
 `
 
-// TestBrokenCases breaks a sample in each way that the check is there for.
+// TestBrokenCases breaks a sample in each way that the check must detect.
 func TestBrokenCases(t *testing.T) {
 	src := source{}
 	if err := src.add("cm/id_test.go", []byte(sampleTests)); err != nil {
@@ -101,10 +101,10 @@ func TestBrokenCases(t *testing.T) {
 		problems := checkCases(text, src, want)
 		if tc.want == "" {
 			if len(problems) > 0 {
-				t.Errorf("%s: %v", tc.name, problems)
+				t.Errorf("checkCases of %s = %v, want none", tc.name, problems)
 			}
 		} else if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, tc.want) }) {
-			t.Errorf("%s: %v, want %q", tc.name, problems, tc.want)
+			t.Errorf("checkCases of %s = %v, want %q", tc.name, problems, tc.want)
 		}
 	}
 }

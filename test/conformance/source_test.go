@@ -15,18 +15,18 @@ import (
 	"testing"
 )
 
-// source is what the packages of the module declare, by their directory.
+// source contains the declarations of the module's packages, by their directory.
 type source map[string]*pkg
 
-// pkg is what one package declares.
+// pkg contains the declarations of one package.
 type pkg struct {
-	symbols map[string]bool            // "Dial", "ID", "ID.Connect", "Event.Status"
-	embeds  map[string][]string        // types that a struct embeds, of the same package
-	aliases map[string]string          // types that are another's, such as "provider.SendWR"
+	symbols map[string]bool            // such as "Dial", "ID", "ID.Connect", "Event.Status".
+	embeds  map[string][]string        // types of the package that a struct embeds.
+	aliases map[string]string          // aliases of types, such as "provider.SendWR".
 	tests   map[string]map[string]bool // the string literals in each test
 }
 
-// readSource reads every Go file of the module, whatever system it is for.
+// readSource reads every Go file of the module, for any system.
 func readSource(t *testing.T, root string) source {
 	t.Helper()
 	src := source{}
@@ -146,8 +146,8 @@ func (p *pkg) addDecl(d *ast.GenDecl) {
 	}
 }
 
-// typeName returns the name of a type without its pointer and type parameters,
-// "" for one of another package.
+// typeName returns the name of a type without its pointer and type parameters, or "" for a type
+// of another package.
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -160,8 +160,8 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// hasSymbol reports whether "cm.ID.Connect" or "cm.Dial" is declared outside
-// tests.
+// hasSymbol reports whether a symbol such as "cm.ID.Connect" or "cm.Dial" is declared outside
+// of tests.
 func (src source) hasSymbol(name string) bool {
 	dir, symbol, _ := strings.Cut(name, ".")
 	p := src[dir]
@@ -188,8 +188,8 @@ func (p *pkg) has(symbol string) bool {
 	return false
 }
 
-// hasTest reports whether "cm.TestEcho" is a test, or for "cm.TestEcho/IPv4" a test
-// with such a part: one that has the name as a string.
+// hasTest reports whether "cm.TestEcho" is a test. For "cm.TestEcho/IPv4" the test must have a
+// subtest with that name as a string.
 func (src source) hasTest(name string) bool {
 	dir, test, _ := strings.Cut(name, ".")
 	p := src[dir]

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Demo runs rping in its four pairings, ours and rdma-core's on either side,
-// over IPv4 and IPv6 and with several sizes of data, and prints a table.
+// Demo runs rping in four pairings, with the Go program and rdma-core's on either side. It uses
+// IPv4 and IPv6 and several sizes of data, and prints a table.
 //
 //	demo -rping bin/rping
 //
-// It runs in the virtual machine of rdmavm -hosts 2, or on a host with RDMA
-// devices. Its exit status is 0 if every pairing worked.
+// It runs in the virtual machine of rdmavm -hosts 2, or on a host with RDMA devices. Its exit
+// status is 0 if every pairing succeeded.
 package main
 
 import (
@@ -77,7 +77,7 @@ func run(ctx context.Context, rping, c string, count int) error {
 	return nil
 }
 
-// look finds what the demo takes, and names everything that is missing.
+// look finds the requirements of the demo, and reports all missing ones.
 func look(rping, c string) (ours, theirs string, paths []pairing.Path, err error) {
 	var missing []error
 	need := func(what string, err error, help string) {

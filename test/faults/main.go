@@ -2,14 +2,14 @@
 
 //go:build linux
 
-// Faults reproduces the driver faults of docs/reference/driver-faults.md after which a kernel
-// reports trouble or ends, so that no test of a shared boot can show them:
+// Faults reproduces the driver faults of docs/reference/driver-faults.md that make a kernel
+// report trouble or crash. Tests that share a boot cannot reproduce them:
 //
 //	faults [-rdmavm bin/rdmavm] [-kernels "6.1 6.12 7"] [-run regexp]
 //
-// Each fault gets a virtual machine of its own, in which this program runs once more
-// (-provoke) and provokes it. A fault that does not appear fails the run: its row
-// in the document is then out of date.
+// Each fault gets its own virtual machine, in which this program runs again with -provoke and
+// provokes the fault. A fault that does not appear fails the run, because its description in
+// the document is then out of date.
 package main
 
 import (
@@ -26,18 +26,18 @@ import (
 	"syscall"
 )
 
-// fault is a driver fault and what shows that it has appeared.
+// fault is a driver fault with the evidence of its appearance.
 type fault struct {
 	name    string
 	driver  string
-	kernels []string       // that have the fault
-	log     *regexp.Regexp // in the kernel's log
-	says    string         // in the output of provoke, if the kernel survives
+	kernels []string       // kernels with the fault
+	log     *regexp.Regexp // expected in the kernel's log
+	says    string         // expected in the output of provoke, if the kernel survives
 	provoke func() error
 }
 
-// faults lists the reproductions. provoke returns nil if the fault did not appear but
-// the program did what it should.
+// faults lists the reproductions. provoke returns nil if the fault did not appear and the
+// program succeeded.
 var faults = []fault{
 	{
 		name: "rxe-invalidate-unbound", driver: "rxe", kernels: []string{"6.1", "6.12", "7"},
@@ -125,7 +125,8 @@ func provokeAll(rdmavm string, kernels []string, pattern string) error {
 	return nil
 }
 
-// boot provokes a fault in a virtual machine. The error says why it has not appeared.
+// boot provokes a fault in a virtual machine. It returns an error if the fault has not
+// appeared.
 func boot(ctx context.Context, rdmavm, self string, f fault, kernel string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, rdmavm, "-hosts", "2", "-kernel", kernel, "-driver", f.driver, "-timeout", "1m",
 		"--", self, "-provoke", f.name)

@@ -14,11 +14,11 @@ import (
 	"purerdma/verbs"
 )
 
-// tornRead posts a WRITE and a READ of three packets, and answers as a responder does
-// whose requester has sent both twice, while the network lost the second packet of the
-// first answer: the acknowledgement of the repeated WRITE comes between two packets of the
-// READ's. rxe_completer then forgets that it is in the middle of an answer, takes the
-// next packet for an error, and completes the READ with the status that it has: success.
+// tornRead posts a WRITE and a READ of three packets. It answers like a responder whose
+// requester has repeated both, while the network lost the second packet of the first answer.
+// The acknowledgment of the repeated WRITE arrives between two packets of the READ's answer.
+// rxe_completer then loses its state within the answer, handles the next packet as an error,
+// and completes the READ with its current status, which is success.
 func tornRead() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -31,7 +31,7 @@ func tornRead() error {
 	if err != nil {
 		return err
 	}
-	r, err := newEnd(responder) // its QP stays in INIT, and so takes no packet
+	r, err := newEnd(responder) // its QP stays in INIT and does not receive packets
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func tornRead() error {
 	for _, answer := range []packet{
 		{opcode: acknowledge, psn: psn, aeth: true},
 		{opcode: readFirst, psn: psn + 1, aeth: true, data: data},
-		{opcode: acknowledge, psn: psn, aeth: true}, // of the WRITE's repetition
+		{opcode: acknowledge, psn: psn, aeth: true}, // for the repeated WRITE
 		{opcode: readMiddle, psn: psn + 2, data: data},
 		{opcode: readLast, psn: psn + 3, aeth: true, data: data},
 	} {
@@ -81,7 +81,7 @@ func tornRead() error {
 	return nil
 }
 
-// end is a device with a QP that the connection manager does not know.
+// end is a device with a QP that the connection manager does not manage.
 type end struct {
 	dev *verbs.Device
 	cq  *verbs.CQ
@@ -122,7 +122,7 @@ func newEnd(h vmtest.Host) (*end, error) {
 	return e, e.qp.Modify(&init, verbs.QPAttrState|verbs.QPAttrPort|verbs.QPAttrPKeyIndex|verbs.QPAttrAccess)
 }
 
-// connect moves the QP to RTS. It does not repeat what is not answered.
+// connect moves the QP to RTS, without retries.
 func (e *end) connect(to *end, psn uint32) error {
 	ah := verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: to.gid.GID, SGIDIndex: uint8(e.gid.Index), HopLimit: 64}}
 	rtr := verbs.QPAttr{State: verbs.QPRTR, AH: ah, PathMTU: verbs.MTU1024, DestQPNum: to.qp.Num(), MaxDestRdAtomic: 4, MinRNRTimer: 12}

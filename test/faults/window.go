@@ -41,8 +41,8 @@ func connect(ctx context.Context) (c connection, err error) {
 	return c, errors.Join(err, <-accepted)
 }
 
-// invalidate has a client invalidate a window of type 2 of the server that is not
-// bound: never, or no more because the client has invalidated it before.
+// invalidate makes a client invalidate an unbound window of type 2 of the server. The window
+// was never bound, or with before set, the client has already invalidated it.
 func invalidate(before bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -59,7 +59,7 @@ func invalidate(before bool) error {
 		return err
 	}
 	bind := w.Bind(mr, 0, 4096, verbs.RemoteWrite)
-	key := bind.Bind.MW // a client guesses it: 24 bits count from 0x10001, 8 are random
+	key := bind.Bind.MW // a client can guess it, because 24 bits count from 0x10001 and 8 are random
 	if before {
 		key = w.RKey()
 		if err := post(ctx, c.server.QP(), bind); err != nil {
@@ -76,8 +76,7 @@ func invalidate(before bool) error {
 	return nil
 }
 
-// sendInv has the client send a message of no bytes that invalidates a key of the
-// server.
+// sendInv makes the client send an empty message that invalidates a key of the server.
 func sendInv(ctx context.Context, c connection, key uint32) error {
 	if err := c.server.PostRecv(0, verbs.SGE{}); err != nil {
 		return err

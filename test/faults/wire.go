@@ -27,7 +27,7 @@ const (
 type packet struct {
 	opcode byte
 	psn    uint32
-	aeth   bool // there is an ACK extended header, which acknowledges
+	aeth   bool // whether it has an ACK extended header with an acknowledgment
 	data   []byte
 }
 
@@ -93,8 +93,8 @@ func (w *wire) frame(p packet) []byte {
 	return binary.LittleEndian.AppendUint32(frame, icrc)
 }
 
-// invariant returns the invariant CRC (IBTA volume 1, annex A17): over ones in the place
-// of a local route header, and the packet with ones in the fields that may change.
+// invariant returns the invariant CRC (IBTA volume 1, annex A17). It covers ones in place of a
+// local route header, and the packet with ones in the fields that may change.
 func invariant(ip, udp, body []byte) uint32 {
 	b := make([]byte, 0, 8+len(ip)+len(udp)+len(body))
 	for range 8 {
@@ -110,7 +110,7 @@ func invariant(ip, udp, body []byte) uint32 {
 	return crc32.ChecksumIEEE(b)
 }
 
-// checksum is that of an IPv4 header.
+// checksum returns the checksum of an IPv4 header.
 func checksum(ip []byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(ip); i += 2 {

@@ -14,9 +14,9 @@ import (
 
 var meshRow = regexp.MustCompile(`(?m)^(full connect|create id|bind addr|resolve addr|resolve route|create qp|init qp attr|init qp|rtr qp attr|rtr qp|rts qp attr|rts qp|cm connect|establish|disconnect|destroy id|destroy qp) +\d+ +\d+ +\d+ +\d+ +\d+ +\d+$`)
 
-// The newer versions of cmtime, which Debian's rdma-core of this machine is not:
-// ours among themselves, two and three of them. (Against rdma-core 64's, built by
-// hand, all pairings have worked.)
+// TestCmtimeMesh runs two and three Go programs of the newer version of cmtime, which this
+// machine's rdma-core does not have. All pairings with rdma-core 64's cmtime, built manually,
+// have succeeded.
 func TestCmtimeMesh(t *testing.T) {
 	ours, _ := tool(t, "cmtime")
 	path := paths(t)[0]
@@ -37,7 +37,7 @@ func TestCmtimeMesh(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The first one there is the root, and says so at once.
+			// The first program is the root and prints this at once.
 			for start := time.Now(); !strings.Contains(server.Output().Stdout, "Running as OOB root\n"); time.Sleep(10 * time.Millisecond) {
 				if time.Since(start) > startWait {
 					t.Fatalf("no root: %v", server.Output())
@@ -57,7 +57,7 @@ func TestCmtimeMesh(t *testing.T) {
 				if p == server {
 					name = "server"
 				} else if !strings.Contains(out.Stdout, tc.want) {
-					t.Errorf("%s does not say %q", name, tc.want)
+					t.Errorf("output of %s lacks %q", name, tc.want)
 				}
 				if rows := len(meshRow.FindAllString(out.Stdout, -1)); err != nil || out.Status != 0 || out.Stderr != "" || rows != 17*tc.tables {
 					t.Errorf("%s: %d rows, %v %v", name, rows, err, out)

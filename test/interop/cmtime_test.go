@@ -20,8 +20,8 @@ const cmtimeSteps = "create id|bind addr|resolve addr|resolve route|create qp|co
 
 var cmtimeRow = regexp.MustCompile(`^(` + cmtimeSteps + `) *: +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+)$`)
 
-// cmtimeTable checks a client's output: no failure, and a row with plausible
-// times for each step.
+// cmtimeTable checks a client's output for a row with plausible times for each step, and for no
+// failure.
 func cmtimeTable(o pairing.Output, conns int) error {
 	if o.Status != 0 || o.Stderr != "" {
 		return fmt.Errorf("status %d, %q", o.Status, o.Stderr)
@@ -53,9 +53,9 @@ func cmtimeTable(o pairing.Output, conns int) error {
 	return nil
 }
 
-// Every pairing. A server serves one client after the other.
+// TestCmtime runs every pairing. A server serves one client after the other.
 func TestCmtime(t *testing.T) {
-	const conns = 50 // siw has not memory for the queues of 100
+	const conns = 50 // siw does not have memory for the queues of 100
 	ours, theirs := tool(t, "cmtime")
 	for _, path := range paths(t) {
 		for _, server := range []pairing.Program{ours, theirs} {
@@ -89,19 +89,19 @@ func TestCmtime(t *testing.T) {
 	}
 }
 
-// portTaken reports whether siw gave a client's connection a TCP port that was still in use
-// (docs/reference/driver-faults.md).
+// portTaken reports whether siw assigned a TCP port that was still in use to a client's
+// connection (docs/reference/driver-faults.md).
 func portTaken(client pairing.Output) bool {
 	return vmtest.Driver() == "siw" && strings.Contains(client.Stderr, "failure rconnecting: Address already in use\n")
 }
 
-// cmtimeClient runs a client, as soon as the server listens.
+// cmtimeClient runs a client as soon as the server listens.
 func cmtimeClient(ctx context.Context, server *pairing.Process, p pairing.Program, path pairing.Path, port string, conns int) (pairing.Output, error) {
 	args := []string{"-s", path.Server, "-b", path.Client, "-p", port, "-c", strconv.Itoa(conns)}
 	return meeting{client: p, clientArgs: args}.ask(ctx, server)
 }
 
-// A client that is killed in the middle leaves the server to the others.
+// TestCmtimeKilledClient checks that a server continues after a client was killed.
 func TestCmtimeKilledClient(t *testing.T) {
 	ours, theirs := tool(t, "cmtime")
 	path, port := paths(t)[0], newPort()
@@ -111,7 +111,7 @@ func TestCmtimeKilledClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cmtimeClient(ctx, server, ours, path, port, 1); err != nil { // it is up
+	if _, err := cmtimeClient(ctx, server, ours, path, port, 1); err != nil { // wait until the server listens
 		t.Fatal(err)
 	}
 	for _, victim := range []pairing.Program{ours, theirs} {
@@ -119,7 +119,7 @@ func TestCmtimeKilledClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(200 * time.Millisecond) // somewhere in the middle
+		time.Sleep(200 * time.Millisecond) // while the client is connecting
 		proc.Signal(syscall.SIGKILL)
 		proc.Wait(startWait)
 	}
@@ -135,16 +135,16 @@ func TestCmtimeKilledClient(t *testing.T) {
 func TestCmtimeWords(t *testing.T) {
 	path := paths(t)[0]
 	ours, theirs := tool(t, "cmtime")
-	sameWords(t, "cmtime", "-x", "-s") // a bad address crashes the C program
-	// The events are the same. We fail where the C program says that all is well.
+	sameWords(t, "cmtime", "-x", "-s") // an invalid address crashes the C program
+	// The events are equal. The Go program fails where the C program reports success.
 	args := "-s " + path.Server + " -b " + path.Client + " -c 3 -p " + newPort()
 	c, goes := output(t, theirs, args), output(t, ours, args)
-	// On iWARP connecting is the call that fails.
+	// On iWARP the connect call itself fails.
 	refused := func(o pairing.Output) int {
 		return strings.Count(o.Stdout, "event: RDMA_CM_EVENT_REJECTED, error: 8\n") +
 			strings.Count(o.Stderr, "failure rconnecting: Connection refused\n")
 	}
 	if refused(c) != 3 || refused(goes) != 3 || goes.Status != 255 || !strings.Contains(goes.Stderr, "3 of 3 connections failed") {
-		t.Errorf("ours: %v\nC: %v", goes, c)
+		t.Errorf("Go: %v\nC: %v", goes, c)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"purerdma/test/pairing"
 )
 
-// udaddy in every pairing, over both families. Its port cannot be chosen, so the
-// runs come one after the other.
+// TestUdaddy runs udaddy in every pairing over both families. Its port is fixed, so the runs
+// are sequential.
 func TestUdaddy(t *testing.T) {
 	ours, theirs := tool(t, "udaddy")
 	for i, path := range paths(t) {
@@ -47,9 +47,10 @@ func TestUdaddyWords(t *testing.T) {
 		"-s "+path.Server+" -b "+path.Client+" -S 100000", "-s "+path.Server+" -b "+path.Client)
 }
 
-// mckey in every pairing: a receiver that has joined, and a sender. Most of the time
-// both sleep, so those of one sender, which have a group each, overlap; not those of the
-// other: ours sends ten datagrams, and the C program thousands.
+// TestMckey runs mckey in every pairing, with a receiver that has joined and a sender. Both
+// sleep most of the time, so the runs of one sender overlap, with a group each. The runs of the
+// two senders do not overlap, because the Go program sends ten datagrams and the C program
+// thousands.
 func TestMckey(t *testing.T) {
 	ours, theirs := tool(t, "mckey")
 	path := paths(t)[0]
@@ -77,33 +78,32 @@ func TestMckey(t *testing.T) {
 	}
 }
 
-// The kernel joins no IPv6 groups over RoCE, for either program.
+// TestMckeyIPv6 checks that neither program joins IPv6 groups over RoCE, which the kernel does
+// not support.
 func TestMckeyIPv6(t *testing.T) {
 	ours, theirs := tool(t, "mckey")
 	args := "-m ff0e::1:9 -b " + paths(t)[1].Server
 	want, got := output(t, theirs, args), output(t, ours, args)
 	if got.Stdout != want.Stdout || got.Status != want.Status || got.Status == 0 ||
 		!strings.HasPrefix(got.Stderr, "mckey: failure joining: Unknown error 524\n") {
-		t.Errorf("ours: %v\nC: %v", got, want)
+		t.Errorf("Go: %v\nC: %v", got, want)
 	}
 }
 
-// mckey runs one receiver and, when it has joined and had time for its three
-// seconds, one sender.
+// mckey runs one receiver and, after it has joined and waited for three seconds, one sender.
 func mckey(t *testing.T, receiver, sender pairing.Program, path pairing.Path, group string, flags []string) error {
 	args := append([]string{"-m", group}, flags...)
 	r, err := pairing.Start(t.Context(), receiver, append([]string{"-b", path.Server}, args...)...)
 	if err != nil {
 		return err
 	}
-	// The C program says nothing before its end, because its output is a pipe.
-	// It has been seen to need most of three seconds until it receives.
+	// The C program prints nothing before its end, because its output is a pipe. It has taken
+	// almost three seconds until it received.
 	time.Sleep(3 * time.Second)
 	args = append([]string{"-s", "-b", path.Client}, args...)
 	if sender.Name == "C" {
-		// It leaves without a wait for what it has posted: of ten datagrams one was
-		// on the wire when its QP ended, where rxe sends by a worker (7.3). Of many
-		// some get away.
+		// The C program ends without waiting for its posted sends. On 7.3, where rxe sends from
+		// a worker, only one of ten datagrams was sent. Some of many datagrams are sent.
 		args = append(args, "-C", "8000")
 	}
 	s, err := pairing.Start(t.Context(), sender, args...)
@@ -126,10 +126,10 @@ func TestMckeyWords(t *testing.T) {
 	path := paths(t)[0]
 	sameWords(t, "mckey", "-x", "-m", "-M ff0e::1", "-m nosuch.invalid", "-m 239.1.1.1 -b 203.0.113.1",
 		"-m 239.1.1.1 -b "+path.Client+" -S 100000", "-m 239.1.1.1 -s -C 0 -o -b "+path.Client)
-	// What cannot be left because it was not joined is named.
+	// The error names a group that was not joined.
 	ours, _ := tool(t, "mckey")
 	out := output(t, ours, "-m 239.1.1.1 -b "+path.Client+" -S 100000")
 	if !strings.Contains(out.Stderr, "mckey: leave the group 239.1.1.1, which was not joined: cannot assign requested address\n") {
-		t.Error(out)
+		t.Errorf("mckey of a group that was not joined: %v, want its name", out)
 	}
 }

@@ -12,14 +12,15 @@ import (
 	"purerdma/test/pairing"
 )
 
-// pointer is what names an object, or memory, in a line of rping -d.
+// pointer matches an object or memory in a line of rping -d.
 var pointer = regexp.MustCompile(`\b(pd|qp|cb|cma|cma_id|addr|rkey|lkey|laddr) (0x)?[0-9a-f]+`)
 
-// missing are the lines of rping -d that ours does not have, as its manual says.
+// missing matches the lines of rping -d that the Go program does not print, according to its
+// manual.
 var missing = regexp.MustCompile(`^(created (cm_id|channel|cq) |destroy cm_id |cq_thread started\.)`)
 
-// debugLines returns the different lines of rping -d, sorted: how often an event of a
-// queue is told, and when, is another matter in either program.
+// debugLines returns the distinct lines of rping -d, sorted. The number and the time of a
+// queue's events vary in both programs.
 func debugLines(out pairing.Output) []string {
 	var lines []string
 	for line := range strings.Lines(out.Stdout) {
@@ -31,7 +32,7 @@ func debugLines(out pairing.Output) []string {
 	return slices.Compact(lines)
 }
 
-// rping -d says what the C program says.
+// TestDebugLines compares the output of rping -d with the C program's.
 func TestDebugLines(t *testing.T) {
 	ours, theirs := programs(t)
 	path := paths(t)[0]
@@ -61,11 +62,11 @@ func TestDebugLines(t *testing.T) {
 				server[i], client[1-i] = debugLines(served), debugLines(out)
 			}
 			for who, lines := range map[string][2][]string{"server": server, "client": client} {
-				// The client's C program may be gone before the event is there.
+				// The client's C program may end before the event.
 				ended := func(line string) bool { return strings.Contains(line, "RDMA_CM_EVENT_DISCONNECTED") }
 				got, want := slices.DeleteFunc(lines[0], ended), slices.DeleteFunc(lines[1], ended)
 				if !slices.Equal(got, want) {
-					t.Errorf("%s: ours\n%s\nC\n%s", who, strings.Join(got, ""), strings.Join(want, ""))
+					t.Errorf("%s: Go\n%s\nC\n%s", who, strings.Join(got, ""), strings.Join(want, ""))
 				}
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	"purerdma/test/pairing"
 )
 
-// Every byte that ibv_devinfo prints, and its status, are those of rdma-core's.
+// TestDevinfo compares the output and the status of ibv_devinfo with rdma-core's.
 func TestDevinfo(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	one, two := hosts[0].Device, hosts[1].Device
@@ -27,7 +27,7 @@ func TestAsyncwatchWords(t *testing.T) {
 	sameWords(t, "ibv_asyncwatch", "-h", "--help", "-x", "-d", "-d nosuch")
 }
 
-// Both programs see an interface go down and come up.
+// TestAsyncwatch sets an interface down and up, and compares both programs' events.
 func TestAsyncwatch(t *testing.T) {
 	ours, theirs := tool(t, "ibv_asyncwatch")
 	const name = "rxewatch"
@@ -47,14 +47,14 @@ func TestAsyncwatch(t *testing.T) {
 	}
 	driver := vmtest.Driver()
 	if driver == "mlx5" {
-		driver = "rxe" // a card's device is its own interface's
+		driver = "rxe" // mlx5 creates a device only on a card's own interface
 	}
 	check(netlink.RdmaLinkAdd(name, driver, veth.Name))
 	defer netlink.RdmaLinkDel(name)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching []*pairing.Process
 	defer func() {
-		cancel() // rxe's deletion waits for those who have it open
+		cancel() // deleting an rxe device waits for its users
 		for _, p := range watching {
 			p.Wait(toolLimit)
 		}
@@ -69,7 +69,7 @@ func TestAsyncwatch(t *testing.T) {
 		for _, p := range watching {
 			for start := time.Now(); !strings.Contains(p.Output().Stdout, want); time.Sleep(10 * time.Millisecond) {
 				if time.Since(start) > startWait {
-					t.Fatalf("no %q: %v", want, p.Output())
+					t.Fatalf("output lacks %q: %v", want, p.Output())
 				}
 			}
 		}
@@ -79,16 +79,16 @@ func TestAsyncwatch(t *testing.T) {
 	await("  event_type IBV_EVENT_PORT_ERR (10), port 1\n")
 	check(netlink.LinkSetUp(veth))
 	await("  event_type IBV_EVENT_PORT_ACTIVE (9), port 1\n")
-	time.Sleep(200 * time.Millisecond) // for what may follow
+	time.Sleep(200 * time.Millisecond) // wait for further lines
 	var lines [2]string
 	for i, p := range watching {
 		first, rest, _ := strings.Cut(p.Output().Stdout, "\n")
 		if i == 0 && first != fmt.Sprintf("%s: async event FD -1", name) {
-			t.Errorf("ours begins with %q", first)
+			t.Errorf("first line of the Go program = %q", first)
 		}
 		lines[i] = rest
 	}
 	if lines[0] != lines[1] {
-		t.Errorf("ours:\n%sC:\n%s", lines[0], lines[1])
+		t.Errorf("Go:\n%sC:\n%s", lines[0], lines[1])
 	}
 }

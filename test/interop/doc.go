@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interop holds the tests of our programs as a whole: against rdma-core's,
-// and against peers that mean no good.
+// Package interop tests the programs as a whole, against rdma-core's programs and against
+// hostile peers.
 package interop

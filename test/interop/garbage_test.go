@@ -14,10 +14,9 @@ import (
 	"purerdma/test/pairing"
 )
 
-// None of these programs reads private data, as none of rdma-core's does: a peer may
-// send any.
+// Like rdma-core's, these programs ignore private data, so that a peer may send any.
 
-// private returns parameters that carry so much garbage.
+// private returns parameters with n bytes of garbage.
 func private(n int) *cm.ConnParam {
 	return &cm.ConnParam{PrivateData: vmtest.Garbage(n)}
 }
@@ -26,8 +25,8 @@ func from(path pairing.Path) cm.Dialer {
 	return cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr(path.Client), 0))}
 }
 
-// TestGarbageForServers: servers accept clients whose requests carry garbage, and serve
-// the next ones.
+// TestGarbageForServers checks that servers accept clients whose requests contain garbage, and
+// serve the next clients.
 func TestGarbageForServers(t *testing.T) {
 	path := paths(t)[0]
 	lengths := []int{0, 1, 16, vmtest.PrivateData(56) - 1, vmtest.PrivateData(56)}
@@ -62,7 +61,7 @@ func TestGarbageForServers(t *testing.T) {
 				out, err := pairing.RunWhile(ctx, theirs, toolLimit, func(pairing.Output) bool { return false },
 					"-c", "-v", "-a", path.Server, "-I", path.Client, "-p", port, "-C", "5")
 				if err != nil || out.Status != 0 || out.Stdout != pairing.Lines("ping data: ", 64, 5) {
-					t.Errorf("the next client: %v %v\nserver: %v", err, out, server.Output())
+					t.Errorf("next client: %v, %v\nserver: %v", err, out, server.Output())
 				}
 			case "cmtime":
 				out, err := cmtimeClient(ctx, server, theirs, path, port, 5)
@@ -70,11 +69,11 @@ func TestGarbageForServers(t *testing.T) {
 					err = cmtimeTable(out, 5)
 				}
 				if err != nil {
-					t.Errorf("the next client: %v %v\nserver: %v", err, out, server.Output())
+					t.Errorf("next client: %v, %v\nserver: %v", err, out, server.Output())
 				}
 			default:
 				if out, err := server.Wait(toolLimit); err != nil || out.Status != 0 {
-					t.Errorf("%v %v", err, out)
+					t.Errorf("server: %v, %v, want status 0", err, out)
 				}
 				return
 			}
@@ -85,7 +84,7 @@ func TestGarbageForServers(t *testing.T) {
 	}
 }
 
-// TestUdaddyGarbage: so does udaddy's server.
+// TestUdaddyGarbage is TestGarbageForServers for udaddy's server.
 func TestUdaddyGarbage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -97,24 +96,23 @@ func TestUdaddyGarbage(t *testing.T) {
 	}
 	d := from(path)
 	for done := 0; done < 3 && ctx.Err() == nil; {
-		r, err := d.Resolve(ctx, "udp", path.Server+":7174") // it has no flag for that
+		r, err := d.Resolve(ctx, "udp", path.Server+":7174") // udaddy has no flag for the port
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.Lookup(ctx, &cm.ConnParam{PrivateData: vmtest.Garbage(90 * done)}); err == nil {
 			done++
 		} else {
-			time.Sleep(100 * time.Millisecond) // it does not listen yet
+			time.Sleep(100 * time.Millisecond) // the server does not listen yet
 		}
 		r.Close()
 	}
 	if out, err := server.Wait(toolLimit); err != nil || out.Status != 0 {
-		t.Errorf("%v %v", err, out)
+		t.Errorf("server: %v, %v, want status 0", err, out)
 	}
 }
 
-// TestGarbageForClients: a refusal with garbage is a refusal, an acceptance with garbage an
-// acceptance.
+// TestGarbageForClients checks that garbage in a rejection or an acceptance has no effect.
 func TestGarbageForClients(t *testing.T) {
 	path := paths(t)[0]
 	for _, tc := range []struct{ name, args string }{
@@ -141,7 +139,7 @@ func TestGarbageForClients(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer req.Close()
-				status := 255 // it has no data
+				status := 255 // there is no data
 				if what == "refused" {
 					err = req.Reject(vmtest.Garbage(vmtest.PrivateData(room)))
 				} else {
@@ -158,7 +156,7 @@ func TestGarbageForClients(t *testing.T) {
 				}
 				out, err := client.Wait(toolLimit)
 				if said := out.Stdout + out.Stderr; err != nil || (out.Status == 0) != (status == 0) || said == "" || strings.Contains(said, "panic") {
-					t.Errorf("%v %v", err, out)
+					t.Errorf("client: %v, %v, want success %t and output", err, out, status == 0)
 				}
 			})
 		}

@@ -14,7 +14,7 @@ import (
 	"purerdma/verbs"
 )
 
-// rdma_client and rdma_server in every pairing, over both families.
+// TestHello runs rdma_client and rdma_server in every pairing over both families.
 func TestHello(t *testing.T) {
 	server, cServer := tool(t, "rdma_server")
 	client, cClient := tool(t, "rdma_client")
@@ -37,7 +37,8 @@ func TestHelloWords(t *testing.T) {
 	sameWords(t, "rdma_server", "-x", "-p", "-s 203.0.113.1", "-s nosuch.invalid")
 }
 
-// Messages that are not 16 bytes long, and peers that leave, end both programs.
+// TestHelloHostile checks that messages of another size, and peers that leave, end both
+// programs.
 func TestHelloHostile(t *testing.T) {
 	ours, _ := tool(t, "rdma_server")
 	path := paths(t)[0]
@@ -73,7 +74,7 @@ func TestHelloHostile(t *testing.T) {
 			}
 			out, err := server.Wait(toolLimit)
 			if err != nil || out.Status != 255 || !strings.Contains(out.Stderr, tc.want) || !strings.HasSuffix(out.Stdout, "rdma_server: end -1\n") {
-				t.Errorf("%v %v\nwant %q", err, out, tc.want)
+				t.Errorf("server: %v, %v\nwant %q", err, out, tc.want)
 			}
 		})
 	}
@@ -93,7 +94,7 @@ func TestHelloHostile(t *testing.T) {
 		sendAndLeave(t, ctx, ln, 0)
 		out, err := proc.Wait(toolLimit)
 		if err != nil || out.Status != 255 || !strings.HasSuffix(out.Stdout, "rdma_client: end -1\n") {
-			t.Errorf("%v %v", err, out)
+			t.Errorf("client: %v, %v, want status 255", err, out)
 		}
 	})
 }

@@ -17,10 +17,10 @@ import (
 	"purerdma/verbs"
 )
 
-// hostile is a client that says what it likes.
+// hostile is a client that sends arbitrary messages.
 type hostile struct {
 	conn *cm.Conn
-	mr   *verbs.MR // its first 16 bytes are for messages
+	mr   *verbs.MR // the first 16 bytes are for messages
 }
 
 const hostileBuffer = 8192
@@ -61,7 +61,7 @@ func connect(t *testing.T, ctx context.Context, path pairing.Path, port int) *ho
 	return &hostile{conn: conn, mr: mr}
 }
 
-// offer names memory to the server.
+// offer announces memory to the server.
 func (h *hostile) offer(ctx context.Context, addr uint64, rkey, size uint32) error {
 	msg := h.mr.Bytes()[16:32]
 	binary.BigEndian.PutUint64(msg, addr)
@@ -70,8 +70,8 @@ func (h *hostile) offer(ctx context.Context, addr uint64, rkey, size uint32) err
 	return h.conn.Send(ctx, h.mr.Slice(16, 16))
 }
 
-// awaitEnd waits until the server has hung up. Of a message that has overtaken the
-// accept siw does not tell before something more comes.
+// awaitEnd waits until the server has disconnected. siw does not report a message that has
+// overtaken the accept before more data arrive.
 func (h *hostile) awaitEnd(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for range 10 {
@@ -81,14 +81,14 @@ func (h *hostile) awaitEnd(ctx context.Context, t *testing.T) {
 		case <-time.After(time.Second):
 		}
 		if h.conn.PD().Device().Transport() == verbs.TransportIWARP {
-			h.conn.Probe(ctx) // its failure is the end that Done tells of
+			h.conn.Probe(ctx) // a failed probe ends the connection, which closes Done
 		}
 	}
-	t.Errorf("the server has not hung up")
+	t.Errorf("the server has not disconnected")
 }
 
-// Clients that break the protocol in every way are told off, each by itself: the
-// server and its other clients go on.
+// TestHostileClients runs clients that violate the protocol. Each gets an error, and the server
+// and its other clients continue.
 func TestHostileClients(t *testing.T) {
 	ours, theirs := programs(t)
 	data := func(h *hostile) uint64 { return h.mr.Addr() + 64 }
@@ -105,11 +105,11 @@ func TestHostileClients(t *testing.T) {
 				t.Helper()
 				out, err := pairing.RunClient(ctx, p, path.Server, port, 20*time.Second, "-I", path.Client, "-V", "-v", "-C", "5")
 				if err != nil || out.Status != 0 || out.Stdout != pairing.Lines("ping data: ", 64, 5) {
-					t.Errorf("a good client: %v\n%v\nserver: %v", err, out, server.Output())
+					t.Errorf("valid client: %v\n%v\nserver: %v", err, out, server.Output())
 				}
 			}
 			good(ours)
-			// One client stays connected through all of it.
+			// One client stays connected during the whole test.
 			patient, err := pairing.StartClient(ctx, ours, path.Server, port, "-I", path.Client, "-V")
 			if err != nil {
 				t.Fatal(err)
@@ -117,7 +117,7 @@ func TestHostileClients(t *testing.T) {
 			for _, c := range []struct {
 				name string
 				do   func(h *hostile) error
-				want string // what the server says
+				want string // part of the server's output
 			}{
 				{"short message", func(h *hostile) error { return h.conn.Send(ctx, h.mr.Slice(64, 5)) }, "Received bogus data, size 5"},
 				{"empty message", func(h *hostile) error { return h.conn.Send(ctx) }, "Received bogus data, size 0"},
@@ -166,7 +166,7 @@ func TestHostileClients(t *testing.T) {
 					const failed = "rping server failed: client "
 					before := len(server.Output().Stderr)
 					h := connect(t, ctx, path, port)
-					// The server may hang up before our message is acknowledged.
+					// The server may disconnect before the message is acknowledged.
 					if err := c.do(h); err != nil {
 						t.Logf("client: %v", err)
 					}
@@ -182,7 +182,7 @@ func TestHostileClients(t *testing.T) {
 						time.Sleep(20 * time.Millisecond)
 					}
 					if !strings.Contains(said, c.want) || !strings.Contains(said, failed) {
-						t.Errorf("the server said %q, want %q", said, c.want)
+						t.Errorf("the server printed %q, want %q", said, c.want)
 					}
 					if !server.Alive() {
 						t.Fatalf("the server has ended: %v", server.Output())
@@ -192,28 +192,28 @@ func TestHostileClients(t *testing.T) {
 			good(ours)
 			good(theirs)
 			if !patient.Alive() {
-				t.Errorf("the client that was connected all the time: %v", patient.Output())
+				t.Errorf("the connected client has ended: %v", patient.Output())
 			}
 			patient.Signal(syscall.SIGINT)
 			if out, err := patient.Wait(30 * time.Second); err != nil || out.Status != 130 {
-				t.Errorf("the client that was connected all the time: %v %v", err, out)
+				t.Errorf("the connected client: %v, %v, want status 130", err, out)
 			}
 			server.Signal(syscall.SIGTERM)
 			if out, err := server.Wait(30 * time.Second); err != nil || out.Status != 128+15 {
-				t.Errorf("server: %v %v", err, out)
+				t.Errorf("server: %v, %v, want status 143", err, out)
 			}
 		})
 	}
 }
 
-// Servers that break the protocol fail a client cleanly. Ours has no such mode:
-// the server is in the test.
+// TestHostileServers runs clients against servers that violate the protocol. The servers are in
+// the test, because the program has no such mode.
 func TestHostileServers(t *testing.T) {
 	ours, _ := programs(t)
 	path := paths(t)[0]
 	for _, c := range []struct {
 		name string
-		size int // of the go-ahead message; -1: hang up instead
+		size int // size of the answer, -1 to disconnect instead
 		want string
 	}{
 		{"hangs up", -1, "the server disconnected after 0 of 1 pings"},
@@ -239,14 +239,14 @@ func TestHostileServers(t *testing.T) {
 				}
 				out, err := client.Wait(30 * time.Second)
 				if err != nil || out.Status != 255 || !strings.Contains(out.Stderr, c.want) {
-					t.Errorf("%v %v\nwant %q", err, out, c.want)
+					t.Errorf("client: %v, %v\nwant %q", err, out, c.want)
 				}
 			})
 		}
 	}
 }
 
-// serveBadly answers each message of one client by one of the given size.
+// serveBadly answers each message of one client with a message of the given size.
 func serveBadly(ctx context.Context, ln *cm.Listener, size int) error {
 	req, err := ln.Accept(ctx)
 	if err != nil {
@@ -272,7 +272,7 @@ func serveBadly(ctx context.Context, ln *cm.Listener, size int) error {
 	defer conn.Close()
 	for {
 		if _, err := conn.WaitRecv(ctx); err != nil || size < 0 {
-			return nil // the client has seen enough
+			return nil // the client has ended
 		}
 		if err := conn.PostRecv(0, mr.Slice(0, 16)); err != nil {
 			return nil

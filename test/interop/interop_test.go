@@ -19,13 +19,13 @@ import (
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
 
-// programs returns our rping, which the environment names, and rdma-core's.
+// programs returns the Go rping of the environment, and rdma-core's rping.
 func programs(t *testing.T) (ours, theirs pairing.Program) {
 	t.Helper()
 	vmtest.Need(t)
 	path := os.Getenv("RPING")
 	if path == "" {
-		t.Fatal("RPING does not name our rping")
+		t.Fatal("RPING is not set to the Go rping")
 	}
 	c, err := exec.LookPath("rping")
 	if err != nil {
@@ -44,8 +44,8 @@ func paths(t *testing.T) []pairing.Path {
 	return p
 }
 
-// Every pairing, both families, sizes from the smallest to the largest: each
-// line of data is compared on both sides.
+// TestMatrix runs every pairing over both families, with sizes from the smallest to the
+// largest. It compares each line of data on both sides.
 func TestMatrix(t *testing.T) {
 	ours, theirs := programs(t)
 	for _, pair := range [][2]pairing.Program{{ours, ours}, {ours, theirs}, {theirs, ours}, {theirs, theirs}} {
@@ -60,7 +60,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// More pings than there are letters, and numbers of several digits.
+// TestManyPings runs more pings than there are letters, with numbers of several digits.
 func TestManyPings(t *testing.T) {
 	ours, theirs := programs(t)
 	path := paths(t)[0]
@@ -69,7 +69,7 @@ func TestManyPings(t *testing.T) {
 	}
 }
 
-// -q on either side and on both.
+// TestSelfQP runs -q on either side and on both sides.
 func TestSelfQP(t *testing.T) {
 	ours, theirs := programs(t)
 	q, plain := []string{"-q"}, []string(nil)
@@ -96,9 +96,9 @@ func run(t *testing.T, r pairing.Run) {
 	})
 }
 
-// A persistent server has many clients at once, of both kinds. The C program's
-// gets them one after the other: it confuses requests that come together, those
-// of C clients, too, and hangs or crashes.
+// TestPersistent runs a persistent server with many concurrent clients of both kinds. The C
+// program's clients run one after the other, because it confuses concurrent requests, even from
+// C clients, and hangs or crashes.
 func TestPersistent(t *testing.T) {
 	ours, theirs := programs(t)
 	for _, c := range []struct {
@@ -128,7 +128,7 @@ func TestPersistent(t *testing.T) {
 					t.Errorf("client %s: %v\n%v", p.Name, err, out)
 				}
 			}
-			client(c.clients[0]) // the server is up now
+			client(c.clients[0]) // wait until the server listens
 			var clients sync.WaitGroup
 			for _, p := range c.clients {
 				if c.server == theirs {
@@ -144,33 +144,34 @@ func TestPersistent(t *testing.T) {
 			server.Signal(syscall.SIGTERM)
 			out, err := server.Wait(30 * time.Second)
 			if err != nil || out.Status != 128+int(syscall.SIGTERM) {
-				t.Errorf("the server after SIGTERM: %v %v", err, out)
+				t.Errorf("server after SIGTERM: %v, %v", err, out)
 			}
 		})
 	}
 }
 
-// Bad usage has the same words and the same status in both programs.
+// TestUsage checks that both programs print equal messages for bad usage, and return equal
+// statuses.
 func TestUsage(t *testing.T) {
 	ours, theirs := programs(t)
 	for _, args := range []string{"", "-v", "-h", "-sx", "-s -p", "-s -t 1", "-sS 5", "-s -S65536x", "-c -C -1", "-s -S 70000 -C -3", "-c -a nosuch.invalid"} {
 		t.Run(args, func(t *testing.T) {
 			want := output(t, theirs, args)
 			got := output(t, ours, args)
-			// What C reads as another number, and what we add, is not compared.
+			// Do not compare numbers that C parses differently, and additional lines.
 			first, _, _ := strings.Cut(got.Stderr, "rping: ")
 			if args == "-s -S65536x" {
 				want.Stderr = strings.Replace(want.Stderr, "65536 (", "65536x (", 1)
 			}
 			if got.Stdout != want.Stdout || first != want.Stderr || got.Status != want.Status {
-				t.Errorf("ours: %v\nC: %v", got, want)
+				t.Errorf("Go: %v\nC: %v", got, want)
 			}
 		})
 	}
 }
 
-// Where the C program fails to connect, so do we, with the same status and the
-// same line about the event.
+// TestCannotConnect checks that both programs fail to connect with equal statuses and equal
+// lines about the event.
 func TestCannotConnect(t *testing.T) {
 	ours, theirs := programs(t)
 	path := paths(t)[0]
@@ -183,19 +184,19 @@ func TestCannotConnect(t *testing.T) {
 	} {
 		for _, q := range []string{"", " -q"} {
 			t.Run(name+q, func(t *testing.T) {
-				t.Parallel() // most of the time is the kernel's, until it gives up
+				t.Parallel() // most of the time is the kernel's timeout
 				want := output(t, theirs, args+q)
 				got := output(t, ours, args+q)
 				t.Logf("ours: %v\nC: %v", got, want)
 				if got.Status == 0 || got.Status != want.Status {
-					t.Errorf("ours: status %d, C: %d", got.Status, want.Status)
+					t.Errorf("Go: status %d, C: %d", got.Status, want.Status)
 				}
 				if !strings.Contains(got.Stderr, "rping: rdma ") {
-					t.Errorf("no cause: %q", got.Stderr)
+					t.Errorf("stderr = %q, want the cause", got.Stderr)
 				}
 				for line := range strings.Lines(want.Stderr) {
 					if strings.HasPrefix(line, "cma event ") && !strings.Contains(got.Stderr, line) {
-						t.Errorf("%q is missing", line)
+						t.Errorf("output lacks %q", line)
 					}
 				}
 			})
@@ -216,8 +217,8 @@ func output(t *testing.T, p pairing.Program, args string) pairing.Output {
 	return out
 }
 
-// A client with more data than the server has room for: both sides say so and
-// fail.
+// TestTooMuchData runs a client with more data than the server's buffer. Both sides must report
+// this and fail.
 func TestTooMuchData(t *testing.T) {
 	ours, theirs := programs(t)
 	path := paths(t)[0]
@@ -234,22 +235,22 @@ func TestTooMuchData(t *testing.T) {
 					t.Errorf("client: %v\n%v", err, client)
 				}
 				if pair[1] == ours && (client.Status != 255 || !strings.Contains(client.Stderr, "disconnected after 0 of 3 pings")) {
-					t.Errorf("client: %v", client)
+					t.Errorf("client: %v, want status 255", client)
 				}
 				served, err := server.Wait(30 * time.Second)
 				if pair[0] == theirs {
 					return
 				}
 				if err != nil || served.Status != 255 || !strings.Contains(served.Stderr, "the client offers 4096 bytes for a buffer of 64") {
-					t.Errorf("server: %v %v", err, served)
+					t.Errorf("server: %v, %v, want status 255", err, served)
 				}
 			})
 		}
 	}
 }
 
-// A server that is killed, and one that is interrupted, ends its client; so does
-// a client its server.
+// TestPeerEnds checks that a killed or interrupted server ends its client, and that such a
+// client ends its server.
 func TestPeerEnds(t *testing.T) {
 	ours, theirs := programs(t)
 	path := paths(t)[0]
@@ -268,12 +269,12 @@ func TestPeerEnds(t *testing.T) {
 					}
 					server.Signal(sig)
 					out, err := client.Wait(30 * time.Second)
-					// Without a count the end of the server is the end.
+					// Without a count, the client runs until the server ends.
 					if err != nil || !peerEnded(t, "client", out) {
-						t.Errorf("client: %v %v", err, out)
+						t.Errorf("client: %v, %v, want an error about its peer", err, out)
 					}
 					if out, err := server.Wait(30 * time.Second); err != nil || out.Status != 128+int(sig) {
-						t.Errorf("server: %v %v", err, out)
+						t.Errorf("server: %v, %v, want the signal's status", err, out)
 					}
 				})
 				t.Run(fmt.Sprintf("client %s %v %s", other.Name, sig, q), func(t *testing.T) {
@@ -289,10 +290,10 @@ func TestPeerEnds(t *testing.T) {
 					client.Signal(sig)
 					out, err := server.Wait(30 * time.Second)
 					if err != nil || !peerEnded(t, "server", out) {
-						t.Errorf("server: %v %v", err, out)
+						t.Errorf("server: %v, %v, want an error about its peer", err, out)
 					}
 					if out, err := client.Wait(30 * time.Second); err != nil || out.Status != 128+int(sig) {
-						t.Errorf("client: %v %v", err, out)
+						t.Errorf("client: %v, %v, want the signal's status", err, out)
 					}
 				})
 			}
@@ -300,11 +301,11 @@ func TestPeerEnds(t *testing.T) {
 	}
 }
 
-// peerEnded judges one side of ours by how it has ended when its peer's process did.
-// The kernel takes a process's verbs objects away from the newest to the oldest
-// (__uverbs_cleanup_ufile), memory before the QP in all rpings, and after them its
-// connections. What reaches for the memory in between is refused, before there is an
-// event; C's rping has a failed completion then, too.
+// peerEnded checks the end of a Go program after the end of its peer's process. The kernel
+// destroys a process's verbs objects from the newest to the oldest (__uverbs_cleanup_ufile),
+// and its connections afterwards. In all rpings the memory is newer than the QP. Accesses to
+// the memory in between are rejected before there is an event. C's rping reports a failed
+// completion in this case as well as the Go program.
 func peerEnded(t *testing.T, side string, out pairing.Output) bool {
 	if out.Status == 0 {
 		return strings.HasPrefix(out.Stderr, side+" DISCONNECT EVENT...\nwait for RDMA_")
@@ -313,7 +314,7 @@ func peerEnded(t *testing.T, side string, out pairing.Output) bool {
 	return out.Status == 255 && (strings.Contains(out.Stderr, "remote operation error") || strings.Contains(out.Stderr, "remote access error"))
 }
 
-// What cannot be printed is a failure, and not silence.
+// TestFullDisk checks that a write error of the output is a failure.
 func TestFullDisk(t *testing.T) {
 	ours, _ := programs(t)
 	path, port := paths(t)[0], pairing.NewPort()
@@ -333,13 +334,13 @@ func TestFullDisk(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = full, &stderr
 		err := cmd.Run()
 		if strings.Contains(stderr.String(), "REJECTED, error 8") {
-			time.Sleep(100 * time.Millisecond) // the server is not up yet
+			time.Sleep(100 * time.Millisecond) // the server does not listen yet
 			continue
 		}
 		if cmd.ProcessState.ExitCode() != 255 || !strings.Contains(stderr.String(), "no space left on device") {
-			t.Errorf("%v\n%s", err, &stderr)
+			t.Errorf("client with a full disk: %v\n%s", err, &stderr)
 		}
 		return
 	}
-	t.Error("the server does not come up")
+	t.Error("the server does not listen")
 }

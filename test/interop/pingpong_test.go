@@ -24,9 +24,9 @@ import (
 // pingpong is one of the four programs.
 type pingpong struct {
 	name string
-	size int  // of the largest message that is tried
-	qps  int  // that have a line each
-	mark bool // a client without -c sends other data than one with it
+	size int  // size of the largest tested message.
+	qps  int  // number of QPs with a line each.
+	mark bool // whether -c changes the client's data
 }
 
 var pingpongs = []pingpong{
@@ -36,7 +36,7 @@ var pingpongs = []pingpong{
 	{"ibv_srq_pingpong", 20000, 16, false},
 }
 
-// gidIndex is the index of the GID of a host's address.
+// gidIndex returns the index of the GID of a host's address.
 func gidIndex(t *testing.T, h vmtest.Host, addr netip.Addr) string {
 	t.Helper()
 	dev, err := verbs.DefaultHost().Open(h.Device)
@@ -56,12 +56,12 @@ var (
 	decimals  = regexp.MustCompile(`\d+\.\d\d\b`)
 )
 
-// shape is an output without the numbers that differ from run to run.
+// shape returns an output without the numbers that differ between runs.
 func shape(s string) string {
 	return decimals.ReplaceAllString(hexNumber.ReplaceAllString(s, "0xN"), "F")
 }
 
-// lines is what a side prints, apart from such numbers.
+// lines returns the expected output of a side without these numbers.
 func (p pingpong) lines(own, other netip.Addr, size, iters int) string {
 	gid := func(a netip.Addr) string { return netip.AddrFrom16(a.As16()).String() }
 	sep := ","
@@ -73,7 +73,7 @@ func (p pingpong) lines(own, other netip.Addr, size, iters int) string {
 		fmt.Sprintf("%d bytes in F seconds = F Mbit/sec\n%d iters in F seconds = F usec/iter\n", 2*size*iters, iters)
 }
 
-// addressLines are the lines about addresses that begin so, as one text.
+// addressLines returns the address lines with a prefix, as one text.
 func addressLines(o pairing.Output, begin string) string {
 	var s strings.Builder
 	for line := range strings.Lines(o.Stdout) {
@@ -84,9 +84,9 @@ func addressLines(o pairing.Output, begin string) string {
 	return s.String()
 }
 
-// Every program in both roles against the C program and itself, polling and asleep,
-// over IPv4 and IPv6 addresses, with messages inline and of many packets, and
-// checked data.
+// TestPingpong runs every program in both roles against the C program and itself. It covers
+// polling and events, IPv4 and IPv6 addresses, inline messages, messages of many packets, and
+// verified data.
 func TestPingpong(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, p := range pingpongs {
@@ -118,7 +118,7 @@ func TestPingpong(t *testing.T) {
 						check: func(server, client pairing.Output) error {
 							var wrong error
 							if addressLines(server, "local") != addressLines(client, "remote") || addressLines(client, "local") != addressLines(server, "remote") {
-								wrong = errors.New("the sides do not name the same addresses")
+								wrong = errors.New("the sides print different addresses")
 							}
 							server.Stdout, client.Stdout = shape(server.Stdout), shape(client.Stdout)
 							return errors.Join(wrong,
@@ -132,8 +132,8 @@ func TestPingpong(t *testing.T) {
 	}
 }
 
-// A server with -c says so when the client has not sent what it should: one without
-// -c does not.
+// TestPingpongInvalidData checks that a server with -c reports wrong data of a client without
+// -c.
 func TestPingpongInvalidData(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, p := range pingpongs {
@@ -164,7 +164,8 @@ func TestPingpongInvalidData(t *testing.T) {
 	}
 }
 
-// Without -g ours choose a GID, which the C programs cannot; and -N of either.
+// TestPingpongFlags runs without -g, where only the Go programs choose a GID, and with -N of
+// either program.
 func TestPingpongFlags(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, p := range pingpongs {
@@ -189,7 +190,7 @@ func TestPingpongFlags(t *testing.T) {
 						refused: "Couldn't connect to localhost:",
 						check: func(server, client pairing.Output) error {
 							if server.Status != 0 || client.Status != 0 || server.Stderr+client.Stderr != "" || addressLines(server, "local") != addressLines(client, "remote") {
-								return errors.New("one failed")
+								return errors.New("one side failed")
 							}
 							return nil
 						},
@@ -200,8 +201,8 @@ func TestPingpongFlags(t *testing.T) {
 	}
 }
 
-// What they print of wrong lines, of what the device has not, and where nobody
-// listens.
+// TestPingpongWords compares the messages for bad command lines, for unsupported features, and
+// without a listener.
 func TestPingpongWords(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	gid := gidIndex(t, hosts[0], hosts[0].IPv4)
@@ -224,26 +225,26 @@ func TestPingpongWords(t *testing.T) {
 			t.Run(p.name+" "+args, func(t *testing.T) {
 				t.Parallel()
 				want, got := words(t, theirs, args), words(t, ours, args)
-				// The C library's driver of rxe does not ask the kernel, which can.
+				// The C library's driver of rxe does not query the kernel, which supports it.
 				want.Stderr = strings.Replace(want.Stderr, "Couldn't prefetch MR(95). Continue anyway\n", "", 1)
 				if shape(got.Stdout) != shape(want.Stdout) || got.Status != want.Status || !hasLines(got.Stderr, want.Stderr) {
-					t.Errorf("ours: %v\nC: %v", got, want)
+					t.Errorf("Go: %v\nC: %v", got, want)
 				}
 			})
 		}
 	}
 }
 
-// TestPingpongHostile has servers meet connections that are not their client's. One that
-// sends no addresses is closed, and the server goes on and serves its client. One that
-// sends addresses is the client, and ends the server with an error.
+// TestPingpongHostile connects to servers before their client does. A server closes a
+// connection without addresses and then serves its client. A connection with addresses counts
+// as the client and ends the server with an error.
 func TestPingpongHostile(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, p := range pingpongs {
 		ours, _ := tool(t, p.name)
 		for name, tc := range map[string]struct {
 			says   string
-			client bool // it is taken for the client
+			client bool // whether the server accepts it as the client
 		}{
 			"leaves":     {"", false},
 			"part":       {"0000:0000", false},
@@ -267,7 +268,7 @@ func TestPingpongHostile(t *testing.T) {
 					}
 				}
 				if err != nil {
-					t.Fatalf("%v %v", err, server.Output())
+					t.Fatalf("dial: %v\nserver: %v", err, server.Output())
 				}
 				conn.Write([]byte(tc.says))
 				conn.(*net.TCPConn).CloseWrite()
@@ -279,22 +280,22 @@ func TestPingpongHostile(t *testing.T) {
 						t.Fatal(err)
 					}
 					if out, err := client.Wait(toolLimit); err != nil || out.Status != 0 {
-						t.Errorf("the client: %v %v", err, out)
+						t.Errorf("client: %v, %v, want status 0", err, out)
 					}
 				}
 				out, err := server.Wait(toolLimit)
 				conn.Close()
 				if err != nil || out.Status != status || out.Stderr == "" || strings.Contains(out.Stderr, "panic") {
-					t.Errorf("%v %v", err, out)
+					t.Errorf("server: %v, %v, want status %d", err, out, status)
 				}
 			})
 		}
 	}
 }
 
-// TestPingpongHostileServers has clients meet servers that mean no good: each ends
-// with an error that says why, and soon. (What follows from an address behind which
-// there is no QP is silence: TestSilentPeer of cmd/internal/pingpong.)
+// TestPingpongHostileServers checks that clients of hostile servers end soon with an error. If
+// the address has no QP, there is no answer, which TestSilentPeer of cmd/internal/pingpong
+// covers.
 func TestPingpongHostileServers(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, p := range pingpongs {
@@ -307,7 +308,7 @@ func TestPingpongHostileServers(t *testing.T) {
 			"huge":     strings.Repeat("0", 1<<20),
 		} {
 			t.Run(p.name+" server "+name, func(t *testing.T) {
-				t.Parallel() // most of the time is the server's half a second
+				t.Parallel() // most of the time is the server's half second
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -322,7 +323,7 @@ func TestPingpongHostileServers(t *testing.T) {
 					}
 					defer conn.Close()
 					go conn.Write([]byte(says))
-					io.Copy(io.Discard, io.LimitReader(conn, int64(oob.AddressLen))) // what the client sends first
+					io.Copy(io.Discard, io.LimitReader(conn, int64(oob.AddressLen))) // the client's first message
 					if len(says) == 0 {
 						return
 					}
@@ -335,7 +336,7 @@ func TestPingpongHostileServers(t *testing.T) {
 				}
 				out, err := client.Wait(toolLimit)
 				if err != nil || out.Status != 1 || out.Stderr == "" || strings.Contains(out.Stderr, "panic") {
-					t.Errorf("%v %v", err, out)
+					t.Errorf("client: %v, %v, want status 1", err, out)
 				}
 			})
 		}

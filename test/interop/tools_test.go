@@ -19,14 +19,14 @@ import (
 	"purerdma/test/pairing"
 )
 
-// tool returns our program of a name, which lies beside the rping that the
-// environment names, and rdma-core's.
+// tool returns the Go program with a name, in the directory of the environment's rping, and
+// rdma-core's program.
 func tool(t *testing.T, name string) (ours, theirs pairing.Program) {
 	t.Helper()
 	vmtest.Need(t)
 	path := filepath.Join(filepath.Dir(os.Getenv("RPING")), name)
 	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("our %s: %v", name, err)
+		t.Fatalf("Go program %s: %v", name, err)
 	}
 	c, err := exec.LookPath(name)
 	if err != nil {
@@ -35,28 +35,28 @@ func tool(t *testing.T, name string) (ours, theirs pairing.Program) {
 	return pairing.Program{Name: "Go", Path: path}, pairing.Program{Name: "C", Path: c}
 }
 
-// pairs are the ways to combine two implementations, the server first.
+// pairs returns the combinations of two implementations, the server first.
 func pairs(ours, theirs pairing.Program) [][2]pairing.Program {
 	return [][2]pairing.Program{{ours, ours}, {ours, theirs}, {theirs, ours}, {theirs, theirs}}
 }
 
 const (
-	toolLimit = 30 * time.Second // of a client
-	startWait = 10 * time.Second // until a server listens
+	toolLimit = 30 * time.Second // limit of a client
+	startWait = 10 * time.Second // limit until a server listens
 )
 
-// meeting is a server and a client that are to end by themselves.
+// meeting is a run of a server and a client that end by themselves.
 type meeting struct {
 	server, client         pairing.Program
 	serverArgs, clientArgs []string
-	serverStays            bool   // it is killed when the client has ended
-	refused                string // what a client prints when nobody listens, "" for what most print
-	// check judges the outputs; of a server that stays so far.
+	serverStays            bool   // whether to kill the server when the client has ended
+	refused                string // output of a refused client, "" for the common output
+	// check checks the outputs. For a server that stays it gets the output so far.
 	check func(server, client pairing.Output) error
 }
 
-// run runs both, with a second try where a C program takes part: those fail now
-// and then among themselves.
+// run runs both programs, with a second attempt if one of them is a C program, because C
+// programs occasionally fail even with each other.
 func (m meeting) run(t *testing.T) {
 	t.Helper()
 	err := m.try(t.Context(), t)
@@ -76,12 +76,12 @@ func (m meeting) run(t *testing.T) {
 	}
 }
 
-// errOvertaken reports a connection that siw refused before any data was transferred: the
-// first message of the server, which must not send first on iWARP (RFC 5044, 7.1), had
-// overtaken the end of the handshake (docs/reference/driver-faults.md).
+// errOvertaken reports a connection that siw rejected before any data was transferred. The
+// first message of the server overtook the end of the handshake
+// (docs/reference/driver-faults.md). On iWARP the server must not send first (RFC 5044, 7.1).
 var errOvertaken = errors.New("the server's first message came with the answer to the connect request, and siw refused both")
 
-// overtaken reports whether that has happened to a client.
+// overtaken reports whether this has happened to a client.
 func overtaken(client pairing.Output) bool {
 	return vmtest.Driver() == "siw" && client.Status != 0 &&
 		strings.Contains(client.Stdout, "event: RDMA_CM_EVENT_CONNECT_ERROR, error: -22\n") &&
@@ -114,9 +114,8 @@ func (m meeting) try(ctx context.Context, t *testing.T) error {
 	return nil
 }
 
-// start starts a server, and waits until it has an ID, if it is to listen on an address:
-// of many connections that come while it begins to listen some would be refused, and
-// some not.
+// start starts a server. If it listens on an address, start waits until it has an ID. Otherwise
+// some of many connections would be refused while it starts to listen.
 func start(ctx context.Context, t *testing.T, server pairing.Program, args ...string) (*pairing.Process, error) {
 	host := vmtest.Hosts(t, 2)[0]
 	ids := host.CMIDs(t)
@@ -129,7 +128,7 @@ func start(ctx context.Context, t *testing.T, server pairing.Program, args ...st
 	return proc, err
 }
 
-// ask runs the client, again until the server listens.
+// ask runs the client, and repeats it until the server listens.
 func (m meeting) ask(ctx context.Context, server *pairing.Process) (client pairing.Output, err error) {
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		proc, err := pairing.Start(ctx, m.client, m.clientArgs...)
@@ -146,7 +145,7 @@ func (m meeting) ask(ctx context.Context, server *pairing.Process) (client pairi
 	}
 }
 
-// wasRefused reports whether a client found nobody who listens.
+// wasRefused reports whether a client was refused because of a missing listener.
 func (m meeting) wasRefused(o pairing.Output) bool {
 	said := o.Stdout + o.Stderr
 	return m.refused != "" && strings.Contains(said, m.refused) ||
@@ -163,7 +162,7 @@ func printed(who string, o pairing.Output, want string) error {
 	return nil
 }
 
-// both checks the lines of both sides.
+// both returns a check of the lines of both sides.
 func both(wantServer, wantClient string) func(server, client pairing.Output) error {
 	return func(server, client pairing.Output) error {
 		return errors.Join(printed("client", client, wantClient), printed("server", server, wantServer))
@@ -172,8 +171,8 @@ func both(wantServer, wantClient string) func(server, client pairing.Output) err
 
 func newPort() string { return strconv.Itoa(pairing.NewPort()) }
 
-// What the programs print about a command line, and where nothing answers, is the
-// same, but for lines that we add to standard error.
+// sameWords checks that the output for a command line, and without a peer, is equal in both
+// programs. The Go program may print additional lines on standard error.
 func sameWords(t *testing.T, name string, lines ...string) {
 	ours, theirs := tool(t, name)
 	for _, args := range lines {
@@ -181,13 +180,13 @@ func sameWords(t *testing.T, name string, lines ...string) {
 			t.Parallel()
 			want, got := words(t, theirs, args), words(t, ours, args)
 			if got.Stdout != want.Stdout || got.Status != want.Status || !hasLines(got.Stderr, want.Stderr) {
-				t.Errorf("ours: %v\nC: %v", got, want)
+				t.Errorf("Go: %v\nC: %v", got, want)
 			}
 		})
 	}
 }
 
-// words is the output of a program, with its path left out.
+// words returns the output of a program without its path.
 func words(t *testing.T, p pairing.Program, args string) pairing.Output {
 	t.Helper()
 	o := output(t, p, args)
@@ -195,7 +194,7 @@ func words(t *testing.T, p pairing.Program, args string) pairing.Output {
 	return o
 }
 
-// hasLines reports whether text has all lines of some, in their order.
+// hasLines reports whether text contains all lines of some in their order.
 func hasLines(text, some string) bool {
 	for line := range strings.Lines(some) {
 		_, after, found := strings.Cut(text, line)

@@ -15,7 +15,7 @@ import (
 	"purerdma/verbs"
 )
 
-// What ucmatose prints when all goes well.
+// ucmatoseLines returns the output of a successful ucmatose.
 func ucmatoseLines(flags string) (server, client string) {
 	server, client = "cmatose: starting server\n", "cmatose: starting client\ncmatose: connecting\n"
 	if !strings.Contains(flags, "-C 0") && !strings.Contains(flags, "-S 0") {
@@ -30,7 +30,7 @@ func ucmatoseLines(flags string) (server, client string) {
 	return server + "cmatose: disconnecting\ndisconnected\n" + end, client + end
 }
 
-// Every pairing, both families, every flag.
+// TestUcmatose runs every pairing over both families with every flag.
 func TestUcmatose(t *testing.T) {
 	ours, theirs := tool(t, "ucmatose")
 	for i, path := range paths(t) {
@@ -60,8 +60,8 @@ func TestUcmatoseWords(t *testing.T) {
 		"-s "+path.Server+" -b "+path.Client+" -p "+newPort(), "-P nosuch -f nosuch -b 203.0.113.1")
 }
 
-// -f gid as far as it leads on a port of Ethernet. IPv4 addresses are refused: the C
-// program makes GIDs of them that hold what lies behind them, and its server listens.
+// TestUcmatoseGID runs -f gid on an Ethernet port as far as possible. IPv4 addresses must be
+// rejected. The C program creates GIDs from the memory after them, and its server listens.
 func TestUcmatoseGID(t *testing.T) {
 	path := paths(t)[0]
 	gid := "::ffff:" + path.Server
@@ -75,7 +75,7 @@ func TestUcmatoseGID(t *testing.T) {
 	}
 }
 
-// A loopback address, to connect to or from, gets a hint.
+// TestLoopbackHint checks the hint for a loopback address on either side.
 func TestLoopbackHint(t *testing.T) {
 	const why = "no RDMA device has a loopback address: take that of an interface that has one"
 	path := paths(t)[0]
@@ -88,7 +88,7 @@ func TestLoopbackHint(t *testing.T) {
 			t.Run(program+" "+names, func(t *testing.T) {
 				got := output(t, ours, names)
 				want := got.Status
-				if program != "cmtime" { // the C program's takes it for a success
+				if program != "cmtime" { // the C program reports success
 					want = output(t, theirs, names).Status
 				}
 				if want == 0 || got.Status != want || !strings.Contains(got.Stderr, why) {
@@ -99,7 +99,8 @@ func TestLoopbackHint(t *testing.T) {
 	}
 }
 
-// More messages than the client has receives for fail the server. C's ends with 0.
+// TestUcmatoseCounts checks that the server fails if it sends more messages than the client has
+// receives. C's server returns 0.
 func TestUcmatoseCounts(t *testing.T) {
 	ours, theirs := tool(t, "ucmatose")
 	path := paths(t)[0]
@@ -120,7 +121,8 @@ func TestUcmatoseCounts(t *testing.T) {
 	}
 }
 
-// A connection more than the server waits for is refused, and the client says so.
+// TestUcmatoseTooMany checks that the server rejects excess connections, and that the client
+// reports this.
 func TestUcmatoseTooMany(t *testing.T) {
 	ours, theirs := tool(t, "ucmatose")
 	path := paths(t)[0]
@@ -141,26 +143,26 @@ func TestUcmatoseTooMany(t *testing.T) {
 			}
 			for !strings.Contains(server.Output().Stdout, "cmatose: failing connection request\n") {
 				if ctx.Err() != nil {
-					t.Fatalf("nothing was refused: %v", server.Output())
+					t.Fatalf("no connection was rejected: %v", server.Output())
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
 			conn.Close() // the server's sends to it fail
 			out, err := server.Wait(toolLimit)
 			if err != nil || out.Status != 255 {
-				t.Errorf("server: %v %v", err, out)
+				t.Errorf("server: %v, %v, want status 255", err, out)
 			}
-			// The C program waits for the rest of its connections, which the
-			// end of the server ends.
+			// The C program waits for the rest of its connections, until the server ends.
 			out, err = proc.Wait(toolLimit)
 			if err != nil || out.Status != cm.RejectConsumer || !strings.Contains(out.Stdout, "cmatose: event: RDMA_CM_EVENT_REJECTED, error: 28\n") {
-				t.Errorf("client: %v %v", err, out)
+				t.Errorf("client: %v, %v, want a rejection", err, out)
 			}
 		})
 	}
 }
 
-// Peers that do not keep to the protocol fail the run, and nothing hangs.
+// TestUcmatoseHostile checks that peers that violate the protocol fail the run without blocking
+// it.
 func TestUcmatoseHostile(t *testing.T) {
 	ours, _ := tool(t, "ucmatose")
 	path := paths(t)[0]
@@ -175,7 +177,7 @@ func TestUcmatoseHostile(t *testing.T) {
 		dialWhenUp(t, ctx, path, port).Close()
 		out, err := server.Wait(toolLimit)
 		if err != nil || out.Status != 255 || !strings.Contains(out.Stdout, "return status -1\n") {
-			t.Errorf("%v %v", err, out)
+			t.Errorf("server: %v, %v, want status 255", err, out)
 		}
 	})
 	for name, size := range map[string]int{"server sends too much": 101, "server leaves": 0} {
@@ -194,7 +196,7 @@ func TestUcmatoseHostile(t *testing.T) {
 			sendAndLeave(t, ctx, ln, size)
 			out, err := client.Wait(toolLimit)
 			if err != nil || out.Status != 255 || !strings.Contains(out.Stderr, "receive 1 of 10") {
-				t.Errorf("%v %v", err, out)
+				t.Errorf("client: %v, %v, want status 255", err, out)
 			}
 		})
 	}
@@ -207,7 +209,7 @@ func dialWhenUp(t *testing.T, ctx context.Context, path pairing.Path, port strin
 	return dialUntilUp(t, ctx, &d, path, port)
 }
 
-// dialUntilUp is dialWhenUp with a dialer of the caller's.
+// dialUntilUp is like dialWhenUp with a given dialer.
 func dialUntilUp(t *testing.T, ctx context.Context, d *cm.Dialer, path pairing.Path, port string) *cm.Conn {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -226,8 +228,8 @@ func portOf(ln *cm.Listener) string {
 	return port
 }
 
-// sendAndLeave accepts a client, sends it one message unless size is 0, and
-// closes the connection when the client has disconnected or refused.
+// sendAndLeave accepts a client, sends one message unless size is 0, and closes the connection
+// when the client has disconnected or failed.
 func sendAndLeave(t *testing.T, ctx context.Context, ln *cm.Listener, size int) {
 	t.Helper()
 	req, err := ln.Accept(ctx)
@@ -250,9 +252,9 @@ func sendAndLeave(t *testing.T, ctx context.Context, ln *cm.Listener, size int) 
 	}
 	defer conn.Close()
 	if size > 0 {
-		// The client breaks the connection off: it has no room for that.
+		// The client ends the connection, because its receive is too short.
 		if err := conn.Send(ctx, mr.Slice(0, size)); err == nil {
-			t.Errorf("a message of %d bytes was taken", size)
+			t.Errorf("Send of %d bytes = nil, want an error", size)
 		}
 	}
 }

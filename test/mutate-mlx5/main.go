@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mutate-mlx5 shows what the tests of provider/mlx5 see: in a copy of the module, it
-// makes one small change in the provider or in internal/mmio, as a mask that is
-// missing, a shift by one more, two bytes in the wrong order, runs the tests, and does
-// so again with others. It lists who found each change, and those that nobody did.
+// Mutate-mlx5 measures the tests of provider/mlx5. In a copy of the module, it makes one small
+// change in the provider or in internal/mmio, and runs the tests. Examples are a missing mask,
+// a shift by one more, or two bytes in the wrong order. It repeats this with other changes. It
+// lists the test that detected each change, and the undetected changes.
 //
 //	go run ./test/mutate-mlx5 [-seed 1] [-n 60] [-run REGEXP]
 package main
@@ -105,7 +105,7 @@ func report(ctx context.Context, dir string, ms []mutation) error {
 	return nil
 }
 
-// copyModule copies the files that the module consists of.
+// copyModule copies the files of the module.
 func copyModule(ctx context.Context, root, dir string) error {
 	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	cmd.Dir = root
@@ -132,8 +132,8 @@ func copyModule(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// tests are what is run, up to the first that fails: the provider's own, package verbs
-// on a kernel in memory, and the provider's long ones.
+// tests lists the tests to run until the first failure: the provider's own tests, package verbs
+// on a kernel in memory, and the provider's long tests.
 var tests = []goTest{
 	{args: []string{"-failfast", "./provider/mlx5/..."}},
 	{args: []string{"-run", "/^mlx5$", "./verbs"}},
@@ -145,7 +145,7 @@ type goTest struct {
 	args, env []string
 }
 
-// ofMMIO are the tests of internal/mmio, which changes elsewhere do not concern.
+// ofMMIO contains the tests of internal/mmio, which other changes do not affect.
 var ofMMIO = goTest{args: []string{"./internal/mmio"}}
 
 // test runs tests.
@@ -168,10 +168,10 @@ var (
 	broken = regexp.MustCompile(`\[(build|setup) failed\]`)
 )
 
-// notCompiled is what try returns for a change that is none.
+// notCompiled is the result of try for an invalid change.
 const notCompiled = "does not compile"
 
-// try runs the tests with one change made and returns which of them failed first.
+// try runs the tests with one change and returns the first failed test.
 func try(ctx context.Context, dir string, m mutation) (string, error) {
 	file := filepath.Join(dir, m.file)
 	old, err := os.ReadFile(file)
@@ -194,7 +194,7 @@ func try(ctx context.Context, dir string, m mutation) (string, error) {
 	case broken.MatchString(out):
 		return notCompiled, nil
 	}
-	// The innermost test has the best name.
+	// The innermost test has the most specific name.
 	if all := failed.FindAllStringSubmatch(out, -1); len(all) > 0 {
 		name := all[0][1]
 		for _, f := range all {

@@ -16,19 +16,19 @@ import (
 	"strings"
 )
 
-// A mutation is one change: text instead of the bytes of file between from and to.
+// A mutation is one change. It replaces the bytes of file between from and to by text.
 type mutation struct {
 	kind        string
-	file        string // below the module
+	file        string // relative to the module
 	from, to    int
 	text        string
 	where, what string
 }
 
-// files are what is changed: the data path, and what it is laid out by.
+// files lists the changed files, which contain the data path and its layouts.
 var files = []string{"provider/mlx5/*.go", "internal/mmio/*_amd64.s"}
 
-// mutations returns all changes that there are.
+// mutations returns all possible changes.
 func mutations(root string) ([]mutation, error) {
 	var ms []mutation
 	for _, pattern := range files {
@@ -37,7 +37,7 @@ func mutations(root string) ([]mutation, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			// Those are not compiled here.
+			// These files are not compiled here.
 			if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_race.go") || strings.HasSuffix(name, "_other.go") || strings.HasSuffix(name, "_big.go") {
 				continue
 			}
@@ -63,8 +63,7 @@ func mutations(root string) ([]mutation, error) {
 	return ms, nil
 }
 
-// pick chooses n changes of those that match, of all kinds as many as there are
-// places for.
+// pick chooses n of the matching changes, with equal numbers of all kinds as far as possible.
 func pick(ms []mutation, o options) ([]mutation, error) {
 	re, err := regexp.Compile(o.match)
 	if err != nil {
@@ -155,11 +154,11 @@ func oneLine(s string) string {
 	return strings.ReplaceAll(s, "|", `\|`)
 }
 
-// byteOrder are the functions that turn bytes round.
+// byteOrder lists the functions that convert the byte order.
 var byteOrder = []string{"be16", "be32", "be64"}
 
-// narrower are the types that a conversion is cut down to: so narrow that the value
-// has mostly had more.
+// narrower maps types of conversions to smaller types, which are so small that most values do
+// not fit.
 var narrower = map[string]string{"uint16": "uint8", "uint32": "uint8", "uint64": "uint16"}
 
 func (c *changer) visit(n ast.Node) bool {
@@ -173,7 +172,7 @@ func (c *changer) visit(n ast.Node) bool {
 			c.change("toggle", n, "")
 		}
 		if word, ok := n.Lhs[0].(*ast.IndexExpr); ok && n.Tok == token.ASSIGN {
-			if _, ok := word.Index.(*ast.BasicLit); ok { // of a block
+			if _, ok := word.Index.(*ast.BasicLit); ok { // index of a block
 				c.change("store", n, "")
 			}
 		}
@@ -214,7 +213,7 @@ func (c *changer) call(n *ast.CallExpr) {
 	}
 }
 
-// bounds are comparisons, and what they are taken for.
+// bounds maps comparison operators to their replacements.
 var bounds = map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}
 
 func (c *changer) binary(n *ast.BinaryExpr) {
@@ -251,8 +250,8 @@ var (
 	text   = regexp.MustCompile(`(?m)^TEXT ·(\w+)`)
 )
 
-// assembly returns the changes of a file of amd64 assembly: fences and stores that
-// are missing, and offsets of a copy.
+// assembly returns the changes of a file of amd64 assembly, which remove fences and stores, and
+// change offsets of a copy.
 func assembly(file string, src []byte) []mutation {
 	var ms []mutation
 	add := func(kind string, from, to int, by string) {

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Path is a way from a client to a server.
+// Path is a pair of addresses of a server and a client.
 type Path struct {
-	Server string // address
-	Client string // address to bind the client to; "" leaves it to the kernel
+	Server string // address of the server
+	Client string // address to bind the client to, "" for the kernel's choice
 }
 
-// Paths returns the ways that this machine has, IPv4 first: in the virtual
-// machine between the two ends of the wire, elsewhere from the first device's
-// port that has addresses to itself.
+// Paths returns the paths of this machine, IPv4 first. In the virtual machine they connect the
+// two ends of the wire. Elsewhere both addresses belong to the first device's port with
+// addresses.
 func Paths() ([]Path, error) {
 	if hosts := os.Getenv("RDMAVM_HOSTS"); hosts != "" {
 		return guestPaths(hosts)
@@ -35,13 +35,13 @@ func guestPaths(hosts string) ([]Path, error) {
 		}
 	}
 	if len(ends) < 2 {
-		return nil, fmt.Errorf("RDMAVM_HOSTS is %q: two hosts are needed, rdmavm -hosts 2", hosts)
+		return nil, fmt.Errorf("RDMAVM_HOSTS = %q: want two hosts (rdmavm -hosts 2)", hosts)
 	}
 	return []Path{{Server: ends[0][2], Client: ends[1][2]}, {Server: ends[0][3], Client: ends[1][3]}}, nil
 }
 
-// hostPaths finds addresses among the GIDs of RoCE ports, and on the network
-// devices of others.
+// hostPaths finds addresses among the GIDs of RoCE ports, and on the network devices of other
+// ports.
 func hostPaths(sys string) ([]Path, error) {
 	ports, _ := filepath.Glob(filepath.Join(sys, "*", "ports", "*"))
 	if len(ports) == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pairing runs two rpings against each other, ours or rdma-core's on
-// either side, and judges what they print.
+// Package pairing runs two rpings against each other, each the Go program or rdma-core's, and
+// checks their output.
 package pairing
 
 import (
@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// serverLimit is how long a server may take to end after its client has.
+	// serverLimit is the time that a server has to end after its client.
 	serverLimit = 10 * time.Second
-	// startLimit is how long a server may take until it listens, and a client until it
-	// prints something, on a busy machine.
+	// startLimit is the time that a server has to listen, and a client to print its first line,
+	// on a busy machine.
 	startLimit = 30 * time.Second
 )
 
-// lastPort makes every server's port a new one: what is left of an old
-// connection then never hits a new server.
+// lastPort ensures a new port for every server, so that the remains of an old connection never reach
+// a new server.
 var lastPort atomic.Int32
 
 // NewPort returns a port that no other run uses.
@@ -33,11 +33,11 @@ func NewPort() int { return 20000 + int(lastPort.Add(1)) }
 // Run is one server and one client.
 type Run struct {
 	Server, Client Program
-	Addr           string // the server's
-	Source         string // the client's, if it is to be bound
+	Addr           string // address of the server
+	Source         string // address of the client, "" if it is not bound
 	Size, Count    int
-	ServerFlags    []string // beside -s -a -p -S -v
-	ClientFlags    []string // beside -c -a -I -p -S -C -v -V
+	ServerFlags    []string // in addition to -s -a -p -S -v
+	ClientFlags    []string // in addition to -c -a -I -p -S -C -v -V
 }
 
 func (r Run) String() string {
@@ -48,9 +48,9 @@ func (r Run) String() string {
 	return s
 }
 
-// Do runs both and checks that each ping's data came there and back. The C programs
-// crash or hang now and then by themselves: where one takes part there is a second try,
-// but never after a line with wrong data.
+// Do runs both programs and verifies each ping's data in both directions. The C programs
+// occasionally crash or hang, so that a run with a C program has a second attempt, but never
+// after a line with wrong data.
 func (r Run) Do(ctx context.Context) error {
 	err := r.try(ctx)
 	var wrong *lineError
@@ -106,13 +106,14 @@ func StartServer(ctx context.Context, p Program, addr string, port int, flags ..
 	return Start(ctx, p, append([]string{"-s", "-a", addr, "-p", strconv.Itoa(port)}, flags...)...)
 }
 
-// RunClient runs a client to its end. While nobody listens yet it tries again.
+// RunClient runs a client to its end. It repeats the run until the server listens.
 func RunClient(ctx context.Context, p Program, addr string, port int, limit time.Duration, flags ...string) (Output, error) {
 	return RunWhile(ctx, p, limit, refused, append([]string{"-c", "-a", addr, "-p", strconv.Itoa(port)}, flags...)...)
 }
 
-// RunWhile runs a client to its end, and again while its output says that nobody
-// listens yet. rdma-core's rping may hang after that on iWARP: it is killed then.
+// RunWhile runs a client to its end, and repeats the run while refused reports that its
+// connection was refused. rdma-core's rping may hang after a refusal on iWARP. It is killed
+// then.
 func RunWhile(ctx context.Context, p Program, limit time.Duration, refused func(Output) bool, args ...string) (Output, error) {
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		proc, err := Start(ctx, p, args...)
@@ -126,10 +127,9 @@ func RunWhile(ctx context.Context, p Program, limit time.Duration, refused func(
 	}
 }
 
-// StartClient starts a client with -v and returns when it has shown its first
-// pings: the C program connects seconds late when the kernel overlooks a
-// neighbour's answer, so that no time to wait would do. While nobody listens yet
-// it tries again, as RunWhile does.
+// StartClient starts a client with -v and returns after its first pings. A fixed waiting time
+// would not work, because the C program connects seconds late if the kernel misses a neighbor's
+// answer. It repeats the start until the server listens, like RunWhile.
 func StartClient(ctx context.Context, p Program, addr string, port int, flags ...string) (*Process, error) {
 	args := append([]string{"-c", "-v", "-a", addr, "-p", strconv.Itoa(port)}, flags...)
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -144,7 +144,7 @@ func StartClient(ctx context.Context, p Program, addr string, port int, flags ..
 			time.Sleep(10 * time.Millisecond)
 		}
 		if out := proc.Output(); !refused(out) || time.Since(start) > startLimit {
-			return nil, fmt.Errorf("the client did not ping: %v", out)
+			return nil, fmt.Errorf("no ping of the client: %v", out)
 		}
 		if _, err := proc.waitUnless(refused, startLimit); err != nil {
 			return nil, err
@@ -152,8 +152,8 @@ func StartClient(ctx context.Context, p Program, addr string, port int, flags ..
 	}
 }
 
-// refused reports whether a client found nobody who listens: on RoCE and
-// InfiniBand IB_CM_REJ_INVALID_SERVICE_ID, on iWARP an errno, with the text of Go's
+// refused reports whether a client was refused because of a missing listener. On RoCE and
+// InfiniBand this is IB_CM_REJ_INVALID_SERVICE_ID, and on iWARP an errno, with the text of Go's
 // syscall or of C's strerror.
 func refused(o Output) bool {
 	return strings.Contains(o.Stderr, "RDMA_CM_EVENT_REJECTED, error 8\n") ||
@@ -161,7 +161,7 @@ func refused(o Output) bool {
 		strings.Contains(strings.ToLower(o.Stderr), syscall.ECONNREFUSED.Error())
 }
 
-// checkClient judges the client by its status and by every line of data.
+// checkClient checks the client's status and every line of data.
 func (r Run) checkClient(o Output) error {
 	if o.Status != 0 {
 		return fmt.Errorf("status %d", o.Status)
@@ -169,9 +169,8 @@ func (r Run) checkClient(o Output) error {
 	return sameLines(o.Stdout, Lines("ping data: ", r.Size, r.Count))
 }
 
-// checkServer judges the server by every line of data. Its last words and its
-// status are the same in both programs, but the C program's status is now and
-// then another one.
+// checkServer checks every line of data of the server. Its last lines and its status are equal
+// in both programs, except that the C program's status occasionally differs.
 func (r Run) checkServer(o Output) error {
 	if err := sameLines(o.Stdout, Lines("server ping data: ", r.Size, r.Count)); err != nil {
 		return err
@@ -185,7 +184,7 @@ func (r Run) checkServer(o Output) error {
 	return sameLines(o.Stderr, "server DISCONNECT EVENT...\nwait for RDMA_READ_ADV state 10\n")
 }
 
-// Lines returns what rping -v prints for a number of pings.
+// Lines returns the output of rping -v for a number of pings.
 func Lines(prefix string, size, count int) string {
 	var b strings.Builder
 	for n := range count {
@@ -210,7 +209,7 @@ func (e *lineError) Error() string {
 	return fmt.Sprintf("line %d is %.200q, want %.200q", e.line, e.got, e.want)
 }
 
-// sameLines says where two outputs begin to differ.
+// sameLines returns an error with the first difference of two outputs.
 func sameLines(got, want string) error {
 	g, w := strings.SplitAfter(got, "\n"), strings.SplitAfter(want, "\n")
 	for i := range max(len(g), len(w)) {

@@ -16,7 +16,7 @@ import (
 func TestLines(t *testing.T) {
 	const want = "ping data: rdma-ping-0: ABCDEFGHI\nping data: rdma-ping-1: BCDEFGHIJ\n"
 	if got := Lines("ping data: ", 23, 2); got != want {
-		t.Errorf("%q", got)
+		t.Errorf("Lines = %q, want %q", got, want)
 	}
 }
 
@@ -29,12 +29,12 @@ func TestSameLines(t *testing.T) {
 		{"a\nb\n", "a\n", false}, {"a\n", "a\nb\n", false}, {"a", "a\n", false}, {"a\nb\n", "a\nc\n", false},
 	} {
 		if err := sameLines(tc.got, tc.want); (err == nil) != tc.same {
-			t.Errorf("%q and %q: %v", tc.got, tc.want, err)
+			t.Errorf("sameLines(%q, %q) = %v", tc.got, tc.want, err)
 		}
 	}
 }
 
-// TestWrongLine checks that wrong data is told from output that ends too early.
+// TestWrongLine checks that wrong data is distinguished from output that ends too early.
 func TestWrongLine(t *testing.T) {
 	for _, tc := range []struct {
 		got   string
@@ -50,7 +50,7 @@ func TestWrongLine(t *testing.T) {
 	}
 }
 
-// TestRefusedClientHangs starts a client again that goes on after it was refused.
+// TestRefusedClientHangs restarts a client that hangs after a refusal.
 func TestRefusedClientHangs(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "flag")
 	script := fmt.Sprintf("[ -e %[1]s ] && { echo done; exit 0; }; touch %[1]s; echo rdma_connect: Connection refused >&2; exec sleep 1000", flag)
@@ -60,8 +60,8 @@ func TestRefusedClientHangs(t *testing.T) {
 	}
 }
 
-// TestStartRefusedClientHangs is TestRefusedClientHangs for a client that pings until it is
-// told to end.
+// TestStartRefusedClientHangs is like TestRefusedClientHangs for a client that pings until it
+// is stopped.
 func TestStartRefusedClientHangs(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "flag")
 	script := fmt.Sprintf("[ -e %[1]s ] && { echo ping; exec sleep 1000; }; touch %[1]s; echo rdma_connect: Connection refused >&2; exec sleep 1000", flag)
@@ -82,17 +82,17 @@ func TestGuestPaths(t *testing.T) {
 	got, err := guestPaths("rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2")
 	want := []Path{{"10.8.0.1", "10.8.1.2"}, {"fd00:8::1", "fd00:9::2"}}
 	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("guestPaths = %v, %v, want %v", got, err, want)
 	}
 	if _, err := guestPaths("rxe0,eth8,10.8.0.1,fd00:8::1"); err == nil {
-		t.Error("one host was enough")
+		t.Error("guestPaths with one host = nil error")
 	}
 }
 
 func TestHostPaths(t *testing.T) {
 	sys := t.TempDir()
 	if _, err := hostPaths(sys); err == nil {
-		t.Error("found a device where there is none")
+		t.Error("hostPaths without a device = nil error")
 	}
 	write := func(name, content string) {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestHostPaths(t *testing.T) {
 	write("mlx5_0/ports/1/state", "1: DOWN")
 	write("mlx5_0/ports/1/gids/0", "0000:0000:0000:0000:0000:ffff:c0a8:0001")
 	if got, err := hostPaths(sys); err == nil {
-		t.Errorf("a port that is down: %v", got)
+		t.Errorf("hostPaths with a port that is down = %v, want an error", got)
 	}
 	write("mlx5_1/ports/1/state", "4: ACTIVE")
 	write("mlx5_1/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001")
@@ -118,11 +118,11 @@ func TestHostPaths(t *testing.T) {
 	got, err := hostPaths(sys)
 	want := []Path{{"10.8.0.1", "10.8.0.1"}, {"fd00::1", "fd00::1"}}
 	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("hostPaths = %v, %v, want %v", got, err, want)
 	}
 }
 
-// A program that prints for ever ends, and does not take all memory.
+// TestMuchOutput checks that a program with endless output ends without exhausting memory.
 func TestMuchOutput(t *testing.T) {
 	proc, err := Start(t.Context(), Program{Name: "none", Path: "/bin/cat"}, "/dev/zero")
 	if err != nil {
@@ -130,6 +130,6 @@ func TestMuchOutput(t *testing.T) {
 	}
 	out, err := proc.Wait(30 * time.Second)
 	if err != nil || out.Status != 128+int(syscall.SIGPIPE) || len(out.Stdout) > maxOutput || len(out.Stdout) < maxOutput/2 {
-		t.Errorf("%v; status %d, %d bytes", err, out.Status, len(out.Stdout))
+		t.Errorf("Wait = %v, status %d, %d bytes of output, want SIGPIPE and limited output", err, out.Status, len(out.Stdout))
 	}
 }

@@ -20,17 +20,17 @@ type Program struct {
 	Path string
 }
 
-// Output is what a process printed, and how it ended.
+// Output is the output of a process with its exit status.
 type Output struct {
 	Stdout, Stderr string
-	Status         int // as a shell has it: 128 and the signal's number
+	Status         int // as in a shell, 128 plus the signal's number
 }
 
 func (o Output) String() string {
 	return fmt.Sprintf("status %d\nstdout:\n%s\nstderr:\n%s", o.Status, indent(o.Stdout), indent(o.Stderr))
 }
 
-// indent shortens long output: what is wrong shows at its ends.
+// indent shortens long output to its start and its end.
 func indent(s string) string {
 	const limit = 4000
 	if len(s) > limit {
@@ -46,13 +46,13 @@ type Process struct {
 	done           chan struct{}
 }
 
-// maxOutput is what a program may print: more is a program that prints for ever, and
-// would take the memory of its virtual machine. It gets a broken pipe.
+// maxOutput is the maximum output of a program. A program with endless output would exhaust the
+// memory of its virtual machine. It gets a broken pipe.
 const maxOutput = 16 << 20
 
-var errOutput = errors.New("more output than any program here has")
+var errOutput = errors.New("too much output")
 
-// lockedBuffer can be read while a process writes it.
+// lockedBuffer can be read while a process writes to it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -73,17 +73,17 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// Start starts an rping. It is killed when ctx ends.
+// Start starts an rping, which is killed when ctx ends.
 func Start(ctx context.Context, p Program, args ...string) (*Process, error) {
 	proc := &Process{cmd: exec.CommandContext(ctx, p.Path, args...), done: make(chan struct{})}
 	proc.cmd.Stdout, proc.cmd.Stderr = &proc.stdout, &proc.stderr
 	proc.cmd.WaitDelay = time.Second
 	if err := proc.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the %s rping: %w", p.Name, err)
+		return nil, fmt.Errorf("start the %s rping: %w", p.Name, err)
 	}
 	go func() {
 		defer close(proc.done)
-		proc.cmd.Wait() // the status tells
+		proc.cmd.Wait() // the status contains the result
 	}()
 	return proc, nil
 }
@@ -91,7 +91,7 @@ func Start(ctx context.Context, p Program, args ...string) (*Process, error) {
 // Signal sends a signal.
 func (p *Process) Signal(sig syscall.Signal) { p.cmd.Process.Signal(sig) }
 
-// Alive reports whether the process still runs.
+// Alive reports whether the process is still running.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.done:
@@ -101,7 +101,7 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Output returns what has been printed so far. The status counts after Wait.
+// Output returns the output so far. The status is valid after Wait.
 func (p *Process) Output() Output {
 	o := Output{Stdout: p.stdout.String(), Stderr: p.stderr.String()}
 	if p.Alive() {
@@ -116,9 +116,9 @@ func (p *Process) Output() Output {
 	return o
 }
 
-var errTimeout = errors.New("still ran when its time was over")
+var errTimeout = errors.New("timeout")
 
-// Wait waits for the end of the process, and kills it when that takes too long.
+// Wait waits for the end of the process, and kills it after limit.
 func (p *Process) Wait(limit time.Duration) (Output, error) {
 	t := time.NewTimer(limit)
 	defer t.Stop()
@@ -126,7 +126,7 @@ func (p *Process) Wait(limit time.Duration) (Output, error) {
 	case <-p.done:
 		return p.Output(), nil
 	case <-t.C:
-		// A Go program prints its stacks; whatever it is, it ends.
+		// A Go program prints its stacks, and any program ends.
 		p.Signal(syscall.SIGQUIT)
 		select {
 		case <-p.done:
@@ -138,12 +138,11 @@ func (p *Process) Wait(limit time.Duration) (Output, error) {
 	}
 }
 
-// endAfter is how long a process may take to end after its output has shown that it
-// failed.
+// endAfter is the time that a process has to end after its output has shown a failure.
 const endAfter = time.Second
 
-// waitUnless is Wait, but kills a process that goes on after failed has reported true for
-// its output.
+// waitUnless is like Wait, but kills a process that continues after failed has reported true
+// for its output.
 func (p *Process) waitUnless(failed func(Output) bool, limit time.Duration) (Output, error) {
 	for end := time.Now().Add(limit); !failed(p.Output()); {
 		left := time.Until(end)

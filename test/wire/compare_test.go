@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// group collects the different forms of each command of a program.
+// group collects the distinct forms of each command of a program.
 func group(all []*recorded) map[string][]form {
 	m := make(map[string][]form)
 	for _, c := range all {
 		if c.Errno != 0 && c.Device != "rdma_cm" {
-			continue // a question whether the kernel has a command
+			continue // a probe for a command of the kernel
 		}
 		k, f := c.key(), c.form()
 		if !slices.ContainsFunc(m[k], func(o form) bool { return maps.Equal(o, f) }) {
@@ -27,9 +27,9 @@ func group(all []*recorded) map[string][]form {
 	return m
 }
 
-// compare holds the commands of our program against those of the C program: each
-// of ours must be one of theirs, but for explained differences. It returns what
-// was compared and what nobody explained.
+// compare compares the commands of the Go program with the commands of the C program. Each of them
+// must equal one of the C program's, except for explained differences. It returns the compared
+// commands and the unexplained differences.
 func compare(program string, theirs, ours map[string][]form) (compared, onlyOurs, differences []string) {
 	for _, key := range slices.Sorted(maps.Keys(ours)) {
 		c := theirs[key]
@@ -51,8 +51,8 @@ func compare(program string, theirs, ours map[string][]form) (compared, onlyOurs
 	return compared, onlyOurs, differences
 }
 
-// difference says in which fields a command of the C program and one of ours
-// differ, without those that are explained.
+// difference returns the fields in which a command of the C program and one of the Go program
+// differ, without explained differences.
 func difference(program, key string, c, ours form) []string {
 	fields := map[string]bool{}
 	for k := range c {
@@ -81,13 +81,13 @@ func (f form) value(name string) string {
 	return "absent"
 }
 
-// explanation is a difference between rdma-core and us that is meant. What is
-// empty is any.
+// explanation describes an intended difference between rdma-core and this project. An empty
+// field matches any value.
 type explanation struct {
 	program string
-	key     string // what the name of the command ends with
-	field   string // its name, or with a star its beginning
-	c, ours string // the values, "absent" if there is none
+	key     string // suffix of the command's name.
+	field   string // name, or a prefix with a star.
+	c, ours string // the values, "absent" for a missing field
 	why     string
 }
 

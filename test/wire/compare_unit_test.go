@@ -10,7 +10,7 @@ import (
 	"purerdma/abi"
 )
 
-// TestCompare: what differs is found, and varying fields are no difference.
+// TestCompare checks that differences are found, and that varying fields are no differences.
 func TestCompare(t *testing.T) {
 	regMR := func(cmd abi.UverbsRegMR, flags uint16) *recorded {
 		code := uint64(abi.IB_USER_VERBS_CMD_REG_MR)

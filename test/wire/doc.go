@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire holds the test that our commands are those of rdma-core: it
-// records what the C programs and ours give the kernel for the same operations,
-// and compares field by field.
+// Package wire tests that the commands of this project equal rdma-core's. It records the
+// commands of the C programs and the Go programs for equal operations, and compares them field
+// by field.
 package wire

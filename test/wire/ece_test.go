@@ -11,8 +11,9 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// TestECE compares the options of enhanced connection establishment of librdmacm and libmlx5 with
-// ours: those of the request, of the response, and those that the devices get. It runs on all drivers.
+// TestECE compares the options of enhanced connection establishment with librdmacm and libmlx5.
+// It covers the options of the request, of the response, and of the devices. It runs on all
+// drivers.
 func TestECE(t *testing.T) {
 	c, g := recordRpings(t)
 	vendor, modify := "00000000", []string(nil)
@@ -38,7 +39,7 @@ func TestECE(t *testing.T) {
 	}
 }
 
-// eceOf returns the commands that carry the options: CONNECT and ACCEPT without their other
+// eceOf returns the commands with the options. These are CONNECT and ACCEPT without their other
 // fields, and MODIFY_QP with data of the driver.
 func eceOf(all map[string][]form) map[string][]form {
 	some := map[string][]form{}

@@ -6,8 +6,8 @@ package wire
 
 import "strings"
 
-// explained has the differences that are meant, and why. Everything else that
-// differs fails the test.
+// explained lists the intended differences with their reasons. Any other difference fails the
+// test.
 var explained = []explanation{
 	{key: "_CREATE", field: "event_fd", ours: "absent",
 		why: "libibverbs makes a file of asynchronous events with every context; we make one when somebody wants the events"},
@@ -21,7 +21,7 @@ var explained = []explanation{
 	{key: "UcmBind", field: "Addr", ours: "020000000a080001" + strings.Repeat("00", 120),
 		why: "a listener of ours binds a second ID, with port 0, to keep the device of its first request open"},
 
-	// What the two rpings themselves do differently.
+	// Differences between the two rpings themselves.
 	{program: "rping", key: "CMD_MODIFY_QP", field: "core_in.Dest.FlowLabel",
 		why: "the kernel computed it from the ports, and the client's is random"},
 	{program: "rping", key: "CMD_REG_MR", field: "core_in.Length", why: "ours has other buffers"},

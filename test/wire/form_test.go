@@ -18,7 +18,7 @@ import (
 // form is a command as a map from the name of a field to its value.
 type form map[string]string
 
-// key names what a command is, so that two programs' can be compared.
+// key identifies a command, so that two programs' commands can be compared.
 func (c *recorded) key() string {
 	switch c.Device {
 	case "ioctl":
@@ -41,7 +41,7 @@ func (c *recorded) header() abi.UcmCmdHdr {
 	return trace.Decode(reflect.TypeFor[abi.UcmCmdHdr](), c.Bytes).(abi.UcmCmdHdr)
 }
 
-// cmTypes are the inputs of the connection manager's commands.
+// cmTypes contains the inputs of the connection manager's commands.
 var cmTypes = map[uint32]reflect.Type{
 	abi.RDMA_USER_CM_CMD_CREATE_ID:     reflect.TypeFor[abi.UcmCreateID](),
 	abi.RDMA_USER_CM_CMD_DESTROY_ID:    reflect.TypeFor[abi.UcmDestroyID](),
@@ -71,8 +71,8 @@ func (c *recorded) cmType() reflect.Type {
 	return reflect.TypeFor[[0]byte]()
 }
 
-// varying are the fields that differ from run to run: handles, ids, addresses of
-// memory, numbers that the kernel or a program chose.
+// varying lists the fields that differ between runs. They are handles, ids, addresses of
+// memory, and numbers chosen by the kernel or a program.
 var varying = map[string]bool{
 	"Response": true, "Start": true, "HCAVA": true, "ID": true, "UID": true, "UserHandle": true, "user_handle": true,
 	"QPHandle": true, "PDHandle": true, "CQHandle": true, "MRHandle": true, "SRQHandle": true, "AHHandle": true, "Handle": true,

@@ -21,7 +21,7 @@ import (
 	"purerdma/verbs"
 )
 
-// program does with this module what a C program of rdma-core does.
+// program runs the operations of a program of rdma-core with this module.
 func program(name string) error {
 	if name == "gid" {
 		return gidAddresses()
@@ -59,7 +59,7 @@ func program(name string) error {
 	return errors.New("no program " + name)
 }
 
-// The addresses of ucmatose -f gid, of a fabric that is not here.
+// Addresses for ucmatose -f gid, of a fabric that does not exist here.
 const (
 	gidServer = "fe80::2:c903:0:1"
 	gidClient = "fe80::2:c903:0:2"
@@ -68,8 +68,8 @@ const (
 	gidClientScope = 3
 )
 
-// gidAddresses is ucmatose -f gid, its server and its client, as far as either
-// comes: to the kernel's refusal.
+// gidAddresses runs the server and the client of ucmatose -f gid, until the kernel rejects
+// them.
 func gidAddresses() error {
 	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
@@ -84,7 +84,7 @@ func gidAddresses() error {
 		return err
 	}
 	if err := bind.Bind(gid(gidServer, gidPort)); err == nil {
-		return errors.New("bound to a GID that is not here")
+		return errors.New("Bind of a missing GID = nil error")
 	}
 	src := gid(gidClient, 0)
 	src.IB.ScopeID = gidClientScope
@@ -93,12 +93,12 @@ func gidAddresses() error {
 		return err
 	}
 	if err := resolve.ResolveAddr(src, gid(gidServer, gidPort), 2*time.Second); err == nil {
-		return errors.New("resolved a GID that is not here")
+		return errors.New("Resolve of a missing GID = nil error")
 	}
 	return nil
 }
 
-// devinfo is ibv_devinfo -v.
+// devinfo runs the operations of ibv_devinfo -v.
 func devinfo(f *uverbs.File) error {
 	if _, err := f.QueryDevice(); err != nil {
 		return err
@@ -123,8 +123,8 @@ func steps(list ...func() error) error {
 	return nil
 }
 
-// pingpong makes what ibv_rc_pingpong -e, ibv_ud_pingpong -e and ibv_srq_pingpong
-// -e make, with the values that those programs use, connected to itself.
+// pingpong creates the objects of ibv_rc_pingpong -e, ibv_ud_pingpong -e and ibv_srq_pingpong
+// -e with the values of these programs. The QP is connected to itself.
 func pingpong(f *uverbs.File, typ uint8, shared bool) error {
 	gids, err := f.QueryGIDTable(256)
 	if err != nil {
@@ -144,7 +144,7 @@ func pingpong(f *uverbs.File, typ uint8, shared bool) error {
 	size, entries := 4096, uint32(501)
 	switch {
 	case typ == abi.IB_UVERBS_QPT_UD:
-		size = 1024 + 40 // the global route header of what comes
+		size = 1024 + 40 // global route header of received messages
 	case shared:
 		entries = 516 // for 16 queue pairs
 	}
@@ -223,7 +223,7 @@ func pingpong(f *uverbs.File, typ uint8, shared bool) error {
 	return errors.Join(err, ch.Close())
 }
 
-// transitions moves a QP to RTS as those programs do.
+// transitions moves a QP to RTS like these programs.
 func transitions(f *uverbs.File, qp uverbs.QP, typ uint8, gid abi.UverbsGIDEntry) error {
 	modify := func(a provider.QPAttr, mask provider.QPAttrMask) error {
 		cmd := provider.ModifyCommand(qp.Handle, &a, mask)
@@ -246,13 +246,13 @@ func transitions(f *uverbs.File, qp uverbs.QP, typ uint8, gid abi.UverbsGIDEntry
 			state|provider.QPAttrTimeout|provider.QPAttrRetryCount|provider.QPAttrRNRRetryCount|provider.QPAttrSQPSN|provider.QPAttrMaxRdAtomic))
 }
 
-// The environment turns the test program into a recorder or into program.
+// Environment variables that turn the test program into a recorder or into program.
 const (
 	recordVar  = "WIRE_RECORD"  // the file
 	programVar = "WIRE_PROGRAM" // its name
 )
 
-// special runs what the environment asks for in place of the tests.
+// special runs the program selected by the environment instead of the tests.
 func special() {
 	var err error
 	switch file, name := os.Getenv(recordVar), os.Getenv(programVar); {

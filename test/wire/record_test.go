@@ -21,18 +21,18 @@ import (
 	"purerdma/uverbs"
 )
 
-// recorded is one command as a program gave it to the kernel.
+// recorded is one command of a program to the kernel.
 type recorded struct {
-	Device string // "ioctl", "uverbs" or "rdma_cm": how it was given
-	Object uint16 // of an ioctl
+	Device string // "ioctl", "uverbs" or "rdma_cm"
+	Object uint16 // object of an ioctl
 	Method uint16
 	Driver uint32
 	Attrs  []attr
-	Bytes  []byte // of a write
-	Errno  int64  // what the kernel answered
+	Bytes  []byte // bytes of a write
+	Errno  int64  // result from the kernel
 }
 
-// attr is one attribute of an ioctl; In is what an input held.
+// attr is one attribute of an ioctl. In is the contents of an input.
 type attr struct {
 	ID, Len, Flags uint16
 	Elem           uint8
@@ -45,14 +45,13 @@ type recorder struct {
 	all     []*recorded
 }
 
-// thread is a thread of the program; pending is the command that it is in the
-// kernel for.
+// thread is a thread of the program. pending is its current command in the kernel.
 type thread struct {
 	pending *recorded
 }
 
-// record runs a program and writes what it gave the kernel to a file. It is a
-// process of its own, because a tracer waits for all its children.
+// record runs a program and writes its commands to a file. It runs in a separate process,
+// because a tracer waits for all its children.
 func record(file string, argv []string) error {
 	runtime.LockOSThread()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -119,7 +118,7 @@ func (r *recorder) run(pid int) (int, error) {
 		case s == unix.SIGTRAP|0x80:
 			r.syscall(tid)
 		case s == unix.SIGTRAP: // a new thread, or exec
-		case s == unix.SIGSTOP && r.threads[tid] == nil: // how a new thread begins
+		case s == unix.SIGSTOP && r.threads[tid] == nil: // start of a new thread
 		default:
 			signal = int(s)
 		}
@@ -139,7 +138,7 @@ type syscallInfo struct {
 	Arch uint32
 	IP   uint64
 	SP   uint64
-	Nr   uint64 // at the end: the result
+	Nr   uint64 // at the end, the result
 	Args [6]uint64
 	_    uint64
 }
@@ -150,7 +149,7 @@ const (
 	infoExit       = 2
 )
 
-// syscall looks at a thread that enters or leaves a system call.
+// syscall handles a thread that enters or leaves a system call.
 func (r *recorder) syscall(tid int) {
 	th := r.threads[tid]
 	if th == nil {
@@ -180,7 +179,7 @@ func (r *recorder) syscall(tid int) {
 	}
 }
 
-// memory reads a thread's memory; what cannot be read stays zero.
+// memory reads a thread's memory. Unreadable memory is returned as zeros.
 func memory(tid int, addr uint64, n int) []byte {
 	b := make([]byte, n)
 	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", tid))

@@ -27,16 +27,16 @@ func TestMain(m *testing.M) {
 	vmtest.Main(m)
 }
 
-// recording is a program that runs and is recorded.
+// recording is a recorded program.
 type recording struct {
 	cmd  *exec.Cmd
 	file string
 	out  *strings.Builder
-	// fails says that the program may fail.
+	// fails allows the program to fail.
 	fails bool
 }
 
-// start runs a program under the recorder. With a name, it is program.
+// start runs a program under the recorder. With a name, it runs program.
 func start(t *testing.T, ctx context.Context, name string, argv ...string) *recording {
 	t.Helper()
 	r := &recording{file: filepath.Join(t.TempDir(), "commands"), out: new(strings.Builder)}
@@ -49,7 +49,7 @@ func start(t *testing.T, ctx context.Context, name string, argv ...string) *reco
 	return r
 }
 
-// wait returns what the program gave the kernel.
+// wait returns the commands of the program.
 func (r *recording) wait(t *testing.T) map[string][]form {
 	t.Helper()
 	if err := r.cmd.Wait(); err != nil && !r.fails {
@@ -66,13 +66,13 @@ func (r *recording) wait(t *testing.T) map[string][]form {
 	return group(all)
 }
 
-// check compares two programs. need is what must have been compared.
+// check compares two programs. need lists the commands that must have been compared.
 func check(t *testing.T, program string, theirs, ours map[string][]form, need ...string) {
 	t.Helper()
 	compared, onlyOurs, differences := compare(program, theirs, ours)
 	t.Logf("compared %d commands: %s", len(compared), strings.Join(compared, ", "))
 	if len(onlyOurs) > 0 {
-		t.Logf("the C program does not give: %s", strings.Join(onlyOurs, ", "))
+		t.Logf("commands of the Go program only: %s", strings.Join(onlyOurs, ", "))
 	}
 	for _, d := range differences {
 		t.Error(d)
@@ -90,18 +90,18 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// until waits for what a recorded program, which is slow, does in its own time.
+// until waits for a condition on a recorded program, which is slow.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not in 20 s: %s", what)
+			t.Fatalf("timeout after 20 s: %s", what)
 		}
 	}
 }
 
-// pingpongListens looks for a socket that listens (state 0A) on port 18515, by
-// which the ibv_*_pingpong programs find each other.
+// pingpongListens checks for a listening socket (state 0A) on port 18515, which the
+// ibv_*_pingpong programs use.
 func pingpongListens() bool {
 	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		b, _ := os.ReadFile(file)
@@ -115,16 +115,16 @@ func pingpongListens() bool {
 	return false
 }
 
-// rpings are both ends of a connection between two rpings, as recorded.
+// rpings contains the recordings of both ends of a connection between two rpings.
 type rpings struct{ server, client map[string][]form }
 
-// recordRpings records two C rpings, and two of ours.
+// recordRpings records two C rpings and two Go rpings.
 func recordRpings(t *testing.T) (theirs, ours rpings) {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
 	own := os.Getenv("RPING")
 	if own == "" {
-		t.Fatal("RPING does not name our rping")
+		t.Fatal("RPING is not set to the Go rping")
 	}
 	c, err := exec.LookPath("rping")
 	if err != nil {
@@ -135,7 +135,7 @@ func recordRpings(t *testing.T) (theirs, ours rpings) {
 		before := hosts[0].CMIDs(t)
 		s := start(t, ctx, "", path, "-s", "-a", hosts[0].IPv4.String(), "-C", "3", "-S", "100")
 		until(t, "rping is bound", func() bool { return hosts[0].CMIDs(t) > before })
-		time.Sleep(time.Second) // and listens: one command later
+		time.Sleep(time.Second) // the server listens one command later
 		cl := start(t, ctx, "", path, "-c", "-a", hosts[0].IPv4.String(), "-I", hosts[1].IPv4.String(), "-C", "3", "-S", "100")
 		r.client = cl.wait(t)
 		r.server = s.wait(t)
@@ -144,8 +144,8 @@ func recordRpings(t *testing.T) (theirs, ours rpings) {
 	return run(c), run(own)
 }
 
-// TestRping records both ends of a connection between two C rpings, and between
-// two of ours.
+// TestRping compares both ends of a connection between two C rpings with those between two Go
+// rpings.
 func TestRping(t *testing.T) {
 	c, g := recordRpings(t)
 	t.Run("server", func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestRping(t *testing.T) {
 	})
 }
 
-// TestVerbs holds our functions against libibverbs's programs.
+// TestVerbs compares the operations of libibverbs's programs.
 func TestVerbs(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	self := func(t *testing.T, name string) map[string][]form {
@@ -185,9 +185,8 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// TestGIDAddresses holds the addresses of InfiniBand, from their text to the
-// kernel's command, against those of ucmatose. No device here has such an
-// address: the kernel refuses both.
+// TestGIDAddresses compares the conversion of InfiniBand addresses from text to the kernel's
+// command with ucmatose's. No device here has such an address, and the kernel rejects both.
 func TestGIDAddresses(t *testing.T) {
 	vmtest.Need(t)
 	ours := start(t, deadline(t), "gid", "/proc/self/exe").wait(t)

@@ -11,9 +11,9 @@ import (
 	"purerdma/internal/longtest"
 )
 
-// TestStranger imports the library from another module, which gets x/sys and
-// netlink with what that needs, and nothing that is for tests.
-func TestStranger(t *testing.T) {
+// TestExternalModule imports the library from another module. That module must only get x/sys,
+// netlink and their dependencies, and no test packages.
+func TestExternalModule(t *testing.T) {
 	root := moduleRoot(t)
 	dir := t.TempDir()
 	write := func(name, content string) {
@@ -47,7 +47,7 @@ func main() {
 		env := []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOWORK=off", "GOFLAGS=-mod=mod"}
 		deps := goRun(t, dir, env, "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")
 		if !strings.Contains(deps, "purerdma/uverbs") {
-			t.Fatalf("these are not the dependencies:\n%s", deps)
+			t.Fatalf("go list -deps lacks purerdma/uverbs:\n%s", deps)
 		}
 		for _, p := range strings.Fields(deps) {
 			switch {
@@ -58,7 +58,7 @@ func main() {
 				t.Errorf("on %s an importer gets %s", goos, p)
 			}
 		}
-		if goos == "linux" || longtest.Enabled() { // other systems' standard libraries are compiled first
+		if goos == "linux" || longtest.Enabled() { // other systems need their standard library compiled
 			goRun(t, dir, env, "build", "-o", os.DevNull, ".")
 		}
 	}
