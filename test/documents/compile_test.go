@@ -25,7 +25,7 @@ var imports = map[string]string{
 	"netip": "net/netip", "os": "os", "sync": "sync", "syscall": "syscall", "testing": "testing", "time": "time",
 }
 
-// params is the marker before a code block of statements: the variables that they use.
+// params matches the marker before a block of statements, which declares their variables.
 var params = regexp.MustCompile(`^<!-- go:(.*)-->$`)
 
 // block is a block of Go code in a document.
@@ -36,8 +36,8 @@ type block struct {
 	params string
 }
 
-// blocks returns the Go code blocks of a document. The parts that Files has written are
-// not among them: their files are compiled anyway.
+// blocks returns the Go code blocks of a document. It leaves out the parts
+// that Files writes, because their files are compiled anyway.
 func blocks(file, text string) (out []block) {
 	var b *block
 	generated, next := false, ""

@@ -29,8 +29,8 @@ const (
 	end = "<!-- end -->"
 )
 
-// Files returns each document of the module with its generated parts written anew, by its
-// path: those in the root of the module and in Dir.
+// Files returns each document in the root of the module and in Dir, by its path, with its
+// generated parts written anew.
 func Files(root string) (map[string]string, error) {
 	out := map[string]string{}
 	module := os.DirFS(root)
