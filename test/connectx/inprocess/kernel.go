@@ -12,17 +12,17 @@ import (
 	"purerdma/uverbs"
 )
 
-// Config is what a kernel is made of. The functions are called with the lock of the
-// devices held, and must not use these.
+// Config is the configuration of a kernel. Its functions are called with the lock of the
+// devices held, and must not use the devices.
 type Config struct {
-	// Violation, if not nil, is called for what a program or its driver must not
-	// do; see Fail.
+	// Violation, if not nil, is called for an operation that a program or its driver must not
+	// do. See Fail.
 	Violation func(connectx.Violation)
-	// Trace, if not nil, is called for all that the devices see and do.
+	// Trace, if not nil, is called for every operation of the devices.
 	Trace func(connectx.Record)
 }
 
-// Fail returns what fails a test when a device's driver does what it must not do.
+// Fail returns a function that fails a test for each violation of a device's driver.
 func Fail(t testing.TB) func(connectx.Violation) {
 	return func(v connectx.Violation) { t.Errorf("violation: %v", v) }
 }
@@ -31,7 +31,7 @@ func Fail(t testing.TB) func(connectx.Violation) {
 // concurrently.
 type Kernel struct {
 	*mlx5test.Kernel
-	// Fabric is what the devices are connected to.
+	// Fabric connects the devices.
 	Fabric  *connectx.Fabric
 	devices map[string]*device
 	engine  engine
@@ -39,8 +39,8 @@ type Kernel struct {
 
 var _ uverbs.Kernel = (*Kernel)(nil)
 
-// New returns a kernel with devices of these names. The port of each has one GID of
-// RoCE v2, 10.0.0.1 for the first.
+// New returns a kernel with devices of the given names. The port of each has one GID of RoCE
+// v2, 10.0.0.1 for the first device.
 func New(cfg Config, names ...string) *Kernel {
 	k := &Kernel{Kernel: mlx5test.New(names...), Fabric: connectx.NewFabric(), devices: make(map[string]*device)}
 	for i, name := range names {
@@ -50,8 +50,8 @@ func New(cfg Config, names ...string) *Kernel {
 	return k
 }
 
-// Device returns the device of a name, for faults and commands of the test's own; nil
-// if there is none. To take a device away from programs, see Remove.
+// Device returns the device with a name, or nil. Tests use it for faults and their own
+// commands. Remove removes a device from programs.
 func (k *Kernel) Device(name string) *connectx.Device {
 	if d := k.devices[name]; d != nil {
 		return d.hca
@@ -59,9 +59,8 @@ func (k *Kernel) Device(name string) *connectx.Device {
 	return nil
 }
 
-// Remove pulls a card out: the device goes, and then its driver takes from programs what
-// they have of it, so that they learn of it. Nothing brings it back. It returns whether
-// there was such a device.
+// Remove removes a card permanently. The device disappears first, and then its driver revokes
+// the objects of programs, which notifies them. Remove returns whether there was such a device.
 func (k *Kernel) Remove(name string) bool {
 	if d := k.devices[name]; d != nil {
 		d.hca.Remove()
@@ -69,7 +68,7 @@ func (k *Kernel) Remove(name string) bool {
 	return k.Kernel.Remove(name)
 }
 
-// setGID gives the device's port its address.
+// setGID sets the address of the device's port.
 func (d *device) setGID(addr [4]byte) error {
 	_, err := d.command(prm.OpSetRoCEAddress, 0x30, nil, 16, func(in []byte) {
 		a := prm.RoCEAddressIn.Address.Of(in)
