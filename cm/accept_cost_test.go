@@ -20,8 +20,8 @@ import (
 	"purerdma/verbs"
 )
 
-// queueFile is a kernel whose QPs are all alike and share their queues, so that they cost it
-// nothing: what is measured is the library.
+// queueKernel is a kernel whose PDs, MRs, CQs and QPs are all alike and share one queue, so
+// that they cost it nothing: the benchmarks measure the library.
 type queueKernel struct{ *uverbstest.Kernel }
 
 type queueFile struct {
@@ -38,16 +38,29 @@ func (k queueKernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
 }
 
 func (f *queueFile) Ioctl(req *uverbs.Request) error {
+	size := uint32(len(f.queue))
 	switch req.Object {
 	case abi.UVERBS_OBJECT_QP:
 		if req.Method == abi.UVERBS_METHOD_QP_CREATE {
 			req.Attrs[0].Value = 7
 			resp := abi.View[abi.RxeCreateQPResp](req.Find(abi.UVERBS_ATTR_UHW_OUT).Buf)
-			resp.SQMI.Size, resp.RQMI.Size = uint32(len(f.queue)), uint32(len(f.queue))
+			resp.SQMI.Size, resp.RQMI.Size = size, size
 		}
 		return nil
+	case abi.UVERBS_OBJECT_CQ:
+		if req.Method == abi.UVERBS_METHOD_CQ_CREATE {
+			req.Attrs[0].Value = 8
+			abi.View[abi.RxeCreateCQResp](req.Find(abi.UVERBS_ATTR_UHW_OUT).Buf).MI.Size = size
+		}
+		return nil
+	case abi.UVERBS_OBJECT_PD, abi.UVERBS_OBJECT_MR:
+		return nil
 	case abi.UVERBS_OBJECT_DEVICE:
-		if req.Method == abi.UVERBS_METHOD_INVOKE_WRITE && uverbs.Number(req.Attrs[0].Buf) == abi.IB_USER_VERBS_CMD_MODIFY_QP {
+		if req.Method != abi.UVERBS_METHOD_INVOKE_WRITE {
+			break
+		}
+		switch uverbs.Number(req.Attrs[0].Buf) {
+		case abi.IB_USER_VERBS_CMD_MODIFY_QP, abi.IB_USER_VERBS_CMD_ALLOC_PD, abi.IB_USER_VERBS_CMD_REG_MR:
 			return nil
 		}
 	}

@@ -43,6 +43,10 @@ func (id *ID) Listen(backlog int) error {
 // answers, and no context ends that; [Resolved.Connect] has one. That nobody
 // listens is its error there, a *RejectError, and no event.
 func (id *ID) Connect(param *ConnParam) error {
+	if err := id.enter(opConnect); err != nil {
+		return err
+	}
+	defer id.leave()
 	p, err := id.completeParam(opConnect, param, nil)
 	if err != nil {
 		return err
@@ -211,12 +215,8 @@ func (id *ID) Disconnect() error {
 }
 
 // completeParam checks and completes the parameters of a call and puts the QP's
-// number in.
+// number in. The caller keeps the ID from being destroyed.
 func (id *ID) completeParam(op string, param *ConnParam, request *depths) (ConnParam, error) {
-	if err := id.enter(op); err != nil {
-		return ConnParam{}, err
-	}
-	defer id.leave()
 	dev := id.Device()
 	if dev == nil {
 		return ConnParam{}, id.noDevice(op)

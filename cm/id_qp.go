@@ -161,9 +161,9 @@ type move struct {
 
 var moves = sync.Pool{New: func() any { return new(move) }}
 
-// modifyQP moves a QP to a state as the connection manager computes it; change
-// may have the last word on the attributes.
-func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPAttr)) error {
+// modifyQP moves a QP to a state as the connection manager computes it, but with the depths
+// of accepted, if that is not nil.
+func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, accepted *ConnParam) error {
 	m := moves.Get().(*move)
 	defer moves.Put(m)
 	if err := id.initQPAttr(state, &m.kernel); err != nil {
@@ -171,8 +171,9 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, change func(*verbs.QPA
 	}
 	var mask verbs.QPAttrMask
 	m.attr, mask = provider.AttrFromKernel(m.kernel.Attr())
-	if change != nil {
-		change(&m.attr)
+	if accepted != nil { // the mask has at most one of them
+		m.attr.MaxDestRdAtomic = uint8(accepted.ResponderResources)
+		m.attr.MaxRdAtomic = uint8(accepted.InitiatorDepth)
 	}
 	if mask&verbs.QPAttrMaxRdAtomic != 0 {
 		id.noReads.Store(m.attr.MaxRdAtomic == 0)
@@ -199,19 +200,10 @@ func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
 			return err
 		}
 	}
-	err := id.modifyQP(qp, verbs.QPRTR, func(a *verbs.QPAttr) {
-		if accepted != nil {
-			a.MaxDestRdAtomic = uint8(accepted.ResponderResources)
-		}
-	})
-	if err != nil {
+	if err := id.modifyQP(qp, verbs.QPRTR, accepted); err != nil {
 		return err
 	}
-	return id.modifyQP(qp, verbs.QPRTS, func(a *verbs.QPAttr) {
-		if accepted != nil {
-			a.MaxRdAtomic = uint8(accepted.InitiatorDepth)
-		}
-	})
+	return id.modifyQP(qp, verbs.QPRTS, accepted)
 }
 
 // apply makes the transition that an event means for its ID, and returns the

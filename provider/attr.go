@@ -6,9 +6,7 @@ import "purerdma/abi"
 
 // ModifyCommand returns the kernel's command for a Modify.
 func ModifyCommand(qp uint32, a *QPAttr, mask QPAttrMask) abi.UverbsModifyQP {
-	return abi.UverbsModifyQP{
-		Dest:             destToKernel(&a.AH),
-		AltDest:          destToKernel(&a.AltAH),
+	cmd := abi.UverbsModifyQP{
 		QPHandle:         qp,
 		AttrMask:         uint32(mask),
 		QKey:             a.QKey,
@@ -33,6 +31,14 @@ func ModifyCommand(qp uint32, a *QPAttr, mask QPAttrMask) abi.UverbsModifyQP {
 		AltPortNum:       a.AltPort,
 		AltTimeout:       a.AltTimeout,
 	}
+	// The kernel reads the addresses only if the mask has them, as few changes do.
+	if mask&QPAttrAV != 0 {
+		cmd.Dest = destToKernel(&a.AH)
+	}
+	if mask&QPAttrAltPath != 0 {
+		cmd.AltDest = destToKernel(&a.AltAH)
+	}
+	return cmd
 }
 
 // AttrFromQuery converts the kernel's answer to a query.

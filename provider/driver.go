@@ -31,7 +31,7 @@ type Driver interface {
 // Context makes the objects of one open device. Its methods may be called
 // concurrently. Objects are destroyed in the reverse order of their creation;
 // package verbs sees to that. What the device has not gives an error that wraps
-// errors.ErrUnsupported.
+// errors.ErrUnsupported. A Context does not retain the configurations that it is given.
 type Context interface {
 	// Features returns what the device can do. The answer does not change.
 	Features() Features

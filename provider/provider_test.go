@@ -66,9 +66,10 @@ func TestModifyQuery(t *testing.T) {
 	k.SQDraining = 1
 	attr := AttrFromQuery(&k)
 	attr.EnSQDAsyncNotify = true
-	got := ModifyCommand(99, &attr, QPAttrState)
+	mask := QPAttrState | QPAttrAV | QPAttrAltPath
+	got := ModifyCommand(99, &attr, mask)
 	want := abi.UverbsModifyQP{
-		Dest: k.Dest, AltDest: k.AltDest, QPHandle: 99, AttrMask: 1, QKey: k.QKey, RQPSN: k.RQPSN, SQPSN: k.SQPSN,
+		Dest: k.Dest, AltDest: k.AltDest, QPHandle: 99, AttrMask: uint32(mask), QKey: k.QKey, RQPSN: k.RQPSN, SQPSN: k.SQPSN,
 		DestQPNum: k.DestQPNum, QPAccessFlags: k.QPAccessFlags, PKeyIndex: k.PKeyIndex, AltPKeyIndex: k.AltPKeyIndex,
 		QPState: k.QPState, CurQPState: k.CurQPState, PathMTU: k.PathMTU, PathMigState: k.PathMigState, EnSQDAsyncNotify: 1,
 		MaxRdAtomic: k.MaxRdAtomic, MaxDestRdAtomic: k.MaxDestRdAtomic, MinRNRTimer: k.MinRNRTimer, PortNum: k.PortNum,
@@ -96,6 +97,7 @@ func TestAttrFromKernel(t *testing.T) {
 	for _, a := range []*abi.UverbsAHAttr{&k.AHAttr, &k.AltAHAttr} {
 		a.Reserved, a.GRH.Reserved = 0, 0
 	}
+	k.QPAttrMask |= uint32(QPAttrAV | QPAttrAltPath)
 	attr, mask := AttrFromKernel(&k)
 	if uint32(mask) != k.QPAttrMask {
 		t.Errorf("mask %#x, want %#x", mask, k.QPAttrMask)

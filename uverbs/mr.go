@@ -34,9 +34,9 @@ func (f *File) RegMR(pd uint32, b []byte, iova uint64, access uint32, drv Driver
 
 // DeregMR deregisters memory and unpins it (UVERBS_METHOD_MR_DESTROY). If it
 // fails, the device may still reach the memory.
-func (f *File) DeregMR(mr uint32) error {
-	return f.destroy(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, abi.UVERBS_ATTR_DESTROY_MR_HANDLE, mr)
-}
+func (f *File) DeregMR(mr uint32) error { return deregMR.run(f, mr) }
+
+var deregMR = prepareDestroy[struct{}](abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, abi.UVERBS_ATTR_DESTROY_MR_HANDLE, 0)
 
 // What ReregMR changes: enum ib_mr_rereg_flags of the kernel.
 const (

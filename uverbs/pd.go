@@ -22,9 +22,6 @@ func (f *File) AllocPD(drv Driver) (uint32, error) {
 
 // DeallocPD deallocates a protection domain (UVERBS_METHOD_PD_DESTROY). One that
 // is in use gives EBUSY.
-func (f *File) DeallocPD(pd uint32) error {
-	req := newRequest(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY)
-	defer req.free()
-	req.add(handle(abi.UVERBS_ATTR_DESTROY_PD_HANDLE, pd))
-	return f.Ioctl(&req.Request)
-}
+func (f *File) DeallocPD(pd uint32) error { return deallocPD.run(f, pd) }
+
+var deallocPD = prepareDestroy[struct{}](abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY, abi.UVERBS_ATTR_DESTROY_PD_HANDLE, 0)

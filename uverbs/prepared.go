@@ -48,12 +48,17 @@ func (r *prepared[V]) runWith(f *File, drv Driver) error {
 	return err
 }
 
-// destroyPool has the requests that destroy an object and are answered by an R.
+// destroyPool has the requests that destroy an object. R is the answer, struct{} for none.
 type destroyPool[R any] struct{ *preparedPool[R] }
 
+// prepareDestroy takes the ids of the attributes. That of the answer is 0 if there is none.
 func prepareDestroy[R any](object, method, handleID, respID uint16) destroyPool[R] {
 	return destroyPool[R]{prepare(object, method, func(resp *R) []Attr {
-		return []Attr{handle(handleID, 0), out(respID, resp)}
+		attrs := []Attr{handle(handleID, 0)}
+		if respID != 0 {
+			attrs = append(attrs, out(respID, resp))
+		}
+		return attrs
 	})}
 }
 

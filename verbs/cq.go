@@ -56,7 +56,7 @@ type CQ struct {
 	hook    cdev.Hook // of the wait that reads the channel
 	overrun atomic.Bool
 	empty   atomic.Uint32 // counts the polls that found nothing
-	lookout *cdev.Lookout
+	lookout cdev.Lookout
 
 	dispatch dispatcher
 
@@ -117,12 +117,12 @@ func (d *Device) newCQ(cfg CQConfig, options any, ch *CompChannel) (*CQ, error) 
 		ch:     ch,
 		done:   make(chan struct{}),
 		notify: make(chan struct{}, 1),
-
-		lookout: cdev.NewLookout(),
 	}
 	c.spin.init()
 	c.handle = d.objects.add(c)
-	pcfg := &provider.CQConfig{Entries: cfg.Entries, UserHandle: c.handle, Vector: uint32(cfg.Vector), Unlocked: cfg.Unlocked, Vendor: options}
+	pcfg := cqConfigs.get()
+	defer cqConfigs.put(pcfg)
+	*pcfg = provider.CQConfig{Entries: cfg.Entries, UserHandle: c.handle, Vector: uint32(cfg.Vector), Unlocked: cfg.Unlocked, Vendor: options}
 	if ch != nil {
 		if err := ch.users.add(kindChannel); err != nil {
 			d.objects.remove(c.handle)

@@ -81,7 +81,10 @@ func (p *PD) register(buf *buffer, access Access) (*MR, error) {
 		buf.free()
 		return nil, p.dev.opError("register memory on", err)
 	}
-	mr, err := p.dev.ctx.RegMR(&provider.MRConfig{PD: p.p, Mem: buf.bytes, IOVA: buf.addr(), Access: access})
+	pcfg := mrConfigs.get()
+	defer mrConfigs.put(pcfg)
+	*pcfg = provider.MRConfig{PD: p.p, Mem: buf.bytes, IOVA: buf.addr(), Access: access}
+	mr, err := p.dev.ctx.RegMR(pcfg)
 	if err != nil {
 		buf.free()
 		p.detach(kindMR)

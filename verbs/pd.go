@@ -96,7 +96,11 @@ func (p *PD) attach(k kind) error {
 
 // detach is the inverse of attach.
 func (p *PD) detach(k kind) error {
-	return errors.Join(p.users.drop(k), p.dev.unref())
+	err := p.users.drop(k)
+	if uerr := p.dev.unref(); uerr != nil {
+		err = errors.Join(err, uerr)
+	}
+	return err
 }
 
 // retry destroys a closed PD if detach of its last object has failed to do so. Close of an

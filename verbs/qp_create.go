@@ -36,7 +36,9 @@ func (q *QP) create(cfg *QPConfig) error {
 	if err := q.makeCQs(cfg.Cap); err != nil {
 		return err
 	}
-	pcfg := &provider.QPConfig{
+	pcfg := qpConfigs.get()
+	defer qpConfigs.put(pcfg)
+	*pcfg = provider.QPConfig{
 		Type:         cfg.Type,
 		PD:           p.p,
 		Cap:          cfg.Cap,

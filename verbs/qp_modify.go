@@ -41,27 +41,19 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 
 // checkPorts checks the ports that a change names.
 func (q *QP) checkPorts(a *QPAttr, mask QPAttrMask) error {
-	if mask&(QPAttrPort|QPAttrAV|QPAttrAltPath) == 0 {
-		return nil
+	var err error
+	if mask&QPAttrPort != 0 {
+		err = q.pd.dev.checkPort("Port", a.Port)
 	}
-	for _, p := range [...]struct {
-		of    QPAttrMask
-		field string
-		port  uint8
-	}{
-		{QPAttrPort, "Port", a.Port},
-		{QPAttrAV, "AH.Port", a.AH.Port},
-		{QPAttrAltPath, "AltPort", a.AltPort},
-		{QPAttrAltPath, "AltAH.Port", a.AltAH.Port},
-	} {
-		if mask&p.of == 0 {
-			continue
-		}
-		if err := q.pd.dev.checkPort(p.field, p.port); err != nil {
-			return err
+	if err == nil && mask&QPAttrAV != 0 {
+		err = q.pd.dev.checkPort("AH.Port", a.AH.Port)
+	}
+	if err == nil && mask&QPAttrAltPath != 0 {
+		if err = q.pd.dev.checkPort("AltPort", a.AltPort); err == nil {
+			err = q.pd.dev.checkPort("AltAH.Port", a.AltAH.Port)
 		}
 	}
-	return nil
+	return err
 }
 
 // attrText lists the attributes of a change, because the kernel returns EINVAL without naming the

@@ -25,17 +25,10 @@ func awake() {
 	}
 }
 
-// Lookout finds out, for who polls in a loop, whether other goroutines get to run.
+// Lookout, of which the zero value has not looked yet, finds out, for who polls in a loop, whether other goroutines get to run.
 type Lookout struct {
 	waits atomic.Bool // a goroutine was started, and has not run
-	ran   func()
-}
-
-// NewLookout makes a Lookout that has not looked yet.
-func NewLookout() *Lookout {
-	l := new(Lookout)
-	l.ran = func() { l.waits.Store(false) }
-	return l
+	ran   func()      // is the goroutine; made by the first Look. Whoever sets waits reads and writes it
 }
 
 // Look starts a goroutine that is to run before the next Look. If the last one still has
@@ -44,6 +37,9 @@ func (l *Lookout) Look() {
 	if l.waits.Swap(true) {
 		wakeMonitor()
 		return
+	}
+	if l.ran == nil {
+		l.ran = func() { l.waits.Store(false) }
 	}
 	go l.ran()
 }
