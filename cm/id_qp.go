@@ -138,7 +138,7 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 	if err := id.initQPAttr(state, &k); err != nil {
 		return attr, mask, err
 	}
-	attr, mask = provider.AttrFromKernel(k.Attr())
+	mask = provider.AttrFromKernel(&attr, k.Attr())
 	return attr, mask, nil
 }
 
@@ -169,8 +169,7 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, accepted *ConnParam) e
 	if err := id.initQPAttr(state, &m.kernel); err != nil {
 		return errors.Unwrap(err)
 	}
-	var mask verbs.QPAttrMask
-	m.attr, mask = provider.AttrFromKernel(m.kernel.Attr())
+	mask := provider.AttrFromKernel(&m.attr, m.kernel.Attr())
 	if accepted != nil { // the mask has at most one of them
 		m.attr.MaxDestRdAtomic = uint8(accepted.ResponderResources)
 		m.attr.MaxRdAtomic = uint8(accepted.InitiatorDepth)

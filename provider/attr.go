@@ -106,11 +106,12 @@ func bit(b bool) uint8 {
 	return 0
 }
 
-// AttrFromKernel converts the answer of the connection manager's INIT_QP_ATTR.
+// AttrFromKernel converts the answer of the connection manager's INIT_QP_ATTR into a, and
+// returns which attributes it has.
 // On iWARP the kernel moves the QP itself, and the mask for RTS then holds no
 // QPAttrState: Modify with such a mask leaves the state alone.
-func AttrFromKernel(k *abi.UverbsQPAttr) (QPAttr, QPAttrMask) {
-	return QPAttr{
+func AttrFromKernel(a *QPAttr, k *abi.UverbsQPAttr) QPAttrMask {
+	*a = QPAttr{
 		State:            QPState(k.QPState),
 		CurState:         QPState(k.CurQPState),
 		PathMTU:          MTU(k.PathMTU),
@@ -120,8 +121,6 @@ func AttrFromKernel(k *abi.UverbsQPAttr) (QPAttr, QPAttrMask) {
 		SQPSN:            k.SQPSN,
 		DestQPNum:        k.DestQPNum,
 		Access:           Access(k.QPAccessFlags),
-		AH:               AHAttrFromKernel(&k.AHAttr),
-		AltAH:            AHAttrFromKernel(&k.AltAHAttr),
 		PKeyIndex:        k.PKeyIndex,
 		AltPKeyIndex:     k.AltPKeyIndex,
 		EnSQDAsyncNotify: k.EnSQDAsyncNotify != 0,
@@ -142,5 +141,13 @@ func AttrFromKernel(k *abi.UverbsQPAttr) (QPAttr, QPAttrMask) {
 			RecvSGE: int(k.MaxRecvSGE),
 			Inline:  int(k.MaxInlineData),
 		},
-	}, QPAttrMask(k.QPAttrMask)
+	}
+	mask := QPAttrMask(k.QPAttrMask)
+	if mask&QPAttrAV != 0 {
+		a.AH = AHAttrFromKernel(&k.AHAttr)
+	}
+	if mask&QPAttrAltPath != 0 {
+		a.AltAH = AHAttrFromKernel(&k.AltAHAttr)
+	}
+	return mask
 }

@@ -98,7 +98,8 @@ func TestAttrFromKernel(t *testing.T) {
 		a.Reserved, a.GRH.Reserved = 0, 0
 	}
 	k.QPAttrMask |= uint32(QPAttrAV | QPAttrAltPath)
-	attr, mask := AttrFromKernel(&k)
+	var attr QPAttr
+	mask := AttrFromKernel(&attr, &k)
 	if uint32(mask) != k.QPAttrMask {
 		t.Errorf("mask %#x, want %#x", mask, k.QPAttrMask)
 	}

@@ -218,9 +218,8 @@ func (x *exchange[C, R]) ask(f *File, code, id uint32) error {
 
 // prepare writes the header, and clears the answer: an older kernel writes less.
 func (x *exchange[C, R]) prepare(code uint32) {
-	var zero R
 	x.hdr = abi.UcmCmdHdr{Cmd: code, In: uint16(abi.Size[C]()), Out: uint16(abi.Size[R]())}
-	x.resp = zero
+	clear(abi.Bytes(&x.resp))
 }
 
 // run writes a frame; cmd and resp are what it stands for, for the trace.

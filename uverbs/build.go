@@ -106,8 +106,8 @@ func (f *File) run(req *Request) error {
 
 func (r *Request) clearOutputs() {
 	for i := range r.Attrs {
-		if r.Attrs[i].Kind == AttrOut {
-			clear(r.Attrs[i].Buf)
+		if a := &r.Attrs[i]; a.Kind == AttrOut {
+			clear(a.Buf)
 		}
 	}
 }

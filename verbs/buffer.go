@@ -22,7 +22,24 @@ type buffer struct {
 
 // pinned holds the pinned buffers. The runtime crashes a program that loses a Pinner which still
 // pins an object. A program that does not close an MR should only leak it.
-var pinned sync.Map // *buffer -> struct{}
+var pinned = pinnedBuffers{set: make(map[*buffer]struct{})}
+
+type pinnedBuffers struct {
+	mu  sync.Mutex
+	set map[*buffer]struct{}
+}
+
+func (p *pinnedBuffers) add(b *buffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.set[b] = struct{}{}
+}
+
+func (p *pinnedBuffers) remove(b *buffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.set, b)
+}
 
 func allocBuffer(size int, huge bool) (*buffer, error) {
 	alloc := mem.Alloc
@@ -45,7 +62,7 @@ func keepBuffer(b []byte) *buffer {
 		return buf
 	}
 	buf.pin.Pin(unsafe.SliceData(b))
-	pinned.Store(buf, struct{}{})
+	pinned.add(buf)
 	return buf
 }
 
@@ -63,7 +80,7 @@ func (b *buffer) free() error {
 	case b.owner != nil:
 		return b.owner.free()
 	case b.region == nil:
-		pinned.Delete(b)
+		pinned.remove(b)
 		b.pin.Unpin()
 		return nil
 	case regions.drop(b):

@@ -137,7 +137,7 @@ func (d *Device) newCQ(cfg CQConfig, options any, ch *CompChannel) (*CQ, error) 
 		return nil, errors.Join(d.queueError(err), c.forget(), d.unref())
 	}
 	c.leak = leak.Track("CQ", d.info.Name)
-	d.objects.made(c.handle, c)
+	d.objects.made(c.handle)
 	return c, nil
 }
 

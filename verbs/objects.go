@@ -2,7 +2,10 @@
 
 package verbs
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // objects maps the user handles in the kernel's events to the CQs, QPs and SRQs of a device. C
 // programs use addresses as handles. A number that is never reused also identifies late events,
@@ -10,14 +13,9 @@ import "sync"
 type objects struct {
 	mu     sync.Mutex
 	last   uint64
-	all    map[uint64]entry
-	change sync.Cond // broadcast when an object is made, or is gone
-}
-
-// entry is an object of a device.
-type entry struct {
-	object any
-	made   bool // its creation has returned
+	all    map[uint64]any
+	making []uint64  // objects whose creation has not returned, few at a time
+	change sync.Cond // broadcast when making shrinks
 }
 
 // add assigns an object its handle, before the kernel creates it. made or remove follows.
@@ -25,36 +23,42 @@ func (o *objects) add(object any) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
-		o.all = make(map[uint64]entry)
+		o.all = make(map[uint64]any)
 		o.change.L = &o.mu
 	}
 	o.last++
-	o.all[o.last] = entry{object: object}
+	o.all[o.last] = object
+	o.making = append(o.making, o.last)
 	return o.last
 }
 
 // made marks the object as complete, so that others may use it.
-func (o *objects) made(handle uint64, object any) {
+func (o *objects) made(handle uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all[handle] = entry{object, true}
-	o.change.Broadcast()
+	o.forgetMaking(handle)
+}
+
+// forgetMaking ends the creation of an object. The caller holds o.mu.
+func (o *objects) forgetMaking(handle uint64) {
+	if i := slices.Index(o.making, handle); i >= 0 {
+		o.making = slices.Delete(o.making, i, i+1)
+		o.change.Broadcast()
+	}
 }
 
 func (o *objects) remove(handle uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.all, handle)
-	if o.change.L != nil {
-		o.change.Broadcast()
-	}
+	o.forgetMaking(handle)
 }
 
 // find returns the object, nil if it has been closed.
 func (o *objects) find(handle uint64) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.all[handle].object
+	return o.all[handle]
 }
 
 // cqsOf returns the CQs of a channel.
@@ -62,8 +66,8 @@ func (o *objects) cqsOf(ch *CompChannel) []*CQ {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var cqs []*CQ
-	for _, e := range o.all {
-		if cq, ok := e.object.(*CQ); ok && cq.ch == ch {
+	for _, object := range o.all {
+		if cq, ok := object.(*CQ); ok && cq.ch == ch {
 			cqs = append(cqs, cq)
 		}
 	}
@@ -76,8 +80,8 @@ func (o *objects) findMade(handle uint64) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
-		if e := o.all[handle]; e.object == nil || e.made {
-			return e.object
+		if !slices.Contains(o.making, handle) {
+			return o.all[handle]
 		}
 		o.change.Wait()
 	}

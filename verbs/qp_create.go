@@ -84,7 +84,7 @@ func (q *QP) create(cfg *QPConfig) error {
 	}
 	q.p = k
 	q.leak = leak.Track("QP", p.dev.info.Name)
-	p.dev.objects.made(q.handle, q)
+	p.dev.objects.made(q.handle)
 	return nil
 }
 

@@ -70,7 +70,7 @@ func (p *PD) createSRQ(cfg SRQConfig) (*SRQ, error) {
 		return nil, errors.Join(p.dev.queueError(err), s.dropParents())
 	}
 	s.leak = leak.Track("SRQ", p.dev.info.Name)
-	p.dev.objects.made(s.handle, s)
+	p.dev.objects.made(s.handle)
 	return s, nil
 }
 
