@@ -267,8 +267,8 @@ func TestAcceptAllocations(t *testing.T) {
 		accept func(testing.TB) func()
 		most   float64
 	}{
-		{"a QP", accepting, 45},
-		{"all objects", acceptingAll, 110},
+		{"a QP", accepting, 30},
+		{"all objects", acceptingAll, 72},
 	} {
 		if n := testing.AllocsPerRun(200, tc.accept(t)); n > tc.most {
 			t.Errorf("with %s of its own: %v allocations, want at most %v", tc.what, n, tc.most)
