@@ -157,7 +157,7 @@ func (s *shared) asyncEvent(e uverbs.AsyncEvent) (AsyncEvent, bool) {
 	switch o := s.objects.findMade(e.Element).(type) {
 	case *CQ:
 		if ev.CQ, found = o, e.Type.Element() == uverbs.ElementCQ; found && e.Type == AsyncCQErr {
-			o.overran()
+			o.markOverrun()
 		}
 	case *QP:
 		ev.QP, found = o, e.Type.Element() == uverbs.ElementQP

@@ -19,10 +19,10 @@ import (
 // CompChannel is a completion event channel (ibv_create_comp_channel(3)). Through its one file
 // descriptor, many CQs wake their waiters.
 type CompChannel struct {
-	dev   *shared
-	ch    *uverbs.CompChannel
-	users users
-	leak  *leak.Entry
+	dev  *shared
+	ch   *uverbs.CompChannel
+	refs refs
+	leak *leak.Entry
 
 	// turn holds one token while a goroutine reads the channel. The reader is a caller of Next or a
 	// waiter of one of the CQs, which wakes the waiters of the others.
@@ -82,7 +82,7 @@ func (ch *CompChannel) Device() *Device { return ch.dev.self }
 // error of both. New CQs fail with net.ErrClosed. Close may be called more than once. After an
 // error it tries again.
 func (ch *CompChannel) Close() error {
-	return ch.dev.opError("close completion channel of", ch.users.close(ch))
+	return ch.dev.opError("close completion channel of", ch.refs.close(ch))
 }
 
 func (ch *CompChannel) destroy() error { return ch.ch.Close() }
@@ -131,7 +131,7 @@ func (ch *CompChannel) next(ctx context.Context) (*CQ, error) {
 		case r.err != nil:
 			return nil, ch.dev.eventError(r.err)
 		default:
-			if cq := ch.fired(r.event); cq != nil {
+			if cq := ch.eventOf(r.event); cq != nil {
 				return cq, nil
 			}
 		}

@@ -45,18 +45,18 @@ type CQ struct {
 	ch     *CompChannel // nil with NoEvents
 	ownsCh bool
 	handle uint64 // user handle
-	users  users
+	refs   refs
 	leak   *leak.Entry
 	done   chan struct{} // closed by Close
 	closed atomic.Bool   // likewise
 
-	waiters atomic.Int32
-	notify  chan struct{} // one token: look at the queue
-	spin    spin
-	hook    cdev.Hook // of the wait that reads the channel
-	overrun atomic.Bool
-	empty   atomic.Uint32 // counts the polls that found nothing
-	lookout cdev.Lookout
+	waiters    atomic.Int32
+	notify     chan struct{} // one token: look at the queue
+	spin       spin
+	hook       cdev.Hook // of the wait that reads the channel
+	overrun    atomic.Bool
+	empty      atomic.Uint32 // counts the polls that found nothing
+	starvation cdev.StarvationProbe
 
 	dispatch dispatcher
 
@@ -124,13 +124,13 @@ func (d *Device) newCQ(cfg CQConfig, options any, ch *CompChannel) (*CQ, error) 
 	defer cqConfigs.put(pcfg)
 	*pcfg = provider.CQConfig{Entries: cfg.Entries, UserHandle: c.handle, Vector: uint32(cfg.Vector), Unlocked: cfg.Unlocked, Vendor: options}
 	if ch != nil {
-		if err := ch.users.add(kindChannel); err != nil {
+		if err := ch.refs.add(kindChannel); err != nil {
 			d.objects.remove(c.handle)
 			d.unref()
 			return nil, err
 		}
 		pcfg.Channel = ch.ch
-		pcfg.Wake = c.added
+		pcfg.Wake = c.wakeAfterAdd
 	}
 	var err error
 	if c.p, err = d.ctx.CreateCQ(pcfg); err != nil {
@@ -155,7 +155,7 @@ func (c *CQ) forget() error {
 	c.ch.mu.Lock()
 	delete(c.ch.added, c)
 	c.ch.mu.Unlock()
-	return c.ch.users.drop(kindChannel)
+	return c.ch.refs.drop(kindChannel)
 }
 
 // Device returns the device of the CQ, which need not be closed.
@@ -185,7 +185,7 @@ func (c *CQ) Moderate(count int, period time.Duration) error {
 		return c.dev.opError("moderate CQ of", fmt.Errorf("%d completions, %v: %w", count, period, syscall.EINVAL))
 	}
 	// The kernel reuses the handle of a closed CQ.
-	return c.dev.opError("moderate CQ of", c.users.while(func() error {
+	return c.dev.opError("moderate CQ of", c.refs.whileOpen(func() error {
 		return c.dev.file.ModifyCQ(c.p.Handle(), abi.UverbsCQModeration{CQCount: uint16(count), CQPeriod: uint16(us)})
 	}))
 }
@@ -200,9 +200,9 @@ func (c *CQ) SetSpin(max time.Duration) { c.spin.set(max) }
 
 // exclusive is bridge.Verbs.Exclusive.
 func (c *CQ) exclusive() bool {
-	c.users.mu.Lock()
-	defer c.users.mu.Unlock()
-	return c.users.count[kindSendQueue]+c.users.count[kindRecvQueue] <= 1
+	c.refs.mu.Lock()
+	defer c.refs.mu.Unlock()
+	return c.refs.count[kindSendQueue]+c.refs.count[kindRecvQueue] <= 1
 }
 
 // lookPeriod is the number of empty polls between two calls of the scheduler. Polls take some 10 ns
@@ -224,10 +224,10 @@ func (c *CQ) Poll(wcs []WC) (int, error) {
 	}
 	if n == 0 {
 		if c.empty.Add(1)%lookPeriod == 0 {
-			c.lookout.Look()
+			c.starvation.Check()
 		}
 		if c.overrun.Load() {
-			n, err = c.remains(wcs, nil)
+			n, err = c.pollAfterOverrun(wcs, nil)
 		}
 	}
 	if err != nil {
@@ -264,9 +264,9 @@ func (c *CQ) countArm() {
 	c.ch.arms.Add(1)
 }
 
-// added wakes the CQ's waiters after the provider has queued completions itself. The kernel sends
+// wakeAfterAdd wakes the CQ's waiters after the provider has queued completions itself. The kernel sends
 // no event for those.
-func (c *CQ) added() {
+func (c *CQ) wakeAfterAdd() {
 	c.armMu.Lock()
 	if c.arms > 0 {
 		c.ch.mu.Lock()
@@ -279,18 +279,18 @@ func (c *CQ) added() {
 	c.ch.interrupt()
 }
 
-// overran records that the CQ has lost completions, and wakes all waiters. It wakes one of
+// markOverrun records that the CQ has lost completions, and wakes all waiters. It wakes one of
 // them, and each waiter wakes another when it leaves.
-func (c *CQ) overran() {
+func (c *CQ) markOverrun() {
 	c.overrun.Store(true)
 	if c.ch != nil {
-		c.added()
+		c.wakeAfterAdd()
 	}
 }
 
-// remains is Poll of a CQ that has overrun. It polls again, because the completions that fit came
+// pollAfterOverrun is Poll of a CQ that has overrun. It polls again, because the completions that fit came
 // before the event.
-func (c *CQ) remains(wcs []WC, w *Waiter) (int, error) {
+func (c *CQ) pollAfterOverrun(wcs []WC, w *Waiter) (int, error) {
 	n, err := c.poll(wcs, w)
 	if n == 0 && err == nil {
 		err = ErrOverrun
@@ -310,7 +310,7 @@ func (c *CQ) Close() error {
 			c.ch.interrupt()
 		}
 	}
-	err := c.users.close(c)
+	err := c.refs.close(c)
 	return c.dev.opError("destroy CQ of", errors.Join(err, c.closeChannel()))
 }
 
@@ -324,18 +324,18 @@ func (c *CQ) release() error {
 
 // closeChannel closes the CQ's own channel after the CQ has been destroyed.
 func (c *CQ) closeChannel() error {
-	if !c.ownsCh || !c.users.isEnded() {
+	if !c.ownsCh || !c.refs.isEnded() {
 		return nil
 	}
 	return c.ch.Close()
 }
 
 // add counts a user of the CQ.
-func (c *CQ) add(k kind) error { return c.users.add(k) }
+func (c *CQ) add(k childKind) error { return c.refs.add(k) }
 
 // drop counts a user of the CQ less. If that was the last one of a closed CQ, the CQ ends.
-func (c *CQ) drop(k kind) error {
-	err := c.users.drop(k)
+func (c *CQ) drop(k childKind) error {
+	err := c.refs.drop(k)
 	if c.ownsCh {
 		err = errors.Join(err, c.closeChannel())
 	}
@@ -343,4 +343,4 @@ func (c *CQ) drop(k kind) error {
 }
 
 // retry destroys a closed CQ if drop has failed to do so.
-func (c *CQ) retry() error { return errors.Join(c.users.retry(), c.closeChannel()) }
+func (c *CQ) retry() error { return errors.Join(c.refs.retry(), c.closeChannel()) }

@@ -45,7 +45,7 @@ func TestOverrunBeforeSleeping(t *testing.T) {
 	cq.SetSpin(time.Nanosecond)
 	cq.p = pollingCQ{poll: func() {
 		if polls++; polls == 2 { // the first one while Wait spins
-			cq.overran()
+			cq.markOverrun()
 			<-cq.notify
 		}
 	}}
@@ -60,13 +60,13 @@ func TestOverrunBeforeSleeping(t *testing.T) {
 // afterwards.
 func TestAddedWhileClosing(t *testing.T) {
 	cq := bareCQ()
-	cq.ch.users.add(kindChannel)
+	cq.ch.refs.add(kindChannel)
 	if err := cq.Arm(false); err != nil {
 		t.Fatal(err)
 	}
 	var done sync.WaitGroup
 	cq.ch.mu.Lock()
-	for _, do := range []func(){func() { cq.forget() }, cq.overran} {
+	for _, do := range []func(){func() { cq.forget() }, cq.markOverrun} {
 		done.Go(do)
 		time.Sleep(5 * time.Millisecond) // it comes to the lock
 	}

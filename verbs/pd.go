@@ -15,7 +15,7 @@ import (
 type PD struct {
 	dev   *shared
 	p     provider.PD
-	users users
+	refs  refs
 	deflt bool
 	leak  *leak.Entry
 
@@ -70,7 +70,7 @@ func (p *PD) Close() error {
 	if p.deflt {
 		return nil
 	}
-	return p.dev.opError("deallocate PD on", p.users.close(p))
+	return p.dev.opError("deallocate PD on", p.refs.close(p))
 }
 
 func (p *PD) destroy() error {
@@ -84,19 +84,19 @@ func (p *PD) destroy() error {
 func (p *PD) release() error { return p.dev.unref() }
 
 // attach counts a new object on the PD. It also holds the device.
-func (p *PD) attach(k kind) error {
-	if err := p.users.add(k); err != nil {
+func (p *PD) attach(k childKind) error {
+	if err := p.refs.add(k); err != nil {
 		return err
 	}
 	if err := p.dev.ref(); err != nil {
-		return errors.Join(err, p.users.drop(k))
+		return errors.Join(err, p.refs.drop(k))
 	}
 	return nil
 }
 
 // detach is the inverse of attach.
-func (p *PD) detach(k kind) error {
-	err := p.users.drop(k)
+func (p *PD) detach(k childKind) error {
+	err := p.refs.drop(k)
 	if uerr := p.dev.unref(); uerr != nil {
 		err = errors.Join(err, uerr)
 	}
@@ -105,7 +105,7 @@ func (p *PD) detach(k kind) error {
 
 // retry destroys a closed PD if detach of its last object has failed to do so. Close of an
 // object calls it after the object has gone.
-func (p *PD) retry() error { return p.users.retry() }
+func (p *PD) retry() error { return p.refs.retry() }
 
 // refusedMRs lists the memory regions whose Close the kernel has refused.
 type refusedMRs struct {

@@ -79,7 +79,7 @@ type QP struct {
 	handle         uint64       // user handle
 	leak           *leak.Entry
 
-	gone ending
+	gone lazyDone
 
 	mu     sync.Mutex // of everything that changes the QP but posting
 	closed bool

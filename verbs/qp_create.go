@@ -90,15 +90,15 @@ func (q *QP) create(cfg *QPConfig) error {
 
 // parent is an object that QPs use besides their PD.
 type parent interface {
-	add(kind) error
-	drop(kind) error
+	add(childKind) error
+	drop(childKind) error
 	retry() error
 }
 
 // parentOf is a parent of a QP, and the role of the QP in its count.
 type parentOf struct {
 	parent
-	kind kind
+	kind childKind
 }
 
 // maxParents is the largest number of parents that a QP has besides its PD.

@@ -116,7 +116,7 @@ func (p *PD) regDMABuf(fd int, offset, length, iova uint64, access Access) (*MR,
 		p.detach(kindMR)
 		return nil, memoryError(int(length), access, err)
 	}
-	return newMR(p, provider.Plain{File: p.dev.file}.MR(k), nil, iova, int(length), access), nil
+	return newMR(p, provider.KernelObjects{File: p.dev.file}.MR(k), nil, iova, int(length), access), nil
 }
 
 // addUnmapped announces to the provider that memory which the program cannot address will be

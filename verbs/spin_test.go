@@ -44,7 +44,7 @@ func TestSpin(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		if later.arms > 0 {
-			cq.fired()
+			cq.eventRead()
 		}
 		return &later
 	}

@@ -30,7 +30,7 @@ type SRQ struct {
 	xrcd   *XRCD // or nil, together with cq
 	cq     *CQ
 	p      provider.SRQ
-	users  users
+	refs   refs
 	handle uint64 // user handle
 	leak   *leak.Entry
 }
@@ -163,7 +163,7 @@ func (s *SRQ) Query() (SRQAttr, error) {
 // more than once. After an error it tries again. Posted receives that have not completed when the
 // SRQ is destroyed never will.
 func (s *SRQ) Close() error {
-	err := s.users.close(s)
+	err := s.refs.close(s)
 	return s.pd.dev.opError("destroy SRQ of", errors.Join(err, s.retryParents()))
 }
 
@@ -176,17 +176,17 @@ func (s *SRQ) release() error {
 }
 
 // add counts a QP of the SRQ.
-func (s *SRQ) add(k kind) error { return s.users.add(k) }
+func (s *SRQ) add(k childKind) error { return s.refs.add(k) }
 
 // drop removes a QP from the count of the SRQ. The last one of a closed SRQ destroys the SRQ.
-func (s *SRQ) drop(k kind) error { return s.users.drop(k) }
+func (s *SRQ) drop(k childKind) error { return s.refs.drop(k) }
 
 // retry destroys a closed SRQ, or its parents, if an earlier attempt has failed.
-func (s *SRQ) retry() error { return errors.Join(s.users.retry(), s.retryParents()) }
+func (s *SRQ) retry() error { return errors.Join(s.refs.retry(), s.retryParents()) }
 
 // retryParents destroys the closed parents of a destroyed SRQ whose destruction has failed.
 func (s *SRQ) retryParents() error {
-	if !s.users.isEnded() {
+	if !s.refs.isEnded() {
 		return nil
 	}
 	err := s.pd.retry()

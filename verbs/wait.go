@@ -70,7 +70,7 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 	case len(wcs) == 0:
 		return 0, syscall.EINVAL
 	case c.overrun.Load():
-		return c.remains(wcs, w)
+		return c.pollAfterOverrun(wcs, w)
 	}
 	start := c.spin.start()
 	defer c.spin.learn(start)
@@ -87,7 +87,7 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 			return n, err
 		}
 		if c.overrun.Load() {
-			return c.remains(wcs, w)
+			return c.pollAfterOverrun(wcs, w)
 		}
 		select {
 		case ch.turn <- struct{}{}:
@@ -123,7 +123,7 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 			return 0, cdev.ContextError(ctx)
 		}
 		if c.overrun.Load() {
-			return c.remains(wcs, w)
+			return c.pollAfterOverrun(wcs, w)
 		}
 		err = ch.file.ReadDone(ch.conn.Read(r.read), r.read)
 		switch {
@@ -139,12 +139,12 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 		case r.err != nil:
 			return 0, c.dev.eventError(r.err)
 		case r.event == c.handle:
-			c.fired()
+			c.eventRead()
 			if n, err = c.poll(wcs, w); n > 0 || err != nil {
 				return n, err
 			}
 		default:
-			if other := ch.fired(r.event); other != nil {
+			if other := ch.eventOf(r.event); other != nil {
 				other.wake()
 			}
 		}
@@ -240,19 +240,19 @@ func (ch *CompChannel) read(fd uintptr) bool {
 	return !again
 }
 
-// fired records that an event was read and returns the CQ that it names, nil if that has been
+// eventOf records that an event was read and returns the CQ that it names, nil if that has been
 // closed. Only the reader calls it.
-func (ch *CompChannel) fired(handle uint64) *CQ {
+func (ch *CompChannel) eventOf(handle uint64) *CQ {
 	cq, _ := ch.dev.objects.find(handle).(*CQ)
 	if cq == nil || cq.ch != ch {
 		return nil
 	}
-	cq.fired()
+	cq.eventRead()
 	return cq
 }
 
-// fired records that an event of this CQ was read.
-func (c *CQ) fired() {
+// eventOf records that an event of this CQ was read.
+func (c *CQ) eventRead() {
 	c.armMu.Lock()
 	defer c.armMu.Unlock()
 	c.disarmed()
@@ -285,7 +285,7 @@ func (ch *CompChannel) eventLost() {
 		}
 		cq.armMu.Unlock()
 		if lost {
-			cq.added()
+			cq.wakeAfterAdd()
 		}
 	}
 }

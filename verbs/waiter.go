@@ -217,7 +217,7 @@ func (c *CQ) sort(wcs []WC, n int, w *Waiter) int {
 		to.wake()
 	}
 	if left && c.ch != nil {
-		c.added()
+		c.wakeAfterAdd()
 	}
 	return n
 }

@@ -15,10 +15,10 @@ import (
 // receive into its SRQs. Each request names its SRQ (SendWR.RemoteSRQN). So one connection serves
 // all processes that share the domain. Its methods may be called concurrently.
 type XRCD struct {
-	dev   *Device
-	p     provider.XRCD
-	users users
-	leak  *leak.Entry
+	dev  *Device
+	p    provider.XRCD
+	refs refs
+	leak *leak.Entry
 }
 
 // OpenXRCD opens the XRC domain of an open file f. All processes that open the same file share its
@@ -71,7 +71,7 @@ func (x *XRCD) Device() *Device { return x.dev }
 // Close closes the domain (ibv_close_xrcd(3)), at once or with the Close of this process's
 // last QP or SRQ in it, which then returns the error of both. It may be called more than once.
 func (x *XRCD) Close() error {
-	return x.dev.opError("close XRC domain on", x.users.close(x))
+	return x.dev.opError("close XRC domain on", x.refs.close(x))
 }
 
 func (x *XRCD) destroy() error { return x.dev.destroyed(x.p.Close()) }
@@ -81,6 +81,6 @@ func (x *XRCD) release() error {
 	return x.dev.unref()
 }
 
-func (x *XRCD) add(k kind) error  { return x.users.add(k) }
-func (x *XRCD) drop(k kind) error { return x.users.drop(k) }
-func (x *XRCD) retry() error      { return x.users.retry() }
+func (x *XRCD) add(k childKind) error  { return x.refs.add(k) }
+func (x *XRCD) drop(k childKind) error { return x.refs.drop(k) }
+func (x *XRCD) retry() error           { return x.refs.retry() }

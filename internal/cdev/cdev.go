@@ -192,7 +192,7 @@ func (f *File) Conn() syscall.RawConn { return f.rc }
 // ReadDone completes a Read of Conn, whose error and function it takes. It returns
 // os.ErrDeadlineExceeded after Interrupt and net.ErrClosed after Close.
 func (f *File) ReadDone(err error, try func(fd uintptr) bool) error {
-	awake()
+	pokeMonitor()
 	if err == nil || f.closed.Load() || errors.Is(err, os.ErrDeadlineExceeded) {
 		return f.mapErr(err)
 	}

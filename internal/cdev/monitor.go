@@ -17,23 +17,24 @@ import (
 // is woken where there is one processor, and by pollers whom nobody else can run beside.
 // Goroutines that only compute and have several processors, all, are not seen to.
 
-// awake is called after a wait for an event, which has been fetched by raw calls. Whether
+// pokeMonitor is called after a wait for an event, which has been fetched by raw calls. Whether
 // it was there already does not matter: one processor is not where latency counts.
-func awake() {
+func pokeMonitor() {
 	if runtime.GOMAXPROCS(0) == 1 {
 		wakeMonitor()
 	}
 }
 
-// Lookout, of which the zero value has not looked yet, finds out, for who polls in a loop, whether other goroutines get to run.
-type Lookout struct {
+// StarvationProbe reports to a goroutine that polls in a loop whether other goroutines get to run. Its
+// zero value is ready to use.
+type StarvationProbe struct {
 	waits atomic.Bool // a goroutine was started, and has not run
-	ran   func()      // is the goroutine; made by the first Look. Whoever sets waits reads and writes it
+	ran   func()      // is the goroutine; made by the first Check. Whoever sets waits reads and writes it
 }
 
-// Look starts a goroutine that is to run before the next Look. If the last one still has
+// Check starts a goroutine that is to run before the next Check. If the last one still has
 // not, nobody has had a processor for it: the monitor thread is to see to that.
-func (l *Lookout) Look() {
+func (l *StarvationProbe) Check() {
 	if l.waits.Swap(true) {
 		wakeMonitor()
 		return

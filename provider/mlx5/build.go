@@ -31,12 +31,12 @@ var ctrlFlags = [8]uint8{
 // inline data go to buildInline.
 //
 // It is a leaf without a frame, for requests of one element or none on connected
-// transports; the others are buildMany's and buildRare's.
+// transports; the others are buildMany's and buildGeneric's.
 func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
 	sg := wr.SGList
 	op := &s.ops[wr.Opcode&15]
 	if wr.Opcode > 15 || !op.fast || s.fence != 0 || len(sg) > int(s.maxSGE) {
-		return s.buildRare(wr, cur, n)
+		return s.buildGeneric(wr, cur, n)
 	}
 	at := cur & s.mask
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
@@ -91,7 +91,7 @@ func (s *sendQueue) buildInline(wr *provider.SendWR, cur, n uint32) uint32 {
 	data := wr.InlineData
 	op := &s.ops[wr.Opcode&15]
 	if wr.Opcode > 15 || !op.fast || op.kind == opRead || s.fence != 0 || len(data) > int(s.maxInline) {
-		return s.buildRare(wr, cur, n)
+		return s.buildGeneric(wr, cur, n)
 	}
 	wqe := unsafe.Add(s.buf, uintptr(cur&s.mask)*wqebb)
 	seg, ds := unsafe.Add(wqe, segment), uint32(1)

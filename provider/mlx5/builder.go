@@ -16,76 +16,76 @@ var _ provider.BatchBuilder = (*QP)(nil)
 // BatchWrite builds an RDMA WRITE of one element.
 func (q *QP) BatchWrite(id uint64, local provider.SGE, remote provider.RemoteMemory, flags provider.SendFlags) error {
 	s := &q.sq
-	if s.batch.head == s.batch.until || local.Length-1 >= s.quick.sge || uint64(local.Length) > remote.Length {
+	if s.batch.head == s.batch.until || local.Length-1 >= s.fast.sge || uint64(local.Length) > remote.Length {
 		return q.addWrite(id, local, remote, flags)
 	}
 	cur := s.cur
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
-	w[0] = be64(s.quick.write + 3 + uint64(uint16(cur))<<40)
+	w[0] = be64(s.fast.write + 3 + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
 	w[2] = be64(remote.Addr)
 	w[3] = be64(uint64(remote.RKey) << 32)
 	w[4] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
 	w[5] = be64(local.Addr)
-	s.note(id, at, cur+1)
+	s.record(id, at, cur+1)
 	return nil
 }
 
 // BatchSend builds a SEND of one element.
 func (q *QP) BatchSend(id uint64, local provider.SGE, flags provider.SendFlags) error {
 	s := &q.sq
-	if s.batch.head == s.batch.until || local.Length-1 >= s.quick.sge {
+	if s.batch.head == s.batch.until || local.Length-1 >= s.fast.sge {
 		return q.addSend(id, local, flags)
 	}
 	cur := s.cur
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
-	w[0] = be64(s.quick.send + 2 + uint64(uint16(cur))<<40)
+	w[0] = be64(s.fast.send + 2 + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
 	w[2] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
 	w[3] = be64(local.Addr)
-	s.note(id, at, cur+1)
+	s.record(id, at, cur+1)
 	return nil
 }
 
 // BatchSendInline builds a SEND of inline data.
 func (q *QP) BatchSendInline(id uint64, data []byte, flags provider.SendFlags) error {
 	s := &q.sq
-	if s.batch.head == s.batch.until || uint(len(data)-1) >= uint(s.quick.inline) {
+	if s.batch.head == s.batch.until || uint(len(data)-1) >= uint(s.fast.inline) {
 		return q.addSendInline(id, data, flags)
 	}
 	cur := s.cur
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
 	ds := 1 + s.putInline(unsafe.Pointer(&w[2]), data)
-	w[0] = be64(s.quick.send + uint64(ds) + uint64(uint16(cur))<<40)
+	w[0] = be64(s.fast.send + uint64(ds) + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
-	s.note(id, at, cur+(ds+3)>>2)
+	s.record(id, at, cur+(ds+3)>>2)
 	return nil
 }
 
 // BatchWriteInline builds an RDMA WRITE of inline data.
 func (q *QP) BatchWriteInline(id uint64, data []byte, remote provider.RemoteMemory, flags provider.SendFlags) error {
 	s := &q.sq
-	if s.batch.head == s.batch.until || uint(len(data)-1) >= uint(s.quick.inline) || uint64(len(data)) > remote.Length {
+	if s.batch.head == s.batch.until || uint(len(data)-1) >= uint(s.fast.inline) || uint64(len(data)) > remote.Length {
 		return q.addWriteInline(id, data, remote, flags)
 	}
 	cur := s.cur
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
 	ds := 2 + s.putInline(unsafe.Pointer(&w[4]), data)
-	w[0] = be64(s.quick.write + uint64(ds) + uint64(uint16(cur))<<40)
+	w[0] = be64(s.fast.write + uint64(ds) + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
 	w[2] = be64(remote.Addr)
 	w[3] = be64(uint64(remote.RKey) << 32)
-	s.note(id, at, cur+(ds+3)>>2)
+	s.record(id, at, cur+(ds+3)>>2)
 	return nil
 }
 
-// note notes request number head, whose WQE begins with block at of the ring and ends
+// record records request number head, whose WQE begins with block at of the ring and ends
 // before block next.
-func (s *sendQueue) note(id uint64, at, next uint32) {
+func (s *sendQueue) record(id uint64, at, next uint32) {
 	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
 	e.id = id
 	storeShared(&e.head, s.batch.head)

@@ -139,7 +139,7 @@ func TestCompressedKinds(t *testing.T) {
 					t.Fatal(err)
 				}
 			case "clean":
-				r.cq.clean(other)
+				r.cq.purgeQP(other)
 			}
 			wcs := r.poll()
 			if len(wcs) != 3 {

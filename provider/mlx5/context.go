@@ -136,5 +136,5 @@ func (c *Context) Features() provider.Features { return c.caps.features() }
 
 // AllocMW allocates a memory window.
 func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {
-	return provider.Plain{File: c.file}.AllocMW(pd, typ)
+	return provider.KernelObjects{File: c.file}.AllocMW(pd, typ)
 }

@@ -182,10 +182,10 @@ func (c *CQ) place(to *CQ, kept []uint32, end uint32) uint32 {
 	return end
 }
 
-// clean takes the completions of a QP that is reset or destroyed out of the queue,
+// purgeQP takes the completions of a QP that is reset or destroyed out of the queue,
 // and forgets the QP. The receives of its SRQ, if it has one, go back there. A poll
 // after it does not see the QP.
-func (c *CQ) clean(q *QP) {
+func (c *CQ) purgeQP(q *QP) {
 	if c == nil {
 		return
 	}

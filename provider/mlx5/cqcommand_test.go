@@ -340,7 +340,7 @@ func TestClean(t *testing.T) {
 						want = append(want, id)
 					}
 				}
-				r.cq.clean(gone)
+				r.cq.purgeQP(gone)
 				if r.cq.qp == gone {
 					t.Fatal("the QP is still known")
 				}
@@ -382,7 +382,7 @@ func TestCleanCompressed(t *testing.T) {
 		r.putCompressed(gone.recvCQE(uint16(gone.rq.head-9)), minis[0])
 		r.putCompressed(stays.recvCQE(uint16(stays.rq.head-9)), minis[1])
 		r.put(gone.sendCQE(gone.sendPosted(1, 0), opcodeSend))
-		r.cq.clean(gone)
+		r.cq.purgeQP(gone)
 		gone.rq.tail = gone.rq.head
 		wcs := r.poll()
 		if len(wcs) != 9 {

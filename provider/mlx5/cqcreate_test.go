@@ -147,7 +147,7 @@ func TestClosedCQ(t *testing.T) {
 	if err := r.cq.Resize(100); !errors.Is(err, net.ErrClosed) {
 		t.Error("Resize:", err)
 	}
-	r.cq.clean(q)
+	r.cq.purgeQP(q)
 	if err := r.cq.Close(); err != nil {
 		t.Error("Close again:", err)
 	}

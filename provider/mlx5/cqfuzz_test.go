@@ -62,7 +62,7 @@ func (h *hostile) run() bool {
 	case 10:
 		h.srqs[int(h.next())%len(h.srqs)].PostRecv(make([]provider.RecvWR, 1+h.next()%4))
 	case 11:
-		r.cq.clean(q)
+		r.cq.purgeQP(q)
 	case 12:
 		if h.next()%4 == 0 {
 			// The kernel may have less room than there are entries, or none of ours.

@@ -34,7 +34,7 @@ func (l *lock) slow() {
 
 func (l *lock) Unlock() { storeShared(&l.word, 0) }
 
-// ringWord is what mmio.Ring stores 0 to; rung is called after it, and the lock is
+// ringWord is what mmio.Ring stores 0 to; afterRing is called after it, and the lock is
 // released then.
 func (l *lock) ringWord() *uint32 { return &l.word }
-func (l *lock) rung()             {}
+func (l *lock) afterRing()        {}

@@ -13,4 +13,4 @@ type lock struct {
 }
 
 func (l *lock) ringWord() *uint32 { return &l.word }
-func (l *lock) rung()             { l.Mutex.Unlock() }
+func (l *lock) afterRing()        { l.Mutex.Unlock() }

@@ -40,7 +40,7 @@ func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 		return nil
 	}
 	if reset && !q.dct {
-		q.clean()
+		q.purge()
 		q.lockBoth()
 		q.reset()
 		q.unlockBoth()

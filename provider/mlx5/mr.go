@@ -22,7 +22,7 @@ func (c *Context) RegMR(cfg *provider.MRConfig) (provider.MR, error) {
 	if !ok {
 		return nil, fmt.Errorf("mlx5: PD: %w: %w", errOtherDriver, syscall.EINVAL)
 	}
-	k, err := provider.Plain{File: c.file}.RegMR(cfg)
+	k, err := provider.KernelObjects{File: c.file}.RegMR(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -133,13 +133,13 @@ func (q *QP) Close() error {
 	return q.free()
 }
 
-// clean takes the completions of the QP out of its CQs.
-func (q *QP) clean() {
+// purge takes the completions of the QP out of its CQs.
+func (q *QP) purge() {
 	if q.recvCQ != nil {
-		q.recvCQ.clean(q)
+		q.recvCQ.purgeQP(q)
 	}
 	if q.sendCQ != nil && q.sendCQ != q.recvCQ {
-		q.sendCQ.clean(q)
+		q.sendCQ.purgeQP(q)
 	}
 }
 
@@ -191,7 +191,7 @@ func (q *QP) unlockBoth() {
 func (q *QP) reset() {
 	s := &q.sq
 	s.cur = 0
-	s.demand(0)
+	s.setFence(0)
 	mmio.Record(s.bell.Record, 0)
 	if q.sendCQ != nil {
 		q.sendCQ.acquire()

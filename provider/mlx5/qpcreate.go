@@ -176,10 +176,10 @@ func (q *QP) addIndex() (err error) {
 
 // removeIndex takes the user index away, and the QP's completions out of its CQs.
 func (q *QP) removeIndex() {
-	q.clean()
+	q.purge()
 	q.ctx.resources.remove(q.index)
 	// What came in between named a QP that does not exist.
-	q.clean()
+	q.purge()
 	q.eachCQ((*pd).dropCQ)
 	q.indexed = false
 }

@@ -39,7 +39,7 @@ type sendQueue struct {
 	batch     batch
 	transport transport
 	packets   packetLimits
-	quick     quick
+	fast      fastPath
 	flags     [8]uint64 // the second 8 bytes of a control segment as the device has them, by provider.SendFlags
 	tail      uint32    // counts the requests completed: guarded by the lock of the CQ, loaded by posters atomically
 }
@@ -47,9 +47,9 @@ type sendQueue struct {
 // block is a block of the ring as words.
 type block [wqebb / 8]uint64
 
-// quick is how a Builder's methods and BatchPost see that they may take the short way,
+// fastPath is how a Builder's methods and BatchPost see that they may take the short way,
 // and what they need then.
-type quick struct {
+type fastPath struct {
 	sge    uint32    // bytes of the longest element, 0: every request takes the long way
 	inline uint32    // bytes of the most inline data, 0: the same
 	reg    *register // nil: BatchPost takes the long way
@@ -92,12 +92,12 @@ func (s *sendQueue) at(block uint32) *sent {
 // setNum sets the QP number.
 func (s *sendQueue) setNum(num uint32) {
 	s.num = num << 8
-	s.quick.send, s.quick.write = opcodeSend<<32|uint64(s.num), opcodeWrite<<32|uint64(s.num)
+	s.fast.send, s.fast.write = opcodeSend<<32|uint64(s.num), opcodeWrite<<32|uint64(s.num)
 }
 
 // setQuick says which requests a Builder's methods build, and whether BatchPost rings.
 func (s *sendQueue) setQuick() {
-	k := &s.quick
+	k := &s.fast
 	k.sge, k.inline, k.reg = 0, 0, nil
 	if !s.ready {
 		return
@@ -113,8 +113,8 @@ func (s *sendQueue) setQuick() {
 	}
 }
 
-// demand sets what the next request's control segment has to have.
-func (s *sendQueue) demand(fence uint32) {
+// setFence sets the fence of the next request.
+func (s *sendQueue) setFence(fence uint32) {
 	s.fence = fence
 	s.setQuick()
 }
@@ -220,7 +220,7 @@ func (s *sendQueue) publish(cur, n, last, ds uint32) {
 	} else {
 		mmio.Ring(&s.bell, be32(cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks)
 	}
-	s.rung()
+	s.afterRing()
 }
 
 // blocks is how many blocks of the last of n requests, of ds segments, the register
@@ -232,10 +232,10 @@ func (r *register) blocks(n, ds uint32) uintptr {
 	return uintptr(ds+3) >> 2
 }
 
-// rung releases the lock after its word was released with the ring.
-func (s *sendQueue) rung() {
+// afterRing releases the lock after its word was released with the ring.
+func (s *sendQueue) afterRing() {
 	if !s.unlocked {
-		s.lock.rung()
+		s.lock.afterRing()
 	}
 }
 
@@ -257,7 +257,7 @@ func (s *sendQueue) publishShared(n, last, ds uint32) {
 	} else {
 		mmio.Ring(&bell, be32(s.cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks)
 	}
-	r.lock.rung()
+	r.lock.afterRing()
 	s.unlock()
 }
 
@@ -336,7 +336,7 @@ func (q *QP) batchFull() error {
 func (q *QP) BatchPost() error {
 	s := &q.sq
 	b := &s.batch
-	r := s.quick.reg
+	r := s.fast.reg
 	n := b.head - s.head
 	if n == 0 || r == nil {
 		return q.batchPostRare(n)
@@ -353,7 +353,7 @@ func (q *QP) BatchPost() error {
 	} else {
 		mmio.Ring(&s.bell, be32(s.cur&0xffff), wqe, blocks)
 	}
-	s.rung()
+	s.afterRing()
 	return nil
 }
 
@@ -389,6 +389,6 @@ func (q *QP) BatchDiscard() {
 		}
 	}
 	s.cur, s.batch.head = s.batch.start, s.head
-	s.demand(s.batch.fence)
+	s.setFence(s.batch.fence)
 	s.unlock()
 }

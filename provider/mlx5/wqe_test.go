@@ -29,7 +29,7 @@ func everywhere(t *testing.T, r *sendRig, q *QP, dev *mlx5test.QP, blocks uint32
 	n := uint32(len(dev.SQ) / wqebb)
 	for at := n - blocks; at <= n; at++ {
 		atBlock(t, r, q, dev, at)
-		q.sq.demand(0)
+		q.sq.setFence(0)
 		post(t, q, wr)
 		checkWQE(t, dev, uint16(at), want(q.Num(), uint16(at)))
 		q.sq.tail = q.sq.head

@@ -32,7 +32,7 @@ func (Driver) Open(f *uverbs.File) (provider.Context, error) {
 	if _, err := f.GetContext(uverbs.Driver{}); err != nil {
 		return nil, err
 	}
-	c := &Context{Plain: provider.Plain{File: f}}
+	c := &Context{KernelObjects: provider.KernelObjects{File: f}}
 	attr, err := f.QueryDeviceEx(uverbs.Driver{})
 	switch {
 	case err == nil:
@@ -45,7 +45,7 @@ func (Driver) Open(f *uverbs.File) (provider.Context, error) {
 
 // Context is an open rxe device.
 type Context struct {
-	provider.Plain
+	provider.KernelObjects
 	caps    uint64 // IB_UVERBS_DEVICE_...
 	maxAH   uint32
 	windows windows

@@ -259,7 +259,7 @@ func FuzzPoll(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	p, err := (&Context{Plain: provider.Plain{File: file}}).CreateCQ(&provider.CQConfig{Entries: 8})
+	p, err := (&Context{KernelObjects: provider.KernelObjects{File: file}}).CreateCQ(&provider.CQConfig{Entries: 8})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 		atomic.RemoteAddr, atomic.RKey = wr.RemoteAddr, wr.RKey
 		atomic.CompareAdd, atomic.Swap = wr.CompareAdd, wr.Swap
 	default:
-		if err := q.buildRare(wqe, wr); err != nil {
+		if err := q.buildGeneric(wqe, wr); err != nil {
 			return err
 		}
 		q.sq.producer = next

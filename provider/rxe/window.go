@@ -116,7 +116,7 @@ func (w *windows) invalidate(key uint32) (windowChange, bool, error) {
 
 // AllocMW allocates a memory window.
 func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {
-	w, err := c.Plain.AllocMW(pd, typ)
+	w, err := c.KernelObjects.AllocMW(pd, typ)
 	if err != nil || typ != provider.MWType2 {
 		return w, err
 	}

@@ -31,7 +31,7 @@ type cq struct {
 	mapping *uverbs.Mapping // nil after Close
 	memory  uverbs.Mapping  // what mapping points to
 	get     uint32          // counts the completions taken
-	aside   aside
+	soft    softCompletions
 }
 
 // CreateCQ makes a completion queue.
@@ -97,8 +97,8 @@ func (c *cq) Poll(wcs []provider.WC) (int, error) {
 func (c *cq) take(wcs []provider.WC) int {
 	n := 0
 	for n < len(wcs) {
-		if c.aside.due(c.get) {
-			wcs[n] = c.aside.take()
+		if c.soft.due(c.get) {
+			wcs[n] = c.soft.take()
 			n++
 			continue
 		}

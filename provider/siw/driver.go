@@ -40,14 +40,14 @@ func (Driver) Open(f *uverbs.File) (provider.Context, error) {
 	if _, err := f.GetContext(uverbs.Driver{Out: abi.Bytes(&resp)}); err != nil {
 		return nil, err
 	}
-	c := &Context{Plain: provider.Plain{File: f}}
+	c := &Context{KernelObjects: provider.KernelObjects{File: f}}
 	c.closing.init()
 	return c, nil
 }
 
 // Context is an open siw device.
 type Context struct {
-	provider.Plain
+	provider.KernelObjects
 	keys    atomic.Uint32
 	closing closing
 }

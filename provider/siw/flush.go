@@ -35,11 +35,11 @@ func spare(slots, n int) uint32 {
 	return 0
 }
 
-// aside is a list of completions that are not in the slots of a CQ, whose lock guards
-// it: such as these, and what clean has kept. Those that are flushed come after
+// softCompletions is a list of completions that are not in the slots of a CQ, whose lock guards
+// it: such as these, and what purge has kept. Those that are flushed come after
 // everything that the kernel had put into the CQ when they were made: so the
 // completions of a QP keep their order.
-type aside struct {
+type softCompletions struct {
 	list []completion
 	head int // the first that is not taken
 }
@@ -50,12 +50,12 @@ type completion struct {
 }
 
 // waiting returns those that are not taken, oldest first.
-func (a *aside) waiting() []completion { return a.list[a.head:] }
+func (a *softCompletions) waiting() []completion { return a.list[a.head:] }
 
 // add appends one. The list reuses the room of those that were taken, so that it stays
 // small when it is never empty: its capacity is at most four times the number that has
 // waited at once.
-func (a *aside) add(c completion) {
+func (a *softCompletions) add(c completion) {
 	if len(a.list) == cap(a.list) && a.head >= len(a.list)/2 {
 		a.list = a.list[:copy(a.list, a.waiting())]
 		a.head = 0
@@ -64,12 +64,12 @@ func (a *aside) add(c completion) {
 }
 
 // due says whether the first is to be taken after so many of the kernel's.
-func (a *aside) due(taken uint32) bool {
+func (a *softCompletions) due(taken uint32) bool {
 	return a.head < len(a.list) && int32(taken-a.list[a.head].after) >= 0
 }
 
 // take removes the first.
-func (a *aside) take() provider.WC {
+func (a *softCompletions) take() provider.WC {
 	wc := a.list[a.head].wc
 	if a.head++; a.head == len(a.list) {
 		a.list, a.head = a.list[:0], 0
@@ -83,7 +83,7 @@ func (a *aside) take() provider.WC {
 func (c *cq) flush(wcs []provider.WC, force bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if waiting := len(c.aside.waiting()); !force && waiting > 0 && waiting+len(wcs) > c.slots.Len() {
+	if waiting := len(c.soft.waiting()); !force && waiting > 0 && waiting+len(wcs) > c.slots.Len() {
 		return provider.ErrFull
 	}
 	after := c.get
@@ -94,7 +94,7 @@ func (c *cq) flush(wcs []provider.WC, force bool) error {
 		after++
 	}
 	for _, wc := range wcs {
-		c.aside.add(completion{after: after, wc: wc})
+		c.soft.add(completion{after: after, wc: wc})
 	}
 	return nil
 }

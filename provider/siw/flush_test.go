@@ -201,7 +201,7 @@ func TestAsideStaysSmall(t *testing.T) {
 				t.Fatalf("completion %d is %+v", want, wcs)
 			}
 		}
-		if got, most := cap(r.cq.aside.list), 4*(waiting+1); got > most {
+		if got, most := cap(r.cq.soft.list), 4*(waiting+1); got > most {
 			t.Errorf("%d completions wait, room for %d, want at most %d", waiting, got, most)
 		}
 	}

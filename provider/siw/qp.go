@@ -237,9 +237,9 @@ func (q *qp) Close() error {
 		return err
 	}
 	q.closed.Store(true)
-	q.sq.cq.clean(q.num)
+	q.sq.cq.purge(q.num)
 	if q.rq.cq != q.sq.cq {
-		q.rq.cq.clean(q.num)
+		q.rq.cq.purge(q.num)
 	}
 	q.leak.Done()
 	if q.rq.mapping.Bytes() == nil {

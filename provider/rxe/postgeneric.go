@@ -12,9 +12,9 @@ import (
 	"purerdma/provider"
 )
 
-// buildRare writes the part of a send request that its operation needs, for those
+// buildGeneric writes the part of a send request that its operation needs, for those
 // operations that move no scattered memory. The rest is there.
-func (q *qp) buildRare(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
+func (q *qp) buildGeneric(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
 	if len(wr.SGList) > 0 || wr.InlineData != nil && wr.Opcode != provider.OpAtomicWrite {
 		return fmt.Errorf("data in a %v: %w", wr.Opcode, syscall.EINVAL)
 	}

@@ -18,11 +18,11 @@ import (
 // number: it flushes the queues within the command, and lets its sender and receiver
 // complete nothing after that. (siw_destroy_qp, siw_free_qp.)
 
-// clean takes the completions of a QP that has been destroyed out of the queue. The
+// purge takes the completions of a QP that has been destroyed out of the queue. The
 // kernel fills the slots in order, and needs all of them: one in the middle can
 // neither be given back nor be moved while the kernel goes on. So all that stands
 // there is taken, as by a poll, and what is others' is kept for the next polls.
-func (c *cq) clean(qp uint32) {
+func (c *cq) purge(qp uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mapping == nil {
@@ -42,8 +42,8 @@ func (c *cq) clean(qp uint32) {
 			kept = append(kept, completion{after: c.get, wc: wc[0]})
 		}
 	}
-	c.aside.list = append(kept, c.aside.waiting()...)
-	c.aside.head = 0
+	c.soft.list = append(kept, c.soft.waiting()...)
+	c.soft.head = 0
 }
 
 // standing returns how many completions are there, and how many of them are a QP's.
@@ -58,7 +58,7 @@ func (c *cq) standing(qp uint32) (n, of int) {
 			of++
 		}
 	}
-	for _, f := range c.aside.waiting() {
+	for _, f := range c.soft.waiting() {
 		n++
 		if f.wc.QPNum == qp {
 			of++

@@ -4,12 +4,12 @@ package provider
 
 import "purerdma/uverbs"
 
-// Plain is the part of a Context that drivers without data of their own in the
+// KernelObjects is the part of a Context that drivers without data of their own in the
 // commands share: protection domains, memory regions and windows. Drivers embed it.
-type Plain struct{ File *uverbs.File }
+type KernelObjects struct{ File *uverbs.File }
 
 // AllocPD allocates a protection domain.
-func (p Plain) AllocPD() (PD, error) {
+func (p KernelObjects) AllocPD() (PD, error) {
 	h, err := p.File.AllocPD(uverbs.Driver{})
 	if err != nil {
 		return nil, err
@@ -18,10 +18,10 @@ func (p Plain) AllocPD() (PD, error) {
 }
 
 // RegMR registers memory.
-func (p Plain) RegMR(cfg *MRConfig) (MR, error) { return p.RegMRWith(cfg, uverbs.Driver{}) }
+func (p KernelObjects) RegMR(cfg *MRConfig) (MR, error) { return p.RegMRWith(cfg, uverbs.Driver{}) }
 
 // RegMRWith is RegMR for a driver with data of its own.
-func (p Plain) RegMRWith(cfg *MRConfig, drv uverbs.Driver) (MR, error) {
+func (p KernelObjects) RegMRWith(cfg *MRConfig, drv uverbs.Driver) (MR, error) {
 	mr, err := p.File.RegMR(cfg.PD.Handle(), cfg.Mem, cfg.IOVA, uint32(cfg.Access), drv)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (p Plain) RegMRWith(cfg *MRConfig, drv uverbs.Driver) (MR, error) {
 }
 
 // MR returns a memory region that the kernel has made.
-func (p Plain) MR(mr uverbs.MR) MR { return &plainMR{file: p.File, mr: mr} }
+func (p KernelObjects) MR(mr uverbs.MR) MR { return &plainMR{file: p.File, mr: mr} }
 
 type plainPD struct {
 	file   *uverbs.File
@@ -59,7 +59,7 @@ func (m *plainMR) Reregister(cfg *MRConfig, mask MRMask) error {
 }
 
 // AllocMW allocates a memory window.
-func (p Plain) AllocMW(pd PD, typ MWType) (MW, error) {
+func (p KernelObjects) AllocMW(pd PD, typ MWType) (MW, error) {
 	mw, err := p.File.AllocMW(pd.Handle(), uint8(typ), uverbs.Driver{})
 	if err != nil {
 		return nil, err

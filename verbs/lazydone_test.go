@@ -6,7 +6,7 @@ import "testing"
 
 // TestEnding: the context ends whether it was asked for before or after.
 func TestEnding(t *testing.T) {
-	var before, after ending
+	var before, after lazyDone
 	ctx := before.context()
 	if ctx.Err() != nil || before.context() != ctx {
 		t.Errorf("%v before the end", ctx.Err())

@@ -57,17 +57,17 @@ type target struct {
 	stream uint16
 }
 
-// buildRare is build for every operation of every transport.
+// buildGeneric is build for every operation of every transport.
 //
 //go:noinline
-func (s *sendQueue) buildRare(wr *provider.SendWR, cur, n uint32) uint32 {
+func (s *sendQueue) buildGeneric(wr *provider.SendWR, cur, n uint32) uint32 {
 	if s.transport == transportDC {
 		return 0
 	}
 	return s.buildTo(wr, cur, n, target{})
 }
 
-// buildTo is buildRare for a DC initiator, too.
+// buildTo is buildGeneric for a DC initiator, too.
 func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint32 {
 	av, err := s.check(wr)
 	if err != nil {
@@ -118,9 +118,9 @@ func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint3
 	storeShared(&e.head, s.head+n)
 	if op.kind == opUMR {
 		e.umr = uint32(umrCompletes(wr.Opcode))
-		s.demand(ctrlSmallFence)
+		s.setFence(ctrlSmallFence)
 	} else if s.fence != 0 {
-		s.demand(0)
+		s.setFence(0)
 	}
 	return w.ds
 }

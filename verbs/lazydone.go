@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// ending is a context that ends once. It is created on first use, because most objects never need
+// lazyDone is a context that ends once. It is created on first use, because most objects never need
 // it.
-type ending struct {
+type lazyDone struct {
 	mu     sync.Mutex
 	over   bool
 	ctx    context.Context // or nil
 	cancel context.CancelFunc
 }
 
-func (e *ending) context() context.Context {
+func (e *lazyDone) context() context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx == nil {
@@ -28,7 +28,7 @@ func (e *ending) context() context.Context {
 	return e.ctx
 }
 
-func (e *ending) end() {
+func (e *lazyDone) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.over = true

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// kind is the kind of an object that uses another one.
-type kind uint8
+// childKind is the kind of an object that uses another one.
+type childKind uint8
 
 const (
-	kindAdvice kind = iota // no object, but a call
+	kindAdvice childKind = iota // no object, but a call
 	kindAH
 	kindChannel
 	kindMR
@@ -23,9 +23,9 @@ const (
 	numKinds = iota
 )
 
-// users counts the users of an object, by kind, and keeps it until the last of them has been
+// refs counts the users of an object, by kind, and keeps it until the last of them has been
 // destroyed.
-type users struct {
+type refs struct {
 	mu     sync.Mutex
 	count  [numKinds]int32
 	ended  bool      // object.destroy has succeeded
@@ -39,21 +39,21 @@ type destroyer interface {
 }
 
 // add counts one more. After close it returns net.ErrClosed.
-func (u *users) add(k kind) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.object != nil {
+func (r *refs) add(k childKind) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.object != nil {
 		return net.ErrClosed
 	}
-	u.count[k]++
+	r.count[k]++
 	return nil
 }
 
-// while runs fn, unless the object is closed, and prevents closing it until fn returns.
-func (u *users) while(fn func() error) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.object != nil {
+// whileOpen runs fn, unless the object is closed, and prevents closing it until fn returns.
+func (r *refs) whileOpen(fn func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.object != nil {
 		return net.ErrClosed
 	}
 	return fn()
@@ -61,45 +61,45 @@ func (u *users) while(fn func() error) error {
 
 // drop counts one less. It returns the error of destroying an object that was closed and has no
 // users any more.
-func (u *users) drop(k kind) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.count[k]--
-	return u.end()
+func (r *refs) drop(k childKind) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count[k]--
+	return r.end()
 }
 
 // close admits no more users, and ends the object as soon as it has none, now or with the last
 // drop. It calls object.destroy until that has succeeded once, and then object.release once. close
 // and retry may be called again after destroy has failed.
-func (u *users) close(object destroyer) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.object = object
-	return u.end()
+func (r *refs) close(object destroyer) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.object = object
+	return r.end()
 }
 
 // retry destroys an object that was closed and whose destruction has failed.
-func (u *users) retry() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.end()
+func (r *refs) retry() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.end()
 }
 
 // isEnded reports whether the object has been destroyed.
-func (u *users) isEnded() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.ended
+func (r *refs) isEnded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
 }
 
 // end destroys an object that was closed, if it has no users. The caller holds u.mu.
-func (u *users) end() error {
-	if u.ended || u.object == nil || u.count != [numKinds]int32{} {
+func (r *refs) end() error {
+	if r.ended || r.object == nil || r.count != [numKinds]int32{} {
 		return nil
 	}
-	if err := u.object.destroy(); err != nil {
+	if err := r.object.destroy(); err != nil {
 		return err
 	}
-	u.ended = true
-	return u.object.release()
+	r.ended = true
+	return r.object.release()
 }
