@@ -13,6 +13,7 @@ import (
 	"purerdma/abi"
 	"purerdma/internal/cdev"
 	"purerdma/ucma"
+	"purerdma/verbs"
 )
 
 // Addr is an address of the connection manager: an IP address and a port of the
@@ -153,3 +154,128 @@ func choose(ips []netip.Addr, local Addr) netip.Addr {
 }
 
 var errNoAddr = fmt.Errorf("no address is given: %w", syscall.EINVAL)
+
+// IBAddr is an address of InfiniBand (struct sockaddr_ib, infiniband/ib.h): the
+// GID of a port and a service ID. The zero IBAddr is no address.
+type IBAddr = ucma.IBAddr
+
+// defaultPKey is the partition that every port is a full member of.
+const defaultPKey = 0xffff
+
+// AddrFromGID returns the address that librdmacm makes of a GID and a port
+// (rdma_getaddrinfo(3) with AF_IB): in the default partition, at the service ID of
+// that port in a port space. Port 0 and port space 0 are any.
+func AddrFromGID(gid verbs.GID, ps PortSpace, port uint16) Addr {
+	ib := IBAddr{PKey: defaultPKey, GID: gid, ServiceID: uint64(ps)<<16 | uint64(port)}
+	if ps != 0 {
+		ib.ServiceIDMask |= ibPortSpaceMask
+	}
+	if port != 0 {
+		ib.ServiceIDMask |= ibPortMask
+	}
+	return Addr{IB: ib}
+}
+
+// Which bits of a service ID are the port space and which the port
+// (RDMA_IB_IP_PS_MASK and RDMA_IB_IP_PORT_MASK, rdma_cma.h).
+const (
+	ibPortSpaceMask = 0xffffffffffff0000
+	ibPortMask      = 0xffff
+)
+
+// family returns the name of the family that an address is of to the kernel.
+func (a Addr) family() string {
+	switch {
+	case a.isIB():
+		return "InfiniBand"
+	case a.Addr().Is4():
+		return "IPv4"
+	}
+	return "IPv6"
+}
+
+// unmapped returns an IPv4 address in IPv6 form as the one of IPv4 that it is, and any
+// other address as it is.
+func (a Addr) unmapped() Addr {
+	if a.Addr().Is4In6() {
+		a.AddrPort = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+	}
+	return a
+}
+
+// oneFamily checks that two addresses are of one family, if both are given. An IPv4
+// address in IPv6 form, as net.TCPAddr makes them, is one of IPv4 beside another of
+// IPv4: the kernel would refuse the two.
+func oneFamily(local, remote Addr) (Addr, Addr, error) {
+	if !local.IsValid() || !remote.IsValid() || local.family() == remote.family() {
+		return local, remote, nil
+	}
+	if l, r := local.unmapped(), remote.unmapped(); l.family() == r.family() {
+		return l, r, nil
+	}
+	return local, remote, &ArgumentError{Name: "the destination", Value: remote, Max: -1,
+		Reason: fmt.Sprintf("there is no way from an address of %s to one of %s", local.family(), remote.family())}
+}
+
+// PortSpace is what a port number means, and with it the kind of QP behind an ID
+// (enum rdma_port_space, rdma_cma.h).
+type PortSpace uint16
+
+// The port spaces. Each has port numbers of its own; none of them are those of
+// the TCP/IP stack.
+const (
+	// PortSpaceTCP is the space of reliable connections (RDMA_PS_TCP).
+	PortSpaceTCP PortSpace = abi.RDMA_PS_TCP
+	// PortSpaceUDP is the space of datagrams, and of multicast (RDMA_PS_UDP).
+	PortSpaceUDP PortSpace = abi.RDMA_PS_UDP
+	// PortSpaceIPoIB is that of datagrams that share the multicast groups and the
+	// queue key of IP over InfiniBand (RDMA_PS_IPOIB).
+	PortSpaceIPoIB PortSpace = abi.RDMA_PS_IPOIB
+	// PortSpaceIB is the space of InfiniBand service IDs, for any type of QP
+	// (RDMA_PS_IB).
+	PortSpaceIB PortSpace = abi.RDMA_PS_IB
+)
+
+// String returns the C name of the port space.
+func (ps PortSpace) String() string {
+	switch ps {
+	case PortSpaceTCP:
+		return "RDMA_PS_TCP"
+	case PortSpaceUDP:
+		return "RDMA_PS_UDP"
+	case PortSpaceIPoIB:
+		return "RDMA_PS_IPOIB"
+	case PortSpaceIB:
+		return "RDMA_PS_IB"
+	}
+	return fmt.Sprintf("port space %#x", uint16(ps))
+}
+
+// qpType returns the type of QP that the port space stands for. That of
+// RDMA_PS_IB is the caller's to say; RC is what librdmacm takes.
+func (ps PortSpace) qpType() verbs.QPType {
+	if ps == PortSpaceUDP || ps == PortSpaceIPoIB {
+		return verbs.UD
+	}
+	return verbs.RC
+}
+
+// check refuses a type of QP that the kernel would not take, but quietly replace:
+// it has one of its own for every port space but PortSpaceIB.
+func (ps PortSpace) check(t verbs.QPType) error {
+	if ps != PortSpaceIB && (t == verbs.UD) != (ps.qpType() == verbs.UD) {
+		return fmt.Errorf("%v has no QPs of type %v: %w", ps, t, syscall.EINVAL)
+	}
+	return nil
+}
+
+// portSpaceOf returns the port space that a name of package net stands for.
+func portSpaceOf(network string) (PortSpace, error) {
+	switch network {
+	case "tcp", "tcp4", "tcp6":
+		return PortSpaceTCP, nil
+	case "udp", "udp4", "udp6":
+		return PortSpaceUDP, nil
+	}
+	return 0, fmt.Errorf("%w: it is tcp, tcp4, tcp6, udp, udp4 or udp6", net.UnknownNetworkError(network))
+}

@@ -4,12 +4,16 @@ package cm
 
 import (
 	"cmp"
+	"encoding/binary"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
+	"purerdma/abi"
 	"purerdma/internal/netns"
 	"purerdma/ucma"
+	"purerdma/verbs"
 )
 
 // Bind gives the ID a local address (rdma_bind_addr(3)). With an unspecified IP
@@ -131,4 +135,107 @@ func (id *ID) sockaddr(a Addr) (ucma.Addr, error) {
 	})
 	ip := a.Addr().WithZone(strconv.FormatUint(uint64(scope), 10))
 	return ucma.IP(netip.AddrPortFrom(ip, a.Port())), err
+}
+
+// addrsPool has the memory of queries: each accepted connection makes one.
+var addrsPool = sync.Pool{New: func() any { return new(ucma.Addrs) }}
+
+// bindDevice asks the kernel for the ID's addresses and device, and opens the
+// device.
+func (id *ID) bindDevice() error {
+	addrs := addrsPool.Get().(*ucma.Addrs)
+	defer addrsPool.Put(addrs)
+	return id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
+		err := f.QueryAddr(kid, addrs)
+		if err != nil {
+			return err
+		}
+		resp := addrs.Resp()
+		var dev *verbs.Device
+		if resp.PortNum != 0 {
+			// The kernel hands the GUID over in network byte order.
+			var guid [8]byte
+			binary.NativeEndian.PutUint64(guid[:], resp.NodeGUID)
+			dev, err = verbsInternal.OpenIndex(id.Channel().host, int(resp.IBDevIndex), binary.BigEndian.Uint64(guid[:]))
+		}
+		id.mu.Lock()
+		defer id.mu.Unlock()
+		id.setAddrs(resp)
+		id.dev, dev = dev, id.dev
+		if dev != nil {
+			dev.Close()
+		}
+		return err
+	})
+}
+
+// queryAddrs notes the ID's addresses.
+func (id *ID) queryAddrs() error {
+	var addrs ucma.Addrs
+	return id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
+		if err := f.QueryAddr(kid, &addrs); err != nil {
+			return err
+		}
+		id.mu.Lock()
+		defer id.mu.Unlock()
+		id.setAddrs(addrs.Resp())
+		return nil
+	})
+}
+
+// setAddrs notes what the kernel tells. The caller holds id.mu.
+func (id *ID) setAddrs(resp *abi.UcmQueryAddrResp) {
+	id.local = addrFromKernel(&resp.SrcAddr)
+	if id.remote = addrFromKernel(&resp.DstAddr); id.remote.Addr().IsUnspecified() {
+		id.remote = Addr{} // the kernel's way to say that there is none
+	}
+	for _, t := range id.pending {
+		t.to = Addr{}
+	}
+	id.port = resp.PortNum
+}
+
+// Migrate moves the ID and its unfetched events to another channel
+// (rdma_migrate_id(3)). It waits for a command of the ID that is in the kernel.
+// Unlike rdma_migrate_id(3) it does not wait for events to be acknowledged: one
+// that was fetched before may be dealt with after it. Who waits in Next of the
+// other channel gets the events that have moved.
+//
+// Do not migrate a listener that may have unfetched connect requests: the kernel
+// leaves their new IDs behind.
+func (id *ID) Migrate(to *EventChannel) error {
+	if err := id.enter(opMigrate); err != nil {
+		return err
+	}
+	defer id.leave()
+	id.moving.Lock()
+	defer id.moving.Unlock()
+	from := id.Channel()
+	if from == to {
+		return nil
+	}
+	// Known to both sides from now on: an event may have been fetched from the
+	// old one already.
+	id.mu.Lock()
+	uids := []uint64{id.uid}
+	for _, m := range id.groups {
+		uids = append(uids, m.uid)
+	}
+	id.mu.Unlock()
+	for _, uid := range uids {
+		if err := to.addAs(uid, id); err != nil {
+			return id.opError(opMigrate, err)
+		}
+	}
+	if _, err := to.file.MigrateID(id.kid, from.file); err != nil {
+		for _, uid := range uids {
+			to.remove(uid)
+		}
+		return id.opError(opMigrate, err)
+	}
+	id.mu.Lock()
+	id.ch, id.left = to, append(id.left, from)
+	id.mu.Unlock()
+	to.file.Wake() // the kernel tells nobody of events that have come with an ID
+	return nil
 }
