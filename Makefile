@@ -220,6 +220,7 @@ PROSE += README.md docs/explanation docs/howto docs/tutorial docs/adr examples t
 
 prose: bin/vale ## check the English of comments and documents in PROSE with Vale
 	bin/vale --no-global --output=line $(PROSE)
+	bin/vale --no-global --output=line $(filter-out %_test.go,$(wildcard $(addsuffix /*.go,$(PROSE_CODE))))
 
 lint: bin/staticcheck cross prose ## check the form: gofmt, vet, staticcheck, Vale, the rules of test/arch
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }

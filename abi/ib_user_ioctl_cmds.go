@@ -9,8 +9,8 @@ const (
 	UVERBS_ID_NS_SHIFT = 12
 )
 
-// Where the ids of drivers begin, and the attributes that carry the driver's own
-// part of a command, from rdma/ib_user_ioctl_cmds.h.
+// The first ids of drivers, and the attributes that carry the driver's own part of a command, from
+// rdma/ib_user_ioctl_cmds.h.
 const (
 	UVERBS_ID_DRIVER_NS          = 1 << UVERBS_ID_NS_SHIFT // since Linux 6.12
 	UVERBS_ATTR_UHW_IN           = UVERBS_ID_DRIVER_NS

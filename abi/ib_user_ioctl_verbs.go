@@ -230,9 +230,8 @@ const (
 	IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE = 1 << 5
 )
 
-// UverbsFlowActionESPKeymatAESGCM mirrors struct
-// ib_uverbs_flow_action_esp_keymat_aes_gcm (rdma/ib_user_ioctl_verbs.h): key
-// and initial vector of AES-GCM.
+// UverbsFlowActionESPKeymatAESGCM mirrors struct ib_uverbs_flow_action_esp_keymat_aes_gcm
+// (rdma/ib_user_ioctl_verbs.h), key and initial vector of AES-GCM.
 type UverbsFlowActionESPKeymatAESGCM struct {
 	_      structs.HostLayout
 	IV     uint64
@@ -243,16 +242,15 @@ type UverbsFlowActionESPKeymatAESGCM struct {
 	AESKey [8]uint32
 }
 
-// UverbsFlowActionESPReplayBmp mirrors struct
-// ib_uverbs_flow_action_esp_replay_bmp (rdma/ib_user_ioctl_verbs.h): the size
-// of the window against replays.
+// UverbsFlowActionESPReplayBmp mirrors struct ib_uverbs_flow_action_esp_replay_bmp
+// (rdma/ib_user_ioctl_verbs.h), the size of the window against replays.
 type UverbsFlowActionESPReplayBmp struct {
 	_    structs.HostLayout
 	Size uint32
 }
 
 // UverbsFlowActionESPEncap mirrors struct ib_uverbs_flow_action_esp_encap
-// (rdma/ib_user_ioctl_verbs.h): one header around the encrypted packet, in a
+// (rdma/ib_user_ioctl_verbs.h), one header around the encrypted packet, in a
 // list.
 type UverbsFlowActionESPEncap struct {
 	_       structs.HostLayout
@@ -264,7 +262,7 @@ type UverbsFlowActionESPEncap struct {
 }
 
 // UverbsFlowActionESP mirrors struct ib_uverbs_flow_action_esp
-// (rdma/ib_user_ioctl_verbs.h): an IPsec ESP action.
+// (rdma/ib_user_ioctl_verbs.h), an IPsec ESP action.
 type UverbsFlowActionESP struct {
 	_             structs.HostLayout
 	SPI           uint32
@@ -274,8 +272,8 @@ type UverbsFlowActionESP struct {
 	HardLimitPkts uint64
 }
 
-// UverbsQueryPortRespEx mirrors struct ib_uverbs_query_port_resp_ex
-// (rdma/ib_user_ioctl_verbs.h): UVERBS_ATTR_QUERY_PORT_RESP.
+// UverbsQueryPortRespEx mirrors struct ib_uverbs_query_port_resp_ex (rdma/ib_user_ioctl_verbs.h),
+// UVERBS_ATTR_QUERY_PORT_RESP.
 type UverbsQueryPortRespEx struct {
 	_             structs.HostLayout
 	LegacyResp    UverbsQueryPortResp
@@ -306,10 +304,9 @@ type UverbsGIDEntry struct {
 	NetdevIfindex uint32 // 0: no network interface belongs to the entry
 }
 
-// UverbsBufferDesc mirrors struct ib_uverbs_buffer_desc
-// (rdma/ib_user_ioctl_verbs.h): memory of the user, or of a dma-buf, for a
-// queue. Addr is an offset if there is a dma-buf; being an integer, it hides an
-// address from the garbage collector. Since Linux 7.3.
+// UverbsBufferDesc mirrors struct ib_uverbs_buffer_desc (rdma/ib_user_ioctl_verbs.h), memory of the
+// user, or of a dma-buf, for a queue. Addr is an offset if there is a dma-buf. It is an integer,
+// which hides an address from the garbage collector. Since Linux 7.3.
 type UverbsBufferDesc struct {
 	_             structs.HostLayout
 	Type          uint32

@@ -15,7 +15,7 @@ const (
 	IB_PATH_BIDIRECTIONAL   = IB_PATH_OUTBOUND | IB_PATH_INBOUND_REVERSE
 )
 
-// IBPathRecData mirrors struct ib_path_rec_data (rdma/ib_user_sa.h): a path
+// IBPathRecData mirrors struct ib_path_rec_data (rdma/ib_user_sa.h), a path
 // record in the form that goes over the wire.
 type IBPathRecData struct {
 	_        structs.HostLayout
@@ -24,7 +24,7 @@ type IBPathRecData struct {
 	PathRec  [16]uint32
 }
 
-// IBUserPathRec mirrors struct ib_user_path_rec (rdma/ib_user_sa.h): a path
+// IBUserPathRec mirrors struct ib_user_path_rec (rdma/ib_user_sa.h), a path
 // record in the form that a program reads.
 type IBUserPathRec struct {
 	_                      structs.HostLayout
@@ -49,8 +49,8 @@ type IBUserPathRec struct {
 	Preference             uint8
 }
 
-// IBUserServiceRec mirrors struct ib_user_service_rec (rdma/ib_user_sa.h): a
-// service record of the subnet administrator. Since Linux 7.3.
+// IBUserServiceRec mirrors struct ib_user_service_rec (rdma/ib_user_sa.h), a service record of the
+// subnet administrator. Since Linux 7.3.
 type IBUserServiceRec struct {
 	_        structs.HostLayout
 	ID       [8]uint8 // __be64

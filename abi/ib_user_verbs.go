@@ -18,9 +18,9 @@ const (
 // rdma/ib_user_verbs.h.
 const IB_DEVICE_NAME_MAX = 64
 
-// IB_USER_VERBS_CMD_THRESHOLD is the first number of the commands that are
-// extended alone, and IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE the limit of
-// UverbsExCreateRWQIndTable.LogIndTblSize, from rdma/ib_user_verbs.h.
+// IB_USER_VERBS_CMD_THRESHOLD is the first number of the commands that have only an extended form.
+// IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE is the limit of UverbsExCreateRWQIndTable.LogIndTblSize. Both
+// are from rdma/ib_user_verbs.h.
 const (
 	IB_USER_VERBS_CMD_THRESHOLD        = 50
 	IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE = 13
@@ -148,8 +148,8 @@ const (
 	IB_UVERBS_RAW_PACKET_CAP_DELAY_DROP      = 1 << 3
 )
 
-// UverbsAsyncEventDesc mirrors struct ib_uverbs_async_event_desc
-// (rdma/ib_user_verbs.h): what a read of the asynchronous event file returns.
+// UverbsAsyncEventDesc mirrors struct ib_uverbs_async_event_desc (rdma/ib_user_verbs.h), the result
+// of a read of the asynchronous event file.
 type UverbsAsyncEventDesc struct {
 	_         structs.HostLayout
 	Element   uint64 // the user handle of the object, or a port number
@@ -166,8 +166,8 @@ type UverbsCQModerationCaps struct {
 	Reserved              uint32
 }
 
-// UverbsCmdHdr mirrors struct ib_uverbs_cmd_hdr (rdma/ib_user_verbs.h): the
-// start of every command that is given with write(2).
+// UverbsCmdHdr mirrors struct ib_uverbs_cmd_hdr (rdma/ib_user_verbs.h), the start of every command
+// of write(2).
 type UverbsCmdHdr struct {
 	_        structs.HostLayout
 	Command  uint32 // IB_USER_VERBS_CMD_...
@@ -175,9 +175,8 @@ type UverbsCmdHdr struct {
 	OutWords uint16 // length of the answer, in 32-bit words
 }
 
-// UverbsExCmdHdr mirrors struct ib_uverbs_ex_cmd_hdr (rdma/ib_user_verbs.h):
-// what follows UverbsCmdHdr in an extended command, both then counting in words
-// of eight bytes.
+// UverbsExCmdHdr mirrors struct ib_uverbs_ex_cmd_hdr (rdma/ib_user_verbs.h), the header after
+// UverbsCmdHdr in an extended command. Both then count in words of eight bytes.
 type UverbsExCmdHdr struct {
 	_                structs.HostLayout
 	Response         Pointer
@@ -186,15 +185,15 @@ type UverbsExCmdHdr struct {
 	CmdHdrReserved   uint32
 }
 
-// UverbsGetContext mirrors struct ib_uverbs_get_context (rdma/ib_user_verbs.h):
+// UverbsGetContext mirrors struct ib_uverbs_get_context (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_GET_CONTEXT.
 type UverbsGetContext struct {
 	_        structs.HostLayout
 	Response Pointer
 }
 
-// UverbsGetContextResp mirrors struct ib_uverbs_get_context_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_GET_CONTEXT.
+// UverbsGetContextResp mirrors struct ib_uverbs_get_context_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_CMD_GET_CONTEXT.
 type UverbsGetContextResp struct {
 	_              structs.HostLayout
 	AsyncFD        uint32
@@ -256,15 +255,15 @@ type UverbsQueryDeviceResp struct {
 }
 
 // UverbsExQueryDevice mirrors struct ib_uverbs_ex_query_device
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_QUERY_DEVICE.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_EX_CMD_QUERY_DEVICE.
 type UverbsExQueryDevice struct {
 	_        structs.HostLayout
 	CompMask uint32
 	Reserved uint32
 }
 
-// UverbsODPCaps mirrors struct ib_uverbs_odp_caps (rdma/ib_user_verbs.h): what
-// on-demand paging the device has, in all and for each transport.
+// UverbsODPCaps mirrors struct ib_uverbs_odp_caps (rdma/ib_user_verbs.h), what on-demand paging the
+// device has, in all and for each transport.
 type UverbsODPCaps struct {
 	_           structs.HostLayout
 	GeneralCaps uint64
@@ -274,8 +273,8 @@ type UverbsODPCaps struct {
 	Reserved    uint32
 }
 
-// UverbsRSSCaps mirrors struct ib_uverbs_rss_caps (rdma/ib_user_verbs.h): what
-// the device can spread received packets over.
+// UverbsRSSCaps mirrors struct ib_uverbs_rss_caps (rdma/ib_user_verbs.h), the device's capabilities
+// for spreading received packets.
 type UverbsRSSCaps struct {
 	_                          structs.HostLayout
 	SupportedQPTs              uint32
@@ -284,8 +283,8 @@ type UverbsRSSCaps struct {
 	Reserved                   uint32
 }
 
-// UverbsTMCaps mirrors struct ib_uverbs_tm_caps (rdma/ib_user_verbs.h): what
-// tag matching the device has.
+// UverbsTMCaps mirrors struct ib_uverbs_tm_caps (rdma/ib_user_verbs.h), the device's tag matching
+// capabilities.
 type UverbsTMCaps struct {
 	_              structs.HostLayout
 	MaxRndvHdrSize uint32
@@ -296,8 +295,8 @@ type UverbsTMCaps struct {
 	Reserved       uint32
 }
 
-// UverbsExQueryDeviceResp mirrors struct ib_uverbs_ex_query_device_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_EX_CMD_QUERY_DEVICE.
+// UverbsExQueryDeviceResp mirrors struct ib_uverbs_ex_query_device_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_EX_CMD_QUERY_DEVICE.
 type UverbsExQueryDeviceResp struct {
 	_                structs.HostLayout
 	Base             UverbsQueryDeviceResp
@@ -317,7 +316,7 @@ type UverbsExQueryDeviceResp struct {
 	Reserved         uint32
 }
 
-// UverbsQueryPort mirrors struct ib_uverbs_query_port (rdma/ib_user_verbs.h):
+// UverbsQueryPort mirrors struct ib_uverbs_query_port (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_QUERY_PORT.
 type UverbsQueryPort struct {
 	_        structs.HostLayout
@@ -354,9 +353,9 @@ type UverbsQueryPortResp struct {
 	Reserved      uint8
 }
 
-// UverbsClockInfo mirrors struct ib_uverbs_clock_info (rdma/ib_user_verbs.h): a
-// page that the kernel keeps up to date, to turn time stamps of the device into
-// time. Older headers have it as struct mlx5_ib_clock_info in rdma/mlx5-abi.h.
+// UverbsClockInfo mirrors struct ib_uverbs_clock_info (rdma/ib_user_verbs.h), a page that the
+// kernel keeps up to date, to turn time stamps of the device into time. Older headers have it as
+// struct mlx5_ib_clock_info in rdma/mlx5-abi.h.
 type UverbsClockInfo struct {
 	_              structs.HostLayout
 	Sign           uint32

@@ -24,8 +24,8 @@ const (
 	IB_UVERBS_WC_ATOMIC_WRITE // since Linux 6.12
 )
 
-// UverbsCompEventDesc mirrors struct ib_uverbs_comp_event_desc
-// (rdma/ib_user_verbs.h): what a read of a completion channel returns.
+// UverbsCompEventDesc mirrors struct ib_uverbs_comp_event_desc (rdma/ib_user_verbs.h), the result
+// of a read of a completion channel.
 type UverbsCompEventDesc struct {
 	_        structs.HostLayout
 	CQHandle uint64 // the user handle of the CQ
@@ -45,8 +45,8 @@ type UverbsCreateCompChannelResp struct {
 	FD uint32
 }
 
-// UverbsCreateCQ mirrors struct ib_uverbs_create_cq (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_CREATE_CQ.
+// UverbsCreateCQ mirrors struct ib_uverbs_create_cq (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_CREATE_CQ.
 type UverbsCreateCQ struct {
 	_           structs.HostLayout
 	Response    Pointer
@@ -58,7 +58,7 @@ type UverbsCreateCQ struct {
 }
 
 // UverbsExCreateCQ mirrors struct ib_uverbs_ex_create_cq
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_CREATE_CQ.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_EX_CMD_CREATE_CQ.
 type UverbsExCreateCQ struct {
 	_           structs.HostLayout
 	UserHandle  uint64
@@ -70,16 +70,16 @@ type UverbsExCreateCQ struct {
 	Reserved    uint32
 }
 
-// UverbsCreateCQResp mirrors struct ib_uverbs_create_cq_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_CREATE_CQ.
+// UverbsCreateCQResp mirrors struct ib_uverbs_create_cq_resp (rdma/ib_user_verbs.h), the response
+// to IB_USER_VERBS_CMD_CREATE_CQ.
 type UverbsCreateCQResp struct {
 	_        structs.HostLayout
 	CQHandle uint32
 	CQE      uint32
 }
 
-// UverbsExCreateCQResp mirrors struct ib_uverbs_ex_create_cq_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_EX_CMD_CREATE_CQ.
+// UverbsExCreateCQResp mirrors struct ib_uverbs_ex_create_cq_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_EX_CMD_CREATE_CQ.
 type UverbsExCreateCQResp struct {
 	_              structs.HostLayout
 	Base           UverbsCreateCQResp
@@ -87,8 +87,8 @@ type UverbsExCreateCQResp struct {
 	ResponseLength uint32
 }
 
-// UverbsResizeCQ mirrors struct ib_uverbs_resize_cq (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_RESIZE_CQ.
+// UverbsResizeCQ mirrors struct ib_uverbs_resize_cq (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_RESIZE_CQ.
 type UverbsResizeCQ struct {
 	_        structs.HostLayout
 	Response Pointer
@@ -96,16 +96,16 @@ type UverbsResizeCQ struct {
 	CQE      uint32
 }
 
-// UverbsResizeCQResp mirrors struct ib_uverbs_resize_cq_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_RESIZE_CQ.
+// UverbsResizeCQResp mirrors struct ib_uverbs_resize_cq_resp (rdma/ib_user_verbs.h), the response
+// to IB_USER_VERBS_CMD_RESIZE_CQ.
 type UverbsResizeCQResp struct {
 	_        structs.HostLayout
 	CQE      uint32
 	Reserved uint32
 }
 
-// UverbsPollCQ mirrors struct ib_uverbs_poll_cq (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_POLL_CQ.
+// UverbsPollCQ mirrors struct ib_uverbs_poll_cq (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_POLL_CQ.
 type UverbsPollCQ struct {
 	_        structs.HostLayout
 	Response Pointer
@@ -133,8 +133,8 @@ type UverbsWC struct {
 	Reserved     uint8
 }
 
-// UverbsPollCQResp mirrors struct ib_uverbs_poll_cq_resp (rdma/ib_user_verbs.h)
-// up to its flexible end: the answer to IB_USER_VERBS_CMD_POLL_CQ.
+// UverbsPollCQResp mirrors struct ib_uverbs_poll_cq_resp (rdma/ib_user_verbs.h) up to its flexible
+// end, the response to IB_USER_VERBS_CMD_POLL_CQ.
 type UverbsPollCQResp struct {
 	_        structs.HostLayout
 	Count    uint32
@@ -149,7 +149,7 @@ type UverbsReqNotifyCQ struct {
 	SolicitedOnly uint32
 }
 
-// UverbsDestroyCQ mirrors struct ib_uverbs_destroy_cq (rdma/ib_user_verbs.h):
+// UverbsDestroyCQ mirrors struct ib_uverbs_destroy_cq (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_DESTROY_CQ.
 type UverbsDestroyCQ struct {
 	_        structs.HostLayout
@@ -166,9 +166,8 @@ type UverbsDestroyCQResp struct {
 	AsyncEventsReported uint32
 }
 
-// UverbsCQModeration mirrors struct ib_uverbs_cq_moderation
-// (rdma/ib_user_verbs.h): after how many completions, or microseconds, a CQ
-// notifies.
+// UverbsCQModeration mirrors struct ib_uverbs_cq_moderation (rdma/ib_user_verbs.h), after how many
+// completions, or microseconds, a CQ notifies.
 type UverbsCQModeration struct {
 	_        structs.HostLayout
 	CQCount  uint16
@@ -176,7 +175,7 @@ type UverbsCQModeration struct {
 }
 
 // UverbsExModifyCQ mirrors struct ib_uverbs_ex_modify_cq
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_MODIFY_CQ.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_EX_CMD_MODIFY_CQ.
 type UverbsExModifyCQ struct {
 	_        structs.HostLayout
 	CQHandle uint32

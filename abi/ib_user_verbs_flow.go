@@ -4,8 +4,8 @@ package abi
 
 import "structs"
 
-// UverbsFlowSpecHdr mirrors struct ib_uverbs_flow_spec_hdr
-// (rdma/ib_user_verbs.h): what each of the specs of a flow begins with.
+// UverbsFlowSpecHdr mirrors struct ib_uverbs_flow_spec_hdr (rdma/ib_user_verbs.h), the header of
+// each spec of a flow.
 type UverbsFlowSpecHdr struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -14,7 +14,7 @@ type UverbsFlowSpecHdr struct {
 }
 
 // UverbsFlowEthFilter mirrors struct ib_uverbs_flow_eth_filter
-// (rdma/ib_user_verbs.h): values or masks of the Ethernet header.
+// (rdma/ib_user_verbs.h), values or masks of the Ethernet header.
 type UverbsFlowEthFilter struct {
 	_         structs.HostLayout
 	DstMAC    [6]uint8
@@ -24,7 +24,7 @@ type UverbsFlowEthFilter struct {
 }
 
 // UverbsFlowSpecEth mirrors struct ib_uverbs_flow_spec_eth
-// (rdma/ib_user_verbs.h): the spec of the Ethernet header.
+// (rdma/ib_user_verbs.h), the spec of the Ethernet header.
 type UverbsFlowSpecEth struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -35,7 +35,7 @@ type UverbsFlowSpecEth struct {
 }
 
 // UverbsFlowIPv4Filter mirrors struct ib_uverbs_flow_ipv4_filter
-// (rdma/ib_user_verbs.h): values or masks of the IPv4 header.
+// (rdma/ib_user_verbs.h), values or masks of the IPv4 header.
 type UverbsFlowIPv4Filter struct {
 	_     structs.HostLayout
 	SrcIP [4]uint8 // __be32
@@ -47,7 +47,7 @@ type UverbsFlowIPv4Filter struct {
 }
 
 // UverbsFlowSpecIPv4 mirrors struct ib_uverbs_flow_spec_ipv4
-// (rdma/ib_user_verbs.h): the spec of the IPv4 header.
+// (rdma/ib_user_verbs.h), the spec of the IPv4 header.
 type UverbsFlowSpecIPv4 struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -58,7 +58,7 @@ type UverbsFlowSpecIPv4 struct {
 }
 
 // UverbsFlowTCPUDPFilter mirrors struct ib_uverbs_flow_tcp_udp_filter
-// (rdma/ib_user_verbs.h): values or masks of the TCP or UDP header.
+// (rdma/ib_user_verbs.h), values or masks of the TCP or UDP header.
 type UverbsFlowTCPUDPFilter struct {
 	_       structs.HostLayout
 	DstPort [2]uint8 // __be16
@@ -66,7 +66,7 @@ type UverbsFlowTCPUDPFilter struct {
 }
 
 // UverbsFlowSpecTCPUDP mirrors struct ib_uverbs_flow_spec_tcp_udp
-// (rdma/ib_user_verbs.h): the spec of the TCP or UDP header.
+// (rdma/ib_user_verbs.h), the spec of the TCP or UDP header.
 type UverbsFlowSpecTCPUDP struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -77,7 +77,7 @@ type UverbsFlowSpecTCPUDP struct {
 }
 
 // UverbsFlowIPv6Filter mirrors struct ib_uverbs_flow_ipv6_filter
-// (rdma/ib_user_verbs.h): values or masks of the IPv6 header.
+// (rdma/ib_user_verbs.h), values or masks of the IPv6 header.
 type UverbsFlowIPv6Filter struct {
 	_            structs.HostLayout
 	SrcIP        [16]uint8
@@ -90,7 +90,7 @@ type UverbsFlowIPv6Filter struct {
 }
 
 // UverbsFlowSpecIPv6 mirrors struct ib_uverbs_flow_spec_ipv6
-// (rdma/ib_user_verbs.h): the spec of the IPv6 header.
+// (rdma/ib_user_verbs.h), the spec of the IPv6 header.
 type UverbsFlowSpecIPv6 struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -101,7 +101,7 @@ type UverbsFlowSpecIPv6 struct {
 }
 
 // UverbsFlowSpecActionTag mirrors struct ib_uverbs_flow_spec_action_tag
-// (rdma/ib_user_verbs.h): the spec that marks packets.
+// (rdma/ib_user_verbs.h), the spec that marks packets.
 type UverbsFlowSpecActionTag struct {
 	_         structs.HostLayout
 	Type      uint32
@@ -112,7 +112,7 @@ type UverbsFlowSpecActionTag struct {
 }
 
 // UverbsFlowSpecActionDrop mirrors struct ib_uverbs_flow_spec_action_drop
-// (rdma/ib_user_verbs.h): the spec that drops packets.
+// (rdma/ib_user_verbs.h), the spec that drops packets.
 type UverbsFlowSpecActionDrop struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -121,7 +121,7 @@ type UverbsFlowSpecActionDrop struct {
 }
 
 // UverbsFlowSpecActionHandle mirrors struct ib_uverbs_flow_spec_action_handle
-// (rdma/ib_user_verbs.h): the spec that applies a flow action.
+// (rdma/ib_user_verbs.h), the spec that applies a flow action.
 type UverbsFlowSpecActionHandle struct {
 	_         structs.HostLayout
 	Type      uint32
@@ -132,7 +132,7 @@ type UverbsFlowSpecActionHandle struct {
 }
 
 // UverbsFlowSpecActionCount mirrors struct ib_uverbs_flow_spec_action_count
-// (rdma/ib_user_verbs.h): the spec that counts packets.
+// (rdma/ib_user_verbs.h), the spec that counts packets.
 type UverbsFlowSpecActionCount struct {
 	_         structs.HostLayout
 	Type      uint32
@@ -143,14 +143,14 @@ type UverbsFlowSpecActionCount struct {
 }
 
 // UverbsFlowTunnelFilter mirrors struct ib_uverbs_flow_tunnel_filter
-// (rdma/ib_user_verbs.h): values or masks of the VXLAN header.
+// (rdma/ib_user_verbs.h), values or masks of the VXLAN header.
 type UverbsFlowTunnelFilter struct {
 	_        structs.HostLayout
 	TunnelID [4]uint8 // __be32
 }
 
 // UverbsFlowSpecTunnel mirrors struct ib_uverbs_flow_spec_tunnel
-// (rdma/ib_user_verbs.h): the spec of the VXLAN header.
+// (rdma/ib_user_verbs.h), the spec of the VXLAN header.
 type UverbsFlowSpecTunnel struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -161,7 +161,7 @@ type UverbsFlowSpecTunnel struct {
 }
 
 // UverbsFlowSpecESPFilter mirrors struct ib_uverbs_flow_spec_esp_filter
-// (rdma/ib_user_verbs.h): values or masks of the ESP header.
+// (rdma/ib_user_verbs.h), values or masks of the ESP header.
 type UverbsFlowSpecESPFilter struct {
 	_   structs.HostLayout
 	SPI uint32
@@ -169,7 +169,7 @@ type UverbsFlowSpecESPFilter struct {
 }
 
 // UverbsFlowSpecESP mirrors struct ib_uverbs_flow_spec_esp
-// (rdma/ib_user_verbs.h): the spec of the ESP header.
+// (rdma/ib_user_verbs.h), the spec of the ESP header.
 type UverbsFlowSpecESP struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -180,7 +180,7 @@ type UverbsFlowSpecESP struct {
 }
 
 // UverbsFlowGREFilter mirrors struct ib_uverbs_flow_gre_filter
-// (rdma/ib_user_verbs.h): values or masks of the GRE header.
+// (rdma/ib_user_verbs.h), values or masks of the GRE header.
 type UverbsFlowGREFilter struct {
 	_          structs.HostLayout
 	CKsRes0Ver [2]uint8 // __be16
@@ -189,7 +189,7 @@ type UverbsFlowGREFilter struct {
 }
 
 // UverbsFlowSpecGRE mirrors struct ib_uverbs_flow_spec_gre
-// (rdma/ib_user_verbs.h): the spec of the GRE header.
+// (rdma/ib_user_verbs.h), the spec of the GRE header.
 type UverbsFlowSpecGRE struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -200,14 +200,14 @@ type UverbsFlowSpecGRE struct {
 }
 
 // UverbsFlowMPLSFilter mirrors struct ib_uverbs_flow_mpls_filter
-// (rdma/ib_user_verbs.h): values or masks of the MPLS label.
+// (rdma/ib_user_verbs.h), values or masks of the MPLS label.
 type UverbsFlowMPLSFilter struct {
 	_     structs.HostLayout
 	Label [4]uint8 // __be32
 }
 
 // UverbsFlowSpecMPLS mirrors struct ib_uverbs_flow_spec_mpls
-// (rdma/ib_user_verbs.h): the spec of the MPLS label.
+// (rdma/ib_user_verbs.h), the spec of the MPLS label.
 type UverbsFlowSpecMPLS struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -218,7 +218,7 @@ type UverbsFlowSpecMPLS struct {
 }
 
 // UverbsFlowAttr mirrors struct ib_uverbs_flow_attr (rdma/ib_user_verbs.h) up
-// to its flexible end: a flow: which packets, in Size bytes of specs, go to a
+// to its flexible end, a flow: which packets, in Size bytes of specs, go to a
 // QP.
 type UverbsFlowAttr struct {
 	_          structs.HostLayout
@@ -231,7 +231,7 @@ type UverbsFlowAttr struct {
 	Flags      uint32
 }
 
-// UverbsCreateFlow mirrors struct ib_uverbs_create_flow (rdma/ib_user_verbs.h):
+// UverbsCreateFlow mirrors struct ib_uverbs_create_flow (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_EX_CMD_CREATE_FLOW.
 type UverbsCreateFlow struct {
 	_        structs.HostLayout
@@ -240,8 +240,8 @@ type UverbsCreateFlow struct {
 	FlowAttr UverbsFlowAttr
 }
 
-// UverbsCreateFlowResp mirrors struct ib_uverbs_create_flow_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_EX_CMD_CREATE_FLOW.
+// UverbsCreateFlowResp mirrors struct ib_uverbs_create_flow_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_EX_CMD_CREATE_FLOW.
 type UverbsCreateFlowResp struct {
 	_          structs.HostLayout
 	CompMask   uint32
@@ -249,7 +249,7 @@ type UverbsCreateFlowResp struct {
 }
 
 // UverbsDestroyFlow mirrors struct ib_uverbs_destroy_flow
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_DESTROY_FLOW.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_EX_CMD_DESTROY_FLOW.
 type UverbsDestroyFlow struct {
 	_          structs.HostLayout
 	CompMask   uint32

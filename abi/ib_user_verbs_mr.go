@@ -17,15 +17,15 @@ type UverbsAllocPDResp struct {
 	PDHandle uint32
 }
 
-// UverbsDeallocPD mirrors struct ib_uverbs_dealloc_pd (rdma/ib_user_verbs.h):
+// UverbsDeallocPD mirrors struct ib_uverbs_dealloc_pd (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_DEALLOC_PD.
 type UverbsDeallocPD struct {
 	_        structs.HostLayout
 	PDHandle uint32
 }
 
-// UverbsOpenXRCD mirrors struct ib_uverbs_open_xrcd (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_OPEN_XRCD.
+// UverbsOpenXRCD mirrors struct ib_uverbs_open_xrcd (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_OPEN_XRCD.
 type UverbsOpenXRCD struct {
 	_        structs.HostLayout
 	Response Pointer
@@ -33,14 +33,14 @@ type UverbsOpenXRCD struct {
 	Oflags   uint32
 }
 
-// UverbsOpenXRCDResp mirrors struct ib_uverbs_open_xrcd_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_OPEN_XRCD.
+// UverbsOpenXRCDResp mirrors struct ib_uverbs_open_xrcd_resp (rdma/ib_user_verbs.h), the response
+// to IB_USER_VERBS_CMD_OPEN_XRCD.
 type UverbsOpenXRCDResp struct {
 	_          structs.HostLayout
 	XRCDHandle uint32
 }
 
-// UverbsCloseXRCD mirrors struct ib_uverbs_close_xrcd (rdma/ib_user_verbs.h):
+// UverbsCloseXRCD mirrors struct ib_uverbs_close_xrcd (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_CLOSE_XRCD.
 type UverbsCloseXRCD struct {
 	_          structs.HostLayout
@@ -66,8 +66,8 @@ type UverbsRegMRResp struct {
 	RKey     uint32
 }
 
-// UverbsReregMR mirrors struct ib_uverbs_rereg_mr (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_REREG_MR.
+// UverbsReregMR mirrors struct ib_uverbs_rereg_mr (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_REREG_MR.
 type UverbsReregMR struct {
 	_           structs.HostLayout
 	Response    Pointer
@@ -80,23 +80,23 @@ type UverbsReregMR struct {
 	AccessFlags uint32
 }
 
-// UverbsReregMRResp mirrors struct ib_uverbs_rereg_mr_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_REREG_MR.
+// UverbsReregMRResp mirrors struct ib_uverbs_rereg_mr_resp (rdma/ib_user_verbs.h), the response to
+// IB_USER_VERBS_CMD_REREG_MR.
 type UverbsReregMRResp struct {
 	_    structs.HostLayout
 	LKey uint32
 	RKey uint32
 }
 
-// UverbsDeregMR mirrors struct ib_uverbs_dereg_mr (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_DEREG_MR.
+// UverbsDeregMR mirrors struct ib_uverbs_dereg_mr (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_DEREG_MR.
 type UverbsDeregMR struct {
 	_        structs.HostLayout
 	MRHandle uint32
 }
 
-// UverbsAllocMW mirrors struct ib_uverbs_alloc_mw (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_ALLOC_MW.
+// UverbsAllocMW mirrors struct ib_uverbs_alloc_mw (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_ALLOC_MW.
 type UverbsAllocMW struct {
 	_        structs.HostLayout
 	Response Pointer
@@ -105,15 +105,15 @@ type UverbsAllocMW struct {
 	Reserved [3]uint8
 }
 
-// UverbsAllocMWResp mirrors struct ib_uverbs_alloc_mw_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_ALLOC_MW.
+// UverbsAllocMWResp mirrors struct ib_uverbs_alloc_mw_resp (rdma/ib_user_verbs.h), the response to
+// IB_USER_VERBS_CMD_ALLOC_MW.
 type UverbsAllocMWResp struct {
 	_        structs.HostLayout
 	MWHandle uint32
 	RKey     uint32
 }
 
-// UverbsDeallocMW mirrors struct ib_uverbs_dealloc_mw (rdma/ib_user_verbs.h):
+// UverbsDeallocMW mirrors struct ib_uverbs_dealloc_mw (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_DEALLOC_MW.
 type UverbsDeallocMW struct {
 	_        structs.HostLayout

@@ -7,8 +7,7 @@ import "structs"
 // enum ib_uverbs_create_qp_mask of rdma/ib_user_verbs.h.
 const IB_UVERBS_CREATE_QP_MASK_IND_TABLE = 1 << 0
 
-// The bits of UverbsExCreateQP.CompMask that the kernel knows, from
-// rdma/ib_user_verbs.h.
+// The bits of UverbsExCreateQP.CompMask that the kernel supports, from rdma/ib_user_verbs.h.
 const IB_UVERBS_CREATE_QP_SUP_COMP_MASK = 1 << 0
 
 // UverbsGlobalRoute mirrors struct ib_uverbs_global_route
@@ -36,8 +35,8 @@ type UverbsAHAttr struct {
 	Reserved    uint8
 }
 
-// UverbsQPAttr mirrors struct ib_uverbs_qp_attr (rdma/ib_user_verbs.h): the
-// answer of the connection manager's INIT_QP_ATTR.
+// UverbsQPAttr mirrors struct ib_uverbs_qp_attr (rdma/ib_user_verbs.h), the response of the
+// connection manager's INIT_QP_ATTR.
 type UverbsQPAttr struct {
 	_                structs.HostLayout
 	QPAttrMask       uint32 // IB_QP_...
@@ -73,8 +72,8 @@ type UverbsQPAttr struct {
 	Reserved         [5]uint8
 }
 
-// UverbsCreateQP mirrors struct ib_uverbs_create_qp (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_CREATE_QP.
+// UverbsCreateQP mirrors struct ib_uverbs_create_qp (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_CREATE_QP.
 type UverbsCreateQP struct {
 	_             structs.HostLayout
 	Response      Pointer
@@ -95,7 +94,7 @@ type UverbsCreateQP struct {
 }
 
 // UverbsExCreateQP mirrors struct ib_uverbs_ex_create_qp
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_CREATE_QP.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_EX_CMD_CREATE_QP.
 type UverbsExCreateQP struct {
 	_               structs.HostLayout
 	UserHandle      uint64
@@ -118,8 +117,8 @@ type UverbsExCreateQP struct {
 	SourceQPN       uint32
 }
 
-// UverbsOpenQP mirrors struct ib_uverbs_open_qp (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_OPEN_QP.
+// UverbsOpenQP mirrors struct ib_uverbs_open_qp (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_OPEN_QP.
 type UverbsOpenQP struct {
 	_          structs.HostLayout
 	Response   Pointer
@@ -130,8 +129,8 @@ type UverbsOpenQP struct {
 	Reserved   [7]uint8
 }
 
-// UverbsCreateQPResp mirrors struct ib_uverbs_create_qp_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_CREATE_QP.
+// UverbsCreateQPResp mirrors struct ib_uverbs_create_qp_resp (rdma/ib_user_verbs.h), the response
+// to IB_USER_VERBS_CMD_CREATE_QP.
 type UverbsCreateQPResp struct {
 	_             structs.HostLayout
 	QPHandle      uint32
@@ -144,8 +143,8 @@ type UverbsCreateQPResp struct {
 	Reserved      uint32
 }
 
-// UverbsExCreateQPResp mirrors struct ib_uverbs_ex_create_qp_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_EX_CMD_CREATE_QP.
+// UverbsExCreateQPResp mirrors struct ib_uverbs_ex_create_qp_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_EX_CMD_CREATE_QP.
 type UverbsExCreateQPResp struct {
 	_              structs.HostLayout
 	Base           UverbsCreateQPResp
@@ -246,7 +245,7 @@ type UverbsModifyQP struct {
 }
 
 // UverbsExModifyQP mirrors struct ib_uverbs_ex_modify_qp
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_MODIFY_QP.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_EX_CMD_MODIFY_QP.
 type UverbsExModifyQP struct {
 	_         structs.HostLayout
 	Base      UverbsModifyQP
@@ -254,15 +253,15 @@ type UverbsExModifyQP struct {
 	Reserved  uint32
 }
 
-// UverbsExModifyQPResp mirrors struct ib_uverbs_ex_modify_qp_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_EX_CMD_MODIFY_QP.
+// UverbsExModifyQPResp mirrors struct ib_uverbs_ex_modify_qp_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_EX_CMD_MODIFY_QP.
 type UverbsExModifyQPResp struct {
 	_              structs.HostLayout
 	CompMask       uint32
 	ResponseLength uint32
 }
 
-// UverbsDestroyQP mirrors struct ib_uverbs_destroy_qp (rdma/ib_user_verbs.h):
+// UverbsDestroyQP mirrors struct ib_uverbs_destroy_qp (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_DESTROY_QP.
 type UverbsDestroyQP struct {
 	_        structs.HostLayout
@@ -278,8 +277,8 @@ type UverbsDestroyQPResp struct {
 	EventsReported uint32
 }
 
-// UverbsCreateAH mirrors struct ib_uverbs_create_ah (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_CREATE_AH.
+// UverbsCreateAH mirrors struct ib_uverbs_create_ah (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_CREATE_AH.
 type UverbsCreateAH struct {
 	_          structs.HostLayout
 	Response   Pointer
@@ -289,14 +288,14 @@ type UverbsCreateAH struct {
 	Attr       UverbsAHAttr
 }
 
-// UverbsCreateAHResp mirrors struct ib_uverbs_create_ah_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_CREATE_AH.
+// UverbsCreateAHResp mirrors struct ib_uverbs_create_ah_resp (rdma/ib_user_verbs.h), the response
+// to IB_USER_VERBS_CMD_CREATE_AH.
 type UverbsCreateAHResp struct {
 	_        structs.HostLayout
 	AHHandle uint32
 }
 
-// UverbsDestroyAH mirrors struct ib_uverbs_destroy_ah (rdma/ib_user_verbs.h):
+// UverbsDestroyAH mirrors struct ib_uverbs_destroy_ah (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_DESTROY_AH.
 type UverbsDestroyAH struct {
 	_        structs.HostLayout
@@ -304,7 +303,7 @@ type UverbsDestroyAH struct {
 }
 
 // UverbsAttachMcast mirrors struct ib_uverbs_attach_mcast
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_CMD_ATTACH_MCAST.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_CMD_ATTACH_MCAST.
 type UverbsAttachMcast struct {
 	_        structs.HostLayout
 	GID      [16]uint8
@@ -314,7 +313,7 @@ type UverbsAttachMcast struct {
 }
 
 // UverbsDetachMcast mirrors struct ib_uverbs_detach_mcast
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_CMD_DETACH_MCAST.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_CMD_DETACH_MCAST.
 type UverbsDetachMcast struct {
 	_        structs.HostLayout
 	GID      [16]uint8

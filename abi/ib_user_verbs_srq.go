@@ -4,7 +4,7 @@ package abi
 
 import "structs"
 
-// UverbsCreateSRQ mirrors struct ib_uverbs_create_srq (rdma/ib_user_verbs.h):
+// UverbsCreateSRQ mirrors struct ib_uverbs_create_srq (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_CREATE_SRQ.
 type UverbsCreateSRQ struct {
 	_          structs.HostLayout
@@ -16,7 +16,7 @@ type UverbsCreateSRQ struct {
 	SRQLimit   uint32
 }
 
-// UverbsCreateXSRQ mirrors struct ib_uverbs_create_xsrq (rdma/ib_user_verbs.h):
+// UverbsCreateXSRQ mirrors struct ib_uverbs_create_xsrq (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_CREATE_XSRQ.
 type UverbsCreateXSRQ struct {
 	_          structs.HostLayout
@@ -32,8 +32,8 @@ type UverbsCreateXSRQ struct {
 	CQHandle   uint32
 }
 
-// UverbsCreateSRQResp mirrors struct ib_uverbs_create_srq_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_CREATE_SRQ.
+// UverbsCreateSRQResp mirrors struct ib_uverbs_create_srq_resp (rdma/ib_user_verbs.h), the response
+// to IB_USER_VERBS_CMD_CREATE_SRQ.
 type UverbsCreateSRQResp struct {
 	_         structs.HostLayout
 	SRQHandle uint32
@@ -42,7 +42,7 @@ type UverbsCreateSRQResp struct {
 	SRQN      uint32
 }
 
-// UverbsModifySRQ mirrors struct ib_uverbs_modify_srq (rdma/ib_user_verbs.h):
+// UverbsModifySRQ mirrors struct ib_uverbs_modify_srq (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_MODIFY_SRQ.
 type UverbsModifySRQ struct {
 	_         structs.HostLayout
@@ -52,8 +52,8 @@ type UverbsModifySRQ struct {
 	SRQLimit  uint32
 }
 
-// UverbsQuerySRQ mirrors struct ib_uverbs_query_srq (rdma/ib_user_verbs.h): the
-// request of IB_USER_VERBS_CMD_QUERY_SRQ.
+// UverbsQuerySRQ mirrors struct ib_uverbs_query_srq (rdma/ib_user_verbs.h), the request of
+// IB_USER_VERBS_CMD_QUERY_SRQ.
 type UverbsQuerySRQ struct {
 	_         structs.HostLayout
 	Response  Pointer
@@ -61,8 +61,8 @@ type UverbsQuerySRQ struct {
 	Reserved  uint32
 }
 
-// UverbsQuerySRQResp mirrors struct ib_uverbs_query_srq_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_QUERY_SRQ.
+// UverbsQuerySRQResp mirrors struct ib_uverbs_query_srq_resp (rdma/ib_user_verbs.h), the response
+// to IB_USER_VERBS_CMD_QUERY_SRQ.
 type UverbsQuerySRQResp struct {
 	_        structs.HostLayout
 	MaxWR    uint32
@@ -71,7 +71,7 @@ type UverbsQuerySRQResp struct {
 	Reserved uint32
 }
 
-// UverbsDestroySRQ mirrors struct ib_uverbs_destroy_srq (rdma/ib_user_verbs.h):
+// UverbsDestroySRQ mirrors struct ib_uverbs_destroy_srq (rdma/ib_user_verbs.h),
 // the request of IB_USER_VERBS_CMD_DESTROY_SRQ.
 type UverbsDestroySRQ struct {
 	_         structs.HostLayout
@@ -80,15 +80,15 @@ type UverbsDestroySRQ struct {
 	Reserved  uint32
 }
 
-// UverbsDestroySRQResp mirrors struct ib_uverbs_destroy_srq_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_DESTROY_SRQ.
+// UverbsDestroySRQResp mirrors struct ib_uverbs_destroy_srq_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_CMD_DESTROY_SRQ.
 type UverbsDestroySRQResp struct {
 	_              structs.HostLayout
 	EventsReported uint32
 }
 
 // UverbsExCreateWQ mirrors struct ib_uverbs_ex_create_wq
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_CREATE_WQ.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_EX_CMD_CREATE_WQ.
 type UverbsExCreateWQ struct {
 	_           structs.HostLayout
 	CompMask    uint32
@@ -102,8 +102,8 @@ type UverbsExCreateWQ struct {
 	Reserved    uint32
 }
 
-// UverbsExCreateWQResp mirrors struct ib_uverbs_ex_create_wq_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_EX_CMD_CREATE_WQ.
+// UverbsExCreateWQResp mirrors struct ib_uverbs_ex_create_wq_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_EX_CMD_CREATE_WQ.
 type UverbsExCreateWQResp struct {
 	_              structs.HostLayout
 	CompMask       uint32
@@ -115,15 +115,15 @@ type UverbsExCreateWQResp struct {
 }
 
 // UverbsExDestroyWQ mirrors struct ib_uverbs_ex_destroy_wq
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_DESTROY_WQ.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_EX_CMD_DESTROY_WQ.
 type UverbsExDestroyWQ struct {
 	_        structs.HostLayout
 	CompMask uint32
 	WQHandle uint32
 }
 
-// UverbsExDestroyWQResp mirrors struct ib_uverbs_ex_destroy_wq_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_EX_CMD_DESTROY_WQ.
+// UverbsExDestroyWQResp mirrors struct ib_uverbs_ex_destroy_wq_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_EX_CMD_DESTROY_WQ.
 type UverbsExDestroyWQResp struct {
 	_              structs.HostLayout
 	CompMask       uint32
@@ -133,7 +133,7 @@ type UverbsExDestroyWQResp struct {
 }
 
 // UverbsExModifyWQ mirrors struct ib_uverbs_ex_modify_wq
-// (rdma/ib_user_verbs.h): the request of IB_USER_VERBS_EX_CMD_MODIFY_WQ.
+// (rdma/ib_user_verbs.h), the request of IB_USER_VERBS_EX_CMD_MODIFY_WQ.
 type UverbsExModifyWQ struct {
 	_           structs.HostLayout
 	AttrMask    uint32
@@ -145,7 +145,7 @@ type UverbsExModifyWQ struct {
 }
 
 // UverbsExCreateRWQIndTable mirrors struct ib_uverbs_ex_create_rwq_ind_table
-// (rdma/ib_user_verbs.h) up to its flexible end: the request of
+// (rdma/ib_user_verbs.h) up to its flexible end, the request of
 // IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL.
 type UverbsExCreateRWQIndTable struct {
 	_             structs.HostLayout
@@ -153,9 +153,8 @@ type UverbsExCreateRWQIndTable struct {
 	LogIndTblSize uint32
 }
 
-// UverbsExCreateRWQIndTableResp mirrors struct
-// ib_uverbs_ex_create_rwq_ind_table_resp (rdma/ib_user_verbs.h): the answer to
-// IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL.
+// UverbsExCreateRWQIndTableResp mirrors struct ib_uverbs_ex_create_rwq_ind_table_resp
+// (rdma/ib_user_verbs.h), the response to IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL.
 type UverbsExCreateRWQIndTableResp struct {
 	_              structs.HostLayout
 	CompMask       uint32
@@ -165,7 +164,7 @@ type UverbsExCreateRWQIndTableResp struct {
 }
 
 // UverbsExDestroyRWQIndTable mirrors struct ib_uverbs_ex_destroy_rwq_ind_table
-// (rdma/ib_user_verbs.h): the request of
+// (rdma/ib_user_verbs.h), the request of
 // IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL.
 type UverbsExDestroyRWQIndTable struct {
 	_            structs.HostLayout

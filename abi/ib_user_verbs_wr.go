@@ -36,7 +36,7 @@ const (
 	IB_UVERBS_WR_ATOMIC_WRITE // since Linux 6.12
 )
 
-// UverbsSGE mirrors struct ib_uverbs_sge (rdma/ib_user_verbs.h): one part of
+// UverbsSGE mirrors struct ib_uverbs_sge (rdma/ib_user_verbs.h), one part of
 // the memory of a work request.
 type UverbsSGE struct {
 	_      structs.HostLayout
@@ -45,9 +45,9 @@ type UverbsSGE struct {
 	LKey   uint32
 }
 
-// UverbsSendWR mirrors struct ib_uverbs_send_wr (rdma/ib_user_verbs.h): a work
-// request of IB_USER_VERBS_CMD_POST_SEND. Its union wr is as long as atomic, named
-// here; RDMA and UD reach the others.
+// UverbsSendWR mirrors struct ib_uverbs_send_wr (rdma/ib_user_verbs.h), a work request of
+// IB_USER_VERBS_CMD_POST_SEND. Its union wr is as long as atomic, which is the field here. RDMA and
+// UD access the other members.
 type UverbsSendWR struct {
 	_         structs.HostLayout
 	WRID      uint64
@@ -111,7 +111,7 @@ type UverbsPostSendResp struct {
 	BadWR uint32
 }
 
-// UverbsRecvWR mirrors struct ib_uverbs_recv_wr (rdma/ib_user_verbs.h): a work
+// UverbsRecvWR mirrors struct ib_uverbs_recv_wr (rdma/ib_user_verbs.h), a work
 // request of the commands that post receives.
 type UverbsRecvWR struct {
 	_        structs.HostLayout
@@ -121,7 +121,7 @@ type UverbsRecvWR struct {
 }
 
 // UverbsPostRecv mirrors struct ib_uverbs_post_recv (rdma/ib_user_verbs.h) up
-// to its flexible end: the request of IB_USER_VERBS_CMD_POST_RECV.
+// to its flexible end, the request of IB_USER_VERBS_CMD_POST_RECV.
 type UverbsPostRecv struct {
 	_        structs.HostLayout
 	Response Pointer
@@ -131,15 +131,15 @@ type UverbsPostRecv struct {
 	WQESize  uint32
 }
 
-// UverbsPostRecvResp mirrors struct ib_uverbs_post_recv_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_POST_RECV.
+// UverbsPostRecvResp mirrors struct ib_uverbs_post_recv_resp (rdma/ib_user_verbs.h), the response
+// to IB_USER_VERBS_CMD_POST_RECV.
 type UverbsPostRecvResp struct {
 	_     structs.HostLayout
 	BadWR uint32
 }
 
 // UverbsPostSRQRecv mirrors struct ib_uverbs_post_srq_recv
-// (rdma/ib_user_verbs.h) up to its flexible end: the request of
+// (rdma/ib_user_verbs.h) up to its flexible end, the request of
 // IB_USER_VERBS_CMD_POST_SRQ_RECV.
 type UverbsPostSRQRecv struct {
 	_         structs.HostLayout
@@ -150,8 +150,8 @@ type UverbsPostSRQRecv struct {
 	WQESize   uint32
 }
 
-// UverbsPostSRQRecvResp mirrors struct ib_uverbs_post_srq_recv_resp
-// (rdma/ib_user_verbs.h): the answer to IB_USER_VERBS_CMD_POST_SRQ_RECV.
+// UverbsPostSRQRecvResp mirrors struct ib_uverbs_post_srq_recv_resp (rdma/ib_user_verbs.h), the
+// response to IB_USER_VERBS_CMD_POST_SRQ_RECV.
 type UverbsPostSRQRecvResp struct {
 	_     structs.HostLayout
 	BadWR uint32

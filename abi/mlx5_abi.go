@@ -172,16 +172,16 @@ const MLX5_IB_CLOCK_INFO_KERNEL_UPDATING = 1 << 0
 // rdma/mlx5-abi.h.
 const MLX5_IB_CLOCK_INFO_V1 = 0
 
-// Mlx5AllocUcontextReq mirrors struct mlx5_ib_alloc_ucontext_req
-// (rdma/mlx5-abi.h): what a context is opened with, the first form.
+// Mlx5AllocUcontextReq mirrors struct mlx5_ib_alloc_ucontext_req (rdma/mlx5-abi.h), the arguments
+// of opening a context, in their first form.
 type Mlx5AllocUcontextReq struct {
 	_                   structs.HostLayout
 	TotalNumBFRegs      uint32
 	NumLowLatencyBFRegs uint32
 }
 
-// Mlx5AllocUcontextReqV2 mirrors struct mlx5_ib_alloc_ucontext_req_v2
-// (rdma/mlx5-abi.h): what a context is opened with.
+// Mlx5AllocUcontextReqV2 mirrors struct mlx5_ib_alloc_ucontext_req_v2 (rdma/mlx5-abi.h), the
+// arguments of opening a context.
 type Mlx5AllocUcontextReqV2 struct {
 	_                   structs.HostLayout
 	TotalNumBFRegs      uint32
@@ -195,8 +195,8 @@ type Mlx5AllocUcontextReqV2 struct {
 	LibCaps             uint64
 }
 
-// Mlx5AllocUcontextResp mirrors struct mlx5_ib_alloc_ucontext_resp
-// (rdma/mlx5-abi.h): what a new context has.
+// Mlx5AllocUcontextResp mirrors struct mlx5_ib_alloc_ucontext_resp (rdma/mlx5-abi.h), the
+// properties of a new context.
 type Mlx5AllocUcontextResp struct {
 	_                  structs.HostLayout
 	QPTabSize          uint32
@@ -223,14 +223,13 @@ type Mlx5AllocUcontextResp struct {
 	DumpFillMKey       uint32
 }
 
-// Mlx5AllocPDResp mirrors struct mlx5_ib_alloc_pd_resp (rdma/mlx5-abi.h): the
-// number of a new PD.
+// Mlx5AllocPDResp mirrors struct mlx5_ib_alloc_pd_resp (rdma/mlx5-abi.h), the number of a new PD.
 type Mlx5AllocPDResp struct {
 	_   structs.HostLayout
 	PDN uint32
 }
 
-// Mlx5TSOCaps mirrors struct mlx5_ib_tso_caps (rdma/mlx5-abi.h): the limits of
+// Mlx5TSOCaps mirrors struct mlx5_ib_tso_caps (rdma/mlx5-abi.h), the limits of
 // TCP segmentation.
 type Mlx5TSOCaps struct {
 	_             structs.HostLayout
@@ -238,8 +237,8 @@ type Mlx5TSOCaps struct {
 	SupportedQPTs uint32
 }
 
-// Mlx5RSSCaps mirrors struct mlx5_ib_rss_caps (rdma/mlx5-abi.h): what the
-// device can hash.
+// Mlx5RSSCaps mirrors struct mlx5_ib_rss_caps (rdma/mlx5-abi.h), the fields that the device can
+// hash.
 type Mlx5RSSCaps struct {
 	_                structs.HostLayout
 	RXHashFieldsMask uint64
@@ -247,8 +246,8 @@ type Mlx5RSSCaps struct {
 	Reserved         [7]uint8
 }
 
-// Mlx5CQECompCaps mirrors struct mlx5_ib_cqe_comp_caps (rdma/mlx5-abi.h): the
-// limits of compressed completions.
+// Mlx5CQECompCaps mirrors struct mlx5_ib_cqe_comp_caps (rdma/mlx5-abi.h), the limits of compressed
+// completions.
 type Mlx5CQECompCaps struct {
 	_               structs.HostLayout
 	MaxNum          uint32
@@ -256,7 +255,7 @@ type Mlx5CQECompCaps struct {
 }
 
 // Mlx5PacketPacingCaps mirrors struct mlx5_packet_pacing_caps
-// (rdma/mlx5-abi.h): the limits of send rates.
+// (rdma/mlx5-abi.h), the limits of send rates.
 type Mlx5PacketPacingCaps struct {
 	_              structs.HostLayout
 	QPRateLimitMin uint32
@@ -266,15 +265,15 @@ type Mlx5PacketPacingCaps struct {
 	Reserved       [3]uint8
 }
 
-// Mlx5SwParsingCaps mirrors struct mlx5_ib_sw_parsing_caps (rdma/mlx5-abi.h):
-// which headers software may point out.
+// Mlx5SwParsingCaps mirrors struct mlx5_ib_sw_parsing_caps (rdma/mlx5-abi.h), the headers that
+// software may point out.
 type Mlx5SwParsingCaps struct {
 	_                 structs.HostLayout
 	SwParsingOffloads uint32
 	SupportedQPTs     uint32
 }
 
-// Mlx5StridingRQCaps mirrors struct mlx5_ib_striding_rq_caps (rdma/mlx5-abi.h):
+// Mlx5StridingRQCaps mirrors struct mlx5_ib_striding_rq_caps (rdma/mlx5-abi.h),
 // the limits of receive queues with strides.
 type Mlx5StridingRQCaps struct {
 	_                            structs.HostLayout
@@ -286,7 +285,7 @@ type Mlx5StridingRQCaps struct {
 	Reserved                     uint32
 }
 
-// Mlx5DCIStreamsCaps mirrors struct mlx5_ib_dci_streams_caps (rdma/mlx5-abi.h):
+// Mlx5DCIStreamsCaps mirrors struct mlx5_ib_dci_streams_caps (rdma/mlx5-abi.h),
 // the limits of the streams of a DCI.
 type Mlx5DCIStreamsCaps struct {
 	_                  structs.HostLayout
@@ -294,8 +293,8 @@ type Mlx5DCIStreamsCaps struct {
 	MaxLogNumErrored   uint8
 }
 
-// Mlx5QueryDeviceResp mirrors struct mlx5_ib_query_device_resp
-// (rdma/mlx5-abi.h): what the device can do beyond the common answer.
+// Mlx5QueryDeviceResp mirrors struct mlx5_ib_query_device_resp (rdma/mlx5-abi.h), the driver's own
+// capabilities of the device.
 type Mlx5QueryDeviceResp struct {
 	_                             structs.HostLayout
 	CompMask                      uint32
@@ -314,7 +313,7 @@ type Mlx5QueryDeviceResp struct {
 	RegC0                         Mlx5UapiReg // since Linux 6.12
 }
 
-// Mlx5CreateCQ mirrors struct mlx5_ib_create_cq (rdma/mlx5-abi.h): the memory
+// Mlx5CreateCQ mirrors struct mlx5_ib_create_cq (rdma/mlx5-abi.h), the memory
 // of a new CQ.
 type Mlx5CreateCQ struct {
 	_                structs.HostLayout
@@ -329,15 +328,14 @@ type Mlx5CreateCQ struct {
 	Reserved1        uint32
 }
 
-// Mlx5CreateCQResp mirrors struct mlx5_ib_create_cq_resp (rdma/mlx5-abi.h): the
-// number of a new CQ.
+// Mlx5CreateCQResp mirrors struct mlx5_ib_create_cq_resp (rdma/mlx5-abi.h), the number of a new CQ.
 type Mlx5CreateCQResp struct {
 	_        structs.HostLayout
 	CQN      uint32
 	Reserved uint32
 }
 
-// Mlx5ResizeCQ mirrors struct mlx5_ib_resize_cq (rdma/mlx5-abi.h): the new
+// Mlx5ResizeCQ mirrors struct mlx5_ib_resize_cq (rdma/mlx5-abi.h), the new
 // memory of a CQ.
 type Mlx5ResizeCQ struct {
 	_         structs.HostLayout
@@ -347,7 +345,7 @@ type Mlx5ResizeCQ struct {
 	Reserved1 uint32
 }
 
-// Mlx5CreateSRQ mirrors struct mlx5_ib_create_srq (rdma/mlx5-abi.h): the memory
+// Mlx5CreateSRQ mirrors struct mlx5_ib_create_srq (rdma/mlx5-abi.h), the memory
 // of a new SRQ.
 type Mlx5CreateSRQ struct {
 	_         structs.HostLayout
@@ -359,7 +357,7 @@ type Mlx5CreateSRQ struct {
 	Reserved1 uint32
 }
 
-// Mlx5CreateSRQResp mirrors struct mlx5_ib_create_srq_resp (rdma/mlx5-abi.h):
+// Mlx5CreateSRQResp mirrors struct mlx5_ib_create_srq_resp (rdma/mlx5-abi.h),
 // the number of a new SRQ.
 type Mlx5CreateSRQResp struct {
 	_        structs.HostLayout
@@ -368,14 +366,14 @@ type Mlx5CreateSRQResp struct {
 }
 
 // Mlx5CreateQPDCIStreams mirrors struct mlx5_ib_create_qp_dci_streams
-// (rdma/mlx5-abi.h): the streams of a DCI.
+// (rdma/mlx5-abi.h), the streams of a DCI.
 type Mlx5CreateQPDCIStreams struct {
 	_               structs.HostLayout
 	LogNumConcurent uint8
 	LogNumErrored   uint8
 }
 
-// Mlx5CreateQP mirrors struct mlx5_ib_create_qp (rdma/mlx5-abi.h): the memory
+// Mlx5CreateQP mirrors struct mlx5_ib_create_qp (rdma/mlx5-abi.h), the memory
 // and the sizes of a new QP.
 type Mlx5CreateQP struct {
 	_          structs.HostLayout
@@ -393,8 +391,8 @@ type Mlx5CreateQP struct {
 	Reserved   uint16
 }
 
-// Mlx5CreateQPRSS mirrors struct mlx5_ib_create_qp_rss (rdma/mlx5-abi.h): the
-// hash of a QP that spreads what it receives.
+// Mlx5CreateQPRSS mirrors struct mlx5_ib_create_qp_rss (rdma/mlx5-abi.h), the hash of a QP that
+// spreads received packets.
 type Mlx5CreateQPRSS struct {
 	_                structs.HostLayout
 	RXHashFieldsMask uint64
@@ -406,8 +404,8 @@ type Mlx5CreateQPRSS struct {
 	Flags            uint32
 }
 
-// Mlx5CreateQPResp mirrors struct mlx5_ib_create_qp_resp (rdma/mlx5-abi.h): the
-// numbers of a new QP.
+// Mlx5CreateQPResp mirrors struct mlx5_ib_create_qp_resp (rdma/mlx5-abi.h), the numbers of a new
+// QP.
 type Mlx5CreateQPResp struct {
 	_          structs.HostLayout
 	BFRegIndex uint32
@@ -421,7 +419,7 @@ type Mlx5CreateQPResp struct {
 	TIRICMAddr uint64
 }
 
-// Mlx5AllocMW mirrors struct mlx5_ib_alloc_mw (rdma/mlx5-abi.h): the size of a
+// Mlx5AllocMW mirrors struct mlx5_ib_alloc_mw (rdma/mlx5-abi.h), the size of a
 // new memory window.
 type Mlx5AllocMW struct {
 	_         structs.HostLayout
@@ -431,7 +429,7 @@ type Mlx5AllocMW struct {
 	Reserved2 uint16
 }
 
-// Mlx5CreateWQ mirrors struct mlx5_ib_create_wq (rdma/mlx5-abi.h): the memory
+// Mlx5CreateWQ mirrors struct mlx5_ib_create_wq (rdma/mlx5-abi.h), the memory
 // and the sizes of a new receive work queue.
 type Mlx5CreateWQ struct {
 	_                         structs.HostLayout
@@ -447,8 +445,8 @@ type Mlx5CreateWQ struct {
 	TwoByteShiftEn            uint32
 }
 
-// Mlx5CreateAHResp mirrors struct mlx5_ib_create_ah_resp (rdma/mlx5-abi.h): the
-// MAC address that the kernel found.
+// Mlx5CreateAHResp mirrors struct mlx5_ib_create_ah_resp (rdma/mlx5-abi.h), the MAC address that
+// the kernel found.
 type Mlx5CreateAHResp struct {
 	_              structs.HostLayout
 	ResponseLength uint32
@@ -456,8 +454,8 @@ type Mlx5CreateAHResp struct {
 	Reserved       [6]uint8
 }
 
-// Mlx5BurstInfo mirrors struct mlx5_ib_burst_info (rdma/mlx5-abi.h): how
-// packets of a limited rate may bunch.
+// Mlx5BurstInfo mirrors struct mlx5_ib_burst_info (rdma/mlx5-abi.h), the burst limits of a limited
+// send rate.
 type Mlx5BurstInfo struct {
 	_            structs.HostLayout
 	MaxBurstSz   uint32
@@ -465,8 +463,8 @@ type Mlx5BurstInfo struct {
 	Reserved     uint16
 }
 
-// Mlx5ModifyQP mirrors struct mlx5_ib_modify_qp (rdma/mlx5-abi.h): what is
-// changed beyond the common attributes.
+// Mlx5ModifyQP mirrors struct mlx5_ib_modify_qp (rdma/mlx5-abi.h), the changes beyond the common
+// attributes.
 type Mlx5ModifyQP struct {
 	_          structs.HostLayout
 	CompMask   uint32
@@ -474,8 +472,8 @@ type Mlx5ModifyQP struct {
 	ECEOptions uint32
 }
 
-// Mlx5ModifyQPResp mirrors struct mlx5_ib_modify_qp_resp (rdma/mlx5-abi.h): the
-// number of a DCT, and the options of ECE.
+// Mlx5ModifyQPResp mirrors struct mlx5_ib_modify_qp_resp (rdma/mlx5-abi.h), the number of a DCT,
+// and the options of ECE.
 type Mlx5ModifyQPResp struct {
 	_              structs.HostLayout
 	ResponseLength uint32
@@ -484,40 +482,40 @@ type Mlx5ModifyQPResp struct {
 	Reserved       uint32
 }
 
-// Mlx5CreateWQResp mirrors struct mlx5_ib_create_wq_resp (rdma/mlx5-abi.h): how
-// much the kernel answered.
+// Mlx5CreateWQResp mirrors struct mlx5_ib_create_wq_resp (rdma/mlx5-abi.h), the length of the
+// response.
 type Mlx5CreateWQResp struct {
 	_              structs.HostLayout
 	ResponseLength uint32
 	Reserved       uint32
 }
 
-// Mlx5CreateRWQIndTblResp mirrors struct mlx5_ib_create_rwq_ind_tbl_resp
-// (rdma/mlx5-abi.h): how much the kernel answered.
+// Mlx5CreateRWQIndTblResp mirrors struct mlx5_ib_create_rwq_ind_tbl_resp (rdma/mlx5-abi.h), the
+// length of the response.
 type Mlx5CreateRWQIndTblResp struct {
 	_              structs.HostLayout
 	ResponseLength uint32
 	Reserved       uint32
 }
 
-// Mlx5ModifyWQ mirrors struct mlx5_ib_modify_wq (rdma/mlx5-abi.h): what is
-// changed beyond the common attributes.
+// Mlx5ModifyWQ mirrors struct mlx5_ib_modify_wq (rdma/mlx5-abi.h), the changes beyond the common
+// attributes.
 type Mlx5ModifyWQ struct {
 	_        structs.HostLayout
 	CompMask uint32
 	Reserved uint32
 }
 
-// Mlx5FlowCountersDesc mirrors struct mlx5_ib_flow_counters_desc
-// (rdma/mlx5-abi.h): which counter stands at which index.
+// Mlx5FlowCountersDesc mirrors struct mlx5_ib_flow_counters_desc (rdma/mlx5-abi.h), the index of
+// each counter.
 type Mlx5FlowCountersDesc struct {
 	_           structs.HostLayout
 	Description uint32
 	Index       uint32
 }
 
-// Mlx5FlowCountersData mirrors struct mlx5_ib_flow_counters_data
-// (rdma/mlx5-abi.h): where Ncounters of [Mlx5FlowCountersDesc] are.
+// Mlx5FlowCountersData mirrors struct mlx5_ib_flow_counters_data (rdma/mlx5-abi.h), the address of
+// Ncounters of [Mlx5FlowCountersDesc].
 type Mlx5FlowCountersData struct {
 	_            structs.HostLayout
 	CountersData Pointer
@@ -526,7 +524,7 @@ type Mlx5FlowCountersData struct {
 }
 
 // Mlx5CreateFlow mirrors struct mlx5_ib_create_flow (rdma/mlx5-abi.h) up to its
-// flexible end: the counters of a flow.
+// flexible end, the counters of a flow.
 type Mlx5CreateFlow struct {
 	_             structs.HostLayout
 	NcountersData uint32

@@ -362,8 +362,8 @@ const (
 // Since Linux 6.12.
 const MLX5_IB_ATTR_GET_DATA_DIRECT_SYSFS_PATH = UVERBS_ID_DRIVER_NS
 
-// Mlx5MatchParams mirrors struct mlx5_ib_match_params
-// (rdma/mlx5_user_ioctl_cmds.h): the fields of packets that a matcher looks at.
+// Mlx5MatchParams mirrors struct mlx5_ib_match_params (rdma/mlx5_user_ioctl_cmds.h), the fields of
+// packets that a matcher compares.
 type Mlx5MatchParams struct {
 	_           structs.HostLayout
 	MatchParams [MLX5_IB_DW_MATCH_PARAM]uint32

@@ -68,31 +68,31 @@ const (
 const MLX5_IB_UAPI_VAR_ALLOC_FLAG_TLP = 1 << 0
 
 // Mlx5UapiDevxAsyncCmdHdr mirrors struct mlx5_ib_uapi_devx_async_cmd_hdr
-// (rdma/mlx5_user_ioctl_verbs.h) up to its flexible end: what a read of an
-// asynchronous command file begins with.
+// (rdma/mlx5_user_ioctl_verbs.h) up to its flexible end, the header of the data of an asynchronous
+// command file.
 type Mlx5UapiDevxAsyncCmdHdr struct {
 	_    structs.HostLayout
 	WRID uint64
 }
 
 // Mlx5UapiDevxAsyncEventHdr mirrors struct mlx5_ib_uapi_devx_async_event_hdr
-// (rdma/mlx5_user_ioctl_verbs.h) up to its flexible end: what a read of an
-// asynchronous event file begins with.
+// (rdma/mlx5_user_ioctl_verbs.h) up to its flexible end, the header of the data of an asynchronous
+// event file.
 type Mlx5UapiDevxAsyncEventHdr struct {
 	_      structs.HostLayout
 	Cookie uint64
 }
 
-// Mlx5UapiReg mirrors struct mlx5_ib_uapi_reg (rdma/mlx5_user_ioctl_verbs.h): a
-// register of the flow steering: a value, and which of its bits count.
+// Mlx5UapiReg mirrors struct mlx5_ib_uapi_reg (rdma/mlx5_user_ioctl_verbs.h), a register of the
+// flow steering. It has a value and the mask of its significant bits.
 type Mlx5UapiReg struct {
 	_     structs.HostLayout
 	Value uint32
 	Mask  uint32
 }
 
-// Mlx5UapiQueryPort mirrors struct mlx5_ib_uapi_query_port
-// (rdma/mlx5_user_ioctl_verbs.h): the port as the device's switch knows it.
+// Mlx5UapiQueryPort mirrors struct mlx5_ib_uapi_query_port (rdma/mlx5_user_ioctl_verbs.h), the port
+// in the device's switch.
 type Mlx5UapiQueryPort struct {
 	_                  structs.HostLayout
 	Flags              uint64

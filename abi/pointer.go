@@ -16,9 +16,9 @@ func NewSlicePointer(b []byte) Pointer {
 	return Pointer{ptr: unsafe.Pointer(unsafe.SliceData(b))}
 }
 
-// Bytes returns the memory of *v, so that a mirrored struct can be handed to a
-// system call or filled from one. T must be an integer, a struct of this package
-// or one made of them: it must hold no Go pointers but those in a Pointer.
+// Bytes returns the memory of *v, so that a mirrored struct can be handed to a system call or
+// filled from one. T must be an integer, a struct of this package or a struct made of them. It must
+// hold no Go pointers except in a Pointer.
 func Bytes[T any](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }

@@ -8,9 +8,8 @@ import "unsafe"
 
 // Pointer is a __u64 of the kernel's ABI that holds the address of user memory.
 //
-// It is a pointer and not an integer because an integer that holds the address
-// of a Go local goes stale when the goroutine's stack is moved: the runtime
-// rewrites pointers, it cannot know which integers are addresses.
+// It is a pointer and not an integer, because the runtime may move the goroutine's stack. The
+// runtime then rewrites pointers to a Go local, but not integers that hold its address.
 type Pointer struct {
 	ptr unsafe.Pointer
 }

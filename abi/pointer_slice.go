@@ -4,8 +4,8 @@ package abi
 
 import "unsafe"
 
-// Slice returns the n bytes that p points to. It is for those who play the
-// kernel: p must come from a program that said they are there.
+// Slice returns the n bytes that p points to. It is for fake kernels. p must come from a program
+// that passed it together with the length n.
 func (p Pointer) Slice(n int) []byte { return unsafe.Slice((*byte)(p.ptr), n) }
 
 // View returns the start of b, which must be long enough and aligned for it, as

@@ -2,7 +2,7 @@
 
 package abi
 
-// RDMA_NL_GET_CLIENT_SHIFT is where a client's number stands in a message type:
+// RDMA_NL_GET_CLIENT_SHIFT is the position of a client's number in a message type. It stands for
 // the macros RDMA_NL_GET_CLIENT and RDMA_NL_GET_TYPE of rdma/rdma_netlink.h.
 const RDMA_NL_GET_CLIENT_SHIFT = 10
 

@@ -18,7 +18,7 @@ const RDMA_NL_LS_F_ERR = 0x0100
 // LS_DEVICE_NAME_MAX is the size of LSResolveHeader.DeviceName.
 const LS_DEVICE_NAME_MAX = 64
 
-// IWPM_NLA_MANAGE_FLAGS and the like, from rdma/rdma_netlink.h.
+// Flags of IWPM_NLA_MANAGE_FLAGS, from rdma/rdma_netlink.h.
 const IWPM_FLAGS_NO_PORT_MAP = 1 << 0
 
 // Operations of RDMA_NL_IWCM, the iWARP port mapper, from rdma/rdma_netlink.h.
@@ -160,8 +160,8 @@ const (
 	LS_NLA_TYPE_IPV6
 )
 
-// LSResolveHeader mirrors struct rdma_ls_resolve_header (rdma/rdma_netlink.h):
-// what a request for a path begins with.
+// LSResolveHeader mirrors struct rdma_ls_resolve_header (rdma/rdma_netlink.h), the header of a
+// request for a path.
 type LSResolveHeader struct {
 	_          structs.HostLayout
 	DeviceName [LS_DEVICE_NAME_MAX]uint8
@@ -169,14 +169,14 @@ type LSResolveHeader struct {
 	PathUse    uint8
 }
 
-// LSIPResolveHeader mirrors struct rdma_ls_ip_resolve_header
-// (rdma/rdma_netlink.h): what a request for a GID begins with.
+// LSIPResolveHeader mirrors struct rdma_ls_ip_resolve_header (rdma/rdma_netlink.h), the header of a
+// request for a GID.
 type LSIPResolveHeader struct {
 	_       structs.HostLayout
 	Ifindex uint32
 }
 
-// LSGID mirrors struct rdma_nla_ls_gid (rdma/rdma_netlink.h): a GID.
+// LSGID mirrors struct rdma_nla_ls_gid (rdma/rdma_netlink.h), a GID.
 type LSGID struct {
 	_   structs.HostLayout
 	GID [16]uint8

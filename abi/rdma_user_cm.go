@@ -6,13 +6,11 @@ import "structs"
 
 // rdma_user_cm.h: the commands of /dev/infiniband/rdma_cm.
 
-// RDMA_USER_CM_ABI_VERSION is the version in
-// /sys/class/misc/rdma_cm/abi_version. It has been 4 since 2007: no version says
-// which of the later commands a kernel knows.
+// RDMA_USER_CM_ABI_VERSION is the version in /sys/class/misc/rdma_cm/abi_version. It has been 4
+// since 2007, so it does not identify the newer commands of a kernel.
 const RDMA_USER_CM_ABI_VERSION = 4
 
-// RDMA_MAX_PRIVATE_DATA is the size of every private data field. What a
-// transport carries is less.
+// RDMA_MAX_PRIVATE_DATA is the size of every private data field. Transports carry less.
 const RDMA_MAX_PRIVATE_DATA = 256
 
 // RDMA_USER_CM_IB_SERVICE_NAME_SIZE is the size of UcmIBService.ServiceName.
@@ -123,11 +121,11 @@ const (
 // addresses are in network byte order.
 type SockaddrStorage [128]byte
 
-// SockaddrIn6 mirrors struct sockaddr_in6 (linux/in6.h); the fields that hold one
-// may hold a struct sockaddr_in instead.
+// SockaddrIn6 mirrors struct sockaddr_in6 (linux/in6.h). Its fields in other structs may hold a
+// struct sockaddr_in instead.
 type SockaddrIn6 [28]byte
 
-// UcmCmdHdr mirrors struct rdma_ucm_cmd_hdr: what each write(2) starts with.
+// UcmCmdHdr mirrors struct rdma_ucm_cmd_hdr, what each write(2) starts with.
 type UcmCmdHdr struct {
 	_   structs.HostLayout
 	Cmd uint32
@@ -141,7 +139,7 @@ type UcmCreateID struct {
 	UID      uint64 // comes back in every event of the ID; 0 mutes it
 	Response Pointer
 	PS       uint16 // RDMA_PS_*
-	QPType   uint8  // IB_QPT_*, read for RDMA_PS_IB alone
+	QPType   uint8  // IB_QPT_*, read only for RDMA_PS_IB
 	_        [5]uint8
 }
 
@@ -165,8 +163,7 @@ type UcmDestroyIDResp struct {
 	EventsReported uint32 // events of this ID fetched so far, over its whole life
 }
 
-// UcmBindIP mirrors struct rdma_ucm_bind_ip: the request of
-// RDMA_USER_CM_CMD_BIND_IP.
+// UcmBindIP mirrors struct rdma_ucm_bind_ip, the request of RDMA_USER_CM_CMD_BIND_IP.
 type UcmBindIP struct {
 	_        structs.HostLayout
 	Response Pointer
@@ -183,8 +180,7 @@ type UcmBind struct {
 	Addr     SockaddrStorage
 }
 
-// UcmResolveIP mirrors struct rdma_ucm_resolve_ip: the request of
-// RDMA_USER_CM_CMD_RESOLVE_IP.
+// UcmResolveIP mirrors struct rdma_ucm_resolve_ip, the request of RDMA_USER_CM_CMD_RESOLVE_IP.
 type UcmResolveIP struct {
 	_         structs.HostLayout
 	SrcAddr   SockaddrIn6
@@ -220,7 +216,7 @@ type UcmQuery struct {
 	Option   uint32 // RDMA_USER_CM_QUERY_*
 }
 
-// UcmQueryRouteResp mirrors struct rdma_ucm_query_route_resp: the answer to
+// UcmQueryRouteResp mirrors struct rdma_ucm_query_route_resp, the response to
 // RDMA_USER_CM_CMD_QUERY_ROUTE.
 type UcmQueryRouteResp struct {
 	_          structs.HostLayout
@@ -250,18 +246,17 @@ type UcmQueryAddrResp struct {
 	_          uint32
 }
 
-// UcmQueryPathResp mirrors struct rdma_ucm_query_path_resp up to its flexible
-// end: the answer to RDMA_USER_CM_QUERY_PATH, which as many of [IBPathRecData]
-// follow as there is room for.
+// UcmQueryPathResp mirrors struct rdma_ucm_query_path_resp up to its flexible end, the response to
+// RDMA_USER_CM_QUERY_PATH, which as many of [IBPathRecData] follow as there is room for.
 type UcmQueryPathResp struct {
 	_        structs.HostLayout
 	NumPaths uint32
 	_        uint32
 }
 
-// UcmQueryIBServiceResp mirrors struct rdma_ucm_query_ib_service_resp up to its
-// flexible end: the answer to RDMA_USER_CM_QUERY_IB_SERVICE, which as many of
-// [IBUserServiceRec] follow as there is room for. Since Linux 7.3.
+// UcmQueryIBServiceResp mirrors struct rdma_ucm_query_ib_service_resp up to its flexible end, the
+// response to RDMA_USER_CM_QUERY_IB_SERVICE, which as many of [IBUserServiceRec] follow as there is
+// room for. Since Linux 7.3.
 type UcmQueryIBServiceResp struct {
 	_              structs.HostLayout
 	NumServiceRecs uint32
@@ -295,7 +290,7 @@ type UcmUDParam struct {
 	_              [7]uint8
 }
 
-// UcmECE mirrors struct rdma_ucm_ece: enhanced connection establishment.
+// UcmECE mirrors struct rdma_ucm_ece, enhanced connection establishment.
 type UcmECE struct {
 	_        structs.HostLayout
 	VendorID uint32
@@ -360,7 +355,7 @@ type UcmNotify struct {
 	Event uint32 // an asynchronous event, IB_EVENT_*
 }
 
-// UcmJoinIPMcast mirrors struct rdma_ucm_join_ip_mcast: the request of
+// UcmJoinIPMcast mirrors struct rdma_ucm_join_ip_mcast, the request of
 // RDMA_USER_CM_CMD_JOIN_IP_MCAST.
 type UcmJoinIPMcast struct {
 	_        structs.HostLayout
@@ -370,8 +365,7 @@ type UcmJoinIPMcast struct {
 	ID       uint32
 }
 
-// UcmJoinMcast mirrors struct rdma_ucm_join_mcast: the request of
-// RDMA_USER_CM_CMD_JOIN_MCAST.
+// UcmJoinMcast mirrors struct rdma_ucm_join_mcast, the request of RDMA_USER_CM_CMD_JOIN_MCAST.
 type UcmJoinMcast struct {
 	_         structs.HostLayout
 	Response  Pointer
@@ -388,15 +382,14 @@ type UcmGetEvent struct {
 	Response Pointer
 }
 
-// UcmEventResp mirrors struct rdma_ucm_event_resp. Param is a union: Conn and UD
-// read it. Which one it holds depends on the type of the ID's QP and not on the
-// event.
+// UcmEventResp mirrors struct rdma_ucm_event_resp. Param is a union, which Conn and UD read. Its
+// content depends on the type of the ID's QP and not on the event.
 type UcmEventResp struct {
 	_      structs.HostLayout
 	UID    uint64
 	ID     uint32
 	Event  uint32 // RDMA_CM_EVENT_*
-	Status uint32 // an int: a negative errno or a status of the transport
+	Status uint32 // an int, a negative errno or a status of the transport
 	Param  [304]uint8
 	_      uint32
 	ECE    UcmECE
@@ -433,7 +426,7 @@ type UcmMigrateID struct {
 	_        structs.HostLayout
 	Response Pointer
 	ID       uint32
-	FD       uint32 // the file that has the ID now; the command goes to the new one
+	FD       uint32 // the file that has the ID now. The command goes to the new one
 }
 
 // UcmMigrateResp mirrors struct rdma_ucm_migrate_resp.
@@ -442,8 +435,8 @@ type UcmMigrateResp struct {
 	EventsReported uint32
 }
 
-// UcmIBService mirrors struct rdma_ucm_ib_service: which service to look for,
-// by its ID or its name. Since Linux 7.3.
+// UcmIBService mirrors struct rdma_ucm_ib_service, the service to resolve, by its ID or its name.
+// Since Linux 7.3.
 type UcmIBService struct {
 	_           structs.HostLayout
 	ServiceID   uint64
@@ -452,8 +445,8 @@ type UcmIBService struct {
 	_           uint32
 }
 
-// UcmResolveIBService mirrors struct rdma_ucm_resolve_ib_service: the request
-// of RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE. Since Linux 7.3.
+// UcmResolveIBService mirrors struct rdma_ucm_resolve_ib_service, the request of
+// RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE. Since Linux 7.3.
 type UcmResolveIBService struct {
 	_   structs.HostLayout
 	ID  uint32
@@ -461,9 +454,8 @@ type UcmResolveIBService struct {
 	IBS UcmIBService
 }
 
-// UcmWriteCMEvent mirrors struct rdma_ucm_write_cm_event: the request of
-// RDMA_USER_CM_CMD_WRITE_CM_EVENT. Its union param is reached by Conn, UD and Arg.
-// Since Linux 7.3.
+// UcmWriteCMEvent mirrors struct rdma_ucm_write_cm_event, the request of
+// RDMA_USER_CM_CMD_WRITE_CM_EVENT. Its union param is reached by Conn, UD and Arg. Since Linux 7.3.
 type UcmWriteCMEvent struct {
 	_      structs.HostLayout
 	ID     uint32

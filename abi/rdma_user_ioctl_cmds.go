@@ -19,13 +19,13 @@ const (
 // amd64, arm64 and riscv64 use.
 const RDMA_VERBS_IOCTL = 3<<30 | 24<<16 | RDMA_IOCTL_MAGIC<<8 | 1
 
-// UverbsAttr mirrors struct ib_uverbs_attr (rdma/rdma_user_ioctl_cmds.h): one
-// attribute of a request.
+// UverbsAttr mirrors struct ib_uverbs_attr (rdma/rdma_user_ioctl_cmds.h), one attribute of a
+// request.
 //
-// Data is a union. It holds the address of the attribute's bytes, but an input
-// of up to eight bytes itself, an object handle or a file descriptor; being an
-// integer, it hides an address from the garbage collector, and who stores one
-// here pins the memory for the length of the call.
+// Data is a union. It holds the address of the attribute's bytes, the bytes of an input of up to
+// eight bytes, an object handle or a file descriptor. It is an integer, which hides an address from
+// the garbage collector. Code that stores an address here pins the memory for the duration of the
+// call.
 type UverbsAttr struct {
 	_        structs.HostLayout
 	AttrID   uint16

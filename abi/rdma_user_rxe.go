@@ -17,8 +17,8 @@ type RxeGID struct {
 	Raw [16]uint8
 }
 
-// RxeGlobalRoute mirrors struct rxe_global_route (rdma/rdma_user_rxe.h): the
-// global route of an address.
+// RxeGlobalRoute mirrors struct rxe_global_route (rdma/rdma_user_rxe.h), the global route of an
+// address.
 type RxeGlobalRoute struct {
 	_            structs.HostLayout
 	DGID         RxeGID
@@ -29,7 +29,7 @@ type RxeGlobalRoute struct {
 	_            uint8
 }
 
-// RxeAV mirrors struct rxe_av (rdma/rdma_user_rxe.h): the address of a
+// RxeAV mirrors struct rxe_av (rdma/rdma_user_rxe.h), the address of a
 // datagram's receiver.
 type RxeAV struct {
 	_           structs.HostLayout
@@ -112,8 +112,8 @@ type RxeSendWRUD struct {
 	AV         RxeAV
 }
 
-// RxeSendWRMW mirrors wr.mw of struct rxe_send_wr (rdma/rdma_user_rxe.h): the
-// binding of a memory window.
+// RxeSendWRMW mirrors wr.mw of struct rxe_send_wr (rdma/rdma_user_rxe.h), the binding of a memory
+// window.
 type RxeSendWRMW struct {
 	_      structs.HostLayout
 	Addr   uint64
@@ -132,7 +132,7 @@ type RxeSGE struct {
 	LKey   uint32
 }
 
-// RxeMminfo mirrors struct mminfo (rdma/rdma_user_rxe.h): where to map a queue.
+// RxeMminfo mirrors struct mminfo (rdma/rdma_user_rxe.h), the mapping of a queue.
 type RxeMminfo struct {
 	_      structs.HostLayout
 	Offset uint64
@@ -140,8 +140,8 @@ type RxeMminfo struct {
 	Pad    uint32
 }
 
-// RxeDMAInfo mirrors struct rxe_dma_info (rdma/rdma_user_rxe.h) up to its
-// flexible end: inline data, or NumSGE of [RxeSGE].
+// RxeDMAInfo mirrors struct rxe_dma_info (rdma/rdma_user_rxe.h) up to its flexible end, inline
+// data, or NumSGE of [RxeSGE].
 type RxeDMAInfo struct {
 	_         structs.HostLayout
 	Length    uint32
@@ -179,8 +179,8 @@ type RxeRecvWQE struct {
 	DMA      RxeDMAInfo
 }
 
-// RxeCreateAHResp mirrors struct rxe_create_ah_resp (rdma/rdma_user_rxe.h): the
-// number that work requests name the address handle by.
+// RxeCreateAHResp mirrors struct rxe_create_ah_resp (rdma/rdma_user_rxe.h), the number of the
+// address handle in work requests.
 type RxeCreateAHResp struct {
 	_        structs.HostLayout
 	AHNum    uint32
@@ -193,8 +193,8 @@ type RxeCreateCQResp struct {
 	MI RxeMminfo
 }
 
-// RxeResizeCQResp mirrors struct rxe_resize_cq_resp (rdma/rdma_user_rxe.h):
-// where to map the new queue.
+// RxeResizeCQResp mirrors struct rxe_resize_cq_resp (rdma/rdma_user_rxe.h), the mapping of the new
+// queue.
 type RxeResizeCQResp struct {
 	_  structs.HostLayout
 	MI RxeMminfo
@@ -207,8 +207,8 @@ type RxeCreateQPResp struct {
 	SQMI RxeMminfo
 }
 
-// RxeCreateSRQResp mirrors struct rxe_create_srq_resp (rdma/rdma_user_rxe.h):
-// where to map the queue, and its number.
+// RxeCreateSRQResp mirrors struct rxe_create_srq_resp (rdma/rdma_user_rxe.h), the mapping and the
+// number of the queue.
 type RxeCreateSRQResp struct {
 	_        structs.HostLayout
 	MI       RxeMminfo
@@ -216,15 +216,15 @@ type RxeCreateSRQResp struct {
 	Reserved uint32
 }
 
-// RxeModifySRQCmd mirrors struct rxe_modify_srq_cmd (rdma/rdma_user_rxe.h):
-// where the kernel is to store the RxeMminfo of the new queue.
+// RxeModifySRQCmd mirrors struct rxe_modify_srq_cmd (rdma/rdma_user_rxe.h), the address at which
+// the kernel stores the RxeMminfo of the new queue.
 type RxeModifySRQCmd struct {
 	_            structs.HostLayout
 	MmapInfoAddr Pointer
 }
 
 // RxeQueueBuf mirrors struct rxe_queue_buf (rdma/rdma_user_rxe.h), the start of
-// each mapped queue, up to its flexible end: the slots.
+// each mapped queue, up to its flexible end, the slots.
 type RxeQueueBuf struct {
 	_             structs.HostLayout
 	Log2ElemSize  uint32

@@ -4,8 +4,8 @@ package abi
 
 import "structs"
 
-// The version of rdma/siw-abi.h, and limits: of the parts of a work request, of
-// its inline data in bytes, and of the keys that a queue is mapped by.
+// The version of rdma/siw-abi.h, and the limits of the parts of a work request, of its inline data
+// in bytes, and of the keys that map a queue.
 const (
 	SIW_ABI_VERSION    = 1
 	SIW_MAX_SGE        = 6
@@ -64,8 +64,8 @@ const (
 	SIW_WC_GENERAL_ERR
 )
 
-// SiwUrespCreateCQ mirrors struct siw_uresp_create_cq (rdma/siw-abi.h): the
-// numbers and the mapping of a new CQ.
+// SiwUrespCreateCQ mirrors struct siw_uresp_create_cq (rdma/siw-abi.h), the numbers and the mapping
+// of a new CQ.
 type SiwUrespCreateCQ struct {
 	_      structs.HostLayout
 	CQID   uint32
@@ -73,8 +73,8 @@ type SiwUrespCreateCQ struct {
 	CQKey  uint64
 }
 
-// SiwUrespCreateQP mirrors struct siw_uresp_create_qp (rdma/siw-abi.h): the
-// numbers and the mappings of a new QP.
+// SiwUrespCreateQP mirrors struct siw_uresp_create_qp (rdma/siw-abi.h), the numbers and the
+// mappings of a new QP.
 type SiwUrespCreateQP struct {
 	_      structs.HostLayout
 	QPID   uint32
@@ -85,7 +85,7 @@ type SiwUrespCreateQP struct {
 	RQKey  uint64
 }
 
-// SiwUreqRegMR mirrors struct siw_ureq_reg_mr (rdma/siw-abi.h): the low byte of
+// SiwUreqRegMR mirrors struct siw_ureq_reg_mr (rdma/siw-abi.h), the low byte of
 // the STag.
 type SiwUreqRegMR struct {
 	_        structs.HostLayout
@@ -94,15 +94,15 @@ type SiwUreqRegMR struct {
 	Pad      uint32
 }
 
-// SiwUrespRegMR mirrors struct siw_uresp_reg_mr (rdma/siw-abi.h): the STag.
+// SiwUrespRegMR mirrors struct siw_uresp_reg_mr (rdma/siw-abi.h), the STag.
 type SiwUrespRegMR struct {
 	_    structs.HostLayout
 	STag uint32
 	Pad  uint32
 }
 
-// SiwUrespCreateSRQ mirrors struct siw_uresp_create_srq (rdma/siw-abi.h): the
-// size and the mapping of a new SRQ.
+// SiwUrespCreateSRQ mirrors struct siw_uresp_create_srq (rdma/siw-abi.h), the size and the mapping
+// of a new SRQ.
 type SiwUrespCreateSRQ struct {
 	_      structs.HostLayout
 	NumRQE uint32
@@ -110,15 +110,14 @@ type SiwUrespCreateSRQ struct {
 	SRQKey uint64
 }
 
-// SiwUrespAllocCtx mirrors struct siw_uresp_alloc_ctx (rdma/siw-abi.h): the
-// number of the device.
+// SiwUrespAllocCtx mirrors struct siw_uresp_alloc_ctx (rdma/siw-abi.h), the number of the device.
 type SiwUrespAllocCtx struct {
 	_     structs.HostLayout
 	DevID uint32
 	Pad   uint32
 }
 
-// SiwSGE mirrors struct siw_sge (rdma/siw-abi.h): one part of the memory of a
+// SiwSGE mirrors struct siw_sge (rdma/siw-abi.h), one part of the memory of a
 // work request.
 type SiwSGE struct {
 	_      structs.HostLayout
@@ -127,7 +126,7 @@ type SiwSGE struct {
 	LKey   uint32
 }
 
-// SiwSQE mirrors struct siw_sqe (rdma/siw-abi.h): a slot of a send queue.
+// SiwSQE mirrors struct siw_sqe (rdma/siw-abi.h), a slot of a send queue.
 type SiwSQE struct {
 	_      structs.HostLayout
 	ID     uint64
@@ -139,7 +138,7 @@ type SiwSQE struct {
 	SGE    [SIW_MAX_SGE]SiwSGE
 }
 
-// SiwRQE mirrors struct siw_rqe (rdma/siw-abi.h): a slot of a receive queue.
+// SiwRQE mirrors struct siw_rqe (rdma/siw-abi.h), a slot of a receive queue.
 type SiwRQE struct {
 	_      structs.HostLayout
 	ID     uint64
@@ -150,7 +149,7 @@ type SiwRQE struct {
 	SGE    [SIW_MAX_SGE]SiwSGE
 }
 
-// SiwCQE mirrors struct siw_cqe (rdma/siw-abi.h): a slot of a completion queue.
+// SiwCQE mirrors struct siw_cqe (rdma/siw-abi.h), a slot of a completion queue.
 type SiwCQE struct {
 	_       structs.HostLayout
 	ID      uint64
@@ -162,8 +161,8 @@ type SiwCQE struct {
 	QPID    uint64 // union with base_qp, the kernel's own
 }
 
-// SiwCQCtrl mirrors struct siw_cq_ctrl (rdma/siw-abi.h): what follows the slots
-// of a completion queue: how it is armed.
+// SiwCQCtrl mirrors struct siw_cq_ctrl (rdma/siw-abi.h), the word after the slots of a completion
+// queue, which arms it.
 type SiwCQCtrl struct {
 	_     structs.HostLayout
 	Flags uint32 // SIW_NOTIFY_...

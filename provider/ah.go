@@ -4,23 +4,22 @@ package provider
 
 import "purerdma/abi"
 
-// AHConfig says how to make an address handle.
+// AHConfig configures an address handle.
 type AHConfig struct {
 	PD   PD
 	Attr AHAttr
 }
 
-// AH is an address handle: the address of a remote port as the device takes it.
-// Concrete types hold what their driver's work requests need, and the driver
-// finds its own by a type assertion.
+// AH is an address handle. It holds the address of a remote port in the device's format. Concrete
+// types hold the fields that their driver's work requests need. The driver recovers its own type by
+// a type assertion.
 type AH interface {
-	// Close destroys the AH. Requests that name it and have not completed may
-	// fail then.
+	// Close destroys the AH. Requests that name it and have not completed may then fail.
 	Close() error
 }
 
 // AHHolder is the type of SendWR.AH. Programs set the field to a *verbs.AH, which PD.CreateAH
-// makes; no other type is needed. It is an interface because drivers do not know verbs.AH.
+// makes. No other type is needed. It is an interface because drivers do not import verbs.AH.
 type AHHolder interface {
 	// ProviderAH returns the driver's own object, a provider.AH, or nil after Close. It is called
 	// for every request and must be cheap.

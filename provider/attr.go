@@ -41,7 +41,7 @@ func ModifyCommand(qp uint32, a *QPAttr, mask QPAttrMask) abi.UverbsModifyQP {
 	return cmd
 }
 
-// AttrFromQuery converts the kernel's answer to a query.
+// AttrFromQuery converts the kernel's response to a query.
 func AttrFromQuery(r *abi.UverbsQueryQPResp) QPAttr {
 	return QPAttr{
 		State:           QPState(r.QPState),

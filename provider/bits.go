@@ -13,8 +13,8 @@ type bitNames []struct {
 	name string
 }
 
-// format writes the names of the bits of v, joined by "|", then what has no
-// name in hexadecimal; "0" for the empty set.
+// format writes the names of the bits of v, joined by "|", then the bits without a name in
+// hexadecimal. The empty set is "0".
 func (n bitNames) format(v uint64) string {
 	if v == 0 {
 		return "0"

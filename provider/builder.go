@@ -3,7 +3,7 @@
 package provider
 
 // BatchBuilder is a QP that builds the most frequent requests of a batch from their parts,
-// without a SendWR. Its methods of Builder stand for BatchAdd, between BatchBegin and
+// without a SendWR. Its methods of Builder replace BatchAdd, between BatchBegin and
 // BatchPost or BatchDiscard.
 type BatchBuilder interface {
 	Builder

@@ -2,9 +2,9 @@
 
 package provider
 
-// Features lists the operations and objects that not every device has. Its operations are
-// those of QPs of type RC, the type that every device has. The limits of a device are in
-// verbs.DeviceAttr. Faults of drivers do not count here.
+// Features lists the operations and objects that not every device has. It lists the operations of
+// QPs of type RC, the type that every device has. The limits of a device are in verbs.DeviceAttr.
+// Faults of drivers do not count here.
 type Features struct {
 	// UC, UD and XRC are types of QPs. UD includes address handles, and multicast
 	// if DeviceAttr.MaxMcastGroups is not 0.
@@ -23,17 +23,18 @@ type Features struct {
 	MWType1, MWType2 bool
 	// LocalInv is OpLocalInv of the key of a bound window of type 2.
 	LocalInv bool
-	// SendInvMW: OpSendInv invalidates the key of a bound window of type 2 of the receiver.
+	// SendInvMW is set if OpSendInv invalidates the key of a bound window of type 2 of the
+	// receiver.
 	SendInvMW bool
-	// SendInvMR: OpSendInv invalidates the key of a memory region of the receiver. Without
+	// SendInvMR is set if OpSendInv invalidates the key of a memory region of the receiver. Without
 	// it the message fails if the key is a region's.
 	SendInvMR bool
-	// ReportsInv: the completion of a receive has WCWithInv and the key that the peer's
+	// ReportsInv is set if the completion of a receive has WCWithInv and the key that the peer's
 	// OpSendInv has invalidated. Without it, agree on the key in the message.
 	ReportsInv bool
 	// ReadInv is OpReadInv.
 	ReadInv bool
-	// ReadNeedsRemoteWrite: memory that an OpRead fills must have the right RemoteWrite,
+	// ReadNeedsRemoteWrite is set if memory that an OpRead fills must have the right RemoteWrite,
 	// because the answer names it by its key (iWARP). siw does not check it.
 	ReadNeedsRemoteWrite bool
 }

@@ -5,8 +5,8 @@ package provider
 // MWType is the type of a memory window: enum ibv_mw_type of ibv_alloc_mw(3).
 type MWType uint8
 
-// Types of memory windows. One of type 1 belongs to its PD; one of type 2
-// belongs, while it is bound, to the QP that bound it, and can be invalidated.
+// Types of memory windows. A window of type 1 belongs to its PD. While a window of type 2 is bound,
+// it belongs to the QP that bound it, and can be invalidated.
 const (
 	MWType1 MWType = 1
 	MWType2 MWType = 2
@@ -14,17 +14,16 @@ const (
 
 // MW is a memory window.
 type MW interface {
-	// RKey is the window's first key.
+	// RKey returns the window's first key.
 	RKey() uint32
 	// Close deallocates the window, and unbinds it.
 	Close() error
 }
 
-// MWBindInfo is what a BIND_MW request does: it makes a window name a piece of a
-// memory region, and gives it a new key (struct ibv_mw_bind_info of
-// ibv_bind_mw(3)).
+// MWBindInfo holds the arguments of a BIND_MW request, which binds a window to a piece of a memory
+// region and assigns it a new key (struct ibv_mw_bind_info of ibv_bind_mw(3)).
 type MWBindInfo struct {
-	Type   MWType // of the window
+	Type   MWType // type of the window.
 	MW     uint32 // the key that the window has now
 	RKey   uint32 // the key that it gets, of which the low byte may differ
 	LKey   uint32 // of the memory region, which has the right MWBind

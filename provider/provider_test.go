@@ -53,8 +53,8 @@ func TestWCErr(t *testing.T) {
 	}
 }
 
-// TestModifyQuery sets every attribute that both commands carry to a value of its
-// own, and expects it back: one that is forgotten or swapped shows.
+// TestModifyQuery sets every attribute that both commands carry to a distinct value, and expects it
+// back. Missing and swapped attributes fail.
 func TestModifyQuery(t *testing.T) {
 	var k abi.UverbsQueryQPResp
 	for i, b := 0, abi.Bytes(&k); i < len(b); i++ {
@@ -84,8 +84,8 @@ func TestModifyQuery(t *testing.T) {
 	}
 }
 
-// TestAttrFromKernel does the same with the connection manager's struct, of which
-// ModifyCommand carries everything but the size of the queues.
+// TestAttrFromKernel does the same with the connection manager's struct. ModifyCommand carries all
+// of its fields except the size of the queues.
 func TestAttrFromKernel(t *testing.T) {
 	var k abi.UverbsQPAttr
 	for i, b := 0, abi.Bytes(&k); i < len(b); i++ {

@@ -48,7 +48,7 @@ func (s QPState) String() string {
 	return enumName(s, "QPState", []string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"})
 }
 
-// Valid says whether s is one of the states above.
+// Valid reports whether s is one of the states above.
 func (s QPState) Valid() bool { return s <= qpLast }
 
 // MTU is a path MTU: enum ibv_mtu of ibv_query_port(3).
@@ -92,8 +92,7 @@ func (s MigState) String() string {
 	return enumName(s, "MigState", []string{"MIGRATED", "REARM", "ARMED"})
 }
 
-// QPCap is how much fits in the queues of a QP (struct ibv_qp_cap of
-// ibv_create_qp(3)).
+// QPCap holds the capacities of the queues of a QP (struct ibv_qp_cap of ibv_create_qp(3)).
 type QPCap struct {
 	SendWR  int // outstanding send requests
 	RecvWR  int // outstanding receives
@@ -102,13 +101,13 @@ type QPCap struct {
 	Inline  int // bytes of SendWR.InlineData
 }
 
-// GID is a global identifier: on RoCE an IPv6 or an IPv4-mapped address.
+// GID is a global identifier. On RoCE it is an IPv6 or an IPv4-mapped address.
 type GID [16]byte
 
 // String returns the GID as an IPv6 address.
 func (g GID) String() string { return netip.AddrFrom16(g).String() }
 
-// Addr returns the IP address that a GID of RoCE is: of IPv4 for a mapped one.
+// Addr returns the IP address of a GID of RoCE, an IPv4 address for a mapped one.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 // GlobalRoute is the routed part of an address (struct ibv_global_route of
@@ -121,8 +120,8 @@ type GlobalRoute struct {
 	TrafficClass uint8
 }
 
-// AHAttr is the address of a remote port (struct ibv_ah_attr of
-// ibv_create_ah(3)). On RoCE, Global must be set; the kernel finds the MAC.
+// AHAttr is the address of a remote port (struct ibv_ah_attr of ibv_create_ah(3)). On RoCE, Global
+// must be set, and the kernel finds the MAC.
 type AHAttr struct {
 	Global      bool
 	GRH         GlobalRoute // counts if Global
@@ -133,7 +132,7 @@ type AHAttr struct {
 	Port        uint8 // this host's port, from 1
 }
 
-// QPAttr is the attributes of a QP (struct ibv_qp_attr of ibv_modify_qp(3)).
+// QPAttr holds the attributes of a QP (struct ibv_qp_attr of ibv_modify_qp(3)).
 type QPAttr struct {
 	State            QPState
 	CurState         QPState
@@ -143,7 +142,7 @@ type QPAttr struct {
 	RQPSN            uint32 // first packet number of receives
 	SQPSN            uint32 // first packet number of sends
 	DestQPNum        uint32
-	Access           Access // what the peer may do
+	Access           Access // rights of the peer
 	AH               AHAttr
 	AltAH            AHAttr
 	Cap              QPCap
@@ -151,8 +150,8 @@ type QPAttr struct {
 	AltPKeyIndex     uint16
 	EnSQDAsyncNotify bool
 	SQDraining       bool  // answer of a query
-	MaxRdAtomic      uint8 // reads and atomics of ours in flight
-	MaxDestRdAtomic  uint8 // reads and atomics of the peer in flight
+	MaxRdAtomic      uint8 // outgoing reads and atomics in flight
+	MaxDestRdAtomic  uint8 // incoming reads and atomics in flight
 	MinRNRTimer      uint8 // a code: verbs.EncodeRNRTimer
 	Port             uint8
 	Timeout          uint8 // a code of the ACK timeout: verbs.EncodeAckTimeout
@@ -163,8 +162,7 @@ type QPAttr struct {
 	RateLimit        uint32
 }
 
-// QPAttrMask says which fields of a QPAttr count: enum ibv_qp_attr_mask of
-// ibv_modify_qp(3).
+// QPAttrMask selects fields of a QPAttr: enum ibv_qp_attr_mask of ibv_modify_qp(3).
 type QPAttrMask uint32
 
 // Attributes of a QP.

@@ -4,7 +4,7 @@ package provider
 
 import "fmt"
 
-// WCStatus is how a work request ended: enum ibv_wc_status of ibv_poll_cq(3).
+// WCStatus is the result of a work request: enum ibv_wc_status of ibv_poll_cq(3).
 type WCStatus uint32
 
 // Statuses of a completion.
@@ -61,11 +61,11 @@ var statusNames = []string{
 // String describes the status in a few words.
 func (s WCStatus) String() string { return enumName(s, "WCStatus", statusNames) }
 
-// WCOpcode is what a completed work request was: enum ibv_wc_opcode of
-// ibv_poll_cq(3). It is not defined when the status is not WCSuccess.
+// WCOpcode is the operation of a completed work request: enum ibv_wc_opcode of ibv_poll_cq(3). It
+// is not defined when the status is not WCSuccess.
 type WCOpcode uint32
 
-// Operations of completions. Those of receives have the bit of WCRecv.
+// Operations of completions. Operations of receives have the bit of WCRecv.
 const (
 	WCSend         WCOpcode = 0
 	WCWrite        WCOpcode = 1
@@ -90,7 +90,7 @@ func (o WCOpcode) String() string {
 	})
 }
 
-// WCFlags says which fields of a WC count: enum ibv_wc_flags of ibv_poll_cq(3).
+// WCFlags lists the valid optional fields of a WC: enum ibv_wc_flags of ibv_poll_cq(3).
 type WCFlags uint32
 
 // Flags of a completion.
@@ -106,15 +106,15 @@ func (f WCFlags) String() string {
 	return bitNames{{uint64(WCGRH), "GRH"}, {uint64(WCWithImm), "WithImm"}, {uint64(WCIPCsumOK), "IPCsumOK"}, {uint64(WCWithInv), "WithInv"}}.format(uint64(f))
 }
 
-// WC is one work completion (struct ibv_wc of ibv_poll_cq(3)). With a status
-// other than WCSuccess only ID, Status, QPNum and VendorErr count.
+// WC is one work completion (struct ibv_wc of ibv_poll_cq(3)). With a status other than WCSuccess
+// only ID, Status, QPNum and VendorErr are valid.
 type WC struct {
 	ID              uint64 // of the work request
 	Status          WCStatus
 	Opcode          WCOpcode
 	QPNum           uint32 // the local QP
-	ByteLen         uint32 // received, read; not defined for sends and writes
-	ImmData         uint32 // number in host order; see SendWR.ImmData
+	ByteLen         uint32 // received or read bytes. Not defined for sends and writes.
+	ImmData         uint32 // number in host order (SendWR.ImmData)
 	InvalidatedRKey uint32
 	VendorErr       uint32
 	SrcQP           uint32 // datagrams: the sender's QP
@@ -133,10 +133,10 @@ func (w *WC) Err() error {
 	return &WCError{Status: w.Status, VendorErr: w.VendorErr, QPNum: w.QPNum, ID: w.ID}
 }
 
-// WCError is a work request that did not succeed.
+// WCError reports a work request that failed.
 type WCError struct {
 	Status    WCStatus
-	VendorErr uint32 // the device's own code (syndrome), 0 if it gives none
+	VendorErr uint32 // the device's own code (syndrome), 0 if it reports none
 	QPNum     uint32 // the local QP
 	ID        uint64 // of the work request
 }

@@ -18,10 +18,9 @@ func (f *File) Bind(id uint32, addr Addr) error {
 	return send(f, abi.RDMA_USER_CM_CMD_BIND, id, abi.UcmBind{ID: id, AddrSize: size, Addr: sa})
 }
 
-// ResolveAddr finds the device and the neighbour for a destination
-// (RDMA_USER_CM_CMD_RESOLVE_ADDR). src may be the zero Addr; an ID that is
-// bound ignores it. The outcome is an ADDR_RESOLVED or ADDR_ERROR event, but a
-// missing route is an error of the call itself.
+// ResolveAddr finds the device and the neighbor for a destination (RDMA_USER_CM_CMD_RESOLVE_ADDR).
+// src may be the zero Addr. An ID that is bound ignores it. The outcome is an ADDR_RESOLVED or
+// ADDR_ERROR event, but a missing route is an error of the call itself.
 func (f *File) ResolveAddr(id uint32, src, dst Addr, timeout time.Duration) error {
 	const code = abi.RDMA_USER_CM_CMD_RESOLVE_ADDR
 	cmd := abi.UcmResolveAddr{ID: id, TimeoutMS: milliseconds(timeout)}
@@ -45,8 +44,8 @@ func (f *File) ResolveRoute(id uint32, timeout time.Duration) error {
 		abi.UcmResolveRoute{ID: id, TimeoutMS: milliseconds(timeout)})
 }
 
-// milliseconds converts a timeout for the kernel: rounded up, because 0 is
-// refused or never ends, and bounded by what the field holds.
+// milliseconds converts a timeout for the kernel. It rounds up, because the kernel refuses 0 or
+// never times out with it, and is bounded by the size of the field.
 func milliseconds(d time.Duration) uint32 {
 	ms := d / time.Millisecond
 	if d%time.Millisecond > 0 {

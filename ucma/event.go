@@ -12,17 +12,16 @@ import (
 
 // Event is an event as the kernel reports it.
 type Event struct {
-	// Type is one of abi.RDMA_CM_EVENT_*, or a number that this package has no
-	// name for.
+	// Type is one of abi.RDMA_CM_EVENT_*, or a number without a name in this package.
 	Type uint32
-	// UID is the number given at CreateID or Accept: that of the listener for a
-	// CONNECT_REQUEST, that of the membership for a MULTICAST event.
+	// UID is the number that was passed to CreateID or Accept. A CONNECT_REQUEST has the UID of the
+	// listener, a MULTICAST event the UID of the membership.
 	UID uint64
-	// ID is the kernel's number of the ID: the new one for a CONNECT_REQUEST.
+	// ID is the kernel's number of the ID. A CONNECT_REQUEST has the number of the new ID.
 	ID uint32
 	// Status is 0, a negative errno or a status of the transport.
 	Status int32
-	// ECE is what the peer offers for enhanced connection establishment.
+	// ECE holds the peer's options of enhanced connection establishment.
 	ECE abi.UcmECE
 
 	exchange[abi.UcmGetEvent, abi.UcmEventResp]
@@ -34,7 +33,7 @@ func (e *Event) Conn() *abi.UcmConnParam { return e.resp.Conn() }
 // UD returns the parameters of an event on a datagram ID.
 func (e *Event) UD() abi.UcmUDParam { return e.resp.UD() }
 
-// Arg returns what WriteCMEvent was given, for an event that it sent.
+// Arg returns the argument of WriteCMEvent, for an event that it sent.
 func (e *Event) Arg() uint64 {
 	arg := e.resp.Arg32()
 	return binary.NativeEndian.Uint64(abi.Bytes(&arg))
@@ -51,7 +50,7 @@ func (f *File) GetEvent(ctx context.Context) (*Event, error) {
 	return e, nil
 }
 
-// ReadEvent is GetEvent into memory of the caller's, of which the old content goes.
+// ReadEvent is GetEvent into memory of the caller. It overwrites all old content.
 func (f *File) ReadEvent(ctx context.Context, e *Event) error {
 	e.prepare(abi.RDMA_USER_CM_CMD_GET_EVENT)
 	e.cmd.Response = abi.NewPointer(&e.resp)
@@ -67,7 +66,7 @@ func (f *File) ReadEvent(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// decode fills the fields from what the kernel has written.
+// decode fills the fields from the bytes of the kernel.
 func (e *Event) decode() {
 	e.Type, e.UID, e.ID, e.Status, e.ECE = e.resp.Event, e.resp.UID, e.resp.ID, int32(e.resp.Status), e.resp.ECE
 }

@@ -19,11 +19,11 @@ import (
 // Path is the device of the connection manager.
 const Path = "/dev/infiniband/rdma_cm"
 
-// File is an open /dev/infiniband/rdma_cm: a set of IDs and one queue of their
-// events. librdmacm calls it an event channel.
+// File is an open /dev/infiniband/rdma_cm. It has a set of IDs and one queue of their events.
+// librdmacm calls it an event channel.
 type File struct {
 	dev    Device
-	tracer *trace.Tracer // nil: nobody wants to know
+	tracer *trace.Tracer // nil if tracing is off
 
 	file  *cdev.File // dev, if that is the device of the running kernel
 	calls cdev.Calls // of the driver of the IDs
@@ -36,26 +36,25 @@ type onDriver struct {
 	File
 }
 
-// Device carries commands to the kernel. *cdev.File is the real one; tests have
-// theirs.
+// Device carries commands to the kernel. *cdev.File is the real one. Tests have fakes.
 type Device interface {
-	// Write hands over one command, header and struct, and returns the errno.
+	// Write sends one command, header and struct, and returns the errno.
 	Write(b []byte) error
-	// WriteWhenReadable is Write, repeated whenever the device has become
-	// readable until the answer is not EAGAIN.
+	// WriteWhenReadable is Write, repeated whenever the device has become readable until the result
+	// is not EAGAIN.
 	WriteWhenReadable(ctx context.Context, b []byte) error
-	// Wake has a WriteWhenReadable that waits try again.
+	// Wake makes a waiting WriteWhenReadable try again.
 	Wake()
 	// Control runs fn with the descriptor.
 	Control(fn func(fd uintptr)) error
 	Close() error
 }
 
-// Open opens the device. The network namespace of IDs is that of the thread that
-// creates them, not of the one that opened the file.
+// Open opens the device. IDs belong to the network namespace of the thread that creates them, not
+// of the thread that opened the file.
 //
-// Every command is written to logger, at level Debug; if that is nil, to standard
-// error if the environment variable RDMA_TRACE is set and not 0.
+// Every command is logged to logger, at level Debug. If logger is nil, commands are written to
+// standard error if the environment variable RDMA_TRACE is set and not 0.
 func Open(logger *slog.Logger) (*File, error) {
 	if err := versionOK(); err != nil {
 		return nil, err
@@ -78,9 +77,9 @@ func open(dev *cdev.File, tracer *trace.Tracer) *File {
 	return &f
 }
 
-// On returns the same file for commands on IDs whose device has that kernel driver. How
-// their system calls are made depends on the driver: commands that only compute are raw
-// system calls, and siw's CONNECT is made with signals blocked.
+// On returns the same file for commands on IDs whose device has that kernel driver. The driver
+// decides how the system calls are made. Commands that only compute are raw system calls, and siw's
+// CONNECT is made with signals blocked.
 func (f *File) On(driver abi.DriverID) *File {
 	for i := range f.on {
 		if f.on[i].driver == driver {
@@ -90,8 +89,8 @@ func (f *File) On(driver abi.DriverID) *File {
 	return f
 }
 
-// mode returns how the system call of a command is made. Those that give an ID its address
-// and its device, and query that, only compute, whatever driver the device has.
+// mode returns how the system call of a command is made. The commands that set and query the
+// address and the device of an ID only compute, with every driver.
 func (f *File) mode(code uint32) cdev.Mode {
 	switch code {
 	case abi.RDMA_USER_CM_CMD_CREATE_ID, abi.RDMA_USER_CM_CMD_BIND, abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, abi.RDMA_USER_CM_CMD_QUERY:
@@ -105,7 +104,7 @@ func (f *File) mode(code uint32) cdev.Mode {
 	return cdev.Ordinary
 }
 
-// write hands a command over.
+// write sends a command.
 func (f *File) write(code uint32, frame []byte) error {
 	if f.file == nil {
 		return f.dev.Write(frame)
@@ -113,11 +112,11 @@ func (f *File) write(code uint32, frame []byte) error {
 	return f.file.WriteMode(frame, f.mode(code))
 }
 
-// versionOK compares the kernel's ABI version with ours, once in a process.
+// versionOK compares the kernel's ABI version with the supported one, once in a process.
 var versionOK = sync.OnceValue(func() error {
 	b, err := os.ReadFile("/sys/class/misc/rdma_cm/abi_version")
 	if err != nil {
-		// The module is not there, or /sys is not: opening the device tells.
+		// The module or /sys is missing. Opening the device fails if it is the module.
 		return nil
 	}
 	return checkVersion(string(b))
@@ -135,8 +134,8 @@ func checkVersion(text string) error {
 // New returns a File on a device that is open already.
 func New(dev Device) *File { return &File{dev: dev} }
 
-// Kernel is a kernel other than the running one: a test's. A program puts it into the field
-// Kernel of a verbs.Host, for which it implements uverbs.Kernel as well (package cmtest).
+// Kernel is a kernel other than the running one, for tests. A program puts it into the field Kernel
+// of a verbs.Host, so it also implements uverbs.Kernel (package cmtest).
 type Kernel interface {
 	// OpenCM opens the device of the connection manager.
 	OpenCM() (Device, error)
@@ -151,22 +150,21 @@ func OpenOn(kernel Kernel, logger *slog.Logger) (*File, error) {
 	return &File{dev: dev, tracer: trace.Select(logger)}, nil
 }
 
-// Close closes the device. The kernel destroys every ID that is left, which may
-// take as long as their DestroyID would; connections end. GetEvent and all later
-// calls return net.ErrClosed.
+// Close closes the device. The kernel destroys every remaining ID, which may take as long as their
+// DestroyID would. Connections end. GetEvent and all later calls return net.ErrClosed.
 func (f *File) Close() error { return f.dev.Close() }
 
-// Wake has a GetEvent that waits look for an event again.
+// Wake makes a waiting GetEvent try again.
 func (f *File) Wake() { f.dev.Wake() }
 
-// frame is a command as it is written: the header and then the struct. A
-// Pointer in the struct keeps what it points at alive while the frame is.
+// frame is a command in wire format, the header and then the struct. A Pointer in the struct keeps
+// its target alive as long as the frame.
 type frame[C any] struct {
 	hdr abi.UcmCmdHdr
 	cmd C
 }
 
-// frames has frames that serve again, by the code of the command.
+// frames pools frames, by the code of the command.
 var frames [abi.RDMA_USER_CM_CMD_WRITE_CM_EVENT + 1]sync.Pool
 
 // newFrame returns the frame of a command whose struct is zero. Its user frees it.
@@ -185,7 +183,7 @@ func (fr *frame[C]) free() {
 	frames[fr.hdr.Cmd].Put(fr)
 }
 
-// send writes a command that has no answer.
+// send writes a command without a response.
 func send[C any](f *File, code, id uint32, cmd C) error {
 	fr := newFrame[C](code, 0)
 	defer fr.free()
@@ -193,9 +191,9 @@ func send[C any](f *File, code, id uint32, cmd C) error {
 	return f.run(code, id, &fr.cmd, nil, abi.Bytes(fr))
 }
 
-// ask writes a command that has an answer, which cmd's Response points at. The
-// kernel does not say how much of it it wrote, and an older kernel writes less:
-// callers hand over zeroed memory.
+// ask writes a command with a response, which cmd's Response points at. The kernel does not report
+// the length of the response, and an older kernel writes less. Therefore callers pass zeroed
+// memory.
 func ask[C, R any](f *File, code, id uint32, cmd C, resp *R) error {
 	fr := newFrame[C](code, abi.Size[R]())
 	defer fr.free()
@@ -203,26 +201,26 @@ func ask[C, R any](f *File, code, id uint32, cmd C, resp *R) error {
 	return f.run(code, id, &fr.cmd, resp, abi.Bytes(fr))
 }
 
-// exchange is a command and the memory of its answer, which the command points at, for
-// commands that a connection gives often: whoever has an exchange uses it again.
+// exchange is a command and the memory of its response, which the command points at. It is for
+// commands that a connection sends often, because its owner reuses it.
 type exchange[C, R any] struct {
 	frame[C]
 	resp R
 }
 
-// ask gives the command that cmd holds.
+// ask sends the command in cmd.
 func (x *exchange[C, R]) ask(f *File, code, id uint32) error {
 	x.prepare(code)
 	return f.run(code, id, &x.cmd, &x.resp, abi.Bytes(&x.frame))
 }
 
-// prepare writes the header, and clears the answer: an older kernel writes less.
+// prepare writes the header, and clears the response, because an older kernel writes less.
 func (x *exchange[C, R]) prepare(code uint32) {
 	x.hdr = abi.UcmCmdHdr{Cmd: code, In: uint16(abi.Size[C]()), Out: uint16(abi.Size[R]())}
 	clear(abi.Bytes(&x.resp))
 }
 
-// run writes a frame; cmd and resp are what it stands for, for the trace.
+// run writes a frame. The trace shows cmd and resp, which the frame contains.
 func (f *File) run(code, id uint32, cmd, resp any, frame []byte) error {
 	start := f.begin()
 	err := f.write(code, frame)
@@ -235,7 +233,7 @@ func (f *File) run(code, id uint32, cmd, resp any, frame []byte) error {
 	return nil
 }
 
-// begin notes the time for the trace, if there is one.
+// begin returns the start time for the trace, if there is one.
 func (f *File) begin() time.Time {
 	if f.tracer == nil {
 		return time.Time{}

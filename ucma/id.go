@@ -8,10 +8,9 @@ import (
 	"purerdma/abi"
 )
 
-// CreateID makes an ID (RDMA_USER_CM_CMD_CREATE_ID). uid comes back in every
-// event of the ID and must not be 0: the kernel drops the events of an ID whose
-// uid is 0. qpType counts for RDMA_PS_IB alone. The network namespace is the
-// calling thread's.
+// CreateID makes an ID (RDMA_USER_CM_CMD_CREATE_ID). uid is repeated in every event of the ID. It
+// must not be 0, because the kernel drops the events of an ID whose uid is 0. qpType is used only
+// for RDMA_PS_IB. The ID belongs to the network namespace of the calling thread.
 func (f *File) CreateID(uid uint64, portSpace uint16, qpType uint8) (id uint32, err error) {
 	resp := new(abi.UcmCreateIDResp)
 	err = ask(f, abi.RDMA_USER_CM_CMD_CREATE_ID, 0, abi.UcmCreateID{
@@ -23,10 +22,9 @@ func (f *File) CreateID(uid uint64, portSpace uint16, qpType uint8) (id uint32, 
 	return resp.ID, err
 }
 
-// DestroyID destroys an ID in any state (RDMA_USER_CM_CMD_DESTROY_ID). It
-// answers how many events of the ID have been fetched over its whole life; the
-// unfetched ones are gone. On iWARP it may block for seconds while a connect is
-// unanswered.
+// DestroyID destroys an ID in any state (RDMA_USER_CM_CMD_DESTROY_ID). It returns the number of the
+// ID's events that have been fetched over its whole life. The kernel drops the unfetched ones. On
+// iWARP it may block for seconds while a connect has no reply.
 func (f *File) DestroyID(id uint32) (eventsReported uint32, err error) {
 	x := destructions.Get().(*destruction)
 	defer destructions.Put(x)
@@ -42,11 +40,11 @@ type destruction struct {
 var destructions = sync.Pool{New: func() any { return new(destruction) }}
 
 // MigrateID moves an ID and its unfetched events from the file from to f
-// (RDMA_USER_CM_CMD_MIGRATE_ID). It answers how many events of the ID have been
-// fetched so far.
+// (RDMA_USER_CM_CMD_MIGRATE_ID). It returns the number of the ID's events that have been fetched so
+// far.
 //
-// The kernel wakes nobody who waits on f already: migrate first, then wait. The
-// new IDs inside a listener's unfetched connect requests stay with from.
+// The kernel does not wake goroutines that already wait on f, so migrate first, then wait. The new
+// IDs inside a listener's unfetched connect requests stay with from.
 func (f *File) MigrateID(id uint32, from *File) (eventsReported uint32, err error) {
 	resp := new(abi.UcmMigrateResp)
 	var sendErr error

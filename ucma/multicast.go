@@ -5,9 +5,9 @@ package ucma
 import "purerdma/abi"
 
 // JoinMcast joins a multicast group (RDMA_USER_CM_CMD_JOIN_MCAST). joinFlags is
-// RDMA_MC_JOIN_FLAG_FULLMEMBER or RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER. The
-// outcome is a MULTICAST_JOIN or MULTICAST_ERROR event with uid and the number of
-// the membership, which is not an ID: it is good for LeaveMcast.
+// RDMA_MC_JOIN_FLAG_FULLMEMBER or RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER. The outcome is a
+// MULTICAST_JOIN or MULTICAST_ERROR event with uid and the number of the membership. That number is
+// not an ID. It is the argument of LeaveMcast.
 func (f *File) JoinMcast(id uint32, uid uint64, group Addr, joinFlags uint16) (membership uint32, err error) {
 	const code = abi.RDMA_USER_CM_CMD_JOIN_MCAST
 	sa, size, err := EncodeSockaddr(group)
@@ -26,8 +26,8 @@ func (f *File) JoinMcast(id uint32, uid uint64, group Addr, joinFlags uint16) (m
 	return resp.ID, err
 }
 
-// LeaveMcast ends a membership (RDMA_USER_CM_CMD_LEAVE_MCAST). It answers how
-// many events of it have been fetched.
+// LeaveMcast ends a membership (RDMA_USER_CM_CMD_LEAVE_MCAST). It returns the number of its events
+// that have been fetched.
 func (f *File) LeaveMcast(membership uint32) (eventsReported uint32, err error) {
 	resp := new(abi.UcmDestroyIDResp)
 	err = ask(f, abi.RDMA_USER_CM_CMD_LEAVE_MCAST, membership, abi.UcmDestroyID{

@@ -37,8 +37,8 @@ var commandNames = [...]string{
 	abi.RDMA_USER_CM_CMD_WRITE_CM_EVENT:     "WRITE_CM_EVENT",
 }
 
-// CommandName returns the name of a command, as "CREATE_ID" for
-// RDMA_USER_CM_CMD_CREATE_ID; of one that it does not know, the number.
+// CommandName returns the name of a command, as "CREATE_ID" for RDMA_USER_CM_CMD_CREATE_ID. For an
+// unknown command, it returns the number.
 func CommandName(code uint32) string {
 	if code < uint32(len(commandNames)) {
 		return commandNames[code]

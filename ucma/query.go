@@ -10,22 +10,22 @@ import (
 	"purerdma/abi"
 )
 
-// Addrs is the answer of QueryAddr and of QueryGID, with the command. It can be used again,
-// by one call at a time.
+// Addrs holds the command and the response of QueryAddr and of QueryGID. It can be reused, by one
+// call at a time.
 type Addrs struct {
 	exchange[abi.UcmQuery, abi.UcmQueryAddrResp]
 }
 
-// Resp returns the answer, which is a part of a.
+// Resp returns the response, which is a part of a.
 func (a *Addrs) Resp() *abi.UcmQueryAddrResp { return &a.resp }
 
-// QueryGID answers an ID's addresses as struct sockaddr_ib
-// (RDMA_USER_CM_CMD_QUERY with RDMA_USER_CM_QUERY_GID).
+// QueryGID returns an ID's addresses as struct sockaddr_ib (RDMA_USER_CM_CMD_QUERY with
+// RDMA_USER_CM_QUERY_GID).
 func (f *File) QueryGID(id uint32, a *Addrs) error {
 	return f.queryAddr(id, a, abi.RDMA_USER_CM_QUERY_GID)
 }
 
-// QueryAddr answers an ID's addresses and device (RDMA_USER_CM_CMD_QUERY with
+// QueryAddr returns an ID's addresses and device (RDMA_USER_CM_CMD_QUERY with
 // RDMA_USER_CM_QUERY_ADDR). PortNum is 0 while the ID has no device.
 func (f *File) QueryAddr(id uint32, a *Addrs) error {
 	return f.queryAddr(id, a, abi.RDMA_USER_CM_QUERY_ADDR)
@@ -36,18 +36,18 @@ func (f *File) queryAddr(id uint32, a *Addrs, option uint32) error {
 	return a.ask(f, abi.RDMA_USER_CM_CMD_QUERY, id)
 }
 
-// maxPaths is how many path records a query has room for. A connection has a
-// primary and an alternate path, each in both directions.
+// maxPaths is the number of path records in a query's buffer. A connection has a primary and an
+// alternate path, each in both directions.
 const maxPaths = 6
 
-// pathAnswer is what RDMA_USER_CM_QUERY_PATH fills: the head, and then records.
+// pathAnswer is the response to RDMA_USER_CM_QUERY_PATH, the head and then records.
 type pathAnswer struct {
 	Head  abi.UcmQueryPathResp
 	Paths [maxPaths]abi.IBPathRecData
 }
 
-// QueryPath answers an ID's path records (RDMA_USER_CM_CMD_QUERY with
-// RDMA_USER_CM_QUERY_PATH), none before the route is resolved.
+// QueryPath returns an ID's path records (RDMA_USER_CM_CMD_QUERY with RDMA_USER_CM_QUERY_PATH),
+// none before the route is resolved.
 func (f *File) QueryPath(id uint32) ([]abi.IBPathRecData, error) {
 	resp := new(pathAnswer)
 	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
@@ -58,18 +58,18 @@ func (f *File) QueryPath(id uint32) ([]abi.IBPathRecData, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The kernel counts all it has and writes as many as fit.
+	// NumPaths counts all records, even if only some of them fit.
 	return resp.Paths[:min(resp.Head.NumPaths, maxPaths)], nil
 }
 
-// A query has room for fewServiceRecs at first, and for as many as a command can
-// have if there are more.
+// A query has room for fewServiceRecs at first. If there are more records, it has room for as many
+// as a command can have.
 const (
 	fewServiceRecs = 16
 	maxServiceRecs = 372
 )
 
-// Both are what RDMA_USER_CM_QUERY_IB_SERVICE fills.
+// Both are responses to RDMA_USER_CM_QUERY_IB_SERVICE.
 type (
 	serviceAnswer struct {
 		Head abi.UcmQueryIBServiceResp
@@ -81,15 +81,15 @@ type (
 	}
 )
 
-// QueryIBService answers the service records that ResolveIBService found
-// (RDMA_USER_CM_CMD_QUERY with RDMA_USER_CM_QUERY_IB_SERVICE), at most 372. A kernel
-// that does not know the option gives errors.ErrUnsupported.
+// QueryIBService returns the service records that ResolveIBService found (RDMA_USER_CM_CMD_QUERY
+// with RDMA_USER_CM_QUERY_IB_SERVICE), at most 372. It returns errors.ErrUnsupported if the kernel
+// lacks the option.
 func (f *File) QueryIBService(id uint32) ([]abi.IBUserServiceRec, error) {
 	few := new(serviceAnswer)
 	if err := queryIBService(f, id, few); err != nil {
 		return nil, err
 	}
-	// The kernel counts all it has and writes as many as fit.
+	// NumServiceRecs counts all records, even if only some of them fit.
 	if few.Head.NumServiceRecs <= fewServiceRecs {
 		return few.Recs[:few.Head.NumServiceRecs], nil
 	}
@@ -107,7 +107,7 @@ func queryIBService[R any](f *File, id uint32, resp *R) error {
 		Option:   abi.RDMA_USER_CM_QUERY_IB_SERVICE,
 	}, resp)
 	if errors.Is(err, syscall.ENOSYS) {
-		err = &OpError{Op: "QUERY IB_SERVICE", ID: id, Err: fmt.Errorf("this kernel does not know the option, Linux 7.3 does: %w", errors.ErrUnsupported)}
+		err = &OpError{Op: "QUERY IB_SERVICE", ID: id, Err: fmt.Errorf("this kernel lacks the option, which is new in Linux 7.3: %w", errors.ErrUnsupported)}
 	}
 	return err
 }

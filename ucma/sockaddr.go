@@ -12,9 +12,8 @@ import (
 	"purerdma/abi"
 )
 
-// Addr is an address that a command of the connection manager takes: an IP
-// address and port, or an address of InfiniBand. The zero Addr is none. If IB is
-// not zero, it counts.
+// Addr is an address argument of the connection manager, either an IP address and port or an
+// address of InfiniBand. The zero Addr is no address. If IB is not zero, it takes precedence.
 type Addr struct {
 	netip.AddrPort
 	IB IBAddr
@@ -55,12 +54,12 @@ func EncodeSockaddr(addr Addr) (sa abi.SockaddrStorage, size uint16, err error) 
 		binary.NativeEndian.PutUint32(sa[sockaddrIn6Scope:], scope)
 		return sa, abi.SizeofSockaddrIn6, err
 	}
-	return sa, 0, errors.New("the address is neither IPv4 nor IPv6 nor InfiniBand's")
+	return sa, 0, errors.New("the address is neither an IPv4, an IPv6 nor an InfiniBand address")
 }
 
-// DecodeSockaddr reads an address that the kernel wrote. ok is false for an
-// empty one and for an unknown family. A zone is the number of the interface. What
-// an IPv6 address has of flow information is dropped.
+// DecodeSockaddr reads an address that the kernel wrote. ok is false for an empty address and for
+// an unknown family. A zone is the number of the interface. The flow information of an IPv6 address
+// is dropped.
 func DecodeSockaddr(sa *abi.SockaddrStorage) (addr Addr, ok bool) {
 	port := binary.BigEndian.Uint16(sa[sockaddrPort:])
 	switch binary.NativeEndian.Uint16(sa[:]) {
@@ -79,8 +78,8 @@ func DecodeSockaddr(sa *abi.SockaddrStorage) (addr Addr, ok bool) {
 	return Addr{}, false
 }
 
-// ScopeID returns the number of an IPv6 zone, which is the name of an interface of
-// this thread's network namespace or a number; no zone is 0.
+// ScopeID returns the number of an IPv6 zone, which is a number or the name of an interface of this
+// thread's network namespace. The number of no zone is 0.
 func ScopeID(zone string) (uint32, error) {
 	if zone == "" {
 		return 0, nil

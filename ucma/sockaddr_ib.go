@@ -20,10 +20,10 @@ type IBAddr struct {
 	FlowInfo uint32
 	// GID is the port's; zero is any port.
 	GID [16]byte
-	// ServiceID is what listens there; in the services that IP ports are
-	// mapped to, (port space)<<16 + port.
+	// ServiceID is the ID of the listening service. For services that IP ports are mapped to, it is
+	// (port space)<<16 + port.
 	ServiceID uint64
-	// ServiceIDMask has a one for each bit of ServiceID that counts.
+	// ServiceIDMask has a one for each significant bit of ServiceID.
 	ServiceIDMask uint64
 	// ScopeID is the interface of a link-local GID.
 	ScopeID uint64
@@ -32,8 +32,7 @@ type IBAddr struct {
 // Port returns the port of a ServiceID that an IP port is mapped to.
 func (a IBAddr) Port() uint16 { return uint16(a.ServiceID) }
 
-// String returns the address as "ib[fe80::2:c903:0:1]:0x1061d2f": its GID and
-// service ID.
+// String returns the GID and the service ID, as "ib[fe80::2:c903:0:1]:0x1061d2f".
 func (a IBAddr) String() string {
 	return fmt.Sprintf("ib[%v]:%#x", netip.AddrFrom16(a.GID), a.ServiceID)
 }

@@ -10,17 +10,16 @@ import (
 	"purerdma/internal/cdev"
 )
 
-// AsyncChannel is the file of asynchronous events: what happens to a device, its
-// ports and its objects by itself. It must be closed before its File.
+// AsyncChannel is the file of asynchronous events of a device, its ports and its objects. It must
+// be closed before its File.
 type AsyncChannel struct {
 	f   *File
 	dev *cdev.File
 }
 
-// AllocAsync makes a file of asynchronous events
-// (UVERBS_METHOD_ASYNC_EVENT_ALLOC, Linux 5.6). Events of ports and of the device
-// come to every such file, those of an object to the one that it was made with,
-// or to the first.
+// AllocAsync makes a file of asynchronous events (UVERBS_METHOD_ASYNC_EVENT_ALLOC, Linux 5.6).
+// Events of ports and of the device are sent to every such file. Events of an object are sent to
+// the file that it was made with, or to the first file.
 func (f *File) AllocAsync() (*AsyncChannel, error) {
 	req, err := f.ioctl(abi.UVERBS_OBJECT_ASYNC_EVENT, abi.UVERBS_METHOD_ASYNC_EVENT_ALLOC,
 		Attr{ID: abi.UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, Kind: AttrNewFD})
@@ -40,8 +39,8 @@ func (f *File) AllocAsync() (*AsyncChannel, error) {
 
 func (c *AsyncChannel) file() *cdev.File { return c.dev }
 
-// Next waits for one event until ctx ends. It may be called concurrently. After
-// the device went away it gives EIO, after Close net.ErrClosed.
+// Next waits for one event until ctx ends. It may be called concurrently. After the device was
+// removed it returns EIO, after Close net.ErrClosed.
 func (c *AsyncChannel) Next(ctx context.Context) (AsyncEvent, error) {
 	var desc abi.UverbsAsyncEventDesc
 	if err := nextEvent(ctx, c.dev, abi.Bytes(&desc)); err != nil {
@@ -60,21 +59,21 @@ func (c *AsyncChannel) Close() error {
 // ibv_get_async_event(3)).
 type AsyncEvent struct {
 	Type    EventType
-	Element uint64 // what Type.Element says
+	Element uint64 // object, as described by Type.Element
 }
 
 func asyncEvent(d *abi.UverbsAsyncEventDesc) AsyncEvent {
 	return AsyncEvent{Type: EventType(d.EventType), Element: d.Element}
 }
 
-// ElementKind is what an asynchronous event is about.
+// ElementKind is the kind of object that an asynchronous event is about.
 type ElementKind uint8
 
-// Kinds of elements. An object is named by the user handle that it was made
-// with, a port by its number.
+// Kinds of elements. An object is named by the user handle that it was made with, a port by its
+// number.
 const (
 	ElementUnknown ElementKind = iota
-	ElementDevice              // Element says nothing
+	ElementDevice              // Element is not used
 	ElementPort
 	ElementCQ
 	ElementQP
@@ -82,8 +81,8 @@ const (
 	ElementWQ
 )
 
-// EventType is the type of an asynchronous event: enum ib_event_type of the
-// kernel, enum ibv_event_type of ibv_get_async_event(3).
+// EventType is the type of an asynchronous event. It is enum ib_event_type of the kernel and enum
+// ibv_event_type of ibv_get_async_event(3).
 type EventType uint32
 
 // Types of asynchronous events.
@@ -136,8 +135,7 @@ var eventTypes = [...]struct {
 	EventWQFatal:          {"WQ_FATAL", ElementWQ},
 }
 
-// String returns the name of the type, as "QP_FATAL"; of one that it does not
-// know, the number.
+// String returns the name of the type, as "QP_FATAL". For an unknown type, it returns the number.
 func (t EventType) String() string {
 	if int64(t) < int64(len(eventTypes)) {
 		return eventTypes[t].name
@@ -145,7 +143,7 @@ func (t EventType) String() string {
 	return "event " + strconv.FormatUint(uint64(t), 10)
 }
 
-// Element says what an event of this type is about.
+// Element returns the kind of object that an event of this type is about.
 func (t EventType) Element() ElementKind {
 	if int64(t) < int64(len(eventTypes)) {
 		return eventTypes[t].element

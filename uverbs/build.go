@@ -4,17 +4,16 @@ package uverbs
 
 import "purerdma/abi"
 
-// The constructors of attributes, so that a command reads like its declaration
-// in the kernel.
+// The constructors of attributes, which make a command read like its declaration in the kernel.
 
-// in passes the bytes of v. They must not hold the address of Go memory that
-// moves, which is what v being a pointer to a heap object ensures.
+// in passes the bytes of v. They must not hold the address of Go memory that moves. v is a pointer
+// to a heap object, which ensures that.
 func in[T any](id uint16, v *T) Attr { return Attr{ID: id, Kind: AttrIn, Buf: abi.Bytes(v)} }
 
-// out has v filled.
+// out makes the kernel fill v.
 func out[T any](id uint16, v *T) Attr { return Attr{ID: id, Kind: AttrOut, Buf: abi.Bytes(v)} }
 
-// outBytes has b filled.
+// outBytes makes the kernel fill b.
 func outBytes(id uint16, b []byte) Attr { return Attr{ID: id, Kind: AttrOut, Buf: b} }
 
 // u32 passes a number of 32 bits.
@@ -37,9 +36,9 @@ func bytesOf[T any](b []byte, list []T) []byte {
 	return b
 }
 
-// Driver is a driver's own part of a command: In is read by the kernel driver
-// after the command's own input, Out is filled. Nil fields are left out. Attrs are
-// attributes of the driver's own, for commands that are methods.
+// Driver is a driver's own part of a command. The kernel driver reads In after the command's own
+// input, and fills Out. Nil fields are omitted. Attrs are attributes of the driver, for commands
+// that are methods.
 type Driver struct {
 	In    []byte
 	Out   []byte
@@ -81,10 +80,10 @@ func (f *File) destroy(object, method, id uint16, h uint32) error {
 	return f.Ioctl(&req.Request)
 }
 
-// Ioctl runs a method that this package has no function for: one of a driver's
-// own, with ids of at least abi.UVERBS_ID_DRIVER_NS. A method that it knows is
-// held against its declaration first (a *RequestError). Outputs are zeros where
-// the kernel filled nothing, and if it refused the request.
+// Ioctl runs a method that this package has no function for, such as a driver's own, with ids of at
+// least abi.UVERBS_ID_DRIVER_NS. If the package has the declaration of the method, it first
+// compares the request with it (a *RequestError). Outputs are zeros if the kernel filled nothing,
+// or refused the request.
 func (f *File) Ioctl(req *Request) error {
 	if m := MethodOf(req.Object, req.Method); m != nil {
 		if err := m.Check(req); err != nil {
@@ -94,7 +93,7 @@ func (f *File) Ioctl(req *Request) error {
 	return f.run(req)
 }
 
-// run gives a request to the kernel that agrees with the declaration of its method.
+// run sends a request to the kernel that agrees with the declaration of its method.
 func (f *File) run(req *Request) error {
 	req.clearOutputs()
 	if err := f.t.Ioctl(req); err != nil {
@@ -112,15 +111,14 @@ func (r *Request) clearOutputs() {
 	}
 }
 
-// InvokeWrite runs one of the commands of rdma/ib_user_verbs.h
-// (UVERBS_METHOD_INVOKE_WRITE): cmd is its struct without header, and resp, which
-// may be nil, takes its answer. An address in cmd must be an abi.Pointer. Those
-// that also have a method of their own, like CREATE_CQ, are better run as that.
+// InvokeWrite runs one of the commands of rdma/ib_user_verbs.h (UVERBS_METHOD_INVOKE_WRITE). cmd is
+// its struct without header. resp, which may be nil, receives its response. An address in cmd must
+// be an abi.Pointer. If a command also has a method of its own, as CREATE_CQ has, use the method.
 func (f *File) InvokeWrite(command uint32, cmd, resp []byte, drv Driver) error {
 	req := newRequest(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE)
 	defer req.free()
 	req.number(abi.UVERBS_ATTR_WRITE_CMD, uint64(command))
-	// Not a copy: it may hold addresses.
+	// Not a copy, because it may hold addresses.
 	req.add(Attr{ID: abi.UVERBS_ATTR_CORE_IN, Kind: AttrIn, Buf: cmd})
 	if resp != nil {
 		req.add(outBytes(abi.UVERBS_ATTR_CORE_OUT, resp))
@@ -129,15 +127,15 @@ func (f *File) InvokeWrite(command uint32, cmd, resp []byte, drv Driver) error {
 	return f.Ioctl(&req.Request)
 }
 
-// invoke runs a command of rdma/ib_user_verbs.h and returns its answer, which is
-// all zeros with an error.
+// invoke runs a command of rdma/ib_user_verbs.h and returns its response, which is all zeros with
+// an error.
 func invoke[R, C any](f *File, command uint32, cmd *C, drv Driver) (R, error) {
 	var resp R
 	err := f.InvokeWrite(command, abi.Bytes(cmd), abi.Bytes(&resp), drv)
 	return resp, err
 }
 
-// tell runs a command of rdma/ib_user_verbs.h that has no answer.
+// tell runs a command of rdma/ib_user_verbs.h without a response.
 func tell[C any](f *File, command uint32, cmd *C, drv Driver) error {
 	return f.InvokeWrite(command, abi.Bytes(cmd), nil, drv)
 }

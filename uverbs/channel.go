@@ -11,8 +11,8 @@ import (
 	"purerdma/internal/cdev"
 )
 
-// CompChannel is a completion event channel: the file of which each event names an armed
-// completion queue that has had a completion. It must be closed before its File.
+// CompChannel is the file of a completion event channel. Each event names an armed completion queue
+// that has had a completion. The channel must be closed before its File.
 type CompChannel struct {
 	f   *File
 	dev *cdev.File
@@ -55,7 +55,7 @@ func (c *CompChannel) Interrupt() { c.dev.Interrupt() }
 // Resume lets Reads of SyscallConn wait again.
 func (c *CompChannel) Resume() { c.dev.Resume() }
 
-// adopt makes a channel one that the file closes with itself.
+// adopt makes the file close the channel with itself.
 func (f *File) adopt(c eventChannel) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"purerdma/internal/cdev"
 )
 
-// readEvent reads one event, which the kernel gives whole or not at all.
+// readEvent reads one event. The kernel never returns a part of an event.
 func readEvent(fd uintptr, b []byte) (again bool, err error) {
 	for {
 		n, err := cdev.ReadRaw(fd, b)
@@ -21,7 +21,7 @@ func readEvent(fd uintptr, b []byte) (again bool, err error) {
 			return true, nil
 		case err != nil:
 			return false, err
-		case n == 0: // nobody will write any more: a fake kernel's way to say that the device is gone
+		case n == 0: // end of file, by which a fake kernel reports the removal of the device
 			return false, unix.EIO
 		case n != len(b):
 			return false, io.ErrUnexpectedEOF

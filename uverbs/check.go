@@ -10,8 +10,8 @@ import (
 	"purerdma/abi"
 )
 
-// RequestError says that a request does not agree with the declaration of its
-// method. It was not given to the kernel.
+// RequestError reports that a request does not agree with the declaration of its method. The
+// request was not sent to the kernel.
 type RequestError struct {
 	Request string // the method or command
 	Attr    string // the attribute, or "" if it is not about one
@@ -26,10 +26,9 @@ func (e *RequestError) Error() string {
 	return e.Request + ": attribute " + e.Attr + ": " + e.Reason
 }
 
-// Check holds a request against the declaration: every attribute is one of the
-// method's, is there once, is of the right kind and length, and none that the
-// kernel needs is missing. Attributes of a driver's own are not looked at. The
-// error is a *RequestError.
+// Check compares a request with the declaration of its method. Every attribute must belong to the
+// method, be present once, and have the right kind and length. Required attributes must be present.
+// Attributes of a driver are not checked. The error is a *RequestError.
 func (m *Method) Check(req *Request) error {
 	bad := func(attr, format string, args ...any) error {
 		return &RequestError{Request: req.Name(), Attr: attr, Reason: fmt.Sprintf(format, args...)}
@@ -74,7 +73,7 @@ func (m *Method) Check(req *Request) error {
 	return req.checkCommand(bad)
 }
 
-// checkCommand holds the command in an INVOKE_WRITE against its declaration.
+// checkCommand compares the command in an INVOKE_WRITE with its declaration.
 func (r *Request) checkCommand(bad func(attr, format string, args ...any) error) error {
 	code, ok := r.command()
 	if !ok {

@@ -65,7 +65,7 @@ func (c *Command) outSize() int {
 	return int(c.Out.Size())
 }
 
-// command declares a command with an answer, order one without.
+// command declares a command with a response. order declares one without.
 func command[C, R any](code uint32, name string) *Command {
 	return &Command{Code: code, Name: name, In: reflect.TypeFor[C](), Out: reflect.TypeFor[R]()}
 }
@@ -79,7 +79,7 @@ func flexible(c *Command) *Command {
 	return c
 }
 
-// commandTable has the commands by their codes.
+// commandTable indexes the commands by their codes.
 type commandTable struct{ legacy, extended []*Command }
 
 func indexCommands(all ...*Command) (t commandTable) {
@@ -93,8 +93,8 @@ func indexCommands(all ...*Command) (t commandTable) {
 	return t
 }
 
-// commands has all commands that the kernel carries out. MODIFY_AH, QUERY_AH,
-// REG_SMR, QUERY_MR, BIND_MW and PEEK_CQ have numbers, but were never made.
+// commands lists all commands that the kernel implements. MODIFY_AH, QUERY_AH, REG_SMR, QUERY_MR,
+// BIND_MW and PEEK_CQ have numbers, but were never implemented.
 var commands = indexCommands(
 	command[abi.UverbsGetContext, abi.UverbsGetContextResp](abi.IB_USER_VERBS_CMD_GET_CONTEXT, "GET_CONTEXT"),
 	command[abi.UverbsQueryDevice, abi.UverbsQueryDeviceResp](abi.IB_USER_VERBS_CMD_QUERY_DEVICE, "QUERY_DEVICE"),

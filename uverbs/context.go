@@ -4,7 +4,7 @@ package uverbs
 
 import "purerdma/abi"
 
-// ContextInfo is the answer of GetContext.
+// ContextInfo is the result of GetContext.
 type ContextInfo struct {
 	CompVectors uint32 // number of completion vectors
 	CoreSupport uint64 // IB_UVERBS_CORE_SUPPORT_...
@@ -28,8 +28,8 @@ func (f *File) GetContext(drv Driver) (ContextInfo, error) {
 	return info, err
 }
 
-// QueryContext is GetContext of a context that is there already, as after the
-// file was received from another process (UVERBS_METHOD_QUERY_CONTEXT).
+// QueryContext is GetContext for an existing context, for example after the file was received from
+// another process (UVERBS_METHOD_QUERY_CONTEXT).
 func (f *File) QueryContext() (ContextInfo, error) {
 	var vectors uint32
 	var support uint64
@@ -45,9 +45,9 @@ func (f *File) QueryDevice() (abi.UverbsQueryDeviceResp, error) {
 	return invoke[abi.UverbsQueryDeviceResp](f, abi.IB_USER_VERBS_CMD_QUERY_DEVICE, &abi.UverbsQueryDevice{}, Driver{})
 }
 
-// QueryDeviceEx returns the attributes of the device and what came to them later
-// (IB_USER_VERBS_EX_CMD_QUERY_DEVICE). What lies beyond ResponseLength, which is
-// how much of it the kernel knows, is zero.
+// QueryDeviceEx returns the attributes of the device and its newer attributes
+// (IB_USER_VERBS_EX_CMD_QUERY_DEVICE). ResponseLength is the number of bytes that the kernel
+// filled. The rest is zero.
 func (f *File) QueryDeviceEx(drv Driver) (abi.UverbsExQueryDeviceResp, error) {
 	resp, err := invoke[abi.UverbsExQueryDeviceResp](f, ex|abi.IB_USER_VERBS_EX_CMD_QUERY_DEVICE, &abi.UverbsExQueryDevice{}, drv)
 	if b := abi.Bytes(&resp); uint64(resp.ResponseLength) < uint64(len(b)) {
@@ -110,9 +110,8 @@ func (f *File) QueryGIDTable(max int) ([]abi.UverbsGIDEntry, error) {
 	return entries, nil
 }
 
-// QueryGIDEntry returns one entry of the GID table of a port
-// (UVERBS_METHOD_QUERY_GID_ENTRY, Linux 5.10). One that is not valid gives
-// ENODATA.
+// QueryGIDEntry returns one entry of the GID table of a port (UVERBS_METHOD_QUERY_GID_ENTRY, Linux
+// 5.10). It returns ENODATA for an entry that is not valid.
 func (f *File) QueryGIDEntry(port uint8, index uint32) (abi.UverbsGIDEntry, error) {
 	var entry abi.UverbsGIDEntry
 	_, err := f.ioctl(abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_QUERY_GID_ENTRY,

@@ -15,8 +15,8 @@ func (f *File) DestroyCounters(counters uint32) error {
 	return f.destroy(abi.UVERBS_OBJECT_COUNTERS, abi.UVERBS_METHOD_COUNTERS_DESTROY, abi.UVERBS_ATTR_DESTROY_COUNTERS_HANDLE, counters)
 }
 
-// ReadCounters reads a set of counters into values (UVERBS_METHOD_COUNTERS_READ):
-// flags are IB_UVERBS_READ_COUNTERS_....
+// ReadCounters reads a set of counters into values (UVERBS_METHOD_COUNTERS_READ). flags are
+// IB_UVERBS_READ_COUNTERS_....
 func (f *File) ReadCounters(counters uint32, values []uint64, flags uint32) error {
 	raw := make([]byte, 8*min(len(values), maxAttr/8))
 	_, err := f.ioctl(abi.UVERBS_OBJECT_COUNTERS, abi.UVERBS_METHOD_COUNTERS_READ,
@@ -32,14 +32,14 @@ func (f *File) ReadCounters(counters uint32, values []uint64, flags uint32) erro
 	return nil
 }
 
-// CompCntrCaps is the answer of QueryCompCntrCaps.
+// CompCntrCaps is the result of QueryCompCntrCaps.
 type CompCntrCaps struct {
 	MaxCounters uint32
 	MaxValue    uint64
 	AttachOps   uint32 // IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_...
 }
 
-// QueryCompCntrCaps returns what completion counters the device has
+// QueryCompCntrCaps returns the device's capabilities for completion counters
 // (UVERBS_METHOD_QUERY_COMP_CNTR_CAPS, Linux 7.3).
 func (f *File) QueryCompCntrCaps() (CompCntrCaps, error) {
 	var c CompCntrCaps
@@ -61,7 +61,7 @@ func (f *File) DestroyCompCntr(cntr uint32) error {
 	return f.destroy(abi.UVERBS_OBJECT_COMP_CNTR, abi.UVERBS_METHOD_COMP_CNTR_DESTROY, abi.UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE, cntr)
 }
 
-// ModifyCompCntr changes a counter (UVERBS_METHOD_COMP_CNTR_MODIFY): entry is
+// ModifyCompCntr changes a counter (UVERBS_METHOD_COMP_CNTR_MODIFY). entry is
 // IB_UVERBS_COMP_CNTR_ENTRY_..., op is IB_UVERBS_COMP_CNTR_MODIFY_OP_....
 func (f *File) ModifyCompCntr(cntr, entry, op uint32, value uint64) error {
 	_, err := f.ioctl(abi.UVERBS_OBJECT_COMP_CNTR, abi.UVERBS_METHOD_COMP_CNTR_MODIFY,
@@ -72,7 +72,7 @@ func (f *File) ModifyCompCntr(cntr, entry, op uint32, value uint64) error {
 	return err
 }
 
-// ReadCompCntr reads a counter (UVERBS_METHOD_COMP_CNTR_READ): entry is
+// ReadCompCntr reads a counter (UVERBS_METHOD_COMP_CNTR_READ). entry is
 // IB_UVERBS_COMP_CNTR_ENTRY_....
 func (f *File) ReadCompCntr(cntr, entry uint32) (uint64, error) {
 	var value uint64
@@ -84,8 +84,7 @@ func (f *File) ReadCompCntr(cntr, entry uint32) (uint64, error) {
 }
 
 // AttachCompCntr makes a counter count the operations of a queue pair
-// (UVERBS_METHOD_QP_ATTACH_COMP_CNTR): ops are
-// IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_....
+// (UVERBS_METHOD_QP_ATTACH_COMP_CNTR). ops are IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_....
 func (f *File) AttachCompCntr(qp, cntr, ops uint32) error {
 	_, err := f.ioctl(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_ATTACH_COMP_CNTR,
 		handle(abi.UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE, qp),

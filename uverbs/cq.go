@@ -14,7 +14,7 @@ type CQConfig struct {
 	Events     *AsyncChannel // for its asynchronous events, or nil
 }
 
-// CQ is the answer of CreateCQ.
+// CQ is the result of CreateCQ.
 type CQ struct {
 	Handle  uint32
 	Entries uint32
@@ -43,24 +43,23 @@ func (f *File) CreateCQ(cfg CQConfig, drv Driver) (CQ, error) {
 	return CQ{Handle: uint32(req.Attrs[0].Value), Entries: uint32(Number(entries))}, nil
 }
 
-// DestroyCQ destroys a completion queue (UVERBS_METHOD_CQ_DESTROY). One that is
-// in use gives EBUSY. The kernel drops the events of the CQ that nobody has read.
+// DestroyCQ destroys a completion queue (UVERBS_METHOD_CQ_DESTROY). It returns EBUSY for a queue in
+// use. The kernel drops the unread events of the CQ.
 func (f *File) DestroyCQ(cq uint32) error { return destroyCQ.run(f, cq) }
 
 var destroyCQ = prepareDestroy[abi.UverbsDestroyCQResp](abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY,
 	abi.UVERBS_ATTR_DESTROY_CQ_HANDLE, abi.UVERBS_ATTR_DESTROY_CQ_RESP)
 
 // ResizeCQ changes the size of a completion queue and returns the new one
-// (IB_USER_VERBS_CMD_RESIZE_CQ). Fewer entries than there are completions give
-// EINVAL. Where the kernel made the ring, drv.Out says where the new one can be
-// mapped.
+// (IB_USER_VERBS_CMD_RESIZE_CQ). It returns EINVAL for fewer entries than there are completions. If
+// the kernel made the ring, drv.Out holds the offset at which the new one can be mapped.
 func (f *File) ResizeCQ(cq, entries uint32, drv Driver) (uint32, error) {
 	resp, err := invoke[abi.UverbsResizeCQResp](f, abi.IB_USER_VERBS_CMD_RESIZE_CQ, &abi.UverbsResizeCQ{CQHandle: cq, CQE: entries}, drv)
 	return resp.CQE, err
 }
 
 // PollCQ takes completions out of a queue whose driver has no ring in user space
-// (IB_USER_VERBS_CMD_POLL_CQ). It returns how many.
+// (IB_USER_VERBS_CMD_POLL_CQ). It returns their number.
 func (f *File) PollCQ(cq uint32, wcs []abi.UverbsWC) (int, error) {
 	header, size := abi.Size[abi.UverbsPollCQResp](), abi.Size[abi.UverbsWC]()
 	wcs = wcs[:min(len(wcs), (maxAttr-header)/size)]
@@ -77,9 +76,8 @@ func (f *File) PollCQ(cq uint32, wcs []abi.UverbsWC) (int, error) {
 	return n, nil
 }
 
-// ReqNotifyCQ arms a completion queue by ioctl (IB_USER_VERBS_CMD_REQ_NOTIFY_CQ).
-// A Notifier does it in less time; this one does not mind which credentials the
-// thread has.
+// ReqNotifyCQ arms a completion queue by ioctl (IB_USER_VERBS_CMD_REQ_NOTIFY_CQ). A Notifier takes
+// less time, but depends on the credentials of the thread.
 func (f *File) ReqNotifyCQ(cq uint32, solicitedOnly bool) error {
 	cmd := abi.UverbsReqNotifyCQ{CQHandle: cq}
 	if solicitedOnly {
@@ -88,8 +86,8 @@ func (f *File) ReqNotifyCQ(cq uint32, solicitedOnly bool) error {
 	return tell(f, abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &cmd, Driver{})
 }
 
-// ModifyCQ changes after how many completions, or after how many microseconds, a
-// completion queue notifies (IB_USER_VERBS_EX_CMD_MODIFY_CQ).
+// ModifyCQ sets the number of completions, and the number of microseconds, after which a completion
+// queue notifies (IB_USER_VERBS_EX_CMD_MODIFY_CQ).
 func (f *File) ModifyCQ(cq uint32, m abi.UverbsCQModeration) error {
 	const moderate = 1 << 0 // IB_CQ_MODERATE
 	return tell(f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_CQ, &abi.UverbsExModifyCQ{CQHandle: cq, AttrMask: moderate, Attr: m}, Driver{})
@@ -126,8 +124,8 @@ func (n *Notifier) Init(f *File, cq uint32) {
 	}
 }
 
-// Notify arms the queue: its next completion, or its next solicited one, puts
-// one event on the completion channel.
+// Notify arms the queue. Its next completion, or its next solicited one, puts one event on the
+// completion channel.
 func (n *Notifier) Notify(solicitedOnly bool) error {
 	if solicitedOnly {
 		return n.f.write(abi.Bytes(&n.solicited))

@@ -4,11 +4,10 @@ package uverbs
 
 import "purerdma/abi"
 
-// DeviceInfo is one RDMA device that the kernel has a verbs character device
-// for.
+// DeviceInfo describes one RDMA device with a verbs character device in the kernel.
 type DeviceInfo struct {
 	Name       string // of the RDMA device, as "rxe0"
-	Index      int    // of the RDMA device, from 0; -1 if the kernel does not say
+	Index      int    // of the RDMA device, from 0. -1 if the kernel does not report it.
 	Node       string // path of the character device, as "/dev/infiniband/uverbs0"
 	DriverID   abi.DriverID
 	ABIVersion uint32 // of the driver's own ABI
@@ -16,11 +15,11 @@ type DeviceInfo struct {
 	NodeType   NodeType
 }
 
-// NodeType is the kind of an RDMA node: enum rdma_node_type of the kernel,
-// enum ibv_node_type of ibv_get_device_list(3).
+// NodeType is the kind of an RDMA node. It is enum rdma_node_type of the kernel and enum
+// ibv_node_type of ibv_get_device_list(3).
 type NodeType uint8
 
-// Kinds of nodes. RoCE devices, too, are channel adapters.
+// Kinds of nodes. RoCE devices are also channel adapters.
 const (
 	NodeUnknown NodeType = 0
 	NodeCA      NodeType = 1
@@ -29,7 +28,7 @@ const (
 	NodeRNIC    NodeType = 4 // iWARP
 )
 
-// PortInfo is one port of a device as the kernel lists it.
+// PortInfo describes one port of a device.
 type PortInfo struct {
 	Number    int   // from 1
 	State     uint8 // enum ib_port_state: 4 is active
@@ -39,14 +38,14 @@ type PortInfo struct {
 	Interface string
 }
 
-// SystemInfo is how the kernel's RDMA subsystem is set, for all devices.
+// SystemInfo holds the settings of the kernel's RDMA subsystem for all devices.
 type SystemInfo struct {
-	// SharedNetNS: a device is seen in all network namespaces, and not only in
-	// the one that it belongs to (rdma system show).
+	// SharedNetNS makes a device visible in all network namespaces, and not only in its own (rdma
+	// system show).
 	SharedNetNS bool
-	// CopyOnFork: memory that a device may reach is copied for a child at fork,
-	// so that the parent's stays where the device knows it (Linux 5.13).
+	// CopyOnFork makes fork copy the memory that a device may reach for the child, so that the
+	// parent's stays at its physical address (Linux 5.13).
 	CopyOnFork bool
-	// PrivilegedQKey: any program may use controlled QKeys (Linux 6.7).
+	// PrivilegedQKey allows any program to use controlled QKeys (Linux 6.7).
 	PrivilegedQKey bool
 }

@@ -17,11 +17,11 @@ import (
 	"purerdma/internal/nldev"
 )
 
-// nodeDir is where udev, or the kernel's devtmpfs, puts verbs devices.
+// nodeDir is the directory of verbs devices, which udev or the kernel's devtmpfs creates.
 const nodeDir = "/dev/infiniband"
 
-// Devices lists the RDMA devices, by NETLINK_RDMA or, where that is missing, by
-// sysfs. A device without a verbs character device has an empty Node.
+// Devices lists the RDMA devices, by NETLINK_RDMA or, if that is missing, by sysfs. A device
+// without a verbs character device has an empty Node.
 func (System) Devices() ([]DeviceInfo, error) {
 	devs, err := nldev.Devices()
 	if err != nil {
@@ -47,13 +47,13 @@ func (System) Devices() ([]DeviceInfo, error) {
 
 const sysClass = "/sys/class"
 
-// noNetlink says whether an error means that there is no NETLINK_RDMA to ask: no
-// module, an old kernel, or somebody's filter.
+// noNetlink reports whether an error means that NETLINK_RDMA is not available. The cause can be a
+// missing module, an old kernel, or a system call filter.
 func noNetlink(err error) bool {
 	return errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)
 }
 
-// fromSysfs fills what the files below class say and netlink did not.
+// fromSysfs adds the data of the files below class that netlink did not return.
 func (d *DeviceInfo) fromSysfs(class string) {
 	infos, err := sysfsDevices(class)
 	if err != nil {
@@ -83,7 +83,7 @@ func (System) Ports(d DeviceInfo) ([]PortInfo, error) {
 	return infos, nil
 }
 
-// Info returns how the kernel's RDMA subsystem is set (RDMA_NLDEV_CMD_SYS_GET).
+// Info returns the settings of the kernel's RDMA subsystem (RDMA_NLDEV_CMD_SYS_GET).
 func (System) Info() (SystemInfo, error) {
 	s, err := nldev.SystemInfo()
 	if err != nil {
@@ -92,9 +92,9 @@ func (System) Info() (SystemInfo, error) {
 	return SystemInfo(s), nil
 }
 
-// sysfsDevices is Devices from the files below class, usually /sys/class. They do
-// not name the index. The driver is that of the PCI device; of those without one, the
-// name tells it.
+// sysfsDevices is Devices from the files below class, usually /sys/class. They do not contain the
+// index. The driver is the PCI device's. For devices without a PCI device, it is derived from the
+// name.
 func sysfsDevices(class string) ([]DeviceInfo, error) {
 	dir := filepath.Join(class, "infiniband_verbs")
 	entries, err := os.ReadDir(dir)
@@ -131,9 +131,8 @@ func sysfsDevices(class string) ([]DeviceInfo, error) {
 	return infos, nil
 }
 
-// sysfsDriver returns the driver of the device with that directory below
-// /sys/class/infiniband. Of a software device it is guessed by the name, as rdma-core
-// does.
+// sysfsDriver returns the driver of the device with that directory below /sys/class/infiniband. The
+// driver of a software device is guessed by the name, as rdma-core does.
 func sysfsDriver(ib string) abi.DriverID {
 	if link, err := os.Readlink(filepath.Join(ib, "device/driver")); err == nil {
 		if filepath.Base(link) == "mlx5_core" {
@@ -150,7 +149,7 @@ func sysfsDriver(ib string) abi.DriverID {
 	return abi.RDMA_DRIVER_UNKNOWN
 }
 
-// readLine returns the only line of a file of sysfs, "" if it cannot.
+// readLine returns the only line of a file of sysfs, or "" after an error.
 func readLine(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"purerdma/abi"
 )
 
-// AllocDM allocates memory of the device and returns its handle
-// (UVERBS_METHOD_DM_ALLOC): logAlign is the logarithm of its alignment.
+// AllocDM allocates memory of the device and returns its handle (UVERBS_METHOD_DM_ALLOC). logAlign
+// is the logarithm of its alignment.
 func (f *File) AllocDM(length uint64, logAlign uint32) (uint32, error) {
 	return f.create(abi.UVERBS_OBJECT_DM, abi.UVERBS_METHOD_DM_ALLOC,
 		newHandle(abi.UVERBS_ATTR_ALLOC_DM_HANDLE),
@@ -17,8 +17,8 @@ func (f *File) AllocDM(length uint64, logAlign uint32) (uint32, error) {
 		u32(abi.UVERBS_ATTR_ALLOC_DM_ALIGNMENT, logAlign))
 }
 
-// FreeDM frees memory of the device (UVERBS_METHOD_DM_FREE). Memory that a
-// region is registered on gives EBUSY.
+// FreeDM frees memory of the device (UVERBS_METHOD_DM_FREE). It returns EBUSY for memory that a
+// region is registered on.
 func (f *File) FreeDM(dm uint32) error {
 	return f.destroy(abi.UVERBS_OBJECT_DM, abi.UVERBS_METHOD_DM_FREE, abi.UVERBS_ATTR_FREE_DM_HANDLE, dm)
 }
@@ -30,7 +30,7 @@ type DMAHConfig struct {
 	PH      *uint8  // processing hint, two bits
 }
 
-// AllocDMAH allocates a DMA handle: hints for how the device writes to memory
+// AllocDMAH allocates a DMA handle, which holds hints for writes of the device to memory
 // (UVERBS_METHOD_DMAH_ALLOC, Linux 6.17).
 func (f *File) AllocDMAH(cfg DMAHConfig) (uint32, error) {
 	attrs := []Attr{newHandle(abi.UVERBS_ATTR_ALLOC_DMAH_HANDLE)}
@@ -51,7 +51,7 @@ func (f *File) FreeDMAH(dmah uint32) error {
 	return f.destroy(abi.UVERBS_OBJECT_DMAH, abi.UVERBS_METHOD_DMAH_FREE, abi.UVERBS_ATTR_FREE_DMA_HANDLE, dmah)
 }
 
-// AllocDMABuf makes a dma-buf of what the device maps at an offset of its file
+// AllocDMABuf makes a dma-buf of the device's mapping at an offset of its file
 // (UVERBS_METHOD_DMABUF_ALLOC, Linux 7). The caller closes it.
 func (f *File) AllocDMABuf(offset uint64) (*os.File, error) {
 	req, err := f.ioctl(abi.UVERBS_OBJECT_DMABUF, abi.UVERBS_METHOD_DMABUF_ALLOC,

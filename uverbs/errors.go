@@ -8,16 +8,15 @@ import (
 	"syscall"
 )
 
-// UnsupportedError says that the kernel, or the driver of the device, lacks a
-// method, a command or an attribute. It is an errors.ErrUnsupported, and the
-// errno.
+// UnsupportedError reports that the kernel, or the driver of the device, lacks a method, a command
+// or an attribute. It is an errors.ErrUnsupported, and the errno.
 type UnsupportedError struct {
 	Request string // as "UVERBS_METHOD_REG_MR"
 	Since   string // the first Linux that has it, as "6.17", or "" if it is not known
 	Err     error  // the errno
 }
 
-// Error names the method and the Linux that it came with.
+// Error names the method and the version of Linux that introduced it.
 func (e *UnsupportedError) Error() string {
 	since := ""
 	if e.Since != "" {
@@ -33,12 +32,11 @@ func (e *UnsupportedError) Error() string {
 // Unwrap returns errors.ErrUnsupported and the errno.
 func (e *UnsupportedError) Unwrap() []error { return []error{errors.ErrUnsupported, e.Err} }
 
-// notSupp is ENOTSUPP, which the kernel keeps for itself but which some drivers
-// let out.
+// notSupp is ENOTSUPP, which is internal to the kernel but which some drivers return.
 const notSupp = syscall.Errno(524)
 
-// requestError gives an errno that says "not supported" in one of the kernel's
-// ways the name of what it is about. Others stay as they are.
+// requestError converts an errno that means "not supported" in one of the kernel's ways to an
+// UnsupportedError that names the method. It returns other errors unchanged.
 func requestError(req *Request, err error) error {
 	errno, ok := err.(syscall.Errno)
 	if !ok {
@@ -60,17 +58,16 @@ func requestError(req *Request, err error) error {
 	return err
 }
 
-// CredentialsError says that the kernel refused a command that was given with
-// write(2), because the thread's credentials are not those that the device was
-// opened with. It is an EACCES.
+// CredentialsError reports that the kernel refused a command of write(2), because the thread's
+// credentials differ from the opener's. It is an EACCES.
 type CredentialsError struct {
 	Node string // the character device
 	Err  error  // EACCES
 }
 
-// Error says what may have happened.
+// Error names the possible causes.
 func (e *CredentialsError) Error() string {
-	return fmt.Sprintf("write %s: %v: the kernel takes commands only from the credentials that opened the device, and these are others: "+
+	return fmt.Sprintf("write %s: %v: the kernel accepts commands only with the credentials that opened the device, and these differ: "+
 		"set user, group and capabilities before opening it, and do not use it after fork or exec or in a process that it was passed to",
 		e.Node, e.Err)
 }
@@ -78,7 +75,7 @@ func (e *CredentialsError) Error() string {
 // Unwrap returns Err.
 func (e *CredentialsError) Unwrap() error { return e.Err }
 
-// write gives a command with write(2), and explains what is special about that.
+// write sends a command with write(2), and explains its special errors.
 func (f *File) write(cmd []byte) error {
 	err := f.t.Write(cmd)
 	if err == syscall.EACCES {
@@ -87,8 +84,8 @@ func (f *File) write(cmd []byte) error {
 	return err
 }
 
-// ABIVersionError says that the kernel speaks a version of the verbs interface
-// that this module does not.
+// ABIVersionError reports that this module does not support the kernel's version of the verbs
+// interface.
 type ABIVersionError struct {
 	Kernel uint32 // /sys/class/infiniband_verbs/abi_version
 	Known  uint32
@@ -96,7 +93,7 @@ type ABIVersionError struct {
 
 // Error names both versions.
 func (e *ABIVersionError) Error() string {
-	return fmt.Sprintf("the kernel's verbs interface has ABI version %d, this program knows %d", e.Kernel, e.Known)
+	return fmt.Sprintf("the kernel's verbs interface has ABI version %d, this program supports %d", e.Kernel, e.Known)
 }
 
 // Unwrap returns errors.ErrUnsupported.

@@ -14,8 +14,8 @@ type eventFile struct {
 	dev *cdev.File
 }
 
-// withFiles is the part of a request that passes event files: their descriptors stay
-// open while the kernel has it.
+// withFiles is the part of a request that passes event files. Their descriptors stay open during
+// the request.
 type withFiles struct {
 	files [2]eventFile
 	num   int // of files
@@ -47,7 +47,7 @@ func (p *pooled) runOn(f *File) error {
 	return p.run()
 }
 
-// run opens the next event file, and gives the request to the kernel after the last.
+// run opens the next event file, and sends the request to the kernel after the last.
 func (p *pooled) run() error {
 	if p.open == p.num {
 		return p.f.Ioctl(&p.Request)

@@ -14,19 +14,19 @@ import (
 	"purerdma/internal/leak"
 )
 
-// File is an open verbs device: one context of the kernel once GetContext has
-// run. Its methods may be called concurrently. Their errors are bare: an errno,
-// or net.ErrClosed after Close.
+// File is an open verbs device. It has one context of the kernel once GetContext has run. Its
+// methods may be called concurrently. Their errors are bare: an errno, or net.ErrClosed after
+// Close.
 type File struct {
 	t      Transport
 	info   DeviceInfo
 	closed atomic.Bool
 
-	ending sync.Mutex // held while the event files are closed; taken before mu
+	ending sync.Mutex // held while the event files are closed. Taken before mu
 
 	mu       sync.Mutex
 	context  ContextInfo // of GetContext
-	mappings *Mapping    // the first in a list of those that are open
+	mappings *Mapping    // head of the list of open mappings
 	channels map[eventChannel]struct{}
 }
 
@@ -46,40 +46,39 @@ func Open(k Kernel, info DeviceInfo) (*File, error) {
 	}, nil
 }
 
-// Info returns what the file was opened as.
+// Info returns the device that the file was opened for.
 func (f *File) Info() DeviceInfo { return f.info }
 
-// Context returns the answer of GetContext, the zero ContextInfo before it.
+// Context returns the result of GetContext, the zero ContextInfo before it.
 func (f *File) Context() ContextInfo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.context
 }
 
-// Closed says whether Close was called. It is cheap. Who has read a mapping and
-// then finds Closed false has not read what Close puts in its place.
+// Closed reports whether Close was called. It is cheap. If a goroutine reads a mapping and then
+// finds Closed false, it has not read the zeros that Close puts there.
 func (f *File) Closed() bool { return f.closed.Load() }
 
-// IgnoreGone returns nil in the place of an error of destroying an object of a
-// closed file: the kernel has destroyed it with the context. Before that it waits
-// until the context has ended: until then the device may still reach the object's memory.
-// It does not wait for the readers of event files, so the caller may hold the lock of a CQ.
+// IgnoreGone replaces an error of destroying an object of a closed file by nil, because the kernel
+// has destroyed the object with the context. It first waits until the context has ended, because
+// until then the device may still reach the object's memory. It does not wait for the readers of
+// event files, so the caller may hold the lock of a CQ.
 func (f *File) IgnoreGone(err error) error {
 	if err != nil && f.Closed() {
-		f.endContext() // which somebody has begun, who gets the error
+		f.endContext() // another goroutine may have started it and gets the error
 		return nil
 	}
 	return err
 }
 
-// busyFor is how long Destroyed tries: longer than a doorbell takes whose driver
+// busyFor is the time for which Destroyed tries. It is longer than a doorbell of a driver that
 // sends in the caller's context.
 const busyFor = time.Second
 
-// Destroyed destroys an object that nobody uses any more, by a call of destroy.
-// The kernel gives EBUSY, too, while another command on the object runs, as a
-// doorbell that was rung before: it is tried again for a while. With a closed file
-// it returns what IgnoreGone does.
+// Destroyed destroys an object without users, by a call of destroy. The kernel also returns EBUSY
+// while another command on the object runs, such as an earlier doorbell. In that case Destroyed
+// tries again for a while. With a closed file it returns the result of IgnoreGone.
 func (f *File) Destroyed(destroy func() error) error {
 	err := destroy()
 	if errors.Is(err, syscall.EBUSY) {
@@ -90,17 +89,17 @@ func (f *File) Destroyed(destroy func() error) error {
 	return f.IgnoreGone(err)
 }
 
-// Close ends the context with all its objects. It may be called at any time, and
-// more than once, from any goroutine, while mappings live and are used: they
-// turn to zeros first, because a mapping, too, holds the device open, and a
-// driver that goes away waits for the last holder. The owner of a mapping or a
-// completion channel still closes it.
+// Close ends the context with all its objects. It may be called at any time, and more than once,
+// from any goroutine, even while mappings are in use. It first replaces the mappings by zeros. A
+// mapping also holds the device open, and the removal of a driver waits for the last holder. The
+// owner of a mapping or a completion channel still closes it.
 //
-// It waits for the readers of event files to leave. No caller holds a lock that one of
-// them may need, as to look into a queue.
+// It waits until the readers of event files have left. The caller must hold no lock that a reader
+// may need, such as the lock of a queue.
 func (f *File) Close() error { return errors.Join(f.endContext(), f.closeEvents()) }
 
-// endContext closes the device. It returns when that is closed, whoever closes it.
+// endContext closes the device. It returns when the device is closed, even if another goroutine
+// closes it.
 func (f *File) endContext() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,9 +113,8 @@ func (f *File) endContext() error {
 	return errors.Join(append(errs, f.t.Close())...)
 }
 
-// closeEvents closes the event files of a closed device. It does not hold mu meanwhile: the
-// reader of an event file may be looking into a queue whose lock is held by a goroutine
-// that waits for mu.
+// closeEvents closes the event files of a closed device. It does not hold mu, because the reader of
+// an event file may need the lock of a queue, and the holder of that lock may wait for mu.
 func (f *File) closeEvents() error {
 	f.ending.Lock()
 	defer f.ending.Unlock()
@@ -150,8 +148,8 @@ func (f *File) Mmap(offset int64, length int) (*Mapping, error) {
 	return m, nil
 }
 
-// Map is Mmap into a Mapping of the caller's, a new one or a closed one: a queue that
-// holds its Mapping needs one allocation less.
+// Map is Mmap into a Mapping of the caller, a new one or a closed one. A queue that contains its
+// Mapping needs one allocation less.
 func (m *Mapping) Map(f *File, offset int64, length int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,8 +168,8 @@ func (m *Mapping) Map(f *File, offset int64, length int) error {
 	return nil
 }
 
-// Bytes returns the memory, nil if the Mapping is not open. It must not be touched after Close of the Mapping;
-// after Close of the File it holds zeros and whatever the process stores there.
+// Bytes returns the memory, nil if the Mapping is not open. It must not be touched after Close of
+// the Mapping. After Close of the File it holds zeros and the later stores of the process.
 func (m *Mapping) Bytes() []byte { return m.b }
 
 // Close unmaps the memory. It may be called more than once.
@@ -181,7 +179,7 @@ func (m *Mapping) Close() error {
 	return m.close()
 }
 
-// close is Close for who holds the file's lock.
+// close is Close for a caller that holds the file's lock.
 func (m *Mapping) close() error {
 	if !m.open() {
 		return nil
@@ -208,9 +206,9 @@ func (m *Mapping) closed() {
 	m.leak.Done()
 }
 
-// pairUnmapper is a Transport that ends two mappings for less than one by one.
+// pairUnmapper is a Transport that unmaps two mappings in less time than one by one.
 type pairUnmapper interface {
-	// MunmapPair ends both, or neither: then ok is false, or there is an error.
+	// MunmapPair ends both mappings. If ok is false or there is an error, it ends neither.
 	MunmapPair(a, b []byte) (ok bool, err error)
 }
 

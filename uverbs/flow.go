@@ -4,10 +4,9 @@ package uverbs
 
 import "purerdma/abi"
 
-// CreateFlow makes packets that fit specs go to a queue pair, and returns the
-// handle of the flow (IB_USER_VERBS_EX_CMD_CREATE_FLOW). specs are mirrored
-// structs like abi.UverbsFlowSpecEth, one behind the other; attr.Size and
-// attr.NumOfSpecs say how long and how many they are.
+// CreateFlow makes packets that match specs go to a queue pair, and returns the handle of the flow
+// (IB_USER_VERBS_EX_CMD_CREATE_FLOW). specs are mirrored structs such as abi.UverbsFlowSpecEth, one
+// after the other. attr.Size and attr.NumOfSpecs are their length and number.
 func (f *File) CreateFlow(qp uint32, attr abi.UverbsFlowAttr, specs []byte, drv Driver) (uint32, error) {
 	cmd := append(abi.Bytes(&abi.UverbsCreateFlow{QPHandle: qp, FlowAttr: attr}), specs...)
 	var resp abi.UverbsCreateFlowResp
@@ -26,7 +25,7 @@ type FlowActionESP struct {
 	Attrs  *abi.UverbsFlowActionESP
 	ESN    *uint32
 	Keymat *abi.UverbsFlowActionESPKeymatAESGCM
-	// Replay is the window against replays; NoReplay turns that off.
+	// Replay is the window against replays. NoReplay turns that off.
 	Replay   *abi.UverbsFlowActionESPReplayBmp
 	NoReplay bool
 	Encap    *abi.UverbsFlowActionESPEncap
@@ -59,7 +58,7 @@ func (a *FlowActionESP) append(attrs []Attr) []Attr {
 }
 
 // CreateFlowActionESP makes an action and returns its handle
-// (UVERBS_METHOD_FLOW_ACTION_ESP_CREATE). Attrs and Keymat must be there.
+// (UVERBS_METHOD_FLOW_ACTION_ESP_CREATE). Attrs and Keymat are required.
 func (f *File) CreateFlowActionESP(a FlowActionESP) (uint32, error) {
 	return f.create(abi.UVERBS_OBJECT_FLOW_ACTION, abi.UVERBS_METHOD_FLOW_ACTION_ESP_CREATE,
 		a.append([]Attr{newHandle(abi.UVERBS_ATTR_CREATE_FLOW_ACTION_ESP_HANDLE)})...)

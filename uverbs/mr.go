@@ -4,19 +4,18 @@ package uverbs
 
 import "purerdma/abi"
 
-// MR is the answer of RegMR.
+// MR is the result of RegMR.
 type MR struct {
 	Handle uint32
 	LKey   uint32
 	RKey   uint32
 }
 
-// RegMR pins memory and registers it (IB_USER_VERBS_CMD_REG_MR). Work requests
-// name b[0] by the address iova, whose offset in its page is that of b[0]. The
-// memory must stay where it is until DeregMR. Beyond RLIMIT_MEMLOCK the kernel
-// gives ENOMEM.
+// RegMR pins memory and registers it (IB_USER_VERBS_CMD_REG_MR). Work requests name b[0] by the
+// address iova, which has the same offset in its page as b[0]. The memory must not move until
+// DeregMR. The kernel returns ENOMEM beyond RLIMIT_MEMLOCK.
 func (f *File) RegMR(pd uint32, b []byte, iova uint64, access uint32, drv Driver) (MR, error) {
-	// In one object, which is one to allocate.
+	// One struct, so that there is one allocation.
 	var x struct {
 		cmd  abi.UverbsRegMR
 		resp abi.UverbsRegMRResp
@@ -38,15 +37,15 @@ func (f *File) DeregMR(mr uint32) error { return deregMR.run(f, mr) }
 
 var deregMR = prepareDestroy[struct{}](abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_MR_DESTROY, abi.UVERBS_ATTR_DESTROY_MR_HANDLE, 0)
 
-// What ReregMR changes: enum ib_mr_rereg_flags of the kernel.
+// Changes of ReregMR: enum ib_mr_rereg_flags of the kernel.
 const (
 	ReregTrans  = 1 << 0 // the memory
 	ReregPD     = 1 << 1
 	ReregAccess = 1 << 2
 )
 
-// ReregMR changes a memory region in what flags name (IB_USER_VERBS_CMD_REREG_MR).
-// It returns the keys, which may be others than before.
+// ReregMR makes the changes that flags name to a memory region (IB_USER_VERBS_CMD_REREG_MR). It
+// returns the keys, which may have changed.
 func (f *File) ReregMR(mr, flags, pd uint32, b []byte, iova uint64, access uint32, drv Driver) (MR, error) {
 	resp, err := invoke[abi.UverbsReregMRResp](f, abi.IB_USER_VERBS_CMD_REREG_MR, &abi.UverbsReregMR{
 		MRHandle:    mr,
@@ -63,8 +62,8 @@ func (f *File) ReregMR(mr, flags, pd uint32, b []byte, iova uint64, access uint3
 	return MR{Handle: mr, LKey: resp.LKey, RKey: resp.RKey}, nil
 }
 
-// RegMRMethod is RegMR by the method that newer kernels have, with what only it
-// takes (UVERBS_METHOD_REG_MR, Linux 6.17).
+// RegMRMethod is RegMR by a method of newer kernels, with additional options (UVERBS_METHOD_REG_MR,
+// Linux 6.17).
 func (f *File) RegMRMethod(pd uint32, b []byte, iova uint64, access uint32, opt RegMROptions, drv Driver) (MR, error) {
 	var mr MR
 	attrs := []Attr{
@@ -90,13 +89,13 @@ func (f *File) RegMRMethod(pd uint32, b []byte, iova uint64, access uint32, opt 
 	return mr, err
 }
 
-// RegMROptions is what RegMRMethod does beyond RegMR.
+// RegMROptions holds the options of RegMRMethod.
 type RegMROptions struct {
 	DMAH   *uint32 // a handle of AllocDMAH, or nil
 	DMABuf *DMABuf // in place of the memory, or nil
 }
 
-// DMABuf is a piece of a dma-buf: memory of another device.
+// DMABuf is a piece of a dma-buf, which is memory of another device.
 type DMABuf struct {
 	FD     int
 	Offset uint64
@@ -138,14 +137,14 @@ func (f *File) RegDMMR(pd, dm uint32, offset, length uint64, access uint32) (MR,
 	return mr, err
 }
 
-// MRInfo is the answer of QueryMR.
+// MRInfo is the result of QueryMR.
 type MRInfo struct {
 	LKey, RKey   uint32
 	Length, IOVA uint64
 }
 
-// QueryMR returns what the kernel knows of a memory region, as after its context
-// was received from another process (UVERBS_METHOD_QUERY_MR, Linux 5.9).
+// QueryMR returns the kernel's data about a memory region, for example after its context was
+// received from another process (UVERBS_METHOD_QUERY_MR, Linux 5.9).
 func (f *File) QueryMR(mr uint32) (MRInfo, error) {
 	var i MRInfo
 	_, err := f.ioctl(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_QUERY_MR,
@@ -157,9 +156,8 @@ func (f *File) QueryMR(mr uint32) (MRInfo, error) {
 	return i, err
 }
 
-// AdviseMR says how memory that is paged on demand will be used
-// (UVERBS_METHOD_ADVISE_MR): advice is IB_UVERBS_ADVISE_MR_ADVICE_..., flags are
-// IB_UVERBS_ADVISE_MR_FLAG_....
+// AdviseMR announces the use of memory that is paged on demand (UVERBS_METHOD_ADVISE_MR). advice is
+// IB_UVERBS_ADVISE_MR_ADVICE_..., flags are IB_UVERBS_ADVISE_MR_FLAG_....
 func (f *File) AdviseMR(pd uint32, advice, flags uint32, pieces []abi.UverbsSGE) error {
 	_, err := f.ioctl(abi.UVERBS_OBJECT_MR, abi.UVERBS_METHOD_ADVISE_MR,
 		handle(abi.UVERBS_ATTR_ADVISE_MR_PD_HANDLE, pd),

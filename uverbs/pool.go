@@ -9,9 +9,9 @@ import (
 	"purerdma/abi"
 )
 
-// pooled is a request with room for its attributes and for small inputs and
-// answers, all of which serve again. The commands that make, move and destroy PDs,
-// CQs, QPs and MRs are such: a server gives them for each connection.
+// pooled is a request with room for its attributes and for small inputs and outputs. All of it is
+// pooled. The commands that make, move and destroy PDs, CQs, QPs and MRs use it, because a server
+// sends them for each connection.
 //
 // A Transport keeps nothing of a request.
 type pooled struct {
@@ -35,9 +35,10 @@ func newRequest(object, method uint16) *pooled {
 	return p
 }
 
-// free ends the use of the request, and of what out has returned.
+// free releases the request and the memory that out has returned.
 func (p *pooled) free() {
-	// They hold on to memory. Where there were too many, the first of them are here, too.
+	// They hold references to memory. If there were too many for the array, it still holds the
+	// first of them.
 	clear(p.attrs[:min(len(p.Attrs), len(p.attrs))])
 	p.Attrs = nil
 	if p.num > 0 {
@@ -62,7 +63,7 @@ func (p *pooled) number(id uint16, v uint64) {
 	p.add(Attr{ID: id, Kind: AttrIn, Buf: buf})
 }
 
-// out has n bytes filled, which it returns.
+// out makes the kernel fill n bytes, which it returns.
 func (p *pooled) out(id uint16, n int) []byte {
 	buf := p.take(n)
 	p.add(outBytes(id, buf))

@@ -37,7 +37,7 @@ func (p *preparedPool[V]) get() *prepared[V] { return p.pool.Get().(*prepared[V]
 
 func (p *preparedPool[V]) put(req *prepared[V]) { p.pool.Put(req) }
 
-// runWith gives the request to the kernel with the driver's part, which is not compared with
+// runWith sends the request to the kernel with the driver's part, which is not compared with
 // the declaration.
 func (r *prepared[V]) runWith(f *File, drv Driver) error {
 	n := len(r.Attrs)

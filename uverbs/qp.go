@@ -4,9 +4,9 @@ package uverbs
 
 import "purerdma/abi"
 
-// QPConfig is the input of CreateQP. A queue pair of type XRC_TGT has an XRCD and
-// neither PD nor CQs, one of type XRC_INI no RecvCQ, and one with an IndTable no
-// RecvCQ either; those fields are not looked at then.
+// QPConfig is the input of CreateQP. A queue pair of type XRC_TGT has an XRCD and neither PD nor
+// CQs. A queue pair of type XRC_INI, or with an IndTable, has no RecvCQ. CreateQP ignores those
+// fields then.
 type QPConfig struct {
 	Type       uint8 // IB_UVERBS_QPT_...
 	PD         uint32
@@ -22,7 +22,7 @@ type QPConfig struct {
 	Events     *AsyncChannel // for its asynchronous events, or nil
 }
 
-// QP is the answer of CreateQP.
+// QP is the result of CreateQP.
 type QP struct {
 	Handle uint32
 	Num    uint32
@@ -101,7 +101,7 @@ func (f *File) createSpecialQP(cfg QPConfig, drv Driver) (QP, error) {
 	return qp, nil
 }
 
-// addObjects adds the handles of what a queue pair of its type belongs to.
+// addObjects adds the handles of the parents of a queue pair of its type.
 func (c *QPConfig) addObjects(req *pooled) {
 	if c.XRCD != nil {
 		req.add(handle(abi.UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, *c.XRCD))
@@ -139,8 +139,8 @@ func (f *File) DestroyQP(qp uint32) error { return destroyQP.run(f, qp) }
 var destroyQP = prepareDestroy[abi.UverbsDestroyQPResp](abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY,
 	abi.UVERBS_ATTR_DESTROY_QP_HANDLE, abi.UVERBS_ATTR_DESTROY_QP_RESP)
 
-// ModifyQP changes attributes of a queue pair (IB_USER_VERBS_CMD_MODIFY_QP).
-// cmd.AttrMask says which.
+// ModifyQP changes the attributes of a queue pair that cmd.AttrMask names
+// (IB_USER_VERBS_CMD_MODIFY_QP).
 func (f *File) ModifyQP(cmd *abi.UverbsModifyQP) error {
 	req := modifyQP.get()
 	defer modifyQP.put(req)
@@ -165,8 +165,8 @@ func (f *File) ModifyQPEx(cmd *abi.UverbsExModifyQP, drv Driver) error {
 	return err
 }
 
-// QueryQP returns the attributes of a queue pair (IB_USER_VERBS_CMD_QUERY_QP);
-// mask says which the caller needs.
+// QueryQP returns the attributes of a queue pair (IB_USER_VERBS_CMD_QUERY_QP). mask names the
+// attributes that the caller needs.
 func (f *File) QueryQP(qp uint32, mask uint32) (abi.UverbsQueryQPResp, error) {
 	cmd := abi.UverbsQueryQP{QPHandle: qp, AttrMask: mask}
 	var resp abi.UverbsQueryQPResp
@@ -174,22 +174,21 @@ func (f *File) QueryQP(qp uint32, mask uint32) (abi.UverbsQueryQPResp, error) {
 	return resp, err
 }
 
-// AttachMcast makes a queue pair receive what is sent to a multicast group
+// AttachMcast makes a queue pair receive the messages to a multicast group
 // (IB_USER_VERBS_CMD_ATTACH_MCAST).
 func (f *File) AttachMcast(qp uint32, gid [16]byte, lid uint16) error {
 	return tell(f, abi.IB_USER_VERBS_CMD_ATTACH_MCAST, &abi.UverbsAttachMcast{GID: gid, QPHandle: qp, MLID: lid}, Driver{})
 }
 
-// DetachMcast ends AttachMcast (IB_USER_VERBS_CMD_DETACH_MCAST). The queue pair
-// cannot be destroyed before.
+// DetachMcast undoes AttachMcast (IB_USER_VERBS_CMD_DETACH_MCAST). The queue pair cannot be
+// destroyed before.
 func (f *File) DetachMcast(qp uint32, gid [16]byte, lid uint16) error {
 	return tell(f, abi.IB_USER_VERBS_CMD_DETACH_MCAST, &abi.UverbsDetachMcast{GID: gid, QPHandle: qp, MLID: lid}, Driver{})
 }
 
-// PostSend posts send requests through the kernel (IB_USER_VERBS_CMD_POST_SEND):
-// sges are the elements of all of them, one request's after the other's. It
-// returns how many were posted. Drivers with rings of their own do not take
-// requests this way.
+// PostSend posts send requests through the kernel (IB_USER_VERBS_CMD_POST_SEND). sges are the
+// elements of all of them, in the order of the requests. It returns the number of posted requests.
+// Drivers with rings of their own do not accept requests from this command.
 func (f *File) PostSend(qp uint32, wrs []abi.UverbsSendWR, sges []abi.UverbsSGE) (int, error) {
 	cmd := abi.UverbsPostSend{QPHandle: qp, WRCount: uint32(len(wrs)), SGECount: uint32(len(sges)), WQESize: uint32(abi.Size[abi.UverbsSendWR]())}
 	return f.post(abi.IB_USER_VERBS_CMD_POST_SEND, bytesOf(bytesOf(abi.Bytes(&cmd), wrs), sges), len(wrs))
@@ -201,10 +200,10 @@ func (f *File) PostRecv(qp uint32, wrs []abi.UverbsRecvWR, sges []abi.UverbsSGE)
 	return f.post(abi.IB_USER_VERBS_CMD_POST_RECV, bytesOf(bytesOf(abi.Bytes(&cmd), wrs), sges), len(wrs))
 }
 
-// post runs a command that posts n requests. The answer is the number of the
-// first that was refused, from 1, and the kernel gives it with the error, too.
+// post runs a command that posts n requests. The response is the number of the first refused
+// request, from 1. The kernel also writes it with an error.
 func (f *File) post(command uint32, cmd []byte, n int) (int, error) {
-	var resp abi.UverbsPostSendResp // as those of the other two
+	var resp abi.UverbsPostSendResp // has the layout of the other two
 	err := f.InvokeWrite(command, cmd, abi.Bytes(&resp), Driver{})
 	if err != nil {
 		return 0, err
@@ -218,8 +217,8 @@ func (f *File) post(command uint32, cmd []byte, n int) (int, error) {
 type Doorbell struct {
 	f   *File
 	cmd postSend
-	// resp is where the kernel would write the index of a bad request, which an
-	// empty list does not have. The command holds its address.
+	// resp is the place for the index of a bad request, which an empty list does not have. The
+	// command holds its address.
 	resp abi.UverbsPostSendResp
 }
 
@@ -245,10 +244,10 @@ func (d *Doorbell) Init(f *File, qp uint32) {
 			InWords:  uint16(abi.Size[postSend]() / 4),
 			OutWords: uint16(abi.Size[abi.UverbsPostSendResp]() / 4),
 		},
-		// The kernel checks wqe_size before it sees that there are none.
+		// The kernel checks wqe_size even for an empty list.
 		cmd: abi.UverbsPostSend{Response: abi.NewPointer(&d.resp), QPHandle: qp, WQESize: uint32(abi.Size[abi.UverbsSendWR]())},
 	}
 }
 
-// Ring makes the driver look at the send queue.
+// Ring makes the driver process the send queue.
 func (d *Doorbell) Ring() error { return d.f.write(abi.Bytes(&d.cmd)) }

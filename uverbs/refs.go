@@ -4,10 +4,9 @@ package uverbs
 
 import "sync/atomic"
 
-// refs counts the calls that use a file descriptor, so that it is not closed,
-// and its number not reused, under one of them. It costs two atomic operations a
-// call and, unlike the locks of package os, no closure: a doorbell goes through
-// it.
+// refs counts the calls that use a file descriptor, so that it is not closed, and its number not
+// reused, during a call. It costs two atomic operations a call. Unlike the locks of package os it
+// needs no closure, because every doorbell uses it.
 type refs struct {
 	n    atomic.Int64 // calls in progress, and closing
 	idle chan struct{}
@@ -18,7 +17,7 @@ const closing = 1 << 40
 
 func newRefs() *refs { return &refs{idle: make(chan struct{}, 1)} }
 
-// enter starts a call; it returns false after close.
+// enter starts a call. It returns false after close.
 func (r *refs) enter() bool {
 	if r.n.Add(1) >= closing {
 		r.leave()
@@ -30,8 +29,7 @@ func (r *refs) enter() bool {
 // leave ends a call that enter let in.
 func (r *refs) leave() {
 	if r.n.Add(-1) == closing {
-		// Only the last call after close gets here, but calls that enter
-		// refuses pass here, too, again and again.
+		// Only the last call after close gets here, but so do calls that enter refuses, many times.
 		select {
 		case r.idle <- struct{}{}:
 		default:

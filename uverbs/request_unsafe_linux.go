@@ -23,7 +23,7 @@ var (
 	attrSize = abi.Size[abi.UverbsAttr]()
 )
 
-// frame is a request as the kernel reads it. It serves again.
+// frame is a request in the kernel's format. It is reused.
 type frame struct {
 	words []uint64
 	keep  []unsafe.Pointer // what addresses among the words point to
@@ -31,7 +31,7 @@ type frame struct {
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
 
-// grow makes room for n words, of unknown content, and returns where they begin.
+// grow makes room for n words, of unknown content, and returns their address.
 func (f *frame) grow(n int) unsafe.Pointer {
 	f.words = slices.Grow(f.words[:0], n)[:n]
 	return unsafe.Pointer(unsafe.SliceData(f.words))
@@ -48,7 +48,7 @@ func (f *frame) free() {
 	frames.Put(f)
 }
 
-// ioctlRequest encodes req, runs it and decodes what the kernel wrote into the
+// ioctlRequest encodes req, runs it and decodes the outputs that the kernel wrote into the
 // attributes themselves.
 func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 	f := frames.Get().(*frame)
@@ -69,13 +69,12 @@ func ioctlRequest(fd int, driver abi.DriverID, req *Request) error {
 	return nil
 }
 
-// encode writes the request down and returns where it begins.
+// encode writes the request in wire format and returns its address.
 //
-// An attribute holds an address in a number, which the garbage collector does
-// not see; so a pointer to every buffer is kept beside it until free.
-// Being kept there also has a buffer on the heap, where nothing moves, that
-// would otherwise be on a stack, and the addresses that the buffers themselves hold
-// are of type abi.Pointer, which the collector does see.
+// An attribute holds an address in a number, which is invisible to the garbage collector. Therefore
+// a pointer to every buffer is kept next to it until free. The pointer also moves a buffer from the
+// stack to the heap, where nothing moves. The addresses inside the buffers are of type abi.Pointer,
+// which is visible to the collector.
 func (f *frame) encode(driver abi.DriverID, req *Request) (base unsafe.Pointer, err error) {
 	size := hdrSize + attrSize*len(req.Attrs)
 	if size > maxAttr {
@@ -116,7 +115,7 @@ func (f *frame) encode(driver abi.DriverID, req *Request) (base unsafe.Pointer, 
 	return base, nil
 }
 
-// decode takes what the kernel wrote into the attributes.
+// decode reads the outputs that the kernel wrote into the attributes.
 func (f *frame) decode(req *Request) {
 	wire := f.attrs(len(req.Attrs))
 	for i := range req.Attrs {
@@ -124,7 +123,7 @@ func (f *frame) decode(req *Request) {
 		case AttrNewHandle, AttrNewFD:
 			a.Value = wire[i].Data
 		case AttrOut:
-			// What the kernel did not say it wrote is not an answer.
+			// Without this flag, the kernel has written no output.
 			if wire[i].Flags&abi.UVERBS_ATTR_F_VALID_OUTPUT == 0 {
 				clear(a.Buf)
 			}
@@ -132,13 +131,13 @@ func (f *frame) decode(req *Request) {
 	}
 }
 
-// rawMR is the largest size, in bytes, of memory whose registration is a short computation.
-// Its pages are brought in and pinned, as if the program touched each.
+// rawMR is the largest size, in bytes, of memory whose registration is a short computation. Its
+// pages are brought in and pinned, as if the program touched each.
 const rawMR = 64 << 10
 
-// mode returns how the system call of a request is made. A driver that does not block in
-// commands computes what a request does to a PD, a CQ or a QP, completion channels, and the
-// registration of a little memory. All else may take long.
+// mode returns how the system call of a request is made. If the driver does not block in commands,
+// commands that only compute are raw system calls. They are the commands on a PD, a CQ or a QP,
+// completion channels, and the registration of a little memory. All others may take long.
 func mode(driver abi.DriverID, req *Request) cdev.Mode {
 	command := cdev.CallsOf(driver).Command
 	switch req.Object {

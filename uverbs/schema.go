@@ -9,9 +9,9 @@ import (
 	"purerdma/abi"
 )
 
-// Method is the declaration of one method of an object, as the kernel's sources
-// have it: what a request may and must consist of. The tables of methods and of
-// commands validate what this package sends, and name it in traces and errors.
+// Method is the declaration of one method of an object, as in the kernel's sources. It lists the
+// allowed and the required attributes of a request. The tables of methods and of commands validate
+// the requests of this package, and name them in traces and errors.
 type Method struct {
 	Object uint16 // UVERBS_OBJECT_...
 	ID     uint16 // UVERBS_METHOD_...
@@ -21,7 +21,7 @@ type Method struct {
 	Attrs  []AttrSpec
 
 	byID     []*AttrSpec // Attrs by their numbers
-	required uint64      // bits of those that are
+	required uint64      // bits of the required attributes
 }
 
 // AttrSpec is the declaration of one attribute of a method.
@@ -29,17 +29,16 @@ type AttrSpec struct {
 	ID       uint16
 	Name     string // "comp_vector" for UVERBS_ATTR_CREATE_CQ_COMP_VECTOR
 	Kind     AttrKind
-	Object   uint16         // of a handle: UVERBS_OBJECT_...
-	Min, Max int            // of an input or output: bytes
+	Object   uint16         // of a handle, UVERBS_OBJECT_...
+	Min, Max int            // bytes of an input or output.
 	Required bool           // the kernel refuses the method without it
 	Type     reflect.Type   // what Buf holds: a mirrored struct, an integer, or nil for bytes
-	Elems    []reflect.Type // by Attr.Elem, instead of Type; nil for no bytes
+	Elems    []reflect.Type // by Attr.Elem, instead of Type. nil for no bytes
 
 	bit uint64 // of the attribute in a set of the method's
 }
 
-// MethodOf returns the declaration of a method, or nil if it is none of the
-// kernel's core.
+// MethodOf returns the declaration of a method, or nil if the kernel's core does not have it.
 func MethodOf(object, method uint16) *Method {
 	if int(object) >= len(methods) || int(method) >= len(methods[object]) {
 		return nil
@@ -58,7 +57,7 @@ func Methods(yield func(*Method) bool) {
 	}
 }
 
-// methods has the declarations by object and method.
+// methods indexes the declarations by object and method.
 var methods = index(deviceMethods, memoryMethods, queueMethods, flowMethods)
 
 func index(tables ...[]Method) [][]*Method {
@@ -73,7 +72,7 @@ func index(tables ...[]Method) [][]*Method {
 	return all
 }
 
-// index prepares for looking attributes up.
+// index prepares the lookup of attributes.
 func (m *Method) index() {
 	for i := range m.Attrs {
 		s := &m.Attrs[i]
@@ -93,8 +92,8 @@ func at[T any](list *[]T, i uint16) *T {
 	return &(*list)[i]
 }
 
-// Attr returns the declaration of an attribute, or nil. It knows those of the
-// driver's part, too.
+// Attr returns the declaration of an attribute, or nil. It includes the attributes of the driver's
+// part.
 func (m *Method) Attr(id uint16) *AttrSpec {
 	if int(id) < len(m.byID) {
 		return m.byID[id]
@@ -126,8 +125,8 @@ var objectNames = [...]string{
 	abi.UVERBS_OBJECT_DMAH: "DMAH", abi.UVERBS_OBJECT_DMABUF: "DMABUF", abi.UVERBS_OBJECT_COMP_CNTR: "COMP_CNTR",
 }
 
-// ObjectName returns the name of an object, as "CQ" for UVERBS_OBJECT_CQ; of one
-// that it does not know, the number.
+// ObjectName returns the name of an object, as "CQ" for UVERBS_OBJECT_CQ. For an unknown object, it
+// returns the number.
 func ObjectName(object uint16) string {
 	if int(object) < len(objectNames) {
 		return objectNames[object]

@@ -240,7 +240,7 @@ func TestCheckVersion(t *testing.T) {
 	if err := checkVersion(file); err != nil {
 		t.Errorf("without a file: %v", err)
 	}
-	for content, want := range map[string]string{"6\n": "", "7\n": "has ABI version 7, this program knows 6", "x\n": "version 0"} {
+	for content, want := range map[string]string{"6\n": "", "7\n": "has ABI version 7, this program supports 6", "x\n": "version 0"} {
 		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}

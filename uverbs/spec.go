@@ -4,8 +4,8 @@ package uverbs
 
 import "reflect"
 
-// The constructors of declarations, after the macros of the kernel's sources.
-// What is required is required unless optional says otherwise.
+// The constructors of declarations, which follow the macros of the kernel's sources. An attribute
+// is required unless optional changes that.
 
 // ptrIn is an input with exactly the bytes of T.
 func ptrIn[T any](id uint16, name string) AttrSpec {
@@ -61,13 +61,13 @@ func newFD(id uint16, name string) AttrSpec {
 	return AttrSpec{ID: id, Name: name, Kind: AttrNewFD, Required: true}
 }
 
-// optional says that the kernel does without it.
+// optional makes an attribute optional.
 func optional(s AttrSpec) AttrSpec {
 	s.Required = false
 	return s
 }
 
-// destroyMethod is a method whose only attribute is the handle of what goes.
+// destroyMethod is a method whose only attribute is the handle of the object to destroy.
 func destroyMethod(object, method, id uint16, name, since string) Method {
 	return Method{Object: object, ID: method, Name: name, Since: since, Attrs: []AttrSpec{obj(id, "handle", object)}}
 }

@@ -18,7 +18,7 @@ type SRQConfig struct {
 	Events     *AsyncChannel // for its asynchronous events, or nil
 }
 
-// SRQ is the answer of CreateSRQ.
+// SRQ is the result of CreateSRQ.
 type SRQ struct {
 	Handle uint32
 	MaxWR  uint32
@@ -54,14 +54,14 @@ func (f *File) CreateSRQ(cfg SRQConfig, drv Driver) (SRQ, error) {
 	return srq, nil
 }
 
-// What ModifySRQ changes: enum ib_srq_attr_mask of the kernel.
+// Changes of ModifySRQ: enum ib_srq_attr_mask of the kernel.
 const (
 	SRQMaxWR = 1 << 0
 	SRQLimit = 1 << 1
 )
 
-// ModifySRQ changes attributes of a shared receive queue
-// (IB_USER_VERBS_CMD_MODIFY_SRQ). cmd.AttrMask says which.
+// ModifySRQ changes the attributes of a shared receive queue that cmd.AttrMask names
+// (IB_USER_VERBS_CMD_MODIFY_SRQ).
 func (f *File) ModifySRQ(cmd *abi.UverbsModifySRQ, drv Driver) error {
 	return tell(f, abi.IB_USER_VERBS_CMD_MODIFY_SRQ, cmd, drv)
 }
@@ -79,8 +79,8 @@ func (f *File) PostSRQRecv(srq uint32, wrs []abi.UverbsRecvWR, sges []abi.Uverbs
 	return f.post(abi.IB_USER_VERBS_CMD_POST_SRQ_RECV, bytesOf(bytesOf(abi.Bytes(&cmd), wrs), sges), len(wrs))
 }
 
-// DestroySRQ destroys a shared receive queue (UVERBS_METHOD_SRQ_DESTROY). One
-// that is in use gives EBUSY.
+// DestroySRQ destroys a shared receive queue (UVERBS_METHOD_SRQ_DESTROY). It returns EBUSY for a
+// queue in use.
 func (f *File) DestroySRQ(srq uint32) error {
 	var resp abi.UverbsDestroySRQResp
 	_, err := f.ioctl(abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_DESTROY,

@@ -16,12 +16,12 @@ import (
 	"purerdma/internal/mem"
 )
 
-// versionFile has the version of the whole verbs interface.
+// versionFile holds the version of the whole verbs interface.
 const versionFile = "/sys/class/infiniband_verbs/abi_version"
 
-// checkVersion returns an *ABIVersionError if the version in a file is not that
-// of this module. Without the file, as in a container without sysfs, the commands
-// themselves will tell.
+// checkVersion returns an *ABIVersionError if this module does not support the version in a file.
+// If the file is missing, as in a container without sysfs, it returns nil, and the commands
+// themselves fail.
 func checkVersion(file string) error {
 	line := readLine(file)
 	if line == "" {
@@ -33,8 +33,8 @@ func checkVersion(file string) error {
 	return nil
 }
 
-// Open opens the character device. Its errors are those of open(2), as
-// *fs.PathError, and an *ABIVersionError.
+// Open opens the character device. Its errors are the errors of open(2), as *fs.PathError, and an
+// *ABIVersionError.
 func (System) Open(info DeviceInfo) (Transport, error) {
 	if err := checkVersion(versionFile); err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func (System) Open(info DeviceInfo) (Transport, error) {
 	}
 }
 
-// device is an open character device of the running kernel. It is not on the
-// runtime poller: a verbs device cannot be polled.
+// device is an open character device of the running kernel. It is not on the runtime poller,
+// because a verbs device cannot be polled.
 type device struct {
 	fd       int
 	driver   abi.DriverID
@@ -69,9 +69,9 @@ func (d *device) Ioctl(req *Request) error {
 	return ioctlRequest(d.fd, d.driver, req)
 }
 
-// Write is the doorbell of software devices, and arms their CQs. As an ordinary system call
-// it would wake the scheduler's monitor thread and have another thread take over, which
-// makes a round of messages with events take more than twice as long.
+// Write rings the doorbell of software devices, and arms their CQs. It is a raw system call. An
+// ordinary one would wake the scheduler's monitor thread and make another thread take over. A round
+// of messages with events would take more than twice as long.
 func (d *device) Write(cmd []byte) error {
 	if !d.refs.enter() {
 		return net.ErrClosed
@@ -99,9 +99,8 @@ func (d *device) Replace(mapping []byte) error { return mem.Replace(mapping) }
 
 func (d *device) Munmap(mapping []byte) error { return mem.Unmap(mapping) }
 
-// MunmapPair needs one system call for mappings that lie side by side, as the two
-// queues of a QP do as a rule: ending a mapping interrupts every processor that
-// runs a thread of the process.
+// MunmapPair needs one system call for mappings that are adjacent, as the two queues of a QP
+// usually are. Each unmapping interrupts every processor that runs a thread of the process.
 func (d *device) MunmapPair(a, b []byte) (bool, error) {
 	both := mem.Join(a, b)
 	if both == nil {

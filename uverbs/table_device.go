@@ -4,8 +4,7 @@ package uverbs
 
 import "purerdma/abi"
 
-// deviceMethods has the methods of the device itself and of its asynchronous
-// events.
+// deviceMethods lists the methods of the device itself and of its asynchronous events.
 var deviceMethods = []Method{
 	{
 		Object: abi.UVERBS_OBJECT_DEVICE, ID: abi.UVERBS_METHOD_INVOKE_WRITE, Name: "INVOKE_WRITE", Since: "5.0", UHW: true,

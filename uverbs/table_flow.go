@@ -8,7 +8,7 @@ import (
 	"purerdma/abi"
 )
 
-// flowMethods has the methods of flows and flow actions.
+// flowMethods lists the methods of flows and flow actions.
 var flowMethods = []Method{
 	destroyMethod(abi.UVERBS_OBJECT_FLOW, abi.UVERBS_METHOD_FLOW_DESTROY, abi.UVERBS_ATTR_DESTROY_FLOW_HANDLE, "FLOW_DESTROY", ""),
 	{

@@ -4,8 +4,8 @@ package uverbs
 
 import "purerdma/abi"
 
-// memoryMethods has the methods of protection domains, memory regions and
-// windows, and device memory.
+// memoryMethods lists the methods of protection domains, memory regions and windows, and device
+// memory.
 var memoryMethods = []Method{
 	destroyMethod(abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY, abi.UVERBS_ATTR_DESTROY_PD_HANDLE, "PD_DESTROY", ""),
 	destroyMethod(abi.UVERBS_OBJECT_MW, abi.UVERBS_METHOD_MW_DESTROY, abi.UVERBS_ATTR_DESTROY_MW_HANDLE, "MW_DESTROY", ""),

@@ -4,8 +4,8 @@ package uverbs
 
 import "purerdma/abi"
 
-// queueMethods has the methods of completion queues, queue pairs, shared receive
-// queues and work queues, and of what belongs to them.
+// queueMethods lists the methods of completion queues, queue pairs, shared receive queues, work
+// queues, and their parts.
 var queueMethods = []Method{
 	{
 		Object: abi.UVERBS_OBJECT_CQ, ID: abi.UVERBS_METHOD_CQ_CREATE, Name: "CQ_CREATE", UHW: true,

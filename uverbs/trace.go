@@ -11,11 +11,10 @@ import (
 	"purerdma/internal/trace"
 )
 
-// Traced returns a Kernel that does what k does and logs every command, with its
-// decoded attributes, its answer or error, and the time that it took, to l at
-// level Debug. If l is nil, the environment variable RDMA_TRACE decides now: if it
-// is set, and not to 0, commands are written to standard error, one line each;
-// otherwise Traced returns k itself, and nothing costs anything.
+// Traced returns a Kernel that does the same as k and logs every command to l at level Debug. It
+// logs the decoded attributes, the response or error, and the duration. If l is nil, the
+// environment variable RDMA_TRACE decides at this call. If it is set, and not to 0, commands are
+// written to standard error, one line each. Otherwise Traced returns k itself, which costs nothing.
 func Traced(k Kernel, l *slog.Logger) Kernel {
 	t := trace.Select(l)
 	if t == nil {
@@ -77,8 +76,7 @@ func (t *tracedTransport) Close() error {
 	return err
 }
 
-// alone returns the struct in place of a list with nothing else, and nil in place
-// of an empty one.
+// alone returns the only struct of a list in place of the list, and nil in place of an empty list.
 func alone(l trace.List) any {
 	switch {
 	case len(l) == 0:
@@ -89,8 +87,8 @@ func alone(l trace.List) any {
 	return l
 }
 
-// describe splits a request into what was given and what was answered. It bears
-// with requests of any kind, whatever their declaration says.
+// describe splits a request into inputs and outputs. It accepts requests of any form, even if they
+// differ from their declaration.
 func (r *Request) describe() (in, out trace.List) {
 	m := MethodOf(r.Object, r.Method)
 	code, isCommand := r.command()
@@ -158,7 +156,7 @@ func attrValue(s *AttrSpec, a *Attr) any {
 	return a.Buf
 }
 
-// commandItem decodes the input or the answer of a command.
+// commandItem decodes the input or the response of a command.
 func commandItem(code uint32, b []byte, answer bool) trace.Item {
 	it := trace.Item{Name: "cmd", Value: b}
 	if answer {

@@ -4,8 +4,7 @@ package uverbs
 
 import "net/netip"
 
-// Kernel is where devices come from: [System], the running kernel, or a fake one
-// in a test.
+// Kernel provides devices. It is [System], the running kernel, or a fake one in a test.
 type Kernel interface {
 	// Devices lists the RDMA devices.
 	Devices() ([]DeviceInfo, error)
@@ -13,8 +12,8 @@ type Kernel interface {
 	Open(DeviceInfo) (Transport, error)
 }
 
-// Interfaces is what a [Kernel] that is not the running one has besides: the network
-// interfaces that its ports belong to. Those of this process are not asked for then.
+// Interfaces is an optional method of a fake [Kernel]. It returns the network interfaces that the
+// ports belong to, in place of the process's interfaces.
 type Interfaces interface {
 	Interfaces() ([]Interface, error)
 }
@@ -26,22 +25,21 @@ type Interface struct {
 	Addrs []netip.Addr // no IPv4 mapped in IPv6
 }
 
-// Transport is one open verbs character device. Its methods may be called
-// concurrently. After Close they return net.ErrClosed, but for Munmap and
-// Replace, which go on working on mappings that exist.
+// Transport is one open verbs character device. Its methods may be called concurrently. After Close
+// they return net.ErrClosed. The exceptions are Munmap and Replace, which still work on existing
+// mappings.
 type Transport interface {
-	// Ioctl carries out one request and fills its outputs, which are zeros
-	// before; what the kernel does not say it filled stays zeros. It must not
-	// keep the request. The error is the bare errno.
+	// Ioctl executes one request and fills its outputs, which are zeros before. Outputs that the
+	// kernel does not fill stay zeros. It must not keep the request. The error is the bare errno.
 	Ioctl(*Request) error
-	// Write gives one command in the form of rdma/ib_user_verbs.h, header and
-	// all. It must not keep cmd. The error is the bare errno.
+	// Write sends one command in the form of rdma/ib_user_verbs.h, with its header. It must not
+	// keep cmd. The error is the bare errno.
 	Write(cmd []byte) error
 	// Mmap maps length bytes of the device, shared, for reading and writing.
 	Mmap(offset int64, length int) ([]byte, error)
-	// Replace puts zeroed memory of the process in the place of a mapping, in
-	// one step: who reads the mapping at that time sees the old bytes or zeros.
-	// The device is no longer held open by the mapping.
+	// Replace puts zeroed memory of the process in the place of a mapping, in one step. A
+	// concurrent read of the mapping returns the old bytes or zeros. The mapping no longer holds
+	// the device open.
 	Replace(mapping []byte) error
 	// Munmap ends a mapping, replaced or not.
 	Munmap(mapping []byte) error
@@ -58,12 +56,12 @@ type Request struct {
 	Attrs  []Attr
 }
 
-// AttrKind is how an attribute carries its value.
+// AttrKind is the way in which an attribute carries its value.
 type AttrKind uint8
 
 // Kinds of attributes.
 const (
-	AttrIn        AttrKind = iota // Buf is read
+	AttrIn        AttrKind = iota // Buf is read.
 	AttrOut                       // Buf is written
 	AttrHandle                    // Value is the handle of an object
 	AttrNewHandle                 // Value becomes the handle of a new object

@@ -15,7 +15,7 @@ type WQConfig struct {
 	Events     *AsyncChannel // for its asynchronous events, or nil
 }
 
-// WQ is the answer of CreateWQ.
+// WQ is the result of CreateWQ.
 type WQ struct {
 	Handle uint32
 	Num    uint32
@@ -46,8 +46,8 @@ func (f *File) CreateWQ(cfg WQConfig, drv Driver) (WQ, error) {
 	return wq, nil
 }
 
-// ModifyWQ changes attributes of a work queue (IB_USER_VERBS_EX_CMD_MODIFY_WQ).
-// cmd.AttrMask says which.
+// ModifyWQ changes the attributes of a work queue that cmd.AttrMask names
+// (IB_USER_VERBS_EX_CMD_MODIFY_WQ).
 func (f *File) ModifyWQ(cmd *abi.UverbsExModifyWQ, drv Driver) error {
 	return tell(f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_WQ, cmd, drv)
 }
@@ -61,14 +61,14 @@ func (f *File) DestroyWQ(wq uint32) error {
 	return err
 }
 
-// RWQIndTable is the answer of CreateRWQIndTable.
+// RWQIndTable is the result of CreateRWQIndTable.
 type RWQIndTable struct {
 	Handle uint32
 	Num    uint32
 }
 
-// CreateRWQIndTable makes a table of 1<<logSize work queues that received packets
-// are spread over (IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL). wqs has that many.
+// CreateRWQIndTable makes a table of 1<<logSize work queues that received packets are spread over
+// (IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL). It is also the length of wqs.
 func (f *File) CreateRWQIndTable(logSize uint32, wqs []uint32, drv Driver) (RWQIndTable, error) {
 	cmd := bytesOf(abi.Bytes(&abi.UverbsExCreateRWQIndTable{LogIndTblSize: logSize}), wqs)
 	if len(wqs)%2 != 0 {

@@ -7,7 +7,7 @@ package verbs
 import "purerdma/provider"
 
 // AHHolder is the type of SendWR.AH. Programs set the field to a *verbs.AH, which PD.CreateAH
-// makes; no other type is needed. It is an interface because drivers do not know verbs.AH.
+// makes. No other type is needed. It is an interface because drivers do not import verbs.AH.
 //
 //	type AHHolder interface {
 //		// ProviderAH returns the driver's own object, a provider.AH, or nil after Close. It is called

@@ -6,6 +6,6 @@ package verbs
 
 import "purerdma/provider"
 
-// ErrFull says that a send or receive queue has no room. It is back-pressure
-// and not a fault: poll completions, then post again. (libibverbs gives ENOMEM.)
+// ErrFull reports that a send or receive queue has no room. It is back-pressure and not a fault.
+// Poll completions, then post again. (libibverbs returns ENOMEM.)
 var ErrFull = provider.ErrFull

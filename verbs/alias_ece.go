@@ -6,9 +6,9 @@ package verbs
 
 import "purerdma/provider"
 
-// ECE is the enhanced connection establishment options of one side of a connection (struct
-// ibv_ece of ibv_query_ece(3)). Only devices of the vendor understand the options. The zero
-// ECE is that of a device without options.
+// ECE holds the enhanced connection establishment options of one side of a connection (struct
+// ibv_ece of ibv_query_ece(3)). Only devices of the vendor understand the options. The zero ECE
+// means a device without options.
 //
 //	type ECE struct {
 //		VendorID uint32 // the vendor's IEEE OUI, or another number that the vendor chose

@@ -11,19 +11,18 @@ import "purerdma/provider"
 //	type MWType uint8
 type MWType = provider.MWType
 
-// Types of memory windows. One of type 1 belongs to its PD; one of type 2
-// belongs, while it is bound, to the QP that bound it, and can be invalidated.
+// Types of memory windows. A window of type 1 belongs to its PD. While a window of type 2 is bound,
+// it belongs to the QP that bound it, and can be invalidated.
 const (
 	MWType1 MWType = provider.MWType1
 	MWType2 MWType = provider.MWType2
 )
 
-// MWBindInfo is what a BIND_MW request does: it makes a window name a piece of a
-// memory region, and gives it a new key (struct ibv_mw_bind_info of
-// ibv_bind_mw(3)).
+// MWBindInfo holds the arguments of a BIND_MW request, which binds a window to a piece of a memory
+// region and assigns it a new key (struct ibv_mw_bind_info of ibv_bind_mw(3)).
 //
 //	type MWBindInfo struct {
-//		Type   MWType // of the window
+//		Type   MWType // type of the window.
 //		MW     uint32 // the key that the window has now
 //		RKey   uint32 // the key that it gets, of which the low byte may differ
 //		LKey   uint32 // of the memory region, which has the right MWBind

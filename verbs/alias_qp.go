@@ -75,8 +75,7 @@ const (
 	MigArmed    MigState = provider.MigArmed
 )
 
-// QPCap is how much fits in the queues of a QP (struct ibv_qp_cap of
-// ibv_create_qp(3)).
+// QPCap holds the capacities of the queues of a QP (struct ibv_qp_cap of ibv_create_qp(3)).
 //
 //	type QPCap struct {
 //		SendWR  int // outstanding send requests
@@ -87,7 +86,7 @@ const (
 //	}
 type QPCap = provider.QPCap
 
-// GID is a global identifier: on RoCE an IPv6 or an IPv4-mapped address.
+// GID is a global identifier. On RoCE it is an IPv6 or an IPv4-mapped address.
 //
 //	type GID [16]byte
 //
@@ -107,8 +106,8 @@ type GID = provider.GID
 //	}
 type GlobalRoute = provider.GlobalRoute
 
-// AHAttr is the address of a remote port (struct ibv_ah_attr of
-// ibv_create_ah(3)). On RoCE, Global must be set; the kernel finds the MAC.
+// AHAttr is the address of a remote port (struct ibv_ah_attr of ibv_create_ah(3)). On RoCE, Global
+// must be set, and the kernel finds the MAC.
 //
 //	type AHAttr struct {
 //		Global      bool
@@ -121,7 +120,7 @@ type GlobalRoute = provider.GlobalRoute
 //	}
 type AHAttr = provider.AHAttr
 
-// QPAttr is the attributes of a QP (struct ibv_qp_attr of ibv_modify_qp(3)).
+// QPAttr holds the attributes of a QP (struct ibv_qp_attr of ibv_modify_qp(3)).
 //
 //	type QPAttr struct {
 //		State            QPState
@@ -132,7 +131,7 @@ type AHAttr = provider.AHAttr
 //		RQPSN            uint32 // first packet number of receives
 //		SQPSN            uint32 // first packet number of sends
 //		DestQPNum        uint32
-//		Access           Access // what the peer may do
+//		Access           Access // rights of the peer
 //		AH               AHAttr
 //		AltAH            AHAttr
 //		Cap              QPCap
@@ -140,8 +139,8 @@ type AHAttr = provider.AHAttr
 //		AltPKeyIndex     uint16
 //		EnSQDAsyncNotify bool
 //		SQDraining       bool  // answer of a query
-//		MaxRdAtomic      uint8 // reads and atomics of ours in flight
-//		MaxDestRdAtomic  uint8 // reads and atomics of the peer in flight
+//		MaxRdAtomic      uint8 // outgoing reads and atomics in flight
+//		MaxDestRdAtomic  uint8 // incoming reads and atomics in flight
 //		MinRNRTimer      uint8 // a code: verbs.EncodeRNRTimer
 //		Port             uint8
 //		Timeout          uint8 // a code of the ACK timeout: verbs.EncodeAckTimeout
@@ -153,8 +152,7 @@ type AHAttr = provider.AHAttr
 //	}
 type QPAttr = provider.QPAttr
 
-// QPAttrMask says which fields of a QPAttr count: enum ibv_qp_attr_mask of
-// ibv_modify_qp(3).
+// QPAttrMask selects fields of a QPAttr: enum ibv_qp_attr_mask of ibv_modify_qp(3).
 //
 //	type QPAttrMask uint32
 //

@@ -6,32 +6,29 @@ package verbs
 
 import "purerdma/provider"
 
-// RemoteMemory names memory of a peer for READ, WRITE, FLUSH and atomic requests. The
-// peer makes the value with MR.Remote or MW.Remote and sends it to this host, for example
-// as private data of the connection or in a message.
+// RemoteMemory names memory of a peer for READ, WRITE, FLUSH and atomic requests. The peer makes
+// the value with MR.Remote or MW.Remote and sends it to this host, for example as private data of
+// the connection or in a message.
 //
-// RKey is a capability: every peer that is connected to a QP of the memory's protection
-// domain and knows the key reaches the memory, with the rights of the MR or MW. Addr and
-// Length protect nothing. The key of an MR opens the whole MR, even if the RemoteMemory is
-// a part of it; the key of a window opens the bytes that the window is bound to. Devices
-// choose keys that can be guessed, so peers that do not trust each other need protection
-// domains of their own. A key ends with the MR or with the binding of the window. A later
-// registration may get the same key.
+// RKey is a capability. Every peer with a connection to a QP of the memory's protection domain can
+// use the key, with the rights of the MR or MW. Addr and Length protect nothing. The key of an MR
+// opens the whole MR, even if the RemoteMemory is a part of it. The key of a window opens the bytes
+// that the window is bound to. Devices choose keys that can be guessed, so peers that do not trust
+// each other need protection domains of their own. A key ends with the MR or with the binding of
+// the window. A later registration may get the same key.
 //
-// The encoding has RemoteMemoryLen bytes: Addr in 8, Length in 8 and RKey in 4, each
-// big-endian. UnmarshalBinary fails with EINVAL for every other number of bytes, and where
-// Addr+Length exceeds 64 bits. On InfiniBand and RoCE zeros follow private data: decode
-// the first RemoteMemoryLen bytes. The memory may still not exist: only the peer's device
-// knows.
+// The encoding has RemoteMemoryLen bytes: Addr in 8, Length in 8 and RKey in 4, each big-endian.
+// UnmarshalBinary fails with EINVAL for every other number of bytes, and if Addr+Length exceeds 64
+// bits. On InfiniBand and RoCE zeros follow private data, so decode only the first RemoteMemoryLen
+// bytes. The memory need not exist any more. Only the peer's device checks that.
 //
-// Slice returns the n bytes from off on. Like the slice expression b[off:off+n] it panics
-// if they are not all in the memory: compare Length with the need first if a peer sent it.
-// String leaves the key out.
+// Slice returns the n bytes from off on. Like the slice expression b[off:off+n] it panics if they
+// are not all in the memory. If a peer sent the value, check Length first. String omits the key.
 //
 // The zero value has no bytes.
 //
 //	type RemoteMemory struct {
-//		Addr   uint64 // of the first byte, as the peer's device knows it
+//		Addr   uint64 // of the first byte, in the peer's address space
 //		Length uint64 // bytes
 //		RKey   uint32
 //	}

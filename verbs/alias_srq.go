@@ -6,20 +6,19 @@ package verbs
 
 import "purerdma/provider"
 
-// SRQAttr is the attributes of a shared receive queue (struct ibv_srq_attr of
+// SRQAttr holds the attributes of a shared receive queue (struct ibv_srq_attr of
 // ibv_modify_srq(3)).
 //
 //	type SRQAttr struct {
 //		MaxWR  int // receives that fit
-//		MaxSGE int // elements of one receive; it cannot be changed
-//		// Limit is below how many posted receives the device says so, once, by the
-//		// asynchronous event SRQ_LIMIT_REACHED; 0 for never. That sets it to 0.
+//		MaxSGE int // elements of one receive. It cannot be changed
+//		// Limit is the threshold for the asynchronous event SRQ_LIMIT_REACHED. The device sends the
+//		// event once, when fewer receives are posted, and resets Limit to 0. 0 disables it.
 //		Limit int
 //	}
 type SRQAttr = provider.SRQAttr
 
-// SRQAttrMask says which fields of an SRQAttr count: enum ibv_srq_attr_mask of
-// ibv_modify_srq(3).
+// SRQAttrMask selects fields of an SRQAttr: enum ibv_srq_attr_mask of ibv_modify_srq(3).
 //
 //	type SRQAttrMask uint32
 //

@@ -6,8 +6,7 @@ package verbs
 
 import "purerdma/provider"
 
-// QPStateError says that a QP is in a state in which nothing can be posted to it.
-// It wraps EINVAL.
+// QPStateError reports that the state of a QP does not allow posting. It wraps EINVAL.
 //
 //	type QPStateError struct {
 //		State QPState

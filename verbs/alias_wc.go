@@ -6,7 +6,7 @@ package verbs
 
 import "purerdma/provider"
 
-// WCStatus is how a work request ended: enum ibv_wc_status of ibv_poll_cq(3).
+// WCStatus is the result of a work request: enum ibv_wc_status of ibv_poll_cq(3).
 //
 //	type WCStatus uint32
 //
@@ -39,15 +39,15 @@ const (
 	WCGeneralErr     WCStatus = provider.WCGeneralErr
 )
 
-// WCOpcode is what a completed work request was: enum ibv_wc_opcode of
-// ibv_poll_cq(3). It is not defined when the status is not WCSuccess.
+// WCOpcode is the operation of a completed work request: enum ibv_wc_opcode of ibv_poll_cq(3). It
+// is not defined when the status is not WCSuccess.
 //
 //	type WCOpcode uint32
 //
 //	func (o WCOpcode) String() string
 type WCOpcode = provider.WCOpcode
 
-// Operations of completions. Those of receives have the bit of WCRecv.
+// Operations of completions. Operations of receives have the bit of WCRecv.
 const (
 	WCSend         WCOpcode = provider.WCSend
 	WCWrite        WCOpcode = provider.WCWrite
@@ -63,7 +63,7 @@ const (
 	WCRecvWriteImm WCOpcode = provider.WCRecvWriteImm
 )
 
-// WCFlags says which fields of a WC count: enum ibv_wc_flags of ibv_poll_cq(3).
+// WCFlags lists the valid optional fields of a WC: enum ibv_wc_flags of ibv_poll_cq(3).
 //
 //	type WCFlags uint32
 //
@@ -78,16 +78,16 @@ const (
 	WCWithInv  WCFlags = provider.WCWithInv // InvalidatedRKey counts
 )
 
-// WC is one work completion (struct ibv_wc of ibv_poll_cq(3)). With a status
-// other than WCSuccess only ID, Status, QPNum and VendorErr count.
+// WC is one work completion (struct ibv_wc of ibv_poll_cq(3)). With a status other than WCSuccess
+// only ID, Status, QPNum and VendorErr are valid.
 //
 //	type WC struct {
 //		ID              uint64 // of the work request
 //		Status          WCStatus
 //		Opcode          WCOpcode
 //		QPNum           uint32 // the local QP
-//		ByteLen         uint32 // received, read; not defined for sends and writes
-//		ImmData         uint32 // number in host order; see SendWR.ImmData
+//		ByteLen         uint32 // received or read bytes. Not defined for sends and writes.
+//		ImmData         uint32 // number in host order (SendWR.ImmData)
 //		InvalidatedRKey uint32
 //		VendorErr       uint32
 //		SrcQP           uint32 // datagrams: the sender's QP
@@ -101,11 +101,11 @@ const (
 //	func (w *WC) Err() error
 type WC = provider.WC
 
-// WCError is a work request that did not succeed.
+// WCError reports a work request that failed.
 //
 //	type WCError struct {
 //		Status    WCStatus
-//		VendorErr uint32 // the device's own code (syndrome), 0 if it gives none
+//		VendorErr uint32 // the device's own code (syndrome), 0 if it reports none
 //		QPNum     uint32 // the local QP
 //		ID        uint64 // of the work request
 //	}

@@ -6,8 +6,8 @@ package verbs
 
 import "purerdma/provider"
 
-// SGE is one scatter/gather element: a piece of registered memory (struct
-// ibv_sge of ibv_post_send(3)).
+// SGE is a scatter/gather element. It names a piece of registered memory (struct ibv_sge of
+// ibv_post_send(3)).
 //
 //	type SGE struct {
 //		Addr   uint64
@@ -16,8 +16,8 @@ import "purerdma/provider"
 //	}
 type SGE = provider.SGE
 
-// SendOpcode is what a send work request does. The zero value is none, and is
-// refused: in C it is a WRITE.
+// SendOpcode is the operation of a send work request. The zero value is not an operation and is
+// refused. In C it is a WRITE.
 //
 //	type SendOpcode uint32
 //
@@ -37,12 +37,11 @@ const (
 	OpLocalInv    SendOpcode = provider.OpLocalInv
 	OpBindMW      SendOpcode = provider.OpBindMW
 	OpSendInv     SendOpcode = provider.OpSendInv
-	// OpLSO is a SEND of a packet that the device cuts into segments (large send
-	// offload): QPs of type RawPacket.
+	// OpLSO is a SEND of a packet that the device cuts into segments (large send offload). It is
+	// for QPs of type RawPacket.
 	OpLSO SendOpcode = provider.OpLSO
-	// OpReadInv is OpRead that invalidates the key of its element when the data is
-	// there: iWARP alone has it, whose reads fill memory by a key that the peer
-	// knows.
+	// OpReadInv is OpRead that invalidates the key of its element after the data has arrived. Only
+	// iWARP has it, because the peer uses that key to write the data of the read.
 	OpReadInv     SendOpcode = provider.OpReadInv
 	OpFlush       SendOpcode = provider.OpFlush       // since Linux 6.12
 	OpAtomicWrite SendOpcode = provider.OpAtomicWrite // since Linux 6.12
@@ -51,8 +50,8 @@ const (
 // ErrNoOpcode reports a send work request whose Opcode is zero. It wraps EINVAL.
 var ErrNoOpcode = provider.ErrNoOpcode
 
-// ErrNoReads reports a READ or atomic on a queue pair that may have none under way. rxe
-// and siw would let it wait for ever. It wraps EINVAL.
+// ErrNoReads reports a READ or atomic on a queue pair whose limit of outstanding ones is 0. rxe and
+// siw would never complete it. It wraps EINVAL.
 var ErrNoReads = provider.ErrNoReads
 
 // SendFlags changes how a send work request runs: IBV_SEND_... of
@@ -68,73 +67,71 @@ const (
 	SendFence     SendFlags = provider.SendFence     // start after all earlier reads and atomics
 	SendSignaled  SendFlags = provider.SendSignaled  // complete with a WC also on success
 	SendSolicited SendFlags = provider.SendSolicited // the peer's completion is solicited
-	// SendIPChecksum has the device fill in the checksums of IP, TCP and UDP: QPs of
+	// SendIPChecksum makes the device fill in the checksums of IP, TCP and UDP. It is for QPs of
 	// type RawPacket.
 	SendIPChecksum SendFlags = provider.SendIPChecksum
 )
 
-// SendWR is one request for a send queue (struct ibv_send_wr of
-// ibv_post_send(3)). Which fields count depends on the Opcode. A post copies it:
-// the struct and its slices may be reused at once. The memory that SGList names
-// belongs to the device until the request has completed; so does that of
-// requests that complete without a WC, until a later one has.
+// SendWR is one request for a send queue (struct ibv_send_wr of ibv_post_send(3)). The Opcode
+// determines which fields are used. A post copies it, so the struct and its slices may be reused at
+// once. The memory that SGList names belongs to the device until the request has completed. A
+// request without a WC has completed when a later request completes with one.
 //
 //	type SendWR struct {
-//		// ID comes back in WC.ID.
+//		// ID is copied to WC.ID.
 //		ID     uint64
 //		Opcode SendOpcode
 //		Flags  SendFlags
 //
 //		// SGList is the memory that is sent, or that a read or atomic fills.
 //		SGList []SGE
-//		// InlineData, if not nil, is sent instead of SGList: it needs no
-//		// registration and may be reused as soon as the post returns. For sends
-//		// and writes, up to QPCap.Inline bytes; for OpAtomicWrite it is the 8 bytes
-//		// to write.
+//		// InlineData, if not nil, is sent instead of SGList. It needs no registration and may be reused
+//		// as soon as the post returns. Sends and writes take up to QPCap.Inline bytes. OpAtomicWrite
+//		// takes the 8 bytes to write.
 //		InlineData []byte
 //
-//		// RemoteAddr and RKey name the peer's memory: writes, reads, flushes, atomics
-//		// (whose address is a multiple of 8).
+//		// RemoteAddr and RKey name the peer's memory of writes, reads, flushes and atomics. The address
+//		// of an atomic is a multiple of 8.
 //		RemoteAddr uint64
 //		RKey       uint32
 //
-//		// ImmData goes to the peer's WC.ImmData: OpSendImm, OpWriteImm. It is a
-//		// number in host order here and there; on the wire it is big-endian.
+//		// ImmData is copied to the peer's WC.ImmData by OpSendImm and OpWriteImm. It is a number in
+//		// host order on both sides and big-endian on the wire.
 //		ImmData uint32
-//		// InvalidateRKey is the key to invalidate: the peer's with OpSendInv, one of
-//		// this host with OpLocalInv.
+//		// InvalidateRKey is the key to invalidate, the peer's with OpSendInv and a local one with
+//		// OpLocalInv.
 //		InvalidateRKey uint32
 //
-//		// CompareAdd is what OpCompareSwap compares with and what OpFetchAdd adds;
-//		// Swap is what OpCompareSwap stores.
+//		// CompareAdd is the value that OpCompareSwap compares with and OpFetchAdd adds. Swap is the
+//		// value that OpCompareSwap stores.
 //		CompareAdd uint64
 //		Swap       uint64
-//		// AH, RemoteQPN and RemoteQKey say whom a datagram goes to: UD QPs only. AH
-//		// is the *verbs.AH of PD.CreateAH. A datagram is as long as the path MTU at most; longer ones
-//		// are lost, as are those that nobody receives.
+//		// AH, RemoteQPN and RemoteQKey are the destination of a datagram. They are for UD QPs. AH is
+//		// the *verbs.AH of PD.CreateAH. A datagram is at most as long as the path MTU. Longer datagrams
+//		// are lost, and also those without a receive.
 //		AH         AHHolder
 //		RemoteQPN  uint32
 //		RemoteQKey uint32
-//		// RemoteSRQN names the peer's SRQ: QPs of type XRCSend only.
+//		// RemoteSRQN names the peer's SRQ. It is for QPs of type XRCSend.
 //		RemoteSRQN uint32
 //
-//		// Bind is what OpBindMW does.
+//		// Bind holds the arguments of OpBindMW.
 //		Bind *MWBindInfo
-//		// Flush is what OpFlush does.
+//		// Flush holds the arguments of OpFlush.
 //		Flush Flush
 //
-//		// Header is the first bytes of a packet, which SGList goes on with: QPs of type
-//		// RawPacket. Each segment of an OpLSO begins with a copy of it, whose lengths and
-//		// sequence numbers the device counts up. Some devices want the Ethernet header
-//		// of every packet so. The memory may be reused as soon as the post returns.
+//		// Header holds the first bytes of a packet, and SGList the rest. It is for QPs of type
+//		// RawPacket. Each segment of an OpLSO begins with a copy of it, in which the device adjusts
+//		// lengths and sequence numbers. Some devices need the Ethernet header of every packet here. The
+//		// memory may be reused as soon as the post returns.
 //		Header []byte
-//		// MSS is how many bytes of payload a segment of an OpLSO has.
+//		// MSS is the payload of a segment of an OpLSO in bytes.
 //		MSS uint16
 //	}
 type SendWR = provider.SendWR
 
-// Flush is how far the peer's device gets earlier writes of the QP to RemoteAddr:
-// when the request completes they are there (ibv_wr_flush of ibv_wr_post(3)).
+// Flush sets how far a flush moves earlier writes of the QP to RemoteAddr. When the request
+// completes they have arrived there (ibv_wr_flush of ibv_wr_post(3)).
 //
 //	type Flush struct {
 //		Length uint32 // bytes from RemoteAddr on
@@ -143,19 +140,19 @@ type SendWR = provider.SendWR
 //	}
 type Flush = provider.Flush
 
-// FlushType is where written bytes must have come to: enum
-// ib_uverbs_placement_type of rdma/ib_user_verbs.h.
+// FlushType is the place that flushed bytes must reach: enum ib_uverbs_placement_type of
+// rdma/ib_user_verbs.h.
 //
 //	type FlushType uint8
 type FlushType = provider.FlushType
 
-// Where flushed bytes are. Each needs the right of its name.
+// Places that flushed bytes reach. Each needs the right of its name.
 const (
 	ToGlobal     FlushType = provider.ToGlobal     // all that reach the memory see them
 	ToPersistent FlushType = provider.ToPersistent // they outlive a loss of power
 )
 
-// FlushLevel is what a flush is about.
+// FlushLevel is the range of a flush.
 //
 //	type FlushLevel uint8
 type FlushLevel = provider.FlushLevel
@@ -166,9 +163,8 @@ const (
 	FlushMR    FlushLevel = provider.FlushMR
 )
 
-// RecvWR is one request for a receive queue (struct ibv_recv_wr of
-// ibv_post_recv(3)). A post copies it; the memory that SGList names belongs to
-// the device until the request has completed.
+// RecvWR is one request for a receive queue (struct ibv_recv_wr of ibv_post_recv(3)). A post copies
+// it. The memory that SGList names belongs to the device until the request has completed.
 //
 //	type RecvWR struct {
 //		ID     uint64 // comes back in WC.ID

@@ -108,9 +108,9 @@ func (d *Device) LinkLayer(port uint8) LinkLayer {
 // must not change it.
 func (d *Device) Attr() *DeviceAttr { return &d.attr }
 
-// Features returns which operations and objects the device has, of those that not every device has.
-// It combines the answers of the kernel with the abilities of the driver and the transport, and
-// allocates nothing.
+// Features returns the optional operations and objects that the device supports. It combines the
+// responses of the kernel with the abilities of the driver and the transport, and allocates
+// nothing.
 func (d *Device) Features() Features { return d.ctx.Features() }
 
 // Provider returns the provider's context, for extensions of one vendor. The caller closes objects

@@ -21,8 +21,9 @@
 //   - Poll and Wait return a completion after the data of its request is visible to the calling
 //     goroutine. The data is a received message, or the result of a READ or atomic. Other
 //     goroutines need the usual synchronization with that goroutine.
-//   - The completion of a receive on a QP of type RC also makes the peer's WRITEs visible that it posted before the message on the same QP. A WRITE completes only at its sender, and
-//     the peer gets no notification.
+//   - The completion of a receive on a QP of type RC also makes the WRITEs visible that the peer
+//     posted before the message on the same QP. A WRITE completes only at its sender, and the
+//     peer gets no notification.
 //
 // From posting to completion, the memory of a request belongs to the device. Until then, reads by
 // Go code may return any mixture of bytes from before and after the request. Do not poll memory for

@@ -49,7 +49,7 @@ type PortAttr struct {
 	GRHRequired   bool // addresses must be Global
 
 	PhysState      uint8  // enum ib_port_phys_state. 5 is link up.
-	ActiveWidth    uint8  // of the link: enum ib_port_width, a bit
+	ActiveWidth    uint8  // of the link: enum ib_port_width, a bit.
 	ActiveSpeed    uint8  // of a lane, one bit of enum ib_port_speed
 	CapFlags       uint32 // enum ibv_port_cap_flags
 	CapFlags2      uint16 // enum ibv_port_cap_flags2

@@ -75,8 +75,8 @@ func TestDiagnose(t *testing.T) {
 		"stale node":          {func(f *facts) { f.devices[0].node.actual = "231:200" }, []string{"rm /dev/infiniband/uverbs0 && mknod -m 0666 /dev/infiniband/uverbs0 c 231 192"}},
 		"nothing behind":      {func(f *facts) { f.cm.err = syscall.ENODEV }, []string{"there is no driver behind"}},
 		"another error":       {func(f *facts) { f.cm.err = syscall.EIO }, []string{"cannot be opened: input/output error"}},
-		"version of rdma_cm":  {func(f *facts) { f.cm.err = &ucma.VersionError{Kernel: 5, Library: 4} }, []string{"ABI version 5, this library speaks 4"}},
-		"version of verbs":    {func(f *facts) { f.devices[0].node.err = &uverbs.ABIVersionError{Kernel: 7, Known: 6} }, []string{"ABI version 7, this program knows 6"}},
+		"version of rdma_cm":  {func(f *facts) { f.cm.err = &ucma.VersionError{Kernel: 5, Library: 4} }, []string{"ABI version 5, this library supports 4"}},
+		"version of verbs":    {func(f *facts) { f.devices[0].node.err = &uverbs.ABIVersionError{Kernel: 7, Known: 6} }, []string{"ABI version 7, this program supports 6"}},
 		"no provider":         {func(f *facts) { f.devices[0].provider, f.devices[0].info.DriverID = nil, abi.RDMA_DRIVER_EFA }, []string{"no Go provider for driver"}},
 		"version of a driver": {func(f *facts) { f.devices[0].info.ABIVersion = 3 }, []string{"ABI version 3, the Go provider supports 1 to 2"}},
 		"old kernel": {func(f *facts) {

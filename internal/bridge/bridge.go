@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bridge hands functions of package verbs to other packages of this module that no
-// program needs, so that verbs does not export them.
+// Package bridge passes functions of package verbs to other packages of this module. No program
+// needs them, so verbs does not export them.
 package bridge
 
 import "context"
@@ -13,11 +13,10 @@ type Verbs[H, D, Q, C any] struct {
 	// node GUID if the index, there or in the list of devices, is negative. It returns the
 	// same errors as Host.Open.
 	OpenIndex func(h H, index int, guid uint64) (D, error)
-	// MarkRemoved notes that the kernel is about to remove a device: the connection manager
-	// learns of it by DEVICE_REMOVAL. Every wait on the device ends, and every later call
-	// fails, with a *DeviceRemovedError, but Close of its objects succeeds. The context is
-	// closed at once, because the kernel's removal may wait for that. It may be called more
-	// than once.
+	// MarkRemoved records that the kernel is about to remove a device, which the connection manager
+	// reports by DEVICE_REMOVAL. Every wait on the device ends, and every later call fails, with a
+	// *DeviceRemovedError, but Close of its objects succeeds. The context is closed at once,
+	// because the kernel's removal may wait for that. It may be called more than once.
 	MarkRemoved func(D)
 	// Closed returns a context that ends with the channel of QP.Done.
 	Closed func(Q) context.Context
@@ -32,14 +31,14 @@ var Functions any
 // Vendor has the functions that the packages of vendor extensions need, for the types
 // *Device, *PD, *CQ, *SRQ and CQConfig of package verbs.
 type Vendor[D, P, C, S, G any] struct {
-	// CreateCQ is Device.CreateCQ with options of the device's driver: the field Vendor of
+	// CreateCQ is Device.CreateCQ with options of the device's driver, the field Vendor of
 	// provider.CQConfig.
 	CreateCQ func(dev D, cfg G, options any) (C, error)
-	// Hold counts a QP of a vendor's own with its parents, which then live until drop; srq
+	// Hold counts a vendor-specific QP as a user of its parents, which then live until drop. srq
 	// may be nil. If drop fails, retry tries again to destroy the closed parents.
 	Hold func(pd P, cq C, srq S) (drop, retry func() error, err error)
-	// OpError returns the *OpError of an operation on the device, nil for nil. It notices
-	// the removal of the device, and then wraps a *DeviceRemovedError.
+	// OpError returns the *OpError of an operation on the device, nil for nil. If the device was
+	// removed, it wraps a *DeviceRemovedError.
 	OpError func(dev D, op string, err error) error
 }
 

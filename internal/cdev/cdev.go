@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cdev puts character devices on the runtime poller: files that are
-// waited for like sockets, by a goroutine and not by a thread, and with a
-// context. All RDMA files are such devices: /dev/infiniband/rdma_cm, completion
-// channels and asynchronous event files.
+// Package cdev puts character devices on the runtime poller, like sockets. A goroutine waits for
+// them with a context, and occupies no thread. All RDMA files are such devices:
+// /dev/infiniband/rdma_cm, completion channels and asynchronous event files.
 package cdev
 
 import (
@@ -21,42 +20,41 @@ import (
 	"purerdma/internal/leak"
 )
 
-// File is an open character device. Its methods may be called concurrently;
-// Close ends all waits.
+// File is an open character device. Its methods may be called concurrently. Close ends all waits.
 //
-// Waiters take turns: a deadline belongs to the file and not to the waiter. Who wants
-// to wake the holder of the turn sets one, and the holder takes it back and looks why.
-// A waiter whose context ends while it queues leaves the queue at once.
+// Waiters take turns, because a deadline belongs to the file and not to the waiter. To wake the
+// holder of the turn, a goroutine sets a deadline. The holder resets it and checks the reason. A
+// waiter whose context ends while it queues leaves the queue at once.
 type File struct {
 	f    *os.File
 	rc   syscall.RawConn
-	turn Turn // held while somebody waits on the file
+	turn Turn // held while a goroutine waits on the file
 	leak *leak.Entry
 
 	closed atomic.Bool
 
-	waiter struct { // who has the turn
+	waiter struct { // the holder of the turn
 		ctx context.Context
 		try func(fd uintptr) bool
 	}
 	hook Hook // wakes the waiter when its context ends
 
-	// Methods as functions, made once.
+	// Method values, created once.
 	attempt func(fd uintptr) bool // tryOnce
 	wake    func()                // Wake
 
 	mu    sync.Mutex
-	woken bool // Wake has set a deadline that nobody has taken back
+	woken bool // Wake has set a deadline that is not yet reset
 }
 
-// opening bounds how many goroutines open a device at once. It takes longer than the
-// scheduler waits for a system call, so each is a thread meanwhile, which the runtime
-// keeps; and no more at once than there are processors is faster. They are counted
-// once, at the start, and a turn is waited for without a context: open(2) has none.
+// opening bounds the number of concurrent open calls. An open takes longer than the scheduler waits
+// for a system call, so each occupies a thread, which the runtime keeps. Opening no more at once
+// than there are processors is also faster. Processors are counted once, at the start. The wait for
+// a turn ignores the context, because open(2) has none.
 var opening = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-// Open opens the device for reading and writing. Its errors are those of
-// open(2), as *fs.PathError.
+// Open opens the device for reading and writing. Its errors are the errors of open(2), as
+// *fs.PathError.
 func Open(path string) (*File, error) {
 	opening <- struct{}{}
 	fd, err := open(path)
@@ -70,8 +68,8 @@ func Open(path string) (*File, error) {
 // New takes over an open file descriptor, makes it non-blocking and registers it
 // with the runtime poller. On error the descriptor has been closed.
 func New(fd int, name string) (*File, error) {
-	// os.NewFile looks at O_NONBLOCK to decide whether a file is pollable, so
-	// the flag must be set first.
+	// os.NewFile reads O_NONBLOCK to decide whether a file is pollable, so the flag must be set
+	// first.
 	if err := setNonblock(fd); err != nil {
 		closeFD(fd)
 		return nil, &fs.PathError{Op: "set O_NONBLOCK", Path: name, Err: err}
@@ -91,16 +89,15 @@ func New(fd int, name string) (*File, error) {
 // Name returns the name that the file was opened or made with.
 func (f *File) Name() string { return f.f.Name() }
 
-// Control runs fn with the file descriptor, which stays open until fn returns.
-// It does not wait for a turn: fn may run while others wait. After Close it
-// returns net.ErrClosed.
+// Control runs fn with the file descriptor, which stays open until fn returns. It does not wait for
+// a turn, so fn may run while others wait. After Close it returns net.ErrClosed.
 func (f *File) Control(fn func(fd uintptr)) error {
 	return f.mapErr(f.rc.Control(fn))
 }
 
-// Write makes one write(2) of b in mode Ordinary. These devices take a write as one
-// command, which is done whole or not at all. It may block inside the kernel. The error
-// is the bare errno, or net.ErrClosed after Close.
+// Write makes one write(2) of b in mode Ordinary. For these devices a write is one command, which
+// is executed as a whole or not at all. It may block inside the kernel. The error is the bare
+// errno, or net.ErrClosed after Close.
 func (f *File) Write(b []byte) error { return f.WriteMode(b, Ordinary) }
 
 // WriteMode is Write in any mode.
@@ -116,11 +113,10 @@ func (f *File) WriteMode(b []byte, mode Mode) error {
 	return err
 }
 
-// Wait calls try until it returns true: at once, and then each time the device
-// says that it is readable. It returns nil after try returned true, net.ErrClosed
-// after Close, and the context's error (os.ErrDeadlineExceeded too if it was the
-// deadline that passed) when ctx ends first. At most one try runs at a time. A ctx
-// that has ended already does not wait, but try is called once.
+// Wait calls try until it returns true, at once and then each time the device becomes readable. It
+// returns nil after try returned true, and net.ErrClosed after Close. It returns the context's
+// error when ctx ends first (os.ErrDeadlineExceeded if its deadline passed). At most one try runs
+// at a time. If ctx has already ended, it does not wait, but calls try once.
 func (f *File) Wait(ctx context.Context, try func(fd uintptr) bool) error {
 	if err := f.turn.Take(ctx); err != nil {
 		return err
@@ -149,8 +145,8 @@ func (f *File) Wait(ctx context.Context, try func(fd uintptr) bool) error {
 	return err
 }
 
-// tryOnce is try for who waits. The hook is set when try has failed: most waits find what
-// they want at once.
+// tryOnce is try for the waiter. It sets the hook only after try has failed, because most waits
+// succeed at once.
 func (f *File) tryOnce(fd uintptr) bool {
 	if f.waiter.try(fd) {
 		return true
@@ -159,8 +155,8 @@ func (f *File) tryOnce(fd uintptr) bool {
 	return false
 }
 
-// Wake has who waits in Wait or WriteWhenReadable try again, as if the
-// device had become readable: for what comes without the kernel saying so.
+// Wake makes the waiter in Wait or WriteWhenReadable try again, as if the device had become
+// readable. It is for events that do not come from the kernel.
 func (f *File) Wake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,7 +164,7 @@ func (f *File) Wake() {
 	f.f.SetReadDeadline(time.Unix(1, 0))
 }
 
-// wasWoken says whether Wake has ended a wait, and ends its effect.
+// wasWoken reports whether Wake has ended a wait, and resets that.
 func (f *File) wasWoken() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,10 +179,10 @@ func (f *File) wasWoken() bool {
 // read calls try until it returns true, waiting for readability in between.
 func (f *File) read(try func(fd uintptr) bool) error { return f.ReadDone(f.rc.Read(try), try) }
 
-// Conn returns the RawConn of the file, for a caller with a wait loop of its own: one
-// goroutine at a time, which calls no Wait. Read of the RawConn calls its function for
-// the first time after the poller has begun to watch the file, so it does not miss what
-// becomes readable during that call. ReadDone takes its error.
+// Conn returns the RawConn of the file, for a caller with a wait loop of its own. Only one
+// goroutine at a time may use it, and none may call Wait. Read of the RawConn calls its function
+// for the first time after the poller has begun to watch the file, so it does not miss an event
+// during that call. ReadDone takes its error.
 func (f *File) Conn() syscall.RawConn { return f.rc }
 
 // ReadDone completes a Read of Conn, whose error and function it takes. It returns
@@ -196,8 +192,8 @@ func (f *File) ReadDone(err error, try func(fd uintptr) bool) error {
 	if err == nil || f.closed.Load() || errors.Is(err, os.ErrDeadlineExceeded) {
 		return f.mapErr(err)
 	}
-	// The poller does not wait for a device in error, such as one that the
-	// kernel has taken away: what try finds there says what has happened.
+	// The poller does not wait for a device in error, such as a device that the kernel has removed.
+	// Then try finds the cause.
 	ok := false
 	if cerr := f.Control(func(fd uintptr) { ok = try(fd) }); cerr != nil {
 		return cerr
@@ -208,9 +204,9 @@ func (f *File) ReadDone(err error, try func(fd uintptr) bool) error {
 	return nil
 }
 
-// WriteWhenReadable writes b, waiting as Wait does while the device answers
-// EAGAIN: rdma_cm hands out its events as answers to a write, and says with
-// readability that there are some. The error is the bare errno, or one of Wait.
+// WriteWhenReadable writes b, waiting as Wait does while the device returns EAGAIN. rdma_cm returns
+// its events as responses to a write, and is readable if there are some. The error is the bare
+// errno, or an error of Wait.
 func (f *File) WriteWhenReadable(ctx context.Context, b []byte) error {
 	c := commands.Get().(*command)
 	c.b = b
@@ -224,9 +220,9 @@ func (f *File) WriteWhenReadable(ctx context.Context, b []byte) error {
 	return werr
 }
 
-// Close closes the file; it may be called more than once. Waits and later calls
-// return net.ErrClosed. It returns when the last Control or Write has: a command
-// that is stuck in the kernel holds it up.
+// Close closes the file. It may be called more than once. Waits and later calls return
+// net.ErrClosed. It returns when the last Control or Write has returned, so a command that is stuck
+// in the kernel delays it.
 func (f *File) Close() error {
 	if f.closed.Swap(true) {
 		return nil
@@ -236,8 +232,8 @@ func (f *File) Close() error {
 	return f.f.Close()
 }
 
-// mapErr gives the error of a closed file its name: a RawConn of package os
-// returns one that nobody can compare with.
+// mapErr translates the error of a closed file, because a RawConn of package os returns an error
+// that programs cannot compare with.
 func (f *File) mapErr(err error) error {
 	if err != nil && f.closed.Load() {
 		return net.ErrClosed
@@ -245,8 +241,8 @@ func (f *File) mapErr(err error) error {
 	return err
 }
 
-// NeedContext panics if ctx is nil, as package net does: who waits with it would crash
-// only when there is something to wait for.
+// NeedContext panics if ctx is nil, as package net does. Without it, a wait would panic only if it
+// has to wait.
 func NeedContext(ctx context.Context) {
 	if ctx == nil {
 		panic("nil context")

@@ -27,9 +27,9 @@ func closeFD(fd int) { unix.Close(fd) }
 // firstRealTime is the kernel's SIGRTMIN.
 const firstRealTime = 32
 
-// blockSignals runs fn with all signals blocked but two. Signals of the thread come
-// afterwards, other threads take those of the process. The two belong to the C library and
-// to Go, for operations on all threads such as setuid(2), which wait for each thread.
+// blockSignals runs fn with all signals blocked but two. Signals of the thread are delivered later.
+// Other threads take the signals of the process. The two are signals of the C library and of Go,
+// for operations on all threads such as setuid(2), which wait for each thread.
 func blockSignals(fn func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -48,9 +48,9 @@ func blockSignals(fn func() error) error {
 	return fn()
 }
 
-// writeAll makes one write(2) of b, again while a signal interrupts it: a command that a
-// signal interrupted has had no effect. The kernel's RDMA commands can be restarted, but for
-// siw's CONNECT (SignalsBlocked).
+// writeAll makes one write(2) of b, and repeats it if a signal interrupts it, because a command
+// that a signal interrupted has had no effect. The kernel's RDMA commands can be restarted. siw's
+// CONNECT is the exception (SignalsBlocked).
 func writeAll(fd uintptr, b []byte, mode Mode) error {
 	for {
 		n, err := Write(fd, b, mode)

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// command is one write as a RawConn takes it: as functions. It is pooled with its functions.
+// command is one write in the form of functions for a RawConn. It is pooled together with its
+// functions.
 type command struct {
 	b    []byte
 	mode Mode

@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// Hook has a function called when a context ends, and stays on that context from
-// one wait to the next: to set one costs four allocations. What it calls must
-// bear to be called after the wait.
+// Hook calls a function when a context ends. It stays on that context from one wait to the next,
+// because setting a hook costs four allocations. The function may also be called after the wait.
 type Hook struct {
 	mu     sync.Mutex
 	done   <-chan struct{} // of the context that it is on: contexts cannot be compared, this can
@@ -34,7 +33,7 @@ func (h *Hook) Set(ctx context.Context, fn func()) {
 	h.done, h.stop = done, context.AfterFunc(ctx, fn)
 }
 
-// Close takes the hook off, for good.
+// Close removes the hook for good.
 func (h *Hook) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -4,8 +4,8 @@ package cdev
 
 import "time"
 
-// Interrupt ends the Read of Conn that runs with os.ErrDeadlineExceeded, and those to
-// come until Resume.
+// Interrupt ends the running Read of Conn, and later ones until Resume, with
+// os.ErrDeadlineExceeded.
 func (f *File) Interrupt() { f.f.SetReadDeadline(time.Unix(1, 0)) }
 
 // Resume ends the effect of Interrupt.

@@ -4,21 +4,20 @@ package cdev
 
 import "purerdma/abi"
 
-// Mode is how a system call is made.
+// Mode selects how a system call is made.
 type Mode uint8
 
 // Modes of system calls.
 const (
-	// Ordinary is for a call that may take long: one that waits for hardware or for a
-	// peer. The Go scheduler is told of it, and starts another thread after some 20
-	// microseconds.
+	// Ordinary is for calls that may take long, because they wait for hardware or for a peer. The
+	// Go scheduler tracks such a call, and starts another thread after some 20 microseconds.
 	Ordinary Mode = iota
-	// Raw is for a call that only computes. The scheduler is not told, which would cost
+	// Raw is for calls that only compute. The scheduler does not track them. Tracking would cost
 	// more than the call, and a thread for each of many concurrent calls.
 	Raw
-	// SignalsBlocked is Ordinary on a thread that takes no signals meanwhile. Go interrupts
-	// its own threads with signals to preempt goroutines, and SIGCHLD and the like come to
-	// any thread. Stopping or tracing the process still interrupts the call.
+	// SignalsBlocked is Ordinary on a thread that takes no signals during the call. Go interrupts
+	// its own threads with signals to preempt goroutines, and signals such as SIGCHLD are delivered
+	// to any thread. Stopping or tracing the process still interrupts the call.
 	SignalsBlocked
 )
 
@@ -35,14 +34,14 @@ type Calls struct {
 
 // Drivers lists the kernel drivers whose system calls are not all Ordinary.
 //
-// rxe does what a command asks for on the caller's processor and waits for nobody. Its
-// doorbell hands packets to the network.
+// rxe executes a command on the caller's processor and does not wait. Its doorbell passes packets
+// to the network.
 //
-// siw's doorbell hands bytes to TCP with MSG_DONTWAIT, of a hundred segments at most
-// (SQ_USER_MAXBURST); then a thread of its own goes on. siw makes the TCP connection within
-// CONNECT. After a signal it closes that connection as soon as it stands and begins again:
-// docs/reference/driver-faults.md has what the peer's siw does with a connection that is closed so
-// soon.
+// siw's doorbell passes bytes to TCP with MSG_DONTWAIT, of a hundred segments at most
+// (SQ_USER_MAXBURST). Then a thread of its own continues. siw makes the TCP connection within
+// CONNECT. After a signal it closes that connection as soon as it is established, and starts again.
+// The peer's siw has a fault with connections that are closed so soon
+// (docs/reference/driver-faults.md).
 var Drivers = [...]struct {
 	ID abi.DriverID
 	Calls

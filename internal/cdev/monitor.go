@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// The runtime's monitor thread sleeps, up to a minute, when all goroutines do, and wakes
-// at the next ordinary system call. The data path makes none, only raw ones. While the
-// thread sleeps nobody interrupts a goroutine that goes on and on, and if such ones have
-// all processors nobody looks whether the file of another one is ready, either.
+// The runtime's monitor thread sleeps, up to a minute, when all goroutines do, and wakes at the
+// next ordinary system call. The data path makes only raw ones. While the thread sleeps, no running
+// goroutine is preempted. If such goroutines occupy all processors, the network poller does not run
+// either, and ready files of other goroutines wait.
 //
-// Waking it each time that a goroutine wakes is dear: it then looks around every 20
-// microseconds for a while, and every 10 milliseconds for as long as somebody runs. So it
-// is woken where there is one processor, and by pollers whom nobody else can run beside.
-// Goroutines that only compute and have several processors, all, are not seen to.
+// Waking the monitor thread after each wait is expensive. It then checks every 20 microseconds for
+// a while, and every 10 milliseconds as long as any goroutine runs. So it is woken only if there is
+// one processor, and by pollers that leave no processor to other goroutines. Goroutines that only
+// compute and occupy all of several processors are not handled.
 
 // pokeMonitor is called after a wait for an event, which has been fetched by raw calls. Whether
 // it was there already does not matter: one processor is not where latency counts.

@@ -18,8 +18,8 @@ type Turn struct {
 // Init readies a Turn for use.
 func (t *Turn) Init() { t.next = make(chan struct{}, 1) }
 
-// Take waits for the turn. Give follows, unless ctx has ended first: then Take returns the
-// error of ContextError. A free turn is taken with a context that has ended, too.
+// Take waits for the turn. Give follows, unless ctx has ended first. In that case Take returns the
+// error of ContextError. A free turn is also taken if the context has ended.
 func (t *Turn) Take(ctx context.Context) error {
 	if t.users.Add(1) == 1 {
 		return nil

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leak remembers who opened what is still open. Every file descriptor,
-// mapping and kernel object of the library is tracked from its creation to its
-// Close; tests turn the tracer on and fail with the stack that opened what was
-// left. It costs one atomic load per object while it is off.
+// Package leak records the stack that created each open object. Every file descriptor, mapping and
+// kernel object of the library is tracked from its creation to its Close. Tests turn the tracer on
+// and fail with the stack of each leaked object. It costs one atomic load per object while it is
+// off.
 package leak
 
 import (
@@ -32,8 +32,8 @@ type Entry struct {
 // Enable turns the tracer on for all objects created from now on.
 func Enable() { enabled.Store(true) }
 
-// Track notes that an object was created by the caller's caller. It returns nil
-// while the tracer is off.
+// Track records that an object was created by the caller's caller. It returns nil while the tracer
+// is off.
 func Track(kind, name string) *Entry {
 	if !enabled.Load() {
 		return nil
@@ -46,7 +46,7 @@ func Track(kind, name string) *Entry {
 	return e
 }
 
-// TrackNamed is Track with a name that is made only if it is wanted.
+// TrackNamed is Track with a name that is formatted only if the tracer is on.
 func TrackNamed(kind string, name fmt.Stringer) *Entry {
 	if !enabled.Load() {
 		return nil
@@ -54,7 +54,7 @@ func TrackNamed(kind string, name fmt.Stringer) *Entry {
 	return Track(kind, name.String())
 }
 
-// Done notes that the object is gone. It may be called more than once.
+// Done records that the object was closed. It may be called more than once.
 func (e *Entry) Done() {
 	if e == nil {
 		return

@@ -21,8 +21,8 @@ type Counter struct {
 	next  time.Time // when the next record may be written
 }
 
-// Add counts an event and reports whether it is to be logged. since is then the number of
-// events since the last record, this one included.
+// Add counts an event and reports whether it is to be logged. since is then the number of events
+// since the last record, this one included.
 func (c *Counter) Add() (since uint64, log bool) {
 	now := time.Now()
 	c.mu.Lock()

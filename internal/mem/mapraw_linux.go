@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapRaw is mmap(2) as a raw system call. The first call that the scheduler is told of,
-// after all goroutines have slept, wakes the runtime's monitor thread, which then looks
-// around every 20 microseconds for a while: for each connection, where connections come one
-// by one.
+// mapRaw is mmap(2) as a raw system call. After all goroutines have slept, the first ordinary call
+// wakes the runtime's monitor thread, which then runs every 20 microseconds for a while. That would
+// happen for each connection, if connections come one by one.
 func mapRaw(fd int, offset int64, length, flags int) (unsafe.Pointer, error) {
 	p, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, uintptr(length), unix.PROT_READ|unix.PROT_WRITE, uintptr(flags), uintptr(fd), uintptr(offset))
 	if errno != 0 {

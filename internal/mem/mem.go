@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mem maps memory outside the Go heap: buffers that a device may reach
-// while nobody looks, and rings shared with the kernel. The garbage collector
-// neither moves nor frees any of it.
+// Package mem maps memory outside the Go heap. It is for buffers that a device accesses at any
+// time, and for rings shared with the kernel. The garbage collector neither moves nor frees any of
+// it.
 package mem
 
 import (
@@ -23,8 +23,8 @@ type Region struct {
 // Alloc maps at least size bytes, which must be more than 0.
 func Alloc(size int) (*Region, error) { return newRegion(mapAnonymous, size) }
 
-// AllocHuge is Alloc with pages of the kernel's default huge size. ENOMEM says
-// that there are not enough of them.
+// AllocHuge is Alloc with pages of the kernel's default huge size. It returns ENOMEM if there are
+// not enough of them.
 func AllocHuge(size int) (*Region, error) { return newRegion(mapHuge, size) }
 
 func newRegion(mmap func(int) ([]byte, error), size int) (*Region, error) {
@@ -35,8 +35,7 @@ func newRegion(mmap func(int) ([]byte, error), size int) (*Region, error) {
 	return &Region{b: b, size: size, leak: leak.Track("memory", "region")}, nil
 }
 
-// Bytes returns the size bytes that were asked for. They must not be touched
-// after Free.
+// Bytes returns the memory in its requested size. It must not be touched after Free.
 func (r *Region) Bytes() []byte { return r.b[:r.size:r.size] }
 
 // Free unmaps the region. It may be called more than once.

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawSize is the largest size, in bytes, of memory that is mapped and unmapped by raw system
-// calls, of which the scheduler is not told: with MCL_FUTURE (mlockall(2)) each page takes
-// time.
+// rawSize is the largest size, in bytes, of memory that is mapped and unmapped by raw system calls,
+// which the scheduler does not track. Larger sizes may take long, because with MCL_FUTURE
+// (mlockall(2)) each page takes time.
 const rawSize = 1 << 20
 
 // mmap maps n bytes for reading and writing.
@@ -79,9 +79,9 @@ func MapFile(fd int, offset int64, length int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), length), nil
 }
 
-// Replace puts anonymous zeroed memory in the place of a mapping that MapFile
-// made, in one step: a concurrent reader sees the old bytes or zeros and does not
-// fault. The file is no longer held open by it.
+// Replace puts anonymous zeroed memory in the place of a mapping that MapFile made, in one step. A
+// concurrent reader reads the old bytes or zeros and does not fault. The mapping no longer holds
+// the file open.
 func Replace(b []byte) error {
 	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)),
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED)
@@ -100,8 +100,8 @@ func Unmap(b []byte) error {
 	return nil
 }
 
-// Join returns the memory of two mappings that lie side by side, in either order,
-// and nil if they do not. Unmap takes it, and then ends both.
+// Join returns the memory of two mappings that are adjacent, in either order, and nil if they are
+// not. Unmap of the result ends both.
 func Join(a, b []byte) []byte {
 	pa, pb := unsafe.Pointer(unsafe.SliceData(a)), unsafe.Pointer(unsafe.SliceData(b))
 	switch {
@@ -115,8 +115,8 @@ func Join(a, b []byte) []byte {
 	return nil
 }
 
-// LockLimit returns RLIMIT_MEMLOCK, how many bytes this process may pin, and
-// false for "unlimited".
+// LockLimit returns RLIMIT_MEMLOCK, the number of bytes that this process may pin, and false for
+// "unlimited".
 func LockLimit() (uint64, bool) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil || l.Cur == unix.RLIM_INFINITY {
@@ -125,7 +125,7 @@ func LockLimit() (uint64, bool) {
 	return l.Cur, true
 }
 
-// Pinned returns how many bytes this process has pinned for devices (VmPin of
+// Pinned returns the number of bytes that this process has pinned for devices (VmPin of
 // proc_pid_status(5)).
 func Pinned() (uint64, bool) {
 	status, err := os.ReadFile("/proc/self/status")
@@ -141,8 +141,7 @@ func Pinned() (uint64, bool) {
 	return 0, false
 }
 
-// FileLimit returns RLIMIT_NOFILE, how many file descriptors this process may
-// have.
+// FileLimit returns RLIMIT_NOFILE, the number of file descriptors that this process may have.
 func FileLimit() uint64 {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

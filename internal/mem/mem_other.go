@@ -19,7 +19,7 @@ func Replace([]byte) error { return errors.ErrUnsupported }
 // Unmap returns errors.ErrUnsupported.
 func Unmap([]byte) error { return errors.ErrUnsupported }
 
-// LockLimit says "unlimited".
+// LockLimit returns false for "unlimited".
 func LockLimit() (uint64, bool) { return 0, false }
 
 // Pinned reports that the number is not known.

@@ -9,8 +9,8 @@ import "unsafe"
 // interface. The method must keep no reference to s, nor to what its elements refer to, after it
 // has returned, and must pass none to another goroutine.
 //
-// The integers are no danger, although the stack of a goroutine may move: it moves only at calls,
-// and there is none between the two conversions.
+// The integers are safe, although the stack of a goroutine may move. It moves only at calls, and
+// there is none between the two conversions.
 func NoEscape[T any](s []T) []T {
 	hidden := *(*[3]uintptr)(unsafe.Pointer(&s))
 	return *(*[]T)(unsafe.Pointer(&hidden))

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mmio stores to registers of a device, which programs map, and to the
-// memory that the device reads beside them, in the order and the width that the
-// device needs. Go's memory model knows neither: a plain store may be moved or
-// split, and a store of sync/atomic is, on amd64, a locked read-modify-write, which
-// a register must never see.
+// Package mmio stores to registers of a device and to the memory that the device reads together
+// with them. It keeps the order and the width that the device needs. Go's memory model defines
+// neither. A plain store may be moved or split. A store of sync/atomic is, on amd64, a locked
+// read-modify-write, which must never reach a register.
 //
 // The stores are assembly on amd64 and arm64. An assembly function is never
 // preempted by the runtime, so a copy to a register is not left half done. Each
@@ -17,19 +16,19 @@
 //	after a register      SFENCE               DSB ST
 //	release of a lock     plain store          STLR
 //
-// Elsewhere, and with the build tag purego, Ordered is false and the functions are for
-// devices that are memory of this process, as in tests. Stores of sync/atomic order
-// what other threads see, but not what a device sees: on ppc64le no barrier follows the
-// store to the record, on riscv64 the barrier leaves out input and output, on s390x
-// registers need special instructions, and 32-bit systems need two stores for 8 bytes.
+// On other processors, and with the build tag purego, Ordered is false. The functions are then for
+// devices that are memory of this process, as in tests. Stores of sync/atomic are ordered for other
+// threads, but not for a device. On ppc64le no barrier follows the store to the record. On riscv64
+// the barrier does not include input and output. On s390x registers need special instructions, and
+// 32-bit systems need two stores for 8 bytes.
 package mmio
 
 import "unsafe"
 
-// Bell is how a queue tells a device of new work.
+// Bell announces new work of a queue to a device.
 type Bell struct {
 	Record   *uint32 // in memory that the device reads
-	Lock     *uint32 // of the queue or the register, or a word that nobody looks at
+	Lock     *uint32 // lock of the queue or the register, or an unused word
 	Register *Register
 }
 

@@ -10,21 +10,21 @@ import "unsafe"
 // are for devices that are memory of this process only.
 const Ordered = true
 
-// Ring tells a device of new work. It stores v, which is in the device's byte
-// order, to the record; then copies from src to the half of the register whose turn
-// it is: blocks times 64 bytes, or with 0 blocks 8 bytes; flushes the copy out of the
-// processor; and then stores 0 to the lock. Whatever was stored before the call is
-// visible to the device before v, and v before the register's store.
+// Ring announces new work to a device, in four steps. First it stores v, which is in the device's
+// byte order, to the record. Then it copies from src to the half of the register whose turn it is.
+// The copy has blocks times 64 bytes, or with 0 blocks 8 bytes. Then it flushes the copy out of the
+// processor. At last it stores 0 to the lock. All stores before the call are visible to the device
+// before v, and v before the register's store.
 //
-// The register's stores ascend. Those of blocks are of 16 bytes on amd64 and of 64 on
-// arm64, the others of 8 bytes. src is aligned to the width of the stores, and may be
-// memory of any kind.
+// The stores to the register are in ascending order. Stores of blocks have 16 bytes on amd64 and 64
+// on arm64, other stores 8 bytes. src is aligned to the width of the stores, and may be memory of
+// any kind.
 //
 //go:noescape
 func Ring(b *Bell, v uint32, src unsafe.Pointer, blocks uintptr)
 
-// RingWrap is Ring for a copy of two pieces: n1 blocks of 64 bytes from src1 and
-// n2 from src2, neither 0.
+// RingWrap is Ring for a copy of two pieces, n1 blocks of 64 bytes from src1 and n2 from src2. Both
+// are at least 1.
 //
 //go:noescape
 func RingWrap(b *Bell, v uint32, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Pointer, n2 uintptr)
@@ -35,8 +35,7 @@ func RingWrap(b *Bell, v uint32, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Po
 //go:noescape
 func Arm(db *uint32, v uint32, reg unsafe.Pointer, w uint64)
 
-// Record stores v, in the device's byte order, to a record in memory, after
-// everything that was stored before.
+// Record stores v, in the device's byte order, to a record in memory, after all earlier stores.
 //
 //go:noescape
 func Record(p *uint32, v uint32)

@@ -9,10 +9,9 @@ import (
 	"unsafe"
 )
 
-// Ordered and the functions are described in mmio_asm.go. The compiler does not move plain
-// stores across calls of sync/atomic, and keeps those of 8 bytes whole where a
-// register of the processor holds 8 bytes; on 32-bit systems, whose devices take
-// two halves too, it does not.
+// mmio_asm.go describes Ordered and the functions. The compiler does not move plain stores across
+// calls of sync/atomic. It keeps stores of 8 bytes whole if a register of the processor holds 8
+// bytes. On 32-bit systems it does not, but devices also accept two halves there.
 
 const Ordered = false
 
@@ -60,5 +59,5 @@ func Arm(db *uint32, v uint32, reg unsafe.Pointer, w uint64) {
 	atomic.StoreUint32(&flush, 1)
 }
 
-// Record stores v to a record in memory, after everything that was stored before.
+// Record stores v to a record in memory, after all earlier stores.
 func Record(p *uint32, v uint32) { atomic.StoreUint32(p, v) }

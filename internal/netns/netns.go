@@ -5,7 +5,7 @@ package netns
 
 import "strings"
 
-// path returns the file of a namespace: a name without a slash is one of ip-netns(8).
+// path returns the file of a namespace. A name without a slash is a name of ip-netns(8).
 func path(ns string) string {
 	if strings.Contains(ns, "/") {
 		return ns

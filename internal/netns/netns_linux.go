@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Do runs fn on a thread that is in the network namespace ns, the path of its
-// file, such as /proc/42/ns/net, or the name that ip-netns(8) gave it. "" is the
-// namespace of whatever thread the caller is on. fn must not start goroutines
-// that count on the namespace. It takes CAP_SYS_ADMIN, in the namespace and in
-// the caller's user namespace.
+// Do runs fn on a thread that is in the network namespace ns. ns is the path of its file, such as
+// /proc/42/ns/net, or its name in ip-netns(8). "" is the namespace of the caller's thread. fn must
+// not start goroutines that depend on the namespace. Do requires CAP_SYS_ADMIN, in the namespace
+// and in the caller's user namespace.
 func Do(ns string, fn func() error) error {
 	if ns == "" {
 		return fn()
@@ -32,8 +31,7 @@ func do(path string, fn func() error, setns func(*os.File) error) error {
 	defer target.Close()
 	done := make(chan error, 1)
 	go func() {
-		// The runtime makes no thread from one that is locked, so the namespace
-		// spreads to no other.
+		// The runtime makes no new thread from a locked one, so no other thread gets the namespace.
 		runtime.LockOSThread()
 		home, err := os.Open("/proc/thread-self/ns/net")
 		if err != nil {
@@ -51,8 +49,8 @@ func do(path string, fn func() error, setns func(*os.File) error) error {
 		if setns(home) == nil {
 			runtime.UnlockOSThread()
 		}
-		// Else the thread ends with this goroutine, and takes the foreign
-		// namespace with it. What fn did stands.
+		// Otherwise the thread ends with this goroutine, and with it the foreign namespace. The
+		// effects of fn remain.
 		done <- err
 	}()
 	return <-done

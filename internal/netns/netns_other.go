@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// Do runs fn; only Linux has network namespaces.
+// Do runs fn. Only Linux has network namespaces.
 func Do(ns string, fn func() error) error {
 	if ns == "" {
 		return fn()

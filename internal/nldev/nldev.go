@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nldev asks the kernel over NETLINK_RDMA which RDMA devices there are,
-// and which character device and driver each has: what package netlink of
-// vishvananda lacks, on top of its sockets.
+// Package nldev queries the RDMA devices over NETLINK_RDMA, with the character device and the
+// driver of each. It adds these requests to the sockets of package netlink of vishvananda, which
+// lacks them.
 package nldev
 
 import "purerdma/abi"
 
 // Device is one RDMA device.
 type Device struct {
-	Index    uint32 // does not change while the device lives; never reused soon
+	Index    uint32 // does not change while the device exists. Not reused soon
 	Name     string
 	NodeGUID uint64
 	NodeType uint8  // enum rdma_node_type
@@ -27,15 +27,14 @@ type Port struct {
 	Interface string
 }
 
-// System is how the kernel's RDMA subsystem is set.
+// System holds the settings of the kernel's RDMA subsystem.
 type System struct {
-	// SharedNetNS: a device is seen in all network namespaces, and not only in
-	// the one that it belongs to.
+	// SharedNetNS makes a device visible in all network namespaces, and not only in its own.
 	SharedNetNS bool
-	// CopyOnFork: memory that a device may reach is copied for a child at fork,
-	// so that the parent's stays where the device knows it (Linux 5.13).
+	// CopyOnFork makes fork copy the memory that a device may reach for the child, so that the
+	// parent's stays at its physical address (Linux 5.13).
 	CopyOnFork bool
-	// PrivilegedQKey: any program may use controlled QKeys (Linux 6.7).
+	// PrivilegedQKey allows any program to use controlled QKeys (Linux 6.7).
 	PrivilegedQKey bool
 }
 

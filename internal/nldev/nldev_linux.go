@@ -12,9 +12,8 @@ import (
 	"purerdma/abi"
 )
 
-// Devices lists the RDMA devices that the calling thread's network namespace
-// sees (RDMA_NLDEV_CMD_GET). A kernel without NETLINK_RDMA gives
-// EPROTONOSUPPORT.
+// Devices lists the RDMA devices that are visible in the calling thread's network namespace
+// (RDMA_NLDEV_CMD_GET). A kernel without NETLINK_RDMA returns EPROTONOSUPPORT.
 func Devices() ([]Device, error) {
 	msgs, err := dump(func() *nl.NetlinkRequest {
 		return nl.NewNetlinkRequest(messageType(abi.RDMA_NLDEV_CMD_GET), unix.NLM_F_DUMP)
@@ -25,8 +24,8 @@ func Devices() ([]Device, error) {
 	return parseDevices(msgs), nil
 }
 
-// dump asks for a list. One that a coming or going device interrupted is asked
-// for again: it may lack one.
+// dump requests a list. If a device was added or removed during the request, the list may be
+// incomplete, and dump requests it again.
 func dump(request func() *nl.NetlinkRequest) ([][]byte, error) {
 	for range 4 {
 		msgs, err := request().Execute(unix.NETLINK_RDMA, 0)
@@ -51,9 +50,8 @@ func Ports(index uint32) ([]Port, error) {
 	return parsePorts(msgs), nil
 }
 
-// SystemInfo returns how the RDMA subsystem is set (RDMA_NLDEV_CMD_SYS_GET). What
-// the kernel does not say is false, but for SharedNetNS, which older kernels do
-// always.
+// SystemInfo returns the settings of the RDMA subsystem (RDMA_NLDEV_CMD_SYS_GET). Settings that the
+// kernel does not report are false. The exception is SharedNetNS, which older kernels always have.
 func SystemInfo() (System, error) {
 	msgs, err := nl.NewNetlinkRequest(messageType(abi.RDMA_NLDEV_CMD_SYS_GET), 0).Execute(unix.NETLINK_RDMA, 0)
 	if err != nil {
@@ -66,8 +64,8 @@ func SystemInfo() (System, error) {
 }
 
 // Uverbs returns the verbs character device of the RDMA device with an index
-// (RDMA_NLDEV_CMD_GET_CHARDEV, Linux 5.1). The kernel loads ib_uverbs for it if
-// it can, and answers an error if the device has none.
+// (RDMA_NLDEV_CMD_GET_CHARDEV, Linux 5.1). The kernel loads ib_uverbs for it if it can, and returns
+// an error if the device has none.
 func Uverbs(index uint32) (Chardev, error) {
 	req := nl.NewNetlinkRequest(messageType(abi.RDMA_NLDEV_CMD_GET_CHARDEV), 0)
 	req.AddData(nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_CHARDEV_TYPE, nl.ZeroTerminated("uverbs")))

@@ -10,8 +10,7 @@ import (
 )
 
 // Resources counts the kernel's objects per device and kind, as "rxe0" and "qp"
-// (RDMA_NLDEV_CMD_RES_GET, rdma-resource(8)). Attributes of newer kernels are
-// passed over.
+// (RDMA_NLDEV_CMD_RES_GET, rdma-resource(8)). Attributes of newer kernels are skipped.
 func Resources() (map[string]map[string]uint64, error) {
 	req := nl.NewNetlinkRequest(messageType(abi.RDMA_NLDEV_CMD_RES_GET), unix.NLM_F_DUMP)
 	msgs, err := req.Execute(unix.NETLINK_RDMA, 0)

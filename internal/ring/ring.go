@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ring is a queue of fixed slots in memory that a program shares with
-// the kernel: one side produces, the other consumes, and each publishes how far
-// it is.
+// Package ring implements queues of fixed slots in memory that a program shares with the kernel.
+// One side produces and the other consumes. Each publishes its position.
 //
-// What the other side writes is not trusted. The bounds are read once, checked
-// against the size of the mapping and kept here; an index is masked each time it
-// is loaded, so that no value of it leads outside the memory.
+// Data from the other side is not trusted. The bounds are read once, checked against the size of
+// the mapping and kept here. An index is masked each time it is loaded, so that no value of it
+// leads outside the memory.
 package ring
 
 import (
@@ -17,24 +16,24 @@ import (
 	"unsafe"
 )
 
-// ErrLayout says that a queue does not fit the memory that it is said to be in.
+// ErrLayout reports that a queue does not fit its memory.
 var ErrLayout = errors.New("queue layout does not fit its memory")
 
-// Layout says where a queue lies in its memory. Offsets are in bytes.
+// Layout describes the place of a queue in its memory. Offsets are in bytes.
 type Layout struct {
-	Producer int    // 32-bit index of the slot that is filled next
-	Consumer int    // 32-bit index of the slot that is emptied next
+	Producer int    // 32-bit index of the slot that is filled next.
+	Consumer int    // 32-bit index of the slot that is emptied next.
 	Data     int    // the first slot
 	LogSlot  uint32 // a slot has 1<<LogSlot bytes
 	Mask     uint32 // number of slots - 1, a power of two - 1
-	MinSlot  int    // what the user of the ring will touch of a slot, bytes
+	MinSlot  int    // bytes of a slot that the user of the ring accesses
 }
 
-// Ring is one queue. Both indices are kept masked in memory, so that equal
-// indices mean "empty" and one slot always stays free: a ring holds Cap() items.
+// Ring is one queue. Both indices are kept masked in memory, so that equal indices mean "empty" and
+// one slot always stays free. A ring holds Cap() items.
 //
-// A Ring has no lock. Its user, who is one side only, serializes its calls. The
-// memory must stay mapped as long as the Ring is used.
+// A Ring has no lock. Its user, on one side only, serializes its calls. The memory must stay mapped
+// as long as the Ring is used.
 type Ring struct {
 	producer *atomic.Uint32
 	consumer *atomic.Uint32
@@ -43,8 +42,7 @@ type Ring struct {
 	logSlot  uint32
 }
 
-// New checks that the queue lies within mem, which must be outside the Go heap,
-// and returns it.
+// New checks that the queue is within mem, which must be outside the Go heap, and returns it.
 func New(mem []byte, l Layout) (Ring, error) {
 	slots := uint64(l.Mask) + 1
 	switch {
@@ -71,41 +69,41 @@ func aligned(off, size, length int) bool {
 	return off >= 0 && off%size == 0 && off <= length-size
 }
 
-// Cap returns how many items fit.
+// Cap returns the capacity in items.
 func (r *Ring) Cap() int { return int(r.mask) }
 
 // Next returns the index after i.
 func (r *Ring) Next(i uint32) uint32 { return (i + 1) & r.mask }
 
-// Count returns how many items are there when the indices are as given.
+// Count returns the number of items for given indices.
 func (r *Ring) Count(producer, consumer uint32) int { return int((producer - consumer) & r.mask) }
 
-// LoadProducer returns the producer's index. Its partner is the producer's
-// store-release of it: the slots before the index are seen filled.
+// LoadProducer returns the producer's index. It pairs with the producer's store-release, which
+// makes the contents of the slots before the index visible.
 func (r *Ring) LoadProducer() uint32 { return r.producer.Load() & r.mask }
 
-// StoreProducer publishes the producer's index. Its partner is the consumer's
-// load-acquire: what was written to the slots before is seen by it.
+// StoreProducer publishes the producer's index. It pairs with the consumer's load-acquire. Earlier
+// writes to the slots before the index are visible to the consumer.
 func (r *Ring) StoreProducer(i uint32) { r.producer.Store(i & r.mask) }
 
-// LoadConsumer returns the consumer's index. Its partner is the consumer's
-// store-release: it no longer reads the slots before the index.
+// LoadConsumer returns the consumer's index. It pairs with the consumer's store-release. The
+// consumer no longer reads the slots before the index.
 func (r *Ring) LoadConsumer() uint32 { return r.consumer.Load() & r.mask }
 
-// StoreConsumer publishes the consumer's index. Its partner is the producer's
-// load-acquire: the slots before it may be filled again.
+// StoreConsumer publishes the consumer's index. It pairs with the producer's load-acquire. The
+// slots before the index may be filled again.
 func (r *Ring) StoreConsumer(i uint32) { r.consumer.Store(i & r.mask) }
 
 func (r *Ring) slot(i uint32) unsafe.Pointer {
 	return unsafe.Add(r.data, uintptr(i&r.mask)<<r.logSlot)
 }
 
-// At returns slot i as a T, which must not be larger than Layout.MinSlot said
-// and must hold no Go pointers.
+// At returns slot i as a T, which must not be larger than Layout.MinSlot and must hold no Go
+// pointers.
 func At[T any](r *Ring, i uint32) *T { return (*T)(r.slot(i)) }
 
-// Tail returns n elements of T that start off bytes into slot i; off is aligned
-// for T. It panics if the slot is too small.
+// Tail returns n elements of T that start off bytes into slot i. off is aligned for T. It panics if
+// the slot is too small.
 func Tail[T any](r *Ring, i uint32, off, n int) []T {
 	var t T
 	if off < 0 || n < 0 || uint64(n) > (uint64(1)<<r.logSlot-uint64(off))/uint64(unsafe.Sizeof(t)) || off > 1<<r.logSlot {

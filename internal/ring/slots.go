@@ -9,14 +9,13 @@ import (
 	"unsafe"
 )
 
-// Slots is an array of slots in memory that a program shares with the kernel, in
-// which no index is kept: each slot has a word that says whose it is, and each
-// side counts for itself. Both go round the array in the same order. All slots
-// can be used.
+// Slots is an array of slots in memory that a program shares with the kernel. It has no index. Each
+// slot has a word that holds its owner, and each side counts for itself. Both go round the array in
+// the same order. All slots can be used.
 //
-// Slots has no lock. Its user, who is one side only, serializes its calls. The
-// memory must stay mapped as long as the Slots are used. A counter is taken
-// modulo the number of slots: no value of it leads outside the memory.
+// Slots has no lock. Its user, on one side only, serializes its calls. The memory must stay mapped
+// as long as the Slots are used. A counter is taken modulo the number of slots, so no value of it
+// leads outside the memory.
 type Slots struct {
 	data unsafe.Pointer
 	size uintptr // of a slot
@@ -24,9 +23,8 @@ type Slots struct {
 	mask uint32
 }
 
-// NewSlots checks that n slots of size bytes, each with its word at an offset,
-// lie within mem, which must be outside the Go heap, and returns them. n is a
-// power of two.
+// NewSlots checks that n slots of size bytes, each with its word at an offset, are within mem,
+// which must be outside the Go heap, and returns them. n is a power of two.
 func NewSlots(mem []byte, n uint32, size, word int) (Slots, error) {
 	switch {
 	case bits.OnesCount32(n) != 1:
@@ -39,7 +37,7 @@ func NewSlots(mem []byte, n uint32, size, word int) (Slots, error) {
 	return Slots{data: unsafe.Pointer(unsafe.SliceData(mem)), size: uintptr(size), word: uintptr(word), mask: n - 1}, nil
 }
 
-// Len returns how many slots there are.
+// Len returns the number of slots.
 func (s *Slots) Len() int { return int(s.mask) + 1 }
 
 func (s *Slots) slot(i uint32) unsafe.Pointer {
@@ -50,13 +48,12 @@ func (s *Slots) state(i uint32) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Add(s.slot(i), s.word))
 }
 
-// LoadWord returns the word of slot i. Its partner is the store of the word by
-// the other side: what that wrote into the slot before is seen.
+// LoadWord returns the word of slot i. It pairs with the store of the word by the other side, whose
+// earlier writes to the slot are visible.
 func (s *Slots) LoadWord(i uint32) uint32 { return s.state(i).Load() }
 
-// StoreWord sets the word of slot i. Its partner is the load of the word by the
-// other side: what was written into the slot before is seen by it. It is a full
-// barrier to the loads of words that follow.
+// StoreWord sets the word of slot i. It pairs with the load of the word by the other side. Earlier
+// writes to the slot are visible to it. It is a full barrier to the loads of words that follow.
 func (s *Slots) StoreWord(i, v uint32) { s.state(i).Store(v) }
 
 // InSlot returns slot i as a T, which must not be larger than a slot and must

@@ -9,9 +9,9 @@ import (
 	"purerdma/abi"
 )
 
-// Decode makes a value of type t, an integer or a struct of package abi, of its
-// bytes, which may be too few: the rest is zero then, and what is too much is left
-// out. Addresses are not followed: of a pointer only whether it is null is kept.
+// Decode makes a value of type t, an integer or a struct of package abi, of its bytes. Missing
+// bytes are zero, and excess bytes are ignored. Addresses are not followed. A pointer is reduced to
+// null or not null.
 func Decode(t reflect.Type, b []byte) any {
 	v := reflect.New(t).Elem()
 	decode(v, b)
@@ -57,10 +57,10 @@ func decode(v reflect.Value, b []byte) {
 	}
 }
 
-// from is b[n:], or nothing if b is shorter.
+// from returns b[n:], or nothing if b is shorter.
 func from(b []byte, n int) []byte { return b[min(n, len(b)):] }
 
-// number reads an integer of size bytes; missing bytes are zero.
+// number reads an integer of size bytes. Missing bytes are zero.
 func number(b []byte, size int) uint64 {
 	var raw [8]byte
 	copy(raw[:size], b)

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notSupp is ENOTSUPP, which the kernel keeps for itself but lets out here and
-// there.
+// notSupp is ENOTSUPP, which is internal to the kernel but sometimes returned.
 const notSupp = syscall.Errno(524)
 
 func errnoName(e syscall.Errno) string {

@@ -13,13 +13,13 @@ import (
 	"purerdma/abi"
 )
 
-// Item is one named value of a List. Zero is shown, too.
+// Item is one named value of a List. It is logged even if it is zero.
 type Item struct {
 	Name  string
 	Value any
 }
 
-// List is an input or an answer that is no struct.
+// List is an input or a response that is not a struct.
 type List []Item
 
 // Handle and FD are numbers of an object and of a file.
@@ -34,7 +34,7 @@ func (h Handle) String() string { return strconv.FormatUint(uint64(h), 10) }
 // String returns "fd" and the number.
 func (f FD) String() string { return "fd " + strconv.FormatInt(int64(f), 10) }
 
-// How much of what is long is shown.
+// Limits of long values in the output.
 const (
 	maxBytes = 64
 	maxItems = 8
@@ -75,8 +75,8 @@ func appendList(b []byte, v any) []byte {
 	return appendValue(b, r)
 }
 
-// appendFields appends the fields that are not zero, and handles, of which zero
-// is one.
+// appendFields appends the fields that are not zero, and all handles, because zero is a valid
+// handle.
 func appendFields(b []byte, v reflect.Value) []byte {
 	first := true
 	for i := range v.NumField() {
@@ -95,8 +95,7 @@ func appendFields(b []byte, v reflect.Value) []byte {
 	return b
 }
 
-// appendField appends a field in the form that its name calls for: sets of bits,
-// and addresses.
+// appendField appends a field in the form that its name requires, for sets of bits and addresses.
 func appendField(b []byte, name string, v reflect.Value) []byte {
 	switch {
 	case v.CanUint() && (strings.HasSuffix(name, "Mask") || strings.HasSuffix(name, "Flags")):
@@ -125,7 +124,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return strconv.AppendInt(b, v.Int(), 10)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		// Keys, masks and addresses are larger than what is counted.
+		// Keys, masks and addresses are larger than counters.
 		if u := v.Uint(); u >= 1<<16 {
 			return append(append(b, "0x"...), strconv.FormatUint(u, 16)...)
 		}

@@ -17,7 +17,7 @@ import (
 // if it is neither empty nor "0".
 const Variable = "RDMA_TRACE"
 
-// Tracer writes commands down. Its methods may be called concurrently.
+// Tracer logs commands. Its methods may be called concurrently.
 type Tracer struct {
 	logger *slog.Logger
 
@@ -28,8 +28,8 @@ type Tracer struct {
 // New returns a Tracer that writes lines to w, each with one Write.
 func New(w io.Writer) *Tracer { return &Tracer{w: w} }
 
-// Select returns the Tracer that logs to l or, if that is nil, what the
-// environment asks for now. It returns nil if nobody asks.
+// Select returns the Tracer that logs to l or, if that is nil, as the environment requests now. It
+// returns nil if tracing is off.
 func Select(l *slog.Logger) *Tracer {
 	if l != nil {
 		return &Tracer{logger: l}
@@ -40,9 +40,8 @@ func Select(l *slog.Logger) *Tracer {
 	return nil
 }
 
-// Command writes down one command, which device names and which has ended with
-// err. in and out are nil, a List, or pointers to structs; out is left out if err
-// is not nil. A logger gets it at level Debug.
+// Command logs one command, which device names and which has ended with err. in and out are nil, a
+// List, or pointers to structs. out is omitted if err is not nil. A logger gets it at level Debug.
 func (t *Tracer) Command(device, name string, in, out any, err error, took time.Duration) {
 	if t.logger != nil {
 		t.log(device, name, in, out, err, took)

@@ -14,8 +14,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// ah is an address handle. Work requests carry the whole address; the kernel has an
-// object only on RoCE, because it finds the MAC address out.
+// ah is an address handle. Work requests carry the whole address. The kernel has an object only on
+// RoCE, because it resolves the MAC address.
 type ah struct {
 	file   *uverbs.File
 	kernel bool
@@ -23,12 +23,13 @@ type ah struct {
 	av     addressVector
 }
 
-// addressVector is a datagram segment (PRM, "Address Vector") as the numbers of its
-// words of 8 bytes: key; number of the QP, rate and service level, path, LID or UDP
-// port; -, MAC; - , traffic class, hop limit, flow; GID.
+// addressVector is a datagram segment (PRM, "Address Vector") as the numbers of its words of 8
+// bytes. Word 0 has the key. Word 1 has the number of the QP, the rate and service level, the path,
+// and the LID or UDP port. Word 2 has the MAC after an unused part. Word 3 has the traffic class,
+// hop limit and flow after an unused part. Words 4 and 5 have the GID.
 type addressVector [6]uint64
 
-// extendedAV says that the address vector has the GID's segment.
+// extendedAV marks an address vector that has the GID's segment.
 const extendedAV = 1 << 31
 
 // address writes a datagram segment.
@@ -97,7 +98,7 @@ func roceAddress(a *provider.AHAttr, mac [6]uint8, sport uint16) addressVector {
 	return av
 }
 
-// route fills in the routed part. flags are those of the word with the flow label.
+// route fills in the routed part. flags are the flags of the word with the flow label.
 func (av *addressVector) route(g *provider.GlobalRoute, flags uint32) {
 	flow := flags | uint32(g.SGIDIndex)<<20 | g.FlowLabel&flowMask
 	av[3] |= uint64(g.TrafficClass)<<40 | uint64(g.HopLimit)<<32 | uint64(flow)
@@ -108,8 +109,8 @@ func (av *addressVector) route(g *provider.GlobalRoute, flags uint32) {
 // flowMask are the bits of a flow label.
 const flowMask = 1<<20 - 1
 
-// sourcePort returns the UDP source port for a flow label, any for 0. Routers tell
-// flows apart by it.
+// sourcePort returns the UDP source port for a flow label, any for 0. Routers distinguish flows by
+// it.
 func sourcePort(flow uint32) uint16 {
 	const first = 0xc000 // of the ports that RoCE v2 may use, up to the last
 	if flow &= flowMask; flow == 0 {
@@ -118,8 +119,8 @@ func sourcePort(flow uint32) uint16 {
 	return first | uint16(flow&0x3fff^flow>>14)
 }
 
-// rateCodes are the device's codes of enum ibv_rate of ibv_create_ah(3); what is
-// not there is not limited.
+// rateCodes maps enum ibv_rate of ibv_create_ah(3) to the device's codes. Other rates are not
+// limited.
 var rateCodes = [...]uint8{
 	2: 7, 3: 8, 4: 9, 5: 10, 6: 11, 7: 12, 8: 13, 9: 14, 10: 15, 11: 11, 12: 13, 13: 15, 15: 9, 16: 15, 19: 9, 20: 13,
 }

@@ -8,7 +8,7 @@ import (
 	"purerdma/provider"
 )
 
-// Of a control segment (PRM, "Control Segment Format"), bits of its third word.
+// Bits of the third word of a control segment (PRM, "Control Segment Format").
 const (
 	ctrlSolicited  = 1 << 1
 	ctrlCQE        = 2 << 2 // complete with a CQE
@@ -25,10 +25,10 @@ var ctrlFlags = [8]uint8{
 	4: ctrlSolicited, 5: ctrlSolicited | ctrlFence, 6: ctrlSolicited | ctrlCQE, 7: ctrlSolicited | ctrlFence | ctrlCQE,
 }
 
-// build writes one request into the ring from block cur on, as the n-th after head,
-// and returns the number of its segments, or 0 if it does not fit: refusal says why.
-// Nothing of the queue has changed then. The caller holds the lock. Requests with
-// inline data go to buildInline.
+// build writes one request into the ring from block cur on, as the n-th after head, and returns the
+// number of its segments. If the request does not fit, it returns 0 and leaves the queue unchanged.
+// refusal then finds the reason. The caller holds the lock. Requests with inline data are built by
+// buildInline.
 //
 // It is a leaf without a frame, for requests of one element or none on connected
 // transports; the others are buildMany's and buildGeneric's.

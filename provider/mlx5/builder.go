@@ -10,8 +10,8 @@ import (
 
 var _ provider.BatchBuilder = (*QP)(nil)
 
-// The methods below build, for connected transports, what has one block or is
-// inline; everything else goes to BatchAdd.
+// The methods below are for connected transports. They build requests of one block and requests
+// with inline data. All other requests go to BatchAdd.
 
 // BatchWrite builds an RDMA WRITE of one element.
 func (q *QP) BatchWrite(id uint64, local provider.SGE, remote provider.RemoteMemory, flags provider.SendFlags) error {
@@ -126,7 +126,8 @@ func (q *QP) addSendInline(id uint64, data []byte, flags provider.SendFlags) err
 	return q.BatchAdd(&provider.SendWR{ID: id, Opcode: provider.OpSend, Flags: flags, InlineData: present(data)})
 }
 
-// present returns data, and an empty slice for a nil one: it is inline data all the same.
+// present returns data, and an empty slice for a nil one, because a nil slice would mean no inline
+// data.
 func present(data []byte) []byte {
 	if data == nil {
 		return []byte{}

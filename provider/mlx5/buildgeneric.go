@@ -8,7 +8,7 @@ import (
 	"purerdma/provider"
 )
 
-// transport says which segment stands between the control segment and the rest.
+// transport selects the segment between the control segment and the rest.
 type transport uint8
 
 const (
@@ -51,7 +51,7 @@ func (w *wqe) bytes(offset int, data []byte) {
 	}
 }
 
-// target is where a request of a DC initiator goes, beside its address.
+// target is the destination of a request of a DC initiator, in addition to its address.
 type target struct {
 	key    uint64
 	stream uint16
@@ -132,8 +132,8 @@ func (w *wqe) remote(addr uint64, rkey uint32) {
 	put64(unsafe.Add(p, 8), uint64(rkey)<<32)
 }
 
-// atomic writes an atomic segment, and where the old value goes. A FETCH_ADD has
-// nothing to compare with: the second half of its segment does not count.
+// atomic writes an atomic segment, and the element for the old value. A FETCH_ADD has no
+// comparison, so the second half of its segment is not used.
 func (w *wqe) atomic(wr *provider.SendWR) {
 	p := w.next()
 	if wr.Opcode == provider.OpCompareSwap {
@@ -149,7 +149,7 @@ func (w *wqe) atomic(wr *provider.SendWR) {
 	}
 }
 
-// atomicSize is how many bytes an atomic changes.
+// atomicSize is the number of bytes that an atomic changes.
 const atomicSize = 8
 
 // gather writes the data segments.

@@ -17,21 +17,21 @@ const cqeVersion = 1
 // invalidLKey is a key that no memory region has.
 const invalidLKey = 0x100
 
-// caps is what a device can do.
+// caps lists the capabilities of a device.
 type caps struct {
-	bfRegSize    uintptr // bytes of a BlueFlame register, two buffers; 0: it has none
+	bfRegSize    uintptr // bytes of a BlueFlame register, two buffers. 0 if there is none.
 	cacheLine    int     // bytes from one doorbell record to the next
 	maxSQDesc    int     // bytes of a WQE of a send queue
-	maxRQDesc    int     // bytes of a WQE of a receive queue
+	maxRQDesc    int     // bytes of a WQE of a receive queue.
 	maxSendWQEBB int     // basic blocks of a send queue
 	maxRecvWR    int     // receives of a QP
 	maxSRQWR     int     // receives of an SRQ
 	ports        int
 	uarsPerPage  int
-	minInline    int    // bytes of a packet that must stand in the WQE, on raw packet QPs
-	dumpFillMKey uint32 // a key whose memory takes everything and keeps nothing
+	minInline    int    // bytes of a packet that must be in the WQE, on raw packet QPs.
+	dumpFillMKey uint32 // a key whose memory takes everything and keeps nothing.
 	clockInfo    bool   // the kernel maps a page to turn timestamps into time
-	coreClock    bool   // the kernel maps the device's clock
+	coreClock    bool   // the kernel maps the device's clock.
 	coreClockOff uint64 // offset of the clock in its page
 	ece          bool   // enhanced connection establishment
 	realTimeTS   bool   // CQs can give timestamps in real time
@@ -50,8 +50,8 @@ type caps struct {
 	scat2DCT bool // a DCT's completions can carry data
 }
 
-// fromContext takes what the kernel answered to GET_CONTEXT, and refuses what this
-// package cannot work with.
+// fromContext reads the kernel's response to GET_CONTEXT, and refuses values that this package does
+// not support.
 func (c *caps) fromContext(r *abi.Mlx5AllocUcontextResp, pageSize int) error {
 	switch {
 	case r.CQEVersion != cqeVersion:
@@ -93,7 +93,7 @@ func (c *caps) fromContext(r *abi.Mlx5AllocUcontextResp, pageSize int) error {
 		c.dumpFillMKey = r.DumpFillMKey
 	}
 	if r.LogUARSize != 0 || r.NumUARsPerPage != 0 {
-		// The kernel knows of UARs of 4 KiB in larger pages.
+		// If pages are larger than 4 KiB, the kernel still counts UARs of 4 KiB.
 		if r.NumUARsPerPage == 0 || int(r.NumUARsPerPage) > pageSize/uarSize {
 			return unsupported("%d UARs in a page of %d bytes", r.NumUARsPerPage, pageSize)
 		}
@@ -102,8 +102,8 @@ func (c *caps) fromContext(r *abi.Mlx5AllocUcontextResp, pageSize int) error {
 	return nil
 }
 
-// maxWQEBB is the most blocks, and receives, that any device has in a queue, and a
-// bound of the sizes that are computed from them.
+// maxWQEBB bounds the blocks, and also the receives, of a queue on any device. It also bounds the
+// sizes that are computed from them.
 const maxWQEBB = 1 << 20
 
 // features returns what verbs has names for.
@@ -124,8 +124,8 @@ func (c *caps) features() provider.Features {
 	}
 }
 
-// fromDevice takes the answer of QUERY_DEVICE. What lies beyond the length that the
-// driver answered with is zeros.
+// fromDevice reads the response to QUERY_DEVICE. The bytes beyond the length in the driver's
+// response are zeros.
 func (c *caps) fromDevice(attr *abi.UverbsExQueryDeviceResp, r *abi.Mlx5QueryDeviceResp) {
 	c.flags = uint64(attr.Base.DeviceCapFlags) | attr.DeviceCapFlagsEx
 	c.atomics = attr.Base.AtomicCap != 0
@@ -137,6 +137,6 @@ func (c *caps) fromDevice(attr *abi.UverbsExQueryDeviceResp, r *abi.Mlx5QueryDev
 	c.scat2DCT = r.Flags&abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_SCAT2CQE_DCT != 0
 }
 
-// widestWQE returns how many bytes of a WQE of a send queue are used: of those that
-// the device takes, 64 segments, of which its size, with 6 bits, counts 63.
+// widestWQE returns the usable bytes of a WQE of a send queue. The device takes 64 segments, but
+// its 6-bit size field counts only 63 of them.
 func widestWQE(bytes uint16) int { return int(min(bytes, 64*segment)) }

@@ -11,8 +11,8 @@ import (
 	"purerdma/provider"
 )
 
-// check says why a request cannot be posted, and returns the address of one that
-// has one.
+// check returns the reason why a request cannot be posted, and the address of a request that has
+// one.
 func (s *sendQueue) check(wr *provider.SendWR) (*addressVector, error) {
 	if wr.Opcode == 0 {
 		return nil, provider.ErrNoOpcode
@@ -54,7 +54,7 @@ func (s *sendQueue) check(wr *provider.SendWR) (*addressVector, error) {
 // maxNum is the largest number of a QP or an SRQ.
 const maxNum = 1<<24 - 1
 
-// refusal says why build did not build a request.
+// refusal returns the reason why build did not build a request.
 //
 //go:noinline
 func (s *sendQueue) refusal(wr *provider.SendWR) error {
@@ -64,7 +64,7 @@ func (s *sendQueue) refusal(wr *provider.SendWR) error {
 	return s.reason(wr)
 }
 
-// reason is refusal for a DC initiator, too.
+// reason is refusal that also accepts requests of a DC initiator.
 func (s *sendQueue) reason(wr *provider.SendWR) error {
 	if _, err := s.check(wr); err != nil {
 		return err

@@ -8,15 +8,15 @@ import (
 	"purerdma/abi"
 )
 
-// A device that compresses writes one CQE, the title, for several completions that
-// have most fields in common. The other entries that these would have taken hold
-// arrays of what differs, 8 bytes for each: the first array lies behind the title,
-// the next where the ninth completion would be, and so on with each eighth (PRM,
-// "Compressed CQE"). Only the title says whose the entries are.
+// A device that compresses writes one CQE, the title, for several completions that have most fields
+// in common. The other entries of the group hold arrays of the differing fields, 8 bytes for each.
+// The first array is in the entry behind the title. The next is in the entry of the ninth
+// completion, and so on with each eighth (PRM, "Compressed CQE"). Only the title has an owner bit
+// for all of them.
 //
-// libmlx5 leaves them to its caller. Here they are written out over the arrays, as
-// the entries that the device would have written without compression, when the title
-// is found: nothing else need know of them.
+// libmlx5 leaves the decompression to its caller. Here, when the title is found, the arrays are
+// overwritten by the entries that the device would have written without compression. No other code
+// needs to handle compression.
 
 // Offsets into the 8 bytes of a completion.
 const (
@@ -29,7 +29,7 @@ const (
 	miniPerArray = 8
 )
 
-// CompressionFormat is what the 32 bits of a receive in a compressed CQE are: enum
+// CompressionFormat selects the content of the 32 bits of a receive in a compressed CQE: enum
 // mlx5_ib_cqe_comp_res_format of rdma/mlx5-abi.h.
 type CompressionFormat uint8
 
@@ -37,7 +37,7 @@ type CompressionFormat uint8
 const (
 	CompressHash           CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_HASH        // hash of the packet
 	CompressChecksum       CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_CSUM        // checksum of the packet
-	CompressChecksumStride CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX // checksum, and index of a stride, which no queue of ours has
+	CompressChecksumStride CompressionFormat = abi.MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX // checksum, and index of a stride. No queue of this package has strides
 )
 
 // compressed reports whether an entry with that last word is a title.
@@ -45,14 +45,14 @@ func compressed(last uint32) bool {
 	return last>>4&15 <= cqeRespSendInv && last>>2&3 == formatCompressed
 }
 
-// fits reports whether entry ci can be the title of so many completions: none of them may
-// lie where unpolled entries before it are.
+// fits reports whether entry ci can be the title of so many completions. None of them may overlap
+// the unpolled entries before it.
 func (c *CQ) fits(ci, count uint32) bool { return count >= 2 && count-1 <= c.mask-(ci-c.ci) }
 
-// skip returns how many entries of the ring to skip with entry ci: more than one if it is a
-// title, because the arrays behind it are no entries. It makes those invalid until the device
-// writes them again: an array has no owner bit, and the entries between two arrays still have
-// the owner bit of the round before, which is also that of the next round.
+// skip returns the number of ring entries to skip with entry ci. It is more than one for a title,
+// because the arrays behind it are no entries. skip marks them invalid until the device writes them
+// again. An array has no owner bit. The entries between two arrays still have the owner bit of the
+// previous round, which equals the bit of the next round.
 func (c *CQ) skip(ci uint32, e unsafe.Pointer) uint32 {
 	count := load32(e, cqeByteCount)
 	if c.compression == 0 || !compressed(lastWord(e)) || !c.fits(ci, count) {

@@ -29,10 +29,10 @@ type Context struct {
 	notEnded  lograte.Counter // failing QPs that the kernel did not end
 
 	mu    sync.Mutex
-	ports map[uint8]port // what was asked for
+	ports map[uint8]port // cache of the queried ports
 }
 
-// port is what address handles need to know of a port.
+// port holds the properties of a port that address handles need.
 type port struct {
 	ethernet    bool
 	grhRequired bool
@@ -60,7 +60,7 @@ func (c *Context) open() error {
 	return c.queryDevice()
 }
 
-// queryDevice asks for what the answer to the context does not say.
+// queryDevice requests the capabilities that the response to GET_CONTEXT lacks.
 func (c *Context) queryDevice() error {
 	var resp abi.Mlx5QueryDeviceResp
 	var drv uverbs.Driver
@@ -123,15 +123,14 @@ func (c *Context) ethernet() bool {
 // linkEthernet is IBV_LINK_LAYER_ETHERNET of ibv_query_port(3).
 const linkEthernet = 2
 
-// Close unmaps the registers. The context's objects have been closed, and so has
-// its file, with which the kernel has destroyed what is left. It may be called more
-// than once.
+// Close unmaps the registers. The context's objects have been closed, and so has its file, with
+// which the kernel has destroyed all remaining objects. It may be called more than once.
 func (c *Context) Close() error { return c.uars.close() }
 
 // PinsQueues implements provider.QueuePinner.
 func (c *Context) PinsQueues() {}
 
-// Features returns what the device can do.
+// Features returns the optional capabilities of the device.
 func (c *Context) Features() provider.Features { return c.caps.features() }
 
 // AllocMW allocates a memory window.

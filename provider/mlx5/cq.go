@@ -13,30 +13,30 @@ import (
 	"purerdma/provider"
 )
 
-// CQ is a completion queue: a ring of completion queue entries (CQE) that the
-// device fills. Who owns an entry says a bit of its last byte, which the device
-// turns over each time it comes round; the consumer index, in a doorbell record,
-// tells the device what has been taken.
+// CQ is a completion queue. It is a ring of completion queue entries (CQE) that the device fills.
+// An owner bit in the last byte of each entry selects the device or the software as its owner. The
+// device inverts the bit on every pass around the ring. The consumer index, in a doorbell record,
+// announces the consumed entries to the device.
 //
-// Besides provider.CQ it has what only mlx5 devices can do; programs reach it by a
-// type assertion of verbs.CQ.Provider().
+// Besides provider.CQ it has methods for features of mlx5 devices. Programs reach them by a type
+// assertion of verbs.CQ.Provider().
 type CQ struct {
-	lock     lock  // everything down to entries, unless unlocked; and the copying of data to memory regions
+	lock     lock  // guards the fields up to entries, unless unlocked, and the copying of data to memory regions.
 	unlocked bool  // one goroutine uses the CQ
 	copying  bool  // a poll of an unlocked CQ holds the lock (lockToCopy)
-	fast     uint8 // what the last completion was
+	fast     uint8 // kind of the last completion
 	shift    uint8
-	log      uint8          // logarithm of the number of entries
+	log      uint8          // logarithm of the number of entries.
 	mask     uint32         // number of entries - 1
 	ring     unsafe.Pointer // the last 64 bytes of the first entry
-	ci       uint32         // consumer index, never masked; stored shared, for Arm
+	ci       uint32         // consumer index, never masked. Stored shared, for Arm.
 	index    uint32         // user index of qp or srq, noIndex for none
-	qp       *QP            // whose completion was the last
+	qp       *QP            // whose completion was the last.
 	srq      *SRQ           // of XRC, whose completion was the last
 	bell     *uint32        // doorbell record of the consumer index
 	err      error          // why nothing can be polled any more
-	added    []Completion   // the provider has added them: polls return these first
-	region   *mem.Region    // of ring; nil after Close
+	added    []Completion   // added by the provider. Polls return these first
+	region   *mem.Region    // of ring. nil after Close
 	left     []*mem.Region  // rings before Resize that the device may still write to
 	entries  int            // that fit
 	ethernet bool           // the device's ports are Ethernet
@@ -51,7 +51,7 @@ type CQ struct {
 
 	mu     sync.Mutex // of commands and of arming
 	db     *doorbell  // nil after Close
-	events uint32     // that were read from the channel: the sequence number of arming
+	events uint32     // read from the channel. It is the sequence number of arming
 }
 
 var _ provider.CQ = (*CQ)(nil)
@@ -116,7 +116,7 @@ func (c *CQ) Poll(wcs []provider.WC) (int, error) {
 	return n, nil
 }
 
-// idle returns why a poll has found nothing: nil if the queue is empty.
+// idle returns the reason why a poll has found nothing, nil if the queue is empty.
 func (c *CQ) idle() error {
 	if c.err == nil && c.ctx.file.Closed() {
 		return net.ErrClosed
@@ -124,7 +124,7 @@ func (c *CQ) idle() error {
 	return c.err
 }
 
-// publish tells the device what has been taken.
+// publish announces the consumed entries to the device.
 func (c *CQ) publish() { storeShared(c.bell, be32(c.ci&0xffffff)) }
 
 // entry returns the last 64 bytes of an entry, which are those with the fields.
@@ -132,13 +132,13 @@ func (c *CQ) entry(i uint32) unsafe.Pointer {
 	return unsafe.Add(c.ring, uintptr(i&c.mask)<<(c.shift&31))
 }
 
-// lastWord loads the last word of an entry, which says whose it is. What is loaded
-// from the entry afterwards is as new as that.
+// lastWord loads the last word of an entry, which holds the owner bit. Later loads from the entry
+// are at least as new.
 func lastWord(e unsafe.Pointer) uint32 {
 	return be32(atomic.LoadUint32((*uint32)(unsafe.Add(e, cqeLast))))
 }
 
-// ours says whether entry i, with that last word, belongs to the program.
+// ours reports whether entry i, with that last word, belongs to the program.
 func (c *CQ) ours(i, last uint32) bool {
 	return last&0xf0 != cqeInvalid<<4 && (last^i>>(c.log&31))&1 == 0
 }
@@ -177,7 +177,7 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 	return n
 }
 
-// find looks up who has a user index.
+// find looks up the queue of a user index.
 func (c *CQ) find(index uint32) {
 	c.fast = fastNone
 	c.index, c.qp, c.srq = index, c.ctx.resources.qp(index), c.ctx.resources.srq(index)
@@ -186,10 +186,10 @@ func (c *CQ) find(index uint32) {
 	}
 }
 
-// forget makes the queue one that has nobody's completion as the last.
+// forget resets the queue of the last completion.
 func (c *CQ) forget() { c.fast, c.index, c.qp, c.srq = fastNone, noIndex, nil, nil }
 
-// copyEntry makes entry i one that is ours, with what another entry holds.
+// copyEntry copies another entry to entry i, with the owner bit of the program.
 func (c *CQ) copyEntry(i uint32, from unsafe.Pointer) {
 	to, size := c.entry(i), 1<<c.shift
 	copy(unsafe.Slice((*byte)(unsafe.Add(to, cqeSize-size)), size), unsafe.Slice((*byte)(unsafe.Add(from, cqeSize-size)), size))

@@ -16,8 +16,9 @@ import (
 	"purerdma/uverbs"
 )
 
-// The doorbell records of a CQ, and the register and the words by which it is armed:
-// sequence number, what for, consumer index; in the register then the CQ's number.
+// Layout of the doorbell records of a CQ, and of the register and the words that arm it. The words
+// have the sequence number, the command and the consumer index. In the register, the CQ's number
+// follows.
 const (
 	cqConsumer = 0 // which record
 	cqArm      = 1
@@ -29,9 +30,9 @@ const (
 	armSeq       = 28 // 2 bits
 )
 
-// Arm asks for one event on the completion channel. Each event that was asked for
-// makes a new sequence number, without which the device would take the next request
-// for the old one: who reads the channel calls Event.
+// Arm requests one event on the completion channel. Each event requires a new sequence number, or
+// the device would take the next request for the old one. Therefore the reader of the channel calls
+// Event.
 func (c *CQ) Arm(solicitedOnly bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +47,7 @@ func (c *CQ) Arm(solicitedOnly bool) error {
 	return nil
 }
 
-// Event says that an event of the CQ has been read from its completion channel
+// Event records that an event of the CQ has been read from its completion channel
 // (provider.EventCounter).
 func (c *CQ) Event() {
 	c.mu.Lock()
@@ -54,7 +55,7 @@ func (c *CQ) Event() {
 	c.mu.Unlock()
 }
 
-// Resize makes a queue of at least that many entries. Polls wait meanwhile.
+// Resize changes the capacity to at least the given number of entries. Concurrent polls wait.
 func (c *CQ) Resize(entries int) error {
 	log, err := cqLog(entries)
 	if err != nil {
@@ -110,10 +111,10 @@ func (c *CQ) awaitEntry(i uint32) bool {
 	return true
 }
 
-// moveTo makes r the ring. Entries that have not been polled move there, by one entry further
-// on: the last entry of the old ring ends it. An entry of that kind that others follow makes
-// no sense. If the last entry does not come, the old ring is kept until Close: the device may
-// write the entry later.
+// moveTo makes r the ring. It moves the unpolled entries there, by one entry further on, because
+// the last entry of the old ring ends it. An entry of that kind with others behind it is invalid.
+// If the last entry does not come, the old ring is kept until Close, because the device may write
+// the entry later.
 func (c *CQ) moveTo(r *mem.Region, log uint8) error {
 	var kept []uint32
 	i := c.ci
@@ -151,8 +152,7 @@ func (c *CQ) moveTo(r *mem.Region, log uint8) error {
 	return c.impossible(c.entry(i), "the end of a resized queue is missing")
 }
 
-// written reports whether entry i is one that the device has written and that was not
-// polled.
+// written reports whether the device has written entry i and it was not polled.
 func (c *CQ) written(i uint32) bool { return i-c.ci <= c.mask && c.ours(i, lastWord(c.entry(i))) }
 
 // goOnIn makes r the ring, and moves the entries kept of the old one there. The device
@@ -171,8 +171,8 @@ func (c *CQ) moveOn(ci uint32) {
 	c.publish()
 }
 
-// place copies the entries kept, which are in order, to the ring of to: as the last ones
-// before entry end. It returns the number of the first.
+// place copies the entries kept, which are in order, to the ring of to, before entry end. It
+// returns the number of the first.
 func (c *CQ) place(to *CQ, kept []uint32, end uint32) uint32 {
 	for _, i := range slices.Backward(kept) {
 		if end--; to != c || end != i {
@@ -212,8 +212,8 @@ func (c *CQ) purge(index uint32, srq *SRQ) {
 	}
 }
 
-// sift takes entries out of the queue: it calls keep with the number and the place of each,
-// oldest first, and those stay for which keep returns true. The caller holds the lock.
+// sift filters the entries of the queue. It calls keep with the number and the place of each,
+// oldest first, and removes the entries for which keep returns false. The caller holds the lock.
 func (c *CQ) sift(keep func(i uint32, e unsafe.Pointer) bool) {
 	var kept []uint32
 	end := c.ci

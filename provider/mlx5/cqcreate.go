@@ -15,8 +15,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// CQOptions is what a CQ of mlx5 can have beyond the rest of provider.CQConfig, whose
-// field Vendor it goes to (struct mlx5dv_cq_init_attr of mlx5dv_create_cq(3)).
+// CQOptions holds the options of mlx5 for a CQ. It is the value of the field Vendor of
+// provider.CQConfig (struct mlx5dv_cq_init_attr of mlx5dv_create_cq(3)).
 type CQOptions struct {
 	// EntrySize is the size of a CQE, bytes: 64, which 0 means, or 128. In one of 128
 	// the device can bring 64 bytes of data, in one of 64 it can bring 32.
@@ -26,12 +26,10 @@ type CQOptions struct {
 	// Compression has the device compress CQEs; 0 does not. A CQE that was compressed
 	// has the timestamp of the first of its group.
 	Compression CompressionFormat
-	// IgnoreOverrun says that the CQ can never overflow, which the device need not
-	// check then.
+	// IgnoreOverrun promises that the CQ never overflows. The device then does not check for it.
 	IgnoreOverrun bool
-	// RealTime has Completion.Timestamp be nanoseconds of the device's wall clock,
-	// which is that of PTP if it is disciplined, instead of ticks of its free-running
-	// one.
+	// RealTime makes Completion.Timestamp nanoseconds of the device's wall clock, instead of ticks
+	// of its free-running clock. The wall clock is PTP time if it is disciplined.
 	RealTime bool
 }
 
@@ -51,8 +49,7 @@ func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 	return q, nil
 }
 
-// maxCQEntries bounds the ring: the consumer index of the doorbell record has 24
-// bits.
+// maxCQEntries bounds the ring, because the consumer index of the doorbell record has 24 bits.
 const maxCQEntries = 1 << 24
 
 // Logarithms of the sizes of a CQE.
@@ -175,8 +172,7 @@ func (c *CQ) use(r *mem.Region, log, shift uint8) {
 	c.entries = 1<<log - 1
 }
 
-// free gives back the memory. The device does not use it any more, and the caller
-// holds the lock.
+// free frees the memory. The device does not use it any more, and the caller holds the lock.
 func (c *CQ) free() error {
 	var errs []error
 	if c.region != nil {

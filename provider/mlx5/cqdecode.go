@@ -8,20 +8,19 @@ import (
 	"purerdma/provider"
 )
 
-// outcome is what became of an entry.
+// outcome is the result of decoding an entry.
 type outcome uint8
 
 const (
-	again   outcome = iota // the entry has been rewritten: look at it anew
+	again   outcome = iota // the entry has been rewritten and must be decoded again.
 	took                   // it was a completion
-	queued                 // it was a completion, and is the last of CQ.added
-	skipped                // it was none, or it makes no sense
-	failed                 // it makes no sense, and the CQ has stopped
+	queued                 // it was a completion, and is the last of CQ.added.
+	skipped                // it was none, or it is invalid
+	failed                 // it is invalid, and the CQ has stopped
 )
 
-// requests is what the operations of send queues complete as, by the opcode in the
-// CQE: WC.Opcode, WC.Flags << 8, and where WC.ByteLen comes from. 0: as nothing
-// that is known here.
+// requests maps the opcode in the CQE to the completion of a send request. The value has WC.Opcode,
+// WC.Flags << 8, and the source of WC.ByteLen. 0 marks an unknown opcode.
 var requests = [256]uint32{
 	opcodeSendInv:  uint32(provider.WCSend) | lengthNone,
 	opcodeWrite:    uint32(provider.WCWrite) | lengthNone,
@@ -34,15 +33,14 @@ var requests = [256]uint32{
 	opcodeAtomicFA: uint32(provider.WCFetchAdd) | lengthAtomic,
 }
 
-// Where WC.ByteLen comes from.
+// Sources of WC.ByteLen.
 const (
 	lengthNone   = 1 << 16
 	lengthAtomic = 2 << 16 // 8 bytes
 	lengthCQE    = 3 << 16
 )
 
-// other decodes what is not a request that succeeded of the QP whose completion was
-// the last.
+// other decodes all entries except successful requests of the QP of the last completion.
 func (c *CQ) other(ci uint32, e unsafe.Pointer, last uint32, w *provider.WC) outcome {
 	op, format := last>>4&15, last>>2&3
 	if index := load32(e, cqeUIdx) & 0xffffff; index != c.index {
@@ -50,7 +48,7 @@ func (c *CQ) other(ci uint32, e unsafe.Pointer, last uint32, w *provider.WC) out
 	}
 	if op > cqeRespSendInv && op != cqeReqErr && op != cqeRespErr {
 		if c.qp != nil && c.qp.num != load32(e, cqeOpQPN)&0xffffff {
-			c.forget() // the layout is another one: the entry names no QP
+			c.forget() // the layout differs, and the entry names no QP
 		}
 		return c.fail(e, "unknown opcode")
 	}
@@ -110,7 +108,7 @@ func (c *CQ) requested(e unsafe.Pointer, counter uint16, format uint32, w *provi
 			*w = provider.WC{ID: w.ID, Status: st, QPNum: q.num}
 		}
 	}
-	// Last: the next post may overwrite the WQE and what is noted of it.
+	// This comes last, because the next post may overwrite the WQE and its record.
 	q.sq.free(request)
 	return took
 }
@@ -130,9 +128,9 @@ func (c *CQ) requestFailed(e unsafe.Pointer, counter uint16, w *provider.WC) out
 	return took
 }
 
-// owner returns whose receive has completed: that of a QP's own queue or, if
-// the second is not nil, of an SRQ; and the number of the QP. That of a QP on an XRC
-// SRQ stands in the CQE: it may be of another process.
+// owner returns the queue whose receive has completed, and the number of the QP. The queue is the
+// QP's own or, if the second result is not nil, an SRQ. For a QP on an XRC SRQ the number is from
+// the CQE, because the QP may belong to another process.
 func (c *CQ) owner(e unsafe.Pointer) (*recvQueue, *SRQ, uint32) {
 	switch {
 	case c.qp == nil:

@@ -4,7 +4,7 @@ package mlx5
 
 import "unsafe"
 
-// Opcodes of a CQE: what has completed (MLX5_CQE_... of mlx5dv.h).
+// Opcodes of a CQE (MLX5_CQE_... of mlx5dv.h).
 const (
 	cqeReq         = 0x0 // a request
 	cqeRespWrImm   = 0x1
@@ -31,19 +31,19 @@ const (
 // Offsets into a CQE (struct mlx5_cqe64 and mlx5_err_cqe of mlx5dv.h). A CQE of
 // 128 bytes has it in its second half. All fields are big-endian.
 const (
-	cqeHash      = 12 // 32 bits: hash of a packet
+	cqeHash      = 12 // 32 bits: hash of a packet.
 	cqeMLPath    = 17 // 7 bits
 	cqeChecksum  = 20 // 16 bits
 	cqeSLID      = 22 // 16 bits
-	cqeFlagsRQPN = 24 // 2 bits GRH at 28, 4 bits SL at 24, 24 bits source QP
-	cqeCsumOK    = 28 // 8 bits: which checksums are right
+	cqeFlagsRQPN = 24 // 2 bits GRH at 28, 4 bits SL at 24, 24 bits source QP.
+	cqeCsumOK    = 28 // 8 bits, one for each correct checksum.
 	cqeL3Type    = 29 // 2 bits at 2, 1 bit at 0: the packet had a VLAN tag
 	cqeVLAN      = 30 // 16 bits
 	cqeUIdx      = 32 // 24 bits user index
-	cqeImm       = 36 // 32 bits immediate data, invalidated key, or 16 bits P_Key index
+	cqeImm       = 36 // 32 bits immediate data, invalidated key, or 16 bits P_Key index.
 	cqeApp       = 40 // 8 bits: 1 for tag matching
 	cqeByteCount = 44 // 32 bits
-	cqeTimestamp = 48 // 64 bits
+	cqeTimestamp = 48 // 64 bits.
 	cqeVendorErr = 54 // 8 bits, in an error CQE
 	cqeSyndrome  = 55 // 8 bits, in an error CQE
 	cqeOpQPN     = 56 // 8 bits opcode of the request or 0, 24 bits QPN

@@ -9,9 +9,8 @@ import (
 	"unsafe"
 )
 
-// CQEError is a completion queue entry that makes no sense: the device, or the kernel that
-// told it where to write, is not what it should be. Poll returns one only with
-// Driver.Strict.
+// CQEError reports an invalid completion queue entry. The device is faulty, or the kernel has
+// programmed wrong addresses into it. Poll returns the error only with Driver.Strict.
 type CQEError struct {
 	CQ     uint32 // the device's number of the CQ
 	Reason string
@@ -25,9 +24,9 @@ func (e *CQEError) Error() string {
 	return fmt.Sprintf("mlx5: CQ %#x: impossible completion: %s: % x", e.CQ, e.Reason, e.CQE)
 }
 
-// fail handles an entry that makes no sense: it is counted, logged and skipped. If the
-// entry names a QP, c.qp, that QP fails, because one of its requests may never complete.
-// With Driver.Strict nothing can be polled any more. The caller holds the lock.
+// fail counts, logs and skips an invalid entry. If the entry names a QP, c.qp fails, because one of
+// its requests may never complete. With Driver.Strict the CQ cannot be polled any more. The caller
+// holds the lock.
 //
 //go:noinline
 func (c *CQ) fail(e unsafe.Pointer, reason string) outcome {
@@ -54,13 +53,13 @@ func (c *CQ) impossible(e unsafe.Pointer, reason string) *CQEError {
 	return err
 }
 
-// Skipped returns the number of entries that the CQ has skipped because they made no
-// sense. A device that works writes none.
+// Skipped returns the number of invalid entries that the CQ has skipped. A working device writes
+// none.
 func (c *CQ) Skipped() uint64 { return c.skipped.Load() }
 
-// logSkipped logs an entry that makes no sense, and the QP that it names, if any. It
-// writes one record in lograte.Interval. The log is not written under the CQ's lock, which
-// the caller holds: a handler may take any time, or poll the CQ itself.
+// logSkipped logs an invalid entry, and the QP that it names, if any. It writes one record in
+// lograte.Interval. It logs in another goroutine, because the caller holds the CQ's lock. A handler
+// may take any time, or poll the CQ itself.
 func (c *Context) logSkipped(err *CQEError, q *QP) {
 	since, due := c.skips.Add()
 	if c.log == nil || !due {

@@ -8,24 +8,24 @@ import (
 	"purerdma/provider"
 )
 
-// Completion is a completion with what the device tells beyond a WC (struct
-// ibv_cq_ex of ibv_create_cq_ex(3)). In one that failed only the WC counts.
+// Completion is a WC with additional fields of the device (struct ibv_cq_ex of
+// ibv_create_cq_ex(3)). After a failure only the WC is valid.
 type Completion struct {
 	provider.WC
-	// Timestamp is when the CQE was made: ticks of the device's free-running clock,
-	// whose frequency is the device attribute hca_core_clock; of a CQ with
-	// CQOptions.RealTime nanoseconds of its wall clock.
+	// Timestamp is the time at which the CQE was made, in ticks of the device's free-running clock.
+	// The frequency is the device attribute hca_core_clock. With CQOptions.RealTime it is in
+	// nanoseconds of the device's wall clock.
 	Timestamp uint64
-	// FlowTag is the tag that a flow rule gave a received packet, 24 bits: QPs of type
-	// RawPacket.
+	// FlowTag is the tag that a flow rule assigned to a received packet, 24 bits. It is for QPs of
+	// type RawPacket.
 	FlowTag uint32
 	// VLAN is the tag control information that the device has taken off a received
 	// packet: QPs of type RawPacket.
 	VLAN uint16
-	// Hash and Checksum are what the device computed of a received packet: for the
-	// spreading over queues, and the ones' complement sum of what follows its Ethernet
-	// header. Of completions that were compressed, the one that CQOptions.Compression
-	// names is the packet's, the other that of the first of its group.
+	// Hash and Checksum are computed by the device from a received packet. Hash is used to spread
+	// packets over queues. Checksum is the ones' complement sum of the bytes after the packet's
+	// Ethernet header. In a compressed completion, only the field that CQOptions.Compression names
+	// is the packet's. The other is the field of the first packet of its group.
 	Hash     uint32
 	Checksum uint16
 }
@@ -38,7 +38,7 @@ func (w *Completion) fill(e unsafe.Pointer) {
 	w.Hash, w.Checksum = load32(e, cqeHash), load16(e, cqeChecksum)
 }
 
-// PollExtended is Poll for completions with all that the device tells.
+// PollExtended is Poll for completions with all fields of the device.
 func (c *CQ) PollExtended(cs []Completion) (int, error) {
 	c.acquire()
 	n := 0
@@ -46,7 +46,7 @@ func (c *CQ) PollExtended(cs []Completion) (int, error) {
 		cs[n] = c.nextAdded()
 		n++
 	}
-	// One at a time: the entry is the device's again when publish has been called.
+	// One at a time, because publish returns the entry to the device.
 	for n < len(cs) && c.take(unsafe.Slice(&cs[n].WC, 1), 0) == 1 {
 		cs[n].fill(c.entry(c.ci - 1))
 		n++

@@ -9,13 +9,12 @@ import (
 	"purerdma/provider"
 )
 
-// Most completions are like the one before: of a request, or of a receive, of the
-// same QP, and successful. These are taken in loops of their own, which keep in
-// registers what they need and fill a WC field by field: that is faster than a
-// literal, which is made first and then copied. The loops end at the first completion
-// of another kind, or with anything strange about it.
+// Most completions resemble the previous one. They are successful and of a request or a receive of
+// the previous QP. Loops of their own handle these. They keep their data in registers and fill a WC
+// field by field, which is faster than a literal, which is made first and then copied. The loops
+// end at the first completion of another kind, and at any unusual one.
 
-// What the last completion was (CQ.fast): the CQ has a QP if it is not fastNone.
+// Kinds of the last completion (CQ.fast). The CQ has a QP unless it is fastNone.
 const (
 	fastNone uint8 = iota
 	fastSend       // a request
@@ -33,13 +32,13 @@ func (c *CQ) requests(wcs []provider.WC) int {
 	for n < len(wcs) {
 		e := unsafe.Add(ring, uintptr(ci&mask)<<shift)
 		last := lastWord(e)
-		// One look at the word says that the entry is ours, a request that succeeded,
-		// and plain.
+		// One comparison checks three conditions. The software owns the entry, the entry is a
+		// successful request, and it is plain.
 		if (last^ci>>log&1)&0xfd != 0 || load32(e, cqeUIdx)&0xffffff != index {
 			break
 		}
 		r := requests[load8(e, cqeOpQPN)]
-		// Loaded anew each time: it acquires what the post of this request has stored.
+		// Loaded anew each time, because it acquires the stores of the request's post.
 		head := atomic.LoadUint32(&s.head)
 		to := s.at(last >> 16)
 		if r == 0 || atomic.LoadUint32(&to.head)-tail >= head-tail {
@@ -88,7 +87,7 @@ func (c *CQ) receives(wcs []provider.WC) int {
 		e := unsafe.Add(ring, uintptr(ci&mask)<<shift)
 		last := lastWord(e)
 		op := last >> 4 & 15
-		// The entry is ours, and of formatPlain or formatScatter32.
+		// The software owns the entry, and it is of formatPlain or formatScatter32.
 		if (last^ci>>log&1)&0x09 != 0 || op-cqeRespWrImm > cqeRespSendInv-cqeRespWrImm || load32(e, cqeUIdx)&0xffffff != index {
 			break
 		}
@@ -138,8 +137,8 @@ func (c *CQ) copyShort(p *pd, slot, e unsafe.Pointer) bool {
 // instead of the fields about the sender and the packet.
 var noPath = unsafe.Pointer(new([cqeSize / 2]byte))
 
-// kinds is what receives complete as, by the opcode of the CQE: the WC's opcode and
-// flags, and what of cqeImm is immediate data and what a key.
+// kinds maps the opcode of the CQE to the completion of a receive. It has the WC's opcode and
+// flags, and masks for the parts of cqeImm that are immediate data and a key.
 var kinds = [16]struct{ opcode, flags, imm, key uint32 }{
 	cqeRespWrImm:   {uint32(provider.WCRecvWriteImm), uint32(provider.WCWithImm), ^uint32(0), 0},
 	cqeRespSend:    {uint32(provider.WCRecv), 0, 0, 0},
@@ -147,8 +146,8 @@ var kinds = [16]struct{ opcode, flags, imm, key uint32 }{
 	cqeRespSendInv: {uint32(provider.WCRecv), uint32(provider.WCWithInv), 0, ^uint32(0)},
 }
 
-// fillReceive fills the WC of a receive that succeeded, but for its ID, QPNum and
-// WCIPCsumOK. path is the CQE, or noPath.
+// fillReceive fills the WC of a successful receive, without its ID, QPNum and WCIPCsumOK. path is
+// the CQE, or noPath.
 func (c *CQ) fillReceive(e, path unsafe.Pointer, op uint32, w *provider.WC) {
 	k := &kinds[op&15]
 	imm, from := load32(e, cqeImm), load32(path, cqeFlagsRQPN)
@@ -174,9 +173,9 @@ func (c *CQ) fillReceive(e, path unsafe.Pointer, op uint32, w *provider.WC) {
 	w.DLIDPathBits = load8(path, cqeMLPath) & 0x7f
 }
 
-// vlanPriority returns the priority of a received packet's VLAN tag, or 0 if it has no
-// tag: the service level on Ethernet, as mlx5_ib has it (handle_responder). The bits of
-// the service level hold the version of RoCE there.
+// vlanPriority returns the priority of a received packet's VLAN tag, or 0 if it has no tag. On
+// Ethernet it is the service level, as in mlx5_ib (handle_responder). The bits of the service level
+// hold the version of RoCE there.
 func vlanPriority(e unsafe.Pointer) uint8 {
 	if load8(e, cqeL3Type)&vlanPresent == 0 {
 		return 0

@@ -11,24 +11,23 @@ import (
 	"purerdma/internal/mem"
 )
 
-// doorbell is a pair of doorbell records (PRM, "Doorbell Record"): two words that
-// the device reads, big-endian. Of a QP they are the counters of its receive and
-// its send queue; of a CQ the consumer index and the state of arming; of an SRQ the
-// first is its counter.
+// doorbell is a pair of doorbell records (PRM, "Doorbell Record"). These are two words that the
+// device reads, big-endian. For a QP they are the counters of its receive and its send queue. For a
+// CQ they are the consumer index and the state of arming. For an SRQ the first is its counter.
 type doorbell struct {
 	rec  *[2]uint32
 	page *doorbellPage
 	slot int
 }
 
-// Which record of a QP's pair.
+// Index of a record in a QP's pair.
 const (
 	recvRecord = 0
 	sendRecord = 1
 )
 
-// doorbellPage is a page of records, each in a cache line of its own, so that what
-// the device reads of one queue does not slow down another.
+// doorbellPage is a page of records. Each has a cache line of its own, so that the device's reads
+// for one queue do not slow down another.
 type doorbellPage struct {
 	region *mem.Region
 	used   []bool // by slot
@@ -75,7 +74,7 @@ func (p *doorbellPage) take(line int) *doorbell {
 	return nil
 }
 
-// freeDB gives a pair back. The device does not use it any more.
+// freeDB frees a pair. The device does not use it any more.
 func (c *Context) freeDB(db *doorbell) error {
 	d := &c.doorbells
 	d.mu.Lock()

@@ -19,10 +19,10 @@ import (
 // connection: an initiator (DCI) sends to any target (DCT), which each request names.
 // The devices connect and disconnect as requests come.
 
-// typeDC is the type that the kernel knows QPs of DC by.
+// typeDC is the kernel's type of QPs of DC.
 const typeDC provider.QPType = 0xff // IB_UVERBS_QPT_DRIVER
 
-// DCIConfig says how to make a DC initiator.
+// DCIConfig configures a DC initiator.
 type DCIConfig struct {
 	PD         provider.PD
 	CQ         provider.CQ
@@ -66,7 +66,7 @@ func (c *Context) CreateDCI(cfg *DCIConfig) (*QP, error) {
 	return q, nil
 }
 
-// DCWR is a request for a DC initiator: AH and RemoteQPN name the target.
+// DCWR is a request for a DC initiator. AH and RemoteQPN name the target.
 type DCWR struct {
 	provider.SendWR
 	Key    uint64 // the target's
@@ -111,7 +111,7 @@ func (q *QP) PostDC(wrs []DCWR) (int, error) {
 	return int(n), err
 }
 
-// DCTConfig says how to make a DC target.
+// DCTConfig configures a DC target.
 type DCTConfig struct {
 	PD         provider.PD
 	CQ         provider.CQ
@@ -120,8 +120,8 @@ type DCTConfig struct {
 	UserHandle uint64
 }
 
-// CreateDCT makes a DC target. It is moved to INIT and RTR, and has a number from
-// then on. It posts nothing; receives are posted to its SRQ.
+// CreateDCT makes a DC target. It is moved to INIT and RTR, and has a number from then on. It posts
+// nothing. Receives are posted to its SRQ.
 func (c *Context) CreateDCT(cfg *DCTConfig) (_ *QP, err error) {
 	if cfg.SRQ == nil {
 		return nil, fmt.Errorf("mlx5: DC target without an SRQ: %w", syscall.EINVAL)
@@ -142,8 +142,8 @@ func (c *Context) CreateDCT(cfg *DCTConfig) (_ *QP, err error) {
 	if c.caps.ece {
 		cmd.ECEOptions = eceVersion
 	}
-	// The key takes the place of an address, which no pointer may hold: the struct
-	// goes as bytes.
+	// The key takes the place of an address, which no pointer may hold, so the struct is passed as
+	// bytes.
 	raw := append([]byte(nil), abi.Bytes(&cmd)...)
 	binary.NativeEndian.PutUint64(raw[dctKeyOffset:], cfg.Key)
 	var resp abi.Mlx5CreateQPResp
@@ -156,7 +156,7 @@ func (c *Context) CreateDCT(cfg *DCTConfig) (_ *QP, err error) {
 	return q, nil
 }
 
-// dctKeyOffset is where struct mlx5_ib_create_qp has the key, access_key.
+// dctKeyOffset is the offset of the key in struct mlx5_ib_create_qp, access_key.
 const dctKeyOffset = 40
 
 // modifyDCT changes a DC target, which gets its number in RTR.

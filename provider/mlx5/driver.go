@@ -32,9 +32,9 @@ func (Driver) ABIVersions() (min, max uint32) {
 	return abi.MLX5_IB_UVERBS_ABI_VERSION, abi.MLX5_IB_UVERBS_ABI_VERSION
 }
 
-// Open makes a context on f: a *Context. It fails with an *UnsupportedError if the
-// kernel or the device lacks what this package needs, and on architectures without
-// assembly for stores to device registers, which are all but amd64 and arm64.
+// Open makes a *Context on f. It fails with an *UnsupportedError if the kernel or the device lacks
+// a required capability. It also fails on architectures without assembly for stores to device
+// registers. Only amd64 and arm64 have that.
 //
 // With MLX5_SCATTER_TO_CQE=0 in the environment, as with libmlx5, no device puts data into
 // completions (provider.QPConfig.NoScatterToCQE).
@@ -42,7 +42,7 @@ func (d Driver) Open(f *uverbs.File) (provider.Context, error) {
 	return d.open(f, mmio.Ordered)
 }
 
-// open is Open. ordered says that stores to registers are ordered for a device.
+// open is Open. ordered reports that stores to registers are ordered for a device.
 func (d Driver) open(f *uverbs.File, ordered bool) (provider.Context, error) {
 	if !ordered {
 		return nil, unsupported("this build for %s has no ordered stores to device registers (only amd64 and arm64 without the tag purego)", runtime.GOARCH)
@@ -57,7 +57,7 @@ func (d Driver) open(f *uverbs.File, ordered bool) (provider.Context, error) {
 // UnsupportedError is a device or kernel that the driver cannot work with. It wraps
 // errors.ErrUnsupported.
 type UnsupportedError struct {
-	What string // what the kernel answered, and what it must be
+	What string // the kernel's value, and the required one
 }
 
 func (e *UnsupportedError) Error() string {

@@ -16,13 +16,13 @@ import (
 // vendor's PCI ID, as in libmlx5, and not its IEEE OUI.
 const eceVendor = 0x15b3
 
-// eceVersion asks CREATE_QP for all options of version 1. The device answers with the options
-// that it grants.
+// eceVersion requests all options of version 1 from CREATE_QP. The device returns the options that
+// it grants.
 const eceVersion = 1 << 28
 
-// QueryECE returns the options that the device has granted (ibv_query_ece(3)): those of the QP's
-// creation, or of the first Modify after SetECE. Devices without ECE grant none, and
-// the vendor is set all the same.
+// QueryECE returns the options that the device has granted (ibv_query_ece(3)). They are granted at
+// the QP's creation, or by the first Modify after SetECE. Devices without ECE grant none, and the
+// vendor is still set.
 func (q *QP) QueryECE() (provider.ECE, error) {
 	q.commands.Lock()
 	defer q.commands.Unlock()
@@ -32,8 +32,8 @@ func (q *QP) QueryECE() (provider.ECE, error) {
 	return provider.ECE{VendorID: eceVendor, Options: q.ece}, nil
 }
 
-// SetECE sets the options that the next Modify gives the device (ibv_set_ece(3)), as a rule
-// those of the peer. With Options of 0 the device is given none, and QueryECE returns none.
+// SetECE sets the options that the next Modify passes to the device (ibv_set_ece(3)), usually the
+// peer's. With Options of 0, Modify passes none, and QueryECE returns none.
 func (q *QP) SetECE(e provider.ECE) error {
 	q.commands.Lock()
 	defer q.commands.Unlock()
@@ -49,8 +49,8 @@ func (q *QP) SetECE(e provider.ECE) error {
 	return nil
 }
 
-// granted notes the options that the device has granted with a MODIFY_QP that gave it some. The
-// caller holds q.commands.
+// granted records the options that the device has granted in response to a MODIFY_QP with options.
+// The caller holds q.commands.
 func (q *QP) granted(resp *abi.Mlx5ModifyQPResp) {
 	if q.nextECE != 0 {
 		q.nextECE, q.ece = 0, resp.ECEOptions

@@ -9,10 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// lock is a spin lock for the few instructions of a post or a poll. It is taken by
-// one locked instruction and released by none, which halves its price; the release
-// of a post is part of mmio.Ring. The race detector sees nothing of that: with it
-// lock is a sync.Mutex.
+// lock is a spin lock for the few instructions of a post or a poll. Acquiring it takes one locked
+// instruction and releasing it none, which halves its cost. The release of a post is part of
+// mmio.Ring. The race detector does not track it, so with the detector lock is a sync.Mutex.
 type lock struct{ word uint32 }
 
 func (l *lock) Lock() {
@@ -21,7 +20,7 @@ func (l *lock) Lock() {
 	}
 }
 
-// slow yields after a while: the holder may be a goroutine that is not running.
+// slow yields after a while, because the holder may be a goroutine that is not running.
 //
 //go:noinline
 func (l *lock) slow() {

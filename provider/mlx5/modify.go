@@ -10,9 +10,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// Modify changes the attributes that mask names, and with QPAttrState the state. It
-// waits for a Batch. Requests that are in the queues of a QP that is reset are gone,
-// and so are their completions.
+// Modify changes the attributes that mask names, and with QPAttrState the state. It waits for a
+// Batch. Resetting a QP drops the requests in its queues and their completions.
 func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	q.commands.Lock()
 	defer q.commands.Unlock()
@@ -78,8 +77,7 @@ func (q *QP) modifyEx(cmd *abi.UverbsExModifyQP) (resp abi.Mlx5ModifyQPResp, err
 	return resp, err
 }
 
-// SetState notes that the QP was moved by somebody else, as by the device to an
-// error state.
+// SetState records that the QP was moved by another party, such as by the device to an error state.
 func (q *QP) SetState(s provider.QPState) {
 	q.commands.Lock() // otherwise the queues might take requests after end has closed them
 	defer q.commands.Unlock()
@@ -96,8 +94,8 @@ func (q *QP) setState(s provider.QPState) {
 	q.admit(sound && send, sound && s != provider.QPReset)
 }
 
-// admit says whether requests may be posted. A raw packet QP takes what the network
-// sends from INIT on; before RTR the device does not learn of its receives.
+// admit sets whether requests may be posted. A raw packet QP may post receives from INIT on, but
+// the device does not get them before RTR.
 func (q *QP) admit(send, recv bool) {
 	q.lockBoth()
 	s := &q.sq

@@ -9,7 +9,7 @@ import (
 	"purerdma/provider"
 )
 
-// mr is a memory region that its PD knows, so that polls can write to it.
+// mr is a memory region that is registered with its PD, so that polls can write to it.
 type mr struct {
 	provider.MR
 	pd    *pd
@@ -61,7 +61,8 @@ func (m *mr) Reregister(cfg *provider.MRConfig, mask provider.MRMask) error {
 func (m *mr) Close() error {
 	// First: the kernel may give the key to another region at once.
 	m.pd.removeRegion(m.known)
-	// The memory of a region that went with the context may be reused, too: no poll may find it.
+	// The memory of a region that was destroyed with the context may also be reused, so no poll may
+	// find it.
 	err := m.pd.ctx.file.IgnoreGone(m.MR.Close())
 	if err != nil {
 		m.pd.regions.add(m.known)

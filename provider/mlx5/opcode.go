@@ -4,29 +4,29 @@ package mlx5
 
 import "purerdma/provider"
 
-// operation is how one opcode is built into a WQE.
+// operation describes how build writes one opcode into a WQE.
 type operation struct {
 	code uint8  // the device's opcode
-	kind opKind // what stands between the control segment and the data
+	kind opKind // the segments between the control segment and the data
 	fast bool   // build builds it
-	imm  uint32 // all ones: the request's ImmData goes into the control segment
-	inv  uint32 // all ones: its InvalidateRKey does
+	imm  uint32 // all ones if the request's ImmData goes into the control segment.
+	inv  uint32 // all ones if its InvalidateRKey does
 }
 
-// opKind says which segments an operation has.
+// opKind selects the segments of an operation.
 type opKind uint8
 
 const (
 	opNone   opKind = iota // the transport does not have it
 	opPlain                // none
 	opRemote               // an address of the peer
-	opRead                 // the same, and no inline data
+	opRead                 // likewise, without inline data
 	opAtomic
 	opUMR
 	opLSO
 )
 
-// operations are those of a transport, by provider.SendOpcode.
+// operations describes the operations of a transport, by provider.SendOpcode.
 type operations [16]operation
 
 const all = ^uint32(0)
@@ -45,7 +45,7 @@ var connected = operations{
 	provider.OpLocalInv:    {code: opcodeUMR, kind: opUMR},
 }
 
-// unreliable are those of unreliable connections, to which nothing comes back.
+// unreliable describes the operations of unreliable connections, which get no responses.
 var unreliable = operations{
 	provider.OpSend:     connected[provider.OpSend],
 	provider.OpSendImm:  connected[provider.OpSendImm],
@@ -56,13 +56,13 @@ var unreliable = operations{
 	provider.OpLocalInv: connected[provider.OpLocalInv],
 }
 
-// datagrams are those of UD.
+// datagrams describes the operations of UD.
 var datagrams = operations{
 	provider.OpSend:    {code: opcodeSend, kind: opPlain},
 	provider.OpSendImm: {code: opcodeSendImm, kind: opPlain, imm: all},
 }
 
-// packets are those of raw packet QPs.
+// packets describes the operations of raw packet QPs.
 var packets = operations{
 	provider.OpSend: {code: opcodeSend, kind: opPlain},
 	provider.OpLSO:  {code: opcodeLSO, kind: opLSO},

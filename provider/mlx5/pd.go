@@ -22,7 +22,7 @@ type pd struct {
 	regions regions
 
 	mu       sync.Mutex
-	scatters int         // QPs that may get data in their completions
+	scatters int         // QPs that may get data in their completions.
 	unmapped bool        // there has been memory that only the device can write to
 	cqs      map[*CQ]int // how many queues of the PD complete on each CQ: QPs, and SRQs of XRC
 }
@@ -79,11 +79,11 @@ func (p *pd) dropCQ(c *CQ) {
 	}
 }
 
-// removeRegion removes a region. When it returns, no poll writes to the memory any more: a
-// poll looks regions up and copies to them while it holds the lock of its CQ.
+// removeRegion removes a region. After it returns, no poll writes to the memory, because a poll
+// looks regions up and copies to them while it holds the lock of its CQ.
 func (p *pd) removeRegion(m *region) {
 	p.regions.remove(m)
-	// Without p.mu from here on: polls take the locks of SRQs, whose Close takes p.mu.
+	// Without p.mu from here on, because polls take the locks of SRQs, whose Close takes p.mu.
 	for _, c := range p.polled() {
 		c.awaitCopies()
 	}

@@ -17,8 +17,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// QP is a queue pair. Besides provider.QP it has what only mlx5 devices can do;
-// programs reach it by a type assertion of verbs.QP.Provider().
+// QP is a queue pair. Besides provider.QP it has methods for features of mlx5 devices. Programs
+// reach them by a type assertion of verbs.QP.Provider().
 type QP struct {
 	num    uint32
 	index  uint32 // user index
@@ -35,11 +35,11 @@ type QP struct {
 	handle    uint32
 	cap       provider.QPCap
 	dct       bool
-	recvReady bool // the QP's state lets receives be posted; guarded by rq.lock
+	recvReady bool // the QP's state allows receives. Guarded by rq.lock
 	indexed   bool // index counts
 	scatterPD *pd  // has counted the QP as one with data in completions, or nil
 	db        *doorbell
-	buf       *mem.Region // of both queues, the receive queue's first; nil after Close
+	buf       *mem.Region // of both queues, the receive queue's first. nil after Close
 	sqBuf     *mem.Region // of the send queue, if it has one of its own
 	leak      *leak.Entry
 	state     atomic.Uint32 // provider.QPState
@@ -57,10 +57,10 @@ var _ provider.ECEQP = (*QP)(nil)
 // Handle is the kernel's handle of the QP.
 func (q *QP) Handle() uint32 { return q.handle }
 
-// Num is the number by which the peer names the QP. That of a DCT is 0 before RTR.
+// Num returns the number by which the peer names the QP. A DCT has the number 0 before RTR.
 func (q *QP) Num() uint32 { return q.num }
 
-// Cap returns what the QP has.
+// Cap returns the capacities of the QP.
 func (q *QP) Cap() provider.QPCap { return q.cap }
 
 // State is the state that Modify or SetState moved the QP to last.
@@ -85,7 +85,7 @@ func (q *QP) PostRecv(wrs []provider.RecvWR) (int, error) {
 	return n, err
 }
 
-// recvNotReady says why the queue takes no receives.
+// recvNotReady returns the reason why the queue takes no receives.
 func (q *QP) recvNotReady() error {
 	switch {
 	case q.closed.Load() || q.file.Closed():
@@ -96,7 +96,7 @@ func (q *QP) recvNotReady() error {
 	return &provider.QPStateError{State: q.State()}
 }
 
-// Query asks the kernel for the attributes.
+// Query queries the attributes from the kernel.
 func (q *QP) Query() (provider.QPAttr, error) {
 	q.commands.Lock()
 	defer q.commands.Unlock()
@@ -143,7 +143,7 @@ func (q *QP) purge() {
 	}
 }
 
-// free gives back what the QP has but for the kernel's object, which is not there.
+// free releases the resources of the QP, except the kernel's object, which does not exist.
 func (q *QP) free() error {
 	var errs []error
 	if q.indexed {
@@ -186,8 +186,8 @@ func (q *QP) unlockBoth() {
 	}
 }
 
-// reset empties the queues, which the device does not use. The caller holds the locks
-// of the queues; those of the CQs, which guard the tails, are taken here.
+// reset empties the queues, which the device does not use. The caller holds the locks of the
+// queues. reset takes the locks of the CQs, which guard the tails.
 func (q *QP) reset() {
 	s := &q.sq
 	s.cur = 0

@@ -16,7 +16,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// vendor is what a QP is made with beside a provider.QPConfig.
+// vendor holds the arguments of making a QP that provider.QPConfig lacks.
 type vendor struct {
 	typ     uint8 // of the kernel
 	flags   uint32
@@ -50,10 +50,10 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	return q, nil
 }
 
-// newQP returns a QP whose send queue is not where in a page the doorbells are. Many
-// processors compare only the last 12 bits of addresses before they let a load pass
-// an earlier store: a post that loads from there waits for the store to the register
-// of the post before, which costs 5 in a hundred.
+// newQP returns a QP whose send queue has another offset in its page than the doorbells. Many
+// processors compare only the last 12 bits of addresses before they let a load pass an earlier
+// store. With equal offsets, a load of a post would wait for the previous post's store to the
+// register, which costs 5 percent.
 func newQP(typ provider.QPType) *QP {
 	var q *QP
 	for range 16 { // it comes out well every second or third time
@@ -130,7 +130,7 @@ func (q *QP) mayScatter(p provider.PD) bool {
 	return true
 }
 
-// parents takes over the objects that a QP of its type stands on.
+// parents stores the objects that a QP of its type uses.
 func (q *QP) parents(cfg *provider.QPConfig) error {
 	if q.typ == provider.XRCRecv {
 		if _, ok := cfg.XRCD.(*xrcd); !ok {
@@ -162,8 +162,8 @@ func (q *QP) parents(cfg *provider.QPConfig) error {
 	return nil
 }
 
-// addIndex gives the QP a user index. Polls of its CQs may write to the memory of its PD,
-// and its SRQ's, from then on.
+// addIndex assigns the QP a user index. From then on, polls of its CQs may write to the memory of
+// its PD, and its SRQ's.
 func (q *QP) addIndex() (err error) {
 	q.eachCQ((*pd).addCQ)
 	if q.index, err = q.ctx.resources.add(q, nil); err != nil {
@@ -184,8 +184,8 @@ func (q *QP) removeIndex() {
 	q.indexed = false
 }
 
-// eachCQ calls f with each of the QP's CQs and the PD whose memory its completions
-// name: the keys of receives are those of the PD of the SRQ, if there is one.
+// eachCQ calls f with each of the QP's CQs, and with the PD of the keys in its completions. For
+// receives of an SRQ, it is the PD of the SRQ.
 func (q *QP) eachCQ(f func(*pd, *CQ)) {
 	if q.sendCQ != nil {
 		f(q.pd, q.sendCQ)

@@ -12,15 +12,15 @@ import (
 	"purerdma/provider"
 )
 
-// A QP fails when a completion that names it makes no sense: a request whose completion is
-// lost would keep its memory and its waiters for ever. The provider then completes all
-// outstanding requests of the QP itself, which is in the error state from then on.
+// A QP fails when a completion that names it is invalid. A request whose completion is lost would
+// keep its memory and its waiters forever. The provider then completes all outstanding requests of
+// the QP itself, which is in the error state from then on.
 //
-// Before that the device must let go of the memory that the requests name. In the error
-// state a device does so when it writes the flush completion of a request, and those
-// completions are what is in doubt. So the kernel resets the QP: afterwards the device
-// neither uses memory for it nor completes anything. To the program the QP is in the error
-// state until it resets the QP itself.
+// Before that the device must stop using the memory that the requests name. In the error state a
+// device does so when it writes the flush completion of a request, but those completions are not
+// reliable here. So the kernel resets the QP. Afterwards the device neither uses memory for it nor
+// completes any request. For the program the QP is in the error state until it resets the QP
+// itself.
 
 // Values of QP.failure.
 const (
@@ -72,8 +72,8 @@ func (q *QP) endLocked() error {
 		q.failure.Store(qpSound) // the completion is of a time before
 		return nil
 	case q.unlocked():
-		// One goroutine uses these queues without a lock, and it is another one: the device
-		// flushes the requests.
+		// One goroutine uses these queues without a lock, and it may be another one. Therefore the
+		// device flushes the requests.
 		if err := q.modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); err != nil {
 			return err
 		}
@@ -142,9 +142,9 @@ func (c *CQ) takeOut(q *QP) {
 	})
 }
 
-// addFlushed adds completions for requests with these IDs, oldest first. The oldest one
-// has a status of its own, so that the cause is not taken for a disconnect: one of the
-// requests has completed in a way that is not known.
+// addFlushed adds completions for requests with these IDs, oldest first. The oldest one has a
+// distinct status, so that the cause is not taken for a disconnect. One of the requests has
+// completed with an unknown result.
 func (c *CQ) addFlushed(q *QP, ids []uint64) {
 	st := provider.WCFatalErr
 	for _, id := range ids {
@@ -153,9 +153,10 @@ func (c *CQ) addFlushed(q *QP, ids []uint64) {
 	}
 }
 
-// catchUp completes the receives before the one that an entry of a failed receive names, if
-// the failing QP c.qp is one that one goroutine uses. The device flushes receives in order: it does not
-// use those any more, and their own completions were lost. It reports whether there were any.
+// catchUp completes the receives before the receive that the entry of a failed receive names. It
+// does so only if a single goroutine uses the failing QP c.qp. The device flushes receives in
+// order, so it does not use those any more, and their own completions were lost. It reports whether
+// there were any.
 func (c *CQ) catchUp(counter uint16) bool {
 	q, r := c.qp, &c.qp.rq
 	if q.failure.Load() != qpFailing || !q.unlocked() {
@@ -193,11 +194,11 @@ func (c *CQ) nextAdded() Completion {
 	return w
 }
 
-// flush gives back all outstanding requests and returns their IDs, oldest first. The caller
-// holds the lock of the CQ, and nothing can be posted.
+// flush removes all outstanding requests and returns their IDs, oldest first. The caller holds the
+// lock of the CQ, and nothing can be posted.
 //
-// It goes backward from the newest request, since a batch that nobody can post any more may
-// still write the blocks behind that.
+// It goes backward from the newest request, because an unfinished batch may still write the blocks
+// behind it, even though it cannot be posted.
 func (s *sendQueue) flush() []uint64 {
 	head, tail := atomic.LoadUint32(&s.head), s.tail
 	ids := make([]uint64, head-tail)
@@ -212,8 +213,8 @@ func (s *sendQueue) flush() []uint64 {
 	return ids
 }
 
-// flush gives back all outstanding receives and returns their IDs, oldest first. The caller
-// holds the lock of the CQ, and nothing can be posted.
+// flush removes all outstanding receives and returns their IDs, oldest first. The caller holds the
+// lock of the CQ, and nothing can be posted.
 func (q *recvQueue) flush() []uint64 {
 	head := atomic.LoadUint32(&q.head)
 	ids := make([]uint64, 0, head-q.tail)

@@ -35,9 +35,9 @@ type qpSize struct {
 	separated bool // the send queue has memory of its own
 }
 
-// newQPSize computes the sizes of a QP as libmlx5 does: a slot of the send queue has
-// room for the largest operation of the transport, with all the elements or inline
-// data that were asked for; what is left over by rounding goes to the caller.
+// newQPSize computes the sizes of a QP as libmlx5 does. A slot of the send queue has room for the
+// largest operation of the transport, with the requested number of elements or inline bytes. The
+// caller gets the excess from rounding.
 func newQPSize(c *caps, t transport, cfg *provider.QPConfig) (qpSize, error) {
 	var z qpSize
 	for _, v := range []int{cfg.Cap.SendWR, cfg.Cap.RecvWR, cfg.Cap.SendSGE, cfg.Cap.RecvSGE, cfg.Cap.Inline, cfg.MaxLSOHeader} {
@@ -117,7 +117,7 @@ func (z *qpSize) recv(c *caps, cfg *provider.QPConfig) error {
 	return nil
 }
 
-// cap is what the caller gets.
+// cap returns the capacities for the caller.
 func (z *qpSize) cap() provider.QPCap {
 	return provider.QPCap{SendWR: z.sqPost, RecvWR: z.rqCount, SendSGE: z.sqSGE, RecvSGE: z.rqSGE, Inline: z.sqInline}
 }

@@ -10,13 +10,13 @@ import (
 	"purerdma/provider"
 )
 
-// An Ethernet segment (PRM, "Ethernet Segment Format") takes two segments, of which
-// the header of the packet begins in the last two bytes of the first and may fill
-// the second. With a longer header more follow; with none the second is left out.
+// An Ethernet segment (PRM, "Ethernet Segment Format") takes two segments. The header of the packet
+// begins in the last two bytes of the first and may fill the second. A longer header takes more
+// segments. Without a header, the second is omitted.
 const ethHeaderAt = 14
 
-// Headers of Ethernet, bytes: what must be there at least, and with a VLAN tag, which
-// is how much some devices want inline.
+// Lengths of Ethernet headers in bytes. The first is the minimum, and the second has a VLAN tag,
+// which some devices require inline.
 const (
 	ethMinHeader = 14
 	ethL2Header  = 18
@@ -34,7 +34,7 @@ func (s *sendQueue) packetHeader(wr *provider.SendWR) (header, data []byte) {
 	return header, data
 }
 
-// checkPacket says why a raw packet cannot be posted.
+// checkPacket returns the reason why a raw packet cannot be posted.
 func (s *sendQueue) checkPacket(kind opKind, wr *provider.SendWR) error {
 	header, _ := s.packetHeader(wr)
 	n := len(header)
@@ -72,7 +72,7 @@ func (s *sendQueue) checkPacket(kind opKind, wr *provider.SendWR) error {
 // follow.
 func (w *wqe) ethernet(wr *provider.SendWR) []byte {
 	header, data := w.s.packetHeader(wr)
-	p := w.p // never at the end of the ring: a control segment stands before
+	p := w.p // never at the end of the ring, because a control segment is before it
 	*(*[4]uint64)(p) = [4]uint64{}
 	var flags uint64
 	if wr.Flags&provider.SendIPChecksum != 0 {

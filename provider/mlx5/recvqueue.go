@@ -10,33 +10,33 @@ import (
 	"purerdma/provider"
 )
 
-// recvQueue is the receive queue of a QP: a ring of slots, each with the scatter
-// elements of one receive, that the device empties in order. There is no register
-// to ring: the device reads from the doorbell record how far the ring is filled.
+// recvQueue is the receive queue of a QP. It is a ring of slots that the device empties in order.
+// Each slot has the scatter elements of one receive. There is no register to ring, because the
+// device also reads the fill level from the doorbell record.
 type recvQueue struct {
 	lock     lock // of posters, unless unlocked: everything down to mute
 	unlocked bool
 
 	slots  unsafe.Pointer
-	ids    unsafe.Pointer // the ID of each slot's request, 64 bits
+	ids    unsafe.Pointer // the ID of each slot's request, 64 bits.
 	mask   uint32         // number of slots - 1
 	shift  uint8          // a slot has 1<<shift bytes
 	maxSGE uint32         // elements of a slot
 	max    uint32         // receives that fit
-	head   uint32         // receives ever posted; loaded by pollers, too
-	seen   uint32         // tail when it was last looked at
+	head   uint32         // receives ever posted. Pollers also load it
+	seen   uint32         // tail when it was last read
 	bell   *uint32        // doorbell record
 	// mute keeps the record as it is: a raw packet QP before RTR would take
 	// packets.
 	mute      bool
-	checksums bool // the device says whether those of packets are right
+	checksums bool // the device reports correct checksums of packets
 
 	_    [64]byte // pollers write below
 	tail uint32   // receives that have completed, guarded by the lock of the CQ
 }
 
-// open makes the queue in buf, which is zeros: count slots, a power of two, of
-// 1<<shift bytes. unlocked says that one goroutine posts.
+// open makes the queue in buf, which is zeros. It has count slots, a power of two, of 1<<shift
+// bytes. unlocked promises that only one goroutine posts.
 func (q *recvQueue) open(buf unsafe.Pointer, count, shift uint32, record *uint32, unlocked bool) {
 	q.unlocked = unlocked
 	q.slots = buf
@@ -58,9 +58,8 @@ func (q *recvQueue) reset() {
 	}
 }
 
-// post builds the requests in order and tells the device of what was built. It
-// returns how many those are, and the error of the next one. The caller holds the
-// lock.
+// post builds the requests in order and announces the built ones to the device. It returns their
+// number, and the error of the next one. The caller holds the lock.
 func (q *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 	n, head := 0, q.head
 	var err error
@@ -86,7 +85,7 @@ func (q *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 	return n, err
 }
 
-// publish tells the device how far the queue is filled. The caller holds the lock.
+// publish announces the fill level of the queue to the device. The caller holds the lock.
 func (q *recvQueue) publish() { mmio.Record(q.bell, be32(q.head&0xffff)) }
 
 // build writes one request into slot i.
@@ -125,12 +124,12 @@ func (q *recvQueue) outstanding(counter uint16) bool {
 	return (uint32(counter)-tail)&q.mask == 0 && head != tail
 }
 
-// free gives posters the slot of the oldest receive. From then on it may be
-// overwritten. The caller holds the lock of the CQ.
+// free returns the slot of the oldest receive to the posters. From then on it may be overwritten.
+// The caller holds the lock of the CQ.
 func (q *recvQueue) free() { storeShared(&q.tail, q.tail+1) }
 
-// complete returns the ID of an outstanding receive and gives its slot back, which the
-// device has written nothing for.
+// complete returns the ID of an outstanding receive and frees its slot, which the device has not
+// written to.
 func (q *recvQueue) complete(counter uint16) (id uint64, ok bool) {
 	if !q.outstanding(counter) {
 		return 0, false

@@ -29,9 +29,9 @@ func (m *region) write(addr uint64, data []byte) bool {
 	return true
 }
 
-// regions finds the memory regions of a PD by their lkeys: a hash table with linear
-// probing. Look-ups take no lock and run beside changes. A look-up that began before
-// remove may still return the region: pd.removeRegion waits for the polls that use it.
+// regions finds the memory regions of a PD by their lkeys. It is a hash table with linear probing.
+// Look-ups take no lock and may run during changes. A look-up that started before remove may still
+// return the region, so pd.removeRegion waits for the polls that use it.
 type regions struct {
 	table atomic.Pointer[regionTable]
 

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// A completion names its queue by a user index, which whoever made the queue has
-// chosen: 24 bits, one space for QPs and SRQs.
+// A completion names its queue by a user index of 24 bits, which the creator of the queue has
+// chosen. QPs and SRQs share one space.
 const (
 	indexShift = 12 // of the two halves of an index
 	indexHalf  = 1 << indexShift
 	indexMask  = indexHalf - 1
 )
 
-// resources finds queues by their user index. Look-ups run beside changes.
+// resources finds queues by their user index. Look-ups may run during changes.
 type resources struct {
 	pages [indexHalf]atomic.Pointer[resourcePage]
 
@@ -35,7 +35,7 @@ type resource struct {
 	srq atomic.Pointer[SRQ]
 }
 
-// at returns what has an index, of which all 32 bits may be set.
+// at returns the queue of an index, of which all 32 bits may be set.
 func (r *resources) at(index uint32) *resource {
 	page := r.pages[index>>indexShift&indexMask].Load()
 	if page == nil || index >= 1<<(2*indexShift) {
@@ -60,10 +60,9 @@ func (r *resources) srq(index uint32) *SRQ {
 	return nil
 }
 
-// add gives a QP or an SRQ, of which one is nil, a free index: the next one after the
-// newest, so that a late completion of a queue that is gone does not name a new one. At
-// least half of the indices are free, as long as there can be more pages. With an error it
-// returns noIndex.
+// add assigns a free index to a QP or an SRQ, of which one is nil. It is the next one after the
+// newest, so that a late completion of a destroyed queue does not name a new one. At least half of
+// the indices are free, as long as there can be more pages. With an error it returns noIndex.
 func (r *resources) add(q *QP, s *SRQ) (uint32, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,9 +85,9 @@ func (r *resources) add(q *QP, s *SRQ) (uint32, error) {
 	}
 }
 
-// publish has pollers see what was written to a QP after it was added, such as its
-// number. It is the device that orders the two, by completing nothing before; but Go's
-// memory model does not know of devices.
+// publish makes data of a QP, such as its number, visible to pollers after the QP was added. The
+// device orders the two, because it completes nothing before. Go's memory model does not include
+// devices.
 func (r *resources) publish(q *QP) {
 	if e := r.at(q.index); q.indexed && e != nil {
 		e.qp.Store(q)

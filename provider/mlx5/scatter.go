@@ -8,14 +8,14 @@ import (
 	"purerdma/provider"
 )
 
-// Up to 32 bytes, or 64 in CQEs of 128, that a request reads or a receive gets the
-// device may write into the CQE instead of the memory that the request names: one
-// write over the bus less. Who polls copies them there. (libmlx5 does so for requests
-// of RC alone, and fails those of other transports.)
+// The device may write small data into the CQE instead of the memory that the request names, which
+// saves one write over the bus. The data is of a READ or a receive and has up to 32 bytes, or 64 in
+// CQEs of 128. The poll copies it to the memory. (libmlx5 does so only for requests of RC, and
+// fails requests of other transports.)
 
-// lockToCopy takes the lock of an unlocked CQ, which a poll takes before the first data
-// that it copies and releases at its end: the goroutine that closes the memory region may
-// be another one (pd.removeRegion).
+// lockToCopy takes the lock of an unlocked CQ. A poll takes it before the first data that it copies
+// and releases it at its end, because another goroutine may close the memory region
+// (pd.removeRegion).
 //
 //go:noinline
 func (c *CQ) lockToCopy() {
@@ -31,8 +31,8 @@ func (c *CQ) awaitCopies() {
 	defer c.lock.Unlock()
 }
 
-// data returns the bytes that a CQE brings itself; false if there cannot be as many. The
-// caller may copy them until it releases the CQ.
+// data returns the data in a CQE, and false if the length is impossible. The caller may copy the
+// bytes until it releases the CQ.
 func (c *CQ) data(e unsafe.Pointer, format, length uint32) ([]byte, bool) {
 	if c.unlocked {
 		c.lockToCopy()
@@ -75,7 +75,7 @@ func (p *pd) scatterOne(seg unsafe.Pointer, data []byte) ([]byte, provider.WCSta
 	if lkey == p.ctx.caps.dumpFillMKey {
 		return data[n:], provider.WCSuccess
 	}
-	// Without a region it is gone, is another PD's, or was not made by RegMR.
+	// Without a region it was deregistered, is another PD's, or was not made by RegMR.
 	if m := p.regions.find(lkey); m == nil || !m.write(addr, data[:n]) {
 		return data, provider.WCLocProtErr
 	}

@@ -19,18 +19,18 @@ import (
 // guards everything but tail.
 type sendQueue struct {
 	lock      lock
-	unlocked  bool   // one goroutine posts: the lock is not taken
+	unlocked  bool   // one goroutine posts, and the lock is not taken.
 	ready     bool   // the QP's state lets requests be posted
 	cur       uint32 // the block that the next WQE begins with
 	mask      uint32 // blocks - 1
-	head      uint32 // counts the requests posted; loaded by pollers, too
+	head      uint32 // counts the posted requests. Pollers also load it
 	maxPost   uint32 // requests that fit
 	maxSGE    uint32
 	maxInline uint32 // bytes
 	fence     uint32 // what a UMR demands of the next request's control segment
 	num       uint32 // QP number << 8
 	buf       unsafe.Pointer
-	end       uintptr     // of buf; a pointer would keep alive what lies behind
+	end       uintptr     // of buf. A pointer would keep the memory behind it alive
 	sent      *sent       // the first of mask+1
 	ops       *operations // of the transport
 	bell      mmio.Bell
@@ -41,7 +41,7 @@ type sendQueue struct {
 	packets   packetLimits
 	fast      fastPath
 	flags     [8]uint64 // the second 8 bytes of a control segment as the device has them, by provider.SendFlags
-	tail      uint32    // counts the requests completed: guarded by the lock of the CQ, loaded by posters atomically
+	tail      uint32    // counts the completed requests. Guarded by the lock of the CQ, loaded by posters atomically
 }
 
 // block is a block of the ring as words.
@@ -57,7 +57,7 @@ type fastPath struct {
 	write  uint64    // the same of an RDMA WRITE
 }
 
-// packetLimits are those of a raw packet QP.
+// packetLimits holds the limits of a raw packet QP.
 type packetLimits struct {
 	minHeader int    // bytes of a packet that must stand in its WQE
 	maxHeader int    // bytes of OpLSO's header
@@ -65,26 +65,25 @@ type packetLimits struct {
 	checksums bool   // the device fills them in
 }
 
-// sent is what a completion of the WQE that begins with a block brings back.
+// sent holds the data that the completion of the WQE at a block needs.
 type sent struct {
 	id   uint64
-	head uint32 // the request's number; stored with storeShared: a device may name any block
-	umr  uint32 // provider.WCOpcode, of the requests that the device knows as UMR
+	head uint32 // the request's number. Stored with storeShared, because a device may name any block
+	umr  uint32 // provider.WCOpcode, of the requests that the device reports as UMR
 }
 
-// batch is what BatchAdd has built, up to block sendQueue.cur. Whoever posts or
-// discards leaves start and head as the next batch begins with them: this takes less
-// than to set them in BatchBegin.
+// batch holds the requests that BatchAdd has built, up to block sendQueue.cur. A post or discard
+// sets start and head for the next batch. This takes less time than to set them in BatchBegin.
 type batch struct {
-	start uint32 // sendQueue.cur as it was before
-	head  uint32 // sendQueue.head as it will be after
-	fence uint32 // sendQueue.fence as it was before
+	start uint32 // sendQueue.cur before the batch.
+	head  uint32 // sendQueue.head after the batch.
+	fence uint32 // sendQueue.fence before the batch.
 	last  uint32 // the block of the ring that the last request begins with
-	until uint32 // what head may be without looking at sendQueue.tail again
+	until uint32 // limit of head without another read of sendQueue.tail
 	sg    [1]provider.SGE
 }
 
-// at returns what was sent with the WQE that begins with a block.
+// at returns the record of the WQE at a block.
 func (s *sendQueue) at(block uint32) *sent {
 	return (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(block&s.mask)*unsafe.Sizeof(sent{})))
 }
@@ -95,7 +94,7 @@ func (s *sendQueue) setNum(num uint32) {
 	s.fast.send, s.fast.write = opcodeSend<<32|uint64(s.num), opcodeWrite<<32|uint64(s.num)
 }
 
-// setQuick says which requests a Builder's methods build, and whether BatchPost rings.
+// setQuick sets which requests a Builder's methods build, and whether BatchPost rings.
 func (s *sendQueue) setQuick() {
 	k := &s.fast
 	k.sge, k.inline, k.reg = 0, 0, nil
@@ -134,8 +133,8 @@ func (s *sendQueue) forget() {
 	}
 }
 
-// outstanding returns what was sent with the WQE that has this index, or nil if no
-// request that has not completed begins there. Pollers call it, one at a time.
+// outstanding returns the record of the WQE with this index. It returns nil if no outstanding
+// request begins there. Pollers call it, one at a time.
 func (s *sendQueue) outstanding(index uint16) *sent {
 	head, tail := atomic.LoadUint32(&s.head), s.tail
 	if head == tail {
@@ -148,8 +147,8 @@ func (s *sendQueue) outstanding(index uint16) *sent {
 	return e
 }
 
-// free gives posters the blocks of all requests up to e, which outstanding has
-// returned. From then on e and the WQE may be overwritten.
+// free returns the blocks of all requests up to e, a result of outstanding, to the posters. From
+// then on e and the WQE may be overwritten.
 func (s *sendQueue) free(e *sent) { storeShared(&s.tail, e.head+1) }
 
 // PostSend posts the requests in order and rings once. It does not allocate.
@@ -199,12 +198,11 @@ func (s *sendQueue) unlock() {
 	}
 }
 
-// publish hands n requests to the device, which end at block cur and of which the
-// last begins at block last and has ds segments; and releases the lock.
+// publish passes n requests to the device and releases the lock. They end at block cur. The last of
+// them begins at block last and has ds segments.
 //
-// The register takes the first 8 bytes of the last WQE; or, if there is but one that
-// has anything after its control segment and fits, the WQE itself in whole blocks
-// (BlueFlame).
+// The register takes the first 8 bytes of the last WQE. If there is only one WQE with data after
+// its control segment, and it fits, the register takes the WQE itself in whole blocks (BlueFlame).
 func (s *sendQueue) publish(cur, n, last, ds uint32) {
 	s.cur, s.batch.start = cur, cur
 	s.batch.head = s.head + n
@@ -223,8 +221,8 @@ func (s *sendQueue) publish(cur, n, last, ds uint32) {
 	s.afterRing()
 }
 
-// blocks is how many blocks of the last of n requests, of ds segments, the register
-// takes: 0 says that it takes 8 bytes.
+// blocks returns how many blocks of the last of n requests, of ds segments, the register takes. 0
+// means 8 bytes.
 func (r *register) blocks(n, ds uint32) uintptr {
 	if n != 1 || ds < 2 || uintptr(ds)*segment > r.Size {
 		return 0
@@ -239,11 +237,10 @@ func (s *sendQueue) afterRing() {
 	}
 }
 
-// publishShared is publish, after head was stored, with a register that other QPs
-// use, too. Its lock is taken for a QP of one goroutine as well: the others may be
-// other goroutines'. Such a QP has a shared register only from a kernel before Linux
-// 5.7, which assigns registers itself (openLegacy), and there not the first few QPs of
-// a context.
+// publishShared is publish, after head was stored, with a register that other QPs also use. It
+// takes the register's lock even for a QP of one goroutine, because the other QPs may belong to
+// other goroutines. Such a QP has a shared register only with a kernel before Linux 5.7, which
+// assigns registers itself (openLegacy). Even there the first few QPs of a context have their own.
 //
 //go:noinline
 func (s *sendQueue) publishShared(n, last, ds uint32) {
@@ -269,7 +266,7 @@ func (s *sendQueue) ringWrap(bell *mmio.Bell, at uint32, blocks uintptr) {
 	mmio.RingWrap(bell, be32(s.cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), first, s.buf, blocks-first)
 }
 
-// notReady says why the queue takes no requests.
+// notReady returns the reason why the queue takes no requests.
 func (q *QP) notReady(n int) error {
 	switch {
 	case q.closed.Load() || q.file.Closed():
@@ -315,8 +312,8 @@ func (q *QP) BatchAdd(wr *provider.SendWR) error {
 	return nil
 }
 
-// full says whether there is no room for one more request in the batch, which a
-// queue without memory has never.
+// full reports whether the batch has no room for one more request. A queue without memory is never
+// full.
 func (s *sendQueue) full() bool {
 	b := &s.batch
 	tail := atomic.LoadUint32(&s.tail)
@@ -324,7 +321,7 @@ func (s *sendQueue) full() bool {
 	return b.head-tail >= s.maxPost
 }
 
-// batchFull says why nothing can be built.
+// batchFull returns the reason why nothing can be built.
 func (q *QP) batchFull() error {
 	if q.closed.Load() || q.sq.maxPost == 0 {
 		return q.notReady(1)
@@ -332,7 +329,7 @@ func (q *QP) batchFull() error {
 	return provider.ErrFull
 }
 
-// BatchPost hands what was built to the device, as publish does.
+// BatchPost passes the built requests to the device, as publish does.
 func (q *QP) BatchPost() error {
 	s := &q.sq
 	b := &s.batch
@@ -357,11 +354,11 @@ func (q *QP) BatchPost() error {
 	return nil
 }
 
-// wqeSize returns the segments that a WQE's control segment says it has.
+// wqeSize returns the number of segments in a WQE's control segment.
 func wqeSize(wqe unsafe.Pointer) uint32 { return uint32(*(*uint8)(unsafe.Add(wqe, 7))) }
 
-// batchPostRare is BatchPost where nothing was built, where nothing can be posted any
-// more, and with a register that other QPs use, too.
+// batchPostRare is BatchPost in three rare cases. The batch is empty, or nothing can be posted any
+// more, or other QPs also use the register.
 //
 //go:noinline
 func (q *QP) batchPostRare(n uint32) error {
@@ -379,7 +376,7 @@ func (q *QP) batchPostRare(n uint32) error {
 	return nil
 }
 
-// BatchDiscard forgets the requests that were built.
+// BatchDiscard drops the built requests.
 func (q *QP) BatchDiscard() {
 	s := &q.sq
 	for i := s.batch.start; i != s.cur; i++ {

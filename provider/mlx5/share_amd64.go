@@ -4,6 +4,6 @@
 
 package mlx5
 
-// storeShared stores what another goroutine loads by sync/atomic, after everything
-// that this one has loaded before: on amd64 any store is that.
+// storeShared stores a value that another goroutine loads by sync/atomic. It is ordered after all
+// earlier loads of this goroutine. On amd64 any store is.
 func storeShared(p *uint32, v uint32) { *p = v }

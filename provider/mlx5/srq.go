@@ -18,8 +18,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// SRQ is a shared receive queue: slots that the device takes in the order in which
-// they are linked.
+// SRQ is a shared receive queue. The device takes its slots in the order in which they are linked.
 type SRQ struct {
 	ctx    *Context
 	pd     *pd
@@ -47,8 +46,8 @@ type SRQ struct {
 
 var _ provider.SRQ = (*SRQ)(nil)
 
-// CreateSRQ makes a shared receive queue, a *SRQ. mlx5_ib does not set cfg.Limit, and
-// an empty queue would be below it: PostRecv sets it when there are as many receives.
+// CreateSRQ makes a *SRQ, a shared receive queue. mlx5_ib does not set cfg.Limit, and an empty
+// queue would be below it. Therefore PostRecv sets it when there are as many receives.
 func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
 	s, err := c.createSRQ(cfg)
 	if err != nil {
@@ -125,7 +124,7 @@ func (s *SRQ) alloc(shape srqShape) error {
 	return nil
 }
 
-// free gives back what alloc has made, and the user index.
+// free frees the memory of alloc, and the user index.
 func (s *SRQ) free() error {
 	if s.index != noIndex {
 		s.ctx.resources.remove(s.index)
@@ -207,7 +206,7 @@ func (s *SRQ) setLimit(limit uint32) error {
 	return s.ctx.file.ModifySRQ(&abi.UverbsModifySRQ{SRQHandle: s.handle, AttrMask: uverbs.SRQLimit, SRQLimit: limit}, uverbs.Driver{})
 }
 
-// publish tells the device of n more receives. The caller holds the lock.
+// publish announces n more receives to the device. The caller holds the lock.
 func (s *SRQ) publish(n int) {
 	s.posted += uint32(n)
 	mmio.Record(&s.bell.rec[recvRecord], be32(s.posted&0xffff))
@@ -255,8 +254,8 @@ func (s *SRQ) complete(i uint16, data []byte) (id uint64, st provider.WCStatus, 
 	return s.ids[i], st, true
 }
 
-// repost posts the receive of slot i again, which the device gave back because of a
-// page fault. It returns false for a slot that holds none.
+// repost posts the receive of slot i again, which the device returned because of a page fault. It
+// returns false for a slot that holds none.
 func (s *SRQ) repost(i uint16) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -274,8 +273,7 @@ func (s *SRQ) repost(i uint16) bool {
 	return true
 }
 
-// drop takes back the slot of the receive whose completion, which nobody will poll,
-// is e.
+// drop frees the slot of the receive whose completion e will never be polled.
 func (s *SRQ) drop(e unsafe.Pointer) {
 	switch load8(e, cqeOpOwn) >> 4 {
 	case cqeRespWrImm, cqeRespSend, cqeRespSendImm, cqeRespSendInv, cqeRespErr:
@@ -283,7 +281,7 @@ func (s *SRQ) drop(e unsafe.Pointer) {
 	}
 }
 
-// Modify sets the limit. The size cannot be changed: mlx5_ib does not do that.
+// Modify sets the limit. The size cannot be changed, because mlx5_ib does not support it.
 func (s *SRQ) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 	if mask&provider.SRQAttrMaxWR != 0 {
 		return fmt.Errorf("mlx5 does not resize shared receive queues: %w", errors.ErrUnsupported)
@@ -297,8 +295,8 @@ func (s *SRQ) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 	return s.setLimit(uint32(attr.Limit))
 }
 
-// Query asks the kernel for the limit. What fits is as Attr says: the kernel counts
-// the wait queue, too.
+// Query queries the limit from the kernel. The capacities are Attr's, because the kernel includes
+// the wait queue.
 func (s *SRQ) Query() (provider.SRQAttr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,7 +312,7 @@ func (s *SRQ) Query() (provider.SRQAttr, error) {
 	return attr, nil
 }
 
-// Close destroys the SRQ. What an XRC SRQ has received and nobody has polled is lost.
+// Close destroys the SRQ. Messages that an XRC SRQ has received and no poll has returned are lost.
 func (s *SRQ) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,7 +325,7 @@ func (s *SRQ) Close() error {
 	s.closed = true
 	s.leak.Done()
 	if s.cq != nil {
-		// Pollers, who take the lock of the CQ first, do not find it any more.
+		// Pollers lock the CQ first, and do not find the SRQ any more.
 		s.cq.acquire()
 		s.cq.purge(s.index, nil)
 		s.cq.release()

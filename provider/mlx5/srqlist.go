@@ -2,21 +2,20 @@
 
 package mlx5
 
-// srqList says which slots of a shared receive queue hold receives and in what
-// order the device takes them: a linked list, whose links the device reads. Slots
-// complete in any order. The links are kept here, too, and only these are trusted.
+// srqList records which slots of a shared receive queue hold receives and in what order the device
+// takes them. It is a linked list, whose links the device reads. Slots complete in any order. The
+// list keeps its own copy of the links, and trusts only that.
 //
-// The slots are used in the order in which they lie, as long as the next one is
-// free; else the next run of free ones is linked in (srq.c of libmlx5). Slots of the
-// wait queue, the upper half of the memory, take the place of those whose receive
-// the device has given back because of a page fault.
+// The slots are used in the order of their addresses, as long as the next one is free. Otherwise
+// the next run of free ones is linked in (srq.c of libmlx5). Slots of the wait queue, the upper
+// half of the memory, replace slots whose receive the device has returned because of a page fault.
 type srqList struct {
 	next []uint16 // links
 	free []bool   // slot has completed, or was never used, and is not linked
 	used []bool   // slot holds a receive that the device may take
 	link func(i, next uint16)
 
-	head, tail uint16 // the slot to be filled next; the last one that is linked
+	head, tail uint16 // the slot to be filled next, and the last linked slot
 	slots      int    // that the list may use
 	waitHead   uint16
 	waitTail   uint16
@@ -24,8 +23,8 @@ type srqList struct {
 	nfree      int
 }
 
-// init makes the list of n slots, and of another n in the wait queue. link is told
-// of each change of a link.
+// init makes the list of n slots, and of another n in the wait queue. It calls link for each change
+// of a link.
 func (l *srqList) init(n int, wait bool, link func(i, next uint16)) {
 	total := n
 	if wait {
@@ -59,8 +58,8 @@ func (l *srqList) set(i, next uint16) {
 	l.link(i, next)
 }
 
-// take returns the slot for the next receive; false if there is none. The last one
-// of the list is never filled: its link is what the next one will hang on.
+// take returns the slot for the next receive, and false if there is none. The last slot of the list
+// is never filled, because the next one will be linked to it.
 func (l *srqList) take() (uint16, bool) {
 	if l.head == l.tail && !l.extend() {
 		return 0, false
@@ -94,8 +93,8 @@ func (l *srqList) release(i int, free bool) {
 	}
 }
 
-// extend links free slots to the tail: the one that lies behind it, or else the
-// first run of free ones.
+// extend links free slots to the tail. It prefers the slot behind the tail, and takes the first run
+// of free slots otherwise.
 func (l *srqList) extend() bool {
 	if l.nfree == 0 {
 		return false
@@ -140,10 +139,10 @@ func (l *srqList) run(from, to int) (first, n int) {
 	return first, n
 }
 
-// fault takes back slot i, whose receive the device could not fill because of a
-// page fault, and returns the slot that takes its place: it has the receive's
-// elements copied to it. The slot itself goes to the end of the wait queue: the
-// device might still look at it. It returns false if the slot had no receive.
+// fault removes slot i, whose receive the device could not fill because of a page fault, and
+// returns the slot that replaces it. The receive's elements are copied to the new slot. Slot i goes
+// to the end of the wait queue, because the device might still read it. It returns false if the
+// slot had no receive.
 func (l *srqList) fault(i uint16) (to uint16, ok bool) {
 	if int(i) >= len(l.used) || !l.used[i] {
 		return 0, false

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// srqSegment is the size of the first segment of an SRQ's slot: the link to the
-// next one, 16 bits at 2 (struct mlx5_wqe_srq_next_seg).
+// srqSegment is the size of the first segment of an SRQ's slot. It holds the link to the next one,
+// 16 bits at 2 (struct mlx5_wqe_srq_next_seg).
 const (
 	srqSegment = 16
 	srqLink    = 2
 )
 
-// srqShape is how a shared receive queue lies in memory.
+// srqShape describes the memory layout of a shared receive queue.
 type srqShape struct {
 	slots  int  // without the wait queue, a power of two
 	wait   bool // there are as many slots again, the wait queue
@@ -23,9 +23,8 @@ type srqShape struct {
 	maxSGE int
 }
 
-// newSRQShape computes the shape of a queue, as libmlx5 does (mlx5_alloc_srq_buf):
-// one slot more than there are receives, and as many again for the wait queue, if
-// the device can have them.
+// newSRQShape computes the shape of a queue, as libmlx5 does (mlx5_alloc_srq_buf). It has one slot
+// more than there are receives, and as many again for the wait queue, if the device can have them.
 func newSRQShape(maxWR, maxSGE, limitWR, limitBytes int) (srqShape, error) {
 	// Slots have numbers of 16 bits.
 	limitWR = min(limitWR, 1<<16-1)

@@ -4,9 +4,9 @@ package mlx5
 
 import "purerdma/provider"
 
-// syndromes are the statuses of error CQEs, by syndrome (enum of
-// MLX5_CQE_SYNDROME_... in mlx5dv.h; PRM, "CQE with error"). What is not here is a
-// general error. WC.VendorErr holds the vendor's own code, which says more.
+// syndromes maps the syndromes of error CQEs to statuses (enum of MLX5_CQE_SYNDROME_... in
+// mlx5dv.h, PRM, "CQE with error"). Other syndromes are a general error. WC.VendorErr holds the
+// vendor's own code, which is more specific.
 var syndromes = func() (t [256]provider.WCStatus) {
 	for i := range t {
 		t[i] = provider.WCGeneralErr
@@ -27,8 +27,8 @@ var syndromes = func() (t [256]provider.WCStatus) {
 	return t
 }()
 
-// A page fault of the device on a receive of a shared receive queue: not an error
-// of the request, which is posted again (MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT).
+// A page fault of the device on a receive of a shared receive queue. It is not an error of the
+// request, which is posted again (MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT).
 const (
 	syndromeAborted = 0x22
 	vendorPageFault = 0x93

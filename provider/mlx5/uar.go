@@ -13,11 +13,10 @@ import (
 	"purerdma/uverbs"
 )
 
-// A user access region (UAR) is a page of registers (PRM, "UAR Page Format"): the
-// doorbell of CQs, and from 0x800 on four pairs of doorbells of send queues. Of each
-// pair the halves are used in turn, so that a write need not wait until the one
-// before has left the processor. Two of the four are for "fast path" users that we
-// are not.
+// A user access region (UAR) is a page of registers (PRM, "UAR Page Format"). It has the doorbell
+// of CQs, and from 0x800 on four pairs of doorbells of send queues. The halves of each pair are
+// used in turn, so that a write need not wait until the one before has left the processor. Two of
+// the four are for "fast path" users, and this package does not use them.
 const (
 	uarSize      = 4096
 	uarDoorbells = 0x800 // offset of the first pair
@@ -28,19 +27,19 @@ const (
 // register is the doorbell of a send queue.
 type register struct {
 	mmio.Register      // of Size 0: it takes no BlueFlame
-	shared        bool // between QPs: lock is taken around the use
+	shared        bool // between QPs. The lock is taken around each use
 	lock          lock
 	page          uint32 // the device's number of its UAR
-	users         int    // QPs, of one that is shared
+	users         int    // QPs of a shared register
 	pool          pool
 }
 
-// pool is where a register goes back to.
+// pool is the pool that a register returns to.
 type pool uint8
 
 const (
 	poolNone      pool = iota
-	poolDedicated      // for one QP each: no lock
+	poolDedicated      // for one QP each, without a lock
 	poolShared         // for QPs beyond those
 	poolPrivate        // for QPs of one goroutine
 )
@@ -54,17 +53,17 @@ type uars struct {
 
 	mu       sync.Mutex
 	mappings []*uverbs.Mapping
-	legacy   []*register // by the kernel's number; nil: UARs are dynamic
-	plain    *register   // takes no BlueFlame; dynamic only
+	legacy   []*register // by the kernel's number. nil if UARs are dynamic
+	plain    *register   // takes no BlueFlame. Only with dynamic UARs
 	free     [poolPrivate + 1][]*register
 	made     [poolPrivate + 1]int
 	limit    [poolPrivate + 1]int
 }
 
-// totalBFRegs is how many registers a context asks for.
+// totalBFRegs returns the number of registers that a context requests.
 func totalBFRegs(pageSize int) int { return max(8*usedPerUAR, pageSize/uarSize*usedPerUAR) }
 
-// lowLatencyBFRegs is how many of them belong to one QP each.
+// lowLatencyBFRegs returns how many of them belong to one QP each.
 func lowLatencyBFRegs(total int) int { return max(4, total-12) }
 
 // open maps what a context starts with.
@@ -104,8 +103,7 @@ func (u *uars) openLegacy(r *abi.Mlx5AllocUcontextResp, low int) error {
 			n := len(u.legacy)
 			reg := &register{
 				Register: mmio.Register{Base: unsafe.Add(base, uintptr(i/regsPerUAR)*uarSize+uarDoorbells+uintptr(i%regsPerUAR)*size)},
-				// The first is for everybody, by single stores. The last ones are for
-				// one QP each.
+				// The first is for all QPs, by single stores. The last ones are for one QP each.
 				shared: n != 0 && n/2+n%2 < total-low,
 			}
 			if n != 0 {
@@ -117,7 +115,7 @@ func (u *uars) openLegacy(r *abi.Mlx5AllocUcontextResp, low int) error {
 	return nil
 }
 
-// maxBFRegs is the most that libmlx5 asks for.
+// maxBFRegs is the maximum that libmlx5 requests.
 const maxBFRegs = 1024 * usedPerUAR
 
 // alloc makes and maps a UAR object.
@@ -220,8 +218,8 @@ func (u *uars) fill(p pool) error {
 	return nil
 }
 
-// cqPage returns the device's number of the UAR that CQs are armed by; false if the
-// kernel knows that itself.
+// cqPage returns the device's number of the UAR for arming CQs, and false if the kernel uses its
+// own.
 func (u *uars) cqPage() (uint32, bool) {
 	if u.plain == nil {
 		return 0, false
@@ -241,14 +239,14 @@ func (u *uars) assigned(index uint32) (*register, error) {
 	return r, nil
 }
 
-// single returns a register for everybody, which takes single stores and no lock, for
-// one more QP. What of it the program writes to is each QP's own: two that post at the
-// same time have nothing in common but the device's register.
+// single returns a shared register, which takes single stores and no lock, for one more QP. Each QP
+// has its own half-selection state, so two QPs that post at the same time share only the device's
+// register.
 func (r *register) single() *register {
 	return &register{Register: r.Register, page: r.page}
 }
 
-// put takes back what get returned.
+// put takes back a register of get.
 func (u *uars) put(r *register) {
 	if r == nil {
 		return

@@ -10,12 +10,11 @@ import (
 	"purerdma/provider"
 )
 
-// Memory windows are bound, and keys invalidated, by a WQE that changes a memory key
-// (UMR; PRM, "UMR WQE"): one block with the control segments, one with the new
-// context of the key, of which a mask says what counts, and for a bind one with the
-// memory.
+// A WQE that changes a memory key (UMR) binds memory windows and invalidates keys (PRM, "UMR WQE").
+// It has one block with the control segments and one with the new context of the key, whose mask
+// selects the valid fields. For a bind it has one more block with the memory.
 
-// Of a UMR control segment, flags.
+// Flags of a UMR control segment.
 const (
 	umrInline         = 1 << 7
 	umrCheckFree      = 1 << 5 // fail unless the window is free
@@ -23,7 +22,7 @@ const (
 	umrCheckQPN       = 1 << 3 // fail unless the window is this QP's
 )
 
-// Of a UMR control segment, what of the key's context changes.
+// Mask of a UMR control segment, for changes of the key's context.
 const (
 	maskLength      = 1 << 0
 	maskStart       = 1 << 6
@@ -38,7 +37,7 @@ const (
 	maskBind = maskLength | maskStart | maskLocalWrite | maskRemoteRead | maskRemoteWrite | maskAtomic
 )
 
-// Of a key's context.
+// Bits of a key's context.
 const (
 	keyFree        = 1 << 6
 	keyLocalWrite  = 1 << 3
@@ -55,10 +54,10 @@ const umrOctowords = 4
 // maxWindow is the longest piece of memory in a list.
 const maxWindow = 1 << 31
 
-// invalidate is what OpLocalInv makes of a window: of type 2, and free.
+// invalidate is the state of a window after OpLocalInv: of type 2, and free.
 var invalidate = provider.MWBindInfo{Type: provider.MWType2}
 
-// checkUMR says why a request cannot bind or invalidate.
+// checkUMR returns the reason why a request cannot bind or invalidate.
 func checkUMR(wr *provider.SendWR) error {
 	if wr.Opcode == provider.OpLocalInv {
 		return nil
@@ -92,8 +91,8 @@ func (w *wqe) block() unsafe.Pointer {
 	return p
 }
 
-// umr writes what follows the control segment of a bind or an invalidation, and
-// returns the key that the control segment names.
+// umr writes the segments after the control segment of a bind or an invalidation, and returns the
+// key that the control segment names.
 func (w *wqe) umr(wr *provider.SendWR) uint32 {
 	b, key := wr.Bind, wr.InvalidateRKey
 	if wr.Opcode == provider.OpLocalInv {

@@ -28,8 +28,7 @@ const (
 	opcodeUMR      = 0x25
 )
 
-// maxSGELength is the largest element: the length has 31 bits, and the 32nd marks
-// inline data.
+// maxSGELength is the largest element. Its length has 31 bits, and the 32nd marks inline data.
 const maxSGELength = 1<<31 - 1
 
 // putData writes a data segment: length, key, address.

@@ -11,8 +11,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// ah is an address handle. The kernel keeps the address; work requests name it
-// by a number.
+// ah is an address handle. The kernel keeps the address. Work requests name it by a number.
 type ah struct {
 	file   *uverbs.File
 	handle uint32

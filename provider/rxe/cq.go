@@ -16,7 +16,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// cq is a completion queue: a ring that the kernel fills.
+// cq is a completion queue, a ring that the kernel fills.
 type cq struct {
 	file   *uverbs.File
 	handle uint32
@@ -31,7 +31,7 @@ type cq struct {
 	arming sync.Mutex
 	closed bool // guarded by arming
 
-	mu       sync.Mutex // beside the ring: everything below
+	mu       sync.Mutex // guards the ring and the fields below
 	ring     ring.Ring
 	mapping  *uverbs.Mapping // nil after Close
 	first    uverbs.Mapping  // the mapping of a CQ that was not resized
@@ -93,8 +93,8 @@ func (c *cq) Poll(wcs []provider.WC) (int, error) {
 		}
 		next = c.ring.Next(next)
 	}
-	// Closing the file turns the ring to zeros, which look like completions.
-	// It says so before it does.
+	// Closing the file turns the ring to zeros, which look like completions. Closed returns true
+	// before that.
 	if c.file.Closed() {
 		c.mu.Unlock()
 		return 0, net.ErrClosed
@@ -107,8 +107,8 @@ func (c *cq) Poll(wcs []provider.WC) (int, error) {
 	return n, nil
 }
 
-// Flags of a completion as rxe writes them: enum ib_wc_flags of the kernel, which
-// is not that of libibverbs.
+// Flags of a completion in rxe. They are enum ib_wc_flags of the kernel, which differs from
+// libibverbs'.
 const (
 	kernelWithImm = 1 << 1
 	kernelWithInv = 1 << 2
@@ -147,8 +147,8 @@ func (c *cq) Resize(entries int) error {
 	if c.mapping == nil || c.file.Closed() {
 		return net.ErrClosed
 	}
-	// The kernel moves what was not polled to the start of a new ring; with the
-	// lock held nobody polls the old one meanwhile.
+	// The kernel moves the unpolled completions to the start of a new ring. With the lock held, no
+	// goroutine polls the old one during the move.
 	var resp abi.RxeResizeCQResp
 	if _, err := c.file.ResizeCQ(c.handle, uint32(entries), uverbs.Driver{Out: abi.Bytes(&resp)}); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (c *cq) Resize(entries int) error {
 	m := new(uverbs.Mapping)
 	r, err := mapQueue(c.file, m, resp.MI, abi.Size[abi.UverbsWC]())
 	if err != nil {
-		// What is mapped is no longer filled.
+		// The mapped ring is no longer filled.
 		c.broken = fmt.Errorf("completion queue was lost while it was resized: %w", err)
 		return c.broken
 	}

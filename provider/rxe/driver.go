@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rxe is the user-space half of rdma_rxe, RoCE v2 in software
-// (rdma/rdma_user_rxe.h). Its queues are rings in memory that the kernel made
-// and both sides map; a system call tells the kernel that there is something to
-// send, and another asks for a completion event.
+// Package rxe is the user-space part of rdma_rxe, RoCE v2 in software (rdma/rdma_user_rxe.h). Its
+// queues are rings in memory that the kernel made and both sides map. One system call makes the
+// kernel process the send queue, and another arms a completion event.
 package rxe
 
 import (
@@ -21,10 +20,10 @@ type Driver struct{}
 
 var _ provider.Driver = Driver{}
 
-// ID is RDMA_DRIVER_RXE.
+// ID returns RDMA_DRIVER_RXE.
 func (Driver) ID() abi.DriverID { return abi.RDMA_DRIVER_RXE }
 
-// ABIVersions returns 2: the only version with rings in this form.
+// ABIVersions returns 2, the only version with rings in this form.
 func (Driver) ABIVersions() (min, max uint32) { return 2, 2 }
 
 // Open makes a context on f.
@@ -52,10 +51,10 @@ type Context struct {
 }
 
 // maxUnnumberedAH is the limit of address handles of an rxe that does not number them (up to
-// Linux 5.14), so that programs cannot post datagrams. Newer ones have 32767.
+// Linux 5.14). Programs cannot post datagrams there. The limit of newer ones is 32767.
 const maxUnnumberedAH = 100
 
-// Features returns what rxe of this kernel can do.
+// Features returns the capabilities of this kernel's rxe.
 func (c *Context) Features() provider.Features {
 	has := func(capability uint64) bool { return c.caps&capability != 0 }
 	windows2 := has(abi.IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2A | abi.IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B)
@@ -75,8 +74,8 @@ func (c *Context) Features() provider.Features {
 	}
 }
 
-// mapQueue maps a queue that the kernel made and checks its layout: minSlot is
-// what will be touched of a slot.
+// mapQueue maps a queue that the kernel made and checks its layout. minSlot is the number of bytes
+// of a slot that the provider uses.
 func mapQueue(f *uverbs.File, m *uverbs.Mapping, mi abi.RxeMminfo, minSlot int) (ring.Ring, error) {
 	if err := m.Map(f, int64(mi.Offset), int(mi.Size)); err != nil {
 		return ring.Ring{}, fmt.Errorf("map queue: %w", err)

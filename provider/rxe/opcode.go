@@ -18,12 +18,12 @@ func newOpset(ops ...provider.SendOpcode) opset {
 	return s
 }
 
-// reads are the opcodes that MaxRdAtomic bounds.
+// reads is the set of opcodes that MaxRdAtomic bounds.
 var reads = newOpset(provider.OpRead, provider.OpCompareSwap, provider.OpFetchAdd)
 
 func (s opset) has(op provider.SendOpcode) bool { return s>>op&1 != 0 }
 
-// opcodes are what rxe carries out on each type of queue pair
+// opcodes lists the operations that rxe executes on each type of queue pair
 // (drivers/infiniband/sw/rxe/rxe_opcode.c and rxe_req.c).
 var opcodes = map[provider.QPType]opset{
 	provider.RC: newOpset(provider.OpSend, provider.OpSendImm, provider.OpSendInv, provider.OpWrite, provider.OpWriteImm, provider.OpRead,
@@ -32,8 +32,8 @@ var opcodes = map[provider.QPType]opset{
 	provider.UD: newOpset(provider.OpSend, provider.OpSendImm),
 }
 
-// newer are the opcodes of reliable connections that not every rxe has, with the
-// capability that says so.
+// newer lists the opcodes of reliable connections that not every rxe has, with the capability that
+// announces them.
 var newer = [...]struct {
 	capability uint64
 	op         provider.SendOpcode
@@ -42,8 +42,7 @@ var newer = [...]struct {
 	{abi.IB_UVERBS_DEVICE_ATOMIC_WRITE, provider.OpAtomicWrite},
 }
 
-// opcodesOf returns what a queue pair of a type can do on a device with these
-// capabilities.
+// opcodesOf returns the operations of a queue pair of a type on a device with these capabilities.
 func opcodesOf(typ provider.QPType, caps uint64) (opset, bool) {
 	ops, ok := opcodes[typ]
 	if typ == provider.RC {

@@ -43,7 +43,7 @@ func (q *qp) buildGeneric(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
 		flush := wqe.WR.Flush()
 		flush.RemoteAddr, flush.RKey = wr.RemoteAddr, wr.RKey
 		flush.Type, flush.Level = uint8(wr.Flush.Type), uint8(wr.Flush.Level)
-		// The kernel takes the length from where that of data would be.
+		// The kernel reads the length from the field of the data length.
 		wqe.DMA.Length, wqe.DMA.Resid = wr.Flush.Length, wr.Flush.Length
 	case provider.OpAtomicWrite:
 		if len(wr.InlineData) != 8 || wr.RemoteAddr%8 != 0 {

@@ -19,9 +19,9 @@ import (
 
 // qp is a queue pair.
 //
-// Commands name it by its handle, which the kernel reuses as soon as the QP is
-// destroyed. So they run with rq.mu held, except for the doorbell, which ringing
-// counts. Close takes rq.mu and waits for ringing before it destroys the QP.
+// Commands name it by its handle, which the kernel reuses as soon as the QP is destroyed. So they
+// run with rq.mu held, except for the doorbell, which ringing counts. Close takes rq.mu and waits
+// for ringing before it destroys the QP.
 type qp struct {
 	file   *uverbs.File
 	typ    provider.QPType
@@ -39,7 +39,7 @@ type qp struct {
 
 	sq      sendQueue
 	rq      recvQueue
-	ringing sync.WaitGroup // doorbells in progress; Add and Wait hold sq.mu
+	ringing sync.WaitGroup // doorbells in progress. Add and Wait hold sq.mu
 }
 
 // CreateQP makes a queue pair.
@@ -98,12 +98,12 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	return q, nil
 }
 
-// maxInline is the room for the elements of a send request, 32 at most, which
-// inline data takes (RXE_MAX_INLINE).
+// maxInline is the room for the elements of a send request, 32 at most, which inline data takes
+// (RXE_MAX_INLINE).
 const maxInline = 32 * 16
 
-// maxSlot bounds what the kernel may say fits in a slot, in elements or bytes:
-// products of such numbers do not overflow.
+// maxSlot bounds the kernel's numbers of elements or bytes of a slot, so that products of them do
+// not overflow.
 const maxSlot = 1 << 20
 
 func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
@@ -111,9 +111,8 @@ func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
 		return fmt.Errorf("%w: %+v", ring.ErrLayout, k)
 	}
 	q.cap = provider.QPCap{SendSGE: int(k.MaxSendSGE), Inline: int(k.MaxInlineData)}
-	// Elements and inline data share the end of a slot. What the kernel says is
-	// not trusted: the slots must have that room.
-	// An atomic write has 8 bytes there in any case.
+	// Elements and inline data share the end of a slot. The kernel's numbers are not trusted, so
+	// the slots must have that room. An atomic write always has 8 bytes there.
 	sendSlot := sendHeader + max(q.cap.SendSGE*abi.Size[abi.RxeSGE](), q.cap.Inline, 8)
 	var err error
 	if q.sq.ring, err = mapQueue(q.file, &q.sq.mapping, resp.SQMI, sendSlot); err != nil {
@@ -121,7 +120,7 @@ func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
 	}
 	q.sq.producer = q.sq.ring.LoadProducer()
 	q.sq.published = q.sq.producer
-	// The rings hold more than was asked for; their sizes are the truth.
+	// The rings may exceed the requested sizes, and their actual sizes count.
 	q.cap.SendWR = q.sq.ring.Cap()
 	if q.srq {
 		return nil
@@ -143,9 +142,9 @@ func (q *qp) State() provider.QPState { return provider.QPState(q.state.Load()) 
 
 func (q *qp) SetState(s provider.QPState) { q.state.Store(uint32(s)) }
 
-// Modify holds rq.mu for one more reason than the handle. A receive is posted either
-// before a move to the error state, and the kernel flushes it, or after it, and then
-// PostRecv sees the new state and flushes it.
+// Modify holds rq.mu for one more reason than the handle. If a receive is posted before a move to
+// the error state, the kernel flushes it. If it is posted after the move, PostRecv reads the new
+// state and flushes it.
 func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	q.rq.mu.Lock()
 	defer q.rq.mu.Unlock()
@@ -169,8 +168,8 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	from := q.State()
 	q.SetState(attr.State)
 	if from == provider.QPSQD && attr.State == provider.QPRTS {
-		// What was held waits for the next doorbell: rxe does not look by itself. It
-		// fails with a device that goes, though the QP is in RTS.
+		// Held requests wait for the next doorbell, because rxe does not check the queue by itself.
+		// The doorbell fails if the device is being removed, though the QP is in RTS.
 		return q.bell.Ring()
 	}
 	return nil
@@ -189,7 +188,7 @@ func (q *qp) Query() (provider.QPAttr, error) {
 	return provider.AttrFromQuery(&resp), nil
 }
 
-// usable returns why nothing may be posted at all, or nil.
+// usable returns the reason why nothing may be posted at all, or nil.
 func (q *qp) usable() error {
 	if q.closed.Load() || q.file.Closed() {
 		return net.ErrClosed
@@ -197,10 +196,10 @@ func (q *qp) usable() error {
 	return nil
 }
 
-// Close destroys the QP. What is left of it in its CQs stays there: rxe gives out the
-// numbers of QPs in turn, so it will be long before another has this one.
+// Close destroys the QP. Its completions stay in its CQs. rxe assigns the numbers of QPs in turn,
+// so it will be long before another QP has this number.
 func (q *qp) Close() error {
-	// Posters are out when both locks are held, and see closed afterwards.
+	// When both locks are held, no poster is active. Later posters find closed set.
 	q.sq.mu.Lock()
 	defer q.sq.mu.Unlock()
 	q.rq.mu.Lock()

@@ -16,9 +16,9 @@ import (
 // recvHeader is the size of a receive WQE before its elements.
 const recvHeader = 40
 
-// recvQueue is a ring that the kernel empties: that of a QP, or of an SRQ.
+// recvQueue is the ring of a QP or of an SRQ. The kernel empties it.
 type recvQueue struct {
-	mu       sync.Mutex // beside the ring: everything below, and the ring's slots
+	mu       sync.Mutex // guards the ring, its slots and the fields below
 	ring     ring.Ring
 	mapping  *uverbs.Mapping // nil if the QP has an SRQ in its place
 	first    uverbs.Mapping  // the mapping of a queue that was not resized
@@ -41,8 +41,8 @@ func (rq *recvQueue) open(f *uverbs.File, mi abi.RxeMminfo, maxSGE int) error {
 	return nil
 }
 
-// post builds the requests in order and publishes what was built. It returns how
-// many those are, and the error of the next one. The caller holds the lock.
+// post builds the requests in order and publishes the built ones. It returns their number, and the
+// error of the next one. The caller holds the lock.
 func (rq *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 	n := 0
 	var err error
@@ -58,8 +58,7 @@ func (rq *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 	return n, err
 }
 
-// build writes one request into the next slot and moves on. The caller holds the
-// lock.
+// build writes one request into the next slot and advances. The caller holds the lock.
 func (rq *recvQueue) build(wr *provider.RecvWR) error {
 	r := &rq.ring
 	i := rq.producer
@@ -105,18 +104,17 @@ func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
 	return n, err
 }
 
-// flushRecv makes the kernel flush the receives that were posted in the error state.
-// The kernel looks at the receive queue when a message arrives, and in that state none
-// does. There is no doorbell either, because rxe does not take the POST_RECV command.
-// But moving the QP to the state that it is in makes the kernel look. The caller holds
-// rq.mu.
+// flushRecv makes the kernel flush the receives that were posted in the error state. The kernel
+// checks the receive queue when a message arrives, and in that state none does. There is no
+// doorbell either, because rxe does not take the POST_RECV command. But moving the QP to its
+// current state makes the kernel check the queue. The caller holds rq.mu.
 func (q *qp) flushRecv() error {
 	attr := provider.QPAttr{State: provider.QPErr}
 	cmd := provider.ModifyCommand(q.handle, &attr, provider.QPAttrState)
 	return q.file.ModifyQP(&cmd)
 }
 
-// receivable returns why no receive may be posted, or nil.
+// receivable returns the reason why no receive may be posted, or nil.
 func (q *qp) receivable() error {
 	if err := q.usable(); err != nil {
 		return err

@@ -21,14 +21,14 @@ const sendHeader = 208
 
 // sendQueue is a ring that the kernel empties.
 type sendQueue struct {
-	mu        sync.Mutex // beside the ring: everything below, and the ring's slots
+	mu        sync.Mutex // guards the ring, its slots and the fields below.
 	ring      ring.Ring
 	mapping   uverbs.Mapping
-	producer  uint32         // the next slot to build in
-	published uint32         // the next slot as the kernel knows it
-	changes   []windowChange // of the requests from published to producer
+	producer  uint32         // next slot to build in.
+	published uint32         // next slot that the kernel has not got
+	changes   []windowChange // of the requests from published to producer.
 	all       opset          // of the type of queue pair and the device
-	ops       atomic.Uint32  // the opset of those that may be posted now
+	ops       atomic.Uint32  // the opset of the currently allowed operations
 }
 
 func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
@@ -61,9 +61,9 @@ func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
 	return n, err
 }
 
-// unlockAndRing releases the lock and makes the kernel look at the queue. The kernel
-// may send packets within the doorbell, and other goroutines may build requests
-// meanwhile. Close waits for the doorbell, which names the QP by its handle.
+// unlockAndRing releases the lock and makes the kernel process the queue. The kernel may send
+// packets within the doorbell, and other goroutines may build requests at the same time. Close
+// waits for the doorbell, which names the QP by its handle.
 func (q *qp) unlockAndRing() error {
 	q.ringing.Add(1)
 	q.sq.mu.Unlock()
@@ -72,15 +72,14 @@ func (q *qp) unlockAndRing() error {
 	return err
 }
 
-// publish hands the kernel what was built. The caller holds the lock.
+// publish passes the built requests to the kernel. The caller holds the lock.
 func (q *qp) publish() {
 	q.sq.published = q.sq.producer
 	q.sq.changes = q.sq.changes[:0]
 	q.sq.ring.StoreProducer(q.sq.producer)
 }
 
-// discard forgets the requests that are built and not published. The caller holds the
-// lock.
+// discard drops the built requests that are not published. The caller holds the lock.
 func (q *qp) discard() {
 	q.sq.producer = q.sq.published
 	if len(q.sq.changes) > 0 {
@@ -92,8 +91,8 @@ func (q *qp) discard() {
 // sendStates are the states in which sends may be posted, a bit for each.
 const sendStates = 1<<provider.QPRTS | 1<<provider.QPSQD | 1<<provider.QPSQE | 1<<provider.QPErr
 
-// sendable returns why no send may be posted, or nil. The kernel would refuse
-// the doorbell only after the requests are visible to it.
+// sendable returns the reason why no send may be posted, or nil. The kernel would refuse the
+// doorbell only after the requests are visible to it.
 func (q *qp) sendable() error {
 	if err := q.usable(); err != nil {
 		return err
@@ -104,9 +103,8 @@ func (q *qp) sendable() error {
 	return nil
 }
 
-// build writes one request into the next slot and moves on. The caller holds the
-// lock. What is wrong with a request is found here, and put into words elsewhere:
-// that would make the way of the good ones longer.
+// build writes one request into the next slot and advances. The caller holds the lock. It finds
+// invalid requests, but refusal formats their errors, which keeps the path of valid requests short.
 func (q *qp) build(wr *provider.SendWR) error {
 	r := &q.sq.ring
 	i := q.sq.producer
@@ -129,8 +127,8 @@ func (q *qp) build(wr *provider.SendWR) error {
 		return q.refusal(wr, length)
 	}
 
-	// The kernel leaves what it wrote into a slot, among it the state and the
-	// status of a request that failed.
+	// The kernel does not clear a slot after use. For example, the state and the status of a failed
+	// request stay there.
 	wqe := ring.At[abi.RxeSendWQE](r, i)
 	*wqe = abi.RxeSendWQE{}
 	wqe.WR.WRID = wr.ID
@@ -154,7 +152,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 			return q.refusal(wr, length)
 		}
 	case provider.OpCompareSwap, provider.OpFetchAdd:
-		// librxe lets longer lists pass, of which the kernel would fill 8 bytes.
+		// librxe accepts longer lists, of which the kernel would fill 8 bytes.
 		if inline || length != 8 || wr.RemoteAddr%8 != 0 {
 			return q.refusal(wr, length)
 		}
@@ -189,7 +187,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 	return nil
 }
 
-// refusal says what is wrong with a request of so many bytes.
+// refusal explains why a request of length bytes is invalid.
 func (q *qp) refusal(wr *provider.SendWR, length uint64) error {
 	inline := wr.InlineData != nil
 	switch {
@@ -212,7 +210,7 @@ func (q *qp) refusal(wr *provider.SendWR, length uint64) error {
 	}
 }
 
-// address says in wqe whom a datagram goes to.
+// address writes the destination of a datagram to wqe.
 func address(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
 	if wr.AH == nil {
 		return fmt.Errorf("datagram without an address handle: %w", syscall.EINVAL)
@@ -228,7 +226,7 @@ func address(wqe *abi.RxeSendWQE, wr *provider.SendWR) error {
 	return fmt.Errorf("address handle of another driver: %w", syscall.EINVAL)
 }
 
-// Flags of a send request: enum ib_send_flags of the kernel.
+// Flags of a send request, enum ib_send_flags of the kernel.
 const (
 	sendFence     = uint32(provider.SendFence)
 	sendSignaled  = uint32(provider.SendSignaled)

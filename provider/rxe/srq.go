@@ -39,7 +39,7 @@ func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
 		return nil, err
 	}
 	s := &srq{file: c.File, handle: k.Handle}
-	// What the kernel says is not trusted: the slots must have that room.
+	// The kernel's numbers are not trusted, so the slots must have that room.
 	if err := s.rq.open(c.File, resp.MI, int(min(k.MaxSGE, maxSlot))); err != nil {
 		c.File.DestroySRQ(k.Handle)
 		return nil, err
@@ -56,7 +56,7 @@ func (s *srq) Attr() provider.SRQAttr {
 	return provider.SRQAttr{MaxWR: s.rq.ring.Cap(), MaxSGE: s.rq.maxSGE}
 }
 
-// usable returns why the SRQ cannot be used, or nil. The caller holds the lock.
+// usable returns the reason why the SRQ cannot be used, or nil. The caller holds the lock.
 func (s *srq) usable() error {
 	if s.broken != nil {
 		return s.broken
@@ -88,9 +88,9 @@ func (s *srq) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 		MaxWR:     uint32(attr.MaxWR),
 		SRQLimit:  uint32(attr.Limit),
 	}
-	// With a new size the kernel moves what has not been received into yet to a
-	// new ring, and says where that is not in its answer but at an address that
-	// it is given: always, or the command is too short.
+	// With a new size the kernel moves the unused receives to a new ring. It writes the place of
+	// the ring to an address in the command, not to the response. The address is always required,
+	// because the command is too short without it.
 	var mi abi.RxeMminfo
 	drv := abi.RxeModifySRQCmd{MmapInfoAddr: abi.NewPointer(&mi)}
 	if err := s.file.ModifySRQ(cmd, uverbs.Driver{In: abi.Bytes(&drv)}); err != nil {
@@ -101,7 +101,7 @@ func (s *srq) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 	}
 	old := s.rq.mapping
 	if err := s.rq.open(s.file, mi, s.rq.maxSGE); err != nil {
-		// The kernel no longer looks at what is mapped.
+		// The kernel no longer reads the mapped ring.
 		s.broken = fmt.Errorf("shared receive queue was lost while it was resized: %w", err)
 		return s.broken
 	}
@@ -109,7 +109,7 @@ func (s *srq) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 }
 
 func (s *srq) Query() (provider.SRQAttr, error) {
-	// Close waits: the kernel gives the handle to the next SRQ.
+	// Close waits for other commands, because the kernel reuses the handle for the next SRQ.
 	s.rq.mu.Lock()
 	defer s.rq.mu.Unlock()
 	if s.closed.Load() {

@@ -11,9 +11,9 @@ import (
 	"purerdma/provider"
 )
 
-// windows tracks which windows of type 2 are bound. The kernel does not check that
-// before it invalidates one: rxe_do_invalidate_mw reads the QP and the memory region of
-// an unbound window through null pointers, in a softirq, which ends the kernel.
+// windows tracks which windows of type 2 are bound, because the kernel does not check that before
+// it invalidates one. For an unbound window, rxe_do_invalidate_mw reads the QP and the memory
+// region through null pointers. This happens in a softirq and crashes the kernel.
 type windows struct {
 	mu          sync.Mutex
 	bound       map[uint32]uint32 // the key of each window by its index; 0 while it is not bound
@@ -53,8 +53,8 @@ type windowChange struct {
 	was, bound uint32 // the key before and after; 0 while the window is not bound
 }
 
-// bind notes that a built request binds the window to a new key. It reports false for a
-// window of another context.
+// bind records that a built request binds the window to a new key. It reports false for a window of
+// another context.
 func (w *windows) bind(key uint32) (windowChange, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,9 +68,9 @@ func (w *windows) bind(key uint32) (windowChange, bool) {
 	return windowChange{index(key), was, key}, ok
 }
 
-// undo takes back the changes of requests that the kernel never gets, the last one
-// first. It leaves a window alone that has changed since, and does not bind a window to a key
-// that a peer has invalidated meanwhile.
+// undo reverts the changes of requests that the kernel never gets, the last one first. It skips
+// windows that have changed since, and does not bind a window to a key that a peer has invalidated
+// in the meantime.
 func (w *windows) undo(changes []windowChange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +83,7 @@ func (w *windows) undo(changes []windowChange) {
 	}
 }
 
-// unbind notes that a peer has invalidated the key.
+// unbind records that a peer has invalidated the key.
 func (w *windows) unbind(key uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,9 +97,9 @@ func (w *windows) unbind(key uint32) {
 	}
 }
 
-// invalidate notes that a built request invalidates the key. It refuses the key of an
-// unbound window. It reports false for keys that are not of this context's windows, which
-// the kernel judges.
+// invalidate records that a built request invalidates the key. It refuses the key of an unbound
+// window. It reports false for keys that are not of this context's windows, which the kernel
+// judges.
 func (w *windows) invalidate(key uint32) (windowChange, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,8 +130,8 @@ type window struct {
 	windows *windows
 }
 
-// Close deallocates the window. Its index may be another one's as soon as the command
-// has begun, so the tracking ends before.
+// Close deallocates the window. The kernel may reuse its index as soon as the command has started,
+// so the tracking ends before.
 func (w *window) Close() error {
 	undo := w.windows.remove(w.RKey())
 	err := w.MW.Close()

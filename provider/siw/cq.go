@@ -17,8 +17,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// cq is a completion queue: slots that the kernel fills, after them the word by
-// which it is armed, and the completions that are not in slots.
+// cq is a completion queue. It has the slots that the kernel fills, then the word that arms it, and
+// a list of completions that are not in slots.
 type cq struct {
 	file    *uverbs.File
 	handle  uint32
@@ -26,7 +26,7 @@ type cq struct {
 	leak    *leak.Entry
 	control *atomic.Uint32
 
-	mu      sync.Mutex // beside the slots: everything below
+	mu      sync.Mutex // guards the slots and the fields below
 	slots   ring.Slots
 	mapping *uverbs.Mapping // nil after Close
 	memory  uverbs.Mapping  // what mapping points to
@@ -93,7 +93,7 @@ func (c *cq) Poll(wcs []provider.WC) (int, error) {
 	return n, nil
 }
 
-// take is Poll for who holds the lock.
+// take is Poll for a caller that holds the lock.
 func (c *cq) take(wcs []provider.WC) int {
 	n := 0
 	for n < len(wcs) {
@@ -114,8 +114,7 @@ func (c *cq) take(wcs []provider.WC) int {
 	return n
 }
 
-// opcodes are the operations of completions, by those of siw. One that siw does
-// not complete is not there.
+// opcodes maps siw's operations of completions. Operations that siw does not complete are missing.
 var opcodes = [...]provider.WCOpcode{
 	abi.SIW_OP_WRITE:           provider.WCWrite,
 	abi.SIW_OP_READ:            provider.WCRead,
@@ -141,8 +140,8 @@ var statuses = [...]provider.WCStatus{
 	abi.SIW_WC_GENERAL_ERR:     provider.WCGeneralErr,
 }
 
-// decode fills w. What has no meaning is a general error, with the kernel's own
-// word as syndrome.
+// decode fills w. An undefined status becomes a general error, with the kernel's status as
+// syndrome.
 func decode(w *provider.WC, k *abi.SiwCQE, opcode uint8, status uint16) {
 	*w = provider.WC{ID: k.ID, QPNum: uint32(k.QPID), ByteLen: k.Bytes}
 	if int(opcode) >= len(opcodes) || int(status) >= len(statuses) {
@@ -152,12 +151,12 @@ func decode(w *provider.WC, k *abi.SiwCQE, opcode uint8, status uint16) {
 	w.Opcode, w.Status = opcodes[opcode], statuses[status]
 }
 
-// Arm stores what the kernel looks for when it adds a completion. The store is a
-// full barrier to the poll that follows it, as that of a completion is to the
-// kernel's look at this word.
+// Arm stores the word that the kernel reads when it adds a completion. The store is a full barrier
+// to the poll that follows it. The kernel's store of a completion is a full barrier to its read of
+// this word.
 //
-// Of receives siw forgets that they are solicited: an event for these alone would
-// never come. So every completion gives one.
+// siw drops the solicited flag of receives, so a solicited event would never come. Therefore every
+// completion causes an event.
 func (c *cq) Arm(solicitedOnly bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

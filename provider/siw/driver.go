@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package siw is the user-space half of siw, iWARP in software (rdma/siw-abi.h):
-// reliable connections over TCP. Its queues are arrays in memory that the kernel
-// made and both sides map, without indices: a word in each slot says whose it is.
-// A system call tells the kernel that there is something to send, if it has
-// stopped looking; another is not needed.
+// Package siw is the user-space part of siw, iWARP in software (rdma/siw-abi.h): reliable
+// connections over TCP. Its queues are arrays in memory that the kernel made and both sides map,
+// without indices. A word in each slot holds its owner. One system call restarts the kernel's
+// processing of the send queue after it has stopped. No other is needed.
 //
-// The connection manager connects queue pairs, and moves them; what they are
-// moved to is what package cm says by SetState. siw has no datagrams, atomics,
-// immediate data, address handles, multicast, nor queues whose size changes.
+// The connection manager connects queue pairs, and moves them. Package cm reports their state by
+// SetState. siw has no datagrams, atomics, immediate data, address handles or multicast, and its
+// queues cannot be resized.
 package siw
 
 import (
@@ -28,10 +27,10 @@ type Driver struct{}
 
 var _ provider.Driver = Driver{}
 
-// ID is RDMA_DRIVER_SIW.
+// ID returns RDMA_DRIVER_SIW.
 func (Driver) ID() abi.DriverID { return abi.RDMA_DRIVER_SIW }
 
-// ABIVersions returns 1: the only version that there is.
+// ABIVersions returns 1, the only version.
 func (Driver) ABIVersions() (min, max uint32) { return abi.SIW_ABI_VERSION, abi.SIW_ABI_VERSION }
 
 // Open makes a context on f.
@@ -52,34 +51,34 @@ type Context struct {
 	closing closing
 }
 
-// Features returns what siw can do. The kernel tells only its own users which key a peer has
-// invalidated.
+// Features returns the capabilities of siw. siw reports an invalidation by a peer only to users in the
+// kernel.
 func (c *Context) Features() provider.Features {
 	return provider.Features{SendInvMR: true, ReadInv: true, ReadNeedsRemoteWrite: true}
 }
 
-// RegMR registers memory. siw knows it by its address alone.
+// RegMR registers memory. siw identifies it only by its address.
 func (c *Context) RegMR(cfg *provider.MRConfig) (provider.MR, error) {
 	addr := abi.NewSlicePointer(cfg.Mem)
 	if binary.NativeEndian.Uint64(abi.Bytes(&addr)) != cfg.IOVA {
 		return nil, fmt.Errorf("siw: memory named by another address than its own: %w", errors.ErrUnsupported)
 	}
-	// The low byte of a key is the owner's to choose: a key of the past, whose
-	// number the kernel has given out again, does not fit.
+	// The low byte of a key is chosen by its owner. Varying it invalidates an old key whose number
+	// the kernel has reused.
 	req := abi.SiwUreqRegMR{STagKey: uint8(c.keys.Add(1))}
 	var resp abi.SiwUrespRegMR
 	return c.RegMRWith(cfg, uverbs.Driver{In: abi.Bytes(&req), Out: abi.Bytes(&resp)})
 }
 
-// CreateAH fails: iWARP has no datagrams to address.
+// CreateAH fails, because iWARP has no datagrams to address.
 func (c *Context) CreateAH(*provider.AHConfig) (provider.AH, error) {
 	return nil, fmt.Errorf("siw: address handles, iWARP has only connections: %w", errors.ErrUnsupported)
 }
 
 // mapSlots maps a queue of n slots that the kernel made, and more bytes after it.
 func mapSlots(f *uverbs.File, m *uverbs.Mapping, key uint64, n uint32, size, more int) (ring.Slots, error) {
-	// SIW_INVAL_UOBJ_KEY is no sign of anything: it is an offset that the kernel gives
-	// to a queue as well, and where there is no queue it fails the command.
+	// SIW_INVAL_UOBJ_KEY does not mark a missing queue, because the kernel also assigns that offset
+	// to a queue. If there is no queue, the command fails.
 	if n == 0 || n > maxSlots || key > 1<<62 {
 		return ring.Slots{}, fmt.Errorf("%w: %d slots, mapped by %#x", ring.ErrLayout, n, key)
 	}
@@ -93,6 +92,6 @@ func mapSlots(f *uverbs.File, m *uverbs.Mapping, key uint64, n uint32, size, mor
 	return s, nil
 }
 
-// maxSlots bounds what is mapped on the kernel's word. The largest queue of siw is
-// a CQ of SIW_MAX_CQE, 3 million rounded up.
+// maxSlots bounds the size of a mapping that the kernel requests. The largest queue of siw is a CQ
+// of SIW_MAX_CQE, 3 million rounded up.
 const maxSlots = 1 << 22

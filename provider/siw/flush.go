@@ -4,22 +4,22 @@ package siw
 
 import "purerdma/provider"
 
-// In the error state the kernel flushes what it finds, once. Nothing looks at
-// what is posted later, nor at what was posted to a QP that the kernel had moved
-// before its owner heard of it. These requests the provider completes itself.
+// In the error state the kernel flushes the requests that it finds, once. It ignores requests that
+// are posted later. It also ignores requests that were posted after it had moved the QP, but before
+// the program got the event. The provider completes these requests itself.
 
-// When the kernel flushes, it takes VALID out of each slot twice: with the
-// completion, and when it goes on to the next slot (siw_sq_flush, siw_rq_flush). A
-// request that is posted in between is lost. It does so when a connection ends, and
-// nobody here has heard of that yet. So of the queues of a QP one slot stays empty: it
-// is filled when the slot after it has been given back, too.
+// When the kernel flushes, it clears VALID of each slot twice, with the completion, and when it
+// advances to the next slot (siw_sq_flush, siw_rq_flush). A request that is posted in between is
+// lost. The kernel flushes when a connection ends, before the program gets the event. Therefore one
+// slot of the queues of a QP stays empty. It is filled after the kernel has also returned the slot
+// behind it.
 const spareSlots = 1
 
-// maxRequests is the size of siw's largest queues, SIW_MAX_QP_WR. If so many requests
-// are asked for, there is no slot to spare.
+// maxRequests is the size of siw's largest queues, SIW_MAX_QP_WR. If a program requests that many,
+// there is no slot to spare.
 const maxRequests = 1 << 15
 
-// withSpare returns how many slots to ask for if n requests are to fit.
+// withSpare returns the number of slots for n requests.
 func withSpare(n int) uint32 {
 	if n <= 0 || n >= maxRequests {
 		return uint32(n)
@@ -77,9 +77,9 @@ func (a *softCompletions) take() provider.WC {
 	return wc
 }
 
-// flush completes requests as flushed, in order. With force it does so in any
-// case; else it returns provider.ErrFull if nobody has taken those before, and
-// there are more of them than fit into the CQ. The caller wakes the waiters.
+// flush completes requests as flushed, in order. With force it always does so. Otherwise it returns
+// provider.ErrFull if the list holds more unread completions than fit into the CQ. The caller wakes
+// the waiters.
 func (c *cq) flush(wcs []provider.WC, force bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +99,7 @@ func (c *cq) flush(wcs []provider.WC, force bool) error {
 	return nil
 }
 
-// notify wakes those who wait for completions: the kernel knows of none.
+// notify wakes the waiters, because the kernel has no event for these completions.
 func (c *cq) notify() {
 	if c.wake != nil {
 		c.wake()

@@ -10,13 +10,13 @@ import (
 	"purerdma/provider"
 )
 
-// The kernel gives the number of a QP to the next one as soon as it is free, and a
-// completion says of its QP nothing else. So what a closed QP has left in its CQs
-// would be taken for the next one's, and goes with it.
+// The kernel reuses the number of a QP as soon as it is free, and the number is all that a
+// completion contains about its QP. The leftover completions of a closed QP would therefore be
+// taken for completions of the next QP. clean removes them.
 //
-// All that the kernel completes of a QP stands in the CQs before DESTROY_QP frees the
-// number: it flushes the queues within the command, and lets its sender and receiver
-// complete nothing after that. (siw_destroy_qp, siw_free_qp.)
+// All completions of a QP are in the CQs before DESTROY_QP frees the number. The kernel flushes the
+// queues within the command, and lets its sender and receiver complete nothing after that
+// (siw_destroy_qp, siw_free_qp).
 
 // purge takes the completions of a QP that has been destroyed out of the queue. The
 // kernel fills the slots in order, and needs all of them: one in the middle can
@@ -46,8 +46,8 @@ func (c *cq) purge(qp uint32) {
 	c.soft.head = 0
 }
 
-// standing returns how many completions are there, and how many of them are a QP's.
-// The caller holds the lock.
+// standing returns the number of completions in the queue, and how many of them belong to a QP. The
+// caller holds the lock.
 func (c *cq) standing(qp uint32) (n, of int) {
 	for i := c.get; n < c.slots.Len(); i++ {
 		if valid, _, _ := cqeWord(c.slots.LoadWord(i)); !valid {
@@ -67,10 +67,10 @@ func (c *cq) standing(qp uint32) (n, of int) {
 	return n, of
 }
 
-// closing is the numbers of the QPs of a context that are being closed. The kernel
-// frees the number before its command returns, and so before the CQs are clean. A QP
-// that has got it by then must not have completions yet: it is nobody's until the
-// other's Close has done its work.
+// closing lists the numbers of the QPs of a context that are being closed. The kernel frees the
+// number before its command returns, and so before the CQs are clean. A new QP with that number
+// must not have completions until then. Its creator waits until the Close of the old QP has
+// finished.
 type closing struct {
 	mu   sync.Mutex
 	done sync.Cond
@@ -82,14 +82,14 @@ func (c *closing) init() {
 	c.nums = map[uint32]struct{}{}
 }
 
-// begin says that the QP of a number is about to be destroyed.
+// begin records that the QP of a number is about to be destroyed.
 func (c *closing) begin(num uint32) {
 	c.mu.Lock()
 	c.nums[num] = struct{}{}
 	c.mu.Unlock()
 }
 
-// end says that its CQs are clean, or that it has not been destroyed.
+// end records that the QP's CQs are clean, or that it has not been destroyed.
 func (c *closing) end(num uint32) {
 	c.mu.Lock()
 	delete(c.nums, num)
@@ -97,7 +97,7 @@ func (c *closing) end(num uint32) {
 	c.done.Broadcast()
 }
 
-// wait returns when nobody closes a QP of that number.
+// wait returns when no QP of that number is being closed.
 func (c *closing) wait(num uint32) {
 	c.mu.Lock()
 	for {

@@ -27,12 +27,12 @@ type qp struct {
 	state  atomic.Uint32 // provider.QPState
 	closed atomic.Bool
 
-	// The lock of the send queue is taken before that of the receive queue.
+	// The lock of the send queue is taken before the receive queue's.
 	sq sendQueue
 	rq recvQueue
 }
 
-// CreateQP makes a queue pair. There are none but RC.
+// CreateQP makes a queue pair. RC is the only type.
 func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	if cfg.Type != provider.RC {
 		return nil, fmt.Errorf("siw: QP type %v, iWARP has only RC: %w", cfg.Type, errors.ErrUnsupported)
@@ -86,17 +86,17 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	return q, nil
 }
 
-// mapQueues maps the queues that were made, for what was asked for.
+// mapQueues maps the queues that the kernel made for the requested sizes.
 func (q *qp) mapQueues(resp *abi.SiwUrespCreateQP, asked *provider.QPCap, k abi.UverbsQPCap) error {
 	if err := q.sq.open(q.ctx.File, resp, int(k.MaxSendSGE)); err != nil {
 		return fmt.Errorf("send queue: %w", err)
 	}
-	// The queues hold more than was asked for; their sizes are the truth, less what
-	// is spared. Every slot has room for inline data.
+	// The queues may exceed the requested sizes. Their actual sizes, less the spare slot, count.
+	// Every slot has room for inline data.
 	q.sq.spare = spare(q.sq.slots.Len(), asked.SendWR)
 	q.cap = provider.QPCap{SendWR: q.sq.slots.Len() - int(q.sq.spare), SendSGE: q.sq.maxSGE, Inline: abi.SIW_MAX_INLINE}
 	if resp.NumRQE == 0 {
-		return nil // not wanted, or an SRQ is in its place
+		return nil // no queue, or replaced by an SRQ
 	}
 	if err := q.rq.open(q.ctx.File, resp.RQKey, resp.NumRQE, int(k.MaxRecvSGE)); err != nil {
 		return errors.Join(fmt.Errorf("receive queue: %w", err), q.sq.mapping.Close())
@@ -114,10 +114,9 @@ func (q *qp) Cap() provider.QPCap { return q.cap }
 
 func (q *qp) State() provider.QPState { return provider.QPState(q.state.Load()) }
 
-// SetState notes a state that the kernel has moved the QP to. The error state is
-// final: what is said later is old news. It asks the kernel to move the QP there
-// once more, after which the kernel leaves the queues alone, and flushes what is
-// in them.
+// SetState records a state that the kernel has moved the QP to. The error state is final, so later
+// states are outdated. After a move to the error state, SetState makes the kernel do the same move
+// once more. Then the kernel no longer touches the queues, and SetState flushes them.
 func (q *qp) SetState(s provider.QPState) {
 	if s != provider.QPErr {
 		for {
@@ -127,13 +126,13 @@ func (q *qp) SetState(s provider.QPState) {
 			}
 		}
 	}
-	// What could go wrong is that there is no QP any more.
+	// The only possible error is that the QP no longer exists.
 	_ = q.Modify(&provider.QPAttr{State: s}, provider.QPAttrState)
 }
 
-// Modify holds the locks of both queues: a request is posted either before, and
-// flushed, or after, and then its poster sees the new state. (The kernel, too,
-// refuses a doorbell while it changes the QP.) So it waits for a Batch.
+// Modify holds the locks of both queues, and so it waits for a Batch. A request is either posted
+// before it and flushed, or its poster reads the new state. The kernel also refuses a doorbell
+// while it changes the QP.
 func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	q.sq.mu.Lock()
 	q.rq.mu.Lock()
@@ -173,8 +172,8 @@ func (q *qp) modify(attr *provider.QPAttr, mask provider.QPAttrMask) (flushed bo
 	return sends || recvs, nil
 }
 
-// checkMove refuses what siw says yes to and does not do: a QP that was connected
-// is not connected again.
+// checkMove refuses a change that siw accepts without doing it. A QP that was connected cannot be
+// connected again.
 func (q *qp) checkMove(to provider.QPState) error {
 	from := q.State()
 	if from < provider.QPRTS || from == to || to == provider.QPErr || from == provider.QPRTS && to > provider.QPRTS {
@@ -183,12 +182,12 @@ func (q *qp) checkMove(to provider.QPState) error {
 	return fmt.Errorf("siw: QP from %v to %v: %w", from, to, syscall.EINVAL)
 }
 
-// Query returns what siw fills in, and the state that the QP is known to be in:
-// siw of Linux 6.1 leaves that out, and the kernel then hands out memory that it
-// has not cleared. The two depths siw has the wrong way round.
+// Query returns the attributes that siw fills in, and the QP's state as recorded here. siw of Linux
+// 6.1 does not fill in the state, and the kernel then copies memory that it has not cleared. siw
+// swaps the two depths.
 //
-// It holds rq.mu, because the kernel reuses the handle of a destroyed QP, and Close
-// takes that lock. A post of a READ holds sq.mu when it calls Query.
+// It holds rq.mu, because the kernel reuses the handle of a destroyed QP, and Close takes that
+// lock. A post of a READ holds sq.mu when it calls Query.
 func (q *qp) Query() (provider.QPAttr, error) {
 	q.rq.mu.Lock()
 	defer q.rq.mu.Unlock()
@@ -212,7 +211,7 @@ func (q *qp) Query() (provider.QPAttr, error) {
 	}, nil
 }
 
-// usable returns why nothing may be posted at all, or nil.
+// usable returns the reason why nothing may be posted at all, or nil.
 func (q *qp) usable() error {
 	if q.closed.Load() || q.ctx.File.Closed() {
 		return net.ErrClosed
@@ -220,10 +219,10 @@ func (q *qp) usable() error {
 	return nil
 }
 
-// Close destroys the QP. What is left of it in its CQs goes, too: the next QP may have
-// the same number.
+// Close destroys the QP and removes its completions from its CQs, because the next QP may have the
+// same number.
 func (q *qp) Close() error {
-	// Posters are out when both locks are held, and see closed afterwards.
+	// When both locks are held, no poster is active. Later posters find closed set.
 	q.sq.mu.Lock()
 	defer q.sq.mu.Unlock()
 	q.rq.mu.Lock()

@@ -13,12 +13,11 @@ import (
 	"purerdma/uverbs"
 )
 
-// recvQueue is an array of receives that the kernel empties: that of a QP, or of
-// an SRQ.
+// recvQueue is the array of receives of a QP or of an SRQ. The kernel empties it.
 type recvQueue struct {
 	cq *cq // nil for an SRQ
 
-	mu      sync.Mutex // beside the slots: everything below
+	mu      sync.Mutex // guards the slots and the fields below
 	slots   ring.Slots
 	mapping uverbs.Mapping // not open if there is no such queue
 	put     uint32         // counts the receives posted
@@ -59,8 +58,7 @@ func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
 	return n, err
 }
 
-// receivable returns why no receive may be posted, or nil. The caller holds the
-// lock.
+// receivable returns the reason why no receive may be posted, or nil. The caller holds the lock.
 func (q *qp) receivable() error {
 	if err := q.usable(); err != nil {
 		return err
@@ -116,14 +114,14 @@ func (rq *recvQueue) post(wr *provider.RecvWR) error {
 	rqe := ring.InSlot[abi.SiwRQE](&rq.slots, rq.put)
 	rqe.ID = wr.ID
 	num := putSGEs(rqe.SGE[:], wr.SGList)
-	// The kernel takes no flag beside this one.
+	// The kernel uses no other flag here.
 	rq.slots.StoreWord(rq.put, wqeWord(abi.SIW_WQE_VALID, uint8(num), 0))
 	rq.put++
 	return nil
 }
 
-// sweep completes, as flushed, what the kernel has left in the queue and will not
-// look at again. The caller holds the lock.
+// sweep completes, as flushed, the requests that the kernel has left in the queue and will not
+// process. The caller holds the lock.
 func (rq *recvQueue) sweep(qp uint32) bool {
 	if rq.mapping.Bytes() == nil {
 		return false
@@ -154,8 +152,8 @@ func oldest(s *ring.Slots, put uint32) uint32 {
 	return first
 }
 
-// putSGEs stores the elements that are not empty and returns how many: siw of
-// Linux 6.1 dereferences nil when it sends an empty one.
+// putSGEs stores the elements that are not empty and returns their number. siw of Linux 6.1
+// dereferences nil when it sends an empty one.
 func putSGEs(dst []abi.SiwSGE, sg []provider.SGE) int {
 	n := 0
 	for i := range sg {

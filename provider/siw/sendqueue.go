@@ -14,21 +14,21 @@ import (
 	"purerdma/uverbs"
 )
 
-// sendQueue is an array of requests that the kernel empties. It gives a slot back
-// as soon as it has begun with the request, long before that completes.
+// sendQueue is an array of requests that the kernel empties. The kernel frees a slot as soon as it
+// has started the request, long before that completes.
 type sendQueue struct {
 	cq        *cq
 	signalAll bool
 	maxSGE    int
 	spare     uint32 // slots that stay empty
 
-	mu        sync.Mutex // beside the slots: everything below
+	mu        sync.Mutex // guards the slots and the fields below.
 	slots     ring.Slots
 	mapping   uverbs.Mapping
-	put       uint32   // counts the requests built
-	published uint32   // counts those that the kernel may see
-	words     []uint32 // the control words of the requests from published to put
-	ord       int      // how many READs may be outstanding, -1 while not known
+	put       uint32   // counts the built requests.
+	published uint32   // counts the requests that the kernel may read
+	words     []uint32 // the control words of the requests from published to put.
+	ord       int      // limit of outstanding READs, -1 while unknown
 	quiet     bool     // a READ that completes without a WC may be outstanding
 }
 
@@ -73,7 +73,7 @@ func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
 	return n, err
 }
 
-// sendable returns why no send may be posted, or nil.
+// sendable returns the reason why no send may be posted, or nil.
 func (q *qp) sendable() error {
 	if err := q.usable(); err != nil {
 		return err
@@ -86,8 +86,8 @@ func (q *qp) sendable() error {
 	}
 }
 
-// build writes one request into the next slot and moves on; the word that gives
-// it to the kernel is kept back. The caller holds the lock.
+// build writes one request into the next slot and advances. It does not write the word that passes
+// the slot to the kernel. The caller holds the lock.
 func (q *qp) build(wr *provider.SendWR) error {
 	sq := &q.sq
 	if sq.put-sq.published == uint32(sq.slots.Len())-sq.spare || wqeValid(sq.slots.LoadWord(sq.put+sq.spare)) {
@@ -108,9 +108,9 @@ func (q *qp) build(wr *provider.SendWR) error {
 	case read:
 		sq.quiet = sq.quiet || flags&abi.SIW_WQE_SIGNALLED == 0
 	case wr.Flags&provider.SendFence != 0 || sq.quiet && flags&abi.SIW_WQE_SIGNALLED != 0:
-		// siw completes a SEND or WRITE when it is sent, be there READs before it of
-		// which the answer is still to come. Its completion is to say that they have
-		// been done, if nothing else says it.
+		// siw completes a SEND or WRITE when it is sent, even if earlier READs have no response
+		// yet. The fence makes its completion also confirm READs that have no completion of their
+		// own.
 		flags |= abi.SIW_WQE_READ_FENCE
 		sq.quiet = false
 	}
@@ -133,7 +133,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 	}
 	num := 0
 	if n := len(wr.InlineData); n > 0 {
-		// The data begins where the second element would.
+		// The data begins at the place of the second element.
 		flags |= abi.SIW_WQE_INLINE
 		num = 1
 		sqe.SGE[0] = abi.SiwSGE{Length: uint32(n)}
@@ -145,7 +145,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 		}
 	}
 	if read {
-		// A READ has one, be it empty: the kernel looks nowhere else.
+		// A READ has one element, even if it is empty, because the kernel reads only that one.
 		num = 1
 		e := &wr.SGList[0]
 		sqe.SGE[0] = abi.SiwSGE{LAddr: e.Addr, Length: e.Length, LKey: e.LKey}
@@ -155,17 +155,16 @@ func (q *qp) build(wr *provider.SendWR) error {
 	return nil
 }
 
-// Of an element that is the whole of a message of at most shortMessage bytes siw
-// copies the bytes into the packet, and goes wrong where they cross the end of a
-// page: it takes as many from the first page as there are in the second
-// (siw_try_1seg).
+// siw copies a message of at most shortMessage bytes into the packet if it is one element. If the
+// bytes cross the end of a page, siw takes the wrong number of bytes from the first page, namely as
+// many as there are in the second (siw_try_1seg).
 const (
 	shortMessage = 32
 	pageSize     = 4096 // the smallest there is
 )
 
-// splitAtPage makes two elements of such a one, of which siw sends the right bytes,
-// and returns how many there are.
+// splitAtPage splits such an element in two, of which siw sends the right bytes, and returns the
+// number of elements.
 func splitAtPage(sg *[abi.SIW_MAX_SGE]abi.SiwSGE) int {
 	e := &sg[0]
 	here := uint32(pageSize - e.LAddr%pageSize)
@@ -184,11 +183,11 @@ type inlineSlot struct {
 	Data [abi.SIW_MAX_INLINE]byte
 }
 
-// maxMessage is the longest message that siw counts the bytes of, in an int.
+// maxMessage is the longest message. siw counts its bytes in an int.
 const maxMessage = 1<<31 - 1
 
-// check refuses what siw would refuse only when it comes to it, with a connection
-// that ends or a queue that stands still.
+// check refuses requests that siw would refuse only when it processes them. Then siw ends the
+// connection, or the queue hangs.
 func (q *qp) check(wr *provider.SendWR) error {
 	inline := wr.InlineData != nil
 	length := uint64(len(wr.InlineData))
@@ -231,7 +230,7 @@ func (q *qp) checkRead(wr *provider.SendWR) error {
 		return fmt.Errorf("fence before a READ, which siw does not have: %w", syscall.EINVAL)
 	}
 	if q.sq.ord < 0 && q.State() == provider.QPRTS {
-		// Once for a connection: what the two sides agreed on.
+		// Once for a connection, because the two sides have agreed on the value.
 		a, err := q.Query()
 		if err != nil {
 			return err
@@ -244,16 +243,16 @@ func (q *qp) checkRead(wr *provider.SendWR) error {
 	return nil
 }
 
-// publish hands the kernel what was built, and rings if it may have stopped
-// looking; in the error state it completes what was built. The caller holds the
-// lock. On provider.ErrFull nothing was handed over.
+// publish passes the built requests to the kernel, and rings if the kernel may have stopped
+// processing. In the error state it completes the built requests. The caller holds the lock. On
+// provider.ErrFull it passed nothing to the kernel.
 //
-// The kernel takes the requests in order, and after each looks at the next slot.
-// If the one before ours is still its to take, it has yet to look at ours. Its
-// store into that slot and ours are full barriers: one side sees the other's.
+// The kernel takes the requests in order, and reads the next slot after each. If the slot before
+// the first new one still belongs to the kernel, it has yet to read the new one. Its store into
+// that slot and our store are full barriers, so one side finds the other's.
 //
-// The doorbell is rung under the lock because the kernel refuses it while the
-// state of the QP changes.
+// The doorbell is rung under the lock because the kernel refuses it while the state of the QP
+// changes.
 func (q *qp) publish() (flushed bool, err error) {
 	sq := &q.sq
 	n := sq.put - sq.published
@@ -274,12 +273,12 @@ func (q *qp) publish() (flushed bool, err error) {
 	if err := q.bell.Ring(); !errors.Is(err, syscall.ENOTCONN) {
 		return false, err
 	}
-	// The kernel has ended the connection, of which the event is yet to come: what
-	// is posted then is flushed with it.
+	// The kernel has ended the connection, and the event is still to come. The new requests are
+	// flushed with it.
 	return false, nil
 }
 
-// flushBuilt completes what was built as flushed.
+// flushBuilt completes the built requests as flushed.
 func (q *qp) flushBuilt() (bool, error) {
 	sq := &q.sq
 	words := sq.words[:sq.put-sq.published]
@@ -303,8 +302,8 @@ func (sq *sendQueue) flushedSend(qp, slot, word uint32) provider.WC {
 	return wc
 }
 
-// sweep completes, as flushed, what the kernel has left in the queue and will not
-// look at again. The caller holds the lock.
+// sweep completes, as flushed, the requests that the kernel has left in the queue and will not
+// process. The caller holds the lock.
 func (sq *sendQueue) sweep(qp uint32) bool {
 	first := oldest(&sq.slots, sq.published)
 	if first == sq.published {
@@ -344,7 +343,7 @@ func (q *qp) BatchPost() error {
 
 func (q *qp) BatchDiscard() {
 	if q.sq.put != q.sq.published {
-		q.sq.quiet = true // what was discarded may have been the fence
+		q.sq.quiet = true // the discarded requests may include the fence
 	}
 	q.sq.put = q.sq.published
 	q.sq.mu.Unlock()

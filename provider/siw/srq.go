@@ -13,15 +13,15 @@ import (
 	"purerdma/uverbs"
 )
 
-// srq is a shared receive queue. When a QP of its fails, nothing in it is flushed:
-// it is the others'.
+// srq is a shared receive queue. When one of its QPs fails, nothing in it is flushed, because it
+// also serves the other QPs.
 type srq struct {
 	file   *uverbs.File
 	handle uint32
 	leak   *leak.Entry
 
-	// The lock of the queue is held by every command, too: the kernel gives the
-	// handle to the next SRQ as soon as this one is destroyed.
+	// Every command also holds the lock of the queue, because the kernel reuses the handle for the
+	// next SRQ as soon as this one is destroyed.
 	rq     recvQueue
 	closed bool
 }
@@ -55,7 +55,7 @@ func (s *srq) Attr() provider.SRQAttr {
 	return provider.SRQAttr{MaxWR: s.rq.slots.Len(), MaxSGE: s.rq.maxSGE}
 }
 
-// usable returns why the SRQ cannot be used, or nil. The caller holds the lock.
+// usable returns the reason why the SRQ cannot be used, or nil. The caller holds the lock.
 func (s *srq) usable() error {
 	if s.closed || s.file.Closed() {
 		return net.ErrClosed

@@ -8,12 +8,12 @@ import (
 	"purerdma/abi"
 )
 
-// The third word of every slot holds its flags, VALID among them, and nothing
-// that could not be set together with them: it is loaded and stored as one, for
-// there are no atomic operations on less than 32 bits.
+// The third word of every slot holds its flags, VALID among them. The other fields of the word are
+// set together with them. It is loaded and stored as a whole, because there are no atomic
+// operations on less than 32 bits.
 const wordAt = 8
 
-// wqeWord is the word of a request: struct siw_sqe, struct siw_rqe.
+// wqeWord returns the word of a request (struct siw_sqe, struct siw_rqe).
 func wqeWord(flags uint16, numSGE, opcode uint8) uint32 {
 	var b [4]byte
 	binary.NativeEndian.PutUint16(b[:], flags)
@@ -21,21 +21,21 @@ func wqeWord(flags uint16, numSGE, opcode uint8) uint32 {
 	return binary.NativeEndian.Uint32(b[:])
 }
 
-// wqeValid says whether a slot for requests is the kernel's.
+// wqeValid reports whether a slot for requests belongs to the kernel.
 func wqeValid(word uint32) bool {
 	var b [4]byte
 	binary.NativeEndian.PutUint32(b[:], word)
 	return binary.NativeEndian.Uint16(b[:])&abi.SIW_WQE_VALID != 0
 }
 
-// wqeOpcode is the operation of a request.
+// wqeOpcode returns the operation of a request.
 func wqeOpcode(word uint32) uint8 {
 	var b [4]byte
 	binary.NativeEndian.PutUint32(b[:], word)
 	return b[3]
 }
 
-// cqeWord takes the word of a completion apart: struct siw_cqe.
+// cqeWord splits the word of a completion (struct siw_cqe).
 func cqeWord(word uint32) (valid bool, opcode uint8, status uint16) {
 	var b [4]byte
 	binary.NativeEndian.PutUint32(b[:], word)
