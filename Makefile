@@ -236,6 +236,10 @@ bin/btf.test: FORCE
 bin/staticcheck: test/tools/go.mod test/tools/go.sum
 	$(GO) -C test/tools build -o ../../$@ honnef.co/go/tools/cmd/staticcheck
 
+# The directories of which make prose does not check the tests yet.
+PROSE_CODE := abi $(addprefix internal/,bridge cdev leak lograte mem mmio netns nldev ring trace)
+PROSE_CODE += provider $(addprefix provider/,mlx5 rxe siw) ucma uverbs verbs
+
 # Vale parses Go with tree-sitter, which is C.
 bin/vale: test/tools/go.mod test/tools/go.sum | compiler
 	CGO_ENABLED=1 $(GO) -C test/tools build -o ../../$@ github.com/errata-ai/vale/v3/cmd/vale

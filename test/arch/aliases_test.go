@@ -41,7 +41,7 @@ func TestAliases(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"//\t\tByteLen         uint32 // received, read;", // field with its comment
+		"//\t\tByteLen         uint32 // received or read bytes.", // field with its comment
 		"//\tfunc (w *WC) Err() error\n",
 		"WCRemAccessErr   WCStatus = provider.WCRemAccessErr\n",
 		"var ErrFull = provider.ErrFull\n",
