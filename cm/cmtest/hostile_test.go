@@ -39,7 +39,7 @@ func ask(k *cmtest.Kernel, to netip.AddrPort, param abi.UcmConnParam) (*stranger
 	if s.id, err = s.f.CreateID(1, abi.RDMA_PS_TCP, 0); err == nil {
 		if err = s.f.ResolveAddr(s.id, ucma.Addr{}, ucma.IP(to), 1000); err == nil {
 			if err = s.f.ResolveRoute(s.id, 1000); err == nil {
-				err = s.f.Connect(s.id, param, abi.UcmECE{})
+				err = s.f.Connect(s.id, &param, abi.UcmECE{})
 			}
 		}
 	}
