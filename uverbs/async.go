@@ -107,32 +107,34 @@ const (
 	EventClientReregister
 	EventGIDChange
 	EventWQFatal
+	EventDeviceSpeedChange
 )
 
 var eventTypes = [...]struct {
 	name    string
 	element ElementKind
 }{
-	EventCQErr:            {"CQ_ERR", ElementCQ},
-	EventQPFatal:          {"QP_FATAL", ElementQP},
-	EventQPReqErr:         {"QP_REQ_ERR", ElementQP},
-	EventQPAccessErr:      {"QP_ACCESS_ERR", ElementQP},
-	EventCommEst:          {"COMM_EST", ElementQP},
-	EventSQDrained:        {"SQ_DRAINED", ElementQP},
-	EventPathMig:          {"PATH_MIG", ElementQP},
-	EventPathMigErr:       {"PATH_MIG_ERR", ElementQP},
-	EventDeviceFatal:      {"DEVICE_FATAL", ElementDevice},
-	EventPortActive:       {"PORT_ACTIVE", ElementPort},
-	EventPortErr:          {"PORT_ERR", ElementPort},
-	EventLIDChange:        {"LID_CHANGE", ElementPort},
-	EventPKeyChange:       {"PKEY_CHANGE", ElementPort},
-	EventSMChange:         {"SM_CHANGE", ElementPort},
-	EventSRQErr:           {"SRQ_ERR", ElementSRQ},
-	EventSRQLimitReached:  {"SRQ_LIMIT_REACHED", ElementSRQ},
-	EventQPLastWQEReached: {"QP_LAST_WQE_REACHED", ElementQP},
-	EventClientReregister: {"CLIENT_REREGISTER", ElementPort},
-	EventGIDChange:        {"GID_CHANGE", ElementPort},
-	EventWQFatal:          {"WQ_FATAL", ElementWQ},
+	EventCQErr:             {"CQ_ERR", ElementCQ},
+	EventQPFatal:           {"QP_FATAL", ElementQP},
+	EventQPReqErr:          {"QP_REQ_ERR", ElementQP},
+	EventQPAccessErr:       {"QP_ACCESS_ERR", ElementQP},
+	EventCommEst:           {"COMM_EST", ElementQP},
+	EventSQDrained:         {"SQ_DRAINED", ElementQP},
+	EventPathMig:           {"PATH_MIG", ElementQP},
+	EventPathMigErr:        {"PATH_MIG_ERR", ElementQP},
+	EventDeviceFatal:       {"DEVICE_FATAL", ElementDevice},
+	EventPortActive:        {"PORT_ACTIVE", ElementPort},
+	EventPortErr:           {"PORT_ERR", ElementPort},
+	EventLIDChange:         {"LID_CHANGE", ElementPort},
+	EventPKeyChange:        {"PKEY_CHANGE", ElementPort},
+	EventSMChange:          {"SM_CHANGE", ElementPort},
+	EventSRQErr:            {"SRQ_ERR", ElementSRQ},
+	EventSRQLimitReached:   {"SRQ_LIMIT_REACHED", ElementSRQ},
+	EventQPLastWQEReached:  {"QP_LAST_WQE_REACHED", ElementQP},
+	EventClientReregister:  {"CLIENT_REREGISTER", ElementPort},
+	EventGIDChange:         {"GID_CHANGE", ElementPort},
+	EventWQFatal:           {"WQ_FATAL", ElementWQ},
+	EventDeviceSpeedChange: {"DEVICE_SPEED_CHANGE", ElementDevice},
 }
 
 // String returns the name of the type, as "QP_FATAL". For an unknown type, it returns the number.

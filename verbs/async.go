@@ -22,26 +22,27 @@ type AsyncEventType = uverbs.EventType
 
 // Asynchronous events.
 const (
-	AsyncCQErr            = uverbs.EventCQErr // the CQ is in error: overrun, as a rule
-	AsyncQPFatal          = uverbs.EventQPFatal
-	AsyncQPReqErr         = uverbs.EventQPReqErr
-	AsyncQPAccessErr      = uverbs.EventQPAccessErr
-	AsyncCommEst          = uverbs.EventCommEst // a message came before the QP was in RTS
-	AsyncSQDrained        = uverbs.EventSQDrained
-	AsyncPathMig          = uverbs.EventPathMig
-	AsyncPathMigErr       = uverbs.EventPathMigErr
-	AsyncDeviceFatal      = uverbs.EventDeviceFatal // the Device is removed after it, see DeviceRemovedError
-	AsyncPortActive       = uverbs.EventPortActive
-	AsyncPortErr          = uverbs.EventPortErr
-	AsyncLIDChange        = uverbs.EventLIDChange
-	AsyncPKeyChange       = uverbs.EventPKeyChange
-	AsyncSMChange         = uverbs.EventSMChange
-	AsyncSRQErr           = uverbs.EventSRQErr
-	AsyncSRQLimitReached  = uverbs.EventSRQLimitReached // fewer receives than SRQAttr.Limit
-	AsyncQPLastWQEReached = uverbs.EventQPLastWQEReached
-	AsyncClientReregister = uverbs.EventClientReregister
-	AsyncGIDChange        = uverbs.EventGIDChange
-	AsyncWQFatal          = uverbs.EventWQFatal
+	AsyncCQErr             = uverbs.EventCQErr // the CQ is in error: overrun, as a rule
+	AsyncQPFatal           = uverbs.EventQPFatal
+	AsyncQPReqErr          = uverbs.EventQPReqErr
+	AsyncQPAccessErr       = uverbs.EventQPAccessErr
+	AsyncCommEst           = uverbs.EventCommEst // a message came before the QP was in RTS
+	AsyncSQDrained         = uverbs.EventSQDrained
+	AsyncPathMig           = uverbs.EventPathMig
+	AsyncPathMigErr        = uverbs.EventPathMigErr
+	AsyncDeviceFatal       = uverbs.EventDeviceFatal // the Device is removed after it, see DeviceRemovedError
+	AsyncPortActive        = uverbs.EventPortActive
+	AsyncPortErr           = uverbs.EventPortErr
+	AsyncLIDChange         = uverbs.EventLIDChange
+	AsyncPKeyChange        = uverbs.EventPKeyChange
+	AsyncSMChange          = uverbs.EventSMChange
+	AsyncSRQErr            = uverbs.EventSRQErr
+	AsyncSRQLimitReached   = uverbs.EventSRQLimitReached // fewer receives than SRQAttr.Limit
+	AsyncQPLastWQEReached  = uverbs.EventQPLastWQEReached
+	AsyncClientReregister  = uverbs.EventClientReregister
+	AsyncGIDChange         = uverbs.EventGIDChange
+	AsyncWQFatal           = uverbs.EventWQFatal
+	AsyncDeviceSpeedChange = uverbs.EventDeviceSpeedChange // of a port; Linux 7 reports it for mlx5
 )
 
 // AsyncEvent is an asynchronous event of a device (struct ibv_async_event of

@@ -6,7 +6,6 @@ package faults
 
 import (
 	"errors"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -142,8 +141,15 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestPort unplugs a cable and plugs it in again.
+// TestPort pulls the cable of a port and plugs it in again. Linux 6.1 and 6.12 may take the port
+// for DOWN after a probe of the driver. They do not report the first loss of the link then
+// (docs/reference/driver-faults.md), so the test requires no event of it.
 func TestPort(t *testing.T) {
+	host := vmtest.Hosts(t, 2)[1]
+	if err := host.Unplug(); err != nil {
+		t.Fatal(err)
+	}
+	host.Plug(t)
 	l := newLink(t)
 	dev := l.client.Device()
 	q := events(t, dev)
@@ -158,32 +164,31 @@ func TestPort(t *testing.T) {
 				return
 			}
 			if time.Since(start) > limit {
-				t.Fatalf("state of the port after the limit = %v", p.State)
+				t.Fatalf("the port is %v, want %v", p.State, want)
 			}
 		}
 	}
 	state(verbs.PortActive)
-	t.Cleanup(func() {
-		if t.Failed() {
-			p, err := dev.QueryPort(1)
-			operstate, _ := os.ReadFile("/sys/class/net/" + l.hosts[1].Interface + "/operstate")
-			t.Logf("the port is %v (%v), the network device is %s", p.State, err, operstate)
-		}
-		l.hosts[1].Fault(t, "port-up")
-	})
-	l.hosts[1].Fault(t, "port-down")
+	t.Cleanup(func() { host.Fault(t, "port-up") })
+	host.Fault(t, "port-down")
+	state(verbs.PortDown)
+	host.Fault(t, "port-up")
+	expect(t, q, verbs.AsyncPortActive)
+	state(verbs.PortActive)
+
+	host.Fault(t, "port-down")
 	if ev := expect(t, q, verbs.AsyncPortErr); ev.Port != 1 {
-		t.Errorf("event = %+v, want port 1", ev)
+		t.Errorf("Port of the event = %d, want 1", ev.Port)
 	}
 	state(verbs.PortDown)
 	if err := l.write(t, 1); status(err) != verbs.WCRetryExcErr {
-		t.Errorf("write without a cable = %v, want retries exceeded", err)
+		t.Errorf("Write without a cable = %v, want %v", err, verbs.WCRetryExcErr)
 	}
-	l.hosts[1].Fault(t, "port-up")
+	host.Fault(t, "port-up")
 	expect(t, q, verbs.AsyncPortActive)
 	state(verbs.PortActive)
 	if err := newLink(t).write(t, 2); err != nil {
-		t.Errorf("write with the cable again = %v", err)
+		t.Errorf("Write with the cable again = %v, want nil", err)
 	}
 }
 
