@@ -106,10 +106,9 @@ func bit(b bool) uint8 {
 	return 0
 }
 
-// AttrFromKernel converts the answer of the connection manager's INIT_QP_ATTR into a, and
-// returns which attributes it has.
-// On iWARP the kernel moves the QP itself, and the mask for RTS then holds no
-// QPAttrState: Modify with such a mask leaves the state alone.
+// AttrFromKernel converts the response of the connection manager's INIT_QP_ATTR into a, and returns
+// the mask of its attributes. On iWARP the kernel moves the QP itself, and the mask for RTS then
+// holds no QPAttrState. Modify with such a mask leaves the state unchanged.
 func AttrFromKernel(a *QPAttr, k *abi.UverbsQPAttr) QPAttrMask {
 	*a = QPAttr{
 		State:            QPState(k.QPState),

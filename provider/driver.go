@@ -26,10 +26,10 @@ type Driver interface {
 	Open(f *uverbs.File) (Context, error)
 }
 
-// Context makes the objects of one open device. Its methods may be called
-// concurrently. Objects are destroyed in the reverse order of their creation;
-// package verbs sees to that. What the device has not gives an error that wraps
-// errors.ErrUnsupported. A Context does not retain the configurations that it is given.
+// Context makes the objects of one open device. Its methods may be called concurrently. Package
+// verbs destroys objects in the reverse order of their creation. Methods that the device does not
+// support return an error that wraps errors.ErrUnsupported. A Context does not retain the
+// configurations that callers pass.
 type Context interface {
 	// // Features returns the optional capabilities of the device. They do not change.
 	Features() Features

@@ -20,8 +20,8 @@ func (f *File) AllocPD(drv Driver) (uint32, error) {
 	return abi.View[abi.UverbsAllocPDResp](resp).PDHandle, nil
 }
 
-// DeallocPD deallocates a protection domain (UVERBS_METHOD_PD_DESTROY). One that
-// is in use gives EBUSY.
+// DeallocPD deallocates a protection domain (UVERBS_METHOD_PD_DESTROY). It returns EBUSY for a
+// domain in use.
 func (f *File) DeallocPD(pd uint32) error { return deallocPD.run(f, pd) }
 
 var deallocPD = prepareDestroy[struct{}](abi.UVERBS_OBJECT_PD, abi.UVERBS_METHOD_PD_DESTROY, abi.UVERBS_ATTR_DESTROY_PD_HANDLE, 0)

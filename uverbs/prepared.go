@@ -51,7 +51,7 @@ func (r *prepared[V]) runWith(f *File, drv Driver) error {
 // destroyPool has the requests that destroy an object. R is the answer, struct{} for none.
 type destroyPool[R any] struct{ *preparedPool[R] }
 
-// prepareDestroy takes the ids of the attributes. That of the answer is 0 if there is none.
+// prepareDestroy takes the ids of the attributes. respID is 0 if there is no response.
 func prepareDestroy[R any](object, method, handleID, respID uint16) destroyPool[R] {
 	return destroyPool[R]{prepare(object, method, func(resp *R) []Attr {
 		attrs := []Attr{handle(handleID, 0)}

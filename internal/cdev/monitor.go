@@ -17,8 +17,8 @@ import (
 // one processor, and by pollers that leave no processor to other goroutines. Goroutines that only
 // compute and occupy all of several processors are not handled.
 
-// pokeMonitor is called after a wait for an event, which has been fetched by raw calls. Whether
-// it was there already does not matter: one processor is not where latency counts.
+// pokeMonitor is called after a wait for an event, which raw calls have fetched. It is also called
+// if the event was there already, because latency does not matter with one processor.
 func pokeMonitor() {
 	if runtime.GOMAXPROCS(0) == 1 {
 		wakeMonitor()
@@ -29,11 +29,11 @@ func pokeMonitor() {
 // zero value is ready to use.
 type StarvationProbe struct {
 	waits atomic.Bool // a goroutine was started, and has not run
-	ran   func()      // is the goroutine; made by the first Check. Whoever sets waits reads and writes it
+	ran   func()      // the goroutine, made by the first Check. The setter of waits reads and writes it
 }
 
-// Check starts a goroutine that is to run before the next Check. If the last one still has
-// not, nobody has had a processor for it: the monitor thread is to see to that.
+// Check starts a goroutine that should run before the next Check. If the last one still has not
+// run, it has had no processor, and Check wakes the monitor thread.
 func (l *StarvationProbe) Check() {
 	if l.waits.Swap(true) {
 		wakeMonitor()

@@ -30,8 +30,8 @@ var ctrlFlags = [8]uint8{
 // refusal then finds the reason. The caller holds the lock. Requests with inline data are built by
 // buildInline.
 //
-// It is a leaf without a frame, for requests of one element or none on connected
-// transports; the others are buildMany's and buildGeneric's.
+// It is a leaf without a frame, for requests of one element or none on connected transports.
+// buildMany and buildGeneric build the others.
 func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
 	sg := wr.SGList
 	op := &s.ops[wr.Opcode&15]

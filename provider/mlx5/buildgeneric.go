@@ -67,7 +67,7 @@ func (s *sendQueue) buildGeneric(wr *provider.SendWR, cur, n uint32) uint32 {
 	return s.buildTo(wr, cur, n, target{})
 }
 
-// buildTo is buildGeneric for a DC initiator, too.
+// buildTo is buildGeneric that also accepts requests of a DC initiator.
 func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint32 {
 	av, err := s.check(wr)
 	if err != nil {

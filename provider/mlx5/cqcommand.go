@@ -182,9 +182,9 @@ func (c *CQ) place(to *CQ, kept []uint32, end uint32) uint32 {
 	return end
 }
 
-// purgeQP takes the completions of a QP that is reset or destroyed out of the queue,
-// and forgets the QP. The receives of its SRQ, if it has one, go back there. A poll
-// after it does not see the QP.
+// purgeQP removes the completions of a QP that is reset or destroyed from the queue, and drops the
+// reference to the QP. The receives of its SRQ, if it has one, return to the SRQ. Later polls do
+// not find the QP.
 func (c *CQ) purgeQP(q *QP) {
 	if c == nil {
 		return

@@ -33,7 +33,7 @@ func (l *lock) slow() {
 
 func (l *lock) Unlock() { storeShared(&l.word, 0) }
 
-// ringWord is what mmio.Ring stores 0 to; afterRing is called after it, and the lock is
-// released then.
+// ringWord returns the word that mmio.Ring stores 0 to, which releases the lock. afterRing is
+// called after it.
 func (l *lock) ringWord() *uint32 { return &l.word }
 func (l *lock) afterRing()        {}

@@ -178,7 +178,7 @@ func (q *QP) addIndex() (err error) {
 func (q *QP) removeIndex() {
 	q.purge()
 	q.ctx.resources.remove(q.index)
-	// What came in between named a QP that does not exist.
+	// Completions in between named a QP that does not exist.
 	q.purge()
 	q.eachCQ((*pd).dropCQ)
 	q.indexed = false

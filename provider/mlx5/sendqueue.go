@@ -47,13 +47,13 @@ type sendQueue struct {
 // block is a block of the ring as words.
 type block [wqebb / 8]uint64
 
-// fastPath is how a Builder's methods and BatchPost see that they may take the short way,
-// and what they need then.
+// fastPath holds the conditions and the data of the short path of a Builder's methods and
+// BatchPost.
 type fastPath struct {
-	sge    uint32    // bytes of the longest element, 0: every request takes the long way
-	inline uint32    // bytes of the most inline data, 0: the same
-	reg    *register // nil: BatchPost takes the long way
-	send   uint64    // the first 8 bytes of the control segment of a SEND, but for index and size
+	sge    uint32    // bytes of the longest element. 0 disables the short path.
+	inline uint32    // bytes of the most inline data. 0 disables it
+	reg    *register // nil disables the short path of BatchPost
+	send   uint64    // the first 8 bytes of the control segment of a SEND, without index and size
 	write  uint64    // the same of an RDMA WRITE
 }
 

@@ -35,9 +35,9 @@ func spare(slots, n int) uint32 {
 	return 0
 }
 
-// softCompletions is a list of completions that are not in the slots of a CQ, whose lock guards
-// it: such as these, and what purge has kept. Those that are flushed come after
-// everything that the kernel had put into the CQ when they were made: so the
+// softCompletions is a list of completions that are not in the slots of a CQ, whose lock guards it.
+// They are the provider's flushed completions, and the completions that purge has kept. A flushed
+// completion comes after all completions that the kernel had put into the CQ before it. So the
 // completions of a QP keep their order.
 type softCompletions struct {
 	list []completion
@@ -49,12 +49,12 @@ type completion struct {
 	wc    provider.WC
 }
 
-// waiting returns those that are not taken, oldest first.
+// waiting returns the completions that are not taken, oldest first.
 func (a *softCompletions) waiting() []completion { return a.list[a.head:] }
 
-// add appends one. The list reuses the room of those that were taken, so that it stays
-// small when it is never empty: its capacity is at most four times the number that has
-// waited at once.
+// add appends a completion. The list reuses the room of taken completions, so that it stays small
+// even if it is never empty. Its capacity is at most four times the largest number of waiting
+// completions.
 func (a *softCompletions) add(c completion) {
 	if len(a.list) == cap(a.list) && a.head >= len(a.list)/2 {
 		a.list = a.list[:copy(a.list, a.waiting())]
@@ -63,7 +63,7 @@ func (a *softCompletions) add(c completion) {
 	a.list = append(a.list, c)
 }
 
-// due says whether the first is to be taken after so many of the kernel's.
+// due reports whether the first is next, after taken completions of the kernel.
 func (a *softCompletions) due(taken uint32) bool {
 	return a.head < len(a.list) && int32(taken-a.list[a.head].after) >= 0
 }

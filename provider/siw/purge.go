@@ -18,10 +18,10 @@ import (
 // queues within the command, and lets its sender and receiver complete nothing after that
 // (siw_destroy_qp, siw_free_qp).
 
-// purge takes the completions of a QP that has been destroyed out of the queue. The
-// kernel fills the slots in order, and needs all of them: one in the middle can
-// neither be given back nor be moved while the kernel goes on. So all that stands
-// there is taken, as by a poll, and what is others' is kept for the next polls.
+// purge takes the completions of a destroyed QP out of the queue. The kernel fills the slots in
+// order, and needs all of them. A slot in the middle can neither be returned nor be moved while the
+// kernel continues. So purge takes all completions, as a poll does, and keeps the completions of
+// other QPs for the next polls.
 func (c *cq) purge(qp uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
