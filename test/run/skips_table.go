@@ -95,7 +95,7 @@ var knownSkips = []knownSkip{
 	{driver: "siw", pkg: "examples/multicast", tests: "TestRun",
 		why:  "iWARP has no multicast",
 		seen: "create QP: EOPNOTSUPP"},
-	{driver: "siw", pkg: "examples/oob", tests: "TestRun",
+	{driver: "siw", pkg: "examples/exchange", tests: "TestRun",
 		why:  "iWARP connects by the connection manager only",
 		seen: "GIDFor: unsupported operation"},
 	{driver: "siw", pkg: "cm", tests: "TestDatagram.* TestMulticast.* TestExampleAnswerToAGroup",

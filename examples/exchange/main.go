@@ -3,7 +3,7 @@
 // Oob connects two queue pairs over a TCP connection, without the connection manager.
 //
 //	make bin/rdmavm
-//	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/oob
+//	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/exchange
 package main
 
 import (
