@@ -42,7 +42,7 @@ const (
 	AsyncClientReregister  = uverbs.EventClientReregister
 	AsyncGIDChange         = uverbs.EventGIDChange
 	AsyncWQFatal           = uverbs.EventWQFatal
-	AsyncDeviceSpeedChange = uverbs.EventDeviceSpeedChange // of a port; Linux 7 reports it for mlx5
+	AsyncDeviceSpeedChange = uverbs.EventDeviceSpeedChange // of a port. Linux 7 reports it for mlx5
 )
 
 // AsyncEvent is an asynchronous event of a device (struct ibv_async_event of
