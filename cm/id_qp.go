@@ -170,11 +170,13 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, accepted *ConnParam) e
 		return errors.Unwrap(err)
 	}
 	mask := provider.AttrFromKernel(&m.attr, m.kernel.Attr())
-	if accepted != nil { // the mask has at most one of them
+	if accepted != nil && mask&verbs.QPAttrMaxDestRdAtomic != 0 {
 		m.attr.MaxDestRdAtomic = uint8(accepted.ResponderResources)
-		m.attr.MaxRdAtomic = uint8(accepted.InitiatorDepth)
 	}
 	if mask&verbs.QPAttrMaxRdAtomic != 0 {
+		if accepted != nil {
+			m.attr.MaxRdAtomic = uint8(accepted.InitiatorDepth)
+		}
 		id.noReads.Store(m.attr.MaxRdAtomic == 0)
 	}
 	return qp.Modify(&m.attr, mask)
