@@ -15,8 +15,9 @@ import (
 	"purerdma/verbs"
 )
 
-// run runs one command of the kernel on the ID, and makes the transition t that it leads to,
-// nil for none. All commands go through it but those that create, migrate and destroy the ID.
+// run runs one command of the kernel on the ID, and makes the transition t that the command
+// causes, nil for none. All commands use run, except the commands that create, migrate and
+// destroy the ID.
 func (id *ID) run(op string, t *pendingTransition, fn func(f *ucma.File, kid uint32) error) error {
 	id.moving.RLock()
 	defer id.moving.RUnlock()
@@ -43,23 +44,23 @@ func (id *ID) run(op string, t *pendingTransition, fn func(f *ucma.File, kid uin
 	return nil
 }
 
-// gate counts the calls and commands that use an ID, and closes once. The kernel reuses
-// the number of an ID as soon as it is destroyed: a command that came after that
-// would hit somebody else's connection. id.mu guards it.
+// gate counts the calls and commands that use an ID. It closes once. The kernel reuses the
+// number of an ID as soon as the ID is destroyed, so a later command would affect another
+// connection. id.mu guards the gate.
 type gate struct {
 	inside int32
-	closed atomic.Bool   // written with id.mu; posting reads it without
+	closed atomic.Bool   // written with id.mu held, read by posting without it
 	empty  chan struct{} // set by shut, closed when the last call has left
 }
 
-// nobody is the channel of a gate that was shut with nobody inside.
+// This channel is closed. It serves all gates that were shut while no call was inside.
 var nobody = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// enter admits a call; false means that the gate is shut.
+// enter admits a call. It returns false if the gate is shut.
 func (g *gate) enter() bool {
 	if g.closed.Load() {
 		return false
@@ -70,7 +71,7 @@ func (g *gate) enter() bool {
 
 func (g *gate) isShut() bool { return g.closed.Load() }
 
-// enter keeps the ID from being destroyed until leave. It fails after Close.
+// enter prevents the destruction of the ID until leave. It fails after Close.
 func (id *ID) enter(op string) error {
 	id.mu.Lock()
 	ok := id.gate.enter()
@@ -81,7 +82,7 @@ func (id *ID) enter(op string) error {
 	return nil
 }
 
-// leave is the inverse of enter.
+// leave undoes enter.
 func (id *ID) leave() {
 	id.mu.Lock()
 	g := &id.gate
@@ -92,8 +93,8 @@ func (id *ID) leave() {
 	id.mu.Unlock()
 }
 
-// shut admits no more calls. The first caller gets true and a channel that is closed when
-// nobody is inside.
+// shut stops admitting calls. It returns true to the first caller, and a channel that
+// is closed when no call is inside.
 func (id *ID) shut() (first bool, empty <-chan struct{}) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -109,27 +110,33 @@ func (id *ID) shut() (first bool, empty <-chan struct{}) {
 	return true, g.empty
 }
 
-// pendingTransition is the transition of a command that has not returned: it takes the ID into
-// a new state if the command succeeds. The events that end that state may be fetched before,
-// so the transition has its own view of the ID. That becomes the view of the ID if the command
-// succeeds, and is dropped if it fails.
+// pendingTransition is the transition of a command that has not returned. It takes the ID into
+// a new state if the command succeeds. The events that end that state may be fetched before
+// the command returns, so the transition has its own view of the ID. This view becomes the
+// view of the ID if the command succeeds, and is dropped if it fails.
 type pendingTransition struct {
-	after  State // state of the ID if the command succeeds, with the events that have come since
-	to     Addr  // of ResolveAddr: the ID's peer, until the kernel tells it
-	strict bool  // the kernel is not asked if the state does not allow the command
+	// after is the state of the ID if the command succeeds, with the effect of events since.
+	after State
+	// to is the destination of ResolveAddr. It is the ID's peer until the kernel reports the peer.
+	to Addr
+	// strict is set if the library, not the kernel, refuses the command in a wrong state.
+	strict bool
 
-	wrong bool // the known state does not allow the command: the ID is not in after yet
-	flush bool // if the command succeeds, an event since has ended the connection
+	// wrong is set if the known state does not allow the command. The ID is then not in the
+	// state after yet.
+	wrong bool
+	// flush is set by an event that ends the connection if the command succeeds.
+	flush bool
 }
 
-// to returns the transition of a command that leads to a state.
+// to returns the transition of a command that leads to state s.
 func to(s State) *pendingTransition { return &pendingTransition{after: s} }
 
-// beginTransition checks the state for a command, and adds its transition, nil for none. The
-// caller holds id.mu.
+// beginTransition checks the state for a command, and adds the command's transition, nil for
+// none. The caller holds id.mu.
 func (id *ID) beginTransition(op string, was State, t *pendingTransition) error {
 	if was == StateRemoved {
-		// The kernel refuses commands, too, but some drivers accept a few after the removal.
+		// The kernel also refuses commands, but some drivers accept a few after the removal.
 		return syscall.ENXIO
 	}
 	if t == nil {
@@ -144,7 +151,7 @@ func (id *ID) beginTransition(op string, was State, t *pendingTransition) error 
 }
 
 // endTransition commits the transition of a command that has returned, or drops it if err is
-// not nil. It returns the QP if that is to be flushed.
+// not nil. It returns the QP if the caller must flush it.
 func (id *ID) endTransition(t *pendingTransition, err error) (flush *verbs.QP) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -163,9 +170,9 @@ func (id *ID) endTransition(t *pendingTransition, err error) (flush *verbs.QP) {
 	return nil
 }
 
-// setState takes the ID to a state that it is in for certain. In the kernel, calls lead
-// forward only: one that runs meanwhile and succeeds leads no less far, whichever of
-// them the kernel has had first. The caller holds id.mu.
+// setState takes the ID to a state that it is certainly in. In the kernel, calls only lead
+// forward. A concurrent call that succeeds leads at least as far, in whichever order the
+// kernel runs the calls. The caller holds id.mu.
 func (id *ID) setState(state State) {
 	id.state = state
 	for _, t := range id.pending {
@@ -173,8 +180,8 @@ func (id *ID) setState(state State) {
 	}
 }
 
-// current returns the state of the ID, if the commands that run and that it allows
-// succeed. The caller holds id.mu.
+// current returns the state of the ID on the assumption that the running commands succeed. It
+// ignores commands that the known state does not allow. The caller holds id.mu.
 func (id *ID) current() State {
 	if len(id.pending) == 0 {
 		return id.state
@@ -187,8 +194,8 @@ func (id *ID) current() State {
 	return id.state
 }
 
-// swapState takes the ID from one state to another, and returns the one that it was
-// in: if that is not from, nothing has changed.
+// swapState takes the ID from one state to another, and returns the previous state. If the
+// previous state is not from, nothing has changed.
 func (id *ID) swapState(from, to State) (was State) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -199,9 +206,9 @@ func (id *ID) swapState(from, to State) (was State) {
 	return was
 }
 
-// advance makes the transition of the table that an event means, also in the states
-// that the ID would be in if the commands that run should succeed, and returns what
-// there is to do. The caller holds id.mu.
+// advance makes the transition of the table for an event. It does so for the ID's state and
+// for the state that the ID would have after each running command. It returns the action for
+// the event. The caller holds id.mu.
 func (id *ID) advance(t EventType) action {
 	k := id.kind()
 	st := transition(id.state, t, k)
@@ -213,7 +220,7 @@ func (id *ID) advance(t EventType) action {
 		switch st.do {
 		case actNone:
 		case actFlush:
-			p.flush = true // a call that fails ends no connection
+			p.flush = true // a failed call ends no connection
 		default:
 			do = st.do
 		}
@@ -221,8 +228,8 @@ func (id *ID) advance(t EventType) action {
 	return do
 }
 
-// opError gives an error the operation and the addresses. An ID whose device is
-// gone answers ENXIO to everything.
+// opError adds the operation and the addresses to an error. Every command on an ID whose
+// device was removed fails with ENXIO.
 func (id *ID) opError(op string, err error) error {
 	if errors.Is(err, syscall.ENXIO) {
 		err = id.removedError()
@@ -230,8 +237,8 @@ func (id *ID) opError(op string, err error) error {
 	return &OpError{Op: op, Local: id.LocalAddr(), Remote: id.RemoteAddr(), Err: err}
 }
 
-// file returns the channel's file for commands on the ID. How they are made depends on the
-// driver of its device. The caller holds id.mu.
+// file returns the channel's file for commands on the ID. The driver of the ID's device decides
+// how the commands are made. The caller holds id.mu.
 func (id *ID) file() *ucma.File {
 	if id.dev == nil {
 		return id.ch.file
@@ -246,11 +253,11 @@ func (id *ID) transport() verbs.Transport {
 	return verbs.TransportIB
 }
 
-// StateError is the error of a call that the ID does not allow in its state. It wraps
-// EINVAL, which the kernel returned or which was found without a command.
+// StateError is the error of a call that the state of the ID does not allow. It wraps EINVAL,
+// which the kernel returned or which the library returned without a command.
 type StateError struct {
 	State State   // of the ID, when the call was made
-	Want  []State // those in which the call is possible
+	Want  []State // the states in which the call is possible
 	Err   error
 }
 
@@ -266,8 +273,8 @@ func (e *StateError) Error() string {
 func (e *StateError) Unwrap() error { return e.Err }
 
 // possible lists the states in which the kernel allows a call, for calls that it does not
-// allow in every state. The kernel decides, and the table only explains its refusal: the
-// kernel's state may be ahead of the events that were fetched.
+// allow in every state. The kernel decides, and the table only explains its refusal. The
+// kernel's state may be ahead of the fetched events.
 var possible = map[string][]State{
 	opBind:         {StateIdle},
 	opResolve:      {StateIdle, StateBound},
@@ -291,12 +298,12 @@ var possible = map[string][]State{
 	opInitAttrs[verbs.QPRTS]:  {StateResponded, StateRequested, StateAccepting, StateEstablished},
 }
 
-// withDevice lists the states in which an ID has a device for certain.
+// withDevice lists the states in which an ID certainly has a device.
 var withDevice = []State{StateAddrResolved, StateRouteResolved, StateRequested}
 
 var errNoDevice = fmt.Errorf("the ID is bound to no device: its address or its route is not resolved: %w", syscall.EINVAL)
 
-// noDevice is the error of a call on an ID that has no device yet.
+// noDevice returns the error of a call on an ID that has no device yet.
 func (id *ID) noDevice(op string) error {
 	was, want := id.State(), possible[op]
 	if was == StateRemoved {
@@ -311,19 +318,19 @@ func (id *ID) noDevice(op string) error {
 	return id.opError(op, &StateError{State: was, Want: want, Err: errNoDevice})
 }
 
-// misuse explains an EINVAL by the state that the ID was in.
+// misuse explains an EINVAL by the state of the ID before the call.
 func misuse(op string, was State, err error) error {
 	want, ok := possible[op]
 	if !ok || !errors.Is(err, syscall.EINVAL) || slices.Contains(want, was) {
 		return err
 	}
 	if _, ok := err.(*StateError); ok {
-		return err // which knows better
+		return err // already a more exact explanation
 	}
 	return &StateError{State: was, Want: want, Err: err}
 }
 
-// wrongState is misuse for a call that the kernel is not asked for.
+// wrongState returns the error of misuse for a call that is not passed to the kernel.
 func wrongState(was State, want ...State) error {
 	if was == StateRemoved {
 		return syscall.ENXIO

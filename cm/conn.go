@@ -13,24 +13,27 @@ import (
 	"purerdma/verbs"
 )
 
-// Conn is an established connection: a QP, and the ID that connects it.
+// Conn is an established connection. It has a QP and the ID that connects the QP.
 //
-// Send, Read, Write and Probe post one work request and wait for it; they take turns.
-// A program that wants more posts on QP and polls its CQs. It may use both on the send
-// CQ at the same time: each gets its own completions, if the IDs of the program's
-// requests are below 1<<63. WaitRecv takes every completion of the receive CQ: a
-// program that polls that one itself must not call it. A CQ that sends and receives
-// share, or several QPs, is refused by all of them.
+// Send, Read, Write and Probe each post one work request and wait for its completion. They
+// take turns. A program that needs more outstanding requests posts them on QP and polls its
+// CQs.
+//
+// A program may poll the send CQ and call these methods at the same time. The program and the
+// methods each get their own completions if the IDs of the program's requests are below 1<<63.
+// WaitRecv takes every completion of the receive CQ. A program that polls the receive CQ must
+// not call WaitRecv. These methods and WaitRecv fail if the CQ serves several QPs, or both
+// queues of one QP.
 //
 // All methods may be called concurrently.
 type Conn struct {
 	ep      *endpoint
 	qp      *verbs.QP
 	peer    ConnParam
-	sending chan struct{} // the turn of Send, Read and Write
+	sending chan struct{} // held during Send, Read, Write and Probe
 	alive   *keepalive    // nil if the peer is not probed
 
-	// Of whoever has the turn.
+	// The running Send, Read, Write or Probe owns the following fields.
 	lastWR uint64
 	waiter *verbs.Waiter // nil before the first request
 	wrs    [1]verbs.SendWR
@@ -44,12 +47,13 @@ func newConn(ep *endpoint, qp *verbs.QP) *Conn {
 // QP returns the connection's QP.
 func (c *Conn) QP() *verbs.QP { return c.qp }
 
-// PD returns the QP's protection domain, in which buffers must be registered: see Alloc.
+// PD returns the QP's protection domain. Buffers must be registered in it: see Alloc.
 func (c *Conn) PD() *verbs.PD { return c.qp.PD() }
 
-// Alloc registers new memory of size bytes on PD, as [verbs.PD.Alloc] does. The memory
-// belongs to the connection: Close frees it, after the device can no longer reach it. It must
-// not be touched after Close. It may be closed before, when no posted request names it.
+// Alloc registers new memory of size bytes on PD, as [verbs.PD.Alloc] does. The memory belongs
+// to the connection. Close frees it, after the device can no longer reach it. The program must
+// not touch the memory after Close. It may close the memory earlier if no posted request uses
+// it.
 func (c *Conn) Alloc(size int, access verbs.Access) (*verbs.MR, error) {
 	return c.ep.id.alloc(opAlloc, c.qp.PD(), size, access)
 }
@@ -57,7 +61,7 @@ func (c *Conn) Alloc(size int, access verbs.Access) (*verbs.MR, error) {
 // Device returns the device that the connection runs over.
 func (c *Conn) Device() *verbs.Device { return c.ep.device() }
 
-// ID returns the ID underneath. Its events are the Conn's.
+// ID returns the underlying ID. The Conn fetches the ID's events.
 func (c *Conn) ID() *ID { return c.ep.id }
 
 // LocalAddr returns the connection's own address.
@@ -69,63 +73,68 @@ func (c *Conn) RemoteAddr() Addr { return c.ep.id.RemoteAddr() }
 // PeerParam returns the parameters that the peer sent with its request or acceptance.
 func (c *Conn) PeerParam() PeerParam { return c.peer.asPeer() }
 
-// PrivateData returns what the peer sent along. On InfiniBand and RoCE there are
-// zeros after what it gave.
+// PrivateData returns the private data that the peer sent. On InfiniBand and RoCE, zeros
+// follow the peer's bytes.
 func (c *Conn) PrivateData() []byte { return c.peer.PrivateData }
 
-// Close ends the connection without waiting for the peer, and closes everything that the
+// Close ends the connection without waiting for the peer. It closes everything that the
 // connection owns: its QP, the memory of Alloc and its own PD. A QP that the caller made is
-// flushed and stays the caller's. Operations then fail with net.ErrClosed, whatever happened
-// before. Memory, CQs, PDs and QPs that the program made may be closed before the connection
-// or after it. Close may be called more than once: if the kernel does not destroy the QP, its
-// CQs, the memory or the ID, Close returns the error, and the next Close tries again.
+// flushed and still belongs to the caller. Later operations fail with net.ErrClosed,
+// regardless of earlier failures. The program may close its own memory, CQs, PDs and QPs
+// before the connection or after it.
+//
+// Close may be called more than once. If the kernel does not destroy the QP, its CQs, the
+// memory or the ID, Close returns the error, and the next Close tries again.
 func (c *Conn) Close() error { return c.ep.close() }
 
-// PostRecv posts a receive into memory registered in PD. It takes one message;
-// its completion comes from WaitRecv and carries wrID. The memory belongs to the
-// device until then.
+// PostRecv posts a receive into memory registered in PD. The receive takes one message.
+// WaitRecv returns its completion, which carries wrID. The memory belongs to the device until
+// then.
 func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRecv(c.qp, wrID, sg) }
 
-// Send sends one message and waits until the peer's device has it, on iWARP until
-// TCP has: what the peer thinks of it ends the connection there. The memory may be used
-// again when Send returns, whatever it returns: if ctx ends before the message
-// has gone, or the completion cannot be waited for, the QP is moved to the error
-// state, because nothing else takes the memory back from the device; if that does not
-// help within seconds, the QP is closed. The connection is of no more use then: the error of
-// this Send wraps a *BrokenError besides the context's error, and other operations fail with
-// that *BrokenError. A Send that ctx ended before it was posted leaves the connection as it
-// was. After an operation has failed the QP is in the error state, too, and a *BrokenError
-// holds the first failure.
+// Send sends one message and waits until the peer's device has received it. On iWARP it waits
+// only until TCP has accepted the message, and an error at the peer then ends the connection.
+// The memory may be used again when Send returns, with or without an error.
+//
+// If ctx ends before the request completes, or Send cannot wait for the completion, it moves
+// the QP to the error state. Nothing else takes the memory back from the device. If that does
+// not help within seconds, Send closes the QP. The connection is then unusable. The error of
+// this Send wraps the context's error and a *BrokenError, and other operations fail with that
+// *BrokenError. If ctx ends before the request is posted, the connection does not change.
+//
+// A failed operation also leaves the QP in the error state. A *BrokenError then holds the
+// first failure.
 func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
 	return c.run(ctx, opSend, verbs.OpSend, verbs.RemoteMemory{}, sg...)
 }
 
-// Write copies local memory into the peer's (RDMA WRITE) and waits until it is
-// there, on iWARP until it is sent. remote is what the peer has sent of its memory; Write
-// fails with [verbs.ErrRemoteLength] if it is shorter than local. ctx is as for Send.
+// Write copies local memory into the peer's memory (RDMA WRITE) and waits until the data is
+// there. On iWARP it waits only until the data is sent. remote is the description of its
+// memory that the peer has sent. Write fails with [verbs.ErrRemoteLength] if remote is shorter
+// than local. ctx has the same effect as in Send.
 func (c *Conn) Write(ctx context.Context, local verbs.SGE, remote verbs.RemoteMemory) error {
 	return c.run(ctx, opWrite, verbs.OpWrite, remote, local)
 }
 
-// Read copies the peer's memory into local memory (RDMA READ) and waits until it
-// is there. It reads as many bytes as local has. remote is as for Write, ctx is as for
+// Read copies the peer's memory into local memory (RDMA READ) and waits until the data is
+// there. It reads local.Length bytes. remote is as in Write, and ctx has the same effect as in
 // Send.
 func (c *Conn) Read(ctx context.Context, local verbs.SGE, remote verbs.RemoteMemory) error {
 	return c.run(ctx, opRead, verbs.OpRead, remote, local)
 }
 
-// Probe asks whether the peer is still there: its device acknowledges an empty
-// WRITE without its program's doing. A dead peer shows as an error when the QP has
-// sent it as often as its retry count says, or when ctx ends, after which the
-// connection is of no more use, as with Send; [Dialer.AckTimeout] shortens the
-// former. On iWARP nothing is acknowledged: the probe gives TCP something to send,
-// and the connection ends when TCP gives up.
+// Probe checks whether the peer is still there. It sends an empty WRITE, which the peer's
+// device acknowledges without its program. If the peer is dead, Probe fails when the QP has
+// used up its retries, or when ctx ends. The connection is then unusable, as after a failed
+// Send. [Dialer.AckTimeout] shortens the time that the retries take. On iWARP the peer's
+// device acknowledges nothing. There the probe makes TCP send data, and the connection ends
+// when TCP stops retrying.
 func (c *Conn) Probe(ctx context.Context) error {
 	return c.run(ctx, opProbe, verbs.OpWrite, verbs.RemoteMemory{})
 }
 
-// ownIDs is the first ID of the requests of Send, Read, Write and Probe: those of the
-// program, which completes others on the same CQ, are below.
+// ownIDs is the first request ID of Send, Read, Write and Probe. The requests that the program
+// completes on the same CQ have IDs below it.
 const ownIDs = 1 << 63
 
 // run posts one request and waits for its completion.
@@ -154,7 +163,7 @@ func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote
 	}
 	if c.waiter == nil {
 		c.waiter = c.qp.SendCQ().NewWaiter()
-		// A request on a QP that is closed never completes.
+		// A request on a closed QP never completes.
 		context.AfterFunc(verbsInternal.Closed(c.qp), c.waiter.Interrupt)
 	}
 	c.lastWR++
@@ -166,7 +175,7 @@ func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote
 	switch {
 	case n == 0:
 		return c.ended(op, err)
-	case err != nil: // it is in the queue, but the device was not told
+	case err != nil: // the request is queued, but the device was not notified
 		return c.cancel(op, err)
 	}
 	wc, err := c.waiter.Wait(ctx)
@@ -185,9 +194,9 @@ func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote
 	return c.cancel(op, err)
 }
 
-// cancel gives the connection up because of cause, and returns when the device has no
-// more of the outstanding request. If that has succeeded meanwhile, so has the
-// operation.
+// cancel ends the use of the connection because of cause. It returns when the device no longer
+// uses the memory of the outstanding request. If the request succeeds before that, the
+// operation has succeeded, and cancel returns nil.
 func (c *Conn) cancel(op string, cause error) error {
 	broken := &BrokenError{Op: op, Err: cause, Cancelled: true}
 	c.ep.giveUp(broken)
@@ -201,18 +210,18 @@ func (c *Conn) cancel(op string, cause error) error {
 	return c.ep.id.opError(op, e)
 }
 
-// How long reclaim waits for the completion of a flushed request, and how long between
-// two tries at most.
+// reclaimGrace bounds how long reclaim waits for the completion of a flushed request.
+// reclaimPause is the longest pause between two tries.
 const (
 	reclaimGrace = 2 * time.Second
 	reclaimPause = 50 * time.Millisecond
 )
 
-// reclaim takes the memory of the outstanding request back from the device, and
-// reports whether the request succeeded before that. It moves the QP to the error
-// state, which flushes the request, and waits for the completion. If it gets none, it
-// closes the QP, whoever made it: then the device has nothing either. Both may fail for
-// a moment, for want of memory.
+// reclaim takes the memory of the outstanding request back from the device. It reports whether
+// the request succeeded before that. It moves the QP to the error state, which flushes the
+// request, and waits for the completion. If no completion arrives, it closes the QP, even if
+// the program made it. The device cannot use the memory after that. Both steps may fail
+// temporarily when memory is short.
 func (c *Conn) reclaim() (succeeded bool) {
 	ctx, stop := context.WithTimeout(context.Background(), reclaimGrace)
 	defer stop()
@@ -236,7 +245,7 @@ func (c *Conn) reclaim() (succeeded bool) {
 		}
 	}
 	for pause := time.Millisecond; gone.Err() == nil; pause = min(2*pause, reclaimPause) {
-		// An error after the QP is gone is that of its CQs.
+		// An error after the QP is closed comes from its CQs.
 		if c.qp.Close() != nil && gone.Err() == nil {
 			time.Sleep(pause)
 		}
@@ -244,16 +253,19 @@ func (c *Conn) reclaim() (succeeded bool) {
 	return false
 }
 
-// WaitRecv waits for a message in a posted receive: the completion's ID says which
-// receive it was, and its ByteLen how many bytes came. A receive that has failed, other
-// than by a flush, is an error that wraps a *verbs.WCError, and its completion is
-// returned beside it. Where
-// none is posted it waits for the end. It returns io.EOF when the peer has
-// disconnected and every message before that has been taken; if this side was
-// first, a *DisconnectedError that says so. A QP that failed before, for which
-// there is a *BrokenError, has lost messages: that is no io.EOF. When ctx ends the
-// receives stay posted, and the error is the context's, os.ErrDeadlineExceeded, too, if
-// its deadline passed; after Close it is net.ErrClosed.
+// WaitRecv waits for a message in a posted receive. The completion's ID identifies the
+// receive, and its ByteLen is the number of bytes that arrived. If a receive fails for another
+// reason than a flush, WaitRecv returns its completion and an error that wraps a
+// *verbs.WCError. If no receive is posted, WaitRecv waits for the end of the connection.
+//
+// WaitRecv returns io.EOF when the peer has disconnected and all earlier messages have been
+// taken. If this side disconnected first, it returns a *DisconnectedError whose Local is true.
+// If the QP failed before, messages are lost, and WaitRecv returns a *BrokenError instead of
+// io.EOF.
+//
+// When ctx ends, the receives stay posted and the error is the context's. If the deadline of
+// ctx passed, the error also wraps os.ErrDeadlineExceeded. After Close the error is
+// net.ErrClosed.
 func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	cdev.NeedContext(ctx)
 	var wc [1]verbs.WC
@@ -282,11 +294,11 @@ func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 
 var errSharedCQ = errors.New("the CQ has other users, whose completions this would take: poll it yourself")
 
-// errFlushed stands for the flush of a receive where none was posted.
+// errFlushed represents the flush of a receive when no receive is posted.
 var errFlushed = errors.New("flushed")
 
-// waitRecv waits until a completion is there or the connection has ended: without
-// a posted receive there is nothing that the end would flush.
+// waitRecv waits until a completion arrives or the connection ends. Without a posted receive,
+// the end of the connection flushes nothing and so causes no completion.
 func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
 	both, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -298,13 +310,13 @@ func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
 	return n, err
 }
 
-// Explain returns an error of the QP, such as that of a failed completion, with the
-// connection's addresses and its cause: it is for those who post and poll themselves.
-// A failure that names its cause is kept, and explains the flushes that follow it, by
-// a *BrokenError. A flush after a disconnect, the removal of the device or Close is
-// explained by that, as by Send and its siblings; Explain may wait for the event that
-// tells, on iWARP up to a second. Explain of nil is nil: conn.Explain(wc.Err()) may be
-// used as it is.
+// Explain adds the connection's addresses and the cause to an error of the QP, such as the
+// error of a failed completion. It is intended for programs that post requests and poll CQs
+// themselves. Explain keeps a failure that names its cause, and explains later flushes by a
+// *BrokenError with that failure. A disconnect, a device removal or Close explains a flush
+// that follows it, as in the errors of Send. Explain may wait for the event that reports the
+// end, on iWARP for up to a second. Explain(nil) returns nil, so conn.Explain(wc.Err()) needs
+// no check.
 func (c *Conn) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -312,7 +324,7 @@ func (c *Conn) Explain(err error) error {
 	if wcErr := new(verbs.WCError); !errors.As(err, &wcErr) {
 		return c.ep.id.opError(opWork, err)
 	} else if first := c.ep.failed(); first != nil && wcErr.Status == verbs.WCWRFlushErr {
-		return c.ep.id.opError(opWork, first) // after Close, too
+		return c.ep.id.opError(opWork, first) // even after Close
 	}
 	return c.ended(opWork, err)
 }

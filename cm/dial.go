@@ -14,98 +14,99 @@ import (
 	"purerdma/verbs"
 )
 
-// defaultResolveTimeout bounds each of the two resolutions if nobody says
-// otherwise.
+// defaultResolveTimeout bounds the address resolution and the route resolution, each
+// separately.
 const defaultResolveTimeout = 5 * time.Second
 
-// firstResolveTimeout is what the kernel is given at first. It looks at the
-// neighbour when it is asked, when a neighbour changes, and when the time is up:
-// a neighbour that answers between the first two goes unnoticed until the third.
-// So it is asked again and again, each time for twice as long.
+// firstResolveTimeout is the timeout of the first command that resolves the address. The
+// kernel checks the neighbor when the command arrives, when a neighbor changes, and when the
+// timeout expires. If the neighbor answers between the first two checks, only the third check
+// finds it. Therefore the command is repeated, each time with twice the timeout.
 const firstResolveTimeout = 50 * time.Millisecond
 
-// Dialer holds the options of connecting. The zero Dialer is the default. A Dialer may
-// make several connections, also concurrently; its fields must not change meanwhile.
+// Dialer holds the options of connecting. The zero Dialer is the default. A Dialer may make
+// several connections, even concurrently. Its fields must not change during that time.
 type Dialer struct {
-	// LocalAddr is the address to connect from; its device is used. The zero
-	// Addr leaves both to the routing table. It must be of the destination's family,
-	// or the error is an *ArgumentError. If the destination is a host name, an address of
-	// the same family is chosen.
+	// LocalAddr is the address to connect from. The connection uses the device of this
+	// address. The zero Addr leaves both to the routing table. LocalAddr must be of the
+	// destination's family, or the error is an *ArgumentError. If the destination is a host
+	// name, an address of the same family is chosen.
 	LocalAddr Addr
-	// ResolveTimeout bounds the resolution of the address, and then that of the
-	// route, beside the context; 0 means 5 seconds, and less is an error that wraps
-	// EINVAL. (The kernel bounds connecting itself, at 69 to 102 seconds.)
+	// ResolveTimeout bounds the resolution of the address, and then the resolution of the
+	// route. The context also bounds both. 0 means 5 seconds. A negative value is an error
+	// that wraps EINVAL. The kernel itself bounds connecting, at 69 to 102 seconds.
 	ResolveTimeout time.Duration
-	// Param holds the parameters of the connection, nil for the defaults of ConnParam.
+	// Param holds the parameters of the connection. nil means the defaults of ConnParam.
 	Param *ConnParam
-	// QP configures the QP of the connection, unless the program makes one; zero fields mean
-	// the defaults of verbs. Set NoScatterToCQE to register dma-bufs on the connection's PD
-	// after the QP was made: see [verbs.PD.RegDMABuf].
+	// QP configures the QP of the connection, unless the program makes the QP. Zero fields
+	// mean the defaults of verbs. Set NoScatterToCQE to register dma-bufs on the connection's
+	// PD after the QP was made: see [verbs.PD.RegDMABuf].
 	QP verbs.QPConfig
-	// PD returns the protection domain of the connection, in which its QP is made and its
-	// memory registered. It is called when the connection first needs its PD, by the
-	// goroutine that needs it, so calls for several connections may overlap. Its error is
-	// returned there. The PD stays the program's. nil means a new PD for each
-	// connection, which ends with it.
+	// PD returns the protection domain of the connection. The connection's QP is made and its
+	// memory is registered in this PD. The goroutine that first needs the PD calls the
+	// function, so calls for several connections may overlap. If the function fails, the
+	// operation that needs the PD returns the error. The PD still belongs to the program. nil
+	// means a new PD for each connection, which is closed with the connection.
 	//
-	// Connections that share a PD share their memory: a peer reaches every region and
-	// window of it that has remote rights, whichever peer it was offered to. All it needs
-	// is the address and the key, and both can be guessed from those that it was given
-	// itself. Share one only among peers that may see each other's memory.
+	// Connections that share a PD share their memory. A peer reaches every region and window
+	// of the PD that has remote rights, even if the program offered it to another peer. The
+	// peer needs only the address and the key, and can guess both from the address and key
+	// that it has received. Share a PD only among peers that may see each other's memory.
 	// (*verbs.Device).DefaultPD is a PD that all connections of the device share, as in
 	// librdmacm.
 	PD func(*verbs.Device) (*verbs.PD, error)
-	// KeepAlive is how long the connection is idle before its peer is probed, as by
-	// [Conn.Probe]. A peer that does not acknowledge the probe within the same time (5
-	// seconds at least), or before the QP's retries are used up, ends the connection:
-	// operations then fail with a *BrokenError whose Op is "keepalive" and whose Timeout is true. 0
-	// means 15 seconds, a negative value no probes. On iWARP the dialing side sends the first
-	// probe after a second at most, idle or not: siw may keep a connection's first message
-	// until something follows it.
+	// KeepAlive is the time that the connection is idle before its peer is probed, as by
+	// [Conn.Probe]. 0 means 15 seconds. A negative value means no probes. A probe fails if the
+	// peer does not acknowledge it within this time, or within 5 seconds if that is longer. It
+	// also fails when the QP's retries are used up. A failed probe ends the connection.
+	// Operations then fail with a *BrokenError whose Op is "keepalive" and whose Timeout is
+	// true. On iWARP the dialing side sends the first probe after a second at most, even if
+	// the connection is not idle. siw may keep a connection's first message until something
+	// follows it.
 	//
-	// A probe takes an entry of the send queue and of its CQ for a moment, and the peer's QP
-	// must allow remote WRITEs, as all QPs do that the connection manager has connected.
-	// With 0, a QP that the program made is not probed, nor one whose send queue has a
-	// single entry. One whose send CQ others use is never probed. Work requests that the
-	// program posts itself do not count as use of the connection. On iWARP the accepting
-	// side waits for the first message before it probes, and what ends the connection is
-	// TCP.
+	// A probe takes an entry of the send queue and of its CQ for a moment. The peer's QP must
+	// allow remote WRITEs. All QPs that the connection manager has connected allow them. If
+	// KeepAlive is 0, there are no probes on a QP that the program made, or on a send queue
+	// with a single entry. If the send CQ has other users, there are never probes. Work
+	// requests that the program posts itself do not count as use of the connection. On iWARP
+	// the accepting side waits for the first message before it probes. There, TCP ends the
+	// connection of a dead peer.
 	KeepAlive time.Duration
-	// TOS is the type of service of the packets, 0 for the default: see
-	// [ID.SetTOS].
+	// TOS is the type of service of the packets. 0 means the default: see [ID.SetTOS].
 	TOS uint8
-	// AckTimeout is how long the QP waits for an acknowledgement before it sends
-	// again, 0 for the default: see [ID.SetAckTimeout]. With the retry count it
-	// bounds how long a dead peer goes unnoticed.
+	// AckTimeout is the time that the QP waits for an acknowledgement before it sends again. 0
+	// means the default: see [ID.SetAckTimeout]. With the retry count it bounds the time until
+	// a dead peer is detected.
 	AckTimeout time.Duration
-	// NetNS is the network namespace to connect from, as in IDConfig; names are
-	// looked up in the process's own.
+	// NetNS is the network namespace to connect from, as in IDConfig. Names are resolved in
+	// the process's own namespace.
 	NetNS string
-	// Host has the devices, nil for verbs.DefaultHost.
+	// Host has the devices. nil means verbs.DefaultHost.
 	Host *verbs.Host
 }
 
-// Dial connects with a default QP: Resolve and Connect in one. network is "tcp",
-// "tcp4" or "tcp6", address is "host:port" in the RDMA port space.
+// Dial connects with a default QP. It combines Resolve and Connect. network is "tcp", "tcp4"
+// or "tcp6". address is "host:port" in the RDMA port space.
 //
-// If ctx ends first, what was begun is undone and the error is the context's. If
-// the peer refuses, it is a *RejectError. Nothing bounds the wait for a peer that
-// is silent but ctx and the kernel's 69 to 102 seconds, or on iWARP the 2 minutes of
-// TCP and then 10 seconds.
+// If ctx ends first, Dial undoes the attempt and returns the context's error. If the peer
+// refuses, the error is a *RejectError. If the peer is silent, only ctx and the kernel bound
+// the wait. The kernel's bound is 69 to 102 seconds. On iWARP it is the 2 minutes of TCP and
+// then 10 seconds.
 //
-// No RDMA device has a loopback address: dial that of one, also on the same host.
+// No RDMA device has a loopback address. To reach the local host, dial the address of one of
+// its RDMA devices.
 //
-// On iWARP the kernel goes on with a dial whose context has ended, for up to two minutes
-// if nobody answers. At most 256 dials of a process are in the kernel at a time: one
-// more waits, and fails with EAGAIN if all of those were cancelled.
+// On iWARP the kernel continues a dial whose context has ended, for up to two minutes if the
+// peer does not answer. At most 256 dials of a process are in the kernel at a time. A further
+// dial waits. It fails with EAGAIN if all 256 dials were cancelled.
 //
-// On iWARP the side that has connected must be the first to send: what the other
-// sends before ends the connection (RFC 5044, 7.1).
+// On iWARP the connecting side must be the first to send. A message that the other side sends
+// before that ends the connection (RFC 5044, 7.1).
 func Dial(ctx context.Context, network, address string) (*Conn, error) {
 	return new(Dialer).Dial(ctx, network, address)
 }
 
-// Dial is the function Dial with options.
+// Dial is like the function Dial, with the options of the Dialer.
 func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, error) {
 	if ps, err := portSpaceOf(network); err == nil && ps.qpType() == verbs.UD {
 		return nil, &OpError{Op: opConnect, Err: errDatagram}
@@ -118,14 +119,13 @@ func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, erro
 	return r.Connect(ctx, nil, d.Param)
 }
 
-// Resolve finds the way to an address: which device, which route. It opens the
-// device. network is one of Dial's, or "udp", "udp4" or "udp6" for datagrams: see
-// [Resolved.Lookup].
+// Resolve finds the device and the route to an address, and opens the device. network is one
+// of Dial's networks, or "udp", "udp4" or "udp6" for datagrams: see [Resolved.Lookup].
 func Resolve(ctx context.Context, network, address string) (*Resolved, error) {
 	return new(Dialer).Resolve(ctx, network, address)
 }
 
-// Resolve is the function Resolve with options.
+// Resolve is like the function Resolve, with the options of the Dialer.
 func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolved, error) {
 	dst, ps, err := lookup(ctx, network, address, false, d.LocalAddr)
 	if err != nil {
@@ -134,7 +134,7 @@ func (d *Dialer) Resolve(ctx context.Context, network, address string) (*Resolve
 	return d.ResolveAddr(ctx, ps, dst)
 }
 
-// ResolveAddr is Resolve for an address that needs no look-up, in a port space.
+// ResolveAddr is like Resolve for an address in a port space, which needs no look-up.
 func (d *Dialer) ResolveAddr(ctx context.Context, ps PortSpace, dst Addr) (*Resolved, error) {
 	cdev.NeedContext(ctx)
 	fail := func(err error) (*Resolved, error) {
@@ -170,7 +170,7 @@ func (d *Dialer) ResolveAddr(ctx context.Context, ps PortSpace, dst Addr) (*Reso
 func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
 	timeout := cmp.Or(d.ResolveTimeout, defaultResolveTimeout)
 	if deadline, ok := ctx.Deadline(); ok {
-		// The kernel need not go on after ctx has ended.
+		// The kernel need not continue after ctx has ended.
 		timeout = min(timeout, time.Until(deadline)+time.Second)
 	}
 	if d.TOS != 0 {
@@ -206,8 +206,8 @@ func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
 	return expect(ctx, id, EventRouteResolved)
 }
 
-// expect waits for the event that a call on an ID leads to, on a channel that no
-// other ID uses. Hints that come in between are passed over.
+// expect waits for the event that a call on an ID causes, on a channel that no other ID uses.
+// It skips hints that arrive before that event.
 func expect(ctx context.Context, id *ID, want EventType) error {
 	for {
 		ev, err := id.Channel().Next(ctx)
@@ -224,17 +224,15 @@ func expect(ctx context.Context, id *ID, want EventType) error {
 	}
 }
 
-// Resolved is a destination whose device and route are known: the stage at which
-// the active side makes its QP and posts its first receives. It is used by one
-// goroutine at a time.
+// Resolved is a destination whose device and route are known. At this stage the active side
+// makes its QP and posts its first receives. Only one goroutine may use a Resolved at a time.
 type Resolved struct {
 	pendingConn
 }
 
-// Connect connects (rdma_connect(3)). qp may be nil for the QP that Init or QP
-// chose; param may be nil for the defaults of ConnParam. Whatever comes of it, r can do
-// nothing more: on failure it has been closed. On iWARP the Conn must be the first
-// to send: see Dial.
+// Connect connects to the destination (rdma_connect(3)). If qp is nil, Connect uses the QP
+// that Init or QP chose. If param is nil, it uses the defaults of ConnParam. Connect uses up
+// r, and a failed Connect closes it. On iWARP the Conn must be the first to send: see Dial.
 func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
 	cdev.NeedContext(ctx)
 	if r.ep.id.datagram() {
@@ -253,12 +251,12 @@ func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) 
 	return conn, nil
 }
 
-// Establish is Connect, for a [PendingConn].
+// Establish calls Connect, to implement [PendingConn].
 func (r *Resolved) Establish(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
 	return r.Connect(ctx, qp, param)
 }
 
-// ask sends the request, and waits for what comes of it.
+// ask sends the request and waits for its outcome.
 func (r *Resolved) ask(ctx context.Context, param *ConnParam) error {
 	err := r.ep.await(ctx, opConnect, connecting, func() error { return r.ep.id.Connect(param) })
 	return hintOfSilence(err, r.ep.id.netNS)

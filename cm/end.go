@@ -14,15 +14,13 @@ import (
 	"purerdma/verbs"
 )
 
-// End is how a connection ended.
+// End describes the end of a connection.
 type End struct {
 	// Event is EventDisconnected or EventDeviceRemoval.
 	Event EventType
-	// Status is 0, or a negative errno: -ETIMEDOUT if the peer did not answer
-	// a disconnect.
+	// Status is 0, or a negative errno: -ETIMEDOUT if the peer did not answer a disconnect.
 	Status int
-	// Local says that this side has disconnected, by [Conn.Disconnect], and not
-	// the peer.
+	// Local is true if this side has disconnected, by [Conn.Disconnect], and not the peer.
 	Local bool
 }
 
@@ -33,13 +31,13 @@ func (e End) String() string {
 	return (&DisconnectedError{Status: e.Status, Local: e.Local}).Error()
 }
 
-// DisconnectedError reports that a connection ended before the operation did, or that the
-// peer gave up its request before it was answered.
+// DisconnectedError reports that a connection ended before the operation did, or that the peer
+// abandoned its request before this side answered it.
 type DisconnectedError struct {
 	Status int  // 0, or a negative errno if the peer did not answer
 	Local  bool // this side has disconnected, not the peer
-	// Err is the kernel's error of the call that answers a request which the peer has given
-	// up, and nil otherwise. The kernel reports nothing about a request before that.
+	// Err is the kernel's error of the call that answers an abandoned request, and nil
+	// otherwise. The kernel reports nothing about the abandonment before that call.
 	Err error
 }
 
@@ -57,9 +55,10 @@ func (e *DisconnectedError) Error() string {
 	return who
 }
 
-// Is reports whether target is what the same means for a TCP connection:
-// syscall.ECONNRESET if the peer has disconnected, syscall.ECONNABORTED if it has given up its
-// request, as from accept(2), and net.ErrClosed if this side has disconnected.
+// Is reports whether target is the error that a TCP connection returns in the same case. This
+// is syscall.ECONNRESET if the peer has disconnected, and net.ErrClosed if this side has
+// disconnected. If the peer has abandoned its request, it is syscall.ECONNABORTED, as from
+// accept(2).
 func (e *DisconnectedError) Is(target error) bool {
 	switch {
 	case e.Err != nil:
@@ -70,7 +69,7 @@ func (e *DisconnectedError) Is(target error) bool {
 	return target == syscall.ECONNRESET
 }
 
-// Unwrap returns Err, or the errno of the kernel, nil if the other side has answered.
+// Unwrap returns Err or the errno of the kernel. It returns nil if the other side has answered.
 func (e *DisconnectedError) Unwrap() error {
 	if e.Err != nil {
 		return e.Err
@@ -78,20 +77,20 @@ func (e *DisconnectedError) Unwrap() error {
 	return errno(e.Status)
 }
 
-// BrokenError reports that a connection is of no more use because its QP is in the error
-// state: a work request has failed, or one was cancelled. The kernel's connection manager does
-// not notice that: the connection stands until one side disconnects.
+// BrokenError reports that a connection is unusable because its QP is in the error state.
+// Either a work request has failed, or one was cancelled. The kernel's connection manager does
+// not detect this, so the connection continues to exist until one side disconnects.
 type BrokenError struct {
 	// Op is the operation that failed first or was cancelled: "send", "receive", "read",
-	// "write", "probe", "keepalive", or "work request" for one of those that Conn.Explain was
-	// given. It is "" if there are only flushes, as on the side whose memory the peer was not
-	// allowed to touch.
+	// "write", "probe" or "keepalive". It is "work request" for a failure that the program
+	// passed to Conn.Explain. It is "" if there are only flushes, as on the side whose memory
+	// the peer was not allowed to access.
 	Op string
-	// Err is that failure, which wraps a *verbs.WCError with the cause as its Status, or the
-	// reason for the cancellation.
+	// Err is the failure, or the reason for the cancellation. A failure wraps a *verbs.WCError
+	// with the cause as its Status.
 	Err error
-	// Cancelled reports that the operation was cancelled after it was posted. Moving the QP to
-	// the error state is the only way to take its memory back from the device.
+	// Cancelled reports whether the operation was cancelled after it was posted. Moving the QP
+	// to the error state is the only way to take the operation's memory back from the device.
 	Cancelled bool
 }
 
@@ -105,8 +104,8 @@ func (e *BrokenError) Error() string {
 	return "the connection broke when a " + e.Op + " failed: " + e.Err.Error()
 }
 
-// Unwrap returns Err, but nil if the context of a cancelled operation had ended: the contexts
-// of other operations have not, and to try again is of no use.
+// Unwrap returns Err. It returns nil if the context of a cancelled operation had ended,
+// because the contexts of other operations have not, and a retry cannot succeed.
 func (e *BrokenError) Unwrap() error {
 	if e.Cancelled && (errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded)) {
 		return nil
@@ -114,8 +113,8 @@ func (e *BrokenError) Unwrap() error {
 	return e.Err
 }
 
-// Timeout reports whether the connection broke because the peer did not answer: to a request
-// within the QP's retries, or to the probe of the keepalive. It is false if a deadline of the
+// Timeout reports whether the connection broke because the peer did not answer a request
+// within the QP's retries, or the probe of the keepalive. It is false if a deadline of the
 // program has cancelled the operation.
 func (e *BrokenError) Timeout() bool {
 	if e.Cancelled {
@@ -128,7 +127,7 @@ func (e *BrokenError) Timeout() bool {
 // Is reports whether target is syscall.ETIMEDOUT and Timeout is true.
 func (e *BrokenError) Is(target error) bool { return target == syscall.ETIMEDOUT && e.Timeout() }
 
-// cancelledError is the error of the operation whose cancellation has ended the connection.
+// cancelledError is the error of an operation whose cancellation has ended the connection.
 type cancelledError struct {
 	cause  error // why it was cancelled
 	hint   string
@@ -139,18 +138,18 @@ func (e *cancelledError) Error() string {
 	return e.cause.Error() + e.hint + ": the connection was given up, to take the memory back from the device"
 }
 
-// Unwrap returns the cause, and the BrokenError of the operations that follow.
+// Unwrap returns the cause, and the BrokenError that later operations return.
 func (e *cancelledError) Unwrap() []error { return []error{e.cause, e.broken} }
 
-// Done returns a channel that is closed when the connection is of no more use: one
-// side has disconnected, the device is gone, an operation was cancelled or the QP has
-// failed and an operation or Explain has met that, or the connection was closed. Err
-// returns which of these it was.
+// Done returns a channel that is closed when the connection becomes unusable. This happens
+// when one side has disconnected, the device was removed, an operation was cancelled, or the
+// connection was closed. It also happens when the QP has failed and an operation or Explain
+// has detected the failure. Err returns the reason.
 func (c *Conn) Done() <-chan struct{} { return c.ep.over.Done() }
 
-// Err returns nil until Done is closed, and then why it was: a *DisconnectedError,
-// *verbs.DeviceRemovedError or *BrokenError, the error of the kernel if
-// no more events can be fetched, or net.ErrClosed if Close came first.
+// Err returns nil until Done is closed. Then it returns the reason: a *DisconnectedError,
+// *verbs.DeviceRemovedError or *BrokenError, or net.ErrClosed if Close came first. If no more
+// events can be fetched, it returns the error of the kernel.
 func (c *Conn) Err() error {
 	if c.ep.over.Err() == nil {
 		return nil
@@ -166,10 +165,10 @@ func (c *Conn) Err() error {
 	}
 }
 
-// Wait waits until one side has disconnected or the device is gone, and returns which:
-// that is no error, and is returned after Close, too. If the connection was closed
-// before that, the error is net.ErrClosed. A connection that is of no more use for
-// another reason, as Done tells, stands until one side disconnects.
+// Wait waits until one side has disconnected or the device was removed, and returns the End.
+// These ends are not errors. Wait returns the End even after Close. If Close came before the
+// end, the error is net.ErrClosed. If the connection is unusable for another reason (see Done),
+// it continues to exist until one side disconnects.
 func (c *Conn) Wait(ctx context.Context) (End, error) {
 	cdev.NeedContext(ctx)
 	select {
@@ -190,12 +189,12 @@ func (c *Conn) Wait(ctx context.Context) (End, error) {
 	}
 }
 
-// Disconnect ends the connection and waits until the peer has answered
-// (rdma_disconnect(3)). What is posted is flushed. ctx bounds the wait alone: the
-// connection ends whatever becomes of ctx.
+// Disconnect ends the connection and waits until the peer has answered (rdma_disconnect(3)).
+// The posted requests are flushed. ctx bounds only the wait. The connection ends even if ctx
+// ends first.
 func (c *Conn) Disconnect(ctx context.Context) (End, error) {
 	cdev.NeedContext(ctx)
-	// On iWARP the kernel may wait where no context reaches it.
+	// On iWARP the kernel may wait, and a context cannot interrupt it.
 	told := make(chan error, 1)
 	go func() { told <- c.ep.id.Disconnect() }()
 	var err error
@@ -215,8 +214,8 @@ func (c *Conn) Disconnect(ctx context.Context) (End, error) {
 	return c.Wait(ctx)
 }
 
-// ended says why an operation failed, by what has happened first: flushes alone
-// explain nothing.
+// ended returns the error of a failed operation. If the operation was flushed, the error is the
+// first cause on the connection, because a flush does not name its cause.
 func (c *Conn) ended(op string, err error) error {
 	id := c.ep.id
 	wcErr := new(verbs.WCError)
@@ -238,13 +237,13 @@ func (c *Conn) ended(op string, err error) error {
 		c.ep.awaitEnd()
 	}
 	if state := id.State(); state == StateDisconnected || state == StateRemoved {
-		// The event has been fetched: its end is noted any moment.
+		// The event has been fetched, so the end will be recorded soon.
 		select {
 		case <-c.ep.ended:
 		case <-c.ep.pumped:
 			return id.opError(op, net.ErrClosed)
 		}
-		if err := c.ep.unusable(); err != nil { // found at the end
+		if err := c.ep.unusable(); err != nil { // detected when the connection ended
 			return id.opError(op, err)
 		}
 		if op == opRecv && c.ep.end == (End{Event: EventDisconnected}) {
@@ -267,13 +266,13 @@ func (c *Conn) ended(op string, err error) error {
 	return id.opError(op, c.ep.unusable())
 }
 
-// operationGrace bounds how long the cause of a flush is awaited from an operation.
+// operationGrace bounds the wait for the operation whose failure explains a flush.
 const operationGrace = time.Second
 
-// awaitOperation waits until a Send, Read, Write or probe in progress has returned. The QP
-// is in the error state, so the device completes it now, and its completion may be the
-// failure behind a flush that another goroutine has seen. Some drivers lose completions
-// then (docs/reference/driver-faults.md), which the bound is for.
+// awaitOperation waits until a Send, Read, Write or probe in progress has returned. The QP is
+// in the error state, so the device completes this operation now. Its completion may be the
+// failure behind a flush that another goroutine has received. Some drivers lose completions in
+// this state (docs/reference/driver-faults.md), so the wait is bounded.
 func (c *Conn) awaitOperation() {
 	t := time.NewTimer(operationGrace)
 	defer t.Stop()

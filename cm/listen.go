@@ -12,59 +12,59 @@ import (
 	"purerdma/verbs"
 )
 
-// ListenConfig holds the options of listening. The zero ListenConfig is the default.
-// Listen copies it.
+// ListenConfig holds the options of listening. The zero ListenConfig is the default. Listen
+// copies it.
 type ListenConfig struct {
-	// Backlog bounds the connect requests that Accept has not fetched. 0 or a negative
-	// value means the system's maximum (sysctl net.rdma_ucm.max_backlog).
-	// A request beyond it is not answered; the peer repeats it. On iWARP it is refused.
+	// Backlog bounds the connect requests that Accept has not fetched. 0 or a negative value
+	// means the system's maximum (sysctl net.rdma_ucm.max_backlog). The kernel does not answer
+	// a request beyond this bound, and the peer repeats it. On iWARP the request is refused.
 	Backlog int
 	// ReuseAddr lets several listeners on different addresses share a port.
 	ReuseAddr bool
 	// QP configures the QPs of the connections, as [Dialer.QP] does.
 	QP verbs.QPConfig
-	// PD returns the protection domain of a connection, as for [Dialer.PD]. nil means a
-	// new one for each connection.
+	// PD returns the protection domain of a connection, as for [Dialer.PD]. nil means a new PD
+	// for each connection.
 	PD func(*verbs.Device) (*verbs.PD, error)
-	// MaxConns bounds the connections of the listener that have not been closed, pending
-	// ones included. 0 means 16384, or a third of the process's file descriptors
-	// (RLIMIT_NOFILE) if that is less; a negative value is no limit.
+	// MaxConns bounds the connections of the listener that have not been closed, including
+	// pending connections. 0 means 16384, or a third of the process's file descriptors
+	// (RLIMIT_NOFILE) if that is less. A negative value means no limit.
 	//
-	// A request over this limit or one of the next three is rejected, with the reason
-	// as private data, which [RefusalOf] returns. [Listener.Refused] counts such requests, and Host.Log has a
-	// record of them at level Warn, one a second at most.
+	// A request over this limit or one of the next three is rejected. The private data of the
+	// rejection holds the reason, which [RefusalOf] returns. [Listener.Refused] counts such
+	// requests. Host.Log gets a record of them at level Warn, at most one a second.
 	MaxConns int
-	// MaxConnsPerAddr bounds the connections from one remote address. 0 means 4096, or a
-	// sixth of the process's file descriptors if that is less; a negative value is no
-	// limit. The address is the one that the peer names. RoCE does not authenticate it.
+	// MaxConnsPerAddr bounds the connections from one remote address. 0 means 4096, or a sixth
+	// of the process's file descriptors if that is less. A negative value means no limit. The
+	// address is the address in the peer's request. RoCE does not authenticate it.
 	MaxConnsPerAddr int
-	// MaxPending bounds the pending handshakes: the requests that Accept has returned and
-	// that are neither established nor closed. 0 means 4096, a negative value is no limit.
+	// MaxPending bounds the pending handshakes. A request is pending after Accept has returned
+	// it, until it is established or closed. 0 means 4096. A negative value means no limit.
 	MaxPending int
-	// MaxPendingPerAddr bounds the pending handshakes of one remote address. 0 means 1024,
-	// a negative value is no limit.
+	// MaxPendingPerAddr bounds the pending handshakes of one remote address. 0 means 1024. A
+	// negative value means no limit.
 	MaxPendingPerAddr int
 	// HandshakeTimeout bounds the time from Listener.Accept until the connection is
-	// established: see [Request]. 0 means 30 seconds, a negative value is no limit.
+	// established: see [Request]. 0 means 30 seconds. A negative value means no limit.
 	HandshakeTimeout time.Duration
-	// KeepAlive is how long a connection is idle before its peer is probed: see
-	// [Dialer.KeepAlive]. 0 means 15 seconds, a negative value no probes.
+	// KeepAlive is the time that a connection is idle before its peer is probed: see
+	// [Dialer.KeepAlive]. 0 means 15 seconds. A negative value means no probes.
 	KeepAlive time.Duration
-	// NetNS is the network namespace to listen in, as in IDConfig; names are
-	// looked up in the process's own.
+	// NetNS is the network namespace to listen in, as in IDConfig. Names are resolved in the
+	// process's own namespace.
 	NetNS string
-	// Host has the devices, nil for verbs.DefaultHost.
+	// Host has the devices. nil means verbs.DefaultHost.
 	Host *verbs.Host
 }
 
 // Listener takes connect requests.
 //
-// One on an unspecified address listens on every device, including those that
-// come later, and goes on when one is removed. One on the address of a device
-// ends with a *verbs.DeviceRemovedError when that is removed.
+// A Listener on an unspecified address listens on every device, including devices that appear
+// later. It continues when a device is removed. A Listener on the address of a device ends
+// with a *verbs.DeviceRemovedError when that device is removed.
 //
-// It keeps the devices open by which requests have come, until Close or the device's
-// removal. That takes a file descriptor and a goroutine.
+// A Listener keeps a device open after a request has arrived on it, until Close or the
+// device's removal. This takes a file descriptor and a goroutine.
 type Listener struct {
 	ch        *EventChannel
 	id        *ID
@@ -73,22 +73,22 @@ type Listener struct {
 	devices   heldDevices
 }
 
-// Listen listens on an address of this host, or with an empty host on all of
-// them. network is "tcp", "tcp4" or "tcp6", or "udp", "udp4" or "udp6" for datagrams
-// (see [Request.Answer]); address is "host:port" in the RDMA port space; port 0 is
-// replaced by a free one. ctx bounds the look-up of a name.
+// Listen listens on an address of this host, or with an empty host on all its addresses.
+// network is "tcp", "tcp4" or "tcp6", or "udp", "udp4" or "udp6" for datagrams (see
+// [Request.Answer]). address is "host:port" in the RDMA port space. A free port is chosen for
+// port 0. ctx bounds the look-up of a name.
 //
-// No RDMA device has a loopback address: those are refused, with an error that wraps
-// syscall.EADDRNOTAVAIL, because the kernel would listen on every device instead
-// ([ID.Bind] and [ListenConfig.ListenAddr] do so, as in C).
+// No RDMA device has a loopback address. Listen refuses loopback addresses with an error that
+// wraps syscall.EADDRNOTAVAIL, because the kernel would listen on every device instead.
+// [ID.Bind] and [ListenConfig.ListenAddr] accept loopback addresses, as in C.
 //
-// iWARP's ports are those of TCP, and there IPv6's wildcard takes no IPv4 requests:
-// for all addresses of IPv4 say "tcp4".
+// iWARP uses the ports of TCP, where IPv6's wildcard takes no IPv4 requests. For all IPv4
+// addresses use "tcp4".
 func Listen(ctx context.Context, network, address string) (*Listener, error) {
 	return new(ListenConfig).Listen(ctx, network, address)
 }
 
-// Listen is the function Listen with options.
+// Listen is like the function Listen, with the options of the ListenConfig.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*Listener, error) {
 	local, ps, err := lookup(ctx, network, address, true, Addr{})
 	if err != nil {
@@ -100,8 +100,8 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 	return lc.ListenAddr(ps, local)
 }
 
-// ListenAddr is Listen for an address that needs no look-up, in a port space. It takes loopback addresses, on which the
-// kernel listens on every device, as in C.
+// ListenAddr is like Listen for an address in a port space, which needs no look-up. It accepts
+// loopback addresses, on which the kernel listens on every device, as in C.
 func (lc *ListenConfig) ListenAddr(ps PortSpace, local Addr) (*Listener, error) {
 	if !local.IsValid() {
 		return nil, &OpError{Op: opListen, Err: errNoAddr}
@@ -135,19 +135,20 @@ func (lc *ListenConfig) ListenAddr(ps PortSpace, local Addr) (*Listener, error) 
 	return l, nil
 }
 
-// Addr returns the listener's address with the port that was chosen.
+// Addr returns the listener's address, with the port that the kernel chose if the port was 0.
 func (l *Listener) Addr() Addr { return l.id.LocalAddr() }
 
-// Accept waits for a connect request. The request is asked for and not yet
-// accepted: make what the connection needs, post receives, and then call
-// [Request.Accept] or [Request.Reject].
+// Accept waits for a connect request. The returned request is not yet accepted. Make the
+// connection's objects, post receives, and then call [Request.Accept] or [Request.Reject].
 //
-// Several goroutines may call it. It fails only after Close (net.ErrClosed) or the
-// removal of the listener's device, when ctx ends, or when the process is out of file
-// descriptors or memory. Errors of that last kind have a method Temporary that returns
-// true, as for a net.Listener: wait a little and call Accept again. No peer makes Accept
-// fail: a request over a limit of the ListenConfig, one that came by a device that this
-// process cannot open, and the like, is rejected, counted ([Listener.Refused]) and logged.
+// Several goroutines may call Accept concurrently. It fails only after Close (net.ErrClosed),
+// after the removal of the listener's device, when ctx ends, or when the process runs out of
+// file descriptors or memory. Errors of the last kind have a method Temporary that returns
+// true, as for a net.Listener. In that case wait a little and call Accept again.
+//
+// No peer can make Accept fail. A request over a limit of the ListenConfig is rejected,
+// counted ([Listener.Refused]) and logged. The same happens to a request that arrived on a
+// device that this process cannot open, and in similar cases.
 func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 	for {
 		ev, err := l.ch.Next(ctx)
@@ -166,19 +167,19 @@ func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 			}
 			return req, err
 		case EventConnectError:
-			// Descriptors or memory have run out.
+			// The process has run out of descriptors or memory.
 			return nil, l.id.opError(opAccept, ev.cause)
 		case EventDeviceRemoval:
-			// No event will come any more: this wakes the others who wait, and
-			// tells those who come later.
+			// No more events will arrive. Closing the channel wakes the other waiting
+			// goroutines and makes later calls return.
 			l.ch.Close()
 			return nil, l.id.opError(opAccept, errors.Unwrap(ev.Err()))
 		}
 	}
 }
 
-// take gives a request a channel of its own. It returns nothing at all for a
-// request that is gone already, or is refused.
+// take moves a request to a channel of its own. It returns nil and no error if the request no
+// longer exists or is refused.
 func (l *Listener) take(ev *Event) (*Request, error) {
 	id := ev.ID
 	l.devices.hold(id)
@@ -213,13 +214,12 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 	return req, nil
 }
 
-// Refused returns how many requests the library has rejected by itself: over a limit of
-// the ListenConfig, or because of a failure of this process that is not one of Accept.
+// Refused returns the number of requests that the library has rejected by itself. The reason
+// is a limit of the ListenConfig, or a failure of this process that Accept does not return.
 func (l *Listener) Refused() uint64 { return l.ch.refused.Total() }
 
-// Close stops listening. Requests that nobody has fetched are refused; Accept
-// returns net.ErrClosed; connections are not touched. It may be called more than
-// once.
+// Close stops listening. Requests that Accept has not fetched are refused. Accept returns
+// net.ErrClosed. Existing connections are not affected. Close may be called more than once.
 func (l *Listener) Close() error {
 	l.id.Close()
 	return errors.Join(l.ch.Close(), l.devices.close())

@@ -11,15 +11,15 @@ import (
 	"purerdma/verbs"
 )
 
-// None is an explicit zero in a ConnParam: no READs and atomics in that direction, or no
-// retries. The zero value of a field means its default.
+// None is an explicit zero in a ConnParam. It means no READs and atomics in that direction, or
+// no retries. The zero value of a field means its default.
 const None = -1
 
-// defaultRetryCount is the largest retry count that is finite on every device: rxe retries
-// without end with a count of 7.
+// defaultRetryCount is the largest retry count that is finite on every device. With a count of
+// 7, rxe retries without end.
 const defaultRetryCount = 6
 
-// maxDepth is the largest depth that a connect message has room for.
+// maxDepth is the largest depth that fits into a connect message.
 const maxDepth = 0xFF
 
 // maxRetry is the largest value of the three bits of a retry count.
@@ -27,16 +27,16 @@ const maxRetry = 7
 
 // ConnParam holds the parameters of a connection that a side sends when it connects or
 // accepts, or that its peer sent (struct rdma_conn_param, rdma_cma.h; rdma_connect(3),
-// rdma_accept(3)). To connect and to accept, a field that is 0 means its default, None means
-// zero, and nil stands for &ConnParam{}.
+// rdma_accept(3)). When connecting and accepting, a field that is 0 means its default, None
+// means zero, and a nil ConnParam means &ConnParam{}.
 //
-// The parameters of an event hold the peer's numbers, where 0 is zero and None does not occur.
-// Their depths are from the receiver's point of view, as in [PeerParam]. They can be used to
-// accept: a depth of 0 then remains 0, because the default is at most the depth of the request.
-// An RNRRetryCount of 0 becomes the default.
+// The parameters of an event hold the peer's numbers. In them 0 is zero, and None does not
+// occur. Their depths are from the receiver's point of view, as in [PeerParam]. They can be
+// used to accept. A depth of 0 then remains 0, because the default is at most the depth of the
+// request. An RNRRetryCount of 0 becomes the default.
 type ConnParam struct {
-	// PrivateData goes to the peer. How much fits into a message depends on the
-	// call and the transport:
+	// PrivateData goes to the peer. The call and the transport determine its largest length in
+	// bytes:
 	//
 	//	                                connect  accept  reject
 	//	IB and RoCE, connections             56     196     148
@@ -45,42 +45,43 @@ type ConnParam struct {
 	//	  with AF_IB addresses              216     136     136
 	//	iWARP                               251     251     251
 	//
-	// On InfiniBand and RoCE the peer always gets the whole size, zeros after
-	// what was given, and on iWARP just what was given. In an event it is what was
-	// received, the zeros included, nil if nothing. A rejection that holds only zeros
-	// counts as one without private data.
+	// On InfiniBand and RoCE the peer always gets the whole size, with zeros after the
+	// sender's bytes. On iWARP it gets exactly the sender's bytes. In an event PrivateData
+	// holds the received bytes, including the zeros, or nil if there are no bytes. A rejection
+	// that holds only zeros counts as a rejection without private data.
 	PrivateData []byte
-	// ResponderResources is the number of RDMA READs and atomics of the peer that the
-	// local side serves at a time: at most the device's MaxQPRdAtom, and at most 255. 0 means
-	// as many as the device can serve, and when accepting at most as many as the request asks
-	// for. None refuses them.
+	// ResponderResources is the number of RDMA READs and atomics of the peer that the local
+	// side serves at a time. It is at most the device's MaxQPRdAtom, and at most 255. 0 means
+	// as many as the device can serve, and when accepting at most the number in the request.
+	// None refuses them.
 	ResponderResources int
 	// InitiatorDepth is the number of RDMA READs and atomics that the local side has
-	// outstanding: at most the device's MaxQPInitRdAtom, at most 255, and when accepting at
-	// most that of the request. 0 means as many as these allow. None means no READs and
-	// atomics: posting one fails with verbs.ErrNoReads.
+	// outstanding. It is at most the device's MaxQPInitRdAtom, at most 255, and when accepting
+	// at most the depth of the request. 0 means as many as these limits allow. None means no
+	// READs and atomics. Posting a READ or an atomic then fails with verbs.ErrNoReads.
 	InitiatorDepth int
-	// FlowControl says whether hardware flow control is available. It is passed
-	// to the peer and configures nothing.
+	// FlowControl reports whether hardware flow control is available. It is passed to the peer
+	// and configures nothing.
 	FlowControl bool
-	// RetryCount is how often the transport repeats an unanswered send, READ or
-	// atomic: at most 7. 0 means 6, None no retries. rxe takes 7 for retries without end, and
-	// then never reports a peer that has vanished. RetryCount is ignored when accepting: both
-	// sides use the connecting side's. Of the events only a CONNECT_REQUEST has it.
+	// RetryCount is the number of times that the transport repeats an unanswered send, READ or
+	// atomic. It is at most 7. 0 means 6, and None means no retries. rxe takes 7 for retries
+	// without end, and then never reports a peer that has vanished. RetryCount is ignored when
+	// accepting, because both sides use the count of the connecting side. Only the parameters
+	// of a CONNECT_REQUEST event have it.
 	RetryCount int
-	// RNRRetryCount is how often the peer repeats a send that found no posted
-	// receive: at most 7, which means without end. 0 means 7, None no retries.
+	// RNRRetryCount is the number of times that the peer repeats a send that found no posted
+	// receive. It is at most 7, which means without end. 0 means 7, and None means no retries.
 	RNRRetryCount int
-	// SRQ says that the QP uses a shared receive queue. It is ignored if the ID
-	// has a QP.
+	// SRQ reports whether the QP uses a shared receive queue. It is ignored if the ID has a
+	// QP.
 	SRQ bool
-	// QPNum is the local QP's number, 24 bits. It is ignored if the ID has a
-	// QP. In an event it is the peer's.
+	// QPNum is the local QP's number, 24 bits. It is ignored if the ID has a QP. In an event
+	// it is the number of the peer's QP.
 	QPNum uint32
 }
 
-// PeerParam holds the parameters of a connection that its peer sent. Their directions are those
-// of this side.
+// PeerParam holds the parameters of a connection that its peer sent. Incoming and outgoing are
+// from the point of view of this side.
 type PeerParam struct {
 	// PrivateData has the size of the message on InfiniBand and RoCE, with zeros after the
 	// peer's bytes: see [ConnParam].
@@ -92,7 +93,7 @@ type PeerParam struct {
 	// at a time. It is the largest possible InitiatorDepth.
 	OutgoingReads int
 	FlowControl   bool // the peer's hardware has flow control
-	RetryCount    int  // of both sides' QPs; only in a request
+	RetryCount    int  // of both sides' QPs, only set in a request
 	RNRRetryCount int  // of this side's QP
 	SRQ           bool // the peer's QP has a shared receive queue
 	QPNum         uint32
@@ -112,10 +113,10 @@ func (p *ConnParam) asPeer() PeerParam {
 	}
 }
 
-// complete checks p against the manual's limits and those of the device, and returns it with
-// the numbers that the kernel is given instead of the defaults and None. request has the depths
-// that the peer asked for, nil when connecting. The kernel does not check the numbers: it would pass
-// them on, and a failing ACCEPT has rejected the peer already.
+// complete checks p against the limits of the manual and of the device. It returns p with the
+// numbers for the kernel in place of the defaults and None. request has the depths that the
+// peer requested, and is nil when connecting. The kernel does not check the numbers but passes
+// them on, and a failed ACCEPT has already rejected the peer.
 //
 // For datagrams only the private data and the QP number count.
 func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *depths, datagram bool) (ConnParam, error) {
@@ -152,10 +153,10 @@ func (p *ConnParam) complete(attr *verbs.DeviceAttr, request *depths, datagram b
 	return out, err
 }
 
-// depths has ResponderResources and InitiatorDepth of a connect request's ConnParam.
+// depths holds ResponderResources and InitiatorDepth of a connect request's ConnParam.
 type depths struct{ responder, initiator uint8 }
 
-// paramLimit is the default of a field of ConnParam, and its largest value.
+// paramLimit holds the default of a field of ConnParam and its largest value.
 type paramLimit struct {
 	zero, most int
 	why        string // the origin of most
@@ -166,7 +167,8 @@ var (
 	rnrRetryLimit = paramLimit{zero: maxRetry, most: maxRetry, why: "it has three bits"}
 )
 
-// apply replaces 0 and None by their numbers, and refuses values that are out of range.
+// apply replaces 0 and None by their numbers, and returns an error for a value that is out of
+// range.
 func (l paramLimit) apply(field string, value *int) error {
 	switch v := *value; {
 	case v == 0:
@@ -179,7 +181,7 @@ func (l paramLimit) apply(field string, value *int) error {
 	return nil
 }
 
-// toKernel writes the parameters to k, which is zero.
+// toKernel writes the parameters to k, which must be zero.
 func (p *ConnParam) toKernel(k *abi.UcmConnParam) {
 	k.QPNum = p.QPNum
 	k.SRQ = flag(p.SRQ)
@@ -214,17 +216,18 @@ func flag(b bool) uint8 {
 	return 0
 }
 
-// ipHeader is what the kernel puts before the private data of a request between
-// IP addresses: ports and addresses, for the listener's side of the kernel.
+// ipHeader is the size of the header that the kernel puts before the private data of a request
+// between IP addresses. The header carries ports and addresses for the kernel on the
+// listener's side.
 const ipHeader = 36
 
-// privateDataLimit returns how many bytes of private data a call can carry, and
-// why: on InfiniBand the sizes of the CM's messages (IBTA specification, volume 1,
-// 12.6 and 12.11).
+// privateDataLimit returns the largest number of bytes of private data that a call can carry,
+// and the reason for this limit. On InfiniBand the sizes of the CM's messages determine it
+// (IBTA specification, volume 1, 12.6 and 12.11).
 func privateDataLimit(op string, transport verbs.Transport, datagram, afIB bool) (limit int, why string) {
 	if transport == verbs.TransportIWARP {
-		// The frame has room for 512, the kernel's interface for 255; siw adds
-		// 4 in eight bits.
+		// The frame has room for 512 bytes, and the kernel's interface for 255. siw adds 4 to
+		// the length in an eight-bit number.
 		return 251, "more does not get through the kernel's iWARP drivers"
 	}
 	switch {
@@ -246,8 +249,8 @@ func privateDataLimit(op string, transport verbs.Transport, datagram, afIB bool)
 	return limit, why
 }
 
-// checkPrivateData checks a length before the kernel sees it: there, an accept
-// that fails has refused the peer.
+// checkPrivateData checks a length before the kernel receives it. An accept that fails in the
+// kernel has already rejected the peer.
 func (id *ID) checkPrivateData(op string, b []byte) error {
 	limit, why := privateDataLimit(op, id.transport(), id.datagram(), id.LocalAddr().isIB())
 	if len(b) > limit {
@@ -256,7 +259,7 @@ func (id *ID) checkPrivateData(op string, b []byte) error {
 	return nil
 }
 
-// checkParam is checkPrivateData for parameters that may be nil.
+// checkParam does the work of checkPrivateData for parameters that may be nil.
 func (id *ID) checkParam(op string, param *ConnParam) error {
 	if param == nil {
 		return nil
@@ -264,9 +267,9 @@ func (id *ID) checkParam(op string, param *ConnParam) error {
 	return id.checkPrivateData(op, param.PrivateData)
 }
 
-// refusalData returns the private data of a refusal, nil if the peer gave none. The
-// messages of InfiniBand and RoCE have no length field: the kernel hands out the
-// whole field. One that holds only zeros is taken for an absent one.
+// refusalData returns the private data of a rejection, or nil if the peer sent none. The
+// messages of InfiniBand and RoCE have no length field, so the kernel returns the whole field.
+// A field that holds only zeros counts as absent.
 func refusalData(transport verbs.Transport, field []byte) []byte {
 	if transport != verbs.TransportIWARP && len(bytes.TrimRight(field, "\x00")) == 0 {
 		return nil
@@ -274,12 +277,12 @@ func refusalData(transport verbs.Transport, field []byte) []byte {
 	return field
 }
 
-// maxQuoted is how many bytes of a peer's private data an error text shows.
+// maxQuoted is the largest number of bytes of a peer's private data in an error text.
 const maxQuoted = 80
 
-// quoteData returns private data for the end of an error text: quoted, in ASCII,
-// without the zeros that fill the message, and cut to maxQuoted bytes. It returns ""
-// if there is none.
+// quoteData returns private data for the end of an error text. The data is quoted, in ASCII,
+// without the zeros that fill the message, and cut to maxQuoted bytes. quoteData returns "" if
+// there is no data.
 func quoteData(b []byte) string {
 	b = bytes.TrimRight(b, "\x00")
 	switch {
