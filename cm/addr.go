@@ -16,29 +16,27 @@ import (
 	"purerdma/verbs"
 )
 
-// Addr is an address of the connection manager: an IP address and a port of the
-// RDMA port space, which is not the port space of the TCP stack, or an address of
-// InfiniBand. The zero Addr is no address. Addrs can be compared with ==. It
-// implements net.Addr.
+// Addr is an address of the connection manager. It is an IP address and a port of the RDMA port
+// space, or an address of InfiniBand. The RDMA port space is not the port space of the TCP
+// stack. The zero Addr is no address. Addrs can be compared with ==. Addr implements net.Addr.
 //
-// The zone of an IPv6 address is the name or the number of an interface; in an
-// address that the kernel tells it is the number. An IPv4 address in IPv6 form
-// ("::ffff:10.8.0.1") is one of IPv6, for Listen and Resolve as for librdmacm, but
-// for one of two that are to be of one family ([Dialer.LocalAddr], [ID.ResolveAddr]).
+// The zone of an IPv6 address is the name or the number of an interface. Addresses from the
+// kernel have the number. Listen and Resolve treat an IPv4 address in IPv6 form
+// ("::ffff:10.8.0.1") as an IPv6 address, as librdmacm does. In a pair that must have one
+// family ([Dialer.LocalAddr], [ID.ResolveAddr]), it counts as an IPv4 address if the other
+// address is one.
 type Addr struct {
 	netip.AddrPort
-	// IB is the address if it is one of InfiniBand (AF_IB); AddrPort is then
-	// zero.
+	// IB is the address if it is an InfiniBand address (AF_IB). AddrPort is then zero.
 	IB IBAddr
 }
 
-// IsValid reports whether a is an address: of IP, or of InfiniBand.
+// IsValid reports whether a is an IP address or an InfiniBand address.
 func (a Addr) IsValid() bool { return a.isIB() || a.AddrPort.IsValid() }
 
 func (a Addr) isIB() bool { return a.IB != IBAddr{} }
 
-// Port returns the port, that of the service ID if the address is one of
-// InfiniBand.
+// Port returns the port. For an InfiniBand address it returns the port of the service ID.
 func (a Addr) Port() uint16 {
 	if a.isIB() {
 		return a.IB.Port()
@@ -46,7 +44,7 @@ func (a Addr) Port() uint16 {
 	return a.AddrPort.Port()
 }
 
-// Network returns "rdma", or "ib" for an address of InfiniBand.
+// Network returns "rdma", or "ib" for an InfiniBand address.
 func (a Addr) Network() string {
 	if a.isIB() {
 		return "ib"
@@ -66,10 +64,10 @@ func (a Addr) String() string {
 	return ""
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (a Addr) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// AppendText appends what String returns.
+// AppendText appends the text of String.
 func (a Addr) AppendText(b []byte) ([]byte, error) { return append(b, a.String()...), nil }
 
 // AddrFrom returns the Addr of an IP address and port.
@@ -90,10 +88,10 @@ func addrFromKernel(sa *abi.SockaddrStorage) Addr {
 	return Addr(a)
 }
 
-// lookup resolves "host:port" with Go's resolver. network names the port space
-// and the family, as "tcp", "tcp4", "tcp6" or "udp", "udp4", "udp6". For a listener
-// an empty host is the wildcard address. Of the addresses of a name it takes one of
-// the family of local, if that is given.
+// lookup resolves "host:port" with Go's resolver. network names the port space and the family.
+// It is "tcp", "tcp4", "tcp6", "udp", "udp4" or "udp6". For a listener an empty host is the
+// wildcard address. If local is given and a name has several addresses, lookup prefers an
+// address of the family of local.
 func lookup(ctx context.Context, network, address string, listen bool, local Addr) (Addr, PortSpace, error) {
 	cdev.NeedContext(ctx)
 	ps, err := portSpaceOf(network)
@@ -118,8 +116,8 @@ func lookupIP(ctx context.Context, network, address string, listen bool, local A
 		if !listen {
 			return Addr{}, &net.AddrError{Err: "missing host", Addr: address}
 		}
-		// The IPv6 wildcard takes IPv4 requests, too, unless the host's
-		// net.ipv6.bindv6only forbids it.
+		// The IPv6 wildcard also takes IPv4 requests, unless the host's net.ipv6.bindv6only
+		// forbids it.
 		ip := netip.IPv6Unspecified()
 		if family == "4" {
 			ip = netip.IPv4Unspecified()
@@ -127,8 +125,8 @@ func lookupIP(ctx context.Context, network, address string, listen bool, local A
 		return AddrFrom(netip.AddrPortFrom(ip, uint16(port))), nil
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && family != "4" {
-		// The resolver would lose the zone, and make an IPv4 address of one in
-		// IPv6 form.
+		// The resolver would lose the zone, and would convert an IPv4 address in IPv6 form to
+		// an IPv4 address.
 		return AddrFrom(netip.AddrPortFrom(ip, uint16(port))), nil
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip"+family, host)
@@ -141,8 +139,9 @@ func lookupIP(ctx context.Context, network, address string, listen bool, local A
 	return AddrFrom(netip.AddrPortFrom(choose(ips, local), uint16(port))), nil
 }
 
-// choose takes one of the addresses of a name, in which LookupNetIP has IPv4 in IPv6
-// form: the first of the family of local or, like package net, of IPv4.
+// choose returns the first address of a name that has the family of local or, without local, is
+// an IPv4 address, as in package net. If there is none, it returns the first address.
+// LookupNetIP returns IPv4 addresses in IPv6 form.
 func choose(ips []netip.Addr, local Addr) netip.Addr {
 	want4 := !local.Addr().Unmap().Is6()
 	for _, ip := range ips {
@@ -155,16 +154,16 @@ func choose(ips []netip.Addr, local Addr) netip.Addr {
 
 var errNoAddr = fmt.Errorf("no address is given: %w", syscall.EINVAL)
 
-// IBAddr is an address of InfiniBand (struct sockaddr_ib, infiniband/ib.h): the
-// GID of a port and a service ID. The zero IBAddr is no address.
+// IBAddr is an address of InfiniBand (struct sockaddr_ib, infiniband/ib.h). It holds the GID of
+// a port and a service ID. The zero IBAddr is no address.
 type IBAddr = ucma.IBAddr
 
-// defaultPKey is the partition that every port is a full member of.
+// defaultPKey is the key of the partition that every port is a full member of.
 const defaultPKey = 0xffff
 
-// AddrFromGID returns the address that librdmacm makes of a GID and a port
-// (rdma_getaddrinfo(3) with AF_IB): in the default partition, at the service ID of
-// that port in a port space. Port 0 and port space 0 are any.
+// AddrFromGID returns the address that librdmacm makes of a GID and a port (rdma_getaddrinfo(3)
+// with AF_IB). The address is in the default partition, at the service ID of that port in a
+// port space. Port 0 is any port, and port space 0 is any port space.
 func AddrFromGID(gid verbs.GID, ps PortSpace, port uint16) Addr {
 	ib := IBAddr{PKey: defaultPKey, GID: gid, ServiceID: uint64(ps)<<16 | uint64(port)}
 	if ps != 0 {
@@ -176,14 +175,14 @@ func AddrFromGID(gid verbs.GID, ps PortSpace, port uint16) Addr {
 	return Addr{IB: ib}
 }
 
-// Which bits of a service ID are the port space and which the port
-// (RDMA_IB_IP_PS_MASK and RDMA_IB_IP_PORT_MASK, rdma_cma.h).
+// Masks of the port space and of the port in a service ID (RDMA_IB_IP_PS_MASK and
+// RDMA_IB_IP_PORT_MASK, rdma_cma.h).
 const (
 	ibPortSpaceMask = 0xffffffffffff0000
 	ibPortMask      = 0xffff
 )
 
-// family returns the name of the family that an address is of to the kernel.
+// family returns the name of the family to which the kernel assigns an address.
 func (a Addr) family() string {
 	switch {
 	case a.isIB():
@@ -194,8 +193,8 @@ func (a Addr) family() string {
 	return "IPv6"
 }
 
-// unmapped returns an IPv4 address in IPv6 form as the one of IPv4 that it is, and any
-// other address as it is.
+// unmapped converts an IPv4 address in IPv6 form to an IPv4 address, and returns any other
+// address unchanged.
 func (a Addr) unmapped() Addr {
 	if a.Addr().Is4In6() {
 		a.AddrPort = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
@@ -203,9 +202,9 @@ func (a Addr) unmapped() Addr {
 	return a
 }
 
-// oneFamily checks that two addresses are of one family, if both are given. An IPv4
-// address in IPv6 form, as net.TCPAddr makes them, is one of IPv4 beside another of
-// IPv4: the kernel would refuse the two.
+// oneFamily checks that two addresses have the same family, if both are given. It converts an
+// IPv4 address in IPv6 form, such as net.TCPAddr makes, if the other address is an IPv4
+// address. The kernel would refuse that pair.
 func oneFamily(local, remote Addr) (Addr, Addr, error) {
 	if !local.IsValid() || !remote.IsValid() || local.family() == remote.family() {
 		return local, remote, nil
@@ -217,19 +216,19 @@ func oneFamily(local, remote Addr) (Addr, Addr, error) {
 		Reason: fmt.Sprintf("there is no way from an address of %s to one of %s", local.family(), remote.family())}
 }
 
-// PortSpace is what a port number means, and with it the kind of QP behind an ID
-// (enum rdma_port_space, rdma_cma.h).
+// PortSpace defines the meaning of a port number, and with it the kind of QP behind an ID (enum
+// rdma_port_space, rdma_cma.h).
 type PortSpace uint16
 
-// The port spaces. Each has port numbers of its own; none of them are those of
-// the TCP/IP stack.
+// The port spaces. Each has its own port numbers, which are not the port numbers of the TCP/IP
+// stack.
 const (
 	// PortSpaceTCP is the space of reliable connections (RDMA_PS_TCP).
 	PortSpaceTCP PortSpace = abi.RDMA_PS_TCP
 	// PortSpaceUDP is the space of datagrams, and of multicast (RDMA_PS_UDP).
 	PortSpaceUDP PortSpace = abi.RDMA_PS_UDP
-	// PortSpaceIPoIB is that of datagrams that share the multicast groups and the
-	// queue key of IP over InfiniBand (RDMA_PS_IPOIB).
+	// PortSpaceIPoIB is the space of datagrams that share the multicast groups and the queue
+	// key of IP over InfiniBand (RDMA_PS_IPOIB).
 	PortSpaceIPoIB PortSpace = abi.RDMA_PS_IPOIB
 	// PortSpaceIB is the space of InfiniBand service IDs, for any type of QP
 	// (RDMA_PS_IB).
@@ -251,8 +250,8 @@ func (ps PortSpace) String() string {
 	return fmt.Sprintf("port space %#x", uint16(ps))
 }
 
-// qpType returns the type of QP that the port space stands for. That of
-// RDMA_PS_IB is the caller's to say; RC is what librdmacm takes.
+// qpType returns the type of QP that the port space stands for. For RDMA_PS_IB the caller
+// chooses the type, and RC is the default, as in librdmacm.
 func (ps PortSpace) qpType() verbs.QPType {
 	if ps == PortSpaceUDP || ps == PortSpaceIPoIB {
 		return verbs.UD
@@ -260,8 +259,8 @@ func (ps PortSpace) qpType() verbs.QPType {
 	return verbs.RC
 }
 
-// check refuses a type of QP that the kernel would not take, but quietly replace:
-// it has one of its own for every port space but PortSpaceIB.
+// check refuses a type of QP that the kernel would silently replace. The kernel has a fixed
+// type for every port space except PortSpaceIB.
 func (ps PortSpace) check(t verbs.QPType) error {
 	if ps != PortSpaceIB && (t == verbs.UD) != (ps.qpType() == verbs.UD) {
 		return fmt.Errorf("%v has no QPs of type %v: %w", ps, t, syscall.EINVAL)
@@ -269,7 +268,7 @@ func (ps PortSpace) check(t verbs.QPType) error {
 	return nil
 }
 
-// portSpaceOf returns the port space that a name of package net stands for.
+// portSpaceOf returns the port space for a network name of package net.
 func portSpaceOf(network string) (PortSpace, error) {
 	switch network {
 	case "tcp", "tcp4", "tcp6":

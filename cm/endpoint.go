@@ -14,33 +14,33 @@ import (
 	"purerdma/verbs"
 )
 
-// endpoint is what the stages of a connection have in common: an ID on a channel
-// of its own, and one goroutine that fetches its events. The goroutine sees what
-// nobody asked for: the peer's disconnect, the removal of the device.
+// endpoint holds the parts that the stages of a connection have in common. These are an ID on
+// its own channel and one goroutine that fetches its events. The goroutine receives the events
+// that no call waits for, such as the peer's disconnect and the removal of the device.
 type endpoint struct {
 	ch     *EventChannel
 	id     *ID
 	pumped chan struct{} // closed when the goroutine has ended
 
 	settled chan struct{} // closed when the attempt to connect has an outcome
-	peer    ConnParam     // what the peer sent with it
-	peerUD  UDParam       // the same, for datagrams
-	failure error         // why it failed, nil if it has not
+	peer    ConnParam     // parameters that the peer sent with the outcome.
+	peerUD  UDParam       // parameters of a datagram peer.
+	failure error         // error of the attempt, nil if it has not failed
 
 	ended chan struct{} // closed when the peer or the device has ended the connection
 	end   End
-	cause error // what operations fail with after the end
+	cause error // error of operations after the end
 
-	// over ends with the connection, whoever ended it.
+	// over ends with the connection, whichever side ended it.
 	over       context.Context
 	cancelOver context.CancelFunc
 
-	// first is why the connection is of no more use though it stands, or stood: usually a
-	// *BrokenError.
+	// first holds the error that made the connection unusable without ending it. It is usually
+	// a *BrokenError.
 	first atomic.Pointer[error]
 
-	slot    *slot       // in the counts of the listener
-	idle    *time.Timer // of the keepalive, nil if there is none
+	slot    *slot       // slot in the counts of the listener.
+	idle    *time.Timer // timer of the keepalive, nil if there is none
 	closing sync.Mutex
 	closed  bool
 }
@@ -69,7 +69,7 @@ func (ep *endpoint) pump() {
 	for {
 		ev, err := ep.ch.Next(context.Background())
 		if err != nil {
-			// Closed, or out of order: in both cases nothing more will come.
+			// The channel is closed or has failed. In both cases no more events will come.
 			if !errors.Is(err, net.ErrClosed) {
 				ep.first.CompareAndSwap(nil, &err)
 			}
@@ -86,7 +86,8 @@ func (ep *endpoint) handle(ev *Event) {
 	case EventEstablished:
 		ep.settle(ev, nil)
 	case EventRejected, EventConnectError, EventUnreachable:
-		// What changed nothing is a hint, as UNREACHABLE on an established ID.
+		// An event that has not changed the state is a hint, such as UNREACHABLE on an
+		// established ID.
 		switch s := ep.id.State(); {
 		case s == StateFailed:
 			ep.settle(ev, ev.Err())
@@ -95,7 +96,7 @@ func (ep *endpoint) handle(ev *Event) {
 			ep.finish(ev)
 		}
 	case EventDisconnected:
-		// Answer, or the peer waits for it until its retries are used up.
+		// Answer the peer. Otherwise it waits for the answer until its retries are used up.
 		ep.id.Disconnect()
 		ep.finish(ev)
 		ep.settle(ev, ep.endedBeforeConfirmed(ev))
@@ -106,9 +107,9 @@ func (ep *endpoint) handle(ev *Event) {
 }
 
 // endedBeforeConfirmed returns the error of the attempt to connect that a DISCONNECTED event
-// ends. It is nil on the accepting side if the peer has disconnected: the peer had the
-// connection and may have sent messages, which the receives hold. Its DREQ only overtook
-// its RTU, or the RTU was lost (cm_dreq_handler accepts a DREQ in IB_CM_REP_SENT).
+// ends. It is nil on the accepting side if the peer has disconnected. That peer had the
+// connection and may have sent messages, which the receives hold. Its DREQ only overtook its
+// RTU, or the RTU was lost (cm_dreq_handler accepts a DREQ in IB_CM_REP_SENT).
 func (ep *endpoint) endedBeforeConfirmed(ev *Event) error {
 	if ep.id.passive && ep.end.Event == EventDisconnected && !ep.end.Local {
 		return nil
@@ -116,7 +117,7 @@ func (ep *endpoint) endedBeforeConfirmed(ev *Event) error {
 	return ev.Err()
 }
 
-// settle notes the outcome of connecting. Only the pump calls it, and finish.
+// settle records the outcome of connecting. Only the goroutine of pump calls it.
 func (ep *endpoint) settle(ev *Event, err error) {
 	select {
 	case <-ep.settled:
@@ -135,7 +136,7 @@ func (ep *endpoint) finish(ev *Event) {
 	ep.end = End{Event: ev.Type, Status: ev.Status}
 	ep.cause = ev.Err().(*OpError).Err
 	switch ev.Type {
-	case EventRejected: // the peer's word for its end, and for nothing else
+	case EventRejected: // reports only that the peer has ended the connection
 		ep.end = End{Event: EventDisconnected}
 		ep.cause = &DisconnectedError{}
 	case EventDisconnected:
@@ -143,9 +144,9 @@ func (ep *endpoint) finish(ev *Event) {
 		ep.cause = &DisconnectedError{Status: ev.Status, Local: ep.end.Local}
 		switch dev := ep.id.Device(); {
 		case dev != nil && !ep.end.Local && removed(dev):
-			// Another ID has heard of the removal first, and the device was let go
-			// of: on iWARP that ends the streams of all its QPs, before the kernel
-			// has come to this ID.
+			// Another ID has received the removal first, and the library has released the
+			// device. On iWARP that ends the streams of all its QPs before the kernel has
+			// reported the removal to this ID.
 			ep.end, ep.cause = End{Event: EventDeviceRemoval}, ep.id.removedError()
 		case ev.failed:
 			ep.broke("", errFlushed)
@@ -155,7 +156,7 @@ func (ep *endpoint) finish(ev *Event) {
 	ep.cancelOver()
 }
 
-// removed says whether it is known of a device that it has been removed.
+// removed reports whether a device is known to have been removed.
 func removed(dev *verbs.Device) bool {
 	select {
 	case <-dev.Done():
@@ -165,8 +166,9 @@ func removed(dev *verbs.Device) bool {
 	}
 }
 
-// unusable returns why the connection is of no more use to an operation, nil if it
-// is: who has closed it knows that, whatever came before.
+// unusable returns the reason why an operation cannot use the connection, nil if it can. After
+// Close the reason is net.ErrClosed, whatever came before, because the program has closed the
+// connection itself.
 func (ep *endpoint) unusable() error {
 	if ep.id.gate.isShut() {
 		return net.ErrClosed
@@ -174,8 +176,8 @@ func (ep *endpoint) unusable() error {
 	return ep.failed()
 }
 
-// failed returns what came first of what makes the connection useless though it
-// stands, nil if nothing did.
+// failed returns the first error that made the connection unusable without ending it, nil if
+// there is none.
 func (ep *endpoint) failed() error {
 	if first := ep.first.Load(); first != nil {
 		return *first
@@ -183,7 +185,8 @@ func (ep *endpoint) failed() error {
 	return nil
 }
 
-// giveUp notes that the QP has been flushed, and wakes who waits on it.
+// giveUp records err as the reason for the flush of the QP, and wakes the goroutines that wait
+// on the connection.
 func (ep *endpoint) giveUp(err *BrokenError) {
 	given := error(err)
 	if ep.first.CompareAndSwap(nil, &given) {
@@ -191,8 +194,8 @@ func (ep *endpoint) giveUp(err *BrokenError) {
 	}
 }
 
-// broke notes that the QP has failed, and what showed it. A failure that names its
-// cause comes before a flush, which may have been found earlier.
+// broke records that the QP has failed, with the operation and the error that showed it. A
+// failure that names its cause replaces a flush, which may have been found earlier.
 func (ep *endpoint) broke(op string, err error) {
 	for {
 		first := ep.first.Load()
@@ -209,10 +212,10 @@ func (ep *endpoint) broke(op string, err error) {
 	}
 }
 
-// await starts an attempt to connect and waits for its outcome. start runs in a
-// goroutine of its own because a command may block in the kernel where no context
-// reaches it: if ctx ends first, the endpoint is closed and start left behind. limit
-// bounds the goroutines in start, unless it is nil.
+// await starts an attempt to connect and waits for its outcome. start runs in its own goroutine
+// because a command may block in the kernel where no context reaches it. If ctx ends first,
+// await closes the endpoint and leaves start behind. limit bounds the number of goroutines in
+// start, unless it is nil.
 func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, start func() error) error {
 	cdev.NeedContext(ctx)
 	if ctx.Err() != nil {
@@ -254,14 +257,14 @@ func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, s
 	}
 }
 
-// cancelGrace is how long who has cancelled waits for what was begun to be undone.
+// cancelGrace bounds how long a cancelled call waits for its clean-up.
 const cancelGrace = 100 * time.Millisecond
 
-// close ends whatever there is.
+// close ends the connection or the attempt, and closes the ID and the channel.
 func (ep *endpoint) close() error { return ep.closeWithin(closeGrace) }
 
-// closeWithin is close that waits for the kernel only so long; it goes on in the
-// background. Called again it tries again what has failed.
+// closeWithin is close with a bound on the wait for the kernel. After d the close continues in
+// the background. Another call tries the failed parts again.
 func (ep *endpoint) closeWithin(d time.Duration) error {
 	ep.closing.Lock()
 	defer ep.closing.Unlock()
@@ -281,11 +284,10 @@ func (ep *endpoint) closeWithin(d time.Duration) error {
 	})
 }
 
-// device is the ID's device.
+// device returns the ID's device.
 func (ep *endpoint) device() *verbs.Device { return ep.id.Device() }
 
-// defaultQP returns the ID's QP, making one on the connection's PD if there is
-// none.
+// defaultQP returns the ID's QP. If there is none, it makes one on the connection's PD.
 func (ep *endpoint) defaultQP(cfg verbs.QPConfig) (*verbs.QP, error) {
 	if qp := ep.id.QP(); qp != nil {
 		return qp, nil
@@ -296,8 +298,8 @@ func (ep *endpoint) defaultQP(cfg verbs.QPConfig) (*verbs.QP, error) {
 	return ep.id.QP(), nil
 }
 
-// use attaches the QP that a caller named, if it is not attached already: nil
-// means the default one.
+// use attaches the QP that a caller named, if it is not attached already. nil means the default
+// QP.
 func (ep *endpoint) use(qp *verbs.QP, cfg verbs.QPConfig) (*verbs.QP, error) {
 	if qp == nil {
 		return ep.defaultQP(cfg)
@@ -311,8 +313,8 @@ func (ep *endpoint) use(qp *verbs.QP, cfg verbs.QPConfig) (*verbs.QP, error) {
 	return qp, nil
 }
 
-// postRecv posts one receive on a QP. It does not allocate: the slice sg of the caller
-// stays on its stack, because the receive goes through memory of the endpoint.
+// postRecv posts one receive on a QP. It does not allocate. The caller's slice sg stays on the
+// stack, because verbs.QP.PostRecv does not let it escape.
 func (ep *endpoint) postRecv(qp *verbs.QP, wrID uint64, sg []verbs.SGE) error {
 	if ep.id.gate.isShut() {
 		return ep.id.opError(opRecv, net.ErrClosed)

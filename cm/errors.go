@@ -11,7 +11,7 @@ import (
 	"purerdma/verbs"
 )
 
-// Operations, as OpError names them.
+// Names of the operations in an OpError.
 const (
 	opResolve      = "resolve"
 	opResolveRoute = "resolve the route"
@@ -56,13 +56,12 @@ const (
 	opWork         = "work request"
 )
 
-// OpError is the error of this package: the operation, the addresses that it
-// was about, and the cause. It unwraps to the cause, which in turn unwraps to a
-// syscall.Errno, to net.ErrClosed, to os.ErrDeadlineExceeded or the context's
-// error, or is one of
+// OpError is the error of this package. It holds the operation, the addresses that it was
+// about, and the cause. It unwraps to the cause. The cause unwraps to a syscall.Errno, to
+// net.ErrClosed, to os.ErrDeadlineExceeded or the context's error, or is one of
 //
 //   - *RejectError, *UnreachableError: there is no connection;
-//   - *DisconnectedError, *BrokenError, *verbs.DeviceRemovedError: there is none any more;
+//   - *DisconnectedError, *BrokenError, *verbs.DeviceRemovedError: the connection is lost;
 //   - *verbs.WCError: a work request has failed, and its Status has the reason;
 //   - *StateError, *ArgumentError: the call was wrong. Both wrap syscall.EINVAL.
 type OpError struct {
@@ -87,16 +86,17 @@ func (e *OpError) Error() string {
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Timeout reports whether a deadline passed or the network gave up.
+// Timeout reports whether a deadline passed or the network timed out.
 func (e *OpError) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.Err, &t) && t.Timeout()
 }
 
-// Temporary is part of net.Error. It reports whether the operation may succeed
-// later: after a timeout, unless that has ended the connection, or when the process or the
-// system was out of file descriptors or memory (EMFILE, ENFILE, ENOMEM, ENOBUFS). A server
-// whose Accept fails so waits a little and goes on, unless its own context has ended.
+// Temporary is part of net.Error. It reports whether the operation may succeed later. That is
+// the case after a timeout, unless the timeout has ended the connection. It is also the case
+// when the process or the system was out of file descriptors or memory (EMFILE, ENFILE, ENOMEM,
+// ENOBUFS). A server whose Accept fails in this way waits a little and continues, unless its
+// own context has ended.
 func (e *OpError) Temporary() bool {
 	if broken := (*BrokenError)(nil); errors.As(e.Err, &broken) {
 		return false
@@ -116,9 +116,9 @@ func exhausted(err error) bool {
 
 var _ net.Error = (*OpError)(nil)
 
-// Reasons of a rejection on InfiniBand and RoCE (IBTA specification, volume 1,
-// 12.6.7.2; enum ib_cm_rej_reason) that this package gives a name. Any other is
-// passed on as a number.
+// Reasons of a rejection on InfiniBand and RoCE (IBTA specification, volume 1, 12.6.7.2; enum
+// ib_cm_rej_reason) that have a name in this package. Any other reason is passed on as a
+// number.
 const (
 	RejectNoQP             = 1
 	RejectNoEEC            = 2
@@ -142,24 +142,23 @@ var rejectReasons = map[int]string{
 	RejectVendorOption:     "vendor option not supported",
 }
 
-// RejectError says that the peer refused a connection. It is ECONNREFUSED to
-// errors.Is, whatever the reason.
+// RejectError reports that the peer refused a connection. It matches ECONNREFUSED in errors.Is,
+// whatever the reason.
 type RejectError struct {
 	Transport verbs.Transport
-	// Status is the event's status: on InfiniBand and RoCE the reason of the
-	// REJ message, on iWARP a negative errno.
+	// Status is the event's status. On InfiniBand and RoCE it is the reason of the REJ message,
+	// on iWARP a negative errno.
 	Status int
 	// Reason is Status on InfiniBand and RoCE, one of Reject*, and 0 on iWARP.
 	Reason int
-	// PrivateData is the private data of the rejection, nil if there is none. On
-	// InfiniBand and RoCE it has the size of the message's field, 148 bytes, filled up
-	// with zeros; a field that holds only zeros counts as none, because the message
-	// has no length.
+	// PrivateData is the private data of the rejection, nil if there is none. On InfiniBand and
+	// RoCE it has the size of the message's field, 148 bytes, and zeros fill the rest. The
+	// message has no length, so a field that holds only zeros counts as none.
 	PrivateData []byte
 }
 
-// Error returns the reason and the private data, quoted and cut to 80 bytes. The
-// text of the private data is the peer's.
+// Error returns the reason and the private data, quoted and cut to 80 bytes. The peer chooses
+// the text of the private data.
 func (e *RejectError) Error() string { return e.reason() + quoteData(e.PrivateData) }
 
 func (e *RejectError) reason() string {
@@ -178,16 +177,16 @@ func (e *RejectError) reason() string {
 	return fmt.Sprintf("rejected (reason %d)", e.Status)
 }
 
-// Is reports whether target is syscall.ECONNREFUSED: that is the errno of every
-// rejection, as of rdma_connect(3) where that waits. Whether nobody listens or the
-// application has refused, is in Reason.
+// Is reports whether target is syscall.ECONNREFUSED. That is the errno of every rejection, as
+// in an rdma_connect(3) that waits. Reason distinguishes a port without a listener from a
+// refusal by the application.
 func (e *RejectError) Is(target error) bool { return target == syscall.ECONNREFUSED }
 
-// Unwrap returns the errno that iWARP has: ECONNREFUSED if nobody listens,
+// Unwrap returns the errno of iWARP. It is ECONNREFUSED if the port has no listener, and
 // ECONNRESET if the application has refused or its backlog is full.
 func (e *RejectError) Unwrap() error { return errno(e.Status) }
 
-// errno is the error of a negative status, nil of any other.
+// errno returns the error for a negative status, and nil for any other status.
 func errno(status int) error {
 	if status < 0 {
 		return syscall.Errno(-status)
@@ -195,25 +194,25 @@ func errno(status int) error {
 	return nil
 }
 
-// UnreachableError reports that the peer or the group cannot be reached: no way to it was
+// UnreachableError reports that the peer or the group cannot be reached. No way to it was
 // found, its host did not answer, or this host could not complete the connection or join the
 // group.
 type UnreachableError struct {
 	// Event is EventAddrError, EventRouteError, EventAddrInfoError, EventUnreachable,
 	// EventConnectError or EventMulticastError.
 	Event EventType
-	// Status is a negative errno, -1 if the library found the failure, 0 if the kernel gives no
-	// reason, or for a datagram ID one of SIDR*.
+	// Status is a negative errno, -1 if the library found the failure, 0 if the kernel reports
+	// no reason, or for a datagram ID one of SIDR*.
 	Status int
-	// Err is what failed in the library, nil if the kernel reported the failure.
+	// Err is the failure in the library, nil if the kernel reported the failure.
 	Err error
-	// PrivateData is the private data with which the peer of a datagram ID has
-	// refused, nil if there is none: as in RejectError, in a field of 136 bytes.
+	// PrivateData is the private data with which the peer of a datagram ID has refused, nil if
+	// there is none. As in RejectError, zeros fill its field, which has 136 bytes.
 	PrivateData []byte
 }
 
-// Answers to the look-up of a datagram service that say no (IBTA specification,
-// volume 1, 12.11.2.2; enum ib_cm_sidr_status).
+// Negative answers to the look-up of a datagram service (IBTA specification, volume 1,
+// 12.11.2.2; enum ib_cm_sidr_status).
 const (
 	SIDRNoService = 1
 	SIDRRejected  = 2
@@ -226,8 +225,8 @@ var sidrStatuses = map[int]string{
 	SIDRNoQP:      "no QP available",
 }
 
-// Is reports whether target is syscall.ECONNREFUSED and the peer's host has
-// answered that nobody listens.
+// Is reports whether target is syscall.ECONNREFUSED and the peer's host has answered that the
+// port has no listener.
 func (e *UnreachableError) Is(target error) bool {
 	return target == syscall.ECONNREFUSED && e.Event == EventUnreachable && e.Status == SIDRNoService
 }
@@ -258,7 +257,7 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("%s (status %d)", what, e.Status) + quoteData(e.PrivateData)
 }
 
-// Unwrap returns Err, or the errno that the kernel gave.
+// Unwrap returns Err, or the errno that the kernel returned.
 func (e *UnreachableError) Unwrap() error {
 	if e.Err != nil {
 		return e.Err
@@ -266,15 +265,15 @@ func (e *UnreachableError) Unwrap() error {
 	return errno(e.Status)
 }
 
-// Timeout reports whether the network gave up waiting, or Err wraps ETIMEDOUT.
+// Timeout reports whether the network timed out, or Err wraps ETIMEDOUT.
 func (e *UnreachableError) Timeout() bool { return errors.Is(e, syscall.ETIMEDOUT) }
 
-// ArgumentError reports that an argument of a call, or a field of one, cannot be used. Nothing
-// has been sent or changed, but a request whose Accept fails is rejected. It wraps
-// syscall.EINVAL.
+// ArgumentError reports that an argument of a call, or a field of one, cannot be used. The call
+// has sent and changed nothing. The exception is a request, which is rejected if its Accept
+// fails. ArgumentError wraps syscall.EINVAL.
 type ArgumentError struct {
-	Name   string // of the argument or field, as "InitiatorDepth" or "len(PrivateData)"
-	Value  any    // that was given
+	Name   string // the argument or field, such as "InitiatorDepth" or "len(PrivateData)".
+	Value  any    // the value that was passed.
 	Max    int    // largest possible value, or -1 if the value is wrong for another reason
 	Reason string // why the value is wrong: for example, what sets the limit
 }

@@ -15,44 +15,43 @@ import (
 // data is Go memory and stays valid after Ack.
 type Event struct {
 	Type EventType
-	// ID is the ID that the event is about: the new one for a connect request.
+	// ID is the ID that the event is about. For a connect request it is the new ID.
 	ID *ID
-	// Listener is, for a connect request, the ID that was asked.
+	// Listener is the listening ID, for a connect request.
 	Listener *ID
-	// Status is 0, a negative errno, or a status of the transport: the reason of
-	// an IB rejection. It is -1 if the library made the event; then Err says
-	// more.
+	// Status is 0, a negative errno, or a status of the transport, such as the reason of an IB
+	// rejection. It is -1 if the library made the event. Err then returns the details.
 	Status int
-	// Conn holds what the peer sent: for connect requests, responses,
+	// Conn holds the parameters that the peer sent, for connect requests, responses,
 	// ESTABLISHED and REJECTED.
 	Conn ConnParam
-	// UD is the same for an ID of datagrams, and holds the address of the peer
+	// UD holds the parameters that the peer of a datagram ID sent, and the address of the peer
 	// or of the multicast group.
 	UD UDParam
-	// Multicast is, for the multicast events, the membership.
+	// Multicast is the membership, for the multicast events.
 	Multicast *Multicast
-	// Arg is, for EventUser and EventInternal, what WriteEvent was given.
+	// Arg is the argument of WriteEvent, for EventUser and EventInternal.
 	Arg uint64
 
-	cause  error // of a failure that the library found
-	failed bool  // at DISCONNECTED, of a connection of a Conn: the QP had failed before
-	owner  *ID   // the ID that counts the event
+	cause  error // error of a failure that the library found.
+	failed bool  // at DISCONNECTED, the QP of the Conn had failed before.
+	owner  *ID   // the ID that counts the event.
 	heldBy *Multicast
-	heldAs EventType // Type is the caller's to change
+	heldAs EventType // copy of Type, which the caller may change
 	acked  atomic.Bool
 }
 
-// Ack says that the event has been dealt with (rdma_ack_cm_event(3)). Nothing is
-// freed by it: it lets a waiting [ID.Destroy] or [Multicast.WaitAcked] go on. It may
-// be called more than once, and need not be called by those who use [ID.Close].
+// Ack acknowledges the event (rdma_ack_cm_event(3)). It frees nothing. It lets a waiting
+// [ID.Destroy] or [Multicast.WaitAcked] continue. It may be called more than once. Programs
+// that use [ID.Close] need not call it.
 func (e *Event) Ack() {
 	if e.owner != nil && !e.acked.Swap(true) {
 		e.owner.ack(e.heldAs, e.heldBy)
 	}
 }
 
-// PrivateData returns what the peer sent along, whichever the type of the QP: see
-// [ConnParam] for its length.
+// PrivateData returns the private data that the peer sent, whichever the type of the QP.
+// [ConnParam] lists its lengths.
 func (e *Event) PrivateData() []byte {
 	if e.ID != nil && e.ID.datagram() {
 		return e.UD.PrivateData
@@ -60,8 +59,8 @@ func (e *Event) PrivateData() []byte {
 	return e.Conn.PrivateData
 }
 
-// Err returns the error that the event reports in an OpError, nil for an event that reports
-// none. It is a *RejectError, *UnreachableError, *DisconnectedError or
+// Err returns an OpError with the error that the event reports, nil for an event that reports
+// none. The error is a *RejectError, *UnreachableError, *DisconnectedError or
 // *verbs.DeviceRemovedError.
 func (e *Event) Err() error {
 	op, err := opConnect, error(nil)
@@ -107,8 +106,7 @@ func (e *Event) unreachable() error {
 	return u
 }
 
-// take notes what the kernel says about the peer, in the form that the type of
-// the QP has.
+// take copies the kernel's data about the peer, in the form for the type of the QP.
 func (e *Event) take(raw *ucma.Event) {
 	if e.ID.datagram() {
 		ud := raw.UD()
@@ -132,50 +130,50 @@ func (e *Event) String() string {
 // rdma_get_cm_event(3)).
 type EventType uint32
 
-// The events. Each comment says what it means for an ID.
+// The events. Each comment describes the meaning of the event for an ID.
 const (
-	// EventAddrResolved: ResolveAddr has found the device and the neighbour.
+	// EventAddrResolved reports that ResolveAddr has found the device and the neighbor.
 	EventAddrResolved EventType = abi.RDMA_CM_EVENT_ADDR_RESOLVED
-	// EventAddrError: ResolveAddr has failed; it may be tried again.
+	// EventAddrError reports that ResolveAddr has failed. The call may be repeated.
 	EventAddrError EventType = abi.RDMA_CM_EVENT_ADDR_ERROR
-	// EventRouteResolved: ResolveRoute has found the path.
+	// EventRouteResolved reports that ResolveRoute has found the path.
 	EventRouteResolved EventType = abi.RDMA_CM_EVENT_ROUTE_RESOLVED
-	// EventRouteError: ResolveRoute has failed.
+	// EventRouteError reports that ResolveRoute has failed.
 	EventRouteError EventType = abi.RDMA_CM_EVENT_ROUTE_ERROR
-	// EventConnectRequest: a peer asks a listener for a connection. Event.ID is
-	// new, Event.Listener is the listener.
+	// EventConnectRequest reports that a peer requests a connection from a listener. Event.ID
+	// is new, and Event.Listener is the listener.
 	EventConnectRequest EventType = abi.RDMA_CM_EVENT_CONNECT_REQUEST
-	// EventConnectResponse: the peer has accepted; only for an ID without a QP,
-	// which then moves its QP and calls Establish.
+	// EventConnectResponse reports that the peer has accepted. Only an ID without a QP gets it.
+	// Its user then moves the QP and calls Establish.
 	EventConnectResponse EventType = abi.RDMA_CM_EVENT_CONNECT_RESPONSE
-	// EventConnectError: establishing the connection has failed.
+	// EventConnectError reports that establishing the connection has failed.
 	EventConnectError EventType = abi.RDMA_CM_EVENT_CONNECT_ERROR
-	// EventUnreachable: the peer does not answer a request. On an established
-	// RoCE ID it is a hint that the neighbour's MAC has changed: the connection
-	// stands.
+	// EventUnreachable reports that the peer does not answer a request. On an established RoCE
+	// ID it is a hint. It means that the neighbor's MAC has changed, and the connection
+	// continues.
 	EventUnreachable EventType = abi.RDMA_CM_EVENT_UNREACHABLE
-	// EventRejected: the peer, or its connection manager, has refused.
+	// EventRejected reports that the peer, or its connection manager, has refused.
 	EventRejected EventType = abi.RDMA_CM_EVENT_REJECTED
-	// EventEstablished: the connection stands.
+	// EventEstablished reports that the connection is established.
 	EventEstablished EventType = abi.RDMA_CM_EVENT_ESTABLISHED
-	// EventDisconnected: the connection has ended.
+	// EventDisconnected reports that the connection has ended.
 	EventDisconnected EventType = abi.RDMA_CM_EVENT_DISCONNECTED
-	// EventDeviceRemoval: the device is gone, and the ID must be closed.
+	// EventDeviceRemoval reports that the device was removed. The ID must be closed.
 	EventDeviceRemoval EventType = abi.RDMA_CM_EVENT_DEVICE_REMOVAL
-	// EventMulticastJoin: a multicast group has been joined.
+	// EventMulticastJoin reports that a multicast group has been joined.
 	EventMulticastJoin EventType = abi.RDMA_CM_EVENT_MULTICAST_JOIN
-	// EventMulticastError: joining failed, or a membership has ended.
+	// EventMulticastError reports that joining failed, or that a membership has ended.
 	EventMulticastError EventType = abi.RDMA_CM_EVENT_MULTICAST_ERROR
-	// EventAddrChange: the network device of the ID has another hardware
-	// address, as after a bonding failover; a hint.
+	// EventAddrChange reports that the network device of the ID has another hardware address,
+	// as after a bonding failover. It is a hint.
 	EventAddrChange EventType = abi.RDMA_CM_EVENT_ADDR_CHANGE
-	// EventTimewaitExit: the QP number of an ended connection may be used again.
+	// EventTimewaitExit reports that the QP number of an ended connection may be used again.
 	EventTimewaitExit EventType = abi.RDMA_CM_EVENT_TIMEWAIT_EXIT
-	// EventAddrInfoResolved: ResolveIBService has found records of the service.
+	// EventAddrInfoResolved reports that ResolveIBService has found records of the service.
 	EventAddrInfoResolved EventType = abi.RDMA_CM_EVENT_ADDRINFO_RESOLVED
-	// EventAddrInfoError: ResolveIBService has found none.
+	// EventAddrInfoError reports that ResolveIBService has found no records of the service.
 	EventAddrInfoError EventType = abi.RDMA_CM_EVENT_ADDRINFO_ERROR
-	// EventUser: this process sent it to itself by WriteEvent.
+	// EventUser is an event that this process sent to itself by WriteEvent.
 	EventUser EventType = abi.RDMA_CM_EVENT_USER
 	// EventInternal is the same as EventUser, meant for libraries.
 	EventInternal EventType = abi.RDMA_CM_EVENT_INTERNAL
@@ -206,7 +204,7 @@ var eventNames = [numEvents]string{
 	EventInternal:         "RDMA_CM_EVENT_INTERNAL",
 }
 
-// multicast says whether the event is about a membership instead of an ID.
+// multicast reports whether the event is about a membership instead of an ID.
 func (t EventType) multicast() bool { return t == EventMulticastJoin || t == EventMulticastError }
 
 // String returns the C name of the event (rdma_event_str(3)).

@@ -14,14 +14,13 @@ import (
 	"purerdma/verbs"
 )
 
-// ID is a communication identifier, the RDMA counterpart of a socket
-// (struct rdma_cm_id, rdma_create_id(3)). Its outcomes are events of its
-// EventChannel.
+// ID is a communication identifier, the RDMA counterpart of a socket (struct rdma_cm_id,
+// rdma_create_id(3)). The outcomes of its calls are events of its EventChannel.
 //
-// All methods may be called concurrently; the kernel runs the commands of one ID
-// one after the other. After Close they return net.ErrClosed.
+// All methods may be called concurrently. The kernel runs the commands of one ID one after the
+// other. After Close the methods return net.ErrClosed.
 type ID struct {
-	uid    uint64 // ours, in every event
+	uid    uint64 // the library's number, in every event
 	kid    uint32 // the kernel's number
 	ps     PortSpace
 	qpType verbs.QPType
@@ -29,51 +28,51 @@ type ID struct {
 	leak   *leak.Entry
 	close  closing
 
-	netNS   string // "" for that of the process
+	netNS   string // "" for the namespace of the process.
 	passive bool   // the ID came with a connect request
 
 	leaving atomic.Bool // this side has disconnected, and was first
 	noReads atomic.Bool // the QP may have no READs under way
 
 	// expired is set when the HandshakeTimeout closes the ID, and ended when the program does.
-	// The memory of alloc stays in place while only expired is set: the program does not know
-	// yet that the ID was closed.
+	// The memory of alloc stays in place while only expired is set, because the program is not
+	// yet aware of the close.
 	expired, ended atomic.Bool
 
-	moving sync.RWMutex // write: Migrate; read: a command
+	moving sync.RWMutex // Migrate write-locks it, a command read-locks it
 
-	// attaching is held while the QP is attached to a multicast group or detached;
-	// mu is taken after it.
+	// attaching is held while the QP is attached to a multicast group or detached. mu is taken
+	// after it.
 	attaching sync.Mutex
 
 	mu        sync.Mutex
 	ch        *EventChannel
-	left      []*EventChannel // where it was before
-	state     State           // without what commands that run may change: see current
+	left      []*EventChannel // the channels that it was on before.
+	state     State           // without the effects of running commands: see current
 	port      uint8
-	requested depths               // of the connect request, on the accepting side
-	ownQP     bool                 // CreateQP made it: it ends with the ID
-	blocking  bool                 // an endpoint handles its events, and needs the reason why a QP was flushed
-	pending   []*pendingTransition // commands that run, in the order in which they have begun
+	requested depths               // depths of the connect request, on the accepting side.
+	ownQP     bool                 // CreateQP made the QP, which ends with the ID.
+	blocking  bool                 // an endpoint handles the events, and needs the reason for a QP's flush.
+	pending   []*pendingTransition // running commands, in the order in which they started
 	local     Addr
 	remote    Addr
-	asked     route // of the last ResolveAddr
+	asked     route // addresses of the last ResolveAddr
 	dev       *verbs.Device
 	qp        *verbs.QP
 	srq       *verbs.SRQ
 
-	pdOf    func(*verbs.Device) (*verbs.PD, error) // chooses the PD; nil: a new one
-	pdMu    sync.Mutex                             // of the next two
-	pd      *verbs.PD                              // what connPD returned, or nil
-	ownPD   bool                                   // it ends with the ID
-	buffers []*verbs.MR                            // of alloc
+	pdOf    func(*verbs.Device) (*verbs.PD, error) // chooses the PD, nil for a new one.
+	pdMu    sync.Mutex                             // guards pd and ownPD.
+	pd      *verbs.PD                              // the result of connPD, or nil.
+	ownPD   bool                                   // pd ends with the ID.
+	buffers []*verbs.MR                            // memory of alloc.
 	groups  []*Multicast
 	acks    acks // counts the events of the ID and of its memberships that were not acknowledged
 
 	localECE, remoteECE verbs.ECE
 }
 
-// route is the two addresses that a way was asked for between.
+// route holds the two addresses of a ResolveAddr.
 type route struct{ from, to Addr }
 
 func newID(ch *EventChannel, kid uint32, ps PortSpace, qpType verbs.QPType) *ID {
@@ -82,16 +81,16 @@ func newID(ch *EventChannel, kid uint32, ps PortSpace, qpType verbs.QPType) *ID 
 	return id
 }
 
-// IDConfig holds the options of an ID. The zero IDConfig is one for reliable connections.
+// IDConfig holds the options of an ID. The zero IDConfig is for reliable connections.
 type IDConfig struct {
 	PortSpace PortSpace // 0 means PortSpaceTCP
-	// QPType is the type of the ID's QP. 0 means that of the port space: UD for
-	// PortSpaceUDP and PortSpaceIPoIB, which have no other, else RC. For
+	// QPType is the type of the ID's QP. 0 means the type of the port space. That is UD for
+	// PortSpaceUDP and PortSpaceIPoIB, which have no other type, and RC for the others. For
 	// PortSpaceTCP it must be a type that connects.
 	QPType verbs.QPType
-	// NetNS is the network namespace that the ID's addresses belong to: the path
-	// of its file, as "/proc/42/ns/net", or its name in ip-netns(8). "" is that of
-	// the thread that calls NewID. It takes CAP_SYS_ADMIN.
+	// NetNS is the network namespace that the ID's addresses belong to. It is the path of its
+	// file, such as "/proc/42/ns/net", or its name in ip-netns(8). "" is the namespace of the
+	// thread that calls NewID. Any other value requires CAP_SYS_ADMIN.
 	NetNS string
 }
 
@@ -105,8 +104,8 @@ func (ch *EventChannel) NewID(cfg IDConfig) (*ID, error) {
 	id := newID(ch, 0, cfg.PortSpace, qpType)
 	id.netNS = cfg.NetNS
 	var err error
-	// First the number, then the channel may know the ID: Close destroys what
-	// it knows, and 0 is somebody's number.
+	// The ID gets its kernel number before the channel lists it. Close destroys the listed IDs,
+	// and 0 is the number of another ID.
 	err = netns.Do(cfg.NetNS, func() (err error) {
 		id.kid, err = ch.file.CreateID(id.uid, uint16(id.ps), uint8(id.qpType))
 		return err
@@ -123,23 +122,24 @@ func (ch *EventChannel) NewID(cfg IDConfig) (*ID, error) {
 	return id, nil
 }
 
-// Channel returns the channel that the ID's events come to.
+// Channel returns the channel that receives the ID's events.
 func (id *ID) Channel() *EventChannel {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.ch
 }
 
-// PortSpace returns what the ID's ports mean.
+// PortSpace returns the port space of the ID.
 func (id *ID) PortSpace() PortSpace { return id.ps }
 
 // QPType returns the type of the ID's QP.
 func (id *ID) QPType() verbs.QPType { return id.qpType }
 
-// datagram says whether the ID is for datagrams, which need no connection.
+// datagram reports whether the ID is for datagrams, which need no connection.
 func (id *ID) datagram() bool { return id.qpType == verbs.UD }
 
-// kind returns what events mean to the ID. The caller holds id.mu.
+// kind returns the kind of the ID, which determines the meaning of events. The caller holds
+// id.mu.
 func (id *ID) kind() kind {
 	switch {
 	case id.datagram():
@@ -150,22 +150,22 @@ func (id *ID) kind() kind {
 	return kindPlain
 }
 
-// State returns how far the ID has come.
+// State returns the ID's state.
 func (id *ID) State() State {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.current()
 }
 
-// Device returns the device that the ID is bound to, nil while there is none. It
-// belongs to the ID: it is released when the ID is closed.
+// Device returns the device that the ID is bound to, nil while there is none. The device
+// belongs to the ID, and is released when the ID is closed.
 func (id *ID) Device() *verbs.Device {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.dev
 }
 
-// Port returns the device's port, from 1 up, 0 while there is none.
+// Port returns the number of the device's port, which starts at 1, or 0 while there is none.
 func (id *ID) Port() uint8 {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -198,6 +198,6 @@ func (id *ID) RemoteAddr() Addr {
 	return id.remote
 }
 
-// String names the ID by its number in this process, and by that of the kernel,
-// which the trace shows.
+// String names the ID by its number in this process, and by its kernel number, which the trace
+// shows.
 func (id *ID) String() string { return fmt.Sprintf("cm_id %d (kernel ID %d)", id.uid, id.kid) }

@@ -16,19 +16,18 @@ import (
 	"purerdma/verbs"
 )
 
-// closeGrace is how long Close waits for the kernel. InfiniBand and RoCE need
-// microseconds; an iWARP driver may hold DESTROY_ID for ten seconds, which then
-// goes on in the background.
+// closeGrace bounds how long Close waits for the kernel. InfiniBand and RoCE need microseconds.
+// An iWARP driver may hold DESTROY_ID for ten seconds. The command then continues in the
+// background.
 const closeGrace = time.Second
 
-// Close destroys the ID in whatever state it is: a connection ends, a request is
-// refused, a listener stops (rdma_destroy_id(3)). It does not wait for events to
-// be acknowledged. A QP made by CreateQP is destroyed with it, one that was
-// attached by UseQP is moved to the error state.
+// Close destroys the ID in any state (rdma_destroy_id(3)). It ends a connection, refuses a
+// request, and stops a listener. It does not wait for events to be acknowledged. It destroys a
+// QP that was made by CreateQP, and moves a QP that was attached by UseQP to the error state.
 //
-// It may be called more than once. If the kernel does not destroy the QP, the SRQ or
-// the ID, Close returns the error, and the next Close tries that again. It returns nil
-// if the kernel takes longer than a second: Close goes on in the background then.
+// It may be called more than once. If the kernel does not destroy the QP, the SRQ or the ID,
+// Close returns the error, and the next Close tries again. If the kernel takes longer than a
+// second, Close returns nil and continues in the background.
 func (id *ID) Close() error {
 	first, empty := id.shut()
 	switch {
@@ -46,8 +45,8 @@ func (id *ID) Close() error {
 	})
 }
 
-// closeOn is Close of an ID that is on ch, and waits as long as it takes: for a
-// Migrate that has begun, too.
+// closeOn is Close of an ID that is on ch, without a bound on the wait. It also waits for a
+// Migrate that has begun.
 func (id *ID) closeOn(ch *EventChannel) error {
 	id.moving.RLock()
 	if id.Channel() != ch {
@@ -64,8 +63,8 @@ func (id *ID) closeOn(ch *EventChannel) error {
 	return id.release()
 }
 
-// within runs fn in a goroutine of its own, and waits for it for d at most. It returns
-// fn's error, nil if that has not returned by then.
+// within runs fn in its own goroutine, and waits for it for at most d. It returns fn's error,
+// or nil if fn has not returned by then.
 func within(d time.Duration, fn func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
@@ -79,10 +78,10 @@ func within(d time.Duration, fn func() error) error {
 	}
 }
 
-// closesAtOnce reports whether release will not have to wait, so that Close needs
-// no goroutine to wait with: none of the ID's commands is in the kernel, DESTROY_ID
-// does not wait for the peer as on iWARP, and there is no QP that has to be moved or
-// destroyed, which may be in use: what changes one waits for its Close, and that for
+// closesAtOnce reports whether release will not have to wait, so that Close needs no goroutine
+// to wait with. That is the case if none of the ID's commands is in the kernel, and DESTROY_ID
+// does not wait for the peer as on iWARP. There must also be no QP to move or destroy, because
+// it may be in use. A call that changes a QP waits for the QP's Close, and that Close waits for
 // a Batch.
 func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
 	select {
@@ -97,16 +96,16 @@ func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
 	return idle && id.srq == nil && !id.ownPD && buffers == 0 && id.transport() == verbs.TransportIB
 }
 
-// closing is how far the Close of an ID has come.
+// closing holds the progress of the Close of an ID.
 type closing struct {
-	failed    atomic.Bool // something is left, which the next Close closes
-	mu        sync.Mutex  // of everything below
-	unlisted  bool        // no channel and no membership knows the ID
-	destroyed bool        // the kernel has no ID
+	failed    atomic.Bool // something is left, which the next Close closes.
+	mu        sync.Mutex  // guards the fields below.
+	unlisted  bool        // no channel and no membership lists the ID.
+	destroyed bool        // the kernel has destroyed the ID
 }
 
-// release gives up everything that the ID has, or that an earlier call could not.
-// Nobody else uses it any more.
+// release releases everything that the ID has, or that an earlier call could not release. No
+// other goroutine uses the ID any more.
 func (id *ID) release() error {
 	c := &id.close
 	c.mu.Lock()
@@ -123,10 +122,10 @@ func (id *ID) release() error {
 	}
 	switch {
 	case id.ownQP:
-		// First the QP, then the ID: while the ID stands the kernel does not
-		// give its QP number to a new connection.
+		// Close the QP before the ID. While the ID exists, the kernel does not assign its QP
+		// number to a new connection.
 		if err := id.qp.Close(); err != nil {
-			// At least the device lets go of the memory.
+			// At least the device releases the memory.
 			failed(err)
 			failed(flushQP(id.qp))
 		}
@@ -150,7 +149,7 @@ func (id *ID) release() error {
 		file := id.file()
 		id.mu.Unlock()
 		_, err := file.DestroyID(id.kid)
-		// With its file the kernel has destroyed the ID.
+		// The kernel has destroyed the ID with its file.
 		if c.destroyed = err == nil || errors.Is(err, net.ErrClosed); !c.destroyed {
 			failed(err)
 		}
@@ -165,18 +164,18 @@ func (id *ID) release() error {
 	return nil
 }
 
-// isGone reports whether an error of a command on a QP means that the QP has been
-// closed, or its device removed: the device has no memory of it any more.
+// isGone reports whether an error of a command on a QP means that the QP has been closed, or
+// its device removed. In both cases the device has no memory of the QP any more.
 func isGone(err error) bool {
 	var removed *verbs.DeviceRemovedError
 	return errors.As(err, &removed) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENODEV)
 }
 
-// unlist takes the ID off its channels and out of its multicast groups.
+// unlist removes the ID from its channels and from its multicast groups.
 func (id *ID) unlist() {
 	id.mu.Lock()
 	ch, left := id.ch, id.left
-	groups := slices.Clone(id.groups) // who leaves one now changes the list
+	groups := slices.Clone(id.groups) // a concurrent Leave changes the list
 	id.mu.Unlock()
 	ch.remove(id.uid)
 	for _, ch := range left {
@@ -184,15 +183,15 @@ func (id *ID) unlist() {
 	}
 	for _, m := range groups {
 		m.forget()
-		// A QP that is attached is not destroyed. If the detaching fails, so
-		// will that: it has no one to tell.
+		// The kernel does not destroy an attached QP. If the detach fails, the destruction of
+		// the QP will also fail. This method cannot return the error.
 		_ = m.detach()
 	}
 }
 
-// Destroy is Close that waits, as rdma_destroy_id(3) does, until every event of
-// the ID and of its memberships that was delivered has been acknowledged. The ID is
-// gone at once in any case; if ctx ends first, the error names an event that is held.
+// Destroy is Close with a wait, as in rdma_destroy_id(3), until every delivered event of the ID
+// and of its memberships has been acknowledged. The ID is destroyed at once in any case. If ctx
+// ends first, the error names an unacknowledged event.
 func (id *ID) Destroy(ctx context.Context) error {
 	cdev.NeedContext(ctx)
 	if err := id.Close(); err != nil {

@@ -15,13 +15,13 @@ import (
 
 var errNoQPNum = fmt.Errorf("the ID has no QP, and no parameters that name one: %w", syscall.EINVAL)
 
-// Listen starts to take connect requests (rdma_listen(3)): on the bound address,
-// or on every device if the ID is bound to a port alone. backlog bounds the
-// requests that nobody has fetched; 0, or less, means the system's maximum.
-// Requests beyond it are not answered, and the peer repeats them.
+// Listen starts to take connect requests (rdma_listen(3)) on the bound address. An ID that is
+// bound only to a port takes requests on every device. backlog bounds the requests that the
+// program has not fetched. 0 or a negative value means the system's maximum. The kernel does
+// not answer requests beyond it, and the peer repeats them.
 func (id *ID) Listen(backlog int) error {
 	err := id.run(opListen, to(StateListening), func(f *ucma.File, kid uint32) error {
-		// The socket of an iWARP driver is the thread's namespace's.
+		// The socket of an iWARP driver belongs to the network namespace of the calling thread.
 		return netns.Do(id.netNS, func() error { return f.Listen(kid, int32(min(max(backlog, 0), 1<<30))) })
 	})
 	if err != nil {
@@ -30,18 +30,18 @@ func (id *ID) Listen(backlog int) error {
 	return id.queryAddrs()
 }
 
-// Connect sends a connect request (rdma_connect(3)). nil stands for the
-// defaults of ConnParam; the number of the ID's QP, if it has one, goes into the
-// request. The outcome is EventEstablished, or EventConnectResponse for an ID
-// without a QP, or one of EventRejected, EventUnreachable, EventConnectError.
+// Connect sends a connect request (rdma_connect(3)). A nil param means the defaults of
+// ConnParam. If the ID has a QP, its number goes into the request. The outcome is
+// EventEstablished, or EventConnectResponse for an ID without a QP, or one of EventRejected,
+// EventUnreachable and EventConnectError.
 //
-// On an ID of datagrams it looks the service of the other side up: what
-// EventEstablished says about it is the address to send to, EventUnreachable that
-// it does not answer or refuses. Only the private data of param counts.
+// On a datagram ID Connect looks up the service of the other side. EventEstablished then
+// carries the address to send to. EventUnreachable means that the other side does not answer or
+// refuses. Connect uses only the private data of param.
 //
-// On iWARP it waits for the TCP connection to the peer, for two minutes if nobody
-// answers, and no context ends that; [Resolved.Connect] has one. That nobody
-// listens is its error there, a *RejectError, and no event.
+// On iWARP Connect waits for the TCP connection to the peer, for two minutes if the peer does
+// not answer. No context ends that wait, but [Resolved.Connect] takes a context. If the peer's
+// port has no listener, Connect returns a *RejectError there, and no event follows.
 func (id *ID) Connect(param *ConnParam) error {
 	if err := id.enter(opConnect); err != nil {
 		return err
@@ -58,16 +58,15 @@ func (id *ID) Connect(param *ConnParam) error {
 	}))
 }
 
-// Accept answers a connect request (rdma_accept(3)). nil stands for what the
-// request asks for, as far as the device goes. The ID's QP, if it has one, is
-// made ready to send and receive first. The outcome is EventEstablished when the
-// peer has confirmed.
+// Accept answers a connect request (rdma_accept(3)). A nil param means the values in the
+// request, within the limits of the device. If the ID has a QP, Accept first makes it ready to
+// send and receive. The outcome is EventEstablished when the peer has confirmed.
 //
-// On an ID of datagrams it tells the other side the number of the ID's QP, or
-// that in param, and is done: no event follows.
+// On a datagram ID Accept sends the other side the number of the ID's QP, or the number in
+// param if the ID has no QP. No event follows.
 //
-// When Accept fails the peer is refused; parameters that are out of range are an
-// error before anything has happened.
+// A failed Accept rejects the peer. The exception is an error for parameters that are out of
+// range, which Accept returns before it has done anything.
 func (id *ID) Accept(param *ConnParam) error {
 	if err := id.enter(opAccept); err != nil {
 		return err
@@ -87,15 +86,16 @@ func (id *ID) Accept(param *ConnParam) error {
 	if id.datagram() {
 		next = StateEstablished
 	}
-	// Of several calls one answers the request. The kernel would refuse the peer
-	// because of the others.
+	// Only one of several calls answers the request. The kernel would reject the peer because
+	// of the other calls.
 	if state := id.swapState(StateRequested, next); state != StateRequested {
 		return id.opError(opAccept, wrongState(state, StateRequested))
 	}
 	if qp != nil && !id.datagram() {
 		if err := id.moveQP(qp, &p); err != nil {
-			// The kernel rejects the peer when its own half of an accept
-			// fails; this half is ours. A peer that has left cannot be rejected.
+			// The kernel rejects the peer when its own half of an accept fails. The move of the
+			// QP is the library's half, so the library rejects the peer. A peer that has left
+			// cannot be rejected.
 			id.Reject(nil)
 			id.swapState(next, StateFailed)
 			flushQP(qp)
@@ -120,20 +120,21 @@ func (id *ID) Accept(param *ConnParam) error {
 	return oe
 }
 
-// peerGone tells the EINVAL, on iWARP the ECONNRESET, of a connect request whose
-// peer has left: our own parameters have been checked, and the kernel's connection
-// is in no state any more that could be accepted, or refused.
+// peerGone returns a *DisconnectedError for the EINVAL of a connect request whose peer has
+// left, on iWARP for the ECONNRESET. The library has checked its own parameters. EINVAL
+// therefore means that the kernel's connection is in a state in which it can be neither
+// accepted nor rejected.
 func (id *ID) peerGone(err error) error {
 	var ucm *ucma.OpError
-	var state *StateError // the call is what is wrong
+	var state *StateError // the call was wrong
 	if id.passive && !errors.As(err, &state) && errors.As(err, &ucm) && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ECONNRESET)) {
 		return &DisconnectedError{Err: err}
 	}
 	return err
 }
 
-// Reject refuses a connect request, with private data for the peer
-// (rdma_reject(3)): see [ConnParam] for how much. On the active side it refuses an
+// Reject refuses a connect request and sends the peer private data (rdma_reject(3)).
+// [ConnParam] lists the maximum lengths. On the active side Reject refuses an
 // EventConnectResponse.
 func (id *ID) Reject(privateData []byte) error { return id.reject(privateData, 0) }
 
@@ -150,10 +151,10 @@ func (id *ID) reject(privateData []byte, reason uint8) error {
 	return err
 }
 
-// Establish confirms an EventConnectResponse (rdma_establish(3)), on an ID
-// without a QP whose user has made his own QP ready to send and receive. The
-// library does it for an ID that has a QP. Before that event it is an error, and the
-// kernel is not asked: see Accept.
+// Establish confirms an EventConnectResponse (rdma_establish(3)). It is for an ID without a QP,
+// whose user has made a separate QP ready to send and receive. For an ID that has a QP the
+// library confirms by itself. Before that event Establish fails without a command to the
+// kernel, which would reject the peer (see Accept).
 func (id *ID) Establish() error {
 	if err := id.enter(opEstablish); err != nil {
 		return err
@@ -162,29 +163,30 @@ func (id *ID) Establish() error {
 	if id.QP() != nil && id.State() != StateRemoved {
 		return id.opError(opEstablish, errHasQP)
 	}
-	// In another state the kernel would refuse the peer, and tell nobody here.
+	// In another state the kernel would reject the peer, and report that to no one on this
+	// side.
 	t := &pendingTransition{after: StateEstablished, strict: true}
 	return id.run(opEstablish, t, func(f *ucma.File, kid uint32) error {
 		return f.Establish(kid)
 	})
 }
 
-// NotifyEvent is an event of a QP that the connection manager can be told of
-// (enum ibv_event_type of ibv_get_async_event(3)).
+// NotifyEvent is an event of a QP that a program can report to the connection manager (enum
+// ibv_event_type of ibv_get_async_event(3)).
 type NotifyEvent uint32
 
-// What Notify takes.
+// Events that Notify accepts.
 const (
-	// CommEst: data has arrived on a QP before the connection was confirmed,
-	// which counts as the confirmation (IBV_EVENT_COMM_EST).
+	// CommEst means that data has arrived on a QP before the connection was confirmed. It
+	// counts as the confirmation (IBV_EVENT_COMM_EST).
 	CommEst NotifyEvent = 4
-	// PathMig: the QP has moved to its alternate path (IBV_EVENT_PATH_MIG).
+	// PathMig means that the QP has moved to its alternate path (IBV_EVENT_PATH_MIG).
 	PathMig NotifyEvent = 7
 )
 
-// Notify tells the connection manager of an event of the QP (rdma_notify(3)): of
-// CommEst on an accepting ID, where the error is EISCONN when it is established
-// already, of PathMig on an established one. On iWARP it does nothing.
+// Notify reports an event of the QP to the connection manager (rdma_notify(3)). CommEst is for
+// an accepting ID. The error is EISCONN if that ID is already established. PathMig is for an
+// established ID. On iWARP Notify does nothing.
 func (id *ID) Notify(event NotifyEvent) error {
 	op := opNotify
 	switch event {
@@ -199,11 +201,10 @@ func (id *ID) Notify(event NotifyEvent) error {
 	})
 }
 
-// Disconnect ends a connection, or answers the peer who has (rdma_disconnect(3)).
-// The ID's QP is moved to the error state: what is posted on it is flushed. The
-// outcome is EventDisconnected when the peer has answered. On iWARP it waits for up
-// to 10 seconds while a request of this side is not answered; [Conn.Disconnect] has
-// a context.
+// Disconnect ends a connection, or answers a peer that has ended it (rdma_disconnect(3)). It
+// moves the ID's QP to the error state, which flushes the posted work requests. The outcome is
+// EventDisconnected when the peer has answered. On iWARP Disconnect waits for up to 10 seconds
+// while a request of this side is not answered. [Conn.Disconnect] takes a context.
 func (id *ID) Disconnect() error {
 	if id.State() != StateDisconnected {
 		id.leaving.Store(true)
@@ -214,8 +215,8 @@ func (id *ID) Disconnect() error {
 	return id.run(opDisconnect, nil, func(f *ucma.File, kid uint32) error { return f.Disconnect(kid) })
 }
 
-// completeParam checks and completes the parameters of a call and puts the QP's
-// number in. The caller keeps the ID from being destroyed.
+// completeParam checks and completes the parameters of a call, and adds the QP's number. The
+// caller keeps the ID from being destroyed.
 func (id *ID) completeParam(op string, param *ConnParam, request *depths) (ConnParam, error) {
 	dev := id.Device()
 	if dev == nil {
@@ -238,8 +239,9 @@ func (id *ID) completeParam(op string, param *ConnParam, request *depths) (ConnP
 	return p, nil
 }
 
-// flushQP moves a QP to the error state, unless nothing is posted on it because it is
-// in RESET. Several events and calls end a connection, and the first has done it.
+// flushQP moves a QP to the error state. It skips a QP in RESET, on which nothing is posted. It
+// also skips a QP in the error state, because several events and calls end a connection, and
+// the first of them has moved the QP.
 func flushQP(qp *verbs.QP) error {
 	if s := qp.State(); s == verbs.QPErr || s == verbs.QPReset {
 		return nil
@@ -247,5 +249,5 @@ func flushQP(qp *verbs.QP) error {
 	return qp.Modify(&flushed, verbs.QPAttrState)
 }
 
-// flushed takes a QP to the error state.
+// flushed holds the attribute that moves a QP to the error state.
 var flushed = verbs.QPAttr{State: verbs.QPErr}

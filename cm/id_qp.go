@@ -15,16 +15,16 @@ import (
 )
 
 // CreateQP makes a QP on the ID's device and readies it for receives to be posted
-// (rdma_create_qp(3)); the connection manager moves it from then on. One for
-// datagrams is ready to send at once. pd may be nil for a PD of the ID's own, which
-// QP().PD() then returns, the type in cfg may be 0 for that of the ID, and the SRQ nil
-// for the one that CreateSRQ has made. The QP is destroyed with the ID, and so is the ID's
-// own PD, or with the last memory region on it.
+// (rdma_create_qp(3)). The connection manager moves it from then on. A datagram QP is ready to
+// send at once. pd may be nil for a PD of the ID's own, which QP().PD() then returns. The type
+// in cfg may be 0 for the type of the ID. The SRQ in cfg may be nil for the SRQ that CreateSRQ
+// has made. The QP is destroyed with the ID. The ID's own PD is destroyed with the ID, or with
+// the last memory region on it.
 //
-// In C the PD is the device's default one, which all connections share: see [Dialer.PD]
-// for what that exposes. [verbs.Device.DefaultPD] returns it.
+// In C the PD is the device's default PD, which [verbs.Device.DefaultPD] returns. All
+// connections share it. [Dialer.PD] describes the memory that this exposes.
 func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
-	// Close finds either a QP that is attached, or none that stands on the SRQ.
+	// Close waits for this call. It then finds either an attached QP, or no QP on the SRQ.
 	if err := id.enter(opCreateQP); err != nil {
 		return err
 	}
@@ -52,14 +52,14 @@ var errNoQP = fmt.Errorf("no QP is given: %w", syscall.EINVAL)
 
 var errHasQP = fmt.Errorf("the ID has a QP already: %w", syscall.EINVAL)
 
-// UseQP is CreateQP with a QP that the caller has made, on the ID's device. It stays the
-// caller's, which closes it after Connect or Accept has returned, before the ID or after it.
-// These calls name the QP by its number, which is another QP's soon after its Close.
+// UseQP is CreateQP with a QP that the caller has made on the ID's device. The caller keeps the
+// QP, and closes it after Connect or Accept has returned, before or after the ID. These calls
+// name the QP by its number, which is another QP's soon after its Close.
 func (id *ID) UseQP(qp *verbs.QP) error { return id.attach(qp, false) }
 
 func (id *ID) attach(qp *verbs.QP, own bool) error {
-	// Held while the QP is attached, so that a Close which comes meanwhile finds
-	// a QP that it has to destroy.
+	// enter keeps the ID while the QP is attached. A concurrent Close then finds a QP that it
+	// must destroy.
 	if err := id.enter(opInitQP); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (id *ID) checkQP(qp *verbs.QP) error {
 	return nil
 }
 
-// wrongDevice is the error of a QP that belongs to another device than the ID.
+// wrongDevice returns the error for a QP that belongs to another device than the ID.
 func wrongDevice(qp, id *verbs.Device) error {
 	reason := "the ID has device " + id.Name()
 	if qp.Name() == id.Name() {
@@ -122,8 +122,8 @@ func wrongDevice(qp, id *verbs.Device) error {
 	return &ArgumentError{Name: "the QP's device", Value: qp.Name(), Max: -1, Reason: reason}
 }
 
-// opInitAttrs are the names of the operation by state, made once: a connection
-// goes through four of them.
+// opInitAttrs holds the names of the operation by state. They are made once, because a
+// connection goes through four of them.
 var opInitAttrs = func() (ops [verbs.QPErr + 1]string) {
 	for s := range ops {
 		ops[s] = opInitAttr + " for " + verbs.QPState(s).String()
@@ -132,7 +132,7 @@ var opInitAttrs = func() (ops [verbs.QPErr + 1]string) {
 }()
 
 // InitQPAttr returns the attributes that take a QP of this ID to a state
-// (rdma_init_qp_attr(3)): for those who move a QP themselves.
+// (rdma_init_qp_attr(3)). It is for programs that move a QP themselves.
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
 	var k ucma.QPAttr
 	if err := id.initQPAttr(state, &k); err != nil {
@@ -142,7 +142,7 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 	return attr, mask, nil
 }
 
-// initQPAttr is InitQPAttr in the kernel's form.
+// initQPAttr is InitQPAttr with the attributes in the kernel's form.
 func (id *ID) initQPAttr(state verbs.QPState, k *ucma.QPAttr) error {
 	op := opInitAttr
 	if int(state) < len(opInitAttrs) {
@@ -153,7 +153,7 @@ func (id *ID) initQPAttr(state verbs.QPState, k *ucma.QPAttr) error {
 	})
 }
 
-// move is what moving a QP once needs. It serves again.
+// move holds the memory for moving a QP once. It is pooled.
 type move struct {
 	kernel ucma.QPAttr
 	attr   verbs.QPAttr
@@ -161,8 +161,8 @@ type move struct {
 
 var moves = sync.Pool{New: func() any { return new(move) }}
 
-// modifyQP moves a QP to a state as the connection manager computes it, but with the depths
-// of accepted, if that is not nil.
+// modifyQP moves a QP to a state with the attributes that the connection manager computes. The
+// depths of accepted replace the computed depths, if accepted is not nil.
 func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, accepted *ConnParam) error {
 	m := moves.Get().(*move)
 	defer moves.Put(m)
@@ -184,12 +184,15 @@ func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, accepted *ConnParam) e
 
 // moveQP takes the QP from INIT to RTS.
 //
-// accepted holds the depths that this side is about to accept, nil when
-// connecting. When it accepts, the kernel computes the attributes knowing only the
-// request, whose wishes it neither clamps nor compares with ours. When it connects,
-// INIT comes again first: before CONNECT the kernel gave no access rights, and RTR
-// carries none. The device takes the peer's ECE options on the same occasion. The accepting side
-// has had both from the start, because its ID came with the request.
+// accepted holds the depths that this side is about to accept, nil when connecting.
+//
+// When this side accepts, the kernel computes the attributes only from the request. It neither
+// clamps the depths in the request nor compares them with the depths of this side.
+//
+// When this side connects, moveQP repeats INIT first, because before CONNECT the kernel
+// returned no access rights, and RTR carries none. The device takes the peer's ECE options on
+// the same occasion. The accepting side has had both from the start, because its ID came with
+// the request.
 //
 // On iWARP the kernel moves the QP.
 func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
@@ -207,17 +210,16 @@ func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
 	return id.modifyQP(qp, verbs.QPRTS, accepted)
 }
 
-// apply makes the transition that an event means for its ID, and returns the
-// event as the user gets it. What fails here is this ID's failure: it becomes an
-// event, never an error of the channel.
+// apply makes the transition that an event means for its ID, and returns the event in the form
+// for the user. A failure in apply is this ID's failure. It becomes an event, never an error of
+// the channel.
 func (id *ID) apply(raw *ucma.Event) *Event {
 	ev := &Event{Type: EventType(raw.Type), ID: id, Status: int(raw.Status)}
 	switch ev.Type {
 	case EventUser, EventInternal:
 		ev.Arg = raw.Arg()
 	case EventConnectError:
-		// The kernel says nothing with it; siw hands out memory that nobody has
-		// written to.
+		// The kernel sends no data with it, and siw passes on uninitialized memory.
 	case EventConnectResponse:
 		id.noteECE(raw)
 		fallthrough
@@ -243,7 +245,7 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 		if err := id.establish(qp); err != nil {
 			id.fail(ev, EventConnectError, err)
 			flushQP(qp)
-			// The peer would wait for the confirmation.
+			// Otherwise the peer would wait for the confirmation.
 			id.Reject(nil)
 		} else {
 			ev.Type = EventEstablished
@@ -266,8 +268,8 @@ func (id *ID) apply(raw *ucma.Event) *Event {
 	return ev
 }
 
-// qpFailed says whether a QP, which nobody is known to have flushed, is in the error
-// state. On iWARP it is at the end of every connection.
+// qpFailed reports whether a QP is in the error state without a known flush. On iWARP a QP is
+// in that state at the end of every connection, so qpFailed returns false.
 func (id *ID) qpFailed(qp *verbs.QP) bool {
 	if id.iwarp() {
 		return false
@@ -279,8 +281,8 @@ func (id *ID) qpFailed(qp *verbs.QP) bool {
 	return err == nil && attr.State == verbs.QPErr
 }
 
-// establish is the active side's half of connecting: the QP moves, and then the
-// peer may hear of it.
+// establish does the active side's half of connecting. It moves the QP, and only then confirms
+// the connection to the peer.
 func (id *ID) establish(qp *verbs.QP) error {
 	if err := id.moveQP(qp, nil); err != nil {
 		return err
@@ -296,11 +298,11 @@ func (id *ID) fail(ev *Event, as EventType, cause error) {
 	id.setState(StateFailed)
 }
 
-// removedError is what operations fail with after the device was removed.
+// removedError returns the error of operations after the device was removed.
 func (id *ID) removedError() error {
 	if dev := id.Device(); dev != nil {
 		return &verbs.DeviceRemovedError{Device: dev.Name()}
 	}
-	// An ID bound to an address alone knows no device by name.
+	// An ID that is bound only to an address has no device with a name.
 	return &verbs.DeviceRemovedError{Device: "of " + id.LocalAddr().String()}
 }

@@ -4,8 +4,8 @@ package cm
 
 import "fmt"
 
-// State is how far an ID has come, as far as the events that were fetched and
-// the calls that were made tell. The kernel's own state may be ahead of it.
+// State is the progress of an ID, according to the events that were fetched and the calls that
+// were made. The kernel's own state may be ahead of it.
 //
 // The connecting side:
 //
@@ -17,36 +17,36 @@ import "fmt"
 //	Requested -> Accepting -> Established -> Disconnected
 //	Idle -> Bound -> Listening
 //
-// An ID of datagrams is Established when it has been answered, or has answered:
-// it knows the other side, and nothing ends. One that only joins multicast groups
-// stays Bound or AddrResolved.
+// A datagram ID is Established when it has received an answer, or has sent one. It then has the
+// address of the other side, and there is no connection that ends. A datagram ID that only
+// joins multicast groups stays Bound or AddrResolved.
 //
-// Looking an InfiniBand service up comes before the route:
+// The look-up of an InfiniBand service comes before the route:
 //
 //	Bound -> ServiceQuery -> ServiceResolved -> RouteQuery
 //
-// Failed and Removed may follow any of them.
+// Failed and Removed may follow any state.
 type State uint8
 
-// The states of an ID. No call leads from one to one that is above it.
+// The states of an ID. No call leads from a state to a state above it.
 const (
-	StateIdle            State = iota // made, with no address
-	StateBound                        // has a local address
-	StateServiceQuery                 // ResolveIBService is under way
-	StateServiceResolved              // the records of the service are known
-	StateAddrQuery                    // ResolveAddr is under way
-	StateAddrResolved                 // the device and the neighbour are known
-	StateRouteQuery                   // ResolveRoute is under way
-	StateRouteResolved                // ready to connect
-	StateConnecting                   // the request is sent
-	StateResponded                    // the peer has accepted an ID without a QP; Establish is due
-	StateRequested                    // came with a connect request, not answered yet
-	StateAccepting                    // accepted, the peer has not confirmed
-	StateEstablished                  // connected
-	StateDisconnected                 // was connected
-	StateListening                    // takes requests
-	StateFailed                       // connecting has failed
-	StateRemoved                      // its device is gone
+	StateIdle            State = iota // made, with no address.
+	StateBound                        // has a local address.
+	StateServiceQuery                 // ResolveIBService is under way.
+	StateServiceResolved              // the records of the service are known.
+	StateAddrQuery                    // ResolveAddr is under way.
+	StateAddrResolved                 // the device and the neighbor are known.
+	StateRouteQuery                   // ResolveRoute is under way.
+	StateRouteResolved                // ready to connect.
+	StateConnecting                   // the request is sent.
+	StateResponded                    // the peer has accepted an ID without a QP, and Establish is due.
+	StateRequested                    // came with a connect request, not answered yet.
+	StateAccepting                    // accepted, the peer has not confirmed.
+	StateEstablished                  // connected.
+	StateDisconnected                 // was connected.
+	StateListening                    // takes requests.
+	StateFailed                       // connecting has failed.
+	StateRemoved                      // its device was removed.
 	numStates            = iota
 )
 
@@ -77,41 +77,40 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
-// action is what the library does about an event before it hands it out.
+// action is the library's reaction to an event, before it delivers the event.
 type action uint8
 
 const (
-	actNone      action = iota // hand it out
-	actDevice                  // open the device that the address led to
-	actEstablish               // move the QP, confirm, and hand out ESTABLISHED
-	actReady                   // on iWARP, tell the QP that it is ready to send
-	actFlush                   // move the QP to the error state, which flushes it
-	actRemove                  // give the device up
+	actNone      action = iota // no action.
+	actDevice                  // open the device that the address led to.
+	actEstablish               // move the QP, confirm, and deliver ESTABLISHED.
+	actReady                   // on iWARP, mark the QP as ready to send.
+	actFlush                   // move the QP to the error state, which flushes it.
+	actRemove                  // mark the device as removed.
 )
 
-// kind is what an event's meaning depends on beside the state.
+// kind is a property of the ID. With the state it determines the meaning of an event.
 type kind uint8
 
 const (
-	kindPlain    kind = iota // an ID of connections, without a QP
-	kindQP                   // one that has a QP
-	kindDatagram             // an ID of datagrams
+	kindPlain    kind = iota // an ID for connections, without a QP
+	kindQP                   // an ID for connections, with a QP
+	kindDatagram             // an ID for datagrams
 	numKinds     = iota
 )
 
-// step is one entry of the table: the state after an event, and what to do.
+// step is one entry of the table. It holds the state after an event, and the action.
 type step struct {
 	next State
 	do   action
 }
 
-// transition looks up what an event means in a state. Every event may come in
-// every state: the table lists those that change something, all others leave the
-// state as it is and are just handed out.
+// transition looks up the meaning of an event in a state. Every event may come in every state.
+// The table lists the events that change something. All other events leave the state unchanged
+// and are only delivered.
 //
-// Only the library can answer a CONNECT_RESPONSE for an ID whose QP it knows. The
-// QP of a datagram ID serves other peers, too: the failure of one does not flush
-// it.
+// Only the library can answer a CONNECT_RESPONSE for an ID that has a QP. The QP of a datagram
+// ID also serves other peers, so the failure of one peer does not flush it.
 func transition(s State, t EventType, k kind) step {
 	if t == EventConnectResponse && s == StateConnecting && k == kindQP {
 		return step{StateEstablished, actEstablish}
@@ -129,7 +128,7 @@ func transition(s State, t EventType, k kind) step {
 	return step{s, actNone}
 }
 
-// steps has the table by event and state.
+// steps holds the table by event and state.
 var steps = func() (table [numEvents][numStates]struct {
 	listed bool
 	step
@@ -143,9 +142,9 @@ var steps = func() (table [numEvents][numStates]struct {
 }()
 
 var transitions = map[EventType]map[State]step{
-	// The kernel's state after an address error is that of a bound ID: the call
-	// may be repeated, also before that error has been fetched. What comes of the
-	// second then finds the ID where the error has put it.
+	// After an address error the kernel's state is the state of a bound ID. The call may be
+	// repeated, even before that error has been fetched. The outcome of the second call then
+	// finds the ID in the state after the error.
 	EventAddrResolved: {
 		StateAddrQuery: {StateAddrResolved, actDevice},
 		StateBound:     {StateAddrResolved, actDevice},
@@ -172,15 +171,15 @@ var transitions = map[EventType]map[State]step{
 		StateResponded:  {StateFailed, actFlush},
 		StateAccepting:  {StateFailed, actFlush},
 	},
-	// On an established ID it is a hint (the neighbour's MAC), and before
-	// CONNECT too: neither is listed here.
+	// On an established ID it is a hint (the neighbor's MAC), and before CONNECT it is also a
+	// hint. Neither case is listed here.
 	EventUnreachable: {
 		StateConnecting: {StateFailed, actFlush},
 		StateResponded:  {StateFailed, actFlush},
 		StateAccepting:  {StateFailed, actFlush},
 	},
-	// On an established ID: the peer has accepted, and has gone before it knew that
-	// we are connected.
+	// On an established ID it means that the peer has accepted, and has left before the
+	// confirmation arrived there.
 	EventRejected: {
 		StateConnecting:  {StateFailed, actFlush},
 		StateResponded:   {StateFailed, actFlush},
