@@ -9,17 +9,16 @@ import (
 	"purerdma/internal/cdev"
 )
 
-// acks counts, by type, the events of an ID, or of a membership, that were
-// delivered and not acknowledged: who uses Close acknowledges none. It is guarded
-// by the ID's mu.
+// acks counts by type the delivered events of an ID or of a membership that have not been
+// acknowledged. A program that uses Close acknowledges no event. The ID's mu guards acks.
 type acks struct {
 	held  []held
-	first [2]held // the memory of held, as long as that is enough
+	first [2]held // the initial memory of the field held
 	total int
-	empty chan struct{} // closed when nothing is held any more; nil if nobody waits
+	empty chan struct{} // closed when total is zero, nil without a waiter
 }
 
-// held is how many events of a type are.
+// held counts the unacknowledged events of one type.
 type held struct {
 	t EventType
 	n int32
@@ -28,7 +27,7 @@ type held struct {
 func (a *acks) add(t EventType) {
 	a.total++
 	for i := range a.held {
-		// The place of a type of which none is held serves another one.
+		// Reuse the slot of a type whose count has dropped to zero.
 		if h := &a.held[i]; h.t == t || h.n == 0 {
 			h.t = t
 			h.n++
@@ -54,8 +53,7 @@ func (a *acks) drop(t EventType) {
 	}
 }
 
-// deliver counts an event that is about to be handed out: for id, and for its
-// membership.
+// deliver counts an event for id, and for its membership, before the event is handed out.
 func (id *ID) deliver(ev *Event) {
 	ev.owner, ev.heldAs, ev.heldBy = id, ev.Type, ev.Multicast
 	id.mu.Lock()
@@ -75,8 +73,8 @@ func (id *ID) ack(t EventType, m *Multicast) {
 	}
 }
 
-// waitAcked waits until nothing is held; if ctx ends first, the error names an
-// event that is.
+// waitAcked waits until every event has been acknowledged. If ctx ends first, the error names
+// an unacknowledged event.
 func (id *ID) waitAcked(ctx context.Context, op string, a *acks) error {
 	cdev.NeedContext(ctx)
 	id.mu.Lock()
@@ -103,7 +101,8 @@ func (id *ID) waitAcked(ctx context.Context, op string, a *acks) error {
 	}
 }
 
-// heldText names an event that is held, and says how many more there are.
+// heldText returns a text with the number of unacknowledged events and the type of one of
+// them.
 func heldText(n int, one EventType) string {
 	if n == 1 {
 		return "one " + one.String()

@@ -25,15 +25,15 @@ const (
 
 // tally counts connections.
 type tally struct {
-	conns   int // pending ones included
+	conns   int // including pending ones
 	pending int
 }
 
-// limits bounds a tally; 0 is no bound.
+// limits bounds a tally. 0 means no bound.
 type limits struct{ conns, pending int }
 
-// admission counts the connections of a listener, all of them and those of each remote
-// address, and decides on new ones.
+// admission counts the connections of a listener, in total and for each remote address, and
+// decides on new ones.
 type admission struct {
 	all, each limits
 
@@ -42,11 +42,11 @@ type admission struct {
 	from  map[Addr]*tally // by remote address, without the port
 }
 
-// newAdmission returns the limits that a ListenConfig asks for.
+// newAdmission returns an admission with the limits of a ListenConfig.
 func newAdmission(lc *ListenConfig) *admission {
 	conns, perAddr := defaultMaxConns, defaultMaxConnsPerAddr
 	if files := mem.FileLimit(); files > 0 {
-		// A connection takes two descriptors. The rest is the program's.
+		// A connection takes two descriptors. The program keeps the rest.
 		conns = int(max(1, min(uint64(conns), files/3)))
 		perAddr = int(max(1, min(uint64(perAddr), files/6)))
 	}
@@ -57,7 +57,8 @@ func newAdmission(lc *ListenConfig) *admission {
 	}
 }
 
-// limit returns the limit of an option: 0 means the default, and less that there is none.
+// limit returns the limit of an option. 0 means the default, and a negative value means no
+// limit.
 func limit(option, byDefault int) int {
 	switch {
 	case option < 0:
@@ -68,7 +69,8 @@ func limit(option, byDefault int) int {
 	return option
 }
 
-// admit counts a connect request, or returns why it is over a limit.
+// admit counts a connect request and returns its slot. If the request is over a limit, admit
+// returns the reason instead.
 func (a *admission) admit(remote Addr) (s *slot, why Refusal) {
 	key := withoutPort(remote)
 	a.mu.Lock()
@@ -77,7 +79,7 @@ func (a *admission) admit(remote Addr) (s *slot, why Refusal) {
 	if t == nil {
 		t = new(tally)
 	}
-	// The peer's own limits first: others have no part in them.
+	// Check the peer's own limits first, because other peers do not affect them.
 	switch {
 	case a.each.conns > 0 && t.conns >= a.each.conns:
 		return nil, RefusedMaxConnsPerAddr
@@ -96,7 +98,7 @@ func (a *admission) admit(remote Addr) (s *slot, why Refusal) {
 	return &slot{a: a, key: key, t: t, pending: true}, ""
 }
 
-// withoutPort returns what the connections of one host have in common.
+// withoutPort returns the part of an address that all connections of one host share.
 func withoutPort(a Addr) Addr {
 	if a.isIB() {
 		return Addr{IB: IBAddr{GID: a.IB.GID}}
@@ -124,7 +126,7 @@ func (s *slot) established() {
 	s.settle()
 }
 
-// settle notes that the connection is not pending any more. The caller holds the lock.
+// settle marks the connection as no longer pending. The caller holds the lock.
 func (s *slot) settle() {
 	if s.pending {
 		s.pending = false
@@ -133,7 +135,7 @@ func (s *slot) settle() {
 	}
 }
 
-// release gives the place back. It may be called more than once.
+// release frees the slot. It may be called more than once.
 func (s *slot) release() {
 	if s == nil {
 		return
@@ -151,7 +153,7 @@ func (s *slot) release() {
 	}
 }
 
-// Refusal is a reason for which a [Listener] rejects a request by itself. The peer gets it as
+// Refusal is the reason why a [Listener] has rejected a request by itself. The peer gets it as
 // the private data of the rejection: see [RefusalOf].
 type Refusal string
 
@@ -167,8 +169,8 @@ const (
 )
 
 // RefusalOf returns the Refusal of a rejected request, or "" if err is another error. The
-// request may succeed later. Nothing keeps a peer that uses no Listener of this package from
-// sending the same private data.
+// request may succeed later. A peer that uses no Listener of this package can send identical
+// private data.
 func RefusalOf(err error) Refusal {
 	var data []byte
 	if rejected, ok := errors.AsType[*RejectError](err); ok {
@@ -184,8 +186,8 @@ func RefusalOf(err error) Refusal {
 	return ""
 }
 
-// noteRefusal counts a refused request and logs it, unless another one was logged a moment
-// ago. cause is the local failure, nil if a limit was reached.
+// noteRefusal counts a refused request. It also logs the request, unless it logged another one
+// a moment ago. cause is the local failure, nil if the request was over a limit or too late.
 func (ch *EventChannel) noteRefusal(id *ID, why Refusal, cause error) {
 	since, due := ch.refused.Add()
 	log := ch.host.Log
@@ -204,8 +206,8 @@ func (ch *EventChannel) noteRefusal(id *ID, why Refusal, cause error) {
 	log.LogAttrs(context.Background(), slog.LevelWarn, "connect request refused", attrs...)
 }
 
-// refuse rejects a connect request with a reason that the peer can read, and closes it.
-// A peer that has left is not told.
+// refuse rejects a connect request with a reason that the peer can read, and closes it. A peer
+// that has left does not get the reason.
 func (ch *EventChannel) refuse(id *ID, why Refusal, cause error) {
 	ch.noteRefusal(id, why, cause)
 	_ = id.Reject([]byte(why))

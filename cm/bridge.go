@@ -7,5 +7,5 @@ import (
 	"purerdma/verbs"
 )
 
-// verbsInternal has the functions that package verbs does not export.
+// verbsInternal holds the functions that package verbs does not export.
 var verbsInternal = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ])

@@ -16,33 +16,32 @@ import (
 	"purerdma/verbs"
 )
 
-// EventChannel is an open connection manager with a queue of events
-// (struct rdma_event_channel, rdma_create_event_channel(3)). It costs one file
-// descriptor.
+// EventChannel is an open connection manager with a queue of events (struct
+// rdma_event_channel, rdma_create_event_channel(3)). It costs one file descriptor.
 //
-// An event is fetched from the kernel when somebody calls Next, and the library
-// does its part then: it opens the device, moves the QP. Nothing happens behind
-// the caller's back, and a listener's backlog stays what it is.
+// Next fetches an event from the kernel. The library acts on the event only then: it opens the
+// device, or moves the QP. It does nothing in the background, and unfetched connect requests
+// still count for a listener's backlog.
 //
 // All methods may be called concurrently.
 type EventChannel struct {
 	file *ucma.File
 	host *verbs.Host
-	turn cdev.Turn // held from fetching an event until its transition is done
+	turn cdev.Turn // held from fetching an event to the end of its transition
 
 	mu      sync.Mutex
-	ids     map[uint64]*ID // by uid, theirs and their memberships'; nil after Close
+	ids     map[uint64]*ID // by the uid of the ID or of its membership, nil after Close
 	dropped atomic.Uint64
 	refused lograte.Counter // connect requests that the library refused
 }
 
-// lastUID is the number of the newest ID. Numbers are unique in the process,
-// because an ID keeps its number when it migrates to another channel, and are
-// never 0, because the kernel drops the events of number 0.
+// lastUID is the number of the newest ID. Numbers are unique in the process, because an ID
+// keeps its number when it migrates to another channel. A number is never 0, because the
+// kernel drops the events of number 0.
 var lastUID atomic.Uint64
 
-// NewEventChannel opens a channel whose IDs use the devices of host, nil for
-// verbs.DefaultHost (rdma_create_event_channel(3)).
+// NewEventChannel opens a channel (rdma_create_event_channel(3)). Its IDs use the devices of
+// host, or of verbs.DefaultHost if host is nil.
 func NewEventChannel(host *verbs.Host) (*EventChannel, error) {
 	if host == nil {
 		host = verbs.DefaultHost()
@@ -54,8 +53,8 @@ func NewEventChannel(host *verbs.Host) (*EventChannel, error) {
 	return newEventChannel(file, host), nil
 }
 
-// openCM opens the connection manager of the host's kernel. That is the running kernel's
-// unless the host's has one of its own, as tests do.
+// openCM opens the connection manager of the host's kernel. It is the running kernel's, unless
+// host.Kernel implements ucma.Kernel, as in tests.
 func openCM(host *verbs.Host) (*ucma.File, error) {
 	if k, ok := host.Kernel.(ucma.Kernel); ok {
 		return ucma.OpenOn(k, host.Trace)
@@ -69,11 +68,10 @@ func newEventChannel(file *ucma.File, host *verbs.Host) *EventChannel {
 	return ch
 }
 
-// Next returns the next event, waiting for one if there is none
-// (rdma_get_cm_event(3)). Its error is one of the channel, such as the context's
-// or net.ErrClosed, never one of an ID: those come as events. With a context that
-// has ended it does not wait: it returns an event that is there, or the context's
-// error.
+// Next returns the next event. It waits if there is none (rdma_get_cm_event(3)). Its errors
+// are errors of the channel, such as the context's error or net.ErrClosed. Errors of an ID
+// come as events. If ctx has ended already, Next does not wait. It returns a queued event, or
+// the error of ctx.
 func (ch *EventChannel) Next(ctx context.Context) (*Event, error) {
 	for {
 		ev, err := ch.next(ctx)
@@ -87,8 +85,8 @@ func (ch *EventChannel) Next(ctx context.Context) (*Event, error) {
 	}
 }
 
-// Events returns the events as they come, until ctx ends or the channel is
-// closed; the last pair has the error.
+// Events returns the events as they come, until ctx ends or the channel is closed. The last
+// pair holds the error.
 func (ch *EventChannel) Events(ctx context.Context) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		for {
@@ -100,13 +98,13 @@ func (ch *EventChannel) Events(ctx context.Context) iter.Seq2[*Event, error] {
 	}
 }
 
-// Dropped returns how many events came for no ID that the channel knows: of
-// connect requests that could not be taken up, of IDs closed meanwhile.
+// Dropped returns the number of events that belong to no open ID of the channel. Examples are
+// the events of connect requests that could not be taken up, and of IDs that have been closed.
 func (ch *EventChannel) Dropped() uint64 { return ch.dropped.Load() }
 
-// Close closes the channel and every ID on it. Next returns net.ErrClosed. What
-// the kernel does not finish within two seconds goes on in the background. It may
-// be called more than once.
+// Close closes the channel and every ID on it. Next then returns net.ErrClosed. Work that the
+// kernel does not finish within two seconds continues in the background. Close may be called
+// more than once.
 func (ch *EventChannel) Close() error {
 	ch.mu.Lock()
 	ids := ch.ids
@@ -129,18 +127,18 @@ func (ch *EventChannel) Close() error {
 			return errors.Join(all...)
 		})
 	}
-	// It waits for commands that are still in the kernel.
+	// Closing the file waits for commands that are still in the kernel.
 	return errors.Join(err, within(closeGrace, ch.file.Close))
 }
 
-// rawEvents has memory for events as the kernel tells them.
+// rawEvents pools the memory of events in the kernel's format.
 var rawEvents = sync.Pool{New: func() any { return new(ucma.Event) }}
 
-// next fetches one event and makes its transition. Events that nobody is to see
-// give nil.
+// next fetches one event and makes its transition. It returns nil for an event that is not
+// delivered to the program.
 func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 	cdev.NeedContext(ctx)
-	// The turn keeps transitions in the order of the events, whoever fetches
+	// The turn keeps transitions in the order of the events when several goroutines fetch
 	// them.
 	if err := ch.turn.Take(ctx); err != nil {
 		return nil, err
@@ -177,7 +175,7 @@ func (ch *EventChannel) find(uid uint64) *ID {
 	return ch.ids[uid]
 }
 
-// addAs registers an ID under a number, its own or that of a membership, unless
+// addAs registers an ID under its own number or under the number of a membership. It fails if
 // the channel is closed.
 func (ch *EventChannel) addAs(uid uint64, id *ID) error {
 	ch.mu.Lock()
@@ -195,10 +193,10 @@ func (ch *EventChannel) remove(uid uint64) {
 	delete(ch.ids, uid)
 }
 
-// takeRequest makes the ID of a connect request. One that cannot be taken up is
-// refused and logged, as one that came by a device that this process cannot open: a
-// peer chooses the device. Only if descriptors or memory have run out, the listener
-// gets a CONNECT_ERROR, so that the program can wait.
+// takeRequest makes the ID of a connect request. It refuses and logs a request that it cannot
+// take up, for example on a device that this process cannot open. Such a request is no error,
+// because the peer chooses the device. If descriptors or memory have run out, the listener
+// gets a CONNECT_ERROR instead, so that the program can wait.
 func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	listener := ch.find(raw.UID)
 	id := newID(ch, raw.ID, PortSpaceTCP, verbs.RC)
@@ -223,7 +221,7 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 		case exhausted(err):
 			id.Close()
 			ev = &Event{Type: EventConnectError, ID: listener, Status: -1, cause: err}
-		case errors.As(err, &gone) || errors.As(err, &removed): // so is the request
+		case errors.As(err, &gone) || errors.As(err, &removed): // the request no longer exists
 			id.Close()
 			return nil
 		default:

@@ -11,18 +11,19 @@ import (
 	"purerdma/internal/cdev"
 )
 
-// maxConnecting bounds the CONNECT commands of a process that are in the kernel at a time,
-// of the blocking calls.
+// maxConnecting bounds the CONNECT commands that the blocking calls of a process have in the
+// kernel at a time.
 const maxConnecting = 256
 
-// connecting counts them.
+// connecting limits the CONNECT commands of this process.
 var connecting = newConnectLimit(maxConnecting)
 
 // connectLimit bounds the CONNECT commands that are in the kernel. On iWARP the kernel makes
-// the TCP connection within the command, which occupies a thread of the process for two
-// minutes if nobody answers, and nothing ends it: a signal would close the connection as
-// soon as it stands (docs/reference/driver-faults.md). A dial whose context ends leaves its command
-// behind. The Go runtime ends a process that has 10,000 threads.
+// the TCP connection within the command. If the peer does not answer, the command occupies a
+// thread of the process for two minutes. Nothing can end it early, because a signal would
+// close the connection as soon as it is established (docs/reference/driver-faults.md). A dial
+// whose context ends leaves its command behind. The Go runtime ends a process that has 10,000
+// threads.
 type connectLimit struct {
 	slots     chan struct{}
 	abandoned atomic.Int32 // commands that no dial waits for
@@ -30,8 +31,7 @@ type connectLimit struct {
 
 func newConnectLimit(n int) *connectLimit { return &connectLimit{slots: make(chan struct{}, n)} }
 
-// enter waits for one of the slots. It fails at once if commands that were left behind have
-// all of them.
+// enter waits for a free slot. It fails at once if abandoned commands occupy all slots.
 func (l *connectLimit) enter(ctx context.Context) (*connectSlot, error) {
 	select {
 	case l.slots <- struct{}{}:
@@ -50,7 +50,8 @@ func (l *connectLimit) enter(ctx context.Context) (*connectSlot, error) {
 	}
 }
 
-// connectSlot is the slot of one command. A nil one is that of a command that is not counted.
+// connectSlot is the slot of one command. A nil connectSlot stands for a command that is not
+// counted.
 type connectSlot struct {
 	limit *connectLimit
 	state atomic.Uint32
@@ -63,14 +64,14 @@ const (
 	connectReturned
 )
 
-// abandon notes that nobody waits for the command any more.
+// abandon records that no dial waits for the command any more.
 func (s *connectSlot) abandon() {
 	if s != nil && s.state.CompareAndSwap(connectWaited, connectAbandoned) {
 		s.limit.abandoned.Add(1)
 	}
 }
 
-// leave gives the slot back when the command has returned.
+// leave frees the slot when the command has returned.
 func (s *connectSlot) leave() {
 	if s == nil {
 		return

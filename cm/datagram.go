@@ -18,16 +18,14 @@ var (
 	errConnection = fmt.Errorf("the ID is for connections: use Resolved.Connect or Request.Accept: %w", syscall.EOPNOTSUPP)
 )
 
-// Lookup asks the other side's connection manager which QP serves the address,
-// for a destination of the network "udp" (rdma_connect(3) on RDMA_PS_UDP). The
-// answer says where to send: make an AH of it. r and its QP stay what they are
-// until Close; Lookup can be called once, if private data that is too long is not
-// counted.
+// Lookup queries the peer's connection manager for the QP that serves the address
+// (rdma_connect(3) on RDMA_PS_UDP). The destination must be of the network "udp". The result
+// describes where to send. Use its AHAttr to make an AH. r and its QP stay as they are until
+// Close. Lookup can be called once. A call whose private data is too long does not count.
 //
-// param may be nil; of it only the private data counts, which the other side gets
-// with the request. If that refuses, or nobody listens there, the error is an
-// *UnreachableError. Nothing bounds the wait for one that is silent but ctx and
-// the kernel's 69 seconds.
+// param may be nil. Lookup uses only its private data, which the peer gets with the request.
+// If the peer refuses, or no service listens there, the error is an *UnreachableError. If the
+// peer does not answer, only ctx and the kernel's limit of 69 seconds end the wait.
 func (r *Resolved) Lookup(ctx context.Context, param *ConnParam) (UDParam, error) {
 	cdev.NeedContext(ctx)
 	if !r.ep.id.datagram() {
@@ -45,19 +43,19 @@ func (r *Resolved) Lookup(ctx context.Context, param *ConnParam) (UDParam, error
 	return r.ep.peerUD, nil
 }
 
-// Answer tells who asked for a datagram service which QP it is
-// (rdma_accept(3) on RDMA_PS_UDP): qp, or with nil the one that Init or QP chose,
-// or the one whose number is in param. param may be nil; of it only the private
-// data counts, and the QP number where there is no QP.
+// Answer sends the number of a datagram service's QP to the peer that requested it
+// (rdma_accept(3) on RDMA_PS_UDP). The QP is qp, or if that is nil the QP that Init or QP
+// chose, or the QP whose number is in param. param may be nil. Answer uses only its private
+// data, and its QP number if there is no QP.
 //
 // Private data that is too long is an error and leaves the request as it is.
 //
-// The answer carries the QP's number and its queue key, which QP.Query tells. What
-// comes to the QP has a GRH of 40 bytes in front: receives need that much more, and
-// [verbs.Device.AHAttrFromWC] makes the way back of it.
+// The answer carries the QP's number and its queue key, which QP.Query returns. Each message
+// that the QP receives has a GRH of 40 bytes in front, so receives need 40 bytes more.
+// [verbs.Device.AHAttrFromWC] returns the address for a reply from the GRH.
 //
-// r, and the QP if it is r's own, stay until Close. A service that has one QP for
-// all who ask can close r at once.
+// r stays open until Close. A QP that r owns stays open as long as r. A service with one QP
+// for all peers can close r at once.
 func (r *Request) Answer(qp *verbs.QP, param *ConnParam) error {
 	id := r.ep.id
 	if !id.datagram() {
@@ -81,14 +79,13 @@ func (r *Request) Answer(qp *verbs.QP, param *ConnParam) error {
 	return nil
 }
 
-// UDParam is what an event says about a datagram destination (struct
-// rdma_ud_param, rdma_cma.h): that of the peer in EventEstablished, that of the
-// group in EventMulticastJoin.
+// UDParam describes a datagram destination (struct rdma_ud_param, rdma_cma.h). In
+// EventEstablished it is the peer, and in EventMulticastJoin the group.
 type UDParam struct {
-	// PrivateData is what the peer sent, zeros up to the size of the message
-	// included; nil if nothing.
+	// PrivateData holds the private data of the peer, including the zeros up to the size of
+	// the message. It is nil if the peer sent none.
 	PrivateData []byte
-	// AHAttr is the address to make an AH of, with which QPN is reached.
+	// AHAttr holds the attributes of an AH that reaches QPN.
 	AHAttr verbs.AHAttr
 	QPN    uint32 // the QP to send to
 	QKey   uint32 // the queue key to send with
@@ -102,9 +99,8 @@ func udParamFromKernel(k *abi.UcmUDParam) UDParam {
 	return p
 }
 
-// readyDatagram takes a QP that needs no peer to the state in which it sends and
-// receives. Only INIT has attributes that the connection manager knows: the port
-// and the queue key.
+// readyDatagram moves a QP that needs no peer to the state in which it sends and receives. The
+// connection manager has attributes only for INIT. These are the port and the queue key.
 func (id *ID) readyDatagram(qp *verbs.QP) error {
 	if err := id.modifyQP(qp, verbs.QPInit, nil); err != nil {
 		return err

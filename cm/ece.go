@@ -15,9 +15,9 @@ import (
 
 var errNoVendor = fmt.Errorf("no vendor is named: %w", syscall.EINVAL)
 
-// SetLocalECE sets the options of enhanced connection establishment that Connect or Accept offers
-// the peer (rdma_set_local_ece(3)). It is for an ID without a QP, whose user moves a QP of
-// his own; an ID with a QP exchanges the options by itself. An answer always names the vendor of
+// SetLocalECE sets the options of enhanced connection establishment that Connect or Accept
+// offers the peer (rdma_set_local_ece(3)). It is for an ID without a QP, whose user moves the
+// QP. An ID with a QP exchanges the options by itself. An answer always names the vendor of
 // the request.
 func (id *ID) SetLocalECE(ece verbs.ECE) error {
 	if err := id.enter(opSetECE); err != nil {
@@ -37,15 +37,15 @@ func (id *ID) SetLocalECE(ece verbs.ECE) error {
 }
 
 // RemoteECE returns the options that the peer offered in its request or its response
-// (rdma_get_remote_ece(3)), the zero ECE if it offered none.
+// (rdma_get_remote_ece(3)). It returns the zero ECE if the peer offered none.
 func (id *ID) RemoteECE() verbs.ECE {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.remoteECE
 }
 
-// RejectECE refuses a connect request because of what it offers, with private
-// data as Reject (rdma_reject_ece(3)): the peer gets the reason
+// RejectECE refuses a connect request because of the options that it offers
+// (rdma_reject_ece(3)). The private data is as for Reject. The peer gets the reason
 // RejectVendorOption.
 func (id *ID) RejectECE(privateData []byte) error {
 	return id.reject(privateData, RejectVendorOption)
@@ -61,17 +61,18 @@ func (id *ID) ece(answer bool) abi.UcmECE {
 	return abi.UcmECE{VendorID: id.localECE.VendorID, AttrMod: id.localECE.Options}
 }
 
-// noteECE keeps the options that the peer offers, which come with an event.
+// noteECE stores the options that the peer offers with an event.
 func (id *ID) noteECE(raw *ucma.Event) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	id.remoteECE = verbs.ECE{VendorID: raw.ECE.VendorID, Options: raw.ECE.AttrMod}
 }
 
-// qpECE returns the options that a QP's device has granted, the zero ECE if the driver has none.
+// qpECE returns the options that a QP's device has granted. It returns the zero ECE if the
+// driver has none.
 func qpECE(qp *verbs.QP) (verbs.ECE, error) {
 	if _, ok := qp.Provider().(provider.ECEQP); !ok {
-		return verbs.ECE{}, nil // and no error to make for each connection
+		return verbs.ECE{}, nil // without making an error for each connection
 	}
 	ece, err := qp.QueryECE()
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -80,7 +81,7 @@ func qpECE(qp *verbs.QP) (verbs.ECE, error) {
 	return ece, err
 }
 
-// initAgain takes a connecting QP to INIT once more, with the options of the peer's response.
+// initAgain moves a connecting QP to INIT once more, with the options of the peer's response.
 func (id *ID) initAgain(qp *verbs.QP) error {
 	id.mu.Lock()
 	local, remote := id.localECE, id.remoteECE
@@ -92,11 +93,12 @@ func (id *ID) initAgain(qp *verbs.QP) error {
 	return err
 }
 
-// agreeECE takes a QP to INIT and gives its device the options that the peer offers. It returns
-// those that both sides have.
+// agreeECE moves a QP to INIT and passes the peer's options to the QP's device. It returns the
+// options that both sides have.
 //
-// A peer may offer anything. Options of another vendor turn ECE off, where librdmacm fails the
-// connection if they come with a response. So do options that the device refuses.
+// A peer may offer anything. Options of another vendor turn ECE off. librdmacm fails the
+// connection if such options come with a response. Options that the device refuses also turn
+// ECE off.
 func (id *ID) agreeECE(qp *verbs.QP, local, remote verbs.ECE) (verbs.ECE, error) {
 	initWith := func(options uint32) error {
 		err := qp.SetECE(verbs.ECE{VendorID: local.VendorID, Options: options})

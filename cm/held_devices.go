@@ -11,13 +11,13 @@ import (
 	"purerdma/verbs"
 )
 
-// heldDevices keeps the devices open by which a listener's requests have come. Otherwise a
-// request that is refused while no connection stands would open the device, and close it
-// again: several commands of the driver for one message of a stranger.
+// heldDevices keeps the devices open through which a listener's requests have come. Otherwise
+// a request that is refused while there is no connection would open the device and close it
+// again. One message of a stranger would then cost several commands of the driver.
 //
-// The removal of a device may wait until all programs have closed it, and a listener hears
-// of no removal while nobody calls Accept, or if it is bound to no device. So each device
-// has an ID bound to it, on a channel that a goroutine reads.
+// The removal of a device may wait until all programs have closed it. A listener does not get
+// the event of a removal while no goroutine calls Accept, or if it is bound to no device.
+// Therefore each device has an ID bound to it, on a channel that a goroutine reads.
 type heldDevices struct {
 	host  *verbs.Host
 	netNS string
@@ -28,8 +28,8 @@ type heldDevices struct {
 	closed bool
 }
 
-// hold keeps the device of a connect request open. It returns without having done so if
-// the process is out of descriptors, for instance: the next request tries again.
+// hold keeps the device of a connect request open. It may fail to do so, for example if the
+// process is out of descriptors. The next request then tries again.
 func (h *heldDevices) hold(request *ID) {
 	dev := request.Device()
 	if dev == nil {

@@ -21,15 +21,15 @@ import (
 // device.
 var errNoDeviceThere = fmt.Errorf("no RDMA device leads there: %w", syscall.ENODEV)
 
-// errLoopback refuses to listen on a loopback address. The kernel would take it for
-// the unspecified one (cma_any_addr), and let in who should stay out.
+// errLoopback rejects a listener on a loopback address. The kernel would use the unspecified
+// address instead (cma_any_addr), and then accept peers that a loopback address must keep out.
 var errLoopback = fmt.Errorf("no RDMA device has a loopback address, and the kernel would listen on every device: "+
 	"take the address of one, or no host for all of them: %w", syscall.EADDRNOTAVAIL)
 
 const listIDs = `"rdma resource show cm_id" lists them`
 
-// hint adds to the errno of a bind or a resolution what it usually comes from. An error
-// that knows it needs none.
+// hint adds the usual cause to the errno of a bind or a resolution. It does not change a
+// *StateError or an *ArgumentError, because these name their cause.
 func hint(err error, local, remote Addr) error {
 	var state *StateError
 	var argument *ArgumentError
@@ -39,12 +39,12 @@ func hint(err error, local, remote Addr) error {
 	var why string
 	bad := withoutZone(local)
 	if local.Addr().Zone() == "" {
-		// The interface of local, if there is one, is that of remote, too.
+		// If local names an interface, remote is on the same interface.
 		bad = cmp.Or(bad, withoutZone(remote))
 	}
 	switch {
-	// The kernel has EADDRNOTAVAIL, too, for a port that is in use, if one of the two
-	// addresses is the unspecified one (cma_check_port).
+	// The kernel also returns EADDRNOTAVAIL for a port that is in use, if one of the two
+	// addresses is unspecified (cma_check_port).
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid() && local.Addr().IsUnspecified():
 		why = "another ID has the port: " + listIDs
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid() && local.Port() != 0:
@@ -54,7 +54,7 @@ func hint(err error, local, remote Addr) error {
 	case bad != "" && slices.ContainsFunc(zoneErrors, func(e error) bool { return errors.Is(err, e) }):
 		why = bad + " is link-local: say of which interface, as " + bad + "%eth0"
 	case errors.Is(err, syscall.ENODEV) && (toLoopback(remote) || local.Addr().IsLoopback()),
-		// The routing's answer where the packets are to leave the host, and iWARP's.
+		// EINVAL comes from the routing if the packets would leave the host, and from iWARP.
 		errors.Is(err, syscall.EINVAL) && (local.Addr().IsLoopback() || toLoopback(remote) && !local.IsValid()):
 		why = "no RDMA device has a loopback address: take that of an interface that has one"
 		if remote.Addr().IsUnspecified() {
@@ -70,12 +70,12 @@ func hint(err error, local, remote Addr) error {
 	return fmt.Errorf("%w (%s)", err, why)
 }
 
-// zoneErrors are what an address without a zone leads to: that of a peer is looked for
-// on some interface.
+// zoneErrors lists the errors that an address without a zone leads to. The kernel looks for
+// such a peer on an arbitrary interface.
 var zoneErrors = []error{syscall.EINVAL, syscall.ENETUNREACH, syscall.ENODEV, syscall.ETIMEDOUT, os.ErrDeadlineExceeded}
 
-// unresolved is opError with hint for a resolution that has begun: for the kernel's
-// event, or the end of the context that came first.
+// unresolved returns the *OpError of a resolution that has begun, with a hint. err is the
+// error of the kernel's event, or of the context if it ended first.
 func (id *ID) unresolved(err error) error {
 	asked := id.askedFor()
 	oe := id.opError(opResolve, err).(*OpError)
@@ -86,8 +86,8 @@ func (id *ID) unresolved(err error) error {
 	return oe
 }
 
-// withoutZone returns the IP of a link-local address that leaves open on which of the
-// interfaces it is, "" of any other.
+// withoutZone returns the IP of a link-local address that names no interface, or "" for any
+// other address.
 func withoutZone(a Addr) string {
 	if ip := a.Addr(); ip.Is6() && !ip.Is4In6() && ip.IsLinkLocalUnicast() && ip.Zone() == "" {
 		return ip.String()
@@ -95,15 +95,15 @@ func withoutZone(a Addr) string {
 	return ""
 }
 
-// toLoopback says whether the kernel resolves an address without looking for it: it
-// takes the device that the ID is bound to, or any (cma_any_addr). On InfiniBand and
-// RoCE no listener gets a request for it (validate_net_dev), and nobody answers. On
-// iWARP it is TCP's to find somebody.
+// toLoopback reports whether the kernel resolves an address without looking for its owner. The
+// kernel then takes the device that the ID is bound to, or any device (cma_any_addr). On
+// InfiniBand and RoCE no listener gets a request for such an address (validate_net_dev), so no
+// peer answers. On iWARP the kernel's TCP looks for the peer.
 func toLoopback(a Addr) bool { return a.Addr().IsLoopback() || a.Addr().IsUnspecified() }
 
-// hintOfSilence adds to the error of a peer that has not answered what may be wrong
-// with an address of this host: the kernel resolves those whether or not an RDMA
-// device has them, and whether or not what one device sends gets to the other.
+// hintOfSilence adds the possible causes to the error of a peer that has not answered, if the
+// peer has an address of this host. The kernel resolves such an address even if no RDMA device
+// has it, and even if packets of one device do not reach the other.
 func hintOfSilence(err error, netNS string) error {
 	oe, ok := err.(*OpError)
 	if !ok || !oe.Timeout() || oe.Remote.Addr() == oe.Local.Addr() {
@@ -119,13 +119,13 @@ func hintOfSilence(err error, netNS string) error {
 	return &hinted
 }
 
-// interfaceWith returns the name of the interface of a network namespace that has an
-// address, "" if there is none.
+// interfaceWith returns the name of the interface that has an address in a network namespace,
+// or "" if there is none.
 func interfaceWith(netNS string, ip netip.Addr) (name string) {
 	netns.Do(netNS, func() error {
 		ifs, err := net.Interfaces()
 		for _, i := range ifs {
-			addrs, _ := i.Addrs() // none of one that has just gone
+			addrs, _ := i.Addrs() // empty if the interface has just been removed
 			for _, a := range addrs {
 				if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == ip.WithZone("").Unmap() {
 					name = i.Name
@@ -137,7 +137,7 @@ func interfaceWith(netNS string, ip netip.Addr) (name string) {
 	return name
 }
 
-// hintedError is the error of a completion with what is most likely its cause.
+// hintedError is the error of a completion with its most likely cause.
 type hintedError struct {
 	err  error
 	hint string
@@ -148,7 +148,7 @@ func (e *hintedError) Error() string { return e.err.Error() + ": " + e.hint }
 // Unwrap returns the error of the completion.
 func (e *hintedError) Unwrap() error { return e.err }
 
-// hinted adds to the error of a failed request what its status means for op, unless the
+// hinted adds the meaning of the status for op to the error of a failed request, unless the
 // error has a hint already.
 func (c *Conn) hinted(op string, err error, wc *verbs.WCError) error {
 	if old := new(hintedError); errors.As(err, &old) {
@@ -160,7 +160,7 @@ func (c *Conn) hinted(op string, err error, wc *verbs.WCError) error {
 	return err
 }
 
-// Hints by what is wrong.
+// Hints on the causes of errors.
 const (
 	hintNoReceive = "the peer has no receive posted"
 	hintNoAnswer  = "the peer does not answer"
@@ -173,8 +173,8 @@ const (
 	hintRefused   = "the peer's QP does not permit it"
 )
 
-// wcHint returns the most likely cause of a status, or "" if the status itself names the
-// cause or has several likely ones. rxe and siw have other statuses for some errors
+// wcHint returns the most likely cause of a status. It returns "" if the status itself names
+// the cause or has several likely causes. rxe and siw have other statuses for some errors
 // (docs/reference/driver-faults.md). op is one of the blocking operations, or opWork for an
 // unknown one.
 func wcHint(op string, status verbs.WCStatus, driver abi.DriverID) string {
@@ -208,15 +208,15 @@ func wcHint(op string, status verbs.WCStatus, driver abi.DriverID) string {
 		switch {
 		case op == opRecv && rxe:
 			return hintTooLong + ", or " + hintLocalFill
-		case siw: // reports it also for a message that is too long and after a disconnect
+		case siw: // siw also reports it for a message that is too long and after a disconnect
 			return ""
 		}
 		return localKeyHint(op)
 	case verbs.WCLocProtErr:
 		return localKeyHint(op)
-	case verbs.WCFatalErr: // mlx5, which ends a QP by itself with it
+	case verbs.WCFatalErr: // package mlx5 reports it when it ends a QP by itself
 		return hintDevice
-	case verbs.WCGeneralErr: // siw
+	case verbs.WCGeneralErr: // siw reports it
 		if op == opRecv {
 			return hintLocalFill
 		}
@@ -224,7 +224,7 @@ func wcHint(op string, status verbs.WCStatus, driver abi.DriverID) string {
 	return ""
 }
 
-// localKeyHint returns what is wrong with the local memory of an operation.
+// localKeyHint returns the hint on the local memory of an operation.
 func localKeyHint(op string) string {
 	switch op {
 	case opSend, opWrite:

@@ -16,9 +16,9 @@ import (
 	"purerdma/verbs"
 )
 
-// Bind gives the ID a local address (rdma_bind_addr(3)). With an unspecified IP
-// the ID has a port on every device; else the device that has the address is
-// opened. Port 0 is replaced by a free one, which LocalAddr then tells.
+// Bind sets the local address of the ID (rdma_bind_addr(3)). With an unspecified IP the ID has
+// a port on every device. Otherwise Bind opens the device that has the address. Port 0 is
+// replaced by a free one, which LocalAddr then returns.
 func (id *ID) Bind(addr Addr) error {
 	if err := id.bind(addr); err != nil {
 		return err
@@ -26,8 +26,9 @@ func (id *ID) Bind(addr Addr) error {
 	return id.bindDevice()
 }
 
-// bind is Bind without the device: the ID of a listener must not hold it open, because its
-// removal, of which only Accept would hear, could wait for that. heldDevices holds it.
+// bind is Bind without opening the device. The ID of a listener must not hold the device open,
+// because the removal of the device could wait for that. Only Accept would fetch the event of
+// the removal. heldDevices holds the device open instead.
 func (id *ID) bind(addr Addr) error {
 	if !addr.IsValid() {
 		return id.opError(opBind, errNoAddr)
@@ -45,12 +46,11 @@ func (id *ID) bind(addr Addr) error {
 	return err
 }
 
-// ResolveAddr finds the device and the neighbour that lead to dst
-// (rdma_resolve_addr(3)), from src if it is not the zero Addr. The outcome is
-// EventAddrResolved or EventAddrError; without a route the call itself fails.
-// timeout bounds the wait for the neighbour, with a precision of one
-// millisecond. An ID that is bound keeps its address, and src does not count.
-// Addresses of two families are an *ArgumentError.
+// ResolveAddr finds the device and the neighbor that lead to dst (rdma_resolve_addr(3)), from
+// src if it is not the zero Addr. The outcome is EventAddrResolved or EventAddrError. Without
+// a route the call itself fails. timeout bounds the wait for the neighbor, with a precision of
+// one millisecond. A bound ID keeps its address and ignores src. Addresses of two families
+// return an *ArgumentError.
 func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 	if !dst.IsValid() {
 		return id.opError(opResolve, errNoAddr)
@@ -58,11 +58,11 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 	local := id.LocalAddr()
 	var family error
 	if local.IsValid() {
-		_, dst, family = oneFamily(local, dst) // the kernel does not look at src
+		_, dst, family = oneFamily(local, dst) // the kernel ignores src
 	} else {
 		src, dst, family = oneFamily(src, dst)
 	}
-	from := cmp.Or(local, src) // src does not count if the ID is bound
+	from := cmp.Or(local, src) // a bound ID ignores src
 	err := id.run(opResolve, &pendingTransition{after: StateAddrQuery, to: dst}, func(f *ucma.File, kid uint32) error {
 		if family != nil {
 			return family
@@ -76,8 +76,8 @@ func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 			return err
 		}
 		before := id.asks(route{from, dst}) // the event may come before the command returns
-		// Whatever the device, which is not known yet: the neighbour is asked for
-		// after the command.
+		// RESOLVE_ADDR is a raw system call with every driver, so the device need not be known
+		// yet. The kernel queries the neighbor after the command.
 		err = f.ResolveAddr(kid, source, to, timeout)
 		if err != nil {
 			id.asks(before)
@@ -106,14 +106,15 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return err
 }
 
-// askedFor returns the addresses that the last ResolveAddr was about.
+// askedFor returns the addresses of the last ResolveAddr call.
 func (id *ID) askedFor() route {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.asked
 }
 
-// asks notes what ResolveAddr is about, and returns what the last one was.
+// asks stores the addresses of a ResolveAddr call, and returns the addresses of the previous
+// one.
 func (id *ID) asks(now route) (before route) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -121,8 +122,8 @@ func (id *ID) asks(now route) (before route) {
 	return before
 }
 
-// sockaddr returns an address for a command. The name of a zone is an interface's
-// in the ID's network namespace; that of this thread is ucma's to find.
+// sockaddr returns an address for a command. A zone name is the name of an interface in the
+// ID's network namespace. Package ucma resolves the names of the thread's own namespace.
 func (id *ID) sockaddr(a Addr) (ucma.Addr, error) {
 	zone := a.Addr().Zone()
 	if zone == "" || id.netNS == "" {
@@ -137,11 +138,10 @@ func (id *ID) sockaddr(a Addr) (ucma.Addr, error) {
 	return ucma.IP(netip.AddrPortFrom(ip, a.Port())), err
 }
 
-// addrsPool has the memory of queries: each accepted connection makes one.
+// addrsPool pools the memory of address queries. Each accepted connection makes one.
 var addrsPool = sync.Pool{New: func() any { return new(ucma.Addrs) }}
 
-// bindDevice asks the kernel for the ID's addresses and device, and opens the
-// device.
+// bindDevice queries the kernel for the ID's addresses and device, and opens the device.
 func (id *ID) bindDevice() error {
 	addrs := addrsPool.Get().(*ucma.Addrs)
 	defer addrsPool.Put(addrs)
@@ -153,7 +153,7 @@ func (id *ID) bindDevice() error {
 		resp := addrs.Resp()
 		var dev *verbs.Device
 		if resp.PortNum != 0 {
-			// The kernel hands the GUID over in network byte order.
+			// The kernel returns the GUID in network byte order.
 			var guid [8]byte
 			binary.NativeEndian.PutUint64(guid[:], resp.NodeGUID)
 			dev, err = verbsInternal.OpenIndex(id.Channel().host, int(resp.IBDevIndex), binary.BigEndian.Uint64(guid[:]))
@@ -169,7 +169,7 @@ func (id *ID) bindDevice() error {
 	})
 }
 
-// queryAddrs notes the ID's addresses.
+// queryAddrs queries the kernel for the ID's addresses and stores them.
 func (id *ID) queryAddrs() error {
 	var addrs ucma.Addrs
 	return id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
@@ -183,11 +183,11 @@ func (id *ID) queryAddrs() error {
 	})
 }
 
-// setAddrs notes what the kernel tells. The caller holds id.mu.
+// setAddrs stores the addresses and the port from the kernel. The caller holds id.mu.
 func (id *ID) setAddrs(resp *abi.UcmQueryAddrResp) {
 	id.local = addrFromKernel(&resp.SrcAddr)
 	if id.remote = addrFromKernel(&resp.DstAddr); id.remote.Addr().IsUnspecified() {
-		id.remote = Addr{} // the kernel's way to say that there is none
+		id.remote = Addr{} // the kernel returns the unspecified address if there is none
 	}
 	for _, t := range id.pending {
 		t.to = Addr{}
@@ -195,14 +195,14 @@ func (id *ID) setAddrs(resp *abi.UcmQueryAddrResp) {
 	id.port = resp.PortNum
 }
 
-// Migrate moves the ID and its unfetched events to another channel
-// (rdma_migrate_id(3)). It waits for a command of the ID that is in the kernel.
-// Unlike rdma_migrate_id(3) it does not wait for events to be acknowledged: one
-// that was fetched before may be dealt with after it. Who waits in Next of the
-// other channel gets the events that have moved.
+// Migrate moves the ID and its unfetched events to another channel (rdma_migrate_id(3)). It
+// waits for a command of the ID that is in the kernel. Unlike rdma_migrate_id(3) it does not
+// wait for events to be acknowledged. An event that was fetched before may therefore be
+// handled after the migration. A goroutine that waits in Next of the other channel gets the
+// events that have moved.
 //
-// Do not migrate a listener that may have unfetched connect requests: the kernel
-// leaves their new IDs behind.
+// Do not migrate a listener that may have unfetched connect requests. The kernel leaves their
+// new IDs behind.
 func (id *ID) Migrate(to *EventChannel) error {
 	if err := id.enter(opMigrate); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (id *ID) Migrate(to *EventChannel) error {
 	if from == to {
 		return nil
 	}
-	// Known to both sides from now on: an event may have been fetched from the
+	// Both channels list the ID from now on, because an event may have been fetched from the
 	// old one already.
 	id.mu.Lock()
 	uids := []uint64{id.uid}
@@ -236,6 +236,6 @@ func (id *ID) Migrate(to *EventChannel) error {
 	id.mu.Lock()
 	id.ch, id.left = to, append(id.left, from)
 	id.mu.Unlock()
-	to.file.Wake() // the kernel tells nobody of events that have come with an ID
+	to.file.Wake() // the kernel wakes no reader for events that move with an ID
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"purerdma/verbs"
 )
 
-// connPD returns pd, or if that is nil the PD of the ID: the one that its Dialer or
-// ListenConfig chooses, or one of its own, which is made when it is first needed and
+// connPD returns pd, or if that is nil the PD of the ID. The Dialer or ListenConfig chooses
+// the ID's PD. Otherwise the ID has its own PD, which is made when it is first needed and
 // released with the ID.
 func (id *ID) connPD(op string, pd *verbs.PD) (*verbs.PD, error) {
 	if err := id.enter(op); err != nil {
@@ -41,9 +41,9 @@ func (id *ID) connPD(op string, pd *verbs.PD) (*verbs.PD, error) {
 	return pd, nil
 }
 
-// alloc registers new memory on a PD, which is freed with the ID, after its QP.
+// alloc registers new memory on a PD. The memory is freed with the ID, after its QP.
 func (id *ID) alloc(op string, pd *verbs.PD, size int, access verbs.Access) (*verbs.MR, error) {
-	// Close finds the memory, or comes first.
+	// A concurrent Close finds the memory, or makes enter fail.
 	if err := id.enter(op); err != nil {
 		return nil, err
 	}
@@ -61,10 +61,11 @@ func (id *ID) alloc(op string, pd *verbs.PD, size int, access verbs.Access) (*ve
 	return mr, nil
 }
 
-// isClosed reports whether memory of alloc has been closed.
+// isClosed reports whether a memory region of alloc has been closed.
 func isClosed(mr *verbs.MR) bool { return mr.Bytes() == nil }
 
-// closeBuffers frees the memory of alloc. What fails is kept for another try.
+// closeBuffers frees the memory of alloc. It keeps a region whose Close fails, so that a later
+// call can try again.
 func (id *ID) closeBuffers() error {
 	id.mu.Lock()
 	buffers := id.buffers

@@ -10,29 +10,29 @@ import (
 	"purerdma/verbs"
 )
 
-// What is different on iWARP:
+// iWARP differs from the other transports in these ways:
 //
-//   - The kernel moves the QP, when it connects or accepts and when the connection
-//     ends. The QP is told.
-//   - The kernel connects the TCP stream within CONNECT, and what comes of that is
-//     the command's error, and no event.
+//   - The kernel moves the QP when it connects or accepts, and when the connection ends. The
+//     library then sets the state that the QP has in this process.
+//   - The kernel connects the TCP stream within CONNECT. A failure to connect is the error of
+//     the command, and not an event.
 //   - The active side gets ESTABLISHED, never CONNECT_RESPONSE.
 //   - There is no TIMEWAIT_EXIT.
-//   - When a connection ends the kernel flushes first, and tells then.
-//   - Connecting, disconnecting and destroying wait in the kernel for the peer:
-//     where a context should end them, they are left behind in goroutines.
+//   - When a connection ends, the kernel first flushes and then sends the event.
+//   - Connecting, disconnecting and destroying wait in the kernel for the peer. Calls that a
+//     context must be able to end leave these commands behind in goroutines.
 
 func (id *ID) iwarp() bool { return id.transport() == verbs.TransportIWARP }
 
-// ready tells a QP that the kernel has moved it to RTS.
+// ready sets the state of a QP to RTS after the kernel has moved it there.
 func (id *ID) ready(qp *verbs.QP) {
 	if qp != nil && id.iwarp() {
 		qp.SetState(verbs.QPRTS)
 	}
 }
 
-// refused turns what the TCP connection failed with into the error that the same
-// is on the other transports.
+// refused replaces the errno of a failed TCP connection with the error type that the other
+// transports return.
 func (id *ID) refused(err error) error {
 	var errno syscall.Errno
 	oe, ok := err.(*OpError)
@@ -48,8 +48,8 @@ func (id *ID) refused(err error) error {
 	return oe
 }
 
-// awaitEnd waits for the event that explains a flush: it is on its way, unless the
-// QP's user has moved it himself.
+// awaitEnd waits for the event that explains a flush. The event is on its way, unless the QP's
+// user has moved the QP to the error state.
 func (ep *endpoint) awaitEnd() {
 	grace := time.NewTimer(closeGrace)
 	defer grace.Stop()

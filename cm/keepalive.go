@@ -12,17 +12,16 @@ import (
 	"purerdma/verbs"
 )
 
-// defaultKeepAlive is how long a connection is idle before its peer is probed, as in
-// package net.
+// defaultKeepAlive is the default idle time before a probe of the peer, as in package net.
 const defaultKeepAlive = 15 * time.Second
 
-// minAnswer is the least time that a peer has to acknowledge a probe, however short the
-// period is: the QP's retries bound it, too.
+// minAnswer is the least time that a peer has to acknowledge a probe, even if the period is
+// shorter. The QP's retries also bound that time.
 const minAnswer = 5 * time.Second
 
-// firstProbe is how long after connecting iWARP's active side sends a probe, idle or not. A
-// message that arrives before the accepting side is ready may wait there for the next one:
-// siw reads it only then (docs/reference/driver-faults.md).
+// firstProbe is the time from connecting to the first probe of iWARP's active side, which it
+// sends idle or not. A message that arrives before the accepting side is ready may wait there
+// for the next message, because siw reads it only then (docs/reference/driver-faults.md).
 const firstProbe = time.Second
 
 // keepalive probes the peer of an idle connection, so that a peer whose host has vanished
@@ -36,14 +35,14 @@ type keepalive struct {
 	first bool
 	// active is set by operations that succeed, and cleared by the timer.
 	active atomic.Bool
-	// silent is set while this side must not send: on iWARP the accepting side, until the
-	// first operation or message (RFC 5044, 7.1).
+	// silent is set while this side must not send. On iWARP that is the accepting side, until
+	// the first operation or message (RFC 5044, 7.1).
 	silent atomic.Bool
 }
 
-// startKeepAlive starts to probe an idle connection, as the option KeepAlive says. Without
-// it, a QP of the program's is left alone, and so is a send queue in which a probe would
-// take the only entry.
+// startKeepAlive starts to probe an idle connection according to the option KeepAlive. Without
+// the option, it does not probe on a QP of the program, or on a send queue whose only entry a
+// probe would take.
 func (c *Conn) startKeepAlive(option time.Duration) {
 	period := option
 	if option == 0 {
@@ -69,8 +68,8 @@ func (c *Conn) startKeepAlive(option time.Duration) {
 	k.timer.Reset(period) // only now look may run
 }
 
-// look probes the peer if the connection has been idle since the last look, or was just
-// made on iWARP's active side.
+// look probes the peer if the connection has been idle since the last look. On iWARP's active
+// side the first look always probes.
 func (k *keepalive) look() {
 	c := k.conn
 	idle := !k.active.Swap(false) && !k.silent.Load()
@@ -79,7 +78,7 @@ func (k *keepalive) look() {
 		limit := max(k.period, minAnswer)
 		noAnswer := fmt.Errorf("the peer has not acknowledged it within %v: %w", limit, os.ErrDeadlineExceeded)
 		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, noAnswer)
-		_ = c.run(ctx, opKeepAlive, verbs.OpWrite, verbs.RemoteMemory{}) // others on the connection are told
+		_ = c.run(ctx, opKeepAlive, verbs.OpWrite, verbs.RemoteMemory{}) // run reports a failure to the other operations
 		cancel()
 		k.active.Store(false)
 	}
@@ -87,12 +86,12 @@ func (k *keepalive) look() {
 		return
 	}
 	k.timer.Reset(k.period)
-	if c.ep.over.Err() != nil { // Close has come in between
+	if c.ep.over.Err() != nil { // closed in between
 		k.timer.Stop()
 	}
 }
 
-// touch notes that something has come or gone.
+// touch records that an operation has succeeded or a message has arrived.
 func (k *keepalive) touch() {
 	if k == nil || k.active.Load() {
 		return

@@ -7,7 +7,8 @@ import (
 	"log/slog"
 )
 
-// logLevel tells what an operator wants to see from what a debugger does.
+// logLevel returns LevelInfo for events that matter to an operator, and LevelDebug for the
+// others, which matter for debugging.
 func (t EventType) logLevel() slog.Level {
 	switch t {
 	case EventEstablished, EventDisconnected, EventRejected, EventConnectError, EventUnreachable,

@@ -13,28 +13,29 @@ import (
 	"purerdma/verbs"
 )
 
-// JoinFlags says in which role a multicast group is joined (enum
-// rdma_cm_join_mc_attr of rdma_join_multicast_ex(3)).
+// JoinFlags selects the role in which an ID joins a multicast group (enum rdma_cm_join_mc_attr
+// of rdma_join_multicast_ex(3)).
 type JoinFlags uint16
 
 const (
-	// FullMember receives what is sent to the group.
+	// FullMember receives the messages that are sent to the group.
 	FullMember JoinFlags = abi.RDMA_MC_JOIN_FLAG_FULLMEMBER
-	// SendOnlyFullMember sends to the group and receives nothing: the QP is not
-	// attached.
+	// SendOnlyFullMember sends to the group and receives nothing. The QP is not attached.
 	SendOnlyFullMember JoinFlags = abi.RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER
 )
 
-// Multicast is the membership of an ID in a multicast group. It ends with Leave,
-// or with the ID.
+// Multicast is the membership of an ID in a multicast group. It ends with Leave, or with the
+// ID.
 type Multicast struct {
-	// Addr is the group, Flags the role in which it was joined.
+	// Addr is the group. Flags is the role in which the ID joined it.
 	Addr   Addr
 	Flags  JoinFlags
 	id     *ID
 	uid    uint64
 	joined chan struct{} // closed when the command that joins has returned
-	kid    uint32        // the kernel's number, which is not in the space of the IDs; set before that
+	// kid is the kernel's number of the membership, separate from the numbers of IDs. It is
+	// set before joined is closed.
+	kid uint32
 
 	// Guarded by id.attaching.
 	gid      verbs.GID
@@ -44,12 +45,11 @@ type Multicast struct {
 	acks acks // guarded by id.mu
 }
 
-// JoinMulticast asks to become a member of a group in the given role
-// (rdma_join_multicast(3), rdma_join_multicast_ex(3)).
-// The ID must be one of datagrams with a device: bound to one, or with a resolved
-// address. The outcome is EventMulticastJoin, which carries the address to send
-// to, or EventMulticastError. The ID's QP, if it has one by then, is attached to
-// the group.
+// JoinMulticast requests membership in a group in the given role (rdma_join_multicast(3),
+// rdma_join_multicast_ex(3)). The ID must be for datagrams and have a device. It has one if it
+// is bound to a device or has resolved an address. The outcome is EventMulticastJoin, which
+// carries the address to send to, or EventMulticastError. The ID's QP, if it has one by then,
+// is attached to the group.
 func (id *ID) JoinMulticast(group Addr, flags JoinFlags) (*Multicast, error) {
 	if !group.IsValid() {
 		return nil, id.opError(opJoin, errNoAddr)
@@ -82,10 +82,10 @@ func (id *ID) JoinMulticast(group Addr, flags JoinFlags) (*Multicast, error) {
 	return m, nil
 }
 
-// Leave leaves the group (rdma_leave_multicast(3)). Events of the membership that
-// were not fetched are dropped. It may be called more than once.
+// Leave leaves the group (rdma_leave_multicast(3)). Unfetched events of the membership are
+// dropped. Leave may be called more than once.
 func (m *Multicast) Leave() error {
-	// Who has the event may be here before the command has told the number.
+	// A goroutine that has the event may get here before the command has returned the number.
 	<-m.joined
 	if !m.forget() {
 		return nil
@@ -96,19 +96,19 @@ func (m *Multicast) Leave() error {
 		return err
 	})
 	if errors.Is(err, net.ErrClosed) {
-		return nil // the ID has taken the membership with it
+		return nil // the ID was closed, which ends the membership
 	}
 	return errors.Join(detachErr, err)
 }
 
-// WaitAcked waits, as rdma_leave_multicast(3) does, until every event of the
-// membership that was delivered has been acknowledged.
+// WaitAcked waits, as rdma_leave_multicast(3) does, until every delivered event of the
+// membership has been acknowledged.
 func (m *Multicast) WaitAcked(ctx context.Context) error {
 	return m.id.waitAcked(ctx, opLeave, &m.acks)
 }
 
-// forget takes the membership out of its ID and the channels; false means that it
-// was out already.
+// forget removes the membership from its ID and the channels. It returns false if the
+// membership was removed before.
 func (m *Multicast) forget() bool {
 	id := m.id
 	id.mu.Lock()
@@ -124,8 +124,8 @@ func (m *Multicast) forget() bool {
 	return i >= 0
 }
 
-// detach undoes what attach did, unless another membership of the ID in the same
-// group needs it: the kernel attaches a QP to a group once.
+// detach undoes attach, unless another membership of the ID in the same group needs the
+// attachment. The kernel attaches a QP to a group only once.
 func (m *Multicast) detach() error {
 	id := m.id
 	id.attaching.Lock()
@@ -149,8 +149,8 @@ func (m *Multicast) detach() error {
 	return nil
 }
 
-// attach makes the ID's QP receive what is sent to the group that an event has
-// told, unless the membership has ended since.
+// attach attaches the ID's QP to the group at the address of an event, unless the membership
+// has ended since.
 func (m *Multicast) attach(to *verbs.AHAttr) error {
 	id := m.id
 	id.attaching.Lock()
@@ -180,8 +180,8 @@ func (id *ID) membership(uid uint64) *Multicast {
 	return nil
 }
 
-// applyMulticast is apply for an event of a membership. It leaves the state of the
-// ID alone.
+// applyMulticast is apply for an event of a membership. It does not change the state of the
+// ID.
 func (id *ID) applyMulticast(m *Multicast, raw *ucma.Event) *Event {
 	ud := raw.UD()
 	ev := &Event{Type: EventType(raw.Type), ID: id, Status: int(raw.Status), UD: udParamFromKernel(&ud), Multicast: m}

@@ -11,8 +11,8 @@ import (
 )
 
 // SetReuseAddr lets several IDs bind the same port (RDMA_OPTION_ID_REUSEADDR,
-// rdma_set_option(3)). All of them must ask for it before they bind. It cannot be
-// taken back after that.
+// rdma_set_option(3)). It must be called on each of them before they bind. After that it
+// cannot be turned off.
 func (id *ID) SetReuseAddr(on bool) error {
 	value := uint32(flag(on))
 	op := opReuseAddr
@@ -22,28 +22,27 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(op, abi.RDMA_OPTION_ID_REUSEADDR, abi.Bytes(&value))
 }
 
-// SetAFOnly keeps an ID that is bound to the IPv6 wildcard from taking IPv4
-// requests (RDMA_OPTION_ID_AFONLY, rdma_set_option(3)). It must be called before
-// Bind; the default is the host's net.ipv6.bindv6only.
+// SetAFOnly keeps an ID that is bound to the IPv6 wildcard from taking IPv4 requests
+// (RDMA_OPTION_ID_AFONLY, rdma_set_option(3)). It must be called before Bind. The default is
+// the host's net.ipv6.bindv6only.
 func (id *ID) SetAFOnly(on bool) error {
 	value := uint32(flag(on))
 	return id.setOption(opAFOnly, abi.RDMA_OPTION_ID_AFONLY, abi.Bytes(&value))
 }
 
-// SetTOS sets the type of service of the packets (RDMA_OPTION_ID_TOS,
-// rdma_set_option(3)): the byte of the IP header, from which RoCE takes the
-// traffic class and the service level. It must be called before ResolveRoute, or
-// on iWARP before Connect or Listen. An accepted ID on RoCE follows the request.
+// SetTOS sets the type of service of the packets (RDMA_OPTION_ID_TOS, rdma_set_option(3)).
+// This is the byte of the IP header from which RoCE takes the traffic class and the service
+// level. SetTOS must be called before ResolveRoute, or on iWARP before Connect or Listen. An
+// accepted ID on RoCE uses the type of service of the request.
 func (id *ID) SetTOS(tos uint8) error {
 	return id.setOption(opTOS, abi.RDMA_OPTION_ID_TOS, []byte{tos})
 }
 
-// SetAckTimeout sets how long the QP waits for an acknowledgement before it
-// sends again (RDMA_OPTION_ID_ACK_TIMEOUT, rdma_set_option(3)). The timeout is rounded
-// up as by verbs.EncodeAckTimeout, whose error for other durations is
-// verbs.ErrTimeoutRange; verbs.NoTimeout waits without end. SetAckTimeout is for IDs with
-// connected QPs, and must be called before ResolveRoute on the connecting side, before
-// Accept on the other.
+// SetAckTimeout sets how long the QP waits for an acknowledgement before it sends again
+// (RDMA_OPTION_ID_ACK_TIMEOUT, rdma_set_option(3)). The timeout is rounded up as by
+// verbs.EncodeAckTimeout, whose error for other durations is verbs.ErrTimeoutRange.
+// verbs.NoTimeout waits without end. SetAckTimeout is for IDs with connected QPs. The
+// connecting side must call it before ResolveRoute, the accepting side before Accept.
 func (id *ID) SetAckTimeout(timeout time.Duration) error {
 	code, err := verbs.EncodeAckTimeout(timeout)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"purerdma/verbs"
 )
 
-// PathFlags says what a path is used for (enum ibv_path_flags, infiniband/sa.h).
+// PathFlags selects the uses of a path (enum ibv_path_flags, infiniband/sa.h).
 type PathFlags uint32
 
 // Uses of a path.
@@ -27,9 +27,8 @@ const (
 	PathBidirectional  PathFlags = abi.IB_PATH_BIDIRECTIONAL
 )
 
-// Path is a path between two ports, as the subnet administrator describes it, or
-// as the kernel makes one up on RoCE (struct ibv_path_data, infiniband/sa.h; IBTA
-// specification, volume 1, 15.2.5.16).
+// Path is a path between two ports (struct ibv_path_data, infiniband/sa.h; IBTA specification,
+// volume 1, 15.2.5.16). The subnet administrator describes it. On RoCE the kernel makes it up.
 type Path struct {
 	Flags        PathFlags
 	ServiceID    uint64
@@ -43,24 +42,24 @@ type Path struct {
 	PKey         uint16
 	QoSClass     uint16 // 12 bits
 	SL           uint8  // 4 bits
-	// MTU, Rate and LifeTime are codes of six bits, each after two bits of a
-	// selector (0 more than, 1 less than, 2 exactly, 3 the largest there is).
+	// MTU, Rate and LifeTime are codes of six bits. Each follows two bits of a selector (0
+	// more than, 1 less than, 2 exactly, 3 the largest there is).
 	MTU, MTUSelector           uint8
 	Rate, RateSelector         uint8
 	LifeTime, LifeTimeSelector uint8
 	Preference                 uint8
 }
 
-// PacketLifeTime returns how long a packet lives at most on the path: 4.096 us
-// times two to the power of LifeTime. Above 50, which are 146 years, a Duration
-// cannot hold it: it is 50 then.
+// PacketLifeTime returns the longest time that a packet lives on the path. It is 4.096 us
+// times two to the power of LifeTime. A LifeTime of 50 means 146 years. A larger one does not
+// fit into a Duration and counts as 50.
 func (p *Path) PacketLifeTime() time.Duration {
 	return 4096 * time.Nanosecond << min(p.LifeTime, 50)
 }
 
-// QueryPath returns the paths of the ID, once the route is resolved or for a
-// connect request; there are none on iWARP (rdma_query_route of ucma, which fills
-// cm_id.route.path_rec in C).
+// QueryPath returns the paths of the ID (rdma_query_route of ucma, which fills
+// cm_id.route.path_rec in C). It is for IDs whose route is resolved, and for connect requests.
+// iWARP has no paths.
 func (id *ID) QueryPath() ([]Path, error) {
 	var paths []Path
 	err := id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
@@ -73,9 +72,9 @@ func (id *ID) QueryPath() ([]Path, error) {
 	return paths, err
 }
 
-// QueryGID returns the ID's addresses in the form of InfiniBand: the GIDs of the
-// two ports, and the service ID that stands for the port number
-// (RDMA_USER_CM_QUERY_GID; rdma_addr.addr.ibaddr of rdma_cma.h).
+// QueryGID returns the ID's addresses in the form of InfiniBand (RDMA_USER_CM_QUERY_GID;
+// rdma_addr.addr.ibaddr of rdma_cma.h). They hold the GIDs of the two ports, and the service
+// ID that stands for the port number.
 func (id *ID) QueryGID() (local, remote IBAddr, err error) {
 	var addrs ucma.Addrs
 	err = id.run(opQuery, nil, func(f *ucma.File, kid uint32) error { return f.QueryGID(kid, &addrs) })
@@ -88,11 +87,10 @@ func (id *ID) QueryGID() (local, remote IBAddr, err error) {
 
 var errNoPath = fmt.Errorf("no path is given: %w", syscall.EINVAL)
 
-// SetIBPath gives the ID its paths instead of ResolveRoute
-// (RDMA_OPTION_IB_PATH, rdma_set_option(3)). The kernel takes the first that has
-// the flags PathGMP, PathPrimary and PathBidirectional, no more and no less, and
-// passes over the others; without one the error wraps EINVAL. The address must be
-// resolved. The outcome is EventRouteResolved.
+// SetIBPath sets the paths of the ID and replaces ResolveRoute (RDMA_OPTION_IB_PATH,
+// rdma_set_option(3)). The address must be resolved. The kernel takes the first path whose
+// flags are exactly PathGMP, PathPrimary and PathBidirectional, and ignores the others.
+// Without such a path the error wraps EINVAL. The outcome is EventRouteResolved.
 func (id *ID) SetIBPath(paths []Path) error {
 	if len(paths) == 0 {
 		return id.opError(opSetPath, errNoPath)
@@ -110,8 +108,7 @@ func (id *ID) SetIBPath(paths []Path) error {
 	})
 }
 
-// pathFromKernel decodes the record as it goes over the wire, in network byte
-// order.
+// pathFromKernel decodes the record from its wire format, in network byte order.
 func pathFromKernel(k *abi.IBPathRecData) Path {
 	b := abi.Bytes(&k.PathRec)
 	be := binary.BigEndian

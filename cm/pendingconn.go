@@ -13,9 +13,9 @@ import (
 	"purerdma/verbs"
 )
 
-// PendingConn is a connection that does not exist yet, whose objects the program makes: a
-// *Resolved on the connecting side, a *Request on the accepting side. Its methods are
-// described there.
+// PendingConn is a connection that does not exist yet. The program makes its objects. It is a
+// *Resolved on the connecting side and a *Request on the accepting side. Those types describe
+// its methods.
 type PendingConn interface {
 	ID() *ID
 	Device() *verbs.Device
@@ -26,7 +26,7 @@ type PendingConn interface {
 	QP() (*verbs.QP, error)
 	Init(qp *verbs.QP) error
 	PostRecv(wrID uint64, sg ...verbs.SGE) error
-	// Establish is Resolved.Connect or Request.Accept.
+	// Establish calls Resolved.Connect or Request.Accept.
 	Establish(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error)
 	Close() error
 }
@@ -36,36 +36,35 @@ var (
 	_ PendingConn = (*Request)(nil)
 )
 
-// pendingConn is the part that Resolved and Request share: a connection that does not exist
-// yet, whose QP the program prepares.
+// pendingConn is the common part of Resolved and Request, before the connection exists. The
+// program prepares its QP.
 type pendingConn struct {
 	ep        *endpoint
 	qpConfig  verbs.QPConfig
-	keepAlive time.Duration // of the Conn, as the option says
+	keepAlive time.Duration // the option KeepAlive, for the Conn
 	phase     atomic.Uint32
-	done      atomic.Bool // connecting or accepting has succeeded: the endpoint belongs to the Conn
-	deadline  time.Time   // of the handshake of a request, zero if there is none
-	timer     *time.Timer // refuses a request at the deadline; nil if there is none
+	done      atomic.Bool // the Conn has taken over the endpoint
+	deadline  time.Time   // of a request's handshake, zero if there is none
+	timer     *time.Timer // refuses a request then, may be nil
 }
 
 // Phases of a pendingConn.
 const (
 	connNew  uint32 = iota
-	connUsed        // connecting, accepting or rejecting was tried
-	connLate        // the deadline of the handshake passed before
+	connUsed        // a call has connected, accepted or rejected, or has failed
+	connLate        // the deadline of the handshake passed before such a call
 )
 
 var errUsed = fmt.Errorf("it has been connected, accepted or rejected already, or that has failed: %w", syscall.EINVAL)
 
-// Device returns the device that the connection will run over. It is open for as
-// long as the pending connection, or the Conn made from it.
+// Device returns the device that the connection will run over. It stays open as long as the
+// pending connection or the Conn that is made from it.
 func (p *pendingConn) Device() *verbs.Device { return p.ep.device() }
 
-// PD returns the connection's protection domain, in which its buffers must be
-// registered. It is the QP's if Init or QP has chosen one. Otherwise the option PD of the
-// Dialer or ListenConfig chooses it. The default is a new protection domain for each
-// connection. It is closed with the connection, or with the last memory region on it if
-// that is closed later.
+// PD returns the connection's protection domain, in which its buffers must be registered. If
+// Init or QP has chosen a QP, it is the PD of that QP. Otherwise the option PD of the Dialer
+// or ListenConfig chooses it. The default is a new protection domain for each connection. It
+// is closed with the connection, or with the last memory region on it if that is closed later.
 func (p *pendingConn) PD() (*verbs.PD, error) {
 	if qp := p.ep.id.QP(); qp != nil {
 		return qp.PD(), nil
@@ -73,9 +72,9 @@ func (p *pendingConn) PD() (*verbs.PD, error) {
 	return p.ep.id.connPD(opAllocPD, nil)
 }
 
-// Alloc registers new memory on PD that belongs to the connection: see [Conn.Alloc]. It is
-// freed with the Conn, or when connecting, accepting or rejecting has returned without one, or
-// by Close.
+// Alloc registers new memory on PD that belongs to the connection: see [Conn.Alloc]. The
+// memory is freed with the Conn. If connecting, accepting or rejecting returns no Conn, the
+// memory is freed on return. Close also frees it.
 func (p *pendingConn) Alloc(size int, access verbs.Access) (*verbs.MR, error) {
 	pd, err := p.PD()
 	if err != nil {
@@ -84,7 +83,7 @@ func (p *pendingConn) Alloc(size int, access verbs.Access) (*verbs.MR, error) {
 	return p.ep.id.alloc(opAlloc, pd, size, access)
 }
 
-// ID returns the ID underneath. Its events are the library's to fetch.
+// ID returns the ID of the connection. Only the library may fetch its events.
 func (p *pendingConn) ID() *ID { return p.ep.id }
 
 // LocalAddr returns the connection's own address.
@@ -93,13 +92,13 @@ func (p *pendingConn) LocalAddr() Addr { return p.ep.id.LocalAddr() }
 // RemoteAddr returns the peer's address.
 func (p *pendingConn) RemoteAddr() Addr { return p.ep.id.RemoteAddr() }
 
-// QP returns the QP of the connection to be, making the default one if Init has
-// not been called.
+// QP returns the QP of the future connection. It makes the default QP if Init has not been
+// called.
 func (p *pendingConn) QP() (*verbs.QP, error) { return p.ep.defaultQP(p.qpConfig) }
 
-// Init readies a QP of the caller's for receives to be posted. The QP must belong
-// to Device. It stays the caller's, which closes it after Connect or Accept has returned,
-// before the Conn or after it.
+// Init prepares a QP of the caller, so that receives can be posted. The QP must belong to
+// Device. The caller keeps the QP, and closes it after Connect or Accept has returned, before
+// the Conn or after it.
 func (p *pendingConn) Init(qp *verbs.QP) error {
 	_, err := p.ep.use(qp, p.qpConfig)
 	return err
@@ -114,8 +113,8 @@ func (p *pendingConn) PostRecv(wrID uint64, sg ...verbs.SGE) error {
 	return p.ep.postRecv(qp, wrID, sg)
 }
 
-// Close gives the pending connection up: a request that has not been answered is refused.
-// After a successful Connect or Accept it does nothing: the Conn has taken over.
+// Close abandons the pending connection, and refuses a request that has not been answered.
+// After a successful Connect or Accept it does nothing, because the Conn has taken over.
 func (p *pendingConn) Close() error {
 	if p.timer != nil {
 		p.timer.Stop()
@@ -129,7 +128,7 @@ func (p *pendingConn) Close() error {
 
 var errLate = fmt.Errorf("the request was refused when the listener's HandshakeTimeout had passed: %w", os.ErrDeadlineExceeded)
 
-// claim admits the one call that connects, accepts or rejects.
+// claim admits only one call that connects, accepts or rejects.
 func (p *pendingConn) claim(op string) error {
 	if p.phase.CompareAndSwap(connNew, connUsed) {
 		if p.timer != nil {
@@ -144,8 +143,8 @@ func (p *pendingConn) claim(op string) error {
 	return p.ep.id.opError(op, errUsed)
 }
 
-// take returns the QP to connect or accept with: the one named, or the one that
-// Init or QP chose. It may be called once.
+// take returns the QP to connect or accept with. It is qp, or if that is nil the QP that Init
+// or QP chose. take may be called once.
 func (p *pendingConn) take(op string, qp *verbs.QP) (*verbs.QP, error) {
 	if err := p.claim(op); err != nil {
 		return nil, err

@@ -14,30 +14,28 @@ import (
 	"purerdma/verbs"
 )
 
-// ServiceRecord is what the subnet administrator of an InfiniBand fabric knows
-// about a service (struct ib_user_service_rec, rdma/ib_user_sa.h; IBTA
-// specification, volume 1, 15.2.5.14).
+// ServiceRecord describes a service in the records of an InfiniBand fabric's subnet
+// administrator (struct ib_user_service_rec, rdma/ib_user_sa.h; IBTA specification, volume 1,
+// 15.2.5.14).
 type ServiceRecord struct {
 	ID    uint64
 	GID   verbs.GID // of the port that offers it
 	PKey  uint16
-	Lease time.Duration // how long the record stands; the largest means for ever
+	Lease time.Duration // validity of the record, without limit at the largest value
 	Key   [16]byte
 	Name  string
 	Data  [64]byte // the service's own: 16 bytes, then 8 words of 16 bits, 4 of 32, 2 of 64
 }
 
-// ResolveIBService looks an InfiniBand service up by its ID
-// (rdma_resolve_addrinfo(3) with RAI_SA). The ID must be bound to a port of an
-// InfiniBand fabric. The outcome is EventAddrInfoResolved or EventAddrInfoError.
-// Linux 6.12 has it not, 7.3 has; errors.ErrUnsupported says that the kernel, or the
-// port, cannot.
+// ResolveIBService looks an InfiniBand service up by its ID (rdma_resolve_addrinfo(3) with
+// RAI_SA). The ID must be bound to a port of an InfiniBand fabric. The outcome is
+// EventAddrInfoResolved or EventAddrInfoError. Linux 7.3 has the command, and 6.12 does not.
+// The error wraps errors.ErrUnsupported if the kernel or the port does not support it.
 func (id *ID) ResolveIBService(service uint64) error {
 	return id.resolveService(abi.UcmIBService{ServiceID: service, Flags: abi.RDMA_USER_CM_IB_SERVICE_FLAG_ID})
 }
 
-// ResolveIBServiceName is ResolveIBService by the name of the service, of at most
-// 63 bytes.
+// ResolveIBServiceName is ResolveIBService by the name of the service, of at most 63 bytes.
 func (id *ID) ResolveIBServiceName(name string) error {
 	service := abi.UcmIBService{Flags: abi.RDMA_USER_CM_IB_SERVICE_FLAG_NAME}
 	if limit := len(service.ServiceName) - 1; len(name) > limit {
@@ -53,8 +51,7 @@ func (id *ID) resolveService(service abi.UcmIBService) error {
 	})
 }
 
-// QueryIBService returns the records that were found
-// (rdma_query_addrinfo(3)), at most 372.
+// QueryIBService returns the records that were found (rdma_query_addrinfo(3)), at most 372.
 func (id *ID) QueryIBService() ([]ServiceRecord, error) {
 	var records []ServiceRecord
 	err := id.run(opQuery, nil, func(f *ucma.File, kid uint32) error {
@@ -95,10 +92,11 @@ func serviceFromKernel(k *abi.IBUserServiceRec) ServiceRecord {
 	return r
 }
 
-// WriteEvent queues an event for the ID itself (rdma_write_cm_event(3)): a way to
-// wake who waits on its channel. typ is EventUser, or EventInternal for a library
-// that tells its own from the program's. The event carries status and arg. Linux
-// 6.12 has it not, 7.3 has; errors.ErrUnsupported says that the kernel cannot.
+// WriteEvent queues an event for the ID itself (rdma_write_cm_event(3)). It can wake a
+// goroutine that waits on the ID's channel. typ is EventUser, or EventInternal in a library
+// that separates its events from the program's. The event carries status and arg. Linux 7.3
+// has the command, and 6.12 does not. The error wraps errors.ErrUnsupported if the kernel does
+// not support it.
 func (id *ID) WriteEvent(typ EventType, status int32, arg uint64) error {
 	if typ != EventUser && typ != EventInternal {
 		return id.opError(opWriteEvent, fmt.Errorf("%v is the kernel's to send, only %v and %v are not: %w", typ, EventUser, EventInternal, syscall.EINVAL))

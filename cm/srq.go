@@ -12,10 +12,10 @@ import (
 
 var errHasSRQ = fmt.Errorf("the ID has an SRQ already: %w", syscall.EINVAL)
 
-// CreateSRQ makes a shared receive queue on the ID's device (rdma_create_srq(3)),
-// which the QP that CreateQP makes then takes its receives from. pd may be nil for
-// the PD of CreateQP. Close of the ID closes the SRQ, which is destroyed with its last QP: if
-// QPs of the caller's use it, with the Close of the last of them. An ID has one SRQ.
+// CreateSRQ makes a shared receive queue on the ID's device (rdma_create_srq(3)). The QP that
+// CreateQP makes afterwards takes its receives from it. pd may be nil for the PD of CreateQP.
+// An ID has one SRQ. Closing the ID closes the SRQ. The SRQ is destroyed with its last QP. If
+// QPs of the caller use it, the Close of the last of them destroys it.
 func (id *ID) CreateSRQ(pd *verbs.PD, cfg verbs.SRQConfig) error {
 	if err := id.enter(opCreateSRQ); err != nil {
 		return err
