@@ -238,7 +238,7 @@ bin/staticcheck: test/tools/go.mod test/tools/go.sum
 
 # The directories of which make prose does not check the tests yet.
 PROSE_CODE := abi $(addprefix internal/,bridge cdev leak lograte mem mmio netns nldev ring trace)
-PROSE_CODE += provider $(addprefix provider/,mlx5 rxe siw) ucma uverbs verbs
+PROSE_CODE += cm provider $(addprefix provider/,mlx5 rxe siw) ucma uverbs verbs
 
 # Vale parses Go with tree-sitter, which is C.
 bin/vale: test/tools/go.mod test/tools/go.sum | compiler
