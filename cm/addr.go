@@ -16,9 +16,10 @@ import (
 	"purerdma/verbs"
 )
 
-// Addr is an address of the connection manager. It is an IP address and a port of the RDMA port
-// space, or an address of InfiniBand. The RDMA port space is not the port space of the TCP
-// stack. The zero Addr is no address. Addrs can be compared with ==. Addr implements net.Addr.
+// Addr is an address of the connection manager. It is an IP address and a port of the RDMA
+// port space, or an address of InfiniBand. On InfiniBand and RoCE the RDMA port space is not
+// the port space of the TCP stack. On iWARP both are the same. The zero Addr is no address.
+// Addrs can be compared with ==. Addr implements net.Addr.
 //
 // The zone of an IPv6 address is the name or the number of an interface. Addresses from the
 // kernel have the number. Listen and Resolve treat an IPv4 address in IPv6 form

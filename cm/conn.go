@@ -80,8 +80,8 @@ func (c *Conn) PrivateData() []byte { return c.peer.PrivateData }
 // Close ends the connection without waiting for the peer. It closes everything that the
 // connection owns: its QP, the memory of Alloc and its own PD. A QP that the caller made is
 // flushed and still belongs to the caller. Later operations fail with net.ErrClosed,
-// regardless of earlier failures. The program may close its own memory, CQs, PDs and QPs
-// before the connection or after it.
+// regardless of earlier failures. Only Explain still returns the first failure. The program
+// may close its own memory, CQs, PDs and QPs before the connection or after it.
 //
 // Close may be called more than once. If the kernel does not destroy the QP, its CQs, the
 // memory or the ID, Close returns the error, and the next Close tries again.
@@ -314,9 +314,9 @@ func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
 // error of a failed completion. It is intended for programs that post requests and poll CQs
 // themselves. Explain keeps a failure that names its cause, and explains later flushes by a
 // *BrokenError with that failure. A disconnect, a device removal or Close explains a flush
-// that follows it, as in the errors of Send. Explain may wait for the event that reports the
-// end, on iWARP for up to a second. Explain(nil) returns nil, so conn.Explain(wc.Err()) needs
-// no check.
+// that follows it, as in the errors of Send. Explain may wait for up to a second. It waits for
+// the event that reports the end, and for a Send, Read, Write or Probe in progress, whose
+// failure may be the cause. Explain(nil) returns nil, so conn.Explain(wc.Err()) needs no check.
 func (c *Conn) Explain(err error) error {
 	if err == nil {
 		return nil

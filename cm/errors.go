@@ -178,8 +178,8 @@ func (e *RejectError) reason() string {
 }
 
 // Is reports whether target is syscall.ECONNREFUSED. That is the errno of every rejection, as
-// in an rdma_connect(3) that waits. Reason distinguishes a port without a listener from a
-// refusal by the application.
+// in an rdma_connect(3) that waits. On InfiniBand and RoCE, Reason distinguishes a port without
+// a listener from a refusal by the application. On iWARP, Unwrap does.
 func (e *RejectError) Is(target error) bool { return target == syscall.ECONNREFUSED }
 
 // Unwrap returns the errno of iWARP. It is ECONNREFUSED if the port has no listener, and

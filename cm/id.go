@@ -28,7 +28,7 @@ type ID struct {
 	leak   *leak.Entry
 	close  closing
 
-	netNS   string // "" for the namespace of the process.
+	netNS   string // "" for the namespace of the calling thread.
 	passive bool   // the ID came with a connect request
 
 	leaving atomic.Bool // this side has disconnected, and was first

@@ -47,8 +47,9 @@ type ConnParam struct {
 	//
 	// On InfiniBand and RoCE the peer always gets the whole size, with zeros after the
 	// sender's bytes. On iWARP it gets exactly the sender's bytes. In an event PrivateData
-	// holds the received bytes, including the zeros, or nil if there are no bytes. A rejection
-	// that holds only zeros counts as a rejection without private data.
+	// holds the received bytes, including the zeros, or nil if there are no bytes. On
+	// InfiniBand and RoCE, a rejection that holds only zeros counts as a rejection without
+	// private data.
 	PrivateData []byte
 	// ResponderResources is the number of RDMA READs and atomics of the peer that the local
 	// side serves at a time. It is at most the device's MaxQPRdAtom, and at most 255. 0 means
