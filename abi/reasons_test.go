@@ -15,7 +15,7 @@ const (
 	text      = "not a number"
 )
 
-// leftOut lists what has no mirror, and why.
+// leftOut lists the names of the headers that have no mirror, and the reasons.
 var leftOut = map[string]string{
 	"SIW_NUM_OPCODES":              count,
 	"SIW_NUM_WC_STATUS":            count,

@@ -16,8 +16,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestAddresses connects by addresses that need no look-up. The QPs are those of the
-// configurations.
+// TestAddresses connects by addresses that need no look-up. The configurations of both
+// sides determine the QPs.
 func TestAddresses(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)

@@ -89,7 +89,7 @@ func (k *serviceKernel) fill(query []byte) {
 	}
 }
 
-// find asks for the service, by its ID if name is empty, and returns what was found.
+// find asks for the service, by its ID if name is empty, and returns the service records.
 func (k *serviceKernel) find(t *testing.T, id uint64, name string) ([]ServiceRecord, error) {
 	t.Helper()
 	err := k.id.ResolveIBServiceName(name)

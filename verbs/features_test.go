@@ -14,7 +14,7 @@ import (
 	"purerdma/verbs"
 )
 
-// wantFeatures returns what is expected of the devices in the VM. TestProvider posts each
+// wantFeatures returns the expected features of the devices in the VM. TestProvider posts each
 // operation, and TestVMWindows, TestSendInv and TestIWARPSendInv show the invalidations.
 func wantFeatures(t *testing.T) verbs.Features {
 	switch vmtest.Driver() {
@@ -33,8 +33,8 @@ func wantFeatures(t *testing.T) verbs.Features {
 	return f
 }
 
-// TestVMFeatures compares the features of a device with what is expected of its driver and
-// kernel, and makes the objects among them.
+// TestVMFeatures compares the features of a device with the expected features of its driver
+// and kernel. It creates each object that the features include.
 func TestVMFeatures(t *testing.T) {
 	host := vmtest.Hosts(t, 1)[0]
 	vmtest.NoLeaks(t)

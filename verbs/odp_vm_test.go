@@ -17,7 +17,8 @@ import (
 )
 
 // TestVMOnDemandOperations runs each operation on memory that is not pinned, at the
-// starts of pages: see docs/reference/driver-faults.md. Where the device has none, it says so.
+// starts of pages (see docs/reference/driver-faults.md). A device without on-demand memory must
+// return an error.
 func TestVMOnDemandOperations(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})

@@ -49,7 +49,7 @@ func expects(t *testing.T, f feature) bool {
 	return f == reregistering // cards, also those without a VM
 }
 
-// TestVMSinceWhen holds what a device says that it can do against what is expected.
+// TestVMSinceWhen compares the capabilities that a device reports with the expected ones.
 func TestVMSinceWhen(t *testing.T) {
 	host := vmtest.Hosts(t, 1)[0]
 	vmtest.NoLeaks(t)

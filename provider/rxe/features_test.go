@@ -8,7 +8,7 @@ import (
 	"purerdma/provider"
 )
 
-// TestFeatures checks the features of the kernels that the tests know, by what they answer to
+// TestFeatures checks the features that the provider derives from the kernels' responses to
 // QUERY_DEVICE_EX.
 func TestFeatures(t *testing.T) {
 	old := provider.Features{UC: true, Immediate: true, Atomics: true}
