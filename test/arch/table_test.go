@@ -76,7 +76,7 @@ func TestTableFindsDifferences(t *testing.T) {
 		"| internal/mem | text | - | yes | x.go |": "unsafe: []",
 		"| e | text | - | no | no |":               "there is no such package",
 	} {
-		for pkg, r := range rowsOf("| package | holds | imports of ours | x/sys | unsafe |\n|---|---|---|---|---|\n" + row + "\n") {
+		for pkg, r := range rowsOf("| package | contents | imports in this module | x/sys | unsafe |\n|---|---|---|---|---|\n" + row + "\n") {
 			if got := strings.Join(differences(r, found[pkg], found), "; "); got != want {
 				t.Errorf("%s: %q, want %q", row, got, want)
 			}
@@ -110,7 +110,7 @@ func note(found map[string]*imports, file string, src []byte) {
 // rowsOf returns the cells of each package with its own row in the table of packages.
 func rowsOf(doc string) map[string][]string {
 	rows := map[string][]string{}
-	_, table, _ := strings.Cut(doc, "| package | holds |")
+	_, table, _ := strings.Cut(doc, "| package | contents |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
