@@ -216,7 +216,8 @@ race-programs: compiler
 PROSE := internal/longtest test/aliases/write test/api/write test/arm64
 PROSE += cmd oob $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
 	$(addprefix test/,addrinfo aliases api arch conformance demo faults interop microvm mutate-mlx5 pairing run soak wire)
-PROSE += README.md docs/explanation docs/howto docs/tutorial docs/adr examples test/documents
+PROSE += README.md SECURITY.md CONTRIBUTING.md ARCHITECTURE.md docs/explanation docs/howto docs/tutorial docs/adr docs/reference \
+	examples test/documents
 
 prose: bin/vale ## check the English of comments and documents in PROSE with Vale
 	bin/vale --no-global --output=line $(PROSE)

@@ -31,7 +31,7 @@ const sampleDocument = `
 | new | NOTES | 2 |
 | old | NOTES | 1 |
 
-| sentence | asks | status | where | shown by | remark |
+| sentence | requires | status | where | shown by | remark |
 |---|---|---|---|---|---|
 | new NOTES 1 | one | copied | ''cm.ID.Connect'', ''cm.Dial'' | ''cm.TestEcho'' | - |
 | new NOTES 2 | two | translated | ''cm.ID.PD'', ''cm.WR.ID'' | ''cm.TestEcho/IPv4'' | why |
@@ -66,7 +66,7 @@ func TestBroken(t *testing.T) {
 	}
 	for _, tc := range []struct{ name, old, new, want string }{
 		{"whole", "", "", ""},
-		{"empty cell", "| one |", "|  |", `column "asks" is empty`},
+		{"empty cell", "| one |", "|  |", `column "requires" is empty`},
 		{"cell missing", "| one | copied |", "| copied |", "5 cells, its table has 6 columns"},
 		{"sentence missing", "| new NOTES 2 | two", "| new NOTES 3 | two", "new NOTES 2 has no row"},
 		{"sentence too many", "| NOTES | 2 |", "| NOTES | 1 |", "new NOTES 2 is not in the table of pages"},
