@@ -17,20 +17,20 @@ import (
 	"purerdma/test/abi/source"
 )
 
-// kernels returns the golden files, the oldest kernel first. How they are made,
-// go doc purerdma/test/abi/gen says.
+// kernels returns the golden files, the oldest kernel first. The doc comment of package
+// purerdma/test/abi/gen describes how the files are generated.
 func kernels(t *testing.T) []*golden.File {
 	t.Helper()
 	files, err := golden.ReadDir("testdata")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("golden.ReadDir: %v", err)
 	}
 	if len(files) < 3 {
-		t.Fatalf("%d golden files; 6.1, 6.12 and 7 were measured", len(files))
+		t.Fatalf("ReadDir = %d golden files, want at least 3 (Linux 6.1, 6.12 and 7)", len(files))
 	}
 	for _, f := range files {
 		if !slices.Equal(f.Arches, []string{"amd64", "arm64"}) {
-			t.Errorf("%s is of %v", f.Name(), f.Arches)
+			t.Errorf("%s: architectures %v, want amd64 and arm64", f.Name(), f.Arches)
 		}
 	}
 	return files
@@ -41,13 +41,13 @@ func src(t *testing.T) *source.Package {
 	t.Helper()
 	p, err := source.Load("..")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("source.Load: %v", err)
 	}
 	return p
 }
 
-// TestStructs compares each struct of each kernel with its mirror, and finds
-// those that have none.
+// TestStructs compares each struct of each kernel with its mirror, and finds structs without a
+// mirror.
 func TestStructs(t *testing.T) {
 	files := kernels(t)
 	newest := files[len(files)-1]
@@ -73,7 +73,7 @@ func TestStructs(t *testing.T) {
 	}
 	for name := range mirrors.GrewIn {
 		if !grew[name] {
-			t.Errorf("GrewIn has %s, which no golden file has shorter", name)
+			t.Errorf("GrewIn lists %s, which is shorter in no golden file", name)
 		}
 	}
 	for _, m := range mirrors.Table {
@@ -83,13 +83,13 @@ func TestStructs(t *testing.T) {
 	}
 }
 
-// structs returns the structs of a file: those with a name, and those without
-// one that mirrors have made of the members of others.
+// structs returns the structs of a file that need mirrors: each named struct, and each nameless
+// struct whose members a mirror combines.
 func structs(f *golden.File) []*golden.Struct {
 	var out []*golden.Struct
 	for _, h := range f.Headers {
 		for _, s := range h.Structs {
-			// Of other headers, those that a program needs.
+			// From the other headers, only the structs that a program needs.
 			if s.Members != nil || mirrors.ByC()[s.Name] != nil {
 				out = append(out, s)
 			}
@@ -103,8 +103,8 @@ func structs(f *golden.File) []*golden.Struct {
 	return out
 }
 
-// TestUnions finds structs inside unions that nothing mirrors, neither a type
-// of their own nor fields of the outer mirror.
+// TestUnions finds structs inside unions that have no mirror, neither a type of their own nor
+// fields of the outer mirror.
 func TestUnions(t *testing.T) {
 	files := kernels(t)
 	byC := mirrors.ByC()
@@ -144,8 +144,8 @@ func hasField(typ reflect.Type, offset, size int64) bool {
 	return false
 }
 
-// TestConstants compares each enumerator and each macro of each kernel with the
-// constant of the same name, and finds those that have none.
+// TestConstants compares each enumerator and each macro of each kernel with the constant of the
+// same name, and finds names without a constant.
 func TestConstants(t *testing.T) {
 	p := src(t)
 	left := maps.Clone(leftOut)
@@ -164,14 +164,14 @@ func TestConstants(t *testing.T) {
 				n++
 				switch ours := p.Consts[c.Name]; {
 				case ours == nil:
-					t.Errorf("%s: %s of %s is missing", f.Name(), c.Name, h.Name)
+					t.Errorf("%s: %s of %s has no constant", f.Name(), c.Name, h.Name)
 				case ours.Value.Cmp(c.Value) != 0:
-					t.Errorf("%s is %v, in %s %v", c.Name, ours.Value, f.Name(), c.Value)
+					t.Errorf("%s = %v, want %v as in %s", c.Name, ours.Value, c.Value, f.Name())
 				}
 			}
 			for _, m := range h.Macros {
 				if _, ok := leftOut[m]; !ok {
-					t.Errorf("%s: macro %s of %s is missing", f.Name(), m, h.Name)
+					t.Errorf("%s: macro %s of %s has no constant", f.Name(), m, h.Name)
 				}
 				delete(left, m)
 			}
@@ -179,7 +179,7 @@ func TestConstants(t *testing.T) {
 		t.Logf("%s: %d constants", f.Name(), n)
 	}
 	for name := range left {
-		t.Errorf("leftOut has %s, which no golden file has", name)
+		t.Errorf("leftOut lists %s, which is in no golden file", name)
 	}
 }
 
@@ -192,17 +192,17 @@ func TestNothingInvented(t *testing.T) {
 			continue
 		}
 		if _, ok := notMeasured[name]; !ok {
-			t.Errorf("%s is in no golden file, and not in notMeasured", name)
+			t.Errorf("%s is neither in a golden file nor in notMeasured", name)
 		}
 	}
 	for name := range notMeasured {
 		if src(t).Consts[name] == nil || in[name] != "" {
-			t.Errorf("notMeasured has %s, which is not there or has been measured", name)
+			t.Errorf("notMeasured lists %s, which package abi lacks or a golden file contains", name)
 		}
 	}
 }
 
-// names returns the oldest kernel that has a name.
+// names returns the oldest kernel that defines each name.
 func names(files []*golden.File) map[string]string {
 	first := map[string]string{}
 	for _, f := range slices.Backward(files) {
@@ -228,8 +228,7 @@ func names(files []*golden.File) map[string]string {
 	return first
 }
 
-// TestSince holds the comments that say since which kernel there is something
-// against the golden files.
+// TestSince compares the "since Linux" comments with the golden files.
 func TestSince(t *testing.T) {
 	files := kernels(t)
 	first := names(files)
@@ -243,7 +242,7 @@ func TestSince(t *testing.T) {
 			want = ""
 		}
 		if comment != want {
-			t.Errorf("the comment of %s says since Linux %q, the oldest golden file that has %s is of %q", goName, comment, cName, want)
+			t.Errorf("the comment of %s: since Linux %q, but the oldest golden file with %s is of %q", goName, comment, cName, want)
 		}
 	}
 	p := src(t)
@@ -257,15 +256,15 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestTable finds a table of mirrors that is not of the comments as they are.
+// TestTable fails if the table of mirrors is out of date with the comments.
 func TestTable(t *testing.T) {
 	want, err := src(t).Table()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Table: %v", err)
 	}
 	got, err := os.ReadFile(filepath.Join("..", source.TableFile))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is not up to date: go run ./test/abi/gen -mirrors", source.TableFile)

@@ -8,7 +8,7 @@ var sameBytes = map[string]string{
 	"rxe_gid.global": "raw",
 }
 
-// Reasons for leaving something out.
+// The reasons for leaving a name out.
 const (
 	count     = "counts the others, and is another number in each kernel"
 	parameter = "a macro with parameters; the shift that it is made of is here"
@@ -50,8 +50,8 @@ var leftOut = map[string]string{
 	"mlx5_ib_clock_info":         "the older name of struct ib_uverbs_clock_info",
 }
 
-// notMeasured lists constants in the kernel's spelling that are of none of the
-// headers measured, and where they are from.
+// notMeasured lists constants in the kernel's spelling that none of the measured headers
+// defines, and where they are defined.
 var notMeasured = map[string]string{
 	"AF_INET":                  "linux/socket.h of the kernel's own headers",
 	"AF_INET6":                 "linux/socket.h of the kernel's own headers",

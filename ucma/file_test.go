@@ -16,7 +16,7 @@ import (
 	"purerdma/internal/trace"
 )
 
-// recorder is a device that keeps the commands it got and answers with an errno.
+// recorder is a device that records the commands and returns err for each of them.
 type recorder struct {
 	frames [][]byte
 	err    error
@@ -32,9 +32,9 @@ func (r *recorder) Wake()                                               {}
 func (r *recorder) Control(fn func(fd uintptr)) error                   { fn(7); return nil }
 func (r *recorder) Close() error                                        { return nil }
 
-// TestFrames checks what each command puts on the wire to the kernel: the number,
-// the exact size of the struct (the kernel reads that many bytes whatever the
-// header says), the room for the answer, and where the ID stands.
+// TestFrames checks the command number in each command, the exact size of its struct, the size
+// of its response buffer, and the offset of its ID. The kernel reads the whole struct, whatever
+// size the header declares.
 func TestFrames(t *testing.T) {
 	const id = 0x11223344
 	v4 := netip.MustParseAddrPort("10.8.0.1:7471")
@@ -73,27 +73,27 @@ func TestFrames(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dev := &recorder{}
 			if err := tc.call(New(dev)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("%s: %v", tc.name, err)
 			}
 			if len(dev.frames) != 1 {
-				t.Fatalf("%d writes, want one", len(dev.frames))
+				t.Fatalf("%d writes, want 1", len(dev.frames))
 			}
 			b := dev.frames[0]
 			le := binary.NativeEndian
 			if cmd, in, out := le.Uint32(b), le.Uint16(b[4:]), le.Uint16(b[6:]); cmd != tc.cmd || in != tc.in || out != tc.out {
-				t.Errorf("header is %d in %d out %d, want %d in %d out %d", cmd, in, out, tc.cmd, tc.in, tc.out)
+				t.Errorf("header = command %d, in %d, out %d, want %d, %d, %d", cmd, in, out, tc.cmd, tc.in, tc.out)
 			}
 			if len(b) < 8+int(tc.in) {
-				t.Fatalf("wrote %d bytes, the kernel reads %d", len(b), 8+tc.in)
+				t.Fatalf("wrote %d bytes, want at least %d, which the kernel reads", len(b), 8+tc.in)
 			}
 			if tc.idOffset >= 0 && le.Uint32(b[8+tc.idOffset:]) != id {
-				t.Errorf("no ID at offset %d", tc.idOffset)
+				t.Errorf("ID at offset %d = %#x, want %#x", tc.idOffset, le.Uint32(b[8+tc.idOffset:]), id)
 			}
 		})
 	}
 }
 
-func TestAcceptIsValidAndEstablishIsNot(t *testing.T) {
+func TestAcceptAndEstablishValid(t *testing.T) {
 	const valid = 8 + 8 + 271 // header, uid, last byte of the parameters
 	dev := &recorder{}
 	f := New(dev)
@@ -109,13 +109,13 @@ func TestOpError(t *testing.T) {
 	err := f.Connect(5, &abi.UcmConnParam{}, abi.UcmECE{})
 	var op *OpError
 	if !errors.As(err, &op) || op.Op != "CONNECT" || op.ID != 5 {
-		t.Fatalf("got %#v", err)
+		t.Fatalf("Connect = %#v, want an OpError with operation CONNECT and ID 5", err)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Error("the errno is lost")
+		t.Errorf("Connect = %v, want ECONNREFUSED", err)
 	}
 	if s := err.Error(); !strings.Contains(s, "CONNECT id 5") || !strings.Contains(s, "refused") {
-		t.Errorf("message %q", s)
+		t.Errorf("Error() = %q, want CONNECT, the ID and the cause in it", s)
 	}
 }
 
@@ -135,15 +135,15 @@ func TestMilliseconds(t *testing.T) {
 	}
 }
 
-func TestRejectCutsNothingTheFieldHolds(t *testing.T) {
+func TestRejectMaxLength(t *testing.T) {
 	dev := &recorder{}
 	New(dev).Reject(1, make([]byte, 300), 0)
 	if n := dev.frames[0][8+4]; n != 255 {
-		t.Errorf("length %d, want 255, the most that its byte holds", n)
+		t.Errorf("length of 300 bytes of private data = %d, want 255, the maximum of its field", n)
 	}
 }
 
-// oldKernel does not know the commands from 23 on.
+// oldKernel rejects the commands from number 23 on.
 type oldKernel struct{ recorder }
 
 func (k *oldKernel) Write(b []byte) error {
@@ -153,7 +153,7 @@ func (k *oldKernel) Write(b []byte) error {
 	return k.recorder.Write(b)
 }
 
-// newKernel knows them, and has one ID, in a state that allows nothing.
+// newKernel has all commands. It has one ID, in a state that allows none of them.
 type newKernel struct{ recorder }
 
 func (k *newKernel) Write(b []byte) error {
@@ -163,18 +163,18 @@ func (k *newKernel) Write(b []byte) error {
 	return syscall.EINVAL
 }
 
-func TestACommandThatTheKernelLacks(t *testing.T) {
+func TestUnsupportedCommand(t *testing.T) {
 	err := New(&oldKernel{}).ResolveIBService(1, abi.UcmIBService{})
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "RESOLVE_IB_SERVICE") || !strings.Contains(err.Error(), "7.3") {
-		t.Errorf("an old kernel: %v", err)
+		t.Errorf("ResolveIBService on an old kernel = %v, want ErrUnsupported with RESOLVE_IB_SERVICE and 7.3", err)
 	}
 	err = New(&newKernel{}).WriteCMEvent(1, 18, 0, 0)
 	if !errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a new kernel: %v", err)
+		t.Errorf("WriteCMEvent on a new kernel = %v, want EINVAL without ErrUnsupported", err)
 	}
 	err = New(&recorder{err: syscall.ENOSYS}).newQuery()
 	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an unknown option: %v", err)
+		t.Errorf("QueryIBService that returns ENOSYS = %v, want ErrUnsupported", err)
 	}
 }
 
@@ -182,14 +182,14 @@ func (f *File) newQuery() error { _, err := f.QueryIBService(1); return err }
 
 func TestForeignVersion(t *testing.T) {
 	if err := checkVersion("4\n"); err != nil {
-		t.Error(err)
+		t.Errorf("checkVersion(4): %v", err)
 	}
 	var ve *VersionError
 	if err := checkVersion("5\n"); !errors.As(err, &ve) || !strings.Contains(err.Error(), "5") || !strings.Contains(err.Error(), "4") {
-		t.Errorf("got %v", err)
+		t.Errorf("checkVersion(5) = %v, want a VersionError with both versions", err)
 	}
 	if err := checkVersion(""); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an empty file: %v", err)
+		t.Errorf("checkVersion of an empty file = %v, want ErrUnsupported", err)
 	}
 }
 
@@ -202,10 +202,10 @@ func TestOtherCredentials(t *testing.T) {
 	} {
 		err := call()
 		if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "other credentials") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s = %v, want EACCES and a hint about other credentials", name, err)
 		}
 		if strings.Contains(err.Error(), "1024") != (name == "BIND") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s = %v, want a hint about port 1024 only from BIND", name, err)
 		}
 	}
 }
@@ -222,10 +222,10 @@ func TestTrace(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	for i, want := range []string{"LISTEN(ID=3, Backlog=7) = ", "CREATE_ID(UID=9", "QUERY(", "GET_EVENT(", "CONNECT("} {
 		if i >= len(lines) || !strings.HasPrefix(lines[i], "rdma_cm: "+want) {
-			t.Fatalf("line %d of\n%slacks %q", i, b.String(), want)
+			t.Fatalf("line %d does not begin with %q:\n%s", i, want, b.String())
 		}
 	}
 	if !strings.Contains(lines[4], "EINVAL") || !strings.Contains(lines[4], "77") {
-		t.Errorf("the failure: %s", lines[4])
+		t.Errorf("trace line of the failed CONNECT = %q, want EINVAL and QP number 77 in it", lines[4])
 	}
 }

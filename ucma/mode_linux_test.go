@@ -11,16 +11,16 @@ import (
 	"purerdma/internal/cdev"
 )
 
-// TestMode: how the system call of a command is made depends on the command and on the
-// driver of its ID.
+// TestMode checks how the system call of a command is made. This depends on the command and on
+// the driver of its ID.
 func TestMode(t *testing.T) {
 	fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Open: %v", err)
 	}
 	dev, err := cdev.New(fd, "/dev/null")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cdev.New: %v", err)
 	}
 	defer dev.Close()
 	f := open(dev, nil)
@@ -41,13 +41,13 @@ func TestMode(t *testing.T) {
 		{"mlx5, CONNECT", f.On(abi.RDMA_DRIVER_MLX5), abi.RDMA_USER_CM_CMD_CONNECT, cdev.Ordinary},
 	} {
 		if got := tc.file.mode(tc.code); got != tc.want {
-			t.Errorf("%s: mode %d, want %d", tc.name, got, tc.want)
+			t.Errorf("%s: mode = %d, want %d", tc.name, got, tc.want)
 		}
 		if tc.file.file != dev || tc.file.dev != Device(dev) {
-			t.Errorf("%s: another file", tc.name)
+			t.Errorf("%s: On changed the file", tc.name)
 		}
 	}
 	if f := New(dev); f.On(abi.RDMA_DRIVER_RXE) != f {
-		t.Error("On of a File on a device of a test is another File")
+		t.Error("On(RDMA_DRIVER_RXE) returned another File, want the same File because the device is a test's")
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"purerdma/abi"
 )
 
-// echo is a device that reads a command twice, and lets others run in between. Of
-// what it answers every byte is the ID's lowest; every third command is refused.
+// echo is a device that reads a command twice, and lets other goroutines run in between. Every
+// byte of its response is the lowest byte of the ID. It refuses every third command.
 type echo struct{ recorder }
 
 func (*echo) Write(b []byte) error {
@@ -25,7 +25,7 @@ func (*echo) Write(b []byte) error {
 		runtime.Gosched()
 	}
 	if !bytes.Equal(b, before) {
-		return fmt.Errorf("command changed under the kernel from %x to %x", before, b)
+		return fmt.Errorf("command changed while the kernel read it, from %x to %x", before, b)
 	}
 	hdr := abi.View[abi.UcmCmdHdr](b)
 	switch cmd := b[abi.Size[abi.UcmCmdHdr]():]; hdr.Cmd {
@@ -39,7 +39,7 @@ func (*echo) Write(b []byte) error {
 		c := abi.View[abi.UcmReject](cmd)
 		n := int(c.PrivateDataLen)
 		if n != int(c.ID%200) || !bytes.Equal(c.PrivateData[:], append(bytes.Repeat([]byte{byte(c.ID)}, n), make([]byte, 256-n)...)) {
-			return fmt.Errorf("REJECT %d with %d bytes of private data in %x", c.ID, n, c.PrivateData)
+			return fmt.Errorf("REJECT of ID %d: %d bytes of private data in %x", c.ID, n, c.PrivateData)
 		}
 	}
 	return nil
@@ -47,7 +47,7 @@ func (*echo) Write(b []byte) error {
 
 func answer(room []byte, id uint32) error {
 	if !bytes.Equal(room, make([]byte, len(room))) {
-		return fmt.Errorf("room for an answer has %x", room)
+		return fmt.Errorf("response buffer = %x, want zeros", room)
 	}
 	for i := range room {
 		room[i] = byte(id)
@@ -64,7 +64,7 @@ func (e *echo) WriteWhenReadable(ctx context.Context, b []byte) error {
 		runtime.Gosched()
 	}
 	if !bytes.Equal(b, before) {
-		return fmt.Errorf("GET_EVENT changed under the kernel from %x to %x", before, b)
+		return fmt.Errorf("GET_EVENT changed while the kernel read it, from %x to %x", before, b)
 	}
 	room := abi.View[abi.UcmGetEvent](b[abi.Size[abi.UcmCmdHdr]():]).Response.Slice(int(abi.View[abi.UcmCmdHdr](b).Out))
 	if err := answer(room, 7); err != nil {
@@ -73,23 +73,23 @@ func (e *echo) WriteWhenReadable(ctx context.Context, b []byte) error {
 	return ctx.Err()
 }
 
-// TestReuse gives commands from many goroutines, whose frames serve again: none sees
-// another's, or an earlier one's, input or answer.
+// TestReuse runs commands in many goroutines, which share a pool of frames. No command may
+// contain the input or the response of another or an earlier command.
 func TestReuse(t *testing.T) {
 	f := New(&echo{})
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	check := func(id uint32, what string, err error, got []byte) {
 		if (id%3 == 2) != errors.Is(err, syscall.EAGAIN) || err != nil && id%3 != 2 {
-			t.Errorf("%s %d: %v", what, id, err)
+			t.Errorf("%s of ID %d = %v, want EAGAIN only if ID%%3 is 2", what, id, err)
 		} else if err == nil && !bytes.Equal(got, bytes.Repeat([]byte{byte(id)}, len(got))) {
-			t.Errorf("%s %d: %x", what, id, got)
+			t.Errorf("%s of ID %d = %x, want %x in each byte", what, id, got, byte(id))
 		}
 	}
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			var attr QPAttr // used again, as cm does
+			var attr QPAttr // reused, as in cm
 			var addrs Addrs
 			var event Event
 			for i := range 300 {
@@ -97,13 +97,13 @@ func TestReuse(t *testing.T) {
 				check(id, "INIT_QP_ATTR", f.InitQPAttr(id, 1, &attr), abi.Bytes(attr.Attr()))
 				check(id, "QUERY", f.QueryAddr(id, &addrs), abi.Bytes(addrs.Resp()))
 				if err := f.Reject(id, bytes.Repeat([]byte{byte(id)}, int(id%200)), 0); err != nil {
-					t.Error(err)
+					t.Errorf("File.Reject: %v", err)
 				}
 				if err := f.ReadEvent(context.Background(), &event); err != nil || event.ID != 0x07070707 {
-					t.Errorf("event of ID %#x: %v", event.ID, err)
+					t.Errorf("ReadEvent = ID %#x, %v, want 0x07070707, nil", event.ID, err)
 				}
 				if err := f.ReadEvent(ended, &event); !errors.Is(err, context.Canceled) {
-					t.Error(err)
+					t.Errorf("ReadEvent with a canceled context = %v, want context.Canceled", err)
 				}
 			}
 		})
@@ -111,8 +111,8 @@ func TestReuse(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFramesLeak: a command has nothing of the one before that was in the same frame,
-// whose private data were perhaps another peer's.
+// TestFramesLeak checks that a command contains no bytes of the previous command that used its
+// frame. Its private data may have been for another peer.
 func TestFramesLeak(t *testing.T) {
 	full := abi.UcmConnParam{PrivateDataLen: 255}
 	for i := range full.PrivateData {
@@ -126,21 +126,22 @@ func TestFramesLeak(t *testing.T) {
 	f.Reject(0, nil, 0)
 	for _, i := range []int{1, 3} {
 		if b := dev.frames[i][abi.Size[abi.UcmCmdHdr]():]; !bytes.Equal(b, make([]byte, len(b))) {
-			t.Errorf("command %d: %x", i, b)
+			t.Errorf("command %d = %x, want zeros", i, b)
 		}
 	}
 }
 
-// TestFrameLetsGo: a frame that nobody uses holds on to no answer, and goes to one user.
-func TestFrameLetsGo(t *testing.T) {
+// TestFrameFree checks that a free frame keeps no pointer to a response, and that it has one
+// user at a time.
+func TestFrameFree(t *testing.T) {
 	fr := newFrame[abi.UcmMigrateID](abi.RDMA_USER_CM_CMD_MIGRATE_ID, 1)
 	fr.cmd = abi.UcmMigrateID{Response: abi.NewPointer(new(abi.UcmMigrateResp))}
 	fr.free()
 	if fr.cmd != (abi.UcmMigrateID{}) {
-		t.Error("the answer is held")
+		t.Errorf("command of a free frame = %+v, want zero", fr.cmd)
 	}
 	a := newFrame[abi.UcmMigrateID](abi.RDMA_USER_CM_CMD_MIGRATE_ID, 1)
 	if b := newFrame[abi.UcmMigrateID](abi.RDMA_USER_CM_CMD_MIGRATE_ID, 1); a == b {
-		t.Error("one frame for two")
+		t.Error("newFrame returned the same frame twice")
 	}
 }

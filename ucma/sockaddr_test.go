@@ -28,29 +28,29 @@ func TestSockaddr(t *testing.T) {
 		want := IP(netip.MustParseAddrPort(tc.addr))
 		sa, size, err := EncodeSockaddr(want)
 		if err != nil || size != tc.size {
-			t.Errorf("%s: size %d, err %v", tc.addr, size, err)
+			t.Errorf("EncodeSockaddr(%s) = size %d, %v, want %d, nil", tc.addr, size, err, tc.size)
 			continue
 		}
 		if got := hex.EncodeToString(sa[:size]); got != tc.hex {
-			t.Errorf("%s: encoded as %s, want %s", tc.addr, got, tc.hex)
+			t.Errorf("EncodeSockaddr(%s) = %s, want %s", tc.addr, got, tc.hex)
 		}
 		if got, ok := DecodeSockaddr(&sa); !ok || got != want {
-			t.Errorf("%s: decoded as %v, %v", tc.addr, got, ok)
+			t.Errorf("DecodeSockaddr of %s = %v, %v, want %v, true", tc.addr, got, ok, want)
 		}
 	}
 }
 
-func TestSockaddrRefusesWhatItCannotSay(t *testing.T) {
+func TestEncodeSockaddrErrors(t *testing.T) {
 	if _, _, err := EncodeSockaddr(Addr{}); err == nil {
-		t.Error("the zero address was encoded")
+		t.Error("EncodeSockaddr(Addr{}) succeeded")
 	}
 	if _, _, err := EncodeSockaddr(IP(netip.MustParseAddrPort("[fe80::1%no-such-interface]:1"))); err == nil {
-		t.Error("an unknown zone was encoded")
+		t.Error("EncodeSockaddr of an address with an unknown zone succeeded")
 	}
 }
 
-// testIBAddr is what librdmacm makes of the GID fe80::2:c903:0:1 and port 7471 in
-// RDMA_PS_TCP, with a flow label and a scope.
+// testIBAddr is the address that librdmacm builds from the GID fe80::2:c903:0:1 and port 7471
+// in RDMA_PS_TCP, with a flow label and a scope.
 var testIBAddr = IBAddr{
 	PKey:          0xffff,
 	FlowInfo:      0x12345,
@@ -60,9 +60,9 @@ var testIBAddr = IBAddr{
 	ScopeID:       3,
 }
 
-// TestSockaddrIB: the commands that take any address carry struct sockaddr_ib,
-// all of it in network byte order but the family and the scope. That these are
-// rdma-core's bytes is for test/wire to show.
+// TestSockaddrIB checks the struct sockaddr_ib in the commands that take any address. All of
+// its fields are in network byte order, except the family and the scope. test/wire shows that
+// rdma-core writes the same bytes.
 func TestSockaddrIB(t *testing.T) {
 	const want = "1b00ffff00012345fe800000000000000002c903000000010000000001061d2fffffffffffffffff0300000000000000"
 	dst := Addr{IB: testIBAddr}
@@ -84,29 +84,29 @@ func TestSockaddrIB(t *testing.T) {
 		}
 		b := dev.frames[0]
 		if len(b) != tc.size || binary.NativeEndian.Uint16(b[tc.sizeAt:]) != 48 {
-			t.Errorf("%s: %d bytes, address of %d", tc.name, len(b), binary.NativeEndian.Uint16(b[tc.sizeAt:]))
+			t.Errorf("%s: %d bytes with an address of %d, want %d and 48", tc.name, len(b), binary.NativeEndian.Uint16(b[tc.sizeAt:]), tc.size)
 		}
 		if got := hex.EncodeToString(b[tc.addrAt:][:48]); got != want {
-			t.Errorf("%s: the address is %s, want %s", tc.name, got, want)
+			t.Errorf("%s: address = %s, want %s", tc.name, got, want)
 		}
 		if rest := b[tc.addrAt+48:][:128-48]; len(bytes.Trim(rest, "\x00")) != 0 {
-			t.Errorf("%s: bytes after the address: %x", tc.name, rest)
+			t.Errorf("%s: bytes after the address = %x, want zeros", tc.name, rest)
 		}
 	}
 	sa, size, err := EncodeSockaddr(dst)
 	if err != nil || size != 48 {
-		t.Fatal(size, err)
+		t.Fatalf("EncodeSockaddr = size %d, %v, want 48, nil", size, err)
 	}
 	if got, ok := DecodeSockaddr(&sa); !ok || got != dst {
-		t.Errorf("decoded as %v, %v", got, ok)
+		t.Errorf("DecodeSockaddr = %v, %v, want %v, true", got, ok, dst)
 	}
 	if s := dst.IB.String(); s != "ib[fe80::2:c903:0:1]:0x1061d2f" || dst.IB.Port() != 7471 {
-		t.Errorf("%s, port %d", s, dst.IB.Port())
+		t.Errorf("String() = %s, Port() = %d, want ib[fe80::2:c903:0:1]:0x1061d2f, 7471", s, dst.IB.Port())
 	}
 }
 
-// FuzzDecodeSockaddr: whatever the kernel writes is decoded or refused, and what
-// is decoded can be sent back.
+// FuzzDecodeSockaddr checks that any bytes of the kernel are decoded or refused, and that a
+// decoded address can be encoded again.
 func FuzzDecodeSockaddr(f *testing.F) {
 	for _, s := range []string{"10.8.0.1:7471", "[fd00::1]:1", "[fe80::1%3]:1"} {
 		sa, _, _ := EncodeSockaddr(IP(netip.MustParseAddrPort(s)))
@@ -124,15 +124,15 @@ func FuzzDecodeSockaddr(f *testing.F) {
 		}
 		again, _, err := EncodeSockaddr(addr)
 		if err != nil {
-			t.Fatalf("%v decoded and not encoded: %v", addr, err)
+			t.Fatalf("EncodeSockaddr(%v), which DecodeSockaddr returned: %v", addr, err)
 		}
 		if back, _ := DecodeSockaddr(&again); back != addr {
-			t.Fatalf("%v came back as %v", addr, back)
+			t.Fatalf("DecodeSockaddr of the encoded %v = %v, want the same address", addr, back)
 		}
 	})
 }
 
-// FuzzDecodeEvent: no event that the kernel may write breaks the decoder.
+// FuzzDecodeEvent checks that the decoder accepts every event that the kernel may write.
 func FuzzDecodeEvent(f *testing.F) {
 	f.Add(make([]byte, 336))
 	full := make([]byte, 336)
@@ -148,7 +148,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		ev.decode()
 		conn, ud := ev.Conn(), ev.UD()
 		if ev.UID != resp.UID || uint32(ev.Status) != resp.Status {
-			t.Fatal("fields moved")
+			t.Fatalf("UID, status = %d, %d, want %d, %d", ev.UID, ev.Status, resp.UID, resp.Status)
 		}
 		_, _ = conn.PrivateDataLen, ud.QPNum
 	})

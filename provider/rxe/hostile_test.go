@@ -17,8 +17,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// liar is a kernel that says yes to everything, and of its queues what a test
-// wants.
+// liar is a kernel that accepts every command and reports the layout of its queues that a test
+// has set.
 type liar struct {
 	mi     abi.RxeMminfo
 	header abi.RxeQueueBuf
@@ -27,7 +27,7 @@ type liar struct {
 	ah     uint32
 
 	busy    int // how many times an object is in use when it is destroyed
-	objects int // that it made and that were not destroyed
+	objects int // created and not yet destroyed
 	mapped  map[*byte]*mem.Region
 }
 
@@ -51,7 +51,7 @@ func (l *liar) Ioctl(req *uverbs.Request) error {
 		}
 	}
 	switch {
-	case req.Object != abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_CQ_DESTROY: // as of all of them
+	case req.Object != abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_CQ_DESTROY: // as for all objects
 		if l.busy > 0 {
 			l.busy--
 			return syscall.EBUSY
@@ -69,7 +69,8 @@ func (l *liar) Ioctl(req *uverbs.Request) error {
 	return nil
 }
 
-// answer fills the driver's own part, whose length says which it is.
+// answer fills the driver's part of the response. The length of this part identifies the
+// command.
 func (l *liar) answer(b []byte) {
 	switch len(b) {
 	case abi.Size[abi.RxeCreateAHResp]():
@@ -81,7 +82,7 @@ func (l *liar) answer(b []byte) {
 	case abi.Size[abi.RxeCreateQPResp]():
 		copy(b, abi.Bytes(&abi.RxeCreateQPResp{RQMI: l.mi, SQMI: l.mi}))
 	default:
-		panic(fmt.Sprintf("%d bytes of answer", len(b)))
+		panic(fmt.Sprintf("driver response of %d bytes", len(b)))
 	}
 }
 
@@ -122,12 +123,12 @@ func (l *liar) context(t testing.TB) *Context {
 	t.Helper()
 	f, err := uverbs.Open(l, uverbs.DeviceInfo{Name: "liar"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("uverbs.Open: %v", err)
 	}
 	t.Cleanup(func() { f.Close() })
 	c, err := Driver{}.Open(f)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Driver.Open: %v", err)
 	}
 	return c.(*Context)
 }
@@ -154,14 +155,14 @@ var lies = map[string]func(*liar){
 	"slots of 2^(2^31) bytes": func(l *liar) { l.header.Log2ElemSize = 1 << 31 },
 }
 
-// sizes are lies about what fits in one request.
+// sizes are wrong values for the capacity of one request.
 var sizes = map[string]func(*liar){
 	"100 elements":  func(l *liar) { l.sge = 100 },
 	"2^28 elements": func(l *liar) { l.sge = 1 << 28 },
 	"2^32 elements": func(l *liar) { l.sge = 1<<32 - 1 },
 }
 
-// TestLies makes queues by the word of a kernel that lies.
+// TestLies creates queues whose layout the kernel reports wrongly.
 func TestLies(t *testing.T) {
 	create := map[string]func(c *Context) error{
 		"CQ": func(c *Context) error { _, err := c.CreateCQ(&provider.CQConfig{Entries: 8}); return err },
@@ -177,17 +178,17 @@ func TestLies(t *testing.T) {
 	for what, f := range create {
 		l := honest()
 		if err := f(l.context(t)); err != nil {
-			t.Fatalf("%s, no lie: %v", what, err)
+			t.Fatalf("%s with the correct layout: %v", what, err)
 		}
 		try := func(lie string, set func(*liar)) {
 			l := honest()
 			set(l)
 			err := f(l.context(t))
 			if !errors.Is(err, ring.ErrLayout) && !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("%s, %s: %v", what, lie, err)
+				t.Errorf("%s, %s: error = %v, want ErrLayout or EINVAL", what, lie, err)
 			}
 			if l.objects != 0 || len(l.mapped) != 0 {
-				t.Errorf("%s, %s: %d objects and %d mappings are left", what, lie, l.objects, len(l.mapped))
+				t.Errorf("%s, %s: %d objects and %d mappings left, want 0 and 0", what, lie, l.objects, len(l.mapped))
 			}
 		}
 		for lie, set := range lies {
@@ -202,66 +203,66 @@ func TestLies(t *testing.T) {
 	l := honest()
 	l.inline = 1 << 31
 	if err := create["QP"](l.context(t)); !errors.Is(err, ring.ErrLayout) {
-		t.Errorf("QP with much inline: %v", err)
+		t.Errorf("CreateQP with 2 GiB of inline data = %v, want ErrLayout", err)
 	}
 	l.ah = 0
 	if _, err := l.context(t).CreateAH(&provider.AHConfig{PD: handle(1)}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("AH without a number: %v", err)
+		t.Errorf("CreateAH without a number = %v, want ErrUnsupported", err)
 	}
 }
 
-// TestLiesOfSize resizes queues by the word of a kernel that lies: they are lost,
-// and say so, but they close.
+// TestLiesOfSize resizes queues while the kernel reports wrong layouts. The queues fail with an
+// error, but they can be closed.
 func TestLiesOfSize(t *testing.T) {
 	for lie, set := range lies {
 		l := honest()
 		c := l.context(t)
 		q, err := c.CreateCQ(&provider.CQConfig{Entries: 8})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Context.CreateCQ: %v", err)
 		}
 		s, err := c.CreateSRQ(&provider.SRQConfig{PD: handle(1), MaxWR: 8, MaxSGE: 2})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Context.CreateSRQ: %v", err)
 		}
 		if err := q.Resize(10); err != nil || q.Entries() != 15 {
-			t.Fatalf("no lie: %v", err)
+			t.Fatalf("Resize(10) = %v, Entries() = %d, want nil, 15", err, q.Entries())
 		}
 		if err := s.Modify(&provider.SRQAttr{MaxWR: 10}, provider.SRQAttrMaxWR); err != nil || s.Attr().MaxWR != 15 {
-			t.Fatalf("no lie: %v", err)
+			t.Fatalf("Modify(MaxWR 10) = %v, MaxWR = %d, want nil, 15", err, s.Attr().MaxWR)
 		}
 		set(l)
 		rerr := q.Resize(20)
 		if _, err := q.Poll(make([]provider.WC, 1)); rerr == nil || err != rerr {
-			t.Errorf("%s: Resize %v, Poll %v", lie, rerr, err)
+			t.Errorf("%s: Resize = %v, Poll = %v, want the same error", lie, rerr, err)
 		}
 		rerr = s.Modify(&provider.SRQAttr{MaxWR: 20}, provider.SRQAttrMaxWR)
 		if n, err := s.PostRecv(make([]provider.RecvWR, 1)); rerr == nil || err != rerr || n != 0 {
-			t.Errorf("%s: Modify %v, PostRecv %v", lie, rerr, err)
+			t.Errorf("%s: Modify = %v, PostRecv = %d, %v, want the same error", lie, rerr, n, err)
 		}
 		for range 2 {
 			if err := errors.Join(q.Close(), s.Close()); err != nil {
-				t.Errorf("%s: Close: %v", lie, err)
+				t.Errorf("%s: CQ.Close and SRQ.Close: %v", lie, err)
 			}
 		}
 		if len(l.mapped) != 0 {
-			t.Errorf("%s: %d mappings are left", lie, len(l.mapped))
+			t.Errorf("%s: %d mappings left, want 0", lie, len(l.mapped))
 		}
 	}
 }
 
-// FuzzPoll takes completions out of memory that holds anything.
+// FuzzPoll polls completions from a ring with arbitrary contents.
 func FuzzPoll(f *testing.F) {
 	f.Add(make([]byte, 64), uint32(1))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, ^uint32(0))
 	l := honest()
 	file, err := uverbs.Open(l, uverbs.DeviceInfo{Name: "liar"})
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("uverbs.Open: %v", err)
 	}
 	p, err := (&Context{KernelObjects: provider.KernelObjects{File: file}}).CreateCQ(&provider.CQConfig{Entries: 8})
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("Context.CreateCQ: %v", err)
 	}
 	q := p.(*cq)
 	f.Fuzz(func(t *testing.T, b []byte, producer uint32) {
@@ -271,7 +272,7 @@ func FuzzPoll(f *testing.F) {
 		wcs := make([]provider.WC, 20)
 		for range 2 {
 			if n, err := q.Poll(wcs); n > q.Entries() || err != nil {
-				t.Fatal(n, err)
+				t.Fatalf("cq.Poll = %d, %v, want at most %d, nil", n, err, q.Entries())
 			}
 		}
 	})

@@ -10,21 +10,21 @@ import (
 	"purerdma/provider"
 )
 
-// rig is a QP on a kernel that does nothing.
+// rig returns a context and a QP on a kernel that does nothing.
 func rig(t testing.TB, cfg provider.QPConfig) (*Context, *qp) {
 	t.Helper()
 	c := honest().context(t)
 	cfg.PD, cfg.SendCQ, cfg.RecvCQ = handle(1), &cq{}, &cq{}
 	p, err := c.CreateQP(&cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateQP: %v", err)
 	}
 	q := p.(*qp)
 	q.SetState(provider.QPRTS)
 	return c, q
 }
 
-// taken has the kernel take everything that was posted.
+// taken has the kernel consume all posted requests.
 func (q *qp) taken() {
 	q.sq.ring.StoreConsumer(q.sq.producer)
 	if !q.srq {
@@ -58,30 +58,30 @@ func TestPostNoAllocs(t *testing.T) {
 		recvs := []provider.RecvWR{{SGList: sg}}
 		n := testing.AllocsPerRun(1000, func() {
 			if n, err := q.PostSend(wrs); n != len(wrs) || err != nil {
-				t.Fatal(n, err)
+				t.Fatalf("qp.PostSend = %d, %v, want %d, nil", n, err, len(wrs))
 			}
 			if n, err := q.PostRecv(recvs); n != 1 || err != nil {
-				t.Fatal(n, err)
+				t.Fatalf("qp.PostRecv = %d, %v, want 1, nil", n, err)
 			}
 			q.taken()
 		})
 		if n != 0 {
-			t.Errorf("%v: %v allocations", typ, n)
+			t.Errorf("%v: %v allocations, want 0", typ, n)
 		}
 	}
 }
 
-// TestCloseBusy closes what a command of another goroutine still holds.
+// TestCloseBusy closes an object that a command of another goroutine still uses.
 func TestCloseBusy(t *testing.T) {
 	l := honest()
 	c := l.context(t)
 	q, err := c.CreateQP(&provider.QPConfig{Type: provider.RC, PD: handle(1), SendCQ: &cq{}, RecvCQ: &cq{}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateQP: %v", err)
 	}
 	l.busy = 3
 	if err := q.Close(); err != nil || l.objects != 0 || l.busy != 0 {
-		t.Errorf("%v, %d objects, busy %d", err, l.objects, l.busy)
+		t.Errorf("qp.Close() = %v, with %d objects and busy = %d, want nil, 0 and 0", err, l.objects, l.busy)
 	}
 }
 
@@ -90,7 +90,7 @@ func BenchmarkPostSend(b *testing.B) {
 	wr := []provider.SendWR{{Opcode: provider.OpSend, SGList: []provider.SGE{{Addr: 1, Length: 64, LKey: 1}}}}
 	for b.Loop() {
 		if _, err := q.PostSend(wr); err != nil {
-			b.Fatal(err)
+			b.Fatalf("qp.PostSend: %v", err)
 		}
 		q.sq.ring.StoreConsumer(q.sq.producer)
 	}
@@ -103,11 +103,11 @@ func BenchmarkBatch(b *testing.B) {
 		q.BatchBegin()
 		for range q.cap.SendWR {
 			if err := q.BatchAdd(&wr); err != nil {
-				b.Fatal(err)
+				b.Fatalf("qp.BatchAdd: %v", err)
 			}
 		}
 		if err := q.BatchPost(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("qp.BatchPost: %v", err)
 		}
 		q.sq.ring.StoreConsumer(q.sq.producer)
 	}

@@ -16,8 +16,9 @@ import (
 	"purerdma/provider"
 )
 
-// TestLocalInvOfAnUnboundWindow: the kernel does not survive it, so it is refused before
-// the window is bound, and after it was invalidated by either side.
+// TestLocalInvOfAnUnboundWindow checks that a LOCAL_INV of an unbound window is refused,
+// because the kernel does not survive it. A window is unbound before the first bind, and after
+// either side has invalidated it.
 func TestLocalInvOfAnUnboundWindow(t *testing.T) {
 	c, q := rig(t, provider.QPConfig{Type: provider.RC})
 	const first = 0x10001_7f
@@ -30,7 +31,7 @@ func TestLocalInvOfAnUnboundWindow(t *testing.T) {
 	bind := func(from, to uint32) {
 		t.Helper()
 		if err := post(provider.SendWR{Opcode: provider.OpBindMW, Bind: &provider.MWBindInfo{Type: provider.MWType2, MW: from, RKey: to}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("BIND_MW from key %#x to %#x: %v", from, to, err)
 		}
 	}
 	invalidate := func(key uint32, want error) {
@@ -49,13 +50,13 @@ func TestLocalInvOfAnUnboundWindow(t *testing.T) {
 	invalidate(first+2, syscall.EINVAL)
 	bind(first+2, first)
 	invalidate(first, nil)
-	invalidate(0x10002_00, nil) // not of this context: the kernel judges
+	invalidate(0x10002_00, nil) // not a key of this context, so the kernel must check it
 	c.windows.remove(first)
 	invalidate(first, nil)
 }
 
-// TestDiscardedBatchLeavesWindows checks that requests that were built and not posted
-// leave a window as it was: the program posts the same requests again.
+// TestDiscardedBatchLeavesWindows checks that requests that were built and not posted leave a
+// window unchanged. The program posts the same requests again.
 func TestDiscardedBatchLeavesWindows(t *testing.T) {
 	c, q := rig(t, provider.QPConfig{Type: provider.RC})
 	const first = 0x10001_7f
@@ -68,21 +69,21 @@ func TestDiscardedBatchLeavesWindows(t *testing.T) {
 		for i := range wrs {
 			if err := q.BatchAdd(&wrs[i]); err != nil {
 				q.BatchDiscard()
-				t.Fatalf("BatchAdd(%v) = %v", wrs[i].Opcode, err)
+				t.Fatalf("BatchAdd(%v): %v", wrs[i].Opcode, err)
 			}
 		}
 		if err := finish(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("end of the batch: %v", err)
 		}
 		q.taken()
 	}
 	discard := func() error { q.BatchDiscard(); return nil }
-	refused := func() error { // by the state of the QP
+	refused := func() error { // because of the state of the QP
 		q.SetState(provider.QPReset)
 		defer q.SetState(provider.QPRTS)
 		var state *provider.QPStateError
 		if err := q.BatchPost(); !errors.As(err, &state) {
-			return fmt.Errorf("BatchPost in RESET = %v, want a StateError", err)
+			return fmt.Errorf("BatchPost in RESET = %v, want a QPStateError", err)
 		}
 		return nil
 	}
@@ -100,26 +101,26 @@ func TestDiscardedBatchLeavesWindows(t *testing.T) {
 	if got := c.windows.bound[index(first)]; got != 0 {
 		t.Errorf("after LOCAL_INV the window is bound to %#x, want no key", got)
 	}
-	// A peer's invalidation that comes meanwhile stays.
+	// A concurrent invalidation by the peer stays in effect.
 	batch(q.BatchPost, bind)
 	q.BatchBegin()
 	bind.Bind.RKey = first + 2
 	if err := q.BatchAdd(&bind); err != nil {
-		t.Fatal(err)
+		t.Fatalf("qp.BatchAdd: %v", err)
 	}
 	c.windows.unbind(first + 2)
 	q.BatchDiscard()
 	if got := c.windows.bound[index(first)]; got != 0 {
 		t.Errorf("after a peer's invalidation the window is bound to %#x, want no key", got)
 	}
-	// So does one of the key that the batch would have taken away.
+	// So does a peer's invalidation of the key that the batch would have removed.
 	for _, wr := range []provider.SendWR{invalidate, bind} {
 		bind.Bind.RKey = first + 1
 		batch(q.BatchPost, bind)
 		bind.Bind.RKey = first + 2
 		q.BatchBegin()
 		if err := q.BatchAdd(&wr); err != nil {
-			t.Fatal(err)
+			t.Fatalf("qp.BatchAdd: %v", err)
 		}
 		c.windows.unbind(first + 1)
 		q.BatchDiscard()
@@ -134,7 +135,7 @@ func peerInvalidates(t *testing.T, c *Context, key uint32) {
 	t.Helper()
 	p, err := c.CreateCQ(&provider.CQConfig{Entries: 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateCQ: %v", err)
 	}
 	q := p.(*cq)
 	wc := ring.At[abi.UverbsWC](&q.ring, q.consumer)
