@@ -15,7 +15,7 @@ func (f *File) Bind(id uint32, addr Addr) error {
 	if err != nil {
 		return &OpError{Op: CommandName(abi.RDMA_USER_CM_CMD_BIND), ID: id, Err: err}
 	}
-	return send(f, abi.RDMA_USER_CM_CMD_BIND, id, abi.UcmBind{ID: id, AddrSize: size, Addr: sa})
+	return runCommand(f, abi.RDMA_USER_CM_CMD_BIND, id, abi.UcmBind{ID: id, AddrSize: size, Addr: sa})
 }
 
 // ResolveAddr finds the device and the neighbor for a destination (RDMA_USER_CM_CMD_RESOLVE_ADDR).
@@ -33,14 +33,14 @@ func (f *File) ResolveAddr(id uint32, src, dst Addr, timeout time.Duration) erro
 	if cmd.DstAddr, cmd.DstSize, err = EncodeSockaddr(dst); err != nil {
 		return &OpError{Op: CommandName(code), ID: id, Err: err}
 	}
-	return send(f, code, id, cmd)
+	return runCommand(f, code, id, cmd)
 }
 
 // ResolveRoute finds the path to the resolved address
 // (RDMA_USER_CM_CMD_RESOLVE_ROUTE). The outcome is a ROUTE_RESOLVED or
 // ROUTE_ERROR event.
 func (f *File) ResolveRoute(id uint32, timeout time.Duration) error {
-	return send(f, abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE, id,
+	return runCommand(f, abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE, id,
 		abi.UcmResolveRoute{ID: id, TimeoutMS: milliseconds(timeout)})
 }
 

@@ -19,7 +19,7 @@ func (f *File) Connect(id uint32, param *abi.UcmConnParam, ece abi.UcmECE) error
 // not been fetched. Values of 0 or less, and values above the sysctl net.rdma_ucm.max_backlog, mean
 // that maximum.
 func (f *File) Listen(id uint32, backlog int32) error {
-	return send(f, abi.RDMA_USER_CM_CMD_LISTEN, id, abi.UcmListen{ID: id, Backlog: uint32(backlog)})
+	return runCommand(f, abi.RDMA_USER_CM_CMD_LISTEN, id, abi.UcmListen{ID: id, Backlog: uint32(backlog)})
 }
 
 // Accept accepts a connect request (RDMA_USER_CM_CMD_ACCEPT) and sets the ID's uid. Before, its uid
@@ -36,7 +36,7 @@ func (f *File) Accept(id uint32, uid uint64, param *abi.UcmConnParam, ece abi.Uc
 // Establish confirms a CONNECT_RESPONSE. It is the same command without parameters, which makes the
 // kernel send the RTU.
 func (f *File) Establish(id uint32) error {
-	return send(f, abi.RDMA_USER_CM_CMD_ACCEPT, id, abi.UcmAccept{ID: id})
+	return runCommand(f, abi.RDMA_USER_CM_CMD_ACCEPT, id, abi.UcmAccept{ID: id})
 }
 
 // Reject refuses a connect request, or on the active side a response (RDMA_USER_CM_CMD_REJECT).
@@ -45,19 +45,19 @@ func (f *File) Establish(id uint32) error {
 func (f *File) Reject(id uint32, privateData []byte, reason uint8) error {
 	cmd := abi.UcmReject{ID: id, Reason: reason}
 	cmd.PrivateDataLen = uint8(copy(cmd.PrivateData[:abi.RDMA_MAX_PRIVATE_DATA-1], privateData))
-	return send(f, abi.RDMA_USER_CM_CMD_REJECT, id, cmd)
+	return runCommand(f, abi.RDMA_USER_CM_CMD_REJECT, id, cmd)
 }
 
 // Disconnect starts or confirms the end of a connection (RDMA_USER_CM_CMD_DISCONNECT). On IB and
 // RoCE it succeeds even if no message could be sent.
 func (f *File) Disconnect(id uint32) error {
-	return send(f, abi.RDMA_USER_CM_CMD_DISCONNECT, id, abi.UcmDisconnect{ID: id})
+	return runCommand(f, abi.RDMA_USER_CM_CMD_DISCONNECT, id, abi.UcmDisconnect{ID: id})
 }
 
 // Notify passes an asynchronous event of the QP to the connection manager
 // (RDMA_USER_CM_CMD_NOTIFY). event is IB_EVENT_COMM_EST or IB_EVENT_PATH_MIG.
 func (f *File) Notify(id, event uint32) error {
-	return send(f, abi.RDMA_USER_CM_CMD_NOTIFY, id, abi.UcmNotify{ID: id, Event: event})
+	return runCommand(f, abi.RDMA_USER_CM_CMD_NOTIFY, id, abi.UcmNotify{ID: id, Event: event})
 }
 
 // QPAttr holds the command and the response of InitQPAttr. It can be reused, by one call at a time.
@@ -73,5 +73,5 @@ func (a *QPAttr) Attr() *abi.UverbsQPAttr { return &a.resp }
 // needs several.
 func (f *File) InitQPAttr(id, state uint32, a *QPAttr) error {
 	a.cmd = abi.UcmInitQPAttr{Response: abi.NewPointer(&a.resp), ID: id, QPState: state}
-	return a.ask(f, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR, id)
+	return a.run(f, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR, id)
 }

@@ -183,18 +183,18 @@ func (fr *frame[C]) free() {
 	frames[fr.hdr.Cmd].Put(fr)
 }
 
-// send writes a command without a response.
-func send[C any](f *File, code, id uint32, cmd C) error {
+// runCommand writes a command without a response.
+func runCommand[C any](f *File, code, id uint32, cmd C) error {
 	fr := newFrame[C](code, 0)
 	defer fr.free()
 	fr.cmd = cmd
 	return f.run(code, id, &fr.cmd, nil, abi.Bytes(fr))
 }
 
-// ask writes a command with a response, which cmd's Response points at. The kernel does not report
-// the length of the response, and an older kernel writes less. Therefore callers pass zeroed
-// memory.
-func ask[C, R any](f *File, code, id uint32, cmd C, resp *R) error {
+// runCommandResp writes a command with a response, which cmd's Response points at. The kernel does
+// not report the length of the response, and an older kernel writes less. Therefore callers pass
+// zeroed memory.
+func runCommandResp[C, R any](f *File, code, id uint32, cmd C, resp *R) error {
 	fr := newFrame[C](code, abi.Size[R]())
 	defer fr.free()
 	fr.cmd = cmd
@@ -208,8 +208,8 @@ type exchange[C, R any] struct {
 	resp R
 }
 
-// ask sends the command in cmd.
-func (x *exchange[C, R]) ask(f *File, code, id uint32) error {
+// run runs the command in cmd.
+func (x *exchange[C, R]) run(f *File, code, id uint32) error {
 	x.prepare(code)
 	return f.run(code, id, &x.cmd, &x.resp, abi.Bytes(&x.frame))
 }

@@ -13,7 +13,7 @@ import (
 // for RDMA_PS_IB. The ID belongs to the network namespace of the calling thread.
 func (f *File) CreateID(uid uint64, portSpace uint16, qpType uint8) (id uint32, err error) {
 	resp := new(abi.UcmCreateIDResp)
-	err = ask(f, abi.RDMA_USER_CM_CMD_CREATE_ID, 0, abi.UcmCreateID{
+	err = runCommandResp(f, abi.RDMA_USER_CM_CMD_CREATE_ID, 0, abi.UcmCreateID{
 		UID:      uid,
 		Response: abi.NewPointer(resp),
 		PS:       portSpace,
@@ -29,7 +29,7 @@ func (f *File) DestroyID(id uint32) (eventsReported uint32, err error) {
 	x := destructions.Get().(*destruction)
 	defer destructions.Put(x)
 	x.cmd = abi.UcmDestroyID{Response: abi.NewPointer(&x.resp), ID: id}
-	err = x.ask(f, abi.RDMA_USER_CM_CMD_DESTROY_ID, id)
+	err = x.run(f, abi.RDMA_USER_CM_CMD_DESTROY_ID, id)
 	return x.resp.EventsReported, err
 }
 
@@ -49,7 +49,7 @@ func (f *File) MigrateID(id uint32, from *File) (eventsReported uint32, err erro
 	resp := new(abi.UcmMigrateResp)
 	var sendErr error
 	err = from.dev.Control(func(fd uintptr) {
-		sendErr = ask(f, abi.RDMA_USER_CM_CMD_MIGRATE_ID, id, abi.UcmMigrateID{
+		sendErr = runCommandResp(f, abi.RDMA_USER_CM_CMD_MIGRATE_ID, id, abi.UcmMigrateID{
 			Response: abi.NewPointer(resp),
 			ID:       id,
 			FD:       uint32(fd),

@@ -15,7 +15,7 @@ func (f *File) JoinMcast(id uint32, uid uint64, group Addr, joinFlags uint16) (m
 		return 0, &OpError{Op: CommandName(code), ID: id, Err: err}
 	}
 	resp := new(abi.UcmCreateIDResp)
-	err = ask(f, code, id, abi.UcmJoinMcast{
+	err = runCommandResp(f, code, id, abi.UcmJoinMcast{
 		Response:  abi.NewPointer(resp),
 		UID:       uid,
 		ID:        id,
@@ -30,7 +30,7 @@ func (f *File) JoinMcast(id uint32, uid uint64, group Addr, joinFlags uint16) (m
 // that have been fetched.
 func (f *File) LeaveMcast(membership uint32) (eventsReported uint32, err error) {
 	resp := new(abi.UcmDestroyIDResp)
-	err = ask(f, abi.RDMA_USER_CM_CMD_LEAVE_MCAST, membership, abi.UcmDestroyID{
+	err = runCommandResp(f, abi.RDMA_USER_CM_CMD_LEAVE_MCAST, membership, abi.UcmDestroyID{
 		Response: abi.NewPointer(resp),
 		ID:       membership,
 	}, resp)

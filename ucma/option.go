@@ -8,7 +8,7 @@ import "purerdma/abi"
 // is one byte for RDMA_OPTION_ID_TOS and RDMA_OPTION_ID_ACK_TIMEOUT, and four for
 // RDMA_OPTION_ID_REUSEADDR and RDMA_OPTION_ID_AFONLY.
 func (f *File) SetOption(id, level, name uint32, value []byte) error {
-	return send(f, abi.RDMA_USER_CM_CMD_SET_OPTION, id, abi.UcmSetOption{
+	return runCommand(f, abi.RDMA_USER_CM_CMD_SET_OPTION, id, abi.UcmSetOption{
 		OptVal:  abi.NewSlicePointer(value),
 		ID:      id,
 		Level:   level,

@@ -33,7 +33,7 @@ func (f *File) QueryAddr(id uint32, a *Addrs) error {
 
 func (f *File) queryAddr(id uint32, a *Addrs, option uint32) error {
 	a.cmd = abi.UcmQuery{Response: abi.NewPointer(&a.resp), ID: id, Option: option}
-	return a.ask(f, abi.RDMA_USER_CM_CMD_QUERY, id)
+	return a.run(f, abi.RDMA_USER_CM_CMD_QUERY, id)
 }
 
 // maxPaths is the number of path records in a query's buffer. A connection has a primary and an
@@ -50,7 +50,7 @@ type pathAnswer struct {
 // none before the route is resolved.
 func (f *File) QueryPath(id uint32) ([]abi.IBPathRecData, error) {
 	resp := new(pathAnswer)
-	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
+	err := runCommandResp(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
 		Response: abi.NewPointer(resp),
 		ID:       id,
 		Option:   abi.RDMA_USER_CM_QUERY_PATH,
@@ -101,7 +101,7 @@ func (f *File) QueryIBService(id uint32) ([]abi.IBUserServiceRec, error) {
 }
 
 func queryIBService[R any](f *File, id uint32, resp *R) error {
-	err := ask(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
+	err := runCommandResp(f, abi.RDMA_USER_CM_CMD_QUERY, id, abi.UcmQuery{
 		Response: abi.NewPointer(resp),
 		ID:       id,
 		Option:   abi.RDMA_USER_CM_QUERY_IB_SERVICE,

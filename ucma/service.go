@@ -37,8 +37,8 @@ const noID = 1<<32 - 1
 // EINVAL for an ID in the wrong state. For probe, whose ID does not exist, newer kernels return
 // ENOENT.
 func sendNew[C any](f *File, code, id uint32, cmd, probe C) error {
-	err := send(f, code, id, cmd)
-	if errors.Is(err, syscall.EINVAL) && errors.Is(send(f, code, noID, probe), syscall.EINVAL) {
+	err := runCommand(f, code, id, cmd)
+	if errors.Is(err, syscall.EINVAL) && errors.Is(runCommand(f, code, noID, probe), syscall.EINVAL) {
 		return &OpError{Op: CommandName(code), ID: id, Err: fmt.Errorf("this kernel lacks the command, which is new in Linux 7.3: %w", errors.ErrUnsupported)}
 	}
 	return err

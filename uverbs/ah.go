@@ -7,7 +7,7 @@ import "purerdma/abi"
 // CreateAH makes an address handle and returns its handle (IB_USER_VERBS_CMD_CREATE_AH). On RoCE
 // the kernel resolves the MAC address.
 func (f *File) CreateAH(pd uint32, attr abi.UverbsAHAttr, userHandle uint64, drv Driver) (uint32, error) {
-	resp, err := invoke[abi.UverbsCreateAHResp](f, abi.IB_USER_VERBS_CMD_CREATE_AH,
+	resp, err := runCommandResp[abi.UverbsCreateAHResp](f, abi.IB_USER_VERBS_CMD_CREATE_AH,
 		&abi.UverbsCreateAH{UserHandle: userHandle, PDHandle: pd, Attr: attr}, drv)
 	return resp.AHHandle, err
 }

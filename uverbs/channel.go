@@ -21,7 +21,7 @@ type CompChannel struct {
 // CreateCompChannel makes a completion channel
 // (IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL).
 func (f *File) CreateCompChannel() (*CompChannel, error) {
-	resp, err := invoke[abi.UverbsCreateCompChannelResp](f, abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, &abi.UverbsCreateCompChannel{}, Driver{})
+	resp, err := runCommandResp[abi.UverbsCreateCompChannelResp](f, abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, &abi.UverbsCreateCompChannel{}, Driver{})
 	if err != nil {
 		return nil, err
 	}

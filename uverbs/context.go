@@ -42,14 +42,14 @@ func (f *File) QueryContext() (ContextInfo, error) {
 // QueryDevice returns the attributes of the device
 // (IB_USER_VERBS_CMD_QUERY_DEVICE).
 func (f *File) QueryDevice() (abi.UverbsQueryDeviceResp, error) {
-	return invoke[abi.UverbsQueryDeviceResp](f, abi.IB_USER_VERBS_CMD_QUERY_DEVICE, &abi.UverbsQueryDevice{}, Driver{})
+	return runCommandResp[abi.UverbsQueryDeviceResp](f, abi.IB_USER_VERBS_CMD_QUERY_DEVICE, &abi.UverbsQueryDevice{}, Driver{})
 }
 
 // QueryDeviceEx returns the attributes of the device and its newer attributes
 // (IB_USER_VERBS_EX_CMD_QUERY_DEVICE). ResponseLength is the number of bytes that the kernel
 // filled. The rest is zero.
 func (f *File) QueryDeviceEx(drv Driver) (abi.UverbsExQueryDeviceResp, error) {
-	resp, err := invoke[abi.UverbsExQueryDeviceResp](f, ex|abi.IB_USER_VERBS_EX_CMD_QUERY_DEVICE, &abi.UverbsExQueryDevice{}, drv)
+	resp, err := runCommandResp[abi.UverbsExQueryDeviceResp](f, ex|abi.IB_USER_VERBS_EX_CMD_QUERY_DEVICE, &abi.UverbsExQueryDevice{}, drv)
 	if b := abi.Bytes(&resp); uint64(resp.ResponseLength) < uint64(len(b)) {
 		clear(b[resp.ResponseLength:])
 	}

@@ -54,7 +54,7 @@ var destroyCQ = prepareDestroy[abi.UverbsDestroyCQResp](abi.UVERBS_OBJECT_CQ, ab
 // (IB_USER_VERBS_CMD_RESIZE_CQ). It returns EINVAL for fewer entries than there are completions. If
 // the kernel made the ring, drv.Out holds the offset at which the new one can be mapped.
 func (f *File) ResizeCQ(cq, entries uint32, drv Driver) (uint32, error) {
-	resp, err := invoke[abi.UverbsResizeCQResp](f, abi.IB_USER_VERBS_CMD_RESIZE_CQ, &abi.UverbsResizeCQ{CQHandle: cq, CQE: entries}, drv)
+	resp, err := runCommandResp[abi.UverbsResizeCQResp](f, abi.IB_USER_VERBS_CMD_RESIZE_CQ, &abi.UverbsResizeCQ{CQHandle: cq, CQE: entries}, drv)
 	return resp.CQE, err
 }
 
@@ -83,14 +83,14 @@ func (f *File) ReqNotifyCQ(cq uint32, solicitedOnly bool) error {
 	if solicitedOnly {
 		cmd.SolicitedOnly = 1
 	}
-	return tell(f, abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &cmd, Driver{})
+	return runCommand(f, abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &cmd, Driver{})
 }
 
 // ModifyCQ sets the number of completions, and the number of microseconds, after which a completion
 // queue notifies (IB_USER_VERBS_EX_CMD_MODIFY_CQ).
 func (f *File) ModifyCQ(cq uint32, m abi.UverbsCQModeration) error {
 	const moderate = 1 << 0 // IB_CQ_MODERATE
-	return tell(f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_CQ, &abi.UverbsExModifyCQ{CQHandle: cq, AttrMask: moderate, Attr: m}, Driver{})
+	return runCommand(f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_CQ, &abi.UverbsExModifyCQ{CQHandle: cq, AttrMask: moderate, Attr: m}, Driver{})
 }
 
 // Notifier arms one completion queue with write(2), by commands that were

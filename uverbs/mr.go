@@ -47,7 +47,7 @@ const (
 // ReregMR makes the changes that flags name to a memory region (IB_USER_VERBS_CMD_REREG_MR). It
 // returns the keys, which may have changed.
 func (f *File) ReregMR(mr, flags, pd uint32, b []byte, iova uint64, access uint32, drv Driver) (MR, error) {
-	resp, err := invoke[abi.UverbsReregMRResp](f, abi.IB_USER_VERBS_CMD_REREG_MR, &abi.UverbsReregMR{
+	resp, err := runCommandResp[abi.UverbsReregMRResp](f, abi.IB_USER_VERBS_CMD_REREG_MR, &abi.UverbsReregMR{
 		MRHandle:    mr,
 		Flags:       flags,
 		Start:       abi.NewSlicePointer(b),

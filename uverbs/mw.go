@@ -13,7 +13,7 @@ type MW struct {
 // AllocMW allocates a memory window (IB_USER_VERBS_CMD_ALLOC_MW). typ is 1 or 2, enum ibv_mw_type
 // of ibv_alloc_mw(3).
 func (f *File) AllocMW(pd uint32, typ uint8, drv Driver) (MW, error) {
-	resp, err := invoke[abi.UverbsAllocMWResp](f, abi.IB_USER_VERBS_CMD_ALLOC_MW, &abi.UverbsAllocMW{PDHandle: pd, MWType: typ}, drv)
+	resp, err := runCommandResp[abi.UverbsAllocMWResp](f, abi.IB_USER_VERBS_CMD_ALLOC_MW, &abi.UverbsAllocMW{PDHandle: pd, MWType: typ}, drv)
 	return MW{Handle: resp.MWHandle, RKey: resp.RKey}, err
 }
 

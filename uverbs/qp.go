@@ -128,7 +128,7 @@ func (c *QPConfig) addObjects(req *pooled) {
 // OpenQP opens the queue pair of type XRC_TGT that another process has made in
 // the same XRC domain (IB_USER_VERBS_CMD_OPEN_QP).
 func (f *File) OpenQP(xrcd, num uint32, userHandle uint64, drv Driver) (QP, error) {
-	resp, err := invoke[abi.UverbsCreateQPResp](f, abi.IB_USER_VERBS_CMD_OPEN_QP,
+	resp, err := runCommandResp[abi.UverbsCreateQPResp](f, abi.IB_USER_VERBS_CMD_OPEN_QP,
 		&abi.UverbsOpenQP{UserHandle: userHandle, PDHandle: xrcd, QPN: num, QPType: abi.IB_UVERBS_QPT_XRC_TGT}, drv)
 	return QP{Handle: resp.QPHandle, Num: resp.QPN}, err
 }
@@ -161,7 +161,7 @@ type modifyQPValues struct {
 // ModifyQPEx is ModifyQP with a limit of the rate, for IB_QP_RATE_LIMIT
 // (IB_USER_VERBS_EX_CMD_MODIFY_QP).
 func (f *File) ModifyQPEx(cmd *abi.UverbsExModifyQP, drv Driver) error {
-	_, err := invoke[abi.UverbsExModifyQPResp](f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_QP, cmd, drv)
+	_, err := runCommandResp[abi.UverbsExModifyQPResp](f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_QP, cmd, drv)
 	return err
 }
 
@@ -177,13 +177,13 @@ func (f *File) QueryQP(qp uint32, mask uint32) (abi.UverbsQueryQPResp, error) {
 // AttachMcast makes a queue pair receive the messages to a multicast group
 // (IB_USER_VERBS_CMD_ATTACH_MCAST).
 func (f *File) AttachMcast(qp uint32, gid [16]byte, lid uint16) error {
-	return tell(f, abi.IB_USER_VERBS_CMD_ATTACH_MCAST, &abi.UverbsAttachMcast{GID: gid, QPHandle: qp, MLID: lid}, Driver{})
+	return runCommand(f, abi.IB_USER_VERBS_CMD_ATTACH_MCAST, &abi.UverbsAttachMcast{GID: gid, QPHandle: qp, MLID: lid}, Driver{})
 }
 
 // DetachMcast undoes AttachMcast (IB_USER_VERBS_CMD_DETACH_MCAST). The queue pair cannot be
 // destroyed before.
 func (f *File) DetachMcast(qp uint32, gid [16]byte, lid uint16) error {
-	return tell(f, abi.IB_USER_VERBS_CMD_DETACH_MCAST, &abi.UverbsDetachMcast{GID: gid, QPHandle: qp, MLID: lid}, Driver{})
+	return runCommand(f, abi.IB_USER_VERBS_CMD_DETACH_MCAST, &abi.UverbsDetachMcast{GID: gid, QPHandle: qp, MLID: lid}, Driver{})
 }
 
 // PostSend posts send requests through the kernel (IB_USER_VERBS_CMD_POST_SEND). sges are the

@@ -63,13 +63,13 @@ const (
 // ModifySRQ changes the attributes of a shared receive queue that cmd.AttrMask names
 // (IB_USER_VERBS_CMD_MODIFY_SRQ).
 func (f *File) ModifySRQ(cmd *abi.UverbsModifySRQ, drv Driver) error {
-	return tell(f, abi.IB_USER_VERBS_CMD_MODIFY_SRQ, cmd, drv)
+	return runCommand(f, abi.IB_USER_VERBS_CMD_MODIFY_SRQ, cmd, drv)
 }
 
 // QuerySRQ returns the attributes of a shared receive queue
 // (IB_USER_VERBS_CMD_QUERY_SRQ).
 func (f *File) QuerySRQ(srq uint32) (abi.UverbsQuerySRQResp, error) {
-	return invoke[abi.UverbsQuerySRQResp](f, abi.IB_USER_VERBS_CMD_QUERY_SRQ, &abi.UverbsQuerySRQ{SRQHandle: srq}, Driver{})
+	return runCommandResp[abi.UverbsQuerySRQResp](f, abi.IB_USER_VERBS_CMD_QUERY_SRQ, &abi.UverbsQuerySRQ{SRQHandle: srq}, Driver{})
 }
 
 // PostSRQRecv is File.PostRecv for a shared receive queue

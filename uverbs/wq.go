@@ -49,7 +49,7 @@ func (f *File) CreateWQ(cfg WQConfig, drv Driver) (WQ, error) {
 // ModifyWQ changes the attributes of a work queue that cmd.AttrMask names
 // (IB_USER_VERBS_EX_CMD_MODIFY_WQ).
 func (f *File) ModifyWQ(cmd *abi.UverbsExModifyWQ, drv Driver) error {
-	return tell(f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_WQ, cmd, drv)
+	return runCommand(f, ex|abi.IB_USER_VERBS_EX_CMD_MODIFY_WQ, cmd, drv)
 }
 
 // DestroyWQ destroys a work queue (UVERBS_METHOD_WQ_DESTROY).

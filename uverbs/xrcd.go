@@ -8,7 +8,7 @@ import "purerdma/abi"
 // share a domain open the same file. fd is its descriptor, or -1 for a domain that is not shared.
 // flags are O_CREAT and O_EXCL of open(2), here about the domain.
 func (f *File) OpenXRCD(fd int32, flags uint32, drv Driver) (uint32, error) {
-	resp, err := invoke[abi.UverbsOpenXRCDResp](f, abi.IB_USER_VERBS_CMD_OPEN_XRCD, &abi.UverbsOpenXRCD{FD: uint32(fd), Oflags: flags}, drv)
+	resp, err := runCommandResp[abi.UverbsOpenXRCDResp](f, abi.IB_USER_VERBS_CMD_OPEN_XRCD, &abi.UverbsOpenXRCD{FD: uint32(fd), Oflags: flags}, drv)
 	return resp.XRCDHandle, err
 }
 

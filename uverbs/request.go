@@ -127,16 +127,16 @@ func (f *File) InvokeWrite(command uint32, cmd, resp []byte, drv Driver) error {
 	return f.Ioctl(&req.Request)
 }
 
-// invoke runs a command of rdma/ib_user_verbs.h and returns its response, which is all zeros with
-// an error.
-func invoke[R, C any](f *File, command uint32, cmd *C, drv Driver) (R, error) {
+// runCommandResp runs a command of rdma/ib_user_verbs.h and returns its response, which is all zeros
+// with an error.
+func runCommandResp[R, C any](f *File, command uint32, cmd *C, drv Driver) (R, error) {
 	var resp R
 	err := f.InvokeWrite(command, abi.Bytes(cmd), abi.Bytes(&resp), drv)
 	return resp, err
 }
 
-// tell runs a command of rdma/ib_user_verbs.h without a response.
-func tell[C any](f *File, command uint32, cmd *C, drv Driver) error {
+// runCommand runs a command of rdma/ib_user_verbs.h without a response.
+func runCommand[C any](f *File, command uint32, cmd *C, drv Driver) error {
 	return f.InvokeWrite(command, abi.Bytes(cmd), nil, drv)
 }
 
