@@ -12,37 +12,37 @@ import (
 // acks counts by type the delivered events of an ID or of a membership that have not been
 // acknowledged. A program that uses Close acknowledges no event. The ID's mu guards acks.
 type acks struct {
-	held  []held
-	first [2]held // the initial memory of the field held
-	total int
-	empty chan struct{} // closed when total is zero, nil without a waiter
+	counts []eventCount
+	first  [2]eventCount // the initial memory of the field counts
+	total  int
+	empty  chan struct{} // closed when total is zero, nil without a waiter
 }
 
-// held counts the unacknowledged events of one type.
-type held struct {
+// eventCount counts the unacknowledged events of one type.
+type eventCount struct {
 	t EventType
 	n int32
 }
 
 func (a *acks) add(t EventType) {
 	a.total++
-	for i := range a.held {
+	for i := range a.counts {
 		// Reuse the slot of a type whose count has dropped to zero.
-		if h := &a.held[i]; h.t == t || h.n == 0 {
+		if h := &a.counts[i]; h.t == t || h.n == 0 {
 			h.t = t
 			h.n++
 			return
 		}
 	}
-	if a.held == nil {
-		a.held = a.first[:0]
+	if a.counts == nil {
+		a.counts = a.first[:0]
 	}
-	a.held = append(a.held, held{t, 1})
+	a.counts = append(a.counts, eventCount{t, 1})
 }
 
 func (a *acks) drop(t EventType) {
-	for i := range a.held {
-		if h := &a.held[i]; h.t == t && h.n > 0 {
+	for i := range a.counts {
+		if h := &a.counts[i]; h.t == t && h.n > 0 {
 			h.n--
 			break
 		}
@@ -87,7 +87,7 @@ func (id *ID) waitAcked(ctx context.Context, op string, a *acks) error {
 	}
 	empty, n := a.empty, a.total
 	var one EventType
-	for _, h := range a.held {
+	for _, h := range a.counts {
 		if h.n > 0 {
 			one = h.t
 		}

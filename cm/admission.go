@@ -123,11 +123,11 @@ func (s *slot) established() {
 	}
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
-	s.settle()
+	s.endPending()
 }
 
-// settle marks the connection as no longer pending. The caller holds the lock.
-func (s *slot) settle() {
+// endPending marks the connection as no longer pending. The caller holds the lock.
+func (s *slot) endPending() {
 	if s.pending {
 		s.pending = false
 		s.t.pending--
@@ -146,7 +146,7 @@ func (s *slot) release() {
 		return
 	}
 	s.gone = true
-	s.settle()
+	s.endPending()
 	s.a.total.conns--
 	if s.t.conns--; s.t.conns == 0 {
 		delete(s.a.from, s.key)

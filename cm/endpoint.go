@@ -22,7 +22,7 @@ type endpoint struct {
 	id     *ID
 	pumped chan struct{} // closed when the goroutine has ended
 
-	settled chan struct{} // closed when the attempt to connect has an outcome
+	outcome chan struct{} // closed when the attempt to connect has an outcome
 	peer    ConnParam     // parameters that the peer sent with the outcome.
 	peerUD  UDParam       // parameters of a datagram peer.
 	failure error         // error of the attempt, nil if it has not failed
@@ -55,7 +55,7 @@ func newEndpoint(ch *EventChannel, id *ID) *endpoint {
 		ch:         ch,
 		id:         id,
 		pumped:     make(chan struct{}),
-		settled:    make(chan struct{}),
+		outcome:    make(chan struct{}),
 		ended:      make(chan struct{}),
 		over:       over,
 		cancelOver: cancel,
@@ -73,7 +73,7 @@ func (ep *endpoint) pump() {
 			if !errors.Is(err, net.ErrClosed) {
 				ep.first.CompareAndSwap(nil, &err)
 			}
-			ep.settle(&Event{}, err)
+			ep.setOutcome(&Event{}, err)
 			return
 		}
 		ep.handle(ev)
@@ -84,24 +84,24 @@ func (ep *endpoint) pump() {
 func (ep *endpoint) handle(ev *Event) {
 	switch ev.Type {
 	case EventEstablished:
-		ep.settle(ev, nil)
+		ep.setOutcome(ev, nil)
 	case EventRejected, EventConnectError, EventUnreachable:
 		// An event that has not changed the state is a hint, such as UNREACHABLE on an
 		// established ID.
 		switch s := ep.id.State(); {
 		case s == StateFailed:
-			ep.settle(ev, ev.Err())
+			ep.setOutcome(ev, ev.Err())
 		case s == StateDisconnected && ev.Type == EventRejected:
-			ep.settle(ev, ev.Err())
+			ep.setOutcome(ev, ev.Err())
 			ep.finish(ev)
 		}
 	case EventDisconnected:
 		// Answer the peer. Otherwise it waits for the answer until its retries are used up.
 		ep.id.Disconnect()
 		ep.finish(ev)
-		ep.settle(ev, ep.endedBeforeConfirmed(ev))
+		ep.setOutcome(ev, ep.endedBeforeConfirmed(ev))
 	case EventDeviceRemoval:
-		ep.settle(ev, ev.Err())
+		ep.setOutcome(ev, ev.Err())
 		ep.finish(ev)
 	}
 }
@@ -117,13 +117,13 @@ func (ep *endpoint) endedBeforeConfirmed(ev *Event) error {
 	return ev.Err()
 }
 
-// settle records the outcome of connecting. Only the goroutine of pump calls it.
-func (ep *endpoint) settle(ev *Event, err error) {
+// setOutcome records the outcome of connecting. Only the goroutine of pump calls it.
+func (ep *endpoint) setOutcome(ev *Event, err error) {
 	select {
-	case <-ep.settled:
+	case <-ep.outcome:
 	default:
 		ep.peer, ep.peerUD, ep.failure = ev.Conn, ev.UD, err
-		close(ep.settled)
+		close(ep.outcome)
 	}
 }
 
@@ -244,7 +244,7 @@ func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, s
 				return err
 			}
 			started = nil
-		case <-ep.settled:
+		case <-ep.outcome:
 			if ep.failure != nil {
 				ep.close()
 			}
