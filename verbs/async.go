@@ -84,7 +84,7 @@ const maxAsyncEvents = 1024
 // AsyncEvents is a queue of a device's asynchronous events, starting with its creation. Each queue
 // gets all events.
 type AsyncEvents struct {
-	dev   *shared
+	dev   *deviceContext
 	leak  *leak.Entry
 	ready chan struct{} // one token: look at the queue
 	done  chan struct{} // closed by Close
@@ -106,7 +106,7 @@ type events struct {
 // watch opens the event channel before there are objects, because the kernel drops their events
 // otherwise. It reads the channel until the device is closed, because the kernel queues unread
 // events without bounds.
-func (s *shared) watch() error {
+func (s *deviceContext) watch() error {
 	ch, err := s.file.AllocAsync()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
@@ -119,7 +119,7 @@ func (s *shared) watch() error {
 	return nil
 }
 
-func (s *shared) pump() {
+func (s *deviceContext) pump() {
 	for {
 		e, err := s.events.ch.Next(context.Background())
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -144,7 +144,7 @@ func (s *shared) pump() {
 
 // asyncEvent finds the object that an event of the kernel names, and reports
 // false if there is no object of that kind any more.
-func (s *shared) asyncEvent(e uverbs.AsyncEvent) (AsyncEvent, bool) {
+func (s *deviceContext) asyncEvent(e uverbs.AsyncEvent) (AsyncEvent, bool) {
 	ev := AsyncEvent{Type: e.Type}
 	switch e.Type.Element() {
 	case uverbs.ElementPort:
@@ -205,7 +205,7 @@ func (d *Device) AsyncEvents() (*AsyncEvents, error) {
 		return nil, d.opError("watch", err)
 	}
 	q := &AsyncEvents{
-		dev:   d.shared,
+		dev:   d.deviceContext,
 		leak:  leak.Track("asynchronous events", d.info.Name),
 		ready: make(chan struct{}, 1),
 		done:  make(chan struct{}),

@@ -19,7 +19,7 @@ import (
 // CompChannel is a completion event channel (ibv_create_comp_channel(3)). Through its one file
 // descriptor, many CQs wake their waiters.
 type CompChannel struct {
-	dev  *shared
+	dev  *deviceContext
 	ch   *uverbs.CompChannel
 	refs refs
 	leak *leak.Entry
@@ -62,7 +62,7 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 		return nil, d.opError("create completion channel on", errors.Join(err, k.Close(), d.unref()))
 	}
 	ch := &CompChannel{
-		dev:       d.shared,
+		dev:       d.deviceContext,
 		ch:        k,
 		leak:      leak.Track("completion channel", d.info.Name),
 		turn:      make(chan struct{}, 1),

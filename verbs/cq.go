@@ -40,7 +40,7 @@ type CQConfig struct {
 // CQ is a completion queue (ibv_create_cq(3)). Its methods may be called
 // concurrently.
 type CQ struct {
-	dev    *shared
+	dev    *deviceContext
 	p      provider.CQ
 	ch     *CompChannel // nil with NoEvents
 	ownsCh bool
@@ -88,7 +88,7 @@ func (d *Device) createCQ(cfg CQConfig, options any) (*CQ, error) {
 	switch {
 	case cfg.NoEvents && ch != nil:
 		return nil, fmt.Errorf("a channel and NoEvents: %w", syscall.EINVAL)
-	case ch != nil && ch.dev != d.shared:
+	case ch != nil && ch.dev != d.deviceContext:
 		return nil, fmt.Errorf("completion channel of another device: %w", syscall.EINVAL)
 	case ch == nil && !cfg.NoEvents:
 		var err error
@@ -113,7 +113,7 @@ func (d *Device) newCQ(cfg CQConfig, options any, ch *CompChannel) (*CQ, error) 
 		return nil, err
 	}
 	c := &CQ{
-		dev:    d.shared,
+		dev:    d.deviceContext,
 		ch:     ch,
 		done:   make(chan struct{}),
 		notify: make(chan struct{}, 1),

@@ -59,7 +59,7 @@ func (l LinkLayer) String() string {
 // ibv_open_device(3)). All references to one device, and all their objects,
 // share one context of the kernel.
 type Device struct {
-	*shared
+	*deviceContext
 	borrowed bool
 	closed   atomic.Bool
 }
@@ -119,7 +119,7 @@ func (d *Device) Provider() provider.Context { return d.ctx }
 
 // Same reports whether both references have the same context, so that their objects can be used
 // together. It is false for a device and its successor of the same name after a removal.
-func (d *Device) Same(o *Device) bool { return o != nil && d.shared == o.shared }
+func (d *Device) Same(o *Device) bool { return o != nil && d.deviceContext == o.deviceContext }
 
 // Done returns a channel that is closed when the device has been removed, or has
 // reported a fatal error. Close does not close it.

@@ -136,7 +136,7 @@ func (e *NoProviderError) Unwrap() error { return errors.ErrUnsupported }
 // removal, it returns a *DeviceRemovedError. It adds the limit if one was hit. A caller that gets a
 // DeviceRemovedError may reuse its memory. So opError first waits until the file is really closed,
 // and with it the last QP that could write there.
-func (s *shared) opError(op string, err error) error {
+func (s *deviceContext) opError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (q *QP) opError(op string, err error) error {
 
 // errorOf is opError for an error that is not nil and a given object name. It may close the file,
 // and then waits for the readers of completion channels. The caller must hold no lock of a CQ.
-func (s *shared) errorOf(op, object string, err error) error {
+func (s *deviceContext) errorOf(op, object string, err error) error {
 	if errors.Is(err, syscall.EIO) && s.disassociated() {
 		s.remove() // no event file has reported it yet
 		err = net.ErrClosed
@@ -203,7 +203,7 @@ func memoryError(size int, access Access, err error) error {
 // queueError explains the error of creating or resizing a queue. The queue's memory counts against
 // the limit only if the driver registers it. A removal replaces rings by zeros, which the provider
 // may have read. After a removal, every error therefore becomes net.ErrClosed.
-func (s *shared) queueError(err error) error {
+func (s *deviceContext) queueError(err error) error {
 	if err != nil && s.isRemoved() {
 		return net.ErrClosed
 	}

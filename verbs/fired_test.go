@@ -7,7 +7,7 @@ import "testing"
 // TestFired: a handle that the kernel names stands for a CQ of the channel that it came
 // to, which is open, and for nothing else.
 func TestFired(t *testing.T) {
-	dev := new(shared)
+	dev := new(deviceContext)
 	ch, other := &CompChannel{dev: dev}, &CompChannel{dev: dev}
 	cq := &CQ{dev: dev, ch: ch}
 	cq.handle = dev.objects.add(cq)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// An IPv4 header with its checksum, a well-known example; an IPv6 header and a GRH.
+// These are a well-known IPv4 header with its checksum, an IPv6 header and a GRH.
 var (
 	ipv4 = unhex("450000730000400040" + "11b861" + "c0a80001" + "c0a800c7")
 	ipv6 = unhex("6a512345" + "0040" + "11" + "3f" + "fd000008000000000000000000000001" + "fd000009000000000000000000000002")
@@ -70,7 +70,7 @@ func TestSenderToAGroup(t *testing.T) {
 	copy(toGroup[36:], []byte{239, 8, 8, 8})
 	group := &AHAttr{Global: true, Port: 1, GRH: GlobalRoute{SGIDIndex: 3}}
 	wc := &WC{Flags: WCGRH}
-	d := &Device{shared: &shared{}}
+	d := &Device{deviceContext: &deviceContext{}}
 	want := AHAttr{Global: true, Port: 1, GRH: GlobalRoute{DGID: mapped([]byte{192, 168, 0, 1}), HopLimit: 0x40, SGIDIndex: 3}}
 	if got, err := d.AHAttrFromGroupWC(group, wc, toGroup); err != nil || got != want {
 		t.Errorf("%+v, %v\nwant %+v", got, err, want)
@@ -86,7 +86,7 @@ func TestSenderToAGroup(t *testing.T) {
 	}
 }
 
-// FuzzParseRoute: what comes out was in there.
+// FuzzParseRoute checks that the input contains every parsed field.
 func FuzzParseRoute(f *testing.F) {
 	f.Add(ipv6)
 	f.Add(grh)

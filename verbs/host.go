@@ -45,7 +45,7 @@ type Host struct {
 	traced uverbs.Kernel // Kernel or its default, with tracing. Set by once
 
 	mu   sync.Mutex
-	open []*shared // newest first: an older device may have had the same name, and another one now
+	open []*deviceContext // newest first: an older device may have had the same name, and another one now
 }
 
 var defaultHost = sync.OnceValue(func() *Host {
@@ -104,7 +104,7 @@ func (h *Host) find(name string, match func(*DeviceInfo) bool) (*Device, error) 
 	for _, s := range h.open {
 		if match(&s.info) {
 			s.refs++
-			return &Device{shared: s}, nil
+			return &Device{deviceContext: s}, nil
 		}
 	}
 	infos, err := h.kernel().Devices()
@@ -137,20 +137,20 @@ func listed(infos []uverbs.DeviceInfo) string {
 // openLocked opens the shared context. The caller holds the lock, so that the device is not opened
 // twice.
 func (h *Host) openLocked(info DeviceInfo) (*Device, error) {
-	s, err := h.newShared(info)
+	s, err := h.newContext(info)
 	if err != nil {
 		return nil, &OpError{Op: "open", Object: info.Name, Err: fileLimitError(err)}
 	}
 	h.open = slices.Insert(h.open, 0, s)
-	return &Device{shared: s}, nil
+	return &Device{deviceContext: s}, nil
 }
 
 // forget takes a device off the list of the open ones. The caller holds the lock.
-func (h *Host) forget(s *shared) {
-	h.open = slices.DeleteFunc(h.open, func(o *shared) bool { return o == s })
+func (h *Host) forget(s *deviceContext) {
+	h.open = slices.DeleteFunc(h.open, func(o *deviceContext) bool { return o == s })
 }
 
-func (h *Host) newShared(info DeviceInfo) (*shared, error) {
+func (h *Host) newContext(info DeviceInfo) (*deviceContext, error) {
 	driver, err := h.driver(&info)
 	if err != nil {
 		return nil, err
@@ -166,8 +166,8 @@ func (h *Host) newShared(info DeviceInfo) (*shared, error) {
 		}
 		return nil, err
 	}
-	s := &shared{host: h, info: info, file: file, removed: make(chan struct{}), refs: 1}
-	s.self = &Device{shared: s, borrowed: true}
+	s := &deviceContext{host: h, info: info, file: file, removed: make(chan struct{}), refs: 1}
+	s.self = &Device{deviceContext: s, borrowed: true}
 	if s.ctx, err = driver.Open(file); err == nil {
 		if l, ok := s.ctx.(provider.Logger); ok {
 			l.SetLog(h.Log)

@@ -28,14 +28,14 @@ func checkLimits(limits ...limit) error {
 	return nil
 }
 
-func (s *shared) checkEntries(n int) error {
+func (s *deviceContext) checkEntries(n int) error {
 	if n == 0 {
 		return fmt.Errorf("no entries: %w", syscall.EINVAL)
 	}
 	return checkLimits(limit{"Entries", n, s.attr.MaxCQE})
 }
 
-func (s *shared) checkVector(v int) error {
+func (s *deviceContext) checkVector(v int) error {
 	if n := s.attr.CompVectors; v < 0 || v > 0 && v >= n {
 		return fmt.Errorf("completion vector %d, the device has %d, counted from 0: %w", v, n, syscall.EINVAL)
 	}
@@ -43,14 +43,14 @@ func (s *shared) checkVector(v int) error {
 }
 
 // checkPort checks the number of a local port. field is its name in the error.
-func (s *shared) checkPort(field string, port uint8) error {
+func (s *deviceContext) checkPort(field string, port uint8) error {
 	if n := len(s.links); port == 0 || int(port) > n {
 		return fmt.Errorf("%s is %d, the device has %d, counted from 1: %w", field, port, n, syscall.EINVAL)
 	}
 	return nil
 }
 
-func (s *shared) checkCap(c *QPCap) error {
+func (s *deviceContext) checkCap(c *QPCap) error {
 	return checkLimits(
 		limit{"Cap.SendWR", c.SendWR, s.attr.MaxQPWR},
 		limit{"Cap.RecvWR", c.RecvWR, s.attr.MaxQPWR},
@@ -60,7 +60,7 @@ func (s *shared) checkCap(c *QPCap) error {
 	)
 }
 
-func (s *shared) checkSRQ(c *SRQConfig) error {
+func (s *deviceContext) checkSRQ(c *SRQConfig) error {
 	return checkLimits(
 		limit{"MaxWR", c.MaxWR, s.attr.MaxSRQWR},
 		limit{"MaxSGE", c.MaxSGE, s.attr.MaxSRQSGE},

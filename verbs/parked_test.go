@@ -19,10 +19,9 @@ func (emptyCQ) Poll([]provider.WC) (int, error) { return 0, nil }
 
 func (emptyCQ) Arm(bool) error { return nil }
 
-// bareCQ returns an empty CQ that no device has, on a channel whose turn somebody else
-// has.
+// bareCQ returns an empty CQ without a device, on a channel whose turn is taken.
 func bareCQ() *CQ {
-	ch := &CompChannel{dev: new(shared), turn: make(chan struct{}, 1), interrupt: func() {}, added: map[*CQ]struct{}{}}
+	ch := &CompChannel{dev: new(deviceContext), turn: make(chan struct{}, 1), interrupt: func() {}, added: map[*CQ]struct{}{}}
 	ch.turn <- struct{}{}
 	return &CQ{dev: ch.dev, p: emptyCQ{}, ch: ch, done: make(chan struct{}), notify: make(chan struct{}, 1)}
 }
@@ -56,8 +55,7 @@ func TestOverrunBeforeSleeping(t *testing.T) {
 	}
 }
 
-// TestAddedWhileClosing has a CQ overrun while it is closed: Next does not hand it out
-// afterwards.
+// TestAddedWhileClosing overruns a CQ while it is closed. Next must not return the CQ afterwards.
 func TestAddedWhileClosing(t *testing.T) {
 	cq := bareCQ()
 	cq.ch.refs.add(kindChannel)

@@ -13,7 +13,7 @@ import (
 
 // PD is a protection domain (ibv_alloc_pd(3)). Queue pairs reach only the memory of their own PD.
 type PD struct {
-	dev   *shared
+	dev   *deviceContext
 	p     provider.PD
 	refs  refs
 	deflt bool
@@ -33,7 +33,7 @@ func (d *Device) AllocPD() (*PD, error) {
 		d.unref()
 		return nil, d.opError("allocate PD on", err)
 	}
-	return &PD{dev: d.shared, p: p, leak: leak.Track("PD", d.info.Name)}, nil
+	return &PD{dev: d.deviceContext, p: p, leak: leak.Track("PD", d.info.Name)}, nil
 }
 
 // DefaultPD returns the PD that all users of the device may share. It belongs to the device, and
@@ -51,7 +51,7 @@ func (d *Device) DefaultPD() (*PD, error) {
 		if err != nil {
 			return nil, d.opError("allocate PD on", err)
 		}
-		d.pd = &PD{dev: d.shared, p: p, deflt: true, leak: leak.Track("PD", d.info.Name)}
+		d.pd = &PD{dev: d.deviceContext, p: p, deflt: true, leak: leak.Track("PD", d.info.Name)}
 	}
 	return d.pd, nil
 }

@@ -61,7 +61,7 @@ func (q *QP) create(cfg *QPConfig) error {
 		}
 	}
 	if q.xrcd != nil {
-		if q.xrcd.dev.shared != p.dev {
+		if q.xrcd.dev.deviceContext != p.dev {
 			return fmt.Errorf("XRC domain of another device: %w", syscall.EINVAL)
 		}
 		pcfg.XRCD = q.xrcd.p

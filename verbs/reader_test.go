@@ -50,7 +50,7 @@ func newScript(t *testing.T, p *scriptCQ) (cq *CQ, fire func(handle uint64, size
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { file.Close(); unix.Close(pipe[1]) })
-	dev := new(shared)
+	dev := new(deviceContext)
 	ch := &CompChannel{
 		dev: dev, turn: make(chan struct{}, 1), file: file, conn: file.Conn(), interrupt: file.Interrupt,
 		added: map[*CQ]struct{}{},
@@ -103,7 +103,7 @@ func TestWaitLeavesEventUnread(t *testing.T) {
 	if p.arms != 1 || p.poll != 3 || !cq.armed {
 		t.Errorf("after the first Wait: %d arms, %d polls, armed %v, want 1, 3, true", p.arms, p.poll, cq.armed)
 	}
-	// Wait finds nothing, then the reader: it reads the old event, and polls.
+	// Wait finds nothing, becomes the reader, reads the old event, and polls.
 	p.polls, p.poll = []func() int{nothing, nothing, found}, 0
 	wait()
 	if p.arms != 1 || p.poll != 3 || cq.armed {

@@ -54,7 +54,7 @@ func (p *PD) createSRQ(cfg SRQConfig) (*SRQ, error) {
 	s := &SRQ{pd: p, xrcd: cfg.XRCD, cq: cfg.CQ}
 	pcfg := &provider.SRQConfig{PD: p.p, MaxWR: cfg.MaxWR, MaxSGE: cfg.MaxSGE, Limit: cfg.Limit}
 	if s.xrcd != nil || s.cq != nil {
-		if s.xrcd == nil || s.cq == nil || s.xrcd.dev.shared != p.dev || s.cq.dev != p.dev {
+		if s.xrcd == nil || s.cq == nil || s.xrcd.dev.deviceContext != p.dev || s.cq.dev != p.dev {
 			return nil, fmt.Errorf("an SRQ of XRC has a domain and a CQ of its device: %w", syscall.EINVAL)
 		}
 		pcfg.XRCD, pcfg.CQ = s.xrcd.p, s.cq.p

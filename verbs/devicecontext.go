@@ -14,9 +14,9 @@ import (
 	"purerdma/uverbs"
 )
 
-// shared is an open device of the Host. It has one context of the kernel. All Device handles and
-// objects hold a reference to it.
-type shared struct {
+// deviceContext is an open device of the Host. It has one context of the kernel. All Device handles
+// and objects hold a reference to it.
+type deviceContext struct {
 	host  *Host
 	info  DeviceInfo
 	file  *uverbs.File
@@ -41,7 +41,7 @@ type shared struct {
 // needKernel returns the error of the newest command that every program needs, if the kernel lacks
 // it (Linux 5.10). It ignores the result. Older commands need no check: GET_CONTEXT (5.6) has
 // succeeded already, and QP_CREATE is of 5.8.
-func (s *shared) needKernel() error {
+func (s *deviceContext) needKernel() error {
 	if _, err := s.file.QueryGIDEntry(1, 0); errors.Is(err, syscall.EPROTONOSUPPORT) {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *shared) needKernel() error {
 }
 
 // query reads the attributes that do not change while the device exists.
-func (s *shared) query() error {
+func (s *deviceContext) query() error {
 	ex, err := s.file.QueryDeviceEx(uverbs.Driver{})
 	if errors.Is(err, errors.ErrUnsupported) {
 		ex.Base, err = s.file.QueryDevice()
@@ -76,7 +76,7 @@ func (s *shared) query() error {
 // queryLink returns the link layer of a port, and caches it. A port that cannot be queried has
 // LinkUnspecified. That does not prevent opening the device, because its other ports may work. For
 // example, only one of many representors may fail.
-func (s *shared) queryLink(port uint8) LinkLayer {
+func (s *deviceContext) queryLink(port uint8) LinkLayer {
 	p, err := s.file.QueryPort(port)
 	if err != nil {
 		return LinkUnspecified
@@ -87,7 +87,7 @@ func (s *shared) queryLink(port uint8) LinkLayer {
 
 // ref takes one more reference for an object. After the last reference is released, it returns
 // net.ErrClosed.
-func (s *shared) ref() error {
+func (s *deviceContext) ref() error {
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
 	if s.refs == 0 {
@@ -98,7 +98,7 @@ func (s *shared) ref() error {
 }
 
 // unref releases a reference, and with the last one closes the context.
-func (s *shared) unref() error {
+func (s *deviceContext) unref() error {
 	s.host.mu.Lock()
 	s.refs--
 	last := s.refs == 0
@@ -124,7 +124,7 @@ func (s *shared) unref() error {
 
 // close closes the context, which has no objects any more. A provider's context may hold memory of
 // its own, such as its mappings.
-func (s *shared) close() error {
+func (s *deviceContext) close() error {
 	err := s.file.Close()
 	if c, ok := s.ctx.(io.Closer); ok {
 		err = errors.Join(err, c.Close())
@@ -135,7 +135,7 @@ func (s *shared) close() error {
 // eventError judges the error of reading an event file. EIO means that the kernel has removed the
 // device. Some drivers do that without waiting for their users to release it. The connection
 // manager may not have reported the removal yet.
-func (s *shared) eventError(err error) error {
+func (s *deviceContext) eventError(err error) error {
 	switch {
 	case !errors.Is(err, syscall.EIO):
 		return err
@@ -151,15 +151,15 @@ func (s *shared) eventError(err error) error {
 // EIO. After a removal, every command fails with EIO, except commands that destroy an object. The
 // command of this check reads a table of the kernel itself. A device that exists, however broken,
 // does not fail it with EIO. Another goroutine may have found the removal and closed the file.
-func (s *shared) disassociated() bool {
+func (s *deviceContext) disassociated() bool {
 	_, err := s.file.QueryGIDEntry(1, 0)
 	return errors.Is(err, syscall.EIO) || errors.Is(err, net.ErrClosed) && s.isRemoved()
 }
 
-func (s *shared) isRemoved() bool { return s.gone.Load() }
+func (s *deviceContext) isRemoved() bool { return s.gone.Load() }
 
 // remove fails all operations on the device and closes its context.
-func (s *shared) remove() {
+func (s *deviceContext) remove() {
 	s.host.mu.Lock()
 	if s.gone.Swap(true) {
 		s.host.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *shared) remove() {
 // destroyed judges the error of destroying a kernel object. If the file is closed, the kernel has
 // destroyed the object. destroyed then waits until the file is really closed, so that the device no
 // longer reaches the memory of the object.
-func (s *shared) destroyed(err error) error {
+func (s *deviceContext) destroyed(err error) error {
 	if err != nil && s.file.Closed() && errors.Is(err, net.ErrClosed) {
 		return s.file.Close()
 	}
