@@ -12,7 +12,7 @@ import (
 	"purerdma/ucma"
 )
 
-// Write carries out a command, and returns what Linux answers.
+// Write executes a command and returns the result that Linux would return.
 func (f *file) Write(b []byte) error {
 	code := abi.View[abi.UcmCmdHdr](b).Cmd
 	if err := f.k.ask(Command{Device: connectionManager, Name: ucma.CommandName(code)}); err != nil {
@@ -63,7 +63,8 @@ func (f *file) Write(b []byte) error {
 	return f.k.command(code, id, b)
 }
 
-// idOf returns the number of the ID that a command names.
+// idOf returns the number of the ID that a command names. It returns false for a command that
+// names no ID.
 func idOf(code uint32, b []byte) (uint32, bool) {
 	switch code {
 	case abi.RDMA_USER_CM_CMD_DESTROY_ID:
@@ -100,7 +101,7 @@ func idOf(code uint32, b []byte) (uint32, bool) {
 	return 0, false
 }
 
-// command carries out a command on an ID whose device is there.
+// command executes a command on an ID whose device has not been removed.
 func (k *Kernel) command(code uint32, id *id, b []byte) error {
 	switch code {
 	case abi.RDMA_USER_CM_CMD_BIND:
@@ -133,13 +134,14 @@ func (k *Kernel) command(code uint32, id *id, b []byte) error {
 	return syscall.ENOSYS
 }
 
-// addrPort decodes an address of IP; any other is the zero AddrPort.
+// addrPort decodes an IP address. For an address of another family it returns the zero
+// AddrPort.
 func addrPort(sa *abi.SockaddrStorage) netip.AddrPort {
 	a, _ := ucma.DecodeSockaddr(sa)
 	return a.AddrPort
 }
 
-// setOption is SET_OPTION.
+// setOption implements SET_OPTION.
 func (k *Kernel) setOption(id *id, c *abi.UcmSetOption) error {
 	const (
 		tos       = abi.RDMA_OPTION_ID_TOS
@@ -174,7 +176,7 @@ func (k *Kernel) setOption(id *id, c *abi.UcmSetOption) error {
 	return nil
 }
 
-// notify is NOTIFY.
+// notify implements NOTIFY.
 func (k *Kernel) notify(id *id, event uint32) error {
 	const commEst, pathMig = 4, 7 // enum ib_event_type
 	switch {

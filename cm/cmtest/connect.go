@@ -8,8 +8,7 @@ import (
 	"purerdma/abi"
 )
 
-// Reasons of a REJ that the connection manager gives by itself (IBTA specification, volume
-// 1, 12.6.7.2).
+// Reasons that the connection manager sets in a REJ (IBTA specification, volume 1, 12.6.7.2).
 const (
 	rejTimeout          = 4
 	rejInvalidServiceID = 8
@@ -17,8 +16,8 @@ const (
 	rejVendorOption     = 35
 )
 
-// Private data of the messages between IP addresses, in bytes. The peer always gets all of
-// it, filled up with zeros.
+// Private data of the messages between IP addresses, in bytes. The peer always gets all of it,
+// filled up with zeros.
 const (
 	dataREQ     = 56
 	dataREP     = 196
@@ -27,7 +26,7 @@ const (
 	dataSIDRREP = 136
 )
 
-// connect is CONNECT.
+// connect implements CONNECT.
 func (k *Kernel) connect(id *id, c *abi.UcmConnect) error {
 	limit := uint8(dataREQ)
 	if id.datagram() {
@@ -36,7 +35,7 @@ func (k *Kernel) connect(id *id, c *abi.UcmConnect) error {
 	if id.state != routeResolved || c.ConnParam.Valid == 0 || c.ConnParam.PrivateDataLen > limit {
 		return syscall.EINVAL
 	}
-	ece := c.ECE // the command is the program's after the call
+	ece := c.ECE // the program may reuse the command's memory after the call
 	id.own, id.active = c.ConnParam, true
 	id.responder, id.initiator = c.ConnParam.ResponderResources, c.ConnParam.InitiatorDepth
 	k.to(id, reqSent)
@@ -46,8 +45,8 @@ func (k *Kernel) connect(id *id, c *abi.UcmConnect) error {
 	return nil
 }
 
-// request is the arrival of a REQ, or of a SIDR_REQ. It returns false if the listener has no
-// room for it, which drops the message.
+// request handles the arrival of a REQ, or of a SIDR_REQ. It returns false if the message is
+// dropped, because the device is unplugged or the listener's backlog is full.
 func (k *Kernel) request(from *id, ece abi.UcmECE) bool {
 	if from.gone || from.state != reqSent {
 		return true
@@ -86,8 +85,8 @@ func (k *Kernel) request(from *id, ece abi.UcmECE) bool {
 	return true
 }
 
-// take notes what the peer has sent with a REQ or a REP, whose depths are the receiver's the
-// other way round.
+// take stores the parameters of the peer's REQ or REP. The receiver's depths are the sender's
+// depths, swapped.
 func (id *id) take(p *abi.UcmConnParam) {
 	id.theirs = *p
 	id.theirs.ResponderResources, id.theirs.InitiatorDepth = p.InitiatorDepth, p.ResponderResources
@@ -95,7 +94,9 @@ func (id *id) take(p *abi.UcmConnParam) {
 	id.responder, id.initiator = id.theirs.ResponderResources, id.theirs.InitiatorDepth
 }
 
-// listener returns who takes the requests for an address; the more specific address counts.
+// listener returns the ID that listens on the destination address of from. It returns nil if
+// there is none. A listener on the exact address takes precedence over a listener on the
+// unspecified address.
 func (k *Kernel) listener(from *id) (l *id) {
 	for _, o := range k.sorted() {
 		if o.state != listening || o.space != from.space || o.local.Port() != from.remote.Port() {
@@ -111,8 +112,8 @@ func (k *Kernel) listener(from *id) (l *id) {
 	return l
 }
 
-// accept is ACCEPT: the answer to a request, or without parameters the RTU. One that fails has
-// rejected the peer before.
+// accept implements ACCEPT, which answers a request. Without parameters, ACCEPT sends the RTU.
+// A failed ACCEPT has already rejected the peer.
 func (k *Kernel) accept(id *id, c *abi.UcmAccept) error {
 	switch {
 	case id.datagram():
@@ -142,7 +143,7 @@ func (k *Kernel) accept(id *id, c *abi.UcmAccept) error {
 	return nil
 }
 
-// tellECE is tell for an event with what the peer offers.
+// tellECE queues an event with the peer's ECE options for an ID.
 func (k *Kernel) tellECE(id *id, typ uint32, ece abi.UcmECE, param []byte) {
 	if id.gone || id.uid == 0 {
 		return
@@ -173,7 +174,7 @@ func (k *Kernel) confirm(id *id) error {
 	return nil
 }
 
-// reject is REJECT.
+// reject implements REJECT.
 func (k *Kernel) reject(id *id, c *abi.UcmReject) error {
 	data := c.PrivateData[:c.PrivateDataLen]
 	if id.datagram() {
@@ -191,7 +192,7 @@ func (k *Kernel) reject(id *id, c *abi.UcmReject) error {
 	return nil
 }
 
-// sendREJ tells the peer that there will be no connection.
+// sendREJ sends a rejection to the peer.
 func (k *Kernel) sendREJ(id *id, reason int, data []byte, tries int) {
 	peer := id.peer
 	if peer == nil {
@@ -211,8 +212,8 @@ func connParam(size uint8, data []byte) []byte {
 	return abi.Bytes(&p)
 }
 
-// disconnect is DISCONNECT: it starts the end of a connection, or answers the peer's. Linux
-// returns 0 if neither message can be sent.
+// disconnect implements DISCONNECT. It starts the end of a connection, or answers the peer's
+// DREQ. Like Linux, it returns 0 if neither message can be sent.
 func (k *Kernel) disconnect(id *id) error {
 	switch {
 	case id.in(idle, bound, addrQuery, addrResolved, routeResolved, listening):
@@ -228,14 +229,14 @@ func (k *Kernel) disconnect(id *id) error {
 	return nil
 }
 
-// sendDREQ asks the peer for the end of the connection.
+// sendDREQ sends the peer a disconnect request.
 func (k *Kernel) sendDREQ(id *id, tries int) {
 	peer := id.peer
 	current := id.current()
 	k.transmit(id.message(DREQ), tries, current, func() bool {
 		switch {
 		case peer.gone || peer.in(ended, removed):
-			k.sendDREP(peer) // Linux answers for a connection that it remembers
+			k.sendDREP(peer) // Linux also answers for a connection that has ended
 		case peer.in(repSent, repReceived, established, dreqSent):
 			k.end(peer, abi.RDMA_CM_EVENT_DISCONNECTED, 0, nil, peer.state)
 			peer.state = dreqReceived
@@ -253,7 +254,7 @@ func (k *Kernel) sendDREP(id *id) {
 	}, func() { k.end(peer, abi.RDMA_CM_EVENT_DISCONNECTED, -int(syscall.ETIMEDOUT), nil, dreqSent) })
 }
 
-// hangUp tells the peer of an ID that the ID goes.
+// hangUp informs the peer that an ID is destroyed or that its device is removed.
 func (k *Kernel) hangUp(id *id) {
 	switch {
 	case id.peer == nil:
@@ -272,7 +273,7 @@ func (k *Kernel) hangUp(id *id) {
 	}
 }
 
-// end ends an ID with an event, if it is in one of the states.
+// end ends an ID with an event, if the ID is in one of the states.
 func (k *Kernel) end(id *id, typ uint32, status int, param []byte, in ...state) {
 	if id.in(in...) && !id.gone {
 		k.to(id, ended)

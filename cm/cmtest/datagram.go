@@ -8,16 +8,16 @@ import (
 	"purerdma/abi"
 )
 
-// What a SIDR_REP refuses with.
+// Statuses of a SIDR_REP that refuses a request.
 const (
 	sidrNoService = 1
 	sidrReject    = 2
 )
 
-// datagramQKey is the queue key of datagram IDs with an IP address, RDMA_UDP_QKEY.
+// datagramQKey is the queue key of datagram IDs with an IP address (RDMA_UDP_QKEY).
 const datagramQKey = 0x01234567
 
-// answerDatagram is ACCEPT on an ID of datagrams.
+// answerDatagram implements ACCEPT on a datagram ID.
 func (k *Kernel) answerDatagram(id *id, c *abi.UcmAccept) error {
 	if id.state != reqReceived || c.ConnParam.PrivateDataLen > dataSIDRREP {
 		if id.state == reqReceived {
@@ -36,7 +36,7 @@ func (k *Kernel) answerDatagram(id *id, c *abi.UcmAccept) error {
 	return nil
 }
 
-// rejectDatagram is REJECT on an ID of datagrams.
+// rejectDatagram implements REJECT on a datagram ID.
 func (k *Kernel) rejectDatagram(id *id, data []byte) error {
 	if id.state != reqReceived || len(data) > dataSIDRREP {
 		return syscall.EINVAL
@@ -65,8 +65,8 @@ func (k *Kernel) sendSIDR(id *id, typ uint32, status int, param []byte) {
 	}, func() { k.end(peer, abi.RDMA_CM_EVENT_UNREACHABLE, -int(syscall.ETIMEDOUT), nil, reqSent) })
 }
 
-// datagramParam returns the parameters of an event of an ID that was answered, with the QP
-// that an ACCEPT names, or none.
+// datagramParam returns the event parameters for the answer to a datagram ID's request. They
+// name the QP of the ACCEPT command c, or no QP if c is nil.
 func (k *Kernel) datagramParam(id *id, c *abi.UcmConnParam) []byte {
 	p := abi.UcmUDParam{PrivateDataLen: dataSIDRREP}
 	if c != nil {

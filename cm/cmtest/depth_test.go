@@ -14,7 +14,7 @@ import (
 	"purerdma/verbs"
 )
 
-// reads connects two hosts with param, and reads from the server's memory once.
+// reads connects two hosts with param, and reads once from the server's memory.
 func reads(ctx context.Context, k *cmtest.Kernel, param *cm.ConnParam) (string, error) {
 	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", "10.0.0.1:7471")
 	if err != nil {
@@ -67,7 +67,7 @@ func reads(ctx context.Context, k *cmtest.Kernel, param *cm.ConnParam) (string, 
 		defer closeFully(buf)
 		theirs := <-offer
 		if theirs == nil {
-			return "", errors.New("the server has not accepted")
+			return "", errors.New("server: Accept failed")
 		}
 		err = conn.Read(ctx, buf.Slice(0, 7), theirs.Remote())
 		return string(buf.Bytes()[:7]), err
@@ -75,8 +75,8 @@ func reads(ctx context.Context, k *cmtest.Kernel, param *cm.ConnParam) (string, 
 	return text, errors.Join(err, <-served)
 }
 
-// TestReadWithPrivateDataAlone reads over a connection whose parameters are private data and
-// otherwise zero: the depths are the defaults.
+// TestReadWithPrivateDataAlone reads over a connection whose parameters hold only private
+// data. The depths are the defaults.
 func TestReadWithPrivateDataAlone(t *testing.T) {
 	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		got, err := reads(deadline(t), k, &cm.ConnParam{PrivateData: []byte("hello")})

@@ -51,7 +51,7 @@ func (k *Kernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
 	return &transport{Transport: t, k: k, name: info.Name}, nil
 }
 
-// count counts an opening of a device, or with -1 its end.
+// count adds n to the number of times that the device is open. n is 1 or -1.
 func (k *Kernel) count(name string, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,7 +60,7 @@ func (k *Kernel) count(name string, n int) {
 	}
 }
 
-// transport is an open verbs character device, whose commands OnCommand sees.
+// transport is an open verbs character device. OnCommand intercepts its commands.
 type transport struct {
 	uverbs.Transport
 	k      *Kernel
@@ -100,7 +100,7 @@ func (t *transport) Close() error {
 	return t.Transport.Close()
 }
 
-// named returns the device of a name, nil if there is none.
+// named returns the device with a name, nil if there is none.
 func (k *Kernel) named(name string) *device {
 	i := slices.IndexFunc(k.devices, func(d *device) bool { return d.info.Name == name })
 	if i < 0 {
@@ -109,7 +109,7 @@ func (k *Kernel) named(name string) *device {
 	return k.devices[i]
 }
 
-// with returns the device that has an address, nil if there is none.
+// with returns the device with an address, nil if there is none.
 func (k *Kernel) with(addr netip.Addr) *device {
 	i := slices.IndexFunc(k.devices, func(d *device) bool { return !d.removed && slices.Contains(d.addrs, addr.Unmap()) })
 	if i < 0 {
@@ -118,10 +118,11 @@ func (k *Kernel) with(addr netip.Addr) *device {
 	return k.devices[i]
 }
 
-// Remove removes a device. Its IDs get DEVICE_REMOVAL, and from then on every command on
-// them but DESTROY_ID fails with ENXIO; their peers are disconnected. Then the device leaves
-// the programs that have it open, if the Kernel given to New has a method Remove(name).
-// It returns whether there was such a device.
+// Remove removes a device. Its IDs get DEVICE_REMOVAL. From then on every command on them
+// except DESTROY_ID fails with ENXIO. The peers of the IDs are disconnected. If the Kernel
+// given to New has a method Remove(name), Remove calls it to remove the device from the
+// programs that have it open. Remove returns false if there is no such device, or if it has
+// been removed before.
 func (k *Kernel) Remove(name string) bool {
 	k.mu.Lock()
 	d := k.named(name)
@@ -144,10 +145,11 @@ func (k *Kernel) Remove(name string) bool {
 	return true
 }
 
-// Unplug cuts a device off the network without a word: from now on no message of the
-// connection manager reaches it or leaves it, like those of a machine that has lost its
-// power. Data is cut off as well if the Kernel given to New has a method Unplug(name); an
-// inprocess.Kernel has a Fabric for it. It returns whether there was such a device.
+// Unplug disconnects a device from the network without notice, like a machine that has lost
+// its power. From now on no message of the connection manager reaches the device or leaves it.
+// If the Kernel given to New has a method Unplug(name), Unplug calls it to stop data as well
+// as messages. An inprocess.Kernel needs a Fabric for this. Unplug returns false if there is
+// no such device, or if it has been unplugged before.
 func (k *Kernel) Unplug(name string) bool {
 	k.mu.Lock()
 	d := k.named(name)

@@ -12,17 +12,17 @@
 // package inprocess for mlx5. The n-th device has the address 10.0.0.n. All devices are on
 // one network. The connection manager answers every command as Linux does for RoCE, with
 // the same events, statuses, limits and errnos. It covers connections (network "tcp") and
-// datagrams ("udp"); it knows neither iWARP nor the services of InfiniBand.
+// datagrams ("udp"). It supports neither iWARP nor the services of InfiniBand.
 //
 // Three things differ from Linux. A message arrives before the command that sends it
 // returns, unless [Kernel.OnMessage] delays it. An unanswered message is repeated after
-// [Kernel.Retry], not after seconds. A peer that has received a request and does not
-// answer it is waited for without limit.
+// [Kernel.Retry] instead of after seconds. If a peer has received a request and does not
+// answer, the Kernel waits without limit.
 //
-// [Kernel.OnCommand] makes commands fail, [Kernel.OnMessage] loses or delays messages,
-// [Kernel.Remove] removes a device, and [Kernel.Unplug] cuts one off the network.
-// [Kernel.Left] lists what a program has not closed.
+// [Kernel.OnCommand] makes commands fail. [Kernel.OnMessage] loses or delays messages.
+// [Kernel.Remove] removes a device, and [Kernel.Unplug] disconnects one from the network.
+// [Kernel.Left] lists the objects that a program has not closed.
 //
-// Programs that have a device open do not work inside a bubble of testing/synctest: the
-// device's events come through pipes, for which a bubble does not wait.
+// Programs that have a device open do not work inside a bubble of testing/synctest. The
+// device's events arrive through pipes, and a bubble does not wait for pipes.
 package cmtest

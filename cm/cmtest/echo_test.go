@@ -22,13 +22,14 @@ import (
 	"purerdma/verbs"
 )
 
-// machines are fake kernels with two devices each, by driver.
+// machines holds a constructor of a fake kernel with two devices for each driver.
 var machines = map[string]func() uverbs.Kernel{
 	"rxe":  func() uverbs.Kernel { return uverbstest.New("rxe0", "rxe1") },
 	"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
 }
 
-// onMachines runs a test on each of them, and checks that nothing is left.
+// onMachines runs a test on each of the machines, and checks that the test leaves no open
+// object.
 func onMachines(t *testing.T, test func(t *testing.T, k *cmtest.Kernel)) {
 	for name, machine := range machines {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +94,8 @@ func echo(ctx context.Context, req *cm.Request, param *cm.ConnParam) error {
 	}
 }
 
-// closeFully closes an object. The Close of an object that the kernel has not destroyed is to be
-// called again.
+// closeFully closes an object. A second Close retries after the kernel has refused to destroy
+// the object.
 func closeFully(c io.Closer) {
 	if c.Close() != nil {
 		c.Close()
@@ -121,7 +122,7 @@ func call(ctx context.Context, conn *cm.Conn, text string) (string, error) {
 	return string(buf.Bytes()[4096:][:wc.ByteLen]), nil
 }
 
-// param returns the default parameters with private data.
+// param returns parameters with private data and the default of everything else.
 func param(data string) *cm.ConnParam {
 	return &cm.ConnParam{PrivateData: []byte(data)}
 }
@@ -132,7 +133,7 @@ func TestEcho(t *testing.T) {
 		ctx := deadline(t)
 		ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", "10.0.0.1:7471")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		defer ln.Close()
 		served := make(chan error, 1)
@@ -140,25 +141,25 @@ func TestEcho(t *testing.T) {
 		d := cm.Dialer{Host: k.Host(), Param: param("please")}
 		conn, err := d.Dial(ctx, "tcp", "10.0.0.1:7471")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		defer conn.Close()
 		if got, want := conn.LocalAddr().Addr(), netip.MustParseAddr("10.0.0.2"); got != want {
-			t.Errorf("the connection comes from %v, want %v", got, want)
+			t.Errorf("LocalAddr().Addr() = %v, want %v", got, want)
 		}
 		want := append([]byte("yes"), make([]byte, 193)...)
 		if got := conn.PeerParam().PrivateData; !slices.Equal(got, want) {
-			t.Errorf("private data of the answer = %q, want %q", got, want)
+			t.Errorf("PeerParam().PrivateData = %q, want %q", got, want)
 		}
 		for i := range 10 {
 			text := fmt.Sprintf("message %d", i)
 			if got, err := call(ctx, conn, text); got != text || err != nil {
-				t.Fatalf("echo of %q = %q, %v", text, got, err)
+				t.Fatalf("call(%q) = %q, %v, want the same text", text, got, err)
 			}
 		}
 		conn.Close()
 		if err := <-served; err != nil {
-			t.Errorf("the server: %v", err)
+			t.Errorf("serve: %v", err)
 		}
 		ln.Close()
 	})

@@ -19,14 +19,14 @@ func TestRefusal(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1")) // 10.0.0.1 and 10.0.0.2
 	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(t.Context(), "tcp", "10.0.0.1:7471")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer ln.Close()
 	go refuse(t.Context(), ln) // the code under test
 	_, err = (&cm.Dialer{Host: k.Host()}).Dial(t.Context(), "tcp", "10.0.0.1:7471")
 	var rejected *cm.RejectError
 	if !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
-		t.Errorf("Dial = %v, want a refusal", err)
+		t.Errorf("Dial() = %v, want a RejectError with reason %v", err, cm.RejectConsumer)
 	}
 }
 

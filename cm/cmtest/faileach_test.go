@@ -19,11 +19,11 @@ import (
 	"purerdma/verbs"
 )
 
-// lifeTime bounds the life of a connection. One that needs so long hangs.
+// lifeTime bounds the life of a connection. A connection that exceeds it hangs.
 const lifeTime = 20 * time.Second
 
-// life is the whole life of a connection between two hosts: Listen, Dial, Accept, an echo, and
-// Close of all.
+// life runs a connection between two hosts from Listen, Dial and Accept to an echo and the
+// Close of all objects.
 func life(ctx context.Context, server, client *verbs.Host) (dialed, served error) {
 	ln, err := (&cm.ListenConfig{Host: server}).Listen(ctx, "tcp", "10.0.0.1:7472")
 	if err != nil {
@@ -34,7 +34,7 @@ func life(ctx context.Context, server, client *verbs.Host) (dialed, served error
 	go func() {
 		err := serve(ctx, ln, nil)
 		if err != nil {
-			closeFully(ln) // and with it the requests that are left
+			closeFully(ln) // closes the requests that have not been accepted
 		}
 		done <- err
 	}()
@@ -49,8 +49,8 @@ func life(ctx context.Context, server, client *verbs.Host) (dialed, served error
 	return err, <-done
 }
 
-// named reports whether an error says which operation on which object has failed. io.EOF says
-// that the peer has ended the connection.
+// named reports whether an error names the failed operation and its object. io.EOF is
+// accepted, because it means that the peer has ended the connection.
 func named(err error) bool {
 	if err == io.EOF {
 		return true
@@ -60,9 +60,9 @@ func named(err error) bool {
 	return errors.As(err, &ofCM) && ofCM.Op != "" || errors.As(err, &ofVerbs) && ofVerbs.Op != "" && ofVerbs.Object != ""
 }
 
-// TestEachCommandFails fails each command in the life of a connection once, of the connection
-// manager and of the devices: nothing is left, nothing hangs, and every error names what has
-// failed.
+// TestEachCommandFails fails each command in the life of a connection once. These are the
+// commands of the connection manager and of the devices. After each failure, nothing is left
+// open, nothing hangs, and every error names the failed operation.
 func TestEachCommandFails(t *testing.T) {
 	errnos := []error{syscall.ENOMEM}
 	if longtest.Enabled() {
@@ -96,19 +96,19 @@ func TestEachCommandFails(t *testing.T) {
 						case err == nil:
 							continue
 						case errors.Is(err, context.DeadlineExceeded):
-							t.Errorf("%v of %v hangs the %s: %v", errno, *hit.Load(), side, err)
+							t.Errorf("%v of %v: the %s hangs: %v", errno, *hit.Load(), side, err)
 						case !named(err):
-							t.Errorf("%v of %v gives the %s an error without a name: %v", errno, *hit.Load(), side, err)
+							t.Errorf("%v of %v: the error of the %s does not name its operation: %v", errno, *hit.Load(), side, err)
 						}
 						failed++
 					}
 					if left := expectNothing(k, before); len(left) > 0 {
-						t.Errorf("%v of %v (client: %v; server: %v) leaves %q", errno, *hit.Load(), dialed, served, left)
+						t.Errorf("%v of %v (client: %v; server: %v): left %q, want nothing", errno, *hit.Load(), dialed, served, left)
 					}
 				}
 			}
 			if runs < 50 || failed < runs/2 {
-				t.Errorf("%d runs, %d errors: the test shows nothing", runs, failed)
+				t.Errorf("%d runs, %d errors, want at least 50 runs and errors in half of them", runs, failed)
 			}
 			t.Logf("%d runs, %d errors", runs, failed)
 		})

@@ -25,7 +25,7 @@ func pair(t *testing.T, k *cmtest.Kernel) (ln *cm.Listener, client, server *cm.C
 	ctx := deadline(t)
 	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", "10.0.0.1:7471")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	type result struct {
 		conn *cm.Conn
@@ -43,38 +43,38 @@ func pair(t *testing.T, k *cmtest.Kernel) (ln *cm.Listener, client, server *cm.C
 	}()
 	client, err = (&cm.Dialer{Host: k.Host()}).Dial(ctx, "tcp", "10.0.0.1:7471")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	r := <-accepted
 	if r.err != nil {
-		t.Fatal(r.err)
+		t.Fatalf("Accept: %v", r.err)
 	}
 	return ln, client, r.conn
 }
 
-// TestRejections dials addresses where nobody accepts.
+// TestRejections dials addresses that reject the request or do not answer.
 func TestRejections(t *testing.T) {
 	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		ctx := deadline(t)
 		d := cm.Dialer{Host: k.Host()}
 		var rejected *cm.RejectError
 		if _, err := d.Dial(ctx, "tcp", "10.0.0.1:7471"); !errors.As(err, &rejected) || rejected.Reason != cm.RejectInvalidServiceID {
-			t.Errorf("Dial of a port where nobody listens = %v, want reason %d", err, cm.RejectInvalidServiceID)
+			t.Errorf("Dial of a port without a listener = %v, want reason %d", err, cm.RejectInvalidServiceID)
 		}
 		d.ResolveTimeout = 50 * time.Millisecond
 		if _, err := d.Dial(ctx, "tcp", "10.0.0.9:7471"); !errors.Is(err, syscall.ETIMEDOUT) {
-			t.Errorf("Dial of an address that nobody has = %v, want ETIMEDOUT", err)
+			t.Errorf("Dial of an address that no device has = %v, want ETIMEDOUT", err)
 		}
 		ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", ":7471")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		var refusing sync.WaitGroup
 		defer refusing.Wait()
 		defer ln.Close()
 		refusing.Go(func() { refuse(ctx, ln) })
 		if _, err := d.Dial(ctx, "tcp", "10.0.0.2:7471"); !errors.As(err, &rejected) || !strings.HasPrefix(string(rejected.PrivateData), "no room\x00") {
-			t.Errorf("Dial of a server that refuses = %v, private data %q", err, rejected.PrivateData)
+			t.Errorf("Dial of a server that refuses = %v, private data %q, want a RejectError with \"no room\"", err, rejected.PrivateData)
 		}
 		if _, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", "10.0.0.1:7471"); !errors.Is(err, syscall.EADDRNOTAVAIL) {
 			t.Errorf("second Listen on the port = %v, want EADDRNOTAVAIL", err)
@@ -82,7 +82,7 @@ func TestRejections(t *testing.T) {
 	})
 }
 
-// TestLostMessages loses the first message of each type, and then all of one type.
+// TestLostMessages first loses the first message of each type, and then every message.
 func TestLostMessages(t *testing.T) {
 	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		seen := map[cmtest.MessageType]int{}
@@ -94,14 +94,14 @@ func TestLostMessages(t *testing.T) {
 		})
 		ln, client, server := pair(t, k)
 		if end, err := client.Disconnect(deadline(t)); err != nil || end.Event != cm.EventDisconnected {
-			t.Errorf("Disconnect() = %v, %v", end, err)
+			t.Errorf("Disconnect() = %v, %v, want the event DISCONNECTED", end, err)
 		}
 		server.Close()
 		client.Close()
 		k.OnMessage(func(m cmtest.Message) (cmtest.Fate, time.Duration) {
 			for _, typ := range []cmtest.MessageType{cmtest.REQ, cmtest.REP, cmtest.RTU, cmtest.DREQ, cmtest.DREP} {
 				if seen[typ] < 2 {
-					t.Errorf("%d messages %s, want 2 or more", seen[typ], typ)
+					t.Errorf("%d messages of type %s, want at least 2", seen[typ], typ)
 				}
 			}
 			return cmtest.Lost, 0
@@ -109,58 +109,58 @@ func TestLostMessages(t *testing.T) {
 		_, err := (&cm.Dialer{Host: k.Host()}).Dial(deadline(t), "tcp", "10.0.0.1:7471")
 		var unreachable *cm.UnreachableError
 		if !errors.As(err, &unreachable) || !errors.Is(err, syscall.ETIMEDOUT) {
-			t.Errorf("Dial without a network = %v, want an UnreachableError, ETIMEDOUT", err)
+			t.Errorf("Dial without a network = %v, want an UnreachableError with ETIMEDOUT", err)
 		}
 		ln.Close()
 	})
 }
 
-// TestRemove removes the server's device under a connection.
+// TestRemove removes the server's device while a connection uses it.
 func TestRemove(t *testing.T) {
 	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		ctx := deadline(t)
 		ln, client, server := pair(t, k)
 		devs, err := k.Devices()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Devices: %v", err)
 		}
 		if !k.Remove(devs[0].Name) || k.Remove(devs[0].Name) {
-			t.Error("Remove does not remove the device once")
+			t.Error("Remove called twice: want true, then false")
 		}
 		if _, err := client.WaitRecv(ctx); !errors.Is(err, io.EOF) {
 			t.Errorf("WaitRecv of the peer = %v, want EOF", err)
 		}
 		var gone *verbs.DeviceRemovedError
 		if _, err := server.WaitRecv(ctx); !errors.As(err, &gone) {
-			t.Errorf("WaitRecv on the device = %v, want a DeviceRemovedError", err)
+			t.Errorf("WaitRecv on the removed device = %v, want a DeviceRemovedError", err)
 		}
 		if _, err := ln.Accept(ctx); !errors.As(err, &gone) {
-			t.Errorf("Accept on the device = %v, want a DeviceRemovedError", err)
+			t.Errorf("Accept on the removed device = %v, want a DeviceRemovedError", err)
 		}
 		for _, c := range []io.Closer{client, server, ln} {
 			if err := c.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("Close: %v", err)
 			}
 		}
 	})
 }
 
-// TestUnplug has the peer vanish without a word.
+// TestUnplug disconnects the peer's device from the network without notice.
 func TestUnplug(t *testing.T) {
 	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		ln, client, server := pair(t, k)
 		devs, err := k.Devices()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Devices: %v", err)
 		}
 		k.Unplug(devs[0].Name)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := client.WaitRecv(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("WaitRecv = %v, want a passed deadline", err)
+			t.Errorf("WaitRecv = %v, want DeadlineExceeded", err)
 		}
 		if end, err := client.Disconnect(deadline(t)); end.Status != -int(syscall.ETIMEDOUT) {
-			t.Errorf("Disconnect() = %+v, %v, want status ETIMEDOUT", end, err)
+			t.Errorf("Disconnect() = %+v, %v, want status -ETIMEDOUT", end, err)
 		}
 		client.Close()
 		server.Close()
@@ -168,7 +168,7 @@ func TestUnplug(t *testing.T) {
 	})
 }
 
-// TestOnCommand fails single commands, of the connection manager and of a device.
+// TestOnCommand fails single commands of the connection manager and of a device.
 func TestOnCommand(t *testing.T) {
 	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		var mu sync.Mutex
@@ -185,7 +185,7 @@ func TestOnCommand(t *testing.T) {
 		k.OnCommand(nil)
 		for _, name := range []string{"open", "CREATE_ID", "CONNECT", "GET_EVENT", "UVERBS_METHOD_QP_CREATE", "IB_USER_VERBS_CMD_MODIFY_QP", "mmap"} {
 			if !seen[name] {
-				t.Errorf("OnCommand has not seen %s", name)
+				t.Errorf("OnCommand was not called for %s", name)
 			}
 		}
 		for _, name := range []string{"open", "CREATE_ID", "CONNECT", "UVERBS_METHOD_QP_CREATE"} {
@@ -208,7 +208,7 @@ func TestOnCommand(t *testing.T) {
 	})
 }
 
-// TestLeft lists what is open.
+// TestLeft checks the list of open objects.
 func TestLeft(t *testing.T) {
 	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		ln, client, server := pair(t, k)

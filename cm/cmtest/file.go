@@ -12,12 +12,12 @@ import (
 	"purerdma/ucma"
 )
 
-// event is an event that nobody has fetched.
+// event is an event that has not been fetched.
 type event struct {
 	resp  abi.UcmEventResp
-	id    *id    // that it is of; of a request, the listener
-	child *id    // of a request
-	group *group // of a membership
+	id    *id    // the ID of the event, or the listener if the event is a connect request
+	child *id    // the new ID of a connect request
+	group *group // the group of a membership's event
 }
 
 // file is an open /dev/infiniband/rdma_cm.
@@ -28,12 +28,12 @@ type file struct {
 	readable chan struct{}
 	woken    chan struct{}
 	closed   chan struct{}
-	turn     chan struct{} // holds a token while somebody fetches an event
+	turn     chan struct{} // holds a token while a goroutine fetches an event
 }
 
 var _ ucma.Device = (*file)(nil)
 
-// OpenCM opens the connection manager, for package cm.
+// OpenCM opens the connection manager for package cm.
 func (k *Kernel) OpenCM() (ucma.Device, error) {
 	if err := k.ask(Command{Device: connectionManager, Name: "open"}); err != nil {
 		return nil, err
@@ -58,10 +58,10 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Wake is described at ucma.Device.
+// Wake implements ucma.Device.
 func (f *file) Wake() { signal(f.woken) }
 
-// Control is described at ucma.Device.
+// Control implements ucma.Device.
 func (f *file) Control(fn func(fd uintptr)) error {
 	if f.isClosed() {
 		return net.ErrClosed
@@ -79,7 +79,7 @@ func (f *file) isClosed() bool {
 	}
 }
 
-// Close destroys the IDs that are left on the file.
+// Close destroys the file's remaining IDs.
 func (f *file) Close() error {
 	f.k.mu.Lock()
 	defer f.k.mu.Unlock()
@@ -96,7 +96,7 @@ func (f *file) Close() error {
 	return nil
 }
 
-// WriteWhenReadable is GET_EVENT.
+// WriteWhenReadable implements GET_EVENT.
 func (f *file) WriteWhenReadable(ctx context.Context, b []byte) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -115,7 +115,7 @@ func (f *file) WriteWhenReadable(ctx context.Context, b []byte) error {
 			if f.fetch(b) {
 				return nil
 			}
-			continue // the ID has gone, or moved
+			continue // the ID was closed, or has moved to another file
 		case ctx.Err() != nil:
 			return cdev.ContextError(ctx)
 		}
@@ -128,7 +128,7 @@ func (f *file) WriteWhenReadable(ctx context.Context, b []byte) error {
 	}
 }
 
-// some says whether there is an event.
+// some reports whether there is an event.
 func (f *file) some() bool {
 	f.k.mu.Lock()
 	defer f.k.mu.Unlock()
@@ -155,7 +155,7 @@ func (f *file) fetch(b []byte) bool {
 	return true
 }
 
-// drop takes the events that a function chooses out of the queue.
+// drop removes events from the queue and returns them. The function which selects them.
 func (f *file) drop(which func(event) bool) (dropped []event) {
 	f.events = slices.DeleteFunc(f.events, func(ev event) bool {
 		if which(ev) {
@@ -167,14 +167,14 @@ func (f *file) drop(which func(event) bool) (dropped []event) {
 	return dropped
 }
 
-// migrate is MIGRATE_ID. The new ID of a request that moves stays where it is, and
-// goroutines that wait on the new file are not woken, as in Linux.
+// migrate implements MIGRATE_ID. As in Linux, the new ID of a pending connect request stays on
+// the old file, and goroutines that wait on the new file are not woken.
 func (k *Kernel) migrate(id *id, to *file) {
 	to.events = append(to.events, id.file.drop(func(ev event) bool { return ev.id == id })...)
 	id.file = to
 }
 
-// tell queues an event for an ID. One that was not accepted gets none.
+// tell queues an event for an ID. An ID that has not been accepted gets no events.
 func (k *Kernel) tell(id *id, typ uint32, status int, param ...[]byte) {
 	if id.gone || id.uid == 0 {
 		return
@@ -195,5 +195,5 @@ func (k *Kernel) queue(ev event) {
 // input returns a command's struct, which follows the header.
 func input[T any](b []byte) *T { return abi.View[T](b[abi.Size[abi.UcmCmdHdr]():]) }
 
-// answer fills a command's answer.
+// answer writes a command's response.
 func answer[T any](to abi.Pointer, resp *T) { copy(to.Slice(abi.Size[T]()), abi.Bytes(resp)) }

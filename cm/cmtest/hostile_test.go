@@ -22,8 +22,8 @@ import (
 	"purerdma/uverbs/uverbstest"
 )
 
-// stranger is a client that has the connection manager only, no QP, and so may say of one what
-// it likes.
+// stranger is a client that uses the connection manager without a QP. It can therefore
+// announce any QP number and any depths.
 type stranger struct {
 	f  *ucma.File
 	id uint32
@@ -49,16 +49,17 @@ func ask(k *cmtest.Kernel, to netip.AddrPort, param abi.UcmConnParam) (*stranger
 	return s, err
 }
 
-// behave does one of the things that a peer may do after its request, and vanishes.
+// behave does one of the things that a peer may do after its request. Then it closes the
+// peer's file.
 func (s *stranger) behave(ctx context.Context, how int) {
 	defer s.f.Close()
 	switch how % 7 {
-	case 0: // at once
+	case 0: // vanishes immediately
 		return
 	case 1:
 		time.Sleep(time.Millisecond)
 		return
-	case 2: // it never confirms
+	case 2: // never confirms
 		time.Sleep(20 * time.Millisecond)
 		return
 	}
@@ -80,22 +81,23 @@ func (s *stranger) behave(ctx context.Context, how int) {
 	}
 }
 
-// TestHostileRequests has strangers ask by the hundred: some vanish before they are answered,
-// some after, some never confirm, some are refused or given up, some lie about their QP and their
-// depths. Accept goes on, and nothing is left.
+// TestHostileRequests makes hundreds of requests from strangers. Some vanish before or after
+// the answer, and some never confirm it. The server rejects some requests, and closes others
+// without an answer. Every stranger announces a false QP and false depths. Accept keeps
+// working, and nothing is left open.
 func TestHostileRequests(t *testing.T) {
 	requests := 700
 	if longtest.Enabled() {
 		requests = 10_000
 	}
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
-	k.Retry = time.Second // a backlog that is full must not end the test's own patience
+	k.Retry = time.Second // a full backlog must not exhaust the attempts of the test's own requests
 	before := restNow()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", ":7471")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	var taken, established atomic.Int64
 	var servers sync.WaitGroup
@@ -114,7 +116,7 @@ func TestHostileRequests(t *testing.T) {
 				switch i % 5 {
 				case 0:
 					req.Reject([]byte("no"))
-				case 1: // given up
+				case 1: // closed without an answer
 				default:
 					ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 					defer cancel()
@@ -139,7 +141,7 @@ func TestHostileRequests(t *testing.T) {
 			}
 			s, err := ask(k, netip.MustParseAddrPort("10.0.0.1:7471"), param)
 			if err != nil {
-				t.Errorf("request %d: %v", i, err)
+				t.Errorf("ask(%d): %v", i, err)
 				return
 			}
 			s.behave(ctx, i)
@@ -148,11 +150,11 @@ func TestHostileRequests(t *testing.T) {
 	peers.Wait()
 	ln.Close()
 	servers.Wait()
-	t.Logf("%d requests, %d taken, %d established", requests, taken.Load(), established.Load())
+	t.Logf("%d requests, %d accepted, %d established", requests, taken.Load(), established.Load())
 	if taken.Load() < int64(requests/2) || established.Load() == 0 {
-		t.Errorf("%d of %d requests were taken, %d established: the test shows nothing", taken.Load(), requests, established.Load())
+		t.Errorf("accepted %d of %d requests, %d established, want at least half accepted and 1 established", taken.Load(), requests, established.Load())
 	}
 	if left := expectNothing(k, before); len(left) > 0 {
-		t.Errorf("left: %q\n%s", left, stacks())
+		t.Errorf("left %q, want nothing\n%s", left, stacks())
 	}
 }

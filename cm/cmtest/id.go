@@ -11,8 +11,8 @@ import (
 	"purerdma/abi"
 )
 
-// state is the state of an ID: Linux has two, one of addresses and one of the
-// connection, of which the second counts once there is one.
+// state is the state of an ID. Linux has one state for addresses and one for the connection.
+// The state of the connection counts once there is one.
 type state int
 
 const (
@@ -25,7 +25,7 @@ const (
 	reqReceived
 	repSent
 	repReceived
-	established // of datagrams: has answered, or was answered
+	established // a datagram ID that has sent or received an answer
 	dreqSent
 	dreqReceived
 	ended
@@ -41,29 +41,29 @@ var stateNames = [...]string{
 // id is an ID of the connection manager.
 type id struct {
 	num   uint32
-	uid   uint64 // 0 until an ID that came with a request is accepted: it gets no events
+	uid   uint64 // 0 until an ID from a connect request is accepted, so that it gets no events before
 	file  *file
 	space uint16 // RDMA_PS_...
 	state state
-	turn  int // counts the changes of state
+	turn  int // counts the state changes
 	gone  bool
 
-	dev           *device // nil without
+	dev           *device // nil without a device
 	local, remote netip.AddrPort
 	holdsPort     bool
 	reuseAddr     bool
 
 	backlog  int // of a listener
-	pending  int // requests that nobody has fetched
+	pending  int // requests that have not been fetched
 	reported uint32
 
 	peer      *id
 	active    bool
-	psn       uint32           // that it sends first
-	own       abi.UcmConnParam // what it has sent with CONNECT or ACCEPT
-	theirs    abi.UcmConnParam // what the peer has sent, as an event tells it
-	responder uint8            // RDMA READs that it serves at a time
-	initiator uint8            // RDMA READs that it has outstanding
+	psn       uint32           // first PSN sent
+	own       abi.UcmConnParam // of the own CONNECT or ACCEPT
+	theirs    abi.UcmConnParam // of the peer, as in an event
+	responder uint8            // RDMA READs served at a time
+	initiator uint8            // RDMA READs outstanding at a time
 }
 
 func (id *id) String() string {
@@ -83,7 +83,7 @@ func (k *Kernel) to(id *id, s state) {
 	id.turn++
 }
 
-// lowest returns the lowest number that is not in use, which Linux gives next.
+// lowest returns the lowest unused number, which Linux assigns next.
 func lowest[T any](used map[uint32]T) (n uint32) {
 	for ; ; n++ {
 		if _, ok := used[n]; !ok {
@@ -99,8 +99,8 @@ func (k *Kernel) create(f *file, uid uint64, space uint16) *id {
 	return id
 }
 
-// destroy is DESTROY_ID. The events that were not fetched go, and with them the IDs of
-// requests in them.
+// destroy implements DESTROY_ID. It drops the ID's unfetched events, and destroys the new IDs
+// of the connect requests in them.
 func (k *Kernel) destroy(id *id) {
 	k.hangUp(id)
 	id.gone = true
@@ -117,10 +117,10 @@ func (k *Kernel) destroy(id *id) {
 	}
 }
 
-// firstPort begins the range of ports that Linux assigns, net.ipv4.ip_local_port_range.
+// firstPort is the first of the ports that Linux assigns (net.ipv4.ip_local_port_range).
 const firstPort = 32768
 
-// assign gives an ID a local address, and a free port if it asks for port 0.
+// assign sets an ID's local address. It chooses a free port if the port of addr is 0.
 func (k *Kernel) assign(id *id, addr netip.AddrPort) error {
 	for port := addr.Port(); port == 0; {
 		if k.lastPort++; k.lastPort < firstPort {
@@ -138,7 +138,8 @@ func (k *Kernel) assign(id *id, addr netip.AddrPort) error {
 	return nil
 }
 
-// conflict compares an address with those of the other IDs of the port space (cma_check_port).
+// conflict compares an address with the addresses of the other IDs of the port space
+// (cma_check_port).
 func (k *Kernel) conflict(id *id, addr netip.AddrPort) error {
 	for _, o := range k.ids {
 		if o == id || !o.holdsPort || o.space != id.space || o.local.Port() != addr.Port() || o.reuseAddr && id.reuseAddr && o.state != listening {
@@ -154,7 +155,7 @@ func (k *Kernel) conflict(id *id, addr netip.AddrPort) error {
 	return nil
 }
 
-// bind is BIND.
+// bind implements BIND.
 func (k *Kernel) bind(id *id, addr netip.AddrPort) error {
 	if id.state != idle || !addr.IsValid() {
 		return syscall.EINVAL
@@ -173,7 +174,7 @@ func (k *Kernel) bind(id *id, addr netip.AddrPort) error {
 	return nil
 }
 
-// listen is LISTEN.
+// listen implements LISTEN.
 func (k *Kernel) listen(id *id, backlog int32) error {
 	switch id.state {
 	case idle:

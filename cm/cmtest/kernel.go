@@ -17,18 +17,18 @@ import (
 	"purerdma/verbs"
 )
 
-// Kernel is a kernel with a connection manager. It belongs into the field Kernel of a
-// verbs.Host; see [Kernel.Host]. Its methods may be called concurrently.
+// Kernel is a kernel with a connection manager. Set it as the field Kernel of a verbs.Host, or
+// use [Kernel.Host]. Its methods may be called concurrently.
 type Kernel struct {
-	// Retry is the time after which an unanswered message is repeated; 0 means 10 ms. The
-	// sender gives up after 16 attempts. Linux waits 4 seconds and more each time. It must
-	// not change once the Kernel is in use.
+	// Retry is the time after which an unanswered message is repeated. 0 means 10 ms. The
+	// sender stops after 16 attempts. Linux waits 4 seconds or more each time. Retry must not
+	// change once the Kernel is in use.
 	Retry time.Duration
 
 	verbs     uverbs.Kernel
 	onCommand atomic.Pointer[func(Command) error]
 
-	mu        sync.Mutex // of everything below
+	mu        sync.Mutex // guards all fields below
 	onMessage func(Message) (Fate, time.Duration)
 	devices   []*device
 	ids       map[uint32]*id
@@ -44,9 +44,10 @@ var (
 	_ ucma.Kernel       = (*Kernel)(nil)
 )
 
-// New returns a Kernel with the devices of another one, which must have no others later.
-// A device has the addresses of its network interface if devices is an uverbs.Interfaces,
-// else 10.0.0.1 for the first, 10.0.0.2 for the second and so on.
+// New returns a Kernel with the devices of another kernel. That kernel must not add devices
+// later. If devices is a uverbs.Interfaces, a device has the addresses of its network
+// interface. Otherwise the first device has the address 10.0.0.1, the second has 10.0.0.2, and
+// so on.
 func New(devices uverbs.Kernel) *Kernel {
 	k := &Kernel{verbs: devices, ids: map[uint32]*id{}, groups: map[uint32]*group{}, files: map[int]*file{}, lastPort: firstPort - 1}
 	infos, _ := devices.Devices()
@@ -64,14 +65,14 @@ func New(devices uverbs.Kernel) *Kernel {
 	return k
 }
 
-// Host returns a new verbs.Host on this Kernel, with the drivers of verbs.DefaultHost. Two
-// Hosts share nothing but the network, like two processes.
+// Host returns a new verbs.Host on this Kernel with the drivers of verbs.DefaultHost. Two
+// Hosts share only the network, like two processes.
 func (k *Kernel) Host() *verbs.Host {
 	return &verbs.Host{Drivers: verbs.DefaultHost().Drivers, Kernel: k}
 }
 
-// Left lists what programs have not closed: open files of the connection manager, IDs,
-// multicast memberships, and openings of devices.
+// Left lists the objects that programs have not closed. These are open files of the connection
+// manager, IDs, multicast memberships, and open devices.
 func (k *Kernel) Left() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

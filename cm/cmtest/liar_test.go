@@ -14,15 +14,15 @@ import (
 	"purerdma/verbs"
 )
 
-// answer is what the kernel answers a command with: bytes, or the handle of a new object.
+// answer holds the kernel's answer to a command, which is bytes or the handle of a new object.
 type answer struct {
 	cmtest.Command
 	buf    []byte
 	handle *uint64
 }
 
-// liar is a kernel that changes its answers. It leaves descriptors alone: the library closes
-// them, and a wrong one is another file of the test.
+// liar is a kernel that changes its answers. It does not change descriptors, because the
+// library closes them, and a changed descriptor is another file of the test.
 type liar struct {
 	*cmtest.Kernel
 	lie func(answer) // called concurrently
@@ -57,7 +57,7 @@ func (d *lyingCM) WriteWhenReadable(ctx context.Context, b []byte) error {
 	return err
 }
 
-// answered lies in the answer of a command.
+// answered calls lie with the answer to a command.
 func (d *lyingCM) answered(frame []byte) {
 	hdr := abi.View[abi.UcmCmdHdr](frame)
 	if hdr.Out == 0 {

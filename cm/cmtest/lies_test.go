@@ -20,26 +20,26 @@ import (
 	"purerdma/verbs"
 )
 
-// eventLies are lies in an event of the connection manager.
+// eventLies holds functions that falsify an event of the connection manager.
 var eventLies = map[string]func(*abi.UcmEventResp){
-	"of nobody":                 func(ev *abi.UcmEventResp) { ev.UID = 1 << 40 },
-	"of the number 0":           func(ev *abi.UcmEventResp) { ev.UID = 0 },
-	"of the first ID":           func(ev *abi.UcmEventResp) { ev.UID = 1 },
-	"of another ID":             func(ev *abi.UcmEventResp) { ev.ID += 1000 },
-	"of the ID 0":               func(ev *abi.UcmEventResp) { ev.ID = 0 },
-	"of no type":                func(ev *abi.UcmEventResp) { ev.Event = 1<<32 - 1 },
-	"a request":                 func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_CONNECT_REQUEST },
-	"a response":                func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_CONNECT_RESPONSE },
-	"an end":                    func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_DISCONNECTED },
-	"a removal":                 func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_DEVICE_REMOVAL },
-	"a membership":              func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_MULTICAST_JOIN },
-	"an establishment":          func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_ESTABLISHED },
-	"the least status":          func(ev *abi.UcmEventResp) { ev.Status = 1 << 31 },
+	"UID of no ID":              func(ev *abi.UcmEventResp) { ev.UID = 1 << 40 },
+	"UID 0":                     func(ev *abi.UcmEventResp) { ev.UID = 0 },
+	"UID 1":                     func(ev *abi.UcmEventResp) { ev.UID = 1 },
+	"ID + 1000":                 func(ev *abi.UcmEventResp) { ev.ID += 1000 },
+	"ID 0":                      func(ev *abi.UcmEventResp) { ev.ID = 0 },
+	"unknown type":              func(ev *abi.UcmEventResp) { ev.Event = 1<<32 - 1 },
+	"CONNECT_REQUEST":           func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_CONNECT_REQUEST },
+	"CONNECT_RESPONSE":          func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_CONNECT_RESPONSE },
+	"DISCONNECTED":              func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_DISCONNECTED },
+	"DEVICE_REMOVAL":            func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_DEVICE_REMOVAL },
+	"MULTICAST_JOIN":            func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_MULTICAST_JOIN },
+	"ESTABLISHED":               func(ev *abi.UcmEventResp) { ev.Event = abi.RDMA_CM_EVENT_ESTABLISHED },
+	"lowest status":             func(ev *abi.UcmEventResp) { ev.Status = 1 << 31 },
 	"256 bytes of private data": func(ev *abi.UcmEventResp) { fill(ev.Param[:], 0xff) },
-	"no parameters":             func(ev *abi.UcmEventResp) { fill(ev.Param[:], 0) },
-	"nothing but its type":      func(ev *abi.UcmEventResp) { *ev = abi.UcmEventResp{Event: ev.Event} },
-	"all bits":                  func(ev *abi.UcmEventResp) { fill(abi.Bytes(ev), 0xff) },
-	"nothing":                   func(ev *abi.UcmEventResp) { fill(abi.Bytes(ev), 0) },
+	"parameters of zeros":       func(ev *abi.UcmEventResp) { fill(ev.Param[:], 0) },
+	"only the type":             func(ev *abi.UcmEventResp) { *ev = abi.UcmEventResp{Event: ev.Event} },
+	"all bits 1":                func(ev *abi.UcmEventResp) { fill(abi.Bytes(ev), 0xff) },
+	"all bits 0":                func(ev *abi.UcmEventResp) { fill(abi.Bytes(ev), 0) },
 }
 
 func fill(b []byte, with byte) {
@@ -48,10 +48,10 @@ func fill(b []byte, with byte) {
 	}
 }
 
-// words are the numbers that a liar answers with.
+// words holds the numbers that a liar puts into its answers.
 var words = []uint32{0, 1, 2, 3, 7, 16, 255, 256, 0xffff, 1 << 20, 1<<31 - 1, 1 << 31, 1<<32 - 1}
 
-// liesAbout tells how the k-th answer to a command of a name is changed.
+// liesAbout returns a function that changes the nth answer to the commands with a name.
 func liesAbout(name string, nth int, change func(answer)) func(answer) {
 	var mu sync.Mutex
 	return func(a answer) {
@@ -69,7 +69,7 @@ func liesAbout(name string, nth int, change func(answer)) func(answer) {
 // TestLiesInEvents changes one event at a time in the life of a connection.
 func TestLiesInEvents(t *testing.T) {
 	for name, lie := range eventLies {
-		for nth := 1; nth <= 3; nth++ { // each side of a connection gets three
+		for nth := 1; nth <= 3; nth++ { // each side of a connection gets three events
 			testLies(t, "rxe", fmt.Sprintf("event %d, %s", nth, name), func() func(answer) {
 				return liesAbout("GET_EVENT", nth, func(a answer) { lie(abi.View[abi.UcmEventResp](a.buf)) })
 			})
@@ -77,8 +77,9 @@ func TestLiesInEvents(t *testing.T) {
 	}
 }
 
-// randomLies changes answers at random: a byte, a word, all of it, or for an earlier answer to the
-// same command, as if its objects were made again.
+// randomLies returns a function that changes answers at random. It changes a byte, a word, or
+// the whole answer, or it repeats an earlier answer to the same command. A repeated answer
+// makes it look as if the kernel had created the same object again.
 func randomLies(seed uint64) func(answer) {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -114,7 +115,7 @@ func randomLies(seed uint64) func(answer) {
 	}
 }
 
-// TestRandomLies changes answers to all commands, of the connection manager and of the devices.
+// TestRandomLies changes answers to all commands of the connection manager and of the devices.
 func TestRandomLies(t *testing.T) {
 	rounds := uint64(15)
 	if longtest.Enabled() {
@@ -127,12 +128,12 @@ func TestRandomLies(t *testing.T) {
 	}
 }
 
-// lyingLife bounds the life of a connection of which a lie may have taken an event.
+// lyingLife bounds the life of a connection whose events may have been falsified.
 const lyingLife = 30 * time.Millisecond
 
-// testLies has first one side of a connection and then the other on a kernel that lies. Nothing
-// panics or hangs, errors are named, a connection of honest hosts goes on, and after the removal of
-// the devices nothing is left.
+// testLies puts first one side of a connection and then the other on a kernel that lies.
+// Nothing panics or hangs, and errors name the failed operation. A connection between honest
+// hosts keeps working. Nothing is left open after the removal of the devices.
 func testLies(t *testing.T, machine, what string, lies func() func(answer)) {
 	for _, side := range []string{"client", "server"} {
 		what := fmt.Sprintf("%s, %s of %s", what, side, machine)
@@ -148,26 +149,26 @@ func testLies(t *testing.T, machine, what string, lies func() func(answer)) {
 		cancel()
 		for _, err := range []error{dialed, served} {
 			if err != nil && !named(err) {
-				t.Errorf("%s: an error without a name: %v", what, err)
+				t.Errorf("%s: error %v does not name its operation", what, err)
 			}
 		}
 		if err := message(deadline(t), one, other); err != nil {
-			t.Errorf("%s: the connection of others: %v", what, err)
+			t.Errorf("%s: message on the connection of honest hosts: %v", what, err)
 		}
 		for _, c := range []io.Closer{one, other, ln} {
 			if err := c.Close(); err != nil {
-				t.Errorf("%s: Close of others: %v", what, err)
+				t.Errorf("%s: Close by an honest host: %v", what, err)
 			}
 		}
 		devs, err := k.Devices()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Devices: %v", err)
 		}
 		for _, d := range devs {
 			k.Remove(d.Name)
 		}
 		if left := settle(func() []string { return unfinished(k, before) }); len(left) > 0 {
-			t.Fatalf("%s (client: %v; server: %v) leaves %q\n%s", what, dialed, served, left, stacks())
+			t.Fatalf("%s (client: %v; server: %v): left %q, want nothing\n%s", what, dialed, served, left, stacks())
 		}
 	}
 }

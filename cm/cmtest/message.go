@@ -15,7 +15,7 @@ import (
 // volume 1, 12.6 and 12.11). A datagram's REQ and REP are a SIDR_REQ and a SIDR_REP.
 type MessageType string
 
-// Messages.
+// The types of messages.
 const (
 	REQ  MessageType = "REQ"  // a connect request
 	REP  MessageType = "REP"  // its acceptance
@@ -31,7 +31,7 @@ type Message struct {
 	From, To netip.AddrPort
 }
 
-// Fate is what happens to a message.
+// Fate is the outcome of a message.
 type Fate int
 
 // Fates.
@@ -40,33 +40,33 @@ const (
 	Lost
 )
 
-// OnMessage has f decide on every message, repeated ones included: whether it arrives, and how
-// long it takes. nil lets all arrive at once. f is called with the Kernel's lock held, and must
-// not call the Kernel or package cm.
+// OnMessage calls f with every message, and also with repeated ones. f returns whether the
+// message arrives, and how long it takes. With a nil f all messages arrive immediately. f is
+// called with the Kernel's lock held, and must not call the Kernel or package cm.
 func (k *Kernel) OnMessage(f func(Message) (Fate, time.Duration)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.onMessage = f
 }
 
-// attempts is how often a message is sent that nobody answers.
+// attempts is the number of times that an unanswered message is sent.
 const attempts = 16
 
 func (id *id) message(t MessageType) Message { return Message{t, id.local, id.remote} }
 
-// current returns a function that reports whether the ID is in the state that it is in now.
+// current returns a function that reports whether the ID is still in its present state.
 func (id *id) current() func() bool {
 	turn := id.turn
 	return func() bool { return id.turn == turn }
 }
 
-// send sends a message for as long as the ID stays in its state.
+// send sends a message repeatedly while the ID stays in its state.
 func (k *Kernel) send(id *id, m Message, arrive func() bool, fail func()) {
 	current := id.current()
 	k.transmit(m, attempts, func() bool { return current() && !id.gone }, arrive, fail)
 }
 
-// transmit sends a message until arrive returns true. After the last of its tries it calls
+// transmit sends a message until arrive returns true. After the last of its tries, it calls
 // fail. It stops when current returns false.
 func (k *Kernel) transmit(m Message, tries int, current, arrive func() bool, fail func()) {
 	fate, delay := Arrives, time.Duration(0)
@@ -98,7 +98,7 @@ func (k *Kernel) transmit(m Message, tries int, current, arrive func() bool, fai
 	}
 }
 
-// cut says whether a message cannot arrive because a device is unplugged.
+// cut reports whether a message cannot arrive because a device is unplugged.
 func (k *Kernel) cut(m Message) bool {
 	from, to := k.with(m.From.Addr()), k.with(m.To.Addr())
 	return from != to && (from != nil && from.unplugged || to != nil && to.unplugged)
@@ -106,7 +106,7 @@ func (k *Kernel) cut(m Message) bool {
 
 func (k *Kernel) retry() time.Duration { return cmp.Or(k.Retry, 10*time.Millisecond) }
 
-// after runs a function with the lock in a while.
+// after runs f after d with the lock held.
 func (k *Kernel) after(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		k.mu.Lock()
@@ -115,8 +115,8 @@ func (k *Kernel) after(d time.Duration, f func()) {
 	})
 }
 
-// outwait ends the patience of an ID whose peer has become unreachable after it has received a
-// message that it has not answered.
+// outwait ends an ID whose peer has become unreachable after the peer received a message and
+// before it answered. The end comes after the time of all attempts.
 func (k *Kernel) outwait(id *id) {
 	current := id.current()
 	k.after(attempts*k.retry(), func() {

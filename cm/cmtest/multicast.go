@@ -8,17 +8,18 @@ import (
 	"purerdma/abi"
 )
 
-// group is a membership in a multicast group. Its numbers are not those of IDs.
+// group is a membership in a multicast group. Memberships and IDs have separate numbers.
 type group struct {
 	num      uint32
 	id       *id
 	reported uint32
 }
 
-// notSupp is ENOTSUPP, which Linux lets out here.
+// notSupp is ENOTSUPP, an errno that only the kernel uses. Linux returns it here to the
+// program.
 const notSupp = syscall.Errno(524)
 
-// join is JOIN_MCAST.
+// join implements JOIN_MCAST.
 func (k *Kernel) join(id *id, c *abi.UcmJoinMcast) error {
 	addr := addrPort(&c.Addr).Addr()
 	switch {
@@ -38,7 +39,7 @@ func (k *Kernel) join(id *id, c *abi.UcmJoinMcast) error {
 	return nil
 }
 
-// leave is LEAVE_MCAST. The events that were not fetched go.
+// leave implements LEAVE_MCAST. It drops the membership's unfetched events.
 func (k *Kernel) leave(f *file, c *abi.UcmDestroyID) error {
 	g := k.groups[c.ID]
 	switch {

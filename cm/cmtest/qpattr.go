@@ -9,18 +9,19 @@ import (
 	"purerdma/verbs"
 )
 
-// ahAttr returns the way to the peer of an ID.
+// ahAttr returns the address vector of an ID's peer.
 func (id *id) ahAttr() abi.UverbsAHAttr {
 	return abi.UverbsAHAttr{IsGlobal: 1, PortNum: 1, GRH: abi.UverbsGlobalRoute{DGID: id.remote.Addr().As16(), HopLimit: 64}}
 }
 
-// initQPAttr is INIT_QP_ATTR. Before CONNECT there are attributes for INIT only, without
-// rights for the peer; the same goes for datagrams.
+// initQPAttr implements INIT_QP_ATTR. Before CONNECT it returns attributes only for INIT,
+// without access rights for the peer. For datagrams it always returns attributes only for
+// INIT.
 func (k *Kernel) initQPAttr(id *id, c *abi.UcmInitQPAttr) error {
 	const (
 		mtu1024 = 3
-		// Linux waits 0.5 to 2 seconds for an acknowledgement, and tells the peer to wait 655
-		// milliseconds for a receive.
+		// Linux waits 0.5 to 2 seconds for an acknowledgement. Its RNR timer makes the peer
+		// wait 655 milliseconds for a receive.
 		ackTimeout = 14 // 67 milliseconds
 		rnrTimer   = 12 // 0.64 milliseconds
 	)
@@ -52,7 +53,7 @@ func (k *Kernel) initQPAttr(id *id, c *abi.UcmInitQPAttr) error {
 		mask |= verbs.QPAttrTimeout | verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic
 		r.Timeout, r.SQPSN, r.MaxRdAtomic, r.RNRRetry = ackTimeout, id.psn, id.initiator, min(id.theirs.RNRRetryCount, 7)
 		if r.RetryCnt = min(id.theirs.RetryCount, 7); id.active {
-			r.RetryCnt = min(id.own.RetryCount, 7) // both sides use the connecting side's
+			r.RetryCnt = min(id.own.RetryCount, 7) // both sides use the retry count of the connecting side
 		}
 	default:
 		return syscall.EINVAL

@@ -22,8 +22,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestRandomUse has clients and servers connect, talk, cancel and close at random, while messages
-// are lost and late and devices go: nothing hangs, and nothing is left.
+// TestRandomUse runs clients and servers that connect, exchange messages, cancel and close at
+// random. At the same time messages are lost or late, and devices are removed. Nothing hangs,
+// and nothing is left open.
 func TestRandomUse(t *testing.T) {
 	names := []string{"rdma0", "rdma1", "rdma2", "rdma3"}
 	rounds := 4
@@ -41,19 +42,19 @@ func TestRandomUse(t *testing.T) {
 				before := restNow()
 				u.run(seed)
 				if left := expectNothing(u.k, before); len(left) > 0 {
-					t.Fatalf("seed %d leaves %q\n%s", seed, left, stacks())
+					t.Fatalf("seed %d: left %q, want nothing\n%s", seed, left, stacks())
 				}
 				connected += u.connected.Load()
 			}
 			if connected == 0 {
-				t.Error("no connection was made: the test shows nothing")
+				t.Error("connected = 0, want at least 1")
 			}
 			t.Logf("%d connections", connected)
 		})
 	}
 }
 
-// randomUse is one round.
+// randomUse is one round of TestRandomUse.
 type randomUse struct {
 	k         *cmtest.Kernel
 	names     []string
@@ -108,12 +109,12 @@ func (u *randomUse) run(seed uint64) {
 	u.wg.Wait()
 }
 
-// listen accepts connections and echoes.
+// listen accepts connections and echoes their messages.
 func (u *randomUse) listen(ctx context.Context, ln *cm.Listener) {
 	for ctx.Err() == nil {
 		req, err := ln.Accept(ctx)
 		if err != nil {
-			time.Sleep(time.Millisecond) // it may be the request's, as that of a device that goes
+			time.Sleep(time.Millisecond) // the error may concern one request only, for example on a removed device
 			continue
 		}
 		u.wg.Go(func() { echo(ctx, req, nil) })
@@ -133,7 +134,7 @@ func shortly(ctx context.Context, r *rand.Rand) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, 100*time.Millisecond)
 }
 
-// dial connects, talks and closes, at random.
+// dial connects, exchanges messages and closes at random.
 func (u *randomUse) dial(ctx context.Context, host *verbs.Host, r *rand.Rand) {
 	short, cancel := shortly(ctx, r)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"purerdma/ucma"
 )
 
-// resolveAddr is RESOLVE_ADDR. An address that no device has gives ADDR_ERROR after the
-// timeout.
+// resolveAddr implements RESOLVE_ADDR. An address without a device results in ADDR_ERROR after
+// the timeout.
 func (k *Kernel) resolveAddr(id *id, c *abi.UcmResolveAddr) error {
 	dst := addrPort(&c.DstAddr)
 	if !id.in(idle, bound) || !dst.IsValid() {
@@ -60,8 +60,9 @@ func (k *Kernel) resolveAddr(id *id, c *abi.UcmResolveAddr) error {
 	return nil
 }
 
-// source returns the device that an ID leaves by: the one with its own address, or the first
-// that has not the destination's, so that two devices are two ends.
+// source returns the outgoing device of an ID. It is the device with the ID's own address, or
+// the first device without the destination address. The two ends of a connection are therefore
+// on two devices.
 func (k *Kernel) source(id *id, src, dst netip.Addr) (*device, error) {
 	switch {
 	case id.dev != nil:
@@ -84,7 +85,7 @@ func (k *Kernel) source(id *id, src, dst netip.Addr) (*device, error) {
 	return to, nil
 }
 
-// addrOf returns an address of a device, of the family of another if it has one.
+// addrOf returns an address of a device, if possible of the same family as like.
 func addrOf(d *device, like netip.Addr) netip.Addr {
 	for _, a := range d.addrs {
 		if a.Is4() == like.Is4() {
@@ -94,7 +95,7 @@ func addrOf(d *device, like netip.Addr) netip.Addr {
 	return d.addrs[0]
 }
 
-// resolveRoute is RESOLVE_ROUTE.
+// resolveRoute implements RESOLVE_ROUTE.
 func (k *Kernel) resolveRoute(id *id, timeoutMS uint32) error {
 	if id.state != addrResolved || timeoutMS == 0 {
 		return syscall.EINVAL
@@ -104,7 +105,7 @@ func (k *Kernel) resolveRoute(id *id, timeoutMS uint32) error {
 	return nil
 }
 
-// query is QUERY.
+// query implements QUERY.
 func (k *Kernel) query(id *id, c *abi.UcmQuery, out uint16) error {
 	switch c.Option {
 	case abi.RDMA_USER_CM_QUERY_ADDR, abi.RDMA_USER_CM_QUERY_GID:
@@ -146,18 +147,18 @@ func (k *Kernel) query(id *id, c *abi.UcmQuery, out uint16) error {
 	return syscall.ENOSYS
 }
 
-// defaultPKey is the only entry of a P_Key table of RoCE.
+// defaultPKey is the only entry of a RoCE device's P_Key table.
 const defaultPKey = 0xffff
 
-// serviceID returns the service ID that a port stands for.
+// serviceID returns the service ID of a port.
 func (id *id) serviceID(port uint16) uint64 { return uint64(id.space)<<16 | uint64(port) }
 
-// gid returns an address in the form of InfiniBand.
+// gid converts an address to an InfiniBand address.
 func (id *id) gid(a netip.AddrPort) ucma.Addr {
 	return ucma.Addr{IB: ucma.IBAddr{PKey: defaultPKey, GID: a.Addr().As16(), ServiceID: id.serviceID(a.Port()), ServiceIDMask: 1<<64 - 1}}
 }
 
-// path returns the path record that Linux makes up on RoCE.
+// path returns the path record that Linux synthesizes on RoCE.
 func (id *id) path() abi.IBPathRecData {
 	const (
 		exactly  = 2 // selector of the MTU, the rate and the life time

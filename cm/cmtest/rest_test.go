@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rest is what a program may leave behind: objects of the library, and goroutines.
+// rest holds the library objects and the number of goroutines that a program may leave behind.
 type rest struct {
 	objects    []string
 	goroutines int
@@ -29,12 +29,12 @@ type rest struct {
 
 func restNow() rest { return rest{leak.Report(), runtime.NumGoroutine()} }
 
-// settleTime is how long what was closed may take to go. What a cancelled call has left to do
-// goes on in the background.
+// settleTime bounds the time until closed objects are released. A cancelled call finishes its
+// clean-up in the background.
 const settleTime = 10 * time.Second
 
-// expectNothing waits until a program has left nothing on a Kernel, and no more than there was
-// before. It returns what is left.
+// expectNothing waits until all objects on a Kernel are closed, and no more library objects
+// and goroutines exist than before. It returns the remaining objects.
 func expectNothing(k *cmtest.Kernel, before rest) (left []string) {
 	return settle(func() []string {
 		left := unfinished(k, before)
@@ -48,8 +48,8 @@ func expectNothing(k *cmtest.Kernel, before rest) (left []string) {
 	})
 }
 
-// unfinished lists what programs have left on a Kernel, and whether there are more goroutines
-// than there were before.
+// unfinished lists the objects that programs have left on a Kernel, and reports additional
+// goroutines.
 func unfinished(k *cmtest.Kernel, before rest) []string {
 	left := k.Left()
 	if runtime.NumGoroutine() > before.goroutines {
@@ -58,7 +58,8 @@ func unfinished(k *cmtest.Kernel, before rest) []string {
 	return left
 }
 
-// settle waits until check returns nothing, or settleTime has passed. It returns the last result.
+// settle waits until check returns nothing, or until settleTime has passed. It returns the
+// last result.
 func settle(check func() []string) (left []string) {
 	for end := time.Now().Add(settleTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if left = check(); len(left) == 0 {
@@ -74,21 +75,22 @@ func stacks() string {
 	return string(buf[:runtime.Stack(buf, true)])
 }
 
-// TestExpectNothing looks at what expectNothing does not overlook.
+// TestExpectNothing checks that restNow and Left count the objects of an open connection, and
+// that expectNothing finds none after it is closed.
 func TestExpectNothing(t *testing.T) {
 	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		before := restNow()
 		ln, client, server := pair(t, k)
 		now := restNow()
 		if len(now.objects) <= len(before.objects) || now.goroutines <= before.goroutines || len(k.Left()) == 0 {
-			t.Errorf("a connection: %d objects, %d goroutines, %d things in the kernel more", len(now.objects)-len(before.objects),
+			t.Errorf("connection: %d more objects, %d more goroutines, %d more kernel objects, want at least 1 of each", len(now.objects)-len(before.objects),
 				now.goroutines-before.goroutines, len(k.Left()))
 		}
 		client.Close()
 		server.Close()
 		ln.Close()
 		if left := expectNothing(k, before); len(left) > 0 {
-			t.Errorf("left: %q", left)
+			t.Errorf("left %q, want nothing", left)
 		}
 	})
 }
