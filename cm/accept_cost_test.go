@@ -144,17 +144,17 @@ func accepting(t testing.TB) func() {
 	return acceptingOn(t, func(dev *verbs.Device) (func() *verbs.QP, func() error) {
 		cq, err := dev.CreateCQ(verbs.CQConfig{Entries: 1, NoEvents: true})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("CreateCQ: %v", err)
 		}
 		t.Cleanup(func() { cq.Close() })
 		pd, err := dev.DefaultPD()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("DefaultPD: %v", err)
 		}
 		var qp *verbs.QP
 		return func() *verbs.QP {
 			if qp, err = pd.CreateQP(qpOn(cq, cq)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("CreateQP: %v", err)
 			}
 			return qp
 		}, func() error { return qp.Close() }
@@ -168,7 +168,7 @@ func acceptingAll(t testing.TB) func() {
 	return acceptingOn(t, func(dev *verbs.Device) (func() *verbs.QP, func() error) {
 		ch, err := dev.CreateCompChannel()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("CreateCompChannel: %v", err)
 		}
 		t.Cleanup(func() { ch.Close() })
 		var pd *verbs.PD
@@ -177,18 +177,18 @@ func acceptingAll(t testing.TB) func() {
 		var mr *verbs.MR
 		return func() *verbs.QP {
 			if pd, err = dev.AllocPD(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("AllocPD: %v", err)
 			}
 			for _, cq := range []**verbs.CQ{&send, &recv} {
 				if *cq, err = dev.CreateCQ(verbs.CQConfig{Entries: 1, Channel: ch}); err != nil {
-					t.Fatal(err)
+					t.Fatalf("CreateCQ: %v", err)
 				}
 			}
 			if qp, err = pd.CreateQP(qpOn(send, recv)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("CreateQP: %v", err)
 			}
 			if mr, err = pd.RegMR(make([]byte, 100), verbs.LocalWrite); err != nil {
-				t.Fatal(err)
+				t.Fatalf("RegMR: %v", err)
 			}
 			return qp
 		}, func() error { return errors.Join(qp.Close(), send.Close(), recv.Close(), mr.Close(), pd.Close()) }
@@ -207,11 +207,11 @@ func acceptingOn(t testing.TB, objects func(*verbs.Device) (create func() *verbs
 	ch := newEventChannel(ucma.New(&requestingCM{}), host)
 	t.Cleanup(func() { ch.Close() })
 	if _, err := ch.NewID(IDConfig{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	dev, err := host.Open("rxe0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() { dev.Close() })
 	create, destroy := objects(dev)
@@ -227,19 +227,19 @@ func acceptingOn(t testing.TB, objects func(*verbs.Device) (create func() *verbs
 		id := next(EventConnectRequest)
 		qp := create()
 		if err := id.UseQP(qp); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.UseQP: %v", err)
 		}
 		if err := id.Accept(nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.Accept: %v", err)
 		}
 		next(EventEstablished)
 		next(EventDisconnected)
 		if err := id.Disconnect(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.Disconnect: %v", err)
 		}
 		id.Close()
 		if err := destroy(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("destroy: %v", err)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestOneAcceptAnswers(t *testing.T) {
 	id := mustNext(t, ch).ID
 	var err error
 	if id.dev, err = host.Open("rxe0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	var accepted, refused atomic.Int32
 	var wg sync.WaitGroup

@@ -154,16 +154,16 @@ func newCrowdServer(t *testing.T, config ListenConfig) *crowdServer {
 	config.Host = s.k.host()
 	var err error
 	if s.ln, err = config.Listen(t.Context(), "tcp", ":7"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	t.Cleanup(func() { s.ln.Close() })
 	dev, err := config.Host.Open("rxe0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() { dev.Close() })
 	if s.cq, err = dev.CreateCQ(verbs.CQConfig{Entries: 1, NoEvents: true}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateCQ: %v", err)
 	}
 	t.Cleanup(func() { s.cq.Close() })
 	return s
@@ -176,7 +176,7 @@ func (s *crowdServer) request(from string) *Request {
 	defer cancel()
 	req, err := s.ln.Accept(ctx)
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("Accept: %v", err)
 	}
 	if got := req.RemoteAddr().Addr().String(); got != from {
 		s.t.Fatalf("Accept() = request of %s, want one of %s", got, from)
@@ -191,15 +191,15 @@ func (s *crowdServer) connect(from string) (closeConn func()) {
 	req := s.request(from)
 	pd, err := req.PD()
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("PD: %v", err)
 	}
 	qp, err := pd.CreateQP(qpOn(s.cq, s.cq))
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("CreateQP: %v", err)
 	}
 	conn, err := req.Accept(s.t.Context(), qp, nil)
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("Accept: %v", err)
 	}
 	return func() {
 		conn.Close()

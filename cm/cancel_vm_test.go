@@ -78,7 +78,7 @@ func TestCancelled(t *testing.T) {
 		defer id.Close()
 		req, err := ln.Accept(within(t, 5*time.Second))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Accept: %v", err)
 		}
 		bounded(t, func() error { _, err := req.Accept(soon(t), nil, nil); return err })
 		go echo(ln)
@@ -95,7 +95,7 @@ func TestCancelled(t *testing.T) {
 			defer ch.Close()
 			req, err := ln.Accept(within(t, 5*time.Second))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Accept: %v", err)
 			}
 			id.Close()
 			time.Sleep(50 * time.Millisecond) // its goodbye is on the way
@@ -123,7 +123,7 @@ func TestCancelled(t *testing.T) {
 		}()
 		conn, err := d.Dial(within(t, 5*time.Second), "tcp", ln.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		defer conn.Close()
 		if peer := <-accepted; peer != nil {
@@ -131,7 +131,7 @@ func TestCancelled(t *testing.T) {
 		}
 		mr, err := conn.PD().Alloc(4096, verbs.LocalWrite)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Alloc: %v", err)
 		}
 		defer mr.Close()
 		bounded(t, func() error { _, err := conn.WaitRecv(soon(t)); return err })
@@ -165,11 +165,11 @@ func silentPeer(t *testing.T, src, dst cm.Addr) (*cm.EventChannel, *cm.ID) {
 	t.Helper()
 	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.NewEventChannel: %v", err)
 	}
 	id, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	step := func(err error, want cm.EventType) {
 		t.Helper()
@@ -186,7 +186,7 @@ func silentPeer(t *testing.T, src, dst cm.Addr) (*cm.EventChannel, *cm.ID) {
 	step(id.ResolveAddr(src, dst, time.Second), cm.EventAddrResolved)
 	step(id.ResolveRoute(time.Second), cm.EventRouteResolved)
 	if err := id.Connect(&cm.ConnParam{QPNum: 0x4711, RetryCount: 7, RNRRetryCount: 7}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.Connect: %v", err)
 	}
 	return ch, id
 }

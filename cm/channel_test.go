@@ -23,7 +23,7 @@ func newFakeID(t *testing.T, ch *EventChannel) *ID {
 	t.Helper()
 	id, err := ch.NewID(IDConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	return id
 }
@@ -34,7 +34,7 @@ func mustNext(t *testing.T, ch *EventChannel) *Event {
 	defer cancel()
 	ev, err := ch.Next(ctx)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Next: %v", err)
 	}
 	return ev
 }
@@ -144,7 +144,7 @@ func TestDestroyWaitsForAcknowledgement(t *testing.T) {
 	}
 	time.AfterFunc(10*time.Millisecond, func() { ev.Ack(); ev.Ack() })
 	if err := id.Destroy(context.Background()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.Destroy: %v", err)
 	}
 	if k.living() != 0 {
 		t.Error("the ID lives on")
@@ -174,7 +174,7 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 	id := newFakeID(t, ch)
 	for range 3 {
 		if err := id.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.Close: %v", err)
 		}
 	}
 	if k.living() != 0 {
@@ -243,7 +243,7 @@ func TestMigrate(t *testing.T) {
 	a, b := newEventChannel(newUcma(k), &verbs.Host{}), newEventChannel(newUcma(k), &verbs.Host{})
 	id := newFakeID(t, a)
 	if err := id.Migrate(b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.Migrate: %v", err)
 	}
 	if id.Channel() != b || b.find(id.uid) != id {
 		t.Error("the ID did not move")

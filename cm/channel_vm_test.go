@@ -21,13 +21,13 @@ func TestEventChannel(t *testing.T) {
 	vmtest.NoLeaks(t)
 	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.NewEventChannel: %v", err)
 	}
 	defer ch.Close()
 	newID := func() *cm.ID {
 		id, err := ch.NewID(cm.IDConfig{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("NewID: %v", err)
 		}
 		return id
 	}
@@ -110,31 +110,31 @@ func TestSelfMovedQP(t *testing.T) {
 	go echo(ln)
 	r, err := d.Resolve(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	dev := r.Device()
 	pd, err := dev.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("AllocPD: %v", err)
 	}
 	defer pd.Close()
 	r.Close()
 
 	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.NewEventChannel: %v", err)
 	}
 	defer ch.Close()
 	id, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	defer id.Close()
 	next := func(want cm.EventType) {
 		t.Helper()
 		ev, err := ch.Next(within(t, 5*time.Second))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Next: %v", err)
 		}
 		defer ev.Ack()
 		if ev.Type != want {

@@ -42,13 +42,13 @@ func spawn(t *testing.T, name, arg string, setup ...func(*exec.Cmd)) (*exec.Cmd,
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	for _, fn := range setup {
 		fn(cmd)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -154,7 +154,7 @@ func eachNode(t *testing.T, prefix string, fn func(path string)) {
 	t.Helper()
 	nodes, err := os.ReadDir("/dev/infiniband")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadDir: %v", err)
 	}
 	for _, n := range nodes {
 		if path := "/dev/infiniband/" + n.Name(); strings.HasPrefix(path, prefix) {
@@ -168,7 +168,7 @@ func hide(t *testing.T, prefix string) {
 	t.Helper()
 	eachNode(t, prefix, func(path string) {
 		if err := os.Rename(path, path+".hidden"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Rename: %v", err)
 		}
 		t.Cleanup(func() { os.Rename(path+".hidden", path) })
 	})
@@ -180,10 +180,10 @@ func forbid(t *testing.T, prefix string) {
 	eachNode(t, prefix, func(path string) {
 		info, err := os.Stat(path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Stat: %v", err)
 		}
 		if err := os.Chmod(path, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Chmod: %v", err)
 		}
 		t.Cleanup(func() { os.Chmod(path, info.Mode().Perm()) })
 	})

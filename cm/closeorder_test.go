@@ -55,7 +55,7 @@ func TestBuffersOfAConnection(t *testing.T) {
 	}
 	for range 100 {
 		if err := ok(conn.Alloc(64, verbs.LocalWrite))(t).Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Close: %v", err)
 		}
 	}
 	if n := cm.Buffers(conn.ID()); n > 8 {
@@ -107,7 +107,7 @@ func TestBuffersOfALateRequest(t *testing.T) {
 			req := ok(ln.Accept(ctx))(t)
 			buf := ok(req.Alloc(4096, verbs.LocalWrite))(t)
 			if err := req.PostRecv(1, buf.SGE()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("PostRecv: %v", err)
 			}
 			if err := <-refused; !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("Dial = %v, want ECONNREFUSED", err)
@@ -154,7 +154,7 @@ func TestCloseBesideExpiry(t *testing.T) {
 	req := ok(ln.Accept(ctx))(t)
 	buf := ok(req.Alloc(4096, verbs.LocalWrite))(t)
 	if err := req.PostRecv(1, buf.SGE()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	<-refusing
 	closed := make(chan error, 1)

@@ -46,14 +46,14 @@ func ownConn(t *testing.T, ctx context.Context, d *cm.Dialer, address string) []
 	qp := ok(pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq}))(t)
 	mr := ok(pd.Alloc(4096, verbs.LocalWrite))(t)
 	if err := r.Init(qp); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Init: %v", err)
 	}
 	if err := r.PostRecv(1, mr.SGE()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	conn := ok(r.Connect(ctx, nil, nil))(t)
 	if _, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, InlineData: []byte("hello")}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	return []io.Closer{conn, pd, cq, qp, mr}
 }
@@ -66,10 +66,10 @@ func defaultConn(t *testing.T, ctx context.Context, d *cm.Dialer, address string
 	buf := ok(conn.Alloc(4096, verbs.LocalWrite))(t)
 	for _, mr := range []*verbs.MR{own, buf} {
 		if err := conn.PostRecv(1, mr.SGE()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("conn.PostRecv: %v", err)
 		}
 		if err := conn.Send(ctx, buf.Slice(0, 5)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("conn.Send: %v", err)
 		}
 	}
 	return []io.Closer{conn, own, buf, conn.QP(), conn.PD()}

@@ -27,14 +27,14 @@ func TestCloseBehindABatch(t *testing.T) {
 	ep, _ := fakeEndpoint(t, StateEstablished)
 	pd, err := ep.id.dev.DefaultPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DefaultPD: %v", err)
 	}
 	qp, err := pd.CreateQP(verbs.QPConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	if err := qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|verbs.QPAttrPort|verbs.QPAttrPKeyIndex|verbs.QPAttrAccess); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Modify: %v", err)
 	}
 	ep.id.qp = qp
 	var b verbs.Batch

@@ -184,7 +184,7 @@ func TestFlushWaitsForItsCause(t *testing.T) {
 	for range 30 {
 		l := linkedConn(t)
 		if _, err := l.qp.PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{l.buf.Slice(64, 64)}}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostRecv: %v", err)
 		}
 		received := make(chan error, 1)
 		go func() { _, err := l.WaitRecv(soonCtx(t)); received <- err }()
@@ -206,7 +206,7 @@ func TestOwnPollingBesideRead(t *testing.T) {
 	wr := verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: l.theirs.Addr() + 64, RKey: l.theirs.RKey(), SGList: []verbs.SGE{l.buf.Slice(64, 8)}}
 	// It is the first completion that Read meets.
 	if _, err := l.qp.PostSend([]verbs.SendWR{wr}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	if err := l.Read(soonCtx(t), l.buf.Slice(0, 7), l.theirs.Remote()); err != nil || string(l.buf.Bytes()[:7]) != "read me" {
 		t.Fatalf("Read() = %v, %q", err, l.buf.Bytes()[:7])
@@ -278,7 +278,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 	} {
 		if n := testing.AllocsPerRun(100, func() {
 			if err := op(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("op: %v", err)
 			}
 		}); n != 0 {
 			t.Errorf("%s allocates %v times, want 0", name, n)
@@ -291,7 +291,7 @@ func TestPostRecvAllocatesNothing(t *testing.T) {
 	runs := l.qp.Cap().RecvWR - 1 // AllocsPerRun adds one
 	if n := testing.AllocsPerRun(runs, func() {
 		if err := l.PostRecv(1, l.buf.Slice(0, 8), l.buf.Slice(64, 8)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostRecv: %v", err)
 		}
 	}); n != 0 {
 		t.Errorf("PostRecv allocates %v times, want 0", n)

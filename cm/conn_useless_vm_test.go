@@ -25,38 +25,38 @@ func connWith(t *testing.T, param *cm.ConnParam, receives ...int) (client, serve
 		defer close(accepted)
 		req, err := ln.Accept(within(t, 10*time.Second))
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Accept: %v", err)
 			return
 		}
 		pd, err := req.PD()
 		if err != nil {
-			t.Error(err)
+			t.Errorf("PD: %v", err)
 			return
 		}
 		for i, n := range receives {
 			if err := req.PostRecv(uint64(i), alloc(t, pd, n).SGE()); err != nil {
-				t.Error(err)
+				t.Errorf("PostRecv: %v", err)
 			}
 		}
 		conn, err := req.Accept(within(t, 10*time.Second), nil, param)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Accept: %v", err)
 			return
 		}
 		accepted <- conn
 	}()
 	r, err := d.Resolve(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	t.Cleanup(func() { r.Close() })
 	if client, err = r.Connect(within(t, 10*time.Second), nil, param); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	t.Cleanup(func() { client.Close() })
 	if iwarp() { // the accepting side waits for the first message
 		if err := client.Probe(within(t, 10*time.Second)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("client.Probe: %v", err)
 		}
 	}
 	if server = <-accepted; server == nil {
@@ -165,7 +165,7 @@ func TestExplainNamesTheDisconnect(t *testing.T) {
 		explained <- server.Explain(wcs[0].Err())
 	}()
 	if _, err := client.Disconnect(within(t, 20*time.Second)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("client.Disconnect: %v", err)
 	}
 	var gone *cm.DisconnectedError
 	if err := <-explained; !errors.As(err, &gone) || gone.Local {

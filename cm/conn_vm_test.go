@@ -31,7 +31,7 @@ func TestEcho(t *testing.T) {
 			go echo(ln)
 			conn, err := dialerOf(tc.client).Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Dial: %v", err)
 			}
 			defer conn.Close()
 			if conn.RemoteAddr() != ln.Addr() || conn.LocalAddr().Addr() != tc.client {
@@ -113,26 +113,26 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 	}()
 	r, err := d.Resolve(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	defer r.Close()
 	pd, err := r.Device().AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("AllocPD: %v", err)
 	}
 	defer pd.Close()
 	cq, err := r.Device().CreateCQ(verbs.CQConfig{Entries: 64})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateCQ: %v", err)
 	}
 	defer cq.Close()
 	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	defer qp.Close()
 	if err := r.Init(qp); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Init: %v", err)
 	}
 	if qp.State() != verbs.QPInit {
 		t.Errorf("after Init the QP is in %v", qp.State())
@@ -140,7 +140,7 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 	conn, err := r.Connect(within(t, 10*time.Second), qp, &cm.ConnParam{PrivateData: []byte("hello"),
 		ResponderResources: 4, InitiatorDepth: 3, RetryCount: 5, RNRRetryCount: 6})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	if conn.QP() != qp || qp.State() != verbs.QPRTS {
 		t.Errorf("the QP is in %v", qp.State())

@@ -41,7 +41,7 @@ func TestCancelledDialsAreBounded(t *testing.T) {
 	})
 	ln, err := (&ListenConfig{Host: k.Host()}).Listen(t.Context(), "tcp", "10.0.0.1:7")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer ln.Close()
 	host := k.Host()

@@ -157,7 +157,7 @@ func TestDatagramCancelledAtEachCrossing(t *testing.T) {
 	}
 	// With its first request the listener opens the device, and keeps it.
 	if err := lookUp(within(t, 10*time.Second), d, ln.Addr().String()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("lookUp: %v", err)
 	}
 	t.Run("looking up", func(t *testing.T) {
 		vmtest.NoLeaks(t)

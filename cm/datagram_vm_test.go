@@ -28,7 +28,7 @@ func datagramEnds(t *testing.T) (*cm.Listener, *cm.Dialer) {
 	vmtest.NoLeaks(t)
 	ln, err := cm.Listen(context.Background(), "udp", at(hosts[0].IPv4, 0))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.Listen: %v", err)
 	}
 	t.Cleanup(func() { ln.Close() })
 	return ln, dialerOf(hosts[1].IPv4)
@@ -38,7 +38,7 @@ func datagramEnds(t *testing.T) (*cm.Listener, *cm.Dialer) {
 func receive(t *testing.T, qp *verbs.QP, buf *verbs.MR) {
 	t.Helper()
 	if _, err := qp.PostRecv([]verbs.RecvWR{{ID: 1, SGList: []verbs.SGE{buf.SGE()}}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 }
 
@@ -47,10 +47,10 @@ func completion(t *testing.T, cq *verbs.CQ) verbs.WC {
 	t.Helper()
 	var wc [1]verbs.WC
 	if _, err := cq.Wait(within(t, 10*time.Second), wc[:]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Wait: %v", err)
 	}
 	if err := wc[0].Err(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Err: %v", err)
 	}
 	return wc[0]
 }
@@ -59,7 +59,7 @@ func alloc(t *testing.T, pd *verbs.PD, n int) *verbs.MR {
 	t.Helper()
 	buf, err := pd.Alloc(n, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Alloc: %v", err)
 	}
 	t.Cleanup(func() { buf.Close() })
 	return buf
@@ -70,14 +70,14 @@ func sendTo(t *testing.T, qp *verbs.QP, to cm.UDParam, buf *verbs.MR, msg string
 	t.Helper()
 	ah, err := qp.PD().CreateAH(to.AHAttr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateAH: %v", err)
 	}
 	defer ah.Close()
 	copy(buf.Bytes(), msg)
 	wr := verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{buf.Slice(0, len(msg))},
 		AH: ah, RemoteQPN: to.QPN, RemoteQKey: to.QKey}
 	if _, err := qp.PostSend([]verbs.SendWR{wr}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	completion(t, qp.SendCQ())
 }
@@ -105,19 +105,19 @@ func TestDatagramService(t *testing.T) {
 	}()
 	r, err := d.Resolve(within(t, 10*time.Second), "udp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	defer r.Close()
 	qp, err := r.QP()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP: %v", err)
 	}
 	if qp.Type() != verbs.UD || qp.State() != verbs.QPRTS {
 		t.Errorf("the QP is %v in %v", qp.Type(), qp.State())
 	}
 	to, err := r.Lookup(within(t, 10*time.Second), &cm.ConnParam{PrivateData: []byte("who?")})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lookup: %v", err)
 	}
 	var req *cm.Request
 	select {
@@ -130,7 +130,7 @@ func TestDatagramService(t *testing.T) {
 	defer req.Close()
 	theirs, err := req.QP()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP: %v", err)
 	}
 	if !bytes.HasPrefix(to.PrivateData, []byte("me")) || len(to.PrivateData) != 136 || to.QPN != theirs.Num() || to.QKey == 0 {
 		t.Errorf("the answer is %+v, the QP is %d", to, theirs.Num())
@@ -147,7 +147,7 @@ func TestDatagramService(t *testing.T) {
 	// The way back is in what came.
 	back, err := req.Device().AHAttrFromWC(req.ID().Port(), &wc, in.Bytes()[:grhLen])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("AHAttrFromWC: %v", err)
 	}
 	receive(t, qp, out)
 	sendTo(t, theirs, cm.UDParam{AHAttr: back, QPN: wc.SrcQP, QKey: to.QKey}, in, "and to you")
@@ -162,14 +162,14 @@ func TestDatagramServiceRefuses(t *testing.T) {
 	go func() {
 		if req, err := ln.Accept(context.Background()); err == nil {
 			if err := req.Reject([]byte("go away")); err != nil {
-				t.Error(err)
+				t.Errorf("Reject: %v", err)
 			}
 		}
 	}()
 	lookUp := func(addr string) error {
 		r, err := d.Resolve(within(t, 10*time.Second), "udp", addr)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Resolve: %v", err)
 		}
 		defer r.Close()
 		_, err = r.Lookup(within(t, 10*time.Second), nil)
@@ -190,7 +190,7 @@ func TestDatagramLookupOfSilence(t *testing.T) {
 	ln, d := datagramEnds(t)
 	r, err := d.Resolve(within(t, 10*time.Second), "udp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	defer r.Close()
 	if _, err := r.Lookup(within(t, 200*time.Millisecond), nil); !errors.Is(err, context.DeadlineExceeded) {
@@ -204,7 +204,7 @@ func TestDatagramPrivateData(t *testing.T) {
 	ln, d := datagramEnds(t)
 	r, err := d.Resolve(within(t, 10*time.Second), "udp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	defer r.Close()
 	var pe *cm.ArgumentError
@@ -221,7 +221,7 @@ func TestDatagramPrivateData(t *testing.T) {
 	}()
 	req, err := ln.Accept(within(t, 10*time.Second))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	defer req.Close()
 	if !bytes.Equal(req.PrivateData(), bytes.Repeat([]byte{1}, 180)) {
@@ -231,7 +231,7 @@ func TestDatagramPrivateData(t *testing.T) {
 		t.Errorf("137 bytes: %v", err)
 	}
 	if err := req.Answer(nil, &cm.ConnParam{PrivateData: bytes.Repeat([]byte{2}, 136)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Answer: %v", err)
 	}
 	if err := <-looked; err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func TestDatagramsAreNoConnections(t *testing.T) {
 	ctx := within(t, 10*time.Second)
 	r, err := d.Resolve(ctx, "udp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	defer r.Close()
 	if _, err := r.Connect(ctx, nil, nil); !errors.Is(err, errors.ErrUnsupported) {

@@ -26,12 +26,12 @@ func TestPeerDies(t *testing.T) {
 	child, addr := spawn(t, "echo", at(hosts[0].IPv4, 0))
 	conn, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer conn.Close()
 	buf, err := conn.PD().Alloc(8192, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Alloc: %v", err)
 	}
 	defer buf.Close()
 	ctx := within(t, 20*time.Second)
@@ -89,7 +89,7 @@ func TestDyingClientsDoNotDisturb(t *testing.T) {
 	d := dialerOf(hosts[1].IPv4)
 	steady, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer steady.Close()
 	for range 3 {

@@ -25,19 +25,19 @@ func dialed(t *testing.T, ln *cm.Listener, d *cm.Dialer) (client, server *cm.Con
 		defer close(accepted)
 		req, err := ln.Accept(ctx)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Accept: %v", err)
 			return
 		}
 		conn, err := req.Accept(ctx, nil, nil)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Accept: %v", err)
 			return
 		}
 		accepted <- conn
 	}()
 	client, err := d.Dial(ctx, "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { client.Close() })
 	if server = <-accepted; server == nil {

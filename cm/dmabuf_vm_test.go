@@ -34,7 +34,7 @@ func TestConnDMABuf(t *testing.T) {
 		f, mem := vmtest.DMABuf(t, size)
 		mr, err := conn.PD().RegDMABuf(int(f.Fd()), 0, size, 0, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RegDMABuf: %v", err)
 		}
 		t.Cleanup(func() { mr.Close() })
 		return end{conn, mr, mem}
@@ -50,20 +50,20 @@ func TestConnDMABuf(t *testing.T) {
 		sink := to.mem[size/2:]
 		clear(sink)
 		if err := to.PostRecv(1, to.mr.Slice(size/2, 4096)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("to.PostRecv: %v", err)
 		}
 		if err := from.Send(ctx, from.mr.Slice(0, n)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("from.Send: %v", err)
 		}
 		wc, err := to.WaitRecv(ctx)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("to.WaitRecv: %v", err)
 		}
 		if int(wc.ByteLen) != n || !bytes.Equal(sink[:n], want) || sink[n] != 0 {
 			t.Fatalf("%d bytes of %#x arrived as %d, % x", n, seed, wc.ByteLen, sink[:min(n+1, 40)])
 		}
 		if err := from.Read(ctx, from.mr.Slice(size/2, n), to.mr.Remote().Slice(size/2, n)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("from.Read: %v", err)
 		}
 		if !bytes.Equal(from.mem[size/2:][:n], want) {
 			t.Fatalf("%d bytes of %#x were read as % x", n, seed, from.mem[size/2:][:min(n, 40)])

@@ -56,7 +56,7 @@ func TestDisconnectBeforeConfirmation(t *testing.T) {
 	conn := ok(d.Dial(ctx, "tcp", "10.0.0.1:7"))(t)
 	buf := ok(conn.Alloc(64, verbs.LocalWrite))(t)
 	if err := conn.Send(ctx, buf.SGE()); err != nil {
-		t.Error(err)
+		t.Errorf("conn.Send: %v", err)
 	}
 	conn.Close()
 	if err := <-accepted; err != nil {

@@ -30,17 +30,17 @@ func twoConnectX(t *testing.T) (*cmtest.Kernel, verbs.ECE) {
 	k := cmtest.New(inprocess.New(inprocess.Config{Violation: inprocess.Fail(t)}, "mlx5_0", "mlx5_1"))
 	dev, err := k.Host().Open("mlx5_0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	defer dev.Close()
 	pd, err := dev.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("AllocPD: %v", err)
 	}
 	defer pd.Close()
 	qp, err := pd.CreateQP(verbs.QPConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	defer qp.Close()
 	all, err := qp.QueryECE()
@@ -79,7 +79,7 @@ func dialECE(t *testing.T, k *cmtest.Kernel) *cm.Conn {
 	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
 	conn, err := d.Dial(within(t, 20*time.Second), "tcp", "10.0.0.1:7")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
@@ -152,7 +152,7 @@ func newECEStranger(t *testing.T, k *cmtest.Kernel) *eceStranger {
 	t.Helper()
 	f, err := ucma.OpenOn(k, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ucma.OpenOn: %v", err)
 	}
 	t.Cleanup(func() { f.Close() })
 	return &eceStranger{t, f}

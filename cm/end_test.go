@@ -29,14 +29,14 @@ func fakeConn(t *testing.T) (*Conn, *fakeKernel) {
 	r := &Resolved{pendingConn: pendingConn{ep: ep}}
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	attr := verbs.QPAttr{State: verbs.QPInit, Port: 1}
 	if err := conn.qp.Modify(&attr, verbs.QPAttrState|verbs.QPAttrPort|verbs.QPAttrPKeyIndex|verbs.QPAttrAccess); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.qp.Modify: %v", err)
 	}
 	if err := conn.PostRecv(1); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.PostRecv: %v", err)
 	}
 	return conn, k
 }
@@ -84,7 +84,7 @@ func TestOurEnd(t *testing.T) {
 	go func() {
 		end, err := conn.Disconnect(soonCtx(t))
 		if err != nil {
-			t.Error(err)
+			t.Errorf("conn.Disconnect: %v", err)
 		}
 		ended <- end
 	}()
@@ -126,7 +126,7 @@ func TestTheFirstFailureIsKept(t *testing.T) {
 	conn, k := fakeConn(t)
 	first := &verbs.WCError{Status: verbs.WCRemAccessErr, QPNum: conn.qp.Num()}
 	if err := conn.ended(opWrite, first); !errors.Is(err, first) {
-		t.Fatal(err)
+		t.Fatalf("conn.ended: %v", err)
 	}
 	conn.ended(opSend, &verbs.WCError{Status: verbs.WCRetryExcErr})
 	failQP(conn)
@@ -143,7 +143,7 @@ func TestTheFirstFailureIsKept(t *testing.T) {
 	check("while it stands")
 	k.queue(conn.ID().kid, EventDisconnected, 0)
 	if _, err := conn.Wait(soonCtx(t)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Wait: %v", err)
 	}
 	check("when the peer has left")
 }
@@ -153,13 +153,13 @@ func TestExplainKeepsTheFirstFailure(t *testing.T) {
 	conn, _ := fakeConn(t)
 	flush, first := &verbs.WCError{Status: verbs.WCWRFlushErr}, &verbs.WCError{Status: verbs.WCRemAccessErr}
 	if err := conn.Explain(nil); err != nil {
-		t.Error(err)
+		t.Errorf("conn.Explain: %v", err)
 	}
 	if err := conn.Explain(flush); !errors.Is(err, flush) {
 		t.Errorf("a flush without a cause: %v", err)
 	}
 	if err := conn.Explain(first); !errors.Is(err, first) {
-		t.Error(err)
+		t.Errorf("conn.Explain: %v", err)
 	}
 	var broken *BrokenError
 	if err := conn.Explain(flush); !errors.As(err, &broken) || broken.Op != "work request" || !errors.Is(err, first) {
@@ -179,7 +179,7 @@ func TestAFailedQPIsNoEOF(t *testing.T) {
 		if late {
 			k.queue(conn.ID().kid, EventDisconnected, 0)
 			if _, err := conn.Wait(soonCtx(t)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("conn.Wait: %v", err)
 			}
 		}
 		for range 2 {
@@ -213,14 +213,14 @@ func TestDisconnectKeepsToItsContext(t *testing.T) {
 	id := newFakeID(t, ch)
 	var err error
 	if id.dev, err = host.Open("rxe0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	id.state = StateRouteResolved
 	ep := newEndpoint(ch, id)
 	go ep.pump()
 	conn, err := (&Resolved{pendingConn: pendingConn{ep: ep}}).Connect(context.Background(), nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()

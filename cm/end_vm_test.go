@@ -25,27 +25,27 @@ func connPair(t *testing.T) (client, server *cm.Conn) {
 		defer close(accepted)
 		req, err := ln.Accept(within(t, 10*time.Second))
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Accept: %v", err)
 			return
 		}
 		pd, err := req.PD()
 		if err != nil {
-			t.Error(err)
+			t.Errorf("PD: %v", err)
 			return
 		}
 		if err := req.PostRecv(1, alloc(t, pd, 4096).SGE()); err != nil {
-			t.Error(err)
+			t.Errorf("PostRecv: %v", err)
 		}
 		conn, err := req.Accept(within(t, 10*time.Second), nil, nil)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Accept: %v", err)
 			return
 		}
 		accepted <- conn
 	}()
 	client, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { client.Close() })
 	if server = <-accepted; server == nil {
@@ -104,7 +104,7 @@ func TestRemoteAccessErrorIsKept(t *testing.T) {
 		if iwarp() {
 			// The WRITE has gone before the peer looks at it: the connection ends.
 			if _, err := client.Wait(within(t, 10*time.Second)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("client.Wait: %v", err)
 			}
 			if err := client.Write(within(t, 10*time.Second), buf.SGE(), wrongKey); err == nil {
 				t.Error("a WRITE on a connection that has ended")
@@ -124,7 +124,7 @@ func TestRemoteAccessErrorIsKept(t *testing.T) {
 		if late {
 			client.Close()
 			if _, err := server.Wait(within(t, 10*time.Second)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("server.Wait: %v", err)
 			}
 		}
 		var broken *cm.BrokenError
@@ -141,17 +141,17 @@ func TestTheKernelTakesLoopbackForAll(t *testing.T) {
 	vmtest.NoLeaks(t)
 	loopback, err := cm.ParseAddr("127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.ParseAddr: %v", err)
 	}
 	ln, err := new(cm.ListenConfig).ListenAddr(cm.PortSpaceTCP, loopback)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenAddr: %v", err)
 	}
 	defer ln.Close()
 	go echo(ln)
 	conn, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", at(hosts[0].IPv4, ln.Addr().Port()))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer conn.Close()
 	say(t, conn, "from the network")

@@ -29,7 +29,7 @@ func TestNextWaitsForAnEvent(t *testing.T) {
 	go func() {
 		ev, err := p.server.Next(within(t, 10*time.Second))
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Next: %v", err)
 		}
 		got <- ev
 	}()

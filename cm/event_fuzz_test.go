@@ -31,7 +31,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		id, err := ch.NewID(IDConfig{PortSpace: space})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("NewID: %v", err)
 		}
 		ev := abi.UcmEventResp{UID: id.uid, ID: id.kid, Event: typ, Status: status}
 		if EventType(typ) == EventConnectRequest {

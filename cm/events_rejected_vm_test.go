@@ -119,7 +119,7 @@ func TestEventRejectedWhenEstablished(t *testing.T) {
 			defer close(dialed)
 			conn, err := dialerOf(r.hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", r.listener.LocalAddr().String())
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Dial: %v", err)
 				return
 			}
 			dialed <- conn

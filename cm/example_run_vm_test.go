@@ -80,7 +80,7 @@ func TestExamples(t *testing.T) {
 		t.Run(tc.server+" and "+tc.client, func(t *testing.T) {
 			server := example(t, tc.server)
 			if err := server.Start(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("server.Start: %v", err)
 			}
 			defer func() { server.Process.Kill(); server.Wait() }()
 			if got := says(t, tc.client); got != tc.says {

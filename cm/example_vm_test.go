@@ -32,14 +32,14 @@ func TestExampleOneSided(t *testing.T) {
 	}()
 	conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer conn.Close()
 	if got, err := reach(within(t, 10*time.Second), conn); err != nil || got != "read me" {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := conn.Disconnect(within(t, 10*time.Second)); err != nil {
-		t.Error(err)
+		t.Errorf("conn.Disconnect: %v", err)
 	}
 	if err := <-offered; err != nil {
 		t.Error(err)
@@ -54,13 +54,13 @@ func TestExampleEventServer(t *testing.T) {
 	ch := channel(t)
 	listener, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	if err := listener.Bind(cm.AddrFrom(netip.AddrPortFrom(hosts[0].IPv4, 0))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("listener.Bind: %v", err)
 	}
 	if err := listener.Listen(0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("listener.Listen: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -68,7 +68,7 @@ func TestExampleEventServer(t *testing.T) {
 	client := func() *cm.Conn {
 		conn, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", listener.LocalAddr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		say(t, conn, "by events")
 		return conn
@@ -76,7 +76,7 @@ func TestExampleEventServer(t *testing.T) {
 	for range 3 {
 		conn := client()
 		if _, err := conn.Disconnect(within(t, 10*time.Second)); err != nil {
-			t.Error(err)
+			t.Errorf("conn.Disconnect: %v", err)
 		}
 		conn.Close()
 	}
@@ -96,10 +96,10 @@ func TestExampleAnswerToAGroup(t *testing.T) {
 	join := func(h vmtest.Host) (*cm.ID, cm.UDParam) {
 		id := member(t, ch, h)
 		if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.CreateQP: %v", err)
 		}
 		if _, err := id.JoinMulticast(group, cm.FullMember); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.JoinMulticast: %v", err)
 		}
 		ev := expect(t, ch, cm.EventMulticastJoin)
 		ev.Ack()

@@ -153,7 +153,7 @@ func TestPrivateDataTooLong(t *testing.T) {
 	}
 	r, err := d.Resolve(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	defer r.Close()
 	_, err = r.Connect(within(t, 10*time.Second), nil, &cm.ConnParam{PrivateData: make([]byte, asked+1)})
@@ -191,7 +191,7 @@ func TestPrivateDataTooLong(t *testing.T) {
 	}()
 	conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	conn.Close()
 	if err := <-accepted; err != nil {
@@ -203,7 +203,7 @@ func TestDepthsBeyondTheDevice(t *testing.T) {
 	ln, d := ends(t)
 	r, err := d.Resolve(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	defer r.Close()
 	if limit := r.Device().Attr().MaxQPRdAtom; limit >= 254 {

@@ -87,16 +87,16 @@ func TestFamilyComesLast(t *testing.T) {
 	var se *StateError
 	id.state = StateEstablished
 	if err := resolve(); !errors.As(err, &se) || se.State != StateEstablished {
-		t.Error(err)
+		t.Errorf("resolve: %v", err)
 	}
 	var removed *verbs.DeviceRemovedError
 	id.state = StateRemoved
 	if err := resolve(); !errors.As(err, &removed) {
-		t.Error(err)
+		t.Errorf("resolve: %v", err)
 	}
 	id.Close()
 	if err := resolve(); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
+		t.Errorf("resolve: %v", err)
 	}
 }
 

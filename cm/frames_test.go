@@ -60,7 +60,7 @@ func TestFrames(t *testing.T) {
 		id := newFakeID(t, ch)
 		dev, err := fakeHost().Open("rxe0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Open: %v", err)
 		}
 		id.dev = dev
 		_ = tc.call(id) // what the kernel makes of it does not matter

@@ -284,7 +284,7 @@ func TestGarbageAsRemoteMemory(t *testing.T) {
 		}()
 		conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		if got, err := reach(within(t, 10*time.Second), conn); err == nil {
 			t.Errorf("%s: it read %q", tc.name, got)

@@ -49,13 +49,13 @@ func TestTheRequestIsThePeers(t *testing.T) {
 	ev := mustNext(t, ch)
 	var err error
 	if ev.ID.dev, err = host.Open("rxe0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	// In C one answers with the parameters of the event.
 	param := &ev.Conn
 	param.QPNum, param.ResponderResources, param.InitiatorDepth = 5, 0, 0
 	if err := ev.ID.Accept(param); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	if given.ResponderResources != 3 || given.InitiatorDepth != 2 {
 		t.Errorf("accepted with %d and %d, the peer asked for 3 and 2", given.ResponderResources, given.InitiatorDepth)
@@ -150,10 +150,10 @@ func TestCloseWhileAQPIsMade(t *testing.T) {
 	id = newFakeID(t, ch)
 	var err error
 	if id.dev, err = host.Open("rxe0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	if err := id.CreateSRQ(nil, verbs.SRQConfig{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.CreateSRQ: %v", err)
 	}
 	if err := id.CreateQP(nil, verbs.QPConfig{}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a QP on a closed ID: %v", err)
@@ -197,7 +197,7 @@ func TestTheErrorNamesTheSecondDestination(t *testing.T) {
 	id := newFakeID(t, ch)
 	for _, to := range []string{"10.0.0.1:1", "10.0.0.2:2"} {
 		if err := id.ResolveAddr(Addr{}, mustAddr(to), time.Second); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.ResolveAddr: %v", err)
 		}
 		k.queue(id.kid, EventAddrError, -int32(syscall.ETIMEDOUT))
 		if err := mustNext(t, ch).Err(); !strings.Contains(err.Error(), to) {
@@ -206,7 +206,7 @@ func TestTheErrorNamesTheSecondDestination(t *testing.T) {
 	}
 	k.fail[abi.RDMA_USER_CM_CMD_RESOLVE_ADDR] = syscall.ENETUNREACH
 	if err := id.ResolveAddr(Addr{}, mustAddr("10.0.0.3:3"), time.Second); err == nil || !strings.Contains(err.Error(), "10.0.0.3:3") {
-		t.Error(err)
+		t.Errorf("id.ResolveAddr: %v", err)
 	}
 	if a := id.RemoteAddr(); a != mustAddr("10.0.0.2:2") {
 		t.Errorf("the remote address is %v", a)
@@ -218,18 +218,18 @@ func TestAStageWithoutADevice(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	s := &pendingConn{ep: newEndpoint(ch, newFakeID(t, ch))}
 	if _, err := s.PD(); !errors.Is(err, errNoDevice) {
-		t.Error(err)
+		t.Errorf("PD: %v", err)
 	}
 	if _, err := s.QP(); !errors.Is(err, errNoDevice) {
-		t.Error(err)
+		t.Errorf("QP: %v", err)
 	}
 	if err := s.PostRecv(0); !errors.Is(err, errNoDevice) {
-		t.Error(err)
+		t.Errorf("PostRecv: %v", err)
 	}
 	r := &Resolved{pendingConn: pendingConn{ep: s.ep}}
 	go s.ep.pump()
 	if _, err := r.Connect(context.Background(), nil, nil); !errors.Is(err, errNoDevice) {
-		t.Error(err)
+		t.Errorf("Connect: %v", err)
 	}
 }
 
@@ -269,14 +269,14 @@ func TestMigrateWakesWhoWaits(t *testing.T) {
 			defer cancel()
 			ev, err := b.Next(ctx)
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Next: %v", err)
 			}
 			got <- ev
 		}()
 		<-s.waiting
 		s.moved.Store(&abi.UcmEventResp{UID: id.uid, ID: id.kid, Event: uint32(EventAddrChange)})
 		if err := id.Migrate(b); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.Migrate: %v", err)
 		}
 		if ev := <-got; ev == nil || ev.ID != id {
 			t.Fatalf("got %v", ev)
@@ -284,7 +284,7 @@ func TestMigrateWakesWhoWaits(t *testing.T) {
 		// One that comes while nobody waits, and the end of a wait.
 		other := newFakeID(t, a)
 		if err := other.Migrate(b); err != nil {
-			t.Fatal(err)
+			t.Fatalf("other.Migrate: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 		if ev, err := b.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {

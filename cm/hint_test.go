@@ -24,7 +24,7 @@ func TestResolvedWithoutADevice(t *testing.T) {
 	for to, words := range map[string]string{"10.0.0.1:1": "no RDMA device leads there", "127.0.0.1:1": "loopback"} {
 		id := newFakeID(t, ch)
 		if err := id.ResolveAddr(Addr{}, mustAddr(to), time.Second); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.ResolveAddr: %v", err)
 		}
 		k.queue(id.kid, EventAddrResolved, 0)
 		ev := mustNext(t, ch)
@@ -38,7 +38,7 @@ func TestResolvedWithoutADevice(t *testing.T) {
 	ch.host.Drivers, ch.host.Kernel = fakeHost().Drivers, fakeHost().Kernel
 	id := newFakeID(t, ch)
 	if err := id.ResolveAddr(Addr{}, mustAddr("10.0.0.1:1"), time.Second); err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.ResolveAddr: %v", err)
 	}
 	k.queue(id.kid, EventAddrResolved, 0)
 	if ev := mustNext(t, ch); ev.Type != EventAddrResolved || id.Device() == nil {
@@ -151,12 +151,12 @@ func TestHintsOfAnIDsEvents(t *testing.T) {
 			src = mustAddr(tc.src)
 		}
 		if err := id.ResolveAddr(src, mustAddr(tc.dst), time.Second); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.ResolveAddr: %v", err)
 		}
 		k.queue(id.kid, tc.event, -int32(tc.status))
 		ev, err := ch.Next(soonCtx(t))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Next: %v", err)
 		}
 		err = ev.Err()
 		ev.Ack()
@@ -171,12 +171,12 @@ func TestHintOfARoute(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	if err := id.ResolveAddr(Addr{}, mustAddr("127.0.0.1:8"), time.Second); err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.ResolveAddr: %v", err)
 	}
 	id.state = StateAddrResolved
 	k.fail[abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE] = syscall.ENODEV
 	if err := id.ResolveRoute(time.Second); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), "no RDMA device has a loopback address") {
-		t.Error(err)
+		t.Errorf("id.ResolveRoute: %v", err)
 	}
 }
 
@@ -207,12 +207,12 @@ func TestNoHintForAMistake(t *testing.T) {
 	id.state = StateEstablished
 	var se *StateError
 	if err := id.ResolveAddr(Addr{}, mustAddr("127.0.0.1:8"), time.Second); !errors.As(err, &se) || strings.Contains(err.Error(), "loopback") {
-		t.Error(err)
+		t.Errorf("id.ResolveAddr: %v", err)
 	}
 	id.state, id.local = StateBound, mustAddr("[fd00::1]:7")
 	var fe *ArgumentError
 	if err := id.ResolveAddr(Addr{}, mustAddr("127.0.0.1:8"), time.Second); !errors.As(err, &fe) || strings.Contains(err.Error(), "loopback") {
-		t.Error(err)
+		t.Errorf("id.ResolveAddr: %v", err)
 	}
 }
 

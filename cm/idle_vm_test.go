@@ -131,11 +131,11 @@ func hold(t *testing.T, conns, dialers int) (h held) {
 	start := time.Now()
 	client, said := spawn(t, "idle", fmt.Sprintln(hosts[1].IPv4, addr, conns, dialers))
 	if _, err := fmt.Sscan(said, &h.heap, &h.procs, &h.fresh, &h.dialed, &h.parked); err != nil {
-		t.Fatal(said)
+		t.Fatalf("spawn: %v", said)
 	}
 	var err error
 	if h.serving, err = vmtest.ThreadsOf(server.Process.Pid); err != nil {
-		t.Fatal(err)
+		t.Fatalf("vmtest.ThreadsOf: %v", err)
 	}
 	for _, child := range []*exec.Cmd{client, server} {
 		child.Process.Kill()

@@ -59,7 +59,7 @@ func fakeEndpoint(t *testing.T, state State) (*endpoint, *fakeKernel) {
 	id := newFakeID(t, ch)
 	var err error
 	if id.dev, err = host.Open("rxe0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	id.state = state
 	ep := newEndpoint(ch, id)
@@ -151,7 +151,7 @@ func TestDestroyNamesAnEventThatIsHeld(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if err := id.Destroy(ctx); err == nil || !strings.Contains(err.Error(), "ADDR_CHANGE") {
-		t.Error(err)
+		t.Errorf("id.Destroy: %v", err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestAStageIsUsedOnce(t *testing.T) {
 	k.accepts = true
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	k.mu.Lock()
 	k.fail[abi.RDMA_USER_CM_CMD_CONNECT] = syscall.EINVAL
@@ -193,7 +193,7 @@ func TestThePeerDiesBeforeItKnows(t *testing.T) {
 	r := &Resolved{pendingConn: pendingConn{ep: ep}}
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	k.queue(ep.id.kid, EventRejected, 28)
 	select {
@@ -205,7 +205,7 @@ func TestThePeerDiesBeforeItKnows(t *testing.T) {
 		t.Errorf("the end is %+v, %v, and the state %v", got, ep.cause, conn.ID().State())
 	}
 	if err := conn.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("conn.Close: %v", err)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestTheRemovalDisconnects(t *testing.T) {
 	r := &Resolved{pendingConn: pendingConn{ep: ep}}
 	conn, err := r.Connect(context.Background(), nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	verbsInternal.MarkRemoved(ep.id.Device())
 	k.queue(ep.id.kid, EventDisconnected, 0)
@@ -231,7 +231,7 @@ func TestTheRemovalDisconnects(t *testing.T) {
 		t.Errorf("the cause is %v", ep.cause)
 	}
 	if err := conn.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("conn.Close: %v", err)
 	}
 }
 
@@ -240,16 +240,16 @@ func TestASharedCQIsRefused(t *testing.T) {
 	ep, _ := fakeEndpoint(t, StateEstablished)
 	pd, err := ep.id.dev.DefaultPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DefaultPD: %v", err)
 	}
 	cq, err := ep.id.dev.CreateCQ(verbs.CQConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateCQ: %v", err)
 	}
 	defer cq.Close()
 	qp, err := pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	defer qp.Close()
 	conn := newConn(ep, qp)
@@ -279,7 +279,7 @@ func TestTheDeadlineIsTheContexts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := new(Dialer).resolve(ctx, id, mustAddr("10.0.0.1:1")); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
+		t.Errorf("resolve: %v", err)
 	}
 	if asked.Load() < 2 {
 		t.Errorf("asked %d times", asked.Load())

@@ -28,17 +28,17 @@ func interrupting(t *testing.T, state State, cmd uint32, typ EventType) *ID {
 	id := newFakeID(t, ch)
 	var err error
 	if id.dev, err = host.Open("rxe0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	pd, err := id.dev.DefaultPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.dev.DefaultPD: %v", err)
 	}
 	if id.qp, err = pd.CreateQP(verbs.QPConfig{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	if err := id.qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|attrsOf[verbs.QPInit]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.qp.Modify: %v", err)
 	}
 	id.ownQP, id.state = true, state
 	h.write = func(b []byte) {
@@ -128,7 +128,7 @@ func meanwhile(t *testing.T, state State, cmd uint32, do func(*ID)) *ID {
 	id := newFakeID(t, ch)
 	var err error
 	if id.dev, err = ch.host.Open("rxe0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	id.state, id.passive = state, true
 	h.write = func(b []byte) {
@@ -161,7 +161,7 @@ func TestAcceptAndRejectFail(t *testing.T) {
 	reject := &pendingTransition{after: StateFailed}
 	id := meanwhile(t, StateRequested, abi.RDMA_USER_CM_CMD_ACCEPT, func(id *ID) {
 		if err := begin(id, opReject, reject); err != nil {
-			t.Error(err)
+			t.Errorf("begin: %v", err)
 		}
 	})
 	if err := id.Accept(&ConnParam{QPNum: 1}); !errors.Is(err, syscall.EINVAL) || id.State() != StateFailed {
@@ -197,7 +197,7 @@ func TestPeerOfTwoResolutions(t *testing.T) {
 			}
 			second := &pendingTransition{after: StateAddrQuery, to: b}
 			if err := begin(id, opResolve, second); err != nil {
-				t.Error(err)
+				t.Errorf("begin: %v", err)
 			}
 			if taken {
 				id.endTransition(second, nil)

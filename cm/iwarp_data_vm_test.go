@@ -96,7 +96,7 @@ func TestIWARPOperations(t *testing.T) {
 	}
 	// A receive without room for data takes a message without data.
 	if _, err := server.QP().PostRecv([]verbs.RecvWR{{}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	post(verbs.SendWR{Opcode: verbs.OpSend})
 	got("")
@@ -120,7 +120,7 @@ func TestIWARPOperations(t *testing.T) {
 	// What was invalidated is of no more use: the peer refuses the write.
 	wr := verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{back.Slice(0, 8)}, RemoteAddr: victim.Addr(), RKey: victim.RKey(), Flags: verbs.SendSignaled}
 	if _, err := client.QP().PostSend([]verbs.SendWR{wr}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	if wc := collectWC(t, client.QP().SendCQ(), 1)[0]; wc.Err() == nil {
 		t.Error("an invalidated key was read through")
@@ -176,7 +176,7 @@ func TestIWARPStream(t *testing.T) {
 					}
 					k, err := qp.PostSend(wrs[:n])
 					if err != nil && !errors.Is(err, verbs.ErrFull) {
-						t.Error(err)
+						t.Errorf("PostSend: %v", err)
 						return
 					}
 					sent += k
@@ -193,7 +193,7 @@ func TestIWARPStream(t *testing.T) {
 							return
 						}
 						if _, err := qp.PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{in.Slice(0, 4)}}}); err != nil {
-							t.Error(err)
+							t.Errorf("PostRecv: %v", err)
 							return
 						}
 						received++
@@ -202,7 +202,7 @@ func TestIWARPStream(t *testing.T) {
 				for {
 					n, err := qp.SendCQ().Poll(wcs)
 					if err != nil {
-						t.Error(err)
+						t.Errorf("Poll: %v", err)
 						return
 					}
 					if n == 0 {
@@ -226,7 +226,7 @@ func TestIWARPFlush(t *testing.T) {
 		t.Helper()
 		for _, id := range ids {
 			if _, err := qp.PostRecv([]verbs.RecvWR{{ID: id}}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("PostRecv: %v", err)
 			}
 		}
 	}
@@ -286,19 +286,19 @@ func TestIWARPSRQ(t *testing.T) {
 		servers[0].Close()
 		servers[1].Close()
 		if err := srq.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	buf := alloc(t, servers[0].QP().PD(), 4096)
 	for round := range 20 {
 		for i := range 2 {
 			if _, err := srq.PostRecv([]verbs.RecvWR{{ID: uint64(2*round + i), SGList: []verbs.SGE{buf.Slice(64*i, 64)}}}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("PostRecv: %v", err)
 			}
 		}
 		for i, c := range clients {
 			if _, err := c.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: []byte("shared")}}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("PostSend: %v", err)
 			}
 			completion(t, c.QP().SendCQ())
 			if wc := completion(t, servers[i].QP().RecvCQ()); wc.ID != uint64(2*round+i) || string(buf.Bytes()[64*i:][:wc.ByteLen]) != "shared" {
@@ -311,13 +311,13 @@ func TestIWARPSRQ(t *testing.T) {
 	}
 	// What is in the queue stays there when a connection ends.
 	if _, err := srq.PostRecv([]verbs.RecvWR{{ID: 77, SGList: []verbs.SGE{buf.Slice(0, 64)}}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	r.ok(clients[0].Disconnect())
 	r.want(r.client, clients[0], cm.EventDisconnected, 0)
 	r.want(r.server, servers[0], cm.EventDisconnected, 0)
 	if _, err := clients[1].QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, InlineData: []byte("x")}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	if wc := completion(t, servers[1].QP().RecvCQ()); wc.ID != 77 {
 		t.Errorf("%+v", wc)

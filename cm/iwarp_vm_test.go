@@ -94,7 +94,7 @@ func TestIWARPWithoutQP(t *testing.T) {
 	in := alloc(t, server.QP().PD(), 64)
 	receive(t, server.QP(), in)
 	if _, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: []byte("mine")}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	completion(t, qp.SendCQ())
 	if wc := completion(t, server.QP().RecvCQ()); string(in.Bytes()[:wc.ByteLen]) != "mine" {
@@ -186,14 +186,14 @@ func TestIWARPPeerGone(t *testing.T) {
 	ln, d := ends(t)
 	r, err := d.Resolve(within(t, 5*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	if _, err := r.Connect(within(t, 200*time.Millisecond), nil, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v", err)
 	}
 	req, err := ln.Accept(within(t, 5*time.Second))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	// Its kernel lets go of the connection after 10 seconds, ours says so when we
 	// ask it then.
@@ -212,7 +212,7 @@ func TestIWARPLostSYN(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	r, err := d.Resolve(within(t, 5*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resolve: %v", err)
 	}
 	undo := hosts[0].Lose(t)
 	// The kernel would go on for minutes.

@@ -57,7 +57,7 @@ func (n *idleNet) connect(t *testing.T, server, client time.Duration) (*cm.Conn,
 	d := &cm.Dialer{Host: n.k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: client}
 	conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	peer := <-accepted
@@ -94,7 +94,7 @@ func TestKeepAliveOfAnIdleConnection(t *testing.T) {
 			}
 			client.Close()
 			if _, err := server.Wait(within(t, 10*time.Second)); err != nil {
-				t.Error(err)
+				t.Errorf("server.Wait: %v", err)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestKeepAliveFindsADeadPeer(t *testing.T) {
 	n.wantProbes(t)
 	buf, err := client.PD().Alloc(64, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Alloc: %v", err)
 	}
 	defer buf.Close()
 	defer client.Close()

@@ -96,16 +96,16 @@ func linkedConnOfDepth(t *testing.T, depth uint8) *linked {
 	id := newFakeID(t, ch)
 	dev, err := host.Open("rxe0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	id.dev, id.state = dev, StateRouteResolved
 	ep := newEndpoint(ch, id)
 	go ep.pump()
 	if l.Conn, err = (&Resolved{pendingConn: pendingConn{ep: ep}}).Connect(context.Background(), nil, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	if l.peer, err = l.PD().CreateQP(verbs.QPConfig{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	access := verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead
 	mask := verbs.QPAttrState
@@ -122,13 +122,13 @@ func linkedConnOfDepth(t *testing.T, depth uint8) *linked {
 				verbs.QPAttrSQPSN | verbs.QPAttrTimeout | verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrMaxRdAtomic},
 		} {
 			if err := qp.Modify(&a.attr, mask|a.mask); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Modify: %v", err)
 			}
 		}
 	}
 	for _, mr := range []**verbs.MR{&l.buf, &l.theirs} {
 		if *mr, err = l.PD().Alloc(4096, access); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Alloc: %v", err)
 		}
 	}
 	t.Cleanup(func() {
@@ -198,7 +198,7 @@ func (l *linked) takenBack(t *testing.T) {
 		t.Errorf("the QP is in state %v, want %v or closed", l.qp.State(), verbs.QPErr)
 	}
 	if _, err := l.peer.PostRecv([]verbs.RecvWR{{ID: 1, SGList: []verbs.SGE{l.theirs.SGE()}}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()

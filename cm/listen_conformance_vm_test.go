@@ -102,7 +102,7 @@ func TestAFloodOfRequests(t *testing.T) {
 	vmtest.NoLeaks(t)
 	ln, err := (&cm.ListenConfig{Backlog: backlog}).Listen(within(t, 10*time.Second), "tcp", at(hosts[0].IPv4, 0))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer ln.Close()
 	p := &rcPair{rig: &rig{t: t, hosts: hosts, config: cm.IDConfig{}, client: channel(t)}}

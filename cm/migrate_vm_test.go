@@ -23,7 +23,7 @@ func TestMigrateWakesOnTheKernel(t *testing.T) {
 		defer close(got)
 		ev, err := to.Next(ctx)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("to.Next: %v", err)
 			return
 		}
 		ev.Ack()

@@ -72,7 +72,7 @@ func TestEveryCallInEveryState(t *testing.T) {
 			id := newFakeID(t, ch)
 			var err error
 			if id.dev, err = fakeHost().Open("rxe0"); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Open: %v", err)
 			}
 			id.state, id.passive = state, true
 			err = c.call(id)
@@ -115,10 +115,10 @@ func TestEstablishIsForIDsWithoutAQP(t *testing.T) {
 	ep, _ := fakeEndpoint(t, StateResponded)
 	pd, err := ep.id.dev.DefaultPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DefaultPD: %v", err)
 	}
 	if ep.id.qp, err = pd.CreateQP(verbs.QPConfig{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	if err := ep.id.Establish(); !errors.Is(err, errHasQP) || ep.id.State() != StateResponded {
 		t.Errorf("%v, the ID is %v", err, ep.id.State())
@@ -190,15 +190,15 @@ func TestQPOfAnotherDevice(t *testing.T) {
 	}{{ep.ch.host, "rxe1", "device is rxe1: the ID has device rxe0"}, {other, "rxe0", "another opening of that device"}} {
 		dev, err := tc.host.Open(tc.name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Open: %v", err)
 		}
 		pd, err := dev.DefaultPD()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("DefaultPD: %v", err)
 		}
 		qp, err := pd.CreateQP(verbs.QPConfig{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("CreateQP: %v", err)
 		}
 		var wrong *ArgumentError
 		err = ep.id.UseQP(qp)
@@ -220,6 +220,6 @@ func TestNotifyOfNothing(t *testing.T) {
 	id := newFakeID(t, ch)
 	var se *StateError
 	if err := id.Notify(99); !errors.Is(err, syscall.EINVAL) || errors.As(err, &se) || !strings.Contains(err.Error(), "event 99") {
-		t.Error(err)
+		t.Errorf("id.Notify: %v", err)
 	}
 }

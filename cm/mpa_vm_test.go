@@ -62,7 +62,7 @@ func TestIWARPFirstProbe(t *testing.T) {
 	vmtest.NoLeaks(t)
 	tcp, err := net.Listen("tcp", net.JoinHostPort(hosts[0].IPv4.String(), "0"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer tcp.Close()
 	type result struct {
@@ -87,15 +87,15 @@ func TestIWARPFirstProbe(t *testing.T) {
 	d := cm.Dialer{LocalAddr: mustParse(at(hosts[1].IPv4, 0))}
 	conn, err := d.Dial(within(t, 10*time.Second), "tcp", tcp.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer conn.Close()
 	buf, err := conn.Alloc(64, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Alloc: %v", err)
 	}
 	if err := conn.Send(within(t, 10*time.Second), buf.SGE()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Send: %v", err)
 	}
 	const write, send = 0, 3
 	if r := <-received; r.err != nil || r.opcodes != [2]int{send, write} {

@@ -102,18 +102,18 @@ func fakeMember(t *testing.T, dev ucma.Device) (*ID, *groupKernel) {
 	t.Cleanup(func() { ch.Close() })
 	id, err := ch.NewID(IDConfig{PortSpace: PortSpaceUDP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	if id.dev, err = host.Open("rxe0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	pd, err := id.dev.DefaultPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.dev.DefaultPD: %v", err)
 	}
 	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.UD})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	t.Cleanup(func() {
 		id.Close()
@@ -140,7 +140,7 @@ func mustJoin(t *testing.T, id *ID) *Multicast {
 	t.Helper()
 	m, err := id.JoinMulticast(mustAddr("239.1.2.3:0"), FullMember)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.JoinMulticast: %v", err)
 	}
 	return m
 }
@@ -196,10 +196,10 @@ func TestLeaveWithTheQPGone(t *testing.T) {
 	fake.events <- joinEvent(m.uid)
 	mustNext(t, id.Channel())
 	if err := id.QP().Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	if err := m.Leave(); err != nil {
-		t.Error(err)
+		t.Errorf("Leave: %v", err)
 	}
 }
 
@@ -248,14 +248,14 @@ func TestLeaveAndClose(t *testing.T) {
 	for range 200 {
 		id, err := ch.NewID(IDConfig{PortSpace: PortSpaceUDP})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("NewID: %v", err)
 		}
 		one, two := mustJoin(t, id), mustJoin(t, id)
 		var wg sync.WaitGroup
 		for _, m := range []*Multicast{two, one} {
 			wg.Go(func() {
 				if err := m.Leave(); err != nil {
-					t.Error(err)
+					t.Errorf("Leave: %v", err)
 				}
 			})
 		}
@@ -263,7 +263,7 @@ func TestLeaveAndClose(t *testing.T) {
 		id.Close()
 		wg.Wait()
 		if _, err := id.JoinMulticast(mustAddr("239.1.2.4:0"), FullMember); !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
+			t.Errorf("id.JoinMulticast: %v", err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestJoinInNoRole(t *testing.T) {
 	var pe *ArgumentError
 	_, err := newFakeID(t, ch).JoinMulticast(mustAddr("239.1.2.3:0"), SendOnlyFullMember+1)
 	if !errors.As(err, &pe) || pe.Value != 2 || !errors.Is(err, syscall.EINVAL) {
-		t.Error(err)
+		t.Errorf("JoinMulticast: %v", err)
 	}
 }
 
@@ -27,16 +27,16 @@ func TestMulticastEvents(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id, err := ch.NewID(IDConfig{PortSpace: PortSpaceUDP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	group := mustAddr("239.1.2.3:0")
 	one, err := id.JoinMulticast(group, FullMember)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.JoinMulticast: %v", err)
 	}
 	two, err := id.JoinMulticast(group, FullMember)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.JoinMulticast: %v", err)
 	}
 	send := func(uid uint64, typ EventType, status int32) {
 		k.events <- abi.UcmEventResp{UID: uid, ID: 9, Event: uint32(typ), Status: uint32(status)}
@@ -64,7 +64,7 @@ func TestMulticastEvents(t *testing.T) {
 	send(one.uid, EventDisconnected, 0)  // not an event of one
 	send(one.uid, EventDeviceRemoval, 0) // the same
 	if err := one.Leave(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("one.Leave: %v", err)
 	}
 	send(one.uid, EventMulticastJoin, 0) // of one that is no more
 	send(two.uid, EventMulticastJoin, 0)
@@ -83,14 +83,14 @@ func TestMulticastMigrates(t *testing.T) {
 	t.Cleanup(func() { to.Close() })
 	id, err := ch.NewID(IDConfig{PortSpace: PortSpaceUDP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	m, err := id.JoinMulticast(mustAddr("239.1.2.3:0"), FullMember)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.JoinMulticast: %v", err)
 	}
 	if err := id.Migrate(to); err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.Migrate: %v", err)
 	}
 	k.events <- abi.UcmEventResp{UID: m.uid, Event: abi.RDMA_CM_EVENT_MULTICAST_JOIN}
 	if ev := mustNext(t, to); ev.Multicast != m {

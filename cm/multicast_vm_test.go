@@ -24,7 +24,7 @@ func expect(t *testing.T, ch *cm.EventChannel, want cm.EventType) *cm.Event {
 	t.Helper()
 	ev, err := ch.Next(within(t, 20*time.Second))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Next: %v", err)
 	}
 	if ev.Type != want {
 		t.Fatalf("got %v (%v), want %v", ev, ev.Err(), want)
@@ -36,7 +36,7 @@ func channel(t *testing.T) *cm.EventChannel {
 	t.Helper()
 	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.NewEventChannel: %v", err)
 	}
 	t.Cleanup(func() { ch.Close() })
 	return ch
@@ -47,11 +47,11 @@ func member(t *testing.T, ch *cm.EventChannel, h vmtest.Host) *cm.ID {
 	t.Helper()
 	id, err := ch.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	t.Cleanup(func() { id.Close() })
 	if err := id.Bind(cm.AddrFrom(netip.AddrPortFrom(h.IPv4, 0))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.Bind: %v", err)
 	}
 	if id.Device() == nil {
 		t.Fatal("bound to an address, and no device")
@@ -68,11 +68,11 @@ func TestMulticast(t *testing.T) {
 	join := func(h vmtest.Host, flags cm.JoinFlags) (*cm.ID, *cm.Multicast, cm.UDParam) {
 		id := member(t, ch, h)
 		if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.CreateQP: %v", err)
 		}
 		m, err := id.JoinMulticast(group, flags)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.JoinMulticast: %v", err)
 		}
 		ev := expect(t, ch, cm.EventMulticastJoin)
 		defer ev.Ack()
@@ -101,7 +101,7 @@ func TestMulticast(t *testing.T) {
 	}
 
 	if err := m.Leave(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Leave: %v", err)
 	}
 	if err := m.Leave(); err != nil {
 		t.Errorf("the second time: %v", err)
@@ -123,7 +123,7 @@ func TestMulticastBadInput(t *testing.T) {
 	ch := channel(t)
 	idle, err := ch.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	var se *cm.StateError
 	if _, err := idle.JoinMulticast(group, cm.FullMember); !errors.As(err, &se) || se.State != cm.StateIdle {
@@ -131,10 +131,10 @@ func TestMulticastBadInput(t *testing.T) {
 	}
 	rc, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	if err := rc.Bind(cm.AddrFrom(netip.AddrPortFrom(hosts[0].IPv4, 0))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Bind: %v", err)
 	}
 	if _, err := rc.JoinMulticast(group, cm.FullMember); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("an ID of connections: %v", err)
@@ -148,7 +148,7 @@ func TestMulticastBadInput(t *testing.T) {
 	}
 	m, err := id.JoinMulticast(group, cm.FullMember)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("id.JoinMulticast: %v", err)
 	}
 	expect(t, ch, cm.EventMulticastJoin)
 	id.Close()
@@ -168,11 +168,11 @@ func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 	for i := range most + 1 {
 		id := member(t, ch, hosts[0])
 		if err := id.CreateQP(nil, verbs.QPConfig{Cap: verbs.QPCap{SendWR: 1, RecvWR: 1}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.CreateQP: %v", err)
 		}
 		m, err := id.JoinMulticast(group, cm.FullMember)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.JoinMulticast: %v", err)
 		}
 		if i < most {
 			first = cmp.Or(first, id)
@@ -188,12 +188,12 @@ func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 			t.Errorf("the ID is %v", id.State())
 		}
 		if err := m.Leave(); err != nil {
-			t.Error(err)
+			t.Errorf("Leave: %v", err)
 		}
 		// Where there is room again, it may be joined again.
 		first.Close()
 		if m, err = id.JoinMulticast(group, cm.FullMember); err != nil {
-			t.Fatal(err)
+			t.Fatalf("id.JoinMulticast: %v", err)
 		}
 		if ev := expect(t, ch, cm.EventMulticastJoin); ev.Multicast != m {
 			t.Errorf("got %v", ev)

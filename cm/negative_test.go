@@ -43,7 +43,7 @@ func TestNegativeBacklog(t *testing.T) {
 	}
 	for _, n := range []int{-1, -1 << 40, 0, 5} {
 		if err := newFakeID(t, ch).Listen(n); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 	}
 	if len(backlogs) != 4 || backlogs[0] != 0 || backlogs[1] != 0 || backlogs[2] != 0 || backlogs[3] != 5 {

@@ -185,7 +185,7 @@ func TestNetNS(t *testing.T) {
 			}
 			ln, err := (&cm.ListenConfig{NetNS: server.path}).Listen(context.Background(), "tcp", at(tc.listen, 0))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Listen: %v", err)
 			}
 			defer ln.Close()
 			go echo(ln)
@@ -196,7 +196,7 @@ func TestNetNS(t *testing.T) {
 				// What there is of it: the route, by the namespace's own device.
 				r, err := d.Resolve(ctx, "tcp", to)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Resolve: %v", err)
 				}
 				defer r.Close()
 				if name := r.Device().Name(); name != client.device {
@@ -206,7 +206,7 @@ func TestNetNS(t *testing.T) {
 			}
 			conn, err := d.Dial(ctx, "tcp", to)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Dial: %v", err)
 			}
 			defer conn.Close()
 			if name := conn.Device().Name(); name != client.device {
@@ -227,7 +227,7 @@ func TestNetNS(t *testing.T) {
 func rxeHearsOneNamespace(t *testing.T) bool {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Uname: %v", err)
 	}
 	return os.Getenv("RDMAVM_DRIVER") == "rxe" && u.Release[0] < '7'
 }

@@ -120,11 +120,11 @@ func TestTheIDsSRQ(t *testing.T) {
 	}
 	in, out := alloc(t, active.PD(), 4096), alloc(t, passive.PD(), 4096)
 	if _, err := srq.PostRecv([]verbs.RecvWR{{ID: 77, SGList: []verbs.SGE{in.SGE()}}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	copy(out.Bytes(), "shared")
 	if _, err := passive.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{out.Slice(0, 6)}}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("passive.PostSend: %v", err)
 	}
 	completion(t, passive.SendCQ())
 	if wc := completion(t, active.RecvCQ()); wc.ID != 77 || string(in.Bytes()[:wc.ByteLen]) != "shared" {

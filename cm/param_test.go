@@ -141,11 +141,11 @@ func TestPrivateDataLimits(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	if err := id.checkPrivateData(opConnect, make([]byte, 56)); err != nil {
-		t.Error(err)
+		t.Errorf("id.checkPrivateData: %v", err)
 	}
 	var pe *ArgumentError
 	if err := id.checkPrivateData(opConnect, make([]byte, 57)); !errors.As(err, &pe) || pe.Max != 56 || pe.Value != 57 || !errors.Is(err, syscall.EINVAL) {
-		t.Error(err)
+		t.Errorf("id.checkPrivateData: %v", err)
 	}
 }
 

@@ -69,7 +69,7 @@ func secretRead(t *testing.T, ln *cm.Listener, d *cm.Dialer) (string, error) {
 	go serveSecrets(ctx, ln, lends)
 	alice, err := d.Dial(ctx, "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer alice.Close()
 	hers := <-lends
@@ -78,7 +78,7 @@ func secretRead(t *testing.T, ln *cm.Listener, d *cm.Dialer) (string, error) {
 	}
 	mallory, err := d.Dial(ctx, "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer mallory.Close()
 	<-lends
@@ -140,20 +140,20 @@ func TestPDOfAConnection(t *testing.T) {
 			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
 			r, err := d.Resolve(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Resolve: %v", err)
 			}
 			defer r.Close()
 			pd, err := r.PD()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("PD: %v", err)
 			}
 			mr, err := pd.Alloc(4096, verbs.LocalWrite)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Alloc: %v", err)
 			}
 			conn, err := r.Connect(within(t, 10*time.Second), nil, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Connect: %v", err)
 			}
 			if again, err := r.PD(); again != pd || err != nil || conn.PD() != pd {
 				t.Errorf("PD() = %p, then %p, %v; Conn.PD() = %p, want one PD", pd, again, err, conn.PD())
@@ -195,7 +195,7 @@ func TestPDOption(t *testing.T) {
 	for range 2 {
 		conn, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		if conn.PD() != pd {
 			t.Error("the connection has another PD")
@@ -209,7 +209,7 @@ func TestPDOption(t *testing.T) {
 		mr.Close()
 	}
 	if err := pd.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	refusal := errors.New("no PD for this")
 	d.PD = func(*verbs.Device) (*verbs.PD, error) { return nil, refusal }
@@ -249,7 +249,7 @@ func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 	}()
 	conn, err := d.Dial(ctx, "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer conn.Close()
 	for range 2 {
@@ -259,18 +259,18 @@ func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 	}
 	buf, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Alloc: %v", err)
 	}
 	defer buf.Close()
 	defer conn.Close() // before the memory
 	w := borrow(t, ctx, conn, buf)
 	if err = conn.Read(ctx, buf.Slice(0, 7), w); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Read: %v", err)
 	}
 	// The peer closes the memory after this message. Nothing tells when it has, and after
 	// the next request the memory may have the same key again: mlx5_ib keeps keys in a cache.
 	if err := conn.Send(ctx, buf.Slice(0, 1)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Send: %v", err)
 	}
 	for err == nil {
 		err = conn.Read(ctx, buf.Slice(0, 7), w)
@@ -284,17 +284,17 @@ func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 func borrow(t *testing.T, ctx context.Context, conn *cm.Conn, buf *verbs.MR) (w verbs.RemoteMemory) {
 	t.Helper()
 	if err := conn.PostRecv(1, buf.Slice(200, msgSize)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.PostRecv: %v", err)
 	}
 	if err := conn.Send(ctx, buf.Slice(0, 1)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Send: %v", err)
 	}
 	wc, err := conn.WaitRecv(ctx)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.WaitRecv: %v", err)
 	}
 	if err := w.UnmarshalBinary(buf.Bytes()[200:][:wc.ByteLen]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("UnmarshalBinary: %v", err)
 	}
 	return w
 }

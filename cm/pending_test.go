@@ -44,7 +44,7 @@ func TestPendingConn(t *testing.T) {
 		}
 		conn, err := ready(ctx, req, nil)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("ready: %v", err)
 			return
 		}
 		accepted <- conn

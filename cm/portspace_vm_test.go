@@ -34,7 +34,7 @@ func TestPortSpaceIPoIB(t *testing.T) {
 	vmtest.NoLeaks(t)
 	id, err := channel(t).NewID(cm.IDConfig{PortSpace: cm.PortSpaceIPoIB})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewID: %v", err)
 	}
 	if id.QPType() != verbs.UD {
 		t.Errorf("its QPs are %v", id.QPType())

@@ -29,11 +29,11 @@ func TestProbe(t *testing.T) {
 		d.Param = &cm.ConnParam{RetryCount: 2, RNRRetryCount: 7}
 		conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		t.Cleanup(func() { conn.Close() })
 		if err := conn.Probe(within(t, 10*time.Second)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("conn.Probe: %v", err)
 		}
 		return conn
 	}

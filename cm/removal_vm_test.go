@@ -36,23 +36,23 @@ func TestDeviceRemoved(t *testing.T) {
 	// Client on the device that stays, server on the one that goes.
 	conn, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", to(hosts[0].IPv4))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer conn.Close()
 	say(t, conn, "before")
 	// And a client on the device that goes.
 	gone, err := dialerOf(hosts[0].IPv4).Dial(within(t, 10*time.Second), "tcp", to(hosts[1].IPv4))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer gone.Close()
 	mr, err := gone.PD().Alloc(4096, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Alloc: %v", err)
 	}
 	defer mr.Close()
 	if err := gone.PostRecv(0, mr.SGE()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	received := make(chan error, 1)
 	go func() {

@@ -24,7 +24,7 @@ func TestAddresses(t *testing.T) {
 	lc := cm.ListenConfig{QP: verbs.QPConfig{Cap: verbs.QPCap{RecvWR: 700}}}
 	ln, err := lc.ListenAddr(cm.PortSpaceTCP, rcAddr(hosts[0].IPv4, 0))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenAddr: %v", err)
 	}
 	defer ln.Close()
 	served := make(chan struct{})
@@ -32,12 +32,12 @@ func TestAddresses(t *testing.T) {
 		defer close(served)
 		req, err := ln.Accept(within(t, 20*time.Second))
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Accept: %v", err)
 			return
 		}
 		conn, err := req.Accept(within(t, 10*time.Second), nil, nil)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Accept: %v", err)
 			return
 		}
 		defer conn.Close()
@@ -49,12 +49,12 @@ func TestAddresses(t *testing.T) {
 	d := cm.Dialer{LocalAddr: rcAddr(hosts[1].IPv4, 0), QP: verbs.QPConfig{Cap: verbs.QPCap{SendWR: 600}}}
 	r, err := d.ResolveAddr(within(t, 20*time.Second), cm.PortSpaceTCP, ln.Addr())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ResolveAddr: %v", err)
 	}
 	defer r.Close()
 	conn, err := r.Connect(within(t, 20*time.Second), nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	defer conn.Close()
 	if qp := conn.QP(); conn.LocalAddr().Addr() != hosts[1].IPv4 || qp.Type() != verbs.RC || qp.Cap().SendWR < 600 {
@@ -65,7 +65,7 @@ func TestAddresses(t *testing.T) {
 
 	nowhere, err := cm.ParseAddr("192.0.2.1:7471")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.ParseAddr: %v", err)
 	}
 	_, err = new(cm.Dialer).ResolveAddr(within(t, 20*time.Second), cm.PortSpaceTCP, nowhere)
 	var op *cm.OpError
@@ -80,7 +80,7 @@ func TestDatagramAddresses(t *testing.T) {
 	vmtest.NoLeaks(t)
 	ln, err := new(cm.ListenConfig).ListenAddr(cm.PortSpaceUDP, rcAddr(hosts[0].IPv4, 0))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenAddr: %v", err)
 	}
 	defer ln.Close()
 	asked := make(chan []byte, 1)
@@ -96,7 +96,7 @@ func TestDatagramAddresses(t *testing.T) {
 	}()
 	r, err := dialerOf(hosts[1].IPv4).ResolveAddr(within(t, 20*time.Second), cm.PortSpaceUDP, ln.Addr())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ResolveAddr: %v", err)
 	}
 	defer r.Close()
 	_, err = r.Lookup(within(t, 20*time.Second), &cm.ConnParam{PrivateData: []byte("which QP?")})

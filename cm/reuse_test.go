@@ -133,7 +133,7 @@ func TestMovesReuse(t *testing.T) {
 	id := newFakeID(t, ch)
 	for range 10 {
 		if err := id.modifyQP(nil, verbs.QPInit, nil); !errors.Is(err, syscall.EIO) {
-			t.Fatal(err)
+			t.Fatalf("id.modifyQP: %v", err)
 		}
 	}
 	seen := map[any]bool{}

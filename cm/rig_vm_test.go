@@ -154,7 +154,7 @@ func (r *rig) exchange(from, to *cm.ID) {
 	n := copy(out.Bytes(), "over the connection")
 	wr := verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{out.Slice(0, n)}}
 	if _, err := from.QP().PostSend([]verbs.SendWR{wr}); err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("PostSend: %v", err)
 	}
 	completion(r.t, from.QP().SendCQ())
 	if wc := completion(r.t, to.QP().RecvCQ()); string(in.Bytes()[:wc.ByteLen]) != "over the connection" {

@@ -121,7 +121,7 @@ func goldenResolve(t *testing.T, service, frame string) {
 	k := newServiceKernel(t, 1)
 	theirs, err := hex.DecodeString(frame)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("hex.DecodeString: %v", err)
 	}
 	ask := abi.View[abi.UcmResolveIBService](theirs[8:]).IBS
 	switch {
@@ -150,12 +150,12 @@ func goldenResolve(t *testing.T, service, frame string) {
 func goldenQuery(t *testing.T, records, answer string) {
 	var n uint32
 	if _, err := fmt.Sscan(records, &n); err != nil {
-		t.Fatal(err)
+		t.Fatalf("fmt.Sscan: %v", err)
 	}
 	k := newServiceKernel(t, n)
 	found, err := k.find(t, 0, "storage")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find: %v", err)
 	}
 	frames, theirs, _ := strings.Cut(answer, " ; ")
 	for _, frame := range strings.Fields(frames) {
@@ -173,7 +173,7 @@ func goldenQuery(t *testing.T, records, answer string) {
 	for _, r := range found {
 		sa, size, err := ucma.EncodeSockaddr(ucma.Addr(r.Addr()))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ucma.EncodeSockaddr: %v", err)
 		}
 		ours += fmt.Sprintf(" flags=16 family=%d ps=%d dst=%s", abi.AF_IB, PortSpaceIB, hex.EncodeToString(sa[:size]))
 	}
@@ -202,11 +202,11 @@ func goldenEvent(t *testing.T, args, frame string) {
 	var status int32
 	var arg uint64
 	if _, err := fmt.Sscan(args, &status, &arg); err != nil {
-		t.Fatal(err)
+		t.Fatalf("fmt.Sscan: %v", err)
 	}
 	k := newServiceKernel(t, 0)
 	if err := k.id.WriteEvent(EventUser, status, arg); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteEvent: %v", err)
 	}
 	// librdmacm's struct is rounded up by 8 bytes, which the kernel's has not.
 	const longer = "18000000" + "48010000"

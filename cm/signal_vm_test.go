@@ -47,7 +47,7 @@ func TestSignalsWhileConnecting(t *testing.T) {
 		}()
 		conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		conn.Close()
 	}
@@ -57,7 +57,7 @@ func TestSignalsWhileConnecting(t *testing.T) {
 func signalThreads(t *testing.T) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		t.Error(err)
+		t.Errorf("os.ReadDir: %v", err)
 		return
 	}
 	for _, thread := range threads {

@@ -48,7 +48,7 @@ func TestDialAnAddressWithoutADevice(t *testing.T) {
 	vmtest.NoLeaks(t)
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("netlink.LinkByName: %v", err)
 	}
 	addr, err := netlink.ParseAddr("10.99.0.1/32")
 	if err == nil {

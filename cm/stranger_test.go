@@ -47,7 +47,7 @@ func listenOn(t *testing.T, config cm.ListenConfig, address string) *cm.Listener
 	t.Helper()
 	ln, err := config.Listen(t.Context(), "tcp", address)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	t.Cleanup(func() { ln.Close() })
 	return ln
@@ -134,10 +134,10 @@ func TestAcceptOutOfDescriptors(t *testing.T) {
 			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
 			r, err := d.Resolve(within(t, 10*time.Second), "tcp", "10.0.0.1:7") // it has its descriptors
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Resolve: %v", err)
 			}
 			if _, err := r.QP(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("QP: %v", err)
 			}
 			full.Store(true)
 			k.OnCommand(func(c cmtest.Command) error {
@@ -187,7 +187,7 @@ func TestListenerKeepsDevices(t *testing.T) {
 					}
 				}()
 				if _, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7"); !errors.Is(err, syscall.ECONNREFUSED) {
-					t.Fatal(err)
+					t.Fatalf("Dial: %v", err)
 				}
 			}
 			if got := opens.Load(); got != 1 {
@@ -239,7 +239,7 @@ func TestHandshakeTimeout(t *testing.T) {
 		t.Helper()
 		req, err := ln.Accept(within(t, 10*time.Second))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Accept: %v", err)
 		}
 		return req
 	}
@@ -281,7 +281,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	dialed = dial()
 	conn, err := request().Accept(within(t, 10*time.Second), nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	if err := <-dialed; err != nil {
 		t.Error(err)
@@ -295,14 +295,14 @@ func TestRefusedDatagramRequest(t *testing.T) {
 	k := cmtest.New(inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")) // the other fake has no datagrams
 	ln, err := (&cm.ListenConfig{Host: k.Host(), MaxConns: 1}).Listen(t.Context(), "udp", ":7")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer ln.Close()
 	lookUp := func() error {
 		d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
 		r, err := d.Resolve(within(t, 10*time.Second), "udp", "10.0.0.1:7")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Resolve: %v", err)
 		}
 		defer r.Close()
 		_, err = r.Lookup(within(t, 10*time.Second), nil)
@@ -320,7 +320,7 @@ func TestRefusedDatagramRequest(t *testing.T) {
 		}
 	}()
 	if err := lookUp(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("lookUp: %v", err)
 	}
 	if err := lookUp(); cm.RefusalOf(err) != cm.RefusedMaxConns {
 		t.Errorf("Lookup over the limit = %v, want a refusal with the reason", err)

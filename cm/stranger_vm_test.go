@@ -46,7 +46,7 @@ func TestVMRefusedByLimit(t *testing.T) {
 	d := dialerOf(hosts[1].IPv4)
 	first, err := d.Dial(within(t, 10*time.Second), "tcp", to)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer first.Close()
 	say(t, first, "hello")
@@ -62,7 +62,7 @@ func TestVMRefusedByLimit(t *testing.T) {
 	served(t, dialerOf(hosts[0].IPv4), mustParse(at(hosts[1].IPv4, ln.Addr().Port())))
 	say(t, first, "still there")
 	if _, err := first.Disconnect(within(t, 10*time.Second)); err != nil {
-		t.Error(err)
+		t.Errorf("Disconnect: %v", err)
 	}
 	// The server closes its side a moment later.
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -89,7 +89,7 @@ func TestVMHandshakeTimeout(t *testing.T) {
 	}()
 	req, err := ln.Accept(within(t, 10*time.Second))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	if err := <-dialed; !errors.Is(err, syscall.ECONNREFUSED) || cm.RefusalOf(err) != cm.RefusedHandshakeTimeout {
 		t.Errorf("Dial without an answer = %v, want a rejection with the reason", err)

@@ -38,7 +38,7 @@ func listen(t *testing.T, address string) *cm.Listener {
 	t.Helper()
 	ln, err := cm.Listen(context.Background(), "tcp", address)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.Listen: %v", err)
 	}
 	t.Cleanup(func() { ln.Close() })
 	return ln
@@ -119,19 +119,19 @@ func say(t *testing.T, conn *cm.Conn, msg string) {
 	ctx := within(t, 10*time.Second)
 	buf, err := conn.PD().Alloc(8192, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Alloc: %v", err)
 	}
 	defer buf.Close()
 	if err := conn.PostRecv(7, buf.Slice(4096, 4096)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.PostRecv: %v", err)
 	}
 	copy(buf.Bytes(), msg)
 	if err := conn.Send(ctx, buf.Slice(0, len(msg))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Send: %v", err)
 	}
 	wc, err := waitRecvAnswer(ctx, conn)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("waitRecvAnswer: %v", err)
 	}
 	if got := string(buf.Bytes()[4096:][:wc.ByteLen]); got != msg || wc.ID != 7 {
 		t.Fatalf("sent %q, got back %q in receive %d", msg, got, wc.ID)

@@ -25,17 +25,17 @@ func TestWrongCompletion(t *testing.T) {
 	go echo(ln)
 	conn, err := (&cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}).Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer conn.Close()
 	buf, err := conn.PD().Alloc(64, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Alloc: %v", err)
 	}
 	defer buf.Close()
 	for id := range uint64(2) {
 		if err := conn.PostRecv(id, buf.Slice(0, 8)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("conn.PostRecv: %v", err)
 		}
 	}
 	received := make(chan error)
