@@ -59,16 +59,23 @@ func checkStatic(t *testing.T, file string) {
 	}
 }
 
-// goRun runs the go command.
+// goRun runs the go command, and returns its standard output.
 func goRun(t *testing.T, dir string, env []string, args ...string) string {
+	t.Helper()
+	out, _ := goOutput(t, dir, env, args...)
+	return out
+}
+
+// goOutput runs the go command, and returns its standard output and its standard error.
+func goOutput(t *testing.T, dir string, env []string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
+	var messages strings.Builder
+	cmd.Stderr = &messages
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out, &stderr)
+		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out, &messages)
 	}
-	return string(out)
+	return string(out), messages.String()
 }
