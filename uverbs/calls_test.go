@@ -21,7 +21,7 @@ type call struct {
 	run  func(*File, *objects) error
 }
 
-// objects is what calls made before, and what they are made on.
+// objects holds the objects and the memory that earlier calls created and later calls use.
 type objects struct {
 	mem          []byte
 	gid          [16]byte // of the port
@@ -42,7 +42,7 @@ type objects struct {
 	cntr         uint32
 }
 
-// uhw is room for what any of the software drivers answers.
+// uhw returns a response buffer that is large enough for each of the software drivers.
 func uhw(n int) Driver { return Driver{Out: make([]byte, n)} }
 
 // mcast is the GID of the multicast group 224.9.9.9.
@@ -50,8 +50,8 @@ var mcast = netip.MustParseAddr("::ffff:224.9.9.9").As16()
 
 const localWrite = abi.IB_UVERBS_ACCESS_LOCAL_WRITE
 
-// calls has every function of this package that is a command, in an order in
-// which they can be carried out on one device.
+// calls returns a call of every function of this package that is a command, in an order in
+// which they succeed on one device.
 func calls() []call {
 	return []call{
 		{"GetContext", func(f *File, o *objects) error { _, err := f.GetContext(Driver{}); return err }},
@@ -85,7 +85,7 @@ func calls() []call {
 		{"InfoHandles", func(f *File, o *objects) error {
 			list, err := f.InfoHandles(abi.UVERBS_OBJECT_PD, 8)
 			if err == nil && (len(list) != 1 || list[0] != o.pd) {
-				return errors.New("other handles than that of the PD")
+				return errors.New("handles of other objects than the PD")
 			}
 			return err
 		}},
@@ -95,8 +95,8 @@ func calls() []call {
 		}},
 		{"QueryMR", func(f *File, o *objects) error { _, err := f.QueryMR(o.mr.Handle); return err }},
 		{"AdviseMR", func(f *File, o *objects) error {
-			// About memory that is pinned rxe of Linux 7 takes advice, and goes down with
-			// the kernel. Who has no other has no advice either.
+			// rxe of Linux 7 accepts advice about pinned memory, and the kernel crashes. If the
+			// device has only pinned memory, this test makes no call.
 			piece := abi.UverbsSGE{Addr: 0x1000, Length: 8}
 			if mr, err := f.RegMR(o.pd, o.mem, 0x1000, localWrite|abi.IB_UVERBS_ACCESS_ON_DEMAND, uhw(8)); err == nil {
 				defer f.DeregMR(mr.Handle)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// lateClose is a device that closes when the test says so.
+// lateClose is a device that finishes closing when the test allows it.
 type lateClose struct {
 	Transport
 	begun, end chan struct{}
@@ -23,15 +23,15 @@ func (c lateClose) Close() error {
 	return nil
 }
 
-// TestGoneWhenClosed: an object counts as destroyed with its context when the context
-// has gone, not when somebody has begun to close it: until then the device may write
-// to its memory.
+// TestGoneWhenClosed checks that an object counts as destroyed when its context has been
+// closed. It does not count as destroyed when the close has only begun, because the device may
+// still write to its memory.
 func TestGoneWhenClosed(t *testing.T) {
 	for _, refused := range []error{net.ErrClosed, syscall.EIO, syscall.EINVAL} {
 		c := lateClose{begun: make(chan struct{}), end: make(chan struct{})}
 		f := &File{t: c}
 		if err := f.IgnoreGone(refused); err != refused {
-			t.Errorf("%v of an open file became %v", refused, err)
+			t.Errorf("IgnoreGone(%v) of an open file = %v, want the same error", refused, err)
 		}
 		go f.Close()
 		<-c.begun
@@ -39,19 +39,19 @@ func TestGoneWhenClosed(t *testing.T) {
 		go func() { gone <- f.Destroyed(func() error { return refused }) }()
 		select {
 		case err := <-gone:
-			t.Errorf("%v: destroyed while the file is being closed: %v", refused, err)
+			t.Errorf("IgnoreGone(%v) returned while the file is being closed: %v", refused, err)
 			close(c.end)
 			continue
 		case <-time.After(20 * time.Millisecond):
 		}
 		close(c.end)
 		if err := <-gone; err != nil {
-			t.Error(err)
+			t.Errorf("IgnoreGone(%v) of a closed file = %v, want nil", refused, err)
 		}
 	}
 }
 
-// maps is a device that notes what is unmapped, and refuses one length.
+// maps is a device that records the lengths of unmapped mappings, and refuses one length.
 type maps struct {
 	Transport
 	refused  int
@@ -68,35 +68,35 @@ func (m *maps) Munmap(b []byte) error {
 	return nil
 }
 
-// MunmapPair does as a device does whose two mappings do not lie side by side.
+// MunmapPair does nothing, as for two mappings that are not adjacent.
 func (m *maps) MunmapPair(a, b []byte) (bool, error) { return false, nil }
 
-// TestClosePairHalf: of two mappings of which only one can be ended the other is not
-// ended once more, when something else may be in its place.
+// TestClosePairHalf closes two mappings, the second of which cannot be unmapped at first. The
+// first one must not be unmapped twice, because another mapping may have its address by then.
 func TestClosePairHalf(t *testing.T) {
 	m := &maps{refused: 2}
 	f := &File{t: m}
 	a, err := f.Mmap(0, 1)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.Mmap(0, 1): %v", err)
 	}
 	b, err := f.Mmap(0, 2)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.Mmap(0, 2): %v", err)
 	}
 	if err := f.ClosePair(a, b); !errors.Is(err, syscall.ENOMEM) {
-		t.Errorf("one is refused: %v", err)
+		t.Errorf("ClosePair with a refused unmap = %v, want ENOMEM", err)
 	}
 	m.refused = 0
 	for range 2 {
 		if err := f.ClosePair(a, b); err != nil {
-			t.Error(err)
+			t.Errorf("File.ClosePair: %v", err)
 		}
 	}
 	if !slices.Equal(m.unmapped, []int{1, 2}) {
-		t.Errorf("unmapped %v", m.unmapped)
+		t.Errorf("unmapped lengths = %v, want [1 2]", m.unmapped)
 	}
 	if f.mappings != nil {
-		t.Error("the file has mappings")
+		t.Errorf("mappings of the file = %v, want nil", f.mappings)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"purerdma/abi"
 )
 
-// FuzzSysfs lists a device about which the files of sysfs tell anything.
+// FuzzSysfs lists a device whose files in sysfs have arbitrary contents.
 func FuzzSysfs(f *testing.F) {
 	f.Add("rxe0\n", "2\n", "5054:00ff:fe12:3456\n", "1: CA\n", "")
 	f.Add("mlx5_0\n", "1\n", "::::", "999: x", "../../bus/pci/drivers/mlx5_core")
@@ -22,11 +22,11 @@ func FuzzSysfs(f *testing.F) {
 	class := f.TempDir()
 	verbs, ib := filepath.Join(class, "infiniband_verbs/uverbs0"), filepath.Join(class, "infiniband")
 	if err := errors.Join(os.MkdirAll(verbs, 0o755), os.MkdirAll(ib, 0o755)); err != nil {
-		f.Fatal(err)
+		f.Fatalf("os.MkdirAll: %v", err)
 	}
 	f.Fuzz(func(t *testing.T, name, version, guid, nodeType, driver string) {
 		write := func(path, content string) {
-			// A name that no file can have is none that the kernel gives.
+			// The kernel never assigns a name that is invalid as a file name.
 			_ = os.MkdirAll(filepath.Dir(path), 0o755)
 			_ = os.WriteFile(path, []byte(content), 0o644)
 		}
@@ -45,21 +45,21 @@ func FuzzSysfs(f *testing.F) {
 		}
 		got, err := sysfsDevices(class)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("sysfsDevices: %v", err)
 		}
 		if want := strings.TrimSpace(name); want == "" && len(got) != 0 || want != "" && len(got) != 1 {
-			t.Fatalf("sysfsDevices = %+v with a device of the name %q", got, name)
+			t.Fatalf("sysfsDevices = %+v with a device named %q", got, name)
 		} else if want == "" {
 			return
 		}
 		d := got[0]
 		if d.Name != strings.TrimSpace(name) || d.Index != -1 || d.Node != filepath.Join(nodeDir, "uverbs0") {
-			t.Errorf("sysfsDevices = %+v with a device of the name %q", d, name)
+			t.Errorf("sysfsDevices = %+v with a device named %q", d, name)
 		}
 		switch d.DriverID {
 		case abi.RDMA_DRIVER_UNKNOWN, abi.RDMA_DRIVER_MLX5, abi.RDMA_DRIVER_RXE, abi.RDMA_DRIVER_SIW:
 		default:
-			t.Errorf("driver %v", d.DriverID)
+			t.Errorf("DriverID = %v, want a known driver or RDMA_DRIVER_UNKNOWN", d.DriverID)
 		}
 	})
 }

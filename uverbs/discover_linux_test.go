@@ -25,28 +25,28 @@ func TestSysfsDevices(t *testing.T) {
 		"infiniband_verbs/uverbs0/abi_version": "1\n",
 		"infiniband/siw0/node_guid":            "0000:0000:0000:0001\n",
 		"infiniband/siw0/node_type":            "4: RNIC\n",
-		// Cards, whatever they are called.
+		// Cards with arbitrary names.
 		"infiniband_verbs/uverbs2/ibdev":       "rocep1s0\n",
 		"infiniband_verbs/uverbs2/abi_version": "1\n",
 		"infiniband_verbs/uverbs3/ibdev":       "rxe9\n",
 	} {
 		path = filepath.Join(class, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.MkdirAll: %v", err)
 		}
 		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	for name, driver := range map[string]string{"rocep1s0": "mlx5_core", "rxe9": "some_core"} {
 		dir := filepath.Join(class, "infiniband", name, "device")
 		if err := errors.Join(os.MkdirAll(dir, 0o777), os.Symlink("../../bus/pci/drivers/"+driver, filepath.Join(dir, "driver"))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("creating the link %s/driver: %v", dir, err)
 		}
 	}
 	got, err := sysfsDevices(class)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("sysfsDevices: %v", err)
 	}
 	want := []DeviceInfo{
 		{Name: "rocep1s0", Index: -1, Node: "/dev/infiniband/uverbs2", DriverID: abi.RDMA_DRIVER_MLX5, ABIVersion: 1},
@@ -55,14 +55,14 @@ func TestSysfsDevices(t *testing.T) {
 		{Name: "siw0", Index: -1, Node: "/dev/infiniband/uverbs0", DriverID: abi.RDMA_DRIVER_SIW, ABIVersion: 1, NodeGUID: 1, NodeType: NodeRNIC},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("sysfsDevices (-want +got):\n%s", diff)
 	}
 	d := DeviceInfo{Name: "siw0", Index: 4, NodeType: NodeRNIC}
 	d.fromSysfs(class)
 	if diff := cmp.Diff(DeviceInfo{Name: "siw0", Index: 4, Node: "/dev/infiniband/uverbs0", DriverID: abi.RDMA_DRIVER_SIW, ABIVersion: 1, NodeType: NodeRNIC}, d); diff != "" {
-		t.Error(diff)
+		t.Errorf("fromSysfs (-want +got):\n%s", diff)
 	}
 	if got, err := sysfsDevices(filepath.Join(class, "none")); len(got) != 0 || err != nil {
-		t.Errorf("without ib_uverbs: %v, %v", got, err)
+		t.Errorf("sysfsDevices without ib_uverbs = %v, %v, want none, nil", got, err)
 	}
 }

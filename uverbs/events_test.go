@@ -16,16 +16,16 @@ import (
 	"purerdma/internal/cdev"
 )
 
-// eventFD returns a file in the place of one of events.
+// eventFD returns an eventfd that replaces an event file.
 func eventFD(t *testing.T) *cdev.File {
 	t.Helper()
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Eventfd: %v", err)
 	}
 	f, err := cdev.New(fd, "eventfd")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cdev.New: %v", err)
 	}
 	t.Cleanup(func() { f.Close() })
 	return f
@@ -35,12 +35,12 @@ func eventFD(t *testing.T) *cdev.File {
 func number(t *testing.T, f *cdev.File) (n uint64) {
 	t.Helper()
 	if err := f.Control(func(fd uintptr) { n = uint64(fd) }); err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.Control: %v", err)
 	}
 	return n
 }
 
-// noting is a device that notes the descriptors of a request, and answers with an error.
+// noting is a device that records the descriptors of a request and returns err.
 type noting struct {
 	Transport
 	fds []Attr
@@ -57,9 +57,9 @@ func (n *noting) Ioctl(req *Request) error {
 	return n.err
 }
 
-// TestEventFiles: a request passes the descriptors of its event files, however many it
-// has, and those of no request before it; with one that is closed it does not come to
-// the kernel.
+// TestEventFiles checks that a request passes the descriptors of all its event files, and no
+// descriptors of an earlier request. A request with a closed event file must not reach the
+// kernel.
 func TestEventFiles(t *testing.T) {
 	k := new(noting)
 	f := &File{t: k}
@@ -68,7 +68,7 @@ func TestEventFiles(t *testing.T) {
 	ofAsync := Attr{ID: abi.UVERBS_ATTR_CREATE_CQ_EVENT_FD, Value: number(t, async.dev)}
 	ofComp := Attr{ID: abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, Value: number(t, comp.dev)}
 	closed.dev.Close()
-	for range 3 { // the requests serve again
+	for range 3 { // requests are reused
 		for _, tc := range []struct {
 			cfg  CQConfig
 			want []Attr
@@ -81,43 +81,44 @@ func TestEventFiles(t *testing.T) {
 			for _, k.err = range []error{nil, syscall.EIO} {
 				_, err := f.CreateCQ(tc.cfg, Driver{})
 				if err != k.err || !slices.EqualFunc(k.fds, tc.want, func(a, b Attr) bool { return a.ID == b.ID && a.Value == b.Value }) {
-					t.Errorf("%+v: descriptors %+v, %v; want %+v, %v", tc.cfg, k.fds, err, tc.want, k.err)
+					t.Errorf("CreateCQ(%+v): descriptors = %+v, error = %v, want %+v, %v", tc.cfg, k.fds, err, tc.want, k.err)
 				}
 			}
 		}
 		k.fds = nil
 		if _, err := f.CreateCQ(CQConfig{Events: async, Channel: closed}, Driver{}); err != net.ErrClosed || k.fds != nil {
-			t.Errorf("with a closed channel: descriptors %+v, %v", k.fds, err)
+			t.Errorf("CreateCQ with a closed channel: descriptors = %+v, error = %v, want none, net.ErrClosed", k.fds, err)
 		}
 	}
 	k.err = nil
 	if _, err := f.CreateSRQ(SRQConfig{Events: async}, Driver{}); err != nil || len(k.fds) != 1 || k.fds[0].ID != abi.UVERBS_ATTR_CREATE_SRQ_EVENT_FD || k.fds[0].Value != ofAsync.Value {
-		t.Errorf("SRQ: descriptors %+v, %v", k.fds, err)
+		t.Errorf("CreateSRQ: descriptors = %+v, error = %v, want %+v, nil", k.fds, err, ofAsync)
 	}
 }
 
-// TestEventFilesLetGo: a request that nobody uses holds no file.
-func TestEventFilesLetGo(t *testing.T) {
+// TestEventFilesFree checks that a free request keeps no pointer to a file.
+func TestEventFilesFree(t *testing.T) {
 	f := &File{t: &noting{err: syscall.EIO}}
 	p := newRequest(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_CREATE)
 	p.file(abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, eventFD(t))
 	p.runOn(f)
 	p.free()
 	if p.files != [2]eventFile{} || p.f != nil || p.err != nil || p.num != 0 || p.open != 0 || p.next == nil {
-		t.Errorf("after free: %+v", p.withFiles)
+		t.Errorf("request after free = %+v, want no files", p.withFiles)
 	}
 }
 
-// TestEventFilesAllocate nothing: each connection may have CQs of its own on one channel.
+// TestEventFilesAllocate checks that creating a CQ does not allocate. Each connection may have
+// its own CQs on one channel.
 func TestEventFilesAllocate(t *testing.T) {
 	f := &File{t: answering{}}
 	cfg := CQConfig{Entries: 1, Channel: &CompChannel{dev: eventFD(t)}, Events: &AsyncChannel{dev: eventFD(t)}}
 	n := testing.AllocsPerRun(100, func() {
 		if _, err := f.CreateCQ(cfg, Driver{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("File.CreateCQ: %v", err)
 		}
 	})
-	if n >= 1 { // the race detector has pools forget
-		t.Errorf("%v allocations", n)
+	if n >= 1 { // the race detector makes pools drop objects
+		t.Errorf("%v allocations, want 0", n)
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"purerdma/abi"
 )
 
-// TestFrame: a request that follows others in their memory has none of their bytes,
-// of what it points to everything is held until free, and what the kernel did
-// not say it wrote is zero.
+// TestFrame checks a request that reuses the memory of earlier requests. It must contain none
+// of their bytes. It keeps a pointer to each of its buffers until free. Output that the kernel
+// did not report as written must be zero.
 func TestFrame(t *testing.T) {
 	f := new(frame)
 	f.grow(64)
 	for i := range f.words {
-		f.words[i] = ^uint64(0) // of a request before
+		f.words[i] = ^uint64(0) // of an earlier request
 	}
 	in, said, unsaid := bytes.Repeat([]byte{1}, 9), bytes.Repeat([]byte{2}, 4), bytes.Repeat([]byte{3}, 16)
 	req := &Request{Object: 7, Method: 8, Attrs: []Attr{
@@ -37,7 +37,7 @@ func TestFrame(t *testing.T) {
 	}}
 	base, err := f.encode(abi.RDMA_DRIVER_SIW, req)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("frame.encode: %v", err)
 	}
 	address := func(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 	var want []byte
@@ -60,37 +60,37 @@ func TestFrame(t *testing.T) {
 		}
 	}
 	if got := unsafe.Slice((*byte)(base), len(want)); !bytes.Equal(got, want) {
-		t.Errorf("the kernel reads\n%x, want\n%x", got, want)
+		t.Errorf("encode =\n%x, want\n%x", got, want)
 	}
 	held := []unsafe.Pointer{unsafe.Pointer(&in[0]), unsafe.Pointer(&said[0]), unsafe.Pointer(&unsaid[0])}
 	if !slices.Equal(f.keep, held) {
-		t.Errorf("%d buffers are held, want %d", len(f.keep), len(held))
+		t.Errorf("%d buffers kept, want %d", len(f.keep), len(held))
 	}
 
 	wire := f.attrs(len(req.Attrs))
 	wire[0].Data, wire[4].Flags = 0x22, wire[4].Flags|abi.UVERBS_ATTR_F_VALID_OUTPUT
 	f.decode(req)
 	if req.Attrs[0].Value != 0x22 || !bytes.Equal(said, []byte{2, 2, 2, 2}) || !bytes.Equal(unsaid, make([]byte, 16)) {
-		t.Errorf("handle %#x, answers %x, %x", req.Attrs[0].Value, said, unsaid)
+		t.Errorf("handle %#x, outputs %x and %x, want 0x22, 2 in each byte, and zeros", req.Attrs[0].Value, said, unsaid)
 	}
 
 	keep := f.keep
 	f.free()
 	for i, p := range keep {
 		if p != nil {
-			t.Errorf("buffer %d is held after free", i)
+			t.Errorf("buffer %d is kept after free", i)
 		}
 	}
 	if len(f.keep) != 0 {
-		t.Errorf("%d places of buffers are left for the next request", len(f.keep))
+		t.Errorf("%d kept buffers after free, want 0", len(f.keep))
 	}
 	if a, b := frames.Get(), frames.Get(); a == b {
-		t.Error("one frame for two")
+		t.Error("frames.Get returned the same frame twice")
 	}
 }
 
-// TestFrameTooLong: what the 16 bits of a length do not hold is refused, and not given
-// as something else.
+// TestFrameTooLong checks that an attribute that is too long for the 16-bit length field is
+// refused, not truncated.
 func TestFrameTooLong(t *testing.T) {
 	for _, req := range []*Request{
 		{Attrs: make([]Attr, 1<<12)},
@@ -98,10 +98,10 @@ func TestFrameTooLong(t *testing.T) {
 		{Attrs: []Attr{{Kind: AttrIn, Buf: make([]byte, 1<<16)}}},
 	} {
 		if err := ioctlRequest(-1, abi.RDMA_DRIVER_RXE, req); err != unix.EINVAL {
-			t.Errorf("%d attributes: %v", len(req.Attrs), err)
+			t.Errorf("%d attributes: ioctlRequest = %v, want EINVAL", len(req.Attrs), err)
 		}
 	}
 	if err := ioctlRequest(-1, abi.RDMA_DRIVER_RXE, &Request{Attrs: make([]Attr, 4000)}); err != syscall.EBADF {
-		t.Errorf("what fits: %v", err)
+		t.Errorf("ioctlRequest with 4000 attributes = %v, want EBADF", err)
 	}
 }

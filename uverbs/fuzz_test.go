@@ -14,7 +14,7 @@ import (
 	"purerdma/internal/trace"
 )
 
-// FuzzAnswers calls every function with a kernel that answers nonsense.
+// FuzzAnswers calls every function on a kernel whose responses are arbitrary.
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
@@ -50,7 +50,7 @@ func FuzzAnswers(f *testing.F) {
 		}, write: func(b []byte) error { describeWrite(b); return nil }}
 		file, err := Open(k, DeviceInfo{Name: "fuzz"})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Open: %v", err)
 		}
 		o := &objects{mem: make([]byte, 64)}
 		for _, c := range all {
@@ -63,7 +63,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// FuzzTrace decodes requests that nobody would send.
+// FuzzTrace decodes requests that no program would send.
 func FuzzTrace(f *testing.F) {
 	f.Add(uint16(abi.UVERBS_OBJECT_CQ), uint16(abi.UVERBS_METHOD_CQ_CREATE), []byte{1, 0, 0, 4, 1, 2, 3, 4})
 	f.Add(uint16(abi.UVERBS_OBJECT_DEVICE), uint16(abi.UVERBS_METHOD_INVOKE_WRITE), []byte{2, 0, 0, 8, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 1, 2, 3, 4, 5})
@@ -84,7 +84,7 @@ func FuzzTrace(f *testing.F) {
 		var line bytes.Buffer
 		trace.New(&line).Command("fuzz", r.Name(), in, out, nil, 0)
 		if bytes.Count(line.Bytes(), []byte("\n")) != 1 {
-			t.Errorf("not one line: %q", line.String())
+			t.Errorf("trace = %q, want one line", line.String())
 		}
 		name, cmd := describeWrite(data)
 		trace.New(&line).Command("fuzz", name, cmd, nil, nil, 0)
@@ -100,13 +100,13 @@ func FuzzEvents(f *testing.F) {
 		copy(abi.Bytes(&d), b)
 		e := asyncEvent(&d)
 		if e.Type.String() == "" || uint32(e.Type) != d.EventType || e.Element != d.Element {
-			t.Errorf("%+v became %+v, %v", d, e, e.Type)
+			t.Errorf("asyncEvent(%+v) = %+v of type %v, want the same type and element", d, e, e.Type)
 		}
 		if known := int64(e.Type) < int64(len(eventTypes)); known != (e.Type.Element() != ElementUnknown) {
-			t.Errorf("%v is about %v", e.Type, e.Type.Element())
+			t.Errorf("Element() of event type %v = %v, want ElementUnknown only for an unknown type", e.Type, e.Type.Element())
 		}
 		if got := trace.Decode(reflect.TypeFor[abi.UverbsAsyncEventDesc](), b); got != d {
-			t.Errorf("%+v, want %+v", got, d)
+			t.Errorf("trace.Decode = %+v, want %+v", got, d)
 		}
 	})
 }

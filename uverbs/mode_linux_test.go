@@ -9,9 +9,10 @@ import (
 	"purerdma/internal/cdev"
 )
 
-// TestMode: what rxe does to a PD, a CQ or a QP, completion channels, and the registration
-// of a little memory are raw system calls. All requests that may take long are ordinary
-// ones: other drivers, and the registration of much memory.
+// TestMode checks which requests are raw system calls. With rxe, these are requests on a PD, a
+// CQ or a QP, completion channels, and the registration of small memory regions. Requests that
+// may take long are ordinary system calls. These are the requests of other drivers, and the
+// registration of large regions.
 func TestMode(t *testing.T) {
 	command := func(code uint64) *Request {
 		return &Request{Object: abi.UVERBS_OBJECT_DEVICE, Method: abi.UVERBS_METHOD_INVOKE_WRITE,
@@ -44,7 +45,7 @@ func TestMode(t *testing.T) {
 		{abi.RDMA_DRIVER_MLX5, command(abi.IB_USER_VERBS_CMD_MODIFY_QP), cdev.Ordinary},
 	} {
 		if got := mode(tc.driver, tc.req); got != tc.want {
-			t.Errorf("driver %d, %s: %v, want %v", tc.driver, tc.req.Name(), got, tc.want)
+			t.Errorf("driver %d, %s: mode = %v, want %v", tc.driver, tc.req.Name(), got, tc.want)
 		}
 	}
 }

@@ -9,10 +9,11 @@ import (
 	"purerdma/abi"
 )
 
-// TestPooled: inputs are copies, answers do not touch each other, what does not fit the
-// room has memory of its own, and nothing is held after free.
+// TestPooled checks the buffers of pooled requests. Inputs are copies, and outputs do not
+// overlap. An output that exceeds the pooled buffer has its own memory. After free, the request
+// keeps no pointers.
 func TestPooled(t *testing.T) {
-	for range 3 { // the second time it may be the same one
+	for range 3 { // from the second round on, the requests may be reused
 		p := newRequest(abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_CREATE)
 		in := []byte{1, 2, 3}
 		p.in(1, in)
@@ -26,30 +27,30 @@ func TestPooled(t *testing.T) {
 		for i, out := range outs {
 			want := bytes.Repeat([]byte{byte(i + 10)}, []int{5, 200, 300, 8}[i])
 			if !bytes.Equal(out, want) || !bytes.Equal(p.Attrs[i+1].Buf, want) || cap(out) != len(out) {
-				t.Errorf("answer %d is %x", i, out)
+				t.Errorf("output %d = %x, want %x", i, out, want)
 			}
 		}
 		if a := p.Attrs[0]; a.ID != 1 || a.Kind != AttrIn || !bytes.Equal(a.Buf, []byte{1, 2, 3}) {
-			t.Errorf("input %+v", a)
+			t.Errorf("input = %+v, want bytes 1, 2, 3 of attribute 1", a)
 		}
 		attrs := p.Attrs
 		p.free()
 		for _, a := range attrs {
 			if a.Buf != nil {
-				t.Errorf("attribute %d is held", a.ID)
+				t.Errorf("attribute %d is kept after free", a.ID)
 			}
 		}
 	}
 }
 
-// TestAttrBits: a set of attributes has a bit for each of a method's, beside the two of
-// the driver's part.
+// TestAttrBits checks that a set of attributes has a bit for each attribute of a method, in
+// addition to the two bits of the driver's attributes.
 func TestAttrBits(t *testing.T) {
 	for m := range Methods {
 		seen := uhwIn.bit | uhwOut.bit
 		for i := range m.Attrs {
 			if b := m.Attrs[i].bit; b == 0 || seen&b != 0 {
-				t.Errorf("%s: bit %#x of %s", m.Name, b, m.Attrs[i].Name)
+				t.Errorf("%s: bit of %s = %#x, want a bit of its own", m.Name, m.Attrs[i].Name, b)
 			} else {
 				seen |= b
 			}
@@ -57,13 +58,14 @@ func TestAttrBits(t *testing.T) {
 	}
 }
 
-// answering is a device that does what it is told, and nothing.
+// answering is a device that accepts every request and does nothing.
 type answering struct{ Transport }
 
 func (answering) Ioctl(req *Request) error { return nil }
 
-// TestConnectionAllocates nothing: each connection makes a QP, moves it several times,
-// and destroys it; many have a PD, CQs and an MR of their own.
+// TestConnectionAllocates checks that the requests of a connection do not allocate. Each
+// connection creates a QP, moves it several times, and destroys it. Many connections have their
+// own PD, CQs and MR.
 func TestConnectionAllocates(t *testing.T) {
 	f := &File{t: answering{}}
 	mem := make([]byte, 1)
@@ -97,13 +99,13 @@ func TestConnectionAllocates(t *testing.T) {
 	} {
 		n := testing.AllocsPerRun(100, func() {
 			if err := run(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("run: %v", err)
 			}
 		})
-		if n >= most[what]+1 { // the race detector has pools forget
+		if n >= most[what]+1 { // the race detector makes pools drop objects
 			t.Errorf("%s: %v allocations, want at most %v", what, n, most[what])
 		}
 	}
 }
 
-var notifier *Notifier // what is not used need not be allocated
+var notifier *Notifier // an unused variable need not be allocated

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRefs closes under callers: no call is in progress when close returns, and
-// none begins afterwards.
+// TestRefs closes during calls. When close returns, no call may be in progress, and none may
+// begin afterwards.
 func TestRefs(t *testing.T) {
 	for range 200 {
 		r := newRefs()
@@ -19,7 +19,7 @@ func TestRefs(t *testing.T) {
 			wg.Go(func() {
 				for r.enter() {
 					if closed.Load() {
-						t.Error("in a call after close")
+						t.Error("enter succeeded after close")
 					}
 					r.leave()
 				}
@@ -27,13 +27,13 @@ func TestRefs(t *testing.T) {
 		}
 		wg.Go(func() {
 			if !r.close() {
-				t.Error("close says that it is the second")
+				t.Error("close() = false, want true from the first call")
 			}
 			closed.Store(true)
 		})
 		wg.Wait()
 		if r.close() || r.enter() {
-			t.Error("close or enter after close")
+			t.Error("close or enter succeeded after close")
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"purerdma/abi"
 )
 
-// echo is a device that reads a request twice, and lets others run in between. The
-// answers of CREATE_QP are made of its user handle; every third request is refused
-// after they have been written, and every third answered without them.
+// echo is a device that reads a request twice, and lets other goroutines run in between. The
+// outputs of CREATE_QP contain its user handle. It refuses every third request after it has
+// written the outputs, and accepts every third one without writing them.
 type echo struct{ Transport }
 
 func (echo) Ioctl(req *Request) error {
@@ -25,11 +25,11 @@ func (echo) Ioctl(req *Request) error {
 	}
 	for i, b := range copies(req) {
 		if !bytes.Equal(b, before[i]) {
-			return fmt.Errorf("attribute %d changed under the kernel from %x to %x", req.Attrs[i].ID, before[i], b)
+			return fmt.Errorf("attribute %d changed while the kernel read it, from %x to %x", req.Attrs[i].ID, before[i], b)
 		}
 	}
 	if len(req.Attrs) != len(before) {
-		return fmt.Errorf("%d attributes became %d under the kernel", len(before), len(req.Attrs))
+		return fmt.Errorf("%d attributes became %d while the kernel read them", len(before), len(req.Attrs))
 	}
 	if req.Method != abi.UVERBS_METHOD_QP_CREATE || req.Object != abi.UVERBS_OBJECT_QP {
 		return nil
@@ -37,7 +37,7 @@ func (echo) Ioctl(req *Request) error {
 	n := Number(req.Find(abi.UVERBS_ATTR_CREATE_QP_USER_HANDLE).Buf)
 	for i := range req.Attrs {
 		if a := &req.Attrs[i]; a.Kind == AttrOut && !bytes.Equal(a.Buf, make([]byte, len(a.Buf))) {
-			return fmt.Errorf("room for answer %d has %x", a.ID, a.Buf)
+			return fmt.Errorf("buffer of output %d = %x, want zeros", a.ID, a.Buf)
 		} else if a.Kind == AttrOut && n%3 != 1 {
 			for k := range a.Buf {
 				a.Buf[k] = byte(n)
@@ -51,7 +51,8 @@ func (echo) Ioctl(req *Request) error {
 	return nil
 }
 
-// copies returns what a kernel reads of a request: the inputs, and the handles.
+// copies returns the bytes that a kernel reads of a request, which are the inputs and the
+// handles.
 func copies(req *Request) (list [][]byte) {
 	for i := range req.Attrs {
 		a := &req.Attrs[i]
@@ -64,8 +65,8 @@ func copies(req *Request) (list [][]byte) {
 	return list
 }
 
-// TestReuse gives commands from many goroutines, whose requests serve again: none
-// sees another's input, or an earlier one's answer.
+// TestReuse runs commands in many goroutines, which share a pool of requests. No request may
+// contain the input of another or the output of an earlier request.
 func TestReuse(t *testing.T) {
 	f := &File{t: echo{}}
 	var wg sync.WaitGroup
@@ -84,16 +85,16 @@ func TestReuse(t *testing.T) {
 					want = QP{}
 				}
 				if qp != want || (err == syscall.EAGAIN) != (n%3 == 2) {
-					t.Errorf("CreateQP %d: %+v, %v", n, qp, err)
+					t.Errorf("CreateQP of user handle %d = %+v, %v, want %+v, and EAGAIN only if the handle%%3 is 2", n, qp, err, want)
 					return
 				}
 				cmd := abi.UverbsModifyQP{QPHandle: n, AttrMask: n, DestQPNum: n}
 				if err := f.ModifyQP(&cmd); err != nil {
-					t.Errorf("ModifyQP %d: %v", n, err)
+					t.Errorf("ModifyQP(%d): %v", n, err)
 					return
 				}
 				if err := f.DestroyQP(n); err != nil {
-					t.Errorf("DestroyQP %d: %v", n, err)
+					t.Errorf("DestroyQP(%d): %v", n, err)
 					return
 				}
 			}
@@ -102,8 +103,8 @@ func TestReuse(t *testing.T) {
 	wg.Wait()
 }
 
-// TestPooledMany: also a request with more attributes than it has room for holds none
-// of them after free, and does not give more than one of itself to those who come.
+// TestPooledMany checks requests with more attributes than the pooled array holds. They keep no
+// attributes after free, and a request has one user at a time.
 func TestPooledMany(t *testing.T) {
 	p := newRequest(1, 2)
 	for i := range len(p.attrs) + 3 {
@@ -112,10 +113,10 @@ func TestPooledMany(t *testing.T) {
 	p.free()
 	for i := range p.attrs {
 		if p.attrs[i].Buf != nil {
-			t.Errorf("attribute %d is held", i)
+			t.Errorf("attribute %d is kept after free", i)
 		}
 	}
 	if a, b := newRequest(1, 1), newRequest(2, 2); a == b {
-		t.Error("one request for two")
+		t.Error("newRequest returned the same request twice")
 	}
 }

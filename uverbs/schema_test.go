@@ -14,7 +14,7 @@ import (
 	"purerdma/abi"
 )
 
-// fakeTransport answers every request by what answer does.
+// fakeTransport answers every request with the function answer.
 type fakeTransport struct {
 	answer func(*Request) error
 	write  func([]byte) error
@@ -34,12 +34,12 @@ func (t *fakeTransport) Replace([]byte) error            { return nil }
 func (t *fakeTransport) Munmap([]byte) error             { return nil }
 func (t *fakeTransport) Close() error                    { return nil }
 
-// giveFile makes the answer of a request that makes a file one of a pipe's ends.
+// giveFile fills in the response of a request that creates a file with one end of a pipe.
 func giveFile(t testing.TB, r *Request) bool {
 	var p [2]int
 	give := func() int {
 		if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
-			t.Fatal(err)
+			t.Fatalf("syscall.Pipe2: %v", err)
 		}
 		t.Cleanup(func() { syscall.Close(p[1]) })
 		return p[0]
@@ -57,16 +57,15 @@ func giveFile(t testing.TB, r *Request) bool {
 	return false
 }
 
-// TestEveryMethod calls every function: each request agrees with its
-// declaration, and there is no method, and no command without a method, that no
-// function gives.
+// TestEveryMethod calls every function, and checks each request against its declaration. Each
+// method, and each command without a method, must have a function that uses it.
 func TestEveryMethod(t *testing.T) {
 	seen, given := map[*Method]bool{}, map[uint32]bool{}
 	attrs := map[*Method]map[uint16]bool{}
 	k := &fakeTransport{answer: func(r *Request) error {
 		m := MethodOf(r.Object, r.Method)
 		if m == nil {
-			t.Errorf("%s is not declared", r.Name())
+			t.Errorf("%s has no declaration", r.Name())
 			return nil
 		}
 		seen[m] = true
@@ -87,48 +86,48 @@ func TestEveryMethod(t *testing.T) {
 	}}
 	f, err := Open(k, DeviceInfo{Name: "test"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	o := &objects{mem: make([]byte, 4096)}
 	for _, c := range calls() {
-		// A request that does not agree with its declaration is refused here.
+		// A request that does not match its declaration is refused here.
 		if err := c.run(f, o); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && c.name != "InfoHandles" {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	o.close()
 	if err := f.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("File.Close: %v", err)
 	}
 	for m := range Methods {
 		if !seen[m] {
-			t.Errorf("no function gives %s of %s", m.Name, ObjectName(m.Object))
+			t.Errorf("no function uses method %s of %s", m.Name, ObjectName(m.Object))
 		}
 		for _, a := range m.Attrs {
 			if !attrs[m][a.ID] && !leftOut[m.Name+" "+a.Name] {
-				t.Errorf("no function gives %s of %s", a.Name, m.Name)
+				t.Errorf("no function uses attribute %s of %s", a.Name, m.Name)
 			}
 		}
 	}
 	for c := range Commands {
 		if !given[c.Code] && !hasMethod[c.String()] {
-			t.Errorf("no function gives %v", c)
+			t.Errorf("no function uses command %v", c)
 		}
 	}
 }
 
-// leftOut has the attributes that no function gives: memory for queues that user
-// space brings along, and access to features by files, which none of the drivers
-// has use for yet. File.Ioctl gives them.
+// leftOut lists the attributes that no function uses. They are for queues in memory from user
+// space, and for access to features by files. No driver uses them yet. File.Ioctl can pass
+// them.
 var leftOut = map[string]bool{
 	"GET_CONTEXT fd_arr": true, "CQ_CREATE buffer_va": true, "CQ_CREATE buffer_length": true, "CQ_CREATE buffer_fd": true,
 	"CQ_CREATE buffer_offset": true, "CQ_CREATE buf_umem": true, "QP_CREATE buf_umem": true, "QP_CREATE rq_buf_umem": true,
 	"QP_CREATE sq_buf_umem": true, "SRQ_CREATE buf_umem": true,
-	// In the place of the address, see TestOptionalAttributes.
+	// These replace the address, see TestOptionalAttributes.
 	"REG_MR dmah": true, "REG_MR fd": true, "REG_MR fd_offset": true,
 }
 
-// hasMethod has the commands that are also a method, which the functions use.
+// hasMethod lists the commands that are also methods. The functions use the methods.
 var hasMethod = map[string]bool{
 	"IB_USER_VERBS_CMD_GET_CONTEXT": true, "IB_USER_VERBS_CMD_QUERY_PORT": true, "IB_USER_VERBS_CMD_DEALLOC_PD": true,
 	"IB_USER_VERBS_CMD_DESTROY_AH": true, "IB_USER_VERBS_CMD_DEREG_MR": true, "IB_USER_VERBS_CMD_DEALLOC_MW": true,
@@ -144,10 +143,10 @@ func TestOptionalAttributes(t *testing.T) {
 	f, _ := Open(&fakeTransport{answer: func(r *Request) error { got = r; return nil }}, DeviceInfo{})
 	dmah := uint32(4)
 	if _, err := f.RegMRMethod(1, nil, 0, 1, RegMROptions{DMAH: &dmah, DMABuf: &DMABuf{FD: 3, Offset: 5, Length: 6}}, Driver{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.RegMRMethod: %v", err)
 	}
 	if a := got.Find(abi.UVERBS_ATTR_REG_MR_FD); a == nil || a.Value != 3 || got.Find(abi.UVERBS_ATTR_REG_MR_ADDR) != nil {
-		t.Errorf("%+v", got)
+		t.Errorf("request = %+v, want file descriptor 3 and no address", got)
 	}
 }
 
@@ -170,7 +169,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{ok(), ""},
 		{with(ok(), Attr{ID: abi.UVERBS_ATTR_UHW_OUT, Kind: AttrOut, Buf: make([]byte, 16)}), ""},
-		{with(ok(), Attr{ID: 0x1234, Kind: AttrIn}), ""}, // a driver's own
+		{with(ok(), Attr{ID: 0x1234, Kind: AttrIn}), ""}, // a driver-specific attribute
 		{with(ok(), u32(77, 0)), "77: the method has none"},
 		{with(ok(), u32(abi.UVERBS_ATTR_CREATE_CQ_CQE, 1)), "cqe: is there twice"},
 		{with(ok(), u64(abi.UVERBS_ATTR_CREATE_CQ_FLAGS, 1)), ""},
@@ -186,7 +185,7 @@ func TestCheck(t *testing.T) {
 	} {
 		err := MethodOf(tc.req.Object, tc.req.Method).Check(tc.req)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%s: %v\nwant %q", tc.req.Name(), err, tc.want)
+			t.Errorf("Check(%s) = %v, want %q", tc.req.Name(), err, tc.want)
 		}
 	}
 }
@@ -196,8 +195,8 @@ func with(r *Request, a Attr) *Request {
 	return r
 }
 
-// TestNoAnswer is a kernel that fails and writes nonsense meanwhile: nothing of
-// it is returned.
+// TestNoAnswer checks the results of a kernel that fails after it has written garbage. The
+// functions must not return the garbage.
 func TestNoAnswer(t *testing.T) {
 	f, _ := Open(&fakeTransport{answer: func(r *Request) error {
 		for i := range r.Attrs {
@@ -210,10 +209,10 @@ func TestNoAnswer(t *testing.T) {
 		return syscall.ENOMEM
 	}}, DeviceInfo{})
 	if r, err := f.QueryDevice(); r != (abi.UverbsQueryDeviceResp{}) || err != syscall.ENOMEM {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("File.QueryDevice() = %+v, %v, want %+v, ENOMEM", r, err, (abi.UverbsQueryDeviceResp{}))
 	}
 	if r, err := f.RegMR(1, []byte{1}, 0, 0, Driver{}); r != (MR{}) || err != syscall.ENOMEM {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("File.RegMR = %+v, %v, want %+v, ENOMEM", r, err, (MR{}))
 	}
 }
 
@@ -222,31 +221,31 @@ func TestErrors(t *testing.T) {
 		f, _ := Open(&fakeTransport{answer: func(*Request) error { return errno }}, DeviceInfo{})
 		_, err := f.RegMRMethod(1, []byte{1}, 0, 0, RegMROptions{}, Driver{})
 		if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, errno) || !strings.Contains(err.Error(), "UVERBS_METHOD_REG_MR is not supported (needs Linux 6.17") {
-			t.Errorf("%v: %v", errno, err)
+			t.Errorf("RegMRMethod on a kernel that returns %v = %v, want ErrUnsupported with the method and Linux 6.17", errno, err)
 		}
 		if err := f.ModifyCQ(1, abi.UverbsCQModeration{}); err == nil || !strings.Contains(err.Error(), "IB_USER_VERBS_EX_CMD_MODIFY_CQ") {
-			t.Errorf("%v: %v", errno, err)
+			t.Errorf("ModifyCQ on a kernel that returns %v = %v, want the command in the error", errno, err)
 		}
 	}
 	f, _ := Open(&fakeTransport{write: func([]byte) error { return syscall.EACCES }}, DeviceInfo{Node: "/dev/infiniband/uverbs0"})
 	var ce *CredentialsError
 	if err := f.NewDoorbell(1).Ring(); !errors.As(err, &ce) || !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "fork or exec") {
-		t.Errorf("%v", err)
+		t.Errorf("Ring() = %v, want a CredentialsError with a hint about fork or exec", err)
 	}
 }
 
 func TestCheckVersion(t *testing.T) {
 	file := t.TempDir() + "/abi_version"
 	if err := checkVersion(file); err != nil {
-		t.Errorf("without a file: %v", err)
+		t.Errorf("checkVersion without a file = %v, want nil", err)
 	}
 	for content, want := range map[string]string{"6\n": "", "7\n": "has ABI version 7, this program supports 6", "x\n": "version 0"} {
 		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 		err := checkVersion(file)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: %v", content, err)
+			t.Errorf("checkVersion of %q = %v, want %q", content, err, want)
 		}
 	}
 }

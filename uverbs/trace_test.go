@@ -20,35 +20,35 @@ func TestTraced(t *testing.T) {
 	k := uverbs.Traced(uverbstest.New("fake0"), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	infos, err := k.Devices()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kernel.Devices: %v", err)
 	}
 	f, err := uverbs.Open(k, infos[0])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("uverbs.Open: %v", err)
 	}
 	if _, err := f.GetContext(uverbs.Driver{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.GetContext(uverbs.Driver{}): %v", err)
 	}
 	pd, err := f.AllocPD(uverbs.Driver{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.AllocPD(uverbs.Driver{}): %v", err)
 	}
 	var resp abi.RxeCreateCQResp
 	cq, err := f.CreateCQ(uverbs.CQConfig{Entries: 5, UserHandle: 77}, uverbs.Driver{Out: abi.Bytes(&resp)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.CreateCQ: %v", err)
 	}
 	if err := f.NewNotifier(cq.Handle).Notify(true); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Notifier.Notify(true): %v", err)
 	}
 	if _, err := f.RegMR(pd, make([]byte, 8), 0, abi.IB_UVERBS_ACCESS_REMOTE_WRITE, uverbs.Driver{}); err == nil {
-		t.Fatal("a registration that the kernel refuses succeeded")
+		t.Fatal("RegMR of memory without LocalWrite succeeded")
 	}
 	if err := f.DeallocPD(pd); err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.DeallocPD: %v", err)
 	}
 	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.Close: %v", err)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	for i, want := range []string{
@@ -62,20 +62,20 @@ func TestTraced(t *testing.T) {
 		`msg=close`,
 	} {
 		if i >= len(lines) || !strings.Contains(lines[i], want) {
-			t.Errorf("line %d lacks %s\n%s", i, want, log.String())
+			t.Errorf("line %d does not contain %s:\n%s", i, want, log.String())
 		}
 	}
 }
 
-// TestNotTraced: a Kernel that nobody traces is the Kernel itself.
+// TestNotTraced checks that Traced returns the Kernel itself if tracing is off.
 func TestNotTraced(t *testing.T) {
 	t.Setenv("RDMA_TRACE", "")
 	k := uverbstest.New("fake0")
 	if uverbs.Traced(k, nil) != uverbs.Kernel(k) {
-		t.Error("Traced wraps though nobody asked")
+		t.Error("Traced(k, nil) wraps the Kernel although RDMA_TRACE is empty")
 	}
 	t.Setenv("RDMA_TRACE", "1")
 	if uverbs.Traced(k, nil) == uverbs.Kernel(k) {
-		t.Error("RDMA_TRACE=1 does not trace")
+		t.Error("Traced(k, nil) returned the Kernel although RDMA_TRACE is 1")
 	}
 }

@@ -26,15 +26,15 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.fuzz").Value.String() != "" {
-		os.Exit(m.Run()) // the fuzzer leaves things open
+		os.Exit(m.Run()) // the fuzzer leaves files open
 	}
 	vmtest.Main(m)
 }
 
-// refusal is what a call ends with on all kernels, or on the newer ones.
+// refusal holds the errors of a call: one for all kernels, or one for the newer kernels.
 type refusal struct {
 	all  error
-	from string // the first kernel series that answers newer, "" for none
+	from string // first kernel series that returns newer, "" for none
 	new  error
 }
 
@@ -53,8 +53,8 @@ func older(a, b string) bool {
 	return ma < mb || ma == mb && na < nb
 }
 
-// refusals is what the kernel answers to the calls that rxe does not carry out.
-// All others succeed.
+// refusals lists the calls that rxe does not support, with their errors. All other calls
+// succeed.
 var refusals = map[string]refusal{
 	"AdviseMR":                 {all: errors.ErrUnsupported, from: "7.0"},
 	"RegMRMethod":              {all: errors.ErrUnsupported, from: "7.0"},
@@ -98,10 +98,10 @@ var refusals = map[string]refusal{
 	"QueryContext":             {all: errors.ErrUnsupported},
 	"QueryPortSpeed":           {all: errors.ErrUnsupported},
 	"ReregMR":                  {all: errors.ErrUnsupported, from: "6.12"},
-	"CreateSRQ of type XRC":    {all: syscall.EINVAL},         // there is no such object
-	"CreateQP of type XRC_TGT": {all: syscall.EINVAL},         // there is no such object
-	"CreateQP with a table":    {all: syscall.EINVAL},         // there is no such object
-	"AsyncChannel.Next":        {all: os.ErrDeadlineExceeded}, // nothing happens
+	"CreateSRQ of type XRC":    {all: syscall.EINVAL},         // no such object exists
+	"CreateQP of type XRC_TGT": {all: syscall.EINVAL},         // no such object exists
+	"CreateQP with a table":    {all: syscall.EINVAL},         // no such object exists
+	"AsyncChannel.Next":        {all: os.ErrDeadlineExceeded}, // no event occurs
 }
 
 // openHost opens the device of a host of the VM.
@@ -109,29 +109,29 @@ func openHost(t *testing.T, host vmtest.Host) *File {
 	t.Helper()
 	infos, err := System{}.Devices()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("System.Devices: %v", err)
 	}
 	for _, info := range infos {
 		if info.Name == host.Device {
 			f, err := Open(System{}, info)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Open: %v", err)
 			}
 			t.Cleanup(func() { f.Close() })
 			return f
 		}
 	}
-	t.Fatalf("no device %s", host.Device)
+	t.Fatalf("Devices() does not list %s", host.Device)
 	return nil
 }
 
-// TestKernelAnswers gives every command to the kernel.
+// TestKernelAnswers passes every command to the kernel.
 func TestKernelAnswers(t *testing.T) {
 	host := vmtest.Hosts(t, 1)[0]
 	f := openHost(t, host)
 	mem, err := syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("syscall.Mmap: %v", err)
 	}
 	defer syscall.Munmap(mem)
 	o := &objects{mem: mem}
@@ -142,86 +142,88 @@ func TestKernelAnswers(t *testing.T) {
 		want := refusals[c.name].on(release)
 		t.Logf("%-28s %v", c.name, err)
 		if driver := os.Getenv("RDMAVM_DRIVER"); driver != "rxe" {
-			// The table is rxe's. Others may refuse more, but in these ways.
+			// The table is for rxe. Other drivers may refuse more commands, but with these
+			// errors.
 			if err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, want) {
-				t.Errorf("%s on %s: %v", c.name, driver, err)
+				t.Errorf("%s on %s = %v, want nil, ErrUnsupported, EINVAL or ENOENT", c.name, driver, err)
 			}
 			continue
 		}
 		if !errors.Is(err, want) {
-			t.Errorf("%s on Linux %s: %v, want %v", c.name, release, err, want)
+			t.Errorf("%s on Linux %s = %v, want %v", c.name, release, err, want)
 		}
 		if errors.Is(want, errors.ErrUnsupported) && err != nil && !strings.Contains(err.Error(), "is not supported") {
-			t.Errorf("%s: %v does not say what is not supported", c.name, err)
+			t.Errorf("%s = %v, want the unsupported feature in the error", c.name, err)
 		}
 	}
 }
 
-// TestDiscovery: netlink and sysfs say the same, and netlink more.
+// TestDiscovery compares the devices from sysfs with the devices from netlink, which has
+// additional fields.
 func TestDiscovery(t *testing.T) {
 	hosts := vmtest.Hosts(t, 1)
 	infos, err := System{}.Devices()
 	if err != nil || len(infos) != len(hosts) {
-		t.Fatalf("%d devices for %d hosts: %v", len(infos), len(hosts), err)
+		t.Fatalf("Devices() = %d devices, %v, want %d, nil", len(infos), err, len(hosts))
 	}
 	fromFiles, err := sysfsDevices(sysClass)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("sysfsDevices(sysClass): %v", err)
 	}
 	for _, info := range infos {
-		// A device that was made anew comes in another place.
+		// A device that was created again is at another position of the list.
 		i := slices.IndexFunc(hosts, func(h vmtest.Host) bool { return h.Device == info.Name })
 		if i < 0 {
-			t.Fatalf("%s is none of %v", info.Name, hosts)
+			t.Fatalf("Devices() lists %s, which is not in %v", info.Name, hosts)
 		}
 		for _, s := range fromFiles {
 			if s.Name == info.Name {
 				s.Index = info.Index
 				if s != info {
-					t.Errorf("sysfs: %+v\nnetlink: %+v", s, info)
+					t.Errorf("sysfs device = %+v, want %+v as from netlink", s, info)
 				}
 			}
 		}
 		ports, err := System{}.Ports(info)
 		if err != nil || len(ports) != 1 || ports[0].Number != 1 || ports[0].State != 4 || ports[0].Interface != hosts[i].Interface {
-			t.Errorf("ports of %s: %+v, %v", info.Name, ports, err)
+			t.Errorf("Ports(%s) = %+v, %v, want active port 1", info.Name, ports, err)
 		}
 	}
 	s, err := System{}.Info()
 	if err != nil || !s.SharedNetNS || !s.CopyOnFork {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("Info() = %+v, %v, want SharedNetNS and CopyOnFork", s, err)
 	}
 }
 
-// TestAsyncEvents: a new address of the interface is a new GID of the port.
+// TestAsyncEvents adds an address to the interface. The port then reports a new GID.
 func TestAsyncEvents(t *testing.T) {
 	host := vmtest.Hosts(t, 1)[0]
 	f := openHost(t, host)
 	if _, err := f.GetContext(Driver{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.GetContext(Driver{}): %v", err)
 	}
 	events, err := f.AllocAsync()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.AllocAsync: %v", err)
 	}
 	defer events.Close()
 	link, err := netlink.LinkByName(host.Interface)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("netlink.LinkByName: %v", err)
 	}
 	addr, err := netlink.ParseAddr("10.77.0.1/32")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("netlink.ParseAddr: %v", err)
 	}
 	if err := netlink.AddrAdd(link, addr); err != nil {
-		t.Fatal(err)
+		t.Fatalf("netlink.AddrAdd: %v", err)
 	}
 	defer netlink.AddrDel(link, addr)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	e, err := events.Next(ctx)
 	if err != nil || e.Type != EventGIDChange || e.Element != 1 {
-		t.Errorf("%v of %d, %v", e.Type, e.Element, err)
+		t.Errorf("Next = %v of element %d, %v, want EventGIDChange of port 1", e.Type, e.Element, err)
 	}
 	ended := make(chan error)
 	go func() {
@@ -235,40 +237,40 @@ func TestAsyncEvents(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	events.Close()
 	if err := <-ended; err != net.ErrClosed {
-		t.Errorf("Next after Close: %v", err)
+		t.Errorf("Next after Close = %v, want net.ErrClosed", err)
 	}
 }
 
-// TestCredentials: commands of write(2) are refused to a thread whose credentials
-// were set anew, those of ioctl(2) are not.
+// TestCredentials runs commands in a thread that has set its credentials again. The kernel
+// refuses such a thread the commands of write(2), but not the commands of ioctl(2).
 func TestCredentials(t *testing.T) {
 	f := openHost(t, vmtest.Hosts(t, 1)[0])
 	if _, err := f.GetContext(Driver{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.GetContext(Driver{}): %v", err)
 	}
 	cq, err := f.CreateCQ(CQConfig{Entries: 1}, uhw(16))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.CreateCQ: %v", err)
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // permanent: the thread exits with the goroutine
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETGID, uintptr(syscall.Getgid()), 0, 0); errno != 0 {
-			t.Errorf("setgid: %v", errno)
+			t.Errorf("SYS_SETGID: %v", errno)
 		}
 		var ce *CredentialsError
 		if err := f.NewNotifier(cq.Handle).Notify(false); !errors.As(err, &ce) || !errors.Is(err, syscall.EACCES) {
-			t.Errorf("Notify: %v", err)
+			t.Errorf("Notify after setgid = %v, want a CredentialsError and EACCES", err)
 		} else {
-			t.Log(err)
+			t.Logf("Notify after setgid: %v", err)
 		}
 		if err := f.ReqNotifyCQ(cq.Handle, false); err != nil {
-			t.Errorf("ReqNotifyCQ: %v", err)
+			t.Errorf("File.ReqNotifyCQ: %v", err)
 		}
 	}()
 	<-done
 	if err := f.NewNotifier(cq.Handle).Notify(false); err != nil {
-		t.Errorf("Notify of another thread: %v", err)
+		t.Errorf("Notify of another thread: %v, want nil", err)
 	}
 }

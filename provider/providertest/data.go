@@ -10,8 +10,8 @@ import (
 	"purerdma/provider"
 )
 
-// testSizes sends and writes messages around the sizes at which packets and pages
-// end, from one place and from several, and inline.
+// testSizes sends and writes messages of sizes near the packet size and the page size, from one
+// element and from several, and inline.
 func (s *Suite) testSizes(t *testing.T) {
 	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 3, RecvSGE: 2, Inline: 32})
 	for i, n := range []int{0, 1, 31, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 65536, 100_000} {
@@ -24,13 +24,13 @@ func (s *Suite) testSizes(t *testing.T) {
 		)
 		s.ok(t, l, 1)
 		if wc := s.ok(t, r, 1)[0]; wc.ID != uint64(i) || int(wc.ByteLen) != n || wc.Opcode != provider.WCRecv {
-			t.Fatalf("%d bytes: %+v", n, wc)
+			t.Fatalf("receive of %d bytes = %+v, want WCRecv of ID %d with the same length", n, wc, i)
 		}
 		if !bytes.Equal(r.Mem.Bytes[64:64+n], data) {
-			t.Fatalf("%d bytes were sent and others came", n)
+			t.Fatalf("the receive buffer differs from the %d sent bytes", n)
 		}
 		if !bytes.Equal(r.Mem.Bytes[128<<10:128<<10+n], data) {
-			t.Fatalf("%d bytes were written and others came", n)
+			t.Fatalf("the peer's memory differs from the %d written bytes", n)
 		}
 		if n > l.QP.Cap().Inline {
 			continue
@@ -41,17 +41,17 @@ func (s *Suite) testSizes(t *testing.T) {
 		clear(inline)
 		s.ok(t, l, 1)
 		if wc := s.ok(t, r, 1)[0]; int(wc.ByteLen) != n || !bytes.Equal(r.Mem.Bytes[:n], fill(make([]byte, n), i+100)) {
-			t.Fatalf("%d bytes inline: %+v", n, wc)
+			t.Fatalf("receive of %d inline bytes = %+v, want the same length and the same bytes", n, wc)
 		}
 	}
 }
 
-// testOperations runs each operation that there is once.
+// testOperations runs each supported operation once.
 func (s *Suite) testOperations(t *testing.T) {
 	for _, op := range s.Ops {
 		switch op {
 		case provider.OpSendInv, provider.OpReadInv, provider.OpLocalInv, provider.OpBindMW, provider.OpFlush:
-			continue // they need keys and rights of their own
+			continue // need their own keys and access rights
 		}
 		t.Run(op.String(), func(t *testing.T) {
 			l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1})
@@ -61,7 +61,7 @@ func (s *Suite) testOperations(t *testing.T) {
 			wr := provider.SendWR{ID: 77, Opcode: op, Flags: provider.SendSignaled, SGList: []provider.SGE{l.Mem.sge(0, 100)},
 				RemoteAddr: r.Mem.Addr + 1000, RKey: r.Mem.RKey, ImmData: 0x01020304}
 			recv(t, r, provider.RecvWR{ID: 78, SGList: []provider.SGE{r.Mem.sge(1000, 100)}})
-			want, takes := provider.WCWrite, false // a receive
+			want, takes := provider.WCWrite, false // whether the operation takes a receive
 			before := word(r, 1000)
 			switch op {
 			case provider.OpSend:
@@ -80,41 +80,41 @@ func (s *Suite) testOperations(t *testing.T) {
 			case provider.OpAtomicWrite:
 				want, wr.SGList, wr.InlineData = provider.WCAtomicWrite, nil, []byte("8 bytes.")
 			default:
-				t.Fatal("the suite does not know it")
+				t.Fatalf("the suite has no test of %v", op)
 			}
 			send(t, l, wr)
 			if wc := s.ok(t, l, 1)[0]; wc.ID != 77 || wc.Opcode != want {
-				t.Errorf("completion %+v", wc)
+				t.Errorf("completion = %+v, want %v of ID 77", wc, want)
 			}
 			if takes {
 				wc := s.ok(t, r, 1)[0]
 				if imm := op == provider.OpSendImm || op == provider.OpWriteImm; wc.ID != 78 || imm != (wc.Flags&provider.WCWithImm != 0) || imm && wc.ImmData != 0x01020304 {
-					t.Errorf("completion of the receive %+v", wc)
+					t.Errorf("completion of the receive = %+v, want ID 78, and immediate data only from %v with it", wc, op)
 				}
 			}
 			switch op {
 			case provider.OpFetchAdd:
 				if word(l, 0) != before || word(r, 1000) != before+5 {
-					t.Errorf("fetched %#x, left %#x, it was %#x", word(l, 0), word(r, 1000), before)
+					t.Errorf("FETCH_ADD returned %#x and stored %#x, want %#x and %#x", word(l, 0), word(r, 1000), before, before+5)
 				}
 			case provider.OpCompareSwap:
 				if word(l, 0) != before || word(r, 1000) != 9 {
-					t.Errorf("fetched %#x, left %#x, it was %#x", word(l, 0), word(r, 1000), before)
+					t.Errorf("COMPARE_SWAP returned %#x and stored %#x, want %#x and 9", word(l, 0), word(r, 1000), before)
 				}
 			case provider.OpAtomicWrite:
 				if string(r.Mem.Bytes[1000:1008]) != "8 bytes." {
-					t.Errorf("%q", r.Mem.Bytes[1000:1008])
+					t.Errorf("ATOMIC_WRITE stored %q, want \"8 bytes.\"", r.Mem.Bytes[1000:1008])
 				}
 			default:
 				if !s.eventually(func() bool { return bytes.Equal(l.Mem.Bytes[:100], r.Mem.Bytes[1000:1100]) }) {
-					t.Error("the bytes differ")
+					t.Errorf("%v: the bytes of both sides differ", op)
 				}
 			}
 		})
 	}
 }
 
-// testOrder expects completions in the order of their requests, and only of those
+// testOrder checks that completions come in the order of their requests, and only for requests
 // that were to have one.
 func (s *Suite) testOrder(t *testing.T) {
 	l, r := s.Pair(t, provider.QPCap{SendWR: 64, RecvWR: 64, SendSGE: 1, RecvSGE: 1})
@@ -135,16 +135,16 @@ func (s *Suite) testOrder(t *testing.T) {
 		send(t, l, sends...)
 		for i, wc := range s.ok(t, l, each/3) {
 			if wc.ID != uint64(round*each+3*i+2) {
-				t.Fatalf("completion %d of round %d is %+v", i, round, wc)
+				t.Fatalf("completion %d of round %d = %+v, want ID %d", i, round, wc, round*each+3*i+2)
 			}
 		}
 		for i, wc := range s.ok(t, r, each) {
 			if wc.ID != uint64(round*each+i) || int(wc.ByteLen) != i {
-				t.Fatalf("receive %d of round %d is %+v", i, round, wc)
+				t.Fatalf("receive %d of round %d = %+v, want ID %d with %d bytes", i, round, wc, round*each+i, i)
 			}
 		}
 	}
 	if n, err := l.CQ.Poll(make([]provider.WC, 1)); n != 0 || err != nil {
-		t.Errorf("one more completion: %d, %v", n, err)
+		t.Errorf("Poll after the last completion = %d, %v, want 0, nil", n, err)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package providertest is what every provider has to pass: the promises of the
-// contract in package provider, held against two connected queue pairs. How these
-// get connected is the caller's, because devices differ in that.
+// Package providertest is the conformance suite of providers. It checks the promises of the
+// contract in package provider on two connected queue pairs. The caller connects them, because
+// devices differ in how they connect.
 package providertest

@@ -9,14 +9,14 @@ import (
 	"purerdma/provider"
 )
 
-// Memory is registered memory with all the rights that a peer can have.
+// Memory is registered memory that the peer has all access rights to.
 type Memory struct {
 	Bytes      []byte
 	Addr       uint64
 	LKey, RKey uint32
 }
 
-// sge names n bytes from off on.
+// sge returns an element of n bytes at offset off.
 func (m *Memory) sge(off, n int) provider.SGE {
 	return provider.SGE{Addr: m.Addr + uint64(off), Length: uint32(n), LKey: m.LKey}
 }
@@ -24,19 +24,19 @@ func (m *Memory) sge(off, n int) provider.SGE {
 // End is one side of a connection.
 type End struct {
 	QP provider.QP // reliable connected, in RTS
-	CQ provider.CQ // of its sends and receives, and of nobody else's
+	CQ provider.CQ // only of its sends and receives
 	// Mem is at least MemSize bytes of the QP's PD.
 	Mem *Memory
 }
 
-// MemSize is how much memory each end needs.
+// MemSize is the size of the memory that each end needs, in bytes.
 const MemSize = 256 << 10
 
-// Suite is a provider, and how to use it.
+// Suite describes a provider to the conformance suite.
 type Suite struct {
-	// Pair connects two queue pairs with at least this much room. They, and all
-	// that is theirs, are closed when the test ends; the QP and the CQ may be
-	// closed before. Sends go from the first to the second first.
+	// Pair connects two queue pairs with at least this capacity. It closes them and their other
+	// objects when the test ends. The test may close the QP and the CQ earlier. The first end
+	// sends to the second end first.
 	Pair func(t testing.TB, cap provider.QPCap) (*End, *End)
 	// Ops are the operations that a reliable connection has.
 	Ops []provider.SendOpcode
@@ -68,7 +68,7 @@ func (s *Suite) has(op provider.SendOpcode) bool {
 	return false
 }
 
-// collect polls n completions out of the queue.
+// collect polls n completions from the queue.
 func (s *Suite) collect(t testing.TB, e *End, n int) []provider.WC {
 	t.Helper()
 	var got []provider.WC
@@ -76,12 +76,12 @@ func (s *Suite) collect(t testing.TB, e *End, n int) []provider.WC {
 	for end := time.Now().Add(s.Delay); len(got) < n; {
 		k, err := e.CQ.Poll(wcs[:min(len(wcs), n-len(got))])
 		if err != nil {
-			t.Fatalf("Poll: %v", err)
+			t.Fatalf("CQ.Poll: %v", err)
 		}
 		got = append(got, wcs[:k]...)
 		if k == 0 {
 			if time.Now().After(end) {
-				t.Fatalf("%d of %d completions came: %+v", len(got), n, got)
+				t.Fatalf("collect = %d completions, want %d: %+v", len(got), n, got)
 			}
 			time.Sleep(50 * time.Microsecond)
 		}
@@ -89,23 +89,23 @@ func (s *Suite) collect(t testing.TB, e *End, n int) []provider.WC {
 	return got
 }
 
-// ok is collect of successful ones.
+// ok collects n successful completions.
 func (s *Suite) ok(t testing.TB, e *End, n int) []provider.WC {
 	t.Helper()
 	got := s.collect(t, e, n)
 	for i := range got {
 		if err := got[i].Err(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("completion failed: %v", err)
 		}
 		if got[i].QPNum != e.QP.Num() {
-			t.Fatalf("completion of QP %#x, not %#x", got[i].QPNum, e.QP.Num())
+			t.Fatalf("QPNum of the completion = %#x, want %#x", got[i].QPNum, e.QP.Num())
 		}
 	}
 	return got
 }
 
-// eventually waits until done: a write of iWARP is complete before its bytes are
-// there.
+// eventually waits until done returns true. A WRITE of iWARP completes before its bytes have
+// arrived.
 func (s *Suite) eventually(done func() bool) bool {
 	for end := time.Now().Add(s.Delay); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -118,18 +118,18 @@ func (s *Suite) eventually(done func() bool) bool {
 func send(t testing.TB, e *End, wrs ...provider.SendWR) {
 	t.Helper()
 	if n, err := e.QP.PostSend(wrs); n != len(wrs) || err != nil {
-		t.Fatalf("PostSend: %d of %d, %v", n, len(wrs), err)
+		t.Fatalf("PostSend = %d, %v, want %d, nil", n, err, len(wrs))
 	}
 }
 
 func recv(t testing.TB, e *End, wrs ...provider.RecvWR) {
 	t.Helper()
 	if n, err := e.QP.PostRecv(wrs); n != len(wrs) || err != nil {
-		t.Fatalf("PostRecv: %d of %d, %v", n, len(wrs), err)
+		t.Fatalf("PostRecv = %d, %v, want %d, nil", n, err, len(wrs))
 	}
 }
 
-// fill makes bytes that tell their place, and a seed.
+// fill fills b with bytes that depend on their position and on a seed.
 func fill(b []byte, seed int) []byte {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8 + seed)

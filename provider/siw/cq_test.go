@@ -23,38 +23,38 @@ func TestCompletions(t *testing.T) {
 			wcs := r.poll(9)
 			want := provider.WC{ID: i - 1, Status: provider.WCLocAccessErr, Opcode: provider.WCRecv, QPNum: 0x77, ByteLen: 17}
 			if len(wcs) != 2 || wcs[0] != want {
-				t.Fatalf("got %+v, want %+v", wcs, want)
+				t.Fatalf("completions = %+v, want 2, of which the first is %+v", wcs, want)
 			}
 		}
 	}
 	for status, want := range statuses {
 		r.complete(abi.SiwCQE{Status: uint16(status), Opcode: abi.SIW_OP_READ})
 		if wc := r.poll(1)[0]; wc.Status != want || wc.Opcode != provider.WCRead {
-			t.Errorf("status %d: %+v", status, wc)
+			t.Errorf("completion of status %d = %+v, want status %v of a READ", status, wc, want)
 		}
 	}
-	// What siw does not say.
+	// Statuses and opcodes that siw never reports.
 	for _, c := range []abi.SiwCQE{{Opcode: 200}, {Status: 10}, {Status: 0xffff}, {Opcode: abi.SIW_OP_READ_RESPONSE}} {
 		r.complete(c)
 		if wc := r.poll(1)[0]; wc.Status != provider.WCGeneralErr || wc.VendorErr == 0 {
-			t.Errorf("%+v: %+v", c, wc)
+			t.Errorf("completion of %+v = %+v, want WCGeneralErr with a vendor error", c, wc)
 		}
 	}
-	// Everything is full at once.
+	// The ring is completely full.
 	for i := range uint64(r.cq.Entries()) {
 		r.complete(abi.SiwCQE{ID: i})
 	}
 	if n := len(r.poll(100)); n != r.cq.Entries() {
-		t.Errorf("%d completions", n)
+		t.Errorf("poll = %d completions, want %d", n, r.cq.Entries())
 	}
 	if err := r.f.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.Close: %v", err)
 	}
 	if _, err := r.cq.Poll(make([]provider.WC, 1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("polling after the file was closed: %v", err)
+		t.Errorf("Poll after Close of the file = %v, want net.ErrClosed", err)
 	}
 	if err := r.cq.Arm(false); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("arming after the file was closed: %v", err)
+		t.Errorf("Arm after Close of the file = %v, want net.ErrClosed", err)
 	}
 }
 
@@ -63,13 +63,13 @@ func TestArm(t *testing.T) {
 	word := func() uint32 { return abi.View[abi.SiwCQCtrl](r.cq.mapping.Bytes()[r.cq.Entries()*32:]).Flags }
 	for _, solicited := range []bool{true, false, true} {
 		if err := r.cq.Arm(solicited); err != nil || word() != abi.SIW_NOTIFY_SOLICITED|abi.SIW_NOTIFY_NEXT_COMPLETION {
-			t.Errorf("solicited only %v: %v, the word is %d", solicited, err, word())
+			t.Errorf("Arm(%v) = %v, word = %d, want SIW_NOTIFY_SOLICITED and SIW_NOTIFY_NEXT_COMPLETION", solicited, err, word())
 		}
 		abi.View[abi.SiwCQCtrl](r.cq.mapping.Bytes()[r.cq.Entries()*32:]).Flags = 0
 	}
 }
 
-// TestHostileSizes has the kernel say what no kernel says.
+// TestHostileSizes has the kernel report sizes and keys that no real kernel reports.
 func TestHostileSizes(t *testing.T) {
 	for name, set := range map[string]func(k *kernel, bad func(uint32) uint32){
 		"SQ": func(k *kernel, bad func(uint32) uint32) { k.sqes = bad },
@@ -84,7 +84,7 @@ func TestHostileSizes(t *testing.T) {
 			set(r.kernel, func(uint32) uint32 { return n })
 			err := r.open(4)
 			if !errors.Is(err, ring.ErrLayout) && !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("%s of %d: %v", name, n, err)
+				t.Errorf("%s of %d: error = %v, want ErrLayout or EINVAL", name, n, err)
 			}
 			r.f.Close()
 		}
@@ -93,13 +93,13 @@ func TestHostileSizes(t *testing.T) {
 		r := &rig{kernel: newKernel(t)}
 		r.key = func(uint64) uint64 { return key }
 		if err := r.open(4); err == nil {
-			t.Errorf("a queue was mapped by %#x", key)
+			t.Errorf("open with the mmap key %#x succeeded", key)
 		}
 		r.f.Close()
 	}
 }
 
-// FuzzPoll takes completions out of memory that holds anything.
+// FuzzPoll polls completions from a ring with arbitrary contents.
 func FuzzPoll(f *testing.F) {
 	f.Add(make([]byte, 64))
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff})
@@ -110,7 +110,7 @@ func FuzzPoll(f *testing.F) {
 		wcs := make([]provider.WC, 9)
 		for range 3 {
 			if n, err := r.cq.Poll(wcs); err != nil || n > r.cq.Entries() {
-				t.Fatalf("%d, %v", n, err)
+				t.Fatalf("cq.Poll = %d, %v, want at most %d, nil", n, err, r.cq.Entries())
 			}
 		}
 	})

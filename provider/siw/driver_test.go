@@ -22,53 +22,53 @@ func TestRegMR(t *testing.T) {
 	r := newRig(t, 4)
 	region, err := mem.Alloc(4096)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mem.Alloc(4096): %v", err)
 	}
 	defer region.Free()
 	p := abi.NewSlicePointer(region.Bytes())
 	cfg := &provider.MRConfig{PD: r.pd, Mem: region.Bytes(), IOVA: binary.NativeEndian.Uint64(abi.Bytes(&p))}
 	first, err := r.ctx.RegMR(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.RegMR: %v", err)
 	}
 	second, err := r.ctx.RegMR(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.RegMR: %v", err)
 	}
-	// The kernel gives the same number twice.
+	// The kernel returns the same number twice.
 	if first.LKey() == second.LKey() || first.RKey() != first.LKey() || first.LKey()&^0xff != 0x100 {
-		t.Errorf("keys %#x and %#x", first.LKey(), second.LKey())
+		t.Errorf("keys = %#x and %#x, want two keys of number 0x100", first.LKey(), second.LKey())
 	}
 	cfg.IOVA = 0
 	if _, err := r.ctx.RegMR(cfg); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an address of its own: %v", err)
+		t.Errorf("RegMR with another IOVA = %v, want ErrUnsupported", err)
 	}
 }
 
 func TestCreateQP(t *testing.T) {
 	r := newRig(t, 4)
 	if _, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.UD, PD: r.pd, SendCQ: r.cq, RecvCQ: r.cq}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a UD QP: %v", err)
+		t.Errorf("CreateQP of a UD QP = %v, want ErrUnsupported", err)
 	}
 	q, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: r.cq, RecvCQ: r.cq})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateQP: %v", err)
 	}
 	if c := q.Cap(); c.SendWR != 1 || c.RecvWR != 0 || c.Inline != abi.SIW_MAX_INLINE {
-		t.Errorf("%+v", c)
+		t.Errorf("QP.Cap() = %+v, want SendWR 1, RecvWR 0, Inline SIW_MAX_INLINE", c)
 	}
 	if _, err := q.PostRecv([]provider.RecvWR{{}}); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("a receive on a QP without a queue for it: %v", err)
+		t.Errorf("PostRecv on a QP without a receive queue = %v, want EINVAL", err)
 	}
 	q.SetState(provider.QPErr)
 	if err := q.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("QP.Close: %v", err)
 	}
 	if _, err := q.PostSend([]provider.SendWR{{}}); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("a send after Close: %v", err)
+		t.Errorf("PostSend after Close = %v, want net.ErrClosed", err)
 	}
 	if err := q.Modify(&provider.QPAttr{}, provider.QPAttrState); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Modify after Close: %v", err)
+		t.Errorf("Modify after Close = %v, want net.ErrClosed", err)
 	}
 }
 
@@ -77,14 +77,14 @@ func TestQuery(t *testing.T) {
 	r.qp.SetState(provider.QPRTS)
 	a, err := r.qp.Query()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("qp.Query: %v", err)
 	}
 	if a.State != provider.QPRTS || a.PKeyIndex != 0 || a.MaxRdAtomic != 4 || a.MaxDestRdAtomic != 3 || a.PathMTU != provider.MTU1024 || a.Cap != r.qp.Cap() {
-		t.Errorf("%+v", a)
+		t.Errorf("qp.Query() = %+v, %v, want State QPRTS, PKeyIndex 0, MaxRdAtomic 4, MaxDestRdAtomic 3, PathMTU MTU1024, Cap %+v", a, err, r.qp.Cap())
 	}
 	r.modify = syscall.EPERM
 	if err := r.qp.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); !errors.Is(err, syscall.EPERM) || r.qp.State() != provider.QPRTS {
-		t.Errorf("%v, the QP is in %v", err, r.qp.State())
+		t.Errorf("Modify = %v, state = %v, want EPERM, RTS", err, r.qp.State())
 	}
 }
 
@@ -98,39 +98,39 @@ func TestRecvRing(t *testing.T) {
 			continue
 		}
 		if n, err := r.qp.PostRecv([]provider.RecvWR{{}}); n != 0 || !errors.Is(err, provider.ErrFull) {
-			t.Fatalf("receive %d: %d, %v", id, n, err)
+			t.Fatalf("receive %d: qp.PostRecv = %d, %v, want 0, provider.ErrFull", id, n, err)
 		}
 		rqe := abi.View[abi.SiwRQE](r.qp.rq.mapping.Bytes()[get%4*112:])
 		want := abi.SiwRQE{ID: id - 2, Flags: abi.SIW_WQE_VALID, NumSGE: 1}
 		want.SGE[0] = abi.SiwSGE{LAddr: id - 2, Length: 1, LKey: 2}
 		if *rqe != want {
-			t.Fatalf("got %+v, want %+v", *rqe, want)
+			t.Fatalf("slot = %+v, want %+v", *rqe, want)
 		}
 		rqe.Flags = 0
 		get++
 	}
 	if _, err := r.qp.PostRecv([]provider.RecvWR{{SGList: make([]provider.SGE, 3)}}); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("three elements: %v", err)
+		t.Errorf("PostRecv with three elements = %v, want EINVAL", err)
 	}
 }
 
-// TestLargestQueues fills every slot of queues that have none to spare.
+// TestLargestQueues fills every slot of queues of the maximum size, which have no unused slots.
 func TestLargestQueues(t *testing.T) {
 	r := newRig(t, maxRequests)
 	r.state(provider.QPInit)
 	r.qp.SetState(provider.QPRTS)
 	if c := r.qp.Cap(); c.SendWR != maxRequests || c.RecvWR != maxRequests {
-		t.Errorf("%d sends and %d receives fit", c.SendWR, c.RecvWR)
+		t.Errorf("Cap() = %d sends and %d receives, want %d", c.SendWR, c.RecvWR, maxRequests)
 	}
 	for round := range 2 {
 		if n, err := r.qp.PostSend(slices.Repeat([]provider.SendWR{{Opcode: provider.OpWrite}}, maxRequests+1)); n != maxRequests || !errors.Is(err, provider.ErrFull) {
-			t.Fatalf("%d sends posted, %v", n, err)
+			t.Fatalf("qp.PostSend = %d, %v, want %d, ErrFull", n, err, maxRequests)
 		}
 		if n, err := r.qp.PostRecv(make([]provider.RecvWR, maxRequests+1)); n != maxRequests || !errors.Is(err, provider.ErrFull) {
-			t.Fatalf("%d receives posted, %v", n, err)
+			t.Fatalf("qp.PostRecv = %d, %v, want %d, ErrFull", n, err, maxRequests)
 		}
 		if r.bells != round+1 {
-			t.Errorf("%d doorbells in round %d", r.bells, round)
+			t.Errorf("%d doorbells in round %d, want %d", r.bells, round, round+1)
 		}
 		for i := range uint32(maxRequests) {
 			r.takeSend()
@@ -146,7 +146,7 @@ func TestNoAllocs(t *testing.T) {
 	sends := []provider.SendWR{{Opcode: provider.OpSend, SGList: sg}, {Opcode: provider.OpRead, SGList: sg}}
 	recvs := []provider.RecvWR{{SGList: sg}}
 	wcs := make([]provider.WC, 4)
-	r.send(sends...) // asks how many READs there may be
+	r.send(sends...) // queries how many READs may be outstanding
 	r.sqGet += 2
 	if n := testing.AllocsPerRun(100, func() {
 		for i := range r.qp.sq.slots.Len() {
@@ -161,10 +161,10 @@ func TestNoAllocs(t *testing.T) {
 		r.complete(abi.SiwCQE{})
 		r.cq.Arm(false)
 		if n, err := r.cq.Poll(wcs); n != 1 || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("cq.Poll = %d, %v, want 1, nil", n, err)
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want 0", n)
 	}
 }
 
@@ -172,36 +172,36 @@ func TestSRQ(t *testing.T) {
 	r := newRig(t, 4)
 	s, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, MaxSGE: 2})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateSRQ: %v", err)
 	}
 	if a := s.Attr(); a.MaxWR != 4 || a.MaxSGE != 2 {
-		t.Errorf("%+v", a)
+		t.Errorf("SRQ.Attr() = %+v, want MaxWR 4, MaxSGE 2", a)
 	}
 	if n, err := s.PostRecv(make([]provider.RecvWR, 6)); n != 4 || !errors.Is(err, provider.ErrFull) {
-		t.Errorf("%d of 6 receives, %v", n, err)
+		t.Errorf("PostRecv of 6 = %d, %v, want 4, ErrFull", n, err)
 	}
 	if err := s.Modify(&provider.SRQAttr{MaxWR: 9}, provider.SRQAttrMaxWR); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("another size: %v", err)
+		t.Errorf("Modify(MaxWR 9) = %v, want ErrUnsupported", err)
 	}
 	for range 2 {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("SRQ.Close: %v", err)
 		}
 	}
 	if n, err := s.PostRecv(make([]provider.RecvWR, 1)); n != 0 || !errors.Is(err, net.ErrClosed) {
-		t.Errorf("a receive after Close: %d, %v", n, err)
+		t.Errorf("PostRecv after Close = %d, %v, want 0, net.ErrClosed", n, err)
 	}
 	r.rqes = func(uint32) uint32 { return 1 << 31 }
 	if _, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, MaxSGE: 2}); err == nil {
-		t.Error("a size beyond the memory was believed")
+		t.Error("CreateSRQ with a size beyond the memory succeeded")
 	}
 	if _, err := r.ctx.CreateAH(&provider.AHConfig{}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an address handle: %v", err)
+		t.Errorf("CreateAH = %v, want ErrUnsupported", err)
 	}
 }
 
-// TestNoCommandHitsAReusedSRQ: the kernel gives the handle of an SRQ that is
-// destroyed to the next one, so Close waits for what others do with it.
+// TestNoCommandHitsAReusedSRQ checks that Close waits for concurrent commands on the SRQ. The
+// kernel reuses the handle of a destroyed SRQ for the next one.
 func TestNoCommandHitsAReusedSRQ(t *testing.T) {
 	for name, use := range map[string]func(provider.SRQ) error{
 		"Modify": func(s provider.SRQ) error {
@@ -212,7 +212,7 @@ func TestNoCommandHitsAReusedSRQ(t *testing.T) {
 		r := newRig(t, 4)
 		s, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, MaxSGE: 2})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Context.CreateSRQ: %v", err)
 		}
 		closed := make(chan error, 1)
 		r.onSRQ = func() {
@@ -220,7 +220,7 @@ func TestNoCommandHitsAReusedSRQ(t *testing.T) {
 			select {
 			case err := <-closed:
 				closed <- err
-				t.Errorf("%s: the SRQ is gone, and its handle another's", name)
+				t.Errorf("%s: Close returned during the command, so that the kernel may reuse the handle", name)
 			case <-time.After(20 * time.Millisecond):
 			}
 		}
@@ -228,16 +228,15 @@ func TestNoCommandHitsAReusedSRQ(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := <-closed; err != nil || r.srqs != 0 {
-			t.Errorf("%s: Close: %v, %d SRQs", name, err, r.srqs)
+			t.Errorf("%s: Close = %v with %d SRQs left, want nil and 0", name, err, r.srqs)
 		}
 		if err := use(s); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s after Close: %v", name, err)
+			t.Errorf("%s after Close = %v, want net.ErrClosed", name, err)
 		}
 	}
 }
 
-// TestNoCommandHitsAReusedQP is the same for QPs. Close waits for the command that names
-// the QP.
+// TestNoCommandHitsAReusedQP checks that Close waits for concurrent commands on the QP.
 func TestNoCommandHitsAReusedQP(t *testing.T) {
 	toErr := &provider.QPAttr{State: provider.QPErr}
 	for name, use := range map[string]func(*qp) error{
@@ -257,15 +256,15 @@ func TestNoCommandHitsAReusedQP(t *testing.T) {
 				select {
 				case err := <-closed:
 					closed <- err
-					t.Error("Close returned, and the kernel may give the handle to another QP")
+					t.Error("Close returned during the command, so that the kernel may reuse the handle")
 				case <-time.After(20 * time.Millisecond):
 				}
 			}
 			if err := use(r.qp); err != nil {
-				t.Error(err)
+				t.Errorf("use: %v", err)
 			}
 			if r.onQP != nil {
-				t.Fatal("no command was given")
+				t.Fatal("no command reached the kernel")
 			}
 			if err := <-closed; err != nil {
 				t.Errorf("Close: %v", err)
@@ -274,7 +273,7 @@ func TestNoCommandHitsAReusedQP(t *testing.T) {
 	}
 }
 
-// checkReadLocked is what PostSend does with the first READ of a connection.
+// checkReadLocked makes the check that PostSend makes for the first READ of a connection.
 func (q *qp) checkReadLocked() error {
 	q.sq.mu.Lock()
 	defer q.sq.mu.Unlock()

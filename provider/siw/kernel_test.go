@@ -19,11 +19,11 @@ import (
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
 
-// kernel is a siw that makes queues and does nothing by itself: the test is what
-// empties and fills them.
+// kernel is a siw that creates queues and does nothing by itself. The test consumes requests
+// and adds completions.
 type kernel struct {
 	t      *testing.T
-	sqes   func(n uint32) uint32 // what it says about the size of a queue
+	sqes   func(n uint32) uint32 // reports the size of a queue
 	rqes   func(n uint32) uint32
 	cqes   func(n uint32) uint32
 	key    func(k uint64) uint64
@@ -32,16 +32,16 @@ type kernel struct {
 	stag   uint8
 	bells  int
 	bell   error
-	depths [2]uint8 // as siw answers a query: served, issued
+	depths [2]uint8 // in the reply to a query: inbound and outbound READs
 	moved  []provider.QPState
 	modify error
-	num    uint32 // of the QP that is made next
-	made   func() // a QP has been made
+	num    uint32 // of the QP that is created next
+	made   func() // called when a QP has been created
 	onSRQ  func() // runs during MODIFY_SRQ and QUERY_SRQ
 	onQP   func() // runs during MODIFY_QP, QUERY_QP and a doorbell
-	srqs   int    // how many there are
+	srqs   int    // number of SRQs
 
-	destroy func() error // a QP is destroyed
+	destroy func() error // called when a QP is destroyed
 }
 
 func same(n uint32) uint32 { return 1 << bits.Len32(n-1) }
@@ -63,13 +63,13 @@ func (k *kernel) Close() error                                     { return nil 
 func (k *kernel) Munmap([]byte) error                              { return nil }
 func (k *kernel) Replace(b []byte) error                           { clear(b); return nil }
 
-// queue makes memory for a queue and returns its key.
+// queue allocates memory for a queue and returns its key.
 func (k *kernel) queue(size int) uint64 {
 	r, err := mem.Alloc(size)
 	if err != nil {
-		k.t.Fatal(err)
+		k.t.Fatalf("mem.Alloc: %v", err)
 	}
-	// The first is that of SIW_INVAL_UOBJ_KEY, which the kernel gives to queues, too.
+	// The first key is SIW_INVAL_UOBJ_KEY. The kernel also assigns this key to queues.
 	key := uint64(len(k.queues)+1) * abi.SIW_INVAL_UOBJ_KEY
 	k.queues[key] = r
 	return k.key(key)
@@ -147,7 +147,7 @@ func (k *kernel) Ioctl(req *uverbs.Request) error {
 	case [2]uint16{abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE}:
 		return k.invoke(req, reply)
 	}
-	return nil // a destruction
+	return nil // a command that destroys an object
 }
 
 func (k *kernel) invoke(req *uverbs.Request, reply func([]byte) error) error {
@@ -205,12 +205,12 @@ func newRig(t *testing.T, depth int) *rig {
 	t.Helper()
 	r := &rig{kernel: newKernel(t)}
 	if err := r.open(depth); err != nil {
-		t.Fatal(err)
+		t.Fatalf("rig.open: %v", err)
 	}
 	t.Cleanup(func() {
 		for _, c := range []interface{ Close() error }{r.qp, r.cq, r.f} {
 			if err := c.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("Close: %v", err)
 			}
 		}
 	})
@@ -248,11 +248,11 @@ func (r *rig) open(depth int) error {
 func (r *rig) state(s provider.QPState) {
 	r.t.Helper()
 	if err := r.qp.Modify(&provider.QPAttr{State: s}, provider.QPAttrState); err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("qp.Modify: %v", err)
 	}
 }
 
-// takeSend is the kernel taking the next request, nil if there is none.
+// takeSend consumes the next request as the kernel does. It returns nil if there is none.
 func (r *rig) takeSend() *abi.SiwSQE {
 	b := r.qp.sq.mapping.Bytes()
 	sqe := abi.View[abi.SiwSQE](b[int(r.sqGet)%(len(b)/120)*120:])
@@ -265,12 +265,13 @@ func (r *rig) takeSend() *abi.SiwSQE {
 	return &taken
 }
 
-// complete is the kernel adding a completion, of the rig's QP if it is nobody's.
+// complete adds a completion as the kernel does. A completion without a QP belongs to the rig's
+// QP.
 func (r *rig) complete(c abi.SiwCQE) {
 	b := r.cq.mapping.Bytes()
 	cqe := abi.View[abi.SiwCQE](b[int(r.cqPut)%r.cq.Entries()*32:])
 	if cqe.Flags != 0 {
-		r.t.Fatal("the CQ is full")
+		r.t.Fatal("complete: the CQ is full")
 	}
 	c.Flags = abi.SIW_WQE_VALID
 	if c.QPID == 0 {
@@ -285,7 +286,7 @@ func (r *rig) poll(n int) []provider.WC {
 	wcs := make([]provider.WC, n)
 	got, err := r.cq.Poll(wcs)
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("cq.Poll: %v", err)
 	}
 	return wcs[:got]
 }
@@ -293,13 +294,13 @@ func (r *rig) poll(n int) []provider.WC {
 func (r *rig) send(wrs ...provider.SendWR) {
 	r.t.Helper()
 	if n, err := r.qp.PostSend(wrs); n != len(wrs) || err != nil {
-		r.t.Fatalf("PostSend: %d of %d, %v", n, len(wrs), err)
+		r.t.Fatalf("PostSend = %d, %v, want %d, nil", n, err, len(wrs))
 	}
 }
 
 func (r *rig) recv(wrs ...provider.RecvWR) {
 	r.t.Helper()
 	if n, err := r.qp.PostRecv(wrs); n != len(wrs) || err != nil {
-		r.t.Fatalf("PostRecv: %d of %d, %v", n, len(wrs), err)
+		r.t.Fatalf("PostRecv = %d, %v, want %d, nil", n, err, len(wrs))
 	}
 }

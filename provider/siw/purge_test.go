@@ -15,7 +15,7 @@ import (
 	"purerdma/provider"
 )
 
-// ids returns what wcs are of.
+// ids returns the work request IDs of wcs.
 func ids(wcs []provider.WC) []uint64 {
 	var got []uint64
 	for _, wc := range wcs {
@@ -24,7 +24,7 @@ func ids(wcs []provider.WC) []uint64 {
 	return got
 }
 
-// create makes one more QP on the rig's CQ.
+// create creates one more QP on the rig's CQ.
 func (r *rig) create() (*qp, error) {
 	q, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: r.cq, RecvCQ: r.cq, Cap: provider.QPCap{SendWR: 4, RecvWR: 4}})
 	if err != nil {
@@ -34,19 +34,19 @@ func (r *rig) create() (*qp, error) {
 	return q.(*qp), nil
 }
 
-// TestClosedQP closes a QP that has left completions in a CQ, between those of another
+// TestClosedQP closes a QP that has left completions in a CQ, between completions of another
 // QP. The next QP has the same number.
 func TestClosedQP(t *testing.T) {
 	r := newRig(t, 4)
 	r.num = 0x99
 	other, err := r.create()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rig.create: %v", err)
 	}
 	r.num = 0x77
 	other.SetState(provider.QPRTS)
 	r.qp.SetState(provider.QPRTS)
-	for i := range uint64(5) { // somewhere in the ring
+	for i := range uint64(5) { // start in the middle of the ring
 		r.complete(abi.SiwCQE{ID: i})
 	}
 	r.poll(9)
@@ -54,11 +54,11 @@ func TestClosedQP(t *testing.T) {
 	r.complete(abi.SiwCQE{ID: 10})
 	r.complete(abi.SiwCQE{ID: 20, QPID: 0x99, Opcode: abi.SIW_OP_RECEIVE, Bytes: 9})
 	r.complete(abi.SiwCQE{ID: 11})
-	// Some that the kernel does not make, of both.
+	// Completions that the provider adds itself, for both QPs.
 	for id, q := range []*qp{r.qp, other} {
 		q.SetState(provider.QPErr)
 		if n, err := q.PostRecv([]provider.RecvWR{{ID: 12 + 9*uint64(id)}}); n != 1 || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("qp.PostRecv = %d, %v, want 1, nil", n, err)
 		}
 	}
 	r.complete(abi.SiwCQE{ID: 13})
@@ -69,18 +69,18 @@ func TestClosedQP(t *testing.T) {
 		return nil
 	}
 	if err := r.qp.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("qp.Close: %v", err)
 	}
 	r.destroy = nil
 	if _, err := r.create(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("rig.create: %v", err)
 	}
 	r.complete(abi.SiwCQE{ID: 30})
 	wcs := r.poll(2)
 	if wcs[0] != (provider.WC{ID: 20, Opcode: provider.WCRecv, QPNum: 0x99, ByteLen: 9}) {
-		t.Errorf("%+v", wcs[0])
+		t.Errorf("completion = %+v, want receive 20 of QP 0x99 with 9 bytes", wcs[0])
 	}
-	// What was taken out makes room, at once and for all.
+	// The slots of the removed completions are free immediately and permanently.
 	for i := range uint64(r.cq.Entries() - 1) {
 		r.complete(abi.SiwCQE{ID: 31 + i})
 	}
@@ -89,42 +89,42 @@ func TestClosedQP(t *testing.T) {
 		want = append(want, 30+i)
 	}
 	if got := ids(append(wcs, r.poll(99)...)); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("completed IDs = %v, want %v", got, want)
 	}
 }
 
-// TestClosedQPOfTwoCQs looks into both.
+// TestClosedQPOfTwoCQs closes a QP with two CQs, both of which have completions of it.
 func TestClosedQPOfTwoCQs(t *testing.T) {
 	r := newRig(t, 4)
 	second, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: 8})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateCQ: %v", err)
 	}
 	t.Cleanup(func() { second.Close() })
 	r.num = 0x55
 	q, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: r.cq, RecvCQ: second, Cap: provider.QPCap{SendWR: 4, RecvWR: 4}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateQP: %v", err)
 	}
 	r.complete(abi.SiwCQE{ID: 1, QPID: 0x55})
 	r.complete(abi.SiwCQE{ID: 2})
 	q.SetState(provider.QPErr)
 	if n, err := q.PostRecv([]provider.RecvWR{{ID: 3}, {ID: 4}}); n != 2 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("QP.PostRecv = %d, %v, want 2, nil", n, err)
 	}
 	if err := q.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Close: %v", err)
 	}
 	if got := ids(r.poll(9)); !slices.Equal(got, []uint64{2}) {
-		t.Errorf("in the CQ of the sends: %v", got)
+		t.Errorf("IDs in the send CQ = %v, want 2", got)
 	}
 	if n, err := second.Poll(make([]provider.WC, 9)); n != 0 || err != nil {
-		t.Errorf("in the CQ of the receives: %d, %v", n, err)
+		t.Errorf("Poll of the receive CQ = %d, %v, want 0, nil", n, err)
 	}
 }
 
-// TestNumberFreedEarly has the kernel give the number of a QP to the next one before
-// the command that destroys it has returned.
+// TestNumberFreedEarly has the kernel assign the number of a QP to the next QP before the
+// command that destroys the old QP has returned.
 func TestNumberFreedEarly(t *testing.T) {
 	r := newRig(t, 4)
 	r.complete(abi.SiwCQE{ID: 1})
@@ -139,7 +139,7 @@ func TestNumberFreedEarly(t *testing.T) {
 		<-made
 		select {
 		case err := <-next:
-			t.Errorf("there is a QP while the CQ has completions of one of its number: %v", err)
+			t.Errorf("CreateQP returned while the CQ has completions of an old QP with the same number: %v", err)
 			next <- err
 			r.complete(abi.SiwCQE{ID: 2})
 		case <-time.After(20 * time.Millisecond):
@@ -147,27 +147,27 @@ func TestNumberFreedEarly(t *testing.T) {
 		return nil
 	}
 	if err := r.qp.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("qp.Close: %v", err)
 	}
 	if err := <-next; err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP during Close: %v", err)
 	}
 	r.complete(abi.SiwCQE{ID: 3})
 	if got := ids(r.poll(9)); !slices.Equal(got, []uint64{3}) {
-		t.Errorf("got %v", got)
+		t.Errorf("completed IDs = %v, want 3", got)
 	}
 }
 
-// TestNotClosed keeps what a QP has that the kernel does not destroy.
+// TestNotClosed checks that the completions of a QP remain if the kernel does not destroy it.
 func TestNotClosed(t *testing.T) {
 	r := newRig(t, 4)
 	r.complete(abi.SiwCQE{ID: 1})
 	r.destroy = func() error { return syscall.EPERM }
 	if err := r.qp.Close(); !errors.Is(err, syscall.EPERM) {
-		t.Fatal(err)
+		t.Fatalf("qp.Close() = %v, want EPERM", err)
 	}
 	r.destroy = nil
 	if got := ids(r.poll(9)); !slices.Equal(got, []uint64{1}) {
-		t.Errorf("got %v", got)
+		t.Errorf("completed IDs = %v, want 1", got)
 	}
 }

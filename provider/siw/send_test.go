@@ -14,8 +14,8 @@ import (
 	"purerdma/provider"
 )
 
-// TestSendRing posts more than goes into the queue, many times, and takes it out
-// as the kernel does.
+// TestSendRing posts more requests than the queue has slots, many times, and consumes them as
+// the kernel does.
 func TestSendRing(t *testing.T) {
 	r := newRig(t, 4)
 	r.state(provider.QPInit)
@@ -30,21 +30,22 @@ func TestSendRing(t *testing.T) {
 		n, err := r.qp.PostSend(wrs)
 		id += uint64(n)
 		if n < 3 && !errors.Is(err, provider.ErrFull) || n == 3 && err != nil {
-			t.Fatalf("%d posted, %v", n, err)
+			t.Fatalf("PostSend of 3 = %d, %v, want 3, nil, or ErrFull", n, err)
 		}
 		if got := int(r.qp.sq.put - r.sqGet); n < 3 && got != r.qp.Cap().SendWR {
-			t.Fatalf("full with %d requests", got)
+			t.Fatalf("PostSend = ErrFull with %d requests in the queue, want %d", got, r.qp.Cap().SendWR)
 		}
 		for range 2 {
 			if sqe := r.takeSend(); sqe == nil || sqe.ID != next || sqe.SGE[0] != (abi.SiwSGE{LAddr: next, Length: 9, LKey: 8}) || sqe.NumSGE != 1 || sqe.Opcode != abi.SIW_OP_SEND {
-				t.Fatalf("request %d is %+v", next, sqe)
+				t.Fatalf("slot of request %d = %+v, want a SEND of 9 bytes", next, sqe)
 			}
 			next++
 		}
 	}
 }
 
-// TestDoorbell rings only when the kernel may have stopped looking.
+// TestDoorbell checks that the doorbell rings only when the kernel may have stopped polling the
+// queue.
 func TestDoorbell(t *testing.T) {
 	r := newRig(t, 4)
 	r.qp.SetState(provider.QPRTS)
@@ -75,37 +76,37 @@ func TestDoorbell(t *testing.T) {
 	}
 	r.qp.BatchBegin()
 	if err := r.qp.BatchAdd(&send); err != nil {
-		t.Fatal(err)
+		t.Fatalf("qp.BatchAdd: %v", err)
 	}
 	if r.takeSend() != nil {
-		t.Error("a batch is seen before it is posted")
+		t.Error("the kernel found a batch before BatchPost")
 	}
 	if err := r.qp.BatchPost(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("qp.BatchPost: %v", err)
 	}
 	step("a batch", 4)
 	if r.takeSend() == nil {
-		t.Error("a batch that was posted is not seen")
+		t.Error("the kernel did not find a posted batch")
 	}
 	r.qp.BatchBegin()
 	r.qp.BatchAdd(&send)
 	r.qp.BatchDiscard()
 	r.qp.BatchBegin()
 	if err := r.qp.BatchPost(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("qp.BatchPost: %v", err)
 	}
 	step("nothing", 4)
 	if r.takeSend() != nil {
-		t.Error("what was discarded is seen")
+		t.Error("the kernel found a discarded batch")
 	}
-	// The connection has ended, and we have not heard of it yet.
+	// The connection has ended, but the provider has not been informed yet.
 	r.bell = syscall.ENOTCONN
 	r.send(send)
 	step("no connection", 5)
 	r.takeSend()
 	r.bell = syscall.EIO
 	if n, err := r.qp.PostSend([]provider.SendWR{send}); n != 1 || !errors.Is(err, syscall.EIO) {
-		t.Errorf("a doorbell that fails: %d, %v", n, err)
+		t.Errorf("PostSend with a failing doorbell = %d, %v, want 1, EIO", n, err)
 	}
 	r.takeSend()
 }
@@ -138,24 +139,25 @@ func TestSendForms(t *testing.T) {
 		r.send(c.wr)
 		got := r.takeSend()
 		if got == nil {
-			t.Fatalf("%v is not there", c.wr.Opcode)
+			t.Fatalf("%v: no request in the queue", c.wr.Opcode)
 		}
 		if len(c.wr.InlineData) > 0 {
 			if got.SGE[0].Length != uint32(len(data)) || string(abi.Bytes(got)[40:40+len(data)]) != string(data) {
-				t.Errorf("inline data: %+v", got)
+				t.Errorf("inline request = %+v, want the data in it", got)
 			}
 		} else if c.want.NumSGE == 1 && got.SGE[0] != (abi.SiwSGE{LAddr: 1, Length: 2, LKey: 3}) {
-			t.Errorf("%v: element %+v", c.wr.Opcode, got.SGE[0])
+			t.Errorf("%v: element = %+v, want address 1, length 2, key 3", c.wr.Opcode, got.SGE[0])
 		}
 		got.SGE = [abi.SIW_MAX_SGE]abi.SiwSGE{}
 		if *got != c.want {
-			t.Errorf("got  %+v\nwant %+v", *got, c.want)
+			t.Errorf("request =\n%+v, want\n%+v", *got, c.want)
 		}
 	}
 }
 
-// TestReadsBefore: a completion says that all before it has been done. siw completes
-// what follows a READ before the READ, unless it is told to wait.
+// TestReadsBefore checks the fences of READs. A completion implies that all earlier requests
+// have been done. siw completes the requests after a READ before the READ, unless they have a
+// fence.
 func TestReadsBefore(t *testing.T) {
 	r := newRig(t, 16)
 	r.qp.SetState(provider.QPRTS)
@@ -187,23 +189,23 @@ func TestReadsBefore(t *testing.T) {
 		{[]provider.SendWR{wr(provider.OpReadInv, 0), wr(provider.OpWrite, signaled)}, "-f"},
 	} {
 		if got := fenced(c.wrs...); got != c.want {
-			t.Errorf("%d: %s, want %s", i, got, c.want)
+			t.Errorf("case %d: fences = %s, want %s", i, got, c.want)
 		}
 	}
 	fenced(quiet)
 	r.qp.BatchBegin()
 	w := wr(provider.OpWrite, signaled)
 	if err := r.qp.BatchAdd(&w); err != nil {
-		t.Fatal(err)
+		t.Fatalf("qp.BatchAdd: %v", err)
 	}
 	r.qp.BatchDiscard()
 	if got := fenced(w, w); got != "f-" {
-		t.Errorf("after a batch that was discarded: %s", got)
+		t.Errorf("fences after a discarded batch = %s, want f-", got)
 	}
 }
 
-// TestRefusedSends are requests that siw would fail a connection for, or never
-// take out of the queue.
+// TestRefusedSends posts requests for which siw would fail the connection, or which it would
+// never take out of the queue.
 func TestRefusedSends(t *testing.T) {
 	r := newRig(t, 4)
 	r.qp.SetState(provider.QPRTS)
@@ -228,10 +230,10 @@ func TestRefusedSends(t *testing.T) {
 		"long message":     {provider.SendWR{Opcode: provider.OpSend, SGList: []provider.SGE{{Length: 1 << 31}}}, syscall.EMSGSIZE},
 	} {
 		if n, err := r.qp.PostSend([]provider.SendWR{{ID: 1, Opcode: provider.OpSend}, c.wr, {ID: 2, Opcode: provider.OpSend}}); n != 1 || !errors.Is(err, c.want) {
-			t.Errorf("%s: %d posted, %v", name, n, err)
+			t.Errorf("%s: PostSend = %d, %v, want 1, %v", name, n, err, c.want)
 		}
 		if r.takeSend() == nil || r.takeSend() != nil {
-			t.Errorf("%s: not just the request before is there", name)
+			t.Errorf("%s: the queue does not hold exactly the first request", name)
 		}
 	}
 }
@@ -246,27 +248,27 @@ func TestStates(t *testing.T) {
 		var se *provider.QPStateError
 		n, err := r.qp.PostSend([]provider.SendWR{{Opcode: provider.OpSend}})
 		if ok := s == provider.QPRTS; ok != (err == nil) || !ok && (!errors.As(err, &se) || se.State != s || !errors.Is(err, syscall.EINVAL) || n != 0) {
-			t.Errorf("sending in %v: %d, %v", s, n, err)
+			t.Errorf("PostSend in %v = %d, %v, want nil in RTS, otherwise a QPStateError", s, n, err)
 		}
 		if got := r.takeSend() != nil; got != (err == nil) {
-			t.Errorf("sending in %v: seen by the kernel: %v", s, got)
+			t.Errorf("PostSend in %v: request in the queue = %v, want %v", s, got, err == nil)
 		}
 		r.qp.BatchBegin()
 		if err := r.qp.BatchPost(); (err == nil) != (s == provider.QPRTS) {
-			t.Errorf("a batch in %v: %v", s, err)
+			t.Errorf("BatchPost in %v = %v, want nil only in RTS", s, err)
 		}
 		_, err = r.qp.PostRecv([]provider.RecvWR{{}})
 		if ok := s == provider.QPInit || s == provider.QPRTR || s == provider.QPRTS; ok != (err == nil) || !ok && !errors.As(err, &se) {
-			t.Errorf("receiving in %v: %v", s, err)
+			t.Errorf("PostRecv in %v = %v, want nil only in INIT, RTR and RTS", s, err)
 		}
 	}
 	r.qp.state.Store(uint32(provider.QPErr))
 	if r.qp.SetState(provider.QPRTS); r.qp.State() != provider.QPErr {
-		t.Errorf("the error state was left for %v", r.qp.State())
+		t.Errorf("state after SetState(RTS) in ERR = %v, want ERR", r.qp.State())
 	}
 }
 
-// TestMoves: siw says yes to moves that it does not make.
+// TestMoves checks state changes that siw accepts without making them.
 func TestMoves(t *testing.T) {
 	for _, c := range []struct {
 		from, to provider.QPState
@@ -285,13 +287,13 @@ func TestMoves(t *testing.T) {
 			want = c.to
 		}
 		if (err == nil) != c.ok || !c.ok && !errors.Is(err, syscall.EINVAL) || r.qp.State() != want {
-			t.Errorf("%v to %v: %v, it is in %v", c.from, c.to, err, r.qp.State())
+			t.Errorf("%v to %v: Modify = %v, state = %v, want state %v", c.from, c.to, err, r.qp.State(), want)
 		}
 	}
 }
 
-// TestShortAcrossPages: siw mistakes the bytes of a short message that crosses the
-// end of a page in one element.
+// TestShortAcrossPages checks that the provider splits a short message that crosses a page
+// boundary in one element. siw would corrupt its bytes.
 func TestShortAcrossPages(t *testing.T) {
 	r := newRig(t, 4)
 	r.qp.SetState(provider.QPRTS)
@@ -312,19 +314,20 @@ func TestShortAcrossPages(t *testing.T) {
 		r.send(provider.SendWR{Opcode: c.op, SGList: c.sg})
 		got := r.takeSend()
 		if got == nil || int(got.NumSGE) != len(c.want) || !slices.Equal(got.SGE[:got.NumSGE], c.want) {
-			t.Errorf("%v of %+v: %+v", c.op, c.sg, got)
+			t.Errorf("%v of %+v = %+v, want elements %+v", c.op, c.sg, got, c.want)
 		}
 	}
 }
 
-// TestEmptyElements: siw of Linux 6.1 oopses on an empty element.
+// TestEmptyElements checks that empty elements are left out. siw of Linux 6.1 oopses on an
+// empty element.
 func TestEmptyElements(t *testing.T) {
 	var dst [6]abi.SiwSGE
 	n := putSGEs(dst[:], []provider.SGE{{Addr: 1}, {Addr: 2, Length: 3, LKey: 4}, {Addr: 5}, {Addr: 6, Length: 7, LKey: 8}})
 	if n != 2 || dst[0].LAddr != 2 || dst[0].Length != 3 || dst[0].LKey != 4 || dst[1].LAddr != 6 {
-		t.Errorf("%d, %+v", n, dst)
+		t.Errorf("putSGEs = %d, %+v, want 2 elements without the empty ones", n, dst)
 	}
 	if n := putSGEs(dst[:], []provider.SGE{{Addr: 1}}); n != 0 {
-		t.Errorf("%d elements of an empty list", n)
+		t.Errorf("putSGEs of an empty element = %d, want 0", n)
 	}
 }

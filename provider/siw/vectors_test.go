@@ -15,11 +15,11 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// vectors is a further file for TestVectors: see test/oracle/README.md.
-var vectors = flag.String("vectors", "", "check this file of vectors, too")
+// vectors names one more file for TestVectors: see test/oracle/README.md.
+var vectors = flag.String("vectors", "", "also check this file of vectors")
 
-// TestVectors has the provider do what libsiw did, and compares slots, doorbells and
-// completions.
+// TestVectors has the provider repeat the recorded calls to libsiw, and compares slots,
+// doorbells and completions.
 func TestVectors(t *testing.T) {
 	d := &replay.Soft{
 		Driver: siw.Driver{},
@@ -34,7 +34,7 @@ func TestVectors(t *testing.T) {
 	}
 	files, err := filepath.Glob("testdata/*.jsonl.gz")
 	if err != nil || len(files) < 2 {
-		t.Fatalf("%d files of vectors: %v", len(files), err)
+		t.Fatalf("filepath.Glob = %d files of vectors, %v, want at least 2, nil", len(files), err)
 	}
 	if *vectors != "" {
 		files = append(files, replay.FromRoot(*vectors))
@@ -44,7 +44,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// answerQuery answers what libsiw does not ask: how many READs may be outstanding.
+// answerQuery responds to a query that libsiw never sends. The response contains the number of
+// READs that may be outstanding.
 func answerQuery(c *replay.Call) {
 	if c.Write == abi.IB_USER_VERBS_CMD_QUERY_QP {
 		r := abi.UverbsQueryQPResp{MaxRdAtomic: 16, MaxDestRdAtomic: 16}

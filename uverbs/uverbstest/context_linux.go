@@ -57,7 +57,7 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 	return c
 }
 
-// createAH answers with the number by which work requests name the handle.
+// createAH responds with the number that work requests use for the handle.
 func (c *context) createAH(cmd *fakeuverbs.Command) error {
 	if err := c.CreateAH(cmd); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (c *context) createAH(cmd *fakeuverbs.Command) error {
 	return nil
 }
 
-// write takes the two commands of the data path.
+// write executes the two commands of the data path.
 func (c *context) write(cmd []byte) error {
 	body := cmd[abi.Size[abi.UverbsCmdHdr]():]
 	switch abi.View[abi.UverbsCmdHdr](cmd).Command {
@@ -90,7 +90,7 @@ func (c *context) write(cmd []byte) error {
 	return syscall.EOPNOTSUPP
 }
 
-// newQueue makes memory for a queue and says where it can be mapped.
+// newQueue allocates memory for a queue and returns the queue with its mmap offset and size.
 func (c *context) newQueue(items, elem int) (*queue, abi.RxeMminfo, error) {
 	q, err := newQueue(items, elem)
 	if err != nil {

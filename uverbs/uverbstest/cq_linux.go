@@ -14,7 +14,7 @@ import (
 // maxCQE is the size of the largest completion queue.
 const maxCQE = 32767
 
-// How a CQ is armed.
+// Arming states of a CQ.
 const (
 	notArmed = iota
 	armedSolicited
@@ -97,7 +97,8 @@ func (q *cq) arm(solicitedOnly bool) {
 	}
 }
 
-// push adds a completion. One that does not fit is lost and reported, as it is with rxe.
+// push adds a completion. If the ring is full, the completion is lost and an event reports it,
+// as with rxe.
 func (q *cq) push(wc *abi.UverbsWC, solicited bool) {
 	r := &q.q.ring
 	next := r.Next(q.q.own)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uverbstest is a kernel with RDMA devices that exists in memory only,
-// for tests on machines that have none: of this module and of programs that use
-// it. Put a [Kernel] into a verbs.Host, and the devices open, register memory,
-// and carry messages between queue pairs of the same Kernel.
+// Package uverbstest provides a kernel with RDMA devices that exists only in memory. Tests of
+// this module and tests of programs that use it run on it on machines without RDMA devices. Put
+// a [Kernel] into a verbs.Host. Its devices open, register memory, and carry messages between
+// queue pairs of the same Kernel.
 //
-// Its devices look like those of rdma_rxe: same commands, same rings. What the
-// wire does is simple: a doorbell carries out what was posted before it returns,
-// in order and without loss. Memory windows exist, but are not bound. The connection manager is not part of it: tests
-// connect queue pairs by Modify, or have package cmtest, which adds one.
+// The devices behave like devices of rdma_rxe, with the same commands and the same rings. The
+// network is simple. A doorbell executes the posted requests before it returns, in order and
+// without loss. Memory windows exist, but cannot be bound. A Kernel has no connection manager.
+// Tests connect queue pairs with Modify, or use package cmtest, which adds a connection
+// manager.
 //
 // It needs Linux, for memory that both sides map and for pipes on the poller.
 package uverbstest

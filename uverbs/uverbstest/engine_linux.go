@@ -39,10 +39,11 @@ const (
 	wcRecvWriteImm = 129
 )
 
-// again is no status: the peer is not ready, try later.
+// again is not a status of a completion. It means that the peer is not ready and that the
+// request is to be retried later.
 const again = ^uint32(0)
 
-// doorbell carries out what is posted.
+// doorbell executes the posted requests.
 func (q *qp) doorbell() error {
 	switch {
 	case q.state < stateRTS:
@@ -67,7 +68,7 @@ func (q *qp) doorbell() error {
 			q.send.push(&wc, false)
 			q.toError()
 			if peer := q.c.k.qps[q.attr.DestQPNum]; status == remAccessErr && peer != nil {
-				peer.toError() // as do_class_ac_error of rxe
+				peer.toError() // as in do_class_ac_error of rxe
 			}
 			return nil
 		}
@@ -78,7 +79,7 @@ func (q *qp) doorbell() error {
 	return nil
 }
 
-// retry rings again in a while.
+// retry rings the doorbell again after a delay.
 func (q *qp) retry() {
 	if q.retrying {
 		return
@@ -94,7 +95,7 @@ func (q *qp) retry() {
 	})
 }
 
-// execute does one request and returns how it ended and what it was.
+// execute executes one request and returns its status and its completion.
 func (q *qp) execute(wqe *abi.RxeSendWQE) (uint32, abi.UverbsWC) {
 	var wc abi.UverbsWC
 	if int(wqe.DMA.NumSGE) > int(q.cap.MaxSendSGE) || wqe.State != 0 || wqe.Status != 0 || wqe.DMA.Resid != wqe.DMA.Length {
@@ -246,7 +247,7 @@ func (q *qp) receive(wc *abi.UverbsWC, pieces [][]byte, solicited bool, rnrRetry
 	return status
 }
 
-// scatter copies the bytes of src to dst, whose pieces are others.
+// scatter copies the bytes of src to dst. Their pieces may have different sizes.
 func scatter(dst, src [][]byte) {
 	for _, s := range src {
 		for len(s) > 0 && len(dst) > 0 {
@@ -265,7 +266,7 @@ func (q *qp) toError() {
 	q.flush()
 }
 
-// flush completes everything posted, without doing it. The receives of an SRQ stay.
+// flush completes all posted requests without executing them. The receives of an SRQ stay.
 func (q *qp) flush() {
 	for ; !q.sq.empty(); q.sq.pop() {
 		q.send.push(&abi.UverbsWC{WRID: ring.At[abi.RxeSendWQE](&q.sq.ring, q.sq.own).WR.WRID, Status: flushErr, QPNum: q.num}, false)
@@ -275,7 +276,7 @@ func (q *qp) flush() {
 	}
 }
 
-// drop forgets everything posted.
+// drop removes all posted requests.
 func (q *qp) drop() {
 	for ; !q.sq.empty(); q.sq.pop() {
 	}

@@ -13,14 +13,14 @@ import (
 
 // Kernel is a kernel with RDMA devices. Its methods may be called concurrently.
 type Kernel struct {
-	// Intercept, if not nil, sees every request before it is carried out, and
-	// refuses it by returning an error. It must be set before devices are
+	// Intercept, if not nil, is called with every request before it is executed. The request
+	// fails with the error that Intercept returns. Intercept must be set before devices are
 	// opened, and may be called concurrently.
 	Intercept func(*uverbs.Request) error
 
-	mu        sync.Mutex // of everything below
+	mu        sync.Mutex // guards all fields below
 	devices   fakeuverbs.Devices
-	contexts  map[*context]struct{} // that are open
+	contexts  map[*context]struct{} // all open contexts
 	unplugged map[string]bool       // by device
 	qps       map[uint32]*qp        // by number, of all devices
 	lastQPN   uint32
@@ -47,8 +47,8 @@ func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) {
 	return k.devices.Devices()
 }
 
-// Interfaces lists the network interfaces of their ports: eth0 with 10.0.0.1 for the
-// first.
+// Interfaces lists the network interfaces of the devices' ports. The first device has eth0 with
+// 10.0.0.1.
 func (k *Kernel) Interfaces() ([]uverbs.Interface, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,16 +68,16 @@ func (k *Kernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
 	return c, nil
 }
 
-// Opened returns how many contexts are open now.
+// Opened returns the number of open contexts.
 func (k *Kernel) Opened() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.contexts)
 }
 
-// Remove takes a device away from programs at once, as Linux 7.3 does: their event files
-// end, and what they ask for fails with EIO but for destroying objects. It returns whether
-// there was such a device.
+// Remove removes a device at once, as Linux 7.3 does. Its event files end, and requests to it
+// fail with EIO, except requests that destroy objects. Remove reports whether the device
+// existed.
 func (k *Kernel) Remove(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,8 +89,9 @@ func (k *Kernel) Remove(name string) bool {
 	return k.devices.Remove(name)
 }
 
-// Unplug cuts a device off the network: requests from it and to it fail with the status
-// "retry counter exceeded", those to itself excepted. It returns whether it was connected.
+// Unplug disconnects a device from the network. Requests from it and to it fail with the status
+// "retry counter exceeded", except requests to itself. Unplug reports whether the device was
+// connected.
 func (k *Kernel) Unplug(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,10 +101,10 @@ func (k *Kernel) Unplug(name string) bool {
 	return was
 }
 
-// connected reports whether requests get from one device to another.
+// connected reports whether requests reach one device from another.
 func (k *Kernel) connected(a, b string) bool { return a == b || !k.unplugged[a] && !k.unplugged[b] }
 
-// FailQP moves a QP to the error state by itself, as a device does after a fault.
+// FailQP moves a QP to the error state without a command, as a device does after a fault.
 func (k *Kernel) FailQP(num uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

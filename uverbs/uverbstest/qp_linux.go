@@ -10,7 +10,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// maxSGE is how many elements a work request can have.
+// maxSGE is the maximum number of elements in a work request.
 const maxSGE = 32
 
 // States of a QP: enum ib_qp_state.
@@ -40,10 +40,10 @@ type qp struct {
 	sigAll   bool
 	cap      abi.UverbsQPCap
 	state    uint32
-	attr     abi.UverbsModifyQP // what Modify has set last
-	retrying bool               // a timer runs that rings again
+	attr     abi.UverbsModifyQP // last attributes set by Modify
+	retrying bool               // a timer that rings the doorbell again is running
 
-	// What a request gathers, kept so that a doorbell allocates nothing.
+	// The memory of the elements of one request, reused so that a doorbell does not allocate.
 	local, scattered [maxSGE][]byte
 }
 
@@ -69,7 +69,7 @@ func (c *context) createQP(req *uverbs.Request) error {
 	if q.cap.MaxSendSGE > maxSGE || q.cap.MaxRecvSGE > maxSGE || q.cap.MaxInlineData > 480 {
 		return syscall.EINVAL
 	}
-	// Elements and inline data share their place.
+	// Elements and inline data share the same bytes of a slot.
 	room := max(q.cap.MaxSendSGE*16, (q.cap.MaxInlineData+15)&^15)
 	q.cap.MaxSendSGE, q.cap.MaxInlineData = room/16, room
 	var resp abi.RxeCreateQPResp

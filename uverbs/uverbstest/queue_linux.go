@@ -10,8 +10,8 @@ import (
 	"purerdma/internal/ring"
 )
 
-// queue is a ring of rxe, the kernel's side: its own index is its own, and only
-// the other's is read from the memory.
+// queue is the kernel's side of a ring of rxe. The kernel keeps its own index in own, and reads
+// only the program's index from the shared memory.
 type queue struct {
 	mem  *mem.Region
 	ring ring.Ring
@@ -38,10 +38,10 @@ func newQueue(items, elem int) (*queue, error) {
 	return &queue{mem: m, ring: r}, nil
 }
 
-// empty says, for a queue that the kernel empties, whether it is.
+// empty reports whether a queue from which the kernel takes requests is empty.
 func (q *queue) empty() bool { return q.ring.LoadProducer() == q.own }
 
-// filled returns the number of items in a queue that the kernel fills.
+// filled returns the number of items in a queue to which the kernel adds completions.
 func (q *queue) filled() int { return q.ring.Count(q.own, q.ring.LoadConsumer()) }
 
 // pop frees the slot at own.

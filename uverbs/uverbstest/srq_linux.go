@@ -16,7 +16,7 @@ type srq struct {
 	c      *context
 	q      *queue
 	pd     *fakeuverbs.PD
-	event  uint64 // the user handle, by which events name the queue
+	event  uint64 // user handle, which identifies the queue in events
 	maxWR  uint32
 	maxSGE uint32
 	limit  uint32 // 0: not armed
@@ -51,7 +51,7 @@ func (c *context) createSRQ(req *uverbs.Request) error {
 	return nil
 }
 
-// slot returns the size of a receive, bytes.
+// slot returns the size of a receive in bytes.
 func (s *srq) slot() int { return abi.Size[abi.RxeRecvWQE]() + int(s.maxSGE)*abi.Size[abi.RxeSGE]() }
 
 func (c *context) destroySRQ(req *uverbs.Request) error {

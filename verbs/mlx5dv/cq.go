@@ -32,7 +32,7 @@ type CQ struct {
 	p *mlx5.CQ
 }
 
-// CreateCQ makes a CQ with options, nil for none. The caller closes it.
+// CreateCQ creates a CQ with options, nil for none. The caller closes it.
 func (d *Device) CreateCQ(cfg verbs.CQConfig, options *CQOptions) (*CQ, error) {
 	if options == nil {
 		options = &CQOptions{}
@@ -44,8 +44,8 @@ func (d *Device) CreateCQ(cfg verbs.CQConfig, options *CQOptions) (*CQ, error) {
 	return FromCQ(cq)
 }
 
-// FromCQ returns cq with the methods of this package. For the CQ of a device that is no
-// ConnectX the error wraps errors.ErrUnsupported.
+// FromCQ returns cq with the methods of this package. If the CQ's device is not a ConnectX, the
+// error wraps errors.ErrUnsupported.
 func FromCQ(cq *verbs.CQ) (*CQ, error) {
 	p, ok := cq.Provider().(*mlx5.CQ)
 	if !ok {
@@ -54,12 +54,12 @@ func FromCQ(cq *verbs.CQ) (*CQ, error) {
 	return &CQ{cq, p}, nil
 }
 
-// PollExtended is Poll for completions with all fields. It does not hand completions to a
-// verbs.Waiter: do not use both on one CQ.
+// PollExtended polls completions with all fields, as Poll does without them. It passes no
+// completions to a verbs.Waiter. Do not use both on one CQ.
 func (c *CQ) PollExtended(cs []Completion) (int, error) { return c.p.PollExtended(cs) }
 
 // Num returns the device's number of the CQ.
 func (c *CQ) Num() uint32 { return c.p.Num() }
 
-// Skipped returns the number of completions that made no sense and were skipped.
+// Skipped returns the number of invalid completions, which were skipped.
 func (c *CQ) Skipped() uint64 { return uint64(c.p.Skipped()) }

@@ -14,8 +14,8 @@ import (
 type DCTConfig struct {
 	PD  *verbs.PD
 	CQ  *verbs.CQ
-	SRQ *verbs.SRQ // takes the receives
-	Key uint64     // that requests must have
+	SRQ *verbs.SRQ // has the receives
+	Key uint64     // must match the key of each request
 }
 
 // DCIConfig configures a DC initiator.
@@ -25,9 +25,9 @@ type DCIConfig struct {
 	Cap       verbs.QPCap // of sends
 	SignalAll bool        // see verbs.QPConfig
 	Unlocked  bool        // see verbs.QPConfig
-	// LogStreams and LogErroredStreams are the logarithms of the number of streams that may
-	// be used at a time, and of those that may have failed before the DCI fails. Each
-	// stream fails alone. 0 and 0 means no streams.
+	// LogStreams is the logarithm of the number of streams that may be used at a time.
+	// LogErroredStreams is the logarithm of the number of streams that may fail before the DCI
+	// fails. A failed stream does not affect the other streams. 0 and 0 means no streams.
 	LogStreams, LogErroredStreams uint8
 }
 
@@ -44,16 +44,16 @@ type dcQP struct {
 	drop, retry func() error // of the parents
 }
 
-// DCT is a DC target (mlx5dv_create_qp(3)): any DCI may send to it. Its methods may be
+// DCT is a DC target (mlx5dv_create_qp(3)), to which any DCI may send. Its methods may be
 // called concurrently.
 type DCT struct{ dcQP }
 
-// DCI is a DC initiator (mlx5dv_create_qp(3)): each request names its target, and the
-// devices connect and disconnect as requests come. Its methods may be called concurrently.
+// DCI is a DC initiator (mlx5dv_create_qp(3)). Each request names its target, and the devices
+// connect and disconnect as needed. Its methods may be called concurrently.
 type DCI struct{ dcQP }
 
-// CreateDCT makes a DC target. It is moved to INIT and RTR, and has a number from then on.
-// It posts nothing; receives are posted to its SRQ. The caller closes it.
+// CreateDCT creates a DC target. Move it to INIT and to RTR, where it gets its number. A DCT
+// posts nothing. Its receives are posted to its SRQ. The caller closes it.
 func (d *Device) CreateDCT(cfg DCTConfig) (*DCT, error) {
 	t := &DCT{dcQP{dev: d}}
 	err := t.create(cfg.PD, cfg.CQ, cfg.SRQ, func() (*mlx5.QP, error) {
@@ -69,8 +69,8 @@ func (d *Device) CreateDCT(cfg DCTConfig) (*DCT, error) {
 	return t, nil
 }
 
-// CreateDCI makes a DC initiator. It is moved to RTS as a QP of type RC is, without an
-// address and a peer's number. The caller closes it.
+// CreateDCI creates a DC initiator. Move it to RTS like a QP of type RC, but without an address
+// and without a peer's number. The caller closes it.
 func (d *Device) CreateDCI(cfg DCIConfig) (*DCI, error) {
 	i := &DCI{dcQP{dev: d}}
 	err := i.create(cfg.PD, cfg.CQ, nil, func() (*mlx5.QP, error) {
@@ -85,7 +85,7 @@ func (d *Device) CreateDCI(cfg DCIConfig) (*DCI, error) {
 	return i, nil
 }
 
-// create makes the QP after its parents have counted it.
+// create creates the QP after its parents have counted it.
 func (q *dcQP) create(pd *verbs.PD, cq *verbs.CQ, srq *verbs.SRQ, create func() (*mlx5.QP, error)) (err error) {
 	if q.drop, q.retry, err = internals.Hold(pd, cq, srq); err != nil {
 		return err
@@ -96,13 +96,13 @@ func (q *dcQP) create(pd *verbs.PD, cq *verbs.CQ, srq *verbs.SRQ, create func() 
 	return nil
 }
 
-// Num returns the number by which initiators name a DCT, 0 before RTR.
+// Num returns the number that initiators use for a DCT, or 0 before RTR.
 func (q *dcQP) Num() uint32 { return q.p.Num() }
 
-// State returns the state that Modify moved the QP to last.
+// State returns the last state that Modify moved the QP to.
 func (q *dcQP) State() verbs.QPState { return q.p.State() }
 
-// Modify changes the attributes that mask names, and with QPAttrState the state
+// Modify changes the attributes in mask. With QPAttrState it also changes the state
 // (ibv_modify_qp(3)).
 func (q *dcQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	q.mu.Lock()
@@ -110,8 +110,8 @@ func (q *dcQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return q.dev.opError("modify DC QP of", q.p.Modify(attr, mask))
 }
 
-// Close destroys the QP. It may be called more than once: after an error it tries again
-// what has failed.
+// Close destroys the QP. It may be called more than once. After an error, the next call retries
+// the failed step.
 func (q *dcQP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,9 +125,9 @@ func (q *dcQP) Close() error {
 	return q.dev.opError("destroy DC QP of", end())
 }
 
-// Post posts the requests in order and rings once. It returns the number of posted
-// requests: all, or those before the one that err is about (verbs.ErrFull if the queue has
-// no room). The error is a *verbs.OpError. It does not allocate.
+// Post posts the requests in order and rings the doorbell once. It returns the number of posted
+// requests. After an error, this is the number of requests before the failed one (verbs.ErrFull
+// if the queue has no room). The error is a *verbs.OpError. Post does not allocate.
 func (i *DCI) Post(wrs []DCWR) (int, error) {
 	n, err := i.p.PostDC(wrs)
 	if err != nil {

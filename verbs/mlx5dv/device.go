@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mlx5dv has the features of NVIDIA's ConnectX devices that package verbs does not
-// have, as mlx5dv of rdma-core has for libibverbs: options of completion queues,
-// completions with timestamps, and the dynamically connected transport (DC). The rest of
-// a program uses package verbs; objects of both packages work together.
+// have, as mlx5dv of rdma-core does for libibverbs. These are options of completion queues,
+// completions with timestamps, and the dynamically connected transport (DC). The rest of a
+// program uses package verbs. Objects of both packages work together.
 package mlx5dv
 
 import (
@@ -21,9 +21,9 @@ type Device struct {
 	ctx *mlx5.Context
 }
 
-// From returns dev with the methods of this package. For a device that is no ConnectX the
-// error wraps errors.ErrUnsupported. dev stays the caller's to close. Objects that are made
-// here keep the device until they are closed.
+// From returns dev with the methods of this package. If dev is not a ConnectX, the error wraps
+// errors.ErrUnsupported. The caller still closes dev. Objects that are created here keep the
+// device until they are closed.
 func From(dev *verbs.Device) (*Device, error) {
 	ctx, ok := dev.Provider().(*mlx5.Context)
 	if !ok {

@@ -9,12 +9,12 @@ import (
 	"purerdma/verbs/mlx5dv"
 )
 
-// A CQ whose completions have timestamps of the device's wall clock.
+// This example creates a CQ whose completions have timestamps of the device's wall clock.
 func ExampleDevice_CreateCQ() {
 	poll := func(dev *verbs.Device) error {
 		d, err := mlx5dv.From(dev)
 		if err != nil {
-			return err // it wraps errors.ErrUnsupported: no ConnectX
+			return err // not a ConnectX: the error wraps errors.ErrUnsupported
 		}
 		cq, err := d.CreateCQ(verbs.CQConfig{Entries: 64}, &mlx5dv.CQOptions{RealTime: true})
 		if err != nil {
