@@ -20,8 +20,8 @@ import (
 	"purerdma/verbs"
 )
 
-// queueKernel is a kernel whose PDs, MRs, CQs and QPs are all alike and share one queue, so
-// that they cost it nothing: the benchmarks measure the library.
+// queueKernel is a kernel whose PDs, MRs, CQs and QPs are all identical and share one queue.
+// They cost the kernel almost nothing, so that the benchmarks measure the library.
 type queueKernel struct{ *uverbstest.Kernel }
 
 type queueFile struct {
@@ -81,8 +81,8 @@ func (f *queueFile) Munmap(b []byte) error {
 	return nil
 }
 
-// requestingCM is a connection manager with one listener, for which there is always
-// another request: it is established and disconnected at once.
+// requestingCM is a connection manager with one listener and an endless sequence of requests.
+// Each connection is established and disconnected at once.
 type requestingCM struct {
 	listener, uid uint64
 	events        uint32
@@ -107,7 +107,7 @@ func (c *requestingCM) WriteWhenReadable(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// attrsOf is what INIT_QP_ATTR sets for a state.
+// attrsOf holds the mask that INIT_QP_ATTR returns for each state.
 var attrsOf = [...]verbs.QPAttrMask{
 	verbs.QPInit: verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrAccess,
 	verbs.QPRTR: verbs.QPAttrAV | verbs.QPAttrPathMTU | verbs.QPAttrDestQPNum | verbs.QPAttrRQPSN |
@@ -137,8 +137,8 @@ func (c *requestingCM) Wake()                             {}
 func (c *requestingCM) Control(fn func(fd uintptr)) error { fn(3); return nil }
 func (c *requestingCM) Close() error                      { c.closed = true; return nil }
 
-// accepting returns a function that accepts a connection on a QP and ends it with
-// the peer.
+// accepting returns a function that accepts a connection on a QP, and closes it after the peer
+// has disconnected.
 func accepting(t testing.TB) func() {
 	t.Helper()
 	return acceptingOn(t, func(dev *verbs.Device) (func() *verbs.QP, func() error) {
@@ -161,8 +161,8 @@ func accepting(t testing.TB) func() {
 	})
 }
 
-// acceptingAll is accepting for a connection that has all objects of its own, as those
-// of ucmatose: a PD, a QP, two CQs on the one channel and a registered buffer.
+// acceptingAll returns a function like accepting, for a connection with objects of its own, as
+// in ucmatose. These are a PD, a QP, two CQs on a common channel and a registered buffer.
 func acceptingAll(t testing.TB) func() {
 	t.Helper()
 	return acceptingOn(t, func(dev *verbs.Device) (func() *verbs.QP, func() error) {
@@ -199,8 +199,8 @@ func qpOn(send, recv *verbs.CQ) verbs.QPConfig {
 	return verbs.QPConfig{Type: verbs.RC, SendCQ: send, RecvCQ: recv, Cap: verbs.QPCap{SendWR: 1, RecvWR: 1, SendSGE: 1, RecvSGE: 1}}
 }
 
-// acceptingOn is accepting for a QP and what belongs to it that a function makes, and
-// another closes.
+// acceptingOn returns a function like accepting. The function objects returns a function that
+// creates the QP and its other objects, and a function that closes them.
 func acceptingOn(t testing.TB, objects func(*verbs.Device) (create func() *verbs.QP, destroy func() error)) func() {
 	t.Helper()
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: queueKernel{uverbstest.New("rxe0")}}
@@ -218,7 +218,7 @@ func acceptingOn(t testing.TB, objects func(*verbs.Device) (create func() *verbs
 	next := func(want EventType) *ID {
 		ev, err := ch.Next(context.Background())
 		if err != nil || ev.Type != want {
-			t.Fatalf("%v, %v, want %v", ev, err, want)
+			t.Fatalf("Next() = %v, %v, want %v", ev, err, want)
 		}
 		ev.Ack()
 		return ev.ID
@@ -244,11 +244,11 @@ func acceptingOn(t testing.TB, objects func(*verbs.Device) (create func() *verbs
 	}
 }
 
-// BenchmarkAccept is what a connection costs the accepting side, from its request to
-// its end, besides the kernel and the scheduler.
+// BenchmarkAccept measures the cost of a connection on the accepting side, from its request to
+// its end. It excludes the kernel and the scheduler.
 func BenchmarkAccept(b *testing.B) { benchmarkAccept(b, accepting(b)) }
 
-// BenchmarkAcceptAll is BenchmarkAccept with a PD, CQs and an MR of the connection's own.
+// BenchmarkAcceptAll measures BenchmarkAccept with a PD, CQs and an MR for each connection.
 func BenchmarkAcceptAll(b *testing.B) { benchmarkAccept(b, acceptingAll(b)) }
 
 func benchmarkAccept(b *testing.B, accept func()) {
@@ -258,9 +258,9 @@ func benchmarkAccept(b *testing.B, accept func()) {
 	}
 }
 
-// TestAcceptAllocations: an accepted connection allocates its ID, its objects, its events
-// and little else. The tracer of leaks, which tests have and programs have not, allocates
-// as much again, and the race detector has pools lose a part of what is in them.
+// TestAcceptAllocations checks the number of allocations of an accepted connection, which are
+// mostly its ID, its objects and its events. The tracer of leaks, which only tests have,
+// doubles the number. Under the race detector, pools drop some of their contents.
 func TestAcceptAllocations(t *testing.T) {
 	for _, tc := range []struct {
 		what   string
@@ -271,7 +271,7 @@ func TestAcceptAllocations(t *testing.T) {
 		{"all objects", acceptingAll, 72},
 	} {
 		if n := testing.AllocsPerRun(200, tc.accept(t)); n > tc.most {
-			t.Errorf("with %s of its own: %v allocations, want at most %v", tc.what, n, tc.most)
+			t.Errorf("accepting a connection with %s: %v allocations, want at most %v", tc.what, n, tc.most)
 		}
 	}
 }

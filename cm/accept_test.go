@@ -15,8 +15,8 @@ import (
 	"purerdma/ucma"
 )
 
-// TestOneAcceptAnswers: of several calls on one request, one reaches the kernel, which
-// would take a second for a mistake and refuse the peer.
+// TestOneAcceptAnswers checks that only one of several Accept calls on one request reaches the
+// kernel. The kernel would treat a second ACCEPT as an error and reject the peer.
 func TestOneAcceptAnswers(t *testing.T) {
 	k := newFakeKernel()
 	var asked atomic.Int32
@@ -53,16 +53,16 @@ func TestOneAcceptAnswers(t *testing.T) {
 			case errors.As(err, &se):
 				refused.Add(1)
 			default:
-				t.Error(err)
+				t.Errorf("Accept() = %v, want nil or a StateError", err)
 			}
 		})
 	}
 	wg.Wait()
 	if accepted.Load() != 1 || refused.Load() != 7 || asked.Load() != 1 || rejected.Load() != 0 {
-		t.Errorf("%d accepted, %d refused; the kernel was asked %d times, and %d times to reject",
+		t.Errorf("%d accepted, %d refused, %d ACCEPT commands, %d REJECT commands, want 1, 7, 1, 0",
 			accepted.Load(), refused.Load(), asked.Load(), rejected.Load())
 	}
 	if id.State() != StateAccepting {
-		t.Errorf("the ID is %v", id.State())
+		t.Errorf("State() = %v, want %v", id.State(), StateAccepting)
 	}
 }

@@ -32,28 +32,29 @@ func TestAddr(t *testing.T) {
 	} {
 		var a net.Addr = tc.addr
 		if tc.addr.IsValid() != tc.valid || tc.addr.Port() != tc.port || a.Network() != tc.network || a.String() != tc.text {
-			t.Errorf("%#v: valid %v, port %d, network %q, text %q", tc.addr, tc.addr.IsValid(), tc.addr.Port(), a.Network(), a.String())
+			t.Errorf("%#v: valid %v, port %d, network %q, text %q, want %v, %d, %q, %q",
+				tc.addr, tc.addr.IsValid(), tc.addr.Port(), a.Network(), a.String(), tc.valid, tc.port, tc.network, tc.text)
 		}
 		if b, err := json.Marshal(tc.addr); err != nil || string(b) != `"`+tc.text+`"` {
-			t.Errorf("as JSON %s, %v", b, err)
+			t.Errorf("json.Marshal(%v) = %s, %v, want %q", tc.addr, b, err, tc.text)
 		}
 		if b, err := tc.addr.AppendText([]byte("to ")); err != nil || string(b) != "to "+tc.text {
-			t.Errorf("appended %q, %v", b, err)
+			t.Errorf("AppendText(\"to \") = %q, %v, want %q", b, err, "to "+tc.text)
 		}
 	}
 	if ib != AddrFromGID(gid, PortSpaceTCP, 7471) || ib == AddrFromGID(gid, PortSpaceTCP, 7472) {
-		t.Error("addresses of InfiniBand do not compare")
+		t.Error("InfiniBand addresses: equal ones differ, or different ones are equal")
 	}
 	if ib.IB.PKey != 0xffff || ib.IB.ServiceIDMask != 0xffffffffffffffff {
-		t.Errorf("%+v", ib.IB)
+		t.Errorf("AddrFromGID() = %+v, want PKey 0xffff and a mask of ones", ib.IB)
 	}
 	if m := AddrFromGID(gid, PortSpaceTCP, 0).IB.ServiceIDMask; m != 0xffffffffffff0000 {
-		t.Errorf("the mask of no port is %#x", m)
+		t.Errorf("ServiceIDMask of port 0 = %#x, want 0xffffffffffff0000", m)
 	}
 }
 
-// TestLookup: literals that package net would change stay what they are, as
-// getaddrinfo(3) leaves them.
+// TestLookup checks lookup. It leaves literals that package net would change as they are, like
+// getaddrinfo(3).
 func TestLookup(t *testing.T) {
 	for _, tc := range []struct {
 		network, address string
@@ -81,13 +82,13 @@ func TestLookup(t *testing.T) {
 	} {
 		got, _, err := lookup(context.Background(), tc.network, tc.address, tc.listen, Addr{})
 		if got.String() != tc.want || (err != nil) != (tc.want == "") {
-			t.Errorf("%s %s: %v, %v; want %q", tc.network, tc.address, got, err, tc.want)
+			t.Errorf("lookup(%s, %s) = %v, %v, want %q", tc.network, tc.address, got, err, tc.want)
 		}
 	}
 }
 
-// TestUnknownZone: an interface that is not there is said to be not there, before
-// the kernel is asked.
+// TestUnknownZone checks that Bind and ResolveAddr report a missing interface without a
+// command to the kernel.
 func TestUnknownZone(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
@@ -95,12 +96,12 @@ func TestUnknownZone(t *testing.T) {
 	for op, err := range map[string]error{"bind": id.Bind(dst), "resolve": id.ResolveAddr(Addr{}, dst, 1)} {
 		var addr *net.AddrError
 		if !errors.As(err, &addr) || addr.Addr != "no-such-if" || !strings.HasPrefix(err.Error(), "rdma "+op) {
-			t.Errorf("%s: %v", op, err)
+			t.Errorf("%s with an unknown zone = %v, want a net.AddrError for no-such-if", op, err)
 		}
 	}
 }
 
-// FuzzParseAddr: what is parsed prints and parses again.
+// FuzzParseAddr checks that a parsed address prints as text that parses to the same address.
 func FuzzParseAddr(f *testing.F) {
 	for _, s := range []string{"10.8.0.1:7471", "[fe80::1%eth0]:7471", "[::ffff:1.2.3.4]:0", "[::]:65536", "ib[::]:0x1", ""} {
 		f.Add(s)
@@ -109,12 +110,12 @@ func FuzzParseAddr(f *testing.F) {
 		a, err := ParseAddr(s)
 		if err != nil {
 			if a.IsValid() {
-				t.Fatalf("%q: %v and %v", s, a, err)
+				t.Fatalf("ParseAddr(%q) = %v, %v, want no address with an error", s, a, err)
 			}
 			return
 		}
 		if b, err := ParseAddr(a.String()); err != nil || b != a {
-			t.Fatalf("%q: %v came back as %v, %v", s, a, b, err)
+			t.Fatalf("ParseAddr(%q) = %v, which parses to %v, %v", s, a, b, err)
 		}
 	})
 }

@@ -25,8 +25,8 @@ import (
 	"purerdma/verbs"
 )
 
-// crowdKernel is a kernel with a listener and any number of peers, each of which costs it
-// little: their QPs share their queues, and a peer confirms at once.
+// crowdKernel is a kernel with a listener and any number of peers at a low cost. Their QPs
+// share their queues, and a peer confirms at once.
 type crowdKernel struct {
 	queueKernel
 
@@ -64,7 +64,7 @@ func (k *crowdKernel) OpenCM() (ucma.Device, error) {
 	return &crowdFile{k: k, events: make(chan abi.UcmEventResp, 1000), closed: make(chan struct{})}, nil
 }
 
-// ask sends the listener a connect request.
+// ask sends the listener a connect request from an address.
 func (k *crowdKernel) ask(from string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,7 +73,7 @@ func (k *crowdKernel) ask(from string) {
 	k.listener.file.events <- abi.UcmEventResp{UID: k.listener.uid, ID: k.lastID, Event: abi.RDMA_CM_EVENT_CONNECT_REQUEST}
 }
 
-// reason returns why a peer was rejected last.
+// reason returns the reason of the last rejection of a peer.
 func (k *crowdKernel) reason(from string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,7 +169,7 @@ func newCrowdServer(t *testing.T, config ListenConfig) *crowdServer {
 	return s
 }
 
-// request returns the next request, which must come from a peer.
+// request returns the next request, which must come from the address.
 func (s *crowdServer) request(from string) *Request {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
@@ -184,7 +184,7 @@ func (s *crowdServer) request(from string) *Request {
 	return req
 }
 
-// connect has a peer connect, and returns what closes the connection.
+// connect accepts a connection from an address, and returns a function that closes it.
 func (s *crowdServer) connect(from string) (closeConn func()) {
 	s.t.Helper()
 	s.k.ask(from)
@@ -207,8 +207,8 @@ func (s *crowdServer) connect(from string) (closeConn func()) {
 	}
 }
 
-// TestAddressAtItsLimit: 10,000 idle connections of one address are its limit, and no other
-// address is refused because of them.
+// TestAddressAtItsLimit opens 10,000 idle connections from one address, which is its limit.
+// Connections from another address are still accepted.
 func TestAddressAtItsLimit(t *testing.T) {
 	const most = 10000
 	s := newCrowdServer(t, ListenConfig{MaxConns: most + 10, MaxConnsPerAddr: most})
@@ -217,7 +217,7 @@ func TestAddressAtItsLimit(t *testing.T) {
 		open = append(open, s.connect("10.0.0.2"))
 	}
 	for i := range uint64(100) {
-		s.k.ask("10.0.0.2") // which is refused within the next Accept
+		s.k.ask("10.0.0.2") // refused within the next Accept
 		s.connect("10.0.0.3")()
 		if got, want := s.k.reason("10.0.0.2"), string(RefusedMaxConnsPerAddr); got != want {
 			t.Fatalf("the peer at its limit was rejected with %q, want %q", got, want)
@@ -239,8 +239,8 @@ func TestAddressAtItsLimit(t *testing.T) {
 	}
 }
 
-// TestLimits: each limit refuses what is over it with its own reason, and admits again when a
-// connection has ended.
+// TestLimits checks that each limit refuses a request over it with its own reason, and that
+// the listener accepts a request again after a connection has ended.
 func TestLimits(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -254,8 +254,8 @@ func TestLimits(t *testing.T) {
 		{"MaxPending", ListenConfig{MaxPending: 1}, true, true, RefusedMaxPending},
 		{"MaxPendingPerAddr", ListenConfig{MaxPendingPerAddr: 1}, false, true, RefusedMaxPendingPerAddr},
 		{"pending requests are connections", ListenConfig{MaxConns: 1}, true, true, RefusedMaxConns},
-		{"MaxPending is not for established ones", ListenConfig{MaxPending: 1, MaxPendingPerAddr: 1}, false, false, ""},
-		{"MaxConnsPerAddr is not for other hosts", ListenConfig{MaxConnsPerAddr: 1}, true, false, ""},
+		{"MaxPending excludes established connections", ListenConfig{MaxPending: 1, MaxPendingPerAddr: 1}, false, false, ""},
+		{"MaxConnsPerAddr excludes other hosts", ListenConfig{MaxConnsPerAddr: 1}, true, false, ""},
 		{"no limits", ListenConfig{MaxConns: -1, MaxConnsPerAddr: -1, MaxPending: -1, MaxPendingPerAddr: -1}, false, true, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -292,18 +292,20 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestDefaultLimits: a process with few descriptors has lower limits.
+// TestDefaultLimits checks the default limits, which are lower in a process with few
+// descriptors.
 func TestDefaultLimits(t *testing.T) {
 	a := newAdmission(&ListenConfig{})
 	if a.all.conns < 1 || a.all.conns > defaultMaxConns || a.each.conns < 1 || a.each.conns > defaultMaxConnsPerAddr || a.each.conns > a.all.conns {
-		t.Errorf("default limits: %+v, per address %+v", a.all, a.each)
+		t.Errorf("newAdmission() = %+v, per address %+v, want 1 to the default", a.all, a.each)
 	}
 	if a.all.pending != defaultMaxPending || a.each.pending != defaultMaxPendingPerAddr {
-		t.Errorf("default limits of handshakes: %+v, per address %+v", a.all, a.each)
+		t.Errorf("newAdmission() pending = %+v, per address %+v, want the defaults", a.all, a.each)
 	}
 }
 
-// TestRefusalLog: refused requests are counted, and logged once a second at most.
+// TestRefusalLog checks that every refused request is counted, and that at most one a second
+// is logged.
 func TestRefusalLog(t *testing.T) {
 	var out strings.Builder
 	ch, _ := newFakeChannel(t)
@@ -316,10 +318,10 @@ func TestRefusalLog(t *testing.T) {
 	}
 	most := 1 + int(time.Since(start)/lograte.Interval)
 	if got := strings.Count(out.String(), "connect request refused"); got < 1 || got > most {
-		t.Errorf("%d records of %d refused requests, want 1 to %d:\n%s", got, each, most, out.String())
+		t.Errorf("%d log records of %d refused requests, want 1 to %d:\n%s", got, each, most, out.String())
 	}
 	if !strings.Contains(out.String(), "requests=1") {
-		t.Errorf("no number of requests in the log:\n%s", out.String())
+		t.Errorf("log =\n%s\nwant requests=1", out.String())
 	}
 	if got := ch.refused.Total(); got != each {
 		t.Errorf("Total() = %d, want %d", got, each)

@@ -23,28 +23,28 @@ func TestCancelled(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	d := dialerOf(hosts[1].IPv4)
 	soon := func(t *testing.T) context.Context { return within(t, 200*time.Millisecond) }
-	// Left alone, each of these calls would wait for minutes, or for ever.
+	// Without the end of the context, each of these calls would wait for minutes or forever.
 	bounded := func(t *testing.T, fn func() error) {
 		t.Helper()
 		err := fn()
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("got %v", err)
+			t.Errorf("error = %v, want DeadlineExceeded of both packages", err)
 		}
 		var ne net.Error
 		if !errors.As(err, &ne) || !ne.Timeout() {
-			t.Errorf("%v is not a timeout", err)
+			t.Errorf("error %v is no timeout", err)
 		}
 	}
-	t.Run("before it began", func(t *testing.T) {
+	t.Run("before the call", func(t *testing.T) {
 		vmtest.NoLeaks(t)
 		ln := listen(t, at(hosts[0].IPv4, 0))
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := d.Dial(ctx, "tcp", ln.Addr().String()); !errors.Is(err, context.Canceled) {
-			t.Errorf("Dial: %v", err)
+			t.Errorf("Dial with a cancelled context = %v, want Canceled", err)
 		}
 		if _, err := ln.Accept(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Accept: %v", err)
+			t.Errorf("Accept with a cancelled context = %v, want Canceled", err)
 		}
 	})
 	t.Run("resolving", func(t *testing.T) {
@@ -65,8 +65,8 @@ func TestCancelled(t *testing.T) {
 		vmtest.NoLeaks(t)
 		ln := listen(t, at(hosts[0].IPv4, 0))
 		bounded(t, func() error { _, err := d.Dial(soon(t), "tcp", ln.Addr().String()); return err })
-		// The request of the peer that gave up is still in the queue, or gone;
-		// neither stops the listener.
+		// The request of the cancelled peer may still be in the queue. The listener keeps
+		// working in both cases.
 		go echo(ln)
 		served(t, d, ln.Addr())
 	})
@@ -98,11 +98,11 @@ func TestCancelled(t *testing.T) {
 				t.Fatalf("Accept: %v", err)
 			}
 			id.Close()
-			time.Sleep(50 * time.Millisecond) // its goodbye is on the way
+			time.Sleep(50 * time.Millisecond) // until its DREQ or REJ arrives
 			err = answer(req)
 			var gone *cm.DisconnectedError
 			if !errors.As(err, &gone) || !errors.Is(err, syscall.ECONNABORTED) {
-				t.Errorf("%s: got %v", name, err)
+				t.Errorf("%s = %v, want a DisconnectedError with ECONNABORTED", name, err)
 			}
 		}
 		go echo(ln)
@@ -136,31 +136,31 @@ func TestCancelled(t *testing.T) {
 		defer mr.Close()
 		bounded(t, func() error { _, err := conn.WaitRecv(soon(t)); return err })
 		bounded(t, func() error { _, err := conn.Wait(soon(t)); return err })
-		// The peer has posted no receive: the message cannot go, and must not
+		// The peer has posted no receive, so that the message cannot be delivered. It must not
 		// be in flight any more when Send returns.
 		bounded(t, func() error { return conn.Send(soon(t), mr.SGE()) })
 		if conn.QP().State() != verbs.QPErr {
-			t.Errorf("the QP still has the memory: it is in %v", conn.QP().State())
+			t.Errorf("QP state after a cancelled Send = %v, want ERR, so that the QP no longer uses the memory", conn.QP().State())
 		}
 		var given *cm.BrokenError
 		if _, err := conn.WaitRecv(within(t, 5*time.Second)); !errors.As(err, &given) || given.Op != "send" || !given.Cancelled {
-			t.Errorf("receiving afterwards: %v", err)
+			t.Errorf("WaitRecv after a cancelled Send = %v, want a BrokenError of the send", err)
 		}
 		err = conn.Send(within(t, 5*time.Second), mr.SGE())
 		if !errors.As(err, &given) {
-			t.Errorf("sending afterwards: %v", err)
+			t.Errorf("Send after a cancelled Send = %v, want a BrokenError", err)
 		}
 		if ne, ok := err.(net.Error); !ok || ne.Timeout() {
-			t.Errorf("sending afterwards: %v asks to be tried again", err)
+			t.Errorf("Send after a cancelled Send = %v, want no timeout", err)
 		}
 		if err := conn.Explain(nil); err != nil {
-			t.Errorf("nothing was explained by %v", err)
+			t.Errorf("Explain(nil) = %v, want nil", err)
 		}
 	})
 }
 
-// silentPeer connects and never confirms: an ID without a QP gets the response
-// and leaves it at that.
+// silentPeer connects and never confirms. Its ID has no QP, so that it gets the response and
+// does not answer it.
 func silentPeer(t *testing.T, src, dst cm.Addr) (*cm.EventChannel, *cm.ID) {
 	t.Helper()
 	ch, err := cm.NewEventChannel(nil)
@@ -180,7 +180,7 @@ func silentPeer(t *testing.T, src, dst cm.Addr) (*cm.EventChannel, *cm.ID) {
 			}
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("waiting for %v: %v", want, err)
 		}
 	}
 	step(id.ResolveAddr(src, dst, time.Second), cm.EventAddrResolved)

@@ -39,8 +39,8 @@ func mustNext(t *testing.T, ch *EventChannel) *Event {
 	return ev
 }
 
-// TestAnyEventAnyTime queues random events for several IDs in random states: each
-// event reaches its ID and no other, nothing panics, and the channel never fails.
+// TestAnyEventAnyTime queues random events for several IDs in random states. Each event
+// reaches only its own ID, nothing panics, and the channel never fails.
 func TestAnyEventAnyTime(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	ids := make([]*ID, 5)
@@ -60,25 +60,25 @@ func TestAnyEventAnyTime(t *testing.T) {
 		id.mu.Unlock()
 		typ := EventType(rnd.IntN(numEvents + 3))
 		if typ == EventConnectRequest || typ.multicast() {
-			continue // TestConnectRequest, TestMulticastEvents
+			continue // see TestConnectRequest, TestMulticastEvents
 		}
 		k.queue(id.kid, typ, int32(rnd.IntN(300)-150))
 		ev := mustNext(t, ch)
 		ev.Ack()
 		if ev.ID != id {
-			t.Fatalf("step %d: event %v of %v came to %v", i, typ, id, ev.ID)
+			t.Fatalf("step %d: event %v for %v was delivered to %v", i, typ, id, ev.ID)
 		}
 		if want := transition(state, typ, kindPlain).next; id.State() != want && ev.Type == typ {
-			t.Fatalf("step %d: %v in %q led to %q, want %q", i, typ, state, id.State(), want)
+			t.Fatalf("step %d: state after %v in %q = %q, want %q", i, typ, state, id.State(), want)
 		}
 		for o, s := range others {
 			if o != id && o.State() != s {
-				t.Fatalf("step %d: an event of %v changed %v", i, id, o)
+				t.Fatalf("step %d: an event of %v changed the state of %v", i, id, o)
 			}
 		}
 		_ = ev.String()
 		if err := ev.Err(); err != nil && err.Error() == "" {
-			t.Fatal("an error without words")
+			t.Fatal("Err().Error() = \"\", want a text")
 		}
 	}
 }
@@ -91,10 +91,10 @@ func TestEventsOfUnknownIDsAreDroppedAndCounted(t *testing.T) {
 	k.events <- abi.UcmEventResp{UID: 0, ID: 0, Event: 0xffffffff}
 	k.queue(id.kid, EventAddrChange, 0)
 	if ev := mustNext(t, ch); ev.Type != EventAddrChange {
-		t.Fatalf("got %v", ev)
+		t.Fatalf("Next() = %v, want ADDR_CHANGE", ev)
 	}
 	if n := ch.Dropped(); n != 3 {
-		t.Errorf("%d dropped, want 3", n)
+		t.Errorf("Dropped() = %d, want 3", n)
 	}
 }
 
@@ -110,10 +110,10 @@ func TestConnectRequest(t *testing.T) {
 	request(70)
 	ev := mustNext(t, ch)
 	if ev.Type != EventConnectRequest || ev.Listener != l || ev.ID == l || ev.ID.kid != 70 || ev.ID.State() != StateRequested {
-		t.Fatalf("got %v from %v", ev, ev.Listener)
+		t.Fatalf("Next() = %v from %v, want a CONNECT_REQUEST of ID 70 from the listener", ev, ev.Listener)
 	}
-	// One whose ID is gone already, and one that nobody listens for: both must
-	// vanish without a trace.
+	// Neither a request whose ID has been destroyed nor a request without a listener may have
+	// an effect.
 	k.events <- abi.UcmEventResp{UID: l.uid, ID: 71, Event: uint32(EventConnectRequest)}
 	k.mu.Lock()
 	k.uids[72] = 0
@@ -121,13 +121,13 @@ func TestConnectRequest(t *testing.T) {
 	k.events <- abi.UcmEventResp{UID: 999999, ID: 72, Event: uint32(EventConnectRequest)}
 	request(73)
 	if ev := mustNext(t, ch); ev.ID.kid != 73 {
-		t.Fatalf("got %v", ev)
+		t.Fatalf("Next() = %v, want the request of ID 73", ev)
 	}
 	if _, ok := k.uids[72]; ok {
-		t.Error("the ID of a request that nobody listens for was left behind")
+		t.Error("the ID of a request without a listener still exists")
 	}
 	if n := ch.Dropped(); n != 2 {
-		t.Errorf("%d dropped, want 2", n)
+		t.Errorf("Dropped() = %d, want 2", n)
 	}
 }
 
@@ -140,14 +140,14 @@ func TestDestroyWaitsForAcknowledgement(t *testing.T) {
 	defer cancel()
 	err := id.Destroy(ctx)
 	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "RDMA_CM_EVENT_ADDR_CHANGE") {
-		t.Fatalf("Destroy with an event held: %v", err)
+		t.Fatalf("Destroy with an unacknowledged event = %v, want a passed deadline and ADDR_CHANGE", err)
 	}
 	time.AfterFunc(10*time.Millisecond, func() { ev.Ack(); ev.Ack() })
 	if err := id.Destroy(context.Background()); err != nil {
 		t.Fatalf("id.Destroy: %v", err)
 	}
 	if k.living() != 0 {
-		t.Error("the ID lives on")
+		t.Error("the ID still exists after Destroy")
 	}
 }
 
@@ -162,10 +162,10 @@ func TestAListenersRequestsCountAsItsEvents(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	if err := ev.ID.Destroy(ctx); err != nil {
-		t.Errorf("the request's own ID waited: %v", err)
+		t.Errorf("Destroy of the request's ID = %v, want nil", err)
 	}
 	if err := l.Destroy(ctx); err == nil {
-		t.Error("the listener did not wait")
+		t.Error("Destroy of the listener = nil, want an error, because of the request")
 	}
 }
 
@@ -178,7 +178,7 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 		}
 	}
 	if k.living() != 0 {
-		t.Error("the ID lives on")
+		t.Error("the ID still exists after Close")
 	}
 	for name, call := range map[string]func() error{
 		"Bind":       func() error { return id.Bind(AddrFrom(mustAddr("10.0.0.1:1").AddrPort)) },
@@ -188,21 +188,21 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 		"Migrate":    func() error { return id.Migrate(ch) },
 	} {
 		if err := call(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s after Close: %v", name, err)
+			t.Errorf("%s after Close = %v, want net.ErrClosed", name, err)
 		}
 	}
 	ch.Close()
 	ch.Close()
 	if _, err := ch.Next(context.Background()); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Next after Close: %v", err)
+		t.Errorf("Next after Close = %v, want net.ErrClosed", err)
 	}
 	if _, err := ch.NewID(IDConfig{}); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("NewID after Close: %v", err)
+		t.Errorf("NewID after Close = %v, want net.ErrClosed", err)
 	}
 }
 
-// TestNoCommandHitsAReusedID closes IDs while others use them: the kernel gives
-// the number to a new ID at once, and a late command would hit that one.
+// TestNoCommandHitsAReusedID closes IDs while other goroutines use them. The kernel assigns
+// the number to a new ID at once. A late command would reach the new ID.
 func TestNoCommandHitsAReusedID(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	for range 200 {
@@ -212,7 +212,7 @@ func TestNoCommandHitsAReusedID(t *testing.T) {
 			wg.Go(func() {
 				for range 20 {
 					if err := id.Listen(1); errors.Is(err, syscall.ENOENT) {
-						t.Error("a command was sent to an ID that is gone")
+						t.Error("Listen = ENOENT, so that the command was sent after DESTROY_ID")
 					}
 				}
 			})
@@ -221,7 +221,7 @@ func TestNoCommandHitsAReusedID(t *testing.T) {
 		wg.Wait()
 	}
 	if n := k.living(); n != 0 {
-		t.Errorf("%d IDs left", n)
+		t.Errorf("%d IDs left, want 0", n)
 	}
 }
 
@@ -231,10 +231,10 @@ func TestAFailedCommandLeavesTheState(t *testing.T) {
 	k.fail[abi.RDMA_USER_CM_CMD_RESOLVE_ADDR] = syscall.ENETUNREACH
 	err := id.ResolveAddr(Addr{}, mustAddr("10.9.9.9:1"), time.Second)
 	if !errors.Is(err, syscall.ENETUNREACH) || !strings.Contains(err.Error(), "resolve") || !strings.Contains(err.Error(), "10.9.9.9:1") {
-		t.Errorf("got %v", err)
+		t.Errorf("ResolveAddr() = %v, want ENETUNREACH with the operation and the address", err)
 	}
 	if id.State() != StateIdle {
-		t.Errorf("state %q", id.State())
+		t.Errorf("State() = %q, want idle", id.State())
 	}
 }
 
@@ -246,19 +246,19 @@ func TestMigrate(t *testing.T) {
 		t.Fatalf("id.Migrate: %v", err)
 	}
 	if id.Channel() != b || b.find(id.uid) != id {
-		t.Error("the ID did not move")
+		t.Error("Channel() is not the new channel")
 	}
 	k.queue(id.kid, EventAddrChange, 0)
 	if ev := mustNext(t, b); ev.ID != id {
-		t.Errorf("got %v", ev)
+		t.Errorf("Next() = %v, want an event of the ID", ev)
 	}
 	k.fail[abi.RDMA_USER_CM_CMD_MIGRATE_ID] = syscall.EINVAL
 	if err := id.Migrate(a); !errors.Is(err, syscall.EINVAL) || id.Channel() != b || a.find(id.uid) != nil {
-		t.Errorf("a refused migration: %v, on %p", err, id.Channel())
+		t.Errorf("refused Migrate = %v, Channel() = %p, want EINVAL and the old channel", err, id.Channel())
 	}
 	b.Close()
 	if err := id.Listen(1); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("closing the channel did not close the ID: %v", err)
+		t.Errorf("Listen after the channel's Close = %v, want net.ErrClosed", err)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestEventsIterator(t *testing.T) {
 	for ev, err := range ch.Events(ctx) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
-				t.Error(err)
+				t.Errorf("Events: %v, want Canceled", err)
 			}
 			break
 		}
@@ -284,7 +284,7 @@ func TestEventsIterator(t *testing.T) {
 		}
 	}
 	if n != 3 {
-		t.Errorf("%d events", n)
+		t.Errorf("%d events, want 3", n)
 	}
 }
 
@@ -313,28 +313,28 @@ func TestErrorsOfEvents(t *testing.T) {
 	} {
 		err := (&Event{Type: tc.typ, Status: tc.status, ID: id}).Err()
 		if (err == nil) != (tc.words == "") {
-			t.Errorf("%v %d: error %v", tc.typ, tc.status, err)
+			t.Errorf("Err() of %v, status %d = %v, want an error: %v", tc.typ, tc.status, err, tc.words != "")
 			continue
 		}
 		if tc.is != nil && !errors.Is(err, tc.is) {
-			t.Errorf("%v %d: %v is not %v", tc.typ, tc.status, err, tc.is)
+			t.Errorf("Err() of %v, status %d = %v, want %v", tc.typ, tc.status, err, tc.is)
 		}
 		if err != nil && !strings.Contains(err.Error(), tc.words) {
-			t.Errorf("%v %d: %q lacks %q", tc.typ, tc.status, err, tc.words)
+			t.Errorf("Err() of %v, status %d = %q, want the text %q", tc.typ, tc.status, err, tc.words)
 		}
 	}
 	timeout := (&Event{Type: EventUnreachable, Status: -int(syscall.ETIMEDOUT), ID: id}).Err()
 	if ne, ok := timeout.(net.Error); !ok || !ne.Timeout() {
-		t.Errorf("%v is not a timeout", timeout)
+		t.Errorf("error %v is no timeout", timeout)
 	}
 	if fmt.Sprint(&Event{Type: EventRejected, Status: 8, ID: id}) == "" {
-		t.Error("an event without words")
+		t.Error("Event.String() = \"\", want a text")
 	}
 }
 
-// TestARequestOnADeviceThatIsGone is gone, too. It is not the listener's failure: one
-// on all addresses goes on.
-func TestARequestOnADeviceThatIsGone(t *testing.T) {
+// TestRequestOnRemovedDevice checks that a request on a removed device is dropped. It is no
+// failure of the listener, because a listener on all addresses keeps working.
+func TestRequestOnRemovedDevice(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	l := newFakeID(t, ch)
 	k.mu.Lock()
@@ -344,9 +344,9 @@ func TestARequestOnADeviceThatIsGone(t *testing.T) {
 	k.events <- abi.UcmEventResp{UID: l.uid, ID: 70, Event: uint32(EventConnectRequest)}
 	k.queue(l.kid, EventAddrChange, 0)
 	if ev := mustNext(t, ch); ev.Type != EventAddrChange {
-		t.Errorf("got %v: %v", ev, ev.Err())
+		t.Errorf("Next() = %v, %v, want ADDR_CHANGE", ev, ev.Err())
 	}
 	if n := k.living(); n != 1 {
-		t.Errorf("%d IDs, the listener's alone should be left", n)
+		t.Errorf("%d IDs, want only the listener", n)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestEventChannel is the librdmacm model: two IDs on one channel, one of them
-// listening.
+// TestEventChannel connects two IDs on one channel with the calls of librdmacm. One of them
+// listens.
 func TestEventChannel(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -34,7 +34,7 @@ func TestEventChannel(t *testing.T) {
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("unexpected error: %v", err)
 		}
 	}
 	addr := func(s string) cm.Addr {
@@ -63,20 +63,20 @@ func TestEventChannel(t *testing.T) {
 			check(c.Connect(nil))
 		case cm.EventConnectRequest:
 			if ev.Listener != l {
-				t.Errorf("the request is for %v", ev.Listener)
+				t.Errorf("Listener = %v, want %v", ev.Listener, l)
 			}
 			check(ev.ID.CreateQP(nil, verbs.QPConfig{Type: verbs.RC}))
 			check(ev.ID.Accept(nil))
 		case cm.EventEstablished:
 			if ev.ID.QP().State() != verbs.QPRTS {
-				t.Errorf("%s: established with a QP in %v", side, ev.ID.QP().State())
+				t.Errorf("%s: QP state after ESTABLISHED = %v, want RTS", side, ev.ID.QP().State())
 			}
 			if established++; established == 2 {
 				check(c.Disconnect())
 			}
 		case cm.EventDisconnected:
 			if ev.ID.QP().State() != verbs.QPErr {
-				t.Errorf("%s: disconnected with a QP in %v", side, ev.ID.QP().State())
+				t.Errorf("%s: QP state after DISCONNECTED = %v, want ERR", side, ev.ID.QP().State())
 			}
 			if ev.ID != c {
 				check(ev.ID.Disconnect())
@@ -91,20 +91,20 @@ func TestEventChannel(t *testing.T) {
 	}
 	want := "active ADDR_RESOLVED,active ROUTE_RESOLVED,passive CONNECT_REQUEST,active ESTABLISHED,passive ESTABLISHED,passive DISCONNECTED,active DISCONNECTED"
 	got := strings.Join(seen, ",")
-	// The two ESTABLISHED are independent of each other.
+	// The order of the two ESTABLISHED events is undefined.
 	got = strings.Replace(got, "passive ESTABLISHED,active ESTABLISHED", "active ESTABLISHED,passive ESTABLISHED", 1)
-	if iwarp() { // nor does the one side wait for the other's answer
+	if iwarp() { // on iWARP neither side waits for the other's answer
 		got = strings.Replace(got, "active DISCONNECTED,passive DISCONNECTED", "passive DISCONNECTED,active DISCONNECTED", 1)
 	}
 	if got != want {
-		t.Errorf("events\n%s, want\n%s", got, want)
+		t.Errorf("events =\n%s\nwant\n%s", got, want)
 	}
 	check(c.Destroy(within(t, 10*time.Second)))
 	check(l.Destroy(within(t, 10*time.Second)))
 }
 
-// TestSelfMovedQP is rping -q: an ID that knows no QP gets CONNECT_RESPONSE, and
-// its user moves the QP.
+// TestSelfMovedQP connects like rping -q. The ID has no QP and gets CONNECT_RESPONSE, and the
+// program moves the QP itself.
 func TestSelfMovedQP(t *testing.T) {
 	ln, d := ends(t)
 	go echo(ln)
@@ -138,13 +138,13 @@ func TestSelfMovedQP(t *testing.T) {
 		}
 		defer ev.Ack()
 		if ev.Type != want {
-			t.Fatalf("got %v, want %v", ev, want)
+			t.Fatalf("Next() = %v, want %v", ev, want)
 		}
 	}
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("unexpected error: %v", err)
 		}
 	}
 	check(id.ResolveAddr(d.LocalAddr, ln.Addr(), 2*time.Second))
@@ -157,7 +157,7 @@ func TestSelfMovedQP(t *testing.T) {
 	check(id.Connect(&cm.ConnParam{QPNum: qp.Num(), ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7}))
 	next(cm.EventConnectResponse)
 	if id.State() != cm.StateResponded {
-		t.Errorf("state %q", id.State())
+		t.Errorf("State() = %q, want responded", id.State())
 	}
 	for _, state := range []verbs.QPState{verbs.QPInit, verbs.QPRTR, verbs.QPRTS} {
 		attr, mask, err := id.InitQPAttr(state)

@@ -24,7 +24,7 @@ import (
 	"purerdma/verbs"
 )
 
-// children are the programs that the tests start as processes of their own.
+// children holds the programs that the tests start as separate processes.
 var children = map[string]func() int{
 	"echo":    echoChild,
 	"client":  clientChild,
@@ -34,7 +34,8 @@ var children = map[string]func() int{
 	"idle":    idleChild,
 }
 
-// spawn starts a child and returns the line that it says when it is ready.
+// spawn starts a child and returns the first line of its output, which it prints when it is
+// ready.
 func spawn(t *testing.T, name, arg string, setup ...func(*exec.Cmd)) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -53,7 +54,7 @@ func spawn(t *testing.T, name, arg string, setup ...func(*exec.Cmd)) (*exec.Cmd,
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the child %s said nothing: %v", name, err)
+		t.Fatalf("child %s: read of the first line: %v", name, err)
 	}
 	return cmd, strings.TrimSpace(line)
 }
@@ -83,14 +84,14 @@ func clientChild() int {
 	return 0
 }
 
-// openChild says what Listen and Resolve fail with.
+// openChild prints the error of Dial.
 func openChild() int {
 	_, err := cm.Dial(context.Background(), "tcp", os.Getenv("CM_TEST_ARG"))
 	fmt.Printf("%v|%v|%v\n", err, errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission))
 	return 0
 }
 
-// memoryChild says what a registration beyond RLIMIT_MEMLOCK fails with.
+// memoryChild prints the error of a registration beyond RLIMIT_MEMLOCK.
 func memoryChild() int {
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}); err != nil {
 		fmt.Println(err)
@@ -110,8 +111,8 @@ func memoryChild() int {
 	return 0
 }
 
-// nobody runs a child without root and without capabilities.
-func nobody(cmd *exec.Cmd) {
+// unprivileged runs a child as user 65534, without root and without capabilities.
+func unprivileged(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 }
 
@@ -120,9 +121,9 @@ func TestMissingNode(t *testing.T) {
 	for _, node := range []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs"} {
 		t.Run(filepath.Base(node), func(t *testing.T) {
 			hide(t, node)
-			_, said := spawn(t, "open", at(hosts[0].IPv4, 7471), nobody)
+			_, said := spawn(t, "open", at(hosts[0].IPv4, 7471), unprivileged)
 			if !strings.Contains(said, node) || !strings.HasSuffix(said, "|true|false") {
-				t.Errorf("without %s: %s", node, said)
+				t.Errorf("output without %s = %s, want its name and ErrNotExist", node, said)
 			}
 		})
 	}
@@ -133,9 +134,9 @@ func TestNoPermission(t *testing.T) {
 	for _, node := range []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs"} {
 		t.Run(filepath.Base(node), func(t *testing.T) {
 			forbid(t, node)
-			_, said := spawn(t, "open", at(hosts[0].IPv4, 7471), nobody)
+			_, said := spawn(t, "open", at(hosts[0].IPv4, 7471), unprivileged)
 			if !strings.Contains(said, node) || !strings.HasSuffix(said, "|false|true") {
-				t.Errorf("with %s forbidden: %s", node, said)
+				t.Errorf("output with %s unreadable = %s, want its name and ErrPermission", node, said)
 			}
 		})
 	}
@@ -143,13 +144,13 @@ func TestNoPermission(t *testing.T) {
 
 func TestMemlock(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
-	_, said := spawn(t, "memory", at(hosts[0].IPv4, 7471), nobody)
+	_, said := spawn(t, "memory", at(hosts[0].IPv4, 7471), unprivileged)
 	if !strings.Contains(said, "RLIMIT_MEMLOCK") || !strings.HasSuffix(said, "|true") {
-		t.Errorf("it said: %s", said)
+		t.Errorf("output = %s, want RLIMIT_MEMLOCK and ENOMEM", said)
 	}
 }
 
-// eachNode calls fn with the devices whose path begins with prefix.
+// eachNode calls fn with the device nodes whose path begins with prefix.
 func eachNode(t *testing.T, prefix string, fn func(path string)) {
 	t.Helper()
 	nodes, err := os.ReadDir("/dev/infiniband")
@@ -163,7 +164,7 @@ func eachNode(t *testing.T, prefix string, fn func(path string)) {
 	}
 }
 
-// hide takes devices away until the test ends.
+// hide renames device nodes until the test ends.
 func hide(t *testing.T, prefix string) {
 	t.Helper()
 	eachNode(t, prefix, func(path string) {
@@ -174,7 +175,7 @@ func hide(t *testing.T, prefix string) {
 	})
 }
 
-// forbid takes everybody's rights to devices away until the test ends.
+// forbid removes the access rights of other users to device nodes until the test ends.
 func forbid(t *testing.T, prefix string) {
 	t.Helper()
 	eachNode(t, prefix, func(path string) {

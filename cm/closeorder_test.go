@@ -24,7 +24,7 @@ import (
 )
 
 // TestCloseOrders closes a connection, its QP, CQ, PD and memory in every order. Each Close
-// succeeds, the peer's answer hurts no memory, and nothing is left.
+// succeeds, the peer's answer damages no memory, and nothing is left open.
 func TestCloseOrders(t *testing.T) {
 	for name, machine := range fakeMachines {
 		t.Run(name, func(t *testing.T) {
@@ -39,8 +39,8 @@ func TestCloseOrders(t *testing.T) {
 	}
 }
 
-// TestBuffersOfAConnection checks that the memory of Alloc lives until the Close of its
-// connection, and that the program may close it before.
+// TestBuffersOfAConnection checks that the memory of Alloc stays registered until the Close of
+// its connection, and that the program may close it before.
 func TestBuffersOfAConnection(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
@@ -59,7 +59,7 @@ func TestBuffersOfAConnection(t *testing.T) {
 		}
 	}
 	if n := cm.Buffers(conn.ID()); n > 8 {
-		t.Errorf("the connection keeps %d buffers, 100 of which were closed", n)
+		t.Errorf("Buffers() = %d after 100 closed ones, want at most 8", n)
 	}
 	var refuse atomic.Bool
 	refuse.Store(true)
@@ -70,7 +70,7 @@ func TestBuffersOfAConnection(t *testing.T) {
 		return nil
 	})
 	if err := conn.Close(); !errors.Is(err, syscall.ENOMEM) || buf.Bytes() == nil {
-		t.Errorf("Close = %v, memory freed %v, want ENOMEM, false: the QP is still there", err, buf.Bytes() == nil)
+		t.Errorf("Close = %v, memory freed %v, want ENOMEM, false, because the QP still exists", err, buf.Bytes() == nil)
 	}
 	refuse.Store(false)
 	if err := conn.Close(); err != nil || buf.Bytes() != nil {
@@ -83,8 +83,8 @@ func TestBuffersOfAConnection(t *testing.T) {
 	nothingLeft(t, k)
 }
 
-// TestBuffersOfALateRequest checks that the HandshakeTimeout takes no memory from the program,
-// which may be filling it, and that each way to end the request frees it.
+// TestBuffersOfALateRequest checks that the HandshakeTimeout does not free memory that the
+// program may be filling. Each way to end the request frees the memory.
 func TestBuffersOfALateRequest(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host(), HandshakeTimeout: 20 * time.Millisecond}, "10.0.0.1:7")
@@ -112,12 +112,12 @@ func TestBuffersOfALateRequest(t *testing.T) {
 			if err := <-refused; !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("Dial = %v, want ECONNREFUSED", err)
 			}
-			buf.Bytes()[0] = 1 // would fault
+			buf.Bytes()[0] = 1 // faults if the memory has been unmapped
 			if err := end(ctx, req); name != "Close" && !errors.Is(err, os.ErrDeadlineExceeded) || name == "Close" && err != nil {
-				t.Errorf("%s = %v", name, err)
+				t.Errorf("%s = %v, want nil of Close, otherwise a passed deadline", name, err)
 			}
 			if buf.Bytes() != nil {
-				t.Errorf("the memory is there after %s", name)
+				t.Errorf("Bytes() after %s != nil, want freed memory", name)
 			}
 		})
 	}
@@ -125,9 +125,10 @@ func TestBuffersOfALateRequest(t *testing.T) {
 	nothingLeft(t, k)
 }
 
-// TestCloseBesideExpiry checks that the program's Close frees the memory of a request that is
-// being refused at its deadline. The QP is destroyed when the refusal has come to its own Close.
-func TestCloseBesideExpiry(t *testing.T) {
+// TestCloseDuringExpiry checks that the program's Close frees the memory of a request that is
+// being refused at its deadline. The kernel destroys the QP only after the refusal has reached
+// its own Close.
+func TestCloseDuringExpiry(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host(), HandshakeTimeout: 20 * time.Millisecond}, "10.0.0.1:7")
 	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}

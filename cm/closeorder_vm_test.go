@@ -14,7 +14,7 @@ import (
 	"purerdma/verbs"
 )
 
-// closeOrders calls fn with orders of n objects: with each skip-th of all orders.
+// closeOrders calls fn with every skip-th order of n objects.
 func closeOrders(n, skip int, fn func(order []int)) {
 	count := 0
 	var rec func(order, rest []int)
@@ -36,8 +36,8 @@ func closeOrders(n, skip int, fn func(order []int)) {
 	rec(nil, all)
 }
 
-// ownConn connects with a PD, CQ, QP and memory of the program's, posts a receive and provokes
-// an answer, which may come at any time.
+// ownConn connects with a PD, CQ, QP and memory that the test has created. It posts a receive
+// and provokes an answer, which may come at any time.
 func ownConn(t *testing.T, ctx context.Context, d *cm.Dialer, address string) []io.Closer {
 	t.Helper()
 	r := ok(d.Resolve(ctx, "tcp", address))(t)
@@ -58,7 +58,8 @@ func ownConn(t *testing.T, ctx context.Context, d *cm.Dialer, address string) []
 	return []io.Closer{conn, pd, cq, qp, mr}
 }
 
-// defaultConn is ownConn with the objects of the connection, and memory of both.
+// defaultConn connects like ownConn, but with the default objects of the connection. It uses
+// memory of the test and of the connection.
 func defaultConn(t *testing.T, ctx context.Context, d *cm.Dialer, address string) []io.Closer {
 	t.Helper()
 	conn := ok(d.Dial(ctx, "tcp", address))(t)
@@ -75,19 +76,20 @@ func defaultConn(t *testing.T, ctx context.Context, d *cm.Dialer, address string
 	return []io.Closer{conn, own, buf, conn.QP(), conn.PD()}
 }
 
-// ok returns v, unless err fails the test.
+// ok returns a function that returns v, or fails the test if err is not nil.
 func ok[T any](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%T: unexpected error: %v", v, err)
 		}
 		return v
 	}
 }
 
-// testCloseOrders closes what a connection consists of in each skip-th order, while the answer
-// of the peer comes. Each Close succeeds, and after calls left for the caller to judge.
+// testCloseOrders closes the objects of a connection in each skip-th order, while the peer's
+// answer arrives. Each Close succeeds. testCloseOrders calls after when all objects are
+// closed.
 func testCloseOrders(t *testing.T, d *cm.Dialer, address string, skip int, after func(order []int)) {
 	ctx := within(t, time.Minute)
 	for name, connect := range map[string]func(*testing.T, context.Context, *cm.Dialer, string) []io.Closer{
@@ -108,7 +110,7 @@ func testCloseOrders(t *testing.T, d *cm.Dialer, address string, skip int, after
 	}
 }
 
-// TestVMCloseOrders is TestCloseOrders on a real kernel.
+// TestVMCloseOrders runs TestCloseOrders on a real kernel.
 func TestVMCloseOrders(t *testing.T) {
 	ln, d := ends(t)
 	go echo(ln)

@@ -21,8 +21,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestCloseBehindABatch: the QP of the ID is the caller's, and its Close waits for a
-// Batch that somebody builds. Close of the ID must not wait behind it.
+// TestCloseBehindABatch checks that the Close of an ID does not wait for a Batch. The caller
+// owns the QP of the ID. The QP's Close waits for a Batch that another goroutine builds.
 func TestCloseBehindABatch(t *testing.T) {
 	ep, _ := fakeEndpoint(t, StateEstablished)
 	pd, err := ep.id.dev.DefaultPD()
@@ -39,20 +39,20 @@ func TestCloseBehindABatch(t *testing.T) {
 	ep.id.qp = qp
 	var b verbs.Batch
 	b.Reset(qp)
-	b.SendInline(1, []byte("x"), 0) // it is built, and the send queue held
+	b.SendInline(1, []byte("x"), 0) // the Batch is not posted, and holds the send queue
 	closing := make(chan struct{})
 	go func() { qp.Close(); close(closing) }()
-	time.Sleep(20 * time.Millisecond) // until it waits, with the QP locked
+	time.Sleep(20 * time.Millisecond) // until Close waits with the QP locked
 	closed := make(chan struct{})
 	go func() { ep.id.Close(); close(closed) }()
 	select {
 	case <-closed:
 	case <-time.After(5 * closeGrace):
-		t.Error("Close of the ID waits for the Batch")
+		t.Error("Close of the ID did not return before the Batch was discarded")
 	}
 	select {
 	case <-closing:
-		t.Error("Close of the QP did not wait for the Batch, the test shows nothing")
+		t.Error("Close of the QP returned before the Batch was discarded")
 	default:
 	}
 	b.Discard()
@@ -60,7 +60,7 @@ func TestCloseBehindABatch(t *testing.T) {
 	<-closed
 }
 
-// openHook is a kernel of devices that lets a test act, and fail, when one is opened.
+// openHook is a kernel whose Open calls a function of the test, which may return an error.
 type openHook struct {
 	uverbs.Kernel
 	open func() error
@@ -68,8 +68,8 @@ type openHook struct {
 
 func (k *openHook) Open(uverbs.DeviceInfo) (uverbs.Transport, error) { return nil, k.open() }
 
-// TestARequestOfAClosingChannel: a request that is fetched while its channel closes
-// goes with it. It is no failure of the listener.
+// TestARequestOfAClosingChannel checks that a request that is fetched while its channel closes
+// is closed with the channel. It is no failure of the listener.
 func TestARequestOfAClosingChannel(t *testing.T) {
 	k := newFakeKernel()
 	k.device = true
@@ -99,10 +99,10 @@ func TestARequestOfAClosingChannel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if ev, err := ch.Next(ctx); ev != nil || !errors.Is(err, net.ErrClosed) {
-		t.Errorf("%v, %v", ev, err)
+		t.Errorf("Next() = %v, %v, want net.ErrClosed", ev, err)
 	}
 	<-closed
 	if n := k.living(); n != 0 {
-		t.Errorf("%d IDs left", n)
+		t.Errorf("%d IDs left, want 0", n)
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestSendKeepsItsMemoryWhenItCannotWait has the CQ refuse to be waited on: Send
-// returns that error, but only after the flush.
+// TestSendKeepsItsMemoryWhenItCannotWait makes waiting on the CQ fail. Send returns that
+// error, but only after the flush.
 func TestSendKeepsItsMemoryWhenItCannotWait(t *testing.T) {
 	for name, times := range map[string]int32{"once": 1, "always": 1 << 30} {
 		t.Run(name, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestSendKeepsItsMemoryWhenItCannotWait(t *testing.T) {
 	}
 }
 
-// TestCancelledSendWhoseFlushFails has the kernel refuse to move the QP to the error
-// state: Send tries again, and closes the QP in the end.
+// TestCancelledSendWhoseFlushFails makes the kernel refuse to move the QP to the error state.
+// Send tries again, and finally closes the QP.
 func TestCancelledSendWhoseFlushFails(t *testing.T) {
 	for name, times := range map[string]int32{"once": 1, "always": 1 << 30} {
 		t.Run(name, func(t *testing.T) {
@@ -58,9 +58,9 @@ func TestCancelledSendWhoseFlushFails(t *testing.T) {
 	}
 }
 
-// TestCancelledSendWhoseQPStands has neither the flush nor the first tries to destroy
-// the QP succeed.
-func TestCancelledSendWhoseQPStands(t *testing.T) {
+// TestCancelledSendWhoseDestroyFails makes the flush and the first three tries to destroy the
+// QP fail.
+func TestCancelledSendWhoseDestroyFails(t *testing.T) {
 	l := linkedConn(t)
 	destroys := 0
 	l.faults.request = func(req *uverbs.Request) error {
@@ -78,12 +78,12 @@ func TestCancelledSendWhoseQPStands(t *testing.T) {
 		t.Errorf("Send() = %v, want %v", err, context.DeadlineExceeded)
 	}
 	if verbsInternal.Closed(l.qp).Err() == nil {
-		t.Error("the QP stands, and the device has its memory")
+		t.Error("the QP still exists after Send, and the device may use the memory")
 	}
 	l.takenBack(t)
 }
 
-// TestOthersContextsHaveNotEnded: what one caller's context has ended is no timeout of
+// TestOthersContextsHaveNotEnded checks that the end of one caller's context is no timeout for
 // other callers.
 func TestOthersContextsHaveNotEnded(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -101,9 +101,9 @@ func TestOthersContextsHaveNotEnded(t *testing.T) {
 			if own := l.cancelledSend(t, tc.end); !errors.Is(own, tc.want) {
 				t.Errorf("Send() = %v, want %v", own, tc.want)
 			} else if broken := (*BrokenError)(nil); !errors.As(own, &broken) || !broken.Cancelled {
-				t.Errorf("Send() = %v, want a *BrokenError in it: it was posted", own)
+				t.Errorf("Send() = %v, want a *BrokenError, because the send was posted", own)
 			} else if errors.Is(own, io.EOF) {
-				t.Errorf("Send() = %v, which is io.EOF", own)
+				t.Errorf("Send() = %v, want no io.EOF", own)
 			}
 			for op, err := range map[string]error{"WaitRecv": <-other, "Read": l.Read(soonCtx(t), l.buf.SGE(), verbs.RemoteMemory{}), "Err": l.Err()} {
 				var broken *BrokenError
@@ -112,7 +112,7 @@ func TestOthersContextsHaveNotEnded(t *testing.T) {
 				}
 				for _, ctxErr := range []error{context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, io.EOF} {
 					if errors.Is(err, ctxErr) {
-						t.Errorf("%s: %v is %v", op, err, ctxErr)
+						t.Errorf("%s = %v, want an error that is not %v", op, err, ctxErr)
 					}
 				}
 			}
@@ -120,24 +120,25 @@ func TestOthersContextsHaveNotEnded(t *testing.T) {
 	}
 }
 
-// TestDone is closed by all that makes a connection useless, and Err returns it.
+// TestDone checks that Done is closed by every event that makes a connection useless, and that
+// Err returns the reason.
 func TestDone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end  func(*linked)
 		want any
 	}{
-		"a cancellation":   {func(l *linked) { l.cancelledSend(t, withTimeout) }, new(*BrokenError)},
-		"a failure":        {func(l *linked) { l.Write(context.Background(), l.buf.SGE(), wrongKey) }, new(*BrokenError)},
-		"what Explain saw": {func(l *linked) { l.Explain(&verbs.WCError{Status: verbs.WCRemAccessErr}) }, new(*BrokenError)},
-		"the peer's end":   {func(l *linked) { l.k.queue(l.ID().kid, EventDisconnected, 0) }, new(*DisconnectedError)},
-		"the removal":      {func(l *linked) { l.k.queue(l.ID().kid, EventDeviceRemoval, 0) }, new(*verbs.DeviceRemovedError)},
-		"Close":            {func(l *linked) { l.Close() }, nil},
+		"cancelled send":    {func(l *linked) { l.cancelledSend(t, withTimeout) }, new(*BrokenError)},
+		"failed write":      {func(l *linked) { l.Write(context.Background(), l.buf.SGE(), wrongKey) }, new(*BrokenError)},
+		"error in Explain":  {func(l *linked) { l.Explain(&verbs.WCError{Status: verbs.WCRemAccessErr}) }, new(*BrokenError)},
+		"peer's disconnect": {func(l *linked) { l.k.queue(l.ID().kid, EventDisconnected, 0) }, new(*DisconnectedError)},
+		"device removal":    {func(l *linked) { l.k.queue(l.ID().kid, EventDeviceRemoval, 0) }, new(*verbs.DeviceRemovedError)},
+		"Close":             {func(l *linked) { l.Close() }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := linkedConn(t)
 			select {
 			case <-l.Done():
-				t.Fatal("Done is closed at the start")
+				t.Fatal("Done is closed on a new connection")
 			default:
 			}
 			if err := l.Err(); err != nil {
@@ -147,7 +148,7 @@ func TestDone(t *testing.T) {
 			select {
 			case <-l.Done():
 			case <-time.After(10 * time.Second):
-				t.Fatal("Done is not closed")
+				t.Fatal("Done is not closed after 10 seconds")
 			}
 			switch err := l.Err(); {
 			case tc.want == nil && !errors.Is(err, net.ErrClosed):
@@ -159,8 +160,8 @@ func TestDone(t *testing.T) {
 	}
 }
 
-// TestEventsFail has the kernel refuse to hand out an event: the connection is of no more
-// use, and every call returns the reason.
+// TestEventsFail makes GET_EVENT fail in the kernel. The connection becomes useless, and every
+// call returns the reason.
 func TestEventsFail(t *testing.T) {
 	l := linkedConn(t)
 	received := make(chan error, 1)
@@ -178,8 +179,8 @@ func TestEventsFail(t *testing.T) {
 	}
 }
 
-// TestFlushWaitsForItsCause has a receive flushed because a Write beside it fails: both
-// callers get that failure, whichever of them runs first.
+// TestFlushWaitsForItsCause flushes a receive because a concurrent Write fails. Both callers
+// get that failure in any order of their goroutines.
 func TestFlushWaitsForItsCause(t *testing.T) {
 	for range 30 {
 		l := linkedConn(t)
@@ -197,24 +198,24 @@ func TestFlushWaitsForItsCause(t *testing.T) {
 	}
 }
 
-// TestOwnPollingBesideRead posts and polls beside Read: each gets its own completions,
-// whatever their order.
-func TestOwnPollingBesideRead(t *testing.T) {
+// TestPollDuringRead posts and polls while Read runs. Both callers get their own completions
+// in any order.
+func TestPollDuringRead(t *testing.T) {
 	l := linkedConn(t)
 	copy(l.theirs.Bytes(), "read me")
 	var wcs [4]verbs.WC
 	wr := verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: l.theirs.Addr() + 64, RKey: l.theirs.RKey(), SGList: []verbs.SGE{l.buf.Slice(64, 8)}}
-	// It is the first completion that Read meets.
+	// It is the first completion that Read finds.
 	if _, err := l.qp.PostSend([]verbs.SendWR{wr}); err != nil {
 		t.Fatalf("PostSend: %v", err)
 	}
 	if err := l.Read(soonCtx(t), l.buf.Slice(0, 7), l.theirs.Remote()); err != nil || string(l.buf.Bytes()[:7]) != "read me" {
-		t.Fatalf("Read() = %v, %q", err, l.buf.Bytes()[:7])
+		t.Fatalf("Read() = %v, %q, want nil, \"read me\"", err, l.buf.Bytes()[:7])
 	}
 	if n, err := l.qp.SendCQ().Wait(soonCtx(t), wcs[:]); n != 1 || err != nil || wcs[0].ID != 1 {
 		t.Fatalf("Wait() = %+v, %v, want the completion of request 1", wcs[:n], err)
 	}
-	// A poller takes what Read waits for.
+	// A poller takes the completion that Read waits for.
 	ctx, stop := context.WithCancel(soonCtx(t))
 	polled := make(chan error, 1)
 	go func() {
@@ -223,7 +224,7 @@ func TestOwnPollingBesideRead(t *testing.T) {
 			n, err := l.qp.SendCQ().Poll(wcs[:])
 			if n > 0 || err != nil || ctx.Err() != nil {
 				if n > 0 {
-					err = errors.New("a completion of Read's")
+					err = errors.New("Poll returned a completion of Read")
 				}
 				polled <- err
 				return
@@ -232,17 +233,17 @@ func TestOwnPollingBesideRead(t *testing.T) {
 	}()
 	for range 100 {
 		if err := l.Read(soonCtx(t), l.buf.Slice(0, 7), l.theirs.Remote()); err != nil {
-			t.Fatalf("Read() = %v", err)
+			t.Fatalf("Read() = %v, want nil", err)
 		}
 	}
 	stop()
 	if err := <-polled; err != nil {
-		t.Error(err)
+		t.Errorf("Poll during Read: %v", err)
 	}
 }
 
-// TestExplainAgreesWithSend: of a flush that the peer's disconnect explains, and of one
-// that comes with no event.
+// TestExplainAgreesWithSend explains a flush after the peer's disconnect, and a flush without
+// an event.
 func TestExplainAgreesWithSend(t *testing.T) {
 	flush := &verbs.WCError{Status: verbs.WCWRFlushErr}
 	l := linkedConn(t)
@@ -267,7 +268,7 @@ func TestExplainAgreesWithSend(t *testing.T) {
 
 func failQPOf(l *linked) { l.faults.FailQP(l.qp.Num()) }
 
-// TestReadAllocatesNothing covers Write as well.
+// TestReadAllocatesNothing checks the allocations of Read and Write.
 func TestReadAllocatesNothing(t *testing.T) {
 	l := linkedConn(t)
 	ctx := soonCtx(t)
@@ -278,7 +279,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 	} {
 		if n := testing.AllocsPerRun(100, func() {
 			if err := op(); err != nil {
-				t.Fatalf("op: %v", err)
+				t.Fatalf("%s: %v", name, err)
 			}
 		}); n != 0 {
 			t.Errorf("%s allocates %v times, want 0", name, n)
@@ -288,7 +289,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 
 func TestPostRecvAllocatesNothing(t *testing.T) {
 	l := linkedConn(t)
-	runs := l.qp.Cap().RecvWR - 1 // AllocsPerRun adds one
+	runs := l.qp.Cap().RecvWR - 1 // AllocsPerRun adds one run
 	if n := testing.AllocsPerRun(runs, func() {
 		if err := l.PostRecv(1, l.buf.Slice(0, 8), l.buf.Slice(64, 8)); err != nil {
 			t.Fatalf("PostRecv: %v", err)
@@ -301,7 +302,7 @@ func TestPostRecvAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestRemoteBounds reads and writes more than the remote memory has.
+// TestRemoteBounds reads and writes more bytes than the remote memory has.
 func TestRemoteBounds(t *testing.T) {
 	l := linkedConn(t)
 	local, remote := l.buf.Slice(0, 8), l.theirs.Remote().Slice(64, 7)
@@ -314,7 +315,7 @@ func TestRemoteBounds(t *testing.T) {
 		}
 	}
 	if err := l.Write(soonCtx(t), local, l.theirs.Remote().Slice(64, 8)); err != nil {
-		t.Errorf("Write() of as many bytes as the memory has = %v", err)
+		t.Errorf("Write() of all bytes of the memory = %v, want nil", err)
 	}
 }
 
@@ -323,9 +324,9 @@ func TestReadWithoutDepth(t *testing.T) {
 	l := linkedConnOfDepth(t, 0)
 	err := l.Read(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Remote())
 	if !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), "InitiatorDepth") {
-		t.Errorf("Read() = %v, want %v and InitiatorDepth named", err, syscall.EINVAL)
+		t.Errorf("Read() = %v, want %v and the text InitiatorDepth", err, syscall.EINVAL)
 	}
 	if err := l.Write(soonCtx(t), l.buf.Slice(0, 8), l.theirs.Remote()); err != nil {
-		t.Errorf("Write() afterwards = %v", err)
+		t.Errorf("Write() afterwards = %v, want nil", err)
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"purerdma/verbs"
 )
 
-// connWith is a connection made with a ConnParam, of which the accepting side has
-// receives of these sizes posted.
+// connWith connects with a ConnParam. The accepting side posts receives of the given sizes.
 func connWith(t *testing.T, param *cm.ConnParam, receives ...int) (client, server *cm.Conn) {
 	t.Helper()
 	ln, d := ends(t)
@@ -66,26 +65,26 @@ func connWith(t *testing.T, param *cm.ConnParam, receives ...int) (client, serve
 	return client, server
 }
 
-// quickly has a peer that is not ready given up soon.
+// quickly returns parameters with which a sender soon fails if the peer is not ready.
 func quickly() *cm.ConnParam {
 	return &cm.ConnParam{RetryCount: 1, RNRRetryCount: 1, InitiatorDepth: 1, ResponderResources: 1}
 }
 
-// useless checks that a connection is known to be of no more use, and why.
+// useless checks that Done is closed and that Err returns a reason.
 func useless(t *testing.T, c *cm.Conn) {
 	t.Helper()
 	select {
 	case <-c.Done():
 		if c.Err() == nil {
-			t.Error("Done is closed, and Err is nil")
+			t.Error("Err() = nil after Done is closed, want a reason")
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("Done is not closed")
+		t.Error("Done is not closed after 10 seconds")
 	}
 }
 
-// TestFailuresHaveHints: what a beginner does wrong, as the devices tell it. On iWARP
-// the connection ends instead.
+// TestFailuresHaveHints checks the hints for typical mistakes of beginners, with the errors
+// that devices report. On iWARP the connection ends instead.
 func TestFailuresHaveHints(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -93,7 +92,7 @@ func TestFailuresHaveHints(t *testing.T) {
 		name           string
 		receives       []int
 		do             func(c *cm.Conn, buf *verbs.MR) error
-		client, server string // hints; "" if that side has no failure of its own
+		client, server string // hints, "" if that side has no failure
 	}{
 		{"no receive", nil, func(c *cm.Conn, buf *verbs.MR) error { return c.Send(within(t, 60*time.Second), buf.Slice(0, 64)) },
 			"no receive posted", ""},
@@ -108,7 +107,7 @@ func TestFailuresHaveHints(t *testing.T) {
 			err := tc.do(client, alloc(t, client.PD(), 4096))
 			t.Logf("client: %v", err)
 			if iwarp() {
-				// siw has sent it, or waits.
+				// siw has already sent the message, or waits.
 				if tc.name != "no receive" {
 					_, err := server.WaitRecv(within(t, 10*time.Second))
 					t.Logf("server: %v", err)
@@ -118,7 +117,7 @@ func TestFailuresHaveHints(t *testing.T) {
 			}
 			var wc *verbs.WCError
 			if !errors.As(err, &wc) || !strings.Contains(err.Error(), tc.client) {
-				t.Errorf("%v lacks %q", err, tc.client)
+				t.Errorf("error = %v, want a WCError with %q", err, tc.client)
 			}
 			useless(t, client)
 			if len(tc.receives) > 0 {
@@ -133,7 +132,8 @@ func TestFailuresHaveHints(t *testing.T) {
 	}
 }
 
-// TestNoDepth checks that a connection without READs refuses them and can do the rest.
+// TestNoDepth checks that a connection without READs refuses them, and that other requests
+// succeed.
 func TestNoDepth(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -143,14 +143,14 @@ func TestNoDepth(t *testing.T) {
 		t.Errorf("Read() = %v, want %v", err, verbs.ErrNoReads)
 	}
 	if err := client.Send(within(t, 20*time.Second), buf.Slice(0, 8)); err != nil {
-		t.Errorf("Send() afterwards = %v", err)
+		t.Errorf("Send() afterwards = %v, want nil", err)
 	}
 	if _, err := server.WaitRecv(within(t, 20*time.Second)); err != nil {
-		t.Errorf("WaitRecv() = %v", err)
+		t.Errorf("WaitRecv() = %v, want nil", err)
 	}
 }
 
-// TestExplainNamesTheDisconnect: of a flush that a program has polled itself.
+// TestExplainNamesTheDisconnect explains a flush that the program itself has polled.
 func TestExplainNamesTheDisconnect(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)

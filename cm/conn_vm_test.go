@@ -35,7 +35,7 @@ func TestEcho(t *testing.T) {
 			}
 			defer conn.Close()
 			if conn.RemoteAddr() != ln.Addr() || conn.LocalAddr().Addr() != tc.client {
-				t.Errorf("addresses %v -> %v", conn.LocalAddr(), conn.RemoteAddr())
+				t.Errorf("connection %v -> %v, want %v -> %v", conn.LocalAddr(), conn.RemoteAddr(), tc.client, ln.Addr())
 			}
 			for _, msg := range []string{"a", "hello", strings.Repeat("x", 4096)} {
 				say(t, conn, msg)
@@ -62,7 +62,7 @@ func TestWildcardListenerTakesBothDevicesAndFamilies(t *testing.T) {
 			go echo(ln)
 			conn, err := dialerOf(tc.from).Dial(within(t, 10*time.Second), "tcp", at(tc.to, ln.Addr().Port()))
 			if err != nil {
-				t.Fatalf("%v -> %v: %v", tc.from, tc.to, err)
+				t.Fatalf("Dial from %v to %v: %v", tc.from, tc.to, err)
 			}
 			say(t, conn, "hello")
 			conn.Close()
@@ -70,7 +70,8 @@ func TestWildcardListenerTakesBothDevicesAndFamilies(t *testing.T) {
 	}
 }
 
-// padded is private data as the peer gets it: on RoCE with zeros up to n bytes.
+// padded returns private data as the peer receives it. On RoCE it is padded with zeros to n
+// bytes.
 func padded(s string, n int) []byte {
 	if iwarp() {
 		return []byte(s)
@@ -90,17 +91,17 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 			defer req.Close()
 			p := req.PeerParam()
 			if string(req.PrivateData()) != string(padded("hello", 56)) {
-				return errors.New("private data " + string(req.PrivateData()))
+				return errors.New("PrivateData() = " + string(req.PrivateData()))
 			}
-			// The peer's initiator depth is what we are asked to respond to.
-			if iwarp() { // which has no such counts
+			// The peer's initiator depth is our responder resources.
+			if iwarp() { // iWARP has no such counts
 				p.RetryCount, p.RNRRetryCount = 5, 6
 			}
 			if p.IncomingReads != 3 || p.OutgoingReads != 4 || p.RetryCount != 5 || p.RNRRetryCount != 6 {
-				return errors.New("parameters came out wrong")
+				return errors.New("PeerParam() differs from the parameters of Connect")
 			}
 			if req.Device().Name() == "" || !req.RemoteAddr().IsValid() {
-				return errors.New("no device, or no peer")
+				return errors.New("request without a device or a remote address")
 			}
 			conn, err := req.Accept(within(t, 10*time.Second), nil, &cm.ConnParam{PrivateData: []byte("welcome"), ResponderResources: 2, InitiatorDepth: 1})
 			if err != nil {
@@ -135,7 +136,7 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 		t.Fatalf("Init: %v", err)
 	}
 	if qp.State() != verbs.QPInit {
-		t.Errorf("after Init the QP is in %v", qp.State())
+		t.Errorf("QP state after Init = %v, want INIT", qp.State())
 	}
 	conn, err := r.Connect(within(t, 10*time.Second), qp, &cm.ConnParam{PrivateData: []byte("hello"),
 		ResponderResources: 4, InitiatorDepth: 3, RetryCount: 5, RNRRetryCount: 6})
@@ -143,24 +144,24 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 		t.Fatalf("Connect: %v", err)
 	}
 	if conn.QP() != qp || qp.State() != verbs.QPRTS {
-		t.Errorf("the QP is in %v", qp.State())
+		t.Errorf("QP state after Connect = %v, want RTS on the given QP", qp.State())
 	}
 	if string(conn.PrivateData()) != string(padded("welcome", 196)) {
-		t.Errorf("private data %q", conn.PrivateData())
+		t.Errorf("PrivateData() = %q, want %q", conn.PrivateData(), padded("welcome", 196))
 	}
-	// iWARP has negotiated, and says what each side serves and issues.
+	// iWARP has negotiated, and reports how many reads each side serves and issues.
 	depths := [2]int{2, 1}
 	if iwarp() {
 		depths = [2]int{1, 3}
 	}
 	if p := conn.PeerParam(); p.OutgoingReads != depths[0] || p.IncomingReads != depths[1] {
-		t.Errorf("the peer's depths: %+v", p)
+		t.Errorf("PeerParam() = %+v, want the depths %v", p, depths)
 	}
 	conn.Close()
 	if qp.State() != verbs.QPErr {
-		t.Errorf("after Close the QP is in %v", qp.State())
+		t.Errorf("QP state after Close = %v, want ERR", qp.State())
 	}
 	if err := <-serverDone; err != nil {
-		t.Error("server: ", err)
+		t.Errorf("server: %v", err)
 	}
 }

@@ -19,9 +19,10 @@ import (
 	"purerdma/uverbs/uverbstest"
 )
 
-// TestCancelledDialsAreBounded: CONNECT stays in the kernel, as on iWARP while nobody answers.
-// Dials whose contexts end leave no more than a bounded number of commands behind, dials over
-// that say why they fail, and all goes on when the kernel has given up.
+// TestCancelledDialsAreBounded keeps CONNECT in the kernel, which happens on iWARP while the
+// peer does not answer. Dials whose contexts end leave only a bounded number of commands
+// behind. Dials above the bound fail with the reason. All dials succeed again when the kernel
+// has given up the commands.
 func TestCancelledDialsAreBounded(t *testing.T) {
 	const most = 8
 	defer func(l *connectLimit) { connecting = l }(connecting)
@@ -62,7 +63,7 @@ func TestCancelledDialsAreBounded(t *testing.T) {
 	for inKernel.Load() < most {
 		time.Sleep(time.Millisecond)
 	}
-	// All slots are in use, and somebody waits for each: one more dial waits for its turn.
+	// All slots are in use by dials that still wait. Another dial waits for its turn.
 	soon, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()
 	if err := dial(soon); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "8 dials of this process are in the kernel") {
@@ -71,7 +72,7 @@ func TestCancelledDialsAreBounded(t *testing.T) {
 	cancel()
 	for range most {
 		if err := <-cancelled; !errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled Dial = %v", err)
+			t.Errorf("cancelled Dial = %v, want Canceled", err)
 		}
 	}
 	for range 10 * most {
@@ -82,9 +83,10 @@ func TestCancelledDialsAreBounded(t *testing.T) {
 	if got := highest.Load(); got != most {
 		t.Errorf("%d CONNECT commands at a time, want %d", got, most)
 	}
-	// Four for each command: it, the dial's pump, and what waits for both to end.
+	// A command keeps four goroutines. They are the command, the dial's pump, and the
+	// goroutines that wait for the end of both.
 	if got, want := runtime.NumGoroutine()-before, 4*most+10; got > want {
-		t.Errorf("%d goroutines are left of cancelled dials, want at most %d", got, want)
+		t.Errorf("%d goroutines of cancelled dials, want at most %d", got, want)
 	}
 	close(release)
 	go func() {
@@ -100,9 +102,9 @@ func TestCancelledDialsAreBounded(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if n := connecting.abandoned.Load(); n != 0 || len(connecting.slots) != 0 {
-		t.Errorf("%d commands and %d abandoned ones are counted when all have returned", len(connecting.slots), n)
+		t.Errorf("%d commands and %d abandoned ones after all have returned, want 0, 0", len(connecting.slots), n)
 	}
 	if err := dial(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("Dial after the commands have returned = %v, want the answer of the peer", err)
+		t.Errorf("Dial after the commands have returned = %v, want ECONNREFUSED from the peer", err)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"purerdma/verbs"
 )
 
-// crossings is a log of commands that calls act when the n-th has been given: a way
-// to be there at each crossing into the kernel.
+// crossings is a handler of the trace that calls act at the n-th command. A test can act each
+// time that a call enters the kernel.
 type crossings struct {
 	count atomic.Int64
 	n     int64
@@ -42,8 +42,8 @@ func (c *crossings) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// cancelAtEach runs attempt with a host whose n-th command cancels the context, for n
-// from 1 up to what a whole attempt takes.
+// cancelAtEach runs attempt with a host whose n-th command cancels the context. n counts from
+// 1 to the number of commands of an uncancelled attempt.
 func cancelAtEach(t *testing.T, attempt func(ctx context.Context, host *verbs.Host) error) {
 	t.Helper()
 	for n := int64(1); ; n++ {
@@ -54,32 +54,32 @@ func cancelAtEach(t *testing.T, attempt func(ctx context.Context, host *verbs.Ho
 		cancel()
 		switch {
 		case over && err != nil:
-			t.Fatalf("not cancelled, and failed: %v", err)
+			t.Fatalf("attempt without a cancellation: %v", err)
 		case over:
 			if n < 10 {
-				t.Fatalf("an attempt crosses into the kernel %d times only?", n-1)
+				t.Fatalf("an attempt has %d commands, want at least 9", n-1)
 			}
-			t.Logf("cancelled at each of %d crossings", n-1)
+			t.Logf("cancelled at each of %d commands", n-1)
 			return
 		case err != nil && !errors.Is(err, context.Canceled):
-			t.Errorf("cancelled after crossing %d (%s): %v", n, *c.last.Load(), err)
+			t.Errorf("attempt cancelled at command %d (%s) = %v, want nil or Canceled", n, *c.last.Load(), err)
 		}
 	}
 }
 
-// TestCancelledAtEachCrossing cancels a dialer, and then an accepting side, right
-// after each command that the kernel is given on the way to a connection. Whatever
-// it was, the call ends at once with the context's error or has succeeded, nothing
-// is left, and the listener serves the next.
+// TestCancelledAtEachCrossing cancels a dialer, and then an accepting side, right after each
+// command on the way to a connection. In each case the call returns at once. It fails with the
+// context's error, or has succeeded. Nothing is left open, and the listener serves the next
+// client.
 func TestCancelledAtEachCrossing(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ln := listen(t, at(hosts[0].IPv4, 0))
-	// The kernel looks at messages of connecting on several processors. It throws away
-	// that a client has gone if it comes to that before the client's request, and
-	// repeats the answer for a minute (cm_recv_handler, cm_rep_handler).
+	// The kernel handles connection messages on several processors. It drops a client's
+	// goodbye that it handles before the client's request, and then repeats the answer for a
+	// minute (cm_recv_handler, cm_rep_handler).
 	go echoWithin(ln, 3*time.Second)
-	// With its first request the listener opens the device, and keeps it.
+	// At its first request the listener opens the device, and keeps it open.
 	served(t, dialerOf(hosts[1].IPv4), ln.Addr())
 	t.Run("dialing", func(t *testing.T) {
 		vmtest.NoLeaks(t)
@@ -129,8 +129,8 @@ func TestCancelledAtEachCrossing(t *testing.T) {
 	})
 }
 
-// TestDatagramCancelledAtEachCrossing is the same for who looks a service of datagrams
-// up, and for who answers.
+// TestDatagramCancelledAtEachCrossing is TestCancelledAtEachCrossing for a datagram look-up
+// and for its answer.
 func TestDatagramCancelledAtEachCrossing(t *testing.T) {
 	ln, d := datagramEnds(t)
 	go func() {
@@ -139,7 +139,7 @@ func TestDatagramCancelledAtEachCrossing(t *testing.T) {
 			if err != nil {
 				return
 			}
-			req.Answer(nil, nil) // who has asked may have left
+			req.Answer(nil, nil) // the client may have left
 			req.Close()
 		}
 	}()
@@ -155,7 +155,7 @@ func TestDatagramCancelledAtEachCrossing(t *testing.T) {
 		_, err = r.Lookup(ctx, nil)
 		return err
 	}
-	// With its first request the listener opens the device, and keeps it.
+	// At its first request the listener opens the device, and keeps it open.
 	if err := lookUp(within(t, 10*time.Second), d, ln.Addr().String()); err != nil {
 		t.Fatalf("lookUp: %v", err)
 	}
@@ -167,7 +167,7 @@ func TestDatagramCancelledAtEachCrossing(t *testing.T) {
 			return lookUp(ctx, &traced, ln.Addr().String())
 		})
 		if err := lookUp(within(t, 10*time.Second), d, ln.Addr().String()); err != nil {
-			t.Errorf("afterwards: %v", err)
+			t.Errorf("lookUp afterwards: %v", err)
 		}
 	})
 	t.Run("answering", func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestDatagramEvents: what the events of a look-up hold, and that of the parameters
-// only the private data and, from who has no QP, the number of the QP count.
+// TestDatagramEvents checks the contents of a look-up's events. Only the private
+// data of the parameters has an effect, and the QP number if the ID has no QP.
 func TestDatagramEvents(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -38,13 +38,13 @@ func TestDatagramEvents(t *testing.T) {
 		p.ok(id.Connect(everything("who")))
 		ev := p.next(p.server, nil, cm.EventConnectRequest)
 		if ev.Listener != p.listener || ev.ID == p.listener || ev.ID.Device() == nil || ev.ID.Device().Name() != hosts[0].Device {
-			t.Errorf("the request of %v is %v on %v", ev.Listener, ev.ID, ev.ID.Device())
+			t.Errorf("CONNECT_REQUEST of %v: ID %v on %v, want a new ID of %v on %s", ev.Listener, ev.ID, ev.ID.Device(), p.listener, hosts[0].Device)
 		}
 		if want := append([]byte("who"), make([]byte, 177)...); !bytes.Equal(ev.UD.PrivateData, want) {
-			t.Errorf("the request has %d bytes: %q", len(ev.UD.PrivateData), ev.UD.PrivateData)
+			t.Errorf("private data of the request = %d bytes %q, want 180 bytes", len(ev.UD.PrivateData), ev.UD.PrivateData)
 		}
 		if ev.UD.QPN != 0 || ev.Conn.QPNum != 0 || ev.Conn.RetryCount != 0 || ev.Conn.PrivateData != nil {
-			t.Errorf("of the asking side the request has %+v and %+v", ev.UD, ev.Conn)
+			t.Errorf("CONNECT_REQUEST has %+v and %+v, want no parameters of the connecting side", ev.UD, ev.Conn)
 		}
 		want := uint32(0x4711)
 		if withQP {
@@ -55,18 +55,18 @@ func TestDatagramEvents(t *testing.T) {
 		p.quiet(p.server, 50*time.Millisecond)
 		ev = p.next(p.client, id, cm.EventEstablished)
 		if ev.Status != 0 || ev.UD.QPN != want || ev.UD.QKey != 0x01234567 || !ev.UD.AHAttr.Global {
-			t.Errorf("the answer is %+v, the QP %d", ev.UD, want)
+			t.Errorf("ESTABLISHED has %+v, want QP %d and a global route", ev.UD, want)
 		}
 		if !bytes.Equal(ev.UD.PrivateData, make([]byte, 136)) {
-			t.Errorf("the answer has %d bytes: %q", len(ev.UD.PrivateData), ev.UD.PrivateData)
+			t.Errorf("private data of the answer = %d bytes %q, want 136 zeros", len(ev.UD.PrivateData), ev.UD.PrivateData)
 		}
 	}
-	// One that brings no private data.
+	// An event without private data.
 	id := newID(p.client)
 	p.ok(id.Bind(rcAddr(hosts[1].IPv4, 0)))
 	m, err := id.JoinMulticast(group, cm.FullMember)
 	p.ok(err)
 	if ev := p.next(p.client, nil, cm.EventMulticastJoin); ev.Multicast != m || ev.UD.PrivateData != nil {
-		t.Errorf("joining brought %q", ev.UD.PrivateData)
+		t.Errorf("PrivateData of MULTICAST_JOIN = %q, want none", ev.UD.PrivateData)
 	}
 }

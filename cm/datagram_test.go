@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestDatagramsAreNotDialed: that is said before anything is opened or looked up, and
-// with whose methods to do it.
+// TestDatagramsAreNotDialed checks that Dial refuses datagrams before it looks up or opens
+// anything. The error names the methods for datagrams.
 func TestDatagramsAreNotDialed(t *testing.T) {
 	ctx := context.Background()
 	errs := map[string]error{}
@@ -22,7 +22,7 @@ func TestDatagramsAreNotDialed(t *testing.T) {
 		oe := new(OpError)
 		if !errors.As(err, &oe) || oe.Op != opConnect || !errors.Is(err, syscall.EOPNOTSUPP) ||
 			!strings.Contains(err.Error(), "Resolved.Lookup") || !strings.Contains(err.Error(), "Request.Answer") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Dial(%s) = %v, want EOPNOTSUPP with Resolved.Lookup and Request.Answer", name, err)
 		}
 	}
 }

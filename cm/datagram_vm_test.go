@@ -17,11 +17,10 @@ import (
 	"purerdma/verbs"
 )
 
-// grhLen is what stands before the data of a received datagram.
+// grhLen is the length of the GRH before the data of a received datagram.
 const grhLen = 40
 
-// datagramEnds returns a listener for datagrams on the first end and a dialer on
-// the second.
+// datagramEnds returns a listener for datagrams on the first host and a dialer on the second.
 func datagramEnds(t *testing.T) (*cm.Listener, *cm.Dialer) {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
@@ -42,7 +41,7 @@ func receive(t *testing.T, qp *verbs.QP, buf *verbs.MR) {
 	}
 }
 
-// completion waits for one completion, which must be a success.
+// completion waits for one completion, which must be successful.
 func completion(t *testing.T, cq *verbs.CQ) verbs.WC {
 	t.Helper()
 	var wc [1]verbs.WC
@@ -82,8 +81,8 @@ func sendTo(t *testing.T, qp *verbs.QP, to cm.UDParam, buf *verbs.MR, msg string
 	completion(t, qp.SendCQ())
 }
 
-// TestDatagramService looks a service up, sends it a datagram, and gets the answer
-// by the address that came with the datagram.
+// TestDatagramService looks up a service and sends it a datagram. The service answers to the
+// address in the received datagram.
 func TestDatagramService(t *testing.T) {
 	ln, d := datagramEnds(t)
 	answered := make(chan *cm.Request, 1)
@@ -95,7 +94,7 @@ func TestDatagramService(t *testing.T) {
 			return
 		}
 		if !bytes.HasPrefix(req.PrivateData(), []byte("who?")) || len(req.PrivateData()) != 180 {
-			t.Errorf("the request carries %d bytes: %q", len(req.PrivateData()), req.PrivateData())
+			t.Errorf("PrivateData() of the request = %d bytes %q, want 180 bytes \"who?\"", len(req.PrivateData()), req.PrivateData())
 		}
 		if err := req.Answer(nil, &cm.ConnParam{PrivateData: []byte("me")}); err != nil {
 			failed <- err
@@ -113,7 +112,7 @@ func TestDatagramService(t *testing.T) {
 		t.Fatalf("QP: %v", err)
 	}
 	if qp.Type() != verbs.UD || qp.State() != verbs.QPRTS {
-		t.Errorf("the QP is %v in %v", qp.Type(), qp.State())
+		t.Errorf("QP = %v in state %v, want UD in RTS", qp.Type(), qp.State())
 	}
 	to, err := r.Lookup(within(t, 10*time.Second), &cm.ConnParam{PrivateData: []byte("who?")})
 	if err != nil {
@@ -123,9 +122,9 @@ func TestDatagramService(t *testing.T) {
 	select {
 	case req = <-answered:
 	case err := <-failed:
-		t.Fatal(err)
+		t.Fatalf("Accept and Answer: %v", err)
 	case <-time.After(10 * time.Second):
-		t.Fatal("the request was not answered")
+		t.Fatal("the request was not answered within 10 seconds")
 	}
 	defer req.Close()
 	theirs, err := req.QP()
@@ -133,7 +132,7 @@ func TestDatagramService(t *testing.T) {
 		t.Fatalf("QP: %v", err)
 	}
 	if !bytes.HasPrefix(to.PrivateData, []byte("me")) || len(to.PrivateData) != 136 || to.QPN != theirs.Num() || to.QKey == 0 {
-		t.Errorf("the answer is %+v, the QP is %d", to, theirs.Num())
+		t.Errorf("Lookup() = %+v, want \"me\" in 136 bytes and QP %d", to, theirs.Num())
 	}
 
 	in, out := alloc(t, theirs.PD(), 4096), alloc(t, qp.PD(), 4096)
@@ -141,10 +140,10 @@ func TestDatagramService(t *testing.T) {
 	sendTo(t, qp, to, out, "hello")
 	wc := completion(t, theirs.RecvCQ())
 	if got := string(in.Bytes()[grhLen:wc.ByteLen]); got != "hello" || wc.SrcQP != qp.Num() {
-		t.Fatalf("got %q from QP %d, want that of %d", got, wc.SrcQP, qp.Num())
+		t.Fatalf("received %q from QP %d, want \"hello\" from %d", got, wc.SrcQP, qp.Num())
 	}
 
-	// The way back is in what came.
+	// The received datagram holds the address of its sender.
 	back, err := req.Device().AHAttrFromWC(req.ID().Port(), &wc, in.Bytes()[:grhLen])
 	if err != nil {
 		t.Fatalf("AHAttrFromWC: %v", err)
@@ -153,7 +152,7 @@ func TestDatagramService(t *testing.T) {
 	sendTo(t, theirs, cm.UDParam{AHAttr: back, QPN: wc.SrcQP, QKey: to.QKey}, in, "and to you")
 	wc = completion(t, qp.RecvCQ())
 	if got := string(out.Bytes()[grhLen:wc.ByteLen]); got != "and to you" {
-		t.Errorf("got back %q", got)
+		t.Errorf("answer = %q, want \"and to you\"", got)
 	}
 }
 
@@ -177,15 +176,15 @@ func TestDatagramServiceRefuses(t *testing.T) {
 	}
 	var ue *cm.UnreachableError
 	if err := lookUp(ln.Addr().String()); !errors.As(err, &ue) || ue.Status != cm.SIDRRejected || !bytes.HasPrefix(ue.PrivateData, []byte("go away")) || errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("rejected: %v, %+v", err, ue)
+		t.Errorf("Lookup of a rejecting service = %v, %+v, want SIDRRejected with \"go away\"", err, ue)
 	}
 	ln.Close()
 	if err := lookUp(ln.Addr().String()); !errors.As(err, &ue) || ue.Status != cm.SIDRNoService || !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("Lookup without a listener = %v, want SIDRNoService and ECONNREFUSED", err)
 	}
 }
 
-// TestDatagramLookupOfSilence: nobody answers, and ctx ends the wait.
+// TestDatagramLookupOfSilence looks up a service that does not answer, until ctx ends.
 func TestDatagramLookupOfSilence(t *testing.T) {
 	ln, d := datagramEnds(t)
 	r, err := d.Resolve(within(t, 10*time.Second), "udp", ln.Addr().String())
@@ -194,12 +193,12 @@ func TestDatagramLookupOfSilence(t *testing.T) {
 	}
 	defer r.Close()
 	if _, err := r.Lookup(within(t, 200*time.Millisecond), nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+		t.Errorf("Lookup() = %v, want DeadlineExceeded", err)
 	}
 }
 
-// TestDatagramPrivateData: the limits are those of the messages, and what is too
-// long harms nothing.
+// TestDatagramPrivateData checks the limits of private data, which depend on the messages. A
+// call with too much private data has no effect.
 func TestDatagramPrivateData(t *testing.T) {
 	ln, d := datagramEnds(t)
 	r, err := d.Resolve(within(t, 10*time.Second), "udp", ln.Addr().String())
@@ -209,13 +208,13 @@ func TestDatagramPrivateData(t *testing.T) {
 	defer r.Close()
 	var pe *cm.ArgumentError
 	if _, err := r.Lookup(within(t, 10*time.Second), &cm.ConnParam{PrivateData: make([]byte, 181)}); !errors.As(err, &pe) || pe.Max != 180 {
-		t.Errorf("181 bytes: %v", err)
+		t.Errorf("Lookup with 181 bytes of private data = %v, want an ArgumentError with Max 180", err)
 	}
 	looked := make(chan error, 1)
 	go func() {
 		to, err := r.Lookup(within(t, 10*time.Second), &cm.ConnParam{PrivateData: bytes.Repeat([]byte{1}, 180)})
 		if err == nil && !bytes.Equal(to.PrivateData, bytes.Repeat([]byte{2}, 136)) {
-			t.Errorf("got %q", to.PrivateData)
+			t.Errorf("PrivateData of the answer = %q, want 136 bytes 2", to.PrivateData)
 		}
 		looked <- err
 	}()
@@ -225,20 +224,20 @@ func TestDatagramPrivateData(t *testing.T) {
 	}
 	defer req.Close()
 	if !bytes.Equal(req.PrivateData(), bytes.Repeat([]byte{1}, 180)) {
-		t.Errorf("got %q", req.PrivateData())
+		t.Errorf("PrivateData() of the request = %q, want 180 bytes 1", req.PrivateData())
 	}
 	if err := req.Answer(nil, &cm.ConnParam{PrivateData: make([]byte, 137)}); !errors.As(err, &pe) || pe.Max != 136 {
-		t.Errorf("137 bytes: %v", err)
+		t.Errorf("Answer with 137 bytes of private data = %v, want an ArgumentError with Max 136", err)
 	}
 	if err := req.Answer(nil, &cm.ConnParam{PrivateData: bytes.Repeat([]byte{2}, 136)}); err != nil {
 		t.Fatalf("Answer: %v", err)
 	}
 	if err := <-looked; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lookup: %v", err)
 	}
 }
 
-// TestDatagramsAreNoConnections: the calls of the other kind say so.
+// TestDatagramsAreNoConnections checks that the calls for connections refuse datagrams.
 func TestDatagramsAreNoConnections(t *testing.T) {
 	ln, d := datagramEnds(t)
 	ctx := within(t, 10*time.Second)
@@ -248,12 +247,12 @@ func TestDatagramsAreNoConnections(t *testing.T) {
 	}
 	defer r.Close()
 	if _, err := r.Connect(ctx, nil, nil); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Connect: %v", err)
+		t.Errorf("Connect() = %v, want ErrUnsupported", err)
 	}
 	if err := r.ID().CreateQP(nil, verbs.QPConfig{Type: verbs.RC}); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("an RC QP: %v", err)
+		t.Errorf("CreateQP of an RC QP = %v, want EINVAL", err)
 	}
 	if _, err := d.Dial(ctx, "udp", ln.Addr().String()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Dial: %v", err)
+		t.Errorf("Dial(udp) = %v, want ErrUnsupported", err)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestPeerDies kills a serving process in the middle of a transfer. Its kernel
-// disconnects for it. On siw, a send that meets the closed TCP connection before that
-// completes with a local QP operation error, which is then what broke the connection
+// TestPeerDies kills a serving process in the middle of a transfer. The kernel disconnects for
+// the process. On siw, a send may use the closed TCP connection before that. It completes with
+// a local QP operation error, which then is the first failure of the connection
 // (docs/reference/driver-faults.md).
 func TestPeerDies(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
@@ -56,31 +56,31 @@ func TestPeerDies(t *testing.T) {
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("the death was not noticed: %v", err)
+		t.Fatalf("error after the death of the peer = %v, want an error before the deadline", err)
 	}
 	broken := err
 	end, err := conn.Wait(within(t, 20*time.Second))
 	if err != nil || end.Event != cm.EventDisconnected {
-		t.Errorf("the connection ended with %v, %v", end, err)
+		t.Errorf("Wait() = %v, %v, want DISCONNECTED", end, err)
 	}
 	_, err = conn.WaitRecv(within(t, 20*time.Second))
 	switch {
 	case errors.Is(err, io.EOF):
 	case vmtest.Driver() == "siw" && sendFailed(broken) && sendFailed(err):
-		t.Logf("a send broke before the kernel disconnected, see docs/reference/driver-faults.md: %v", err)
+		t.Logf("a send failed before the kernel disconnected, see docs/reference/driver-faults.md: %v", err)
 	default:
-		t.Errorf("receiving after the end: %v", err)
+		t.Errorf("WaitRecv after the end = %v, want io.EOF", err)
 	}
 }
 
-// sendFailed reports whether a send has failed as siw fails it when TCP has lost the
+// sendFailed reports whether a send has failed with the error of siw after TCP has lost the
 // connection.
 func sendFailed(err error) bool {
 	wc, ok := errors.AsType[*verbs.WCError](err)
 	return ok && wc.Status == verbs.WCLocQPOpErr
 }
 
-// TestDyingClientsDoNotDisturb kills clients of a listener that serves others.
+// TestDyingClientsDoNotDisturb kills clients of a listener that serves other clients.
 func TestDyingClientsDoNotDisturb(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)

@@ -47,8 +47,8 @@ func dialed(t *testing.T, ln *cm.Listener, d *cm.Dialer) (client, server *cm.Con
 	return client, server
 }
 
-// TestConnDMABufAfterDial registers a dma-buf on the PD of a connection that stands already.
-// The QP may get data in completions only if the options allow it.
+// TestConnDMABufAfterDial registers a dma-buf on the PD of an established connection. The
+// kernel refuses it, unless the QP's options exclude data in completions.
 func TestConnDMABufAfterDial(t *testing.T) {
 	for _, no := range []bool{false, true} {
 		k := cmtest.New(inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1"))
@@ -58,7 +58,7 @@ func TestConnDMABufAfterDial(t *testing.T) {
 		for name, conn := range map[string]*cm.Conn{"Dialer": client, "ListenConfig": server} {
 			want := error(syscall.EBUSY)
 			if no {
-				want = errors.ErrUnsupported // the fake kernel's own answer
+				want = errors.ErrUnsupported // the fake kernel refuses the registration itself
 			}
 			if mr, err := conn.PD().RegDMABuf(0, 0, 4096, 0, verbs.LocalWrite); !errors.Is(err, want) {
 				t.Errorf("%s.QP.NoScatterToCQE = %v: RegDMABuf = %v, %v, want %v", name, no, mr, err, want)

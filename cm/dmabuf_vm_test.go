@@ -60,13 +60,13 @@ func TestConnDMABuf(t *testing.T) {
 			t.Fatalf("to.WaitRecv: %v", err)
 		}
 		if int(wc.ByteLen) != n || !bytes.Equal(sink[:n], want) || sink[n] != 0 {
-			t.Fatalf("%d bytes of %#x arrived as %d, % x", n, seed, wc.ByteLen, sink[:min(n+1, 40)])
+			t.Fatalf("message of %d bytes %#x arrived as %d bytes % x", n, seed, wc.ByteLen, sink[:min(n+1, 40)])
 		}
 		if err := from.Read(ctx, from.mr.Slice(size/2, n), to.mr.Remote().Slice(size/2, n)); err != nil {
 			t.Fatalf("from.Read: %v", err)
 		}
 		if !bytes.Equal(from.mem[size/2:][:n], want) {
-			t.Fatalf("%d bytes of %#x were read as % x", n, seed, from.mem[size/2:][:min(n, 40)])
+			t.Fatalf("Read of %d bytes %#x = % x", n, seed, from.mem[size/2:][:min(n, 40)])
 		}
 	}
 	for _, n := range []int{1, 16, 31, 32, 33, 63, 64, 65, 1000, 4095, 4096} {

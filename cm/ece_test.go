@@ -24,7 +24,8 @@ import (
 // eceVendor is the vendor of ConnectX devices.
 const eceVendor = 0x15b3
 
-// twoConnectX returns a machine with two software ConnectXs, and the options of ECE that each has.
+// twoConnectX returns a machine with two software ConnectX devices, and the ECE options of
+// each device.
 func twoConnectX(t *testing.T) (*cmtest.Kernel, verbs.ECE) {
 	t.Helper()
 	k := cmtest.New(inprocess.New(inprocess.Config{Violation: inprocess.Fail(t)}, "mlx5_0", "mlx5_1"))
@@ -85,7 +86,7 @@ func dialECE(t *testing.T, k *cmtest.Kernel) *cm.Conn {
 	return conn
 }
 
-// wantECE checks the options of a connection's QP, and those that its peer offered.
+// wantECE checks the options of a connection's QP, and the options that its peer offered.
 func wantECE(t *testing.T, name string, conn *cm.Conn, qp, peer verbs.ECE) {
 	t.Helper()
 	if got, err := conn.QP().QueryECE(); err != nil || got != qp {
@@ -96,26 +97,27 @@ func wantECE(t *testing.T, name string, conn *cm.Conn, qp, peer verbs.ECE) {
 	}
 }
 
-// TestECEByDefault: two devices agree on their options without help from the program.
+// TestECEByDefault checks that two devices agree on their options without help from the
+// program.
 func TestECEByDefault(t *testing.T) {
 	k, all := twoConnectX(t)
 	ends := acceptOne(t, k)
 	client, server := dialECE(t, k), <-ends
 	if server.err != nil {
-		t.Fatal(server.err)
+		t.Fatalf("Accept: %v", server.err)
 	}
 	defer server.conn.Close()
 	wantECE(t, "client", client, all, all)
 	wantECE(t, "server", server.conn, all, all)
 }
 
-// TestECEWithoutAny: devices without ECE offer nothing, and connect.
+// TestECEWithoutAny checks that devices without ECE connect, and offer nothing.
 func TestECEWithoutAny(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ends := acceptOne(t, k)
 	client, server := dialECE(t, k), <-ends
 	if server.err != nil {
-		t.Fatal(server.err)
+		t.Fatalf("Accept: %v", server.err)
 	}
 	defer server.conn.Close()
 	for _, c := range []*cm.Conn{client, server.conn} {
@@ -128,21 +130,23 @@ func TestECEWithoutAny(t *testing.T) {
 	}
 }
 
-// eceOffers are options that a peer may offer, and those that the device then grants.
+// eceOffers returns options that a peer may offer, with the options that the device then
+// grants.
 func eceOffers(all verbs.ECE) map[string]struct{ offer, granted verbs.ECE } {
 	const trigger = prm.ECETrigger
 	v := func(options uint32) verbs.ECE { return verbs.ECE{VendorID: eceVendor, Options: options} }
 	return map[string]struct{ offer, granted verbs.ECE }{
-		"all":              {all, all},
-		"some":             {v(trigger | 1), v(trigger | 1)},
-		"unknown ones too": {v(trigger | 0x81), v(trigger | 1)},
-		"unknown ones":     {v(0x80), v(0)},
-		"none":             {v(0), v(0)},
-		"another vendor's": {verbs.ECE{VendorID: 0x2c9, Options: all.Options}, v(0)},
+		"all":               {all, all},
+		"some":              {v(trigger | 1), v(trigger | 1)},
+		"known and unknown": {v(trigger | 0x81), v(trigger | 1)},
+		"unknown":           {v(0x80), v(0)},
+		"none":              {v(0), v(0)},
+		"other vendor":      {verbs.ECE{VendorID: 0x2c9, Options: all.Options}, v(0)},
 	}
 }
 
-// eceStranger is a peer that speaks to the connection manager directly, and so may offer anything.
+// eceStranger is a peer that uses the connection manager directly, so that it can offer any
+// options.
 type eceStranger struct {
 	t *testing.T
 	f *ucma.File
@@ -168,7 +172,7 @@ func (s *eceStranger) id() uint32 {
 func (s *eceStranger) must(err error) {
 	s.t.Helper()
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("unexpected error: %v", err)
 	}
 }
 
@@ -195,8 +199,8 @@ func (s *eceStranger) connect(offer verbs.ECE) verbs.ECE {
 	return verbs.ECE{VendorID: ev.ECE.VendorID, Options: ev.ECE.AttrMod}
 }
 
-// TestECEOfARequest: a listener takes of a request's options what its device has. No offer costs
-// the peer its connection.
+// TestECEOfARequest checks that a listener grants the options of a request that its device
+// supports. No offer makes the connection fail.
 func TestECEOfARequest(t *testing.T) {
 	_, all := twoConnectX(t)
 	for name, tc := range eceOffers(all) {
@@ -206,12 +210,12 @@ func TestECEOfARequest(t *testing.T) {
 			answer := newECEStranger(t, k).connect(tc.offer)
 			server := <-ends
 			if server.err != nil {
-				t.Fatal(server.err)
+				t.Fatalf("Accept: %v", server.err)
 			}
 			defer server.conn.Close()
 			wantECE(t, "server", server.conn, tc.granted, tc.offer)
 			if want := (verbs.ECE{VendorID: tc.offer.VendorID, Options: tc.granted.Options}); answer != want {
-				t.Errorf("the response offers %+v, want %+v", answer, want)
+				t.Errorf("ECE of the response = %+v, want %+v", answer, want)
 			}
 		})
 	}
@@ -221,17 +225,17 @@ func TestECEOfARequest(t *testing.T) {
 		answer := newECEStranger(t, k).connect(verbs.ECE{})
 		server := <-ends
 		if server.err != nil {
-			t.Fatal(server.err)
+			t.Fatalf("Accept: %v", server.err)
 		}
 		defer server.conn.Close()
 		wantECE(t, "server", server.conn, all, verbs.ECE{})
-		if want := (verbs.ECE{Options: all.Options}); answer != want { // as librdmacm
-			t.Errorf("the response offers %+v, want %+v", answer, want)
+		if want := (verbs.ECE{Options: all.Options}); answer != want { // like librdmacm
+			t.Errorf("ECE of the response = %+v, want %+v", answer, want)
 		}
 	})
 }
 
-// serve answers one request with an offer, and returns that of the request.
+// serve answers one request with an offer, and returns the offer of the request.
 func (s *eceStranger) serve(offer verbs.ECE) <-chan verbs.ECE {
 	s.t.Helper()
 	id := s.id()
@@ -253,8 +257,8 @@ func (s *eceStranger) serve(offer verbs.ECE) <-chan verbs.ECE {
 	return offers
 }
 
-// TestECEOfAResponse: a client offers the options of its device, and takes those of the
-// response that the device has. No response costs the server its connection.
+// TestECEOfAResponse checks that a client offers its device's options, and uses the options of
+// the response that the device supports. No response makes the connection fail.
 func TestECEOfAResponse(t *testing.T) {
 	_, all := twoConnectX(t)
 	offers := eceOffers(all)
@@ -265,15 +269,15 @@ func TestECEOfAResponse(t *testing.T) {
 			asked := newECEStranger(t, k).serve(tc.offer)
 			client := dialECE(t, k)
 			if got := <-asked; got != all {
-				t.Errorf("the request offers %+v, want %+v", got, all)
+				t.Errorf("ECE of the request = %+v, want %+v", got, all)
 			}
 			wantECE(t, "client", client, tc.granted, tc.offer)
 		})
 	}
 }
 
-// TestECERefusedByTheDevice: a device that does not take the options of the peer connects
-// without any.
+// TestECERefusedByTheDevice checks that a device that refuses the peer's options connects
+// without options.
 func TestECERefusedByTheDevice(t *testing.T) {
 	k, all := twoConnectX(t)
 	k.OnCommand(func(c cmtest.Command) error {
@@ -285,7 +289,7 @@ func TestECERefusedByTheDevice(t *testing.T) {
 	ends := acceptOne(t, k)
 	client, server := dialECE(t, k), <-ends
 	if server.err != nil {
-		t.Fatal(server.err)
+		t.Fatalf("Accept: %v", server.err)
 	}
 	defer server.conn.Close()
 	none := verbs.ECE{VendorID: eceVendor}

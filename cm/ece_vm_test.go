@@ -12,32 +12,32 @@ import (
 	"purerdma/verbs"
 )
 
-// TestECE: what one side offers reaches the other, and back.
+// TestECE checks that the options of each side reach the other side.
 func TestECE(t *testing.T) {
 	r := newRig(t)
 	client := r.resolved()
 	if err := client.SetLocalECE(verbs.ECE{Options: 1}); err == nil {
-		t.Error("options of no vendor")
+		t.Error("SetLocalECE with options of no vendor = nil, want an error")
 	}
 	r.ok(client.SetLocalECE(verbs.ECE{VendorID: 0x15b3, Options: 0x123456}))
 	server := r.requested(client, &cm.ConnParam{QPNum: 0x4711})
 	if got := server.RemoteECE(); got != (verbs.ECE{VendorID: 0x15b3, Options: 0x123456}) {
-		t.Errorf("the request offers %+v", got)
+		t.Errorf("RemoteECE() of the request = %+v, want options 0x123456 of vendor 0x15b3", got)
 	}
 	r.ok(server.SetLocalECE(verbs.ECE{VendorID: 1, Options: 0x56}))
 	r.ok(server.Accept(&cm.ConnParam{QPNum: 0x4712}))
 	r.want(r.client, client, cm.EventConnectResponse, 0)
 	if got := client.RemoteECE(); got != (verbs.ECE{VendorID: 0x15b3, Options: 0x56}) {
-		t.Errorf("the response offers %+v", got)
+		t.Errorf("RemoteECE() of the response = %+v, want options 0x56 of vendor 0x15b3", got)
 	}
 	with := r.withQP(r.resolved())
 	if err := with.SetLocalECE(verbs.ECE{VendorID: 1}); err == nil {
-		t.Error("an ID with a QP has no options of its own")
+		t.Error("SetLocalECE on an ID with a QP = nil, want an error")
 	}
 }
 
-// TestECEOfQPs: IDs with QPs exchange the options of their devices, and each device gets those of
-// the peer. Devices without options offer none.
+// TestECEOfQPs checks that IDs with QPs exchange the options of their devices, and that each
+// device gets the options of its peer. Devices without options offer none.
 func TestECEOfQPs(t *testing.T) {
 	r := newRig(t)
 	server, client := r.connected()

@@ -21,7 +21,7 @@ import (
 	"purerdma/verbs"
 )
 
-// fakeConn is an established connection on fake kernels, with a receive posted.
+// fakeConn returns an established connection on fake kernels, with a receive posted.
 func fakeConn(t *testing.T) (*Conn, *fakeKernel) {
 	t.Helper()
 	ep, k := fakeEndpoint(t, StateRouteResolved)
@@ -49,7 +49,8 @@ func soonCtx(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestThePeersEndIsEOF: whether the flush or the event comes first to who waits.
+// TestThePeersEndIsEOF checks that WaitRecv returns io.EOF after the peer's disconnect. The
+// waiting goroutine may get the flush or the event first.
 func TestThePeersEndIsEOF(t *testing.T) {
 	for range 50 {
 		conn, k := fakeConn(t)
@@ -60,24 +61,24 @@ func TestThePeersEndIsEOF(t *testing.T) {
 		}()
 		k.queue(conn.ID().kid, EventDisconnected, 0)
 		if err := <-waited; err != io.EOF {
-			t.Fatalf("WaitRecv: %v", err)
+			t.Fatalf("WaitRecv() = %v, want io.EOF", err)
 		}
-		if _, err := conn.WaitRecv(soonCtx(t)); err != io.EOF { // nothing is posted any more
-			t.Fatalf("WaitRecv afterwards: %v", err)
+		if _, err := conn.WaitRecv(soonCtx(t)); err != io.EOF { // no receive is posted any more
+			t.Fatalf("second WaitRecv() = %v, want io.EOF", err)
 		}
 		var gone *DisconnectedError
 		if err := conn.Send(soonCtx(t)); !errors.As(err, &gone) || gone.Local || !errors.Is(err, syscall.ECONNRESET) {
-			t.Fatalf("Send: %v", err)
+			t.Fatalf("Send() = %v, want a DisconnectedError of the peer with ECONNRESET", err)
 		}
 		conn.Close()
 		if end, err := conn.Wait(soonCtx(t)); err != nil || end != (End{Event: EventDisconnected}) {
-			t.Fatalf("%+v, %v", end, err)
+			t.Fatalf("Wait() = %+v, %v, want the peer's DISCONNECTED", end, err)
 		}
 	}
 }
 
-// TestOurEnd: who has disconnected himself is told so, before the peer's answer and
-// after it, and after Close.
+// TestOurEnd checks the errors after a local disconnect. They report the local side before and
+// after the peer's answer. Wait reports it after Close.
 func TestOurEnd(t *testing.T) {
 	conn, k := fakeConn(t)
 	ended := make(chan End, 1)
@@ -92,36 +93,37 @@ func TestOurEnd(t *testing.T) {
 		t.Helper()
 		var gone *DisconnectedError
 		if _, err := conn.WaitRecv(soonCtx(t)); !errors.As(err, &gone) || !gone.Local || !errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("%s: %v", when, err)
+			t.Errorf("WaitRecv %s = %v, want a local DisconnectedError", when, err)
 		}
 	}
-	check("before the answer")
+	check("before the peer's answer")
 	k.queue(conn.ID().kid, EventDisconnected, 0)
 	want := End{Event: EventDisconnected, Local: true}
 	if end := <-ended; end != want || !strings.Contains(end.String(), "this side") {
-		t.Errorf("%v", end)
+		t.Errorf("Disconnect() = %v, want %v", end, want)
 	}
-	check("after it")
+	check("after the peer's answer")
 	conn.Close()
 	if end, err := conn.Wait(soonCtx(t)); err != nil || end != want {
-		t.Errorf("after Close: %v, %v", end, err)
+		t.Errorf("Wait() after Close = %v, %v, want %v", end, err, want)
 	}
 }
 
-// TestCloseEndsWithoutAnEnd: what nobody has seen end is not said to have ended.
+// TestCloseEndsWithoutAnEnd checks that Wait returns no End if the program closed the
+// connection before an end was seen.
 func TestCloseEndsWithoutAnEnd(t *testing.T) {
 	conn, _ := fakeConn(t)
 	conn.Close()
 	if end, err := conn.Wait(soonCtx(t)); !errors.Is(err, net.ErrClosed) || end != (End{}) {
-		t.Errorf("%v, %v", end, err)
+		t.Errorf("Wait() after Close = %v, %v, want no End and net.ErrClosed", end, err)
 	}
 	if _, err := conn.WaitRecv(soonCtx(t)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("WaitRecv: %v", err)
+		t.Errorf("WaitRecv() after Close = %v, want net.ErrClosed", err)
 	}
 }
 
-// TestTheFirstFailureIsKept: what comes after is a mere flush, whichever call meets
-// it, also when the peer has disconnected since.
+// TestTheFirstFailureIsKept checks that every call returns the first failure instead of a
+// later flush. This is also true after the peer has disconnected.
 func TestTheFirstFailureIsKept(t *testing.T) {
 	conn, k := fakeConn(t)
 	first := &verbs.WCError{Status: verbs.WCRemAccessErr, QPNum: conn.qp.Num()}
@@ -136,42 +138,44 @@ func TestTheFirstFailureIsKept(t *testing.T) {
 		for name, err := range map[string]error{"WaitRecv": received, "Send": conn.Send(soonCtx(t)), "Probe": conn.Probe(soonCtx(t))} {
 			var broken *BrokenError
 			if !errors.As(err, &broken) || broken.Op != "write" || !errors.Is(err, first) || !strings.Contains(err.Error(), "remote access error") {
-				t.Errorf("%s, %s: %v", when, name, err)
+				t.Errorf("%s %s = %v, want a BrokenError of the write", name, when, err)
 			}
 		}
 	}
-	check("while it stands")
+	check("on the connection")
 	k.queue(conn.ID().kid, EventDisconnected, 0)
 	if _, err := conn.Wait(soonCtx(t)); err != nil {
 		t.Fatalf("conn.Wait: %v", err)
 	}
-	check("when the peer has left")
+	check("after the peer's disconnect")
 }
 
-// TestExplainKeepsTheFirstFailure: for those who poll themselves.
+// TestExplainKeepsTheFirstFailure checks Explain for programs that poll their completions
+// themselves.
 func TestExplainKeepsTheFirstFailure(t *testing.T) {
 	conn, _ := fakeConn(t)
 	flush, first := &verbs.WCError{Status: verbs.WCWRFlushErr}, &verbs.WCError{Status: verbs.WCRemAccessErr}
 	if err := conn.Explain(nil); err != nil {
-		t.Errorf("conn.Explain: %v", err)
+		t.Errorf("Explain(nil) = %v, want nil", err)
 	}
 	if err := conn.Explain(flush); !errors.Is(err, flush) {
-		t.Errorf("a flush without a cause: %v", err)
+		t.Errorf("Explain(flush) without a cause = %v, want the flush", err)
 	}
 	if err := conn.Explain(first); !errors.Is(err, first) {
-		t.Errorf("conn.Explain: %v", err)
+		t.Errorf("Explain(first failure) = %v, want that failure", err)
 	}
 	var broken *BrokenError
 	if err := conn.Explain(flush); !errors.As(err, &broken) || broken.Op != "work request" || !errors.Is(err, first) {
-		t.Errorf("a flush: %v", err)
+		t.Errorf("Explain(flush) = %v, want a BrokenError of the first failure", err)
 	}
 	if err := conn.Send(soonCtx(t)); !errors.Is(err, first) {
-		t.Errorf("Send: %v", err)
+		t.Errorf("Send() = %v, want the first failure", err)
 	}
 }
 
-// TestAFailedQPIsNoEOF: messages were lost. It does not matter whether the flush or
-// the peer's disconnect is seen first.
+// TestAFailedQPIsNoEOF checks that WaitRecv on a failed QP returns no io.EOF, because messages
+// were lost. The result does not depend on whether the flush or the peer's disconnect comes
+// first.
 func TestAFailedQPIsNoEOF(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		conn, k := fakeConn(t)
@@ -185,20 +189,20 @@ func TestAFailedQPIsNoEOF(t *testing.T) {
 		for range 2 {
 			var broken *BrokenError
 			if _, err := conn.WaitRecv(soonCtx(t)); !errors.As(err, &broken) || broken.Op != "" {
-				t.Errorf("late %v: %v", late, err)
+				t.Errorf("WaitRecv() with the disconnect first: %v = %v, want a BrokenError without an operation", late, err)
 			}
 		}
-		// The cause, when it is found in another CQ.
+		// The cause is found later in another CQ.
 		cause := &verbs.WCError{Status: verbs.WCRemOpErr}
 		conn.ended(opSend, cause)
 		if _, err := conn.WaitRecv(soonCtx(t)); !errors.Is(err, cause) {
-			t.Errorf("late %v: %v is not %v", late, err, cause)
+			t.Errorf("WaitRecv() with the disconnect first: %v = %v, want %v", late, err, cause)
 		}
 	}
 }
 
-// TestDisconnectKeepsToItsContext: though the kernel holds the command, as iWARP
-// does.
+// TestDisconnectKeepsToItsContext checks that Disconnect returns at the end of its context
+// while the kernel still runs the command, as on iWARP.
 func TestDisconnectKeepsToItsContext(t *testing.T) {
 	k := newFakeKernel()
 	k.accepts = true
@@ -232,27 +236,27 @@ func TestDisconnectKeepsToItsContext(t *testing.T) {
 	select {
 	case err := <-done:
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+			t.Errorf("Disconnect() = %v, want DeadlineExceeded", err)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("Disconnect waits for the kernel")
+		t.Error("Disconnect did not return within 5 seconds")
 	}
 	close(free)
 	conn.Close()
 }
 
-// TestClosedBeforeBroken: after Close an operation says that, whatever broke the
-// connection before. Explain goes on to explain.
+// TestClosedBeforeBroken checks that operations after Close return net.ErrClosed for every
+// earlier cause of the connection's end. Explain still returns the cause.
 func TestClosedBeforeBroken(t *testing.T) {
 	first := &verbs.WCError{Status: verbs.WCRemAccessErr}
 	for name, before := range map[string]func(*Conn, *fakeKernel){
-		"nothing":   func(*Conn, *fakeKernel) {},
-		"a failure": func(c *Conn, _ *fakeKernel) { failQP(c); c.ended(opWrite, first) },
-		"a cancellation": func(c *Conn, _ *fakeKernel) {
+		"nothing": func(*Conn, *fakeKernel) {},
+		"failure": func(c *Conn, _ *fakeKernel) { failQP(c); c.ended(opWrite, first) },
+		"cancellation": func(c *Conn, _ *fakeKernel) {
 			c.ep.giveUp(&BrokenError{Op: opSend, Err: context.Canceled, Cancelled: true})
 		},
-		"the peer's end": func(c *Conn, k *fakeKernel) { k.queue(c.ID().kid, EventDisconnected, 0); c.Wait(soonCtx(t)) },
-		"the removal":    func(c *Conn, k *fakeKernel) { k.queue(c.ID().kid, EventDeviceRemoval, 0); c.Wait(soonCtx(t)) },
+		"peer's disconnect": func(c *Conn, k *fakeKernel) { k.queue(c.ID().kid, EventDisconnected, 0); c.Wait(soonCtx(t)) },
+		"removal":           func(c *Conn, k *fakeKernel) { k.queue(c.ID().kid, EventDeviceRemoval, 0); c.Wait(soonCtx(t)) },
 	} {
 		conn, k := fakeConn(t)
 		before(conn, k)
@@ -264,11 +268,11 @@ func TestClosedBeforeBroken(t *testing.T) {
 				"Write": conn.Write(soonCtx(t), verbs.SGE{}, verbs.RemoteMemory{}),
 			}
 		}
-		if name == "the removal" {
+		if name == "removal" {
 			for op, err := range operations() {
 				var removed *verbs.DeviceRemovedError
 				if !errors.As(err, &removed) || errors.Is(err, net.ErrClosed) {
-					t.Errorf("%s after %s, before Close: %v", op, name, err)
+					t.Errorf("%s after %s, before Close = %v, want a DeviceRemovedError", op, name, err)
 				}
 			}
 		}
@@ -276,11 +280,11 @@ func TestClosedBeforeBroken(t *testing.T) {
 		for op, err := range operations() {
 			var oe *OpError
 			if !errors.As(err, &oe) || oe.Err != net.ErrClosed {
-				t.Errorf("%s after %s and Close: %v", op, name, err)
+				t.Errorf("%s after %s and Close = %v, want net.ErrClosed", op, name, err)
 			}
 		}
-		if flush := (&verbs.WCError{Status: verbs.WCWRFlushErr}); name == "a failure" && !errors.Is(conn.Explain(flush), first) {
-			t.Errorf("after Close a flush is explained by %v", conn.Explain(flush))
+		if flush := (&verbs.WCError{Status: verbs.WCWRFlushErr}); name == "failure" && !errors.Is(conn.Explain(flush), first) {
+			t.Errorf("Explain(flush) after Close = %v, want the first failure", conn.Explain(flush))
 		}
 	}
 }

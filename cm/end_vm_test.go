@@ -16,7 +16,7 @@ import (
 	"purerdma/verbs"
 )
 
-// connPair is a connection with a receive posted on the accepting side.
+// connPair returns a connection with a receive posted on the accepting side.
 func connPair(t *testing.T) (client, server *cm.Conn) {
 	t.Helper()
 	ln, d := ends(t)
@@ -55,8 +55,8 @@ func connPair(t *testing.T) (client, server *cm.Conn) {
 	return client, server
 }
 
-// TestWhoHasDisconnected: the peer's end is io.EOF, one's own is said to be that,
-// on both sides each time.
+// TestWhoHasDisconnected checks on both sides which side ended the connection. The peer gets
+// io.EOF, and the disconnecting side gets net.ErrClosed.
 func TestWhoHasDisconnected(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -69,31 +69,31 @@ func TestWhoHasDisconnected(t *testing.T) {
 		}()
 		end, err := client.Disconnect(within(t, 10*time.Second))
 		if want := (cm.End{Event: cm.EventDisconnected, Local: true}); err != nil || end != want {
-			t.Fatalf("%+v, %v", end, err)
+			t.Fatalf("Disconnect() = %+v, %v, want %+v", end, err, want)
 		}
 		if err := <-received; err != io.EOF {
-			t.Fatalf("the peer's WaitRecv: %v", err)
+			t.Fatalf("WaitRecv() of the peer = %v, want io.EOF", err)
 		}
 		if _, err := server.WaitRecv(within(t, 10*time.Second)); err != io.EOF {
-			t.Fatalf("the peer's WaitRecv, again: %v", err)
+			t.Fatalf("second WaitRecv() of the peer = %v, want io.EOF", err)
 		}
 		if _, err := client.WaitRecv(within(t, 10*time.Second)); !errors.Is(err, net.ErrClosed) {
-			t.Fatalf("our WaitRecv: %v", err)
+			t.Fatalf("WaitRecv() = %v, want net.ErrClosed", err)
 		}
 		client.Close()
 		if end, err := client.Wait(within(t, 10*time.Second)); err != nil || !end.Local {
-			t.Fatalf("after Close: %+v, %v", end, err)
+			t.Fatalf("Wait() after Close = %+v, %v, want a local end", end, err)
 		}
 		if end, err := server.Wait(within(t, 10*time.Second)); err != nil || end != (cm.End{Event: cm.EventDisconnected}) {
-			t.Fatalf("the peer's end: %+v, %v", end, err)
+			t.Fatalf("Wait() of the peer = %+v, %v, want DISCONNECTED", end, err)
 		}
 		server.Close()
 	}
 }
 
-// TestRemoteAccessErrorIsKept: the side that wrote where it may not keeps the cause;
-// the other's QP has failed, too, and its lost messages are no io.EOF, whether it
-// looks before the peer disconnects or after.
+// TestRemoteAccessErrorIsKept checks both sides after a forbidden WRITE. The writing side
+// keeps the cause. The peer's QP has also failed. The peer's lost messages are no io.EOF,
+// neither before nor after the disconnect.
 func TestRemoteAccessErrorIsKept(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -102,23 +102,23 @@ func TestRemoteAccessErrorIsKept(t *testing.T) {
 		buf := alloc(t, client.PD(), 64)
 		err := client.Write(within(t, 10*time.Second), buf.SGE(), wrongKey)
 		if iwarp() {
-			// The WRITE has gone before the peer looks at it: the connection ends.
+			// The WRITE completes before the peer checks it. The connection then ends.
 			if _, err := client.Wait(within(t, 10*time.Second)); err != nil {
 				t.Fatalf("client.Wait: %v", err)
 			}
 			if err := client.Write(within(t, 10*time.Second), buf.SGE(), wrongKey); err == nil {
-				t.Error("a WRITE on a connection that has ended")
+				t.Error("Write after the end = nil, want an error")
 			}
 			continue
 		}
 		var wc *verbs.WCError
 		if !errors.As(err, &wc) || wc.Status != verbs.WCRemAccessErr {
-			t.Fatalf("Write: %v", err)
+			t.Fatalf("Write() with a wrong key = %v, want a remote access error", err)
 		}
 		for name, err := range map[string]error{"Send": client.Send(within(t, 10*time.Second), buf.SGE()), "Probe": client.Probe(within(t, 10*time.Second))} {
 			var broken *cm.BrokenError
 			if !errors.As(err, &broken) || broken.Op != "write" || !errors.Is(err, wc) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s() = %v, want a BrokenError of the write", name, err)
 			}
 		}
 		if late {
@@ -129,13 +129,13 @@ func TestRemoteAccessErrorIsKept(t *testing.T) {
 		}
 		var broken *cm.BrokenError
 		if _, err := server.WaitRecv(within(t, 10*time.Second)); !errors.As(err, &broken) || broken.Op != "" {
-			t.Errorf("late %v, the peer: %v", late, err)
+			t.Errorf("WaitRecv() of the peer with the disconnect first: %v = %v, want a BrokenError without an operation", late, err)
 		}
 	}
 }
 
-// TestTheKernelTakesLoopbackForAll is why Listen refuses a loopback address: an ID
-// bound to one takes requests from the network.
+// TestTheKernelTakesLoopbackForAll shows why Listen refuses a loopback address. An ID that is
+// bound to one gets requests from the network.
 func TestTheKernelTakesLoopbackForAll(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)

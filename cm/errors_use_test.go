@@ -19,7 +19,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestErrorsOfDial checks what the examples make of the errors of Dial.
+// TestErrorsOfDial checks how the examples react to the errors of Dial.
 func TestErrorsOfDial(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	full := listenOn(t, cm.ListenConfig{Host: k.Host(), MaxConns: 1}, "10.0.0.1:7")
@@ -51,7 +51,7 @@ func TestErrorsOfDial(t *testing.T) {
 	}{
 		{"limit of the listener", within(t, 10*time.Second), d, "10.0.0.1:7", cm.RefusedMaxConns, tryLater},
 		{"rejection by the program", within(t, 10*time.Second), d, "10.0.0.1:8", "", giveUp},
-		{"nobody listens", within(t, 10*time.Second), d, "10.0.0.1:9", "", tryOthers},
+		{"no listener", within(t, 10*time.Second), d, "10.0.0.1:9", "", tryOthers},
 		{"too much private data", within(t, 10*time.Second), &long, "10.0.0.1:8", "", giveUp},
 		{"deadline", ended, d, "10.0.0.1:8", "", tryLater},
 	} {
@@ -70,7 +70,7 @@ func TestErrorsOfDial(t *testing.T) {
 
 // TestSendWithoutReceive checks the errors of two Sends. If the peer posts no receive, the
 // error has a hint and shows that the connection has ended. If the Send was not posted, the
-// error shows that the connection goes on.
+// error shows that the connection still works.
 func TestSendWithoutReceive(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
@@ -142,8 +142,8 @@ func TestWrongKeyEndsThePeer(t *testing.T) {
 	}
 }
 
-// TestErrorOfAnAbandonedAccept checks that the error of Accept names its operation when the
-// dialer breaks off, and that it is a *DisconnectedError where the peer has given up.
+// TestErrorOfAnAbandonedAccept checks that the error of Accept names its operation if the
+// dialer cancels.
 func TestErrorOfAnAbandonedAccept(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
@@ -169,8 +169,8 @@ func TestErrorOfAnAbandonedAccept(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfConnectError: a command of this host that timed out is a timeout for net.Error,
-// too.
+// TestTimeoutOfConnectError checks that a timed out command of this host is also a timeout for
+// net.Error.
 func TestTimeoutOfConnectError(t *testing.T) {
 	failed := &cm.UnreachableError{Event: cm.EventConnectError, Status: -1, Err: &os.SyscallError{Syscall: "ioctl", Err: syscall.ETIMEDOUT}}
 	if err := (&cm.OpError{Op: "connect", Err: failed}); !err.Timeout() {

@@ -17,13 +17,13 @@ import (
 	"purerdma/verbs"
 )
 
-// TestNextWaitsForAnEvent: it returns when an event comes, and before that only when
-// its context ends.
+// TestNextWaitsForAnEvent checks that Next returns when an event comes or its context ends,
+// and not before.
 func TestNextWaitsForAnEvent(t *testing.T) {
 	p := newRCPair(t)
 	p.qpOf(p.active)
 	if _, err := p.server.Next(within(t, 50*time.Millisecond)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("without an event: %v", err)
+		t.Errorf("Next() without an event = %v, want a passed deadline", err)
 	}
 	got := make(chan *cm.Event, 1)
 	go func() {
@@ -35,32 +35,33 @@ func TestNextWaitsForAnEvent(t *testing.T) {
 	}()
 	select {
 	case ev := <-got:
-		t.Fatalf("got %v before anything happened", ev)
+		t.Fatalf("Next() = %v before Connect, want it to wait", ev)
 	case <-time.After(100 * time.Millisecond):
 	}
 	p.ok(p.active.Connect(&cm.ConnParam{}))
 	ev := <-got
 	if ev == nil || ev.Type != cm.EventConnectRequest {
-		t.Fatalf("got %v", ev)
+		t.Fatalf("Next() = %v, want CONNECT_REQUEST", ev)
 	}
-	// Without waiting, as on a descriptor that does not block.
+	// Next with an ended context corresponds to a descriptor that does not block.
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	if ev, err := p.server.Next(over); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, %v", ev, err)
+		t.Errorf("Next() with an ended context = %v, %v, want Canceled", ev, err)
 	}
 	ev.ID.Close()
 	limit := within(t, 10*time.Second)
 	ev, err := p.client.Next(over)
 	for ; errors.Is(err, context.Canceled) && limit.Err() == nil; ev, err = p.client.Next(over) {
-		time.Sleep(time.Millisecond) // until it has come
+		time.Sleep(time.Millisecond) // until the event has come
 	}
 	if err != nil || ev.Type != cm.EventRejected {
-		t.Errorf("got %v, %v", ev, err)
+		t.Errorf("Next() with an ended context = %v, %v, want REJECTED", ev, err)
 	}
 }
 
-// TestDestroyWaitsUntilEventsAreAcknowledged: of each ID its own.
+// TestDestroyWaitsUntilEventsAreAcknowledged checks that Destroy waits only for the ID's own
+// events.
 func TestDestroyWaitsUntilEventsAreAcknowledged(t *testing.T) {
 	p := newRCPair(t)
 	p.qpOf(p.active)
@@ -68,7 +69,7 @@ func TestDestroyWaitsUntilEventsAreAcknowledged(t *testing.T) {
 	ev, err := p.server.Next(within(t, 5*time.Second))
 	p.ok(err)
 	p.ok(p.active.Destroy(within(t, 10*time.Second)))
-	// The event is one of the listener, not of the ID that it brought.
+	// The event belongs to the listener, and not to its new ID.
 	p.ok(ev.ID.Destroy(within(t, 10*time.Second)))
 	err = p.listener.Destroy(within(t, 50*time.Millisecond))
 	wantError(t, err, "destroy", os.ErrDeadlineExceeded, "RDMA_CM_EVENT_CONNECT_REQUEST")
@@ -76,11 +77,12 @@ func TestDestroyWaitsUntilEventsAreAcknowledged(t *testing.T) {
 	start := time.Now()
 	p.ok(p.listener.Destroy(within(t, 5*time.Second)))
 	if took := time.Since(start); took < 40*time.Millisecond {
-		t.Errorf("it waited only %v", took)
+		t.Errorf("Destroy() returned after %v, want at least 40ms", took)
 	}
 }
 
-// TestTheActiveSideMayRejectTheResponse: what it says reaches the other side.
+// TestTheActiveSideMayRejectTheResponse checks that the private data of the rejection reaches
+// the passive side.
 func TestTheActiveSideMayRejectTheResponse(t *testing.T) {
 	p := newRCPair(t)
 	p.request(&cm.ConnParam{QPNum: 0x4711})
@@ -90,14 +92,15 @@ func TestTheActiveSideMayRejectTheResponse(t *testing.T) {
 	p.ok(p.active.Reject([]byte("changed my mind")))
 	ev := p.next(p.server, p.passive, cm.EventRejected)
 	if ev.Status != cm.RejectConsumer || !strings.HasPrefix(string(ev.Conn.PrivateData), "changed my mind\x00") {
-		t.Errorf("got %v, %q", ev, ev.Conn.PrivateData)
+		t.Errorf("REJECTED = %v, private data %q, want a consumer's rejection with \"changed my mind\"", ev, ev.Conn.PrivateData)
 	}
 	if qp.State() != verbs.QPErr {
-		t.Errorf("the QP of a rejected ID is in %v", qp.State())
+		t.Errorf("QP state after the rejection = %v, want ERR", qp.State())
 	}
 }
 
-// TestNotifyConfirms: data that arrives before the confirmation stands for it, once.
+// TestNotifyConfirms checks that Notify after the arrival of data replaces the confirmation,
+// and that it does so only once.
 func TestNotifyConfirms(t *testing.T) {
 	p := newRCPair(t)
 	p.request(&cm.ConnParam{QPNum: 0x4711})
@@ -112,8 +115,8 @@ func TestNotifyConfirms(t *testing.T) {
 	p.quiet(p.server, 100*time.Millisecond)
 }
 
-// TestTimewaitExit: it comes when both sides have disconnected and the wire has had
-// time to empty.
+// TestTimewaitExit checks that TIMEWAIT_EXIT comes after both sides have disconnected and the
+// last packets have left the network.
 func TestTimewaitExit(t *testing.T) {
 	p := newRCPair(t)
 	p.connect()
@@ -122,19 +125,19 @@ func TestTimewaitExit(t *testing.T) {
 	start := time.Now()
 	p.next(p.client, p.active, cm.EventTimewaitExit)
 	if took := time.Since(start); took < 100*time.Millisecond {
-		t.Errorf("it came after %v", took)
+		t.Errorf("TIMEWAIT_EXIT came after %v, want at least 100ms", took)
 	}
 	p.next(p.server, p.passive, cm.EventTimewaitExit)
 	// The number may be used again.
 	again := p.resolved()
 	p.ok(again.Connect(&cm.ConnParam{QPNum: qpn}))
 	if ev := p.next(p.server, nil, cm.EventConnectRequest); ev.Conn.QPNum != qpn {
-		t.Errorf("requested with QP %d", ev.Conn.QPNum)
+		t.Errorf("CONNECT_REQUEST of QP %d, want %d", ev.Conn.QPNum, qpn)
 	}
 }
 
-// TestMigrationTakesPendingEvents: they come on the new channel, in their order, and
-// what follows comes there, too.
+// TestMigrationTakesPendingEvents checks that pending events and later events arrive on the
+// new channel in their order.
 func TestMigrationTakesPendingEvents(t *testing.T) {
 	p := newRCPair(t)
 	p.qpOf(p.active)
@@ -143,11 +146,11 @@ func TestMigrationTakesPendingEvents(t *testing.T) {
 	p.ok(p.passive.Accept(nil))
 	p.next(p.client, p.active, cm.EventEstablished)
 	p.ok(p.active.Disconnect())
-	time.Sleep(200 * time.Millisecond) // ESTABLISHED and DISCONNECTED wait, unfetched
+	time.Sleep(200 * time.Millisecond) // ESTABLISHED and DISCONNECTED are now pending
 	other := channel(t)
 	p.ok(p.passive.Migrate(other))
 	if p.passive.Channel() != other {
-		t.Error("the ID is not where it was moved to")
+		t.Error("Channel() is not the new channel")
 	}
 	p.next(other, p.passive, cm.EventEstablished)
 	p.next(other, p.passive, cm.EventDisconnected)
@@ -155,19 +158,19 @@ func TestMigrationTakesPendingEvents(t *testing.T) {
 	p.next(p.client, p.active, cm.EventDisconnected)
 	p.next(other, p.passive, cm.EventTimewaitExit)
 	p.quiet(p.server, 10*time.Millisecond)
-	// Its old channel has nothing to do with it any more.
+	// Closing the old channel has no effect on the ID.
 	p.server.Close()
 	if _, err := p.passive.QP().Query(); err != nil {
-		t.Errorf("closing the channel that it has left: %v", err)
+		t.Errorf("Query after the Close of the old channel: %v", err)
 	}
 }
 
-// TestEveryIDHasItsOwnEvents: many IDs on one channel, each gets what is meant for it.
+// TestEveryIDHasItsOwnEvents checks that each of many IDs on one channel gets its own events.
 func TestEveryIDHasItsOwnEvents(t *testing.T) {
 	p := newRCPair(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// Odd ones are refused, even ones let in.
+	// Requests with an odd number are rejected, the others are accepted.
 	verdict := map[*cm.ID]cm.EventType{}
 	ids := make([]*cm.ID, 6)
 	for i := range ids {
@@ -194,7 +197,7 @@ func TestEveryIDHasItsOwnEvents(t *testing.T) {
 		p.ok(err)
 		ev.Ack()
 		if want, ok := verdict[ev.ID]; !ok || ev.Type != want {
-			t.Errorf("got %v, want %v", ev, want)
+			t.Errorf("Next() = %v, want %v", ev, want)
 		}
 		delete(verdict, ev.ID)
 	}

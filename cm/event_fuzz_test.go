@@ -9,10 +9,10 @@ import (
 	"purerdma/abi"
 )
 
-// FuzzEvent: whatever a kernel writes as an event of an ID, private data is no longer
-// than the struct has room for, nothing panics, and the channel goes on.
+// FuzzEvent checks events with arbitrary contents. Private data is never longer than its field
+// in the struct, nothing panics, and the channel keeps working.
 func FuzzEvent(f *testing.F) {
-	for _, private := range []uint8{0, 1, 56, 255} { // the array has one more
+	for _, private := range []uint8{0, 1, 56, 255} { // the array has one byte more
 		conn, ud := abi.UcmConnParam{PrivateDataLen: private, QPNum: 1<<32 - 1}, abi.UcmUDParam{PrivateDataLen: private, QPNum: 1<<32 - 1}
 		for i := range conn.PrivateData {
 			conn.PrivateData[i], ud.PrivateData[i] = byte(i)|1, byte(i)|1
@@ -51,7 +51,7 @@ func FuzzEvent(f *testing.F) {
 			}
 			last := got.Type == EventAddrChange && got.Status == 4711
 			if b := got.PrivateData(); !last && len(b) != 0 && !bytes.Equal(b, want) {
-				t.Fatalf("%v has %x, the kernel wrote %x", got, b, want)
+				t.Fatalf("private data of %v = %x, want %x", got, b, want)
 			}
 			got.Ack()
 			if last {

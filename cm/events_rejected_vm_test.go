@@ -26,7 +26,7 @@ func TestEventRejected(t *testing.T) {
 		r.ok(server.Reject(data))
 		ev := r.want(r.client, client, cm.EventRejected, cm.RejectConsumer)
 		if !bytes.Equal(ev.Conn.PrivateData, data) || client.QP().State() != verbs.QPErr {
-			t.Errorf("got %q, the QP is %v", ev.Conn.PrivateData, client.QP().State())
+			t.Errorf("private data of REJECTED = %q, QP in %v, want %q, ERR", ev.Conn.PrivateData, client.QP().State(), data)
 		}
 	})
 	t.Run("by closing the request", func(t *testing.T) {
@@ -42,17 +42,17 @@ func TestEventRejected(t *testing.T) {
 		r.listener.Close()
 		r.want(r.client, client, cm.EventRejected, cm.RejectConsumer)
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("no listener", func(t *testing.T) {
 		r := newRig(t)
 		client := r.withQP(r.resolvedTo(cm.AddrFrom(netip.AddrPortFrom(r.hosts[0].IPv4, 1)), nil))
 		r.ok(client.Connect(nil))
 		ev := r.want(r.client, client, cm.EventRejected, cm.RejectInvalidServiceID)
 		if !errors.Is(ev.Err(), syscall.ECONNREFUSED) || ev.Conn.PrivateData != nil {
-			t.Errorf("%v, %d bytes", ev.Err(), len(ev.Conn.PrivateData))
+			t.Errorf("REJECTED: Err() = %v, %d bytes of private data, want ECONNREFUSED, 0", ev.Err(), len(ev.Conn.PrivateData))
 		}
 	})
 	t.Run("stale", func(t *testing.T) {
-		// A request with the number of a QP that is connected already.
+		// Send a request with the number of a QP that is already connected.
 		r := newRig(t)
 		_, client := r.connected()
 		again := r.resolved()
@@ -65,16 +65,16 @@ func TestEventRejected(t *testing.T) {
 		r.ok(client.SetLocalECE(verbs.ECE{VendorID: 0x2c9, Options: 0x77}))
 		server := r.requested(client, &cm.ConnParam{QPNum: 7})
 		if got := server.RemoteECE(); got != (verbs.ECE{VendorID: 0x2c9, Options: 0x77}) {
-			t.Errorf("the request offers %+v", got)
+			t.Errorf("RemoteECE() = %+v, want options 0x77 of vendor 0x2c9", got)
 		}
 		r.ok(server.RejectECE([]byte("no such options")))
 		ev := r.want(r.client, client, cm.EventRejected, cm.RejectVendorOption)
 		if !bytes.HasPrefix(ev.Conn.PrivateData, []byte("no such options")) {
-			t.Errorf("got %q", ev.Conn.PrivateData)
+			t.Errorf("private data of REJECTED = %q, want \"no such options\"", ev.Conn.PrivateData)
 		}
 	})
 	t.Run("given up after the answer", func(t *testing.T) {
-		// The answer is lost, and the peer leaves before it is repeated.
+		// The answer is lost, and the peer leaves before the kernel repeats it.
 		r := newRig(t)
 		client := r.withQP(r.resolved())
 		server := r.withQP(r.requested(client, nil))
@@ -87,9 +87,9 @@ func TestEventRejected(t *testing.T) {
 	})
 }
 
-// TestEventRejectedWhenEstablished: the other side has accepted, and goes before it has
-// heard that this one is connected. All that its kernel says then is a rejection, which
-// ends the connection.
+// TestEventRejectedWhenEstablished checks a rejection of an established connection. The other
+// side has accepted, and is destroyed before it gets the confirmation. Its kernel then only
+// sends a rejection, which ends the connection.
 func TestEventRejectedWhenEstablished(t *testing.T) {
 	t.Run("events", func(t *testing.T) {
 		r := newRig(t)
@@ -99,16 +99,16 @@ func TestEventRejectedWhenEstablished(t *testing.T) {
 		r.ok(server.Accept(nil))
 		r.want(r.client, client, cm.EventEstablished, 0)
 		if client.State() != cm.StateEstablished || client.QP().State() != verbs.QPRTS || server.State() != cm.StateAccepting {
-			t.Errorf("the IDs are %v and %v, the QP %v", client.State(), server.State(), client.QP().State())
+			t.Errorf("states = %v, %v, QP in %v, want established, accepting, RTS", client.State(), server.State(), client.QP().State())
 		}
 		server.Close()
 		ev := r.want(r.client, client, cm.EventRejected, cm.RejectConsumer)
 		var rej *cm.RejectError
 		if err := ev.Err(); !errors.As(err, &rej) || rej.Reason != cm.RejectConsumer {
-			t.Errorf("the error is %v", err)
+			t.Errorf("Err() = %v, want a RejectError with reason consumer", err)
 		}
 		if client.State() != cm.StateDisconnected || client.QP().State() != verbs.QPErr {
-			t.Errorf("the ID is %v, the QP %v", client.State(), client.QP().State())
+			t.Errorf("state = %v, QP in %v, want disconnected, ERR", client.State(), client.QP().State())
 		}
 		undo()
 	})
@@ -142,13 +142,13 @@ func TestEventRejectedWhenEstablished(t *testing.T) {
 		}()
 		server.Close()
 		if end, err := conn.Wait(within(t, 10*time.Second)); err != nil || end != (cm.End{Event: cm.EventDisconnected}) {
-			t.Errorf("the end is %+v, %v", end, err)
+			t.Errorf("Wait() = %+v, %v, want DISCONNECTED", end, err)
 		}
 		if err := <-received; err != io.EOF {
-			t.Errorf("the posted receive: %v", err)
+			t.Errorf("WaitRecv() = %v, want io.EOF", err)
 		}
 		if err := conn.Send(within(t, 10*time.Second)); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("Send afterwards: %v", err)
+			t.Errorf("Send() afterwards = %v, want ECONNRESET", err)
 		}
 		undo()
 	})

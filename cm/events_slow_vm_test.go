@@ -14,10 +14,10 @@ import (
 	"purerdma/internal/longtest"
 )
 
-// What follows takes the minutes that the kernel's connection manager takes to
-// give up.
+// The tests of this file take minutes, because the kernel's connection manager repeats its
+// messages for that time.
 
-// TestSlowEventUnreachable: all that the peer sends is lost.
+// TestSlowEventUnreachable loses every message of the peer.
 func TestSlowEventUnreachable(t *testing.T) {
 	longtest.Need(t)
 	r := newRig(t)
@@ -29,12 +29,12 @@ func TestSlowEventUnreachable(t *testing.T) {
 	ev, err := r.client.Next(within(t, 4*time.Minute))
 	r.ok(err)
 	if ev.Type != cm.EventUnreachable || ev.Status != -int(syscall.ETIMEDOUT) || client.State() != cm.StateFailed {
-		t.Errorf("got %v, the ID is %v", ev, client.State())
+		t.Errorf("Next() = %v with the ID in %v, want UNREACHABLE with -ETIMEDOUT, failed", ev, client.State())
 	}
-	t.Logf("after %v", time.Since(start).Round(time.Second))
+	t.Logf("UNREACHABLE after %v", time.Since(start).Round(time.Second))
 }
 
-// TestSlowEventDisconnected: the other side does not answer the disconnect.
+// TestSlowEventDisconnected disconnects from a peer that does not answer.
 func TestSlowEventDisconnected(t *testing.T) {
 	longtest.Need(t)
 	r := newRig(t)
@@ -46,7 +46,7 @@ func TestSlowEventDisconnected(t *testing.T) {
 	r.ok(err)
 	var de *cm.DisconnectedError
 	if ev.Type != cm.EventDisconnected || ev.Status != -int(syscall.ETIMEDOUT) || !errors.As(ev.Err(), &de) {
-		t.Errorf("got %v: %v", ev, ev.Err())
+		t.Errorf("Next() = %v, %v, want DISCONNECTED with -ETIMEDOUT", ev, ev.Err())
 	}
-	t.Logf("after %v", time.Since(start).Round(time.Second))
+	t.Logf("DISCONNECTED after %v", time.Since(start).Round(time.Second))
 }

@@ -12,7 +12,7 @@ import (
 	"purerdma/verbs"
 )
 
-// A GID as the address of an InfiniBand port.
+// This example shows a GID as the address of an InfiniBand port.
 func ExampleAddrFromGID() {
 	gid := verbs.GID(netip.MustParseAddr("fe80::2:c903:0:1").As16())
 	fmt.Println(cm.AddrFromGID(gid, cm.PortSpaceTCP, 7471))
@@ -20,7 +20,7 @@ func ExampleAddrFromGID() {
 	// ib[fe80::2:c903:0:1]:0x1061d2f
 }
 
-// A connection from the network namespace of a container.
+// This example connects from the network namespace of a container.
 func ExampleDialer_netNS() {
 	d := cm.Dialer{NetNS: "/proc/4242/ns/net"}
 	conn, err := d.Dial(context.Background(), "tcp", "10.8.0.1:7471")

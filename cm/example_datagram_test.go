@@ -12,7 +12,8 @@ import (
 	"purerdma/verbs"
 )
 
-// A datagram to a service: its connection manager says which QP serves it.
+// This example sends a datagram to a service. The service's connection manager returns the
+// number of the QP that serves it.
 func ExampleResolved_Lookup() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -34,7 +35,7 @@ func ExampleResolved_Lookup() {
 	}
 }
 
-// send sends one datagram and waits until it is on its way.
+// send sends one datagram and waits for its completion.
 func send(ctx context.Context, qp *verbs.QP, to cm.UDParam, msg string) error {
 	ah, err := qp.PD().CreateAH(to.AHAttr)
 	if err != nil {
@@ -61,9 +62,9 @@ func send(ctx context.Context, qp *verbs.QP, to cm.UDParam, msg string) error {
 	return wc[0].Err()
 }
 
-// A member of a multicast group: bind to the device, make the QP, join, and send to
-// all by the address that comes with the event. What others send comes to the
-// receives of the QP, each with a GRH of 40 bytes in front.
+// This example is a member of a multicast group. It binds to the device, creates the QP,
+// joins, and sends to all members with the address in the event. Messages of other members
+// arrive in the receives of the QP, each with a GRH of 40 bytes in front.
 func ExampleID_JoinMulticast() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -100,8 +101,8 @@ func ExampleID_JoinMulticast() {
 	}
 }
 
-// A datagram service with one QP for each who asks: receives are posted before the
-// answer, and the way back is in what comes.
+// This example is a datagram service with one QP for each client. It posts receives before the
+// answer. The received message holds the client's address.
 func ExampleRequest_Answer() {
 	ctx := context.Background()
 	ln, err := cm.Listen(ctx, "udp", ":7471")
@@ -141,7 +142,7 @@ func ExampleRequest_Answer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	attr, err := qp.Query() // the peer's QP has the same queue key as ours
+	attr, err := qp.Query() // the peer's QP has the same queue key
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -13,16 +13,16 @@ import (
 	"purerdma/verbs"
 )
 
-// advice is what a client does after a failed Dial.
+// advice is the next step of a client after a failed Dial.
 type advice int
 
 const (
-	giveUp    advice = iota // nothing that the client repeats will help
+	giveUp    advice = iota // a repetition does not help
 	tryLater                // the same address, after a pause
 	tryOthers               // another address of the service
 )
 
-// adviseDial decides by the error of Dial.
+// adviseDial returns the next step after an error of Dial.
 func adviseDial(err error) advice {
 	var (
 		rejected    *cm.RejectError
@@ -32,24 +32,25 @@ func adviseDial(err error) advice {
 		op          *cm.OpError
 	)
 	switch {
-	case cm.RefusalOf(err) != "": // a limit of the listener: it serves again when others have gone
+	case cm.RefusalOf(err) != "": // a limit of the listener, which accepts again after other connections have ended
 		return tryLater
 	case errors.As(err, &rejected):
 		if rejected.Reason == cm.RejectConsumer {
 			return giveUp // the server's own decision, with its private data
 		}
-		return tryOthers // nobody listens, for example
-	case errors.As(err, &unreachable): // unreachable.Event tells how far it came
+		return tryOthers // for example because there is no listener
+	case errors.As(err, &unreachable): // unreachable.Event shows the failed stage
 		return tryOthers
 	case errors.As(err, &argument), errors.As(err, &state): // a mistake in this program
 		return giveUp
-	case errors.As(err, &op) && op.Temporary(): // timeouts, or no descriptors here
+	case errors.As(err, &op) && op.Temporary(): // timeouts, or a lack of descriptors here
 		return tryLater
 	}
 	return giveUp
 }
 
-// What a client does depends on which side has to change for another attempt to succeed.
+// The next step of a client depends on which side has to change before another attempt can
+// succeed.
 func ExampleRefusalOf() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -66,7 +67,7 @@ func ExampleRefusalOf() {
 	}
 }
 
-// fitPrivateData cuts private data to the length that its message has room for.
+// fitPrivateData cuts private data to the maximum length of its message.
 func fitPrivateData(err error, data []byte) []byte {
 	var argument *cm.ArgumentError
 	if errors.As(err, &argument) && argument.Name == "len(PrivateData)" {
@@ -100,7 +101,7 @@ func lost(err error) (reason string, ended bool) {
 	)
 	switch {
 	case errors.As(err, &removed):
-		return "the device has gone", true
+		return "the device was removed", true
 	case errors.As(err, &disconnected):
 		if disconnected.Local {
 			return "this side has disconnected", true
@@ -115,10 +116,10 @@ func lost(err error) (reason string, ended bool) {
 		}
 		return "a work request failed", true // broken.Err wraps a *verbs.WCError
 	}
-	return "", false // such as a context that ended before the request was posted
+	return "", false // for example, a context that ended before the request was posted
 }
 
-// A client dials again when an operation has ended the connection.
+// This client dials again when an operation has ended the connection.
 func ExampleBrokenError() {
 	ctx := context.Background()
 	conn, err := cm.Dial(ctx, "tcp", "10.8.0.1:7471")
@@ -142,7 +143,7 @@ func ExampleBrokenError() {
 	defer conn.Close()
 }
 
-// The error names the state of the ID and those in which the call is possible.
+// The error names the state of the ID and the states in which the call is possible.
 func ExampleStateError() {
 	ch, err := cm.NewEventChannel(nil)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"purerdma/verbs"
 )
 
-// answerGroup answers those who send to a group, each alone, until ctx ends. group
-// is what EventMulticastJoin has told.
+// answerGroup answers each sender to a group individually until ctx ends. group holds the
+// parameters of EventMulticastJoin.
 func answerGroup(ctx context.Context, id *cm.ID, group cm.UDParam) error {
 	qp := id.QP()
 	buf, err := qp.PD().Alloc(4096, verbs.LocalWrite)
@@ -31,14 +31,14 @@ func answerGroup(ctx context.Context, id *cm.ID, group cm.UDParam) error {
 		if err := wc[0].Err(); err != nil {
 			return err
 		}
-		// The message comes after the GRH, which says who has sent it.
+		// The message follows the GRH, which holds the sender's address.
 		header, msg := buf.Bytes()[:verbs.GRHLen], buf.Bytes()[verbs.GRHLen:wc[0].ByteLen]
 		back, err := id.Device().AHAttrFromGroupWC(&group.AHAttr, &wc[0], header)
 		if err != nil {
-			log.Print(err) // the bytes are a stranger's
+			log.Print(err) // the sender chooses the bytes, so that they may be invalid
 			continue
 		}
-		// All QPs of RDMA_PS_UDP have one queue key, the group's.
+		// All QPs of RDMA_PS_UDP have the queue key of the group.
 		to := cm.UDParam{AHAttr: back, QPN: wc[0].SrcQP, QKey: group.QKey}
 		if err := send(ctx, qp, to, "got "+string(msg)); err != nil {
 			return err
@@ -46,7 +46,7 @@ func answerGroup(ctx context.Context, id *cm.ID, group cm.UDParam) error {
 	}
 }
 
-// A member of a multicast group that answers who sends to it.
+// This example is a member of a multicast group that answers each sender.
 func ExampleID_JoinMulticast_answer() {
 	ctx := context.Background()
 	ch, err := cm.NewEventChannel(nil)

@@ -14,11 +14,11 @@ import (
 	"purerdma/verbs"
 )
 
-// msgSize is the room for a message.
+// msgSize is the size of the buffer of a message.
 const msgSize = 64
 
-// offer lends memory to the peer of a request, once for each message of the peer, until it
-// disconnects. The PD is the connection's own, so that no other peer reaches the memory.
+// offer lends memory to the peer of a request, once for each message of the peer, until the
+// peer disconnects. The connection has its own PD, so that no other peer reaches the memory.
 func offer(ctx context.Context, req *cm.Request) error {
 	defer req.Close()
 	msgs, err := req.Alloc(3*msgSize, verbs.LocalWrite)
@@ -49,10 +49,9 @@ func offer(ctx context.Context, req *cm.Request) error {
 	}
 }
 
-// lend lets the peer read and write memory until its next message. The program has no part
-// in that: the device does it. The key ends with the registration. A later registration may
-// get the same key, so the PD of the connection must hold nothing but what this peer may
-// reach.
+// lend lets the peer read and write memory until its next message. The device does this
+// without the program. The key ends with the registration. A later registration may get the
+// same key. The connection's PD must therefore hold only memory that this peer may access.
 func lend(ctx context.Context, conn *cm.Conn, msgs *verbs.MR) error {
 	mr, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 	if err != nil {
@@ -73,7 +72,7 @@ func lend(ctx context.Context, conn *cm.Conn, msgs *verbs.MR) error {
 	return nil
 }
 
-// message waits for a message, whose text does not matter, and posts its receive again.
+// message waits for a message with any text, and posts its receive again.
 func message(ctx context.Context, conn *cm.Conn, msgs *verbs.MR) error {
 	wc, err := conn.WaitRecv(ctx)
 	if err != nil {
@@ -82,9 +81,9 @@ func message(ctx context.Context, conn *cm.Conn, msgs *verbs.MR) error {
 	return conn.PostRecv(wc.ID, msgs.Slice(int(wc.ID)*msgSize, msgSize))
 }
 
-// reach asks for memory of the peer, reads it, writes into it, and gives it back.
+// reach requests memory of the peer, reads it, writes into it, and returns it to the peer.
 func reach(ctx context.Context, conn *cm.Conn) (string, error) {
-	// On iWARP what a READ brings is written by the peer's device.
+	// On iWARP, the peer's device writes the result of a READ.
 	buf, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
 		return "", err
@@ -108,16 +107,16 @@ func reach(ctx context.Context, conn *cm.Conn) (string, error) {
 		return "", fmt.Errorf("the peer lends %d bytes, want 4096", theirs.Length) // Slice would panic
 	}
 	if err := conn.Read(ctx, buf.Slice(0, 7), theirs); err != nil {
-		return "", err // a *verbs.WCError in it has the status, as verbs.WCRemAccessErr
+		return "", err // wraps a *verbs.WCError with the status, for example verbs.WCRemAccessErr
 	}
 	n := copy(buf.Bytes()[100:], "hello")
 	if err := conn.Write(ctx, buf.Slice(100, n), theirs.Slice(4000, n)); err != nil {
 		return "", err
 	}
-	return string(buf.Bytes()[:7]), conn.Send(ctx, buf.Slice(100, 1)) // the peer may have it back
+	return string(buf.Bytes()[:7]), conn.Send(ctx, buf.Slice(100, 1)) // returns the memory to the peer
 }
 
-// A client that reads and writes memory that its peer lends it.
+// This client reads and writes memory of its peer.
 func ExampleConn_Read() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -136,7 +135,7 @@ func ExampleConn_Read() {
 	}
 }
 
-// The side whose memory is read and written.
+// This server offers memory that its peer reads and writes.
 func ExampleRequest_Accept_memory() {
 	ctx := context.Background()
 	ln, err := cm.Listen(ctx, "tcp", ":7471")

@@ -12,9 +12,9 @@ import (
 	"purerdma/verbs"
 )
 
-// serveEvents is a server in the librdmacm model: one goroutine takes the events of
-// the listener and of all its connections. It echoes one message of each. It finds what belongs
-// to a connection by the ID.
+// serveEvents is a server with the calls of librdmacm. One goroutine handles the events of the
+// listener and of all its connections. It echoes one message of each connection. It finds the
+// session of a connection by the ID.
 func serveEvents(ctx context.Context, ch *cm.EventChannel) error {
 	sessions := map[*cm.ID]*session{}
 	defer func() {
@@ -28,21 +28,21 @@ func serveEvents(ctx context.Context, ch *cm.EventChannel) error {
 		}
 		s := sessions[ev.ID]
 		switch ev.Type {
-		case cm.EventConnectRequest: // ev.ID is new, ev.Listener was asked
+		case cm.EventConnectRequest: // ev.ID is new, ev.Listener is the listener
 			if s, err = accept(ev.ID); err != nil {
 				log.Print(err)
-				hangUp(ev.ID, s) // refuses the peer
+				hangUp(ev.ID, s) // rejects the peer
 				break
 			}
 			sessions[ev.ID] = s
 		case cm.EventEstablished:
 			s.echo.Go(func() { s.echoOne(ctx, ev.ID.QP()) })
 		case cm.EventDisconnected:
-			ev.ID.Disconnect() // the answer, for which the peer waits
+			ev.ID.Disconnect() // the answer that the peer waits for
 			hangUp(ev.ID, s)
 			delete(sessions, ev.ID)
 		case cm.EventConnectError, cm.EventUnreachable, cm.EventRejected:
-			// On an established ID, UNREACHABLE is a mere hint.
+			// On an established ID, UNREACHABLE is only a hint.
 			if ev.ID.State() == cm.StateFailed {
 				log.Print(ev.Err())
 				hangUp(ev.ID, s)
@@ -58,15 +58,15 @@ func serveEvents(ctx context.Context, ch *cm.EventChannel) error {
 	return nil
 }
 
-// session is what a connection of the server has beside its ID and QP.
+// session holds a connection's objects other than its ID and QP.
 type session struct {
 	buf  *verbs.MR
 	echo sync.WaitGroup
 }
 
-// accept makes what the connection needs, posts a receive before the peer can send,
-// and accepts. ESTABLISHED comes when the peer has confirmed. The session is nil if it has no
-// memory.
+// accept creates the objects of a connection, posts a receive before the peer can send, and
+// accepts. ESTABLISHED comes after the peer has confirmed. If accept cannot allocate memory,
+// the session is nil.
 func accept(id *cm.ID) (*session, error) {
 	if err := id.CreateQP(nil, verbs.QPConfig{}); err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func accept(id *cm.ID) (*session, error) {
 	return s, id.Accept(nil)
 }
 
-// hangUp closes an ID, its QP with it, which ends the waits on its CQs, and then the
-// memory that the QP had.
+// hangUp closes an ID and its QP, which ends the waits on its CQs. It then closes the memory
+// of the QP.
 func hangUp(id *cm.ID, s *session) {
 	id.Close()
 	if s != nil {
@@ -104,7 +104,7 @@ func (s *session) echoOne(ctx context.Context, qp *verbs.QP) {
 	}
 }
 
-// The passive side of the librdmacm model.
+// This example is the passive side with the calls of librdmacm.
 func ExampleID_Listen() {
 	ch, err := cm.NewEventChannel(nil)
 	if err != nil {
@@ -115,7 +115,7 @@ func ExampleID_Listen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := listener.Bind(cm.AddrFrom(netip.MustParseAddrPort("[::]:7471"))); err != nil { // every device
+	if err := listener.Bind(cm.AddrFrom(netip.MustParseAddrPort("[::]:7471"))); err != nil { // on every device
 		log.Fatal(err)
 	}
 	if err := listener.Listen(0); err != nil {

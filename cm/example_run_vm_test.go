@@ -18,7 +18,7 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// examples are those that a test can run: their addresses are the VM's.
+// examples holds the examples that a test can run, because they use the addresses of the VM.
 var examples = map[string]func(){
 	"Dial":                  ExampleDial,
 	"Resolve":               ExampleResolve,
@@ -37,7 +37,8 @@ func exampleChild() int {
 	return 0
 }
 
-// example is a process that runs an example: one that fails ends its process.
+// example returns a command that runs an example in its own process, because a failed example
+// ends its process.
 func example(t *testing.T, name string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(within(t, time.Minute), os.Args[0])
@@ -45,8 +46,8 @@ func example(t *testing.T, name string) *exec.Cmd {
 	return cmd
 }
 
-// says runs an example until it succeeds, since its server may not listen yet, and
-// returns what it has printed.
+// says runs an example until it succeeds, because its server may not listen yet. It returns
+// the example's output.
 func says(t *testing.T, name string) string {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
@@ -67,7 +68,7 @@ func says(t *testing.T, name string) string {
 func TestExamples(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	if at(hosts[0].IPv4, 0) != "10.8.0.1:0" || at(hosts[1].IPv4, 0) != "10.8.1.2:0" {
-		t.Fatalf("the examples are for other addresses than %v and %v", hosts[0].IPv4, hosts[1].IPv4)
+		t.Fatalf("addresses of the hosts = %v, %v, want 10.8.0.1, 10.8.1.2", hosts[0].IPv4, hosts[1].IPv4)
 	}
 	vmtest.NoLeaks(t)
 	for _, tc := range []struct{ server, client, says string }{
@@ -84,7 +85,7 @@ func TestExamples(t *testing.T) {
 			}
 			defer func() { server.Process.Kill(); server.Wait() }()
 			if got := says(t, tc.client); got != tc.says {
-				t.Errorf("it says %q, want %q", got, tc.says)
+				t.Errorf("output of %s = %q, want %q", tc.client, got, tc.says)
 			}
 		})
 	}
@@ -103,12 +104,12 @@ func TestExamples(t *testing.T) {
 				}
 			}
 			if err != nil {
-				t.Error(err)
+				t.Errorf("server of Resolve: %v", err)
 			}
 		}()
 		want := fmt.Sprintf("the peer said %q\n%v <nil>\n", padded("welcome", 196), cm.End{Event: cm.EventDisconnected})
 		if got := says(t, "Resolve"); !strings.HasPrefix(got, want) {
-			t.Errorf("it says %q, want %q", got, want)
+			t.Errorf("output of Resolve = %q, want the prefix %q", got, want)
 		}
 	})
 }

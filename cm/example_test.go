@@ -14,7 +14,7 @@ import (
 	"purerdma/verbs"
 )
 
-// A client with a default QP: dial, send a message, wait for the answer.
+// This client has a default QP. It dials, sends a message, and waits for the answer.
 func ExampleDial() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -46,8 +46,8 @@ func ExampleDial() {
 	fmt.Printf("%s\n", buf.Bytes()[4096:][:wc.ByteLen])
 }
 
-// An echo server with default QPs: one goroutine for each connection. No peer ends the
-// listener, and while the process is out of descriptors or memory it waits.
+// This echo server has default QPs and one goroutine for each connection. No peer makes the
+// listener fail. The server waits while the process is out of descriptors or memory.
 func ExampleListener_Accept() {
 	ctx := context.Background()
 	ln, err := cm.Listen(ctx, "tcp", ":7471")
@@ -68,8 +68,8 @@ func ExampleListener_Accept() {
 	}
 }
 
-// nextRequest waits for a request, also while the process is out of descriptors or memory:
-// connections that end give some back.
+// nextRequest waits for a request. It continues to wait while the process is out of
+// descriptors or memory, because connections that end release some.
 func nextRequest(ctx context.Context, ln *cm.Listener) (*cm.Request, error) {
 	for {
 		req, err := ln.Accept(ctx)
@@ -89,8 +89,8 @@ func serve(ctx context.Context, req *cm.Request) error {
 	if err != nil {
 		return err
 	}
-	// Before the peer can send; and two, so that one is there while the other is
-	// answered.
+	// Post the receives before the peer can send. The second one is available while the server
+	// answers the first.
 	for id := range 2 {
 		if err := req.PostRecv(uint64(id), buf.Slice(id*size, size)); err != nil {
 			return err
@@ -119,8 +119,8 @@ func serve(ctx context.Context, req *cm.Request) error {
 	}
 }
 
-// Every stage in hand: the caller's own PD, CQ and QP on the device that the route
-// leads to, and private data both ways.
+// This client controls every stage. It creates its own PD, CQ and QP on the device of the
+// route, and exchanges private data.
 func ExampleResolve() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -158,7 +158,8 @@ func ExampleResolve() {
 	fmt.Println(end, err)
 }
 
-// The librdmacm model: IDs on a channel, outcomes as events.
+// This client uses the calls of librdmacm with IDs on a channel. The outcomes of the calls are
+// events.
 func ExampleEventChannel() {
 	ctx := context.Background()
 	ch, err := cm.NewEventChannel(nil)

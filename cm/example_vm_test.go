@@ -36,18 +36,18 @@ func TestExampleOneSided(t *testing.T) {
 	}
 	defer conn.Close()
 	if got, err := reach(within(t, 10*time.Second), conn); err != nil || got != "read me" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("reach() = %q, %v, want \"read me\"", got, err)
 	}
 	if _, err := conn.Disconnect(within(t, 10*time.Second)); err != nil {
 		t.Errorf("conn.Disconnect: %v", err)
 	}
 	if err := <-offered; err != nil {
-		t.Error(err)
+		t.Errorf("offer: %v", err)
 	}
 }
 
-// TestExampleEventServer runs the example of a server in the librdmacm model, with
-// clients one after the other and one that is connected when the server ends.
+// TestExampleEventServer runs the example of a server with the calls of librdmacm. Three
+// clients connect one after another. A fourth one is connected when the server ends.
 func TestExampleEventServer(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -83,12 +83,12 @@ func TestExampleEventServer(t *testing.T) {
 	defer client().Close()
 	cancel()
 	if err := <-served; !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("serveEvents() = %v, want Canceled", err)
 	}
 }
 
-// TestExampleAnswerToAGroup runs the example of a member that answers: the answer
-// comes to the sender alone.
+// TestExampleAnswerToAGroup runs the example of a member that answers. Only the sender gets
+// the answer.
 func TestExampleAnswerToAGroup(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -113,15 +113,15 @@ func TestExampleAnswerToAGroup(t *testing.T) {
 	buf := alloc(t, asker.QP().PD(), 4096)
 	out := alloc(t, asker.QP().PD(), 4096)
 	for end := time.Now().Add(10 * time.Second); ; {
-		// The first message may come before the receive of the answering member. The asking
-		// member receives its own messages also.
+		// The first message may come before the answering member has posted its receive. The
+		// sending member also receives its own messages.
 		receive(t, asker.QP(), buf)
 		sendTo(t, asker.QP(), to, out, "who is there")
 		wc := completion(t, asker.QP().RecvCQ())
 		got := string(buf.Bytes()[verbs.GRHLen:wc.ByteLen])
 		if got == "got who is there" {
 			if wc.SrcQP != answerer.QP().Num() {
-				t.Errorf("from QP %d", wc.SrcQP)
+				t.Errorf("SrcQP of the answer = %d, want %d", wc.SrcQP, answerer.QP().Num())
 			}
 			break
 		}
@@ -131,6 +131,6 @@ func TestExampleAnswerToAGroup(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
+		t.Errorf("answerGroup() = %v, want Canceled or net.ErrClosed", err)
 	}
 }

@@ -19,23 +19,23 @@ import (
 	"purerdma/verbs"
 )
 
-// iwarp says whether the devices are of iWARP, and not of RoCE.
+// iwarp reports whether the devices are iWARP devices. The other devices are RoCE devices.
 func iwarp() bool { return vmtest.Driver() == "siw" }
 
-// wantError checks that an error is an OpError of the operation, is the cause,
-// and names them.
+// wantError checks that an error is an OpError of the operation, wraps the cause, and contains
+// all words.
 func wantError(t *testing.T, err error, op string, cause error, words ...string) {
 	t.Helper()
 	var oe *cm.OpError
 	if !errors.As(err, &oe) || oe.Op != op {
-		t.Fatalf("got %v (%T), want an OpError of %q", err, err, op)
+		t.Fatalf("error = %v (%T), want an OpError of %q", err, err, op)
 	}
 	if cause != nil && !errors.Is(err, cause) {
-		t.Fatalf("%v is not %v", err, cause)
+		t.Fatalf("error = %v, want %v", err, cause)
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%q does not say %q", err, w)
+			t.Errorf("error = %q, want the text %q", err, w)
 		}
 	}
 }
@@ -47,8 +47,8 @@ func TestNoRoute(t *testing.T) {
 	wantError(t, err, "resolve", syscall.ENETUNREACH, "203.0.113.1:7471")
 }
 
-// TestAddressesThatLeadNowhere: the errno alone says nothing of a loopback address to
-// connect from, nor of a link-local one that leaves open which interface is meant.
+// TestAddressesThatLeadNowhere checks hints whose cause the errno does not show. One is a
+// loopback address as the source. The other is a link-local address without an interface.
 func TestAddressesThatLeadNowhere(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -61,7 +61,7 @@ func TestAddressesThatLeadNowhere(t *testing.T) {
 		{"", "[fe80::1]:7471", zone},
 	} {
 		if vmtest.Driver() == "siw" && tc.from == "[::1]:0" {
-			continue // siw has a device of lo, too, and sends this host's own address there
+			continue // siw also has a device of lo, and sends to this host's own address through it
 		}
 		d := &cm.Dialer{}
 		if tc.from != "" {
@@ -74,7 +74,7 @@ func TestAddressesThatLeadNowhere(t *testing.T) {
 	wantError(t, err, "bind", syscall.EINVAL, zone)
 }
 
-// neighbour is an address on the subnet of ip that nobody has.
+// neighbour returns an unused address on the subnet of ip.
 func neighbour(ip netip.Addr, host byte, port uint16) string {
 	a := ip.As4()
 	a[3] = host
@@ -84,7 +84,7 @@ func neighbour(ip netip.Addr, host byte, port uint16) string {
 func TestNobodyHasTheAddress(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	// On the wire's subnet, owned by nobody: the neighbour does not resolve.
+	// The address is on the subnet of the network, but unused, so that it does not resolve.
 	dst := neighbour(hosts[1].IPv4, 77, 7471)
 	d := dialerOf(hosts[1].IPv4)
 	d.ResolveTimeout = 300 * time.Millisecond
@@ -92,7 +92,7 @@ func TestNobodyHasTheAddress(t *testing.T) {
 	wantError(t, err, "resolve", syscall.ETIMEDOUT, dst)
 	var ue *cm.UnreachableError
 	if !errors.As(err, &ue) || ue.Event != cm.EventAddrError {
-		t.Errorf("got %#v", err)
+		t.Errorf("Dial() = %#v, want an UnreachableError with ADDR_ERROR", err)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestNobodyListens(t *testing.T) {
 		reason, transport = 0, verbs.TransportIWARP
 	}
 	if !errors.As(err, &rej) || rej.Reason != reason || rej.Transport != transport {
-		t.Errorf("got %#v", rej)
+		t.Errorf("RejectError = %#v, want reason %d and transport %v", rej, reason, transport)
 	}
 }
 
@@ -127,20 +127,20 @@ func TestPeerRejects(t *testing.T) {
 				return
 			}
 			if err := req.Reject(make([]byte, most+1)); err == nil {
-				t.Errorf("%d bytes of private data were taken", most+1)
+				t.Errorf("Reject with %d bytes of private data = nil, want an error", most+1)
 			}
 			req.Reject([]byte("full up"))
 		}
 	}()
-	for range 3 { // the listener goes on
+	for range 3 { // the listener keeps working
 		_, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 		wantError(t, err, "connect", cause, words, `"full up"`)
 		var rej *cm.RejectError
 		if !errors.As(err, &rej) || rej.Reason != reason || !strings.HasPrefix(string(rej.PrivateData), said) {
-			t.Errorf("got %#v", rej)
+			t.Errorf("RejectError = %#v, want reason %d and private data %q", rej, reason, said)
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Error("an application's rejection is not a refused connection, as it is in C")
+			t.Errorf("errors.Is(%v, ECONNREFUSED) = false, want true, as in C", err)
 		}
 	}
 }
@@ -160,11 +160,11 @@ func TestPrivateDataTooLong(t *testing.T) {
 	var pe *cm.ArgumentError
 	wantError(t, err, "connect", nil, fmt.Sprintf("len(PrivateData) is %d", asked+1), fmt.Sprintf("at most %d", asked))
 	if !errors.As(err, &pe) || pe.Max != asked {
-		t.Errorf("got %v", err)
+		t.Errorf("Connect() = %v, want an ArgumentError with Max %d", err, asked)
 	}
 
-	// Accepting: the peer must not be refused behind our back by a parameter
-	// that could have been checked; the ID can still accept.
+	// Accept checks the length of the private data. Otherwise the kernel would reject the peer
+	// without the program's knowledge. After the error the ID can still accept.
 	accepted := make(chan error, 1)
 	go func() {
 		req, err := ln.Accept(context.Background())
@@ -180,7 +180,7 @@ func TestPrivateDataTooLong(t *testing.T) {
 		}
 		_ = qp
 		if err := req.ID().Accept(&cm.ConnParam{PrivateData: make([]byte, accept+1)}); !errors.As(err, &pe) || pe.Max != accept {
-			accepted <- fmt.Errorf("%d bytes: %v", accept+1, err)
+			accepted <- fmt.Errorf("Accept with %d bytes of private data = %v", accept+1, err)
 			return
 		}
 		conn, err := req.Accept(context.Background(), nil, &cm.ConnParam{PrivateData: make([]byte, accept)})
@@ -195,7 +195,7 @@ func TestPrivateDataTooLong(t *testing.T) {
 	}
 	conn.Close()
 	if err := <-accepted; err != nil {
-		t.Error(err)
+		t.Errorf("Accept: %v", err)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestDepthsBeyondTheDevice(t *testing.T) {
 	}
 	defer r.Close()
 	if limit := r.Device().Attr().MaxQPRdAtom; limit >= 254 {
-		t.Fatalf("the device can %d, this test needs a smaller one", limit)
+		t.Fatalf("MaxQPRdAtom = %d, want less than 254", limit)
 	}
 	_, err = r.Connect(within(t, 10*time.Second), nil, &cm.ConnParam{ResponderResources: 254})
 	wantError(t, err, "connect", nil, "max_qp_rd_atom")
@@ -221,7 +221,7 @@ func TestBindFailures(t *testing.T) {
 	wantError(t, err, "bind", syscall.EADDRINUSE, ln.Addr().String())
 	_, err = cm.Listen(context.Background(), "tcp", "203.0.113.1:0")
 	wantError(t, err, "bind", syscall.EADDRNOTAVAIL, "203.0.113.1")
-	// Where one of two addresses is the unspecified one the kernel has another errno.
+	// If one of two addresses is the unspecified one, the kernel returns another errno.
 	all := listen(t, ":0")
 	_, err = cm.Listen(context.Background(), "tcp", all.Addr().String())
 	wantError(t, err, "bind", syscall.EADDRNOTAVAIL, "another ID has the port")

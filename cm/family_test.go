@@ -16,17 +16,17 @@ import (
 	"purerdma/verbs"
 )
 
-// wantFamilyError checks that an error says what does not go together.
+// wantFamilyError checks that an error names the address families that do not match.
 func wantFamilyError(t *testing.T, err error, words string) {
 	t.Helper()
 	fe, oe := new(ArgumentError), new(OpError)
 	if !errors.As(err, &fe) || !errors.As(err, &oe) || oe.Op != opResolve || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), words) {
-		t.Errorf("got %v, want %q", err, words)
+		t.Errorf("error = %v, want an ArgumentError of resolve with %q", err, words)
 	}
 }
 
-// TestTwoFamilies: what the kernel answers by EINVAL alone is said before it is asked,
-// and before anything is opened.
+// TestTwoFamilies checks that addresses of two families fail with a clear error before the
+// command, for which the kernel only returns EINVAL. Nothing is opened before.
 func TestTwoFamilies(t *testing.T) {
 	v4, v6, ib := mustAddr("10.8.0.1:7"), mustAddr("[fd00::1]:7"), AddrFromGID(verbs.GID{1}, PortSpaceTCP, 7)
 	for _, tc := range []struct {
@@ -35,7 +35,7 @@ func TestTwoFamilies(t *testing.T) {
 	}{
 		{v4, v6, "10.8.0.1:7->[fd00::1]:7: the destination is [fd00::1]:7: there is no way from an address of IPv4 to one of IPv6"},
 		{v6, v4, "IPv6 to one of IPv4"},
-		{v6, mustAddr("[::ffff:10.8.0.1]:7"), ""}, // the kernel has the last word
+		{v6, mustAddr("[::ffff:10.8.0.1]:7"), ""}, // the kernel decides
 		{ib, v4, "InfiniBand to one of IPv4"},
 		{v6, ib, "IPv6 to one of InfiniBand"},
 		{v4, v4, ""}, {v6, v6, ""}, {ib, ib, ""}, {Addr{}, v6, ""},
@@ -45,12 +45,12 @@ func TestTwoFamilies(t *testing.T) {
 		k.fail = map[uint32]error{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR: errAsked}
 		resolving := id.ResolveAddr(tc.src, tc.dst, time.Second)
 		r, dialing := (&Dialer{LocalAddr: tc.src}).ResolveAddr(context.Background(), PortSpaceTCP, tc.dst)
-		if r != nil { // where there are such addresses
+		if r != nil { // if the host has such addresses
 			r.Close()
 		}
 		if tc.words == "" {
 			if fe := new(ArgumentError); !errors.Is(resolving, errAsked) || errors.As(dialing, &fe) {
-				t.Errorf("%v to %v: %v, %v", tc.src, tc.dst, resolving, dialing)
+				t.Errorf("%v to %v: ResolveAddr = %v, Dialer.ResolveAddr = %v, want no ArgumentError", tc.src, tc.dst, resolving, dialing)
 			}
 			continue
 		}
@@ -63,8 +63,8 @@ func TestTwoFamilies(t *testing.T) {
 
 var errAsked = errors.New("the kernel was asked")
 
-// TestFamilyOfABoundID: of an ID that is bound the kernel compares its own address, and
-// does not look at the source that it is given.
+// TestFamilyOfABoundID checks that the family of a bound ID is the family of its own address.
+// The kernel does not use the source address of the call.
 func TestFamilyOfABoundID(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
@@ -73,13 +73,13 @@ func TestFamilyOfABoundID(t *testing.T) {
 	wantFamilyError(t, id.ResolveAddr(Addr{}, mustAddr("[fd00::1]:7"), time.Second), "10.8.0.1:7->[fd00::1]:7")
 	for _, src := range []string{"10.8.0.1:7", "[fd00::2]:7"} {
 		if err := id.ResolveAddr(mustAddr(src), mustAddr("10.8.1.2:7"), time.Second); !errors.Is(err, errAsked) {
-			t.Errorf("bound, from %s: %v", src, err)
+			t.Errorf("ResolveAddr of a bound ID from %s = %v, want the command", src, err)
 		}
 	}
 }
 
-// TestFamilyComesLast: that the ID is closed, or its device gone, or that it is in no
-// state for the call, is said first.
+// TestFamilyComesLast checks that a closed ID, a removed device and a wrong state are reported
+// before the families.
 func TestFamilyComesLast(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
@@ -87,21 +87,21 @@ func TestFamilyComesLast(t *testing.T) {
 	var se *StateError
 	id.state = StateEstablished
 	if err := resolve(); !errors.As(err, &se) || se.State != StateEstablished {
-		t.Errorf("resolve: %v", err)
+		t.Errorf("ResolveAddr in the state established = %v, want a StateError", err)
 	}
 	var removed *verbs.DeviceRemovedError
 	id.state = StateRemoved
 	if err := resolve(); !errors.As(err, &removed) {
-		t.Errorf("resolve: %v", err)
+		t.Errorf("ResolveAddr on a removed device = %v, want a DeviceRemovedError", err)
 	}
 	id.Close()
 	if err := resolve(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("resolve: %v", err)
+		t.Errorf("ResolveAddr after Close = %v, want net.ErrClosed", err)
 	}
 }
 
-// TestIPv4InIPv6Form: net.TCPAddr makes such addresses of IPv4, and beside one of IPv4
-// they are.
+// TestIPv4InIPv6Form checks IPv4-mapped IPv6 addresses, which net.TCPAddr makes of IPv4
+// addresses. Together with an IPv4 address they are IPv4 addresses.
 func TestIPv4InIPv6Form(t *testing.T) {
 	tcp := net.TCPAddr{IP: net.ParseIP("10.8.0.1"), Port: 7}
 	mapped, v4, v6 := AddrFrom(tcp.AddrPort()), mustAddr("10.8.1.2:8"), mustAddr("[fd00::1]:9")
@@ -113,13 +113,13 @@ func TestIPv4InIPv6Form(t *testing.T) {
 		{Addr{}, mapped, Addr{}, mapped},
 	} {
 		if src, dst, err := oneFamily(tc.src, tc.dst); src != tc.wantSrc || dst != tc.wantDst || err != nil {
-			t.Errorf("%v to %v: %v, %v, %v", tc.src, tc.dst, src, dst, err)
+			t.Errorf("oneFamily(%v, %v) = %v, %v, %v, want %v, %v", tc.src, tc.dst, src, dst, err, tc.wantSrc, tc.wantDst)
 		}
 	}
 }
 
-// TestNameOfTwoFamilies: of what a name stands for, what can be reached from the local
-// address is taken.
+// TestNameOfTwoFamilies checks that choose returns an address that is reachable from the local
+// address.
 func TestNameOfTwoFamilies(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("::ffff:10.8.0.1"), netip.MustParseAddr("fd00::1")
 	for _, tc := range []struct {
@@ -134,7 +134,7 @@ func TestNameOfTwoFamilies(t *testing.T) {
 		{[]netip.Addr{v4}, mustAddr("[fd00::2]:0"), v4.Unmap()},
 	} {
 		if got := choose(tc.ips, tc.local); got != tc.want {
-			t.Errorf("%v from %v: %v", tc.ips, tc.local, got)
+			t.Errorf("choose(%v, %v) = %v, want %v", tc.ips, tc.local, got, tc.want)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"purerdma/ucma"
 )
 
-// frameDevice notes the frames between a function of this package and the write of a command.
+// frameDevice records the stack frames between a function of this package and the write of a
+// command.
 type frameDevice struct {
 	ucma.Device
 	from   string // end of the function's name
@@ -37,11 +38,11 @@ func (d *frameDevice) Write(b []byte) error {
 	return d.Device.Write(b)
 }
 
-// maxFrames bounds the frames of a call from the method of the ID to the device's write, both
-// included.
+// maxFrames bounds the stack frames of a call from the method of the ID to the device's write,
+// including both.
 const maxFrames = 10
 
-// TestFrames counts the frames of commands, so that the way to the kernel stays short.
+// TestFrames counts the stack frames of commands, so that the path to the kernel stays short.
 func TestFrames(t *testing.T) {
 	for _, tc := range []struct {
 		from string
@@ -63,7 +64,7 @@ func TestFrames(t *testing.T) {
 			t.Fatalf("Open: %v", err)
 		}
 		id.dev = dev
-		_ = tc.call(id) // what the kernel makes of it does not matter
+		_ = tc.call(id) // the kernel's result does not matter
 		if n := len(d.frames); n == 0 || n > maxFrames {
 			t.Errorf("%s: %d frames to the kernel, want 1 to %d:\n%s", tc.from, n, maxFrames, strings.Join(d.frames, "\n"))
 		} else {

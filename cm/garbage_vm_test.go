@@ -18,16 +18,15 @@ import (
 	"purerdma/verbs"
 )
 
-// These tests have peers that send any bytes as private data, of each length that a
-// message takes. What arrives is what was sent, with zeros up to the size of the
-// message on InfiniBand and RoCE; nothing of it means anything to the library.
+// The peers of these tests send arbitrary bytes as private data, in every length that a
+// message can hold. The data arrives unchanged. On InfiniBand and RoCE it is padded with zeros
+// to the size of the message. The library does not interpret it.
 
-// arrives is what a peer gets of private data in a message that has room for size
-// bytes.
+// arrives returns the private data that a peer receives in a message with size bytes of it.
 func arrives(sent []byte, size int) []byte { return padded(string(sent), size) }
 
-// refuses is arrives for a refusal: one of zeros only carries nothing on InfiniBand and
-// RoCE.
+// refuses returns the private data that a peer receives in a rejection. On InfiniBand and
+// RoCE, a rejection whose private data is only zeros has none.
 func refuses(sent []byte, size int) []byte {
 	if !iwarp() && len(bytes.TrimRight(sent, "\x00")) == 0 {
 		return nil
@@ -35,7 +34,7 @@ func refuses(sent []byte, size int) []byte {
 	return arrives(sent, size)
 }
 
-// eachLength calls fn for each length up to n, a few at once.
+// eachLength calls fn for each length up to n, in four goroutines.
 func eachLength(n int, fn func(length int) error) error {
 	var wg sync.WaitGroup
 	const workers = 4
@@ -53,7 +52,7 @@ func eachLength(n int, fn func(length int) error) error {
 	return errors.Join(errs...)
 }
 
-// answer is what a request is to be answered by.
+// answer is the answer to a request.
 type answer struct {
 	bytes  []byte
 	refuse bool
@@ -61,16 +60,16 @@ type answer struct {
 
 func same(what string, got, want []byte) error {
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("%s carries %d bytes %x, want %d: %x", what, len(got), got, len(want), want)
+		return fmt.Errorf("%s has %d bytes of private data %x, want %d: %x", what, len(got), got, len(want), want)
 	}
 	return nil
 }
 
-// TestGarbageInRequestsAndAnswers: blocking calls on both sides, and one listener for all.
+// TestGarbageInRequestsAndAnswers uses blocking calls on both sides, and one listener.
 func TestGarbageInRequestsAndAnswers(t *testing.T) {
 	ln, d := ends(t)
 	requests, replies, rejects := vmtest.PrivateData(56), vmtest.PrivateData(196), vmtest.PrivateData(148)
-	var wanted sync.Map // by what a request carries, how it is answered
+	var wanted sync.Map // the answers by the private data of the request
 	served := make(chan error, 1)
 	go func() {
 		served <- func() error {
@@ -83,7 +82,7 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 				how, ok := wanted.Load(string(got))
 				if !ok {
 					req.Close()
-					return fmt.Errorf("a request carries %d bytes that nobody has sent: %x", len(got), got)
+					return fmt.Errorf("request with %d bytes of private data that no client has sent: %x", len(got), got)
 				}
 				a := how.(answer)
 				if a.refuse {
@@ -95,7 +94,7 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 				p := cm.ConnParam{PrivateData: a.bytes}
 				conn, err := req.Accept(within(t, 10*time.Second), nil, &p)
 				if left := new(cm.DisconnectedError); errors.As(err, &left) {
-					continue // the client has seen the answer, and may be faster than what confirms it
+					continue // the client gets the answer before the confirmation is handled, and may leave then
 				}
 				if err != nil {
 					return err
@@ -116,9 +115,9 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 		if refuse {
 			var rej *cm.RejectError
 			if !errors.As(err, &rej) {
-				return fmt.Errorf("refused, and got %v", err)
+				return fmt.Errorf("Dial of a refusing server = %v, want a RejectError", err)
 			}
-			return same("the refusal", rej.PrivateData, refuses(back, 148))
+			return same("the rejection", rej.PrivateData, refuses(back, 148))
 		}
 		if err != nil {
 			return err
@@ -127,21 +126,22 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 		return same("the answer", conn.PrivateData(), arrives(back, 196))
 	}
 	if err := eachLength(requests, func(n int) error { return connect(vmtest.Garbage(n), vmtest.Garbage(n), false) }); err != nil {
-		t.Error("requests: ", err)
+		t.Errorf("requests: %v", err)
 	}
 	if err := eachLength(replies, func(n int) error { return connect(vmtest.Garbage(20), vmtest.Garbage(n), false) }); err != nil {
-		t.Error("answers: ", err)
+		t.Errorf("answers: %v", err)
 	}
 	if err := eachLength(rejects, func(n int) error { return connect(vmtest.Garbage(20), vmtest.Garbage(n), true) }); err != nil {
-		t.Error("refusals: ", err)
+		t.Errorf("rejections: %v", err)
 	}
 	ln.Close()
 	if err := <-served; err != nil {
-		t.Error(err)
+		t.Errorf("server: %v", err)
 	}
 }
 
-// TestGarbageOnIDs: the same in the events of IDs, and the connection works.
+// TestGarbageOnIDs checks the private data in the events of IDs, and that the connection
+// works.
 func TestGarbageOnIDs(t *testing.T) {
 	r := newRig(t)
 	for _, n := range []int{0, 1, 2, 55, vmtest.PrivateData(56)} {
@@ -163,7 +163,7 @@ func TestGarbageOnIDs(t *testing.T) {
 	}
 }
 
-// TestDatagramGarbage: the same in look-ups, their answers and their refusals.
+// TestDatagramGarbage checks the private data of look-ups, their answers and their rejections.
 func TestDatagramGarbage(t *testing.T) {
 	ln, d := datagramEnds(t)
 	var wanted sync.Map
@@ -178,7 +178,7 @@ func TestDatagramGarbage(t *testing.T) {
 				how, ok := wanted.Load(string(req.PrivateData()))
 				if !ok {
 					req.Close()
-					return fmt.Errorf("a look-up carries bytes that nobody has sent: %x", req.PrivateData())
+					return fmt.Errorf("look-up with private data that no client has sent: %x", req.PrivateData())
 				}
 				if a := how.(answer); a.refuse {
 					err = req.Reject(a.bytes)
@@ -203,23 +203,23 @@ func TestDatagramGarbage(t *testing.T) {
 		var ue *cm.UnreachableError
 		switch {
 		case refuse && errors.As(err, &ue):
-			return same("the refusal", ue.PrivateData, refuses(back, 136))
+			return same("the rejection", ue.PrivateData, refuses(back, 136))
 		case refuse:
-			return fmt.Errorf("refused, and got %v", err)
+			return fmt.Errorf("Lookup at a refusing server = %v, want an UnreachableError", err)
 		case err != nil:
 			return err
 		}
 		return same("the answer", to.PrivateData, arrives(back, 136))
 	}
 	if err := eachLength(180, func(n int) error { return lookUp(vmtest.Garbage(n), vmtest.Garbage(min(n, 136)), false) }); err != nil {
-		t.Error("look-ups: ", err)
+		t.Errorf("look-ups: %v", err)
 	}
 	if err := eachLength(136, func(n int) error { return lookUp(vmtest.Garbage(20), vmtest.Garbage(n), true) }); err != nil {
-		t.Error("refusals: ", err)
+		t.Errorf("rejections: %v", err)
 	}
 	ln.Close()
 	if err := <-served; err != nil {
-		t.Error(err)
+		t.Errorf("server: %v", err)
 	}
 }
 
@@ -257,8 +257,8 @@ func encoded(r verbs.RemoteMemory) []byte {
 	return b
 }
 
-// TestGarbageAsRemoteMemory: a program that takes a message for the address of memory finds
-// none there, and hears so from its device, or says so itself.
+// TestGarbageAsRemoteMemory interprets garbage in a message as the address of remote memory.
+// The program finds no memory there. Its device or its own checks report an error.
 func TestGarbageAsRemoteMemory(t *testing.T) {
 	ln, d := ends(t)
 	for _, tc := range []struct {
@@ -287,13 +287,13 @@ func TestGarbageAsRemoteMemory(t *testing.T) {
 			t.Fatalf("Dial: %v", err)
 		}
 		if got, err := reach(within(t, 10*time.Second), conn); err == nil {
-			t.Errorf("%s: it read %q", tc.name, got)
+			t.Errorf("reach() with %s = %q, want an error", tc.name, got)
 		} else if errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: nobody has said so: %v", tc.name, err)
+			t.Errorf("reach() with %s = %v, want an error before the deadline", tc.name, err)
 		}
 		conn.Close()
 		if err := <-accepted; err != nil {
-			t.Errorf("%s: the peer: %v", tc.name, err)
+			t.Errorf("misinform with %s: %v", tc.name, err)
 		}
 	}
 }

@@ -25,8 +25,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestTheRequestIsThePeers: what Accept may give is bounded by what the peer asked
-// for, whatever becomes of the event.
+// TestTheRequestIsThePeers checks that the peer's request bounds the parameters of Accept,
+// even if the program has changed the event.
 func TestTheRequestIsThePeers(t *testing.T) {
 	k := newFakeKernel()
 	var given abi.UcmConnParam
@@ -51,19 +51,19 @@ func TestTheRequestIsThePeers(t *testing.T) {
 	if ev.ID.dev, err = host.Open("rxe0"); err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	// In C one answers with the parameters of the event.
+	// C programs answer with the parameters of the event.
 	param := &ev.Conn
 	param.QPNum, param.ResponderResources, param.InitiatorDepth = 5, 0, 0
 	if err := ev.ID.Accept(param); err != nil {
 		t.Fatalf("Accept: %v", err)
 	}
 	if given.ResponderResources != 3 || given.InitiatorDepth != 2 {
-		t.Errorf("accepted with %d and %d, the peer asked for 3 and 2", given.ResponderResources, given.InitiatorDepth)
+		t.Errorf("depths of ACCEPT = %d, %d, want 3, 2 of the peer's request", given.ResponderResources, given.InitiatorDepth)
 	}
 }
 
-// TestCloseBehindMigrate: a Migrate that waits for a command which is stuck in the
-// kernel holds Close up no more than the command does.
+// TestCloseBehindMigrate checks that a Migrate that waits for a command in the kernel delays
+// Close only as long as the command does.
 func TestCloseBehindMigrate(t *testing.T) {
 	for name, closing := range map[string]func(*ID) error{
 		"ID":      (*ID).Close,
@@ -92,7 +92,7 @@ func TestCloseBehindMigrate(t *testing.T) {
 		select {
 		case <-closed:
 		case <-time.After(5 * closeGrace):
-			t.Errorf("Close of the %s waits", name)
+			t.Errorf("Close of the %s did not return", name)
 		}
 		close(free)
 		<-done
@@ -103,8 +103,7 @@ func TestCloseBehindMigrate(t *testing.T) {
 	}
 }
 
-// srqDriver is rxe with SRQs that hold nothing. It lets a test act while a QP is
-// made.
+// srqDriver is rxe with SRQs that cannot hold receives. A test can act while a QP is created.
 type srqDriver struct {
 	rxe.Driver
 	creating func()
@@ -133,7 +132,8 @@ func (c srqContext) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	return c.Context.CreateQP(&plain)
 }
 
-// TestCloseWhileAQPIsMade: what the QP stands on is closed after it.
+// TestCloseWhileAQPIsMade checks that Close waits for the creation of a QP, and closes the
+// objects that the QP uses after it.
 func TestCloseWhileAQPIsMade(t *testing.T) {
 	var id *ID
 	closed := make(chan struct{})
@@ -156,16 +156,17 @@ func TestCloseWhileAQPIsMade(t *testing.T) {
 		t.Fatalf("id.CreateSRQ: %v", err)
 	}
 	if err := id.CreateQP(nil, verbs.QPConfig{}); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("a QP on a closed ID: %v", err)
+		t.Errorf("CreateQP during Close = %v, want net.ErrClosed", err)
 	}
 	<-closed
 	if n := kernel.Opened(); n != 0 {
-		t.Errorf("%d contexts left open", n)
+		t.Errorf("Opened() = %d, want 0", n)
 	}
 }
 
-// TestTypesOfAPortSpace: the kernel decides by the port space whether an ID is for
-// datagrams, and would not say that it took another type than was asked for.
+// TestTypesOfAPortSpace checks that NewID refuses a QP type that does not match the port
+// space. The kernel uses the type of the port space, and does not report that it differs from
+// the requested one.
 func TestTypesOfAPortSpace(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	for _, tc := range []struct {
@@ -180,10 +181,10 @@ func TestTypesOfAPortSpace(t *testing.T) {
 		before := k.living()
 		id, err := ch.NewID(IDConfig{PortSpace: tc.ps, QPType: tc.t})
 		if tc.ok != (err == nil) {
-			t.Errorf("%v, %v: %v", tc.ps, tc.t, err)
+			t.Errorf("NewID(%v, %v) = %v, want success %v", tc.ps, tc.t, err, tc.ok)
 		}
 		if err != nil && (!errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), tc.ps.String()) || k.living() != before) {
-			t.Errorf("%v, %v: %v, %d IDs more", tc.ps, tc.t, err, k.living()-before)
+			t.Errorf("NewID(%v, %v) = %v with %d new IDs, want EINVAL with the port space and no new ID", tc.ps, tc.t, err, k.living()-before)
 		}
 		if err == nil {
 			id.Close()
@@ -191,7 +192,8 @@ func TestTypesOfAPortSpace(t *testing.T) {
 	}
 }
 
-// TestTheErrorNamesTheSecondDestination: of an ID whose first did not resolve.
+// TestTheErrorNamesTheSecondDestination resolves a second destination with an ID whose first
+// did not resolve.
 func TestTheErrorNamesTheSecondDestination(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
@@ -201,40 +203,40 @@ func TestTheErrorNamesTheSecondDestination(t *testing.T) {
 		}
 		k.queue(id.kid, EventAddrError, -int32(syscall.ETIMEDOUT))
 		if err := mustNext(t, ch).Err(); !strings.Contains(err.Error(), to) {
-			t.Errorf("%v, want %s", err, to)
+			t.Errorf("Err() = %v, want %s", err, to)
 		}
 	}
 	k.fail[abi.RDMA_USER_CM_CMD_RESOLVE_ADDR] = syscall.ENETUNREACH
 	if err := id.ResolveAddr(Addr{}, mustAddr("10.0.0.3:3"), time.Second); err == nil || !strings.Contains(err.Error(), "10.0.0.3:3") {
-		t.Errorf("id.ResolveAddr: %v", err)
+		t.Errorf("ResolveAddr() = %v, want an error with the third destination", err)
 	}
 	if a := id.RemoteAddr(); a != mustAddr("10.0.0.2:2") {
-		t.Errorf("the remote address is %v", a)
+		t.Errorf("RemoteAddr() = %v, want the second destination", a)
 	}
 }
 
-// TestAStageWithoutADevice: a kernel that names none gets no panic out of it.
+// TestAStageWithoutADevice checks that calls return an error, and do not panic, if the kernel
+// names no device.
 func TestAStageWithoutADevice(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	s := &pendingConn{ep: newEndpoint(ch, newFakeID(t, ch))}
 	if _, err := s.PD(); !errors.Is(err, errNoDevice) {
-		t.Errorf("PD: %v", err)
+		t.Errorf("PD() = %v, want %v", err, errNoDevice)
 	}
 	if _, err := s.QP(); !errors.Is(err, errNoDevice) {
-		t.Errorf("QP: %v", err)
+		t.Errorf("QP() = %v, want %v", err, errNoDevice)
 	}
 	if err := s.PostRecv(0); !errors.Is(err, errNoDevice) {
-		t.Errorf("PostRecv: %v", err)
+		t.Errorf("PostRecv() = %v, want %v", err, errNoDevice)
 	}
 	r := &Resolved{pendingConn: pendingConn{ep: s.ep}}
 	go s.ep.pump()
 	if _, err := r.Connect(context.Background(), nil, nil); !errors.Is(err, errNoDevice) {
-		t.Errorf("Connect: %v", err)
+		t.Errorf("Connect() = %v, want %v", err, errNoDevice)
 	}
 }
 
-// sleepy is a kernel that hands out the event that came with an ID, and wakes
-// nobody for it.
+// sleepy is a kernel that hands out the event of a migrated ID, but wakes no goroutine for it.
 type sleepy struct {
 	*fakeKernel
 	waiting chan struct{} // gets a token from each wait that begins
@@ -254,8 +256,9 @@ func (s *sleepy) WriteWhenReadable(ctx context.Context, b []byte) error {
 	}
 }
 
-// TestMigrateWakesWhoWaits: for the events that move with the ID.
-func TestMigrateWakesWhoWaits(t *testing.T) {
+// TestMigrateWakesWaiters checks that Migrate wakes a waiting Next for the events that move
+// with the ID.
+func TestMigrateWakesWaiters(t *testing.T) {
 	k := newFakeKernel()
 	s := &sleepy{fakeKernel: k, waiting: make(chan struct{}, 9)}
 	a, b := newEventChannel(ucma.New(k), &verbs.Host{}), newEventChannel(ucma.New(s), &verbs.Host{})
@@ -279,16 +282,16 @@ func TestMigrateWakesWhoWaits(t *testing.T) {
 			t.Fatalf("id.Migrate: %v", err)
 		}
 		if ev := <-got; ev == nil || ev.ID != id {
-			t.Fatalf("got %v", ev)
+			t.Fatalf("Next() = %v, want an event of the ID", ev)
 		}
-		// One that comes while nobody waits, and the end of a wait.
+		// Migrate also an ID while no goroutine waits, and end a wait by its context.
 		other := newFakeID(t, a)
 		if err := other.Migrate(b); err != nil {
 			t.Fatalf("other.Migrate: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 		if ev, err := b.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v, %v", ev, err)
+			t.Errorf("Next() = %v, %v, want DeadlineExceeded", ev, err)
 		}
 		cancel()
 		for len(s.waiting) > 0 {

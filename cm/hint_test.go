@@ -17,8 +17,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestResolvedWithoutADevice: of an address that resolves to no device librdmacm
-// makes ADDR_ERROR with ENODEV.
+// TestResolvedWithoutADevice checks that an address that resolves to no device ends in
+// ADDR_ERROR with ENODEV, like in librdmacm.
 func TestResolvedWithoutADevice(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	for to, words := range map[string]string{"10.0.0.1:1": "no RDMA device leads there", "127.0.0.1:1": "loopback"} {
@@ -31,7 +31,7 @@ func TestResolvedWithoutADevice(t *testing.T) {
 		err := ev.Err()
 		if ev.Type != EventAddrError || ev.Status != -1 || id.State() != StateFailed || !errors.Is(err, syscall.ENODEV) ||
 			!strings.Contains(err.Error(), words) {
-			t.Errorf("%s: %v: %v", to, ev, err)
+			t.Errorf("ResolveAddr(%s): Next() = %v, %v, want ADDR_ERROR with ENODEV and %q", to, ev, err, words)
 		}
 	}
 	k.device = true
@@ -42,12 +42,12 @@ func TestResolvedWithoutADevice(t *testing.T) {
 	}
 	k.queue(id.kid, EventAddrResolved, 0)
 	if ev := mustNext(t, ch); ev.Type != EventAddrResolved || id.Device() == nil {
-		t.Errorf("with a device: %v", ev)
+		t.Errorf("Next() with a device = %v, want ADDR_RESOLVED", ev)
 	}
 }
 
-// TestErrorsSayWhere: the addresses that a call was given, and what its errno
-// usually comes from.
+// TestErrorsSayWhere checks that an error has the addresses of the call, and the usual cause
+// of its errno.
 func TestErrorsSayWhere(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
@@ -85,26 +85,26 @@ func TestErrorsSayWhere(t *testing.T) {
 		k.fail = map[uint32]error{tc.cmd: tc.errno}
 		err := tc.call()
 		if !errors.Is(err, tc.errno) {
-			t.Errorf("%v is not %v", err, tc.errno)
+			t.Errorf("error = %v, want %v", err, tc.errno)
 			continue
 		}
 		for _, w := range tc.words {
 			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%q lacks %q", err, w)
+				t.Errorf("error = %q, want the text %q", err, w)
 			}
 		}
 		if errors.Is(err, errors.ErrUnsupported) != (tc.errno == notSupp) {
-			t.Errorf("%v: unsupported?", err)
+			t.Errorf("errors.Is(%v, ErrUnsupported) = %v, want %v", err, errors.Is(err, errors.ErrUnsupported), tc.errno == notSupp)
 		}
 	}
 }
 
-// TestHintsOfEvents: what the kernel refuses only when it has begun to resolve, and a
-// peer that nobody answers for.
+// TestHintsOfEvents checks the hints of errors that the kernel reports only after it has begun
+// to resolve, and of a peer that does not answer.
 func TestHintsOfEvents(t *testing.T) {
 	for _, tc := range []struct {
 		src, dst, words string
-		status          int32 // 0: the context ends first
+		status          int32 // 0 if the context ends first
 	}{
 		{"[::1]:0", "[fd00::2]:8", "[::1]:0->[fd00::2]:8: the address did not resolve: no such device (no RDMA device has a loopback address", -int32(syscall.ENODEV)},
 		{"", "[fe80::2]:8", "fe80::2 is link-local", -int32(syscall.EINVAL)},
@@ -124,12 +124,13 @@ func TestHintsOfEvents(t *testing.T) {
 		err := d.resolve(ctx, id, mustAddr(tc.dst))
 		cancel()
 		if !strings.Contains(fmt.Sprint(err), tc.words) || tc.status != 0 && !errors.Is(err, syscall.Errno(-tc.status)) {
-			t.Errorf("%v\nlacks %q", err, tc.words)
+			t.Errorf("resolve() = %v\nwant the text %q", err, tc.words)
 		}
 	}
 }
 
-// TestHintsOfAnIDsEvents: those who fetch the events themselves get the same hints.
+// TestHintsOfAnIDsEvents checks that the program gets the same hints if it fetches the events
+// itself.
 func TestHintsOfAnIDsEvents(t *testing.T) {
 	const why = "no RDMA device has a loopback address"
 	for _, tc := range []struct {
@@ -142,7 +143,7 @@ func TestHintsOfAnIDsEvents(t *testing.T) {
 		{"", "127.0.0.1:8", EventAddrError, syscall.ENODEV, why},
 		{"", "0.0.0.0:8", EventRouteError, syscall.EINVAL, "0.0.0.0 is taken for a loopback address, and " + why},
 		{"", "10.2.2.2:8", EventAddrError, syscall.ENODEV, ""},
-		{"", "127.0.0.1:8", EventUnreachable, syscall.ETIMEDOUT, ""}, // on siw's device of lo somebody may be there, or not
+		{"", "127.0.0.1:8", EventUnreachable, syscall.ETIMEDOUT, ""}, // siw has a device of lo, so that there may be a listener
 	} {
 		ch, k := newFakeChannel(t)
 		id := newFakeID(t, ch)
@@ -161,12 +162,12 @@ func TestHintsOfAnIDsEvents(t *testing.T) {
 		err = ev.Err()
 		ev.Ack()
 		if !errors.Is(err, tc.status) || !strings.Contains(err.Error(), tc.words) || tc.words == "" && strings.Contains(err.Error(), "loopback") {
-			t.Errorf("%v\nlacks %q", err, tc.words)
+			t.Errorf("Err() = %v\nwant the text %q", err, tc.words)
 		}
 	}
 }
 
-// TestHintOfARoute: the call says the same.
+// TestHintOfARoute checks that the error of ResolveRoute has the hint.
 func TestHintOfARoute(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
@@ -176,11 +177,12 @@ func TestHintOfARoute(t *testing.T) {
 	id.state = StateAddrResolved
 	k.fail[abi.RDMA_USER_CM_CMD_RESOLVE_ROUTE] = syscall.ENODEV
 	if err := id.ResolveRoute(time.Second); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), "no RDMA device has a loopback address") {
-		t.Errorf("id.ResolveRoute: %v", err)
+		t.Errorf("ResolveRoute() = %v, want ENODEV with the hint", err)
 	}
 }
 
-// TestNoHintOfAZone: for addresses that have one or need none, and for other errors.
+// TestNoHintOfAZone checks that there is no hint of a zone for addresses that have one or need
+// none, and for other errors.
 func TestNoHintOfAZone(t *testing.T) {
 	for _, tc := range []struct {
 		err    error
@@ -193,13 +195,12 @@ func TestNoHintOfAZone(t *testing.T) {
 		{syscall.ENOMEM, "[fe80::2]:8"},
 	} {
 		if err := hint(tc.err, Addr{}, mustAddr(tc.remote)); strings.Contains(err.Error(), "link-local") {
-			t.Errorf("%s: %v", tc.remote, err)
+			t.Errorf("hint(%v, %s) = %v, want no hint of a zone", tc.err, tc.remote, err)
 		}
 	}
 }
 
-// TestNoHintForAMistake: an error that says what was wrong is not said to come from the
-// address.
+// TestNoHintForAMistake checks that an error with another cause does not blame the address.
 func TestNoHintForAMistake(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
@@ -207,19 +208,19 @@ func TestNoHintForAMistake(t *testing.T) {
 	id.state = StateEstablished
 	var se *StateError
 	if err := id.ResolveAddr(Addr{}, mustAddr("127.0.0.1:8"), time.Second); !errors.As(err, &se) || strings.Contains(err.Error(), "loopback") {
-		t.Errorf("id.ResolveAddr: %v", err)
+		t.Errorf("ResolveAddr() = %v, want a StateError without a hint", err)
 	}
 	id.state, id.local = StateBound, mustAddr("[fd00::1]:7")
 	var fe *ArgumentError
 	if err := id.ResolveAddr(Addr{}, mustAddr("127.0.0.1:8"), time.Second); !errors.As(err, &fe) || strings.Contains(err.Error(), "loopback") {
-		t.Errorf("id.ResolveAddr: %v", err)
+		t.Errorf("ResolveAddr() = %v, want an ArgumentError without a hint", err)
 	}
 }
 
-const notSupp = syscall.Errno(524) // ENOTSUPP, which package syscall does not name
+const notSupp = syscall.Errno(524) // ENOTSUPP, which package syscall does not define
 
-// TestDialLoopback: the kernel resolves a loopback address, with the device of
-// LocalAddr, and nobody would ever answer.
+// TestDialLoopback checks that a loopback address does not resolve. The kernel would resolve
+// it with the device of LocalAddr, and no peer would ever answer.
 func TestDialLoopback(t *testing.T) {
 	for _, dst := range []string{"127.0.0.1:7", "127.3.2.1:7", "[::1]:7", "0.0.0.0:7", "[::]:7", "10.8.0.1:7"} {
 		ch, k := newFakeChannel(t)
@@ -232,21 +233,21 @@ func TestDialLoopback(t *testing.T) {
 		err := new(Dialer).resolve(context.Background(), id, to)
 		if !toLoopback(to) {
 			if err != nil {
-				t.Errorf("%s: %v", dst, err)
+				t.Errorf("resolve(%s) = %v, want nil", dst, err)
 			}
 			continue
 		}
 		if oe := new(OpError); !errors.As(err, &oe) || oe.Op != opResolve || oe.Remote != to || !errors.Is(err, syscall.ENODEV) ||
 			!strings.Contains(err.Error(), "no RDMA device has a loopback address") {
-			t.Errorf("%s: %v", dst, err)
+			t.Errorf("resolve(%s) = %v, want ENODEV with the hint", dst, err)
 		}
 	}
 }
 
-// TestSilenceOfThisHost: of the errors of a peer on this host, that of one who has not
-// answered says so.
+// TestSilenceOfThisHost checks that only an unanswered request to this host has the hint.
+// Other errors have none.
 func TestSilenceOfThisHost(t *testing.T) {
-	here := mustAddr("127.0.0.1:7") // which every host has, on some interface
+	here := mustAddr("127.0.0.1:7") // every host has this address
 	ctx, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()
 	deadline, unreachable := ctx.Err(), error(&UnreachableError{Event: EventUnreachable, Status: -int(syscall.ETIMEDOUT)})
@@ -260,25 +261,25 @@ func TestSilenceOfThisHost(t *testing.T) {
 		{here, context.Canceled, false},
 		{here, &RejectError{Status: RejectConsumer}, false},
 		{mustAddr("203.0.113.1:7"), deadline, false},
-		{mustAddr("10.8.1.2:8"), deadline, false}, // to itself
+		{mustAddr("10.8.1.2:8"), deadline, false}, // the connection is to the host itself
 		{Addr{}, deadline, false},
 		{AddrFromGID(verbs.GID{1}, PortSpaceTCP, 7), deadline, false},
 	} {
 		err := hintOfSilence(&OpError{Op: opConnect, Local: mustAddr("10.8.1.2:7"), Remote: tc.remote, Err: tc.err}, "")
 		if hinted := strings.Contains(err.Error(), "127.0.0.1 is this host's own, of lo: perhaps nobody accepts there, or lo has no RDMA device, which was not looked at"); hinted != tc.hinted || !errors.Is(err, tc.err) {
-			t.Errorf("%v", err)
+			t.Errorf("hintOfSilence(%v to %v) = %v, want the hint: %v", tc.err, tc.remote, err, tc.hinted)
 		}
 		if ne, ok := err.(*OpError); !ok || tc.hinted && !ne.Timeout() {
-			t.Errorf("%v is not a timeout", err)
+			t.Errorf("error %v is no timeout", err)
 		}
 	}
 	if hintOfSilence(nil, "") != nil {
-		t.Error("an error of nothing")
+		t.Error("hintOfSilence(nil) != nil, want nil")
 	}
 }
 
-// TestWhatIsMissingIsEINVAL: what a call lacks is an errno, too.
-func TestWhatIsMissingIsEINVAL(t *testing.T) {
+// TestMissingArgumentIsEINVAL checks that a missing argument is an OpError with EINVAL.
+func TestMissingArgumentIsEINVAL(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	_, joining := id.JoinMulticast(Addr{}, FullMember)
@@ -296,43 +297,44 @@ func TestWhatIsMissingIsEINVAL(t *testing.T) {
 		"Resolve":     resolving,
 	} {
 		if oe := new(OpError); !errors.Is(err, syscall.EINVAL) || !errors.As(err, &oe) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s = %v, want an OpError with EINVAL", name, err)
 		}
 	}
 	id.dev = nil
 }
 
-// TestListenOnLoopback: the kernel would listen on every device.
+// TestListenOnLoopback checks that Listen refuses a loopback address, on which the kernel
+// would listen on every device.
 func TestListenOnLoopback(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:7471", "[::1]:7471", "127.3.2.1:0", "localhost:7471"} {
 		ln, err := Listen(context.Background(), "tcp", addr)
 		if ln != nil || !errors.Is(err, syscall.EADDRNOTAVAIL) || !strings.Contains(err.Error(), "loopback") {
-			t.Errorf("%s: %v", addr, err)
+			t.Errorf("Listen(%s) = %v, want EADDRNOTAVAIL with the hint", addr, err)
 		}
 	}
 }
 
-// TestOpenErrorsSayWhatFor: where there is no connection manager, as on most
-// machines of developers.
+// TestOpenErrorsSayWhatFor checks the errors without a connection manager, which are common on
+// the machines of developers.
 func TestOpenErrorsSayWhatFor(t *testing.T) {
 	if ch, err := NewEventChannel(nil); err == nil {
-		ch.Close() // this machine has one: it opens
+		ch.Close() // this machine has a connection manager
 		return
 	}
 	_, dialing := Dial(context.Background(), "tcp", "10.8.0.1:7471")
 	_, listening := Listen(context.Background(), "tcp", "10.8.0.2:7471")
 	for where, err := range map[string]error{"resolve 10.8.0.1:7471": dialing, "listen 10.8.0.2:7471": listening} {
 		if err == nil || !strings.Contains(err.Error(), where) || !strings.Contains(err.Error(), "rdmadoctor") {
-			t.Errorf("%v, want %s and rdmadoctor", err, where)
+			t.Errorf("error = %v, want %s and rdmadoctor", err, where)
 		}
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestTexts(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	if got, want := id.String(), fmt.Sprintf("cm_id %d (kernel ID %d)", id.uid, id.kid); got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("String() = %q, want %q", got, want)
 	}
 	for _, tc := range []struct {
 		status int
@@ -361,7 +363,7 @@ func TestWords(t *testing.T) {
 		k.queue(id.kid, EventAddrChange, 0)
 		mustNext(t, ch)
 		if err := id.waitAcked(ended, opDestroy, &id.acks); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+			t.Errorf("waitAcked() = %v, want %q", err, want)
 		}
 	}
 }

@@ -20,13 +20,13 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// held is what idleChild says: of the heap that each connection has, and how many
-// threads there are before it dials, when all are connected, and when somebody waits
-// on each.
+// held is the result of idleChild. It has the heap of each connection in bytes. It has the
+// number of threads before idleChild dials, when all connections are established, and when
+// goroutines wait on each of them. Last is the number of the server's threads.
 type held struct{ heap, procs, fresh, dialed, parked, serving int }
 
-// idleChild makes connections, and has two goroutines wait on each: for a completion,
-// and for its end. It is a process of its own because the tests' keeps note of where
+// idleChild makes connections. Two goroutines wait on each, one for a completion and one for
+// its end. It is a separate process, because the process of the tests records the place where
 // each object was made.
 func idleChild() int {
 	h, err := idle(os.Getenv("CM_TEST_ARG"))
@@ -44,8 +44,8 @@ func idle(arg string) (h held, err error) {
 	if _, err := fmt.Sscan(arg, &from, &to, &number, &dialers); err != nil {
 		return h, err
 	}
-	// A probe of the keepalive takes memory that the connection keeps, some 600 bytes. Without
-	// it the result does not depend on how long the test takes.
+	// A probe of the keepalive allocates memory that the connection keeps, about 600 bytes.
+	// Without it the result does not depend on the duration of the test.
 	d := cm.Dialer{LocalAddr: mustParse(from + ":0"), KeepAlive: -1}
 	ctx, cancel := context.WithCancel(context.Background()) // the test's own limit ends this process
 	defer cancel()
@@ -55,7 +55,7 @@ func idle(arg string) (h held, err error) {
 		from, to int
 		note     func()
 	}{
-		{0, 10, func() { // the device is open, and what serves again is made
+		{0, 10, func() { // the device is open, and the pools are filled
 			h.heap = heap()
 			h.fresh, err = vmtest.Threads()
 		}},
@@ -75,11 +75,11 @@ func idle(arg string) (h held, err error) {
 	for _, conn := range conns {
 		go func() {
 			_, err := conn.WaitRecv(ctx)
-			ended <- fmt.Errorf("a wait for a completion ended: %w", err)
+			ended <- fmt.Errorf("WaitRecv: %w", err)
 		}()
 		go func() {
 			_, err := conn.Wait(ctx)
-			ended <- fmt.Errorf("a wait for the end ended: %w", err)
+			ended <- fmt.Errorf("Wait: %w", err)
 		}()
 	}
 	select {
@@ -90,7 +90,7 @@ func idle(arg string) (h held, err error) {
 	if h.parked, err = vmtest.Threads(); err != nil {
 		return h, err
 	}
-	// All of them have waited.
+	// All goroutines have waited.
 	cancel()
 	for range 2 * number {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -100,7 +100,7 @@ func idle(arg string) (h held, err error) {
 	return h, nil
 }
 
-// dialAll fills conns, with so many dialers at a time.
+// dialAll fills conns with the given number of dialers at a time.
 func dialAll(ctx context.Context, d *cm.Dialer, to string, conns []*cm.Conn, dialers int) error {
 	var wg sync.WaitGroup
 	errs := make([]error, dialers)
@@ -117,13 +117,13 @@ func dialAll(ctx context.Context, d *cm.Dialer, to string, conns []*cm.Conn, dia
 
 func heap() int {
 	runtime.GC()
-	runtime.GC() // what finalizers let go of
+	runtime.GC() // frees the objects that finalizers release
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
 }
 
-// hold has one child hold idle connections to another.
+// hold starts a child that holds idle connections to another child.
 func hold(t *testing.T, conns, dialers int) (h held) {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
@@ -131,7 +131,7 @@ func hold(t *testing.T, conns, dialers int) (h held) {
 	start := time.Now()
 	client, said := spawn(t, "idle", fmt.Sprintln(hosts[1].IPv4, addr, conns, dialers))
 	if _, err := fmt.Sscan(said, &h.heap, &h.procs, &h.fresh, &h.dialed, &h.parked); err != nil {
-		t.Fatalf("spawn: %v", said)
+		t.Fatalf("output of the child = %q, want five numbers", said)
 	}
 	var err error
 	if h.serving, err = vmtest.ThreadsOf(server.Process.Pid); err != nil {
@@ -141,19 +141,19 @@ func hold(t *testing.T, conns, dialers int) (h held) {
 		child.Process.Kill()
 		child.Wait()
 	}
-	t.Logf("%d connections, %d dialers at once, %v: %d bytes of the heap for each; threads: %d after 10, %d after all, %d with all waiting; the server's %d; GOMAXPROCS %d",
+	t.Logf("%d connections, %d dialers at once, %v: %d bytes of heap for each, threads: %d after 10, %d after all, %d with all waiting, %d of the server, GOMAXPROCS %d",
 		conns, dialers, time.Since(start).Round(time.Millisecond), h.heap, h.fresh, h.dialed, h.parked, h.serving, h.procs)
 	return h
 }
 
 // TestIdleConnections makes 250 connections, or a thousand in the long tests, with two waiting
-// goroutines each. A connection without a keepalive takes at most 8 KiB of the heap, on siw
-// 9 KiB and on mlx5 20 KiB. It takes no thread, even if many connections are made at once.
+// goroutines each. A connection without a keepalive uses at most 8 KiB of heap, on siw 9 KiB
+// and on mlx5 20 KiB. It uses no thread, even if many connections are made at once.
 func TestIdleConnections(t *testing.T) {
 	limit := 8 << 10
 	switch vmtest.Driver() {
 	case "siw":
-		limit = 9 << 10 // it maps the two queues of a QP and each CQ by themselves
+		limit = 9 << 10 // it maps the two queues of a QP and each CQ separately
 	case "mlx5":
 		limit = 20 << 10 // it keeps an entry for each of the 256 requests that fit
 	}
@@ -162,20 +162,20 @@ func TestIdleConnections(t *testing.T) {
 		conns = 1000
 	}
 	if vmtest.Driver() != "rxe" {
-		dialers = 2 // there, who connects is a thread
+		dialers = 2 // each dialing goroutine occupies a thread there
 	}
 	h := hold(t, conns, dialers)
 	if h.heap > limit {
-		t.Errorf("%d bytes of the heap for a connection, want at most %d", h.heap, limit)
+		t.Errorf("heap of a connection = %d bytes, want at most %d", h.heap, limit)
 	}
 	if h.parked > h.dialed+2 {
-		t.Errorf("%d threads before %d goroutines wait, %d then", h.dialed, 2*conns, h.parked)
+		t.Errorf("threads with %d waiting goroutines = %d, want at most %d", 2*conns, h.parked, h.dialed+2)
 	}
-	// The runtime has those that run Go, and a few of its own.
+	// The runtime has the threads that run Go code, and a few of its own.
 	if most := h.procs + 8; h.parked > most {
-		t.Errorf("%d threads with %d idle connections, want at most %d", h.parked, conns, most)
+		t.Errorf("threads with %d idle connections = %d, want at most %d", conns, h.parked, most)
 	}
 	if most := h.procs + 8; vmtest.Driver() == "rxe" && h.serving > most {
-		t.Errorf("the server has %d threads with %d idle connections, want at most %d", h.serving, conns, most)
+		t.Errorf("threads of the server with %d idle connections = %d, want at most %d", conns, h.serving, most)
 	}
 }
