@@ -23,11 +23,11 @@ import (
 	"purerdma/verbs"
 )
 
-// hooked is a fakeKernel that lets a test act at a moment of its choice.
+// hooked is a fakeKernel that calls functions of the test before commands and after events.
 type hooked struct {
 	*fakeKernel
-	write   func(b []byte) // before a command
-	fetched func()         // after an event was fetched
+	write   func(b []byte) // called before a command
+	fetched func()         // called after an event was fetched
 }
 
 func (h *hooked) Write(b []byte) error {
@@ -45,13 +45,13 @@ func (h *hooked) WriteWhenReadable(ctx context.Context, b []byte) error {
 	return err
 }
 
-// fakeHost has two rxe devices in memory.
+// fakeHost returns a host with two rxe devices in memory.
 func fakeHost() *verbs.Host {
 	return &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
 }
 
-// fakeEndpoint is an endpoint on a fake connection manager, whose ID is on a fake
-// device and in a state.
+// fakeEndpoint returns an endpoint on a fake connection manager. Its ID has a fake device and
+// the given state.
 func fakeEndpoint(t *testing.T, state State) (*endpoint, *fakeKernel) {
 	t.Helper()
 	k, host := newFakeKernel(), fakeHost()
@@ -68,7 +68,7 @@ func fakeEndpoint(t *testing.T, state State) (*endpoint, *fakeKernel) {
 	return ep, k
 }
 
-func TestEveryAcceptLearnsOfTheRemoval(t *testing.T) {
+func TestEveryAcceptReportsRemoval(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	l := &Listener{ch: ch, id: id}
@@ -78,12 +78,13 @@ func TestEveryAcceptLearnsOfTheRemoval(t *testing.T) {
 		defer cancel()
 		var gone *verbs.DeviceRemovedError
 		if _, err := l.Accept(ctx); !errors.As(err, &gone) {
-			t.Errorf("Accept %d: %v", i, err)
+			t.Errorf("Accept() number %d = %v, want a DeviceRemovedError", i, err)
 		}
 	}
 }
 
-// An ID that Close finds must have its number: 0 may be another's.
+// TestNoIDIsKnownBeforeItHasItsNumber checks that Close finds no ID before the kernel has
+// assigned its number. Number 0 may belong to another ID.
 func TestNoIDIsKnownBeforeItHasItsNumber(t *testing.T) {
 	h := &hooked{fakeKernel: newFakeKernel()}
 	ch := newEventChannel(ucma.New(h), &verbs.Host{})
@@ -95,16 +96,16 @@ func TestNoIDIsKnownBeforeItHasItsNumber(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		case abi.RDMA_USER_CM_CMD_DESTROY_ID:
 			if binary.NativeEndian.Uint32(b[16:]) == 0 {
-				t.Error("DESTROY_ID 0 was sent")
+				t.Error("DESTROY_ID of ID 0 was sent before CREATE_ID returned")
 			}
 		}
 	}
 	if id, err := ch.NewID(IDConfig{}); err == nil {
-		t.Errorf("a closed channel made %v", id)
+		t.Errorf("NewID() during Close = %v, want an error", id)
 	}
 	<-closed
 	if n := h.living(); n != 0 {
-		t.Errorf("%d IDs left", n)
+		t.Errorf("%d IDs left, want 0", n)
 	}
 }
 
@@ -114,15 +115,16 @@ func TestMigrationLosesNoEvent(t *testing.T) {
 	a, b := newEventChannel(ucma.New(h), &verbs.Host{}), newEventChannel(ucma.New(k), &verbs.Host{})
 	defer b.Close()
 	id := newFakeID(t, a)
-	// It migrates when its event has been fetched and not been looked at.
+	// The ID migrates after its event has been fetched and before the channel handles the
+	// event.
 	h.fetched = func() { h.fetched = nil; id.Migrate(b) }
 	k.queue(id.kid, EventDisconnected, 0)
 	if ev := mustNext(t, a); ev.ID != id || ev.Type != EventDisconnected {
-		t.Errorf("got %v", ev)
+		t.Errorf("Next() = %v, want DISCONNECTED of the ID", ev)
 	}
 	a.Close()
 	if err := id.Listen(1); errors.Is(err, net.ErrClosed) {
-		t.Error("closing the channel that it has left closed the ID")
+		t.Error("Listen after the Close of the old channel = net.ErrClosed, want an open ID")
 	}
 }
 
@@ -134,10 +136,10 @@ func TestTwoMigrationsToOneChannel(t *testing.T) {
 	second := make(chan error)
 	go func() { second <- id.Migrate(b) }()
 	if err := errors.Join(id.Migrate(b), <-second); err != nil {
-		t.Error(err)
+		t.Errorf("two calls of Migrate: %v, want nil", err)
 	}
 	if id.Channel() != b || b.find(id.uid) != id {
-		t.Error("the ID is on a channel that does not know it")
+		t.Error("Channel() is not the new channel, or the new channel does not find the ID")
 	}
 }
 
@@ -146,12 +148,12 @@ func TestDestroyNamesAnEventThatIsHeld(t *testing.T) {
 	id := newFakeID(t, ch)
 	k.queue(id.kid, EventAddrChange, 0)
 	k.queue(id.kid, EventTimewaitExit, 0)
-	mustNext(t, ch) // held
+	mustNext(t, ch) // not acknowledged
 	mustNext(t, ch).Ack()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if err := id.Destroy(ctx); err == nil || !strings.Contains(err.Error(), "ADDR_CHANGE") {
-		t.Errorf("id.Destroy: %v", err)
+		t.Errorf("Destroy() = %v, want an error with ADDR_CHANGE", err)
 	}
 }
 
@@ -167,10 +169,10 @@ func TestAStageIsUsedOnce(t *testing.T) {
 	k.fail[abi.RDMA_USER_CM_CMD_CONNECT] = syscall.EINVAL
 	k.mu.Unlock()
 	if again, err := r.Connect(context.Background(), nil, nil); again != nil || !errors.Is(err, errUsed) {
-		t.Errorf("a second Connect: %v, %v", again, err)
+		t.Errorf("second Connect() = %v, %v, want %v", again, err, errUsed)
 	}
 	if conn.ID().State() != StateEstablished {
-		t.Errorf("the connection is %v", conn.ID().State())
+		t.Errorf("State() = %v, want established", conn.ID().State())
 	}
 
 	ep, _ = fakeEndpoint(t, StateEstablished)
@@ -178,15 +180,15 @@ func TestAStageIsUsedOnce(t *testing.T) {
 	req.phase.Store(connUsed)
 	req.done.Store(true)
 	if err := req.Reject(nil); !errors.Is(err, errUsed) {
-		t.Errorf("Reject of an accepted request: %v", err)
+		t.Errorf("Reject() of an accepted request = %v, want %v", err, errUsed)
 	}
 	if _, err := req.Accept(context.Background(), nil, nil); !errors.Is(err, errUsed) || ep.id.State() != StateEstablished {
-		t.Errorf("a second Accept: %v", err)
+		t.Errorf("second Accept() = %v, want %v", err, errUsed)
 	}
 }
 
-// A process that dies when it has accepted, and has not yet heard that the other side
-// is connected, leaves a rejection: the kernel has nothing else to say then.
+// TestThePeerDiesBeforeItKnows checks a peer whose process dies after it has accepted and
+// before it gets the confirmation. The peer's kernel can then only send a rejection.
 func TestThePeerDiesBeforeItKnows(t *testing.T) {
 	ep, k := fakeEndpoint(t, StateRouteResolved)
 	k.accepts = true
@@ -199,18 +201,19 @@ func TestThePeerDiesBeforeItKnows(t *testing.T) {
 	select {
 	case <-conn.Done():
 	case <-time.After(5 * time.Second):
-		t.Fatal("the connection stands")
+		t.Fatal("Done is not closed within 5 seconds")
 	}
 	if got := ep.end; got != (End{Event: EventDisconnected}) || conn.ID().State() != StateDisconnected || !errors.Is(ep.cause, syscall.ECONNRESET) {
-		t.Errorf("the end is %+v, %v, and the state %v", got, ep.cause, conn.ID().State())
+		t.Errorf("end = %+v with cause %v in state %v, want DISCONNECTED with ECONNRESET", got, ep.cause, conn.ID().State())
 	}
 	if err := conn.Close(); err != nil {
-		t.Errorf("conn.Close: %v", err)
+		t.Errorf("Close() = %v, want nil", err)
 	}
 }
 
-// The IDs of a device learn of its removal one after the other, and the first has the
-// device let go of: that may disconnect the others before they hear of it.
+// TestTheRemovalDisconnects checks a disconnect that comes before the removal. The IDs of a
+// device get its removal one after another. The first one releases the device, which may
+// disconnect the other IDs before their event.
 func TestTheRemovalDisconnects(t *testing.T) {
 	ep, k := fakeEndpoint(t, StateRouteResolved)
 	k.accepts = true
@@ -224,18 +227,19 @@ func TestTheRemovalDisconnects(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if end, err := conn.Wait(ctx); err != nil || end != (End{Event: EventDeviceRemoval}) {
-		t.Errorf("the end is %+v, %v", end, err)
+		t.Errorf("Wait() = %+v, %v, want DEVICE_REMOVAL", end, err)
 	}
 	var removed *verbs.DeviceRemovedError
 	if !errors.As(ep.cause, &removed) || removed.Device != "rxe0" {
-		t.Errorf("the cause is %v", ep.cause)
+		t.Errorf("cause = %v, want a DeviceRemovedError of rxe0", ep.cause)
 	}
 	if err := conn.Close(); err != nil {
-		t.Errorf("conn.Close: %v", err)
+		t.Errorf("Close() = %v, want nil", err)
 	}
 }
 
-// The completion of a receive must not pass for that of a send.
+// TestASharedCQIsRefused checks that Send and WaitRecv refuse a CQ for both queues, because
+// Send could take the completion of a receive.
 func TestASharedCQIsRefused(t *testing.T) {
 	ep, _ := fakeEndpoint(t, StateEstablished)
 	pd, err := ep.id.dev.DefaultPD()
@@ -254,15 +258,15 @@ func TestASharedCQIsRefused(t *testing.T) {
 	defer qp.Close()
 	conn := newConn(ep, qp)
 	if err := conn.Send(context.Background()); !errors.Is(err, errSharedCQ) {
-		t.Errorf("Send: %v", err)
+		t.Errorf("Send() = %v, want %v", err, errSharedCQ)
 	}
 	if _, err := conn.WaitRecv(context.Background()); !errors.Is(err, errSharedCQ) {
-		t.Errorf("WaitRecv: %v", err)
+		t.Errorf("WaitRecv() = %v, want %v", err, errSharedCQ)
 	}
 }
 
-// A context that ends and the kernel's time-out come together: it must be the
-// context that the error speaks of.
+// TestTheDeadlineIsTheContexts checks that the error names the context if its end and the
+// kernel's timeout come together.
 func TestTheDeadlineIsTheContexts(t *testing.T) {
 	h := &hooked{fakeKernel: newFakeKernel()}
 	ch := newEventChannel(ucma.New(h), &verbs.Host{})
@@ -279,9 +283,9 @@ func TestTheDeadlineIsTheContexts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := new(Dialer).resolve(ctx, id, mustAddr("10.0.0.1:1")); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("resolve: %v", err)
+		t.Errorf("resolve() = %v, want DeadlineExceeded", err)
 	}
 	if asked.Load() < 2 {
-		t.Errorf("asked %d times", asked.Load())
+		t.Errorf("%d RESOLVE_ADDR commands, want at least 2", asked.Load())
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"purerdma/verbs"
 )
 
-// interrupting is an established ID with a QP, whose next command is one that the
-// kernel refuses, and during which the kernel reports an event that somebody fetches.
+// interrupting returns an established ID with a QP. The kernel refuses its next command cmd.
+// During the command, an event comes and is fetched.
 func interrupting(t *testing.T, state State, cmd uint32, typ EventType) *ID {
 	t.Helper()
 	k, host := newFakeKernel(), fakeHost()
@@ -50,8 +50,8 @@ func interrupting(t *testing.T, state State, cmd uint32, typ EventType) *ID {
 	return id
 }
 
-// TestAMistakeHidesNoEvent: what comes while a call runs that fails is as if there had
-// been no call.
+// TestAMistakeHidesNoEvent checks that an event during a failing call has the same effect as
+// without the call.
 func TestAMistakeHidesNoEvent(t *testing.T) {
 	addr := mustAddr("10.8.0.2:8")
 	for _, tc := range []struct {
@@ -63,31 +63,32 @@ func TestAMistakeHidesNoEvent(t *testing.T) {
 		want  State
 		qp    verbs.QPState
 	}{
-		{"the peer disconnects during ResolveAddr", StateEstablished, abi.RDMA_USER_CM_CMD_RESOLVE_ADDR,
+		{"disconnect during ResolveAddr", StateEstablished, abi.RDMA_USER_CM_CMD_RESOLVE_ADDR,
 			func(id *ID) error { return id.ResolveAddr(Addr{}, addr, time.Second) }, EventDisconnected, StateDisconnected, verbs.QPErr},
-		{"the peer disconnects during Reject", StateEstablished, abi.RDMA_USER_CM_CMD_REJECT,
+		{"disconnect during Reject", StateEstablished, abi.RDMA_USER_CM_CMD_REJECT,
 			func(id *ID) error { return id.Reject(nil) }, EventDisconnected, StateDisconnected, verbs.QPErr},
-		{"the peer refuses during Reject", StateResponded, abi.RDMA_USER_CM_CMD_REJECT,
+		{"rejection during Reject", StateResponded, abi.RDMA_USER_CM_CMD_REJECT,
 			func(id *ID) error { return id.Reject(nil) }, EventRejected, StateFailed, verbs.QPErr},
-		{"a neighbour moves during Connect", StateEstablished, abi.RDMA_USER_CM_CMD_CONNECT,
+		{"UNREACHABLE during Connect", StateEstablished, abi.RDMA_USER_CM_CMD_CONNECT,
 			func(id *ID) error { return id.Connect(nil) }, EventUnreachable, StateEstablished, verbs.QPInit},
-		{"the device goes during Listen", StateEstablished, abi.RDMA_USER_CM_CMD_LISTEN,
+		{"removal during Listen", StateEstablished, abi.RDMA_USER_CM_CMD_LISTEN,
 			func(id *ID) error { return id.Listen(0) }, EventDeviceRemoval, StateRemoved, verbs.QPInit},
 	} {
 		id := interrupting(t, tc.state, tc.cmd, tc.event)
 		if err := tc.call(id); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%s: %v", tc.name, err)
+			t.Errorf("%s: error = %v, want EINVAL", tc.name, err)
 		}
 		if id.State() != tc.want || id.qp.State() != tc.qp {
-			t.Errorf("%s: the ID is %q, its QP in %v", tc.name, id.State(), id.qp.State())
+			t.Errorf("%s: state %q, QP in %v, want %q, %v", tc.name, id.State(), id.qp.State(), tc.want, tc.qp)
 		}
 		if len(id.pending) != 0 {
-			t.Errorf("%s: %d commands run", tc.name, len(id.pending))
+			t.Errorf("%s: %d pending commands, want 0", tc.name, len(id.pending))
 		}
 	}
 }
 
-// TestTwoMistakesAtOnce: whichever ends first, the ID is in the end what it was.
+// TestTwoMistakesAtOnce checks that after two failed commands the ID has its old state, in
+// both orders of their ends.
 func TestTwoMistakesAtOnce(t *testing.T) {
 	for _, firstEnds := range []bool{true, false} {
 		id := interrupting(t, StateEstablished, abi.RDMA_USER_CM_CMD_LISTEN, EventAddrChange)
@@ -113,14 +114,14 @@ func TestTwoMistakesAtOnce(t *testing.T) {
 			second = errors.Join(<-first, second)
 		}
 		if !errors.Is(second, syscall.EINVAL) || id.State() != StateEstablished || len(id.pending) != 0 {
-			t.Errorf("the first ends first %v: %v, the ID is %q", firstEnds, second, id.State())
+			t.Errorf("first command ends first: %v, error = %v, state %q, want EINVAL, established", firstEnds, second, id.State())
 		}
 	}
 }
 
-// meanwhile is an ID in a state, during whose next command cmd, which the kernel
-// refuses, something else is done.
-func meanwhile(t *testing.T, state State, cmd uint32, do func(*ID)) *ID {
+// duringCommand returns an ID in a state. The kernel refuses its next command cmd. During the
+// command, do is called.
+func duringCommand(t *testing.T, state State, cmd uint32, do func(*ID)) *ID {
 	t.Helper()
 	h := &hooked{fakeKernel: newFakeKernel()}
 	ch := newEventChannel(ucma.New(h), fakeHost())
@@ -141,59 +142,59 @@ func meanwhile(t *testing.T, state State, cmd uint32, do func(*ID)) *ID {
 	return id
 }
 
-// TestAMistakeUndoesNoSuccess: of a call that the kernel takes while it has not yet
-// refused another.
+// TestAMistakeUndoesNoSuccess checks that a failing call does not undo another call that
+// succeeds at the same time.
 func TestAMistakeUndoesNoSuccess(t *testing.T) {
-	id := meanwhile(t, StateRouteResolved, abi.RDMA_USER_CM_CMD_LISTEN, func(id *ID) {
+	id := duringCommand(t, StateRouteResolved, abi.RDMA_USER_CM_CMD_LISTEN, func(id *ID) {
 		if err := id.Connect(&ConnParam{QPNum: 1}); err != nil || id.State() != StateConnecting {
-			t.Errorf("%v, the ID is %q", err, id.State())
+			t.Errorf("Connect() = %v in state %q, want nil, connecting", err, id.State())
 		}
 	})
 	var se *StateError
 	if err := id.Listen(0); !errors.As(err, &se) || se.State != StateRouteResolved || id.State() != StateConnecting {
-		t.Errorf("%v, the ID is %q", err, id.State())
+		t.Errorf("Listen() = %v in state %q, want a StateError, connecting", err, id.State())
 	}
 }
 
-// TestAcceptAndRejectFail: the one has refused the peer, and the other has nothing to
-// take back.
+// TestAcceptAndRejectFail checks a failing Accept, which has already rejected the peer, during
+// a failing Reject, which then has no state to restore.
 func TestAcceptAndRejectFail(t *testing.T) {
 	reject := &pendingTransition{after: StateFailed}
-	id := meanwhile(t, StateRequested, abi.RDMA_USER_CM_CMD_ACCEPT, func(id *ID) {
+	id := duringCommand(t, StateRequested, abi.RDMA_USER_CM_CMD_ACCEPT, func(id *ID) {
 		if err := begin(id, opReject, reject); err != nil {
 			t.Errorf("begin: %v", err)
 		}
 	})
 	if err := id.Accept(&ConnParam{QPNum: 1}); !errors.Is(err, syscall.EINVAL) || id.State() != StateFailed {
-		t.Errorf("%v, the ID is %q", err, id.State())
+		t.Errorf("Accept() = %v in state %q, want EINVAL, failed", err, id.State())
 	}
 	if id.endTransition(reject, syscall.EINVAL); id.State() != StateFailed {
-		t.Errorf("the ID is %q in the end", id.State())
+		t.Errorf("state after the failed Reject = %q, want failed", id.State())
 	}
 }
 
-// TestOneEstablishes: of two calls the kernel gets one, because it would refuse the peer
-// on account of the other.
+// TestOneEstablishes checks that only one of two Establish calls reaches the kernel. The
+// kernel would reject the peer because of the second.
 func TestOneEstablishes(t *testing.T) {
-	id := meanwhile(t, StateResponded, abi.RDMA_USER_CM_CMD_ACCEPT, func(id *ID) {
+	id := duringCommand(t, StateResponded, abi.RDMA_USER_CM_CMD_ACCEPT, func(id *ID) {
 		var se *StateError
 		if err := id.Establish(); !errors.As(err, &se) || se.State != StateEstablished || id.State() != StateEstablished {
-			t.Errorf("%v, the ID is %q", err, id.State())
+			t.Errorf("second Establish() = %v in state %q, want a StateError, established", err, id.State())
 		}
 	})
 	if err := id.Establish(); !errors.Is(err, syscall.EINVAL) || id.State() != StateResponded {
-		t.Errorf("%v, the ID is %q", err, id.State())
+		t.Errorf("Establish() = %v in state %q, want EINVAL, responded", err, id.State())
 	}
 }
 
-// TestPeerOfTwoResolutions: the ID has the peer of the one that has begun, and no other
-// if the kernel takes none.
+// TestPeerOfTwoResolutions checks the remote address during two calls of ResolveAddr. It is
+// the address of the call that has begun. It is unset if the kernel refuses both calls.
 func TestPeerOfTwoResolutions(t *testing.T) {
 	a, b := mustAddr("10.8.0.2:8"), mustAddr("10.8.0.3:8")
 	for _, taken := range []bool{true, false} {
-		id := meanwhile(t, StateIdle, abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, func(id *ID) {
+		id := duringCommand(t, StateIdle, abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, func(id *ID) {
 			if id.RemoteAddr() != a {
-				t.Errorf("the peer is %v", id.RemoteAddr())
+				t.Errorf("RemoteAddr() during the command = %v, want %v", id.RemoteAddr(), a)
 			}
 			second := &pendingTransition{after: StateAddrQuery, to: b}
 			if err := begin(id, opResolve, second); err != nil {
@@ -204,7 +205,7 @@ func TestPeerOfTwoResolutions(t *testing.T) {
 			} else {
 				t.Cleanup(func() {
 					if id.endTransition(second, syscall.EINVAL); id.RemoteAddr().IsValid() {
-						t.Errorf("in the end the peer is %v", id.RemoteAddr())
+						t.Errorf("RemoteAddr() after two failures = %v, want none", id.RemoteAddr())
 					}
 				})
 			}
@@ -214,7 +215,7 @@ func TestPeerOfTwoResolutions(t *testing.T) {
 			want = b
 		}
 		if err := id.ResolveAddr(Addr{}, a, time.Second); err == nil || id.RemoteAddr() != want {
-			t.Errorf("%v, the peer is %v, want %v", err, id.RemoteAddr(), want)
+			t.Errorf("ResolveAddr() = %v, RemoteAddr() = %v, want an error and %v", err, id.RemoteAddr(), want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"purerdma/verbs"
 )
 
-// collectWC takes n completions.
+// collectWC waits for n completions.
 func collectWC(t *testing.T, cq *verbs.CQ, n int) []verbs.WC {
 	t.Helper()
 	var all []verbs.WC
@@ -24,14 +24,14 @@ func collectWC(t *testing.T, cq *verbs.CQ, n int) []verbs.WC {
 		wcs := make([]verbs.WC, n-len(all))
 		k, err := cq.Wait(within(t, 10*time.Second), wcs)
 		if err != nil {
-			t.Fatalf("after %d of %d completions: %v", len(all), n, err)
+			t.Fatalf("Wait after %d of %d completions: %v", len(all), n, err)
 		}
 		all = append(all, wcs[:k]...)
 	}
 	return all
 }
 
-// TestIWARPOperations runs everything that siw can do.
+// TestIWARPOperations runs every operation that siw supports.
 func TestIWARPOperations(t *testing.T) {
 	r := newRig(t)
 	server, client := r.connected()
@@ -51,7 +51,7 @@ func TestIWARPOperations(t *testing.T) {
 		t.Helper()
 		wr.Flags |= verbs.SendSignaled
 		if _, err := client.QP().PostSend([]verbs.SendWR{wr}); err != nil {
-			t.Fatalf("%v: %v", wr.Opcode, err)
+			t.Fatalf("PostSend of %v: %v", wr.Opcode, err)
 		}
 		completion(t, client.QP().SendCQ())
 	}
@@ -59,22 +59,22 @@ func TestIWARPOperations(t *testing.T) {
 	back := mr(client, size)
 	post(verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{back.SGE()}, RemoteAddr: there.Addr(), RKey: there.RKey()})
 	if !bytes.Equal(back.Bytes(), here.Bytes()) {
-		t.Error("what was written is not what is read")
+		t.Error("READ returned other bytes than the WRITE has written")
 	}
 	inline := bytes.Repeat([]byte("i"), 80)
 	post(verbs.SendWR{Opcode: verbs.OpWrite, InlineData: inline, RemoteAddr: there.Addr() + 5, RKey: there.RKey()})
 	post(verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{back.Slice(0, 80)}, RemoteAddr: there.Addr() + 5, RKey: there.RKey()})
 	if !bytes.Equal(back.Bytes()[:80], inline) {
-		t.Errorf("read back %q", back.Bytes()[:80])
+		t.Errorf("READ after an inline WRITE = %q, want %q", back.Bytes()[:80], inline)
 	}
 
-	// Sends, of parts, inline, of nothing, fenced, and with invalidation.
+	// Test sends with parts, inline, without data, fenced, and with invalidation.
 	in := mr(server, 4096)
 	got := func(want string) {
 		t.Helper()
 		wc := completion(t, server.QP().RecvCQ())
 		if string(in.Bytes()[:wc.ByteLen]) != want || wc.Opcode != verbs.WCRecv || wc.QPNum != server.QP().Num() {
-			t.Errorf("got %q, %+v; want %q", in.Bytes()[:wc.ByteLen], wc, want)
+			t.Errorf("received %q, %+v, want %q", in.Bytes()[:wc.ByteLen], wc, want)
 		}
 	}
 	copy(here.Bytes(), "onetwo")
@@ -94,7 +94,7 @@ func TestIWARPOperations(t *testing.T) {
 		post(c.wr)
 		got(c.want)
 	}
-	// A receive without room for data takes a message without data.
+	// A receive without space takes a message without data.
 	if _, err := server.QP().PostRecv([]verbs.RecvWR{{}}); err != nil {
 		t.Fatalf("PostRecv: %v", err)
 	}
@@ -104,7 +104,7 @@ func TestIWARPOperations(t *testing.T) {
 	sink := mr(client, 4096)
 	post(verbs.SendWR{Opcode: verbs.OpReadInv, SGList: []verbs.SGE{sink.Slice(0, 80)}, RemoteAddr: there.Addr() + 5, RKey: there.RKey()})
 	if !bytes.Equal(sink.Bytes()[:80], inline) {
-		t.Errorf("read %q", sink.Bytes()[:80])
+		t.Errorf("READ with invalidation = %q, want %q", sink.Bytes()[:80], inline)
 	}
 	for _, c := range []struct {
 		name string
@@ -114,21 +114,21 @@ func TestIWARPOperations(t *testing.T) {
 		{"immediate data", verbs.SendWR{Opcode: verbs.OpSendImm}},
 	} {
 		if n, err := client.QP().PostSend([]verbs.SendWR{c.wr}); n != 0 || !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s: %d, %v", c.name, n, err)
+			t.Errorf("PostSend of %s = %d, %v, want ErrUnsupported", c.name, n, err)
 		}
 	}
-	// What was invalidated is of no more use: the peer refuses the write.
+	// The peer refuses access through the invalidated key.
 	wr := verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{back.Slice(0, 8)}, RemoteAddr: victim.Addr(), RKey: victim.RKey(), Flags: verbs.SendSignaled}
 	if _, err := client.QP().PostSend([]verbs.SendWR{wr}); err != nil {
 		t.Fatalf("PostSend: %v", err)
 	}
 	if wc := collectWC(t, client.QP().SendCQ(), 1)[0]; wc.Err() == nil {
-		t.Error("an invalidated key was read through")
+		t.Error("READ with an invalidated key succeeded")
 	}
 }
 
-// TestIWARPStream sends many messages both ways at once, unsignaled in between,
-// through small queues: a doorbell that is left out wrongly ends in silence.
+// TestIWARPStream sends many messages in both directions at once through small queues. Most
+// messages are unsignaled. After a missing doorbell the test hangs.
 func TestIWARPStream(t *testing.T) {
 	r := newRig(t)
 	count := 2000
@@ -136,7 +136,7 @@ func TestIWARPStream(t *testing.T) {
 		count = 20000
 	}
 	const window = 16
-	conf := verbs.QPConfig{Cap: verbs.QPCap{SendWR: window - 1, RecvWR: 2 * window}} // fewer than a window: the queue gets full
+	conf := verbs.QPConfig{Cap: verbs.QPCap{SendWR: window - 1, RecvWR: 2 * window}} // fewer than a window, so that the queue gets full
 	client := r.resolved()
 	r.ok(client.CreateQP(nil, conf))
 	server := r.requested(client, nil)
@@ -153,7 +153,7 @@ func TestIWARPStream(t *testing.T) {
 			r.ok(err)
 		}
 	}
-	// Ping-pong of windows: each answers a window by one.
+	// Both sides send windows in turn, like ping-pong.
 	for _, active := range []bool{true, false} {
 		id := server
 		if active {
@@ -184,12 +184,12 @@ func TestIWARPStream(t *testing.T) {
 				for goal := min(received+window, count); received < goal; {
 					n, err := qp.RecvCQ().Wait(within(t, 60*time.Second), wcs)
 					if err != nil {
-						t.Errorf("after %d of %d messages: %v", received, count, err)
+						t.Errorf("Wait after %d of %d messages: %v", received, count, err)
 						return
 					}
 					for _, wc := range wcs[:n] {
 						if wc.Err() != nil || wc.ByteLen != 4 {
-							t.Errorf("message %d: %+v", received, wc)
+							t.Errorf("message %d: %+v, want success and 4 bytes", received, wc)
 							return
 						}
 						if _, err := qp.PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{in.Slice(0, 4)}}}); err != nil {
@@ -215,8 +215,8 @@ func TestIWARPStream(t *testing.T) {
 	wg.Wait()
 }
 
-// TestIWARPFlush: the peer ends the connection. Everything posted comes back, in
-// order, also what was posted before the event was fetched, and after.
+// TestIWARPFlush lets the peer end the connection. Everything posted is flushed in order,
+// including work requests from before and after the event was fetched.
 func TestIWARPFlush(t *testing.T) {
 	r := newRig(t)
 	server, client := r.connected()
@@ -232,11 +232,11 @@ func TestIWARPFlush(t *testing.T) {
 	}
 	recvs(1, 2)
 	r.ok(server.Disconnect())
-	time.Sleep(100 * time.Millisecond) // the kernel has ended the connection
+	time.Sleep(100 * time.Millisecond) // until the kernel has ended the connection
 	recvs(3)
 	sends := []verbs.SendWR{{ID: 11, Opcode: verbs.OpSend}, {ID: 12, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}}
 	if n, err := qp.PostSend(sends); n != 2 || err != nil {
-		t.Fatalf("%d, %v", n, err)
+		t.Fatalf("PostSend() = %d, %v, want 2", n, err)
 	}
 	go func() { waiting <- collectWC(t, qp.SendCQ(), 2) }()
 	time.Sleep(50 * time.Millisecond)
@@ -246,20 +246,19 @@ func TestIWARPFlush(t *testing.T) {
 		t.Helper()
 		for i, wc := range got {
 			if wc.ID != want[i] || wc.Status != verbs.WCWRFlushErr || wc.QPNum != qp.Num() {
-				t.Errorf("completion %d is %+v, want that of %d", i, wc, want[i])
+				t.Errorf("completion %d = %+v, want a flush of request %d", i, wc, want[i])
 			}
 		}
 	}
 	check(collectWC(t, qp.RecvCQ(), 4), 1, 2, 3, 4)
 	check(<-waiting, 11, 12)
 	if n, err := qp.PostSend(sends); n != 2 || err != nil {
-		t.Fatalf("after the end: %d, %v", n, err)
+		t.Fatalf("PostSend() after the end = %d, %v, want 2", n, err)
 	}
 	check(collectWC(t, qp.SendCQ(), 2), 11, 12)
 }
 
-// TestIWARPSRQ: two connections take their receives from one queue, which outlives
-// them.
+// TestIWARPSRQ takes the receives of two connections from one SRQ, which is closed after them.
 func TestIWARPSRQ(t *testing.T) {
 	r := newRig(t)
 	var srq *verbs.SRQ
@@ -273,7 +272,7 @@ func TestIWARPSRQ(t *testing.T) {
 			srq, err = pd.CreateSRQ(verbs.SRQConfig{MaxWR: 5, MaxSGE: 2})
 			r.ok(err)
 			if a, err := srq.Query(); err != nil || a.MaxWR != 8 {
-				t.Errorf("%+v, %v", a, err)
+				t.Errorf("SRQ.Query() = %+v, %v, want MaxWR 8", a, err)
 			}
 		}
 		r.ok(server.CreateQP(pd, verbs.QPConfig{SRQ: srq}))
@@ -302,14 +301,14 @@ func TestIWARPSRQ(t *testing.T) {
 			}
 			completion(t, c.QP().SendCQ())
 			if wc := completion(t, servers[i].QP().RecvCQ()); wc.ID != uint64(2*round+i) || string(buf.Bytes()[64*i:][:wc.ByteLen]) != "shared" {
-				t.Errorf("round %d: %+v", round, wc)
+				t.Errorf("round %d: completion = %+v, want \"shared\" in the posted receive", round, wc)
 			}
 		}
 	}
 	if _, err := servers[0].QP().PostRecv([]verbs.RecvWR{{}}); err == nil {
-		t.Error("a receive of its own was posted")
+		t.Error("PostRecv on a QP with an SRQ = nil, want an error")
 	}
-	// What is in the queue stays there when a connection ends.
+	// The receives of the SRQ stay posted when a connection ends.
 	if _, err := srq.PostRecv([]verbs.RecvWR{{ID: 77, SGList: []verbs.SGE{buf.Slice(0, 64)}}}); err != nil {
 		t.Fatalf("PostRecv: %v", err)
 	}
@@ -320,6 +319,6 @@ func TestIWARPSRQ(t *testing.T) {
 		t.Fatalf("PostSend: %v", err)
 	}
 	if wc := completion(t, servers[1].QP().RecvCQ()); wc.ID != 77 {
-		t.Errorf("%+v", wc)
+		t.Errorf("completion = %+v, want receive 77", wc)
 	}
 }

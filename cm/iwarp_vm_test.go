@@ -23,32 +23,32 @@ import (
 	"purerdma/verbs"
 )
 
-// These tests show what is different on iWARP: rdmavm -driver siw. The others'
-// table of exceptions is that of test/run.
+// These tests check the differences of iWARP (rdmavm -driver siw). The table in test/run lists
+// the exceptions of the other tests.
 
-// TestIWARPConnection: the events of a connection's life, and what they carry.
+// TestIWARPConnection checks the order and the contents of the events in a connection's life.
 func TestIWARPConnection(t *testing.T) {
 	r := newRig(t)
 	client := r.withQP(r.resolved())
 	server := r.withQP(r.requested(client, &cm.ConnParam{PrivateData: []byte("hello"), ResponderResources: 3, InitiatorDepth: 2}))
 	r.ok(server.Accept(&cm.ConnParam{PrivateData: bytes.Repeat([]byte{7}, 251), ResponderResources: 2, InitiatorDepth: 1}))
 	if s := server.QP().State(); s != verbs.QPRTS {
-		t.Errorf("accepted with a QP in %v", s)
+		t.Errorf("QP state after Accept = %v, want RTS", s)
 	}
 	ev := r.want(r.client, client, cm.EventEstablished, 0)
 	if !bytes.Equal(ev.Conn.PrivateData, bytes.Repeat([]byte{7}, 251)) || client.QP().State() != verbs.QPRTS {
-		t.Errorf("%d bytes, the QP is in %v", len(ev.Conn.PrivateData), client.QP().State())
+		t.Errorf("ESTABLISHED has %d bytes of private data, QP in %v, want 251, RTS", len(ev.Conn.PrivateData), client.QP().State())
 	}
 	r.want(r.server, server, cm.EventEstablished, 0)
-	r.exchange(client, server) // who has connected sends first
+	r.exchange(client, server) // the connecting side sends first
 	r.exchange(server, client)
-	// The depths are negotiated: a side serves as many READs as the other issues.
+	// The depths are negotiated. A side serves as many READs as the other side issues.
 	active, err := client.QP().Query()
 	r.ok(err)
 	passive, err := server.QP().Query()
 	r.ok(err)
 	if active.State != verbs.QPRTS || active.MaxRdAtomic != 2 || active.MaxDestRdAtomic != 1 || passive.MaxRdAtomic != 1 || passive.MaxDestRdAtomic != 2 {
-		t.Errorf("active  %+v\npassive %+v", active, passive)
+		t.Errorf("active  %+v\npassive %+v\nwant MaxRdAtomic 2 and 1, MaxDestRdAtomic 1 and 2", active, passive)
 	}
 
 	r.ok(client.Disconnect())
@@ -57,7 +57,7 @@ func TestIWARPConnection(t *testing.T) {
 	r.ok(server.Disconnect())
 	for _, id := range []*cm.ID{server, client} {
 		if id.QP().State() != verbs.QPErr || id.State() != cm.StateDisconnected {
-			t.Errorf("after the end: QP %v, ID %v", id.QP().State(), id.State())
+			t.Errorf("after the end: QP in %v, ID in %v, want ERR, disconnected", id.QP().State(), id.State())
 		}
 	}
 	// There is no TIMEWAIT_EXIT.
@@ -65,8 +65,8 @@ func TestIWARPConnection(t *testing.T) {
 	r.quiet(r.server, 10*time.Millisecond)
 }
 
-// TestIWARPWithoutQP: an ID that knows no QP is established without Establish, and
-// its user says so to his QP.
+// TestIWARPWithoutQP connects an ID without a QP. It is established without Establish. The
+// program informs its own QP with SetState.
 func TestIWARPWithoutQP(t *testing.T) {
 	r := newRig(t)
 	client := r.resolved()
@@ -80,7 +80,7 @@ func TestIWARPWithoutQP(t *testing.T) {
 	r.ok(err)
 	r.ok(qp.Modify(&attr, mask))
 	if err := client.Connect(&cm.ConnParam{QPNum: qp.Num() ^ 0x4711}); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("with the number of no QP: %v", err)
+		t.Errorf("Connect with an unknown QP number = %v, want EINVAL", err)
 	}
 	server := r.withQP(r.requested(client, &cm.ConnParam{QPNum: qp.Num(), InitiatorDepth: 1}))
 	r.ok(server.Accept(nil))
@@ -88,7 +88,7 @@ func TestIWARPWithoutQP(t *testing.T) {
 	r.want(r.server, server, cm.EventEstablished, 0)
 	var se *verbs.QPStateError
 	if _, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}); !errors.As(err, &se) || se.State != verbs.QPInit {
-		t.Errorf("a send before SetState: %v", err)
+		t.Errorf("PostSend before SetState = %v, want a QPStateError", err)
 	}
 	qp.SetState(verbs.QPRTS)
 	in := alloc(t, server.QP().PD(), 64)
@@ -98,7 +98,7 @@ func TestIWARPWithoutQP(t *testing.T) {
 	}
 	completion(t, qp.SendCQ())
 	if wc := completion(t, server.QP().RecvCQ()); string(in.Bytes()[:wc.ByteLen]) != "mine" {
-		t.Errorf("got %q", in.Bytes()[:wc.ByteLen])
+		t.Errorf("received %q, want \"mine\"", in.Bytes()[:wc.ByteLen])
 	}
 	client.Close()
 	r.want(r.server, server, cm.EventDisconnected, 0)
@@ -112,7 +112,7 @@ func TestIWARPRejected(t *testing.T) {
 		err := ev.Err()
 		if !errors.As(err, &rej) || !errors.Is(err, syscall.ECONNRESET) || !errors.Is(err, syscall.ECONNREFUSED) ||
 			rej.Transport != verbs.TransportIWARP || rej.Reason != 0 || !bytes.Equal(rej.PrivateData, data) {
-			t.Errorf("got %v: %+v", err, rej)
+			t.Errorf("Err() = %v with %+v, want a RejectError with ECONNRESET and %q", err, rej, data)
 		}
 	}
 	t.Run("by the application", func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestIWARPRejected(t *testing.T) {
 			r.ok(r.requested(client, nil).Reject(data))
 			check(t, r.want(r.client, client, cm.EventRejected, reset), data)
 			if client.QP().State() != verbs.QPErr {
-				t.Errorf("the QP is in %v", client.QP().State())
+				t.Errorf("QP state after the rejection = %v, want ERR", client.QP().State())
 			}
 		}
 	})
@@ -150,7 +150,7 @@ func TestIWARPRejected(t *testing.T) {
 		r.ok(second.Connect(nil))
 		check(t, r.want(r.client, second, cm.EventRejected, reset), nil)
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("no listener", func(t *testing.T) {
 		r := newRig(t)
 		client := r.withQP(r.resolved())
 		addr := r.listener.LocalAddr()
@@ -160,14 +160,14 @@ func TestIWARPRejected(t *testing.T) {
 		var rej *cm.RejectError
 		wantError(t, err, "connect", syscall.ECONNREFUSED, addr.String(), "nobody listens")
 		if !errors.As(err, &rej) || rej.Transport != verbs.TransportIWARP || client.State() != cm.StateRouteResolved {
-			t.Errorf("%+v, the ID is %v", rej, client.State())
+			t.Errorf("RejectError = %+v in state %v, want iWARP, route resolved", rej, client.State())
 		}
 		r.quiet(r.client, 50*time.Millisecond)
 	})
 }
 
-// TestIWARPConnectError: the QP cannot be connected when the answer comes. The
-// peer does not learn of it from the connection manager.
+// TestIWARPConnectError makes connecting the QP fail when the answer comes. The peer's
+// connection manager does not get the failure.
 func TestIWARPConnectError(t *testing.T) {
 	r := newRig(t)
 	client := r.withQP(r.resolved())
@@ -176,12 +176,12 @@ func TestIWARPConnectError(t *testing.T) {
 	r.ok(server.Accept(&cm.ConnParam{PrivateData: []byte("welcome")}))
 	ev := r.want(r.client, client, cm.EventConnectError, -int(syscall.EINVAL))
 	if err := ev.Err(); !errors.Is(err, syscall.EINVAL) || ev.Conn.PrivateData != nil || client.State() != cm.StateFailed {
-		t.Errorf("got %v, %q, the ID is %v", err, ev.Conn.PrivateData, client.State())
+		t.Errorf("CONNECT_ERROR: Err() = %v, private data %q, state %v, want EINVAL, none, failed", err, ev.Conn.PrivateData, client.State())
 	}
 	r.want(r.server, server, cm.EventEstablished, 0)
 }
 
-// TestIWARPPeerGone: the peer leaves before its request is accepted.
+// TestIWARPPeerGone accepts the request of a peer that has already left.
 func TestIWARPPeerGone(t *testing.T) {
 	ln, d := ends(t)
 	r, err := d.Resolve(within(t, 5*time.Second), "tcp", ln.Addr().String())
@@ -189,24 +189,24 @@ func TestIWARPPeerGone(t *testing.T) {
 		t.Fatalf("Resolve: %v", err)
 	}
 	if _, err := r.Connect(within(t, 200*time.Millisecond), nil, nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("Connect() = %v, want DeadlineExceeded", err)
 	}
 	req, err := ln.Accept(within(t, 5*time.Second))
 	if err != nil {
 		t.Fatalf("Accept: %v", err)
 	}
-	// Its kernel lets go of the connection after 10 seconds, ours says so when we
-	// ask it then.
+	// The peer's kernel releases the connection after 10 seconds. The local kernel reports it
+	// at the next command after that.
 	time.Sleep(11 * time.Second)
 	_, err = req.Accept(within(t, 5*time.Second), nil, nil)
 	var gone *cm.DisconnectedError
 	if !errors.As(err, &gone) || !errors.Is(err, syscall.ECONNABORTED) {
-		t.Errorf("got %v", err)
+		t.Errorf("Accept() = %v, want a DisconnectedError with ECONNABORTED", err)
 	}
 }
 
-// TestIWARPLostSYN: the TCP connection does not come about, and the context ends
-// the wait, not the kernel.
+// TestIWARPLostSYN loses the SYN of the TCP connection. The context ends the wait, and not the
+// kernel.
 func TestIWARPLostSYN(t *testing.T) {
 	ln, d := ends(t)
 	hosts := vmtest.Hosts(t, 2)
@@ -215,12 +215,12 @@ func TestIWARPLostSYN(t *testing.T) {
 		t.Fatalf("Resolve: %v", err)
 	}
 	undo := hosts[0].Lose(t)
-	// The kernel would go on for minutes.
+	// The kernel would retry for minutes.
 	_, err = r.Connect(within(t, 200*time.Millisecond), nil, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("got %v", err)
+		t.Errorf("Connect() = %v, want DeadlineExceeded", err)
 	}
-	// The next SYN gets through, and what it connects is destroyed.
+	// The next SYN arrives, and its connection is destroyed.
 	undo()
 	served0 := make(chan struct{})
 	go func() { echo(ln); close(served0) }()
@@ -229,8 +229,8 @@ func TestIWARPLostSYN(t *testing.T) {
 	<-served0
 }
 
-// TestIWARPLinkDown: siw of Linux 6.1 ends the connections of an interface that goes
-// down. Later ones, Debian's 6.12 among them, leave them to TCP (siw_netdev_event).
+// TestIWARPLinkDown takes an interface down. The siw of Linux 6.1 ends its connections. Later
+// versions, including Debian's 6.12, leave them to TCP (siw_netdev_event).
 func TestIWARPLinkDown(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -247,12 +247,12 @@ func TestIWARPLinkDown(t *testing.T) {
 	r.want(r.client, client, cm.EventDisconnected, 0)
 	r.want(r.server, server, cm.EventDisconnected, 0)
 	if client.QP().State() != verbs.QPErr {
-		t.Errorf("the QP is in %v", client.QP().State())
+		t.Errorf("QP state after DISCONNECTED = %v, want ERR", client.QP().State())
 	}
 }
 
-// TestSlowIWARPUnreachable: a listener that does not look at its requests. siw
-// waits 10 seconds for the answer.
+// TestSlowIWARPUnreachable connects to a listener that does not fetch its requests. siw waits
+// 10 seconds for the answer.
 func TestSlowIWARPUnreachable(t *testing.T) {
 	longtest.Need(t)
 	r := newRig(t)
@@ -262,9 +262,9 @@ func TestSlowIWARPUnreachable(t *testing.T) {
 	ev := r.want(r.client, client, cm.EventUnreachable, -int(syscall.ETIMEDOUT))
 	var ue *cm.UnreachableError
 	if !errors.As(ev.Err(), &ue) || !ue.Timeout() || client.State() != cm.StateFailed || client.QP().State() != verbs.QPErr {
-		t.Errorf("%v; the ID is %v, the QP %v", ev.Err(), client.State(), client.QP().State())
+		t.Errorf("Err() = %v, state %v, QP in %v, want a timeout, failed, ERR", ev.Err(), client.State(), client.QP().State())
 	}
 	if took := time.Since(start); took < 9*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("UNREACHABLE came after %v, want about 10s", took)
 	}
 }

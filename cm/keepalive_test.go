@@ -20,7 +20,7 @@ import (
 	"purerdma/verbs"
 )
 
-// idleNet is two hosts on a fabric that counts its messages, and may lose them all.
+// idleNet holds two hosts on a fabric that counts its messages, and can lose them all.
 type idleNet struct {
 	k       *cmtest.Kernel
 	fabric  *connectx.Fabric
@@ -41,7 +41,7 @@ func newIdleNet() *idleNet {
 	return n
 }
 
-// connect connects a client to a server, each with its own period.
+// connect connects a client to a server. Each side has its own period.
 func (n *idleNet) connect(t *testing.T, server, client time.Duration) (*cm.Conn, *cm.Conn) {
 	t.Helper()
 	ln := listenOn(t, cm.ListenConfig{Host: n.k.Host(), KeepAlive: server}, "10.0.0.1:0")
@@ -62,7 +62,7 @@ func (n *idleNet) connect(t *testing.T, server, client time.Duration) (*cm.Conn,
 	t.Cleanup(func() { conn.Close() })
 	peer := <-accepted
 	if peer == nil {
-		t.Fatal("the connection was not accepted")
+		t.Fatal("Accept failed")
 	}
 	t.Cleanup(func() { peer.Close() })
 	return peer, conn
@@ -74,13 +74,13 @@ func (n *idleNet) wantProbes(t *testing.T) {
 	before := n.packets.Load()
 	for end := time.Now().Add(10 * time.Second); n.packets.Load() < before+3; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the idle connection is not probed")
+			t.Fatal("fewer than 3 messages on the idle connection within 10 seconds")
 		}
 	}
 }
 
-// TestKeepAliveOfAnIdleConnection: the peer of an idle connection is probed again and again,
-// whichever side asks for it, and the connection goes on.
+// TestKeepAliveOfAnIdleConnection checks that either side's period makes it probe the peer of
+// an idle connection repeatedly, and that the connection stays usable.
 func TestKeepAliveOfAnIdleConnection(t *testing.T) {
 	for name, periods := range map[string][2]time.Duration{"the client": {-1, 10 * time.Millisecond}, "the server": {10 * time.Millisecond, -1}} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestKeepAliveOfAnIdleConnection(t *testing.T) {
 			n.wantProbes(t)
 			for _, conn := range []*cm.Conn{server, client} {
 				if err := conn.Probe(within(t, 10*time.Second)); err != nil {
-					t.Errorf("Probe = %v", err)
+					t.Errorf("Probe() = %v, want nil", err)
 				}
 			}
 			client.Close()
@@ -100,8 +100,9 @@ func TestKeepAliveOfAnIdleConnection(t *testing.T) {
 	}
 }
 
-// TestKeepAliveFindsADeadPeer: a peer that vanishes without a word ends an idle connection,
-// whose operations then tell what has found it: the QP's retries, or the probe's deadline.
+// TestKeepAliveFindsADeadPeer checks that the end of a peer without notice ends an idle
+// connection. The operations of the connection then return the cause, which is the retries of
+// the QP or the deadline of the probe.
 func TestKeepAliveFindsADeadPeer(t *testing.T) {
 	n := newIdleNet()
 	_, client := n.connect(t, -1, 50*time.Millisecond)
@@ -112,7 +113,7 @@ func TestKeepAliveFindsADeadPeer(t *testing.T) {
 	}
 	defer buf.Close()
 	defer client.Close()
-	n.fabric.SetPace(1000) // the QP's retries take seconds
+	n.fabric.SetPace(1000) // lets the QP's retries take seconds
 	n.dead.Store(true)
 	byKeepAlive := func(err error) bool {
 		var broken *cm.BrokenError
@@ -121,22 +122,22 @@ func TestKeepAliveFindsADeadPeer(t *testing.T) {
 	select {
 	case <-client.Done():
 	case <-time.After(20 * time.Second):
-		t.Fatal("Done is not closed")
+		t.Fatal("Done is not closed after 20 seconds")
 	}
 	if err := client.Err(); !byKeepAlive(err) {
 		t.Errorf("Err() after the peer has vanished = %v, want an error of the keepalive", err)
 	} else if oe, ok := err.(*cm.OpError); !ok || !oe.Timeout() || oe.Temporary() || !errors.Is(err, syscall.ETIMEDOUT) {
 		t.Errorf("Err() after the peer has vanished = %v, want a lasting timeout, ETIMEDOUT", err)
 	} else if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("Err() after the peer has vanished = %v, which looks like a deadline of the caller", err)
+		t.Errorf("Err() after the peer has vanished = %v, want no deadline of the caller", err)
 	}
 	if err := client.Send(within(t, 10*time.Second), buf.Slice(0, 1)); !byKeepAlive(err) {
 		t.Errorf("Send after the peer has vanished = %v, want an error of the keepalive", err)
 	}
 }
 
-// TestNoKeepAlive: a negative period means no probes, and the default is longer than this
-// test.
+// TestNoKeepAlive checks that a negative period means no probes, and that the default is
+// longer than this test.
 func TestNoKeepAlive(t *testing.T) {
 	const wait = 100 * time.Millisecond
 	for _, period := range []time.Duration{-1, 0} {

@@ -18,9 +18,8 @@ import (
 	"purerdma/verbs"
 )
 
-// fakeKernel is /dev/infiniband/rdma_cm for tests: it numbers IDs, remembers
-// their uids, refuses commands on IDs it does not have, and hands out the events
-// that a test queues.
+// fakeKernel is /dev/infiniband/rdma_cm for tests. It numbers IDs, stores their uids, refuses
+// commands on unknown IDs, and hands out the events that a test queues.
 type fakeKernel struct {
 	accepts bool // every CONNECT leads to ESTABLISHED
 	device  bool // every ID is bound to the first device
@@ -45,8 +44,7 @@ func newFakeKernel() *fakeKernel {
 	}
 }
 
-// newFakeChannel returns an EventChannel on a fake kernel, on a host without
-// devices.
+// newFakeChannel returns an EventChannel on a fake kernel. Its host has no devices.
 func newFakeChannel(t *testing.T) (*EventChannel, *fakeKernel) {
 	t.Helper()
 	k := newFakeKernel()
@@ -72,7 +70,7 @@ func (k *fakeKernel) WriteWhenReadable(ctx context.Context, b []byte) error {
 
 var errWoken = errors.New("woken")
 
-// wait is WriteWhenReadable until Wake.
+// wait is WriteWhenReadable, but returns errWoken after Wake.
 func (k *fakeKernel) wait(ctx context.Context, b []byte) error {
 	select {
 	case ev := <-k.events:
@@ -100,12 +98,12 @@ func (k *fakeKernel) Wake() {
 	}
 }
 
-// pointerAt reads a response pointer out of a frame.
+// pointerAt reads a response pointer from a frame.
 func pointerAt(frame []byte, off int) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&frame[off]))
 }
 
-// Where the ID stands in a command, after the header.
+// idOffset holds the offset of the ID in a command, after the header.
 var idOffset = map[uint32]int{
 	abi.RDMA_USER_CM_CMD_DESTROY_ID: 8, abi.RDMA_USER_CM_CMD_CONNECT: 272,
 	abi.RDMA_USER_CM_CMD_ACCEPT: 280, abi.RDMA_USER_CM_CMD_INIT_QP_ATTR: 8,
@@ -129,7 +127,7 @@ func (k *fakeKernel) Write(b []byte) error {
 	}
 	id := binary.NativeEndian.Uint32(b[8+idOffset[cmd]:])
 	if cmd == abi.RDMA_USER_CM_CMD_LEAVE_MCAST {
-		return nil // memberships have numbers of their own
+		return nil // memberships have separate numbers
 	}
 	if _, ok := k.uids[id]; !ok {
 		return syscall.ENOENT

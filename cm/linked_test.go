@@ -22,14 +22,14 @@ import (
 	"purerdma/verbs"
 )
 
-// wrongKey is remote memory that does not exist.
+// wrongKey is remote memory that is not registered.
 var wrongKey = verbs.RemoteMemory{Addr: 0x1000, Length: 1 << 20, RKey: 0xdead}
 
-// faults are what a kernel with RDMA devices refuses.
+// faults is a kernel with RDMA devices that refuses commands.
 type faults struct {
 	*uverbstest.Kernel
-	request func(*uverbs.Request) error // of commands, or nil
-	arm     atomic.Int32                // how many REQ_NOTIFY_CQ to come fail
+	request func(*uverbs.Request) error // decides on commands, may be nil
+	arm     atomic.Int32                // the number of following REQ_NOTIFY_CQ that fail
 	sends   atomic.Int32                // counts the doorbells of send queues
 }
 
@@ -70,7 +70,7 @@ func isWrite(req *uverbs.Request, cmd uint32) bool {
 		uverbs.Number(req.Find(abi.UVERBS_ATTR_WRITE_CMD).Buf) == uint64(cmd)
 }
 
-// linked is a connection on fake kernels, whose QP can send to peer.
+// linked is a connection on fake kernels. Its QP can send to peer.
 type linked struct {
 	*Conn
 	k      *fakeKernel
@@ -86,7 +86,7 @@ func linkedConn(t *testing.T) *linked {
 	return linkedConnOfDepth(t, 4)
 }
 
-// linkedConnOfDepth is linkedConn with an InitiatorDepth.
+// linkedConnOfDepth returns a linkedConn with an InitiatorDepth.
 func linkedConnOfDepth(t *testing.T, depth uint8) *linked {
 	t.Helper()
 	l := &linked{k: newFakeKernel(), faults: &faults{Kernel: uverbstest.New("rxe0")}}
@@ -135,13 +135,13 @@ func linkedConnOfDepth(t *testing.T, depth uint8) *linked {
 		l.faults.request = nil
 		l.faults.arm.Store(0)
 		if err := errors.Join(l.Close(), l.peer.Close(), l.buf.Close(), l.theirs.Close()); err != nil {
-			t.Error(err)
+			t.Errorf("Close of the connection, its peer and their memory: %v", err)
 		}
 	})
 	return l
 }
 
-// soonSends is Send that must return.
+// soonSends calls Send and fails the test if Send does not return.
 func (l *linked) soonSends(t *testing.T, ctx context.Context) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -150,14 +150,14 @@ func (l *linked) soonSends(t *testing.T, ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-time.After(20 * time.Second):
-		t.Fatal("Send has not returned")
+		t.Fatal("Send did not return within 20 seconds")
 		return nil
 	}
 }
 
-// cancelledSend is Send with a context of end, which ends while the device has the
-// message. On a slow machine a context may end before Send posts anything: a longer one
-// follows then.
+// cancelledSend calls Send with a context of end, which ends while the device has the message.
+// On a slow machine the context may end before Send posts the message. cancelledSend then
+// tries again with a longer one.
 func (l *linked) cancelledSend(t *testing.T, end func(after time.Duration) (context.Context, context.CancelFunc)) error {
 	t.Helper()
 	for after := 20 * time.Millisecond; ; after *= 2 {
@@ -170,12 +170,12 @@ func (l *linked) cancelledSend(t *testing.T, end func(after time.Duration) (cont
 	}
 }
 
-// withTimeout returns a context that ends by its deadline.
+// withTimeout returns a context that ends at a deadline.
 func withTimeout(after time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), after)
 }
 
-// withCancel returns a context that is cancelled.
+// withCancel returns a context that is cancelled after a time.
 func withCancel(after time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(after, cancel)
@@ -190,12 +190,12 @@ func withCause(after time.Duration) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// takenBack checks that the device has no more of the memory of a Send: a receive that
-// the peer posts gets no message.
+// takenBack checks that the device no longer uses the memory of a Send. A receive that the
+// peer posts gets no message.
 func (l *linked) takenBack(t *testing.T) {
 	t.Helper()
 	if verbsInternal.Closed(l.qp).Err() == nil && l.qp.State() != verbs.QPErr {
-		t.Errorf("the QP is in state %v, want %v or closed", l.qp.State(), verbs.QPErr)
+		t.Errorf("QP state after a cancelled Send = %v, want %v or closed", l.qp.State(), verbs.QPErr)
 	}
 	if _, err := l.peer.PostRecv([]verbs.RecvWR{{ID: 1, SGList: []verbs.SGE{l.theirs.SGE()}}}); err != nil {
 		t.Fatalf("PostRecv: %v", err)
@@ -204,7 +204,7 @@ func (l *linked) takenBack(t *testing.T) {
 	defer cancel()
 	var wcs [1]verbs.WC
 	if n, _ := l.peer.RecvCQ().Wait(ctx, wcs[:]); n != 0 && wcs[0].Err() == nil {
-		t.Error("the peer has received what Send had returned from")
+		t.Error("the peer received a message after its Send had returned")
 	}
 	var broken *BrokenError
 	if err := l.Send(context.Background()); !errors.As(err, &broken) || broken.Op != "send" || !broken.Cancelled {

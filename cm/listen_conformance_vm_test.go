@@ -15,36 +15,36 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// TestListenStaysOnTheBoundAddress: other addresses of the host, on the same device
-// or another, are not listened on.
+// TestListenStaysOnTheBoundAddress checks that Listen does not include other addresses of the
+// host, neither on the same device nor on another.
 func TestListenStaysOnTheBoundAddress(t *testing.T) {
 	p := newRCPair(t)
 	port := p.listener.LocalAddr().Port()
 	if ip := p.listener.LocalAddr().Addr(); ip != p.hosts[0].IPv4 || port == 0 {
-		t.Errorf("the listener is on %v", p.listener.LocalAddr())
+		t.Errorf("LocalAddr() = %v, want %v and a port", p.listener.LocalAddr(), p.hosts[0].IPv4)
 	}
 	_, err := dialerOf(p.hosts[0].IPv4).Dial(within(t, 10*time.Second), "tcp", at(p.hosts[1].IPv4, port))
 	wantError(t, err, "connect", syscall.ECONNREFUSED)
-	// The device has a listener on that port: the kernel then says, as the
-	// application does, that it does not want the request.
+	// The device has a listener on that port. The kernel then rejects the request with the
+	// reason of an application.
 	_, err = dialerOf(p.hosts[1].IPv6).Dial(within(t, 10*time.Second), "tcp", at(p.hosts[0].IPv6, port))
 	var rej *cm.RejectError
 	if !errors.As(err, &rej) || rej.Reason != cm.RejectConsumer && !iwarp() {
-		t.Errorf("another address of the device: %v", err)
+		t.Errorf("Dial of another address of the device = %v, want a RejectError with reason consumer", err)
 	}
 	p.quiet(p.server, 100*time.Millisecond)
 	p.request(&cm.ConnParam{})
 }
 
-// TestListenWithoutBind: the kernel binds an ID without an address to a free port
-// of every device, as it does for C.
+// TestListenWithoutBind checks that the kernel binds an ID without an address to a free port
+// of every device, as it does for C programs.
 func TestListenWithoutBind(t *testing.T) {
 	p := newRCPair(t)
 	id := p.newID(p.server)
 	p.ok(id.Listen(0))
 	addr := id.LocalAddr()
 	if !addr.Addr().IsUnspecified() || addr.Port() == 0 {
-		t.Fatalf("it listens on %v", addr)
+		t.Fatalf("LocalAddr() = %v, want the unspecified address and a port", addr)
 	}
 	for i, from := range p.hosts {
 		to := p.hosts[1-i]
@@ -53,13 +53,13 @@ func TestListenWithoutBind(t *testing.T) {
 		p.qpOf(active)
 		p.ok(active.Connect(&cm.ConnParam{}))
 		if ev := p.next(p.server, nil, cm.EventConnectRequest); ev.Listener != id {
-			t.Errorf("the request from %s went to %v", from.Device, ev.Listener)
+			t.Errorf("Listener of the request from %s = %v, want %v", from.Device, ev.Listener, id)
 		}
 	}
 }
 
-// TestBacklogBoundsUnfetchedRequests: a request beyond the backlog is not answered,
-// and comes again when there is room.
+// TestBacklogBoundsUnfetchedRequests checks that a request beyond the backlog is not answered,
+// and that it is repeated and accepted later.
 func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
 	const backlog, peers = 2, 4
 	p := newRCPair(t)
@@ -74,29 +74,29 @@ func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
 	for i, id := range ids {
 		p.ok(id.Connect(&cm.ConnParam{QPNum: uint32(0x4711 + i)}))
 	}
-	time.Sleep(500 * time.Millisecond) // all have arrived, and nobody has looked
+	time.Sleep(500 * time.Millisecond) // until all have arrived, unfetched
 	for range backlog {
 		p.next(p.server, nil, cm.EventConnectRequest)
 	}
-	// Fetching has made room, but the others have been dropped: their senders
-	// repeat them after seconds.
+	// Fetching has made room, but the other requests have been dropped. Their senders repeat
+	// them after seconds.
 	p.quiet(p.server, time.Second)
 	p.quiet(p.client, 10*time.Millisecond)
 	for range peers - backlog {
 		ev, err := p.server.Next(within(t, 20*time.Second))
 		p.ok(err)
 		if ev.Type != cm.EventConnectRequest {
-			t.Fatalf("got %v", ev)
+			t.Fatalf("Next() = %v, want CONNECT_REQUEST", ev)
 		}
 	}
 }
 
-// TestAFloodOfRequests: while nobody accepts, no more of them are kept than the backlog
-// has room for, and none of them in the listener; when somebody does, all are served that
-// still want to be.
+// TestAFloodOfRequests checks that the kernel keeps only as many requests as the backlog
+// allows while the program does not accept, and that the listener keeps none. All remaining
+// peers are served when the program accepts.
 func TestAFloodOfRequests(t *testing.T) {
-	// Those that are dropped come again after seconds, and then one backlog is served:
-	// all of the others, so that they wait for seconds once.
+	// Dropped requests are repeated after seconds. A backlog of them is then served. The
+	// backlog is half of the peers, so that all dropped requests wait only once.
 	const backlog, peers = 32, 64
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -120,7 +120,7 @@ func TestAFloodOfRequests(t *testing.T) {
 	}
 	time.Sleep(time.Second)
 	if more := hosts[0].CMIDs(t) - before; more == 0 || more > backlog {
-		t.Errorf("%d requests are kept, the backlog is %d", more, backlog)
+		t.Errorf("the kernel keeps %d requests, want 1 to %d", more, backlog)
 	}
 	served := make(chan error, 1)
 	go func() {
@@ -141,15 +141,15 @@ func TestAFloodOfRequests(t *testing.T) {
 		p.ok(err)
 		ev.Ack()
 		if ev.Type != cm.EventRejected || ev.Status != cm.RejectConsumer || !waiting[ev.ID] {
-			t.Fatalf("got %v: %v", ev, ev.Err())
+			t.Fatalf("Next() = %v, %v, want a consumer's rejection", ev, ev.Err())
 		}
 		delete(waiting, ev.ID)
 	}
 	p.ok(<-served)
 }
 
-// TestRequestIsBoundToItsDevice: the listener on a port alone has no device, a
-// request has the one that it came by.
+// TestRequestIsBoundToItsDevice checks that a listener on only a port has no device, and that
+// a request has its incoming device.
 func TestRequestIsBoundToItsDevice(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	p := newRCPair(t)
@@ -161,7 +161,7 @@ func TestRequestIsBoundToItsDevice(t *testing.T) {
 	p.ok(wild.Bind(mustParse(at(netip.IPv4Unspecified(), port))))
 	p.ok(wild.Listen(0))
 	if dev := wild.Device(); dev != nil {
-		t.Errorf("the listener on a port is bound to %s", dev.Name())
+		t.Errorf("Device() of the listener = %s, want none", dev.Name())
 	}
 	seen := map[*cm.ID]bool{wild: true}
 	for i, from := range hosts {
@@ -170,14 +170,14 @@ func TestRequestIsBoundToItsDevice(t *testing.T) {
 		p.route(p.active, rcAddr(from.IPv4, 0), rcAddr(to.IPv4, port))
 		ev := p.request(&cm.ConnParam{})
 		if seen[ev.ID] || ev.Listener != wild {
-			t.Errorf("the request has %v, its listener is %v", ev.ID, ev.Listener)
+			t.Errorf("CONNECT_REQUEST has ID %v and listener %v, want a new ID and %v", ev.ID, ev.Listener, wild)
 		}
 		seen[ev.ID] = true
 		if dev := ev.ID.Device(); dev == nil || dev.Name() != to.Device {
-			t.Errorf("the request to %s is bound to %v", to.Device, dev)
+			t.Errorf("Device() of the request to %s = %v", to.Device, dev)
 		}
 		if ev.ID.LocalAddr() != rcAddr(to.IPv4, port) || ev.ID.RemoteAddr().Addr() != from.IPv4 {
-			t.Errorf("the request is %v -> %v", ev.ID.RemoteAddr(), ev.ID.LocalAddr())
+			t.Errorf("request from %v to %v, want from %v to %v", ev.ID.RemoteAddr(), ev.ID.LocalAddr(), from.IPv4, rcAddr(to.IPv4, port))
 		}
 	}
 }

@@ -20,17 +20,17 @@ func TestLog(t *testing.T) {
 	t.Cleanup(func() { ch.Close() })
 	id := newFakeID(t, ch)
 	id.state = StateConnecting
-	k.queue(id.kid, EventRouteResolved, 0) // of no interest at this level
+	k.queue(id.kid, EventRouteResolved, 0) // not logged at this level
 	k.queue(id.kid, EventUnreachable, -int32(syscall.ETIMEDOUT))
 	mustNext(t, ch)
 	mustNext(t, ch)
 	out := b.String()
 	for _, want := range []string{"msg=RDMA_CM_EVENT_UNREACHABLE", "id=\"" + id.String() + "\"", "state=failed", "status=-110", "timed out"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("the log lacks %s: %s", want, out)
+			t.Errorf("log = %s, want the text %s", out, want)
 		}
 	}
 	if strings.Count(out, "\n") != 1 {
-		t.Errorf("one line was to be written: %s", out)
+		t.Errorf("log = %s, want one line", out)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"purerdma/cm"
 )
 
-// TestMigrateWakesOnTheKernel: who waits on the channel that an ID comes to gets
-// the events that came before it, though the kernel wakes nobody for them.
+// TestMigrateWakesOnTheKernel checks that a goroutine that waits on the new channel gets the
+// ID's earlier events. The kernel does not wake it for them.
 func TestMigrateWakesOnTheKernel(t *testing.T) {
 	r := newRig(t)
 	id, to := r.newID(r.client), channel(t)
@@ -30,9 +30,9 @@ func TestMigrateWakesOnTheKernel(t *testing.T) {
 		got <- ev
 	}()
 	r.ok(id.ResolveAddr(cm.AddrFrom(netip.AddrPortFrom(r.hosts[1].IPv4, 0)), r.listener.LocalAddr(), 2*time.Second))
-	time.Sleep(200 * time.Millisecond) // for the event, unfetched, and for the goroutine to wait
+	time.Sleep(200 * time.Millisecond) // until the event has come, unfetched, and the goroutine waits
 	r.ok(id.Migrate(to))
 	if ev := <-got; ev == nil || ev.ID != id || ev.Type != cm.EventAddrResolved {
-		t.Errorf("got %v", ev)
+		t.Errorf("Next() = %v, want ADDR_RESOLVED of the ID", ev)
 	}
 }

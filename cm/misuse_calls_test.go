@@ -19,7 +19,7 @@ import (
 	"purerdma/verbs"
 )
 
-// refusing is a kernel that refuses every command on the IDs that it has.
+// refusing is a kernel that refuses every command on its IDs.
 type refusing struct{ *fakeKernel }
 
 func (k refusing) Write(b []byte) error {
@@ -31,9 +31,10 @@ func (k refusing) Write(b []byte) error {
 	return syscall.EINVAL
 }
 
-// TestEveryCallInEveryState has the kernel refuse every call in every state: where the
-// call does not fit, the error names the state and those in which it would, and the ID
-// is left as it was; where it does, the refusal has another reason, and none is made up.
+// TestEveryCallInEveryState makes every call in every state. The kernel refuses all of them.
+// If the call is impossible in the state, the error names the state and the possible ones, and
+// the ID's state stays unchanged. If the call is possible, the error has another cause and
+// names no state.
 func TestEveryCallInEveryState(t *testing.T) {
 	connected := []State{StateResponded, StateRequested, StateAccepting, StateEstablished}
 	local, remote := mustAddr("10.8.0.1:7"), mustAddr("10.8.0.2:8")
@@ -83,22 +84,22 @@ func TestEveryCallInEveryState(t *testing.T) {
 			switch {
 			case state == StateRemoved:
 				if !errors.As(err, &removed) || removed.Device != "rxe0" {
-					t.Errorf("%s of an ID whose device is gone: %v", c.name, err)
+					t.Errorf("%s on a removed device = %v, want a DeviceRemovedError", c.name, err)
 				}
 			case !errors.Is(err, syscall.EINVAL) || !errors.As(err, &oe):
-				t.Errorf("%s in %q: %v", c.name, state, err)
+				t.Errorf("%s in %q = %v, want an OpError with EINVAL", c.name, state, err)
 			case errors.As(err, &se) == fits:
-				t.Errorf("%s in %q: %v (%T)", c.name, state, err, oe.Err)
+				t.Errorf("%s in %q = %v (%T), want a StateError: %v", c.name, state, err, oe.Err, !fits)
 			case !fits && (se.State != state || !sameStates(se.Want, c.fits) || !strings.Contains(err.Error(), `"`+state.String()+`"`)):
-				t.Errorf("%s in %q: %v", c.name, state, err)
+				t.Errorf("%s in %q = %v, want the state and the possible states %v", c.name, state, err, c.fits)
 			}
 			id.Close()
 			if err := c.call(id); !errors.Is(err, net.ErrClosed) || !errors.As(err, &oe) {
-				t.Errorf("%s of a closed ID: %v", c.name, err)
+				t.Errorf("%s of a closed ID = %v, want net.ErrClosed", c.name, err)
 			}
-			// A refused Accept has refused the peer.
+			// A failed Accept has rejected the peer.
 			if got := id.State(); got != state && !(c.name == "Accept" && fits && got == StateFailed) {
-				t.Errorf("%s in %q has led to %q", c.name, state, got)
+				t.Errorf("state after %s in %q = %q, want no change", c.name, state, got)
 			}
 			ch.Close()
 		}
@@ -110,7 +111,8 @@ func sameStates(a, b []State) bool {
 	return slices.Equal(a, b)
 }
 
-// TestEstablishIsForIDsWithoutAQP: as in librdmacm.
+// TestEstablishIsForIDsWithoutAQP checks that Establish refuses an ID with a QP, as in
+// librdmacm.
 func TestEstablishIsForIDsWithoutAQP(t *testing.T) {
 	ep, _ := fakeEndpoint(t, StateResponded)
 	pd, err := ep.id.dev.DefaultPD()
@@ -121,22 +123,22 @@ func TestEstablishIsForIDsWithoutAQP(t *testing.T) {
 		t.Fatalf("CreateQP: %v", err)
 	}
 	if err := ep.id.Establish(); !errors.Is(err, errHasQP) || ep.id.State() != StateResponded {
-		t.Errorf("%v, the ID is %v", err, ep.id.State())
+		t.Errorf("Establish() with a QP = %v in state %v, want %v, responded", err, ep.id.State(), errHasQP)
 	}
 	ep.id.state = StateRemoved
 	var removed *verbs.DeviceRemovedError
 	if err := ep.id.Establish(); !errors.As(err, &removed) {
-		t.Errorf("of an ID whose device is gone: %v", err)
+		t.Errorf("Establish() on a removed device = %v, want a DeviceRemovedError", err)
 	}
 	ep.id.Close()
 	if err := ep.id.Establish(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("of a closed ID: %v", err)
+		t.Errorf("Establish() of a closed ID = %v, want net.ErrClosed", err)
 	}
 	ep.id.qp.Close()
 }
 
-// TestEstablishBeforeTheResponse: the kernel is not asked, because it would refuse the
-// peer and tell nobody.
+// TestEstablishBeforeTheResponse checks that Establish before the response sends no command.
+// The kernel would reject the peer and report no event.
 func TestEstablishBeforeTheResponse(t *testing.T) {
 	h := &hooked{fakeKernel: newFakeKernel()}
 	ch := newEventChannel(ucma.New(h), &verbs.Host{})
@@ -144,19 +146,20 @@ func TestEstablishBeforeTheResponse(t *testing.T) {
 	id := newFakeID(t, ch)
 	h.write = func(b []byte) {
 		if binary.NativeEndian.Uint32(b) == abi.RDMA_USER_CM_CMD_ACCEPT {
-			t.Errorf("ACCEPT of an ID that is %q", id.State())
+			t.Errorf("ACCEPT was sent in state %q", id.State())
 		}
 	}
 	for _, state := range []State{StateConnecting, StateRequested, StateAccepting, StateEstablished} {
 		id.state = state
 		var se *StateError
 		if err := id.Establish(); !errors.As(err, &se) || se.State != state || id.State() != state {
-			t.Errorf("Establish in %q: %v, the ID is %q", state, err, id.State())
+			t.Errorf("Establish() in %q = %v in state %q, want a StateError and no change", state, err, id.State())
 		}
 	}
 }
 
-// TestCallsBeforeThereIsADevice: they say which state they need, too.
+// TestCallsBeforeThereIsADevice checks that calls on an ID without a device also name the
+// states in which they are possible.
 func TestCallsBeforeThereIsADevice(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	for name, call := range map[string]func(*ID) error{
@@ -168,18 +171,19 @@ func TestCallsBeforeThereIsADevice(t *testing.T) {
 		id := newFakeID(t, ch)
 		var se *StateError
 		if err := call(id); !errors.As(err, &se) || se.State != StateIdle || len(se.Want) == 0 || !errors.Is(err, errNoDevice) || !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s without a device = %v, want a StateError with %v", name, err, errNoDevice)
 		}
-		// The device may go before the event has been fetched that names it.
+		// The device may be removed before the event with its name has been fetched.
 		id.state = StateRemoved
 		var removed *verbs.DeviceRemovedError
 		if err := call(id); !errors.As(err, &removed) {
-			t.Errorf("%s of an ID whose device is gone: %v", name, err)
+			t.Errorf("%s on a removed device = %v, want a DeviceRemovedError", name, err)
 		}
 	}
 }
 
-// TestQPOfAnotherDevice: by its name, or by its opening.
+// TestQPOfAnotherDevice checks that UseQP refuses a QP of another device, or of another
+// opening of the device.
 func TestQPOfAnotherDevice(t *testing.T) {
 	ep, _ := fakeEndpoint(t, StateRouteResolved)
 	other := fakeHost()
@@ -203,23 +207,23 @@ func TestQPOfAnotherDevice(t *testing.T) {
 		var wrong *ArgumentError
 		err = ep.id.UseQP(qp)
 		if !errors.As(err, &wrong) || wrong.Value != tc.name || !strings.Contains(wrong.Reason, "the ID has ") || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: %v", tc.name, err)
+			t.Errorf("UseQP of a QP on %s = %v, want an ArgumentError with %q", tc.name, err, tc.says)
 		}
 		if ep.id.QP() != nil {
-			t.Error("it was attached")
+			t.Error("QP() != nil after a failed UseQP")
 		}
 		qp.Close()
 		dev.Close()
 	}
 }
 
-// TestNotifyOfNothing: an event that is none of the two is named, and the state has
-// nothing to do with it.
+// TestNotifyOfNothing checks that Notify names an unknown event, and does not report a
+// StateError for it.
 func TestNotifyOfNothing(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	var se *StateError
 	if err := id.Notify(99); !errors.Is(err, syscall.EINVAL) || errors.As(err, &se) || !strings.Contains(err.Error(), "event 99") {
-		t.Errorf("id.Notify: %v", err)
+		t.Errorf("Notify(99) = %v, want EINVAL with event 99", err)
 	}
 }

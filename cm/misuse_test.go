@@ -22,11 +22,12 @@ func TestStateErrorNamesTheStates(t *testing.T) {
 	_, err := id.JoinMulticast(mustAddr("239.1.1.1:0"), FullMember)
 	var se *StateError
 	if !errors.As(err, &se) || !strings.Contains(err.Error(), `the ID is "idle", it must be "bound" or "address resolved"`) {
-		t.Error(err)
+		t.Errorf("JoinMulticast() = %v, want a StateError with the possible states", err)
 	}
 }
 
-// TestClosedComesFirst: whatever else may be wrong with a call on a closed ID.
+// TestClosedComesFirst checks that every call on a closed ID returns net.ErrClosed before it
+// checks its arguments.
 func TestClosedComesFirst(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
@@ -40,7 +41,7 @@ func TestClosedComesFirst(t *testing.T) {
 		"SetLocalECE": id.SetLocalECE(verbs.ECE{}),
 	} {
 		if !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s of a closed ID = %v, want net.ErrClosed", name, err)
 		}
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"purerdma/verbs"
 )
 
-// TestCallsInWrongStates makes every call in every state that an ID can be brought
-// to: where it does not fit, the error names the state and those where it would, and
-// the ID is left as it was.
+// TestCallsInWrongStates makes every call in every state that an ID can reach. If the call is
+// impossible in the state, the error names the state and the possible ones, and the ID's state
+// stays unchanged.
 func TestCallsInWrongStates(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	var r *rig // another one for each call
+	var r *rig // a new one for each call
 	local := func() cm.Addr { return cm.AddrFrom(netip.AddrPortFrom(r.hosts[1].IPv4, 0)) }
 	reach := map[cm.State]func() *cm.ID{
 		cm.StateIdle:          func() *cm.ID { return r.newID(r.client) },
@@ -86,10 +86,11 @@ func TestCallsInWrongStates(t *testing.T) {
 		{"InitQPAttr", func(id *cm.ID) error { _, _, err := id.InitQPAttr(verbs.QPRTR); return err },
 			[]cm.State{cm.StateRequested, cm.StateResponded, cm.StateAccepting, cm.StateEstablished}},
 	}
-	// What the kernel takes though nothing comes of it: a refusal of a request that is
-	// one's own, the end of what has not begun, the sharing of a port by who has got one of its own. Before there is
-	// a connection it gives the attributes of INIT for all.
-	// The IDs that have been connected have a QP, which Establish refuses in any state.
+	// takes lists calls that the kernel accepts without an effect. These are the rejection of
+	// the ID's own request, the disconnect before a connection has begun, and the sharing of a
+	// port after the ID has its own port. Before there is a connection, the kernel returns the
+	// attributes of INIT for all states. The IDs that have been connected have a QP, which
+	// Establish refuses in any state.
 	takes := map[string][]cm.State{
 		"Establish":  {cm.StateEstablished, cm.StateDisconnected},
 		"Reject":     {cm.StateConnecting, cm.StateAccepting, cm.StateEstablished, cm.StateDisconnected, cm.StateFailed},
@@ -106,18 +107,18 @@ func TestCallsInWrongStates(t *testing.T) {
 			r = rigOn(t, hosts[0], hosts[1], cm.IDConfig{})
 			id := make()
 			if id.State() != state {
-				t.Fatalf("the ID is %v, it should be %v", id.State(), state)
+				t.Fatalf("State() = %v, want %v", id.State(), state)
 			}
 			err := c.call(id)
 			var se *cm.StateError
 			switch {
 			case err == nil:
-				t.Errorf("%s when %v: no error", c.name, state)
+				t.Errorf("%s in %v = nil, want an error", c.name, state)
 			case !errors.As(err, &se) || se.State != state || !errors.Is(err, syscall.EINVAL):
-				t.Errorf("%s when %v: %v", c.name, state, err)
+				t.Errorf("%s in %v = %v, want a StateError with EINVAL", c.name, state, err)
 			}
 			if id.State() != state {
-				t.Errorf("%s when %v has led to %v", c.name, state, id.State())
+				t.Errorf("state after %s in %v = %v, want no change", c.name, state, id.State())
 			}
 			r.close()
 		}

@@ -13,14 +13,14 @@ import (
 	"testing/synctest"
 )
 
-// modelHeld is an event that was not acknowledged.
+// modelHeld is an event that has not been acknowledged.
 type modelHeld struct {
 	ev *Event
-	of *modelHandle // the listener's, for a request
+	of *modelHandle // the handle of the listener for a request
 	m  *modelMember
 }
 
-// hold has the user acknowledge an event at once, or later.
+// hold lets the user acknowledge an event at once or later.
 func (r *modelRun) hold(ev *Event, of *modelHandle, m *modelMember) {
 	if r.rnd.IntN(2) == 0 {
 		ev.Ack()
@@ -51,7 +51,7 @@ func (r *modelRun) ack() {
 	}
 }
 
-// modelWait is somebody who waits until nothing is held.
+// modelWait is a call that waits until every event is acknowledged.
 type modelWait struct {
 	what      string
 	held      *int
@@ -60,13 +60,13 @@ type modelWait struct {
 	cancelled bool
 }
 
-// destroy destroys an ID, and waits for the acknowledgements or asks whether they are
+// destroy destroys an ID. It waits for the acknowledgements, or only checks whether some are
 // missing.
 func (r *modelRun) destroy(h *modelHandle, wait bool) error {
 	return r.wait("Destroy", h.id.Destroy, &h.held, wait)
 }
 
-// wait makes a call that waits until nothing is held.
+// wait makes a call that waits until every event is acknowledged.
 func (r *modelRun) wait(what string, call func(context.Context) error, held *int, wait bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	if wait {
@@ -84,7 +84,7 @@ func (r *modelRun) wait(what string, call func(context.Context) error, held *int
 	return r.judgeWait(what, *held, true, err)
 }
 
-// stopWaiting ends the patience of one who waits.
+// stopWaiting cancels one of the waiting calls.
 func (r *modelRun) stopWaiting() {
 	if len(r.waits) > 0 {
 		w := r.waits[r.rnd.IntN(len(r.waits))]
@@ -93,7 +93,7 @@ func (r *modelRun) stopWaiting() {
 	}
 }
 
-// lookAtWaits is whether those wait who should, and no others.
+// lookAtWaits checks that exactly the calls wait that must wait.
 func (r *modelRun) lookAtWaits() error {
 	for _, w := range slices.Clone(r.waits) {
 		select {
@@ -105,14 +105,14 @@ func (r *modelRun) lookAtWaits() error {
 			}
 		default:
 			if *w.held == 0 || w.cancelled {
-				return fmt.Errorf("%s waits, with %d events held", w.what, *w.held)
+				return fmt.Errorf("%s waits with %d unacknowledged events", w.what, *w.held)
 			}
 		}
 	}
 	return nil
 }
 
-// judgeWait is whether the end of a wait is the right one.
+// judgeWait checks the result of a wait.
 func (r *modelRun) judgeWait(what string, held int, cancelled bool, err error) error {
 	switch {
 	case err == nil && held == 0:
@@ -121,5 +121,5 @@ func (r *modelRun) judgeWait(what string, held int, cancelled bool, err error) e
 		r.seen[what+" that gives up"]++
 		return nil
 	}
-	return fmt.Errorf("%s with %d events held: %v", what, held, err)
+	return fmt.Errorf("%s with %d unacknowledged events = %v", what, held, err)
 }
