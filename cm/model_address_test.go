@@ -10,10 +10,10 @@ import (
 	"purerdma/abi"
 )
 
-// modelAddrs are the addresses of the devices, and last that of all.
+// modelAddrs holds the addresses of the devices, and as the last one the unspecified address.
 var modelAddrs = []Addr{mustAddr("10.8.0.1:7"), mustAddr("10.8.1.1:7"), mustAddr("0.0.0.0:7")}
 
-// bind is BIND.
+// bind implements BIND.
 func (k *modelKernel) bind(id *modelID, sa abi.SockaddrStorage) error {
 	dev := noDevice
 	for i, a := range modelAddrs[:len(k.unplug)] {
@@ -29,7 +29,7 @@ func (k *modelKernel) bind(id *modelID, sa abi.SockaddrStorage) error {
 	return nil
 }
 
-// device returns one of the devices that there are, noDevice if there is none.
+// device returns a random present device, or noDevice if there is none.
 func (k *modelKernel) device() int {
 	n := k.rnd.IntN(len(k.unplug))
 	for range k.unplug {
@@ -41,7 +41,7 @@ func (k *modelKernel) device() int {
 	return noDevice
 }
 
-// resolveAddr is RESOLVE_ADDR. An ID that is bound to no device gets one by it.
+// resolveAddr implements RESOLVE_ADDR. It binds an ID without a device to one.
 func (k *modelKernel) resolveAddr(id *modelID) {
 	k.to(id, modelAddrQuery)
 	k.later(func() {
@@ -65,7 +65,7 @@ func (k *modelKernel) resolveAddr(id *modelID) {
 	})
 }
 
-// resolveRoute is RESOLVE_ROUTE.
+// resolveRoute implements RESOLVE_ROUTE.
 func (k *modelKernel) resolveRoute(id *modelID) {
 	k.to(id, modelRouteQuery)
 	k.later(func() {

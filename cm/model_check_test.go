@@ -14,8 +14,8 @@ import (
 	"purerdma/verbs"
 )
 
-// stateOf has, by the state of the kernel, what the library's may be once it has heard
-// of it.
+// stateOf holds, for each state of the kernel, the possible states of the library after it has
+// got all events.
 var stateOf = map[modelState][]State{
 	modelIdle:          {StateIdle},
 	modelBound:         {StateBound},
@@ -28,13 +28,13 @@ var stateOf = map[modelState][]State{
 	modelRepSent:       {StateAccepting},
 	modelRepRcvd:       {StateResponded},
 	modelEstablished:   {StateEstablished},
-	modelDreqSent:      {StateEstablished, StateAccepting}, // until the answer comes; the other side may be early
+	modelDreqSent:      {StateEstablished, StateAccepting}, // until the answer comes. The other side may be early
 	modelEnded:         {StateFailed, StateDisconnected},
 	modelListening:     {StateListening},
 	modelRemoved:       {StateRemoved},
 }
 
-// endOf is the state that the event which ends an ID leads to.
+// endOf returns the state that the final event of an ID leads to.
 func endOf(was State, typ EventType) State {
 	switch {
 	case typ == EventDeviceRemoval:
@@ -47,24 +47,25 @@ func endOf(was State, typ EventType) State {
 	return StateFailed
 }
 
-// modelHandle is what the user knows of an ID.
+// modelHandle is the user's view of an ID.
 type modelHandle struct {
 	id     *ID
 	m      *modelID
 	ch     *modelChannel
-	last   State // when all was settled
-	heard  int   // the newest turn of the kernel's that the library knows of
+	last   State // at the last check
+	heard  int   // the newest turn of the kernel's ID that the library has seen
 	moves  []modelMove
-	told   EventType // the event that was fetched last since all was settled
-	failed bool      // the library has found a failure since
-	qp     bool      // it had one when all was settled
+	told   EventType // last fetched event since then
+	failed bool      // failure of the library since then
+	qp     bool      // with a QP at the last check
 	gone   bool      // closed
-	left   bool      // the QP is the user's affair: he has ended the connection, or it began without
-	held   int       // events that were not acknowledged
+	left   bool      // QP not checked any more, see lookAtQP
+	held   int       // unacknowledged events
 	groups []*modelMember
 }
 
-// settle waits until nobody can go on, and looks whether all is well.
+// settle waits until all goroutines are blocked, and checks the channels, the IDs and the
+// waiting calls.
 func (r *modelRun) settle() error {
 	if err := r.calm(); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (r *modelRun) settle() error {
 	return r.lookAtWaits()
 }
 
-// account compares what was fetched with what has come of it.
+// account compares the fetched events with the events that the library has delivered.
 func (r *modelRun) account(c *modelChannel) error {
 	handed := c.f.handed
 	c.f.handed = nil
@@ -100,7 +101,7 @@ func (r *modelRun) account(c *modelChannel) error {
 		ended()
 		switch {
 		case res.err == nil && len(handed) == 0:
-			return fmt.Errorf("%v came out of nothing", res.ev)
+			return fmt.Errorf("Next() = %v without an event of the kernel", res.ev)
 		case res.err == nil:
 			ev := handed[len(handed)-1]
 			handed = handed[:len(handed)-1]
@@ -120,38 +121,38 @@ func (r *modelRun) account(c *modelChannel) error {
 		}
 	}
 	if c.cancel != nil && len(c.f.events) > 0 {
-		return errors.New("who waits for an event is not woken")
+		return errors.New("Next still waits although there is an event")
 	}
 	if n := c.ch.Dropped(); n != c.dropped {
-		return fmt.Errorf("the channel has dropped %d events, it should be %d", n, c.dropped)
+		return fmt.Errorf("Dropped() = %d, want %d", n, c.dropped)
 	}
 	return nil
 }
 
-// drop is about an event that has come to nobody.
+// drop checks that an event without delivery was dropped for a reason.
 func (r *modelRun) drop(ev modelEvent) error {
 	h := r.by[ev.move.id]
 	switch {
 	case h.gone:
-		r.seen["an event of an ID that is closed when it is fetched"]++
+		r.seen["event of an ID that was closed before the fetch"]++
 		return nil
 	case ev.child != nil && ev.child.state == modelRemoved:
-		r.seen["a request on a device that is gone"]++
+		r.seen["request on a removed device"]++
 		return nil
 	case ev.group != nil && (ev.group.left || r.members[ev.group] != nil && r.members[ev.group].left):
-		r.seen["an event of a membership that is left"]++
+		r.seen["event of an ended membership"]++
 		return nil
 	}
-	return fmt.Errorf("event %v of kernel ID %d is lost", EventType(ev.resp.Event), ev.resp.ID)
+	return fmt.Errorf("event %v of kernel ID %d was lost", EventType(ev.resp.Event), ev.resp.ID)
 }
 
-// got is about an event that the user gets.
+// got checks an event that the user gets.
 func (r *modelRun) got(c *modelChannel, raw modelEvent, ev *Event) error {
 	typ := EventType(raw.resp.Event)
 	r.note("%v", ev)
 	h := r.by[raw.move.id]
 	if h.gone {
-		return fmt.Errorf("%v is of an ID that is closed", ev)
+		return fmt.Errorf("Next() = %v of a closed ID", ev)
 	}
 	_ = ev.Err()
 	if raw.group != nil {
@@ -159,7 +160,7 @@ func (r *modelRun) got(c *modelChannel, raw modelEvent, ev *Event) error {
 	}
 	if raw.child != nil {
 		if typ != ev.Type || ev.Listener != h.id || r.of[ev.ID] != nil || ev.ID.kid != raw.child.kid {
-			return fmt.Errorf("a request of %v came as %v", h.id, ev)
+			return fmt.Errorf("request of %v was delivered as %v", h.id, ev)
 		}
 		r.own(ev.ID, raw.child, c)
 		r.hold(ev, h, nil)
@@ -169,30 +170,30 @@ func (r *modelRun) got(c *modelChannel, raw modelEvent, ev *Event) error {
 	if raw.move.turn >= 0 {
 		h.moves = append(h.moves, raw.move)
 	}
-	// A failure of the library's own needs a reason in the kernel.
+	// A failure that the library reports must have a reason in the kernel.
 	over := h.m.state == modelRemoved || h.m.state == modelEnded || h.left
 	switch {
 	case ev.ID != h.id || ev.Listener != nil || ev.Multicast != nil:
-		return fmt.Errorf("an event of %v came as %v", h.id, ev)
+		return fmt.Errorf("event of %v was delivered as %v", h.id, ev)
 	case ev.Type == typ && ev.Status == int(int32(raw.resp.Status)):
 	case typ == EventConnectResponse && ev.Type == EventEstablished:
-		r.seen["a response that the library answers"]++
+		r.seen["response that the library answers"]++
 	case typ == EventConnectResponse && ev.Type == EventConnectError && over,
 		typ == EventAddrResolved && ev.Type == EventAddrError && over:
 		h.failed = true
-		r.seen["a failure of the library"]++
+		r.seen["failure that the library reports"]++
 	default:
-		return fmt.Errorf("%v, status %d, came as %v: %w", typ, int32(raw.resp.Status), ev, ev.Err())
+		return fmt.Errorf("%v, status %d, was delivered as %v: %w", typ, int32(raw.resp.Status), ev, ev.Err())
 	}
 	if h.m.ud && typ == EventEstablished && ev.UD.QPN != raw.resp.UD().QPNum {
-		return fmt.Errorf("the answer names QP %d, it came as %d", raw.resp.UD().QPNum, ev.UD.QPN)
+		return fmt.Errorf("QPN of the answer = %d, want %d", ev.UD.QPN, raw.resp.UD().QPNum)
 	}
 	r.place(h, ev)
 	r.hold(ev, h, nil)
 	return nil
 }
 
-// look is whether an ID is in the state that it should be in.
+// look checks the state of an ID.
 func (r *modelRun) look(h *modelHandle) error {
 	got, was := h.id.State(), h.last
 	h.qp = h.id.QP() != nil
@@ -209,28 +210,28 @@ func (r *modelRun) look(h *modelHandle) error {
 	fresh := newest > h.heard
 	h.heard = newest
 	switch {
-	case got == StateFailed && (failed || was == got && h.m.state == modelRemoved): // the library knows before it hears of the removal
+	case got == StateFailed && (failed || was == got && h.m.state == modelRemoved): // the library finds the removal before it gets the event
 		return nil
 	case fresh && !ok(top) && !(len(moves) > 1 && slices.ContainsFunc(moves, ok)), !fresh && got != was && !slices.ContainsFunc(moves, ok):
-		return fmt.Errorf("%v has come from %q to %q, with %v, and the kernel's to %v", h.id, was, got, told, moves)
+		return fmt.Errorf("state of %v changed from %q to %q after %v, and the kernel's to %v", h.id, was, got, told, moves)
 	case fresh && len(moves) == 1 && told != 0 && (top.state == modelEnded || top.state == modelRemoved) && got != endOf(was, told):
-		return fmt.Errorf("%v in %q has led to %q, want %q", told, was, got, endOf(was, told))
+		return fmt.Errorf("state after %v in %q = %q, want %q", told, was, got, endOf(was, told))
 	}
 	return nil
 }
 
-// agree compares the library with the kernel when all is quiet.
+// agree compares the library with the kernel when no event and no message is left.
 func (r *modelRun) agree() error {
 	for _, h := range r.handles {
 		got, want := h.id.State(), stateOf[h.m.state]
-		if h.m.uid == 0 && (h.m.state == modelEnded || h.m.state == modelRemoved) { // a request whose end nobody is told
+		if h.m.uid == 0 && (h.m.state == modelEnded || h.m.state == modelRemoved) { // no event reports the end of a request
 			want = []State{StateRequested, StateFailed}
 		}
 		if !slices.Contains(want, got) {
-			return fmt.Errorf("%v is %q, and in the kernel in state %d", h.id, got, h.m.state)
+			return fmt.Errorf("state of %v = %q, and %d in the kernel", h.id, got, h.m.state)
 		}
 		if h.id.Channel() != h.ch.ch || h.m.file != h.ch.f {
-			return fmt.Errorf("%v is on another channel than it was moved to", h.id)
+			return fmt.Errorf("%v is not on the channel that it migrated to", h.id)
 		}
 		r.seen[fmt.Sprintf("%v, datagram %v", got, h.m.ud)]++
 		if err := r.lookAtQP(h, got); err != nil {
@@ -238,11 +239,13 @@ func (r *modelRun) agree() error {
 		}
 	}
 	if got, want := r.attached(), r.joined(); got != want {
-		return fmt.Errorf("QPs are attached to %d groups, it should be %d", got, want)
+		return fmt.Errorf("QPs are attached to %d groups, want %d", got, want)
 	}
 	return nil
 }
 
+// lookAtQP checks the state of the QP of an ID. It skips the QP if h.left is set, because the
+// user has ended the connection, or because the connection began without the QP.
 func (r *modelRun) lookAtQP(h *modelHandle, state State) error {
 	qp := h.id.QP()
 	if qp == nil || h.left || h.m.state == modelRemoved {
@@ -250,10 +253,10 @@ func (r *modelRun) lookAtQP(h *modelHandle, state State) error {
 	}
 	over := state == StateFailed || state == StateDisconnected
 	switch s := qp.State(); {
-	case h.m.ud && s != verbs.QPRTS, // it has other peers
+	case h.m.ud && s != verbs.QPRTS, // the QP has other peers
 		!h.m.ud && state == StateEstablished && s != verbs.QPRTS,
 		!h.m.ud && over != (s == verbs.QPErr):
-		return fmt.Errorf("%v is %q, and its QP in %v", h.id, state, s)
+		return fmt.Errorf("%v is %q with its QP in %v", h.id, state, s)
 	}
 	return nil
 }

@@ -12,14 +12,14 @@ import (
 	"purerdma/abi"
 )
 
-// connectionCommand carries out a command on an ID of connections.
+// connectionCommand executes a command on an ID of connections.
 func (k *modelKernel) connectionCommand(cmd uint32, id *modelID, b []byte) error {
 	in := func(states ...modelState) bool { return slices.Contains(states, id.state) }
 	switch {
 	case cmd == abi.RDMA_USER_CM_CMD_CONNECT && in(modelRouteResolved):
 		k.to(id, modelReqSent)
 		k.later(func() { k.request(id) })
-		k.timer(id, modelReqSent) // nobody answers
+		k.timer(id, modelReqSent) // no answer comes
 	case cmd == abi.RDMA_USER_CM_CMD_ACCEPT:
 		if abi.View[abi.UcmAccept](b[8:]).ConnParam.Valid == 0 {
 			return k.confirm(id)
@@ -35,7 +35,7 @@ func (k *modelKernel) connectionCommand(cmd uint32, id *modelID, b []byte) error
 	case cmd == abi.RDMA_USER_CM_CMD_DISCONNECT && in(modelEstablished):
 		k.disconnect(id)
 	case cmd == abi.RDMA_USER_CM_CMD_DISCONNECT && in(modelReqSent, modelReqRcvd, modelRepSent, modelRepRcvd, modelDreqSent, modelEnded):
-		// Neither a request nor an answer can be sent, of which Linux says nothing.
+		// Linux returns 0 although it can send neither a request nor an answer.
 	case cmd == abi.RDMA_USER_CM_CMD_NOTIFY && in(modelRepSent):
 		k.to(id, modelEstablished)
 		k.tell(id, EventEstablished, 0)
@@ -47,7 +47,7 @@ func (k *modelKernel) connectionCommand(cmd uint32, id *modelID, b []byte) error
 	return nil
 }
 
-// timer ends the patience of an ID that is still in a state, now and then.
+// timer ends an ID as unreachable in some cases, if it is still in the state.
 func (k *modelKernel) timer(id *modelID, in modelState) {
 	k.later(func() {
 		if k.rnd.IntN(4) == 0 {
@@ -56,7 +56,7 @@ func (k *modelKernel) timer(id *modelID, in modelState) {
 	})
 }
 
-// reject tells the peer of an ID that there will be no connection.
+// reject sends a rejection to the peer of an ID.
 func (k *modelKernel) reject(id *modelID, reason int) {
 	switch peer := id.peer; {
 	case peer == nil:
@@ -69,7 +69,7 @@ func (k *modelKernel) reject(id *modelID, reason int) {
 	}
 }
 
-// request is the arrival of a REQ, or of a SIDR_REQ.
+// request handles the arrival of a REQ, or of a SIDR_REQ.
 func (k *modelKernel) request(from *modelID) {
 	if from.gone || from.state != modelReqSent {
 		return
@@ -101,7 +101,7 @@ func (k *modelKernel) request(from *modelID) {
 	})
 }
 
-// accept sends a REP, to a peer that may have lost its patience.
+// accept sends a REP to a peer, which may have ended.
 func (k *modelKernel) accept(id *modelID) {
 	k.to(id, modelRepSent)
 	k.later(func() {
@@ -128,8 +128,8 @@ func (k *modelKernel) confirm(id *modelID) error {
 	return nil
 }
 
-// failAccept is an ACCEPT that cannot be: Linux has rejected the peer before it says
-// so, and nobody is told.
+// failAccept handles an impossible ACCEPT. Linux rejects the peer before it returns the error,
+// and sends no event to the program.
 func (k *modelKernel) failAccept(id *modelID) error {
 	if slices.Contains([]modelState{modelReqSent, modelReqRcvd, modelRepSent}, id.state) {
 		k.reject(id, RejectConsumer)
@@ -138,7 +138,7 @@ func (k *modelKernel) failAccept(id *modelID) error {
 	return syscall.EINVAL
 }
 
-// disconnect sends a DREQ, which the peer answers by itself if it has gone.
+// disconnect sends a DREQ. A peer that has been destroyed answers it automatically.
 func (k *modelKernel) disconnect(id *modelID) {
 	if id.ud {
 		return

@@ -12,26 +12,26 @@ import (
 	"purerdma/abi"
 )
 
-// What a SIDR_REP refuses with.
+// Statuses of a SIDR_REP that refuses a request.
 const (
 	sidrNoService = 1
 	sidrReject    = 2
 )
 
-// datagramQPN is the number of the QP that an ID answers with.
+// datagramQPN returns the number of the QP in an ID's answer.
 func datagramQPN(id *modelID) uint32 { return 1000 + id.kid }
 
-// datagramCommand carries out a command on an ID of datagrams, whose CONNECT and
-// ACCEPT are a question and its answer.
+// datagramCommand executes a command on a datagram ID. CONNECT sends a request, and ACCEPT
+// answers it.
 func (k *modelKernel) datagramCommand(cmd uint32, id *modelID, b []byte) error {
 	in := func(states ...modelState) bool { return slices.Contains(states, id.state) }
 	switch {
 	case cmd == abi.RDMA_USER_CM_CMD_CONNECT && in(modelRouteResolved):
 		k.to(id, modelReqSent)
 		k.later(func() { k.request(id) })
-		k.timer(id, modelReqSent) // nobody answers
+		k.timer(id, modelReqSent) // no answer comes
 	case cmd == abi.RDMA_USER_CM_CMD_ACCEPT && in(modelReqRcvd):
-		// Also of one without parameters, which names no QP.
+		// An ACCEPT without parameters names no QP.
 		if param := &abi.View[abi.UcmAccept](b[8:]).ConnParam; param.Valid != 0 {
 			id.uid = binary.NativeEndian.Uint64(b[8:])
 		}
@@ -41,14 +41,14 @@ func (k *modelKernel) datagramCommand(cmd uint32, id *modelID, b []byte) error {
 		k.refuse(id)
 		k.to(id, modelEnded)
 	case cmd == abi.RDMA_USER_CM_CMD_DISCONNECT && in(modelReqSent, modelReqRcvd, modelEstablished, modelEnded):
-		// There is nothing to end, of which Linux says nothing.
+		// Linux returns 0 although there is nothing to end.
 	default:
 		return syscall.EINVAL
 	}
 	return nil
 }
 
-// answer sends a SIDR_REP, to a peer that may have lost its patience.
+// answer sends a SIDR_REP to a peer, which may have ended.
 func (k *modelKernel) answer(id *modelID) {
 	qpn := datagramQPN(id)
 	k.later(func() {
@@ -59,7 +59,7 @@ func (k *modelKernel) answer(id *modelID) {
 	})
 }
 
-// refuse sends a SIDR_REP that refuses.
+// refuse sends a SIDR_REP that refuses the request.
 func (k *modelKernel) refuse(id *modelID) {
 	k.later(func() { k.end(id.peer, EventUnreachable, sidrReject, modelReqSent) })
 }

@@ -6,8 +6,8 @@ package cm
 
 import "syscall"
 
-// remove takes a device away: who has asked for events is told, and every ID on it
-// is good for nothing but DESTROY_ID. One that listens on all devices goes on.
+// remove removes a device. IDs on the device get DEVICE_REMOVAL, and then accept only
+// DESTROY_ID. A listener on all devices keeps working.
 func (k *modelKernel) remove(dev int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -21,8 +21,8 @@ func (k *modelKernel) remove(dev int) {
 	}
 }
 
-// hint tells an ID something that changes nothing: that its network device has another
-// address, or on a connection that its neighbour has.
+// hint sends an ID an event that changes no state. It reports a new address of the network
+// device, or on a connection of its neighbour.
 func (k *modelKernel) hint(id *modelID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

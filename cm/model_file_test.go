@@ -13,7 +13,7 @@ import (
 	"purerdma/abi"
 )
 
-// modelFile is an open modelKernel: a ucma.Device.
+// modelFile is an open file of a modelKernel. It implements ucma.Device.
 type modelFile struct {
 	k        *modelKernel
 	fd       uintptr
@@ -22,7 +22,7 @@ type modelFile struct {
 	closed   chan struct{}
 
 	events []modelEvent
-	handed []modelEvent // fetched, since somebody looked
+	handed []modelEvent // fetched since the last check
 }
 
 func (k *modelKernel) open() *modelFile {
@@ -46,7 +46,7 @@ func (f *modelFile) queue(ev modelEvent) {
 	signal(f.readable)
 }
 
-// drop frees the events that a function chooses, and returns them.
+// drop removes events from the queue and returns them. The function which selects them.
 func (f *modelFile) drop(which func(modelEvent) bool) (dropped []modelEvent) {
 	f.events = slices.DeleteFunc(f.events, func(ev modelEvent) bool {
 		if which(ev) {
@@ -58,7 +58,8 @@ func (f *modelFile) drop(which func(modelEvent) bool) (dropped []modelEvent) {
 	return dropped
 }
 
-// migrate moves an ID and its events to a file. Linux wakes nobody there.
+// migrate moves an ID and its events to a file. As in Linux, it wakes no goroutine that waits
+// on the file.
 func (k *modelKernel) migrate(id *modelID, to *modelFile) {
 	events := id.file.drop(func(ev modelEvent) bool { return ev.move.id == id })
 	to.events = append(to.events, events...)
@@ -73,8 +74,8 @@ func (f *modelFile) Write(b []byte) error {
 	return err
 }
 
-// pause lets something happen while a command runs. What moves an ID or destroys it
-// keeps all other commands of that ID out.
+// pause runs other actions during a command. MIGRATE_ID and DESTROY_ID exclude all other
+// commands of their ID.
 func (k *modelKernel) pause(cmd uint32) {
 	if k.during != nil && cmd != abi.RDMA_USER_CM_CMD_MIGRATE_ID && cmd != abi.RDMA_USER_CM_CMD_DESTROY_ID {
 		k.during()
@@ -102,7 +103,7 @@ func (f *modelFile) WriteWhenReadable(ctx context.Context, b []byte) error {
 	}
 }
 
-// fetch takes the oldest event.
+// fetch removes the oldest event.
 func (f *modelFile) fetch() (ev modelEvent, surprise func(modelEvent), ok bool) {
 	f.k.mu.Lock()
 	defer f.k.mu.Unlock()
@@ -118,7 +119,7 @@ func (f *modelFile) fetch() (ev modelEvent, surprise func(modelEvent), ok bool) 
 func (f *modelFile) Wake()                             { signal(f.woken) }
 func (f *modelFile) Control(fn func(fd uintptr)) error { fn(f.fd); return nil }
 
-// Close destroys what is left on the file.
+// Close destroys the remaining IDs of the file.
 func (f *modelFile) Close() error {
 	f.k.mu.Lock()
 	defer f.k.mu.Unlock()

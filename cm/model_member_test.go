@@ -13,14 +13,14 @@ import (
 	"purerdma/verbs"
 )
 
-// modelMember is a membership that the user has.
+// modelMember is the user's view of a membership.
 type modelMember struct {
 	m        *Multicast
 	g        *modelGroup
 	of       *modelHandle
 	held     int
 	left     bool
-	attached bool // its ID's QP
+	attached bool // whether the QP of the ID is attached
 }
 
 // join joins one of a few groups.
@@ -32,14 +32,15 @@ func (r *modelRun) join(h *modelHandle) error {
 	}
 	mm := &modelMember{m: m, g: r.k.groups[m.kid], of: h}
 	if h.m.gone || mm.g == nil || mm.g.uid != m.uid {
-		return fmt.Errorf("membership %d is not the kernel's", m.kid)
+		return fmt.Errorf("membership %d is unknown to the kernel", m.kid)
 	}
 	h.groups = append(h.groups, mm)
 	r.members[mm.g] = mm
 	return nil
 }
 
-// leave leaves a group, perhaps once more, or waits for what is held of one.
+// leave leaves a group, in some cases twice. It may also wait until the events of the
+// membership are acknowledged.
 func (r *modelRun) leave() error {
 	var all []*modelMember
 	for _, h := range append(slices.Clone(r.handles), r.closed...) {
@@ -65,34 +66,34 @@ func (r *modelRun) leaveMember(m *modelMember) error {
 	var removed *verbs.DeviceRemovedError
 	switch {
 	case left && (err != nil || r.k.commands != before):
-		return fmt.Errorf("a membership is left once more: %v", err)
+		return fmt.Errorf("second Leave() = %v, want nil and no command", err)
 	case !left && m.of.m.state == modelRemoved && errors.As(err, &removed):
 	case err != nil:
 		return err
 	}
 	if m.attached && !left {
-		r.seen["a QP whose ID leaves a group"]++
+		r.seen["QP whose ID leaves a group"]++
 	}
 	m.left, m.attached = true, false
 	return nil
 }
 
-// gotMulticast is got for an event of a membership, which leaves the state of its ID
-// alone.
+// gotMulticast is got for an event of a membership. Such an event does not change the state of
+// its ID.
 func (r *modelRun) gotMulticast(h *modelHandle, raw modelEvent, ev *Event) error {
 	m := r.members[raw.group]
 	typ := EventType(raw.resp.Event)
 	switch {
 	case m == nil || ev.Multicast != m.m || ev.ID != h.id:
-		return fmt.Errorf("an event of a membership of %v came as %v, of %v", h.id, ev, ev.Multicast)
+		return fmt.Errorf("event of a membership of %v was delivered as %v, of %v", h.id, ev, ev.Multicast)
 	case m.left:
-		return fmt.Errorf("%v of a membership that is left", ev)
+		return fmt.Errorf("Next() = %v of an ended membership", ev)
 	case typ == EventMulticastJoin && ev.Type == EventMulticastError && h.m.state == modelRemoved:
-		r.seen["a QP that cannot be attached"]++
+		r.seen["QP that cannot be attached"]++
 	case ev.Type != typ || ev.Status != int(int32(raw.resp.Status)) || (ev.Err() != nil) != (typ == EventMulticastError):
-		return fmt.Errorf("%v, status %d, came as %v", typ, int32(raw.resp.Status), ev)
+		return fmt.Errorf("%v, status %d, was delivered as %v", typ, int32(raw.resp.Status), ev)
 	case typ == EventMulticastJoin && ev.UD.AHAttr.GRH.DGID[15] != m.g.addr:
-		return fmt.Errorf("%v has another group's address", ev)
+		return fmt.Errorf("%v has the address of another group", ev)
 	case typ == EventMulticastJoin && h.qp && m.m.Flags == FullMember:
 		m.attached = true
 	}
@@ -101,8 +102,8 @@ func (r *modelRun) gotMulticast(h *modelHandle, raw modelEvent, ev *Event) error
 	return nil
 }
 
-// joined returns how many groups the QPs should be attached to: each once, whatever the
-// number of memberships.
+// joined returns the expected number of groups that the QPs are attached to. A QP is attached
+// to a group once, for any number of memberships.
 func (r *modelRun) joined() int {
 	type group struct {
 		h    *modelHandle
@@ -119,7 +120,7 @@ func (r *modelRun) joined() int {
 	return len(in)
 }
 
-// attached returns how many groups they are attached to, on the devices that there are.
+// attached returns the number of groups that the QPs on present devices are attached to.
 func (r *modelRun) attached() (n int) {
 	r.qps.mu.Lock()
 	defer r.qps.mu.Unlock()

@@ -10,17 +10,17 @@ import (
 	"purerdma/abi"
 )
 
-// modelGroup is a membership in modelKernel. Its numbers are not those of IDs, and
-// the two overlap.
+// modelGroup is a membership in modelKernel. Memberships and IDs have separate numbers, which
+// overlap.
 type modelGroup struct {
 	num  uint32
 	uid  uint64
 	id   *modelID
-	addr byte // the last of the group's address
+	addr byte // the last byte of the group's address
 	left bool
 }
 
-// join is JOIN_MCAST. It may fail, and what was joined may end later.
+// join implements JOIN_MCAST. It may fail, and the membership may end later.
 func (k *modelKernel) join(id *modelID, cmd *abi.UcmJoinMcast, num *uint32) {
 	addr := addrFromKernel(&cmd.Addr).Addr().As4()
 	g := &modelGroup{num: lowest(k.groups), uid: cmd.UID, id: id, addr: addr[3]}
@@ -31,7 +31,7 @@ func (k *modelKernel) join(id *modelID, cmd *abi.UcmJoinMcast, num *uint32) {
 		case 0:
 			k.tellGroup(g, EventMulticastError, -int(syscall.ENETUNREACH))
 		case 1:
-			k.tellGroup(g, EventMulticastError, 0) // Linux does that, too
+			k.tellGroup(g, EventMulticastError, 0) // as Linux does
 		default:
 			k.tellGroup(g, EventMulticastJoin, 0)
 			k.later(func() {
@@ -43,7 +43,7 @@ func (k *modelKernel) join(id *modelID, cmd *abi.UcmJoinMcast, num *uint32) {
 	})
 }
 
-// tellGroup queues an event of a membership, which bears its two numbers.
+// tellGroup queues an event of a membership, with its UID and its number.
 func (k *modelKernel) tellGroup(g *modelGroup, typ EventType, status int) {
 	if g.id.gone || g.id.state == modelRemoved || g.left {
 		return
@@ -60,8 +60,8 @@ func (k *modelKernel) queueGroup(g *modelGroup, typ EventType, status int) {
 	g.id.file.queue(modelEvent{resp: ev, move: modelMove{g.id, g.id.state, g.id.turn}, group: g})
 }
 
-// leave is LEAVE_MCAST, which frees what was not fetched. Now and then this kernel,
-// unlike Linux, has something to say nevertheless.
+// leave implements LEAVE_MCAST, which drops the unfetched events. In some cases this kernel
+// queues another event. Linux does not.
 func (k *modelKernel) leave(f *modelFile, num uint32) error {
 	g := k.groups[num]
 	switch {

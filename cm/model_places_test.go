@@ -6,9 +6,9 @@ package cm
 
 import "fmt"
 
-// modelPlaces are what a thousand runs must have come to.
+// modelPlaces lists the situations that a thousand runs must reach.
 var modelPlaces = []string{
-	// In the end, when all is quiet.
+	// At the end, when no event and no message is left.
 	"bound, datagram true", "listening, datagram false", "listening, datagram true", "connecting, datagram false",
 	"connecting, datagram true", "connect request received, datagram true", "accepting, datagram false",
 	"established, datagram false", "established, datagram true", "failed, datagram false", "failed, datagram true",
@@ -20,14 +20,14 @@ var modelPlaces = []string{
 	"RDMA_CM_EVENT_DISCONNECTED in \"established\", datagram false",
 	"RDMA_CM_EVENT_REJECTED in \"connecting\", datagram false",
 	"RDMA_CM_EVENT_ADDR_CHANGE in \"listening\", datagram false",
-	"a response that the library answers",
-	"a failure of the library",
+	"response that the library answers",
+	"failure that the library reports",
 
 	"UNREACHABLE of datagrams, status -110", "UNREACHABLE of datagrams, status 1", "UNREACHABLE of datagrams, status 2",
 
 	"RDMA_CM_EVENT_MULTICAST_JOIN, status 0", "RDMA_CM_EVENT_MULTICAST_ERROR, status 0",
 	"RDMA_CM_EVENT_MULTICAST_ERROR, status -102",
-	"an event of a membership that is left", "a QP whose ID leaves a group",
+	"event of an ended membership", "QP whose ID leaves a group",
 
 	"RDMA_CM_EVENT_DEVICE_REMOVAL in \"bound\", datagram false",
 	"RDMA_CM_EVENT_DEVICE_REMOVAL in \"bound\", datagram true",
@@ -36,17 +36,17 @@ var modelPlaces = []string{
 	"RDMA_CM_EVENT_DEVICE_REMOVAL in \"connecting\", datagram false",
 	"RDMA_CM_EVENT_DEVICE_REMOVAL in \"established\", datagram false",
 	"RDMA_CM_EVENT_DEVICE_REMOVAL in \"established\", datagram true",
-	"a call on a device that is gone",
-	"a request on a device that is gone",
+	"call on a removed device",
+	"request on a removed device",
 
-	"an ID moves with events", "an ID moves with events to who waits", "an ID moves away from its event",
-	"an event of an ID that is closed when it is fetched",
-	"a call that fails is interrupted", "a call succeeds during another",
+	"ID migrates with events", "ID migrates with events to a waiting goroutine", "ID migrates before its event is handled",
+	"event of an ID that was closed before the fetch",
+	"failing call is interrupted", "call succeeds during another call",
 
-	"Close with events held", "Destroy that waits", "Destroy that gives up", "WaitAcked that waits", "WaitAcked that gives up",
+	"Close with unacknowledged events", "Destroy that waits", "Destroy that gives up", "WaitAcked that waits", "WaitAcked that gives up",
 }
 
-// place notes what has happened to an ID.
+// place records an event of an ID and the state that it came in.
 func (r *modelRun) place(h *modelHandle, ev *Event) {
 	what := fmt.Sprintf("%v in %q, datagram %v", ev.Type, h.last, h.m.ud)
 	if h.m.ud && ev.Type == EventUnreachable {

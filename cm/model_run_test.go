@@ -26,18 +26,20 @@ import (
 )
 
 var (
-	modelRuns = flags.Int("model.runs", 0, "runs of TestModel; 0 is a short while of them")
+	modelRuns = flags.Int("model.runs", 0, "runs of TestModel, 0 for a short test")
 	modelSeed = flags.Uint64("model.seed", 0, "seed of the first run of TestModel")
 )
 
-// TestModel has users do anything at any time with IDs of connections and of datagrams,
-// on a kernel whose messages take any time, whose devices go, and which loses some
-// messages. Events come while calls run, and IDs move and end while events are looked at.
-// Whatever the order: an event comes once, to the ID that it is about; the ID is then in
-// the state that it means; a call that fails says why, and leaves nothing; Destroy waits
-// for acknowledgements and Close does not. When all is quiet the library and the kernel
-// agree on each ID, and the QPs of the connections that stand, and of no others, are
-// ready. At the end nothing is left, no goroutine either.
+// TestModel simulates users who do anything at any time with IDs of connections and of
+// datagrams. The kernel delays or loses messages, and its devices are removed. Events come
+// while calls run. IDs migrate and close while their events are handled. The following must
+// hold in any order of these actions.
+//
+// An event is delivered once, to its ID. The ID is then in the state of the event. A failed
+// call returns the reason, and has no effect. Destroy waits for acknowledgements, and Close
+// does not. When no event and no message is left, the library and the kernel agree on the
+// state of each ID, and exactly the QPs of the established connections are ready. At the end
+// no object and no goroutine is left.
 func TestModel(t *testing.T) {
 	runs := *modelRuns
 	switch {
@@ -61,16 +63,16 @@ func TestModel(t *testing.T) {
 	if *modelRuns != 0 || runs < 1000 {
 		return
 	}
-	// It must get everywhere, or it shows nothing.
+	// The runs must reach every situation. Otherwise the test checks too little.
 	for _, what := range modelPlaces {
 		if seen[what] == 0 {
-			t.Errorf("no run has come to: %s", what)
+			t.Errorf("no run has reached: %s", what)
 		}
 	}
 }
 
-// runModel is one run. The devices are opened outside, because their goroutines wait
-// for descriptors, not for each other.
+// runModel executes one run. It opens the devices outside of the bubble, because their
+// goroutines wait for descriptors, and not for each other.
 func runModel(t *testing.T, seed uint64, seen map[string]int) (err error) {
 	qps := newGroupKernel("rxe0", "rxe1")
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: qps}
@@ -88,7 +90,7 @@ func runModel(t *testing.T, seed uint64, seen map[string]int) (err error) {
 		of: map[*ID]*modelHandle{}, by: map[*modelID]*modelHandle{}, members: map[*modelGroup]*modelMember{},
 	}
 	defer func() {
-		if p := recover(); p != nil { // that nobody can go on is one
+		if p := recover(); p != nil { // a deadlock also panics
 			err = fmt.Errorf("%v", p)
 		}
 		if err != nil {
@@ -107,12 +109,12 @@ func runModel(t *testing.T, seed uint64, seen map[string]int) (err error) {
 		dev.Close()
 	}
 	if err == nil && qps.Opened() != 0 {
-		err = fmt.Errorf("%d contexts are open", qps.Opened())
+		err = fmt.Errorf("%d contexts are open, want 0", qps.Opened())
 	}
 	return err
 }
 
-// modelRun is a user who does anything at any time, one thing after the other.
+// modelRun is a user who takes one random action after another.
 type modelRun struct {
 	k    *modelKernel
 	qps  *groupKernel
@@ -120,7 +122,7 @@ type modelRun struct {
 	rnd  *rand.Rand
 
 	chans   []*modelChannel
-	handles []*modelHandle // that are open
+	handles []*modelHandle // the open ones
 	closed  []*modelHandle
 	of      map[*ID]*modelHandle
 	by      map[*modelID]*modelHandle
@@ -129,7 +131,7 @@ type modelRun struct {
 	waits   []*modelWait
 
 	surprised   chan func() error
-	interrupted bool // something has happened during the last call
+	interrupted bool // another action has happened during the last call
 	log         []string
 	seen        map[string]int
 }
@@ -163,12 +165,12 @@ func (r *modelRun) run() error {
 	return r.agree()
 }
 
-// busy says whether something is under way, or was not fetched.
+// busy reports whether messages are pending or events are unfetched.
 func (r *modelRun) busy() bool {
 	return len(r.k.net) > 0 || slices.ContainsFunc(r.k.files, func(f *modelFile) bool { return len(f.events) > 0 })
 }
 
-// act does one thing.
+// act takes one action.
 func (r *modelRun) act() error {
 	switch n := r.rnd.IntN(100); {
 	case n < 9 && len(r.handles) < 10:
@@ -205,7 +207,8 @@ func (r *modelRun) act() error {
 	return nil
 }
 
-// unplug takes a device away, one that somebody asks for a connection on, if there is one.
+// unplug removes a device. If there is an unfetched connect request, it removes the device of
+// the request.
 func (r *modelRun) unplug() {
 	dev := r.rnd.IntN(len(r.k.unplug))
 	for _, f := range r.k.files {
@@ -215,17 +218,17 @@ func (r *modelRun) unplug() {
 			}
 		}
 	}
-	r.note("device %d goes", dev)
+	r.note("remove device %d", dev)
 	r.k.remove(dev)
 }
 
 func (r *modelRun) pick() *modelHandle { return r.handles[r.rnd.IntN(len(r.handles))] }
 
-// modelChannel is a channel, and who waits for its next event.
+// modelChannel is a channel with the goroutine that waits for its next event.
 type modelChannel struct {
 	ch      *EventChannel
 	f       *modelFile
-	cancel  context.CancelFunc // nil if nobody waits
+	cancel  context.CancelFunc // nil if no goroutine waits
 	gone    bool               // closed
 	results chan modelResult
 	dropped uint64
@@ -243,8 +246,8 @@ func (r *modelRun) open() *modelChannel {
 	return c
 }
 
-// fetch has somebody fetch an event of a channel: who waits may be one who has waited
-// before, and may give up.
+// fetch starts a goroutine that fetches an event of a channel. If a goroutine already waits,
+// it fetches the event. Without wait, it is cancelled.
 func (r *modelRun) fetch(c *modelChannel, wait bool) {
 	if c.cancel != nil {
 		if !wait {
@@ -262,7 +265,7 @@ func (r *modelRun) fetch(c *modelChannel, wait bool) {
 	}()
 }
 
-// reopen closes a channel, with all that is on it, and opens another one.
+// reopen closes a channel with its IDs, and opens another one.
 func (r *modelRun) reopen() error {
 	i := r.rnd.IntN(len(r.chans))
 	c := r.chans[i]
@@ -283,21 +286,21 @@ func (r *modelRun) reopen() error {
 func (r *modelRun) closeChannel(c *modelChannel) error {
 	c.gone = true
 	if err := c.ch.Close(); err != nil {
-		return fmt.Errorf("closing a channel: %w", err)
+		return fmt.Errorf("Close of a channel: %w", err)
 	}
 	if err := errors.Join(r.calm(), r.account(c)); err != nil {
 		return err
 	}
 	if c.cancel != nil {
-		return errors.New("who waits on a closed channel waits on")
+		return errors.New("Next still waits after the Close of its channel")
 	}
 	if _, err := c.ch.Next(context.Background()); !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("Next of a closed channel: %w", err)
+		return fmt.Errorf("Next of a closed channel = %w, want net.ErrClosed", err)
 	}
 	return nil
 }
 
-// finish ends everything, and looks for what is left.
+// finish closes everything, and checks that nothing is left.
 func (r *modelRun) finish() error {
 	for len(r.held) > 0 {
 		r.ack()
@@ -311,22 +314,22 @@ func (r *modelRun) finish() error {
 		return err
 	}
 	if len(r.waits) > 0 {
-		return fmt.Errorf("%d wait for acknowledgements at the end", len(r.waits))
+		return fmt.Errorf("%d calls wait for acknowledgements at the end, want 0", len(r.waits))
 	}
 	for _, f := range r.k.files {
 		if len(f.events) > 0 && !slices.ContainsFunc(f.events, func(ev modelEvent) bool { return ev.group != nil }) {
-			return fmt.Errorf("%d events are left", len(f.events))
+			return fmt.Errorf("%d events are left, want 0", len(f.events))
 		}
 	}
 	if len(r.k.ids)+len(r.k.groups) > 0 {
-		return fmt.Errorf("%d IDs and %d memberships are left", len(r.k.ids), len(r.k.groups))
+		return fmt.Errorf("%d IDs and %d memberships are left, want 0", len(r.k.ids), len(r.k.groups))
 	}
 	if n := r.attached(); n != 0 {
-		return fmt.Errorf("QPs are in %d groups at the end", n)
+		return fmt.Errorf("QPs are attached to %d groups at the end, want 0", n)
 	}
 	for _, c := range r.chans {
 		if len(c.ch.ids) > 0 {
-			return fmt.Errorf("a channel knows %d IDs at the end", len(c.ch.ids))
+			return fmt.Errorf("a channel has %d IDs at the end, want 0", len(c.ch.ids))
 		}
 		if err := r.closeChannel(c); err != nil {
 			return err
@@ -335,7 +338,7 @@ func (r *modelRun) finish() error {
 	return nil
 }
 
-// abandon lets go of everything after an error.
+// abandon releases everything after an error.
 func (r *modelRun) abandon() {
 	for _, w := range r.waits {
 		w.cancel()

@@ -16,8 +16,8 @@ import (
 	"purerdma/verbs"
 )
 
-// modelState is the state of an ID in modelKernel: what the kernel's two state
-// machines, that of addresses and that of connections, come to.
+// modelState is the state of an ID in modelKernel. It combines the kernel's state machines of
+// addresses and of connections.
 type modelState int
 
 const (
@@ -31,14 +31,14 @@ const (
 	modelReqRcvd
 	modelRepSent
 	modelRepRcvd
-	modelEstablished // of datagrams: answered
+	modelEstablished // a datagram ID that has sent or received an answer
 	modelDreqSent
 	modelEnded
 	modelListening
 	modelRemoved
 )
 
-// noDevice is the device of an ID that has none, or listens on all.
+// noDevice is the device of an ID that has none, or that listens on all devices.
 const noDevice = -1
 
 type modelID struct {
@@ -48,19 +48,19 @@ type modelID struct {
 	ud    bool
 	dev   int
 	state modelState
-	turn  int // how often the state has changed
+	turn  int // counts the state changes
 	peer  *modelID
 	gone  bool // destroyed
 }
 
-// modelMove is a state that somebody has brought an ID to, or has heard of.
+// modelMove is a state that a command or an event has moved an ID to.
 type modelMove struct {
 	id    *modelID
 	state modelState
 	turn  int
 }
 
-// refusal is what the kernel has said to a command.
+// refusal is the error of a command.
 type refusal struct {
 	id  *modelID
 	err error
@@ -69,18 +69,18 @@ type refusal struct {
 // modelEvent is an event in the kernel.
 type modelEvent struct {
 	resp  abi.UcmEventResp
-	move  modelMove   // of the listener, for a request
-	child *modelID    // of a request
-	group *modelGroup // of a membership
+	move  modelMove   // the state of the listener for a connect request
+	child *modelID    // the new ID of a connect request
+	group *modelGroup // the group of a membership's event
 }
 
-// modelKernel is a kernel with its connections: it takes the commands that Linux
-// takes in a state, refuses the others, and lets its IDs talk to each other over a
-// network on which any message may take as long as it likes, or a peer's patience end
-// before it. As in Linux, the number of what is destroyed is the next one's.
+// modelKernel is a kernel with its connections. It accepts the commands that Linux accepts in
+// a state, and refuses the others. Its IDs exchange messages over a network with random
+// delays. An ID may give up before a message arrives. As in Linux, the next object gets the
+// number of a destroyed one.
 type modelKernel struct {
-	during   func()           // while a command runs: the user's next step does not wait for it
-	surprise func(modelEvent) // once, when an event has been fetched and not been looked at
+	during   func()           // called while a command runs. It does not wait for the command
+	surprise func(modelEvent) // called once, after an event was fetched and before it is handled
 
 	mu       sync.Mutex
 	rnd      *rand.Rand
@@ -88,9 +88,9 @@ type modelKernel struct {
 	groups   map[uint32]*modelGroup
 	files    []*modelFile
 	unplug   []bool      // by device
-	net      []func()    // what is under way: messages, resolutions, timers
-	moves    []modelMove // that commands have made, since somebody looked
-	refused  []refusal   // of commands, the same
+	net      []func()    // pending messages, resolutions and timers
+	moves    []modelMove // made by commands since the last check
+	refused  []refusal   // errors of commands since the last check
 	commands int
 }
 
@@ -98,7 +98,7 @@ func newModelKernel(rnd *rand.Rand) *modelKernel {
 	return &modelKernel{rnd: rnd, ids: map[uint32]*modelID{}, groups: map[uint32]*modelGroup{}, unplug: make([]bool, 2)}
 }
 
-// lowest returns the number that the kernel gives next.
+// lowest returns the number that the kernel assigns next.
 func lowest[T any](used map[uint32]T) (n uint32) {
 	for used, ok := used, true; ok; n++ {
 		_, ok = used[n]
@@ -125,7 +125,7 @@ func (k *modelKernel) to(id *modelID, state modelState) {
 	id.turn++
 }
 
-// tell queues an event. One of a request that nobody has answered is the kernel's own.
+// tell queues an event. The kernel keeps the events of an unanswered request itself.
 func (k *modelKernel) tell(id *modelID, typ EventType, status int) {
 	k.tellUD(id, typ, status, abi.UcmUDParam{})
 }
@@ -139,10 +139,10 @@ func (k *modelKernel) tellUD(id *modelID, typ EventType, status int, ud abi.UcmU
 	id.file.queue(modelEvent{resp: resp, move: modelMove{id, id.state, id.turn}})
 }
 
-// later puts something on the network.
+// later adds an action to the network.
 func (k *modelKernel) later(what func()) { k.net = append(k.net, what) }
 
-// step lets one thing that is under way happen.
+// step executes one random action of the network.
 func (k *modelKernel) step() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -155,7 +155,7 @@ func (k *modelKernel) step() {
 	what()
 }
 
-// end ends an ID with an event, if it is in one of the states.
+// end ends an ID with an event, if the ID is in one of the states.
 func (k *modelKernel) end(id *modelID, typ EventType, status int, in ...modelState) {
 	if slices.Contains(in, id.state) && !id.gone {
 		k.to(id, modelEnded)
@@ -163,7 +163,8 @@ func (k *modelKernel) end(id *modelID, typ EventType, status int, in ...modelSta
 	}
 }
 
-// destroy is DESTROY_ID. What was not fetched goes, and with it the requests in it.
+// destroy implements DESTROY_ID. It drops the ID's unfetched events, and destroys the new IDs
+// of the connect requests in them.
 func (k *modelKernel) destroy(id *modelID) {
 	k.hangUp(id)
 	id.gone = true
@@ -180,7 +181,7 @@ func (k *modelKernel) destroy(id *modelID) {
 	}
 }
 
-// hangUp tells the peer of an ID that it goes.
+// hangUp informs the peer that an ID is destroyed or that its device is removed.
 func (k *modelKernel) hangUp(id *modelID) {
 	switch id.state {
 	case modelReqSent:
@@ -192,7 +193,7 @@ func (k *modelKernel) hangUp(id *modelID) {
 	}
 }
 
-// write carries a command out, and returns what Linux answers.
+// write executes a command and returns the result that Linux would return.
 func (k *modelKernel) write(f *modelFile, cmd uint32, b []byte) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,13 +235,14 @@ func (k *modelKernel) write(f *modelFile, cmd uint32, b []byte) (err error) {
 	if err := k.command(cmd, id, b); err != nil {
 		return err
 	}
-	if id.turn != turn && cmd != abi.RDMA_USER_CM_CMD_NOTIFY { // of which an event tells
+	if id.turn != turn && cmd != abi.RDMA_USER_CM_CMD_NOTIFY { // an event reports the change
 		k.moves = append(k.moves, modelMove{id, id.state, id.turn})
 	}
 	return nil
 }
 
-// command carries out a command on an ID that stands, and returns what Linux answers.
+// command executes a command on an ID whose device is present, and returns the result that
+// Linux would return.
 func (k *modelKernel) command(cmd uint32, id *modelID, b []byte) error {
 	in := func(states ...modelState) bool { return slices.Contains(states, id.state) }
 	switch {
@@ -269,7 +271,7 @@ func (k *modelKernel) command(cmd uint32, id *modelID, b []byte) error {
 	return nil
 }
 
-// initQPAttr is INIT_QP_ATTR. An ID of datagrams has attributes for INIT alone.
+// initQPAttr implements INIT_QP_ATTR. A datagram ID has attributes only for INIT.
 func (k *modelKernel) initQPAttr(id *modelID, r *abi.UverbsQPAttr, state verbs.QPState) error {
 	connecting := slices.Contains([]modelState{modelReqRcvd, modelRepSent, modelRepRcvd, modelEstablished}, id.state)
 	if state != verbs.QPInit && (id.ud || !connecting) || !id.ud && id.state == modelEnded {

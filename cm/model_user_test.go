@@ -21,7 +21,7 @@ type userCall struct {
 	call func(*modelRun, *modelHandle) error
 }
 
-// forward is the call that leads on from a state.
+// forward names the call that leads to the next state.
 var forward = map[State]string{
 	StateAddrResolved:  "ResolveRoute",
 	StateRouteResolved: "Connect",
@@ -29,7 +29,7 @@ var forward = map[State]string{
 	StateResponded:     "Establish",
 }
 
-// calls are what the user may do to an ID.
+// calls lists the user's calls on an ID.
 var calls = []userCall{
 	{"Bind", func(r *modelRun, h *modelHandle) error { return h.id.Bind(modelAddrs[r.rnd.IntN(3)]) }},
 	{"Listen", func(_ *modelRun, h *modelHandle) error { return h.id.Listen(0) }},
@@ -47,7 +47,7 @@ var calls = []userCall{
 		begun := slices.Contains(late, h.id.State())
 		err := h.id.CreateQP(nil, verbs.QPConfig{})
 		begun = begun || slices.Contains(late, h.id.State())
-		h.left = h.left || !h.m.ud && err == nil && begun // the connection has none
+		h.left = h.left || !h.m.ud && err == nil && begun // the connection has no QP
 		return err
 	}},
 	{"Reject", func(r *modelRun, h *modelHandle) error {
@@ -62,7 +62,7 @@ var calls = []userCall{
 	{"Join", (*modelRun).join},
 }
 
-// make makes an ID.
+// make creates an ID.
 func (r *modelRun) make() error {
 	c := r.chans[r.rnd.IntN(len(r.chans))]
 	ps := PortSpaceTCP
@@ -74,7 +74,7 @@ func (r *modelRun) make() error {
 		return err
 	}
 	h := r.own(id, r.k.ids[id.kid], c)
-	// Most go some way, so that there is something to see.
+	// Most IDs take some steps, so that more situations are reached.
 	switch r.rnd.IntN(5) {
 	case 0, 1:
 		err = id.Bind(modelAddrs[r.rnd.IntN(3)])
@@ -91,7 +91,7 @@ func (r *modelRun) make() error {
 	return nil
 }
 
-// own notes an ID that is the user's from now on.
+// own records an ID that belongs to the user from now on.
 func (r *modelRun) own(id *ID, m *modelID, c *modelChannel) *modelHandle {
 	h := &modelHandle{id: id, m: m, ch: c, last: id.State()}
 	r.handles = append(r.handles, h)
@@ -99,7 +99,7 @@ func (r *modelRun) own(id *ID, m *modelID, c *modelChannel) *modelHandle {
 	return h
 }
 
-// call makes one call, most of the time one that leads on.
+// call makes one call, in most cases a call that leads to the next state.
 func (r *modelRun) call() error {
 	if len(r.handles) == 0 {
 		return nil
@@ -127,7 +127,7 @@ func (r *modelRun) call() error {
 	r.note("%s %v in %q: %v%s", c.name, h.id, was, err, during)
 	switch {
 	case was == StateRemoved && (err == nil || r.k.commands != commands):
-		return fmt.Errorf("%s of an ID whose device is gone has come to the kernel: %v", c.name, err)
+		return fmt.Errorf("%s on a removed device has sent a command, and returned %v", c.name, err)
 	case err == nil:
 		return nil
 	}
@@ -136,16 +136,16 @@ func (r *modelRun) call() error {
 		return err
 	}
 	if r.interrupted {
-		r.seen["a call that fails is interrupted"]++
+		r.seen["failing call is interrupted"]++
 		return nil
 	}
 	if h.m.turn != turn && !h.failed || len(r.k.groups) != groups {
-		return fmt.Errorf("%s in %q has failed, and the kernel has done something: %w", c.name, was, err)
+		return fmt.Errorf("%s in %q failed, but changed the kernel's state: %w", c.name, was, err)
 	}
 	return nil
 }
 
-// judge is whether an error is the right one.
+// judge checks the error of a call.
 func (r *modelRun) judge(h *modelHandle, name string, was State, err error) error {
 	wrong := func(why string) error { return fmt.Errorf("%s of %v in %q: %s: %w", name, h.id, was, why, err) }
 	var oe *OpError
@@ -156,33 +156,33 @@ func (r *modelRun) judge(h *modelHandle, name string, was State, err error) erro
 	case !errors.As(err, &oe):
 		return wrong("no OpError")
 	case was == StateRemoved && !gone:
-		return wrong("the device is gone")
+		return wrong("the error is no DeviceRemovedError")
 	case slices.Contains(said, error(syscall.ENXIO)) && !gone && !r.interrupted:
-		return wrong("the kernel has said that the device is gone")
+		return wrong("the kernel returned ENXIO, and the error is no DeviceRemovedError")
 	case gone && h.m.state != modelRemoved:
-		return wrong("the device is there")
+		return wrong("the error is a DeviceRemovedError, and the device is present")
 	case gone:
-		r.seen["a call on a device that is gone"]++
+		r.seen["call on a removed device"]++
 		return nil
 	case errors.As(err, &se) && se.State != was && !r.interrupted:
-		return wrong("another state")
+		return wrong("the StateError names another state")
 	case errors.As(err, &se) && (slices.Contains(se.Want, se.State) || len(se.Want) == 0):
-		return wrong("the state is one of those that it should be in")
+		return wrong("the StateError names the state as a possible one")
 	}
 	for _, errno := range append(said, syscall.EINVAL) {
 		if errors.Is(err, errno) {
 			return nil
 		}
 	}
-	return wrong("the kernel has said something else")
+	return wrong("the kernel returned another error")
 }
 
-// refuses is whether a call that has failed may have refused the peer.
+// refuses reports whether a failed call may have rejected the peer.
 func (r *modelRun) refuses(h *modelHandle, c userCall) bool {
 	return c.name == "Accept" && (len(r.refusals(h)) > 0 || h.m.state == modelRemoved || h.left)
 }
 
-// refusals are what the kernel has said to commands on an ID during the last call.
+// refusals returns the errors of the commands on an ID during the last call.
 func (r *modelRun) refusals(h *modelHandle) (errs []error) {
 	for _, no := range r.k.refused {
 		if no.id == h.m {
@@ -192,16 +192,15 @@ func (r *modelRun) refusals(h *modelHandle) (errs []error) {
 	return errs
 }
 
-// interrupt has something happen during the call on h that comes, half of the time: what
-// is under way arrives, and who waits for events gets them, and now and then there is
-// another call.
+// interrupt prepares other actions during the next call on h, in half of the cases. Pending
+// messages arrive, waiting goroutines get events, and in some cases another call is made.
 func (r *modelRun) interrupt(h *modelHandle) {
 	r.interrupted = false
 	if r.rnd.IntN(2) == 0 {
 		return
 	}
-	r.k.surprise = nil // who moves an ID waits for its commands
-	n := r.rnd.IntN(4) // times that the call passes by before
+	r.k.surprise = nil // a migrating ID would wait for its commands
+	n := r.rnd.IntN(4) // the number of pauses before the interruption
 	r.k.during = func() {
 		if n--; n >= 0 {
 			return
@@ -215,12 +214,12 @@ func (r *modelRun) interrupt(h *modelHandle) {
 			r.fetch(c, true)
 		}
 		synctest.Wait()
-		if c := calls[r.rnd.IntN(len(calls))]; c.name != "Join" && c.name != "CreateQP" && r.rnd.IntN(2) == 0 { // who waits for each other
+		if c := calls[r.rnd.IntN(len(calls))]; c.name != "Join" && c.name != "CreateQP" && r.rnd.IntN(2) == 0 { // these calls would wait for each other
 			err := c.call(r, h)
 			h.failed = h.failed || err != nil && r.refuses(h, c)
-			r.note("meanwhile %s %v: %v", c.name, h.id, err)
+			r.note("during the call: %s %v: %v", c.name, h.id, err)
 			if err == nil {
-				r.seen["a call succeeds during another"]++
+				r.seen["call succeeds during another call"]++
 			}
 		}
 	}
@@ -238,7 +237,7 @@ func (r *modelRun) move(h *modelHandle, c *modelChannel) error {
 	pending := 0
 	for _, ev := range h.m.file.events {
 		if ev.move.id == h.m && ev.child != nil {
-			return nil // the kernel leaves the new IDs behind
+			return nil // the kernel does not move the new IDs
 		}
 		if ev.move.id == h.m {
 			pending++
@@ -250,24 +249,24 @@ func (r *modelRun) move(h *modelHandle, c *modelChannel) error {
 	r.note("Migrate %v to channel %d: %v", h.id, c.f.fd, err)
 	switch {
 	case removed && h.ch != c && err == nil:
-		return fmt.Errorf("%v has moved, and its device is gone", h.id)
+		return fmt.Errorf("Migrate of %v on a removed device = nil, want an error", h.id)
 	case removed && h.ch != c:
 		return r.judge(h, "Migrate", was, err)
 	case err != nil:
 		return err
 	}
 	if h.ch != c && pending > 0 {
-		r.seen["an ID moves with events"]++
+		r.seen["ID migrates with events"]++
 		if c.cancel != nil {
-			r.seen["an ID moves with events to who waits"]++
+			r.seen["ID migrates with events to a waiting goroutine"]++
 		}
 	}
 	h.ch = c
 	return nil
 }
 
-// surprise has the ID of the event that is fetched next move, or end, before the
-// library looks at the event; or its membership.
+// surprise prepares an action between the next fetch of an event and its handling. The event's
+// ID migrates or closes, or its membership ends.
 func (r *modelRun) surprise() {
 	what, c := r.rnd.IntN(3), r.chans[r.rnd.IntN(len(r.chans))]
 	r.k.surprise = func(ev modelEvent) {
@@ -280,11 +279,11 @@ func (r *modelRun) surprise() {
 			case what == 0 && ev.group != nil && r.members[ev.group] != nil:
 				return r.leaveMember(r.members[ev.group])
 			case what == 1:
-				r.note("Close %v, whose event is on its way", h.id)
+				r.note("Close %v before its event is handled", h.id)
 				r.forget(h)
 				return h.id.Close()
 			case what == 2 && h.m.state != modelRemoved && !c.gone:
-				r.seen["an ID moves away from its event"]++
+				r.seen["ID migrates before its event is handled"]++
 				return r.move(h, c)
 			}
 			return nil
@@ -293,7 +292,7 @@ func (r *modelRun) surprise() {
 	}
 }
 
-// calm waits until nobody can go on, whoever is surprised on the way.
+// calm waits until all goroutines are blocked, and executes the prepared actions on the way.
 func (r *modelRun) calm() (err error) {
 	for {
 		synctest.Wait()
@@ -306,10 +305,10 @@ func (r *modelRun) calm() (err error) {
 	}
 }
 
-// close ends an ID, in one of three ways.
+// close ends an ID in one of three ways.
 func (r *modelRun) close(h *modelHandle) error {
 	how := r.rnd.IntN(3)
-	r.note("end %v in way %d, %d events held", h.id, how, h.held)
+	r.note("end %v in way %d, %d unacknowledged events", h.id, how, h.held)
 	r.forget(h)
 	start := time.Now()
 	switch {
@@ -318,7 +317,7 @@ func (r *modelRun) close(h *modelHandle) error {
 			return err
 		}
 		if h.held > 0 {
-			r.seen["Close with events held"]++
+			r.seen["Close with unacknowledged events"]++
 		}
 	default:
 		if err := r.destroy(h, how == 1); err != nil {
@@ -326,23 +325,23 @@ func (r *modelRun) close(h *modelHandle) error {
 		}
 	}
 	if time.Since(start) != 0 {
-		return fmt.Errorf("the end of %v has taken time", h.id)
+		return fmt.Errorf("closing %v has waited", h.id)
 	}
 	if !h.m.gone {
-		return fmt.Errorf("%v is closed, and not destroyed", h.id)
+		return fmt.Errorf("%v is closed, but not destroyed in the kernel", h.id)
 	}
 	return nil
 }
 
-// forget notes that the user has no ID any more.
+// forget removes an ID from the user's IDs.
 func (r *modelRun) forget(h *modelHandle) {
 	h.gone = true
 	r.handles = slices.DeleteFunc(r.handles, func(o *modelHandle) bool { return o == h })
 	r.closed = append(r.closed, h)
 }
 
-// callClosed makes a call on an ID that is closed: no command goes to the ID that has
-// its number now.
+// callClosed makes a call on a closed ID, and checks that it sends no command. Another ID may
+// have its number now.
 func (r *modelRun) callClosed() error {
 	if len(r.closed) == 0 {
 		return nil
@@ -352,10 +351,10 @@ func (r *modelRun) callClosed() error {
 	before := r.k.commands
 	err := c.call(r, h)
 	if errors.Join(h.id.Close(), h.id.Migrate(r.chans[0].ch)) == nil || !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("%s of an ID that is closed: %w", c.name, err)
+		return fmt.Errorf("%s of a closed ID = %w, want net.ErrClosed", c.name, err)
 	}
 	if r.k.commands != before {
-		return fmt.Errorf("%s of an ID that is closed has come to the kernel", c.name)
+		return fmt.Errorf("%s of a closed ID has sent a command", c.name)
 	}
 	return nil
 }

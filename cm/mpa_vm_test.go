@@ -16,11 +16,11 @@ import (
 	"purerdma/verbs"
 )
 
-// mpaListener accepts iWARP connections as a peer on a plain TCP socket (RFC 5044, 7.1).
+// mpaListener accepts iWARP connections. It is a peer on a plain TCP socket (RFC 5044, 7.1).
 type mpaListener struct{ net.Listener }
 
-// accept answers a connection request with its own parameters and private data, and returns
-// the connection, on which the frames of RDMAP follow.
+// accept answers a connection request with its own parameters and private data. It returns the
+// connection, on which the RDMAP frames follow.
 func (l mpaListener) accept() (net.Conn, error) {
 	conn, err := l.Accept()
 	if err != nil {
@@ -48,15 +48,15 @@ func rdmapOpcode(conn net.Conn) (int, error) {
 	}
 	n := int(binary.BigEndian.Uint16(length[:]))
 	pad := -(n + 2) & 3
-	frame := make([]byte, n+pad+4) // and the checksum, or 4 zeros
+	frame := make([]byte, n+pad+4) // including the checksum, or 4 zeros
 	if _, err := io.ReadFull(conn, frame); err != nil {
 		return 0, err
 	}
 	return int(frame[1] & 0xf), nil
 }
 
-// TestIWARPFirstProbe requires a probe behind the first message of a connection, long
-// before the connection is idle: a siw that has not seen the first message reads both then.
+// TestIWARPFirstProbe requires a probe after the first message of a connection, long before
+// the connection is idle. A siw that has missed the first message then reads both.
 func TestIWARPFirstProbe(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -99,6 +99,6 @@ func TestIWARPFirstProbe(t *testing.T) {
 	}
 	const write, send = 0, 3
 	if r := <-received; r.err != nil || r.opcodes != [2]int{send, write} {
-		t.Errorf("RDMAP opcodes %v, %v; want those of a SEND and of a WRITE", r.opcodes, r.err)
+		t.Errorf("RDMAP opcodes = %v, %v, want a SEND and a WRITE", r.opcodes, r.err)
 	}
 }

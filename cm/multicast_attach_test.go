@@ -25,18 +25,17 @@ import (
 	"purerdma/verbs"
 )
 
-// groupKernel adds to a fake kernel QPs for datagrams, as far as multicast groups
-// go: like the kernel it attaches a QP to a group once, and says EINVAL to who
-// detaches one that is not attached.
+// groupKernel is a fake kernel with QPs for datagrams that can be in multicast groups. Like
+// Linux it attaches a QP to a group once. Detaching a QP that is not attached returns EINVAL.
 type groupKernel struct {
 	*uverbstest.Kernel
-	attaching func() // before a QP is attached
+	attaching func() // called before a QP is attached
 
 	mu       sync.Mutex
 	attached map[attachment]bool
 }
 
-// attachment is a QP in a group.
+// attachment is a QP that is attached to a group.
 type attachment struct {
 	dev int
 	abi.UverbsAttachMcast
@@ -93,7 +92,7 @@ func (k *groupKernel) groups() int {
 	return len(k.attached)
 }
 
-// fakeMember is an ID of datagrams with a QP of its user's, on fake kernels.
+// fakeMember returns a datagram ID on fake kernels with a QP of the program.
 func fakeMember(t *testing.T, dev ucma.Device) (*ID, *groupKernel) {
 	t.Helper()
 	k := newGroupKernel("rxe0")
@@ -118,7 +117,7 @@ func fakeMember(t *testing.T, dev ucma.Device) (*ID, *groupKernel) {
 	t.Cleanup(func() {
 		id.Close()
 		if n := k.groups(); n != 0 {
-			t.Errorf("the QP is attached to %d groups after all", n)
+			t.Errorf("the QP is attached to %d groups at the end, want 0", n)
 		}
 		qp.Close()
 	})
@@ -126,7 +125,7 @@ func fakeMember(t *testing.T, dev ucma.Device) (*ID, *groupKernel) {
 	return id, k
 }
 
-// joinEvent is what the kernel says about a membership in 239.1.2.3.
+// joinEvent returns the kernel's event for a membership in 239.1.2.3.
 func joinEvent(uid uint64) abi.UcmEventResp {
 	var ud abi.UcmUDParam
 	copy(ud.AHAttr.GRH.DGID[10:], []byte{0xff, 0xff, 239, 1, 2, 3})
@@ -145,8 +144,8 @@ func mustJoin(t *testing.T, id *ID) *Multicast {
 	return m
 }
 
-// TestLeaveWhileAttaching: who leaves while the event is being dealt with leaves
-// no QP behind that is attached.
+// TestLeaveWhileAttaching checks that a Leave while the event is handled leaves no QP
+// attached.
 func TestLeaveWhileAttaching(t *testing.T) {
 	fake := newFakeKernel()
 	id, k := fakeMember(t, fake)
@@ -157,19 +156,20 @@ func TestLeaveWhileAttaching(t *testing.T) {
 		for end := time.Now().Add(5 * time.Second); id.membership(m.uid) != nil && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(20 * time.Millisecond) // for the rest of Leave
+		time.Sleep(20 * time.Millisecond) // until the rest of Leave has run
 	}
 	fake.events <- joinEvent(m.uid)
 	mustNext(t, id.Channel())
 	if err := <-left; err != nil {
-		t.Error(err)
+		t.Errorf("Leave: %v", err)
 	}
 	if n := k.groups(); n != 0 {
-		t.Errorf("attached to %d groups after Leave", n)
+		t.Errorf("attached to %d groups after Leave, want 0", n)
 	}
 }
 
-// TestTwoMembershipsInOneGroup: the QP stays attached until the last one ends.
+// TestTwoMembershipsInOneGroup checks that the QP stays attached until its last membership
+// ends.
 func TestTwoMembershipsInOneGroup(t *testing.T) {
 	fake := newFakeKernel()
 	id, k := fakeMember(t, fake)
@@ -177,19 +177,19 @@ func TestTwoMembershipsInOneGroup(t *testing.T) {
 	for _, m := range []*Multicast{one, two} {
 		fake.events <- joinEvent(m.uid)
 		if ev := mustNext(t, id.Channel()); ev.Err() != nil {
-			t.Fatal(ev.Err())
+			t.Fatalf("Err() = %v, want nil", ev.Err())
 		}
 	}
 	if err := one.Leave(); err != nil || k.groups() != 1 {
-		t.Errorf("the first left: %v, attached to %d groups", err, k.groups())
+		t.Errorf("first Leave() = %v, attached to %d groups, want nil, 1", err, k.groups())
 	}
 	if err := two.Leave(); err != nil || k.groups() != 0 {
-		t.Errorf("the second left: %v, attached to %d groups", err, k.groups())
+		t.Errorf("second Leave() = %v, attached to %d groups, want nil, 0", err, k.groups())
 	}
 }
 
-// TestLeaveWithTheQPGone: a QP that its user has closed is in no group.
-func TestLeaveWithTheQPGone(t *testing.T) {
+// TestLeaveAfterQPClose checks that Leave succeeds after the program has closed the QP.
+func TestLeaveAfterQPClose(t *testing.T) {
 	fake := newFakeKernel()
 	id, _ := fakeMember(t, fake)
 	m := mustJoin(t, id)
@@ -203,7 +203,7 @@ func TestLeaveWithTheQPGone(t *testing.T) {
 	}
 }
 
-// answering gives memberships numbers, and has their events come before that.
+// answering assigns numbers to memberships. Their events come before the numbers.
 type answering struct {
 	*fakeKernel
 	left chan uint32 // the numbers that LEAVE_MCAST names
@@ -221,8 +221,8 @@ func (a *answering) Write(b []byte) error {
 	return a.fakeKernel.Write(b)
 }
 
-// TestLeaveBeforeJoinReturns: the event may be there before the number of the
-// membership is; 0 is another's.
+// TestLeaveBeforeJoinReturns checks a Leave after the event and before the number of the
+// membership is known. Number 0 may belong to another membership.
 func TestLeaveBeforeJoinReturns(t *testing.T) {
 	a := &answering{newFakeKernel(), make(chan uint32, 1)}
 	id, _ := fakeMember(t, a)
@@ -232,17 +232,17 @@ func TestLeaveBeforeJoinReturns(t *testing.T) {
 			err = ev.Multicast.Leave()
 		}
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Next and Leave: %v", err)
 			a.left <- 0
 		}
 	}()
 	mustJoin(t, id)
 	if n := <-a.left; n != 7 {
-		t.Errorf("membership %d was left, want 7", n)
+		t.Errorf("LEAVE_MCAST of membership %d, want 7", n)
 	}
 }
 
-// TestLeaveAndClose: both may come at once.
+// TestLeaveAndClose calls Leave and Close at the same time.
 func TestLeaveAndClose(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	for range 200 {
@@ -263,13 +263,13 @@ func TestLeaveAndClose(t *testing.T) {
 		id.Close()
 		wg.Wait()
 		if _, err := id.JoinMulticast(mustAddr("239.1.2.4:0"), FullMember); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("id.JoinMulticast: %v", err)
+			t.Errorf("JoinMulticast after Close = %v, want net.ErrClosed", err)
 		}
 	}
 }
 
-// TestDestroyWaitsForMemberships: as rdma_destroy_id(3) does; and the type of an
-// event is its reader's to change.
+// TestDestroyWaitsForMemberships checks that Destroy waits for the events of memberships, like
+// rdma_destroy_id(3). The reader of an event may change its type.
 func TestDestroyWaitsForMemberships(t *testing.T) {
 	fake := newFakeKernel()
 	id, _ := fakeMember(t, fake)
@@ -280,12 +280,12 @@ func TestDestroyWaitsForMemberships(t *testing.T) {
 	defer cancel()
 	for _, wait := range []func(context.Context) error{m.WaitAcked, id.Destroy} {
 		if err := wait(ctx); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "MULTICAST_JOIN") {
-			t.Errorf("with an event held: %v", err)
+			t.Errorf("wait with an unacknowledged event = %v, want a passed deadline with MULTICAST_JOIN", err)
 		}
 	}
 	ev.Type, ev.Multicast = EventUser, nil
 	ev.Ack()
 	if err := errors.Join(m.WaitAcked(context.Background()), id.Destroy(context.Background())); err != nil {
-		t.Error(err)
+		t.Errorf("WaitAcked and Destroy after Ack = %v, want nil", err)
 	}
 }

@@ -10,19 +10,20 @@ import (
 	"purerdma/abi"
 )
 
-// TestJoinInNoRole: the error names the value, and the kernel is not asked.
+// TestJoinInNoRole checks that JoinMulticast with unknown flags returns an error with the
+// value, and sends no command.
 func TestJoinInNoRole(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	k.fail[abi.RDMA_USER_CM_CMD_JOIN_MCAST] = syscall.EIO
 	var pe *ArgumentError
 	_, err := newFakeID(t, ch).JoinMulticast(mustAddr("239.1.2.3:0"), SendOnlyFullMember+1)
 	if !errors.As(err, &pe) || pe.Value != 2 || !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("JoinMulticast: %v", err)
+		t.Errorf("JoinMulticast() = %v, want an ArgumentError with value 2", err)
 	}
 }
 
-// TestMulticastEvents: events of a membership come with it and leave the state of
-// its ID alone; those that fit no membership are dropped.
+// TestMulticastEvents checks that the events of a membership name it, and do not change the
+// state of its ID. Events without a membership are dropped.
 func TestMulticastEvents(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id, err := ch.NewID(IDConfig{PortSpace: PortSpaceUDP})
@@ -43,40 +44,40 @@ func TestMulticastEvents(t *testing.T) {
 	}
 	send(two.uid, EventMulticastJoin, 0)
 	if ev := mustNext(t, ch); ev.Multicast != two || ev.ID != id || ev.Type != EventMulticastJoin || ev.Err() != nil {
-		t.Errorf("got %v of %v", ev, ev.Multicast)
+		t.Errorf("Next() = %v of %v, want MULTICAST_JOIN of %v", ev, ev.Multicast, two)
 	}
 	send(one.uid, EventMulticastError, -int32(syscall.ENETUNREACH))
 	ev := mustNext(t, ch)
 	var oe *OpError
 	if err := ev.Err(); ev.Multicast != one || !errors.As(err, &oe) || !errors.Is(err, syscall.ENETUNREACH) || oe.Remote != group {
-		t.Errorf("got %v: %v", ev, err)
+		t.Errorf("Next() = %v, %v, want ENETUNREACH of the first membership", ev, err)
 	}
-	send(one.uid, EventMulticastError, 0) // the kernel does that, too
+	send(one.uid, EventMulticastError, 0) // the kernel sends such events
 	if err := mustNext(t, ch).Err(); err == nil {
-		t.Error("an error event without an error")
+		t.Error("Err() of MULTICAST_ERROR = nil, want an error")
 	}
 	if id.State() != StateIdle {
-		t.Errorf("the ID is %v", id.State())
+		t.Errorf("State() = %v, want idle", id.State())
 	}
 
 	dropped := ch.Dropped()
-	send(id.uid, EventMulticastJoin, 0)  // not a membership
-	send(one.uid, EventDisconnected, 0)  // not an event of one
-	send(one.uid, EventDeviceRemoval, 0) // the same
+	send(id.uid, EventMulticastJoin, 0)  // not the UID of a membership
+	send(one.uid, EventDisconnected, 0)  // not an event of a membership
+	send(one.uid, EventDeviceRemoval, 0) // not an event of a membership
 	if err := one.Leave(); err != nil {
 		t.Fatalf("one.Leave: %v", err)
 	}
-	send(one.uid, EventMulticastJoin, 0) // of one that is no more
+	send(one.uid, EventMulticastJoin, 0) // the membership has ended
 	send(two.uid, EventMulticastJoin, 0)
 	if ev := mustNext(t, ch); ev.Multicast != two {
-		t.Errorf("got %v", ev)
+		t.Errorf("Next() = %v, want an event of the second membership", ev)
 	}
 	if n := ch.Dropped() - dropped; n != 4 {
-		t.Errorf("%d dropped, want 4", n)
+		t.Errorf("Dropped() rose by %d, want 4", n)
 	}
 }
 
-// TestMulticastMigrates: a membership goes with its ID.
+// TestMulticastMigrates checks that a membership migrates with its ID.
 func TestMulticastMigrates(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	to := newEventChannel(newUcma(k), ch.host)
@@ -94,6 +95,6 @@ func TestMulticastMigrates(t *testing.T) {
 	}
 	k.events <- abi.UcmEventResp{UID: m.uid, Event: abi.RDMA_CM_EVENT_MULTICAST_JOIN}
 	if ev := mustNext(t, to); ev.Multicast != m {
-		t.Errorf("got %v", ev)
+		t.Errorf("Next() = %v, want an event of the membership", ev)
 	}
 }
