@@ -27,7 +27,7 @@ func expect(t *testing.T, ch *cm.EventChannel, want cm.EventType) *cm.Event {
 		t.Fatalf("Next: %v", err)
 	}
 	if ev.Type != want {
-		t.Fatalf("got %v (%v), want %v", ev, ev.Err(), want)
+		t.Fatalf("Next() = %v (%v), want %v", ev, ev.Err(), want)
 	}
 	return ev
 }
@@ -42,7 +42,7 @@ func channel(t *testing.T) *cm.EventChannel {
 	return ch
 }
 
-// member returns an ID for datagrams that is bound to a host.
+// member returns a datagram ID that is bound to a host.
 func member(t *testing.T, ch *cm.EventChannel, h vmtest.Host) *cm.ID {
 	t.Helper()
 	id, err := ch.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
@@ -54,13 +54,13 @@ func member(t *testing.T, ch *cm.EventChannel, h vmtest.Host) *cm.ID {
 		t.Fatalf("id.Bind: %v", err)
 	}
 	if id.Device() == nil {
-		t.Fatal("bound to an address, and no device")
+		t.Fatal("Device() = nil after Bind, want a device")
 	}
 	return id
 }
 
-// TestMulticast: two members and one who only sends; who has left, and who only
-// sends, gets nothing.
+// TestMulticast joins a group with two full members and one member that only sends. A member
+// that has left and a member that only sends receive nothing.
 func TestMulticast(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -77,7 +77,7 @@ func TestMulticast(t *testing.T) {
 		ev := expect(t, ch, cm.EventMulticastJoin)
 		defer ev.Ack()
 		if ev.Multicast != m || ev.ID != id || ev.UD.QPN != 0xFFFFFF || ev.UD.QKey == 0 || !ev.UD.AHAttr.Global {
-			t.Fatalf("the event is %+v", ev)
+			t.Fatalf("MULTICAST_JOIN = %+v, want %v and the group's parameters", ev, m)
 		}
 		return id, m, ev.UD
 	}
@@ -95,7 +95,7 @@ func TestMulticast(t *testing.T) {
 	for i := range 2 {
 		wc := completion(t, qps[i].RecvCQ())
 		if got := string(bufs[i].Bytes()[grhLen:wc.ByteLen]); got != "to all" {
-			t.Errorf("member %d got %q", i, got)
+			t.Errorf("member %d received %q, want \"to all\"", i, got)
 		}
 		receive(t, qps[i], bufs[i])
 	}
@@ -104,19 +104,20 @@ func TestMulticast(t *testing.T) {
 		t.Fatalf("Leave: %v", err)
 	}
 	if err := m.Leave(); err != nil {
-		t.Errorf("the second time: %v", err)
+		t.Errorf("second Leave() = %v, want nil", err)
 	}
 	sendTo(t, sender.QP(), to, out, "to the rest")
 	completion(t, two.QP().RecvCQ())
 	var wc [1]verbs.WC
 	for _, qp := range []*verbs.QP{one.QP(), sender.QP()} {
 		if n, err := qp.RecvCQ().Poll(wc[:]); n != 0 || err != nil {
-			t.Errorf("QP %d got %d completions, %v", qp.Num(), n, err)
+			t.Errorf("Poll of QP %d = %d, %v, want 0, nil", qp.Num(), n, err)
 		}
 	}
 }
 
-// TestMulticastBadInput: what cannot be joined, and what becomes of the ID.
+// TestMulticastBadInput checks which calls of JoinMulticast fail, and Leave after the Close of
+// the ID.
 func TestMulticastBadInput(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -127,7 +128,7 @@ func TestMulticastBadInput(t *testing.T) {
 	}
 	var se *cm.StateError
 	if _, err := idle.JoinMulticast(group, cm.FullMember); !errors.As(err, &se) || se.State != cm.StateIdle {
-		t.Errorf("an ID without a device: %v", err)
+		t.Errorf("JoinMulticast without a device = %v, want a StateError", err)
 	}
 	rc, err := ch.NewID(cm.IDConfig{})
 	if err != nil {
@@ -137,14 +138,14 @@ func TestMulticastBadInput(t *testing.T) {
 		t.Fatalf("Bind: %v", err)
 	}
 	if _, err := rc.JoinMulticast(group, cm.FullMember); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("an ID of connections: %v", err)
+		t.Errorf("JoinMulticast of an ID of connections = %v, want EINVAL", err)
 	}
 	id := member(t, ch, hosts[0])
 	if _, err := id.JoinMulticast(group, 77); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("flags that do not exist: %v", err)
+		t.Errorf("JoinMulticast with unknown flags = %v, want EINVAL", err)
 	}
 	if _, err := id.JoinMulticast(cm.Addr{}, cm.FullMember); err == nil {
-		t.Error("no address")
+		t.Error("JoinMulticast without an address = nil, want an error")
 	}
 	m, err := id.JoinMulticast(group, cm.FullMember)
 	if err != nil {
@@ -153,12 +154,12 @@ func TestMulticastBadInput(t *testing.T) {
 	expect(t, ch, cm.EventMulticastJoin)
 	id.Close()
 	if err := m.Leave(); err != nil {
-		t.Errorf("after the ID was closed: %v", err)
+		t.Errorf("Leave after the Close of the ID = %v, want nil", err)
 	}
 }
 
-// TestMulticastErrorWhenTheQPCannotJoin: rxe attaches 56 QPs to a group. That the
-// 57th fails is an event of that membership.
+// TestMulticastErrorWhenTheQPCannotJoin attaches 57 QPs to a group. rxe attaches only 56. The
+// failure of the last one is an event of its membership.
 func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 	const most = 56 // rxe's max_mcast_qp_attach
 	hosts := vmtest.Hosts(t, 2)
@@ -182,21 +183,21 @@ func TestMulticastErrorWhenTheQPCannotJoin(t *testing.T) {
 		ev := expect(t, ch, cm.EventMulticastError)
 		var oe *cm.OpError
 		if err := ev.Err(); ev.Multicast != m || !errors.As(err, &oe) || oe.Remote != group || errors.Unwrap(oe.Err) == nil {
-			t.Errorf("member %d: %v, %v", i+1, ev, err)
+			t.Errorf("member %d: Next() = %v, %v, want an error of %v", i+1, ev, err, group)
 		}
 		if id.State() != cm.StateBound {
-			t.Errorf("the ID is %v", id.State())
+			t.Errorf("State() = %v, want bound", id.State())
 		}
 		if err := m.Leave(); err != nil {
 			t.Errorf("Leave: %v", err)
 		}
-		// Where there is room again, it may be joined again.
+		// After another member has left, the QP can join.
 		first.Close()
 		if m, err = id.JoinMulticast(group, cm.FullMember); err != nil {
 			t.Fatalf("id.JoinMulticast: %v", err)
 		}
 		if ev := expect(t, ch, cm.EventMulticastJoin); ev.Multicast != m {
-			t.Errorf("got %v", ev)
+			t.Errorf("Next() = %v, want an event of the membership", ev)
 		}
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestNegativeResolveTimeout: an error names the field, before anything is opened.
+// TestNegativeResolveTimeout checks that a negative timeout returns an error with the name of
+// the field, before anything is opened.
 func TestNegativeResolveTimeout(t *testing.T) {
 	d := Dialer{ResolveTimeout: -time.Second}
 	_, dialed := d.Dial(soonCtx(t), "tcp", "10.8.0.1:7")
@@ -25,12 +26,13 @@ func TestNegativeResolveTimeout(t *testing.T) {
 	for _, err := range []error{dialed, resolved} {
 		var oe *OpError
 		if !errors.As(err, &oe) || oe.Remote != mustAddr("10.8.0.1:7") || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), "ResolveTimeout is -1s") {
-			t.Error(err)
+			t.Errorf("error = %v, want EINVAL with ResolveTimeout", err)
 		}
 	}
 }
 
-// TestNegativeBacklog is the system's maximum, as to the kernel.
+// TestNegativeBacklog checks that a negative backlog means the system's maximum, as for the
+// kernel.
 func TestNegativeBacklog(t *testing.T) {
 	backlogs := []int32{}
 	h := &hooked{fakeKernel: newFakeKernel()}
@@ -47,6 +49,6 @@ func TestNegativeBacklog(t *testing.T) {
 		}
 	}
 	if len(backlogs) != 4 || backlogs[0] != 0 || backlogs[1] != 0 || backlogs[2] != 0 || backlogs[3] != 5 {
-		t.Errorf("the kernel was given %v", backlogs)
+		t.Errorf("backlogs of LISTEN = %v, want 0, 0, 0, 5", backlogs)
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// namespace is a network namespace with an end of a veth pair and an RDMA device
-// on it. It stands as long as its thread.
+// namespace is a network namespace with one end of a veth pair and an RDMA device on it. It
+// exists as long as its thread.
 type namespace struct {
 	path   string
 	run    chan func()
@@ -43,7 +43,7 @@ func newNamespace(t *testing.T, i int) *namespace {
 	}
 	made := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // permanently, so that the thread ends with the goroutine
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		n.path = fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid())
 		made <- err
@@ -53,7 +53,7 @@ func newNamespace(t *testing.T, i int) *namespace {
 	}()
 	t.Cleanup(func() { close(n.run) })
 	if err := <-made; err != nil {
-		t.Fatal(err)
+		t.Fatalf("unshare: %v", err)
 	}
 	return n
 }
@@ -64,11 +64,11 @@ func (n *namespace) in(t *testing.T, fn func() error) {
 	done := make(chan error)
 	n.run <- func() { done <- fn() }
 	if err := <-done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("in namespace %s: %v", n.path, err)
 	}
 }
 
-// plug gives the namespace's interface its address and its RDMA device.
+// plug sets the address of the namespace's interface, and adds its RDMA device.
 func (n *namespace) plug(t *testing.T) {
 	t.Helper()
 	n.in(t, func() error {
@@ -111,14 +111,14 @@ func (n *namespace) linkLocal(t *testing.T) netip.Addr {
 			return err
 		})
 		if time.Now().After(end) {
-			t.Fatal("no link-local address")
+			t.Fatal("no link-local address after 10 seconds")
 		}
 	}
 	return ip
 }
 
-// waitGID waits until the device has the GID of its IPv4 address, after that of
-// the link-local one; siw has one GID, and it at once. Devices show in every
+// waitGID waits until the device has the GID of its IPv4 address, which comes after the GID of
+// the link-local address. siw has a single GID from the start. Devices are visible in every
 // namespace.
 func (n *namespace) waitGID(t *testing.T) {
 	t.Helper()
@@ -132,14 +132,14 @@ func (n *namespace) waitGID(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s: %q, %v", path, gid, err)
+			t.Fatalf("%s = %q, %v after 10 seconds, want a GID", path, gid, err)
 		}
 	}
 }
 
-// TestNetNS connects from one network namespace to another, neither of which is
-// the process's: by an address that means nothing here, and by one whose zone
-// names an interface that is not here.
+// TestNetNS connects two network namespaces other than the namespace of the process. One
+// address is not reachable from the process. The zone of the other address names an interface
+// that the process does not have.
 func TestNetNS(t *testing.T) {
 	vmtest.Need(t)
 	server, client := newNamespace(t, 0), newNamespace(t, 1)
@@ -178,10 +178,10 @@ func TestNetNS(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := cm.Listen(context.Background(), "tcp", at(tc.listen, 0)); err == nil {
-				t.Fatal("the namespace's address is here, too")
+				t.Fatal("Listen on the namespace's address in this namespace = nil, want an error")
 			}
 			if _, err := cm.Dial(within(t, 5*time.Second), "tcp", at(tc.to, 7471)); err == nil {
-				t.Fatal("the namespace can be reached from here")
+				t.Fatal("Dial from this namespace = nil, want an error")
 			}
 			ln, err := (&cm.ListenConfig{NetNS: server.path}).Listen(context.Background(), "tcp", at(tc.listen, 0))
 			if err != nil {
@@ -192,15 +192,15 @@ func TestNetNS(t *testing.T) {
 			d := &cm.Dialer{NetNS: client.path}
 			ctx := within(t, 20*time.Second)
 			to := at(tc.to, ln.Addr().Port())
-			if rxeHearsOneNamespace(t) {
-				// What there is of it: the route, by the namespace's own device.
+			if rxeHasOneNamespace(t) {
+				// Only the route exists, through the namespace's own device.
 				r, err := d.Resolve(ctx, "tcp", to)
 				if err != nil {
 					t.Fatalf("Resolve: %v", err)
 				}
 				defer r.Close()
 				if name := r.Device().Name(); name != client.device {
-					t.Errorf("the route goes over %s", name)
+					t.Errorf("device of the route = %s, want %s", name, client.device)
 				}
 				return
 			}
@@ -210,7 +210,7 @@ func TestNetNS(t *testing.T) {
 			}
 			defer conn.Close()
 			if name := conn.Device().Name(); name != client.device {
-				t.Errorf("the connection goes over %s", name)
+				t.Errorf("device of the connection = %s, want %s", name, client.device)
 			}
 			say(t, conn, "from namespace to namespace")
 		})
@@ -218,13 +218,13 @@ func TestNetNS(t *testing.T) {
 	_, err := (&cm.Dialer{NetNS: "no-such-namespace"}).Dial(context.Background(), "tcp", at(server.ip, 1))
 	var op *cm.OpError
 	if !errors.Is(err, os.ErrNotExist) || !errors.As(err, &op) || !strings.Contains(err.Error(), "/run/netns/no-such-namespace") {
-		t.Error(err)
+		t.Errorf("Dial from an unknown namespace = %v, want ErrNotExist with its path", err)
 	}
 }
 
-// rxeHearsOneNamespace says that the driver is rxe of a kernel before 7, whose
-// sockets are in the first namespace alone.
-func rxeHearsOneNamespace(t *testing.T) bool {
+// rxeHasOneNamespace reports whether the driver is rxe of a kernel before 7. Its sockets are
+// only in the first namespace.
+func rxeHasOneNamespace(t *testing.T) bool {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		t.Fatalf("unix.Uname: %v", err)

@@ -9,14 +9,15 @@ import (
 	"testing"
 )
 
-// TestNilContext: the panic says what is wrong, and before anything has been begun.
+// TestNilContext checks that a nil context panics with a clear text before the call has any
+// effect.
 func TestNilContext(t *testing.T) {
 	conn, _ := fakeConn(t)
 	defer conn.Close()
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	ep, _ := fakeEndpoint(t, StateRouteResolved)
-	k.queue(id.kid, EventAddrError, 0) // is not lost
+	k.queue(id.kid, EventAddrError, 0) // must not be lost
 	living := k.living()
 	var none context.Context
 	for name, call := range map[string]func(){
@@ -37,16 +38,16 @@ func TestNilContext(t *testing.T) {
 		func() {
 			defer func() {
 				if r := recover(); r != "nil context" {
-					t.Errorf("%s: %v", name, r)
+					t.Errorf("%s with a nil context: panic %v, want \"nil context\"", name, r)
 				}
 			}()
 			call()
 		}()
 	}
 	if ev := mustNext(t, ch); ev.Type != EventAddrError {
-		t.Errorf("an event that was there: %v", ev)
+		t.Errorf("Next() = %v, want the queued ADDR_ERROR", ev)
 	}
 	if k.living() != living || conn.ID().State() != StateEstablished {
-		t.Errorf("%d IDs, there were %d; the connection is %q", k.living(), living, conn.ID().State())
+		t.Errorf("%d IDs, want %d, connection in %q, want established", k.living(), living, conn.ID().State())
 	}
 }

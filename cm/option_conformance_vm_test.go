@@ -15,7 +15,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestReuseAddr: a port is bound twice only if both have asked for it.
+// TestReuseAddr checks that a port can be bound twice only if both IDs have set the option.
 func TestReuseAddr(t *testing.T) {
 	p := newRCPair(t)
 	bind := func(addr cm.Addr, reuse bool) (*cm.ID, error) {
@@ -36,11 +36,12 @@ func TestReuseAddr(t *testing.T) {
 	second, err := bind(first.LocalAddr(), true)
 	p.ok(err)
 	if second.LocalAddr() != first.LocalAddr() {
-		t.Errorf("bound to %v, asked for %v", second.LocalAddr(), first.LocalAddr())
+		t.Errorf("LocalAddr() = %v, want %v", second.LocalAddr(), first.LocalAddr())
 	}
 }
 
-// TestAFOnly: the IPv6 wildcard takes IPv4 requests, too, unless it is told not to.
+// TestAFOnly checks that the IPv6 wildcard also accepts IPv4 requests without the option, and
+// not with it.
 func TestAFOnly(t *testing.T) {
 	p := newRCPair(t)
 	for _, only := range []bool{false, true} {
@@ -70,7 +71,7 @@ func TestAFOnly(t *testing.T) {
 	}
 }
 
-// TestTypeOfServiceAndAckTimeout: both end in the path, and on the QP.
+// TestTypeOfServiceAndAckTimeout checks that both options determine the path and the QP.
 func TestTypeOfServiceAndAckTimeout(t *testing.T) {
 	const tos, timeout = 0x68, 15
 	p := newRCPair(t)
@@ -86,7 +87,7 @@ func TestTypeOfServiceAndAckTimeout(t *testing.T) {
 	paths, err := id.QueryPath()
 	p.ok(err)
 	if len(paths) != 1 || paths[0].TrafficClass != tos || paths[0].LifeTime != timeout-1 {
-		t.Errorf("the path is %+v", paths)
+		t.Errorf("QueryPath() = %+v, want one path with traffic class %#x and life time %d", paths, tos, timeout-1)
 	}
 	p.active = id
 	qp := p.qpOf(id)
@@ -94,29 +95,29 @@ func TestTypeOfServiceAndAckTimeout(t *testing.T) {
 	p.qpOf(p.passive)
 	p.accepted(nil)
 	if a := p.query(qp); a.Timeout != timeout || a.AH.GRH.TrafficClass != tos {
-		t.Errorf("the QP has timeout %d and traffic class %#x", a.Timeout, a.AH.GRH.TrafficClass)
+		t.Errorf("QP: timeout %d, traffic class %#x, want %d, %#x", a.Timeout, a.AH.GRH.TrafficClass, timeout, tos)
 	}
 }
 
-// TestTheIDsSRQ: the QP takes its receives from it, and the peer is told, whatever the
-// parameters say.
+// TestTheIDsSRQ checks that the QP takes its receives from the ID's SRQ, and that the peer's
+// event names an SRQ for any parameters.
 func TestTheIDsSRQ(t *testing.T) {
 	p := newRCPair(t)
 	p.ok(p.active.CreateSRQ(nil, verbs.SRQConfig{MaxWR: 8, MaxSGE: 1}))
 	active := p.qpOf(p.active)
 	srq := p.active.SRQ()
 	if srq == nil || active.SRQ() != srq {
-		t.Fatalf("the QP has SRQ %v, the ID %v", active.SRQ(), srq)
+		t.Fatalf("SRQ of the QP = %v, of the ID = %v, want the same SRQ", active.SRQ(), srq)
 	}
 	if err := p.active.CreateSRQ(nil, verbs.SRQConfig{MaxWR: 8, MaxSGE: 1}); err == nil {
-		t.Error("it has two")
+		t.Error("second CreateSRQ = nil, want an error")
 	}
 	if ev := p.request(&cm.ConnParam{SRQ: false}); !ev.Conn.SRQ {
-		t.Errorf("the request has %+v", ev.Conn)
+		t.Errorf("CONNECT_REQUEST has %+v, want an SRQ", ev.Conn)
 	}
 	passive := p.qpOf(p.passive)
 	if ev := p.accepted(nil); ev.Conn.SRQ {
-		t.Errorf("accepted with %+v", ev.Conn)
+		t.Errorf("CONNECT_RESPONSE has %+v, want no SRQ", ev.Conn)
 	}
 	in, out := alloc(t, active.PD(), 4096), alloc(t, passive.PD(), 4096)
 	if _, err := srq.PostRecv([]verbs.RecvWR{{ID: 77, SGList: []verbs.SGE{in.SGE()}}}); err != nil {
@@ -128,6 +129,6 @@ func TestTheIDsSRQ(t *testing.T) {
 	}
 	completion(t, passive.SendCQ())
 	if wc := completion(t, active.RecvCQ()); wc.ID != 77 || string(in.Bytes()[:wc.ByteLen]) != "shared" {
-		t.Errorf("received %+v, %q", wc, in.Bytes()[:wc.ByteLen])
+		t.Errorf("completion = %+v, data %q, want receive 77 with \"shared\"", wc, in.Bytes()[:wc.ByteLen])
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestAckTimeoutOption checks that a timeout without a code is refused before the kernel is
-// asked.
+// TestAckTimeoutOption checks that a timeout without a code is refused before a command.
 func TestAckTimeoutOption(t *testing.T) {
 	var options int
 	h := &hooked{fakeKernel: newFakeKernel()}
@@ -30,11 +29,11 @@ func TestAckTimeoutOption(t *testing.T) {
 	id := newFakeID(t, ch)
 	for _, d := range []time.Duration{time.Millisecond, verbs.NoTimeout} {
 		if err := id.SetAckTimeout(d); err != nil {
-			t.Errorf("SetAckTimeout(%v) = %v", d, err)
+			t.Errorf("SetAckTimeout(%v) = %v, want nil", d, err)
 		}
 	}
 	if options != 2 {
-		t.Errorf("%d options were set, want 2", options)
+		t.Errorf("%d SET_OPTION commands, want 2", options)
 	}
 	for _, d := range []time.Duration{0, -2, 3 * time.Hour} {
 		var oe *OpError
@@ -43,6 +42,6 @@ func TestAckTimeoutOption(t *testing.T) {
 		}
 	}
 	if options != 2 {
-		t.Errorf("%d options were set after the refusals, want 2", options)
+		t.Errorf("%d SET_OPTION commands after the refusals, want 2", options)
 	}
 }

@@ -27,7 +27,7 @@ func newUcma(k *fakeKernel) *ucma.File { return ucma.New(k) }
 
 var testAttr = &verbs.DeviceAttr{MaxQPRdAtom: 128, MaxQPInitRdAtom: 64}
 
-// TestParamDefaults covers what 0, None and nil mean when connecting and when accepting.
+// TestParamDefaults checks the meaning of 0, None and nil when connecting and when accepting.
 func TestParamDefaults(t *testing.T) {
 	// testAttr serves 128 READs and may have 64 outstanding.
 	full := ConnParam{ResponderResources: 128, InitiatorDepth: 64, RetryCount: 6, RNRRetryCount: 7}
@@ -54,7 +54,7 @@ func TestParamDefaults(t *testing.T) {
 		"accept, zero":            {&ConnParam{}, request, requested},
 		"accept, None":            {&none, request, ConnParam{}},
 		"accept, no depths asked": {nil, &depths{}, ConnParam{RetryCount: 6, RNRRetryCount: 7}},
-		// Parameters of an event hold literal numbers, and can be used to accept.
+		// Parameters of an event hold literal numbers. Accept can use them.
 		"accept, the request itself": {&ConnParam{ResponderResources: 0, InitiatorDepth: 2}, &depths{responder: 0, initiator: 2},
 			ConnParam{InitiatorDepth: 2, RetryCount: 6, RNRRetryCount: 7}},
 	} {
@@ -62,7 +62,7 @@ func TestParamDefaults(t *testing.T) {
 			t.Errorf("%s: complete(%+v) = %+v, %v, want %+v", name, tc.p, got, err, tc.want)
 		}
 	}
-	// A device may have larger limits than the message has room for.
+	// A device may have larger limits than the message can hold.
 	got, err := new(ConnParam).complete(&verbs.DeviceAttr{MaxQPRdAtom: 1 << 20, MaxQPInitRdAtom: 256}, nil, false)
 	if err != nil || got.ResponderResources != 255 || got.InitiatorDepth != 255 {
 		t.Errorf("depths of a large device = %+v, %v, want 255", got, err)
@@ -73,12 +73,12 @@ func TestAValueIsTakenLiterally(t *testing.T) {
 	p := ConnParam{ResponderResources: 7, InitiatorDepth: 9, RetryCount: 3, RNRRetryCount: 4}
 	got, err := p.complete(testAttr, &depths{responder: 1, initiator: 9}, false)
 	if err != nil || !cmp.Equal(got, p) {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("complete(%+v) = %+v, %v, want the same values", p, got, err)
 	}
-	// More than the peer serves would fail its connection later.
+	// More READs than the peer serves would make its connection fail later.
 	var pe *ArgumentError
 	if _, err = p.complete(testAttr, &depths{initiator: 8}, false); !errors.As(err, &pe) || pe.Max != 8 || pe.Name != "InitiatorDepth" {
-		t.Errorf("got %v", err)
+		t.Errorf("complete() = %v, want an ArgumentError of InitiatorDepth with Max 8", err)
 	}
 }
 
@@ -98,17 +98,17 @@ func TestParamLimits(t *testing.T) {
 		_, err := tc.p.complete(testAttr, nil, false)
 		var pe *ArgumentError
 		if !errors.As(err, &pe) || !strings.Contains(err.Error(), tc.words) || !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%+v: %v", tc.p, err)
+			t.Errorf("complete(%+v) = %v, want an ArgumentError with %q", tc.p, err, tc.words)
 		}
 	}
 }
 
 func TestDatagramParam(t *testing.T) {
-	// Of a connection's parameters none counts, not even those out of range.
+	// The parameters of connections have no effect, even out of range.
 	p := ConnParam{PrivateData: []byte("x"), QPNum: 7, ResponderResources: 200, InitiatorDepth: 201, FlowControl: true, RetryCount: 99, RNRRetryCount: 98, SRQ: true}
 	got, err := p.complete(testAttr, nil, true)
 	if want := (ConnParam{PrivateData: []byte("x"), QPNum: 7}); err != nil || !cmp.Equal(got, want) {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("complete(%+v) = %+v, %v, want %+v", p, got, err, want)
 	}
 }
 
@@ -135,17 +135,17 @@ func TestPrivateDataLimits(t *testing.T) {
 	} {
 		got, why := privateDataLimit(tc.op, tc.transport, tc.datagram, tc.afIB)
 		if got != tc.want || why == "" {
-			t.Errorf("%+v: %d %q", tc, got, why)
+			t.Errorf("privateDataLimit(%+v) = %d, %q, want the limit and a reason", tc, got, why)
 		}
 	}
 	ch, _ := newFakeChannel(t)
 	id := newFakeID(t, ch)
 	if err := id.checkPrivateData(opConnect, make([]byte, 56)); err != nil {
-		t.Errorf("id.checkPrivateData: %v", err)
+		t.Errorf("checkPrivateData of 56 bytes = %v, want nil", err)
 	}
 	var pe *ArgumentError
 	if err := id.checkPrivateData(opConnect, make([]byte, 57)); !errors.As(err, &pe) || pe.Max != 56 || pe.Value != 57 || !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("id.checkPrivateData: %v", err)
+		t.Errorf("checkPrivateData of 57 bytes = %v, want an ArgumentError with Max 56", err)
 	}
 }
 
@@ -155,9 +155,9 @@ func TestParamRoundTrip(t *testing.T) {
 	var k abi.UcmConnParam
 	p.toKernel(&k)
 	if got := connParamFromKernel(&k); !cmp.Equal(got, p) {
-		t.Error(cmp.Diff(got, p))
+		t.Errorf("connParamFromKernel differs:\\n%s", cmp.Diff(got, p))
 	}
 	if got := connParamFromKernel(&abi.UcmConnParam{}); got.PrivateData != nil {
-		t.Error("no private data must be nil")
+		t.Error("PrivateData of an empty struct != nil, want nil")
 	}
 }

@@ -20,14 +20,14 @@ import (
 	"purerdma/verbs"
 )
 
-// fakeMachines are fake kernels with two devices each, by driver.
+// fakeMachines holds a constructor of a fake kernel with two devices for each driver.
 var fakeMachines = map[string]func() uverbs.Kernel{
 	"rxe":  func() uverbs.Kernel { return uverbstest.New("rxe0", "rxe1") },
 	"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
 }
 
-// serveSecrets accepts connections until the listener is closed, and registers a secret for
-// each client, which it sends to lends.
+// serveSecrets accepts connections until the listener is closed. It registers a secret for
+// each client, and sends its address to lends.
 func serveSecrets(ctx context.Context, ln *cm.Listener, lends chan<- verbs.RemoteMemory) {
 	for n := 0; ; n++ {
 		req, err := ln.Accept(ctx)
@@ -60,8 +60,9 @@ func keepSecret(ctx context.Context, req *cm.Request, secret string, lends chan<
 	return err
 }
 
-// secretRead connects two clients to a server, and has the second one read what the server has
-// registered for the first. It knows the key, which a real one would have to guess.
+// secretRead connects two clients to a server. The second client reads the memory that the
+// server has registered for the first. It has the key, which a real client would have to
+// guess.
 func secretRead(t *testing.T, ln *cm.Listener, d *cm.Dialer) (string, error) {
 	t.Helper()
 	ctx := within(t, 20*time.Second)
@@ -74,7 +75,7 @@ func secretRead(t *testing.T, ln *cm.Listener, d *cm.Dialer) (string, error) {
 	defer alice.Close()
 	hers := <-lends
 	if got, err := readSecret(ctx, alice, hers); err != nil || got != "secret of client 0" {
-		t.Fatalf("a client reads its own window: %q, %v", got, err)
+		t.Fatalf("readSecret of the client's own memory = %q, %v", got, err)
 	}
 	mallory, err := d.Dial(ctx, "tcp", ln.Addr().String())
 	if err != nil {
@@ -98,18 +99,19 @@ func readSecret(ctx context.Context, conn *cm.Conn, from verbs.RemoteMemory) (st
 	return string(buf.Bytes()[:n]), nil
 }
 
-// wantDenied checks that a READ was refused by the peer's device.
+// wantDenied checks that the peer's device refused a READ.
 func wantDenied(t *testing.T, got string, err error) {
 	t.Helper()
 	if err == nil {
-		t.Errorf("the READ brought %q, want an access error", got)
+		t.Errorf("READ = %q, want an access error", got)
 	} else if errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the READ was not refused: %v", err)
+		t.Errorf("READ = %v, want an access error before the deadline", err)
 	}
 }
 
-// TestClientsDoNotShareMemory: a client that knows the address and the key of another client's
-// memory does not reach it, unless the server has its connections share a PD.
+// TestClientsDoNotShareMemory checks that a client with the address and the key of another
+// client's memory cannot read it. If the server shares a PD among its connections, the client
+// can.
 func TestClientsDoNotShareMemory(t *testing.T) {
 	for name, machine := range fakeMachines {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +123,7 @@ func TestClientsDoNotShareMemory(t *testing.T) {
 			ln.Close()
 			ln = listenOn(t, cm.ListenConfig{Host: k.Host(), PD: (*verbs.Device).DefaultPD}, "10.0.0.1:8")
 			if got, err := secretRead(t, ln, d); err != nil || got != "secret of client 0" {
-				t.Errorf("with a shared PD: %q, %v; the test shows nothing", got, err)
+				t.Errorf("READ with a shared PD = %q, %v, want the secret", got, err)
 			}
 			ln.Close()
 			nothingLeft(t, k)
@@ -129,8 +131,9 @@ func TestClientsDoNotShareMemory(t *testing.T) {
 	}
 }
 
-// TestPDOfAConnection: the PD is one for the QP and all memory of a connection, it ends with
-// the connection, and memory that is closed later keeps it until then.
+// TestPDOfAConnection checks that the QP and all memory of a connection share one PD, which is
+// closed with the connection. Memory that is closed later keeps the PD in the kernel until
+// then.
 func TestPDOfAConnection(t *testing.T) {
 	for name, machine := range fakeMachines {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +163,7 @@ func TestPDOfAConnection(t *testing.T) {
 			}
 			shared, err := conn.Device().DefaultPD()
 			if err != nil || shared == pd {
-				t.Errorf("the PD of the connection is the device's default PD (%v)", err)
+				t.Errorf("DefaultPD() = the PD of the connection, %v, want another PD", err)
 			}
 			say(t, conn, "hello")
 			conn.Close()
@@ -168,11 +171,11 @@ func TestPDOfAConnection(t *testing.T) {
 				t.Errorf("Alloc after Close = %v, want net.ErrClosed", err)
 			}
 			if copy(mr.Bytes(), "still there") == 0 {
-				t.Error("the memory has gone with the connection")
+				t.Error("the memory of the PD was freed with the connection")
 			}
 			wantLeft(t, k, "device", true)
 			if err := mr.Close(); err != nil {
-				t.Errorf("Close of the memory = %v", err)
+				t.Errorf("Close of the memory = %v, want nil", err)
 			}
 			ln.Close()
 			nothingLeft(t, k)
@@ -180,7 +183,8 @@ func TestPDOfAConnection(t *testing.T) {
 	}
 }
 
-// TestPDOption: connections get the PD that the program chooses, which stays the program's.
+// TestPDOption checks that connections get the PD that the program chooses, and do not close
+// it.
 func TestPDOption(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
@@ -198,13 +202,13 @@ func TestPDOption(t *testing.T) {
 			t.Fatalf("Dial: %v", err)
 		}
 		if conn.PD() != pd {
-			t.Error("the connection has another PD")
+			t.Error("PD() is not the PD of the option")
 		}
 		say(t, conn, "hello")
 		conn.Close()
 	}
 	if mr, err := pd.Alloc(64, verbs.LocalWrite); err != nil {
-		t.Errorf("the PD has ended with the connections: %v", err)
+		t.Errorf("Alloc after the connections' Close: %v", err)
 	} else {
 		mr.Close()
 	}
@@ -220,8 +224,8 @@ func TestPDOption(t *testing.T) {
 	nothingLeft(t, k)
 }
 
-// TestKeyEndsWithTheRequest: what the example lends is out of reach when the client has given
-// it back, though the connection stands.
+// TestKeyEndsWithTheRequest checks that a client cannot access the example's memory after it
+// has returned it, while the connection is still established.
 func TestKeyEndsWithTheRequest(t *testing.T) {
 	for name, machine := range fakeMachines {
 		t.Run(name, func(t *testing.T) {
@@ -235,8 +239,8 @@ func TestKeyEndsWithTheRequest(t *testing.T) {
 	}
 }
 
-// keyEnds runs the one-sided example, twice on one connection, and then reads by a key that has
-// been given back.
+// keyEnds runs the one-sided example twice on one connection. It then reads with a key of
+// returned memory.
 func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 	t.Helper()
 	ctx := within(t, 20*time.Second)
@@ -254,7 +258,7 @@ func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 	defer conn.Close()
 	for range 2 {
 		if got, err := reach(ctx, conn); err != nil || got != "read me" {
-			t.Fatalf("reach() = %q, %v", got, err)
+			t.Fatalf("reach() = %q, %v, want \"read me\"", got, err)
 		}
 	}
 	buf, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite)
@@ -262,13 +266,14 @@ func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 		t.Fatalf("Alloc: %v", err)
 	}
 	defer buf.Close()
-	defer conn.Close() // before the memory
+	defer conn.Close() // before the memory is closed
 	w := borrow(t, ctx, conn, buf)
 	if err = conn.Read(ctx, buf.Slice(0, 7), w); err != nil {
 		t.Fatalf("conn.Read: %v", err)
 	}
-	// The peer closes the memory after this message. Nothing tells when it has, and after
-	// the next request the memory may have the same key again: mlx5_ib keeps keys in a cache.
+	// The peer closes the memory after this message. Nothing reports the time of that. After
+	// the next request, the memory may have the same key again, because mlx5_ib keeps keys in
+	// a cache.
 	if err := conn.Send(ctx, buf.Slice(0, 1)); err != nil {
 		t.Fatalf("conn.Send: %v", err)
 	}
@@ -280,7 +285,7 @@ func keyEnds(t *testing.T, ln *cm.Listener, d *cm.Dialer) {
 	<-offered
 }
 
-// borrow asks for memory, as reach does, and returns where it is.
+// borrow requests memory, like reach, and returns its address.
 func borrow(t *testing.T, ctx context.Context, conn *cm.Conn, buf *verbs.MR) (w verbs.RemoteMemory) {
 	t.Helper()
 	if err := conn.PostRecv(1, buf.Slice(200, msgSize)); err != nil {

@@ -15,7 +15,7 @@ import (
 	"purerdma/verbs"
 )
 
-// ready makes the objects of either side, posts a receive, and goes on.
+// ready creates the objects of either side, posts a receive, and establishes the connection.
 func ready(ctx context.Context, p cm.PendingConn, param *cm.ConnParam) (*cm.Conn, error) {
 	buf, err := p.Alloc(4096, verbs.LocalWrite)
 	if err != nil {
@@ -27,7 +27,7 @@ func ready(ctx context.Context, p cm.PendingConn, param *cm.ConnParam) (*cm.Conn
 	return p.Establish(ctx, nil, param)
 }
 
-// TestPendingConn connects both sides by one function, and checks the depths by their names.
+// TestPendingConn connects both sides with one function, and checks the names of the depths.
 func TestPendingConn(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")

@@ -14,8 +14,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestPortSpaceIB: connections of the port space for InfiniBand, which IP addresses
-// may have, too.
+// TestPortSpaceIB connects in the port space for InfiniBand, which also supports IP addresses.
 func TestPortSpaceIB(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -23,12 +22,12 @@ func TestPortSpaceIB(t *testing.T) {
 	server, client := r.connected()
 	r.exchange(client, server)
 	if client.PortSpace() != cm.PortSpaceIB || server.PortSpace() != cm.PortSpaceIB || server.QPType() != verbs.RC {
-		t.Errorf("the port spaces are %v and %v", client.PortSpace(), server.PortSpace())
+		t.Errorf("PortSpace() = %v, %v with QP type %v, want IB and RC", client.PortSpace(), server.PortSpace(), server.QPType())
 	}
 }
 
-// TestPortSpaceIPoIB: the kernel has it for interfaces of IP over InfiniBand alone,
-// and the ID says so and can be closed.
+// TestPortSpaceIPoIB checks that Bind in the port space IPoIB fails, and that the ID can be
+// closed. The kernel has this port space only for interfaces of IP over InfiniBand.
 func TestPortSpaceIPoIB(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -37,11 +36,11 @@ func TestPortSpaceIPoIB(t *testing.T) {
 		t.Fatalf("NewID: %v", err)
 	}
 	if id.QPType() != verbs.UD {
-		t.Errorf("its QPs are %v", id.QPType())
+		t.Errorf("QPType() = %v, want UD", id.QPType())
 	}
 	err = id.Bind(cm.AddrFrom(netip.AddrPortFrom(hosts[0].IPv4, 0)))
 	wantError(t, err, "bind", syscall.EINVAL, hosts[0].IPv4.String())
 	if id.State() != cm.StateIdle {
-		t.Errorf("the ID is %v", id.State())
+		t.Errorf("State() = %v, want idle", id.State())
 	}
 }

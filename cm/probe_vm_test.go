@@ -15,8 +15,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestProbe: a living peer answers though its program does nothing; one that is
-// cut off is noticed, by the context or by the QP itself.
+// TestProbe checks that a reachable peer answers although its program does nothing. The end of
+// the context or the QP itself detects an unreachable peer.
 func TestProbe(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -42,18 +42,18 @@ func TestProbe(t *testing.T) {
 
 	var wcErr *verbs.WCError
 	if err := first.Probe(within(t, 20*time.Second)); !errors.As(err, &wcErr) || wcErr.Status != verbs.WCRetryExcErr {
-		t.Errorf("cut off: %v", err)
+		t.Errorf("Probe of an unreachable peer = %v, want WCRetryExcErr", err)
 	}
 	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	var given *cm.BrokenError
 	err := second.Probe(soon)
 	if err == nil {
-		t.Error("cut off, and probed in a millisecond")
+		t.Error("Probe of an unreachable peer = nil, want an error")
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		if err := second.Probe(context.Background()); !errors.As(err, &given) || given.Op != "probe" || !given.Cancelled {
-			t.Errorf("after it was given up: %v", err)
+			t.Errorf("Probe after a cancelled Probe = %v, want a BrokenError of the probe", err)
 		}
 	}
 	undo()

@@ -13,14 +13,14 @@ import (
 	"purerdma/verbs"
 )
 
-// The tests of the files named conformance show sentences of the manual pages:
-// docs/reference/conformance.md says which.
+// The tests in the files named conformance check sentences of the manual pages.
+// docs/reference/conformance.md lists the sentences.
 
-// rcPair is a rig with the two IDs of one connection to be.
+// rcPair is a rig with the two IDs of one future connection.
 type rcPair struct {
 	*rig
-	active  *cm.ID // has a route to the listener
-	passive *cm.ID // of the connect request, after request
+	active  *cm.ID // resolved to the listener
+	passive *cm.ID // the ID of the connect request, after request
 }
 
 func newRCPair(t *testing.T) *rcPair {
@@ -31,19 +31,19 @@ func newRCPair(t *testing.T) *rcPair {
 
 func rcAddr(ip netip.Addr, port uint16) cm.Addr { return cm.AddrFrom(netip.AddrPortFrom(ip, port)) }
 
-// next takes the next event of a channel, acknowledges it, and fails the test if it
-// is not the one that is expected; id nil stands for any.
+// next waits for the next event of a channel, acknowledges it, and fails the test if it is
+// another event or belongs to another ID. A nil id accepts any ID.
 func (p *rcPair) next(ch *cm.EventChannel, id *cm.ID, want cm.EventType) *cm.Event {
 	p.t.Helper()
 	ev := expect(p.t, ch, want)
 	ev.Ack()
 	if id != nil && ev.ID != id {
-		p.t.Fatalf("got %v, want it of %v", ev, id)
+		p.t.Fatalf("Next() = %v, want an event of %v", ev, id)
 	}
 	return ev
 }
 
-// route finds the way from an address to another for an ID.
+// route resolves the route from one address to another for an ID.
 func (p *rcPair) route(id *cm.ID, from, to cm.Addr) {
 	p.t.Helper()
 	p.ok(id.ResolveAddr(from, to, 2*time.Second))
@@ -52,12 +52,12 @@ func (p *rcPair) route(id *cm.ID, from, to cm.Addr) {
 	p.next(p.client, id, cm.EventRouteResolved)
 }
 
-// request sends the connect request of the active side, and takes it up at the
-// other.
+// request sends the connect request of the active side, and waits for its event on the passive
+// side.
 func (p *rcPair) request(param *cm.ConnParam) *cm.Event {
 	p.t.Helper()
 	if iwarp() && p.active.QP() == nil {
-		p.qpOf(p.active) // which it cannot do without
+		p.qpOf(p.active) // iWARP needs a QP
 	}
 	p.ok(p.active.Connect(param))
 	ev := p.next(p.server, nil, cm.EventConnectRequest)
@@ -65,14 +65,14 @@ func (p *rcPair) request(param *cm.ConnParam) *cm.Event {
 	return ev
 }
 
-// qpOf gives an ID a QP.
+// qpOf creates a QP for an ID.
 func (p *rcPair) qpOf(id *cm.ID) *verbs.QP {
 	p.t.Helper()
 	return p.withQP(id).QP()
 }
 
-// accepted accepts the request, and waits until both sides are connected. It
-// returns what the active side is told.
+// accepted accepts the request, and waits until both sides are connected. It returns the event
+// of the active side.
 func (p *rcPair) accepted(param *cm.ConnParam) *cm.Event {
 	p.t.Helper()
 	p.ok(p.passive.Accept(param))
@@ -90,7 +90,7 @@ func (p *rcPair) connect() {
 	p.accepted(nil)
 }
 
-// disconnect ends the connection, from the active side.
+// disconnect ends the connection from the active side.
 func (p *rcPair) disconnect() {
 	p.t.Helper()
 	p.ok(p.active.Disconnect())

@@ -10,8 +10,8 @@ import (
 	"purerdma/abi"
 )
 
-// FuzzPath reads a path record of any bytes. What is read of it is a record again, of the
-// same path.
+// FuzzPath decodes a path record of arbitrary bytes, encodes the result, and checks that it
+// decodes to the same path.
 func FuzzPath(f *testing.F) {
 	f.Add(make([]byte, abi.Size[abi.IBPathRecData]()))
 	f.Add(bytes.Repeat([]byte{0xff}, abi.Size[abi.IBPathRecData]()))
@@ -22,15 +22,15 @@ func FuzzPath(f *testing.F) {
 		p := pathFromKernel(k)
 		again := p.toKernel()
 		if q := pathFromKernel(&again); q != p {
-			t.Errorf("%+v came back as %+v", p, q)
+			t.Errorf("pathFromKernel(toKernel(%+v)) = %+v", p, q)
 		}
 		if p.FlowLabel > 0xfffff || p.NumPath > 0x7f || p.SL > 15 || p.MTUSelector > 3 || p.Rate > 0x3f {
-			t.Errorf("fields are out of range: %+v", p)
+			t.Errorf("fields of %+v are out of range", p)
 		}
 	})
 }
 
-// FuzzServiceRecord reads a service record of any bytes.
+// FuzzServiceRecord decodes a service record of arbitrary bytes.
 func FuzzServiceRecord(f *testing.F) {
 	f.Add(make([]byte, abi.Size[abi.IBUserServiceRec]()))
 	f.Add(bytes.Repeat([]byte{0xff}, abi.Size[abi.IBUserServiceRec]()))
@@ -40,10 +40,10 @@ func FuzzServiceRecord(f *testing.F) {
 		copy(abi.Bytes(k), b)
 		r := serviceFromKernel(k)
 		if len(r.Name) > len(k.Name) || strings.Contains(r.Name, "\x00") || r.Lease < 0 || !bytes.HasPrefix(k.Name[:], []byte(r.Name)) {
-			t.Errorf("name %q, lease %v", r.Name, r.Lease)
+			t.Errorf("serviceFromKernel(%+v): name %q, lease %v, want a part of the name and a lease", k, r.Name, r.Lease)
 		}
 		if !bytes.Equal(r.Data[:len(k.Data8)], k.Data8[:]) || !bytes.Equal(r.Data[len(r.Data)-8:], k.Data64[len(k.Data64)-1][:]) {
-			t.Errorf("data %x of %+v", r.Data, k)
+			t.Errorf("Data = %x, want the data of %+v", r.Data, k)
 		}
 	})
 }

@@ -14,8 +14,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestRejectionWithoutPrivateData: the kernel hands out 148 bytes with each rejection on
-// InfiniBand and RoCE, of which it does not say how many the peer gave.
+// TestRejectionWithoutPrivateData checks a rejection without private data. On InfiniBand and
+// RoCE, the kernel returns 148 bytes with each rejection, and does not report how many of them
+// the peer has sent.
 func TestRejectionWithoutPrivateData(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	id := newFakeID(t, ch)
@@ -40,11 +41,11 @@ func TestRejectionWithoutPrivateData(t *testing.T) {
 		}
 	}
 	if got := refusalData(verbs.TransportIWARP, []byte{0}); len(got) != 1 {
-		t.Errorf("refusalData(iWARP, one zero) = %q, want it unchanged: MPA has a length", got)
+		t.Errorf("refusalData(iWARP, one zero) = %q, want it unchanged, because MPA has a length", got)
 	}
 }
 
-// TestTemporary: servers go on after errors for which Temporary is true.
+// TestTemporary checks Temporary. Servers continue after errors for which it is true.
 func TestTemporary(t *testing.T) {
 	for _, tc := range []struct {
 		err  error

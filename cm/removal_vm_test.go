@@ -16,9 +16,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestDeviceRemoved unplugs a device under a live connection: everybody on it is
-// told, the deletion ends because the library lets go of the device, and a
-// wildcard listener goes on with the other device.
+// TestDeviceRemoved unplugs a device while a connection uses it. Every waiting call on it
+// returns. The deletion completes because the library releases the device. A wildcard listener
+// keeps working with the other device.
 func TestDeviceRemoved(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -33,14 +33,14 @@ func TestDeviceRemoved(t *testing.T) {
 	port := wild.Addr().Port()
 	to := func(ip netip.Addr) string { return at(ip, port) }
 
-	// Client on the device that stays, server on the one that goes.
+	// The client is on the remaining device, and the server is on the removed one.
 	conn, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", to(hosts[0].IPv4))
 	if err != nil {
 		t.Fatalf("Dial: %v", err)
 	}
 	defer conn.Close()
 	say(t, conn, "before")
-	// And a client on the device that goes.
+	// Another client is on the removed device.
 	gone, err := dialerOf(hosts[0].IPv4).Dial(within(t, 10*time.Second), "tcp", to(hosts[1].IPv4))
 	if err != nil {
 		t.Fatalf("Dial: %v", err)
@@ -65,33 +65,33 @@ func TestDeviceRemoved(t *testing.T) {
 	select {
 	case err := <-deleted:
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Unplug: %v", err)
 		}
 	case <-time.After(2 * time.Minute): // on a busy machine mlx5 takes more than 30 seconds
-		t.Fatal("the deletion of the device does not end")
+		t.Fatal("Unplug did not return within 2 minutes")
 	}
 	defer hosts[0].Plug(t)
 
 	var removed *verbs.DeviceRemovedError
 	if err := recvWithin(t, received); !errors.As(err, &removed) || removed.Device != hosts[0].Device {
-		t.Errorf("the waiting receive got %v", err)
+		t.Errorf("WaitRecv on the removed device = %v, want a DeviceRemovedError", err)
 	}
 	if err := recvWithin(t, boundErr); !errors.As(err, &removed) {
-		t.Errorf("the listener on the device got %v", err)
+		t.Errorf("Accept on the removed device = %v, want a DeviceRemovedError", err)
 	}
 	if end, err := gone.Wait(within(t, 5*time.Second)); err != nil || end.Event != cm.EventDeviceRemoval {
-		t.Errorf("the connection on the device ended with %v, %v", end, err)
+		t.Errorf("Wait on the removed device = %v, %v, want DEVICE_REMOVAL", end, err)
 	}
 	if end, err := conn.Wait(within(t, 5*time.Second)); err != nil || end.Event != cm.EventDisconnected {
-		t.Errorf("the peer's connection ended with %v, %v", end, err)
+		t.Errorf("Wait of the peer = %v, %v, want DISCONNECTED", end, err)
 	}
 	if err := gone.Send(within(t, 10*time.Second), mr.Slice(0, 1)); !errors.As(err, &removed) {
-		t.Errorf("sending on the removed device: %v", err)
+		t.Errorf("Send on the removed device = %v, want a DeviceRemovedError", err)
 	}
 	if _, err := gone.PD().Alloc(4096, verbs.LocalWrite); !errors.As(err, &removed) {
-		t.Errorf("registering on the removed device: %v", err)
+		t.Errorf("Alloc on the removed device = %v, want a DeviceRemovedError", err)
 	}
-	// The listener's other device.
+	// The listener still accepts on the other device.
 	served(t, dialerOf(hosts[1].IPv4), mustParse(to(hosts[1].IPv4)))
 }
 
@@ -101,7 +101,7 @@ func recvWithin(t *testing.T, ch <-chan error) error {
 	case err := <-ch:
 		return err
 	case <-time.After(10 * time.Second):
-		t.Fatal("nothing came back")
+		t.Fatal("the call did not return within 10 seconds")
 		return nil
 	}
 }

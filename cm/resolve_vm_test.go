@@ -42,7 +42,7 @@ func TestAddresses(t *testing.T) {
 		}
 		defer conn.Close()
 		if n := conn.QP().Cap().RecvWR; n < 700 {
-			t.Errorf("the server's QP has room for %d receives, want 700", n)
+			t.Errorf("Cap().RecvWR of the server = %d, want at least 700", n)
 		}
 		conn.Wait(within(t, 10*time.Second))
 	}()
@@ -113,9 +113,9 @@ func TestDatagramAddresses(t *testing.T) {
 		t.Errorf("Lookup = %v, want an UnreachableError", err)
 	}
 	if got := <-asked; !bytes.HasPrefix(got, []byte("which QP?\x00")) {
-		t.Errorf("the listener got %q", got)
+		t.Errorf("PrivateData() = %q, want \"which QP?\"", got)
 	}
 	if qp, err := r.QP(); err == nil && qp.Type() != verbs.UD {
-		t.Errorf("the default QP is %v, want UD", qp.Type())
+		t.Errorf("Type() of the default QP = %v, want UD", qp.Type())
 	}
 }

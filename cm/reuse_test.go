@@ -18,12 +18,12 @@ import (
 	"purerdma/verbs"
 )
 
-// reader is a kernel that looks into the pools while it carries out a command.
+// reader is a kernel that takes objects from the pools while it executes a command.
 type reader struct {
 	*fakeKernel
-	free  func(answer unsafe.Pointer) // reports memory that is in the pool
-	event func(answer unsafe.Pointer) // the same of an event: while it comes, and in the commands that it leads to
-	last  unsafe.Pointer              // the answer of the last event
+	free  func(answer unsafe.Pointer) // checks the memory of an answer against the pool
+	event func(answer unsafe.Pointer) // the same for an event and its commands
+	last  unsafe.Pointer              // the memory of the last event
 }
 
 func (r *reader) Write(b []byte) error {
@@ -43,12 +43,12 @@ func (r *reader) WriteWhenReadable(ctx context.Context, b []byte) error {
 		r.event(r.last)
 	}
 	err := r.fakeKernel.WriteWhenReadable(ctx, b)
-	runtime.Gosched() // others have events meanwhile
+	runtime.Gosched() // lets other goroutines fetch events
 	return err
 }
 
-// TestEventsStayOutOfThePool: the memory of an event is nobody else's while the kernel
-// writes to it, nor before its transition has been made.
+// TestEventsStayOutOfThePool checks that the memory of an event is not in the pool while the
+// kernel writes to it, or before its transition has been made.
 func TestEventsStayOutOfThePool(t *testing.T) {
 	looked := 0
 	r := &reader{fakeKernel: newFakeKernel()}
@@ -58,7 +58,7 @@ func TestEventsStayOutOfThePool(t *testing.T) {
 		for range 4 {
 			raw := rawEvents.Get().(*ucma.Event)
 			if at := uintptr(answer) - uintptr(unsafe.Pointer(raw)); at < unsafe.Sizeof(*raw) {
-				t.Error("an event is free that is in use")
+				t.Error("an event in use is in the pool")
 			}
 			list = append(list, raw)
 		}
@@ -71,20 +71,21 @@ func TestEventsStayOutOfThePool(t *testing.T) {
 	for range 10 {
 		r.last = nil
 		id := newFakeID(t, ch)
-		id.state = StateAddrQuery // the transition asks the kernel for the device
+		id.state = StateAddrQuery // the transition queries the device
 		r.queue(id.kid, EventAddrResolved, 0)
 		looked = 0
 		if ev, err := ch.Next(t.Context()); err != nil || ev.ID != id || looked != 2 {
-			t.Fatalf("%+v, %v after %d looks, want 2", ev, err, looked)
+			t.Fatalf("Next() = %+v, %v after %d checks, want 2", ev, err, looked)
 		}
 	}
 	r.event = nil
 }
 
-// TestEventsReuse fetches events from many channels, whose memory serves again: each
-// channel sees its own.
+// TestEventsReuse fetches events from many channels, which share pooled memory. Each channel
+// gets its own events.
 func TestEventsReuse(t *testing.T) {
-	// An event of another channel is dropped, and the wait for one's own would not end.
+	// An event of another channel is dropped. The wait for the expected event would then not
+	// end.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -99,7 +100,7 @@ func TestEventsReuse(t *testing.T) {
 				k.queue(id.kid, EventAddrChange, want)
 				ev, err := ch.Next(ctx)
 				if err != nil || ev.ID != id || ev.Status != int(want) {
-					t.Errorf("event %d: %+v, %v", want, ev, err)
+					t.Errorf("Next() = %+v, %v, want status %d", ev, err, want)
 					return
 				}
 			}
@@ -107,12 +108,12 @@ func TestEventsReuse(t *testing.T) {
 	}
 	wg.Wait()
 	if a, b := rawEvents.Get(), rawEvents.Get(); a == b {
-		t.Error("one event for two")
+		t.Error("the pool returned an event twice")
 	}
 }
 
-// TestMovesReuse: what moves a QP is nobody else's while the kernel writes to it, and
-// then one other's.
+// TestMovesReuse checks that a move of a QP is not in the pool while the kernel writes to it,
+// and that the pool then returns it once.
 func TestMovesReuse(t *testing.T) {
 	r := &reader{fakeKernel: newFakeKernel()}
 	r.free = func(answer unsafe.Pointer) {
@@ -120,7 +121,7 @@ func TestMovesReuse(t *testing.T) {
 		for range 4 {
 			m := moves.Get().(*move)
 			if unsafe.Pointer(&m.kernel) == answer {
-				t.Error("the kernel writes to memory that is free")
+				t.Error("a move in use is in the pool")
 			}
 			list = append(list, m)
 		}
@@ -133,14 +134,14 @@ func TestMovesReuse(t *testing.T) {
 	id := newFakeID(t, ch)
 	for range 10 {
 		if err := id.modifyQP(nil, verbs.QPInit, nil); !errors.Is(err, syscall.EIO) {
-			t.Fatalf("id.modifyQP: %v", err)
+			t.Fatalf("modifyQP() = %v, want EIO", err)
 		}
 	}
 	seen := map[any]bool{}
 	for range 8 {
 		m := moves.Get()
 		if seen[m] {
-			t.Error("one move for two")
+			t.Error("the pool returned a move twice")
 		}
 		seen[m] = true
 	}

@@ -14,11 +14,11 @@ import (
 	"purerdma/verbs"
 )
 
-// wrongKey is remote memory that does not exist.
+// wrongKey is remote memory that is not registered.
 var wrongKey = verbs.RemoteMemory{Addr: 0x1000, Length: 1 << 20, RKey: 0xdead}
 
-// rig is a listener and those who connect to it, each side on a channel of its
-// own, driven event by event as with librdmacm.
+// rig holds a listener and a channel for its clients. Each side has its own channel, and the
+// test handles the events one by one, as with librdmacm.
 type rig struct {
 	t        *testing.T
 	hosts    []vmtest.Host
@@ -35,8 +35,8 @@ func newRig(t *testing.T) *rig {
 	return rigOn(t, hosts[0], hosts[1], cm.IDConfig{})
 }
 
-// rigOn is newRig with the two ends named, which may be one, and with IDs of
-// another port space.
+// rigOn returns a rig on two hosts, which may be the same one, with the given configuration of
+// IDs.
 func rigOn(t *testing.T, server, client vmtest.Host, config cm.IDConfig) *rig {
 	t.Helper()
 	r := &rig{t: t, hosts: []vmtest.Host{server, client}, config: config, server: channel(t), client: channel(t)}
@@ -54,7 +54,7 @@ func (r *rig) close() {
 func (r *rig) ok(err error) {
 	r.t.Helper()
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("unexpected error: %v", err)
 	}
 }
 
@@ -72,23 +72,23 @@ func (r *rig) want(ch *cm.EventChannel, id *cm.ID, typ cm.EventType, status int)
 	ev := expect(r.t, ch, typ)
 	ev.Ack()
 	if ev.ID != id || ev.Status != status {
-		r.t.Fatalf("got %v, want status %d of %v", ev, status, id)
+		r.t.Fatalf("Next() = %v, want status %d of %v", ev, status, id)
 	}
 	return ev
 }
 
-// quiet checks that nothing comes for a while.
+// quiet checks that no event comes for a time.
 func (r *rig) quiet(ch *cm.EventChannel, d time.Duration) {
 	r.t.Helper()
 	if ev, err := ch.Next(within(r.t, d)); err == nil {
-		r.t.Fatalf("unexpected: %v (%v)", ev, ev.Err())
+		r.t.Fatalf("Next() = %v (%v), want no event", ev, ev.Err())
 	}
 }
 
 // resolved returns an ID that is ready to connect to the listener.
 func (r *rig) resolved() *cm.ID { return r.resolvedTo(r.listener.LocalAddr(), nil) }
 
-// resolvedTo is resolved to an address; prepare is called in between.
+// resolvedTo is resolved for another address. It calls prepare between the two resolutions.
 func (r *rig) resolvedTo(dst cm.Addr, prepare func(*cm.ID)) *cm.ID {
 	r.t.Helper()
 	id := r.newID(r.client)
@@ -109,27 +109,27 @@ func (r *rig) withQP(id *cm.ID) *cm.ID {
 	return id
 }
 
-// queued connects an ID, and returns when the request waits in the listener's queue:
-// the kernel has made an ID for it.
+// queued connects an ID, and returns when the request is in the listener's queue. The kernel
+// has then made an ID for it.
 func (r *rig) queued(id *cm.ID) {
 	r.t.Helper()
 	before := r.hosts[0].CMIDs(r.t)
 	r.ok(id.Connect(nil))
 	for limit := within(r.t, 10*time.Second); r.hosts[0].CMIDs(r.t) == before; time.Sleep(time.Millisecond) {
 		if limit.Err() != nil {
-			r.t.Fatal("the request did not arrive")
+			r.t.Fatal("the request did not arrive within 10 seconds")
 		}
 	}
 }
 
-// requested connects an ID and returns the other side's.
+// requested connects an ID and returns the ID of the connect request.
 func (r *rig) requested(id *cm.ID, param *cm.ConnParam) *cm.ID {
 	r.t.Helper()
 	r.ok(id.Connect(param))
 	ev := expect(r.t, r.server, cm.EventConnectRequest)
 	ev.Ack()
 	if ev.Listener != r.listener || ev.Status != 0 {
-		r.t.Fatalf("the request is %v of %v", ev, ev.Listener)
+		r.t.Fatalf("CONNECT_REQUEST = %v of %v, want one of %v", ev, ev.Listener, r.listener)
 	}
 	r.t.Cleanup(func() { ev.ID.Close() })
 	return ev.ID
@@ -158,6 +158,6 @@ func (r *rig) exchange(from, to *cm.ID) {
 	}
 	completion(r.t, from.QP().SendCQ())
 	if wc := completion(r.t, to.QP().RecvCQ()); string(in.Bytes()[:wc.ByteLen]) != "over the connection" {
-		r.t.Fatalf("got %q", in.Bytes()[:wc.ByteLen])
+		r.t.Fatalf("received %q, want \"over the connection\"", in.Bytes()[:wc.ByteLen])
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestServiceGolden compares our commands for the services of InfiniBand fabrics, and what we
-// read in the kernel's answers, with librdmacm's.
+// TestServiceGolden compares the commands for the services of InfiniBand fabrics, and the
+// interpretation of the kernel's answers, with those in librdmacm.
 func TestServiceGolden(t *testing.T) {
 	addrinfo.Golden(t, "services", func(t *testing.T, lines iter.Seq2[string, string]) {
 		n := map[string]int{}
@@ -36,17 +36,17 @@ func TestServiceGolden(t *testing.T) {
 			t.Run(question, func(t *testing.T) { check(t, args, answer) })
 		}
 		if n["resolve"] < 20 || n["query"] < 4 || n["event"] < 2 {
-			t.Errorf("only %v", n)
+			t.Errorf("questions by kind = %v, want 20 resolve, 4 query, 2 event", n)
 		}
 	})
 }
 
-// serviceKernel keeps the frames of the commands that services.c shows, without the
-// number of the ID and the address of the answer, and answers as that does.
+// serviceKernel records the frames of the commands in services.c, without the number of the ID
+// and the address of the answer. It answers like services.c.
 type serviceKernel struct {
 	id      *ID
 	records uint32
-	status  int32             // of the event
+	status  int32             // the status of the event
 	frames  map[uint32]string // by command
 }
 
@@ -76,7 +76,7 @@ func newServiceKernel(t *testing.T, records uint32) *serviceKernel {
 	return k
 }
 
-// fill answers a query with as many records as there is room for.
+// fill answers a query with as many records as fit into the response.
 func (k *serviceKernel) fill(query []byte) {
 	room := (uint32(binary.NativeEndian.Uint16(query[6:])) - 8) / 176
 	p := pointerAt(query, 8)
@@ -89,7 +89,8 @@ func (k *serviceKernel) fill(query []byte) {
 	}
 }
 
-// find asks for the service, by its ID if name is empty, and returns the service records.
+// find requests the service by its name, or by its ID if name is empty. It returns the service
+// records.
 func (k *serviceKernel) find(t *testing.T, id uint64, name string) ([]ServiceRecord, error) {
 	t.Helper()
 	err := k.id.ResolveIBServiceName(name)
@@ -105,18 +106,18 @@ func (k *serviceKernel) find(t *testing.T, id uint64, name string) ([]ServiceRec
 	return k.id.QueryIBService()
 }
 
-// sameFrame compares the frames of a command, but for how long the answer may be.
+// sameFrame compares the frames of a command, except for the length of the answer.
 func (k *serviceKernel) sameFrame(t *testing.T, code uint32, theirs string) {
 	t.Helper()
 	const cmdAndIn, out = 12, 16 // digits
 	ours := k.frames[code]
 	if len(ours) != len(theirs) || ours[:cmdAndIn]+ours[out:] != theirs[:cmdAndIn]+theirs[out:] {
-		t.Errorf("C gives %s\n  we give %s", theirs, ours)
+		t.Errorf("frame =\n%s\nwant that of C\n%s", ours, theirs)
 	}
 }
 
-// goldenResolve compares the command that asks for a service: by the name, or by the ID that
-// librdmacm read in it.
+// goldenResolve compares the command that requests a service by its name, or by the ID that
+// librdmacm reads from the name.
 func goldenResolve(t *testing.T, service, frame string) {
 	k := newServiceKernel(t, 1)
 	theirs, err := hex.DecodeString(frame)
@@ -133,20 +134,20 @@ func goldenResolve(t *testing.T, service, frame string) {
 		_, err = k.find(t, 0, service)
 	}
 	if len(service) > 63 {
-		// librdmacm asks for what is left of it.
+		// librdmacm requests the truncated name.
 		if param := new(ArgumentError); !errors.As(err, &param) || len(k.frames) != 0 {
-			t.Errorf("a name that is too long: %v, %v", err, k.frames)
+			t.Errorf("find of a long name = %v with commands %v, want an ArgumentError without a command", err, k.frames)
 		}
 		return
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("resolve %q: %v", service, err)
 	}
 	k.sameFrame(t, abi.RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE, frame)
 }
 
-// goldenQuery compares the command that asks for so many records, and the addresses in them.
-// librdmacm leaves room for 6 and asks again if there are more.
+// goldenQuery compares the command that requests the records, and the addresses in them.
+// librdmacm has space for 6 records, and repeats the query if there are more.
 func goldenQuery(t *testing.T, records, answer string) {
 	var n uint32
 	if _, err := fmt.Sscan(records, &n); err != nil {
@@ -162,10 +163,10 @@ func goldenQuery(t *testing.T, records, answer string) {
 		k.sameFrame(t, abi.RDMA_USER_CM_CMD_QUERY, frame)
 	}
 	if n == 0 {
-		// librdmacm makes an error of it.
+		// librdmacm returns an error.
 		want := fmt.Sprintf("event=%d status=%d ", EventAddrInfoError, syscall.ENOENT)
 		if len(found) != 0 || !strings.HasPrefix(theirs, want) {
-			t.Errorf("%d records, want none; C has %s, want %s", len(found), theirs, want)
+			t.Errorf("%d records, want none, C has %s, want %s", len(found), theirs, want)
 		}
 		return
 	}
@@ -178,26 +179,26 @@ func goldenQuery(t *testing.T, records, answer string) {
 		ours += fmt.Sprintf(" flags=16 family=%d ps=%d dst=%s", abi.AF_IB, PortSpaceIB, hex.EncodeToString(sa[:size]))
 	}
 	if ours != theirs {
-		t.Errorf("   C has %s\nours has %s", theirs, ours)
+		t.Errorf("records =\n%s\nwant those of C\n%s", ours, theirs)
 	}
 }
 
-// TestManyServices asks again when there are more records than there is room for.
+// TestManyServices repeats the query when there are more records than the response can hold.
 func TestManyServices(t *testing.T) {
 	for records, want := range map[uint32]int{15: 15, 16: 16, 17: 17, 372: 372, 373: 372, 1 << 31: 372} {
 		found, err := newServiceKernel(t, records).find(t, 0, "storage")
 		if err != nil || len(found) != want {
-			t.Fatalf("%d of %d records: %v", len(found), records, err)
+			t.Fatalf("find() with %d records = %d records, %v, want %d", records, len(found), err, want)
 		}
 		for i, r := range found {
 			if r.PKey != 0x8000|uint16(i&0xff) || r.GID[0] != 0xfe {
-				t.Errorf("%d records: %d is %+v", records, i, r)
+				t.Errorf("record of %d, number %d = %+v, want its PKey and GID", records, i, r)
 			}
 		}
 	}
 }
 
-// goldenEvent holds the command that queues an event.
+// goldenEvent compares the command that queues an event.
 func goldenEvent(t *testing.T, args, frame string) {
 	var status int32
 	var arg uint64
@@ -208,11 +209,11 @@ func goldenEvent(t *testing.T, args, frame string) {
 	if err := k.id.WriteEvent(EventUser, status, arg); err != nil {
 		t.Fatalf("WriteEvent: %v", err)
 	}
-	// librdmacm's struct is rounded up by 8 bytes, which the kernel's has not.
+	// librdmacm's struct is padded with 8 bytes. The kernel's struct is not.
 	const longer = "18000000" + "48010000"
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(frame, strings.Repeat("0", 16)), longer)
 	if !ok {
-		t.Fatalf("C gives %s", frame)
+		t.Fatalf("frame of C = %s, want the prefix of WRITE_CM_EVENT", frame)
 	}
 	k.sameFrame(t, abi.RDMA_USER_CM_CMD_WRITE_CM_EVENT, "18000000"+"40010000"+rest)
 }

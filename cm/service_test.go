@@ -12,8 +12,8 @@ import (
 	"purerdma/abi"
 )
 
-// TestServiceStatus checks that the error of EventAddrInfoError has the kernel's status. No
-// driver here has a fabric: the kernel is a fake.
+// TestServiceStatus checks that the error of EventAddrInfoError has the kernel's status. The
+// kernel is a fake, because no driver in the tests has a fabric.
 func TestServiceStatus(t *testing.T) {
 	k := newServiceKernel(t, 1)
 	k.status = -int32(syscall.EINVAL)
@@ -21,7 +21,7 @@ func TestServiceStatus(t *testing.T) {
 		t.Errorf("find = %v, %v, want EINVAL", found, err)
 	}
 	if k.frames[abi.RDMA_USER_CM_CMD_QUERY] != "" {
-		t.Error("the records were asked for")
+		t.Error("QUERY was sent after a failed resolution")
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSignalsWhileConnecting: signals for its threads, as Go's scheduler has them, do not
-// harm what a process connects to. siw makes the TCP connection within CONNECT, and
-// closes it again when a signal comes, which ends the peer's listener
+// TestSignalsWhileConnecting checks that signals for the threads of a process, as Go's
+// scheduler sends them, do not damage its peers. siw makes the TCP connection within CONNECT.
+// A signal makes siw close it again, which ends the peer's listener
 // (docs/reference/driver-faults.md).
 func TestSignalsWhileConnecting(t *testing.T) {
 	ln, d := ends(t)
@@ -37,7 +37,7 @@ func TestSignalsWhileConnecting(t *testing.T) {
 		go func() {
 			req, err := ln.Accept(within(t, 10*time.Second))
 			if err != nil {
-				return // the client says why
+				return // the client reports the cause
 			}
 			defer req.Close()
 			if conn, err := req.Accept(within(t, 10*time.Second), nil, nil); err == nil {

@@ -15,8 +15,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestSlowSilentPeer: an acceptance that is never confirmed and a look-up that is
-// never answered end as UNREACHABLE, when nobody has waited less long.
+// TestSlowSilentPeer checks that an unconfirmed acceptance and an unanswered look-up end with
+// UNREACHABLE if no shorter context ends them before.
 func TestSlowSilentPeer(t *testing.T) {
 	longtest.Need(t)
 	p := newRCPair(t)
@@ -39,10 +39,10 @@ func TestSlowSilentPeer(t *testing.T) {
 		t.Logf("%v after %v", ev, time.Since(start).Round(time.Second))
 		var ue *cm.UnreachableError
 		if ev.Type != cm.EventUnreachable || ev.ID != side.id || ev.Status != -int(syscall.ETIMEDOUT) || !errors.As(ev.Err(), &ue) || !ue.Timeout() {
-			t.Errorf("got %v: %v", ev, ev.Err())
+			t.Errorf("Next() = %v, %v, want UNREACHABLE with -ETIMEDOUT", ev, ev.Err())
 		}
 	}
 	if qp.State() != verbs.QPErr || p.passive.State() != cm.StateFailed {
-		t.Errorf("the QP is in %v, the ID %v", qp.State(), p.passive.State())
+		t.Errorf("QP in %v, ID in %v, want ERR, failed", qp.State(), p.passive.State())
 	}
 }

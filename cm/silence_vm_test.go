@@ -17,9 +17,9 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// TestDialLoopbackFromADevice: with LocalAddr the kernel resolves a loopback address by
-// the device that has LocalAddr, and the request goes nowhere. On iWARP TCP looks for
-// the way, for minutes: that is not waited for.
+// TestDialLoopbackFromADevice dials loopback addresses. With LocalAddr, the kernel would
+// resolve them on the device with LocalAddr, and the request would reach no host. On iWARP,
+// TCP would try for minutes, so that the test skips these dials there.
 func TestDialLoopbackFromADevice(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -41,8 +41,8 @@ func TestDialLoopbackFromADevice(t *testing.T) {
 	wantError(t, err, "resolve", errno, "no RDMA device has a loopback address")
 }
 
-// TestDialAnAddressWithoutADevice: this host has the address, but no RDMA device has,
-// and the request is sent to nobody.
+// TestDialAnAddressWithoutADevice dials an address of this host that no RDMA device has. The
+// request reaches no device.
 func TestDialAnAddressWithoutADevice(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -55,7 +55,7 @@ func TestDialAnAddressWithoutADevice(t *testing.T) {
 		err = netlink.AddrAdd(lo, addr)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("AddrAdd: %v", err)
 	}
 	t.Cleanup(func() { netlink.AddrDel(lo, addr) })
 	_, err = dialerOf(hosts[1].IPv4).Dial(within(t, 3*time.Second), "tcp", "10.99.0.1:7471")
