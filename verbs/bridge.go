@@ -15,6 +15,10 @@ func init() {
 		Closed:      func(q *QP) context.Context { return q.gone.context() },
 		Exclusive:   (*CQ).exclusive,
 	}
+	bridge.PoolFunctions = &bridge.Pool[*PD, *MR, Access]{
+		Alloc:   (*PD).alloc,
+		OpError: func(p *PD, op string, err error) error { return p.dev.opError(op, err) },
+	}
 	bridge.VendorFunctions = &bridge.Vendor[*Device, *PD, *CQ, *SRQ, CQConfig]{
 		CreateCQ: (*Device).createVendorCQ,
 		Hold:     holdParents,

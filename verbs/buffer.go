@@ -41,7 +41,11 @@ func (p *pinnedBuffers) remove(b *buffer) {
 	delete(p.set, b)
 }
 
-func allocBuffer(size int, huge bool) (*buffer, error) {
+// anyNode lets the kernel choose the NUMA node of memory.
+const anyNode = -1
+
+// allocBuffer maps new memory, on a NUMA node if there is free memory and the kernel permits.
+func allocBuffer(size int, huge bool, node int) (*buffer, error) {
 	alloc := mem.Alloc
 	if huge {
 		alloc = mem.AllocHuge
@@ -49,6 +53,9 @@ func allocBuffer(size int, huge bool) (*buffer, error) {
 	r, err := alloc(size)
 	if err != nil {
 		return nil, err
+	}
+	if node >= 0 {
+		_ = r.Prefer(node) // other memory does as well
 	}
 	b := &buffer{bytes: r.Bytes(), region: r}
 	regions.add(b)

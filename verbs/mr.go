@@ -39,21 +39,21 @@ type MR struct {
 //
 // An error that wraps ENOMEM or EPERM usually means RLIMIT_MEMLOCK, and names it.
 func (p *PD) Alloc(size int, access Access) (*MR, error) {
-	return p.alloc(size, access, false)
+	return p.alloc(size, access, false, anyNode)
 }
 
 // AllocHuge is Alloc with pages of the kernel's default huge size, usually 2 MiB. Devices and their
 // drivers need fewer entries for them. The administrator reserves these pages
 // (/proc/sys/vm/nr_hugepages). If there are not enough, the error wraps ENOMEM.
 func (p *PD) AllocHuge(size int, access Access) (*MR, error) {
-	return p.alloc(size, access, true)
+	return p.alloc(size, access, true, anyNode)
 }
 
-func (p *PD) alloc(size int, access Access, huge bool) (*MR, error) {
+func (p *PD) alloc(size int, access Access, huge bool, node int) (*MR, error) {
 	if size <= 0 {
 		return nil, p.dev.opError("allocate memory for", fmt.Errorf("%d bytes: %w", size, syscall.EINVAL))
 	}
-	buf, err := allocBuffer(size, huge)
+	buf, err := allocBuffer(size, huge, node)
 	if err != nil {
 		return nil, p.dev.opError("allocate memory for", fmt.Errorf("%d bytes: %w", size, err))
 	}

@@ -44,3 +44,17 @@ type Vendor[D, P, C, S, G any] struct {
 
 // VendorFunctions is the *Vendor of package verbs, which sets it when it is initialized.
 var VendorFunctions any
+
+// Pool has the functions that package pool needs, for the types *PD, *MR and Access of package
+// verbs.
+type Pool[P, M, A any] struct {
+	// Alloc is PD.Alloc, or PD.AllocHuge if huge is true, with memory on a NUMA node. A negative
+	// node lets the kernel choose.
+	Alloc func(pd P, size int, access A, huge bool, node int) (M, error)
+	// OpError returns the *OpError of an operation on the PD's device, nil for nil. If the device
+	// was removed and err is net.ErrClosed, it wraps a *DeviceRemovedError.
+	OpError func(pd P, op string, err error) error
+}
+
+// PoolFunctions is the *Pool of package verbs, which sets it when it is initialized.
+var PoolFunctions any

@@ -38,6 +38,17 @@ func newRegion(mmap func(int) ([]byte, error), size int) (*Region, error) {
 // Bytes returns the memory in its requested size. It must not be touched after Free.
 func (r *Region) Bytes() []byte { return r.b[:r.size:r.size] }
 
+// Prefer has the kernel take the pages of the region from a NUMA node, as long as the node has free
+// memory (mbind(2), MPOL_PREFERRED). It has no effect on pages that were touched before.
+func (r *Region) Prefer(node int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return preferNode(r.b, node)
+}
+
+// HugePage returns the kernel's default size of huge pages in bytes, 0 if it has none.
+func HugePage() int { return hugePage() }
+
 // Free unmaps the region. It may be called more than once.
 func (r *Region) Free() error {
 	r.mu.Lock()

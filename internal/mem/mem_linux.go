@@ -66,6 +66,26 @@ func mapPages(size, page, flags int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), n), nil
 }
 
+// maxNodes is the largest number of NUMA nodes of any kernel (CONFIG_NODES_SHIFT is at most 10).
+const maxNodes = 1024
+
+// preferNode sets the NUMA policy of pages that were not touched yet.
+func preferNode(b []byte, node int) error {
+	if node < 0 || node >= maxNodes || len(b) == 0 {
+		return unix.EINVAL
+	}
+	const word = 8 * unsafe.Sizeof(uintptr(0)) // bits
+	var nodes [maxNodes / word]uintptr
+	nodes[uintptr(node)/word] = 1 << (uintptr(node) % word)
+	// The kernel reads one bit less than the number.
+	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		unix.MPOL_PREFERRED, uintptr(unsafe.Pointer(&nodes)), maxNodes+1, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 // MapFile maps length bytes of a file, shared, for reading and writing. The
 // mapping keeps the file open, whatever becomes of fd.
 func MapFile(fd int, offset int64, length int) ([]byte, error) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSizes: memory of all sizes, by either kind of system call, is all there, zeroed
-// and apart, and gone afterwards. What the kernel refuses is an error.
+// TestSizes maps memory of all sizes, by both kinds of system calls. The memory is zeroed, and Free
+// unmaps all of it. Sizes that the kernel refuses are errors.
 func TestSizes(t *testing.T) {
 	page := unix.Getpagesize()
 	for _, size := range []int{1, page, page + 1, rawSize - 1, rawSize, rawSize + 1, 3 * rawSize} {
@@ -51,8 +51,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestJoin: two halves of one mapping are joined in either order, and end
-// together; what does not touch is not joined.
+// TestJoin joins two halves of one mapping in both orders. One Unmap ends both. Mappings that are not
+// adjacent are not joined.
 func TestJoin(t *testing.T) {
 	b, err := mapAnonymous(3 << 16)
 	if err != nil {
@@ -74,5 +74,27 @@ func TestJoin(t *testing.T) {
 	high[0] = 1 // is still there
 	if err := Unmap(high); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPrefer has the kernel take pages from node 0, which every machine has. Prefer fails for other
+// numbers.
+func TestPrefer(t *testing.T) {
+	r, err := Alloc(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Free()
+	if err := r.Prefer(0); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
+		t.Errorf("Prefer(0) = %v", err) // kernels without NUMA do not have the call, and containers may filter it
+	}
+	r.Bytes()[0] = 1
+	for _, node := range []int{-1, maxNodes, math.MaxInt} {
+		if err := r.Prefer(node); !errors.Is(err, unix.EINVAL) {
+			t.Errorf("Prefer(%d) = %v, want EINVAL", node, err)
+		}
+	}
+	if err := r.Prefer(maxNodes - 1); err == nil {
+		t.Errorf("Prefer(%d) succeeds", maxNodes-1)
 	}
 }

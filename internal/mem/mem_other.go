@@ -10,6 +10,10 @@ func mapAnonymous(int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func mapHuge(int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
+func preferNode([]byte, int) error { return errors.ErrUnsupported }
+
+func hugePage() int { return 0 }
+
 // MapFile returns errors.ErrUnsupported.
 func MapFile(int, int64, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
