@@ -26,7 +26,7 @@ import (
 )
 
 // TestFailedDestroyIsTriedAgain has the kernel fail one DESTROY of each kind: Close
-// returns its error, and a second Close destroys what is left.
+// returns its error, and a second Close destroys the rest.
 func TestFailedDestroyIsTriedAgain(t *testing.T) {
 	type closer interface{ Close() error }
 	for _, tc := range []struct {
@@ -82,7 +82,7 @@ func TestFailedDestroyIsTriedAgain(t *testing.T) {
 }
 
 // TestFailedEndOfAClosedPD has the kernel fail to deallocate a released PD when its last
-// object closes: that Close returns the error, and the next Close deallocates the PD.
+// object closes. That Close returns the error, and the next Close deallocates the PD.
 func TestFailedEndOfAClosedPD(t *testing.T) {
 	for name, create := range map[string]func(*verbs.PD) (io.Closer, error){
 		"AH": func(pd *verbs.PD) (io.Closer, error) {
@@ -198,7 +198,7 @@ func TestQueuesNameTheMemlockLimit(t *testing.T) {
 		return nil
 	}
 	_, pd := openPD(t, &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, "mlx5_0")
-	limit := []string{"RLIMIT_MEMLOCK is 65536 bytes", "are in use", "prlimit --pid"}
+	limit := []string{"RLIMIT_MEMLOCK is 65536 bytes", "this process has ", " registered", "prlimit --pid"}
 	refuse = abi.UVERBS_OBJECT_CQ
 	says(t, second(pd.Device().CreateCQ(verbs.CQConfig{})), syscall.ENOMEM, append(limit, "create CQ on mlx5_0")...)
 	err := second(pd.CreateQP(verbs.QPConfig{}))

@@ -225,7 +225,7 @@ func memlockError(err error) error {
 	}
 	used := ""
 	if n, ok := mem.Pinned(); ok {
-		used = fmt.Sprintf(", %d are in use", n)
+		used = fmt.Sprintf(", this process has %d registered", n)
 	}
 	return fmt.Errorf("%w (RLIMIT_MEMLOCK is %d bytes%s: run prlimit --pid %d --memlock=unlimited as root, or grant CAP_IPC_LOCK)",
 		err, limit, used, os.Getpid())
