@@ -59,7 +59,7 @@ VM   = -vm "-kernel $(1) -driver $(2)"
 TYPES = -also "bin/btf.test -modules $(BTF_MODULES)"
 
 # What depends on the kernel and its driver, rather than on programs.
-EVERYWHERE := ./cm ./verbs ./provider/... ./ucma ./uverbs ./oob ./internal/... ./test/wire
+EVERYWHERE := ./cm ./verbs ./pool ./provider/... ./ucma ./uverbs ./oob ./internal/... ./test/wire
 # Tests of these packages that use no kernel: they run on this machine.
 NO_KERNEL  := ^Test(Model|AddressAtItsLimit|CallsAtOnce|AnyEventAnyTime|Vectors.*|WokenLetsOthersRun|LargestQueues|EachCommandFails|RandomUse|SpuriousEvents|PollDuringRemoval|AcceptAllocations|CancelledSend.*|CancelledDialsAreBounded|EveryCallInEveryState|.*WaitersStress|DispatchStress|CloseBehind.*)$$
 # The slowest tests. make test runs them on the newest kernel only, as it does test/wire,
@@ -131,7 +131,7 @@ matrix: $(TOOLS) ## run the tests that need RDMA on each kernel of KERNELS with 
 
 # What runs on the software ConnectX: rdma-core's programs, which say whether the
 # device is right, and then ours.
-MLX5_TESTS ?= ./test/connectx/faults ./test/connectx/libmlx5 ./verbs ./cm ./oob ./ucma
+MLX5_TESTS ?= ./test/connectx/faults ./test/connectx/libmlx5 ./verbs ./pool ./cm ./oob ./ucma
 # Debian releases whose rdma-core make matrix-mlx5 runs, too, beside this machine's. The
 # cmtime of 65 has other options.
 NEWER   ?= trixie sid
@@ -214,7 +214,7 @@ race-programs: compiler
 
 # The directories whose English Vale checks. Each of them has no findings. The others follow.
 PROSE := abi ucma uverbs verbs/mlx5dv $(addprefix provider/,providertest rxe siw) internal/longtest test/aliases/write test/api/write test/arm64
-PROSE += cmd oob $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
+PROSE += cmd oob pool $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
 	$(addprefix test/,addrinfo aliases api arch conformance demo faults interop microvm mutate-mlx5 pairing run soak wire)
 PROSE += README.md SECURITY.md CONTRIBUTING.md ARCHITECTURE.md docs/explanation docs/howto docs/tutorial docs/adr docs/reference \
 	examples test/documents

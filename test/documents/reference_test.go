@@ -14,7 +14,7 @@ import (
 
 var (
 	apiError = regexp.MustCompile(`(?m)^(?:type (\w+Error) (?:struct$|=)|var (Err\w+) )`)
-	variable = regexp.MustCompile(`(?:Getenv|LookupEnv)\("((?:RDMA|MLX5|XDG)\w+)"\)|"(RDMA_(?:TRACE|LONG_TESTS))"`)
+	variable = regexp.MustCompile(`(?:Getenv|LookupEnv)\("((?:PURERDMA|RDMA|MLX5|XDG)\w+)"\)|"(RDMA_(?:TRACE|LONG_TESTS))"`)
 )
 
 // TestErrors requires that errors.md names every exported error type and value.

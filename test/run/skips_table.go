@@ -30,6 +30,16 @@ var knownSkips = []knownSkip{
 		why:  "needs a QP of raw packets",
 		seen: "provider/siw: unsupported operation, as in the kernel"},
 
+	{driver: "rxe", pkg: "pool", tests: "TestVMDMABuf",
+		why:  "rxe does not support dma-buf memory",
+		seen: "register dma-buf: EOPNOTSUPP: verbs.TestVMNoDMABuf"},
+	{driver: "siw", pkg: "pool", tests: "TestVMDMABuf",
+		why:  "siw does not support dma-buf memory",
+		seen: "register dma-buf: EOPNOTSUPP: verbs.TestVMNoDMABuf"},
+	{driver: "mlx5", kernel: "6.1", pkg: "pool", tests: "TestVMDMABuf",
+		why:  "Debian's kernel 6.1 has no /dev/udmabuf (CONFIG_UDMABUF), and no other device in the VM exports a dma-buf",
+		seen: "open /dev/udmabuf: ENOENT"},
+
 	{driver: "rxe", pkg: "cm", tests: "TestConnDMABuf",
 		why:  "rxe does not support dma-buf memory",
 		seen: "register dma-buf: EOPNOTSUPP: verbs.TestVMNoDMABuf"},

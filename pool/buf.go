@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"purerdma/verbs"
+)
+
+// Buf is a piece of a pool's memory. It belongs to its user until the last reference is freed. Get
+// returns it with one reference. Its methods may be called concurrently, and panic after the last
+// Free.
+//
+// An operation in flight holds a reference of its own, which the program takes with Ref before the
+// post and frees after the completion. Then the memory is not handed to another user while a device
+// may use it, even if the owner of the Buf frees it in the meantime.
+type Buf struct {
+	refs  atomic.Int32
+	class int16 // wholeSlab: the whole slab
+	n     int   // requested bytes
+	at    int   // first unit in the slab
+	slab  *slab
+	pool  *Pool
+	next  *Buf // in a list of the pool
+
+	debug *debugBuf // debug mode only
+}
+
+// wholeSlab is the class of a Buf that is the whole slab.
+const wholeSlab = -1
+
+// block returns the size of the memory in bytes, which is at least Len.
+func (b *Buf) block() int {
+	if b.class == wholeSlab {
+		return b.slab.size
+	}
+	return classUnits(int(b.class)) * unit
+}
+
+// memory returns the whole block, nil if it is another device's memory.
+func (b *Buf) memory() []byte {
+	if b.slab.mem == nil {
+		return nil
+	}
+	return b.slab.mem[b.at*unit:][:b.block()]
+}
+
+// Len returns the length in bytes, which is the length that Get was called with.
+func (b *Buf) Len() int {
+	b.use("Len")
+	return b.n
+}
+
+// Bytes returns the memory, nil if it is another device's. The memory of a new Buf has any content,
+// for example data of its last user. The slice must not be used after the last Free.
+func (b *Buf) Bytes() []byte {
+	b.use("Bytes")
+	if b.slab.mem == nil {
+		return nil
+	}
+	off := b.at * unit
+	return b.slab.mem[off : off+b.n : off+b.n]
+}
+
+// SGE returns the whole Buf as an element of a work request. It panics if Len does not fit the 32
+// bits of an element's length.
+func (b *Buf) SGE() verbs.SGE {
+	b.use("SGE")
+	return b.slab.mr.Slice(b.at*unit, b.n)
+}
+
+// Slice returns the n bytes from off on as an element of a work request. Like MR.Slice of package
+// verbs, it panics if they are not all in the Buf, or if n does not fit 32 bits.
+func (b *Buf) Slice(off, n int) verbs.SGE {
+	b.use("Slice")
+	if off < 0 || n < 0 || off > b.n-n {
+		panic(fmt.Sprintf("pool: %d bytes from %d on of a Buf of %d", n, off, b.n))
+	}
+	return b.slab.mr.Slice(b.at*unit+off, n)
+}
+
+// Remote returns the Buf in the form that peers use. It panics if Config.Access has no remote
+// right. The key reaches the memory of other Bufs and stays valid after Free. See Config.Access.
+func (b *Buf) Remote() verbs.RemoteMemory {
+	b.use("Remote")
+	if b.pool.access&(verbs.RemoteRead|verbs.RemoteWrite|verbs.RemoteAtomic) == 0 {
+		panic("pool: Remote of a Buf whose pool has no remote rights")
+	}
+	return b.slab.mr.Remote().Slice(b.at*unit, b.n)
+}
+
+// Ref adds a reference and returns b. Each reference needs a Free of its own.
+func (b *Buf) Ref() *Buf {
+	for {
+		n := b.refs.Load()
+		if n <= 0 {
+			b.panicFreed("Ref")
+		}
+		if b.refs.CompareAndSwap(n, n+1) {
+			return b
+		}
+	}
+}
+
+// Free releases a reference. With the last one, the memory goes back to the pool and may be handed
+// to another user at once. Free of a freed Buf panics. Outside of debug mode, Get reuses the Bufs
+// that were freed, and a surplus Free after that releases the reference of the next user.
+func (b *Buf) Free() {
+	for {
+		n := b.refs.Load()
+		if n <= 0 {
+			b.panicFreed("Free")
+		}
+		if !b.refs.CompareAndSwap(n, n-1) {
+			continue
+		}
+		if n > 1 {
+			return
+		}
+		if b.debug != nil {
+			b.retire()
+		} else {
+			b.pool.release(b)
+		}
+		return
+	}
+}
+
+// use panics if the Buf was freed.
+func (b *Buf) use(method string) {
+	if b.refs.Load() <= 0 {
+		b.panicFreed(method)
+	}
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pool provides registered memory of one protection domain in pieces of any size.
+//
+//	p, err := pool.New(conn.PD(), pool.Config{})
+//	...
+//	defer p.Close()
+//	b, err := p.Get(ctx, len(msg))
+//	...
+//	defer b.Free()
+//	copy(b.Bytes(), msg)
+//	err = conn.Send(ctx, b.SGE())
+//
+// A [Pool] registers memory in slabs and divides them. [Pool.Get] and [Buf.Free] need no system call
+// and no allocation if memory of the size was freed before. [Config] bounds the registered memory,
+// and Get waits for free memory when the bound is reached. A program that holds Bufs while it waits
+// for others can wait for ever, so it should use a context with a deadline, or [Pool.TryGet].
+//
+// Slabs are on huge pages if the administrator has reserved some (/proc/sys/vm/nr_hugepages), and on
+// the NUMA node of the device if the kernel names it.
+//
+// # References
+//
+// A [Buf] counts references. Memory that a device may still use must not be handed to another user.
+// So an operation in flight has a reference of its own:
+//
+//	qp.PostSend([]verbs.SendWR{{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{b.Ref().SGE()}}})
+//	...
+//	b.Free() // when the completion of id has come, also if it has failed
+//
+// A request that was posted and has no completion yet is in flight, whatever happened to its
+// context. [verbs.QP.Close] ends all requests of the QP. After it returns without an error, all
+// references of its requests may be freed. If a post fails, the failed requests are not in flight.
+//
+// # Debug mode
+//
+// With PURERDMA_POOL_DEBUG=1 in the environment, a pool looks for mistakes. It reads the variable
+// once.
+//
+//   - A method of a freed Buf panics with the stacks of the Free and of the use.
+//   - Freed memory is filled with the byte 0xdb. If it has changed when it is handed out again, a
+//     write came after the Free, by the program or by a device. Get then panics with the stack of the
+//     Free. New memory has the same content, so that programs that expect zeros fail.
+//   - Free panics if bytes behind the end of the Buf were written.
+//   - Close returns an error that lists the Bufs in use with the stack of their Get.
+//
+// Debug mode is for tests. In a pool with remote rights, a peer can make the program panic by a
+// write to memory that is free.
+package pool

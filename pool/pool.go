@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"purerdma/internal/bridge"
+	"purerdma/internal/mem"
+	"purerdma/verbs"
+)
+
+// internals has the functions that package verbs does not export.
+var internals = bridge.PoolFunctions.(*bridge.Pool[*verbs.PD, *verbs.MR, verbs.Access])
+
+// Defaults of Config.
+const (
+	DefaultMaxBytes = 64 << 20
+	DefaultSlabSize = 2 << 20
+)
+
+// Config configures a Pool. The zero value is the default.
+type Config struct {
+	// MaxBytes bounds the registered memory in bytes. 0 is DefaultMaxBytes. New rounds it down to
+	// whole pages.
+	MaxBytes int
+
+	// SlabSize is the size of a memory region in bytes. 0 is DefaultSlabSize, or less if MaxBytes
+	// is less. New rounds it up to a power of two, and to a page. A request for more bytes has a
+	// memory region of its own.
+	SlabSize int
+
+	// Access lists the rights to the memory. 0 is verbs.LocalWrite.
+	//
+	// With remote rights, Buf.Remote returns a key for peers. That key opens the whole slab, which
+	// has other Bufs, of other users and other times. It stays valid after Free, until the pool
+	// deregisters the slab. Every peer with a connection to a QP of the PD can use it, and keys can
+	// be guessed. So use such a pool only for peers that may read and write all of its memory, and
+	// give it a PD of its own. For other peers, register memory for each of them, or bind a memory
+	// window of type 2.
+	Access verbs.Access
+}
+
+// ErrExhausted reports that TryGet would have to wait.
+var ErrExhausted = errors.New("no free memory in the pool")
+
+// Stats describes the use of a Pool.
+type Stats struct {
+	Registered int // bytes of memory regions
+	InUse      int // bytes of Bufs, rounded up to their size classes
+	Waiting    int // waiting calls of Get
+}
+
+// Pool is registered memory of a PD, from which Get takes pieces. Its methods may be called
+// concurrently.
+type Pool struct {
+	pd       *verbs.PD
+	access   verbs.Access
+	max      int // bytes
+	slabSize int // bytes. 0: the pool has no more than its first slab
+	node     int // NUMA node of the memory, or -1
+	whole    int // requests for more units than this take a whole slab
+	debug    bool
+
+	closing sync.Mutex // serializes Close
+
+	mu         sync.Mutex // of everything below
+	cache      []*Buf     // freed blocks that are not merged, by class. Empty if a Get waits
+	cached     int        // blocks in cache
+	slabs      []*slab
+	spare      *Buf // Bufs without a block
+	registered int  // bytes, including slabs that are being registered
+	inUse      int
+	waiters    waitQueue
+	growing    int // slabs that are being registered
+	closed     bool
+	live       map[*Buf]struct{} // handed out. Debug mode only
+}
+
+// hugePage returns the size of a huge page, 0 if there are none.
+var hugePage = sync.OnceValue(mem.HugePage)
+
+// New returns a pool of a PD. It registers memory when it is first needed. The caller closes the
+// pool. Closing the PD first is allowed. The PD then ends with the pool's last memory region.
+func New(pd *verbs.PD, cfg Config) (*Pool, error) { return newPool(pd, cfg, debugMode()) }
+
+func newPool(pd *verbs.PD, cfg Config, debug bool) (*Pool, error) {
+	dev := pd.Device().Name()
+	size, slabSize, err := cfg.sizes(os.Getpagesize())
+	if err != nil {
+		return nil, &verbs.OpError{Op: "create pool on", Object: dev, Err: err}
+	}
+	p := &Pool{pd: pd, access: cfg.Access, max: size, slabSize: slabSize, node: nodeOf(sysClass, dev)}
+	p.init(slabSize/unit, debug)
+	return p, nil
+}
+
+// NewDMABuf returns a pool over length bytes from offset on of a dma-buf, which is memory of another
+// device (PD.RegDMABuf of package verbs). It registers the memory at once, in one memory region. fd
+// stays the caller's and may be closed afterwards. length is a multiple of 64. cfg.MaxBytes and
+// cfg.SlabSize must be 0. Bytes of the Bufs returns nil, and their addresses in work requests are
+// the offsets in the dma-buf.
+func NewDMABuf(pd *verbs.PD, fd int, offset, length uint64, cfg Config) (*Pool, error) {
+	return newDMABuf(pd, fd, offset, length, cfg, debugMode())
+}
+
+func newDMABuf(pd *verbs.PD, fd int, offset, length uint64, cfg Config, debug bool) (*Pool, error) {
+	fail := func(format string, args ...any) (*Pool, error) {
+		return nil, &verbs.OpError{Op: "create pool on", Object: pd.Device().Name(), Err: fmt.Errorf(format, args...)}
+	}
+	switch {
+	case cfg.MaxBytes != 0 || cfg.SlabSize != 0:
+		return fail("MaxBytes or SlabSize for a dma-buf: %w", syscall.EINVAL)
+	case length == 0 || int(length) < 0 || length%unit != 0:
+		return fail("length %d of a dma-buf is no multiple of %d: %w", length, unit, syscall.EINVAL)
+	}
+	p := &Pool{pd: pd, access: cfg.Access, max: int(length), node: -1}
+	p.init(1<<(bits.Len(uint(length/unit))-1), debug)
+	mr, err := pd.RegDMABuf(fd, offset, length, offset, p.access)
+	if err != nil {
+		return fail("%w", err)
+	}
+	p.slabs = []*slab{newSlab(mr, true, debug)}
+	p.registered = p.max
+	return p, nil
+}
+
+// init sets the fields that depend on the largest block of a divided slab, in units.
+func (p *Pool) init(largest int, debug bool) {
+	if p.access == 0 {
+		p.access = verbs.LocalWrite
+	}
+	p.whole = largest
+	p.cache = make([]*Buf, classOf(largest)+1)
+	if debug {
+		p.debug, p.live = true, map[*Buf]struct{}{}
+	}
+}
+
+// sizes returns the bound of the pool and the size of a slab.
+func (c Config) sizes(page int) (size, slabSize int, err error) {
+	size, slabSize = c.MaxBytes, c.SlabSize
+	if size == 0 {
+		size = DefaultMaxBytes
+	}
+	if size < page || slabSize < 0 {
+		return 0, 0, fmt.Errorf("MaxBytes %d, SlabSize %d: %w", c.MaxBytes, c.SlabSize, syscall.EINVAL)
+	}
+	size &^= page - 1
+	if slabSize == 0 {
+		for slabSize = DefaultSlabSize; slabSize > size; {
+			slabSize /= 2
+		}
+		return size, slabSize, nil
+	}
+	if slabSize <= size {
+		slabSize = 1 << bits.Len(uint(max(slabSize, page)-1)) // negative if it overflows
+	}
+	if slabSize < page || slabSize > size {
+		return 0, 0, fmt.Errorf("SlabSize %d, MaxBytes %d: %w", c.SlabSize, c.MaxBytes, syscall.EINVAL)
+	}
+	return size, slabSize, nil
+}
+
+// PD returns the protection domain.
+func (p *Pool) PD() *verbs.PD { return p.pd }
+
+// Stats returns the use of the pool.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Stats{Registered: p.registered, InUse: p.inUse, Waiting: p.waiters.n}
+}
+
+// Close ends the pool. Later calls of Get fail with net.ErrClosed, and so do the waiting ones. Each
+// slab is deregistered when its last Buf is freed, the unused ones at once. Bufs in use stay valid.
+//
+// If the kernel refuses to deregister memory, Close returns the error, and the next Close tries
+// again. The next Close also tries again what the kernel refused in a Free after Close. Close may be
+// called more than once. In debug mode it returns an error that lists the Bufs in use, with the
+// stack of their Get.
+func (p *Pool) Close() error {
+	p.closing.Lock()
+	defer p.closing.Unlock()
+	p.mu.Lock()
+	p.closed = true
+	for w := p.waiters.pop(); w != nil; w = p.waiters.pop() {
+		w.err = p.errClosed()
+		w.ready <- struct{}{}
+	}
+	p.flush()
+	idle := p.removeIdle(p.max)
+	errs := []error{p.notFreed()}
+	p.mu.Unlock()
+	for _, s := range idle {
+		errs = append(errs, p.deregister(s))
+	}
+	return errors.Join(errs...)
+}
+
+// deregister ends a slab that is idle and not in p.slabs. If the kernel refuses, it adds the slab
+// to p.slabs, where the next Close finds it.
+func (p *Pool) deregister(s *slab) error {
+	err := s.mr.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.slabs = append(p.slabs, s)
+	} else {
+		p.registered -= s.size
+	}
+	return err
+}
+
+func (p *Pool) errClosed() error { return p.opError(net.ErrClosed) }
+
+// opError returns the error of a Get.
+func (p *Pool) opError(err error) error {
+	return &verbs.OpError{Op: "get pool memory on", Object: p.pd.Device().Name(), Err: err}
+}
