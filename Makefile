@@ -214,7 +214,7 @@ race-programs: compiler
 
 # The directories whose English Vale checks. Each of them has no findings. The others follow.
 PROSE := abi ucma uverbs verbs/mlx5dv $(addprefix provider/,providertest rxe siw) internal/longtest test/aliases/write test/api/write test/arm64
-PROSE += cmd oob pool $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
+PROSE += cm cmd oob pool $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
 	$(addprefix test/,addrinfo aliases api arch conformance demo faults interop microvm mutate-mlx5 pairing run soak wire)
 PROSE += README.md SECURITY.md CONTRIBUTING.md ARCHITECTURE.md docs/explanation docs/howto docs/tutorial docs/adr docs/reference \
 	examples test/documents
@@ -239,7 +239,7 @@ bin/staticcheck: test/tools/go.mod test/tools/go.sum
 
 # The directories of which make prose does not check the tests yet.
 PROSE_CODE := $(addprefix internal/,bridge cdev leak lograte mem mmio netns nldev ring trace)
-PROSE_CODE += cm provider provider/mlx5 verbs
+PROSE_CODE += provider provider/mlx5 verbs
 
 # Vale parses Go with tree-sitter, which is C.
 bin/vale: test/tools/go.mod test/tools/go.sum | compiler

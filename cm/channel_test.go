@@ -284,7 +284,7 @@ func TestEventsIterator(t *testing.T) {
 		}
 	}
 	if n != 3 {
-		t.Errorf("%d events, want 3", n)
+		t.Errorf("Events returned %d events, want 3", n)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestErrorsOfDial(t *testing.T) {
 			t.Errorf("%s: RefusalOf(%v) = %q, want %q", tc.name, err, got, tc.refusal)
 		}
 		if got := len(fitPrivateData(err, make([]byte, 100))); tc.d == &long && got != 56 {
-			t.Errorf("%s: %d bytes fit, want 56", tc.name, got)
+			t.Errorf("%s: fitPrivateData() = %d bytes, want 56", tc.name, got)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func says(t *testing.T, name string) string {
 			return string(out)
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s: %v: %s%s", name, err, out, stderr.String())
+			t.Fatalf("example %s: %v: %s%s", name, err, out, stderr.String())
 		}
 	}
 }

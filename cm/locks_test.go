@@ -40,23 +40,23 @@ func (d *lockDevice) Write(b []byte) error {
 	return err
 }
 
-// TestConnectLocks counts the locks that Connect takes before write(2) returns. It holds each
-// lock that an ID leads to, one at a time, and looks whether Connect blocks on it.
+// TestConnectLocks counts the locks that Connect takes before write(2) returns. It locks each
+// lock that is reachable from an ID, one at a time, and checks whether Connect blocks on it.
 func TestConnectLocks(t *testing.T) {
 	noGlobalLocks(t, ".", "../ucma", "../internal/cdev", "../internal/netns")
 	r, w, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Pipe: %v", err)
 	}
 	defer r.Close()
 	fd, err := syscall.Dup(int(w.Fd()))
 	w.Close()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dup: %v", err)
 	}
 	file, err := cdev.New(fd, "pipe")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cdev.New: %v", err)
 	}
 	defer file.Close()
 	d := &lockDevice{Device: newFakeKernel(), file: file}
@@ -64,7 +64,7 @@ func TestConnectLocks(t *testing.T) {
 	t.Cleanup(func() { d.wrote = nil; ch.Close() })
 	id := newFakeID(t, ch)
 	if id.dev, err = ch.host.Open("rxe0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ch.host.Open: %v", err)
 	}
 
 	locks := map[unsafe.Pointer]lockAt{}
@@ -114,7 +114,7 @@ func blocksOn(l lockAt, d *lockDevice, id *ID) bool {
 	return blocked
 }
 
-// connectForLocks is a name in the stack of the goroutine that calls Connect.
+// connectForLocks calls Connect. Its name identifies the goroutine's stack.
 //
 //go:noinline
 func connectForLocks(id *ID) error { return id.Connect(&ConnParam{QPNum: 1}) }
@@ -129,7 +129,7 @@ type visited struct {
 	t reflect.Type
 }
 
-// findLocks collects the locks in v and in everything that it leads to.
+// findLocks collects the locks in v and in every value that is reachable from it.
 func findLocks(v reflect.Value, path string, seen map[visited]bool, locks map[unsafe.Pointer]lockAt) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -168,14 +168,14 @@ func findLocks(v reflect.Value, path string, seen map[visited]bool, locks map[un
 	}
 }
 
-// noGlobalLocks checks that the packages in these directories have no variable with a lock, which
-// findLocks would not find.
+// noGlobalLocks checks that the packages in the directories have no variable with a lock,
+// because findLocks would not find it.
 func noGlobalLocks(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(names) == 0 {
-			t.Fatalf("%s: %d files, %v", dir, len(names), err)
+			t.Fatalf("Glob(%s) = %d files, %v, want Go files", dir, len(names), err)
 		}
 		var files []*ast.File
 		for _, name := range names {
@@ -184,7 +184,7 @@ func noGlobalLocks(t *testing.T, dirs ...string) {
 			}
 			f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parser.ParseFile: %v", err)
 			}
 			files = append(files, f)
 		}
@@ -194,16 +194,16 @@ func noGlobalLocks(t *testing.T, dirs ...string) {
 	}
 }
 
-// globalLocks returns the variables of a package that have a lock. It reads the text of their types
-// and values. They have a lock if they name a lock of package sync, or a type of the package with a
-// lock in it.
+// globalLocks returns the variables of a package that have a lock. It inspects the source of
+// their types and values. A variable has a lock if its type or value names a lock of package
+// sync, or a type of the package that contains one.
 func globalLocks(files []*ast.File) (vars []string) {
 	locked := map[string]bool{"sync.Mutex": true, "sync.RWMutex": true}
 	mentions := func(n ast.Node) (found bool) {
 		ast.Inspect(n, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncLit:
-				return false // its locks are on no variable
+				return false // its locks belong to no variable
 			case *ast.Ident:
 				found = found || locked[n.Name]
 			case *ast.SelectorExpr:

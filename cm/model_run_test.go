@@ -91,7 +91,7 @@ func runModel(t *testing.T, seed uint64, seen map[string]int) (err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil { // a deadlock also panics
-			err = fmt.Errorf("%v", p)
+			err = fmt.Errorf("panic: %v", p)
 		}
 		if err != nil {
 			err = fmt.Errorf("%w, after\n%s", err, strings.Join(r.log[max(0, len(r.log)-50):], "\n"))

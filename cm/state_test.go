@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// every calls fn with each combination that the table can be asked for, unknown
-// events included.
+// every calls fn with each combination of arguments of transition, including unknown events.
 func every(fn func(s State, e EventType, k kind)) {
 	for s := range State(numStates) {
 		for e := range EventType(numEvents + 5) {
@@ -25,32 +24,32 @@ func TestEveryEventInEveryState(t *testing.T) {
 	every(func(s State, e EventType, k kind) {
 		st := transition(s, e, k)
 		if int(st.next) >= numStates {
-			t.Fatalf("%v in %v leads to state %d", e, s, st.next)
+			t.Fatalf("transition(%v, %v) = state %d, want less than %d", s, e, st.next, numStates)
 		}
 		bad := func(what string) { t.Errorf("%v in %q: %s", e, s, what) }
 		if (st.next == StateRemoved) != (e == EventDeviceRemoval || s == StateRemoved) {
-			bad("the removed state is for removed devices")
+			bad("the state removed follows only from DEVICE_REMOVAL")
 		}
 		if (st.do == actRemove) != (e == EventDeviceRemoval) {
-			bad("a removal must be acted on, and nothing else as one")
+			bad("actRemove follows from DEVICE_REMOVAL, and only from it")
 		}
 		if st.next == StateEstablished && s != StateEstablished && !slices.Contains(connecting, s) {
-			bad("established out of nothing")
+			bad("the state established follows only from a connecting state")
 		}
 		if s == StateEstablished && st.next != StateEstablished && e != EventDisconnected && e != EventRejected && e != EventDeviceRemoval {
-			bad("an established connection ends by DISCONNECTED, REJECTED and DEVICE_REMOVAL alone")
+			bad("only DISCONNECTED, REJECTED and DEVICE_REMOVAL end an established connection")
 		}
 		if (st.do == actEstablish) != (e == EventConnectResponse && s == StateConnecting && k == kindQP) {
-			bad("a response is answered once, and only for a QP")
+			bad("actEstablish follows only from the response to a connecting ID with a QP")
 		}
 		if st.do == actFlush && k == kindDatagram {
-			bad("a QP of datagrams serves other peers, too")
+			bad("a datagram QP also serves other peers, and must not be flushed")
 		}
 		if st.do == actFlush && st.next != StateFailed && st.next != StateDisconnected {
-			bad("a QP is flushed when its connection is over")
+			bad("a QP is flushed only when its connection has ended")
 		}
 		if over := s == StateFailed || s == StateDisconnected; over && st.next != s && e != EventDeviceRemoval {
-			bad("what is over stays over")
+			bad("an ended connection stays in its state")
 		}
 		if int(e) >= numEvents && (st != step{s, actNone}) {
 			bad("an unknown event must change nothing")
@@ -58,13 +57,13 @@ func TestEveryEventInEveryState(t *testing.T) {
 	})
 }
 
-// TestNoSequenceEstablishesTwice feeds every sequence of four events to every state:
-// no history leads to a QP being moved twice.
+// TestNoSequenceEstablishesTwice applies every sequence of four events to every state. No
+// sequence moves a QP twice.
 func TestNoSequenceEstablishesTwice(t *testing.T) {
 	var walk func(s State, k kind, established, depth int)
 	walk = func(s State, k kind, established, depth int) {
 		if established > 1 {
-			t.Fatal("a sequence of events establishes twice")
+			t.Fatal("a sequence of events has actEstablish twice, want at most once")
 		}
 		if depth == 0 {
 			return
@@ -94,17 +93,17 @@ func TestLifeOfAConnection(t *testing.T) {
 		states []State
 	}{
 		{"resolving", StateAddrQuery, kindPlain, []EventType{EventAddrResolved}, []State{StateAddrResolved}},
-		{"an address that fails may be tried again", StateAddrQuery, kindPlain, []EventType{EventAddrError}, []State{StateBound}},
-		{"the address is asked for again before the error is known", StateAddrQuery, kindPlain,
+		{"address error", StateAddrQuery, kindPlain, []EventType{EventAddrError}, []State{StateBound}},
+		{"address resolved again before the error is fetched", StateAddrQuery, kindPlain,
 			[]EventType{EventAddrError, EventAddrResolved}, []State{StateBound, StateAddrResolved}},
-		{"the route is asked for again before the error is known", StateRouteQuery, kindPlain,
+		{"route resolved again before the error is fetched", StateRouteQuery, kindPlain,
 			[]EventType{EventRouteError, EventRouteResolved}, []State{StateAddrResolved, StateRouteResolved}},
 		{"active with a QP", StateConnecting, kindQP,
 			[]EventType{EventConnectResponse, EventUnreachable, EventDisconnected, EventTimewaitExit},
 			[]State{StateEstablished, StateEstablished, StateDisconnected, StateDisconnected}},
 		{"active without a QP", StateConnecting, kindPlain,
 			[]EventType{EventConnectResponse, EventRejected}, []State{StateResponded, StateFailed}},
-		{"active, of a peer that dies before it knows", StateConnecting, kindQP,
+		{"active, peer dies before the confirmation", StateConnecting, kindQP,
 			[]EventType{EventConnectResponse, EventRejected, EventDisconnected}, []State{StateEstablished, StateDisconnected, StateDisconnected}},
 		{"active on iWARP", StateConnecting, kindQP, []EventType{EventEstablished}, []State{StateEstablished}},
 		{"passive", StateAccepting, kindQP,
@@ -114,21 +113,21 @@ func TestLifeOfAConnection(t *testing.T) {
 			[]EventType{EventConnectRequest, EventDeviceRemoval}, []State{StateListening, StateRemoved}},
 		{"datagrams", StateConnecting, kindDatagram,
 			[]EventType{EventEstablished, EventUnreachable}, []State{StateEstablished, StateEstablished}},
-		{"datagrams, refused", StateConnecting, kindDatagram, []EventType{EventUnreachable}, []State{StateFailed}},
+		{"datagrams, rejected", StateConnecting, kindDatagram, []EventType{EventUnreachable}, []State{StateFailed}},
 		{"multicast", StateAddrResolved, kindDatagram,
 			[]EventType{EventMulticastJoin, EventMulticastError}, []State{StateAddrResolved, StateAddrResolved}},
-		{"an InfiniBand service", StateServiceQuery, kindPlain,
+		{"InfiniBand service", StateServiceQuery, kindPlain,
 			[]EventType{EventAddrInfoResolved}, []State{StateServiceResolved}},
-		{"an InfiniBand service that is not there", StateServiceQuery, kindPlain,
+		{"missing InfiniBand service", StateServiceQuery, kindPlain,
 			[]EventType{EventAddrInfoError, EventUser}, []State{StateBound, StateBound}},
-		{"a neighbour's new MAC before connecting", StateRouteResolved, kindQP,
+		{"new MAC of a neighbour before connecting", StateRouteResolved, kindQP,
 			[]EventType{EventUnreachable}, []State{StateRouteResolved}},
 	} {
 		s := tc.start
 		for i, e := range tc.events {
 			s = transition(s, e, tc.k).next
 			if s != tc.states[i] {
-				t.Errorf("%s: after %v the state is %q, want %q", tc.name, e, s, tc.states[i])
+				t.Errorf("%s: state after %v = %q, want %q", tc.name, e, s, tc.states[i])
 			}
 		}
 	}
@@ -137,15 +136,15 @@ func TestLifeOfAConnection(t *testing.T) {
 func TestNames(t *testing.T) {
 	for s := range State(numStates) {
 		if s.String() == "" {
-			t.Errorf("state %d has no name", s)
+			t.Errorf("String() of state %d = \"\", want a name", s)
 		}
 	}
 	for e := range EventType(numEvents) {
 		if !strings.HasPrefix(e.String(), "RDMA_CM_EVENT_") {
-			t.Errorf("event %d is called %q", e, e)
+			t.Errorf("String() of event %d = %q, want the prefix RDMA_CM_EVENT_", e, e)
 		}
 	}
 	if s := EventType(77).String(); !strings.Contains(s, "77") {
-		t.Errorf("unknown event is called %q", s)
+		t.Errorf("String() of event 77 = %q, want the number", s)
 	}
 }

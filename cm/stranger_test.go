@@ -27,8 +27,8 @@ import (
 	"purerdma/uverbs/uverbstest"
 )
 
-// twoCards is a machine with two devices, of which the second may be of a driver that this
-// module does not know.
+// twoCards is a machine with two devices. The driver of the second device may be one without a
+// provider in this module.
 type twoCards struct {
 	*uverbstest.Kernel
 	foreign bool
@@ -42,7 +42,7 @@ func (k twoCards) Devices() ([]uverbs.DeviceInfo, error) {
 	return all, err
 }
 
-// listenOn returns a listener on a fake kernel.
+// listenOn returns a listener with a configuration, whose host may be on a fake kernel.
 func listenOn(t *testing.T, config cm.ListenConfig, address string) *cm.Listener {
 	t.Helper()
 	ln, err := config.Listen(t.Context(), "tcp", address)
@@ -71,10 +71,10 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// TestRequestByAnUnusableDevice: a peer chooses the device that its request comes by. One that
-// this process cannot open costs the peer its request, and the server nothing.
+// TestRequestByAnUnusableDevice checks a request on a device that this process cannot open.
+// The peer chooses the device. Its request is rejected, and the server keeps working.
 func TestRequestByAnUnusableDevice(t *testing.T) {
-	for name, foreign := range map[string]bool{"a driver without a provider": true, "no permission": false} {
+	for name, foreign := range map[string]bool{"driver without a provider": true, "no permission": false} {
 		t.Run(name, func(t *testing.T) {
 			k := cmtest.New(twoCards{uverbstest.New("rxe0", "other1"), foreign})
 			if !foreign {
@@ -94,7 +94,7 @@ func TestRequestByAnUnusableDevice(t *testing.T) {
 			for range 3 {
 				_, err := from10001.Dial(within(t, 10*time.Second), "tcp", "10.0.0.2:7")
 				if rej := new(cm.RejectError); !errors.As(err, &rej) || !strings.Contains(err.Error(), `"the device cannot be used"`) {
-					t.Errorf("Dial by the unusable device: %v, want a rejection with the reason", err)
+					t.Errorf("Dial on the unusable device = %v, want a rejection with the reason", err)
 				}
 				served(t, from10001, mustParse("10.0.0.1:7"))
 			}
@@ -102,7 +102,7 @@ func TestRequestByAnUnusableDevice(t *testing.T) {
 				t.Errorf("Refused() = %d, want 3", got)
 			}
 			if out := log.String(); !strings.Contains(out, "connect request refused") || !strings.Contains(out, "remote=10.0.0.1:") || !strings.Contains(out, "other1") {
-				t.Errorf("the log does not tell of the refused request: %q", out)
+				t.Errorf("log = %q, want the refused request with its device", out)
 			}
 			ln.Close()
 			nothingLeft(t, k)
@@ -110,8 +110,8 @@ func TestRequestByAnUnusableDevice(t *testing.T) {
 	}
 }
 
-// nothingLeft checks that programs have closed everything. What they close in the background
-// may take a moment.
+// nothingLeft checks that programs have closed everything. It waits for objects that are
+// closed in the background.
 func nothingLeft(t *testing.T, k *cmtest.Kernel) {
 	t.Helper()
 	var left []string
@@ -123,8 +123,8 @@ func nothingLeft(t *testing.T, k *cmtest.Kernel) {
 	t.Errorf("Left() = %q, want nothing", left)
 }
 
-// TestAcceptOutOfDescriptors: Accept's error says that it is temporary, whatever could not be
-// opened, and later calls succeed.
+// TestAcceptOutOfDescriptors checks that the error of Accept is temporary if the channel or
+// the device cannot be opened, and that later calls succeed.
 func TestAcceptOutOfDescriptors(t *testing.T) {
 	for _, device := range []string{"rdma_cm", "rxe0"} {
 		for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS} {
@@ -132,7 +132,7 @@ func TestAcceptOutOfDescriptors(t *testing.T) {
 			var full atomic.Bool
 			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, ":7")
 			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
-			r, err := d.Resolve(within(t, 10*time.Second), "tcp", "10.0.0.1:7") // it has its descriptors
+			r, err := d.Resolve(within(t, 10*time.Second), "tcp", "10.0.0.1:7") // has opened its descriptors
 			if err != nil {
 				t.Fatalf("Resolve: %v", err)
 			}
@@ -165,8 +165,9 @@ func TestAcceptOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// TestListenerKeepsDevices: refused requests do not open the device again and again, and the
-// listener lets go of it at the device's removal, though nobody calls Accept, and at Close.
+// TestListenerKeepsDevices checks that refused requests do not open the device repeatedly. The
+// listener releases the device at Close, and at the device's removal even if no goroutine
+// calls Accept.
 func TestListenerKeepsDevices(t *testing.T) {
 	for _, address := range []string{":7", "10.0.0.1:7"} {
 		for _, removed := range []bool{true, false} {
@@ -187,11 +188,11 @@ func TestListenerKeepsDevices(t *testing.T) {
 					}
 				}()
 				if _, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7"); !errors.Is(err, syscall.ECONNREFUSED) {
-					t.Fatalf("Dial: %v", err)
+					t.Fatalf("Dial() = %v, want ECONNREFUSED", err)
 				}
 			}
 			if got := opens.Load(); got != 1 {
-				t.Errorf("listener on %s: 20 refused requests opened the device %d times, want once", address, got)
+				t.Errorf("listener on %s: %d opens of the device for 20 refused requests, want 1", address, got)
 			}
 			if removed {
 				k.Remove("rxe0")
@@ -206,7 +207,7 @@ func TestListenerKeepsDevices(t *testing.T) {
 	}
 }
 
-// wantLeft waits until a thing is among those that programs have not closed, or is not.
+// wantLeft waits until the list of open objects contains an object, or does not contain it.
 func wantLeft(t *testing.T, k *cmtest.Kernel, what string, want bool) {
 	t.Helper()
 	var left []string
@@ -215,11 +216,11 @@ func wantLeft(t *testing.T, k *cmtest.Kernel, what string, want bool) {
 			return
 		}
 	}
-	t.Errorf("Left() = %q; contains %q: want %v", left, what, want)
+	t.Errorf("Left() = %q, want %q in it: %v", left, what, want)
 }
 
-// TestHandshakeTimeout: a request that the program does not answer is refused with a reason, and
-// a peer that does not confirm is given up.
+// TestHandshakeTimeout checks that a request without an answer of the program is refused with
+// a reason, and that Accept stops waiting for a peer that does not confirm.
 func TestHandshakeTimeout(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host(), HandshakeTimeout: 50 * time.Millisecond, MaxPending: 1}, ":7")
@@ -250,7 +251,7 @@ func TestHandshakeTimeout(t *testing.T) {
 			t.Errorf("%s = %v, want a timeout that names HandshakeTimeout", what, err)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s = %v: no context has ended", what, err)
+			t.Errorf("%s = %v, want no error of a context", what, err)
 		}
 	}
 
@@ -277,22 +278,22 @@ func TestHandshakeTimeout(t *testing.T) {
 	<-dialed
 	k.OnMessage(nil)
 
-	// Both handshakes are over, and an answered one has no deadline any more.
+	// Both handshakes have ended, and an answered request has no deadline any more.
 	dialed = dial()
 	conn, err := request().Accept(within(t, 10*time.Second), nil, nil)
 	if err != nil {
 		t.Fatalf("Accept: %v", err)
 	}
 	if err := <-dialed; err != nil {
-		t.Error(err)
+		t.Errorf("Dial: %v", err)
 	}
 	conn.Close()
 }
 
-// TestRefusedDatagramRequest: limits hold for datagram services, whose refusal carries the
-// reason, too.
+// TestRefusedDatagramRequest checks that limits also apply to datagram services, and that the
+// refusal has the reason.
 func TestRefusedDatagramRequest(t *testing.T) {
-	k := cmtest.New(inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")) // the other fake has no datagrams
+	k := cmtest.New(inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")) // the other fake kernel has no datagrams
 	ln, err := (&cm.ListenConfig{Host: k.Host(), MaxConns: 1}).Listen(t.Context(), "udp", ":7")
 	if err != nil {
 		t.Fatalf("Listen: %v", err)

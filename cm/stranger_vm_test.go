@@ -16,7 +16,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestVMClientsDoNotShareMemory is TestClientsDoNotShareMemory on a real kernel.
+// TestVMClientsDoNotShareMemory runs TestClientsDoNotShareMemory on a real kernel.
 func TestVMClientsDoNotShareMemory(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -25,18 +25,18 @@ func TestVMClientsDoNotShareMemory(t *testing.T) {
 	wantDenied(t, got, err)
 	shared := listenOn(t, cm.ListenConfig{PD: (*verbs.Device).DefaultPD}, at(hosts[0].IPv4, 0))
 	if got, err := secretRead(t, shared, d); err != nil || got != "secret of client 0" {
-		t.Errorf("with a shared PD: %q, %v; the test shows nothing", got, err)
+		t.Errorf("READ with a shared PD = %q, %v, want the secret", got, err)
 	}
 }
 
-// TestVMKeyEndsWithTheRequest is TestKeyEndsWithTheRequest on a real kernel.
+// TestVMKeyEndsWithTheRequest runs TestKeyEndsWithTheRequest on a real kernel.
 func TestVMKeyEndsWithTheRequest(t *testing.T) {
 	ln, d := ends(t)
 	keyEnds(t, ln, d)
 }
 
-// TestVMRefusedByLimit: the peer reads why it was refused, the listener serves others, and a
-// connection that has ended makes room.
+// TestVMRefusedByLimit checks that a refused peer gets the reason, and that the listener
+// serves other peers. After the end of a connection it accepts another one.
 func TestVMRefusedByLimit(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -62,7 +62,7 @@ func TestVMRefusedByLimit(t *testing.T) {
 	served(t, dialerOf(hosts[0].IPv4), mustParse(at(hosts[1].IPv4, ln.Addr().Port())))
 	say(t, first, "still there")
 	if _, err := first.Disconnect(within(t, 10*time.Second)); err != nil {
-		t.Errorf("Disconnect: %v", err)
+		t.Errorf("Disconnect() = %v, want nil", err)
 	}
 	// The server closes its side a moment later.
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -72,12 +72,13 @@ func TestVMRefusedByLimit(t *testing.T) {
 			break
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(end) {
-			t.Fatalf("Dial after the first connection has ended = %v", err)
+			t.Fatalf("Dial after the first connection has ended = %v, want nil", err)
 		}
 	}
 }
 
-// TestVMHandshakeTimeout: a request that the server does not answer is refused with a reason.
+// TestVMHandshakeTimeout checks that a request without an answer of the server is refused with
+// a reason.
 func TestVMHandshakeTimeout(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
@@ -99,9 +100,9 @@ func TestVMHandshakeTimeout(t *testing.T) {
 	}
 }
 
-// TestVMIdleListenerLetsGoOfItsDevice: a listener that nobody asks and that holds a device does
-// not hold up the device's removal.
-func TestVMIdleListenerLetsGoOfItsDevice(t *testing.T) {
+// TestVMIdleListenerReleasesItsDevice checks that an idle listener with an open device does
+// not delay the device's removal.
+func TestVMIdleListenerReleasesItsDevice(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	ln := listen(t, "0.0.0.0:0")
@@ -118,17 +119,17 @@ func TestVMIdleListenerLetsGoOfItsDevice(t *testing.T) {
 		t.Errorf("Dial = %v, want a rejection", err)
 	}
 	if err := <-refused; err != nil {
-		t.Error(err)
+		t.Errorf("Accept and Reject: %v", err)
 	}
 	deleted := make(chan error, 1)
 	go func() { deleted <- hosts[0].Unplug() }()
 	select {
 	case err := <-deleted:
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Unplug: %v", err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Fatal("the deletion of the device does not end")
+		t.Fatal("Unplug did not return within 30 seconds")
 	}
 	hosts[0].Plug(t)
 	go echo(ln)

@@ -14,30 +14,31 @@ import (
 	"purerdma/verbs"
 )
 
-// tried is what a kernel of a few lines, an ID and the calls on it are in: all of it, so
-// that what was seen before need not be looked at again.
+// tried is the whole state of a minimal kernel, an ID and the calls on it. The test skips a
+// state that it has seen before.
 type tried struct {
-	kernel State        // what the kernel has, by the names of the library
-	told   [3]EventType // and has told, of which nobody has heard
+	kernel State        // the state of the kernel's ID, as a state of the library
+	told   [3]EventType // the queued events, which have not been fetched
 	queued int
-	events int // that may still come
+	events int // the number of events that may still come
 
 	calls [3]triedCall
 	id    State
-	begun [3]int8 // calls by the order in which they run, from 1 up
+	begun [3]int8 // the running calls in their order, counted from 1
 	qp    bool
-	flush bool // the QP was flushed
+	flush bool // the QP has been flushed
 	ended bool // an event has ended the connection
 }
 
 type triedCall struct {
 	op         string
-	stage      int8 // 0 not begun, 1 begun, 2 the kernel has answered, 3 returned
+	stage      int8 // 0 not begun, 1 begun, 2 executed by the kernel, 3 returned
 	fails      bool
 	transition pendingTransition
 }
 
-// triedCommands are what the kernel makes of commands by its state.
+// triedCommands holds, for each command, the states in which the kernel accepts it and the
+// next state.
 var triedCommands = map[string]struct {
 	from []State
 	to   State
@@ -57,7 +58,7 @@ type triedEvent struct {
 	to  State
 }
 
-// triedEvents are what may happen in a state of the kernel.
+// triedEvents holds the possible events of each state of the kernel.
 var triedEvents = map[State][]triedEvent{
 	StateAddrQuery:   {{EventAddrResolved, StateAddrResolved}, {EventAddrError, StateBound}},
 	StateRouteQuery:  {{EventRouteResolved, StateRouteResolved}, {EventRouteError, StateAddrResolved}},
@@ -67,7 +68,7 @@ var triedEvents = map[State][]triedEvent{
 	StateEstablished: {{EventDisconnected, StateDisconnected}, {EventUnreachable, StateEstablished}},
 }
 
-// library puts the library's half into an ID.
+// library sets the state of an ID from s.
 func (s *tried) library(id *ID) {
 	id.state, id.pending, id.qp = s.id, id.pending[:0], nil
 	if s.qp {
@@ -82,7 +83,7 @@ func (s *tried) library(id *ID) {
 
 var anyQP verbs.QP
 
-// note is the way back.
+// note sets the library's part of s from an ID.
 func (s *tried) note(id *ID) {
 	s.id, s.begun = id.state, [3]int8{}
 	for n, t := range id.pending {
@@ -94,7 +95,7 @@ func (s *tried) note(id *ID) {
 	}
 }
 
-// begin has a call begin: it fails at once if the library does not ask the kernel.
+// begin begins a call. The call fails at once if the library sends no command.
 func (s *tried) begin(c *triedCall) {
 	var id ID
 	s.library(&id)
@@ -114,7 +115,7 @@ func (s *tried) begin(c *triedCall) {
 	s.note(&id)
 }
 
-// execute has the kernel carry out a command, or refuse it for whatever reason.
+// execute executes a command in the kernel, or refuses it for an arbitrary reason.
 func (s *tried) execute(c *triedCall, refuse bool) {
 	cmd := triedCommands[c.op]
 	c.stage, c.fails = 2, refuse || !slices.Contains(cmd.from, s.kernel)
@@ -123,11 +124,11 @@ func (s *tried) execute(c *triedCall, refuse bool) {
 	case !c.fails:
 		s.kernel = cmd.to
 	case (c.op == opAccept || c.op == opEstablish) && slices.Contains(triedCommands[opReject].from, s.kernel):
-		s.kernel = StateFailed // it has refused the peer
+		s.kernel = StateFailed // the kernel has rejected the peer
 	}
 }
 
-// leave has a call return.
+// leave lets a call return.
 func (s *tried) leave(c *triedCall) {
 	var id ID
 	s.library(&id)
@@ -145,7 +146,7 @@ func (s *tried) leave(c *triedCall) {
 	c.stage, c.transition = 3, pendingTransition{}
 }
 
-// happen has something happen in the kernel.
+// happen queues an event of the kernel.
 func (s *tried) happen(ev triedEvent) {
 	s.events--
 	s.kernel = ev.to
@@ -154,7 +155,7 @@ func (s *tried) happen(ev triedEvent) {
 	s.ended = s.ended || ev.to == StateFailed || ev.to == StateDisconnected
 }
 
-// fetch is what [ID.apply] makes of an event.
+// fetch handles an event like [ID.apply].
 func (s *tried) fetch() {
 	var id ID
 	typ := s.told[0]
@@ -178,29 +179,30 @@ func (s *tried) fetch() {
 	s.note(&id)
 }
 
-// wrong is what is wrong when everything has returned and is known.
+// wrong returns the inconsistency between the library and the kernel after all calls have
+// returned and all events have been fetched. It returns "" if they agree.
 func (s *tried) wrong() string {
 	over := func(s State) bool { return s == StateFailed || s == StateDisconnected }
 	switch {
 	case s.begun != [3]int8{}:
-		return "calls run"
+		return "calls are still registered"
 	case s.kernel == s.id, over(s.kernel) && over(s.id):
-	// The call was repeated before the error of the first was known: see transitions.
+	// The call was repeated before the error of the first one was fetched: see transitions.
 	case s.kernel == StateAddrQuery && s.id == StateBound, s.kernel == StateRouteQuery && s.id == StateAddrResolved:
 	default:
-		return fmt.Sprintf("the ID is %q, and in the kernel %q", s.id, s.kernel)
+		return fmt.Sprintf("state = %q, in the kernel %q", s.id, s.kernel)
 	}
 	switch {
 	case !s.qp || s.kernel == StateRemoved:
 	case s.flush && !over(s.kernel):
-		return "the QP of a connection that stands was flushed"
+		return "the QP of an established connection was flushed"
 	case s.ended && !s.flush:
 		return "the QP of a connection that has ended was not flushed"
 	}
 	return ""
 }
 
-// walk goes through all that may come of s.
+// walk checks every state that can follow from s.
 func (s tried) walk(seen map[tried]bool, way []string) error {
 	if seen[s] {
 		return nil
@@ -236,8 +238,8 @@ func (s tried) walk(seen map[tried]bool, way []string) error {
 	}
 	if s.events > 0 && s.kernel != StateRemoved {
 		for _, ev := range append(triedEvents[s.kernel], triedEvent{EventDeviceRemoval, StateRemoved}) {
-			// Of an ID without a QP, whose user may call Establish before his Connect has
-			// returned, the library would take a hint at that moment for the end.
+			// The user of an ID without a QP may call Establish before Connect has returned.
+			// At that moment the library would take a hint for the end of the connection.
 			if ev.typ == EventUnreachable && !s.qp {
 				continue
 			}
@@ -252,10 +254,9 @@ func (s tried) walk(seen map[tried]bool, way []string) error {
 	return nil
 }
 
-// TestCallsAtOnce goes through all that may come of two and of three calls that overlap,
-// in every order in which they may begin, come to the kernel and return, with events in
-// between: the library is in the end where the kernel is, and the QP is flushed if and
-// only if an event has ended the connection.
+// TestCallsAtOnce checks all overlaps of two or three calls. They may begin, reach the kernel
+// and return in any order, with events in between. At the end the library's state agrees with
+// the kernel's, and the QP is flushed if and only if an event has ended the connection.
 func TestCallsAtOnce(t *testing.T) {
 	var ops []string
 	for op := range triedCommands {
@@ -271,7 +272,7 @@ func TestCallsAtOnce(t *testing.T) {
 				for i := range s.calls {
 					s.calls[i].stage = 3
 				}
-				establish := slices.Contains(ops, opEstablish) // with a QP it is the library's own affair
+				establish := slices.Contains(ops, opEstablish) // the library itself calls it with a QP
 				if qp && establish || len(ops) == 3 && qp == establish {
 					continue
 				}
@@ -302,7 +303,7 @@ func TestCallsAtOnce(t *testing.T) {
 	t.Logf("%d situations", n)
 }
 
-// begin is beginTransition, with the lock.
+// begin calls beginTransition with the lock held.
 func begin(id *ID, op string, t *pendingTransition) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"purerdma/verbs"
 )
 
-// These tests run on a real kernel: rdmavm -hosts 2. The listening side is the
-// first end of the wire, the connecting side the second.
+// These tests run on a real kernel (rdmavm -hosts 2). The listening side is on the first host,
+// and the connecting side is on the second.
 
 func TestMain(m *testing.M) {
 	if child := os.Getenv("CM_TEST_CHILD"); child != "" {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	vmtest.Main(m)
 }
 
-// within returns a context for an operation that must end by itself.
+// within returns a context that ends after d, for an operation that must return before.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -44,7 +44,7 @@ func listen(t *testing.T, address string) *cm.Listener {
 	return ln
 }
 
-// ends returns a listener on the first end, and a dialer on the second.
+// ends returns a listener on the first host, and a dialer on the second.
 func ends(t *testing.T) (*cm.Listener, *cm.Dialer) {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
@@ -58,11 +58,10 @@ func dialerOf(ip netip.Addr) *cm.Dialer {
 
 func at(ip netip.Addr, port uint16) string { return netip.AddrPortFrom(ip, port).String() }
 
-// echo serves connections until the listener is closed: it sends every message
-// back.
+// echo serves connections until the listener is closed. It sends every message back.
 func echo(ln *cm.Listener) { echoWithin(ln, time.Minute) }
 
-// echoWithin is echo which waits no longer than that for a client that it has accepted.
+// echoWithin is echo with a limit on the wait for the confirmation of an accepted client.
 func echoWithin(ln *cm.Listener, limit time.Duration) {
 	for {
 		req, err := ln.Accept(context.Background())
@@ -75,8 +74,8 @@ func echoWithin(ln *cm.Listener, limit time.Duration) {
 			if err != nil {
 				return
 			}
-			// Two receives: the next message may come before the one that was
-			// answered is posted anew, and iWARP ends a connection whose receiver is
+			// Post two receives. The next message may arrive before the receive of the
+			// answered message is posted again, and iWARP ends a connection whose receiver is
 			// not ready.
 			const size = 4096
 			buf, err := pd.Alloc(2*size, verbs.LocalWrite)
@@ -113,7 +112,7 @@ func echoWithin(ln *cm.Listener, limit time.Duration) {
 	}
 }
 
-// say sends a message to an echo server and checks what comes back.
+// say sends a message to an echo server and checks the answer.
 func say(t *testing.T, conn *cm.Conn, msg string) {
 	t.Helper()
 	ctx := within(t, 10*time.Second)
@@ -134,13 +133,14 @@ func say(t *testing.T, conn *cm.Conn, msg string) {
 		t.Fatalf("waitRecvAnswer: %v", err)
 	}
 	if got := string(buf.Bytes()[4096:][:wc.ByteLen]); got != msg || wc.ID != 7 {
-		t.Fatalf("sent %q, got back %q in receive %d", msg, got, wc.ID)
+		t.Fatalf("echo of %q = %q in receive %d, want the same text in receive 7", msg, got, wc.ID)
 	}
 }
 
-// waitRecvAnswer waits for the answer to a connection's first message. siw does not
-// look at a message that overtakes the accept until something follows it
-// (docs/reference/driver-faults.md), so on siw empty WRITEs follow it until the answer has come.
+// waitRecvAnswer waits for the answer to a connection's first message. siw does not process a
+// message that overtakes the accept until another message follows
+// (docs/reference/driver-faults.md). On siw, waitRecvAnswer therefore sends empty WRITEs until
+// the answer has come.
 func waitRecvAnswer(ctx context.Context, conn *cm.Conn) (verbs.WC, error) {
 	if vmtest.Driver() != "siw" {
 		return conn.WaitRecv(ctx)
@@ -154,7 +154,7 @@ func waitRecvAnswer(ctx context.Context, conn *cm.Conn) (verbs.WC, error) {
 				tick.Stop()
 				return
 			case <-tick.C:
-				conn.Probe(ctx) // if it fails, so does the wait
+				conn.Probe(ctx) // if it fails, the wait fails as well
 			}
 		}
 	}()
@@ -164,12 +164,12 @@ func waitRecvAnswer(ctx context.Context, conn *cm.Conn) (verbs.WC, error) {
 	return wc, err
 }
 
-// served checks that a listener still serves.
+// served checks that a listener still accepts and serves a connection.
 func served(t *testing.T, d *cm.Dialer, addr cm.Addr) {
 	t.Helper()
 	conn, err := d.Dial(within(t, 10*time.Second), "tcp", addr.String())
 	if err != nil {
-		t.Fatalf("the listener does not serve any more: %v", err)
+		t.Fatalf("Dial of the listener: %v", err)
 	}
 	defer conn.Close()
 	say(t, conn, "still there?")

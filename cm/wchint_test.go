@@ -13,7 +13,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestHints are of a status and an operation, and keep the error of the completion.
+// TestHints checks the hints for a status and an operation, and that the error wraps the error
+// of the completion.
 func TestHints(t *testing.T) {
 	for _, tc := range []struct {
 		op     string
@@ -37,13 +38,13 @@ func TestHints(t *testing.T) {
 		wc := &verbs.WCError{Status: tc.status}
 		err := l.ended(tc.op, wc)
 		if got := err.Error(); !strings.Contains(got, tc.want) || !errors.Is(err, wc) || !strings.HasPrefix(got, "rdma "+tc.op) {
-			t.Errorf("%s, %v: %q lacks %q", tc.op, tc.status, got, tc.want)
+			t.Errorf("error of %s with %v = %q, want the text %q", tc.op, tc.status, got, tc.want)
 		}
 		if again := l.Explain(err); strings.Count(again.Error(), tc.want) != 1 {
 			t.Errorf("Explain(%v) = %v, want the hint once", err, again)
 		}
 		if err := l.Send(soonCtx(t)); !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s, %v, afterwards: %q lacks %q", tc.op, tc.status, err, tc.want)
+			t.Errorf("Send after %s with %v = %q, want the text %q", tc.op, tc.status, err, tc.want)
 		}
 	}
 	for _, tc := range []struct {

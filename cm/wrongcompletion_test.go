@@ -16,8 +16,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestWrongCompletion has a device complete a receive of a connection that was not posted.
-// The receive that waits fails and names the cause, and so does each later call.
+// TestWrongCompletion makes a device complete a receive that was not posted. The waiting
+// WaitRecv fails and names the cause, and so does each later call.
 func TestWrongCompletion(t *testing.T) {
 	machine := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
 	k := cmtest.New(machine)
@@ -46,7 +46,7 @@ func TestWrongCompletion(t *testing.T) {
 		}
 	}()
 	if !machine.Device(conn.Device().Name()).WrongCompletion(conn.QP().Num(), true) {
-		t.Fatal("the device cannot complete a receive")
+		t.Fatal("WrongCompletion() = false, want true")
 	}
 	err = <-received
 	var wc *verbs.WCError
@@ -54,14 +54,14 @@ func TestWrongCompletion(t *testing.T) {
 		t.Errorf("WaitRecv = %v, want a fatal error that names the cause", err)
 	}
 	if err := <-received; err == nil {
-		t.Error("the second WaitRecv succeeded")
+		t.Error("second WaitRecv = nil, want an error")
 	}
 	if err := conn.Send(within(t, 10*time.Second), buf.Slice(0, 8)); err == nil {
-		t.Error("Send succeeded on a failed QP")
+		t.Error("Send on a failed QP = nil, want an error")
 	} else {
-		t.Log(err)
+		t.Logf("Send on a failed QP = %v", err)
 	}
 	if got := conn.QP().State(); got != verbs.QPErr {
-		t.Errorf("state %v, want ERR", got)
+		t.Errorf("State() = %v, want ERR", got)
 	}
 }
