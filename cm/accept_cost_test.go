@@ -248,7 +248,7 @@ func acceptingOn(t testing.TB, objects func(*verbs.Device) (create func() *verbs
 // its end. It excludes the kernel and the scheduler.
 func BenchmarkAccept(b *testing.B) { benchmarkAccept(b, accepting(b)) }
 
-// BenchmarkAcceptAll measures BenchmarkAccept with a PD, CQs and an MR for each connection.
+// BenchmarkAcceptAll is BenchmarkAccept with a PD, CQs and an MR for each connection.
 func BenchmarkAcceptAll(b *testing.B) { benchmarkAccept(b, acceptingAll(b)) }
 
 func benchmarkAccept(b *testing.B, accept func()) {

@@ -21,8 +21,8 @@ import (
 
 // TestCancelledDialsAreBounded keeps CONNECT in the kernel, which happens on iWARP while the
 // peer does not answer. Dials whose contexts end leave only a bounded number of commands
-// behind. Dials above the bound fail with the reason. All dials succeed again when the kernel
-// has given up the commands.
+// behind. Dials above the bound fail with the reason. Dials reach the peer again after the
+// commands have returned.
 func TestCancelledDialsAreBounded(t *testing.T) {
 	const most = 8
 	defer func(l *connectLimit) { connecting = l }(connecting)

@@ -32,7 +32,7 @@ func TestEventAddrError(t *testing.T) {
 	r.ok(id.ResolveAddr(src, unused, 300*time.Millisecond))
 	ev := r.want(r.client, id, cm.EventAddrError, -int(syscall.ETIMEDOUT))
 	if took := time.Since(start); took < 250*time.Millisecond {
-		t.Errorf("ADDR_ERROR came after %v, want 300ms", took)
+		t.Errorf("ADDR_ERROR came after %v, want at least 250ms", took)
 	}
 	var ue *cm.UnreachableError
 	if err := ev.Err(); !errors.As(err, &ue) || !errors.Is(err, syscall.ETIMEDOUT) || !ue.Timeout() {

@@ -73,7 +73,7 @@ func TestFamilyOfABoundID(t *testing.T) {
 	wantFamilyError(t, id.ResolveAddr(Addr{}, mustAddr("[fd00::1]:7"), time.Second), "10.8.0.1:7->[fd00::1]:7")
 	for _, src := range []string{"10.8.0.1:7", "[fd00::2]:7"} {
 		if err := id.ResolveAddr(mustAddr(src), mustAddr("10.8.1.2:7"), time.Second); !errors.Is(err, errAsked) {
-			t.Errorf("ResolveAddr of a bound ID from %s = %v, want the command", src, err)
+			t.Errorf("ResolveAddr of a bound ID from %s = %v, want the error of the command", src, err)
 		}
 	}
 }

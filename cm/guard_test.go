@@ -132,8 +132,8 @@ func (c srqContext) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	return c.Context.CreateQP(&plain)
 }
 
-// TestCloseWhileAQPIsMade checks that Close waits for the creation of a QP, and closes the
-// objects that the QP uses after it.
+// TestCloseWhileAQPIsMade checks that Close during the creation of a QP closes the QP first,
+// and then the objects that the QP uses.
 func TestCloseWhileAQPIsMade(t *testing.T) {
 	var id *ID
 	closed := make(chan struct{})
@@ -284,7 +284,7 @@ func TestMigrateWakesWaiters(t *testing.T) {
 		if ev := <-got; ev == nil || ev.ID != id {
 			t.Fatalf("Next() = %v, want an event of the ID", ev)
 		}
-		// Migrate also an ID while no goroutine waits, and end a wait by its context.
+		// Also migrate an ID while no goroutine waits, and end the next wait by its context.
 		other := newFakeID(t, a)
 		if err := other.Migrate(b); err != nil {
 			t.Fatalf("other.Migrate: %v", err)

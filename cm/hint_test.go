@@ -303,8 +303,8 @@ func TestMissingArgumentIsEINVAL(t *testing.T) {
 	id.dev = nil
 }
 
-// TestListenOnLoopback checks that Listen refuses a loopback address, on which the kernel
-// would listen on every device.
+// TestListenOnLoopback checks that Listen refuses a loopback address, because the kernel would
+// listen on every device.
 func TestListenOnLoopback(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:7471", "[::1]:7471", "127.3.2.1:0", "localhost:7471"} {
 		ln, err := Listen(context.Background(), "tcp", addr)

@@ -20,9 +20,10 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// held is the result of idleChild. It has the heap of each connection in bytes. It has the
-// number of threads before idleChild dials, when all connections are established, and when
-// goroutines wait on each of them. Last is the number of the server's threads.
+// held is the result of idleChild. heap is in bytes for each connection, and procs is
+// GOMAXPROCS. fresh, dialed and parked are numbers of threads after ten connections, after all
+// of them, and when goroutines wait on each of them. serving is the number of the server's
+// threads.
 type held struct{ heap, procs, fresh, dialed, parked, serving int }
 
 // idleChild makes connections. Two goroutines wait on each, one for a completion and one for

@@ -156,8 +156,8 @@ func TestAMistakeUndoesNoSuccess(t *testing.T) {
 	}
 }
 
-// TestAcceptAndRejectFail checks a failing Accept, which has already rejected the peer, during
-// a failing Reject, which then has no state to restore.
+// TestAcceptAndRejectFail fails an Accept and a Reject that begins during it. The failed
+// Accept has rejected the peer, so that the failed Reject has no state to restore.
 func TestAcceptAndRejectFail(t *testing.T) {
 	reject := &pendingTransition{after: StateFailed}
 	id := duringCommand(t, StateRequested, abi.RDMA_USER_CM_CMD_ACCEPT, func(id *ID) {
@@ -187,8 +187,10 @@ func TestOneEstablishes(t *testing.T) {
 	}
 }
 
-// TestPeerOfTwoResolutions checks the remote address during two calls of ResolveAddr. It is
-// the address of the call that has begun. It is unset if the kernel refuses both calls.
+// TestPeerOfTwoResolutions checks the remote address of two overlapping calls of ResolveAddr.
+// During the first call, it is the destination of that call. After the first call has failed,
+// it is the destination of the second call if the kernel has accepted that one, and unset
+// otherwise.
 func TestPeerOfTwoResolutions(t *testing.T) {
 	a, b := mustAddr("10.8.0.2:8"), mustAddr("10.8.0.3:8")
 	for _, taken := range []bool{true, false} {

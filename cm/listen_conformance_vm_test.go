@@ -15,8 +15,8 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// TestListenStaysOnTheBoundAddress checks that Listen does not include other addresses of the
-// host, neither on the same device nor on another.
+// TestListenStaysOnTheBoundAddress checks that a listener gets no requests for other addresses
+// of the host, neither on the same device nor on another.
 func TestListenStaysOnTheBoundAddress(t *testing.T) {
 	p := newRCPair(t)
 	port := p.listener.LocalAddr().Port()
@@ -92,8 +92,8 @@ func TestBacklogBoundsUnfetchedRequests(t *testing.T) {
 }
 
 // TestAFloodOfRequests checks that the kernel keeps only as many requests as the backlog
-// allows while the program does not accept, and that the listener keeps none. All remaining
-// peers are served when the program accepts.
+// allows while the program does not accept, and that the Listener itself keeps none. All
+// remaining peers are served when the program accepts.
 func TestAFloodOfRequests(t *testing.T) {
 	// Dropped requests are repeated after seconds. A backlog of them is then served. The
 	// backlog is half of the peers, so that all dropped requests wait only once.
@@ -148,8 +148,8 @@ func TestAFloodOfRequests(t *testing.T) {
 	p.ok(<-served)
 }
 
-// TestRequestIsBoundToItsDevice checks that a listener on only a port has no device, and that
-// a request has its incoming device.
+// TestRequestIsBoundToItsDevice checks that a listener without an IP address has no device,
+// and that a request is bound to the device on which it arrived.
 func TestRequestIsBoundToItsDevice(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	p := newRCPair(t)

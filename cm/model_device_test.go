@@ -22,7 +22,7 @@ func (k *modelKernel) remove(dev int) {
 }
 
 // hint sends an ID an event that changes no state. It reports a new address of the network
-// device, or on a connection of its neighbour.
+// device. On a connection it may report a new address of the neighbour instead.
 func (k *modelKernel) hint(id *modelID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

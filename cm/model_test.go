@@ -125,7 +125,7 @@ func (k *modelKernel) to(id *modelID, state modelState) {
 	id.turn++
 }
 
-// tell queues an event. The kernel keeps the events of an unanswered request itself.
+// tell queues an event. An unanswered request gets no events.
 func (k *modelKernel) tell(id *modelID, typ EventType, status int) {
 	k.tellUD(id, typ, status, abi.UcmUDParam{})
 }

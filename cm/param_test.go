@@ -155,7 +155,7 @@ func TestParamRoundTrip(t *testing.T) {
 	var k abi.UcmConnParam
 	p.toKernel(&k)
 	if got := connParamFromKernel(&k); !cmp.Equal(got, p) {
-		t.Errorf("connParamFromKernel differs:\\n%s", cmp.Diff(got, p))
+		t.Errorf("connParamFromKernel differs:\n%s", cmp.Diff(got, p))
 	}
 	if got := connParamFromKernel(&abi.UcmConnParam{}); got.PrivateData != nil {
 		t.Error("PrivateData of an empty struct != nil, want nil")

@@ -20,7 +20,7 @@ import (
 type rcPair struct {
 	*rig
 	active  *cm.ID // resolved to the listener
-	passive *cm.ID // the ID of the connect request, after request
+	passive *cm.ID // set by request
 }
 
 func newRCPair(t *testing.T) *rcPair {

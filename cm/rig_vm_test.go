@@ -17,8 +17,8 @@ import (
 // wrongKey is remote memory that is not registered.
 var wrongKey = verbs.RemoteMemory{Addr: 0x1000, Length: 1 << 20, RKey: 0xdead}
 
-// rig holds a listener and a channel for its clients. Each side has its own channel, and the
-// test handles the events one by one, as with librdmacm.
+// rig holds a listener and the channels of both sides. The tests handle the events one by one,
+// as with librdmacm.
 type rig struct {
 	t        *testing.T
 	hosts    []vmtest.Host

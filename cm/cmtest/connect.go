@@ -46,7 +46,8 @@ func (k *Kernel) connect(id *id, c *abi.UcmConnect) error {
 }
 
 // request handles the arrival of a REQ, or of a SIDR_REQ. It returns false if the message is
-// dropped, because the device is unplugged or the listener's backlog is full.
+// dropped, because no reachable device has the address, or because the listener's backlog is
+// full.
 func (k *Kernel) request(from *id, ece abi.UcmECE) bool {
 	if from.gone || from.state != reqSent {
 		return true

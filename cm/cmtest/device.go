@@ -148,8 +148,8 @@ func (k *Kernel) Remove(name string) bool {
 // Unplug disconnects a device from the network without notice, like a machine that has lost
 // its power. From now on no message of the connection manager reaches the device or leaves it.
 // If the Kernel given to New has a method Unplug(name), Unplug calls it to stop data as well
-// as messages. An inprocess.Kernel needs a Fabric for this. Unplug returns false if there is
-// no such device, or if it has been unplugged before.
+// as messages. An inprocess.Kernel has no such method. Use its Fabric to stop data. Unplug
+// returns false if there is no such device, or if it has been unplugged before.
 func (k *Kernel) Unplug(name string) bool {
 	k.mu.Lock()
 	d := k.named(name)

@@ -83,8 +83,8 @@ func (s *stranger) behave(ctx context.Context, how int) {
 
 // TestHostileRequests makes hundreds of requests from strangers. Some vanish before or after
 // the answer, and some never confirm it. The server rejects some requests, and closes others
-// without an answer. Every stranger announces a false QP and false depths. Accept keeps
-// working, and nothing is left open.
+// without an answer. Strangers announce false QP numbers and depths. Accept keeps working, and
+// nothing is left open.
 func TestHostileRequests(t *testing.T) {
 	requests := 700
 	if longtest.Enabled() {

@@ -61,8 +61,8 @@ func (k *Kernel) resolveAddr(id *id, c *abi.UcmResolveAddr) error {
 }
 
 // source returns the outgoing device of an ID. It is the device with the ID's own address, or
-// the first device without the destination address. The two ends of a connection are therefore
-// on two devices.
+// the first device without the destination address. By default, the two ends of a connection
+// are therefore on two devices.
 func (k *Kernel) source(id *id, src, dst netip.Addr) (*device, error) {
 	switch {
 	case id.dev != nil:
