@@ -25,11 +25,11 @@ func pipe(t *testing.T) (*File, *os.File) {
 	t.Helper()
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Pipe2: %v", err)
 	}
 	f, err := New(p[0], "pipe")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	w := os.NewFile(uintptr(p[1]), "pipe")
 	t.Cleanup(func() { f.Close(); w.Close() })
@@ -50,7 +50,7 @@ func TestWaitReads(t *testing.T) {
 	time.AfterFunc(10*time.Millisecond, func() { w.Write([]byte{42}) })
 	var b byte
 	if err := f.Wait(context.Background(), readByte(&b)); err != nil || b != 42 {
-		t.Fatalf("read %d, %v", b, err)
+		t.Fatalf("Wait = %v and read %d, want nil and 42", err, b)
 	}
 }
 
@@ -61,17 +61,17 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	err := f.Wait(ctx, readByte(&b))
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("deadline gave %v", err)
+		t.Fatalf("Wait with a deadline = %v, want %v", err, context.DeadlineExceeded)
 	}
 	ctx2, cancel2 := context.WithCancelCause(context.Background())
 	time.AfterFunc(10*time.Millisecond, func() { cancel2(io.EOF) })
 	if err := f.Wait(ctx2, readByte(&b)); !errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) || err.Error() != "EOF" {
 		t.Fatalf("Wait with the cause io.EOF = %v, want context.Canceled with its text", err)
 	}
-	// The deadline must not stay behind.
+	// The deadline must not affect the next wait.
 	time.AfterFunc(10*time.Millisecond, func() { w.Write([]byte{1}) })
 	if err := f.Wait(context.Background(), readByte(&b)); err != nil || b != 1 {
-		t.Fatalf("the next wait gave %v", err)
+		t.Fatalf("next Wait = %v and read %d, want nil and 1", err, b)
 	}
 }
 
@@ -97,39 +97,38 @@ func TestContextError(t *testing.T) {
 	}
 }
 
-// TestWrites: a command that the scheduler hears of and one that it does not are
-// the same to the device.
+// TestWrites checks that the device receives equal commands in each mode of system calls.
 func TestWrites(t *testing.T) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Pipe2: %v", err)
 	}
 	r := os.NewFile(uintptr(p[0]), "pipe")
 	defer r.Close()
 	f, err := New(p[1], "pipe")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	defer f.Close()
 	for name, mode := range map[string]Mode{"Ordinary": Ordinary, "Raw": Raw, "SignalsBlocked": SignalsBlocked} {
 		write := func(b []byte) error { return f.WriteMode(b, mode) }
 		buf := make([]byte, 99)
 		if err := write([]byte(name)); err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("WriteMode(%s): %v", name, err)
 		}
 		if n, err := r.Read(buf); err != nil || string(buf[:n]) != name {
-			t.Fatalf("%s: read %q, %v", name, buf[:n], err)
+			t.Fatalf("Read after WriteMode(%s) = %q, %v, want %q", name, buf[:n], err, name)
 		}
 		for err = nil; err == nil; err = write(make([]byte, 1<<12)) {
 		}
 		if err != syscall.EAGAIN {
-			t.Errorf("%s to a full pipe: %v", name, err)
+			t.Errorf("WriteMode(%s) to a full pipe = %v, want EAGAIN", name, err)
 		}
 		drain(t, p[0])
 	}
 	f.Close()
 	if err := f.WriteMode([]byte{1}, Raw); err != net.ErrClosed {
-		t.Errorf("after Close: %v", err)
+		t.Errorf("WriteMode after Close = %v, want %v", err, net.ErrClosed)
 	}
 }
 
@@ -137,24 +136,23 @@ func TestWrites(t *testing.T) {
 func drain(t *testing.T, fd int) {
 	t.Helper()
 	if err := unix.SetNonblock(fd, true); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.SetNonblock(fd, true): %v", err)
 	}
 	for buf := make([]byte, 1<<16); ; {
 		if n, err := unix.Read(fd, buf); n <= 0 {
 			if err != unix.EAGAIN {
-				t.Fatal(err)
+				t.Fatalf("unix.Read of the pipe = %v, want EAGAIN", err)
 			}
 			break
 		}
 	}
 	if err := unix.SetNonblock(fd, false); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.SetNonblock(fd, false): %v", err)
 	}
 }
 
-// TestWake: what the kernel does not tell is found by who waits, with or without a
-// context that can end; a Wake that nobody waited for changes nothing, and neither
-// hides the end of a context.
+// TestWake checks that Wake makes a waiter try again, whether or not its context can end.
+// A Wake without a waiter has no effect. Wake does not hide the end of a context.
 func TestWake(t *testing.T) {
 	f, w := pipe(t)
 	var there atomic.Bool
@@ -174,14 +172,14 @@ func TestWake(t *testing.T) {
 		there.Store(true)
 		f.Wake()
 		if err := <-done; err != nil {
-			t.Fatal(err)
+			t.Fatalf("Wait after Wake: %v", err)
 		}
 		f.Wake()
 		f.Wake()
 		time.AfterFunc(10*time.Millisecond, func() { w.Write([]byte{7}) })
 		var b byte
 		if err := f.Wait(ctx, readByte(&b)); err != nil || b != 7 {
-			t.Fatalf("after a Wake for nobody: read %d, %v", b, err)
+			t.Fatalf("Wait after a Wake without a waiter = %v and read %d, want nil and 7", err, b)
 		}
 	}
 	there.Store(false)
@@ -196,10 +194,10 @@ func TestWake(t *testing.T) {
 	select {
 	case err := <-done:
 		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("Wait = %v, want %v", err, context.Canceled)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("the end of the context was lost")
+		t.Fatal("Wait has not returned 10 s after the end of its context")
 	}
 }
 
@@ -215,17 +213,16 @@ func TestQueuedWaiterLeavesWithItsContext(t *testing.T) {
 	defer cancel()
 	var b byte
 	if err := f.Wait(ctx, readByte(&b)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("the queued waiter got %v", err)
+		t.Fatalf("Wait behind another one = %v, want %v", err, context.DeadlineExceeded)
 	}
 	release()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the first waiter got %v", err)
+		t.Fatalf("first Wait = %v, want %v", err, context.Canceled)
 	}
 }
 
-// TestManyWaiters shows a deadline that ends the wrong wait, and a lost wake-up:
-// waiters with short contexts and waiters without share a pipe; every byte
-// written must be read by somebody.
+// TestManyWaiters detects a deadline that ends the wrong wait, and a lost wake-up. Waiters with short
+// contexts and waiters without a deadline share a pipe. Every written byte must be read.
 func TestManyWaiters(t *testing.T) {
 	f, w := pipe(t)
 	const bytes = 2000
@@ -260,10 +257,10 @@ func TestManyWaiters(t *testing.T) {
 				case errors.Is(err, net.ErrClosed):
 					return
 				case ctx.Err() != nil:
-					t.Error("a wake-up was lost")
+					t.Error("Wait has not read all bytes after 30 s: a wake-up was lost")
 					return
 				case i%2 == 1:
-					t.Errorf("a waiter without a deadline got %v", err)
+					t.Errorf("Wait without a deadline = %v, want nil", err)
 					return
 				}
 			}
@@ -274,7 +271,7 @@ func TestManyWaiters(t *testing.T) {
 	}
 	wg.Wait()
 	if got != bytes {
-		t.Errorf("%d of %d bytes read", got, bytes)
+		t.Errorf("the waiters read %d bytes, want %d", got, bytes)
 	}
 }
 
@@ -283,35 +280,35 @@ func TestCloseEndsWaits(t *testing.T) {
 	time.AfterFunc(10*time.Millisecond, func() { f.Close() })
 	var b byte
 	if err := f.Wait(context.Background(), readByte(&b)); !errors.Is(err, net.ErrClosed) {
-		t.Fatalf("wait gave %v", err)
+		t.Fatalf("Wait during Close = %v, want %v", err, net.ErrClosed)
 	}
 	if err := f.Write([]byte{1}); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("write gave %v", err)
+		t.Errorf("Write after Close = %v, want %v", err, net.ErrClosed)
 	}
 	if err := f.Close(); err != nil {
-		t.Errorf("second close gave %v", err)
+		t.Errorf("second Close = %v, want nil", err)
 	}
 }
 
-func TestOpenSaysWhatIsMissing(t *testing.T) {
+func TestOpenNamesTheMissingFile(t *testing.T) {
 	_, err := Open("/nonexistent/device")
 	var pe *fs.PathError
 	if !errors.As(err, &pe) || pe.Path != "/nonexistent/device" || !errors.Is(err, syscall.ENOENT) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("Open = %v, want ENOENT with the path", err)
 	}
 }
 
 func TestWrite(t *testing.T) {
 	f, err := Open("/dev/null")
 	if err != nil {
-		t.Skip(err) // not on every machine
+		t.Skip(err) // some machines have no /dev/null
 	}
 	defer f.Close()
 	if err := f.Write([]byte("hello")); err != nil {
-		t.Error(err)
+		t.Errorf("f.Write: %v", err)
 	}
 	r, _ := pipe(t)
 	if err := r.Write([]byte("x")); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("write to a reading end gave %v", err)
+		t.Errorf("Write to a reading end = %v, want EBADF", err)
 	}
 }

@@ -18,17 +18,17 @@ import (
 func TestConn(t *testing.T) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Pipe2: %v", err)
 	}
 	defer unix.Close(p[1])
 	f, err := New(p[0], "pipe")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	defer f.Close()
 
 	read := func(try func(fd uintptr) bool) error { return f.ReadDone(f.Conn().Read(try), try) }
-	// What becomes readable while the first try runs is not missed.
+	// Data that arrives during the first try is not missed.
 	tries := 0
 	err = read(func(fd uintptr) bool {
 		if tries++; tries == 1 {
@@ -39,19 +39,19 @@ func TestConn(t *testing.T) {
 		return n == 1 && err == nil
 	})
 	if err != nil || tries != 2 {
-		t.Errorf("Read = %v after %d tries", err, tries)
+		t.Errorf("Read = %v after %d tries, want nil after 2", err, tries)
 	}
 
 	never := func(uintptr) bool { return false }
 	time.AfterFunc(10*time.Millisecond, f.Interrupt)
-	for range 2 { // it lasts
+	for range 2 { // the interrupt stays in effect
 		if err := read(never); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("interrupted Read = %v", err)
+			t.Errorf("interrupted Read = %v, want %v", err, os.ErrDeadlineExceeded)
 		}
 	}
 	f.Resume()
 	time.AfterFunc(10*time.Millisecond, func() { f.Close() })
 	if err := read(never); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Read of a closed file = %v", err)
+		t.Errorf("Read of a closed file = %v, want %v", err, net.ErrClosed)
 	}
 }

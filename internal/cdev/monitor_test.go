@@ -13,17 +13,17 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// TestWokenLetsOthersRun: where there is one processor, who has waited for a device and
-// then only computes is interrupted, though he has fetched the event by a raw call.
+// TestWokenLetsOthersRun checks with one processor that the runtime preempts a goroutine that only computes
+// after a wait for a device. The goroutine has fetched the event by a raw system call.
 func TestWokenLetsOthersRun(t *testing.T) {
 	vmtest.OthersRun(t, 1, func(event *os.File) (wait, step func()) {
 		fd, err := syscall.Dup(int(event.Fd()))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("syscall.Dup(int(event.Fd())): %v", err)
 		}
 		f, err := New(fd, "pipe")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("New: %v", err)
 		}
 		t.Cleanup(func() { f.Close() })
 		wait = func() {
@@ -32,7 +32,7 @@ func TestWokenLetsOthersRun(t *testing.T) {
 				return err == nil
 			})
 			if err != nil {
-				t.Error(err)
+				t.Errorf("f.Wait: %v", err)
 			}
 		}
 		return wait, func() {}

@@ -17,28 +17,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packets returns a File that takes commands as packets, and the end where they come out.
+// packets returns a File that sends each command as a packet, and the file descriptor that receives them.
 func packets(t *testing.T) (*File, int) {
 	t.Helper()
 	p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Socketpair: %v", err)
 	}
 	f, err := New(p[0], "packets")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	t.Cleanup(func() { f.Close(); unix.Close(p[1]) })
 	return f, p[1]
 }
 
-// TestCommandsReuse writes from many goroutines, some of which give up, to a device
-// that is slow and then closed: every packet is of one writer, and comes out as often as
-// its writer was told that it went in.
+// TestCommandsReuse writes to a slow device, which is closed at the end, from many goroutines. Some of them
+// cancel their writes. Every packet must have the bytes of one writer. The number of packets from a writer
+// must equal the number of its successful writes.
 func TestCommandsReuse(t *testing.T) {
 	f, out := packets(t)
 	const writers, rounds, size = 8, 400, 64
-	var told, came [256]int
+	var written, received [256]int
 	var mu sync.Mutex
 	read := make(chan struct{})
 	go func() {
@@ -50,9 +50,9 @@ func TestCommandsReuse(t *testing.T) {
 				return
 			}
 			if n != size || !bytes.Equal(b[:n], bytes.Repeat(b[:1], n)) {
-				t.Errorf("packet of several writers: %x", b[:n])
+				t.Errorf("packet = %x, want %d equal bytes", b[:n], size)
 			}
-			came[b[0]]++
+			received[b[0]]++
 			if i%16 == 0 {
 				time.Sleep(50 * time.Microsecond)
 			}
@@ -70,7 +70,7 @@ func TestCommandsReuse(t *testing.T) {
 				case 1:
 					err = f.WriteMode(b, Raw)
 				case 2:
-					// The device never says that it is readable: full, it is given up.
+					// The device never becomes readable. If it is full, the write ends with its context.
 					ctx, cancel := context.WithTimeout(context.Background(), 100*time.Microsecond)
 					err = f.WriteWhenReadable(ctx, b)
 					cancel()
@@ -78,16 +78,16 @@ func TestCommandsReuse(t *testing.T) {
 				switch {
 				case err == nil:
 					mu.Lock()
-					told[w]++
+					written[w]++
 					mu.Unlock()
 				case !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, context.DeadlineExceeded):
-					t.Errorf("writer %d: %v", w, err)
+					t.Errorf("write of writer %d = %v, want nil, EAGAIN or %v", w, err, context.DeadlineExceeded)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	// Some that Close ends.
+	// Close ends these writers.
 	for range writers {
 		wg.Go(func() {
 			b := bytes.Repeat([]byte{writers}, size)
@@ -95,12 +95,12 @@ func TestCommandsReuse(t *testing.T) {
 				err := f.WriteWhenReadable(context.Background(), b)
 				if err == nil {
 					mu.Lock()
-					told[writers]++
+					written[writers]++
 					mu.Unlock()
 				} else if errors.Is(err, net.ErrClosed) {
 					return
 				} else {
-					t.Error(err)
+					t.Errorf("WriteWhenReadable during Close = %v, want nil or %v", err, net.ErrClosed)
 					return
 				}
 			}
@@ -108,18 +108,18 @@ func TestCommandsReuse(t *testing.T) {
 	}
 	time.Sleep(5 * time.Millisecond)
 	if err := f.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("f.Close(): %v", err)
 	}
 	wg.Wait()
 	<-read
-	if told != came {
-		t.Errorf("packets told of %v, come %v", told[:writers+1], came[:writers+1])
+	if written != received {
+		t.Errorf("received packets of each writer = %v, want %v", received[:writers+1], written[:writers+1])
 	}
 }
 
-// TestCommandLetsGo: a command that nobody uses holds on to no memory and no error, and
-// goes to one user; so it does after a wait that was given up.
-func TestCommandLetsGo(t *testing.T) {
+// TestPooledCommandIsEmpty checks that a pooled command holds neither memory nor an error, also after a
+// cancelled wait. The pool must return each command once.
+func TestPooledCommandIsEmpty(t *testing.T) {
 	f, _ := packets(t)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -130,16 +130,16 @@ func TestCommandLetsGo(t *testing.T) {
 	} {
 		for range 10 {
 			if err := write(); !errors.Is(err, syscall.EMSGSIZE) {
-				t.Fatal(err)
+				t.Fatalf("%s = %v, want EMSGSIZE", what, err)
 			}
 		}
 		a, b := commands.Get().(*command), commands.Get().(*command)
 		if a == b {
-			t.Error("one command for two")
+			t.Errorf("after %s the pool returned one command twice", what)
 		}
 		for _, c := range []*command{a, b} {
 			if c.b != nil || c.err != nil {
-				t.Errorf("after %s a free command holds %d bytes and %v", what, len(c.b), c.err)
+				t.Errorf("after %s a pooled command holds %d bytes and the error %v, want none", what, len(c.b), c.err)
 			}
 		}
 	}

@@ -13,53 +13,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blocked returns the signals that this thread has blocked, in the kernel's words.
+// blocked returns the mask of the signals that this thread blocks, in the kernel's format.
 func blocked(t *testing.T) string {
 	t.Helper()
 	status, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for line := range strings.Lines(string(status)) {
 		if mask, ok := strings.CutPrefix(line, "SigBlk:"); ok {
 			return strings.TrimSpace(mask)
 		}
 	}
-	t.Fatal("the kernel does not say which signals are blocked")
+	t.Fatal("/proc/thread-self/status has no SigBlk")
 	return ""
 }
 
-// TestBlockSignals: all signals are blocked that can be, and are not afterwards.
+// TestBlockSignals checks that blockSignals blocks all signals that can be blocked, and unblocks them
+// afterwards.
 func TestBlockSignals(t *testing.T) {
-	const all = "fffffffe7ffbfeff" // but SIGKILL, SIGSTOP, 32 and 33
-	runtime.LockOSThread()         // it is a thread's
+	const all = "fffffffe7ffbfeff" // all except SIGKILL, SIGSTOP, 32 and 33
+	runtime.LockOSThread()         // the mask belongs to a thread
 	defer runtime.UnlockOSThread()
 	before := blocked(t)
 	if err := blockSignals(func() error {
 		if mask := blocked(t); mask != all {
-			t.Errorf("blocked are %s, not %s", mask, all)
+			t.Errorf("blocked signals = %s, want %s", mask, all)
 		}
 		return unix.EBADF
 	}); err != unix.EBADF {
-		t.Error(err)
+		t.Errorf("blockSignals() = %v, want EBADF", err)
 	}
 	if after := blocked(t); after != before {
-		t.Errorf("blocked were %s, and are %s", before, after)
+		t.Errorf("blocked signals afterwards = %s, want %s", after, before)
 	}
 }
 
-// TestWriteSignalsBlocked writes with signals blocked, and fails to.
+// TestWriteSignalsBlocked checks a successful and a failed write with blocked signals.
 func TestWriteSignalsBlocked(t *testing.T) {
 	f, out := packets(t)
 	if err := f.WriteMode([]byte("command"), SignalsBlocked); err != nil {
-		t.Fatal(err)
+		t.Fatalf("f.WriteMode: %v", err)
 	}
 	b := make([]byte, 16)
 	if n, err := unix.Read(out, b); err != nil || string(b[:n]) != "command" {
-		t.Errorf("%q %v", b[:n], err)
+		t.Errorf("unix.Read = %q, %v, want \"command\"", b[:n], err)
 	}
 	unix.Shutdown(out, unix.SHUT_RDWR)
 	if err := f.WriteMode([]byte("command"), SignalsBlocked); err != unix.EPIPE {
-		t.Error(err)
+		t.Errorf("WriteMode after a shutdown = %v, want EPIPE", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTurn has goroutines take a turn, many of which stop waiting: one at a time has it,
-// and in the end it is free.
+// TestTurn takes a turn from many goroutines, of which many stop waiting. One goroutine at a time must have
+// the turn, and it must be free at the end.
 func TestTurn(t *testing.T) {
 	var turn Turn
 	turn.Init()
@@ -27,7 +27,7 @@ func TestTurn(t *testing.T) {
 				err := turn.Take(ctx)
 				if err == nil {
 					if held++; held != 1 {
-						t.Errorf("the turn has %d holders", held)
+						t.Errorf("holders of the turn = %d, want 1", held)
 					}
 					taken++
 					held--
@@ -48,8 +48,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestTurnEnded: a context that has ended gets a free turn, and does not wait for a taken
-// one.
+// TestTurnEnded checks that Take with an ended context takes a free turn, and does not wait for a taken
+// turn.
 func TestTurnEnded(t *testing.T) {
 	var turn Turn
 	turn.Init()

@@ -7,8 +7,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// Value returns the number or the handle that an attribute of a request holds, 0
-// if the request has none of that id.
+// Value returns the number or handle in the attribute of a request with this id. It returns 0 if the
+// request has no such attribute.
 func Value(req *uverbs.Request, id uint16) uint64 {
 	a := req.Find(id)
 	switch {
@@ -20,24 +20,24 @@ func Value(req *uverbs.Request, id uint16) uint64 {
 	return a.Value
 }
 
-// Handle is Value of a handle.
+// Handle returns Value as a handle.
 func Handle(req *uverbs.Request, id uint16) uint32 { return uint32(Value(req, id)) }
 
-// Put fills an output, as much of it as the program takes.
+// Put fills an output up to the size of the program's buffer.
 func Put[T any](req *uverbs.Request, id uint16, v *T) {
 	if a := req.Find(id); a != nil {
 		copy(a.Buf, abi.Bytes(v))
 	}
 }
 
-// SetHandle gives the program the handle of a new object.
+// SetHandle stores the handle of a new object in the request's output.
 func SetHandle(req *uverbs.Request, id uint16, handle uint32) {
 	if a := req.Find(id); a != nil {
 		a.Value = uint64(handle)
 	}
 }
 
-// DriverIn returns the driver's part of a request, nil without.
+// DriverIn returns the driver's part of a request, or nil.
 func DriverIn(req *uverbs.Request) []byte {
 	if a := req.Find(abi.UVERBS_ATTR_UHW_IN); a != nil {
 		return a.Buf
@@ -45,5 +45,5 @@ func DriverIn(req *uverbs.Request) []byte {
 	return nil
 }
 
-// PutDriver fills the driver's part of the answer.
+// PutDriver fills the driver's part of the response.
 func PutDriver[T any](req *uverbs.Request, v *T) { Put(req, abi.UVERBS_ATTR_UHW_OUT, v) }

@@ -13,30 +13,28 @@ import (
 	"purerdma/uverbs"
 )
 
-// Context is one open device file. A driver's context embeds it, adds what it
-// answers with Handle and Command, and uses everything here with the kernel's
-// lock held, under which its handlers run.
+// Context is one open device file. A driver's context embeds it, and adds its handlers with Handle
+// and Command. The handlers run with the kernel's lock held, and use the methods of Context under it.
 type Context struct {
 	Info uverbs.DeviceInfo
-	// Attr is the answer of QUERY_DEVICE, as its extended form has it.
+	// Attr is the response of QUERY_DEVICE, in the extended form.
 	Attr abi.UverbsExQueryDeviceResp
-	// Port is the answer of QUERY_PORT for port 1, which is the only one.
+	// Port is the response of QUERY_PORT for port 1, the only port.
 	Port abi.UverbsQueryPortResp
 	// GIDs is the table of the port.
 	GIDs []abi.UverbsGIDEntry
-	// Keys gives a new memory region or window its lkey and its rkey.
+	// Keys returns the lkey and rkey of a new memory region or window.
 	Keys func() (lkey, rkey uint32)
-	// MapAt finds the memory of an offset that Offer did not give, or is nil.
+	// MapAt, if not nil, returns the memory of an offset that Offer did not return.
 	MapAt func(offset int64, length int) (*mem.Region, error)
-	// OnUnmap, if not nil, is called before memory that the program mapped goes
-	// away.
+	// OnUnmap, if not nil, is called before memory of the program is unmapped.
 	OnUnmap func(b []byte)
-	// OnClose is called once, when the file is closed or the device goes.
+	// OnClose is called once, when the file is closed or the device is removed.
 	OnClose func()
-	// Hardware, if not nil, makes the objects in a device, too.
+	// Hardware, if not nil, also creates the objects in a device.
 	Hardware Hardware
-	// OnWrite takes a command that was given with write(2) and not as a
-	// request, header and all, or is nil.
+	// OnWrite, if not nil, handles a command that was passed with write(2) instead of a request. The
+	// command includes its header.
 	OnWrite func(cmd []byte) error
 
 	PDs   map[uint32]*PD
@@ -48,25 +46,25 @@ type Context struct {
 	mu        *sync.Mutex
 	intercept func(*uverbs.Request) error
 	methods   map[method]func(*uverbs.Request) error
-	destroys  map[method]bool // of methods
+	destroys  map[method]bool // the methods that destroy an object
 	commands  map[uint32]func(*Command) error
 	ready     bool // GET_CONTEXT has run
-	gone      bool // the device has been taken away
+	gone      bool // the device was removed
 	closed    bool
-	handles   map[uint32]struct{} // that objects have
+	handles   map[uint32]struct{} // handles of existing objects
 
-	offset   uint64                 // that was offered last
-	offered  map[uint64]*mem.Region // to map, by offset
+	offset   uint64                 // the last offered offset
+	offered  map[uint64]*mem.Region // memory that can be mapped, by offset
 	mapped   map[*byte]*mem.Region
-	channels map[int]int // completion channels: reading end, which is the program's, to writing end
+	channels map[int]int // completion channels, from the program's reading end to the writing end
 	async    []int       // writing ends of the files of asynchronous events
 }
 
 // method names a request as RDMA_VERBS_IOCTL does.
 type method struct{ object, method uint16 }
 
-// New makes an open device file. mu is the lock of the kernel that it belongs to.
-// intercept, if not nil, sees every request first, without the lock.
+// New returns an open device file. mu is the lock of its kernel. intercept, if not nil, is called first
+// with every request, without the lock.
 func New(info uverbs.DeviceInfo, mu *sync.Mutex, intercept func(*uverbs.Request) error) *Context {
 	c := &Context{
 		Info:      info,
@@ -93,41 +91,41 @@ func New(info uverbs.DeviceInfo, mu *sync.Mutex, intercept func(*uverbs.Request)
 	return c
 }
 
-// HandleRest adds what a fake need not have: asynchronous events, changes of memory
-// regions, memory windows, address handles, XRC domains.
+// HandleRest adds the handlers of optional features, which are asynchronous events, changes of memory
+// regions, memory windows, address handles and XRC domains.
 func (c *Context) HandleRest() {
 	c.handleWindows()
 	c.handleObjects()
 	c.handleAsync()
 }
 
-// Handle has f answer a method of an object. It may replace what answered before.
+// Handle sets f as the handler of a method of an object. f replaces any earlier handler.
 func (c *Context) Handle(object, id uint16, f func(*uverbs.Request) error) {
 	c.methods[method{object, id}] = f
 }
 
-// HandleDestroy is Handle for a method that destroys an object. Such a method succeeds
-// after the device has gone: the object has gone with it.
+// HandleDestroy is Handle for a method that destroys an object. Such a method succeeds after the
+// removal of the device, which has already destroyed the object.
 func (c *Context) HandleDestroy(object, id uint16, f func(*uverbs.Request) error) {
 	c.Handle(object, id, f)
 	c.destroys[method{object, id}] = true
 }
 
-// Command has f answer a command of rdma/ib_user_verbs.h.
+// Command sets f as the handler of a command of rdma/ib_user_verbs.h.
 func (c *Context) Command(code uint32, f func(*Command) error) { c.commands[code] = f }
 
 // Command is one command of rdma/ib_user_verbs.h, as INVOKE_WRITE carries it.
 type Command struct {
 	In        []byte
 	out       []byte
-	DriverIn  []byte // nil without
+	DriverIn  []byte // may be nil
 	driverOut []byte
 }
 
-// Answer fills the command's answer, as much of it as the program takes.
+// Answer fills the command's response up to the size of the program's buffer.
 func Answer[T any](cmd *Command, resp *T) { copy(cmd.out, abi.Bytes(resp)) }
 
-// AnswerDriver fills the driver's part of the answer.
+// AnswerDriver fills the driver's part of the response.
 func (cmd *Command) AnswerDriver(resp []byte) { copy(cmd.driverOut, resp) }
 
 // Input returns the command's struct.
@@ -160,7 +158,7 @@ func (c *Context) invokeWrite(req *uverbs.Request) error {
 	return run(cmd)
 }
 
-// Ioctl carries out one request.
+// Ioctl executes one request.
 func (c *Context) Ioctl(req *uverbs.Request) error {
 	if c.intercept != nil {
 		if err := c.intercept(req); err != nil {
@@ -200,7 +198,7 @@ func (c *Context) Ioctl(req *uverbs.Request) error {
 	return nil
 }
 
-// Write takes a command in the form of write(2).
+// Write executes a command in the form of write(2).
 func (c *Context) Write(cmd []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,17 +232,16 @@ func (c *Context) Close() error {
 	return nil
 }
 
-// Disassociate takes the device away from the context: its event files report
-// DEVICE_FATAL and end, its objects end, and every command fails with EIO but those that
-// destroy an object. The program keeps what memory it mapped. It is called with the
-// kernel's lock held.
+// Disassociate removes the device from the context. The event files report DEVICE_FATAL and end, and
+// the objects are destroyed. Every later command fails with EIO, except commands that destroy an
+// object. The program keeps its mapped memory. The caller holds the kernel's lock.
 func (c *Context) Disassociate() {
 	c.Event(uverbs.EventDeviceFatal, 0)
 	c.end()
 	c.gone = true
 }
 
-// end ends all objects.
+// end destroys all objects.
 func (c *Context) end() {
 	if c.gone {
 		return
@@ -256,11 +253,11 @@ func (c *Context) end() {
 	c.closeEvents()
 }
 
-// Closed says whether the program has closed the file, or the device has gone.
+// Closed reports whether the program has closed the file, or the device was removed.
 func (c *Context) Closed() bool { return c.closed || c.gone }
 
-// NewHandle returns the lowest handle that no object has, as Linux does. A command that
-// names an object by its handle after it was destroyed hits the next object.
+// NewHandle returns the lowest unused handle, as Linux does. A command with the handle of a destroyed
+// object reaches the next object with this handle.
 func (c *Context) NewHandle() uint32 {
 	var h uint32
 	for {
@@ -272,7 +269,7 @@ func (c *Context) NewHandle() uint32 {
 	}
 }
 
-// freeHandle frees the handle of the object that a request has destroyed.
+// freeHandle frees the handle of a destroyed object.
 func (c *Context) freeHandle(req *uverbs.Request) {
 	m := uverbs.MethodOf(req.Object, req.Method)
 	if m == nil || !strings.HasSuffix(m.Name, "_DESTROY") {

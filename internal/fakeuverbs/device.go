@@ -24,7 +24,7 @@ func (c *Context) handleDevice() {
 	})
 }
 
-// GetContext answers GET_CONTEXT but for the driver's part.
+// GetContext answers GET_CONTEXT, except the driver's part.
 func (c *Context) GetContext(req *uverbs.Request) error {
 	vectors, support := uint32(1), uint64(abi.IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS)
 	Put(req, abi.UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &vectors)
@@ -41,8 +41,8 @@ func (c *Context) attr() abi.UverbsExQueryDeviceResp {
 	return r
 }
 
-// QueryDeviceEx answers the extended QUERY_DEVICE but for the driver's part.
-// Kernels have it for drivers that a fake makes it a Command of.
+// QueryDeviceEx answers the extended QUERY_DEVICE, except the driver's part. A fake registers it
+// with Command if its driver supports the command.
 func (c *Context) QueryDeviceEx(cmd *Command) error {
 	attr := c.attr()
 	Answer(cmd, &attr)
@@ -88,7 +88,7 @@ func (c *Context) queryGIDEntry(req *uverbs.Request) error {
 	return syscall.ENODATA
 }
 
-// RoCEPort is an active port of RoCE.
+// RoCEPort returns an active RoCE port.
 func RoCEPort() abi.UverbsQueryPortResp {
 	return abi.UverbsQueryPortResp{
 		State: 4, MaxMTU: 5, ActiveMTU: 3, MaxMsgSz: 1 << 30, GIDTblLen: 256, PKeyTblLen: 1, PhysState: 5, MaxVLNum: 1,
@@ -98,14 +98,14 @@ func RoCEPort() abi.UverbsQueryPortResp {
 	}
 }
 
-// IPv4GID is entry 0 of the table of a device's port, which has the one address of its
+// IPv4GID returns entry 0 of the GID table of a device's port. It holds the only address of the
 // network interface.
 func IPv4GID(d uverbs.DeviceInfo) abi.UverbsGIDEntry {
 	i := netInterface(d)
 	return abi.UverbsGIDEntry{PortNum: 1, GIDType: abi.IB_UVERBS_GID_TYPE_ROCE_V2, GID: i.Addrs[0].As16(), NetdevIfindex: uint32(i.Index)}
 }
 
-// netInterface is the network interface of a device's port: 10.0.0.1 for the first.
+// netInterface returns the network interface of a device's port. The first one has the address 10.0.0.1.
 func netInterface(d uverbs.DeviceInfo) uverbs.Interface {
 	return uverbs.Interface{Index: d.Index + 1, Name: fmt.Sprintf("eth%d", d.Index), Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(d.Index + 1)})}}
 }

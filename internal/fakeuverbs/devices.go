@@ -11,11 +11,10 @@ import (
 	"purerdma/uverbs"
 )
 
-// Devices are those of a fake kernel.
+// Devices holds the devices of a fake kernel.
 type Devices struct{ all []uverbs.DeviceInfo }
 
-// NewDevices returns devices of one driver with these names. The GUID of each is one
-// more than that of the device before it.
+// NewDevices returns devices of one driver with these names. The GUIDs are consecutive.
 func NewDevices(driver abi.DriverID, abiVersion uint32, guid uint64, names ...string) Devices {
 	var d Devices
 	for i, name := range names {
@@ -44,14 +43,14 @@ func (d Devices) Interfaces() ([]uverbs.Interface, error) {
 	return all, nil
 }
 
-// Remove takes a device away. It returns whether it was there.
+// Remove removes a device, and reports whether it existed.
 func (d *Devices) Remove(name string) bool {
 	n := len(d.all)
 	d.all = slices.DeleteFunc(slices.Clone(d.all), func(own uverbs.DeviceInfo) bool { return own.Name == name })
 	return len(d.all) < n
 }
 
-// Find returns the device whose node a program opens.
+// Find returns the device with the node that a program opens.
 func (d Devices) Find(info uverbs.DeviceInfo) (uverbs.DeviceInfo, error) {
 	for _, own := range d.all {
 		if own.Node == info.Node {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakeuverbs is what the fake kernels of tests have in common: a verbs
-// character device that dispatches requests, and the objects that are alike for
-// all drivers, which are protection domains, memory, windows, address handles,
-// XRC domains and event files. A fake of one driver adds its queues.
+// Package fakeuverbs has the common parts of the fake kernels of tests. It has a verbs character device
+// that dispatches requests, and the objects that all drivers share. These are protection domains, memory,
+// windows, address handles, XRC domains and event files. The fake of a driver adds the queues.
 package fakeuverbs

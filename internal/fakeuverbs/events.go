@@ -15,7 +15,7 @@ func (c *Context) handleChannels() {
 		if err != nil {
 			return err
 		}
-		// The program may have closed a reading end of the same number.
+		// The program may have closed an earlier reading end with this number.
 		if old, ok := c.channels[r]; ok {
 			syscall.Close(fd(old))
 		}
@@ -37,14 +37,13 @@ func (c *Context) handleAsync() {
 	})
 }
 
-// Channel is the writing end of a completion channel. The zero Channel is none.
+// Channel is the writing end of a completion channel. The zero value is no channel.
 type Channel struct {
 	fd   int
 	some bool
 }
 
-// Channel returns the completion channel that a request names in an attribute,
-// which it need not have.
+// Channel returns the completion channel in an optional attribute of a request.
 func (c *Context) Channel(req *uverbs.Request, id uint16) (Channel, error) {
 	a := req.Find(id)
 	if a == nil {
@@ -57,19 +56,19 @@ func (c *Context) Channel(req *uverbs.Request, id uint16) (Channel, error) {
 	return Channel{w, true}, nil
 }
 
-// Is says whether it is a channel.
+// Is reports whether the Channel is not the zero value.
 func (ch Channel) Is() bool { return ch.some }
 
-// Complete puts one event of a completion queue on the channel, if it is one. The
-// queue keeps it, so that an event allocates nothing.
+// Complete writes one event of a completion queue to the channel, unless it is zero. The queue keeps
+// the event, so that writing it does not allocate.
 func (ch Channel) Complete(event *abi.UverbsCompEventDesc) {
 	if ch.some {
 		syscall.Write(fd(ch.fd), abi.Bytes(event))
 	}
 }
 
-// Event puts an asynchronous event on the files of the context: all of them, if
-// it is about a port or the device, else the first.
+// Event writes an asynchronous event to the event files of the context. An event of a port or of the
+// device goes to all files, and any other event to the first file.
 func (c *Context) Event(typ uverbs.EventType, element uint64) {
 	files := c.async
 	if e := typ.Element(); e != uverbs.ElementPort && e != uverbs.ElementDevice {

@@ -2,24 +2,24 @@
 
 package fakeuverbs
 
-// Hardware makes in a device what a program makes in the kernel. Without it a
-// kernel's objects are all there is. Its methods run with the kernel's lock held.
+// Hardware creates a program's objects in a device as well as in the kernel. Without it the objects
+// exist in the fake kernel only. Its methods run with the kernel's lock held.
 type Hardware interface {
 	AllocPD(*PD) error
 	DeallocPD(*PD)
-	// RegMR gives the region its keys. ReregMR changes it to what it is now, and
-	// may give it others.
+	// RegMR sets the region's keys. ReregMR updates the device to the changed region, and may set new
+	// keys.
 	RegMR(*MR) error
 	ReregMR(*MR) error
 	DeregMR(*MR) error
-	// AllocMW gives the window its key.
+	// AllocMW sets the window's key.
 	AllocMW(*MW) error
 	DeallocMW(*MW)
 	OpenXRCD(*XRCD) error
 	CloseXRCD(*XRCD)
 }
 
-// endHardware takes all objects of the context back.
+// endHardware destroys all objects of the context in the device.
 func (c *Context) endHardware() {
 	if c.Hardware == nil {
 		return

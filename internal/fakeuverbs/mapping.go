@@ -9,8 +9,8 @@ import (
 	"purerdma/internal/mem"
 )
 
-// Offer makes memory that the program can map, once, and returns the offset that
-// it does so by. Who maps it owns it then.
+// Offer allocates memory that the program can map once, and returns its offset for mmap(2). The mapping
+// then owns the memory.
 func (c *Context) Offer(r *mem.Region) uint64 {
 	off := c.offset
 	c.offset += 1 << 24
@@ -18,7 +18,7 @@ func (c *Context) Offer(r *mem.Region) uint64 {
 	return off
 }
 
-// Withdraw takes back an offer that nobody has taken, and frees its memory.
+// Withdraw cancels an offer that has not been mapped, and frees its memory.
 func (c *Context) Withdraw(offset uint64) {
 	if r := c.offered[offset]; r != nil {
 		delete(c.offered, offset)
@@ -26,7 +26,7 @@ func (c *Context) Withdraw(offset uint64) {
 	}
 }
 
-// Mmap maps what was offered.
+// Mmap maps offered memory.
 func (c *Context) Mmap(offset int64, length int) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *Context) Mmap(offset int64, length int) ([]byte, error) {
 	return b[:length], nil
 }
 
-// Replace puts zeros in the place of a mapping.
+// Replace replaces a mapping with zeroed memory.
 func (c *Context) Replace(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *Context) Replace(b []byte) error {
 	return mem.Replace(r.Bytes())
 }
 
-// Munmap unmaps what Mmap gave.
+// Munmap unmaps memory that Mmap returned.
 func (c *Context) Munmap(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

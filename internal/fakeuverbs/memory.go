@@ -9,10 +9,10 @@ import (
 	"purerdma/uverbs"
 )
 
-// PD is a protection domain. Users counts what belongs to it.
+// PD is a protection domain. Users counts its objects.
 type PD struct {
 	Handle uint32
-	Number uint32 // of the hardware's
+	Number uint32 // the hardware's number
 	Users  int
 }
 
@@ -21,7 +21,7 @@ type MR struct {
 	Handle     uint32
 	PD         *PD
 	Mem        []byte
-	Addr       uint64 // by which work requests name Mem[0]
+	Addr       uint64 // address of Mem[0] in work requests
 	LKey, RKey uint32
 	Access     uint32 // IB_UVERBS_ACCESS_...
 }
@@ -32,13 +32,14 @@ type MW struct {
 	PD     *PD
 	Type   uint8 // 1 or 2
 	RKey   uint32
-	// What it is bound to: MR is nil if it is not.
+	// MR is the region to which the window is bound, or nil. Addr, Base, Length and Access describe
+	// the bind.
 	MR     *MR
-	Addr   uint64 // by which peers name its first byte
-	Base   uint64 // by which MR does
+	Addr   uint64 // address of the first byte in requests of peers
+	Base   uint64 // address of the first byte in MR
 	Length uint64
 	Access uint32
-	QPN    uint32 // of type 2: to whom it belongs
+	QPN    uint32 // number of the QP, for type 2 only
 }
 
 func (c *Context) handleMemory() {
@@ -83,7 +84,7 @@ func (c *Context) allocPD(cmd *Command) error {
 	return err
 }
 
-// NewPD answers ALLOC_PD but for the driver's part.
+// NewPD answers ALLOC_PD, except the driver's part.
 func (c *Context) NewPD(cmd *Command) (*PD, error) {
 	p := &PD{Handle: c.NewHandle()}
 	if c.Hardware != nil {
@@ -96,8 +97,8 @@ func (c *Context) NewPD(cmd *Command) (*PD, error) {
 	return p, nil
 }
 
-// validAccess says whether the rights go together: a peer can only change what
-// this host can. No fake pages memory on demand.
+// validAccess reports whether the rights are consistent. A peer may change only memory that the local
+// host may change. No fake supports on-demand paging.
 func validAccess(access uint32) bool {
 	if access&abi.IB_UVERBS_ACCESS_ON_DEMAND != 0 {
 		return false
@@ -157,7 +158,7 @@ func (c *Context) reregMR(cmd *Command) error {
 	return nil
 }
 
-// bound says whether a window is bound to the region.
+// bound reports whether a window is bound to the region.
 func (c *Context) bound(m *MR) bool {
 	for _, w := range c.MWs {
 		if w.MR == m {
@@ -185,7 +186,7 @@ func (c *Context) deregMR(req *uverbs.Request) error {
 	return nil
 }
 
-// AllocMW answers ALLOC_MW but for the driver's part.
+// AllocMW answers ALLOC_MW, except the driver's part.
 func (c *Context) AllocMW(cmd *Command) error {
 	in := Input[abi.UverbsAllocMW](cmd)
 	p := c.PDs[in.PDHandle]
@@ -204,8 +205,8 @@ func (c *Context) AllocMW(cmd *Command) error {
 	return nil
 }
 
-// Local returns memory that a work request of a PD names by an lkey, nil if key,
-// PD, bounds or rights are wrong.
+// Local returns the memory of an lkey in a work request. It returns nil if the key, the PD, the bounds or
+// the rights are wrong.
 func (c *Context) Local(p *PD, lkey uint32, addr uint64, length int, access uint32) []byte {
 	for _, m := range c.MRs {
 		if m.LKey == lkey {
@@ -218,8 +219,7 @@ func (c *Context) Local(p *PD, lkey uint32, addr uint64, length int, access uint
 	return nil
 }
 
-// Remote is Local for what a peer names by an rkey: that of a region, or of a
-// window that is bound.
+// Remote is Local for the rkey in a peer's request. The rkey belongs to a region or to a bound window.
 func (c *Context) Remote(p *PD, qpn, rkey uint32, addr uint64, length int, access uint32) []byte {
 	for _, w := range c.MWs {
 		if w.RKey != rkey || w.MR == nil {
@@ -242,7 +242,7 @@ func (c *Context) Remote(p *PD, qpn, rkey uint32, addr uint64, length int, acces
 	return nil
 }
 
-// Has says whether the region has these bytes.
+// Has reports whether these bytes are within the region.
 func (m *MR) Has(addr, length uint64) bool {
 	off := addr - m.Addr
 	return off <= uint64(len(m.Mem)) && length <= uint64(len(m.Mem))-off

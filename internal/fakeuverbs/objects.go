@@ -16,10 +16,10 @@ type AH struct {
 	Attr   abi.UverbsAHAttr
 }
 
-// XRCD is an XRC domain. Users counts what belongs to it.
+// XRCD is an XRC domain. Users counts its objects.
 type XRCD struct {
 	Handle uint32
-	Number uint32 // of the hardware's
+	Number uint32 // the hardware's number
 	Users  int
 }
 
@@ -61,7 +61,7 @@ func (c *Context) handleObjects() {
 	})
 }
 
-// CreateAH answers CREATE_AH but for the driver's part.
+// CreateAH answers CREATE_AH, except the driver's part.
 func (c *Context) CreateAH(cmd *Command) error {
 	in := Input[abi.UverbsCreateAH](cmd)
 	p := c.PDs[in.PDHandle]

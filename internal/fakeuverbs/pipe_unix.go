@@ -8,7 +8,7 @@ import "syscall"
 
 func fd(n int) int { return n }
 
-// pipe makes a pipe that does not block: an event file for the poller.
+// pipe returns a non-blocking pipe, which serves as an event file for the poller.
 func pipe() (r, w int, err error) {
 	var p [2]int
 	syscall.ForkLock.RLock()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestCounter counts events in virtual time: one record in each Interval, which counts the
-// events that were not logged.
+// TestCounter counts events in virtual time. Each Interval has one record, which counts the events that
+// were not logged.
 func TestCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Counter

@@ -17,37 +17,37 @@ func TestSizes(t *testing.T) {
 	for _, size := range []int{1, page, page + 1, rawSize - 1, rawSize, rawSize + 1, 3 * rawSize} {
 		r, err := Alloc(size)
 		if err != nil {
-			t.Fatalf("%d bytes: %v", size, err)
+			t.Fatalf("Alloc(%d): %v", size, err)
 		}
 		b, whole := r.Bytes(), r.b
 		if len(b) != size || len(whole)%page != 0 {
-			t.Errorf("%d bytes: there are %d, in a mapping of %d", size, len(b), len(whole))
+			t.Errorf("Alloc(%d) = %d bytes in a mapping of %d, want %d in a multiple of %d", size, len(b), len(whole), size, page)
 		}
 		for i := range whole {
 			if whole[i] != 0 {
-				t.Fatalf("%d bytes: byte %d is %d", size, i, whole[i])
+				t.Fatalf("Alloc(%d): byte %d = %d, want 0", size, i, whole[i])
 			}
 			whole[i] = 1
 		}
 		if err := Unmap(whole[1:]); !errors.Is(err, unix.EINVAL) {
-			t.Errorf("%d bytes: all but the first unmapped: %v", size, err)
+			t.Errorf("Unmap of the %d bytes except the first = %v, want EINVAL", size, err)
 		}
 		if err := r.Free(); err != nil {
-			t.Errorf("%d bytes: Free: %v", size, err)
+			t.Errorf("Free of %d bytes: %v", size, err)
 		}
 		for at := 0; at < len(whole); at += page {
 			if err := unix.Madvise(whole[at:at+page], unix.MADV_NORMAL); err != unix.ENOMEM {
-				t.Fatalf("%d bytes: byte %d is mapped after Free: %v", size, at, err)
+				t.Fatalf("unix.Madvise at byte %d of %d after Free = %v, want ENOMEM", at, size, err)
 			}
 		}
 	}
 	for _, size := range []int{-1, 0, math.MaxInt} {
 		if _, err := Alloc(size); !errors.Is(err, unix.EINVAL) {
-			t.Errorf("%d bytes: %v", size, err)
+			t.Errorf("Alloc(%d) = %v, want EINVAL", size, err)
 		}
 	}
 	if _, err := MapFile(-1, 0, page); !errors.Is(err, unix.EBADF) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("MapFile(-1) = %v, want EBADF", err)
 	}
 }
 
@@ -56,24 +56,24 @@ func TestSizes(t *testing.T) {
 func TestJoin(t *testing.T) {
 	b, err := mapAnonymous(3 << 16)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mapAnonymous(3 << 16): %v", err)
 	}
 	low, mid, high := b[:1<<16], b[1<<16:2<<16], b[2<<16:]
 	for _, pair := range [][2][]byte{{low, mid}, {mid, low}} {
 		both := Join(pair[0], pair[1])
 		if len(both) != 2<<16 || &both[0] != &b[0] {
-			t.Fatalf("%d bytes at %p, want %d at %p", len(both), &both[0], 2<<16, &b[0])
+			t.Fatalf("Join = %d bytes at %p, want %d at %p", len(both), &both[0], 2<<16, &b[0])
 		}
 	}
 	if Join(low, high) != nil || Join(high, low) != nil || Join(low, nil) != nil || Join(nil, nil) != nil {
-		t.Error("what does not touch was joined")
+		t.Error("Join of parts that are not adjacent = memory, want nil")
 	}
 	if err := Unmap(Join(mid, low)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Unmap(Join(mid, low)): %v", err)
 	}
-	high[0] = 1 // is still there
+	high[0] = 1 // must still be mapped
 	if err := Unmap(high); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Unmap(high): %v", err)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestJoin(t *testing.T) {
 func TestPrefer(t *testing.T) {
 	r, err := Alloc(1 << 20)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Alloc(1 << 20): %v", err)
 	}
 	defer r.Free()
 	if err := r.Prefer(0); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {

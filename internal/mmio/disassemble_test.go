@@ -18,10 +18,9 @@ import (
 	"purerdma/internal/longtest"
 )
 
-// instructions says, for each architecture, which instructions count, and what they
-// are called below. What has a name here is a fence, a store outside the stack, or
-// something that must not be there; a store that no pattern knows is found by the
-// last ones.
+// instructions lists the relevant instructions of each architecture, with their names in the table below.
+// They are fences, stores outside the stack, and forbidden instructions. The last patterns match all other
+// stores.
 var instructions = map[string][]struct {
 	pattern *regexp.Regexp
 	name    string
@@ -49,14 +48,13 @@ var instructions = map[string][]struct {
 
 func repeat(n int, s string) []string { return slices.Repeat([]string{s}, n) }
 
-// want are the fences and the stores of each function, in the order of its code: of
-// Ring and RingWrap which half is next, the record, and the register.
+// want lists the fences and the stores of each function, in the order of its code. Ring and RingWrap store
+// the next half, the record and the register.
 //
-// A register that takes blocks is write-combining memory: what the device sees are
-// the buffers of the processor that the stores fill, whatever their width, and 16 bytes
-// fill them as 8 do. (libmlx5 stores 8, UCX 16 wherever SSE 4.2 is compiled in.)
-// Were it uncached, each store would be one write on the bus, of 16 bytes, in the
-// same order. The 8 bytes of a doorbell are one store in any case.
+// A register that takes blocks is write-combining memory. The stores fill buffers of the processor, and the
+// device receives these buffers, so that stores of 16 and of 8 bytes are equivalent. (libmlx5 stores 8 bytes,
+// UCX 16 if SSE 4.2 is compiled in.) In uncached memory each store would be one write of 16 bytes on the bus,
+// in the same order. The 8 bytes of a doorbell are always one store.
 var want = map[string]map[string][]string{
 	"amd64": {
 		"Ring": slices.Concat([]string{"store64", "store32", "SFENCE"}, repeat(4, "store128"), []string{"SFENCE", "store32"},
@@ -74,7 +72,7 @@ var want = map[string]map[string][]string{
 	},
 }
 
-// TestDisassembly finds the fences and the stores in a binary as the linker made it.
+// TestDisassembly compares the fences and the stores in a linked binary with the table.
 func TestDisassembly(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go command, to build and disassemble with")
@@ -89,22 +87,22 @@ func TestDisassembly(t *testing.T) {
 			got := parse(arch, goRun(t, arch, "tool", "objdump", "-s", `^purerdma/internal/mmio\.[A-Z][A-Za-z0-9]+\.abi0$`, bin))
 			for name, list := range functions {
 				if !slices.Equal(got[name], list) {
-					t.Errorf("%s has %q, want %q", name, got[name], list)
+					t.Errorf("instructions of %s = %q, want %q", name, got[name], list)
 				}
 			}
 			for name := range got {
 				if functions[name] == nil {
-					t.Errorf("%s is in the binary, and not in the table of this test", name)
+					t.Errorf("%s is in the binary, but not in the table of this test", name)
 				}
 			}
-			// Reading the source tells the go command, which has no other way to know,
-			// that the result depends on it: one of the two is another system's.
+			// Reading the sources makes the go command depend the cached result on them. One of the two sources
+			// is not compiled on this system, so that the go command has no other reason for it.
 			source, err := os.ReadFile("mmio_" + arch + ".s")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.ReadFile: %v", err)
 			}
 			if n := bytes.Count(source, []byte("\nTEXT ")); n != len(functions) {
-				t.Errorf("the source has %d functions, the table of this test %d", n, len(functions))
+				t.Errorf("functions in the source = %d, want %d as in the table", n, len(functions))
 			}
 		})
 	}
@@ -119,7 +117,7 @@ func TestOrdered(t *testing.T) {
 	for arch := range strings.FieldsSeq("386 amd64 arm arm64 loong64 mips64le ppc64le riscv64 s390x") {
 		files := strings.Fields(goRun(t, arch, "list", "-f", `{{join .GoFiles " "}}`, "."))
 		if got, ordered := slices.Contains(files, "mmio_asm.go"), want[arch] != nil; got != ordered {
-			t.Errorf("%s: built with mmio_asm.go is %v, in the table of TestDisassembly is %v", arch, got, ordered)
+			t.Errorf("%s: use of mmio_asm.go = %v, want %v as in the table of TestDisassembly", arch, got, ordered)
 		}
 	}
 }
@@ -167,7 +165,7 @@ func parse(arch, listing string) map[string][]string {
 	return got
 }
 
-// A listing that the test does not understand must not pass for one without fences.
+// TestParse checks that parse reports unknown stores and forbidden instructions, instead of ignoring them.
 func TestParse(t *testing.T) {
 	listing := "TEXT purerdma/internal/mmio.F.abi0(SB) mmio_amd64.s\n" +
 		"  mmio_amd64.s:1  0x10 8908 MOVL CX, 0(AX)\n" +
@@ -176,6 +174,6 @@ func TestParse(t *testing.T) {
 		"  mmio_amd64.s:4  0x17 8808 MOVB CL, 0(AX)\n" +
 		"  mmio_amd64.s:5  0x19 488b442408 MOVQ 0x8(SP), AX\n"
 	if got := parse("amd64", listing)["F"]; !slices.Equal(got, []string{"store32", "SFENCE", "forbidden", "other store"}) {
-		t.Errorf("%q", got)
+		t.Errorf("parse = %q, want the store, the fence, the forbidden instruction and the other store", got)
 	}
 }

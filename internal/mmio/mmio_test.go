@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// page is aligned as a register is.
+// page has the alignment of a register.
 type page [512]uint64
 
 func fill(p *page, b byte) {
@@ -30,14 +30,14 @@ func TestRing(t *testing.T) {
 		bell := Bell{Record: &db, Lock: &lock[1], Register: &Register{Base: unsafe.Pointer(&reg[8])}}
 		Ring(&bell, 0x11223344, unsafe.Pointer(&src[16]), blocks)
 		if db != 0x11223344 || lock != [3]uint32{7, 0, 7} {
-			t.Errorf("%d blocks: record %#x, lock %v", blocks, db, lock)
+			t.Errorf("Ring with %d blocks: record = %#x, lock = %v, want 0x11223344 and a free lock", blocks, db, lock)
 		}
 		n := max(int(blocks)*64, 8)
 		check(t, &reg, 64, src.bytes()[128:128+n])
 	}
 }
 
-// TestTurns: the halves of a register are used in turn, and with no size there are none.
+// TestTurns checks that the halves of a register are used in turn. A register of size 0 has no halves.
 func TestTurns(t *testing.T) {
 	for _, size := range []uintptr{0, 256, 1024} {
 		var src, reg page
@@ -69,7 +69,7 @@ func TestRingWrap(t *testing.T) {
 		bell := Bell{Record: &db, Lock: &lock, Register: &Register{Base: unsafe.Pointer(&reg[0])}}
 		RingWrap(&bell, 5, unsafe.Pointer(&src[64]), n1, unsafe.Pointer(&src[0]), n2)
 		if db != 5 || lock != 0 {
-			t.Errorf("record %d, lock %d", db, lock)
+			t.Errorf("RingWrap: record = %d, lock = %d, want 5 and 0", db, lock)
 		}
 		check(t, &reg, 0, append(append([]byte(nil), src.bytes()[512:512+n1*64]...), src.bytes()[:n2*64]...))
 	}
@@ -81,7 +81,7 @@ func TestArm(t *testing.T) {
 	db := [3]uint32{7, 7, 7}
 	Arm(&db[1], 9, unsafe.Pointer(&reg[4]), 0x8877665544332211)
 	if db != [3]uint32{7, 9, 7} {
-		t.Errorf("records %v", db)
+		t.Errorf("Arm: records = %v, want [7 9 7]", db)
 	}
 	w := uint64(0x8877665544332211)
 	check(t, &reg, 32, unsafe.Slice((*byte)(unsafe.Pointer(&w)), 8))
@@ -91,12 +91,12 @@ func TestStores(t *testing.T) {
 	p := [3]uint32{1, 2, 3}
 	Record(&p[1], 0x80000001)
 	if p != [3]uint32{1, 0x80000001, 3} {
-		t.Errorf("Record: %x", p)
+		t.Errorf("Record: words = %x, want only the second to change", p)
 	}
 }
 
-// check holds the register's page against what was stored at an offset, around which
-// nothing may have changed.
+// check compares the register's page with the bytes that were stored at an offset. The bytes around them must
+// not have changed.
 func check(t *testing.T, reg *page, at int, want []byte) {
 	t.Helper()
 	all := bytes.Repeat([]byte{0xee}, len(reg)*8)
@@ -106,6 +106,6 @@ func check(t *testing.T, reg *page, at int, want []byte) {
 		for got[i] == all[i] {
 			i++
 		}
-		t.Errorf("%d bytes at %d: byte %d is %#x, want %#x", len(want), at, i, got[i], all[i])
+		t.Errorf("store of %d bytes at %d: byte %d = %#x, want %#x", len(want), at, i, got[i], all[i])
 	}
 }

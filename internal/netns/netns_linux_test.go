@@ -25,18 +25,17 @@ func current(t *testing.T) string {
 	t.Helper()
 	s, err := os.Readlink("/proc/thread-self/ns/net")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Readlink: %v", err)
 	}
 	return s
 }
 
-// foreign returns the path of another namespace, which stands until the test
-// ends.
+// foreign returns the path of another namespace, which exists until the end of the test.
 func foreign(t *testing.T) string {
 	t.Helper()
 	tid, stop := make(chan int), make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with it
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			tid <- -1
 			return
@@ -46,32 +45,32 @@ func foreign(t *testing.T) string {
 	}()
 	n := <-tid
 	if n < 0 {
-		t.Fatal("no namespace can be made here")
+		t.Fatal("unshare(CLONE_NEWNET) failed")
 	}
 	t.Cleanup(func() { close(stop) })
 	return fmt.Sprintf("/proc/self/task/%d/ns/net", n)
 }
 
-// TestDo: fn is in the namespace, and nothing else is, then or later.
+// TestDo checks that fn runs in the namespace, and that no other thread enters it then or later.
 func TestDo(t *testing.T) {
 	vmtest.Need(t)
 	home, ns := current(t), foreign(t)
 	want, err := os.Readlink(ns)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Readlink(ns): %v", err)
 	}
 	for range 100 {
 		var in string
 		if err := Do(ns, func() error { in = current(t); return nil }); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Do: %v", err)
 		}
 		if in != want || in == home {
-			t.Fatalf("fn was in %s, want %s; the process is in %s", in, want, home)
+			t.Fatalf("namespace of fn = %s, want %s (the process has %s)", in, want, home)
 		}
 	}
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadDir: %v", err)
 	}
 	n := 0
 	for _, e := range entries {
@@ -80,7 +79,7 @@ func TestDo(t *testing.T) {
 		}
 	}
 	if n != 1 {
-		t.Errorf("%d threads are in the namespace, want the one that made it", n)
+		t.Errorf("threads in the namespace = %d, want only its creator", n)
 	}
 }
 
@@ -92,19 +91,20 @@ func TestDoFails(t *testing.T) {
 		ran := false
 		err := Do(ns, func() error { ran = true; return nil })
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), "network namespace") || ran {
-			t.Errorf("%s: %v, ran: %v", ns, err, ran)
+			t.Errorf("Do(%s) = %v, fn ran: %v, want %v without running fn", ns, err, ran, want)
 		}
 	}
 	if err := Do("", func() error { return fs.ErrClosed }); err != fs.ErrClosed {
-		t.Errorf("no namespace: %v", err)
+		t.Errorf("Do without a namespace = %v, want the error of fn", err)
 	}
 }
 
-// TestFailedRestore: a thread that cannot go home ends, and fn's outcome counts.
+// TestFailedRestore checks that a thread ends if it cannot return to its namespace, and that Do returns the
+// result of fn.
 func TestFailedRestore(t *testing.T) {
 	tid := os.Getpid()
-	// If it is the main thread, the runtime puts it to sleep for ever: the next
-	// one is another.
+	// The runtime never ends the main thread, but puts it to sleep for ever. So the test repeats until fn
+	// has run on another thread.
 	for tid == os.Getpid() {
 		calls := 0
 		err := do("/proc/self/ns/net", func() error { tid = unix.Gettid(); return fs.ErrClosed }, func(*os.File) error {
@@ -114,12 +114,12 @@ func TestFailedRestore(t *testing.T) {
 			return nil
 		})
 		if err != fs.ErrClosed || calls != 2 {
-			t.Fatalf("%v after %d calls", err, calls)
+			t.Fatalf("do() = %v after %d calls, want %v after 2", err, calls, fs.ErrClosed)
 		}
 	}
 	for end := time.Now().Add(10 * time.Second); slices.Contains(threads(t), fmt.Sprint(tid)); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("thread %d lives on", tid)
+			t.Fatalf("thread %d still exists after 10 s", tid)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestFailedRestore(t *testing.T) {
 func threads(t *testing.T) []string {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadDir: %v", err)
 	}
 	var out []string
 	for _, e := range entries {

@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 	got := parseDevices([][]byte{dev, attrs(nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(9)))})
 	want := []Device{{Index: 3, Name: "rxe0", NodeGUID: 0x1122334455667788, NodeType: 1}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("parseDevices() differs (-want +got):\n%s", diff)
 	}
 	c := parseChardev(attrs(
 		nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_CHARDEV_ABI, nl.Uint64Attr(2)),
@@ -37,9 +37,9 @@ func TestParse(t *testing.T) {
 		nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID, nl.Uint32Attr(14)),
 	))
 	if diff := cmp.Diff(Chardev{Name: "uverbs0", ABIVersion: 2, DriverID: abi.RDMA_DRIVER_RXE}, c); diff != "" {
-		t.Error(diff)
+		t.Errorf("parseChardev() differs (-want +got):\n%s", diff)
 	}
-	// Whatever is cut off, the rest is read and nothing is read beyond.
+	// Truncated messages are parsed without a read beyond their end.
 	for n := range dev {
 		parseDevices([][]byte{dev[:n]})
 	}
@@ -55,18 +55,18 @@ func TestParsePortsAndSystem(t *testing.T) {
 	)
 	want := []Port{{Number: 1, State: 4, PhysState: 5, Ifindex: 7, Interface: "eth7"}}
 	if diff := cmp.Diff(want, parsePorts([][]byte{port, nil})); diff != "" {
-		t.Error(diff)
+		t.Errorf("parsePorts() differs (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(System{SharedNetNS: true}, parseSystem(nil)); diff != "" {
-		t.Error(diff)
+		t.Errorf("parseSystem(nil) differs (-want +got):\n%s", diff)
 	}
 	sys := attrs(nl.NewRtAttr(abi.RDMA_NLDEV_SYS_ATTR_NETNS_MODE, nl.Uint8Attr(0)), nl.NewRtAttr(abi.RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, nl.Uint8Attr(1)))
 	if diff := cmp.Diff(System{CopyOnFork: true}, parseSystem(sys)); diff != "" {
-		t.Error(diff)
+		t.Errorf("parseSystem() differs (-want +got):\n%s", diff)
 	}
 }
 
-// FuzzParse reads messages that no kernel sends.
+// FuzzParse parses messages that no kernel sends.
 func FuzzParse(f *testing.F) {
 	f.Add(attrs(nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(3)), nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated("rxe0"))))
 	f.Add(attrs(nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_PORT_INDEX, nl.Uint32Attr(1)), nl.NewRtAttr(abi.RDMA_NLDEV_ATTR_PORT_STATE, nl.Uint8Attr(4))))
@@ -77,11 +77,11 @@ func FuzzParse(f *testing.F) {
 			whole += len(val)
 		}
 		if whole > len(m) {
-			t.Errorf("attributes of %d bytes in a message of %d", whole, len(m))
+			t.Errorf("attributes have %d bytes, want at most the %d of the message", whole, len(m))
 		}
 		for _, d := range parseDevices([][]byte{m, m}) {
 			if d.Name == "" {
-				t.Error("a device without a name")
+				t.Errorf("parseDevices() has a device without a name: %+v", d)
 			}
 		}
 		parsePorts([][]byte{m})

@@ -23,7 +23,7 @@ func TestParseResources(t *testing.T) {
 	entry := func(kind string, n uint64) []byte {
 		b := attribute(abi.RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, []byte(kind+"\x00"))
 		b = append(b, attribute(abi.RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, binary.NativeEndian.AppendUint64(nil, n))...)
-		// What a newer kernel adds.
+		// Newer kernels add these attributes.
 		b = append(b, attribute(abi.RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_MAX, make([]byte, 8))...)
 		return attribute(abi.RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY, append(b, attribute(9999, nil)...))
 	}
@@ -32,9 +32,9 @@ func TestParseResources(t *testing.T) {
 	got := parseResources([][]byte{msg})
 	want := map[string]map[string]uint64{"rxe0": {"qp": 3, "cq": 1 << 33}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("parseResources() differs (-want +got):\n%s", diff)
 	}
-	// Cut short anywhere: no panic.
+	// Truncated messages must not cause a panic.
 	for n := range msg {
 		parseResources([][]byte{msg[:n]})
 	}

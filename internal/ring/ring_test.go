@@ -15,7 +15,7 @@ import (
 func region(t testing.TB, size int) []byte {
 	r, err := mem.Alloc(size)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mem.Alloc(size): %v", err)
 	}
 	t.Cleanup(func() { r.Free() })
 	return r.Bytes()
@@ -26,10 +26,10 @@ var good = Layout{Producer: 128, Consumer: 256, Data: 384, LogSlot: 6, Mask: 7, 
 func TestFillAndEmpty(t *testing.T) {
 	r, err := New(region(t, 384+8*64), good)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New(region(t, 384+8*64), good): %v", err)
 	}
 	if r.Cap() != 7 {
-		t.Errorf("Cap %d", r.Cap())
+		t.Errorf("Cap() = %d, want 7", r.Cap())
 	}
 	var producer, consumer uint32
 	for round := range uint64(40) {
@@ -40,12 +40,12 @@ func TestFillAndEmpty(t *testing.T) {
 		}
 		r.StoreProducer(producer)
 		if n != 7 || r.Count(r.LoadProducer(), consumer) != 7 {
-			t.Fatalf("round %d: %d items fit, %d are there", round, n, r.Count(r.LoadProducer(), consumer))
+			t.Fatalf("round %d: %d items fit, and Count = %d, want 7", round, n, r.Count(r.LoadProducer(), consumer))
 		}
-		// Leave some, so that the ring turns.
+		// The ring has 8 slots, so that its start moves in each round.
 		for i := range uint64(7) {
 			if got := *At[uint64](&r, consumer); got != round<<32|i {
-				t.Fatalf("round %d: item %d is %#x", round, i, got)
+				t.Fatalf("round %d: item %d = %#x, want %#x", round, i, got, round<<32|i)
 			}
 			consumer = r.Next(consumer)
 		}
@@ -53,30 +53,30 @@ func TestFillAndEmpty(t *testing.T) {
 	}
 }
 
-// TestHostileIndices stores what no honest kernel would.
+// TestHostileIndices stores indices that no correct kernel stores.
 func TestHostileIndices(t *testing.T) {
 	mem := region(t, 384+8*64)
 	r, err := New(mem, good)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New(mem, good): %v", err)
 	}
 	for _, v := range []uint32{8, 9, 1 << 31, ^uint32(0), 0xfffffff8} {
 		r.producer.Store(v)
 		r.consumer.Store(v)
 		if p, c := r.LoadProducer(), r.LoadConsumer(); p > 7 || c > 7 {
-			t.Errorf("index %#x loads as %d, %d", v, p, c)
+			t.Errorf("indices %#x load as %d and %d, want at most 7", v, p, c)
 		}
 		if n := r.Count(r.LoadProducer(), 3); n < 0 || n > 7 {
-			t.Errorf("index %#x gives a count of %d", v, n)
+			t.Errorf("Count with the index %#x = %d, want 0 to 7", v, n)
 		}
-		clear(Tail[byte](&r, v, 0, 64)) // would fault or spill
+		clear(Tail[byte](&r, v, 0, 64)) // must not fault or write outside the slot
 	}
 }
 
 func TestLayouts(t *testing.T) {
 	mem := region(t, 384+8*64)
 	if _, err := New(mem, good); err != nil {
-		t.Errorf("a good layout: %v", err)
+		t.Errorf("New with a valid layout: %v", err)
 	}
 	for name, change := range map[string]func(*Layout){
 		"mask 0":            func(l *Layout) { l.Mask = 0 },
@@ -96,7 +96,7 @@ func TestLayouts(t *testing.T) {
 		l := good
 		change(&l)
 		if _, err := New(mem, l); !errors.Is(err, ErrLayout) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("New with %s = %v, want %v", name, err, ErrLayout)
 		}
 	}
 }
@@ -104,10 +104,10 @@ func TestLayouts(t *testing.T) {
 func TestTailPanics(t *testing.T) {
 	r, err := New(region(t, 384+8*64), good)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New(region(t, 384+8*64), good): %v", err)
 	}
 	if n := len(Tail[uint64](&r, 3, 40, 3)); n != 3 {
-		t.Errorf("%d elements", n)
+		t.Errorf("Tail has %d elements, want 3", n)
 	}
 	for _, bad := range [][2]int{{40, 4}, {64, 1}, {72, 0}, {-8, 1}, {0, -1}, {0, math.MaxInt}} {
 		func() {
@@ -121,8 +121,8 @@ func TestTailPanics(t *testing.T) {
 	}
 }
 
-// FuzzLayout has New refuse, or return a ring whose every slot lies in its
-// memory: one that does not would fault at the page after it.
+// FuzzLayout checks that New refuses a layout, or returns a ring with all slots inside its memory. An access
+// to a slot outside faults at the page after the memory.
 func FuzzLayout(f *testing.F) {
 	f.Add(128, 256, 384, uint32(6), uint32(7), 48, uint32(5))
 	f.Add(0, 4, 8, uint32(3), uint32(511), 8, ^uint32(0))

@@ -13,9 +13,9 @@ import (
 func TestSlotsTurn(t *testing.T) {
 	s, err := NewSlots(region(t, 4*120), 4, 120, 8)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewSlots(region(t, 4*120), 4, 120, 8): %v", err)
 	}
-	// The counters pass the end of their 32 bits.
+	// The counters wrap around at 32 bits.
 	put, get := uint32(math.MaxUint32-5), uint32(math.MaxUint32-5)
 	for round := range uint64(20) {
 		for s.LoadWord(put) == 0 {
@@ -24,11 +24,11 @@ func TestSlotsTurn(t *testing.T) {
 			put++
 		}
 		if put-get != 4 {
-			t.Fatalf("round %d: %d slots filled", round, put-get)
+			t.Fatalf("round %d: filled slots = %d, want 4", round, put-get)
 		}
 		for range 3 {
 			if *InSlot[uint64](&s, get) != round<<32|uint64(get) && round == 0 || s.LoadWord(get) != get|1<<31 {
-				t.Fatalf("slot %d: %#x, word %#x", get, *InSlot[uint64](&s, get), s.LoadWord(get))
+				t.Fatalf("slot %d = %#x with the word %#x, want the stored values", get, *InSlot[uint64](&s, get), s.LoadWord(get))
 			}
 			s.StoreWord(get, 0)
 			get++
@@ -55,18 +55,18 @@ func TestSlotsLayouts(t *testing.T) {
 		"word negative":   {4, 120, -4},
 	} {
 		if _, err := NewSlots(mem, bad.n, bad.size, bad.word); !errors.Is(err, ErrLayout) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("NewSlots with %s = %v, want %v", name, err, ErrLayout)
 		}
 	}
 	if _, err := NewSlots(mem, 4, 120, 116); err != nil {
-		t.Errorf("the word at the end: %v", err)
+		t.Errorf("NewSlots with the word at the end: %v", err)
 	}
 	for _, off := range []int{-4, 478, 480, 2} {
 		if _, err := Word(mem, off); !errors.Is(err, ErrLayout) {
-			t.Errorf("a word at %d: %v", off, err)
+			t.Errorf("Word(%d) = %v, want %v", off, err, ErrLayout)
 		}
 	}
 	if w, err := Word(mem, 476); err != nil || w.Load() != 0 {
-		t.Errorf("a word at the end: %v", err)
+		t.Errorf("Word(476): %v", err)
 	}
 }

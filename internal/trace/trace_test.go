@@ -30,7 +30,7 @@ func TestCommand(t *testing.T) {
 		"rxe0: X() = EINVAL (wrapped: invalid argument) <0s>\n" +
 		"rxe0: X(raw=" + strings.Repeat("0", 128) + "...(100 bytes), list=[0, 0, 0, 0, 0, 0, 0, 0, ... 2 more]) = {} <0s>\n"
 	if got := strings.ReplaceAll(out.String(), "error (", "EINVAL ("); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+		t.Errorf("Command writes:\n%s\nwant:\n%s", got, want)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestSelect(t *testing.T) {
 	for v, want := range map[string]bool{"": false, "0": false, "1": true} {
 		t.Setenv(Variable, v)
 		if got := Select(nil) != nil; got != want {
-			t.Errorf("%s=%q: %v", Variable, v, got)
+			t.Errorf("Select(nil) with %s=%q enables the trace: %v, want %v", Variable, v, got, want)
 		}
 	}
 	t.Setenv(Variable, "")
@@ -46,26 +46,26 @@ func TestSelect(t *testing.T) {
 	opt := &slog.HandlerOptions{Level: slog.LevelDebug}
 	Select(slog.New(slog.NewTextHandler(&out, opt))).Command("rxe0", "X", List{{"a", 1}}, List{{"b", 2}}, nil, 0)
 	if s := out.String(); !strings.Contains(s, "msg=X device=rxe0 in=\"a=1\" took=0s out=\"b=2\"") {
-		t.Error(s)
+		t.Errorf("record = %s, want the command with its arguments and response", s)
 	}
 	out.Reset()
 	Select(slog.New(slog.NewTextHandler(&out, nil))).Command("rxe0", "X", nil, nil, nil, 0)
 	if out.Len() != 0 {
-		t.Errorf("a logger of level Info got %s", out.String())
+		t.Errorf("logger of level Info got %s, want no record", out.String())
 	}
 }
 
-// TestDecode holds Decode against the memory of the structs themselves.
+// TestDecode compares Decode with the memory of the structs.
 func TestDecode(t *testing.T) {
 	want := abi.UverbsQueryQPResp{QPState: 3, RQPSN: 77, Dest: abi.UverbsQPDest{DGID: [16]uint8{1, 2, 3}}}
 	b := abi.Bytes(&want)
 	if got := Decode(reflect.TypeFor[abi.UverbsQueryQPResp](), b); got != want {
-		t.Errorf("%+v", got)
+		t.Errorf("Decode() = %+v, want %+v", got, want)
 	}
 	for n := range len(b) + 1 {
 		appendList(nil, Decode(reflect.TypeFor[abi.UverbsQueryQPResp](), b[:n]))
 	}
 	if got := Decode(reflect.TypeFor[int32](), []byte{0xff, 0xff, 0xff, 0xff}); got != int32(-1) {
-		t.Error(got)
+		t.Errorf("Decode(int32) = %v, want -1", got)
 	}
 }

@@ -12,17 +12,16 @@ import (
 	"testing"
 )
 
-// Fault has the host's device fail in a way that only a software ConnectX can: the
-// words and numbers that "go doc purerdma/cmd/rdmavm" lists, such as "port-down" or
-// "lose", 3.
+// Fault requests a fault of the host's device, which must be a software ConnectX. The arguments are the
+// words and numbers in the list of "go doc purerdma/cmd/rdmavm", such as "port-down" or "lose", 3.
 func (h Host) Fault(t testing.TB, words ...any) {
 	t.Helper()
 	if err := h.TryFault(words...); err != nil {
-		t.Fatal(err)
+		t.Fatalf("h.TryFault(words...): %v", err)
 	}
 }
 
-// TryFault is Fault for words that may be refused.
+// TryFault is Fault for a request that may be refused.
 func (h Host) TryFault(words ...any) error {
 	ends, err := Ends()
 	if err != nil {
@@ -30,7 +29,7 @@ func (h Host) TryFault(words ...any) error {
 	}
 	c, err := net.Dial("unix", os.Getenv("RDMAVM_FAULTS"))
 	if err != nil {
-		return fmt.Errorf("ask for a fault: %w", err)
+		return fmt.Errorf("request a fault: %w", err)
 	}
 	defer c.Close()
 	if _, err := fmt.Fprintf(c, "hca%d %s", slices.Index(ends, h), fmt.Sprintln(words...)); err != nil {

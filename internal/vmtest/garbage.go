@@ -4,7 +4,7 @@ package vmtest
 
 import "math/rand/v2"
 
-// Garbage returns n random bytes. The last is not zero, so that it shows where they end.
+// Garbage returns n random bytes. The last byte is not zero, so that it marks the end.
 func Garbage(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -16,8 +16,8 @@ func Garbage(n int) []byte {
 	return b
 }
 
-// PrivateData is how many bytes of private data a message takes, by its room on
-// InfiniBand and RoCE. Of what iWARP takes, siw goes wrong with more than 251.
+// PrivateData returns the number of bytes of private data that a message can hold. room is the number on
+// InfiniBand and RoCE. iWARP allows more than siw, which fails with more than 251 bytes.
 func PrivateData(room int) int {
 	if Driver() == "siw" {
 		return 251

@@ -12,11 +12,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Lose makes the host's interface lose every packet that it sends, until the
-// returned function, or the test's end, undoes it.
+// Lose drops all packets that the host's interface sends. The returned function, or the end of the test,
+// undoes it.
 func (h Host) Lose(t testing.TB) (undo func()) {
 	t.Helper()
-	if Driver() == "mlx5" { // what a card sends for its queues does not go through the kernel
+	if Driver() == "mlx5" { // packets of a card's queues bypass the kernel
 		h.Fault(t, "silent", 1)
 		undo = func() { h.TryFault("silent", 0) }
 		t.Cleanup(undo)
@@ -34,9 +34,9 @@ func (h Host) Lose(t testing.TB) (undo func()) {
 	return undo
 }
 
-// MoveNeighbour gives a neighbour of the host's another hardware address, as when
-// its own changes: the kernel reports it, and nothing reaches it. The test's end
-// undoes it, if the returned function does not.
+// MoveNeighbour changes the hardware address of a neighbour of the host, as if the neighbour's own address
+// had changed. The kernel reports the change, and no packet reaches the neighbour. The returned function,
+// or the end of the test, undoes it.
 func (h Host) MoveNeighbour(t testing.TB, ip netip.Addr) (undo func()) {
 	t.Helper()
 	n := &netlink.Neigh{
@@ -62,9 +62,8 @@ func (h Host) link(t testing.TB) netlink.Link {
 	return link
 }
 
-// Bond makes a host of its own: an RDMA device on a bond of two interfaces, of
-// which one is active and lends the bond its hardware address. failOver makes the
-// other one active.
+// Bond creates a new host. It has an RDMA device on a bond of two interfaces. The bond has the hardware
+// address of the active interface. failOver makes the other interface active.
 func Bond(t testing.TB) (h Host, failOver func()) {
 	t.Helper()
 	check := func(what string, err error) {
@@ -104,7 +103,7 @@ func Bond(t testing.TB) (h Host, failOver func()) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the bond did not come up: %q, %v", b, err)
+			t.Fatalf("state of the bond = %q, %v, want up", b, err)
 		}
 	}
 	h.Plug(t)

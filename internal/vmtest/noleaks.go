@@ -21,14 +21,13 @@ func Ends() ([]Host, error) {
 		return nil, fmt.Errorf("RDMAVM_HOSTS: %w", err)
 	}
 	if len(hosts) == 0 {
-		return nil, fmt.Errorf("RDMAVM_HOSTS is not set: run this with rdmavm")
+		return nil, fmt.Errorf("RDMAVM_HOSTS is not set (run this with rdmavm)")
 	}
 	return hosts, nil
 }
 
-// settleTime is how long what a test has closed may take to go: goroutines that
-// end, objects that the kernel frees later. Giving a connection attempt of siw up
-// that nobody has answered takes the kernel 10 seconds.
+// settleTime bounds the time until closed objects disappear. Goroutines may still end, and the kernel may
+// free objects later. On siw the kernel takes 10 seconds to abandon an unanswered connection attempt.
 func settleTime() time.Duration {
 	if Driver() == "siw" {
 		return 15 * time.Second
@@ -36,13 +35,13 @@ func settleTime() time.Duration {
 	return 5 * time.Second
 }
 
-// ownTime is after how long what a driver has made for itself is left out: as it stays,
-// to wait for it any longer is in vain.
+// ownTime is the time after which objects that the driver created for itself are ignored. They stay, so
+// that waiting longer has no effect.
 const ownTime = 2 * time.Second
 
-// NoLeaks fails the test if at its end, after all of its other clean-ups that
-// were registered later, more is open than there is now: objects of the library,
-// descriptors, goroutines, and what the kernel counts per RDMA device.
+// NoLeaks fails the test if more is open at its end than now. It counts objects of the library, descriptors,
+// goroutines, and the kernel's objects of each RDMA device. The check runs after all clean-ups that are
+// registered later.
 func NoLeaks(t testing.TB) {
 	t.Helper()
 	before := openNow(t)
@@ -75,24 +74,24 @@ func openNow(t testing.TB) map[string]int {
 	return n
 }
 
-// more says what there is more of now, without what a driver keeps for itself if that
-// is not awaited.
+// more lists the counts that have grown. With notOwn it leaves out objects that the driver created for
+// itself.
 func more(before, now map[string]int, notOwn bool) []string {
 	var out []string
 	for name, n := range now {
 		if n > before[name] && !(notOwn && madeLater(name, before[name], n)) {
-			out = append(out, fmt.Sprintf("%s: %d, before it was %d", name, n, before[name]))
+			out = append(out, fmt.Sprintf("%s = %d, want at most %d", name, n, before[name]))
 		}
 	}
 	sort.Strings(out)
 	return out
 }
 
-// later is how many there were when a driver had made one for itself.
+// later has the counts after a driver created an object for itself.
 var later = map[string]int{}
 
-// madeLater reports whether the kernel has made what there is more of, for itself and
-// for good: mlx5_ib, since Linux 6.11, a CQ for each device when that is first used.
+// madeLater reports whether the kernel created the additional object for itself permanently. Since
+// Linux 6.11 mlx5_ib creates a CQ for each device at its first use.
 func madeLater(name string, before, now int) bool {
 	if Driver() != "mlx5" || now != before+1 || !strings.HasSuffix(name, " cq") {
 		return false

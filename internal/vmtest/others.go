@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// OthersRun fails the test if goroutines that have all procs processors, and were woken by
-// an event, keep another one from running, whose file becomes ready meanwhile. Each of
-// them calls its wait, which is to return when a byte can be read from event, and then its
-// step over and over.
+// OthersRun checks that busy goroutines do not starve another goroutine. The busy goroutines occupy all
+// procs processors after an event woke them, and the file of the other goroutine becomes ready then. Each
+// busy goroutine calls its wait, which must return when a byte can be read from event. Then it calls its
+// step repeatedly.
 func OthersRun(t *testing.T, procs int, prepare func(event *os.File) (wait, step func())) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 	event, other := pipe(t), pipe(t)
-	// Another process writes: a timer of this one would wake the runtime's monitor thread.
+	// Another process writes, because a timer of this process would wake the runtime's monitor thread.
 	script := fmt.Sprintf("sleep 0.5; for i in $(seq %d); do printf x >&3; done; sleep 0.5; printf x >&4", procs)
 	writer := exec.Command("sh", "-c", script)
 	writer.ExtraFiles = []*os.File{event.w, other.w}
@@ -42,11 +42,11 @@ func OthersRun(t *testing.T, procs int, prepare func(event *os.File) (wait, step
 		}()
 	}
 	if err := writer.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("writer.Start(): %v", err)
 	}
 	defer writer.Wait()
 	if _, err := other.r.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Read of the other goroutine's file: %v", err)
 	}
 	done.Store(true)
 	for range procs {
@@ -67,7 +67,7 @@ func pipe(t *testing.T) pipeEnds {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Pipe(): %v", err)
 	}
 	t.Cleanup(func() { r.Close(); w.Close() })
 	return pipeEnds{r, w}

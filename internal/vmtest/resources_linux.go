@@ -14,7 +14,7 @@ import (
 	"purerdma/internal/nldev"
 )
 
-// addResources counts what the kernel has per device, as rdma resource show does.
+// addResources counts the kernel's objects of each device, as rdma resource show does.
 func addResources(count map[string]int) error {
 	devices, err := nldev.Resources()
 	for device, kinds := range devices {
@@ -25,19 +25,19 @@ func addResources(count map[string]int) error {
 	return err
 }
 
-// CMIDs returns how many IDs of the connection manager are bound to the host's
-// device: one more when a server has begun to listen on its address.
+// CMIDs returns the number of connection manager IDs that are bound to the host's device. It grows by one
+// when a server starts to listen on the address of the device.
 func (h Host) CMIDs(t testing.TB) uint64 {
 	t.Helper()
 	devices, err := nldev.Resources()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nldev.Resources(): %v", err)
 	}
 	return devices[h.Device]["cm_id"]
 }
 
-// Unplug removes a host's RDMA device and returns when the kernel has finished:
-// before Linux 7.3 on rxe and siw that is when every process has let go of it.
+// Unplug removes a host's RDMA device and returns when the kernel has finished. Before Linux 7.3 the kernel
+// waits on rxe and siw until every process has released the device.
 func (h Host) Unplug() error {
 	if Driver() == "mlx5" {
 		return h.auxiliary("unbind")
@@ -45,7 +45,7 @@ func (h Host) Unplug() error {
 	return netlink.RdmaLinkDel(h.Device)
 }
 
-// auxiliary takes the RDMA half of a card from its driver, or gives it back.
+// auxiliary unbinds the RDMA half of a card from its driver, or binds it again.
 func (h Host) auxiliary(verb string) error {
 	list, err := filepath.Glob("/sys/class/net/" + h.Interface + "/device/mlx5_core.rdma.*")
 	if err != nil || len(list) != 1 {
@@ -54,12 +54,12 @@ func (h Host) auxiliary(verb string) error {
 	return os.WriteFile("/sys/bus/auxiliary/drivers/mlx5_ib.rdma/"+verb, []byte(filepath.Base(list[0])), 0)
 }
 
-// lastGID is the index of the GID that comes last, by driver. Index 0 is of the
-// link-local address, the last one of IPv6; cards have each twice, for both versions
-// of RoCE. iWARP has one GID, the hardware address.
+// lastGID has the index of the last GID for each driver. Index 0 is the link-local address, and the last
+// index is the IPv6 address. Cards have each GID twice, for both versions of RoCE. iWARP has one GID, the
+// hardware address.
 var lastGID = map[string]string{"rxe": "2", "siw": "0", "mlx5": "5"}
 
-// Plug makes a host's RDMA device again and waits until it has its addresses.
+// Plug creates a host's RDMA device again and waits until the device has its addresses.
 func (h Host) Plug(t testing.TB) {
 	t.Helper()
 	var err error
@@ -69,7 +69,7 @@ func (h Host) Plug(t testing.TB) {
 		err = netlink.RdmaLinkAdd(h.Device, Driver(), h.Interface)
 	}
 	if err != nil {
-		t.Fatalf("make %s again: %v", h.Device, err)
+		t.Fatalf("Plug(%s): %v", h.Device, err)
 	}
 	path := "/sys/class/infiniband/" + h.Device + "/ports/1/gids/" + lastGID[Driver()]
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -77,5 +77,5 @@ func (h Host) Plug(t testing.TB) {
 			return
 		}
 	}
-	t.Fatalf("%s did not get its GIDs", h.Device)
+	t.Fatalf("Plug(%s): the device has not got its GIDs", h.Device)
 }

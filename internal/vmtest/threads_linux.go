@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// Threads is how many this process has.
+// Threads returns the number of threads of this process.
 func Threads() (int, error) { return ThreadsOf(os.Getpid()) }
 
-// ThreadsOf is how many a process has.
+// ThreadsOf returns the number of threads of a process.
 func ThreadsOf(pid int) (int, error) {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	return len(tasks), err

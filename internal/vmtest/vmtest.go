@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vmtest is for tests that need RDMA devices. They run in the project's
-// micro-VM, which sets RDMAVM=1 and names its devices in RDMAVM_HOSTS; elsewhere
-// they are skipped. In the VM nothing is skipped for want of a device: what is
-// missing there is a failure.
+// Package vmtest has helpers for tests that need RDMA devices. These tests run in the project's micro-VM,
+// which sets RDMAVM=1 and names its devices in RDMAVM_HOSTS. Elsewhere they are skipped. In the VM a missing
+// device is a failure.
 package vmtest
 
 import (
@@ -21,15 +20,15 @@ import (
 	"purerdma/internal/leak"
 )
 
-// Host is one end of the VM's network: an RDMA device and its interface.
+// Host is one end of the VM's network. It has an RDMA device and its interface.
 type Host struct {
-	Device    string // as "rxe0"
-	Interface string // as "eth8"
+	Device    string // such as "rxe0"
+	Interface string // such as "eth8"
 	IPv4      netip.Addr
 	IPv6      netip.Addr
 }
 
-// Inside says whether the test runs in the VM.
+// Inside reports whether the test runs in the VM.
 func Inside() bool { return os.Getenv("RDMAVM") == "1" }
 
 // Notice begins the message of a test that Need skips.
@@ -43,8 +42,7 @@ func Need(tb testing.TB) {
 	}
 }
 
-// Hosts returns the devices of the VM, after Need. It fails the test if there
-// are fewer than n.
+// Hosts calls Need and returns the devices of the VM. It fails the test if the VM has fewer than n.
 func Hosts(tb testing.TB, n int) []Host {
 	tb.Helper()
 	Need(tb)
@@ -79,16 +77,16 @@ func parse(s string) ([]Host, error) {
 	return hosts, nil
 }
 
-// Main runs the tests of a package and then fails if they left something open:
-// an object of the library, a file descriptor, a goroutine. Use it as
+// Main runs the tests of a package. It fails if they leave an object of the library, a file descriptor or a
+// goroutine open. Use it as
 //
 //	func TestMain(m *testing.M) { vmtest.Main(m) }
 func Main(m *testing.M) {
 	flag.Parse()
-	if !given("test.bench") { // who measures does not measure the tracer
+	if !given("test.bench") { // benchmarks must not measure the tracer
 		leak.Enable()
 	}
-	// The poller has descriptors of its own from the first use on.
+	// The runtime poller opens its own descriptors at its first use.
 	if r, w, err := os.Pipe(); err == nil {
 		r.Close()
 		w.Close()
@@ -105,14 +103,14 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// given says whether a flag has a value.
+// given reports whether a flag has a value.
 func given(name string) bool {
 	f := flag.Lookup(name)
 	return f != nil && f.Value.String() != ""
 }
 
-// left describes what is open that should not be. Goroutines and descriptors get
-// a moment to go.
+// left describes the objects that are still open. It waits up to 5 seconds for goroutines and descriptors to
+// disappear.
 func left(before map[string]int) []string {
 	var problems []string
 	deadline := time.Now().Add(5 * time.Second)
@@ -140,8 +138,7 @@ func stacks() string {
 	return b.String()
 }
 
-// files counts the open descriptors by what they are open on; it is empty where
-// /proc is not there.
+// files counts the open descriptors by their file. The result is empty without /proc.
 func files() map[string]int {
 	count := make(map[string]int)
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -149,7 +146,7 @@ func files() map[string]int {
 		return count
 	}
 	for _, e := range entries {
-		// The directory itself is closed again by now.
+		// The directory itself is already closed.
 		if name, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
 			count[kind(name)]++
 		}
@@ -157,7 +154,7 @@ func files() map[string]int {
 	return count
 }
 
-// kind drops the number of a pipe or socket, which is new each time.
+// kind removes the number of a pipe or socket, which differs each time.
 func kind(name string) string {
 	if before, _, ok := strings.Cut(name, ":["); ok {
 		return before

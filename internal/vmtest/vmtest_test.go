@@ -14,30 +14,30 @@ import (
 func TestParse(t *testing.T) {
 	got, err := parse("rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	want := []Host{
 		{"rxe0", "eth8", netip.MustParseAddr("10.8.0.1"), netip.MustParseAddr("fd00:8::1")},
 		{"rxe1", "eth9", netip.MustParseAddr("10.8.1.2"), netip.MustParseAddr("fd00:9::2")},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-		t.Error(diff)
+		t.Errorf("parse() differs (-want +got):\n%s", diff)
 	}
 	for _, bad := range []string{"rxe0", "rxe0,eth8,10.8.0,::1", "rxe0,eth8,10.8.0.1,x"} {
 		if _, err := parse(bad); err == nil {
-			t.Errorf("parse(%q) did not fail", bad)
+			t.Errorf("parse(%q) = nil error, want an error", bad)
 		}
 	}
 }
 
-func TestFilesSeesALeak(t *testing.T) {
+func TestFilesCountsALeak(t *testing.T) {
 	before := files()
 	if len(before) == 0 {
 		t.Skip("no /proc")
 	}
 	f, err := os.Open(os.DevNull)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Open(os.DevNull): %v", err)
 	}
 	defer f.Close()
 	for name, n := range files() {
@@ -45,28 +45,28 @@ func TestFilesSeesALeak(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("an open %s is not among %v", os.DevNull, files())
+	t.Errorf("files() = %v, want one more %s", files(), os.DevNull)
 }
 
-// TestMore: one CQ more for each mlx5 device is the driver's own, once.
+// TestMore checks that one additional CQ of each mlx5 device is ignored, because the driver owns it.
 func TestMore(t *testing.T) {
 	t.Setenv("RDMAVM_DRIVER", "mlx5")
 	before, now := map[string]int{"kernel mlx5_0 cq": 3, "files": 5}, map[string]int{"kernel mlx5_0 cq": 4, "files": 5}
 	for i, tc := range []struct {
 		over bool
 		want int
-	}{{false, 1}, {true, 0}, {true, 0}} { // of checks within each other, both
+	}{{false, 1}, {true, 0}, {true, 0}} { // two nested checks both ignore the CQ
 		if got := more(before, now, tc.over); len(got) != tc.want {
-			t.Errorf("look %d: %v", i, got)
+			t.Errorf("more() of check %d = %v, want %d differences", i, got, tc.want)
 		}
 	}
 	now["kernel mlx5_0 cq"], before["kernel mlx5_0 cq"] = 5, 4
 	now["kernel mlx5_1 cq"], now["files"] = 2, 6
 	if got := more(before, now, true); len(got) != 3 {
-		t.Errorf("another CQ, two at once, and a file: %v", got)
+		t.Errorf("more() with another CQ, two new CQs and a file = %v, want 3 differences", got)
 	}
 	t.Setenv("RDMAVM_DRIVER", "rxe")
 	if got := more(map[string]int{}, map[string]int{"kernel rxe0 cq": 1}, true); len(got) != 1 {
-		t.Errorf("on rxe: %v", got)
+		t.Errorf("more() on rxe = %v, want 1 difference", got)
 	}
 }
