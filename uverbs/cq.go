@@ -2,7 +2,11 @@
 
 package uverbs
 
-import "purerdma/abi"
+import (
+	"net"
+
+	"purerdma/abi"
+)
 
 // CQConfig is the input of CreateCQ.
 type CQConfig struct {
@@ -22,6 +26,55 @@ type CQ struct {
 
 // CreateCQ makes a completion queue (UVERBS_METHOD_CQ_CREATE).
 func (f *File) CreateCQ(cfg CQConfig, drv Driver) (CQ, error) {
+	if !cfg.isOrdinary() {
+		return f.createSpecialCQ(cfg, drv)
+	}
+	req := createCQ.get()
+	defer createCQ.put(req)
+	v := &req.values
+	v.entries, v.userHandle, v.vector = cfg.Entries, cfg.UserHandle, cfg.Vector
+	if v.run == nil {
+		v.run = func(fd uintptr) {
+			req.Attrs[5].Value = uint64(fd)
+			v.err = req.runWith(v.f, v.drv)
+		}
+	}
+	v.f, v.drv, v.err = f, drv, net.ErrClosed
+	_ = cfg.Channel.dev.Control(v.run) // fails only if the channel is closed
+	v.f, v.drv = nil, Driver{}         // they hold on to memory
+	if v.err != nil {
+		return CQ{}, v.err
+	}
+	return CQ{Handle: uint32(req.Attrs[0].Value), Entries: v.respEntries}, nil
+}
+
+var createCQ = prepare(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_CREATE, func(v *createCQValues) []Attr {
+	return []Attr{
+		newHandle(abi.UVERBS_ATTR_CREATE_CQ_HANDLE),
+		in(abi.UVERBS_ATTR_CREATE_CQ_CQE, &v.entries),
+		in(abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE, &v.userHandle),
+		in(abi.UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, &v.vector),
+		out(abi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, &v.respEntries),
+		fd(abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, 0),
+	}
+})
+
+type createCQValues struct {
+	userHandle                   uint64
+	entries, vector, respEntries uint32
+
+	f   *File
+	drv Driver
+	err error            // the result of run
+	run func(fd uintptr) // runs the request with the descriptor of the channel. Made once
+}
+
+// isOrdinary reports whether a completion queue has a channel for its completions and nothing else
+// that it may lack, as most have.
+func (c *CQConfig) isOrdinary() bool { return c.Channel != nil && c.Flags == 0 && c.Events == nil }
+
+// createSpecialCQ is CreateCQ for all other completion queues.
+func (f *File) createSpecialCQ(cfg CQConfig, drv Driver) (CQ, error) {
 	req := newRequest(abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_CREATE)
 	defer req.free()
 	req.add(newHandle(abi.UVERBS_ATTR_CREATE_CQ_HANDLE))
