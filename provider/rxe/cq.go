@@ -23,7 +23,8 @@ type cq struct {
 	notify uverbs.Notifier
 	leak   *leak.Entry
 
-	windows *windows // the context's
+	windows *windows            // the context's
+	resp    abi.RxeCreateCQResp // of CreateCQ. A variable there would be allocated
 
 	// arming is held by Arm, and by Close, because the kernel reuses the handle of a
 	// destroyed CQ. It is not mu, so that polls do not wait for the kernel. It is taken
@@ -44,19 +45,19 @@ func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 	if cfg.Vendor != nil {
 		return nil, fmt.Errorf("rxe: options of type %T: %w", cfg.Vendor, syscall.EINVAL)
 	}
-	var resp abi.RxeCreateCQResp
+	q := &cq{file: c.File, windows: &c.windows}
 	k, err := c.File.CreateCQ(uverbs.CQConfig{
 		Entries:    uint32(cfg.Entries),
 		UserHandle: cfg.UserHandle,
 		Channel:    cfg.Channel,
 		Vector:     cfg.Vector,
-	}, uverbs.Driver{Out: abi.Bytes(&resp)})
+	}, uverbs.Driver{Out: abi.Bytes(&q.resp)})
 	if err != nil {
 		return nil, err
 	}
-	q := &cq{file: c.File, handle: k.Handle, windows: &c.windows}
+	q.handle = k.Handle
 	q.mapping = &q.first
-	if q.ring, err = mapQueue(c.File, q.mapping, resp.MI, abi.Size[abi.UverbsWC]()); err != nil {
+	if q.ring, err = mapQueue(c.File, q.mapping, q.resp.MI, abi.Size[abi.UverbsWC]()); err != nil {
 		c.File.DestroyCQ(k.Handle)
 		return nil, err
 	}

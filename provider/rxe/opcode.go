@@ -25,7 +25,7 @@ func (s opset) has(op provider.SendOpcode) bool { return s>>op&1 != 0 }
 
 // opcodes lists the operations that rxe executes on each type of queue pair
 // (drivers/infiniband/sw/rxe/rxe_opcode.c and rxe_req.c).
-var opcodes = map[provider.QPType]opset{
+var opcodes = [...]opset{
 	provider.RC: newOpset(provider.OpSend, provider.OpSendImm, provider.OpSendInv, provider.OpWrite, provider.OpWriteImm, provider.OpRead,
 		provider.OpCompareSwap, provider.OpFetchAdd, provider.OpBindMW, provider.OpLocalInv),
 	provider.UC: newOpset(provider.OpSend, provider.OpSendImm, provider.OpWrite, provider.OpWriteImm, provider.OpBindMW, provider.OpLocalInv),
@@ -43,8 +43,10 @@ var newer = [...]struct {
 }
 
 // opcodesOf returns the operations of a queue pair of a type on a device with these capabilities.
-func opcodesOf(typ provider.QPType, caps uint64) (opset, bool) {
-	ops, ok := opcodes[typ]
+func opcodesOf(typ provider.QPType, caps uint64) (ops opset, ok bool) {
+	if int(typ) < len(opcodes) {
+		ops = opcodes[typ]
+	}
 	if typ == provider.RC {
 		for _, n := range newer {
 			if caps&n.capability != 0 {
@@ -52,5 +54,5 @@ func opcodesOf(typ provider.QPType, caps uint64) (opset, bool) {
 			}
 		}
 	}
-	return ops, ok
+	return ops, ops != 0
 }

@@ -32,7 +32,8 @@ type qp struct {
 	bell   uverbs.Doorbell
 	leak   *leak.Entry
 
-	windows *windows // the context's
+	windows *windows            // the context's
+	resp    abi.RxeCreateQPResp // of CreateQP. A variable there would be allocated
 
 	state  atomic.Uint32 // provider.QPState
 	closed atomic.Bool
@@ -73,24 +74,16 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	if cfg.SignalAll {
 		kcfg.Flags |= abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL
 	}
-	var resp abi.RxeCreateQPResp
-	k, err := c.File.CreateQP(kcfg, uverbs.Driver{Out: abi.Bytes(&resp)})
+	q := &qp{file: c.File, typ: cfg.Type, srq: cfg.SRQ != nil, windows: &c.windows}
+	k, err := c.File.CreateQP(kcfg, uverbs.Driver{Out: abi.Bytes(&q.resp)})
 	if err != nil {
 		return nil, err
 	}
-	q := &qp{
-		file:   c.File,
-		typ:    cfg.Type,
-		srq:    cfg.SRQ != nil,
-		handle: k.Handle,
-		num:    k.Num,
-
-		windows: &c.windows,
-	}
+	q.handle, q.num = k.Handle, k.Num
 	q.bell.Init(c.File, k.Handle)
 	q.sq.all = ops
 	q.sq.ops.Store(uint32(ops))
-	if err := q.mapQueues(&resp, k.Cap); err != nil {
+	if err := q.mapQueues(k.Cap); err != nil {
 		c.File.DestroyQP(k.Handle)
 		return nil, err
 	}
@@ -106,7 +99,7 @@ const maxInline = 32 * 16
 // not overflow.
 const maxSlot = 1 << 20
 
-func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
+func (q *qp) mapQueues(k abi.UverbsQPCap) error {
 	if k.MaxSendSGE > maxSlot || k.MaxRecvSGE > maxSlot || k.MaxInlineData > maxSlot {
 		return fmt.Errorf("%w: %+v", ring.ErrLayout, k)
 	}
@@ -115,7 +108,7 @@ func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
 	// the slots must have that room. An atomic write always has 8 bytes there.
 	sendSlot := sendHeader + max(q.cap.SendSGE*abi.Size[abi.RxeSGE](), q.cap.Inline, 8)
 	var err error
-	if q.sq.ring, err = mapQueue(q.file, &q.sq.mapping, resp.SQMI, sendSlot); err != nil {
+	if q.sq.ring, err = mapQueue(q.file, &q.sq.mapping, q.resp.SQMI, sendSlot); err != nil {
 		return fmt.Errorf("send queue: %w", err)
 	}
 	q.sq.producer = q.sq.ring.LoadProducer()
@@ -125,7 +118,7 @@ func (q *qp) mapQueues(resp *abi.RxeCreateQPResp, k abi.UverbsQPCap) error {
 	if q.srq {
 		return nil
 	}
-	if err := q.rq.open(q.file, resp.RQMI, int(k.MaxRecvSGE)); err != nil {
+	if err := q.rq.open(q.file, q.resp.RQMI, int(k.MaxRecvSGE)); err != nil {
 		return errors.Join(fmt.Errorf("receive queue: %w", err), q.sq.mapping.Close())
 	}
 	q.cap.RecvWR, q.cap.RecvSGE = q.rq.ring.Cap(), q.rq.maxSGE
