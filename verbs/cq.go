@@ -306,8 +306,7 @@ func (c *CQ) Close() error {
 	if !c.closed.Swap(true) {
 		close(c.done)
 		if c.ch != nil {
-			// Its reader may be a waiter of this CQ.
-			c.ch.interrupt()
+			c.ch.interruptReader()
 		}
 	}
 	err := c.refs.close(c)

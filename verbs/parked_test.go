@@ -55,6 +55,22 @@ func TestOverrunBeforeSleeping(t *testing.T) {
 	}
 }
 
+// TestInterruptReader checks that a channel is only interrupted while a goroutine reads it.
+func TestInterruptReader(t *testing.T) {
+	ch := bareCQ().ch
+	n := 0
+	ch.interrupt = func() { n++ }
+	ch.interruptReader()
+	if n != 1 {
+		t.Errorf("with a reader: %d interrupts, want 1", n)
+	}
+	<-ch.turn
+	ch.interruptReader()
+	if n != 1 || len(ch.turn) != 0 {
+		t.Errorf("without a reader: %d interrupts more, want 0, and the turn is taken %d times, want 0", n-1, len(ch.turn))
+	}
+}
+
 // TestAddedWhileClosing overruns a CQ while it is closed. Next must not return the CQ afterwards.
 func TestAddedWhileClosing(t *testing.T) {
 	cq := bareCQ()

@@ -18,7 +18,7 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 }
 
 func (p *PD) createQP(cfg QPConfig) (*QP, error) {
-	if transitions[cfg.Type] == nil {
+	if int(cfg.Type) >= len(moves) || !moves[cfg.Type][QPReset][QPInit].ok {
 		return nil, fmt.Errorf("QP type %v: %w", cfg.Type, errors.ErrUnsupported)
 	}
 	if err := p.dev.checkCap(&cfg.Cap); err != nil {
