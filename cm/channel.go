@@ -27,7 +27,8 @@ import (
 type EventChannel struct {
 	file *ucma.File
 	host *verbs.Host
-	turn cdev.Turn // held from fetching an event to the end of its transition
+	turn cdev.Turn  // held from fetching an event to the end of its transition
+	raw  ucma.Event // the last event in the kernel's format, guarded by turn
 
 	mu      sync.Mutex
 	ids     map[uint64]*ID // by the uid of the ID or of its membership, nil after Close
@@ -131,9 +132,6 @@ func (ch *EventChannel) Close() error {
 	return errors.Join(err, within(closeGrace, ch.file.Close))
 }
 
-// rawEvents pools the memory of events in the kernel's format.
-var rawEvents = sync.Pool{New: func() any { return new(ucma.Event) }}
-
 // next fetches one event and makes its transition. It returns nil for an event that is not
 // delivered to the program.
 func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
@@ -144,8 +142,7 @@ func (ch *EventChannel) next(ctx context.Context) (*Event, error) {
 		return nil, err
 	}
 	defer ch.turn.Give()
-	raw := rawEvents.Get().(*ucma.Event)
-	defer rawEvents.Put(raw)
+	raw := &ch.raw
 	if err := ch.file.ReadEvent(ctx, raw); err != nil {
 		return nil, errors.Unwrap(err)
 	}

@@ -166,6 +166,10 @@ var moves = sync.Pool{New: func() any { return new(move) }}
 func (id *ID) modifyQP(qp *verbs.QP, state verbs.QPState, accepted *ConnParam) error {
 	m := moves.Get().(*move)
 	defer moves.Put(m)
+	return m.modifyQP(id, qp, state, accepted)
+}
+
+func (m *move) modifyQP(id *ID, qp *verbs.QP, state verbs.QPState, accepted *ConnParam) error {
 	if err := id.initQPAttr(state, &m.kernel); err != nil {
 		return errors.Unwrap(err)
 	}
@@ -204,10 +208,12 @@ func (id *ID) moveQP(qp *verbs.QP, accepted *ConnParam) error {
 			return err
 		}
 	}
-	if err := id.modifyQP(qp, verbs.QPRTR, accepted); err != nil {
+	m := moves.Get().(*move)
+	defer moves.Put(m)
+	if err := m.modifyQP(id, qp, verbs.QPRTR, accepted); err != nil {
 		return err
 	}
-	return id.modifyQP(qp, verbs.QPRTS, accepted)
+	return m.modifyQP(id, qp, verbs.QPRTS, accepted)
 }
 
 // apply makes the transition that an event means for its ID, and returns the event in the form

@@ -168,8 +168,11 @@ func (m *Multicast) attach(to *verbs.AHAttr) error {
 	return nil
 }
 
-// membership finds a membership by its number.
+// membership finds a membership by its number. It returns nil for the number of the ID itself.
 func (id *ID) membership(uid uint64) *Multicast {
+	if uid == id.uid {
+		return nil
+	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	for _, m := range id.groups {

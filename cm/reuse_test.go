@@ -18,17 +18,17 @@ import (
 	"purerdma/verbs"
 )
 
-// reader is a kernel that takes objects from the pools while it executes a command.
+// reader is a kernel that examines the memory of answers while it executes a command.
 type reader struct {
 	*fakeKernel
 	free  func(answer unsafe.Pointer) // checks the memory of an answer against the pool
-	event func(answer unsafe.Pointer) // the same for an event and its commands
-	last  unsafe.Pointer              // the memory of the last event
+	event func()                      // runs while an event comes, and in the commands of its transition
+	last  bool                        // an event has come
 }
 
 func (r *reader) Write(b []byte) error {
-	if r.event != nil && r.last != nil {
-		r.event(r.last)
+	if r.event != nil && r.last {
+		r.event()
 	}
 	if binary.NativeEndian.Uint32(b) != abi.RDMA_USER_CM_CMD_INIT_QP_ATTR {
 		return r.fakeKernel.Write(b)
@@ -39,37 +39,33 @@ func (r *reader) Write(b []byte) error {
 
 func (r *reader) WriteWhenReadable(ctx context.Context, b []byte) error {
 	if r.event != nil {
-		r.last = pointerAt(b, 8)
-		r.event(r.last)
+		r.last = true
+		r.event()
 	}
 	err := r.fakeKernel.WriteWhenReadable(ctx, b)
-	runtime.Gosched() // lets other goroutines fetch events
+	runtime.Gosched() // the other channels get events
 	return err
 }
 
-// TestEventsStayOutOfThePool checks that the memory of an event is not in the pool while the
-// kernel writes to it, or before its transition has been made.
-func TestEventsStayOutOfThePool(t *testing.T) {
+// TestEventKeepsTurn checks that no other event can be fetched into the memory of a channel's event
+// before the transition of that event.
+func TestEventKeepsTurn(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
 	looked := 0
 	r := &reader{fakeKernel: newFakeKernel()}
-	r.event = func(answer unsafe.Pointer) {
+	var ch *EventChannel
+	r.event = func() {
 		looked++
-		var list []*ucma.Event
-		for range 4 {
-			raw := rawEvents.Get().(*ucma.Event)
-			if at := uintptr(answer) - uintptr(unsafe.Pointer(raw)); at < unsafe.Sizeof(*raw) {
-				t.Error("an event in use is in the pool")
-			}
-			list = append(list, raw)
-		}
-		for _, raw := range list {
-			rawEvents.Put(raw)
+		if ch.turn.Take(ended) == nil {
+			t.Error("another goroutine can fetch an event")
+			ch.turn.Give()
 		}
 	}
-	ch := newEventChannel(ucma.New(r), &verbs.Host{})
+	ch = newEventChannel(ucma.New(r), &verbs.Host{})
 	t.Cleanup(func() { ch.Close() })
 	for range 10 {
-		r.last = nil
+		r.last = false
 		id := newFakeID(t, ch)
 		id.state = StateAddrQuery // the transition queries the device
 		r.queue(id.kid, EventAddrResolved, 0)
@@ -81,11 +77,10 @@ func TestEventsStayOutOfThePool(t *testing.T) {
 	r.event = nil
 }
 
-// TestEventsReuse fetches events from many channels, which share pooled memory. Each channel
-// gets its own events.
+// TestEventsReuse fetches many events from several channels at the same time. Each channel must
+// return its own.
 func TestEventsReuse(t *testing.T) {
-	// An event of another channel is dropped. The wait for the expected event would then not
-	// end.
+	// A channel drops the event of another channel. The wait for its own would then not end.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -107,9 +102,6 @@ func TestEventsReuse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if a, b := rawEvents.Get(), rawEvents.Get(); a == b {
-		t.Error("the pool returned an event twice")
-	}
 }
 
 // TestMovesReuse checks that a move of a QP is not in the pool while the kernel writes to it,
