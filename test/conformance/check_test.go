@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,20 +41,20 @@ var eventStatuses = map[string]bool{"provoked": false, "injected": true}
 // outOfScope lists the parts that may be left out.
 var outOfScope = []string{"rsockets", "ibacm"}
 
-// checker collects the problems of a document.
+// checker collects the problems of tables.
 type checker struct {
-	doc      document
+	tables   tables
 	src      source
 	open     []string // areas with open rows
 	used     map[string]bool
 	problems []string
 }
 
-// check compares a document with the code, the functions and the events. It returns the
+// check compares the tables in data with the code, the functions and the events. It returns the
 // problems, or nil.
-func check(text string, src source, functions, events, drivers, open []string) []string {
-	doc, problems := parse(text)
-	c := &checker{doc: doc, src: src, open: open, used: map[string]bool{}, problems: problems}
+func check(data fs.FS, src source, functions, events, drivers, open []string) []string {
+	all, problems := read(data, "conformance-*.csv")
+	c := &checker{tables: all, src: src, open: open, used: map[string]bool{}, problems: problems}
 	sentences := c.sentences()
 	c.complete(sentences)
 	c.olderPage(sentences)
@@ -69,9 +70,9 @@ func check(text string, src source, functions, events, drivers, open []string) [
 }
 
 func (c *checker) bad(r row, format string, args ...any) {
-	where := ""
-	if r.line != 0 {
-		where = fmt.Sprintf("line %d: ", r.line)
+	where := r.where
+	if where != "" {
+		where += ": "
 	}
 	c.problems = append(c.problems, where+fmt.Sprintf(format, args...))
 }
@@ -79,7 +80,7 @@ func (c *checker) bad(r row, format string, args ...any) {
 // sentences checks the rows of the pages, and returns their names.
 func (c *checker) sentences() map[string]bool {
 	seen := map[string]bool{}
-	for _, r := range c.doc[colSentence] {
+	for _, r := range c.tables[colSentence] {
 		name := r.cells[colSentence]
 		if seen[name] {
 			c.bad(r, "%s is there twice", name)
@@ -94,7 +95,7 @@ func (c *checker) sentences() map[string]bool {
 // others.
 func (c *checker) complete(sentences map[string]bool) {
 	older := map[string]bool{}
-	for _, r := range c.doc[colOlder] {
+	for _, r := range c.tables[colOlder] {
 		if name := r.cells[colOlder]; name != none {
 			if older[name] {
 				c.bad(r, "%s is there twice", name)
@@ -103,7 +104,7 @@ func (c *checker) complete(sentences map[string]bool) {
 		}
 	}
 	expected := map[string]bool{}
-	for _, r := range c.doc[colPage] {
+	for _, r := range c.tables[colPage] {
 		n, err := strconv.Atoi(r.cells[colSentences])
 		if err != nil || n < 1 {
 			c.bad(r, "%q is no number of sentences", r.cells[colSentences])
@@ -127,7 +128,7 @@ func (c *checker) complete(sentences map[string]bool) {
 
 // olderPage checks that each sentence of the older page refers to a sentence of the newer page.
 func (c *checker) olderPage(sentences map[string]bool) {
-	for _, r := range c.doc[colOlder] {
+	for _, r := range c.tables[colOlder] {
 		if name := r.cells[colNewer]; name != none && !sentences[name] {
 			c.bad(r, "%s, which it points to, is no sentence", name)
 		} else if name == none && r.cells[colOlder] == none {
@@ -139,7 +140,7 @@ func (c *checker) olderPage(sentences map[string]bool) {
 // functions checks that each function has a row, and each row a function.
 func (c *checker) functions(want []string) {
 	seen := map[string]bool{}
-	for _, r := range c.doc[colFunction] {
+	for _, r := range c.tables[colFunction] {
 		fns := names(r.cells[colFunction])
 		if len(fns) == 0 {
 			c.bad(r, "it names no function")
@@ -165,10 +166,10 @@ func (c *checker) functions(want []string) {
 // features checks the table of features that no driver here supports. All of them must be
 // encoded.
 func (c *checker) features() {
-	if len(c.doc[colFeature]) == 0 {
+	if len(c.tables[colFeature]) == 0 {
 		c.bad(row{}, "there is no table of what no driver runs")
 	}
-	for _, r := range c.doc[colFeature] {
+	for _, r := range c.tables[colFeature] {
 		c.claim(r, map[string]bool{"encoded": true})
 	}
 }
@@ -176,7 +177,7 @@ func (c *checker) features() {
 // events checks that each event has a row for each driver.
 func (c *checker) events(want, drivers []string) {
 	seen := map[string]bool{}
-	for _, r := range c.doc[colEvent] {
+	for _, r := range c.tables[colEvent] {
 		name := r.cells[colEvent] + " " + r.cells[colDriver]
 		seen[name] = true
 		if !slices.Contains(want, r.cells[colEvent]) || !slices.Contains(drivers, r.cells[colDriver]) {

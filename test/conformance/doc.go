@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance compares docs/reference/conformance.md with the code. Its tables must
+// Package conformance compares the tables of conformance in docs/data with the code. They must
 // cover all manual pages and functions of librdmacm, and the names in the tables must exist.
-// The package also compares docs/reference/pyverbs.md with the cases of rdma-core's Python
-// tests.
+// The package also compares docs/data/pyverbs.csv with the cases of rdma-core's Python tests.
+// The tables are parts of docs/reference/conformance.md and docs/reference/pyverbs.md.
 package conformance

@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,19 +11,18 @@ import (
 	"testing"
 )
 
-// colCase is the first column of the tables of docs/reference/pyverbs.md.
+// colCase is the first column of docs/data/pyverbs.csv.
 const colCase = "case"
 
 // caseStatuses contains the statuses of a case. The value is true if the remark needs a reason.
-// a reason.
 var caseStatuses = map[string]bool{"same": false, "other": true, "refused": true, "none": true}
 
 // checkCases compares the rows of cases with the list and the code, and returns the problems.
-func checkCases(text string, src source, want []string) []string {
-	doc, problems := parse(text)
-	c := &checker{doc: doc, src: src, used: map[string]bool{}, problems: problems}
+func checkCases(data fs.FS, src source, want []string) []string {
+	all, problems := read(data, "pyverbs*.csv")
+	c := &checker{tables: all, src: src, used: map[string]bool{}, problems: problems}
 	seen := map[string]bool{}
-	for _, r := range doc[colCase] {
+	for _, r := range all[colCase] {
 		name := r.cells[colCase]
 		if seen[name] {
 			c.bad(r, "%s is there twice", name)
@@ -53,29 +53,25 @@ func checkCases(text string, src source, want []string) []string {
 	return c.problems
 }
 
-// TestPyverbs compares docs/reference/pyverbs.md with the list of cases and the code.
+// TestPyverbs compares docs/data/pyverbs.csv with the list of cases and the code.
 func TestPyverbs(t *testing.T) {
 	root := moduleRoot(t)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "pyverbs.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := os.DirFS(filepath.Join(root, "docs", "data"))
 	cases := lines(t, "pyverbs-65.0.txt")
 	if len(cases) < 150 {
 		t.Fatalf("%d cases, want at least 150", len(cases))
 	}
-	for _, problem := range checkCases(string(text), readSource(t, root), cases) {
-		t.Errorf("docs/reference/pyverbs.md: %s", problem)
+	for _, problem := range checkCases(data, readSource(t, root), cases) {
+		t.Errorf("docs/data: %s", problem)
 	}
 }
 
 const sampleCases = `
-| case | status | shown by | remark |
-|---|---|---|---|
-| mr.A.one | same | ''cm.TestEcho'' | - |
-| mr.A.two | other | ''cm.TestEcho/IPv4'' | why |
-| mr.A.three | refused | ''cm.TestEcho'' | why |
-| mr.A.four | none | - | why |
+case,status,shown by,remark
+mr.A.one,same,''cm.TestEcho'',-
+mr.A.two,other,''cm.TestEcho/IPv4'',why
+mr.A.three,refused,''cm.TestEcho'',why
+mr.A.four,none,-,why
 `
 
 // TestBrokenCases breaks a sample in each way that the check must detect.
@@ -87,18 +83,17 @@ func TestBrokenCases(t *testing.T) {
 	want := []string{"mr.A.one", "mr.A.two", "mr.A.three", "mr.A.four"}
 	for _, tc := range []struct{ name, old, new, want string }{
 		{"whole", "", "", ""},
-		{"case without a row", "| mr.A.two", "| mr.A.one", "mr.A.two has no row"},
-		{"case twice", "| mr.A.two", "| mr.A.one", "mr.A.one is there twice"},
+		{"case without a row", "mr.A.two", "mr.A.one", "mr.A.two has no row"},
+		{"case twice", "mr.A.two", "mr.A.one", "mr.A.one is there twice"},
 		{"unknown case", "A.two", "A.five", "mr.A.five is not in the list of cases"},
-		{"test gone", "''cm.TestEcho'' | -", "''cm.TestEhco'' | -", "test cm.TestEhco does not exist"},
+		{"test gone", "''cm.TestEcho'',-", "''cm.TestEhco'',-", "test cm.TestEhco does not exist"},
 		{"part gone", "IPv4", "IPv6", "test cm.TestEcho/IPv6 does not exist"},
-		{"no test", "''cm.TestEcho'' | -", "- | -", "it names no test"},
-		{"no reason", "| none | - | why", "| none | - | -", "none without a reason"},
-		{"a test that is not wanted", "| none | - |", "| none | ''cm.TestEcho'' |", "it names a test, and says that there is none"},
+		{"no test", "''cm.TestEcho'',-", "-,-", "it names no test"},
+		{"no reason", ",none,-,why", ",none,-,-", "none without a reason"},
+		{"a test that is not wanted", ",none,-,", ",none,''cm.TestEcho'',", "it names a test, and says that there is none"},
 		{"unknown status", "refused", "skipped", `"skipped" is no status`},
 	} {
-		text := strings.ReplaceAll(strings.Replace(sampleCases, tc.old, tc.new, 1), "''", "`")
-		problems := checkCases(text, src, want)
+		problems := checkCases(csvFiles("pyverbs", strings.Replace(sampleCases, tc.old, tc.new, 1)), src, want)
 		if tc.want == "" {
 			if len(problems) > 0 {
 				t.Errorf("checkCases of %s = %v, want none", tc.name, problems)
