@@ -12,37 +12,36 @@ import (
 	"time"
 )
 
-// dialers is how many connections are made at once.
+// dialers is the number of simultaneous connections.
 const dialers = 64
 
-// starts is how often a server that does not listen yet is tried.
+// starts bounds the connection attempts to a server that does not listen yet.
 const starts = 5
 
-// What ucmatose's client says when it begins to connect, when all its connections
-// are established, and when all are disconnected.
+// ucmatose's client prints these lines when it starts to connect, when all its connections are
+// established, and when all are disconnected.
 const (
 	acceptBegins      = "cmatose: connecting"
 	acceptEstablished = "receiving data transfers"
 	acceptEnds        = "test complete"
 )
 
-// burst is what one run of ucmatose took, from when the client began to connect:
-// until all was established, and until a message had gone both ways on each
-// connection and all were disconnected. How long the programs take to start is not
-// in it: that is more than connecting takes, differs from run to run, and is the
-// loader's and the file system's.
+// burst has the times of one run of ucmatose. They run from the client's start of connecting until all
+// connections are established, and until all are disconnected after a message in both directions. They do
+// not include the start of the programs. It takes longer than connecting, varies from run to run, and
+// depends on the loader and the file system.
 type burst struct{ established, ended time.Duration }
 
-// acceptor is a server and a client, and what bursts of them took, in microseconds.
+// acceptor is a server and a client, with the times of their bursts in microseconds.
 type acceptor struct {
 	server, client string
-	one, all       struct{ established, ended []float64 } // 1 connection, and 64
+	one, all       struct{ established, ended []float64 } // 1 connection and 64 connections
 }
 
-// benchAccept compares the time that a listener takes for 64 connections that are
-// asked for at once: ucmatose -c 64 less what ucmatose -c 1 takes as a rule, which
-// is what each process does once, as opening the device. Each program runs against
-// itself, and each client against both servers: there the listener alone differs.
+// benchAccept compares the time of listeners for 64 simultaneous connections. It subtracts the median of
+// ucmatose -c 1 from the time of ucmatose -c 64, because each process does some work once, such as
+// opening the device. Each program runs against itself, and each client against both servers, so that only
+// the listener differs.
 func benchAccept(ctx context.Context, e *env) error {
 	c, goes := "ucmatose", e.program("ucmatose")
 	pairings := []*acceptor{{server: c, client: c}, {server: goes, client: goes}, {server: goes, client: c}, {server: c, client: goes}}
@@ -56,7 +55,7 @@ func benchAccept(ctx context.Context, e *env) error {
 					return err
 				}
 				if run == 0 {
-					continue // neighbours had to be resolved, and programs to be read
+					continue // this run also resolves neighbours and loads the programs
 				}
 				took := &a.all
 				if conns == 1 {
@@ -104,16 +103,16 @@ func ucmatose(ctx context.Context, e *env, a *acceptor, port, conns int) (burst,
 		if err == nil {
 			return b, nil
 		}
-		// Rejected because nobody listens: the server is slow to start.
+		// A rejection without a listener means that the server starts slowly.
 		if try == starts || !bytes.Contains(out, []byte("RDMA_CM_EVENT_REJECTED, error: 8\n")) {
 			return burst{}, fmt.Errorf("%s: %w: %s", a.client, err, lastLines(out))
 		}
 	}
 }
 
-// dialBurst runs a client, and notes when it says what. out is all that it says.
+// dialBurst runs a client and records the time of each line of its output. out is the whole output.
 func dialBurst(ctx context.Context, program string, args []string) (b burst, out []byte, err error) {
-	// Without stdbuf the C program would speak only when it ends.
+	// Without stdbuf the C program would print its output only at its end.
 	client := exec.CommandContext(ctx, "stdbuf", append([]string{"-oL", program}, args...)...)
 	stdout, err := client.StdoutPipe()
 	if err != nil {
@@ -137,7 +136,7 @@ func dialBurst(ctx context.Context, program string, args []string) (b burst, out
 	}
 	for _, line := range []string{acceptBegins, acceptEstablished, acceptEnds} {
 		if at[line].IsZero() {
-			return b, out, fmt.Errorf("no line %q", line)
+			return b, out, fmt.Errorf("the output has no line %q", line)
 		}
 	}
 	return burst{at[acceptEstablished].Sub(at[acceptBegins]), at[acceptEnds].Sub(at[acceptBegins])}, out, nil

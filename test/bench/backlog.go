@@ -8,15 +8,15 @@ import (
 	"os"
 )
 
-// rxe answers a READ with all packets at once, which are 1024 of 1 MiB where an Ethernet
-// frame has 1500 bytes. The kernel's queue between two virtual interfaces takes 1000: the
-// end of each answer is lost, and comes when the READ is sent again, seconds later.
+// rxe sends all packets of the answer to a READ at once. With Ethernet frames of 1500 bytes, 1 MiB has 1024
+// packets. The kernel's queue between two virtual interfaces takes 1000. The end of each answer is lost, and
+// arrives only when the READ is sent again, seconds later.
 const (
 	backlogFile = "/proc/sys/net/core/netdev_max_backlog"
 	backlog     = 64 << 10
 )
 
-// raiseBacklog makes that queue long enough for 64 such READs at once.
+// raiseBacklog makes this queue long enough for 64 simultaneous READs of 1 MiB.
 func raiseBacklog() (restore func(), err error) {
 	was, err := os.ReadFile(backlogFile)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic returns a time and the nanoseconds of CLOCK_MONOTONIC at it. Package time
-// reads that clock, and without a system call, but does not show it.
+// monotonic returns a time and the nanoseconds of CLOCK_MONOTONIC at this time. Package time reads that
+// clock without a system call, but does not expose its value.
 func monotonic() (at time.Time, nanoseconds int64) {
 	best := time.Hour
 	for range 1000 {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// The steps that lead to a connection, in the words of cmtime.
+// The steps that make a connection, with cmtime's names.
 var connecting = []string{"create id", "bind addr", "resolve addr", "resolve route", "create qp", "connect"}
 
-// The steps that end it.
+// The steps that end a connection.
 var ending = []string{"disconnect", "destroy"}
 
-// benchCmtime compares the steps of cmtime: each program against itself, and each
-// client against the other's server.
+// benchCmtime compares the steps of cmtime. Each program runs against itself, and each client against the
+// other program's server.
 func benchCmtime(ctx context.Context, e *env) error {
 	servers := map[string]string{"rdma-core": "7180", "purerdma": "7181"}
 	programs := map[string]string{"rdma-core": "cmtime", "purerdma": e.program("cmtime")}
@@ -33,7 +33,7 @@ func benchCmtime(ctx context.Context, e *env) error {
 	run := func(client, server string) (map[string]float64, error) {
 		return cmtime(ctx, e, programs[client], servers[server])
 	}
-	// The first clients have neighbours to resolve.
+	// The first clients also resolve neighbours.
 	for who := range servers {
 		if _, err := run(who, who); err != nil {
 			return err
@@ -72,8 +72,8 @@ func benchCmtime(ctx context.Context, e *env) error {
 	return nil
 }
 
-// cmtime runs a client and returns the microseconds per connection of each step,
-// and of all that connect and all that end.
+// cmtime runs a client and returns the microseconds per connection of each step, and the sums of the
+// connecting and of the ending steps.
 func cmtime(ctx context.Context, e *env, program, port string) (map[string]float64, error) {
 	out, err := exec.CommandContext(ctx, program, "-s", e.hosts[0].IPv4.String(), "-b", e.hosts[1].IPv4.String(),
 		"-p", port, "-c", strconv.Itoa(e.conns)).CombinedOutput()
@@ -83,7 +83,7 @@ func cmtime(ctx context.Context, e *env, program, port string) (map[string]float
 	return parseCmtime(string(out))
 }
 
-// parseCmtime reads the table: the last column is microseconds per connection.
+// parseCmtime parses the table. Its last column has the microseconds per connection.
 func parseCmtime(out string) (map[string]float64, error) {
 	steps := map[string]float64{}
 	for line := range strings.Lines(out) {

@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 )
 
-// sources are the C sides that no program of rdma-core or perftest is.
+// sources has the C sides for which rdma-core and perftest have no program.
 //
 //go:embed testdata/*.c
 var sources embed.FS
 
-// compile makes the program of testdata/NAME.c in dir.
+// compile compiles testdata/NAME.c to a program in dir.
 func compile(ctx context.Context, dir, name string, libraries ...string) (program string, err error) {
 	text, err := sources.ReadFile("testdata/" + name + ".c")
 	if err != nil {

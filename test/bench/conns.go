@@ -21,9 +21,8 @@ import (
 	"purerdma/cm"
 )
 
-// benchConns makes many connections with package cm's blocking calls, 64 at a
-// time, between two processes of this program, and says how fast that went and
-// what each side holds while they are idle.
+// benchConns makes many connections with package cm's blocking calls, 64 at a time, between two processes
+// of this program. It prints the rate, and the resources of each side while the connections are idle.
 func benchConns(ctx context.Context, e *env) error {
 	server := exec.CommandContext(ctx, e.self, "-conns", strconv.Itoa(e.conns), "-end", "server", netip.AddrPortFrom(e.hosts[0].IPv4, 0).String())
 	server.Stderr = os.Stderr
@@ -51,7 +50,7 @@ func benchConns(ctx context.Context, e *env) error {
 	if err != nil {
 		return fmt.Errorf("the client: %w", err)
 	}
-	in.Close() // the server may go
+	in.Close() // ends the server
 	served, err := io.ReadAll(lines)
 	if err != nil {
 		return fmt.Errorf("the server: %w", err)
@@ -89,7 +88,7 @@ func connsServer(ctx context.Context, conns int, addr string) error {
 		return err
 	}
 	before.print("server", len(all))
-	io.Copy(io.Discard, os.Stdin) // until the client has measured, too
+	io.Copy(io.Discard, os.Stdin) // wait until the client has also measured
 	closeAll(all)
 	return nil
 }
@@ -117,9 +116,8 @@ func connsClient(ctx context.Context, conns int, addr, from string) error {
 	}
 	took := time.Since(start)
 	slices.Sort(each)
-	// A message of the connection manager that is lost is sent again after
-	// seconds.
-	fmt.Printf("  %d connections, %d dialers at once: %.0f connections per second; a dial took %v in the middle, %v at 99%%, %v at most\n",
+	// The connection manager repeats a lost message only after seconds.
+	fmt.Printf("  %d connections, %d dialers at once: %.0f connections per second; a dial took %v in the median, %v at 99%%, %v at most\n",
 		conns, dialers, float64(conns)/took.Seconds(), each[len(each)/2].Round(time.Millisecond),
 		each[len(each)*99/100].Round(time.Millisecond), each[len(each)-1].Round(time.Millisecond))
 	before.print("client", len(all))
@@ -127,7 +125,7 @@ func connsClient(ctx context.Context, conns int, addr, from string) error {
 	return nil
 }
 
-// many makes connections, so many at once as there are dialers.
+// many makes connections. The number of dialers bounds the simultaneous ones.
 func many(conns int, make func() (*cm.Conn, error)) ([]*cm.Conn, error) {
 	var (
 		mu   sync.Mutex
@@ -165,18 +163,18 @@ func closeAll(conns []*cm.Conn) {
 	}
 }
 
-// held is what a process holds.
+// held has the resources of a process.
 type held struct{ heap, stacks uint64 }
 
 func usage() held {
 	runtime.GC()
-	runtime.GC() // what finalizers let go of
+	runtime.GC() // frees the memory that finalizers released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return held{m.HeapAlloc, m.StackInuse}
 }
 
-// print shows what each connection has added.
+// print prints the increase for each connection.
 func (before held) print(who string, conns int) {
 	time.Sleep(time.Second) // let it become idle
 	now := usage()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// benchIdle runs a persistent server, lets a client come and go so that all of it
-// has been at work, and then leaves it alone.
+// benchIdle measures the CPU time of an idle persistent server. A client connects and leaves first, so that
+// all parts of the server have run.
 func benchIdle(ctx context.Context, e *env) error {
 	const idle = 5 * time.Second
 	r, err := startRping(ctx, e, e.program("rping"), 7176)
@@ -41,7 +41,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the name in brackets, which may have blanks in it.
+	// The second field is the name in parentheses, which may contain blanks.
 	_, rest, _ := strings.Cut(string(b), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {

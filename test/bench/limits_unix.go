@@ -10,12 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFiles is the limit of open files for this process and its children: enough
-// for two per connection.
+// maxFiles is the limit of open files for this process and its children. It allows two per connection.
 const maxFiles = 1 << 17
 
-// raiseLimits raises the limits of files, and of what may be registered, which root
-// may: some drivers count that against root, too.
+// raiseLimits raises the limits of open files and of registered memory. Some drivers also apply the memory
+// limit to root.
 func raiseLimits() error {
 	for _, l := range []struct {
 		what  string

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench measures this stack against rdma-core's, side by side: each figure is the
-// ratio of two programs that ran one after the other on the same machine, over
-// the same devices, again and again in alternation.
+// Bench compares this stack with rdma-core's. Each figure is the ratio of two programs, which run in turn many
+// times, on one machine and with the same devices.
 //
 //	bench -rping PATH [-runs N] [-only NAME] [-conns N] [-full] [-cells PATTERN] [-client-cpu N]
 //
-// Our other programs lie beside rping.
+// The other programs of this module are in the directory of rping.
 //
 // It runs inside the micro-VM of rdmavm -hosts 2, with rdma-core's programs in
 // PATH (make bench does all that), or on a host with RDMA devices and
-// RDMAVM_HOSTS set. Ratios are time against time: below 1 means that Go is
-// faster. The interval is a 95 % bootstrap interval of the median of the paired
-// ratios.
+// RDMAVM_HOSTS set. Ratios are ratios of times, so that Go is faster below 1.
+// The interval is a 95 % bootstrap interval of the median of the paired ratios.
 package main
 
 import (
@@ -33,27 +31,27 @@ type bench struct {
 	name string
 	what string
 	run  func(ctx context.Context, e *env) error
-	more bool // with -only or -full
+	more bool // runs only with -only or -full
 }
 
-// env is what the comparisons share.
+// env has the common parameters of the comparisons.
 type env struct {
-	rping string // ours
+	rping string // the path of this module's rping
 	runs  int
-	conns int    // how many connections at once
-	full  bool   // the whole matrix of perf
-	cells string // the cells of perf, a regular expression
-	cpu   int    // the processor of perf's clients, -1 for any
-	self  string // this program, for the children
-	dir   string // of copies of our programs
+	conns int    // number of connections
+	full  bool   // run the whole matrix of perf
+	cells string // pattern of perf cells
+	cpu   int    // processor of perf clients, or -1
+	self  string // path of this program
+	dir   string // directory of the copies
 	hosts []vmtest.Host
 }
 
 var benches = []bench{
 	{"rping", "event-driven ping-pong, time per round, rping against rping", benchRping, false},
 	{"perf", "data paths, rdmaperf against perftest", benchPerf, false},
-	{"scheduler", "what Go's runtime costs, rdmaperf against itself", benchScheduler, true},
-	{"wake", "how long a waiter on a completion channel takes, against ibv_get_cq_event", benchWake, true},
+	{"scheduler", "cost of Go's runtime, rdmaperf against itself", benchScheduler, true},
+	{"wake", "wake-up of a waiter on a completion channel, against ibv_get_cq_event", benchWake, true},
 	{"register", "registration of 1 GiB, against ibv_reg_mr", benchRegister, true},
 	{"cmtime", "the steps of many connections, cmtime against cmtime", benchCmtime, false},
 	{"accept", "64 connections at once to one listener, ucmatose against ucmatose", benchAccept, false},
@@ -62,12 +60,12 @@ var benches = []bench{
 }
 
 func main() {
-	rping := flag.String("rping", "bin/rping", "our rping")
+	rping := flag.String("rping", "bin/rping", "this module's rping")
 	runs := flag.Int("runs", 10, "pairs of runs of each comparison")
-	only := flag.String("only", "", "run these `comparisons` alone, separated by commas")
+	only := flag.String("only", "", "run only these `comparisons`, separated by commas")
 	conns := flag.Int("conns", 1000, "connections of cmtime and conns")
-	full := flag.Bool("full", false, "all comparisons, and the whole matrix of perf, not a few cells: hours")
-	cells := flag.String("cells", "", "only those cells of the matrix of perf whose name, as send_bw/4096/8qp/polled, matches this `pattern`")
+	full := flag.Bool("full", false, "all comparisons, and the whole matrix of perf instead of a few cells (hours)")
+	cells := flag.String("cells", "", "only the cells of perf whose name matches this `pattern`, such as send_bw/4096/8qp/polled")
 	cpu := flag.Int("client-cpu", -1, "keep the clients of perf on this `processor`")
 	end := flag.String("end", "", "internal: run one end of conns")
 	register := flag.String("register", "", "internal: register memory")
@@ -93,17 +91,16 @@ func main() {
 	}
 }
 
-// ours are the programs of this tree that are measured.
+// ours lists the measured programs of this module.
 var ours = []string{"rping", "cmtime", "rdmaperf", "ucmatose"}
 
-// program returns the path of a copy of one of ours.
+// program returns the path of the copy of a measured program.
 func (e *env) program(name string) string { return filepath.Join(e.dir, name) }
 
-// copyPrograms copies ours to a directory for temporary files. In the virtual machine
-// that is memory, where they lie as the C programs do after they have run
-// once. The tree they were built in is a file system that keeps nothing
-// of a program that does not run, and hands each page out when it is first touched:
-// in the midst of what is measured.
+// copyPrograms copies the measured programs to a directory for temporary files. In the virtual machine this
+// directory is in memory, as the C programs are after their first run. The build directory is in a file system
+// that caches nothing of a program that does not run. It would load each page at its first access, during the
+// measurement.
 func (e *env) copyPrograms() error {
 	for _, name := range ours {
 		b, err := os.ReadFile(filepath.Join(filepath.Dir(e.rping), name))
@@ -126,7 +123,7 @@ func run(ctx context.Context, e *env, only string) error {
 		return err
 	}
 	if len(e.hosts) < 2 {
-		return fmt.Errorf("two hosts are needed: rdmavm -hosts 2")
+		return fmt.Errorf("two hosts are needed (rdmavm -hosts 2)")
 	}
 	if e.dir, err = os.MkdirTemp("", "bench"); err != nil {
 		return err

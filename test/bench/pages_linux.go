@@ -4,7 +4,7 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// mapPages returns memory of ordinary or huge pages, as the C side has it.
+// mapPages maps memory of ordinary or huge pages, as the C side does.
 func mapPages(size int, huge bool) ([]byte, error) {
 	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {

@@ -14,29 +14,29 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// cell is one comparison of rdmaperf with the program of perftest that it is named
-// after, both with the same parameters.
+// cell is one comparison of rdmaperf with a program of perftest, with equal parameters. test is the name of
+// that program.
 type cell struct {
-	test   string // as "send_bw"
+	test   string // such as "send_bw"
 	size   int    // bytes of a message
 	qps    int
 	list   int // requests of one post
 	events bool
 }
 
-// Goals: the interval of a ratio reaches down to them.
+// A goal is met if the interval of the ratio reaches down to it.
 const (
 	goalPolled = 1.0
 	goalEvents = 1.25
 )
 
-// The whole matrix.
+// The dimensions of the whole matrix.
 var (
 	sizes    = []int{8, 4 << 10, 64 << 10, 1 << 20}
 	qpCounts = []int{1, 8, 64}
 )
 
-// cells returns the matrix, or the few cells that stand for it.
+// cells returns the whole matrix, or a selection of it.
 func cells(full bool) []cell {
 	if !full {
 		return []cell{
@@ -50,7 +50,7 @@ func cells(full bool) []cell {
 	for _, events := range []bool{false, true} {
 		for _, test := range []string{"send_bw", "write_bw", "read_bw"} {
 			if test == "write_bw" && events {
-				continue // perftest refuses that
+				continue // perftest does not support this
 			}
 			for _, qps := range qpCounts {
 				for _, size := range sizes {
@@ -63,7 +63,7 @@ func cells(full bool) []cell {
 		}
 		for _, test := range []string{"send_lat", "write_lat", "read_lat"} {
 			for _, size := range sizes {
-				if test != "write_lat" || !events { // it looks at memory: there is no event
+				if test != "write_lat" || !events { // write_lat polls memory, which has no events
 					all = append(all, cell{test, size, 1, 1, events})
 				}
 			}
@@ -97,8 +97,8 @@ func (c cell) goal() float64 {
 	return goalPolled
 }
 
-// count is how many messages each QP sends: together for about a second in a VM
-// whose processor is emulated, and as many as percentiles take.
+// count returns the number of messages of each QP. All QPs together take about a second in a VM with an
+// emulated processor. Percentiles need a minimum number.
 func (c cell) count() int {
 	const messages, bytes = 10000, 24 << 20
 	total := min(messages, bytes/c.size)
@@ -106,14 +106,14 @@ func (c cell) count() int {
 		total = min(2000, max(16, total/4))
 	}
 	n := max(5, total/c.qps)
-	return n - n%c.list // perftest insists
+	return n - n%c.list // perftest requires a multiple
 }
 
-// depth is how many requests are outstanding on each QP.
+// depth returns the number of outstanding requests of each QP.
 func (c cell) depth() int { return min(128, c.count()) }
 
-// moderation is how many requests one completion stands for: of lists, which
-// perftest insists to be multiples of it, the whole list.
+// moderation returns the number of requests for each completion. For lists it is the whole list, because
+// perftest requires lists to be multiples of it.
 func (c cell) moderation() int {
 	if c.list > 1 {
 		return c.list
@@ -121,12 +121,12 @@ func (c cell) moderation() int {
 	return max(1, c.depth()/2)
 }
 
-// flags are those that both programs have. Without --disable_pcie_relaxed both register
-// memory with relaxed ordering, but for write_lat.
+// flags returns the flags for both programs. Without --disable_pcie_relaxed both register memory with relaxed
+// ordering, except in write_lat.
 func (c cell) flags() []string {
 	f := []string{"-R", "-F", "-s", strconv.Itoa(c.size), "-n", strconv.Itoa(c.count())}
 	if strings.HasPrefix(c.test, "atomic") {
-		f = slices.Delete(f, 2, 4) // atomics have 8 bytes, and no flag for that
+		f = slices.Delete(f, 2, 4) // atomics always have 8 bytes, and take no flag for the size
 	}
 	if !c.latency() {
 		f = append(f, "-q", strconv.Itoa(c.qps), "-t", strconv.Itoa(c.depth()), "-Q", strconv.Itoa(c.moderation()))
@@ -140,8 +140,8 @@ func (c cell) flags() []string {
 	return f
 }
 
-// client is the command of a client. Which of two ways siw sends in depends on whether
-// the poster is on the processor of the QP's thread: -client-cpu says so for both.
+// client returns the command of a client. siw sends in one of two ways, depending on whether the poster runs on
+// the processor of the QP's thread. -client-cpu sets the processor for both programs.
 func (e *env) client(ctx context.Context, program string, args ...string) *exec.Cmd {
 	if e.cpu < 0 {
 		return exec.CommandContext(ctx, program, args...)
@@ -149,10 +149,10 @@ func (e *env) client(ctx context.Context, program string, args ...string) *exec.
 	return exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(e.cpu), program}, args...)...)
 }
 
-// figures are what a program has found, in microseconds.
+// figures has the results of a program, in microseconds.
 type figures struct {
-	message float64 // the time of one, all QPs together; of latencies, the median
-	p99     float64 // of latencies
+	message float64 // time of one message over all QPs, or the median latency
+	p99     float64 // latency tests only
 }
 
 // perf compares the data paths.
@@ -176,7 +176,7 @@ func benchPerf(ctx context.Context, e *env) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			// perftest itself fails now and then: the others count.
+			// perftest itself fails sometimes. The other runs count.
 			fmt.Printf(" %v: %v\n", c, err)
 			continue
 		}
@@ -186,7 +186,7 @@ func benchPerf(ctx context.Context, e *env) error {
 	return nil
 }
 
-// possible says whether a driver has the operation.
+// possible reports whether a driver supports the operation.
 func (c cell) possible(driver string) bool {
 	return driver != "siw" || !strings.HasPrefix(c.test, "atomic")
 }
@@ -218,7 +218,7 @@ func (e *env) compare(ctx context.Context, c cell) (outside []string, err error)
 // measurement runs a cell once.
 type measurement func(context.Context, *env, cell) (figures, error)
 
-// alternate runs a cell in two ways in turn, so that what drifts hits both.
+// alternate runs a cell in two ways in turn, so that drift affects both equally.
 func (e *env) alternate(ctx context.Context, c cell, first, second measurement) (message, p99 pairs, err error) {
 	ways := [2]measurement{first, second}
 	for i := range e.runs {
@@ -235,7 +235,7 @@ func (e *env) alternate(ctx context.Context, c cell, first, second measurement) 
 	return message, p99, nil
 }
 
-// tries is how often a program that fails is run again.
+// tries bounds the runs of a failing program.
 const tries = 4
 
 func again(ctx context.Context, run func() (figures, error)) (f figures, err error) {

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// runTime is the longest that one run may take.
+// runTime bounds the time of one run.
 const runTime = time.Minute
 
-// perftest runs the program of perftest that a cell is named after.
+// perftest runs a cell's program of perftest.
 func perftest(ctx context.Context, e *env, c cell) (figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
@@ -30,11 +30,11 @@ func perftest(ctx context.Context, e *env, c cell) (figures, error) {
 	defer func() { server.Process.Kill(); <-gone }()
 	args = append(append([]string{"-d", e.hosts[1].Device}, args...), e.hosts[0].IPv4.String())
 	for {
-		// It says nothing when it is ready.
+		// The server prints nothing when it is ready.
 		select {
 		case <-time.After(startTime):
 		case <-gone:
-			return figures{}, fmt.Errorf("%s's server has left", program)
+			return figures{}, fmt.Errorf("the server of %s has ended", program)
 		}
 		out, err := e.client(ctx, program, args...).CombinedOutput()
 		switch {
@@ -51,10 +51,9 @@ func lastLines(out []byte) []byte {
 	return out[max(0, len(out)-200):]
 }
 
-// parsePerftest finds the row of the result: bytes, iterations, and then of a
-// bandwidth peak and average in units of 2^20 bytes a second and the millions of
-// messages a second, or of a latency minimum, maximum, median, mean, deviation, 99 %
-// and 99.9 %.
+// parsePerftest parses the row of the result. It begins with the bytes and the iterations. A bandwidth test then
+// has the peak and the average in units of 2^20 bytes a second, and the millions of messages a second. A latency
+// test then has minimum, maximum, median, mean, deviation, 99 % and 99.9 %.
 func parsePerftest(out string, c cell) (figures, error) {
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
@@ -74,7 +73,7 @@ func parsePerftest(out string, c cell) (figures, error) {
 			return figures{message: numbers[4], p99: numbers[7]}, nil
 		case !c.latency() && c.size >= 4096 && numbers[3] > 0:
 			return figures{message: float64(c.size) / (1 << 20) / numbers[3] * 1e6}, nil
-		case !c.latency() && numbers[4] > 0: // of small messages the other is rounded
+		case !c.latency() && numbers[4] > 0: // for small messages the bandwidth is rounded
 			return figures{message: 1 / numbers[4]}, nil
 		}
 		return figures{}, fmt.Errorf("perftest's row %q", line)

@@ -15,12 +15,12 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// rdmaperf runs our program.
+// rdmaperf runs this module's rdmaperf.
 func rdmaperf(ctx context.Context, e *env, c cell) (figures, error) {
 	return rdmaperfWith(ctx, e, c)
 }
 
-// rdmaperfWith runs it with additions to the environment of both sides.
+// rdmaperfWith runs rdmaperf with additional environment variables on both sides.
 func rdmaperfWith(ctx context.Context, e *env, c cell, environ ...string) (figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
@@ -56,8 +56,8 @@ func rdmaperfWith(ctx context.Context, e *env, c cell, environ ...string) (figur
 	return parseRdmaperf(out, c)
 }
 
-// perftestInline is up to how many bytes perftest's latency programs copy a
-// message into its request: on siw, which they do not know, none.
+// perftestInline returns perftest's limit of inline data in a latency test, in bytes. It is 0 on siw, which
+// perftest does not support explicitly.
 func perftestInline(c cell, driver string) int {
 	switch {
 	case driver == "siw":

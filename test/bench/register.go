@@ -21,9 +21,9 @@ const (
 	hugePage       = 2 << 20
 )
 
-// benchRegister compares the time that it takes to register memory whose pages
-// are there, and to end that: ordinary pages and huge ones. No program of rdma-core or
-// perftest says how long that takes, so the C side is testdata/register.c.
+// benchRegister compares the times of registration and deregistration of memory whose pages exist, with
+// ordinary and with huge pages. No program of rdma-core or perftest measures them, so the C side is
+// testdata/register.c.
 func benchRegister(ctx context.Context, e *env) error {
 	dir, err := os.MkdirTemp("", "register")
 	if err != nil {
@@ -64,7 +64,7 @@ func benchRegister(ctx context.Context, e *env) error {
 	return nil
 }
 
-// setHugePages sets so many aside.
+// setHugePages reserves n huge pages.
 func setHugePages(n int) error {
 	const file = "/proc/sys/vm/nr_hugepages"
 	if err := os.WriteFile(file, []byte(strconv.Itoa(n)), 0); err != nil {
@@ -72,12 +72,12 @@ func setHugePages(n int) error {
 	}
 	b, err := os.ReadFile(file)
 	if have := strings.TrimSpace(string(b)); err == nil && have != strconv.Itoa(n) {
-		err = fmt.Errorf("%s of %d can be had: rdmavm -memory", have, n)
+		err = fmt.Errorf("only %s of %d huge pages are available (rdmavm -memory)", have, n)
 	}
 	return err
 }
 
-// registerRun runs a program that registers, and returns the medians of both times.
+// registerRun runs a program that registers memory, and returns the medians of both times.
 func registerRun(ctx context.Context, program string, args ...string) (us [2]float64, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stderr = os.Stderr
@@ -97,7 +97,7 @@ func registerRun(ctx context.Context, program string, args ...string) (us [2]flo
 	return [2]float64{median(all[0]), median(all[1])}, nil
 }
 
-// registerHere is our side: it does what testdata/register.c does.
+// registerHere is the Go side, with the steps of testdata/register.c.
 func registerHere(device string, args []string) error {
 	dev, err := verbs.DefaultHost().Open(device)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Rounds of the short and the long run: their difference has neither the start
-// of the client in it nor the connecting.
+// The rounds of the short and the long run. The difference of their times includes neither the start of the
+// client nor connecting.
 const (
 	shortRounds = 20
 	longRounds  = 820
 )
 
-// startTime is how long a server is given to start before it is tried.
+// startTime is the time for a server to start before the first attempt to connect.
 const startTime = 300 * time.Millisecond
 
 // benchRping compares the time per round of rping, each program against itself.
@@ -48,16 +48,15 @@ func benchRping(ctx context.Context, e *env) error {
 	return nil
 }
 
-// rping is a server of one of the programs, and how to run its client.
+// rping is a server of one of the programs, with the command of its client.
 type rping struct {
 	program string
-	args    []string // of the client
+	args    []string // arguments of the client
 	server  *exec.Cmd
 }
 
-// startRping starts a server and waits until a client has been served: the
-// server says nothing when it is ready, and the first client has neighbours to
-// resolve.
+// startRping starts a server and waits until it has served a client. The server prints nothing when it is
+// ready, and the first client also resolves neighbours.
 func startRping(ctx context.Context, e *env, program string, port int) (*rping, error) {
 	addr := []string{"-a", e.hosts[0].IPv4.String(), "-p", strconv.Itoa(port)}
 	r := &rping{
@@ -86,7 +85,7 @@ func (r *rping) stop() {
 	r.server.Wait()
 }
 
-// round returns the microseconds that one round takes.
+// round returns the microseconds of one round.
 func (r *rping) round(ctx context.Context) (float64, error) {
 	short, err := r.client(ctx, shortRounds)
 	if err != nil {
@@ -99,7 +98,7 @@ func (r *rping) round(ctx context.Context) (float64, error) {
 	return float64((long - short).Microseconds()) / (longRounds - shortRounds), nil
 }
 
-// client runs a client and returns how long it took.
+// client runs a client and returns its time.
 func (r *rping) client(ctx context.Context, rounds int) (time.Duration, error) {
 	start := time.Now()
 	out, err := exec.CommandContext(ctx, r.program, append(r.args, "-C", strconv.Itoa(rounds))...).CombinedOutput()

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// benchScheduler asks what Go's scheduler and collector cost on the data path: it
-// compares rdmaperf with itself, without one of their means each time.
+// benchScheduler measures the cost of Go's scheduler and garbage collector on the data path. It compares
+// rdmaperf with itself, each time without one of their mechanisms.
 func benchScheduler(ctx context.Context, e *env) error {
 	for _, without := range []struct{ what, environ string }{
 		{"signals that preempt loops", "GODEBUG=asyncpreemptoff=1"},

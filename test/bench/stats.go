@@ -18,7 +18,7 @@ func (p *pairs) add(c, goes float64) {
 	p.c, p.goes = append(p.c, c), append(p.goes, goes)
 }
 
-// ratios are those of the pairs, Go against C.
+// ratios returns the ratio of each pair, Go against C.
 func (p *pairs) ratios() []float64 {
 	ratios := make([]float64, len(p.c))
 	for i := range ratios {
@@ -27,7 +27,7 @@ func (p *pairs) ratios() []float64 {
 	return ratios
 }
 
-// print shows the medians and the ratio with its interval.
+// print prints the medians and the ratio with its interval.
 func (p *pairs) print(unit string) { p.printAs("C", "purerdma", unit) }
 
 func (p *pairs) printAs(first, second, unit string) {
@@ -48,7 +48,7 @@ func median(x []float64) float64 {
 	return s[len(s)/2]
 }
 
-// percentile returns what p percent are not above.
+// percentile returns the smallest value that at least p percent of the values do not exceed.
 func percentile(x []float64, p float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
@@ -57,7 +57,7 @@ func percentile(x []float64, p float64) float64 {
 	return s[max(0, int(math.Ceil(float64(len(s))*p/100))-1)]
 }
 
-// interval is the 95 % bootstrap interval of the median.
+// interval returns the 95 % bootstrap interval of the median.
 func interval(x []float64) (lo, hi float64) {
 	if len(x) == 0 {
 		return math.NaN(), math.NaN()

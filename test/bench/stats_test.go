@@ -10,10 +10,10 @@ import (
 
 func TestMedian(t *testing.T) {
 	if m := median([]float64{3, 1, 2}); m != 2 {
-		t.Errorf("odd: %v", m)
+		t.Errorf("median of 3 values = %v, want 2", m)
 	}
 	if m := median([]float64{4, 1, 2, 3}); m != 2.5 {
-		t.Errorf("even: %v", m)
+		t.Errorf("median of 4 values = %v, want 2.5", m)
 	}
 }
 
@@ -21,13 +21,13 @@ func TestPercentile(t *testing.T) {
 	x := []float64{5, 1, 4, 2, 3}
 	for p, want := range map[float64]float64{0: 1, 1: 1, 20: 1, 21: 2, 60: 3, 99: 5, 100: 5} {
 		if got := percentile(x, p); got != want {
-			t.Errorf("%v %%: %v, want %v", p, got, want)
+			t.Errorf("percentile(%v, %v) = %v, want %v", x, p, got, want)
 		}
 	}
 }
 
-// TestIntervalCovers draws samples whose median is known: the interval must hold
-// it about 95 times in 100.
+// TestIntervalCovers draws samples with a known median. The interval must contain it in about 95 % of the
+// cases.
 func TestIntervalCovers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	covered := 0
@@ -41,7 +41,7 @@ func TestIntervalCovers(t *testing.T) {
 		}
 	}
 	if covered < 175 {
-		t.Errorf("covered %d of 200", covered)
+		t.Errorf("intervals that contain the median = %d of 200, want at least 175", covered)
 	}
 }
 
@@ -59,11 +59,11 @@ destroy      :       21.83       0.61      15.00      21.50
 `
 	got, err := parseCmtime(table)
 	if err != nil || got["connect"] != 1425 || got["connecting"] != 1750.77 || got["ending"] != 846 {
-		t.Errorf("%v %v", got, err)
+		t.Errorf("parseCmtime = %v, %v, want connect 1425, connecting 1750.77 and ending 846", got, err)
 	}
 	for _, bad := range []string{"", strings.Replace(table, "destroy ", "destroyed", 1), strings.Replace(table, " 26.00", " many", 1)} {
 		if _, err := parseCmtime(bad); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("parseCmtime(%q) = nil error, want an error", bad)
 		}
 	}
 }

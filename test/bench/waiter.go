@@ -16,7 +16,7 @@ import (
 	"purerdma/verbs"
 )
 
-// waiter is our side of wake: it does what testdata/wake.c does.
+// waiter is the Go side of wake, with the steps of testdata/wake.c.
 type waiter struct {
 	qp   *verbs.QP
 	recv *verbs.CQ
@@ -33,10 +33,10 @@ const (
 	wakeWord     = 8
 )
 
-// waitHere asks for messages, and prints the nanoseconds of each.
+// waitHere requests messages, and prints the nanoseconds of each.
 func waitHere(ctx context.Context, args []string) error {
 	if len(args) != 6 {
-		return fmt.Errorf("-wake wants OWN PEER PORT ASKS ANSWERS HOW")
+		return fmt.Errorf("usage: -wake OWN PEER PORT REQUESTS ANSWERS HOW")
 	}
 	asks, err := strconv.Atoi(args[3])
 	if err != nil {
@@ -108,7 +108,7 @@ func waitHere(ctx context.Context, args []string) error {
 	return out.Flush()
 }
 
-// run returns the nanoseconds from the post of each message until its completion was had.
+// run returns the nanoseconds from the post of each message until the waiter has its completion.
 func (w *waiter) run(ctx context.Context, asks, answers int) ([]int64, error) {
 	took := make([]int64, asks*answers)
 	question := binary.NativeEndian.AppendUint64(nil, uint64(answers))
@@ -138,7 +138,7 @@ func (w *waiter) run(ctx context.Context, asks, answers int) ([]int64, error) {
 	return took, nil
 }
 
-// take returns the number of the request that completes next.
+// take returns the number of the next completed request.
 func (w *waiter) take(ctx context.Context, cq *verbs.CQ, waits bool) (id uint64, err error) {
 	n := 0
 	for n == 0 && err == nil {
@@ -154,7 +154,7 @@ func (w *waiter) take(ctx context.Context, cq *verbs.CQ, waits bool) (id uint64,
 	return w.wcs[0].ID, w.wcs[0].Err()
 }
 
-// receive posts the receive into a word.
+// receive posts a receive into a word.
 func (w *waiter) receive(i uint64) error {
 	w.sg[0] = w.mem.Slice(int(i)*wakeWord, wakeWord)
 	w.rwrs[0] = verbs.RecvWR{ID: i, SGList: w.sg[:]}

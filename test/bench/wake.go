@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// The wake-ups of one run. The first are not counted: they touch code and memory for the
+// The numbers of wake-ups in one run. The first ones do not count, because they load code and memory for the
 // first time.
 const (
 	wakeUps   = 2000
 	wakeFirst = 100
 )
 
-// wakeKind is who has the waiter woken.
+// wakeKind is the ratio of the waiter's requests to the peer's messages.
 type wakeKind struct {
 	name          string
-	asks, answers int // questions of the waiter, and the peer's answers to each
+	asks, answers int // requests of the waiter, and messages of the peer for each request
 }
 
 var wakeKinds = []wakeKind{
-	{"messages by themselves", 1, wakeFirst + wakeUps},
-	{"answers", wakeFirst + wakeUps, 1},
+	{"one request", 1, wakeFirst + wakeUps},
+	{"a request each", wakeFirst + wakeUps, 1},
 }
 
 // wakeWay is a waiter.
@@ -49,31 +49,30 @@ var wakeWays = [...]wakeWay{
 	cPolls: {false, "poll"}, cWaits: {false, "wait"}, goPolls: {true, "poll"}, goWaits: {true, "wait"}, goSpins: {true, "spin"},
 }
 
-// wakeTimes are the microseconds of each way.
+// wakeTimes has the microseconds of each way.
 type wakeTimes struct{ p50, p99 [len(wakeWays)]float64 }
 
-// wakeRows are what is shown: C's time and ours.
+// wakeRows lists the rows of the output, with the times of C and Go.
 var wakeRows = []struct {
 	name, unit string
 	of         func(t *wakeTimes) (c, goes float64)
 }{
 	{"polled", "us (p50)", func(t *wakeTimes) (c, goes float64) { return t.p50[cPolls], t.p50[goPolls] }},
-	{"waited for", "us (p50)", func(t *wakeTimes) (c, goes float64) { return t.p50[cWaits], t.p50[goSpins] }},
-	{"waited for, p99", "us (p99)", func(t *wakeTimes) (c, goes float64) { return t.p99[cWaits], t.p99[goSpins] }},
-	{"waited for, SetSpin(0)", "us (p50)", func(t *wakeTimes) (c, goes float64) { return t.p50[cWaits], t.p50[goWaits] }},
-	{"waited for, SetSpin(0), p99", "us (p99)", func(t *wakeTimes) (c, goes float64) { return t.p99[cWaits], t.p99[goWaits] }},
-	{"less polled", "us (p50)", func(t *wakeTimes) (c, goes float64) {
+	{"waited", "us (p50)", func(t *wakeTimes) (c, goes float64) { return t.p50[cWaits], t.p50[goSpins] }},
+	{"waited, p99", "us (p99)", func(t *wakeTimes) (c, goes float64) { return t.p99[cWaits], t.p99[goSpins] }},
+	{"waited, SetSpin(0)", "us (p50)", func(t *wakeTimes) (c, goes float64) { return t.p50[cWaits], t.p50[goWaits] }},
+	{"waited, SetSpin(0), p99", "us (p99)", func(t *wakeTimes) (c, goes float64) { return t.p99[cWaits], t.p99[goWaits] }},
+	{"waited minus polled", "us (p50)", func(t *wakeTimes) (c, goes float64) {
 		return t.p50[cWaits] - t.p50[cPolls], t.p50[goSpins] - t.p50[goPolls]
 	}},
-	{"less polled, SetSpin(0)", "us (p50)", func(t *wakeTimes) (c, goes float64) {
+	{"waited minus polled, SetSpin(0)", "us (p50)", func(t *wakeTimes) (c, goes float64) {
 		return t.p50[cWaits] - t.p50[cPolls], t.p50[goWaits] - t.p50[goPolls]
 	}},
 }
 
-// benchWake compares from when a peer posts a message until a waiter has its completion,
-// which carries the time of the post. The peer is the same C program for all; it
-// sleeps before each message, so that the waiter sleeps, too. What the same message takes
-// to a waiter that polls is not the wake-up.
+// benchWake compares the times from the post of a message by a peer until a waiter has its completion. The
+// message carries the time of the post. The peer is one C program for all waiters. It sleeps before each
+// message, so that the waiter also sleeps. The time of a polling waiter is the part without a wake-up.
 func benchWake(ctx context.Context, e *env) error {
 	theirs, err := compile(ctx, e.dir, "wake", "-lrdmacm", "-libverbs")
 	if err != nil {
@@ -85,7 +84,7 @@ func benchWake(ctx context.Context, e *env) error {
 		for i := range e.runs {
 			var times wakeTimes
 			for k := range wakeWays {
-				way := (i + k) % len(wakeWays) // what drifts hits all
+				way := (i + k) % len(wakeWays) // drift affects all ways equally
 				us, err := e.wake(ctx, theirs, kind, wakeWays[way])
 				if err != nil {
 					return fmt.Errorf("%s, %+v: %w", kind.name, wakeWays[way], err)
@@ -138,7 +137,7 @@ func (e *env) wake(ctx context.Context, theirs string, kind wakeKind, way wakeWa
 	return parseWake(string(out))
 }
 
-// parseWake reads nanoseconds, one a line, and leaves the first wake-ups out.
+// parseWake parses one number of nanoseconds in each line, and omits the first wake-ups.
 func parseWake(out string) ([]float64, error) {
 	var us []float64
 	for line := range strings.Lines(out) {
@@ -149,7 +148,7 @@ func parseWake(out string) ([]float64, error) {
 		us = append(us, float64(ns)/1e3)
 	}
 	if len(us) != wakeFirst+wakeUps {
-		return nil, fmt.Errorf("the waiter printed %d times", len(us))
+		return nil, fmt.Errorf("the waiter printed %d times, want %d", len(us), wakeFirst+wakeUps)
 	}
 	return us[wakeFirst:], nil
 }

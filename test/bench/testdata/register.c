@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Registers memory with ibv_reg_mr, for the bench: no program of rdma-core or
- * perftest says how long that takes.
+ * Registers memory with ibv_reg_mr, for the bench. No program of rdma-core or
+ * perftest measures the time of a registration.
  *
  *	register DEVICE BYTES ROUNDS huge|small
  *
- * prints the microseconds of each registration and of its end.
+ * prints the microseconds of each registration and deregistration.
  */
 #define _GNU_SOURCE
 #include <infiniband/verbs.h>

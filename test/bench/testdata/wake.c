@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Measures how long a waiter on a completion channel takes to have what came, for the
- * bench: perftest's latencies have both ends in them.
+ * Measures the time until a waiter on a completion channel has a completion, for the
+ * bench. perftest's latencies include both ends.
  *
  *	wake peer OWN
  *
- * prints its port and serves one connection: it answers a message with as many as that
- * says, a sleep before each, and in each the time at which it is posted.
+ * prints its port and serves one connection. It answers a request with the requested number
+ * of messages, and sleeps before each. Each message carries the time of its post.
  *
- *	wake waiter OWN PEER PORT ASKS ANSWERS poll|wait
+ *	wake waiter OWN PEER PORT REQUESTS ANSWERS poll|wait
  *
- * asks so many times for so many answers, and prints the nanoseconds from the post of each
- * until it has the completion. wake.go has the same waiter in Go.
+ * sends REQUESTS requests for ANSWERS messages each, and prints the nanoseconds from the post
+ * of each message until the waiter has its completion. waiter.go has the waiter in Go.
  */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
