@@ -15,33 +15,33 @@ import (
 	"testing"
 )
 
-// buildOurs builds the benchmark of ours as the committed counts have it.
+// buildOurs builds the Go benchmark with the flags of the committed counts.
 func buildOurs(t *testing.T) string {
 	t.Helper()
-	// The go command knows what the result of a test depends on by the files that the
-	// test reads, if it does not import them: it would answer from its cache.
+	// The test reads the sources because it does not import them. Without that, the go command would return
+	// a cached result after a change.
 	out, err := exec.Command("go", "list", "-deps", "-f", `{{if and .Module .Module.Main}}{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}
 {{end}}{{range .SFiles}}{{$d}}/{{.}}
 {{end}}{{end}}`, "./ours").Output()
 	sources := strings.Fields(string(out))
 	if err != nil || len(sources) < 100 {
-		t.Fatalf("%d sources of ours, %v", len(sources), err)
+		t.Fatalf("sources of the benchmark = %d, %v, want some", len(sources), err)
 	}
 	for _, name := range sources {
 		if _, err := os.ReadFile(name); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile(name): %v", err)
 		}
 	}
 	bin := filepath.Join(t.TempDir(), "ours")
 	if err := goBuild(t.Context(), "ours", bin, "CGO_ENABLED=0", "GOAMD64=v1", "GOFLAGS="); err != nil {
-		t.Fatal(err)
+		t.Fatalf("goBuild: %v", err)
 	}
 	return bin
 }
 
-// countSteps returns what one call of a subject takes, with a batch of requests. One
-// call is counted at a time: longer, and the runtime would interrupt the goroutine.
-// The lowest of several is that of a call that nothing interrupted.
+// countSteps returns the cost of one call of a subject, with a batch of requests. It counts one call at a
+// time, because the runtime would interrupt the goroutine during a longer count. The lowest of several
+// counts belongs to a call without interruption.
 func countSteps(bin string, s *subject, kind string, batch int) (cost, error) {
 	run, f := kind, s.poll
 	if kind == "poll" {
@@ -56,7 +56,7 @@ func countSteps(bin string, s *subject, kind string, batch int) (cost, error) {
 		return cost{}, err
 	}
 	if len(counts) != calls {
-		return cost{}, fmt.Errorf("%s was called %d times", f, len(counts))
+		return cost{}, fmt.Errorf("calls of %s = %d, want more", f, len(counts))
 	}
 	return slices.MinFunc(counts, func(a, b cost) int { return a.instructions - b.instructions }), nil
 }

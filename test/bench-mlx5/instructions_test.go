@@ -20,40 +20,39 @@ import (
 
 var update = flag.Bool("update", false, "write what is counted as the new baseline")
 
-// baseline has, for each minor version of Go and each row, how many instructions one
-// request or one completion takes.
+// baseline has the instructions of one request or one completion, for each minor version of Go and each row.
 type baseline map[string]map[string]float64
 
 const baselineFile = "testdata/instructions.json"
 
-// worse is by which part more instructions fail the test. The counts of one request
-// are the same in every run; those of several vary by one or two in a hundred, because
-// the runtime interrupts them. Compilers of one minor version vary, too, a little.
+// worse is the relative increase of instructions that fails the test. The counts of one request are equal in
+// every run. The counts of several requests vary by 1 % or 2 %, because the runtime interrupts them.
+// Compilers of one minor version also vary a little.
 const worse = 0.05
 
-// gates are the rows that are held against the baseline.
+// gates lists the rows that are compared with the baseline.
 var gates = []string{rowPost, rowUnlocked, rowBatch, rowBuilder, rowVerbs, rowVerbs2}
 
-// TestInstructions counts the instructions of posting and polling and holds them
-// against those that were committed for this version of Go.
+// TestInstructions counts the instructions of posting and polling, and compares them with the committed
+// counts for this version of Go.
 //
 //	go test ./test/bench-mlx5 -run Instructions -update
 func TestInstructions(t *testing.T) {
 	longtest.Need(t)
 	text, err := os.ReadFile(baselineFile)
 	if err != nil && !*update {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile(baselineFile): %v", err)
 	}
 	all := baseline{}
 	if len(text) > 0 {
 		if err := json.Unmarshal(text, &all); err != nil {
-			t.Fatal(err)
+			t.Fatalf("json.Unmarshal: %v", err)
 		}
 	}
 	version := minorVersion()
 	want := all[version]
 	if want == nil && !*update {
-		t.Skipf("there is no baseline for %s: record one with -update", version)
+		t.Skipf("no baseline for %s (record one with -update)", version)
 	}
 	bin := buildOurs(t)
 	got := map[string]float64{}
@@ -74,17 +73,17 @@ func TestInstructions(t *testing.T) {
 					t.Skip(err)
 				}
 				if err != nil {
-					t.Fatalf("%s: %v", row, err)
+					t.Fatalf("leastSteps(%s): %v", row, err)
 				}
 				got[row] = n
 				switch was := want[row]; {
 				case *update:
 				case was == 0:
-					t.Errorf("%s: %.1f instructions, and no baseline", row, n)
+					t.Errorf("instructions of %s = %.1f, but the baseline has no such row", row, n)
 				case n > was*(1+worse):
-					t.Errorf("%s: %.1f instructions, the baseline is %.1f", row, n, was)
+					t.Errorf("instructions of %s = %.1f, want about %.1f", row, n, was)
 				case n < was*(1-worse):
-					t.Logf("%s: %.1f instructions, the baseline is %.1f: record it with -update", row, n, was)
+					t.Logf("instructions of %s = %.1f, the baseline is %.1f (record with -update)", row, n, was)
 				}
 			}
 		}
@@ -95,16 +94,15 @@ func TestInstructions(t *testing.T) {
 	all[version] = got
 	out, err := json.MarshalIndent(all, "", "\t")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.MarshalIndent: %v", err)
 	}
 	if err := os.WriteFile(baselineFile, append(out, '\n'), 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 }
 
-// leastSteps counts the instructions of one request or completion until there are no
-// more than enough. What the runtime does in between only adds to them, and does so
-// oftener where the machine has other work.
+// leastSteps counts the instructions of one request or completion several times, until the count is at most
+// enough. Instructions of the runtime only add to the count, more often if the machine has other work.
 func leastSteps(bin string, s *subject, kind string, batch int, enough float64) (least float64, err error) {
 	const tries = 5
 	for i := range tries {
@@ -122,7 +120,7 @@ func leastSteps(bin string, s *subject, kind string, batch int, enough float64) 
 	return least, nil
 }
 
-// minorVersion returns the version of Go without its last part, as "go1.26".
+// minorVersion returns the version of Go without its last part, such as "go1.26".
 func minorVersion() string {
 	v, _, _ := strings.Cut(strings.TrimPrefix(runtime.Version(), "go"), "-")
 	parts := strings.Split(v, ".")

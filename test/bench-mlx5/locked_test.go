@@ -11,14 +11,14 @@ import (
 	"purerdma/internal/longtest"
 )
 
-// receives are subjects that only this test has: they post receives.
+// receives lists subjects that post receives. Only this test has them.
 var receives = []subject{
 	{name: "PostRecv", args: []string{"recv", "locked"}, post: same("main.measureRecv")},
 	{name: "PostRecv, Unlocked", args: []string{"recv", "unlocked"}, post: same("main.measureRecv")},
 }
 
-// TestLockedPerCall counts the locked instructions that a call executes: one, of its
-// lock, however many requests it posts, and none if one goroutine posts.
+// TestLockedPerCall counts the locked instructions of a call. It must have one, for its lock, regardless of the
+// number of requests. An unlocked QP must have none.
 func TestLockedPerCall(t *testing.T) {
 	longtest.Need(t)
 	bin := buildOurs(t)
@@ -40,16 +40,16 @@ func TestLockedPerCall(t *testing.T) {
 					t.Skip(err)
 				}
 				if err != nil {
-					t.Fatalf("%s, %s of %d: %v", s.name, kind, batch, err)
+					t.Fatalf("countSteps(%s, %s, %d): %v", s.name, kind, batch, err)
 				}
 				if c.locked != n || c.instructions == 0 {
-					t.Errorf("%s, %s of %d: %d locked instructions of %d, want %d", s.name, kind, batch, c.locked, c.instructions, n)
+					t.Errorf("locked instructions of %s, %s, batch %d = %d of %d, want %d", s.name, kind, batch, c.locked, c.instructions, n)
 				}
 			}
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("there are no subjects %v", want)
+		t.Errorf("no subjects have the names %v", want)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestLocked(t *testing.T) {
 		{"MOVL $0xf0f0f0f0, 0(DX)", []byte{0xc7, 0x02, 0xf0, 0xf0, 0xf0, 0xf0}, false},
 	} {
 		if got := locked(c.code); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
+			t.Errorf("locked(%s) = %v, want %v", c.name, got, !got)
 		}
 	}
 }

@@ -2,17 +2,16 @@
 
 //go:build linux && amd64
 
-// Bench-mlx5 compares what posting and polling take with libmlx5, in one run, on one
-// processor: libmlx5's two interfaces, called from C and through cgo, and ours, all on
-// fake devices, which are memory. It compares polling of short receives on one processor
-// and on two.
+// Bench-mlx5 compares the cost of posting and polling with libmlx5, in one run on one processor. It measures
+// libmlx5's two interfaces, called from C and through cgo, and package provider/mlx5. All use fake devices,
+// which are memory. It also compares polling of short receives on one processor and on two.
 //
 //	go run ./test/bench-mlx5                   nanoseconds and instructions, as tables
 //	go run ./test/bench-mlx5 -callgrind=false  without valgrind
 //	go run ./test/bench-mlx5 -only receive     short receives only
 //
-// It needs gcc and taskset, and for the instructions valgrind; rdma-core comes from
-// the machine's own apt into the user's cache directory, as for test/oracle.
+// It needs gcc and taskset, and valgrind for counting instructions. The machine's apt downloads rdma-core into
+// the user's cache directory, as for test/oracle.
 // docs/explanation/performance.md explains the figures.
 package main
 
@@ -111,7 +110,7 @@ func (p *programs) reportPosts(ctx context.Context, o options) error {
 	return nil
 }
 
-// processor is the name of the processor.
+// processor returns the name of the processor.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

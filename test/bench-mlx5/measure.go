@@ -12,11 +12,11 @@ import (
 	"strconv"
 )
 
-// pin runs what follows on one processor.
+// pin returns the start of a command line that runs a program on one processor.
 func pin(o options) []string { return []string{"taskset", "-c", strconv.Itoa(o.cpu)} }
 
-// measure measures everything in turn, and that several times, so that what else the
-// machine does meets all alike. The lowest median counts.
+// measure measures all subjects in turn several times, so that other work on the machine affects all alike. The
+// lowest median counts.
 func (p *programs) measure(ctx context.Context, o options) (*results, error) {
 	best := newResults()
 	for i := range o.repeat {
@@ -38,7 +38,7 @@ func (p *programs) measure(ctx context.Context, o options) (*results, error) {
 	return best, nil
 }
 
-// callgrindRounds is how many rounds callgrind sees: the counts do not vary.
+// callgrindRounds is the number of rounds under callgrind. It is low, because the counts do not vary.
 const callgrindRounds = 20
 
 var summary = regexp.MustCompile(`(?m)^(?:summary|totals): (\d+)`)
@@ -68,7 +68,7 @@ func (p *programs) count(ctx context.Context, o options) (*results, error) {
 	return r, nil
 }
 
-// callgrind returns how many instructions one request takes within f.
+// callgrind returns the number of instructions of one request within f.
 func (p *programs) callgrind(ctx context.Context, o options, s *subject, kind, f string, batch int) (float64, error) {
 	file := p.path("callgrind")
 	_, _, err := p.run(ctx, s, kind, batch, callgrindRounds, append(pin(o),

@@ -23,21 +23,21 @@ import (
 type subject struct {
 	name string
 	env  []string
-	args []string // before the case, the batch and the rounds
-	c    bool     // it runs on the fake kernel of C
+	args []string // arguments before the case, the batch and the rounds
+	c    bool     // runs on the fake kernel in C
 	// pollers is the number of threads of a program that polls receives.
 	pollers int
 	bin     string
-	// The functions that post and poll, as callgrind knows them. post may differ by
+	// The functions that post and poll, with the names in callgrind. post may differ by
 	// the case.
 	post map[string]string
 	poll string
 }
 
-// same is the post of a subject whose function does not depend on the case.
+// same returns the post of a subject whose function does not depend on the case.
 func same(f string) map[string]string { return map[string]string{"write": f, "inline": f} }
 
-// Names of rows, which ratios looks for.
+// The names of the rows that ratios uses.
 const (
 	rowC        = "C: ibv_post_send, ibv_poll_cq"
 	rowC1       = "C, MLX5_SINGLE_THREADED=1"
@@ -74,18 +74,17 @@ var (
 	batches = []int{1, 16, 32}
 )
 
-// roundSize is how many requests are posted between two looks at the clock. That of
-// C and of cgo is the same.
+// roundSize is the number of requests between two readings of the clock. C and cgo have an equal number.
 const roundSize = 512
 
-// programs are the built benchmarks.
+// programs has the paths of the built benchmarks.
 type programs struct {
 	dir string
 	c   prepared
 }
 
-// prepared is how programs of C are compiled for rdma-core and run on the fake
-// kernel: the answer of test/oracle.
+// prepared has test/oracle's parameters for compiling C programs for rdma-core, and for running them on the
+// fake kernel.
 type prepared struct {
 	Version string   `json:"version"`
 	CFlags  []string `json:"cflags"`
@@ -93,7 +92,7 @@ type prepared struct {
 	Run     []string `json:"run"`
 }
 
-// prepare has test/oracle build the fake kernel.
+// prepare calls test/oracle to build the fake kernel.
 func prepare(ctx context.Context, root, release, dir string) (prepared, error) {
 	cmd := exec.CommandContext(ctx, "go", "run", "./test/oracle", "-prepare", dir, "-driver", "mlx5", "-release", release)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
@@ -116,7 +115,7 @@ func build(ctx context.Context, o options, dir string) (*programs, error) {
 		return nil, err
 	}
 	oracle, here := filepath.Join(root, "test/oracle/c"), filepath.Join(root, "test/bench-mlx5")
-	// The provider registers itself when it is loaded: nothing refers to it.
+	// The provider registers itself when it is loaded. No symbol refers to it.
 	for _, name := range []string{"bench", "receive"} {
 		cmd := exec.CommandContext(ctx, "gcc", append(slices.Clone(p.c.CFlags), "-O2", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-pthread",
 			"-I"+oracle, "-o", p.path(name), filepath.Join(here, "c", name+".c"), "-Wl,--no-as-needed", "-lmlx5", "-libverbs", "-ldl")...)
@@ -143,8 +142,7 @@ func goBuild(ctx context.Context, dir, out string, env ...string) error {
 
 func (p *programs) path(name string) string { return filepath.Join(p.dir, name) }
 
-// run runs a subject, behind the arguments of another program, and returns the two
-// medians that it prints.
+// run runs a subject with the command of another program in front, and returns the two printed medians.
 func (p *programs) run(ctx context.Context, s *subject, kind string, batch, rounds int, behind ...string) (post, poll float64, err error) {
 	args := append(slices.Clone(behind), p.path(s.bin))
 	env := append([]string{"LC_ALL=C", "GODEBUG=asyncpreemptoff=1", "GOGC=off", "PATH=" + os.Getenv("PATH")}, s.env...)

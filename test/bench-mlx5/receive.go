@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Kinds of receives of 16 bytes: the device writes them to memory, or into the completion.
+// The kinds of receives of 16 bytes. The device writes their data to memory, or into the completion.
 var receiveKinds = []string{"plain", "data"}
 
-// receivers poll receives with one thread or two, each on a processor of its own.
+// receivers lists the subjects that poll receives, with one thread or two, each on its own processor.
 var receivers = []subject{
 	{name: "C, 1 poller", c: true, bin: "receive", pollers: 1},
 	{name: "C, 2 pollers", c: true, bin: "receive", pollers: 2},
@@ -26,7 +26,7 @@ var receivers = []subject{
 // measureReceives is measure for receivers.
 func (p *programs) measureReceives(ctx context.Context, o options) (*results, error) {
 	if n := runtime.NumCPU(); n < 2 {
-		return nil, fmt.Errorf("%d processors: two pollers need two (-only post)", n)
+		return nil, fmt.Errorf("two pollers need two processors, not %d (-only post)", n)
 	}
 	best := newResults()
 	for i := range o.repeat {
@@ -47,7 +47,7 @@ func (p *programs) measureReceives(ctx context.Context, o options) (*results, er
 	return best, nil
 }
 
-// receiveTable returns the nanoseconds that a poller takes for a completion.
+// receiveTable returns a table of the nanoseconds of a poller for each completion.
 func receiveTable(ns *results) string {
 	var b strings.Builder
 	b.WriteString("| poll a receive of 16 bytes | in memory: 1 / 16 / 32 | in the CQE: 1 / 16 / 32 |\n|---|---|---|\n")
@@ -61,8 +61,8 @@ func receiveTable(ns *results) string {
 	return b.String()
 }
 
-// receiveRatios returns the table of ratios, with the goals. The gain of two pollers is
-// how many completions they take in the time in which one takes one.
+// receiveRatios returns the table of ratios, with the goals. The gain of two pollers is the number of their
+// completions in the time in which one poller takes one.
 func receiveRatios(ns *results) string {
 	gain := func(who, kind string, batch int) float64 {
 		return 2 * ns.get(who+", 1 poller", kind, batch) / ns.get(who+", 2 pollers", kind, batch)

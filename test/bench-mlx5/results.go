@@ -29,7 +29,7 @@ func (r *results) lower(subject, kind string, batch int, v float64) {
 	}
 }
 
-// get is NaN for what was not measured.
+// get returns a figure, or NaN if it was not measured.
 func (r *results) get(subject, kind string, batch int) float64 {
 	if v, ok := r.of[cell{subject, kind, batch}]; ok {
 		return v
@@ -46,7 +46,7 @@ func triple(format string, of func(batch int) float64) string {
 	return strings.Join(parts, " / ")
 }
 
-// markdown returns the table.
+// markdown returns the table in Markdown.
 func (r *results) markdown(format string) string {
 	var b strings.Builder
 	b.WriteString("| | inline 64 B SEND: 1 / 16 / 32 | 1-SGE WRITE: 1 / 16 / 32 | poll: 1 / 16 / 32 |\n|---|---|---|---|\n")
@@ -60,7 +60,7 @@ func (r *results) markdown(format string) string {
 	return b.String()
 }
 
-// ratios returns the table of what is held against what, with the goals.
+// ratios returns the table of the compared subjects, with the goals.
 func ratios(ns, ir *results) string {
 	var b strings.Builder
 	b.WriteString("| | 1 / 16 / 32 | goal |\n|---|---|---|\n")

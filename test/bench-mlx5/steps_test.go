@@ -20,35 +20,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stepper runs a program and counts the instructions of one of its functions, by
-// executing them one by one (ptrace(2)). It needs nothing but the kernel, and what
-// else the machine does makes no difference.
+// stepper runs a program and counts the instructions of one of its functions, by executing them one by one
+// (ptrace(2)). It needs only the kernel, and is not affected by other work on the machine.
 type stepper struct {
 	pid   int
-	at    uintptr // the function
-	saved [1]byte // its first byte, in whose place there is a breakpoint
+	at    uintptr // address of the function
+	saved [1]byte // its first byte, which a breakpoint replaces
 	ours  []span  // the functions whose instructions count
 
-	locked map[uint64]bool // of instructions that were executed
+	locked map[uint64]bool // executed instructions that are locked
 }
 
 // span is the addresses of a function.
 type span struct{ from, to uint64 }
 
-// cost is what a call has executed.
+// cost has the instructions of a call.
 type cost struct{ instructions, locked int }
 
 var errNoPtrace = errors.New("this process may not trace another")
 
-// steps returns what each call of a function of a program takes, the functions that it calls included, but not those of the runtime: it may take
-// the processor away from a goroutine at any call, and the data path needs nothing
-// else of it but to copy memory.
+// steps returns the cost of each call of a program's function. It includes the functions that the function
+// calls, except the runtime's. The runtime may preempt a goroutine at any call, and the data path uses the
+// runtime only to copy memory.
 func steps(bin string, args, env []string, function string) ([]cost, error) {
 	s := &stepper{locked: map[uint64]bool{}}
 	if err := s.symbols(bin, function); err != nil {
 		return nil, err
 	}
-	runtime.LockOSThread() // the kernel knows who traces by the thread
+	runtime.LockOSThread() // the tracer is a thread, not a process
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(bin, args...)
 	cmd.Env = env
@@ -70,7 +69,7 @@ func steps(bin string, args, env []string, function string) ([]cost, error) {
 	return counts, err
 }
 
-// symbols finds the function, and those of this module.
+// symbols finds the function, and all functions of this module.
 func (s *stepper) symbols(bin, function string) error {
 	f, err := elf.Open(bin)
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *stepper) symbols(bin, function string) error {
 	return nil
 }
 
-// counts says whether the instruction at an address counts.
+// counts reports whether the instruction at an address counts.
 func (s *stepper) counts(pc uint64) bool {
 	i, exact := slices.BinarySearchFunc(s.ours, pc, func(f span, pc uint64) int { return cmp.Compare(f.from, pc) })
 	return exact || i > 0 && pc < s.ours[i-1].to
@@ -142,8 +141,8 @@ func (s *stepper) run() ([]cost, error) {
 	}
 }
 
-// deliver returns the signal that a thread stopped for and is to get: none that were
-// made by tracing.
+// deliver returns the signal that stopped a thread and must be delivered to it. It returns 0 for signals of the
+// tracing itself.
 func deliver(ws syscall.WaitStatus) int {
 	if !ws.Stopped() {
 		return 0
@@ -154,7 +153,7 @@ func deliver(ws syscall.WaitStatus) int {
 	return 0
 }
 
-// await waits until a thread has made its step. Others run on: it may wait for them.
+// await waits until a thread has made its step. Other threads continue, because the thread may wait for them.
 func (s *stepper) await(tid int) error {
 	for {
 		var ws syscall.WaitStatus
@@ -179,14 +178,14 @@ func (s *stepper) breakpoint(tid int) error {
 	return err
 }
 
-// call counts one call of the function, at whose breakpoint a thread has stopped.
+// call counts one call of the function. A thread has stopped at the function's breakpoint.
 func (s *stepper) call(tid int) (n cost, err error) {
 	var regs syscall.PtraceRegs
 	if err := syscall.PtraceGetRegs(tid, &regs); err != nil {
 		return n, err
 	}
 	if regs.Rip != uint64(s.at)+1 {
-		return n, fmt.Errorf("stopped at %#x", regs.Rip)
+		return n, fmt.Errorf("the thread stopped at %#x, want %#x", regs.Rip, s.at+1)
 	}
 	regs.Rip = uint64(s.at)
 	if err := syscall.PtraceSetRegs(tid, &regs); err != nil {
@@ -205,7 +204,7 @@ func (s *stepper) call(tid int) (n cost, err error) {
 			n.instructions++
 			is, known := s.locked[regs.Rip]
 			if !known {
-				var code [15]byte // there is more behind the last function of ours
+				var code [15]byte // code continues after the last function, so that 15 bytes can be read
 				if _, err := syscall.PtracePeekText(tid, uintptr(regs.Rip), code[:]); err != nil {
 					return n, err
 				}
@@ -231,15 +230,15 @@ func (s *stepper) call(tid int) (n cost, err error) {
 	}
 }
 
-// locked says whether an instruction of 64-bit mode is a locked one: it has the LOCK
-// prefix, or is an XCHG with memory, which needs none (Intel SDM, volume 2, "LOCK").
+// locked reports whether an instruction of 64-bit mode is locked. It has the LOCK prefix, or is an XCHG with
+// memory, which needs no prefix (Intel SDM, volume 2, "LOCK").
 func locked(code []byte) bool {
 	for i, b := range code {
 		switch {
 		case b == 0xf0:
 			return true
 		case b == 0x66 || b == 0xf2 || b == 0xf3 || b == 0x2e || b == 0x36 || b == 0x3e || b == 0x26 || b == 0x64 || b == 0x65 || b>>4 == 4:
-			// The other prefixes, of which the last is REX.
+			// The other prefixes. REX is the last one.
 		default:
 			return (b == 0x86 || b == 0x87) && i+1 < len(code) && code[i+1]>>6 != 3
 		}

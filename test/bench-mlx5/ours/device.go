@@ -19,14 +19,13 @@ type device struct {
 
 	fake *mlx5test.QP
 	ring *mlx5test.CQ
-	at   uint16 // WQEBB, or slot, of the request that completes next
+	at   uint16 // WQEBB, or slot, of the next request to complete
 
-	receives bool // it is receives that are posted
-	inCQE    bool // and the device puts their data into the completions
+	receives bool // receives are posted
+	inCQE    bool // the device puts the data of receives into completions
 }
 
-// newDevices makes QPs of one PD and moves them to RTS. Each has a CQ of its own, and all
-// have the same memory.
+// newDevices creates QPs of one PD and moves them to RTS. Each has its own CQ, and all share one memory region.
 func newDevices(n int, unlocked, receives bool) ([]*device, error) {
 	k := mlx5test.New("mlx5_0")
 	h := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
@@ -53,7 +52,7 @@ func newDevices(n int, unlocked, receives bool) ([]*device, error) {
 	return all, nil
 }
 
-// create makes the CQ and the QP.
+// create creates the CQ and the QP.
 func (d *device) create(k *mlx5test.Kernel, pd *verbs.PD, unlocked bool) (err error) {
 	size := verbs.QPCap{SendWR: 1024, RecvWR: 1, SendSGE: 1, RecvSGE: 1, Inline: length}
 	if d.receives {
@@ -91,7 +90,7 @@ func (d *device) connect() error {
 	return nil
 }
 
-// request is the request that is measured.
+// request returns the measured request.
 func (d *device) request(inline bool) provider.SendWR {
 	if inline {
 		return provider.SendWR{Opcode: provider.OpSend, Flags: provider.SendSignaled, InlineData: d.mr.Bytes()[:length]}
@@ -100,14 +99,13 @@ func (d *device) request(inline bool) provider.SendWR {
 		RemoteAddr: remote.Addr, RKey: remote.RKey}
 }
 
-// builder is a provider's QP that builds requests from their parts.
+// builder is a provider's QP that builds requests from parts.
 type builder interface {
 	provider.QP
 	provider.Builder
 }
 
-// batch is one round of batches: of the provider's BatchAdd, of its Builder, or of
-// verbs.Batch.
+// batch runs one round of batches of the provider's BatchAdd, of its Builder, or of verbs.Batch.
 func (d *device) batch(by string, inline bool, n, calls int) func() {
 	data, sge := d.mr.Bytes()[:length], d.mr.Slice(0, length)
 	switch {
@@ -127,7 +125,7 @@ func (d *device) batch(by string, inline bool, n, calls int) func() {
 	return func() { measureVerbsBatchWrite(b, sge, n, calls) }
 }
 
-// complete is the device: it completes what a round has posted.
+// complete acts as the device, and completes the posted requests of a round.
 func (d *device) complete(inline bool, n int) {
 	e := mlx5test.CQE{Opcode: mlx5test.CQEReq, SendOpcode: 0x08, UserIndex: d.fake.Create.UIdx, QPN: d.fake.Num}
 	blocks := uint16(1)

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ours is the benchmark of provider/mlx5: what posting and polling take, on a device
-// that is memory.
+// Ours is the benchmark of posting and polling in provider/mlx5, on a device that is memory.
 //
 //	ours post|batch|builder|verbs|verbsbatch|recv locked|unlocked inline|write BATCH ROUNDS REQUESTS
 //	ours receive plain|data BATCH ROUNDS POLLERS
 //
-// It prints the medians of ROUNDS rounds of REQUESTS requests: nanoseconds for each
-// request posted and for each completion polled. The measured loops are functions of
-// their own, for those to know them by who count instructions.
+// It prints the medians of ROUNDS rounds of REQUESTS requests, in nanoseconds for each posted request and for each
+// polled completion. Each measured loop is a function, so that tools can count its instructions.
 package main
 
 import (
@@ -24,7 +22,7 @@ import (
 )
 
 const (
-	maxRound = 512 // requests that the queues have room for
+	maxRound = 512 // maximum of requests in the queues
 	maxBatch = 64
 	length   = 64 // bytes of a request
 	received = 16 // bytes of a received message
@@ -49,15 +47,15 @@ func run(args []string) error {
 	}
 	batch, err := strconv.Atoi(args[3])
 	if err != nil || batch < 1 || batch > maxBatch {
-		return fmt.Errorf("batch %q", args[3])
+		return fmt.Errorf("invalid batch %q", args[3])
 	}
 	rounds, err := strconv.Atoi(args[4])
 	if err != nil || rounds < 1 {
-		return fmt.Errorf("rounds %q", args[4])
+		return fmt.Errorf("invalid rounds %q", args[4])
 	}
 	round, err := strconv.Atoi(args[5])
 	if err != nil || round < 1 || round > maxRound || round%batch != 0 {
-		return fmt.Errorf("requests %q", args[5])
+		return fmt.Errorf("invalid requests %q", args[5])
 	}
 	runtime.LockOSThread()
 	by, inline := args[0], args[2] == "inline"
@@ -82,7 +80,7 @@ func run(args []string) error {
 	case "batch", "builder", "verbsbatch":
 		post = d.batch(by, inline, batch, round/batch)
 	default:
-		return fmt.Errorf("there is no %q", by)
+		return fmt.Errorf("unknown interface %q", by)
 	}
 	poll := func(wcs []provider.WC) { measurePoll(d.cq, wcs, round) }
 	if by == "verbs" || by == "verbsbatch" {

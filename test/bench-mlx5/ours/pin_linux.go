@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pin runs the goroutine on one processor from now on.
+// pin keeps the goroutine on one processor.
 func pin(cpu int) error {
 	runtime.LockOSThread()
 	var set unix.CPUSet

@@ -15,30 +15,30 @@ import (
 	"purerdma/provider"
 )
 
-// yieldAfter is how many looks a poller takes for the others before it yields: some
-// 100 microseconds, so that pollers which all have a processor begin a round together.
+// yieldAfter is the number of checks for the other pollers before a poller yields. It corresponds to about
+// 100 microseconds, so that pollers with their own processors start a round together.
 const yieldAfter = 1 << 17
 
-// runReceive measures receives, whose data the completions bring or not. Each poller has a
-// processor, a CQ and a QP of its own. args are the batch, the rounds and the pollers.
+// runReceive measures receives, with or without data in the completions. Each poller has its own processor, CQ
+// and QP. args are the batch, the rounds and the pollers.
 func runReceive(inCQE bool, args []string) error {
 	var n [3]int
 	for i, arg := range args {
 		var err error
 		if n[i], err = strconv.Atoi(arg); err != nil || n[i] < 1 {
-			return fmt.Errorf("argument %q", arg)
+			return fmt.Errorf("invalid argument %q", arg)
 		}
 	}
 	batch, rounds, pollers := n[0], n[1], n[2]
 	if maxRound%batch != 0 || pollers > runtime.NumCPU() {
-		return fmt.Errorf("batches of %d, %d pollers on %d processors", batch, pollers, runtime.NumCPU())
+		return fmt.Errorf("invalid batch %d, or %d pollers on %d processors", batch, pollers, runtime.NumCPU())
 	}
 	devices, err := newDevices(pollers, false, true)
 	if err != nil {
 		return err
 	}
-	// The runtime would count the processors of a pinned thread otherwise, and stop the
-	// pollers to have fewer.
+	// Otherwise the runtime would count the processors of the pinned thread, and stop the pollers to
+	// reduce GOMAXPROCS.
 	runtime.GOMAXPROCS(runtime.NumCPU())
 	var arrived atomic.Int64 // pollers at the start of a round
 	var wg sync.WaitGroup
@@ -57,7 +57,7 @@ func runReceive(inCQE bool, args []string) error {
 				arrived.Add(1)
 				for i := 1; arrived.Load() < int64(pollers)*(r+1); i++ {
 					if i%yieldAfter == 0 {
-						runtime.Gosched() // the other one may wait for this P
+						runtime.Gosched() // the other poller may wait for this P
 					}
 				}
 				t2 := time.Now()
