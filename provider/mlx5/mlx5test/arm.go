@@ -9,19 +9,18 @@ import (
 	"purerdma/abi"
 )
 
-// solicitedOnly is the bit of an arm word that asks for an event of solicited
-// completions only.
+// solicitedOnly is the bit of an arm word that limits events to solicited completions.
 const solicitedOnly = 1 << 24
 
-// notArmed stands in the arm word of a queue with a completion channel that is not
-// armed. No program stores it, so that a device which does not see each store to its
-// register still knows whether it was armed again.
+// notArmed is the arm word of a queue with a completion channel that is not armed. No program
+// stores this value. A device that does not observe each store to its register therefore still
+// detects whether the program has armed the queue again.
 const notArmed = ^uint32(0)
 
-// armWord is the place of the arm word.
+// armWord returns the address of the arm word.
 func (q *CQ) armWord() *uint32 { return abi.View[uint32](q.DB[4:]) }
 
-// notify gives one event, if it was asked for.
+// notify sends one event if the program has armed the queue.
 func (q *CQ) notify(solicited bool) {
 	if !q.channel.Is() {
 		return

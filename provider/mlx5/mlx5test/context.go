@@ -50,7 +50,7 @@ func (c *context) handleContext() {
 	})
 }
 
-// driverAnswer has a command answered by run, and by the driver always the same.
+// driverAnswer registers run for a command, with own as the driver's part of every response.
 func (c *context) driverAnswer(code uint32, run func(*fakeuverbs.Command) error, own []byte) {
 	c.Command(code, func(cmd *fakeuverbs.Command) error {
 		if err := run(cmd); err != nil {
@@ -61,7 +61,7 @@ func (c *context) driverAnswer(code uint32, run func(*fakeuverbs.Command) error,
 	})
 }
 
-// deviceAttr is a ConnectX-5 that is large enough for anything.
+// deviceAttr returns the attributes of a ConnectX-5 with large limits.
 func deviceAttr() abi.UverbsExQueryDeviceResp {
 	return abi.UverbsExQueryDeviceResp{
 		Base: abi.UverbsQueryDeviceResp{
@@ -84,7 +84,7 @@ func ownAttr() abi.Mlx5QueryDeviceResp {
 	}
 }
 
-// getContext answers as alloc_ucontext of mlx5_ib.
+// getContext responds like alloc_ucontext of mlx5_ib.
 func (c *context) getContext(req *uverbs.Request) error {
 	var in abi.Mlx5AllocUcontextReqV2
 	raw := fakeuverbs.DriverIn(req)
@@ -97,7 +97,7 @@ func (c *context) getContext(req *uverbs.Request) error {
 		return syscall.EINVAL
 	case in.CompMask != 0 || in.Reserved0 != 0 || in.Reserved1 != 0 || in.Reserved2 != 0:
 		return syscall.EOPNOTSUPP
-	case in.Flags != 0: // what a program without privileges is told
+	case in.Flags != 0: // the error that a program without privileges gets
 		return syscall.EPERM
 	}
 	c.resp = abi.Mlx5AllocUcontextResp{
@@ -112,7 +112,7 @@ func (c *context) getContext(req *uverbs.Request) error {
 	}
 	c.dynamic = !c.k.LegacyUAR && in.LibCaps&abi.MLX5_LIB_CAP_DYN_UAR != 0
 	if !c.dynamic {
-		const perPage, slow = 2, 4 // registers, and how many are not of low latency
+		const perPage, slow = 2, 4 // registers per page, and the number of registers that are not of low latency
 		if in.TotalNumBFRegs == 0 || in.TotalNumBFRegs > 512 {
 			return syscall.EINVAL
 		}

@@ -14,13 +14,13 @@ import (
 	"purerdma/uverbs"
 )
 
-// CQ is a completion queue. What is exported does not change, but for the ring,
-// which a resize replaces.
+// CQ is a completion queue. The exported fields do not change, except the ring, which a resize
+// replaces.
 type CQ struct {
 	Num        uint32
 	Handle     uint32
 	UserHandle uint64
-	Create     abi.Mlx5CreateCQ // what the provider gave
+	Create     abi.Mlx5CreateCQ // driver-specific input of the command
 	CQESize    int
 	Buf        []byte // the ring
 	DB         []byte // the doorbell record: consumer index, arm word
@@ -28,10 +28,10 @@ type CQ struct {
 
 	c        *context
 	channel  fakeuverbs.Channel
-	event    abi.UverbsCompEventDesc // what goes to it
+	event    abi.UverbsCompEventDesc // event that is sent to it
 	users    int
 	producer uint32
-	overrun  bool // it has failed
+	overrun  bool // the queue has failed
 }
 
 func (c *context) handleCQ() {
@@ -46,8 +46,8 @@ func (c *context) handleCQ() {
 	})
 }
 
-// ringSize is how many entries the ring has of which the program asked for one
-// less.
+// ringSize returns the number of entries of the ring for the program's request of cqe entries.
+// The ring has at least one more.
 func (c *context) ringSize(cqe uint32) (int, bool) {
 	if cqe == 0 || cqe > c.Attr.Base.MaxCQE {
 		return 0, false
@@ -55,7 +55,7 @@ func (c *context) ringSize(cqe uint32) (int, bool) {
 	return 1 << bits.Len32(cqe), true
 }
 
-// createCQ answers as create_cq_user of mlx5_ib.
+// createCQ responds like create_cq_user of mlx5_ib.
 func (c *context) createCQ(req *uverbs.Request) error {
 	raw := fakeuverbs.DriverIn(req)
 	if len(raw) < 20 { // up to CQESize
@@ -135,8 +135,7 @@ func (c *context) destroyCQ(req *uverbs.Request) error {
 	return destroy(c.cqs, &c.k.cqs, fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_CQ_HANDLE))
 }
 
-// resizeCQ puts the completion that says so into the old ring, and goes on in the
-// new one.
+// resizeCQ adds the resize completion to the old ring, and continues in the new one.
 func (c *context) resizeCQ(cmd *fakeuverbs.Command) error {
 	in := fakeuverbs.Input[abi.UverbsResizeCQ](cmd)
 	q := c.cqs[in.CQHandle]
@@ -166,36 +165,35 @@ func (c *context) resizeCQ(cmd *fakeuverbs.Command) error {
 	return nil
 }
 
-// Entries returns how many completions the ring holds.
+// Entries returns the number of completions that the ring can hold.
 func (q *CQ) Entries() int { return len(q.Buf) / q.CQESize }
 
-// ConsumerIndex returns how far the provider says, in the doorbell record, that
-// it has come: 24 bits.
+// ConsumerIndex returns the provider's consumer index from the doorbell record. It has 24 bits.
 func (q *CQ) ConsumerIndex() uint32 { return load(q.DB) & 0xffffff }
 
-// ArmWord returns the word of the doorbell record that arms the queue: sequence
-// number in bits 28 and 29, bit 24 for solicited only, consumer index.
+// ArmWord returns the word of the doorbell record that arms the queue. It has the sequence
+// number in bits 28 and 29, the flag for solicited completions only in bit 24, and the consumer
+// index in the other bits.
 func (q *CQ) ArmWord() uint32 { return load(q.DB[4:]) }
 
-// Produced returns how many completions have been put into the queue, modulo 2^32.
+// Produced returns the number of completions that have been added to the queue, modulo 2^32.
 func (q *CQ) Produced() uint32 {
 	q.c.k.mu.Lock()
 	defer q.c.k.mu.Unlock()
 	return q.producer
 }
 
-// SetProduced makes the queue one that has had n completions, all of them polled:
-// the next goes into place n. The provider must have come as far.
+// SetProduced sets the producer index to n, as if the queue had had n completions, all of them
+// polled. The next completion goes into slot n. The provider's consumer index must be n.
 func (q *CQ) SetProduced(n uint32) {
 	q.c.k.mu.Lock()
 	defer q.c.k.mu.Unlock()
 	q.producer = n
 }
 
-// Complete puts a completion of CQESize bytes into the ring, as the device does:
-// whole, and owned by the program at last. Only the owner bit of its last byte is
-// not looked at. If the queue is armed, its event follows. It returns false if the
-// ring is full.
+// Complete adds a completion of CQESize bytes to the ring, as the device does. It stores the
+// ownership last. It ignores only the owner bit in the last byte of cqe. If the queue is armed,
+// an event follows. Complete returns false if the ring is full.
 func (q *CQ) Complete(cqe []byte) bool {
 	q.c.k.mu.Lock()
 	defer q.c.k.mu.Unlock()
@@ -208,11 +206,10 @@ func (q *CQ) Complete(cqe []byte) bool {
 	return true
 }
 
-// outstanding is how many completions have not been polled.
+// outstanding returns the number of completions that the program has not polled.
 func (q *CQ) outstanding() int { return int((q.producer - load(q.DB)) & 0xffffff) }
 
-// push is Complete with the lock held. A queue that overflows fails, as it does in
-// a device.
+// push is Complete with the lock held. A queue that overflows fails, as in a device.
 func (q *CQ) push(cqe []byte) bool {
 	if q.outstanding() >= q.Entries() {
 		if !q.overrun {
@@ -231,10 +228,10 @@ func (q *CQ) push(cqe []byte) bool {
 	return true
 }
 
-// copyStruct copies as much of a struct of the program's as there is. Longer ones
-// are of a newer program.
+// copyStruct copies as many bytes of the program's struct as it has, up to the size of dst. A
+// longer struct comes from a newer program.
 //
-// It is a copy of pointers, too, which is why the short ones are not just bytes.
+// The struct contains pointers. A short struct can therefore not be copied as plain bytes.
 func copyStruct[T any](dst *T, src []byte) {
 	if len(src) >= abi.Size[T]() {
 		*dst = *abi.View[T](src)
@@ -243,7 +240,7 @@ func copyStruct[T any](dst *T, src []byte) {
 	copy(abi.Bytes(dst), src)
 }
 
-// userMemory returns n bytes of the program's.
+// userMemory returns n bytes of the program's memory.
 func userMemory(p abi.Pointer, n int) ([]byte, error) {
 	if n > 0 && p == (abi.Pointer{}) {
 		return nil, syscall.EFAULT

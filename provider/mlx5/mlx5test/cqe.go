@@ -4,46 +4,47 @@ package mlx5test
 
 import "purerdma/test/connectx/prm"
 
-// Opcodes of completions.
+// Opcodes of completions. The CQEResp opcodes are of receives, for the operation that the peer
+// posted.
 const (
-	CQEReq       = prm.CQEReq       // of a send queue
-	CQERespWrite = prm.CQERespWrite // a WRITE with immediate data came
-	CQERespSend  = prm.CQERespSend  // a SEND came
-	CQERespImm   = prm.CQERespImm   // a SEND with immediate data came
-	CQERespInv   = prm.CQERespInv   // a SEND with invalidation came
-	CQEResize    = prm.CQEResize    // the ring goes on elsewhere
-	CQEReqErr    = prm.CQEReqErr    // a send failed
-	CQERespErr   = prm.CQERespErr   // a receive failed
-	CQEInvalid   = prm.CQEInvalid   // the device has not filled this place
+	CQEReq       = prm.CQEReq       // send
+	CQERespWrite = prm.CQERespWrite // WRITE with immediate data
+	CQERespSend  = prm.CQERespSend  // SEND
+	CQERespImm   = prm.CQERespImm   // SEND with immediate data
+	CQERespInv   = prm.CQERespInv   // SEND with invalidation
+	CQEResize    = prm.CQEResize    // ring continues in other memory
+	CQEReqErr    = prm.CQEReqErr    // failed send
+	CQERespErr   = prm.CQERespErr   // failed receive
+	CQEInvalid   = prm.CQEInvalid   // entry not written yet
 )
 
-// CQE is one completion as a device writes it (struct mlx5_cqe64 and struct
-// mlx5_err_cqe of libmlx5). What does not belong to its Opcode stays 0.
+// CQE is one completion in the device's format (struct mlx5_cqe64 and struct mlx5_err_cqe of
+// libmlx5). Fields that do not apply to the Opcode stay 0.
 type CQE struct {
 	Opcode    uint8
-	Format    uint8 // 0, or where Data is: 1 for 32 bytes of the completion, 2 for the 64 bytes before it
+	Format    uint8 // 0, or the location of Data: 1 for 32 bytes of the completion, 2 for the 64 bytes before it
 	Solicited bool
 	// UserIndex names the QP, or the SRQ that a receive was taken from.
 	UserIndex  uint32
 	QPN        uint32
-	SendOpcode uint8 // of a send: MLX5_OPCODE_...
+	SendOpcode uint8 // of a send (MLX5_OPCODE_...)
 	WQECounter uint16
 	ByteCount  uint32
 	Imm        uint32 // immediate data, or the key that was invalidated
 	Timestamp  uint64
 
-	// Of a receive.
+	// Fields of receives.
 	GRH       uint8 // 0 without; 1, 2, 3 for IPv6 or InfiniBand, IPv4, ...
 	SrcQPN    uint32
 	SLID      uint16
 	SL        uint8
 	PathBits  uint8
-	PKeyIndex uint16 // takes the place of Imm
+	PKeyIndex uint16 // replaces Imm
 
-	// Of a failure.
+	// Fields of failures.
 	Syndrome, VendorSyndrome uint8
 
-	// Data is what the device scatters to the completion instead of to memory.
+	// Data holds the bytes that the device scatters to the completion instead of to memory.
 	Data []byte
 }
 
@@ -54,7 +55,7 @@ func (e *CQE) Bytes(size int) []byte {
 	return b
 }
 
-// put is Bytes into memory that is there.
+// put writes the completion to b.
 func (e *CQE) put(b []byte) {
 	clear(b)
 	data, c, l := b[:len(b)-prm.CQELen], b[len(b)-prm.CQELen:], &prm.CQE

@@ -4,10 +4,10 @@ package mlx5test
 
 import "purerdma/test/connectx/prm"
 
-// ECE is the options of enhanced connection establishment that the device has.
+// ECE holds the options of enhanced connection establishment that the device supports.
 const ECE = prm.ECETrigger | 0x5
 
-// grantECE returns the options that the device grants of those that a command asks for.
+// grantECE returns the options that the device grants for the requested ones.
 func grantECE(asked uint32) uint32 {
 	if asked == prm.ECETrigger {
 		return ECE

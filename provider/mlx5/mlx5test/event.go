@@ -4,12 +4,12 @@ package mlx5test
 
 import "purerdma/uverbs"
 
-// Event gives an asynchronous event to the contexts that it concerns: one of a port
-// or the device to all, one of an object to that which made it. Element is the port
-// or the user handle of the object.
+// Event sends an asynchronous event to the contexts that it concerns. An event of a port or of
+// the device goes to all contexts. An event of an object goes to the context that created the
+// object. Element is the port or the user handle of the object.
 func (k *Kernel) Event(typ uverbs.EventType, element uint64) { k.EventOf("", typ, element) }
 
-// EventOf is Event for the contexts of one device.
+// EventOf sends an event to the contexts of one device.
 func (k *Kernel) EventOf(device string, typ uverbs.EventType, element uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -20,9 +20,9 @@ func (k *Kernel) EventOf(device string, typ uverbs.EventType, element uint64) {
 	}
 }
 
-// Remove takes a device away under the programs that use it, as a driver does whose card
-// was pulled: they get an event, and from then on their files give EIO. It returns whether
-// there was such a device.
+// Remove removes a device while programs use it, as a driver does after its card was pulled.
+// The programs get an event, and from then on their files return EIO. Remove reports whether
+// the device existed.
 func (k *Kernel) Remove(device string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,7 +34,7 @@ func (k *Kernel) Remove(device string) bool {
 	return k.devices.Remove(device)
 }
 
-// concerns says whether an event is the context's.
+// concerns reports whether an event is for the context.
 func (c *context) concerns(typ uverbs.EventType, element uint64) bool {
 	switch typ.Element() {
 	case uverbs.ElementQP:

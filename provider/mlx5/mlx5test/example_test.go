@@ -15,8 +15,8 @@ import (
 	"purerdma/verbs"
 )
 
-// A test looks at the request that the provider wrote, and completes it as the device
-// would. For programs that need one, package test/connectx/inprocess has a device.
+// This test reads the request that the provider wrote, and completes it as the device would.
+// Package test/connectx/inprocess has a device for programs that need one.
 func Example() {
 	k := mlx5test.New("mlx5_0")
 	host := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
@@ -49,7 +49,7 @@ func Example() {
 	}
 	fake := k.QPs()[0]
 	wqe := fake.SendAt(0)
-	fmt.Printf("request of QP %#x: operation %#x, %d bytes\n", wqe.QPN, wqe.Opcode, len(wqe.Bytes))
+	fmt.Printf("request of QP %#x with operation %#x and %d bytes\n", wqe.QPN, wqe.Opcode, len(wqe.Bytes))
 
 	e := mlx5test.CQE{Opcode: mlx5test.CQEReq, SendOpcode: wqe.Opcode, UserIndex: fake.Create.UIdx, QPN: fake.Num, WQECounter: wqe.Index, ByteCount: 5}
 	fake.SendCQ.Complete(e.Bytes(fake.SendCQ.CQESize))
@@ -59,7 +59,7 @@ func Example() {
 	}
 	fmt.Printf("work request %d: %v\n", wcs[0].ID, wcs[0].Status)
 	// Output:
-	// request of QP 0xabc01: operation 0xa, 32 bytes
+	// request of QP 0xabc01 with operation 0xa and 32 bytes
 	// work request 2: success
 }
 

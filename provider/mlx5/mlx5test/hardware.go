@@ -7,21 +7,21 @@ import (
 	"purerdma/internal/fakeuverbs"
 )
 
-// Hardware is a device that carries out what is posted, in the place of this package:
-// the kernel checks what a program asks for, and has it done there. Its methods run
-// with the kernel's lock held; an error is the program's.
+// Hardware is a device that executes the posted requests. The kernel checks the commands of a
+// program, and passes them to the device. The methods are called with the kernel's lock held.
+// The program gets their errors.
 type Hardware interface {
 	fakeuverbs.Hardware
 
-	// MakeUAR gives the page its ID.
+	// MakeUAR sets the ID of the page.
 	MakeUAR(*UAR) error
-	// UnmapUAR is called before the memory of the page goes away.
+	// UnmapUAR is called before the memory of the page is unmapped.
 	UnmapUAR(*UAR)
 	EndUAR(*UAR)
 
-	// MakeCQ, MakeSRQ and MakeQP give the queue its number.
+	// MakeCQ, MakeSRQ and MakeQP set the number of the queue.
 	MakeCQ(*CQ) error
-	// ResizeCQ has the queue go on in other memory, with completions of size bytes.
+	// ResizeCQ continues the queue in the memory buf, with completions of size bytes.
 	ResizeCQ(q *CQ, buf []byte, size int) error
 	EndCQ(*CQ)
 
@@ -30,27 +30,26 @@ type Hardware interface {
 	Limit(*SRQ) (uint32, error)
 	EndSRQ(*SRQ)
 
-	// MakeQP also sets q.ECE to the options that the device grants of q.Create.ECEOptions.
+	// MakeQP also sets q.ECE to the options of q.Create.ECEOptions that the device grants.
 	MakeQP(q *QP) error
-	// MoveQP moves the QP from a state to another, or to the same, with the
-	// attributes that the mask of attr names. A target of DC gets its number when
-	// it comes to RTR. MoveQP sets q.ECE to the options that the device grants of ece.
+	// MoveQP moves the QP from one state to another or to the current one, and sets the
+	// attributes in the mask of attr. A DC target gets its number in RTR. MoveQP sets q.ECE to
+	// the options of ece that the device grants.
 	MoveQP(q *QP, from, to uint8, attr *abi.UverbsModifyQP, ece uint32) error
-	// QPState is the state that the QP really is in, and whether its send queue is
-	// still draining.
+	// QPState returns the actual state of the QP, and whether its send queue is still draining.
 	QPState(*QP) (state uint8, draining bool, err error)
 	EndQP(*QP)
 	Attach(q *QP, gid [16]byte) error
 	Detach(q *QP, gid [16]byte) error
 }
 
-// hardware returns the device, nil if this package plays it.
+// hardware returns the device, or nil if the test acts as the device.
 func (c *context) hardware() Hardware {
 	h, _ := c.Context.Hardware.(Hardware)
 	return h
 }
 
-// unmapped tells the device of a page that goes away.
+// unmapped informs the device of a page that is unmapped.
 func (c *context) unmapped(b []byte) {
 	for _, u := range c.uars {
 		if &u.Mem[0] == &b[0] {
@@ -59,7 +58,7 @@ func (c *context) unmapped(b []byte) {
 	}
 }
 
-// endQueues takes all queues of the context back.
+// endQueues removes all queues of the context from the device.
 func (c *context) endQueues() {
 	h := c.hardware()
 	if h == nil {
@@ -82,7 +81,7 @@ func (c *context) endQueues() {
 	}
 }
 
-// Notify gives the queue's completion event to its channel, if it has one.
+// Notify sends the queue's completion event to its channel, if it has one.
 func (q *CQ) Notify() {
 	q.c.k.mu.Lock()
 	defer q.c.k.mu.Unlock()
@@ -91,10 +90,10 @@ func (q *CQ) Notify() {
 	}
 }
 
-// PD is the number of the QP's protection domain, 0 if it has none.
+// PD returns the number of the QP's protection domain, or 0 if it has none.
 func (q *QP) PD() uint32 { return pdNumber(q.pd) }
 
-// PD is QP.PD for a shared receive queue.
+// PD returns the number of the SRQ's protection domain, or 0 if it has none.
 func (q *SRQ) PD() uint32 { return pdNumber(q.pd) }
 
 func pdNumber(p *fakeuverbs.PD) uint32 {
@@ -104,10 +103,10 @@ func pdNumber(p *fakeuverbs.PD) uint32 {
 	return p.Number
 }
 
-// XRCD is the number of the QP's XRC domain, 0 if it has none.
+// XRCD returns the number of the QP's XRC domain, or 0 if it has none.
 func (q *QP) XRCD() uint32 { return xrcdNumber(q.xrcd) }
 
-// XRCD is QP.XRCD for a shared receive queue.
+// XRCD returns the number of the SRQ's XRC domain, or 0 if it has none.
 func (q *SRQ) XRCD() uint32 { return xrcdNumber(q.xrcd) }
 
 func xrcdNumber(x *fakeuverbs.XRCD) uint32 {
@@ -117,9 +116,9 @@ func xrcdNumber(x *fakeuverbs.XRCD) uint32 {
 	return x.Number
 }
 
-// IsDCT says whether the QP is a target of DC.
+// IsDCT reports whether the QP is a DC target.
 func (q *QP) IsDCT() bool { return q.isDCT() }
 
-// CQEVersion is that of the program's context, which says how completions name
-// queues.
+// CQEVersion returns the version of completions in the program's context. It determines how
+// completions identify queues.
 func (q *QP) CQEVersion() uint8 { return q.c.resp.CQEVersion }

@@ -12,35 +12,35 @@ import (
 	"purerdma/uverbs"
 )
 
-// Kernel is a kernel with mlx5 devices. The fields must be set before devices are
-// opened; the methods may be called concurrently.
+// Kernel is a kernel with mlx5 devices. The fields must be set before devices are opened. The
+// methods may be called concurrently.
 type Kernel struct {
-	// Intercept, if not nil, sees every request before it is carried out, and
-	// refuses it by returning an error. It may be called concurrently.
+	// Intercept, if not nil, is called with every request before it is executed. The request
+	// fails with the error that Intercept returns. It may be called concurrently.
 	Intercept func(*uverbs.Request) error
-	// Context, if not nil, changes the driver's answer of GET_CONTEXT, as for
-	// another device or kernel.
+	// Context, if not nil, changes the driver's part of the response to GET_CONTEXT, to
+	// simulate another device or kernel.
 	Context func(req *abi.Mlx5AllocUcontextReqV2, resp *abi.Mlx5AllocUcontextResp)
-	// Device, if not nil, changes what devices say of themselves.
+	// Device, if not nil, changes the attributes that devices report.
 	Device func(attr *abi.UverbsExQueryDeviceResp, own *abi.Mlx5QueryDeviceResp, port *abi.UverbsQueryPortResp)
-	// LegacyUAR makes it a kernel older than 5.7 as far as register pages go: it
-	// has none to allocate, and a context comes with pages that are mapped by
-	// number and shared out by the kernel.
+	// LegacyUAR simulates the register pages of a kernel older than 5.7. A program cannot
+	// allocate pages. A context comes with pages that the program maps by number, and the
+	// kernel assigns their registers.
 	LegacyUAR bool
-	// Hardware, if not nil, returns the device behind one that is opened, which
-	// then carries out what is posted.
+	// Hardware, if not nil, returns the device behind an opened device. It executes the posted
+	// requests.
 	Hardware func(uverbs.DeviceInfo) Hardware
 
-	mu       sync.Mutex // of everything below
+	mu       sync.Mutex // guards all fields below
 	devices  fakeuverbs.Devices
-	contexts map[*context]struct{} // that are open
+	contexts map[*context]struct{} // all open contexts
 
 	qps  []*QP // of all contexts, in the order of their creation
 	cqs  []*CQ
 	srqs []*SRQ
 	uars []*UAR
 
-	// How many there have been.
+	// The numbers of objects that have been created.
 	madeQPs, madeCQs, madeSRQs, madeUARs, madeKeys uint32
 }
 
@@ -49,8 +49,8 @@ var (
 	_ uverbs.Interfaces = (*Kernel)(nil)
 )
 
-// New returns a kernel with devices of these names, as "mlx5_0". The port of each
-// is active and has one GID of RoCE v2, 10.0.0.1 for the first.
+// New returns a kernel with devices of these names, for example "mlx5_0". The port of each
+// device is active and has one GID of RoCE v2. The first device has 10.0.0.1.
 func New(names ...string) *Kernel {
 	return &Kernel{
 		contexts: make(map[*context]struct{}),
@@ -65,8 +65,8 @@ func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) {
 	return k.devices.Devices()
 }
 
-// Interfaces lists the network interfaces of their ports: eth0 with 10.0.0.1 for the
-// first.
+// Interfaces lists the network interfaces of the devices' ports. The first device has eth0 with
+// 10.0.0.1.
 func (k *Kernel) Interfaces() ([]uverbs.Interface, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,24 +86,25 @@ func (k *Kernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
 	return c, nil
 }
 
-// Opened returns how many contexts are open now.
+// Opened returns the number of open contexts.
 func (k *Kernel) Opened() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.contexts)
 }
 
-// QPs returns the queue pairs that there are, of all contexts, in the order in
-// which they were made.
+// QPs returns the existing queue pairs of all contexts, in the order of their creation.
 func (k *Kernel) QPs() []*QP { return list(k, &k.qps) }
 
-// CQs is QPs for completion queues.
+// CQs returns the existing completion queues of all contexts, in the order of their creation.
 func (k *Kernel) CQs() []*CQ { return list(k, &k.cqs) }
 
-// SRQs is QPs for shared receive queues.
+// SRQs returns the existing shared receive queues of all contexts, in the order of their
+// creation.
 func (k *Kernel) SRQs() []*SRQ { return list(k, &k.srqs) }
 
-// UARs is QPs for pages of doorbell registers.
+// UARs returns the existing pages of doorbell registers of all contexts, in the order of their
+// creation.
 func (k *Kernel) UARs() []*UAR { return list(k, &k.uars) }
 
 func list[T any](k *Kernel, all *[]T) []T {
@@ -112,15 +113,15 @@ func list[T any](k *Kernel, all *[]T) []T {
 	return append([]T(nil), *all...)
 }
 
-// object is what a program makes and destroys.
+// object is an object that a program creates and destroys.
 type object interface {
 	comparable
-	use(n int)  // counts it among the users of what it belongs to
-	busy() bool // others use it
-	end()       // takes it back from the hardware, if there is some
+	use(n int)  // counts the object among the users of its parents
+	busy() bool // reports whether other objects use it
+	end()       // removes the object from the hardware, if there is any
 }
 
-// destroy takes an object out of those of its context and of all contexts.
+// destroy removes an object from its context and from the list of all contexts.
 func destroy[T object](own map[uint32]T, all *[]T, handle uint32) error {
 	q, ok := own[handle]
 	switch {
@@ -136,14 +137,14 @@ func destroy[T object](own map[uint32]T, all *[]T, handle uint32) error {
 	return nil
 }
 
-// remove takes an object out of a list of those that there are.
+// remove removes one object from a list of existing objects.
 func remove[T comparable](all *[]T, one T) {
 	if i := slices.Index(*all, one); i >= 0 {
 		*all = slices.Delete(slices.Clone(*all), i, i+1)
 	}
 }
 
-// newKeys gives a memory region or window its keys.
+// newKeys assigns the keys of a memory region or window.
 func (k *Kernel) newKeys() (lkey, rkey uint32) {
 	key := 0x00a1b233 + 0x10100*k.madeKeys
 	k.madeKeys++
@@ -156,8 +157,8 @@ type context struct {
 	k    *Kernel
 	own  abi.Mlx5QueryDeviceResp
 	resp abi.Mlx5AllocUcontextResp
-	// dynamic says that the program allocates its register pages, which it
-	// does if it said so and the kernel can.
+	// dynamic reports whether the program allocates its register pages. It does so if it has
+	// requested this and the kernel supports it.
 	dynamic bool
 
 	qps  map[uint32]*QP // by handle
@@ -189,7 +190,7 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 	return c
 }
 
-// close forgets all objects: the device no longer looks at their memory.
+// close removes all objects, so that the device no longer accesses their memory.
 func (c *context) close() {
 	c.endQueues()
 	delete(c.k.contexts, c)

@@ -35,7 +35,7 @@ const (
 	attrDestQPN  = 1 << 20
 )
 
-// nextStates are the states that each can be moved to, besides RESET and ERR.
+// nextStates lists the states that follow each state, in addition to RESET and ERR.
 var nextStates = [...][]uint8{
 	stateReset: {stateInit},
 	stateInit:  {stateInit, stateRTR},
@@ -46,7 +46,7 @@ var nextStates = [...][]uint8{
 	stateErr:   {},
 }
 
-// needs are the attributes that a transition needs, by the type of the QP.
+// needs returns the attributes that a transition needs, which depend on the type of the QP.
 func (q *QP) needs(from, state uint8) uint32 {
 	connected := q.Type != abi.IB_UVERBS_QPT_UD && q.Type != abi.IB_UVERBS_QPT_RAW_PACKET && q.Type != abi.IB_UVERBS_QPT_DRIVER
 	switch {
@@ -70,7 +70,7 @@ func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP) erro
 		return syscall.EINVAL
 	}
 	from := q.state
-	if in.AttrMask&attrCurState != 0 { // the device may have moved it
+	if in.AttrMask&attrCurState != 0 { // the device may have changed the state
 		if from = in.CurQPState; from > stateErr {
 			return syscall.EINVAL
 		}
@@ -108,7 +108,7 @@ func (c *context) modifyQP(cmd *fakeuverbs.Command, in *abi.UverbsModifyQP) erro
 	return nil
 }
 
-// remember keeps the attributes for QUERY_QP.
+// remember stores the attributes for QUERY_QP.
 func (q *QP) remember(in *abi.UverbsModifyQP) {
 	a := &q.attr
 	for mask, set := range map[uint32]func(){

@@ -9,7 +9,7 @@ import (
 	"purerdma/internal/fakeuverbs"
 )
 
-// attach answers ATTACH_MCAST.
+// attach executes ATTACH_MCAST.
 func (c *context) attach(cmd *fakeuverbs.Command) error {
 	in := fakeuverbs.Input[abi.UverbsAttachMcast](cmd)
 	q := c.qps[in.QPHandle]
@@ -28,7 +28,7 @@ func (c *context) attach(cmd *fakeuverbs.Command) error {
 	return nil
 }
 
-// detach answers DETACH_MCAST.
+// detach executes DETACH_MCAST.
 func (c *context) detach(cmd *fakeuverbs.Command) error {
 	in := fakeuverbs.Input[abi.UverbsDetachMcast](cmd)
 	q := c.qps[in.QPHandle]
@@ -44,8 +44,8 @@ func (c *context) detach(cmd *fakeuverbs.Command) error {
 	return nil
 }
 
-// isMulticast says whether a GID is that of a group: an IPv6 address, or a mapped
-// one of IPv4.
+// isMulticast reports whether a GID is a multicast group: an IPv6 address, or a mapped IPv4
+// address.
 func isMulticast(gid [16]byte) bool {
 	mapped := [12]byte{10: 0xff, 11: 0xff}
 	return gid[0] == 0xff || [12]byte(gid[:12]) == mapped && gid[12]>>4 == 0xe

@@ -15,14 +15,14 @@ import (
 // WQEBB is the unit of the send ring, in bytes.
 const WQEBB = 64
 
-// noRegister is the index of a register of a QP that has a page of its own.
+// noRegister is the register index of a QP that has its own page.
 const noRegister = ^uint32(0)
 
-// legacyRegister is the register of QPs whose context came with pages, as the answer
-// counts them, four in a page: the first one of the second page.
+// legacyRegister is the register of QPs whose context came with pages. It counts four registers
+// in a page, as the response does, and is the first register of the second page.
 const legacyRegister = 4
 
-// QP is a queue pair. What is exported does not change, but for ECE.
+// QP is a queue pair. The exported fields do not change, except ECE.
 type QP struct {
 	Num        uint32
 	Handle     uint32
@@ -30,11 +30,11 @@ type QP struct {
 	Type       uint8 // IB_UVERBS_QPT_...
 	Cap        abi.UverbsQPCap
 	SignalAll  bool
-	Create     abi.Mlx5CreateQP // what the provider gave
-	SQ, RQ     []byte           // the rings, empty if it has none
+	Create     abi.Mlx5CreateQP // driver-specific input
+	SQ, RQ     []byte           // rings, empty if the QP has none
 	RQStride   int              // bytes of one receive
-	DB         []byte           // the doorbell record: how many receives, how many WQEBB
-	UAR        *UAR             // whose register is rung; nil if it sends nothing
+	DB         []byte           // doorbell record: posted receives, posted WQEBBs
+	UAR        *UAR             // register page, nil if the QP sends nothing
 	SendCQ     *CQ
 	RecvCQ     *CQ
 	SRQ        *SRQ
@@ -44,8 +44,8 @@ type QP struct {
 	pd    *fakeuverbs.PD
 	xrcd  *fakeuverbs.XRCD
 	state uint8
-	attr  abi.UverbsModifyQP // what Modify has set
-	// groups are the multicast groups that it receives what is sent to.
+	attr  abi.UverbsModifyQP // attributes set by Modify
+	// groups holds the multicast groups whose packets the QP receives.
 	groups map[[16]byte]bool
 }
 
@@ -65,7 +65,7 @@ func (c *context) handleQP() {
 	c.Command(abi.IB_USER_VERBS_CMD_DETACH_MCAST, c.detach)
 }
 
-// createQP answers as create_qp of mlx5_ib.
+// createQP responds like create_qp of mlx5_ib.
 func (c *context) createQP(req *uverbs.Request) error {
 	q := &QP{
 		c:          c,
@@ -110,14 +110,14 @@ func (c *context) createQP(req *uverbs.Request) error {
 	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &q.Cap)
 	num := q.Num
 	if q.isDCT() {
-		num = 0 // it has none before RTR
+		num = 0 // no number before RTR
 	}
 	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &num)
 	fakeuverbs.PutDriver(req, &resp)
 	return nil
 }
 
-// find looks up the objects that the QP belongs to.
+// find looks up the parents of the QP.
 func (q *QP) find(req *uverbs.Request) error {
 	c := q.c
 	lookup := func(id uint16, need bool, ok func(handle uint32) bool) error {
@@ -195,7 +195,7 @@ func (q *QP) layOut(resp *abi.Mlx5CreateQPResp) error {
 		q.RQ, q.SQ = all[:rq:rq], all[rq:]
 	}
 	if q.Type == abi.IB_UVERBS_QPT_XRC_TGT {
-		return nil // it has no queues of its own
+		return nil // the QP has no queues of its own
 	}
 	if q.DB, err = userMemory(in.DBAddr, 8); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (q *QP) isDCT() bool {
 	return q.Type == abi.IB_UVERBS_QPT_DRIVER && q.Create.Flags&abi.MLX5_QP_FLAG_TYPE_DCT != 0
 }
 
-// use counts the QP, with 1, among the users of what it belongs to.
+// use adds n to the number of users of the QP's parents.
 func (q *QP) use(n int) {
 	if q.pd != nil {
 		q.pd.Users += n
@@ -260,14 +260,14 @@ func (c *context) destroyQP(req *uverbs.Request) error {
 	return destroy(c.qps, &c.k.qps, fakeuverbs.Handle(req, abi.UVERBS_ATTR_DESTROY_QP_HANDLE))
 }
 
-// SendCounter returns how many WQEBB the provider says, in the doorbell record,
-// that it has posted, modulo 2^16.
+// SendCounter returns the number of posted WQEBBs from the doorbell record, modulo 2^16.
 func (q *QP) SendCounter() uint16 { return uint16(load(q.DB[4:])) }
 
-// RecvCounter is SendCounter for receives.
+// RecvCounter returns the number of posted receives from the doorbell record, modulo 2^16.
 func (q *QP) RecvCounter() uint16 { return uint16(load(q.DB)) }
 
-// SendWQE returns n bytes of the send ring from WQEBB index on, around its end.
+// SendWQE returns n bytes of the send ring from WQEBB index on. It wraps around at the end of
+// the ring.
 func (q *QP) SendWQE(index uint16, n int) []byte {
 	b := make([]byte, 0, n)
 	for off := int(index) * WQEBB; len(b) < n; off += WQEBB {
@@ -276,12 +276,12 @@ func (q *QP) SendWQE(index uint16, n int) []byte {
 	return b
 }
 
-// SendDescriptor is a work request of a send queue, decoded.
+// SendDescriptor is a decoded work request of a send queue.
 type SendDescriptor struct {
 	Index  uint16 // of its first WQEBB
 	Opcode uint8  // MLX5_OPCODE_...
 	QPN    uint32
-	Bytes  []byte // all of it
+	Bytes  []byte // the whole request
 	Flags  uint8  // fence, signaled, solicited: MLX5_WQE_CTRL_...
 	Imm    uint32
 }

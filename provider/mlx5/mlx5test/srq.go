@@ -11,18 +11,18 @@ import (
 	"purerdma/uverbs"
 )
 
-// SRQ is a shared receive queue. What is exported does not change.
+// SRQ is a shared receive queue. The exported fields do not change.
 type SRQ struct {
 	Num        uint32
 	Handle     uint32
 	UserHandle uint64
 	Type       uint8             // IB_UVERBS_SRQT_...
-	Create     abi.Mlx5CreateSRQ // what the provider gave
+	Create     abi.Mlx5CreateSRQ // driver-specific input of the command
 	MaxWR      uint32
 	MaxSGE     uint32
-	Buf        []byte // receives, each of which names the next
+	Buf        []byte // receives, each of which contains the index of the next
 	Stride     int    // bytes of one receive
-	DB         []byte // the doorbell record: how many have been posted
+	DB         []byte // doorbell record with the number of posted receives
 	CQ         *CQ    // of type XRC
 
 	c     *context
@@ -53,7 +53,7 @@ func (c *context) handleSRQ() {
 	})
 }
 
-// createSRQ answers as mlx5_ib_create_srq.
+// createSRQ responds like mlx5_ib_create_srq.
 func (c *context) createSRQ(req *uverbs.Request) error {
 	raw := fakeuverbs.DriverIn(req)
 	if len(raw) < 20 { // up to Flags
@@ -145,6 +145,5 @@ func (c *context) modifySRQ(cmd *fakeuverbs.Command) error {
 	return nil
 }
 
-// RecvCounter returns how many receives the provider says, in the doorbell record,
-// that it has posted, modulo 2^16.
+// RecvCounter returns the number of posted receives from the doorbell record, modulo 2^16.
 func (q *SRQ) RecvCounter() uint16 { return uint16(load(q.DB)) }

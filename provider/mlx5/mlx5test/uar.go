@@ -11,7 +11,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// Where the registers are in a page.
+// The locations of the registers in a page.
 const (
 	UARSize       = 4096
 	CQDoorbell    = 0x20  // 8 bytes: arms a completion queue
@@ -19,18 +19,18 @@ const (
 	BlueFlameSize = 0x100 // the second follows
 )
 
-// UAR is a page of doorbell registers. It is plain memory, which keeps what was
-// written last.
+// UAR is a page of doorbell registers. It is plain memory, which holds the last values that
+// were written.
 type UAR struct {
-	// ID is the number of the page: in the order of allocation from 0x10, or, of
-	// a page that came with the context, from 0.
+	// ID is the number of the page. Allocated pages are numbered from 0x10 in the order of
+	// allocation. Pages that came with the context are numbered from 0.
 	ID uint32
-	// Type is MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF or _NC; a page of type NC is not
-	// for BlueFlame.
+	// Type is MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF or _NC. A page of type NC cannot be used for
+	// BlueFlame.
 	Type uint64
-	// Offset is where the program maps it.
+	// Offset is the mmap offset of the page.
 	Offset uint64
-	// Mem is there from before the program maps the page until it unmaps it.
+	// Mem is allocated before the program maps the page, and freed after the program unmaps it.
 	Mem []byte
 
 	c      *context
@@ -107,8 +107,8 @@ func (c *context) destroyUAR(req *uverbs.Request) error {
 	return nil
 }
 
-// mapLegacy maps a page of those that came with the context, which an offset
-// names by a command and an index.
+// mapLegacy maps one of the pages that came with the context. The offset contains a command and
+// the index of the page.
 func (c *context) mapLegacy(offset int64, length int) (*mem.Region, error) {
 	page := uint64(offset) / UARSize
 	cmd, index := page>>8&0xff, uint32(page&0xff|page>>16<<8)
@@ -129,14 +129,14 @@ func (c *context) mapLegacy(offset int64, length int) (*mem.Region, error) {
 			r.Free()
 			return nil, err
 		}
-		u.ID = index // programs know it by its place among theirs
+		u.ID = index // programs use the index of the page among their pages
 	}
 	c.uars[u.handle] = u
 	c.k.uars = append(c.k.uars, u)
 	return r, nil
 }
 
-// legacyUAR returns a mapped page of those that came with the context.
+// legacyUAR returns a mapped page that came with the context.
 func (c *context) legacyUAR(index uint32) *UAR {
 	for _, u := range c.uars {
 		if u.ID == index && !c.dynamic {
