@@ -213,7 +213,7 @@ race-programs: compiler
 	CGO_ENABLED=1 $(GO) build -race -o bin/race $(patsubst bin/%,./cmd/%,$(filter-out $(RDMAVM),$(CMDS)))
 
 # The directories whose English Vale checks. Each of them has no findings. The others follow.
-PROSE := abi ucma uverbs verbs/mlx5dv $(addprefix provider/,providertest rxe siw) internal test/aliases/write test/api/write test/arm64
+PROSE := abi ucma uverbs verbs/mlx5dv $(addprefix provider/,mlx5 providertest rxe siw) internal test/aliases/write test/api/write test/arm64
 PROSE += cm cmd oob pool $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
 	$(addprefix test/,addrinfo aliases api arch conformance demo faults interop microvm mutate-mlx5 pairing run soak wire)
 PROSE += test/bench $(wildcard test/bench-mlx5/*.go) test/bench-mlx5/ours $(wildcard *.md) docs \
@@ -238,7 +238,7 @@ bin/staticcheck: test/tools/go.mod test/tools/go.sum
 	$(GO) -C test/tools build -o ../../$@ honnef.co/go/tools/cmd/staticcheck
 
 # The directories of which make prose does not check the tests yet.
-PROSE_CODE := provider provider/mlx5 verbs
+PROSE_CODE := provider verbs
 
 # Vale parses Go with tree-sitter, which is C.
 bin/vale: test/tools/go.mod test/tools/go.sum | compiler

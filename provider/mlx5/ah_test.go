@@ -15,8 +15,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// TestAddressVector holds address vectors against bytes that were written down from
-// the PRM; test/oracle has libmlx5's.
+// TestAddressVector compares address vectors with bytes that were derived from the PRM.
+// test/oracle compares them with libmlx5's bytes.
 func TestAddressVector(t *testing.T) {
 	gid := provider.GID{0: 0xfe, 1: 0x80, 8: 1, 15: 0xff}
 	grh := provider.GlobalRoute{DGID: gid, FlowLabel: 0xabcde, SGIDIndex: 3, HopLimit: 64, TrafficClass: 0x20}
@@ -32,7 +32,7 @@ func TestAddressVector(t *testing.T) {
 			addressVector{0, 0x8a_00_c123, 0x01020304, 0x0506_20_40_003abcde, 0xfe80_0000_0000_0000, 0x0100_0000_0000_00ff}},
 	} {
 		if tc.got != tc.want {
-			t.Errorf("%s: %#x\nwant %#x", name, tc.got, tc.want)
+			t.Errorf("%s: address vector = %#x, want\n%#x", name, tc.got, tc.want)
 		}
 	}
 }
@@ -43,31 +43,32 @@ func TestSourcePort(t *testing.T) {
 		want uint16
 	}{{1, 0xc001}, {0x3fff, 0xffff}, {0x4000, 0xc001}, {0xfffff, 0xffc0}, {0xabcde, 0xfcf4}, {0xf00001, 0xc001}} {
 		if got := sourcePort(tc.flow); got != tc.want {
-			t.Errorf("flow %#x: port %#x, want %#x", tc.flow, got, tc.want)
+			t.Errorf("sourcePort(%#x) = %#x, want %#x", tc.flow, got, tc.want)
 		}
 	}
 	seen := make(map[uint16]bool)
 	for range 100 {
 		p := sourcePort(0)
 		if p < 0xc000 {
-			t.Fatalf("port %#x", p)
+			t.Fatalf("sourcePort(0) = %#x, want at least 0xc000", p)
 		}
 		seen[p] = true
 	}
 	if len(seen) < 50 {
-		t.Errorf("%d ports of 100 calls", len(seen))
+		t.Errorf("sourcePort(0) returned %d different ports in 100 calls, want at least 50", len(seen))
 	}
 }
 
 func TestRates(t *testing.T) {
 	for rate, want := range map[uint8]uint8{0: 0, 1: 0, 2: 7, 5: 10, 10: 15, 14: 0, 16: 15, 20: 13, 21: 0, 255: 0} {
 		if got := rateCode(rate); got != want {
-			t.Errorf("rate %d: %d, want %d", rate, got, want)
+			t.Errorf("rateCode(%d) = %d, want %d", rate, got, want)
 		}
 	}
 }
 
-// TestAHRefused holds mistakes, and kernels that cannot, against their errors.
+// TestAHRefused checks the errors of invalid attributes, and of kernels without the needed
+// features.
 func TestAHRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -102,13 +103,13 @@ func TestAHRefused(t *testing.T) {
 			r := newSendRig(t, tc.change)
 			_, err := r.ctx.CreateAH(&provider.AHConfig{PD: r.pd, Attr: tc.attr})
 			if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
-				t.Errorf("%v, want %v", err, tc.want)
+				t.Errorf("CreateAH = %v, want %v", err, tc.want)
 			}
 		})
 	}
 }
 
-// TestIBAddress: on InfiniBand the kernel has no part in an address.
+// TestIBAddress checks an address on InfiniBand, where the kernel takes no part.
 func TestIBAddress(t *testing.T) {
 	r := newSendRig(t, func(k *mlx5test.Kernel) {
 		k.Device = func(_ *abi.UverbsExQueryDeviceResp, _ *abi.Mlx5QueryDeviceResp, p *abi.UverbsQueryPortResp) {
@@ -117,12 +118,12 @@ func TestIBAddress(t *testing.T) {
 	})
 	a, err := r.ctx.CreateAH(&provider.AHConfig{PD: r.pd, Attr: provider.AHAttr{Port: 1, DLID: 7}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateAH: %v", err)
 	}
 	if got := a.(*ah); got.kernel || got.av != (addressVector{1: 7}) {
-		t.Errorf("%+v", got)
+		t.Errorf("address handle = %+v, want DLID 7 without the kernel", got)
 	}
 	if err := a.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("AH.Close: %v", err)
 	}
 }

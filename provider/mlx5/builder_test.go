@@ -16,8 +16,8 @@ import (
 	"purerdma/provider"
 )
 
-// TestBuilder posts random requests, once as they are and once from their parts, and
-// discards some before: rings, records and registers are the same.
+// TestBuilder posts random requests, once as whole requests and once built from their parts,
+// and discards some requests before. Rings, records and registers must be equal.
 func TestBuilder(t *testing.T) {
 	r := newSendRig(t, nil)
 	cfg := r.config(provider.RC)
@@ -38,7 +38,7 @@ func TestBuilder(t *testing.T) {
 		for i := range wrs {
 			wrs[i] = randomRequest(rnd)
 			if err := addParts(two, &wrs[i]); err != nil {
-				t.Fatal(err)
+				t.Fatalf("addParts: %v", err)
 			}
 		}
 		post(t, one, wrs...)
@@ -46,18 +46,18 @@ func TestBuilder(t *testing.T) {
 			two.BatchDiscard()
 			post(t, two, wrs...)
 		} else if err := two.BatchPost(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.BatchPost: %v", err)
 		}
 		if !bytes.Equal(devOne.SQ, devTwo.SQ) || !bytes.Equal(devOne.DB, devTwo.DB) {
 			t.Fatalf("round %d: rings differ:\n% x\n% x", round, devOne.SQ, devTwo.SQ)
 		}
-		// The two registers may be of one page.
+		// The two registers may be in one page.
 		if a, b := registerOf(one), registerOf(two); !bytes.Equal(a, b) {
 			t.Fatalf("round %d: registers differ:\n% x\n% x", round, a, b)
 		}
 		for i := range uint32(len(devOne.SQ) / wqebb) {
 			if *one.sq.at(i) != *two.sq.at(i) {
-				t.Fatalf("round %d: block %d brings back %+v and %+v", round, i, *one.sq.at(i), *two.sq.at(i))
+				t.Fatalf("round %d: block %d is recorded as %+v and %+v", round, i, *one.sq.at(i), *two.sq.at(i))
 			}
 		}
 		storeShared(&one.sq.tail, one.sq.head)
@@ -65,13 +65,13 @@ func TestBuilder(t *testing.T) {
 	}
 }
 
-// discard builds the same request on both QPs, and posts nothing.
+// discard builds the same request on both QPs, and discards it.
 func discard(t *testing.T, rnd *rand.Rand, one, two *QP) {
 	wr := randomRequest(rnd)
 	one.BatchBegin()
 	two.BatchBegin()
 	if err := errors.Join(one.BatchAdd(&wr), addParts(two, &wr)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.BatchAdd and addParts: %v", err)
 	}
 	one.BatchDiscard()
 	two.BatchDiscard()
@@ -91,7 +91,7 @@ func registerOf(q *QP) []byte {
 }
 
 func randomRequest(rnd *rand.Rand) provider.SendWR {
-	wr := provider.SendWR{ID: rnd.Uint64(), Flags: provider.SendFlags(rnd.IntN(8) | rnd.IntN(2)<<5)} // also one that there is not
+	wr := provider.SendWR{ID: rnd.Uint64(), Flags: provider.SendFlags(rnd.IntN(8) | rnd.IntN(2)<<5)} // also a flag that does not exist
 	switch rnd.IntN(6) {
 	case 0:
 		return provider.SendWR{Opcode: provider.OpLocalInv, InvalidateRKey: rnd.Uint32()}
@@ -115,7 +115,8 @@ func randomRequest(rnd *rand.Rand) provider.SendWR {
 	return wr
 }
 
-// addParts adds a request to a batch by the methods of a Builder where they have it.
+// addParts adds a request to a batch. It uses the methods of a Builder that support the
+// request.
 func addParts(q *QP, wr *provider.SendWR) error {
 	remote := provider.RemoteMemory{Addr: wr.RemoteAddr, Length: uint64(len(wr.InlineData)), RKey: wr.RKey}
 	if wr.InlineData == nil && len(wr.SGList) == 1 {
@@ -134,11 +135,12 @@ func addParts(q *QP, wr *provider.SendWR) error {
 	return q.BatchAdd(wr)
 }
 
-// anywhere is remote memory for requests that no device runs.
+// anywhere is remote memory for requests that no device executes.
 var anywhere = provider.RemoteMemory{Length: 1 << 32}
 
-// TestBatchFull fills a queue by the methods of a Builder, from the first request on
-// and where the count of requests ends: each time only as much as there is room for.
+// TestBatchFull fills a queue with the methods of a Builder, from the first request on and
+// where the request counter overflows. Each time, only as many requests fit as there is room
+// for.
 func TestBatchFull(t *testing.T) {
 	r := newSendRig(t, nil)
 	q, dev := r.qp(r.config(provider.RC))
@@ -150,35 +152,35 @@ func TestBatchFull(t *testing.T) {
 		for ; n <= most; n++ {
 			if err := q.BatchWrite(1, e, anywhere, 0); err != nil {
 				if !errors.Is(err, provider.ErrFull) {
-					t.Error(err)
+					t.Errorf("QP.BatchWrite = %v, want provider.ErrFull", err)
 				}
 				return n
 			}
 		}
 		return n
 	}
-	// Neither is what was last looked at 2^32 requests ago taken for what is there.
+	// An observed value of 2^32 requests ago must not be mistaken for the current one.
 	for _, start := range []uint32{-uint32(most) + 2, 0, 1 << 31} {
 		storeShared(&q.sq.head, start)
 		storeShared(&q.sq.tail, start)
 		if n, err := q.PostSend(slices.Repeat([]provider.SendWR{{Opcode: provider.OpWrite}}, most+1)); n != most {
-			t.Fatalf("PostSend from %#x: %d, %v", start, n, err)
+			t.Fatalf("PostSend from %#x = %d, %v, want %d", start, n, err, most)
 		}
 		before := dev.SendCounter()
 		if n := fill(); n != 0 || dev.SendCounter() != before {
-			t.Errorf("from %#x: %d requests in a full queue", start, n)
+			t.Errorf("from %#x: %d requests accepted by a full queue, want 0", start, n)
 		}
 		for _, free := range []int{1, 3, most} {
 			storeShared(&q.sq.tail, q.sq.head-uint32(most-free))
 			if n := fill(); n != free {
-				t.Errorf("from %#x: %d requests where there is room for %d", start, n, free)
+				t.Errorf("from %#x: %d requests accepted, want %d", start, n, free)
 			}
 		}
 	}
 }
 
-// TestBuilderBounds: the methods of a Builder build the largest requests there are,
-// and refuse larger ones.
+// TestBuilderBounds builds the largest possible requests with the methods of a Builder, and
+// checks that larger ones are refused.
 func TestBuilderBounds(t *testing.T) {
 	r := newSendRig(t, nil)
 	q, _ := r.qp(r.config(provider.RC))
@@ -198,12 +200,12 @@ func TestBuilderBounds(t *testing.T) {
 		{"BatchWriteInline, remote", func(more int) error { return q.BatchWriteInline(1, data[:8+more], provider.RemoteMemory{Length: 8}, 0) }, provider.ErrRemoteLength},
 	} {
 		q.BatchBegin()
-		// The first request takes the long way, which looks how many have completed.
+		// The first request takes the slow path, which counts the completed requests.
 		if err := errors.Join(q.BatchSend(1, sge(1)[0], 0), c.build(0)); err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: QP.BatchSend and build(0): %v", c.name, err)
 		}
 		if err := c.build(1); !errors.Is(err, c.want) {
-			t.Errorf("%s of one byte more: %v, want %v", c.name, err, c.want)
+			t.Errorf("%s with one byte more = %v, want %v", c.name, err, c.want)
 		}
 		q.BatchDiscard()
 	}
@@ -245,7 +247,7 @@ func TestNoAllocs(t *testing.T) {
 	e := sge(8)[0]
 	run(t, "builder", q, func() error {
 		q.BatchBegin()
-		q.BatchAdd(&lists[provider.RC][5]) // the next ones take its fence over
+		q.BatchAdd(&lists[provider.RC][5]) // the next requests take over its fence
 		q.BatchWrite(1, e, anywhere, 0)
 		q.BatchSend(1, e, 0)
 		q.BatchSendInline(1, inline, 0)
@@ -254,16 +256,16 @@ func TestNoAllocs(t *testing.T) {
 	})
 }
 
-// run runs f often, and frees what it posted.
+// run calls f many times, and frees the posted requests.
 func run(t *testing.T, name string, q *QP, f func() error) {
 	t.Helper()
 	n := testing.AllocsPerRun(100, func() {
 		if err := f(); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: post: %v", name, err)
 		}
 		storeShared(&q.sq.tail, q.sq.head)
 	})
 	if n != 0 {
-		t.Errorf("%s: %v allocations", name, n)
+		t.Errorf("%s: %v allocations, want 0", name, n)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"purerdma/provider"
 )
 
-// leastContext is the least that a device may have.
+// leastContext returns the smallest capabilities that the provider accepts.
 func leastContext() abi.Mlx5AllocUcontextResp {
 	return abi.Mlx5AllocUcontextResp{
 		CQEVersion: 1, NumPorts: 1, CacheLineSize: 8, MaxSQDescSz: 64, MaxRQDescSz: 16, MaxSendWQEBB: 1, MaxRecvWR: 1,
@@ -17,7 +17,7 @@ func leastContext() abi.Mlx5AllocUcontextResp {
 	}
 }
 
-// TestCapsBounds takes answers that are just good enough.
+// TestCapsBounds checks responses that the provider just accepts.
 func TestCapsBounds(t *testing.T) {
 	for name, change := range map[string]func(*abi.Mlx5AllocUcontextResp){
 		"least":            func(*abi.Mlx5AllocUcontextResp) {},
@@ -30,21 +30,21 @@ func TestCapsBounds(t *testing.T) {
 		change(&r)
 		var c caps
 		if err := c.fromContext(&r, 4096); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: caps.fromContext: %v", name, err)
 		}
 	}
 }
 
-// TestCapsBits sets one bit of the answers after the other, and sees what it says
-// and nothing else.
+// TestCapsBits sets the bits of the responses one by one, and checks that each bit enables its
+// feature and no other.
 func TestCapsBits(t *testing.T) {
 	r := leastContext()
 	var least caps
 	if err := least.fromContext(&r, 4096); err != nil {
-		t.Fatal(err)
+		t.Fatalf("caps.fromContext: %v", err)
 	}
 	if least.minInline != 18 || least.dumpFillMKey != 0x100 || least.uarsPerPage != 1 || least.maxSQDesc != 64 || least.maxRQDesc != 16 {
-		t.Errorf("%+v", least)
+		t.Errorf("fromContext = %+v, want the defaults", least)
 	}
 	for name, tc := range map[string]struct {
 		change func(*abi.Mlx5AllocUcontextResp)
@@ -68,45 +68,45 @@ func TestCapsBits(t *testing.T) {
 		tc.want(&want)
 		var got caps
 		if err := got.fromContext(&r, 4096); err != nil || got != want {
-			t.Errorf("%s: %+v, want %+v, %v", name, got, want, err)
+			t.Errorf("%s: fromContext = %+v, %v, want %+v, nil", name, got, err, want)
 		}
 	}
 	for bit, want := range map[uint32]caps{1: {comp128: true}, 2: {pad128: true}, 8: {scat2DCT: true}} {
 		var got caps
 		got.fromDevice(&abi.UverbsExQueryDeviceResp{}, &abi.Mlx5QueryDeviceResp{Flags: bit})
 		if got != want {
-			t.Errorf("flag %d: %+v", bit, got)
+			t.Errorf("fromDevice of flag %d = %+v, want %+v", bit, got, want)
 		}
 	}
 }
 
-// TestCQLog rounds sizes of completion queues up to the end of what there is.
+// TestCQLog checks that sizes of completion queues are rounded up, to at most the largest size.
 func TestCQLog(t *testing.T) {
 	for entries, want := range map[int]uint8{1: 1, 2: 2, 3: 2, 4: 3, 63: 6, 64: 7, 1<<24 - 2: 24, 1<<24 - 1: 24} {
 		if got, err := cqLog(entries); got != want || err != nil {
-			t.Errorf("%d entries: 2^%d, %v, want 2^%d", entries, got, err, want)
+			t.Errorf("cqLog(%d) = %d, %v, want %d, nil", entries, got, err, want)
 		}
 	}
 	for _, entries := range []int{-1, 0, 1 << 24, 1<<31 - 1} {
 		if _, err := cqLog(entries); err == nil {
-			t.Errorf("%d entries", entries)
+			t.Errorf("cqLog(%d) succeeded", entries)
 		}
 	}
 }
 
-// TestLargestWQE fills the largest entry of a send queue that the device has.
+// TestLargestWQE fills the largest send queue entry of the device.
 func TestLargestWQE(t *testing.T) {
 	c := caps{maxSQDesc: 1024, maxRQDesc: 512, maxSendWQEBB: 32768, maxRecvWR: 32768}
-	for sge, ok := range map[int]bool{52: true, 53: false} { // 192 for a bind, and 16 for each
+	for sge, ok := range map[int]bool{52: true, 53: false} { // 192 for a bind, and 16 for each element
 		_, err := newQPSize(&c, transportConnected, &provider.QPConfig{Cap: provider.QPCap{SendWR: 1, SendSGE: sge}})
 		if (err == nil) != ok {
-			t.Errorf("%d elements: %v", sge, err)
+			t.Errorf("newQPSize with %d elements = %v, want success %v", sge, err, ok)
 		}
 	}
 }
 
-// TestCQELayout holds the fields of completions against the layout of the PRM, and
-// not against itself.
+// TestCQELayout compares the fields of completions with the layout of the PRM, not with the
+// package's own layout.
 func TestCQELayout(t *testing.T) {
 	for name, f := range map[string][2]int{
 		"rx_hash_result": {cqeHash, 12}, "ml_path": {cqeMLPath, 17}, "slid": {cqeSLID, 22}, "flags_rqpn": {cqeFlagsRQPN, 24},
@@ -120,16 +120,16 @@ func TestCQELayout(t *testing.T) {
 	}
 }
 
-// TestNoData gives requests without data no room for any.
+// TestNoData checks that requests without data get no room for data.
 func TestNoData(t *testing.T) {
 	c := caps{maxSQDesc: 1024, maxRQDesc: 512, maxSendWQEBB: 32768, maxRecvWR: 32768}
 	z, err := newQPSize(&c, transportConnected, &provider.QPConfig{Cap: provider.QPCap{SendWR: 5}})
-	if err != nil || z.sqBlocks != 16 { // of three blocks each
-		t.Errorf("%d blocks, %v", z.sqBlocks, err)
+	if err != nil || z.sqBlocks != 16 { // three blocks each
+		t.Errorf("newQPSize = %d blocks, %v, want 16, nil", z.sqBlocks, err)
 	}
 }
 
-// TestFeatures checks the features that depend on the answer to QUERY_DEVICE.
+// TestFeatures checks the features that depend on the response to QUERY_DEVICE.
 func TestFeatures(t *testing.T) {
 	least := provider.Features{UC: true, UD: true, Immediate: true}
 	windows1, windows2, xrc, atomics := least, least, least, least

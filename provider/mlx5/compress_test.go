@@ -14,7 +14,7 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// mini is what differs between the completions of a compressed CQE.
+// mini holds the fields that differ between the completions of a compressed CQE.
 type mini struct {
 	counter   uint16 // of a request
 	opcode    uint8  // of a request
@@ -22,9 +22,9 @@ type mini struct {
 	byteCount uint32
 }
 
-// putCompressed has the device write a title and its arrays: the first array behind
-// the title, the others in each eighth entry from the title on. What lies in the rest
-// of the entries is left as it was.
+// putCompressed writes a title and its arrays as the device does. The first array is behind the
+// title, the others are in every eighth entry after the title. The rest of the entries stays
+// unchanged.
 func (r *cqRig) putCompressed(title *mlx5test.CQE, minis []mini) {
 	r.t.Helper()
 	title.Format, title.ByteCount = 3, uint32(len(minis))
@@ -51,16 +51,16 @@ func (r *cqRig) putCompressed(title *mlx5test.CQE, minis []mini) {
 				}
 				binary.BigEndian.PutUint32(b[4:], minis[k].byteCount)
 			}
-			// The whole of the entry is the array's: there is no owner.
+			// The array uses the whole entry, so there is no owner byte.
 			copy(r.dev.Buf[int(start+uint32(i))%r.dev.Entries()*size:], e)
 		}
 	}
-	// The title comes last, and the device goes on behind the last entry. The bits beside
-	// the user index mean nothing.
+	// The title comes last, and the device continues behind the last entry. The bits next to
+	// the user index have no meaning.
 	b := title.Bytes(size)
 	b[size-cqeSize+cqeUIdx] = 0xa5
 	if !r.dev.Complete(b) {
-		r.t.Fatal("the CQ is full")
+		r.t.Fatal("Complete: the CQ is full")
 	}
 	r.dev.SetProduced(start + uint32(len(minis)))
 }
@@ -77,7 +77,7 @@ func TestCompressedReceives(t *testing.T) {
 				q := r.qp(provider.RC, nil)
 				other := r.qp(provider.RC, nil)
 				id := uint64(0)
-				for round := range 5 { // at other places of the ring
+				for round := range 5 { // at different positions of the ring
 					title := q.recvCQE(uint16(q.rq.head))
 					title.Opcode, title.Imm, title.SrcQPN = mlx5test.CQERespImm, 0x12345678, 77
 					var minis []mini
@@ -92,22 +92,22 @@ func TestCompressedReceives(t *testing.T) {
 					start := r.cq.ci
 					wcs := r.poll()
 					if len(wcs) != min(n+1, 32) {
-						t.Fatalf("%d completions of %d, round %d", len(wcs), n+1, round)
+						t.Fatalf("%d completions, want %d, round %d", len(wcs), min(n+1, 32), round)
 					}
 					for i := range n {
 						want := provider.WC{ID: id + uint64(i), Opcode: provider.WCRecv, QPNum: q.num, ByteLen: 1000 + uint32(i), ImmData: 0x12345678,
 							SrcQP: 77, Flags: provider.WCWithImm, PKeyIndex: 0x5678}
 						if wcs[i] != want {
-							t.Fatalf("%d of %d, round %d: %+v, want %+v", i, n, round, wcs[i], want)
+							t.Fatalf("completion %d of %d, round %d = %+v, want %+v", i, n, round, wcs[i], want)
 						}
 						e := r.cq.entry(start + uint32(i))
 						switch hash, sum := load32(e, cqeHash), load16(e, cqeChecksum); {
 						case format == CompressHash && hash != 0xabcd0000+uint32(i), format != CompressHash && sum != 0xabcd:
-							t.Errorf("format %d, %d of %d: hash %#x, checksum %#x", format, i, n, hash, sum)
+							t.Errorf("format %d, completion %d of %d: hash %#x, checksum %#x, want 0xabcd0000 and the index, or 0xabcd", format, i, n, hash, sum)
 						}
 					}
 					if n < 32 && (wcs[n].ID != 99 || wcs[n].QPNum != other.num) {
-						t.Fatalf("after %d compressed: %+v", n, wcs[n])
+						t.Fatalf("completion after %d compressed ones = %+v, want ID 99 of the other QP", n, wcs[n])
 					}
 					id += uint64(n)
 				}
@@ -122,7 +122,7 @@ func TestCompressedKinds(t *testing.T) {
 		mlx5test.CQEReq: provider.WCSend, mlx5test.CQERespWrite: provider.WCRecvWriteImm, mlx5test.CQERespSend: provider.WCRecv,
 		mlx5test.CQERespImm: provider.WCRecv, mlx5test.CQERespInv: provider.WCRecv,
 	} {
-		for _, how := range []string{"poll", "resize", "clean"} {
+		for _, how := range []string{"poll", "resize", "purge"} {
 			r := newCQRig(t, ofCompression(64, CompressHash))
 			q, other := r.qp(provider.RC, nil), r.qp(provider.RC, nil)
 			title := q.recvCQE(0)
@@ -136,18 +136,18 @@ func TestCompressedKinds(t *testing.T) {
 			switch how {
 			case "resize":
 				if err := r.cq.Resize(60); err != nil {
-					t.Fatal(err)
+					t.Fatalf("CQ.Resize(60): %v", err)
 				}
-			case "clean":
+			case "purge":
 				r.cq.purgeQP(other)
 			}
 			wcs := r.poll()
 			if len(wcs) != 3 {
-				t.Fatalf("opcode %d, %s: %+v", op, how, wcs)
+				t.Fatalf("opcode %d, %s: completions = %+v, want 3", op, how, wcs)
 			}
 			for i, wc := range wcs {
 				if wc.ID != uint64(i) || wc.Opcode != want {
-					t.Errorf("opcode %d, %s: %+v", op, how, wc)
+					t.Errorf("opcode %d, %s: completion = %+v, want ID %d, %v", op, how, wc, i, want)
 				}
 			}
 		}
@@ -165,12 +165,12 @@ func TestCompressedRequests(t *testing.T) {
 				minis = append(minis, mini{counter: q.sendPosted(id+i, 0), opcode: []uint8{opcodeSend, opcodeRead}[i%2], byteCount: uint32(id + i)})
 			}
 			r.putCompressed(q.sendCQE(0, 0), minis)
-			// By several polls.
+			// Poll the completions with several calls.
 			for i := uint64(0); i < 10; {
 				wcs := make([]provider.WC, 3)
 				n, err := r.cq.Poll(wcs)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("CQ.Poll: %v", err)
 				}
 				for _, wc := range wcs[:n] {
 					want := provider.WC{ID: id + i, QPNum: q.num}
@@ -178,7 +178,7 @@ func TestCompressedRequests(t *testing.T) {
 						want.Opcode, want.ByteLen = provider.WCRead, uint32(id+i)
 					}
 					if wc != want {
-						t.Fatalf("%+v, want %+v", wc, want)
+						t.Fatalf("completion = %+v, want %+v", wc, want)
 					}
 					i++
 				}
@@ -207,7 +207,7 @@ func TestImpossibleCompression(t *testing.T) {
 		r.put(title)
 		_, err := r.cq.Poll(make([]provider.WC, 4))
 		if bad := new(CQEError); !errors.As(err, &bad) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Poll = %v, want a CQEError", name, err)
 		}
 	}
 }
@@ -228,20 +228,21 @@ func TestCompressedAllocates(t *testing.T) {
 		r.dev.Complete(b)
 		r.dev.SetProduced(start + 20)
 		if n, err := r.cq.Poll(wcs); n != 20 || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("CQ.Poll = %d, %v, want 20, nil", n, err)
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want 0", n)
 	}
 }
 
-// TestCompressionAsked has the kernel asked for what the options say, and only then.
+// TestCompressionAsked checks that CREATE_CQ requests compression only with the option, and in
+// the format of the option.
 func TestCompressionAsked(t *testing.T) {
 	for _, f := range []CompressionFormat{0, CompressHash, CompressChecksum, CompressChecksumStride} {
 		r := newCQRig(t, ofCompression(64, f))
 		want := abi.Mlx5CreateCQ{CQECompEn: min(uint8(f), 1), CQECompResFormat: uint8(f)}
 		if c := r.dev.Create; c.CQECompEn != want.CQECompEn || c.CQECompResFormat != want.CQECompResFormat {
-			t.Errorf("format %d: %+v", f, c)
+			t.Errorf("CREATE_CQ with format %d = %+v, want %+v", f, c, want)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// TestCopyHoldsLock copies data of completions into the word of the CQ's lock, which must
-// be held then: the release of the lock makes the word 0 again. Without a lock, the data
-// would stay there. So it is for CQs whose polls take no lock otherwise.
+// TestCopyHoldsLock copies data of completions into the word of the CQ's lock, which must be
+// locked then. The release of the lock sets the word to 0. Without a lock, the data would stay
+// in the word. The test also covers CQs whose polls otherwise take no lock.
 func TestCopyHoldsLock(t *testing.T) {
 	for _, unlocked := range []bool{false, true} {
 		r := newCQRig(t, provider.CQConfig{Unlocked: unlocked})

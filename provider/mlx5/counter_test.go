@@ -10,13 +10,13 @@ import (
 	"purerdma/provider"
 )
 
-// TestReceiveCounterModulo completes receives on a device whose counter has no more bits
-// than the queue needs, by both ways of decoding, several times around the queue.
+// TestReceiveCounterModulo completes receives on a device whose counter has only as many bits
+// as the queue needs. It uses both decoders, several times around the queue.
 func TestReceiveCounterModulo(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q := r.qp(provider.RC, nil) // 64 receives
 	for id := uint64(0); id < 1000; id += 8 {
-		r.cq.forget() // the first receive takes the general way
+		r.cq.forget() // the general decoder takes the first receive
 		for i := range uint64(8) {
 			r.put(q.recvCQE(q.recvPosted(t, id+i) % 64))
 		}

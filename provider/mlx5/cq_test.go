@@ -24,7 +24,7 @@ func sizes(t *testing.T, f func(t *testing.T, size int)) {
 	}
 }
 
-// shorter returns short, or n where the long tests run.
+// shorter returns short, or n if the long tests are enabled.
 func shorter(n, short int) int {
 	if longtest.Enabled() {
 		return n
@@ -57,21 +57,21 @@ func TestRequests(t *testing.T) {
 		sizes(t, func(t *testing.T, size int) {
 			r := newCQRig(t, ofSize(size))
 			q := r.qp(provider.RC, nil)
-			for i := range uint64(3) { // another QP's, its own, of the cached one
+			for i := range uint64(3) { // another QP's completion, then its own, then one of the cached QP
 				e := q.sendCQE(q.sendPosted(0x1122334455660000+i, provider.WCBindMW), tc.opcode)
 				e.ByteCount = 0x12345
 				r.put(e)
 				want := tc.want
 				want.ID, want.QPNum = 0x1122334455660000+i, q.num
 				if got := r.one(); got != want {
-					t.Errorf("opcode %#x: %+v, want %+v", tc.opcode, got, want)
+					t.Errorf("completion of opcode %#x = %+v, want %+v", tc.opcode, got, want)
 				}
 			}
 		})
 	}
 }
 
-// TestRequestsFree has unsignaled requests freed by the completion of a later one.
+// TestRequestsFree checks that the completion of a later request frees unsignaled requests.
 func TestRequestsFree(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q := r.qp(provider.RC, nil)
@@ -80,7 +80,7 @@ func TestRequestsFree(t *testing.T) {
 		q.sendPosted(3*i+1, 0)
 		r.put(q.sendCQE(q.sendPosted(3*i+2, 0), opcodeSend))
 		if got := r.one(); got.ID != 3*i+2 || q.sq.tail != uint32(3*i+3) {
-			t.Fatalf("request %d: %+v, %d are free", i, got, q.sq.tail)
+			t.Fatalf("completion of request %d = %+v with tail %d, want tail %d", 3*i+2, got, q.sq.tail, 3*i+3)
 		}
 	}
 }
@@ -114,14 +114,14 @@ func TestReceives(t *testing.T) {
 				want.ID, want.QPNum, want.ByteLen = i, q.num, 0xabcdef
 				r.put(&e)
 				if got := r.one(); got != want {
-					t.Fatalf("%+v, want %+v", got, want)
+					t.Fatalf("completion = %+v, want %+v", got, want)
 				}
 				e.UserIndex, e.QPN = onSRQ.index, onSRQ.num
 				e.WQECounter = r.postSRQ(srq, i)
 				want.QPNum = onSRQ.num
 				r.put(&e)
 				if got := r.one(); got != want {
-					t.Fatalf("of an SRQ: %+v, want %+v", got, want)
+					t.Fatalf("completion of an SRQ's receive = %+v, want %+v", got, want)
 				}
 			}
 		})
@@ -140,7 +140,7 @@ func TestChecksumsRight(t *testing.T) {
 				r.dev.Complete(b)
 				want := valid && csum&6 == 6 && l3 == 2
 				if got := r.one().Flags&provider.WCIPCsumOK != 0; got != want {
-					t.Errorf("checksums %d, protocol %d, valid %v: %v", csum, l3, valid, got)
+					t.Errorf("checksums %d, protocol %d, valid %v: WCIPCsumOK = %v, want %v", csum, l3, valid, got, want)
 				}
 			}
 		}
@@ -169,25 +169,25 @@ func TestSyndromes(t *testing.T) {
 			e.Opcode, e.WQECounter = mlx5test.CQEReqErr, q.sendPosted(uint64(s), 0)
 			r.put(&e)
 			if got := r.one(); got != wc {
-				t.Errorf("syndrome %#x of a request: %+v, want %+v", s, got, wc)
+				t.Errorf("completion of syndrome %#x of a request = %+v, want %+v", s, got, wc)
 			}
 			e.Opcode, e.WQECounter = mlx5test.CQERespErr, q.recvPosted(t, uint64(s))
 			r.put(&e)
 			if got := r.one(); got != wc {
-				t.Errorf("syndrome %#x of a receive: %+v, want %+v", s, got, wc)
+				t.Errorf("completion of syndrome %#x of a receive = %+v, want %+v", s, got, wc)
 			}
 			e.UserIndex, e.WQECounter = onSRQ.index, r.postSRQ(srq, uint64(s))
 			wc.QPNum = onSRQ.num
 			r.put(&e)
 			if got := r.one(); got != wc {
-				t.Errorf("syndrome %#x of an SRQ's receive: %+v, want %+v", s, got, wc)
+				t.Errorf("completion of syndrome %#x of an SRQ's receive = %+v, want %+v", s, got, wc)
 			}
 		}
 	})
 }
 
-// TestIndexWraps polls across the places where the consumer index has more bits than
-// the ring, the record and a register.
+// TestIndexWraps polls at the positions where the consumer index overflows the bits of the
+// ring, of the record and of a register.
 func TestIndexWraps(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		for _, start := range []uint32{0, 1<<16 - 20, 1<<24 - 20, 1<<31 - 20, ^uint32(20)} {
@@ -195,7 +195,7 @@ func TestIndexWraps(t *testing.T) {
 			q := r.qp(provider.RC, nil)
 			r.cq.ci = start
 			r.cq.publish()
-			// What was left of the round before.
+			// Entries of the previous round.
 			for i := range r.cq.mask + 1 {
 				*(*uint8)(unsafe.Add(r.cq.entry(start+i), cqeOpOwn)) = cqeReq<<4 | uint8((start+i)>>r.cq.log&1^1)
 			}
@@ -207,7 +207,7 @@ func TestIndexWraps(t *testing.T) {
 				}
 				wcs := r.poll()
 				if len(wcs) != int(batch%16) {
-					t.Fatalf("from %#x: %d completions of %d", start, len(wcs), batch%16)
+					t.Fatalf("from %#x: %d completions, want %d", start, len(wcs), batch%16)
 				}
 				for i := range wcs {
 					if wcs[i].ID != id {
@@ -220,13 +220,14 @@ func TestIndexWraps(t *testing.T) {
 	})
 }
 
-// TestStaleEntries has the entries of the round before name what is posted now.
+// TestStaleEntries lets the entries of the previous round name the requests that are posted
+// now.
 func TestStaleEntries(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		r := newCQRig(t, ofSize(size))
 		q := r.qp(provider.RC, nil)
 		for i := range uint64(400) {
-			// Polls expect what the last completion was.
+			// Polls expect a completion like the last one.
 			var e *mlx5test.CQE
 			if i < 200 {
 				e = q.sendCQE(q.sendPosted(i, 0), opcodeSend)
@@ -240,11 +241,11 @@ func TestStaleEntries(t *testing.T) {
 				copy(r.dev.Buf[int(at&r.cq.mask)*size:], b)
 			}
 			if wcs := r.poll(); len(wcs) != 0 {
-				t.Fatalf("entry %d: %+v", r.cq.ci, wcs)
+				t.Fatalf("poll of the stale entry %d = %+v, want none", r.cq.ci, wcs)
 			}
 			r.put(e)
 			if wc := r.one(); wc.ID != i {
-				t.Fatalf("%+v, want %d", wc, i)
+				t.Fatalf("completion = %+v, want ID %d", wc, i)
 			}
 		}
 	})
@@ -259,12 +260,12 @@ func TestRingFull(t *testing.T) {
 			r.put(q.sendCQE(q.sendPosted(i, 0), opcodeSend))
 		}
 		if n := len(r.poll()); n != 16 {
-			t.Fatalf("%d completions of 16", n)
+			t.Fatalf("%d completions, want 16", n)
 		}
 	}
 }
 
-// TestSeveralQueues mixes the completions of queues.
+// TestSeveralQueues mixes the completions of several queues.
 func TestSeveralQueues(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{Entries: 63})
 	qps := []*QP{r.qp(provider.RC, nil), r.qp(provider.RC, nil), r.qp(provider.RC, nil)}
@@ -278,12 +279,12 @@ func TestSeveralQueues(t *testing.T) {
 	}
 	for i, wc := range r.poll() {
 		if wc.ID != uint64(i) || wc.QPNum != qps[i*7%3].num {
-			t.Errorf("completion %d: %+v", i, wc)
+			t.Errorf("completion %d = %+v, want the index as ID, of QP %#x", i, wc, qps[i*7%3].num)
 		}
 	}
 }
 
-// TestConcurrentPolls has every completion polled once, by somebody.
+// TestConcurrentPolls checks that concurrent pollers poll every completion exactly once.
 func TestConcurrentPolls(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q := r.qp(provider.RC, nil)
@@ -298,7 +299,7 @@ func TestConcurrentPolls(t *testing.T) {
 			for {
 				n, err := r.cq.Poll(wcs)
 				if err != nil {
-					t.Error(err)
+					t.Errorf("CQ.Poll: %v", err)
 					return
 				}
 				mu.Lock()
@@ -324,7 +325,7 @@ func TestConcurrentPolls(t *testing.T) {
 	wg.Wait()
 	for i, n := range seen {
 		if n != 1 {
-			t.Fatalf("completion %d was polled %d times", i, n)
+			t.Fatalf("completion %d was polled %d times, want 1", i, n)
 		}
 	}
 }
@@ -358,12 +359,12 @@ func TestPollAllocates(t *testing.T) {
 					}
 				}
 				if n, err := poll(); n != 8 || err != nil {
-					t.Fatal(n, err)
+					t.Fatalf("poll() = %d, %v, want 8, nil", n, err)
 				}
 			})
 		}
 		if n != 0 {
-			t.Errorf("unlocked %v: %v allocations", unlocked, n)
+			t.Errorf("unlocked %v: %v allocations, want 0", unlocked, n)
 		}
 	}
 }

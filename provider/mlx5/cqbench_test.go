@@ -15,9 +15,9 @@ import (
 	"purerdma/provider"
 )
 
-// BenchmarkPoll polls completions of WRITEs, of receives, and of receives with 16 bytes
-// of data in the CQE, so many by one call, out of a ring that is filled by 512 while the
-// clock stands still.
+// BenchmarkPoll polls completions of WRITEs, of receives, and of receives with 16 bytes of data
+// in the CQE. Each call polls batch completions. While the clock is stopped, the ring is filled
+// with 512 completions.
 func BenchmarkPoll(b *testing.B) {
 	for _, unlocked := range []bool{false, true} {
 		for _, kind := range []string{"send", "recv", "data"} {
@@ -32,8 +32,8 @@ func BenchmarkPoll(b *testing.B) {
 	}
 }
 
-// BenchmarkPollers has one goroutine and two poll receives, each those of its own QP and
-// CQ into one memory region.
+// BenchmarkPollers polls receives with one goroutine and with two. Each goroutine polls its own
+// QP and CQ. All data go into one memory region.
 func BenchmarkPollers(b *testing.B) {
 	for _, kind := range []string{"recv", "data"} {
 		for _, pollers := range []int{1, 2} {
@@ -78,14 +78,14 @@ func benchPoll(b *testing.B, unlocked bool, kind string, batch, pollers int) {
 	if len(rounds) == 0 {
 		return
 	}
-	// The median, and what a quiet machine would give.
+	// The median, and the value for an idle machine.
 	slices.Sort(rounds)
 	b.ReportMetric(float64(rounds[len(rounds)/2].Nanoseconds())/round, "ns/CQE")
 	b.ReportMetric(float64(rounds[len(rounds)/50].Nanoseconds())/round, "quiet-ns/CQE")
 	b.ReportMetric(0, "ns/op")
 }
 
-// pollLane is a CQ with one QP, whose completions are all alike.
+// pollLane is a CQ with one QP, whose completions are all of one kind.
 type pollLane struct {
 	cq     *CQ
 	q      *QP
@@ -94,7 +94,7 @@ type pollLane struct {
 	rounds []time.Duration
 }
 
-// pollLane makes a QP on the CQ of the rig. All of its receives have the element sge.
+// pollLane creates a QP on the CQ of the rig. All of its receives have the element sge.
 func (r *cqRig) pollLane(kind string, sge provider.SGE) *pollLane {
 	l := &pollLane{cq: r.cq, q: r.qpOf(provider.RC, nil, 1024), recv: kind != "send"}
 	if !l.recv {

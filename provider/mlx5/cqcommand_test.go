@@ -23,7 +23,7 @@ import (
 func TestArm(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q := r.qp(provider.RC, nil)
-	r.cq.ci = 0x8ffffff // of which 24 bits count
+	r.cq.ci = 0x8ffffff // only the low 24 bits count
 	r.cq.publish()
 	r.dev.SetProduced(0x8ffffff)
 	check := func(what string, seq, cmd, ci uint32) {
@@ -40,7 +40,7 @@ func TestArm(t *testing.T) {
 	arm := func(solicited bool) {
 		t.Helper()
 		if err := r.cq.Arm(solicited); err != nil {
-			t.Fatal(err)
+			t.Fatalf("CQ.Arm: %v", err)
 		}
 	}
 	arm(false)
@@ -76,12 +76,12 @@ func TestPollExtended(t *testing.T) {
 		for _, want := range []int{4, 2, 0} {
 			n, err := r.cq.PollExtended(cs)
 			if n != want || err != nil {
-				t.Fatalf("%d, %v, want %d", n, err, want)
+				t.Fatalf("PollExtended = %d, %v, want %d, nil", n, err, want)
 			}
 			for i, c := range cs[:n] {
 				id := uint64(i + 4 - n/4*4)
 				if c.ID != id || c.Timestamp != 0x1122334455667700+id || c.FlowTag != q.num {
-					t.Errorf("completion %d: %+v", id, c)
+					t.Errorf("completion %d = %+v, want its ID, timestamp and flow tag", id, c)
 				}
 			}
 		}
@@ -95,7 +95,7 @@ func TestPollExtended(t *testing.T) {
 		binary.BigEndian.PutUint16(f[30:], 0x1234)
 		r.dev.Complete(b)
 		if n, _ := r.cq.PollExtended(cs); n != 1 || cs[0].VLAN != 0x1234 || cs[0].Hash != 0x55667788 || cs[0].Checksum != 0x99aa {
-			t.Errorf("%d, %+v", n, cs[0])
+			t.Errorf("PollExtended = %d, %+v, want VLAN 0x1234, hash 0x55667788 and checksum 0x99aa", n, cs[0])
 		}
 		r.put(&mlx5test.CQE{UserIndex: 0x777})
 		if n, err := r.cq.PollExtended(cs); n != 0 || err != nil || r.cq.Skipped() != 1 {
@@ -104,8 +104,8 @@ func TestPollExtended(t *testing.T) {
 	})
 }
 
-// TestResize resizes with so many completions that were not polled, at places around
-// the wrap of both rings, and has the device go on.
+// TestResize resizes with a varying number of unpolled completions, at positions around the
+// wrap of both rings. Afterwards the device continues.
 func TestResize(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		for _, to := range []int{7, 15, 31, 100} {
@@ -126,12 +126,12 @@ func TestResize(t *testing.T) {
 					}
 					put(unpolled)
 					if err := r.cq.Resize(to); err != nil {
-						t.Fatalf("to %d with %d: %v", to, unpolled, err)
+						t.Fatalf("to %d with %d: CQ.Resize: %v", to, unpolled, err)
 					}
 					if want := 1<<log2ceil(to+1) - 1; r.cq.Entries() != want || r.dev.Entries() != want+1 {
-						t.Fatalf("%d entries, device %d, want %d", r.cq.Entries(), r.dev.Entries(), want)
+						t.Fatalf("Entries() = %d, of the device %d, want %d and %d", r.cq.Entries(), r.dev.Entries(), want, want+1)
 					}
-					put(3 - 3*(unpolled/6)) // nothing if it would not fit
+					put(3 - 3*(unpolled/6)) // none if they would not fit
 					next := polled
 					for range 3 {
 						for _, wc := range r.poll() {
@@ -169,15 +169,15 @@ func TestResizeCompressed(t *testing.T) {
 			r.putCompressed(title, minis)
 			r.put(q.sendCQE(q.sendPosted(99, 0), opcodeSend))
 			if err := r.cq.Resize(60); err != nil {
-				t.Fatal(err)
+				t.Fatalf("CQ.Resize(60): %v", err)
 			}
 			wcs := r.poll()
 			if len(wcs) != n+1 || wcs[n].ID != 99 {
-				t.Fatalf("%d completions of %d: %+v", len(wcs), n+1, wcs)
+				t.Fatalf("%d completions, want %d: %+v", len(wcs), n+1, wcs)
 			}
 			for i, wc := range wcs[:n] {
 				if wc.ID != uint64(i) || wc.ByteLen != uint32(100+i) {
-					t.Errorf("%d of %d: %+v", i, n, wc)
+					t.Errorf("completion %d of %d = %+v, want its ID and %d bytes", i, n, wc, 100+i)
 				}
 			}
 		}
@@ -192,32 +192,32 @@ func TestResizeRefused(t *testing.T) {
 	}
 	for _, n := range []int{-1, 0, 1 << 24} {
 		if err := r.cq.Resize(n); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%d entries: %v", n, err)
+			t.Errorf("%d entries: CQ.Resize = %v, want EINVAL", n, err)
 		}
 	}
-	// The kernel refuses: nothing has happened.
+	// If the kernel refuses the command, the CQ is unchanged.
 	if err := r.cq.Resize(3); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("3 entries for 8 completions: %v", err)
+		t.Errorf("Resize(3) with 8 completions = %v, want EINVAL", err)
 	}
-	// The same size is no command.
+	// A resize to the current size runs no command.
 	before := r.dev.Produced()
 	if err := r.cq.Resize(15); err != nil || r.dev.Produced() != before {
-		t.Errorf("the same size: %v", err)
+		t.Errorf("Resize(15) = %v with %d completions of the device, want nil and %d", err, r.dev.Produced(), before)
 	}
 	if n := len(r.poll()); n != 8 {
 		t.Errorf("%d completions, want 8", n)
 	}
 }
 
-// TestResizeWithoutEnd has a device that writes the entry at the end of the old ring late,
-// or never: no completion is lost, and the old ring stays mapped until the CQ is closed.
+// TestResizeWithoutEnd has a device that writes the last entry of the old ring late, or never.
+// No completion may be lost, and the old ring must stay mapped until the CQ is closed.
 func TestResizeWithoutEnd(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		r := newCQRig(t, provider.CQConfig{})
 		q := r.qp(provider.RC, nil)
 		r.put(q.sendCQE(q.sendPosted(1, 0), opcodeSend), q.sendCQE(q.sendPosted(2, 0), opcodeSend))
 		old := r.dev.Buf
-		word := (*uint32)(unsafe.Pointer(&old[2*64+60])) // the last one of the entry
+		word := (*uint32)(unsafe.Pointer(&old[2*64+60])) // the last word of the entry
 		var end uint32
 		written := make(chan struct{})
 		r.after = func(*uverbs.Request) {
@@ -234,7 +234,7 @@ func TestResizeWithoutEnd(t *testing.T) {
 			})
 		}
 		if err := r.cq.Resize(30); err != nil {
-			t.Fatalf("late %v: Resize: %v", late, err)
+			t.Fatalf("late %v: CQ.Resize(30): %v", late, err)
 		}
 		<-written
 		r.put(q.sendCQE(q.sendPosted(3, 0), opcodeSend))
@@ -244,22 +244,22 @@ func TestResizeWithoutEnd(t *testing.T) {
 		}
 		for i, wc := range wcs {
 			if wc.ID != uint64(i+1) || wc.Status != provider.WCSuccess {
-				t.Errorf("late %v: completion %d is %+v", late, i+1, wc)
+				t.Errorf("late %v: completion = %+v, want success of ID %d", late, wc, i+1)
 			}
 		}
 		if kept := len(r.cq.left); kept == 0 != late {
-			t.Errorf("late %v: %d old rings are kept", late, kept)
+			t.Errorf("late %v: %d old rings are kept, want 0 only if the entry was late", late, kept)
 		}
 		if !late {
-			*word = end // would fault if it were not mapped
+			*word = end // would fault if the ring were unmapped
 		}
 		if err := r.cq.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("CQ.Close: %v", err)
 		}
 	}
 }
 
-// TestResizeHostile has a device that does not say where the old ring ends.
+// TestResizeHostile has a device that does not mark the end of the old ring.
 func TestResizeHostile(t *testing.T) {
 	for name, spoil := range map[string]func(r *cqRig, old []byte){
 		"more than fit": func(r *cqRig, old []byte) {
@@ -285,20 +285,20 @@ func TestResizeHostile(t *testing.T) {
 			}
 			err := r.cq.Resize(3)
 			if bad := new(CQEError); !errors.As(err, &bad) {
-				t.Fatal(err)
+				t.Fatalf("Resize(3) = %v, want a CQEError", err)
 			}
 			if _, err := r.cq.Poll(make([]provider.WC, 4)); err == nil {
-				t.Error("a CQ without a ring was polled")
+				t.Error("Poll of a CQ without a ring succeeded")
 			}
 			if err := r.cq.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("CQ.Close: %v", err)
 			}
 		})
 	}
 }
 
-// TestClean takes the completions of one QP out from among those of others.
-func TestClean(t *testing.T) {
+// TestPurgeQP removes the completions of one QP from between completions of other QPs.
+func TestPurgeQP(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		for mask := 0; mask < 1<<8; mask += shorter(3, 17) {
 			for _, polled := range []int{12, 27} {
@@ -342,10 +342,10 @@ func TestClean(t *testing.T) {
 				}
 				r.cq.purgeQP(gone)
 				if r.cq.qp == gone {
-					t.Fatal("the QP is still known")
+					t.Fatal("the CQ still caches the removed QP")
 				}
 				if srq.list.nfree != free {
-					t.Fatalf("%d receives went back, want %d", srq.list.nfree, free)
+					t.Fatalf("%d receives of the SRQ are free, want %d", srq.list.nfree, free)
 				}
 				wcs := r.poll()
 				if len(wcs) != len(want) {
@@ -353,14 +353,14 @@ func TestClean(t *testing.T) {
 				}
 				for i, wc := range wcs {
 					if wc.ID != want[i] || wc.QPNum != stays.num {
-						t.Fatalf("%08b: completion %d: %+v, want %d", mask, i, wc, want[i])
+						t.Fatalf("%08b: completion %d = %+v, want ID %d", mask, i, wc, want[i])
 					}
 				}
-				// The ring goes on as before.
+				// The ring continues as before.
 				for i := range uint64(40) {
 					r.put(stays.sendCQE(stays.sendPosted(i, 0), opcodeSend))
 					if wc := r.one(); wc.ID != i {
-						t.Fatalf("%08b: afterwards %+v", mask, wc)
+						t.Fatalf("%08b: later completion = %+v, want ID %d", mask, wc, i)
 					}
 				}
 			}
@@ -368,7 +368,7 @@ func TestClean(t *testing.T) {
 	})
 }
 
-func TestCleanCompressed(t *testing.T) {
+func TestPurgeQPCompressed(t *testing.T) {
 	r := newCQRig(t, ofCompression(64, CompressHash))
 	gone, stays := r.qp(provider.RC, nil), r.qp(provider.RC, nil)
 	for round := range 10 {
@@ -390,7 +390,7 @@ func TestCleanCompressed(t *testing.T) {
 		}
 		for i, wc := range wcs {
 			if wc.ID != uint64(i) || wc.ByteLen != uint32(i) || wc.QPNum != stays.num {
-				t.Errorf("round %d, completion %d: %+v", round, i, wc)
+				t.Errorf("round %d, completion %d = %+v, want the index as ID and length", round, i, wc)
 			}
 		}
 	}

@@ -16,15 +16,15 @@ import (
 	"purerdma/provider"
 )
 
-// hostile is a device that does what data says to one CQ: write anything into the ring,
-// in any order, and complete what was not posted. The program posts, polls, resizes
-// and resets QPs meanwhile.
+// hostile is a device that does with one CQ whatever data encodes. It writes arbitrary bytes
+// into the ring in any order, and completes requests that were not posted. At the same time the
+// program posts, polls, resizes and resets QPs.
 type hostile struct {
 	*cqRig
 	fuzzInput
 	qps  []*QP
 	srqs []*SRQ
-	lkey uint32 // of 64 bytes, from address 0 on
+	lkey uint32 // of 64 bytes, from address 0
 }
 
 // fuzzInput is the input of a fuzz target.
@@ -40,16 +40,16 @@ func (f *fuzzInput) next() byte {
 	return b
 }
 
-// run does one thing. It returns false when the CQ has failed.
+// run executes one step. It returns false if the CQ has failed.
 func (h *hostile) run() bool {
 	r, t := h.cqRig, h.t
 	q := h.qps[int(h.next())%len(h.qps)]
 	switch op := h.next() % 16; op {
-	case 0: // any bytes, somewhere in the ring
+	case 0: // random bytes at a random position of the ring
 		b := r.dev.Buf
 		at, n := int(h.next())*7%len(b), int(h.next())
 		copy(b[at:], h.data[:min(len(h.data), n)])
-	case 1, 2, 3, 4, 5, 6, 7: // an entry that is ours
+	case 1, 2, 3, 4, 5, 6, 7: // an entry of one of the QPs
 		h.entry(q)
 	case 8:
 		if q.sq.sent != nil && q.sq.head-q.sq.tail <= q.sq.mask {
@@ -65,10 +65,10 @@ func (h *hostile) run() bool {
 		r.cq.purgeQP(q)
 	case 12:
 		if h.next()%4 == 0 {
-			// The kernel may have less room than there are entries, or none of ours.
+			// The kernel may have fewer entries than completions, or may have lost the CQ.
 			r.cq.Resize(1 << (h.next() % 8))
 			if r.cq.region != nil && r.dev.Entries() != int(r.cq.mask)+1 && r.cq.err == nil {
-				t.Fatalf("%d entries, the device has %d", r.cq.mask+1, r.dev.Entries())
+				t.Fatalf("Entries of the CQ = %d, want %d as the device", r.cq.mask+1, r.dev.Entries())
 			}
 		}
 	case 13:
@@ -80,7 +80,7 @@ func (h *hostile) run() bool {
 		n, err := r.cq.Poll(wcs)
 		for _, wc := range wcs[:n] {
 			if wc.QPNum>>24 != 0 {
-				t.Fatalf("%+v", wc)
+				t.Fatalf("completion = %+v, want a QP number of 24 bits", wc)
 			}
 		}
 		return h.polled(n, len(wcs), err)
@@ -88,32 +88,32 @@ func (h *hostile) run() bool {
 	return true
 }
 
-// polled checks what a poll returned.
+// polled checks the results of a poll.
 func (h *hostile) polled(n, most int, err error) bool {
 	if n < 0 || n > most || n > 0 && err != nil {
-		h.t.Fatalf("%d of %d completions, %v", n, most, err)
+		h.t.Fatalf("Poll = %d, %v, want at most %d, and an error only without completions", n, err, most)
 	}
 	if err == nil {
 		return true
 	}
 	bad := new(CQEError)
 	if !errors.As(err, &bad) || bad.CQ != h.cq.num {
-		h.t.Fatal(err)
+		h.t.Fatalf("Poll = %v, want a CQEError of CQ %#x", err, h.cq.num)
 	}
 	if !h.driver.Strict && !strings.Contains(bad.Reason, "resized queue") {
-		h.t.Fatalf("a CQ that is not strict has stopped: %v", err)
+		h.t.Fatalf("Poll of a CQ that is not strict: %v", err)
 	}
 	if n, again := h.cq.Poll(make([]provider.WC, 4)); n != 0 || again != err {
-		h.t.Fatalf("polled again: %d, %v", n, again)
+		h.t.Fatalf("second Poll = %d, %v, want 0 and the same error", n, again)
 	}
 	return false
 }
 
-// entry writes an entry of ours, mostly the next one and mostly one that is possible.
+// entry writes an entry of one of the QPs, mostly the next entry and mostly a valid one.
 func (h *hostile) entry(q *QP) {
 	c := h.cq
 	if c.err != nil {
-		return // the ring is not its own any more
+		return // the CQ no longer owns the ring
 	}
 	i := c.ci
 	for i-c.ci < c.mask && c.ours(i, lastWord(c.entry(i))) {
@@ -174,12 +174,12 @@ func fuzzPoll(t testing.TB, data []byte) {
 	h.cqRig = newRigOf(t, Driver{Strict: h.next()%2 == 0}, provider.CQConfig{Entries: 1 << (h.next() % 6), Unlocked: h.next()%2 == 0, Vendor: opt})
 	x, err := h.ctx.OpenXRCD(-1, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.OpenXRCD(-1, 0): %v", err)
 	}
 	h.srqs = []*SRQ{h.srq(provider.SRQConfig{MaxWR: 5, MaxSGE: 1, XRCD: x, CQ: h.cq}), h.srq(provider.SRQConfig{MaxWR: 3, MaxSGE: 2})}
 	none := &QP{ctx: h.ctx, typ: provider.RC} // neither sends nor receives
 	if none.index, err = h.ctx.resources.add(none, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("resources.add: %v", err)
 	}
 	h.qps = []*QP{h.qp(provider.RC, nil), h.qp(provider.UD, nil), h.qp(provider.RC, h.srqs[1]), none}
 	h.lkey, _ = h.region(64, 0)
@@ -188,15 +188,14 @@ func fuzzPoll(t testing.TB, data []byte) {
 		if h.run() {
 			continue
 		}
-		// The next CQ. That of an XRC SRQ is in use, so it stays.
+		// Create the next CQ. The CQ of an XRC SRQ is in use, so it stays.
 		cfg := provider.CQConfig{Entries: 1 << (h.next() % 6), Unlocked: h.next()%2 == 0, Vendor: opt}
 		h.cq, h.dev = h.newCQ(cfg)
 	}
 	guard()
 }
 
-// guard returns a check that nothing was written behind the queues, in the pages that
-// they end in.
+// guard returns a check that no bytes were written behind the queues, in their last pages.
 func (h *hostile) guard() func() {
 	var tails [][]byte
 	for _, q := range h.qps[:3] {
@@ -214,20 +213,20 @@ func (h *hostile) guard() func() {
 	return func() {
 		for i, b := range append(tails, nil) {
 			if len(bytes.Trim(b, "\x5a")) > 0 {
-				h.t.Fatalf("memory behind queue %d was written", i)
+				h.t.Fatalf("bytes behind queue %d were written", i)
 			}
 		}
 	}
 }
 
-// pageTail returns what lies behind b in its last page.
+// pageTail returns the bytes behind b in its last page.
 func pageTail(b []byte) []byte {
 	page := os.Getpagesize()
 	n := (page - len(b)%page) % page
 	return unsafe.Slice(unsafe.SliceData(b), len(b)+n)[len(b):]
 }
 
-// FuzzPoll looks for a ring that makes a poll panic, hang, or touch what it must not.
+// FuzzPoll searches for a ring that makes a poll panic, hang, or access foreign memory.
 func FuzzPoll(f *testing.F) {
 	for seed := range uint64(4) {
 		f.Add(randomBytes(seed))
@@ -244,14 +243,14 @@ func randomBytes(seed uint64) []byte {
 	return b
 }
 
-// TestHostileRings is FuzzPoll with random bytes.
+// TestHostileRings runs the test of FuzzPoll with random bytes.
 func TestHostileRings(t *testing.T) {
 	for seed := range uint64(shorter(800, 60)) {
 		t.Run("", func(t *testing.T) { fuzzPoll(t, randomBytes(seed)) })
 	}
 }
 
-// TestRandomEntries polls rings of nothing but random bytes.
+// TestRandomEntries polls rings that contain only random bytes.
 func TestRandomEntries(t *testing.T) {
 	for seed := range uint64(shorter(300, 40)) {
 		rnd := rand.New(rand.NewPCG(seed, 9))

@@ -12,18 +12,18 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// madeQP makes a QP by the kernel, and moves it to RTS.
+// madeQP creates a QP in the kernel, and moves it to RTS.
 func (r *cqRig) madeQP(cfg provider.QPConfig) (*QP, *mlx5test.QP) {
 	r.t.Helper()
 	cfg.Type, cfg.PD, cfg.SendCQ, cfg.RecvCQ = provider.RC, r.pd, r.cq, r.cq
 	cfg.Cap = provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1}
 	q, err := r.ctx.CreateQP(&cfg)
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("Context.CreateQP: %v", err)
 	}
 	r.t.Cleanup(func() {
 		if err := q.Close(); err != nil {
-			r.t.Error(err)
+			r.t.Errorf("QP.Close: %v", err)
 		}
 	})
 	r.connect(q)
@@ -46,7 +46,7 @@ func (r *cqRig) connect(q provider.QP) {
 	} {
 		attr.State = step.state
 		if err := q.Modify(&attr, step.mask|provider.QPAttrState); err != nil {
-			r.t.Fatalf("to %v: %v", step.state, err)
+			r.t.Fatalf("to %v: QP.Modify: %v", step.state, err)
 		}
 	}
 }
@@ -55,13 +55,12 @@ func (r *cqRig) send(q *QP, ids ...uint64) {
 	r.t.Helper()
 	for _, id := range ids {
 		if _, err := q.PostSend([]provider.SendWR{{ID: id, Opcode: provider.OpSend, Flags: provider.SendSignaled}}); err != nil {
-			r.t.Fatal(err)
+			r.t.Fatalf("QP.PostSend: %v", err)
 		}
 	}
 }
 
-// TestQPReset has the completions of a QP gone when it is reset, and its indices
-// begin anew.
+// TestQPReset checks that a reset removes the completions of a QP and resets its indices.
 func TestQPReset(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q, _ := r.madeQP(provider.QPConfig{})
@@ -70,28 +69,28 @@ func TestQPReset(t *testing.T) {
 		r.send(q, 1, 2, 3)
 		r.send(other, 4)
 		if n, err := q.PostRecv(make([]provider.RecvWR, 5)); n != 5 {
-			t.Fatal(err)
+			t.Fatalf("QP.PostRecv = %d, %v, want 5, nil", n, err)
 		}
 		r.put(q.sendCQE(0, opcodeSend), other.sendCQE(uint16(round), opcodeSend), q.sendCQE(1, opcodeSend), q.recvCQE(0))
 		if round == 1 {
-			// Some were polled, and the QP is the one whose completion was the last.
+			// Some completions were polled, and the last one was of this QP.
 			if _, err := r.cq.Poll(make([]provider.WC, 3)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("CQ.Poll: %v", err)
 			}
 		}
 		if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Modify: %v", err)
 		}
 		if round != 1 {
 			if wc := r.one(); wc.ID != 4 {
-				t.Fatalf("round %d: %+v", round, wc)
+				t.Fatalf("round %d: cqRig.one() = %+v, want ID 4", round, wc)
 			}
 		} else if wcs := r.poll(); len(wcs) != 0 {
-			t.Fatalf("round %d: %+v", round, wcs)
+			t.Fatalf("round %d: completions = %+v, want none", round, wcs)
 		}
 		r.connect(q)
 	}
-	// What was in the queues before is not there any more.
+	// The requests of before the reset are no longer in the queues.
 	r.put(q.sendCQE(1, opcodeSend))
 	if wcs := r.poll(); len(wcs) != 0 || r.cq.Skipped() != 1 {
 		t.Errorf("%d completions and Skipped() = %d after a late completion, want 0 and 1", len(wcs), r.cq.Skipped())
@@ -107,16 +106,16 @@ func TestQPClosed(t *testing.T) {
 	r.send(other, 2)
 	r.put(q.sendCQE(0, opcodeSend), q.recvCQE(r.postSRQ(srq, 7)), other.sendCQE(0, opcodeSend), q.recvCQE(r.postSRQ(srq, 8)))
 	if err := q.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Close: %v", err)
 	}
 	if srq.list.nfree != 2 {
-		t.Errorf("%d receives went back to the SRQ, want 2", srq.list.nfree)
+		t.Errorf("%d receives of the SRQ are free, want 2", srq.list.nfree)
 	}
 	if wc := r.one(); wc.ID != 2 {
-		t.Errorf("%+v", wc)
+		t.Errorf("cqRig.one() = %+v, want ID 2", wc)
 	}
 	if r.cq.qp == q || r.ctx.resources.qp(q.index) != nil {
-		t.Error("the QP is still known")
+		t.Error("the CQ or the context still has the closed QP")
 	}
 	r.put(q.sendCQE(0, opcodeSend))
 	if wcs := r.poll(); len(wcs) != 0 || r.cq.Skipped() != 1 {
@@ -124,21 +123,21 @@ func TestQPClosed(t *testing.T) {
 	}
 }
 
-// TestFlush has the device flush what is posted in the error state, as it is before
-// and after the program knows.
+// TestFlush has the device flush the requests in the error state. Some requests are posted
+// before the state change, others after it.
 func TestFlush(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q, dev := r.madeQP(provider.QPConfig{})
 	r.send(q, 1, 2)
 	if _, err := q.PostRecv([]provider.RecvWR{{ID: 3}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.PostRecv([]provider.RecvWR{{ID: 3}}): %v", err)
 	}
 	if err := q.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Modify: %v", err)
 	}
 	r.send(q, 4)
 	if _, err := q.PostRecv([]provider.RecvWR{{ID: 5}}); err != nil || dev.RecvCounter() != 2 || dev.SendCounter() != 3 {
-		t.Fatalf("%d sends, %d receives: %v", dev.SendCounter(), dev.RecvCounter(), err)
+		t.Fatalf("PostRecv in ERR: %v with %d sends and %d receives posted, want nil, 3 and 2", err, dev.SendCounter(), dev.RecvCounter())
 	}
 	for i := range uint16(3) {
 		r.put(&mlx5test.CQE{Opcode: mlx5test.CQEReqErr, Syndrome: uint8(prm.SyndromeFlush), UserIndex: q.index, QPN: q.num, WQECounter: i})
@@ -150,15 +149,15 @@ func TestFlush(t *testing.T) {
 	for _, wc := range r.poll() {
 		got[wc.ID]++
 		if wc.Status != provider.WCWRFlushErr || wc.QPNum != q.num {
-			t.Errorf("%+v", wc)
+			t.Errorf("completion = %+v, want WCWRFlushErr of QP %#x", wc, q.num)
 		}
 	}
 	for id := range uint64(5) {
 		if got[id+1] != 1 {
-			t.Errorf("request %d completed %d times", id+1, got[id+1])
+			t.Errorf("request %d completed %d times, want 1", id+1, got[id+1])
 		}
 	}
 	if q.sq.tail != 3 || q.rq.tail != 2 {
-		t.Errorf("%d requests and %d receives are back", q.sq.tail, q.rq.tail)
+		t.Errorf("tails = %d and %d, want 3 and 2", q.sq.tail, q.rq.tail)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// cqRig is a context on a kernel in memory, with a CQ into which tests put CQEs as
-// the device would.
+// cqRig is a context on a kernel in memory, with a CQ to which tests add CQEs as the device
+// would.
 type cqRig struct {
 	t      testing.TB
 	driver Driver
@@ -28,7 +28,7 @@ type cqRig struct {
 	dev    *mlx5test.CQ // the device's view of cq
 
 	before func(*uverbs.Request) error // refuses requests
-	after  func(*uverbs.Request)       // called when the kernel has carried out a request
+	after  func(*uverbs.Request)       // called when the kernel has executed a request
 }
 
 // hooked is the transport of a rig's file.
@@ -50,7 +50,7 @@ func (h *hooked) Ioctl(req *uverbs.Request) error {
 	return err
 }
 
-// Open makes a rig a kernel, which is its own with hooks.
+// Open makes a rig a uverbs.Kernel with hooks.
 func (r *cqRig) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
 	t, err := r.k.Open(info)
 	return &hooked{t, r}, err
@@ -63,7 +63,7 @@ func newCQRig(t testing.TB, cfg provider.CQConfig) *cqRig {
 	return newRigOf(t, Driver{}, cfg)
 }
 
-// newStrictRig is newCQRig with a CQ that a completion that makes no sense stops.
+// newStrictRig is newCQRig with a strict CQ, which an invalid completion stops.
 func newStrictRig(t testing.TB, cfg provider.CQConfig) *cqRig {
 	t.Helper()
 	return newRigOf(t, Driver{Strict: true}, cfg)
@@ -80,30 +80,30 @@ func newRigOf(t testing.TB, d Driver, cfg provider.CQConfig) *cqRig {
 	return r
 }
 
-// open opens the device and makes the CQ.
+// open opens the device and creates the CQ.
 func (r *cqRig) open(cfg provider.CQConfig) {
 	t := r.t
 	t.Helper()
 	infos, err := r.k.Devices()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kernel.Devices: %v", err)
 	}
 	if r.f, err = uverbs.Open(r, infos[0]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("uverbs.Open: %v", err)
 	}
 	ctx, err := r.driver.Open(r.f)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Driver.Open: %v", err)
 	}
 	r.ctx = ctx.(*Context)
 	t.Cleanup(func() {
 		r.f.Close()
 		if err := r.ctx.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Context.Close: %v", err)
 		}
 	})
 	if r.pd, err = r.ctx.AllocPD(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.AllocPD: %v", err)
 	}
 	if cfg.Entries == 0 {
 		cfg.Entries = 15
@@ -115,29 +115,29 @@ func (r *cqRig) newCQ(cfg provider.CQConfig) (*CQ, *mlx5test.CQ) {
 	r.t.Helper()
 	cq, err := r.ctx.CreateCQ(&cfg)
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("Context.CreateCQ: %v", err)
 	}
 	r.t.Cleanup(func() { cq.Close() })
 	all := r.k.CQs()
 	return cq.(*CQ), all[len(all)-1]
 }
 
-// qp makes a queue pair of the provider's alone, with 64 blocks to send, whose
-// requests have one each, and 64 receives of up to 4 elements.
+// qp creates a queue pair only in the provider, not in the kernel. It has 64 blocks for sends,
+// one per request, and 64 receives of up to 4 elements.
 func (r *cqRig) qp(typ provider.QPType, srq *SRQ) *QP { return r.qpOf(typ, srq, 64) }
 
-// qpOf is qp with so many blocks and receives.
+// qpOf is qp with the given number of blocks and receives.
 func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 	r.t.Helper()
 	const shift = 6
 	receives := blocks
 	buf, err := mem.Alloc(int(receives<<shift + blocks*wqebb))
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("mem.Alloc: %v", err)
 	}
 	db, err := r.ctx.allocDB()
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("Context.allocDB: %v", err)
 	}
 	r.t.Cleanup(func() {
 		r.ctx.freeDB(db)
@@ -145,7 +145,7 @@ func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 	})
 	q := &QP{ctx: r.ctx, file: r.ctx.file, handle: ^uint32(0), pd: r.pd.(*pd), typ: typ, srq: srq, sendCQ: r.cq, recvCQ: r.cq}
 	if err := q.addIndex(); err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("QP.addIndex: %v", err)
 	}
 	r.t.Cleanup(func() {
 		if q.indexed {
@@ -164,7 +164,7 @@ func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 	return q
 }
 
-// sendPosted notes a request of one block, as a post does, and returns its index.
+// sendPosted records a request of one block as a post does, and returns its index.
 func (q *QP) sendPosted(id uint64, umr provider.WCOpcode) uint16 {
 	i := q.sq.head
 	*q.sq.at(i) = sent{id: id, head: i, umr: uint32(umr)}
@@ -180,23 +180,23 @@ func (q *QP) recvPosted(t testing.TB, id uint64, sg ...provider.SGE) uint16 {
 	_, err := q.rq.post([]provider.RecvWR{{ID: id, SGList: sg}})
 	q.rq.lock.Unlock()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("recvQueue.post: %v", err)
 	}
 	return uint16(i)
 }
 
-// sendCQE is a completion of a request that succeeded.
+// sendCQE returns the completion of a successful request.
 func (q *QP) sendCQE(index uint16, opcode uint8) *mlx5test.CQE {
 	return &mlx5test.CQE{Opcode: mlx5test.CQEReq, UserIndex: q.index, QPN: q.num, SendOpcode: opcode, WQECounter: index}
 }
 
-// recvCQE is a completion of a receive that succeeded.
+// recvCQE returns the completion of a successful receive.
 func (q *QP) recvCQE(index uint16) *mlx5test.CQE {
 	return &mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: q.index, QPN: q.num, WQECounter: index}
 }
 
-// put has the device complete. Bits that mean nothing are set: those beside the user
-// index, and the signature.
+// put adds completions as the device does. It also sets bits without a meaning, which are next
+// to the user index and in the signature.
 func (r *cqRig) put(cqes ...*mlx5test.CQE) {
 	r.t.Helper()
 	for _, e := range cqes {
@@ -204,12 +204,12 @@ func (r *cqRig) put(cqes ...*mlx5test.CQE) {
 		f := b[r.dev.CQESize-cqeSize:]
 		f[cqeUIdx], f[cqeLast+2] = 0xa5, 0x5a
 		if !r.dev.Complete(b) {
-			r.t.Fatal("the CQ is full")
+			r.t.Fatal("Complete: the CQ is full")
 		}
 	}
 }
 
-// poll polls everything, dirt in the WCs before.
+// poll polls all completions, into WCs that hold arbitrary bytes.
 func (r *cqRig) poll() []provider.WC {
 	r.t.Helper()
 	wcs := make([]provider.WC, 64)
@@ -221,7 +221,7 @@ func (r *cqRig) poll() []provider.WC {
 	}
 	n, err := r.cq.Poll(wcs)
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("CQ.Poll: %v", err)
 	}
 	if got, want := r.dev.ConsumerIndex(), r.dev.Produced()&0xffffff; n < len(wcs) && got != want {
 		r.t.Fatalf("consumer index %#x after a poll of all, want %#x", got, want)
@@ -229,7 +229,7 @@ func (r *cqRig) poll() []provider.WC {
 	return wcs[:n]
 }
 
-// one polls the only completion.
+// one polls exactly one completion.
 func (r *cqRig) one() provider.WC {
 	r.t.Helper()
 	wcs := r.poll()
@@ -239,16 +239,16 @@ func (r *cqRig) one() provider.WC {
 	return wcs[0]
 }
 
-// region registers memory of its own, whose first byte has the address iova.
+// region allocates and registers memory, whose first byte has the address iova.
 func (r *cqRig) region(size int, iova uint64) (lkey uint32, b []byte) {
 	r.t.Helper()
 	m, err := mem.Alloc(size)
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("mem.Alloc: %v", err)
 	}
 	mr, err := r.ctx.RegMR(&provider.MRConfig{PD: r.pd, Mem: m.Bytes(), IOVA: iova, Access: provider.LocalWrite})
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("Context.RegMR: %v", err)
 	}
 	r.t.Cleanup(func() {
 		mr.Close()
@@ -259,13 +259,13 @@ func (r *cqRig) region(size int, iova uint64) (lkey uint32, b []byte) {
 
 func setCounter(cqe []byte, counter uint16) { cqe[60], cqe[61] = byte(counter>>8), byte(counter) }
 
-// pollSome polls once, without a look at the consumer index.
+// pollSome polls once, without checking the consumer index.
 func (r *cqRig) pollSome() []provider.WC {
 	r.t.Helper()
 	wcs := make([]provider.WC, 64)
 	n, err := r.cq.Poll(wcs)
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("CQ.Poll: %v", err)
 	}
 	return wcs[:n]
 }

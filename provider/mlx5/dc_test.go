@@ -24,12 +24,12 @@ func TestDC(t *testing.T) {
 	})
 	q, err := r.ctx.CreateDCI(&DCIConfig{PD: r.pd, CQ: r.cq, Cap: provider.QPCap{SendWR: 8, SendSGE: 2, Inline: 64}, LogStreams: 4, LogErroredStreams: 3})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateDCI: %v", err)
 	}
 	_, dev := r.ready(q)
 	if dev.Create.Flags&(abi.MLX5_QP_FLAG_TYPE_DCI|abi.MLX5_QP_FLAG_DCI_STREAM|abi.MLX5_QP_FLAG_SCATTER_CQE) != abi.MLX5_QP_FLAG_TYPE_DCI|abi.MLX5_QP_FLAG_DCI_STREAM ||
 		dev.Create.DCIStreams.LogNumConcurent != 4 || dev.Create.DCIStreams.LogNumErrored != 3 {
-		t.Errorf("made with %+v", dev.Create)
+		t.Errorf("CREATE_QP = %+v, want a DCI with streams", dev.Create)
 	}
 	to := r.ah(provider.AHAttr{Port: 1, Global: true, GRH: provider.GlobalRoute{FlowLabel: 1, HopLimit: 9, DGID: provider.GID{15: 7}}}).(*ah)
 	av := func(num uint32) []byte {
@@ -66,7 +66,7 @@ func TestDC(t *testing.T) {
 			for at := n - tc.blocks; at <= n; at++ {
 				atBlock(t, r, q, dev, at)
 				if n, err := q.PostDC([]DCWR{wr}); n != 1 || err != nil {
-					t.Fatalf("PostDC: %d, %v", n, err)
+					t.Fatalf("QP.PostDC = %d, %v, want 1, nil", n, err)
 				}
 				checkWQE(t, dev, uint16(at), tc.want(q.Num(), uint16(at)))
 				q.sq.tail = q.sq.head
@@ -75,13 +75,13 @@ func TestDC(t *testing.T) {
 	}
 }
 
-// TestDCRefused holds mistakes with DC against their errors.
+// TestDCRefused checks the errors of invalid DC requests.
 func TestDCRefused(t *testing.T) {
 	r := newSendRig(t, nil)
 	dci := &DCIConfig{PD: r.pd, CQ: r.cq, Cap: provider.QPCap{SendWR: 1, SendSGE: 1}}
 	q, err := r.ctx.CreateDCI(dci)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateDCI: %v", err)
 	}
 	q, dev := r.ready(q)
 	to := holder{r.ah(provider.AHAttr{Port: 1, Global: true})}
@@ -99,14 +99,14 @@ func TestDCRefused(t *testing.T) {
 		wr := good
 		tc.change(&wr)
 		if n, err := q.PostDC([]DCWR{wr}); n != 0 || !errors.Is(err, tc.want) {
-			t.Errorf("%s: %d, %v, want %v", name, n, err, tc.want)
+			t.Errorf("%s: PostDC = %d, %v, want 0, %v", name, n, err, tc.want)
 		}
 	}
 	if n, err := q.PostSend([]provider.SendWR{good.SendWR}); n != 0 || !errors.Is(err, syscall.EOPNOTSUPP) {
-		t.Errorf("PostSend to a DCI: %d, %v", n, err)
+		t.Errorf("PostSend to a DCI = %d, %v, want 0, EOPNOTSUPP", n, err)
 	}
 	if dev.SendCounter() != 0 {
-		t.Errorf("counter %d after refusals", dev.SendCounter())
+		t.Errorf("SendCounter() = %d after refused requests, want 0", dev.SendCounter())
 	}
 	max := q.Cap().SendWR
 	list := make([]DCWR, max+1)
@@ -114,64 +114,64 @@ func TestDCRefused(t *testing.T) {
 		list[i] = good
 	}
 	if n, err := q.PostDC(list); n != max || !errors.Is(err, provider.ErrFull) {
-		t.Errorf("PostDC of too many: %d, %v", n, err)
+		t.Errorf("PostDC of too many = %d, %v, want %d, ErrFull", n, err, max)
 	}
 	rc, _ := r.qp(r.config(provider.RC))
 	if n, err := rc.PostDC([]DCWR{good}); n != 0 || !errors.Is(err, syscall.EOPNOTSUPP) {
-		t.Errorf("PostDC to RC: %d, %v", n, err)
+		t.Errorf("PostDC to an RC QP = %d, %v, want 0, EOPNOTSUPP", n, err)
 	}
 	if err := q.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Close: %v", err)
 	}
 	if n, err := q.PostDC([]DCWR{good}); n != 0 || !errors.Is(err, net.ErrClosed) {
-		t.Errorf("PostDC to a closed DCI: %d, %v", n, err)
+		t.Errorf("PostDC to a closed DCI = %d, %v, want 0, net.ErrClosed", n, err)
 	}
 	dci.LogStreams = 1
 	if _, err := r.ctx.CreateDCI(dci); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("streams of a device without: %v", err)
+		t.Errorf("CreateDCI with streams on a device without them = %v, want EINVAL", err)
 	}
 	if _, err := r.ctx.CreateDCT(&DCTConfig{PD: r.pd, CQ: r.cq}); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("DCT without an SRQ: %v", err)
+		t.Errorf("CreateDCT without an SRQ = %v, want EINVAL", err)
 	}
 }
 
-// TestDCT makes a target, which has a number from RTR on.
+// TestDCT creates a DC target, which has a number from RTR on.
 func TestDCT(t *testing.T) {
 	r := newSendRig(t, nil)
 	srq, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 4, MaxSGE: 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateSRQ: %v", err)
 	}
 	defer srq.Close()
 	var key uint64
 	r.k.Intercept = nil
 	q, err := r.ctx.CreateDCT(&DCTConfig{PD: r.pd, CQ: r.cq, SRQ: srq, Key: 0x8877665544332211})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateDCT: %v", err)
 	}
 	all := r.k.QPs()
 	dev := all[len(all)-1]
 	key = binary.NativeEndian.Uint64(abi.Bytes(&dev.Create)[40:])
 	if dev.Create.Flags&abi.MLX5_QP_FLAG_TYPE_DCT == 0 || key != 0x8877665544332211 || dev.Create.UIdx != q.index {
-		t.Errorf("made with %+v, key %#x", dev.Create, key)
+		t.Errorf("CREATE_QP = %+v with key %#x, want a DCT with key 0x8877665544332211", dev.Create, key)
 	}
 	if q.Num() != 0 {
-		t.Errorf("number %#x before RTR", q.Num())
+		t.Errorf("Num() = %#x before RTR, want 0", q.Num())
 	}
 	moveTo(t, q, provider.QPRTR)
 	if q.Num() != dev.Num || q.State() != provider.QPRTR {
-		t.Errorf("number %#x in %v, want %#x", q.Num(), q.State(), dev.Num)
+		t.Errorf("Num() = %#x in %v, want %#x in RTR", q.Num(), q.State(), dev.Num)
 	}
 	if n, err := q.PostSend(make([]provider.SendWR, 1)); n != 0 || !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("PostSend: %d, %v", n, err)
+		t.Errorf("QP.PostSend = %d, %v, want 0, EINVAL", n, err)
 	}
 	if n, err := q.PostRecv(make([]provider.RecvWR, 1)); n != 0 || !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("PostRecv: %d, %v", n, err)
+		t.Errorf("QP.PostRecv = %d, %v, want 0, EINVAL", n, err)
 	}
 	if err := errors.Join(q.Close(), q.Close()); err != nil {
-		t.Error(err)
+		t.Errorf("QP.Close twice: %v", err)
 	}
 	if r.ctx.resources.qp(q.index) != nil {
-		t.Error("the user index is not free")
+		t.Errorf("user index %#x is still in use after Close", q.index)
 	}
 }

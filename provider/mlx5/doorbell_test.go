@@ -12,9 +12,10 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// TestDoorbellRecord posts where the index of blocks goes beyond 16 bits, at every
-// place of the ring: the record has 16 bits of it, and zeros above, also after a
-// request that goes on at the ring's start, and with a register that QPs share.
+// TestDoorbellRecord posts where the block index exceeds 16 bits, at every position of the
+// ring. The record must contain the low 16 bits of the index, and zeros above them. The test
+// also posts requests that continue at the start of the ring, and uses a register that QPs
+// share.
 func TestDoorbellRecord(t *testing.T) {
 	for name, legacy := range map[string]bool{"own": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {
@@ -27,13 +28,13 @@ func TestDoorbellRecord(t *testing.T) {
 				q.sq.tail = q.sq.head
 				want := (block + 4) & 0xffff
 				if got := binary.BigEndian.Uint32(dev.DB[4:]); got != want {
-					t.Fatalf("record %#x after block %#x, want %#x", got, block, want)
+					t.Fatalf("record = %#x after the request at block %#x, want %#x", got, block, want)
 				}
 				atBlock(t, r, q, dev, block)
 				post(t, q, inline, inline)
 				q.sq.tail = q.sq.head
 				if got := binary.BigEndian.Uint32(dev.DB[4:]); got != (block+8)&0xffff {
-					t.Fatalf("record %#x after two from block %#x", got, block)
+					t.Fatalf("record = %#x after two requests from block %#x, want %#x", got, block, (block+8)&0xffff)
 				}
 			}
 		})

@@ -16,8 +16,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// TestOpenRefused holds what a kernel may answer, and this package does not work
-// with, against its error.
+// TestOpenRefused checks the errors of kernel responses that this package does not support.
 func TestOpenRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -51,23 +50,23 @@ func TestOpenRefused(t *testing.T) {
 				t.Errorf("error %v, want an *UnsupportedError with %q", err, tc.want)
 			}
 			if n := k.Opened(); n != 0 {
-				t.Errorf("%d contexts are open", n)
+				t.Errorf("Opened() = %d, want 0", n)
 			}
 		})
 	}
 }
 
-// TestOpenUnordered refuses a build that cannot order its stores for a device, before
-// the kernel is asked for anything.
+// TestOpenUnordered checks that a build that cannot order its stores for a device is refused
+// before any command.
 func TestOpenUnordered(t *testing.T) {
 	k := mlx5test.New("mlx5_0")
 	infos, err := k.Devices()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kernel.Devices: %v", err)
 	}
 	f, err := uverbs.Open(k, infos[0])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("uverbs.Open: %v", err)
 	}
 	defer f.Close()
 	asked := false
@@ -78,12 +77,12 @@ func TestOpenUnordered(t *testing.T) {
 		t.Errorf("Open = %v, want an *UnsupportedError with %s", err, runtime.GOARCH)
 	}
 	if asked {
-		t.Error("Open made a context")
+		t.Error("Open created a context")
 	}
 }
 
-// TestOpenFails has each command of opening fail: its error comes out, and nothing
-// stays.
+// TestOpenFails lets each command of opening fail. Open must return the error, and leave no
+// objects behind.
 func TestOpenFails(t *testing.T) {
 	var all int
 	for fail := 0; ; fail++ {
@@ -99,7 +98,7 @@ func TestOpenFails(t *testing.T) {
 		_, err := openContext(t, k)
 		if fail == 0 {
 			if all = n; err != nil || all < 3 {
-				t.Fatalf("%d commands, %v", all, err)
+				t.Fatalf("Open = %v with %d commands, want nil with at least 3", err, all)
 			}
 			continue
 		}
@@ -107,20 +106,20 @@ func TestOpenFails(t *testing.T) {
 			break
 		}
 		if !errors.Is(err, syscall.ENOMEM) {
-			t.Errorf("command %d failed, and the error is %v", fail, err)
+			t.Errorf("Open with the failed command %d = %v, want ENOMEM", fail, err)
 		}
 	}
 }
 
-// TestRequest is what the kernel is asked for: see get_total_uuars and
-// get_num_low_lat_uuars of libmlx5 for the numbers.
+// TestRequest checks the request for a context. The numbers are from get_total_uuars and
+// get_num_low_lat_uuars of libmlx5.
 func TestRequest(t *testing.T) {
 	k := mlx5test.New("mlx5_0")
 	var got abi.Mlx5AllocUcontextReqV2
 	k.Context = func(req *abi.Mlx5AllocUcontextReqV2, _ *abi.Mlx5AllocUcontextResp) { got = *req }
 	c, err := openContext(t, k)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openContext: %v", err)
 	}
 	want := abi.Mlx5AllocUcontextReqV2{TotalNumBFRegs: 16, NumLowLatencyBFRegs: 4, MaxCQEVersion: 1, LibCaps: 3}
 	if c.pageSize != 4096 {
@@ -128,6 +127,6 @@ func TestRequest(t *testing.T) {
 		want.NumLowLatencyBFRegs = want.TotalNumBFRegs - 12
 	}
 	if got != want {
-		t.Errorf("asked for %+v, want %+v", got, want)
+		t.Errorf("GET_CONTEXT = %+v, want %+v", got, want)
 	}
 }

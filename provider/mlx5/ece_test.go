@@ -24,19 +24,19 @@ func wantECE(t *testing.T, when string, q *QP, options uint32) {
 	}
 }
 
-// TestECEOutlivesAFailedModify: options are for the next Modify that succeeds, and for no later
-// one. TestVectors has the rest.
+// TestECEOutlivesAFailedModify checks that options apply to the next successful Modify, and to
+// no later one. TestVectors covers the rest.
 func TestECEOutlivesAFailedModify(t *testing.T) {
 	r := newSendRig(t, nil)
 	p, err := r.ctx.CreateQP(r.config(provider.RC))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateQP: %v", err)
 	}
 	q := p.(*QP)
 	t.Cleanup(func() { q.Close() })
 	wantECE(t, "new", q, mlx5test.ECE)
 	if err := q.SetECE(provider.ECE{VendorID: eceVendor, Options: eceVersion | 0x1c}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.SetECE: %v", err)
 	}
 	if err := q.Modify(&provider.QPAttr{State: provider.QPRTS}, provider.QPAttrState); !errors.Is(err, syscall.EINVAL) {
 		t.Fatalf("Modify(RTS) of a new QP = %v, want EINVAL", err)
@@ -47,15 +47,15 @@ func TestECEOutlivesAFailedModify(t *testing.T) {
 	dev := r.k.QPs()[0]
 	rate := provider.QPAttr{RateLimit: 1000}
 	if err := q.Modify(&rate, provider.QPAttrRateLimit); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Modify: %v", err)
 	}
 	if dev.ECE != 0 { // granted by the last command
-		t.Errorf("the device got the options again")
+		t.Errorf("options of the second Modify = %#x, want 0", dev.ECE)
 	}
 	wantECE(t, "with a rate", q, eceVersion|4)
 }
 
-// TestECEErrors: options need the device, its vendor, and a QP that is open.
+// TestECEErrors checks that options need a device with ECE, its vendor ID, and an open QP.
 func TestECEErrors(t *testing.T) {
 	r := newSendRig(t, nil)
 	q, _ := r.qp(r.config(provider.RC))
@@ -78,7 +78,7 @@ func TestECEErrors(t *testing.T) {
 	})
 	q, dev := r.qp(r.config(provider.RC))
 	if dev.Create.ECEOptions != 0 {
-		t.Errorf("a device without ECE is asked for options %#x", dev.Create.ECEOptions)
+		t.Errorf("CREATE_QP on a device without ECE requests options %#x, want 0", dev.Create.ECEOptions)
 	}
 	wantECE(t, "without ECE", q, 0)
 	if err := q.SetECE(provider.ECE{VendorID: eceVendor, Options: eceVersion | 1}); !errors.Is(err, errors.ErrUnsupported) {

@@ -12,14 +12,14 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// TestReceiveOnEthernet polls datagrams of RoCE, whose CQEs have the version of RoCE in
-// the place of InfiniBand's service level, by both ways of decoding.
+// TestReceiveOnEthernet polls RoCE datagrams with both decoders. Their CQEs have the version of
+// RoCE in the field of InfiniBand's service level.
 func TestReceiveOnEthernet(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		rocev  uint8 // in the bits of the service level
 		tagged bool
-		tci    uint16 // of the VLAN
+		tci    uint16 // tag of the VLAN
 		want   uint8
 	}{
 		{"v1", 0, false, 0, 0},
@@ -31,7 +31,7 @@ func TestReceiveOnEthernet(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newCQRig(t, provider.CQConfig{})
 			q := r.qp(provider.UD, nil)
-			for i := range uint64(3) { // the first one in the general loop, the others in the fast one
+			for i := range uint64(3) { // first one in the general loop, the others in the fast one
 				e := mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: q.index, WQECounter: q.recvPosted(t, i),
 					GRH: 1, SrcQPN: 0x123, SLID: 0xbeef, SL: tc.rocev, PathBits: 0x55}
 				b := e.Bytes(64)
@@ -40,20 +40,20 @@ func TestReceiveOnEthernet(t *testing.T) {
 				}
 				b[cqeVLAN], b[cqeVLAN+1] = byte(tc.tci>>8), byte(tc.tci)
 				if !r.dev.Complete(b) {
-					t.Fatal("the CQ is full")
+					t.Fatal("Complete: the CQ is full")
 				}
 			}
 			for i, got := range r.poll() {
 				want := provider.WC{ID: uint64(i), Opcode: provider.WCRecv, QPNum: q.num, Flags: provider.WCGRH, SrcQP: 0x123, SL: tc.want}
 				if got != want {
-					t.Errorf("completion %+v, want %+v", got, want)
+					t.Errorf("completion = %+v, want %+v", got, want)
 				}
 			}
 		})
 	}
 }
 
-// TestLinkOfCQ has CQs of an InfiniBand device take InfiniBand's fields.
+// TestLinkOfCQ checks that CQs of an InfiniBand device decode InfiniBand's fields.
 func TestLinkOfCQ(t *testing.T) {
 	for _, layer := range []uint8{1, linkEthernet} {
 		k := mlx5test.New("mlx5_0")

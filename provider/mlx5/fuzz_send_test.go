@@ -13,9 +13,9 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// FuzzSend posts requests of any content to a QP of each transport: one that is
-// taken changes the blocks that the record then counts, and no others; one that is
-// refused changes none that the device sees.
+// FuzzSend posts arbitrary requests to a QP of each transport. An accepted request changes only
+// the blocks that the record then counts. A refused request changes no blocks that the device
+// reads.
 func FuzzSend(f *testing.F) {
 	f.Add([]byte{0, 2, 2, 1, 0, 0, 0, 64})
 	f.Add([]byte{1, 7, 7, 0, 255, 3, 9, 9, 9, 9})
@@ -48,30 +48,30 @@ func FuzzSend(f *testing.F) {
 		blocks := int(dev.SendCounter() - before)
 		switch {
 		case (n == 1) != (err == nil), n == 1 && (blocks == 0 || blocks > q.sq.slot()), n == 0 && blocks != 0:
-			t.Fatalf("%+v: %d, %v, %d blocks", wr, n, err, blocks)
+			t.Fatalf("PostSend(%+v) = %d, %v with %d new blocks in the record", wr, n, err, blocks)
 		case n == 1:
 			if d := dev.SendAt(before); d.Index != before || d.QPN != q.Num() || (len(d.Bytes)+wqebb-1)/wqebb != blocks {
-				t.Fatalf("%+v: WQE % x in %d blocks", wr, d.Bytes, blocks)
+				t.Fatalf("PostSend(%+v): WQE % x in %d blocks does not match the record", wr, d.Bytes, blocks)
 			}
 		default:
-			// A slot may have been scribbled on, which the next request takes.
+			// The provider may have overwritten a free slot, which the next request takes.
 			blocks = q.sq.slot()
 		}
 		for i := range len(dev.SQ) / wqebb {
 			if at := int(before) + i; i >= blocks && !bytes.Equal(dev.SendWQE(uint16(at), wqebb), bytes.Repeat([]byte{0xcc}, wqebb)) {
-				t.Fatalf("%+v: block %d after the first was written to, of %d", wr, i, blocks)
+				t.Fatalf("PostSend(%+v) wrote block %d after the first, want only %d blocks", wr, i, blocks)
 			}
 		}
 		if !bytes.Equal(dev.RQ, bytes.Repeat([]byte{0xdd}, len(dev.RQ))) {
-			t.Fatalf("%+v: the receive queue was written to", wr)
+			t.Fatalf("PostSend(%+v) wrote to the receive queue", wr)
 		}
 	})
 }
 
-// slot is how many blocks the largest request has.
+// slot returns the number of blocks of the largest request.
 func (s *sendQueue) slot() int { return int(s.mask+1) / int(s.maxPost) }
 
-// source makes values of fuzzed bytes, zeros when they have run out.
+// source derives values from fuzzed bytes, and zeros when they are used up.
 type source struct{ b []byte }
 
 func (s *source) byte() byte {
@@ -92,7 +92,7 @@ func (s *source) bytes(n int) []byte {
 func (s *source) uint32() uint32 { return binary.LittleEndian.Uint32(s.bytes(4)) }
 func (s *source) uint64() uint64 { return binary.LittleEndian.Uint64(s.bytes(8)) }
 
-// request makes a request whose fields are likely to count.
+// request derives a request whose fields are likely to have an effect.
 func (s *source) request(to provider.AH) provider.SendWR {
 	wr := provider.SendWR{Opcode: provider.SendOpcode(s.byte()), Flags: provider.SendFlags(s.byte()), ID: 1}
 	if s.byte()%8 == 0 {

@@ -12,21 +12,20 @@ import (
 	"testing"
 )
 
-// pathLocks are the locked instructions of the functions that programs call to post
-// and to poll: the lock, which a queue of one goroutine jumps over. That they do is
-// shown where instructions are executed one by one: TestLockedPerCall of
-// test/bench-mlx5.
+// pathLocks counts the locked instructions of the functions that programs call to post and to
+// poll. The locked instruction is for the lock, which a queue for one goroutine skips.
+// TestLockedPerCall of test/bench-mlx5 shows this by executing the instructions one by one.
 var pathLocks = map[string]int{
 	"(*QP).PostSend": 1, "(*QP).PostRecv": 1, "(*SRQ).PostRecv": 1, "(*CQ).Poll": 1, "(*CQ).PollExtended": 1,
 	"(*QP).BatchBegin": 1, "(*QP).BatchAdd": 0, "(*QP).BatchPost": 0,
 	"(*QP).BatchWrite": 0, "(*QP).BatchSend": 0, "(*QP).BatchSendInline": 0, "(*QP).BatchWriteInline": 0,
 }
 
-// besidePath are the functions that those call and whose locked instructions are not
-// met on the way of a good request on a QP of its own, and why. What they call is not
-// looked at.
-var besidePath = map[string]string{
-	"(*lock).slow":               "somebody else holds the lock",
+// offPath lists functions that pathLocks's functions call, but whose locked instructions a
+// valid request on its own QP does not execute, with the reasons. The functions that they call
+// are not checked.
+var offPath = map[string]string{
+	"(*lock).slow":               "another goroutine holds the lock",
 	"(*sendQueue).publishShared": "the register's lock: other QPs ring there",
 	"(*QP).notReady":             "an error",
 	"(*QP).recvNotReady":         "an error",
@@ -37,11 +36,11 @@ var besidePath = map[string]string{
 	"(*CQ).lockToCopy":           "the lock of an Unlocked CQ: others close the memory of data that a completion brings",
 }
 
-// TestLockedInstructions finds in the built program one locked instruction for the
-// lock in what posts and polls, and none in what that calls.
+// TestLockedInstructions checks the compiled program. The functions that post and poll must
+// have one locked instruction for the lock, and the functions that they call must have none.
 func TestLockedInstructions(t *testing.T) {
 	code := disassemble(t)
-	beside := map[string]bool{}
+	offPathSeen := map[string]bool{}
 	var visit func(name, from string)
 	seen := map[string]bool{}
 	visit = func(name, from string) {
@@ -49,13 +48,13 @@ func TestLockedInstructions(t *testing.T) {
 			return
 		}
 		seen[name] = true
-		if besidePath[name] != "" {
-			beside[name] = true
+		if offPath[name] != "" {
+			offPathSeen[name] = true
 			return
 		}
 		f, ok := code[name]
 		if !ok {
-			t.Errorf("the program has no %s, which %s calls", name, from)
+			t.Errorf("the program does not contain %s, which %s calls", name, from)
 			return
 		}
 		if want := pathLocks[name]; f.locked != want {
@@ -68,20 +67,20 @@ func TestLockedInstructions(t *testing.T) {
 	for name := range pathLocks {
 		visit(name, "a program")
 	}
-	for name := range besidePath {
-		if !beside[name] {
-			t.Errorf("%s is not called", name)
+	for name := range offPath {
+		if !offPathSeen[name] {
+			t.Errorf("offPath lists %s, which is not called", name)
 		}
 	}
 	if len(seen) < 30 {
-		t.Errorf("only %d functions: %v", len(seen), seen)
+		t.Errorf("%d functions checked, want at least 30: %v", len(seen), seen)
 	}
 }
 
-// function is what the disassembly says of one.
+// function describes the disassembly of one function.
 type function struct {
 	locked int
-	calls  []string // of this package and of mmio, by name
+	calls  []string // functions of this package and of mmio, by name
 }
 
 var (
@@ -94,15 +93,15 @@ var (
 func disassemble(t *testing.T) map[string]function {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("no go command, to build and disassemble with")
+		t.Skip("no go command to build and disassemble with")
 	}
 	bin := filepath.Join(t.TempDir(), "mlx5.test")
 	if out, err := exec.Command("go", "test", "-c", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("go test -c: %v: %s", err, out)
 	}
 	out, err := exec.Command("go", "tool", "objdump", "-s", `^purerdma/(provider/mlx5|internal/mmio)\.`, bin).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("go tool objdump: %v: %s", err, out)
 	}
 	all := map[string]function{}
 	name := ""

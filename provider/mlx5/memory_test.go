@@ -14,24 +14,24 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// TestPlacement: no send queue is where in a page the doorbells are.
+// TestPlacement checks that no send queue is at the page offset of the doorbells.
 func TestPlacement(t *testing.T) {
-	var all []*QP // kept, so that no place comes twice
+	var all []*QP // kept, so that no address is used twice
 	for range 100 {
 		q := newQP(provider.RC)
 		all = append(all, q)
 		if from := uintptr(unsafe.Pointer(&q.sq)) % uarSize; from+unsafe.Sizeof(q.sq) > uarDoorbells {
-			t.Errorf("QP %d: a send queue of %d bytes at %#x", len(all), unsafe.Sizeof(q.sq), from)
+			t.Errorf("QP %d: send queue of %d bytes at page offset %#x, which reaches the doorbells", len(all), unsafe.Sizeof(q.sq), from)
 		}
 	}
 }
 
-// TestDoorbellRecords: records lie in lines of their own, are zero when they are
-// handed out, and a page without any is given back.
+// TestDoorbellRecords checks that each doorbell record is in its own cache line and is zero
+// when it is allocated. A page without records must be freed.
 func TestDoorbellRecords(t *testing.T) {
 	c, err := openContext(t, mlx5test.New("mlx5_0"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openContext: %v", err)
 	}
 	per := c.pageSize / c.caps.cacheLine
 	var all []*doorbell
@@ -39,77 +39,77 @@ func TestDoorbellRecords(t *testing.T) {
 	for range per + 1 {
 		d, err := c.allocDB()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Context.allocDB: %v", err)
 		}
 		if *d.rec != [2]uint32{} || seen[d.rec] {
-			t.Fatalf("record %p: %v, seen: %v", d.rec, *d.rec, seen[d.rec])
+			t.Fatalf("record %p = %v, in use = %v, want zeros in an unused record", d.rec, *d.rec, seen[d.rec])
 		}
 		seen[d.rec] = true
 		*d.rec = [2]uint32{1, 2}
 		all = append(all, d)
 	}
 	if n := len(c.doorbells.pages); n != 2 {
-		t.Errorf("%d records are in %d pages, want 2", per+1, n)
+		t.Errorf("%d records use %d pages, want 2", per+1, n)
 	}
 	freed := all[3].rec
 	free := func(d *doorbell) {
 		t.Helper()
 		if err := c.freeDB(d); err != nil {
-			t.Error(err)
+			t.Errorf("Context.freeDB: %v", err)
 		}
 	}
 	free(all[3])
 	if err := c.freeDB(all[3]); err == nil {
-		t.Error("a record was freed twice")
+		t.Error("second freeDB of a record succeeded")
 	}
 	if all[3], err = c.allocDB(); err != nil || all[3].rec != freed || *freed != [2]uint32{} {
-		t.Errorf("record after one was freed: %p %v, %v, want %p", all[3].rec, *all[3].rec, err, freed)
+		t.Errorf("allocDB after freeDB = %p %v, %v, want %p with zeros", all[3].rec, *all[3].rec, err, freed)
 	}
 	for _, d := range all {
 		free(d)
 	}
 	if n := len(c.doorbells.pages); n != 0 {
-		t.Errorf("%d pages are left", n)
+		t.Errorf("%d pages left, want 0", n)
 	}
 }
 
-// TestUserIndices gives out indices in turn, so that one that is free again is the last to
-// be used, and finds none out of range.
+// TestUserIndices checks that indices are assigned in turn, so that a freed index is reused
+// last, and that out-of-range indices are not found.
 func TestUserIndices(t *testing.T) {
 	var r resources
 	q, s := new(QP), new(SRQ)
 	for i := range uint32(indexHalf + 2) {
 		got, err := r.add(q, nil)
 		if got != i || err != nil {
-			t.Fatalf("index %d, %v, want %d", got, err, i)
+			t.Fatalf("add = %d, %v, want %d, nil", got, err, i)
 		}
 	}
 	r.remove(7)
 	if r.qp(7) != nil {
-		t.Error("QP 7 is there after it was removed")
+		t.Error("qp(7) of a removed QP succeeded")
 	}
 	room := r.room
 	for i := uint32(indexHalf + 2); i < room/2; i++ {
 		if got, err := r.add(q, nil); got != i || err != nil {
-			t.Fatalf("index %d, %v, want %d", got, err, i)
+			t.Fatalf("add = %d, %v, want %d, nil", got, err, i)
 		}
 	}
 	for i := range room - room/2 {
 		got, err := r.add(q, nil)
 		if got != room/2+i || err != nil {
-			t.Fatalf("index %d, %v, want %d", got, err, room/2+i)
+			t.Fatalf("add = %d, %v, want %d, nil", got, err, room/2+i)
 		}
 		r.remove(got)
 	}
 	if got, err := r.add(nil, s); got != 7 || err != nil || r.srq(7) != s || r.qp(7) != nil {
-		t.Errorf("SRQ: index %d, %v, want 7, which was free the longest", got, err)
+		t.Errorf("add of an SRQ = %d, %v, want 7, the index that has been free the longest", got, err)
 	}
 	if r.qp(6) != q || r.qp(indexHalf+1) != q || r.srq(6) != nil {
-		t.Error("QPs are not found")
+		t.Error("qp or srq returned the wrong queues")
 	}
 	for _, i := range []uint32{room - 1, room, 1<<24 - 1, 1 << 24, 1<<24 | 6, ^uint32(0)} {
 		if r.qp(i) != nil || r.srq(i) != nil {
-			t.Errorf("index %#x is there", i)
+			t.Errorf("index %#x was found, want none", i)
 		}
 	}
 	full := resources{room: 1 << 24, used: 1 << 24}

@@ -13,7 +13,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// TestModifyRate: the command has the rate of the attributes if the mask names it, and 0 if it does not.
+// TestModifyRate checks that the command has the rate of the attributes if the mask names it,
+// and otherwise 0.
 func TestModifyRate(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q, _ := r.madeQP(provider.QPConfig{})
@@ -25,12 +26,12 @@ func TestModifyRate(t *testing.T) {
 		return nil
 	}
 	if err := q.SetECE(provider.ECE{VendorID: eceVendor, Options: eceVersion | 1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.SetECE: %v", err)
 	}
 	attr := provider.QPAttr{MinRNRTimer: 1, RateLimit: 1000}
 	for _, mask := range []provider.QPAttrMask{provider.QPAttrMinRNRTimer, provider.QPAttrRateLimit} {
 		if err := q.Modify(&attr, mask); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Modify: %v", err)
 		}
 	}
 	if want := []uint32{0, 1000}; !slices.Equal(rates, want) {

@@ -15,10 +15,10 @@ import (
 	"purerdma/uverbs"
 )
 
-// liar is a kernel whose answers to the creation of objects are changed.
+// liar is a kernel whose responses to the creation of objects are changed.
 type liar struct {
 	uverbs.Kernel
-	change []byte // a byte of an answer for each byte, in turn
+	change []byte // one byte for each byte of the responses, in turn
 	next   int
 }
 
@@ -46,7 +46,7 @@ func (t lyingTransport) Ioctl(req *uverbs.Request) error {
 	return nil
 }
 
-// lie changes an answer by the bytes that are left.
+// lie changes a response with the remaining bytes.
 func (k *liar) lie(b []byte) {
 	for i := range b {
 		if k.next == len(k.change) {
@@ -57,15 +57,15 @@ func (k *liar) lie(b []byte) {
 	}
 }
 
-// flip changes the bytes of an answer.
+// flip changes the bytes of a response.
 func flip(b, by []byte) {
 	for i := range min(len(b), len(by)) {
 		b[i] ^= by[i]
 	}
 }
 
-// FuzzOpen opens a device of which the kernel tells anything, and makes, uses and destroys
-// one of each object. Each step may fail; what was made can be closed.
+// FuzzOpen opens a device on a kernel with arbitrary responses. It creates, uses and destroys
+// one object of each kind. Each step may fail. Created objects must be closable.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte(nil), []byte(nil), []byte(nil), []byte(nil))
 	whole := func(n int) []byte { b := make([]byte, n); b[n-1] = 1; return b }
@@ -81,11 +81,11 @@ func FuzzOpen(f *testing.F) {
 		}
 		infos, err := k.Devices()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Kernel.Devices: %v", err)
 		}
 		file, err := uverbs.Open(&liar{Kernel: k, change: objects}, infos[0])
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("uverbs.Open: %v", err)
 		}
 		ctx, err := Driver{}.Open(file)
 		if err == nil {
@@ -95,15 +95,15 @@ func FuzzOpen(f *testing.F) {
 			err = file.Close()
 		}
 		if err != nil {
-			t.Error(err)
+			t.Errorf("closing the context: %v", err)
 		}
 		if n := k.Opened(); n != 0 {
-			t.Errorf("%d contexts are open", n)
+			t.Errorf("Opened() = %d, want 0", n)
 		}
 	})
 }
 
-// useAll makes, uses and closes objects as far as it gets.
+// useAll creates, uses and closes objects as far as possible.
 func useAll(c *Context) {
 	c.PacketCaps()
 	pd, err := c.AllocPD()
@@ -145,7 +145,7 @@ func useAll(c *Context) {
 	cq.Poll(make([]provider.WC, 8))
 }
 
-// useQP moves a QP to RTS and posts as much as it says that it takes.
+// useQP moves a QP to RTS and posts as many requests as its capabilities allow.
 func useQP(qp provider.QP, one []provider.SGE) {
 	defer qp.Close()
 	for _, s := range []provider.QPState{provider.QPInit, provider.QPRTR, provider.QPRTS} {

@@ -11,7 +11,7 @@ import (
 	"purerdma/provider"
 )
 
-// sizeCaps are those of a ConnectX-5.
+// sizeCaps holds the capabilities of a ConnectX-5.
 var sizeCaps = caps{maxSQDesc: 1024, maxRQDesc: 512, maxSendWQEBB: 32768, maxRecvWR: 32768}
 
 func TestQPSize(t *testing.T) {
@@ -24,22 +24,22 @@ func TestQPSize(t *testing.T) {
 		blocks int
 		shift  int
 	}{
-		// What libmlx5 gave for this: see test/oracle.
+		// The result of libmlx5 for these sizes: see test/oracle.
 		{name: "RC", t: transportConnected, cap: provider.QPCap{SendWR: 16, RecvWR: 16, SendSGE: 4, RecvSGE: 3, Inline: 200},
 			want: provider.QPCap{SendWR: 18, RecvWR: 16, SendSGE: 4, RecvSGE: 4, Inline: 252}, blocks: 128, shift: 6},
-		// 192 for a bind, and one element: 208, which are four blocks.
+		// 192 for a bind and 16 for one element are 208 bytes, which take four blocks.
 		{name: "Small", t: transportConnected, cap: provider.QPCap{SendWR: 1, RecvWR: 1, SendSGE: 1, RecvSGE: 1},
 			want: provider.QPCap{SendWR: 1, RecvWR: 4, SendSGE: 1, RecvSGE: 1, Inline: 60}, blocks: 4, shift: 4},
-		// 64 for control and address, 16: two blocks.
+		// 64 for control and address and 16 for an element take two blocks.
 		{name: "UD", t: transportUD, cap: provider.QPCap{SendWR: 5, RecvWR: 5, SendSGE: 1, RecvSGE: 2},
 			want: provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 2, Inline: 60}, blocks: 16, shift: 5},
-		// 48 for control and Ethernet, 64 for the header, 32: three blocks.
+		// 48 for control and Ethernet, 64 for the header and 32 for elements take three blocks.
 		{name: "Raw", t: transportRaw, cap: provider.QPCap{SendWR: 4, SendSGE: 2}, header: 60,
 			want: provider.QPCap{SendWR: 5, SendSGE: 2, Inline: 140}, blocks: 16},
-		// 192, 16 for the SRQ, 48: four blocks.
+		// 192, 16 for the SRQ and 48 for elements take four blocks.
 		{name: "XRC", t: transportXRC, cap: provider.QPCap{SendWR: 3, SendSGE: 3},
 			want: provider.QPCap{SendWR: 4, SendSGE: 3, Inline: 44}, blocks: 16},
-		// 64 for control and address, 32 for an atomic, 16: two blocks.
+		// 64 for control and address, 32 for an atomic and 16 for an element take two blocks.
 		{name: "DC", t: transportDC, cap: provider.QPCap{SendWR: 3, SendSGE: 1},
 			want: provider.QPCap{SendWR: 4, SendSGE: 1, Inline: 28}, blocks: 8},
 		{name: "Nothing", t: transportConnected, cap: provider.QPCap{SendSGE: 1, RecvSGE: 1}},
@@ -49,10 +49,10 @@ func TestQPSize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			z, err := newQPSize(&sizeCaps, tc.t, &provider.QPConfig{Cap: tc.cap, MaxLSOHeader: tc.header})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("newQPSize: %v", err)
 			}
 			if z.cap() != tc.want || z.sqBlocks != tc.blocks || z.rqShift != tc.shift {
-				t.Errorf("%+v, %d blocks, slots of 2^%d bytes, want %+v, %d, %d", z.cap(), z.sqBlocks, z.rqShift, tc.want, tc.blocks, tc.shift)
+				t.Errorf("newQPSize = %+v, %d blocks, slots of 2^%d bytes, want %+v, %d, %d", z.cap(), z.sqBlocks, z.rqShift, tc.want, tc.blocks, tc.shift)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestQPSizeRefused(t *testing.T) {
 		{RecvWR: 32769, RecvSGE: 1},
 	} {
 		if _, err := newQPSize(&sizeCaps, transportConnected, &provider.QPConfig{Cap: cap}); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%+v: %v", cap, err)
+			t.Errorf("%+v: newQPSize: error = %v, want EINVAL", cap, err)
 		}
 	}
 }

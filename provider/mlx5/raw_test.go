@@ -8,7 +8,8 @@ import (
 	"purerdma/provider"
 )
 
-// TestPacketBounds checks packets at the ends of what goes.
+// TestPacketBounds checks the smallest and the largest valid packets, and invalid ones next to
+// them.
 func TestPacketBounds(t *testing.T) {
 	var s sendQueue
 	s.transport = transportRaw
@@ -38,7 +39,7 @@ func TestPacketBounds(t *testing.T) {
 	} {
 		wr := provider.SendWR{Opcode: provider.OpSend, Header: make([]byte, tc.header), SGList: tc.sg, MSS: tc.mss}
 		if err := s.checkPacket(tc.kind, &wr); (err == nil) != tc.ok {
-			t.Errorf("%s: %v", tc.name, err)
+			t.Errorf("%s: checkPacket = %v, want success %v", tc.name, err, tc.ok)
 		}
 	}
 }

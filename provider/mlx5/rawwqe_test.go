@@ -48,7 +48,7 @@ func TestRawPacket(t *testing.T) {
 				b := join(ctrl(cur, 0xe, num, uint32(segs+2), 0, 0), words(0, 1400, 0), []byte{0, byte(n)}, h)
 				for len(b)%segment != 0 {
 					if len(b) < 3*segment {
-						b = append(b, 0) // of the Ethernet segment
+						b = append(b, 0) // part of the Ethernet segment
 					} else {
 						b = append(b, 0xcc)
 					}
@@ -59,12 +59,13 @@ func TestRawPacket(t *testing.T) {
 	})
 }
 
-// TestRawReceives: the device learns of receives when the QP is in RTR.
+// TestRawReceives checks that the provider publishes receives to the device only when the QP is
+// in RTR.
 func TestRawReceives(t *testing.T) {
 	r := newSendRig(t, nil)
 	p, err := r.ctx.CreateQP(r.config(provider.RawPacket))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateQP: %v", err)
 	}
 	q := p.(*QP)
 	defer q.Close()
@@ -72,23 +73,23 @@ func TestRawReceives(t *testing.T) {
 	for round := range 2 {
 		moveTo(t, q, provider.QPInit)
 		if n, err := q.PostRecv(make([]provider.RecvWR, 3)); n != 3 || err != nil {
-			t.Fatalf("PostRecv: %d, %v", n, err)
+			t.Fatalf("QP.PostRecv = %d, %v, want 3, nil", n, err)
 		}
 		if dev.RecvCounter() != 0 {
-			t.Errorf("round %d: counter %d in INIT", round, dev.RecvCounter())
+			t.Errorf("round %d: RecvCounter() = %d in INIT, want 0", round, dev.RecvCounter())
 		}
 		a := provider.QPAttr{State: provider.QPRTR}
 		if err := q.Modify(&a, provider.QPAttrState); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Modify: %v", err)
 		}
 		if dev.RecvCounter() != 3 {
-			t.Errorf("round %d: counter %d in RTR, want 3", round, dev.RecvCounter())
+			t.Errorf("round %d: RecvCounter() = %d in RTR, want 3", round, dev.RecvCounter())
 		}
 		if n, err := q.PostRecv(make([]provider.RecvWR, 1)); n != 1 || err != nil || dev.RecvCounter() != 4 {
-			t.Errorf("round %d: PostRecv in RTR: %d, %v, counter %d", round, n, err, dev.RecvCounter())
+			t.Errorf("round %d: PostRecv in RTR = %d, %v with counter %d, want 1, nil and 4", round, n, err, dev.RecvCounter())
 		}
 		if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Modify: %v", err)
 		}
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"purerdma/provider"
 )
 
-// newRecvQueue makes a queue and returns its memory and its doorbell record.
+// newRecvQueue creates a queue and returns its memory and its doorbell record.
 func newRecvQueue(t *testing.T, count, shift uint32) (*recvQueue, []byte, *uint32) {
 	t.Helper()
 	m, err := mem.Alloc(int(count) << shift)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mem.Alloc: %v", err)
 	}
 	t.Cleanup(func() { m.Free() })
 	q, bell := new(recvQueue), new(uint32)
@@ -35,12 +35,12 @@ func TestPostRecv(t *testing.T) {
 	}
 	n, err := q.post([]provider.RecvWR{
 		{ID: 1, SGList: []provider.SGE{{Addr: 0x1122334455667788, Length: 0x99aabb, LKey: 0xccddeeff}, {Addr: 1, Length: 2, LKey: 3}}},
-		{ID: 2, SGList: []provider.SGE{{Addr: 9, LKey: 8}, {Addr: 1, Length: 2, LKey: 3}}}, // none without length
+		{ID: 2, SGList: []provider.SGE{{Addr: 9, LKey: 8}, {Addr: 1, Length: 2, LKey: 3}}}, // no element without a length
 		{ID: 3},
 		{ID: 4, SGList: make([]provider.SGE, 3)},
 	})
 	if n != 3 || !errors.Is(err, syscall.EINVAL) || be32(*bell) != 3 {
-		t.Fatalf("%d posted, record %#x: %v", n, be32(*bell), err)
+		t.Fatalf("post = %d, %v with record %#x, want 3, EINVAL and 3", n, err, be32(*bell))
 	}
 	const nothing = "00000000000001000000000000000000"
 	want := []string{
@@ -51,27 +51,27 @@ func TestPostRecv(t *testing.T) {
 	}
 	for i := range want {
 		if got := fmt.Sprintf("%x %x", b[i*32:][:16], b[i*32+16:][:16]); got != want[i] {
-			t.Errorf("receive %d: %s, want %s", i, got, want[i])
+			t.Errorf("slot of receive %d = %s, want %s", i, got, want[i])
 		}
 	}
 	if n, err := q.post([]provider.RecvWR{{SGList: []provider.SGE{{Length: 1 << 31}}}}); n != 0 || !errors.Is(err, syscall.EMSGSIZE) {
-		t.Errorf("2 GiB: %d, %v", n, err)
+		t.Errorf("post of 2 GiB = %d, %v, want 0, EMSGSIZE", n, err)
 	}
 	if n, err := q.post(make([]provider.RecvWR, 3)); n != 1 || !errors.Is(err, provider.ErrFull) || be32(*bell) != 4 {
-		t.Errorf("beyond the end: %d posted, record %d: %v", n, be32(*bell), err)
+		t.Errorf("post to a full queue = %d, %v with record %d, want 1, ErrFull and 4", n, err, be32(*bell))
 	}
 	if n, err := q.post(nil); n != 0 || err != nil {
-		t.Errorf("nothing: %d, %v", n, err)
+		t.Errorf("post(nil) = %d, %v, want 0, nil", n, err)
 	}
 	if id, ok := q.complete(0); id != 1 || !ok {
-		t.Errorf("completed %d, %v", id, ok)
+		t.Errorf("complete(0) = %d, %v, want 1, true", id, ok)
 	}
 	if n, err := q.post(make([]provider.RecvWR, 3)); n != 1 || !errors.Is(err, provider.ErrFull) {
-		t.Errorf("after a completion: %d posted: %v", n, err)
+		t.Errorf("post after a completion = %d, %v, want 1, ErrFull", n, err)
 	}
 }
 
-// TestRecvCounters goes round the ring and beyond the 16 bits of the record.
+// TestRecvCounters posts around the ring and beyond the 16 bits of the record.
 func TestRecvCounters(t *testing.T) {
 	q, _, bell := newRecvQueue(t, 8, 4)
 	id := uint64(0)
@@ -83,19 +83,19 @@ func TestRecvCounters(t *testing.T) {
 			}
 		}
 		if id-done != 8 || be32(*bell) != uint32(id)&0xffff {
-			t.Fatalf("%d of 8 receives, record %#x", id-done, be32(*bell))
+			t.Fatalf("%d receives with record %#x, want 8 and %#x", id-done, be32(*bell), uint32(id)&0xffff)
 		}
 		for range done%7 + 1 {
 			if got, ok := q.complete(uint16(done)); got != done || !ok {
-				t.Fatalf("completed %d, %v, want %d", got, ok, done)
+				t.Fatalf("complete = %d, %v, want %d, true", got, ok, done)
 			}
 			done++
 		}
 		if _, ok := q.complete(uint16(done - 1)); ok {
-			t.Fatal("completed again")
+			t.Fatal("second complete of a receive succeeded")
 		}
 		if _, ok := q.complete(uint16(id)); ok {
-			t.Fatal("completed what was not posted")
+			t.Fatal("complete of a receive that was not posted succeeded")
 		}
 	}
 }
@@ -104,18 +104,18 @@ func TestRecvMute(t *testing.T) {
 	q, _, bell := newRecvQueue(t, 8, 4)
 	q.mute = true
 	if n, err := q.post(make([]provider.RecvWR, 5)); n != 5 || err != nil || *bell != 0 {
-		t.Fatalf("%d, %v, record %#x", n, err, *bell)
+		t.Fatalf("post = %d, %v with record %#x, want 5, nil and 0", n, err, *bell)
 	}
 	q.publish()
 	if be32(*bell) != 5 {
-		t.Errorf("record %#x, want 5", be32(*bell))
+		t.Errorf("record = %#x after publish, want 5", be32(*bell))
 	}
 	q.reset()
 	if *bell != 0 || q.head != 0 || q.tail != 0 {
-		t.Errorf("after a reset: record %#x, %d, %d", *bell, q.head, q.tail)
+		t.Errorf("after a reset: record = %#x, head = %d, tail = %d, want 0", *bell, q.head, q.tail)
 	}
 	if n, err := q.post(make([]provider.RecvWR, 9)); n != 8 || !errors.Is(err, provider.ErrFull) {
-		t.Errorf("after a reset: %d, %v", n, err)
+		t.Errorf("post after a reset = %d, %v, want 8, ErrFull", n, err)
 	}
 }
 
@@ -124,13 +124,13 @@ func TestPostRecvAllocates(t *testing.T) {
 	wrs := []provider.RecvWR{{SGList: make([]provider.SGE, 4)}, {}, {}}
 	if n := testing.AllocsPerRun(100, func() {
 		if n, err := q.post(wrs); n != 3 {
-			t.Fatal(err)
+			t.Fatalf("post = %d, %v, want 3, nil", n, err)
 		}
 		for range 3 {
 			q.complete(uint16(q.tail))
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want 0", n)
 	}
 }
 
@@ -140,7 +140,7 @@ func BenchmarkPostRecv(b *testing.B) {
 			b.Run(fmt.Sprintf("sge=%d/batch=%d", sge, batch), func(b *testing.B) {
 				m, err := mem.Alloc(1024 << 6)
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("mem.Alloc(1024 << 6): %v", err)
 				}
 				defer m.Free()
 				q, bell := new(recvQueue), new(uint32)

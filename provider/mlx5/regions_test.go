@@ -20,8 +20,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// TestRegionTable adds and removes regions at random, with keys that come again at once,
-// and finds exactly those that are there.
+// TestRegionTable adds and removes regions at random, with keys that are reused immediately,
+// and checks that exactly the existing regions are found.
 func TestRegionTable(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var r regions
@@ -57,8 +57,9 @@ func TestRegionTable(t *testing.T) {
 	}
 }
 
-// TestManyRegions counts the tables that many registrations make: copying a table costs
-// as much as it has regions, so that there may only be one each time their number doubles.
+// TestManyRegions counts the tables that many registrations create. Copying a table takes time
+// in proportion to the number of regions. Therefore only one copy is allowed each time the
+// number doubles.
 func TestManyRegions(t *testing.T) {
 	const n = 100_000
 	var r regions
@@ -93,12 +94,11 @@ func TestManyRegions(t *testing.T) {
 		t.Errorf("%d tables while each of %d regions is replaced, want at most 3", copies, n)
 	}
 	if size := len(r.table.Load().slots); size > 8*n {
-		t.Errorf("%d slots for %d regions", size, n)
+		t.Errorf("%d slots for %d regions, want at most 8 per region", size, n)
 	}
 }
 
-// TestRegions registers, changes and closes a memory region, also where the kernel
-// refuses.
+// TestRegions registers, changes and closes a memory region, also when the kernel refuses.
 func TestRegions(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	p, other := r.pd.(*pd), allocPD(t, r.ctx)
@@ -106,10 +106,10 @@ func TestRegions(t *testing.T) {
 	cfg := provider.MRConfig{PD: r.pd, Mem: b, IOVA: 1000, Access: provider.RemoteRead}
 	m, err := r.ctx.RegMR(&cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.RegMR: %v", err)
 	}
 	key := m.LKey()
-	// write writes v to an address by the key, and reports whether it could.
+	// write writes v to an address by the key, and reports whether that was possible.
 	write := func(p *pd, addr uint64, v byte) bool {
 		k := p.regions.find(key)
 		return k != nil && k.write(addr, []byte{v})
@@ -119,23 +119,23 @@ func TestRegions(t *testing.T) {
 	}
 	cfg.Access, cfg.Mem, cfg.IOVA = provider.LocalWrite, b[:50], 7
 	if err := m.Reregister(&cfg, provider.MRAccess); err != nil {
-		t.Fatal(err)
+		t.Fatalf("MR.Reregister: %v", err)
 	}
 	if !write(p, 1099, 9) || b[99] != 9 {
 		t.Error("the last byte was not written after LocalWrite was added")
 	}
 	if err := m.Reregister(&cfg, provider.MRMem); err != nil {
-		t.Fatal(err)
+		t.Fatalf("MR.Reregister: %v", err)
 	}
 	if write(p, 57, 9) || !write(p, 56, 8) || b[49] != 8 {
 		t.Errorf("byte 49 is %d after the memory was changed to 50 bytes", b[49])
 	}
 	cfg.PD = other
 	if err := m.Reregister(&cfg, provider.MRPD); err != nil {
-		t.Fatal(err)
+		t.Fatalf("MR.Reregister: %v", err)
 	}
 	if write(p, 56, 7) || !write(other, 56, 7) || b[49] != 7 {
-		t.Error("the region is not the other PD's after Reregister")
+		t.Error("the region does not belong to the other PD after Reregister")
 	}
 	cfg.PD = p
 	r.before = func(*uverbs.Request) error { return syscall.EBUSY }
@@ -148,7 +148,7 @@ func TestRegions(t *testing.T) {
 	if _, err := r.ctx.RegMR(&cfg); err == nil || p.regions.live != 0 {
 		t.Errorf("RegMR = %v with %d regions, want an error and 0", err, p.regions.live)
 	}
-	// The kernel may give the key to another region during the command.
+	// The kernel may assign the key to another region during the command.
 	r.before = func(*uverbs.Request) error {
 		if write(other, 56, 4) {
 			t.Error("the region was written while the kernel deregistered it")
@@ -160,19 +160,19 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// TestDataOfAnotherPD has data for a region of another PD than the queue's refused, as
-// the device refuses data that it writes itself. The PD of an SRQ's receives is the SRQ's.
+// TestDataOfAnotherPD checks that data for a region of another PD than the queue's are refused,
+// as the device refuses data that it writes itself. Receives of an SRQ have the PD of the SRQ.
 func TestDataOfAnotherPD(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	own, other := r.pd, allocPD(t, r.ctx)
 	srq := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 1})
 	q := r.qp(provider.RC, nil)
 	r.pd = other
-	onSRQ := r.qp(provider.RC, srq) // whose PD is not the SRQ's
+	onSRQ := r.qp(provider.RC, srq) // whose PD differs from the SRQ's
 	for _, tc := range []struct {
 		name string
 		pd   provider.PD
-		want provider.WCStatus // of a QP of own, and of receives of an SRQ of own
+		want provider.WCStatus // for a QP of own, and for receives of an SRQ of own
 	}{
 		{"own", own, provider.WCSuccess},
 		{"another", other, provider.WCLocProtErr},
@@ -180,7 +180,7 @@ func TestDataOfAnotherPD(t *testing.T) {
 		r.pd = tc.pd
 		lkey, _ := r.region(64, 0x1000)
 		sge := provider.SGE{Addr: 0x1000, Length: 16, LKey: lkey}
-		for range 2 { // by the general decoder, and by the fast one
+		for range 2 { // with the general decoder, and with the fast one
 			for name, e := range map[string]*mlx5test.CQE{
 				"receive":        q.recvCQE(q.recvPosted(t, 5, sge)),
 				"READ":           q.sendCQE(q.readWQE(opcodeRead, 5, sge), opcodeRead),
@@ -189,15 +189,15 @@ func TestDataOfAnotherPD(t *testing.T) {
 				e.Format, e.ByteCount, e.Data = formatScatter32, 16, pattern(16)
 				r.put(e)
 				if got := r.one(); got.ID != 5 || got.Status != tc.want {
-					t.Errorf("%s with the key of %s PD: %v of request %d, want %v of request 5", name, tc.name, got.Status, got.ID, tc.want)
+					t.Errorf("%s with the key of %s PD: completion = %v of request %d, want %v of request 5", name, tc.name, got.Status, got.ID, tc.want)
 				}
 			}
 		}
 	}
 }
 
-// TestQueuesOfPD counts the queues whose completions name memory of a PD, until they are
-// closed, and not those that the kernel refused.
+// TestQueuesOfPD checks that a PD counts the queues whose completions name memory of the PD. It
+// counts a queue until the queue is closed, and does not count queues that the kernel refused.
 func TestQueuesOfPD(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	p, other := allocPD(t, r.ctx), allocPD(t, r.ctx)
@@ -205,7 +205,7 @@ func TestQueuesOfPD(t *testing.T) {
 	recv, _ := r.newCQ(provider.CQConfig{Entries: 15})
 	x, err := r.ctx.OpenXRCD(-1, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.OpenXRCD(-1, 0): %v", err)
 	}
 	t.Cleanup(func() { x.Close() })
 	r.pd = other
@@ -236,12 +236,12 @@ func TestQueuesOfPD(t *testing.T) {
 	} {
 		r.before = func(*uverbs.Request) error { return syscall.EBUSY }
 		if _, err := tc.create(); err == nil || len(p.cqs)+len(other.cqs) > 0 {
-			t.Errorf("%s that the kernel refuses: %v, and CQs %v, %v", name, err, p.cqs, other.cqs)
+			t.Errorf("%s that the kernel refuses = %v with CQs %v and %v, want an error and none", name, err, p.cqs, other.cqs)
 		}
 		r.before = nil
 		q, err := tc.create()
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: create: %v", name, err)
 		}
 		if !maps.Equal(p.cqs, tc.pd) || !maps.Equal(other.cqs, tc.srqPD) {
 			t.Errorf("%s: CQs %v of its PD and %v of the SRQ's, want %v and %v", name, p.cqs, other.cqs, tc.pd, tc.srqPD)
@@ -252,8 +252,8 @@ func TestQueuesOfPD(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForCopy closes a memory region while a poll that has found it has not
-// copied yet. The kernel must not be told before the poll has ended.
+// TestCloseWaitsForCopy closes a memory region while a poll has found it and has not copied
+// yet. The kernel must not get the command before the poll has ended.
 func TestCloseWaitsForCopy(t *testing.T) {
 	for name, change := range map[string]func(m provider.MR, cfg *provider.MRConfig) error{
 		"Close":      func(m provider.MR, _ *provider.MRConfig) error { return m.Close() },
@@ -262,13 +262,13 @@ func TestCloseWaitsForCopy(t *testing.T) {
 		for _, unlocked := range []bool{false, true} {
 			r := newCQRig(t, provider.CQConfig{Unlocked: unlocked})
 			r.qp(provider.RC, nil)
-			b := make([]byte, 1) // which the race detector watches
+			b := make([]byte, 1) // the race detector observes it
 			cfg := provider.MRConfig{PD: r.pd, Mem: b, IOVA: 1000, Access: provider.LocalWrite}
 			mr, err := r.ctx.RegMR(&cfg)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Context.RegMR: %v", err)
 			}
-			// The poll: it holds the lock, and has found the region.
+			// The poll holds the lock, and has found the region.
 			c := r.cq
 			c.acquire()
 			if unlocked {
@@ -290,7 +290,7 @@ func TestCloseWaitsForCopy(t *testing.T) {
 				runtime.Gosched()
 			}
 			if told.Load() {
-				t.Errorf("%s, Unlocked %v: the kernel was told during a poll", name, unlocked)
+				t.Errorf("%s, Unlocked %v: the kernel got the command during a poll", name, unlocked)
 			}
 			if !found.write(1000, []byte{1}) {
 				t.Error("the region cannot be written")
@@ -304,7 +304,7 @@ func TestCloseWaitsForCopy(t *testing.T) {
 	}
 }
 
-// waitsForLock reports whether a goroutine waits for a lock in a call of a function of
+// waitsForLock reports whether a goroutine waits for a lock in a call of the named function of
 // this package.
 func waitsForLock(function string) bool {
 	buf := make([]byte, 1<<20)
@@ -317,14 +317,14 @@ func waitsForLock(function string) bool {
 	return false
 }
 
-// TestCloseWhilePolling has two goroutines poll receives with data in the CQE, on CQs with
-// a lock and without, into a memory region that another goroutine replaces all the time.
-// It fills the memory when it has closed a region. Nothing may be written afterwards; the
-// race detector sees it, too, because the memory is Go's.
+// TestCloseWhilePolling has two goroutines poll receives with data in the CQE, on CQs with a
+// lock and without. The data go into a memory region that another goroutine replaces all the
+// time. This goroutine fills the memory after it has closed a region. Nothing may be written
+// afterwards. The race detector would also report such a write, because the memory is Go's.
 func TestCloseWhilePolling(t *testing.T) {
 	const regionsMade, size, step = 200, 64, 128
 	r := newCQRig(t, provider.CQConfig{})
-	var now atomic.Pointer[provider.SGE] // the region of the moment
+	var now atomic.Pointer[provider.SGE] // the current region
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	var good, refused atomic.Int64
@@ -344,7 +344,7 @@ func TestCloseWhilePolling(t *testing.T) {
 					continue
 				}
 				to := *sge
-				to.Addr += uint64(i) * size / 2 // each poller has its half
+				to.Addr += uint64(i) * size / 2 // each poller has one half
 				to.Length = 16
 				for range 4 {
 					setCounter(cqe, q.recvPosted(t, 0, to))
@@ -352,7 +352,7 @@ func TestCloseWhilePolling(t *testing.T) {
 				}
 				n, err := cq.Poll(wcs)
 				if n != 4 || err != nil {
-					t.Errorf("Poll = %d, %v, want 4", n, err)
+					t.Errorf("Poll = %d, %v, want 4, nil", n, err)
 					return
 				}
 				for _, wc := range wcs {
@@ -362,7 +362,7 @@ func TestCloseWhilePolling(t *testing.T) {
 					case provider.WCLocProtErr:
 						refused.Add(1)
 					default:
-						t.Errorf("status %v", wc.Status)
+						t.Errorf("status = %v, want WCSuccess or WCLocProtErr", wc.Status)
 					}
 				}
 			}
@@ -371,17 +371,17 @@ func TestCloseWhilePolling(t *testing.T) {
 	var closed [][]byte
 	for i := 0; (i < regionsMade || good.Load() == 0 || refused.Load() == 0) && !t.Failed(); i++ {
 		b := make([]byte, size)
-		iova := uint64(i) * step // an address of its own, because the key comes again
+		iova := uint64(i) * step // a different address, because the key is reused
 		mr, err := r.ctx.RegMR(&provider.MRConfig{PD: r.pd, Mem: b, IOVA: iova, Access: provider.LocalWrite})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Context.RegMR: %v", err)
 		}
 		now.Store(&provider.SGE{Addr: iova, LKey: mr.LKey()})
 		for seen := good.Load(); i%2 == 0 && good.Load() == seen && !t.Failed(); {
 			runtime.Gosched()
 		}
 		if err := mr.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("MR.Close: %v", err)
 		}
 		fillWith(b, 0xee)
 		closed = append(closed, b)

@@ -11,25 +11,25 @@ import (
 	"purerdma/provider"
 )
 
-// A slot belongs to the posters from the store to the queue's tail on. These tests show
-// that the poller is done with the slot by then, without a second goroutine: the memory
-// that is to be read or written last before the store is the tail itself.
+// The posters own a slot once the poller has stored the tail of the queue. These tests show
+// that the poller has finished with the slot by then, without a second goroutine. To do so, the
+// memory that the poller must access last before this store is the tail itself.
 
-// overlay registers the four bytes at p, at address 0x1000.
+// overlay registers the four bytes at p under the address 0x1000.
 func (r *cqRig) overlay(p *uint32) (sge provider.SGE) {
 	r.t.Helper()
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(p)), 4)
 	mr, err := r.ctx.RegMR(&provider.MRConfig{PD: r.pd, Mem: mem, IOVA: 0x1000, Access: provider.LocalWrite})
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("Context.RegMR: %v", err)
 	}
 	r.t.Cleanup(func() { mr.Close() })
 	return provider.SGE{Addr: 0x1000, Length: 4, LKey: mr.LKey()}
 }
 
-// TestReceiveDataBeforeSlot receives 4 bytes of data in a CQE, zeros, into the tail of
-// the receive queue. If they are copied before the slot is given back, the tail is 1
-// afterwards; else 0.
+// TestReceiveDataBeforeSlot receives 4 zero bytes of data in a CQE into the tail of the receive
+// queue. If the poller copies the data before it frees the slot, the tail is 1 afterwards.
+// Otherwise it is 0.
 func TestReceiveDataBeforeSlot(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		for format := range formats(size) {
@@ -39,17 +39,17 @@ func TestReceiveDataBeforeSlot(t *testing.T) {
 			e.Format, e.ByteCount, e.Data = format, 4, make([]byte, 4)
 			r.put(e)
 			if got := r.one(); got.ID != 5 || got.Status != provider.WCSuccess {
-				t.Errorf("completion %+v, want success of receive 5", got)
+				t.Errorf("completion = %+v, want success of receive 5", got)
 			}
 			if q.rq.tail != 1 {
-				t.Errorf("format %d: the slot was given back before its data were copied", format)
+				t.Errorf("format %d: the slot was freed before its data were copied", format)
 			}
 		}
 	})
 }
 
-// TestFastReceiveDataBeforeSlot is TestReceiveDataBeforeSlot for the loop that takes
-// receives like the one before. It counts on from its own tail: the general decoder would
+// TestFastReceiveDataBeforeSlot is TestReceiveDataBeforeSlot for the loop that takes receives
+// like the previous one. This loop counts on from its own tail, while the general decoder would
 // count on from the zeros.
 func TestFastReceiveDataBeforeSlot(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
@@ -59,10 +59,10 @@ func TestFastReceiveDataBeforeSlot(t *testing.T) {
 	e.Format, e.ByteCount, e.Data = formatScatter32, 4, make([]byte, 4)
 	r.put(first, e)
 	if got := r.poll(); len(got) != 2 || got[1].ID != 5 || got[1].Status != provider.WCSuccess {
-		t.Errorf("completions %+v, want success of receives 4 and 5", got)
+		t.Errorf("completions = %+v, want success of receives 4 and 5", got)
 	}
 	if q.rq.tail != 2 {
-		t.Errorf("tail %d, want 2: the slot was given back before its data were copied", q.rq.tail)
+		t.Errorf("tail = %d, want 2: the slot was freed before its data were copied", q.rq.tail)
 	}
 }
 
@@ -79,16 +79,16 @@ func TestReadDataBeforeSlot(t *testing.T) {
 		e.Format, e.ByteCount, e.Data = 1, 8, make([]byte, 8)
 		r.put(e)
 		if got := r.one(); got.ID != 5 || got.Status != provider.WCSuccess {
-			t.Errorf("opcode %#x: completion %+v, want success of request 5", op, got)
+			t.Errorf("opcode %#x: completion = %+v, want success of request 5", op, got)
 		}
 		if q.sq.tail != 1 {
-			t.Errorf("opcode %#x: the WQE was given back before its data were copied", op)
+			t.Errorf("opcode %#x: the WQE was freed before its data were copied", op)
 		}
 	}
 }
 
-// TestUMROpcodeBeforeSlot completes a UMR whose noted opcode lies in the tail of the
-// send queue: WCBindMW before the slot is given back, WCLocalInv after it.
+// TestUMROpcodeBeforeSlot completes a UMR whose recorded opcode is in the tail of the send
+// queue. The opcode is WCBindMW before the slot is freed, and WCLocalInv after it.
 func TestUMROpcodeBeforeSlot(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q := r.qp(provider.RC, nil)
@@ -98,9 +98,9 @@ func TestUMROpcodeBeforeSlot(t *testing.T) {
 	storeShared(&s.head, s.tail+1)
 	r.put(q.sendCQE(0, opcodeUMR))
 	if got := r.one(); got.ID != 7 || got.Opcode != provider.WCBindMW {
-		t.Errorf("completion %+v, want %v of request 7", got, provider.WCBindMW)
+		t.Errorf("completion = %+v, want %v of request 7", got, provider.WCBindMW)
 	}
 	if s.tail != uint32(provider.WCLocalInv) {
-		t.Errorf("tail %d, want %d", s.tail, provider.WCLocalInv)
+		t.Errorf("tail = %d, want %d", s.tail, provider.WCLocalInv)
 	}
 }

@@ -13,16 +13,16 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// This file is all that is known and meant to be other than with libmlx5.
+// This file lists all known and intended differences from libmlx5.
 
-// known are inputs of commands that are other than libmlx5's, or of no account.
+// known lists the inputs of commands that differ from libmlx5's inputs, or that have no effect.
 var known = map[replay.Command]map[uint16]bool{
-	// What the kernel hands back in events, of which libmlx5's is an address; and the
-	// file that it gives them to, which these tests have not.
+	// The user handle, which the kernel returns in events and which is an address in libmlx5.
+	// The event file that gets these events, which these tests do not have.
 	replay.CreateCQ: {
 		abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE: true,
 		abi.UVERBS_ATTR_CREATE_CQ_EVENT_FD:    true,
-		// libibverbs asks for timestamps, which mlx5 has in every completion.
+		// libibverbs requests timestamps, which mlx5 has in every completion.
 		abi.UVERBS_ATTR_CREATE_CQ_FLAGS: true,
 	},
 	replay.CreateQP:  {abi.UVERBS_ATTR_CREATE_QP_USER_HANDLE: true, abi.UVERBS_ATTR_CREATE_QP_EVENT_FD: true},
@@ -45,27 +45,26 @@ func (b bytesOf) replace(attr uint16, want, got []byte) []byte {
 	return got
 }
 
-// knownBytes are parts of inputs that are other than libmlx5's. The inputs of commands
-// that were once write(2) begin behind the address of the answer.
+// knownBytes lists the parts of inputs that differ from libmlx5's inputs. The inputs of
+// commands that were once write(2) begin after the address of the response.
 var knownBytes = map[replay.Command]bytesOf{
-	// libmlx5 asks for a context with DEVX (MLX5_IB_ALLOC_UCTX_DEVX), and then for one
-	// without if it gets none. Nothing here needs it.
+	// libmlx5 requests a context with DEVX (MLX5_IB_ALLOC_UCTX_DEVX), and after a failure a
+	// context without it. purerdma does not need DEVX.
 	replay.GetContext: {abi.UVERBS_ATTR_UHW_IN, 8, 12},
-	// The address of the memory, which the vectors have as its offset.
+	// The address of the memory. The vectors contain its offset instead.
 	replay.RegMR: {abi.UVERBS_ATTR_CORE_IN, 0, 8},
-	// The kernel makes nothing of an address handle's user handle, which is an address
-	// of libibverbs's; ours is 0.
+	// The kernel ignores the user handle of an address handle. It is an address in libibverbs
+	// and 0 in purerdma.
 	replay.CreateAH: {abi.UVERBS_ATTR_CORE_IN, 0, 8},
 }
 
-// resized says whether a resized CQ must have published its consumer index as libmlx5
-// has. It counts the entry that ends the old ring, and tells the device with the next
-// poll; we tell it at once.
+// resized reports whether a resized CQ has published a valid consumer index, compared with
+// libmlx5's index. libmlx5 counts the entry that ends the old ring, and publishes this with the
+// next poll. purerdma publishes it at once.
 func resized(want, got uint32) bool { return got == want || got == want+1 }
 
-// header returns a request to a device that wants the beginning of a packet inline.
-// libmlx5 reads it from the memory that the elements name; with us the program gives
-// it.
+// header returns a request for a device that requires the beginning of a packet inline. libmlx5
+// reads it from the memory of the elements. With purerdma, the program passes it in Header.
 func header(wr provider.SendWR, n uint32) provider.SendWR {
 	if wr.InlineData != nil || len(wr.Header) > 0 {
 		return wr
@@ -84,9 +83,10 @@ func header(wr provider.SendWR, n uint32) provider.SendWR {
 	return wr
 }
 
-// meant returns what of completion i of libmlx5 ours must have. The extended interface
-// gives the length of every request, and no flags; the other the length of READs and
-// atomics, and whether a request had immediate data. Ours is the latter's.
+// meant returns the fields of libmlx5's completion i that purerdma's completion must have.
+// libmlx5's extended interface returns the length of every request, and no flags. The other
+// interface returns the length of READs and atomics, and whether a request had immediate data,
+// as purerdma does.
 func meant(rec *vector.Record, i int, ex bool) *vector.WC {
 	w := rec.WCs[i]
 	if w.Opcode == nil {
@@ -111,11 +111,11 @@ func meant(rec *vector.Record, i int, ex bool) *vector.WC {
 	return &c
 }
 
-// receive changes a receive as libmlx5 completes it into ours. libmlx5 takes the fields
-// of InfiniBand from the CQE on Ethernet, too, where the kernel has its own rules: no
-// LIDs, and the priority of the VLAN for a service level. And libmlx5 takes them, with the
-// peer's QP number, from the bytes of the message if these lie in their place. cqe is nil
-// if it is not known which one it was.
+// receive changes a receive as libmlx5 completes it into a receive as purerdma does. On
+// Ethernet, libmlx5 also takes the fields of InfiniBand from the CQE. The kernel has its own
+// rules there: no LIDs, and the priority of the VLAN as the service level. If the message's
+// bytes are in the place of these fields and of the peer's QP number, libmlx5 takes them from
+// these bytes. cqe is nil if the CQE of the completion is not known.
 func receive(c *vector.WC, cqe []byte) {
 	zero := uint64(0)
 	c.SLID, c.PathBits, c.SL = &zero, &zero, nil
@@ -136,11 +136,10 @@ func receive(c *vector.WC, cqe []byte) {
 	}
 }
 
-// ours returns what must stand in the place of the oracle's WQEs, or of the copy of one
-// in a register. ibv_wr_... leaves the immediate of operations that have none as it was,
-// we store 0 there. And libmlx5 puts the elements of an LSO whose header goes on at the
-// start of the ring some segments too far behind it, where the WQE's length says that it
-// has ended.
+// ours returns the bytes that must replace the oracle's WQEs, or the copy of one in a register.
+// ibv_wr_... does not change the immediate of operations without one, while purerdma stores 0
+// there. If the header of an LSO continues at the start of the ring, libmlx5 puts the elements
+// some segments too far behind it. They are then beyond the length of the WQE.
 func (r *replayer) ours(rec *vector.Record, ring int, want, got []byte) []byte {
 	if w := rec.WRs; len(w) == 1 && w[0].Op == "TSO" && (int(rec.At)*64)%ring+ethHeader+len(w[0].Hdr) > ring {
 		return lsoWrapped(want, w[0])
@@ -155,10 +154,10 @@ func (r *replayer) ours(rec *vector.Record, ring int, want, got []byte) []byte {
 	return want
 }
 
-// ethHeader is where in a WQE the header of an LSO begins.
+// ethHeader is the offset of the header of an LSO in a WQE.
 const ethHeader = 30
 
-// lsoWrapped moves the elements of an LSO to where they belong.
+// lsoWrapped moves the elements of an LSO to their correct position.
 func lsoWrapped(want []byte, w *vector.WR) []byte {
 	at, n := (ethHeader+len(w.Hdr)+15)&^15, 16*len(w.SGE)
 	from := at
@@ -173,8 +172,8 @@ func lsoWrapped(want []byte, w *vector.WR) []byte {
 	return moved
 }
 
-// unread says whether the memory that a completion brings data for is not compared:
-// libmlx5 44 takes the 64 bytes of READs and atomics from one byte beside them.
+// unread reports whether the memory that gets a completion's data is not compared. libmlx5 44
+// copies the 64 bytes of READs and atomics from an address that is off by one byte.
 func (r *replayer) unread(rec *vector.Record) bool {
 	for _, e := range rec.CQEs {
 		op := e.Bytes[len(e.Bytes)-1]
@@ -185,9 +184,10 @@ func (r *replayer) unread(rec *vector.Record) bool {
 	return false
 }
 
-// ringOfGood returns what must go to the register when the request with index bad of a
-// list is refused. libmlx5 rings with what stands in the place of that one's WQE, which
-// was not posted; we ring with the last good one, or by BlueFlame if it is the only one.
+// ringOfGood returns the value that must be stored into the register when the request with
+// index bad of a list is refused. libmlx5 rings with the bytes at the position of the refused
+// request's WQE, which was not posted. purerdma rings with the last valid request, or with
+// BlueFlame if it is the only one.
 func ringOfGood(s *vector.Store, wqe []byte, bad int, blueFlame bool) *vector.Store {
 	last, size := wqe, 0
 	for at := wqe; len(at) > 0; at = at[size:] {

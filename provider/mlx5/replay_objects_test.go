@@ -125,7 +125,7 @@ func (r *replayer) createQP(rec *vector.Record) {
 	q.rq, q.sq = all[:rq], all[rq:]
 }
 
-// unquote returns a string of JSON, "" for what is none.
+// unquote returns a string of JSON, or "" if b is not a string.
 func unquote(b json.RawMessage) string {
 	var s string
 	if json.Unmarshal(b, &s) != nil {
@@ -134,7 +134,7 @@ func unquote(b json.RawMessage) string {
 	return s
 }
 
-// asQP returns a QP of an interface type, nil if there is none.
+// asQP returns q as an interface type, or nil after an error.
 func asQP(q *mlx5.QP, err error) (provider.QP, error) {
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (r *replayer) qpConfig(rec *vector.Record, q *qp, kind string) *provider.QP
 	return cfg
 }
 
-// endOfRing ends the ring of a CQ that is being resized, as the device does.
+// endOfRing ends the ring of a CQ during a resize, as the device does.
 func (r *replayer) endOfRing(handle uint32) {
 	for _, c := range r.cqs {
 		if c.p.Handle() == handle {

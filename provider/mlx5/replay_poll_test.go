@@ -27,7 +27,7 @@ const (
 	cqeBytes   = 64
 )
 
-// add has the device add a completion.
+// add adds a completion as the device does.
 func (c *cq) add(e []byte) {
 	n := uint32(len(c.ring) / c.size)
 	e[c.size-1] = e[c.size-1]&^1 | byte(c.pi/n&1)
@@ -37,11 +37,11 @@ func (c *cq) add(e []byte) {
 
 func putUIdx(e []byte, index uint32) { e[0], e[1], e[2] = byte(index>>16), byte(index>>8), byte(index) }
 
-// device adds a completion of the oracle's, with our names for queues and slots.
+// device adds a completion of the oracle, with purerdma's numbers of queues and slots.
 func (r *replayer) device(rec *vector.Record, c *cq, v *vector.CQE) {
 	e := append([]byte(nil), v.Bytes...)
 	if len(e) != c.size {
-		r.Fatalf("%s:%d: an entry of %d bytes in a CQ of %d", r.file, rec.Line, len(e), c.size)
+		r.Fatalf("%s:%d: entry of %d bytes in a CQ with entries of %d", r.file, rec.Line, len(e), c.size)
 	}
 	if slot := c.pi % uint32(len(c.ring)/c.size); slot != v.Slot {
 		r.differ(rec, "entry %d, want %d", slot, v.Slot)
@@ -101,7 +101,7 @@ func (r *replayer) poll(rec *vector.Record) {
 	}
 }
 
-// take polls by the interface that the CQ is for.
+// take polls with the interface that the CQ was created for.
 func (c *cq) take(cs []mlx5.Completion) (int, error) {
 	if c.ex {
 		return c.p.PollExtended(cs)
@@ -129,7 +129,7 @@ func (r *replayer) compareExtended(rec *vector.Record, want *vector.WC, got *mlx
 	}
 }
 
-// many posts and completes without looking at each.
+// many posts requests and completes them without comparing each of them.
 func (r *replayer) many(rec *vector.Record) {
 	q := r.qps[rec.QP]
 	var list int
@@ -166,7 +166,7 @@ func (r *replayer) many(rec *vector.Record) {
 	}
 }
 
-// manyReceives posts receives to an SRQ, and completes them along its list.
+// manyReceives posts receives to an SRQ, and completes them in the order of its list.
 func (r *replayer) manyReceives(rec *vector.Record, s *srq) {
 	c := r.cqs[rec.CQ]
 	var list int
@@ -176,7 +176,7 @@ func (r *replayer) manyReceives(rec *vector.Record, s *srq) {
 	e := make([]byte, c.size)
 	last := e[c.size-cqeBytes:]
 	putUIdx(last[cqeUIdx:], r.qps[rec.QP].uidx)
-	last[cqeOwner] = 2 << 4 // a SEND came
+	last[cqeOwner] = 2 << 4 // completion of a received SEND
 	for left := rec.Count; left > 0; {
 		n := int(min(left, uint64(list)))
 		for i := range wrs {

@@ -23,7 +23,7 @@ func fill(b []byte, v byte) {
 	}
 }
 
-// slots returns n slots of a ring from one on, as one piece.
+// slots returns n slots of a ring from slot at on, as one slice.
 func slots(ring []byte, size int, at uint32, n int) []byte {
 	var b []byte
 	for i := range n {
@@ -33,7 +33,7 @@ func slots(ring []byte, size int, at uint32, n int) []byte {
 	return b
 }
 
-// poison fills the slots that are about to be written, and the pages of registers.
+// poison fills the pages of registers and the slots that the next request writes.
 func (r *replayer) poison(ring []byte, size int, at uint32, n int) {
 	for i := range n {
 		o := (int(at) + i) * size % len(ring)
@@ -48,7 +48,7 @@ func (r *replayer) poisonPages() {
 	}
 }
 
-// stores returns what was written to pages of registers.
+// stores returns the stores to the pages of registers.
 func (r *replayer) stores() []*vector.Store {
 	var all []*vector.Store
 	for off, p := range r.k.Pages() {
@@ -65,7 +65,7 @@ func (r *replayer) stores() []*vector.Store {
 	return all
 }
 
-// sameStores says in what stores to registers differ.
+// sameStores returns a description of the differences between stores to registers.
 func sameStores(want, got []*vector.Store) string {
 	if len(want) != len(got) {
 		return fmt.Sprintf("%d pages of registers written, want %d", len(got), len(want))
@@ -82,7 +82,7 @@ func sameStores(want, got []*vector.Store) string {
 	return ""
 }
 
-// request converts a request with all that it refers to.
+// request converts a request with all objects that it refers to.
 func (r *replayer) request(w *vector.WR, ah string) provider.SendWR {
 	p := replay.SendWR(w)
 	if p.Bind != nil {
@@ -100,7 +100,7 @@ func (r *replayer) request(w *vector.WR, ah string) provider.SendWR {
 	return p
 }
 
-// post gives a list to the QP.
+// post posts the recorded list to the QP.
 func (r *replayer) post(rec *vector.Record, q *qp) (int, error) {
 	var wrs []provider.SendWR
 	ah := ""
@@ -121,7 +121,7 @@ func (r *replayer) post(rec *vector.Record, q *qp) (int, error) {
 	return r.give(q.p, wrs)
 }
 
-// give posts a list, in one of the two ways.
+// give posts a list with PostSend or as a batch.
 func (r *replayer) give(q provider.QP, wrs []provider.SendWR) (n int, err error) {
 	if !r.batch {
 		return q.PostSend(wrs)
@@ -156,7 +156,7 @@ func (r *replayer) send(rec *vector.Record) {
 	r.compareSend(rec, q)
 }
 
-// bind is ibv_bind_mw, which is a request with the window's next key.
+// bind replays ibv_bind_mw, which posts a request with the window's next key.
 func (r *replayer) bind(rec *vector.Record) {
 	q := r.qps[rec.QP]
 	r.poison(q.sq, 64, rec.At, rec.Free)
@@ -181,10 +181,10 @@ func (r *replayer) compareSend(rec *vector.Record, q *qp) {
 	if !bytes.Equal(got, want) {
 		r.differ(rec, "WQE %s", replay.Diff(want, got))
 	}
-	// What comes after must be untouched.
+	// The blocks after the request must be unchanged.
 	rest := slots(q.sq, 64, rec.At+uint32(blocks), rec.Free-blocks)
 	if rec.RC == 0 && len(bytes.Trim(rest, string([]byte{vector.Poison}))) > 0 {
-		r.differ(rec, "written beyond the %d blocks of the list", blocks)
+		r.differ(rec, "bytes after the %d blocks of the list changed", blocks)
 	}
 	r.compareStores(rec, got, len(q.sq))
 }
@@ -210,8 +210,8 @@ func (r *replayer) compareStores(rec *vector.Record, wqe []byte, ring int) {
 	}
 }
 
-// compareTrace compares the sum of the oracle's single stores, and says what they must
-// be: the doorbell record first, then 8 bytes each, ascending.
+// compareTrace compares the sum of the oracle's single stores, and checks their order. The
+// doorbell record comes first, followed by stores of 8 bytes at ascending addresses.
 func (r *replayer) compareTrace(rec *vector.Record, got []*vector.Store) {
 	var sum []*vector.Store
 	for i, s := range rec.Stores {
@@ -290,7 +290,7 @@ func (r *replayer) compareSlots(rec *vector.Record, s *srq, want []vector.Slot) 
 	}
 }
 
-// reposted is what a poll has posted again by itself.
+// reposted compares the receives that a poll has posted again by itself.
 func (r *replayer) reposted(rec *vector.Record) {
 	s := r.srqs[rec.On]
 	if db := binary.BigEndian.Uint32(s.db); db != rec.DB {

@@ -22,7 +22,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// replayer has the provider do what the records of one session say.
+// replayer has the provider repeat the calls of one recorded session.
 type replayer struct {
 	*testing.T
 	file    string
@@ -35,7 +35,7 @@ type replayer struct {
 	ctx     *mlx5.Context
 	current *vector.Record  // being replayed
 	srqOf   map[string]*srq // by QP
-	data    *mem.Region     // what the vectors' data stands for
+	data    *mem.Region     // represents the vectors' data
 	pds     map[string]provider.PD
 	mws     map[uint32]provider.MWType // by key
 	xrcd    map[string]provider.XRCD
@@ -46,7 +46,7 @@ type replayer struct {
 	all     []interface{ Close() error } // in the order of creation
 }
 
-// cq is a CQ as the device knows it.
+// cq holds a CQ's state in the device.
 type cq struct {
 	p       *mlx5.CQ
 	ex      bool
@@ -73,8 +73,8 @@ type srq struct {
 	stride int
 	db     []byte
 	next   uint16            // slot that is posted next
-	posted map[uint16]bool   // ours, not completed
-	ours   map[uint16]uint16 // by the oracle's
+	posted map[uint16]bool   // purerdma's slots that are not completed
+	ours   map[uint16]uint16 // purerdma's slots by the oracle's slots
 }
 
 type holder struct{ ah provider.AH }
@@ -91,33 +91,33 @@ func (r *replayer) session(s *vector.Session) {
 	r.cqs, r.srqs, r.qps, r.ahs = map[string]*cq{}, map[string]*srq{}, map[string]*qp{}, map[string]holder{}
 	var err error
 	if r.data, err = mem.Alloc(vector.DataLen); err != nil {
-		r.Fatal(err)
+		r.Fatalf("mem.Alloc(vector.DataLen): %v", err)
 	}
 	defer r.data.Free()
 	f, err := uverbs.Open(r.k, r.k.Device())
 	if err != nil {
-		r.Fatal(err)
+		r.Fatalf("uverbs.Open: %v", err)
 	}
 	ctx, err := mlx5.Driver{}.Open(f)
 	if err != nil {
-		r.Fatal(err)
+		r.Fatalf("Driver.Open: %v", err)
 	}
 	r.ctx = ctx.(*mlx5.Context)
 	for _, rec := range s.Records[1:] {
 		r.current = rec
 		r.replay(rec)
 		if r.Failed() && r.reports > 10*maxReports {
-			r.Fatalf("%d differences up to line %d: the rest is not replayed", r.reports, rec.Line)
+			r.Fatalf("%d differences up to line %d, so the rest is not replayed", r.reports, rec.Line)
 		}
 	}
 	r.current = nil
 	for i := len(r.all) - 1; i >= 0; i-- {
 		if err := r.all[i].Close(); err != nil {
-			r.Errorf("Close of %T: %v", r.all[i], err)
+			r.Errorf("Close of a %T: %v", r.all[i], err)
 		}
 	}
 	if err := errors.Join(f.Close(), r.ctx.Close()); err != nil {
-		r.Error(err)
+		r.Errorf("File.Close and Context.Close: %v", err)
 	}
 }
 
@@ -209,7 +209,7 @@ func (r *replayer) replay(rec *vector.Record) {
 	case "arm":
 		r.arm(rec)
 	default:
-		r.Fatalf("%s:%d: no such record: %q", r.file, rec.Line, rec.Type)
+		r.Fatalf("%s:%d: unknown record %q", r.file, rec.Line, rec.Type)
 	}
 }
 
@@ -220,8 +220,8 @@ func (r *replayer) must(err error) {
 	}
 }
 
-// refused says whether an object could not be made, which must be as it was with the
-// oracle.
+// refused reports whether an object could not be created. The result must agree with the
+// oracle's.
 func (r *replayer) refused(rec *vector.Record, err error) bool {
 	r.Helper()
 	if (err == nil) != (rec.RC == 0) {
@@ -230,8 +230,8 @@ func (r *replayer) refused(rec *vector.Record, err error) bool {
 	return err != nil
 }
 
-// compareCommand compares what the kernel is told. The device is opened before the first
-// record, and objects are closed after the last one.
+// compareCommand compares the input of a command. The device is opened before the first record,
+// and objects are closed after the last one.
 func (r *replayer) compareCommand(c *replay.Call) {
 	if c.Command == replay.ResizeCQ {
 		r.endOfRing(uint32(binary.NativeEndian.Uint32(c.Attrs[abi.UVERBS_ATTR_CORE_IN][8:])))
@@ -246,7 +246,7 @@ func (r *replayer) compareCommand(c *replay.Call) {
 	for id, want := range c.Oracle.In {
 		got := c.Attrs[attrID(id)]
 		if c.Object == abi.UVERBS_OBJECT_DEVICE && attrID(id) == abi.UVERBS_ATTR_CORE_IN {
-			want, got = want[8:], got[8:] // of the answer's address, which is an attribute
+			want, got = want[8:], got[8:] // skip the address of the response, which is an attribute
 		}
 		got = knownBytes[c.Command].replace(attrID(id), want, got)
 		if known[c.Command][attrID(id)] || sameInput(want, got) {
@@ -269,11 +269,11 @@ func attrID(s string) uint16 {
 	return id
 }
 
-// address is what vectors have in the place of an address.
+// address replaces an address in the vectors.
 const address = 0xadd7e55000000000
 
-// sameInput compares inputs: where the oracle gave an address, we give another. A
-// shorter one goes on with zeros.
+// sameInput compares inputs. An address in the provider's input may differ from the oracle's
+// address. A shorter input is extended with zeros.
 func sameInput(want, got []byte) bool {
 	n := (max(len(want), len(got)) + 7) &^ 7
 	want, got = append([]byte(nil), want...), append([]byte(nil), got...)
@@ -287,11 +287,11 @@ func sameInput(want, got []byte) bool {
 	return true
 }
 
-// newer says whether the vectors are of a libmlx5 that takes the slots of an SRQ as
-// we do: in the order of a list that rests nothing.
+// newer reports whether the vectors are from a libmlx5 that takes the slots of an SRQ in the
+// same order as purerdma. This is the order of a list without a wait queue.
 func (r *replayer) newer() bool { return !strings.HasPrefix(r.head.RDMACore, "44.") }
 
-// driverInput returns what the driver was told by the last command of a kind.
+// driverInput returns the driver's input of the last command of a kind.
 func driverInput[T any](r *replayer, c replay.Command) *T {
 	in := r.k.Last(c).Attrs[abi.UVERBS_ATTR_UHW_IN]
 	full := make([]byte, max(len(in), abi.Size[T]()))

@@ -13,7 +13,7 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// pattern is n bytes that are all different.
+// pattern returns n different bytes.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -22,7 +22,7 @@ func pattern(n int) []byte {
 	return b
 }
 
-// formats are the sizes of data that a CQE of a size can bring.
+// formats returns the sizes of the data in a CQE of the given size, by format.
 func formats(size int) map[uint8]int {
 	if size == 128 {
 		return map[uint8]int{1: 32, 2: 64}
@@ -33,13 +33,13 @@ func formats(size int) map[uint8]int {
 func TestScatterReceive(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		r := newCQRig(t, ofSize(size))
-		r.cq.ethernet = false // takes more fields from the CQE
+		r.cq.ethernet = false // the provider then takes more fields from the CQE
 		q := r.qp(provider.RC, nil)
 		srq := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 3})
 		onSRQ := r.qp(provider.RC, srq)
 		lkey, mem := r.region(4096, 0x600000000000)
-		// Of several receives of one QP, the second and later ones are decoded by a loop of
-		// their own if the first element takes all data.
+		// When several receives of one QP complete, a separate loop decodes the second and
+		// later ones if the first element takes all data.
 		for format, most := range formats(size) {
 			for _, on := range []*QP{q, onSRQ} {
 				for i := range 2 * (most + 1) {
@@ -56,17 +56,17 @@ func TestScatterReceive(t *testing.T) {
 						e = on.recvCQE(on.recvPosted(t, 5, sg...))
 					}
 					e.Format, e.ByteCount, e.Data = format, uint32(n), pattern(n)
-					// What lies in the first 32 bytes is no field.
+					// The first 32 bytes of the CQE are data, not fields.
 					want := provider.WC{ID: 5, Opcode: provider.WCRecv, QPNum: on.num, ByteLen: uint32(n)}
 					r.put(e)
 					if got := r.one(); got != want {
-						t.Fatalf("%d bytes: %+v, want %+v", n, got, want)
+						t.Fatalf("completion with %d bytes = %+v, want %+v", n, got, want)
 					}
 					wantMem := make([]byte, 4096)
 					k := copy(wantMem[:first], pattern(n))
 					copy(wantMem[0x100:], pattern(n)[k:])
 					if !bytes.Equal(mem, wantMem) {
-						t.Fatalf("format %d, %d bytes: % x ... % x", format, n, mem[:8], mem[0x100:0x140])
+						t.Fatalf("format %d, %d bytes: memory = % x ... % x, want the pattern in the elements", format, n, mem[:8], mem[0x100:0x140])
 					}
 				}
 			}
@@ -74,11 +74,11 @@ func TestScatterReceive(t *testing.T) {
 	})
 }
 
-// headers are the segments of a transport in front of the remote address.
+// headers counts the segments before the remote address, by transport.
 var headers = map[transport]int{transportConnected: 1, transportXRC: 2, transportDC: 4, transportUD: 4}
 
-// readWQE writes a READ, or an atomic, with data segments, into the send queue, and
-// notes it as posted.
+// readWQE writes a READ or an atomic with data segments into the send queue, and records it as
+// posted.
 func (q *QP) readWQE(opcode uint8, id uint64, sg ...provider.SGE) uint16 {
 	index := uint16(q.sq.cur)
 	seg := headers[q.sq.transport] + 1
@@ -102,10 +102,10 @@ func (q *QP) readWQE(opcode uint8, id uint64, sg ...provider.SGE) uint16 {
 func TestScatterRead(t *testing.T) {
 	sizes(t, func(t *testing.T, size int) {
 		r := newCQRig(t, ofSize(size))
-		// In the large ring the index of a WQE has more than 8 bits.
+		// In the large ring, the index of a WQE has more than 8 bits.
 		rings := []*QP{r.qp(provider.RC, nil), r.qpOf(provider.RC, nil, 512)}
 		lkey, mem := r.region(4096, 0x1000)
-		// 6 data segments of 11 bytes: 2 blocks, so that some wrap.
+		// 6 data segments of 11 bytes take 2 blocks, so that some requests wrap around.
 		var sg []provider.SGE
 		for i := range uint64(6) {
 			sg = append(sg, provider.SGE{Addr: 0x1000 + i*0x100, Length: 11, LKey: lkey})
@@ -116,17 +116,17 @@ func TestScatterRead(t *testing.T) {
 				q.sq.transport = []transport{transportConnected, transportXRC, transportDC}[id%3]
 				n := int(id) % (most + 1)
 				clear(mem)
-				q.sq.cur += uint32(id) % 3 // the READs lie at all places
+				q.sq.cur += uint32(id) % 3 // the READs are at all positions
 				e := q.sendCQE(q.readWQE(opcodeRead, id, sg...), opcodeRead)
 				e.Format, e.ByteCount, e.Data = format, uint32(n), pattern(n)
 				r.put(e)
 				want := provider.WC{ID: id, Opcode: provider.WCRead, QPNum: q.num, ByteLen: uint32(n)}
 				if got := r.one(); got != want {
-					t.Fatalf("%d bytes: %+v, want %+v", n, got, want)
+					t.Fatalf("completion with %d bytes = %+v, want %+v", n, got, want)
 				}
 				for i, b := range pattern(n) {
 					if at := i/11*0x100 + i%11; mem[at] != b {
-						t.Fatalf("format %d, %d bytes: byte %d is %#x", format, n, i, mem[at])
+						t.Fatalf("format %d, %d bytes: byte %d = %#x, want the pattern", format, n, i, mem[at])
 					}
 				}
 			}
@@ -139,7 +139,7 @@ func TestScatterRead(t *testing.T) {
 			e.Format, e.Data = 1, pattern(8)
 			r.put(e)
 			if got := r.one(); got.Status != 0 || got.ByteLen != 8 || !bytes.Equal(mem[:24], append(make([]byte, 8), append(pattern(8), make([]byte, 8)...)...)) {
-				t.Errorf("atomic %#x: %+v, % x", op, got, mem[:24])
+				t.Errorf("atomic %#x: completion %+v with memory % x, want success with the 8 bytes at offset 8", op, got, mem[:24])
 			}
 		}
 	})
@@ -170,10 +170,10 @@ func TestScatterRefused(t *testing.T) {
 		"READ of 33":          {q.sendCQE(q.readWQE(opcodeRead, 7, sge(0x1000, 100)), opcodeRead), 33, provider.WCGeneralErr},
 		"READ to nobody":      {q.sendCQE(q.readWQE(opcodeRead, 7, provider.SGE{Length: 9}), opcodeRead), 8, provider.WCLocProtErr},
 	} {
-		for _, last := range []uint8{fastNone, fastRecv} { // the kind of the completion before
+		for _, last := range []uint8{fastNone, fastRecv} { // the kind of the previous completion
 			r.cq.find(q.index)
 			r.cq.fast = last
-			// In the order in which they were posted, or they would not be possible.
+			// Completions must come in the order of posting, or they would be invalid.
 			q.rq.tail, q.sq.tail, ud.sq.tail = 0, 0, 0
 			q.rq.tail = uint32(tc.cqe.WQECounter)
 			tc.cqe.Format, tc.cqe.ByteCount = 1, tc.n
@@ -181,7 +181,7 @@ func TestScatterRefused(t *testing.T) {
 			got := r.one()
 			want := provider.WC{ID: 7, Status: tc.want, QPNum: 0xabc00 + tc.cqe.UserIndex}
 			if got != want {
-				t.Errorf("%s: %+v, want %+v", name, got, want)
+				t.Errorf("%s: completion = %+v, want %+v", name, got, want)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func TestScatterRefused(t *testing.T) {
 			t.Fatalf("byte %d was written", i)
 		}
 	}
-	// 64 bytes of data before a CQE that has none before it.
+	// A CQE claims 64 bytes of data before it, but its entries have no room for them.
 	e := q.recvCQE(uint16(q.rq.tail))
 	e.WQECounter = q.recvPosted(t, 8, sge(0x1000, 100))
 	q.rq.tail = uint32(e.WQECounter)
@@ -198,11 +198,11 @@ func TestScatterRefused(t *testing.T) {
 	b[63] |= 2 << 2
 	r.dev.Complete(b)
 	if got := r.one(); got.Status != provider.WCGeneralErr || got.ID != 8 {
-		t.Errorf("%+v", got)
+		t.Errorf("cqRig.one() = %+v, want Status WCGeneralErr, ID 8", got)
 	}
 }
 
-// TestScatterDumped has the key whose memory keeps nothing take data.
+// TestScatterDumped scatters data to the key whose memory discards all data.
 func TestScatterDumped(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	r.ctx.caps.dumpFillMKey = 0x1234
@@ -212,6 +212,6 @@ func TestScatterDumped(t *testing.T) {
 	e.Format, e.ByteCount, e.Data = 1, 8, pattern(8)
 	r.put(e)
 	if got := r.one(); got.Status != provider.WCSuccess || !bytes.Equal(mem[:8], append(pattern(8)[4:], 0, 0, 0, 0)) {
-		t.Errorf("%+v, % x", got, mem[:8])
+		t.Errorf("completion %+v with memory % x, want success without the first 4 bytes", got, mem[:8])
 	}
 }

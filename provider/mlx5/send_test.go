@@ -16,13 +16,13 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// sge is an element of n bytes.
+// sge returns an element of n bytes.
 func sge(n uint32) []provider.SGE {
 	return []provider.SGE{{Addr: 0x1122334455667788, Length: n, LKey: 0x99}}
 }
 
-// TestSendRefused holds requests that do not fit against their errors. Nothing of
-// them is in the ring that the device sees, and the queue takes the next one.
+// TestSendRefused checks the errors of requests that do not fit. The device must find no part
+// of them in the ring, and the queue must accept the next request.
 func TestSendRefused(t *testing.T) {
 	r := newSendRig(t, wantsHeaders)
 	long := make([]provider.SGE, 5)
@@ -74,34 +74,34 @@ func TestSendRefused(t *testing.T) {
 			cfg.MaxLSOHeader = 60
 			q, dev := r.qp(cfg)
 			if n, err := q.PostSend([]provider.SendWR{tc.wr}); n != 0 || !errors.Is(err, tc.want) {
-				t.Errorf("PostSend: %d, %v, want %v", n, err, tc.want)
+				t.Errorf("PostSend = %d, %v, want 0, %v", n, err, tc.want)
 			}
 			good := goodRequest(tc.typ, ah)
 			list := []provider.SendWR{good, tc.wr, good}
 			r.poison(dev)
 			if n, err := q.PostSend(list); n != 1 || !errors.Is(err, tc.want) {
-				t.Errorf("PostSend after a good one: %d, %v, want %v", n, err, tc.want)
+				t.Errorf("PostSend after a valid request = %d, %v, want 1, %v", n, err, tc.want)
 			}
-			// The register got the good one, by its first bytes or whole.
+			// The register got the valid request, either its first bytes or the whole request.
 			if _, _, b := r.rung(); !bytes.HasPrefix(dev.SendWQE(0, len(b)), b) {
-				t.Errorf("rang with % x, the request is % x", b, dev.SendWQE(0, len(b)))
+				t.Errorf("register = % x, want the request % x", b, dev.SendWQE(0, len(b)))
 			}
 			n := dev.SendCounter()
 			q.BatchBegin()
 			if err := q.BatchAdd(&tc.wr); !errors.Is(err, tc.want) {
-				t.Errorf("BatchAdd: %v, want %v", err, tc.want)
+				t.Errorf("BatchAdd = %v, want %v", err, tc.want)
 			}
 			if err := q.BatchAdd(&good); err != nil {
-				t.Errorf("BatchAdd of a good one: %v", err)
+				t.Errorf("BatchAdd of a valid request: %v", err)
 			}
 			if err := q.BatchPost(); err != nil || dev.SendCounter() <= n {
-				t.Errorf("BatchPost: %v, counter %d", err, dev.SendCounter())
+				t.Errorf("BatchPost = %v with counter %d, want nil and a larger counter", err, dev.SendCounter())
 			}
 		})
 	}
 }
 
-// goodRequest is a request that a QP takes.
+// goodRequest returns a valid request for a QP type.
 func goodRequest(typ provider.QPType, ah provider.AH) provider.SendWR {
 	wr := provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 60)}
 	switch typ {
@@ -113,7 +113,7 @@ func goodRequest(typ provider.QPType, ah provider.AH) provider.SendWR {
 	return wr
 }
 
-// holder is what verbs.AH is.
+// holder replaces a verbs.AH.
 type holder struct{ ah provider.AH }
 
 func (h holder) ProviderAH() provider.AH { return h.ah }
@@ -126,14 +126,14 @@ func (r *sendRig) ah(a provider.AHAttr) provider.AH {
 	r.t.Helper()
 	ah, err := r.ctx.CreateAH(&provider.AHConfig{PD: r.pd, Attr: a})
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("Context.CreateAH: %v", err)
 	}
 	r.t.Cleanup(func() { ah.Close() })
 	return ah
 }
 
-// TestSendStates: requests are taken in the states in which the device looks at
-// them, and refused before they are in the ring in the others.
+// TestSendStates checks that requests are accepted in the states in which the device reads
+// them. In the other states they must be refused before they are in the ring.
 func TestSendStates(t *testing.T) {
 	r := newSendRig(t, nil)
 	q, dev := r.qp(r.config(provider.RC))
@@ -149,17 +149,18 @@ func TestSendStates(t *testing.T) {
 		switch s {
 		case provider.QPRTS, provider.QPSQD, provider.QPSQE, provider.QPErr:
 			if n != 1 || err != nil || berr != nil || dev.SendCounter() != before+2 {
-				t.Errorf("%v: %d, %v, %v", s, n, err, berr)
+				t.Errorf("PostSend, BatchPost in %v = %d, %v, %v, want 1, nil, nil", s, n, err, berr)
 			}
 		default:
 			if n != 0 || !errors.As(err, &se) || se.State != s || !errors.As(berr, &se) || dev.SendCounter() != before {
-				t.Errorf("%v: %d, %v, %v", s, n, err, berr)
+				t.Errorf("PostSend, BatchPost in %v = %d, %v, %v, want 0 and QPStateErrors", s, n, err, berr)
 			}
 		}
 	}
 }
 
-// TestFull: a list is taken as far as it fits.
+// TestFull checks that the first requests of a list are accepted up to the capacity of the
+// queue.
 func TestFull(t *testing.T) {
 	r := newSendRig(t, nil)
 	q, dev := r.qp(r.config(provider.RC))
@@ -169,10 +170,10 @@ func TestFull(t *testing.T) {
 		wrs[i] = provider.SendWR{Opcode: provider.OpSend, SGList: sge(8)}
 	}
 	if n, err := q.PostSend(wrs); n != max || !errors.Is(err, provider.ErrFull) {
-		t.Errorf("PostSend: %d, %v, want %d", n, err, max)
+		t.Errorf("PostSend = %d, %v, want %d, ErrFull", n, err, max)
 	}
 	if n, err := q.PostSend(wrs[:1]); n != 0 || !errors.Is(err, provider.ErrFull) {
-		t.Errorf("PostSend to a full queue: %d, %v", n, err)
+		t.Errorf("PostSend to a full queue = %d, %v, want 0, ErrFull", n, err)
 	}
 	q.BatchBegin()
 	for _, err := range []error{
@@ -180,12 +181,12 @@ func TestFull(t *testing.T) {
 		q.BatchSendInline(1, nil, 0), q.BatchWriteInline(1, nil, anywhere, 0),
 	} {
 		if !errors.Is(err, provider.ErrFull) {
-			t.Errorf("batch in a full queue: %v", err)
+			t.Errorf("batch in a full queue = %v, want ErrFull", err)
 		}
 	}
 	q.BatchDiscard()
 	if got := dev.SendCounter(); int(got) != max {
-		t.Errorf("counter %d, want %d", got, max)
+		t.Errorf("SendCounter() = %d, want %d", got, max)
 	}
 	done := q.sq.outstanding(4)
 	if done == nil || done.id != 0 {
@@ -193,101 +194,101 @@ func TestFull(t *testing.T) {
 	}
 	q.sq.free(done)
 	if n, err := q.PostSend(wrs); n != 5 || !errors.Is(err, provider.ErrFull) {
-		t.Errorf("PostSend after 5 completed: %d, %v", n, err)
+		t.Errorf("PostSend after 5 completions = %d, %v, want 5, ErrFull", n, err)
 	}
-	// Completions of what is not there change nothing.
+	// Completions of requests that are not outstanding change nothing.
 	for _, i := range []uint16{0, 4, 127, 1<<16 - 1} {
 		if done := q.sq.outstanding(i); done != nil {
-			t.Errorf("outstanding(%d) = %+v, which has completed or was not posted; want nil", i, done)
+			t.Errorf("outstanding(%d) = %+v, want nil for a request that has completed or was not posted", i, done)
 		}
 	}
 }
 
-// TestReset empties the queue.
+// TestReset checks that a reset empties the queue.
 func TestReset(t *testing.T) {
 	r := newSendRig(t, nil)
 	q, dev := r.qp(r.config(provider.RC))
 	post(t, q, provider.SendWR{Opcode: provider.OpSend}, provider.SendWR{Opcode: provider.OpLocalInv})
 	if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Modify: %v", err)
 	}
 	if dev.SendCounter() != 0 {
-		t.Errorf("counter %d after RESET", dev.SendCounter())
+		t.Errorf("SendCounter() = %d after RESET, want 0", dev.SendCounter())
 	}
 	moveTo(t, q, provider.QPRTS)
 	r.poison(dev)
 	post(t, q, provider.SendWR{Opcode: provider.OpSend, SGList: sge(8)})
 	if d := dev.SendAt(0); d.Index != 0 || d.Flags != 0 || dev.SendCounter() != 1 {
-		t.Errorf("first request after RESET: %+v, counter %d", d, dev.SendCounter())
+		t.Errorf("first request after RESET = %+v with counter %d, want index 0 and counter 1", d, dev.SendCounter())
 	}
 }
 
-// TestModifyFails: a QP that was not moved takes requests as before.
+// TestModifyFails checks that a QP whose Modify failed still accepts requests.
 func TestModifyFails(t *testing.T) {
 	r := newSendRig(t, nil)
 	q, _ := r.qp(r.config(provider.RC))
 	r.k.Intercept = nil
 	for _, a := range []provider.QPAttr{{State: provider.QPInit}, {State: provider.QPRTR}} {
 		if err := q.Modify(&a, provider.QPAttrState); err == nil {
-			t.Fatalf("from RTS to %v", a.State)
+			t.Fatalf("Modify from RTS to %v succeeded", a.State)
 		}
 		post(t, q, provider.SendWR{Opcode: provider.OpSend, SGList: sge(8)})
 	}
 }
 
-// TestClosed: a closed QP, and one of a closed file, refuse everything.
+// TestClosed checks that a closed QP, and a QP of a closed file, refuse everything.
 func TestClosed(t *testing.T) {
 	r := newSendRig(t, nil)
 	closedQP, _ := r.qp(r.config(provider.RC))
 	if err := errors.Join(closedQP.Close(), closedQP.Close()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Close twice: %v", err)
 	}
 	gone, _ := r.qp(r.config(provider.RC))
 	r.ctx.file.Close()
 	wr := provider.SendWR{Opcode: provider.OpSend, SGList: sge(8)}
 	for i, q := range []*QP{closedQP, gone} {
 		if n, err := q.PostSend([]provider.SendWR{wr}); n != 0 || !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%d: PostSend: %d, %v", i, n, err)
+			t.Errorf("%d: QP.PostSend = %d, %v, want 0, net.ErrClosed", i, n, err)
 		}
 		if n, err := q.PostRecv([]provider.RecvWR{{}}); n != 0 || !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%d: PostRecv: %d, %v", i, n, err)
+			t.Errorf("%d: QP.PostRecv = %d, %v, want 0, net.ErrClosed", i, n, err)
 		}
 		q.BatchBegin()
 		q.BatchAdd(&wr)
 		q.BatchWrite(1, wr.SGList[0], anywhere, 0)
 		q.BatchSendInline(1, []byte{1}, 0)
 		if err := q.BatchPost(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%d: BatchPost: %v", i, err)
+			t.Errorf("%d: QP.BatchPost() = %v, want net.ErrClosed", i, err)
 		}
 		if err := q.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%d: Modify: %v", i, err)
+			t.Errorf("%d: QP.Modify = %v, want net.ErrClosed", i, err)
 		}
 		if _, err := q.Query(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%d: Query: %v", i, err)
+			t.Errorf("%d: QP.Query: error = %v, want net.ErrClosed", i, err)
 		}
 	}
 }
 
-// TestNoQueue: a QP that has no send queue, or no receive queue, says so.
+// TestNoQueue checks the errors of a QP without a send queue and without a receive queue.
 func TestNoQueue(t *testing.T) {
 	r := newSendRig(t, nil)
 	cfg := r.config(provider.RC)
 	cfg.Cap.SendWR, cfg.Cap.RecvWR = 0, 0
 	q, _ := r.qp(cfg)
 	if n, err := q.PostSend(make([]provider.SendWR, 1)); n != 0 || !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("PostSend: %d, %v", n, err)
+		t.Errorf("QP.PostSend = %d, %v, want 0, EINVAL", n, err)
 	}
 	if n, err := q.PostRecv(make([]provider.RecvWR, 1)); n != 0 || !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("PostRecv: %d, %v", n, err)
+		t.Errorf("QP.PostRecv = %d, %v, want 0, EINVAL", n, err)
 	}
 	q.BatchBegin()
 	if err := q.BatchAdd(&provider.SendWR{Opcode: provider.OpSend}); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("BatchAdd: %v", err)
+		t.Errorf("QP.BatchAdd = %v, want EINVAL", err)
 	}
 	q.BatchDiscard()
 }
 
-// TestNoAtomics: a device without atomics.
+// TestNoAtomics checks a device without atomics.
 func TestNoAtomics(t *testing.T) {
 	r := newSendRig(t, func(k *mlx5test.Kernel) {
 		k.Device = func(attr *abi.UverbsExQueryDeviceResp, _ *abi.Mlx5QueryDeviceResp, _ *abi.UverbsQueryPortResp) {
@@ -296,28 +297,28 @@ func TestNoAtomics(t *testing.T) {
 	})
 	q, _ := r.qp(r.config(provider.RC))
 	if _, err := q.PostSend([]provider.SendWR{{Opcode: provider.OpFetchAdd, SGList: sge(8)}}); !errors.Is(err, syscall.EOPNOTSUPP) {
-		t.Errorf("FETCH_ADD: %v", err)
+		t.Errorf("PostSend of FETCH_ADD = %v, want EOPNOTSUPP", err)
 	}
 	post(t, q, provider.SendWR{Opcode: provider.OpRead, SGList: sge(8)})
 }
 
-// TestLongest: the size of a WQE has 6 bits, and a slot of 1,024 bytes is one
-// segment too long for them.
+// TestLongest posts the longest request. The size of a WQE has 6 bits, and a slot of 1,024
+// bytes is one segment too long for them.
 func TestLongest(t *testing.T) {
 	r := newSendRig(t, nil)
 	cfg := r.config(provider.UD)
 	cfg.Cap.Inline = 956
 	q, dev := r.qp(cfg)
 	if q.Cap().Inline != 956 {
-		t.Fatalf("%d bytes inline", q.Cap().Inline)
+		t.Fatalf("Cap().Inline = %d, want 956", q.Cap().Inline)
 	}
 	wr := provider.SendWR{Opcode: provider.OpSend, AH: holder{r.ah(provider.AHAttr{Port: 1, Global: true})}, InlineData: make([]byte, 941)}
 	if n, err := q.PostSend([]provider.SendWR{wr}); n != 0 || !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("64 segments: %d, %v", n, err)
+		t.Errorf("PostSend of 64 segments = %d, %v, want 0, EINVAL", n, err)
 	}
 	wr.InlineData = wr.InlineData[:940]
 	post(t, q, wr)
 	if d := dev.SendAt(0); len(d.Bytes) != 63*segment || dev.SendCounter() != 16 {
-		t.Errorf("%d bytes, counter %d", len(d.Bytes), dev.SendCounter())
+		t.Errorf("request of %d bytes with counter %d, want %d and 16", len(d.Bytes), dev.SendCounter(), 63*segment)
 	}
 }

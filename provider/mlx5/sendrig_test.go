@@ -16,8 +16,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// sendRig is a context on a kernel in memory, for queue pairs whose rings tests look
-// at as the device would.
+// sendRig is a context on a kernel in memory, for queue pairs whose rings the tests read as the
+// device would.
 type sendRig struct {
 	t   testing.TB
 	k   *mlx5test.Kernel
@@ -31,11 +31,11 @@ func openContext(t testing.TB, k *mlx5test.Kernel) (*Context, error) {
 	t.Helper()
 	infos, err := k.Devices()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kernel.Devices: %v", err)
 	}
 	f, err := uverbs.Open(k, infos[0])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("uverbs.Open: %v", err)
 	}
 	ctx, err := Driver{}.Open(f)
 	if err != nil {
@@ -44,13 +44,13 @@ func openContext(t testing.TB, k *mlx5test.Kernel) (*Context, error) {
 	c := ctx.(*Context)
 	t.Cleanup(func() {
 		if err := errors.Join(f.Close(), c.Close()); err != nil {
-			t.Error(err)
+			t.Errorf("File.Close and Context.Close: %v", err)
 		}
 	})
 	return c, nil
 }
 
-// newSendRig opens a device of a kernel that change may have changed.
+// newSendRig opens a device of a kernel. change, if not nil, can change the kernel before.
 func newSendRig(t testing.TB, change func(*mlx5test.Kernel)) *sendRig {
 	t.Helper()
 	r := &sendRig{t: t, k: mlx5test.New("mlx5_0")}
@@ -59,19 +59,20 @@ func newSendRig(t testing.TB, change func(*mlx5test.Kernel)) *sendRig {
 	}
 	var err error
 	if r.ctx, err = openContext(t, r.k); err != nil {
-		t.Fatal(err)
+		t.Fatalf("openContext: %v", err)
 	}
 	if r.pd, err = r.ctx.AllocPD(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.AllocPD: %v", err)
 	}
 	if r.cq, err = r.ctx.CreateCQ(&provider.CQConfig{Entries: 1023}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateCQ: %v", err)
 	}
 	t.Cleanup(func() { r.cq.Close() })
 	return r
 }
 
-// config is a QP with 16 requests, each of 4 elements or 200 bytes inline.
+// config returns the configuration of a QP with 16 requests, each of 4 elements or 200 bytes
+// inline.
 func (r *sendRig) config(typ provider.QPType) *provider.QPConfig {
 	return &provider.QPConfig{
 		Type: typ, PD: r.pd, SendCQ: r.cq, RecvCQ: r.cq,
@@ -79,17 +80,17 @@ func (r *sendRig) config(typ provider.QPType) *provider.QPConfig {
 	}
 }
 
-// qp makes a QP in RTS.
+// qp creates a QP in RTS.
 func (r *sendRig) qp(cfg *provider.QPConfig) (*QP, *mlx5test.QP) {
 	r.t.Helper()
 	q, err := r.ctx.CreateQP(cfg)
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("Context.CreateQP: %v", err)
 	}
 	return r.ready(q.(*QP))
 }
 
-// ready moves a QP that was just made to RTS.
+// ready moves a new QP to RTS.
 func (r *sendRig) ready(q *QP) (*QP, *mlx5test.QP) {
 	r.t.Helper()
 	r.t.Cleanup(func() { q.Close() })
@@ -110,20 +111,20 @@ func moveTo(t testing.TB, q *QP, to provider.QPState) {
 	for s := provider.QPInit; s <= to; s++ {
 		a := provider.QPAttr{State: s, Port: 1, PathMTU: provider.MTU1024, DestQPNum: 5, AH: provider.AHAttr{Global: true, Port: 1}}
 		if err := q.Modify(&a, masks[s]); err != nil {
-			t.Fatalf("to %v: %v", s, err)
+			t.Fatalf("to %v: QP.Modify: %v", s, err)
 		}
 	}
 }
 
-// post posts requests, all of which must be taken.
+// post posts requests, all of which must be accepted.
 func post(t testing.TB, q provider.QP, wrs ...provider.SendWR) {
 	t.Helper()
 	if n, err := q.PostSend(wrs); n != len(wrs) || err != nil {
-		t.Fatalf("PostSend: %d of %d, %v", n, len(wrs), err)
+		t.Fatalf("PostSend = %d, %v, want %d, nil", n, err, len(wrs))
 	}
 }
 
-// poison fills the ring and the register pages, so that what is not written shows.
+// poison fills the ring and the register pages, so that a test can detect unwritten bytes.
 func (r *sendRig) poison(dev *mlx5test.QP) {
 	fillWith(dev.SQ, 0xcc)
 	for _, u := range r.k.UARs() {
@@ -137,7 +138,7 @@ func fillWith(b []byte, v byte) {
 	}
 }
 
-// words are big-endian numbers of 4 bytes.
+// words encodes big-endian numbers of 4 bytes.
 func words(ws ...uint32) []byte {
 	var b []byte
 	for _, w := range ws {
@@ -146,12 +147,12 @@ func words(ws ...uint32) []byte {
 	return b
 }
 
-// stale is what poison left in n words.
+// stale returns n words as poison leaves them.
 func stale(n int) []byte { return bytes.Repeat([]byte{0xcc}, 4*n) }
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// checkWQE holds the blocks from index on against what must be there.
+// checkWQE compares the blocks from index on with want.
 func checkWQE(t testing.TB, dev *mlx5test.QP, index uint16, want []byte) {
 	t.Helper()
 	got := dev.SendWQE(index, len(want))
@@ -161,12 +162,12 @@ func checkWQE(t testing.TB, dev *mlx5test.QP, index uint16, want []byte) {
 	for i := 0; i < len(want); i += segment {
 		a, b := got[i:min(i+segment, len(got))], want[i:min(i+segment, len(want))]
 		if !bytes.Equal(a, b) {
-			t.Errorf("segment %d: % x\n       want % x", i/segment, a, b)
+			t.Errorf("segment %d = % x, want\n            % x", i/segment, a, b)
 		}
 	}
 }
 
-// rung returns what was written to the register pages, and where.
+// rung returns the bytes that were written to the register pages, and their location.
 func (r *sendRig) rung() (u *mlx5test.UAR, at int, b []byte) {
 	r.t.Helper()
 	for _, p := range r.k.UARs() {
@@ -183,14 +184,14 @@ func (r *sendRig) rung() (u *mlx5test.UAR, at int, b []byte) {
 			continue
 		}
 		if u != nil {
-			r.t.Fatal("two pages were written to")
+			r.t.Fatal("two register pages were written")
 		}
 		u, at, b = p, lo, p.Mem[lo:(hi+7)&^7]
 	}
 	return u, at, b
 }
 
-// wantsHeaders makes devices that want the Ethernet header of packets inline.
+// wantsHeaders makes devices require the Ethernet header of packets inline.
 func wantsHeaders(k *mlx5test.Kernel) {
 	k.Context = func(_ *abi.Mlx5AllocUcontextReqV2, resp *abi.Mlx5AllocUcontextResp) {
 		resp.EthMinInline = abi.MLX5_USER_INLINE_MODE_L2

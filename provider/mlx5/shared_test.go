@@ -12,8 +12,8 @@ import (
 	"purerdma/provider"
 )
 
-// TestSharedRegisters has many QPs post at once, most of them over registers that
-// they share, and two goroutines for each: every request is in its place.
+// TestSharedRegisters has many QPs post at once, with two goroutines for each QP. Most of the
+// QPs share registers. Every request must be in its slot.
 func TestSharedRegisters(t *testing.T) {
 	const qps, posters, each = 40, 2, 300
 	r := newSendRig(t, nil)
@@ -29,7 +29,7 @@ func TestSharedRegisters(t *testing.T) {
 					for done := 0; done < n; {
 						k, err := q.PostSend(wrs[:n-done])
 						if err != nil && err != provider.ErrFull {
-							t.Error(err)
+							t.Errorf("QP.PostSend: %v, want nil or ErrFull", err)
 							return
 						}
 						if done += k; err != nil {
@@ -41,13 +41,13 @@ func TestSharedRegisters(t *testing.T) {
 		}
 		t.Cleanup(func() {
 			if got, want := dev.SendCounter(), uint16(posters*each*3/2); got != want {
-				t.Errorf("counter %d, want %d", got, want)
+				t.Errorf("SendCounter() = %d, want %d", got, want)
 			}
 			n := uint32(len(dev.SQ) / wqebb)
 			last := uint32(dev.SendCounter())
 			for i := last - n; i != last; i++ {
 				if got := binary.BigEndian.Uint32(dev.SendWQE(uint16(i), 4)) >> 8 & 0xffff; got != i {
-					t.Errorf("block %d has index %d", i, got)
+					t.Errorf("index of block %d = %d, want %d", i, got, i)
 				}
 			}
 		})
@@ -57,7 +57,7 @@ func TestSharedRegisters(t *testing.T) {
 
 var completing sync.Mutex
 
-// complete plays a poller, of which there is one at a time. The other poster may have
+// complete acts as a poller, of which there is one at a time. The other poster may have
 // completed the request already.
 func complete(q *QP, sq []byte, index uint32) {
 	completing.Lock()

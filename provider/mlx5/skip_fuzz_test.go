@@ -12,20 +12,21 @@ import (
 	"purerdma/provider"
 )
 
-// forger is a device that writes the right completions of one QP, fair, and any bytes beside
-// them. Meanwhile the program posts to three QPs, polls, resizes the CQ and resets QPs.
+// forger is a device that writes the valid completions of one QP, fair, and arbitrary other
+// entries. At the same time the program posts to three QPs, polls, resizes the CQ and resets
+// QPs.
 type forger struct {
 	*skipRig
 	fuzzInput
 	id    uint64         // of the newest request
 	open  map[uint64]*QP // the QPs of the requests that have not completed, by ID
-	sends int            // posted to fair
+	sends int            // sends posted to fair
 	recvs int
 	send  int // completed by the device
 	recv  int
 }
 
-// newID returns the ID of a request that is about to be posted.
+// newID returns the ID for the next request.
 func (f *forger) newID(q *QP) uint64 {
 	f.id++
 	f.open[f.id] = q
@@ -35,10 +36,11 @@ func (f *forger) newID(q *QP) uint64 {
 // unpolled returns the number of entries in the ring.
 func (f *forger) unpolled() int { return int((f.dev.Produced() - f.dev.ConsumerIndex()) & 0xffffff) }
 
-// room reports whether the ring takes one more entry, besides the end of a resize.
+// room reports whether the ring has room for one more entry, in addition to the entry that ends
+// a resize.
 func (f *forger) room() bool { return f.unpolled() < f.dev.Entries()-1 }
 
-// forge writes an entry of any bytes that does not name fair.
+// forge writes an entry of arbitrary bytes that does not name fair.
 func (f *forger) forge() {
 	if !f.room() {
 		return
@@ -64,7 +66,7 @@ func (f *forger) forge() {
 	f.dev.Complete(b)
 }
 
-// step does one thing.
+// step executes one step.
 func (f *forger) step() {
 	t := f.t
 	q := []*QP{f.q, f.onSRQ, f.fair}[f.next()%3]
@@ -93,7 +95,7 @@ func (f *forger) step() {
 		} else if q == f.fair {
 			f.recvs++
 		}
-	case 6, 7: // fair completes
+	case 6, 7: // a request of fair completes
 		switch {
 		case !f.room():
 		case f.send < f.sends && f.next()%2 == 0:
@@ -108,7 +110,7 @@ func (f *forger) step() {
 			return
 		}
 		if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Modify: %v", err)
 		}
 		for id, of := range f.open {
 			if of == q {
@@ -127,7 +129,7 @@ func (f *forger) step() {
 	}
 }
 
-// discard builds requests of one block and posts none of them.
+// discard builds requests of one block and discards them.
 func (f *forger) discard(q *QP) {
 	q.BatchBegin()
 	for range 3 {
@@ -136,14 +138,14 @@ func (f *forger) discard(q *QP) {
 	q.BatchDiscard()
 }
 
-// settle waits until no goroutine ends a QP.
+// settle waits until no goroutine moves a QP to the error state.
 func (f *forger) settle() {
 	for _, q := range []*QP{f.q, f.onSRQ} {
 		for q.failure.Load() == qpFailing {
 			runtime.Gosched()
 		}
 		if _, err := q.Query(); err != nil { // waits until it has added the completions
-			f.t.Fatal(err)
+			f.t.Fatalf("QP.Query: %v", err)
 		}
 	}
 }
@@ -152,7 +154,7 @@ func (f *forger) settle() {
 func (f *forger) polled(wcs []provider.WC) int {
 	n, err := f.cq.Poll(wcs)
 	if err != nil {
-		f.t.Fatalf("Poll: %v", err)
+		f.t.Fatalf("CQ.Poll: %v", err)
 	}
 	for _, wc := range wcs[:n] {
 		if wc.QPNum == f.onSRQ.num && wc.ID == 0 {
@@ -160,10 +162,10 @@ func (f *forger) polled(wcs []provider.WC) int {
 		}
 		q := f.open[wc.ID]
 		if q == nil || q.num != wc.QPNum {
-			f.t.Fatalf("completion %+v is of no outstanding request", wc)
+			f.t.Fatalf("completion = %+v, want one of an outstanding request", wc)
 		}
 		if q == f.fair && wc.Status != provider.WCSuccess {
-			f.t.Fatalf("completion %+v, want success", wc)
+			f.t.Fatalf("completion = %+v, want success", wc)
 		}
 		delete(f.open, wc.ID)
 	}
@@ -174,12 +176,12 @@ func fuzzSkip(t *testing.T, data []byte) {
 	f := &forger{fuzzInput: fuzzInput{data[:min(len(data), 8192)]}, open: map[uint64]*QP{}}
 	f.skipRig = emptySkipRig(t, Driver{}, &CQOptions{EntrySize: 64 << (f.next() % 2)})
 	if _, err := f.onSRQ.srq.PostRecv(make([]provider.RecvWR, 4)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SRQ.PostRecv: %v", err)
 	}
 	for len(f.data) > 0 {
 		f.step()
 	}
-	// All that fair has posted completes.
+	// All requests that fair has posted complete.
 	for f.send < f.sends || f.recv < f.recvs {
 		for f.room() && f.send < f.sends {
 			f.put(f.fair.sendCQE(uint16(f.send), opcodeSend))
@@ -203,12 +205,12 @@ func fuzzSkip(t *testing.T, data []byte) {
 	}
 	for _, q := range []*QP{f.q, f.onSRQ} {
 		if q.failure.Load() == qpFailed && (q.sq.head != q.sq.tail || q.rq.head != q.rq.tail) {
-			t.Errorf("the failed QP %#x has %d requests and %d receives outstanding", q.num, q.sq.head-q.sq.tail, q.rq.head-q.rq.tail)
+			t.Errorf("failed QP %#x has %d requests and %d receives outstanding, want 0", q.num, q.sq.head-q.sq.tail, q.rq.head-q.rq.tail)
 		}
 	}
 }
 
-// FuzzSkip looks for bytes in completions that make a poll panic or hang, lose a completion
+// FuzzSkip searches for bytes in completions that make a poll panic or hang, lose a completion
 // of a QP that they do not name, or complete a request twice.
 func FuzzSkip(f *testing.F) {
 	for seed := range uint64(4) {
@@ -217,7 +219,7 @@ func FuzzSkip(f *testing.F) {
 	f.Fuzz(fuzzSkip)
 }
 
-// TestForgedEntries is FuzzSkip with random bytes.
+// TestForgedEntries runs the test of FuzzSkip with random bytes.
 func TestForgedEntries(t *testing.T) {
 	for seed := range uint64(shorter(2000, 150)) {
 		t.Run("", func(t *testing.T) { fuzzSkip(t, randomBytes(seed)) })

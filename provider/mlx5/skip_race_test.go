@@ -13,10 +13,9 @@ import (
 	"purerdma/provider"
 )
 
-// TestSkippedBesidePollers has three goroutines poll one CQ while entries that make no
-// sense end one QP again and again. Each request of that QP completes exactly once, and so
-// do those of the other QP.
-func TestSkippedBesidePollers(t *testing.T) {
+// TestSkippedDuringPolls has three goroutines poll one CQ while invalid entries fail one QP
+// again and again. Each request of this QP and of the other QP completes exactly once.
+func TestSkippedDuringPolls(t *testing.T) {
 	r := newSkipRig(t, Driver{}, nil)
 	var mu sync.Mutex
 	completed := map[uint32]map[uint64]int{}
@@ -29,7 +28,7 @@ func TestSkippedBesidePollers(t *testing.T) {
 			for !stop.Load() {
 				n, err := r.cq.Poll(wcs)
 				if err != nil {
-					t.Error(err)
+					t.Errorf("CQ.Poll: %v", err)
 					return
 				}
 				mu.Lock()
@@ -59,7 +58,7 @@ func TestSkippedBesidePollers(t *testing.T) {
 		want := total.Load() + 8
 		r.send(r.q, id, id+1, id+2)
 		if n, err := r.q.PostRecv([]provider.RecvWR{{ID: id + 3}, {ID: id + 4}}); n != 2 || err != nil {
-			t.Fatalf("PostRecv = %d, %v", n, err)
+			t.Fatalf("QP.PostRecv = %d, %v, want 2, nil", n, err)
 		}
 		r.send(r.fair, id, id+1, id+2)
 		index := uint16(0)
@@ -71,7 +70,7 @@ func TestSkippedBesidePollers(t *testing.T) {
 		fair += 3
 		until(want)
 		if err := r.q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Modify: %v", err)
 		}
 		r.connect(r.q)
 		id += 5

@@ -25,9 +25,9 @@ import (
 	"purerdma/uverbs"
 )
 
-// impossible is a completion that makes no sense.
+// impossible is an invalid completion.
 type impossible struct {
-	names string // which QP it names: "q", "onSRQ" or none
+	names string // the QP that it names: "q", "onSRQ" or none
 	cqe   func(r *skipRig) *mlx5test.CQE
 }
 
@@ -38,7 +38,7 @@ var impossibles = map[string]impossible{
 	"no packet": {"q", func(r *skipRig) *mlx5test.CQE {
 		return &mlx5test.CQE{Opcode: 6, UserIndex: r.q.index, QPN: r.q.num}
 	}},
-	"signature error": {"", func(r *skipRig) *mlx5test.CQE { // its layout is another one
+	"signature error": {"", func(r *skipRig) *mlx5test.CQE { // has a different layout
 		return &mlx5test.CQE{Opcode: 12, UserIndex: r.q.index, QPN: 0x123}
 	}},
 	"end of a resize":          {"", func(r *skipRig) *mlx5test.CQE { return &mlx5test.CQE{Opcode: 5, UserIndex: r.q.index} }},
@@ -67,8 +67,8 @@ var impossibles = map[string]impossible{
 	}},
 }
 
-// skipRig is a CQ with three QPs in RTS. Each has posted two sends and, but for onSRQ, two
-// receives; the SRQ has one.
+// skipRig is a CQ with three QPs in RTS. Each QP has posted two sends. Each QP except onSRQ has
+// posted two receives, and the SRQ has one.
 type skipRig struct {
 	*cqRig
 	q, onSRQ, fair *QP
@@ -97,7 +97,7 @@ func emptySkipRig(t testing.TB, d Driver, opt *CQOptions) *skipRig {
 	return r
 }
 
-// wake is CQConfig.Wake, which must not block.
+// wake implements CQConfig.Wake, which must not block.
 func (r *skipRig) wake() {
 	select {
 	case r.woken <- struct{}{}:
@@ -105,7 +105,7 @@ func (r *skipRig) wake() {
 	}
 }
 
-// post posts sends 1 and 2, and receives 3 and 4 to a QP that has a receive queue.
+// post posts sends 1 and 2, and posts receives 3 and 4 to a QP that has a receive queue.
 func (r *skipRig) post(q *QP) {
 	r.t.Helper()
 	r.send(q, 1, 2)
@@ -113,7 +113,7 @@ func (r *skipRig) post(q *QP) {
 		return
 	}
 	if n, err := q.PostRecv([]provider.RecvWR{{ID: 3}, {ID: 4}}); n != 2 || err != nil {
-		r.t.Fatalf("PostRecv = %d, %v", n, err)
+		r.t.Fatalf("QP.PostRecv = %d, %v, want 2, nil", n, err)
 	}
 }
 
@@ -122,14 +122,14 @@ func ids(t testing.TB, q *QP, wcs []provider.WC) (id []uint64, st []provider.WCS
 	t.Helper()
 	for _, wc := range wcs {
 		if wc.QPNum != q.num {
-			t.Errorf("completion %+v, want QP %#x", wc, q.num)
+			t.Errorf("completion = %+v, want QP %#x", wc, q.num)
 		}
 		id, st = append(id, wc.ID), append(st, wc.Status)
 	}
 	return id, st
 }
 
-// alive completes all requests of a QP.
+// alive checks a QP by completing all its requests.
 func (r *skipRig) alive(q *QP, base uint16) {
 	r.t.Helper()
 	r.put(q.sendCQE(base, opcodeSend), q.recvCQE(base), q.recvCQE(base+1), q.sendCQE(base+1, opcodeSend))
@@ -165,7 +165,7 @@ func (r *skipRig) ended(q *QP) {
 	}
 	q.SetState(provider.QPErr) // as after an event
 	if n, _ := q.PostSend([]provider.SendWR{{Opcode: provider.OpSend}}); n != 0 {
-		r.t.Error("the failed QP takes requests after SetState")
+		r.t.Error("PostSend to the failed QP after SetState succeeded")
 	}
 	if err := q.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); err != nil {
 		r.t.Errorf("Modify of the failed QP to ERR: %v", err)
@@ -180,7 +180,7 @@ func (r *skipRig) ended(q *QP) {
 func (r *skipRig) reset(q *QP) {
 	r.t.Helper()
 	if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("QP.Modify: %v", err)
 	}
 	r.connect(q)
 	r.post(q)
@@ -189,8 +189,8 @@ func (r *skipRig) reset(q *QP) {
 	}
 }
 
-// TestSkipped polls each kind of entry that makes no sense. No other QP loses a completion,
-// and the QP that the entry names ends.
+// TestSkipped polls each kind of invalid entry. No other QP loses a completion, and the QP that
+// the entry names fails.
 func TestSkipped(t *testing.T) {
 	for name, tc := range impossibles {
 		t.Run(name, func(t *testing.T) {
@@ -203,14 +203,14 @@ func TestSkipped(t *testing.T) {
 			for q, name := range map[*QP]string{r.q: "q", r.onSRQ: "onSRQ", r.fair: "fair"} {
 				if name == tc.names {
 					r.ended(q)
-					// Late completions of the QP are of no request.
+					// Late completions of the QP belong to no request.
 					r.put(q.sendCQE(0, opcodeSend))
 					if wcs := r.poll(); len(wcs) != 0 || r.cq.Skipped() != 2 {
 						t.Errorf("%d completions and Skipped() = %d after a late one, want 0 and 2", len(wcs), r.cq.Skipped())
 					}
 					r.reset(q)
 				} else if q.failure.Load() != qpSound {
-					t.Errorf("QP %s fails", name)
+					t.Errorf("the QP fails after %s", name)
 				}
 			}
 			r.post(r.fair)
@@ -219,7 +219,7 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
-// TestStrict has each kind of entry that makes no sense stop a CQ.
+// TestStrict checks that each kind of invalid entry stops a strict CQ.
 func TestStrict(t *testing.T) {
 	for name, tc := range impossibles {
 		t.Run(name, func(t *testing.T) {
@@ -232,30 +232,31 @@ func TestStrict(t *testing.T) {
 				}
 			}
 			if r.q.failure.Load() != qpSound || r.onSRQ.failure.Load() != qpSound {
-				t.Error("a QP fails")
+				t.Error("a QP failed on a strict CQ")
 			}
 		})
 	}
 }
 
 // TestSkippedOrder has completions of the failing QP in the CQ before the flushed ones, and
-// others' between them.
+// completions of other QPs between them.
 func TestSkippedOrder(t *testing.T) {
 	r := newSkipRig(t, Driver{}, &CQOptions{EntrySize: 128})
 	r.put(r.q.recvCQE(7))
 	if wcs := r.poll(); len(wcs) != 0 {
-		t.Fatalf("completions %+v, want none", wcs)
+		t.Fatalf("completions = %+v, want none", wcs)
 	}
-	// The goroutine has ended the QP, but nobody polls before there is more.
+	// The goroutine has moved the QP to the error state, but no poll happens before the next
+	// completion.
 	<-r.woken
 	r.put(r.fair.sendCQE(0, opcodeSend))
 	id, _ := ids(t, r.q, r.pollSome()[:4])
 	if want := []uint64{1, 2, 3, 4}; !reflect.DeepEqual(id, want) {
-		t.Errorf("completions %v, want %v first", id, want)
+		t.Errorf("completions = %v, want %v first", id, want)
 	}
 
 	r = newSkipRig(t, Driver{}, nil)
-	r.q.commands.Lock() // holds the goroutine back
+	r.q.commands.Lock() // delays the goroutine
 	r.put(r.q.recvCQE(7))
 	r.poll()
 	r.put(r.fair.sendCQE(0, opcodeSend), r.q.sendCQE(0, opcodeSend), r.fair.recvCQE(0), r.q.recvCQE(0), r.fair.sendCQE(1, opcodeSend))
@@ -283,7 +284,8 @@ func TestSkippedOrder(t *testing.T) {
 	}
 }
 
-// TestFailedReset resets or closes a failing QP, while the goroutine ends it or afterwards.
+// TestFailedReset resets or closes a failing QP, while the goroutine moves it to the error
+// state or afterwards.
 func TestFailedReset(t *testing.T) {
 	for round := range 40 {
 		r := newSkipRig(t, Driver{}, nil)
@@ -295,18 +297,18 @@ func TestFailedReset(t *testing.T) {
 		if round%2 == 0 {
 			r.reset(r.q)
 		} else if err := r.q.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Close: %v", err)
 		}
 		if wcs := r.poll(); len(wcs) != 0 {
-			t.Errorf("round %d: completions %+v, want none", round, wcs)
+			t.Errorf("round %d: completions = %+v, want none", round, wcs)
 		}
 		r.alive(r.fair, 0)
 	}
 }
 
-// TestFailedCommand has the kernel refuse the command that ends a failing QP: its requests
-// stay outstanding, because the device may use their memory. The next entry that makes no
-// sense tries again.
+// TestFailedCommand has the kernel refuse the command that moves a failing QP to the error
+// state. The QP's requests stay outstanding, because the device may use their memory. The next
+// invalid entry causes a retry.
 func TestFailedCommand(t *testing.T) {
 	r := newSkipRig(t, Driver{}, nil)
 	refused := make(chan struct{})
@@ -321,18 +323,18 @@ func TestFailedCommand(t *testing.T) {
 	r.before = nil
 	r.q.commands.Unlock()
 	if wcs := r.poll(); len(wcs) != 0 || r.q.State() != provider.QPRTS {
-		t.Fatalf("completions %+v in state %v, want none in RTS", wcs, r.q.State())
+		t.Fatalf("completions = %+v in state %v, want none in RTS", wcs, r.q.State())
 	}
 	r.put(r.q.recvCQE(7))
 	if wcs := r.poll(); len(wcs) != 0 {
-		t.Fatalf("completions %+v, want none", wcs)
+		t.Fatalf("completions = %+v, want none", wcs)
 	}
 	r.ended(r.q)
 	r.reset(r.q)
 }
 
-// TestFailedCommandLog has the kernel refuse the command that ends a failing QP again and
-// again: not all refusals are logged.
+// TestFailedCommandLog has the kernel repeatedly refuse the command that moves a failing QP to
+// the error state. Only some of the refusals are logged.
 func TestFailedCommandLog(t *testing.T) {
 	r := newSkipRig(t, Driver{}, nil)
 	h := &records{Handler: slog.NewTextHandler(io.Discard, nil), message: "cannot be ended", first: make(chan string, 1)}
@@ -359,8 +361,8 @@ func TestFailedCommandLog(t *testing.T) {
 	r.before = nil
 }
 
-// TestFailedUnlocked has an entry that makes no sense name a QP that one goroutine uses: the
-// kernel moves it to the error state, where the device flushes the requests.
+// TestFailedUnlocked has an invalid entry name a QP that one goroutine uses. The kernel moves
+// the QP to the error state, where the device flushes the requests.
 func TestFailedUnlocked(t *testing.T) {
 	for _, unlocked := range []struct{ cq, qp bool }{{true, false}, {false, true}} {
 		r := newCQRig(t, provider.CQConfig{Unlocked: unlocked.cq})
@@ -385,19 +387,20 @@ func TestFailedUnlocked(t *testing.T) {
 }
 
 // TestFailedUnlockedReceives has a device lose the completions of the first receives of a QP
-// that one goroutine uses. They complete, in order, with the next receive that the device flushes.
+// that one goroutine uses. They complete in order, with the next receive that the device
+// flushes.
 func TestFailedUnlockedReceives(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{Unlocked: true})
 	q, _ := r.madeQP(provider.QPConfig{})
 	moved := make(chan struct{})
 	r.after = func(*uverbs.Request) { close(moved) }
 	if n, err := q.PostRecv([]provider.RecvWR{{ID: 3}, {ID: 4}, {ID: 5}, {ID: 6}}); n != 4 || err != nil {
-		t.Fatalf("PostRecv = %d, %v", n, err)
+		t.Fatalf("QP.PostRecv = %d, %v, want 4, nil", n, err)
 	}
 	flushed := func(index uint16) *mlx5test.CQE {
 		return &mlx5test.CQE{Opcode: mlx5test.CQERespErr, Syndrome: uint8(prm.SyndromeFlush), UserIndex: q.index, QPN: q.num, WQECounter: index}
 	}
-	r.put(flushed(2)) // the first entry that makes no sense
+	r.put(flushed(2)) // the first invalid entry
 	r.poll()
 	<-moved
 	q.commands.Lock() // the goroutine is done
@@ -406,29 +409,29 @@ func TestFailedUnlockedReceives(t *testing.T) {
 	r.put(flushed(2), flushed(3), flushed(4))
 	few := make([]provider.WC, 1)
 	if n, err := r.cq.Poll(few); n != 1 || err != nil {
-		t.Fatalf("Poll = %d, %v, want 1", n, err)
+		t.Fatalf("Poll = %d, %v, want 1, nil", n, err)
 	}
 	id, st := ids(t, q, append(few, r.poll()...))
 	if want := []uint64{3, 4, 5, 6}; !reflect.DeepEqual(id, want) {
-		t.Errorf("receives %v, want %v", id, want)
+		t.Errorf("receives = %v, want %v", id, want)
 	}
 	if want := []provider.WCStatus{provider.WCFatalErr, provider.WCWRFlushErr, provider.WCWRFlushErr, provider.WCWRFlushErr}; !reflect.DeepEqual(st, want) {
-		t.Errorf("statuses %v, want %v", st, want)
+		t.Errorf("statuses = %v, want %v", st, want)
 	}
 	if got := r.cq.Skipped(); got != 2 {
 		t.Errorf("Skipped() = %d, want 2", got)
 	}
 }
 
-// TestFailedTwoCQs has the CQ of a QP's receives get an entry that makes no sense: the
-// requests complete on the other CQ.
+// TestFailedTwoCQs has the CQ of a QP's receives get an invalid entry. The requests complete on
+// the other CQ.
 func TestFailedTwoCQs(t *testing.T) {
 	r := newSkipRig(t, Driver{}, nil)
 	cq, _ := r.newCQ(provider.CQConfig{Entries: 15, Wake: r.wake})
 	q, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: cq, RecvCQ: r.cq,
 		Cap: provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateQP: %v", err)
 	}
 	defer q.Close()
 	r.connect(q)
@@ -438,19 +441,18 @@ func TestFailedTwoCQs(t *testing.T) {
 	<-r.woken
 	<-r.woken
 	if id, _ := ids(t, q.(*QP), r.poll()); !reflect.DeepEqual(id, []uint64{3, 4}) {
-		t.Errorf("receives %v, want 3 and 4", id)
+		t.Errorf("receives = %v, want 3 and 4", id)
 	}
 	r.cq = cq
 	if id, _ := ids(t, q.(*QP), r.pollSome()); !reflect.DeepEqual(id, []uint64{1, 2}) {
-		t.Errorf("requests %v, want 1 and 2", id)
+		t.Errorf("requests = %v, want 1 and 2", id)
 	}
 }
 
-// TestSkippedCompression has the title of compressed completions make no sense. The arrays
-// behind it are no entries, and the completion after them is not lost, wherever the title
-// is found.
+// TestSkippedCompression has an invalid title of compressed completions. The arrays behind it
+// are not entries, and the completion after them is not lost, wherever the title is found.
 func TestSkippedCompression(t *testing.T) {
-	for _, found := range []string{"poll", "clean", "resize"} {
+	for _, found := range []string{"poll", "purge", "resize"} {
 		r := newSkipRig(t, Driver{}, &CQOptions{Compression: CompressHash})
 		title := r.fair.recvCQE(0)
 		title.UserIndex = 0x777
@@ -458,30 +460,30 @@ func TestSkippedCompression(t *testing.T) {
 		title = r.onSRQ.recvCQE(0)
 		r.putCompressed(title, make([]mini, 5))
 		switch found {
-		case "clean":
+		case "purge":
 			if err := r.q.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("QP.Close: %v", err)
 			}
 		case "resize":
 			if err := r.cq.Resize(60); err != nil {
-				t.Fatal(err)
+				t.Fatalf("CQ.Resize(60): %v", err)
 			}
 		}
 		r.put(r.fair.sendCQE(0, opcodeSend))
 		if wc := r.pollSome(); len(wc) == 0 || wc[len(wc)-1].ID != 1 || wc[len(wc)-1].QPNum != r.fair.num {
-			t.Errorf("%s: completions %+v, want that of request 1 at the end", found, wc)
+			t.Errorf("%s: completions = %+v, want request 1 at the end", found, wc)
 		}
 		if got := r.cq.Skipped(); got != 2 {
 			t.Errorf("%s: Skipped() = %d, want 2", found, got)
 		}
-		if found != "clean" {
+		if found != "purge" {
 			<-r.woken // of onSRQ
 		}
 	}
 }
 
-// TestSkippedTooMany has a title claim more completions than fit: it is skipped, and so is
-// each array that looks like an entry.
+// TestSkippedTooMany has a title claim more completions than fit. The title is skipped, and so
+// is each array that looks like an entry.
 func TestSkippedTooMany(t *testing.T) {
 	for _, count := range []uint32{0, 1, 33, ^uint32(0)} {
 		r := newSkipRig(t, Driver{}, &CQOptions{Compression: CompressHash})
@@ -493,33 +495,32 @@ func TestSkippedTooMany(t *testing.T) {
 	}
 }
 
-// TestFailedAfterDiscard ends a QP after a batch was discarded. Only posted requests
-// complete.
+// TestFailedAfterDiscard fails a QP after a batch was discarded. Only posted requests complete.
 func TestFailedAfterDiscard(t *testing.T) {
 	r := emptySkipRig(t, Driver{}, nil)
 	r.q.BatchBegin()
 	for id := range uint64(4) {
 		if err := r.q.BatchAdd(&provider.SendWR{ID: 100 + id, Opcode: provider.OpSend}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.BatchAdd: %v", err)
 		}
 	}
 	r.q.BatchDiscard()
 	if n, err := r.q.PostSend([]provider.SendWR{{ID: 1, Opcode: provider.OpLocalInv}, {ID: 2, Opcode: provider.OpSend}}); n != 2 || err != nil {
-		t.Fatalf("PostSend = %d, %v", n, err)
+		t.Fatalf("QP.PostSend = %d, %v, want 2, nil", n, err)
 	}
 	r.put(r.q.recvCQE(7))
 	r.poll()
 	<-r.woken
 	if id, _ := ids(t, r.q, r.pollSome()); !reflect.DeepEqual(id, []uint64{1, 2}) {
-		t.Errorf("completions %v, want 1 and 2", id)
+		t.Errorf("completions = %v, want 1 and 2", id)
 	}
 }
 
-// TestSkippedCompressionWraps has the ring come round after the title of compressed
-// completions was skipped. The entries that the device did not write, and the arrays, are
-// no completions of the next round.
+// TestSkippedCompressionWraps continues to the next round of the ring after the title of
+// compressed completions was skipped. The entries that the device did not write, and the
+// arrays, are not completions of the next round.
 func TestSkippedCompressionWraps(t *testing.T) {
-	for _, clean := range []bool{false, true} {
+	for _, purge := range []bool{false, true} {
 		r := newSkipRig(t, Driver{}, &CQOptions{Compression: CompressHash})
 		base := uint16(0)
 		for ; base < 16; base += 2 { // the first round
@@ -533,9 +534,9 @@ func TestSkippedCompressionWraps(t *testing.T) {
 			minis[i].byteCount = 0x20 // looks like a receive of the next round
 		}
 		r.putCompressed(title, minis)
-		if clean {
+		if purge {
 			if err := r.q.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("QP.Close: %v", err)
 			}
 		}
 		for end := base + 6; base < end; base += 2 {
@@ -544,16 +545,16 @@ func TestSkippedCompressionWraps(t *testing.T) {
 		}
 		r.put(r.fair.sendCQE(base, opcodeSend))
 		if id, _ := ids(t, r.fair, r.pollSome()); !reflect.DeepEqual(id, []uint64{1}) {
-			t.Errorf("clean %v: completions %v, want that of request 1", clean, id)
+			t.Errorf("purge %v: completions = %v, want request 1", purge, id)
 		}
 		if got := r.cq.Skipped(); got != 1 {
-			t.Errorf("clean %v: Skipped() = %d, want 1", clean, got)
+			t.Errorf("purge %v: Skipped() = %d, want 1", purge, got)
 		}
 	}
 }
 
-// TestFailedSetState notes a state while the kernel resets a failing QP: afterwards the QP
-// takes no requests.
+// TestFailedSetState calls SetState while the kernel resets a failing QP. Afterwards the QP
+// refuses requests.
 func TestFailedSetState(t *testing.T) {
 	r := newSkipRig(t, Driver{}, nil)
 	noted := make(chan struct{})
@@ -587,8 +588,8 @@ func TestFailedSetState(t *testing.T) {
 	}
 }
 
-// records is a slog handler that counts the records with a message, and hands out the
-// first ones.
+// records is a slog handler that counts the records with a message, and passes on the first
+// ones.
 type records struct {
 	slog.Handler
 	message string
@@ -613,8 +614,8 @@ func (h *records) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestSkippedLog logs entries that make no sense, without the data of a message, and not
-// all of them.
+// TestSkippedLog checks the log of invalid entries. It must not contain the data of a message,
+// and not all entries are logged.
 func TestSkippedLog(t *testing.T) {
 	r := newSkipRig(t, Driver{}, nil)
 	h := &records{Handler: slog.NewTextHandler(io.Discard, nil), first: make(chan string, 1)}

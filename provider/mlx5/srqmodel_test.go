@@ -15,7 +15,7 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// srqDevice is what takes receives from an SRQ, by the links in memory alone.
+// srqDevice takes receives from an SRQ using only the links in memory.
 type srqDevice struct {
 	srq  *mlx5test.SRQ
 	next uint16 // the slot that it takes next
@@ -33,9 +33,9 @@ func (d *srqDevice) take() (uint16, bool) {
 	return i, true
 }
 
-// TestSRQ posts, and has a device that follows the links complete in any order, or
-// give receives back because of page faults: each receive is taken as posted, in
-// order, and completes once.
+// TestSRQ posts receives, which a device takes by following the links. The device completes
+// them in any order, or returns them because of page faults. The device must take each receive
+// as posted and in order, and each receive completes once.
 func TestSRQ(t *testing.T) {
 	for _, wait := range []bool{true, false} {
 		for _, faults := range []bool{false, true} {
@@ -58,7 +58,7 @@ func testSRQ(t *testing.T, wait, faults bool, seed uint64) {
 	}
 	s := r.srq(provider.SRQConfig{MaxWR: maxWR, MaxSGE: 2})
 	if s.list.wait != wait {
-		t.Fatal("wait queue:", s.list.wait)
+		t.Fatalf("wait queue = %v, want %v", s.list.wait, wait)
 	}
 	q := r.qp(provider.RC, s)
 	dev := srqDevice{srq: r.k.SRQs()[0]}
@@ -66,7 +66,7 @@ func testSRQ(t *testing.T, wait, faults bool, seed uint64) {
 		id   uint64
 		slot uint16
 	}
-	var posted []uint64 // the device has not taken them
+	var posted []uint64 // not yet taken by the device
 	var taken []receive
 	id, room := uint64(0), s.Attr().MaxWR
 	for range 3000 {
@@ -83,30 +83,30 @@ func testSRQ(t *testing.T, wait, faults bool, seed uint64) {
 			}
 			free := room - len(posted) - len(taken)
 			if err != nil && (!errors.Is(err, provider.ErrFull) || n == len(wrs) || free > 0 && !faults) {
-				t.Fatalf("%d of %d posted, room for %d: %v", n, len(wrs), free, err)
+				t.Fatalf("PostRecv of %d with %d free = %d, %v", len(wrs), free, n, err)
 			}
 			if err == nil && free < 0 && !faults {
-				t.Fatalf("%d receives fit into %d", len(posted)+len(taken), room)
+				t.Fatalf("PostRecv accepted %d receives, want at most %d", len(posted)+len(taken), room)
 			}
 		case 2:
 			slot, ok := dev.take()
 			if !ok {
 				if len(posted) > 0 {
-					t.Fatalf("the device finds none of %d receives", len(posted))
+					t.Fatalf("the device found none of the %d posted receives", len(posted))
 				}
 				break
 			}
 			b := dev.srq.Buf[int(slot)*dev.srq.Stride:]
 			if len(posted) == 0 || binary.BigEndian.Uint64(b[24:]) != posted[0] {
-				t.Fatalf("the device finds receive %d, posted were %v", binary.BigEndian.Uint64(b[24:]), posted)
+				t.Fatalf("the device found receive %d, want the first of %v", binary.BigEndian.Uint64(b[24:]), posted)
 			}
 			if faults && rnd.IntN(6) == 0 {
-				// It comes back, behind what is posted.
+				// The receive is put behind the posted ones.
 				e := q.recvCQE(slot)
 				e.Opcode, e.Syndrome, e.VendorSyndrome = mlx5test.CQERespErr, syndromeAborted, vendorPageFault
 				r.put(e)
 				if wcs := r.poll(); len(wcs) != 0 {
-					t.Fatalf("a page fault completes: %+v", wcs)
+					t.Fatalf("completions after a page fault = %+v, want none", wcs)
 				}
 				posted = append(posted[1:], posted[0])
 				break
@@ -120,7 +120,7 @@ func testSRQ(t *testing.T, wait, faults bool, seed uint64) {
 			i := rnd.IntN(len(taken))
 			r.put(q.recvCQE(taken[i].slot))
 			if wc := r.one(); wc.ID != taken[i].id || wc.Status != 0 {
-				t.Fatalf("%+v, want %d", wc, taken[i].id)
+				t.Fatalf("completion = %+v, want success of ID %d", wc, taken[i].id)
 			}
 			taken = append(taken[:i], taken[i+1:]...)
 		}

@@ -15,41 +15,41 @@ import (
 	"purerdma/uverbs"
 )
 
-// TestRegisterCounts: a context asks for as many registers as libmlx5, with pages of any
+// TestRegisterCounts checks that a context requests as many registers as libmlx5 for each page
 // size.
 func TestRegisterCounts(t *testing.T) {
 	for pageSize, want := range map[int][2]int{4 << 10: {16, 4}, 16 << 10: {16, 4}, 64 << 10: {32, 20}} {
 		total := totalBFRegs(pageSize)
 		if got := [2]int{total, lowLatencyBFRegs(total)}; got != want {
-			t.Errorf("pages of %d bytes: %d registers, of one QP each %d, want %v", pageSize, got[0], got[1], want)
+			t.Errorf("pages of %d bytes: %d registers, %d of them dedicated, want %v", pageSize, got[0], got[1], want)
 		}
 	}
 }
 
-// TestRegisters takes registers as QPs do: the first four have one each, the next
-// twelve pages are shared, and then the one with the fewest users is taken.
+// TestRegisters gets registers for QPs. The first four QPs get one register each. The next ones
+// share the registers of twelve pages. Further QPs get the register with the fewest users.
 func TestRegisters(t *testing.T) {
 	c, err := openContext(t, mlx5test.New("mlx5_0"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openContext: %v", err)
 	}
 	users := make(map[*register]int)
 	var own []*register
 	for i := range 4 + 2*12 {
 		r, err := c.uars.get(false)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("uars.get(false): %v", err)
 		}
 		users[r]++
 		if r.Size != 256 || r.shared != (i >= 4) {
-			t.Errorf("register %d: %+v", i, r)
+			t.Errorf("register %d: uars.get(false) = %+v, %v, want Size 256, shared %v", i, r, err, i >= 4)
 		}
 		if i < 4 {
 			own = append(own, r)
 		}
 	}
 	if len(users) != 4+12 {
-		t.Errorf("%d registers, want 16", len(users))
+		t.Errorf("%d different registers, want 16", len(users))
 	}
 	for r, n := range users {
 		if want := map[bool]int{false: 1, true: 2}[r.shared]; n != want {
@@ -58,27 +58,27 @@ func TestRegisters(t *testing.T) {
 	}
 	c.uars.put(own[2])
 	if r, err := c.uars.get(false); r != own[2] || err != nil {
-		t.Errorf("a register that was given back: %p, %v, want %p", r, err, own[2])
+		t.Errorf("uars.get after put = %p, %v, want %p, nil", r, err, own[2])
 	}
 	for r := range users {
 		if r.shared {
 			c.uars.put(r)
 			if got, err := c.uars.get(false); got != r || err != nil {
-				t.Errorf("a register with one user less than the others: %p, %v, want %p", got, err, r)
+				t.Errorf("uars.get with one register that has fewer users = %p, %v, want %p, nil", got, err, r)
 			}
 		}
 	}
 	for range 8 {
 		if r, err := c.uars.get(true); err != nil || r.shared || users[r] != 0 {
-			t.Errorf("register of one goroutine: %+v, %v", r, err)
+			t.Errorf("uars.get(true) = %+v, %v, want an unused register, nil", r, err)
 		} else {
 			users[r]++
 		}
 	}
 }
 
-// TestNoBlueFlame: a device without BlueFlame has one doorbell for all; and what a ring
-// writes beside it, each QP has for itself.
+// TestNoBlueFlame checks a device without BlueFlame. It has one doorbell for all QPs. The
+// software state next to the doorbell is separate for each QP.
 func TestNoBlueFlame(t *testing.T) {
 	r := newSendRig(t, func(k *mlx5test.Kernel) {
 		k.Context = func(_ *abi.Mlx5AllocUcontextReqV2, resp *abi.Mlx5AllocUcontextResp) { resp.BFRegSize = 0 }
@@ -88,20 +88,20 @@ func TestNoBlueFlame(t *testing.T) {
 		r.poison(dev)
 		post(t, q, provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 64)})
 		if u, at, b := r.rung(); u.Type != abi.MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC || at != mlx5test.BlueFlame || len(b) != 8 {
-			t.Errorf("wrote %d bytes to %#x of a page of type %d", len(b), at, u.Type)
+			t.Errorf("ring wrote %d bytes at %#x of a page of type %d, want 8 bytes of a page of type NC", len(b), at, u.Type)
 		}
 	}
 	if other, _ := r.qp(r.config(provider.RC)); other.sq.reg == q.sq.reg || other.sq.reg.Base != q.sq.reg.Base {
-		t.Errorf("two QPs with the registers %+v and %+v", q.sq.reg, other.sq.reg)
+		t.Errorf("registers of two QPs = %+v and %+v, want two with one address", q.sq.reg, other.sq.reg)
 	}
 }
 
-// TestLegacy: the kernel of before assigns registers.
+// TestLegacy checks an older kernel, which assigns the registers.
 func TestLegacy(t *testing.T) {
 	legacy := func(k *mlx5test.Kernel) { k.LegacyUAR = true }
 	r := newSendRig(t, legacy)
 	if n := len(r.ctx.uars.legacy); n == 0 || n%4 != 0 {
-		t.Fatalf("%d registers", n)
+		t.Fatalf("%d registers, want a multiple of 4", n)
 	}
 	var shared int
 	for i, g := range r.ctx.uars.legacy {
@@ -109,29 +109,29 @@ func TestLegacy(t *testing.T) {
 			shared++
 		}
 		if (g.Size == 0) != (i == 0) {
-			t.Errorf("register %d: %d bytes", i, g.Size)
+			t.Errorf("size of register %d = %d, want 0 only for the first", i, g.Size)
 		}
 	}
-	// Of 16 for ordinary use, four are for one QP each: see need_uuar_lock of libmlx5.
+	// Four of the 16 ordinary registers are for one QP each: see need_uuar_lock of libmlx5.
 	if shared != 22 || r.ctx.uars.legacy[0].shared || !r.ctx.uars.legacy[22].shared {
-		t.Errorf("%d are shared, the first: %v", shared, r.ctx.uars.legacy[0].shared)
+		t.Errorf("%d registers are shared, first one shared = %v, want 22, false", shared, r.ctx.uars.legacy[0].shared)
 	}
 	q, dev := r.qp(r.config(provider.RC))
 	if dev.Create.Flags&(abi.MLX5_QP_FLAG_UAR_PAGE_INDEX|abi.MLX5_QP_FLAG_BFREG_INDEX) != 0 {
-		t.Errorf("flags %#x name a register", dev.Create.Flags)
+		t.Errorf("flags of CREATE_QP = %#x, want no register", dev.Create.Flags)
 	}
 	for i := range 4 {
 		r.poison(dev)
 		post(t, q, provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 64)})
 		if u, at, b := r.rung(); u != dev.UAR || at != mlx5test.BlueFlame+i%2*mlx5test.BlueFlameSize || len(b) != 128 {
-			t.Errorf("post %d wrote %d bytes to %#x", i, len(b), at)
+			t.Errorf("post %d wrote %d bytes at %#x, want 128 bytes, alternating between the two buffers", i, len(b), at)
 		}
 	}
 }
 
-// TestLegacyFirst: the first register that a kernel assigns is for everybody, by single
-// stores; what a ring writes beside it, each QP has for itself. The others are there
-// once.
+// TestLegacyFirst checks the first register that a kernel assigns. All QPs may use it, with
+// single stores. The software state next to it is separate for each QP. The state of each other
+// register exists once.
 func TestLegacyFirst(t *testing.T) {
 	r := newSendRig(t, func(k *mlx5test.Kernel) { k.LegacyUAR = true })
 	u := &r.ctx.uars
@@ -139,27 +139,27 @@ func TestLegacyFirst(t *testing.T) {
 		one, err := u.assigned(i)
 		two, err2 := u.assigned(i)
 		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
+			t.Fatalf("uars.assigned(%d): %v", i, err)
 		}
 		if (one == two) != same || one.Register != two.Register || one.Base != u.legacy[i].Base || one.shared != u.legacy[i].shared {
-			t.Errorf("register %d: %+v and %+v", i, one, two)
+			t.Errorf("uars.assigned(%d) = %+v and %+v, want the same state except for the first register", i, one, two)
 		}
 	}
 }
 
-// TestRegisterOutOfRange: a kernel that names a register that is not there.
+// TestRegisterOutOfRange checks a kernel that returns the number of an unknown register.
 func TestRegisterOutOfRange(t *testing.T) {
 	c := &Context{}
 	c.uars.legacy = []*register{{}, {}}
 	for _, i := range []uint32{2, 1 << 31, ^uint32(0)} {
 		if _, err := c.uars.assigned(i); err == nil {
-			t.Errorf("register %d of 2", i)
+			t.Errorf("uars.assigned(%d) of 2 registers succeeded", i)
 		}
 	}
 }
 
-// TestNoMoreUARs: without pages for more, QPs share those that there are; without
-// any there are no QPs.
+// TestNoMoreUARs checks a kernel that allocates no more pages. QPs then share the existing
+// pages. Without any pages, no QP can be created.
 func TestNoMoreUARs(t *testing.T) {
 	var most int
 	r := newSendRig(t, func(k *mlx5test.Kernel) {
@@ -171,13 +171,13 @@ func TestNoMoreUARs(t *testing.T) {
 		}
 	})
 	if _, err := r.ctx.CreateQP(r.config(provider.RC)); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("without registers: %v", err)
+		t.Errorf("CreateQP without registers = %v, want ENOSPC", err)
 	}
-	most = 3 // the CQs', two for the dedicated, one for the shared
+	most = 3 // one for CQs, two dedicated, one shared
 	for range 10 {
 		q, err := r.ctx.CreateQP(r.config(provider.RC))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Context.CreateQP: %v", err)
 		}
 		defer q.Close()
 	}

@@ -13,8 +13,8 @@ import (
 	"purerdma/provider"
 )
 
-// scatterQP makes an RC QP on a PD and reports whether the kernel was asked for data in
-// its completions.
+// scatterQP creates an RC QP on a PD and reports whether the command requests data in its
+// completions.
 func scatterQP(t *testing.T, r *sendRig, p provider.PD, change func(*provider.QPConfig)) (q *QP, scatters bool) {
 	t.Helper()
 	cfg := r.config(provider.RC)
@@ -30,7 +30,7 @@ func allocPD(t *testing.T, c *Context) *pd {
 	t.Helper()
 	p, err := c.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.AllocPD: %v", err)
 	}
 	return p.(*pd)
 }
@@ -41,7 +41,7 @@ func TestUnmappedMemory(t *testing.T) {
 	r := newSendRig(t, nil)
 	before, after := allocPD(t, r.ctx), allocPD(t, r.ctx)
 	if err := before.AddUnmapped(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("pd.AddUnmapped: %v", err)
 	}
 	if _, scatters := scatterQP(t, r, before, nil); scatters {
 		t.Error("a QP on a PD with unmapped memory gets data in its completions")
@@ -51,20 +51,20 @@ func TestUnmappedMemory(t *testing.T) {
 		t.Error("a QP on a PD without unmapped memory gets no data in its completions")
 	}
 	if _, scatters := scatterQP(t, r, after, func(c *provider.QPConfig) { c.NoScatterToCQE = true }); scatters {
-		t.Error("NoScatterToCQE is ignored")
+		t.Error("a QP with NoScatterToCQE gets data in its completions")
 	}
 	if err := after.AddUnmapped(); !errors.Is(err, syscall.EBUSY) {
-		t.Errorf("AddUnmapped = %v beside a QP with data in completions, want EBUSY", err)
+		t.Errorf("AddUnmapped with a QP that gets data in completions = %v, want EBUSY", err)
 	}
 	if err := q.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Close: %v", err)
 	}
 	if err := after.AddUnmapped(); err != nil {
-		t.Errorf("AddUnmapped = %v after that QP was closed, want nil", err)
+		t.Errorf("AddUnmapped after Close of that QP = %v, want nil", err)
 	}
 }
 
-// TestScatterEnvironment has the environment keep data out of all completions.
+// TestScatterEnvironment disables data in completions with the environment variable.
 func TestScatterEnvironment(t *testing.T) {
 	for value, want := range map[string]bool{"0": false, "1": true, "": true} {
 		t.Setenv("MLX5_SCATTER_TO_CQE", value)

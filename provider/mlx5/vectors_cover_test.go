@@ -13,18 +13,18 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// TestVectorsCover looks whether what the vectors are for is in them: who makes them
-// anew might lose something.
+// TestVectorsCover checks that the vectors contain each of the cases that they were recorded
+// for. A new recording might miss some.
 func TestVectorsCover(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.jsonl.gz")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	seen := map[string]int{}
 	for _, name := range files {
 		f, err := vector.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("vector.ReadFile: %v", err)
 		}
 		for _, s := range f.Sessions {
 			for _, r := range s.Records {
@@ -55,12 +55,12 @@ func TestVectorsCover(t *testing.T) {
 	}
 	for what, n := range need {
 		if seen[what] < n {
-			t.Errorf("%s: %d, want %d", what, seen[what], n)
+			t.Errorf("%s: %d records, want at least %d", what, seen[what], n)
 		}
 	}
 }
 
-// cover counts what a record shows.
+// cover counts the cases in a record.
 func cover(seen map[string]int, env map[string]string, r *vector.Record) {
 	count := func(what string, is bool) {
 		if is {

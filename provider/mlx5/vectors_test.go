@@ -17,17 +17,17 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// vectors is a further file for TestVectors: see test/oracle/README.md.
-var vectors = flag.String("vectors", "", "check this file of vectors, too")
+// vectors names one more file for TestVectors: see test/oracle/README.md.
+var vectors = flag.String("vectors", "", "also check this file of vectors")
 
-// TestVectors has the provider do what libmlx5 did, request by request, and compares
-// what the device would see: WQEs, doorbell records, registers, what the kernel is
-// told; and what the program gets of completions. Each session runs twice: once with
-// PostSend, once with batches.
+// TestVectors has the provider repeat the recorded calls to libmlx5, request by request. It
+// compares the WQEs, doorbell records and registers that the device would read, the inputs of
+// commands, and the program's completions. Each session runs twice, with PostSend and with
+// batches.
 func TestVectors(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.jsonl.gz")
 	if err != nil || len(files) < 2 {
-		t.Fatalf("%d files of vectors: %v", len(files), err)
+		t.Fatalf("filepath.Glob = %d files of vectors, %v, want at least 2, nil", len(files), err)
 	}
 	if *vectors != "" {
 		files = append(files, replay.FromRoot(*vectors))
@@ -35,10 +35,10 @@ func TestVectors(t *testing.T) {
 	for _, name := range files {
 		f, err := vector.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("vector.ReadFile: %v", err)
 		}
 		if f.Head.Driver != "mlx5" {
-			t.Fatalf("%s: vectors of %s", name, f.Head.Driver)
+			t.Fatalf("%s: driver of the vectors = %s, want mlx5", name, f.Head.Driver)
 		}
 		for _, s := range f.Sessions {
 			for _, batch := range []bool{false, true} {
@@ -61,7 +61,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// long says whether a session takes seconds.
+// long reports whether a session takes seconds.
 func long(s *vector.Session) bool {
 	for _, r := range s.Records {
 		if r.Count > 1<<20 {
@@ -71,7 +71,7 @@ func long(s *vector.Session) bool {
 	return false
 }
 
-// title names a session by the name of its device and its environment.
+// title returns a name for a session, made of its device and its environment.
 func title(s *vector.Session) string {
 	open := s.Records[0]
 	parts := []string{open.Name}
@@ -82,7 +82,7 @@ func title(s *vector.Session) string {
 	return strings.Join(parts, ",")
 }
 
-// maxReports is how many differences of a session are told in full.
+// maxReports is the maximum number of differences of a session that are reported in full.
 const maxReports = 20
 
 // differ reports a difference from the oracle.
@@ -91,6 +91,6 @@ func (r *replayer) differ(rec *vector.Record, format string, args ...any) {
 	if r.reports++; r.reports <= maxReports {
 		r.Errorf("%s:%d %s %q: %s", r.file, rec.Line, rec.Type, rec.Name, fmt.Sprintf(format, args...))
 	} else if r.reports == maxReports+1 {
-		r.Errorf("and so on")
+		r.Errorf("more differences follow")
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"purerdma/provider/mlx5/mlx5test"
 )
 
-// The bytes below are written down from the PRM. Those of the transports and
-// operations that libmlx5 posts are held against it by TestVectors.
+// The bytes below are derived from the PRM. TestVectors compares the transports and operations
+// that libmlx5 supports with libmlx5.
 
-// atBlock moves a QP's ring to a block, so that a WQE that begins there wraps.
+// atBlock moves a QP's ring to a block, so that a WQE that begins there wraps around.
 func atBlock(t testing.TB, r *sendRig, q *QP, dev *mlx5test.QP, block uint32) {
 	t.Helper()
 	q.sq.cur = block
 	r.poison(dev)
 }
 
-// everywhere runs a test with WQEs at the start of the ring and so that it ends
-// after each of their blocks.
+// everywhere runs a test with WQEs at the start of the ring, and at positions where the ring
+// ends after each of their blocks.
 func everywhere(t *testing.T, r *sendRig, q *QP, dev *mlx5test.QP, blocks uint32, wr provider.SendWR, want func(num uint32, cur uint16) []byte) {
 	t.Helper()
 	n := uint32(len(dev.SQ) / wqebb)
@@ -34,12 +34,12 @@ func everywhere(t *testing.T, r *sendRig, q *QP, dev *mlx5test.QP, blocks uint32
 		checkWQE(t, dev, uint16(at), want(q.Num(), uint16(at)))
 		q.sq.tail = q.sq.head
 		if got := uint32(dev.SendCounter()); got != at+blocks {
-			t.Errorf("counter %d after %d blocks at %d", got, blocks, at)
+			t.Errorf("SendCounter() = %d after %d blocks at %d", got, blocks, at)
 		}
 	}
 }
 
-// ctrl is a control segment.
+// ctrl returns a control segment.
 func ctrl(cur uint16, opcode, num, ds, flags, imm uint32) []byte {
 	return words(uint32(cur)<<8|opcode, num<<8|ds, flags, imm)
 }
@@ -85,9 +85,9 @@ func TestUMR(t *testing.T) {
 	})
 }
 
-// TestSmallFence: the request after an invalidation waits for it, across posts,
-// batches that were discarded and requests that were refused; one with a fence of
-// its own has that.
+// TestSmallFence checks that the request after an invalidation has a fence that waits for it.
+// This applies across posts, discarded batches and refused requests. A request with its own
+// fence keeps that fence.
 func TestSmallFence(t *testing.T) {
 	r := newSendRig(t, nil)
 	q, dev := r.qp(r.config(provider.RC))
@@ -98,7 +98,7 @@ func TestSmallFence(t *testing.T) {
 	check := func(at uint16, want uint8) {
 		t.Helper()
 		if d := dev.SendAt(at); d.Flags != want {
-			t.Errorf("request at %d: flags %#x, want %#x", at, d.Flags, want)
+			t.Errorf("flags of the request at %d = %#x, want %#x", at, d.Flags, want)
 		}
 	}
 	post(t, q, inv, send, send) // 2, 1, 1 blocks
@@ -109,7 +109,7 @@ func TestSmallFence(t *testing.T) {
 	q.BatchAdd(&send)
 	q.BatchDiscard()
 	if _, err := q.PostSend([]provider.SendWR{{Opcode: 99}}); err == nil {
-		t.Error("opcode 99 was taken")
+		t.Error("PostSend of opcode 99 succeeded")
 	}
 	post(t, q, provider.SendWR{Opcode: provider.OpSend, InlineData: []byte{1}}) // 6
 	check(6, ctrlSmallFence)
@@ -119,15 +119,15 @@ func TestSmallFence(t *testing.T) {
 	q.BatchBegin() // 11
 	for _, err := range []error{q.BatchAdd(&inv), q.BatchWrite(1, send.SGList[0], anywhere, 0), q.BatchWrite(2, send.SGList[0], anywhere, 0), q.BatchPost()} {
 		if err != nil {
-			t.Error(err)
+			t.Errorf("batch of an invalidation and two writes: %v", err)
 		}
 	}
 	check(13, ctrlSmallFence)
 	check(14, 0)
 }
 
-// TestMost posts what is just not too much.
-func TestMost(t *testing.T) {
+// TestMaxSizes posts requests of the maximum size.
+func TestMaxSizes(t *testing.T) {
 	r := newSendRig(t, nil)
 	cfg := r.config(provider.RawPacket)
 	cfg.MaxLSOHeader = 54
@@ -136,6 +136,6 @@ func TestMost(t *testing.T) {
 	rc, dev := r.qp(r.config(provider.RC))
 	post(t, rc, provider.SendWR{Opcode: provider.OpBindMW, Bind: &provider.MWBindInfo{Type: provider.MWType1, Length: maxWindow}})
 	if got := binary.BigEndian.Uint32(dev.SendWQE(2, 4)); got != maxWindow {
-		t.Errorf("bound %#x bytes", got)
+		t.Errorf("length of the bind = %#x, want %#x", got, maxWindow)
 	}
 }

@@ -19,7 +19,7 @@ func TestXRC(t *testing.T) {
 	cfg.RecvCQ = nil
 	q, dev := r.qp(cfg)
 	if dev.Create.RQWQECount != 0 || q.Cap().RecvWR != 0 {
-		t.Errorf("%d receives", dev.Create.RQWQECount)
+		t.Errorf("receives of CREATE_QP = %d, want 0", dev.Create.RQWQECount)
 	}
 	xrc := join(words(0x901), stale(3))
 	remote := words(0x7f00, 0x10, 0xabcd, 0)
@@ -54,8 +54,7 @@ func TestXRC(t *testing.T) {
 	}
 }
 
-// TestXRCDomain makes the other side: a QP that has neither queues nor CQs, and no
-// register.
+// TestXRCDomain creates the receiving side, which is a QP without queues, CQs and a register.
 func TestXRCDomain(t *testing.T) {
 	for name, legacy := range map[string]bool{"UAR objects": false, "legacy": true} {
 		t.Run(name, func(t *testing.T) { testXRCDomain(t, newSendRig(t, func(k *mlx5test.Kernel) { k.LegacyUAR = legacy })) })
@@ -65,26 +64,26 @@ func TestXRCDomain(t *testing.T) {
 func testXRCDomain(t *testing.T, r *sendRig) {
 	x, err := r.ctx.OpenXRCD(-1, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.OpenXRCD(-1, 0): %v", err)
 	}
 	q, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.XRCRecv, XRCD: x})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.CreateQP: %v", err)
 	}
 	if q.Cap() != (provider.QPCap{}) {
-		t.Errorf("capacities %+v", q.Cap())
+		t.Errorf("Cap() = %+v, want zero", q.Cap())
 	}
 	if err := x.Close(); err == nil {
-		t.Error("a domain with a QP was closed")
+		t.Error("Close of a domain with a QP succeeded")
 	}
 	if err := q.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("QP.Close: %v", err)
 	}
 	if err := x.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("XRCD.Close: %v", err)
 	}
 	if _, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.XRCRecv}); err == nil {
-		t.Error("XRC_RECV without a domain")
+		t.Error("CreateQP of type XRC_RECV without a domain succeeded")
 	}
 }
 
@@ -92,36 +91,36 @@ func TestXRCSRQ(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	x, err := r.ctx.OpenXRCD(-1, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Context.OpenXRCD(-1, 0): %v", err)
 	}
 	t.Cleanup(func() { x.Close() })
 	cq, dev := r.newCQ(provider.CQConfig{Entries: 15})
 	s := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 2, XRCD: x, CQ: cq})
 	var _ provider.XRCSRQ = s
 	if s.index == noIndex || r.k.SRQs()[0].Create.UIdx != s.index || r.k.SRQs()[0].Num != s.Num() {
-		t.Fatalf("user index %d", s.index)
+		t.Fatalf("user index = %d, want a valid one, as in CREATE_SRQ", s.index)
 	}
 	r.cq, r.dev = cq, dev
 	q := r.qp(provider.RC, nil)
 	for i := range uint64(30) {
-		// The QP is of another process: its number is all that is known.
+		// The QP belongs to another process, so only its number is known.
 		e := &mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: s.index, QPN: 0x777, WQECounter: r.postSRQ(s, i), ByteCount: 9}
 		r.put(e, q.sendCQE(q.sendPosted(i, 0), opcodeSend))
 		want := provider.WC{ID: i, Opcode: provider.WCRecv, QPNum: 0x777, ByteLen: 9}
 		if wcs := r.poll(); len(wcs) != 2 || wcs[0] != want || wcs[1].ID != i || wcs[1].QPNum != q.num {
-			t.Fatalf("%+v, want %+v", wcs, want)
+			t.Fatalf("completions = %+v, want %+v and one of the sender", wcs, want)
 		}
 	}
-	// Closing takes what is there out of the CQ.
+	// Close removes the SRQ's completions from the CQ.
 	r.put(&mlx5test.CQE{Opcode: mlx5test.CQERespSend, UserIndex: s.index, WQECounter: r.postSRQ(s, 1)}, q.sendCQE(q.sendPosted(5, 0), opcodeSend))
 	if err := s.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SRQ.Close: %v", err)
 	}
 	if wc := r.one(); wc.ID != 5 {
-		t.Errorf("%+v", wc)
+		t.Errorf("cqRig.one() = %+v, want ID 5", wc)
 	}
 	if _, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: 3, XRCD: x}); !errors.Is(err, errOtherDriver) {
-		t.Error("without a CQ:", err)
+		t.Errorf("CreateSRQ without a CQ = %v, want %v", err, errOtherDriver)
 	}
 	r.put(&mlx5test.CQE{Opcode: mlx5test.CQEReq, UserIndex: s.index})
 	if n, err := cq.Poll(make([]provider.WC, 1)); n != 0 || err != nil || cq.Skipped() != 1 {
@@ -129,19 +128,19 @@ func TestXRCSRQ(t *testing.T) {
 	}
 }
 
-// TestRequestOfXRCSRQ has a completion of a request name an SRQ.
+// TestRequestOfXRCSRQ polls a completion of a send request that names an SRQ.
 func TestRequestOfXRCSRQ(t *testing.T) {
 	for _, op := range []uint8{mlx5test.CQEReq, mlx5test.CQEReqErr} {
 		r := newStrictRig(t, provider.CQConfig{})
 		x, err := r.ctx.OpenXRCD(-1, 0)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Context.OpenXRCD(-1, 0): %v", err)
 		}
 		s := r.srq(provider.SRQConfig{MaxWR: 10, XRCD: x, CQ: r.cq})
 		r.put(&mlx5test.CQE{Opcode: op, UserIndex: s.index, WQECounter: r.postSRQ(s, 1)})
 		_, err = r.cq.Poll(make([]provider.WC, 1))
 		if bad := new(CQEError); !errors.As(err, &bad) {
-			t.Errorf("opcode %d: %v", op, err)
+			t.Errorf("Poll of opcode %d = %v, want a CQEError", op, err)
 		}
 	}
 }
