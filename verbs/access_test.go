@@ -13,8 +13,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestBadAccess: who lets peers change memory lets the device write to it. Memory
-// without that is refused in each way that there is to name it, and the PD is left as it was.
+// TestBadAccess checks that remote write access requires LocalWrite, because a peer's write is
+// a write of the device. Each way of registering memory without it must be refused, and must
+// leave the PD unchanged.
 func TestBadAccess(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		dev := openDevice(t, rt.h, rt.a.Device)
@@ -25,7 +26,7 @@ func TestBadAccess(t *testing.T) {
 		} {
 			pd, err := dev.AllocPD()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Device.AllocPD: %v", err)
 			}
 			for what, err := range map[string]error{
 				"Alloc":     second(pd.Alloc(4096, access)),
@@ -34,11 +35,11 @@ func TestBadAccess(t *testing.T) {
 			} {
 				var op *verbs.OpError
 				if !errors.As(err, &op) || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), name+" requires LocalWrite") {
-					t.Errorf("%s with %v: %v", what, access, err)
+					t.Errorf("%s with %v = %v, want EINVAL: %s requires LocalWrite", what, access, err, name)
 				}
 			}
 			if err := pd.Close(); err != nil {
-				t.Errorf("Close of a PD that has no memory: %v", err)
+				t.Errorf("Close of a PD without memory: %v", err)
 			}
 		}
 	})

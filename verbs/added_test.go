@@ -16,8 +16,8 @@ import (
 	"purerdma/verbs"
 )
 
-// adding is a driver whose CQs get completions that no kernel knows of, as those
-// of requests that a provider flushes.
+// adding is a driver whose CQs get completions that do not come from the kernel, such as
+// completions of requests that a provider flushes.
 type adding struct {
 	rxe.Driver
 	cqs chan *addingCQ
@@ -67,8 +67,8 @@ func (c *addingCQ) add(id uint64) {
 	c.wake()
 }
 
-// TestAddedCompletions wakes waiters by completions that have no event: who reads
-// the channel, who waits beside him on another CQ, and who waits for events.
+// TestAddedCompletions checks that completions without an event wake all waiters. One waiter
+// reads the channel, one waits on another CQ of the channel, and one waits for events.
 func TestAddedCompletions(t *testing.T) {
 	rt := fakeRoute()
 	driver := adding{cqs: make(chan *addingCQ, 2)}
@@ -84,13 +84,13 @@ func TestAddedCompletions(t *testing.T) {
 	}
 	ctx := deadline(t)
 	for round := range uint64(100) {
-		first := int(round % 2) // who reads
+		first := int(round % 2) // the waiter that reads the channel
 		var wg sync.WaitGroup
 		for k, i := range []int{first, 1 - first} {
 			wg.Go(func() {
 				wcs := make([]verbs.WC, 4)
 				if n, err := cqs[i].Wait(ctx, wcs); n != 1 || err != nil || wcs[0].ID != round {
-					t.Errorf("round %d, CQ %d: %d, %v", round, i, n, err)
+					t.Errorf("round %d, CQ %d: Wait = %d, %v, want 1, nil with ID %d", round, i, n, err, round)
 				}
 			})
 			if k == 0 && round%3 == 0 {
@@ -105,20 +105,20 @@ func TestAddedCompletions(t *testing.T) {
 		wg.Wait()
 	}
 
-	// Events.
+	// CompChannel.Next.
 	wcs := make([]verbs.WC, 4)
 	for round := range 10 {
 		if err := cqs[1].Arm(false); err != nil {
-			t.Fatal(err)
+			t.Fatalf("CQ.Arm(false): %v", err)
 		}
 		time.AfterFunc(time.Millisecond*time.Duration(round%3), func() { own[1].add(7) })
 		for {
 			cq, err := ch.Next(ctx)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("CompChannel.Next: %v", err)
 			}
 			if n, err := cq.Poll(wcs); err != nil {
-				t.Fatal(err)
+				t.Fatalf("CQ.Poll: %v", err)
 			} else if n == 1 && cq == cqs[1] {
 				break
 			}

@@ -14,13 +14,13 @@ import (
 	"purerdma/verbs"
 )
 
-// TestCloseDuringAdvise closes a PD while the kernel has advice about it: the PD goes
-// after that.
+// TestCloseDuringAdvise closes a PD while the kernel executes advice for it. The PD is
+// destroyed after the advice.
 func TestCloseDuringAdvise(t *testing.T) {
 	rt := fakeRoute()
 	var pd *verbs.PD
 	var during error
-	var gone, destroyed bool // the PD: now, and during the advice
+	var gone, destroyed bool // destroyed: the PD now, and the PD during the advice
 	rt.fake.Intercept = func(r *uverbs.Request) error {
 		if r.Object == abi.UVERBS_OBJECT_MR && r.Method == abi.UVERBS_METHOD_ADVISE_MR {
 			during = pd.Close()
@@ -32,12 +32,12 @@ func TestCloseDuringAdvise(t *testing.T) {
 	}
 	_, pd = openPD(t, rt.h, "rxe0")
 	if err := pd.Advise(verbs.Prefetch, true, verbs.SGE{Length: 1}); !errors.Is(err, syscall.EFAULT) {
-		t.Errorf("Advise: %v", err)
+		t.Errorf("PD.Advise = %v, want EFAULT", err)
 	}
 	if during != nil || destroyed {
 		t.Errorf("Close during the advice = %v, PD destroyed during it = %v, want nil, false", during, destroyed)
 	}
 	if !gone {
-		t.Error("the PD stayed after the advice")
+		t.Error("the PD was not destroyed after the advice")
 	}
 }

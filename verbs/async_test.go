@@ -4,7 +4,7 @@ package verbs
 
 import "testing"
 
-// TestAsyncOverflow lets events pile up.
+// TestAsyncOverflow lets unread events accumulate.
 func TestAsyncOverflow(t *testing.T) {
 	q := &AsyncEvents{ready: make(chan struct{}, 1), done: make(chan struct{})}
 	e := events{queues: map[*AsyncEvents]struct{}{q: {}}}
@@ -19,10 +19,10 @@ func TestAsyncOverflow(t *testing.T) {
 			want.Lost, first = 300, false
 		}
 		if ev != want || !ok || err != nil {
-			t.Fatalf("event %d: %+v, %v, %v", i, ev, ok, err)
+			t.Fatalf("event %d: AsyncEvents.take() = %v, %v, %v, want %v, true, nil", i, ev, ok, err, want)
 		}
 	}
 	if ev, ok, err := q.take(); ok || err != nil {
-		t.Errorf("one more: %+v, %v", ev, err)
+		t.Errorf("take after the last event = %+v, %v, want none, nil", ev, err)
 	}
 }

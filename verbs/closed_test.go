@@ -14,50 +14,50 @@ import (
 	"purerdma/verbs"
 )
 
-// TestEveryCallOnWhatIsClosed: each says that it is, also those that ask the kernel,
-// which may have given the handle to another object since; and a second Close is no
-// error.
-func TestEveryCallOnWhatIsClosed(t *testing.T) { fullRoutes(t, testClosed) }
+// TestCallsOnClosedObjects checks that each call on a closed object returns net.ErrClosed. This
+// includes calls that run a command, because the kernel may have reused the handle for another
+// object. A second Close returns no error.
+func TestCallsOnClosedObjects(t *testing.T) { fullRoutes(t, testClosed) }
 
 func testClosed(t *testing.T, rt *route) {
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
 	dev, pd := openPD(t, rt.h, rt.a.Device)
 	mr, err := pd.Alloc(4096, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.Alloc: %v", err)
 	}
 	ch, err := dev.CreateCompChannel()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.CreateCompChannel: %v", err)
 	}
 	cq, err := dev.CreateCQ(verbs.CQConfig{Channel: ch})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.CreateCQ: %v", err)
 	}
 	srq, err := pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4, MaxSGE: 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.CreateSRQ: %v", err)
 	}
 	mw, err := pd.AllocMW(verbs.MWType2)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.AllocMW: %v", err)
 	}
 	qp, err := pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.CreateQP: %v", err)
 	}
 	ah, err := pd.CreateAH(e.to(e.gid))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.CreateAH: %v", err)
 	}
 	q, err := dev.AsyncEvents()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.AsyncEvents: %v", err)
 	}
 	for _, o := range []interface{ Close() error }{q, ah, qp, srq, mw, mr, cq, ch, pd, dev} {
 		for n := range 2 {
 			if err := o.Close(); err != nil {
-				t.Errorf("%T: Close %d: %v", o, n+1, err)
+				t.Errorf("Close of %T, call %d: %v", o, n+1, err)
 			}
 		}
 	}
@@ -108,10 +108,10 @@ func testClosed(t *testing.T, rt *route) {
 		"memory to a closed PD":    e.buf.Reregister(verbs.MRChange{PD: pd}),
 	} {
 		if name == "Device.OpenXRCD" && !rt.mlx5 && errors.Is(err, errors.ErrUnsupported) {
-			continue // what a driver lacks is said first
+			continue // an unsupported feature is reported first
 		}
 		if !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s of a closed object = %v, want net.ErrClosed", name, err)
 		}
 	}
 }

@@ -26,8 +26,8 @@ var fakeDevice = map[string]func() (k uverbs.Kernel, device string){
 	"mlx5": func() (uverbs.Kernel, string) { return inprocess.New(inprocess.Config{}, "mlx5_0"), "mlx5_0" },
 }
 
-// family makes a device with one object of each kind, as far as they stand on each other, with
-// a posted receive that names the memory.
+// family creates a device with one object of each kind that can be a child of the others, and
+// posts a receive that names the memory.
 func family(t *testing.T, h *verbs.Host, device string) []io.Closer {
 	t.Helper()
 	dev := must(h.Open(device))(t)
@@ -38,12 +38,12 @@ func family(t *testing.T, h *verbs.Host, device string) []io.Closer {
 	qp := must(pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq, SRQ: srq}))(t)
 	mr := must(pd.Alloc(4096, verbs.LocalWrite))(t)
 	if _, err := srq.PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{mr.SGE()}}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SRQ.PostRecv: %v", err)
 	}
 	return []io.Closer{dev, pd, ch, cq, srq, qp, mr}
 }
 
-// permutations calls fn with every order of n numbers, or with each skip-th of them.
+// permutations calls fn with every skip-th order of n numbers.
 func permutations(n, skip int, fn func([]int)) {
 	p := make([]int, n)
 	for i := range p {
@@ -67,14 +67,14 @@ func permutations(n, skip int, fn func([]int)) {
 	rec(0)
 }
 
-// TestCloseOrders closes a device and its objects in every order: each Close succeeds, and the
-// last one leaves nothing in the kernel.
+// TestCloseOrders closes a device and its objects in every order. Each Close succeeds, and the
+// last one leaves no objects in the kernel.
 func TestCloseOrders(t *testing.T) {
 	for name, fake := range fakeDevice {
 		t.Run(name, func(t *testing.T) {
 			kernel, device := fake()
 			k := cmtest.New(kernel)
-			skip := 37 // is prime, and divides no number of orders that begin alike
+			skip := 37 // a prime, which divides no number of orders that begin alike
 			if longtest.Enabled() {
 				skip = 1
 			}
@@ -86,15 +86,15 @@ func TestCloseOrders(t *testing.T) {
 					}
 				}
 				if left := k.Left(); len(left) != 0 {
-					t.Fatalf("order %v: left %v, want nothing", order, left)
+					t.Fatalf("order %v: Left() = %v, want nothing", order, left)
 				}
 			})
 		})
 	}
 }
 
-// TestClosedParent checks that an object that was closed under its users takes no new ones, and
-// that its own users go on.
+// TestClosedParent checks that a closed object with users accepts no new users, and that its
+// existing users keep working.
 func TestClosedParent(t *testing.T) {
 	for name, fake := range fakeDevice {
 		t.Run(name, func(t *testing.T) {
@@ -131,15 +131,15 @@ func TestClosedParent(t *testing.T) {
 				}
 			}
 			if left := k.Left(); len(left) != 0 {
-				t.Errorf("left %v, want nothing", left)
+				t.Errorf("Left() = %v, want nothing", left)
 			}
 		})
 	}
 }
 
-// TestFailedEndOfClosedParents has the kernel refuse to destroy each parent when its last user
-// is closed: that Close returns the error, and the next one tries again.
-func TestFailedEndOfClosedParents(t *testing.T) {
+// TestFailedDestroyOfClosedParents has the kernel refuse to destroy each closed parent when its
+// last user is closed. That Close returns the error, and the next Close tries again.
+func TestFailedDestroyOfClosedParents(t *testing.T) {
 	for command, parents := range map[string][]int{
 		"UVERBS_METHOD_CQ_DESTROY":  {3},
 		"UVERBS_METHOD_SRQ_DESTROY": {4},
@@ -168,29 +168,29 @@ func TestFailedEndOfClosedParents(t *testing.T) {
 			}
 			refuse = false
 			if err := qp.Close(); err != nil {
-				t.Errorf("Close of the last user once more = %v, want nil", err)
+				t.Errorf("second Close of the last user = %v, want nil", err)
 			}
 			for i, o := range slices.Backward(all) {
 				if err := o.Close(); err != nil {
-					t.Errorf("Close of %T, number %d = %v, want nil", o, i, err)
+					t.Errorf("Close of object %d, a %T = %v, want nil", i, o, err)
 				}
 			}
 			if left := k.Left(); len(left) != 0 {
-				t.Errorf("left %v, want nothing", left)
+				t.Errorf("Left() = %v, want nothing", left)
 			}
 		})
 	}
 }
 
 // TestCloseOfMemoryUnderWindow closes memory before the window that is bound to it. The kernel
-// refuses, and the Close of the window deregisters the memory.
+// refuses this. Close of the window then deregisters the memory.
 func TestCloseOfMemoryUnderWindow(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0"))
 	dev := must(k.Host().Open("rxe0"))(t)
 	pd := must(dev.AllocPD())(t)
 	mr := must(pd.Alloc(4096, verbs.LocalWrite|verbs.MWBind))(t)
 	window := must(pd.AllocMW(verbs.MWType2))(t)
-	bound := true // uverbstest lets windows go
+	bound := true // uverbstest does not keep windows bound
 	k.OnCommand(func(c cmtest.Command) error {
 		switch c.Name {
 		case "UVERBS_METHOD_MR_DESTROY":
@@ -205,13 +205,13 @@ func TestCloseOfMemoryUnderWindow(t *testing.T) {
 	if err := mr.Close(); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("Close of memory under a window = %v, want EINVAL", err)
 	}
-	mr.Bytes()[0] = 1 // would fault
+	mr.Bytes()[0] = 1 // would fault if it were unmapped
 	for _, o := range []io.Closer{pd, window, dev} {
 		if err := o.Close(); err != nil {
 			t.Errorf("Close of %T = %v, want nil", o, err)
 		}
 	}
 	if left := k.Left(); len(left) != 0 {
-		t.Errorf("left %v, want nothing", left)
+		t.Errorf("Left() = %v, want nothing", left)
 	}
 }

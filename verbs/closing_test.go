@@ -17,19 +17,19 @@ import (
 	"purerdma/verbs"
 )
 
-// A closing is an object that two goroutines close while others use it, over and over.
+// closing is an object that two goroutines close while others use it, again and again.
 type closing struct {
 	object interface{ Close() error }
-	// uses each say by net.ErrClosed that the object is closed. What makes an object on
-	// this one closes it, which keeps this one open meanwhile.
+	// uses are calls that return net.ErrClosed after Close. A call that creates an object on
+	// this one also closes the new object, which keeps this one open until then.
 	uses []func() error
-	// quiet are those that have no error, and return what they did before or, if they may,
-	// panic.
+	// quiet are calls without an error. After Close they return the same results as before, or
+	// they panic if this is allowed.
 	quiet []func()
 }
 
-// TestCloseWhileUsed is TestUseAfterClose for everything but QPs: whoever uses an object
-// while it is closed finishes, or is told so, and who waits on it comes back.
+// TestCloseWhileUsed is TestUseAfterClose for all objects except QPs. A call during Close
+// finishes or returns net.ErrClosed, and a waiting call returns.
 func TestCloseWhileUsed(t *testing.T) { fullRoutes(t, testCloseWhileUsed) }
 
 func testCloseWhileUsed(t *testing.T, rt *route) {
@@ -58,7 +58,7 @@ func testCloseWhileUsed(t *testing.T, rt *route) {
 			}, quiet: []func(){
 				func() { mr.Bytes(); mr.RKey(); mr.Access(); mr.PD(); _ = mr.String() },
 				func() {
-					defer func() { recover() }() // as Slice says
+					defer func() { recover() }() // Slice may panic
 					mr.Slice(0, 8)
 				},
 			}}
@@ -74,8 +74,8 @@ func testCloseWhileUsed(t *testing.T, rt *route) {
 			u := newEndWith(t, rt.h, rt.a, verbs.QPConfig{Type: verbs.UD})
 			u.connectTo(t, nil)
 			ah := must(u.pd.CreateAH(u.to(u.gid)))(t)
-			// What has completed is taken out before the next is posted, so that neither queue
-			// fills up, also when a message has found the handle destroyed and broken the QP.
+			// Poll the completions before the next post, so that neither queue fills up. This
+			// is also needed when a message has found the handle destroyed and broken the QP.
 			var mu sync.Mutex
 			wcs := make([]verbs.WC, 256)
 			send := func() error {
@@ -99,7 +99,7 @@ func testCloseWhileUsed(t *testing.T, rt *route) {
 				func() error {
 					err := pd.Advise(verbs.Prefetch, true, verbs.SGE{Length: 1})
 					if errors.Is(err, syscall.EINVAL) {
-						return nil // it is no memory of this PD
+						return nil // not memory of this PD
 					}
 					return err
 				},
@@ -107,7 +107,7 @@ func testCloseWhileUsed(t *testing.T, rt *route) {
 					if err := e.buf.Reregister(verbs.MRChange{PD: pd}); err != nil {
 						return err
 					}
-					defer time.Sleep(time.Millisecond) // with nothing on it
+					defer time.Sleep(time.Millisecond) // without objects on it
 					return e.buf.Reregister(verbs.MRChange{PD: e.pd})
 				},
 			}}
@@ -138,7 +138,7 @@ func testCloseWhileUsed(t *testing.T, rt *route) {
 			}}
 		}},
 		{name: "Device", make: func(t *testing.T) *closing {
-			// The other device, which has no other user: the context goes with it.
+			// The second device has no other user, so its context is closed with it.
 			dev := must(rt.h.Open(rt.b.Device))(t)
 			return &closing{object: dev, uses: []func() error{
 				func() error { return child(dev.AllocPD()) },
@@ -149,7 +149,7 @@ func testCloseWhileUsed(t *testing.T, rt *route) {
 			}, quiet: []func(){
 				func() {
 					if err := child(rt.h.Open(rt.b.Device)); err != nil {
-						t.Errorf("Open meanwhile: %v", err)
+						t.Errorf("Open during Close: %v", err)
 					}
 				},
 				func() { dev.QueryPort(1) },
@@ -164,19 +164,19 @@ func testCloseWhileUsed(t *testing.T, rt *route) {
 	}
 }
 
-// must ends the test if there is an error.
+// must fails the test if there is an error.
 func must[T any](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("creating a %T: %v", v, err)
 		}
 		return v
 	}
 }
 
-// child closes what was made on an object that others close, and leaves them some time
-// to find nothing on it.
+// child closes an object that was created on an object that other goroutines close. It then
+// pauses, so that they may find the parent without children.
 func child[T interface{ Close() error }](v T, err error) error {
 	if err != nil {
 		return err
@@ -202,10 +202,10 @@ func (c *closing) run(t *testing.T) {
 				case errors.Is(err, net.ErrClosed):
 					return
 				case errors.Is(err, errors.ErrUnsupported) && closed.Load():
-					return // what a driver lacks may be said first
+					return // an unsupported feature may be reported first
 				case err == nil, errors.Is(err, verbs.ErrFull), errors.Is(err, errors.ErrUnsupported):
 				default:
-					t.Errorf("while it is closed: %v", err)
+					t.Errorf("call during Close = %v, want nil or net.ErrClosed", err)
 					return
 				}
 			}
@@ -230,7 +230,7 @@ func (c *closing) run(t *testing.T) {
 			<-start
 			time.Sleep(time.Millisecond)
 			if err := c.object.Close(); err != nil {
-				t.Errorf("Close: %v", err)
+				t.Errorf("concurrent Close: %v", err)
 			}
 			closed.Store(true)
 		})
@@ -239,6 +239,6 @@ func (c *closing) run(t *testing.T) {
 	closers.Wait()
 	users.Wait()
 	if err := c.object.Close(); err != nil {
-		t.Errorf("Close once more: %v", err)
+		t.Errorf("last Close: %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"purerdma/verbs"
 )
 
-// connect connects two ends: by Modify, or on iWARP, where the kernel alone can, by
-// the connection manager.
+// connect connects two ends with Modify. On iWARP it uses the connection manager, because only
+// the kernel can connect there.
 func connect(t testing.TB, l, r *end) {
 	t.Helper()
 	if l.dev.Transport() == verbs.TransportIWARP {
@@ -31,7 +31,7 @@ func connectByCM(t testing.TB, l, r *end) {
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("connection manager: %v", err)
 		}
 	}
 	var channels [2]*cm.EventChannel
@@ -52,7 +52,7 @@ func connectByCM(t testing.TB, l, r *end) {
 		check(err)
 		ev.Ack()
 		if ev.Type != want {
-			t.Fatalf("got %v (%v), want %v", ev, ev.Err(), want)
+			t.Fatalf("event = %v (%v), want %v", ev, ev.Err(), want)
 		}
 		return ev
 	}
@@ -73,7 +73,7 @@ func connectByCM(t testing.TB, l, r *end) {
 	next(channels[0], cm.EventEstablished)
 	next(channels[1], cm.EventEstablished)
 	listener.Close()
-	// From now on the QPs hear how the connection ends.
+	// From now on, events inform the QPs when the connection ends.
 	for _, ch := range channels {
 		go func() {
 			for ev, err := range ch.Events(context.Background()) {

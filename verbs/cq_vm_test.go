@@ -13,8 +13,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestVMCreateCQ makes CQs of all sizes, on each interrupt, with and without
-// channel, and refuses others.
+// TestVMCreateCQ creates CQs of all sizes, on each interrupt vector, with and without a
+// channel. It also checks that invalid configurations are refused.
 func TestVMCreateCQ(t *testing.T) {
 	dev := openDevice(t, verbs.DefaultHost(), vmtest.Hosts(t, 1)[0].Device)
 	ch := createCompChannel(t, dev)
@@ -25,51 +25,51 @@ func TestVMCreateCQ(t *testing.T) {
 				cfg.Entries, cfg.Vector = n, vector
 				cq, err := dev.CreateCQ(cfg)
 				if err != nil {
-					t.Fatalf("%+v: %v", cfg, err)
+					t.Fatalf("%+v: Device.CreateCQ: %v", cfg, err)
 				}
 				if cq.Entries() < n {
-					t.Errorf("%+v: %d entries", cfg, cq.Entries())
+					t.Errorf("CreateCQ(%+v): Entries() = %d, want at least %d", cfg, cq.Entries(), n)
 				}
 				if err := cq.Close(); err != nil {
-					t.Error(err)
+					t.Errorf("CQ.Close: %v", err)
 				}
 			}
 		}
 	}
 	for _, cfg := range []verbs.CQConfig{{Entries: a.MaxCQE + 1}, {Entries: -1}, {Entries: 100, Vector: a.CompVectors + 1}, {Entries: 100, Vector: -1}} {
 		if _, err := dev.CreateCQ(cfg); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%+v: %v", cfg, err)
+			t.Errorf("%+v: Device.CreateCQ: error = %v, want EINVAL", cfg, err)
 		}
 	}
 	// No software device has a clock for completions.
 	if a.TimestampMask != 0 || a.CoreClock != 0 {
-		t.Errorf("timestamps of %#x at %d kHz", a.TimestampMask, a.CoreClock)
+		t.Errorf("TimestampMask, CoreClock = %#x, %d kHz, want 0", a.TimestampMask, a.CoreClock)
 	}
 }
 
-// TestVMShrinkCQ: a queue does not become smaller than what is in it.
+// TestVMShrinkCQ checks that a CQ cannot be resized to fewer entries than it has completions.
 func TestVMShrinkCQ(t *testing.T) {
 	l, r := vmWire(t).pair(t, verbs.QPCap{})
 	const n = 40
 	for i := range uint64(n) {
 		l.send(t, verbs.SendWR{ID: i, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), InlineData: []byte("x")})
 	}
-	// What is read comes after what was written, so all completions are there.
+	// The READ completes after the WRITEs, so all completions are in the CQ by then.
 	l.send(t, verbs.SendWR{ID: n, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 1)}})
 	for l.buf.Bytes()[0] != 'x' {
 		if deadline(t).Err() != nil {
-			t.Fatal("nothing has been read")
+			t.Fatal("the READ has not completed")
 		}
 	}
 	before := l.cq.Entries()
 	if err := l.cq.Resize(1); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("Resize of a CQ with completions to less than they are: %v", err)
+		t.Errorf("Resize(1) of a CQ with completions = %v, want EINVAL", err)
 	}
 	if l.cq.Entries() != before {
-		t.Errorf("%d entries, there were %d", l.cq.Entries(), before)
+		t.Errorf("Entries() = %d, want %d as before", l.cq.Entries(), before)
 	}
 	l.ok(t, n+1)
 	if err := l.cq.Resize(1); err != nil {
-		t.Errorf("Resize of an empty CQ: %v", err)
+		t.Errorf("Resize(1) of an empty CQ: %v", err)
 	}
 }

@@ -25,9 +25,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestFailedDestroyIsTriedAgain has the kernel fail one DESTROY of each kind: Close
-// returns its error, and a second Close destroys the rest.
-func TestFailedDestroyIsTriedAgain(t *testing.T) {
+// TestFailedDestroyRetry has the kernel fail one DESTROY of each kind. Close returns its error,
+// and a second Close destroys the remaining objects.
+func TestFailedDestroyRetry(t *testing.T) {
 	type closer interface{ Close() error }
 	for _, tc := range []struct {
 		name           string
@@ -52,38 +52,38 @@ func TestFailedDestroyIsTriedAgain(t *testing.T) {
 			}
 			dev, err := rt.h.Open("rxe0")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Host.Open: %v", err)
 			}
 			pd, err := dev.AllocPD()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Device.AllocPD: %v", err)
 			}
 			o, err := tc.create(pd)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("create: %v", err)
 			}
 			fail = tc.times
 			if err := o.Close(); !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("Close() = %v, want the error of DESTROY", err)
+				t.Errorf("Close() = %v, want EINVAL from DESTROY", err)
 			}
 			for range 2 {
 				if err := o.Close(); err != nil {
-					t.Errorf("Close() afterwards = %v", err)
+					t.Errorf("later Close() = %v, want nil", err)
 				}
 			}
 			if err := errors.Join(pd.Close(), dev.Close()); err != nil {
-				t.Error(err)
+				t.Errorf("PD.Close and Device.Close: %v", err)
 			}
 			if n := rt.fake.Opened(); n != 0 {
-				t.Errorf("%d contexts are left, want 0", n)
+				t.Errorf("Opened() = %d, want 0", n)
 			}
 		})
 	}
 }
 
-// TestFailedEndOfAClosedPD has the kernel fail to deallocate a released PD when its last
+// TestFailedDeallocOfClosedPD has the kernel fail to deallocate a closed PD when its last
 // object closes. That Close returns the error, and the next Close deallocates the PD.
-func TestFailedEndOfAClosedPD(t *testing.T) {
+func TestFailedDeallocOfClosedPD(t *testing.T) {
 	for name, create := range map[string]func(*verbs.PD) (io.Closer, error){
 		"AH": func(pd *verbs.PD) (io.Closer, error) {
 			return pd.CreateAH(verbs.AHAttr{Port: 1, Global: true, GRH: verbs.GlobalRoute{DGID: verbs.GID{10: 0xff, 11: 0xff, 12: 10, 15: 2}}})
@@ -97,18 +97,18 @@ func TestFailedEndOfAClosedPD(t *testing.T) {
 			k := cmtest.New(inprocess.New(inprocess.Config{}, "mlx5_0"))
 			dev, err := k.Host().Open("mlx5_0")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Host.Open: %v", err)
 			}
 			pd, err := dev.AllocPD()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Device.AllocPD: %v", err)
 			}
 			o, err := create(pd)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("create: %v", err)
 			}
 			if err := errors.Join(pd.Close(), dev.Close()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("PD.Close and Device.Close: %v", err)
 			}
 			refuse := true
 			k.OnCommand(func(c cmtest.Command) error {
@@ -124,7 +124,7 @@ func TestFailedEndOfAClosedPD(t *testing.T) {
 			}
 			refuse = false
 			if err := o.Close(); err != nil {
-				t.Errorf("Close() afterwards = %v, want nil", err)
+				t.Errorf("later Close() = %v, want nil", err)
 			}
 			if left := k.Left(); len(left) > 0 {
 				t.Errorf("Left() = %q, want nothing", left)
@@ -133,23 +133,23 @@ func TestFailedEndOfAClosedPD(t *testing.T) {
 	}
 }
 
-// TestReregisterAfterRefusedClose moves memory whose Close was refused. The PDs that it would join
-// and leave must not count it twice.
+// TestReregisterAfterRefusedClose moves memory after its Close was refused. Neither the old nor
+// the new PD may count it twice.
 func TestReregisterAfterRefusedClose(t *testing.T) {
 	k := cmtest.New(inprocess.New(inprocess.Config{}, "mlx5_0"))
 	dev, err := k.Host().Open("mlx5_0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Host.Open: %v", err)
 	}
 	pds := make([]*verbs.PD, 2)
 	for i := range pds {
 		if pds[i], err = dev.AllocPD(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Device.AllocPD: %v", err)
 		}
 	}
 	mr, err := pds[0].Alloc(100, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.Alloc: %v", err)
 	}
 	refuse := true
 	k.OnCommand(func(c cmtest.Command) error {
@@ -166,21 +166,22 @@ func TestReregisterAfterRefusedClose(t *testing.T) {
 	}
 	refuse = false
 	if err := errors.Join(mr.Close(), pds[0].Close(), pds[1].Close(), dev.Close()); err != nil {
-		t.Error(err)
+		t.Errorf("Close of the memory, PDs and device: %v", err)
 	}
 	if left := k.Left(); len(left) > 0 {
 		t.Errorf("Left() = %q, want nothing", left)
 	}
 }
 
-// TestQueuesNameTheMemlockLimit has the kernel refuse to pin the memory of queues.
+// TestQueuesNameTheMemlockLimit has the kernel refuse to pin the memory of queues. The error
+// must name RLIMIT_MEMLOCK once.
 func TestQueuesNameTheMemlockLimit(t *testing.T) {
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Getrlimit: %v", err)
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 65536, Max: old.Max}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Setrlimit: %v", err)
 	}
 	defer unix.Setrlimit(unix.RLIMIT_MEMLOCK, &old)
 	var refuse uint16
@@ -216,7 +217,7 @@ func TestQueuesNameTheMemlockLimit(t *testing.T) {
 // earlyEvents reports a fatal event of each QP before its creation has returned.
 type earlyEvents struct {
 	*mlx5test.Kernel
-	created chan struct{} // gets a value between the event and the return
+	created chan struct{} // receives a value between the event and the return
 }
 
 func (k earlyEvents) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
@@ -239,14 +240,14 @@ func (t earlyTransport) Ioctl(req *uverbs.Request) error {
 	return err
 }
 
-// TestEventOfAQPInTheMaking takes an event of a QP while CreateQP has not returned. The
-// QP of an event can be used.
-func TestEventOfAQPInTheMaking(t *testing.T) {
+// TestEventDuringCreateQP reports an event of a QP before CreateQP has returned. The QP of the
+// event must be usable.
+func TestEventDuringCreateQP(t *testing.T) {
 	k := earlyEvents{mlx5test.New("mlx5_0"), make(chan struct{})}
 	dev, pd := openPD(t, &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, "mlx5_0")
 	events, err := dev.AsyncEvents()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.AsyncEvents: %v", err)
 	}
 	closer(t, events)
 	type taken struct {
@@ -257,16 +258,16 @@ func TestEventOfAQPInTheMaking(t *testing.T) {
 	go func() {
 		ev, err := events.Next(deadline(t))
 		if err != nil {
-			t.Error(err)
+			t.Errorf("AsyncEvents.Next: %v", err)
 		}
 		got <- taken{ev.String(), ev.QP}
 	}()
 	go func() {
 		<-k.created
-		time.Sleep(20 * time.Millisecond) // for a reader that does not wait
+		time.Sleep(20 * time.Millisecond) // for a reader that does not wait for CreateQP
 		select {
 		case e := <-got:
-			t.Errorf("event %q before CreateQP has returned", e.text)
+			t.Errorf("Next returned event %q before CreateQP has returned", e.text)
 			got <- e
 		default:
 		}
@@ -274,10 +275,10 @@ func TestEventOfAQPInTheMaking(t *testing.T) {
 	}()
 	qp, err := pd.CreateQP(verbs.QPConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.CreateQP: %v", err)
 	}
 	closer(t, qp)
 	if e, want := <-got, "QP_FATAL of "+qp.String(); e.text != want || e.qp != qp {
-		t.Errorf("event %q, want %q", e.text, want)
+		t.Errorf("event = %q, want %q", e.text, want)
 	}
 }

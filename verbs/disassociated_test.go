@@ -20,11 +20,11 @@ import (
 	"purerdma/uverbs/uverbstest"
 )
 
-// goneKernel is a kernel whose devices fail commands with EIO, and whose event files tell
-// nothing of it.
+// goneKernel is a kernel whose devices fail commands with EIO, and whose event files do not
+// report the removal.
 type goneKernel struct {
 	uverbs.Kernel
-	gone  atomic.Bool // every command but those that destroy
+	gone  atomic.Bool // every command, except commands that destroy objects
 	ports atomic.Bool // QUERY_PORT
 }
 
@@ -46,8 +46,9 @@ func (t goneTransport) Ioctl(req *uverbs.Request) error {
 	return t.Transport.Ioctl(req)
 }
 
-// TestFirstCallAfterRemoval: Linux answers EIO when it has taken a device away. The first
-// call that gets it says that the device was removed, before an event file does.
+// TestFirstCallAfterRemoval checks the first call that gets EIO, which Linux returns after it
+// has removed a device. The call returns a DeviceRemovedError, before an event file reports the
+// removal.
 func TestFirstCallAfterRemoval(t *testing.T) {
 	for name, kernel := range map[string]uverbs.Kernel{"rxe0": uverbstest.New("rxe0"), "mlx5_0": inprocess.New(inprocess.Config{}, "mlx5_0")} {
 		t.Run(name, func(t *testing.T) {
@@ -55,15 +56,15 @@ func TestFirstCallAfterRemoval(t *testing.T) {
 			host := &Host{Drivers: []provider.Driver{rxe.Driver{}, mlx5.Driver{}}, Kernel: k}
 			dev, err := host.Open(name)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Host.Open: %v", err)
 			}
 			pd, err := dev.AllocPD()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Device.AllocPD: %v", err)
 			}
 			qp, err := pd.CreateQP(QPConfig{})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("PD.CreateQP: %v", err)
 			}
 			var removed *DeviceRemovedError
 			k.ports.Store(true)
@@ -77,7 +78,7 @@ func TestFirstCallAfterRemoval(t *testing.T) {
 			select {
 			case <-dev.Done():
 			default:
-				t.Error("Removed is not closed")
+				t.Error("Done of the removed device is not closed")
 			}
 			for _, c := range []interface{ Close() error }{qp, pd, dev} {
 				if err := c.Close(); err != nil {
@@ -88,8 +89,8 @@ func TestFirstCallAfterRemoval(t *testing.T) {
 	}
 }
 
-// zeroKernel is a kernel with one device, whose mappings hold zeros, as after a removal. The
-// command that destroys a CQ finds the device removed.
+// zeroKernel is a kernel with one device whose mappings contain zeros, as after a removal. The
+// command that destroys a CQ fails because the device was removed.
 type zeroKernel struct {
 	uverbs.Kernel
 	dev *Device
@@ -119,14 +120,14 @@ func (t zeroTransport) Ioctl(req *uverbs.Request) error {
 	return t.Transport.Ioctl(req)
 }
 
-// TestCreateDuringRemoval creates a CQ whose ring the removal replaces by zeros before the
-// provider has read it. The error is the removal, not the ring's.
+// TestCreateDuringRemoval creates a CQ whose ring the removal replaces with zeros before the
+// provider has read it. The error must be the removal, not an error of the ring.
 func TestCreateDuringRemoval(t *testing.T) {
 	k := &zeroKernel{Kernel: uverbstest.New("rxe0")}
 	host := &Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}
 	dev, err := host.Open("rxe0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Host.Open: %v", err)
 	}
 	k.dev = dev
 	var removed *DeviceRemovedError
@@ -134,12 +135,12 @@ func TestCreateDuringRemoval(t *testing.T) {
 		t.Errorf("CreateCQ = %v, %v, want a DeviceRemovedError", cq, err)
 	}
 	if err := dev.Close(); err != nil {
-		t.Errorf("Close = %v", err)
+		t.Errorf("Device.Close: %v", err)
 	}
 }
 
-// TestCloseAfterRemoval closes everything on a device that has gone, whatever has heard of
-// it first: Linux carries out what destroys an object.
+// TestCloseAfterRemoval closes all objects of a removed device, whichever of them detected the
+// removal first. Linux still executes commands that destroy an object.
 func TestCloseAfterRemoval(t *testing.T) {
 	type machine interface {
 		uverbs.Kernel
@@ -156,19 +157,19 @@ func TestCloseAfterRemoval(t *testing.T) {
 				host := &Host{Drivers: []provider.Driver{rxe.Driver{}, mlx5.Driver{}}, Kernel: k}
 				dev, err := host.Open(name)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Host.Open: %v", err)
 				}
 				pd, err := dev.AllocPD()
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Device.AllocPD: %v", err)
 				}
 				mr, err := pd.Alloc(4096, LocalWrite)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("PD.Alloc: %v", err)
 				}
 				qp, err := pd.CreateQP(QPConfig{})
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("PD.CreateQP: %v", err)
 				}
 				k.Remove(name)
 				for _, c := range []interface{ Close() error }{qp, mr, pd, dev} {
@@ -177,7 +178,7 @@ func TestCloseAfterRemoval(t *testing.T) {
 					}
 				}
 				if n := k.Opened(); n != 0 {
-					t.Fatalf("%d contexts are open, want 0", n)
+					t.Fatalf("Opened() = %d, want 0", n)
 				}
 			}
 		})

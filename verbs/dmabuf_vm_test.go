@@ -16,7 +16,7 @@ import (
 	"purerdma/verbs"
 )
 
-// dmaBufHalf is the number of registered bytes of each dma-buf: its second half.
+// dmaBufHalf is the number of registered bytes of each dma-buf, which are its second half.
 const dmaBufHalf = 32 << 10
 
 // Offsets in that half.
@@ -26,14 +26,14 @@ const (
 	dmaBufRemote = 16 << 10 // read by the peer
 )
 
-// dmaBufSide is one end of a connection, whose messages lie in dma-buf memory.
+// dmaBufSide is one end of a connection, whose messages are in dma-buf memory.
 type dmaBufSide struct {
 	*end
 	mr  *verbs.MR
-	mem []byte // the memory of mr, by the program's own mapping
+	mem []byte // the memory of mr in the program's own mapping
 }
 
-// newDMABufSide makes a QP and registers a dma-buf on one PD, in either order.
+// newDMABufSide creates a QP and registers a dma-buf on one PD, in either order.
 func newDMABufSide(t *testing.T, h *verbs.Host, host vmtest.Host, qpFirst bool, cfg verbs.QPConfig) *dmaBufSide {
 	t.Helper()
 	s := &dmaBufSide{end: newEnd(t, h, host, verbs.QPCap{})}
@@ -42,7 +42,7 @@ func newDMABufSide(t *testing.T, h *verbs.Host, host vmtest.Host, qpFirst bool, 
 		cfg.SendCQ, cfg.RecvCQ = s.cq, s.cq
 		qp, err := pd.CreateQP(cfg)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.CreateQP: %v", err)
 		}
 		closer(t, qp)
 		s.qp = qp
@@ -53,7 +53,7 @@ func newDMABufSide(t *testing.T, h *verbs.Host, host vmtest.Host, qpFirst bool, 
 	f, mem := vmtest.DMABuf(t, 2*dmaBufHalf)
 	mr, err := pd.RegDMABuf(int(f.Fd()), dmaBufHalf, dmaBufHalf, 1<<40, everything)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.RegDMABuf: %v", err)
 	}
 	closer(t, mr)
 	s.mr, s.mem = mr, mem[dmaBufHalf:]
@@ -63,8 +63,9 @@ func newDMABufSide(t *testing.T, h *verbs.Host, host vmtest.Host, qpFirst bool, 
 	return s
 }
 
-// dmaBufSizes returns the sizes of the messages: those around what a ConnectX may put into
-// completions (32 and 64 bytes), around a page's end, and in the long form all up to 4096.
+// dmaBufSizes returns the sizes of the messages. They are near the data sizes that a ConnectX
+// may put into completions (32 and 64 bytes) and near the end of a page. In the long form they
+// are all sizes up to 4096.
 func dmaBufSizes() (sizes []int) {
 	for n := 1; n <= 4096; n++ {
 		if n <= 130 || n >= 4090 || n&(n-1) <= 1 || longtest.Enabled() {
@@ -74,8 +75,8 @@ func dmaBufSizes() (sizes []int) {
 	return sizes
 }
 
-// exchange has a message of n bytes go from l to r by SEND, WRITE and READ, each with bytes
-// of its own.
+// exchange transfers a message of n bytes from l to r by SEND, WRITE and READ, each with
+// different bytes.
 func (l *dmaBufSide) exchange(t *testing.T, r *dmaBufSide, n int) {
 	t.Helper()
 	for i, op := range []verbs.SendOpcode{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
@@ -98,21 +99,21 @@ func (l *dmaBufSide) exchange(t *testing.T, r *dmaBufSide, n int) {
 		l.ok(t, 1)
 		if op == verbs.OpSend {
 			if wc := r.ok(t, 1)[2]; wc.ByteLen != uint32(n) {
-				t.Fatalf("SEND of %d bytes: the receive has %+v", n, wc)
+				t.Fatalf("SEND of %d bytes: completion of the receive = %+v, want the same length", n, wc)
 			}
 		}
 		if !bytes.Equal(sink[:n], want) {
-			t.Fatalf("%v of %d bytes brought % x, want % x", op, n, sink[:min(n, 16)], want[:min(n, 16)])
+			t.Fatalf("%v of %d bytes stored % x, want % x", op, n, sink[:min(n, 16)], want[:min(n, 16)])
 		}
 		if sink[n] != beyond {
-			t.Fatalf("%v of %d bytes wrote one more", op, n)
+			t.Fatalf("%v of %d bytes wrote one byte more", op, n)
 		}
 	}
 }
 
-// TestVMDMABuf has messages of all operations go both ways between dma-bufs. Polling cannot
-// copy the data of a completion there: the library does not know the memory's address. So
-// the device must not put any data into completions.
+// TestVMDMABuf transfers messages of all operations in both directions between dma-bufs. A poll
+// cannot copy the data of a completion there, because the library does not know the memory's
+// address. The device must therefore not put any data into completions.
 func TestVMDMABuf(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		for _, qpFirst := range []bool{false, true} {
@@ -131,8 +132,8 @@ func TestVMDMABuf(t *testing.T) {
 	})
 }
 
-// TestVMDMABufBesideScatter registers a dma-buf on a PD that has a QP with data in its
-// completions.
+// TestVMDMABufBesideScatter checks that a dma-buf cannot be registered on a PD that has a QP
+// with data in its completions.
 func TestVMDMABufBesideScatter(t *testing.T) {
 	rt := vmWire(t)
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
@@ -142,7 +143,7 @@ func TestVMDMABufBesideScatter(t *testing.T) {
 	}
 	mr, err := e.pd.RegDMABuf(int(f.Fd()), 0, 4096, 0, verbs.RemoteRead)
 	if err != nil {
-		t.Fatalf("RegDMABuf without LocalWrite = %v", err)
+		t.Fatalf("RegDMABuf without LocalWrite: %v", err)
 	}
 	closer(t, mr)
 }

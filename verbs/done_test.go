@@ -10,7 +10,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestDone: the channels of a QP and of a device are closed by their ends, and not before.
+// TestDone checks that the Done channels of a QP and of a device are closed when the object
+// ends, and not before.
 func TestDone(t *testing.T) {
 	rt := fakeRoute()
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
@@ -27,7 +28,7 @@ func TestDone(t *testing.T) {
 		t.Error("Done of an open QP or device is closed")
 	}
 	if err := e.qp.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Close: %v", err)
 	}
 	if !isDone(early) || !isDone(e.qp.Done()) {
 		t.Error("Done of a closed QP is not closed")

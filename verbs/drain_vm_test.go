@@ -12,9 +12,10 @@ import (
 	"purerdma/verbs"
 )
 
-// TestVMDrain has a QP drain its send queue and go on: what is under way is finished, an
-// event says so, what is posted meanwhile waits, and comes without another request after it.
-// What the peer sends is received all the time.
+// TestVMDrain drains the send queue of a QP and then continues. Requests in progress finish,
+// and an event reports the drained queue. Requests that are posted in the meantime wait. They
+// start after the return to RTS, without another request. The peer's messages are received all
+// the time.
 func TestVMDrain(t *testing.T) {
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC, verbs.UD} {
 		t.Run(typ.String(), func(t *testing.T) {
@@ -44,12 +45,12 @@ func TestVMDrain(t *testing.T) {
 				if begun == 0 {
 					unasked(t, events)
 				} else if ev := expect(t, events, verbs.AsyncSQDrained); ev.QP != l.qp {
-					t.Errorf("the event is about %p, want %p: %+v", ev.QP, l.qp, ev)
+					t.Errorf("event = %+v, want one of QP %p", ev, l.qp)
 				}
 				if a, err := l.qp.Query(); err != nil || a.State != verbs.QPSQD || a.SQDraining || l.qp.State() != verbs.QPSQD {
-					t.Errorf("state %v, %v by Query, draining %v: %v", l.qp.State(), a.State, a.SQDraining, err)
+					t.Errorf("State() = %v, Query = %v, draining %v, %v, want SQD, not draining", l.qp.State(), a.State, a.SQDraining, err)
 				}
-				// What the device had not begun waits, as what comes now does.
+				// Requests that the device had not begun wait, and so do new requests.
 				for i := begun; i < n; i++ {
 					l.send(t, message(l, r, uint64(i)))
 				}
@@ -60,16 +61,16 @@ func TestVMDrain(t *testing.T) {
 				l.ok(t, 1)
 				time.Sleep(20 * time.Millisecond)
 				if more := append(finished(t, l), finished(t, r)...); len(more) > 0 || len(done) > begun {
-					t.Errorf("%d of %d were done when it had drained, and then %+v", len(done), begun, more)
+					t.Errorf("%d of %d requests completed before the drain ended, then %+v, want none", len(done), begun, more)
 				}
 				modify(t, l.qp, verbs.QPAttr{State: verbs.QPRTS}, verbs.QPAttrState)
 				if a, err := l.qp.Query(); err != nil || a.State != verbs.QPRTS || a.SQDraining {
-					t.Errorf("going on, it is in %v, draining %v: %v", a.State, a.SQDraining, err)
+					t.Errorf("Query after the return to RTS = %v, draining %v, %v, want RTS, not draining", a.State, a.SQDraining, err)
 				}
 				l.ok(t, n-len(done))
 				for id, wc := range r.ok(t, n-len(done)) {
 					if id != uint64(wc.ImmData) {
-						t.Errorf("receive %d has message %d", id, wc.ImmData)
+						t.Errorf("message of receive %d = %d, want the same number", id, wc.ImmData)
 					}
 				}
 			}
@@ -77,27 +78,27 @@ func TestVMDrain(t *testing.T) {
 	}
 }
 
-// unasked takes the event that rxe has for those, too, who have not asked for it.
+// unasked skips the event that rxe also reports to programs that have not requested it.
 func unasked(t *testing.T, events *verbs.AsyncEvents) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if ev, err := events.Next(ctx); err == nil {
-		t.Logf("nobody has asked for %v", ev.Type)
+		t.Logf("unrequested event %v", ev.Type)
 	}
 }
 
-// finished returns what has completed, without waiting.
+// finished returns the available completions, without waiting.
 func finished(t *testing.T, e *end) []verbs.WC {
 	t.Helper()
 	wcs := make([]verbs.WC, 256)
 	n, err := e.cq.Poll(wcs)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CQ.Poll: %v", err)
 	}
 	for _, wc := range wcs[:n] {
 		if wc.Err() != nil {
-			t.Errorf("%+v", wc)
+			t.Errorf("completion = %+v, want success", wc)
 		}
 	}
 	return wcs[:n]

@@ -13,7 +13,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestECE gives devices the options of a peer by hand, as a program without the connection
+// TestECE passes the options of a peer to devices by hand, as a program without the connection
 // manager does.
 func TestECE(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
@@ -54,7 +54,7 @@ func testECE(t *testing.T, rt *route) {
 	some.Options &= all.Options - 1 // without the lowest option
 	for _, e := range []*end{l, r} {
 		if err := e.qp.SetECE(some); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.SetECE: %v", err)
 		}
 		want("before Modify", e, verbs.ECE{VendorID: all.VendorID})
 	}

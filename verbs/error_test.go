@@ -23,27 +23,28 @@ func TestSendInv(t *testing.T) {
 		r.recv(t, verbs.RecvWR{ID: 100, SGList: []verbs.SGE{r.buf.Slice(0, 64)}})
 		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSendInv, InvalidateRKey: r.buf.RKey(), Flags: verbs.SendSignaled, SGList: []verbs.SGE{l.buf.Slice(0, 64)}})
 		if rt.mlx5 {
-			// It invalidates no key of a plain memory region, and says so to the sender.
+			// The peer does not invalidate a key of a plain memory region, and returns an error
+			// to the sender.
 			if wc := l.collect(t, 1)[1]; wc.Status != verbs.WCRemInvReqErr {
-				t.Errorf("send completion %+v", wc)
+				t.Errorf("completion of the send = %+v, want WCRemInvReqErr", wc)
 			}
 			return
 		}
 		wc := r.collect(t, 1)[100]
 		if rt.fake != nil {
 			if wc.Err() != nil || wc.Flags&verbs.WCWithInv == 0 || wc.InvalidatedRKey != r.buf.RKey() {
-				t.Errorf("receive completion %+v", wc)
+				t.Errorf("completion of the receive = %+v, want key %#x", wc, r.buf.RKey())
 			}
 			return
 		}
-		// The rxe of Linux invalidates no key of a plain memory region: that it
-		// tries shows that the key arrived.
+		// The rxe of Linux does not invalidate a key of a plain memory region. Its attempt
+		// shows that the key has arrived.
 		if wc.Status != verbs.WCRemInvReqErr {
-			t.Errorf("receive completion %+v", wc)
+			t.Errorf("completion of the receive = %+v, want WCRemInvReqErr", wc)
 		}
 		var e *verbs.WCError
 		if err := wc.Err(); !errors.As(err, &e) || e.QPNum != r.qp.Num() || e.ID != 100 || !strings.Contains(err.Error(), "remote invalid request") {
-			t.Errorf("error of the completion: %v", wc.Err())
+			t.Errorf("Err() = %v, want a WCError of request 100 of QP %#x", err, r.qp.Num())
 		}
 	})
 }
@@ -55,12 +56,12 @@ func TestRemoteAccessError(t *testing.T) {
 			verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey() ^ 0x55, SGList: []verbs.SGE{l.buf.Slice(0, 8)}},
 			verbs.SendWR{ID: 2, Opcode: verbs.OpSend, InlineData: []byte("flushed")},
 		)
-		got := l.collect(t, 2) // errors complete without SendSignaled, too
+		got := l.collect(t, 2) // errors also complete without SendSignaled
 		if got[1].Status != verbs.WCRemAccessErr || got[2].Status != verbs.WCWRFlushErr {
-			t.Errorf("completions %+v", got)
+			t.Errorf("completions = %+v, want WCRemAccessErr and WCWRFlushErr", got)
 		}
 		if a, err := l.qp.Query(); err != nil || a.State != verbs.QPErr {
-			t.Errorf("QP is in %v, %v", a.State, err)
+			t.Errorf("Query = %v, %v, want ERR, nil", a.State, err)
 		}
 	})
 }
@@ -75,23 +76,23 @@ func TestFlush(t *testing.T) {
 		r.send(t, verbs.SendWR{ID: 4, Opcode: verbs.OpSend, SGList: sge})
 		for id, wc := range r.collect(t, 4) {
 			if wc.Status != verbs.WCWRFlushErr {
-				t.Errorf("work request %d: %v", id, wc.Status)
+				t.Errorf("status of work request %d = %v, want WCWRFlushErr", id, wc.Status)
 			}
 		}
-		// Back to RTS: the rings go on where they are.
+		// After the return to RTS, the rings continue at their current positions.
 		modify(t, r.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
 		modify(t, l.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
 		if _, err := r.qp.PostRecv([]verbs.RecvWR{{}}); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("PostRecv in RESET: %v", err)
+			t.Errorf("PostRecv in RESET = %v, want EINVAL", err)
 		}
 		l.connectTo(t, r)
 		if _, err := l.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.PostSend: %v", err)
 		}
 		r.connectTo(t, l)
 		r.recv(t, verbs.RecvWR{ID: 5, SGList: sge})
 		if got := r.ok(t, 1); got[5].Opcode != verbs.WCRecv {
-			t.Errorf("not the receive that was posted last: %+v", got)
+			t.Errorf("completion = %+v, want the receive that was posted last", got)
 		}
 	})
 }
@@ -102,9 +103,9 @@ func TestFull(t *testing.T) {
 		n := l.qp.Cap().RecvWR
 		wrs := make([]verbs.RecvWR, n+3)
 		if got, err := r.qp.PostRecv(wrs); got != n || !errors.Is(err, verbs.ErrFull) {
-			t.Errorf("PostRecv of %d to a queue of %d: %d, %v", len(wrs), n, got, err)
+			t.Errorf("PostRecv of %d = %d, %v, want %d, ErrFull", len(wrs), got, err, n)
 		}
-		// Nothing is lost when a send queue is overrun: go on when there is room.
+		// No request is lost when a send queue is full. The loop continues when there is room.
 		wr := []verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 4096)}}}
 		ctx := deadline(t)
 		wcs := make([]verbs.WC, 8)
@@ -115,17 +116,17 @@ func TestFull(t *testing.T) {
 				if errors.Is(err, verbs.ErrFull) {
 					break
 				} else if err != nil {
-					t.Fatal(err)
+					t.Fatalf("QP.PostSend: %v", err)
 				}
 				posted++
 			}
 			k, err := l.cq.Wait(ctx, wcs)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("CQ.Wait: %v", err)
 			}
 			for _, wc := range wcs[:k] {
 				if wc.Err() != nil || wc.ID != uint64(done) {
-					t.Fatalf("completion %d: %+v", done, wc)
+					t.Fatalf("completion = %+v, want success of ID %d", wc, done)
 				}
 				done++
 			}
@@ -140,11 +141,11 @@ func TestWaitEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
 		if _, err := l.cq.Wait(ctx, wcs); !errors.Is(err, os.ErrDeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Wait past its deadline: %v", err)
+			t.Errorf("Wait past its deadline = %v, want DeadlineExceeded", err)
 		}
 		cq, err := l.dev.CreateCQ(verbs.CQConfig{Entries: 1, Channel: l.cq.Channel()})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Device.CreateCQ: %v", err)
 		}
 		got := make(chan error)
 		go func() {
@@ -153,10 +154,10 @@ func TestWaitEnds(t *testing.T) {
 		}()
 		time.Sleep(20 * time.Millisecond)
 		if err := cq.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("CQ.Close: %v", err)
 		}
 		if err := <-got; !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Wait on a closed CQ: %v", err)
+			t.Errorf("Wait on a closed CQ = %v, want net.ErrClosed", err)
 		}
 	})
 }

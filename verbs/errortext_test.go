@@ -17,23 +17,23 @@ import (
 	"purerdma/verbs"
 )
 
-// says checks that an error is an OpError of an errno, and holds some words.
+// says checks that an error is an OpError of an errno, and that its text contains some words.
 func says(t *testing.T, err error, errno error, words ...string) {
 	t.Helper()
 	var op *verbs.OpError
 	if !errors.As(err, &op) || !errors.Is(err, errno) {
-		t.Errorf("%v is no OpError of %v", err, errno)
+		t.Errorf("error = %v, want an OpError of %v", err, errno)
 		return
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%q lacks %q", err, w)
+			t.Errorf("error = %q, want %q in it", err, w)
 		}
 	}
 }
 
-// TestErrorsNameTheField: what the device does not have is named, with its value, before
-// the kernel is asked.
+// TestErrorsNameTheField checks the errors of unsupported values. They name the field and the
+// value, and the library returns them before a command.
 func TestErrorsNameTheField(t *testing.T) {
 	rt := fakeRoute()
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
@@ -50,8 +50,9 @@ func TestErrorsNameTheField(t *testing.T) {
 	says(t, second(e.pd.Alloc(1<<45, verbs.LocalWrite)), syscall.ENOMEM, "allocate memory for rxe0", "35184372088832 bytes")
 }
 
-// TestErrorsNameWhatWasRefused: the kernel has one errno for all that it refuses.
-func TestErrorsNameWhatWasRefused(t *testing.T) {
+// TestErrorsNameTheRefusal checks the errors of refused commands. The kernel returns one errno
+// for many reasons.
+func TestErrorsNameTheRefusal(t *testing.T) {
 	rt := fakeRoute()
 	var refuse atomic.Bool
 	rt.fake.Intercept = func(*uverbs.Request) error {
@@ -74,13 +75,14 @@ func TestErrorsNameWhatWasRefused(t *testing.T) {
 	says(t, second(e.dev.QueryPort(1)), syscall.EINVAL, "port 1")
 }
 
-// TestErrorsNameTheQP: a program has many of one device.
+// TestErrorsNameTheQP checks that errors name the QP, because a program has many QPs of one
+// device.
 func TestErrorsNameTheQP(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, _ := rt.pair(t, verbs.QPCap{})
 		name := fmt.Sprintf("QP %#x of %s", l.qp.Num(), rt.a.Device)
 		if l.qp.String() != name {
-			t.Errorf("%v is not %q", l.qp, name)
+			t.Errorf("String() = %v, want %q", l.qp, name)
 		}
 		var b verbs.Batch
 		b.Reset(l.qp)
@@ -97,8 +99,9 @@ func TestErrorsNameTheQP(t *testing.T) {
 	})
 }
 
-// TestABatchOfNoQP: its error is one like those of other batches.
-func TestABatchOfNoQP(t *testing.T) {
+// TestBatchWithoutQP checks that the error of a zero Batch looks like the errors of other
+// batches.
+func TestBatchWithoutQP(t *testing.T) {
 	var b verbs.Batch
 	for range 2 {
 		says(t, b.Post(), syscall.EINVAL, "post batch", "Reset")
@@ -114,17 +117,17 @@ func TestExclusiveCQ(t *testing.T) {
 	for i := range 2 {
 		qp, err := pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.CreateQP: %v", err)
 		}
 		closer(t, qp)
 		if internals.Exclusive(cq) {
-			t.Errorf("a CQ of %d QPs is exclusive", i+1)
+			t.Errorf("Exclusive of a CQ with %d QPs = true, want false", i+1)
 		}
 	}
 }
 
-// TestReadsWithoutRoom posts what would wait for ever on rxe, by each way to post, and
-// then connects with room.
+// TestReadsWithoutRoom posts READs that would wait forever on rxe, with each way of posting. It
+// then connects with room for READs.
 func TestReadsWithoutRoom(t *testing.T) {
 	rt := fakeRoute()
 	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})

@@ -10,10 +10,10 @@ import (
 	"purerdma/verbs"
 )
 
-// Two one-sided writes with one doorbell and one completion. private came from the
-// peer, as the private data of its acceptance; it has registered the memory with
-// LocalWrite and RemoteWrite, sent MR.Remote, and posted a receive, which the second
-// write completes.
+// This example posts two one-sided writes with one doorbell and one completion. The peer has
+// registered memory with LocalWrite and RemoteWrite, and has sent MR.Remote in private, the
+// private data of its acceptance. It has also posted a receive, which the second write
+// completes.
 func ExampleBatch() {
 	var (
 		ctx     context.Context
@@ -28,7 +28,7 @@ func ExampleBatch() {
 	var b verbs.Batch // reusable, one for each goroutine
 	b.Reset(qp)
 	b.Write(1, mr.Slice(0, 4096), theirs.Slice(0, 4096), 0)
-	b.WriteImm(2, 0xbeef, mr.Slice(4096, 4096), theirs.Slice(4096, 4096), verbs.SendSignaled) // completes, and with it the first
+	b.WriteImm(2, 0xbeef, mr.Slice(4096, 4096), theirs.Slice(4096, 4096), verbs.SendSignaled) // its completion also covers the first write
 	if err := b.Post(); err != nil {
 		log.Fatal(err)
 	}
@@ -39,13 +39,13 @@ func ExampleBatch() {
 	}
 	for _, wc := range wcs[:n] {
 		if err := wc.Err(); err != nil {
-			log.Fatal(err) // the status, and the QP's number
+			log.Fatal(err) // has the status and the QP's number
 		}
 		fmt.Println("done with", wc.ID)
 	}
 }
 
-// The devices of this machine, and what the first of them can do.
+// This example lists the devices of this machine and the capabilities of the first one.
 func ExampleHost_Devices() {
 	host := verbs.DefaultHost()
 	devices, err := host.Devices()
@@ -60,8 +60,8 @@ func ExampleHost_Devices() {
 	fmt.Printf("%s: %v, %d work requests in a queue\n", dev.Name(), dev.Transport(), dev.Attr().MaxQPWR)
 }
 
-// Memory of one's own, page-aligned and outside the Go heap, and a Go slice that
-// is pinned for as long as it is registered.
+// This example registers page-aligned memory outside the Go heap, and a Go slice, which is
+// pinned as long as it is registered.
 func ExamplePD_Alloc() {
 	var dev *verbs.Device
 	pd, err := dev.AllocPD()
@@ -71,7 +71,7 @@ func ExamplePD_Alloc() {
 	defer pd.Close()
 	mr, err := pd.Alloc(1<<20, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
 	if err != nil {
-		log.Fatal(err) // names RLIMIT_MEMLOCK where that is the reason
+		log.Fatal(err) // names RLIMIT_MEMLOCK if that is the reason
 	}
 	defer mr.Close()
 	copy(mr.Bytes(), "hello")
@@ -84,13 +84,13 @@ func ExamplePD_Alloc() {
 	defer pinned.Close()
 }
 
-// A datagram is answered: the sender's address is in what came before it.
+// This example answers a datagram. The sender's address is in the bytes before the data.
 func ExampleDevice_AHAttrFromWC() {
 	var (
 		qp   *verbs.QP // of type UD, in RTS, with a receive posted into mr
 		mr   *verbs.MR
 		wc   verbs.WC // of that receive
-		qkey uint32   // that both sides have agreed on
+		qkey uint32   // as agreed on by both sides
 	)
 	attr, err := qp.Device().AHAttrFromWC(1, &wc, mr.Bytes()[:verbs.GRHLen])
 	if err != nil {
@@ -112,7 +112,7 @@ func ExampleDevice_AHAttrFromWC() {
 	}
 }
 
-// What happens to a device by itself.
+// This example reads the events of a device.
 func ExampleDevice_Events() {
 	var (
 		ctx context.Context
@@ -120,7 +120,7 @@ func ExampleDevice_Events() {
 	)
 	for ev, err := range dev.Events(ctx) {
 		if err != nil {
-			log.Print(err) // ctx has ended, or the device is gone
+			log.Print(err) // ctx has ended, or the device was removed
 			break
 		}
 		switch ev.Type {

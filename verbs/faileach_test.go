@@ -20,13 +20,13 @@ import (
 	"purerdma/verbs"
 )
 
-// opened is the program that TestEachCommandFails runs: it goes on after what fails.
+// opened is the program that TestEachCommandFails runs. It continues after a failed call.
 type opened struct {
 	objects []io.Closer // to be closed, youngest first
 	errs    []error
 }
 
-// add notes the result of making an object, and reports whether there is one.
+// add records the result of creating an object, and reports whether the object exists.
 func (o *opened) add(c io.Closer, err error) bool {
 	if o.note(err) {
 		o.objects = append(o.objects, c)
@@ -34,7 +34,7 @@ func (o *opened) add(c io.Closer, err error) bool {
 	return err == nil
 }
 
-// note notes the error of a call, and reports whether there was none.
+// note records the error of a call, and reports whether the call succeeded.
 func (o *opened) note(err error) bool {
 	if err != nil {
 		o.errs = append(o.errs, err)
@@ -42,7 +42,7 @@ func (o *opened) note(err error) bool {
 	return err == nil
 }
 
-// close closes all objects. A Close that fails is called again.
+// close closes all objects. It calls a failed Close again.
 func (o *opened) close() {
 	for _, c := range slices.Backward(o.objects) {
 		if !o.note(c.Close()) {
@@ -51,8 +51,8 @@ func (o *opened) close() {
 	}
 }
 
-// openAll makes one object of each kind, and a QP of each of the types, changes what can be
-// changed, and closes all. It returns the errors.
+// openAll creates one object of each kind and a QP of each of the types, modifies the objects,
+// and closes them. It returns the errors.
 func openAll(host *verbs.Host, name string, types ...verbs.QPType) []error {
 	o := new(opened)
 	o.open(host, name, types)
@@ -89,7 +89,7 @@ func (o *opened) open(host *verbs.Host, name string, types []verbs.QPType) {
 	o.xrc(pd, cq)
 }
 
-// memory makes memory and a window, and moves the memory to another PD and back.
+// memory creates memory and a window, and moves the memory to another PD and back.
 func (o *opened) memory(pd *verbs.PD) {
 	mr, err := pd.Alloc(5000, verbs.LocalWrite|verbs.RemoteWrite|verbs.MWBind)
 	o.add(mr, err)
@@ -101,7 +101,7 @@ func (o *opened) memory(pd *verbs.PD) {
 			o.note(mr.Reregister(verbs.MRChange{PD: other, Access: &access}))
 			o.note(mr.Reregister(verbs.MRChange{PD: pd}))
 			if !o.note(other.Close()) {
-				o.objects = slices.Insert(o.objects, len(o.objects)-1, io.Closer(other)) // the memory closes before
+				o.objects = slices.Insert(o.objects, len(o.objects)-1, io.Closer(other)) // the memory closes before the PD
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func (o *opened) memory(pd *verbs.PD) {
 	o.add(mw, err)
 }
 
-// queuePairs makes a QP on an SRQ, and a QP of each of the types.
+// queuePairs creates a QP on an SRQ, and a QP of each of the types.
 func (o *opened) queuePairs(pd *verbs.PD, cq *verbs.CQ, types []verbs.QPType) {
 	srq, err := pd.CreateSRQ(verbs.SRQConfig{})
 	if o.add(srq, err) {
@@ -132,7 +132,7 @@ func (o *opened) toInit(qp *verbs.QP) {
 	o.note(qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, mask))
 }
 
-// xrc makes an XRC domain with an SRQ and a QP, and a QP that sends to domains.
+// xrc creates an XRC domain with an SRQ and a QP, and a QP that sends to domains.
 func (o *opened) xrc(pd *verbs.PD, cq *verbs.CQ) {
 	x, err := pd.Device().OpenXRCD(nil, 0)
 	if !o.add(x, err) {
@@ -148,8 +148,8 @@ func (o *opened) xrc(pd *verbs.PD, cq *verbs.CQ) {
 	}
 }
 
-// TestEachCommandFails fails each command of a program that makes one object of each kind: nothing
-// is left, and every error names the operation and the object.
+// TestEachCommandFails fails each command of a program that creates one object of each kind. No
+// objects may remain, and every error must name the operation and the object.
 func TestEachCommandFails(t *testing.T) {
 	errnos := []error{syscall.ENOMEM, syscall.EIO}
 	if longtest.Enabled() {
@@ -164,7 +164,7 @@ func TestEachCommandFails(t *testing.T) {
 		{"mlx5_0", func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0") }, []verbs.QPType{verbs.RC, verbs.UC, verbs.UD}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			// What the machine does not have fails without a fault, too.
+			// Unsupported features also fail without an injected fault.
 			lacks := len(openAll(cmtest.New(m.new()).Host(), m.name, m.types...))
 			for _, errno := range errnos {
 				for n := int64(1); ; n++ {
@@ -186,15 +186,15 @@ func TestEachCommandFails(t *testing.T) {
 					for _, err := range errs {
 						var oe *verbs.OpError
 						if !errors.As(err, &oe) || oe.Op == "" || oe.Object == "" {
-							t.Errorf("%v of %s: an error without a name: %v", errno, hit.Name, err)
+							t.Errorf("%v of %s: error = %v, want an operation and an object", errno, hit.Name, err)
 						}
 						found = found || errors.Is(err, errno)
 					}
 					if !found && len(errs) > lacks {
-						t.Errorf("%v of %s: the errors %q do not wrap it", errno, hit.Name, errs)
+						t.Errorf("%v of %s: errors = %q, want one that wraps the errno", errno, hit.Name, errs)
 					}
 					if left := k.Left(); len(left) > 0 {
-						t.Errorf("%v of %s leaves %q", errno, hit.Name, left)
+						t.Errorf("%v of %s: Left() = %q, want nothing", errno, hit.Name, left)
 					}
 				}
 			}

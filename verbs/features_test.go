@@ -45,12 +45,12 @@ func TestVMFeatures(t *testing.T) {
 	}
 	pd, err := dev.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.AllocPD: %v", err)
 	}
 	closer(t, pd)
 	gids, err := dev.GIDs()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.GIDs: %v", err)
 	}
 	qp := func(typ verbs.QPType) func() (interface{ Close() error }, error) {
 		return func() (interface{ Close() error }, error) { return pd.CreateQP(verbs.QPConfig{Type: typ}) }
@@ -74,11 +74,11 @@ func TestVMFeatures(t *testing.T) {
 		if err == nil {
 			err = made.Close()
 		} else if !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("creating a %s = %v, want nil or ErrUnsupported", what, err)
 			continue
 		}
 		if (err == nil) != o.has {
-			t.Errorf("%s: %v, the feature is %v", what, err, o.has)
+			t.Errorf("creating a %s = %v, but the feature is %v", what, err, o.has)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestFeatures(t *testing.T) {
 			t.Errorf("Features of %s = %+v\nwant %+v", tc.name, got, tc.want)
 		}
 		if n := testing.AllocsPerRun(10, func() { dev.Features() }); n != 0 {
-			t.Errorf("Features allocates %v times", n)
+			t.Errorf("Features: %v allocations, want 0", n)
 		}
 	}
 }

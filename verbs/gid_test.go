@@ -63,14 +63,14 @@ func TestGIDChoice(t *testing.T) {
 			}
 			g, reason, have := c.choose(tc.table)
 			if !strings.HasPrefix(reason, tc.reason) || (reason == "") != (tc.reason == "") {
-				t.Fatalf("reason %q, want %q", reason, tc.reason)
+				t.Fatalf("choose: reason = %q, want %q", reason, tc.reason)
 			}
 			if reason == "" && (g.Index != tc.index || g.Port != tc.port || tc.link == LinkEthernet && g.Type != GIDTypeRoCEv2) {
-				t.Errorf("chose %+v, want index %d", g, tc.index)
+				t.Errorf("choose = %+v, want index %d", g, tc.index)
 			}
 			for _, h := range have {
 				if h.Port != tc.port {
-					t.Errorf("%+v is of another port", h)
+					t.Errorf("choose listed %+v of another port, want only port %d", h, tc.port)
 				}
 			}
 		})
@@ -82,6 +82,6 @@ func TestNoGIDError(t *testing.T) {
 	e.Have[0] = GIDEntry{gidOf("10.0.0.1"), 1, 3, GIDTypeRoCEv2, 7}
 	const want = "RDMA device rxe0, port 1: no GID for 10.0.0.9: nobody has it; it has ::ffff:10.0.0.1 (RoCE v2, index 3), "
 	if s := e.Error(); !strings.HasPrefix(s, want) || !strings.HasSuffix(s, ", ...") || !errors.Is(e, syscall.EADDRNOTAVAIL) {
-		t.Error(s)
+		t.Errorf("Error() = %q, want %q and a list that ends with ...", s, want)
 	}
 }

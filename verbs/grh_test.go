@@ -56,15 +56,16 @@ func TestParseRoute(t *testing.T) {
 		got, err := parseRoute(c.in)
 		if c.err == "" {
 			if err != nil || got != c.want {
-				t.Errorf("%s: %+v, %v\nwant %+v", c.name, got, err, c.want)
+				t.Errorf("%s: parseRoute = %+v, %v, want\n%+v, nil", c.name, got, err, c.want)
 			}
 		} else if !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: %+v, %v", c.name, got, err)
+			t.Errorf("%s: parseRoute = %+v, %v, want EINVAL with %q", c.name, got, err, c.err)
 		}
 	}
 }
 
-// TestSenderToAGroup: the way back leads from the GID that the membership has.
+// TestSenderToAGroup checks that the reply to a multicast message is sent from the GID of the
+// membership.
 func TestSenderToAGroup(t *testing.T) {
 	toGroup := append(make([]byte, 20), ipv4...)
 	copy(toGroup[36:], []byte{239, 8, 8, 8})
@@ -73,7 +74,7 @@ func TestSenderToAGroup(t *testing.T) {
 	d := &Device{deviceContext: &deviceContext{}}
 	want := AHAttr{Global: true, Port: 1, GRH: GlobalRoute{DGID: mapped([]byte{192, 168, 0, 1}), HopLimit: 0x40, SGIDIndex: 3}}
 	if got, err := d.AHAttrFromGroupWC(group, wc, toGroup); err != nil || got != want {
-		t.Errorf("%+v, %v\nwant %+v", got, err, want)
+		t.Errorf("AHAttrFromGroupWC = %+v, %v, want\n%+v, nil", got, err, want)
 	}
 	for name, f := range map[string]func() (AHAttr, error){
 		"no GRH":  func() (AHAttr, error) { return d.AHAttrFromGroupWC(group, &WC{}, toGroup) },
@@ -81,7 +82,7 @@ func TestSenderToAGroup(t *testing.T) {
 		"short":   func() (AHAttr, error) { return d.AHAttrFromGroupWC(group, wc, toGroup[:39]) },
 	} {
 		if a, err := f(); !errors.Is(err, syscall.EINVAL) || a != (AHAttr{}) {
-			t.Errorf("%s: %+v, %v", name, a, err)
+			t.Errorf("%s = %+v, %v, want EINVAL", name, a, err)
 		}
 	}
 }
@@ -95,15 +96,15 @@ func FuzzParseRoute(f *testing.F) {
 		r, err := parseRoute(b)
 		if err != nil {
 			if r != (route{}) || !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("%+v, %v", r, err)
+				t.Errorf("parseRoute = %+v, %v, want %+v, EINVAL", r, err, (route{}))
 			}
 			return
 		}
 		if len(b) < GRHLen || r.route.SGIDIndex != 0 || r.route.FlowLabel > 0xfffff {
-			t.Errorf("%+v", r)
+			t.Errorf("parseRoute = %+v, want a GRH without a GID index", r)
 		}
 		if s := string(b); !strings.Contains(s, string(r.route.DGID[12:])) || !strings.Contains(s, string(r.to[12:])) {
-			t.Errorf("addresses from nowhere: %+v", r)
+			t.Errorf("parseRoute = %+v, want addresses from the input", r)
 		}
 	})
 }

@@ -16,11 +16,12 @@ import (
 	"purerdma/verbs"
 )
 
-// The kernels of these tests hand out the lowest free handle, as Linux does. A command that
-// names an object which has been destroyed meanwhile hits the object that was made next.
+// The kernels of these tests assign the lowest free handle, as Linux does. If an object is
+// destroyed while a command that names it is on its way, the command reaches the object that
+// was created next.
 
-// watchedKernel calls before ahead of every command, without a lock, with the name of the
-// command.
+// watchedKernel calls the hook before every command with the name of the command, without
+// holding a lock.
 type watchedKernel struct {
 	uverbs.Kernel
 	mu       sync.Mutex
@@ -35,7 +36,7 @@ func watch(rt *route) *watchedKernel {
 	return k
 }
 
-// once has fn run ahead of the next command of that name.
+// once calls fn before the next command of that name.
 func (k *watchedKernel) once(command string, fn func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +63,7 @@ func (k *watchedKernel) notify(command string) {
 	}
 }
 
-// destroyed returns the number of commands so far that destroy an object.
+// destroyed returns the number of commands so far that destroyed an object.
 func (k *watchedKernel) destroyed() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,8 +99,8 @@ func (t watchedTransport) Write(cmd []byte) error {
 	return t.Transport.Write(cmd)
 }
 
-// TestPostRecvMovesNoOtherQP posts a receive to a QP in the error state, for which rxe gives
-// MODIFY_QP. Ahead of that command another goroutine closes the QP and makes the next one,
+// TestPostRecvMovesNoOtherQP posts a receive to a QP in the error state, for which rxe runs
+// MODIFY_QP. Before that command, another goroutine closes the QP and creates the next one,
 // which gets the handle if it is free.
 func TestPostRecvMovesNoOtherQP(t *testing.T) {
 	rt := fakeRoute()
@@ -111,7 +112,7 @@ func TestPostRecvMovesNoOtherQP(t *testing.T) {
 	k.once("_MODIFY_QP", func() {
 		go func() {
 			if err := old.qp.Close(); err != nil {
-				t.Errorf("Close: %v", err)
+				t.Errorf("QP.Close: %v", err)
 			}
 			next := newEnd(t, rt.h, rt.a, verbs.QPCap{})
 			connect(t, next, peer)
@@ -120,19 +121,19 @@ func TestPostRecvMovesNoOtherQP(t *testing.T) {
 		select {
 		case next := <-replaced:
 			replaced <- next
-		case <-time.After(20 * time.Millisecond): // Close waits
+		case <-time.After(20 * time.Millisecond): // Close is waiting
 		}
 	})
 	if _, err := old.qp.PostRecv([]verbs.RecvWR{{ID: 1}}); err != nil {
-		t.Errorf("PostRecv: %v", err)
+		t.Errorf("QP.PostRecv: %v", err)
 	}
 	a, err := (<-replaced).qp.Query()
 	if err != nil || a.State != verbs.QPRTS {
-		t.Errorf("state of the new QP = %v, %v, want RTS", a.State, err)
+		t.Errorf("Query of the new QP = %v, %v, want RTS, nil", a.State, err)
 	}
 }
 
-// A namedUse is a call that gives a command which names an object by its handle.
+// namedUse is a call that runs a command which names an object by its handle.
 type namedUse struct {
 	name    string
 	command string // the end of its name
@@ -140,9 +141,9 @@ type namedUse struct {
 	use     func() error
 }
 
-// TestCommandKeepsHandle closes each object while a command that names it is about to be
-// given. Close waits for the command, or leaves the object to the last of its children: after
-// it is destroyed the kernel would give the handle to another object.
+// TestCommandKeepsHandle closes each object just before a command that names it. Close waits
+// for the command, or leaves the object to the last of its children. If the object were
+// destroyed first, the kernel would assign the handle to another object.
 func TestCommandKeepsHandle(t *testing.T) {
 	t.Run("rxe", func(t *testing.T) {
 		rt := fakeRoute()
@@ -204,8 +205,8 @@ func TestCommandKeepsHandle(t *testing.T) {
 	})
 }
 
-// testCommandKeepsHandle runs a driver's own uses, and those that all drivers have. Each use
-// gets objects of its own.
+// testCommandKeepsHandle runs a driver's own uses, and the uses that all drivers have. Each use
+// gets its own objects.
 func testCommandKeepsHandle(t *testing.T, rt *route, own func(t *testing.T, e *end) []namedUse) {
 	k := watch(rt)
 	uses := func(t *testing.T) []namedUse {
@@ -224,7 +225,7 @@ func testCommandKeepsHandle(t *testing.T, rt *route, own func(t *testing.T, e *e
 	}
 }
 
-// kept is must of an object that is closed when the test ends.
+// kept is must for an object that is closed when the test ends.
 func kept[T io.Closer](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -236,9 +237,9 @@ func kept[T io.Closer](v T, err error) func(t *testing.T) T {
 
 func (u namedUse) run(t *testing.T, k *watchedKernel) {
 	if u.name == "DetachMulticast" {
-		// Close of the QP detaches it from the group, too.
+		// Close of the QP also detaches it from the group.
 		if err := u.object.(*verbs.QP).AttachMulticast(verbs.GID{0: 0xff, 1: 0x0e, 15: 9}, 0); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.AttachMulticast: %v", err)
 		}
 	}
 	closed := make(chan error, 1)
@@ -260,7 +261,7 @@ func (u namedUse) run(t *testing.T, k *watchedKernel) {
 		t.Errorf("%s: %v", u.name, err)
 	}
 	if !given {
-		t.Fatalf("%s gives no command %s", u.name, u.command)
+		t.Fatalf("%s did not run the command %s", u.name, u.command)
 	}
 	if err := <-closed; err != nil {
 		t.Errorf("Close: %v", err)

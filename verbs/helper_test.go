@@ -26,7 +26,7 @@ var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *ver
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
 
-// deadline bounds every wait of a test: a lost wake-up fails it.
+// deadline bounds every wait of a test, so that a lost wake-up fails the test.
 func deadline(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
@@ -42,12 +42,12 @@ func closer(t testing.TB, c interface{ Close() error }) {
 	})
 }
 
-// openDevice and its siblings make an object that is closed when the test ends.
+// openDevice and similar functions create an object that is closed when the test ends.
 func openDevice(t testing.TB, h *verbs.Host, name string) *verbs.Device {
 	t.Helper()
 	dev, err := h.Open(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Host.Open: %v", err)
 	}
 	closer(t, dev)
 	return dev
@@ -63,7 +63,7 @@ func allocPD(t testing.TB, dev *verbs.Device) *verbs.PD {
 	t.Helper()
 	pd, err := dev.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.AllocPD: %v", err)
 	}
 	closer(t, pd)
 	return pd
@@ -73,7 +73,7 @@ func createCQ(t testing.TB, dev *verbs.Device, cfg verbs.CQConfig) *verbs.CQ {
 	t.Helper()
 	cq, err := dev.CreateCQ(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.CreateCQ: %v", err)
 	}
 	closer(t, cq)
 	return cq
@@ -83,7 +83,7 @@ func createCompChannel(t testing.TB, dev *verbs.Device) *verbs.CompChannel {
 	t.Helper()
 	ch, err := dev.CreateCompChannel()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.CreateCompChannel: %v", err)
 	}
 	closer(t, ch)
 	return ch
@@ -108,8 +108,8 @@ func newEnd(t testing.TB, h *verbs.Host, host vmtest.Host, cap verbs.QPCap) *end
 	return newEndWith(t, h, host, verbs.QPConfig{Type: verbs.RC, Cap: cap})
 }
 
-// newEndWith makes an end with a QP as configured, but for its CQs. With
-// an SRQ it is on that one's PD.
+// newEndWith creates an end with a QP of the given configuration, except the CQs. With an SRQ,
+// the QP is on the PD of the SRQ.
 func newEndWith(t testing.TB, h *verbs.Host, host vmtest.Host, cfg verbs.QPConfig) *end {
 	t.Helper()
 	dev := openDevice(t, h, host.Device)
@@ -123,11 +123,11 @@ func newEndWith(t testing.TB, h *verbs.Host, host vmtest.Host, cfg verbs.QPConfi
 	var err error
 	cfg.SendCQ, cfg.RecvCQ = e.cq, e.cq
 	if e.qp, err = e.pd.CreateQP(cfg); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.CreateQP: %v", err)
 	}
 	closer(t, e.qp)
 	if e.buf, err = e.pd.Alloc(1<<16, everything); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.Alloc: %v", err)
 	}
 	closer(t, e.buf)
 	if dev.Transport() == verbs.TransportIWARP {
@@ -135,7 +135,7 @@ func newEndWith(t testing.TB, h *verbs.Host, host vmtest.Host, cfg verbs.QPConfi
 	}
 	gids, err := dev.GIDs()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.GIDs: %v", err)
 	}
 	want := verbs.GID(host.IPv4.As16()) // IPv4-mapped
 	for _, g := range gids {
@@ -144,18 +144,18 @@ func newEndWith(t testing.TB, h *verbs.Host, host vmtest.Host, cfg verbs.QPConfi
 			return e
 		}
 	}
-	t.Fatalf("no RoCE v2 GID for %v among %+v", host.IPv4, gids)
+	t.Fatalf("no RoCE v2 GID of %v in %+v", host.IPv4, gids)
 	return nil
 }
 
 func modify(t testing.TB, qp *verbs.QP, a verbs.QPAttr, mask verbs.QPAttrMask) {
 	t.Helper()
 	if err := qp.Modify(&a, mask); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Modify: %v", err)
 	}
 }
 
-// connectTo moves a QP to RTS, connected to the peer's if it is no UD QP.
+// connectTo moves a QP to RTS. It connects the QP to the peer's, unless it is a UD QP.
 func (e *end) connectTo(t testing.TB, peer *end) {
 	t.Helper()
 	e.init(t)
@@ -163,10 +163,11 @@ func (e *end) connectTo(t testing.TB, peer *end) {
 	e.rts(t)
 }
 
-// qkey is that of all UD QPs of the tests. The highest bit would need a right.
+// qkey is the Q_Key of all UD QPs of the tests. A Q_Key with the highest bit would need
+// privileges.
 const qkey = 0x1ee7
 
-// init, rtr and rts are the three steps of connectTo, each with no more than it needs.
+// init, rtr and rts are the three steps of connectTo. Each sets only the required attributes.
 func (e *end) init(t testing.TB) {
 	t.Helper()
 	a, mask := e.toInit()
@@ -217,17 +218,17 @@ func (e *end) toRTS() (verbs.QPAttr, verbs.QPAttrMask) {
 	return a, mask
 }
 
-// to returns the address of a GID as this end sees it.
+// to returns the address of a GID from this end.
 func (e *end) to(gid verbs.GID) verbs.AHAttr {
 	return verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: gid, SGIDIndex: e.gidx, HopLimit: 64}}
 }
 
 func (e *end) psn() uint32 { return e.qp.Num()*977 + 5&0xffffff }
 
-// route is a Host, and two ends of its network, which may be one.
+// route is a Host with two ends of its network, which may be equal.
 type route struct {
 	h    *verbs.Host
-	fake *uverbstest.Kernel // nil if the kernel is the real one, or that of the software ConnectXs
+	fake *uverbstest.Kernel // nil for the real kernel and for the software ConnectXs
 	mlx5 bool
 	a, b vmtest.Host
 }
@@ -240,7 +241,7 @@ func (rt *route) pair(t testing.TB, cap verbs.QPCap) (*end, *end) {
 	return l, r
 }
 
-// fakeRoute is a Host with two devices that exist in memory only.
+// fakeRoute returns a Host with two devices that exist only in memory.
 func fakeRoute() *route {
 	k := uverbstest.New("rxe0", "rxe1")
 	return &route{
@@ -251,10 +252,10 @@ func fakeRoute() *route {
 	}
 }
 
-// mlx5Route is a Host with two software ConnectXs, which are strict.
+// mlx5Route returns a Host with two strict software ConnectXs.
 func mlx5Route(t testing.TB) *route { return tracedRoute(t, nil) }
 
-// tracedRoute is mlx5Route with a trace of what the devices see and do.
+// tracedRoute is mlx5Route with a trace of the devices' actions.
 func tracedRoute(t testing.TB, trace func(connectx.Record)) *route {
 	k := inprocess.New(inprocess.Config{Violation: inprocess.Fail(t), Trace: trace}, "mlx5_0", "mlx5_1")
 	return &route{
@@ -265,8 +266,8 @@ func tracedRoute(t testing.TB, trace func(connectx.Record)) *route {
 	}
 }
 
-// routes runs a test with the fake kernels or, in the VM, within one device and
-// across two. What needs no device is not run in the VM again, which is slow.
+// routes runs a test with the fake kernels. In the VM, it runs the test within one device and
+// across two devices. Tests that need no real device are not repeated in the VM, which is slow.
 func routes(t *testing.T, f func(t *testing.T, rt *route)) {
 	if !vmtest.Inside() {
 		t.Run("fake", func(t *testing.T) { f(t, fakeRoute()) })
@@ -274,7 +275,7 @@ func routes(t *testing.T, f func(t *testing.T, rt *route)) {
 	fullRoutes(t, f)
 }
 
-// fullRoutes is routes without the fake kernel that knows reliable connections only.
+// fullRoutes is routes without the fake kernel that supports only reliable connections.
 func fullRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
 	if vmtest.Inside() {
 		vmRoutes(t, f)
@@ -283,7 +284,8 @@ func fullRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
 	}
 }
 
-// mlx5Routes is the software ConnectXs only, for what no device in the VM has.
+// mlx5Routes runs a test only with the software ConnectXs, for features that no device in the
+// VM has.
 func mlx5Routes(t *testing.T, f func(t *testing.T, rt *route)) {
 	t.Run("mlx5", func(t *testing.T) { f(t, mlx5Route(t)) })
 }
@@ -295,7 +297,7 @@ func vmRoutes(t *testing.T, f func(t *testing.T, rt *route)) {
 	t.Run("wire", func(t *testing.T) { f(t, &route{h: verbs.DefaultHost(), a: hosts[0], b: hosts[1]}) })
 }
 
-// vmWire is the last of vmRoutes: two devices.
+// vmWire returns the last route of vmRoutes, which has two devices.
 func vmWire(t *testing.T) *route {
 	hosts := vmtest.Hosts(t, 2)
 	return &route{h: verbs.DefaultHost(), a: hosts[0], b: hosts[1]}
@@ -310,7 +312,7 @@ func (e *end) collect(t testing.TB, n int) map[uint64]verbs.WC {
 	for len(got) < n {
 		k, err := e.cq.Wait(ctx, wcs)
 		if err != nil {
-			t.Fatalf("after %d of %d completions: %v", len(got), n, err)
+			t.Fatalf("CQ.Wait after %d of %d completions: %v", len(got), n, err)
 		}
 		for _, wc := range wcs[:k] {
 			if _, dup := got[wc.ID]; dup {
@@ -322,13 +324,13 @@ func (e *end) collect(t testing.TB, n int) map[uint64]verbs.WC {
 	return got
 }
 
-// ok is collect of successful completions.
+// ok collects n successful completions.
 func (e *end) ok(t testing.TB, n int) map[uint64]verbs.WC {
 	t.Helper()
 	got := e.collect(t, n)
 	for _, wc := range got {
 		if err := wc.Err(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("completion failed: %v", err)
 		}
 	}
 	return got
@@ -337,13 +339,13 @@ func (e *end) ok(t testing.TB, n int) map[uint64]verbs.WC {
 func (e *end) recv(t testing.TB, wrs ...verbs.RecvWR) {
 	t.Helper()
 	if n, err := e.qp.PostRecv(wrs); n != len(wrs) || err != nil {
-		t.Fatalf("PostRecv: %d, %v", n, err)
+		t.Fatalf("QP.PostRecv = %d, %v, want %d, nil", n, err, len(wrs))
 	}
 }
 
 func (e *end) send(t testing.TB, wrs ...verbs.SendWR) {
 	t.Helper()
 	if n, err := e.qp.PostSend(wrs); n != len(wrs) || err != nil {
-		t.Fatalf("PostSend: %d, %v", n, err)
+		t.Fatalf("QP.PostSend = %d, %v, want %d, nil", n, err, len(wrs))
 	}
 }

@@ -14,13 +14,12 @@ import (
 	"purerdma/verbs"
 )
 
-// foreign is a context that package context does not know: to watch it takes a
-// goroutine.
+// foreign is a context that is not of a type of package context. Watching it takes a goroutine.
 type foreign struct{ context.Context }
 
 func (f foreign) Value(any) any { return nil }
 
-// sender sends one message for each token, when who waits for it sleeps.
+// sender sends one message for each token, after the receiving goroutine has gone to sleep.
 func sender(t *testing.T, l *end) (tell chan<- struct{}, stop func()) {
 	tokens, done := make(chan struct{}), make(chan struct{})
 	send := []verbs.SendWR{{Opcode: verbs.OpSend, SGList: []verbs.SGE{l.buf.Slice(0, 8)}}}
@@ -36,19 +35,19 @@ func sender(t *testing.T, l *end) (tell chan<- struct{}, stop func()) {
 			if i%8 == 0 {
 				send[0].Flags = verbs.SendSignaled
 				if _, err := l.cq.Poll(wcs); err != nil {
-					t.Error(err)
+					t.Errorf("CQ.Poll: %v", err)
 				}
 			}
 			if _, err := l.qp.PostSend(send); err != nil {
-				t.Error(err)
+				t.Errorf("QP.PostSend: %v", err)
 			}
 		}
 	}()
 	return tokens, func() { close(tokens); <-done }
 }
 
-// TestSleepNoAllocs waits for completions that come while the waiter sleeps, with
-// contexts that may end.
+// TestSleepNoAllocs waits for completions that arrive while the waiter sleeps, with contexts
+// that may end.
 func TestSleepNoAllocs(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -66,21 +65,21 @@ func TestSleepNoAllocs(t *testing.T) {
 		} {
 			n := testing.AllocsPerRun(200, func() {
 				if _, err := r.qp.PostRecv(recv); err != nil {
-					t.Fatal(err)
+					t.Fatalf("QP.PostRecv: %v", err)
 				}
 				tell <- struct{}{}
 				if _, err := r.cq.Wait(ctx, wcs); err != nil || wcs[0].Err() != nil {
-					t.Fatal(err, wcs[0])
+					t.Fatalf("CQ.Wait = %v with completion %+v, want nil and success", err, wcs[0])
 				}
 			})
 			if n != 0 {
-				t.Errorf("%s: %v allocations for each message", name, n)
+				t.Errorf("%s: %v allocations for each message, want 0", name, n)
 			}
 		}
 	})
 }
 
-// TestNextNoAllocs is the same for the events of a channel.
+// TestNextNoAllocs waits for the events of a channel in the same way.
 func TestNextNoAllocs(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -92,26 +91,26 @@ func TestNextNoAllocs(t *testing.T) {
 		defer cancel()
 		if n := testing.AllocsPerRun(200, func() {
 			if _, err := r.qp.PostRecv(recv); err != nil {
-				t.Fatal(err)
+				t.Fatalf("QP.PostRecv: %v", err)
 			}
 			if err := r.cq.Arm(false); err != nil {
-				t.Fatal(err)
+				t.Fatalf("CQ.Arm(false): %v", err)
 			}
 			tell <- struct{}{}
 			if cq, err := r.cq.Channel().Next(ctx); err != nil || cq != r.cq {
-				t.Fatal(cq, err)
+				t.Fatalf("CompChannel.Next = %+v, %v, want %+v, nil", cq, err, r.cq)
 			}
 			if n, err := r.cq.Poll(wcs); n != 1 || err != nil {
-				t.Fatal(n, err, wcs[0])
+				t.Fatalf("CQ.Poll = %d, %v, want 1, nil", n, err)
 			}
 		}); n != 0 {
-			t.Errorf("%v allocations for each event", n)
+			t.Errorf("%v allocations for each event, want 0", n)
 		}
 	})
 }
 
-// TestContextOfManyWaits: a context that earlier waits had ends the one that
-// sleeps, and nothing of it hits those with another.
+// TestContextOfManyWaits reuses a context for several waits. Its end must end the current wait,
+// and must not affect later waits with another context.
 func TestContextOfManyWaits(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -124,7 +123,7 @@ func TestContextOfManyWaits(t *testing.T) {
 			r.recv(t, verbs.RecvWR{SGList: []verbs.SGE{r.buf.Slice(0, 8)}})
 			tell <- struct{}{}
 			if n, err := r.cq.Wait(ctx, wcs); n != 1 || err != nil || wcs[0].Err() != nil {
-				t.Fatal(n, err, wcs[0])
+				t.Fatalf("CQ.Wait = %d, %v with completion %+v, want 1, nil and success", n, err, wcs[0])
 			}
 		}
 		for range 50 {
@@ -133,23 +132,23 @@ func TestContextOfManyWaits(t *testing.T) {
 			take(ctx)
 			time.AfterFunc(100*time.Microsecond, cancel)
 			if _, err := r.cq.Wait(ctx, wcs); !errors.Is(err, context.Canceled) {
-				t.Fatalf("the third wait of a context that ends: %v", err)
+				t.Fatalf("third Wait with a context that ends = %v, want context.Canceled", err)
 			}
-			// The end of a context that nobody waits with comes while somebody else
-			// sleeps.
+			// A context that no goroutine waits with ends while another wait sleeps.
 			ctx, cancel = context.WithCancel(deadline(t))
 			take(ctx)
 			r.recv(t, verbs.RecvWR{SGList: []verbs.SGE{r.buf.Slice(0, 8)}})
 			time.AfterFunc(50*time.Microsecond, cancel)
 			tell <- struct{}{}
 			if n, err := r.cq.Wait(context.Background(), wcs); n != 1 || err != nil || wcs[0].Err() != nil {
-				t.Fatal(n, err, wcs[0])
+				t.Fatalf("CQ.Wait = %d, %v with completion %+v, want 1, nil and success", n, err, wcs[0])
 			}
 		}
 	})
 }
 
-// TestOneContextOfAll ends, at once, all waits on all CQs of a channel.
+// TestOneContextOfAll checks that the end of one context ends all waits on all CQs of a
+// channel.
 func TestOneContextOfAll(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		dev := openDevice(t, rt.h, rt.a.Device)
@@ -174,19 +173,19 @@ func TestOneContextOfAll(t *testing.T) {
 				select {
 				case err := <-ended:
 					if !errors.Is(err, context.Canceled) {
-						t.Fatal(err)
+						t.Fatalf("Wait = %v, want context.Canceled", err)
 					}
 				case <-late:
-					t.Fatalf("%d of 12 waits do not end with their context", 12-i)
+					t.Fatalf("%d of 12 waits did not end with their context", 12-i)
 				}
 			}
 		}
 	})
 }
 
-// TestNoGoroutineStays: what watches a context ends with the CQ, also if the
-// context does not.
-func TestNoGoroutineStays(t *testing.T) {
+// TestNoGoroutineLeak checks that the goroutine that watches a context ends with the CQ, even
+// if the context does not end.
+func TestNoGoroutineLeak(t *testing.T) {
 	rt := fakeRoute()
 	dev := openDevice(t, rt.h, rt.a.Device)
 	before := runtime.NumGoroutine()
@@ -195,7 +194,7 @@ func TestNoGoroutineStays(t *testing.T) {
 	for range 20 {
 		cq, err := dev.CreateCQ(verbs.CQConfig{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Device.CreateCQ: %v", err)
 		}
 		gone := make(chan error)
 		go func() {
@@ -204,13 +203,13 @@ func TestNoGoroutineStays(t *testing.T) {
 		}()
 		time.Sleep(time.Millisecond)
 		if err := cq.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("CQ.Close: %v", err)
 		}
 		<-gone
 	}
 	for try := 0; runtime.NumGoroutine() > before; try++ {
 		if try == 200 {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines, want %d as before", runtime.NumGoroutine(), before)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -16,10 +16,10 @@ import (
 	"purerdma/verbs"
 )
 
-// TestIWARPWrongMemory is TestVMWrongMemory for iWARP, where a WRITE is complete when
-// it is sent, and a peer that refuses something ends the connection: what was not
-// allowed must not have happened, and both QPs fail. An event tells the peer, unless
-// a WRITE has named memory that is not there.
+// TestIWARPWrongMemory is TestVMWrongMemory for iWARP. On iWARP, a WRITE completes when it is
+// sent, and a peer that refuses a request ends the connection. A request without the access
+// right must have no effect, and both QPs must fail. An event informs the peer, unless a WRITE
+// has named unregistered memory.
 func TestIWARPWrongMemory(t *testing.T) {
 	const size = 8192
 	access, request := []verbs.AsyncEventType{verbs.AsyncQPAccessErr}, []verbs.AsyncEventType{verbs.AsyncQPReqErr}
@@ -28,9 +28,9 @@ func TestIWARPWrongMemory(t *testing.T) {
 		op     verbs.SendOpcode
 		access verbs.Access // of the peer's memory
 		off    int
-		key    uint32 // what is wrong with the key
+		key    uint32 // error in the key
 		n      int
-		done   bool // siw does it nevertheless
+		done   bool // siw executes it nevertheless
 		told   []verbs.AsyncEventType
 	}{
 		{"wrong rkey of a write", verbs.OpWrite, everything, 0, 0x1234, 8, false, nil},
@@ -49,7 +49,7 @@ func TestIWARPWrongMemory(t *testing.T) {
 			access := c.access &^ verbs.RemoteAtomic
 			mr, err := r.pd.Alloc(size, access)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("PD.Alloc: %v", err)
 			}
 			closer(t, mr)
 			before := bytes.Clone(fill(mr.Bytes(), 5))
@@ -59,7 +59,7 @@ func TestIWARPWrongMemory(t *testing.T) {
 			l.send(t, wr)
 			wc := l.collect(t, 1)[1]
 			if c.op == verbs.OpRead && (wc.Status == verbs.WCSuccess) != c.done {
-				t.Errorf("the READ ends with %v", wc.Status)
+				t.Errorf("status of the READ = %v, want success %v", wc.Status, c.done)
 			}
 			if c.done {
 				return
@@ -67,20 +67,20 @@ func TestIWARPWrongMemory(t *testing.T) {
 			bothFail(t, l, r)
 			for _, typ := range c.told {
 				if ev := expect(t, events, typ); ev.QP != r.qp {
-					t.Errorf("the event is about %p, want %p: %+v", ev.QP, r.qp, ev)
+					t.Errorf("event = %+v, want one of QP %p", ev, r.qp)
 				}
 			}
 			unexpected(t, events)
-			// A message that goes too far may have been begun, up to the end.
+			// A message that exceeds the region may have been written up to the region's end.
 			same := len(before)
 			if c.op == verbs.OpWrite && c.off > 0 {
 				same = c.off
 			}
 			if !bytes.Equal(mr.Bytes()[:same], before[:same]) {
-				t.Error("the peer's memory has changed")
+				t.Error("the peer's memory changed")
 			}
 			if c.op == verbs.OpRead && !bytes.Equal(l.buf.Bytes()[:c.n], here) {
-				t.Error("something has been read")
+				t.Error("the READ changed the local memory")
 			}
 		})
 	}
@@ -93,20 +93,20 @@ func bothFail(t *testing.T, l, r *end) {
 		a, err1 := l.qp.Query()
 		b, err2 := r.qp.Query()
 		if err1 != nil || err2 != nil {
-			t.Fatal(err1, err2)
+			t.Fatalf("QP.Query = %v and %v, want nil", err1, err2)
 		}
 		if a.State == verbs.QPErr && b.State == verbs.QPErr {
 			return
 		}
 		if time.Since(start) > 10*time.Second {
-			t.Fatalf("the connection goes on: %v, %v", a.State, b.State)
+			t.Fatalf("states = %v, %v, want ERR after 10 seconds", a.State, b.State)
 		}
 	}
 }
 
-// TestIWARPWrongLocalMemory names memory of one's own that is not there or not
-// allowed: the request fails, with the status that siw has for it and an event, the
-// connection ends, and everything else on it is flushed. Another connection goes on.
+// TestIWARPWrongLocalMemory names local memory that is unregistered or lacks the access right.
+// The request fails with siw's status and an event. The connection ends, and all other requests
+// on it are flushed. Another connection keeps working.
 func TestIWARPWrongLocalMemory(t *testing.T) {
 	rt := vmWire(t)
 	a, b := rt.pair(t, verbs.QPCap{})
@@ -139,22 +139,22 @@ func TestIWARPWrongLocalMemory(t *testing.T) {
 			{"memory without the right", func(_, _, ro *verbs.MR) verbs.SGE { return ro.Slice(0, 8) }},
 		} {
 			if m.name == "memory without the right" && (k.name == "SEND" || k.name == "WRITE") {
-				continue // which need none
+				continue // SEND and WRITE need no access right for local memory
 			}
 			t.Run(fmt.Sprint(k.name, " ", m.name), func(t *testing.T) {
 				l, r := rt.pair(t, verbs.QPCap{})
-				at, id, others := l, uint64(1), 1 // who makes the mistake, and in what
+				at, id, others := l, uint64(1), 1 // the end with the wrong request, its ID, and the number of the peer's completions
 				if k.name == "receive" {
 					at, id, others = r, 9, 2
 				}
 				strange, err := allocPD(t, at.dev).Alloc(4096, everything)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("PD.Alloc: %v", err)
 				}
 				closer(t, strange)
 				ro, err := at.pd.Alloc(4096, 0)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("PD.Alloc: %v", err)
 				}
 				closer(t, ro)
 				events := at.watch(t)
@@ -169,22 +169,22 @@ func TestIWARPWrongLocalMemory(t *testing.T) {
 				l.send(t, wr)
 				got := map[*end]map[uint64]verbs.WC{l: l.collect(t, 2), r: r.collect(t, others)}
 				if wc := got[at][id]; wc.Status != k.status {
-					t.Errorf("it ends with %v, want %v", wc.Status, k.status)
+					t.Errorf("status of the request = %v, want %v", wc.Status, k.status)
 				}
 				if wc := got[l][1]; at == r && wc.Status != verbs.WCSuccess {
-					t.Errorf("the SEND ends with %v", wc.Status)
+					t.Errorf("status of the SEND = %v, want WCSuccess", wc.Status)
 				}
 				if ev := expect(t, events, k.event); ev.QP != at.qp {
-					t.Errorf("the event is about %p, want %p: %+v", ev.QP, at.qp, ev)
+					t.Errorf("event = %+v, want one of QP %p", ev, at.qp)
 				}
 				bothFail(t, l, r)
 				for _, e := range []*end{l, r} {
 					if wc := got[e][5]; wc.Status != verbs.WCWRFlushErr {
-						t.Errorf("the receive ends with %v", wc.Status)
+						t.Errorf("status of the receive = %v, want WCWRFlushErr", wc.Status)
 					}
 					e.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
 					if wc := e.collect(t, 1)[2]; wc.Status != verbs.WCWRFlushErr {
-						t.Errorf("a SEND afterwards ends with %v", wc.Status)
+						t.Errorf("status of a later SEND = %v, want WCWRFlushErr", wc.Status)
 					}
 				}
 				b.recv(t, verbs.RecvWR{ID: 7})
@@ -196,8 +196,8 @@ func TestIWARPWrongLocalMemory(t *testing.T) {
 	}
 }
 
-// TestIWARPDrained: what waits behind a READ that the peer refuses is flushed with it,
-// and an event says that the queue is empty.
+// TestIWARPDrained checks that requests behind a READ that the peer refuses are flushed with
+// it, and that an event reports the empty queue.
 func TestIWARPDrained(t *testing.T) {
 	l, r := vmWire(t).pair(t, verbs.QPCap{})
 	events := l.watch(t)
@@ -208,21 +208,21 @@ func TestIWARPDrained(t *testing.T) {
 	l.send(t, read, write, last)
 	for id, wc := range l.collect(t, 3) {
 		if wc.Status != verbs.WCWRFlushErr {
-			t.Errorf("request %d ends with %v", id, wc.Status)
+			t.Errorf("status of request %d = %v, want WCWRFlushErr", id, wc.Status)
 		}
 	}
 	if ev := expect(t, events, verbs.AsyncSQDrained); ev.QP != l.qp {
-		t.Errorf("the event is about %p, want %p: %+v", ev.QP, l.qp, ev)
+		t.Errorf("event = %+v, want one of QP %p", ev, l.qp)
 	}
 }
 
-// TestIWARPSendInv: a SEND_WITH_INV takes a key of the receiver's away. Up to Linux 7.3
-// siw does not tell programs which one.
+// TestIWARPSendInv checks that a SEND_WITH_INV invalidates a key of the receiver. Up to Linux
+// 7.3, siw does not report the key to programs.
 func TestIWARPSendInv(t *testing.T) {
 	l, r := vmWire(t).pair(t, verbs.QPCap{})
 	mr, err := r.pd.Alloc(4096, everything)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.Alloc: %v", err)
 	}
 	closer(t, mr)
 	r.recv(t, verbs.RecvWR{ID: 5, SGList: []verbs.SGE{r.buf.Slice(0, 8)}})
@@ -230,22 +230,22 @@ func TestIWARPSendInv(t *testing.T) {
 	l.ok(t, 1)
 	switch wc := r.ok(t, 1)[5]; {
 	case wc.Flags&verbs.WCWithInv == 0 && wc.InvalidatedRKey == 0:
-		t.Log("the completion does not tell the invalidated key, see docs/reference/driver-faults.md")
+		t.Log("the completion does not contain the invalidated key, see docs/reference/driver-faults.md")
 	case wc.Flags&verbs.WCWithInv == 0 || wc.InvalidatedRKey != mr.RKey():
-		t.Errorf("the receive completed with %+v, want key %#x", wc, mr.RKey())
+		t.Errorf("completion of the receive = %+v, want key %#x", wc, mr.RKey())
 	}
 	r.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{mr.Slice(0, 8)}})
 	if wc := r.collect(t, 1)[2]; wc.Status == verbs.WCSuccess {
-		t.Errorf("a send of memory whose key was invalidated: %v", wc.Status)
+		t.Errorf("status of a send of memory with an invalidated key = %v, want an error", wc.Status)
 	}
 }
 
-// TestIWARPRefusals asks for what siw does not have.
+// TestIWARPRefusals requests features that siw does not have.
 func TestIWARPRefusals(t *testing.T) {
 	e := newEnd(t, verbs.DefaultHost(), vmtest.Hosts(t, 1)[0], verbs.QPCap{})
 	srq, err := e.pd.CreateSRQ(verbs.SRQConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.CreateSRQ: %v", err)
 	}
 	closer(t, srq)
 	for _, c := range []struct {
@@ -258,18 +258,19 @@ func TestIWARPRefusals(t *testing.T) {
 		{"another size of an SRQ", errors.ErrUnsupported, func() error { return srq.Modify(verbs.SRQAttr{MaxWR: 500}, verbs.SRQAttrMaxWR) }},
 		{"window of type 1", errors.ErrUnsupported, func() error { _, err := e.pd.AllocMW(verbs.MWType1); return err }},
 		{"window of type 2", errors.ErrUnsupported, func() error { _, err := e.pd.AllocMW(verbs.MWType2); return err }},
-		// It takes a QP of UD, of which there are none.
+		// It takes a UD QP, which siw does not have.
 		{"multicast", syscall.EINVAL, func() error { return e.qp.AttachMulticast(verbs.GID{0: 0xff}, 0) }},
 	} {
 		var op *verbs.OpError
 		if err := c.do(); !errors.As(err, &op) || !errors.Is(err, c.want) {
-			t.Errorf("%s: %v", c.what, err)
+			t.Errorf("%s = %v, want an OpError of %v", c.what, err, c.want)
 		}
 	}
 }
 
-// TestIWARPClosing: SQD is the state of a connection that ends in order. What is under
-// way arrives, receives are flushed, nothing more is sent, and there is no way back.
+// TestIWARPClosing checks the state SQD, in which a connection ends in order. Messages in
+// progress arrive, receives are flushed, no more messages are sent, and the QP cannot leave the
+// state.
 func TestIWARPClosing(t *testing.T) {
 	l, r := vmWire(t).pair(t, verbs.QPCap{})
 	r.recv(t, verbs.RecvWR{ID: 7, SGList: []verbs.SGE{r.buf.Slice(0, 8)}})
@@ -282,24 +283,25 @@ func TestIWARPClosing(t *testing.T) {
 	modify(t, l.qp, verbs.QPAttr{State: verbs.QPSQD}, verbs.QPAttrState)
 	for _, e := range []*end{l, r} {
 		if wc := e.collect(t, 1)[5]; wc.Status != verbs.WCWRFlushErr {
-			t.Errorf("the receive ends with %v", wc.Status)
+			t.Errorf("status of the receive = %v, want WCWRFlushErr", wc.Status)
 		}
 	}
-	// The event of the end may have come by now, with which the QP goes on to the error state.
+	// The event of the disconnection may have arrived by now. The QP then moves to the error
+	// state.
 	if a, err := l.qp.Query(); err != nil || a.State != verbs.QPSQD && a.State != verbs.QPErr {
-		t.Errorf("Query: %v, %v", a.State, err)
+		t.Errorf("Query = %v, %v, want SQD or ERR", a.State, err)
 	}
 	var state *verbs.QPStateError
 	switch n, err := l.qp.PostSend([]verbs.SendWR{{ID: 9, Opcode: verbs.OpSend}}); {
 	case n == 1 && err == nil:
 		if wc := l.collect(t, 1)[9]; wc.Status != verbs.WCWRFlushErr {
-			t.Errorf("a SEND ends with %v", wc.Status)
+			t.Errorf("status of a SEND = %v, want WCWRFlushErr", wc.Status)
 		}
 	case n != 0 || !errors.As(err, &state) || state.State != verbs.QPSQD:
-		t.Errorf("a SEND: %d, %v", n, err)
+		t.Errorf("PostSend = %d, %v, want a QPStateError of SQD", n, err)
 	}
 	if err := l.qp.Modify(&verbs.QPAttr{State: verbs.QPRTS}, verbs.QPAttrState); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("back to RTS: %v", err)
+		t.Errorf("Modify to RTS = %v, want EINVAL", err)
 	}
 	modify(t, l.qp, verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
 }

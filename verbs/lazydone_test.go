@@ -4,17 +4,17 @@ package verbs
 
 import "testing"
 
-// TestEnding: the context ends whether it was asked for before or after.
-func TestEnding(t *testing.T) {
+// TestLazyDone checks that the context ends, whether it was created before or after the end.
+func TestLazyDone(t *testing.T) {
 	var before, after lazyDone
 	ctx := before.context()
 	if ctx.Err() != nil || before.context() != ctx {
-		t.Errorf("%v before the end", ctx.Err())
+		t.Errorf("Err() before the end = %v, want nil", ctx.Err())
 	}
 	before.end()
 	after.end()
 	after.end()
 	if ctx.Err() == nil || after.context().Err() == nil {
-		t.Error("it has not ended")
+		t.Errorf("Err() after the end = %v and %v, want errors", ctx.Err(), after.context().Err())
 	}
 }

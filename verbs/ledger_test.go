@@ -11,9 +11,9 @@ import (
 	"purerdma/verbs"
 )
 
-// ledger records the posted work requests of a test that posts and polls at random. Each completes
-// once at most, on the CQ of its queue, with the number of its QP. Each that must complete has done
-// so in the end, unless its QP has gone.
+// ledger records the posted work requests of a test that posts and polls at random. Each
+// request may complete at most once, on the CQ of its queue and with the number of its QP. In
+// the end, each request that must complete has completed, unless its QP was closed.
 type ledger struct {
 	mu     sync.Mutex
 	last   uint64
@@ -24,15 +24,15 @@ type ledger struct {
 // request is a posted work request.
 type request struct {
 	qp   *verbs.QP // nil for a receive of an SRQ
-	cq   *verbs.CQ // nil likewise
-	must bool      // complete
+	cq   *verbs.CQ // nil for a receive of an SRQ
+	must bool      // must complete
 	done bool
 }
 
 func newLedger() *ledger { return &ledger{all: map[uint64]*request{}} }
 
-// add notes n requests that are about to be posted. It returns the ID of the first; the others
-// follow.
+// add records n requests that are about to be posted. It returns the ID of the first request.
+// The other requests have the following IDs.
 func (l *ledger) add(n int, r request) (first uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *ledger) add(n int, r request) (first uint64) {
 	return first
 }
 
-// retract takes back the requests from an ID to the last of a post, which were not posted.
+// retract removes the requests from an ID to the last one of a post, which were not posted.
 func (l *ledger) retract(from, last uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *ledger) retract(from, last uint64) {
 	}
 }
 
-// complete notes a completion that came from a CQ.
+// complete records a completion from a CQ.
 func (l *ledger) complete(cq *verbs.CQ, wc *verbs.WC) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *ledger) complete(cq *verbs.CQ, wc *verbs.WC) {
 	}
 }
 
-// closed notes that a QP is about to be closed: its requests need not complete any more.
+// closed records that a QP is about to be closed. Its requests need not complete any more.
 func (l *ledger) closed(qp *verbs.QP) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *ledger) closed(qp *verbs.QP) {
 	}
 }
 
-// outstanding returns how many requests must still complete.
+// outstanding returns the number of requests that must still complete.
 func (l *ledger) outstanding() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +110,7 @@ func (l *ledger) missing() (all []string) {
 	return all
 }
 
-// completed returns how many requests have completed.
+// completed returns the number of completed requests.
 func (l *ledger) completed() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,14 +122,14 @@ func (l *ledger) completed() (n int) {
 	return n
 }
 
-// fail notes an error of a call.
+// fail records the error of a call.
 func (l *ledger) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fault("%v", err)
 }
 
-// fault notes a violation. The caller holds the lock.
+// fault records a violation. The caller holds the lock.
 func (l *ledger) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }

@@ -15,7 +15,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestLimits asks for more than the device has, and expects to be told of what.
+// TestLimits requests more than the device supports. The error must name the exceeded limit.
 func TestLimits(t *testing.T) {
 	rt := fakeRoute()
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
@@ -53,12 +53,12 @@ func TestLimits(t *testing.T) {
 		err := c.call()
 		var op *verbs.OpError
 		if !errors.As(err, &op) || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("got  %v\nwant %s", err, c.want)
+			t.Errorf("error = %v, want an OpError of EINVAL with\n%s", err, c.want)
 		}
 	}
 }
 
-// TestUnsupported uses objects and commands that the driver does not have.
+// TestUnsupported uses objects and commands that the driver does not support.
 func TestUnsupported(t *testing.T) {
 	rt := fakeRoute()
 	rt.fake.Intercept = func(r *uverbs.Request) error {
@@ -84,7 +84,7 @@ func TestUnsupported(t *testing.T) {
 		"AH":           second(e.pd.CreateAH(verbs.AHAttr{Port: 1})),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s on a device without: %v", what, err)
+			t.Errorf("%s on a device without it = %v, want ErrUnsupported", what, err)
 		}
 	}
 }

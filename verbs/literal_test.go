@@ -10,13 +10,13 @@ import (
 	"purerdma/verbs"
 )
 
-// TestLiteralsDoNotAllocate posts literals, whose memory stays on the stack of the caller.
+// TestLiteralsDoNotAllocate posts literals, whose memory must stay on the caller's stack.
 func TestLiteralsDoNotAllocate(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{SendWR: 400, RecvWR: 400})
 		srq, err := l.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 400})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.CreateSRQ: %v", err)
 		}
 		closer(t, srq)
 		sge := r.buf.Slice(0, 64)
@@ -33,7 +33,7 @@ func TestLiteralsDoNotAllocate(t *testing.T) {
 		} {
 			n := testing.AllocsPerRun(100, func() {
 				if n, err := post(); n != 1 || err != nil {
-					t.Fatalf("%s = %d, %v", name, n, err)
+					t.Fatalf("%s = %d, %v, want 1, nil", name, n, err)
 				}
 			})
 			if n != 0 {

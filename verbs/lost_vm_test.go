@@ -18,14 +18,14 @@ import (
 	"purerdma/verbs"
 )
 
-// TestVMLostAnswers loses the answers to a WRITE and to the READ or atomic behind it, so
-// that both requests are sent again. The peer must have executed the atomic once, and the
-// result must be right.
+// TestVMLostAnswers loses the responses to a WRITE and to the READ or atomic behind it, so that
+// both requests are sent again. The peer must execute the atomic once, and the result must be
+// correct.
 //
 // rxe acknowledges a repeated SEND or WRITE with the number of the last packet that it has
-// executed (duplicate_request), which may be that of an atomic. Its requester accepts a
-// plain acknowledgement of that number as the atomic's answer (check_ack): the atomic
-// completes with success, and its result is not stored. READs do not move that number.
+// executed (duplicate_request). This may be the number of an atomic. rxe's requester accepts a
+// plain acknowledgement of that number as the response to the atomic (check_ack). The atomic
+// then completes with success, and its result is not stored. READs do not change that number.
 func TestVMLostAnswers(t *testing.T) {
 	rt := vmWire(t)
 	const answer, word = 0x1122334455667788, 4096
@@ -39,7 +39,8 @@ func TestVMLostAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, r := rt.pair(t, verbs.QPCap{})
 			if vmtest.Driver() != "siw" {
-				// Nothing may be lost before: the devices look for each other.
+				// No packet may be lost before, because the devices resolve each other's
+				// addresses.
 				l.send(t, verbs.SendWR{ID: 9, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey()})
 				l.ok(t, 1)
 			}
@@ -58,7 +59,7 @@ func TestVMLostAnswers(t *testing.T) {
 				want = answer
 			}
 			if got := binary.NativeEndian.Uint64(r.buf.Bytes()[word:]); got != want || string(r.buf.Bytes()[:5]) != "write" {
-				t.Errorf("the peer's memory holds %q and %#x, want \"write\" and %#x", r.buf.Bytes()[:5], got, want)
+				t.Errorf("the peer's memory = %q and %#x, want \"write\" and %#x", r.buf.Bytes()[:5], got, want)
 			}
 			switch got := l.buf.Bytes()[:8]; {
 			case binary.NativeEndian.Uint64(got) == answer:
@@ -71,18 +72,18 @@ func TestVMLostAnswers(t *testing.T) {
 	}
 }
 
-// TestVMBindBehindLostAnswers loses the answer to a WRITE in front of a BIND_MW, so that
-// the WRITE is sent again. The window must be bound.
+// TestVMBindBehindLostAnswers loses the response to a WRITE in front of a BIND_MW, so that the
+// WRITE is sent again. The window must be bound.
 //
-// rxe executes the BIND_MW again as well (req_retry), which fails because the window is
-// bound, and the QP breaks. On 6.1 only its requester stops at first. If the answer to the
-// repeated WRITE is lost as well, nothing completes, and the QP stays in RTS.
+// rxe also executes the BIND_MW again (req_retry). This fails because the window is bound, and
+// the QP breaks. On Linux 6.1, at first only its requester stops. If the response to the
+// repeated WRITE is also lost, nothing completes, and the QP stays in RTS.
 func TestVMBindBehindLostAnswers(t *testing.T) {
 	l, r := vmWire(t).pair(t, verbs.QPCap{})
 	write := verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey()}
 	first := write
 	first.ID, first.Flags = 1, verbs.SendSignaled
-	l.send(t, first) // nothing may be lost before: the devices look for each other
+	l.send(t, first) // no packet may be lost before, because the devices resolve each other's addresses
 	l.ok(t, 1)
 	mr, w := l.window(t, verbs.MWType2)
 	bind := w.Bind(mr, 0, 100, verbs.RemoteWrite)
@@ -98,25 +99,26 @@ func TestVMBindBehindLostAnswers(t *testing.T) {
 	wcs := l.until(t, bind.ID, mayHang)
 	a, err := l.qp.Query()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Query: %v", err)
 	}
 	failed := !slices.ContainsFunc(wcs, func(wc verbs.WC) bool { return wc.Err() == nil })
 	switch n := len(wcs); {
 	case n == 1 && wcs[0].Err() == nil && a.State == verbs.QPRTS:
 	case mayHang && n == 0 && a.State == verbs.QPRTS,
 		rxe && n > 0 && failed && a.State == verbs.QPErr:
-		t.Logf("%+v, the QP is in %v, see docs/reference/driver-faults.md", wcs, a.State)
+		t.Logf("completions = %+v with the QP in %v, see docs/reference/driver-faults.md", wcs, a.State)
 	default:
 		t.Errorf("completions = %+v, want one of success; the QP is in %v", wcs, a.State)
 	}
-	// Before the QP, whose destruction would wait for the window.
+	// The window is closed before the QP, because the destruction of the QP would wait for the
+	// window.
 	if err := w.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("MW.Close: %v", err)
 	}
 }
 
-// until returns the completions up to the one of a request. If the QP may hang, it
-// returns those of three seconds at most.
+// until returns the completions up to the completion of a request. If the QP may hang, it
+// returns the completions of at most three seconds.
 func (e *end) until(t *testing.T, id uint64, mayHang bool) (all []verbs.WC) {
 	t.Helper()
 	ctx := deadline(t)
@@ -133,14 +135,14 @@ func (e *end) until(t *testing.T, id uint64, mayHang bool) (all []verbs.WC) {
 			break
 		}
 		if err != nil {
-			t.Fatalf("%v; completions so far: %+v", err, all)
+			t.Fatalf("CQ.Wait: %v after completions %+v", err, all)
 		}
 	}
 	return all
 }
 
-// served waits until the WRITE of TestVMLostAnswers has been done, and on rxe everything
-// before the packet numbered next.
+// served waits until the WRITE of TestVMLostAnswers has been executed. On rxe it also waits for
+// all packets before the packet with number next.
 func (e *end) served(t *testing.T, next uint32) {
 	t.Helper()
 	ctx := deadline(t)
@@ -151,15 +153,15 @@ func (e *end) served(t *testing.T, next uint32) {
 		if vmtest.Driver() != "rxe" {
 			return true
 		}
-		a, err := e.qp.Query() // a READ leaves no trace but the number of the next packet
+		a, err := e.qp.Query() // only the number of the next packet shows an executed READ
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Query: %v", err)
 		}
 		return a.RQPSN == next&0xffffff
 	}
 	for !done() {
 		if ctx.Err() != nil {
-			t.Fatal("the requests were not done")
+			t.Fatal("the peer did not execute the requests")
 		}
 		runtime.Gosched()
 	}

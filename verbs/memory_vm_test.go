@@ -16,29 +16,30 @@ import (
 	"purerdma/verbs"
 )
 
-// onDemand checks the outcome of asking for on-demand memory, and reports whether the test
-// can use it. A device is to return memory, or to refuse. The software ConnectX returns
-// memory, because Linux registers dma-bufs by the same means, but no transport may use it.
+// onDemand checks the result of a registration of on-demand memory, and reports whether the
+// test can use the memory. The device must return memory or an error. The software ConnectX
+// returns memory, because Linux registers dma-bufs in the same way. However, no transport may
+// use this memory.
 func (e *end) onDemand(t *testing.T, mr *verbs.MR, err error) bool {
 	t.Helper()
 	usable, odp := expects(t, onDemandMemory), e.dev.Attr().ODP
 	if !usable && !odp.Supported {
 		if err == nil || !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("on-demand memory of a device without: %v", err)
+			t.Errorf("registration of on-demand memory on a device without it = %v, want ErrUnsupported or EINVAL", err)
 		}
 		return false
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("registration of on-demand memory: %v", err)
 	}
 	closer(t, mr)
 	if any := odp.RC|odp.UC|odp.UD|odp.XRC != 0; any != usable {
-		t.Errorf("%s has on-demand memory for transports: %+v, want %v", e.dev.Name(), odp, usable)
+		t.Errorf("on-demand capabilities of %s = %+v, want some: %v", e.dev.Name(), odp, usable)
 	}
 	return usable
 }
 
-// TestVMOnDemand uses memory that is not pinned, where the device can.
+// TestVMOnDemand uses memory that is not pinned, if the device supports this.
 func TestVMOnDemand(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -47,7 +48,7 @@ func TestVMOnDemand(t *testing.T) {
 			return
 		}
 		if err := r.pd.Advise(verbs.PrefetchWrite, true, mr.Slice(0, 8192)); err != nil {
-			t.Errorf("Advise: %v", err)
+			t.Errorf("PD.Advise: %v", err)
 		}
 		fill(l.buf.Bytes(), 9)
 		exchange := func(off, n int) string {
@@ -67,79 +68,79 @@ func TestVMOnDemand(t *testing.T) {
 			}
 			return ""
 		}
-		// What is not prefetched comes in with a fault.
+		// Pages that were not prefetched are loaded by a page fault.
 		for _, page := range []int{0, 1, 122, 255} {
 			if wrong := exchange(page*4096, 1024); wrong != "" {
-				t.Errorf("page %d: %s differs", page, wrong)
+				t.Errorf("page %d: %s memory differs", page, wrong)
 			}
 		}
-		// rxe of Linux 7.3 loses the offset in a page: bytes that do not start a page
-		// land at its start, and on-demand memory of rxe is not to be trusted.
+		// rxe of Linux 7.3 loses the offset in a page. Bytes that do not start a page are
+		// stored at its start, so on-demand memory of rxe is not reliable.
 		if wrong := exchange(4096+1024, 1024); wrong != "" {
-			t.Logf("within a page: %s differs", wrong)
+			t.Logf("within a page: %s memory differs", wrong)
 		}
 		if wrong := exchange(8192, 30000); wrong != "" {
-			t.Logf("many packets: %s differs", wrong)
+			t.Logf("many packets: %s memory differs", wrong)
 		}
 	})
 }
 
-// TestVMReregister moves memory to another PD and takes rights away, where the
-// device can.
+// TestVMReregister moves memory to another PD and removes access rights, if the device supports
+// this.
 func TestVMReregister(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		other := allocPD(t, r.dev)
 		mr, err := other.Alloc(4096, everything)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.Alloc: %v", err)
 		}
 		closer(t, mr)
 		err = mr.Reregister(verbs.MRChange{PD: r.pd})
 		if !expects(t, reregistering) {
 			if !errors.Is(err, errors.ErrUnsupported) || mr.PD() != other {
-				t.Errorf("a device that is not to reregister memory: %v, PD %p, it was %p", err, mr.PD(), other)
+				t.Errorf("Reregister on a device without support = %v with PD %p, want ErrUnsupported and PD %p", err, mr.PD(), other)
 			}
 			return
 		}
 		if err != nil || mr.PD() != r.pd {
-			t.Fatal(err)
+			t.Fatalf("Reregister = %v with PD %p, want nil and PD %p", err, mr.PD(), r.pd)
 		}
 		write := verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr(), RKey: mr.RKey(), InlineData: []byte("moved")}
 		l.send(t, write)
 		if l.ok(t, 1); string(mr.Bytes()[:5]) != "moved" {
-			t.Errorf("%q", mr.Bytes()[:5])
+			t.Errorf("memory = %q, want \"moved\"", mr.Bytes()[:5])
 		}
 		if err := other.Close(); err != nil {
 			t.Errorf("Close of the old PD: %v", err)
 		}
 		access := verbs.LocalWrite
 		if err := mr.Reregister(verbs.MRChange{Access: &access}); err != nil || mr.Access() != access {
-			t.Fatal(err)
+			t.Fatalf("Reregister = %v with access %v, want nil and %v", err, mr.Access(), access)
 		}
 		write.RKey = mr.RKey()
 		l.send(t, write)
 		if wc := l.collect(t, 1)[1]; wc.Status != verbs.WCRemAccessErr {
-			t.Errorf("write without the right: %v", wc.Status)
+			t.Errorf("status of a WRITE without the right = %v, want WCRemAccessErr", wc.Status)
 		}
 		access = verbs.RemoteWrite
 		if err := mr.Reregister(verbs.MRChange{Access: &access}); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("RemoteWrite without LocalWrite: %v", err)
+			t.Errorf("Reregister with RemoteWrite and without LocalWrite = %v, want EINVAL", err)
 		}
 	})
 }
 
-// setHugePages has the administrator set huge pages aside, until the test ends.
+// setHugePages reserves huge pages as an administrator, until the test ends.
 func setHugePages(t *testing.T, n int) {
 	t.Helper()
 	const setting = "/proc/sys/vm/nr_hugepages"
 	old, err := os.ReadFile(setting)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	t.Cleanup(func() { os.WriteFile(setting, old, 0) })
 	if err := os.WriteFile(setting, fmt.Append(nil, n), 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 }
 
@@ -148,20 +149,20 @@ func TestVMHugePages(t *testing.T) {
 		setHugePages(t, 0)
 		l, r := rt.pair(t, verbs.QPCap{})
 		if _, err := r.pd.AllocHuge(1<<20, everything); !errors.Is(err, syscall.ENOMEM) {
-			t.Errorf("AllocHuge where there are none: %v", err)
+			t.Errorf("AllocHuge without huge pages = %v, want ENOMEM", err)
 		}
 		setHugePages(t, 4)
 		mr, err := r.pd.AllocHuge(3<<20, everything)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.AllocHuge: %v", err)
 		}
 		closer(t, mr)
 		if mr.Len() != 3<<20 || mr.Addr()%(2<<20) != 0 {
-			t.Errorf("%d bytes at %#x", mr.Len(), mr.Addr())
+			t.Errorf("AllocHuge = %d bytes at %#x, want 3 MiB at a huge page", mr.Len(), mr.Addr())
 		}
 		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr() + 2<<20 - 3, RKey: mr.RKey(), InlineData: []byte("across")})
 		if l.ok(t, 1); string(mr.Bytes()[2<<20-3:2<<20+3]) != "across" {
-			t.Errorf("%q", mr.Bytes()[2<<20-3:2<<20+3])
+			t.Errorf("memory = %q, want \"across\"", mr.Bytes()[2<<20-3:2<<20+3])
 		}
 	})
 }
@@ -170,34 +171,34 @@ func TestVMPKey(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		dev := openDevice(t, rt.h, rt.b.Device)
 		if key, err := dev.PKey(1, 0); key != 0xffff || err != nil {
-			t.Errorf("%#x, %v", key, err)
+			t.Errorf("Device.PKey(1, 0) = %#x, %v, want 0xffff, nil", key, err)
 		}
 		if _, err := dev.PKey(1, 5000); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("entry that is not there: %v", err)
+			t.Errorf("PKey(1, 5000) = %v, want ErrNotExist", err)
 		}
 		if _, err := dev.PKey(9, 0); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("port that is not there: %v", err)
+			t.Errorf("PKey(9, 0) = %v, want ErrNotExist", err)
 		}
 		if _, err := dev.PKey(1, -1); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("index -1: %v", err)
+			t.Errorf("PKey(1, -1) = %v, want EINVAL", err)
 		}
 	})
 }
 
-// TestVMNoDMABuf: no software device takes another device's memory.
+// TestVMNoDMABuf checks that no software device registers a dma-buf.
 func TestVMNoDMABuf(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		_, pd := openPD(t, rt.h, rt.b.Device)
-		f, err := os.Open(os.DevNull) // not one, if the device looked
+		f, err := os.Open(os.DevNull) // not a dma-buf, if the device examined it
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Open(os.DevNull): %v", err)
 		}
 		closer(t, f)
 		if mr, err := pd.RegDMABuf(int(f.Fd()), 0, 4096, 0, verbs.LocalWrite); err == nil {
 			mr.Close()
-			t.Error("/dev/null was registered as a dma-buf")
+			t.Error("RegDMABuf of /dev/null succeeded")
 		} else if vmtest.Driver() != "mlx5" && !errors.Is(err, errors.ErrUnsupported) {
-			t.Error(err)
+			t.Errorf("RegDMABuf = %v, want ErrUnsupported", err)
 		}
 	})
 }

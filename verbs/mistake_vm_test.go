@@ -16,13 +16,13 @@ import (
 	"purerdma/verbs"
 )
 
-// wrong is how a request ends that is wrong.
+// wrong holds the expected statuses of an invalid request.
 type wrong struct {
-	spec, rxe, newer verbs.WCStatus // the specification's word, rxe's, and rxe's since Linux 6.4
+	spec, rxe, newer verbs.WCStatus // the status of the specification, of rxe, and of rxe since Linux 6.4
 }
 
-// check expects the specification's word, or that which the driver is known to have in
-// its place (docs/reference/driver-faults.md).
+// check expects the status of the specification, or the status that the driver is known to
+// return instead (docs/reference/driver-faults.md).
 func (w wrong) check(t *testing.T, whose string, got verbs.WCStatus) {
 	t.Helper()
 	known := w.spec
@@ -32,7 +32,7 @@ func (w wrong) check(t *testing.T, whose string, got verbs.WCStatus) {
 		}
 	}
 	if got != w.spec && got != known {
-		t.Errorf("the %s has %v, want %v or %v", whose, got, w.spec, known)
+		t.Errorf("status of the %s = %v, want %v or %v", whose, got, w.spec, known)
 	}
 }
 
@@ -46,14 +46,15 @@ var (
 	tooLong       = wrong{verbs.WCRemInvReqErr, verbs.WCRemOpErr, verbs.WCRemOpErr}
 )
 
-// TestVMWrongMemory names memory that is not there or not allowed, and expects the
-// status that says which side is wrong, as far as the driver does. Whose memory a peer
-// reached for is told by an event (C9-222.1 of the IBTA specification), of rxe since Linux 7.
+// TestVMWrongMemory names memory that is unregistered or lacks an access right. The status must
+// identify the side with the error, as far as the driver does this. An event informs the peer
+// that a request has named its memory (C9-222.1 of the IBTA specification). rxe has this event
+// since Linux 7.
 func TestVMWrongMemory(t *testing.T) {
 	type mistake struct {
 		name      string
 		wr        func(l, r *end, ro *verbs.MR) verbs.SendWR
-		recv      func(r *end, ro *verbs.MR) []verbs.SGE // nil: no receive
+		recv      func(r *end, ro *verbs.MR) []verbs.SGE // nil for no receive
 		sender    wrong
 		recipient wrong
 	}
@@ -106,8 +107,8 @@ func TestVMWrongMemory(t *testing.T) {
 				return verbs.SendWR{Opcode: verbs.OpSend, SGList: []verbs.SGE{r.buf.Slice(0, 8)}}
 			}},
 		{name: "receive into memory without the right", sender: peersReceive, recipient: ownReceive,
-			// More than mlx5 puts into a completion: of shorter messages the sender hears nothing,
-			// because the device does not write to the memory.
+			// This is more data than mlx5 puts into a completion. The sender of a shorter
+			// message gets no error, because the device does not write to the memory.
 			wr:   func(l, r *end, _ *verbs.MR) verbs.SendWR { return send(l, 80) },
 			recv: func(r *end, ro *verbs.MR) []verbs.SGE { return []verbs.SGE{ro.Slice(0, 80)} }},
 		{name: "receive that is too short", sender: tooLong, recipient: shortReceive,
@@ -120,7 +121,7 @@ func TestVMWrongMemory(t *testing.T) {
 			events := r.watch(t)
 			ro, err := r.pd.Alloc(4096, 0)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("PD.Alloc: %v", err)
 			}
 			closer(t, ro)
 			if m.recv != nil {
@@ -136,19 +137,19 @@ func TestVMWrongMemory(t *testing.T) {
 			refused := m.sender == refusedByPeer
 			if told := vmtest.Driver() != "rxe" || linuxSince(t, 7, 0); refused && told {
 				if ev := expect(t, events, verbs.AsyncQPAccessErr); ev.QP != r.qp {
-					t.Errorf("the event is about %p, want %p: %+v", ev.QP, r.qp, ev)
+					t.Errorf("event = %+v, want one of QP %p", ev, r.qp)
 				}
 			} else if refused || vmtest.Driver() == "rxe" {
 				unexpected(t, events)
 			}
-			// The device has moved the QP, which Query finds out.
+			// The device has moved the QP, which Query detects.
 			if l.qp.State() != verbs.QPRTS {
-				t.Errorf("state %v before Query", l.qp.State())
+				t.Errorf("State() before Query = %v, want RTS", l.qp.State())
 			}
 			if a, err := l.qp.Query(); err != nil || a.State != verbs.QPErr || l.qp.State() != verbs.QPErr {
-				t.Errorf("state %v, %v by Query: %v", l.qp.State(), a.State, err)
+				t.Errorf("State(), Query = %v, %v, %v, want ERR", l.qp.State(), a.State, err)
 			}
-			// The process goes on: the same QP does, after a reset.
+			// The process continues, and the same QP works after a reset.
 			for _, e := range []*end{l, r} {
 				modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
 			}
@@ -160,13 +161,13 @@ func TestVMWrongMemory(t *testing.T) {
 	}
 }
 
-// TestVMNoAnswer: where there is no QP, a request fails after the retries. (Of rxe, 7
-// retries never end.)
+// TestVMNoAnswer checks that a request to a QP that does not exist fails after the retries. On
+// rxe, 7 retries never end.
 func TestVMNoAnswer(t *testing.T) {
 	rt := vmWire(t)
 	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
 	l.connectTo(t, r)
-	// A smaller number of retries is set on the way to RTS.
+	// The transition to RTS sets a smaller number of retries.
 	modify(t, l.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
 	modify(t, l.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: everything}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess)
 	modify(t, l.qp, verbs.QPAttr{State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: r.qp.Num(), RQPSN: r.psn(), MaxDestRdAtomic: 1, MinRNRTimer: 12, AH: l.to(r.gid)},
@@ -174,16 +175,16 @@ func TestVMNoAnswer(t *testing.T) {
 	modify(t, l.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 12, RetryCount: 2, RNRRetryCount: 7, SQPSN: l.psn(), MaxRdAtomic: 1},
 		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
 	if err := r.qp.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Close: %v", err)
 	}
 	l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled}, verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
 	got := l.collect(t, 2)
 	if got[1].Status != verbs.WCRetryExcErr || got[2].Status != verbs.WCWRFlushErr {
-		t.Errorf("%+v", got)
+		t.Errorf("completions = %+v, want WCRetryExcErr and WCWRFlushErr", got)
 	}
 }
 
-// TestWrongRequests posts what is refused before the device sees it.
+// TestWrongRequests posts requests that are refused before the device reads them.
 func TestWrongRequests(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -200,11 +201,11 @@ func TestWrongRequests(t *testing.T) {
 			"message of 8 GiB":       {Opcode: verbs.OpSend, SGList: []verbs.SGE{huge, huge}},
 			"bind of nothing":        {Opcode: verbs.OpBindMW},
 			"unknown operation":      {Opcode: 1 << 20},
-			"operation of iWARP":     {Opcode: verbs.OpReadInv}, // where it has one element
+			"operation of iWARP":     {Opcode: verbs.OpReadInv}, // on iWARP it has one element
 		} {
 			n, err := l.qp.PostSend([]verbs.SendWR{wr})
 			if n != 0 || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EMSGSIZE) && !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("%s: %d, %v", what, n, err)
+				t.Errorf("PostSend of %s = %d, %v, want 0, EINVAL, EMSGSIZE or ErrUnsupported", what, n, err)
 			}
 		}
 		for what, wr := range map[string]verbs.RecvWR{
@@ -212,30 +213,30 @@ func TestWrongRequests(t *testing.T) {
 			"8 GiB":             {SGList: []verbs.SGE{huge, huge}},
 		} {
 			if n, err := l.qp.PostRecv([]verbs.RecvWR{wr}); n != 0 || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EMSGSIZE) {
-				t.Errorf("receive of %s: %d, %v", what, n, err)
+				t.Errorf("PostRecv of %s = %d, %v, want 0, EINVAL or EMSGSIZE", what, n, err)
 			}
 		}
-		// Nothing of it is in the queue.
+		// None of these requests is in the queue.
 		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{sge}})
 		l.ok(t, 1)
-		// Those before a wrong one are posted.
+		// The requests before an invalid one are posted.
 		good := verbs.SendWR{ID: 2, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{sge}}
 		if n, err := l.qp.PostSend([]verbs.SendWR{good, {Opcode: 1 << 20}, good}); n != 1 || !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("good, wrong, good: %d, %v", n, err)
+			t.Errorf("PostSend of a valid, an invalid and a valid request = %d, %v, want 1, ErrUnsupported", n, err)
 		}
 		l.ok(t, 1)
 	})
 }
 
-// TestUseAfterClose closes objects while others use them.
+// TestUseAfterClose closes objects while other goroutines use them.
 func TestUseAfterClose(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		for range 10 {
-			// The CQ has room for both full queues, which Close flushes, whatever the driver
-			// makes of their sizes.
+			// The CQ has room for all requests of both full queues, which Close flushes,
+			// whatever sizes the driver chose.
 			l, r := rt.pair(t, verbs.QPCap{SendWR: 16, RecvWR: 16})
 			if c := l.qp.Cap(); c.SendWR+c.RecvWR > l.cq.Entries() {
-				t.Fatalf("queues of %+v on a CQ of %d", c, l.cq.Entries())
+				t.Fatalf("queues of %+v on a CQ of %d entries, want at most as many requests", c, l.cq.Entries())
 			}
 			var users sync.WaitGroup
 			start := make(chan struct{})
@@ -250,7 +251,7 @@ func TestUseAfterClose(t *testing.T) {
 							return
 						}
 						if err != nil && !errors.Is(err, verbs.ErrFull) {
-							t.Errorf("while it is closed: %v", err)
+							t.Errorf("call during Close = %v, want nil, ErrFull or net.ErrClosed", err)
 							return
 						}
 					}
@@ -269,20 +270,20 @@ func TestUseAfterClose(t *testing.T) {
 			close(start)
 			for range 2 {
 				if err := l.qp.Close(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("QP.Close: %v", err)
 				}
 			}
 			for range 2 {
 				if err := l.cq.Close(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("CQ.Close: %v", err)
 				}
 			}
 			users.Wait()
 			if err := l.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState); !errors.Is(err, net.ErrClosed) {
-				t.Errorf("Modify: %v", err)
+				t.Errorf("QP.Modify = %v, want net.ErrClosed", err)
 			}
 			if err := l.qp.AttachMulticast(verbs.GID{0: 0xff}, 0); !errors.Is(err, net.ErrClosed) {
-				t.Errorf("AttachMulticast: %v", err)
+				t.Errorf("QP.AttachMulticast = %v, want net.ErrClosed", err)
 			}
 		}
 	})

@@ -14,10 +14,10 @@ import (
 	"purerdma/verbs"
 )
 
-// TestPollLetsOthersRun: who is woken by an event, and from then on polls, does not keep
-// other goroutines waiting, if there are processors for pollers alone. He makes no ordinary
-// system call, and with that had kept the runtime's monitor thread asleep, for up to a
-// minute.
+// TestPollLetsOthersRun checks a goroutine that an event has woken and that polls from then on.
+// It must not delay other goroutines if there are processors only for pollers. Such a goroutine
+// makes no ordinary system call. It therefore used to keep the runtime's monitor thread asleep,
+// for up to a minute.
 func TestPollLetsOthersRun(t *testing.T) {
 	for procs := 1; procs <= 2; procs++ {
 		t.Run(strconv.Itoa(procs), func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestPollLetsOthersRun(t *testing.T) {
 			vmtest.OthersRun(t, procs, func(event *os.File) (wait, step func()) {
 				conn, err := event.SyscallConn()
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("File.SyscallConn: %v", err)
 				}
 				cq, wcs := createCQ(t, dev, verbs.CQConfig{}), make([]verbs.WC, 1)
 				wait = func() {
@@ -37,7 +37,7 @@ func TestPollLetsOthersRun(t *testing.T) {
 				}
 				return wait, func() {
 					if n, err := cq.Poll(wcs); n > 0 || err != nil {
-						t.Errorf("Poll: %d, %v", n, err)
+						t.Errorf("CQ.Poll = %d, %v, want 0, nil", n, err)
 					}
 				}
 			})

@@ -14,17 +14,17 @@ import (
 	"purerdma/verbs"
 )
 
-// window returns memory of an end that windows can be bound to, and one window.
+// window returns memory that windows can be bound to, and one window.
 func (e *end) window(t *testing.T, typ verbs.MWType) (*verbs.MR, *verbs.MW) {
 	t.Helper()
 	mr, err := e.pd.Alloc(8192, everything|verbs.MWBind)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.Alloc: %v", err)
 	}
 	closer(t, mr)
 	w, err := e.pd.AllocMW(typ)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.AllocMW: %v", err)
 	}
 	closer(t, w)
 	return mr, w
@@ -52,13 +52,13 @@ func (e *end) batch(t *testing.T, build func(b *verbs.Batch)) verbs.WC {
 	b.Reset(e.qp)
 	build(&b)
 	if err := b.Post(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Batch.Post: %v", err)
 	}
 	return e.collect(t, 1)[900]
 }
 
-// TestVMWindows binds windows of both types, writes through them, and takes them
-// away in each way that there is.
+// TestVMWindows binds windows of both types, writes through them, and removes them in each
+// possible way.
 func TestVMWindows(t *testing.T) {
 	write := func(l *end, addr uint64, key uint32) verbs.WCStatus {
 		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: addr, RKey: key, InlineData: []byte("through the window")})
@@ -73,20 +73,20 @@ func TestVMWindows(t *testing.T) {
 					t.Errorf("RKey() before the first Bind = %#x, want 0", w.RKey())
 				}
 				if wc := r.bind(t, w.Bind(mr, 4096, 1000, verbs.RemoteWrite)); wc.Err() != nil || wc.Opcode != verbs.WCBindMW {
-					t.Fatalf("bind: %+v", wc)
+					t.Fatalf("completion of the bind = %+v, want success of WCBindMW", wc)
 				}
 				if w.RKey() == 0 {
 					t.Error("RKey() after Bind = 0")
 				}
 				if err := mr.Close(); err == nil {
-					t.Fatal("Close of memory with a window")
+					t.Fatal("Close of memory with a window succeeded")
 				}
 				if s := write(l, w.Remote().Addr, w.Remote().RKey); s != verbs.WCSuccess || string(mr.Bytes()[4096:4103]) != "through" {
-					t.Errorf("write: %v, %q", s, mr.Bytes()[4096:4103])
+					t.Errorf("WRITE through the window = %v with bytes %q, want WCSuccess and \"through\"", s, mr.Bytes()[4096:4103])
 				}
 				l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpRead, RemoteAddr: w.Remote().Addr, RKey: w.Remote().RKey, SGList: []verbs.SGE{l.buf.Slice(0, 8)}})
 				if wc := l.collect(t, 1)[1]; wc.Status != verbs.WCRemAccessErr {
-					t.Errorf("read by a window for writes: %v", wc.Status)
+					t.Errorf("status of a READ through a window for writes = %v, want WCRemAccessErr", wc.Status)
 				}
 			})
 			t.Run("gone", func(t *testing.T) {
@@ -96,23 +96,23 @@ func TestVMWindows(t *testing.T) {
 					r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite))
 					if typ == verbs.MWType1 {
 						if wc := r.bind(t, w.Bind(mr, 0, 0, 0)); wc.Err() != nil {
-							t.Fatalf("unbind: %+v", wc)
+							t.Fatalf("completion of the unbind = %+v, want success", wc)
 						}
 					} else {
 						wc := r.bind(t, verbs.SendWR{Opcode: verbs.OpLocalInv, InvalidateRKey: w.RKey()})
 						if wc.Err() != nil || wc.Opcode != verbs.WCLocalInv {
-							t.Fatalf("invalidate: %+v", wc)
+							t.Fatalf("completion of LOCAL_INV = %+v, want success of WCLocalInv", wc)
 						}
 						r.refusesLocalInv(t, w.RKey())
 					}
 					if s := write(l, mr.Addr(), w.RKey()); s != verbs.WCRemAccessErr {
-						t.Errorf("write to a window that is gone: %v", s)
+						t.Errorf("status of a WRITE to a removed window = %v, want WCRemAccessErr", s)
 					}
 					if err := w.Close(); err != nil {
-						t.Error(err)
+						t.Errorf("MW.Close: %v", err)
 					}
 					if err := mr.Close(); err != nil {
-						t.Errorf("Close of memory whose window is gone: %v", err)
+						t.Errorf("Close of memory after its window was removed: %v", err)
 					}
 				})
 			})
@@ -126,71 +126,71 @@ func TestVMWindows(t *testing.T) {
 		if wc := l.batch(t, func(b *verbs.Batch) {
 			b.Add(signaled(verbs.SendWR{Opcode: verbs.OpSendInv, InvalidateRKey: w.RKey()}))
 		}); wc.Err() != nil || wc.Opcode != verbs.WCSend {
-			t.Fatalf("SEND_WITH_INV: %+v", wc)
+			t.Fatalf("completion of SEND_WITH_INV = %+v, want success of WCSend", wc)
 		}
 		if wc := r.ok(t, 1)[5]; wc.Flags&verbs.WCWithInv == 0 || wc.InvalidatedRKey != w.RKey() {
-			t.Errorf("receive completion %+v", wc)
+			t.Errorf("completion of the receive = %+v, want key %#x", wc, w.RKey())
 		}
 		r.refusesLocalInv(t, w.RKey())
-		// It can be bound again.
+		// The window can be bound again.
 		if wc := r.batch(t, func(b *verbs.Batch) { b.Add(signaled(w.Bind(mr, 0, 100, verbs.RemoteWrite))) }); wc.Err() != nil || wc.Opcode != verbs.WCBindMW {
-			t.Fatalf("bind after the peer's invalidation: %+v", wc)
+			t.Fatalf("completion of a bind after the peer's invalidation = %+v, want success", wc)
 		}
 		if s := write(l, mr.Addr(), w.RKey()); s != verbs.WCSuccess {
-			t.Errorf("write: %v", s)
+			t.Errorf("write = %v, want WCSuccess", s)
 		}
 		if _, err := r.pd.AllocMW(7); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("AllocMW of no type: %v", err)
+			t.Errorf("AllocMW of type 7 = %v, want EINVAL", err)
 		}
 		if n, err := r.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpBindMW}}); n != 0 || !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("BIND_MW of nothing: %d, %v", n, err)
+			t.Errorf("PostSend of BIND_MW without a window = %d, %v, want 0, EINVAL", n, err)
 		}
 		if n, err := r.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpLocalInv, InlineData: []byte{1}}}); n != 0 || !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("LOCAL_INV of data: %d, %v", n, err)
+			t.Errorf("PostSend of LOCAL_INV with data = %d, %v, want 0, EINVAL", n, err)
 		}
 		if wc := r.bind(t, w.Bind(r.buf, 0, 100, verbs.RemoteWrite)); wc.Err() == nil {
-			t.Errorf("bind to memory without the right: %+v", wc)
+			t.Errorf("completion of a bind to memory without the right = %+v, want an error", wc)
 		}
 	})
 }
 
-// refusesLocalInv invalidates a window of type 2 that is not bound: rxe's kernel does not
-// survive that, and its provider must refuse it.
+// refusesLocalInv invalidates a window of type 2 that is not bound. rxe's kernel does not
+// survive this, so the provider must refuse it.
 func (e *end) refusesLocalInv(t *testing.T, key uint32) {
 	t.Helper()
 	if vmtest.Driver() != "rxe" {
 		return
 	}
 	if n, err := e.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpLocalInv, InvalidateRKey: key}}); n != 0 || !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("LOCAL_INV of an unbound window: %d, %v", n, err)
+		t.Errorf("PostSend of LOCAL_INV of an unbound window = %d, %v, want 0, EINVAL", n, err)
 	}
 }
 
-// TestVMWindowBounds writes beside a window, into the memory that it is on. rxe, up to
-// Linux 7.3, lets it through: it holds a window to its rights alone.
+// TestVMWindowBounds writes outside a window, into the memory that it is bound to. rxe up to
+// Linux 7.3 allows this, because it checks only the rights of a window.
 func TestVMWindowBounds(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		for _, typ := range []verbs.MWType{verbs.MWType1, verbs.MWType2} {
 			l, r := rt.pair(t, verbs.QPCap{})
 			mr, w := r.window(t, typ)
 			if wc := r.bind(t, w.Bind(mr, 4096, 1000, verbs.RemoteWrite)); wc.Err() != nil {
-				t.Fatalf("bind: %+v", wc)
+				t.Fatalf("completion of the bind = %+v, want success", wc)
 			}
 			l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr() + 4096 + 997, RKey: w.RKey(), InlineData: []byte("beside")})
 			wc := l.collect(t, 1)[1]
 			switch written := mr.Bytes()[4096+1000] != 0; {
 			case wc.Status == verbs.WCRemAccessErr && !written:
 			case vmtest.Driver() == "rxe" && wc.Status == verbs.WCSuccess && written:
-				t.Log("the bytes beside the window were written, see docs/reference/driver-faults.md")
+				t.Log("the bytes outside the window were written, see docs/reference/driver-faults.md")
 			default:
-				t.Errorf("window of type %d: %+v, written: %v", typ, wc, written)
+				t.Errorf("WRITE outside a window of type %d: completion = %+v, bytes written = %v, want WCRemAccessErr, false", typ, wc, written)
 			}
 		}
 	})
 }
 
-// TestVMNewerOpcodes runs FLUSH and ATOMIC_WRITE where the kernel is to have them, and
-// expects errors.ErrUnsupported elsewhere.
+// TestVMNewerOpcodes runs FLUSH and ATOMIC_WRITE if the kernel is expected to support them.
+// Otherwise it expects errors.ErrUnsupported.
 func TestVMNewerOpcodes(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -200,7 +200,7 @@ func TestVMNewerOpcodes(t *testing.T) {
 		}
 		mr, err := r.pd.Alloc(4096, access)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.Alloc: %v", err)
 		}
 		closer(t, mr)
 		if expects(t, flushing) {
@@ -213,13 +213,13 @@ func TestVMNewerOpcodes(t *testing.T) {
 		} else {
 			l.send(t, write)
 			if wc := l.ok(t, 1)[1]; wc.Opcode != verbs.WCAtomicWrite || binary.NativeEndian.Uint64(mr.Bytes()[8:]) != 0x1122334455667788 {
-				t.Errorf("%+v, %x", wc, mr.Bytes()[:24])
+				t.Errorf("completion of ATOMIC_WRITE = %+v with memory %x, want 0x1122334455667788", wc, mr.Bytes()[:24])
 			}
 			wc := l.batch(t, func(b *verbs.Batch) {
 				b.Add(signaled(verbs.SendWR{Opcode: verbs.OpAtomicWrite, RemoteAddr: mr.Addr() + 16, RKey: mr.RKey(), InlineData: []byte{1: 9, 7: 0}}))
 			})
 			if wc.Err() != nil || mr.Bytes()[17] != 9 || mr.Bytes()[16] != 0 {
-				t.Errorf("%+v, %x", wc, mr.Bytes()[:24])
+				t.Errorf("completion of the batch = %+v with memory %x, want 9 in byte 17", wc, mr.Bytes()[:24])
 			}
 			for what, wr := range map[string]verbs.SendWR{
 				"7 bytes":   {Opcode: verbs.OpAtomicWrite, RemoteAddr: mr.Addr(), InlineData: value[:7]},
@@ -227,7 +227,7 @@ func TestVMNewerOpcodes(t *testing.T) {
 				"no data":   {Opcode: verbs.OpAtomicWrite, RemoteAddr: mr.Addr(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}},
 			} {
 				if n, err := l.qp.PostSend([]verbs.SendWR{wr}); n != 0 || !errors.Is(err, syscall.EINVAL) {
-					t.Errorf("ATOMIC_WRITE, %s: %d, %v", what, n, err)
+					t.Errorf("ATOMIC_WRITE, %s: QP.PostSend = %d, %v, want 0, EINVAL", what, n, err)
 				}
 			}
 		}
@@ -239,7 +239,7 @@ func TestVMNewerOpcodes(t *testing.T) {
 		}
 		l.send(t, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: mr.Addr(), RKey: mr.RKey(), InlineData: []byte("flushed")}, flush)
 		if wc := l.ok(t, 1)[3]; wc.Opcode != verbs.WCFlush || string(mr.Bytes()[:7]) != "flushed" {
-			t.Errorf("%+v, %q", wc, mr.Bytes()[:7])
+			t.Errorf("completion of FLUSH = %+v with memory %q, want \"flushed\"", wc, mr.Bytes()[:7])
 		}
 		of := func(f verbs.Flush) verbs.WC {
 			return l.batch(t, func(b *verbs.Batch) {
@@ -250,12 +250,12 @@ func TestVMNewerOpcodes(t *testing.T) {
 		for _, f := range []verbs.Flush{flush.Flush, {Type: verbs.ToGlobal, Level: verbs.FlushMR}} {
 			clear(mr.Bytes())
 			if wc := of(f); wc.Err() != nil || wc.Opcode != verbs.WCFlush || string(mr.Bytes()[:5]) != "batch" {
-				t.Errorf("%+v: %+v, %q", f, wc, mr.Bytes()[:5])
+				t.Errorf("FLUSH %+v: completion = %+v with memory %q, want \"batch\"", f, wc, mr.Bytes()[:5])
 			}
 		}
-		// Persistent memory this is not: the right was not given.
+		// The memory is not persistent, and the MR lacks the right.
 		if wc := of(verbs.Flush{Type: verbs.ToPersistent, Level: verbs.FlushMR}); wc.Status != verbs.WCRemAccessErr && wc.Status != verbs.WCRemInvReqErr {
-			t.Errorf("flush without the right: %+v", wc)
+			t.Errorf("completion of FLUSH without the right = %+v, want WCRemAccessErr or WCRemInvReqErr", wc)
 		}
 	})
 }
@@ -263,6 +263,6 @@ func TestVMNewerOpcodes(t *testing.T) {
 func unsupported(t *testing.T, e *end, wr verbs.SendWR) {
 	t.Helper()
 	if n, err := e.qp.PostSend([]verbs.SendWR{wr}); n != 0 || !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v: %d, %v", wr.Opcode, n, err)
+		t.Errorf("%v: QP.PostSend = %d, %v, want 0, errors.ErrUnsupported", wr.Opcode, n, err)
 	}
 }

@@ -11,17 +11,18 @@ import (
 	"purerdma/verbs"
 )
 
-// TestNilContext: the panic says what is wrong, also where there is something to take.
+// TestNilContext checks that the panic names the nil context, even if a completion or an event
+// is available.
 func TestNilContext(t *testing.T) {
 	rt := mlx5Route(t)
 	l, r := rt.pair(t, verbs.QPCap{})
 	l.send(t, verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), InlineData: []byte{1}})
 	l.ok(t, 1)
 	modify(t, l.qp, verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
-	l.recv(t, verbs.RecvWR{}) // flushed: there is a completion
+	l.recv(t, verbs.RecvWR{}) // flushed, so that a completion is available
 	events, err := l.dev.AsyncEvents()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.AsyncEvents: %v", err)
 	}
 	closer(t, events)
 	var none context.Context
@@ -37,7 +38,7 @@ func TestNilContext(t *testing.T) {
 		func() {
 			defer func() {
 				if r := recover(); r != "nil context" {
-					t.Errorf("%s: %v", name, r)
+					t.Errorf("%s: recover() = %v, want \"nil context\"", name, r)
 				}
 			}()
 			call()

@@ -23,7 +23,7 @@ func TestVMOnDemandOperations(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		if _, err := r.pd.RegMR(make([]byte, 4096), verbs.OnDemand|verbs.RemoteWrite); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("RemoteWrite without LocalWrite: %v", err)
+			t.Errorf("RegMR with OnDemand and RemoteWrite and without LocalWrite = %v, want EINVAL", err)
 		}
 		var mrs [2]*verbs.MR
 		for i, e := range []*end{l, r} {
@@ -42,7 +42,7 @@ func TestVMOnDemandOperations(t *testing.T) {
 		}
 		caps := l.dev.Attr().ODP
 		if want := uint32(verbs.ODPSend | verbs.ODPRecv | verbs.ODPWrite | verbs.ODPRead); caps.RC&want != want {
-			t.Errorf("ODP of RC: %#x", caps.RC)
+			t.Errorf("ODP capabilities of RC = %#x, want at least %#x", caps.RC, want)
 		}
 		here, there := mrs[0], mrs[1]
 		const n = 1024
@@ -56,14 +56,15 @@ func TestVMOnDemandOperations(t *testing.T) {
 			func() error { return l.pd.Advise(verbs.PrefetchNoFault, true, here.Slice(0, 4096)) },
 			func() error { return l.pd.Advise(verbs.PrefetchNoFault, false, here.Slice(0, 4096)) },
 		} {
-			// The pages that the device has mapped go, and it has to ask for others.
+			// The kernel drops the pages that the device has mapped, so that the device must
+			// request them again.
 			for _, mr := range mrs {
 				if err := unix.Madvise(mr.Bytes(), unix.MADV_DONTNEED); err != nil {
-					t.Fatal(err)
+					t.Fatalf("unix.Madvise: %v", err)
 				}
 			}
 			if err := prefetch(); err != nil {
-				t.Errorf("advice %d: %v", i, err)
+				t.Errorf("advice %d: prefetch: %v", i, err)
 			}
 			at := func() int { page++; return page % 250 * 4096 }
 			from, to, back := at(), at(), at()
@@ -73,14 +74,14 @@ func TestVMOnDemandOperations(t *testing.T) {
 			l.ok(t, 1)
 			r.ok(t, 1)
 			if !bytes.Equal(there.Bytes()[to:to+n], data) {
-				t.Errorf("round %d: what was sent differs", i)
+				t.Errorf("round %d: the received message differs", i)
 			}
 			remote := at()
 			l.send(t, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: there.Addr() + uint64(remote), RKey: there.RKey(), SGList: []verbs.SGE{here.Slice(from, n)}},
 				verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: there.Addr() + uint64(remote), RKey: there.RKey(), SGList: []verbs.SGE{here.Slice(back, n)}})
 			l.ok(t, 1)
 			if !bytes.Equal(there.Bytes()[remote:remote+n], data) || !bytes.Equal(here.Bytes()[back:back+n], data) {
-				t.Errorf("round %d: what was written or read differs", i)
+				t.Errorf("round %d: the written or read bytes differ", i)
 			}
 			word := at()
 			binary.NativeEndian.PutUint64(there.Bytes()[word:], 7)
@@ -92,17 +93,17 @@ func TestVMOnDemandOperations(t *testing.T) {
 			l.send(t, atomic)
 			l.ok(t, 1)
 			if got, left := binary.NativeEndian.Uint64(here.Bytes()[result:]), binary.NativeEndian.Uint64(there.Bytes()[word:]); got != 10 || left != 99 {
-				t.Errorf("round %d: the atomics returned %d at last, and left %d", i, got, left)
+				t.Errorf("round %d: the last atomic returned %d, and memory = %d, want 10 and 99", i, got, left)
 			}
 		}
 		if caps.Implicit {
-			t.Error("the device has ODP of the whole address space, which nobody tests")
+			t.Error("the device supports ODP of the whole address space, which has no test")
 		}
 	})
 }
 
-// TestVMOnDemandNewer runs FLUSH and ATOMIC_WRITE on memory that is not pinned: where
-// there is such memory, there are both.
+// TestVMOnDemandNewer runs FLUSH and ATOMIC_WRITE on memory that is not pinned. A device with
+// such memory has both operations.
 func TestVMOnDemandNewer(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -122,7 +123,7 @@ func TestVMOnDemandNewer(t *testing.T) {
 				b.Add(&verbs.SendWR{ID: 1, Opcode: verbs.OpAtomicWrite, RemoteAddr: remote, RKey: mr.RKey(), InlineData: value})
 				b.Add(signaled(verbs.SendWR{Opcode: verbs.OpFlush, RemoteAddr: remote, RKey: mr.RKey(), Flush: verbs.Flush{Length: 8, Type: verbs.ToGlobal, Level: verbs.FlushRange}}))
 			}); wc.Err() != nil || !bytes.Equal(mr.Bytes()[page*4096:][:8], value) {
-				t.Fatalf("page %d: %+v, %x", page, wc, mr.Bytes()[page*4096:][:8])
+				t.Fatalf("page %d: completion = %+v with memory %x, want success and the value", page, wc, mr.Bytes()[page*4096:][:8])
 			}
 			l.send(t, verbs.SendWR{ID: 4, Opcode: verbs.OpFlush, Flags: verbs.SendSignaled, RemoteAddr: remote, RKey: mr.RKey(),
 				Flush: verbs.Flush{Type: verbs.ToGlobal, Level: verbs.FlushMR}})
@@ -147,7 +148,7 @@ func TestVMOnDemandDatagrams(t *testing.T) {
 			l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{mr.Slice(page*4096, n)}, AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
 			l.ok(t, 1)
 			if wc := r.ok(t, 1)[7]; wc.ByteLen != verbs.GRHLen+n || !bytes.Equal(r.buf.Bytes()[verbs.GRHLen:][:n], data) {
-				t.Errorf("page %d: %+v, or other bytes", page, wc)
+				t.Errorf("page %d: completion = %+v, want the same length, or the bytes differ", page, wc)
 			}
 		}
 	})
@@ -170,7 +171,7 @@ func TestVMOnDemandHuge(t *testing.T) {
 				verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: remote, RKey: mr.RKey(), SGList: []verbs.SGE{l.buf.Slice(4096, n)}})
 			l.ok(t, 1)
 			if !bytes.Equal(mr.Bytes()[page*4096:][:n], data) || !bytes.Equal(l.buf.Bytes()[4096:][:n], data) {
-				t.Errorf("page %d: what was written or read differs", page)
+				t.Errorf("page %d: the written or read bytes differ", page)
 			}
 		}
 	})

@@ -17,8 +17,8 @@ import (
 	"purerdma/uverbs"
 )
 
-// TestAdviseOnOtherMemory: what is not on-demand memory of the PD never gets to the
-// kernel, which would take it for that.
+// TestAdviseOnOtherMemory checks that advice about memory that is not on-demand memory of the
+// PD does not reach the kernel. The kernel would treat it as on-demand memory.
 func TestAdviseOnOtherMemory(t *testing.T) {
 	k := mlx5test.New("mlx5_0")
 	asked := 0
@@ -28,7 +28,7 @@ func TestAdviseOnOtherMemory(t *testing.T) {
 		case r.Object == abi.UVERBS_OBJECT_MR && r.Method == abi.UVERBS_METHOD_ADVISE_MR:
 			asked++
 		case in == nil:
-		case len(in.Buf) == abi.Size[abi.UverbsRegMR](): // the fake has no such memory
+		case len(in.Buf) == abi.Size[abi.UverbsRegMR](): // the fake does not support such memory
 			abi.View[abi.UverbsRegMR](in.Buf).AccessFlags &^= abi.IB_UVERBS_ACCESS_ON_DEMAND
 		case len(in.Buf) == abi.Size[abi.UverbsReregMR]():
 			abi.View[abi.UverbsReregMR](in.Buf).AccessFlags &^= abi.IB_UVERBS_ACCESS_ON_DEMAND
@@ -37,12 +37,12 @@ func TestAdviseOnOtherMemory(t *testing.T) {
 	}
 	dev, err := (&Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}).Open("mlx5_0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Host.Open: %v", err)
 	}
 	closed := func(what interface{ Close() error }) {
 		t.Cleanup(func() {
 			if err := what.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("Close: %v", err)
 			}
 		})
 	}
@@ -51,7 +51,7 @@ func TestAdviseOnOtherMemory(t *testing.T) {
 	var pds [2]*PD
 	for i := range pds {
 		if pds[i], err = dev.AllocPD(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Device.AllocPD: %v", err)
 		}
 		closed(pds[i])
 	}
@@ -59,7 +59,7 @@ func TestAdviseOnOtherMemory(t *testing.T) {
 	alloc := func(access Access) *MR {
 		mr, err := pd.Alloc(4096, access)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.Alloc: %v", err)
 		}
 		closed(mr)
 		return mr
@@ -71,7 +71,7 @@ func TestAdviseOnOtherMemory(t *testing.T) {
 		asked = 0
 		err := pd.Advise(PrefetchWrite, false, pieces...)
 		if refused := errors.Is(err, syscall.EINVAL) && strings.Contains(err.Error(), "of no on-demand memory of this PD"); asked != 0 != reaches || refused == reaches {
-			t.Errorf("the kernel was asked %d times: %v", asked, err)
+			t.Errorf("Advise = %v with %d commands, want a command: %v", err, asked, reaches)
 		}
 	}
 	advise(pd, true, piece)
@@ -80,17 +80,17 @@ func TestAdviseOnOtherMemory(t *testing.T) {
 	advise(pd, false, SGE{Addr: piece.Addr, Length: piece.Length})
 	advise(other, false, piece)
 	if err := mr.Reregister(MRChange{PD: other}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("MR.Reregister: %v", err)
 	}
 	advise(pd, false, mr.SGE())
 	advise(other, true, mr.SGE())
 	access := LocalWrite | OnDemand
 	if err := pinned.Reregister(MRChange{Access: &access}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("MR.Reregister: %v", err)
 	}
-	advise(pd, false, pinned.SGE()) // it is pinned all the same
+	advise(pd, false, pinned.SGE()) // it is pinned nevertheless
 	if err := mr.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("MR.Close: %v", err)
 	}
 	advise(other, false, piece)
 }

@@ -15,8 +15,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestOpenOldKernel opens a device of kernels that lack a command: the error names the
-// command and the kernel that is needed, and nothing is left.
+// TestOpenOldKernel opens a device on kernels without one of the commands. The error must name
+// the command and the required kernel, and no context may remain.
 func TestOpenOldKernel(t *testing.T) {
 	for _, tc := range []struct {
 		method uint16
@@ -37,18 +37,18 @@ func TestOpenOldKernel(t *testing.T) {
 		_, err := rt.h.Open("rxe0")
 		var old *verbs.OldKernelError
 		if !errors.As(err, &old) || !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, tc.errno) || old.Device != "rxe0" {
-			t.Fatalf("%s answers %v: Open: %v", tc.want, tc.errno, err)
+			t.Fatalf("Open on a kernel whose %s returns %v = %v, want an OldKernelError", tc.want, tc.errno, err)
 		}
 		for _, want := range []string{tc.want, "Linux " + verbs.MinKernel + " or newer"} {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("no %q in %q", want, err)
+				t.Errorf("Open = %q, want %q in it", err, want)
 			}
 		}
 		if n := rt.fake.Opened(); n != 0 {
-			t.Errorf("%d contexts are left", n)
+			t.Errorf("Opened() = %d, want 0", n)
 		}
 	}
-	// What only this device or port cannot do is no old kernel.
+	// A command that only this device or port does not support is not a sign of an old kernel.
 	rt := fakeRoute()
 	rt.fake.Intercept = func(r *uverbs.Request) error {
 		if r.Object == abi.UVERBS_OBJECT_DEVICE && r.Method == abi.UVERBS_METHOD_QUERY_GID_ENTRY {
@@ -58,13 +58,13 @@ func TestOpenOldKernel(t *testing.T) {
 	}
 	dev, err := rt.h.Open("rxe0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Host.Open: %v", err)
 	}
 	dev.Close()
 }
 
-// TestOpenPortFails opens a device whose port cannot be queried, and asks for the link of
-// the port before and after it can.
+// TestOpenPortFails opens a device whose port cannot be queried. It reads the link layer of the
+// port while the query fails, and later when it succeeds.
 func TestOpenPortFails(t *testing.T) {
 	rt := fakeRoute()
 	failing := true
@@ -76,18 +76,18 @@ func TestOpenPortFails(t *testing.T) {
 	}
 	dev, err := rt.h.Open("rxe0")
 	if err != nil {
-		t.Fatalf("Open: %v", err)
+		t.Fatalf("Host.Open: %v", err)
 	}
 	defer dev.Close()
 	if l := dev.LinkLayer(1); l != verbs.LinkUnspecified {
 		t.Errorf("LinkLayer(1) = %v, want %v", l, verbs.LinkUnspecified)
 	}
 	if _, err := dev.QueryPort(1); !errors.Is(err, syscall.EIO) {
-		t.Errorf("QueryPort(1): %v, want EIO", err)
+		t.Errorf("QueryPort(1) = %v, want EIO", err)
 	}
 	pd, err := dev.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.AllocPD: %v", err)
 	}
 	pd.Close()
 	failing = false

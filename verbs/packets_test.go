@@ -10,8 +10,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestPacketCaps: what drivers say of packets reaches the device's attributes, and is
-// zero where a driver says nothing.
+// TestPacketCaps checks that the packet capabilities of a driver are in the device's
+// attributes. They are zero for drivers without packet capabilities.
 func TestPacketCaps(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -23,7 +23,7 @@ func TestPacketCaps(t *testing.T) {
 	} {
 		dev := openDevice(t, c.rt.h, c.rt.a.Device)
 		if got := dev.Attr().Packets; got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+			t.Errorf("%s: Attr().Packets = %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }

@@ -19,14 +19,14 @@ func (emptyCQ) Poll([]provider.WC) (int, error) { return 0, nil }
 
 func (emptyCQ) Arm(bool) error { return nil }
 
-// bareCQ returns an empty CQ without a device, on a channel whose turn is taken.
+// bareCQ returns an empty CQ without a device, on a channel whose reader is another goroutine.
 func bareCQ() *CQ {
 	ch := &CompChannel{dev: new(deviceContext), turn: make(chan struct{}, 1), interrupt: func() {}, added: map[*CQ]struct{}{}}
 	ch.turn <- struct{}{}
 	return &CQ{dev: ch.dev, p: emptyCQ{}, ch: ch, done: make(chan struct{}), notify: make(chan struct{}, 1)}
 }
 
-// pollingCQ is an empty CQ of which each poll runs a function.
+// pollingCQ is an empty CQ that calls a function at each poll.
 type pollingCQ struct {
 	emptyCQ
 	poll func()
@@ -43,7 +43,7 @@ func TestOverrunBeforeSleeping(t *testing.T) {
 	cq, polls := bareCQ(), 0
 	cq.SetSpin(time.Nanosecond)
 	cq.p = pollingCQ{poll: func() {
-		if polls++; polls == 2 { // the first one while Wait spins
+		if polls++; polls == 2 { // the first poll is while Wait spins
 			cq.markOverrun()
 			<-cq.notify
 		}
@@ -51,7 +51,7 @@ func TestOverrunBeforeSleeping(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if _, err := cq.Wait(ctx, make([]WC, 1)); !errors.Is(err, ErrOverrun) {
-		t.Error(err)
+		t.Errorf("CQ.Wait: error = %v, want ErrOverrun", err)
 	}
 }
 
@@ -71,22 +71,22 @@ func TestInterruptReader(t *testing.T) {
 	}
 }
 
-// TestAddedWhileClosing overruns a CQ while it is closed. Next must not return the CQ afterwards.
+// TestAddedWhileClosing has a CQ overrun during its Close. Next must not return it afterwards.
 func TestAddedWhileClosing(t *testing.T) {
 	cq := bareCQ()
 	cq.ch.refs.add(kindChannel)
 	if err := cq.Arm(false); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CQ.Arm(false): %v", err)
 	}
 	var done sync.WaitGroup
 	cq.ch.mu.Lock()
 	for _, do := range []func(){func() { cq.forget() }, cq.markOverrun} {
 		done.Go(do)
-		time.Sleep(5 * time.Millisecond) // it comes to the lock
+		time.Sleep(5 * time.Millisecond) // until the goroutine waits for the lock
 	}
 	cq.ch.mu.Unlock()
 	done.Wait()
 	if got := cq.ch.takeAdded(); got != nil {
-		t.Error("a channel has a CQ that is closed")
+		t.Error("takeAdded returned a closed CQ")
 	}
 }

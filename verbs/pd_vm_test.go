@@ -13,7 +13,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestVMPD makes many PDs, closes each twice, and uses one that is closed.
+// TestVMPD creates many PDs, closes each of them twice, and uses a closed one.
 func TestVMPD(t *testing.T) {
 	host := vmtest.Hosts(t, 1)[0]
 	vmtest.NoLeaks(t)
@@ -22,18 +22,18 @@ func TestVMPD(t *testing.T) {
 	for range 200 {
 		pd, err := dev.AllocPD()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Device.AllocPD: %v", err)
 		}
 		pds = append(pds, pd)
 	}
 	for _, pd := range pds {
 		for range 2 {
 			if err := pd.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("PD.Close: %v", err)
 			}
 		}
 		if _, err := pd.Alloc(100, verbs.LocalWrite); !errors.Is(err, net.ErrClosed) {
-			t.Fatalf("Alloc on a closed PD: %v", err)
+			t.Fatalf("Alloc on a closed PD = %v, want net.ErrClosed", err)
 		}
 	}
 }

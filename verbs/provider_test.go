@@ -13,8 +13,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestProvider runs the conformance suite of providers on whatever driver there is.
-// The operations that need more than a pair have their own tests here.
+// TestProvider runs the conformance suite of providers on the available driver. Operations that
+// need more than a connected pair have separate tests in this package.
 func TestProvider(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		dev := openDevice(t, rt.h, rt.a.Device)
@@ -30,7 +30,7 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// operations are what reliable connections of a device have.
+// operations returns the operations that reliable connections of a device support.
 func operations(dev *verbs.Device) []provider.SendOpcode {
 	ops := []provider.SendOpcode{provider.OpSend, provider.OpSendInv, provider.OpWrite, provider.OpRead}
 	f := dev.Features()
@@ -53,12 +53,12 @@ func operations(dev *verbs.Device) []provider.SendOpcode {
 	return ops
 }
 
-// bare returns what the end's provider made.
+// bare returns the provider's objects of an end.
 func (e *end) bare(t testing.TB) *providertest.End {
 	t.Helper()
 	mr, err := e.pd.Alloc(providertest.MemSize, everything)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.Alloc: %v", err)
 	}
 	closer(t, mr)
 	return &providertest.End{

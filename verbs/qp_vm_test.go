@@ -17,8 +17,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestVMCreateQP makes QPs of each type, with and without sizes, and asks the kernel
-// what it has made.
+// TestVMCreateQP creates QPs of each type, with and without sizes, and compares them with the
+// kernel's attributes.
 func TestVMCreateQP(t *testing.T) {
 	h := vmtest.Hosts(t, 1)[0]
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC, verbs.UD} {
@@ -26,18 +26,18 @@ func TestVMCreateQP(t *testing.T) {
 			for _, c := range []verbs.QPCap{{}, {SendWR: 1, RecvWR: 1, SendSGE: 1, RecvSGE: 1, Inline: 1}, {SendWR: 300, RecvWR: 200, SendSGE: 6, RecvSGE: 5, Inline: 80}} {
 				e := newEndWith(t, verbs.DefaultHost(), h, verbs.QPConfig{Type: typ, Cap: c})
 				if e.qp.Type() != typ || e.qp.State() != verbs.QPReset {
-					t.Errorf("%v in %v", e.qp.Type(), e.qp.State())
+					t.Errorf("Type(), State() = %v, %v, want %v, RESET", e.qp.Type(), e.qp.State(), typ)
 				}
 				a, err := e.qp.Query()
 				if err != nil || a.State != verbs.QPReset {
-					t.Fatalf("%+v, %v", a, err)
+					t.Fatalf("QP.Query() = %+v, %v, want State QPReset, no error", a, err)
 				}
 				got := e.qp.Cap()
 				if got.SendWR < c.SendWR || got.RecvWR < c.RecvWR || got.SendSGE < c.SendSGE || got.RecvSGE < c.RecvSGE || got.Inline < c.Inline {
-					t.Errorf("got %+v, asked for %+v", got, c)
+					t.Errorf("Cap() = %+v, want at least %+v", got, c)
 				}
 				if a.Cap.SendWR != got.SendWR || a.Cap.RecvWR != got.RecvWR {
-					t.Errorf("the kernel says %+v, the QP %+v", a.Cap, got)
+					t.Errorf("Query = capacities %+v, want %+v as in Cap()", a.Cap, got)
 				}
 			}
 		})
@@ -48,19 +48,19 @@ func TestVMCreateQP(t *testing.T) {
 		switch typ {
 		case 0, verbs.RC, verbs.UC, verbs.UD:
 			continue
-		case verbs.XRCRecv: // is said to lack the domain that these devices do not give
+		case verbs.XRCRecv: // the domain is missing, which these devices do not support
 			want = syscall.EINVAL
 		}
 		if _, err := e.pd.CreateQP(verbs.QPConfig{Type: typ}); !errors.Is(err, want) {
-			t.Errorf("QP of type %v: %v", typ, err)
+			t.Errorf("QP of type %v: PD.CreateQP: error = %v, want %v", typ, err, want)
 		}
 	}
 	if _, err := e.dev.OpenXRCD(nil, 0); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("XRC domain: %v", err)
+		t.Errorf("OpenXRCD = %v, want ErrUnsupported", err)
 	}
 	for _, c := range []verbs.QPCap{{SendWR: math.MaxInt32}, {RecvWR: math.MaxInt32}, {SendSGE: math.MaxUint16}, {RecvSGE: math.MaxUint16}, {Inline: 1 << 20}} {
 		if _, err := e.pd.CreateQP(verbs.QPConfig{Cap: c}); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("QP with %+v: %v", c, err)
+			t.Errorf("QP with %+v: PD.CreateQP: error = %v, want EINVAL", c, err)
 		}
 	}
 }
@@ -73,28 +73,29 @@ func TestVMModifyUD(t *testing.T) {
 		t.Helper()
 		a, err := e.qp.Query()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Query: %v", err)
 		}
 		return a
 	}
-	for _, key := range []uint32{0x123, 0x80000000} { // the second is for those with a right alone
+	for _, key := range []uint32{0x123, 0x80000000} { // the second requires a privilege
 		modify(t, e.qp, verbs.QPAttr{State: verbs.QPInit, Port: 1, QKey: key}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrQKey)
 		if a := query(); a.State != verbs.QPInit || a.QKey != key {
-			t.Errorf("%+v, want the Q_Key %#x", a, key)
+			t.Errorf("Query = %+v, want INIT with Q_Key %#x", a, key)
 		}
 		modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState)
 		modify(t, e.qp, verbs.QPAttr{State: verbs.QPRTS, SQPSN: 0x45}, verbs.QPAttrState|verbs.QPAttrSQPSN)
 		if a := query(); a.State != verbs.QPRTS || a.SQPSN != 0x45 {
-			t.Errorf("%+v", a)
+			t.Errorf("Query = %+v, want RTS with SQPSN 0x45", a)
 		}
 		modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
 		if a := query(); a.State != verbs.QPReset || e.qp.State() != verbs.QPReset {
-			t.Errorf("%+v, %v", a, e.qp.State())
+			t.Errorf("Query = %+v, State() = %v, want RESET", a, e.qp.State())
 		}
 	}
 }
 
-// TestVMRdAtomic: a QP has as many reads under way, each way, as was asked for.
+// TestVMRdAtomic checks that a QP supports the requested number of outstanding READs in each
+// direction.
 func TestVMRdAtomic(t *testing.T) {
 	rt := vmWire(t)
 	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
@@ -105,7 +106,7 @@ func TestVMRdAtomic(t *testing.T) {
 	modify(t, r.qp, verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCount: 7, RNRRetryCount: 7, SQPSN: r.psn(), MaxRdAtomic: 12},
 		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic)
 	if a, err := r.qp.Query(); err != nil || a.MaxRdAtomic < 12 || a.MaxDestRdAtomic < 12 {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("Query = %+v, %v, want at least 12 READs in each direction", a, err)
 	}
 }
 
@@ -118,8 +119,8 @@ func (rt *route) ucPair(t *testing.T) (*end, *end) {
 	return l, r
 }
 
-// TestVMUnreliable sends all that there is on connections without acknowledgements,
-// in sizes around those of packets, both ways.
+// TestVMUnreliable sends all supported operations on connections without acknowledgements. The
+// sizes are near the packet size, in both directions.
 func TestVMUnreliable(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		a, b := rt.ucPair(t)
@@ -145,11 +146,11 @@ func TestVMUnreliable(t *testing.T) {
 			l.ok(t, 4)
 			got := r.ok(t, 3)
 			if got[10].ByteLen != uint32(n) || got[11].ByteLen != uint32(n) || got[11].ImmData != uint32(i) || got[12].ImmData != 1<<31 || got[12].Opcode != verbs.WCRecvWriteImm {
-				t.Errorf("%d bytes: %+v", n, got)
+				t.Errorf("receives of %d bytes = %+v, want the same length and the immediate data", n, got)
 			}
 			mem := r.buf.Bytes()
 			if !bytes.Equal(mem[:n], data) || !bytes.Equal(mem[30000:30000+n], data) || !bytes.Equal(mem[60000:60000+min(n, 64)], data[:min(n, 64)]) {
-				t.Errorf("%d bytes: others have come", n)
+				t.Errorf("%d bytes: the received bytes differ", n)
 			}
 		}
 		for _, wr := range []verbs.SendWR{
@@ -157,15 +158,15 @@ func TestVMUnreliable(t *testing.T) {
 			{Opcode: verbs.OpFetchAdd, RemoteAddr: b.buf.Addr(), RKey: b.buf.RKey(), SGList: []verbs.SGE{a.buf.Slice(0, 8)}},
 		} {
 			if n, err := a.qp.PostSend([]verbs.SendWR{wr}); n != 0 || !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("%v on UC: %d, %v", wr.Opcode, n, err)
+				t.Errorf("%v on UC: QP.PostSend = %d, %v, want 0, errors.ErrUnsupported", wr.Opcode, n, err)
 			}
 		}
 	})
 }
 
-// TestVMStates posts in states that take no requests, and more receives than fit.
-// Nothing of what was refused is there when the QP has become ready: the requests that
-// were posted then come, each in its turn, and no others.
+// TestVMStates posts in states that accept no requests, and posts more receives than the queue
+// can hold. When the QP becomes ready, no refused request may be in the queues. The requests
+// that are posted then must complete in order, and no others.
 func TestVMStates(t *testing.T) {
 	h := vmtest.Hosts(t, 1)[0]
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC, verbs.UD} {
@@ -179,7 +180,7 @@ func TestVMStates(t *testing.T) {
 				}
 				return wr
 			}
-			room := []verbs.SGE{e.buf.Slice(0, 100)} // for a GRH, which datagrams have
+			room := []verbs.SGE{e.buf.Slice(0, 100)} // includes room for a GRH, which datagrams have
 			const refused = 1
 			refuses := func(want verbs.QPState) {
 				t.Helper()
@@ -187,12 +188,12 @@ func TestVMStates(t *testing.T) {
 				wr.Flags = verbs.SendSignaled
 				var state *verbs.QPStateError
 				if n, err := e.qp.PostSend([]verbs.SendWR{wr}); n != 0 || !errors.As(err, &state) || state.State != want {
-					t.Errorf("send in %v: %d, %v", want, n, err)
+					t.Errorf("PostSend in %v = %d, %v, want 0 and a QPStateError", want, n, err)
 				}
 			}
 			var state *verbs.QPStateError
 			if n, err := e.qp.PostRecv([]verbs.RecvWR{{ID: refused, SGList: room}}); n != 0 || !errors.As(err, &state) || state.State != verbs.QPReset {
-				t.Errorf("receive in RESET: %d, %v", n, err)
+				t.Errorf("PostRecv in RESET = %d, %v, want 0 and a QPStateError", n, err)
 			}
 			refuses(verbs.QPReset)
 			e.init(t)
@@ -203,7 +204,7 @@ func TestVMStates(t *testing.T) {
 			}
 			fit := len(recvs) - 1
 			if n, err := e.qp.PostRecv(recvs); n != fit || !errors.Is(err, verbs.ErrFull) {
-				t.Fatalf("%d receives of %d, %v", n, fit, err)
+				t.Fatalf("PostRecv = %d, %v, want %d, ErrFull", n, err, fit)
 			}
 			e.rtr(t, peer)
 			refuses(verbs.QPRTR)
@@ -216,34 +217,34 @@ func TestVMStates(t *testing.T) {
 			later.Flags = verbs.SendSignaled
 			e.send(t, later)
 			if _, ok := e.ok(t, 1)[2]; !ok {
-				t.Error("another send has completed")
+				t.Error("the completed send is not the posted one")
 			} else if wc := peer.ok(t, 1)[10]; wc.ImmData != 2 {
-				t.Errorf("the peer has received %+v, %+v is what was sent", wc, later)
+				t.Errorf("the peer's receive = %+v, want the message of %+v", wc, later)
 			}
 			for i := range fit {
 				peer.send(t, message(peer, e, uint32(i)))
 			}
 			for id, wc := range e.ok(t, fit) {
 				if id != uint64(100+wc.ImmData) {
-					t.Errorf("receive %d has message %d", id, wc.ImmData)
+					t.Errorf("message of receive %d = %d, want the receive's index", id, wc.ImmData)
 				}
 			}
 			e.recv(t, verbs.RecvWR{ID: 500, SGList: room})
 			peer.send(t, message(peer, e, 99))
 			if wc, ok := e.ok(t, 1)[500]; !ok || wc.ImmData != 99 {
-				t.Errorf("the last receive: %+v", wc)
+				t.Errorf("completion of the last receive = %+v, want message 99", wc)
 			}
 			for _, e := range []*end{e, peer} {
 				wcs := make([]verbs.WC, 1)
 				if n, err := e.cq.Poll(wcs); n != 0 || err != nil {
-					t.Errorf("there is more: %+v, %v", wcs[:n], err)
+					t.Errorf("Poll after the last completion = %+v, %v, want none, nil", wcs[:n], err)
 				}
 			}
 		})
 	}
 }
 
-// TestVMEmptyMessages: a message, a READ and a WRITE may be of no bytes.
+// TestVMEmptyMessages sends messages without data, and READs and WRITEs of 0 bytes.
 func TestVMEmptyMessages(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -262,30 +263,29 @@ func TestVMEmptyMessages(t *testing.T) {
 			wr.ID, wr.Flags = uint64(i), verbs.SendSignaled
 			l.send(t, wr)
 			if wc := l.ok(t, 1); len(wc) != 1 {
-				t.Errorf("%+v", wc)
+				t.Errorf("completions = %+v, want 1", wc)
 			}
 			if wr.Opcode == verbs.OpSend {
 				if wc := r.ok(t, 1)[7]; wc.ByteLen != 0 {
-					t.Errorf("%+v", wc)
+					t.Errorf("completion of the receive = %+v, want 0 bytes", wc)
 				}
 			}
 		}
 		if l.dev.Transport() == verbs.TransportIWARP {
-			return // which has no datagrams
+			return // no datagrams on iWARP
 		}
 		l, r = rt.udPair(t)
 		r.recv(t, verbs.RecvWR{ID: 7, SGList: []verbs.SGE{r.buf.Slice(0, 100)}})
 		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: l.ah(t, l.to(r.gid)), RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
 		l.ok(t, 1)
 		if wc := r.ok(t, 1)[7]; wc.ByteLen != verbs.GRHLen {
-			t.Errorf("datagram of no bytes: %+v", wc)
+			t.Errorf("completion of an empty datagram = %+v, want only a GRH", wc)
 		}
 	})
 }
 
-// TestVMAtomicRights: the peer's QP, and its memory, must both allow atomics, and the
-// keys must be right. Each failure is the request's status; the same QPs work
-// before.
+// TestVMAtomicRights checks that the peer's QP and its memory must both allow atomics, and that
+// the keys must be valid. Each violation causes an error status. The same QPs work before.
 func TestVMAtomicRights(t *testing.T) {
 	for _, op := range []verbs.SendOpcode{verbs.OpFetchAdd, verbs.OpCompareSwap} {
 		for what, spoil := range map[string]func(t *testing.T, l, r *end, wr *verbs.SendWR){
@@ -295,7 +295,7 @@ func TestVMAtomicRights(t *testing.T) {
 			"the memory does not allow it": func(t *testing.T, _, r *end, wr *verbs.SendWR) {
 				mr, err := r.pd.Alloc(4096, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("PD.Alloc: %v", err)
 				}
 				closer(t, mr)
 				wr.RemoteAddr, wr.RKey = mr.Addr(), mr.RKey()
@@ -310,16 +310,16 @@ func TestVMAtomicRights(t *testing.T) {
 				l.send(t, wr)
 				l.ok(t, 1)
 				if v := binary.NativeEndian.Uint64(r.buf.Bytes()); v != 10 {
-					t.Fatalf("%v has left %d", op, v)
+					t.Fatalf("memory after %v = %d, want 10", op, v)
 				}
 				spoil(t, l, r, &wr)
 				l.send(t, wr)
 				if wc := l.collect(t, 1)[1]; wc.Err() == nil {
-					t.Errorf("it has succeeded: %+v", wc)
+					t.Errorf("completion = %+v, want an error", wc)
 				}
-				// A wrong lkey may show only when the answer has come.
+				// An invalid lkey may be detected only when the response has arrived.
 				if v := binary.NativeEndian.Uint64(r.buf.Bytes()); v != 10 && what != "wrong lkey" {
-					t.Errorf("it has left %d", v)
+					t.Errorf("memory after the failed atomic = %d, want 10", v)
 				}
 			})
 		}

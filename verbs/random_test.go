@@ -24,8 +24,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestRandomUse has goroutines make, connect, use and close objects of two devices at random, while
-// waits are cancelled and devices go. A ledger checks the completions, and nothing is left.
+// TestRandomUse has goroutines create, connect, use and close objects of two devices at random,
+// while waits are canceled and devices are removed. A ledger checks the completions, and no
+// objects may remain.
 func TestRandomUse(t *testing.T) {
 	rounds := uint64(8)
 	if longtest.Enabled() {
@@ -50,7 +51,7 @@ func TestRandomUse(t *testing.T) {
 				}
 				left := append(u.k.Left(), slices.DeleteFunc(leak.Report(), func(o string) bool { return slices.Contains(before, o) })...)
 				if len(left) > 0 {
-					t.Errorf("seed %d leaves %q", seed, left)
+					t.Errorf("seed %d: left %q, want nothing", seed, left)
 				}
 				if t.Failed() {
 					return
@@ -65,8 +66,8 @@ func TestRandomUse(t *testing.T) {
 	}
 }
 
-// Sizes of a round. The CQs hold what many QPs can have posted: on rxe, the completions of closed
-// QPs stay in them.
+// Sizes of a round. The CQs have room for the requests of many QPs, because on rxe the
+// completions of closed QPs stay in them.
 const (
 	randomQPs     = 8
 	randomDepth   = 16
@@ -74,7 +75,7 @@ const (
 	randomMemory  = 4096
 )
 
-// randomUse is one round.
+// randomUse holds the state of one round.
 type randomUse struct {
 	k      *cmtest.Kernel
 	ledger *ledger
@@ -85,7 +86,7 @@ type randomUse struct {
 	removed bool
 }
 
-// randomSide is what stays on one of the devices for a round.
+// randomSide holds the objects that stay on one of the devices for a round.
 type randomSide struct {
 	dev  *verbs.Device
 	gid  verbs.GIDEntry
@@ -93,10 +94,10 @@ type randomSide struct {
 	mr   *verbs.MR
 	cqs  [2]*verbs.CQ
 	srq  *verbs.SRQ
-	objs []io.Closer // all of them, in the order of their making
+	objs []io.Closer // all of them, in the order of creation
 }
 
-// randomQP is a QP and what it needs of its peer.
+// randomQP is a QP with the objects that its peer needs.
 type randomQP struct {
 	*verbs.QP
 	side, peer *randomSide
@@ -181,7 +182,7 @@ func newRandomSide(host *verbs.Host, name string) (*randomSide, error) {
 	return s, note(s.srq, err)
 }
 
-// poll takes completions, by Poll and by waits that are cancelled, until ctx ends.
+// poll polls completions with Poll and with canceled waits, until ctx ends.
 func (u *randomUse) poll(ctx context.Context, cq *verbs.CQ) {
 	wcs := make([]verbs.WC, 7)
 	for i := 0; ctx.Err() == nil; i++ {
@@ -202,7 +203,7 @@ func (u *randomUse) poll(ctx context.Context, cq *verbs.CQ) {
 	}
 }
 
-// step does one thing.
+// step executes one step.
 func (u *randomUse) step(ctx context.Context, r *rand.Rand) {
 	s := u.sides[r.IntN(2)]
 	q := u.anyQP(r)
@@ -243,7 +244,7 @@ func (u *randomUse) anyQP(r *rand.Rand) *randomQP {
 	return u.qps[r.IntN(len(u.qps))]
 }
 
-// connect makes a QP on each side and connects them, unless there are enough.
+// connect creates a QP on each side and connects them, unless there are enough QPs.
 func (u *randomUse) connect(r *rand.Rand) {
 	var qps [2]*randomQP
 	for i := range qps {
@@ -283,7 +284,7 @@ func (u *randomUse) connect(r *rand.Rand) {
 	}
 }
 
-// end returns the QP in the form that can be connected.
+// end returns the QP as an end, which can be connected.
 func (q *randomQP) end() *end {
 	return &end{dev: q.side.dev, pd: q.side.pd, qp: q.QP, buf: q.side.mr, gid: q.side.gid.GID, gidx: q.side.gid.Index}
 }
@@ -321,7 +322,7 @@ func (u *randomUse) receive(q *randomQP, r *rand.Rand) {
 	u.ledger.retract(first+uint64(n), first+uint64(len(wrs))-1)
 }
 
-// receiveShared posts a receive to an SRQ, which nothing flushes.
+// receiveShared posts a receive to an SRQ, which is never flushed.
 func (u *randomUse) receiveShared(s *randomSide, r *rand.Rand) {
 	id := u.ledger.add(1, request{})
 	if n, _ := s.srq.PostRecv([]verbs.RecvWR{{ID: id, SGList: []verbs.SGE{s.mr.Slice(128, 64)}}}); n == 0 {
@@ -341,7 +342,7 @@ func (u *randomUse) closeQP(q *randomQP) {
 	u.ledger.closed(q.QP)
 }
 
-// makeAndClose makes an object that nobody else uses.
+// makeAndClose creates and closes an object that no other goroutine uses.
 func (s *randomSide) makeAndClose(r *rand.Rand) {
 	var c io.Closer
 	var err error
@@ -382,7 +383,7 @@ func (u *randomUse) drain() error {
 	return nil
 }
 
-// close closes everything.
+// close closes all objects.
 func (u *randomUse) close() error {
 	var errs []error
 	for _, q := range u.qps {

@@ -37,23 +37,23 @@ func TestSend(t *testing.T) {
 			verbs.SendWR{ID: 3, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: inline},
 			verbs.SendWR{ID: 4, Opcode: verbs.OpSend, Flags: verbs.SendSignaled},
 		)
-		clear(inline) // belongs to us again
+		clear(inline) // the program's again
 		got := l.ok(t, 4)
 		if got[1].Opcode != verbs.WCSend || got[1].QPNum != l.qp.Num() {
-			t.Errorf("send completion %+v", got[1])
+			t.Errorf("completion of the send = %+v, want WCSend of QP %#x", got[1], l.qp.Num())
 		}
 		rgot := r.ok(t, 4)
 		if wc := rgot[100]; wc.Opcode != verbs.WCRecv || wc.ByteLen != 5000 || wc.QPNum != r.qp.Num() || wc.Flags&verbs.WCWithImm != 0 {
-			t.Errorf("receive completion %+v", wc)
+			t.Errorf("completion of receive 100 = %+v, want 5000 bytes without immediate data", wc)
 		}
 		if wc := rgot[101]; wc.ByteLen != 304 || wc.Flags&verbs.WCWithImm == 0 || wc.ImmData != 0xdeadbeef {
-			t.Errorf("receive completion with number %+v", wc)
+			t.Errorf("completion of receive 101 = %+v, want 304 bytes with immediate data 0xdeadbeef", wc)
 		}
 		if wc := rgot[103]; wc.ByteLen != 0 {
-			t.Errorf("empty message %+v", wc)
+			t.Errorf("completion of the empty message = %+v, want 0 bytes", wc)
 		}
 		if !bytes.Equal(r.buf.Bytes()[:5000], data[:5000]) {
-			t.Error("message 1 differs")
+			t.Error("the bytes of message 1 differ")
 		}
 		var sent, received []byte
 		for _, p := range [][2]int{{20000, 100}, {30000, 50}, {40000, 151}, {50000, 3}} {
@@ -63,10 +63,10 @@ func TestSend(t *testing.T) {
 			received = append(received, r.buf.Bytes()[p[0]:p[0]+p[1]]...)
 		}
 		if !bytes.Equal(sent, received) {
-			t.Error("scattered message differs")
+			t.Error("the bytes of the scattered message differ")
 		}
 		if !bytes.Equal(r.buf.Bytes()[12000:12200], fill(make([]byte, 200), 99)) {
-			t.Error("inline message differs")
+			t.Error("the bytes of the inline message differ")
 		}
 	})
 }
@@ -92,17 +92,17 @@ func TestRemote(t *testing.T) {
 		)
 		got := l.ok(t, 4)
 		if got[4].Opcode != verbs.WCRead || got[5].Opcode != verbs.WCFetchAdd || got[6].Opcode != verbs.WCCompareSwap {
-			t.Errorf("completions %+v", got)
+			t.Errorf("completions = %+v, want READ, FETCH_ADD and COMPARE_SWAP", got)
 		}
 		if wc := r.ok(t, 1)[100]; wc.Opcode != verbs.WCRecvWriteImm || wc.ImmData != 42 || wc.ByteLen != 10 {
-			t.Errorf("receive completion %+v", wc)
+			t.Errorf("completion of the receive = %+v, want 10 bytes of a WRITE with immediate data 42", wc)
 		}
 		L, R := l.buf.Bytes(), r.buf.Bytes()
 		if !bytes.Equal(R[100:3100], L[:3000]) || string(R[5000:5020]) != "inline into the peer" || !bytes.Equal(R[6000:6010], L[10:20]) {
-			t.Error("what was written differs")
+			t.Error("the written bytes differ")
 		}
 		if !bytes.Equal(L[16384:20384], R[32768:36768]) || !bytes.Equal(L[24000:25000], R[36768:37768]) {
-			t.Error("what was read differs")
+			t.Error("the read bytes differ")
 		}
 		for i, want := range []uint64{1000, 1234, 7} {
 			if v := binary.NativeEndian.Uint64(L[40000+8*i:]); v != want {
@@ -110,7 +110,7 @@ func TestRemote(t *testing.T) {
 			}
 		}
 		if v := binary.NativeEndian.Uint64(R[65528:]); v != 7 {
-			t.Errorf("after the atomics the peer has %d, want 7", v)
+			t.Errorf("the peer's memory after the atomics = %d, want 7", v)
 		}
 	})
 }
@@ -120,13 +120,13 @@ func TestQuery(t *testing.T) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		a, err := l.qp.Query()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Query: %v", err)
 		}
 		if a.State != verbs.QPRTS || a.DestQPNum != r.qp.Num() || a.SQPSN != l.psn() || a.AH.GRH.DGID != r.gid || a.PathMTU != verbs.MTU1024 {
-			t.Errorf("Query: %+v", a)
+			t.Errorf("Query = %+v, want RTS with the attributes of the connection", a)
 		}
 		if c := l.qp.Cap(); c.SendWR < 128 || c.RecvWR < 128 || c.SendSGE < 2 || c.RecvSGE < 2 || c.Inline < 32 {
-			t.Errorf("default QP has %+v", c)
+			t.Errorf("Cap() of a default QP = %+v, want at least 128 requests, 2 elements and 32 bytes inline", c)
 		}
 	})
 }

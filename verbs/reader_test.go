@@ -18,7 +18,7 @@ import (
 // scriptCQ is a CQ whose polls and arms a test scripts.
 type scriptCQ struct {
 	provider.CQ
-	polls []func() int // what the polls do and return, one after the other
+	polls []func() int // the actions and the results of the polls, in order
 	poll  int          // the number of polls
 	arm   func()
 	arms  int
@@ -37,17 +37,17 @@ func (c *scriptCQ) Arm(bool) error {
 	return nil
 }
 
-// newScript returns a CQ with a script, on a channel of its own. fire writes an event of a
-// user handle, of which the kernel hands over size bytes.
+// newScript returns a CQ with a script, on its own channel. fire writes an event of a user
+// handle, of which the reader gets size bytes.
 func newScript(t *testing.T, p *scriptCQ) (cq *CQ, fire func(handle uint64, size int)) {
 	t.Helper()
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_DIRECT); err != nil { // a read returns one event
-		t.Fatal(err)
+		t.Fatalf("unix.Pipe2: %v", err)
 	}
 	file, err := cdev.New(pipe[0], "pipe")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cdev.New: %v", err)
 	}
 	t.Cleanup(func() { file.Close(); unix.Close(pipe[1]) })
 	dev := new(deviceContext)
@@ -60,7 +60,7 @@ func newScript(t *testing.T, p *scriptCQ) (cq *CQ, fire func(handle uint64, size
 	cq.handle = dev.objects.add(cq)
 	return cq, func(handle uint64, size int) {
 		if _, err := unix.Write(pipe[1], []byte{byte(handle), 0, 0, 0, 0, 0, 0, 0}[:size]); err != nil {
-			t.Error(err)
+			t.Errorf("unix.Write: %v", err)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func newScript(t *testing.T, p *scriptCQ) (cq *CQ, fire func(handle uint64, size
 func nothing() int { return 0 }
 func found() int   { return 1 }
 
-// unread takes the unread events out of the channel and returns their number.
+// unread reads the unread events of the channel and returns their number.
 func unread(t *testing.T, ch *CompChannel) (n int) {
 	t.Helper()
 	err := ch.file.(*cdev.File).Control(func(fd uintptr) {
@@ -80,14 +80,14 @@ func unread(t *testing.T, ch *CompChannel) (n int) {
 		}
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("File.Control: %v", err)
 	}
 	return n
 }
 
-// TestWaitLeavesEventUnread: a reader that is woken polls before it reads the event. If it
-// finds its completion, the event stays unread and the CQ armed. The next wait reads the
-// event once it has found the queue empty.
+// TestWaitLeavesEventUnread checks that a reader polls after a wake-up, before it reads the
+// event. If it finds its completion, the event stays unread and the CQ armed. The next wait
+// reads the event once it has found the queue empty.
 func TestWaitLeavesEventUnread(t *testing.T) {
 	p := new(scriptCQ)
 	cq, fire := newScript(t, p)
@@ -95,7 +95,7 @@ func TestWaitLeavesEventUnread(t *testing.T) {
 	wait := func() {
 		t.Helper()
 		if n, err := cq.Wait(t.Context(), make([]WC, 1)); n != 1 || err != nil {
-			t.Fatalf("Wait = %d, %v, want 1", n, err)
+			t.Fatalf("Wait = %d, %v, want 1, nil", n, err)
 		}
 	}
 	p.polls = []func() int{nothing, fireFirst, found}
@@ -114,28 +114,29 @@ func TestWaitLeavesEventUnread(t *testing.T) {
 	}
 }
 
-// TestCutOffEvent: an event that is cut off may be of any armed CQ. The CQ is armed again.
+// TestCutOffEvent checks a truncated event, which may belong to any armed CQ. The CQ is armed
+// again.
 func TestCutOffEvent(t *testing.T) {
 	p := new(scriptCQ)
 	cq, fire := newScript(t, p)
 	p.arm = func() { fire(cq.handle, map[int]int{1: 3, 2: 8}[p.arms]) }
 	p.polls = []func() int{nothing, nothing, nothing, nothing, found}
 	if n, err := cq.Wait(t.Context(), make([]WC, 1)); n != 1 || err != nil || p.arms != 2 {
-		t.Errorf("Wait = %d, %v after %d arms, want 1 after 2 arms", n, err, p.arms)
+		t.Errorf("Wait = %d, %v after %d arms, want 1, nil after 2 arms", n, err, p.arms)
 	}
 	unread(t, cq.ch)
 
-	// Next returns the CQ of which the event may be.
+	// Next returns the CQ that the event may belong to.
 	p.arms = 0
-	if err := cq.Arm(false); err != nil { // causes the event that is cut off
-		t.Fatal(err)
+	if err := cq.Arm(false); err != nil { // causes the event that is truncated
+		t.Fatalf("CQ.Arm(false): %v", err)
 	}
 	if got, err := cq.ch.Next(t.Context()); got != cq || err != nil {
-		t.Errorf("Next = %p, %v, want %p", got, err, cq)
+		t.Errorf("Next = %p, %v, want %p, nil", got, err, cq)
 	}
 }
 
-// TestArmFrames counts the frames from a Wait that is about to sleep to the provider.
+// TestArmFrames counts the stack frames between a Wait that is about to sleep and the provider.
 func TestArmFrames(t *testing.T) {
 	const want = 7
 	p := new(scriptCQ)
@@ -154,7 +155,7 @@ func TestArmFrames(t *testing.T) {
 		}
 	}
 	if n, err := cq.Wait(t.Context(), make([]WC, 1)); n != 1 || err != nil {
-		t.Fatalf("Wait = %d, %v, want 1", n, err)
+		t.Fatalf("Wait = %d, %v, want 1, nil", n, err)
 	}
 	if len(names) == 0 || len(names) > want {
 		t.Errorf("%d frames, want at most %d:\n%s", len(names), want, strings.Join(names, "\n"))

@@ -29,7 +29,7 @@ func TestRecvBatch(t *testing.T) {
 				l.ok(t, 1)
 				wc := r.ok(t, 1)
 				if _, posted := wc[uint64(i)]; !posted || r.buf.Bytes()[16*i] != byte(round) || r.buf.Bytes()[16*i+8] != byte(i) {
-					t.Fatalf("round %d: message %d came as %+v", round, i, wc)
+					t.Fatalf("round %d: completion of message %d = %+v, or its bytes differ", round, i, wc)
 				}
 			}
 		}
@@ -41,7 +41,7 @@ func TestRecvBatch(t *testing.T) {
 			}
 		}
 		if n := testing.AllocsPerRun(100, add); n != 0 {
-			t.Errorf("Add allocates %v times, want 0", n)
+			t.Errorf("Add: %v allocations, want 0", n)
 		}
 	})
 }

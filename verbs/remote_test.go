@@ -14,14 +14,14 @@ func TestRemoteMemory(t *testing.T) {
 	_, pd := openPD(t, fakeRoute().h, "rxe0")
 	mr, err := pd.Alloc(5000, everything)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.Alloc: %v", err)
 	}
 	if got, want := mr.Remote(), (verbs.RemoteMemory{Addr: mr.Addr(), Length: 5000, RKey: mr.RKey()}); got != want {
 		t.Errorf("MR.Remote() = %+v, want %+v", got, want)
 	}
 	w, err := pd.AllocMW(verbs.MWType2)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.AllocMW: %v", err)
 	}
 	defer w.Close()
 	if got := w.Remote(); got != (verbs.RemoteMemory{}) {
@@ -34,10 +34,10 @@ func TestRemoteMemory(t *testing.T) {
 	}
 	w.Bind(mr, 200, 40, verbs.RemoteRead)
 	if got := w.Remote(); got.RKey == first.RKey || got.Addr != mr.Addr()+200 || got.Length != 40 {
-		t.Errorf("MW.Remote() after the second Bind = %+v", got)
+		t.Errorf("MW.Remote() after the second Bind = %+v, want 40 bytes at offset 200 with a new key", got)
 	}
 	if err := mr.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("MR.Close: %v", err)
 	}
 	defer func() {
 		if recover() == nil {

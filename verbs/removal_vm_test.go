@@ -13,11 +13,12 @@ import (
 	"purerdma/verbs"
 )
 
-// replug brings a device back, and waits until it can be used. removed is its last opening.
+// replug plugs a removed device in again, and waits until it can be used. removed is the last
+// opened device.
 func replug(t *testing.T, h *verbs.Host, host vmtest.Host, removed *verbs.Device) {
 	t.Helper()
 	host.Plug(t)
-	// The GID of the address comes a moment after the device.
+	// The GID of the address appears a moment after the device.
 	var err error
 	for range 100 {
 		var dev *verbs.Device
@@ -33,13 +34,13 @@ func replug(t *testing.T, h *verbs.Host, host vmtest.Host, removed *verbs.Device
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Errorf("the device did not come back: %v", err)
+	t.Errorf("the device cannot be opened again: %v", err)
 }
 
-// TestVMCallsDuringRemoval repeats calls of each kind until the device is removed. The
-// first call of a kind that fails must report the removal: the kernel answers EIO until the
-// library has heard of it by an event. siw, and rxe up to Linux 7.2, wait with the removal
-// until the device is closed, and fail no call.
+// TestVMCallsDuringRemoval repeats calls of each kind until the device is removed. The first
+// call of a kind that fails must report the removal. Until the library has received an event,
+// the kernel returns EIO for this. siw, and rxe up to Linux 7.2, delay the removal until the
+// device is closed, and fail no call.
 func TestVMCallsDuringRemoval(t *testing.T) {
 	host := vmtest.Hosts(t, 2)[1]
 	h := verbs.DefaultHost()

@@ -17,7 +17,8 @@ import (
 	"purerdma/verbs"
 )
 
-// noAsyncEvents is fakeRoute without asynchronous events, so that only failed calls meet a removal.
+// noAsyncEvents is fakeRoute without asynchronous events, so that only failed calls detect a
+// removal.
 func noAsyncEvents() *route {
 	rt := fakeRoute()
 	rt.fake.Intercept = func(r *uverbs.Request) error {
@@ -29,7 +30,7 @@ func noAsyncEvents() *route {
 	return rt
 }
 
-// expectRemoval fails the test unless an error comes and is a DeviceRemovedError.
+// expectRemoval fails the test unless an error arrives and is a DeviceRemovedError.
 func expectRemoval(t *testing.T, what string, result <-chan error) {
 	t.Helper()
 	var removed *verbs.DeviceRemovedError
@@ -43,9 +44,9 @@ func expectRemoval(t *testing.T, what string, result <-chan error) {
 	}
 }
 
-// TestArmBesideRemoval removes the device while one goroutine arms a CQ and another one, which
-// reads the completion channel, is about to.
-func TestArmBesideRemoval(t *testing.T) {
+// TestArmDuringRemoval removes the device while one goroutine arms a CQ and another goroutine,
+// which reads the completion channel, is about to do so.
+func TestArmDuringRemoval(t *testing.T) {
 	rt := noAsyncEvents()
 	k := watch(rt)
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
@@ -65,9 +66,9 @@ func TestArmBesideRemoval(t *testing.T) {
 	expectRemoval(t, "Wait", waited)
 }
 
-// TestRemovalMetTwice has a second call meet a removal before the first one has asked the kernel
-// why it has failed.
-func TestRemovalMetTwice(t *testing.T) {
+// TestRemovalDetectedTwice has a second call detect a removal before the first one has queried
+// the kernel for the cause of its failure.
+func TestRemovalDetectedTwice(t *testing.T) {
 	rt := noAsyncEvents()
 	k := watch(rt)
 	dev := openDevice(t, rt.h, rt.a.Device)

@@ -16,8 +16,7 @@ import (
 	"purerdma/uverbs/uverbstest"
 )
 
-// slowClose is a kernel whose devices let go of their users' memory when the test
-// says so.
+// slowClose is a kernel whose devices release their users' memory when the test allows it.
 type slowClose struct {
 	uverbs.Kernel
 	closing, free chan struct{}
@@ -39,19 +38,20 @@ func (t slowTransport) Close() error {
 	return t.Transport.Close()
 }
 
-// TestTheRemovalIsToldWhenTheDeviceIsClosed: until then a READ under way may write
-// to memory that who waits for it would use again.
-func TestTheRemovalIsToldWhenTheDeviceIsClosed(t *testing.T) {
+// TestRemovalReportedAfterClose checks that a removal is reported only after the device was
+// closed. Until then, a READ in progress may write to memory that a waiting goroutine would
+// reuse after the report.
+func TestRemovalReportedAfterClose(t *testing.T) {
 	k := &slowClose{Kernel: uverbstest.New("rxe0"), closing: make(chan struct{}), free: make(chan struct{})}
 	host := &Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}
 	dev, err := host.Open("rxe0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Host.Open: %v", err)
 	}
 	defer dev.Close()
 	cq, err := dev.CreateCQ(CQConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.CreateCQ: %v", err)
 	}
 	defer cq.Close()
 	told := make(chan error, 1)
@@ -65,14 +65,14 @@ func TestTheRemovalIsToldWhenTheDeviceIsClosed(t *testing.T) {
 	<-k.closing
 	select {
 	case err := <-told:
-		t.Errorf("told before the device was closed: %v", err)
+		t.Errorf("Wait returned before the device was closed: %v", err)
 		told <- err
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(k.free)
 	var gone *DeviceRemovedError
 	if err := <-told; !errors.As(err, &gone) {
-		t.Error(err)
+		t.Errorf("Wait = %v, want a DeviceRemovedError", err)
 	}
 	<-removed
 }

@@ -12,8 +12,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestResetWhilePolling resets QPs and connects them anew while another goroutine polls
-// their CQ. The race detector sees a reset that does not take the locks of the poller.
+// TestResetWhilePolling resets QPs and connects them again while another goroutine polls their
+// CQ. The race detector reports a reset without the locks of the poller.
 func TestResetWhilePolling(t *testing.T) {
 	mlx5Routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -23,7 +23,7 @@ func TestResetWhilePolling(t *testing.T) {
 			wcs := make([]verbs.WC, 4)
 			for ctx.Err() == nil {
 				if _, err := r.cq.Wait(ctx, wcs); err != nil && ctx.Err() == nil {
-					t.Error(err)
+					t.Errorf("CQ.Wait: %v", err)
 					return
 				}
 			}
@@ -34,7 +34,7 @@ func TestResetWhilePolling(t *testing.T) {
 			}
 			l.send(t, verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{l.buf.Slice(0, 8)}})
 			if wc := l.collect(t, 1)[0]; wc.Status != verbs.WCSuccess {
-				t.Errorf("send: %v, want success", wc.Status)
+				t.Errorf("status of the send = %v, want success", wc.Status)
 			}
 			for _, e := range []*end{r, l} {
 				modify(t, e.qp, verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)

@@ -12,7 +12,7 @@ import (
 	"purerdma/verbs"
 )
 
-// again moves two QPs through RESET, and connects them again.
+// again moves two QPs to RESET, and connects them again.
 func again(t *testing.T, l, r *end) {
 	t.Helper()
 	for _, e := range []*end{l, r} {
@@ -22,27 +22,27 @@ func again(t *testing.T, l, r *end) {
 	r.connectTo(t, l)
 	wcs := make([]verbs.WC, 16)
 	for _, e := range []*end{l, r} {
-		if _, err := e.cq.Poll(wcs); err != nil { // what was flushed
-			t.Fatal(err)
+		if _, err := e.cq.Poll(wcs); err != nil { // the flushed completions
+			t.Fatalf("CQ.Poll: %v", err)
 		}
 	}
 }
 
-// TestVMReregisterRights takes rights away and gives them back, and does the same
-// with the PD, where the device can: requests fail meanwhile, and work then.
+// TestVMReregisterRights removes access rights and restores them, and changes the PD in the
+// same way, if the device supports this. Requests fail without the rights, and work with them.
 func TestVMReregisterRights(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		other := allocPD(t, r.dev)
 		mr, err := r.pd.Alloc(4096, everything)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.Alloc: %v", err)
 		}
 		closer(t, mr)
 		all, local := verbs.Access(everything), verbs.LocalWrite
 		if !expects(t, reregistering) {
 			if err := mr.Reregister(verbs.MRChange{Access: &local}); !errors.Is(err, errors.ErrUnsupported) || mr.Access() != all {
-				t.Errorf("a device that is not to reregister memory: %v, rights %v", err, mr.Access())
+				t.Errorf("Reregister on a device without support = %v with access %v, want ErrUnsupported and the old access", err, mr.Access())
 			}
 			return
 		}
@@ -50,8 +50,8 @@ func TestVMReregisterRights(t *testing.T) {
 			t.Helper()
 			wr := verbs.SendWR{ID: 1, Opcode: op, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr(), RKey: mr.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}}
 			if op == verbs.OpSend {
-				// More than mlx5 puts into a completion, where only the provider looks at the
-				// memory.
+				// This is more data than mlx5 puts into a completion, where only the provider
+				// checks the memory.
 				wr.SGList[0] = l.buf.Slice(0, 80)
 				r.recv(t, verbs.RecvWR{ID: 9, SGList: []verbs.SGE{mr.Slice(0, 80)}})
 			}
@@ -64,43 +64,43 @@ func TestVMReregisterRights(t *testing.T) {
 		}
 		for _, op := range []verbs.SendOpcode{verbs.OpFetchAdd, verbs.OpWrite, verbs.OpRead} {
 			if err := mr.Reregister(verbs.MRChange{Access: &local}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("MR.Reregister: %v", err)
 			}
 			if s := status(op); s != verbs.WCRemAccessErr {
-				t.Errorf("%v without the right: %v", op, s)
+				t.Errorf("%v without the right: status = %v, want WCRemAccessErr", op, s)
 			}
 			again(t, l, r)
 			if err := mr.Reregister(verbs.MRChange{Access: &all}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("MR.Reregister: %v", err)
 			}
 			if s := status(op); s != verbs.WCSuccess {
-				t.Errorf("%v with the right: %v", op, s)
+				t.Errorf("%v with the right: status = %v, want WCSuccess", op, s)
 			}
 		}
 		if s := status(verbs.OpSend); s != verbs.WCSuccess {
-			t.Errorf("SEND: %v", s)
+			t.Errorf("status of a SEND = %v, want WCSuccess", s)
 		}
 		if err := mr.Reregister(verbs.MRChange{PD: other}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("MR.Reregister: %v", err)
 		}
 		if s := status(verbs.OpSend); s != verbs.WCRemOpErr {
-			t.Errorf("SEND into the memory of another PD: %v", s)
+			t.Errorf("status of a SEND into the memory of another PD = %v, want WCRemOpErr", s)
 		}
 		again(t, l, r)
 		if err := mr.Reregister(verbs.MRChange{PD: r.pd}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("MR.Reregister: %v", err)
 		}
 		if s := status(verbs.OpSend); s != verbs.WCSuccess {
-			t.Errorf("SEND into the memory of the PD again: %v", s)
+			t.Errorf("status of a SEND into the memory of the first PD = %v, want WCSuccess", s)
 		}
 		if err := other.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("PD.Close: %v", err)
 		}
 	})
 }
 
-// TestVMWindowsGone writes by the key of a window that the peer has invalidated, that
-// is closed, or that has not the right.
+// TestVMWindowsGone writes with the key of a window that the peer has invalidated, that is
+// closed, or that lacks the right.
 func TestVMWindowsGone(t *testing.T) {
 	for what, take := range map[string]func(t *testing.T, l, r *end, mr *verbs.MR, w *verbs.MW){
 		"invalidated by the peer": func(t *testing.T, l, r *end, _ *verbs.MR, w *verbs.MW) {
@@ -111,7 +111,7 @@ func TestVMWindowsGone(t *testing.T) {
 		},
 		"closed": func(t *testing.T, _, _ *end, _ *verbs.MR, w *verbs.MW) {
 			if err := w.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("MW.Close: %v", err)
 			}
 		},
 		"without the right": func(t *testing.T, _, r *end, mr *verbs.MR, w *verbs.MW) {
@@ -119,7 +119,7 @@ func TestVMWindowsGone(t *testing.T) {
 				b.Add(&verbs.SendWR{ID: 899, Opcode: verbs.OpLocalInv, InvalidateRKey: w.RKey()})
 				b.Add(signaled(w.Bind(mr, 0, 100, verbs.RemoteRead)))
 			}); wc.Err() != nil {
-				t.Fatal(wc.Err())
+				t.Fatalf("completion of the bind: %v", wc.Err())
 			}
 		},
 	} {
@@ -128,25 +128,25 @@ func TestVMWindowsGone(t *testing.T) {
 				l, r := rt.pair(t, verbs.QPCap{})
 				mr, w := r.window(t, verbs.MWType2)
 				if wc := r.bind(t, w.Bind(mr, 0, 100, verbs.RemoteWrite)); wc.Err() != nil {
-					t.Fatal(wc.Err())
+					t.Fatalf("completion of the bind: %v", wc.Err())
 				}
 				write := func() verbs.WCStatus {
 					l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr(), RKey: w.RKey(), InlineData: []byte("x")})
 					return l.collect(t, 1)[1].Status
 				}
 				if s := write(); s != verbs.WCSuccess {
-					t.Fatal(s)
+					t.Fatalf("status of the WRITE = %v, want WCSuccess", s)
 				}
 				take(t, l, r, mr, w)
 				if s := write(); s != verbs.WCRemAccessErr {
-					t.Errorf("write: %v", s)
+					t.Errorf("status of the WRITE = %v, want WCRemAccessErr", s)
 				}
 			})
 		})
 	}
 }
 
-// TestVMRelaxedOrdering: the right is taken by devices that have no use for it, and
+// TestVMRelaxedOrdering checks that devices that do not use the right accept it, and that it
 // changes nothing there.
 func TestVMRelaxedOrdering(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
@@ -157,7 +157,7 @@ func TestVMRelaxedOrdering(t *testing.T) {
 			for _, e := range []*end{l, r} {
 				mr, err := e.pd.Alloc(8192, rights)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("PD.Alloc: %v", err)
 				}
 				closer(t, mr)
 				mrs = append(mrs, mr)
@@ -171,13 +171,13 @@ func TestVMRelaxedOrdering(t *testing.T) {
 				l.ok(t, 1)
 				r.ok(t, 1)
 				if !bytes.Equal(mrs[1].Bytes()[head:head+n], data) {
-					t.Fatalf("message %d differs", i)
+					t.Fatalf("the bytes of message %d differ", i)
 				}
 				if l.qp.Type() == verbs.RC {
 					l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mrs[1].Addr() + 4096, RKey: mrs[1].RKey(), SGList: wr.SGList})
 					l.ok(t, 1)
 					if !bytes.Equal(mrs[1].Bytes()[4096:4096+n], data) {
-						t.Fatalf("write %d differs", i)
+						t.Fatalf("the bytes of WRITE %d differ", i)
 					}
 				}
 			}

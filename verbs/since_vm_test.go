@@ -13,17 +13,17 @@ import (
 	"purerdma/verbs"
 )
 
-// linuxSince says whether the release of Linux is at least that.
+// linuxSince reports whether the release of Linux is at least major.minor.
 func linuxSince(t *testing.T, major, minor int) bool {
 	t.Helper()
 	var ma, mi int
 	if _, err := fmt.Sscanf(os.Getenv("RDMAVM_KERNEL_RELEASE"), "%d.%d", &ma, &mi); err != nil {
-		t.Fatalf("release %q: %v", os.Getenv("RDMAVM_KERNEL_RELEASE"), err)
+		t.Fatalf("kernel release %q: %v", os.Getenv("RDMAVM_KERNEL_RELEASE"), err)
 	}
 	return ma > major || ma == major && mi >= minor
 }
 
-// A feature is what not every driver has, or not on every release of Linux.
+// feature is a feature that not every driver, or not every release of Linux, supports.
 type feature int
 
 const (
@@ -33,8 +33,9 @@ const (
 	onDemandMemory
 )
 
-// expects says whether the devices have a feature. Tests go by this, and not by what
-// devices say of themselves: they would find nothing to do if the library read that wrong.
+// expects reports whether the devices have a feature. Tests use this function and not the
+// capabilities that the devices report. If the library read the capabilities wrongly, such
+// tests would skip the feature.
 func expects(t *testing.T, f feature) bool {
 	t.Helper()
 	switch vmtest.Driver() {
@@ -46,7 +47,7 @@ func expects(t *testing.T, f feature) bool {
 	case "siw":
 		return false
 	}
-	return f == reregistering // cards, also those without a VM
+	return f == reregistering // cards, also without a VM
 }
 
 // TestVMSinceWhen compares the capabilities that a device reports with the expected ones.
@@ -60,7 +61,7 @@ func TestVMSinceWhen(t *testing.T) {
 		"on-demand memory with UD": {odp.Supported && odp.UD&verbs.ODPSend != 0, expects(t, onDemandMemory)},
 	} {
 		if c.has != c.want {
-			t.Errorf("%s on %s: %s: %v, want %v", vmtest.Driver(), os.Getenv("RDMAVM_KERNEL_RELEASE"), what, c.has, c.want)
+			t.Errorf("%s on Linux %s: %s = %v, want %v", vmtest.Driver(), os.Getenv("RDMAVM_KERNEL_RELEASE"), what, c.has, c.want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"purerdma/verbs"
 )
 
-// BenchmarkSleep plays ping-pong between two that sleep.
+// BenchmarkSleep sends messages back and forth between two sleeping goroutines.
 func BenchmarkSleep(b *testing.B) {
 	for name, ctx := range map[string]context.Context{"cancel": b.Context(), "background": context.Background()} {
 		b.Run(name, func(b *testing.B) {
@@ -24,10 +24,10 @@ func BenchmarkSleep(b *testing.B) {
 			echo := make(chan error)
 			go func() { echo <- pingPong(ctx, r, l, b.N, false) }()
 			if err := pingPong(ctx, l, r, b.N, true); err != nil {
-				b.Error(err)
+				b.Errorf("pingPong: %v", err)
 			}
 			if err := <-echo; err != nil {
-				b.Error(err)
+				b.Errorf("pingPong: %v", err)
 			}
 		})
 	}

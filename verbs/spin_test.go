@@ -10,8 +10,7 @@ import (
 	"purerdma/provider"
 )
 
-// laterCQ has a completion when it has been polled often enough, or armed, and then only
-// after a while.
+// laterCQ has a completion after enough polls, or some time after it has been armed.
 type laterCQ struct {
 	provider.CQ
 	enough      int
@@ -33,7 +32,7 @@ func (c *laterCQ) Arm(bool) error {
 	return nil
 }
 
-// TestSpin counts how often a wait polls before it arms: not at all but once without a
+// TestSpin counts how often a wait polls before it arms the CQ. It polls only once without a
 // bound, or if the latest waits have been longer.
 func TestSpin(t *testing.T) {
 	cq := bareCQ()
@@ -41,45 +40,45 @@ func TestSpin(t *testing.T) {
 		t.Helper()
 		cq.p = &later
 		if n, err := cq.Wait(t.Context(), make([]WC, 1)); n != 1 || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("CQ.Wait = %d, %v, want 1, nil", n, err)
 		}
 		if later.arms > 0 {
 			cq.eventRead()
 		}
 		return &later
 	}
-	// One poll before and one after.
+	// One poll before the arm and one after it.
 	atOnce := func(c *laterCQ) bool { return c.arms == 1 && c.polls == 2 }
 
 	cq.SetSpin(time.Hour)
 	if c := wait(laterCQ{enough: 100}); c.arms != 0 || c.polls != 100 {
-		t.Errorf("within the bound: %d polls, %d arms", c.polls, c.arms)
+		t.Errorf("wait within the bound: %d polls, %d arms, want 100, 0", c.polls, c.arms)
 	}
 	cq.SetSpin(0)
 	if c := wait(laterCQ{enough: 100}); !atOnce(c) {
-		t.Errorf("without polling: %d polls, %d arms", c.polls, c.arms)
+		t.Errorf("wait without a bound: %d polls, %d arms, want 2, 1", c.polls, c.arms)
 	}
 
 	cq = bareCQ()
 	cq.SetSpin(time.Millisecond)
 	if c := wait(laterCQ{enough: math.MaxInt, slow: 20 * time.Millisecond}); c.arms != 1 || c.polls <= 2 {
-		t.Errorf("beyond the bound: %d polls, %d arms", c.polls, c.arms)
+		t.Errorf("wait beyond the bound: %d polls, %d arms, want more than 2, 1", c.polls, c.arms)
 	}
-	// An eighth of it is more than the bound.
+	// An eighth of the wait is more than the bound.
 	if c := wait(laterCQ{enough: 100}); !atOnce(c) {
-		t.Errorf("after a long wait: %d polls, %d arms", c.polls, c.arms)
+		t.Errorf("wait after a long wait: %d polls, %d arms, want 2, 1", c.polls, c.arms)
 	}
 
-	// 24 short waits have 24 hours become less than one.
+	// 24 short waits reduce a mean of 24 hours to less than one hour.
 	cq.SetSpin(time.Hour)
 	cq.spin.mean.Store(int64(24 * time.Hour))
 	long := 0
 	for atOnce(wait(laterCQ{enough: 100})) {
 		if long++; long > 100 {
-			t.Fatal("short waits do not count")
+			t.Fatal("100 short waits did not reduce the mean")
 		}
 	}
 	if long < 10 {
-		t.Errorf("after %d short waits a long one is forgotten", long)
+		t.Errorf("%d short waits ended the effect of a long one, want at least 10", long)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"purerdma/verbs"
 )
 
-// eventFiles is a kernel whose event files the test writes to, too.
+// eventFiles is a kernel to whose event files the test can also write.
 type eventFiles struct {
 	uverbs.Kernel
 	mu          sync.Mutex
@@ -62,8 +62,8 @@ func (t eventTransport) Ioctl(req *uverbs.Request) error {
 	return nil
 }
 
-// writer adds a writing end of a pipe of which fd is the reading end. As with the kernel's files,
-// a read returns one event.
+// writer adds the writing end of a pipe whose reading end is fd. As with the kernel's files, a
+// read returns one event.
 func writer(to *[]int, fd uint64) error {
 	w, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -74,7 +74,7 @@ func writer(to *[]int, fd uint64) error {
 	return err
 }
 
-// listen has the event files of a route written to by the test.
+// listen opens the event files of a route for writing by the test.
 func listen(t *testing.T, rt *route) *eventFiles {
 	k := &eventFiles{Kernel: rt.h.Kernel}
 	rt.h.Kernel = k
@@ -82,7 +82,8 @@ func listen(t *testing.T, rt *route) *eventFiles {
 	return k
 }
 
-// spuriousHandle returns the user handle of an object of any kind, or of none.
+// spuriousHandle returns the user handle of an object of any kind, or a handle without an
+// object.
 func spuriousHandle(r *rand.Rand) uint64 {
 	if r.IntN(4) > 0 {
 		return uint64(r.IntN(6))
@@ -90,9 +91,9 @@ func spuriousHandle(r *rand.Rand) uint64 {
 	return []uint64{1 << 40, 1<<63 - 1, 1 << 63, 1<<64 - 1}[r.IntN(4)]
 }
 
-// TestSpuriousEvents has the kernel report completions and asynchronous events of objects that
-// have none or do not exist, and events of unknown types. Messages go on, and an asynchronous event
-// names an object of its own kind only.
+// TestSpuriousEvents has the kernel report events of unknown types, and completions and
+// asynchronous events of objects that do not exist or have none. Messages must still arrive,
+// and an asynchronous event may only name an object of its own kind.
 func TestSpuriousEvents(t *testing.T) {
 	messages := 200
 	if longtest.Enabled() {
@@ -105,7 +106,7 @@ func TestSpuriousEvents(t *testing.T) {
 			a, b := rt.pair(t, verbs.QPCap{})
 			events, err := a.dev.AsyncEvents()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Device.AsyncEvents: %v", err)
 			}
 			closer(t, events)
 			ctx, stop := context.WithCancel(t.Context())
@@ -120,7 +121,7 @@ func TestSpuriousEvents(t *testing.T) {
 				}
 			}
 			if err := <-taken; err != nil {
-				t.Error(err)
+				t.Errorf("asynchronous events: %v", err)
 			}
 			stop()
 			lying.Wait()
@@ -128,14 +129,14 @@ func TestSpuriousEvents(t *testing.T) {
 	}
 }
 
-// lie writes events until ctx ends. It leaves out the two that end what they name: the error of a
-// CQ, and of the device.
+// lie writes events until ctx ends. It omits the two events that end the named object, which
+// are the errors of a CQ and of the device.
 func (k *eventFiles) lie(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		for _, fd := range k.completions {
 			unix.Write(fd, abi.Bytes(&abi.UverbsCompEventDesc{CQHandle: spuriousHandle(r)}))
 			if r.IntN(50) == 0 {
-				unix.Write(fd, make([]byte, 1+r.IntN(7))) // cut off
+				unix.Write(fd, make([]byte, 1+r.IntN(7))) // truncated
 			}
 		}
 		for _, fd := range k.async {
@@ -144,14 +145,14 @@ func (k *eventFiles) lie(ctx context.Context, r *rand.Rand) {
 				unix.Write(fd, abi.Bytes(&abi.UverbsAsyncEventDesc{Element: spuriousHandle(r), EventType: uint32(typ)}))
 			}
 			if r.IntN(50) == 0 {
-				unix.Write(fd, make([]byte, 1+r.IntN(15))) // cut off
+				unix.Write(fd, make([]byte, 1+r.IntN(15))) // truncated
 			}
 		}
 		time.Sleep(time.Duration(r.IntN(100)) * time.Microsecond)
 	}
 }
 
-// takeSpurious takes n asynchronous events.
+// takeSpurious reads n asynchronous events.
 func takeSpurious(ctx context.Context, events *verbs.AsyncEvents, n int) error {
 	for range n {
 		ev, err := events.Next(ctx)

@@ -13,39 +13,39 @@ import (
 	"purerdma/verbs"
 )
 
-// TestVMSharedReceives has two QPs of one PD receive from one queue.
+// TestVMSharedReceives has two QPs of one PD receive from one SRQ.
 func TestVMSharedReceives(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		_, pd := openPD(t, rt.h, rt.b.Device)
 		srq, err := pd.CreateSRQ(verbs.SRQConfig{MaxWR: 20, MaxSGE: 3})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.CreateSRQ: %v", err)
 		}
 		closer(t, srq)
 		mr, err := pd.Alloc(1<<16, everything)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.Alloc: %v", err)
 		}
 		closer(t, mr)
 		if a := srq.Attr(); a.MaxWR < 20 || a.MaxSGE < 3 {
-			t.Errorf("%+v", a)
+			t.Errorf("Attr() = %+v, want at least 20 receives of 3 elements", a)
 		}
 		var wrs []verbs.RecvWR
 		for i := range 8 {
 			wrs = append(wrs, verbs.RecvWR{ID: 100 + uint64(i), SGList: []verbs.SGE{mr.Slice(i*64, 16), mr.Slice(i*64+32, 16)}})
 		}
 		if n, err := srq.PostRecv(wrs); n != len(wrs) || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("SRQ.PostRecv = %d, %v, want %d, nil", n, err, len(wrs))
 		}
 		for i := range 2 {
 			l := newEnd(t, rt.h, rt.a, verbs.QPCap{})
 			r := newEndWith(t, rt.h, rt.b, verbs.QPConfig{SRQ: srq})
 			connect(t, l, r)
 			if r.qp.SRQ() != srq || r.qp.Cap().RecvWR != 0 {
-				t.Errorf("%v, %+v", r.qp.SRQ(), r.qp.Cap())
+				t.Errorf("SRQ(), Cap() = %v, %+v, want the SRQ and no receives", r.qp.SRQ(), r.qp.Cap())
 			}
 			if _, err := r.qp.PostRecv(wrs); !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("PostRecv to a QP with an SRQ: %v", err)
+				t.Errorf("PostRecv to a QP with an SRQ = %v, want EINVAL", err)
 			}
 			for range 4 {
 				l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: []byte("sixteen and four....")})
@@ -55,31 +55,31 @@ func TestVMSharedReceives(t *testing.T) {
 			for k := range uint64(4) {
 				wc, ok := got[100+4*uint64(i)+k]
 				if !ok || wc.QPNum != r.qp.Num() || wc.ByteLen != 20 {
-					t.Fatalf("QP %d: completions %+v", i, got)
+					t.Fatalf("QP %d: completions = %+v, want the next receive with 20 bytes", i, got)
 				}
 			}
 		}
 		for i := range 8 {
 			if b := mr.Bytes()[i*64:]; string(b[:16]) != "sixteen and four" || string(b[32:36]) != "...." {
-				t.Errorf("message %d: %q", i, b[:40])
+				t.Errorf("bytes of message %d = %q, want 16 bytes and 4 bytes", i, b[:40])
 			}
 		}
 		if _, err := srq.PostRecv([]verbs.RecvWR{{SGList: make([]verbs.SGE, 40)}}); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("PostRecv of 40 elements: %v", err)
+			t.Errorf("PostRecv of 40 elements = %v, want EINVAL", err)
 		}
 		if n, err := srq.PostRecv(make([]verbs.RecvWR, srq.Attr().MaxWR+1)); n != srq.Attr().MaxWR || !errors.Is(err, verbs.ErrFull) {
-			t.Errorf("PostRecv of too many: %d, %v", n, err)
+			t.Errorf("PostRecv of too many = %d, %v, want %d, ErrFull", n, err, srq.Attr().MaxWR)
 		}
 	})
 }
 
-// TestVMSRQModify resizes a queue that holds receives, and sets its limit.
+// TestVMSRQModify resizes an SRQ with posted receives, and sets its limit.
 func TestVMSRQModify(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		_, pd := openPD(t, rt.h, rt.b.Device)
 		srq, err := pd.CreateSRQ(verbs.SRQConfig{MaxWR: 10})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.CreateSRQ: %v", err)
 		}
 		closer(t, srq)
 		l := newEnd(t, rt.h, rt.a, verbs.QPCap{})
@@ -89,7 +89,7 @@ func TestVMSRQModify(t *testing.T) {
 			t.Helper()
 			for _, id := range ids {
 				if n, err := srq.PostRecv([]verbs.RecvWR{{ID: id}}); n != 1 || err != nil {
-					t.Fatal(n, err)
+					t.Fatalf("SRQ.PostRecv = %d, %v, want 1, nil", n, err)
 				}
 			}
 		}
@@ -102,7 +102,7 @@ func TestVMSRQModify(t *testing.T) {
 			got := r.ok(t, len(ids))
 			for _, id := range ids {
 				if _, ok := got[id]; !ok {
-					t.Fatalf("no receive %d: %+v", id, got)
+					t.Fatalf("receive %d is missing in %+v", id, got)
 				}
 			}
 		}
@@ -110,40 +110,40 @@ func TestVMSRQModify(t *testing.T) {
 		take(1, 2)
 		if err := srq.Modify(verbs.SRQAttr{MaxWR: 100}, verbs.SRQAttrMaxWR); rt.mlx5 {
 			if !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("mlx5 resizes no shared receive queue: %v", err)
+				t.Errorf("Modify(MaxWR 100) on mlx5 = %v, want ErrUnsupported", err)
 			}
 		} else if err != nil {
-			t.Fatal(err)
+			t.Fatalf("SRQ.Modify(MaxWR 100): %v", err)
 		} else if a := srq.Attr(); a.MaxWR < 100 {
-			t.Errorf("%+v", a)
+			t.Errorf("Attr() = %+v, want at least 100 receives", a)
 		}
 		post(6, 7)
 		take(3, 4, 5, 6, 7)
 		if err := srq.Modify(verbs.SRQAttr{Limit: 3}, verbs.SRQAttrLimit); err != nil {
-			t.Fatal(err)
+			t.Fatalf("SRQ.Modify(Limit 3): %v", err)
 		}
 		if a, err := srq.Query(); err != nil || a.Limit != 3 || a.MaxWR < srq.Attr().MaxWR {
-			t.Errorf("Query: %+v, %v", a, err)
+			t.Errorf("Query = %+v, %v, want Limit 3", a, err)
 		}
 		if err := srq.Modify(verbs.SRQAttr{Limit: -1}, verbs.SRQAttrLimit); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("negative limit: %v", err)
+			t.Errorf("Modify(Limit -1) = %v, want EINVAL", err)
 		}
 		if err := srq.Modify(verbs.SRQAttr{MaxWR: 1 << 30}, verbs.SRQAttrMaxWR); err == nil {
-			t.Error("a size beyond the device's")
+			t.Error("Modify with a size beyond the device's limit succeeded")
 		}
 		post(8)
 		take(8)
 		if err := r.qp.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("QP.Close: %v", err)
 		}
 		if err := srq.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("SRQ.Close: %v", err)
 		}
 		if _, err := srq.PostRecv([]verbs.RecvWR{{}}); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("PostRecv to a closed SRQ: %v", err)
+			t.Errorf("PostRecv to a closed SRQ = %v, want net.ErrClosed", err)
 		}
 		if err := srq.Modify(verbs.SRQAttr{Limit: 1}, verbs.SRQAttrLimit); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Modify of a closed SRQ: %v", err)
+			t.Errorf("Modify of a closed SRQ = %v, want net.ErrClosed", err)
 		}
 	})
 }

@@ -12,8 +12,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestWords: what programs print is readable, and has none of the memory in it.
-func TestWords(t *testing.T) {
+// TestString checks that the printed form of objects is readable, and contains none of the
+// memory.
+func TestString(t *testing.T) {
 	rt := fakeRoute()
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
 	qp := fmt.Sprintf("QP %#x of rxe0", e.qp.Num())
@@ -32,10 +33,10 @@ func TestWords(t *testing.T) {
 		{verbs.AsyncEvent{Type: verbs.AsyncDeviceFatal}, verbs.AsyncDeviceFatal.String()},
 	} {
 		if got := fmt.Sprintf("%v", tc.what); got != tc.want {
-			t.Errorf("%T: %q, want %q", tc.what, got, tc.want)
+			t.Errorf("String of %T = %q, want %q", tc.what, got, tc.want)
 		}
 	}
 	if got := fmt.Sprint(struct{ Device *verbs.Device }{}); !strings.Contains(got, "nil") {
-		t.Errorf("no device is %q", got)
+		t.Errorf("a nil Device prints as %q, want nil in it", got)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"purerdma/verbs"
 )
 
-// counting is a kernel that counts what it is asked.
+// counting is a kernel that counts its calls.
 type counting struct {
 	uverbs.Kernel
 	calls atomic.Int64
-	then  func() // if not nil, is called after each
+	then  func() // if not nil, called after each call
 }
 
 func (k *counting) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
@@ -51,9 +51,8 @@ func (k *counting) count() {
 	}
 }
 
-// TestSystemCalls counts the system calls of the data path: one for a list of sends,
-// however long, one to arm a CQ for a wait that sleeps, none for receives and
-// completions.
+// TestSystemCalls counts the system calls of the data path. There is one for a list of sends of
+// any length, one to arm a CQ for a wait that sleeps, and none for receives and completions.
 func TestSystemCalls(t *testing.T) {
 	rt := fakeRoute()
 	k := &counting{Kernel: uverbstest.New("rxe0", "rxe1")}
@@ -70,7 +69,7 @@ func TestSystemCalls(t *testing.T) {
 	wcs := make([]verbs.WC, n)
 	poll := func(e *end) {
 		if n, err := e.cq.Poll(wcs); n != len(wcs) || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("CQ.Poll = %d, %v, want %d, nil", n, err, len(wcs))
 		}
 	}
 	var b verbs.Batch
@@ -89,28 +88,28 @@ func TestSystemCalls(t *testing.T) {
 				b.SendInline(1, []byte{1}, verbs.SendSignaled)
 			}
 			if err := b.Post(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Batch.Post: %v", err)
 			}
 		}},
 		{"wait for what is there", 0, func() {
 			if n, err := l.cq.Wait(t.Context(), wcs); n != len(wcs) || err != nil {
-				t.Fatal(n, err)
+				t.Fatalf("CQ.Wait = %d, %v, want %d, nil", n, err, len(wcs))
 			}
 			poll(r)
 		}},
 		{"discard a batch", 0, func() { b.SendInline(1, []byte{1}, 0); b.Discard() }},
 		{"post an empty batch", 0, func() {
 			if err := b.Post(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Batch.Post: %v", err)
 			}
 		}},
 		{"sleep", 1, func() {
-			// Its context ends once the CQ is armed: not before, however slow the machine is.
+			// The context ends once the CQ is armed, and not before, even on a slow machine.
 			ctx, cancel := context.WithCancel(deadline(t))
 			defer cancel()
 			k.then = cancel
 			if _, err := l.cq.Wait(ctx, wcs); !errors.Is(err, context.Canceled) {
-				t.Fatal(err)
+				t.Fatalf("CQ.Wait: error = %v, want context.Canceled", err)
 			}
 			k.then = nil
 		}},
@@ -120,7 +119,7 @@ func TestSystemCalls(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 1e6)
 			defer cancel()
 			if _, err := l.cq.Wait(ctx, wcs); err == nil {
-				t.Fatal("there was a completion")
+				t.Fatal("CQ.Wait returned a completion, want an error")
 			}
 		}},
 	} {

@@ -15,9 +15,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestVMSystemCalls is TestSystemCalls by the kernel's own count: of write(2), which is
-// the doorbell of software devices. Cards have none. It counts the calls of one thread,
-// because the runtime wakes its poller by write(2), at any time and from any thread.
+// TestVMSystemCalls is TestSystemCalls with the kernel's own count of write(2). This is the
+// doorbell of software devices. Cards do not use it. The test counts the calls of one thread,
+// because the runtime may wake its poller with write(2) at any time and from any thread.
 func TestVMSystemCalls(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -29,7 +29,7 @@ func TestVMSystemCalls(t *testing.T) {
 	var b verbs.Batch
 	b.Reset(l.qp)
 	wcs := make([]verbs.WC, 1)
-	ctx := deadline(t) // setting a timer may have the runtime write
+	ctx := deadline(t) // created first, because setting a timer may make the runtime call write(2)
 	for _, n := range []int{1, 2, 50} {
 		wrs, recvs := make([]verbs.SendWR, n), make([]verbs.RecvWR, n)
 		for i := range wrs {
@@ -41,11 +41,11 @@ func TestVMSystemCalls(t *testing.T) {
 			for n > 0 && ctx.Err() == nil {
 				k, err := e.cq.Poll(wcs)
 				if n -= k; err != nil || k > 0 && wcs[0].Err() != nil {
-					t.Fatal(err, wcs)
+					t.Fatalf("CQ.Poll = %v with completions %+v, want nil and success", err, wcs)
 				}
 			}
 			if n > 0 {
-				t.Fatalf("%d are missing: %v", n, context.Cause(ctx))
+				t.Fatalf("%d completions are missing: %v", n, context.Cause(ctx))
 			}
 		}
 		for _, step := range []struct {
@@ -63,7 +63,7 @@ func TestVMSystemCalls(t *testing.T) {
 				}
 				b.SendInline(uint64(n-1), []byte{1}, verbs.SendSignaled)
 				if err := b.Post(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Batch.Post: %v", err)
 				}
 			}},
 			{"poll again", 0, func() { poll(l, 1); poll(r, n) }},
@@ -77,16 +77,16 @@ func TestVMSystemCalls(t *testing.T) {
 	}
 }
 
-// writes returns how many write(2) the calling thread has made.
+// writes returns the number of write(2) calls of the calling thread.
 func writes(t *testing.T) int {
 	t.Helper()
 	s, err := os.ReadFile("/proc/thread-self/io")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	var rchar, wchar, r, w int
 	if _, err := fmt.Sscanf(string(s), "rchar: %d\nwchar: %d\nsyscr: %d\nsyscw: %d", &rchar, &wchar, &r, &w); err != nil {
-		t.Fatalf("%v: %s", err, s)
+		t.Fatalf("/proc/thread-self/io: %v in %q", err, s)
 	}
 	return w
 }

@@ -16,8 +16,8 @@ import (
 	"purerdma/verbs"
 )
 
-// TestSleepersHaveNoThreads: who sleeps until a completion is a goroutine, one, and no
-// thread, on a CQ of its own as on one that others wait for, too.
+// TestSleepersHaveNoThreads checks that a goroutine that sleeps until a completion needs no
+// thread and no other goroutine. This applies to a CQ with one waiter and to a CQ with several.
 func TestSleepersHaveNoThreads(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		const queues, each = 25, 4
@@ -39,23 +39,23 @@ func TestSleepersHaveNoThreads(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		select {
 		case err := <-ended:
-			t.Fatalf("a wait ended, before anything came: %v", err)
+			t.Fatalf("Wait returned before any completion: %v", err)
 		default:
 		}
 		goroutines, threads = runtime.NumGoroutine()-goroutines, countThreads(t)-threads
 		t.Logf("%d waits: %d goroutines, %d threads", queues*each, goroutines, threads)
-		// Some threads are the runtime's own doing, some goroutines those of tests before.
+		// Some threads are the runtime's own, and some goroutines belong to earlier tests.
 		if goroutines > queues*each+5 || threads > queues/2 {
-			t.Errorf("%d waits have %d goroutines and %d threads", queues*each, goroutines, threads)
+			t.Errorf("%d waits use %d goroutines and %d threads, want one goroutine each and few threads", queues*each, goroutines, threads)
 		}
 		for _, cq := range cqs {
 			if err := cq.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("CQ.Close: %v", err)
 			}
 		}
 		for range queues * each {
 			if err := <-ended; !errors.Is(err, net.ErrClosed) {
-				t.Errorf("Wait on a CQ that was closed: %v", err)
+				t.Errorf("Wait on a closed CQ = %v, want net.ErrClosed", err)
 			}
 		}
 	})
@@ -65,7 +65,7 @@ func countThreads(t *testing.T) int {
 	t.Helper()
 	n, err := vmtest.Threads()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("vmtest.Threads: %v", err)
 	}
 	return n
 }

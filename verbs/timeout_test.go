@@ -12,7 +12,7 @@ import (
 	"purerdma/verbs"
 )
 
-// TestAckTimeoutCodes covers rounding, both ends of the range and what lies beyond.
+// TestAckTimeoutCodes covers rounding, both ends of the range, and values beyond the range.
 func TestAckTimeoutCodes(t *testing.T) {
 	const unit = 4096 * time.Nanosecond
 	for _, tc := range []struct {
@@ -34,7 +34,7 @@ func TestAckTimeoutCodes(t *testing.T) {
 		{unit << 31, 31},
 	} {
 		if got, err := verbs.EncodeAckTimeout(tc.d); got != tc.want || err != nil {
-			t.Errorf("EncodeAckTimeout(%v) = %d, %v, want %d", tc.d, got, err, tc.want)
+			t.Errorf("EncodeAckTimeout(%v) = %d, %v, want %d, nil", tc.d, got, err, tc.want)
 		}
 	}
 	for code := range uint8(32) {
@@ -43,7 +43,7 @@ func TestAckTimeoutCodes(t *testing.T) {
 			t.Errorf("DecodeAckTimeout(%d) = %v, want %v", code, d, want)
 		}
 		if got, err := verbs.EncodeAckTimeout(d); got != code || err != nil {
-			t.Errorf("EncodeAckTimeout(DecodeAckTimeout(%d)) = %d, %v", code, got, err)
+			t.Errorf("EncodeAckTimeout(DecodeAckTimeout(%d)) = %d, %v, want the same code", code, got, err)
 		}
 	}
 	for _, d := range []time.Duration{0, -2, -time.Hour, unit<<31 + 1, math.MaxInt64, verbs.DecodeAckTimeout(32), verbs.DecodeAckTimeout(255)} {
@@ -53,8 +53,8 @@ func TestAckTimeoutCodes(t *testing.T) {
 	}
 }
 
-// TestRNRTimerCodes compares with enum ib_rnr_timeout of the kernel's ib_verbs.h, whose names
-// give the milliseconds.
+// TestRNRTimerCodes compares the codes with enum ib_rnr_timeout of the kernel's ib_verbs.h,
+// whose names contain the milliseconds.
 func TestRNRTimerCodes(t *testing.T) {
 	for code, ms := range []float64{
 		655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24, 0.32, 0.48, 0.64, 0.96, 1.28, 1.92,

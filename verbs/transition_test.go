@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// TestTransitions goes, for each type, through every pair of states and, for each
-// pair, every attribute: left out, added.
+// TestTransitions checks every pair of states for each QP type. For each pair it omits or adds
+// every attribute.
 func TestTransitions(t *testing.T) {
 	if len(transitions) != 6 {
-		t.Errorf("%d types", len(transitions))
+		t.Errorf("%d QP types in the table, want 6", len(transitions))
 	}
 	for typ := range transitions {
 		t.Run(typ.String(), func(t *testing.T) { testTransitions(t, typ) })
@@ -30,25 +30,25 @@ func testTransitions(t *testing.T, typ QPType) {
 			name := string(rune('0'+from)) + string(rune('0'+to))
 			rule, ok := transitions[typ][[2]QPState{from, to}]
 			if want := strings.Contains(legal, name); ok != want {
-				t.Errorf("%v to %v: exists %v, want %v", from, to, ok, want)
+				t.Errorf("transition from %v to %v exists = %v, want %v", from, to, ok, want)
 			}
 			attr := QPAttr{State: to}
 			if !ok {
 				err := checkTransition(typ, from, &attr, QPAttrState)
 				var e *TransitionError
 				if !errors.As(err, &e) || e.Missing|e.Invalid != 0 || !errors.Is(err, syscall.EINVAL) {
-					t.Errorf("%v to %v: %v", from, to, err)
+					t.Errorf("checkTransition from %v to %v = %v, want a TransitionError without attributes", from, to, err)
 				}
 				continue
 			}
 			if rule.required&rule.optional != 0 || (rule.required|rule.optional)&QPAttrState != 0 {
-				t.Errorf("%v to %v: rule %+v", from, to, rule)
+				t.Errorf("rule from %v to %v = %+v, want no attribute twice", from, to, rule)
 			}
 			if err := checkTransition(typ, from, &attr, QPAttrState|rule.required); err != nil {
-				t.Errorf("%v to %v with what is required: %v", from, to, err)
+				t.Errorf("checkTransition from %v to %v with the required attributes: %v", from, to, err)
 			}
 			if err := checkTransition(typ, from, &attr, QPAttrState|rule.required|rule.optional&^QPAttrCurState); err != nil {
-				t.Errorf("%v to %v with everything: %v", from, to, err)
+				t.Errorf("checkTransition from %v to %v with all attributes: %v", from, to, err)
 			}
 			for m := all; m != 0; m &= m - 1 {
 				a := QPAttrMask(1) << bits.TrailingZeros32(uint32(m))
@@ -61,15 +61,15 @@ func testTransitions(t *testing.T, typ QPType) {
 				switch {
 				case rule.required&a != 0:
 					if e == nil || e.Missing != a || e.Invalid != 0 || !strings.Contains(err.Error(), "missing "+a.String()) {
-						t.Errorf("%v to %v without %v: %v", from, to, a, err)
+						t.Errorf("checkTransition from %v to %v without %v = %v, want it missing", from, to, a, err)
 					}
 				case rule.optional&a != 0:
 					if e != nil {
-						t.Errorf("%v to %v with %v: %v", from, to, a, err)
+						t.Errorf("checkTransition from %v to %v with %v = %v, want nil", from, to, a, err)
 					}
 				default:
 					if e == nil || e.Invalid != a || e.Missing != 0 || !strings.Contains(err.Error(), "invalid "+a.String()) {
-						t.Errorf("%v to %v with %v: %v", from, to, a, err)
+						t.Errorf("checkTransition from %v to %v with %v = %v, want it invalid", from, to, a, err)
 					}
 				}
 			}
@@ -78,19 +78,19 @@ func testTransitions(t *testing.T, typ QPType) {
 }
 
 func TestTransitionCurState(t *testing.T) {
-	// The device has moved the QP to SQE, which we did not see.
+	// The device has moved the QP to SQE, and the library has not detected this.
 	attr := QPAttr{State: QPRTS, CurState: QPRTR}
 	mask := QPAttrState | QPAttrCurState
 	if err := checkTransition(RC, QPRTS, &attr, mask); err == nil {
-		t.Error("RTR to RTS needs attributes, and CurState says RTR")
+		t.Error("checkTransition with CurState RTR and without attributes succeeded")
 	}
 	if err := checkTransition(RC, QPRTS, &QPAttr{}, QPAttrAccess); err != nil {
-		t.Errorf("a change of access in RTS, without a state: %v", err)
+		t.Errorf("checkTransition of a change of access in RTS: %v", err)
 	}
 }
 
-// TestTransitionAttrs holds what distinguishes the types: each row is one type's
-// attributes of one transition, as the specification's table 91 has them.
+// TestTransitionAttrs checks the differences between the types. Each row has one type's
+// attributes of one transition, from table 91 of the specification.
 func TestTransitionAttrs(t *testing.T) {
 	for _, c := range []struct {
 		typ                QPType
@@ -116,10 +116,10 @@ func TestTransitionAttrs(t *testing.T) {
 	} {
 		rule := transitions[c.typ][[2]QPState{c.from, c.to}]
 		if got := rule.required.String(); got != c.required {
-			t.Errorf("%v %v to %v requires %s, want %s", c.typ, c.from, c.to, got, c.required)
+			t.Errorf("required attributes of %v from %v to %v = %s, want %s", c.typ, c.from, c.to, got, c.required)
 		}
 		if got := rule.optional.String(); got != c.optional {
-			t.Errorf("%v %v to %v takes %s, want %s", c.typ, c.from, c.to, got, c.optional)
+			t.Errorf("optional attributes of %v from %v to %v = %s, want %s", c.typ, c.from, c.to, got, c.optional)
 		}
 	}
 }
@@ -128,6 +128,6 @@ func TestTransitionText(t *testing.T) {
 	err := checkTransition(RC, QPReset, &QPAttr{State: QPInit}, QPAttrState|QPAttrPort|QPAttrQKey)
 	want := "RC QP from RESET to INIT: missing Access|PKeyIndex, invalid QKey"
 	if err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
+		t.Errorf("checkTransition = %v, want\n%s", err, want)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"purerdma/verbs"
 )
 
-// TestVMTransitions takes a QP of each type from RESET to RTS by what the table of
-// transitions requires. A step without one of it, with what it does not take, or to a
-// state that is not the next one is refused: before the kernel is asked, and by the kernel
-// when it is.
+// TestVMTransitions moves a QP of each type from RESET to RTS with the attributes that the
+// table of transitions requires. A step without one of them, with an invalid attribute, or to a
+// state that is not the next one is refused. The library refuses it before a command, and the
+// kernel also refuses it.
 func TestVMTransitions(t *testing.T) {
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC, verbs.UD} {
 		t.Run(typ.String(), func(t *testing.T) {
@@ -31,14 +31,14 @@ func TestVMTransitions(t *testing.T) {
 				from := e.qp.State()
 				var te *verbs.TransitionError
 				if err := e.qp.Modify(&a, mask); !errors.As(err, &te) || te.Missing != missing || te.Invalid != invalid || te.From != from || te.To != a.State {
-					t.Errorf("%v to %v with %v: %v", from, a.State, mask, err)
+					t.Errorf("Modify from %v to %v with %v = %v, want a TransitionError with missing %v and invalid %v", from, a.State, mask, err, missing, invalid)
 				}
-				// The provider asks the kernel at once.
+				// The provider runs the command without these checks.
 				if err := e.qp.Provider().Modify(&a, mask); !errors.Is(err, syscall.EINVAL) {
-					t.Errorf("%v to %v with %v: the kernel says %v", from, a.State, mask, err)
+					t.Errorf("command from %v to %v with %v = %v, want EINVAL", from, a.State, mask, err)
 				}
 				if got, err := e.qp.Query(); err != nil || got.State != from || e.qp.State() != from {
-					t.Errorf("state %v, %v by Query, want %v: %v", e.qp.State(), got.State, from, err)
+					t.Errorf("State(), Query = %v, %v, %v, want %v", e.qp.State(), got.State, err, from)
 				}
 			}
 			for range 2 {
@@ -56,7 +56,7 @@ func TestVMTransitions(t *testing.T) {
 					refuses(a, mask|strange, 0, strange)
 					modify(t, e.qp, a, mask)
 					if got, err := e.qp.Query(); err != nil || got.State != a.State {
-						t.Errorf("%v after the move to %v: %v", got.State, a.State, err)
+						t.Errorf("Query after Modify = %v, %v, want %v, nil", got.State, err, a.State)
 					}
 				}
 				refuses(verbs.QPAttr{State: verbs.QPInit}, verbs.QPAttrState, 0, 0)

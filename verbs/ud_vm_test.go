@@ -26,14 +26,14 @@ func (e *end) ah(t *testing.T, attr verbs.AHAttr) *verbs.AH {
 	t.Helper()
 	ah, err := e.pd.CreateAH(attr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.CreateAH: %v", err)
 	}
 	closer(t, ah)
 	return ah
 }
 
-// TestVMDatagrams sends a datagram, answers to where it came from, and so on. Who
-// waits for a completion that is not there yet sleeps until its event.
+// TestVMDatagrams sends a datagram, replies to its source address, and repeats this. A
+// goroutine that waits for a completion sleeps until the event.
 func TestVMDatagrams(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.udPair(t)
@@ -54,58 +54,58 @@ func TestVMDatagrams(t *testing.T) {
 				b.Add(&verbs.SendWR{ID: 2, Opcode: verbs.OpSendImm, ImmData: uint32(i), Flags: verbs.SendSignaled, SGList: []verbs.SGE{l.buf.Slice(400, len(ping))},
 					AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
 				if err := b.Post(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Batch.Post: %v", err)
 				}
 			}
 			l.ok(t, 1)
 			wc := r.ok(t, 1)[1]
 			if wc.SrcQP != l.qp.Num() || int(wc.ByteLen) != verbs.GRHLen+len(ping) || wc.ImmData != uint32(i) || wc.Flags&verbs.WCGRH == 0 {
-				t.Fatalf("completion %+v", wc)
+				t.Fatalf("completion of the receive = %+v, want a datagram of QP %#x with a GRH", wc, l.qp.Num())
 			}
 			if got := string(r.buf.Bytes()[verbs.GRHLen:wc.ByteLen]); got != ping {
-				t.Fatalf("got %q, want %q", got, ping)
+				t.Fatalf("received %q, want %q", got, ping)
 			}
 			attr, err := r.dev.AHAttrFromWC(1, &wc, r.buf.Bytes()[:verbs.GRHLen])
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Device.AHAttrFromWC: %v", err)
 			}
 			if attr.GRH.DGID != l.gid || !attr.Global || attr.GRH.SGIDIndex != r.gidx || attr.Port != 1 {
-				t.Fatalf("address of the sender %+v, want GID %v", attr, l.gid)
+				t.Fatalf("AHAttrFromWC = %+v, want GID %v", attr, l.gid)
 			}
 			back, err := r.pd.CreateAH(attr)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("PD.CreateAH: %v", err)
 			}
 			copy(r.buf.Bytes()[300:], pong)
 			r.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{r.buf.Slice(300, len(pong))},
 				AH: back, RemoteQPN: wc.SrcQP, RemoteQKey: qkey})
 			r.ok(t, 1)
 			if wc := l.ok(t, 1)[1]; string(l.buf.Bytes()[verbs.GRHLen:wc.ByteLen]) != pong {
-				t.Fatalf("got %q, want %q", l.buf.Bytes()[verbs.GRHLen:wc.ByteLen], pong)
+				t.Fatalf("received %q, want %q", l.buf.Bytes()[verbs.GRHLen:wc.ByteLen], pong)
 			}
 			for range 2 {
 				if err := back.Close(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("AH.Close: %v", err)
 				}
 			}
 		}
 	})
 }
 
-// TestVMDatagramMistakes posts what cannot be sent, and what nobody gets.
+// TestVMDatagramMistakes posts invalid datagrams, and datagrams that no QP receives.
 func TestVMDatagramMistakes(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.udPair(t)
 		there := l.ah(t, l.to(r.gid))
 		gone := l.ah(t, l.to(r.gid))
 		if err := gone.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("AH.Close: %v", err)
 		}
 		var b verbs.Batch
 		b.Reset(l.qp)
-		b.Send(1, l.buf.Slice(0, 8), 0) // to nobody
+		b.Send(1, l.buf.Slice(0, 8), 0) // without an address handle
 		if err := b.Post(); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("batch with a datagram to nobody: %v", err)
+			t.Errorf("Post of a datagram without an address handle = %v, want EINVAL", err)
 		}
 		var none *verbs.AH
 		for what, wr := range map[string]verbs.SendWR{
@@ -119,17 +119,17 @@ func TestVMDatagramMistakes(t *testing.T) {
 		} {
 			n, err := l.qp.PostSend([]verbs.SendWR{wr})
 			if n != 0 || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EOPNOTSUPP) {
-				t.Errorf("%s: %d, %v", what, n, err)
+				t.Errorf("PostSend of %s = %d, %v, want 0, EINVAL or EOPNOTSUPP", what, n, err)
 			}
 		}
 		if _, err := l.pd.CreateAH(verbs.AHAttr{Port: 1}); err == nil {
-			t.Error("CreateAH without a GID on RoCE")
+			t.Error("CreateAH without a GID on RoCE succeeded")
 		}
 		if _, err := l.pd.CreateAH(verbs.AHAttr{Port: 9, Global: true}); err == nil {
-			t.Error("CreateAH for no port")
+			t.Error("CreateAH for port 9 succeeded")
 		}
-		// Datagrams complete, also those that nobody takes: to a QP with another
-		// key, to one that is not there, and without a receive.
+		// Datagrams complete even if no QP receives them. These go to a QP with another Q_Key,
+		// to an unknown QP, and to a QP without a posted receive.
 		const third = "a third."
 		sge := []verbs.SGE{l.buf.Slice(0, 8)}
 		copy(l.buf.Bytes(), third)
@@ -139,7 +139,7 @@ func TestVMDatagramMistakes(t *testing.T) {
 			verbs.SendWR{ID: 3, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: sge, AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey},
 		)
 		l.ok(t, 3)
-		// The third may not have arrived yet, and then takes one of the receives.
+		// The third datagram may arrive only now. It then takes one of the receives.
 		r.recv(t, verbs.RecvWR{ID: 1, SGList: []verbs.SGE{r.buf.Slice(0, 200)}}, verbs.RecvWR{ID: 2, SGList: []verbs.SGE{r.buf.Slice(200, 200)}})
 		copy(l.buf.Bytes(), "the last")
 		l.send(t, verbs.SendWR{ID: 4, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: sge, AH: there, RemoteQPN: r.qp.Num(), RemoteQKey: qkey})
@@ -153,7 +153,7 @@ func TestVMDatagramMistakes(t *testing.T) {
 			wc, at = got[2], 200
 		}
 		if got := string(r.buf.Bytes()[at+verbs.GRHLen : at+int(wc.ByteLen)]); got != "the last" {
-			t.Errorf("%q", got)
+			t.Errorf("received %q, want \"the last\"", got)
 		}
 	})
 }
@@ -162,11 +162,11 @@ func TestVMDatagramMistakes(t *testing.T) {
 func TestVMMulticast(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
 		l, r := rt.udPair(t)
-		// All hosts are in 224.0.0.1: nobody needs to join.
+		// All hosts are members of 224.0.0.1, so no QP needs to join.
 		group := verbs.GID{10: 0xff, 11: 0xff, 12: 224, 15: 1}
 		for _, e := range []*end{l, r} {
 			if err := e.qp.AttachMulticast(group, 0); err != nil {
-				t.Fatal(err)
+				t.Fatalf("QP.AttachMulticast: %v", err)
 			}
 		}
 		toAll := l.ah(t, l.to(group))
@@ -176,19 +176,19 @@ func TestVMMulticast(t *testing.T) {
 		l.send(t, verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: []byte("to all"),
 			AH: toAll, RemoteQPN: verbs.MulticastQPN, RemoteQKey: qkey})
 		if wc := r.ok(t, 1)[1]; string(r.buf.Bytes()[verbs.GRHLen:wc.ByteLen]) != "to all" || wc.SrcQP != l.qp.Num() {
-			t.Errorf("%q, %+v", r.buf.Bytes()[verbs.GRHLen:wc.ByteLen], wc)
+			t.Errorf("received %q with completion %+v, want \"to all\" of QP l", r.buf.Bytes()[verbs.GRHLen:wc.ByteLen], wc)
 		}
 		for _, e := range []*end{l, r} {
 			if err := e.qp.AttachMulticast(verbs.GID{0: 0xfe}, 0); !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("AttachMulticast of another address: %v", err)
+				t.Errorf("AttachMulticast of a unicast address = %v, want EINVAL", err)
 			}
 		}
 		if err := r.qp.DetachMulticast(group, 0); err != nil {
-			t.Error(err)
+			t.Errorf("QP.DetachMulticast: %v", err)
 		}
 		if err := r.qp.DetachMulticast(group, 0); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("second DetachMulticast: %v", err)
+			t.Errorf("second DetachMulticast = %v, want EINVAL", err)
 		}
-		// l is left in the group: closing its QP takes it out.
+		// l stays in the group until its QP is closed.
 	})
 }

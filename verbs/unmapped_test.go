@@ -22,15 +22,15 @@ import (
 	"purerdma/uverbs/uverbstest"
 )
 
-// watching is a kernel that has registered memory itself, by its address alone: the
-// garbage collector does not see that it is used. At every command, and when a
-// device is closed, all that is registered must be there.
+// watching is a kernel that registers memory by its address only, so that the garbage collector
+// does not see the use. At every command, and when a device is closed, all registered memory
+// must be mapped.
 type watching struct {
 	uverbs.Kernel
 	t      *testing.T
 	refuse atomic.Bool // MR_DESTROY
 	closed chan struct{}
-	slow   chan struct{} // lets Close go on
+	slow   chan struct{} // lets Close continue
 
 	mu   sync.Mutex
 	last uint64
@@ -46,11 +46,11 @@ func newWatching(t *testing.T) (*watching, *Device, *PD) {
 	k := &watching{Kernel: uverbstest.New("rxe0"), t: t, closed: make(chan struct{}), slow: make(chan struct{}), mrs: map[uint64]uintptr{}}
 	dev, err := (&Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: k}).Open("rxe0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Host.Open: %v", err)
 	}
 	pd, err := dev.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Device.AllocPD: %v", err)
 	}
 	return k, dev, pd
 }
@@ -60,20 +60,20 @@ func (k *watching) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
 	return watchingDevice{t, k}, err
 }
 
-// there says whether memory is mapped.
+// there reports whether memory is mapped.
 func there(addr uintptr) bool {
 	page := uintptr(os.Getpagesize())
 	_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, addr&^(page-1), page, syscall.MADV_NORMAL)
 	return errno == 0
 }
 
-// look fails the test if something is registered that is not mapped.
+// look fails the test if registered memory is not mapped.
 func (k *watching) look(when string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for h, addr := range k.mrs {
 		if !there(addr) {
-			k.t.Errorf("%s: the memory of MR %d is registered and not mapped", when, h)
+			k.t.Errorf("%s: the registered memory of MR %d is not mapped", when, h)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (k *watching) look(when string) {
 func (d watchingDevice) Ioctl(req *uverbs.Request) error {
 	d.k.look(req.Name())
 	select {
-	case <-d.k.closed: // or closing: there are no more calls
+	case <-d.k.closed: // closing or closed, so that there are no more calls
 		return net.ErrClosed
 	default:
 	}
@@ -103,7 +103,7 @@ func (d watchingDevice) Ioctl(req *uverbs.Request) error {
 	d.k.mu.Lock()
 	defer d.k.mu.Unlock()
 	d.k.last++
-	d.k.mrs[d.k.last] = uintptr(cmd.HCAVA) // as verbs chooses it
+	d.k.mrs[d.k.last] = uintptr(cmd.HCAVA) // as chosen by verbs
 	copy(req.Find(abi.UVERBS_ATTR_CORE_OUT).Buf, abi.Bytes(&abi.UverbsRegMRResp{MRHandle: uint32(d.k.last), LKey: 1, RKey: 1}))
 	return nil
 }
@@ -116,12 +116,12 @@ func (d watchingDevice) Close() error {
 	return d.Transport.Close()
 }
 
-// alloc registers enough that its lower end does not become something else's at once.
+// alloc registers so much memory that its lower end is not reused at once.
 func alloc(t *testing.T, pd *PD) *MR {
 	t.Helper()
 	mr, err := pd.Alloc(64<<20, LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.Alloc: %v", err)
 	}
 	return mr
 }
@@ -130,13 +130,13 @@ func closeAll(t *testing.T, list ...interface{ Close() error }) {
 	t.Helper()
 	for _, c := range list {
 		if err := c.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	}
 }
 
-// TestUnmappedAfterDeregistration: memory goes when it is deregistered, and does not
-// if the kernel refuses.
+// TestUnmappedAfterDeregistration checks that memory is unmapped when it is deregistered, and
+// stays mapped if the kernel refuses.
 func TestUnmappedAfterDeregistration(t *testing.T) {
 	k, dev, pd := newWatching(t)
 	close(k.slow)
@@ -145,21 +145,21 @@ func TestUnmappedAfterDeregistration(t *testing.T) {
 	copy(mr.Bytes(), "here")
 	k.refuse.Store(true)
 	if err := mr.Close(); !errors.Is(err, syscall.EBUSY) {
-		t.Errorf("Close that is refused: %v", err)
+		t.Errorf("refused Close = %v, want EBUSY", err)
 	}
 	if !there(addr) || string(mr.Bytes()[:4]) != "here" {
-		t.Error("the memory has gone though it is registered")
+		t.Error("the memory was unmapped although it is registered")
 	}
 	k.refuse.Store(false)
 	closeAll(t, mr, mr)
 	if there(addr) || mr.Bytes() != nil {
-		t.Error("the memory is there after Close")
+		t.Error("the memory is mapped after Close")
 	}
 	closeAll(t, pd, dev)
 }
 
-// TestUnmappedAfterTheLast: memory that is registered more than once goes with the last
-// registration, in whatever order they go.
+// TestUnmappedAfterTheLast checks that memory with several registrations is unmapped with the
+// last one, whatever the order.
 func TestUnmappedAfterTheLast(t *testing.T) {
 	k, dev, pd := newWatching(t)
 	close(k.slow)
@@ -169,31 +169,31 @@ func TestUnmappedAfterTheLast(t *testing.T) {
 		neighbor := alloc(t, pd)
 		var err error
 		if mrs[1], err = pd.RegMR(mrs[0].Bytes()[100:200], LocalWrite); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.RegMR: %v", err)
 		}
 		if mrs[2], err = pd.RegMR(mrs[1].Bytes()[50:], LocalWrite); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.RegMR: %v", err)
 		}
 		for _, i := range order {
 			if !there(addr) {
-				t.Fatalf("order %v: unmapped before %d", order, i)
+				t.Fatalf("order %v: the memory was unmapped before Close of MR %d", order, i)
 			}
 			closeAll(t, mrs[i])
 			k.look("after Close")
 		}
 		if there(addr) {
-			t.Errorf("order %v: the memory is there after the last Close", order)
+			t.Errorf("order %v: the memory is mapped after the last Close", order)
 		}
 		closeAll(t, neighbor)
 	}
 	if n := len(regions.list); n != 0 {
-		t.Errorf("%d regions are noted that have gone", n)
+		t.Errorf("%d regions in the list, want 0", n)
 	}
 	closeAll(t, pd, dev)
 }
 
-// TestUnmappedAfterRemoval: the memory of a device that is being closed goes when that
-// has ended.
+// TestUnmappedAfterRemoval checks that the memory of a device that is being closed is unmapped
+// when the close has ended.
 func TestUnmappedAfterRemoval(t *testing.T) {
 	k, dev, pd := newWatching(t)
 	mr := alloc(t, pd)
@@ -207,27 +207,27 @@ func TestUnmappedAfterRemoval(t *testing.T) {
 	k.look("while the device is being closed")
 	close(k.slow)
 	if err := <-gone; err != nil {
-		t.Error(err)
+		t.Errorf("Close of the memory: %v", err)
 	}
 	<-removed
 	if there(addr) {
-		t.Error("the memory is there after Close")
+		t.Error("the memory is mapped after Close")
 	}
 	closeAll(t, pd, dev)
 }
 
-// TestForgottenMemoryStays: the garbage collector takes no memory that is registered,
-// also if the program has forgotten the MR.
+// TestForgottenMemoryStays checks that the garbage collector does not free registered memory,
+// even if the program has dropped the MR.
 func TestForgottenMemoryStays(t *testing.T) {
 	k, dev, pd := newWatching(t)
 	close(k.slow)
 	var collected atomic.Bool
-	forgotten := func() *MR { // all of it but its memory
+	forgotten := func() *MR { // all of it except the memory
 		b := new([1 << 16]byte)
 		runtime.AddCleanup(b, func(c *atomic.Bool) { c.Store(true) }, &collected)
 		mr, err := pd.RegMR(b[:], LocalWrite)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.RegMR: %v", err)
 		}
 		return &MR{pd: mr.pd, p: mr.p, leak: mr.leak, addr: mr.addr}
 	}()
@@ -243,20 +243,20 @@ func TestForgottenMemoryStays(t *testing.T) {
 		t.Error("registered memory was collected")
 	}
 	closeAll(t, forgotten)
-	for b := range pinned.set { // the test is the only one that pins
+	for b := range pinned.set { // only the test pins memory
 		if b.addr() == forgotten.addr {
 			b.free()
 		}
 	}
 	collect()
 	if !collected.Load() {
-		t.Error("the memory is held by something else: the test shows nothing")
+		t.Error("the memory was not collected without the pin: the test shows nothing")
 	}
 	closeAll(t, pd, dev)
 }
 
-// TestRegions: each byte of regions that touch each other belongs to its own, and those
-// around and between them to none.
+// TestRegions checks that each byte of adjacent regions belongs to its region, and that the
+// bytes around and between regions belong to none.
 func TestRegions(t *testing.T) {
 	var l regionList
 	all := new([60]byte)
@@ -276,17 +276,17 @@ func TestRegions(t *testing.T) {
 			want = c
 		}
 		if got := l.hold(base + i); got != want {
-			t.Errorf("byte %d belongs to another region", i)
+			t.Errorf("hold of byte %d returned another region", i)
 		} else if got != nil && l.drop(got) {
-			t.Fatalf("byte %d: the first user was the last", i)
+			t.Fatalf("byte %d: drop of the first user = true, want false", i)
 		}
 	}
 	for _, r := range []*buffer{b, c, a} {
 		if !l.drop(r) {
-			t.Error("the last user was not the last")
+			t.Error("drop of the last user = false, want true")
 		}
 	}
 	if len(l.list) != 0 {
-		t.Errorf("%d regions are left", len(l.list))
+		t.Errorf("%d regions left, want 0", len(l.list))
 	}
 }

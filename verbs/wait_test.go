@@ -19,17 +19,17 @@ import (
 	"purerdma/verbs"
 )
 
-// TestWaitersStress has, in each round, as many goroutines wait on some CQs of
-// one channel as completions will come, each for one of them. None comes back
-// for more, so that a wake-up that is lost is not made up for by another.
+// TestWaitersStress has, in each round, as many goroutines wait on some CQs of one channel as
+// completions will arrive. Each goroutine waits for one completion. None of them waits again,
+// so that no other wake-up can replace a lost one.
 func TestWaitersStress(t *testing.T) { waitersStress(t, false, false) }
 
-// TestImpatientWaitersStress is the same with waiters who give up at random and
-// may take a wake-up with them; then they try again.
+// TestImpatientWaitersStress is TestWaitersStress with waiters that give up at random, and may
+// consume a wake-up when they do. They then wait again.
 func TestImpatientWaitersStress(t *testing.T) { waitersStress(t, true, false) }
 
-// TestDispatchStress is the same beside a waiter for whom nothing ever comes: he
-// reads the channel for all.
+// TestDispatchStress is TestImpatientWaitersStress with one more waiter, whose completion never
+// arrives. This waiter reads the channel for all others.
 func TestDispatchStress(t *testing.T) { waitersStress(t, true, true) }
 
 func waitersStress(t *testing.T, impatient, idle bool) {
@@ -61,10 +61,10 @@ func waitersStress(t *testing.T, impatient, idle bool) {
 			}()
 			defer func() {
 				if err := errors.Join(e.qp.Close(), e.cq.Close()); err != nil {
-					t.Error(err)
+					t.Errorf("QP.Close and CQ.Close: %v", err)
 				}
 				if err := <-gone; !errors.Is(err, net.ErrClosed) {
-					t.Errorf("the idle waiter: %v", err)
+					t.Errorf("Wait of the idle waiter = %v, want net.ErrClosed", err)
 				}
 			}()
 		}
@@ -73,7 +73,7 @@ func waitersStress(t *testing.T, impatient, idle bool) {
 		roundEnd := make(chan struct{}, 1)
 		failed := make(chan error, 1)
 		rng := rand.New(rand.NewPCG(7, 7))
-		// slow lets others run for a while, or not.
+		// slow lets other goroutines run for a while, at random.
 		slow := func() {
 			for range rng.IntN(4) {
 				runtime.Gosched()
@@ -103,7 +103,7 @@ func waitersStress(t *testing.T, impatient, idle bool) {
 					go func() {
 						if err := waitOne(e.cq, give); err != nil {
 							select {
-							case failed <- err: // not t.Error: the test may have given up
+							case failed <- err: // not t.Error, because the test may have ended
 							default:
 							}
 						}
@@ -122,17 +122,17 @@ func waitersStress(t *testing.T, impatient, idle bool) {
 			timeout.Reset(10 * time.Second)
 			select {
 			case err := <-failed:
-				t.Fatal(err)
+				t.Fatalf("waiter: %v", err)
 			case <-roundEnd:
 			case <-timeout.C:
-				t.Fatalf("round %d: %d of %d waits do not end: a wake-up was lost", round, left.Load(), 2*len(posts))
+				t.Fatalf("round %d: %d of %d waits did not end, because a wake-up was lost", round, left.Load(), 2*len(posts))
 			}
 		}
 	})
 }
 
-// waitOne waits for one completion; if give is not 0 it gives up after that, the
-// first time.
+// waitOne waits for one completion. If give is not 0, the first wait ends after this time, and
+// waitOne waits again.
 func waitOne(cq *verbs.CQ, give time.Duration) error {
 	wcs := make([]verbs.WC, 1)
 	if give > 0 {
@@ -147,28 +147,28 @@ func waitOne(cq *verbs.CQ, give time.Duration) error {
 	return err
 }
 
-// newEndOn is newEnd on the route's first device with a CQ on a channel.
+// newEndOn is newEnd on the route's first device, with a CQ on the channel ch.
 func newEndOn(t *testing.T, rt *route, ch *verbs.CompChannel) *end {
 	t.Helper()
 	e := newEnd(t, rt.h, rt.a, verbs.QPCap{})
 	if err := errors.Join(e.qp.Close(), e.cq.Close()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("QP.Close and CQ.Close: %v", err)
 	}
 	var err error
 	e.cq = createCQ(t, e.dev, verbs.CQConfig{Channel: ch})
 	if e.qp, err = e.pd.CreateQP(verbs.QPConfig{SendCQ: e.cq, RecvCQ: e.cq}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PD.CreateQP: %v", err)
 	}
 	closer(t, e.qp)
 	return e
 }
 
-// TestPingPong lets two goroutines answer each other, sleeping each time.
+// TestPingPong has two goroutines reply to each other. Both sleep each time.
 func TestPingPong(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		rounds := 2000
-		// Not each its own: on iWARP a receiver must be ready.
+		// One goroutine does this for both ends, because on iWARP a receiver must be ready.
 		for _, e := range []*end{l, r} {
 			e.cq.SetSpin(0)
 			e.recv(t, verbs.RecvWR{SGList: []verbs.SGE{e.buf.Slice(0, 64)}})
@@ -177,10 +177,10 @@ func TestPingPong(t *testing.T) {
 		echo := make(chan error)
 		go func() { echo <- pingPong(deadline(t), r, l, rounds, false) }()
 		if err := pingPong(deadline(t), l, r, rounds, true); err != nil {
-			t.Error(err)
+			t.Errorf("pingPong: %v", err)
 		}
 		if err := <-echo; err != nil {
-			t.Error(err)
+			t.Errorf("pingPong of the peer: %v", err)
 		}
 		t.Logf("%v per round trip", time.Since(start)/time.Duration(rounds))
 	})
@@ -225,8 +225,7 @@ func pingPong(ctx context.Context, e, peer *end, rounds int, first bool) error {
 	return nil
 }
 
-// TestChannelNext serves two CQs from one goroutine, as programs for
-// librdmacm do.
+// TestChannelNext serves CQs with one goroutine, as programs for librdmacm do.
 func TestChannelNext(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
@@ -234,42 +233,42 @@ func TestChannelNext(t *testing.T) {
 		for i := range uint64(20) {
 			solicited := i%2 == 0
 			if err := r.cq.Arm(solicited); err != nil {
-				t.Fatal(err)
+				t.Fatalf("CQ.Arm: %v", err)
 			}
 			r.recv(t, verbs.RecvWR{ID: i})
 			l.send(t, verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSolicited})
 			cq, err := r.cq.Channel().Next(ctx)
 			if err != nil || cq != r.cq {
-				t.Fatalf("Next: %v, %v", cq, err)
+				t.Fatalf("CompChannel.Next = %+v, %v, want %+v, nil", cq, err, r.cq)
 			}
 			wcs := make([]verbs.WC, 2)
 			if n, err := r.cq.Poll(wcs); n != 1 || err != nil || wcs[0].ID != i {
-				t.Fatalf("Poll after the event: %d, %v, %+v", n, err, wcs[0])
+				t.Fatalf("Poll after the event = %d, %v with %+v, want 1, nil with ID %d", n, err, wcs[0], i)
 			}
 		}
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
 		if _, err := r.cq.Channel().Next(short); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("Next without events: %v", err)
+			t.Errorf("Next without events = %v, want DeadlineExceeded", err)
 		}
 	})
 }
 
-// TestSolicited: a CQ that is armed for solicited completions alone gives no event for
-// others.
+// TestSolicited checks that a CQ that is armed only for solicited completions reports no event
+// for other completions.
 func TestSolicited(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		r.recv(t, verbs.RecvWR{ID: 1}, verbs.RecvWR{ID: 2})
 		if err := r.cq.Arm(true); err != nil {
-			t.Fatal(err)
+			t.Fatalf("CQ.Arm(true): %v", err)
 		}
 		ctx := deadline(t)
 		poll := func(id uint64) {
 			t.Helper()
 			wcs := make([]verbs.WC, 2)
 			if n, err := r.cq.Poll(wcs); n != 1 || err != nil || wcs[0].ID != id || wcs[0].Err() != nil {
-				t.Fatalf("%d, %v, %+v, want receive %d", n, err, wcs[0], id)
+				t.Fatalf("Poll = %d, %v with %+v, want success of receive %d", n, err, wcs[0], id)
 			}
 		}
 		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
@@ -277,12 +276,12 @@ func TestSolicited(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		if cq, err := r.cq.Channel().Next(short); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("Next after a message that is not solicited: %v, %v", cq, err)
+			t.Fatalf("Next after a message that is not solicited = %v, %v, want DeadlineExceeded", cq, err)
 		}
 		poll(1)
 		l.send(t, verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSolicited})
 		if cq, err := r.cq.Channel().Next(ctx); err != nil || cq != r.cq {
-			t.Fatalf("Next after a solicited message: %v, %v", cq, err)
+			t.Fatalf("Next after a solicited message = %v, %v, want %v, nil", cq, err, r.cq)
 		}
 		poll(2)
 	})

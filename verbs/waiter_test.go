@@ -20,9 +20,9 @@ func write(l, r *end, id uint64) verbs.SendWR {
 	return verbs.SendWR{ID: id, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}}
 }
 
-// TestWaiterGetsWhatOthersPoll has somebody else poll the expected completion: the
-// Waiter gets it, before it waits and while it does.
-func TestWaiterGetsWhatOthersPoll(t *testing.T) {
+// TestWaiterGetsCompletionsOfPolls has another goroutine poll the expected completion. The
+// Waiter must get it, both before it waits and while it waits.
+func TestWaiterGetsCompletionsOfPolls(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		w := l.cq.NewWaiter()
@@ -40,17 +40,17 @@ func TestWaiterGetsWhatOthersPoll(t *testing.T) {
 			if i%2 == 0 {
 				go wait()
 			}
-			// Those who wait poll the expected completion as well.
+			// Waiting goroutines also poll the expected completion.
 			l.send(t, write(l, r, 1000+i), write(l, r, 2000+i))
 			n, err := l.cq.Wait(deadline(t), wcs)
 			if err != nil || n != 1 || wcs[0].ID != 2000+i {
-				t.Fatalf("CQ.Wait() = %+v, %v, want the completion of request %d alone", wcs[:n], err, 2000+i)
+				t.Fatalf("CQ.Wait() = %+v, %v, want only the completion of request %d", wcs[:n], err, 2000+i)
 			}
 			if i%2 == 1 {
 				go wait()
 			}
 			if err := <-got; err != nil {
-				t.Fatalf("Waiter.Wait() = %v", err)
+				t.Fatalf("Waiter.Wait(): %v", err)
 			}
 		}
 		if n, err := l.cq.Poll(wcs); n != 0 || err != nil {
@@ -59,9 +59,9 @@ func TestWaiterGetsWhatOthersPoll(t *testing.T) {
 	})
 }
 
-// TestWaiterLeavesOthersTheirs has the Waiter poll completions of others first: they
-// get them, in order, by Poll and by a Wait that was there before.
-func TestWaiterLeavesOthersTheirs(t *testing.T) {
+// TestWaiterPassesOtherCompletions has the Waiter poll other goroutines' completions first.
+// These goroutines must get them in order, with Poll and with an earlier Wait.
+func TestWaiterPassesOtherCompletions(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		l, r := rt.pair(t, verbs.QPCap{})
 		w := l.cq.NewWaiter()
@@ -77,7 +77,7 @@ func TestWaiterLeavesOthersTheirs(t *testing.T) {
 		for len(ids) < 4 {
 			n, err := l.cq.Wait(deadline(t), wcs)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("CQ.Wait: %v", err)
 			}
 			for _, wc := range wcs[:n] {
 				ids = append(ids, wc.ID)
@@ -85,15 +85,15 @@ func TestWaiterLeavesOthersTheirs(t *testing.T) {
 		}
 		for i, id := range ids {
 			if id != uint64(i+1) {
-				t.Fatalf("completions %v, want 1 to 4", ids)
+				t.Fatalf("completed IDs = %v, want 1 to 4", ids)
 			}
 		}
 	})
 }
 
-// TestWaitersBesidePollers has Waiters and two goroutines that wait on the same CQ: each
-// completion goes where it belongs.
-func TestWaitersBesidePollers(t *testing.T) {
+// TestWaitersAndPollers has Waiters and two goroutines that wait on the same CQ. Each
+// completion must go to the right goroutine.
+func TestWaitersAndPollers(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		const waiters, rounds = 4, 200
 		l, r := rt.pair(t, verbs.QPCap{SendWR: 64})
@@ -110,7 +110,7 @@ func TestWaitersBesidePollers(t *testing.T) {
 						return
 					}
 					if wcs[0].ID >= 1<<32 {
-						t.Errorf("CQ.Wait took the completion of request %#x, which a Waiter expects", wcs[0].ID)
+						t.Errorf("CQ.Wait returned the completion of request %#x, which a Waiter expects", wcs[0].ID)
 					}
 					polled.Add(int64(n))
 				}
@@ -123,7 +123,7 @@ func TestWaitersBesidePollers(t *testing.T) {
 					id := uint64(i+1)<<32 | uint64(k)
 					w.Expect(id)
 					if n, err := l.qp.PostSend([]verbs.SendWR{write(l, r, id), write(l, r, uint64(k))}); n != 2 {
-						t.Errorf("PostSend: %d, %v", n, err)
+						t.Errorf("PostSend = %d, %v, want 2, nil", n, err)
 						return
 					}
 					if wc, err := w.Wait(ctx); err != nil || wc.ID != id {
@@ -140,13 +140,14 @@ func TestWaitersBesidePollers(t *testing.T) {
 		stop()
 		pollers.Wait()
 		if n := polled.Load(); n != waiters*rounds {
-			t.Errorf("%d completions for the pollers, want %d", n, waiters*rounds)
+			t.Errorf("the pollers got %d completions, want %d", n, waiters*rounds)
 		}
 	})
 }
 
-// TestWaiterEnds: by its context, which leaves the completion expected, by Interrupt, and
-// with the CQ. What is forgotten goes to those who poll.
+// TestWaiterEnds checks how Wait ends. After the end of its context, the completion is still
+// expected. Wait also ends with Interrupt and with Close of the CQ. A completion that is no
+// longer expected goes to pollers.
 func TestWaiterEnds(t *testing.T) {
 	rt := fakeRoute()
 	l, r := rt.pair(t, verbs.QPCap{})
@@ -184,7 +185,7 @@ func TestWaiterEnds(t *testing.T) {
 	}
 }
 
-// TestWaiterAllocatesNothing: also a wait that sleeps.
+// TestWaiterAllocatesNothing checks that a wait does not allocate, even if it sleeps.
 func TestWaiterAllocatesNothing(t *testing.T) {
 	l, r := fakeRoute().pair(t, verbs.QPCap{})
 	w := l.cq.NewWaiter()
@@ -194,7 +195,7 @@ func TestWaiterAllocatesNothing(t *testing.T) {
 		w.Expect(1)
 		l.qp.PostSend(wrs)
 		if _, err := w.Wait(ctx); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Waiter.Wait: %v", err)
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
