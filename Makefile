@@ -213,7 +213,7 @@ race-programs: compiler
 	CGO_ENABLED=1 $(GO) build -race -o bin/race $(patsubst bin/%,./cmd/%,$(filter-out $(RDMAVM),$(CMDS)))
 
 # The directories whose English Vale checks. Each of them has no findings. The others follow.
-PROSE := abi ucma uverbs verbs/mlx5dv $(addprefix provider/,mlx5 providertest rxe siw) internal test/aliases/write test/api/write test/arm64
+PROSE := abi internal provider ucma uverbs verbs test/aliases/write test/api/write test/arm64
 PROSE += cm cmd oob pool $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
 	$(addprefix test/,addrinfo aliases api arch conformance demo faults interop microvm mutate-mlx5 pairing run soak wire)
 PROSE += test/bench $(wildcard test/bench-mlx5/*.go) test/bench-mlx5/ours $(wildcard *.md) docs \
@@ -221,7 +221,6 @@ PROSE += test/bench $(wildcard test/bench-mlx5/*.go) test/bench-mlx5/ours $(wild
 
 prose: bin/vale ## check the English of comments and documents in PROSE with Vale
 	bin/vale --no-global --output=line $(PROSE)
-	bin/vale --no-global --output=line $(filter-out %_test.go,$(wildcard $(addsuffix /*.go,$(PROSE_CODE))))
 
 lint: bin/staticcheck cross prose ## check the form: gofmt, vet, staticcheck, Vale, the rules of test/arch
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }
@@ -236,9 +235,6 @@ bin/btf.test: FORCE
 
 bin/staticcheck: test/tools/go.mod test/tools/go.sum
 	$(GO) -C test/tools build -o ../../$@ honnef.co/go/tools/cmd/staticcheck
-
-# The directories of which make prose does not check the tests yet.
-PROSE_CODE := provider verbs
 
 # Vale parses Go with tree-sitter, which is C.
 bin/vale: test/tools/go.mod test/tools/go.sum | compiler
