@@ -216,7 +216,7 @@ race-programs: compiler
 PROSE := abi internal provider ucma uverbs verbs test/aliases/write test/api/write test/arm64
 PROSE += cm cmd oob pool $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
 	$(addprefix test/,addrinfo aliases api arch conformance demo faults interop microvm mutate-mlx5 pairing run soak wire)
-PROSE += test/bench $(wildcard test/bench-mlx5/*.go) test/bench-mlx5/ours $(wildcard *.md) docs \
+PROSE += test/abi test/bench $(wildcard test/bench-mlx5/*.go) test/bench-mlx5/ours $(wildcard *.md) docs \
 	examples test/documents
 
 prose: bin/vale ## check the English of comments and documents in PROSE with Vale

@@ -2,9 +2,8 @@
 
 //go:build linux
 
-// Package btf compares the mirrors of package abi with the types of the running
-// kernel, as it tells them itself in /sys/kernel/btf: of the kernel proper and of
-// each module that is loaded.
+// Package btf compares the mirrors of package abi with the types of the running kernel and of its loaded
+// modules. The kernel exports these types in /sys/kernel/btf.
 //
 //	go -C test/abi/btf test -c -o btf.test
 //	rdmavm -hosts 2 -- ./btf.test -test.v -modules ~/.cache/rdmavm/kernel
@@ -33,9 +32,8 @@ import (
 
 var modules = flag.String("modules", "", "`directory` below which to look for RDMA drivers of the running kernel that are not loaded")
 
-// What is to be found at least, lest the tests pass for having compared nothing:
-// of the modules that are loaded wherever there is RDMA, and with -modules, by
-// which mlx5_ib comes without the hardware.
+// The minimum numbers of found types, so that the tests cannot pass without a comparison. They are for the
+// modules that every machine with RDMA loads. -modules adds mlx5_ib without its hardware.
 const (
 	leastStructs     = 170
 	leastConsts      = 600
@@ -49,7 +47,7 @@ func release(t *testing.T) string {
 	t.Helper()
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Uname: %v", err)
 	}
 	return unix.ByteSliceToString(u.Release[:])
 }
@@ -59,12 +57,12 @@ func specs(t *testing.T) map[string]*btf.Spec {
 	t.Helper()
 	vmlinux, err := btf.LoadSpec(filepath.Join(dir, "vmlinux"))
 	if err != nil {
-		t.Fatalf("this kernel does not tell its types: %v", err)
+		t.Fatalf("btf.LoadKernelSpec: %v", err)
 	}
 	out := map[string]*btf.Spec{"vmlinux": vmlinux}
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadDir(dir): %v", err)
 	}
 	for _, f := range files {
 		if f.Name() == "vmlinux" {
@@ -102,11 +100,11 @@ func notLoaded(t *testing.T, vmlinux *btf.Spec, to map[string]*btf.Spec) {
 		return nil
 	})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("filepath.WalkDir: %v", err)
 	}
 }
 
-// loadModule returns the types of a module's file, or nil if it tells none.
+// loadModule returns the types in a module's file, or nil if the file has none.
 func loadModule(file string, vmlinux *btf.Spec) (*btf.Spec, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -124,7 +122,7 @@ func loadModule(file string, vmlinux *btf.Spec) (*btf.Spec, error) {
 	return btf.LoadSplitSpecFromReader(bytes.NewReader(b), vmlinux)
 }
 
-// TestStructs compares every mirror with the structs of its name.
+// TestStructs compares every mirror with the kernel's structs of that name.
 func TestStructs(t *testing.T) {
 	t.Logf("Linux %s", release(t))
 	kernel := (&golden.File{Version: release(t)}).Kernel()
@@ -157,10 +155,10 @@ func TestStructs(t *testing.T) {
 	t.Logf("%d of %d mirrors found: %v", found, len(mirrors.Table), at)
 	t.Logf("not found: %s", strings.Join(missing, " "))
 	if found < leastStructs {
-		t.Errorf("%d mirrors found, %d is the least: are ib_uverbs, rdma_ucm and rdma_rxe loaded?", found, leastStructs)
+		t.Errorf("mirrors found = %d, want at least %d (are ib_uverbs, rdma_ucm and rdma_rxe loaded?)", found, leastStructs)
 	}
 	if *modules != "" && at["mlx5_ib"] < leastMlx5Structs {
-		t.Errorf("%d mirrors found in mlx5_ib, %d is the least", at["mlx5_ib"], leastMlx5Structs)
+		t.Errorf("mirrors found in mlx5_ib = %d, want at least %d", at["mlx5_ib"], leastMlx5Structs)
 	}
 }
 
@@ -172,7 +170,7 @@ func structs(t *testing.T, spec *btf.Spec, name string) []*golden.Struct {
 		return nil
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("AnyTypesByName(%s): %v", name, err)
 	}
 	var out []*golden.Struct
 	for _, typ := range types {
@@ -191,7 +189,7 @@ func structs(t *testing.T, spec *btf.Spec, name string) []*golden.Struct {
 	return out
 }
 
-// members takes a struct or union apart.
+// members returns the size and the members of a struct or union.
 func members(typ btf.Type) (size int64, ms []btf.Member, ok bool) {
 	switch typ := typ.(type) {
 	case *btf.Struct:
@@ -202,7 +200,7 @@ func members(typ btf.Type) (size int64, ms []btf.Member, ok bool) {
 	return 0, nil, false
 }
 
-// convert returns the members as golden files have them.
+// convert converts members to the form of golden files.
 func convert(ms []btf.Member, offset int64) ([]golden.Member, error) {
 	var out []golden.Member
 	for _, m := range ms {
@@ -241,21 +239,21 @@ func typeName(typ btf.Type) string {
 	return typ.TypeName()
 }
 
-// TestConstants compares every constant with the enumerators of its name.
+// TestConstants compares every constant with the kernel's enumerators of that name.
 func TestConstants(t *testing.T) {
 	root, err := source.Root()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("source.Root(): %v", err)
 	}
 	p, err := source.Load(root)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("source.Load(root): %v", err)
 	}
 	found := map[string]bool{}
 	for mod, spec := range specs(t) {
 		for typ, err := range spec.All() {
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("types of %s: %v", mod, err)
 			}
 			e, ok := typ.(*btf.Enum)
 			if !ok {
@@ -268,7 +266,7 @@ func TestConstants(t *testing.T) {
 				}
 				found[v.Name] = true
 				if got := value(e, v); c.Value.Cmp(got) != 0 {
-					t.Errorf("%s: %s is %v, in the kernel's enum %s %v", mod, v.Name, c.Value, e.Name, got)
+					t.Errorf("%s: %s = %v, want %v as in the kernel's enum %s", mod, v.Name, c.Value, got, e.Name)
 				}
 			}
 		}
@@ -281,7 +279,7 @@ func TestConstants(t *testing.T) {
 	}
 	t.Logf("%d of %d constants found, %d of them RDMA_CM_EVENT_*", len(found), len(p.Consts), events)
 	if len(found) < leastConsts || events < 16 {
-		t.Errorf("at least %d constants should have been found, and 16 events", leastConsts)
+		t.Errorf("constants found = %d with %d events, want at least %d with 16", len(found), events, leastConsts)
 	}
 }
 

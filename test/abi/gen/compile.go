@@ -19,7 +19,7 @@ import (
 	"purerdma/test/abi/golden"
 )
 
-// A machine is one to compile for.
+// A machine is an architecture to compile for.
 type machine struct {
 	debian  string
 	triplet string
@@ -31,7 +31,7 @@ var machines = []machine{
 	{"arm64", "aarch64-linux-gnu", "arm64"},
 }
 
-// measure compiles the headers for every machine. The machines have to agree.
+// measure compiles the headers for every machine. The results must be equal.
 func (s *store) measure(ctx context.Context, v version) (*golden.File, error) {
 	var f *golden.File
 	for _, m := range machines {
@@ -91,14 +91,14 @@ func (s *store) measureFor(ctx context.Context, version string, m machine) ([]*g
 	return readDWARF(object, includes[len(includes)-1], macros)
 }
 
-// cc is the compiler with the arguments for one machine.
+// cc returns the compiler with the arguments for one machine.
 type cc struct {
 	clang string
 	dir   string
 	args  []string
 }
 
-// run runs the compiler by its own dynamic linker, with its own libraries.
+// run runs the compiler with its own dynamic linker and its own libraries.
 func (c cc) run(ctx context.Context, args ...string) (stdout, stderr []byte, err error) {
 	libs := filepath.Join(c.clang, "usr/lib/x86_64-linux-gnu")
 	ld := filepath.Join(libs, "ld-linux-x86-64.so.2")
@@ -113,7 +113,7 @@ func (c cc) run(ctx context.Context, args ...string) (stdout, stderr []byte, err
 	return stdout, errs.Bytes(), err
 }
 
-// include is a source file that includes all headers.
+// include returns a source file that includes all headers.
 func include() string {
 	var b strings.Builder
 	for _, h := range golden.Headers {
@@ -122,12 +122,12 @@ func include() string {
 	return b.String()
 }
 
-// A macro is one that a header defines.
+// A macro is a macro in a header.
 type macro struct {
 	header string
 	name   string
-	params string // with the parentheses; empty if it has none
-	value  bool   // whether it is an integer
+	params string // with the parentheses, or empty
+	value  bool   // the macro is an integer
 }
 
 var (
@@ -135,8 +135,7 @@ var (
 	define     = regexp.MustCompile(`^#define (\w+)(\([^)]*\))? ?(.*)$`)
 )
 
-// macros lists the macros of the headers, guards against including twice left
-// out.
+// macros lists the macros of the headers, except include guards.
 func (c cc) macros(ctx context.Context) ([]macro, error) {
 	name := filepath.Join(c.dir, "macros.c")
 	if err := os.WriteFile(name, []byte(include()), 0o644); err != nil {
@@ -163,7 +162,7 @@ func (c cc) macros(ctx context.Context) ([]macro, error) {
 	return ms, nil
 }
 
-// headerOf returns which of the headers a file is, or "".
+// headerOf returns the header of a file name, or "".
 func headerOf(file string) string {
 	for _, h := range golden.Headers {
 		if strings.HasSuffix(file, "/"+h) {
@@ -173,19 +172,19 @@ func headerOf(file string) string {
 	return ""
 }
 
-// prefix is what the enumerator that has the value of a macro begins with.
+// prefix begins the names of the enumerators with the values of macros.
 const prefix = "value_of_"
 
 var errorLine = regexp.MustCompile(`(?m)^macros\.c:(\d+):\d+: error: `)
 
-// source writes the file to compile: the headers, and an enumerator for each
-// macro that is an integer. Which are none, the compiler says.
+// source writes the file to compile. It includes the headers, and has an enumerator for each macro that is an
+// integer. The compiler reports the macros that are no integers.
 func (c cc) source(ctx context.Context, ms []macro) (string, error) {
 	first := len(golden.Headers) + 1
 	for {
 		var b strings.Builder
 		b.WriteString(include())
-		lines := map[int]int{} // in the file, to index
+		lines := map[int]int{} // from a line of the file to an index
 		for i, m := range ms {
 			if m.value {
 				lines[first+len(lines)] = i

@@ -17,13 +17,13 @@ import (
 	"purerdma/test/abi/golden"
 )
 
-// A found thing stands at a line of a header.
+// A found value has the line of its definition in a header.
 type found[T any] struct {
 	line int64
 	what T
 }
 
-// inHeader is what one header has, not yet in order.
+// inHeader has the definitions in one header, unsorted.
 type inHeader struct {
 	enums   []found[golden.Enum]
 	structs []found[*golden.Struct]
@@ -32,15 +32,15 @@ type inHeader struct {
 // reader reads the types of an object file.
 type reader struct {
 	data   *dwarf.Data
-	root   string // of the headers
+	root   string // root directory of the headers
 	files  []*dwarf.LineFile
 	found  map[string]*inHeader
-	opaque map[string]int64 // structs of other headers that members have, and their sizes
+	opaque map[string]int64 // sizes of the members' structs from other headers
 	where  map[string]string
-	values map[string]*big.Int // of macros
+	values map[string]*big.Int // values of macros
 }
 
-// readDWARF returns what the headers below root define.
+// readDWARF returns the definitions in the headers below root.
 func readDWARF(object, root string, ms []macro) ([]*golden.Header, error) {
 	f, err := elf.Open(object)
 	if err != nil {
@@ -58,8 +58,8 @@ func readDWARF(object, root string, ms []macro) ([]*golden.Header, error) {
 	return r.headers(ms)
 }
 
-// readAll walks the types of the one compilation unit. All types of C stand at
-// its top, those written inside others too.
+// readAll walks the types of the only compilation unit. All C types are at its top level, including nested
+// types.
 func (r *reader) readAll() error {
 	entries := r.data.Reader()
 	cu, err := entries.Next()
@@ -122,7 +122,7 @@ func (r *reader) entry(e *dwarf.Entry) error {
 			return nil
 		}
 		if t.StructName == "" {
-			return nil // written out in the members that have it
+			return nil // included in the members of this type
 		}
 		ms, err := r.members(t, 0)
 		if err != nil {
@@ -156,8 +156,8 @@ func (r *reader) enum(t *dwarf.EnumType, header string, line int64) {
 	}
 }
 
-// value returns the value of an enumerator. DWARF says how to extend it only
-// by the other values of the enum: it is unsigned if none of them is below 0.
+// value returns the value of an enumerator. DWARF does not record its sign. The enum is unsigned if it has no
+// value below 0.
 func value(t *dwarf.EnumType, v int64) *big.Int {
 	if v >= 0 || slices.ContainsFunc(t.Val, func(o *dwarf.EnumValue) bool { return o.Val < 0 && o.Val > -1<<31 }) {
 		return big.NewInt(v)
@@ -165,7 +165,7 @@ func value(t *dwarf.EnumType, v int64) *big.Int {
 	return new(big.Int).SetUint64(uint64(v))
 }
 
-// members lists the members of t, which stands at offset of the outermost.
+// members lists the members of t, which is at offset in the outermost struct.
 func (r *reader) members(t *dwarf.StructType, offset int64) ([]golden.Member, error) {
 	var ms []golden.Member
 	for _, f := range t.Field {
@@ -204,7 +204,7 @@ func (r *reader) typeName(t dwarf.Type) string {
 	return t.String()
 }
 
-// headers puts what was found in order.
+// headers sorts the found definitions.
 func (r *reader) headers(ms []macro) ([]*golden.Header, error) {
 	var out []*golden.Header
 	for _, name := range golden.Headers {
@@ -233,7 +233,7 @@ func (r *reader) headers(ms []macro) ([]*golden.Header, error) {
 	return append(out, r.others()...), nil
 }
 
-// others returns the structs of other headers, without their members.
+// others returns the structs from other headers, without their members.
 func (r *reader) others() []*golden.Header {
 	byHeader := map[string]*golden.Header{}
 	for name, size := range r.opaque {

@@ -7,18 +7,16 @@
 //
 //	go run ./test/abi/gen
 //
-// It downloads the headers of the newest kernel of each Debian release in its
-// table, and of each version that has a golden file already and is still to be
-// had, and compiles them for every machine with a compiler that it downloads as
-// well. Nothing is installed: all is kept in the user's cache directory. The
-// compiler's own record of types, DWARF, says where each member of each struct
-// is and what each enumerator is worth, so nothing can be left out.
+// It downloads the headers of the newest kernel of each Debian release in its table. It also downloads the
+// headers of each version that has a golden file and is still available. It compiles them for every machine
+// with a compiler that it downloads. It installs nothing, and keeps all files in the user's cache directory.
+// The compiler's DWARF output has the offset of each member and the value of each enumerator, so that none
+// can be missed.
 //
-// A golden file that changes, although it is of the same version, is a fault of
-// this program: git diff shows it.
+// If a golden file changes without a new version, this program has a fault. git diff shows such a change.
 //
 // It also writes the table of mirrors, test/abi/mirrors/table.go, from the
-// comments of package abi; -mirrors does this alone, and needs no network.
+// comments of package abi. With -mirrors it writes only this table, and needs no network.
 package main
 
 import (
@@ -79,8 +77,8 @@ func run(ctx context.Context, mirrorsOnly, refresh bool) error {
 	return nil
 }
 
-// writeGolden writes the file and says whether it is another than before. A new
-// version of a kernel whose headers have not changed gets no file.
+// writeGolden writes the file and reports whether it has changed. It writes no file for a new version of a
+// kernel with unchanged headers.
 func writeGolden(dir string, f *golden.File, have []*golden.File) error {
 	text := []byte(f.Text())
 	name := filepath.Join(dir, f.Name())

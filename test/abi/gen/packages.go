@@ -19,21 +19,21 @@ import (
 // releases lists the Debian releases that have the kernels.
 var releases = []struct {
 	name   string
-	suites []string // "" is the release itself
+	suites []string // "" means the release itself
 }{
 	{"bookworm", []string{""}},                   // 6.1
 	{"trixie", []string{"", "trixie-backports"}}, // 6.12 and 7
 }
 
-// compiler is the package of the C compiler, of the first of the releases. One
-// clang compiles for every machine and starts no other program.
+// compiler is the package of the C compiler in the first release. One clang compiles for every machine, and
+// starts no other program.
 const compiler = "clang-14"
 
-// A store has the packages, below the user's cache directory.
+// A store has the packages in the user's cache directory.
 type store struct {
 	dir   string
-	apts  []*apt.Apt // one for each of the releases
-	clang string     // where the compiler and all it depends on are unpacked
+	apts  []*apt.Apt // one for each release
+	clang string     // directory of the unpacked compiler and its dependencies
 }
 
 // A version is one version of the headers.
@@ -51,7 +51,7 @@ func openStore(ctx context.Context, refresh bool) (*store, error) {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return nil, err
 	}
-	// Up to 6.1 the headers are a package for each machine. This file is read
+	// Up to 6.1 each machine has its own package of headers. This file is read
 	// before the configuration of apt.Open, and a list only grows.
 	conf := filepath.Join(s.dir, "machines.conf")
 	if err := os.WriteFile(conf, []byte("APT::Architectures { \"arm64\"; };\n"), 0o644); err != nil {
@@ -74,12 +74,12 @@ func openStore(ctx context.Context, refresh bool) (*store, error) {
 	return s, err
 }
 
-// wanted says whether a file is needed to run the compiler.
+// wanted reports whether a file is needed to run the compiler.
 func wanted(name string) bool {
 	return strings.Contains(name, ".so") || strings.HasPrefix(name, "usr/lib/llvm-14/bin/clang")
 }
 
-// once makes the directory dir by calling make, unless it is there.
+// once creates the directory dir by calling make, unless it exists.
 func once(dir string, make func(dir string) error) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -96,8 +96,8 @@ func once(dir string, make func(dir string) error) error {
 	return os.Rename(dir+".new", dir)
 }
 
-// versions returns the versions that are to be had, the newest of each suite
-// and those that have a golden file; gone are the golden files' others.
+// versions returns the available versions in get. They are the newest version of each suite and the versions
+// with a golden file. gone lists the versions with a golden file that are not available.
 func (s *store) versions(ctx context.Context, have []*golden.File) (get []version, gone []string, err error) {
 	for i, r := range releases {
 		for _, suite := range r.suites {
@@ -129,7 +129,7 @@ func (s *store) versions(ctx context.Context, have []*golden.File) (get []versio
 	return get, gone, nil
 }
 
-// download unpacks the headers that name stands for and returns their version.
+// download downloads and unpacks the headers of the package name, and returns their version.
 func (s *store) download(ctx context.Context, a *apt.Apt, name string) (string, error) {
 	tmp, err := os.MkdirTemp(s.dir, "download")
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *store) download(ctx context.Context, a *apt.Apt, name string) (string, 
 	return v, nil
 }
 
-// debName takes the version and the machine out of a file's name.
+// debName returns the version and the machine in a file's name.
 func debName(debs []string) (version, arch string, err error) {
 	if len(debs) != 1 {
 		return "", "", fmt.Errorf("want one package, got %q", debs)
@@ -185,7 +185,7 @@ func (s *store) unpack(ctx context.Context, deb, version, arch string) error {
 	})
 }
 
-// headers returns where the headers of a version are unpacked.
+// headers returns the directory of the unpacked headers of a version.
 func (s *store) headers(version, arch string) string {
 	return filepath.Join(s.dir, golden.Package, version+"_"+arch)
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package golden reads and writes the files of abi/testdata: the structs and
-// constants of one kernel's RDMA headers as a C compiler sees them.
+// Package golden reads and writes the files of abi/testdata. Each file has the structs and constants of one
+// kernel's RDMA headers, as compiled by a C compiler.
 //
-// A file is lines of words. The first line names the package that the headers
-// are from and the machines that they were compiled for, which all agree.
+// A file consists of lines of words. The first line names the package of the headers, and the machines that
+// they were compiled for. The results are equal for all machines.
 //
 //	linux-libc-dev 6.1.192-2 amd64 arm64
 //	header rdma/rdma_user_cm.h
@@ -17,8 +17,8 @@
 //			conn 20 272 struct rdma_ucm_conn_param
 //	macro RDMA_NL_GET_TYPE(client,op)   (has no value)
 //
-// Offsets count from the start of the outermost struct. The members of a struct
-// or union that has no name of its own stand below it, one step further in.
+// Offsets count from the start of the outermost struct. The members of an unnamed struct or union follow it,
+// indented by one more step.
 package golden
 
 import (
@@ -31,10 +31,10 @@ import (
 	"strings"
 )
 
-// Package is the Debian package that the headers are from.
+// Package is the Debian package of the headers.
 const Package = "linux-libc-dev"
 
-// Headers are the headers that package abi mirrors.
+// Headers lists the headers that package abi mirrors.
 var Headers = []string{
 	"rdma/rdma_user_cm.h",
 	"rdma/ib_user_sa.h",
@@ -53,12 +53,12 @@ var Headers = []string{
 
 // A File is the content of one golden file.
 type File struct {
-	Version string   // of the package
-	Arches  []string // as Debian names them
+	Version string   // version of the package
+	Arches  []string // Debian's names of the machines
 	Headers []*Header
 }
 
-// Kernel returns the series of the kernel, as "6.1".
+// Kernel returns the series of the kernel, such as "6.1".
 func (f *File) Kernel() string {
 	parts := strings.SplitN(f.Version, ".", 3)
 	return strings.Join(parts[:min(2, len(parts))], ".")
@@ -70,13 +70,13 @@ func (f *File) Name() string { return FileName(f.Version) }
 // FileName returns the base name of the golden file of a version.
 func FileName(version string) string { return Package + "_" + version + ".txt" }
 
-// A Header is what one header defines, each kind in the order of the lines.
+// A Header has the definitions in one header, each kind in the order of the lines.
 type Header struct {
 	Name    string
 	Defines []Const
 	Enums   []Enum
 	Structs []*Struct
-	Macros  []string // that have no value: with parameters, or no integers
+	Macros  []string // macros without a value, which have parameters or are no integers
 }
 
 // A Const is an object-like macro or an enumerator.
@@ -85,7 +85,7 @@ type Const struct {
 	Value *big.Int
 }
 
-// An Enum is a C enum; Name may be empty.
+// An Enum is a C enum. Name may be empty.
 type Enum struct {
 	Name   string
 	Consts []Const
@@ -96,7 +96,7 @@ type Struct struct {
 	Name    string
 	Union   bool
 	Size    int64
-	Members []Member // none if it is not of the headers that are mirrored
+	Members []Member // empty if the struct is in a header that is not mirrored
 }
 
 // A Member is one member of a struct. Name may be empty.
@@ -105,7 +105,7 @@ type Member struct {
 	Offset  int64
 	Size    int64
 	Type    string   // "struct" or "union" if it has Members
-	Members []Member // of a struct or union without a name
+	Members []Member // members of an unnamed struct or union
 }
 
 // Struct returns the struct called name, or nil.
@@ -120,9 +120,8 @@ func (f *File) Struct(name string) *Struct {
 	return nil
 }
 
-// Inner returns the struct that a path of names leads to, as "x.wr.rdma": a
-// member of x that has no type name of its own. The offsets count from its own
-// start.
+// Inner returns the unnamed struct at a path of names, such as "x.wr.rdma" for a member of x. The offsets
+// count from the start of the returned struct.
 func (f *File) Inner(path string) *Struct {
 	name, rest, inner := strings.Cut(path, ".")
 	s := f.Struct(name)
@@ -143,8 +142,7 @@ func (f *File) Inner(path string) *Struct {
 	return &Struct{Name: path, Union: in.Type == "union", Size: in.Size, Members: shift(in.Members, -in.Offset)}
 }
 
-// Label returns the name of the member in a path: its own or, if it has none,
-// @ and its offset.
+// Label returns the name of the member in a path. An unnamed member has the label @ and its offset.
 func (m Member) Label() string {
 	if m.Name == "" {
 		return "@" + strconv.FormatInt(m.Offset, 10)
@@ -169,7 +167,7 @@ func (f *File) Text() string {
 	return b.String()
 }
 
-// SameHeaders says whether two files differ in the version at most.
+// SameHeaders reports whether two files have equal headers. Their versions may differ.
 func (f *File) SameHeaders(g *File) bool {
 	var a, b strings.Builder
 	f.headers(&a)

@@ -25,7 +25,7 @@ func Parse(text string) (*File, error) {
 	return p.f, nil
 }
 
-// parser holds what the next line may belong to.
+// parser holds the open definitions to which the next line may belong.
 type parser struct {
 	f    *File
 	h    *Header
@@ -62,7 +62,7 @@ func (p *parser) line(line string) error {
 	return nil
 }
 
-// top reads a line that starts a new thing.
+// top parses a line that starts a new definition.
 func (p *parser) top(words []string) error {
 	p.enum, p.s = nil, nil
 	switch words[0] {
@@ -102,11 +102,11 @@ func parseConst(words []string) (Const, error) {
 	return Const{Name: words[0], Value: v}, nil
 }
 
-// addMember adds a member depth steps in.
+// addMember adds a member with an indentation of depth steps.
 func addMember(ms *[]Member, depth int, words []string) error {
 	for ; depth > 1; depth-- {
 		if len(*ms) == 0 {
-			return fmt.Errorf("too far in")
+			return fmt.Errorf("indented too far")
 		}
 		ms = &(*ms)[len(*ms)-1].Members
 	}

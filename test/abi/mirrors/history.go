@@ -8,15 +8,14 @@ import (
 	"purerdma/test/abi/golden"
 )
 
-// GrewIn lists the structs that have grown at their end, and the first kernel
-// measured that has the whole. The mirror is the newest, and older kernels' are
-// a prefix of it.
+// GrewIn lists the structs that have grown at their end, with the first measured kernel that has the whole
+// struct. The mirror has the newest form, and the structs of older kernels are prefixes of it.
 var GrewIn = map[string]string{
 	"mlx5_ib_query_device_resp": "6.12", // reg_c0
 }
 
-// Later lists the structs of which a reserved part has got a meaning, the first
-// kernel measured in which it has, and the fields.
+// Later lists the structs with a reserved part that later got a meaning. It has the first measured kernel with
+// that meaning, and the fields.
 var Later = map[string]struct {
 	Kernel string
 	Fields []string
@@ -24,12 +23,12 @@ var Later = map[string]struct {
 	"ib_uverbs_query_port_resp_ex": {"7.3", []string{"Reserved", "ActiveSpeedEx"}},
 }
 
-// Renamed lists structs that have another name in the newest kernel.
+// Renamed lists structs with a different name in the newest kernel.
 var Renamed = map[string]string{
 	"mlx5_ib_clock_info": "ib_uverbs_clock_info",
 }
 
-// CName returns the name that the newest kernel has for a struct.
+// CName returns the name of a struct in the newest kernel.
 func CName(name string) string {
 	if now, ok := Renamed[name]; ok {
 		return now
@@ -37,8 +36,7 @@ func CName(name string) string {
 	return name
 }
 
-// Against compares a mirror with the struct of a kernel, given as "6.1", that
-// may be older than the mirror.
+// Against compares a mirror with the struct of a kernel, such as "6.1". The kernel may be older than the mirror.
 func Against(kernel string, c *golden.Struct, typ reflect.Type) []string {
 	if in, ok := GrewIn[c.Name]; ok && golden.Compare(kernel, in) < 0 && c.Size < int64(typ.Size()) {
 		return ComparePrefix(c, typ)

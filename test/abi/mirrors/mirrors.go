@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mirrors compares the structs of package abi with those of C.
+// Package mirrors compares the structs of package abi with C structs.
 package mirrors
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // A Mirror is a Go type and the C struct that it mirrors.
 type Mirror struct {
-	C    string // its name or, of one without a name inside it, a path as x.wr.rdma
+	C    string // its name, or a path such as x.wr.rdma for an unnamed struct in it
 	Type reflect.Type
 }
 
@@ -29,13 +29,11 @@ func ByC() map[string]reflect.Type {
 	return m
 }
 
-// Compare compares a mirror with the C struct and says what differs. Every byte
-// of the mirror has to belong to a field, and every field to be a member of C,
-// at the same place, of the same size and by the same name; a field without a
-// name has to be a reserved member of C, or padding.
+// Compare compares a mirror with the C struct and returns the differences. Every byte of the mirror must belong
+// to a field. Every field must be a C member with equal offset, size and name. An unnamed field must be a
+// reserved C member, or padding.
 //
-// later holds the names of fields that the C struct, being of an older kernel
-// than the mirror, has as reserved.
+// later has the names of fields that are reserved in the C struct, because its kernel is older than the mirror.
 func Compare(c *golden.Struct, typ reflect.Type, later []string) []string {
 	k := comparison{c: c, typ: typ, later: later}
 	if size := int64(typ.Size()); size != c.Size {
@@ -45,8 +43,8 @@ func Compare(c *golden.Struct, typ reflect.Type, later []string) []string {
 	return k.out
 }
 
-// ComparePrefix is Compare for a C struct that has grown since: the mirror's
-// fields from the end of the C struct on are left out.
+// ComparePrefix is Compare for a C struct that has grown in later kernels. It ignores the mirror's fields
+// behind the end of the C struct.
 func ComparePrefix(c *golden.Struct, typ reflect.Type) []string {
 	k := comparison{c: c, typ: typ, prefix: true}
 	if size := int64(typ.Size()); size <= c.Size {
@@ -70,7 +68,7 @@ func (k *comparison) bad(format string, args ...any) {
 
 func (k *comparison) fields() {
 	if k.c.Members == nil || k.typ.Kind() == reflect.Array {
-		return // an address of linux/socket.h: only its size counts
+		return // only the size of an address from linux/socket.h counts
 	}
 	if k.typ.Kind() != reflect.Struct {
 		k.bad("not a struct")
@@ -99,10 +97,10 @@ func (k *comparison) fields() {
 	}
 }
 
-// reserved matches the names that C has for bytes without a meaning.
+// reserved matches the C names of bytes without a meaning.
 var reserved = regexp.MustCompile(`^(reserved|resv|rsvd|pad|padding|unused)_?\d*$`)
 
-// field looks for the member that f mirrors.
+// field searches for the member that f mirrors.
 func (k *comparison) field(f reflect.StructField) {
 	offset, size := int64(f.Offset), int64(f.Type.Size())
 	found, overlaps := find(k.c.Members, offset, size)
@@ -138,7 +136,7 @@ func isLater(later []string, name string) bool {
 	return false
 }
 
-// inReserved says whether a reserved member of C holds all these bytes.
+// inReserved reports whether a reserved C member contains all these bytes.
 func (k *comparison) inReserved(offset, size int64) bool {
 	for _, m := range k.c.Members {
 		if reserved.MatchString(m.Name) && m.Offset <= offset && offset+size <= m.Offset+m.Size {
@@ -148,8 +146,8 @@ func (k *comparison) inReserved(offset, size int64) bool {
 	return false
 }
 
-// find returns the members, those inside others too, at exactly this place, and
-// whether there is any that shares a byte with it.
+// find returns the members at exactly this place, including nested members. It also reports whether any member
+// overlaps the place.
 func find(ms []golden.Member, offset, size int64) (found []golden.Member, overlaps bool) {
 	for _, m := range ms {
 		if m.Size == 0 || m.Offset+m.Size <= offset || offset+size <= m.Offset {
@@ -166,7 +164,7 @@ func find(ms []golden.Member, offset, size int64) (found []golden.Member, overla
 	return found, overlaps
 }
 
-// normal returns a name as both languages would have it.
+// normal returns a name in a form that is equal for both languages.
 func normal(name string) string {
 	return strings.ToLower(strings.ReplaceAll(name, "_", ""))
 }
@@ -176,7 +174,7 @@ var pointer = reflect.TypeFor[abi.Pointer]()
 // address matches the names of members that hold addresses of user memory.
 var address = regexp.MustCompile(`^(response|optval|counters_data|mmap_info_addr|(\w+_)?(buf|db)_addr|\w+_ptr)$`)
 
-// sameType says why t cannot be the type of m, or "".
+// sameType returns the reason why t cannot be the type of m, or "".
 func (k *comparison) sameType(t reflect.Type, m golden.Member) string {
 	elem, n, isArray := array(m.Type)
 	kind, name, _ := strings.Cut(m.Type, " ")
@@ -214,7 +212,7 @@ func (k *comparison) sameType(t reflect.Type, m golden.Member) string {
 	return ""
 }
 
-// scalar compares two integers, whose sizes are known to be the same.
+// scalar compares two integers of equal size.
 func scalar(t reflect.Type, c string) string {
 	signed := strings.HasPrefix(c, "__s") || c == "int"
 	switch t.Kind() {
@@ -236,7 +234,7 @@ func isBytes(t reflect.Type) bool {
 	return t.Kind() == reflect.Array && t.Elem().Kind() == reflect.Uint8
 }
 
-// array takes an array's type apart.
+// array returns the element type and the length of an array type.
 func array(c string) (elem string, n int, ok bool) {
 	elem, length, ok := strings.Cut(c, "[")
 	if !ok {

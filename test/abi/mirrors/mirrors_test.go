@@ -71,8 +71,8 @@ type otherMirror struct {
 func TestCompare(t *testing.T) {
 	for _, tc := range []struct {
 		mirror any
-		c      string // the struct in a golden file
-		want   string // part of the only complaint
+		c      string // struct in a golden file
+		want   string // part of the only difference
 	}{
 		{good{}, "72\n response 0 8 __u64\n wr_id 8 4 __u32\n delta 12 4 __s32\n guid 16 8 __be64\n ah_attr 24 32 struct ib_uverbs_ah_attr\n port 56 1 __u8\n reserved 57 3 __u8[3]\n flexible 64 0 __u64[0]", "64 bytes, 72 in C"},
 		{good{}, "64\n response 0 8 __u64\n wr_id 8 4 __u32\n delta 12 4 __s32\n guid 16 8 __be64\n ah_attr 24 32 struct ib_uverbs_ah_attr\n port 56 1 __u8\n reserved 57 3 __u8[3]", ""},
@@ -89,12 +89,12 @@ func TestCompare(t *testing.T) {
 		text := "linux-libc-dev 1 amd64\nheader x\nstruct c " + strings.ReplaceAll(tc.c, "\n ", "\n\t") + "\n"
 		f, err := golden.Parse(text)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("golden.Parse(text): %v", err)
 		}
 		got := Compare(f.Struct("c"), reflect.TypeOf(tc.mirror), nil)
 		switch {
 		case tc.want == "" && len(got) > 0, tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)):
-			t.Errorf("%T with %s:\n%q, want %q", tc.mirror, tc.c, got, tc.want)
+			t.Errorf("Compare(%s, %T) = %q, want %q", tc.c, tc.mirror, got, tc.want)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mutate shows that the tests of package abi see what they are for: in a copy of
-// it, it changes a struct by one byte, or a constant by one, runs the tests, and
-// does so again with others. A change that no test fails for is an error.
+// Mutate checks that the tests of package abi detect errors. In a copy of the package it changes a struct by one
+// byte, or a constant by one, and runs the tests. It repeats this with other changes. A change without a
+// failing test is an error.
 //
 //	go run ./test/abi/mutate [-seed 1] [-n 10]
 package main
@@ -51,7 +51,7 @@ func run(seed uint64, n int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("| where | change | found by | saying |\n|---|---|---|---|")
+	fmt.Println("| where | change | found by | message |\n|---|---|---|---|")
 	unseen := 0
 	for _, m := range ms {
 		found, err := try(dir, m)
@@ -65,13 +65,13 @@ func run(seed uint64, n int) error {
 		fmt.Printf("| %s | %s | %s |\n", m.where, m.what, found)
 	}
 	if unseen > 0 {
-		return fmt.Errorf("%d of %d changes were not seen", unseen, len(ms))
+		return fmt.Errorf("%d of %d changes were not found", unseen, len(ms))
 	}
-	fmt.Printf("\n%d of %d changes seen\n", len(ms), len(ms))
+	fmt.Printf("\n%d of %d changes found\n", len(ms), len(ms))
 	return nil
 }
 
-// copyModule copies what the tests of package abi need.
+// copyModule copies the files that the tests of package abi need.
 func copyModule(root, dir string) error {
 	for _, name := range []string{"abi", "test/abi/golden", "test/abi/mirrors", "test/abi/source"} {
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))); err != nil {
@@ -92,12 +92,11 @@ func test(dir string) (string, error) {
 var (
 	failed  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 	message = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.*)$`)
-	logged  = regexp.MustCompile(`: \d+ (structs|constants)$`) // and no failure
+	logged  = regexp.MustCompile(`: \d+ (structs|constants)$`) // a log line, no failure
 )
 
-// try runs the tests with one change made and returns, as two columns, which
-// test failed and with which message. A change that does not compile is an
-// error: no test has seen it.
+// try runs the tests with one change. It returns the failed test and its message as two columns. A change that
+// does not compile is an error, because no test has found it.
 func try(dir string, m mutation) (string, error) {
 	file := filepath.Join(dir, m.file)
 	old, err := os.ReadFile(file)

@@ -13,10 +13,9 @@ import (
 	"strings"
 )
 
-// A mutation is one change: text instead of the bytes of file between from and
-// to.
+// A mutation is one change. It replaces the bytes of file between from and to with text.
 type mutation struct {
-	file        string // below the module
+	file        string // relative to the module
 	from, to    int
 	text        string
 	where, what string
@@ -26,8 +25,8 @@ type mutation struct {
 type target struct {
 	file  string
 	name  string
-	spec  *ast.StructType // of a struct
-	value ast.Expr        // of a constant
+	spec  *ast.StructType // for a struct
+	value ast.Expr        // for a constant
 }
 
 // mutations returns changes of n structs and of n constants.
@@ -67,8 +66,8 @@ func mutations(dir string, r *rand.Rand, n int) ([]mutation, error) {
 	return ms, nil
 }
 
-// targets returns the structs and the constants of a declaration. Where a
-// constant has no value of its own, that of the first is another's, too.
+// targets returns the structs and the constants of a declaration. If a later constant has no value of its own,
+// a change of the first constant also changes the later one.
 func targets(file string, d *ast.GenDecl) (structs, consts []target) {
 	for _, spec := range d.Specs {
 		switch spec := spec.(type) {
@@ -85,9 +84,8 @@ func targets(file string, d *ast.GenDecl) (structs, consts []target) {
 	return structs, consts
 }
 
-// changeStruct changes a struct in one of the ways that it allows: a byte before
-// a field, a field of a byte more or less, a byte of one field to its neighbour,
-// two neighbours by each other's names.
+// changeStruct changes a struct in one of the possible ways. It adds a byte before a field, or makes a
+// field a byte longer or shorter. Or it moves a byte between neighbours, or swaps the names of two neighbours.
 func changeStruct(t target, r *rand.Rand, at func(token.Pos) int) mutation {
 	fields := t.spec.Fields.List[1:] // after structs.HostLayout
 	i := r.IntN(len(fields))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source reads the source of package abi: which Go type mirrors which C
-// struct, as its comment says, and what its constants are worth.
+// Package source reads the source of package abi. It returns the C struct that each Go type mirrors according to
+// its comment, and the values of the constants.
 package source
 
 import (
@@ -20,7 +20,7 @@ import (
 	"strings"
 )
 
-// TableFile is the file that Table is the content of.
+// TableFile is the file with the content of Table.
 const TableFile = "test/abi/mirrors/table.go"
 
 // Root returns the directory of the main module, from any directory in it.
@@ -51,7 +51,7 @@ type Package struct {
 // A Mirror is a type that mirrors a C struct.
 type Mirror struct {
 	Go    string
-	C     string // the struct's name or, of one inside it, a path as x.wr.rdma
+	C     string // the struct's name, or a path such as x.wr.rdma for a struct in it
 	Since string // a kernel, if the comment names one
 }
 
@@ -133,8 +133,8 @@ func kernel(comment string) string {
 	return m[1]
 }
 
-// evaluate finds the values of the constants. No package is imported: the
-// errors that this makes are in types and functions.
+// evaluate computes the values of the constants. It imports no package. The resulting errors affect types and
+// functions only.
 func (p *Package) evaluate(fset *token.FileSet, files []*ast.File) error {
 	conf := types.Config{IgnoreFuncBodies: true, Error: func(error) {}}
 	pkg, _ := conf.Check("abi", fset, files, nil)
