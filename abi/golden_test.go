@@ -183,9 +183,9 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestNothingInvented finds constants in the kernel's spelling that no kernel
+// TestConstantsExist finds constants in the kernel's spelling that no kernel
 // has.
-func TestNothingInvented(t *testing.T) {
+func TestConstantsExist(t *testing.T) {
 	in := names(kernels(t))
 	for name := range src(t).Consts {
 		if name != strings.ToUpper(name) || in[name] != "" {

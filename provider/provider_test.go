@@ -30,23 +30,23 @@ func TestText(t *testing.T) {
 		{abi.DriverID(77).String(), "driver 77"},
 	} {
 		if c.got != c.want {
-			t.Errorf("got %q, want %q", c.got, c.want)
+			t.Errorf("String() = %q, want %q", c.got, c.want)
 		}
 	}
 	if MTU4096.Bytes() != 4096 || MTU256.Bytes() != 256 || MTU(0).Bytes() != 0 || MTU(6).Bytes() != 0 {
-		t.Error("MTU.Bytes")
+		t.Error("MTU.Bytes() is wrong for MTU4096, MTU256 or an invalid MTU")
 	}
 }
 
 func TestWCErr(t *testing.T) {
 	wc := WC{ID: 5, Status: WCSuccess}
 	if wc.Err() != nil {
-		t.Error(wc.Err())
+		t.Errorf("Err() of a successful completion = %v, want nil", wc.Err())
 	}
 	wc = WC{ID: 5, Status: WCRetryExcErr, VendorErr: 0x81, QPNum: 17}
 	var e *WCError
 	if !errors.As(wc.Err(), &e) || e.Status != WCRetryExcErr {
-		t.Errorf("%+v", wc.Err())
+		t.Errorf("Err() = %+v, want a WCError of WCRetryExcErr", wc.Err())
 	}
 	if want := "QP 0x11, work request 5: transport retry counter exceeded (vendor syndrome 0x81)"; wc.Err().Error() != want {
 		t.Errorf("got  %s\nwant %s", wc.Err(), want)
@@ -80,7 +80,7 @@ func TestModifyQuery(t *testing.T) {
 	}
 	if attr.Cap.SendWR != int(k.MaxSendWR) || attr.Cap.RecvWR != int(k.MaxRecvWR) || attr.Cap.SendSGE != int(k.MaxSendSGE) ||
 		attr.Cap.RecvSGE != int(k.MaxRecvSGE) || attr.Cap.Inline != int(k.MaxInlineData) || !attr.SQDraining {
-		t.Errorf("Cap %+v", attr.Cap)
+		t.Errorf("Cap, SQDraining = %+v, %v, want the kernel's values %+v, true", attr.Cap, attr.SQDraining, k)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestAttrFromKernel(t *testing.T) {
 	}
 	if attr.Cap.SendWR != int(k.MaxSendWR) || attr.Cap.RecvWR != int(k.MaxRecvWR) || attr.Cap.SendSGE != int(k.MaxSendSGE) ||
 		attr.Cap.RecvSGE != int(k.MaxRecvSGE) || attr.Cap.Inline != int(k.MaxInlineData) || !attr.SQDraining {
-		t.Errorf("Cap %+v", attr.Cap)
+		t.Errorf("Cap, SQDraining = %+v, %v, want the kernel's values %+v, true", attr.Cap, attr.SQDraining, k)
 	}
 }
 

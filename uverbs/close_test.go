@@ -23,10 +23,10 @@ func (c lateClose) Close() error {
 	return nil
 }
 
-// TestGoneWhenClosed checks that an object counts as destroyed when its context has been
+// TestDestroyedWhenClosed checks that an object counts as destroyed when its context has been
 // closed. It does not count as destroyed when the close has only begun, because the device may
 // still write to its memory.
-func TestGoneWhenClosed(t *testing.T) {
+func TestDestroyedWhenClosed(t *testing.T) {
 	for _, refused := range []error{net.ErrClosed, syscall.EIO, syscall.EINVAL} {
 		c := lateClose{begun: make(chan struct{}), end: make(chan struct{})}
 		f := &File{t: c}

@@ -13,9 +13,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestBadAccess checks that remote write access requires LocalWrite, because a peer's write is
-// a write of the device. Each way of registering memory without it must be refused, and must
-// leave the PD unchanged.
+// TestBadAccess checks that each access right that lets peers change memory requires
+// LocalWrite, because the device then writes to the memory. Each way of registering memory
+// without it must be refused, and must leave the PD unchanged.
 func TestBadAccess(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		dev := openDevice(t, rt.h, rt.a.Device)

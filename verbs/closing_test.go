@@ -176,7 +176,7 @@ func must[T any](v T, err error) func(t *testing.T) T {
 }
 
 // child closes an object that was created on an object that other goroutines close. It then
-// pauses, so that they may find the parent without children.
+// pauses, so that the other goroutines may find the parent without children.
 func child[T interface{ Close() error }](v T, err error) error {
 	if err != nil {
 		return err

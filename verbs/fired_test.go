@@ -4,9 +4,9 @@ package verbs
 
 import "testing"
 
-// TestFired checks which CQ an event belongs to. The handle from the kernel must be the handle
+// TestEventOf checks which CQ an event belongs to. The handle from the kernel must be the handle
 // of an open CQ of the channel that received the event.
-func TestFired(t *testing.T) {
+func TestEventOf(t *testing.T) {
 	dev := new(deviceContext)
 	ch, other := &CompChannel{dev: dev}, &CompChannel{dev: dev}
 	cq := &CQ{dev: dev, ch: ch}

@@ -147,9 +147,9 @@ func TestContextOfManyWaits(t *testing.T) {
 	})
 }
 
-// TestOneContextOfAll checks that the end of one context ends all waits on all CQs of a
+// TestContextEndsAllWaits checks that the end of one context ends all waits on all CQs of a
 // channel.
-func TestOneContextOfAll(t *testing.T) {
+func TestContextEndsAllWaits(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		dev := openDevice(t, rt.h, rt.a.Device)
 		ch := createCompChannel(t, dev)

@@ -189,7 +189,7 @@ func TestVMPKey(t *testing.T) {
 func TestVMNoDMABuf(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
 		_, pd := openPD(t, rt.h, rt.b.Device)
-		f, err := os.Open(os.DevNull) // not a dma-buf, if the device examined it
+		f, err := os.Open(os.DevNull) // not a dma-buf, which a device that supports them must detect
 		if err != nil {
 			t.Fatalf("os.Open(os.DevNull): %v", err)
 		}

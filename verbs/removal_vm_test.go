@@ -38,9 +38,9 @@ func replug(t *testing.T, h *verbs.Host, host vmtest.Host, removed *verbs.Device
 }
 
 // TestVMCallsDuringRemoval repeats calls of each kind until the device is removed. The first
-// call of a kind that fails must report the removal. Until the library has received an event,
-// the kernel returns EIO for this. siw, and rxe up to Linux 7.2, delay the removal until the
-// device is closed, and fail no call.
+// call of a kind that fails must report the removal. The kernel returns EIO until the library
+// has received an event. siw, and rxe up to Linux 7.2, delay the removal until the device is
+// closed, and fail no call.
 func TestVMCallsDuringRemoval(t *testing.T) {
 	host := vmtest.Hosts(t, 2)[1]
 	h := verbs.DefaultHost()

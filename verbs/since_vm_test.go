@@ -50,8 +50,8 @@ func expects(t *testing.T, f feature) bool {
 	return f == reregistering // cards, also without a VM
 }
 
-// TestVMSinceWhen compares the capabilities that a device reports with the expected ones.
-func TestVMSinceWhen(t *testing.T) {
+// TestVMCapabilities compares the capabilities that a device reports with the expected ones.
+func TestVMCapabilities(t *testing.T) {
 	host := vmtest.Hosts(t, 1)[0]
 	vmtest.NoLeaks(t)
 	dev := openDevice(t, verbs.DefaultHost(), host.Device)

@@ -16,9 +16,9 @@ import (
 	"purerdma/verbs"
 )
 
-// TestSleepersHaveNoThreads checks that a goroutine that sleeps until a completion needs no
+// TestWaitsNeedNoThreads checks that a goroutine that sleeps until a completion needs no
 // thread and no other goroutine. This applies to a CQ with one waiter and to a CQ with several.
-func TestSleepersHaveNoThreads(t *testing.T) {
+func TestWaitsNeedNoThreads(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		const queues, each = 25, 4
 		dev := openDevice(t, rt.h, rt.a.Device)

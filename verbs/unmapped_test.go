@@ -158,9 +158,9 @@ func TestUnmappedAfterDeregistration(t *testing.T) {
 	closeAll(t, pd, dev)
 }
 
-// TestUnmappedAfterTheLast checks that memory with several registrations is unmapped with the
+// TestUnmappedAfterLastClose checks that memory with several registrations is unmapped with the
 // last one, whatever the order.
-func TestUnmappedAfterTheLast(t *testing.T) {
+func TestUnmappedAfterLastClose(t *testing.T) {
 	k, dev, pd := newWatching(t)
 	close(k.slow)
 	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
@@ -216,9 +216,9 @@ func TestUnmappedAfterRemoval(t *testing.T) {
 	closeAll(t, pd, dev)
 }
 
-// TestForgottenMemoryStays checks that the garbage collector does not free registered memory,
+// TestUnreferencedMemoryStays checks that the garbage collector does not free registered memory,
 // even if the program has dropped the MR.
-func TestForgottenMemoryStays(t *testing.T) {
+func TestUnreferencedMemoryStays(t *testing.T) {
 	k, dev, pd := newWatching(t)
 	close(k.slow)
 	var collected atomic.Bool

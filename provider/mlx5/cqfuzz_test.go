@@ -65,7 +65,8 @@ func (h *hostile) run() bool {
 		r.cq.purgeQP(q)
 	case 12:
 		if h.next()%4 == 0 {
-			// The kernel may have fewer entries than completions, or may have lost the CQ.
+			// The new ring may have less room than there are entries, or the old ring may have
+			// no valid entries.
 			r.cq.Resize(1 << (h.next() % 8))
 			if r.cq.region != nil && r.dev.Entries() != int(r.cq.mask)+1 && r.cq.err == nil {
 				t.Fatalf("Entries of the CQ = %d, want %d as the device", r.cq.mask+1, r.dev.Entries())

@@ -24,9 +24,9 @@ func wantECE(t *testing.T, when string, q *QP, options uint32) {
 	}
 }
 
-// TestECEOutlivesAFailedModify checks that options apply to the next successful Modify, and to
+// TestECEAfterFailedModify checks that options apply to the next successful Modify, and to
 // no later one. TestVectors covers the rest.
-func TestECEOutlivesAFailedModify(t *testing.T) {
+func TestECEAfterFailedModify(t *testing.T) {
 	r := newSendRig(t, nil)
 	p, err := r.ctx.CreateQP(r.config(provider.RC))
 	if err != nil {

@@ -288,7 +288,7 @@ func sameInput(want, got []byte) bool {
 }
 
 // newer reports whether the vectors are from a libmlx5 that takes the slots of an SRQ in the
-// same order as purerdma. This is the order of a list without a wait queue.
+// same order as purerdma. This is the order of a list that keeps no free slot back.
 func (r *replayer) newer() bool { return !strings.HasPrefix(r.head.RDMACore, "44.") }
 
 // driverInput returns the driver's input of the last command of a kind.

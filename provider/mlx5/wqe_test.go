@@ -34,7 +34,7 @@ func everywhere(t *testing.T, r *sendRig, q *QP, dev *mlx5test.QP, blocks uint32
 		checkWQE(t, dev, uint16(at), want(q.Num(), uint16(at)))
 		q.sq.tail = q.sq.head
 		if got := uint32(dev.SendCounter()); got != at+blocks {
-			t.Errorf("SendCounter() = %d after %d blocks at %d", got, blocks, at)
+			t.Errorf("SendCounter() = %d after %d blocks at %d, want %d", got, blocks, at, at+blocks)
 		}
 	}
 }

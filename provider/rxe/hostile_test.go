@@ -162,8 +162,8 @@ var sizes = map[string]func(*liar){
 	"2^32 elements": func(l *liar) { l.sge = 1<<32 - 1 },
 }
 
-// TestLies creates queues whose layout the kernel reports wrongly.
-func TestLies(t *testing.T) {
+// TestHostileLayouts creates queues whose layout the kernel reports wrongly.
+func TestHostileLayouts(t *testing.T) {
 	create := map[string]func(c *Context) error{
 		"CQ": func(c *Context) error { _, err := c.CreateCQ(&provider.CQConfig{Entries: 8}); return err },
 		"SRQ": func(c *Context) error {
@@ -211,9 +211,9 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestLiesOfSize resizes queues while the kernel reports wrong layouts. The queues fail with an
+// TestHostileResize resizes queues while the kernel reports wrong layouts. The queues fail with an
 // error, but they can be closed.
-func TestLiesOfSize(t *testing.T) {
+func TestHostileResize(t *testing.T) {
 	for lie, set := range lies {
 		l := honest()
 		c := l.context(t)

@@ -181,9 +181,9 @@ func (r *rig) flushWhilePosting(depth int, queue []byte, size int, post func(id 
 	}
 }
 
-// TestAsideStaysSmall posts one receive to a failed QP for each polled completion, while others
+// TestSoftListStaysSmall posts one receive to a failed QP for each polled completion, while others
 // wait. The list of completions is never empty.
-func TestAsideStaysSmall(t *testing.T) {
+func TestSoftListStaysSmall(t *testing.T) {
 	for _, waiting := range []int{1, 2, 3, 7, 15} {
 		r := newRig(t, 4)
 		r.qp.SetState(provider.QPErr)

@@ -268,8 +268,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestMoves checks state changes that siw accepts without making them.
-func TestMoves(t *testing.T) {
+// TestStateChanges checks state changes that siw accepts without making them.
+func TestStateChanges(t *testing.T) {
 	for _, c := range []struct {
 		from, to provider.QPState
 		ok       bool

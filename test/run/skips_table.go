@@ -65,7 +65,7 @@ var knownSkips = []knownSkip{
 	{driver: "mlx5", pkg: "cm", tests: "TestMulticastErrorWhenTheQPCannotJoin",
 		why:  "the test fills a group up to rxe's limit",
 		seen: "a card accepts 240 members"},
-	{driver: "mlx5", pkg: "verbs", tests: "TestVMCreateCQ TestVMCreateQP TestVMSRQModify TestVMSinceWhen",
+	{driver: "mlx5", pkg: "verbs", tests: "TestVMCreateCQ TestVMCreateQP TestVMSRQModify TestVMCapabilities",
 		why:  "the tests expect properties of software devices: no clock, no QPs of XRC and raw packets, resizable queues, and features by kernel release",
 		seen: "a card has a clock and these QPs, and mlx5_ib does not resize shared receive queues; instead: libmlx5.TestPingpong, verbs' tests on connectx"},
 	{driver: "mlx5", pkg: "verbs", tests: "TestVMResizeCQ TestVMWindows",

@@ -231,7 +231,8 @@ func (q *CQ) push(cqe []byte) bool {
 // copyStruct copies as many bytes of the program's struct as it has, up to the size of dst. A
 // longer struct comes from a newer program.
 //
-// The struct contains pointers. A short struct can therefore not be copied as plain bytes.
+// The struct contains pointers. A complete struct is therefore copied with its type, and not as
+// plain bytes.
 func copyStruct[T any](dst *T, src []byte) {
 	if len(src) >= abi.Size[T]() {
 		*dst = *abi.View[T](src)

@@ -27,8 +27,8 @@ type Kernel struct {
 	// allocate pages. A context comes with pages that the program maps by number, and the
 	// kernel assigns their registers.
 	LegacyUAR bool
-	// Hardware, if not nil, returns the device behind an opened device. It executes the posted
-	// requests.
+	// Hardware, if not nil, returns the hardware of an opened device. The hardware executes the
+	// posted requests.
 	Hardware func(uverbs.DeviceInfo) Hardware
 
 	mu       sync.Mutex // guards all fields below
