@@ -33,8 +33,18 @@ func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) error {
 	defer sock.f.Close()
 	defer s.Memory.removeAll()
 	defer s.Interrupts.disable()
-	stop := context.AfterFunc(ctx, func() { unix.Shutdown(sock.fd, unix.SHUT_RDWR) })
-	defer stop()
+	// The descriptor must stay open until the function has returned, or the function would shut
+	// down another socket that gets the same number.
+	shut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		unix.Shutdown(sock.fd, unix.SHUT_RDWR)
+		close(shut)
+	})
+	defer func() {
+		if !stop() {
+			<-shut
+		}
+	}()
 	// The thread blocks in the kernel most of the time. Switching goroutines between threads
 	// would slow down each access of the guest.
 	runtime.LockOSThread()

@@ -8,7 +8,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +31,34 @@ func TestVersion(t *testing.T) {
 	}
 	if _, errno := c.call(cmdVersion, words(uint16(1), uint16(0))); errno != unix.ENOTSUP {
 		t.Errorf("VERSION 1.0 = %v, want ENOTSUP", errno)
+	}
+}
+
+// TestLateCancel ends servers by their client and their context at the same time. The end by the
+// context must not reach the sockets that are opened afterwards, which have the same descriptors.
+func TestLateCancel(t *testing.T) {
+	for i := range 500 {
+		client, its := socketpair(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			s := &Server{Function: &function{}, Memory: NewMemory(&sync.Mutex{}), Interrupts: NewInterrupts(1)}
+			s.Serve(ctx, its)
+		}()
+		client.Close()
+		for range i % 100 {
+			runtime.Gosched()
+		}
+		cancel()
+		<-served
+		a, b := socketpair(t)
+		runtime.Gosched()
+		if _, err := a.Write([]byte("x")); err != nil {
+			t.Fatalf("Write to a later socket: %v", err)
+		}
+		a.Close()
+		b.Close()
 	}
 }
 
