@@ -59,9 +59,17 @@ func (e *Event) PrivateData() []byte {
 	return e.Conn.PrivateData
 }
 
-// Err returns an OpError with the error that the event reports, nil for an event that reports
-// none. The error is a *RejectError, *UnreachableError, *DisconnectedError or
-// *verbs.DeviceRemovedError.
+// Err returns an *OpError with the error that the event reports, nil for an event that reports
+// none. The cause in the OpError depends on the type of the event:
+//
+//   - EventRejected: *RejectError.
+//   - EventUnreachable, EventConnectError, EventRouteError, EventAddrInfoError,
+//     EventMulticastError: *UnreachableError.
+//   - EventAddrError: *UnreachableError, or the error of opening the device.
+//   - EventDisconnected: *DisconnectedError.
+//   - EventDeviceRemoval: *verbs.DeviceRemovedError.
+//
+// If the status of another event is ENXIO, the cause is also a *verbs.DeviceRemovedError.
 func (e *Event) Err() error {
 	op, err := opConnect, error(nil)
 	switch e.Type {
