@@ -19,7 +19,6 @@ import (
 
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
-	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
 
@@ -28,13 +27,10 @@ import (
 func TestCloseOrders(t *testing.T) {
 	for name, machine := range fakeMachines {
 		t.Run(name, func(t *testing.T) {
-			k := cmtest.New(machine())
-			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
-			go echo(ln)
-			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
-			testCloseOrders(t, d, "10.0.0.1:7", 1, func([]int) {})
-			ln.Close()
-			nothingLeft(t, k)
+			n := newFakeNet(t, machine(), cm.ListenConfig{})
+			go echo(n.ln)
+			testCloseOrders(t, n.d, "10.0.0.1:7", 1, func([]int) {})
+			n.close(t)
 		})
 	}
 }
@@ -42,12 +38,10 @@ func TestCloseOrders(t *testing.T) {
 // TestBuffersOfAConnection checks that the memory of Alloc stays registered until the Close of
 // its connection, and that the program may close it before.
 func TestBuffersOfAConnection(t *testing.T) {
-	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
-	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
-	go echo(ln)
-	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+	fake := newFakeNet(t, fakeMachines["rxe"](), cm.ListenConfig{})
+	go echo(fake.ln)
 	ctx := within(t, 10*time.Second)
-	r := ok(d.Resolve(ctx, "tcp", "10.0.0.1:7"))(t)
+	r := ok(fake.d.Resolve(ctx, "tcp", "10.0.0.1:7"))(t)
 	buf := ok(r.Alloc(4096, verbs.LocalWrite))(t)
 	conn := ok(r.Connect(ctx, nil, nil))(t)
 	if r.Close(); len(buf.Bytes()) != 4096 || buf.PD() != conn.PD() {
@@ -63,7 +57,7 @@ func TestBuffersOfAConnection(t *testing.T) {
 	}
 	var refuse atomic.Bool
 	refuse.Store(true)
-	k.OnCommand(func(c cmtest.Command) error {
+	fake.k.OnCommand(func(c cmtest.Command) error {
 		if refuse.Load() && c.Device == "rxe1" && c.Name == "UVERBS_METHOD_QP_DESTROY" {
 			return syscall.ENOMEM
 		}
@@ -79,16 +73,13 @@ func TestBuffersOfAConnection(t *testing.T) {
 	if _, err := conn.Alloc(64, verbs.LocalWrite); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Alloc after Close = %v, want net.ErrClosed", err)
 	}
-	ln.Close()
-	nothingLeft(t, k)
+	fake.close(t)
 }
 
 // TestBuffersOfALateRequest checks that the HandshakeTimeout does not free memory that the
 // program may be filling. Each way to end the request frees the memory.
 func TestBuffersOfALateRequest(t *testing.T) {
-	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
-	ln := listenOn(t, cm.ListenConfig{Host: k.Host(), HandshakeTimeout: 20 * time.Millisecond}, "10.0.0.1:7")
-	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+	n := newFakeNet(t, fakeMachines["rxe"](), cm.ListenConfig{HandshakeTimeout: 20 * time.Millisecond})
 	for name, end := range map[string]func(ctx context.Context, req *cm.Request) error{
 		"Accept": func(ctx context.Context, req *cm.Request) error {
 			_, err := req.Accept(ctx, nil, nil)
@@ -101,10 +92,10 @@ func TestBuffersOfALateRequest(t *testing.T) {
 			ctx := within(t, 10*time.Second)
 			refused := make(chan error, 1)
 			go func() {
-				_, err := d.Dial(ctx, "tcp", "10.0.0.1:7")
+				_, err := n.d.Dial(ctx, "tcp", "10.0.0.1:7")
 				refused <- err
 			}()
-			req := ok(ln.Accept(ctx))(t)
+			req := ok(n.ln.Accept(ctx))(t)
 			buf := ok(req.Alloc(4096, verbs.LocalWrite))(t)
 			if err := req.PostRecv(1, buf.SGE()); err != nil {
 				t.Fatalf("PostRecv: %v", err)
@@ -121,20 +112,17 @@ func TestBuffersOfALateRequest(t *testing.T) {
 			}
 		})
 	}
-	ln.Close()
-	nothingLeft(t, k)
+	n.close(t)
 }
 
 // TestCloseDuringExpiry checks that the program's Close frees the memory of a request that is
 // being refused at its deadline. The kernel destroys the QP only after the refusal has reached
 // its own Close.
 func TestCloseDuringExpiry(t *testing.T) {
-	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
-	ln := listenOn(t, cm.ListenConfig{Host: k.Host(), HandshakeTimeout: 20 * time.Millisecond}, "10.0.0.1:7")
-	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+	n := newFakeNet(t, fakeMachines["rxe"](), cm.ListenConfig{HandshakeTimeout: 20 * time.Millisecond})
 	refusing, closing := make(chan struct{}), make(chan struct{})
 	var rejects, destroys atomic.Int32
-	k.OnCommand(func(c cmtest.Command) error {
+	n.k.OnCommand(func(c cmtest.Command) error {
 		switch {
 		case c.Name == "REJECT" && rejects.Add(1) == 1:
 			close(refusing)
@@ -149,10 +137,10 @@ func TestCloseDuringExpiry(t *testing.T) {
 	ctx := within(t, 10*time.Second)
 	refused := make(chan error, 1)
 	go func() {
-		_, err := d.Dial(ctx, "tcp", "10.0.0.1:7")
+		_, err := n.d.Dial(ctx, "tcp", "10.0.0.1:7")
 		refused <- err
 	}()
-	req := ok(ln.Accept(ctx))(t)
+	req := ok(n.ln.Accept(ctx))(t)
 	buf := ok(req.Alloc(4096, verbs.LocalWrite))(t)
 	if err := req.PostRecv(1, buf.SGE()); err != nil {
 		t.Fatalf("PostRecv: %v", err)
@@ -170,8 +158,7 @@ func TestCloseDuringExpiry(t *testing.T) {
 		t.Errorf("Close = %v", err)
 	}
 	<-refused
-	ln.Close()
-	nothingLeft(t, k)
+	n.close(t)
 	if buf.Bytes() != nil {
 		t.Error("the memory is there after Close")
 	}

@@ -13,18 +13,8 @@ import (
 	"time"
 
 	"purerdma/cm"
-	"purerdma/cm/cmtest"
-	"purerdma/test/connectx/inprocess"
-	"purerdma/uverbs"
-	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
-
-// fakeMachines holds a constructor of a fake kernel with two devices for each driver.
-var fakeMachines = map[string]func() uverbs.Kernel{
-	"rxe":  func() uverbs.Kernel { return uverbstest.New("rxe0", "rxe1") },
-	"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
-}
 
 // serveSecrets accepts connections until the listener is closed. It registers a secret for
 // each client, and sends its address to lends.
@@ -115,18 +105,15 @@ func wantDenied(t *testing.T, got string, err error) {
 func TestClientsDoNotShareMemory(t *testing.T) {
 	for name, machine := range fakeMachines {
 		t.Run(name, func(t *testing.T) {
-			k := cmtest.New(machine())
-			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
-			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
-			got, err := secretRead(t, ln, d)
+			n := newFakeNet(t, machine(), cm.ListenConfig{})
+			got, err := secretRead(t, n.ln, n.d)
 			wantDenied(t, got, err)
-			ln.Close()
-			ln = listenOn(t, cm.ListenConfig{Host: k.Host(), PD: (*verbs.Device).DefaultPD}, "10.0.0.1:8")
-			if got, err := secretRead(t, ln, d); err != nil || got != "secret of client 0" {
+			n.close(t)
+			n = newFakeNet(t, machine(), cm.ListenConfig{PD: (*verbs.Device).DefaultPD})
+			if got, err := secretRead(t, n.ln, n.d); err != nil || got != "secret of client 0" {
 				t.Errorf("READ with a shared PD = %q, %v, want the secret", got, err)
 			}
-			ln.Close()
-			nothingLeft(t, k)
+			n.close(t)
 		})
 	}
 }
@@ -137,11 +124,9 @@ func TestClientsDoNotShareMemory(t *testing.T) {
 func TestPDOfAConnection(t *testing.T) {
 	for name, machine := range fakeMachines {
 		t.Run(name, func(t *testing.T) {
-			k := cmtest.New(machine())
-			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
-			go echo(ln)
-			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
-			r, err := d.Resolve(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
+			n := newFakeNet(t, machine(), cm.ListenConfig{})
+			go echo(n.ln)
+			r, err := n.d.Resolve(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
 			if err != nil {
 				t.Fatalf("Resolve: %v", err)
 			}
@@ -173,12 +158,11 @@ func TestPDOfAConnection(t *testing.T) {
 			if copy(mr.Bytes(), "still there") == 0 {
 				t.Error("the memory of the PD was freed with the connection")
 			}
-			wantLeft(t, k, "device", true)
+			wantLeft(t, n.k, "device", true)
 			if err := mr.Close(); err != nil {
 				t.Errorf("Close of the memory = %v, want nil", err)
 			}
-			ln.Close()
-			nothingLeft(t, k)
+			n.close(t)
 		})
 	}
 }
@@ -186,18 +170,17 @@ func TestPDOfAConnection(t *testing.T) {
 // TestPDOption checks that connections get the PD that the program chooses, and do not close
 // it.
 func TestPDOption(t *testing.T) {
-	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
-	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
-	go echo(ln)
+	n := newFakeNet(t, fakeMachines["rxe"](), cm.ListenConfig{})
+	go echo(n.ln)
 	var pd *verbs.PD
-	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0"), PD: func(dev *verbs.Device) (_ *verbs.PD, err error) {
+	n.d.PD = func(dev *verbs.Device) (_ *verbs.PD, err error) {
 		if pd == nil {
 			pd, err = dev.AllocPD()
 		}
 		return pd, err
-	}}
+	}
 	for range 2 {
-		conn, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
+		conn, err := n.d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7")
 		if err != nil {
 			t.Fatalf("Dial: %v", err)
 		}
@@ -216,12 +199,11 @@ func TestPDOption(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 	refusal := errors.New("no PD for this")
-	d.PD = func(*verbs.Device) (*verbs.PD, error) { return nil, refusal }
-	if _, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7"); !errors.Is(err, refusal) {
+	n.d.PD = func(*verbs.Device) (*verbs.PD, error) { return nil, refusal }
+	if _, err := n.d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7"); !errors.Is(err, refusal) {
 		t.Errorf("Dial = %v, want the error of the option", err)
 	}
-	ln.Close()
-	nothingLeft(t, k)
+	n.close(t)
 }
 
 // TestKeyEndsWithTheRequest checks that a client cannot access the example's memory after it
@@ -229,12 +211,9 @@ func TestPDOption(t *testing.T) {
 func TestKeyEndsWithTheRequest(t *testing.T) {
 	for name, machine := range fakeMachines {
 		t.Run(name, func(t *testing.T) {
-			k := cmtest.New(machine())
-			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
-			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
-			keyEnds(t, ln, d)
-			ln.Close()
-			nothingLeft(t, k)
+			n := newFakeNet(t, machine(), cm.ListenConfig{})
+			keyEnds(t, n.ln, n.d)
+			n.close(t)
 		})
 	}
 }
