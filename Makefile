@@ -214,7 +214,7 @@ race-programs: compiler
 
 # The directories whose English Vale checks. Each of them has no findings. The others follow.
 PROSE := abi internal provider ucma uverbs verbs test/aliases/write test/api/write test/arm64
-PROSE += cm cmd oob pool $(wildcard test/connectx/*.go) $(addprefix test/connectx/,faults libmlx5 prm tracediff vfiouser) \
+PROSE += cm cmd oob pool test/connectx \
 	$(addprefix test/,addrinfo aliases api arch conformance demo faults interop microvm mutate-mlx5 pairing run soak wire)
 PROSE += test/abi test/bench $(wildcard test/bench-mlx5/*.go) test/bench-mlx5/ours $(wildcard *.md) docs \
 	examples test/documents

@@ -57,7 +57,7 @@ func specs(t *testing.T) map[string]*btf.Spec {
 	t.Helper()
 	vmlinux, err := btf.LoadSpec(filepath.Join(dir, "vmlinux"))
 	if err != nil {
-		t.Fatalf("btf.LoadKernelSpec: %v", err)
+		t.Fatalf("btf.LoadSpec: %v", err)
 	}
 	out := map[string]*btf.Spec{"vmlinux": vmlinux}
 	files, err := os.ReadDir(dir)

@@ -16,16 +16,16 @@ import (
 	"purerdma/verbs/mlx5dv"
 )
 
-// TestCompressed moves data whose completions are compressed, of sends and receives,
-// past the ends of all rings, and looks at all of them.
+// TestCompressed moves data with compressed completions of sends and receives, past the ends of all rings. It
+// checks all completions and data.
 func TestCompressed(t *testing.T) {
 	for _, format := range []mlx5dv.CompressionFormat{mlx5dv.CompressHash, mlx5dv.CompressChecksum} {
-		var titles [16]atomic.Int64 // by their opcode
+		var titles [16]atomic.Int64 // by opcode
 		n := newNet(t, func(r connectx.Record) {
 			if c, ok := r.(*connectx.CompletionRecord); ok && prm.CQE.Format.Get(c.CQE[:]) == prm.CQECompressed {
 				titles[prm.CQE.Opcode.Get(c.CQE[:])].Add(1)
-				if n := prm.CQE.ByteCount.Get(c.CQE[:]); n > 64 { // as the kernel says of the device
-					t.Errorf("%d completions have one title", n)
+				if n := prm.CQE.ByteCount.Get(c.CQE[:]); n > 64 { // the kernel reports this limit for the device
+					t.Errorf("completions with one title = %d, want at most 64", n)
 				}
 			}
 		})
@@ -55,16 +55,16 @@ func TestCompressed(t *testing.T) {
 			for _, e := range []*end{a, b} {
 				for i, wc := range e.wait(count) {
 					if wc.Err() != nil || wc.ID != id+uint64(i) || wc.QPNum != e.qp.Num() {
-						t.Fatalf("format %d, round %d: completion %d is %+v", format, round, i, wc)
+						t.Fatalf("format %d, round %d: completion %d = %+v, want success of request %d", format, round, i, wc, id+uint64(i))
 					}
 					if e == b && (int(wc.ByteLen) != sizes[i] || round%3 == 1 && wc.ImmData != uint32(round)) {
-						t.Fatalf("format %d, round %d: receive %d of %d bytes is %+v", format, round, i, sizes[i], wc)
+						t.Fatalf("format %d, round %d: receive %d = %+v, want %d bytes", format, round, i, wc, sizes[i])
 					}
 				}
 			}
 			for i, size := range sizes {
 				if !bytes.Equal(a.mr.Bytes()[i*most:][:size], b.mr.Bytes()[i*most:][:size]) {
-					t.Fatalf("format %d, round %d: message %d is another", format, round, i)
+					t.Fatalf("format %d, round %d: the bytes of message %d differ", format, round, i)
 				}
 			}
 			id += uint64(count)
@@ -77,20 +77,19 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestCompressedWide asks for completions of 128 bytes, which the device does not
-// compress.
+// TestCompressedWide requests completions of 128 bytes, which the device does not compress.
 func TestCompressedWide(t *testing.T) {
 	dev, err := newNet(t, nil).host.Open("mlx5_0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("host.Open: %v", err)
 	}
 	closer(t, dev)
 	opt := &mlx5dv.CQOptions{Compression: mlx5dv.CompressHash, EntrySize: 128}
 	d, err := mlx5dv.From(dev)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mlx5dv.From(dev): %v", err)
 	}
 	if _, err := d.CreateCQ(verbs.CQConfig{Entries: 16}, opt); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v", err)
+		t.Errorf("CreateCQ = %v, want %v", err, errors.ErrUnsupported)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// cqContext is the context of a queue in memory.
+// cqContext fills the context of a queue in memory.
 func (d *device) cqContext(c []byte, buf []byte, size int) {
 	prm.CQC.LogCQSize.Set(c, uint64(bits.TrailingZeros(uint(len(buf)/size))))
 	prm.CQC.PageOffset.Set(c, offset(buf)/64)
@@ -20,11 +20,11 @@ func (d *device) cqContext(c []byte, buf []byte, size int) {
 	}
 }
 
-// MakeCQ makes a completion queue.
+// MakeCQ creates a completion queue.
 func (d *device) MakeCQ(q *mlx5test.CQ) error {
 	switch {
 	case q.Create.CQECompEn != 0 && q.CQESize != 64:
-		return syscall.EOPNOTSUPP // the device does not compress them
+		return syscall.EOPNOTSUPP // the device does not compress these entries
 	case offset(q.Buf)%64 != 0:
 		return syscall.EINVAL
 	}
@@ -59,7 +59,7 @@ func (d *device) MakeCQ(q *mlx5test.CQ) error {
 	return nil
 }
 
-// ResizeCQ has a completion queue go on in other memory.
+// ResizeCQ moves a completion queue to other memory.
 func (d *device) ResizeCQ(q *mlx5test.CQ, buf []byte, size int) error {
 	if offset(buf)%64 != 0 {
 		return syscall.EINVAL
@@ -79,7 +79,7 @@ func (d *device) ResizeCQ(q *mlx5test.CQ, buf []byte, size int) error {
 	return nil
 }
 
-// EndCQ ends a completion queue.
+// EndCQ destroys a completion queue.
 func (d *device) EndCQ(q *mlx5test.CQ) {
 	d.end(prm.OpDestroyCQ, q.Num)
 	d.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// device is a software ConnectX and what its driver knows of it.
+// device is a software ConnectX with the state of its driver.
 type device struct {
 	k    *Kernel
 	cfg  Config
@@ -26,7 +26,7 @@ type device struct {
 	pd   uint32 // the driver's own PD
 	xrcd uint32 // the driver's own XRC domain
 	td   uint32 // the driver's own transport domain
-	// irq says that there are events to be taken.
+	// irq is set while events may be pending.
 	irq    atomic.Bool
 	events eventQueue
 
@@ -57,12 +57,12 @@ func newDevice(k *Kernel, cfg Config, name string, addr [4]byte) *device {
 		Interrupt: func(int) { d.irq.Store(true) },
 	})
 	if err := d.boot(addr); err != nil {
-		panic(fmt.Sprintf("inprocess: %s: %v", name, err)) // the device has just been made
+		panic(fmt.Sprintf("inprocess: %s: %v", name, err)) // a new device must not fail
 	}
 	return d
 }
 
-// boot makes what a driver makes for itself.
+// boot creates the driver's own objects.
 func (d *device) boot(addr [4]byte) (err error) {
 	if d.uar, err = d.object(prm.OpAllocUAR); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (d *device) boot(addr [4]byte) (err error) {
 	return d.setGID(addr)
 }
 
-// errnos are what mlx5_core makes of statuses.
+// errnos has mlx5_core's errnos for statuses.
 var errnos = map[prm.Status]error{
 	prm.StatusBadOp:          syscall.EINVAL,
 	prm.StatusBadParam:       syscall.EINVAL,
@@ -100,8 +100,8 @@ var errnos = map[prm.Status]error{
 	prm.StatusBadOutputLen:   syscall.EIO,
 }
 
-// command gives the device a command of n bytes that fill completes, and tail behind
-// it, and returns its answer of out bytes.
+// command executes a command of n bytes, followed by tail. fill completes the n bytes. It returns the device's
+// response of out bytes.
 func (d *device) command(opcode uint16, n int, tail []byte, out int, fill func(in []byte)) ([]byte, error) {
 	in := make([]byte, n, n+len(tail))
 	prm.HeaderIn.Opcode.Set(in, uint64(opcode))
@@ -119,7 +119,7 @@ func (d *device) command(opcode uint16, n int, tail []byte, out int, fill func(i
 	return answer, nil
 }
 
-// object gives a command that makes an object out of nothing.
+// object executes a command that creates an object without parameters.
 func (d *device) object(opcode uint16) (uint32, error) {
 	out, err := d.command(opcode, 16, nil, 16, nil)
 	if err != nil {
@@ -128,15 +128,14 @@ func (d *device) object(opcode uint16) (uint32, error) {
 	return uint32(prm.ObjectOut.Number.Get(out)), nil
 }
 
-// on gives a command that has just the number of an object.
+// on executes a command whose only parameter is the number of an object.
 func (d *device) on(opcode uint16, n uint32) error {
 	_, err := d.command(opcode, 16, nil, 16, func(in []byte) { prm.ObjectIn.Number.Set(in, uint64(n)) })
 	return err
 }
 
-// destroy gives a command that destroys an object. What a device whose firmware has
-// failed refuses to destroy is as good as destroyed, which is what mlx5_core says of
-// it, too.
+// destroy executes a command that destroys an object. If the firmware has failed, the device refuses the command,
+// and the object counts as destroyed, as in mlx5_core.
 func (d *device) destroy(opcode uint16, n uint32) error {
 	err := d.on(opcode, n)
 	if errors.Is(err, errFirmware) {
@@ -145,31 +144,31 @@ func (d *device) destroy(opcode uint16, n uint32) error {
 	return err
 }
 
-// errFirmware is what all commands fail with once the firmware has failed.
+// errFirmware is the error of all commands after the firmware has failed.
 var errFirmware = fmt.Errorf("the firmware has failed: %w", syscall.EIO)
 
-// end destroys an object. The kernel has seen to it that nobody uses it, so that a
-// refusal is somebody's mistake.
+// end destroys an object. The kernel ensures that the object is unused, so that a refusal is a fault of the
+// driver.
 func (d *device) end(opcode uint16, n uint32) {
 	if err := d.destroy(opcode, n); err != nil && d.cfg.Violation != nil {
 		d.cfg.Violation(connectx.Violation{Device: d.name, Object: connectx.CommandName(opcode), Text: err.Error()})
 	}
 }
 
-// AllocPD makes a protection domain.
+// AllocPD creates a protection domain.
 func (d *device) AllocPD(p *fakeuverbs.PD) (err error) {
 	p.Number, err = d.object(prm.OpAllocPD)
 	return err
 }
 
-// DeallocPD ends it.
+// DeallocPD destroys a protection domain.
 func (d *device) DeallocPD(p *fakeuverbs.PD) { d.end(prm.OpDeallocPD, p.Number) }
 
-// OpenXRCD makes an XRC domain.
+// OpenXRCD creates an XRC domain.
 func (d *device) OpenXRCD(x *fakeuverbs.XRCD) (err error) {
 	x.Number, err = d.object(prm.OpAllocXRCD)
 	return err
 }
 
-// CloseXRCD ends it.
+// CloseXRCD destroys an XRC domain.
 func (d *device) CloseXRCD(x *fakeuverbs.XRCD) { d.end(prm.OpDeallocXRCD, x.Number) }

@@ -13,7 +13,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// MakeUAR makes a page of registers.
+// MakeUAR creates a page of registers.
 func (d *device) MakeUAR(u *mlx5test.UAR) error {
 	n, err := d.object(prm.OpAllocUAR)
 	if err != nil {
@@ -28,14 +28,14 @@ func (d *device) MakeUAR(u *mlx5test.UAR) error {
 	return nil
 }
 
-// UnmapUAR has the device look at a page no more.
+// UnmapUAR makes the device ignore a page.
 func (d *device) UnmapUAR(u *mlx5test.UAR) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hca.UnmapUAR(d.uars[u])
 }
 
-// EndUAR ends a page of registers.
+// EndUAR destroys a page of registers.
 func (d *device) EndUAR(u *mlx5test.UAR) {
 	d.mu.Lock()
 	n := d.uars[u]
@@ -45,18 +45,16 @@ func (d *device) EndUAR(u *mlx5test.UAR) {
 	d.end(prm.OpDeallocUAR, n)
 }
 
-// engine has the devices of a kernel do what they are told by registers, as long as
-// there are pages of them. It is one goroutine for all devices: one for each could keep
-// all processors busy that the scheduler may use, and this looks for files that have
-// become ready, such as completion channels, only on a processor that has nothing to do,
-// or every 10 milliseconds.
+// engine polls the registers of all devices of a kernel while register pages exist. It is one goroutine for all
+// devices. With one goroutine for each device all processors could be busy. The scheduler checks for ready files,
+// such as completion channels, only on an idle processor or every 10 milliseconds.
 type engine struct {
 	mu    sync.Mutex
 	pages int
 	runs  bool
 }
 
-// use counts a page.
+// use counts a new page.
 func (e *engine) use(devices map[string]*device) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,14 +65,14 @@ func (e *engine) use(devices map[string]*device) {
 	}
 }
 
-// leave no longer counts it.
+// leave removes a page from the count.
 func (e *engine) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pages--
 }
 
-// over says whether there are no pages, and nobody is to run any more.
+// over reports whether no pages exist, so that the engine must end.
 func (e *engine) over() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -82,11 +80,11 @@ func (e *engine) over() bool {
 	return !e.runs
 }
 
-// run looks at the registers and takes events.
+// run polls the registers and takes events.
 func (e *engine) run(devices []*device) {
 	const (
-		spins = 100  // some tens of microseconds
-		naps  = 5000 // some hundreds of milliseconds
+		spins = 100  // tens of microseconds
+		naps  = 5000 // hundreds of milliseconds
 	)
 	for idle := 0; !e.over(); idle++ {
 		for _, d := range devices {

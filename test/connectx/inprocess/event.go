@@ -17,12 +17,12 @@ type eventQueue struct {
 	n    uint32
 	buf  []byte
 	ci   uint32
-	word [4]byte // to ring with
+	word [4]byte // value for the doorbell
 }
 
 const logEvents = 12
 
-// asyncEvents are those that programs are told of.
+// asyncEvents lists the events that programs receive.
 var asyncEvents = map[prm.EventType]uverbs.EventType{
 	prm.EventPathMigrated: uverbs.EventPathMig,
 	prm.EventCommEst:      uverbs.EventCommEst,
@@ -65,15 +65,14 @@ func (d *device) makeEQ() error {
 	return nil
 }
 
-// armEQ tells the device how far the driver has come, and asks for an interrupt.
+// armEQ writes the driver's consumer index to the device, and requests an interrupt.
 func (d *device) armEQ() {
 	w := d.events.word[:]
 	binary.BigEndian.PutUint32(w, d.events.n<<24|d.events.ci&0xffffff)
 	d.hca.Ring(d.uar, connectx.RegisterEQArm, w)
 }
 
-// takeEvents takes what is in the event queue. It is called by one goroutine at a
-// time.
+// takeEvents takes all events from the event queue. One goroutine at a time may call it.
 func (d *device) takeEvents() bool {
 	if !d.irq.Swap(false) {
 		return false
@@ -81,7 +80,7 @@ func (d *device) takeEvents() bool {
 	e := &d.events
 	for {
 		v := e.buf[e.ci&(1<<logEvents-1)*prm.EQESize:][:prm.EQESize]
-		// The partner is the device's store of the owner bit.
+		// The opposite access is the device's store of the owner bit.
 		var last [4]byte
 		binary.NativeEndian.PutUint32(last[:], atomic.LoadUint32(abi.View[uint32](v[prm.EQESize-4:])))
 		if uint32(last[3]&1) != e.ci>>logEvents&1 {
@@ -94,7 +93,7 @@ func (d *device) takeEvents() bool {
 	return true
 }
 
-// event hands one event out.
+// event passes one event to its receiver.
 func (d *device) event(v []byte) {
 	data := prm.EQE.Data.Of(v)
 	typ := prm.EventType(prm.EQE.Type.Get(v))
@@ -107,7 +106,7 @@ func (d *device) event(v []byte) {
 		}
 		return
 	}
-	of, element := asyncEvents[typ], uint64(1) // the port
+	of, element := asyncEvents[typ], uint64(1) // 1 is the number of the port
 	d.mu.Lock()
 	switch of.Element() {
 	case uverbs.ElementCQ:

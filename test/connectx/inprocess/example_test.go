@@ -18,10 +18,10 @@ import (
 	"purerdma/verbs"
 )
 
-// A program whose peer is too far away learns that its message was given up.
+// A message to a peer that does not answer fails after all retries.
 func Example() {
 	k := inprocess.New(inprocess.Config{Violation: func(v connectx.Violation) { log.Print(v) }}, "mlx5_0", "mlx5_1")
-	k.Fabric.SetPace(1000) // who wants to wait for timeouts?
+	k.Fabric.SetPace(1000) // makes timeouts shorter
 	host := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
 
 	var qps [2]*verbs.QP
@@ -71,7 +71,7 @@ func Example() {
 	if _, err := cqs[0].Wait(context.Background(), wc[:]); err != nil {
 		log.Fatal(err)
 	}
-	k.Fabric.OnPacket(nil) // nobody counts any more
+	k.Fabric.OnPacket(nil) // ends the count
 	fmt.Printf("request %d: %v, after %d tries\n", wc[0].ID, wc[0].Status, lost)
 	// Output:
 	// request 1: transport retry counter exceeded, after 7 tries

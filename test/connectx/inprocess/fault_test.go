@@ -20,8 +20,7 @@ import (
 
 var patient = retries{14, 7, 7, 12}
 
-// TestLostPackets loses each message once, and each answer once: programs do not
-// notice.
+// TestLostPackets loses each message once, and each answer once. Programs see no difference.
 func TestLostPackets(t *testing.T) {
 	n := newNet(t, nil)
 	n.k.Fabric.SetPace(100)
@@ -51,30 +50,29 @@ func TestLostPackets(t *testing.T) {
 		}
 		a.send(wr)
 		if err := a.wait(1)[0].Err(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("completion of request %d: %v", i, err)
 		}
 		switch op {
 		case verbs.OpFetchAdd:
 			if got := b.mr.Bytes()[256]; got != byte(i/3+1) {
-				t.Fatalf("after %d atomics the word is %d", i/3+1, got)
+				t.Fatalf("word after %d atomics = %d, want %d", i/3+1, got, i/3+1)
 			}
 			continue
 		case verbs.OpSend:
 			if err := b.wait(1)[0].Err(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("completion of the receive for request %d: %v", i, err)
 			}
 		}
 		if got := b.mr.Bytes()[at:][:3]; string(got) != string(text) {
-			t.Fatalf("message %d is %v", i, got)
+			t.Fatalf("message %d = %v, want %v", i, got, text)
 		}
 	}
 	if c := count.Load(); c != 90 {
-		t.Errorf("%d messages crossed the fabric, not 90", c)
+		t.Errorf("messages on the fabric = %d, want 90", c)
 	}
 }
 
-// TestStatuses has requests fail in all ways that a card has, and looks at what
-// programs are told.
+// TestStatuses makes requests fail with each syndrome of a card, and checks the statuses of the completions.
 func TestStatuses(t *testing.T) {
 	for s, want := range map[prm.Syndrome]verbs.WCStatus{
 		prm.SyndromeLocalLength: verbs.WCLocLenErr, prm.SyndromeLocalQPOp: verbs.WCLocQPOpErr, prm.SyndromeLocalProt: verbs.WCLocProtErr,
@@ -89,15 +87,15 @@ func TestStatuses(t *testing.T) {
 		a.send(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, InlineData: []byte("x")}, verbs.SendWR{ID: 2, Opcode: verbs.OpSend, InlineData: []byte("x")})
 		wcs := a.wait(2)
 		if wcs[0].ID != 1 || wcs[0].Status != want || wcs[1].ID != 2 || wcs[1].Status != verbs.WCWRFlushErr {
-			t.Errorf("syndrome %#x: %v, %v", s, wcs[0].Status, wcs[1].Status)
+			t.Errorf("syndrome %#x: statuses = %v, %v, want %v, %v", s, wcs[0].Status, wcs[1].Status, want, verbs.WCWRFlushErr)
 		}
 		if attr, err := a.qp.Query(); err != nil || attr.State != verbs.QPErr {
-			t.Errorf("syndrome %#x: %+v, %v", s, attr, err)
+			t.Errorf("syndrome %#x: Query = %+v, %v, want state %v", s, attr, err, verbs.QPErr)
 		}
 	}
 }
 
-// TestGivenUp has nobody answer, and nobody receive.
+// TestGivenUp sends to a peer that does not answer, and to a peer without a receive.
 func TestGivenUp(t *testing.T) {
 	for _, tc := range []struct {
 		r    retries
@@ -116,12 +114,12 @@ func TestGivenUp(t *testing.T) {
 		})
 		a.send(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, InlineData: []byte("x")})
 		if s := a.wait(1)[0].Status; s != tc.want || tries.Load() != 4 {
-			t.Errorf("%v after %d tries, not %v after 4", s, tries.Load(), tc.want)
+			t.Errorf("status = %v after %d tries, want %v after 4", s, tries.Load(), tc.want)
 		}
 	}
 }
 
-// TestEvents has everything fail that programs hear of.
+// TestEvents causes every failure that programs receive as an event.
 func TestEvents(t *testing.T) {
 	n := newNet(t, nil)
 	a, b := n.pair(verbs.QPCap{}, patient)
@@ -132,7 +130,7 @@ func TestEvents(t *testing.T) {
 		t.Helper()
 		ev, err := events.Next(deadline(t))
 		if err != nil || ev != want {
-			t.Errorf("%s: %+v, %v, not %+v", what, ev, err, want)
+			t.Errorf("event after %s = %+v, %v, want %+v", what, ev, err, want)
 		}
 	}
 	hca.SetPort(false)
@@ -140,7 +138,7 @@ func TestEvents(t *testing.T) {
 	hca.SetPort(true)
 	next("link up", verbs.AsyncEvent{Type: verbs.AsyncPortActive, Port: 1})
 	qpn := func(data []byte) { prm.EventQPN.Set(data, uint64(a.qp.Num())) }
-	// No path migrates here: the device says so, and that is all.
+	// The device only sends the events, without a migration.
 	hca.Event(prm.EventPathMigrated, 0, qpn)
 	next("path", verbs.AsyncEvent{Type: verbs.AsyncPathMig, QP: a.qp})
 	hca.Event(prm.EventPathMigFail, 0, qpn)
@@ -153,51 +151,50 @@ func TestEvents(t *testing.T) {
 	next("CQ", verbs.AsyncEvent{Type: verbs.AsyncCQErr, CQ: a.cq})
 	n.k.Device("mlx5_1").SetPort(false)
 	if ev, err := others.Next(deadline(t)); err != nil || ev.Type != verbs.AsyncPortErr {
-		t.Errorf("the other device hears first of %+v, %v", ev, err)
+		t.Errorf("first event of the other device = %+v, %v, want %v", ev, err, verbs.AsyncPortErr)
 	}
 }
 
-// TestDrained has a device stop to send, and the program has it go on: what was posted
-// meanwhile is done then. A program cannot have it stop, as on any mlx5.
+// TestDrained makes a device stop sending. The program then makes it continue, and the requests that were posted
+// in between complete. A program cannot stop it, as on any mlx5.
 func TestDrained(t *testing.T) {
 	n := newNet(t, nil)
 	a, b := n.pair(verbs.QPCap{}, patient)
 	events := a.events()
 	if err := a.qp.Modify(&verbs.QPAttr{State: verbs.QPSQD}, verbs.QPAttrState); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("a program moves its QP to SQD: %v", err)
+		t.Errorf("Modify to SQD = %v, want EINVAL", err)
 	}
 	if !n.k.Device("mlx5_0").Drain(a.qp.Num()) {
-		t.Fatal("the QP does not drain")
+		t.Fatal("Drain() = false, want true")
 	}
 	if ev, err := events.Next(deadline(t)); err != nil || ev != (verbs.AsyncEvent{Type: verbs.AsyncSQDrained, QP: a.qp}) {
-		t.Fatalf("event %+v, %v", ev, err)
+		t.Fatalf("event = %+v, %v, want %v", ev, err, verbs.AsyncSQDrained)
 	}
 	if attr, err := a.qp.Query(); err != nil || attr.State != verbs.QPSQD || attr.SQDraining {
-		t.Errorf("state %v, draining %v: %v", attr.State, attr.SQDraining, err)
+		t.Errorf("Query = state %v, draining %v, %v, want %v without draining", attr.State, attr.SQDraining, err, verbs.QPSQD)
 	}
 	b.recv(verbs.RecvWR{ID: 1, SGList: []verbs.SGE{b.mr.Slice(0, 64)}})
 	a.send(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: []byte("later")})
 	wcs := make([]verbs.WC, 1)
 	for range 100 {
 		if k, err := a.cq.Poll(wcs); k != 0 || err != nil {
-			t.Fatalf("%d completions, %v", k, err)
+			t.Fatalf("Poll in SQD = %d, %v, want no completion", k, err)
 		}
 		runtime.Gosched()
 	}
 	if err := a.qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, CurState: verbs.QPSQD}, verbs.QPAttrState|verbs.QPAttrCurState); err != nil {
-		t.Fatal(err)
+		t.Fatalf("a.qp.Modify: %v", err)
 	}
 	if wc := a.wait(1)[0]; wc.ID != 2 || wc.Err() != nil {
-		t.Errorf("%+v", wc)
+		t.Errorf("completion after SQD = %+v, want success of request 2", wc)
 	}
 	if wc := b.wait(1)[0]; wc.ByteLen != 5 || string(b.mr.Bytes()[:5]) != "later" {
-		t.Errorf("%+v", wc)
+		t.Errorf("receive after SQD = %+v, want 5 bytes \"later\"", wc)
 	}
 }
 
-// TestFatal has the firmware fail under a program that waits for completions: the event
-// comes, the wait ends as after a removal, all calls fail, and everything can be closed.
-// The driver has not taken the device away yet.
+// TestFatal makes the firmware fail while a program waits for completions. The event comes, the wait ends as
+// after a removal, all calls fail, and all objects can be closed. The driver has not removed the device yet.
 func TestFatal(t *testing.T) {
 	n := newNet(t, nil)
 	a, _ := n.pair(verbs.QPCap{}, patient)
@@ -211,12 +208,12 @@ func TestFatal(t *testing.T) {
 	}
 	n.k.Device("mlx5_0").Fatal(prm.HealthFirmware)
 	if ev, err := events.Next(deadline(t)); err != nil || ev.Type != verbs.AsyncDeviceFatal {
-		t.Errorf("event %+v, %v", ev, err)
+		t.Errorf("event = %+v, %v, want %v", ev, err, verbs.AsyncDeviceFatal)
 	}
 	failed := func(what string, err error) {
 		t.Helper()
 		if gone, ok := errors.AsType[*verbs.DeviceRemovedError](err); !ok || !gone.Fatal || !strings.Contains(err.Error(), "fatal error") {
-			t.Errorf("%s: %v, want a DeviceRemovedError of a fatal error", what, err)
+			t.Errorf("%s = %v, want a DeviceRemovedError of a fatal error", what, err)
 		}
 	}
 	for range 3 {
@@ -225,7 +222,7 @@ func TestFatal(t *testing.T) {
 	select {
 	case <-a.dev.Done():
 	case <-deadline(t).Done():
-		t.Fatal("the device is not removed")
+		t.Fatal("Done() is not closed after a fatal error")
 	}
 	_, err := events.Next(deadline(t))
 	failed("the next event", err)
@@ -239,8 +236,8 @@ func TestFatal(t *testing.T) {
 	failed("AllocPD", err)
 }
 
-// TestFailingCommands has commands fail: the program is told by an errno, and what was
-// made before is taken back.
+// TestFailingCommands makes commands fail. The call returns an errno, and the library destroys the objects of
+// earlier commands of the call.
 func TestFailingCommands(t *testing.T) {
 	n := newNet(t, nil)
 	a := n.end("mlx5_0", verbs.QPConfig{})
@@ -266,7 +263,7 @@ func TestFailingCommands(t *testing.T) {
 	} {
 		hca.FailCommand(tc.opcode, tc.status, 0x1234, 1)
 		if err := tc.do(); !errors.Is(err, tc.want) {
-			t.Errorf("%s: %v, want %v", connectx.CommandName(tc.opcode), err, tc.want)
+			t.Errorf("call with a failing %s = %v, want %v", connectx.CommandName(tc.opcode), err, tc.want)
 		}
 	}
 }

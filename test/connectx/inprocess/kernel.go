@@ -39,8 +39,8 @@ type Kernel struct {
 
 var _ uverbs.Kernel = (*Kernel)(nil)
 
-// New returns a kernel with devices of the given names. The port of each has one GID of RoCE
-// v2, 10.0.0.1 for the first device.
+// New returns a kernel with devices of the given names. The port of each device has one RoCE v2 GID, which is
+// 10.0.0.1 for the first device.
 func New(cfg Config, names ...string) *Kernel {
 	k := &Kernel{Kernel: mlx5test.New(names...), Fabric: connectx.NewFabric(), devices: make(map[string]*device)}
 	for i, name := range names {
@@ -60,7 +60,7 @@ func (k *Kernel) Device(name string) *connectx.Device {
 }
 
 // Remove removes a card permanently. The device disappears first, and then its driver revokes
-// the objects of programs, which notifies them. Remove returns whether there was such a device.
+// the objects of programs, which notifies them. Remove reports whether the device existed.
 func (k *Kernel) Remove(name string) bool {
 	if d := k.devices[name]; d != nil {
 		d.hca.Remove()

@@ -9,12 +9,12 @@ import (
 	"unsafe"
 )
 
-// processMemory is the memory of this process that was given to a device: the DMA
-// address of a byte is its own address. Pieces may overlap.
+// processMemory is the memory of this process that a device may access. The DMA address of a byte is its own
+// address. Pieces may overlap.
 type processMemory struct {
 	mu     sync.RWMutex
-	pieces []piece // by address
-	hit    piece   // that was found last
+	pieces []piece // sorted by address
+	hit    piece   // the last found piece
 }
 
 type piece struct {
@@ -23,17 +23,17 @@ type piece struct {
 	uses int
 }
 
-// address is that of the first byte.
+// address returns the address of the first byte.
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// Bytes is described at connectx.Memory.
+// Bytes implements connectx.Memory.
 func (m *processMemory) Bytes(addr uint64, n int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if b := m.hit.part(addr, n); b != nil {
 		return b
 	}
-	// The piece that begins last at or before the address is the first to look at.
+	// The search starts at the last piece that begins at or before the address.
 	i := sort.Search(len(m.pieces), func(i int) bool { return m.pieces[i].addr > addr })
 	for i--; i >= 0; i-- {
 		if b := m.pieces[i].part(addr, n); b != nil {
@@ -52,7 +52,7 @@ func (p *piece) part(addr uint64, n int) []byte {
 	return p.b[off:][:n:n]
 }
 
-// add gives memory to the device, as often as it is called.
+// add makes memory accessible to the device, and counts the calls.
 func (m *processMemory) add(b []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +66,7 @@ func (m *processMemory) add(b []byte) {
 	m.pieces[i] = piece{address(b), b, 1}
 }
 
-// remove takes it back.
+// remove undoes one call of add.
 func (m *processMemory) remove(b []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,7 +80,7 @@ func (m *processMemory) remove(b []byte) {
 	}
 }
 
-// find returns where a piece is, or where it would be.
+// find returns the index of a piece, or the index for its insertion.
 func (m *processMemory) find(b []byte) (int, bool) {
 	addr := address(b)
 	i := sort.Search(len(m.pieces), func(i int) bool { return m.pieces[i].addr >= addr })
@@ -92,10 +92,10 @@ func (m *processMemory) find(b []byte) (int, bool) {
 	return i, false
 }
 
-// pageSize is what the driver gives memory to the device in.
+// pageSize is the size of the pages in which the driver passes memory to the device.
 const pageSize = 4096
 
-// pageList is the list of the pages that memory lies in.
+// pageList lists the pages of memory.
 func pageList(b []byte) (list []byte) {
 	first := address(b) &^ (pageSize - 1)
 	for a := first; a < address(b)+uint64(len(b)); a += pageSize {
@@ -104,5 +104,5 @@ func pageList(b []byte) (list []byte) {
 	return list
 }
 
-// offset is where memory begins in its first page.
+// offset returns the start of memory in its first page.
 func offset(b []byte) uint64 { return address(b) & (pageSize - 1) }

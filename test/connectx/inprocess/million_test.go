@@ -15,12 +15,11 @@ import (
 	"purerdma/verbs"
 )
 
-// TestMillion does a hundred thousand operations, or a million where the long tests
-// run. Each carries another number, and all of them are compared. The test logs how
-// long that took.
+// TestMillion executes a hundred thousand operations, or a million in the long form. Each operation carries a
+// different number, and the test compares all numbers. It logs the time.
 func TestMillion(t *testing.T) {
 	operations := 100_000
-	if longtest.Enabled() && !vmtest.Inside() { // it needs no kernel
+	if longtest.Enabled() && !vmtest.Inside() { // the test needs no kernel
 		operations = 1_000_000
 	}
 	const batch, size = 64, 16
@@ -35,15 +34,15 @@ func TestMillion(t *testing.T) {
 		for n > 0 {
 			k, err := e.cq.Poll(wcs[:n])
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("e.cq.Poll: %v", err)
 			}
 			for i := range wcs[:k] {
 				if err := wcs[i].Err(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("completion %d: %v", wcs[i].ID, err)
 				}
 			}
 			if n -= k; k == 0 {
-				runtime.Gosched() // the device needs a processor, too
+				runtime.Gosched() // the device also needs a processor
 			}
 		}
 	}
@@ -83,7 +82,7 @@ func TestMillion(t *testing.T) {
 				there--
 			}
 			if here != want || there != want {
-				t.Fatalf("%v %d: %d here, %d there, not %d", op, i, here, there, want)
+				t.Fatalf("numbers of %v %d = %d here and %d there, want %d", op, i, here, there, want)
 			}
 		}
 		number += batch

@@ -11,19 +11,19 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// rights is what the kernel remembers of a QP from one transition to the next.
+// rights has the state of a QP that the kernel keeps from one transition to the next.
 type rights struct {
 	access   uint32
-	depth    uint8 // of reads and atomics from the peer
+	depth    uint8 // depth of reads and atomics from the peer
 	rnrTimer uint8
 	mtu      uint8
-	isDCT    bool // the device has it
+	isDCT    bool // the target exists in the device
 	state    uint8
 	ring     []byte
-	raw      *rawQP // if it is one
+	raw      *rawQP // for QPs of raw packets only
 }
 
-// States of QPs: enum ib_qp_state of the kernel, and those of the device.
+// The states of QPs in the kernel (enum ib_qp_state). statesOfIB maps the device's states to them.
 const (
 	ibReset = iota
 	ibInit
@@ -38,14 +38,13 @@ var statesOfIB = map[uint64]uint8{
 	prm.QPReset: ibReset, prm.QPInit: ibInit, prm.QPRTR: ibRTR, prm.QPRTS: ibRTS, prm.QPSQErr: ibSQE, prm.QPSQD: ibSQD, prm.QPSQDraining: ibSQD, prm.QPErr: ibErr,
 }
 
-// transitions are the commands for them. There is none that drains a send queue: a
-// device does so by itself.
+// transitions has the commands for transitions. None drains a send queue, because a device does so by itself.
 var transitions = map[[2]uint8]uint16{
 	{ibReset, ibInit}: prm.OpRst2Init, {ibInit, ibInit}: prm.OpInit2Init, {ibInit, ibRTR}: prm.OpInit2RTR, {ibRTR, ibRTS}: prm.OpRTR2RTS,
 	{ibRTS, ibRTS}: prm.OpRTS2RTS, {ibSQE, ibRTS}: prm.OpSQErr2RTS, {ibSQD, ibRTS}: prm.OpSQDRTS,
 }
 
-// Attributes of a QP: enum ib_qp_attr_mask of the kernel.
+// The attributes of a QP in the kernel (enum ib_qp_attr_mask).
 const (
 	attrAccess      = 1 << 3
 	attrPKeyIndex   = 1 << 4
@@ -64,7 +63,7 @@ const (
 	attrDestQPN     = 1 << 20
 )
 
-// MoveQP gives the command of a transition.
+// MoveQP executes the command of a transition.
 func (d *device) MoveQP(q *mlx5test.QP, from, to uint8, a *abi.UverbsModifyQP, ece uint32) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +110,7 @@ func (d *device) MoveQP(q *mlx5test.QP, from, to uint8, a *abi.UverbsModifyQP, e
 	return err
 }
 
-// take remembers what the attributes say.
+// take stores the values of the attributes.
 func (r *rights) take(a *abi.UverbsModifyQP) {
 	if a.AttrMask&attrAccess != 0 {
 		r.access = a.QPAccessFlags
@@ -127,7 +126,7 @@ func (r *rights) take(a *abi.UverbsModifyQP) {
 	}
 }
 
-// optional are the optional parameters that attributes stand for.
+// optional returns the optional parameters for the attributes in mask.
 func optional(mask uint32) (opt uint64) {
 	for bit, o := range map[uint32]uint64{
 		attrAccess:      prm.OptRemoteRead | prm.OptRemoteWrite | prm.OptAtomic,
@@ -143,11 +142,11 @@ func optional(mask uint32) (opt uint64) {
 	return opt
 }
 
-// context fills in what a transition brings.
+// context fills in the parameters of a transition.
 func (r *rights) context(c []byte, service uint64, a *abi.UverbsModifyQP) {
 	prm.QPC.Service.Set(c, service)
 	access := r.access
-	if r.depth == 0 { // nobody reads from a peer that answers nothing
+	if r.depth == 0 { // with depth 0 the peer cannot read
 		access &= abi.IB_UVERBS_ACCESS_REMOTE_WRITE
 	}
 	for bit, f := range map[uint32]prm.Field{
@@ -189,5 +188,5 @@ func (r *rights) context(c []byte, service uint64, a *abi.UverbsModifyQP) {
 	}
 }
 
-// log rounds up.
+// log returns the base 2 logarithm, rounded up.
 func log(n uint8) uint64 { return uint64(bits.Len8(max(n, 1) - 1)) }

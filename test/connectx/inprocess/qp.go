@@ -11,14 +11,14 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// services are the transport services of types of QPs.
+// services has the transport service of each type of QP.
 var services = map[uint8]uint64{
 	abi.IB_UVERBS_QPT_RC: prm.ServiceRC, abi.IB_UVERBS_QPT_UC: prm.ServiceUC, abi.IB_UVERBS_QPT_UD: prm.ServiceUD,
 	abi.IB_UVERBS_QPT_XRC_INI: prm.ServiceXRC, abi.IB_UVERBS_QPT_XRC_TGT: prm.ServiceXRC, abi.IB_UVERBS_QPT_DRIVER: prm.ServiceDCI,
 }
 
-// MakeQP makes a queue pair. A target of DC is made when it comes to RTR, and one of raw
-// packets of other objects.
+// MakeQP creates a queue pair. A DC target is created in the device only when it moves to RTR. A QP of raw packets
+// consists of other objects.
 func (d *device) MakeQP(q *mlx5test.QP) error {
 	if q.Type == abi.IB_UVERBS_QPT_RAW_PACKET {
 		return d.makeRaw(q)
@@ -36,7 +36,7 @@ func (d *device) MakeQP(q *mlx5test.QP) error {
 	ring := q.RQ[:len(q.RQ):len(q.RQ)]
 	if len(q.SQ) > 0 {
 		ring = q.SQ
-		if len(q.RQ) > 0 { // they lie one behind the other
+		if len(q.RQ) > 0 { // the two queues are adjacent
 			ring = q.Create.BufAddr.Slice(len(q.RQ) + len(q.SQ))
 		}
 	}
@@ -72,7 +72,7 @@ func (d *device) MakeQP(q *mlx5test.QP) error {
 	return nil
 }
 
-// useQueue gives the memory of a QP to the device, or takes it back.
+// useQueue calls use, which adds or removes memory of the device, for the memory of a QP.
 func (d *device) useQueue(q *mlx5test.QP, ring []byte, use func([]byte)) {
 	if len(ring) > 0 {
 		use(ring)
@@ -82,11 +82,11 @@ func (d *device) useQueue(q *mlx5test.QP, ring []byte, use func([]byte)) {
 	}
 }
 
-// qpObjects says in a context what a QP belongs to, and how long its queues are.
+// qpObjects stores the parents of a QP and the lengths of its queues in a context.
 func (d *device) qpObjects(c []byte, q *mlx5test.QP, page uint32) {
 	prm.QPC.PMState.Set(c, 3)
 	prm.QPC.PD.Set(c, uint64(q.PD()))
-	if q.PD() == 0 { // a target of XRC has none of its own
+	if q.PD() == 0 { // an XRC target has no PD
 		prm.QPC.PD.Set(c, uint64(d.pd))
 	}
 	prm.QPC.LogMsgMax.Set(c, 30)
@@ -94,7 +94,7 @@ func (d *device) qpObjects(c []byte, q *mlx5test.QP, page uint32) {
 		prm.QPC.UserIndex.Set(c, uint64(q.Create.UIdx))
 	}
 	prm.QPC.XRCD.Set(c, uint64(q.XRCD()))
-	if q.XRCD() == 0 { // an initiator of XRC has none of its own
+	if q.XRCD() == 0 { // an XRC initiator has no XRC domain
 		prm.QPC.XRCD.Set(c, uint64(d.xrcd))
 	}
 	if len(q.SQ) > 0 {
@@ -118,7 +118,7 @@ func (d *device) qpObjects(c []byte, q *mlx5test.QP, page uint32) {
 	}
 }
 
-// qpScatter says in a context whether short data go to completions.
+// qpScatter stores in a context whether the device puts short data into completions.
 func (d *device) qpScatter(c []byte, q *mlx5test.QP) {
 	flags := q.Create.Flags
 	if flags&abi.MLX5_QP_FLAG_SCATTER_CQE != 0 && q.RecvCQ != nil && q.Type != abi.IB_UVERBS_QPT_UD {
@@ -135,7 +135,7 @@ func (d *device) qpScatter(c []byte, q *mlx5test.QP) {
 	}
 }
 
-// makeDCT makes a target of DC.
+// makeDCT creates a DC target.
 func (d *device) makeDCT(q *mlx5test.QP, r *rights, ece uint32) error {
 	out, err := d.command(prm.OpCreateDCT, 0x50, nil, 16, func(in []byte) {
 		c := prm.DCTIn.Context.Of(in)
@@ -166,10 +166,10 @@ func (d *device) makeDCT(q *mlx5test.QP, r *rights, ece uint32) error {
 	return nil
 }
 
-// accessKey is where struct mlx5_ib_create_qp has the key of a target of DC.
+// accessKey is the offset of a DC target's key in struct mlx5_ib_create_qp.
 const accessKey = 40
 
-// EndQP ends a queue pair.
+// EndQP destroys a queue pair.
 func (d *device) EndQP(q *mlx5test.QP) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,8 +189,7 @@ func (d *device) EndQP(q *mlx5test.QP) {
 	delete(d.qps, q.Num)
 }
 
-// QPState is the state that a queue pair is in, and whether its send queue is still
-// draining.
+// QPState returns the state of a queue pair, and whether its send queue is still draining.
 func (d *device) QPState(q *mlx5test.QP) (state uint8, draining bool, err error) {
 	d.mu.Lock()
 	r := d.moved[q]
@@ -213,7 +212,7 @@ func (d *device) QPState(q *mlx5test.QP) (state uint8, draining bool, err error)
 // Attach adds a QP to a multicast group.
 func (d *device) Attach(q *mlx5test.QP, gid [16]byte) error { return d.group(prm.OpAttachMCG, q, gid) }
 
-// Detach takes it out again.
+// Detach removes a QP from a multicast group.
 func (d *device) Detach(q *mlx5test.QP, gid [16]byte) error { return d.group(prm.OpDetachMCG, q, gid) }
 
 func (d *device) group(opcode uint16, q *mlx5test.QP, gid [16]byte) error {

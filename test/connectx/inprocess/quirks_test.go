@@ -15,10 +15,10 @@ import (
 	"purerdma/verbs"
 )
 
-// The device differs here from what provider/mlx5 and the model believe of a card. The
-// provider must lose nothing, and go on.
+// In these tests the device differs from the card that provider/mlx5 and the model assume. The provider must
+// continue without a loss.
 
-// quirky is a net whose devices have quirks.
+// quirky returns a net with quirks of its devices.
 func quirky(t *testing.T, q connectx.Quirks) *net {
 	n := newNet(t, nil)
 	for _, name := range []string{"mlx5_0", "mlx5_1"} {
@@ -27,14 +27,14 @@ func quirky(t *testing.T, q connectx.Quirks) *net {
 	return n
 }
 
-// slot is the memory of a number of an end's region: 128 bytes each.
+// slot returns the 128 bytes with a number in an end's region.
 func (e *end) slot(i int) (verbs.SGE, []byte) {
 	off := i % 256 * 128
 	return e.mr.Slice(off, 128), e.mr.Bytes()[off : off+128]
 }
 
-// stream sends messages from a to b, a few at a time, and checks each. Short ones, as
-// most are, come in the completion.
+// stream sends messages from a to b, a few at a time, and checks each. Most messages are short, so that their
+// data is in the completion.
 func stream(t *testing.T, a, b *end, from, messages int) {
 	t.Helper()
 	const window = 8
@@ -58,29 +58,28 @@ func stream(t *testing.T, a, b *end, from, messages int) {
 		for _, e := range []*end{a, b} {
 			for k, wc := range e.wait(last - first) {
 				if wc.ID != uint64(first+k) || wc.Err() != nil {
-					t.Fatalf("completion %d of %v: %+v, %v", first+k, e.dev, wc, wc.Err())
+					t.Fatalf("completion %d of %v = %+v, %v, want success", first+k, e.dev, wc, wc.Err())
 				}
 			}
 		}
 		for i := first; i < last; i++ {
 			_, mem := b.slot(i)
 			if want := payload(i); !bytes.Equal(mem[:len(want)], want) {
-				t.Fatalf("message %d is % x, want % x", i, mem[:len(want)], want)
+				t.Fatalf("message %d = % x, want % x", i, mem[:len(want)], want)
 			}
 		}
 	}
 }
 
-// TestExactDoorbells has each doorbell serve the request and the QP, or the CQ, that it
-// names, and nothing else: a register that a post does not write, or writes with a wrong
-// request, loses the post for good.
+// TestExactDoorbells uses a device on which each doorbell affects only the request and the QP, or the CQ, in its
+// value. If a post does not write the register, or writes a wrong request, the post is lost permanently.
 func TestExactDoorbells(t *testing.T) {
 	n := quirky(t, connectx.Quirks{ExactDoorbells: true})
 	a, b := n.pair(verbs.QPCap{SendWR: 32, RecvWR: 32, SendSGE: 4, Inline: 200}, patient)
 	stream(t, a, b, 0, 2000)
 	stream(t, b, a, 0, 200)
-	// Lists, inline data, and requests of several WQEBBs, over the end of the ring and of
-	// the counters' 16 bits.
+	// Post lists, inline data, and requests of several WQEBBs, past the end of the ring and of the
+	// 16 bits of the counters.
 	for i := range 10_000 {
 		wrs := make([]verbs.SendWR, 1+i%8)
 		for k := range wrs {
@@ -97,13 +96,12 @@ func TestExactDoorbells(t *testing.T) {
 		wrs[len(wrs)-1].Flags = verbs.SendSignaled
 		a.send(wrs...)
 		if wc := a.wait(1)[0]; wc.Err() != nil || wc.ID != uint64(len(wrs)-1) {
-			t.Fatalf("list %d: %+v, %v", i, wc, wc.Err())
+			t.Fatalf("completion of list %d = %+v, %v, want success of its last request", i, wc, wc.Err())
 		}
 	}
 }
 
-// TestLateResize resizes a CQ with completions in it. The entry that ends the old ring
-// comes late, or never.
+// TestLateResize resizes a CQ that contains completions. The entry that ends the old ring comes late, or never.
 func TestLateResize(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {
@@ -113,7 +111,7 @@ func TestLateResize(t *testing.T) {
 			for _, size := range []int{1000, 100, 5000} {
 				stream(t, a, b, at, 20)
 				at += 20
-				// These are in the old ring when it is left.
+				// These completions are in the old ring at the time of the resize.
 				for i := range 5 {
 					b.recv(verbs.RecvWR{ID: uint64(i), SGList: []verbs.SGE{b.mr.Slice(0, 64)}})
 				}
@@ -129,7 +127,7 @@ func TestLateResize(t *testing.T) {
 				}
 				for i, wc := range a.wait(5) {
 					if wc.ID != uint64(i) || wc.Err() != nil {
-						t.Fatalf("completion %d from before the resize: %+v, %v", i, wc, wc.Err())
+						t.Fatalf("completion %d from before the resize = %+v, %v, want success", i, wc, wc.Err())
 					}
 				}
 			}
@@ -137,7 +135,7 @@ func TestLateResize(t *testing.T) {
 			if late {
 				return
 			}
-			// Whatever the old rings were, they are not memory of somebody else.
+			// The late entries must not overwrite memory with a new use.
 			n.k.Device("mlx5_0").ReleaseResize()
 			stream(t, a, b, at+200, 200)
 		})

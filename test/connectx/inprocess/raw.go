@@ -9,23 +9,23 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// rawQP is a queue pair of raw packets, which a device has as queues of their own.
+// rawQP is a queue pair of raw packets. In the device it consists of separate queues.
 type rawQP struct {
 	tis    uint32
-	sq, rq *rawQueue // nil for one that it has not
+	sq, rq *rawQueue // nil for a missing queue
 }
 
-// rawQueue is one of its queues.
+// rawQueue is a queue of a rawQP.
 type rawQueue struct {
 	n    uint32
 	ring []byte
 	kind *rawKind
 }
 
-// rawKind is what send and receive queues differ in.
+// rawKind has the differences between send and receive queues.
 type rawKind struct {
 	create, modify, query, destroy uint16
-	state                          prm.Field // in the context
+	state                          prm.Field // the state in the context
 }
 
 var (
@@ -33,7 +33,7 @@ var (
 	rawRQ = &rawKind{prm.OpCreateRQ, prm.OpModifyRQ, prm.OpQueryRQ, prm.OpDestroyRQ, prm.RQC.State}
 )
 
-// makeRaw makes a QP of raw packets. Its number is that of its send queue if it has one.
+// makeRaw creates a QP of raw packets. A QP with a send queue has the number of this queue.
 func (d *device) makeRaw(q *mlx5test.QP) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *device) makeRaw(q *mlx5test.QP) (err error) {
 	return nil
 }
 
-// rawQueue makes a queue of strides of so many bytes.
+// rawQueue creates a queue with a stride in bytes.
 func (d *device) rawQueue(kind *rawKind, q *mlx5test.QP, ring []byte, stride int, fill func(c []byte)) (*rawQueue, error) {
 	if offset(ring)%64 != 0 {
 		return nil, syscall.EINVAL
@@ -105,7 +105,7 @@ func (d *device) rawQueue(kind *rawKind, q *mlx5test.QP, ring []byte, stride int
 	return &rawQueue{n: uint32(prm.ObjectOut.Number.Get(out)), ring: ring, kind: kind}, nil
 }
 
-// queues are those that there are.
+// queues returns the existing queues.
 func (r *rawQP) queues() (all []*rawQueue) {
 	for _, q := range []*rawQueue{r.sq, r.rq} {
 		if q != nil {
@@ -115,7 +115,7 @@ func (r *rawQP) queues() (all []*rawQueue) {
 	return all
 }
 
-// endRaw ends what there is of a QP.
+// endRaw destroys the existing objects of a QP.
 func (d *device) endRaw(q *mlx5test.QP, r *rawQP) {
 	for _, w := range r.queues() {
 		d.end(w.kind.destroy, w.n)
@@ -127,8 +127,7 @@ func (d *device) endRaw(q *mlx5test.QP, r *rawQP) {
 	d.mem.remove(q.DB)
 }
 
-// moveRaw has the queues follow the QP. Both are ready from INIT on, which is when
-// mlx5_ib says so.
+// moveRaw moves the queues with the QP. As in mlx5_ib, both are ready from INIT on.
 func (d *device) moveRaw(r *rawQP, from, to uint8) error {
 	var state uint64
 	switch {
@@ -150,7 +149,7 @@ func (d *device) moveRaw(r *rawQP, from, to uint8) error {
 }
 
 func (d *device) moveRawQueue(w *rawQueue, to uint64) error {
-	from, err := d.rawQueueState(w) // the device may have moved it
+	from, err := d.rawQueueState(w) // the device may have moved the queue
 	if err != nil {
 		return err
 	}
@@ -173,8 +172,8 @@ func (d *device) rawQueueState(w *rawQueue) (uint64, error) {
 	return w.kind.state.Get(prm.CreateContextIn.Context.Of(out)), nil
 }
 
-// rawState is the state of a QP: that which it was moved to, unless its queues have failed
-// meanwhile, or its send queue alone has.
+// rawState returns the state of a QP. It is the state of the last transition, unless the queues, or only the send
+// queue, have failed since.
 func (d *device) rawState(r *rights) (uint8, error) {
 	all := r.raw.queues()
 	var failed []*rawQueue

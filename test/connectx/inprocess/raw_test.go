@@ -17,8 +17,7 @@ import (
 	"purerdma/verbs"
 )
 
-// raw makes a QP of raw packets that is ready to send. frames are those that its device
-// has sent.
+// raw creates a QP of raw packets that is ready to send. frames returns the frames that its device has sent.
 func raw(t *testing.T, violation func(connectx.Violation)) (e *end, frames func() [][]byte) {
 	var mu sync.Mutex
 	var sent [][]byte
@@ -30,7 +29,7 @@ func raw(t *testing.T, violation func(connectx.Violation)) (e *end, frames func(
 		}
 	}}, "mlx5_0", "mlx5_1")
 	n := &net{t: t, k: k, host: &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}}
-	n.end("mlx5_0", verbs.QPConfig{}) // whose index is that of another QP
+	n.end("mlx5_0", verbs.QPConfig{}) // uses the first index
 	e = n.end("mlx5_0", verbs.QPConfig{Type: verbs.RawPacket, MaxLSOHeader: 64, Cap: verbs.QPCap{Inline: 128, RecvWR: 4}})
 	for _, s := range []verbs.QPState{verbs.QPInit, verbs.QPRTR, verbs.QPRTS} {
 		attr, mask := &verbs.QPAttr{State: s, Port: 1}, verbs.QPAttrState
@@ -38,7 +37,7 @@ func raw(t *testing.T, violation func(connectx.Violation)) (e *end, frames func(
 			mask |= verbs.QPAttrPort
 		}
 		if err := e.qp.Modify(attr, mask); err != nil {
-			t.Fatal(err)
+			t.Fatalf("e.qp.Modify to %v: %v", s, err)
 		}
 	}
 	return e, func() [][]byte {
@@ -48,7 +47,7 @@ func raw(t *testing.T, violation func(connectx.Violation)) (e *end, frames func(
 	}
 }
 
-// frame is one for local experiments, of n bytes.
+// frame returns a frame of n bytes with the EtherType for local experiments.
 func frame(n int) []byte {
 	f := make([]byte, n)
 	for i := range f {
@@ -58,8 +57,7 @@ func frame(n int) []byte {
 	return f
 }
 
-// TestRawPackets sends frames as they are, of memory, inline, and more of them than the
-// queue has room for.
+// TestRawPackets sends unchanged frames from memory and inline, more than the queue can hold.
 func TestRawPackets(t *testing.T) {
 	e, sent := raw(t, inprocess.Fail(t))
 	var want [][]byte
@@ -78,25 +76,25 @@ func TestRawPackets(t *testing.T) {
 		}
 		e.send(wr)
 		if wc := e.wait(1)[0]; wc.Err() != nil || wc.ID != uint64(i) {
-			t.Fatalf("frame %d: %+v", i, wc)
+			t.Fatalf("completion of frame %d = %+v, want success", i, wc)
 		}
 		want = append(want, f)
 	}
 	got := sent()
 	if len(got) != len(want) {
-		t.Fatalf("%d frames are on the wire, not %d", len(got), len(want))
+		t.Fatalf("frames on the wire = %d, want %d", len(got), len(want))
 	}
 	for i := range want {
 		if !bytes.Equal(got[i], want[i]) {
-			t.Fatalf("frame %d is %x, not %x", i, got[i], want[i])
+			t.Fatalf("frame %d = %x, want %x", i, got[i], want[i])
 		}
 	}
 	if attr, err := e.qp.Query(); err != nil || attr.State != verbs.QPRTS {
-		t.Errorf("state %v: %v", attr.State, err)
+		t.Errorf("state = %v, %v, want %v", attr.State, err, verbs.QPRTS)
 	}
 }
 
-// TestRawLSO has the device cut a stream of TCP into segments.
+// TestRawLSO checks that the device cuts a TCP stream into segments.
 func TestRawLSO(t *testing.T) {
 	e, sent := raw(t, inprocess.Fail(t))
 	const headers, mss, data = 54, 1000, 2500
@@ -110,26 +108,26 @@ func TestRawLSO(t *testing.T) {
 	copy(e.mr.Bytes(), frame(data))
 	e.send(verbs.SendWR{ID: 1, Opcode: verbs.OpLSO, Flags: verbs.SendSignaled, Header: h, MSS: mss, SGList: []verbs.SGE{e.mr.Slice(0, data)}})
 	if wc := e.wait(1)[0]; wc.Err() != nil {
-		t.Fatal(wc.Err())
+		t.Fatalf("completion of the LSO request: %v", wc.Err())
 	}
 	got := sent()
 	if len(got) != 3 {
-		t.Fatalf("%d segments", len(got))
+		t.Fatalf("segments = %d, want 3", len(got))
 	}
 	var stream []byte
 	for i, f := range got {
 		if seq := binary.BigEndian.Uint32(f[38:]); seq != 7+uint32(i)*mss {
-			t.Errorf("segment %d begins at %d", i, seq)
+			t.Errorf("sequence number of segment %d = %d, want %d", i, seq, 7+uint32(i)*mss)
 		}
 		stream = append(stream, f[headers:]...)
 	}
 	if !bytes.Equal(stream, e.mr.Bytes()[:data]) {
-		t.Error("the stream is another one")
+		t.Error("the bytes of the segments differ from the sent stream")
 	}
 }
 
-// TestRawErrors has a frame lie in memory that is not the QP's: the send queue ends, and
-// the QP with all that is posted when it is moved to an error.
+// TestRawErrors sends a frame from memory that the QP may not use. The send queue fails. When the QP moves to the
+// error state, all posted requests are flushed.
 func TestRawErrors(t *testing.T) {
 	var mu sync.Mutex
 	var violations int
@@ -145,23 +143,23 @@ func TestRawErrors(t *testing.T) {
 		verbs.SendWR{ID: 2, Opcode: verbs.OpSend, InlineData: frame(60)})
 	wcs := e.wait(2)
 	if wcs[0].ID != 1 || wcs[0].Status != verbs.WCLocProtErr || wcs[1].ID != 2 || wcs[1].Status != verbs.WCWRFlushErr {
-		t.Errorf("%+v", wcs)
+		t.Errorf("completions = %+v, want %v and %v", wcs, verbs.WCLocProtErr, verbs.WCWRFlushErr)
 	}
 	if attr, err := e.qp.Query(); err != nil || attr.State != verbs.QPSQE {
-		t.Errorf("state %v: %v", attr.State, err)
+		t.Errorf("state = %v, %v, want %v", attr.State, err, verbs.QPSQE)
 	}
 	if err := e.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState); err != nil {
-		t.Fatal(err)
+		t.Fatalf("e.qp.Modify: %v", err)
 	}
 	if wc := e.wait(1)[0]; wc.ID != 5 || wc.Status != verbs.WCWRFlushErr {
-		t.Errorf("the receive: %+v", wc)
+		t.Errorf("completion of the receive = %+v, want %v", wc, verbs.WCWRFlushErr)
 	}
 	if attr, err := e.qp.Query(); err != nil || attr.State != verbs.QPErr {
-		t.Errorf("state %v: %v", attr.State, err)
+		t.Errorf("state = %v, %v, want %v", attr.State, err, verbs.QPErr)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if violations != 1 || len(sent()) != 0 {
-		t.Errorf("%d violations, %d frames", violations, len(sent()))
+		t.Errorf("violations = %d, frames = %d, want 1 and 0", violations, len(sent()))
 	}
 }

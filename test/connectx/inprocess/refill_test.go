@@ -27,15 +27,14 @@ func refillTime() time.Duration {
 	return 10 * time.Second
 }
 
-// TestRefillWhilePolling has one goroutine keep queues full, with ErrFull as
-// back-pressure, while another one polls. Receives and READs are so short that the
-// completions bring their data. Each operation has memory of its own, so that data in
-// the memory of another operation are seen.
+// TestRefillWhilePolling keeps queues full in one goroutine, with ErrFull as back-pressure, while another
+// goroutine polls. The data of receives and READs is short enough to be in the completions. Each operation has its
+// own memory, so that the test detects data in the memory of another operation.
 func TestRefillWhilePolling(t *testing.T) {
 	const depth, slots, stride = 64, 1 << 12, 64
 	n := newNet(t, nil)
 	a, b := n.pair(verbs.QPCap{SendWR: depth, RecvWR: depth, SendSGE: 2, RecvSGE: 2, Inline: 64}, retries{14, 7, 7, 1})
-	for i := range slots { // READ i returns i+1, in two halves
+	for i := range slots { // READ i returns i+1 in both halves
 		binary.LittleEndian.PutUint64(a.mr.Bytes()[i*stride:], uint64(i+1))
 		binary.LittleEndian.PutUint64(a.mr.Bytes()[i*stride+8:], uint64(i+1))
 	}
@@ -43,7 +42,7 @@ func TestRefillWhilePolling(t *testing.T) {
 		at := int(n%slots) * stride
 		return []verbs.SGE{e.mr.Slice(at, 8), e.mr.Slice(at+32, 8)}
 	}
-	const read = 1 << 63 // in the IDs of READs
+	const read = 1 << 63 // set in the IDs of READs
 	var stop atomic.Bool
 	var received, sent atomic.Uint64 // receives posted, messages sent
 	var wg sync.WaitGroup
@@ -52,12 +51,12 @@ func TestRefillWhilePolling(t *testing.T) {
 		if err == nil {
 			*n++
 		} else if !errors.Is(err, verbs.ErrFull) {
-			t.Error(err)
+			t.Errorf("post = %v, want nil or %v", err, verbs.ErrFull)
 			stop.Store(true)
 		}
 		return err == nil
 	}
-	wg.Go(func() { // keeps b's queues full
+	wg.Go(func() { // keeps the queues of b full
 		var receives, reads uint64
 		for !stop.Load() {
 			k, err := b.qp.PostRecv([]verbs.RecvWR{{ID: receives, SGList: elements(b, receives)}})
@@ -66,14 +65,14 @@ func TestRefillWhilePolling(t *testing.T) {
 			}
 			sg := elements(b, reads)
 			for i := range sg {
-				sg[i].Addr += 16 // beside the receives
+				sg[i].Addr += 16 // next to the memory of the receives
 			}
 			k, err = b.qp.PostSend([]verbs.SendWR{{ID: read | reads, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, SGList: sg,
 				RemoteAddr: a.mr.Slice(int(reads%slots)*stride, 16).Addr, RKey: a.mr.RKey()}})
 			try(&reads, k, err)
 		}
 	})
-	wg.Go(func() { // sends message i, which is i+1 in two halves
+	wg.Go(func() { // sends message i, which has i+1 in both halves
 		wcs := make([]verbs.WC, depth)
 		for n := uint64(0); !stop.Load(); {
 			if n < received.Load() {
@@ -86,7 +85,7 @@ func TestRefillWhilePolling(t *testing.T) {
 				}
 			}
 			if _, err := a.cq.Poll(wcs); err != nil {
-				t.Error(err)
+				t.Errorf("a.cq.Poll: %v", err)
 				stop.Store(true)
 			}
 			runtime.Gosched()
@@ -103,7 +102,7 @@ func TestRefillWhilePolling(t *testing.T) {
 		first, second := binary.LittleEndian.Uint64(b.mr.Bytes()[sg:]), binary.LittleEndian.Uint64(b.mr.Bytes()[sg+32:])
 		if wc.Status != verbs.WCSuccess || id != *count || first != want || second != want {
 			if wrong++; wrong < 5 {
-				t.Errorf("completion %#x: %v with %d and %d, want completion %d with %d", wc.ID, wc.Status, first, second, *count, want)
+				t.Errorf("completion %#x = %v with %d and %d, want completion %d with %d", wc.ID, wc.Status, first, second, *count, want)
 			}
 		}
 		*count++
@@ -111,7 +110,7 @@ func TestRefillWhilePolling(t *testing.T) {
 	for start, run := time.Now(), refillTime(); time.Since(start) < run && !stop.Load(); {
 		k, err := b.cq.Poll(wcs)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("b.cq.Poll: %v", err)
 			break
 		}
 		for i := range wcs[:k] {
@@ -124,7 +123,7 @@ func TestRefillWhilePolling(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 	if receives == 0 || reads == 0 || sent.Load() < receives {
-		t.Errorf("%d receives and %d READs completed, %d messages sent", receives, reads, sent.Load())
+		t.Errorf("completed receives = %d and READs = %d, with %d sent messages", receives, reads, sent.Load())
 	}
 	t.Logf("%d receives and %d READs, %d of them wrong", receives, reads, wrong)
 }

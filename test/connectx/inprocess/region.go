@@ -10,7 +10,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// region is what the device has of a memory region.
+// region has the device's part of a memory region.
 type region struct {
 	index uint32
 	b     []byte
@@ -22,7 +22,7 @@ func (d *device) variant() uint64 {
 	return uint64(d.key)
 }
 
-// mkey makes a key as fill says, and returns it.
+// mkey creates a key and returns it. fill completes the key's context.
 func (d *device) mkey(list []byte, fill func(c []byte)) (uint32, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,7 +49,7 @@ func (d *device) mkey(list []byte, fill func(c []byte)) (uint32, error) {
 // RegMR registers memory.
 func (d *device) RegMR(m *fakeuverbs.MR) error {
 	if m.Addr%pageSize != offset(m.Mem) {
-		return syscall.EINVAL // no page size would do
+		return syscall.EINVAL // no page size is possible
 	}
 	key, err := d.mkey(pageList(m.Mem), func(c []byte) {
 		prm.SetMode(c, prm.AccessMTT)
@@ -81,7 +81,7 @@ func (d *device) RegMR(m *fakeuverbs.MR) error {
 	return nil
 }
 
-// ReregMR makes the region another.
+// ReregMR changes a region.
 func (d *device) ReregMR(m *fakeuverbs.MR) error {
 	d.mu.Lock()
 	old := d.mrs[m]
@@ -92,7 +92,7 @@ func (d *device) ReregMR(m *fakeuverbs.MR) error {
 	return d.drop(old)
 }
 
-// DeregMR ends a region.
+// DeregMR deregisters a region.
 func (d *device) DeregMR(m *fakeuverbs.MR) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *device) drop(r region) error {
 	return err
 }
 
-// AllocMW makes a window, which is a key that a request of the program's binds.
+// AllocMW creates a window, that is, a key for a later bind by the program.
 func (d *device) AllocMW(w *fakeuverbs.MW) error {
 	key, err := d.mkey(nil, func(c []byte) {
 		prm.SetMode(c, prm.AccessKLM)
@@ -133,7 +133,7 @@ func (d *device) AllocMW(w *fakeuverbs.MW) error {
 	return nil
 }
 
-// DeallocMW ends a window.
+// DeallocMW destroys a window.
 func (d *device) DeallocMW(w *fakeuverbs.MW) {
 	d.mu.Lock()
 	index := d.mws[w]

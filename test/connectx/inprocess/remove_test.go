@@ -11,27 +11,27 @@ import (
 	"purerdma/verbs"
 )
 
-// TestRemoved pulls a card out under a program that waits for events: it is told, all
-// that it calls fails, everything can be closed, and the peer's requests find nobody.
+// TestRemoved removes a card while a program waits for events. The program receives the event, all its calls fail,
+// all objects can be closed, and the peer's requests get no answer.
 func TestRemoved(t *testing.T) {
 	n := newNet(t, nil)
 	n.k.Fabric.SetPace(1000)
 	a, b := n.pair(verbs.QPCap{}, patient)
 	events := a.events()
 	if n.k.Remove("mlx5_7") || !n.k.Remove("mlx5_0") || n.k.Remove("mlx5_0") {
-		t.Error("other devices are removed than there are")
+		t.Error("Remove does not report which devices existed, want only mlx5_0, once")
 	}
 	var gone *verbs.DeviceRemovedError
 	if ev, err := events.Next(deadline(t)); err != nil || ev.Type != verbs.AsyncDeviceFatal {
-		t.Errorf("event %+v, %v", ev, err)
+		t.Errorf("event = %+v, %v, want %v", ev, err, verbs.AsyncDeviceFatal)
 	}
 	if _, err := events.Next(deadline(t)); !errors.As(err, &gone) {
-		t.Errorf("the next event: %v", err)
+		t.Errorf("next event = %v, want a DeviceRemovedError", err)
 	}
 	select {
 	case <-a.dev.Done():
 	case <-deadline(t).Done():
-		t.Fatal("the device is not removed")
+		t.Fatal("Done() is not closed after the removal")
 	}
 	for what, err := range map[string]error{
 		"post":   func() error { _, err := a.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}); return err }(),
@@ -39,23 +39,23 @@ func TestRemoved(t *testing.T) {
 		"create": func() error { _, err := a.dev.AllocPD(); return err }(),
 	} {
 		if !errors.As(err, &gone) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s after the removal = %v, want a DeviceRemovedError", what, err)
 		}
 	}
 	if _, err := n.host.Open("mlx5_0"); !errors.Is(err, verbs.ErrNoDevice) {
-		t.Errorf("open it again: %v", err)
+		t.Errorf("Open after the removal = %v, want %v", err, verbs.ErrNoDevice)
 	}
 	if out := n.k.Device("mlx5_0").Exec(make([]byte, 16), 16); out[0] != 0xff {
-		t.Errorf("a card that was pulled out answers %x", out)
+		t.Errorf("Exec on the removed card = %x, want 0xff first", out)
 	}
 	b.send(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, InlineData: []byte("x")})
 	if wc := b.wait(1)[0]; wc.Status != verbs.WCRetryExcErr {
-		t.Errorf("the peer's request: %v", wc.Status)
+		t.Errorf("status of the peer's request = %v, want %v", wc.Status, verbs.WCRetryExcErr)
 	}
 }
 
-// TestRemovedWhileWaiting pulls a card out under a program that waits for completions. It
-// has learned from whichever file said so first.
+// TestRemovedWhileWaiting removes a card while a program waits for completions. Any of its files may report the
+// removal first.
 func TestRemovedWhileWaiting(t *testing.T) {
 	n := newNet(t, nil)
 	a, _ := n.pair(verbs.QPCap{}, patient)
@@ -70,12 +70,12 @@ func TestRemovedWhileWaiting(t *testing.T) {
 	for range 3 {
 		var gone *verbs.DeviceRemovedError
 		if err := <-waited; !errors.As(err, &gone) {
-			t.Errorf("waiting for completions: %v", err)
+			t.Errorf("Wait = %v, want a DeviceRemovedError", err)
 		}
 	}
 }
 
-// TestRemovedWhileBusy pulls a card out while requests go back and forth.
+// TestRemovedWhileBusy removes a card while requests are under way.
 func TestRemovedWhileBusy(t *testing.T) {
 	n := newNet(t, nil)
 	a, b := n.pair(verbs.QPCap{}, patient)
@@ -92,7 +92,7 @@ func TestRemovedWhileBusy(t *testing.T) {
 				return
 			}
 			select {
-			case sent <- nil: // the first requests are on their way
+			case sent <- nil: // the first requests are under way
 			default:
 			}
 		}
@@ -105,7 +105,7 @@ func TestRemovedWhileBusy(t *testing.T) {
 			continue
 		}
 		if !errors.As(err, &gone) {
-			t.Errorf("the requests end with %v", err)
+			t.Errorf("error of the requests = %v, want a DeviceRemovedError", err)
 		}
 		break
 	}

@@ -29,7 +29,7 @@ type net struct {
 	t    testing.TB
 	k    *inprocess.Kernel
 	host *verbs.Host
-	cq   *mlx5dv.CQOptions // of completion queues
+	cq   *mlx5dv.CQOptions // options of completion queues
 }
 
 func newNet(t testing.TB, trace func(connectx.Record)) *net {
@@ -63,48 +63,48 @@ type end struct {
 	gid verbs.GID
 }
 
-// end opens a device and makes a QP on it. cfg need not name CQs.
+// end opens a device and creates a QP on it. The CQs in cfg may be nil.
 func (n *net) end(name string, cfg verbs.QPConfig) *end {
 	t := n.t
 	t.Helper()
 	e := &end{t: t}
 	var err error
 	if e.dev, err = n.host.Open(name); err != nil {
-		t.Fatal(err)
+		t.Fatalf("n.host.Open(name): %v", err)
 	}
 	closer(t, e.dev)
 	if e.pd, err = e.dev.AllocPD(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("e.dev.AllocPD(): %v", err)
 	}
 	closer(t, e.pd)
 	d, err := mlx5dv.From(e.dev)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mlx5dv.From(e.dev): %v", err)
 	}
 	cq, err := d.CreateCQ(verbs.CQConfig{Entries: 4096}, n.cq)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("d.CreateCQ: %v", err)
 	}
 	closer(t, cq)
 	e.cq = cq.CQ
 	if e.mr, err = e.pd.Alloc(1<<20, everything); err != nil {
-		t.Fatal(err)
+		t.Fatalf("e.pd.Alloc(1<<20, everything): %v", err)
 	}
 	closer(t, e.mr)
 	cfg.SendCQ, cfg.RecvCQ = e.cq, e.cq
 	if e.qp, err = e.pd.CreateQP(cfg); err != nil {
-		t.Fatal(err)
+		t.Fatalf("e.pd.CreateQP(cfg): %v", err)
 	}
 	closer(t, e.qp)
 	gid, err := e.dev.GIDFor(1, netip.Addr{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("e.dev.GIDFor: %v", err)
 	}
 	e.gid = gid.GID
 	return e
 }
 
-// retries says how a QP tries again.
+// retries has the retry attributes of a QP.
 type retries struct{ timeout, count, rnr, rnrTimer uint8 }
 
 // connect moves the QP to RTS.
@@ -112,18 +112,18 @@ func (e *end) connect(peer *end, r retries) {
 	e.t.Helper()
 	path := oob.Path{Access: everything, RdAtomic: 4, MinRNRTimer: verbs.DecodeRNRTimer(r.rnrTimer)}
 	if err := path.Init(e.qp); err != nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("path.Init: %v", err)
 	}
 	if err := path.ToRTR(e.qp, oob.Address{QPN: peer.qp.Num(), PSN: 7, GID: peer.gid}); err != nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("path.ToRTR: %v", err)
 	}
 	if err := e.qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, Timeout: r.timeout, RetryCount: r.count, RNRRetryCount: r.rnr, SQPSN: 7, MaxRdAtomic: 4},
 		verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic); err != nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("Modify to RTS: %v", err)
 	}
 }
 
-// pair is two connected ends.
+// pair returns two connected ends.
 func (n *net) pair(cap verbs.QPCap, r retries) (*end, *end) {
 	n.t.Helper()
 	a, b := n.end("mlx5_0", verbs.QPConfig{Cap: cap}), n.end("mlx5_1", verbs.QPConfig{Cap: cap})
@@ -132,12 +132,12 @@ func (n *net) pair(cap verbs.QPCap, r retries) (*end, *end) {
 	return a, b
 }
 
-// events are the asynchronous events of the end's device from now on.
+// events returns the future asynchronous events of the end's device.
 func (e *end) events() *verbs.AsyncEvents {
 	e.t.Helper()
 	q, err := e.dev.AsyncEvents()
 	if err != nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("AsyncEvents: %v", err)
 	}
 	closer(e.t, q)
 	return q
@@ -150,7 +150,7 @@ func (e *end) wait(n int) []verbs.WC {
 	for got := 0; got < n; {
 		k, err := e.cq.Wait(deadline(e.t), wcs[got:])
 		if err != nil {
-			e.t.Fatalf("after %d of %d completions: %v", got, n, err)
+			e.t.Fatalf("Wait after %d of %d completions: %v", got, n, err)
 		}
 		got += k
 	}
@@ -160,13 +160,13 @@ func (e *end) wait(n int) []verbs.WC {
 func (e *end) send(wrs ...verbs.SendWR) {
 	e.t.Helper()
 	if n, err := e.qp.PostSend(wrs); n != len(wrs) || err != nil {
-		e.t.Fatalf("PostSend: %d, %v", n, err)
+		e.t.Fatalf("PostSend = %d, %v, want %d", n, err, len(wrs))
 	}
 }
 
 func (e *end) recv(wrs ...verbs.RecvWR) {
 	e.t.Helper()
 	if n, err := e.qp.PostRecv(wrs); n != len(wrs) || err != nil {
-		e.t.Fatalf("PostRecv: %d, %v", n, err)
+		e.t.Fatalf("PostRecv = %d, %v, want %d", n, err, len(wrs))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// MakeSRQ makes a shared receive queue.
+// MakeSRQ creates a shared receive queue.
 func (d *device) MakeSRQ(q *mlx5test.SRQ) (err error) {
 	if offset(q.Buf)%64 != 0 {
 		return syscall.EINVAL
@@ -94,7 +94,7 @@ func (d *device) SetLimit(q *mlx5test.SRQ, limit uint32) error {
 	return err
 }
 
-// Limit returns the limit that has not been reached, 0 if it has.
+// Limit returns the armed limit. It returns 0 if the limit was reached.
 func (d *device) Limit(q *mlx5test.SRQ) (uint32, error) {
 	opcode := uint16(prm.OpQueryRMP)
 	if q.Type == abi.IB_UVERBS_SRQT_XRC {
@@ -110,7 +110,7 @@ func (d *device) Limit(q *mlx5test.SRQ) (uint32, error) {
 	return uint32(prm.WQ.LWM.Get(prm.RMPC.WQ.Of(prm.RMPIn.Context.Of(out)))), nil
 }
 
-// EndSRQ ends a shared receive queue.
+// EndSRQ destroys a shared receive queue.
 func (d *device) EndSRQ(q *mlx5test.SRQ) {
 	if q.Type == abi.IB_UVERBS_SRQT_XRC {
 		d.end(prm.OpDestroyXRCSRQ, q.Num)

@@ -11,8 +11,8 @@ import (
 	"purerdma/verbs/mlx5dv"
 )
 
-// TestStrayCompletion has a device complete a request or a receive of a QP after the QP was
-// destroyed. The CQ skips it, and the other QPs of the CQ lose nothing.
+// TestStrayCompletion makes a device complete a request or a receive of a destroyed QP. The CQ skips this
+// completion, and the other QPs of the CQ lose nothing.
 func TestStrayCompletion(t *testing.T) {
 	for _, receive := range []bool{false, true} {
 		n := newNet(t, nil)
@@ -25,19 +25,19 @@ func TestStrayCompletion(t *testing.T) {
 			at += 20
 			other, err := a.pd.CreateQP(verbs.QPConfig{SendCQ: a.cq, RecvCQ: a.cq})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("a.pd.CreateQP: %v", err)
 			}
 			if err := other.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("other.Close(): %v", err)
 			}
 			if !hca.StrayCompletion(receive) {
-				t.Fatal("the device has no stray completion")
+				t.Fatal("the device cannot make a stray completion")
 			}
 		}
 		stream(t, a, b, at, 20)
 		dv, err := mlx5dv.FromCQ(a.cq)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("mlx5dv.FromCQ(a.cq): %v", err)
 		}
 		if got := dv.Skipped(); got != rounds {
 			t.Errorf("receive %v: Skipped() = %d, want %d", receive, got, rounds)
