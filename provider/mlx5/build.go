@@ -53,9 +53,9 @@ func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
 		return s.buildMany(wr, cur, n)
 	}
 	s.control(wqe, wr, op, cur, ds)
-	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
+	e := (*pendingWR)(unsafe.Add(unsafe.Pointer(s.pending), uintptr(at)*unsafe.Sizeof(pendingWR{})))
 	e.id = wr.ID
-	storeShared(&e.head, s.head+n)
+	storeRelease(&e.head, s.head+n)
 	return ds
 }
 
@@ -80,9 +80,9 @@ func (s *sendQueue) buildMany(wr *provider.SendWR, cur, n uint32) uint32 {
 		return 0
 	}
 	s.control(wqe, wr, op, cur, ds)
-	e := s.at(cur)
+	e := s.entry(cur)
 	e.id = wr.ID
-	storeShared(&e.head, s.head+n)
+	storeRelease(&e.head, s.head+n)
 	return ds
 }
 
@@ -102,9 +102,9 @@ func (s *sendQueue) buildInline(wr *provider.SendWR, cur, n uint32) uint32 {
 	}
 	ds += s.putInline(seg, data)
 	s.control(wqe, wr, op, cur, ds)
-	e := s.at(cur)
+	e := s.entry(cur)
 	e.id = wr.ID
-	storeShared(&e.head, s.head+n)
+	storeRelease(&e.head, s.head+n)
 	return ds
 }
 

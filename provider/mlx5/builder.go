@@ -86,9 +86,9 @@ func (q *QP) BatchWriteInline(id uint64, data []byte, remote provider.RemoteMemo
 // record records request number head, whose WQE begins with block at of the ring and ends
 // before block next.
 func (s *sendQueue) record(id uint64, at, next uint32) {
-	e := (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(at)*unsafe.Sizeof(sent{})))
+	e := (*pendingWR)(unsafe.Add(unsafe.Pointer(s.pending), uintptr(at)*unsafe.Sizeof(pendingWR{})))
 	e.id = id
-	storeShared(&e.head, s.batch.head)
+	storeRelease(&e.head, s.batch.head)
 	s.batch.head++
 	s.batch.last = at
 	s.cur = next

@@ -56,12 +56,12 @@ func TestBuilder(t *testing.T) {
 			t.Fatalf("round %d: registers differ:\n% x\n% x", round, a, b)
 		}
 		for i := range uint32(len(devOne.SQ) / wqebb) {
-			if *one.sq.at(i) != *two.sq.at(i) {
-				t.Fatalf("round %d: block %d is recorded as %+v and %+v", round, i, *one.sq.at(i), *two.sq.at(i))
+			if *one.sq.entry(i) != *two.sq.entry(i) {
+				t.Fatalf("round %d: block %d is recorded as %+v and %+v", round, i, *one.sq.entry(i), *two.sq.entry(i))
 			}
 		}
-		storeShared(&one.sq.tail, one.sq.head)
-		storeShared(&two.sq.tail, two.sq.head)
+		storeRelease(&one.sq.tail, one.sq.head)
+		storeRelease(&two.sq.tail, two.sq.head)
 	}
 }
 
@@ -161,8 +161,8 @@ func TestBatchFull(t *testing.T) {
 	}
 	// An observed value of 2^32 requests ago must not be mistaken for the current one.
 	for _, start := range []uint32{-uint32(most) + 2, 0, 1 << 31} {
-		storeShared(&q.sq.head, start)
-		storeShared(&q.sq.tail, start)
+		storeRelease(&q.sq.head, start)
+		storeRelease(&q.sq.tail, start)
 		if n, err := q.PostSend(slices.Repeat([]provider.SendWR{{Opcode: provider.OpWrite}}, most+1)); n != most {
 			t.Fatalf("PostSend from %#x = %d, %v, want %d", start, n, err, most)
 		}
@@ -171,7 +171,7 @@ func TestBatchFull(t *testing.T) {
 			t.Errorf("from %#x: %d requests accepted by a full queue, want 0", start, n)
 		}
 		for _, free := range []int{1, 3, most} {
-			storeShared(&q.sq.tail, q.sq.head-uint32(most-free))
+			storeRelease(&q.sq.tail, q.sq.head-uint32(most-free))
 			if n := fill(); n != free {
 				t.Errorf("from %#x: %d requests accepted, want %d", start, n, free)
 			}
@@ -263,7 +263,7 @@ func run(t *testing.T, name string, q *QP, f func() error) {
 		if err := f(); err != nil {
 			t.Errorf("%s: post: %v", name, err)
 		}
-		storeShared(&q.sq.tail, q.sq.head)
+		storeRelease(&q.sq.tail, q.sq.head)
 	})
 	if n != 0 {
 		t.Errorf("%s: %v allocations, want 0", name, n)

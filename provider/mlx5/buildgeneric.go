@@ -113,9 +113,9 @@ func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint3
 	}
 	put64(unsafe.Add(ctrl, 8), second)
 	put64(ctrl, uint64(uint16(cur))<<40|uint64(op.code)<<32|uint64(s.num|w.ds))
-	e := s.at(cur)
+	e := s.entry(cur)
 	e.id = wr.ID
-	storeShared(&e.head, s.head+n)
+	storeRelease(&e.head, s.head+n)
 	if op.kind == opUMR {
 		e.umr = uint32(umrCompletes(wr.Opcode))
 		s.setFence(ctrlSmallFence)

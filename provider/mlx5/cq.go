@@ -125,7 +125,7 @@ func (c *CQ) idle() error {
 }
 
 // publish announces the consumed entries to the device.
-func (c *CQ) publish() { storeShared(c.bell, be32(c.ci&0xffffff)) }
+func (c *CQ) publish() { storeRelease(c.bell, be32(c.ci&0xffffff)) }
 
 // entry returns the last 64 bytes of an entry, which are those with the fields.
 func (c *CQ) entry(i uint32) unsafe.Pointer {
@@ -157,7 +157,7 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 		}
 		switch c.other(c.ci, e, last, &wcs[n]) {
 		case took:
-			storeShared(&c.ci, c.ci+1)
+			storeRelease(&c.ci, c.ci+1)
 			switch n++; c.fast {
 			case fastSend:
 				n += c.requests(wcs[n:])
@@ -165,10 +165,10 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 				n += c.receives(wcs[n:])
 			}
 		case queued:
-			storeShared(&c.ci, c.ci+1)
+			storeRelease(&c.ci, c.ci+1)
 			n = c.takeAdded(wcs, n)
 		case skipped:
-			storeShared(&c.ci, c.ci+c.skip(c.ci, e))
+			storeRelease(&c.ci, c.ci+c.skip(c.ci, e))
 			c.publish()
 		case failed:
 			return n

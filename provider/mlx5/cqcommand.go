@@ -167,7 +167,7 @@ func (c *CQ) goOnIn(r *mem.Region, log uint8, kept []uint32, end uint32) {
 
 // moveOn makes entry ci the oldest one.
 func (c *CQ) moveOn(ci uint32) {
-	storeShared(&c.ci, ci)
+	storeRelease(&c.ci, ci)
 	c.publish()
 }
 

@@ -40,7 +40,7 @@ func (c *CQ) requests(wcs []provider.WC) int {
 		r := requests[load8(e, cqeOpQPN)]
 		// Loaded anew each time, because it acquires the stores of the request's post.
 		head := atomic.LoadUint32(&s.head)
-		to := s.at(last >> 16)
+		to := s.entry(last >> 16)
 		if r == 0 || atomic.LoadUint32(&to.head)-tail >= head-tail {
 			break
 		}
@@ -69,8 +69,8 @@ func (c *CQ) requests(wcs []provider.WC) int {
 		n++
 	}
 	if n > 0 {
-		storeShared(&s.tail, tail)
-		storeShared(&c.ci, ci)
+		storeRelease(&s.tail, tail)
+		storeRelease(&c.ci, ci)
 	}
 	return n
 }
@@ -113,8 +113,8 @@ func (c *CQ) receives(wcs []provider.WC) int {
 		n++
 	}
 	if n > 0 {
-		storeShared(&r.tail, tail)
-		storeShared(&c.ci, ci)
+		storeRelease(&r.tail, tail)
+		storeRelease(&c.ci, ci)
 	}
 	return n
 }

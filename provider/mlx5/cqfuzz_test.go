@@ -52,7 +52,7 @@ func (h *hostile) run() bool {
 	case 1, 2, 3, 4, 5, 6, 7: // an entry of one of the QPs
 		h.entry(q)
 	case 8:
-		if q.sq.sent != nil && q.sq.head-q.sq.tail <= q.sq.mask {
+		if q.sq.pending != nil && q.sq.head-q.sq.tail <= q.sq.mask {
 			q.sendPosted(1, provider.WCBindMW)
 		}
 	case 9:
@@ -132,7 +132,7 @@ func (h *hostile) entry(q *QP) {
 	var counter uint16
 	switch {
 	case op == cqeReq || op == cqeReqErr:
-		if q.sq.sent != nil && q.sq.head-q.sq.tail <= q.sq.mask {
+		if q.sq.pending != nil && q.sq.head-q.sq.tail <= q.sq.mask {
 			opcode = []uint8{opcodeRead, opcodeAtomicCS, opcodeWrite, opcode}[h.next()%4]
 			counter = q.readWQE(opcode, 1, sge, sge, sge)
 		}

@@ -159,7 +159,7 @@ func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 	q.rq.open(unsafe.Pointer(&buf.Bytes()[0]), receives, shift, &db.rec[recvRecord], false)
 	q.sq.buf = unsafe.Pointer(&buf.Bytes()[receives<<shift])
 	q.sq.mask = blocks - 1
-	q.sq.sent = unsafe.SliceData(make([]sent, blocks))
+	q.sq.pending = unsafe.SliceData(make([]pendingWR, blocks))
 	q.sq.forget()
 	return q
 }
@@ -167,8 +167,8 @@ func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 // sendPosted records a request of one block as a post does, and returns its index.
 func (q *QP) sendPosted(id uint64, umr provider.WCOpcode) uint16 {
 	i := q.sq.head
-	*q.sq.at(i) = sent{id: id, head: i, umr: uint32(umr)}
-	storeShared(&q.sq.head, i+1)
+	*q.sq.entry(i) = pendingWR{id: id, head: i, umr: uint32(umr)}
+	storeRelease(&q.sq.head, i+1)
 	return uint16(i)
 }
 

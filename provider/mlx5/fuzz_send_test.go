@@ -43,7 +43,7 @@ func FuzzSend(f *testing.F) {
 		}
 		wr := in.request(to)
 		before := dev.SendCounter()
-		storeShared(&q.sq.tail, q.sq.head)
+		storeRelease(&q.sq.tail, q.sq.head)
 		n, err := q.PostSend([]provider.SendWR{wr})
 		blocks := int(dev.SendCounter() - before)
 		switch {

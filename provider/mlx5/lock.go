@@ -31,7 +31,7 @@ func (l *lock) slow() {
 	}
 }
 
-func (l *lock) Unlock() { storeShared(&l.word, 0) }
+func (l *lock) Unlock() { storeRelease(&l.word, 0) }
 
 // ringWord returns the word that mmio.Ring stores 0 to, which releases the lock. afterRing is
 // called after it.

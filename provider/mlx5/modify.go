@@ -100,7 +100,7 @@ func (q *QP) admit(send, recv bool) {
 	q.lockBoth()
 	s := &q.sq
 	s.ready = send && s.ops != nil
-	s.setQuick()
+	s.setFastPath()
 	q.recvReady = recv && q.cap.RecvWR > 0
 	if r := &q.rq; r.mute && q.State() >= provider.QPRTR && q.recvReady {
 		r.mute = false

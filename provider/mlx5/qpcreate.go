@@ -240,7 +240,7 @@ func (q *QP) open(z qpSize, t transport, cfg *provider.QPConfig) {
 	s.end = uintptr(s.buf) + uintptr(z.sqBytes)
 	s.mask = uint32(z.sqBlocks - 1)
 	s.maxPost, s.maxSGE, s.maxInline = uint32(z.sqPost), uint32(z.sqSGE), uint32(z.sqInline)
-	s.sent = unsafe.SliceData(make([]sent, z.sqBlocks))
+	s.pending = unsafe.SliceData(make([]pendingWR, z.sqBlocks))
 	s.forget()
 	for i, f := range ctrlFlags {
 		if cfg.SignalAll {

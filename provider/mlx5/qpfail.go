@@ -204,12 +204,12 @@ func (s *sendQueue) flush() []uint64 {
 	ids := make([]uint64, head-tail)
 	for block, n := s.batch.start, head-tail; n > 0; {
 		block--
-		if e := s.at(block); e.head == tail+n-1 { // not the second block of a request
+		if e := s.entry(block); e.head == tail+n-1 { // not the second block of a request
 			n--
 			ids[n] = e.id
 		}
 	}
-	storeShared(&s.tail, head)
+	storeRelease(&s.tail, head)
 	return ids
 }
 
@@ -221,6 +221,6 @@ func (q *recvQueue) flush() []uint64 {
 	for i := q.tail; i != head; i++ {
 		ids = append(ids, q.id(i))
 	}
-	storeShared(&q.tail, head)
+	storeRelease(&q.tail, head)
 	return ids
 }

@@ -50,8 +50,8 @@ func (q *recvQueue) open(buf unsafe.Pointer, count, shift uint32, record *uint32
 // reset makes the queue as it was made. The device does not look at it, and the
 // caller holds the locks of the queue and of the CQ.
 func (q *recvQueue) reset() {
-	storeShared(&q.head, 0)
-	storeShared(&q.tail, 0)
+	storeRelease(&q.head, 0)
+	storeRelease(&q.tail, 0)
 	q.seen = 0
 	if q.bell != nil {
 		mmio.Record(q.bell, 0)
@@ -77,7 +77,7 @@ func (q *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 		n++
 	}
 	if n > 0 {
-		storeShared(&q.head, head)
+		storeRelease(&q.head, head)
 		if !q.mute {
 			q.publish()
 		}
@@ -126,7 +126,7 @@ func (q *recvQueue) outstanding(counter uint16) bool {
 
 // free returns the slot of the oldest receive to the posters. From then on it may be overwritten.
 // The caller holds the lock of the CQ.
-func (q *recvQueue) free() { storeShared(&q.tail, q.tail+1) }
+func (q *recvQueue) free() { storeRelease(&q.tail, q.tail+1) }
 
 // complete returns the ID of an outstanding receive and frees its slot, which the device has not
 // written to.

@@ -93,9 +93,9 @@ func TestUMROpcodeBeforeSlot(t *testing.T) {
 	r := newCQRig(t, provider.CQConfig{})
 	q := r.qp(provider.RC, nil)
 	s := &q.sq
-	s.sent = (*sent)(unsafe.Add(unsafe.Pointer(&s.tail), -int(unsafe.Offsetof(sent{}.umr))))
-	*s.sent = sent{id: 7, head: uint32(provider.WCBindMW), umr: uint32(provider.WCBindMW)}
-	storeShared(&s.head, s.tail+1)
+	s.pending = (*pendingWR)(unsafe.Add(unsafe.Pointer(&s.tail), -int(unsafe.Offsetof(pendingWR{}.umr))))
+	*s.pending = pendingWR{id: 7, head: uint32(provider.WCBindMW), umr: uint32(provider.WCBindMW)}
+	storeRelease(&s.head, s.tail+1)
 	r.put(q.sendCQE(0, opcodeUMR))
 	if got := r.one(); got.ID != 7 || got.Opcode != provider.WCBindMW {
 		t.Errorf("completion = %+v, want %v of request 7", got, provider.WCBindMW)

@@ -93,9 +93,9 @@ func (q *QP) readWQE(opcode uint8, id uint64, sg ...provider.SGE) uint16 {
 	for i := range sg {
 		putData(at(seg+i), sg[i].Length, sg[i].LKey, sg[i].Addr)
 	}
-	*q.sq.at(uint32(index)) = sent{id: id, head: q.sq.head}
+	*q.sq.entry(uint32(index)) = pendingWR{id: id, head: q.sq.head}
 	q.sq.cur += uint32(seg+len(sg)+3) / 4
-	storeShared(&q.sq.head, q.sq.head+1)
+	storeRelease(&q.sq.head, q.sq.head+1)
 	return index
 }
 

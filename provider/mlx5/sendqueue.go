@@ -31,7 +31,7 @@ type sendQueue struct {
 	num       uint32 // QP number << 8
 	buf       unsafe.Pointer
 	end       uintptr     // of buf. A pointer would keep the memory behind it alive
-	sent      *sent       // the first of mask+1
+	pending   *pendingWR  // the first of mask+1
 	ops       *operations // of the transport
 	bell      mmio.Bell
 	reg       *register
@@ -65,10 +65,10 @@ type packetLimits struct {
 	checksums bool   // the device fills them in
 }
 
-// sent holds the data that the completion of the WQE at a block needs.
-type sent struct {
+// pendingWR holds the data that the completion of the WQE at a block needs.
+type pendingWR struct {
 	id   uint64
-	head uint32 // the request's number. Stored with storeShared, because a device may name any block
+	head uint32 // the request's number. Stored with storeRelease, because a device may name any block
 	umr  uint32 // provider.WCOpcode, of the requests that the device reports as UMR
 }
 
@@ -83,9 +83,9 @@ type batch struct {
 	sg    [1]provider.SGE
 }
 
-// at returns the record of the WQE at a block.
-func (s *sendQueue) at(block uint32) *sent {
-	return (*sent)(unsafe.Add(unsafe.Pointer(s.sent), uintptr(block&s.mask)*unsafe.Sizeof(sent{})))
+// entry returns the record of the WQE at a block.
+func (s *sendQueue) entry(block uint32) *pendingWR {
+	return (*pendingWR)(unsafe.Add(unsafe.Pointer(s.pending), uintptr(block&s.mask)*unsafe.Sizeof(pendingWR{})))
 }
 
 // setNum sets the QP number.
@@ -94,8 +94,8 @@ func (s *sendQueue) setNum(num uint32) {
 	s.fast.send, s.fast.write = opcodeSend<<32|uint64(s.num), opcodeWrite<<32|uint64(s.num)
 }
 
-// setQuick sets which requests a Builder's methods build, and whether BatchPost rings.
-func (s *sendQueue) setQuick() {
+// setFastPath sets which requests a Builder's methods build, and whether BatchPost rings.
+func (s *sendQueue) setFastPath() {
 	k := &s.fast
 	k.sge, k.inline, k.reg = 0, 0, nil
 	if !s.ready {
@@ -115,32 +115,32 @@ func (s *sendQueue) setQuick() {
 // setFence sets the fence of the next request.
 func (s *sendQueue) setFence(fence uint32) {
 	s.fence = fence
-	s.setQuick()
+	s.setFastPath()
 }
 
 // forget makes the queue one to which nothing was ever posted. The caller holds the
 // locks of the queue and of the CQ.
 func (s *sendQueue) forget() {
-	storeShared(&s.head, 0)
-	storeShared(&s.tail, 0)
+	storeRelease(&s.head, 0)
+	storeRelease(&s.tail, 0)
 	s.batch.start, s.batch.head, s.batch.until = s.cur, 0, 0
-	if s.sent == nil {
+	if s.pending == nil {
 		return
 	}
 	for i := range s.mask + 1 {
 		// No request in flight has this number.
-		*s.at(i) = sent{head: ^uint32(0)}
+		*s.entry(i) = pendingWR{head: ^uint32(0)}
 	}
 }
 
 // outstanding returns the record of the WQE with this index. It returns nil if no outstanding
 // request begins there. Pollers call it, one at a time.
-func (s *sendQueue) outstanding(index uint16) *sent {
+func (s *sendQueue) outstanding(index uint16) *pendingWR {
 	head, tail := atomic.LoadUint32(&s.head), s.tail
 	if head == tail {
 		return nil // also if there is no queue
 	}
-	e := s.at(uint32(index))
+	e := s.entry(uint32(index))
 	if atomic.LoadUint32(&e.head)-tail >= head-tail {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (s *sendQueue) outstanding(index uint16) *sent {
 
 // free returns the blocks of all requests up to e, a result of outstanding, to the posters. From
 // then on e and the WQE may be overwritten.
-func (s *sendQueue) free(e *sent) { storeShared(&s.tail, e.head+1) }
+func (s *sendQueue) free(e *pendingWR) { storeRelease(&s.tail, e.head+1) }
 
 // PostSend posts the requests in order and rings once. It does not allocate.
 func (q *QP) PostSend(wrs []provider.SendWR) (int, error) {
@@ -206,7 +206,7 @@ func (s *sendQueue) unlock() {
 func (s *sendQueue) publish(cur, n, last, ds uint32) {
 	s.cur, s.batch.start = cur, cur
 	s.batch.head = s.head + n
-	storeShared(&s.head, s.batch.head)
+	storeRelease(&s.head, s.batch.head)
 	r := s.reg
 	if r.shared {
 		s.publishShared(n, last, ds)
@@ -336,12 +336,12 @@ func (q *QP) BatchPost() error {
 	r := s.fast.reg
 	n := b.head - s.head
 	if n == 0 || r == nil {
-		return q.batchPostRare(n)
+		return q.batchPostSlow(n)
 	}
 	if s.file.Closed() { // by itself: the compiler would make a value of the condition
-		return q.batchPostRare(n)
+		return q.batchPostSlow(n)
 	}
-	storeShared(&s.head, b.head)
+	storeRelease(&s.head, b.head)
 	b.start = s.cur
 	at := b.last
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
@@ -357,11 +357,11 @@ func (q *QP) BatchPost() error {
 // wqeSize returns the number of segments in a WQE's control segment.
 func wqeSize(wqe unsafe.Pointer) uint32 { return uint32(*(*uint8)(unsafe.Add(wqe, 7))) }
 
-// batchPostRare is BatchPost in three rare cases. The batch is empty, or nothing can be posted any
+// batchPostSlow is BatchPost in three uncommon cases. The batch is empty, or nothing can be posted any
 // more, or other QPs also use the register.
 //
 //go:noinline
-func (q *QP) batchPostRare(n uint32) error {
+func (q *QP) batchPostSlow(n uint32) error {
 	s := &q.sq
 	b := &s.batch
 	if !s.ready || s.file.Closed() {
@@ -381,8 +381,8 @@ func (q *QP) BatchDiscard() {
 	s := &q.sq
 	for i := s.batch.start; i != s.cur; i++ {
 		// Otherwise the block would name a request that is posted later, with the ID of this one.
-		if e := s.at(i); e.head-s.head < s.batch.head-s.head {
-			storeShared(&e.head, s.head+1<<31)
+		if e := s.entry(i); e.head-s.head < s.batch.head-s.head {
+			storeRelease(&e.head, s.head+1<<31)
 		}
 	}
 	s.cur, s.batch.head = s.batch.start, s.head

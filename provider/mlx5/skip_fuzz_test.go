@@ -123,7 +123,7 @@ func (f *forger) step() {
 			f.cq.Resize(1 << (5 + f.next()%4))
 		}
 	case 10:
-		f.settle()
+		f.waitFailed()
 	default:
 		f.polled(make([]provider.WC, f.next()%20))
 	}
@@ -138,8 +138,8 @@ func (f *forger) discard(q *QP) {
 	q.BatchDiscard()
 }
 
-// settle waits until no goroutine moves a QP to the error state.
-func (f *forger) settle() {
+// waitFailed waits until no goroutine moves a QP to the error state.
+func (f *forger) waitFailed() {
 	for _, q := range []*QP{f.q, f.onSRQ} {
 		for q.failure.Load() == qpFailing {
 			runtime.Gosched()
@@ -195,7 +195,7 @@ func fuzzSkip(t *testing.T, data []byte) {
 	}
 	for f.polled(make([]provider.WC, 7)) > 0 { // until the ring is empty
 	}
-	f.settle()
+	f.waitFailed()
 	for f.polled(make([]provider.WC, 7)) > 0 {
 	}
 	for id, q := range f.open {
