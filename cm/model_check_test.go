@@ -64,10 +64,10 @@ type modelHandle struct {
 	groups []*modelMember
 }
 
-// settle waits until all goroutines are blocked, and checks the channels, the IDs and the
+// quiesceAndCheck waits until all goroutines are blocked, and checks the channels, the IDs and the
 // waiting calls.
-func (r *modelRun) settle() error {
-	if err := r.calm(); err != nil {
+func (r *modelRun) quiesceAndCheck() error {
+	if err := r.quiesce(); err != nil {
 		return err
 	}
 	r.k.during = nil

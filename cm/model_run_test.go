@@ -149,7 +149,7 @@ func (r *modelRun) run() error {
 		if err := r.act(); err != nil {
 			return err
 		}
-		if err := r.settle(); err != nil {
+		if err := r.quiesceAndCheck(); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (r *modelRun) run() error {
 		for _, c := range r.chans {
 			r.fetch(c, true)
 		}
-		if err := r.settle(); err != nil {
+		if err := r.quiesceAndCheck(); err != nil {
 			return err
 		}
 	}
@@ -288,7 +288,7 @@ func (r *modelRun) closeChannel(c *modelChannel) error {
 	if err := c.ch.Close(); err != nil {
 		return fmt.Errorf("Close of a channel: %w", err)
 	}
-	if err := errors.Join(r.calm(), r.account(c)); err != nil {
+	if err := errors.Join(r.quiesce(), r.account(c)); err != nil {
 		return err
 	}
 	if c.cancel != nil {
@@ -310,7 +310,7 @@ func (r *modelRun) finish() error {
 			return err
 		}
 	}
-	if err := r.settle(); err != nil {
+	if err := r.quiesceAndCheck(); err != nil {
 		return err
 	}
 	if len(r.waits) > 0 {

@@ -292,8 +292,8 @@ func (r *modelRun) surprise() {
 	}
 }
 
-// calm waits until all goroutines are blocked, and executes the prepared actions on the way.
-func (r *modelRun) calm() (err error) {
+// quiesce waits until all goroutines are blocked, and executes the prepared actions on the way.
+func (r *modelRun) quiesce() (err error) {
 	for {
 		synctest.Wait()
 		select {

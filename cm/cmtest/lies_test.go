@@ -167,7 +167,7 @@ func testLies(t *testing.T, machine, what string, lies func() func(answer)) {
 		for _, d := range devs {
 			k.Remove(d.Name)
 		}
-		if left := settle(func() []string { return unfinished(k, before) }); len(left) > 0 {
+		if left := waitUntilNone(func() []string { return unfinished(k, before) }); len(left) > 0 {
 			t.Fatalf("%s (client: %v; server: %v): left %q, want nothing\n%s", what, dialed, served, left, stacks())
 		}
 	}

@@ -36,7 +36,7 @@ const settleTime = 10 * time.Second
 // expectNothing waits until all objects on a Kernel are closed, and no more library objects
 // and goroutines exist than before. It returns the remaining objects.
 func expectNothing(k *cmtest.Kernel, before rest) (left []string) {
-	return settle(func() []string {
+	return waitUntilNone(func() []string {
 		left := unfinished(k, before)
 		for _, o := range leak.Report() {
 			if !slices.Contains(before.objects, o) {
@@ -58,9 +58,9 @@ func unfinished(k *cmtest.Kernel, before rest) []string {
 	return left
 }
 
-// settle waits until check returns nothing, or until settleTime has passed. It returns the
+// waitUntilNone waits until check returns nothing, or until settleTime has passed. It returns the
 // last result.
-func settle(check func() []string) (left []string) {
+func waitUntilNone(check func() []string) (left []string) {
 	for end := time.Now().Add(settleTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if left = check(); len(left) == 0 {
 			break
