@@ -18,9 +18,9 @@ import (
 // may use it, even if the owner of the Buf frees it in the meantime.
 type Buf struct {
 	refs  atomic.Int32
-	class int16 // wholeSlab: the whole slab
+	class int16 // or wholeSlab, or borrowedPiece
 	n     int   // requested bytes
-	at    int   // first unit in the slab
+	at    int   // first unit in the slab, or first byte of borrowed memory
 	slab  *slab
 	pool  *Pool
 	next  *Buf // in a list of the pool
@@ -28,23 +28,38 @@ type Buf struct {
 	debug *debugBuf // debug mode only
 }
 
-// wholeSlab is the class of a Buf that is the whole slab.
-const wholeSlab = -1
+// Classes of Bufs that are no blocks of a divided slab.
+const (
+	wholeSlab     = -1 // the whole slab
+	borrowedPiece = -2 // a piece of the program's memory
+)
 
-// block returns the size of the memory in bytes, which is at least Len.
+// off returns the offset of the memory in the slab, in bytes.
+func (b *Buf) off() int {
+	if b.class == borrowedPiece {
+		return b.at
+	}
+	return b.at * unit
+}
+
+// block returns the number of bytes that the Buf takes of its slab, which is at least Len. Bufs of
+// borrowed memory take none.
 func (b *Buf) block() int {
-	if b.class == wholeSlab {
+	switch b.class {
+	case wholeSlab:
 		return b.slab.size
+	case borrowedPiece:
+		return 0
 	}
 	return classUnits(int(b.class)) * unit
 }
 
-// memory returns the whole block, nil if it is another device's memory.
+// memory returns the whole block, nil if the memory is another device's or borrowed.
 func (b *Buf) memory() []byte {
-	if b.slab.mem == nil {
+	if b.slab.mem == nil || b.class == borrowedPiece {
 		return nil
 	}
-	return b.slab.mem[b.at*unit:][:b.block()]
+	return b.slab.mem[b.off():][:b.block()]
 }
 
 // Len returns the length in bytes, which is the length that Get was called with.
@@ -60,7 +75,7 @@ func (b *Buf) Bytes() []byte {
 	if b.slab.mem == nil {
 		return nil
 	}
-	off := b.at * unit
+	off := b.off()
 	return b.slab.mem[off : off+b.n : off+b.n]
 }
 
@@ -68,7 +83,7 @@ func (b *Buf) Bytes() []byte {
 // bits of an element's length.
 func (b *Buf) SGE() verbs.SGE {
 	b.use("SGE")
-	return b.slab.mr.Slice(b.at*unit, b.n)
+	return b.slab.mr.Slice(b.off(), b.n)
 }
 
 // Slice returns the n bytes from off on as an element of a work request. Like MR.Slice of package
@@ -78,17 +93,17 @@ func (b *Buf) Slice(off, n int) verbs.SGE {
 	if off < 0 || n < 0 || off > b.n-n {
 		panic(fmt.Sprintf("pool: %d bytes from %d on of a Buf of %d", n, off, b.n))
 	}
-	return b.slab.mr.Slice(b.at*unit+off, n)
+	return b.slab.mr.Slice(b.off()+off, n)
 }
 
 // Remote returns the Buf in the form that peers use. It panics if Config.Access has no remote
-// right. The key reaches the memory of other Bufs and stays valid after Free. See Config.Access.
+// right, and for memory of Borrow. The key reaches the memory of other Bufs and stays valid after Free. See Config.Access.
 func (b *Buf) Remote() verbs.RemoteMemory {
 	b.use("Remote")
-	if b.pool.access&(verbs.RemoteRead|verbs.RemoteWrite|verbs.RemoteAtomic) == 0 {
-		panic("pool: Remote of a Buf whose pool has no remote rights")
+	if b.class == borrowedPiece || b.pool.access&(verbs.RemoteRead|verbs.RemoteWrite|verbs.RemoteAtomic) == 0 {
+		panic("pool: Remote of a Buf without remote rights")
 	}
-	return b.slab.mr.Remote().Slice(b.at*unit, b.n)
+	return b.slab.mr.Remote().Slice(b.off(), b.n)
 }
 
 // Ref adds a reference and returns b. Each reference needs a Free of its own.

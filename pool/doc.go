@@ -16,7 +16,8 @@
 // and Get waits for free memory when the bound is reached. A program that holds Bufs while it waits
 // for others can wait for ever, so it should use a context with a deadline, or [Pool.TryGet].
 //
-// Slabs are on huge pages if the administrator has reserved some (/proc/sys/vm/nr_hugepages), and on
+// Slabs stay registered until Close, or until a request of another size needs their bytes. [Pool.Copy]
+// and [Pool.Borrow] are for ordinary slices. Slabs are on huge pages if the administrator has reserved some (/proc/sys/vm/nr_hugepages), and on
 // the NUMA node of the device if the kernel names it.
 //
 // # References

@@ -200,7 +200,7 @@ func (p *Pool) carve(class, n int) *Buf {
 func (p *Pool) takeWhole(n int) *Buf {
 	var best *slab
 	for _, s := range p.slabs {
-		if s.idle() && s.size >= n && s.size/2 <= n && (best == nil || s.size < best.size) {
+		if s.idle() && !s.borrowed && s.size >= n && s.size/2 <= n && (best == nil || s.size < best.size) {
 			best = s
 		}
 	}
@@ -228,7 +228,7 @@ func (p *Pool) newBuf(s *slab, at, class, n int) *Buf {
 func (p *Pool) release(b *Buf) {
 	p.mu.Lock()
 	p.inUse -= b.block()
-	if p.waiters.n == 0 && !p.closed && b.class != wholeSlab {
+	if p.waiters.n == 0 && !p.closed && b.class >= 0 {
 		b.next = p.cache[b.class]
 		p.cache[b.class] = b
 		p.cached++
@@ -255,10 +255,15 @@ func (p *Pool) release(b *Buf) {
 
 // put frees the block of b, and keeps b for another block. The caller holds p.mu.
 func (p *Pool) put(b *Buf) {
-	if b.class == wholeSlab {
-		b.slab.put(0, b.slab.units)
-	} else {
-		b.slab.put(b.at, classUnits(int(b.class)))
+	switch s := b.slab; b.class {
+	case wholeSlab:
+		s.put(0, s.units)
+	case borrowedPiece:
+		if s.endUse(); s.idle() {
+			p.inUse -= s.size
+		}
+	default:
+		s.put(b.at, classUnits(int(b.class)))
 	}
 	b.slab = nil
 	b.next = p.spare
@@ -286,6 +291,7 @@ func (p *Pool) flush() {
 type growth struct {
 	size  int
 	evict []*slab // to be deregistered before
+	mem   []byte  // the program's memory to be registered, or nil
 }
 
 // reserve decides how to register a slab for n bytes, for which there is no free memory. It reports
@@ -299,6 +305,11 @@ func (p *Pool) reserve(n int) (g growth, ok bool) {
 		page := os.Getpagesize()
 		g.size = (n + page - 1) &^ (page - 1)
 	}
+	return p.reserveBytes(g)
+}
+
+// reserveBytes is reserve for g.size bytes.
+func (p *Pool) reserveBytes(g growth) (growth, bool) {
 	if excess := p.registered + g.size - p.max; excess > 0 {
 		if g.evict = p.removeIdle(excess); g.evict == nil {
 			return g, false
@@ -340,7 +351,11 @@ func (p *Pool) removeIdle(n int) (removed []*slab) {
 func (p *Pool) grow(n int, g growth) (*Buf, error) {
 	var s *slab
 	mr, err := p.register(&g)
-	if err == nil {
+	switch {
+	case err != nil:
+	case g.mem != nil:
+		s = newBorrowed(mr)
+	default:
 		s = newSlab(mr, g.size == p.slabSize, p.debug)
 	}
 	p.mu.Lock()
@@ -363,10 +378,13 @@ func (p *Pool) grow(n int, g growth) (*Buf, error) {
 	}
 	p.slabs = append(p.slabs, s)
 	var b *Buf
-	if s.orders == nil {
+	switch {
+	case s.borrowed:
+		b = p.newBorrowedBuf(s, 0, n)
+	case s.orders == nil:
 		s.takeWhole()
 		b = p.newBuf(s, 0, wholeSlab, n)
-	} else {
+	default:
 		class := classOf(unitsFor(n))
 		at, _ := s.take(classUnits(class))
 		b = p.newBuf(s, at, class, n)
@@ -384,6 +402,9 @@ func (p *Pool) register(g *growth) (*verbs.MR, error) {
 			return nil, err
 		}
 		g.evict = g.evict[1:]
+	}
+	if g.mem != nil {
+		return p.pd.RegMR(g.mem, 0)
 	}
 	if huge := hugePage(); huge > 0 && g.size%huge == 0 {
 		if mr, err := internals.Alloc(p.pd, g.size, p.access, true, p.node); err == nil {

@@ -149,3 +149,10 @@ func isRemoved(err error) bool {
 	var e *verbs.DeviceRemovedError
 	return errors.As(err, &e)
 }
+
+// canceled returns a context that has ended.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

@@ -17,6 +17,11 @@ type slab struct {
 	units int
 	free  int // units that no block has
 
+	// borrowed reports that the memory is the program's, which Borrow has registered. users counts
+	// its Bufs.
+	borrowed bool
+	users    int
+
 	// orders[k] lists the free blocks of 1<<k units. It is nil if the slab has one block only, which
 	// is the whole slab.
 	orders []freeBlocks
@@ -52,6 +57,24 @@ func newSlab(mr *verbs.MR, divided, debug bool) *slab {
 		poison(s.mem)
 	}
 	return s
+}
+
+// newBorrowed describes registered memory of the program. free is 1 if it has no users.
+func newBorrowed(mr *verbs.MR) *slab {
+	return &slab{mr: mr, mem: mr.Bytes(), size: mr.Len(), units: 1, free: 1, borrowed: true}
+}
+
+// use counts a Buf of borrowed memory.
+func (s *slab) use() {
+	s.users++
+	s.free = 0
+}
+
+// endUse counts one Buf less.
+func (s *slab) endUse() {
+	if s.users--; s.users == 0 {
+		s.free = 1
+	}
 }
 
 // idle reports whether no block is taken.

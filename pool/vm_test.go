@@ -29,10 +29,10 @@ type end struct {
 	*pool.Pool
 }
 
-// connect returns both ends of a connection between two devices.
-func connect(t *testing.T, ctx context.Context, hosts []vmtest.Host, qp verbs.QPConfig) (client, server *cm.Conn) {
+// connect returns both ends of a connection between two addresses. host is nil in the virtual machine.
+func connect(t testing.TB, ctx context.Context, host *verbs.Host, local, remote netip.Addr, qp verbs.QPConfig) (client, server *cm.Conn) {
 	t.Helper()
-	ln, err := (&cm.ListenConfig{QP: qp}).Listen(ctx, "tcp", netip.AddrPortFrom(hosts[0].IPv4, 0).String())
+	ln, err := (&cm.ListenConfig{Host: host, QP: qp}).Listen(ctx, "tcp", netip.AddrPortFrom(remote, 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func connect(t *testing.T, ctx context.Context, hosts []vmtest.Host, qp verbs.QP
 		}
 		accepted <- conn
 	}()
-	d := &cm.Dialer{QP: qp, LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0))}
+	d := &cm.Dialer{Host: host, QP: qp, LocalAddr: cm.AddrFrom(netip.AddrPortFrom(local, 0))}
 	if client, err = d.Dial(ctx, "tcp", ln.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestVMSend(t *testing.T) {
 	modes(t, func(t *testing.T, debug bool) {
 		vmtest.NoLeaks(t)
 		ctx := deadline(t)
-		a, b := connect(t, ctx, hosts, verbs.QPConfig{})
+		a, b := connect(t, ctx, nil, hosts[1].IPv4, hosts[0].IPv4, verbs.QPConfig{})
 		cfg := pool.Config{SlabSize: 64 << 10, MaxBytes: 192 << 10}
 		client, server := end{a, newPool(t, a.PD(), cfg, debug)}, end{b, newPool(t, b.PD(), cfg, debug)}
 		r := rand.New(rand.NewPCG(3, 4))
@@ -121,7 +121,7 @@ func TestVMRemote(t *testing.T) {
 	vmtest.AnyMemory(t)
 	vmtest.NoLeaks(t)
 	ctx := deadline(t)
-	a, b := connect(t, ctx, hosts, verbs.QPConfig{})
+	a, b := connect(t, ctx, nil, hosts[1].IPv4, hosts[0].IPv4, verbs.QPConfig{})
 	local := newPool(t, a.PD(), pool.Config{}, true)
 	lent := newPool(t, b.PD(), pool.Config{Access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite}, true)
 	for _, n := range []int{1, 100, 4096, 100_000, 3 << 20} {
@@ -229,7 +229,7 @@ func TestVMDMABuf(t *testing.T) {
 		vmtest.NoLeaks(t)
 		ctx := deadline(t)
 		const offset, length = 8 << 10, 56 << 10 // no power of two
-		a, b := connect(t, ctx, hosts, verbs.QPConfig{NoScatterToCQE: true})
+		a, b := connect(t, ctx, nil, hosts[1].IPv4, hosts[0].IPv4, verbs.QPConfig{NoScatterToCQE: true})
 		type side struct {
 			*cm.Conn
 			*pool.Pool
@@ -269,6 +269,42 @@ func TestVMDMABuf(t *testing.T) {
 			}
 			in.Free()
 			out.Free()
+		}
+	})
+}
+
+// TestVMBorrow sends large memory of the Go heap without a copy.
+func TestVMBorrow(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.AnyMemory(t)
+	modes(t, func(t *testing.T, debug bool) {
+		vmtest.NoLeaks(t)
+		ctx := deadline(t)
+		a, b := connect(t, ctx, nil, hosts[1].IPv4, hosts[0].IPv4, verbs.QPConfig{})
+		client, server := end{a, newPool(t, a.PD(), pool.Config{MaxBytes: 2 << 20}, debug)}, end{b, newPool(t, b.PD(), pool.Config{}, debug)}
+		memory := [][]byte{make([]byte, 300<<10), make([]byte, 1<<20), make([]byte, 1000), make([]byte, 1500<<10)}
+		for i := range 20 {
+			msg := memory[i%len(memory)]
+			for j := range msg {
+				msg[j] = byte(i*7 + j)
+			}
+			in := get(t, server.Pool, len(msg))
+			if err := server.PostRecv(1, in.Ref().SGE()); err != nil {
+				t.Fatal(err)
+			}
+			out := borrow(t, client.Pool, msg)
+			if err := client.Send(ctx, out.SGE()); err != nil {
+				t.Fatalf("Send of %d bytes = %v", len(msg), err)
+			}
+			out.Free()
+			if _, err := server.WaitRecv(ctx); err != nil {
+				t.Fatal(err)
+			}
+			in.Free()
+			if !bytes.Equal(in.Bytes(), msg) {
+				t.Errorf("message %d of %d bytes arrived wrong", i, len(msg))
+			}
+			in.Free()
 		}
 	})
 }
