@@ -22,7 +22,7 @@ type File struct {
 	info   DeviceInfo
 	closed atomic.Bool
 
-	ending sync.Mutex // held while the event files are closed. Taken before mu
+	closeMu sync.Mutex // held while the event files are closed. Taken before mu
 
 	mu       sync.Mutex
 	context  ContextInfo // of GetContext
@@ -116,8 +116,8 @@ func (f *File) endContext() error {
 // closeEvents closes the event files of a closed device. It does not hold mu, because the reader of
 // an event file may need the lock of a queue, and the holder of that lock may wait for mu.
 func (f *File) closeEvents() error {
-	f.ending.Lock()
-	defer f.ending.Unlock()
+	f.closeMu.Lock()
+	defer f.closeMu.Unlock()
 	f.mu.Lock()
 	channels := f.channels
 	f.channels = nil // adopt takes no more
