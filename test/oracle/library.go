@@ -16,21 +16,21 @@ import (
 	"purerdma/test/microvm/apt"
 )
 
-// releases lists the Debian releases whose rdma-core is asked: that of the
-// library's first version, and the newest.
+// releases lists the Debian releases whose rdma-core makes vectors. They are the release of the library's first
+// version, and the newest one.
 var releases = []string{"bookworm", "sid"}
 
-// packages is what has to be there to compile for rdma-core and to run it, the
-// C library included: a release's libraries do not run with another's.
+// packages lists the packages for compiling for rdma-core and for running it. They include the C library, because
+// the libraries of a release do not run with the C library of another release.
 var packages = []string{"libibverbs-dev", "ibverbs-providers", "libc6-dev"}
 
 const libs = "usr/lib/x86_64-linux-gnu"
 
 // A library is the rdma-core of one release.
 type library struct {
-	root    string // where the packages are unpacked
-	bin     string // where the dumpers are built
-	version string // of the package, as "44.0-2"
+	root    string // directory of the unpacked packages
+	bin     string // directory of the built dumpers
+	version string // version of the package, such as "44.0-2"
 }
 
 func openLibrary(ctx context.Context, release string, refresh bool) (*library, error) {
@@ -56,7 +56,7 @@ func openLibrary(ctx context.Context, release string, refresh bool) (*library, e
 	if err := os.RemoveAll(tmp); err != nil {
 		return nil, err
 	}
-	// Linker scripts name the directories of before the merge.
+	// Linker scripts use the directories from before the merge of /lib into /usr/lib.
 	if err := os.MkdirAll(filepath.Join(tmp, "usr/lib64"), 0o755); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func openLibrary(ctx context.Context, release string, refresh bool) (*library, e
 	if err := a.UnpackAll(ctx, tmp, wanted, packages...); err != nil {
 		return nil, err
 	}
-	// Since Linux 6.14 the headers are one package for all machines.
+	// Since Linux 6.14 one package has the headers for all machines.
 	asm := filepath.Join(tmp, "usr/include/x86_64-linux-gnu/asm")
 	if _, err := os.Stat(asm); err != nil {
 		if err := os.Symlink("../../lib/linux/uapi/x86/asm", asm); err != nil {
@@ -78,7 +78,7 @@ func openLibrary(ctx context.Context, release string, refresh bool) (*library, e
 	return l, os.Rename(tmp, l.root)
 }
 
-// wanted says whether a file is needed to compile and run.
+// wanted reports whether a file is needed to compile and run.
 func wanted(name string) bool {
 	for _, p := range []string{"usr/include/", "usr/lib/x86_64-linux-gnu/", "usr/lib64/", "usr/lib/linux/uapi/x86/"} {
 		if strings.HasPrefix(name, p) {
@@ -88,14 +88,14 @@ func wanted(name string) bool {
 	return false
 }
 
-// upstream returns the version without Debian's part: "44.0".
+// upstream returns the version without Debian's part, such as "44.0".
 func (l *library) upstream() string {
 	v, _, _ := strings.Cut(l.version, "-")
 	return v
 }
 
-// provider returns the file of a driver's provider, and the version of the interface
-// between it and libibverbs, which is in the file's name.
+// provider returns the file of a driver's provider, and the version of the provider's interface to libibverbs. The
+// version is in the file name.
 func (l *library) provider(driver string) (file, version string, err error) {
 	files, err := filepath.Glob(filepath.Join(l.root, libs, "libibverbs", "lib"+driver+"-rdmav*.so"))
 	if err != nil || len(files) != 1 {
@@ -109,7 +109,7 @@ func (l *library) provider(driver string) (file, version string, err error) {
 func (l *library) build(ctx context.Context, src string) error {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
-		return fmt.Errorf("the oracle is compiled with gcc (apt-get install gcc): %w", err)
+		return fmt.Errorf("find gcc to compile the oracle (apt-get install gcc): %w", err)
 	}
 	if err := os.MkdirAll(l.bin, 0o755); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (l *library) build(ctx context.Context, src string) error {
 	if err != nil {
 		return err
 	}
-	// Debian's gcc searches the machine's own libraries before those of a root
-	// elsewhere, unless it is told twice.
+	// Without these two options Debian's gcc searches the machine's own libraries before the libraries of a root
+	// in another directory.
 	lib := filepath.Join(l.root, libs)
 	common := []string{"--sysroot=" + l.root, "-B" + lib, "-L" + lib, "-DPABI=" + pabi, "-O1", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror"}
 	for _, t := range []struct {
@@ -161,7 +161,7 @@ func (l *library) run(ctx context.Context, p plan, r process, seed uint64, n int
 	lib := filepath.Join(l.root, libs)
 	cmd := exec.CommandContext(ctx, filepath.Join(lib, "ld-linux-x86-64.so.2"), "--library-path", lib, "--preload", filepath.Join(l.bin, "libfakeuv.so"),
 		filepath.Join(l.bin, dumper), r.scenario, fmt.Sprint(seed), fmt.Sprint(n))
-	// Nothing of the environment may show in the vectors.
+	// The environment must not affect the vectors.
 	cmd.Env = append([]string{"LC_ALL=C", "SYSFS_PATH=" + sysfs, "FAKEUV_DRIVER=" + p.driver,
 		"FAKEUV_PROVIDER=" + file}, r.env...)
 	var stdout, stderr bytes.Buffer
@@ -172,11 +172,10 @@ func (l *library) run(ctx context.Context, p plan, r process, seed uint64, n int
 	return stdout.Bytes(), nil
 }
 
-// tail returns the end of what a process complained about: libmlx5 dumps every
-// completion with an error.
+// tail returns the end of a process's error output, because libmlx5 dumps every completion with an error.
 func tail(s string) string { return s[max(0, len(s)-500):] }
 
-// writeSysfs makes the files in which libibverbs looks for devices.
+// writeSysfs creates the files in which libibverbs searches for devices.
 func (p plan) writeSysfs(dir string) error {
 	verbs, dev := "class/infiniband_verbs/", "class/infiniband/"+p.device+"/"
 	files := map[string]string{

@@ -2,17 +2,16 @@
 
 //go:build linux && amd64
 
-// Oracle runs the providers of rdma-core, as Debian ships them, on a fake verbs
-// device, and writes down what they do with the memory that they share with the
-// kernel and the device: vectors, which the tests of our providers replay.
+// Oracle runs the providers of rdma-core, as Debian ships them, on a fake verbs device. It records how they use the
+// memory that they share with the kernel and the device. The tests of this module's providers replay these records,
+// which are called vectors.
 //
-//	go run ./test/oracle                             the committed files, again
-//	go run ./test/oracle -seed 7 -n 500 -out FILE    fresh ones
+//	go run ./test/oracle                             makes the committed files again
+//	go run ./test/oracle -seed 7 -n 500 -out FILE    makes fresh vectors
 //
-// It downloads the packages of the releases in its table with the machine's own
-// apt, and compiles the C of test/oracle/c with the machine's gcc against them;
-// nothing is installed, all is kept in the user's cache directory. README.md has
-// the format of the vectors.
+// It downloads the packages of the releases in its table with the machine's own apt, and compiles the C sources of
+// test/oracle/c with the machine's gcc for them. It installs nothing, and keeps all files in the user's cache
+// directory. README.md has the format of the vectors.
 package main
 
 import (
@@ -31,8 +30,8 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// What the committed files are made with: that of mlx5 with the newest release has all
-// the lists.
+// The parameters of the committed files. The file of mlx5 with the newest release has committedN random lists, and the
+// other files have committedNOther.
 const (
 	committedSeed   = 1
 	committedN      = 2000
@@ -41,11 +40,11 @@ const (
 
 func main() {
 	driver := flag.String("driver", "", "only the vectors of this driver: mlx5, rxe or siw")
-	release := flag.String("release", "", "only those of rdma-core as this release of Debian has it")
+	release := flag.String("release", "", "only the vectors of this Debian release's rdma-core")
 	seed := flag.Uint64("seed", committedSeed, "seed of the random lists")
-	n := flag.Int("n", 0, "number of random lists, 0 for as many as the committed files have")
-	out := flag.String("out", "", "write vectors of one driver (mlx5 unless -driver says) and release (the newest unless -release says) to this file, compressed if it ends in .gz, instead of the committed ones")
-	dir := flag.String("prepare", "", "only build the fake kernel, fill this directory with what libibverbs looks for, and say how to run other programs on it")
+	n := flag.Int("n", 0, "number of random lists, or 0 for the number in the committed files")
+	out := flag.String("out", "", "write vectors of one driver (default mlx5) and release (default the newest) to this file instead of the committed ones, compressed if the name ends in .gz")
+	dir := flag.String("prepare", "", "only build the fake kernel, fill this directory with files for libibverbs, and print how to run other programs on it")
 	refresh := flag.Bool("refresh", false, "fetch the package lists again")
 	flag.Parse()
 	if *n < 0 || flag.NArg() > 0 {
@@ -118,7 +117,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// lists returns how many random lists there are to be.
+// lists returns the number of random lists.
 func (o *options) lists(driver, release string) int {
 	switch {
 	case o.n > 0:
@@ -140,14 +139,14 @@ func dump(ctx context.Context, lib *library, p plan, seed uint64, n int) ([]byte
 		}
 		b.Write(text)
 	}
-	// A reader that does not take it is a fault of this program.
+	// If the reader refuses the text, this program has a fault.
 	if _, err := vector.Read(bytes.NewReader(b.Bytes())); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
 }
 
-// write writes the file and says whether it is another than before.
+// write writes the file and prints whether it has changed.
 func write(file string, text []byte, fresh bool) error {
 	packed := text
 	if strings.HasSuffix(file, ".gz") {
@@ -174,7 +173,7 @@ func write(file string, text []byte, fresh bool) error {
 	}
 	fmt.Printf("%s: %d records, %d kB: %s\n", file, bytes.Count(text, []byte("\n")), len(packed)/1000, what)
 	if what == "unchanged" {
-		return nil // another version of gzip must not make a difference
+		return nil // another version of gzip must not change the file
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err

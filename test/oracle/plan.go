@@ -4,12 +4,12 @@
 
 package main
 
-// A plan is the processes that make the vectors of a driver, in this order.
+// A plan lists the processes that make the vectors of a driver, in order.
 type plan struct {
 	driver string
-	device string // its name
-	node   string // its node type, as sysfs has it
-	abi    string // the version of the kernel driver's ABI
+	device string // name of the device
+	node   string // node type of the device in sysfs
+	abi    string // version of the kernel driver's ABI
 	runs   []process
 }
 

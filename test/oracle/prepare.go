@@ -11,17 +11,16 @@ import (
 	"path/filepath"
 )
 
-// prepared says how another program is compiled for rdma-core and run on the fake
-// kernel, for those who measure it.
+// prepared has the parameters for compiling another program for rdma-core, and for running it on the fake kernel. A
+// benchmark uses them.
 type prepared struct {
-	Version string   `json:"version"` // of rdma-core
-	CFlags  []string `json:"cflags"`  // of gcc
-	Env     []string `json:"env"`     // all that the program needs
-	Run     []string `json:"run"`     // what comes before its name
+	Version string   `json:"version"` // version of rdma-core
+	CFlags  []string `json:"cflags"`  // flags for gcc
+	Env     []string `json:"env"`     // the whole environment of the program
+	Run     []string `json:"run"`     // command line in front of the program's name
 }
 
-// prepare builds the fake kernel, fills dir with what libibverbs looks for, and
-// prints what to do with it.
+// prepare builds the fake kernel, fills dir with the files for libibverbs, and prints a prepared.
 func prepare(ctx context.Context, root, dir string, o options) error {
 	if o.driver == "" {
 		o.driver = plans[0].driver

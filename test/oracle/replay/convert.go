@@ -13,8 +13,8 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// FromRoot returns a file by its name in the directory of the module, from which tests
-// are run, or in that of a provider.
+// FromRoot returns the path of a file from its name in the root directory of the module. Tests run in the directory of
+// the module or of a provider.
 func FromRoot(name string) string {
 	if _, err := os.Stat(name); err != nil && !filepath.IsAbs(name) {
 		return filepath.Join("../..", name)
@@ -31,14 +31,14 @@ func SGEs(list [][3]uint64) []provider.SGE {
 	return sg
 }
 
-// Bits of enum ibv_send_flags that are not those of provider.SendFlags.
+// Bits of enum ibv_send_flags that differ from provider.SendFlags.
 const sendInline = 1 << 3
 
-// Inlined says whether a request asks for its data to be inline.
+// Inlined reports whether a request has inline data.
 func Inlined(w *vector.WR) bool { return w.Flags&sendInline != 0 }
 
-// SendWR converts a request. Inline data is what is at first in the memory that the
-// elements name. Address handles and the type of a window are the caller's to set.
+// SendWR converts a request. Inline data is the initial content of the memory in the elements. The caller sets address
+// handles and the type of a window.
 func SendWR(w *vector.WR) provider.SendWR {
 	p := provider.SendWR{
 		ID: w.ID, Opcode: provider.OpWrite + provider.SendOpcode(w.Opcode), Flags: provider.SendFlags(w.Flags &^ sendInline),
@@ -69,15 +69,14 @@ func Cap(c []int) provider.QPCap {
 	return provider.QPCap{SendWR: c[0], RecvWR: c[1], SendSGE: c[2], RecvSGE: c[3], Inline: c[4]}
 }
 
-// States are the states of QPs by name.
+// States maps the names of states to the states of QPs.
 var States = map[string]provider.QPState{
 	"RESET": provider.QPReset, "INIT": provider.QPInit, "RTR": provider.QPRTR, "RTS": provider.QPRTS,
 	"SQD": provider.QPSQD, "SQE": provider.QPSQE, "ERR": provider.QPErr,
 }
 
-// DiffWC says in what a completion differs from what the oracle gave; "" if in
-// nothing. What the oracle's library left as it was does not count; of one that
-// failed only what package provider says counts.
+// DiffWC returns the differences between a completion and the oracle's completion, or "". Members that the oracle's
+// library did not write do not count. In a failed completion only the members that package provider documents count.
 func DiffWC(want *vector.WC, got *provider.WC) string {
 	diff := ""
 	field := func(name string, w *uint64, g uint64) {
@@ -105,8 +104,8 @@ func DiffWC(want *vector.WC, got *provider.WC) string {
 	return diff
 }
 
-// Diff shows bytes that are not as they must be, from 16 before the first that is
-// not on, in segments of 16.
+// Diff formats the differing bytes of got and want. It starts at most 16 bytes before the first difference, at a
+// segment of 16.
 func Diff(want, got []byte) string {
 	at := 0
 	for at < min(len(want), len(got)) && want[at] == got[at] {

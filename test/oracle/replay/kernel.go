@@ -2,9 +2,8 @@
 
 //go:build linux
 
-// Package replay is what the tests of providers share that replay the vectors of
-// test/oracle: a kernel that answers as a session's records say, and conversions
-// between records and the types of package provider.
+// Package replay helps the tests of providers to replay the vectors of test/oracle. It has a kernel that returns the
+// responses in a session's records, and conversions between records and the types of package provider.
 package replay
 
 import (
@@ -24,10 +23,10 @@ import (
 // Command is a kind of commands.
 type Command struct {
 	Object, Method uint16
-	Write          uint32 // of INVOKE_WRITE
+	Write          uint32 // command inside INVOKE_WRITE
 }
 
-// Kinds of commands that tests look at.
+// The kinds of commands that tests check.
 var (
 	GetContext  = Command{Object: abi.UVERBS_OBJECT_DEVICE, Method: abi.UVERBS_METHOD_GET_CONTEXT}
 	CreateCQ    = Command{Object: abi.UVERBS_OBJECT_CQ, Method: abi.UVERBS_METHOD_CQ_CREATE}
@@ -43,21 +42,19 @@ func write(num uint32) Command {
 	return Command{Object: abi.UVERBS_OBJECT_DEVICE, Method: abi.UVERBS_METHOD_INVOKE_WRITE, Write: num}
 }
 
-// Call is a command that the provider has given, and the oracle's of the same kind
-// and count, which was answered.
+// Call is a command of the provider, with the oracle's command of equal kind and number, whose response was used.
 type Call struct {
 	Command
-	Attrs  map[uint16][]byte // inputs; of handles the 8 bytes of the value
-	Oracle *vector.Call      // nil if the oracle gave no such command
+	Attrs  map[uint16][]byte // inputs. Handles are the 8 bytes of the value
+	Oracle *vector.Call      // nil if the oracle has no such command
 }
 
-// Kernel is the kernel of one session: the n-th command of a kind gets the n-th answer
-// that the oracle got. It is a uverbs.Kernel and its one device's uverbs.Transport.
+// Kernel is the kernel of one session. The n-th command of a kind gets the oracle's n-th response. Kernel implements
+// uverbs.Kernel, and uverbs.Transport of its only device.
 type Kernel struct {
-	// Answer, if not nil, sees each command before it is answered, and may change what
-	// the oracle got as the answer.
+	// Answer, if not nil, is called for each command before the response. It may change the oracle's response.
 	Answer func(*Call)
-	// Written is called for commands given by write(2), without header.
+	// Written is called for commands by write(2), without their header.
 	Written func(num uint32, body []byte) error
 
 	info    uverbs.DeviceInfo
@@ -65,8 +62,8 @@ type Kernel struct {
 	answers map[Command][]*vector.Call
 	given   map[Command]int
 	last    map[Command]*Call
-	pages   map[uint64]*mem.Region // by offset
-	heads   map[uint64][]byte      // what the kernel writes there first
+	pages   map[uint64]*mem.Region // memory by offset
+	heads   map[uint64][]byte      // initial bytes from the kernel, by offset
 	handle  uint64
 	closed  bool
 }
@@ -105,23 +102,23 @@ func NewKernel(s *vector.Session, driver abi.DriverID, name string, abiVersion u
 	return k
 }
 
-// Device is the only device.
+// Device returns the only device.
 func (k *Kernel) Device() uverbs.DeviceInfo { return k.info }
 
-// Devices lists it.
+// Devices lists the only device.
 func (k *Kernel) Devices() ([]uverbs.DeviceInfo, error) { return []uverbs.DeviceInfo{k.info}, nil }
 
-// Open opens it.
+// Open opens the device.
 func (k *Kernel) Open(uverbs.DeviceInfo) (uverbs.Transport, error) { return k, nil }
 
-// Last returns the last command of a kind, nil if there was none.
+// Last returns the last command of a kind, or nil.
 func (k *Kernel) Last(c Command) *Call {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.last[c]
 }
 
-// Pages returns what the provider has mapped, by offset.
+// Pages returns the provider's mappings, by offset.
 func (k *Kernel) Pages() map[uint64][]byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -148,7 +145,7 @@ func (k *Kernel) Ioctl(req *uverbs.Request) error {
 	case n < len(all):
 		c.Oracle = all[n]
 	case len(all) > 0 && isQuery(c.Command):
-		c.Oracle = all[len(all)-1] // asked again, it says the same
+		c.Oracle = all[len(all)-1] // a repeated query gets the last response
 	}
 	if k.Answer != nil {
 		k.Answer(c)
@@ -164,7 +161,7 @@ func (k *Kernel) Ioctl(req *uverbs.Request) error {
 		case uverbs.AttrNewHandle:
 			a.Value, _ = vector.Attr(c.Oracle.New, a.ID)
 		case uverbs.AttrNewFD:
-			// The oracle's files are not ours.
+			// The oracle's files do not exist in this process.
 			fd, err := syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 			if err != nil {
 				return err
@@ -191,7 +188,7 @@ func newCall(req *uverbs.Request) *Call {
 	return c
 }
 
-// isQuery says whether a command changes nothing.
+// isQuery reports whether a command changes nothing.
 func isQuery(c Command) bool {
 	switch c {
 	case Command{Object: abi.UVERBS_OBJECT_DEVICE, Method: abi.UVERBS_METHOD_QUERY_PORT},
@@ -202,8 +199,8 @@ func isQuery(c Command) bool {
 	return false
 }
 
-// unknown answers what the oracle did not ask, or not as often: destructions, and more
-// UARs, are done; the rest the kernel does not know.
+// unknown answers commands that the oracle does not have, or has less often. It executes destructions and the creation
+// of further UARs, and refuses all other commands.
 func (k *Kernel) unknown(c *Call, req *uverbs.Request) error {
 	switch {
 	case c.Object == abi.MLX5_IB_OBJECT_UAR && c.Method == abi.MLX5_IB_METHOD_UAR_OBJ_ALLOC:
@@ -227,7 +224,7 @@ func (k *Kernel) unknown(c *Call, req *uverbs.Request) error {
 	return syscall.EPROTONOSUPPORT
 }
 
-// allocUAR makes a UAR beyond those of the oracle.
+// allocUAR creates a UAR that the oracle does not have.
 func (k *Kernel) allocUAR(req *uverbs.Request) error {
 	k.handle++
 	offset, length, page := k.handle<<24, uint32(4096), uint32(k.handle)
@@ -246,7 +243,7 @@ func (k *Kernel) allocUAR(req *uverbs.Request) error {
 	return nil
 }
 
-// Write takes a command given by write(2).
+// Write executes a command by write(2).
 func (k *Kernel) Write(cmd []byte) error {
 	hdr := abi.View[abi.UverbsCmdHdr](cmd)
 	if k.Written == nil {
@@ -255,7 +252,7 @@ func (k *Kernel) Write(cmd []byte) error {
 	return k.Written(hdr.Command, cmd[abi.Size[abi.UverbsCmdHdr]():])
 }
 
-// Mmap gives out memory for an offset, which the provider has from an answer or knows.
+// Mmap returns memory for an offset. The offset is in a response, or is fixed.
 func (k *Kernel) Mmap(offset int64, length int) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -271,7 +268,7 @@ func (k *Kernel) Mmap(offset int64, length int) ([]byte, error) {
 	return r.Bytes()[:length], nil
 }
 
-// Replace leaves a mapping as it is: no device is behind it.
+// Replace keeps a mapping, because it belongs to no device.
 func (k *Kernel) Replace([]byte) error { return nil }
 
 // Munmap frees a mapping.

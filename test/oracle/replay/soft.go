@@ -18,17 +18,15 @@ import (
 	"purerdma/uverbs"
 )
 
-// Soft replays the vectors of a driver that is software, rxe or siw: its queues are
-// memory of the kernel.
+// Soft replays the vectors of a software driver, rxe or siw. Its queues are memory of the kernel.
 type Soft struct {
 	Driver provider.Driver
 	Name   string
-	// Slot, if not nil, makes of what the oracle wrote for a request what ours must
-	// write.
+	// Slot, if not nil, converts the oracle's bytes of a request to the bytes that the provider must write.
 	Slot func(w *vector.WR, want []byte)
-	// WC does the same of a completion that it made of an entry.
+	// WC, if not nil, converts the oracle's completion of an entry to the provider's.
 	WC func(entry []byte, want *vector.WC)
-	// Command, if not nil, sees what the kernel is asked.
+	// Command, if not nil, is called with the provider's commands.
 	Command func(*Call)
 }
 
@@ -36,10 +34,10 @@ type Soft struct {
 func (d *Soft) Run(t *testing.T, name string) {
 	f, err := vector.ReadFile(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("vector.ReadFile: %v", err)
 	}
 	if f.Head.Driver != d.Name {
-		t.Fatalf("%s: vectors of %s", name, f.Head.Driver)
+		t.Fatalf("driver of %s = %s, want %s", name, f.Head.Driver, d.Name)
 	}
 	for _, s := range f.Sessions {
 		for _, batch := range []bool{false, true} {
@@ -66,7 +64,7 @@ type soft struct {
 	k     *Kernel
 	ctx   provider.Context
 	bells int
-	arms  []bool // for solicited completions only
+	arms  []bool // true for solicited completions only
 	pd    provider.PD
 	mws   map[uint32]provider.MWType
 	cqs   map[string]*softCQ
@@ -133,7 +131,7 @@ func (r *soft) session(s *vector.Session) {
 	r.must(f.Close())
 }
 
-// written takes the commands of the data path.
+// written handles the commands of the data path.
 func (r *soft) written(num uint32, body []byte) error {
 	switch num {
 	case abi.IB_USER_VERBS_CMD_POST_SEND:
@@ -143,7 +141,7 @@ func (r *soft) written(num uint32, body []byte) error {
 		r.arms = append(r.arms, abi.View[abi.UverbsReqNotifyCQ](body).SolicitedOnly != 0)
 		return nil
 	}
-	return fmt.Errorf("command %d by write", num)
+	return fmt.Errorf("unexpected command %d by write(2)", num)
 }
 
 func (r *soft) opened(c interface{ Close() error }) { r.all = append(r.all, c) }
@@ -156,7 +154,7 @@ func (r *soft) replay() {
 		r.pd, err = r.ctx.AllocPD()
 		r.must(err)
 		r.opened(r.pd)
-	case "mr": // elements name it by its key, and nobody looks at the memory
+	case "mr": // elements use its key, and no test reads the memory
 	case "mw":
 		var typ provider.MWType
 		r.must(json.Unmarshal(rec.Kind, &typ))
@@ -184,7 +182,7 @@ func (r *soft) replay() {
 	case "qp":
 		r.createQP()
 	case "modify":
-		// siw has the connection manager move QPs.
+		// On siw the connection manager moves QPs.
 		q := r.qps[rec.QP].p
 		if err := q.Modify(&provider.QPAttr{State: States[rec.State], Port: 1}, provider.QPAttrMask(rec.Mask)); err != nil {
 			q.SetState(States[rec.State])
@@ -228,7 +226,7 @@ func (r *soft) createQP() {
 	}
 }
 
-// give posts a list, in one of the two ways.
+// give posts a list, with the posting method or with a batch.
 func (r *soft) give(q provider.QP, wrs []provider.SendWR) (n int, err error) {
 	if !r.batch {
 		return q.PostSend(wrs)
@@ -265,7 +263,7 @@ func (r *soft) send() {
 	r.compare(q.sq, n, err, true)
 	want := r.rec.Bells
 	if n == 0 {
-		want = 0 // librxe rings also if it has posted nothing
+		want = 0 // librxe also rings without a posted request
 	}
 	if r.bells-bells != want {
 		r.differ("%d doorbells, want %d", r.bells-bells, want)
@@ -284,11 +282,11 @@ func (r *soft) recv(q *softRQ) {
 	q.ring.take(r.rec.Take)
 }
 
-// compare compares the slots that were posted.
+// compare compares the posted slots.
 func (r *soft) compare(q *ring, n int, err error, send bool) {
 	var want []vector.Hex
 	r.must(json.Unmarshal(r.rec.Slots, &want))
-	// libsiw may have failed with success: then it says which request was bad.
+	// libsiw may return success for a failed list. Then it still names the bad request.
 	if n != len(want) || (err == nil) != (r.rec.RC == 0 && r.rec.Bad < 0) {
 		r.differ("%d posted, %v; want %d, errno %d, bad %d", n, err, len(want), r.rec.RC, r.rec.Bad)
 	}
@@ -302,7 +300,7 @@ func (r *soft) compare(q *ring, n int, err error, send bool) {
 		got := q.slot(q.posted + uint32(i))
 		w := written(w, got)
 		if !send && !q.headed {
-			w[siwOpcode] = got[siwOpcode] // of a receive it is the kernel's
+			w[siwOpcode] = got[siwOpcode] // the kernel writes the opcode of a receive
 		}
 		if send && r.Slot != nil {
 			r.Slot(r.rec.WRs[i], w)

@@ -11,11 +11,11 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// The rings of the objects that were made last, as the kernel's answers say.
+// These functions return the rings of the last created objects, according to the kernel's responses.
 
 func (r *soft) rxe() bool { return r.Driver.ID() == abi.RDMA_DRIVER_RXE }
 
-// answered returns the driver's part of the answer to the last command of a kind.
+// answered returns the driver's part of the response to the last command of a kind.
 func answered[T any](r *soft, c Command) *T {
 	out, _ := vector.Attr(r.k.Last(c).Oracle.Out, abi.UVERBS_ATTR_UHW_OUT)
 	full := make([]byte, max(len(out), abi.Size[T]()))
@@ -55,11 +55,10 @@ func (r *soft) qpRings() (sq, rq *ring) {
 	return siwRing(pages[a.SQKey], abi.Size[abi.SiwSQE](), a.NumSQE), siwRing(pages[a.RQKey], abi.Size[abi.SiwRQE](), a.NumRQE)
 }
 
-// control is the word by which a CQ of siw is armed, behind its entries.
+// control returns the word behind the entries of a siw CQ that arms the CQ.
 func (r *ring) control() uint32 { return binary.NativeEndian.Uint32(r.mem[r.n*r.size:]) }
 
-// compareIndex looks at what a poll has told the kernel: rxe by an index, siw by a
-// byte in each entry.
+// compareIndex checks the consumer state after a poll. For rxe it is an index, for siw a byte in each entry.
 func (c *softCQ) compareIndex(r *soft) {
 	q := c.ring
 	if q.headed {
@@ -70,7 +69,7 @@ func (c *softCQ) compareIndex(r *soft) {
 	}
 	for i := q.taken; i != q.taken+uint32(q.n); i++ {
 		if ours := q.slot(i)[siwFlags] != 0; ours != (i-q.taken < q.posted-q.taken) {
-			r.differ("entry %d: filled is %v", i%uint32(q.n), ours)
+			r.differ("entry %d filled = %v, want %v", i%uint32(q.n), ours, !ours)
 		}
 	}
 }

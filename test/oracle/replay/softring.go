@@ -11,9 +11,8 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// A ring is a queue in memory that the kernel gives, as the kernel sees it: of rxe with
-// a header, which has the indices; of siw an array, in which a word of each slot says
-// whose it is.
+// A ring is the kernel's side of a queue in shared memory. An rxe queue has a header with the indices. A siw queue is an
+// array, and a word of each slot marks its owner.
 type ring struct {
 	mem           []byte
 	headed        bool
@@ -21,17 +20,17 @@ type ring struct {
 	posted, taken uint32 // slots, not wrapped
 }
 
-// Of rxe's header, and of siw's slots.
+// Offsets in rxe's header, and in siw's slots.
 const (
 	ringProducer = 128
 	ringConsumer = 256
 	ringData     = 384
 
-	siwFlags  = 8 // two bytes, of a completion one
+	siwFlags  = 8 // two bytes, or one byte in a completion
 	siwOpcode = 11
 )
 
-// headedRing is a ring of rxe, nil if there is none.
+// headedRing returns a ring of rxe, or nil without memory.
 func headedRing(mem []byte) *ring {
 	if mem == nil {
 		return nil
@@ -55,7 +54,7 @@ func (r *ring) slot(i uint32) []byte {
 	return r.mem[at : at+r.size]
 }
 
-// poison fills the slots that are not the kernel's.
+// poison fills the slots that do not belong to the kernel.
 func (r *ring) poison() {
 	for i := r.posted; i != r.taken+uint32(r.n); i++ {
 		s := r.slot(i)
@@ -68,7 +67,7 @@ func (r *ring) poison() {
 	}
 }
 
-// take has the kernel take n slots.
+// take takes n slots as the kernel.
 func (r *ring) take(n uint32) {
 	for range n {
 		if !r.headed {
@@ -84,7 +83,7 @@ func (r *ring) take(n uint32) {
 
 func (r *ring) producer() uint32 { return binary.NativeEndian.Uint32(r.mem[ringProducer:]) }
 
-// add has the kernel add a completion.
+// add adds a completion as the kernel.
 func (r *ring) add(e []byte) {
 	copy(r.slot(r.posted), e)
 	r.posted++
@@ -93,8 +92,8 @@ func (r *ring) add(e []byte) {
 	}
 }
 
-// written returns what the slot must hold by the oracle's, of which the poison at the
-// end is left out: words that it left as they were are as they are with us.
+// written returns the bytes that the slot must have according to the oracle, whose vectors omit poison at the end. For
+// words that the oracle's provider did not write, it returns the present words.
 func written(want, got []byte) []byte {
 	w := append(append([]byte(nil), want...), bytes.Repeat([]byte{vector.Poison}, len(got)-len(want))...)
 	for i := 0; i+4 <= len(w); i += 4 {

@@ -49,8 +49,7 @@ func ReadFile(name string) (*File, error) {
 	return f, nil
 }
 
-// Read reads vectors. A member that it does not know is an error: it would go
-// unchecked.
+// Read reads vectors. An unknown member is an error, because no test would check it.
 func Read(r io.Reader) (*File, error) {
 	var f File
 	d := json.NewDecoder(bufio.NewReader(r))
@@ -63,7 +62,7 @@ func Read(r io.Reader) (*File, error) {
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		case (rec.Type == "file") != (line == 1):
-			return nil, fmt.Errorf("line %d: a record %q", line, rec.Type)
+			return nil, fmt.Errorf("line %d: unexpected record %q", line, rec.Type)
 		case line == 1 && rec.Format != Format:
 			return nil, fmt.Errorf("line 1: format %d, want %d", rec.Format, Format)
 		case line == 1:
@@ -71,7 +70,7 @@ func Read(r io.Reader) (*File, error) {
 		case rec.Type == "open":
 			f.Sessions = append(f.Sessions, &Session{Records: []*Record{rec}})
 		case len(f.Sessions) == 0:
-			return nil, fmt.Errorf("line %d: a record %q before a session", line, rec.Type)
+			return nil, fmt.Errorf("line %d: record %q before a session", line, rec.Type)
 		default:
 			s := f.Sessions[len(f.Sessions)-1]
 			s.Records = append(s.Records, rec)

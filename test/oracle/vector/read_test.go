@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRefused: a file that is not what it says must not pass for one.
+// TestRefused checks that Read refuses files with an invalid format.
 func TestRefused(t *testing.T) {
 	const head = `{"t":"file","format":1,"driver":"mlx5"}` + "\n"
 	for name, text := range map[string]string{
@@ -23,15 +23,15 @@ func TestRefused(t *testing.T) {
 			`{"t":"poll","cqes":[{"bytes":7}]}`,
 	} {
 		if f, err := Read(strings.NewReader(text)); err == nil {
-			t.Errorf("%s: read as %d sessions", name, len(f.Sessions))
+			t.Errorf("Read(%s) = %d sessions, want an error", name, len(f.Sessions))
 		}
 	}
 	f, err := Read(strings.NewReader(head + `{"t":"open"}` + "\n" + `{"t":"send","wqe":"0a","wrs":[{"id":18446744073709551615}]}`))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Read: %v", err)
 	}
 	r := f.Sessions[0].Records[1]
 	if r.Line != 3 || r.WQE[0] != 10 || r.WRs[0].ID != 1<<64-1 {
-		t.Errorf("read %+v", r)
+		t.Errorf("record = %+v, want line 3 with the WQE 0a and the ID 1<<64-1", r)
 	}
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vector reads what test/oracle writes: what a provider of rdma-core did
-// with the memory that it shares with the kernel and the device. README.md of
-// test/oracle has the format; the names here are its.
+// Package vector reads the files of test/oracle. They record how a provider of rdma-core used the memory that it
+// shares with the kernel and the device. README.md of test/oracle has the format and the names of the members.
 package vector
 
 import (
@@ -14,17 +13,16 @@ import (
 // Format is the version of the format.
 const Format = 1
 
-// Data is the memory of which work requests name pieces: at this address, so long.
+// Data is the address of the memory in work requests, and DataLen its length.
 const (
 	Data    = 0x600000000000
 	DataLen = 1 << 20
 )
 
-// DataByte returns what is at Data + i at first.
+// DataByte returns the initial byte at Data + i.
 func DataByte(i uint64) byte { return byte(i*7+i>>8) | 1 }
 
-// Poison fills slots before a provider writes into them, UARPoison the pages of
-// doorbell registers.
+// Poison fills slots before a provider writes to them. UARPoison fills the pages of doorbell registers.
 const (
 	Poison    = 0xcc
 	UARPoison = 0xee
@@ -36,16 +34,16 @@ type File struct {
 	Sessions []*Session
 }
 
-// Session is the records of one open device. The first is of type "open".
+// Session has the records of one open device. The first record has the type "open".
 type Session struct{ Records []*Record }
 
-// Record is one line. Which members count depends on Type.
+// Record is one line. Type determines the valid members.
 type Record struct {
 	Line int `json:"-"`
 
 	Type string `json:"t"`
 	Name string `json:"name"`
-	// Kernel is the commands that the kernel has got meanwhile, with its answers.
+	// Kernel has the commands to the kernel since the previous record, with the kernel's responses.
 	Kernel []*Call `json:"kernel"`
 
 	// file
@@ -53,12 +51,12 @@ type Record struct {
 	Driver   string `json:"driver"`
 	RDMACore string `json:"rdma_core"`
 	Seed     uint64 `json:"seed"`
-	N        int    `json:"n"` // also what poll returned
+	N        int    `json:"n"` // also the result of poll
 
 	// open
 	Env map[string]string `json:"env"`
 
-	// objects: what was asked for and what came of it
+	// objects, with the requested parameters and the results
 	ID   string `json:"id"`
 	RC   int    `json:"rc"` // errno, 0 for success
 	Got  int    `json:"got"`
@@ -69,7 +67,7 @@ type Record struct {
 	Addr   uint64          `json:"addr"`
 	Len    uint64          `json:"len"`
 	Access uint32          `json:"access"`
-	Kind   json.RawMessage `json:"type"` // of a QP (a string) or a window (a number)
+	Kind   json.RawMessage `json:"type"` // type of a QP (a string) or a window (a number)
 
 	CQE      int    `json:"cqe"`
 	Ex       int    `json:"ex"`
@@ -127,13 +125,13 @@ type Record struct {
 	DB   uint32 `json:"db"`
 	// rxe, siw
 	Bells int    `json:"bells"` // doorbells rung
-	Take  uint32 `json:"take"`  // slots that the device takes then
+	Take  uint32 `json:"take"`  // slots that the device takes afterwards
 	WQE   Hex    `json:"wqe"`
 
-	Slots     json.RawMessage `json:"slots"` // send: how many; recv: their bytes
+	Slots     json.RawMessage `json:"slots"` // number of slots in send, bytes of the slots in recv
 	UAR       []*Store        `json:"uar"`
 	Stores    []*Store        `json:"stores"`
-	List      json.RawMessage `json:"list"` // recv: the slots of an SRQ; many: requests in a list
+	List      json.RawMessage `json:"list"` // slots of an SRQ in recv, requests in a list in many
 	Count     uint64          `json:"count"`
 	MLXOpcode uint8           `json:"mlx_opcode"`
 	CQEs      []*CQE          `json:"cqes"`
@@ -146,20 +144,20 @@ type Record struct {
 	Flags     uint32          `json:"flags"`
 }
 
-// Call is a command that the kernel has got, or a mapping.
+// Call is a command to the kernel, or a mapping.
 type Call struct {
 	Object uint16            `json:"o"`
 	Method uint16            `json:"m"`
-	Write  *uint32           `json:"w"` // of INVOKE_WRITE: the command inside
+	Write  *uint32           `json:"w"` // the command inside INVOKE_WRITE
 	RC     int               `json:"rc"`
 	In     map[string]Hex    `json:"in"`
 	Out    map[string]Hex    `json:"out"`
 	New    map[string]uint64 `json:"new"`
 
-	Mmap *uint64 `json:"mmap"` // a mapping: at this offset
+	Mmap *uint64 `json:"mmap"` // offset of a mapping
 	Len  uint64  `json:"len"`
 
-	Written *uint32 `json:"write"` // a command given by write(2)
+	Written *uint32 `json:"write"` // command by write(2)
 	Bytes   Hex     `json:"bytes"`
 }
 
@@ -185,7 +183,7 @@ type WR struct {
 	SGE     [][3]uint64 `json:"sge"` // address, length, lkey
 }
 
-// Bind is what is bound to a window.
+// Bind has the parameters of a bind of a window.
 type Bind struct {
 	MW     uint32 `json:"mw"`
 	RKey   uint32 `json:"rkey"`
@@ -202,8 +200,7 @@ type DC struct {
 	Key  uint64 `json:"key"`
 }
 
-// Store is bytes that were written to a page of doorbell registers, or with DB to
-// the QP's doorbell record.
+// Store has bytes that were written to a page of doorbell registers, or with DB to the QP's doorbell record.
 type Store struct {
 	Mmap  uint64 `json:"mmap"`
 	At    uint32 `json:"at"`
@@ -217,14 +214,14 @@ type Slot struct {
 	Bytes Hex    `json:"bytes"`
 }
 
-// CQE is what the device put into a CQ.
+// CQE is an entry that the device added to a CQ.
 type CQE struct {
 	Of    string `json:"of"`
 	Slot  uint32 `json:"slot"`
 	Bytes Hex    `json:"bytes"`
 }
 
-// WC is a completion. What is nil the library left as it was.
+// WC is a completion. The library did not write the nil members.
 type WC struct {
 	ID        *uint64 `json:"id"`
 	Status    *uint64 `json:"status"`
@@ -245,13 +242,13 @@ type WC struct {
 	FlowTag   *uint64 `json:"flow_tag"`
 }
 
-// Mem is what a piece of memory holds after a poll.
+// Mem has the content of a piece of memory after a poll.
 type Mem struct {
 	Addr  uint64 `json:"addr"`
 	Bytes Hex    `json:"bytes"`
 }
 
-// Hex is bytes, in hexadecimal digits.
+// Hex is a string of bytes in hexadecimal digits.
 type Hex []byte
 
 // UnmarshalText decodes the digits.
