@@ -20,8 +20,14 @@ import (
 	"testing"
 	"unsafe"
 
+	"purerdma/abi"
 	"purerdma/internal/cdev"
+	"purerdma/provider"
+	"purerdma/provider/rxe"
 	"purerdma/ucma"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
+	"purerdma/verbs"
 )
 
 // lockDevice passes the writes of its hook to a file of package cdev.
@@ -38,6 +44,23 @@ func (d *lockDevice) Write(b []byte) error {
 	err := d.file.Write(b)
 	d.wrote()
 	return err
+}
+
+// quietKernel is a kernel without asynchronous events. No goroutine of the library uses its devices.
+type quietKernel struct{ *uverbstest.Kernel }
+
+func (k quietKernel) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	t, err := k.Kernel.Open(info)
+	return quietFile{t}, err
+}
+
+type quietFile struct{ uverbs.Transport }
+
+func (f quietFile) Ioctl(req *uverbs.Request) error {
+	if req.Object == abi.UVERBS_OBJECT_ASYNC_EVENT {
+		return syscall.EOPNOTSUPP
+	}
+	return f.Transport.Ioctl(req)
 }
 
 // TestConnectLocks counts the locks that Connect takes before write(2) returns. It locks each
@@ -60,11 +83,12 @@ func TestConnectLocks(t *testing.T) {
 	}
 	defer file.Close()
 	d := &lockDevice{Device: newFakeKernel(), file: file}
-	ch := newEventChannel(ucma.New(d), fakeHost())
+	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: quietKernel{uverbstest.New("rxe0")}}
+	ch := newEventChannel(ucma.New(d), host)
 	t.Cleanup(func() { d.wrote = nil; ch.Close() })
 	id := newFakeID(t, ch)
-	if id.dev, err = ch.host.Open("rxe0"); err != nil {
-		t.Fatalf("ch.host.Open: %v", err)
+	if id.dev, err = host.Open("rxe0"); err != nil {
+		t.Fatalf("host.Open: %v", err)
 	}
 
 	locks := map[unsafe.Pointer]lockAt{}
