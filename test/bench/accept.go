@@ -71,9 +71,9 @@ func benchAccept(ctx context.Context, e *env) error {
 		name    string
 		c, goes *acceptor
 	}{
-		{"each against itself", pairings[0], itself},
+		{"each program against itself", pairings[0], itself},
 		{"rdma-core's client against both servers", pairings[0], ourServer},
-		{"our client against both servers", ourClient, itself},
+		{"purerdma's client against both servers", ourClient, itself},
 	} {
 		var established, ended pairs
 		for k := range e.runs {

@@ -40,9 +40,9 @@ func benchCmtime(ctx context.Context, e *env) error {
 		}
 	}
 	for _, c := range []struct{ name, cServer, goServer string }{
-		{"each against itself", "rdma-core", "purerdma"},
-		{"clients of rdma-core's server", "rdma-core", "rdma-core"},
-		{"clients of our server", "purerdma", "purerdma"},
+		{"each program against itself", "rdma-core", "purerdma"},
+		{"both clients at rdma-core's server", "rdma-core", "rdma-core"},
+		{"both clients at purerdma's server", "purerdma", "purerdma"},
 	} {
 		total := map[string]*pairs{}
 		for range e.runs {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What libmlx5 takes for posting and polling, on the fake device of test/oracle.
+/* Measures posting and polling with libmlx5, on the fake device of test/oracle.
  *
  *	bench post|wr CASE BATCH ROUNDS
  *
- * It prints the medians of ROUNDS rounds: nanoseconds for each request posted and
- * for each completion polled. post is ibv_post_send, wr the builder ibv_wr_*. The
- * measured loops are functions of their own, for callgrind to know them by. */
+ * It prints the medians of ROUNDS rounds, in nanoseconds for each posted request and for
+ * each polled completion. post is ibv_post_send, and wr is the builder ibv_wr_*. Each
+ * measured loop is a function, so that callgrind can count it. */
 #define _GNU_SOURCE
 #include <endian.h>
 #include <stdbool.h>
@@ -28,9 +28,9 @@ static struct ibv_qp_ex *qx;
 static struct ibv_mr *mr;
 static uint8_t data[4096] __attribute__((aligned(4096)));
 static uint32_t produced; /* completions */
-static uint16_t at;       /* WQEBB of the request that completes next */
+static uint16_t at;       /* WQEBB of the next request to complete */
 
-/* complete is the device: it completes what a round has posted. */
+/* complete acts as the device, and completes the posted requests of a round. */
 static void complete(bool inlined)
 {
 	uint32_t n = fake->cq[0].cqe + 1;

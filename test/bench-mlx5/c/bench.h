@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts that the benchmarks in C share. */
+/* The common parts of the C benchmarks. */
 #ifndef BENCH_H
 #define BENCH_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What libmlx5 takes for polling receives, on the fake device of test/oracle.
+/* Measures polling of receives with libmlx5, on the fake device of test/oracle.
  *
  *	receive plain|data BATCH ROUNDS POLLERS
  *
- * Receives are of 16 bytes, which the device has written to their memory (plain), or
- * which it brings in the CQE (data). Each poller has a processor, a CQ and a QP of its
- * own. The program prints the medians of ROUNDS rounds of each poller: nanoseconds for
- * each receive posted and for each completion polled. */
+ * Receives have 16 bytes. The device has written them to their memory (plain), or puts
+ * them into the CQE (data). Each poller has its own processor, CQ and QP. The program
+ * prints the medians of ROUNDS rounds of each poller, in nanoseconds for each posted
+ * receive and for each polled completion. */
 #define _GNU_SOURCE
 #include <endian.h>
 #include <pthread.h>
@@ -41,7 +41,7 @@ static int batch, rounds, pollers;
 static uint32_t arrived; /* pollers at the start of a round */
 static uint8_t data[4096] __attribute__((aligned(4096)));
 
-/* complete is the device: it completes what a round has posted. */
+/* complete acts as the device, and completes the posted requests of a round. */
 static void complete(struct lane *l)
 {
 	uint32_t n = l->fake_cq->cqe + 1;
@@ -163,7 +163,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < pollers; i++)
 		pthread_join(lanes[i].thread, NULL);
-	/* The rounds of the pollers lie one after the other. */
+	/* The results of the pollers are stored one after the other. */
 	qsort(all, pollers * rounds, sizeof *all, by_size);
 	qsort(all + MAX_POLLERS * rounds, pollers * rounds, sizeof *all, by_size);
 	printf("%.2f %.2f\n", all[pollers * rounds / 2], all[MAX_POLLERS * rounds + pollers * rounds / 2]);

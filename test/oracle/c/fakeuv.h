@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the fake kernel (libfakeuv.so, preloaded) shows to the dumper: the
+/* The interface of the fake kernel (libfakeuv.so, preloaded) for the dumper: the
  * queues as the provider described them, and a log of all commands. The dumper
  * finds it by dlsym("fakeuv"). */
 #ifndef FAKEUV_H
@@ -13,7 +13,7 @@ enum { MAX_OBJECTS = 64 };
 
 enum driver { MLX5, RXE, SIW };
 
-/* What the kernel was told about a CQ, or what memory it gave it. */
+/* The parameters of a CQ from the provider, or its memory from the kernel. */
 struct fake_cq {
 	uint32_t handle, cqn, cqe, cqe_size;
 	uint64_t buf, db;
@@ -51,7 +51,7 @@ struct fake_state {
 	int doorbells; /* POST_SEND commands */
 	int arms;      /* REQ_NOTIFY_CQ commands, and whether the last was for solicited ones */
 	int arm_solicited;
-	/* Called when a CQ gets another buffer: the device says in the old one
+	/* Called when a CQ gets another buffer. The device marks in the old buffer
 	 * where its completions end. */
 	void (*on_resize)(uint32_t cq_handle);
 	/* Commands since the dumper took the log, as JSON objects, each with a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The fake kernel: the answers that are alike for all drivers. All numbers are
+/* The fake kernel: the responses that are equal for all drivers. All numbers are
  * fixed, so that two runs give the same bytes. */
 #define _GNU_SOURCE
 #include <endian.h>
@@ -280,7 +280,7 @@ int run_ioctl(struct call *c)
 	case METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY):
 	case METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY):
 	case METHOD(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_DESTROY):
-		/* The answer has the same number in all three. */
+		/* The response has an equal number in all three. */
 		put(c, UVERBS_ATTR_DESTROY_CQ_RESP, zeros, sizeof(zeros));
 		return 0;
 	case METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY):

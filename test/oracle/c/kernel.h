@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Between the parts of the fake kernel. */
+/* The interfaces between the parts of the fake kernel. */
 #ifndef KERNEL_H
 #define KERNEL_H
 
@@ -19,21 +19,21 @@ struct call {
 	uint8_t answered[64]; /* by index: 0 no, 1 bytes, 2 a new handle */
 };
 
-/* get copies an input of at most n bytes; what was not given is zeros. */
+/* get copies an input of at most n bytes. Missing bytes are zeros. */
 void get(struct call *c, int id, void *dst, size_t n);
-/* put answers an output, as much of it as fits. */
+/* put fills an output up to its size. */
 void put(struct call *c, int id, const void *src, size_t n);
 /* put_handle answers with the handle or file of a new object. */
 void put_handle(struct call *c, int id, uint64_t v);
 uint32_t new_handle(void);
 
-/* The log: a command with its answer, one given by write, a mapping. */
+/* The log functions record a command with its response, a command by write(2), or a mapping. */
 void log_call(struct call *c, int rc);
 void log_write(uint32_t num, int rc, const void *buf, size_t n);
 void log_map(uint64_t offset, size_t len, const void *at);
 
-/* give_memory makes zeroed memory at a fixed place and says at which offset of
- * the device it can be mapped. */
+/* give_memory allocates zeroed memory at a fixed address, and returns the offset of
+ * the device for mapping it. */
 void *give_memory(size_t len, uint64_t *offset);
 
 /* A command of ib_user_verbs.h. */
@@ -50,8 +50,8 @@ void answer(void *dst, size_t room, const void *src, size_t n);
 int run_ioctl(struct call *c);
 int run_write(struct write_cmd *w);
 
-/* The part of a driver in the commands that differ. The QP's cap may be
- * changed: it is the answer. */
+/* The driver's part of the commands that differ. It may change the QP's cap, which
+ * is the response. */
 struct driver_ops {
 	void (*get_context)(struct call *c);
 	void (*query_device)(struct write_cmd *w);
@@ -63,7 +63,7 @@ struct driver_ops {
 	void (*create_qp)(struct call *c, struct fake_qp *q, struct ib_uverbs_qp_cap *cap, uint32_t type);
 	void (*modify_qp)(struct write_cmd *w);
 	void (*create_srq)(struct call *c, struct fake_srq *q, uint32_t *wr, uint32_t *sge);
-	int (*own_object)(struct call *c); /* EPROTONOSUPPORT if it has none such */
+	int (*own_object)(struct call *c); /* EPROTONOSUPPORT without such a command */
 	void *(*own_mmap)(uint64_t offset, size_t len);
 };
 extern const struct driver_ops mlx5_ops, rxe_ops, siw_ops;

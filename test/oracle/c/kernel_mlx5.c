@@ -89,7 +89,7 @@ static void resize_cq(struct write_cmd *w, struct fake_cq *q, uint32_t cqe)
 	q->cqe_size = u.cqe_size;
 }
 
-/* The options of enhanced connection establishment that the device has, and those of them
+/* The options of enhanced connection establishment that the device has, and the options
  * that it grants. */
 #define ECE_VERSION 0x10000000u
 #define ECE (ECE_VERSION | 5)
@@ -102,7 +102,7 @@ static uint32_t grant(uint32_t asked)
 static void create_qp(struct call *c, struct fake_qp *q, struct ib_uverbs_qp_cap *cap, uint32_t type)
 {
 	struct mlx5_ib_create_qp u;
-	/* Legacy: one of the registers that belong to one QP, or one that others use, too. */
+	/* Legacy: a register of one QP, or a register that several QPs share. */
 	struct mlx5_ib_create_qp_resp r = { .bfreg_index = env_is("FAKEUV_BFREG", "shared") ? 1 : 4 };
 
 	(void)cap;
@@ -172,7 +172,7 @@ static int own_object(struct call *c)
 	return 0;
 }
 
-/* The pages of legacy registers are mapped by number, without asking. */
+/* The pages of legacy registers are mapped by number, without a command. */
 static void *own_mmap(uint64_t offset, size_t len)
 {
 	uint64_t unused;

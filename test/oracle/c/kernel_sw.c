@@ -18,7 +18,7 @@ static uint32_t pow2(uint32_t n)
 }
 
 /* rxe rounds elements to a power of two of at least 64 bytes, and has a slot
- * more than was asked for. */
+ * more than requested. */
 static uint64_t rxe_queue(uint32_t n, uint32_t elem, struct mminfo *mi)
 {
 	uint32_t size = pow2(elem < 64 ? 64 : elem), slots = pow2(n + 1);
@@ -45,7 +45,7 @@ static void rxe_create_cq(struct call *c, struct fake_cq *q)
 static void rxe_create_qp(struct call *c, struct fake_qp *q, struct ib_uverbs_qp_cap *cap, uint32_t type)
 {
 	struct rxe_create_qp_resp r = {};
-	/* Elements and inline data share their place. */
+	/* Elements and inline data share one area. */
 	uint32_t room = cap->max_send_sge * sizeof(struct rxe_sge);
 
 	(void)type;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The log of what the provider asked, which records show. */
+/* The log of the provider's commands, for the records. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 #include "kernel.h"
 
-/* What is shown of an address of this process. */
+/* The placeholder for an address of this process. */
 #define ADDRESS 0xadd7e55000000000ull
 
 static void log_text(const char *fmt, ...)
@@ -34,8 +34,8 @@ static void log_bytes(const void *p, size_t n)
 		log_text("%02x", b[i]);
 }
 
-/* is_own says whether a number may be an address of this process: such a one
- * changes from run to run. Those that were given out on purpose do not. */
+/* is_own reports whether a number may be an address of this process. Such addresses
+ * change from run to run, except the fixed addresses of the fake kernel and the data. */
 static bool is_own(uint64_t v)
 {
 	return (v >= 0x550000000000ull && v < 0x570000000000ull) || (v >= 0x7e0000000000ull && v < 0x800000000000ull);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* mlx5 SCENARIO SEED N: runs libmlx5 on the fake device, and prints what it does as
+/* mlx5 SCENARIO SEED N: runs libmlx5 on the fake device, and prints its operations as
  * records. */
 #include <stdio.h>
 #include <stdlib.h>

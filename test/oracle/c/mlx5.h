@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Recording what libmlx5 does with the memory that it shares with the device. */
+/* Records how libmlx5 uses the memory that it shares with the device. */
 #ifndef MLX5_H
 #define MLX5_H
 
@@ -8,11 +8,11 @@
 
 #include "rig.h"
 
-/* wire finds the queues of a QP that has just been made. */
+/* wire finds the queues of a new QP. */
 void wire(struct qp *q);
 struct qp *mlx5_qp(enum ibv_qp_type type, struct cq *scq, struct cq *rcq, struct srq *srq, struct ibv_qp_cap cap, bool sig_all);
 
-/* What makes the special ones; what is not set counts as not there. */
+/* Parameters of special QPs. Zero members are absent. */
 struct qp_extra {
 	struct ibv_xrcd *xrcd;
 	uint32_t create_flags, tso_header, dv_flags;
@@ -26,11 +26,11 @@ void wire_srq(struct srq *s, uint32_t sge);
 struct cq *mlx5_cq_ex(int cqe, int wc_flags, int cqe_size, int compress);
 void resize(struct cq *c, int cqe);
 
-/* send posts a list, name as in the record; ah is the id of the address handle of
- * its requests. It returns the errno. */
+/* send posts a list. name is the record's, and ah the id of the requests' address
+ * handle. It returns the errno. */
 int send(const char *name, struct qp *q, struct ibv_send_wr *list, const char *ah);
-/* watch is called around what writes to a queue, a doorbell record and the UAR
- * pages; see_stores prints what it wrote to them. */
+/* watch is called around code that writes to a queue, a doorbell record and the UAR
+ * pages. see_stores prints these stores. */
 void watch(struct qp *q);
 void see_stores(struct qp *q);
 void print_uar(void);
@@ -39,8 +39,8 @@ int srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list);
 void srq_reposted(struct srq *s);
 void arm(struct cq *c, int solicited);
 
-/* A completion that the device is about to add: 128 bytes, of which the last 64
- * are what a CQ of 64-byte entries gets. */
+/* A completion that the device is about to add. It has 128 bytes. A CQ with 64-byte
+ * entries gets the last 64. */
 struct cqe {
 	union {
 		uint8_t raw[128];
@@ -51,7 +51,7 @@ struct cqe {
 	};
 	const char *of; /* the QP or SRQ whose user index it carries */
 };
-/* requester and responder fill in a completion without error. */
+/* requester and responder fill in a completion without an error. */
 struct cqe requester(struct qp *q, uint32_t wqe, int mlx_opcode, uint32_t bytes);
 struct cqe responder(struct qp *q, int opcode, uint32_t slot, uint32_t bytes);
 struct cqe failed(struct qp *q, int opcode, uint32_t wqe, int mlx_opcode, uint8_t syndrome, uint8_t vendor);
@@ -59,16 +59,16 @@ struct cqe failed(struct qp *q, int opcode, uint32_t wqe, int mlx_opcode, uint8_
 #define SCATTER_64 0x8
 #define SOLICITED 0x2
 
-/* poll adds the completions to the CQ, polls for up to max, and records. mem, if
- * not 0, is how many bytes at DATA + at may have been written. */
+/* poll adds the completions to the CQ, polls up to max of them, and records them. mem,
+ * if not 0, is the number of bytes at DATA + at that may have been written. */
 void poll(const char *name, struct cq *c, struct cqe *e, int n, int max, uint32_t at, uint32_t mem);
-/* add gives the CQ a completion and says, as part of a record, what it is. */
+/* add adds a completion to the CQ, and prints it as a part of a record. */
 void add(struct cq *c, struct cqe *e);
-/* wqe_slots says how many slots the WQE at a position has, by its own word; last_wqe
- * where the last one that was posted begins, of those from a position on. */
+/* wqe_slots returns the number of slots in the WQE at a position, from its own word.
+ * last_wqe returns the start of the last posted WQE, searching from a position on. */
 uint32_t wqe_slots(struct qp *q, uint32_t at);
 uint32_t last_wqe(struct qp *q, uint32_t from);
-/* done says that everything posted to the SQ of q has completed. */
+/* done marks all requests in the SQ of q as completed. */
 void done(struct qp *q);
 
 /* many posts, completes and polls count times, and records only that. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Completions: what the device adds, and what the library makes of them. */
+/* Completions: the entries of the device, and the library's results. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ struct cqe failed(struct qp *q, int opcode, uint32_t wqe, int mlx_opcode, uint8_
 	return e;
 }
 
-/* The owner bit says in which round over the ring the device wrote it. */
+/* The owner bit alternates with the device's passes around the ring. */
 static void put_cqe(struct cq *c, struct cqe *e)
 {
 	uint32_t n = c->k->cqe + 1, size = c->k->cqe_size;
@@ -67,7 +67,7 @@ void add(struct cq *c, struct cqe *e)
 	out_close('}');
 }
 
-/* The extended interface: the accessors that the CQ was made with. */
+/* The extended interface: the accessors for which the CQ was created. */
 static void print_ex(struct cq *c)
 {
 	struct ibv_cq_ex *x = c->ex;
@@ -253,7 +253,7 @@ void many_receives(const char *name, struct srq *s, struct qp *q, uint64_t count
 	rec_end();
 }
 
-/* The device ends the old buffer with a completion that says so. */
+/* The device ends the old buffer with a special completion. */
 static struct cq *resizing;
 
 static void end_old_buffer(uint32_t handle)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* CQs that are not the plain ones: 128 bytes an entry, extended polling,
+/* Special CQs: 128 bytes an entry, extended polling,
  * timestamps, other sizes. */
 #define _GNU_SOURCE
 #include <string.h>
@@ -99,8 +99,8 @@ void cqs(void)
 	mixture(mlx5_cq_ex(30, IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, 0, 0));
 	mixture(mlx5_cq_ex(30, IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG, 0, 0));
 	mixture(mlx5_cq_ex(30, IBV_WC_STANDARD_FLAGS, 128, 0));
-	/* libmlx5 does not expand compressed completions: only what the kernel is
-	 * told can be seen. */
+	/* libmlx5 does not expand compressed completions. Only the parameters for the
+	 * kernel can be recorded. */
 	mlx5_cq_ex(30, IBV_WC_STANDARD_FLAGS, 64, MLX5DV_CQE_RES_FORMAT_HASH);
 	mlx5_cq_ex(30, IBV_WC_STANDARD_FLAGS, 128, MLX5DV_CQE_RES_FORMAT_CSUM);
 	mlx5_cq_ex(30, IBV_WC_STANDARD_FLAGS, 256, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* DC, which only the interface of ibv_wr_start and mlx5dv has. */
+/* DC, which only ibv_wr_start and mlx5dv support. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

@@ -58,7 +58,7 @@ void ece(void)
 		for (unsigned i = 0; i < sizeof(offers) / sizeof(*offers); i++) {
 			q = mlx5_qp(types[t], cq, cq, NULL, cap, false);
 			query_ece(q);
-			/* The passive side knows the offer before INIT, the active side before the second INIT. */
+			/* The passive side has the offer before INIT, the active side before the second INIT. */
 			if (i % 2)
 				move(q, IBV_QPS_INIT);
 			set_ece(q, VENDOR, offers[i]);

@@ -9,7 +9,7 @@
 
 #define CAP (struct ibv_qp_cap){ .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 4, .max_recv_sge = 3, .max_inline_data = 200 }
 
-/* WQEs of all sizes come to lie on every slot. */
+/* WQEs of all sizes start at every slot. */
 static void around(struct qp *q)
 {
 	struct ibv_sge s[4] = { piece(0x100, 200), piece(0x1000, 3000), piece(0x2000, 17), piece(0x3000, 5) };
@@ -105,14 +105,14 @@ static struct ibv_send_wr random_wr(struct ibv_sge *s)
 		for (int i = 0; i < 4; i++)
 			s[i].length = rnd(80);
 	}
-	/* Now and then one that is refused. Of inline data libmlx5 counts the elements,
-	 * which callers of other interfaces do not have. */
+	/* Sometimes post a refused request, but not with inline data, of which libmlx5 counts
+	 * the elements. Callers of other interfaces have no such elements. */
 	if (rnd(100) == 0 && !(w.send_flags & IBV_SEND_INLINE))
 		w.num_sge = 7;
 	return w;
 }
 
-/* A request that asked for a completion, and how many were posted before it. */
+/* A signaled request, and the number of requests before it. */
 struct signaled {
 	uint32_t at, count;
 	int op;
@@ -140,7 +140,7 @@ static void random_sends(struct qp *q)
 			waiting[nwaiting++] = (struct signaled){ at, nposted, mlx_opcode[w[k].opcode] };
 }
 
-/* One completion for all, or one for each that asked. */
+/* One completion for all requests, or one for each signaled request. */
 static void random_completions(struct qp *q)
 {
 	struct signaled *last = &waiting[nwaiting - 1];
@@ -196,7 +196,7 @@ void random_lists(void)
 		random_sends(q);
 		if (nwaiting && rnd(8) == 0)
 			random_completions(q);
-		/* Not for ever full of requests that nobody hears of. */
+		/* The queue must not stay full of unsignaled requests. */
 		if (nposted - ncompleted > 24 && !nwaiting) {
 			uint32_t at = q->sq_pos;
 

@@ -32,7 +32,7 @@ int post_one(const char *name, struct qp *q, int opcode, int flags, struct ibv_s
 	return 0;
 }
 
-/* Every opcode with every combination of flags; inline where the library looks at
+/* Every opcode with every combination of flags. Inline data where the library checks
  * the flag. */
 static void opcodes_and_flags(struct qp *q, const int *ops, int nops)
 {
@@ -53,7 +53,7 @@ static void opcodes_and_flags(struct qp *q, const int *ops, int nops)
 
 static void inline_sizes(struct qp *q)
 {
-	/* 236 and 220 fill 256 bytes, the most that goes by BlueFlame. */
+	/* 236 and 220 fill 256 bytes, the maximum for BlueFlame. */
 	static const int sends[] = { 0, 1, 11, 12, 13, 27, 28, 29, 44, 45, 60, 61, 64, 100, 200, 220, 221, 235, 236, 237, 240, 252, 253, 1000 };
 
 	for (unsigned i = 0; i < sizeof(sends) / sizeof(*sends); i++) {
@@ -73,7 +73,7 @@ static void elements(struct qp *q)
 	for (int n = 0; n <= 4; n++) {
 		post_one("sge_send", q, IBV_WR_SEND, IBV_SEND_SIGNALED, s, n);
 		post_one("sge_write", q, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, s, n);
-		if (q->ibv->qp_type == IBV_QPT_RC) /* libmlx5 does not ask whether the transport has it */
+		if (q->ibv->qp_type == IBV_QPT_RC) /* libmlx5 does not check whether the transport supports it */
 			post_one("sge_read", q, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, s, n);
 		if (n < 4)
 			post_one("sge_inline", q, IBV_WR_SEND, IBV_SEND_SIGNALED | IBV_SEND_INLINE, s, n);
@@ -83,7 +83,7 @@ static void elements(struct qp *q)
 	post_one("inline_too_long", q, IBV_WR_SEND, IBV_SEND_SIGNALED | IBV_SEND_INLINE, s, 1);
 }
 
-/* A list of which the k-th request is bad. */
+/* A list with a bad k-th request. */
 static void fails_in_the_middle(struct qp *q)
 {
 	struct ibv_sge s = piece(0x100, 64), big = piece(0x100, 2000), five[5];
@@ -165,7 +165,7 @@ static void receives(struct qp *q)
 		if (k->bits == SCATTER_32) {
 			w.num_sge = 2;
 			s[0].length = 1 + rnd(9);
-			s[1].length = 100; /* too short a list libmlx5 does not survive */
+			s[1].length = 100; /* libmlx5 crashes with too short a list */
 		}
 		recv(k->name, q, &w);
 		e = responder(q, k->opcode, q->rq_pos - 1, k->bytes);
@@ -211,7 +211,7 @@ static void receive_lists(struct qp *q)
 	}
 }
 
-/* All syndromes and one that is none, for what we asked and what we were asked. */
+/* All syndromes and an invalid one, for the requester and the responder. */
 static void syndromes(struct qp *q)
 {
 	static const uint8_t syndrome[] = { 0x01, 0x02, 0x04, 0x05, 0x06, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x22, 0x77 };
@@ -280,7 +280,7 @@ void rc(void)
 	scatter_to_sender(q);
 	for (int i = 0; i < 4; i++)
 		arm(i < 2 ? scq : rcq, i % 2);
-	/* The sequence number of arming moves on with completions only. */
+	/* The sequence number of arming advances with completions only. */
 	poll("nothing", scq, NULL, 0, 4, 0, 0);
 	arm(scq, 0);
 	post_one("armed", q, IBV_WR_SEND, IBV_SEND_SIGNALED, NULL, 0);
@@ -328,7 +328,7 @@ void trace(void)
 	tracing = false;
 }
 
-/* How large queues are, and what the kernel is told of them. */
+/* The sizes of queues, and their parameters for the kernel. */
 void sizes(void)
 {
 	static const struct ibv_qp_cap caps[] = {

@@ -207,7 +207,7 @@ void watch(struct qp *q)
 		trace_begin(q);
 }
 
-/* print_uar prints what was written to the UAR pages: from the first to the last
+/* print_uar prints the writes to the UAR pages, from the first to the last
  * 8 bytes of each that are not poison. */
 void print_uar(void)
 {
@@ -315,8 +315,8 @@ int recv(const char *name, struct qp *q, struct ibv_recv_wr *list)
 	return rc;
 }
 
-/* libmlx5 asks the kernel for more slots than the SRQ is to have, and up to some
- * version rests those that have completed. */
+/* libmlx5 requests more slots from the kernel than the SRQ has. Older versions do not
+ * reuse completed slots at once. */
 void wire_srq(struct srq *s, uint32_t sge)
 {
 	s->stride = 32;
@@ -334,7 +334,7 @@ struct srq *mlx5_srq(int wr, int sge)
 	return s;
 }
 
-/* print_posted follows the list over the n slots that were posted last. */
+/* print_posted follows the list over the last n posted slots. */
 static void print_posted(struct srq *s, int n)
 {
 	out_open("list", '[');
@@ -351,8 +351,8 @@ static void print_posted(struct srq *s, int n)
 	out_close(']');
 }
 
-/* The slots of an SRQ are a list. Their links must be left alone, so only the
- * elements are poisoned, of all slots that are not posted. */
+/* The slots of an SRQ are a list. Their links must not change, so only the elements of
+ * the slots that are not posted are poisoned. */
 int srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list)
 {
 	struct ibv_recv_wr *bad = NULL;
@@ -377,7 +377,7 @@ int srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list)
 	return rc;
 }
 
-/* srq_reposted records that the library has posted a receive again, by itself. */
+/* srq_reposted records a receive that the library has posted again by itself. */
 void srq_reposted(struct srq *s)
 {
 	rec("reposted", NULL);

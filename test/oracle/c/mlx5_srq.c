@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Shared receive queues, XRC, and what else gives receives back. */
+/* Shared receive queues, XRC, and other ways to return receives. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static struct ibv_recv_wr *recv_list(struct ibv_recv_wr *w, struct ibv_sge *s, i
 	return w;
 }
 
-/* taken takes the k-th slot that is posted. */
+/* taken takes the k-th posted slot. */
 static uint32_t taken(struct srq *s, uint32_t k)
 {
 	for (uint32_t i = 0;; i = (i + 1) % s->slots)
@@ -35,7 +35,7 @@ static uint32_t posted(struct srq *s)
 	return n;
 }
 
-/* Receives that complete out of order, with links that change places. */
+/* Receives that complete out of order, so that the links change. */
 static void use_srq(struct srq *srq, struct cq *cq, struct qp **q, int nq, const char *of)
 {
 	struct ibv_sge s[5] = { piece(0x80000, 10), piece(0x80100, 100), piece(0x80200, 200), piece(0x80300, 300), piece(0x80400, 1) };
@@ -50,7 +50,7 @@ static void use_srq(struct srq *srq, struct cq *cq, struct qp **q, int nq, const
 			struct qp *on = q[rnd(nq)];
 			bool bad = rnd(8) == 0;
 			uint32_t slot = taken(srq, rnd(posted(srq)));
-			/* libmlx5 does not survive data without an element for it. */
+			/* libmlx5 crashes with data for which no element exists. */
 			bool has = be32toh(*(uint32_t *)(srq->k->buf + slot * srq->stride + 16));
 			bool inl = !bad && has && rnd(4) == 0;
 
@@ -154,7 +154,7 @@ void xrc(void)
 	use_srq(&srq, rcq, &rcv, 1, srq.id);
 }
 
-/* More receives than their 16-bit count goes. */
+/* More receives than a 16-bit count can hold. */
 void srq_count(void)
 {
 	struct cq *scq = make_cq(63), *rcq = make_cq(127);
@@ -177,14 +177,14 @@ void srq_count(void)
 	srq_recv("past_2^17", srq, recv_list(w, s, 3, 2, 0x9000));
 }
 
-/* wait adds completions that nobody polls for now. */
+/* wait adds completions that are polled later. */
 static void wait(struct cq *c, struct cqe *e, int n)
 {
 	poll("waits", c, e, n, 0, 0, 0);
 }
 
-/* A queue pair is reset while completions of it and of others wait: the others stay,
- * in order, and its receives of an SRQ go back there. */
+/* A queue pair is reset while completions of it and of other QPs wait. The other
+ * completions stay, in order, and its receives of an SRQ return to the SRQ. */
 void resets(void)
 {
 	struct cq *cq = make_cq(31), *other = make_cq(31);
@@ -226,7 +226,7 @@ void resets(void)
 		move_qp(reset, IBV_QPS_RESET);
 		reset->sq_pos = reset->sq_done = reset->rq_pos = reset->rq_done = 0;
 		poll("after_reset", cq, NULL, 0, 3, 0, 0);
-		if (round % 2) { /* sometimes they wait until the next reset */
+		if (round % 2) { /* sometimes they stay until the next reset */
 			poll("after_reset", cq, NULL, 0, MAX_LIST, 0, 0);
 			poll("after_reset", other, NULL, 0, MAX_LIST, 0, 0);
 			for (int i = 0; i < 3; i++) {
@@ -239,8 +239,8 @@ void resets(void)
 	}
 }
 
-/* On-demand paging: a receive of an SRQ whose memory was not there comes back, and the
- * library posts it again, unseen. */
+/* On-demand paging: a receive of an SRQ without present memory comes back, and the
+ * library posts it again without the caller. */
 void faults(void)
 {
 	struct cq *scq = make_cq(63), *rcq = make_cq(127);

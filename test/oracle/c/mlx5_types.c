@@ -10,8 +10,8 @@
 #include "out.h"
 #include "scenario.h"
 
-/* All sorts of addresses. Without a flow label libmlx5 draws the UDP port of RoCE v2
- * by lot. */
+/* Addresses of all kinds. Without a flow label libmlx5 chooses the UDP port of RoCE v2
+ * at random. */
 static struct ibv_ah *address(int i, char *id)
 {
 	struct ibv_ah_attr a = { .is_global = 1, .port_num = 1, .grh = { .sgid_index = i, .hop_limit = 3 + i } };
@@ -117,7 +117,7 @@ void windows(void)
 		}
 		post_one("local_inv", q, IBV_WR_LOCAL_INV, (i + 3) % 8, NULL, 0);
 	}
-	/* ibv_bind_mw makes the request itself. */
+	/* ibv_bind_mw builds the request itself. */
 	for (int i = 0; i < 3; i++) {
 		struct ibv_mw_bind b = { .wr_id = 0x77 + i, .send_flags = IBV_SEND_SIGNALED,
 			.bind_info = { .mr = mr, .addr = (uintptr_t)DATA + 64 * i, .length = i == 2 ? 0 : 4096, .mw_access_flags = IBV_ACCESS_REMOTE_READ } };

@@ -7,7 +7,7 @@
 #include "out.h"
 #include "rig.h"
 
-/* Whether something stands before the next member. */
+/* True if the next member needs a comma before it. */
 static int comma;
 
 static void member(const char *key)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is posted and what completes, as parts of records. */
+/* Posted requests and completions, as parts of records. */
 #include <string.h>
 
 #include "out.h"
@@ -134,7 +134,7 @@ int bad_recv(const struct ibv_recv_wr *list, const struct ibv_recv_wr *bad)
 	return -1;
 }
 
-/* print_wc leaves out what the library has left as it was: poison. */
+/* print_wc omits members that the library did not write, which are poison. */
 void print_wc(const struct ibv_wc *wc)
 {
 	struct ibv_wc untouched;
@@ -157,7 +157,7 @@ void print_wc(const struct ibv_wc *wc)
 	FIELD("sl", sl);
 	FIELD("path_bits", dlid_path_bits);
 #undef FIELD
-	/* Of what was sent with immediate data the flag tells, too. */
+	/* A completion of a send with immediate data also has the flag. */
 	if (wc->status == IBV_WC_SUCCESS && wc->opcode & IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
 		out_u64("imm", be32toh(wc->imm_data));
 	if (wc->status == IBV_WC_SUCCESS && wc->opcode & IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_INV)

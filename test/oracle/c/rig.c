@@ -40,7 +40,7 @@ uint64_t rnd64(void)
 	return state;
 }
 
-/* Seeds that differ little must not give lists that do. */
+/* Similar seeds must not result in similar lists. */
 void start_random(const char *seed)
 {
 	state ^= strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15ull;
@@ -208,7 +208,7 @@ void move_qp(struct qp *q, enum ibv_qp_state state)
 	struct ibv_qp_attr a = { .qp_state = state, .port_num = 1, .path_mtu = IBV_MTU_1024, .dest_qp_num = 5, .qkey = 0x11111111 };
 	int mask = IBV_QP_STATE, rc;
 
-	/* What else the kernel wants is not the library's business: the fake one
+	/* The library does not check further requirements of the kernel: the fake kernel
 	 * takes anything. */
 	if (state == IBV_QPS_INIT)
 		mask |= IBV_QP_PORT | IBV_QP_PKEY_INDEX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The objects of a session, and how what the library does with them is recorded.
- * Every function that makes or uses an object prints one record. */
+/* The objects of a session, and the functions that record the library's operations on
+ * them. Every function that creates or uses an object prints one record. */
 #ifndef RIG_H
 #define RIG_H
 
@@ -16,7 +16,7 @@
 #define DATA ((uint8_t *)0x600000000000ull)
 #define DATA_LEN (1u << 20)
 
-/* What is put where the library is about to write, to see what it leaves. */
+/* Fills memory before the library writes to it, so that untouched bytes are visible. */
 #define POISON 0xcc
 #define UAR_POISON 0xee
 
@@ -36,7 +36,7 @@ struct cq {
 	uint32_t pi; /* next completion that the device adds, not wrapped */
 };
 
-/* A queue in the kernel's memory; rxe, siw. */
+/* A queue in the kernel's memory (rxe, siw). */
 struct rxe_queue_buf;
 struct ring {
 	struct rxe_queue_buf *head; /* NULL for siw */
@@ -84,13 +84,13 @@ void move_qp(struct qp *q, enum ibv_qp_state state);
 /* ready moves a new QP to RTS. */
 void ready(struct qp *q);
 
-/* print_wr and print_sges write what is posted. */
+/* print_wr and print_sges print a posted request. */
 void print_send_wr(const struct ibv_send_wr *w, const char *ah);
 void print_recv_wrs(const struct ibv_recv_wr *w);
 void print_cap(const char *key, const struct ibv_qp_cap *c);
 void print_wc(const struct ibv_wc *wc);
 
-/* bad_index says which of the list is bad, -1 for none. */
+/* bad_index returns the index of the bad request, or -1. */
 int bad_send(const struct ibv_send_wr *list, const struct ibv_send_wr *bad);
 int bad_recv(const struct ibv_recv_wr *list, const struct ibv_recv_wr *bad);
 

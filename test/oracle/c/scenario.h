@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the dumper can be asked for, each in a process of its own, because the
+/* The scenarios of the dumper. Each runs in its own process, because the
  * environment says how the library and the fake kernel are set up. */
 #ifndef SCENARIO_H
 #define SCENARIO_H
@@ -26,7 +26,7 @@ void resets(void);
 void faults(void);
 void ece(void);
 
-extern int nrandom; /* how many random lists */
+extern int nrandom; /* number of random lists */
 
 /* Pieces that scenarios share. */
 extern const int mlx_opcode[];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Preloaded, this puts a fake /dev/infiniband/uverbs0 before libibverbs: only the
+/* Preloaded, this puts a fake /dev/infiniband/uverbs0 before libibverbs. Only the
  * control path is intercepted, the data path of the provider runs as it is.
  *
  *   FAKEUV_DRIVER   mlx5, rxe or siw
  *   FAKEUV_UAR      dyn or legacy (mlx5)
  *   FAKEUV_BFREG    shared: legacy QPs share registers (mlx5)
  *   FAKEUV_BF       0: the device has no BlueFlame (mlx5)
- *   FAKEUV_INLINE   none or l2: what the device wants inline of a raw packet (mlx5)
+ *   FAKEUV_INLINE   none or l2: the part of a raw packet that the device requires inline (mlx5)
  *   SYSFS_PATH      libibverbs' own: a directory with the files of the device
  */
 #define _GNU_SOURCE
@@ -117,7 +117,7 @@ static int invoke_write(struct call *c)
 	uint64_t num;
 
 	if (c->hdr->num_attrs == 1)
-		return ENOSPC; /* libibverbs asks whether there is such a thing */
+		return ENOSPC; /* libibverbs checks whether the command exists */
 	get(c, UVERBS_ATTR_WRITE_CMD, &num, sizeof(num));
 	w.num = num;
 	w.req = attr_bytes(c, UVERBS_ATTR_CORE_IN, &w.req_len);
@@ -163,7 +163,7 @@ static void *map_device(uint64_t offset, size_t len)
 	return p;
 }
 
-/* ---- what of libc is replaced ---- */
+/* ---- replaced functions of libc ---- */
 
 int ioctl(int fd, unsigned long req, ...)
 {
@@ -201,7 +201,7 @@ ssize_t write(int fd, const void *buf, size_t n)
 	w.num = hdr->command;
 	w.req = hdr + 1;
 	w.req_len = n - sizeof(*hdr);
-	memcpy(&resp, w.req, sizeof(resp)); /* the answer's address is the first field, where there is one */
+	memcpy(&resp, w.req, sizeof(resp)); /* the response's address is the first field, if there is one */
 	if (hdr->out_words) {
 		w.resp = (void *)(uintptr_t)resp;
 		w.resp_len = hdr->out_words * 4;
@@ -284,7 +284,7 @@ int close(int fd)
 	return syscall(SYS_close, fd);
 }
 
-/* Without NETLINK_RDMA libibverbs looks for devices in sysfs. */
+/* Without NETLINK_RDMA libibverbs searches for devices in sysfs. */
 int socket(int domain, int type, int protocol)
 {
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* sw SCENARIO SEED N: runs librxe or libsiw on the fake device, and prints what it
- * does with the queues in the kernel's memory as records. */
+/* sw SCENARIO SEED N: runs librxe or libsiw on the fake device, and prints its
+ * use of the queues in the kernel's memory as records. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -58,7 +58,7 @@ struct srq *sw_srq(int wr, int sge)
 	return s;
 }
 
-/* rxe's rings have a header, of which the masks and indices are in slots; siw's are
+/* rxe's rings have a header, whose masks and indices count slots. siw's rings are
  * arrays. */
 struct ring sw_ring(uint64_t at, uint32_t siw_slot, uint32_t siw_slots)
 {
@@ -74,13 +74,13 @@ static uint8_t *slot(struct ring *r, uint32_t i)
 	return r->slot + (size_t)(i % r->n) * r->size;
 }
 
-/* The flags of siw say whose a slot is; they are at the same place of both kinds. */
+/* The flags of siw mark the owner of a slot. They have an equal offset in both kinds. */
 static uint16_t *siw_flags(struct ring *r, uint32_t i)
 {
 	return &((struct siw_sqe *)slot(r, i))->flags;
 }
 
-/* poison fills the slots that are not the device's. */
+/* poison fills the slots that do not belong to the device. */
 static void poison(struct ring *r)
 {
 	for (uint32_t i = r->taken; i - r->taken < r->n; i++) {
@@ -92,7 +92,7 @@ static void poison(struct ring *r)
 	}
 }
 
-/* see prints the slots that were posted, without the poison at their ends. */
+/* see prints the posted slots, without the poison at their ends. */
 static void see(struct ring *r, int n)
 {
 	out_num("at", r->posted % r->n);
@@ -111,7 +111,7 @@ static void see(struct ring *r, int n)
 		out_num("db", r->head->producer_index);
 }
 
-/* take has the device take slots. */
+/* take takes slots as the device. */
 static void take(struct ring *r, uint32_t n)
 {
 	if (n > r->posted - r->taken)
@@ -124,7 +124,7 @@ static void take(struct ring *r, uint32_t n)
 	out_num("take", n);
 }
 
-/* What librxe puts into a datagram's iova is the address of the AH. */
+/* librxe stores the address of the AH in a datagram's iova. */
 static void forget_address(struct qp *q)
 {
 	for (uint32_t i = 0; i < q->sq_ring.n && fake->driver == RXE && q->ibv->qp_type == IBV_QPT_UD; i++)
@@ -145,7 +145,7 @@ int sw_send(const char *name, struct qp *q, struct ibv_send_wr *list, const char
 	for (w = list; w; w = w->next)
 		print_send_wr(w, ah);
 	out_close(']');
-	/* libsiw says what is bad, but not that something is, if it could ring for those
+	/* libsiw sets the bad request but returns success, if it could ring for the requests
 	 * before it. */
 	out_num("rc", rc);
 	out_num("bad", bad_send(list, bad));
@@ -234,7 +234,7 @@ void sw_poll(const char *name, struct cq *c, const void *entries, uint32_t size,
 	rec_end();
 }
 
-/* rxe is told by a command, siw by a word behind the entries. */
+/* rxe is armed by a command, siw by a word behind the entries. */
 void sw_arm(struct cq *c, int solicited)
 {
 	int arms = fake->arms;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Recording what librxe and libsiw do with the queues that the kernel gives them. */
+/* Records how librxe and libsiw use the queues in the kernel's memory. */
 #ifndef SW_H
 #define SW_H
 
@@ -14,7 +14,7 @@ struct ring sw_ring(uint64_t at, uint32_t siw_slot, uint32_t siw_slots);
 struct qp *sw_qp(enum ibv_qp_type type, struct cq *scq, struct cq *rcq, struct srq *srq, struct ibv_qp_cap cap, bool sig_all);
 struct srq *sw_srq(int wr, int sge);
 
-/* sw_send and its siblings post a list; then the device takes so many slots. */
+/* sw_send and similar functions post a list. Then the device takes a number of slots. */
 int sw_send(const char *name, struct qp *q, struct ibv_send_wr *list, const char *ah, uint32_t taking);
 int sw_recv(const char *name, struct qp *q, struct ibv_recv_wr *list, uint32_t taking);
 int sw_srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list, uint32_t taking);

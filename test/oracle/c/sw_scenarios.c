@@ -10,7 +10,7 @@
 #define CAP (struct ibv_qp_cap){ .max_send_wr = 15, .max_recv_wr = 15, .max_send_sge = 4, .max_recv_sge = 3, .max_inline_data = 64 }
 #define ALL MAX_LIST
 
-/* What the driver has: siw neither immediate data nor atomics. */
+/* The features of the driver. siw has neither immediate data nor atomics. */
 static const int ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND_WITH_INV,
 	IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD };
 
@@ -24,7 +24,7 @@ static bool is_atomic(int op)
 	return op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* can_flag leaves out what siw sends otherwise than it was asked to, or fails of. */
+/* can_flag excludes flags that siw ignores, changes, or fails with. */
 static bool can_flag(int op, int flags)
 {
 	if (flags & IBV_SEND_INLINE && (is_atomic(op) || op == IBV_WR_RDMA_READ))
@@ -38,7 +38,7 @@ static struct ibv_send_wr sw_work(int op, int flags, struct ibv_sge *s, int n)
 {
 	struct ibv_send_wr w = work(op, flags, s, n);
 
-	/* libsiw takes the key to invalidate from where the peer's key is. */
+	/* libsiw takes the key to invalidate from the field of the peer's key. */
 	if (fake->driver == SIW && op == IBV_WR_SEND_WITH_INV)
 		w.wr.rdma.rkey = w.invalidate_rkey;
 	return w;
@@ -60,7 +60,7 @@ static void opcodes_and_flags(struct qp *q)
 		struct ibv_send_wr w = sw_work(IBV_WR_SEND, IBV_SEND_SIGNALED, all, n);
 
 		if (fake->driver == SIW && n > 4 && n <= SIW_MAX_SGE)
-			continue; /* libsiw does not hold its callers to what they asked for */
+			continue; /* libsiw does not enforce the requested limits */
 		sw_send("elements", q, &w, NULL, ALL);
 		w = sw_work(IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, all, n);
 		sw_send("elements", q, &w, NULL, ALL);
@@ -89,7 +89,7 @@ static void lists(struct qp *q)
 			w[k] = sw_work(k % 2 ? IBV_WR_RDMA_WRITE : IBV_WR_SEND, IBV_SEND_SIGNALED, s, k % 2);
 			w[k].next = k + 1 < n ? &w[k + 1] : NULL;
 		}
-		/* One that neither takes. */
+		/* An opcode that both refuse. */
 		if (i % 7 == 3 && fake->driver == SIW)
 			w[n - 1].opcode = IBV_WR_SEND_WITH_IMM;
 		else if (i % 7 == 3)
@@ -133,7 +133,7 @@ static void rxe_completions(struct cq *c, uint32_t qpn)
 			e[k] = (struct ib_uverbs_wc){
 				.wr_id = rnd64(), .status = i % 5 == 4 ? rnd(22) : 0, .opcode = opcodes[(i + k) % 9], .vendor_err = 0, .byte_len = rnd64(),
 				.ex.imm_data = rnd64(), .qp_num = qpn, .src_qp = rnd(1 << 24), .pkey_index = rnd(4), .slid = rnd64(), .sl = rnd(16), .dlid_path_bits = rnd(128) };
-			/* The kernel's numbers: GRH, immediate data, key that was invalidated. */
+			/* The kernel's flags for GRH, immediate data and an invalidated key. */
 			e[k].wc_flags = e[k].opcode & IBV_WC_RECV ? (int[]){ 0, 1, 2, 3, 4, 5 }[rnd(6)] : 0;
 		}
 		sw_poll("completion", c, e, sizeof(*e), n, 1 + i % 4);
@@ -158,7 +158,7 @@ static void siw_completions(struct cq *c, uint32_t qpn)
 		if (i % 4 < n - 1)
 			sw_poll("rest", c, NULL, 0, 0, 4);
 		if (i % 20 == 19)
-			sw_arm(c, 0); /* for solicited ones alone ours asks for all */
+			sw_arm(c, 0); /* purerdma arms for all completions instead of only the solicited ones */
 	}
 }
 
@@ -254,7 +254,7 @@ void random_lists(void)
 				flags = rnd(16);
 			while (!can_flag(op, flags));
 			for (int j = 0; j < 4; j++)
-				s[k][j] = piece(rnd(DATA_LEN / 2), flags & IBV_SEND_INLINE ? 1 + rnd(16) : 1 + rnd(5000)); /* ours leaves empty ones out */
+				s[k][j] = piece(rnd(DATA_LEN / 2), flags & IBV_SEND_INLINE ? 1 + rnd(16) : 1 + rnd(5000)); /* purerdma leaves out empty elements */
 			if (is_atomic(op))
 				s[k][0].length = 8;
 			w[k] = sw_work(op, flags, s[k], is_atomic(op) || op == IBV_WR_RDMA_READ ? 1 : flags & IBV_SEND_INLINE ? 1 + (int)rnd(4) : (int)rnd(5));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Every store to the UAR pages and to the doorbell record, in order. The pages are
- * protected: a store faults, is let through as a single step, and is looked at. */
+ * protected. A store faults, runs as a single step, and is recorded. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void on_step(int sig, siginfo_t *info, void *context)
 	for (uint32_t k = off; k < PAGE && k < off + sizeof(s->bytes); k++)
 		if (watched[i].page[k] != before[k])
 			end = k + 1;
-	/* A byte that was the same before counts, too. */
+	/* A byte with an unchanged value also counts. */
 	if (watched[i].mmap)
 		end = off + ((end - off + 7) & ~7u);
 	else
