@@ -67,6 +67,6 @@ func TestSlotsLayouts(t *testing.T) {
 		}
 	}
 	if w, err := Word(mem, 476); err != nil || w.Load() != 0 {
-		t.Errorf("Word(476): %v", err)
+		t.Errorf("Word(476) = %v, %v, want a zero word", w, err)
 	}
 }
