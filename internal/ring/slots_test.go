@@ -66,7 +66,9 @@ func TestSlotsLayouts(t *testing.T) {
 			t.Errorf("Word(%d) = %v, want %v", off, err, ErrLayout)
 		}
 	}
-	if w, err := Word(mem, 476); err != nil || w.Load() != 0 {
-		t.Errorf("Word(476) = %v, %v, want a zero word", w, err)
+	if w, err := Word(mem, 476); err != nil {
+		t.Errorf("Word(476): %v", err)
+	} else if w.Load() != 0 {
+		t.Errorf("Word(476) holds %d, want 0", w.Load())
 	}
 }

@@ -122,7 +122,7 @@ func include() string {
 	return b.String()
 }
 
-// A macro is a macro in a header.
+// A macro is a #define of a header.
 type macro struct {
 	header string
 	name   string
