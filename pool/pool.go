@@ -5,6 +5,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"net"
 	"os"
@@ -117,7 +118,7 @@ func newDMABuf(pd *verbs.PD, fd int, offset, length uint64, cfg Config, debug bo
 	switch {
 	case cfg.MaxBytes != 0 || cfg.SlabSize != 0:
 		return fail("MaxBytes or SlabSize for a dma-buf: %w", syscall.EINVAL)
-	case length == 0 || int(length) < 0 || length%unit != 0:
+	case length == 0 || length > math.MaxInt || length%unit != 0:
 		return fail("length %d of a dma-buf is no multiple of %d: %w", length, unit, syscall.EINVAL)
 	}
 	p := &Pool{pd: pd, access: cfg.Access, max: int(length), node: -1}

@@ -177,7 +177,7 @@ func TestVMHugePages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.WriteFile(setting, old, 0)
+	t.Cleanup(func() { os.WriteFile(setting, old, 0) })
 	if err := os.WriteFile(setting, []byte("2"), 0); err != nil {
 		t.Fatal(err)
 	}
