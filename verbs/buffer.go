@@ -64,7 +64,7 @@ func allocBuffer(size int, huge bool, node int) (*buffer, error) {
 
 // keepBuffer pins memory of the program.
 func keepBuffer(b []byte) *buffer {
-	buf := &buffer{bytes: b}
+	buf := &buffer{bytes: b[:len(b):len(b)]} // the capacity is not registered
 	if buf.owner = regions.hold(buf.addr()); buf.owner != nil {
 		return buf
 	}

@@ -127,6 +127,14 @@ func TestMR(t *testing.T) {
 	if &pinned.Bytes()[0] != &heap[50] || pinned.Len() != 100 {
 		t.Error("RegMR registered other memory than the slice")
 	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("Slice(0, 101) of 100 registered bytes with more capacity did not panic")
+			}
+		}()
+		pinned.Slice(0, 101)
+	}()
 	if err := pinned.Close(); err != nil {
 		t.Errorf("MR.Close: %v", err)
 	}
