@@ -21,6 +21,7 @@ import (
 
 	"purerdma/cm/cmtest"
 	"purerdma/pool"
+	"purerdma/verbs"
 )
 
 // global is memory that is not in the Go heap.
@@ -271,4 +272,40 @@ func TestBorrowAtOnce(t *testing.T) {
 			t.Errorf("Stats() = %+v", s)
 		}
 	})
+}
+
+// TestBorrowMore borrows more of an object than is registered.
+func TestBorrowMore(t *testing.T) {
+	_, pd := newPD(t)
+	cfg := borrowing
+	cfg.Access = verbs.LocalWrite | verbs.RemoteRead
+	p := newPool(t, pd, cfg, false)
+	b := make([]byte, 600<<10)
+	for _, piece := range [][]byte{b[:300<<10], b[100<<10 : 400<<10], b} {
+		buf := borrow(t, p, piece)
+		if !aliases(buf, piece) {
+			t.Errorf("Borrow has copied %d bytes", len(piece))
+		}
+		panics(t, func() { buf.Remote() }) // although the pool has remote rights
+		buf.Free()
+	}
+}
+
+// TestBorrowEvicts registers memory in the place of slabs whose Bufs were freed.
+func TestBorrowEvicts(t *testing.T) {
+	_, pd := newPD(t)
+	p := newPool(t, pd, borrowing, false)
+	var bufs [4]*pool.Buf
+	for i := range bufs {
+		bufs[i] = get(t, p, 200<<10)
+	}
+	for _, b := range bufs {
+		b.Free()
+	}
+	b := make([]byte, 700<<10)
+	if buf := borrow(t, p, b); !aliases(buf, b) {
+		t.Error("Borrow has copied although all slabs are unused")
+	} else {
+		buf.Free()
+	}
 }

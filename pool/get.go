@@ -289,9 +289,11 @@ func (p *Pool) flush() {
 
 // growth is a decision to register a slab.
 type growth struct {
-	size  int
-	evict []*slab // to be deregistered before
-	mem   []byte  // the program's memory to be registered, or nil
+	size    int
+	evict   []*slab // to be deregistered before
+	mem     []byte  // the program's memory to be registered, or nil
+	held    int     // bytes that reserve has added to Pool.registered
+	evicted int     // bytes that were deregistered
 }
 
 // reserve decides how to register a slab for n bytes, for which there is no free memory. It reports
@@ -315,10 +317,12 @@ func (p *Pool) reserveBytes(g growth) (growth, bool) {
 			return g, false
 		}
 	}
-	p.registered += g.size
+	// The evicted slabs count until the kernel has deregistered them, which it may refuse.
+	g.held = g.size
 	for _, s := range g.evict {
-		p.registered -= s.size
+		g.held = max(g.held-s.size, 0)
 	}
+	p.registered += g.held
 	p.growing++
 	return g, true
 }
@@ -360,17 +364,15 @@ func (p *Pool) grow(n int, g growth) (*Buf, error) {
 	}
 	p.mu.Lock()
 	p.growing--
-	for _, kept := range g.evict {
-		p.slabs = append(p.slabs, kept)
-		p.registered += kept.size
-	}
+	p.slabs = append(p.slabs, g.evict...)
+	p.registered -= g.held + g.evicted
 	if err != nil {
-		p.registered -= g.size
 		err = p.registerError(n, err)
 		p.serve() // the next one may need less
 		p.mu.Unlock()
 		return nil, err
 	}
+	p.registered += g.size
 	if p.closed {
 		p.mu.Unlock()
 		_ = p.deregister(s) // the next Close tries again
@@ -401,6 +403,7 @@ func (p *Pool) register(g *growth) (*verbs.MR, error) {
 		if err := g.evict[0].mr.Close(); err != nil {
 			return nil, err
 		}
+		g.evicted += g.evict[0].size
 		g.evict = g.evict[1:]
 	}
 	if g.mem != nil {

@@ -434,6 +434,37 @@ func TestRefusedEviction(t *testing.T) {
 	get(t, p, 20<<10).Free()
 }
 
+// TestBoundAfterRefusedEviction calls TryGet while a slab is evicted. If the kernel then refuses to
+// deregister the slab, there must not be more memory than MaxBytes.
+func TestBoundAfterRefusedEviction(t *testing.T) {
+	k, pd := newPD(t)
+	cfg := pool.Config{SlabSize: 4 << 10, MaxBytes: 256 << 10}
+	p := newPool(t, pd, cfg, false)
+	a, b := get(t, p, 200<<10), get(t, p, 40<<10)
+	a.Free()
+	k.OnCommand(func(c cmtest.Command) error {
+		if c.Name != deregister {
+			return nil
+		}
+		if b, err := p.TryGet(100 << 10); !errors.Is(err, pool.ErrExhausted) {
+			t.Errorf("TryGet during an eviction = %v, %v, want ErrExhausted", b, err)
+		}
+		return syscall.EBUSY
+	})
+	if b, err := p.Get(t.Context(), 60<<10); !errors.Is(err, syscall.EBUSY) {
+		t.Errorf("Get = %v, %v, want EBUSY", b, err)
+	}
+	k.OnCommand(nil)
+	if s := p.Stats(); s.Registered != 240<<10 {
+		t.Errorf("Stats() = %+v, want %d bytes registered", s, 240<<10)
+	}
+	get(t, p, 60<<10).Free()
+	b.Free()
+	if s := p.Stats(); s.Registered != 100<<10 {
+		t.Errorf("Stats() = %+v, want %d bytes registered", s, 100<<10)
+	}
+}
+
 // TestRemoval removes the device while calls of Get wait.
 func TestRemoval(t *testing.T) {
 	modes(t, func(t *testing.T, debug bool) {
