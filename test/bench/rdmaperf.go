@@ -56,8 +56,8 @@ func rdmaperfWith(ctx context.Context, e *env, c cell, environ ...string) (figur
 	return parseRdmaperf(out, c)
 }
 
-// perftestInline returns perftest's limit of inline data in a latency test, in bytes. It is 0 on siw, which
-// perftest does not support explicitly.
+// perftestInline returns perftest's limit of inline data in a latency test, in bytes. It is 0 on siw, on which
+// perftest sends no inline data.
 func perftestInline(c cell, driver string) int {
 	switch {
 	case driver == "siw":
