@@ -54,7 +54,7 @@ type Context struct {
 // Features returns the capabilities of siw. siw reports an invalidation by a peer only to users in the
 // kernel.
 func (c *Context) Features() provider.Features {
-	return provider.Features{SendInvMR: true, ReadInv: true, ReadNeedsRemoteWrite: true}
+	return provider.Features{SendInvMR: true, ReadInv: true, ReadNeedsRemoteWrite: true, LateReads: true}
 }
 
 // RegMR registers memory. siw identifies it only by its address.
