@@ -7,41 +7,44 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"purerdma/inflight"
 	"purerdma/internal/cdev"
+	"purerdma/internal/mem"
 	"purerdma/verbs"
 )
 
 // Conn is an established connection. It has a QP and the ID that connects the QP.
 //
-// Send, Read, Write and Probe each post one work request and wait for its completion. They
-// take turns. A program that needs more outstanding requests posts them on QP and polls its
-// CQs.
+// Send, Read, Write, CompareSwap, FetchAdd and Probe each post one work request and wait for its
+// completion. Any number of goroutines may call them at a time. Their requests are in flight
+// together, and are posted in the order of the calls, with one doorbell for all
+// requests that have gathered. A call waits while the send queue is full, or while as many READs and atomics are in
+// flight as the connection's initiator depth allows.
 //
-// A program may poll the send CQ and call these methods at the same time. The program and the
-// methods each get their own completions if the IDs of the program's requests are below 1<<63.
-// WaitRecv takes every completion of the receive CQ. A program that polls the receive CQ must
-// not call WaitRecv. These methods and WaitRecv fail if the CQ serves several QPs, or both
+// A program may also post to the QP itself and poll the send CQ while these methods run. The
+// program and the methods each get their own completions if the IDs of the program's
+// requests are below 1<<63. WaitRecv takes every completion of the receive CQ. A program that polls
+// the receive CQ must not call WaitRecv. WaitRecv fails if the CQ serves several QPs, or both
 // queues of one QP.
 //
 // All methods may be called concurrently.
 type Conn struct {
-	ep      *endpoint
-	qp      *verbs.QP
-	peer    ConnParam
-	sending chan struct{} // held during Send, Read, Write and Probe
-	alive   *keepalive    // nil if the peer is not probed
+	ep    *endpoint
+	qp    *verbs.QP
+	peer  ConnParam
+	alive *keepalive // nil if the peer is not probed
 
-	// The running Send, Read, Write or Probe owns the following fields.
-	lastWR uint64
-	waiter *verbs.Waiter // nil before the first request
-	wrs    [1]verbs.SendWR
-	sg     []verbs.SGE
+	opsMu   sync.Mutex
+	ops     atomic.Pointer[inflight.Queue] // nil before the first operation
+	running atomic.Int32                   // calls that have not returned
 }
 
 func newConn(ep *endpoint, qp *verbs.QP) *Conn {
-	return &Conn{ep: ep, qp: qp, peer: ep.peer, sending: make(chan struct{}, 1)}
+	return &Conn{ep: ep, qp: qp, peer: ep.peer}
 }
 
 // QP returns the connection's QP.
@@ -105,7 +108,7 @@ func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRe
 // A failed operation also leaves the QP in the error state. A *BrokenError then holds the
 // first failure.
 func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
-	return c.run(ctx, opSend, verbs.OpSend, verbs.RemoteMemory{}, sg...)
+	return c.do(ctx, opSend, &verbs.SendWR{Opcode: verbs.OpSend}, verbs.RemoteMemory{}, sg...)
 }
 
 // Write copies local memory into the peer's memory (RDMA WRITE) and waits until the data is
@@ -113,14 +116,26 @@ func (c *Conn) Send(ctx context.Context, sg ...verbs.SGE) error {
 // memory that the peer has sent. Write fails with [verbs.ErrRemoteLength] if remote is shorter
 // than local. ctx has the same effect as in Send.
 func (c *Conn) Write(ctx context.Context, local verbs.SGE, remote verbs.RemoteMemory) error {
-	return c.run(ctx, opWrite, verbs.OpWrite, remote, local)
+	return c.do(ctx, opWrite, &verbs.SendWR{Opcode: verbs.OpWrite}, remote, local)
 }
 
 // Read copies the peer's memory into local memory (RDMA READ) and waits until the data is
 // there. It reads local.Length bytes. remote is as in Write, and ctx has the same effect as in
 // Send.
 func (c *Conn) Read(ctx context.Context, local verbs.SGE, remote verbs.RemoteMemory) error {
-	return c.run(ctx, opRead, verbs.OpRead, remote, local)
+	return c.do(ctx, opRead, &verbs.SendWR{Opcode: verbs.OpRead}, remote, local)
+}
+
+// CompareSwap replaces the 8 bytes at remote by swap if they are equal to compare, atomically with
+// other atomics of the device. local gets the old value, in the byte order of the peer's device. ctx
+// has the same effect as in Send. Not every device has atomics (verbs.Features.Atomics).
+func (c *Conn) CompareSwap(ctx context.Context, local verbs.SGE, remote verbs.RemoteMemory, compare, swap uint64) error {
+	return c.do(ctx, opAtomic, &verbs.SendWR{Opcode: verbs.OpCompareSwap, CompareAdd: compare, Swap: swap}, remote, local)
+}
+
+// FetchAdd adds a number to the 8 bytes at remote. It is otherwise like CompareSwap.
+func (c *Conn) FetchAdd(ctx context.Context, local verbs.SGE, remote verbs.RemoteMemory, add uint64) error {
+	return c.do(ctx, opAtomic, &verbs.SendWR{Opcode: verbs.OpFetchAdd, CompareAdd: add}, remote, local)
 }
 
 // Probe checks whether the peer is still there. It sends an empty WRITE, which the peer's
@@ -130,77 +145,78 @@ func (c *Conn) Read(ctx context.Context, local verbs.SGE, remote verbs.RemoteMem
 // device acknowledges nothing. There the probe makes TCP send data, and the connection ends
 // when TCP stops retrying.
 func (c *Conn) Probe(ctx context.Context) error {
-	return c.run(ctx, opProbe, verbs.OpWrite, verbs.RemoteMemory{})
+	return c.do(ctx, opProbe, &verbs.SendWR{Opcode: verbs.OpWrite}, verbs.RemoteMemory{})
 }
 
-// ownIDs is the first request ID of Send, Read, Write and Probe. The requests that the program
-// completes on the same CQ have IDs below it.
-const ownIDs = 1 << 63
-
-// run posts one request and waits for its completion.
-func (c *Conn) run(ctx context.Context, op string, code verbs.SendOpcode, remote verbs.RemoteMemory, local ...verbs.SGE) error {
-	cdev.NeedContext(ctx)
-	select {
-	case c.sending <- struct{}{}:
-		defer func() { <-c.sending }()
-	case <-ctx.Done():
-		return c.ep.id.opError(op, cdev.ContextError(ctx))
+// operations returns the queue of the connection's operations, and makes it if need be.
+func (c *Conn) operations() (*inflight.Queue, error) {
+	if q := c.ops.Load(); q != nil {
+		return q, nil
 	}
+	c.opsMu.Lock()
+	defer c.opsMu.Unlock()
+	if q := c.ops.Load(); q != nil {
+		return q, nil
+	}
+	q, err := inflight.New(c.qp, inflight.Config{MaxReads: max(0, int(c.ep.id.readDepth.Load()))})
+	if err != nil {
+		return nil, err
+	}
+	c.ops.Store(q)
+	return q, nil
+}
+
+// do runs one operation.
+func (c *Conn) do(ctx context.Context, op string, wr *verbs.SendWR, remote verbs.RemoteMemory, local ...verbs.SGE) error {
+	cdev.NeedContext(ctx)
 	if ctx.Err() != nil {
 		return c.ep.id.opError(op, cdev.ContextError(ctx))
 	}
 	if err := c.ep.unusable(); err != nil {
 		return c.ep.id.opError(op, err)
 	}
-	if !verbsInternal.Exclusive(c.qp.SendCQ()) {
-		return c.ep.id.opError(op, errSharedCQ)
-	}
-	if code != verbs.OpSend && len(local) > 0 && uint64(local[0].Length) > remote.Length {
+	if wr.Opcode != verbs.OpSend && len(local) > 0 && uint64(local[0].Length) > remote.Length {
 		return c.ep.id.opError(op, verbs.ErrRemoteLength)
 	}
-	if op == opRead && c.ep.id.noReads.Load() {
+	if (op == opRead || op == opAtomic) && c.ep.id.readDepth.Load() == 0 {
 		return c.ep.id.opError(op, verbs.ErrNoReads)
 	}
-	if c.waiter == nil {
-		c.waiter = c.qp.SendCQ().NewWaiter()
-		// A request on a closed QP never completes.
-		context.AfterFunc(verbsInternal.Closed(c.qp), c.waiter.Interrupt)
+	q, err := c.operations()
+	if err != nil {
+		return c.ep.id.opError(op, err)
 	}
-	c.lastWR++
-	c.sg = append(c.sg[:0], local...)
-	c.wrs[0] = verbs.SendWR{ID: ownIDs + c.lastWR, Opcode: code, Flags: verbs.SendSignaled, SGList: c.sg, RemoteAddr: remote.Addr, RKey: remote.RKey}
-	c.waiter.Expect(c.wrs[0].ID)
-	defer c.waiter.Forget()
-	n, err := c.qp.PostSend(c.wrs[:])
-	switch {
-	case n == 0:
-		return c.ended(op, err)
-	case err != nil: // the request is queued, but the device was not notified
-		return c.cancel(op, err)
+	c.running.Add(1)
+	defer c.running.Add(-1)
+	wr.SGList, wr.RemoteAddr, wr.RKey = mem.NoEscape(local), remote.Addr, remote.RKey
+	p, err := q.Submit(wr, nil)
+	if err != nil {
+		return c.ep.id.opError(op, err)
 	}
-	wc, err := c.waiter.Wait(ctx)
+	err = p.Wait(ctx)
+	if err == nil {
+		c.alive.touch()
+		return nil
+	}
+	pending, ok := errors.AsType[*inflight.PendingError](err)
 	switch {
-	case err == nil:
-		if err = wc.Err(); err == nil {
-			c.alive.touch()
-			return nil
-		}
+	case !ok:
 		return c.ended(op, err)
+	case p.Withdraw():
+		return c.ep.id.opError(op, pending.Err)
 	case verbsInternal.Closed(c.qp).Err() != nil:
+		p.Abandon()
 		return c.ep.id.opError(op, net.ErrClosed)
-	case ctx.Err() != nil:
-		return c.cancel(op, cdev.ContextError(ctx))
 	}
-	return c.cancel(op, err)
+	return c.cancel(op, p, pending.Err)
 }
 
 // cancel ends the use of the connection because of cause. It returns when the device no longer
 // uses the memory of the outstanding request. If the request succeeds before that, the
 // operation has succeeded, and cancel returns nil.
-func (c *Conn) cancel(op string, cause error) error {
+func (c *Conn) cancel(op string, p inflight.Op, cause error) error {
 	broken := &BrokenError{Op: op, Err: cause, Cancelled: true}
 	c.ep.giveUp(broken)
-	if c.reclaim() {
+	if c.reclaim(p) {
 		return nil
 	}
 	e := &cancelledError{cause: cause, broken: broken}
@@ -222,25 +238,23 @@ const (
 // request, and waits for the completion. If no completion arrives, it closes the QP, even if
 // the program made it. The device cannot use the memory after that. Both steps may fail
 // temporarily when memory is short.
-func (c *Conn) reclaim() (succeeded bool) {
+func (c *Conn) reclaim(p inflight.Op) (succeeded bool) {
 	ctx, stop := context.WithTimeout(context.Background(), reclaimGrace)
 	defer stop()
 	gone := verbsInternal.Closed(c.qp)
-	for pause := time.Millisecond; ctx.Err() == nil; pause = min(2*pause, reclaimPause) {
+	for pause := time.Millisecond; ctx.Err() == nil && gone.Err() == nil; pause = min(2*pause, reclaimPause) {
 		bound := pause
 		if flushQP(c.qp) == nil {
 			bound = reclaimGrace
 		}
 		again, stop := context.WithTimeout(ctx, bound)
-		wc, err := c.waiter.Wait(again)
-		unable := err != nil && again.Err() == nil
+		err := p.Wait(again)
+		unable := again.Err() == nil
 		stop()
-		switch {
-		case err == nil:
-			return wc.Err() == nil
-		case gone.Err() != nil:
-			return false
-		case unable:
+		if _, pending := errors.AsType[*inflight.PendingError](err); !pending {
+			return err == nil
+		}
+		if unable {
 			time.Sleep(pause)
 		}
 	}
@@ -250,6 +264,7 @@ func (c *Conn) reclaim() (succeeded bool) {
 			time.Sleep(pause)
 		}
 	}
+	p.Abandon()
 	return false
 }
 

@@ -82,7 +82,7 @@ func (e *DisconnectedError) Unwrap() error {
 // not detect this, so the connection continues to exist until one side disconnects.
 type BrokenError struct {
 	// Op is the operation that failed first or was cancelled: "send", "receive", "read",
-	// "write", "probe" or "keepalive". It is "work request" for a failure that the program
+	// "write", "atomic", "probe" or "keepalive". It is "work request" for a failure that the program
 	// passed to Conn.Explain. It is "" if there are only flushes, as on the side whose memory
 	// the peer was not allowed to access.
 	Op string
@@ -269,16 +269,12 @@ func (c *Conn) ended(op string, err error) error {
 // operationGrace bounds the wait for the operation whose failure explains a flush.
 const operationGrace = time.Second
 
-// awaitOperation waits until a Send, Read, Write or probe in progress has returned. The QP is
-// in the error state, so the device completes this operation now. Its completion may be the
-// failure behind a flush that another goroutine has received. Some drivers lose completions in
-// this state (docs/reference/driver-faults.md), so the wait is bounded.
+// awaitOperation waits until the operations in progress have returned. The QP is in the error
+// state, so the device completes them now. One of their completions may be the failure behind a
+// flush that another goroutine has received. Some drivers lose completions in this state
+// (docs/reference/driver-faults.md), so the wait is bounded.
 func (c *Conn) awaitOperation() {
-	t := time.NewTimer(operationGrace)
-	defer t.Stop()
-	select {
-	case c.sending <- struct{}{}:
-		<-c.sending
-	case <-t.C:
+	for end := time.Now().Add(operationGrace); c.running.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 }

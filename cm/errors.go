@@ -49,6 +49,7 @@ const (
 	opSend         = "send"
 	opRecv         = "receive"
 	opRead         = "read"
+	opAtomic       = "atomic"
 	opWrite        = "write"
 	opProbe        = "probe"
 	opKeepAlive    = "keepalive"

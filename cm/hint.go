@@ -195,7 +195,7 @@ func wcHint(op string, status verbs.WCStatus, driver abi.DriverID) string {
 		switch op {
 		case opSend:
 			return hintPeerLong
-		case opRead, opWrite, opProbe:
+		case opRead, opWrite, opAtomic, opProbe:
 			return hintRefused
 		}
 	case verbs.WCRemOpErr:
@@ -229,7 +229,7 @@ func localKeyHint(op string) string {
 	switch op {
 	case opSend, opWrite:
 		return hintLocalKey
-	case opRecv, opRead:
+	case opRecv, opRead, opAtomic:
 		return hintLocalFill
 	}
 	return ""

@@ -32,7 +32,9 @@ type ID struct {
 	passive bool   // the ID came with a connect request
 
 	leaving atomic.Bool // this side has disconnected, and was first
-	noReads atomic.Bool // the QP may have no READs under way
+	// readDepth is the number of READs and atomics that the QP may have in flight. It is
+	// negative until it is known, and on iWARP.
+	readDepth atomic.Int32
 
 	// expired is set when the HandshakeTimeout closes the ID, and ended when the program does.
 	// The memory of alloc stays in place while only expired is set, because the program is not
@@ -77,6 +79,7 @@ type route struct{ from, to Addr }
 
 func newID(ch *EventChannel, kid uint32, ps PortSpace, qpType verbs.QPType) *ID {
 	id := &ID{ch: ch, kid: kid, uid: lastUID.Add(1), ps: ps, qpType: qpType}
+	id.readDepth.Store(-1)
 	id.leak = leak.TrackNamed("CM ID", id)
 	return id
 }

@@ -181,7 +181,7 @@ func (m *move) modifyQP(id *ID, qp *verbs.QP, state verbs.QPState, accepted *Con
 		if accepted != nil {
 			m.attr.MaxRdAtomic = uint8(accepted.InitiatorDepth)
 		}
-		id.noReads.Store(m.attr.MaxRdAtomic == 0)
+		id.readDepth.Store(int32(m.attr.MaxRdAtomic))
 	}
 	return qp.Modify(&m.attr, mask)
 }

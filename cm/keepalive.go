@@ -78,7 +78,7 @@ func (k *keepalive) look() {
 		limit := max(k.period, minAnswer)
 		noAnswer := fmt.Errorf("the peer has not acknowledged it within %v: %w", limit, os.ErrDeadlineExceeded)
 		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, noAnswer)
-		_ = c.run(ctx, opKeepAlive, verbs.OpWrite, verbs.RemoteMemory{}) // run reports a failure to the other operations
+		_ = c.do(ctx, opKeepAlive, &verbs.SendWR{Opcode: verbs.OpWrite}, verbs.RemoteMemory{}) // do reports a failure to the other operations
 		cancel()
 		k.active.Store(false)
 	}

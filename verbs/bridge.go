@@ -9,11 +9,14 @@ import (
 )
 
 func init() {
-	bridge.Functions = &bridge.Verbs[*Host, *Device, *QP, *CQ]{
+	bridge.Functions = &bridge.Verbs[*Host, *Device, *QP, *CQ, *WC]{
 		OpenIndex:   (*Host).openIndex,
 		MarkRemoved: func(d *Device) { d.remove() },
 		Closed:      func(q *QP) context.Context { return q.gone.context() },
 		Exclusive:   (*CQ).exclusive,
+		Handle:      (*CQ).dispatchTo,
+		Lead:        (*CQ).lead,
+		WakeLeader:  (*CQ).wakeLeader,
 	}
 	bridge.PoolFunctions = &bridge.Pool[*PD, *MR, Access]{
 		Alloc:   (*PD).alloc,

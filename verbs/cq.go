@@ -218,9 +218,12 @@ const lookPeriod = 1 << 17
 // Therefore Poll yields from time to time if other goroutines may be waiting for a processor. A
 // loop that only reads memory should also call Poll from time to time.
 func (c *CQ) Poll(wcs []WC) (int, error) {
-	n, err := c.p.Poll(wcs)
+	var n int
+	var err error
 	if c.dispatch.active.Load() != 0 {
-		n, err = c.dispatchPolled(wcs, n, err, nil)
+		n, err = c.poll(wcs, nil)
+	} else if n, err = c.p.Poll(wcs); n > 0 && c.dispatch.active.Load() != 0 {
+		n = c.pass(wcs, n)
 	}
 	if n == 0 {
 		if c.empty.Add(1)%lookPeriod == 0 {
@@ -290,8 +293,8 @@ func (c *CQ) markOverrun() {
 
 // pollAfterOverrun is Poll of a CQ that has overrun. It polls again, because the completions that fit came
 // before the event.
-func (c *CQ) pollAfterOverrun(wcs []WC, w *Waiter) (int, error) {
-	n, err := c.poll(wcs, w)
+func (c *CQ) pollAfterOverrun(wcs []WC, l *leader) (int, error) {
+	n, err := c.poll(wcs, l)
 	if n == 0 && err == nil {
 		err = ErrOverrun
 	}

@@ -145,7 +145,7 @@ func TestReadsWithoutRoom(t *testing.T) {
 	b.Reset(l.qp)
 	b.Read(1, l.buf.Slice(0, 8), r.buf.Remote(), 0)
 	says(t, b.Post(), verbs.ErrNoReads, "MaxRdAtomic")
-	l.send(t, write(l, r, 1))
+	l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 8)}})
 	l.ok(t, 1)
 	for _, e := range []*end{l, r} {
 		modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)

@@ -35,13 +35,13 @@ func (s *spin) start() time.Time {
 	return time.Now()
 }
 
-func (s *spin) poll(cq *CQ, w *Waiter, start time.Time, wcs []WC) (int, error) {
+func (s *spin) poll(cq *CQ, l *leader, start time.Time, wcs []WC) (int, error) {
 	max := s.max.Load()
 	if max <= 0 || start.IsZero() || s.mean.Load() > max {
 		return 0, nil
 	}
 	for i := 1; ; i++ {
-		if n, err := cq.poll(wcs, w); n > 0 || err != nil {
+		if n, err := cq.poll(wcs, l); n > 0 || err != nil {
 			return n, err
 		}
 		if i%16 == 0 && int64(time.Since(start)) > max {

@@ -60,8 +60,8 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 // A CQ that overruns puts a token into notify once. So a waiter checks for an overrun after it was
 // counted in waiters. Then it finds the overrun or the token, or a leaving waiter wakes it.
 
-// wait is Wait without the first poll, for w if that is not nil.
-func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
+// wait is Wait without the first poll, for the leader if l is not nil.
+func (c *CQ) wait(ctx context.Context, wcs []WC, l *leader) (n int, err error) {
 	switch {
 	case ctx.Err() != nil:
 		return 0, cdev.ContextError(ctx)
@@ -70,11 +70,11 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 	case len(wcs) == 0:
 		return 0, syscall.EINVAL
 	case c.overrun.Load():
-		return c.pollAfterOverrun(wcs, w)
+		return c.pollAfterOverrun(wcs, l)
 	}
 	start := c.spin.start()
 	defer c.spin.learn(start)
-	if n, err = c.spin.poll(c, w, start, wcs); n > 0 || err != nil {
+	if n, err = c.spin.poll(c, l, start, wcs); n > 0 || err != nil {
 		return n, err
 	}
 	c.waiters.Add(1)
@@ -83,18 +83,18 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 	ch := c.ch
 	reading := ch.tryTurn()
 	for !reading {
-		if n, err = c.armAndPoll(wcs, w); n > 0 || err != nil {
+		if n, err = c.armAndPoll(wcs, l); n > 0 || err != nil {
 			return n, err
 		}
 		if c.overrun.Load() {
-			return c.pollAfterOverrun(wcs, w)
+			return c.pollAfterOverrun(wcs, l)
 		}
 		select {
 		case ch.turn <- struct{}{}:
 			reading = true
 			continue
 		case <-c.notify:
-		case <-w.readiness():
+		case <-l.stopped():
 		case <-ctx.Done():
 			return 0, cdev.ContextError(ctx)
 		case <-c.done:
@@ -102,14 +102,14 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 		case <-c.dev.removed:
 			return 0, net.ErrClosed
 		}
-		if n, err = c.poll(wcs, w); n > 0 || err != nil {
+		if n, err = c.poll(wcs, l); n > 0 || err != nil {
 			return n, err
 		}
 	}
 
 	defer ch.endRead()
 	r := &ch.reader
-	r.cq, r.wcs, r.waiter = c, wcs, w
+	r.cq, r.wcs, r.leader = c, wcs, l
 	// A late interrupt may reach the next reader, which checks everything and goes on.
 	c.hook.Set(ctx, ch.interrupt)
 	for {
@@ -123,7 +123,7 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 			return 0, cdev.ContextError(ctx)
 		}
 		if c.overrun.Load() {
-			return c.pollAfterOverrun(wcs, w)
+			return c.pollAfterOverrun(wcs, l)
 		}
 		err = ch.file.ReadDone(ch.conn.Read(r.read), r.read)
 		switch {
@@ -140,7 +140,7 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, w *Waiter) (n int, err error) {
 			return 0, c.dev.eventError(r.err)
 		case r.event == c.handle:
 			c.eventRead()
-			if n, err = c.poll(wcs, w); n > 0 || err != nil {
+			if n, err = c.poll(wcs, l); n > 0 || err != nil {
 				return n, err
 			}
 		default:
@@ -168,7 +168,7 @@ func (c *CQ) wake() {
 
 // armAndPoll makes sure that the next completion causes an event, and then polls for
 // earlier completions.
-func (c *CQ) armAndPoll(wcs []WC, w *Waiter) (int, error) {
+func (c *CQ) armAndPoll(wcs []WC, l *leader) (int, error) {
 	c.armMu.Lock()
 	if !c.armed {
 		// The lock is held until the kernel has armed the CQ, because a waiter that finds armed set
@@ -181,7 +181,7 @@ func (c *CQ) armAndPoll(wcs []WC, w *Waiter) (int, error) {
 		c.armed = true
 	}
 	c.armMu.Unlock()
-	return c.poll(wcs, w)
+	return c.poll(wcs, l)
 }
 
 // reader holds the arguments and results of a read of the channel's file by the goroutine that has
@@ -189,7 +189,7 @@ func (c *CQ) armAndPoll(wcs []WC, w *Waiter) (int, error) {
 type reader struct {
 	cq     *CQ // nil for CompChannel.Next
 	wcs    []WC
-	waiter *Waiter // or nil
+	leader *leader // or nil
 	read   func(fd uintptr) bool
 
 	polled bool // n and err are the results of a poll
@@ -221,7 +221,7 @@ func (ch *CompChannel) interruptReader() {
 
 // endRead releases the turn.
 func (ch *CompChannel) endRead() {
-	ch.reader.cq, ch.reader.wcs, ch.reader.waiter = nil, nil, nil
+	ch.reader.cq, ch.reader.wcs, ch.reader.leader = nil, nil, nil
 	<-ch.turn
 }
 
@@ -238,7 +238,7 @@ func (ch *CompChannel) read(fd uintptr) bool {
 	if r.cq != nil {
 		// Without an arm there is no event in the channel.
 		empty := ch.arms.Load() == 0
-		if r.n, r.err = r.cq.armAndPoll(r.wcs, r.waiter); r.n > 0 || r.err != nil {
+		if r.n, r.err = r.cq.armAndPoll(r.wcs, r.leader); r.n > 0 || r.err != nil {
 			r.polled = true
 			return true
 		}

@@ -6,9 +6,9 @@ package bridge
 
 import "context"
 
-// Verbs has functions of package verbs, for the types of that package: *Host, *Device, *QP
-// and *CQ. This package cannot name them, because verbs imports it.
-type Verbs[H, D, Q, C any] struct {
+// Verbs has functions of package verbs, for the types of that package: *Host, *Device, *QP,
+// *CQ and *WC. This package cannot name them, because verbs imports it.
+type Verbs[H, D, Q, C, W any] struct {
 	// OpenIndex opens a device by the index that the connection manager names, or by its
 	// node GUID if the index, there or in the list of devices, is negative. It returns the
 	// same errors as Host.Open.
@@ -23,6 +23,26 @@ type Verbs[H, D, Q, C any] struct {
 	// Exclusive reports whether at most one queue completes on a CQ: the sends of one QP
 	// or its receives.
 	Exclusive func(C) bool
+	// Handle returns the handler of a CQ. The first call creates it. Poll and Wait pass the
+	// completions with IDs from 1<<63 to it.
+	Handle func(cq C, create func() Handler[W]) Handler[W]
+	// Lead polls a CQ that has a handler, and waits for completions, until stop returns true. It
+	// returns the errors of CQ.Wait. stop is called after each poll, without locks. One goroutine
+	// at a time may lead a CQ.
+	Lead func(cq C, ctx context.Context, stop func() bool) error
+	// WakeLeader makes the leader of a CQ call its stop, now or when the next one starts to wait.
+	WakeLeader func(cq C)
+}
+
+// Handler takes completions of a CQ, of type *WC, from the goroutines that poll it.
+type Handler[W any] interface {
+	// Complete takes one completion, and returns false if the request is not the handler's. It is
+	// called in the order of the queue, under a lock of the CQ. It must not block or poll. wc
+	// is valid during the call only.
+	Complete(wc W) bool
+	// Finish is called after each poll, without the lock, by the goroutine that has polled, which
+	// may be the leader.
+	Finish(leader bool)
 }
 
 // Functions is the *Verbs of package verbs, which sets it when it is initialized.

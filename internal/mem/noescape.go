@@ -15,3 +15,9 @@ func NoEscape[T any](s []T) []T {
 	hidden := *(*[3]uintptr)(unsafe.Pointer(&s))
 	return *(*[]T)(unsafe.Pointer(&hidden))
 }
+
+// NoEscapeOne is NoEscape for one value.
+func NoEscapeOne[T any](p *T) *T {
+	hidden := *(*uintptr)(unsafe.Pointer(&p))
+	return *(**T)(unsafe.Pointer(&hidden))
+}

@@ -41,10 +41,11 @@ var rules = map[string]rule{
 	"verbs": {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
 		unsafe: []string{"buffer.go"}},
 	"verbs/mlx5dv": {ours: []string{"internal/bridge", "provider/mlx5", "verbs"}},
-	"cm":           {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/lograte", "internal/mem", "internal/netns", "provider", "ucma", "verbs"}},
+	"cm":           {ours: []string{"abi", "inflight", "internal/bridge", "internal/cdev", "internal/lograte", "internal/mem", "internal/netns", "provider", "ucma", "verbs"}},
 
-	"oob":  {ours: []string{"verbs"}},
-	"pool": {ours: []string{"internal/bridge", "internal/cdev", "internal/mem", "verbs"}},
+	"inflight": {ours: []string{"internal/bridge", "internal/cdev", "internal/mem", "verbs"}},
+	"oob":      {ours: []string{"verbs"}},
+	"pool":     {ours: []string{"internal/bridge", "internal/cdev", "internal/mem", "verbs"}},
 
 	// Helpers of tests.
 	"internal/longtest": {},
@@ -81,7 +82,7 @@ var trees = map[string]rule{
 
 // inTests lists the additional imports of tests.
 var inTests = rule{
-	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "oob", "pool", "test/..."},
+	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "inflight", "oob", "pool", "test/..."},
 	xsys:   true,
 	others: []string{"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts", "github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"},
 	unsafe: []string{"*"},

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inflight runs many operations at a time on the send queue of a QP, for any number of
+// goroutines. Package cm uses it for the blocking calls of a connection.
+//
+//	q, err := inflight.New(qp, inflight.Config{MaxReads: 16})
+//	...
+//	var ops []inflight.Op
+//	for i, part := range parts {
+//		op, err := q.Start(ctx, &verbs.SendWR{Opcode: verbs.OpRead, SGList: []verbs.SGE{bufs[i].SGE()},
+//			RemoteAddr: part.Addr, RKey: part.RKey}, bufs[i].Ref())
+//		...
+//		ops = append(ops, op)
+//	}
+//	for _, op := range ops {
+//		if err := op.Wait(ctx); err != nil {
+//			...
+//		}
+//	}
+//
+// A [Queue] posts requests in the order of the calls, with one doorbell for all
+// requests that have gathered. A full queue makes operations wait. The goroutines that wait for operations also poll
+// the CQ, so there is no other goroutine between a completion and its caller.
+//
+// # Memory
+//
+// The memory of an operation belongs to the device until the operation has completed. A [Holder],
+// such as a *pool.Buf, is freed at that time. With a Holder, a goroutine may give up an operation by
+// [Op.Abandon]. The connection continues, and the memory comes back later. Without a Holder, the memory
+// must not be used until [Op.Wait] has returned the result, or the QP has been closed.
+package inflight

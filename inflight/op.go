@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inflight
+
+import (
+	"context"
+	"sync/atomic"
+
+	"purerdma/internal/cdev"
+	"purerdma/internal/mem"
+	"purerdma/verbs"
+)
+
+// Holder is memory that an operation keeps until the device no longer uses it, such as a
+// *pool.Buf.
+type Holder interface {
+	// Free releases the memory. It must not block.
+	Free()
+}
+
+// Op is an operation that was started, a completion token. The goroutine that has it calls
+// Wait until the operation has completed, or Abandon. An Op is for one goroutine at a time.
+type Op struct {
+	o   *op
+	gen uint32 // of o, which is reused for other operations
+}
+
+// PendingError reports that Wait has ended before the operation.
+type PendingError struct {
+	// Err is the error of the context, of verbs.CQ.Wait, or of a doorbell.
+	Err error
+}
+
+func (e *PendingError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *PendingError) Unwrap() error { return e.Err }
+
+// op is the state of an operation. It is reused, so that operations allocate nothing.
+type op struct {
+	q  *Queue
+	wr verbs.SendWR // its slices are copies
+	sg []verbs.SGE  // backs wr.SGList
+	in []byte       // backs wr.InlineData
+
+	// hold is freed and fn is called when the operation has completed. Both may be nil.
+	hold Holder
+	fn   func(error)
+	// Guarded by q.mu.
+	state     opState
+	signaled  bool
+	abandoned bool // no goroutine waits for the result
+	prev      *op  // in q.pending, q.room or hub.calls
+	next      *op  // there, or in q.free
+
+	// The result. It is written before done is set.
+	wc   verbs.WC // if it has failed
+	err  error    // if it was not posted, or never completes
+	done atomic.Bool
+	gen  atomic.Uint32 // counts the uses
+	// fault is set if the request is queued, but the device was not notified.
+	fault atomic.Pointer[error]
+
+	// following is set while a goroutine waits for a token in ready.
+	following atomic.Bool
+	ready     chan struct{}
+	isReady   func() bool // o.returns
+
+	// Guarded by hub.mu.
+	leads          bool // its goroutine has to lead
+	before, behind *op  // in hub.followers
+	follows        bool // in hub.followers
+}
+
+// opState is the place of an operation.
+type opState uint8
+
+const (
+	opFree      opState = iota
+	opWaiting           // in Queue.room
+	opPending           // in Queue.pending
+	opPosted            // in Queue.ring
+	opCompleted         // has a result
+)
+
+func newOp(q *Queue) *op {
+	o := &op{q: q, ready: make(chan struct{}, 1)}
+	o.isReady = o.returns
+	return o
+}
+
+// set copies a request into the operation. A literal of the caller stays on its stack.
+func (o *op) set(wr *verbs.SendWR, hold Holder, fn func(error)) {
+	from := mem.NoEscapeOne(wr)
+	o.wr = *from
+	o.sg = append(o.sg[:0], from.SGList...)
+	o.wr.SGList = o.sg
+	if from.InlineData != nil {
+		o.in = append(o.in[:0], from.InlineData...)
+		o.wr.InlineData = o.in
+	}
+	o.hold, o.fn = hold, fn
+}
+
+// result returns the error of a completed operation.
+func (o *op) result() error {
+	if o.err != nil {
+		return o.err
+	}
+	return o.wc.Err()
+}
+
+// finish makes Wait return the result. The caller holds the lock of the queue.
+func (o *op) finish() {
+	o.done.Store(true)
+	o.wakeFollower()
+}
+
+// returns reports whether Wait returns, with the result or because of a fault.
+func (o *op) returns() bool { return o.done.Load() || o.fault.Load() != nil }
+
+// wakeFollower wakes the goroutine that waits for the operation, if it follows. A leader looks by
+// itself, or Finish wakes it.
+func (o *op) wakeFollower() {
+	if o.following.Load() {
+		o.wake()
+	}
+}
+
+// wake makes the goroutine that waits for the operation check its state.
+func (o *op) wake() {
+	select {
+	case o.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Done reports whether the operation has completed, so that the device no longer uses its
+// memory.
+func (p Op) Done() bool {
+	p.o.q.mu.Lock()
+	defer p.o.q.mu.Unlock()
+	return p.o.gen.Load() != p.gen || p.o.state == opCompleted
+}
+
+// Wait waits for the operation and returns its error. A request that was posted and failed has
+// a *verbs.WCError. If the QP was closed, the error is net.ErrClosed. After that, the Op must
+// not be used any more.
+//
+// If Wait cannot wait for the result, the error is a *PendingError. It wraps the error of ctx, of
+// verbs.CQ.Wait, or of verbs.QP.PostSend if the request is queued but the device was not notified. The
+// operation continues, and the device may use its memory. Call Wait again, or
+// Abandon.
+func (p Op) Wait(ctx context.Context) error {
+	cdev.NeedContext(ctx)
+	o := p.o
+	if o.gen.Load() != p.gen {
+		panic("inflight: Wait after the result of the operation")
+	}
+	if !o.done.Load() {
+		if err := o.q.hub.wait(ctx, o); err != nil && !o.done.Load() {
+			if ctx.Err() != nil {
+				err = cdev.ContextError(ctx)
+			}
+			return &PendingError{err}
+		}
+		if fault := o.fault.Swap(nil); fault != nil && !o.done.Load() {
+			return &PendingError{*fault}
+		}
+	}
+	q := o.q
+	q.mu.Lock()
+	err := o.result()
+	q.release(o)
+	q.mu.Unlock()
+	return err
+}
+
+// Withdraw takes back an operation that was not yet posted, because the queue was full. It
+// reports whether it has. If so, the request is never posted, and p must not be used any more.
+func (p Op) Withdraw() bool {
+	o := p.o
+	q := o.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if o.gen.Load() != p.gen || o.state != opPending {
+		return false
+	}
+	q.pending.remove(o)
+	q.used--
+	q.grantRoom()
+	o.freeHold()
+	q.release(o)
+	return true
+}
+
+// Abandon drops the result. The memory of a posted operation still belongs to the device until the
+// operation has completed, and its Holder is freed then. An operation that was not yet posted
+// is not posted.
+func (p Op) Abandon() {
+	if p.Withdraw() {
+		return
+	}
+	o := p.o
+	q := o.q
+	q.mu.Lock()
+	switch {
+	case o.gen.Load() != p.gen:
+	case o.state == opCompleted:
+		q.release(o)
+	default:
+		o.abandoned = true
+		q.hub.owe(1)
+	}
+	q.mu.Unlock()
+}
+
+func (o *op) freeHold() {
+	if o.hold != nil {
+		o.hold.Free()
+		o.hold = nil
+	}
+}
+
+// opList is a first-in first-out list of operations.
+type opList struct{ first, last *op }
+
+func (l *opList) push(o *op) {
+	o.prev, o.next = l.last, nil
+	if l.last == nil {
+		l.first = o
+	} else {
+		l.last.next = o
+	}
+	l.last = o
+}
+
+// pushFront puts back an operation that was removed from the front.
+func (l *opList) pushFront(o *op) {
+	o.prev, o.next = nil, l.first
+	if l.first == nil {
+		l.last = o
+	} else {
+		l.first.prev = o
+	}
+	l.first = o
+}
+
+func (l *opList) remove(o *op) {
+	if o.prev == nil {
+		l.first = o.next
+	} else {
+		o.prev.next = o.next
+	}
+	if o.next == nil {
+		l.last = o.prev
+	} else {
+		o.next.prev = o.prev
+	}
+	o.prev, o.next = nil, nil
+}
