@@ -212,11 +212,8 @@ race-programs: compiler
 	@mkdir -p bin/race
 	CGO_ENABLED=1 $(GO) build -race -o bin/race $(patsubst bin/%,./cmd/%,$(filter-out $(RDMAVM),$(CMDS)))
 
-# The files that Vale does not check yet. They belong to a separate module.
-NO_PROSE := test/bench-mlx5/cgo/*
-
 prose: bin/vale ## check the English of comments and documents with Vale
-	bin/vale --no-global --output=line --glob='!$(NO_PROSE)' .
+	bin/vale --no-global --output=line .
 
 lint: bin/staticcheck cross prose ## check the form: gofmt, vet, staticcheck, Vale, the rules of test/arch
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) && [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }

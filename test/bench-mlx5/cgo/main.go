@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cgo is the benchmark of a Go binding to libibverbs as Go programs have it today:
-// work requests are Go structs, which each call converts into memory of C's that is
-// kept for it, and makes one cgo call; completions come back the same way.
+// Cgo is the benchmark of a usual Go binding to libibverbs. Work requests are Go structs. Each call converts them
+// into C memory that is kept for it, and makes one cgo call. Completions are converted in the reverse direction.
 //
 //	cgo CASE BATCH ROUNDS
 package main
@@ -34,7 +33,7 @@ const (
 	maxSGE   = 4
 )
 
-// SGE, SendWR and WC are what the binding's users see.
+// SGE, SendWR and WC are the types for the binding's users.
 type (
 	SGE struct {
 		Addr   uint64
@@ -61,7 +60,7 @@ type (
 	}
 )
 
-// binding has the memory that C sees.
+// binding has the memory for C.
 type binding struct {
 	wrs *[maxBatch]C.struct_ibv_send_wr
 	sg  *[maxBatch * maxSGE]C.struct_ibv_sge
@@ -100,7 +99,7 @@ func (b *binding) PostSend(wrs []SendWR) error {
 		rdma.addr, rdma.rkey = w.RemoteAddr, w.RKey
 	}
 	if rc := C.post_send(&b.wrs[0], b.bad); rc != 0 {
-		return fmt.Errorf("ibv_post_send: %d", rc)
+		return fmt.Errorf("ibv_post_send = %d", rc)
 	}
 	return nil
 }
@@ -108,7 +107,7 @@ func (b *binding) PostSend(wrs []SendWR) error {
 func (b *binding) Poll(wcs []WC) (int, error) {
 	n := int(C.poll_cq(C.int(len(wcs)), &b.wcs[0]))
 	if n < 0 {
-		return 0, errors.New("ibv_poll_cq")
+		return 0, errors.New("ibv_poll_cq failed")
 	}
 	for i := range n {
 		c := &b.wcs[i]
@@ -132,7 +131,7 @@ func measurePoll(b *binding, wcs []WC) {
 	for got := 0; got < round; {
 		n, err := b.Poll(wcs)
 		if n == 0 || err != nil || wcs[0].Status != 0 {
-			panic("nothing to poll")
+			panic("Poll found no completion")
 		}
 		got += n
 	}
