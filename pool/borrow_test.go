@@ -238,7 +238,7 @@ func TestBorrowAtOnce(t *testing.T) {
 		for i := range shared {
 			shared[i] = bytes.Repeat([]byte{byte(i + 1)}, 256<<10+i*1000)
 		}
-		ctx := deadline(t)
+		ctx := t.Context()
 		var wg sync.WaitGroup
 		for user := range 6 {
 			wg.Go(func() {

@@ -150,7 +150,7 @@ func TestVMManySlabs(t *testing.T) {
 		vmtest.NoLeaks(t)
 		p := newPool(t, openPD(t, verbs.DefaultHost(), hosts[0].Device), pool.Config{SlabSize: 256 << 10, MaxBytes: 1 << 20}, debug)
 		model := &claims{owner: map[uint64]*pool.Buf{}}
-		ctx := deadline(t)
+		ctx := t.Context()
 		var wg sync.WaitGroup
 		for user := range 8 {
 			wg.Go(func() {
