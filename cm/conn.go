@@ -158,12 +158,30 @@ func (c *Conn) operations() (*inflight.Queue, error) {
 	if q := c.ops.Load(); q != nil {
 		return q, nil
 	}
-	q, err := inflight.New(c.qp, inflight.Config{MaxReads: max(0, int(c.ep.id.readDepth.Load()))})
+	q, err := inflight.New(c.qp, inflight.Config{
+		MaxReads: max(0, int(c.ep.id.readDepth.Load())),
+		Lost:     func(err error) { c.lose(opWork, err) },
+	})
 	if err != nil {
 		return nil, err
 	}
 	c.ops.Store(q)
 	return q, nil
+}
+
+// admit checks an operation that names length bytes of the peer's memory, and returns the queue
+// for it.
+func (c *Conn) admit(op string, code verbs.SendOpcode, length uint32, remote verbs.RemoteMemory) (*inflight.Queue, error) {
+	if err := c.ep.unusable(); err != nil {
+		return nil, err
+	}
+	if code != verbs.OpSend && uint64(length) > remote.Length {
+		return nil, verbs.ErrRemoteLength
+	}
+	if (op == opRead || op == opAtomic) && c.ep.id.readDepth.Load() == 0 {
+		return nil, verbs.ErrNoReads
+	}
+	return c.operations()
 }
 
 // do runs one operation.
@@ -172,16 +190,11 @@ func (c *Conn) do(ctx context.Context, op string, wr *verbs.SendWR, remote verbs
 	if ctx.Err() != nil {
 		return c.ep.id.opError(op, cdev.ContextError(ctx))
 	}
-	if err := c.ep.unusable(); err != nil {
-		return c.ep.id.opError(op, err)
+	var length uint32
+	if len(local) > 0 {
+		length = local[0].Length
 	}
-	if wr.Opcode != verbs.OpSend && len(local) > 0 && uint64(local[0].Length) > remote.Length {
-		return c.ep.id.opError(op, verbs.ErrRemoteLength)
-	}
-	if (op == opRead || op == opAtomic) && c.ep.id.readDepth.Load() == 0 {
-		return c.ep.id.opError(op, verbs.ErrNoReads)
-	}
-	q, err := c.operations()
+	q, err := c.admit(op, wr.Opcode, length, remote)
 	if err != nil {
 		return c.ep.id.opError(op, err)
 	}
