@@ -42,9 +42,11 @@ import "purerdma/provider"
 //		// ReadNeedsRemoteWrite is set if memory that an OpRead fills must have the right RemoteWrite,
 //		// because the answer names it by its key (iWARP). siw does not check it.
 //		ReadNeedsRemoteWrite bool
-//		// LateReads is set if an OpRead may complete after later requests of the send queue. siw
-//		// completes a SEND or WRITE when it has sent it, and an OpRead when the answer has arrived
-//		// (siw_qp_sq_process of siw_qp_tx.c). There a completion proves nothing about earlier READs.
+//		// LateReads is set if the WC of an OpRead may come after the WCs of later requests of the send
+//		// queue. siw completes a SEND or WRITE when it has sent it, and an OpRead when the answer has
+//		// arrived (siw_qp_sq_process of siw_qp_tx.c). So the WC of a later request proves nothing about
+//		// an earlier OpRead that has a WC of its own. It does prove that an OpRead without a WC has
+//		// completed.
 //		LateReads bool
 //	}
 type Features = provider.Features
