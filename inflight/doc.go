@@ -18,9 +18,10 @@
 //		}
 //	}
 //
-// A [Queue] posts requests in the order of the calls, with one doorbell for all
-// requests that have gathered. A full queue makes operations wait. The goroutines that wait for operations also poll
-// the CQ, so there is no other goroutine between a completion and its caller.
+// A [Queue] posts requests in the order of the calls, with one doorbell for all requests that
+// have gathered. While the send queue is full, operations wait. The goroutines that wait for
+// operations also poll the CQ, so there is no other goroutine between a completion and its
+// caller.
 //
 // # Memory
 //
@@ -28,4 +29,9 @@
 // such as a *pool.Buf, is freed at that time. With a Holder, a goroutine may give up an operation by
 // [Op.Abandon]. The connection continues, and the memory comes back later. Without a Holder, the memory
 // must not be used until [Op.Wait] has returned the result, or the QP has been closed.
+//
+// # Errors
+//
+// A request that fails moves the QP to the error state. The requests behind it then fail with the
+// status verbs.WCWRFlushErr. On the QP of a connection, cm.Conn.Explain finds the first failure.
 package inflight

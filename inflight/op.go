@@ -18,8 +18,8 @@ type Holder interface {
 	Free()
 }
 
-// Op is an operation that was started, a completion token. The goroutine that has it calls
-// Wait until the operation has completed, or Abandon. An Op is for one goroutine at a time.
+// Op is a completion token for an operation that was started. Its goroutine calls Wait until the
+// operation has completed, or Abandon. An Op is for one goroutine at a time.
 type Op struct {
 	o   *op
 	gen uint32 // of o, which is reused for other operations
@@ -143,9 +143,9 @@ func (p Op) Done() bool {
 	return p.o.gen.Load() != p.gen || p.o.state == opCompleted
 }
 
-// Wait waits for the operation and returns its error. A request that was posted and failed has
-// a *verbs.WCError. If the QP was closed, the error is net.ErrClosed. After that, the Op must
-// not be used any more.
+// Wait waits for the operation and returns its error. The error is a *verbs.WCError if the request was
+// posted and failed, the error of verbs.QP.PostSend if it could not be posted, and net.ErrClosed if
+// the QP was closed. After Wait has returned the result, the Op must not be used any more.
 //
 // If Wait cannot wait for the result, the error is a *PendingError. It wraps the error of ctx, of
 // verbs.CQ.Wait, or of verbs.QP.PostSend if the request is queued but the device was not notified. The
@@ -176,8 +176,8 @@ func (p Op) Wait(ctx context.Context) error {
 	return err
 }
 
-// Withdraw takes back an operation that was not yet posted, because the queue was full. It
-// reports whether it has. If so, the request is never posted, and p must not be used any more.
+// Withdraw takes back an operation that was not yet posted. It reports whether it has done so. If it
+// has, the request is never posted, the Holder is freed, and p must not be used any more.
 func (p Op) Withdraw() bool {
 	o := p.o
 	q := o.q
@@ -195,8 +195,8 @@ func (p Op) Withdraw() bool {
 }
 
 // Abandon drops the result. The memory of a posted operation still belongs to the device until the
-// operation has completed, and its Holder is freed then. An operation that was not yet posted
-// is not posted.
+// operation has completed, and its Holder is freed then. An operation that was not yet posted is
+// withdrawn: see Withdraw. After Abandon, p must not be used any more.
 func (p Op) Abandon() {
 	if p.Withdraw() {
 		return

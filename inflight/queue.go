@@ -95,9 +95,13 @@ func New(qp *verbs.QP, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// Start starts an operation. It waits until there is room for its request in the queue. The ID of wr and
-// its flag SendSignaled are ignored. hold may be nil. It is freed when the operation has completed,
-// and also if Start fails.
+// Start starts an operation. It waits until there is room for the request in the queue. It returns
+// the error of ctx if ctx ends before that, and net.ErrClosed if the QP was closed. Op.Wait returns all
+// other errors.
+//
+// Start copies wr, so wr and its slices may be reused at once. The ID of wr and its flag
+// SendSignaled are ignored. hold may be nil. It is freed when the operation has completed, or when
+// Start fails.
 func (q *Queue) Start(ctx context.Context, wr *verbs.SendWR, hold Holder) (Op, error) {
 	o, err := q.start(ctx, wr, hold, nil)
 	if err != nil {
@@ -109,9 +113,10 @@ func (q *Queue) Start(ctx context.Context, wr *verbs.SendWR, hold Holder) (Op, e
 	return Op{o, o.gen.Load()}, nil
 }
 
-// Go is Start with a function that gets the result, instead of a token. fn is called once if Go
-// returns nil, by the goroutine that has polled the completion. It must not block. It may call Go
-// only if the queue has room.
+// Go is like Start, but calls a function with the result instead of returning a token. If Go returns
+// nil, fn is called once, by the goroutine that has polled the completion. If Go returns an error, fn
+// is not called. fn must not block. So it may call Start and Go only if the queue has room, because
+// they wait otherwise.
 func (q *Queue) Go(ctx context.Context, wr *verbs.SendWR, hold Holder, fn func(error)) error {
 	_, err := q.start(ctx, wr, hold, fn)
 	if err != nil && hold != nil {
@@ -159,8 +164,8 @@ func (q *Queue) waitRoom(ctx context.Context, o *op) error {
 	return err
 }
 
-// Submit is Start that never waits. Without room in the queue, the operation waits for it. Operations
-// that do so are bounded only by their callers. Op.Withdraw takes them back.
+// Submit is like Start, but never waits. If the send queue is full, the operation is kept until there
+// is room, and Op.Withdraw takes it back. The number of kept operations is not bounded.
 func (q *Queue) Submit(wr *verbs.SendWR, hold Holder) (Op, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
