@@ -21,9 +21,11 @@ import (
 //
 // Send, Read, Write, CompareSwap, FetchAdd and Probe each post one work request and wait for its
 // completion. Any number of goroutines may call them at a time. Their requests are in flight
-// together, and are posted in the order of the calls, with one doorbell for all
-// requests that have gathered. A call waits while the send queue is full, or while as many READs and atomics are in
-// flight as the connection's initiator depth allows.
+// together, and are posted in the order of the calls, with one doorbell for all requests that
+// have gathered. A request waits while the send queue is full. A READ or atomic also waits while
+// as many of them are in flight as the connection's initiator depth allows, and delays the
+// requests behind it. StartSend, StartRead and StartWrite return before the completion, so that
+// one goroutine can have many requests in flight.
 //
 // A program may also post to the QP itself and poll the send CQ while these methods run. The
 // program and the methods each get their own completions if the IDs of the program's
@@ -99,9 +101,9 @@ func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRe
 // only until TCP has accepted the message, and an error at the peer then ends the connection.
 // The memory may be used again when Send returns, with or without an error.
 //
-// If ctx ends before the request completes, or Send cannot wait for the completion, it moves
-// the QP to the error state. Nothing else takes the memory back from the device. If that does
-// not help within seconds, Send closes the QP. The connection is then unusable. The error of
+// If ctx ends before the posted request completes, or Send cannot wait for the completion, Send
+// moves the QP to the error state. Nothing else takes the memory back from the device. If the
+// request is not flushed within seconds, Send closes the QP. The connection is then unusable. The error of
 // this Send wraps the context's error and a *BrokenError, and other operations fail with that
 // *BrokenError. If ctx ends before the request is posted, the connection does not change.
 //
@@ -133,7 +135,8 @@ func (c *Conn) CompareSwap(ctx context.Context, local verbs.SGE, remote verbs.Re
 	return c.do(ctx, opAtomic, &verbs.SendWR{Opcode: verbs.OpCompareSwap, CompareAdd: compare, Swap: swap}, remote, local)
 }
 
-// FetchAdd adds a number to the 8 bytes at remote. It is otherwise like CompareSwap.
+// FetchAdd adds a number to the 8 bytes at remote, atomically with other atomics of the device. It
+// is otherwise like CompareSwap.
 func (c *Conn) FetchAdd(ctx context.Context, local verbs.SGE, remote verbs.RemoteMemory, add uint64) error {
 	return c.do(ctx, opAtomic, &verbs.SendWR{Opcode: verbs.OpFetchAdd, CompareAdd: add}, remote, local)
 }

@@ -5,17 +5,20 @@
 //
 // There are two ways to use it, with the same kind of ID.
 //
-// The blocking way looks like package net. [Dial] and [Listen] make connections with a default
-// queue pair. [Resolve] and [Listener.Accept] stop at each stage. There the caller can make
-// the objects and post receives before the connection exists:
+// The blocking way looks like package net. [Dial] makes a connection with a default queue
+// pair. [Resolve] and [Listener.Accept] stop before the connection exists. The caller can then
+// make its objects and post receives:
 //
 //	Resolve -> *Resolved -> Connect -> *Conn
 //	Listen  -> Accept -> *Request -> Accept or Reject -> *Conn
 //
-// Both stages are a [PendingConn], for functions that make the objects of either side.
+// *Resolved and *Request are both a [PendingConn], so that one function can make the objects of
+// either side.
 //
-// Everything that can block takes a context. A call whose context ends undoes its unfinished
-// work.
+// Every call that waits takes a context. If the context ends, Dial, Connect and Accept undo
+// their unfinished work, and leave no connection. A [Conn.Send] whose context ends before its
+// completion makes the connection unusable, because nothing else takes its memory back from the
+// device. A program can abandon an operation of [Conn.StartSend], and the connection continues.
 //
 // The librdmacm way is an [EventChannel] with any number of [ID]s. The calls of rdma_cma.h
 // have the same names here, and their outcomes are events.
@@ -43,8 +46,9 @@
 //
 // No peer makes [Listener.Accept] fail. A [ListenConfig] bounds the connections and the
 // pending handshakes, in total and for each remote address. It also bounds the time of a
-// handshake. A peer over a limit is rejected with the reason. [Dialer.KeepAlive] finds peers
-// that have vanished. An [EventChannel] has no limits. Its program counts its own connections.
+// handshake. A request over a limit is rejected, and the peer gets the reason: see [RefusalOf]. [Dialer.KeepAlive] finds peers
+// that have vanished. An [EventChannel] has none of these limits, so a program that uses one
+// must count its connections.
 //
 // Each connection has its own protection domain. A peer therefore reaches only the memory that
 // it was offered, and no other peer's. See [Dialer.PD] before sharing a protection domain. A

@@ -29,9 +29,10 @@ type Op struct {
 //	err = op.Wait(ctx)
 //
 // The operation completes when the peer's device has received the message, as in Send. Until then
-// the memory belongs to the device. The connection calls hold.Free at that time, or when
-// StartSend fails. So hold is a reference to the memory, such as *pool.Buf. It may be nil. Then the
-// program must not use the memory until Op.Wait has returned the result, or the QP is closed.
+// the memory belongs to the device. The connection calls hold.Free when the operation has
+// completed, or when StartSend fails. So hold is a reference to the memory, such as a *pool.Buf
+// returned by Ref. If hold is nil, the program must not use the memory until Op.Wait has returned
+// the result, or the QP is closed.
 //
 // StartSend waits while the send queue is full. If ctx ends before there is room, it returns
 // the context's error, and the connection does not change.

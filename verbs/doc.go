@@ -33,7 +33,8 @@
 //
 // # Concurrency
 //
-// All methods may be called concurrently, except the methods of a [Batch]. A Close ends waits on
+// All methods may be called concurrently, except the methods of a [Batch] and a [RecvBatch].
+// [QPConfig.Unlocked] and [CQConfig.Unlocked] restrict the use of a QP and a CQ. A Close ends waits on
 // the same object with net.ErrClosed.
 //
 // # Errors
