@@ -322,6 +322,7 @@ func (q *Queue) postBatch() bool {
 					o.wakeFollower()
 				}
 			}
+			internals.WakeLeader(q.hub.cq)
 			q.lost(err)
 			return false
 		}
@@ -347,6 +348,7 @@ func (q *Queue) postBatch() bool {
 		q.pending.remove(o)
 		o.err = err
 		q.complete(o)
+		internals.WakeLeader(q.hub.cq) // for its own operation, or to call functions
 	}
 	if n > 0 && q.tail != q.head && (!full || q.at(q.tail-1) != nil && !q.at(q.tail-1).signaled) {
 		q.pending.pushFront(q.marker())

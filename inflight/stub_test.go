@@ -61,6 +61,7 @@ type stubCQ struct {
 
 	mu    sync.Mutex
 	queue []verbs.WC
+	fail  error // of Poll
 }
 
 func (c *stubCQ) Arm(bool) error { return nil } // put always wakes
@@ -70,7 +71,7 @@ func (c *stubCQ) Poll(wcs []verbs.WC) (int, error) {
 	defer c.mu.Unlock()
 	n := copy(wcs, c.queue)
 	c.queue = append(c.queue[:0], c.queue[n:]...)
-	return n, nil
+	return n, c.fail
 }
 
 func (c *stubCQ) put(wcs ...verbs.WC) {
@@ -91,6 +92,7 @@ type stubQP struct {
 	full    bool
 	refuse  func(*verbs.SendWR) error // or nil
 	bell    error                     // of the doorbell
+	bells   []error                   // of the first doorbells, before bell
 	hold    chan struct{}             // PostSend waits for it if it is not nil
 	instant bool                      // requests complete when they are posted
 }
@@ -128,6 +130,11 @@ func (q *stubQP) PostSend(wrs []verbs.SendWR) (int, error) {
 		q.posted = append(q.posted, wr)
 	}
 	q.calls = append(q.calls, len(wrs))
+	if len(q.bells) > 0 {
+		bell := q.bells[0]
+		q.bells = q.bells[1:]
+		return len(wrs), bell
+	}
 	return len(wrs), q.bell
 }
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package inflight_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/inflight"
+	"purerdma/verbs"
+)
+
+// sleep gives a goroutine that waits time to lead the CQ and to sleep.
+func sleep() { time.Sleep(20 * time.Millisecond) }
+
+var errLate = errors.New("nothing after 5 s")
+
+// early receives an error before the context of soon ends.
+func early(errs <-chan error) error {
+	select {
+	case err := <-errs:
+		return err
+	case <-time.After(5 * time.Second):
+		return errLate
+	}
+}
+
+// heldPost holds back a post of one request. It returns the operation when release is called. Requests
+// that are submitted before that are posted by the same goroutine.
+func heldPost(t *testing.T, r *rig) (release func() inflight.Op) {
+	t.Helper()
+	hold := make(chan struct{})
+	r.hw.mu.Lock()
+	r.hw.hold = hold
+	r.hw.mu.Unlock()
+	first := make(chan inflight.Op, 1)
+	pending := r.Pending()
+	go func() { first <- r.submit(t, 1000, nil) }()
+	for r.Pending() == pending {
+		time.Sleep(10 * time.Microsecond)
+	}
+	return func() inflight.Op {
+		r.hw.mu.Lock()
+		r.hw.hold = nil
+		r.hw.mu.Unlock()
+		close(hold)
+		return <-first
+	}
+}
+
+// TestRefusalWakesTheLeader has PostSend refuse the request of the leading goroutine, on another
+// goroutine. No completion comes, and the leader returns.
+func TestRefusalWakesTheLeader(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	r.hw.refuse = func(wr *verbs.SendWR) error {
+		if wr.RemoteAddr == 1 {
+			return syscall.EINVAL
+		}
+		return nil
+	}
+	release := heldPost(t, r)
+	p := r.submit(t, 1, nil)
+	waited := make(chan error, 1)
+	go func() { waited <- p.Wait(soon(t)) }()
+	sleep()
+	release()
+	if err := early(waited); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("Wait() of a refused request = %v, want %v", err, syscall.EINVAL)
+	}
+}
+
+// TestDoorbellFailureWakesTheLeader is TestRefusalWakesTheLeader with a failed doorbell.
+func TestDoorbellFailureWakesTheLeader(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	release := heldPost(t, r)
+	p := r.submit(t, 1, nil)
+	waited := make(chan error, 1)
+	go func() { waited <- p.Wait(soon(t)) }()
+	sleep()
+	r.hw.mu.Lock()
+	r.hw.bell = syscall.ENOMEM
+	r.hw.mu.Unlock()
+	release()
+	if err := early(waited); !errors.Is(err, syscall.ENOMEM) {
+		t.Errorf("Wait() after a failed doorbell = %v, want %v", err, syscall.ENOMEM)
+	}
+}
+
+// TestFunctionOfARefusedRequest has PostSend refuse a request with a function, while the goroutine of
+// the hub sleeps. The function is called without a completion.
+func TestFunctionOfARefusedRequest(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	r.hw.refuse = func(wr *verbs.SendWR) error {
+		if wr.RemoteAddr == 1 {
+			return syscall.EINVAL
+		}
+		return nil
+	}
+	results := make(chan error, 2)
+	for n := range 2 {
+		if err := r.Go(soon(t), write(n), nil, func(err error) { results <- err }); err != nil {
+			t.Fatalf("Go(%d) = %v", n, err)
+		}
+		sleep()
+	}
+	if err := early(results); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("the result of the refused request is %v, want %v", err, syscall.EINVAL)
+	}
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
+}
