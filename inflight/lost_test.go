@@ -92,6 +92,19 @@ func TestDoorbellFailureWakesTheLeader(t *testing.T) {
 	}
 }
 
+// TestFailedDoorbellIsRungAgain has the doorbell of a post fail while another request waits. That
+// request is posted, with another doorbell.
+func TestFailedDoorbellIsRungAgain(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	r.hw.bells = []error{syscall.ENOMEM}
+	release := heldPost(t, r)
+	p := r.submit(t, 1, nil)
+	first := release()
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 2)...)
+	wantErr(t, "the operation", p, nil)
+	first.Abandon()
+}
+
 // TestFunctionOfARefusedRequest has PostSend refuse a request with a function, while the goroutine of
 // the hub sleeps. The function is called without a completion.
 func TestFunctionOfARefusedRequest(t *testing.T) {

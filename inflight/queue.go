@@ -24,7 +24,7 @@ type Config struct {
 	// requests that were posted together complete with a later one.
 	SignalAll bool
 	// Lost, if not nil, is called once if no more completions can be received, because the CQ
-	// has lost some or was closed. It runs on a goroutine of its own. Operations in flight
+	// has lost some or was closed, or if the device was not notified of requests. It runs on a goroutine of its own. Operations in flight
 	// complete when the QP is closed.
 	Lost func(error)
 }
@@ -324,9 +324,8 @@ func (q *Queue) postBatch() bool {
 			}
 			internals.WakeLeader(q.hub.cq)
 			q.lost(err)
-			return false
 		}
-		return true
+		return true // further requests have another doorbell
 	}
 	// Take back the requests that were not posted.
 	for q.tail != first+uint32(n) {
