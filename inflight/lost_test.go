@@ -127,3 +127,30 @@ func TestFunctionOfARefusedRequest(t *testing.T) {
 	}
 	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
 }
+
+// TestRoomBeforeTheQueueWaits has the program take its completions between the refusal of a full
+// queue and the return of PostSend. No further completion comes, and the request is posted.
+func TestRoomBeforeTheQueueWaits(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	other := r.submit(t, 1, nil) // its goroutine leads
+	r.hw.take(t, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	var leader sync.WaitGroup
+	leader.Go(func() { other.Wait(ctx) })
+	sleep()
+	r.hw.refuse = func(*verbs.SendWR) error {
+		r.hw.refuse = nil
+		var wcs [1]verbs.WC
+		r.hw.cq.mu.Lock()
+		r.hw.cq.queue = append(r.hw.cq.queue, verbs.WC{ID: 5}) // wakes no goroutine
+		r.hw.cq.mu.Unlock()
+		if n, err := r.qp.SendCQ().Poll(wcs[:]); n != 1 || err != nil {
+			t.Errorf("Poll() = %d, %v, want 1", n, err)
+		}
+		return verbs.ErrFull
+	}
+	r.submit(t, 2, nil)
+	r.hw.take(t, 1)
+	stop()
+	leader.Wait()
+}

@@ -353,10 +353,13 @@ func (q *Queue) postBatch() bool {
 		q.pending.pushFront(q.marker())
 	}
 	if full {
-		// Requests that the program has posted itself fill the queue.
+		// Requests that the program has posted itself fill the queue. They may have completed
+		// before waits was set, so try once more.
+		again := !q.waits
 		q.hub.postLater(q)
+		return again
 	}
-	return !full
+	return true
 }
 
 // marker returns an operation without data. Its request follows requests after which another one
