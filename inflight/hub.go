@@ -147,9 +147,13 @@ func (h *hub) Finish(leader bool) {
 	if h.work.Load() {
 		h.doWork()
 	}
-	if leader {
-		return
+	if !leader {
+		h.wakeDone()
 	}
+}
+
+// wakeDone wakes the leader if it has nothing more to wait for.
+func (h *hub) wakeDone() {
 	if o := h.leaderOp.Load(); o != nil && o.returns() || h.serverLeads.Load() && h.owed.Load() <= 0 {
 		internals.WakeLeader(h.cq)
 	}

@@ -128,6 +128,38 @@ func TestFunctionOfARefusedRequest(t *testing.T) {
 	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
 }
 
+// TestWithdrawLetsOthersIn withdraws a READ that waits for the depth of the connection. The WRITE
+// behind it is posted, and a Start that waits for room goes on, although no completion comes.
+func TestWithdrawLetsOthersIn(t *testing.T) {
+	r := newRig(t, inflight.Config{MaxReads: 1}, verbs.QPConfig{Cap: verbs.QPCap{SendWR: 4}})
+	submit := func(wr *verbs.SendWR) inflight.Op {
+		t.Helper()
+		p, err := r.Submit(wr, nil)
+		if err != nil {
+			t.Fatalf("Submit(%v) = %v", wr.Opcode, err)
+		}
+		return p
+	}
+	submit(&verbs.SendWR{Opcode: verbs.OpRead})
+	blocked := submit(&verbs.SendWR{Opcode: verbs.OpRead})
+	for r.Pending() < r.qp.Cap().SendWR {
+		submit(write(1))
+	}
+	started := make(chan error, 1)
+	go func() {
+		_, err := r.Start(soon(t), write(2), nil)
+		started <- err
+	}()
+	sleep()
+	if !blocked.Withdraw() {
+		t.Fatal("Withdraw() of a READ beyond the depth = false, want true")
+	}
+	if err := early(started); err != nil {
+		t.Errorf("Start() after Withdraw = %v", err)
+	}
+	r.hw.take(t, r.qp.Cap().SendWR)
+}
+
 // TestRoomBeforeTheQueueWaits has the program take its completions between the refusal of a full
 // queue and the return of PostSend. No further completion comes, and the request is posted.
 func TestRoomBeforeTheQueueWaits(t *testing.T) {

@@ -191,6 +191,8 @@ func (p Op) Withdraw() bool {
 	q.grantRoom()
 	o.freeHold()
 	q.release(o)
+	q.post() // the requests behind it
+	q.hub.wakeDone()
 	return true
 }
 
