@@ -186,3 +186,25 @@ func TestRoomBeforeTheQueueWaits(t *testing.T) {
 	stop()
 	leader.Wait()
 }
+
+// TestRefusedDatagram has a UD QP, which takes no WRITE, refuse a request after another one. The
+// earlier one completes.
+func TestRefusedDatagram(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{Type: verbs.UD})
+	r.hw.refuse = func(wr *verbs.SendWR) error {
+		if wr.Opcode == verbs.OpWrite {
+			return syscall.EINVAL
+		}
+		return nil
+	}
+	release := heldPost(t, r)
+	p, err := r.Submit(&verbs.SendWR{Opcode: verbs.OpSend}, nil)
+	if err != nil {
+		t.Fatalf("Submit() of a SEND = %v", err)
+	}
+	bad := r.submit(t, 1, nil)
+	release()
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
+	wantErr(t, "the SEND", p, nil)
+	wantErr(t, "the WRITE", bad, syscall.EINVAL)
+}

@@ -43,6 +43,8 @@ type Queue struct {
 	depth  int
 	// lateReads is set if only the completion of a request itself proves that it has completed.
 	lateReads bool
+	// datagrams is set if the QP takes no WRITE, as which a marker is posted.
+	datagrams bool
 
 	mu sync.Mutex // guards the following fields
 
@@ -86,7 +88,8 @@ func New(qp *verbs.QP, cfg Config) (*Queue, error) {
 	// The queue may have more room than was requested, and the CQ less than the queue.
 	q.depth = min(qp.Cap().SendWR, cq.Entries())
 	q.lateReads = qp.Device().Features().LateReads
-	q.config.SignalAll = cfg.SignalAll || qp.SignalAll() || q.lateReads
+	q.datagrams = qp.Type() == verbs.UD || qp.Type() == verbs.RawPacket
+	q.config.SignalAll = cfg.SignalAll || qp.SignalAll() || q.lateReads || q.datagrams
 	q.hub = hubOf(cq)
 	if err := q.hub.add(q); err != nil {
 		return nil, err
@@ -349,7 +352,7 @@ func (q *Queue) postBatch() bool {
 		q.complete(o)
 		internals.WakeLeader(q.hub.cq) // for its own operation, or to call functions
 	}
-	if n > 0 && q.tail != q.head && (!full || q.at(q.tail-1) != nil && !q.at(q.tail-1).signaled) {
+	if n > 0 && !q.datagrams && q.tail != q.head && (!full || q.at(q.tail-1) != nil && !q.at(q.tail-1).signaled) {
 		q.pending.pushFront(q.marker())
 	}
 	if full {

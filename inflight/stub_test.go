@@ -49,6 +49,7 @@ func (c stubContext) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 
 func (c stubContext) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	inner := *cfg
+	inner.Type = verbs.RC // the kernel of the tests has no other type
 	inner.SendCQ, inner.RecvCQ = cfg.SendCQ.(*stubCQ).CQ, cfg.RecvCQ.(*stubCQ).CQ
 	qp, err := c.Context.CreateQP(&inner)
 	return &stubQP{QP: qp, cq: cfg.SendCQ.(*stubCQ)}, err
