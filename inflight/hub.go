@@ -54,8 +54,8 @@ type hub struct {
 	standby bool
 	serve   chan struct{}
 
-	// dead is set when no more completions can be received.
-	dead bool
+	// dead is the error after which no more completions can be received.
+	dead error
 	// calls lists the completed operations whose functions are to be called.
 	calls opList
 	// posts lists the queues that may have pending operations and room.
@@ -285,7 +285,7 @@ func (h *hub) owe(n int32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case !h.serving && !h.dead:
+	case !h.serving && h.dead == nil:
 		h.serving = true
 		go h.lead()
 	case h.lingers:
@@ -309,7 +309,7 @@ func (h *hub) lead() {
 	for {
 		h.mu.Lock()
 		switch {
-		case h.dead:
+		case h.dead != nil:
 			h.serving = false
 			h.mu.Unlock()
 			return
@@ -352,7 +352,7 @@ func (h *hub) lead() {
 // fail reports to the queues that no more completions can be received.
 func (h *hub) fail(err error) {
 	h.mu.Lock()
-	h.dead = true
+	h.dead = err
 	h.mu.Unlock()
 	queues := *h.queues.Load()
 	for i := range queues {
@@ -362,6 +362,13 @@ func (h *hub) fail(err error) {
 			q.mu.Unlock()
 		}
 	}
+}
+
+// failure returns the error of fail, nil if it was not called.
+func (h *hub) failure() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dead
 }
 
 // followerList is a first-in first-out list of operations whose goroutines follow.

@@ -208,3 +208,26 @@ func TestRefusedDatagram(t *testing.T) {
 	wantErr(t, "the SEND", p, nil)
 	wantErr(t, "the WRITE", bad, syscall.EINVAL)
 }
+
+// TestLostOnADeadCQ makes a Queue on a CQ whose hub has failed. Its Lost is called, too.
+func TestLostOnADeadCQ(t *testing.T) {
+	lost := make(chan error, 2)
+	cfg := inflight.Config{Lost: func(err error) { lost <- err }}
+	r := newRig(t, cfg, verbs.QPConfig{})
+	r.hw.cq.mu.Lock()
+	r.hw.cq.fail = syscall.EIO
+	r.hw.cq.mu.Unlock()
+	if err := r.Go(soon(t), write(1), nil, func(error) {}); err != nil {
+		t.Fatalf("Go() = %v", err)
+	}
+	if err := <-lost; !errors.Is(err, syscall.EIO) {
+		t.Errorf("Lost(%v), want %v", err, syscall.EIO)
+	}
+	sleep()
+	if _, err := inflight.New(r.qp, cfg); err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	if err := early(lost); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Lost(%v) of the second Queue, want %v", err, syscall.EIO)
+	}
+}

@@ -94,6 +94,11 @@ func New(qp *verbs.QP, cfg Config) (*Queue, error) {
 	if err := q.hub.add(q); err != nil {
 		return nil, err
 	}
+	if err := q.hub.failure(); err != nil { // fail may not have found q
+		q.mu.Lock()
+		q.lost(err)
+		q.mu.Unlock()
+	}
 	context.AfterFunc(internals.Closed(qp), q.end)
 	return q, nil
 }
