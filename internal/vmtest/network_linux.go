@@ -22,12 +22,23 @@ func (h Host) Lose(t testing.TB) (undo func()) {
 		t.Cleanup(undo)
 		return undo
 	}
-	link := h.link(t)
+	return h.netem(t, netlink.NetemQdiscAttrs{Loss: 100})
+}
+
+// Delay delays all packets that the host's interface sends. The returned function, or the end of the test,
+// undoes it. Packets of a ConnectX's queues bypass the kernel and are not delayed.
+func (h Host) Delay(t testing.TB, d time.Duration) (undo func()) {
+	t.Helper()
+	return h.netem(t, netlink.NetemQdiscAttrs{Latency: uint32(d.Microseconds()), Limit: 100_000})
+}
+
+// netem puts a qdisc of kind netem on the host's interface.
+func (h Host) netem(t testing.TB, attrs netlink.NetemQdiscAttrs) (undo func()) {
+	t.Helper()
 	q := netlink.NewNetem(
-		netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-		netlink.NetemQdiscAttrs{Loss: 100})
+		netlink.QdiscAttrs{LinkIndex: h.link(t).Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}, attrs)
 	if err := netlink.QdiscReplace(q); err != nil {
-		t.Fatalf("lose packets of %s: %v", h.Interface, err)
+		t.Fatalf("QdiscReplace(%+v) on %s: %v", attrs, h.Interface, err)
 	}
 	undo = func() { netlink.QdiscDel(q) }
 	t.Cleanup(undo)
