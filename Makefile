@@ -61,7 +61,7 @@ TYPES = -also "bin/btf.test -modules $(BTF_MODULES)"
 # What depends on the kernel and its driver, rather than on programs.
 EVERYWHERE := ./cm ./verbs ./pool ./provider/... ./ucma ./uverbs ./oob ./internal/... ./test/wire
 # Tests of these packages that use no kernel: they run on this machine.
-NO_KERNEL  := ^Test(Model|AddressAtItsLimit|CallsAtOnce|AnyEventAnyTime|Vectors.*|WokenLetsOthersRun|LargestQueues|EachCommandFails|RandomUse|SpuriousEvents|PollDuringRemoval|AcceptAllocations|CancelledSend.*|CancelledDialsAreBounded|EveryCallInEveryState|.*WaitersStress|DispatchStress|CloseBehind.*)$$
+NO_KERNEL  := ^Test(Model|AddressAtItsLimit|CallsAtOnce|AnyEventAnyTime|Vectors.*|WokenLetsOthersRun|LargestQueues|EachCommandFails|Random|RandomUse|SpuriousEvents|PollDuringRemoval|AcceptAllocations|CancelledSend.*|CancelledDialsAreBounded|EveryCallInEveryState|.*WaitersStress|DispatchStress|CloseBehind.*)$$
 # The slowest tests. make test runs them on the newest kernel only, as it does test/wire,
 # which takes long and depends on rdma-core rather than on the kernel.
 SLOWEST    := ^Test(CloseWhileUsed|CommandKeepsHandle|GarbageInRequestsAndAnswers|DatagramGarbage|IdleConnections|CancelledAtEachCrossing|DatagramCancelledAtEachCrossing)$$
