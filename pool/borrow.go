@@ -35,9 +35,9 @@ func (p *Pool) getToCopy(ctx context.Context, n int) (*Buf, error) {
 }
 
 // Borrow returns a Buf with the bytes of b for requests that read it, such as sends and writes. If b
-// has less than 256 KiB, or is not in the Go heap, the Buf has a copy, as of Copy. Else Borrow pins
-// and registers b itself, without any rights of peers and without LocalWrite. So the caller must not
-// change b before the last Free.
+// has less than 256 KiB, or is not in the Go heap, the Buf has a copy, as from Copy. Otherwise Borrow
+// pins and registers b itself, for reading by the local device only. The caller must not change b
+// before the last Free.
 //
 // The registration counts against MaxBytes, and stays after Free for later calls with this memory.
 // It ends when another request needs its bytes, or with Close. Until then the garbage

@@ -23,20 +23,23 @@
 // # References
 //
 // A [Buf] counts references. Memory that a device may still use must not be handed to another user.
-// So an operation in flight has a reference of its own:
+// So the program takes one more reference for each operation in flight:
 //
 //	qp.PostSend([]verbs.SendWR{{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: []verbs.SGE{b.Ref().SGE()}}})
 //	...
-//	b.Free() // when the completion of id has come, also if it has failed
+//	b.Free() // when the completion of id has come, even if the operation failed
+//
+// cm.Conn.StartSend and inflight.Queue.Start take such a reference and free it.
 //
 // A request that was posted and has no completion yet is in flight, whatever happened to its
 // context. [verbs.QP.Close] ends all requests of the QP. After it returns without an error, all
-// references of its requests may be freed. If a post fails, the failed requests are not in flight.
+// references of its requests may be freed. If a post fails, the requests that
+// were not posted are not in flight, and the program frees their references.
 //
 // # Debug mode
 //
-// With PURERDMA_POOL_DEBUG=1 in the environment, a pool looks for mistakes. It reads the variable
-// once.
+// With PURERDMA_POOL_DEBUG=1 in the environment, a pool checks for mistakes. The package reads
+// the variable once.
 //
 //   - A method of a freed Buf panics with the stacks of the Free and of the use.
 //   - Freed memory is filled with the byte 0xdb. If it has changed when it is handed out again, a

@@ -40,7 +40,7 @@ type Config struct {
 	// Access lists the rights to the memory. 0 is verbs.LocalWrite.
 	//
 	// With remote rights, Buf.Remote returns a key for peers. That key opens the whole slab, which
-	// has other Bufs, of other users and other times. It stays valid after Free, until the pool
+	// also holds the Bufs of other users, now and later. The key stays valid after Free, until the pool
 	// deregisters the slab. Every peer with a connection to a QP of the PD can use it, and keys can
 	// be guessed. So use such a pool only for peers that may read and write all of its memory, and
 	// give it a PD of its own. For other peers, register memory for each of them, or bind a memory
@@ -183,8 +183,8 @@ func (p *Pool) Stats() Stats {
 // slab is deregistered when its last Buf is freed, the unused ones at once. Bufs in use stay valid.
 //
 // If the kernel refuses to deregister memory, Close returns the error, and the next Close tries
-// again. The next Close also tries again what the kernel refused in a Free after Close. Close may be
-// called more than once. In debug mode it returns an error that lists the Bufs in use, with the
+// again. It also tries again to deregister slabs that a Free after Close could not deregister. Close may
+// be called more than once. In debug mode it returns an error that lists the Bufs in use, with the
 // stack of their Get.
 func (p *Pool) Close() error {
 	p.closing.Lock()
