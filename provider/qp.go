@@ -158,8 +158,8 @@ type QPAttr struct {
 	RetryCount       uint8
 	RNRRetryCount    uint8 // 7: for ever
 	AltPort          uint8
-	AltTimeout       uint8 // a code like Timeout
-	RateLimit        uint32
+	AltTimeout       uint8  // a code like Timeout
+	RateLimit        uint32 // kbit/s
 }
 
 // QPAttrMask selects fields of a QPAttr: enum ibv_qp_attr_mask of ibv_modify_qp(3).

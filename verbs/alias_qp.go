@@ -147,8 +147,8 @@ type AHAttr = provider.AHAttr
 //		RetryCount       uint8
 //		RNRRetryCount    uint8 // 7: for ever
 //		AltPort          uint8
-//		AltTimeout       uint8 // a code like Timeout
-//		RateLimit        uint32
+//		AltTimeout       uint8  // a code like Timeout
+//		RateLimit        uint32 // kbit/s
 //	}
 type QPAttr = provider.QPAttr
 

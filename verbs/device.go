@@ -174,7 +174,7 @@ type DeviceAttr struct {
 	MaxMcastQPs     int    // queue pairs in one multicast group
 	CapFlags        uint64 // IB_UVERBS_DEVICE_... of rdma/ib_user_verbs.h
 	AtomicCap       uint32 // enum ibv_atomic_cap
-	LocalCAAckDelay uint8
+	LocalCAAckDelay uint8  // a code: 4.096 us times two to the power of it
 	Ports           int
 	CompVectors     int // interrupts, for CQConfig.Vector
 

@@ -9,7 +9,7 @@ import (
 )
 
 // GRHLen is the number of bytes that a datagram leaves free at the start of its receive, for the
-// GRH or its substitute. The message follows.
+// GRH or its substitute. The message follows. WC.ByteLen counts both.
 const GRHLen = 40
 
 // AHAttrFromWC returns the address of a datagram's sender, for a reply (ibv_init_ah_from_wc(3)). wc

@@ -34,8 +34,8 @@ type MR struct {
 }
 
 // Alloc registers new, zeroed memory of size bytes for a PD. The memory is outside the Go heap and
-// starts on a page of its own. It lives until the MR is closed, and every other MR that RegMR made
-// over a part of it. It must not be touched afterwards.
+// starts on a page of its own. It lives until the MR is closed, and also every other MR that
+// RegMR made over a part of it. It must not be touched afterwards.
 //
 // An error that wraps ENOMEM or EPERM usually means RLIMIT_MEMLOCK, and names it.
 func (p *PD) Alloc(size int, access Access) (*MR, error) {
