@@ -137,7 +137,7 @@ func getAll(ctx context.Context, conn *cm.Conn, store verbs.RemoteMemory, keys [
 	if err != nil {
 		return nil, err
 	}
-	defer buf.Close() // every READ has completed by then, unless the connection is broken
+	defer buf.Close() // after an error it ends the READs in flight, and with them the connection
 	values := map[string]string{}
 	var b verbs.Batch
 	b.Reset(conn.QP())
