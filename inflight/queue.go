@@ -33,6 +33,9 @@ type Config struct {
 // time. A full queue makes operations wait. Requests are posted in the order of the calls, with
 // one doorbell for all that have gathered.
 //
+// A reset of the QP drops its requests. Their operations fail like flushed ones, also those that were
+// not yet posted.
+//
 // A program may also post to the QP itself, and poll its send CQ. Its request IDs must be below
 // 1<<63.
 type Queue struct {
@@ -65,6 +68,8 @@ type Queue struct {
 	// waits is set while the queue is in hub.posts, with the next one in nextPost.
 	waits    bool
 	nextPost *Queue
+	// resets counts the resets of the QP.
+	resets uint32
 	// closed is the error of operations after the QP was closed.
 	closed error
 
@@ -99,6 +104,7 @@ func New(qp *verbs.QP, cfg Config) (*Queue, error) {
 		q.lost(err)
 		q.mu.Unlock()
 	}
+	internals.OnReset(qp, q.reset)
 	context.AfterFunc(internals.Closed(qp), q.end)
 	return q, nil
 }
@@ -312,13 +318,16 @@ func isRead(code verbs.SendOpcode) bool {
 
 // postBatch posts the batch without the lock. It reports whether to go on.
 func (q *Queue) postBatch() bool {
-	first := q.tail - uint32(len(q.batch))
+	first, resets := q.tail-uint32(len(q.batch)), q.resets
 	q.mu.Unlock()
 	n, err := q.qp.PostSend(q.batch)
 	clear(q.batch) // they have pointers
 	q.mu.Lock()
 	if q.closed != nil {
 		return false // end has completed all operations
+	}
+	if q.resets != resets {
+		q.drop(first + uint32(n)) // reset has left the batch to this goroutine
 	}
 	if n == len(q.batch) {
 		if err != nil {
@@ -418,9 +427,7 @@ func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 		}
 		q.complete(o)
 	}
-	for q.head != q.tail && q.at(q.head) == nil {
-		q.head++
-	}
+	q.skipCompleted()
 	if q.pending.first != nil {
 		q.hub.postLater(q)
 	}
@@ -440,6 +447,56 @@ func (q *Queue) complete(o *op) {
 		q.release(o)
 	default:
 		o.finish()
+	}
+}
+
+// reset completes all operations after the QP was reset. Without it, they would succeed with the next
+// success of a later request.
+func (q *Queue) reset() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.resets++
+	end := q.tail
+	if q.posting {
+		end -= uint32(len(q.batch)) // postBatch drops the requests that it has posted
+	}
+	q.drop(end)
+	for q.pending.first != nil {
+		o := q.pending.first
+		q.pending.remove(o)
+		q.flush(o)
+	}
+	internals.WakeLeader(q.hub.cq) // for its own operation, or to call functions
+}
+
+// drop completes the operations in the ring before a sequence number, whose requests the QP has
+// dropped. The caller holds the lock.
+func (q *Queue) drop(end uint32) {
+	for seq := q.head; int32(end-seq) > 0; seq++ {
+		o := q.at(seq)
+		if o == nil {
+			continue
+		}
+		q.ring[seq&uint32(len(q.ring)-1)] = nil
+		if isRead(o.wr.Opcode) {
+			q.reads--
+		}
+		q.flush(o)
+	}
+	q.skipCompleted()
+}
+
+// flush completes an operation without a completion of the device. The caller holds the lock.
+func (q *Queue) flush(o *op) {
+	o.wc = verbs.WC{ID: o.wr.ID, Status: verbs.WCWRFlushErr, QPNum: q.qp.Num()}
+	q.complete(o)
+}
+
+// skipCompleted moves head to the oldest operation that has not completed. The caller holds the
+// lock.
+func (q *Queue) skipCompleted() {
+	for q.head != q.tail && q.at(q.head) == nil {
+		q.head++
 	}
 }
 

@@ -13,6 +13,7 @@ func init() {
 		OpenIndex:   (*Host).openIndex,
 		MarkRemoved: func(d *Device) { d.remove() },
 		Closed:      func(q *QP) context.Context { return q.gone.context() },
+		OnReset:     (*QP).onReset,
 		Exclusive:   (*CQ).exclusive,
 		Handle:      (*CQ).dispatchTo,
 		Lead:        (*CQ).lead,

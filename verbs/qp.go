@@ -84,6 +84,7 @@ type QP struct {
 	mu     sync.Mutex // of everything that changes the QP but posting
 	closed bool
 	groups map[group]struct{} // multicast groups that it is attached to
+	resets []func()           // called after a move to QPReset
 }
 
 // String returns the number and the device, as "QP 0x11 of rxe0".

@@ -31,12 +31,24 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 	}
 	err := q.p.Modify(attr, mask)
 	if err == nil {
+		if mask&QPAttrState != 0 && attr.State == QPReset {
+			for _, f := range q.resets {
+				f()
+			}
+		}
 		return nil
 	}
 	if text := attrText(attr, mask); text != "" {
 		return fmt.Errorf("%s: %w", text, err)
 	}
 	return err
+}
+
+// onReset implements bridge.Verbs.OnReset.
+func (q *QP) onReset(f func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.resets = append(q.resets, f)
 }
 
 // checkPorts checks the ports that a change names.

@@ -20,6 +20,9 @@ type Verbs[H, D, Q, C, W any] struct {
 	MarkRemoved func(D)
 	// Closed returns a context that ends with the channel of QP.Done.
 	Closed func(Q) context.Context
+	// OnReset has f called after each move of a QP to the state RESET. f must not block or call
+	// methods of the QP that change it.
+	OnReset func(q Q, f func())
 	// Exclusive reports whether at most one queue completes on a CQ: the sends of one QP
 	// or its receives.
 	Exclusive func(C) bool
