@@ -16,7 +16,7 @@ import (
 	"purerdma/verbs"
 )
 
-// sleep gives a goroutine that waits time to lead the CQ and to sleep.
+// sleep waits until another goroutine leads the CQ and sleeps.
 func sleep() { time.Sleep(20 * time.Millisecond) }
 
 var errLate = errors.New("nothing after 5 s")
@@ -209,7 +209,7 @@ func TestRefusedDatagram(t *testing.T) {
 	wantErr(t, "the WRITE", bad, syscall.EINVAL)
 }
 
-// TestLostOnADeadCQ makes a Queue on a CQ whose hub has failed. Its Lost is called, too.
+// TestLostOnADeadCQ makes a Queue on a CQ whose hub has failed. Its Lost is called.
 func TestLostOnADeadCQ(t *testing.T) {
 	lost := make(chan error, 2)
 	cfg := inflight.Config{Lost: func(err error) { lost <- err }}

@@ -24,7 +24,7 @@ type Config struct {
 	// requests that were posted together complete with a later one.
 	SignalAll bool
 	// Lost, if not nil, is called once if no more completions can be received, because the CQ
-	// has lost some or was closed, or if the device was not notified of requests. It runs on a goroutine of its own. Operations in flight
+	// has lost some or was closed. It is also called if the device was not notified of requests. It runs on a goroutine of its own. Operations in flight
 	// complete when the QP is closed.
 	Lost func(error)
 }
