@@ -33,8 +33,8 @@ type Config struct {
 // time. A full queue makes operations wait. Requests are posted in the order of the calls, with
 // one doorbell for all that have gathered.
 //
-// A reset of the QP drops its requests. Their operations fail like flushed ones, also those that were
-// not yet posted.
+// A reset of the QP drops its requests. Their operations fail as flushed, and so do operations that
+// were not yet posted.
 //
 // A program may also post to the QP itself, and poll its send CQ. Its request IDs must be below
 // 1<<63.
