@@ -23,16 +23,22 @@ import (
 // than fit the send queue and the depth of READs, each in its own memory. Every message arrives, and
 // every READ returns the bytes of the goroutine's own WRITE.
 func TestConnOperationsAtOnce(t *testing.T) {
+	onAnyKernel(t, operationsAtOnce)
+}
+
+// onAnyKernel runs a test on the kernel of the virtual machine, or else on each fake kernel. server
+// and client are addresses of two devices.
+func onAnyKernel(t *testing.T, test func(t *testing.T, host *verbs.Host, server, client netip.Addr)) {
 	if vmtest.Inside() {
 		hosts := vmtest.Hosts(t, 2)
 		vmtest.NoLeaks(t)
-		operationsAtOnce(t, nil, hosts[0].IPv4, hosts[1].IPv4)
+		test(t, nil, hosts[0].IPv4, hosts[1].IPv4)
 		return
 	}
 	for name, machine := range fakeMachines {
 		t.Run(name, func(t *testing.T) {
 			k := cmtest.New(machine())
-			operationsAtOnce(t, k.Host(), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"))
+			test(t, k.Host(), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"))
 			nothingLeft(t, k)
 		})
 	}

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"purerdma/cm"
-	"purerdma/cm/cmtest"
 	"purerdma/inflight"
-	"purerdma/internal/vmtest"
 	"purerdma/pool"
 	"purerdma/verbs"
 )
@@ -23,19 +21,7 @@ import (
 // memory of a pool, and then wait for them. It abandons some. The connection goes on, and all
 // memory comes back.
 func TestConnStartedOperations(t *testing.T) {
-	if vmtest.Inside() {
-		hosts := vmtest.Hosts(t, 2)
-		vmtest.NoLeaks(t)
-		startedOperations(t, nil, hosts[0].IPv4, hosts[1].IPv4)
-		return
-	}
-	for name, machine := range fakeMachines {
-		t.Run(name, func(t *testing.T) {
-			k := cmtest.New(machine())
-			startedOperations(t, k.Host(), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"))
-			nothingLeft(t, k)
-		})
-	}
+	onAnyKernel(t, startedOperations)
 }
 
 func startedOperations(t *testing.T, host *verbs.Host, server, client netip.Addr) {

@@ -14,7 +14,8 @@ import (
 // Holder is memory that an operation keeps until the device no longer uses it, such as a
 // *pool.Buf.
 type Holder interface {
-	// Free releases the memory. It must not block.
+	// Free releases the memory. It is called with locks of the Queue held. It must not block, and
+	// must not use the Queue, its CQ or its QP.
 	Free()
 }
 

@@ -161,9 +161,8 @@ func (q *Queue) postBatch() bool {
 }
 
 // marker returns an operation without data. Its request follows requests after which another one
-// was not posted. The refused request might have been the one with the completion, and the doorbell might have
-// failed. The caller holds the
-// lock.
+// was not posted. The refused request might have been the one with the completion, and the
+// doorbell might have failed. The caller holds the lock.
 func (q *Queue) marker() *op {
 	o := q.get()
 	o.set(&verbs.SendWR{Opcode: verbs.OpWrite}, nil, nil)
