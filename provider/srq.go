@@ -14,6 +14,11 @@ type SRQConfig struct {
 	// their requests, and whose receives complete on CQ. Both are set, or none.
 	XRCD XRCD
 	CQ   CQ
+	// Dropped, if not nil, is called for each receive of the SRQ whose completion the provider
+	// removes from a CQ because its QP is closed or reset. It gets the ID of the receive. It runs
+	// with locks of the provider held, so it must not block or call methods of the CQ, the SRQ or the
+	// QP.
+	Dropped func(id uint64)
 }
 
 // SRQAttr holds the attributes of a shared receive queue (struct ibv_srq_attr of
@@ -38,6 +43,22 @@ const (
 // String lists the attributes.
 func (m SRQAttrMask) String() string {
 	return bitNames{{uint64(SRQAttrMaxWR), "MaxWR"}, {uint64(SRQAttrLimit), "Limit"}}.format(uint64(m))
+}
+
+// LastWQEReporter is implemented by QPs whose device may complete a receive of the SRQ after the move
+// of the QP to the error state.
+type LastWQEReporter interface {
+	// ReportsLastWQE reports whether the asynchronous event QP_LAST_WQE_REACHED follows the last
+	// receive of the SRQ that the QP completes. The event comes after a move to the error state, even
+	// if there is no such receive.
+	ReportsLastWQE() bool
+}
+
+// UnusedReporter is implemented by SRQs whose QPs take the receives in the order of the posts, each
+// QP one at a time. A QP takes a receive at the start of a message, and completes it at the end.
+type UnusedReporter interface {
+	// Unused returns the number of posted receives that no QP has taken.
+	Unused() int
 }
 
 // SRQ is a shared receive queue. Its methods may be called concurrently.

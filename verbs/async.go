@@ -82,7 +82,8 @@ func (e AsyncEvent) String() string {
 const maxAsyncEvents = 1024
 
 // AsyncEvents is a queue of a device's asynchronous events, starting with its creation. Each queue
-// gets all events.
+// gets all events. It keeps the latest 1024 events that the program has not taken, and drops older
+// ones. AsyncEvent.Lost counts the dropped events.
 type AsyncEvents struct {
 	dev   *deviceContext
 	leak  *leak.Entry
@@ -165,6 +166,8 @@ func (s *deviceContext) asyncEvent(e uverbs.AsyncEvent) (AsyncEvent, bool) {
 		switch e.Type {
 		case AsyncQPFatal, AsyncQPReqErr, AsyncQPAccessErr:
 			go o.failed()
+		case AsyncQPLastWQEReached:
+			o.lastWQE.put()
 		}
 	case *SRQ:
 		ev.SRQ, found = o, e.Type.Element() == uverbs.ElementSRQ

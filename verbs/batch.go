@@ -130,7 +130,7 @@ func (b *Batch) postNothing() error {
 }
 
 func (b *Batch) opError(err error) error {
-	return b.qp.opError("post batch to", sized(err, "SendWR", b.qp.Cap().SendWR))
+	return b.qp.opError("post batch to", sized(err, "SendWR", b.qp.p.Cap().SendWR))
 }
 
 // Discard drops the requests and the error.

@@ -9,15 +9,19 @@ import (
 )
 
 func init() {
-	bridge.Functions = &bridge.Verbs[*Host, *Device, *QP, *CQ, *WC]{
+	bridge.Functions = &bridge.Verbs[*Host, *Device, *QP, *CQ, *SRQ, *WC]{
 		OpenIndex:   (*Host).openIndex,
 		MarkRemoved: func(d *Device) { d.remove() },
 		Closed:      func(q *QP) context.Context { return q.gone.context() },
-		OnReset:     (*QP).onReset,
+		Attach:      (*QP).attach,
+		Watch:       (*QP).watch,
 		Exclusive:   (*CQ).exclusive,
 		Handle:      (*CQ).dispatchTo,
 		Lead:        (*CQ).lead,
+		OnRelease:   (*SRQ).onRelease,
+		Unused:      (*SRQ).unused,
 		WakeLeader:  (*CQ).wakeLeader,
+		Drain:       (*CQ).drain,
 	}
 	bridge.PoolFunctions = &bridge.Pool[*PD, *MR, Access]{
 		Alloc:   (*PD).alloc,

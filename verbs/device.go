@@ -145,18 +145,18 @@ func (d *Device) hold() error {
 
 // DeviceAttr lists the capabilities of a device (struct ibv_device_attr of ibv_query_device(3)).
 type DeviceAttr struct {
-	FWVersion       uint64
-	NodeGUID        uint64
-	SysImageGUID    uint64
-	VendorID        uint32
-	VendorPartID    uint32
-	HWVersion       uint32
+	FWVersion       uint64 // of the firmware, in the driver's encoding
+	NodeGUID        uint64 // see Device.NodeGUID.
+	SysImageGUID    uint64 // of the card, equal for all its devices.
+	VendorID        uint32 // of the manufacturer
+	VendorPartID    uint32 // of the model, chosen by the manufacturer.
+	HWVersion       uint32 // of the hardware, chosen by the manufacturer
 	MaxMRSize       uint64 // bytes
 	PageSizes       uint64 // bit n: pages of 1<<n bytes
 	MaxQP           int
 	MaxQPWR         int // requests in one work queue
-	MaxSGE          int
-	MaxSGERd        int
+	MaxSGE          int // elements of one request
+	MaxSGERd        int // elements of one READ
 	MaxCQ           int
 	MaxCQE          int // completions in one CQ
 	MaxMR           int
@@ -166,10 +166,10 @@ type DeviceAttr struct {
 	MaxQPInitRdAtom int // outgoing reads and atomics in flight on one QP
 	MaxSRQ          int
 	MaxSRQWR        int // receives in one SRQ
-	MaxSRQSGE       int
-	MaxPKeys        int
-	MaxMW           int
-	MaxAH           int
+	MaxSRQSGE       int // elements of one receive of an SRQ
+	MaxPKeys        int // in the table of a port
+	MaxMW           int // memory windows
+	MaxAH           int // address handles
 	MaxMcastGroups  int
 	MaxMcastQPs     int    // queue pairs in one multicast group
 	CapFlags        uint64 // IB_UVERBS_DEVICE_... of rdma/ib_user_verbs.h

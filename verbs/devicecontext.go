@@ -30,6 +30,7 @@ type deviceContext struct {
 	fatal   atomic.Bool   // it was removed because it reported a fatal error
 
 	objects objects
+	closing closing
 	events  events
 
 	refs int // guarded by host.mu; 0: the context is closed or closing

@@ -24,7 +24,7 @@ type dispatcher struct {
 	// order of the queue.
 	mu      sync.Mutex
 	handler bridge.Handler[*WC]
-	aside   []WC    // polled by the leader, for other callers of Poll and Wait
+	aside   []WC    // polled by the leader or by drain, for callers of Poll and Wait
 	leader  *leader // nil without a handler
 }
 
@@ -96,7 +96,7 @@ func (c *CQ) poll(wcs []WC, l *leader) (int, error) {
 		return n, err
 	}
 	for {
-		polled, kept, err := c.pollDispatched(wcs, l)
+		polled, kept, err := c.pollDispatched(wcs, l != nil)
 		c.dispatch.handler.Finish(l != nil)
 		switch {
 		case l != nil && l.stop():
@@ -108,12 +108,12 @@ func (c *CQ) poll(wcs []WC, l *leader) (int, error) {
 }
 
 // pollDispatched polls once. It returns the number of completions that it has polled, and the
-// number of those in wcs that are for the caller, which is 0 for the leader.
-func (c *CQ) pollDispatched(wcs []WC, l *leader) (polled, kept int, err error) {
+// number of those in wcs that are for the caller. With setAside, these are set aside for other callers.
+func (c *CQ) pollDispatched(wcs []WC, setAside bool) (polled, kept int, err error) {
 	d := &c.dispatch
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l == nil && len(d.aside) > 0 { // older than those in the queue
+	if !setAside && len(d.aside) > 0 { // older than those in the queue
 		n := copy(wcs, d.aside)
 		d.aside = append(d.aside[:0], d.aside[n:]...)
 		d.active.Add(int32(-n))
@@ -121,7 +121,7 @@ func (c *CQ) pollDispatched(wcs []WC, l *leader) (polled, kept int, err error) {
 	}
 	polled, err = c.p.Poll(wcs)
 	kept = d.filter(wcs[:polled])
-	if l != nil && kept > 0 {
+	if setAside && kept > 0 {
 		d.aside = append(d.aside, wcs[:kept]...)
 		d.active.Add(int32(kept))
 		kept = 0
@@ -130,6 +130,24 @@ func (c *CQ) pollDispatched(wcs []WC, l *leader) (polled, kept int, err error) {
 		}
 	}
 	return polled, kept, err
+}
+
+// drain implements bridge.Verbs.Drain. It ends after as many completions as the CQ and the provider
+// can hold, because other QPs may complete requests as fast as it polls.
+func (c *CQ) drain() error {
+	if c.dispatch.active.Load() == 0 {
+		return nil
+	}
+	var wcs [16]WC
+	for left := 2 * c.p.Entries(); left > 0; {
+		n, _, err := c.pollDispatched(wcs[:], true)
+		c.dispatch.handler.Finish(false)
+		if n == 0 || err != nil {
+			return c.dev.opError("poll CQ of", err)
+		}
+		left -= n
+	}
+	return nil
 }
 
 // pass passes the handler its part of n completions that were polled before it was set. It returns

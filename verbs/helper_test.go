@@ -22,7 +22,7 @@ import (
 )
 
 // internals has the functions that package verbs does not export.
-var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.WC])
+var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.SRQ, *verbs.WC])
 
 func TestMain(m *testing.M) { vmtest.Main(m) }
 

@@ -42,7 +42,7 @@ func TestLimits(t *testing.T) {
 		{qp(verbs.QPCap{SendWR: -1}), "Cap.SendWR is -1"},
 		{qp(verbs.QPCap{Inline: -1}), "Cap.Inline is -1"},
 		{qp(verbs.QPCap{Inline: 1000}), "1000 bytes inline, rxe has at most 512"},
-		{srq(verbs.SRQConfig{MaxWR: 5000}), "MaxWR is 5000, the device has at most 4096"},
+		{srq(verbs.SRQConfig{MaxWR: 1<<20 + 1}), "MaxWR is 1048577, the device has at most 1048576"},
 		{srq(verbs.SRQConfig{MaxSGE: 100}), "MaxSGE is 100, the device has at most 32"},
 		{srq(verbs.SRQConfig{MaxWR: 10, Limit: 11}), "Limit is 11, the device has at most 10"},
 		{srq(verbs.SRQConfig{MaxWR: -1}), "MaxWR is -1"},

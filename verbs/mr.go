@@ -77,7 +77,7 @@ func (p *PD) register(buf *buffer, access Access) (*MR, error) {
 		buf.free()
 		return nil, p.dev.opError("register memory on", err)
 	}
-	if err := p.attach(kindMR); err != nil {
+	if err := p.attachMR(access); err != nil {
 		buf.free()
 		return nil, p.dev.opError("register memory on", err)
 	}
@@ -87,10 +87,28 @@ func (p *PD) register(buf *buffer, access Access) (*MR, error) {
 	mr, err := p.dev.ctx.RegMR(pcfg)
 	if err != nil {
 		buf.free()
-		p.detach(kindMR)
+		p.detachMR(access)
 		return nil, p.dev.opError("register memory on", memoryError(len(buf.bytes), access, memlockError(err)))
 	}
 	return newMR(p, mr, buf, buf.addr(), len(buf.bytes), access), nil
+}
+
+// attachMR counts a new memory region on the PD, unless the PD refuses its rights.
+func (p *PD) attachMR(access Access) error {
+	if err := p.remote.add(access); err != nil {
+		return err
+	}
+	if err := p.attach(kindMR); err != nil {
+		p.remote.drop(access)
+		return err
+	}
+	return nil
+}
+
+// detachMR is the inverse of attachMR.
+func (p *PD) detachMR(access Access) error {
+	p.remote.drop(access)
+	return p.detach(kindMR)
 }
 
 func newMR(p *PD, mr provider.MR, buf *buffer, addr uint64, size int, access Access) *MR {
@@ -195,5 +213,5 @@ func (m *MR) Close() error {
 	if m.buf != nil {
 		err = m.buf.free()
 	}
-	return dev.opError("deregister memory on", errors.Join(err, m.pd.detach(kindMR)))
+	return dev.opError("deregister memory on", errors.Join(err, m.pd.detachMR(m.access)))
 }

@@ -31,11 +31,16 @@ func (p *PD) AllocMW(typ MWType) (*MW, error) {
 	if typ != MWType1 && typ != MWType2 {
 		return nil, p.dev.opError("allocate MW on", fmt.Errorf("type %d: %w", typ, syscall.EINVAL))
 	}
+	if err := p.remote.addWindow(typ); err != nil {
+		return nil, p.dev.opError("allocate MW on", err)
+	}
 	if err := p.attach(kindMW); err != nil {
+		p.remote.dropWindow(typ)
 		return nil, p.dev.opError("allocate MW on", err)
 	}
 	w, err := p.dev.ctx.AllocMW(p.p, typ)
 	if err != nil {
+		p.remote.dropWindow(typ)
 		p.detach(kindMW)
 		return nil, p.dev.opError("allocate MW on", err)
 	}
@@ -94,6 +99,7 @@ func (w *MW) Close() error {
 	}
 	w.closed = true
 	w.leak.Done()
+	w.pd.remote.dropWindow(w.typ)
 	w.pd.closeRefused()
 	return dev.opError("deallocate MW on", w.pd.detach(kindMW))
 }

@@ -21,6 +21,7 @@ type PD struct {
 
 	onDemand onDemand
 	refused  refusedMRs
+	remote   remoteRights
 }
 
 // AllocPD allocates a protection domain. The caller closes it.

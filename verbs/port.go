@@ -37,16 +37,16 @@ func (s PortState) String() string {
 
 // PortAttr holds the current attributes of a port (struct ibv_port_attr of ibv_query_port(3)).
 type PortAttr struct {
-	State         PortState
-	MaxMTU        MTU
-	ActiveMTU     MTU
+	State         PortState // connections need PortActive.
+	MaxMTU        MTU       // that the port supports
+	ActiveMTU     MTU       // of the link, the largest for a QP.
 	LinkLayer     LinkLayer
-	GIDTableLen   int
-	PKeyTableLen  int
+	GIDTableLen   int    // entries, also empty ones.
+	PKeyTableLen  int    // likewise
 	MaxMessage    uint32 // bytes
-	LID           uint16
-	SubnetTimeout uint8
-	GRHRequired   bool // addresses must be Global
+	LID           uint16 // of the port on InfiniBand, 0 elsewhere.
+	SubnetTimeout uint8  // a code: 4.096 us times two to the power of it.
+	GRHRequired   bool   // addresses must be Global
 
 	PhysState      uint8  // enum ib_port_phys_state. 5 is link up.
 	ActiveWidth    uint8  // of the link: enum ib_port_width, a bit.
@@ -55,11 +55,11 @@ type PortAttr struct {
 	CapFlags2      uint16 // enum ibv_port_cap_flags2
 	LMC            uint8  // log2 of how many LIDs the port has
 	SMLID          uint16 // of the subnet manager
-	SMSL           uint8
-	MaxVLNum       uint8 // a code: ibv_query_port(3)
-	InitTypeReply  uint8
+	SMSL           uint8  // service level of packets to it.
+	MaxVLNum       uint8  // a code: ibv_query_port(3)
+	InitTypeReply  uint8  // how the subnet manager initialized the port.
 	BadPKeys       uint32 // packets that had a wrong P_Key
-	QKeyViolations uint32
+	QKeyViolations uint32 // packets that had a wrong Q_Key
 }
 
 // QueryPort queries the attributes of a port, counted from 1, from the kernel.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"purerdma/internal/bridge"
 	"purerdma/internal/leak"
 	"purerdma/internal/mem"
 	"purerdma/provider"
@@ -17,14 +18,16 @@ type QPConfig struct {
 	// Type is the transport service. 0 means RC.
 	Type QPType
 	// SendCQ and RecvCQ take the completions of sends and receives. They may be one CQ. A nil field
-	// makes a CQ that is large enough for the queue and belongs to the QP. If both are nil, the two
-	// CQs share one completion channel.
+	// makes a CQ that belongs to the QP. It has room for as many completions as QP.Cap has requests,
+	// and with an SRQ for all receives of the SRQ, up to DeviceAttr.MaxCQE. If both are nil, the
+	// two CQs share one completion channel.
 	SendCQ, RecvCQ *CQ
 	// SRQ, if not nil, replaces the receive queue, and receives are posted to the SRQ. It should be
 	// on the PD of the QP. Drivers differ in whose memory its receives may name.
 	SRQ *SRQ
 	// Cap holds the capacities that the QP needs at least. Zero fields mean 128 sends, 128
 	// receives, 2 elements in each, and 32 bytes inline. QP.Cap returns the actual capacities.
+	// They are lower than requested if a CQ that is made for the QP cannot have that many entries.
 	Cap QPCap
 	// SignalAll makes every send complete with a WC, even without SendSignaled.
 	SignalAll bool
@@ -69,6 +72,7 @@ func (c QPConfig) withDefaults() QPConfig {
 type QP struct {
 	pd             *PD
 	p              provider.QP
+	cap            QPCap
 	typ            QPType
 	signalAll      bool
 	sendCQ, recvCQ *CQ
@@ -80,11 +84,15 @@ type QP struct {
 	leak           *leak.Entry
 
 	gone lazyDone
+	// lastWQE has a token after the event QP_LAST_WQE_REACHED. It is nil if the device does not
+	// send the event.
+	lastWQE token
 
-	mu     sync.Mutex // of everything that changes the QP but posting
-	closed bool
-	groups map[group]struct{} // multicast groups that it is attached to
-	resets []func()           // called after a move to QPReset
+	mu       sync.Mutex // of everything that changes the QP but posting
+	closed   bool
+	groups   map[group]struct{} // multicast groups that it is attached to
+	attached any                // of bridge.Verbs.Attach, or nil
+	watches  []bridge.Watch     // of bridge.Verbs.Attach and Watch
 }
 
 // String returns the number and the device, as "QP 0x11 of rxe0".
@@ -121,8 +129,10 @@ func (q *QP) RecvCQ() *CQ { return q.recvCQ }
 // own.
 func (q *QP) SRQ() *SRQ { return q.srq }
 
-// Cap returns the capacities of the QP, which may exceed the requested ones.
-func (q *QP) Cap() QPCap { return q.p.Cap() }
+// Cap returns the capacities of the QP, which may exceed the requested ones. A CQ that was made for
+// the QP has room for the completions of that many requests. Its queues may accept more requests,
+// with which that CQ could overrun.
+func (q *QP) Cap() QPCap { return q.cap }
 
 // SignalAll reports whether every send completes with a WC.
 func (q *QP) SignalAll() bool { return q.signalAll }
@@ -175,12 +185,16 @@ func (q *QP) failed() {
 // Poll completions, then post the remaining requests. The slot of a request without a WC becomes
 // free when a later request completes with one.
 //
+// ErrFull does not prevent an overrun of the CQ, because rxe and siw reuse a slot before the
+// program has polled the completion. The program counts the requests whose completions it has not
+// polled. There must be no more of them than Cap allows, or than its own CQ has room for.
+//
 // The requests and their slices may be reused at once. It allocates nothing, and neither does a
 // literal for wrs.
 func (q *QP) PostSend(wrs []SendWR) (int, error) {
 	n, err := q.p.PostSend(mem.NoEscape(wrs))
 	if err != nil {
-		return n, q.opError("post send to", sized(err, "SendWR", q.Cap().SendWR))
+		return n, q.opError("post send to", sized(err, "SendWR", q.p.Cap().SendWR))
 	}
 	return n, nil
 }
@@ -191,7 +205,7 @@ func (q *QP) PostSend(wrs []SendWR) (int, error) {
 func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 	n, err := q.p.PostRecv(mem.NoEscape(wrs))
 	if err != nil {
-		return n, q.opError("post receive to", sized(err, "RecvWR", q.Cap().RecvWR))
+		return n, q.opError("post receive to", sized(err, "RecvWR", q.p.Cap().RecvWR))
 	}
 	return n, nil
 }
@@ -200,10 +214,15 @@ func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 // more than once. After an error it tries the failed parts again, the QP or its CQs. Requests that
 // have not completed never will. It waits for a Batch that is being built.
 //
-// Completions of the QP in a CQ, and their receives of an SRQ, are dropped by mlx5 and siw. On rxe
-// they stay in the CQ. If they matter, move the QP to QPErr and poll before Close. The next QP may
-// have the same number, on siw at once. rxe assigns its numbers in turn. A program that finds QPs
-// by WC.QPNum must process the completions of a QP before it closes the QP.
+// A QP with an SRQ is moved to QPErr first. So a message in progress completes its receive, as
+// flushed. A device that reports AsyncQPLastWQEReached gets at most 100 ms for that. Do the same
+// before a move to QPReset.
+//
+// Completions of the QP in a CQ are dropped by mlx5 and siw. SRQConfig.Dropped is called for the
+// receives of an SRQ among them. On rxe the completions stay in the CQ. If they matter, move the QP
+// to QPErr and poll before Close. The next QP may have the same number, on siw and on rxe of
+// Linux 5.10 at once. A program that finds QPs by WC.QPNum must process the completions of a QP
+// before it closes the QP.
 func (q *QP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -214,13 +233,37 @@ func (q *QP) Close() error {
 	if err := q.detachAll(); err != nil {
 		return q.opError("destroy", err)
 	}
+	q.flushSRQ()
+	clean := dev.closing.begin(q.p.Num())
 	if err := dev.destroyed(q.p.Close()); err != nil {
+		clean()
 		return q.opError("destroy", err)
 	}
 	q.closed = true
+	watches := q.watches
+	q.watches = nil
+	// The handlers of the CQs call functions that may use the QP.
+	q.mu.Unlock()
+	q.drainCQs()
+	clean()
+	for _, w := range watches {
+		w.Closed()
+	}
+	q.mu.Lock()
 	q.gone.end()
 	dev.objects.remove(q.handle)
 	q.leak.Done()
 	q.pd.closeRefused()
 	return q.opError("destroy", errors.Join(q.dropParents(), q.closeOwned()))
+}
+
+// drainCQs passes the completions that the CQs still have of a destroyed QP to their handlers. A
+// poll that fails also fails for the leader of the CQ, which reports it.
+func (q *QP) drainCQs() {
+	if q.recvCQ != nil {
+		_ = q.recvCQ.drain()
+	}
+	if q.sendCQ != nil && q.sendCQ != q.recvCQ {
+		_ = q.sendCQ.drain()
+	}
 }

@@ -82,7 +82,18 @@ func (q *QP) create(cfg *QPConfig) error {
 		p.dev.objects.remove(q.handle)
 		return errors.Join(p.dev.queueError(err), q.dropParents())
 	}
-	q.p = k
+	p.dev.closing.wait(k.Num())
+	q.p, q.cap = k, k.Cap()
+	// The queues may have more room than was requested, and the CQs less than the queues.
+	if cfg.SendCQ == nil && q.sendCQ != nil {
+		q.cap.SendWR = min(q.cap.SendWR, q.sendCQ.Entries())
+	}
+	if cfg.RecvCQ == nil && q.recvCQ != nil {
+		q.cap.RecvWR = min(q.cap.RecvWR, q.recvCQ.Entries())
+	}
+	if r, ok := k.(provider.LastWQEReporter); ok && r.ReportsLastWQE() && p.dev.events.ch != nil {
+		q.lastWQE = make(token, 1)
+	}
 	q.leak = leak.Track("QP", p.dev.info.Name)
 	p.dev.objects.made(q.handle)
 	return nil
@@ -206,7 +217,11 @@ func (q *QP) makeCQs(c QPCap) error {
 	if err := make(&q.sendCQ, c.SendWR); err != nil || !receives {
 		return err
 	}
-	return make(&q.recvCQ, c.RecvWR)
+	entries := c.RecvWR
+	if q.srq != nil {
+		entries = q.srq.Attr().MaxWR
+	}
+	return make(&q.recvCQ, entries)
 }
 
 // closeOwned closes the CQs that were made for the QP. It keeps a CQ whose Close fails, for another

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"purerdma/internal/bridge"
 )
 
 // Modify changes the attributes that mask names, and with QPAttrState the state (ibv_modify_qp(3)).
@@ -32,8 +34,9 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 	err := q.p.Modify(attr, mask)
 	if err == nil {
 		if mask&QPAttrState != 0 && attr.State == QPReset {
-			for _, f := range q.resets {
-				f()
+			q.lastWQE.clear()
+			for _, w := range q.watches {
+				w.Reset()
 			}
 		}
 		return nil
@@ -44,11 +47,35 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 	return err
 }
 
-// onReset implements bridge.Verbs.OnReset.
-func (q *QP) onReset(f func()) {
+// attach implements bridge.Verbs.Attach.
+func (q *QP) attach(create func() (object any, w bridge.Watch, err error)) (any, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.resets = append(q.resets, f)
+	if q.closed {
+		return nil, net.ErrClosed
+	}
+	if q.attached == nil {
+		object, w, err := create()
+		if err != nil {
+			return nil, err
+		}
+		q.attached = object
+		q.watches = append(q.watches, w)
+	}
+	return q.attached, nil
+}
+
+// watch implements bridge.Verbs.Watch.
+func (q *QP) watch(w bridge.Watch) {
+	q.mu.Lock()
+	closed := q.closed
+	if !closed {
+		q.watches = append(q.watches, w)
+	}
+	q.mu.Unlock()
+	if closed {
+		w.Closed()
+	}
 }
 
 // checkPorts checks the ports that a change names.

@@ -48,12 +48,35 @@ func (m *MR) reregister(c MRChange) error {
 		}
 		mask |= provider.MRPD
 		pd, cfg.PD = c.PD, c.PD.p
-		if err := pd.attach(kindMR); err != nil {
-			return err
-		}
 	}
 	if mask == 0 {
 		return nil
+	}
+	// Until the end of the change, the rights that the MR has and will have both count.
+	if err := pd.remote.add(cfg.Access); err != nil {
+		return err
+	}
+	if err := m.moveTo(pd, cfg, mask); err != nil {
+		pd.remote.drop(cfg.Access)
+		return err
+	}
+	old := m.pd
+	old.remote.drop(m.access)
+	m.pd, m.access = pd, cfg.Access
+	m.setKeys()
+	pd.onDemand.add(m)
+	if old != pd {
+		return old.detach(kindMR)
+	}
+	return nil
+}
+
+// moveTo has the provider reregister the memory, and counts the MR on the PD if that is another one.
+func (m *MR) moveTo(pd *PD, cfg *provider.MRConfig, mask provider.MRMask) error {
+	if pd != m.pd {
+		if err := pd.attach(kindMR); err != nil {
+			return err
+		}
 	}
 	if m.buf == nil {
 		if err := pd.addUnmapped(cfg.Access); err != nil {
@@ -70,13 +93,6 @@ func (m *MR) reregister(c MRChange) error {
 			pd.detach(kindMR)
 		}
 		return memoryError(m.size, cfg.Access, err)
-	}
-	old := m.pd
-	m.pd, m.access = pd, cfg.Access
-	m.setKeys()
-	pd.onDemand.add(m)
-	if old != pd {
-		return old.detach(kindMR)
 	}
 	return nil
 }
@@ -104,16 +120,16 @@ func (p *PD) regDMABuf(fd int, offset, length, iova uint64, access Access) (*MR,
 	if err := checkAccess(access); err != nil {
 		return nil, err
 	}
-	if err := p.attach(kindMR); err != nil {
+	if err := p.attachMR(access); err != nil {
 		return nil, err
 	}
 	if err := p.addUnmapped(access); err != nil {
-		p.detach(kindMR)
+		p.detachMR(access)
 		return nil, err
 	}
 	k, err := p.dev.file.RegDMABufMR(p.p.Handle(), uverbs.DMABuf{FD: fd, Offset: offset, Length: length}, iova, uint32(access))
 	if err != nil {
-		p.detach(kindMR)
+		p.detachMR(access)
 		return nil, memoryError(int(length), access, err)
 	}
 	return newMR(p, provider.KernelObjects{File: p.dev.file}.MR(k), nil, iova, int(length), access), nil

@@ -12,11 +12,16 @@ import (
 const defaultSpin = 10 * time.Microsecond
 
 // spin decides how long a wait polls before it sleeps. It does not poll if recent completions took
-// longer than the bound.
+// longer than the bound, except for one wait of spinAgain. Otherwise it would never poll again on a machine
+// whose wake-ups take longer than the bound, because the duration of a wait includes its wake-up.
 type spin struct {
-	max  atomic.Int64 // nanoseconds; 0: never poll
-	mean atomic.Int64 // of the latest waits, nanoseconds
+	max     atomic.Int64  // nanoseconds; 0: never poll
+	mean    atomic.Int64  // of the latest waits, nanoseconds
+	skipped atomic.Uint32 // waits that did not poll because of mean
 }
+
+// spinAgain is the number of waits of which one polls in spite of the mean.
+const spinAgain = 64
 
 func (s *spin) init() {
 	// With GOMAXPROCS=1, spinning can starve the goroutine that would produce the completion.
@@ -37,11 +42,18 @@ func (s *spin) start() time.Time {
 
 func (s *spin) poll(cq *CQ, l *leader, start time.Time, wcs []WC) (int, error) {
 	max := s.max.Load()
-	if max <= 0 || start.IsZero() || s.mean.Load() > max {
+	if max <= 0 || start.IsZero() {
+		return 0, nil
+	}
+	slow := s.mean.Load() > max
+	if slow && s.skipped.Add(1)%spinAgain != 0 {
 		return 0, nil
 	}
 	for i := 1; ; i++ {
 		if n, err := cq.poll(wcs, l); n > 0 || err != nil {
+			if slow {
+				s.mean.Store(int64(time.Since(start))) // without a wake-up
+			}
 			return n, err
 		}
 		if i%16 == 0 && int64(time.Since(start)) > max {

@@ -32,20 +32,26 @@ func (c *laterCQ) Arm(bool) error {
 	return nil
 }
 
+// waitLater waits for the completion of a laterCQ.
+func waitLater(t *testing.T, cq *CQ, later *laterCQ) *laterCQ {
+	t.Helper()
+	cq.p = later
+	if n, err := cq.Wait(t.Context(), make([]WC, 1)); n != 1 || err != nil {
+		t.Fatalf("CQ.Wait = %d, %v, want 1, nil", n, err)
+	}
+	if later.arms > 0 {
+		cq.eventRead()
+	}
+	return later
+}
+
 // TestSpin counts how often a wait polls before it arms the CQ. It polls only once without a
 // bound, or if the latest waits have been longer.
 func TestSpin(t *testing.T) {
 	cq := bareCQ()
 	wait := func(later laterCQ) *laterCQ {
 		t.Helper()
-		cq.p = &later
-		if n, err := cq.Wait(t.Context(), make([]WC, 1)); n != 1 || err != nil {
-			t.Fatalf("CQ.Wait = %d, %v, want 1, nil", n, err)
-		}
-		if later.arms > 0 {
-			cq.eventRead()
-		}
-		return &later
+		return waitLater(t, cq, &later)
 	}
 	// One poll before the arm and one after it.
 	atOnce := func(c *laterCQ) bool { return c.arms == 1 && c.polls == 2 }
@@ -80,5 +86,23 @@ func TestSpin(t *testing.T) {
 	}
 	if long < 10 {
 		t.Errorf("%d short waits ended the effect of a long one, want at least 10", long)
+	}
+}
+
+// TestSpinAgain checks that waits poll again after a long wait, even if each wake-up takes longer than the bound.
+func TestSpinAgain(t *testing.T) {
+	cq := bareCQ()
+	const bound = 50 * time.Millisecond
+	cq.SetSpin(bound)
+	cq.spin.mean.Store(int64(time.Hour))
+	wait := func() *laterCQ { return waitLater(t, cq, &laterCQ{enough: 100}) }
+	for i := 1; wait().arms > 0; i++ {
+		cq.spin.mean.Store(int64(2 * bound)) // as if the wake-up had taken so long
+		if i > spinAgain {
+			t.Fatalf("none of %d waits polled", i)
+		}
+	}
+	if c := wait(); c.arms != 0 || c.polls != c.enough {
+		t.Errorf("wait after a short one: %d polls, %d arms, want %d, 0", c.polls, c.arms, c.enough)
 	}
 }

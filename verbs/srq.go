@@ -5,6 +5,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 
 	"purerdma/internal/leak"
@@ -21,6 +22,16 @@ type SRQConfig struct {
 	// complete on CQ. Both are set, or none.
 	XRCD *XRCD
 	CQ   *CQ
+	// Dropped, if not nil, is called with the ID of each receive whose completion is removed from a
+	// CQ, because its QP is closed or reset (QP.Close). No poll returns the completion. The memory of
+	// the receive belongs to the program again. So each receive that a message takes completes or is
+	// dropped, unless the CQ loses completions (ErrOverrun) or the driver loses the receive
+	// (docs/reference/driver-faults.md).
+	//
+	// Dropped runs during QP.Close and QP.Modify, and for several QPs at a time. Locks of the CQ and
+	// the SRQ are held, so it must not block, or call methods of the CQ, the SRQ or the QP. Receives
+	// of XRC complete on the CQ of the SRQ, and stay there when a QP is closed.
+	Dropped func(id uint64)
 }
 
 // SRQ is a shared receive queue (ibv_create_srq(3)). Messages to any of its QPs take their receives
@@ -33,6 +44,9 @@ type SRQ struct {
 	refs   refs
 	handle uint64 // user handle
 	leak   *leak.Entry
+
+	mu       sync.Mutex
+	released func() // or nil
 }
 
 // CreateSRQ makes a shared receive queue. The caller closes it.
@@ -52,7 +66,7 @@ func (p *PD) createSRQ(cfg SRQConfig) (*SRQ, error) {
 		return nil, err
 	}
 	s := &SRQ{pd: p, xrcd: cfg.XRCD, cq: cfg.CQ}
-	pcfg := &provider.SRQConfig{PD: p.p, MaxWR: cfg.MaxWR, MaxSGE: cfg.MaxSGE, Limit: cfg.Limit}
+	pcfg := &provider.SRQConfig{PD: p.p, MaxWR: cfg.MaxWR, MaxSGE: cfg.MaxSGE, Limit: cfg.Limit, Dropped: cfg.Dropped}
 	if s.xrcd != nil || s.cq != nil {
 		if s.xrcd == nil || s.cq == nil || s.xrcd.dev.deviceContext != p.dev || s.cq.dev != p.dev {
 			return nil, fmt.Errorf("an SRQ of XRC has a domain and a CQ of its device: %w", syscall.EINVAL)
@@ -169,7 +183,29 @@ func (s *SRQ) Close() error {
 
 func (s *SRQ) destroy() error { return s.pd.dev.destroyed(s.p.Close()) }
 
+// onRelease implements bridge.Verbs.OnRelease.
+func (s *SRQ) onRelease(f func()) {
+	s.mu.Lock()
+	s.released = f
+	s.mu.Unlock()
+}
+
+// unused implements bridge.Verbs.Unused.
+func (s *SRQ) unused() (n int, ok bool) {
+	u, ok := s.p.(provider.UnusedReporter)
+	if !ok {
+		return 0, false
+	}
+	return u.Unused(), true
+}
+
 func (s *SRQ) release() error {
+	s.mu.Lock()
+	f := s.released
+	s.mu.Unlock()
+	if f != nil {
+		f()
+	}
 	s.pd.dev.objects.remove(s.handle)
 	s.leak.Done()
 	return s.dropParents()

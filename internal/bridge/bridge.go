@@ -7,8 +7,8 @@ package bridge
 import "context"
 
 // Verbs has functions of package verbs, for the types of that package: *Host, *Device, *QP,
-// *CQ and *WC. This package cannot name them, because verbs imports it.
-type Verbs[H, D, Q, C, W any] struct {
+// *CQ, *SRQ and *WC. This package cannot name them, because verbs imports it.
+type Verbs[H, D, Q, C, S, W any] struct {
 	// OpenIndex opens a device by the index that the connection manager names, or by its
 	// node GUID if the index, there or in the list of devices, is negative. It returns the
 	// same errors as Host.Open.
@@ -20,9 +20,12 @@ type Verbs[H, D, Q, C, W any] struct {
 	MarkRemoved func(D)
 	// Closed returns a context that ends with the channel of QP.Done.
 	Closed func(Q) context.Context
-	// OnReset has f called after each move of a QP to the state RESET. f must not block or call
-	// methods of the QP that change it.
-	OnReset func(q Q, f func())
+	// Attach returns the object that belongs to a QP. The first call creates it, and its Watch is
+	// used as by the function Watch. create may neither block nor call methods of the QP that
+	// change it. If create fails, the next call creates the object.
+	Attach func(q Q, create func() (object any, w Watch, err error)) (any, error)
+	// Watch has functions called when a QP changes. On a closed QP it calls w.Closed.
+	Watch func(q Q, w Watch)
 	// Exclusive reports whether at most one queue completes on a CQ: the sends of one QP
 	// or its receives.
 	Exclusive func(C) bool
@@ -33,8 +36,26 @@ type Verbs[H, D, Q, C, W any] struct {
 	// returns the errors of CQ.Wait. stop is called after each poll, without locks. One goroutine
 	// at a time may lead a CQ.
 	Lead func(cq C, ctx context.Context, stop func() bool) error
+	// OnRelease has f called when an SRQ has been destroyed.
+	OnRelease func(s S, f func())
+	// Unused returns provider.UnusedReporter.Unused. ok is false if the SRQ has none.
+	Unused func(s S) (n int, ok bool)
 	// WakeLeader makes the leader of a CQ call its stop, now or when the next one starts to wait.
 	WakeLeader func(cq C)
+	// Drain passes the completions that a CQ with a handler has now to the handler. It sets others
+	// aside for Poll and Wait. Any goroutine may call it, without locks that the handler takes. On a
+	// CQ without a handler it does nothing.
+	Drain func(cq C) error
+}
+
+// Watch has functions that are called when a QP changes.
+type Watch struct {
+	// Reset is called after each move of the QP to the state RESET. It may neither block nor call
+	// methods of the QP that change it.
+	Reset func()
+	// Closed is called once by the Close that has destroyed the QP, without locks. The
+	// completions that the CQs had of the QP were passed to their handlers.
+	Closed func()
 }
 
 // Handler takes completions of a CQ, of type *WC, from the goroutines that poll it.

@@ -9,14 +9,21 @@ import "unsafe"
 // interface. The method must keep no reference to s, nor to what its elements refer to, after it
 // has returned, and must pass none to another goroutine.
 //
-// The integers are safe, although the stack of a goroutine may move. It moves only at calls, and
-// there is none between the two conversions.
+// Only the address is hidden, and the header of the slice is written word by word. A copy of a whole header
+// costs more than the rest of a short post, because its load of 16 bytes waits for two stores of 8.
 func NoEscape[T any](s []T) []T {
-	hidden := *(*[3]uintptr)(unsafe.Pointer(&s))
+	hidden := header{unsafe.Pointer(NoEscapeOne(unsafe.SliceData(s))), len(s), cap(s)}
 	return *(*[]T)(unsafe.Pointer(&hidden))
 }
 
-// NoEscapeOne is NoEscape for one value.
+// header is a slice in memory, as the compiler lays it out.
+type header struct {
+	data     unsafe.Pointer
+	len, cap int
+}
+
+// NoEscapeOne is NoEscape for one value. The integer is safe, although the stack of a goroutine may move. It
+// moves only at calls, and there is none between the two conversions.
 func NoEscapeOne[T any](p *T) *T {
 	hidden := *(*uintptr)(unsafe.Pointer(&p))
 	return *(**T)(unsafe.Pointer(&hidden))

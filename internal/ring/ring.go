@@ -80,19 +80,19 @@ func (r *Ring) Count(producer, consumer uint32) int { return int((producer - con
 
 // LoadProducer returns the producer's index. It pairs with the producer's store-release, which
 // makes the contents of the slots before the index visible.
-func (r *Ring) LoadProducer() uint32 { return r.producer.Load() & r.mask }
+func (r *Ring) LoadProducer() uint32 { return load(r.producer) & r.mask }
 
 // StoreProducer publishes the producer's index. It pairs with the consumer's load-acquire. Earlier
 // writes to the slots before the index are visible to the consumer.
-func (r *Ring) StoreProducer(i uint32) { r.producer.Store(i & r.mask) }
+func (r *Ring) StoreProducer(i uint32) { store(r.producer, i&r.mask) }
 
 // LoadConsumer returns the consumer's index. It pairs with the consumer's store-release. The
 // consumer no longer reads the slots before the index.
-func (r *Ring) LoadConsumer() uint32 { return r.consumer.Load() & r.mask }
+func (r *Ring) LoadConsumer() uint32 { return load(r.consumer) & r.mask }
 
 // StoreConsumer publishes the consumer's index. It pairs with the producer's load-acquire. The
 // slots before the index may be filled again.
-func (r *Ring) StoreConsumer(i uint32) { r.consumer.Store(i & r.mask) }
+func (r *Ring) StoreConsumer(i uint32) { store(r.consumer, i&r.mask) }
 
 func (r *Ring) slot(i uint32) unsafe.Pointer {
 	return unsafe.Add(r.data, uintptr(i&r.mask)<<r.logSlot)

@@ -7,6 +7,7 @@ package ring
 import (
 	"errors"
 	"math"
+	"runtime"
 	"testing"
 
 	"purerdma/internal/mem"
@@ -141,4 +142,32 @@ func FuzzLayout(f *testing.F) {
 		r.LoadProducer()
 		r.LoadConsumer()
 	})
+}
+
+// TestOrder passes data of Go's memory between the sides. It fails with the race detector if that
+// does not see the order of the two.
+func TestOrder(t *testing.T) {
+	r, err := New(region(t, 384+8*64), good)
+	if err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	var sent, taken int
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for r.LoadProducer() == 0 {
+			runtime.Gosched()
+		}
+		taken = sent
+		r.StoreConsumer(1)
+	}()
+	sent = 5
+	r.StoreProducer(1)
+	for r.LoadConsumer() == 0 {
+		runtime.Gosched()
+	}
+	if taken != 5 {
+		t.Errorf("the consumer has read %d, want 5", taken)
+	}
+	<-done
 }

@@ -50,11 +50,11 @@ func (s *Slots) state(i uint32) *atomic.Uint32 {
 
 // LoadWord returns the word of slot i. It pairs with the store of the word by the other side, whose
 // earlier writes to the slot are visible.
-func (s *Slots) LoadWord(i uint32) uint32 { return s.state(i).Load() }
+func (s *Slots) LoadWord(i uint32) uint32 { return load(s.state(i)) }
 
 // StoreWord sets the word of slot i. It pairs with the load of the word by the other side. Earlier
 // writes to the slot are visible to it. It is a full barrier to the loads of words that follow.
-func (s *Slots) StoreWord(i, v uint32) { s.state(i).Store(v) }
+func (s *Slots) StoreWord(i, v uint32) { store(s.state(i), v) }
 
 // InSlot returns slot i as a T, which must not be larger than a slot and must
 // hold no Go pointers.

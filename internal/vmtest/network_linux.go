@@ -3,6 +3,7 @@
 package vmtest
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -29,20 +30,38 @@ func (h Host) Lose(t testing.TB) (undo func()) {
 // undoes it. Packets of a ConnectX's queues bypass the kernel and are not delayed.
 func (h Host) Delay(t testing.TB, d time.Duration) (undo func()) {
 	t.Helper()
-	return h.netem(t, netlink.NetemQdiscAttrs{Latency: uint32(d.Microseconds()), Limit: 100_000})
+	return h.netem(t, delayed(d))
 }
 
-// netem puts a qdisc of kind netem on the host's interface.
+// TryDelay is Delay for programs.
+func (h Host) TryDelay(d time.Duration) (undo func(), err error) { return h.tryNetem(delayed(d)) }
+
+// delayed returns attributes of a netem that delays packets, and drops none.
+func delayed(d time.Duration) netlink.NetemQdiscAttrs {
+	return netlink.NetemQdiscAttrs{Latency: uint32(d.Microseconds()), Limit: 100_000}
+}
+
+// netem puts a qdisc of kind netem on the host's interface until the end of the test.
 func (h Host) netem(t testing.TB, attrs netlink.NetemQdiscAttrs) (undo func()) {
 	t.Helper()
-	q := netlink.NewNetem(
-		netlink.QdiscAttrs{LinkIndex: h.link(t).Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}, attrs)
-	if err := netlink.QdiscReplace(q); err != nil {
-		t.Fatalf("QdiscReplace(%+v) on %s: %v", attrs, h.Interface, err)
+	undo, err := h.tryNetem(attrs)
+	if err != nil {
+		t.Fatalf("tryNetem(%+v): %v", attrs, err)
 	}
-	undo = func() { netlink.QdiscDel(q) }
 	t.Cleanup(undo)
 	return undo
+}
+
+func (h Host) tryNetem(attrs netlink.NetemQdiscAttrs) (undo func(), err error) {
+	link, err := netlink.LinkByName(h.Interface)
+	if err != nil {
+		return nil, fmt.Errorf("find the interface %s: %w", h.Interface, err)
+	}
+	q := netlink.NewNetem(netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}, attrs)
+	if err := netlink.QdiscReplace(q); err != nil {
+		return nil, fmt.Errorf("add a netem to %s: %w", h.Interface, err)
+	}
+	return func() { netlink.QdiscDel(q) }, nil
 }
 
 // MoveNeighbour changes the hardware address of a neighbour of the host, as if the neighbour's own address

@@ -35,7 +35,7 @@ type CQ struct {
 	srq      *SRQ           // of XRC, whose completion was the last
 	bell     *uint32        // doorbell record of the consumer index
 	err      error          // why nothing can be polled any more
-	added    []Completion   // added by the provider. Polls return these first
+	added    []addition     // added by the provider. Polls return these first
 	region   *mem.Region    // of ring. nil after Close
 	left     []*mem.Region  // rings before Resize that the device may still write to
 	entries  int            // that fit

@@ -192,7 +192,15 @@ func (c *CQ) purgeQP(q *QP) {
 	c.acquire()
 	defer c.release()
 	c.purge(q.index, q.srq)
-	c.added = slices.DeleteFunc(c.added, func(w Completion) bool { return w.QPNum == q.num })
+	c.added = slices.DeleteFunc(c.added, func(a addition) bool {
+		if a.QPNum != q.num {
+			return false
+		}
+		if a.ofSRQ {
+			q.srq.report(a.ID)
+		}
+		return true
+	})
 }
 
 // purge takes the completions that name a user index out of the queue. The caller holds

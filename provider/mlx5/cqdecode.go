@@ -208,7 +208,7 @@ func (c *CQ) receiveFailed(e unsafe.Pointer, counter uint16, w *provider.WC) out
 	}
 	*w = provider.WC{ID: id, Status: syndromes[syndrome], VendorErr: uint32(vendor), QPNum: num}
 	if late {
-		c.added = append(c.added, Completion{WC: *w})
+		c.added = append(c.added, addition{Completion: Completion{WC: *w}})
 		return queued
 	}
 	return took

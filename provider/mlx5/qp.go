@@ -133,6 +133,12 @@ func (q *QP) Close() error {
 	return q.free()
 }
 
+// ReportsLastWQE implements provider.LastWQEReporter. A message of UD is one packet, so its receive
+// is not left in progress.
+func (q *QP) ReportsLastWQE() bool {
+	return q.srq != nil && (q.typ == provider.RC || q.typ == provider.UC)
+}
+
 // purge takes the completions of the QP out of its CQs.
 func (q *QP) purge() {
 	if q.recvCQ != nil {

@@ -127,6 +127,12 @@ func (c *CQ) flush(q *QP) {
 	}
 }
 
+// addition is a completion that the provider has added to a CQ.
+type addition struct {
+	Completion
+	ofSRQ bool // it is a receive of the QP's SRQ
+}
+
 // takeOut moves the completions of q that are in the ring to c.added, in order.
 func (c *CQ) takeOut(q *QP) {
 	c.sift(func(i uint32, e unsafe.Pointer) bool {
@@ -136,7 +142,7 @@ func (c *CQ) takeOut(q *QP) {
 		var w Completion
 		if c.other(i, e, lastWord(e), &w.WC) == took {
 			w.fill(e)
-			c.added = append(c.added, w)
+			c.added = append(c.added, addition{w, q.srq != nil && isReceive(e)})
 		}
 		return false
 	})
@@ -148,7 +154,7 @@ func (c *CQ) takeOut(q *QP) {
 func (c *CQ) addFlushed(q *QP, ids []uint64) {
 	st := provider.WCFatalErr
 	for _, id := range ids {
-		c.added = append(c.added, Completion{WC: provider.WC{ID: id, Status: st, QPNum: q.num}})
+		c.added = append(c.added, addition{Completion: Completion{WC: provider.WC{ID: id, Status: st, QPNum: q.num}}})
 		st = provider.WCWRFlushErr
 	}
 }
@@ -187,7 +193,7 @@ func (c *CQ) takeAdded(wcs []provider.WC, n int) int {
 
 // nextAdded removes the oldest completion of c.added, which is not empty.
 func (c *CQ) nextAdded() Completion {
-	w := c.added[0]
+	w := c.added[0].Completion
 	if c.added = c.added[1:]; len(c.added) == 0 {
 		c.added = nil
 	}

@@ -28,6 +28,8 @@ type SRQ struct {
 	leak   *leak.Entry
 	index  uint32 // user index, by which the completions of an XRC SRQ name it
 	cq     *CQ    // of an XRC SRQ
+	// dropped is provider.SRQConfig.Dropped.
+	dropped func(id uint64)
 
 	mu     sync.Mutex // of commands
 	closed bool
@@ -65,7 +67,7 @@ func (c *Context) createSRQ(cfg *provider.SRQConfig) (_ *SRQ, err error) {
 	if !ok {
 		return nil, fmt.Errorf("mlx5: PD: %w: %w", errOtherDriver, syscall.EINVAL)
 	}
-	s := &SRQ{ctx: c, pd: pd, index: noIndex, limit: uint32(cfg.Limit)}
+	s := &SRQ{ctx: c, pd: pd, index: noIndex, limit: uint32(cfg.Limit), dropped: cfg.Dropped}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.free())
@@ -273,12 +275,31 @@ func (s *SRQ) repost(i uint16) bool {
 	return true
 }
 
-// drop frees the slot of the receive whose completion e will never be polled.
+// drop frees the slot of the receive whose completion e will never be polled, and reports the
+// receive.
 func (s *SRQ) drop(e unsafe.Pointer) {
+	if !isReceive(e) {
+		return
+	}
+	if id, _, ok := s.complete(load16(e, cqeLast), nil); ok {
+		s.report(id)
+	}
+}
+
+// report calls provider.SRQConfig.Dropped.
+func (s *SRQ) report(id uint64) {
+	if s.dropped != nil {
+		s.dropped(id)
+	}
+}
+
+// isReceive reports whether e is the completion of a receive.
+func isReceive(e unsafe.Pointer) bool {
 	switch load8(e, cqeOpOwn) >> 4 {
 	case cqeRespWrImm, cqeRespSend, cqeRespSendImm, cqeRespSendInv, cqeRespErr:
-		s.complete(load16(e, cqeLast), nil)
+		return true
 	}
+	return false
 }
 
 // Modify sets the limit. The size cannot be changed, because mlx5_ib does not support it.

@@ -76,6 +76,16 @@ func (s *srq) PostRecv(wrs []provider.RecvWR) (int, error) {
 	return s.rq.post(wrs)
 }
 
+// Unused implements provider.UnusedReporter. get_srq_wqe of rxe_resp.c takes the oldest receive.
+func (s *srq) Unused() int {
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
+	if s.usable() != nil {
+		return 0
+	}
+	return s.rq.ring.Count(s.rq.producer, s.rq.ring.LoadConsumer())
+}
+
 func (s *srq) Modify(attr *provider.SRQAttr, mask provider.SRQAttrMask) error {
 	s.rq.mu.Lock()
 	defer s.rq.mu.Unlock()

@@ -106,7 +106,7 @@ func FuzzPoll(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := newRig(t, 1)
 		copy(r.cq.mapping.Bytes(), b)
-		r.cq.purge(uint32(len(b) % 3))
+		r.cq.purge(uint32(len(b)%3), nil)
 		wcs := make([]provider.WC, 9)
 		for range 3 {
 			if n, err := r.cq.Poll(wcs); err != nil || n > r.cq.Entries() {

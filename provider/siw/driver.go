@@ -39,16 +39,13 @@ func (Driver) Open(f *uverbs.File) (provider.Context, error) {
 	if _, err := f.GetContext(uverbs.Driver{Out: abi.Bytes(&resp)}); err != nil {
 		return nil, err
 	}
-	c := &Context{KernelObjects: provider.KernelObjects{File: f}}
-	c.closing.init()
-	return c, nil
+	return &Context{KernelObjects: provider.KernelObjects{File: f}}, nil
 }
 
 // Context is an open siw device.
 type Context struct {
 	provider.KernelObjects
-	keys    atomic.Uint32
-	closing closing
+	keys atomic.Uint32
 }
 
 // Features returns the capabilities of siw. siw reports an invalidation by a peer only to users in the

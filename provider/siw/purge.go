@@ -3,8 +3,6 @@
 package siw
 
 import (
-	"sync"
-
 	"purerdma/abi"
 	"purerdma/internal/ring"
 	"purerdma/provider"
@@ -21,8 +19,9 @@ import (
 // purge takes the completions of a destroyed QP out of the queue. The kernel fills the slots in
 // order, and needs all of them. A slot in the middle can neither be returned nor be moved while the
 // kernel continues. So purge takes all completions, as a poll does, and keeps the completions of
-// other QPs for the next polls.
-func (c *cq) purge(qp uint32) {
+// other QPs for the next polls. It calls dropped, if that is not nil, with the ID of each receive whose
+// completion it removes.
+func (c *cq) purge(qp uint32, dropped func(id uint64)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mapping == nil {
@@ -38,8 +37,11 @@ func (c *cq) purge(qp uint32) {
 		if c.take(wc[:]) == 0 {
 			break
 		}
-		if wc[0].QPNum != qp {
+		switch {
+		case wc[0].QPNum != qp:
 			kept = append(kept, completion{after: c.get, wc: wc[0]})
+		case wc[0].Opcode == provider.WCRecv && dropped != nil:
+			dropped(wc[0].ID)
 		}
 	}
 	c.soft.list = append(kept, c.soft.waiting()...)
@@ -65,46 +67,4 @@ func (c *cq) standing(qp uint32) (n, of int) {
 		}
 	}
 	return n, of
-}
-
-// closing lists the numbers of the QPs of a context that are being closed. The kernel frees the
-// number before its command returns, and so before the CQs are clean. A new QP with that number
-// must not have completions until then. Its creator waits until the Close of the old QP has
-// finished.
-type closing struct {
-	mu   sync.Mutex
-	done sync.Cond
-	nums map[uint32]struct{}
-}
-
-func (c *closing) init() {
-	c.done.L = &c.mu
-	c.nums = map[uint32]struct{}{}
-}
-
-// begin records that the QP of a number is about to be destroyed.
-func (c *closing) begin(num uint32) {
-	c.mu.Lock()
-	c.nums[num] = struct{}{}
-	c.mu.Unlock()
-}
-
-// end records that the QP's CQs are clean, or that it has not been destroyed.
-func (c *closing) end(num uint32) {
-	c.mu.Lock()
-	delete(c.nums, num)
-	c.mu.Unlock()
-	c.done.Broadcast()
-}
-
-// wait returns when no QP of that number is being closed.
-func (c *closing) wait(num uint32) {
-	c.mu.Lock()
-	for {
-		if _, closes := c.nums[num]; !closes {
-			break
-		}
-		c.done.Wait()
-	}
-	c.mu.Unlock()
 }

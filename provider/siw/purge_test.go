@@ -9,7 +9,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"purerdma/abi"
 	"purerdma/provider"
@@ -120,41 +119,6 @@ func TestClosedQPOfTwoCQs(t *testing.T) {
 	}
 	if n, err := second.Poll(make([]provider.WC, 9)); n != 0 || err != nil {
 		t.Errorf("Poll of the receive CQ = %d, %v, want 0, nil", n, err)
-	}
-}
-
-// TestNumberFreedEarly has the kernel assign the number of a QP to the next QP before the
-// command that destroys the old QP has returned.
-func TestNumberFreedEarly(t *testing.T) {
-	r := newRig(t, 4)
-	r.complete(abi.SiwCQE{ID: 1})
-	made, next := make(chan struct{}), make(chan error, 1)
-	r.made = func() { close(made) }
-	r.destroy = func() error {
-		r.destroy = nil
-		go func() {
-			_, err := r.create()
-			next <- err
-		}()
-		<-made
-		select {
-		case err := <-next:
-			t.Errorf("CreateQP returned while the CQ has completions of an old QP with the same number: %v", err)
-			next <- err
-			r.complete(abi.SiwCQE{ID: 2})
-		case <-time.After(20 * time.Millisecond):
-		}
-		return nil
-	}
-	if err := r.qp.Close(); err != nil {
-		t.Fatalf("qp.Close: %v", err)
-	}
-	if err := <-next; err != nil {
-		t.Fatalf("CreateQP during Close: %v", err)
-	}
-	r.complete(abi.SiwCQE{ID: 3})
-	if got := ids(r.poll(9)); !slices.Equal(got, []uint64{3}) {
-		t.Errorf("completed IDs = %v, want 3", got)
 	}
 }
 

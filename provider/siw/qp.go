@@ -23,6 +23,7 @@ type qp struct {
 	cap    provider.QPCap
 	bell   uverbs.Doorbell
 	leak   *leak.Entry
+	srq    *srq // or nil
 
 	state  atomic.Uint32 // provider.QPState
 	closed atomic.Bool
@@ -53,7 +54,12 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 			MaxInlineData: uint32(asked.Inline),
 		},
 	}
+	var shared *srq
 	if cfg.SRQ != nil {
+		var ok bool
+		if shared, ok = cfg.SRQ.(*srq); !ok {
+			return nil, fmt.Errorf("siw: an SRQ of another driver: %w", syscall.EINVAL)
+		}
 		h := cfg.SRQ.Handle()
 		kcfg.SRQ = &h
 		kcfg.Cap.MaxRecvWR, kcfg.Cap.MaxRecvSGE = 0, 0
@@ -66,8 +72,7 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.closing.wait(k.Num)
-	q := &qp{ctx: c, handle: k.Handle, num: k.Num}
+	q := &qp{ctx: c, handle: k.Handle, num: k.Num, srq: shared}
 	q.bell.Init(c.File, k.Handle)
 	q.sq.signalAll = cfg.SignalAll
 	var ok1, ok2 bool
@@ -230,15 +235,17 @@ func (q *qp) Close() error {
 	if q.closed.Load() {
 		return nil
 	}
-	q.ctx.closing.begin(q.num)
-	defer q.ctx.closing.end(q.num)
 	if err := q.ctx.File.Destroyed(func() error { return q.ctx.File.DestroyQP(q.handle) }); err != nil {
 		return err
 	}
 	q.closed.Store(true)
-	q.sq.cq.purge(q.num)
+	var dropped func(uint64)
+	if q.srq != nil {
+		dropped = q.srq.dropped
+	}
+	q.sq.cq.purge(q.num, dropped)
 	if q.rq.cq != q.sq.cq {
-		q.rq.cq.purge(q.num)
+		q.rq.cq.purge(q.num, dropped)
 	}
 	q.leak.Done()
 	if q.rq.mapping.Bytes() == nil {

@@ -19,6 +19,8 @@ type srq struct {
 	file   *uverbs.File
 	handle uint32
 	leak   *leak.Entry
+	// dropped is provider.SRQConfig.Dropped.
+	dropped func(id uint64)
 
 	// Every command also holds the lock of the queue, because the kernel reuses the handle for the
 	// next SRQ as soon as this one is destroyed.
@@ -40,7 +42,7 @@ func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &srq{file: c.File, handle: k.Handle}
+	s := &srq{file: c.File, handle: k.Handle, dropped: cfg.Dropped}
 	if err := s.rq.open(c.File, resp.SRQKey, resp.NumRQE, int(k.MaxSGE)); err != nil {
 		c.File.DestroySRQ(k.Handle)
 		return nil, err

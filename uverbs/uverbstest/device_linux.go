@@ -8,7 +8,7 @@ import "purerdma/abi"
 var deviceAttr = abi.UverbsQueryDeviceResp{
 	MaxMRSize: 1 << 40, PageSizeCap: 0xfffff000, MaxQP: 1024, MaxQPWR: 4096, MaxSGE: maxSGE, MaxSGERd: maxSGE,
 	MaxCQ: 1024, MaxCQE: maxCQE, MaxMR: 1024, MaxPD: 1024, MaxQPRdAtom: 128, MaxResRdAtom: 1 << 16, MaxQPInitRdAtom: 128,
-	MaxSRQ: 1024, MaxSRQWR: 4096, MaxSRQSGE: maxSGE, MaxPKeys: 1, MaxAH: 32767, PhysPortCnt: 1,
+	MaxSRQ: 1024, MaxSRQWR: 1 << 20, MaxSRQSGE: maxSGE, MaxPKeys: 1, MaxAH: 32767, PhysPortCnt: 1,
 }
 
 // port describes the only port of a device.

@@ -18,6 +18,10 @@ type Kernel struct {
 	// opened, and may be called concurrently.
 	Intercept func(*uverbs.Request) error
 
+	// ReuseNumbers assigns the number of the newest QP to the next QP after its destruction, as rxe of
+	// Linux 5.10 does. It must be set before devices are opened.
+	ReuseNumbers bool
+
 	mu        sync.Mutex // guards all fields below
 	devices   fakeuverbs.Devices
 	contexts  map[*context]struct{} // all open contexts

@@ -105,6 +105,9 @@ func (c *context) destroyQP(req *uverbs.Request) error {
 	}
 	delete(c.qps, h)
 	delete(c.k.qps, q.num)
+	if c.k.ReuseNumbers && q.num == c.k.lastQPN {
+		c.k.lastQPN--
+	}
 	q.pd.Users--
 	q.send.users--
 	q.recv.users--

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vmtest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// OverRDMA runs a function that transfers at least size bytes between the hosts. It checks by the kernel's
+// counters that the RDMA devices have carried the bytes, and that TCP has carried none.
+//
+//	rxe    the packets that the devices sent, and the bytes that their interfaces sent
+//	mlx5   the bytes that the ports sent
+//	siw    the bytes that the interfaces sent. iWARP is TCP, so run must leave its connections open: the
+//	       process must have no TCP socket.
+func OverRDMA(t testing.TB, size int64, run func()) {
+	t.Helper()
+	before := sent(t)
+	run()
+	now := sent(t)
+	least := map[string]int64{}
+	switch Driver() {
+	case "rxe":
+		const mtu = 4096 // the largest of RoCE
+		least["packets"], least["interface"] = size/mtu, size
+	case "mlx5":
+		least["port"] = size
+	case "siw":
+		least["interface"] = size
+	default:
+		t.Fatalf("OverRDMA: unknown driver %q", Driver())
+	}
+	for name, want := range least {
+		if got := now[name] - before[name]; got < want {
+			t.Errorf("%s counters grew by %d for %d bytes, want at least %d", name, got, size, want)
+		}
+	}
+	if Driver() == "siw" {
+		for _, s := range tcpSockets(t) {
+			t.Errorf("the process has a TCP socket: %s", s)
+		}
+	} else if n := now["TCP"] - before["TCP"]; n != 0 {
+		t.Errorf("the kernel sent %d TCP segments, want none", n)
+	}
+}
+
+// sent returns the counters of sending, each summed over all hosts.
+func sent(t testing.TB) map[string]int64 {
+	t.Helper()
+	sum := map[string]int64{"TCP": tcpSegments(t)}
+	for _, h := range Hosts(t, 2) {
+		sum["interface"] += readCounter(t, "/sys/class/net/"+h.Interface+"/statistics/tx_bytes")
+	}
+	switch Driver() {
+	case "rxe":
+		sum["packets"] = Counter(t, "hw_counters/sent_pkts")
+	case "mlx5":
+		sum["port"] = 4 * Counter(t, "counters/port_xmit_data") // in words of 4 bytes
+	}
+	return sum
+}
+
+// Counter returns the sum of a counter of the ports of all RDMA devices. name is relative to the port's
+// directory in sysfs.
+func Counter(t testing.TB, name string) (sum int64) {
+	t.Helper()
+	files, _ := filepath.Glob("/sys/class/infiniband/*/ports/1/" + name)
+	if len(files) == 0 {
+		t.Fatalf("Counter(%q): driver %s has no such counter", name, Driver())
+	}
+	for _, f := range files {
+		sum += readCounter(t, f)
+	}
+	return sum
+}
+
+func readCounter(t testing.TB, file string) int64 {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("read a counter: %v", err)
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+	if err != nil {
+		t.Fatalf("counter %s: %v", file, err)
+	}
+	return n
+}
+
+// tcpSegments returns the number of TCP segments that the kernel has sent (RFC 4022, tcpOutSegs).
+func tcpSegments(t testing.TB) int64 {
+	t.Helper()
+	b, err := os.ReadFile("/proc/net/snmp")
+	if err != nil {
+		t.Fatalf("read the counters of TCP: %v", err)
+	}
+	n, err := outSegs(string(b))
+	if err != nil {
+		t.Fatalf("/proc/net/snmp: %v", err)
+	}
+	return n
+}
+
+// outSegs returns OutSegs from the contents of /proc/net/snmp. It has a line with the names of the
+// counters and one with their values.
+func outSegs(snmp string) (int64, error) {
+	var names []string
+	for line := range strings.Lines(snmp) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0 || fields[0] != "Tcp:":
+		case names == nil:
+			names = fields
+		default:
+			for i, name := range names {
+				if name == "OutSegs" && i < len(fields) {
+					return strconv.ParseInt(fields[i], 10, 64)
+				}
+			}
+		}
+	}
+	return 0, fmt.Errorf("no counter Tcp: OutSegs")
+}
+
+// tcpSockets returns the TCP sockets of this process, as lines of /proc/net/tcp.
+func tcpSockets(t testing.TB) (found []string) {
+	t.Helper()
+	open := map[string]bool{}
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatalf("list the descriptors: %v", err)
+	}
+	for _, e := range entries {
+		if name, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
+			open[name] = true
+		}
+	}
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // no IPv6
+		}
+		if err != nil {
+			t.Fatalf("list the TCP sockets: %v", err)
+		}
+		defer f.Close()
+		lines := bufio.NewScanner(f)
+		for lines.Scan() {
+			const inode = 9 // column
+			if fields := strings.Fields(lines.Text()); len(fields) > inode && open["socket:["+fields[inode]+"]"] {
+				found = append(found, lines.Text())
+			}
+		}
+		if err := lines.Err(); err != nil {
+			t.Fatalf("read %s: %v", file, err)
+		}
+	}
+	return found
+}
