@@ -96,10 +96,10 @@ func (p *Pool) newBorrowedBuf(s *slab, off, n int) *Buf {
 }
 
 // onHeap reports whether b is in an object of the Go heap, which a runtime.Pinner can keep there. A
-// registration of other memory would go stale when the program unmaps the memory.
+// registration of other memory would refer to the wrong pages after the program has unmapped that memory.
 //
-// Package runtime has no function for this. A Pinner lists the objects that it has pinned, and lists
-// no other memory. If a version of Go changes this list, onHeap returns false.
+// Package runtime has no function for this. A Pinner lists the objects that it has pinned, and lists no
+// other memory. If a version of Go changes this list, onHeap returns false.
 func onHeap(b []byte) bool {
 	var p runtime.Pinner
 	p.Pin(&b[0])

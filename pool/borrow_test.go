@@ -38,10 +38,10 @@ func borrow(t *testing.T, p *pool.Pool, b []byte) *pool.Buf {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(buf.Bytes(), b) || buf.Len() != len(b) || int(buf.SGE().Length) != len(b) {
-		t.Errorf("Borrow of %d bytes: %d bytes, SGE %+v", len(b), buf.Len(), buf.SGE())
+		t.Errorf("Borrow() = %d bytes with the SGE %+v, want the %d bytes of its argument", buf.Len(), buf.SGE(), len(b))
 	}
 	if got := buf.SGE().Addr; got != uint64(uintptr(unsafe.Pointer(&buf.Bytes()[0]))) {
-		t.Errorf("SGE of borrowed memory is at %#x", got)
+		t.Errorf("SGE().Addr = %#x, want the address of Bytes()", got)
 	}
 	return buf
 }
@@ -61,7 +61,7 @@ func TestCopy(t *testing.T) {
 		defer buf.Free()
 		clear(msg)
 		if string(buf.Bytes()) != "hello" {
-			t.Errorf("Copy has %q", buf.Bytes())
+			t.Errorf("Bytes() after a change of the source = %q, want %q", buf.Bytes(), "hello")
 		}
 		if _, err := p.Copy(t.Context(), nil); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("Copy of no bytes = %v, want EINVAL", err)
@@ -108,11 +108,11 @@ func TestBorrow(t *testing.T) {
 		second.Free()
 		panics(t, func() { second.Bytes() })
 		if s := p.Stats(); s.Registered != len(b) || s.InUse != 0 {
-			t.Errorf("Stats() = %+v, want %d bytes in no use", s, len(b))
+			t.Errorf("Stats() = %+v, want %d bytes registered and none in use", s, len(b))
 		}
 		borrow(t, p, b).Free()
 		if n := count.Load(); n != 1 {
-			t.Errorf("%d registrations of the same memory", n)
+			t.Errorf("registrations of the same memory = %d, want 1", n)
 		}
 		for i := range b {
 			if b[i] != byte(i) {
@@ -127,7 +127,7 @@ func TestBorrow(t *testing.T) {
 		defer unix.Munmap(mapped)
 		for name, mem := range map[string][]byte{"small": b[:256<<10-1], "mapped": mapped[:300<<10], "a global variable": global[:300<<10]} {
 			if buf := borrow(t, p, mem); aliases(buf, mem) && name != "small" {
-				t.Errorf("Borrow of %s memory has not copied it", name)
+				t.Errorf("Borrow() of %s memory returned the memory itself, want a copy", name)
 			} else {
 				buf.Free()
 			}
@@ -200,6 +200,9 @@ func TestBorrowAndClose(t *testing.T) {
 		t.Errorf("Borrow of a closed pool = %v, want ErrClosed", err)
 	}
 	used.Free()
+	if err := p.Close(); err != nil { // waits for the deregistration
+		t.Error(err)
+	}
 	if s := p.Stats(); s != (pool.Stats{}) {
 		t.Errorf("Stats() = %+v, want nothing", s)
 	}
@@ -269,7 +272,7 @@ func TestBorrowAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		if s := p.Stats(); s.InUse != 0 || s.Registered > 1<<20 {
-			t.Errorf("Stats() = %+v", s)
+			t.Errorf("Stats() = %+v, want nothing in use and at most 1 MiB registered", s)
 		}
 	})
 }
@@ -284,7 +287,7 @@ func TestBorrowMore(t *testing.T) {
 	for _, piece := range [][]byte{b[:300<<10], b[100<<10 : 400<<10], b} {
 		buf := borrow(t, p, piece)
 		if !aliases(buf, piece) {
-			t.Errorf("Borrow has copied %d bytes", len(piece))
+			t.Errorf("Borrow() of %d bytes returned a copy, want the memory itself", len(piece))
 		}
 		panics(t, func() { buf.Remote() }) // although the pool has remote rights
 		buf.Free()

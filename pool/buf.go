@@ -13,9 +13,9 @@ import (
 // returns it with one reference. Its methods may be called concurrently, and panic after the last
 // Free.
 //
-// An operation in flight holds a reference of its own, which the program takes with Ref before the
-// post and frees after the completion. Then the memory is not handed to another user while a device
-// may use it, even if the owner of the Buf frees it in the meantime.
+// An operation in flight holds a reference of its own. The program takes it with Ref before the post, and
+// frees it after the completion. So no other user gets the memory while a device may use it, even if the
+// owner of the Buf frees it in the meantime.
 type Buf struct {
 	refs  atomic.Int32
 	class int16 // or wholeSlab, or borrowedPiece
@@ -119,9 +119,10 @@ func (b *Buf) Ref() *Buf {
 	}
 }
 
-// Free releases a reference. With the last one, the memory goes back to the pool and may be handed
-// to another user at once. Free of a freed Buf panics. Outside of debug mode, Get reuses the Bufs
-// that were freed, and a surplus Free after that releases the reference of the next user.
+// Free releases a reference. After the last Free, the memory goes back to the pool and may be handed to
+// another user at once. Free never waits for the kernel, even after Pool.Close. Free of a freed Buf
+// panics. Outside of debug mode, Get reuses freed Bufs. A surplus Free then releases the reference of the
+// next user instead of a panic.
 func (b *Buf) Free() {
 	for {
 		n := b.refs.Load()

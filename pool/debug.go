@@ -162,3 +162,7 @@ func (p *Pool) notFreed() error {
 	}
 	return &verbs.OpError{Op: "close pool on", Object: p.pd.Device().Name(), Err: fmt.Errorf("%s", text.String())}
 }
+
+// Debug reports whether the pool checks for mistakes. The documentation of the package describes
+// that mode.
+func (p *Pool) Debug() bool { return p.debug }

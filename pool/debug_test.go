@@ -29,11 +29,12 @@ func freeHere(b *pool.Buf) { b.Free() }
 
 func useHere(b *pool.Buf, f func(*pool.Buf)) { f(b) }
 
-func has(t *testing.T, text string, words ...string) {
+// has checks that a text contains all parts.
+func has(t *testing.T, text string, parts ...string) {
 	t.Helper()
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			t.Errorf("%q lacks %q", text, w)
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("text = %q, want it to contain %q", text, part)
 		}
 	}
 }
@@ -63,7 +64,7 @@ func TestUseAfterFree(t *testing.T) {
 			}
 		}
 		if s := p.Stats(); s.InUse > 128 {
-			t.Errorf("Stats() = %+v after a surplus Free", s)
+			t.Errorf("Stats() after a surplus Free = %+v, want at most 128 bytes in use", s)
 		}
 	})
 }
@@ -77,14 +78,14 @@ func TestWriteAfterFree(t *testing.T) {
 		mem := b.Bytes()
 		for i, c := range mem {
 			if c != 0xdb {
-				t.Fatalf("byte %d of new memory is %#x", i, c)
+				t.Fatalf("byte %d of new memory = %#x, want 0xdb", i, c)
 			}
 		}
 		clear(mem)
 		freeHere(b)
 		for i, c := range mem {
 			if c != 0xdb {
-				t.Fatalf("byte %d of freed memory is %#x", i, c)
+				t.Fatalf("byte %d of freed memory = %#x, want 0xdb", i, c)
 			}
 		}
 		mem[n-1] = 1
@@ -123,7 +124,7 @@ func TestCloseReportsBufsInUse(t *testing.T) {
 	a, b := get(t, p, 100), get(t, p, 200)
 	err := p.Close()
 	if err == nil {
-		t.Fatal("Close with two Bufs in use = nil")
+		t.Fatal("Close() with two Bufs in use = nil, want an error")
 	}
 	has(t, err.Error(), "close pool on rxe0", "2 Bufs are in use", "100 bytes, got by:", "200 bytes, got by:", "TestCloseReportsBufsInUse")
 	a.Free()
@@ -143,7 +144,7 @@ func TestEnvironment(t *testing.T) {
 		b := get(t, p, 1)
 		defer b.Free()
 		if on := b.Bytes()[0] == 0xdb; on != (os.Getenv("PURERDMA_POOL_DEBUG") == "1") {
-			t.Errorf("debug mode is %v", on)
+			t.Errorf("debug mode = %v, want %v", on, !on)
 		}
 		return
 	}
@@ -151,7 +152,7 @@ func TestEnvironment(t *testing.T) {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestEnvironment$")
 		cmd.Env = append(os.Environ(), child+"=1", "PURERDMA_POOL_DEBUG="+value)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("with %q: %v\n%s", value, err, out)
+			t.Errorf("test with PURERDMA_POOL_DEBUG=%q: %v\n%s", value, err, out)
 		}
 	}
 }

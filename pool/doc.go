@@ -16,9 +16,9 @@
 // and Get waits for free memory when the bound is reached. A program that holds Bufs while it waits
 // for others can wait for ever, so it should use a context with a deadline, or [Pool.TryGet].
 //
-// Slabs stay registered until Close, or until a request of another size needs their bytes. [Pool.Copy]
-// and [Pool.Borrow] are for ordinary slices. Slabs are on huge pages if the administrator has reserved some (/proc/sys/vm/nr_hugepages), and on
-// the NUMA node of the device if the kernel names it.
+// Slabs stay registered until Close, or until a request of another size needs their bytes. Slabs are on
+// huge pages if the administrator has reserved some (/proc/sys/vm/nr_hugepages), and on the NUMA node of
+// the device if the kernel names it. [Pool.Copy] and [Pool.Borrow] are for ordinary slices.
 //
 // # References
 //
@@ -31,10 +31,10 @@
 //
 // cm.Conn.StartSend and inflight.Queue.Start take such a reference and free it.
 //
-// A request that was posted and has no completion yet is in flight, whatever happened to its
-// context. [verbs.QP.Close] ends all requests of the QP. After it returns without an error, all
-// references of its requests may be freed. If a post fails, the requests that
-// were not posted are not in flight, and the program frees their references.
+// A request is in flight from its post until its completion, even if its context has ended.
+// [verbs.QP.Close] ends all requests of the QP. After it returns without an error, all references of its
+// requests may be freed. If a post fails, the requests that were not posted are not in flight, and the
+// program frees their references.
 //
 // # Debug mode
 //

@@ -148,8 +148,8 @@ func (p *Pool) wait(ctx context.Context, w *waiter) (*Buf, error) {
 	return p.grow(n, g)
 }
 
-// serve hands free memory to waiting calls, in their order. The first one registers
-// another slab if it needs one and there is room. The caller holds p.mu.
+// serve hands free memory to waiting calls, in their order. The first call registers another slab if it
+// needs one and MaxBytes allows it. The caller holds p.mu.
 func (p *Pool) serve() {
 	for w := p.waiters.first; w != nil; w = p.waiters.first {
 		if w.buf = p.take(w.n); w.buf == nil {
@@ -224,7 +224,7 @@ func (p *Pool) newBuf(s *slab, at, class, n int) *Buf {
 	return b
 }
 
-// release takes the memory of b back, whose last reference was freed.
+// release takes back the memory of b after the last Free.
 func (p *Pool) release(b *Buf) {
 	p.mu.Lock()
 	p.inUse -= b.block()
@@ -242,15 +242,10 @@ func (p *Pool) release(b *Buf) {
 		p.mu.Unlock()
 		return
 	}
-	i := -1
 	if s.idle() {
-		i = slices.Index(p.slabs, s)
-		p.slabs = slices.Delete(p.slabs, i, i+1)
+		p.deregisterLater(s)
 	}
 	p.mu.Unlock()
-	if i >= 0 {
-		_ = p.deregister(s) // the next Close tries again
-	}
 }
 
 // put frees the block of b, and keeps b for another block. The caller holds p.mu.
@@ -296,8 +291,8 @@ type growth struct {
 	evicted int     // bytes that were deregistered
 }
 
-// reserve decides how to register a slab for n bytes, for which there is no free memory. It reports
-// false if there is no room. The caller holds p.mu, and calls grow after it has released it.
+// reserve decides how to register a slab for n bytes, for which there is no free memory. It returns false
+// if MaxBytes does not allow a slab. The caller holds p.mu, and calls grow after it has released it.
 func (p *Pool) reserve(n int) (g growth, ok bool) {
 	if p.slabSize == 0 {
 		return g, false
@@ -327,8 +322,8 @@ func (p *Pool) reserveBytes(g growth) (growth, bool) {
 	return g, true
 }
 
-// removeIdle removes idle slabs of at least n bytes from p.slabs, or all if they have less and the
-// pool is closed. The caller holds p.mu.
+// removeIdle removes idle slabs with n bytes together from p.slabs. If they have less, it removes none, or
+// all of them if the pool is closed. The caller holds p.mu.
 func (p *Pool) removeIdle(n int) (removed []*slab) {
 	size, count := 0, 0
 	for _, s := range p.slabs {
@@ -351,7 +346,7 @@ func (p *Pool) removeIdle(n int) (removed []*slab) {
 	return removed
 }
 
-// grow does what reserve has decided, and returns a Buf of the new slab.
+// grow registers the slab that reserve has decided on, and returns a Buf of it.
 func (p *Pool) grow(n int, g growth) (*Buf, error) {
 	var s *slab
 	mr, err := p.register(&g)

@@ -71,7 +71,7 @@ type Pool struct {
 
 	closing sync.Mutex // serializes Close
 
-	mu         sync.Mutex // of everything below
+	mu         sync.Mutex // guards the following fields
 	cache      []*Buf     // freed blocks that are not merged, by class. Empty if a Get waits
 	cached     int        // blocks in cache
 	slabs      []*slab
@@ -81,6 +81,8 @@ type Pool struct {
 	waiters    waitQueue
 	growing    int // slabs that are being registered
 	closed     bool
+	freed      []*slab           // idle slabs of the closed pool, for the goroutine of deregisterLater
+	ended      chan struct{}     // closed when that goroutine ends. Nil if none runs
 	live       map[*Buf]struct{} // handed out. Debug mode only
 }
 
@@ -177,46 +179,6 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Stats{Registered: p.registered, InUse: p.inUse, Waiting: p.waiters.n}
-}
-
-// Close ends the pool. Later calls of Get fail with net.ErrClosed, and so do the waiting ones. Each
-// slab is deregistered when its last Buf is freed, the unused ones at once. Bufs in use stay valid.
-//
-// If the kernel refuses to deregister memory, Close returns the error, and the next Close tries
-// again. It also tries again to deregister slabs that a Free after Close could not deregister. Close may
-// be called more than once. In debug mode it returns an error that lists the Bufs in use, with the
-// stack of their Get.
-func (p *Pool) Close() error {
-	p.closing.Lock()
-	defer p.closing.Unlock()
-	p.mu.Lock()
-	p.closed = true
-	for w := p.waiters.pop(); w != nil; w = p.waiters.pop() {
-		w.err = p.errClosed()
-		w.ready <- struct{}{}
-	}
-	p.flush()
-	idle := p.removeIdle(p.max)
-	errs := []error{p.notFreed()}
-	p.mu.Unlock()
-	for _, s := range idle {
-		errs = append(errs, p.deregister(s))
-	}
-	return errors.Join(errs...)
-}
-
-// deregister ends a slab that is idle and not in p.slabs. If the kernel refuses, it adds the slab
-// to p.slabs, where the next Close finds it.
-func (p *Pool) deregister(s *slab) error {
-	err := s.mr.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err != nil {
-		p.slabs = append(p.slabs, s)
-	} else {
-		p.registered -= s.size
-	}
-	return err
 }
 
 func (p *Pool) errClosed() error { return p.opError(net.ErrClosed) }

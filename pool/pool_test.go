@@ -36,11 +36,11 @@ func TestBuf(t *testing.T) {
 		for _, n := range []int{1, 63, 64, 65, 1000, 4096, 100_000, pool.DefaultSlabSize, pool.DefaultSlabSize + 1, pool.DefaultMaxBytes - pool.DefaultSlabSize} {
 			b := get(t, p, n)
 			if len(b.Bytes()) != n || cap(b.Bytes()) != n || b.Len() != n {
-				t.Errorf("Get(%d): %d bytes, capacity %d, Len() = %d", n, len(b.Bytes()), cap(b.Bytes()), b.Len())
+				t.Errorf("Get(%d) has length %d, capacity %d and Len() = %d, want %d for all", n, len(b.Bytes()), cap(b.Bytes()), b.Len(), n)
 			}
 			s := b.SGE()
 			if int(s.Length) != n || s.Addr%64 != 0 {
-				t.Errorf("Get(%d).SGE() = %+v", n, s)
+				t.Errorf("Get(%d).SGE() = %+v, want %d bytes at a multiple of 64", n, s, n)
 			}
 			if piece := b.Slice(n-1, 1); piece.Addr != s.Addr+uint64(n-1) || piece.Length != 1 || piece.LKey != s.LKey {
 				t.Errorf("Get(%d).Slice(%d, 1) = %+v, want the last byte of %+v", n, n-1, piece, s)
@@ -167,7 +167,7 @@ func TestReuse(t *testing.T) {
 			b.Free()
 		}
 		k.OnCommand(func(c cmtest.Command) error {
-			t.Errorf("command %s", c.Name)
+			t.Errorf("command %s, want none", c.Name)
 			return nil
 		})
 		for _, n := range []int{16 << 10, 4096, 5000, 640, 64, 16 << 10} {
@@ -181,7 +181,7 @@ func TestReuse(t *testing.T) {
 				used = p.Stats().InUse
 			}
 			if in := p.Stats().InUse; in < 20<<10 {
-				t.Errorf("%d Bufs of %d bytes use %d bytes of 32 KiB", len(bufs), n, in)
+				t.Errorf("%d Bufs of %d bytes use %d bytes, want at least 20 KiB", len(bufs), n, in)
 			}
 			for _, b := range bufs {
 				b.Free()
@@ -192,7 +192,7 @@ func TestReuse(t *testing.T) {
 		get(t, p, 32<<10).Free()
 		get(t, p, 64).Free()
 		if s := p.Stats(); s.Registered > 32<<10 || s.InUse != 0 {
-			t.Errorf("Stats() = %+v", s)
+			t.Errorf("Stats() = %+v, want nothing in use and at most 32 KiB registered", s)
 		}
 	})
 }
@@ -246,7 +246,7 @@ func TestFIFO(t *testing.T) {
 			}
 			for j, later := range results[i+1:] {
 				if len(later) > 0 && sizes[i] == 16<<10 {
-					t.Errorf("call %d was served before call %d", i+1+j, i)
+					t.Errorf("call %d returned before call %d, want the order of the calls", i+1+j, i)
 				}
 			}
 			r.b.Free()
@@ -289,7 +289,7 @@ func TestCancel(t *testing.T) {
 		next := getLater(t, deadline(t), p, 4096, 2)
 		cancel(errors.New("changed my mind"))
 		if r := <-large; r.b != nil || !errors.Is(r.err, context.Canceled) || !strings.Contains(r.err.Error(), "changed my mind") {
-			t.Errorf("cancelled Get = %v, %v", r.b, r.err)
+			t.Errorf("cancelled Get() = %v, %v, want the cause of the context", r.b, r.err)
 		}
 		if r := <-next; r.err != nil {
 			t.Errorf("Get after a cancelled Get = %v", r.err)
@@ -304,7 +304,7 @@ func TestCancel(t *testing.T) {
 		soon, stop := context.WithTimeout(context.Background(), time.Millisecond)
 		defer stop()
 		if b, err := p.Get(soon, 16<<10); b != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("Get after a deadline = %v, %v", b, err)
+			t.Errorf("Get() after a deadline = %v, %v, want %v", b, err, os.ErrDeadlineExceeded)
 		}
 		if s := p.Stats(); s.Waiting != 0 {
 			t.Errorf("Stats() = %+v, want no waiting Get", s)
@@ -361,17 +361,17 @@ func TestClose(t *testing.T) {
 		b.Ref().Free()
 		copy(b.Bytes(), "still there")
 		b.Free()
+		closed() // waits for the deregistration
 		if n := registered.Load(); n != 1 {
 			t.Errorf("%d slabs are registered, want the one with a Buf", n)
 		}
-		closed()
 		refuse.Store(2)
 		a.Free()
-		if n := registered.Load(); n != 1 {
-			t.Errorf("%d slabs are registered, want the refused one", n)
-		}
 		if err := p.Close(); !errors.Is(err, syscall.EBUSY) {
 			t.Errorf("Close = %v, want EBUSY", err)
+		}
+		if n := registered.Load(); n != 1 {
+			t.Errorf("%d slabs are registered, want the refused one", n)
 		}
 		for range 2 {
 			if err := p.Close(); err != nil {
@@ -380,6 +380,58 @@ func TestClose(t *testing.T) {
 		}
 		if n := registered.Load(); n != 0 || p.Stats() != (pool.Stats{}) {
 			t.Errorf("%d slabs are registered, Stats() = %+v, want nothing", n, p.Stats())
+		}
+	})
+}
+
+// TestFreeDoesNotWait frees the last Bufs of a closed pool while the kernel does not finish the
+// deregistration. Free must return, and Close must wait.
+func TestFreeDoesNotWait(t *testing.T) {
+	modes(t, func(t *testing.T, debug bool) {
+		k, pd := newPD(t)
+		var atOnce, most atomic.Int64
+		begun, proceed := make(chan struct{}, 2), make(chan struct{})
+		k.OnCommand(func(c cmtest.Command) error {
+			if c.Name == deregister {
+				most.Store(max(most.Load(), atOnce.Add(1)))
+				begun <- struct{}{}
+				<-proceed
+				atOnce.Add(-1)
+			}
+			return nil
+		})
+		p, err := pool.NewMode(pd, small, debug)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := get(t, p, 16<<10), get(t, p, 16<<10)
+		if err := p.Close(); !debug && err != nil {
+			t.Error(err)
+		}
+		a.Free()
+		<-begun
+		b.Free()
+		if s := p.Stats(); s.InUse != 0 || s.Registered != 32<<10 {
+			t.Errorf("Stats() = %+v, want 32 KiB that are registered and not in use", s)
+		}
+		closed := make(chan error)
+		go func() { closed <- p.Close() }()
+		proceed <- struct{}{}
+		<-begun
+		select {
+		case err := <-closed:
+			t.Errorf("Close = %v during a deregistration, want it to wait", err)
+		default:
+		}
+		close(proceed)
+		if err := <-closed; err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		if s := p.Stats(); s != (pool.Stats{}) {
+			t.Errorf("Stats() = %+v, want nothing", s)
+		}
+		if n := most.Load(); n != 1 {
+			t.Errorf("%d deregistrations at a time, want 1", n)
 		}
 	})
 }
@@ -515,10 +567,10 @@ func TestMemlock(t *testing.T) {
 	if !errors.Is(err, syscall.ENOMEM) || !errors.As(err, &op) {
 		t.Fatalf("Get = %v, want an OpError of ENOMEM", err)
 	}
-	for _, words := range []string{"get pool memory on rxe0", "16384 of at most 32768 bytes are registered",
+	for _, part := range []string{"get pool memory on rxe0", "16384 of at most 32768 bytes are registered",
 		"RLIMIT_MEMLOCK is 65536 bytes, this process has ", "prlimit --pid"} {
-		if !strings.Contains(err.Error(), words) {
-			t.Errorf("%q lacks %q", err, words)
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("Get() = %v, want an error that contains %q", err, part)
 		}
 	}
 	k.OnCommand(nil)
@@ -561,15 +613,15 @@ func TestEachCommandFails(t *testing.T) {
 				for _, err := range errs {
 					var op *verbs.OpError
 					if !errors.As(err, &op) {
-						t.Errorf("%v of %s: %v is no OpError", errno, hit, err)
+						t.Errorf("error after %v of %s = %v, want an OpError", errno, hit, err)
 					}
 					found = found || errors.Is(err, errno)
 				}
 				if !found && !done && hit != deregister { // a Close tries it again
-					t.Errorf("%v of %s: the errors %q do not wrap it", errno, hit, errs)
+					t.Errorf("errors after %v of %s = %q, want one that wraps it", errno, hit, errs)
 				}
 				if left := k.Left(); len(left) > 0 {
-					t.Errorf("%v of %s leaves %q", errno, hit, left)
+					t.Errorf("objects left after %v of %s = %q, want none", errno, hit, left)
 				}
 				if done {
 					break
@@ -638,7 +690,7 @@ func TestAllocations(t *testing.T) {
 		"all sizes":   use(1, 100, 5000, 64<<10, 64),
 	} {
 		if n := testing.AllocsPerRun(1000, f); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
+			t.Errorf("allocations of Get and Free of %s = %v, want 0", name, n)
 		}
 	}
 }

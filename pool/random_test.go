@@ -168,12 +168,12 @@ func useOne(t *testing.T, ctx context.Context, p *pool.Pool, model *claims, r *r
 	}
 	if err != nil {
 		if ctx.Err() != nil || b != nil || !errors.Is(err, pool.ErrExhausted) && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, errFault) {
-			t.Errorf("Get(%d) = %v, %v", n, b, err)
+			t.Errorf("Get(%d) = %v, %v, want a Buf or the error of a short wait", n, b, err)
 		}
 		return
 	}
 	if b.Len() != n {
-		t.Errorf("Get(%d) has %d bytes", n, b.Len())
+		t.Errorf("Get(%d).Len() = %d, want %d", n, b.Len(), n)
 	}
 	if o := model.claim(b); o != nil {
 		t.Errorf("Bufs %+v and %+v overlap", b.SGE(), o.SGE())

@@ -64,13 +64,13 @@ func newBorrowed(mr *verbs.MR) *slab {
 	return &slab{mr: mr, mem: mr.Bytes(), size: mr.Len(), units: 1, free: 1, borrowed: true}
 }
 
-// use counts a Buf of borrowed memory.
+// use counts one more Buf of borrowed memory.
 func (s *slab) use() {
 	s.users++
 	s.free = 0
 }
 
-// endUse counts one Buf less.
+// endUse counts one Buf of borrowed memory less.
 func (s *slab) endUse() {
 	if s.users--; s.users == 0 {
 		s.free = 1

@@ -162,7 +162,7 @@ func TestVMManySlabs(t *testing.T) {
 		}
 		wg.Wait()
 		if s := p.Stats(); s.InUse != 0 || s.Registered > 1<<20 {
-			t.Errorf("Stats() = %+v", s)
+			t.Errorf("Stats() = %+v, want nothing in use and at most 1 MiB registered", s)
 		}
 	})
 }
@@ -265,7 +265,7 @@ func TestVMDMABuf(t *testing.T) {
 			in.Free()
 			at := in.SGE().Addr
 			if !bytes.Equal(server.mem[at:at+uint64(n)], want) || bytes.Count(server.mem, want[:1]) != n {
-				t.Errorf("%d bytes arrived wrong", n)
+				t.Errorf("the received %d bytes differ from the sent ones", n)
 			}
 			in.Free()
 			out.Free()
@@ -302,7 +302,7 @@ func TestVMBorrow(t *testing.T) {
 			}
 			in.Free()
 			if !bytes.Equal(in.Bytes(), msg) {
-				t.Errorf("message %d of %d bytes arrived wrong", i, len(msg))
+				t.Errorf("message %d of %d bytes differs from the sent one", i, len(msg))
 			}
 			in.Free()
 		}
