@@ -8,8 +8,8 @@ import (
 	"purerdma/verbs"
 )
 
-// arrived takes a completion of a posted request. The earlier requests have also completed, unless
-// the device has late READs. The caller holds the lock.
+// arrived handles the completion of a posted request. The earlier requests have then completed, unless
+// lateReads is set. The caller holds the lock.
 func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 	if seq-q.head >= q.tail-q.head || q.at(seq) == nil {
 		return // not outstanding
@@ -41,17 +41,23 @@ func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 	}
 }
 
-// complete ends an operation that has its result. The caller holds the lock.
+// complete handles an operation that has its result. It frees the Holder and passes the result on. The
+// caller holds the lock.
 func (q *Queue) complete(o *op) {
 	q.used--
 	o.state = opCompleted
 	o.freeHold()
 	q.grantRoom()
 	switch {
-	case o.fn != nil:
+	case o.fn != nil && !(o.lazy && o.result() == nil):
+		if o.unowed {
+			q.hub.owe(1) // until the function has returned
+		}
 		q.hub.callLater(o)
 	case o.abandoned:
-		q.hub.owe(-1)
+		if !o.unowed {
+			q.hub.owe(-1)
+		}
 		q.release(o)
 	default:
 		o.finish()
@@ -69,9 +75,7 @@ func (q *Queue) reset() {
 		end -= uint32(len(q.batch)) // postBatch drops the requests that it has posted
 	}
 	q.drop(end)
-	for q.pending.first != nil {
-		o := q.pending.first
-		q.pending.remove(o)
+	for o := q.pending.pop(); o != nil; o = q.pending.pop() {
 		q.flush(o)
 	}
 	internals.WakeLeader(q.hub.cq) // for its own operation, or to call functions
@@ -120,28 +124,24 @@ func (q *Queue) end() {
 			q.complete(o)
 		}
 	}
-	for q.pending.first != nil {
-		o := q.pending.first
-		q.pending.remove(o)
+	for o := q.pending.pop(); o != nil; o = q.pending.pop() {
 		o.err = net.ErrClosed
 		q.complete(o)
 	}
-	for q.room.first != nil {
-		o := q.room.first
-		q.room.remove(o)
+	for o := q.room.pop(); o != nil; o = q.room.pop() {
 		o.err = net.ErrClosed
 		o.finish()
 	}
 	q.mu.Unlock()
-	q.hub.remove(q)
+	q.hub.queues.remove(q.base)
 	q.hub.Finish(false)
 }
 
-// grantRoom lets operations in that wait for room. The caller holds the lock.
+// grantRoom wakes calls of Start that wait for room, as many as there is room for. The caller holds the
+// lock.
 func (q *Queue) grantRoom() {
 	for q.used < q.depth && q.room.first != nil {
-		o := q.room.first
-		q.room.remove(o)
+		o := q.room.pop()
 		q.used++
 		o.finish()
 	}

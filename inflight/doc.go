@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inflight runs many operations at a time on the send queue of a QP, for any number of
-// goroutines. Package cm uses it for the blocking calls of a connection.
+// Package inflight runs many operations at a time on the send queue of a QP, and receives messages into
+// the memory of a pool, for any number of goroutines. Package cm uses it for the calls of a
+// connection.
 //
 //	q, err := inflight.New(qp, inflight.Config{MaxReads: 16})
 //	...
@@ -22,6 +23,19 @@
 // have gathered. While the send queue is full, operations wait. The goroutines that wait for
 // operations also poll the CQ, so there is no other goroutine between a completion and its
 // caller.
+//
+// # Receives
+//
+// A [Receiver] keeps receives posted, with buffers of a pool, and hands out each [Message] in its
+// buffer:
+//
+//	r, err := inflight.NewReceiver(qp, p, inflight.ReceiveConfig{Size: 4096})
+//	...
+//	m, err := r.Receive(ctx)
+//	...
+//	defer m.Free()
+//
+// [SharedReceives] are receives of many QPs on one SRQ. A [Poller] makes QPs that share a few CQs.
 //
 // # Memory
 //

@@ -4,18 +4,17 @@ package inflight
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"purerdma/internal/bridge"
-	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
 
 // internals holds the functions that package verbs does not export.
-var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.WC])
+var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.SRQ, *verbs.WC])
 
 // hub dispatches the completions of one CQ to the operations of its queues.
 //
@@ -32,21 +31,24 @@ var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *ver
 type hub struct {
 	cq *verbs.CQ
 
-	// queues is indexed by the request IDs. It is replaced when it grows.
-	queues atomic.Pointer[[]atomic.Pointer[Queue]]
+	queues idTable[Queue]
 
-	// leaderOp is the operation of the leading goroutine, nil if there is none or the hub's goroutine
-	// leads, which serverLeads records.
-	leaderOp    atomic.Pointer[op]
+	// leader is the leading goroutine, nil if there is none or the hub's goroutine leads, which
+	// serverLeads records.
+	leader      atomic.Pointer[waiter]
 	serverLeads atomic.Bool
 	// owed is the number of operations in flight that no goroutine waits for.
 	owed atomic.Int32
 	// work is set if calls or posts may have elements.
 	work atomic.Bool
+	// functions is the number of goroutines in callFunctions.
+	functions atomic.Int32
+	// finishing is set while the leader is in Finish. It checks afterwards whether its wait is over.
+	finishing atomic.Bool
 
 	mu        sync.Mutex // guards the following fields
 	leading   bool       // a goroutine leads, or is about to
-	followers followerList
+	followers list[waiter]
 	// serving is set while the hub's goroutine runs. It waits for a token in serve while lingers or
 	// standby is set. lingers means that nothing is owed. standby means that another goroutine leads.
 	serving bool
@@ -57,84 +59,35 @@ type hub struct {
 	// dead is the error after which no more completions can be received.
 	dead error
 	// calls lists the completed operations whose functions are to be called.
-	calls opList
+	calls list[op]
 	// posts lists the queues that may have pending operations and room.
 	posts *Queue
-
-	unused []uint32 // free indexes of queues
-	gens   []uint16 // uses of each index
+	// deliveries lists the receivers whose functions are to be called.
+	deliveries list[Receiver]
+	// refills lists the receive queues that need memory.
+	refills list[receives]
 }
 
-// Parts of a request ID: the bit 63, the index of the queue, the generation of that index, and the
-// sequence number.
-const (
-	ownIDs     = 1 << 63
-	indexShift = 43
-	indexMask  = 1<<20 - 1
-	genShift   = 32
-	genMask    = 1<<11 - 1
-)
-
-var errTooMany = errors.New("more than a million queues on one CQ")
+var errTooMany = fmt.Errorf("more than %d queues at a time", indexMask+1)
 
 // hubOf returns the hub of a CQ.
 func hubOf(cq *verbs.CQ) *hub {
 	return internals.Handle(cq, func() bridge.Handler[*verbs.WC] {
-		h := &hub{cq: cq, serve: make(chan struct{}, 1)}
-		none := make([]atomic.Pointer[Queue], 0)
-		h.queues.Store(&none)
-		return h
+		return &hub{cq: cq, serve: make(chan struct{}, 1)}
 	}).(*hub)
-}
-
-// add assigns request IDs to a queue.
-func (h *hub) add(q *Queue) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var index uint32
-	if n := len(h.unused); n > 0 {
-		index, h.unused = h.unused[n-1], h.unused[:n-1]
-	} else {
-		index = uint32(len(h.gens))
-		if index > indexMask {
-			return errTooMany
-		}
-		h.gens = append(h.gens, 0)
-	}
-	old := *h.queues.Load()
-	if int(index) >= len(old) {
-		grown := make([]atomic.Pointer[Queue], max(4, 2*len(old)))
-		for i := range old {
-			grown[i].Store(old[i].Load())
-		}
-		h.queues.Store(&grown)
-	}
-	h.gens[index]++
-	q.base = ownIDs | uint64(index)<<indexShift | uint64(h.gens[index]&genMask)<<genShift
-	(*h.queues.Load())[index].Store(q)
-	return nil
-}
-
-// remove releases the IDs of a queue. Completions that the CQ still has are dropped.
-func (h *hub) remove(q *Queue) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.unused = append(h.unused, uint32(q.base>>indexShift&indexMask))
 }
 
 // Complete implements bridge.Handler.
 func (h *hub) Complete(wc *verbs.WC) bool {
-	queues := *h.queues.Load()
-	index := wc.ID >> indexShift & indexMask
-	if index >= uint64(len(queues)) {
-		return false
+	if wc.ID&recvIDs != 0 {
+		return h.completeReceive(wc)
 	}
-	q := queues[index].Load()
+	q := h.queues.lookup(wc.ID)
 	if q == nil {
 		return false
 	}
 	if wc.ID&^(1<<genShift-1) != q.base || wc.QPNum != q.qp.Num() {
-		return wc.ID>>indexShift == q.base>>indexShift && wc.ID>>genShift != q.base>>genShift // of an earlier queue
+		return wc.ID>>indexShift == q.base>>indexShift && wc.ID>>genShift != q.base>>genShift // late completion of an earlier queue with this index
 	}
 	q.mu.Lock()
 	q.arrived(uint32(wc.ID), wc)
@@ -145,26 +98,31 @@ func (h *hub) Complete(wc *verbs.WC) bool {
 // Finish implements bridge.Handler. It calls functions and posts pending operations.
 func (h *hub) Finish(leader bool) {
 	if h.work.Load() {
+		h.finishing.Store(leader)
 		h.doWork()
+		h.finishing.Store(false)
 	}
 	if !leader {
 		h.wakeDone()
 	}
 }
 
-// wakeDone wakes the leader if it has nothing more to wait for.
+// wakeDone wakes the leader if its wait is over.
 func (h *hub) wakeDone() {
-	if o := h.leaderOp.Load(); o != nil && o.returns() || h.serverLeads.Load() && h.owed.Load() <= 0 {
+	if w := h.leader.Load(); w != nil && w.returns() || h.serverLeads.Load() && h.owed.Load() <= 0 {
 		internals.WakeLeader(h.cq)
 	}
 }
 
 func (h *hub) doWork() {
 	h.mu.Lock()
-	calls, posts := h.calls, h.posts
-	h.calls, h.posts = opList{}, nil
+	calls, posts, deliveries, refills := h.calls, h.posts, h.deliveries, h.refills
+	h.calls, h.posts, h.deliveries, h.refills = list[op]{}, nil, list[Receiver]{}, list[receives]{}
 	h.work.Store(false)
 	h.mu.Unlock()
+	for rq := refills.pop(); rq != nil; rq = refills.pop() {
+		rq.refill()
+	}
 	for q := posts; q != nil; {
 		q.mu.Lock()
 		next := q.nextPost
@@ -173,8 +131,17 @@ func (h *hub) doWork() {
 		q.mu.Unlock()
 		q = next
 	}
-	for o := calls.first; o != nil; o = calls.first {
-		calls.remove(o)
+	if calls.first != nil || deliveries.first != nil {
+		h.callFunctions(&calls, &deliveries)
+	}
+}
+
+// callFunctions calls the functions of completed operations, and of receivers with messages. inFunction looks
+// for it among the callers.
+func (h *hub) callFunctions(calls *list[op], deliveries *list[Receiver]) {
+	h.functions.Add(1)
+	defer h.functions.Add(-1)
+	for o := calls.pop(); o != nil; o = calls.pop() {
 		q := o.q
 		o.fn(o.result())
 		q.mu.Lock()
@@ -182,13 +149,16 @@ func (h *hub) doWork() {
 		q.mu.Unlock()
 		h.owe(-1)
 	}
+	for r := deliveries.pop(); r != nil; r = deliveries.pop() {
+		r.callFunction()
+	}
 }
 
 // callLater has Finish call the function of an operation.
 func (h *hub) callLater(o *op) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls.push(o)
+	h.calls.push(&o.place)
 	h.work.Store(true)
 }
 
@@ -205,79 +175,8 @@ func (h *hub) postLater(q *Queue) {
 	h.work.Store(true)
 }
 
-// wait waits for an operation, as leader or follower. Its error is nil if the operation has
-// completed.
-func (h *hub) wait(ctx context.Context, o *op) error {
-	h.mu.Lock()
-	follow := h.leading
-	if follow {
-		h.followers.push(o)
-	}
-	h.leading = true
-	h.mu.Unlock()
-	if follow {
-		if leads, err := h.follow(ctx, o); !leads {
-			return err
-		}
-	}
-	h.leaderOp.Store(o)
-	err := internals.Lead(h.cq, ctx, o.isReady)
-	h.leaderOp.Store(nil)
-	h.resign()
-	return err
-}
-
-// follow sleeps until the operation has completed, ctx has ended, or the goroutine has to
-// lead.
-func (h *hub) follow(ctx context.Context, o *op) (leads bool, err error) {
-	o.following.Store(true)
-	defer o.following.Store(false)
-	for {
-		var ended bool
-		if !o.returns() {
-			select {
-			case <-o.ready:
-			case <-ctx.Done():
-				ended = true
-			}
-		}
-		h.mu.Lock()
-		leads, o.leads = o.leads, false
-		if done := o.returns(); leads || done || ended {
-			if o.follows {
-				h.followers.remove(o)
-			}
-			h.mu.Unlock()
-			if ended && !done && !leads {
-				err = cdev.ContextError(ctx)
-			}
-			return leads, err
-		}
-		h.mu.Unlock()
-	}
-}
-
-// resign ends the lead of the caller, and makes a follower the leader.
-func (h *hub) resign() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for o := h.followers.first; o != nil; o = h.followers.first {
-		h.followers.remove(o)
-		if o.returns() {
-			continue // it is about to return
-		}
-		o.leads = true
-		o.wake()
-		return
-	}
-	h.leading = false
-	if h.standby {
-		h.standby = false
-		h.serve <- struct{}{}
-	}
-}
-
-// owe counts operations that no goroutine waits for.
+// owe adds n to the number of operations that no goroutine waits for. If there are any, it starts or wakes
+// the goroutine of the hub.
 func (h *hub) owe(n int32) {
 	if h.owed.Add(n) <= 0 || n < 0 {
 		return
@@ -354,7 +253,7 @@ func (h *hub) fail(err error) {
 	h.mu.Lock()
 	h.dead = err
 	h.mu.Unlock()
-	queues := *h.queues.Load()
+	queues := h.queues.all()
 	for i := range queues {
 		if q := queues[i].Load(); q != nil {
 			q.mu.Lock()
@@ -369,31 +268,4 @@ func (h *hub) failure() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.dead
-}
-
-// followerList is a first-in first-out list of operations whose goroutines follow.
-type followerList struct{ first, last *op }
-
-func (l *followerList) push(o *op) {
-	o.follows, o.before, o.behind = true, l.last, nil
-	if l.last == nil {
-		l.first = o
-	} else {
-		l.last.behind = o
-	}
-	l.last = o
-}
-
-func (l *followerList) remove(o *op) {
-	if o.before == nil {
-		l.first = o.behind
-	} else {
-		o.before.behind = o.behind
-	}
-	if o.behind == nil {
-		l.last = o.before
-	} else {
-		o.behind.before = o.before
-	}
-	o.follows, o.before, o.behind = false, nil, nil
 }

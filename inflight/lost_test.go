@@ -209,7 +209,7 @@ func TestRefusedDatagram(t *testing.T) {
 	wantErr(t, "the WRITE", bad, syscall.EINVAL)
 }
 
-// TestLostOnADeadCQ makes a Queue on a CQ whose hub has failed. Its Lost is called.
+// TestLostOnADeadCQ calls New again after the hub of the CQ has failed. Lost of that call is called.
 func TestLostOnADeadCQ(t *testing.T) {
 	lost := make(chan error, 2)
 	cfg := inflight.Config{Lost: func(err error) { lost <- err }}
@@ -228,6 +228,6 @@ func TestLostOnADeadCQ(t *testing.T) {
 		t.Fatalf("New() = %v", err)
 	}
 	if err := early(lost); !errors.Is(err, syscall.EIO) {
-		t.Errorf("Lost(%v) of the second Queue, want %v", err, syscall.EIO)
+		t.Errorf("Lost(%v) of the second New, want %v", err, syscall.EIO)
 	}
 }

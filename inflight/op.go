@@ -15,18 +15,19 @@ import (
 // *pool.Buf.
 type Holder interface {
 	// Free releases the memory. It is called with locks of the Queue held. It must not block, and
-	// must not use the Queue, its CQ or its QP.
+	// must not use the Queue, its CQ or its QP. Free of a *pool.Buf waits for no command of the kernel,
+	// even if the pool is closed.
 	Free()
 }
 
 // Op is a completion token for an operation that was started. Its goroutine calls Wait until the
-// operation has completed, or Abandon. An Op is for one goroutine at a time.
+// operation has completed, or Abandon or Detach. An Op is for one goroutine at a time.
 type Op struct {
 	o   *op
 	gen uint32 // of o, which is reused for other operations
 }
 
-// PendingError reports that Wait has ended before the operation.
+// PendingError reports that Wait has returned before the operation has completed.
 type PendingError struct {
 	// Err is the error of the context, of verbs.CQ.Wait, or of a doorbell.
 	Err error
@@ -50,9 +51,10 @@ type op struct {
 	// Guarded by q.mu.
 	state     opState
 	signaled  bool
-	abandoned bool // no goroutine waits for the result
-	prev      *op  // in q.pending, q.room or hub.calls
-	next      *op  // there, or in q.free
+	abandoned bool     // no goroutine takes the result
+	lazy      bool     // fn is called for failures only, as for Post
+	unowed    bool     // not counted in hub.owed
+	place     link[op] // in q.pending, q.room, hub.calls or q.free
 
 	// The result. It is written before done is set.
 	wc   verbs.WC // if it has failed
@@ -62,15 +64,7 @@ type op struct {
 	// fault is set if the request is queued, but the device was not notified.
 	fault atomic.Pointer[error]
 
-	// following is set while a goroutine waits for a token in ready.
-	following atomic.Bool
-	ready     chan struct{}
-	isReady   func() bool // o.returns
-
-	// Guarded by hub.mu.
-	leads          bool // its goroutine has to lead
-	before, behind *op  // in hub.followers
-	follows        bool // in hub.followers
+	waiter waiter // the goroutine in Wait or Start
 }
 
 // opState is the place of an operation.
@@ -85,8 +79,9 @@ const (
 )
 
 func newOp(q *Queue) *op {
-	o := &op{q: q, ready: make(chan struct{}, 1)}
-	o.isReady = o.returns
+	o := &op{q: q}
+	o.place.of = o
+	o.waiter.init(o.returns)
 	return o
 }
 
@@ -114,30 +109,14 @@ func (o *op) result() error {
 // finish makes Wait return the result. The caller holds the lock of the queue.
 func (o *op) finish() {
 	o.done.Store(true)
-	o.wakeFollower()
+	o.waiter.wakeFollower()
 }
 
-// returns reports whether Wait returns, with the result or because of a fault.
+// returns reports whether Wait has a result or a fault to return.
 func (o *op) returns() bool { return o.done.Load() || o.fault.Load() != nil }
 
-// wakeFollower wakes the goroutine that waits for the operation, if it follows. A leader looks by
-// itself, or Finish wakes it.
-func (o *op) wakeFollower() {
-	if o.following.Load() {
-		o.wake()
-	}
-}
-
-// wake makes the goroutine that waits for the operation check its state.
-func (o *op) wake() {
-	select {
-	case o.ready <- struct{}{}:
-	default:
-	}
-}
-
-// Done reports whether the operation has completed, so that the device no longer uses its
-// memory.
+// Done reports whether the operation has completed, so that the device no longer uses its memory. Done
+// does not poll the CQ. A loop that only calls Done may never end.
 func (p Op) Done() bool {
 	p.o.q.mu.Lock()
 	defer p.o.q.mu.Unlock()
@@ -159,7 +138,7 @@ func (p Op) Wait(ctx context.Context) error {
 		panic("inflight: Wait after the result of the operation")
 	}
 	if !o.done.Load() {
-		if err := o.q.hub.wait(ctx, o); err != nil && !o.done.Load() {
+		if err := o.q.hub.wait(ctx, &o.waiter); err != nil && !o.done.Load() {
 			if ctx.Err() != nil {
 				err = cdev.ContextError(ctx)
 			}
@@ -187,7 +166,7 @@ func (p Op) Withdraw() bool {
 	if o.gen.Load() != p.gen || o.state != opPending {
 		return false
 	}
-	q.pending.remove(o)
+	q.pending.remove(&o.place)
 	q.used--
 	q.grantRoom()
 	o.freeHold()
@@ -197,16 +176,24 @@ func (p Op) Withdraw() bool {
 	return true
 }
 
-// Abandon drops the result. The memory of a posted operation still belongs to the device until the
-// operation has completed, and its Holder is freed then. An operation that was not yet posted is
-// withdrawn: see Withdraw. After Abandon, p must not be used any more.
+// Abandon drops the result, and withdraws an operation that was not yet posted: see Withdraw. A posted
+// operation continues. Its memory belongs to the device until it has completed, and its Holder is freed
+// then. Abandon after the result of Wait has no effect, so it can be deferred.
 func (p Op) Abandon() {
-	if p.Withdraw() {
-		return
+	if !p.Withdraw() {
+		p.Detach()
 	}
+}
+
+// Detach drops the result and lets the operation continue, even if it was not yet posted. It is for
+// requests for which no goroutine waits, such as an answer to a peer. A request that fails moves the QP to
+// the error state, so later operations report it. The Holder is freed when the operation has completed.
+// Detach after the result of Wait has no effect.
+func (p Op) Detach() {
 	o := p.o
 	q := o.q
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	switch {
 	case o.gen.Load() != p.gen:
 	case o.state == opCompleted:
@@ -215,7 +202,6 @@ func (p Op) Abandon() {
 		o.abandoned = true
 		q.hub.owe(1)
 	}
-	q.mu.Unlock()
 }
 
 func (o *op) freeHold() {
@@ -223,42 +209,4 @@ func (o *op) freeHold() {
 		o.hold.Free()
 		o.hold = nil
 	}
-}
-
-// opList is a first-in first-out list of operations.
-type opList struct{ first, last *op }
-
-func (l *opList) push(o *op) {
-	o.prev, o.next = l.last, nil
-	if l.last == nil {
-		l.first = o
-	} else {
-		l.last.next = o
-	}
-	l.last = o
-}
-
-// pushFront puts back an operation that was removed from the front.
-func (l *opList) pushFront(o *op) {
-	o.prev, o.next = nil, l.first
-	if l.first == nil {
-		l.last = o
-	} else {
-		l.first.prev = o
-	}
-	l.first = o
-}
-
-func (l *opList) remove(o *op) {
-	if o.prev == nil {
-		l.first = o.next
-	} else {
-		o.prev.next = o.next
-	}
-	if o.next == nil {
-		l.last = o.prev
-	} else {
-		o.next.prev = o.prev
-	}
-	o.prev, o.next = nil, nil
 }

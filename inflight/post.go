@@ -8,8 +8,8 @@ import (
 	"purerdma/verbs"
 )
 
-// maxBatch bounds the requests that are posted at a time. signalPeriod is the distance of the
-// requests with a completion among them.
+// maxBatch bounds the requests that are posted at a time. Every signalPeriod-th of them and the last one
+// have a completion.
 const (
 	maxBatch     = 32
 	signalPeriod = 4
@@ -33,11 +33,11 @@ func (q *Queue) post() {
 func (q *Queue) gather() int {
 	q.batch, q.batchSG, q.batchInline = q.batch[:0], q.batchSG[:0], q.batchInline[:0]
 	for len(q.batch) < maxBatch && int(q.tail-q.head) < q.depth {
-		o := q.pending.first
-		if o == nil || isRead(o.wr.Opcode) && q.config.MaxReads > 0 && q.reads >= q.config.MaxReads {
+		o := q.pending.front()
+		if o == nil || isRead(o.wr.Opcode) && q.maxReads > 0 && q.reads >= q.maxReads {
 			break
 		}
-		q.pending.remove(o)
+		q.pending.remove(&o.place)
 		if isRead(o.wr.Opcode) {
 			q.reads++
 		}
@@ -54,7 +54,7 @@ func (q *Queue) gather() int {
 	n := len(q.batch)
 	for i := range q.batch {
 		o := q.at(q.tail - uint32(n-i))
-		o.signaled = q.config.SignalAll || i == n-1 || i%signalPeriod == signalPeriod-1
+		o.signaled = q.signalAll || i == n-1 || i%signalPeriod == signalPeriod-1
 		q.batch[i].Flags &^= verbs.SendSignaled
 		if o.signaled {
 			q.batch[i].Flags |= verbs.SendSignaled
@@ -72,8 +72,8 @@ func (q *Queue) growRing() {
 	}
 }
 
-// copySlices makes copies of the slices of a request of the batch. A completion may come before the post
-// has returned, and its operation is then used again.
+// copySlices replaces the slices of a request in the batch by copies. The operation may complete before
+// PostSend has returned, and is then reused.
 func (q *Queue) copySlices(wr *verbs.SendWR) {
 	n := len(q.batchSG)
 	q.batchSG = append(q.batchSG, wr.SGList...)
@@ -97,7 +97,7 @@ func isRead(code verbs.SendOpcode) bool {
 	return false
 }
 
-// postBatch posts the batch without the lock. It reports whether to go on.
+// postBatch posts the batch without the lock. It reports whether the caller should post more.
 func (q *Queue) postBatch() bool {
 	first, resets := q.tail-uint32(len(q.batch)), q.resets
 	q.mu.Unlock()
@@ -117,7 +117,7 @@ func (q *Queue) postBatch() bool {
 			for seq := first; seq != q.tail; seq++ {
 				if o := q.at(seq); o != nil {
 					o.fault.Store(&fault)
-					o.wakeFollower()
+					o.waiter.wakeFollower()
 				}
 			}
 			internals.WakeLeader(q.hub.cq)
@@ -137,18 +137,18 @@ func (q *Queue) postBatch() bool {
 			q.reads--
 		}
 		o.state = opPending
-		q.pending.pushFront(o)
+		q.pending.pushFront(&o.place)
 	}
 	full := errors.Is(err, verbs.ErrFull)
 	if !full {
-		o := q.pending.first
-		q.pending.remove(o)
+		o := q.pending.front()
+		q.pending.remove(&o.place)
 		o.err = err
 		q.complete(o)
 		internals.WakeLeader(q.hub.cq) // for its own operation, or to call functions
 	}
 	if n > 0 && !q.datagrams && q.tail != q.head && (!full || q.at(q.tail-1) != nil && !q.at(q.tail-1).signaled) {
-		q.pending.pushFront(q.marker())
+		q.pending.pushFront(&q.marker().place)
 	}
 	if full {
 		// Requests that the program has posted itself fill the queue. They may have completed
@@ -160,9 +160,9 @@ func (q *Queue) postBatch() bool {
 	return true
 }
 
-// marker returns an operation without data. Its request follows requests after which another one
-// was not posted. The refused request might have been the one with the completion, and the
-// doorbell might have failed. The caller holds the lock.
+// marker returns an operation without data. It is posted after a post that has failed for some of its
+// requests. Otherwise the earlier requests might never complete, because the refused request may be the
+// one with the completion, or the doorbell may have failed. The caller holds the lock.
 func (q *Queue) marker() *op {
 	o := q.get()
 	o.set(&verbs.SendWR{Opcode: verbs.OpWrite}, nil, nil)
@@ -174,8 +174,8 @@ func (q *Queue) marker() *op {
 
 // lost reports that operations in flight may never complete. The caller holds the lock.
 func (q *Queue) lost(err error) {
-	if fn := q.config.Lost; fn != nil {
-		q.config.Lost = nil
+	for _, fn := range q.lostFuncs {
 		go fn(err)
 	}
+	q.lostFuncs = nil
 }

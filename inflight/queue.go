@@ -8,22 +8,23 @@ import (
 	"sync"
 	"syscall"
 
+	"purerdma/internal/bridge"
 	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
 
 // Config configures a Queue. The zero Config is the default.
 type Config struct {
-	// MaxReads bounds the READs and atomics that the device executes at a time. It is the
-	// initiator depth of the connection, which the QP has as its MaxRdAtomic. With 0
-	// the Queue has no bound, and the device delays the others.
+	// MaxReads bounds the READs and atomics in flight. It is the initiator depth of the connection,
+	// which the QP has as its MaxRdAtomic. 0 means that the Queue has no bound. The device then delays
+	// the READs beyond its own depth.
 	MaxReads int
 	// SignalAll makes each request complete with a completion of its own. Otherwise some
 	// requests that were posted together complete with a later one.
 	SignalAll bool
-	// Lost, if not nil, is called once if no more completions can be received, because the CQ
-	// has lost some or was closed. It is also called if the device was not notified of requests. It runs on a goroutine of its own. Operations in flight
-	// complete when the QP is closed.
+	// Lost, if not nil, is called at most once, on a goroutine of its own. It reports that operations
+	// in flight may not complete before the QP is closed. The reason is that the CQ has lost
+	// completions or was closed, or that the doorbell of a post has failed.
 	Lost func(error)
 }
 
@@ -31,17 +32,16 @@ type Config struct {
 // time. A full queue makes operations wait. Requests are posted in the order of the calls, with
 // one doorbell for all that have gathered.
 //
-// A reset of the QP drops its requests. Their operations fail as flushed, and so do operations that
-// were not yet posted.
+// A reset of the QP drops its requests. Their operations fail with verbs.WCWRFlushErr, and so do
+// operations that were not yet posted.
 //
 // A program may also post to the QP itself, and poll its send CQ. Its request IDs must be below
 // 1<<63.
 type Queue struct {
-	qp     *verbs.QP
-	hub    *hub
-	base   uint64 // ID of the request with sequence number 0
-	config Config
-	depth  int
+	qp    *verbs.QP
+	hub   *hub
+	base  uint64 // ID of the request with sequence number 0
+	depth int
 	// lateReads is set if only the completion of a request itself proves that it has completed.
 	lateReads bool
 	// datagrams is set if the QP takes no WRITE, as which a marker is posted.
@@ -49,9 +49,15 @@ type Queue struct {
 
 	mu sync.Mutex // guards the following fields
 
-	free    *op    // list of unused operations
-	room    opList // of Start, waiting until used is below depth
-	pending opList // not yet posted, in order
+	// maxReads, signalAll and lostFuncs combine the Config of each call of New. lostFuncs is
+	// empty after the functions were called.
+	maxReads  int
+	signalAll bool
+	lostFuncs []func(error)
+
+	free    list[op] // unused operations
+	room    list[op] // of Start, waiting until used is below depth
+	pending list[op] // not yet posted, in order
 	// ring has the posted operations by sequence number, and nil for completed ones. It grows as
 	// needed. head is the number of the oldest operation that has not completed, and tail the number
 	// of the next one.
@@ -63,7 +69,7 @@ type Queue struct {
 	used int
 	// posting is set while a goroutine posts, without the lock.
 	posting bool
-	// waits is set while the queue is in hub.posts, with the next one in nextPost.
+	// waits is set while the queue is in hub.posts, a list that is linked by nextPost.
 	waits    bool
 	nextPost *Queue
 	// resets counts the resets of the QP.
@@ -77,43 +83,73 @@ type Queue struct {
 	batchInline []byte      // backs the InlineData of batch
 }
 
-// New makes a Queue for a QP. The Queue ends when the QP is closed. There is nothing else to
-// close. The send CQ must have a completion channel.
+// New returns the Queue of a QP. The Queue ends when the QP is closed. There is nothing else to
+// close. The send CQ must have a completion channel. Errors are of type *verbs.OpError.
+//
+// A QP has one Queue, which the first call makes. Further calls return the same Queue and can only
+// make its Config stricter. The lowest MaxReads above 0 bounds the READs and atomics of all users,
+// SignalAll stays set, and Lost is called in addition to the earlier functions. cm.Conn calls New
+// for its QP before its first operation.
 func New(qp *verbs.QP, cfg Config) (*Queue, error) {
+	q, err := internals.Attach(qp, func() (any, bridge.Watch, error) {
+		q, err := create(qp)
+		if err != nil {
+			return nil, bridge.Watch{}, err
+		}
+		return q, bridge.Watch{Reset: q.reset, Closed: q.end}, nil
+	})
+	if err != nil {
+		return nil, &verbs.OpError{Op: "make operation queue for", Object: qp.String(), Err: err}
+	}
+	queue := q.(*Queue)
+	queue.configure(cfg)
+	return queue, nil
+}
+
+func create(qp *verbs.QP) (*Queue, error) {
 	cq := qp.SendCQ()
 	switch {
 	case cq == nil:
-		return nil, fmt.Errorf("operations on %v: it has no send queue: %w", qp, syscall.EINVAL)
+		return nil, fmt.Errorf("the QP has no send queue: %w", syscall.EINVAL)
 	case cq.Channel() == nil:
-		return nil, fmt.Errorf("operations on %v: its send CQ has no completion channel: %w", qp, syscall.EINVAL)
+		return nil, fmt.Errorf("the send CQ has no completion channel: %w", syscall.EINVAL)
 	}
-	q := &Queue{qp: qp, config: cfg, ring: make([]*op, 4)}
+	q := &Queue{qp: qp, ring: make([]*op, 4)}
 	// The queue may have more room than was requested, and the CQ less than the queue.
 	q.depth = min(qp.Cap().SendWR, cq.Entries())
 	q.lateReads = qp.Device().Features().LateReads
 	q.datagrams = qp.Type() == verbs.UD || qp.Type() == verbs.RawPacket
-	q.config.SignalAll = cfg.SignalAll || qp.SignalAll() || q.lateReads || q.datagrams
+	q.signalAll = qp.SignalAll() || q.lateReads || q.datagrams
 	q.hub = hubOf(cq)
-	if err := q.hub.add(q); err != nil {
-		return nil, err
+	if !q.hub.queues.add(q, func(base uint64) { q.base = base }) {
+		return nil, errTooMany
 	}
-	if err := q.hub.failure(); err != nil { // fail may not have found q
-		q.mu.Lock()
-		q.lost(err)
-		q.mu.Unlock()
-	}
-	internals.OnReset(qp, q.reset)
-	context.AfterFunc(internals.Closed(qp), q.end)
 	return q, nil
 }
 
-// Start starts an operation. It waits until there is room for the request in the queue. It returns
-// the error of ctx if ctx ends before that, and net.ErrClosed if the QP was closed. Op.Wait returns all
+// configure adds the Config of a call of New.
+func (q *Queue) configure(cfg Config) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if cfg.MaxReads > 0 && (q.maxReads == 0 || cfg.MaxReads < q.maxReads) {
+		q.maxReads = cfg.MaxReads
+	}
+	q.signalAll = q.signalAll || cfg.SignalAll
+	if cfg.Lost != nil {
+		q.lostFuncs = append(q.lostFuncs, cfg.Lost)
+	}
+	if err := q.hub.failure(); err != nil { // fail may have come before
+		q.lost(err)
+	}
+}
+
+// Start starts an operation. It waits until there is room for the request in the queue. It returns the
+// error of ctx if ctx ends before that, and net.ErrClosed if the QP was closed. In a function of Go or
+// Receiver.Handle it does not wait, and returns an error that wraps syscall.EAGAIN. Op.Wait returns all
 // other errors.
 //
-// Start copies wr, so wr and its slices may be reused at once. The ID of wr and its flag
-// SendSignaled are ignored. hold may be nil. It is freed when the operation has completed, or when
-// Start fails.
+// Start copies wr, so wr and its slices may be reused at once. The ID of wr and its flag SendSignaled are
+// ignored. hold may be nil. It is freed when the operation has completed, or when Start fails.
 func (q *Queue) Start(ctx context.Context, wr *verbs.SendWR, hold Holder) (Op, error) {
 	o, err := q.start(ctx, wr, hold, nil)
 	if err != nil {
@@ -125,10 +161,9 @@ func (q *Queue) Start(ctx context.Context, wr *verbs.SendWR, hold Holder) (Op, e
 	return Op{o, o.gen.Load()}, nil
 }
 
-// Go is like Start, but calls a function with the result instead of returning a token. If Go returns
-// nil, fn is called once, by the goroutine that has polled the completion. If Go returns an error, fn
-// is not called. fn must not block. So it may call Start and Go only if the queue has room, because
-// they wait otherwise.
+// Go is like Start, but calls a function with the result instead of returning a token. If Go returns nil,
+// fn is called once, by the goroutine that has polled the completion. If Go returns an error, fn is not
+// called. fn must not block. So Start and Go fail there if the queue is full.
 func (q *Queue) Go(ctx context.Context, wr *verbs.SendWR, hold Holder, fn func(error)) error {
 	_, err := q.start(ctx, wr, hold, fn)
 	if err != nil && hold != nil {
@@ -163,16 +198,19 @@ func (q *Queue) start(ctx context.Context, wr *verbs.SendWR, hold Holder, fn fun
 // waitRoom waits until o is counted in used. The caller holds the lock, which it releases
 // during the wait.
 func (q *Queue) waitRoom(ctx context.Context, o *op) error {
+	if q.hub.inFunction() {
+		return errInFunction
+	}
 	o.state = opWaiting
-	q.room.push(o)
+	q.room.push(&o.place)
 	q.mu.Unlock()
-	err := q.hub.wait(ctx, o)
+	err := q.hub.wait(ctx, &o.waiter)
 	q.mu.Lock()
 	if o.done.Load() {
 		o.done.Store(false)
 		return o.err
 	}
-	q.room.remove(o)
+	q.room.remove(&o.place)
 	return err
 }
 
@@ -193,13 +231,50 @@ func (q *Queue) Submit(wr *verbs.SendWR, hold Holder) (Op, error) {
 	return Op{o, o.gen.Load()}, nil
 }
 
+// Post submits a request for which no goroutine waits. It never blocks. If the request fails, failed is
+// called with the error, under the rules for the function of Go. hold may be nil. It is freed when the
+// request has completed, or when Post fails. If Post returns an error, failed is not called.
+//
+// Unlike Submit and Detach, Post starts no goroutine that polls for the completion. The next goroutine
+// that polls the send CQ takes it, in a wait for another operation or in Poll. While the send queue is
+// full, requests wait for completions, so a goroutine polls.
+func (q *Queue) Post(wr *verbs.SendWR, hold Holder, failed func(error)) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed != nil {
+		if hold != nil {
+			hold.Free()
+		}
+		return q.closed
+	}
+	o := q.get()
+	o.abandoned, o.lazy, o.unowed = true, true, q.used < q.depth
+	q.used++
+	if !o.unowed {
+		q.hub.owe(1)
+	}
+	o.set(wr, hold, failed)
+	q.push(o)
+	return nil
+}
+
+// Poll takes the available completions from the send CQ and returns. It frees the memory of completed
+// operations. It returns the error of a CQ that cannot be polled.
+func (q *Queue) Poll() error { return internals.Drain(q.hub.cq) }
+
+// Pending returns the number of operations whose completions have not been taken.
+func (q *Queue) Pending() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.used
+}
+
 // get returns an unused operation. The caller holds the lock.
 func (q *Queue) get() *op {
-	o := q.free
+	o := q.free.pop()
 	if o == nil {
 		return newOp(q)
 	}
-	q.free, o.next = o.next, nil
 	o.done.Store(false)
 	o.fault.Store(nil)
 	return o
@@ -212,15 +287,20 @@ func (q *Queue) submit(o *op, wr *verbs.SendWR, hold Holder, fn func(error)) {
 	if fn != nil {
 		q.hub.owe(1)
 	}
+	q.push(o)
+}
+
+// push adds an operation that has its request, and posts pending operations. The caller holds the lock.
+func (q *Queue) push(o *op) {
 	o.state = opPending
-	q.pending.push(o)
+	q.pending.push(&o.place)
 	q.post()
 }
 
 // release puts an operation back on the free list. The caller holds the lock.
 func (q *Queue) release(o *op) {
 	o.gen.Add(1)
-	o.state, o.signaled, o.abandoned, o.err, o.hold, o.fn = opFree, false, false, nil, nil, nil
+	o.state, o.signaled, o.abandoned, o.lazy, o.unowed, o.err, o.hold, o.fn = opFree, false, false, false, false, nil, nil, nil
 	o.wc.Status = verbs.WCSuccess
-	o.next, q.free = q.free, o
+	q.free.pushFront(&o.place)
 }

@@ -40,24 +40,16 @@ func wantStatus(t *testing.T, name string, p inflight.Op, want verbs.WCStatus) {
 // goroutines start in that time are posted together, in the order of the calls.
 func TestOneDoorbellForGatheredOperations(t *testing.T) {
 	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
-	hold := make(chan struct{})
-	r.hw.hold = hold
-	first := make(chan inflight.Op)
-	go func() { first <- r.submit(t, 0, nil) }()
-	time.Sleep(10 * time.Millisecond)
+	release := heldPost(t, r)
 	var ops []inflight.Op
 	for i := range 9 {
 		ops = append(ops, r.submit(t, 1+i, nil))
 	}
-	r.hw.mu.Lock()
-	r.hw.hold = nil
-	r.hw.mu.Unlock()
-	close(hold)
-	ops = append([]inflight.Op{<-first}, ops...)
+	ops = append(ops, release())
 	wrs := r.hw.take(t, 10)
-	for i, wr := range wrs {
-		if wr.RemoteAddr != uint64(i) {
-			t.Errorf("request %d is that of call %d, want the order of the calls", i, wr.RemoteAddr)
+	for i, wr := range wrs[1:] {
+		if wr.RemoteAddr != uint64(1+i) {
+			t.Errorf("request %d is that of call %d, want the order of the calls", 1+i, wr.RemoteAddr)
 		}
 	}
 	if c := r.hw.calls; len(c) != 2 || c[0] != 1 || c[1] != 9 {
@@ -84,15 +76,7 @@ func TestOneDoorbellForGatheredOperations(t *testing.T) {
 // gathered starts n operations that are posted together.
 func gathered(t *testing.T, r *rig, n int, holders ...inflight.Holder) []inflight.Op {
 	t.Helper()
-	hold := make(chan struct{})
-	r.hw.mu.Lock()
-	r.hw.hold = hold
-	r.hw.mu.Unlock()
-	first := make(chan inflight.Op)
-	go func() { first <- r.submit(t, 1000, nil) }()
-	for r.Pending() == 0 { // the first is being posted
-		time.Sleep(10 * time.Microsecond)
-	}
+	release := heldPost(t, r)
 	var ops []inflight.Op
 	for i := range n {
 		var h inflight.Holder
@@ -101,11 +85,7 @@ func gathered(t *testing.T, r *rig, n int, holders ...inflight.Holder) []infligh
 		}
 		ops = append(ops, r.submit(t, i, h))
 	}
-	r.hw.mu.Lock()
-	r.hw.hold = nil
-	r.hw.mu.Unlock()
-	close(hold)
-	p := <-first
+	p := release()
 	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
 	wantErr(t, "the first", p, nil)
 	return ops
@@ -190,13 +170,7 @@ func TestRefusedRequest(t *testing.T) {
 			}
 			return nil
 		}
-		hold := make(chan struct{})
-		r.hw.hold = hold
-		first := make(chan inflight.Op)
-		go func() { first <- r.submit(t, 1000, nil) }()
-		for r.Pending() == 0 {
-			time.Sleep(10 * time.Microsecond)
-		}
+		release := heldPost(t, r)
 		var ops []inflight.Op
 		for i := range 5 {
 			wr := write(i)
@@ -207,10 +181,7 @@ func TestRefusedRequest(t *testing.T) {
 			}
 			ops = append(ops, p)
 		}
-		r.hw.mu.Lock()
-		r.hw.hold = nil
-		r.hw.mu.Unlock()
-		close(hold)
+		first := release()
 		ctx, stop := context.WithCancel(context.Background())
 		var device sync.WaitGroup
 		device.Go(func() { // complete the posted requests
@@ -222,7 +193,7 @@ func TestRefusedRequest(t *testing.T) {
 				r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
 			}
 		})
-		wantErr(t, "the first", <-first, nil)
+		wantErr(t, "the first", first, nil)
 		for i, p := range ops {
 			var want error
 			if i == bad {
@@ -400,6 +371,58 @@ func TestFunction(t *testing.T) {
 	}
 }
 
+// TestStartInAFunction fills the queue and calls Start in a function, which fails instead of waiting for the
+// goroutine that has called the function.
+func TestStartInAFunction(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	depth := r.qp.Cap().SendWR
+	results := make(chan error, 2)
+	h := new(held)
+	start := func() error {
+		_, err := r.Start(context.Background(), write(1), h)
+		return err
+	}
+	if err := r.Go(soon(t), write(0), nil, func(error) {
+		results <- start()
+		results <- r.Go(context.Background(), write(1), h, nil)
+	}); err != nil {
+		t.Fatalf("Go() = %v", err)
+	}
+	for range depth {
+		r.submit(t, 2, nil)
+	}
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
+	for range 2 {
+		select {
+		case err := <-results:
+			if !errors.Is(err, syscall.EAGAIN) {
+				t.Errorf("Start() in a function = %v, want %v", err, syscall.EAGAIN)
+			}
+		case <-soon(t).Done():
+			t.Fatal("Start() in a function waits")
+		}
+	}
+	if n := h.count(); n != 2 {
+		t.Errorf("memory was freed %d times, want 2", n)
+	}
+	// Other goroutines wait for room.
+	waited := make(chan error, 1)
+	go func() { waited <- start() }()
+	for {
+		select {
+		case err := <-waited:
+			if err != nil {
+				t.Errorf("Start() of a full queue = %v, want nil", err)
+			}
+			return
+		case <-time.After(time.Millisecond):
+			if n := r.hw.waiting(); n > 0 {
+				r.hw.complete(verbs.WCSuccess, r.hw.take(t, n)...)
+			}
+		}
+	}
+}
+
 // TestStartWaitsForRoom checks that a completion lets a waiting Start go on.
 func TestStartWaitsForRoom(t *testing.T) {
 	r := newRig(t, inflight.Config{}, verbs.QPConfig{Cap: verbs.QPCap{SendWR: 4}})
@@ -445,7 +468,7 @@ func TestOddCompletions(t *testing.T) {
 		{ID: wr.ID - 1, QPNum: r.qp.Num()},
 		{ID: wr.ID ^ 1<<32, QPNum: r.qp.Num()}, // of an earlier queue with the same index
 		{ID: wr.ID, QPNum: r.qp.Num() + 1},
-		{ID: wr.ID | 1<<62, QPNum: r.qp.Num()},
+		{ID: wr.ID | 1<<61, QPNum: r.qp.Num()},
 		{ID: 1<<64 - 1, QPNum: r.qp.Num()},
 	} {
 		r.hw.cq.put(odd)
@@ -550,5 +573,50 @@ func TestAllocatesNothing(t *testing.T) {
 		<-done
 	}); n != 0 {
 		t.Errorf("Go allocates %v times, want 0", n)
+	}
+}
+
+// TestDetach detaches three operations. The first is in flight, the second is not yet posted, and the
+// third has completed. All are carried out, and their memory is freed.
+func TestDetach(t *testing.T) {
+	r := newRig(t, inflight.Config{MaxReads: 1}, verbs.QPConfig{})
+	h := new(held)
+	var ops []inflight.Op
+	for i := range 3 {
+		op, err := r.Start(soon(t), &verbs.SendWR{Opcode: verbs.OpRead, RemoteAddr: uint64(i)}, h)
+		if err != nil {
+			t.Fatalf("Start() = %v", err)
+		}
+		ops = append(ops, op)
+	}
+	ops[0].Detach() // posted
+	ops[1].Detach() // behind it
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
+	last := r.hw.take(t, 1)
+	if got := last[0].RemoteAddr; got != 2 {
+		t.Fatalf("the last posted request is number %d, want 2", got)
+	}
+	r.hw.complete(verbs.WCSuccess, last...)
+	var wcs [1]verbs.WC
+	if _, err := r.qp.SendCQ().Poll(wcs[:]); err != nil || !ops[2].Done() {
+		t.Errorf("Poll() = %v and Done() = %t, want nil and true", err, ops[2].Done())
+	}
+	ops[2].Detach() // completed
+	if n := h.count(); n != 3 {
+		t.Errorf("the memory was freed %d times, want 3", n)
+	}
+	// No effect after the result.
+	op := r.submit(t, 3, h)
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
+	if err := op.Wait(soon(t)); err != nil {
+		t.Errorf("Wait() = %v", err)
+	}
+	next := r.submit(t, 4, h) // has the memory of op
+	op.Detach()
+	op.Abandon()
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
+	if err := next.Wait(soon(t)); err != nil {
+		t.Errorf("Wait() after Detach of an earlier operation = %v", err)
 	}
 }

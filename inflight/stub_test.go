@@ -51,9 +51,68 @@ func (c stubContext) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	inner := *cfg
 	inner.Type = verbs.RC // the kernel of the tests has no other type
 	inner.SendCQ, inner.RecvCQ = cfg.SendCQ.(*stubCQ).CQ, cfg.RecvCQ.(*stubCQ).CQ
+	if cfg.SRQ != nil {
+		inner.SRQ = cfg.SRQ.(*stubSRQ).SRQ
+	}
 	qp, err := c.Context.CreateQP(&inner)
-	return &stubQP{QP: qp, cq: cfg.SendCQ.(*stubCQ)}, err
+	return &stubQP{QP: qp, cq: cfg.SendCQ.(*stubCQ), recvCQ: cfg.RecvCQ.(*stubCQ)}, err
 }
+
+func (c stubContext) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
+	srq, err := c.Context.CreateSRQ(cfg)
+	return &stubSRQ{SRQ: srq}, err
+}
+
+// stubRecvs has the posted receives in their order.
+type stubRecvs struct {
+	mu    sync.Mutex
+	recvs []verbs.RecvWR
+	most  int // receives that fit, 0 for any number
+}
+
+func (r *stubRecvs) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, wr := range wrs {
+		if r.most > 0 && len(r.recvs) == r.most {
+			return i, verbs.ErrFull
+		}
+		wr.SGList = slices.Clone(wr.SGList)
+		r.recvs = append(r.recvs, wr)
+	}
+	return len(wrs), nil
+}
+
+// count returns the number of posted receives.
+func (r *stubRecvs) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.recvs)
+}
+
+// pop removes the oldest receive.
+func (r *stubRecvs) pop(t testing.TB) verbs.RecvWR {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.recvs) == 0 {
+		t.Fatal("no receive is posted")
+	}
+	wr := r.recvs[0]
+	r.recvs = r.recvs[1:]
+	return wr
+}
+
+// stubSRQ has the receives of an SRQ.
+type stubSRQ struct {
+	provider.SRQ
+	stubRecvs
+}
+
+func (s *stubSRQ) PostRecv(wrs []verbs.RecvWR) (int, error) { return s.stubRecvs.PostRecv(wrs) }
+
+// Unused implements provider.UnusedReporter.
+func (s *stubSRQ) Unused() int { return s.count() }
 
 // stubCQ has the completions that tests put into it.
 type stubCQ struct {
@@ -85,7 +144,9 @@ func (c *stubCQ) put(wcs ...verbs.WC) {
 // stubQP records the posted requests.
 type stubQP struct {
 	provider.QP
-	cq *stubCQ
+	cq     *stubCQ
+	recvCQ *stubCQ
+	own    stubRecvs
 
 	mu      sync.Mutex
 	posted  []verbs.SendWR
@@ -96,7 +157,18 @@ type stubQP struct {
 	bells   []error                   // of the first doorbells, before bell
 	hold    chan struct{}             // PostSend waits for it if it is not nil
 	instant bool                      // requests complete when they are posted
+	closed  func()                    // after Close
 }
+
+func (q *stubQP) Close() error {
+	err := q.QP.Close()
+	if q.closed != nil {
+		q.closed()
+	}
+	return err
+}
+
+func (q *stubQP) PostRecv(wrs []verbs.RecvWR) (int, error) { return q.own.PostRecv(wrs) }
 
 func (q *stubQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	if q.instant {
@@ -198,7 +270,9 @@ func newRig(t testing.TB, cfg inflight.Config, qpc verbs.QPConfig) *rig {
 // newRigOn is newRig with a driver.
 func newRigOn(t testing.TB, driver stub, cfg inflight.Config, qpc verbs.QPConfig) *rig {
 	t.Helper()
-	host := &verbs.Host{Drivers: []provider.Driver{driver}, Kernel: uverbstest.New("rxe0")}
+	k := uverbstest.New("rxe0")
+	k.ReuseNumbers = true
+	host := &verbs.Host{Drivers: []provider.Driver{driver}, Kernel: k}
 	dev, err := host.Open("rxe0")
 	if err != nil {
 		t.Fatalf("Host.Open(rxe0) = %v", err)

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package inflight_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"purerdma/inflight"
+	"purerdma/verbs"
+)
+
+// TestPost posts requests without a waiting goroutine. Their memory is freed by Poll, and only a failure
+// is reported.
+func TestPost(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	var h held
+	failures := make(chan error, 10)
+	failed := func(err error) { failures <- err }
+	for i := range 3 {
+		if err := r.Post(write(i), &h, failed); err != nil {
+			t.Fatalf("Post() = %v", err)
+		}
+	}
+	wrs := r.hw.take(t, 3)
+	r.hw.complete(verbs.WCSuccess, wrs[:2]...)
+	sleep()
+	if n := h.count(); n != 0 {
+		t.Errorf("memory was freed %d times before Poll, want 0", n)
+	}
+	if err := r.Poll(); err != nil {
+		t.Errorf("Poll() = %v", err)
+	}
+	if n := h.count(); n != 2 || r.Pending() != 1 {
+		t.Errorf("memory was freed %d times after Poll with %d operations left, want 2 and 1", n, r.Pending())
+	}
+	r.hw.complete(verbs.WCRetryExcErr, wrs[2])
+	if err := r.Poll(); err != nil {
+		t.Errorf("Poll() = %v", err)
+	}
+	var wc *verbs.WCError
+	if err := early(failures); !errors.As(err, &wc) || wc.Status != verbs.WCRetryExcErr {
+		t.Errorf("failed was called with %v, want the status %q", err, verbs.WCRetryExcErr)
+	}
+	if n := h.count(); n != 3 || len(failures) != 0 {
+		t.Errorf("memory was freed %d times with %d more failures, want 3 and 0", n, len(failures))
+	}
+}
+
+// TestPostToAFullQueue posts more requests than fit. A goroutine takes the completions then, and
+// posts the others.
+func TestPostToAFullQueue(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	var h held
+	depth := r.qp.Cap().SendWR
+	for i := range depth + 2 {
+		if err := r.Post(write(i), &h, nil); err != nil {
+			t.Fatalf("Post(%d) = %v", i, err)
+		}
+	}
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, depth)...)
+	rest := r.hw.take(t, 2) // fails unless they are posted
+	r.hw.complete(verbs.WCSuccess, rest...)
+	for end := time.Now().Add(5 * time.Second); h.count() < depth+2; sleep() {
+		if time.Now().After(end) {
+			t.Fatalf("memory was freed %d times, want %d", h.count(), depth+2)
+		}
+	}
+}
+
+// TestHandleLazily takes messages while a goroutine waits for a Signal, and not before.
+func TestHandleLazily(t *testing.T) {
+	r := newRecvRig(t, 8, 1<<16)
+	s := inflight.NewSignal(r.qp.RecvCQ())
+	var taken atomic.Int32
+	r.recv.HandleLazily(func(m *inflight.Message, err error) {
+		if err != nil {
+			return
+		}
+		m.Free()
+		if taken.Add(1)%2 == 0 {
+			s.Set()
+		}
+	})
+	for round := range int32(3) {
+		r.arrive(t)
+		r.arrive(t)
+		sleep()
+		if n := taken.Load(); n != 2*round {
+			t.Errorf("%d messages were taken before Wait, want %d", n, 2*round)
+		}
+		if err := s.Wait(soon(t)); err != nil {
+			t.Errorf("Wait() = %v", err)
+		}
+		if n := taken.Load(); n != 2*round+2 {
+			t.Errorf("%d messages were taken after Wait, want %d", n, 2*round+2)
+		}
+		if err := s.Wait(soon(t)); err != nil {
+			t.Errorf("Wait() of a Signal that is set = %v", err)
+		}
+		s.Reset()
+	}
+	late, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := s.Wait(late); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Wait() = %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+}
+
+// TestSignal sets Signals of a leader and of followers, from goroutines that do not poll.
+func TestSignal(t *testing.T) {
+	r := newRecvRig(t, 8, 1<<16)
+	var signals []*inflight.Signal
+	waits := make(chan error)
+	for range 4 {
+		s := inflight.NewSignal(r.qp.RecvCQ())
+		signals = append(signals, s)
+		go func() { waits <- s.Wait(soon(t)) }()
+		sleep()
+	}
+	for _, i := range []int{2, 0, 3, 1} {
+		signals[i].Set()
+		if err := early(waits); err != nil {
+			t.Errorf("Wait() of Signal %d = %v", i, err)
+		}
+	}
+}
