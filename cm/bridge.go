@@ -8,4 +8,4 @@ import (
 )
 
 // verbsInternal holds the functions that package verbs does not export.
-var verbsInternal = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.WC])
+var verbsInternal = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.SRQ, *verbs.WC])

@@ -301,7 +301,7 @@ func TestErrorsOfEvents(t *testing.T) {
 		{EventRouteError, -int(syscall.EINVAL), syscall.EINVAL, "route"},
 		{EventUnreachable, -int(syscall.ETIMEDOUT), syscall.ETIMEDOUT, "does not answer"},
 		{EventUnreachable, 1, nil, "status 1"},
-		{EventRejected, RejectInvalidServiceID, syscall.ECONNREFUSED, "nobody listens"},
+		{EventRejected, RejectInvalidServiceID, syscall.ECONNREFUSED, "no listener"},
 		{EventRejected, -int(syscall.ECONNREFUSED), syscall.ECONNREFUSED, "refused"},
 		{EventRejected, RejectConsumer, syscall.ECONNREFUSED, "by the application"},
 		{EventRejected, 99, syscall.ECONNREFUSED, "reason 99"},

@@ -79,7 +79,7 @@ func TestBuffersOfAConnection(t *testing.T) {
 // TestBuffersOfALateRequest checks that the HandshakeTimeout does not free memory that the
 // program may be filling. Each way to end the request frees the memory.
 func TestBuffersOfALateRequest(t *testing.T) {
-	n := newFakeNet(t, fakeMachines["rxe"](), cm.ListenConfig{HandshakeTimeout: 20 * time.Millisecond})
+	n := newFakeNet(t, fakeMachines["rxe"](), cm.ListenConfig{HandshakeTimeout: 300 * time.Millisecond})
 	for name, end := range map[string]func(ctx context.Context, req *cm.Request) error{
 		"Accept": func(ctx context.Context, req *cm.Request) error {
 			_, err := req.Accept(ctx, nil, nil)
@@ -119,7 +119,7 @@ func TestBuffersOfALateRequest(t *testing.T) {
 // being refused at its deadline. The kernel destroys the QP only after the refusal has reached
 // its own Close.
 func TestCloseDuringExpiry(t *testing.T) {
-	n := newFakeNet(t, fakeMachines["rxe"](), cm.ListenConfig{HandshakeTimeout: 20 * time.Millisecond})
+	n := newFakeNet(t, fakeMachines["rxe"](), cm.ListenConfig{HandshakeTimeout: 300 * time.Millisecond})
 	refusing, closing := make(chan struct{}), make(chan struct{})
 	var rejects, destroys atomic.Int32
 	n.k.OnCommand(func(c cmtest.Command) error {

@@ -33,6 +33,9 @@ import (
 // the receive CQ must not call WaitRecv. WaitRecv fails if the CQ serves several QPs, or both
 // queues of one QP.
 //
+// The methods that wait for completions need CQs with a completion channel, so not CQs with
+// verbs.CQConfig.NoEvents. The CQs that the connection makes have one.
+//
 // All methods may be called concurrently.
 type Conn struct {
 	ep    *endpoint
@@ -99,7 +102,8 @@ func (c *Conn) PostRecv(wrID uint64, sg ...verbs.SGE) error { return c.ep.postRe
 
 // Send sends one message and waits until the peer's device has received it. On iWARP it waits
 // only until TCP has accepted the message, and an error at the peer then ends the connection.
-// The memory may be used again when Send returns, with or without an error.
+// The memory may be used again when Send returns, with or without an error. sg has at most as many
+// elements as SendSGE of QP.Cap, which is 2 or more unless the program requests less.
 //
 // If ctx ends before the posted request completes, or Send cannot wait for the completion, Send
 // moves the QP to the error state. Nothing else takes the memory back from the device. If the
@@ -151,8 +155,12 @@ func (c *Conn) Probe(ctx context.Context) error {
 	return c.do(ctx, opProbe, &verbs.SendWR{Opcode: verbs.OpWrite}, verbs.RemoteMemory{})
 }
 
-// operations returns the queue of the connection's operations, and makes it if need be.
-func (c *Conn) operations() (*inflight.Queue, error) {
+// Operations returns the queue that runs the operations of the connection. It is for operations with a
+// function (inflight.Queue.Go), and for requests without a method of Conn, such as a WRITE with
+// immediate data. Requests of the queue and of the methods are posted in the order of the calls. The
+// queue does not compare the lengths of local and remote memory. Explain finds the reason of an
+// error.
+func (c *Conn) Operations() (*inflight.Queue, error) {
 	if q := c.ops.Load(); q != nil {
 		return q, nil
 	}
@@ -184,7 +192,7 @@ func (c *Conn) admit(op string, code verbs.SendOpcode, length uint32, remote ver
 	if (op == opRead || op == opAtomic) && c.ep.id.readDepth.Load() == 0 {
 		return nil, verbs.ErrNoReads
 	}
-	return c.operations()
+	return c.Operations()
 }
 
 // do runs one operation.
@@ -323,7 +331,7 @@ func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	return wc[0], nil
 }
 
-var errSharedCQ = errors.New("the CQ has other users, whose completions this would take: poll it yourself")
+var errSharedCQ = errors.New("the CQ also serves other queues: use CQ.Wait instead")
 
 // errFlushed represents the flush of a receive when no receive is posted.
 var errFlushed = errors.New("flushed")

@@ -330,3 +330,31 @@ func TestReadWithoutDepth(t *testing.T) {
 		t.Errorf("Write() afterwards = %v, want nil", err)
 	}
 }
+
+// TestOperations runs requests on the queue of a connection, with a function, and a detached
+// operation.
+func TestOperations(t *testing.T) {
+	l := linkedConn(t)
+	q, err := l.Operations()
+	if err != nil {
+		t.Fatalf("Operations() = %v", err)
+	}
+	theirs := l.theirs.Remote()
+	copy(l.buf.Bytes(), "by a function, detached")
+	op, err := l.StartWrite(soonCtx(t), l.buf.Slice(13, 10), theirs.Slice(13, 10), nil)
+	if err != nil {
+		t.Fatalf("StartWrite() = %v", err)
+	}
+	op.Detach()
+	result := make(chan error, 1)
+	wr := verbs.SendWR{Opcode: verbs.OpWrite, SGList: []verbs.SGE{l.buf.Slice(0, 13)}, RemoteAddr: theirs.Addr, RKey: theirs.RKey}
+	if err := q.Go(soonCtx(t), &wr, nil, func(err error) { result <- err }); err != nil {
+		t.Fatalf("Go() = %v", err)
+	}
+	if err := <-result; err != nil {
+		t.Errorf("result of a WRITE = %v", err)
+	}
+	if got := l.theirs.Bytes()[:23]; string(got) != "by a function, detached" {
+		t.Errorf("the peer's memory = %q, want the bytes of both WRITEs", got)
+	}
+}

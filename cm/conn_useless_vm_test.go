@@ -19,31 +19,18 @@ import (
 func connWith(t *testing.T, param *cm.ConnParam, receives ...int) (client, server *cm.Conn) {
 	t.Helper()
 	ln, d := ends(t)
-	accepted := make(chan *cm.Conn, 1)
-	go func() {
-		defer close(accepted)
-		req, err := ln.Accept(within(t, 10*time.Second))
-		if err != nil {
-			t.Errorf("Accept: %v", err)
-			return
-		}
+	accepted := acceptOne(within(t, 10*time.Second), t, ln, func(req *cm.Request) (*cm.ConnParam, error) {
 		pd, err := req.PD()
 		if err != nil {
-			t.Errorf("PD: %v", err)
-			return
+			return nil, err
 		}
 		for i, n := range receives {
 			if err := req.PostRecv(uint64(i), alloc(t, pd, n).SGE()); err != nil {
-				t.Errorf("PostRecv: %v", err)
+				return nil, err
 			}
 		}
-		conn, err := req.Accept(within(t, 10*time.Second), nil, param)
-		if err != nil {
-			t.Errorf("Accept: %v", err)
-			return
-		}
-		accepted <- conn
-	}()
+		return param, nil
+	})
 	r, err := d.Resolve(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatalf("Resolve: %v", err)
@@ -58,9 +45,7 @@ func connWith(t *testing.T, param *cm.ConnParam, receives ...int) (client, serve
 			t.Fatalf("client.Probe: %v", err)
 		}
 	}
-	if server = <-accepted; server == nil {
-		t.FailNow()
-	}
+	server = accepted()
 	t.Cleanup(func() { server.Close() })
 	return client, server
 }

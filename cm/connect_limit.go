@@ -40,13 +40,13 @@ func (l *connectLimit) enter(ctx context.Context) (*connectSlot, error) {
 	}
 	n := cap(l.slots)
 	if int(l.abandoned.Load()) >= n {
-		return nil, fmt.Errorf("%d cancelled dials of this process are still in the kernel, which on iWARP takes up to two minutes to give up: %w", n, syscall.EAGAIN)
+		return nil, fmt.Errorf("%d cancelled dials of this process are still in the kernel, for up to two minutes on iWARP: %w", n, syscall.EAGAIN)
 	}
 	select {
 	case l.slots <- struct{}{}:
 		return &connectSlot{limit: l}, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w (%d dials of this process are in the kernel, the most there may be)", cdev.ContextError(ctx), n)
+		return nil, fmt.Errorf("%w (%d dials of this process are in the kernel, which is the maximum)", cdev.ContextError(ctx), n)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	errDatagram   = fmt.Errorf("datagrams make no connection: Resolve and Resolved.Lookup find the QP to send to, and Request.Answer tells it: %w", syscall.EOPNOTSUPP)
+	errDatagram   = fmt.Errorf("the ID is for datagrams: use Resolve, Resolved.Lookup and Request.Answer: %w", syscall.EOPNOTSUPP)
 	errConnection = fmt.Errorf("the ID is for connections: use Resolved.Connect or Request.Accept: %w", syscall.EOPNOTSUPP)
 )
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"purerdma/inflight"
 	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
@@ -72,6 +73,12 @@ type Dialer struct {
 	// the accepting side waits for the first message before it probes. There, TCP ends the
 	// connection of a dead peer.
 	KeepAlive time.Duration
+	// Receive has the library post receives, so that [Conn.Receive] returns messages. nil means
+	// that the program posts receives.
+	Receive *inflight.ReceiveConfig
+	// Shared has the connection use the receives, the memory and the completion queues of a
+	// Shared. Then PD, Receive, and the CQs and the SRQ of QP must be nil.
+	Shared *Shared
 	// TOS is the type of service of the packets. 0 means the default: see [ID.SetTOS].
 	TOS uint8
 	// AckTimeout is the time that the QP waits for an acknowledgement before it sends again. 0
@@ -143,6 +150,10 @@ func (d *Dialer) ResolveAddr(ctx context.Context, ps PortSpace, dst Addr) (*Reso
 	if !dst.IsValid() {
 		return fail(errNoAddr)
 	}
+	options := connOptions{qp: d.QP, keepAlive: d.KeepAlive, receive: d.Receive, shared: d.Shared}
+	if err := options.check(d.PD); err != nil {
+		return fail(err)
+	}
 	if d.ResolveTimeout < 0 {
 		return fail(fmt.Errorf("ResolveTimeout is %v: %w", d.ResolveTimeout, syscall.EINVAL))
 	}
@@ -156,8 +167,8 @@ func (d *Dialer) ResolveAddr(ctx context.Context, ps PortSpace, dst Addr) (*Reso
 	id, err := ch.NewID(IDConfig{PortSpace: ps, QPType: d.QP.Type, NetNS: d.NetNS})
 	if err == nil {
 		if err = d.resolve(ctx, id, dst); err == nil {
-			r := &Resolved{pendingConn: pendingConn{ep: newEndpoint(ch, id), qpConfig: d.QP, keepAlive: d.KeepAlive}}
-			id.pdOf = d.PD
+			r := &Resolved{pendingConn: pendingConn{ep: newEndpoint(ch, id), options: options}}
+			options.choose(id, d.PD)
 			go r.ep.pump()
 			return r, nil
 		}
@@ -247,7 +258,7 @@ func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) 
 	}
 	r.done.Store(true)
 	conn := newConn(r.ep, qp)
-	conn.startKeepAlive(r.keepAlive)
+	conn.begin(&r.options)
 	return conn, nil
 }
 

@@ -20,29 +20,13 @@ import (
 func dialed(t *testing.T, ln *cm.Listener, d *cm.Dialer) (client, server *cm.Conn) {
 	t.Helper()
 	ctx := within(t, 10*time.Second)
-	accepted := make(chan *cm.Conn, 1)
-	go func() {
-		defer close(accepted)
-		req, err := ln.Accept(ctx)
-		if err != nil {
-			t.Errorf("Accept: %v", err)
-			return
-		}
-		conn, err := req.Accept(ctx, nil, nil)
-		if err != nil {
-			t.Errorf("Accept: %v", err)
-			return
-		}
-		accepted <- conn
-	}()
+	accepted := acceptOne(ctx, t, ln, nil)
 	client, err := d.Dial(ctx, "tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { client.Close() })
-	if server = <-accepted; server == nil {
-		t.FailNow()
-	}
+	server = accepted()
 	t.Cleanup(func() { server.Close() })
 	return client, server
 }

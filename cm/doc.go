@@ -42,6 +42,9 @@
 // program made itself may be closed before the connection or after it. The package
 // documentation of verbs states when the bytes that a device writes are visible.
 //
+// [Conn.Pool] returns a pool of registered memory. With [Dialer.Receive] and [ListenConfig.Receive] the
+// library posts receives from it, and [Conn.Receive] returns messages in the memory of their receives.
+//
 // # Peers that are not trusted
 //
 // No peer makes [Listener.Accept] fail. A [ListenConfig] bounds the connections and the
@@ -60,4 +63,7 @@
 // A connection costs two file descriptors, one goroutine and one protection domain. One
 // descriptor is for its events and one for its completions. A connection parks no thread. A
 // listener that has received a request costs one more file descriptor and goroutine.
+//
+// A connection of a [Shared] has no receives, completion queues and descriptor for completions of its
+// own.
 package cm

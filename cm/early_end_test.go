@@ -28,40 +28,25 @@ func TestDisconnectBeforeConfirmation(t *testing.T) {
 	})
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
 	ctx := within(t, 10*time.Second)
-	accepted := make(chan error, 1)
-	go func() {
-		accepted <- func() error {
-			req, err := ln.Accept(ctx)
-			if err != nil {
-				return err
-			}
-			conn, err := ready(ctx, req, nil)
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			if wc, err := conn.WaitRecv(ctx); err != nil || wc.ByteLen != 64 {
-				t.Errorf("WaitRecv = %d bytes, %v, want 64, nil", wc.ByteLen, err)
-			}
-			if _, err := conn.WaitRecv(ctx); err != io.EOF {
-				t.Errorf("second WaitRecv = %v, want io.EOF", err)
-			}
-			if end, err := conn.Wait(ctx); err != nil || end != (cm.End{Event: cm.EventDisconnected}) {
-				t.Errorf("Wait = %+v, %v, want the peer's disconnect", end, err)
-			}
-			return nil
-		}()
-	}()
+	accepted := acceptOne(ctx, t, ln, func(req *cm.Request) (*cm.ConnParam, error) { return nil, postOne(req) })
 	d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
 	conn := ok(d.Dial(ctx, "tcp", "10.0.0.1:7"))(t)
 	buf := ok(conn.Alloc(64, verbs.LocalWrite))(t)
 	if err := conn.Send(ctx, buf.SGE()); err != nil {
 		t.Errorf("conn.Send: %v", err)
 	}
-	conn.Close()
-	if err := <-accepted; err != nil {
-		t.Errorf("Accept = %v, want a connection", err)
+	closed(t, conn)
+	peer := accepted()
+	if wc, err := peer.WaitRecv(ctx); err != nil || wc.ByteLen != 64 {
+		t.Errorf("WaitRecv() = %d bytes, %v, want 64, nil", wc.ByteLen, err)
 	}
-	ln.Close()
+	if _, err := peer.WaitRecv(ctx); err != io.EOF {
+		t.Errorf("second WaitRecv() = %v, want io.EOF", err)
+	}
+	if end, err := peer.Wait(ctx); err != nil || end != (cm.End{Event: cm.EventDisconnected}) {
+		t.Errorf("Wait() = %+v, %v, want the peer's disconnect", end, err)
+	}
+	closed(t, peer)
+	closed(t, ln)
 	nothingLeft(t, k)
 }

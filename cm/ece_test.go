@@ -57,8 +57,8 @@ type eceEnd struct {
 	err  error
 }
 
-// acceptOne accepts one connection.
-func acceptOne(t *testing.T, k *cmtest.Kernel) <-chan eceEnd {
+// acceptECE accepts one connection.
+func acceptECE(t *testing.T, k *cmtest.Kernel) <-chan eceEnd {
 	t.Helper()
 	ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7")
 	ends := make(chan eceEnd, 1)
@@ -101,7 +101,7 @@ func wantECE(t *testing.T, name string, conn *cm.Conn, qp, peer verbs.ECE) {
 // program.
 func TestECEByDefault(t *testing.T) {
 	k, all := twoConnectX(t)
-	ends := acceptOne(t, k)
+	ends := acceptECE(t, k)
 	client, server := dialECE(t, k), <-ends
 	if server.err != nil {
 		t.Fatalf("Accept: %v", server.err)
@@ -114,7 +114,7 @@ func TestECEByDefault(t *testing.T) {
 // TestECEWithoutAny checks that devices without ECE connect, and offer nothing.
 func TestECEWithoutAny(t *testing.T) {
 	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
-	ends := acceptOne(t, k)
+	ends := acceptECE(t, k)
 	client, server := dialECE(t, k), <-ends
 	if server.err != nil {
 		t.Fatalf("Accept: %v", server.err)
@@ -206,7 +206,7 @@ func TestECEOfARequest(t *testing.T) {
 	for name, tc := range eceOffers(all) {
 		t.Run(name, func(t *testing.T) {
 			k, _ := twoConnectX(t)
-			ends := acceptOne(t, k)
+			ends := acceptECE(t, k)
 			answer := newECEStranger(t, k).connect(tc.offer)
 			server := <-ends
 			if server.err != nil {
@@ -221,7 +221,7 @@ func TestECEOfARequest(t *testing.T) {
 	}
 	t.Run("no ECE", func(t *testing.T) {
 		k, _ := twoConnectX(t)
-		ends := acceptOne(t, k)
+		ends := acceptECE(t, k)
 		answer := newECEStranger(t, k).connect(verbs.ECE{})
 		server := <-ends
 		if server.err != nil {
@@ -286,7 +286,7 @@ func TestECERefusedByTheDevice(t *testing.T) {
 		}
 		return nil
 	})
-	ends := acceptOne(t, k)
+	ends := acceptECE(t, k)
 	client, server := dialECE(t, k), <-ends
 	if server.err != nil {
 		t.Fatalf("Accept: %v", server.err)

@@ -20,37 +20,19 @@ import (
 func connPair(t *testing.T) (client, server *cm.Conn) {
 	t.Helper()
 	ln, d := ends(t)
-	accepted := make(chan *cm.Conn, 1)
-	go func() {
-		defer close(accepted)
-		req, err := ln.Accept(within(t, 10*time.Second))
-		if err != nil {
-			t.Errorf("Accept: %v", err)
-			return
-		}
+	accepted := acceptOne(within(t, 10*time.Second), t, ln, func(req *cm.Request) (*cm.ConnParam, error) {
 		pd, err := req.PD()
 		if err != nil {
-			t.Errorf("PD: %v", err)
-			return
+			return nil, err
 		}
-		if err := req.PostRecv(1, alloc(t, pd, 4096).SGE()); err != nil {
-			t.Errorf("PostRecv: %v", err)
-		}
-		conn, err := req.Accept(within(t, 10*time.Second), nil, nil)
-		if err != nil {
-			t.Errorf("Accept: %v", err)
-			return
-		}
-		accepted <- conn
-	}()
+		return nil, req.PostRecv(1, alloc(t, pd, 4096).SGE())
+	})
 	client, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { client.Close() })
-	if server = <-accepted; server == nil {
-		t.FailNow()
-	}
+	server = accepted()
 	t.Cleanup(func() { server.Close() })
 	return client, server
 }

@@ -39,6 +39,8 @@ type endpoint struct {
 	// a *BrokenError.
 	first atomic.Pointer[error]
 
+	receiving receiving
+
 	slot    *slot       // slot in the counts of the listener.
 	idle    *time.Timer // timer of the keepalive, nil if there is none
 	closing sync.Mutex
@@ -269,7 +271,7 @@ func (ep *endpoint) closeWithin(d time.Duration) error {
 	ep.closing.Lock()
 	defer ep.closing.Unlock()
 	if ep.closed {
-		return ep.id.Close()
+		return errors.Join(ep.id.Close(), ep.receiving.close())
 	}
 	ep.closed = true
 	if ep.idle != nil {
@@ -277,7 +279,7 @@ func (ep *endpoint) closeWithin(d time.Duration) error {
 	}
 	return within(d, func() error {
 		err := ep.id.Close()
-		err = errors.Join(err, ep.ch.Close())
+		err = errors.Join(err, ep.receiving.close(), ep.ch.Close())
 		<-ep.pumped
 		ep.slot.release()
 		return err

@@ -138,7 +138,7 @@ var rejectReasons = map[int]string{
 	RejectNoResources:      "no resources available",
 	RejectTimeout:          "timeout",
 	RejectUnsupported:      "unsupported request",
-	RejectInvalidServiceID: "nobody listens on that port",
+	RejectInvalidServiceID: "no listener on that port",
 	RejectStaleConn:        "stale connection",
 	RejectVendorOption:     "vendor option not supported",
 }
@@ -165,7 +165,7 @@ func (e *RejectError) Error() string { return e.reason() + quoteData(e.PrivateDa
 func (e *RejectError) reason() string {
 	switch {
 	case e.Status == -int(syscall.ECONNREFUSED):
-		return "rejected: nobody listens on that port (" + syscall.ECONNREFUSED.Error() + ")"
+		return "rejected: no listener on that port (" + syscall.ECONNREFUSED.Error() + ")"
 	case e.Status < 0:
 		return "rejected by the peer (" + syscall.Errno(-e.Status).Error() + ")"
 	}
@@ -221,7 +221,7 @@ const (
 )
 
 var sidrStatuses = map[int]string{
-	SIDRNoService: "nobody listens on that port",
+	SIDRNoService: "no listener on that port",
 	SIDRRejected:  "rejected by the application",
 	SIDRNoQP:      "no QP available",
 }

@@ -118,6 +118,8 @@ type emptySRQ struct{ provider.SRQ }
 
 func (emptySRQ) Close() error { return nil }
 
+func (emptySRQ) Attr() provider.SRQAttr { return provider.SRQAttr{MaxWR: 128} }
+
 func (d srqDriver) Open(f *uverbs.File) (provider.Context, error) {
 	c, err := d.Driver.Open(f)
 	return srqContext{c, d.creating}, err

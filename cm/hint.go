@@ -19,14 +19,14 @@ import (
 
 // errNoDeviceThere is librdmacm's error for an address that resolves without a
 // device.
-var errNoDeviceThere = fmt.Errorf("no RDMA device leads there: %w", syscall.ENODEV)
+var errNoDeviceThere = fmt.Errorf("the interface of the route has no RDMA device: %w", syscall.ENODEV)
 
 // errLoopback rejects a listener on a loopback address. The kernel would use the unspecified
 // address instead (cma_any_addr), and then accept peers that a loopback address must keep out.
-var errLoopback = fmt.Errorf("no RDMA device has a loopback address, and the kernel would listen on every device: "+
-	"take the address of one, or no host for all of them: %w", syscall.EADDRNOTAVAIL)
+var errLoopback = fmt.Errorf("no RDMA device has a loopback address: "+
+	"use the address of an interface, or no host to listen on all devices: %w", syscall.EADDRNOTAVAIL)
 
-const listIDs = `"rdma resource show cm_id" lists them`
+const listIDs = `"rdma resource show cm_id" lists all IDs`
 
 // hint adds the usual cause to the errno of a bind or a resolution. It does not change a
 // *StateError or an *ArgumentError, because these name their cause.
@@ -46,22 +46,22 @@ func hint(err error, local, remote Addr) error {
 	// The kernel also returns EADDRNOTAVAIL for a port that is in use, if one of the two
 	// addresses is unspecified (cma_check_port).
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid() && local.Addr().IsUnspecified():
-		why = "another ID has the port: " + listIDs
+		why = "another ID uses the port: " + listIDs
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid() && local.Port() != 0:
-		why = "no interface has " + local.Addr().String() + ", or an ID has the port on all addresses: " + listIDs
+		why = "no interface has " + local.Addr().String() + ", or an ID uses the port on all addresses: " + listIDs
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid():
 		why = "no interface has " + local.Addr().String()
 	case bad != "" && slices.ContainsFunc(zoneErrors, func(e error) bool { return errors.Is(err, e) }):
-		why = bad + " is link-local: say of which interface, as " + bad + "%eth0"
+		why = bad + " is link-local: name its interface, as in " + bad + "%eth0"
 	case errors.Is(err, syscall.ENODEV) && (toLoopback(remote) || local.Addr().IsLoopback()),
 		// EINVAL comes from the routing if the packets would leave the host, and from iWARP.
 		errors.Is(err, syscall.EINVAL) && (local.Addr().IsLoopback() || toLoopback(remote) && !local.IsValid()):
-		why = "no RDMA device has a loopback address: take that of an interface that has one"
+		why = "no RDMA device has a loopback address: use the address of an interface that has a device"
 		if remote.Addr().IsUnspecified() {
-			why = remote.Addr().String() + " is taken for a loopback address, and " + why
+			why = "the kernel treats " + remote.Addr().String() + " as a loopback address, and " + why
 		}
 	case errors.Is(err, syscall.ENETUNREACH) && remote.Addr().Is4In6():
-		why = "the kernel looks for a way there by IPv6: take " + remote.unmapped().Addr().String()
+		why = "the kernel looks for an IPv6 route: use " + remote.unmapped().Addr().String()
 	case errors.Is(err, syscall.ENODEV) && local.IsValid():
 		why = "the interface with " + local.Addr().String() + " has no RDMA device"
 	default:
@@ -114,7 +114,7 @@ func hintOfSilence(err error, netNS string) error {
 		return err
 	}
 	hinted := *oe
-	hinted.Err = fmt.Errorf("%w (%v is this host's own, of %s: perhaps nobody accepts there, or %s has no RDMA device, which was not looked at, or what %v sends does not get there)",
+	hinted.Err = fmt.Errorf("%w (%v is the address of %s on this host: is a listener running there, has %s an RDMA device, and can %v reach it?)",
 		oe.Err, oe.Remote.Addr(), dev, dev, oe.Local.Addr())
 	return &hinted
 }
@@ -169,8 +169,8 @@ const (
 	hintPeerKey   = "the key is stale or lacks that right, or the range is outside the peer's memory"
 	hintLocalKey  = "the key of the local memory is stale or of another PD"
 	hintLocalFill = hintLocalKey + ", or lacks LocalWrite"
-	hintDevice    = "the device reported a completion that makes no sense (Host.Log has it)"
-	hintRefused   = "the peer's QP does not permit it"
+	hintDevice    = "the device reported an invalid completion (see Host.Log)"
+	hintRefused   = "the peer's QP does not permit the operation"
 )
 
 // wcHint returns the most likely cause of a status. It returns "" if the status itself names

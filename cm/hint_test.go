@@ -21,7 +21,7 @@ import (
 // ADDR_ERROR with ENODEV, like in librdmacm.
 func TestResolvedWithoutADevice(t *testing.T) {
 	ch, k := newFakeChannel(t)
-	for to, words := range map[string]string{"10.0.0.1:1": "no RDMA device leads there", "127.0.0.1:1": "loopback"} {
+	for to, words := range map[string]string{"10.0.0.1:1": "has no RDMA device", "127.0.0.1:1": "loopback"} {
 		id := newFakeID(t, ch)
 		if err := id.ResolveAddr(Addr{}, mustAddr(to), time.Second); err != nil {
 			t.Fatalf("id.ResolveAddr: %v", err)
@@ -68,18 +68,18 @@ func TestErrorsSayWhere(t *testing.T) {
 	}{
 		{abi.RDMA_USER_CM_CMD_BIND, syscall.EADDRINUSE, bind, []string{"bind 10.1.1.1:7", "rdma resource show cm_id"}},
 		{abi.RDMA_USER_CM_CMD_BIND, syscall.EADDRNOTAVAIL, bind, []string{"bind 10.1.1.1:7", "no interface has 10.1.1.1"}},
-		{abi.RDMA_USER_CM_CMD_BIND, syscall.EADDRNOTAVAIL, func() error { return id.Bind(mustAddr("[::]:7")) }, []string{"bind [::]:7", "another ID has the port"}},
+		{abi.RDMA_USER_CM_CMD_BIND, syscall.EADDRNOTAVAIL, func() error { return id.Bind(mustAddr("[::]:7")) }, []string{"bind [::]:7", "another ID uses the port"}},
 		{abi.RDMA_USER_CM_CMD_BIND, syscall.ENODEV, bind, []string{"bind 10.1.1.1:7", "with 10.1.1.1 has no RDMA device"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EADDRNOTAVAIL, resolve, []string{"10.1.1.1:7->10.2.2.2:8", "no interface has 10.1.1.1"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolve, []string{"10.1.1.1:7->10.2.2.2:8", "unreachable"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EINVAL, resolveTo("127.0.0.1:8"), []string{"127.0.0.1:8", "no RDMA device has a loopback address"}},
-		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENODEV, resolveTo("0.0.0.0:8"), []string{"0.0.0.0 is taken for a loopback address"}},
-		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolveTo("[::ffff:10.2.2.2]:8"), []string{"take 10.2.2.2"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENODEV, resolveTo("0.0.0.0:8"), []string{"treats 0.0.0.0 as a loopback address"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolveTo("[::ffff:10.2.2.2]:8"), []string{"use 10.2.2.2"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EINVAL, resolveFrom("127.0.0.1:0", "10.2.2.2:8"), []string{"127.0.0.1:0->10.2.2.2:8", "no RDMA device has a loopback address"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EINVAL, resolveFrom("[::1]:0", "[fd00::2]:8"), []string{"no RDMA device has a loopback address"}},
-		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolveTo("[fe80::2]:8"), []string{"fe80::2 is link-local: say of which interface, as fe80::2%eth0"}},
+		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.ENETUNREACH, resolveTo("[fe80::2]:8"), []string{"fe80::2 is link-local: name its interface, as in fe80::2%eth0"}},
 		{abi.RDMA_USER_CM_CMD_RESOLVE_ADDR, syscall.EINVAL, resolveFrom("[fe80::1]:0", "[fe80::2%1]:8"), []string{"fe80::1 is link-local"}},
-		{abi.RDMA_USER_CM_CMD_BIND, syscall.EINVAL, func() error { return id.Bind(mustAddr("[fe80::1]:7")) }, []string{"as fe80::1%eth0"}},
+		{abi.RDMA_USER_CM_CMD_BIND, syscall.EINVAL, func() error { return id.Bind(mustAddr("[fe80::1]:7")) }, []string{"as in fe80::1%eth0"}},
 		{abi.RDMA_USER_CM_CMD_BIND, notSupp, bind, []string{"errno 524 (ENOTSUPP: unsupported operation"}},
 	} {
 		k.fail = map[uint32]error{tc.cmd: tc.errno}
@@ -141,7 +141,7 @@ func TestHintsOfAnIDsEvents(t *testing.T) {
 	}{
 		{"127.0.0.1:0", "10.2.2.2:8", EventAddrError, syscall.EINVAL, "127.0.0.1:0->10.2.2.2:8: the address did not resolve: invalid argument (" + why},
 		{"", "127.0.0.1:8", EventAddrError, syscall.ENODEV, why},
-		{"", "0.0.0.0:8", EventRouteError, syscall.EINVAL, "0.0.0.0 is taken for a loopback address, and " + why},
+		{"", "0.0.0.0:8", EventRouteError, syscall.EINVAL, "treats 0.0.0.0 as a loopback address, and " + why},
 		{"", "10.2.2.2:8", EventAddrError, syscall.ENODEV, ""},
 		{"", "127.0.0.1:8", EventUnreachable, syscall.ETIMEDOUT, ""}, // siw has a device of lo, so that there may be a listener
 	} {
@@ -266,7 +266,7 @@ func TestSilenceOfThisHost(t *testing.T) {
 		{AddrFromGID(verbs.GID{1}, PortSpaceTCP, 7), deadline, false},
 	} {
 		err := hintOfSilence(&OpError{Op: opConnect, Local: mustAddr("10.8.1.2:7"), Remote: tc.remote, Err: tc.err}, "")
-		if hinted := strings.Contains(err.Error(), "127.0.0.1 is this host's own, of lo: perhaps nobody accepts there, or lo has no RDMA device, which was not looked at"); hinted != tc.hinted || !errors.Is(err, tc.err) {
+		if hinted := strings.Contains(err.Error(), "127.0.0.1 is the address of lo on this host: is a listener running there, has lo an RDMA device, and can 10.8.1.2 reach it?"); hinted != tc.hinted || !errors.Is(err, tc.err) {
 			t.Errorf("hintOfSilence(%v to %v) = %v, want the hint: %v", tc.err, tc.remote, err, tc.hinted)
 		}
 		if ne, ok := err.(*OpError); !ok || tc.hinted && !ne.Timeout() {
@@ -342,7 +342,7 @@ func TestTexts(t *testing.T) {
 		want   string
 	}{
 		{RejectConsumer, "", "rejected by the application (reason 28)"},
-		{RejectInvalidServiceID, "", "rejected: nobody listens on that port (reason 8)"},
+		{RejectInvalidServiceID, "", "rejected: no listener on that port (reason 8)"},
 		{RejectConsumer, "full up" + strings.Repeat("\x00", 141), `rejected by the application (reason 28): "full up"`},
 		{RejectConsumer, "\x1b[2J\xffü\n", `rejected by the application (reason 28): "\x1b[2J\xff\u00fc\n"`},
 		{RejectConsumer, strings.Repeat("a", 148), `rejected by the application (reason 28): "` + strings.Repeat("a", 80) + `"...`},

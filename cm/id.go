@@ -63,13 +63,15 @@ type ID struct {
 	qp        *verbs.QP
 	srq       *verbs.SRQ
 
-	pdOf    func(*verbs.Device) (*verbs.PD, error) // chooses the PD, nil for a new one.
-	pdMu    sync.Mutex                             // guards pd and ownPD.
-	pd      *verbs.PD                              // the result of connPD, or nil.
-	ownPD   bool                                   // pd ends with the ID.
-	buffers []*verbs.MR                            // memory of alloc.
-	groups  []*Multicast
-	acks    acks // counts the events of the ID and of its memberships that were not acknowledged
+	pdOf func(*verbs.Device) (*verbs.PD, error) // chooses the PD, nil for a new one.
+	// createQP makes the QP on that PD, nil for verbs.PD.CreateQP.
+	createQP func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error)
+	pdMu     sync.Mutex  // guards pd and ownPD.
+	pd       *verbs.PD   // the result of connPD, or nil.
+	ownPD    bool        // pd ends with the ID.
+	buffers  []*verbs.MR // memory of alloc.
+	groups   []*Multicast
+	acks     acks // counts the events of the ID and of its memberships that were not acknowledged
 
 	localECE, remoteECE verbs.ECE
 }

@@ -13,7 +13,7 @@ import (
 	"purerdma/verbs"
 )
 
-var errNoQPNum = fmt.Errorf("the ID has no QP, and no parameters that name one: %w", syscall.EINVAL)
+var errNoQPNum = fmt.Errorf("the ID has no QP, and ConnParam names none: %w", syscall.EINVAL)
 
 // Listen starts to take connect requests (rdma_listen(3)) on the bound address. An ID that is
 // bound only to a port takes requests on every device. backlog bounds the requests that the
@@ -194,7 +194,7 @@ func (id *ID) Notify(event NotifyEvent) error {
 	case PathMig:
 		op = opNotifyMig
 	default:
-		return id.opError(op, fmt.Errorf("event %d: only %d (CommEst) and %d (PathMig) are told: %w", event, CommEst, PathMig, syscall.EINVAL))
+		return id.opError(op, fmt.Errorf("event %d, want %d (CommEst) or %d (PathMig): %w", event, CommEst, PathMig, syscall.EINVAL))
 	}
 	return id.run(op, nil, func(f *ucma.File, kid uint32) error {
 		return f.Notify(kid, uint32(event))

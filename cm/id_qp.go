@@ -37,7 +37,11 @@ func (id *ID) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) error {
 	if cfg.SRQ == nil {
 		cfg.SRQ = id.SRQ()
 	}
-	qp, err := pd.CreateQP(cfg)
+	create := id.createQP
+	if create == nil {
+		create = (*verbs.PD).CreateQP
+	}
+	qp, err := create(pd, cfg)
 	if err != nil {
 		return id.opError(opCreateQP, err)
 	}

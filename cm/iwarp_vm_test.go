@@ -158,7 +158,7 @@ func TestIWARPRejected(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		err := client.Connect(nil)
 		var rej *cm.RejectError
-		wantError(t, err, "connect", syscall.ECONNREFUSED, addr.String(), "nobody listens")
+		wantError(t, err, "connect", syscall.ECONNREFUSED, addr.String(), "no listener")
 		if !errors.As(err, &rej) || rej.Transport != verbs.TransportIWARP || client.State() != cm.StateRouteResolved {
 			t.Errorf("RejectError = %+v in state %v, want iWARP, route resolved", rej, client.State())
 		}

@@ -53,7 +53,9 @@ func (c *Conn) startKeepAlive(option time.Duration) {
 	ownQP := id.ownQP
 	id.mu.Unlock()
 	theirs := !ownQP || c.qp.Cap().SendWR < 2
-	if period < 0 || option == 0 && theirs || !verbsInternal.Exclusive(c.qp.SendCQ()) {
+	// The CQs of a Shared have room for all requests of its QPs.
+	hasRoom := c.ep.receiving.shared != nil || verbsInternal.Exclusive(c.qp.SendCQ())
+	if period < 0 || option == 0 && theirs || !hasRoom {
 		return
 	}
 	passive := id.passive

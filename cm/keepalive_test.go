@@ -45,25 +45,14 @@ func newIdleNet() *idleNet {
 func (n *idleNet) connect(t *testing.T, server, client time.Duration) (*cm.Conn, *cm.Conn) {
 	t.Helper()
 	ln := listenOn(t, cm.ListenConfig{Host: n.k.Host(), KeepAlive: server}, "10.0.0.1:0")
-	accepted := make(chan *cm.Conn, 1)
-	go func() {
-		defer close(accepted)
-		if req, err := ln.Accept(t.Context()); err == nil {
-			if conn, err := req.Accept(t.Context(), nil, nil); err == nil {
-				accepted <- conn
-			}
-		}
-	}()
+	accepted := acceptOne(t.Context(), t, ln, nil)
 	d := &cm.Dialer{Host: n.k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: client}
 	conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	peer := <-accepted
-	if peer == nil {
-		t.Fatal("Accept failed")
-	}
+	peer := accepted()
 	t.Cleanup(func() { peer.Close() })
 	return peer, conn
 }

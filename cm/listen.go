@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"purerdma/inflight"
 	"purerdma/verbs"
 )
 
@@ -50,6 +51,13 @@ type ListenConfig struct {
 	// KeepAlive is the time that a connection is idle before its peer is probed: see
 	// [Dialer.KeepAlive]. 0 means 15 seconds. A negative value means no probes.
 	KeepAlive time.Duration
+	// Receive has the library post receives, so that [Conn.Receive] returns messages. nil means
+	// that the program posts receives.
+	Receive *inflight.ReceiveConfig
+	// Shared has the connections use the receives, the memory and the completion queues of a
+	// Shared, so that an idle connection costs little. Then PD, Receive, and the CQs and the SRQ
+	// of QP must be nil.
+	Shared *Shared
 	// NetNS is the network namespace to listen in, as in IDConfig. Names are resolved in the
 	// process's own namespace.
 	NetNS string
@@ -106,6 +114,10 @@ func (lc *ListenConfig) ListenAddr(ps PortSpace, local Addr) (*Listener, error) 
 	if !local.IsValid() {
 		return nil, &OpError{Op: opListen, Err: errNoAddr}
 	}
+	options := lc.options()
+	if err := options.check(lc.PD); err != nil {
+		return nil, &OpError{Op: opListen, Local: local, Err: err}
+	}
 	ch, err := NewEventChannel(lc.Host)
 	if err != nil {
 		return nil, &OpError{Op: opListen, Local: local, Err: err.(*OpError).Err}
@@ -133,6 +145,11 @@ func (lc *ListenConfig) ListenAddr(ps PortSpace, local Addr) (*Listener, error) 
 	l.config.HandshakeTimeout = cmp.Or(lc.HandshakeTimeout, defaultHandshakeTimeout)
 	l.devices.host, l.devices.netNS = lc.Host, lc.NetNS
 	return l, nil
+}
+
+// options returns the options of the connections.
+func (lc *ListenConfig) options() connOptions {
+	return connOptions{qp: lc.QP, keepAlive: lc.KeepAlive, receive: lc.Receive, shared: lc.Shared}
 }
 
 // Addr returns the listener's address, with the port that the kernel chose if the port was 0.
@@ -204,8 +221,8 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 		ch.Close()
 		return nil, nil
 	}
-	id.pdOf = l.config.PD
-	req := &Request{pendingConn: pendingConn{ep: newEndpoint(ch, id), qpConfig: l.config.QP, keepAlive: l.config.KeepAlive}, param: ev.Conn, data: ev.PrivateData()}
+	req := &Request{pendingConn: pendingConn{ep: newEndpoint(ch, id), options: l.config.options()}, param: ev.Conn, data: ev.PrivateData()}
+	req.options.choose(id, l.config.PD)
 	req.ep.slot = slot
 	if d := l.config.HandshakeTimeout; d > 0 {
 		req.expireAt(time.Now().Add(d))

@@ -69,34 +69,23 @@ func operationsAtOnce(t *testing.T, host *verbs.Host, server, client netip.Addr)
 	}
 	c := &connected{atomics: atomics, rounds: rounds, bytes: size}
 	c.mine = ok(r.Alloc(goroutines*2*size, access))(t)
-	accepted := make(chan error, 1)
-	go func() {
-		accepted <- func() error {
-			req, err := ln.Accept(ctx)
-			if err != nil {
-				return err
+	accepted := acceptOne(ctx, t, ln, func(req *cm.Request) (_ *cm.ConnParam, err error) {
+		if c.theirs, err = req.Alloc((goroutines+1)*size, access); err != nil {
+			return nil, err
+		}
+		if c.inbox, err = req.Alloc(goroutines*8, verbs.LocalWrite); err != nil {
+			return nil, err
+		}
+		for i := range goroutines {
+			if err := req.PostRecv(uint64(i), c.inbox.Slice(8*i, 8)); err != nil {
+				return nil, err
 			}
-			defer req.Close()
-			if c.theirs, err = req.Alloc((goroutines+1)*size, access); err != nil {
-				return err
-			}
-			if c.inbox, err = req.Alloc(goroutines*8, verbs.LocalWrite); err != nil {
-				return err
-			}
-			for i := range goroutines {
-				if err := req.PostRecv(uint64(i), c.inbox.Slice(8*i, 8)); err != nil {
-					return err
-				}
-			}
-			c.peer, err = req.Accept(ctx, nil, nil)
-			return err
-		}()
-	}()
+		}
+		return nil, nil
+	})
 	c.Conn = ok(r.Connect(ctx, nil, nil))(t)
 	defer c.Close()
-	if err := <-accepted; err != nil {
-		t.Fatalf("accepting = %v", err)
-	}
+	c.peer = accepted()
 	defer c.peer.Close()
 	var all sync.WaitGroup
 	var want, got uint64

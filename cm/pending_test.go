@@ -17,14 +17,19 @@ import (
 
 // ready creates the objects of either side, posts a receive, and establishes the connection.
 func ready(ctx context.Context, p cm.PendingConn, param *cm.ConnParam) (*cm.Conn, error) {
-	buf, err := p.Alloc(4096, verbs.LocalWrite)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.PostRecv(1, buf.SGE()); err != nil {
+	if err := postOne(p); err != nil {
 		return nil, err
 	}
 	return p.Establish(ctx, nil, param)
+}
+
+// postOne posts a receive of 4096 bytes.
+func postOne(p cm.PendingConn) error {
+	buf, err := p.Alloc(4096, verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	return p.PostRecv(1, buf.SGE())
 }
 
 // TestPendingConn connects both sides with one function, and checks the names of the depths.

@@ -39,13 +39,12 @@ var (
 // pendingConn is the common part of Resolved and Request, before the connection exists. The
 // program prepares its QP.
 type pendingConn struct {
-	ep        *endpoint
-	qpConfig  verbs.QPConfig
-	keepAlive time.Duration // the option KeepAlive, for the Conn
-	phase     atomic.Uint32
-	done      atomic.Bool // the Conn has taken over the endpoint
-	deadline  time.Time   // of a request's handshake, zero if there is none
-	timer     *time.Timer // refuses a request then, may be nil
+	ep       *endpoint
+	options  connOptions
+	phase    atomic.Uint32
+	done     atomic.Bool // the Conn has taken over the endpoint
+	deadline time.Time   // of a request's handshake, zero if there is none
+	timer    *time.Timer // refuses a request then, may be nil
 }
 
 // Phases of a pendingConn.
@@ -55,7 +54,7 @@ const (
 	connLate        // the deadline of the handshake passed before such a call
 )
 
-var errUsed = fmt.Errorf("it has been connected, accepted or rejected already, or that has failed: %w", syscall.EINVAL)
+var errUsed = fmt.Errorf("an earlier Connect, Accept or Reject has used it: %w", syscall.EINVAL)
 
 // Device returns the device that the connection will run over. It stays open as long as the
 // pending connection or the Conn that is made from it.
@@ -94,13 +93,13 @@ func (p *pendingConn) RemoteAddr() Addr { return p.ep.id.RemoteAddr() }
 
 // QP returns the QP of the future connection. It makes the default QP if Init has not been
 // called.
-func (p *pendingConn) QP() (*verbs.QP, error) { return p.ep.defaultQP(p.qpConfig) }
+func (p *pendingConn) QP() (*verbs.QP, error) { return p.ep.defaultQP(p.options.qp) }
 
 // Init prepares a QP of the caller, so that receives can be posted. The QP must belong to
 // Device. The caller keeps the QP, and closes it after Connect or Accept has returned, before
 // the Conn or after it.
 func (p *pendingConn) Init(qp *verbs.QP) error {
-	_, err := p.ep.use(qp, p.qpConfig)
+	_, err := p.ep.use(qp, p.options.qp)
 	return err
 }
 
@@ -152,7 +151,10 @@ func (p *pendingConn) take(op string, qp *verbs.QP) (*verbs.QP, error) {
 	if qp == nil {
 		qp = p.ep.id.QP()
 	}
-	qp, err := p.ep.use(qp, p.qpConfig)
+	qp, err := p.ep.use(qp, p.options.qp)
+	if err == nil {
+		err = p.startReceives(qp)
+	}
 	if err != nil {
 		p.Close()
 	}

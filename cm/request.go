@@ -76,7 +76,7 @@ func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*
 	conn := newConn(r.ep, qp)
 	// The confirmation carries no data. The peer sent its data with the request.
 	conn.peer = r.param
-	conn.startKeepAlive(r.keepAlive)
+	conn.begin(&r.options)
 	return conn, nil
 }
 

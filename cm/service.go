@@ -99,7 +99,7 @@ func serviceFromKernel(k *abi.IBUserServiceRec) ServiceRecord {
 // not support it.
 func (id *ID) WriteEvent(typ EventType, status int32, arg uint64) error {
 	if typ != EventUser && typ != EventInternal {
-		return id.opError(opWriteEvent, fmt.Errorf("%v is the kernel's to send, only %v and %v are not: %w", typ, EventUser, EventInternal, syscall.EINVAL))
+		return id.opError(opWriteEvent, fmt.Errorf("%v, want %v or %v, which the kernel does not send itself: %w", typ, EventUser, EventInternal, syscall.EINVAL))
 	}
 	return id.run(opWriteEvent, nil, func(f *ucma.File, kid uint32) error {
 		return f.WriteCMEvent(kid, uint32(typ), status, arg)

@@ -14,7 +14,7 @@ import (
 )
 
 // Op is an operation of a Conn that was started. The goroutine that has it calls Wait until the
-// operation has completed, or Abandon. An Op is for one goroutine at a time.
+// operation has completed, or Abandon or Detach. An Op is for one goroutine at a time.
 type Op struct {
 	conn *Conn
 	name string
@@ -35,7 +35,8 @@ type Op struct {
 // the result, or the QP is closed.
 //
 // StartSend waits while the send queue is full. If ctx ends before there is room, it returns
-// the context's error, and the connection does not change.
+// the context's error, and the connection does not change. In a function of HandleMessages or Operations it does
+// not wait, and fails with an error that wraps syscall.EAGAIN.
 func (c *Conn) StartSend(ctx context.Context, local verbs.SGE, hold inflight.Holder) (Op, error) {
 	return c.start(ctx, opSend, &verbs.SendWR{Opcode: verbs.OpSend}, local, verbs.RemoteMemory{}, hold)
 }
@@ -109,5 +110,17 @@ func (o Op) Done() bool { return o.op.Done() }
 
 // Abandon drops the result. The connection continues, and the memory still belongs to the device
 // until the operation has completed. The connection then calls Free of the operation's Holder. An
-// operation that was not posted yet, because the queue was full, is never posted.
+// operation that was not posted yet, because others were before it, is never posted. Abandon after
+// the result of Wait has no effect, so it can be deferred.
 func (o Op) Abandon() { o.op.Abandon() }
+
+// Detach drops the result, but not the operation, even if it was not posted yet. It is for messages
+// without a waiting goroutine, such as an answer to a request:
+//
+//	op, err := conn.StartSend(ctx, b.SGE(), b)
+//	if err == nil {
+//		op.Detach()
+//	}
+//
+// An operation that fails breaks the connection, so later calls report it.
+func (o Op) Detach() { o.op.Detach() }

@@ -7,6 +7,7 @@ package cm_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -29,51 +30,39 @@ func startedOperations(t *testing.T, host *verbs.Host, server, client netip.Addr
 	ctx := within(t, time.Minute)
 	ln := listenOn(t, cm.ListenConfig{Host: host}, netip.AddrPortFrom(server, 0).String())
 	defer ln.Close()
-	accepted := make(chan *cm.Conn, 1)
-	go func() {
-		defer close(accepted)
-		req, err := ln.Accept(ctx)
-		if err != nil {
-			t.Errorf("Listener.Accept: %v", err)
-			return
-		}
-		defer req.Close()
+	accepted := acceptOne(ctx, t, ln, func(req *cm.Request) (*cm.ConnParam, error) {
 		table, err := req.Alloc(count*size, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
 		if err != nil {
-			t.Errorf("Request.Alloc: %v", err)
-			return
+			return nil, err
 		}
 		for i := range table.Bytes() {
 			table.Bytes()[i] = byte(i / size)
 		}
-		offer, _ := table.Remote().MarshalBinary()
-		conn, err := req.Accept(ctx, nil, &cm.ConnParam{PrivateData: offer})
-		if err != nil {
-			t.Errorf("Request.Accept: %v", err)
-			return
-		}
-		accepted <- conn
-	}()
+		offer, err := table.Remote().MarshalBinary()
+		return &cm.ConnParam{PrivateData: offer}, err
+	})
 	d := &cm.Dialer{Host: host, LocalAddr: cm.AddrFrom(netip.AddrPortFrom(client, 0)), QP: verbs.QPConfig{Cap: verbs.QPCap{SendWR: 8}}}
 	conn := ok(d.Dial(ctx, "tcp", ln.Addr().String()))(t)
 	defer conn.Close()
-	peer := <-accepted
-	if peer == nil {
-		return
-	}
+	peer := accepted()
 	defer peer.Close()
 	var theirs verbs.RemoteMemory
 	if err := theirs.UnmarshalBinary(conn.PrivateData()[:verbs.RemoteMemoryLen]); err != nil {
 		t.Fatalf("UnmarshalBinary: %v", err)
 	}
-	// On iWARP the peer's device writes the data of a READ.
+	// On iWARP the peer's device writes the data of a READ. siw does not check the right, so the connection's
+	// pool is good enough.
 	mem := ok(pool.New(conn.PD(), pool.Config{Access: verbs.LocalWrite | verbs.RemoteWrite}))(t)
 	defer mem.Close()
 
 	var ops []cm.Op
 	var bufs []*pool.Buf
 	for i := range count {
-		b := ok(mem.Get(ctx, size))(t)
+		from := mem
+		if i%2 == 1 {
+			from = conn.Pool()
+		}
+		b := ok(from.Get(ctx, size))(t)
 		op, err := conn.StartRead(ctx, b.SGE(), theirs.Slice(i*size, size), b.Ref())
 		if err != nil {
 			t.Fatalf("StartRead(%d): %v", i, err)
@@ -130,3 +119,46 @@ func startedOperations(t *testing.T, host *verbs.Host, server, client netip.Addr
 type freedHolder int
 
 func (h *freedHolder) Free() { *h++ }
+
+// TestConnOperations gathers messages from two pieces of memory, and counts the calls of the function.
+func TestConnOperations(t *testing.T) {
+	onAnyKernel(t, func(t *testing.T, host *verbs.Host, server, client netip.Addr) {
+		const count = 20
+		ctx := within(t, time.Minute)
+		receive := &inflight.ReceiveConfig{Size: 64, Depth: count}
+		ln := listenOn(t, cm.ListenConfig{Host: host, Receive: receive}, netip.AddrPortFrom(server, 0).String())
+		defer ln.Close()
+		accepted := acceptOne(ctx, t, ln, nil)
+		d := &cm.Dialer{Host: host, LocalAddr: cm.AddrFrom(netip.AddrPortFrom(client, 0)), Receive: receive,
+			QP: verbs.QPConfig{Cap: verbs.QPCap{SendWR: 2 * count, SendSGE: 2}}}
+		conn := ok(d.Dial(ctx, "tcp", ln.Addr().String()))(t)
+		defer conn.Close()
+		peer := accepted()
+		defer peer.Close()
+		b := ok(conn.Pool().Get(ctx, 32))(t)
+		defer b.Free()
+		copy(b.Bytes(), "header and the data")
+		q := ok(conn.Operations())(t)
+		wr := verbs.SendWR{Opcode: verbs.OpSend, SGList: []verbs.SGE{b.Slice(0, 6), b.Slice(14, 5)}}
+		results := make(chan error, count)
+		for range count {
+			if err := q.Go(ctx, &wr, nil, func(err error) { results <- err }); err != nil {
+				t.Fatalf("Go() = %v", err)
+			}
+			m := ok(peer.Receive(ctx))(t)
+			if got := string(m.Bytes()); got != "header data" {
+				t.Errorf("Receive = %q, want %q", got, "header data")
+			}
+			m.Free()
+		}
+		for range count {
+			if err := <-results; err != nil {
+				t.Errorf("result of Go = %v, want nil", err)
+			}
+		}
+		conn.Close()
+		if err := q.Go(ctx, &wr, nil, func(error) { t.Error("Go has failed and called the function") }); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Go() after Close = %v, want %v", err, net.ErrClosed)
+		}
+	})
+}

@@ -26,7 +26,7 @@ func TestHints(t *testing.T) {
 		{opRead, verbs.WCRetryExcErr, "the peer does not answer"},
 		{opRecv, verbs.WCLocLenErr, "the message is longer than the receive"},
 		{opSend, verbs.WCRemInvReqErr, "the message is longer than the peer's receive"},
-		{opRead, verbs.WCRemInvReqErr, "the peer's QP does not permit it"},
+		{opRead, verbs.WCRemInvReqErr, "the peer's QP does not permit the operation"},
 		{opSend, verbs.WCRemOpErr, "the message is longer than the peer's receive"},
 		{opWrite, verbs.WCRemAccessErr, "the key is stale or lacks that right"},
 		{opWork, verbs.WCRemAccessErr, "the key is stale or lacks that right"},

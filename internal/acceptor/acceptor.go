@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package acceptor answers connect requests concurrently.
+package acceptor
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"purerdma/cm"
+	"purerdma/internal/cdev"
+)
+
+// Acceptor accepts the requests of a cm.Listener. It answers each request on a goroutine of its own, so
+// that a slow peer does not delay the others. C is the type of the connections. Its methods may be called
+// concurrently.
+type Acceptor[C any] struct {
+	inner     *cm.Listener
+	handshake func(context.Context, *cm.Request) (C, bool)
+	discard   func(C)
+	ready     chan result[C]
+	room      chan struct{} // a token for each connection that Accept has not returned
+	run       context.Context
+	stop      context.CancelFunc
+	running   sync.WaitGroup
+}
+
+// result is a result of Accept.
+type result[C any] struct {
+	conn C
+	err  error
+}
+
+// New returns an Acceptor that answers the requests of inner and owns it. room bounds the number of
+// connections that Accept has not returned. handshake accepts or rejects a request before its context
+// ends. It returns false if it has made no connection. discard closes a connection that no Accept returns.
+func New[C any](inner *cm.Listener, room int, handshake func(context.Context, *cm.Request) (C, bool), discard func(C)) *Acceptor[C] {
+	run, stop := context.WithCancel(context.Background())
+	a := &Acceptor[C]{
+		inner: inner, handshake: handshake, discard: discard,
+		ready: make(chan result[C]), room: make(chan struct{}, room), run: run, stop: stop,
+	}
+	a.running.Add(1)
+	go a.serve()
+	return a
+}
+
+func (a *Acceptor[C]) serve() {
+	defer a.running.Done()
+	for {
+		select {
+		case a.room <- struct{}{}:
+		case <-a.run.Done():
+			return
+		}
+		req, err := a.inner.Accept(a.run)
+		if err != nil {
+			<-a.room
+			if !a.pass(result[C]{err: err}) {
+				return
+			}
+			continue
+		}
+		a.running.Go(func() {
+			defer func() { <-a.room }()
+			defer req.Close()
+			if conn, ok := a.handshake(a.run, req); ok && !a.pass(result[C]{conn: conn}) {
+				a.discard(conn)
+			}
+		})
+	}
+}
+
+// pass sends a result to a call of Accept. It returns false if the Acceptor is closed first.
+func (a *Acceptor[C]) pass(r result[C]) bool {
+	select {
+	case a.ready <- r:
+		return true
+	case <-a.run.Done():
+		return false
+	}
+}
+
+// Accept waits for a connection. It returns the error of ctx if ctx ends first, and net.ErrClosed after
+// Close. No peer can make Accept fail. Accept returns a temporary error of cm.Listener.Accept while this
+// process has no file descriptors or memory for further connections.
+func (a *Acceptor[C]) Accept(ctx context.Context) (conn C, err error) {
+	if a.run.Err() != nil {
+		return conn, net.ErrClosed
+	}
+	select {
+	case r := <-a.ready:
+		return r.conn, r.err
+	case <-a.run.Done():
+		return conn, net.ErrClosed
+	case <-ctx.Done():
+		return conn, cdev.ContextError(ctx)
+	}
+}
+
+// Addr returns the listener's address.
+func (a *Acceptor[C]) Addr() cm.Addr { return a.inner.Addr() }
+
+// Close stops listening. It ends the handshakes, waits for them, and discards the connections that Accept
+// has not returned. It may be called more than once.
+func (a *Acceptor[C]) Close() error {
+	a.stop()
+	err := a.inner.Close()
+	a.running.Wait()
+	return err
+}
