@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package streamconn
+
+import (
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// half is one direction of a connection. One goroutine at a time uses it and may wait, so one
+// token is enough to wake it.
+type half struct {
+	mu       sync.Mutex // held by the goroutine that reads or writes
+	wake     chan struct{}
+	closed   *atomic.Bool // of the connection
+	deadline deadline
+}
+
+func (h *half) init(closed *atomic.Bool) {
+	h.wake = make(chan struct{}, 1)
+	h.closed = closed
+	h.deadline.passed = h.poke
+}
+
+// poke makes the waiting goroutine check its condition again.
+func (h *half) poke() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// err returns net.ErrClosed after Close, os.ErrDeadlineExceeded after the deadline, and otherwise nil. As
+// in package net, an expired deadline fails a call even if it would not have to wait.
+func (h *half) err() error {
+	switch {
+	case h.closed.Load():
+		return net.ErrClosed
+	case h.deadline.expired.Load():
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// await calls try until it returns bytes or an error, and sleeps until the next poke in between.
+// The caller holds mu.
+func (h *half) await(try func() ([]byte, error)) ([]byte, error) {
+	for {
+		if err := h.err(); err != nil {
+			return nil, err
+		}
+		b, err := try()
+		if err != nil && h.closed.Load() {
+			return nil, net.ErrClosed // not the protocol's error for a stream that Close has ended
+		}
+		if len(b) > 0 || err != nil {
+			return b, err
+		}
+		<-h.wake
+	}
+}
+
+// deadline is a point in time after which a half fails its calls.
+type deadline struct {
+	mu      sync.Mutex
+	at      time.Time // zero if there is none
+	timer   *time.Timer
+	expired atomic.Bool
+	passed  func() // called when the deadline has passed
+}
+
+// set replaces the deadline. A zero time removes it, and a time in the past passes at once.
+func (d *deadline) set(at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at = at
+	left := time.Until(at)
+	d.expired.Store(!at.IsZero() && left <= 0)
+	switch {
+	case at.IsZero():
+		d.stop()
+	case left <= 0:
+		d.stop()
+		d.passed()
+	case d.timer == nil:
+		d.timer = time.AfterFunc(left, d.fire)
+	default:
+		d.timer.Reset(left)
+	}
+}
+
+// stop stops the timer. The caller holds mu.
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// fire runs when the timer expires. It compares the time with the deadline, because a timer of an earlier
+// deadline may run late.
+func (d *deadline) fire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if left := time.Until(d.at); d.at.IsZero() || left > 0 {
+		return
+	}
+	d.expired.Store(true)
+	d.passed()
+}
+
+// close stops the timer for good.
+func (d *deadline) close() { d.set(time.Time{}) }

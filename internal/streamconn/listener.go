@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package streamconn
+
+import (
+	"context"
+	"net"
+
+	"purerdma/cm"
+	"purerdma/internal/acceptor"
+)
+
+// Accepted is a connection that a Listener has accepted.
+type Accepted interface {
+	net.Conn
+	SetLinger(sec int) error
+}
+
+// Listener is a net.Listener on a cm.Listener.
+type Listener struct {
+	inner *acceptor.Acceptor[Accepted]
+}
+
+var _ net.Listener = (*Listener)(nil)
+
+// Listen returns a Listener that answers the requests of inner and owns it. room bounds the number of
+// connections that Accept has not returned. handshake accepts or rejects a request before its context
+// ends. It returns nil if it has made no connection.
+func Listen(inner *cm.Listener, room int, handshake func(context.Context, *cm.Request) Accepted) *Listener {
+	return &Listener{acceptor.New(inner, room, func(ctx context.Context, req *cm.Request) (Accepted, bool) {
+		conn := handshake(ctx, req)
+		return conn, conn != nil
+	}, func(conn Accepted) {
+		conn.SetLinger(0)
+		conn.Close()
+	})}
+}
+
+// Accept waits for a connection. After Close the error wraps net.ErrClosed. No peer can make Accept fail.
+// Accept returns a temporary error while this process has no file descriptors or memory for further
+// connections.
+func (ln *Listener) Accept() (net.Conn, error) {
+	conn, err := ln.inner.Accept(context.Background())
+	switch {
+	case err == net.ErrClosed:
+		return nil, &net.OpError{Op: "accept", Net: ln.Addr().Network(), Addr: ln.Addr(), Err: err}
+	case err != nil:
+		return nil, OpError("accept", err)
+	}
+	return conn, nil
+}
+
+// Addr returns the listener's address.
+func (ln *Listener) Addr() net.Addr { return ln.inner.Addr() }
+
+// Close stops listening. Connections that Accept has not returned are closed. It may be called more
+// than once.
+func (ln *Listener) Close() error {
+	if err := ln.inner.Close(); err != nil {
+		return OpError("close", err)
+	}
+	return nil
+}

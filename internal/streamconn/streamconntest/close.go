@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package streamconntest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// HalfClose sends a question, ends that direction, and sends an answer in the other direction.
+func HalfClose(t *testing.T, c, s Conn) {
+	io.WriteString(c, "question")
+	if err := c.CloseWrite(); err != nil {
+		t.Errorf("CloseWrite: %v", err)
+	}
+	if _, err := c.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("Write() after CloseWrite = %v, want %v", err, syscall.EPIPE)
+	}
+	if got, err := io.ReadAll(s); string(got) != "question" || err != nil {
+		t.Errorf("ReadAll() = %q, %v, want %q", got, err, "question")
+	}
+	io.WriteString(s, "answer")
+	s.Close()
+	if got, err := io.ReadAll(c); string(got) != "answer" || err != nil {
+		t.Errorf("ReadAll() = %q, %v, want %q", got, err, "answer")
+	}
+}
+
+// CloseRead fills the buffers of a connection. It checks that the writer continues after CloseRead of its
+// peer, even after a Peek.
+func CloseRead(t *testing.T, c, s Conn) {
+	if _, err := io.WriteString(c, "x"); err != nil { // so that Peek returns
+		t.Fatalf("Write: %v", err)
+	}
+	data := make([]byte, 64<<20) // before the deadline, because a busy machine may need longer to clear it
+	c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+	if n, err := c.Write(data); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("Write() = %d, %v, want %v", n, err, os.ErrDeadlineExceeded)
+	}
+	s.SetReadDeadline(time.Now().Add(Limit))
+	if _, err := s.Peek(); err != nil {
+		t.Fatalf("Peek: %v", err)
+	}
+	if err := s.CloseRead(); err != nil {
+		t.Errorf("CloseRead: %v", err)
+	}
+	if n, err := s.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("Read() after CloseRead = %d, %v, want 0, %v", n, err, io.EOF)
+	}
+	c.SetWriteDeadline(time.Now().Add(Limit))
+	if n, err := c.Write(make([]byte, 4<<20)); err != nil {
+		t.Errorf("Write() after CloseRead of the peer = %d, %v, want no error", n, err)
+	}
+}
+
+// ClosedPeer checks the errors after the peer has closed the connection.
+func ClosedPeer(t *testing.T, c, s Conn) {
+	closedPeer(t, c, s, func() { s.Close() }, io.EOF)
+}
+
+// AbortedPeer checks the errors after the peer has closed the connection with a linger time of 0.
+func AbortedPeer(t *testing.T, c, s Conn) {
+	closedPeer(t, c, s, func() { Abort(s) }, syscall.ECONNRESET)
+}
+
+func closedPeer(t *testing.T, c, s Conn, end func(), read error) {
+	io.WriteString(s, "last")
+	got := make([]byte, 4)
+	if _, err := io.ReadFull(c, got); string(got) != "last" || err != nil {
+		t.Errorf("ReadFull() = %q, %v, want %q", got, err, "last")
+	}
+	end()
+	c.SetDeadline(time.Now().Add(Limit))
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, read) {
+		t.Errorf("Read() = %v, want %v", err, read)
+	}
+	var err error
+	for err == nil { // until the disconnect has arrived
+		_, err = c.Write([]byte("x"))
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("Write() = %v, want %v", err, syscall.ECONNRESET)
+	}
+	if _, err := s.Read(nil); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Read() of the closed side = %v, want %v", err, net.ErrClosed)
+	}
+}
+
+// Errors checks the type of errors and their addresses.
+func Errors(t *testing.T, c, _ Conn) {
+	c.SetReadDeadline(time.Now().Add(-1))
+	_, err := c.Read(make([]byte, 1))
+	oe, ok := errors.AsType[*net.OpError](err)
+	if !ok || oe.Op != "read" || oe.Net != "rdma" || oe.Source != c.LocalAddr() || oe.Addr != c.RemoteAddr() || !oe.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Read() after the deadline = %v, want a timeout of *net.OpError with the addresses of the connection", err)
+	}
+	c.Close()
+	for name, err := range map[string]error{"Close": c.Close(), "SetDeadline": c.SetDeadline(time.Time{}), "CloseWrite": c.CloseWrite()} {
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s() after Close = %v, want %v", name, err, net.ErrClosed)
+		}
+	}
+}
+
+// Linger closes a connection whose peer does not read.
+func Linger(t *testing.T, c, _ Conn) {
+	for n := 1; n > 0; {
+		c.SetWriteDeadline(time.Now().Add(3 * time.Second))
+		n, _ = c.Write(make([]byte, 64<<20)) // until no byte fits any more
+	}
+	c.SetLinger(1)
+	if err := c.Close(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Close() with undelivered bytes = %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+}

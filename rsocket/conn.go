@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rsocket
+
+import (
+	"net"
+	"syscall"
+	"time"
+
+	"purerdma/internal/streamconn"
+)
+
+// stream is a private name of streamconn.Conn, so that Conn has no exported field for it.
+type stream = streamconn.Conn
+
+// Conn is a connection of the rsocket protocol. It implements net.Conn with the semantics of a
+// net.TCPConn: half-close, linger, deadlines, io.ReaderFrom and io.WriterTo. Its errors are
+// *net.OpError. All methods may be called concurrently.
+//
+// Peek and Discard read without a copy. The peer can write to the receive buffer at any time, so a
+// hostile peer can change bytes of Peek while the program uses them.
+type Conn struct {
+	*stream
+	l *link
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// SetKeepAlive enables or disables the probes of an idle peer. The idle time before a probe is
+// Options.KeepAlive, or 15 seconds if that is negative. The error is nil, and a closed connection ignores
+// the call.
+func (c *Conn) SetKeepAlive(keepalive bool) error {
+	if !keepalive {
+		c.l.setKeepAlive(0)
+		return nil
+	}
+	period := c.l.opts.KeepAlive
+	if period < 0 {
+		period = defaultKeepAlive
+	}
+	return c.SetKeepAlivePeriod(period)
+}
+
+// SetKeepAlivePeriod enables the probes of an idle peer and sets the idle time before a probe. It fails
+// with syscall.EINVAL unless d is positive. If the peer's device does not acknowledge a probe within d,
+// and at least 5 seconds, the connection fails with syscall.ETIMEDOUT.
+func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
+	if d <= 0 {
+		return c.opError("set", syscall.EINVAL)
+	}
+	c.l.setKeepAlive(d)
+	return nil
+}
+
+func (c *Conn) opError(op string, err error) error {
+	local := c.LocalAddr()
+	return &net.OpError{Op: op, Net: local.Network(), Source: local, Addr: c.RemoteAddr(), Err: err}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rsocket_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/rsocket"
+)
+
+// sizes are options of both sides that a transfer must work with.
+var sizes = []rsocket.Options{
+	{},
+	{SendBuffer: 4096, RecvBuffer: 4096},
+	{SendBuffer: 1 << 20, RecvBuffer: 4112, SendQueue: 16, RecvQueue: 16, Inline: -1},
+}
+
+// onSizes runs a test with each of sizes.
+func onSizes(t *testing.T, test func(t *testing.T, c, s streamconntest.Conn)) {
+	for _, opts := range sizes {
+		t.Run(fmt.Sprint(opts), func(t *testing.T) { onPairs(t, opts, test) })
+	}
+}
+
+func TestTransfer(t *testing.T) {
+	onSizes(t, func(t *testing.T, c, s streamconntest.Conn) { streamconntest.Transfer(t, c, s, 4<<20) })
+}
+
+func TestFullBuffers(t *testing.T) { onSizes(t, streamconntest.FullBuffers) }
+func TestPingPong(t *testing.T)    { onSizes(t, streamconntest.PingPong) }
+
+func TestReader(t *testing.T) { onPairs(t, rsocket.Options{}, streamconntest.Reader) }
+func TestCopy(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntest.Copy) }
+func TestPeek(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntest.Peek) }
+func TestReadFromSlowSource(t *testing.T) {
+	onPairs(t, rsocket.Options{}, streamconntest.ReadFromSlowSource)
+}
+
+func TestHalfClose(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntest.HalfClose) }
+func TestCloseRead(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntest.CloseRead) }
+func TestClosedPeer(t *testing.T)  { onPairs(t, rsocket.Options{}, streamconntest.ClosedPeer) }
+func TestAbortedPeer(t *testing.T) { onPairs(t, rsocket.Options{}, streamconntest.AbortedPeer) }
+func TestErrors(t *testing.T)      { onPairs(t, rsocket.Options{}, streamconntest.Errors) }
+func TestLinger(t *testing.T)      { onPairs(t, rsocket.Options{}, streamconntest.Linger) }
+
+func TestAllocations(t *testing.T) {
+	c, s := pair(t, streamconntest.MLX5(t), rsocket.Options{})
+	streamconntest.Allocations(t, c, s)
+}
+
+// TestLingerInBackground checks that bytes arrive after Close has returned. When the test ends, the fake
+// kernel checks that the background goroutine has closed the connection.
+func TestLingerInBackground(t *testing.T) {
+	c, s := pair(t, streamconntest.RXE(t), rsocket.Options{})
+	const size = 200 << 10 // more than the receive buffer, and less than both
+	if _, err := c.Write(make([]byte, size)); err != nil {
+		t.Fatalf("Write: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if got, err := io.ReadAll(s); len(got) != size || err != nil {
+		t.Errorf("ReadAll() = %d bytes, %v, want %d", len(got), err, size)
+	}
+}
+
+// TestKeepAlive unplugs the peer of an idle connection.
+func TestKeepAlive(t *testing.T) {
+	k := streamconntest.RXE(t)
+	c, _ := pair(t, k, rsocket.Options{KeepAlive: 10 * time.Millisecond})
+	k.Unplug("rxe0")
+	c.SetReadDeadline(time.Now().Add(streamconntest.Limit))
+	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Read() from an unplugged peer = %v, want the failure of a probe", err)
+	}
+}
+
+// TestOptions checks that bad options are refused before anything is made.
+func TestOptions(t *testing.T) {
+	k := streamconntest.RXE(t)
+	for _, opts := range []rsocket.Options{{SendBuffer: 1}, {RecvBuffer: 2 << 30}, {Maps: -1}, {Maps: 40000}} {
+		d := rsocket.Dialer{Options: opts}
+		d.CM.Host = k.Host()
+		if _, err := d.DialContext(streamconntest.Deadline(t), "tcp", server); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("DialContext() with %+v = %v, want EINVAL", opts, err)
+		}
+	}
+	d := rsocket.Dialer{}
+	if _, err := d.DialContext(streamconntest.Deadline(t), "udp", server); !errors.As(err, new(net.UnknownNetworkError)) {
+		t.Errorf("DialContext() of udp = %v, want an UnknownNetworkError", err)
+	}
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rsocket
+
+import (
+	"cmp"
+	"context"
+	"net"
+
+	"purerdma/cm"
+	"purerdma/internal/streamconn"
+)
+
+// ListenConfig listens for rsockets. The zero ListenConfig has the defaults.
+type ListenConfig struct {
+	Options
+	// CM has the options of the connection manager, and with them the limits for peers. Its QP
+	// and KeepAlive are not used. As each connection has buffers of its own, MaxPending is
+	// 64 and MaxPendingPerAddr 16 by default. PD is as in Dialer.
+	CM cm.ListenConfig
+}
+
+// Defaults of the limits, which bound the memory of connections that Accept has not returned.
+const (
+	defaultMaxPending        = 64
+	defaultMaxPendingPerAddr = 16
+)
+
+// Listen listens on address, which is "host:port" in the RDMA port space. network is "tcp", "tcp4"
+// or "tcp6". ctx bounds the look-up of a name. Connections are of type *[Conn]. The error is a
+// *net.OpError.
+//
+// Each request of a peer is answered on a goroutine of its own, so a slow peer does not delay the others.
+// MaxPending bounds the number of connections that Accept has not yet returned. No peer can make Accept
+// fail. Accept returns a temporary error while this process has no file descriptors or memory for further
+// connections.
+func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	return lc.listen(func(config *cm.ListenConfig) (*cm.Listener, error) {
+		if err := streamconn.CheckNetwork(network); err != nil {
+			return nil, err
+		}
+		return config.Listen(ctx, network, address)
+	})
+}
+
+// ListenAddr is like Listen for an address that needs no look-up.
+func (lc *ListenConfig) ListenAddr(addr cm.Addr) (net.Listener, error) {
+	return lc.listen(func(config *cm.ListenConfig) (*cm.Listener, error) {
+		return config.ListenAddr(cm.PortSpaceTCP, addr)
+	})
+}
+
+// Listen is ListenConfig.Listen with the defaults.
+func Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	return new(ListenConfig).Listen(ctx, network, address)
+}
+
+func (lc *ListenConfig) listen(start func(*cm.ListenConfig) (*cm.Listener, error)) (net.Listener, error) {
+	opts, err := lc.Options.withDefaults()
+	if err != nil {
+		return nil, streamconn.OpError("listen", err)
+	}
+	config := lc.CM
+	config.KeepAlive = -1
+	config.MaxPending = cmp.Or(config.MaxPending, defaultMaxPending)
+	config.MaxPendingPerAddr = cmp.Or(config.MaxPendingPerAddr, defaultMaxPendingPerAddr)
+	inner, err := start(&config)
+	if err != nil {
+		return nil, streamconn.OpError("listen", err)
+	}
+	room := config.MaxPending
+	if room < 0 {
+		room = defaultMaxPending
+	}
+	return streamconn.Listen(inner, room, func(ctx context.Context, req *cm.Request) streamconn.Accepted {
+		if conn := accept(ctx, req, opts); conn != nil {
+			return conn
+		}
+		return nil
+	}), nil
+}
+
+// accept answers a request. It returns nil if it has rejected the request, or if the connection was not
+// established. A rejection has the reason as private data. No caller on this side waits for the error.
+func accept(ctx context.Context, req *cm.Request, opts Options) *Conn {
+	data := req.PrivateData()
+	if req.LocalAddr().IB != (cm.IBAddr{}) {
+		data = data[min(ibHeaderLen, len(data)):]
+	}
+	peer, err := parseConnData(data)
+	if err != nil {
+		_ = req.Reject([]byte(err.Error())) // the peer may have left
+		return nil
+	}
+	l, err := newLink(req, opts)
+	if err == nil {
+		err = l.setPeer(peer)
+	}
+	if err != nil {
+		_ = req.Reject([]byte("no resources for the connection"))
+		_ = l.end()
+		return nil
+	}
+	param := connParam(nil)
+	param.PrivateData = l.connData().append(nil)
+	conn, err := req.Accept(ctx, nil, param)
+	if err != nil {
+		_ = l.end()
+		return nil
+	}
+	return l.start(conn, true)
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"net"
+
+	"purerdma/internal/streamconn"
+	"purerdma/pool"
+)
+
+// stream is a private name of streamconn.Conn, so that Conn has no exported field for it.
+type stream = streamconn.Conn
+
+// Conn is a stream connection over RDMA. It implements net.Conn with the semantics of a
+// net.TCPConn: half-close, linger, deadlines, io.ReaderFrom and io.WriterTo. Its errors are
+// *net.OpError. All methods may be called concurrently.
+//
+// Peek and Discard read without a copy, and WriteBuf writes without one.
+type Conn struct {
+	*stream
+	l *link
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// RDMA returns true. TCPConn.RDMA returns false.
+func (c *Conn) RDMA() bool { return true }
+
+// Pool returns the pool of the memory for WriteBuf. Connections may share it. Write also takes its memory
+// from this pool, so a Write can wait for memory that the program holds.
+func (c *Conn) Pool() *pool.Pool { return c.l.pool }
+
+// WriteBuf sends the bytes of a Buf without a copy. The Buf is of Pool, or of another pool on its
+// protection domain. WriteBuf takes over the caller's reference, even if it fails, and frees it when the
+// bytes have been sent. The bytes must not change before that. WriteBuf returns when the bytes are queued,
+// in order with the bytes of other writes. While Options.SendBuffer bytes or more are queued, it waits for
+// room, and fails at the write deadline. The errors are as for Write.
+func (c *Conn) WriteBuf(b *pool.Buf) error {
+	err := streamconn.Handover(c.stream, func() (bool, error) { return c.l.handover(b) })
+	if err != nil {
+		b.Free()
+	}
+	return err
+}

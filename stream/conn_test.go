@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stream_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"syscall"
+	"testing"
+
+	"purerdma/cm/cmtest"
+	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/stream"
+)
+
+// sizes are options of both sides that a transfer must work with.
+var sizes = map[string]ends{
+	"default": {},
+	"private": {private: true},
+	"least": {
+		dial:    stream.Options{Slot: 256, Window: 3, SendBuffer: 1},
+		listen:  stream.Options{Slot: 256, Window: 3, SendBuffer: 1},
+		private: true,
+	},
+	"least, shared": {
+		dial:   stream.Options{Slot: 512, Window: 3, SendBuffer: 1000},
+		listen: stream.Options{Slot: 256, Window: 3, SendBuffer: 1000},
+	},
+	"unequal": {
+		dial:   stream.Options{Slot: 64 << 10, Window: 4, SendBuffer: 1 << 20},
+		listen: stream.Options{Slot: 1000, Window: 100},
+	},
+}
+
+// onSizes runs a test with each of sizes.
+func onSizes(t *testing.T, test func(t *testing.T, c, s streamconntest.Conn)) {
+	for name, o := range sizes {
+		t.Run(name, func(t *testing.T) { onPairs(t, o, test) })
+	}
+}
+
+func TestTransfer(t *testing.T) {
+	for name, o := range sizes {
+		t.Run(name, func(t *testing.T) {
+			size := int64(4 << 20)
+			if o.listen.Slot == 256 {
+				size = 256 << 10
+			}
+			onPairs(t, o, func(t *testing.T, c, s streamconntest.Conn) { streamconntest.Transfer(t, c, s, size) })
+		})
+	}
+}
+
+func TestFullBuffers(t *testing.T) { onSizes(t, streamconntest.FullBuffers) }
+func TestPingPong(t *testing.T)    { onSizes(t, streamconntest.PingPong) }
+
+func TestReader(t *testing.T)             { onPairs(t, ends{}, streamconntest.Reader) }
+func TestCopy(t *testing.T)               { onPairs(t, ends{}, streamconntest.Copy) }
+func TestPeek(t *testing.T)               { onPairs(t, ends{}, streamconntest.Peek) }
+func TestReadFromSlowSource(t *testing.T) { onPairs(t, ends{}, streamconntest.ReadFromSlowSource) }
+
+func TestHalfClose(t *testing.T)   { onPairs(t, ends{}, streamconntest.HalfClose) }
+func TestCloseRead(t *testing.T)   { onPairs(t, ends{}, streamconntest.CloseRead) }
+func TestClosedPeer(t *testing.T)  { onPairs(t, ends{}, streamconntest.ClosedPeer) }
+func TestAbortedPeer(t *testing.T) { onPairs(t, ends{}, streamconntest.AbortedPeer) }
+func TestErrors(t *testing.T)      { onPairs(t, ends{}, streamconntest.Errors) }
+func TestLinger(t *testing.T)      { onPairs(t, ends{}, streamconntest.Linger) }
+
+func TestAllocations(t *testing.T) {
+	c, s := pair(t, streamconntest.MLX5(t), ends{})
+	streamconntest.Allocations(t, c, s)
+}
+
+// TestWriteBuf mixes writes with and without a copy.
+func TestWriteBuf(t *testing.T) {
+	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+		c, s := pair(t, k, ends{})
+		var want bytes.Buffer
+		done := make(chan []byte)
+		go func() {
+			got, err := io.ReadAll(s)
+			if err != nil {
+				t.Errorf("ReadAll: %v", err)
+			}
+			done <- got
+		}()
+		for i := range 40 {
+			b, _ := io.ReadAll(streamconntest.Random(uint64(i), int64(1+i*3001)))
+			want.Write(b)
+			if i%3 == 0 {
+				c.Write(b)
+				continue
+			}
+			buf, err := c.Pool().Copy(t.Context(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.WriteBuf(buf); err != nil {
+				t.Fatalf("WriteBuf: %v", err)
+			}
+		}
+		c.CloseWrite()
+		if got := <-done; !bytes.Equal(got, want.Bytes()) {
+			t.Error("the received bytes differ from the sent ones")
+		}
+		buf, _ := c.Pool().Get(t.Context(), 10)
+		if err := c.WriteBuf(buf); !errors.Is(err, syscall.EPIPE) {
+			t.Errorf("WriteBuf after CloseWrite = %v, want %v", err, syscall.EPIPE)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"purerdma/cm"
+	"purerdma/internal/streamconn"
+)
+
+// Dialer connects to a Listener. The zero Dialer has the defaults.
+type Dialer struct {
+	Options
+	// CM has the options of the connection manager, such as KeepAlive. Its QP, Receive, Shared and PD,
+	// and the PrivateData of its Param, are not used.
+	CM cm.Dialer
+	// Fallback connects over TCP to the same host and port if connecting over RDMA fails, unless the
+	// context has ended. The connection is then a *TCPConn, which has the error of RDMA. If both fail,
+	// DialContext returns both errors. nil means that DialContext fails without RDMA.
+	Fallback *net.Dialer
+}
+
+// Dial connects with the defaults. See Dialer.DialContext.
+func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return new(Dialer).DialContext(ctx, network, address)
+}
+
+// DialContext connects to address, which is "host:port" in the RDMA port space. network is "tcp",
+// "tcp4" or "tcp6". The net.Conn is a *Conn, or with Fallback possibly a *TCPConn. ctx bounds
+// connecting only. The error is a *net.OpError with the cause that cm.Dialer.Dial returns. If the
+// peer is no Listener of this package, the cause is a *cm.RejectError or wraps syscall.EPROTO.
+func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.dial(ctx, network, address)
+	if err == nil {
+		return conn, nil
+	}
+	err = streamconn.OpError("dial", err)
+	if d.Fallback == nil || ctx.Err() != nil {
+		return nil, err
+	}
+	tcp, tcpErr := d.Fallback.DialContext(ctx, network, address)
+	if tcpErr != nil {
+		return nil, errors.Join(err, tcpErr)
+	}
+	return &TCPConn{Conn: tcp, Cause: err}, nil
+}
+
+// TCPConn is a connection over TCP, because connecting over RDMA has failed: see Dialer.Fallback.
+type TCPConn struct {
+	net.Conn
+	// Cause is the error of connecting over RDMA.
+	Cause error
+}
+
+// RDMA returns false. Conn.RDMA returns true.
+func (c *TCPConn) RDMA() bool { return false }
+
+func (d *Dialer) dial(ctx context.Context, network, address string) (*Conn, error) {
+	opts, err := d.Options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := streamconn.CheckNetwork(network); err != nil {
+		return nil, err
+	}
+	dialer := d.CM
+	dialer.QP, dialer.PD, dialer.Receive, dialer.Shared = opts.qp(), nil, opts.receive(), nil
+	if opts.Shared != nil {
+		dialer.Shared = opts.Shared.cm
+	}
+	r, err := dialer.Resolve(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return connect(ctx, r, dialer.Param, opts)
+}
+
+// connect connects to a resolved destination. Its caller closes r.
+func connect(ctx context.Context, r *cm.Resolved, p *cm.ConnParam, opts Options) (*Conn, error) {
+	l, err := newLink(ctx, r, opts)
+	if err != nil {
+		return nil, err
+	}
+	var param cm.ConnParam
+	if p != nil {
+		param = *p
+	}
+	param.PrivateData = l.hello()
+	param.RNRRetryCount = cmp.Or(opts.rnrRetry, param.RNRRetryCount)
+	l.conn, err = r.Connect(ctx, nil, &param)
+	if err != nil {
+		return nil, errors.Join(err, l.leaveShared())
+	}
+	peer, err := parseHello(l.conn.PrivateData())
+	if err != nil {
+		err = fmt.Errorf("the acceptance of %v: %w", l.conn.RemoteAddr(), err)
+	} else {
+		err = l.start(ctx, l.conn, peer, false)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.freeAll())
+	}
+	return &Conn{stream: l.stream, l: l}, nil
+}

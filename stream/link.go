@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/inflight"
+	"purerdma/internal/streamconn"
+	"purerdma/pool"
+	"purerdma/verbs"
+)
+
+// link is the protocol of one connection. It implements streamconn.Protocol. It has no goroutine. The
+// goroutine that polls the CQ calls handle for messages and the functions of sends.
+//
+// Locks are taken in this order: link.mu, then the locks of packages inflight and pool.
+type link struct {
+	stream *streamconn.Conn
+	opts   Options
+	iwarp  bool
+	conn   *cm.Conn
+	posts  *inflight.Queue // of conn
+	pool   *pool.Pool
+
+	// srq and budget are nil if the connection has receives of its own.
+	srq    *verbs.SRQ
+	budget *budget
+	waits  bool // in budget.waiting. Guarded by budget.mu
+
+	settled chan struct{} // has a token when Close should check again whether all bytes were sent
+
+	mu   sync.Mutex // guards the following fields
+	recv receiver
+	send sender
+	// mute is set while this side must not send. On iWARP that is the accepting side, until the
+	// first frame has arrived (RFC 5044, 7.1).
+	mute bool
+	// err is the first error of the connection, nil while it works.
+	err error
+	// broken is set after the first failure. err may be set later, because finding the cause can wait.
+	broken bool
+	// freed is set when the memory of the connection has been freed.
+	freed bool
+	// wakeRead and wakeWrite make unlock wake the reader and the writer.
+	wakeRead, wakeWrite bool
+}
+
+var _ streamconn.Protocol = (*link)(nil)
+
+var errNoCredits = fmt.Errorf("the receives of the Shared are used up: %w", syscall.ENOBUFS)
+
+// newLink makes the QP and takes the credits for a pending connection. It may wait for credits until ctx
+// ends. After an error the caller closes or rejects p.
+func newLink(ctx context.Context, p cm.PendingConn, opts Options) (*link, error) {
+	l := &link{opts: opts, iwarp: p.Device().Transport() == verbs.TransportIWARP, settled: make(chan struct{}, 1)}
+	l.stream = streamconn.New(l)
+	l.recv.window = opts.Window
+	if opts.Shared == nil {
+		return l, nil
+	}
+	opts.Shared.enter()
+	qp, err := p.QP()
+	if err != nil {
+		return nil, errors.Join(err, opts.Shared.leave())
+	}
+	l.srq = qp.SRQ()
+	l.budget = opts.Shared.budgetOf(l.srq)
+	l.recv.window = l.budget.base(ctx, opts.Window)
+	if l.recv.window == 0 {
+		return nil, errors.Join(errNoCredits, l.leaveShared())
+	}
+	return l, nil
+}
+
+// leaveShared returns the credits of a connection whose QP was closed.
+func (l *link) leaveShared() error {
+	if l.budget == nil {
+		return nil
+	}
+	l.opts.Shared.leaveBudget(l.srq, l.budget, l.recv.window)
+	return l.opts.Shared.leave()
+}
+
+// hello returns the private data for the peer.
+func (l *link) hello() []byte {
+	h := hello{slot: l.opts.Slot, credits: l.recv.window}
+	if l.budget != nil {
+		h.features = featureShared
+	}
+	return h.encode()
+}
+
+// start starts the protocol on an established connection. peer is the hello of the peer, and passive is
+// set on the accepting side. After an error the caller calls freeAll.
+func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive bool) error {
+	l.conn, l.pool = conn, conn.Pool()
+	var err error
+	if l.posts, err = conn.Operations(); err != nil {
+		return err
+	}
+	headers, err := l.pool.Get(ctx, headerBytes)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.recv.announced = uint32(l.recv.window)
+	l.send.start(l, peer, headers)
+	l.mute = l.iwarp && passive
+	if l.iwarp && !passive {
+		l.send.greeting = true
+		l.pump()
+	}
+	l.watchIdle()
+	l.unlock()
+	conn.HandleMessages(l.handle)
+	return nil
+}
+
+// LocalAddr implements streamconn.Protocol.
+func (l *link) LocalAddr() net.Addr { return l.conn.LocalAddr() }
+
+// RemoteAddr implements streamconn.Protocol.
+func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
+
+// ResetError is the error of a connection that has failed. It wraps syscall.ECONNRESET and the cause.
+type ResetError struct {
+	// Err is the cause, nil if the peer has closed the connection.
+	Err error
+}
+
+func (e *ResetError) Error() string {
+	if e.Err == nil {
+		return syscall.ECONNRESET.Error()
+	}
+	return syscall.ECONNRESET.Error() + ": " + e.Err.Error()
+}
+
+// Unwrap returns ECONNRESET and the cause.
+func (e *ResetError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{syscall.ECONNRESET}
+	}
+	return []error{syscall.ECONNRESET, e.Err}
+}
+
+// Timeout reports whether the peer has not answered in time.
+func (e *ResetError) Timeout() bool {
+	t, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](e.Err)
+	return ok && t.Timeout()
+}
+
+// cause converts the error of package cm at the end of a connection to the error of its users.
+func cause(err error) error {
+	if oe, ok := errors.AsType[*cm.OpError](err); ok {
+		err = oe.Err
+	}
+	switch {
+	case errors.Is(err, net.ErrClosed): // by Close, which has its own error for all calls
+		return err
+	case errors.Is(err, io.EOF):
+		return &ResetError{}
+	}
+	return &ResetError{Err: err}
+}
+
+// fail records the first error of the connection, and wakes the reader and the writer. The caller holds
+// the lock.
+func (l *link) fail(err error) {
+	l.broken = true
+	if l.err == nil {
+		l.err = err
+	}
+	l.wakeRead, l.wakeWrite = true, true
+}
+
+// violated ends the connection of a peer that has violated the protocol. The caller holds the lock.
+func (l *link) violated(err error) {
+	l.recv.ended = true
+	l.fail(err)
+	go l.disconnect()
+}
+
+// lost ends the connection after a failed send. A goroutine finds the cause, which may wait, and then
+// disconnects. The caller holds the lock.
+func (l *link) lost(err error) {
+	if l.broken {
+		return
+	}
+	l.broken = true
+	go func() {
+		err := cause(l.conn.Explain(err)) // which may wait
+		l.mu.Lock()
+		l.fail(err)
+		l.unlock()
+		l.disconnect()
+	}()
+}
+
+// disconnect disconnects from the peer, so that handle is called with an error after the last message.
+func (l *link) disconnect() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	_, _ = l.conn.Disconnect(ctx) // Close ends the connection in any case
+}
+
+// unlock releases the lock, and wakes the goroutines that may continue.
+func (l *link) unlock() {
+	read, write := l.wakeRead, l.wakeWrite
+	l.wakeRead, l.wakeWrite = false, false
+	l.mu.Unlock()
+	if read {
+		streamconn.WakeReader(l.stream)
+	}
+	if write {
+		streamconn.WakeWriter(l.stream)
+		select {
+		case l.settled <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Close returns when closeGrace has passed without progress. A goroutine then continues to wait, until
+// lingerGrace has passed without progress.
+const (
+	closeGrace  = time.Second
+	lingerGrace = time.Minute
+)

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"cmp"
+	"fmt"
+	"syscall"
+
+	"purerdma/inflight"
+	"purerdma/verbs"
+)
+
+// Options are the options that a Dialer and a ListenConfig have in common. The zero Options are the
+// defaults.
+type Options struct {
+	// Slot is the size in bytes of the longest frame that a connection takes, of which the header
+	// takes 16 bytes. 0 means 16 KiB. It is 256 bytes to 1 MiB. A Shared has its own.
+	Slot int
+	// Window bounds the frames that the peer may send before the program reads them. So a
+	// connection receives up to Window times Slot bytes in advance. 0 means 32. It is 3 to 4096.
+	Window int
+	// SendBuffer bounds the bytes that Write and WriteBuf have queued and the peer's device has not yet
+	// received. A write that begins below the bound may exceed it by one frame or one Buf. 0 means 256
+	// KiB.
+	SendBuffer int
+	// Shared holds the receives and the memory of the connections. If it is nil, each connection of a
+	// Dialer has receives of its own, and each Listener makes a Shared for its connections.
+	Shared *Shared
+
+	// rnrRetry is ConnParam.RNRRetryCount of a test.
+	rnrRetry int
+}
+
+// Defaults of Options.
+const (
+	defaultSlot       = 16 << 10
+	defaultWindow     = 32
+	defaultSendBuffer = 256 << 10
+)
+
+// withDefaults returns the options without zeros.
+func (o Options) withDefaults() (Options, error) {
+	o.Slot = cmp.Or(o.Slot, defaultSlot)
+	if o.Shared != nil {
+		o.Slot = o.Shared.config.Slot
+	}
+	o.Window = cmp.Or(o.Window, defaultWindow)
+	o.SendBuffer = cmp.Or(o.SendBuffer, defaultSendBuffer)
+	if o.Slot < minSlot || o.Slot > maxSlot || o.Window < baseWindow || o.Window > maxWindow || o.SendBuffer < 1 {
+		return o, fmt.Errorf("options Slot %d, Window %d, SendBuffer %d: %w", o.Slot, o.Window, o.SendBuffer, syscall.EINVAL)
+	}
+	return o, nil
+}
+
+// receive returns the configuration of the connection's own receives, nil if the receives are shared.
+func (o *Options) receive() *inflight.ReceiveConfig {
+	if o.Shared != nil {
+		return nil
+	}
+	return &inflight.ReceiveConfig{Size: o.Slot, Depth: o.Window}
+}
+
+// qp returns the configuration of a QP.
+func (o *Options) qp() verbs.QPConfig {
+	caps := verbs.QPCap{SendWR: maxSends + controlSends + spareSends, SendSGE: 2}
+	if o.Shared == nil {
+		caps.RecvWR, caps.RecvSGE = o.Window, 1
+	}
+	return verbs.QPConfig{Cap: caps}
+}

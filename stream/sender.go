@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"purerdma/internal/fifo"
+	"purerdma/pool"
+	"purerdma/verbs"
+)
+
+const (
+	// maxSends bounds the frames that are in flight when one with data is posted.
+	maxSends = 32
+	// controlSends is the number of further frames, which have no data.
+	controlSends = 2
+	// spareSends is the number of entries for the probes of the connection manager.
+	spareSends = 4
+	// headerBytes is the memory for the headers of all frames in flight.
+	headerBytes = (maxSends + controlSends) * frameLen
+)
+
+// States of the end of the outgoing stream.
+const (
+	finNone      = iota
+	finWanted    // after the data
+	finSent      // in a frame
+	finConfirmed // by the peer
+)
+
+// sender is the part of a link that sends. link.mu guards it.
+type sender struct {
+	payload int  // most data bytes of a frame
+	shared  bool // the peer's receives are shared
+	// granted counts the credits that the peer has granted, and sent counts the used ones.
+	granted, sent uint32
+
+	// Writers fill cur. A full cur goes to queue. Frames take their data from queue, and then from cur.
+	// The bytes from curFrom to curEnd of cur are not yet in a frame. curBusy is set while a writer may
+	// write behind curEnd.
+	cur             *pool.Buf
+	curFrom, curEnd int
+	curBusy         bool
+	queue           fifo.Queue[segment]
+	spare           *pool.Buf // memory that awaitMemory has got
+	buffered        int       // bytes that have not reached the peer's device
+
+	headers  *pool.Buf
+	outgoing *outgoing // list of the unused elements
+	made     int       // number of elements that exist
+	inFlight int
+	data     int // frames with data in flight
+
+	fin      int
+	greeting bool // send a frame, because the peer waits for the first one
+	confirm  bool // send flagFINAck
+
+	awaiting bool // awaitMemory runs
+	cancel   context.CancelFunc
+
+	idle    *time.Timer // nil before the first use
+	idleSet bool        // the timer runs
+	// idleSent and idleReceived are sent and receiver.received at the time when the timer was set.
+	idleSent, idleReceived uint32
+}
+
+// segment is data that is to be sent. It has a reference to the Buf.
+type segment struct {
+	buf     *pool.Buf
+	from, n int
+}
+
+// outgoing is a frame in flight. It is reused.
+type outgoing struct {
+	l      *link
+	header int // offset of the header in sender.headers
+	buf    *pool.Buf
+	n      int
+	done   func(error)
+	next   *outgoing
+}
+
+func (s *sender) start(l *link, peer hello, headers *pool.Buf) {
+	s.payload = min(peer.slot, max(l.opts.Slot, defaultSlot)) - frameLen
+	s.shared = peer.features&featureShared != 0
+	s.granted = uint32(peer.credits)
+	s.headers = headers
+}
+
+// credits returns the number of frames that the peer takes.
+func (s *sender) credits() int { return int(s.granted - s.sent) }
+
+// pending returns the number of bytes that are not in a frame.
+func (s *sender) pending() int {
+	n := s.curEnd - s.curFrom
+	for _, g := range s.queue.All() {
+		n += g.n
+	}
+	return n
+}
+
+// dataDue reports whether to send a frame with data or with the end of the stream. A partly filled buffer
+// waits while earlier data is in flight, so that small writes are sent together.
+func (s *sender) dataDue() bool {
+	partly := s.curEnd > s.curFrom
+	return s.queue.Len() > 0 || partly && (s.data == 0 || s.fin != finNone) || s.fin == finWanted
+}
+
+// pump sends the frames that are due and that the credits and the send queue allow. The last credit is
+// kept for frames that grant credits, so these can always be sent. The caller holds the lock.
+func (l *link) pump() {
+	s := &l.send
+	for !l.broken && !l.mute && !l.freed {
+		switch {
+		case s.inFlight < maxSends && s.credits() >= 2 && s.dataDue():
+			l.sendData()
+		case s.inFlight < maxSends+controlSends && s.credits() >= 2 && (s.greeting || s.confirm):
+			l.post(&frame{}, nil, 0)
+		case s.inFlight < maxSends+controlSends && s.credits() >= 1 && l.recv.due():
+			l.post(&frame{}, nil, 0)
+		default:
+			return
+		}
+	}
+}
+
+// sendData sends the next data. The caller holds the lock.
+func (l *link) sendData() {
+	s := &l.send
+	var f frame
+	var buf *pool.Buf
+	from := 0
+	switch {
+	case s.queue.Len() > 0:
+		g := s.queue.Front()
+		buf, from, f.length = g.buf, g.from, min(g.n, s.payload)
+		if g.from, g.n = g.from+f.length, g.n-f.length; g.n > 0 {
+			buf.Ref()
+		} else {
+			s.queue.Pop() // the frame takes its reference
+		}
+	case s.curEnd > s.curFrom:
+		buf, from, f.length = s.cur.Ref(), s.curFrom, min(s.curEnd-s.curFrom, s.payload)
+		s.curFrom += f.length
+	}
+	if s.fin == finWanted && s.pending() == 0 {
+		f.flags |= flagFIN
+		s.fin = finSent
+	}
+	l.post(&f, buf, from)
+}
+
+// post posts a frame. It takes over the reference to buf, which may be nil. The caller holds the
+// lock and has checked that there is a credit and room in the send queue.
+func (l *link) post(f *frame, buf *pool.Buf, from int) {
+	s, r := &l.send, &l.recv
+	if s.confirm {
+		f.flags |= flagFINAck
+	}
+	s.greeting, s.confirm = false, false
+	s.sent++
+	f.sent, f.granted = s.sent, r.granted()
+	r.announced, r.owed = f.granted, 0
+	o := s.outgoing
+	if o == nil {
+		o = &outgoing{l: l, header: s.made * frameLen}
+		o.done = o.completed
+		s.made++
+	} else {
+		s.outgoing = o.next
+	}
+	o.buf, o.n, o.next = buf, f.length, nil
+	f.put(s.headers.Bytes()[o.header:])
+	sg := [2]verbs.SGE{s.headers.Slice(o.header, frameLen)}
+	n := 1
+	if f.length > 0 {
+		sg[1] = buf.Slice(from, f.length)
+		n = 2
+		s.data++
+	}
+	s.inFlight++
+	// The send queue has room, so this does not wait.
+	wr := verbs.SendWR{Opcode: verbs.OpSend, SGList: sg[:n]}
+	if err := l.posts.Go(context.Background(), &wr, nil, o.done); err != nil {
+		l.recycle(o)
+		l.lost(err)
+	}
+}
+
+// completed handles the completion of the frame. err is the error of the send.
+func (o *outgoing) completed(err error) {
+	l := o.l
+	l.mu.Lock()
+	l.recycle(o)
+	if err != nil {
+		l.lost(err)
+	}
+	l.wakeWrite = true
+	l.pump()
+	l.unlock()
+}
+
+// recycle frees the memory of a frame that is no longer in flight. The caller holds the lock.
+func (l *link) recycle(o *outgoing) {
+	s := &l.send
+	s.inFlight--
+	if o.n > 0 {
+		s.data--
+		s.buffered -= o.n
+		o.buf.Free()
+		o.buf, o.n = nil, 0
+	}
+	o.next, s.outgoing = s.outgoing, o
+	if s.inFlight == 0 && l.freed {
+		s.headers.Free()
+	} else if s.data == 0 && s.curFrom == s.curEnd && !s.curBusy {
+		s.dropCur() // an idle connection needs no memory
+	}
+}
+
+func (s *sender) dropCur() {
+	if s.cur != nil {
+		s.cur.Free()
+		s.cur = nil
+	}
+	s.curFrom, s.curEnd = 0, 0
+}
+
+// writable returns the error of a write, nil if data can be sent. The caller holds the lock.
+func (l *link) writable() error {
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.send.fin != finNone:
+		return syscall.EPIPE
+	}
+	return nil
+}
+
+// Space implements streamconn.Protocol.
+func (l *link) Space() ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.send
+	if err := l.writable(); err != nil {
+		return nil, err
+	}
+	if l.broken || l.freed || s.buffered >= l.opts.SendBuffer || s.cur == nil && !l.takeCur() {
+		return nil, nil
+	}
+	s.curBusy = true
+	return s.cur.Bytes()[s.curEnd:], nil
+}
+
+// takeCur gets memory for data without waiting. It reports whether there was some. The caller holds the
+// lock.
+func (l *link) takeCur() bool {
+	s := &l.send
+	if s.cur = s.spare; s.cur != nil {
+		s.spare = nil
+		return true
+	}
+	b, err := l.pool.TryGet(s.payload)
+	if err != nil {
+		l.awaitMemory()
+		return false
+	}
+	s.cur = b
+	return true
+}
+
+// awaitMemory has a goroutine wait for memory that other connections use. The caller holds the lock.
+func (l *link) awaitMemory() {
+	s := &l.send
+	if s.awaiting {
+		return
+	}
+	s.awaiting = true
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go func() {
+		defer cancel()
+		b, err := l.pool.Get(ctx, s.payload)
+		l.mu.Lock()
+		defer l.unlock()
+		s.awaiting, s.cancel = false, nil
+		switch {
+		case err != nil && !l.freed:
+			l.lost(err)
+		case err == nil && l.freed:
+			b.Free()
+		default:
+			s.spare = b
+		}
+		l.wakeWrite = true
+	}()
+}
+
+// Commit implements streamconn.Protocol.
+func (l *link) Commit(n int) {
+	l.mu.Lock()
+	defer l.unlock()
+	s := &l.send
+	s.curBusy = false
+	if l.freed {
+		return
+	}
+	s.curEnd += n
+	s.buffered += n
+	if s.curEnd == s.cur.Len() {
+		l.queueCur()
+		s.dropCur()
+	}
+	l.pump()
+}
+
+// queueCur moves the data of cur to the queue. The caller holds the lock.
+func (l *link) queueCur() {
+	s := &l.send
+	if s.curEnd > s.curFrom {
+		s.queue.Push(segment{s.cur.Ref(), s.curFrom, s.curEnd - s.curFrom})
+		s.curFrom = s.curEnd
+	}
+}
+
+// handover queues memory of the program, and takes over its reference. It returns false if there is no
+// room.
+func (l *link) handover(b *pool.Buf) (bool, error) {
+	l.mu.Lock()
+	defer l.unlock()
+	s := &l.send
+	if err := l.writable(); err != nil {
+		return false, err
+	}
+	if l.broken || l.freed || s.buffered >= l.opts.SendBuffer {
+		return false, nil
+	}
+	l.queueCur()
+	s.queue.Push(segment{b, 0, b.Len()})
+	s.buffered += b.Len()
+	l.pump()
+	return true, nil
+}
+
+// CloseWrite implements streamconn.Protocol.
+func (l *link) CloseWrite() error {
+	l.mu.Lock()
+	defer l.unlock()
+	if l.err != nil {
+		return l.err
+	}
+	l.endWrite()
+	return nil
+}
+
+// endWrite ends the outgoing stream after its data. The caller holds the lock.
+func (l *link) endWrite() {
+	if l.send.fin == finNone {
+		l.send.fin = finWanted
+		l.pump()
+	}
+}

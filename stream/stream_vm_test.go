@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stream_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/internal/vmtest"
+	"purerdma/stream"
+)
+
+// vmEnds returns a listener on the first host, and a dialer on the second.
+func vmEnds(t *testing.T, o ends) (net.Listener, *stream.Dialer) {
+	t.Helper()
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	vmtest.AnyMemory(t)
+	lc := stream.ListenConfig{Options: o.listen.WithoutRNR(), Private: o.private}
+	ln, err := lc.Listen(t.Context(), "tcp", netip.AddrPortFrom(hosts[0].IPv4, 0).String())
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	local := cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0))
+	return ln, &stream.Dialer{Options: o.dial.WithoutRNR(), CM: cm.Dialer{LocalAddr: local}}
+}
+
+// overRDMA is vmtest.OverRDMA, and checks on rxe that no message has found the receives used up.
+func overRDMA(t *testing.T, size int64, run func()) {
+	t.Helper()
+	if vmtest.Driver() != "rxe" {
+		vmtest.OverRDMA(t, size, run)
+		return
+	}
+	before := vmtest.Counter(t, "hw_counters/rcvd_rnr_err")
+	vmtest.OverRDMA(t, size, run)
+	if n := vmtest.Counter(t, "hw_counters/rcvd_rnr_err"); n != before {
+		t.Errorf("rcvd_rnr_err grew by %d, want 0", n-before)
+	}
+}
+
+// TestVMTransfer sends data in both directions at a time.
+func TestVMTransfer(t *testing.T) {
+	for name, o := range map[string]ends{
+		"shared":  {},
+		"private": {private: true},
+		"least":   {private: true, dial: stream.Options{Slot: 256, Window: 3}, listen: stream.Options{Slot: 256, Window: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln, d := vmEnds(t, o)
+			size := int64(16 << 20)
+			if name == "least" {
+				size = 256 << 10
+			}
+			overRDMA(t, 2*size, func() {
+				conn, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, s := conn.(*stream.Conn), accept(t, ln)
+				defer streamconntest.Abort(c)
+				streamconntest.Transfer(t, c, s, size)
+			})
+		})
+	}
+}
+
+// TestVMCloseAfterWrite closes right after a Write. The peer must get all bytes and the end of the
+// stream.
+func TestVMCloseAfterWrite(t *testing.T) {
+	ln, d := vmEnds(t, ends{})
+	for i := range 30 {
+		conn, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := accept(t, ln)
+		want := bytes.Repeat([]byte{byte(i)}, i*5000)
+		if _, err := conn.Write(want); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		s.SetReadDeadline(time.Now().Add(streamconntest.Limit))
+		if got, err := io.ReadAll(s); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("ReadAll = %d bytes, %v, want %d", len(got), err, len(want))
+		}
+		s.Close()
+	}
+}
