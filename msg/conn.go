@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package msg
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/inflight"
+	"purerdma/pool"
+	"purerdma/verbs"
+)
+
+// Operations of errors.
+const (
+	opDial    = "connect"
+	opListen  = "listen"
+	opAccept  = "accept"
+	opSend    = "send"
+	opCall    = "call"
+	opReply   = "reply"
+	opReceive = "receive"
+
+	opConnection = "connection"
+)
+
+// Conn is a connection. Any number of goroutines may use it at a time.
+//
+// A Conn has no goroutine of its own. One of the goroutines that wait in Receive, Call or Send takes the
+// peer's frames for all of them. While no goroutine waits, the peer can send as many messages as
+// Options.Window allows.
+//
+// Locks are taken in this order: Conn.mu, then the locks of packages inflight and pool.
+type Conn struct {
+	opts  Options
+	conn  *cm.Conn
+	queue *inflight.Queue
+	pool  *pool.Pool
+	// failed is sendFailed. It is a field because a method value is allocated.
+	failed func(error)
+	// inline is the length of the longest frame that needs no registered memory, in bytes.
+	inline int
+	// unpolled counts the frames since the last poll of the send CQ.
+	unpolled atomic.Int32
+
+	mu    sync.Mutex // guards the following fields
+	recv  receiver
+	send  sender
+	calls calls
+	// mute is set while this side must not send. On iWARP that is the accepting side, until the
+	// first frame has arrived (RFC 5044, 7.1).
+	mute bool
+	// err is the reason for which the connection has failed, nil if it has not.
+	err error
+	// closed is set by Close.
+	closed bool
+	// over ends with the connection. It is the parent of the contexts of messages.
+	over       context.Context
+	cancelOver context.CancelFunc
+	// waiters and messages are unused ones.
+	waiters  []*waiter
+	messages []*Message
+}
+
+// newConn starts the protocol on an established connection, whose peer has sent a hello.
+func newConn(conn *cm.Conn, opts Options, peer hello, passive bool) (*Conn, error) {
+	queue, err := conn.Operations()
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{opts: opts, conn: conn, queue: queue, pool: conn.Pool()}
+	c.failed = c.sendFailed
+	c.inline = min(conn.QP().Cap().Inline, len(c.send.scratch))
+	c.over, c.cancelOver = context.WithCancel(context.Background())
+	c.recv.window, c.recv.announced = opts.Window, uint32(opts.Window)
+	c.recv.open = make([]*Message, peer.calls)
+	c.send.payload, c.send.window, c.send.granted = peer.slot-headerLen, uint32(peer.window), uint32(peer.window)
+	c.send.most = 2*(opts.Window+peer.window) + maxSends
+	iwarp := conn.Device().Transport() == verbs.TransportIWARP
+	c.mute = iwarp && passive
+	c.send.greeting = iwarp && !passive
+	conn.HandleMessagesLazily(c.handle)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pump()
+	return c, nil
+}
+
+// LocalAddr returns the connection's own address.
+func (c *Conn) LocalAddr() net.Addr { return c.conn.LocalAddr() }
+
+// RemoteAddr returns the peer's address.
+func (c *Conn) RemoteAddr() net.Addr { return c.conn.RemoteAddr() }
+
+// MaxLen returns the length in bytes of the longest message, request or reply that the peer takes.
+func (c *Conn) MaxLen() int { return c.send.payload }
+
+// Done returns a channel that is closed when the connection becomes unusable. If no goroutine
+// uses the connection, only its end by one of the sides, the removal of the device and a failed
+// keepalive are found.
+func (c *Conn) Done() <-chan struct{} { return c.over.Done() }
+
+// Err returns nil while the connection is usable, and then the reason for its end. After Close it is
+// net.ErrClosed.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		return nil
+	}
+	return c.opError(opConnection, c.err)
+}
+
+// opError returns the error of an operation, with the addresses of the connection.
+func (c *Conn) opError(op string, err error) error {
+	if oe, ok := errors.AsType[*cm.OpError](err); ok {
+		err = oe.Err
+	}
+	if err == io.EOF {
+		err = &cm.DisconnectedError{}
+	}
+	return &cm.OpError{Op: op, Local: c.conn.LocalAddr(), Remote: c.conn.RemoteAddr(), Err: err}
+}
+
+// waiter is a goroutine that waits for a message, a credit or a call. Conn.mu guards the fields
+// except signal.
+type waiter struct {
+	signal *inflight.Signal
+	done   bool
+	// The result, of which one is set, or none for a credit.
+	message *Message
+	call    *call
+	err     error
+}
+
+// getWaiter returns an unused waiter. The caller holds the lock.
+func (c *Conn) getWaiter() *waiter {
+	if n := len(c.waiters); n > 0 {
+		w := c.waiters[n-1]
+		c.waiters = c.waiters[:n-1]
+		return w
+	}
+	return &waiter{signal: c.newSignal()}
+}
+
+// newSignal returns a Signal for waits that poll for messages.
+func (c *Conn) newSignal() *inflight.Signal { return inflight.NewSignal(c.conn.QP().RecvCQ()) }
+
+// putWaiter takes back a waiter that is in no queue. The caller holds the lock.
+func (c *Conn) putWaiter(w *waiter) {
+	w.reset()
+	c.waiters = append(c.waiters, w)
+}
+
+// reset prepares the waiter for another wait.
+func (w *waiter) reset() {
+	w.done, w.message, w.call, w.err = false, nil, nil, nil
+	w.signal.Reset()
+}
+
+// wait waits until w is done. The caller holds the lock, which wait releases during the wait. If it
+// returns an error, the context has ended, and w is not done.
+func (c *Conn) wait(ctx context.Context, w *waiter) error {
+	c.mu.Unlock()
+	err := w.signal.Wait(ctx)
+	c.mu.Lock()
+	if w.done {
+		return nil
+	}
+	return err
+}
+
+// finish ends the wait of a goroutine. The caller holds the lock of the connection.
+func (w *waiter) finish() {
+	w.done = true
+	w.signal.Set()
+}
+
+// fail ends the connection for its users. The caller holds the lock.
+func (c *Conn) fail(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	c.cancelOver()
+	for c.recv.waiting.Len() > 0 {
+		c.recv.waiting.Pop().failed(err)
+	}
+	for c.send.waiting.Len() > 0 {
+		c.send.waiting.Pop().failed(err)
+	}
+	if c.send.canceller != nil {
+		c.send.canceller.failed(err)
+	}
+	c.calls.fail(err)
+}
+
+// failed ends the wait of a goroutine with an error.
+func (w *waiter) failed(err error) {
+	w.err = err
+	w.finish()
+}
+
+// end takes the end of the connection after the last message. It may wait for the cause.
+func (c *Conn) end(err error) {
+	_ = c.queue.Poll() // a send that has failed names the cause of a flush
+	c.mu.Lock()
+	failure := c.send.failure
+	c.mu.Unlock()
+	if failure != nil && err != io.EOF && !errors.Is(err, net.ErrClosed) {
+		err = c.conn.Explain(failure)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail(err)
+}
+
+// sendFailed takes the error of a send. The end of the connection follows it.
+func (c *Conn) sendFailed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.send.failure == nil && !c.closed {
+		c.send.failure = err
+		go c.conn.Explain(err) // which records the cause, and may wait
+	}
+}
+
+// closeGrace bounds how long Close waits for the peer's device.
+const closeGrace = time.Second
+
+// disconnect ends the connection of a peer that has violated the protocol.
+func (c *Conn) disconnect() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	_, _ = c.conn.Disconnect(ctx) // Close ends the connection in any case
+}
+
+// Close ends the connection. Calls in progress fail, here with net.ErrClosed. Messages that were sent
+// before reach the peer, unless it does not acknowledge them within a second. On iWARP the last of them
+// may be lost, because a send completes there when TCP has taken it. Messages that Receive has
+// returned stay valid until Free. Close may be called more than once. After an error it tries again.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	flush := !c.closed && c.err == nil && !c.mute
+	c.closed = true
+	if c.err == nil {
+		c.fail(net.ErrClosed)
+	}
+	c.err = net.ErrClosed
+	var dropped []*Message
+	for c.recv.messages.Len() > 0 {
+		dropped = append(dropped, c.recv.messages.Pop())
+	}
+	c.mu.Unlock()
+	if flush {
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		_ = c.conn.Probe(ctx) // behind all messages
+		cancel()
+	}
+	for _, m := range dropped {
+		m.Free()
+	}
+	return c.conn.Close()
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package msg
+
+import (
+	"testing"
+
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// WithoutRNR returns the options with connections that fail if a message finds no posted receive.
+func (o Options) WithoutRNR() Options {
+	o.rnrRetry = cm.None
+	return o
+}
+
+// Frame encodes a frame.
+func Frame(k uint8, sent, granted, call, confirmed uint32, tag uint64, data []byte) []byte {
+	b := make([]byte, headerLen, headerLen+len(data))
+	(&frame{kind(k), len(data), sent, granted, call, confirmed, tag}).put(b)
+	return append(b, data...)
+}
+
+// Hello encodes a hello.
+func Hello(slot, window, calls int) []byte { return hello{slot, window, calls}.encode() }
+
+// Kinds of frames for tests.
+const (
+	KindCredit    = uint8(kindCredit)
+	KindMessage   = uint8(kindMessage)
+	KindRequest   = uint8(kindRequest)
+	KindReply     = uint8(kindReply)
+	KindFailure   = uint8(kindFailure)
+	KindCancel    = uint8(kindCancel)
+	KindCancelled = uint8(kindCancelled)
+	Kinds         = uint8(kinds)
+	HeaderLen     = headerLen
+)
+
+// Frames returns the number of frames that were sent, without answers to calls and cancellations.
+func (c *Conn) Frames() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.send.sent + c.send.grants
+}
+
+// Idle returns the number of calls that are not in progress, and of all calls that were made.
+func (c *Conn) Idle() (unused, all int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls.unused), len(c.calls.all)
+}
+
+// BreakQP moves the QP of the connection to the error state.
+func (c *Conn) BreakQP(t testing.TB) {
+	t.Helper()
+	if err := c.conn.QP().Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState); err != nil {
+		t.Fatalf("Modify() = %v", err)
+	}
+}
+
+// Window returns the number of messages that the peer can send before the program frees one.
+func (c *Conn) Window() int { return c.recv.window }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package msg
+
+import (
+	"encoding/binary"
+	"fmt"
+	"syscall"
+)
+
+// headerLen is the length of the header of a frame in bytes. Each frame is one SEND:
+//
+//	offset  bytes
+//	0       1      kind
+//	1       3      0
+//	4       4      length of the data behind the header
+//	8       4      sent: the credits that the sender has used so far, including this frame
+//	12      4      granted: the credits that the sender has granted to the receiver so far
+//	16      4      call: number of the call that the frame belongs to
+//	20      4      confirmed: the frames of kind kindCredit that the sender has received so far
+//	24      8      tag of the program
+//
+// The numbers are big-endian. The counts are modulo 2^32.
+const headerLen = 32
+
+// kind is the kind of a frame.
+type kind uint8
+
+const (
+	// kindCredit is a control frame, and grants at least one credit. A side sends one after the peer
+	// has confirmed the previous one, by any frame.
+	kindCredit kind = iota
+	// kindMessage is a one-way message.
+	kindMessage
+	// kindRequest begins a call.
+	kindRequest
+	// kindReply ends a call.
+	kindReply
+	// kindFailure ends a call. Its data is the reason, in UTF-8.
+	kindFailure
+	// kindCancel is a control frame. The caller no longer waits for the call, which is answered
+	// nevertheless. A side sends one after the answer to the previous one.
+	kindCancel
+	// kindCancelled is a control frame, which answers kindCancel.
+	kindCancelled
+	kinds // the number of kinds
+)
+
+// takesCredit reports whether the frame takes a credit. The answer to a call takes none, because the
+// receiver keeps a receive for it as long as the call lasts.
+func (k kind) takesCredit() bool { return k == kindMessage || k == kindRequest }
+
+// control reports whether the frame is a control frame, which has neither data nor a tag, and takes no
+// credit. There is at most one of each kind in flight. So each kind has a receive of its own.
+func (k kind) control() bool { return k == kindCredit || k == kindCancel || k == kindCancelled }
+
+// hasCall reports whether the frame belongs to a call.
+func (k kind) hasCall() bool { return k != kindCredit && k != kindMessage }
+
+// frame is the header of a frame.
+type frame struct {
+	kind          kind
+	length        int
+	sent, granted uint32
+	call          uint32
+	confirmed     uint32
+	tag           uint64
+}
+
+// put encodes the header.
+func (f *frame) put(b []byte) {
+	binary.BigEndian.PutUint32(b, uint32(f.kind)<<24)
+	binary.BigEndian.PutUint32(b[4:], uint32(f.length))
+	binary.BigEndian.PutUint32(b[8:], f.sent)
+	binary.BigEndian.PutUint32(b[12:], f.granted)
+	binary.BigEndian.PutUint32(b[16:], f.call)
+	binary.BigEndian.PutUint32(b[20:], f.confirmed)
+	binary.BigEndian.PutUint64(b[24:], f.tag)
+}
+
+// parseFrame decodes the header of a message. It checks all that does not depend on the connection.
+func parseFrame(b []byte) (frame, error) {
+	if len(b) < headerLen {
+		return frame{}, violation("a frame of %d bytes, the header has %d", len(b), headerLen)
+	}
+	f := frame{
+		kind:      kind(b[0]),
+		sent:      binary.BigEndian.Uint32(b[8:]),
+		granted:   binary.BigEndian.Uint32(b[12:]),
+		call:      binary.BigEndian.Uint32(b[16:]),
+		confirmed: binary.BigEndian.Uint32(b[20:]),
+		tag:       binary.BigEndian.Uint64(b[24:]),
+	}
+	first, length := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
+	switch {
+	case f.kind >= kinds:
+		return frame{}, violation("a frame of the unknown kind %d", f.kind)
+	case first&0xffffff != 0:
+		return frame{}, violation("a frame with reserved bytes that are not 0")
+	case uint64(length) != uint64(len(b)-headerLen):
+		return frame{}, violation("the length of a frame is %d, and %d bytes follow the header", length, len(b)-headerLen)
+	case f.kind.control() && (length > 0 || f.tag != 0):
+		return frame{}, violation("a frame of kind %d with data or a tag", f.kind)
+	case !f.kind.hasCall() && f.call != 0:
+		return frame{}, violation("a frame of kind %d with the number of a call", f.kind)
+	}
+	f.length = int(length)
+	return f, nil
+}
+
+// violation returns an error that wraps syscall.EPROTO.
+func violation(format string, args ...any) error {
+	return fmt.Errorf("%w of the peer: %s", syscall.EPROTO, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package msg_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+
+	"purerdma/cm"
+	"purerdma/cm/cmtest"
+	"purerdma/inflight"
+	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/msg"
+)
+
+// TestHelloRefused connects with wrong hellos.
+func TestHelloRefused(t *testing.T) {
+	k := streamconntest.RXE(t)
+	ln := listen(t, k, msg.Options{})
+	good := msg.Hello(4096, 8, 8)
+	for _, tc := range []struct {
+		name   string
+		change func([]byte) []byte
+		want   string
+	}{
+		{"none", func([]byte) []byte { return nil }, "no hello"},
+		{"short", func(b []byte) []byte { return b[:8] }, "slots of 0 bytes"}, // zeros follow it
+		{"magic", func(b []byte) []byte { b[0]++; return b }, "no hello"},
+		{"version", func(b []byte) []byte { b[4]++; return b }, "version 2"},
+		{"slot", func(b []byte) []byte { b[8] = 0xff; return b }, "slots of"},
+		{"window", func(b []byte) []byte { b[12] = 0xff; return b }, "credits"},
+		{"no window", func(b []byte) []byte { b[13] = 0; return b }, "0 credits"},
+		{"calls", func(b []byte) []byte { b[14] = 0xff; return b }, "calls"},
+		{"no calls", func(b []byte) []byte { b[15] = 0; return b }, "0 calls"},
+	} {
+		_, err := streamconntest.DialRaw(t, k, ln.Addr().String(), tc.change(append([]byte(nil), good...)))
+		rejected, ok := errors.AsType[*cm.RejectError](err)
+		if !ok || !strings.Contains(string(rejected.PrivateData), tc.want) {
+			t.Errorf("%s: Dial() = %v, want a rejection with %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// TestNoHelloInAcceptance connects to a listener that is not of package msg.
+func TestNoHelloInAcceptance(t *testing.T) {
+	k := streamconntest.RXE(t)
+	to := streamconntest.ListenRaw(t, k)
+	d := msg.Dialer{CM: cm.Dialer{Host: k.Host()}}
+	_, err := d.Dial(streamconntest.Deadline(t), "tcp", to)
+	if !errors.Is(err, syscall.EPROTO) {
+		t.Errorf("Dial() = %v, want %v", err, syscall.EPROTO)
+	}
+}
+
+// first returns a valid first frame, changed by a function.
+func first(kind uint8, data string, change func([]byte)) []byte {
+	sent := uint32(0)
+	if kind == msg.KindMessage || kind == msg.KindRequest {
+		sent = 1
+	}
+	b := msg.Frame(kind, sent, 8, 0, 0, 0, []byte(data))
+	if change != nil {
+		change(b)
+	}
+	return b
+}
+
+// TestViolations sends wrong frames. Each ends its connection, and no other one.
+func TestViolations(t *testing.T) {
+	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+		ln := listen(t, k, msg.Options{Window: 4, Calls: 4})
+		honest := dial(t, k, msg.Options{}, ln)
+		go serve(accept(t, ln))
+		message := func(change func([]byte)) [][]byte { return [][]byte{first(msg.KindMessage, "data", change)} }
+		for name, frames := range map[string][][]byte{
+			"empty":                 {{}},
+			"short":                 {make([]byte, msg.HeaderLen-1)},
+			"kind":                  message(func(b []byte) { b[0] = msg.Kinds }),
+			"reserved":              message(func(b []byte) { b[2] = 1 }),
+			"length":                message(func(b []byte) { b[7]++ }),
+			"large length":          message(func(b []byte) { b[4] = 0xff }),
+			"no credit used":        message(func(b []byte) { b[11] = 0 }),
+			"two credits used":      message(func(b []byte) { b[11] = 2 }),
+			"credits backwards":     message(func(b []byte) { b[15] = 7 }),
+			"too many credits":      message(func(b []byte) { b[13] = 1 }),
+			"call of a message":     message(func(b []byte) { b[19] = 1 }),
+			"confirmed":             message(func(b []byte) { b[23] = 1 }),
+			"no credit left":        {msg.Frame(1, 1, 8, 0, 0, 0, nil), msg.Frame(1, 2, 8, 0, 0, 0, nil), msg.Frame(1, 3, 8, 0, 0, 0, nil), msg.Frame(1, 4, 8, 0, 0, 0, nil), msg.Frame(1, 5, 8, 0, 0, 0, nil)},
+			"credit for a grant":    {first(msg.KindCredit, "", func(b []byte) { b[11] = 1 })},
+			"two grants":            {first(msg.KindCredit, "", nil), first(msg.KindCredit, "", nil)},
+			"grant with data":       {first(msg.KindCredit, "x", nil)},
+			"grant with a tag":      {first(msg.KindCredit, "", func(b []byte) { b[31] = 1 })},
+			"number of a request":   {first(msg.KindRequest, "", func(b []byte) { b[18] = 1 })},
+			"number in use":         {msg.Frame(msg.KindRequest, 1, 8, 3, 0, 0, nil), msg.Frame(msg.KindRequest, 2, 8, 3, 0, 0, nil)},
+			"reply without a call":  {first(msg.KindReply, "", nil)},
+			"failure of no call":    {first(msg.KindFailure, "", func(b []byte) { b[16] = 0xff })},
+			"credit for a reply":    {first(msg.KindReply, "", func(b []byte) { b[11] = 1 })},
+			"number of a cancel":    {first(msg.KindCancel, "", func(b []byte) { b[18] = 1 })},
+			"cancel with data":      {first(msg.KindCancel, "x", nil)},
+			"credit for a cancel":   {first(msg.KindCancel, "", func(b []byte) { b[11] = 1 })},
+			"answer without cancel": {first(msg.KindCancelled, "", nil)},
+		} {
+			raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(4096, 8, 8))
+			if err != nil {
+				t.Fatal(err)
+			}
+			victim := accept(t, ln)
+			for _, b := range frames {
+				_ = streamconntest.SendRaw(t, raw, b) // the victim may have ended the connection
+			}
+			if err := receiveAll(t, victim); !errors.Is(err, syscall.EPROTO) {
+				t.Errorf("%s: Receive() = %v, want %v", name, err, syscall.EPROTO)
+			}
+			if _, err := victim.Call(streamconntest.Deadline(t), 0, nil); !errors.Is(err, syscall.EPROTO) {
+				t.Errorf("%s: Call() = %v, want %v", name, err, syscall.EPROTO)
+			}
+			closed(t, victim)
+			raw.Close()
+			check(t, streamconntest.Deadline(t), honest, 1, pattern(1, 100))
+		}
+	})
+}
+
+// receiveAll receives messages, keeps them until the end of the connection, and returns the error.
+func receiveAll(t testing.TB, c *msg.Conn) error {
+	t.Helper()
+	for {
+		m, err := c.Receive(streamconntest.Deadline(t))
+		if err != nil {
+			return err
+		}
+		defer m.Free()
+	}
+}
+
+// TestWrongAnswers answers the calls of a client in wrong ways.
+func TestWrongAnswers(t *testing.T) {
+	k := streamconntest.MLX5(t)
+	ln := listen(t, k, msg.Options{})
+	for name, frames := range map[string][][]byte{
+		"other call":  {msg.Frame(msg.KindReply, 0, 8, 1, 0, 0, nil)},
+		"twice":       {msg.Frame(msg.KindReply, 0, 8, 0, 0, 0, nil), msg.Frame(msg.KindReply, 0, 8, 0, 0, 0, nil)},
+		"fails twice": {msg.Frame(msg.KindFailure, 0, 8, 0, 0, 0, nil), msg.Frame(msg.KindReply, 0, 8, 0, 0, 0, nil)},
+	} {
+		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(4096, 8, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		victim := accept(t, ln)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if m, err := victim.Call(streamconntest.Deadline(t), 0, nil); err == nil {
+				defer m.Free()
+			}
+			if err := receiveAll(t, victim); !errors.Is(err, syscall.EPROTO) {
+				t.Errorf("%s: Receive() = %v, want %v", name, err, syscall.EPROTO)
+			}
+		}()
+		m, err := raw.Receive(streamconntest.Deadline(t))
+		if err != nil {
+			t.Fatalf("%s: Receive() of the request = %v", name, err)
+		}
+		m.Free()
+		for _, b := range frames {
+			_ = streamconntest.SendRaw(t, raw, b) // the victim may have ended the connection
+		}
+		<-done
+		closed(t, victim)
+		raw.Close()
+	}
+}
+
+// FuzzPeer has a server answer what a peer sends in frames of its choice, and call that peer.
+func FuzzPeer(f *testing.F) {
+	k := streamconntest.RXE(f)
+	lc := msg.ListenConfig{Options: msg.Options{Slot: 512, Window: 6, Calls: 2}, CM: cm.ListenConfig{Host: k.Host()}}
+	ln, err := lc.Listen(f.Context(), "tcp", server)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer ln.Close()
+	f.Add([]byte{2, 1, 0, 0, 0, 9, 0, 1, 1, 1, 0, 0, 3, 0, 3, 0, 0, 0, 0, 0, 0})
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		b := make([]byte, 70)
+		for i := range b {
+			b[i] = byte(rng.IntN(6))
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(256, 3, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw.HandleMessages(func(m *inflight.Message, err error) {
+			if err == nil {
+				m.Free()
+			}
+		})
+		victim := accept(t, ln)
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			serve(victim)
+		}()
+		called := make(chan struct{})
+		go func() {
+			defer close(called)
+			for {
+				m, err := victim.Call(context.Background(), 0, nil)
+				if err == nil {
+					m.Free()
+				} else if _, ok := errors.AsType[*msg.RemoteError](err); !ok {
+					return
+				}
+			}
+		}()
+		sent, granted, confirmed := uint32(0), uint32(3), uint32(0)
+		for len(script) >= 7 {
+			c := script[:7]
+			script = script[7:]
+			sent += uint32(c[1])
+			granted += uint32(int8(c[2]))
+			confirmed += uint32(c[3])
+			b := msg.Frame(c[0], sent, granted, uint32(c[4]), confirmed, 0, make([]byte, c[5]))
+			if c[6] > 200 {
+				b[int(c[6])%len(b)] ^= c[6]
+			}
+			if streamconntest.SendRaw(t, raw, b) != nil {
+				break
+			}
+		}
+		raw.Close()
+		<-served
+		<-called
+		closed(t, victim)
+	})
+}

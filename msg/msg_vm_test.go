@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package msg_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/internal/vmtest"
+	"purerdma/msg"
+)
+
+// vmEnds returns a listener on the first host, and a dialer on the second.
+func vmEnds(t *testing.T, o ends) (*msg.Listener, *msg.Dialer) {
+	t.Helper()
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	lc := msg.ListenConfig{Options: o.listen.WithoutRNR()}
+	ln, err := lc.Listen(t.Context(), "tcp", netip.AddrPortFrom(hosts[0].IPv4, 0).String())
+	if err != nil {
+		t.Fatalf("Listen() = %v", err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	local := cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0))
+	return ln, &msg.Dialer{Options: o.dial.WithoutRNR(), CM: cm.Dialer{LocalAddr: local}}
+}
+
+// vmPair connects two sides. The end of the test closes them.
+func vmPair(t *testing.T, o ends) (client, server *msg.Conn) {
+	t.Helper()
+	ln, d := vmEnds(t, o)
+	c, err := d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatalf("Dial() = %v", err)
+	}
+	t.Cleanup(func() { closed(t, c) })
+	return c, accept(t, ln)
+}
+
+// rnrErrors returns the number of messages that found no posted receive, on all RDMA devices. It is
+// 0 if the driver does not count them.
+func rnrErrors(t *testing.T) (sum int64) {
+	t.Helper()
+	files, _ := filepath.Glob("/sys/class/infiniband/*/ports/1/hw_counters/rcvd_rnr_err")
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
+
+// TestVMCalls makes calls and sends messages in both directions at a time. No message may find the
+// receives used up.
+func TestVMCalls(t *testing.T) {
+	for name, o := range sizes {
+		t.Run(name, func(t *testing.T) {
+			before := rnrErrors(t)
+			c, s := vmPair(t, o)
+			ctx := streamconntest.Deadline(t)
+			go serve(c)
+			go serve(s)
+			longest := min(c.MaxLen(), s.MaxLen())
+			var all sync.WaitGroup
+			for _, from := range []*msg.Conn{c, s} {
+				for g := range 8 {
+					all.Go(func() {
+						for i := range 20 {
+							if err := from.Send(ctx, 0, pattern(i, 50)); err != nil {
+								t.Errorf("Send() = %v", err)
+							}
+							check(t, ctx, from, uint64(g), pattern(g+i, (g*501+i*97)%(longest+1)))
+						}
+					})
+				}
+			}
+			all.Wait()
+			if now := rnrErrors(t); now != before {
+				t.Errorf("rcvd_rnr_err grew by %d, want 0", now-before)
+			}
+		})
+	}
+}
+
+// TestVMServerFirst has the accepting side call first, which must wait for the first frame of the peer on
+// iWARP.
+func TestVMServerFirst(t *testing.T) {
+	ln, d := vmEnds(t, ends{})
+	for i := range 10 {
+		c, err := d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("Dial() = %v", err)
+		}
+		go serve(c)
+		s := accept(t, ln)
+		check(t, streamconntest.Deadline(t), s, uint64(i), pattern(i, 100))
+		closed(t, c)
+		closed(t, s)
+	}
+}
+
+// TestVMCloseAfterSend closes after sends. On RoCE the peer must get all messages.
+func TestVMCloseAfterSend(t *testing.T) {
+	ln, d := vmEnds(t, ends{})
+	for round := range 10 {
+		c, err := d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("Dial() = %v", err)
+		}
+		s := accept(t, ln)
+		const count = 30
+		for i := range count {
+			if err := c.Send(streamconntest.Deadline(t), uint64(i), pattern(i, 1000)); err != nil {
+				t.Fatalf("Send() = %v", err)
+			}
+		}
+		closed(t, c)
+		n := 0
+		for ; ; n++ {
+			m, err := s.Receive(streamconntest.Deadline(t))
+			if err != nil {
+				if err != io.EOF && vmtest.Driver() != "siw" {
+					t.Errorf("round %d: Receive() = %v, want io.EOF", round, err)
+				}
+				break
+			}
+			if m.Tag() != uint64(n) || !bytes.Equal(m.Bytes(), pattern(n, 1000)) {
+				t.Errorf("round %d: Receive() = tag %d and %d bytes, want message %d", round, m.Tag(), len(m.Bytes()), n)
+			}
+			m.Free()
+		}
+		if n != count && vmtest.Driver() != "siw" {
+			t.Errorf("round %d: %d messages have arrived, want %d", round, n, count)
+		}
+		closed(t, s)
+	}
+}
+
+// TestVMCloseDuringCalls closes one side while goroutines of both call.
+func TestVMCloseDuringCalls(t *testing.T) {
+	ln, d := vmEnds(t, ends{})
+	for round := range 6 {
+		c, err := d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("Dial() = %v", err)
+		}
+		s := accept(t, ln)
+		var all sync.WaitGroup
+		for _, x := range []*msg.Conn{c, s} {
+			all.Go(func() { serve(x) })
+			all.Go(func() { use(t, streamconntest.Deadline(t), x, round) })
+		}
+		time.Sleep(time.Duration(round) * 20 * time.Millisecond)
+		closed(t, []*msg.Conn{c, s}[round%2])
+		all.Wait()
+		closed(t, c)
+		closed(t, s)
+	}
+}
+
+// TestVMPeerBreaks has the peer violate the protocol. The error names the violation.
+func TestVMPeerBreaks(t *testing.T) {
+	ln, d := vmEnds(t, ends{})
+	raw := d.CM
+	raw.Param = &cm.ConnParam{PrivateData: msg.Hello(4096, 8, 8)}
+	conn, err := raw.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatalf("Dial() = %v", err)
+	}
+	defer conn.Close()
+	s := accept(t, ln)
+	_ = streamconntest.SendRaw(t, conn, first(msg.KindReply, "", nil)) // s may have ended the connection
+	if _, err := s.Receive(streamconntest.Deadline(t)); !errors.Is(err, syscall.EPROTO) {
+		t.Errorf("Receive() = %v, want %v", err, syscall.EPROTO)
+	}
+}

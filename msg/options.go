@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package msg
+
+import (
+	"cmp"
+	"fmt"
+	"syscall"
+
+	"purerdma/cm"
+	"purerdma/inflight"
+	"purerdma/verbs"
+)
+
+// Options are the options that a Dialer and a ListenConfig have in common. The zero Options are the
+// defaults. A connection registers (Window + Calls + 3) * Slot bytes for its receives, at most 64 MiB.
+type Options struct {
+	// Slot is the size in bytes of the receives. The header of a message takes 32 bytes of it. So the
+	// longest message that the peer can send has Slot - 32 bytes. 0 means 4096. It is 256 bytes to 1 MiB.
+	Slot int
+	// Window is the number of messages and requests that the peer can send before the program frees
+	// one. 0 means 128. It is 1 to 4096.
+	Window int
+	// Calls is the number of calls that can be in progress at a time. A call is in progress until its
+	// reply was freed. 0 means 128. It is 1 to 4096.
+	Calls int
+
+	// rnrRetry is ConnParam.RNRRetryCount of a test.
+	rnrRetry int
+}
+
+// Defaults of Options.
+const (
+	defaultSlot   = 4096
+	defaultWindow = 128
+	defaultCalls  = 128
+)
+
+// Requests of a send queue.
+const (
+	// maxSends bounds the send queue. Further frames wait in software.
+	maxSends = 512
+	// spareSends is the number of entries for frames without data and for the probes of package cm.
+	spareSends = 8
+)
+
+// withDefaults returns the options without zeros.
+func (o Options) withDefaults() (Options, error) {
+	o.Slot = cmp.Or(o.Slot, defaultSlot)
+	o.Window = cmp.Or(o.Window, defaultWindow)
+	o.Calls = cmp.Or(o.Calls, defaultCalls)
+	if o.Slot < minSlot || o.Slot > maxSlot || o.Window < 1 || o.Window > maxWindow || o.Calls < 1 || o.Calls > maxCalls {
+		return o, fmt.Errorf("options Slot %d, Window %d, Calls %d: %w", o.Slot, o.Window, o.Calls, syscall.EINVAL)
+	}
+	return o, nil
+}
+
+// depth returns the number of receives. Three are for control frames.
+func (o *Options) depth() int { return o.Window + o.Calls + 3 }
+
+// receive returns the configuration of the receives.
+func (o *Options) receive() *inflight.ReceiveConfig {
+	return &inflight.ReceiveConfig{Size: o.Slot, Depth: o.depth()}
+}
+
+// qp returns the configuration of a QP.
+func (o *Options) qp() verbs.QPConfig {
+	return verbs.QPConfig{Cap: verbs.QPCap{
+		SendWR: min(o.depth(), maxSends) + spareSends, SendSGE: 1,
+		RecvWR: o.depth(), RecvSGE: 1,
+		Inline: headerLen,
+	}}
+}
+
+// param returns the parameters of a connection.
+func (o *Options) param(p *cm.ConnParam) *cm.ConnParam {
+	var param cm.ConnParam
+	if p != nil {
+		param = *p
+	}
+	param.PrivateData = hello{o.Slot, o.Window, o.Calls}.encode()
+	param.RNRRetryCount = cmp.Or(o.rnrRetry, param.RNRRetryCount)
+	return &param
+}
