@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,7 @@ type mesh struct {
 type meshConn struct {
 	id      *cm.ID
 	qp      *verbs.QP // nil in a round without QPs
+	sock    net.Conn  // TCP socket of -S, used instead of id and qp
 	to      cm.Addr
 	times   [numMeshSteps]span
 	retries int
@@ -88,19 +90,26 @@ func meshRun(ctx context.Context, opt *meshOptions, u *tool.UI) error {
 		return dev.CreateCQ(verbs.CQConfig{Entries: 1, NoEvents: true})
 	}
 	defer m.cqs.Close()
+	defer m.startWorkers()()
+	pump := tool.StartPump(ctx, ch, m.handle, m.fail)
+	defer pump.Stop()
+	return m.rounds(ctx)
+}
+
+// startWorkers starts the goroutines that run the steps. The returned function ends them.
+func (m *mesh) startWorkers() (stop func()) {
 	var workers sync.WaitGroup
-	for range opt.threads {
+	for range m.opt.threads {
 		workers.Go(func() {
 			for fn := range m.work {
 				fn()
 			}
 		})
 	}
-	defer workers.Wait()
-	defer close(m.work)
-	pump := tool.StartPump(ctx, ch, m.handle, m.fail)
-	defer pump.Stop()
-	return m.rounds(ctx)
+	return func() {
+		close(m.work)
+		workers.Wait()
+	}
 }
 
 // rounds meets the peers and runs the rounds.

@@ -16,7 +16,7 @@ import (
 // oob keeps the peers in step over TCP. The peer that could bind the controller's address is
 // the root, and all others are its leaves.
 type oob struct {
-	ln    net.Listener // listener of the root, until it has all leaves
+	ln    net.Listener // listener of the root, until it has all leaves. With -S the baseline closes it
 	conns []net.Conn   // of the root to each leaf in the order of their hellos, or of a leaf to the root
 	root  bool
 	stop  func() bool
@@ -48,13 +48,13 @@ func meet(ctx context.Context, opt *meshOptions, u *tool.UI) (*oob, error) {
 }
 
 // joined waits at the root until one connection has been accepted. It is for -S. The only leaf
-// then sends nothing, so that the root cannot distinguish it from a stranger.
+// then sends nothing, so that the root cannot distinguish it from a stranger. The listener stays
+// open for the baseline.
 func (o *oob) joined(ctx context.Context) error {
 	if !o.root {
 		return nil
 	}
 	defer context.AfterFunc(ctx, func() { o.ln.Close() })()
-	defer o.ln.Close()
 	conn, err := o.ln.Accept()
 	if err != nil {
 		return err

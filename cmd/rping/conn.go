@@ -56,11 +56,15 @@ func connParam() *cm.ConnParam {
 // it.
 var errNoReads = errors.New("the client serves no RDMA READ: its responder resources are 0")
 
+// probePeriod is the time that a client is idle before it probes the server. The probe makes siw
+// deliver a first message that it has kept (docs/reference/driver-faults.md).
+const probePeriod = 15 * time.Second
+
 // dial and listen establish connections through cm.
 
 func dial(ctx context.Context, opt *options) (pending, error) {
 	src, dst := endpoints(opt)
-	d := cm.Dialer{LocalAddr: src, ResolveTimeout: resolveTimeout}
+	d := cm.Dialer{LocalAddr: src, ResolveTimeout: resolveTimeout, KeepAlive: probePeriod}
 	r, err := d.Resolve(ctx, "tcp", dst.String())
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/addrinfo"
 )
 
 // UI is the output of a program. Each call writes once, so that the lines of several goroutines
@@ -56,6 +57,15 @@ func (u *UI) Perror(what string, err error) {
 
 // Fail prints an error for which the C program has no message.
 func (u *UI) Fail(err error) { u.Errorf("%s: %v\n", u.Name, err) }
+
+// FailLookup reports a failed look-up of an address. It prints the message of gai_strerror(3) on standard
+// output, behind what, and then err.
+func (u *UI) FailLookup(what string, err error) {
+	if code, ok := errors.AsType[addrinfo.EAI](err); ok {
+		u.Printf("%s: %v\n", what, code)
+	}
+	u.Fail(err)
+}
 
 // Failure returns the first write error of standard output.
 func (u *UI) Failure() error {
