@@ -13,8 +13,12 @@ import (
 	"purerdma/internal/longtest"
 )
 
-// maxBinary is the maximum size of a stripped command, in bytes.
-const maxBinary = 5 << 20
+// maxBinary is the maximum size of a stripped command, in bytes. rdmavm downloads packages, and
+// net/http takes 3 MiB.
+const (
+	maxBinary = 6 << 20
+	maxRdmavm = 10 << 20
+)
 
 // TestBinaries builds every command as it is released, as one file that only needs the kernel.
 func TestBinaries(t *testing.T) {
@@ -54,8 +58,12 @@ func checkStatic(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.Size() >= maxBinary {
-		t.Errorf("size of %s = %d bytes, want at most %d", file, st.Size(), maxBinary-1)
+	most := int64(maxBinary)
+	if filepath.Base(file) == "rdmavm" {
+		most = maxRdmavm
+	}
+	if st.Size() > most {
+		t.Errorf("size of %s = %d bytes, want at most %d", file, st.Size(), most)
 	}
 }
 

@@ -3,6 +3,7 @@
 package arch
 
 import (
+	"go/build"
 	"io/fs"
 	"os"
 	"path"
@@ -87,6 +88,10 @@ func TestDocuments(t *testing.T) {
 // missing returns the names in a document that do not exist.
 func (in *tree) missing(doc, text string) (out []string) {
 	there := func(name string) bool {
+		if strings.HasPrefix(name, "/src/") { // after $(go env GOROOT)
+			_, err := os.Stat(filepath.Join(build.Default.GOROOT, filepath.FromSlash(name)))
+			return err == nil
+		}
 		return in.paths[path.Clean(name)] || in.paths[path.Join(path.Dir(doc), name)]
 	}
 	for line := range strings.Lines(text) {
@@ -122,15 +127,17 @@ func TestDocumentsFindsWhatIsMissing(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"`cm/id.go`, id.go, [a](a.md) and [a](../docs/a.md#b), `make test`, TestIt": "",
-		"[web](https://example.com)":     "",
-		"`cm/gone.go`":                   "cm/gone.go",
-		"gone.go":                        "gone.go",
-		"verbs/id.go":                    "verbs/id.go",
-		"[a](b)":                         "b",
-		"`make gone`":                    "make gone",
-		"    make gone   # and more":     "make gone",
-		"they make bread":                "",
-		"`make test FLAGS=1`, TestOther": "TestOther",
+		"[web](https://example.com)":       "",
+		"`cm/gone.go`":                     "cm/gone.go",
+		"$(go env GOROOT)/src/net/net.go":  "",
+		"$(go env GOROOT)/src/net/gone.go": "/src/net/gone.go",
+		"gone.go":                          "gone.go",
+		"verbs/id.go":                      "verbs/id.go",
+		"[a](b)":                           "b",
+		"`make gone`":                      "make gone",
+		"    make gone   # and more":       "make gone",
+		"they make bread":                  "",
+		"`make test FLAGS=1`, TestOther":   "TestOther",
 	} {
 		if got := strings.Join(in.missing("docs/a.md", text), ", "); got != want {
 			t.Errorf("missing(%q) = %q, want %q", text, got, want)

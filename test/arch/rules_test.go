@@ -41,17 +41,26 @@ var rules = map[string]rule{
 	"verbs": {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/rxe", "provider/siw", "provider/mlx5"},
 		unsafe: []string{"buffer.go"}},
 	"verbs/mlx5dv": {ours: []string{"internal/bridge", "provider/mlx5", "verbs"}},
-	"cm":           {ours: []string{"abi", "inflight", "internal/bridge", "internal/cdev", "internal/lograte", "internal/mem", "internal/netns", "provider", "ucma", "verbs"}},
+	"cm":           {ours: []string{"abi", "inflight", "internal/bridge", "internal/cdev", "internal/lograte", "internal/mem", "internal/netns", "pool", "provider", "ucma", "verbs"}},
 
-	"inflight": {ours: []string{"internal/bridge", "internal/cdev", "internal/mem", "verbs"}},
+	"inflight": {ours: []string{"internal/bridge", "internal/cdev", "internal/mem", "pool", "verbs"}},
 	"oob":      {ours: []string{"verbs"}},
+	"rsocket":  {ours: []string{"cm", "internal/streamconn", "verbs"}},
+	"msg":      {ours: []string{"cm", "inflight", "internal/acceptor", "internal/cdev", "internal/fifo", "internal/mem", "pool", "verbs"}},
+	"stream":   {ours: []string{"cm", "inflight", "internal/fifo", "internal/streamconn", "pool", "verbs"}},
 	"pool":     {ours: []string{"internal/bridge", "internal/cdev", "internal/mem", "verbs"}},
+
+	"internal/acceptor":   {ours: []string{"cm", "internal/cdev"}},
+	"internal/fifo":       {},
+	"internal/streamconn": {ours: []string{"cm", "internal/acceptor"}},
 
 	// Helpers of tests.
 	"internal/longtest": {},
 	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true, unsafe: []string{"dmabuf_linux.go"},
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
-	"provider/providertest": {ours: []string{"provider"}},
+	"provider/providertest":                {ours: []string{"provider"}},
+	"internal/streamconn/streamconntest":   {ours: []string{"cm", "cm/cmtest", "inflight", "test/connectx/inprocess", "uverbs", "uverbs/uverbstest"}},
+	"cmd/internal/streamtest/transfertest": {ours: []string{"cm", "cm/cmtest", "cmd/internal/streamtest", "internal/streamconn/streamconntest", "rsocket"}},
 	// A kernel in memory, for the project's tests and for users' tests.
 	"internal/fakeuverbs":    {ours: []string{"abi", "internal/mem", "uverbs"}},
 	"provider/mlx5/mlx5test": {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "test/connectx/prm", "uverbs"}},
@@ -72,17 +81,17 @@ var rules = map[string]rule{
 
 // trees contains the rules for all packages below a directory.
 var trees = map[string]rule{
-	"cmd":                {ours: []string{"cm", "oob", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong"}},
-	"examples":           {ours: []string{"cm", "oob", "verbs", "examples/internal/..."}},
+	"cmd":                {ours: []string{"cm", "oob", "rsocket", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong", "cmd/internal/streamtest"}},
+	"examples":           {ours: []string{"cm", "inflight", "msg", "oob", "pool", "stream", "verbs", "examples/internal/..."}},
 	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/longtest", "internal/vmtest", "test/..."}, xsys: true},
-	"test/bench-mlx5":    {ours: []string{"verbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}, xsys: true},
+	"test/bench-mlx5":    {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}, xsys: true},
 	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},
 	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx", "test/connectx/prm", "test/connectx/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
 // inTests lists the additional imports of tests.
 var inTests = rule{
-	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "inflight", "oob", "pool", "test/..."},
+	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "cmd/internal/streamtest/transfertest", "inflight", "msg", "oob", "pool", "rsocket", "stream", "test/..."},
 	xsys:   true,
 	others: []string{"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts", "github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"},
 	unsafe: []string{"*"},

@@ -4,11 +4,13 @@
 
 // Bench-mlx5 compares the cost of posting and polling with libmlx5, in one run on one processor. It measures
 // libmlx5's two interfaces, called from C and through cgo, and package provider/mlx5. All use fake devices,
-// which are memory. It also compares polling of short receives on one processor and on two.
+// which are memory. It also compares polling of short receives on one processor and on two, and operations of a
+// cm.Conn with PostSend and Poll.
 //
 //	go run ./test/bench-mlx5                   nanoseconds and instructions, as tables
 //	go run ./test/bench-mlx5 -callgrind=false  without valgrind
 //	go run ./test/bench-mlx5 -only receive     short receives only
+//	go run ./test/bench-mlx5 -only conn        operations of a Conn only
 //
 // It needs gcc and taskset, and valgrind for counting instructions. The machine's apt downloads rdma-core into
 // the user's cache directory, as for test/oracle.
@@ -43,7 +45,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 1500, "rounds of 512 requests, of which the median counts")
 	flag.IntVar(&o.repeat, "repeat", 3, "how often all is run, one after the other; the lowest median counts")
 	flag.BoolVar(&o.callgrind, "callgrind", true, "count instructions, too")
-	flag.StringVar(&o.only, "only", "", "measure only \"post\", requests and their completions, or \"receive\", short receives")
+	flag.StringVar(&o.only, "only", "", "measure only \"post\", requests and their completions, \"receive\", short receives, or \"conn\", operations of a Conn")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-mlx5:", err)
@@ -52,10 +54,10 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if flag.NArg() > 0 || o.rounds < 1 || o.repeat < 1 || !slices.Contains([]string{"", "post", "receive"}, o.only) {
+	if flag.NArg() > 0 || o.rounds < 1 || o.repeat < 1 || !slices.Contains([]string{"", "post", "receive", "conn"}, o.only) {
 		return errors.New("unknown arguments, or no rounds")
 	}
-	o.callgrind = o.callgrind && o.only != "receive"
+	o.callgrind = o.callgrind && (o.only == "" || o.only == "post")
 	tools := []string{"gcc", "taskset"}
 	if o.callgrind {
 		tools = append(tools, "valgrind")
@@ -75,19 +77,16 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	fmt.Printf("rdma-core %s, %s, %s\n", p.c.Version, runtime.Version(), processor())
-	if o.only != "receive" {
-		if err := p.reportPosts(ctx, o); err != nil {
-			return err
+	for _, part := range []struct {
+		name   string
+		report func(context.Context, options) error
+	}{{"post", p.reportPosts}, {"receive", p.reportReceives}, {"conn", p.reportConn}} {
+		if o.only == "" || o.only == part.name {
+			if err := part.report(ctx, o); err != nil {
+				return err
+			}
 		}
 	}
-	if o.only == "post" {
-		return nil
-	}
-	ns, err := p.measureReceives(ctx, o)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("\nNanoseconds of each poller:\n\n%s\nOurs to C's, and gains:\n\n%s", receiveTable(ns), receiveRatios(ns))
 	return nil
 }
 

@@ -47,6 +47,16 @@ func (p *programs) measureReceives(ctx context.Context, o options) (*results, er
 	return best, nil
 }
 
+// reportReceives measures short receives and prints their tables.
+func (p *programs) reportReceives(ctx context.Context, o options) error {
+	ns, err := p.measureReceives(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nNanoseconds of each poller:\n\n%s\nOurs to C's, and gains:\n\n%s", receiveTable(ns), receiveRatios(ns))
+	return nil
+}
+
 // receiveTable returns a table of the nanoseconds of a poller for each completion.
 func receiveTable(ns *results) string {
 	var b strings.Builder

@@ -53,6 +53,7 @@ var benches = []bench{
 	{"scheduler", "cost of Go's runtime, rdmaperf against itself", benchScheduler, true},
 	{"wake", "wake-up of a waiter on a completion channel, against ibv_get_cq_event", benchWake, true},
 	{"register", "registration of 1 GiB, against ibv_reg_mr", benchRegister, true},
+	{"operations", "operations of a Conn by many goroutines, against rdmaperf and perftest", benchOperations, true},
 	{"cmtime", "the steps of many connections, cmtime against cmtime", benchCmtime, false},
 	{"accept", "64 connections at once to one listener, ucmatose against ucmatose", benchAccept, false},
 	{"conns", "package cm's blocking calls, many connections", benchConns, false},
@@ -65,10 +66,11 @@ func main() {
 	only := flag.String("only", "", "run only these `comparisons`, separated by commas")
 	conns := flag.Int("conns", 1000, "connections of cmtime and conns")
 	full := flag.Bool("full", false, "all comparisons, and the whole matrix of perf instead of a few cells (hours)")
-	cells := flag.String("cells", "", "only the cells of perf whose name matches this `pattern`, such as send_bw/4096/8qp/polled")
+	cells := flag.String("cells", "", "only the cells of perf or operations whose name matches this `pattern`, such as send_bw/4096/8qp/polled")
 	cpu := flag.Int("client-cpu", -1, "keep the clients of perf on this `processor`")
 	end := flag.String("end", "", "internal: run one end of conns")
 	register := flag.String("register", "", "internal: register memory")
+	operate := flag.String("operate", "", "internal: run one end of operations")
 	wake := flag.Bool("wake", false, "internal: wait for completions")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -80,6 +82,8 @@ func main() {
 		err = connsEnd(ctx, *end, *conns, flag.Args())
 	case *register != "":
 		err = registerHere(*register, flag.Args())
+	case *operate != "":
+		err = operateHere(ctx, *operate, flag.Args(), os.Stdout)
 	case *wake:
 		err = waitHere(ctx, flag.Args())
 	default:

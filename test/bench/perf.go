@@ -22,6 +22,9 @@ type cell struct {
 	qps    int
 	list   int // requests of one post
 	events bool
+
+	// outstanding and messages are the exact depth and count, with a completion for each request, or 0.
+	outstanding, messages int
 }
 
 // A goal is met if the interval of the ratio reaches down to it.
@@ -40,10 +43,18 @@ var (
 func cells(full bool) []cell {
 	if !full {
 		return []cell{
-			{"send_bw", 8, 1, 1, false}, {"send_bw", 8, 1, 16, false}, {"send_bw", 8, 8, 1, true}, {"send_bw", 64 << 10, 1, 1, false},
-			{"write_bw", 8, 8, 1, false}, {"write_bw", 64 << 10, 1, 1, false}, {"read_bw", 4 << 10, 1, 1, false},
-			{"send_lat", 8, 1, 1, false}, {"send_lat", 8, 1, 1, true}, {"write_lat", 8, 1, 1, false}, {"read_lat", 8, 1, 1, false},
-			{"atomic_lat", 8, 1, 1, false},
+			{test: "send_bw", size: 8, qps: 1, list: 1},
+			{test: "send_bw", size: 8, qps: 1, list: 16},
+			{test: "send_bw", size: 8, qps: 8, list: 1, events: true},
+			{test: "send_bw", size: 64 << 10, qps: 1, list: 1},
+			{test: "write_bw", size: 8, qps: 8, list: 1},
+			{test: "write_bw", size: 64 << 10, qps: 1, list: 1},
+			{test: "read_bw", size: 4 << 10, qps: 1, list: 1},
+			{test: "send_lat", size: 8, qps: 1, list: 1},
+			{test: "send_lat", size: 8, qps: 1, list: 1, events: true},
+			{test: "write_lat", size: 8, qps: 1, list: 1},
+			{test: "read_lat", size: 8, qps: 1, list: 1},
+			{test: "atomic_lat", size: 8, qps: 1, list: 1},
 		}
 	}
 	var all []cell
@@ -54,24 +65,24 @@ func cells(full bool) []cell {
 			}
 			for _, qps := range qpCounts {
 				for _, size := range sizes {
-					all = append(all, cell{test, size, qps, 1, events})
+					all = append(all, cell{test: test, size: size, qps: qps, list: 1, events: events})
 				}
 			}
 		}
 		for _, qps := range qpCounts {
-			all = append(all, cell{"atomic_bw", 8, qps, 1, events})
+			all = append(all, cell{test: "atomic_bw", size: 8, qps: qps, list: 1, events: events})
 		}
 		for _, test := range []string{"send_lat", "write_lat", "read_lat"} {
 			for _, size := range sizes {
 				if test != "write_lat" || !events { // write_lat polls memory, which has no events
-					all = append(all, cell{test, size, 1, 1, events})
+					all = append(all, cell{test: test, size: size, qps: 1, list: 1, events: events})
 				}
 			}
 		}
-		all = append(all, cell{"atomic_lat", 8, 1, 1, events})
+		all = append(all, cell{test: "atomic_lat", size: 8, qps: 1, list: 1, events: events})
 	}
 	for _, test := range []string{"send_bw", "write_bw"} {
-		all = append(all, cell{test, 8, 1, 16, false}, cell{test, 8, 8, 16, false})
+		all = append(all, cell{test: test, size: 8, qps: 1, list: 16}, cell{test: test, size: 8, qps: 8, list: 16})
 	}
 	return all
 }
@@ -100,6 +111,9 @@ func (c cell) goal() float64 {
 // count returns the number of messages of each QP. All QPs together take about a second in a VM with an
 // emulated processor. Percentiles need a minimum number.
 func (c cell) count() int {
+	if c.messages > 0 {
+		return c.messages
+	}
 	const messages, bytes = 10000, 24 << 20
 	total := min(messages, bytes/c.size)
 	if c.latency() {
@@ -110,12 +124,20 @@ func (c cell) count() int {
 }
 
 // depth returns the number of outstanding requests of each QP.
-func (c cell) depth() int { return min(128, c.count()) }
+func (c cell) depth() int {
+	if c.outstanding > 0 {
+		return c.outstanding
+	}
+	return min(128, c.count())
+}
 
 // moderation returns the number of requests for each completion. For lists it is the whole list, because
 // perftest requires lists to be multiples of it.
 func (c cell) moderation() int {
-	if c.list > 1 {
+	switch {
+	case c.outstanding > 0:
+		return 1
+	case c.list > 1:
 		return c.list
 	}
 	return max(1, c.depth()/2)

@@ -17,7 +17,11 @@ func benchScheduler(ctx context.Context, e *env) error {
 	} {
 		fmt.Printf(" without %s (%s); what is below 1, they cost:\n", without.what, without.environ)
 		for _, c := range []cell{
-			{"send_bw", 8, 1, 1, false}, {"send_bw", 8, 1, 16, false}, {"send_lat", 8, 1, 1, false}, {"send_lat", 8, 1, 1, true}, {"write_bw", 64 << 10, 1, 1, false},
+			{test: "send_bw", size: 8, qps: 1, list: 1},
+			{test: "send_bw", size: 8, qps: 1, list: 16},
+			{test: "send_lat", size: 8, qps: 1, list: 1},
+			{test: "send_lat", size: 8, qps: 1, list: 1, events: true},
+			{test: "write_bw", size: 64 << 10, qps: 1, list: 1},
 		} {
 			message, _, err := e.alternate(ctx, c, rdmaperf, func(ctx context.Context, e *env, c cell) (figures, error) {
 				return rdmaperfWith(ctx, e, c, without.environ)

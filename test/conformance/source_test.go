@@ -21,7 +21,7 @@ type source map[string]*pkg
 // pkg contains the declarations of one package.
 type pkg struct {
 	symbols map[string]bool            // such as "Dial", "ID", "ID.Connect", "Event.Status".
-	embeds  map[string][]string        // types of the package that a struct embeds.
+	embeds  map[string][]string        // types that a struct embeds, such as "Conn" or "streamconn.Conn".
 	aliases map[string]string          // aliases of types, such as "provider.SendWR".
 	tests   map[string]map[string]bool // the string literals in each test
 }
@@ -135,8 +135,9 @@ func (p *pkg) addDecl(d *ast.GenDecl) {
 				if len(f.Names) > 0 {
 					continue
 				}
-				if sel, ok := f.Type.(*ast.SelectorExpr); ok {
-					p.symbols[spec.Name.Name+"."+sel.Sel.Name] = true
+				if sel, from := typeOfPackage(f.Type); sel != "" {
+					p.symbols[spec.Name.Name+"."+sel] = true
+					p.embeds[spec.Name.Name] = append(p.embeds[spec.Name.Name], from+"."+sel)
 				} else if name := typeName(f.Type); name != "" {
 					p.symbols[spec.Name.Name+"."+name] = true
 					p.embeds[spec.Name.Name] = append(p.embeds[spec.Name.Name], name)
@@ -144,6 +145,20 @@ func (p *pkg) addDecl(d *ast.GenDecl) {
 			}
 		}
 	}
+}
+
+// typeOfPackage returns the name of a type of another package without its pointer, and the name of
+// the package. Both are "" for other types.
+func typeOfPackage(e ast.Expr) (name, from string) {
+	if star, ok := e.(*ast.StarExpr); ok {
+		e = star.X
+	}
+	if sel, ok := e.(*ast.SelectorExpr); ok {
+		if x, ok := sel.X.(*ast.Ident); ok {
+			return sel.Sel.Name, x.Name
+		}
+	}
+	return "", ""
 }
 
 // typeName returns the name of a type without its pointer and type parameters, or "" for a type
@@ -169,8 +184,21 @@ func (src source) hasSymbol(name string) bool {
 		return p != nil
 	}
 	typ, member, _ := strings.Cut(symbol, ".")
-	other, ok := p.aliases[typ]
-	return ok && src.hasSymbol(other+"."+member)
+	if other, ok := p.aliases[typ]; ok && src.hasSymbol(other+"."+member) {
+		return true
+	}
+	for _, embedded := range p.embeds[typ] {
+		if other, ok := p.aliases[embedded]; ok {
+			embedded = other
+		}
+		from, name, foreign := strings.Cut(embedded, ".")
+		for dir, other := range src {
+			if foreign && path.Base(dir) == from && other.has(name+"."+member) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (p *pkg) has(symbol string) bool {

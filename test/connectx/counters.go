@@ -18,7 +18,37 @@ func (t *traffic) add(n int) {
 
 // portCounters contains the counters of a port by kind of destination.
 type portCounters struct {
-	received, sent [3]traffic
+	received, sent         [3]traffic // Ethernet frames
+	rdmaReceived, rdmaSent [2]traffic // packets of QPs, which are no broadcasts
+}
+
+// packetHeaders is the size in bytes of the headers and checksums of an RDMA packet over IPv4, without
+// extended headers.
+const packetHeaders = 14 + 20 + 8 + 12 + 4
+
+// addPackets counts packets of QPs, which contain n bytes of data together.
+func (t *traffic) addPackets(packets uint32, n uint64) {
+	t.frames += uint64(packets)
+	t.bytes += uint64(packets)*packetHeaders + n
+}
+
+// size returns the number of packets of a message of a connection, and the bytes of their data.
+func (m *message) size() (packets uint32, n uint64) {
+	if operations[m.opcode].response {
+		return 1, 0
+	}
+	return m.psns, m.length
+}
+
+// answerSize returns the number of packets of the answer to a message, and the bytes of their data.
+func (m *message) answerSize(a *answer) (packets uint32, n uint64) {
+	switch {
+	case a.kind == silence:
+		return 0, 0
+	case a.kind == ack && operations[m.opcode].response:
+		return m.psns, m.length
+	}
+	return 1, 0
 }
 
 // Kinds of destination.
@@ -64,18 +94,26 @@ func (c *portCounters) put(b []byte) {
 	}
 }
 
-// queryVportCounter returns the counters of Ethernet frames.
+// queryVportCounter returns the counters of RDMA packets and of Ethernet frames. The driver makes the port's
+// counters in sysfs of them.
 func queryVportCounter(d *Device, in, out []byte) error {
 	if err := ownVport("QUERY_VPORT_COUNTER", in); err != nil {
 		return err
 	}
-	at := 0x70 // received and sent frames of broadcast, unicast, multicast
-	for _, kind := range []int{broadcastFrames, unicastFrames, multicastFrames} {
-		for _, t := range []*traffic{&d.fw.port.frames.received[kind], &d.fw.port.frames.sent[kind]} {
+	at := 0x30 // received and sent packets of QPs, unicast and multicast
+	put := func(pair ...*traffic) {
+		for _, t := range pair {
 			binary.BigEndian.PutUint64(out[at:], t.frames)
 			binary.BigEndian.PutUint64(out[at+8:], t.bytes)
 			at += 16
 		}
+	}
+	c := &d.fw.port.frames
+	for _, kind := range []int{unicastFrames, multicastFrames} {
+		put(&c.rdmaReceived[kind], &c.rdmaSent[kind])
+	}
+	for _, kind := range []int{broadcastFrames, unicastFrames, multicastFrames} {
+		put(&c.received[kind], &c.sent[kind]) // Ethernet frames
 	}
 	return nil
 }

@@ -80,12 +80,20 @@ func (q *qp) datagram(r *request) prm.Syndrome {
 	if fate := q.d.fabric.fate(q.d, m); fate.requestLost {
 		return prm.SyndromeNone
 	}
+	kind := unicastFrames
+	if m.to == multicastQPN {
+		kind = multicastFrames
+	}
+	q.d.fw.port.frames.rdmaSent[kind].addPackets(1, m.length)
 	var head [grhLen]byte
 	l3 := header(&head, src, m)
 	m.data = append(append(q.d.withHeader[:0], head[:]), r.local...)
 	q.d.withHeader = m.data[:0]
 	if m.to == multicastQPN {
 		for _, d := range q.d.fabric.devices {
+			if len(d.groups[m.dgid]) > 0 && d.portUp() {
+				d.fw.port.frames.rdmaReceived[kind].addPackets(1, m.length)
+			}
 			for _, p := range d.groups[m.dgid] {
 				if p != q || !prm.QPC.BlockLoopback.Is(q.context[:]) {
 					p.accept(m, key, l3)
@@ -97,6 +105,9 @@ func (q *qp) datagram(r *request) prm.Syndrome {
 	for _, d := range q.d.fabric.devices {
 		if !d.hasGID(m.dgid) {
 			continue
+		}
+		if d.portUp() {
+			d.fw.port.frames.rdmaReceived[kind].addPackets(1, m.length)
 		}
 		if m.to == 1 {
 			for _, o := range d.queues.objects {

@@ -4,23 +4,14 @@ package connectx
 
 import (
 	"testing"
-	"time"
 
 	"purerdma/test/connectx/prm"
 )
 
-// TestDrain drains a QP while a request waits for its answer. The request must complete, the
+// TestDrain drains a QP while a request waits for a receive of the peer. The request must complete, the
 // driver must get the event, and later requests must execute when the QP continues.
 func TestDrain(t *testing.T) {
-	p := newPair(t, prm.ServiceRC, nil)
-	late := true
-	p.a.d.fabric.OnPacket(func(*Packet) (Fate, time.Duration) {
-		if late {
-			late = false
-			return Arrives, 20 * time.Millisecond
-		}
-		return Arrives, 0
-	})
+	p := newPair(t, prm.ServiceRC, func(c []byte) { prm.QPC.RNRRetry.Set(c, rnrForever) })
 	states := func(want uint64) {
 		t.Helper()
 		if s := p.qa.state(); s != want {
@@ -28,7 +19,7 @@ func TestDrain(t *testing.T) {
 		}
 	}
 	p.locked(func() {
-		p.qa.postLocked(atOnce())
+		p.qa.postLocked(request1(prm.WQESend, signaled, 0).inline([]byte("x")))
 		p.qa.put(atOnce())
 		be.PutUint32(p.a.bytes(p.qa.record+4, 4), uint32(p.qa.pi))
 	})
@@ -42,6 +33,8 @@ func TestDrain(t *testing.T) {
 	if err := p.qa.modify(prm.OpSQDRTS, nil); err == nil {
 		t.Error("SQD2RTS before the end of the drain = nil error")
 	}
+	dst := p.b.alloc(64)
+	p.locked(func() { p.qb.receive(dst, 64) })
 	e := p.completion(p.qa.send)
 	if n := prm.CQE.WQECounter.Get(e); n != 0 {
 		t.Errorf("completion of request %d, want 0", n)

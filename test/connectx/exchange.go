@@ -57,6 +57,9 @@ func (q *qp) exchange(f *flight, r *request) {
 	}
 	m.psn, m.psns = f.psn, f.psns
 	fate := q.d.fabric.fate(q.d, m)
+	if q.d.portUp() {
+		q.d.fw.port.frames.rdmaSent[unicastFrames].addPackets(m.size())
+	}
 	a := answer{}
 	if !fate.requestLost {
 		a = q.d.fabric.deliver(m)
@@ -68,6 +71,7 @@ func (q *qp) exchange(f *flight, r *request) {
 	if fate.answerLost {
 		a = answer{}
 	}
+	q.d.fw.port.frames.rdmaReceived[unicastFrames].addPackets(m.answerSize(&a))
 	if fate.delay > 0 {
 		f.sent = fate.answerLost
 		q.blocked = !f.sent

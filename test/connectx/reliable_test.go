@@ -74,8 +74,10 @@ func TestRetransmission(t *testing.T) {
 				request1(prm.WQEWrite, signaled, 0).remote(dst+300, p.b.key).data(9, p.a.key, src),
 			} {
 				seen := p.lose(2, what, sends) // two of three attempts
-				p.qa.post(w)
-				p.locked(p.qa.send.empty)
+				p.locked(func() {              // no timer runs
+					p.qa.postLocked(w)
+					p.qa.send.empty()
+				})
 				e := p.completion(p.qa.send)
 				if op := prm.CQE.Opcode.Get(e); op != prm.CQEReq {
 					t.Fatalf("request %d: opcode = %#x, syndrome = %#x, want success", i, op, prm.CQE.Syndrome.Get(e))
@@ -205,9 +207,9 @@ func TestDelay(t *testing.T) {
 				}
 				return Arrives, 0
 			})
-			p.qa.post(request1(prm.WQERead, signaled, 0).remote(dst, p.b.key).data(8, p.a.key, src),
-				request1(prm.WQEWrite, signaled|tc.fence, 0).remote(dst+100, p.b.key).inline([]byte("after")))
-			p.locked(func() {
+			p.locked(func() { // no timer runs
+				p.qa.postLocked(request1(prm.WQERead, signaled, 0).remote(dst, p.b.key).data(8, p.a.key, src),
+					request1(prm.WQEWrite, signaled|tc.fence, 0).remote(dst+100, p.b.key).inline([]byte("after")))
 				if got := string(p.b.bytes(dst+100, 5)) == "after"; got != tc.early {
 					t.Errorf("the following WRITE has arrived: %v, want the reverse", got)
 				}
@@ -236,8 +238,8 @@ func TestDelay(t *testing.T) {
 			return Arrives, 0
 		})
 		start := time.Now()
-		p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(dst, p.b.key).inline([]byte("late")))
-		p.locked(func() {
+		p.locked(func() { // no timer runs
+			p.qa.postLocked(request1(prm.WQEWrite, signaled, 0).remote(dst, p.b.key).inline([]byte("late")))
 			if p.b.bytes(dst, 1)[0] != 0 {
 				t.Error("the delayed message arrived at once")
 			}
@@ -264,8 +266,8 @@ func TestMaxReads(t *testing.T) {
 	for i := range 5 {
 		reads = append(reads, request1(prm.WQERead, signaled, 0).remote(dst, p.b.key).data(8, p.a.key, src+uint64(8*i)))
 	}
-	p.qa.post(reads...)
-	p.locked(func() {
+	p.locked(func() { // no timer runs
+		p.qa.postLocked(reads...)
 		if n != 2 {
 			t.Errorf("%d reads were sent, want 2", n)
 		}
@@ -295,12 +297,12 @@ func TestLostAnswers(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	src, dst := p.a.alloc(4096), p.b.alloc(4096)
 	p.lose(4, AnswerLost, sends)
-	p.qa.post(
-		request1(prm.WQEFetchAdd, signaled, 0).remote(dst, p.b.key).atomic(5, 0).data(8, p.a.key, src),
-		request1(prm.WQEFetchAdd, signaled, 0).remote(dst, p.b.key).atomic(7, 0).data(8, p.a.key, src+8),
-		request1(prm.WQEFetchAdd, signaled, 0).remote(dst, p.b.key).atomic(9, 0).data(8, p.a.key, src+16),
-		request1(prm.WQEWrite, signaled, 0).remote(dst+64, p.b.key).inline([]byte("behind")))
-	p.locked(func() {
+	p.locked(func() { // no timer runs
+		p.qa.postLocked(
+			request1(prm.WQEFetchAdd, signaled, 0).remote(dst, p.b.key).atomic(5, 0).data(8, p.a.key, src),
+			request1(prm.WQEFetchAdd, signaled, 0).remote(dst, p.b.key).atomic(7, 0).data(8, p.a.key, src+8),
+			request1(prm.WQEFetchAdd, signaled, 0).remote(dst, p.b.key).atomic(9, 0).data(8, p.a.key, src+16),
+			request1(prm.WQEWrite, signaled, 0).remote(dst+64, p.b.key).inline([]byte("behind")))
 		if v := binary.NativeEndian.Uint64(p.b.bytes(dst, 8)); v != 21 || string(p.b.bytes(dst+64, 6)) != "behind" {
 			t.Errorf("before any answer: memory after the atomics = %d, WRITE = %q", v, p.b.bytes(dst+64, 6))
 		}
@@ -326,15 +328,24 @@ func TestFlushedOnce(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	p.lose(1000, Lost, sends)
 	p.qa.receive(p.a.alloc(64), 64)
-	p.qa.post(request1(prm.WQESend, 0, 0).inline([]byte("x")), request1(prm.WQESend, 0, 0).inline([]byte("y")))
-	p.a.must(prm.Op2Err, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(p.qa.n)) })
-	time.Sleep(5 * flushInterval)
-	p.locked(func() {
-		for i := range uint64(2) {
-			p.qa.send.want(prm.CQEReqErr, map[*prm.Field]uint64{&prm.CQE.WQECounter: i, &prm.CQE.Syndrome: uint64(prm.SyndromeFlush)})
+	p.locked(func() { // no timer runs
+		p.qa.postLocked(request1(prm.WQESend, 0, 0).inline([]byte("x")), request1(prm.WQESend, 0, 0).inline([]byte("y")))
+		in := make([]byte, 16)
+		prm.HeaderIn.Opcode.Set(in, prm.Op2Err)
+		prm.QPIn.QPN.Set(in, uint64(p.qa.n))
+		p.a.d.exec(in, 16)
+	})
+	for i := range uint64(2) {
+		if e := p.completion(p.qa.send); prm.CQE.Opcode.Get(e) != prm.CQEReqErr || prm.CQE.WQECounter.Get(e) != i || prm.CQE.Syndrome.Get(e) != uint64(prm.SyndromeFlush) {
+			t.Errorf("completion = %x, want the flush of request %d", e, i)
 		}
+	}
+	if e := p.completion(p.qa.recv); prm.CQE.Opcode.Get(e) != prm.CQERespErr {
+		t.Errorf("completion = %x, want the flush of the receive", e)
+	}
+	time.Sleep(5 * flushInterval) // in which nothing is flushed again
+	p.locked(func() {
 		p.qa.send.empty()
-		p.qa.recv.want(prm.CQERespErr, nil)
 		p.qa.recv.empty()
 		p.qa.receive(p.a.alloc(64), 64) // receives have no doorbell
 	})

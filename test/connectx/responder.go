@@ -50,12 +50,21 @@ func (f *Fabric) deliver(m *message) answer {
 		if !d.hasGID(m.dgid) || !d.portUp() {
 			continue
 		}
+		c := &d.fw.port.frames
+		c.rdmaReceived[unicastFrames].addPackets(m.size())
+		a := answer{}
 		switch p := d.queues.objects[m.to].(type) {
 		case *qp:
-			return p.respond(m)
+			a = p.respond(m)
 		case *dct:
-			return p.respond(m)
+			a = p.respond(m)
+		default:
+			continue
 		}
+		if m.service != prm.ServiceUC {
+			c.rdmaSent[unicastFrames].addPackets(m.answerSize(&a))
+		}
+		return a
 	}
 	return answer{}
 }

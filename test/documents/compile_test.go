@@ -18,7 +18,7 @@ import (
 
 // imports has the packages that code in documents may use without an import.
 var imports = map[string]string{
-	"cm": "purerdma/cm", "verbs": "purerdma/verbs", "oob": "purerdma/oob", "pool": "purerdma/pool", "mlx5dv": "purerdma/verbs/mlx5dv",
+	"cm": "purerdma/cm", "verbs": "purerdma/verbs", "oob": "purerdma/oob", "pool": "purerdma/pool", "inflight": "purerdma/inflight", "mlx5dv": "purerdma/verbs/mlx5dv",
 	"cmtest": "purerdma/cm/cmtest", "uverbstest": "purerdma/uverbs/uverbstest", "inprocess": "purerdma/test/connectx/inprocess",
 	"provider": "purerdma/provider", "mlx5": "purerdma/provider/mlx5",
 	"context": "context", "errors": "errors", "fmt": "fmt", "io": "io", "log": "log", "slog": "log/slog", "net": "net",

@@ -60,8 +60,8 @@ type meeting struct {
 func (m meeting) run(t *testing.T) {
 	t.Helper()
 	err := m.try(t.Context(), t)
-	for range 10 {
-		if !errors.Is(err, errOvertaken) {
+	for range maxUnread {
+		if !errors.Is(err, errOvertaken) && !errors.Is(err, errUnread) {
 			break
 		}
 		t.Log(err)
@@ -88,9 +88,17 @@ func overtaken(client pairing.Output) bool {
 		!strings.Contains(client.Stdout, "data transfers")
 }
 
-func (m meeting) try(ctx context.Context, t *testing.T) error {
+func (m meeting) try(ctx context.Context, t *testing.T) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if m.client.Name == "C" {
+		ctx = unreadCancels(ctx, t)
+		defer func() {
+			if err != nil && context.Cause(ctx) == errUnread {
+				err = fmt.Errorf("%w\n%w", errUnread, err)
+			}
+		}()
+	}
 	server, err := start(ctx, t, m.server, m.serverArgs...)
 	if err != nil {
 		return err
@@ -121,11 +129,17 @@ func start(ctx context.Context, t *testing.T, server pairing.Program, args ...st
 	ids := host.CMIDs(t)
 	proc, err := pairing.Start(ctx, server, args...)
 	if err == nil && slices.Contains(args, "-b") {
-		for start := time.Now(); host.CMIDs(t) == ids && proc.Alive() && time.Since(start) < startWait; {
-			time.Sleep(10 * time.Millisecond)
-		}
+		awaitID(t, host, ids, proc.Alive)
 	}
 	return proc, err
+}
+
+// awaitID waits until a host has another number of IDs than before, so that a server listens. It stops
+// waiting if the server is no longer alive.
+func awaitID(t *testing.T, host vmtest.Host, before uint64, alive func() bool) {
+	for start := time.Now(); host.CMIDs(t) == before && alive() && time.Since(start) < startWait; {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // ask runs the client, and repeats it until the server listens.

@@ -77,7 +77,7 @@ func TestUcmatoseGID(t *testing.T) {
 
 // TestLoopbackHint checks the hint for a loopback address on either side.
 func TestLoopbackHint(t *testing.T) {
-	const why = "no RDMA device has a loopback address: take that of an interface that has one"
+	const why = "no RDMA device has a loopback address: use the address of an interface that has a device"
 	path := paths(t)[0]
 	for _, program := range []string{"ucmatose", "cmtime", "rping"} {
 		ours, theirs := tool(t, program)

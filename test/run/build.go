@@ -36,10 +36,10 @@ type program struct {
 	left  int      // number of tests that the row skips because of the driver
 }
 
-// list returns the packages that match patterns.
-func list(ctx context.Context, patterns, env []string) ([]pkg, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,TestImports,XTestImports,TestGoFiles,XTestGoFiles"}, patterns...)...)
-	cmd.Stderr, cmd.Env = os.Stderr, env
+// list returns the packages of a module that match its patterns.
+func (m *module) list(ctx context.Context, env []string) ([]pkg, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,TestImports,XTestImports,TestGoFiles,XTestGoFiles"}, m.patterns...)...)
+	cmd.Dir, cmd.Stderr, cmd.Env = m.dir, os.Stderr, env
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
@@ -57,8 +57,8 @@ func list(ctx context.Context, patterns, env []string) ([]pkg, error) {
 }
 
 // needVM returns the packages whose tests need RDMA.
-func needVM(ctx context.Context, patterns []string) ([]pkg, error) {
-	pkgs, err := list(ctx, patterns, os.Environ())
+func (m *module) needVM(ctx context.Context) ([]pkg, error) {
+	pkgs, err := m.list(ctx, os.Environ())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func needVM(ctx context.Context, patterns []string) ([]pkg, error) {
 		return !slices.Contains(p.TestImports, helper) && !slices.Contains(p.XTestImports, helper)
 	})
 	if len(pkgs) == 0 {
-		return nil, fmt.Errorf("no package in %s has tests that import %s", strings.Join(patterns, " "), helper)
+		return nil, fmt.Errorf("no package in %s has tests that import %s", strings.Join(m.patterns, " "), helper)
 	}
 	return pkgs, nil
 }
@@ -75,8 +75,8 @@ func needVM(ctx context.Context, patterns []string) ([]pkg, error) {
 // kind in one command, and programs of several rows only once.
 func build(ctx context.Context, rows []*row) error {
 	type kind struct {
-		bins string
-		race bool
+		dir, bins string
+		race      bool
 	}
 	packages := map[kind][]string{}
 	have := map[string][]string{} // tests by program
@@ -85,19 +85,21 @@ func build(ctx context.Context, rows []*row) error {
 		if !r.inVM() {
 			continue
 		}
-		pkgs, err := needVM(ctx, r.patterns)
+		bins, err := r.binDir()
 		if err != nil {
 			return err
 		}
-		dir, err := r.binDir()
-		if err != nil {
-			return err
-		}
-		of[r] = pkgs
-		k := kind{dir, r.race}
-		for _, p := range pkgs {
-			if !slices.Contains(packages[k], p.ImportPath) {
-				packages[k] = append(packages[k], p.ImportPath)
+		for _, m := range modulesOf(r.patterns) {
+			pkgs, err := m.needVM(ctx)
+			if err != nil {
+				return err
+			}
+			of[r] = append(of[r], pkgs...)
+			k := kind{m.dir, bins, r.race}
+			for _, p := range pkgs {
+				if !slices.Contains(packages[k], p.ImportPath) {
+					packages[k] = append(packages[k], p.ImportPath)
+				}
 			}
 		}
 	}
@@ -107,6 +109,7 @@ func build(ctx context.Context, rows []*row) error {
 			args = append(args, "-race")
 		}
 		cmd := exec.CommandContext(ctx, "go", append(args, paths...)...)
+		cmd.Dir = k.dir
 		if k.race {
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 		}

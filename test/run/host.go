@@ -42,16 +42,31 @@ func decode(r io.Reader, pass func(event), other io.Writer) error {
 
 // runHost runs the tests of the row's packages on this machine.
 func (r *row) runHost(ctx context.Context, rep *report) error {
-	pkgs, err := list(ctx, r.patterns, r.environ())
-	if err != nil {
-		return err
-	}
+	modules := modulesOf(r.patterns)
 	tested := 0
-	for _, p := range pkgs {
-		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
-			tested++
+	for _, m := range modules {
+		pkgs, err := m.list(ctx, r.environ())
+		if err != nil {
+			return err
+		}
+		for _, p := range pkgs {
+			if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
+				tested++
+			}
 		}
 	}
+	rep.beginRow(tested, 0)
+	defer rep.endRow("")
+	for _, m := range modules {
+		if err := r.goTest(ctx, rep, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goTest runs the tests of the packages of a module.
+func (r *row) goTest(ctx context.Context, rep *report, m module) error {
 	args := []string{"test", "-json", "-timeout=" + r.timeout}
 	for _, f := range []struct{ name, value string }{{"run", r.run}, {"skip", r.skip}, {"exec", r.exec}} {
 		if f.value != "" {
@@ -61,17 +76,17 @@ func (r *row) runHost(ctx context.Context, rep *report) error {
 	if r.race {
 		args = append(args, "-race")
 	}
-	args = append(append(args, strings.Fields(r.args)...), r.patterns...)
+	args = append(append(args, strings.Fields(r.args)...), m.patterns...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Env = r.environ()
+	cmd.Dir, cmd.Env = m.dir, r.environ()
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	rep.beginRow(tested, 0)
+	failed := rep.cur.failed
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -80,10 +95,9 @@ func (r *row) runHost(ctx context.Context, rep *report) error {
 	if err == nil {
 		err = derr
 	}
-	if err != nil && (derr != nil || rep.cur.failed == 0) {
+	if err != nil && (derr != nil || rep.cur.failed == failed) {
 		rep.fail(r.name, fmt.Sprintf("%sgo %s: %v\n", &stderr, strings.Join(args, " "), err))
 	}
-	rep.endRow("")
 	return nil
 }
 

@@ -9,7 +9,8 @@
 // row boots a virtual machine and runs the test programs of the packages that import
 // internal/vmtest, one after the other. A test that skips itself in the virtual machine fails,
 // because the machine meets all requirements of tests. Long tests (internal/longtest) are the
-// exception. With -host a row runs "go test" on this machine. With -check it runs the program
+// exception. Patterns may name packages of modules below the working directory, such as
+// ./test/nettest. With -host a row runs "go test" on this machine. With -check it runs the program
 // in its arguments, which counts as one test.
 //
 // Run prints one line for each package, and the whole output only of failures. Its last line is

@@ -26,10 +26,6 @@ import (
 
 func local(h vmtest.Host) cm.Addr { return cm.AddrFrom(netip.AddrPortFrom(h.IPv4, 0)) }
 
-func (n *node) listen() (*cm.Listener, error) {
-	return (&cm.ListenConfig{}).Listen(context.Background(), "tcp", netip.AddrPortFrom(n.host.IPv4, 0).String())
-}
-
 // child runs a peer as a separate process. It listens, prints its address, and serves until its
 // standard input ends.
 func child(seed string) int {

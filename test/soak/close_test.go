@@ -16,7 +16,7 @@ func (e *end) judge() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.finished() {
-		if e.plan.ending == orderly && !e.dropped() && e.ownFault {
+		if e.plan.ending == orderly && !e.dropped() && e.ownFault && !e.unheard() {
 			e.fault("the connection has broken: %w: %s", e.over, e.state())
 		}
 		return

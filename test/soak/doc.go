@@ -12,6 +12,12 @@
 // of its messages and the expected checksum of the peer's region (fin). A connection may
 // end early, according to its plan. Then every posted request must still complete, once.
 //
+// Other connections are flights. There many goroutines call the methods of a cm.Conn at a time, or have
+// started operations, which they wait for or abandon. Contexts end at random moments. The memory
+// comes from a pool for all flights of a PD, in the pool's debug mode. So memory that is freed while a
+// device uses it has the wrong content at the peer, or was written after Free. At the end no Buf may
+// be in use.
+//
 // TestSoak takes a minute, and longer with make soak. docs/reference/driver-faults.md describes
 // the driver faults. A file for each of rxe and siw contains the restrictions of the traffic
 // that avoid them.

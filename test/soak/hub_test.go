@@ -18,7 +18,7 @@ import (
 type hub struct {
 	s      *soak
 	cq     *verbs.CQ
-	srq    *pool // SRQ whose receives complete in this CQ, or nil
+	srq    *srqPool // SRQ whose receives complete in this CQ, or nil
 	cancel context.CancelFunc
 	ctx    context.Context
 	wg     sync.WaitGroup

@@ -73,11 +73,13 @@ func (e *end) flushedTwice(wc verbs.WC) bool {
 }
 
 // enough returns the number of bytes to send or read, for a random number n.
-func (e *end) enough(n int) int {
-	if e.node.caps.iwarp {
-		return max(n, shortest)
+func (e *end) enough(n int) int { return e.node.enough(n) }
+
+func (n *node) enough(bytes int) int {
+	if n.caps.iwarp {
+		return max(bytes, shortest)
 	}
-	return n
+	return bytes
 }
 
 // nudge sends another message if the first one may have overtaken the accept, because siw
@@ -87,6 +89,19 @@ func (e *end) nudge() {
 		e.nudged++
 		e.issue(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}, func() {})
 		e.post()
+	}
+}
+
+// unheard reports whether the connection has ended before the first message of the active side, which had
+// possibly given it up before the accept (errLate). Otherwise the active side reports the fault.
+func (e *end) unheard() bool { return e.node.caps.iwarp && e.side == 1 && !e.heard }
+
+func (f *flight) unheard() bool {
+	select {
+	case <-f.heard:
+		return false
+	default:
+		return f.node.caps.iwarp && f.side == 1
 	}
 }
 

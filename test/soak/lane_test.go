@@ -46,18 +46,21 @@ func (e *end) hello() []byte {
 }
 
 // peer processes the hello of the other side.
-func (e *end) peer(b []byte) error {
+func (e *end) peer(b []byte) error { return e.mem.meet(e.lane, e.gen, b) }
+
+// meet takes the description of the peer's region from its hello.
+func (m *memory) meet(lane, gen uint32, b []byte) error {
 	h, err := parseHello(b)
 	if err != nil {
 		return err
 	}
-	if h.lane != e.lane || h.gen != e.gen {
+	if h.lane != lane || h.gen != gen {
 		return fmt.Errorf("lane %d.%d has answered", h.lane, h.gen)
 	}
 	if h.memory.Length != regionLen {
 		return fmt.Errorf("lane %d.%d has %v, want %d bytes", h.lane, h.gen, h.memory, regionLen)
 	}
-	e.mem.remote = h.memory
+	m.remote = h.memory
 	return nil
 }
 
@@ -99,6 +102,8 @@ func (n *node) lane(number uint32, next func() (target, bool)) {
 		}
 		switch err := n.active(number, gen, to); {
 		case err == nil:
+		case errors.Is(err, errLate):
+			n.s.stats.late.Add(1)
 		case to.dropped() || n.caps.iwarp && errors.Is(err, syscall.EADDRINUSE):
 			time.Sleep(50 * time.Millisecond) // another process is starting, or see iwarp_test.go
 		default:
@@ -112,12 +117,15 @@ func (n *node) lane(number uint32, next func() (target, bool)) {
 func (n *node) active(number, gen uint32, to target) error {
 	ctx, cancel := n.connecting()
 	defer cancel()
-	d := cm.Dialer{LocalAddr: local(n.host)}
+	d := cm.Dialer{Host: n.rdma, LocalAddr: local(n.host)}
 	r, err := d.Resolve(ctx, "tcp", to.addr)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	if number&flightBit != 0 {
+		return n.activeFlight(ctx, r, number, gen, to)
+	}
 	e, err := newEnd(n, number, gen, 0)
 	if err != nil {
 		return err
@@ -128,7 +136,7 @@ func (n *node) active(number, gen uint32, to target) error {
 		return err
 	}
 	e.receive()
-	conn, err := r.Connect(ctx, e.qp, e.param())
+	conn, err := n.connect(r, e.qp, e.param())
 	if err == nil {
 		err = errors.Join(e.peer(conn.PrivateData()), e.access())
 		if err == nil {
@@ -271,6 +279,9 @@ func (n *node) passive(req *cm.Request) error {
 	if err != nil {
 		return err
 	}
+	if h.lane&flightBit != 0 {
+		return n.passiveFlight(ctx, req, h.lane, h.gen)
+	}
 	e, err := newEnd(n, h.lane, h.gen, 1)
 	if err != nil {
 		return err
@@ -281,8 +292,7 @@ func (n *node) passive(req *cm.Request) error {
 	}
 	e.receive()
 	conn, err := req.Accept(ctx, e.qp, e.param())
-	var gone *cm.DisconnectedError
-	if errors.As(err, &gone) && n.s.failed.Err() != nil {
+	if n.givenUp(err) {
 		return nil
 	}
 	if err != nil {

@@ -11,23 +11,30 @@ import (
 
 	"purerdma/abi"
 	"purerdma/internal/vmtest"
+	"purerdma/pool"
 	"purerdma/verbs"
 )
 
 // node is a device of this process with the resources that its ends share.
 type node struct {
 	s    *soak
+	rdma *verbs.Host
 	host vmtest.Host
 	dev  *verbs.Device
 	caps caps
 	pds  []*verbs.PD
 	ch   *verbs.CompChannel
 	loop *looper
-	cqs  []*hub
+	// flightCQ is the send CQ of some flights, without other users.
+	flightCQ *verbs.CQ
+	cqs      []*hub
+
+	// buffers are the pools of the flights. They do not change.
+	buffers map[*verbs.PD]*pool.Pool
 
 	mu    sync.Mutex
 	inUse map[*hub]int // number of ends on a shared CQ
-	pools []*pool
+	pools []*srqPool
 	next  int
 }
 
@@ -37,8 +44,8 @@ const perHub = 12
 // srqID marks the receives of an SRQ. The rest of the ID is the number of its slot.
 const srqID = 1 << 63
 
-// pool is an SRQ with its memory, and the CQ that some of its QPs share.
-type pool struct {
+// srqPool is an SRQ with its memory, and the CQ that some of its QPs share.
+type srqPool struct {
 	s    *soak
 	srq  *verbs.SRQ
 	mr   *verbs.MR
@@ -49,31 +56,37 @@ type pool struct {
 const perPool = 6
 
 func openNode(s *soak, h *verbs.Host, host vmtest.Host) (*node, error) {
-	n := &node{s: s, host: host, inUse: map[*hub]int{}}
-	if err := n.open(h); err != nil {
+	n := &node{s: s, rdma: h, host: host, buffers: map[*verbs.PD]*pool.Pool{}, inUse: map[*hub]int{}}
+	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
-func (n *node) open(h *verbs.Host) (err error) {
-	if n.dev, err = h.Open(n.host.Device); err != nil {
+func (n *node) open() (err error) {
+	if n.dev, err = n.rdma.Open(n.host.Device); err != nil {
 		return err
 	}
-	for range 3 {
+	for range buffersPerNode {
 		pd, err := n.dev.AllocPD()
 		if err != nil {
 			return err
 		}
 		n.pds = append(n.pds, pd)
+		if n.buffers[pd], err = pool.New(pd, buffersConfig()); err != nil {
+			return err
+		}
 	}
-	if err := n.explore(h.Kernel != nil); err != nil {
+	if err := n.explore(n.rdma.Kernel != nil); err != nil {
 		return err
 	}
 	if n.ch, err = n.dev.CreateCompChannel(); err != nil {
 		return err
 	}
 	if n.loop, err = newLooper(n.s, n.dev); err != nil {
+		return err
+	}
+	if n.flightCQ, err = n.dev.CreateCQ(verbs.CQConfig{Entries: 2048}); err != nil {
 		return err
 	}
 	for range 2 {
@@ -126,7 +139,7 @@ func (n *node) explore(fake bool) error {
 }
 
 func (n *node) newPool(pd *verbs.PD) (err error) {
-	p := &pool{s: n.s}
+	p := &srqPool{s: n.s}
 	n.pools = append(n.pools, p)
 	if p.hub, err = newHub(n.s, n.dev, verbs.CQConfig{Entries: 1024}); err != nil {
 		return err
@@ -146,14 +159,14 @@ func (n *node) newPool(pd *verbs.PD) (err error) {
 }
 
 // post posts a slot to the SRQ again.
-func (p *pool) post(slot uint64) {
+func (p *srqPool) post(slot uint64) {
 	wr := verbs.RecvWR{ID: srqID | slot, SGList: []verbs.SGE{p.mr.Slice(int(slot)*slotLen, slotLen)}}
 	if _, err := p.srq.PostRecv([]verbs.RecvWR{wr}); err != nil {
 		p.s.fault("posting to an SRQ: %w", err)
 	}
 }
 
-func (p *pool) close() (err error) {
+func (p *srqPool) close() (err error) {
 	if p.srq != nil {
 		err = p.srq.Close()
 	}
@@ -173,7 +186,7 @@ type place struct {
 	pd   *verbs.PD
 	send *hub
 	recv *hub // may be send
-	pool *pool
+	pool *srqPool
 	own  []interface{ Close() error }
 	free func()
 }
@@ -215,7 +228,7 @@ func (n *node) place(m mode) (*place, error) {
 	return pl, nil
 }
 
-func (n *node) roomInPool() *pool {
+func (n *node) roomInPool() *srqPool {
 	for _, p := range n.pools {
 		if p.ends < perPool {
 			p.ends++
@@ -284,12 +297,15 @@ func (pl *place) close(n *node) error {
 
 // Close closes the shared objects, after the ends.
 func (n *node) Close() error {
-	var errs []error
+	errs := []error{n.closeBuffers()}
 	for _, p := range n.pools {
 		errs = append(errs, p.close())
 	}
 	for _, h := range n.cqs {
 		errs = append(errs, h.Close())
+	}
+	if n.flightCQ != nil {
+		errs = append(errs, n.flightCQ.Close())
 	}
 	if n.loop != nil {
 		errs = append(errs, n.loop.Close())

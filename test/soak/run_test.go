@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"purerdma/pool"
 	"purerdma/verbs"
 )
 
@@ -30,23 +31,25 @@ type soak struct {
 	spoil  spoil
 	serial atomic.Uint32
 	faults atomic.Int32
-	left   sync.Map // serial numbers of ends whose requests were left in their CQs
+	// handshakes has an element for each connect request without an answer.
+	handshakes chan struct{}
+	left       sync.Map // serial numbers of ends whose requests were left in their CQs
 }
 
 // stats counts the operations.
 type stats struct {
-	connections, broken, messages, writes, reads, atomics, offers, bytes, datagrams, lost, kills, silent, unwritten atomic.Int64
+	connections, broken, messages, writes, reads, atomics, offers, bytes, datagrams, lost, kills, silent, unwritten, flights, abandoned, cancelled, late atomic.Int64
 }
 
 func (s *stats) String() string {
-	return fmt.Sprintf("%d connections, %d of them broken off, %d peers killed, %d ends not told of that; %d messages, %d writes, %d reads, %d atomics, %d keys given away, %d MB; %d datagrams, %d lost; %d results of atomics not stored",
+	return fmt.Sprintf("%d connections, %d of them broken off, %d peers killed, %d ends not told of that; %d messages, %d writes, %d reads, %d atomics, %d keys given away, %d MB; %d datagrams, %d lost; %d results of atomics not stored; %d connections with operations in flight, %d operations abandoned, %d cancelled; %d late answers",
 		s.connections.Load(), s.broken.Load(), s.kills.Load(), s.silent.Load(), s.messages.Load(), s.writes.Load(), s.reads.Load(), s.atomics.Load(), s.offers.Load(), s.bytes.Load()>>20,
-		s.datagrams.Load(), s.lost.Load(), s.unwritten.Load())
+		s.datagrams.Load(), s.lost.Load(), s.unwritten.Load(), s.flights.Load(), s.abandoned.Load(), s.cancelled.Load(), s.late.Load())
 }
 
 // newSoak creates a run until ctx ends.
 func newSoak(ctx context.Context, seed uint64) *soak {
-	s := &soak{seed: seed, patience: 90 * time.Second, ctx: ctx}
+	s := &soak{seed: seed, patience: 90 * time.Second, ctx: ctx, handshakes: make(chan struct{}, handshakesAtOnce)}
 	s.failed, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	return s
 }
@@ -83,10 +86,20 @@ func (s *soak) rand(what ...uint32) *rand.Rand {
 	return rand.New(rand.NewPCG(s.seed, h))
 }
 
-// spoil contains the corruptions for the test of the test. Each one counts down the events
-// before it happens.
+// spoil contains the corruptions for the test of the test. The counters count down the events before
+// their corruption happens.
 type spoil struct {
-	message, region, completion, twice, skip atomic.Int64
+	message, region, completion, twice, skip, leak atomic.Int64
+
+	leaked atomic.Pointer[pool.Buf] // the Buf of leak
+	early  atomic.Bool              // frees the memory of each started operation at once
+
+	patient bool // no message is abandoned, because the test does not wait for the answer to such a message
+}
+
+// due reports whether a corruption is yet to happen. Memory is freed early all the time.
+func (s *spoil) due() bool {
+	return s.message.Load() > 0 || s.completion.Load() > 0 || s.twice.Load() > 0 || s.skip.Load() > 0 || s.leak.Load() > 0 || s.early.Load()
 }
 
 // now reports whether the corruption is due.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	os.Setenv("PURERDMA_POOL_DEBUG", "1") // also in child processes
 	if seed := os.Getenv("SOAK_CHILD"); seed != "" {
 		os.Exit(child(seed))
 	}
@@ -78,6 +80,10 @@ func (s *soak) traffic(near, far *node, lanes int) {
 	for i := range uint32(lanes) {
 		switch {
 		case s.failed.Err() != nil:
+		case isFlight(i) && i%4 == 3:
+			active.Go(func() { near.lane(flightBit|i, peers[i/16%2].target) })
+		case isFlight(i):
+			active.Go(func() { near.lane(flightBit|i, here) })
 		case i%4 == 3: // a quarter connects to other processes
 			active.Go(func() { near.lane(i, peers[i/4%2].target) })
 		case i%16 < 2 && near.caps.imm:
@@ -120,6 +126,27 @@ func measure(t *testing.T) (m memoryNow) {
 	return m
 }
 
+// stop ends the traffic after a time. With all set, a slow machine gets up to four times as long, until
+// the traffic has included everything.
+func (s *soak) stop(cancel func(), after time.Duration, all bool) {
+	defer cancel()
+	for start := time.Now(); s.ctx.Err() == nil && s.failed.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		if d := time.Since(start); d >= 4*after || d >= after && (!all || s.complete()) {
+			return
+		}
+	}
+}
+
+// complete reports whether the traffic has included everything.
+func (s *soak) complete() bool {
+	for _, n := range []*atomic.Int64{&s.stats.messages, &s.stats.broken, &s.stats.offers, &s.stats.kills, &s.stats.flights, &s.stats.abandoned, &s.stats.cancelled} {
+		if n.Load() == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // TestSoak runs the traffic, first for a short time and then for a long time. The long run must
 // not leave more behind than the short run.
 func TestSoak(t *testing.T) {
@@ -133,8 +160,9 @@ func TestSoak(t *testing.T) {
 	t.Logf("seed %d", seed)
 	var before memoryNow
 	for i, d := range []time.Duration{*duration / 10, *duration * 9 / 10} {
-		ctx, cancel := context.WithTimeout(t.Context(), d)
+		ctx, cancel := context.WithCancel(t.Context())
 		s := newSoak(ctx, seed+uint64(i))
+		go s.stop(cancel, d, i == 1)
 		err := s.run(hosts, *lanes)
 		cancel()
 		t.Logf("%v: %v", d, &s.stats)
@@ -150,7 +178,7 @@ func TestSoak(t *testing.T) {
 		if after.heap > before.heap+4<<20 || after.resident > before.resident+32<<20 || after.pinned > before.pinned || after.locked > before.locked {
 			t.Errorf("memory after the longer run = %+v bytes, after the shorter run %+v", after, before)
 		}
-		if s.stats.messages.Load() == 0 || s.stats.broken.Load() == 0 || s.stats.offers.Load() == 0 || s.stats.kills.Load() == 0 {
+		if !s.complete() {
 			t.Error("the traffic has not included everything")
 		}
 		// The kernel reports the death of a process once, in a datagram.

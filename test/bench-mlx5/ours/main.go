@@ -4,9 +4,11 @@
 //
 //	ours post|batch|builder|verbs|verbsbatch|recv locked|unlocked inline|write BATCH ROUNDS REQUESTS
 //	ours receive plain|data BATCH ROUNDS POLLERS
+//	ours conn start|post NUMBER ROUNDS REQUESTS
+//	ours goroutines shared|own|late NUMBER ROUNDS REQUESTS
 //
 // It prints the medians of ROUNDS rounds of REQUESTS requests, in nanoseconds for each posted request and for each
-// polled completion. Each measured loop is a function, so that tools can count its instructions.
+// polled completion. The last two forms print the nanoseconds and the allocations of an operation. Each measured loop is a function, so that tools can count its instructions.
 package main
 
 import (
@@ -39,8 +41,13 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) == 5 && args[0] == "receive" {
+	switch {
+	case len(args) == 5 && args[0] == "receive":
 		return runReceive(args[1] == "data", args[2:])
+	case len(args) == 5 && args[0] == "conn":
+		return runConn(args[1], args[2:])
+	case len(args) == 5 && args[0] == "goroutines":
+		return runGoroutines(args[1], args[2:])
 	}
 	if len(args) != 6 {
 		return errors.New("usage: ours post|batch|builder|verbs|verbsbatch|recv locked|unlocked inline|write BATCH ROUNDS REQUESTS")

@@ -56,7 +56,7 @@ func TestReceiveIntoClosedRegionAfterRemoval(t *testing.T) {
 	b.recv(verbs.RecvWR{ID: 7, SGList: []verbs.SGE{mr.SGE()}})
 	a.send(verbs.SendWR{ID: 8, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, InlineData: make([]byte, 16)})
 	a.wait(1)
-	bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.WC]).MarkRemoved(b.dev)
+	bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.SRQ, *verbs.WC]).MarkRemoved(b.dev)
 	if err := mr.Close(); err != nil {
 		t.Fatalf("mr.Close(): %v", err)
 	}

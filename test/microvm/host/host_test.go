@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"purerdma/test/microvm/guest"
@@ -140,18 +141,20 @@ func TestCheck(t *testing.T) {
 }
 
 func TestSetLimit(t *testing.T) {
-	ended := make(chan error, 1)
-	v := &vm{end: func(err error) { ended <- err }}
-	v.setLimit(time.Hour, "an hour")
-	v.setLimit(time.Millisecond, "nothing")
-	if err := <-ended; !strings.Contains(err.Error(), "nothing within 1ms") {
-		t.Error(err)
-	}
-	v.setLimit(10*time.Millisecond, "late")
-	v.setLimit(0, "")
-	select {
-	case err := <-ended:
-		t.Error("the end of the VM after its limit was removed:", err)
-	case <-time.After(50 * time.Millisecond):
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		v := &vm{end: func(err error) { ended <- err }}
+		v.setLimit(time.Hour, "an hour")
+		v.setLimit(time.Millisecond, "nothing")
+		if err := <-ended; !strings.Contains(err.Error(), "nothing within 1ms") {
+			t.Error(err)
+		}
+		v.setLimit(10*time.Millisecond, "late")
+		v.setLimit(0, "")
+		select {
+		case err := <-ended:
+			t.Error("the end of the VM after its limit was removed:", err)
+		case <-time.After(2 * time.Hour):
+		}
+	})
 }

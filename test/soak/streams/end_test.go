@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package streams
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/pool"
+)
+
+// end is one side of a connection.
+type end struct {
+	s     *soak
+	conn  streamconntest.Conn
+	side  int // 0 for the dialing side
+	plan  plan
+	peer  *process     // that has the other side, or nil
+	moved atomic.Int64 // bytes written and read
+	gone  atomic.Bool  // this side has aborted
+	done  chan struct{}
+}
+
+// run transfers the data and closes the connection.
+func (s *soak) run(c streamconntest.Conn, side int, p plan, peer *process) {
+	e := &end{s: s, conn: c, side: side, plan: p, peer: peer, done: make(chan struct{})}
+	var all sync.WaitGroup
+	all.Go(e.watch)
+	var both sync.WaitGroup
+	both.Go(e.write)
+	both.Go(e.read)
+	both.Wait()
+	if err := c.Close(); err != nil && !e.mayFail() {
+		e.fault("Close: %w", err)
+	}
+	close(e.done)
+	all.Wait()
+	s.stats.connections.Add(1)
+}
+
+// mayFail reports whether the connection may end before everything has arrived.
+func (e *end) mayFail() bool {
+	return e.gone.Load() || e.plan.ending == aborts || e.peer.died() || e.s.failed.Err() != nil
+}
+
+func (e *end) fault(format string, args ...any) {
+	side := [...]string{"dialing", "accepting"}[e.side]
+	e.s.fault("%v, %s side: %w", e.plan, side, fmt.Errorf(format, args...))
+}
+
+// count counts bytes that were written or read. It aborts the connection if that is planned.
+func (e *end) count(n int) {
+	e.s.stats.bytes.Add(int64(n))
+	if moved := e.moved.Add(int64(n)); e.plan.ending == aborts && e.plan.by == e.side && moved >= e.plan.after {
+		e.abort()
+	}
+}
+
+func (e *end) abort() {
+	if e.gone.Swap(true) {
+		return
+	}
+	e.s.stats.aborted.Add(1)
+	e.conn.SetLinger(0)
+	e.conn.Close()
+}
+
+// watch ends the connection after a fault, and when nothing has moved for a long time.
+func (e *end) watch() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	last, since := int64(-1), time.Now()
+	for {
+		select {
+		case <-e.done:
+			return
+		case <-e.s.failed.Done():
+			e.abort()
+			return
+		case <-tick.C:
+		}
+		if now := e.moved.Load(); now != last {
+			last, since = now, time.Now()
+		} else if time.Since(since) > e.s.patience {
+			e.fault("nothing has moved for %v after %d bytes written and read\n%s", e.s.patience, now, stacks())
+			return
+		}
+	}
+}
+
+// write sends the data of this side.
+func (e *end) write() {
+	rng := rand.New(rand.NewPCG(e.plan.seed, uint64(2+e.side)))
+	data, left := e.plan.data(e.side), e.plan.size[e.side]
+	e.count(0)
+	for left > 0 {
+		n := int(min(left, rng.Int64N(1<<rng.IntN(18))+1))
+		var err error
+		switch rng.IntN(8) {
+		case 0:
+			err = e.writeFrom(data, n, rng)
+		case 1:
+			err = e.writeBefore(data, n, rng)
+		case 2:
+			err = e.writeBuf(data, n)
+		case 3:
+			pause(rng)
+			fallthrough
+		default:
+			buf := make([]byte, n)
+			data.Read(buf)
+			if e.plan.ending != aborts { // else the peer may not read so far
+				e.s.spoil.bytes(buf)
+			}
+			var m int
+			if m, err = e.conn.Write(buf); err == nil && m != n {
+				err = fmt.Errorf("Write of %d bytes returned %d", n, m)
+			}
+			e.count(m)
+		}
+		if err != nil {
+			e.failed("write", err)
+			return
+		}
+		left -= int64(n)
+		if left > 0 && e.plan.ending != aborts && e.s.spoil.short() {
+			break
+		}
+	}
+	if e.plan.ending == closes && e.plan.by == e.side {
+		return // run closes the connection
+	}
+	if err := e.conn.CloseWrite(); err != nil && e.plan.ending != closes { // the peer may have closed before
+		e.failed("CloseWrite", err)
+	}
+}
+
+// writeFrom sends n bytes by ReadFrom.
+func (e *end) writeFrom(data io.Reader, n int, rng *rand.Rand) error {
+	source := &source{io.LimitReader(data, int64(n)), rng}
+	m, err := e.conn.ReadFrom(source)
+	e.count(int(m))
+	if err == nil && int(m) != n {
+		return fmt.Errorf("ReadFrom of %d bytes returned %d", n, m)
+	}
+	return err
+}
+
+// source reads a random number of bytes at a time.
+type source struct {
+	io.Reader
+	rng *rand.Rand
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	return s.Reader.Read(p[:1+s.rng.IntN(len(p))])
+}
+
+// writeBefore sends n bytes with deadlines that may expire in the middle. It continues after the bytes that
+// the Write has counted.
+func (e *end) writeBefore(data io.Reader, n int, rng *rand.Rand) error {
+	buf := make([]byte, n)
+	io.ReadFull(data, buf)
+	for len(buf) > 0 {
+		e.conn.SetWriteDeadline(time.Now().Add(time.Duration(rng.IntN(3000)) * time.Microsecond))
+		m, err := e.conn.Write(buf)
+		e.count(m)
+		buf = buf[m:]
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if err != nil {
+			e.s.stats.expired.Add(1)
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return e.conn.SetWriteDeadline(time.Time{})
+}
+
+// writeBuf sends n bytes without a copy, if the connection can do that.
+func (e *end) writeBuf(data io.Reader, n int) error {
+	c, ok := e.conn.(interface {
+		Pool() *pool.Pool
+		WriteBuf(*pool.Buf) error
+	})
+	if !ok {
+		return e.writeFrom(data, n, rand.New(rand.NewPCG(1, 1)))
+	}
+	for n > 0 {
+		m := min(n, 32<<10)
+		b, err := c.Pool().Get(e.s.failed, m)
+		if err != nil {
+			return err
+		}
+		io.ReadFull(data, b.Bytes())
+		if err := c.WriteBuf(b); err != nil {
+			return err
+		}
+		e.count(m)
+		n -= m
+	}
+	return nil
+}
+
+// read receives the data of the peer and compares them.
+func (e *end) read() {
+	if e.plan.ending == closes && e.plan.by == e.side {
+		return
+	}
+	rng := rand.New(rand.NewPCG(e.plan.seed, uint64(4+e.side)))
+	c := &checker{e: e, want: e.plan.data(1 - e.side), left: e.plan.size[1-e.side]}
+	buf := make([]byte, 64<<10)
+	for {
+		var n int
+		var err error
+		switch rng.IntN(12) {
+		case 0:
+			pause(rng)
+			continue
+		case 1:
+			n, err = e.peek(c)
+		case 2:
+			_, err = e.conn.WriteTo(&taker{c, int(rng.Int64N(1 << 18))})
+			if errors.Is(err, errEnough) {
+				continue
+			}
+			if err == nil {
+				err = io.EOF
+			}
+		case 3:
+			e.conn.SetReadDeadline(time.Now().Add(time.Duration(rng.IntN(3000)) * time.Microsecond))
+			n, err = e.conn.Read(buf)
+			c.Write(buf[:n])
+			e.conn.SetReadDeadline(time.Time{})
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				e.s.stats.expired.Add(1)
+				continue
+			}
+		default:
+			n, err = e.conn.Read(buf[:1+rng.IntN(1<<rng.IntN(17))])
+			c.Write(buf[:n])
+		}
+		switch {
+		case err == io.EOF && c.left > 0:
+			e.fault("the stream ended with %d bytes missing", c.left)
+			return
+		case err == io.EOF:
+			return
+		case err != nil:
+			e.failed("read", err)
+			return
+		case n == 0 && rng.IntN(12) > 2:
+			continue
+		}
+	}
+}
+
+// peek compares received bytes where they lie, and consumes them.
+func (e *end) peek(c *checker) (int, error) {
+	view, err := e.conn.Peek()
+	if err != nil {
+		return 0, err
+	}
+	view = view[:min(len(view), 1000)]
+	c.Write(view)
+	return e.conn.Discard(len(view))
+}
+
+// failed processes an error. It is a fault unless the connection may fail.
+func (e *end) failed(call string, err error) {
+	op := new(net.OpError)
+	switch {
+	case !errors.As(err, &op) && !errors.Is(err, net.ErrClosed): // as Pool.Get returns
+		e.fault("%s: %w, which is no *net.OpError", call, err)
+	case !e.mayFail():
+		e.fault("%s: %w", call, err)
+	}
+}
+
+// checker compares the received bytes.
+type checker struct {
+	e    *end
+	want *rand.ChaCha8
+	left int64
+	buf  []byte
+}
+
+func (c *checker) Write(p []byte) (int, error) {
+	if int64(len(p)) > c.left {
+		c.e.fault("%d bytes more than were sent", int64(len(p))-c.left)
+		return 0, errEnough
+	}
+	c.buf = append(c.buf[:0], p...)
+	c.want.Read(c.buf)
+	if !bytes.Equal(p, c.buf) {
+		c.e.fault("of %d bytes, with %d more to come, some differ from those that were sent", len(p), c.left-int64(len(p)))
+		return 0, errEnough
+	}
+	c.left -= int64(len(p))
+	c.e.count(len(p))
+	return len(p), nil
+}
+
+// errEnough ends a WriteTo.
+var errEnough = errors.New("enough")
+
+// taker ends a WriteTo after some bytes.
+type taker struct {
+	c    *checker
+	left int
+}
+
+func (t *taker) Write(p []byte) (int, error) {
+	if t.left < len(p) {
+		n, err := t.c.Write(p[:t.left])
+		if err == nil {
+			err = errEnough
+		}
+		t.left -= n
+		return n, err
+	}
+	t.left -= len(p)
+	return t.c.Write(p)
+}
+
+// pause lets the buffers fill.
+func pause(rng *rand.Rand) {
+	time.Sleep(time.Duration(rng.IntN(1<<rng.IntN(15))) * time.Microsecond)
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package streams
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime/pprof"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"purerdma/internal/streamconn/streamconntest"
+)
+
+// soak is a run.
+type soak struct {
+	seed     uint64
+	protocol *protocol
+	ctx      context.Context // ends when no more connections are to begin
+	failed   context.Context // ends with the first fault
+	fail     context.CancelCauseFunc
+	faults   atomic.Int64
+	patience time.Duration
+	stats    stats
+	spoil    spoil
+}
+
+// stats counts events.
+type stats struct {
+	connections, bytes, expired, aborted, cancelled, kills atomic.Int64
+}
+
+func (s *stats) String() string {
+	return fmt.Sprintf("%d connections, %d MB, %d deadlines expired, %d connections aborted, %d dials cancelled, %d processes killed",
+		s.connections.Load(), s.bytes.Load()>>20, s.expired.Load(), s.aborted.Load(), s.cancelled.Load(), s.kills.Load())
+}
+
+// spoil contains corruptions for the test of the test. Each counter counts down the writes before the
+// corruption.
+type spoil struct{ flip, end atomic.Int64 }
+
+// bytes corrupts a byte.
+func (s *spoil) bytes(p []byte) {
+	if s.flip.Load() > 0 && s.flip.Add(-1) == 0 {
+		p[len(p)-1] ^= 1
+	}
+}
+
+// short reports whether the stream is to end early.
+func (s *spoil) short() bool { return s.end.Load() > 0 && s.end.Add(-1) == 0 }
+
+func newSoak(ctx context.Context, p *protocol, seed uint64) *soak {
+	s := &soak{seed: seed, protocol: p, ctx: ctx, patience: time.Minute}
+	s.failed, s.fail = context.WithCancelCause(context.Background())
+	return s
+}
+
+// fault reports an error. The first one ends the run.
+func (s *soak) fault(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	if s.faults.Add(1) == 1 {
+		fmt.Fprintln(os.Stderr, "streams: fault:", err)
+		s.fail(fmt.Errorf("seed %d: %w", s.seed, err))
+	}
+}
+
+// err returns the first fault.
+func (s *soak) err() error {
+	if s.failed.Err() == nil {
+		return nil
+	}
+	return context.Cause(s.failed)
+}
+
+// serve runs the accepting side of all connections of a listener, until the listener is closed and they have
+// ended.
+func (s *soak) serve(ln net.Listener, peer *process) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		c, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			s.fault("Accept: %w", err)
+			return
+		}
+		all.Go(func() { s.accepted(c.(streamconntest.Conn), peer) })
+	}
+}
+
+// accepted reads the seed of a connection. A connection without a seed belongs to a cancelled dial or to a killed
+// process.
+func (s *soak) accepted(c streamconntest.Conn, peer *process) {
+	c.SetReadDeadline(time.Now().Add(s.patience))
+	var seed [8]byte
+	if n, err := io.ReadFull(c, seed[:]); err != nil {
+		if n > 0 && !peer.died() {
+			s.fault("ReadFull() = %d, %w, want %d bytes of a seed", n, err, len(seed))
+		}
+		streamconntest.Abort(c)
+		return
+	}
+	c.SetReadDeadline(time.Time{})
+	s.run(c, 1, newPlan(binary.BigEndian.Uint64(seed[:]), s.protocol.bits), peer)
+}
+
+// lane makes connections, one after the other.
+func (s *soak) lane(number uint64, dial func(context.Context) (net.Conn, *process, error)) {
+	rng := rand.New(rand.NewPCG(s.seed, number))
+	for s.ctx.Err() == nil && s.failed.Err() == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), s.patience)
+		brief := rng.IntN(8) == 0
+		if brief {
+			cancel()
+			ctx, cancel = context.WithTimeout(context.Background(), time.Duration(rng.IntN(1<<rng.IntN(16)))*time.Microsecond)
+		}
+		c, peer, err := dial(ctx)
+		ended := ctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			s.dialed(c.(streamconntest.Conn), rng.Uint64(), peer)
+		case brief && ended:
+			s.stats.cancelled.Add(1)
+		case !peer.died():
+			s.fault("DialContext: %w", err)
+		default:
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+func (s *soak) dialed(c streamconntest.Conn, seed uint64, peer *process) {
+	if n, err := c.Write(binary.BigEndian.AppendUint64(nil, seed)); err != nil {
+		if !peer.died() {
+			s.fault("Write() = %d, %w, of the seed", n, err)
+		}
+		streamconntest.Abort(c)
+		return
+	}
+	s.run(c, 0, newPlan(seed, s.protocol.bits), peer)
+}
+
+func stacks() string {
+	var b bytes.Buffer
+	pprof.Lookup("goroutine").WriteTo(&b, 1)
+	return b.String()
+}

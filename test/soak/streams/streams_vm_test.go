@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package streams
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/internal/vmtest"
+)
+
+var (
+	duration = flag.Duration("soak", 10*time.Second, "for how long the traffic of each protocol runs")
+	seedFlag = flag.Uint64("seed", 0, "what random choices are made from; 0 is any")
+	lanes    = flag.Int("lanes", 8, "connections at a time, to this process and to another one each")
+	netem    = flag.String("netem", "", "arguments of tc's netem, such as \"delay 2ms 1ms loss 0.1%\", which needs rdmavm -modules sch_netem")
+)
+
+// The time without traffic after which a dead peer is detected.
+const keepAlive = 5 * time.Second
+
+var listenConfig = cm.ListenConfig{KeepAlive: keepAlive}
+
+func TestMain(m *testing.M) {
+	if number := os.Getenv(childEnv); number != "" {
+		if err := child(number); err != nil {
+			fmt.Fprintln(os.Stderr, "streams: another process:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	vmtest.Main(m)
+}
+
+// complete reports whether the traffic has included everything.
+func (s *soak) complete(kills bool) bool {
+	return s.stats.bytes.Load() > 1<<20 && s.stats.expired.Load() > 0 && s.stats.aborted.Load() > 0 && s.stats.cancelled.Load() > 0 && (!kills || s.stats.kills.Load() > 0)
+}
+
+// TestStreams runs connections within this process, and to a process that is killed again and again.
+func TestStreams(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	vmtest.AnyMemory(t)
+	disturb(t, hosts)
+	seed := *seedFlag
+	for seed == 0 {
+		seed = rand.Uint64() >> 32
+	}
+	for i := range protocols {
+		t.Run(protocols[i].name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s := newSoak(ctx, &protocols[i], seed)
+			go s.stop(cancel)
+			s.traffic(i, hosts)
+			if err := s.err(); err != nil {
+				t.Errorf("%v\nAgain with -args '-seed %d -soak %v -lanes %d'", err, seed, *duration, *lanes)
+			}
+			if t.Log(&s.stats); !s.complete(true) {
+				t.Error("the traffic has not included everything")
+			}
+		})
+	}
+}
+
+// stop ends the traffic after a time. A slow machine gets up to four times as long, until the traffic has
+// included everything.
+func (s *soak) stop(cancel func()) {
+	defer cancel()
+	for start := time.Now(); s.ctx.Err() == nil && s.failed.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		if d := time.Since(start); d >= 4**duration || d >= *duration && s.complete(true) {
+			return
+		}
+	}
+}
+
+func (s *soak) traffic(number int, hosts []vmtest.Host) {
+	ln, err := s.protocol.listen(s.ctx, listenConfig, netip.AddrPortFrom(hosts[0].IPv4, 0).String())
+	if err != nil {
+		s.fault("Listen: %w", err)
+		return
+	}
+	var serving, haunting, active sync.WaitGroup
+	serving.Go(func() { s.serve(ln, nil) })
+	other := &peer{s: s, number: number}
+	started, idle := make(chan struct{}), make(chan struct{})
+	haunting.Go(func() { other.run(started, idle) })
+	<-started
+	for i := range *lanes {
+		active.Go(func() {
+			d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0)), KeepAlive: keepAlive}
+			s.lane(uint64(2*i), func(ctx context.Context) (net.Conn, *process, error) {
+				c, err := s.protocol.dial(ctx, d, ln.Addr().String())
+				return c, nil, err
+			})
+		})
+		active.Go(func() {
+			d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[0].IPv4, 0)), KeepAlive: keepAlive}
+			s.lane(uint64(2*i+1), func(ctx context.Context) (net.Conn, *process, error) { return other.dial(ctx, d) })
+		})
+	}
+	active.Wait()
+	close(idle)
+	haunting.Wait()
+	if err := ln.Close(); err != nil {
+		s.fault("closing the listener: %w", err)
+	}
+	serving.Wait()
+}
+
+// disturb makes the network lose, delay or reorder packets according to -netem.
+func disturb(t *testing.T, hosts []vmtest.Host) {
+	if *netem == "" {
+		return
+	}
+	for _, h := range hosts[:2] {
+		args := append([]string{"qdisc", "replace", "dev", h.Interface, "root", "netem", "limit", "100000"}, strings.Fields(*netem)...)
+		if out, err := exec.Command("tc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("tc %v: %v: %s", args, err, out)
+		}
+		t.Cleanup(func() {
+			if out, err := exec.Command("tc", "qdisc", "del", "dev", h.Interface, "root").CombinedOutput(); err != nil {
+				t.Errorf("tc qdisc del: %v: %s", err, out)
+			}
+		})
+	}
+}
