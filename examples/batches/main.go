@@ -36,7 +36,7 @@ func run(ctx context.Context, w io.Writer) error {
 	}
 	defer ln.Close()
 	served := make(chan error, 1)
-	go func() { served <- example.Offer(ctx, ln, size*count) }()
+	go func() { served <- example.Offer(ctx, ln, make([]byte, size*count), verbs.RemoteWrite) }()
 	return errors.Join(dial(ctx, w), <-served)
 }
 

@@ -30,18 +30,19 @@ func Main(run func(context.Context, io.Writer) error) {
 	}
 }
 
-// Offer accepts one connection, offers it size bytes of memory in the private data, and
-// waits for the end of the connection.
-func Offer(ctx context.Context, ln *cm.Listener, size int) error {
+// Offer accepts one connection, offers it memory with the given contents in the private data, and
+// waits for the end of the connection. access lists the rights of the peer.
+func Offer(ctx context.Context, ln *cm.Listener, contents []byte, access verbs.Access) error {
 	req, err := ln.Accept(ctx)
 	if err != nil {
 		return err
 	}
 	defer req.Close()
-	mr, err := req.Alloc(size, verbs.LocalWrite|verbs.RemoteWrite)
+	mr, err := req.Alloc(len(contents), verbs.LocalWrite|access)
 	if err != nil {
 		return err
 	}
+	copy(mr.Bytes(), contents)
 	offer, err := mr.Remote().MarshalBinary()
 	if err != nil {
 		return err

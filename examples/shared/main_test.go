@@ -11,14 +11,14 @@ import (
 	"purerdma/internal/vmtest"
 )
 
-// TestRun runs the step in the micro-VM.
+// TestRun runs the example in the micro-VM.
 func TestRun(t *testing.T) {
 	vmtest.Hosts(t, 2)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	const want = "SET color: OK\nGET color: \"blue\", <nil>\nGET size: \"\", no such key\n"
+	const want = "50 connections, 50 answers\n"
 	var out strings.Builder
 	if err := run(ctx, &out); err != nil || out.String() != want {
-		t.Errorf("run = %v with output %q, want %q", err, out.String(), want)
+		t.Errorf("run() = %v with output %q, want %q", err, out.String(), want)
 	}
 }
