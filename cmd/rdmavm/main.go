@@ -132,7 +132,7 @@
 //   - 128+n if signal n killed the program
 //   - 127 if the program was not found, 126 if it could not be executed
 //   - 124 if it ran longer than -timeout
-//   - 125 if rdmavm itself failed, if the kernel oopsed, warned or hung, or if a modeled card was misused, even if the program succeeded
+//   - 125 if rdmavm itself failed, if the kernel oopsed, warned or hung, or if a modeled card was misused, even if the program succeeded. A warning about a driver fault that tests provoke by chance is only printed (package test/microvm/host has the list).
 //
 // The guest also has to report an orderly end, so a virtual machine that dies never counts as
 // success.

@@ -83,7 +83,7 @@ func tornRead() error {
 
 // end is a device with a QP that the connection manager does not manage.
 type end struct {
-	dev *verbs.Device
+	pd  *verbs.PD
 	cq  *verbs.CQ
 	qp  *verbs.QP
 	buf *verbs.MR
@@ -95,18 +95,14 @@ func newEnd(h vmtest.Host) (*end, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &end{dev: dev}
-	pd, err := dev.AllocPD()
-	if err != nil {
+	e := &end{}
+	if e.pd, err = dev.AllocPD(); err != nil {
 		return nil, err
 	}
 	if e.cq, err = dev.CreateCQ(verbs.CQConfig{}); err != nil {
 		return nil, err
 	}
-	if e.qp, err = pd.CreateQP(verbs.QPConfig{SendCQ: e.cq, RecvCQ: e.cq}); err != nil {
-		return nil, err
-	}
-	if e.buf, err = pd.Alloc(1<<16, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite); err != nil {
+	if e.buf, err = e.pd.Alloc(1<<16, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite); err != nil {
 		return nil, err
 	}
 	gids, err := dev.GIDs()
@@ -118,8 +114,16 @@ func newEnd(h vmtest.Host) (*end, error) {
 			e.gid = g
 		}
 	}
-	init := verbs.QPAttr{State: verbs.QPInit, Port: 1}
-	return e, e.qp.Modify(&init, verbs.QPAttrState|verbs.QPAttrPort|verbs.QPAttrPKeyIndex|verbs.QPAttrAccess)
+	return e, e.createQP()
+}
+
+// createQP creates the end's QP and moves it to INIT.
+func (e *end) createQP() (err error) {
+	if e.qp, err = e.pd.CreateQP(verbs.QPConfig{SendCQ: e.cq, RecvCQ: e.cq}); err != nil {
+		return err
+	}
+	init := verbs.QPAttr{State: verbs.QPInit, Port: 1, Access: verbs.RemoteRead | verbs.RemoteWrite}
+	return e.qp.Modify(&init, verbs.QPAttrState|verbs.QPAttrPort|verbs.QPAttrPKeyIndex|verbs.QPAttrAccess)
 }
 
 // connect moves the QP to RTS, without retries.

@@ -44,12 +44,43 @@ func TestScanLog(t *testing.T) {
 		"[ 1.0] x: OopsOops, then Oops":                                                              true,
 		"[ 1.0] ACPI: Unable to load table":                                                          false,
 	} {
-		got := scanLog([]byte("before\r\n" + line + "\r\nafter\r\n"))
+		got, _ := scanLog([]byte("before\r\n" + line + "\r\nafter\r\n"))
 		if (got != nil) != bad {
 			t.Errorf("scanLog(%s) = %q, want a part %t", line, got, bad)
 		}
 		if bad && !(bytes.Contains(got, []byte("before")) && bytes.Contains(got, []byte("after"))) {
 			t.Errorf("scanLog(%s) = %q, want the lines around it", line, got)
+		}
+	}
+}
+
+func TestScanLogKnownReports(t *testing.T) {
+	const (
+		first  = "[ 7.6] WARNING: drivers/infiniband/sw/rxe/rxe_task.c:249 at rxe_sched_task+0x9c/0xb0 [rdma_rxe], CPU#1: kworker/u9:1/32\n"
+		other  = "[ 7.6] WARNING: drivers/infiniband/sw/rxe/rxe_task.c:249 at rxe_requester+0x9c/0xb0 [rdma_rxe], CPU#1: kworker/u9:1/32\n"
+		trace  = "[ 7.6] Call Trace:\n[ 7.6]  <TASK>\n"
+		xmit   = "[ 7.6]  rxe_xmit_packet+0x16c/0x330 [rdma_rxe]\n"
+		last   = "[ 7.7] ---[ end trace 0000000000000000 ]---\n"
+		known  = first + trace + xmit + last
+		before = "[ 7.5] ------------[ cut here ]------------\n"
+	)
+	for _, tt := range []struct {
+		name, log string
+		bad       bool
+		excused   int
+	}{
+		{"one", before + known + "[ 7.8] x\n", false, 1},
+		{"two", known + before + known, false, 2},
+		{"another function", other + trace + xmit + last, true, 0},
+		{"another caller", first + trace + "[ 7.6]  rxe_modify_qp+0x1/0x2\n" + last, true, 0},
+		{"no end", first + trace + xmit, true, 0},
+		{"the caller behind the end", first + trace + last + xmit + last, true, 0},
+		{"trouble within", first + trace + xmit + "[ 7.7] BUG: unable to handle page fault\n" + last, true, 0},
+		{"trouble behind", known + "[ 7.9] refcount_t: addition on 0; use-after-free.\n", true, 1},
+	} {
+		bad, excused := scanLog([]byte(tt.log))
+		if (bad != nil) != tt.bad || len(excused) != tt.excused {
+			t.Errorf("%s: scanLog = %q, %q, want a part %t and %d known reports", tt.name, bad, excused, tt.bad, tt.excused)
 		}
 	}
 }

@@ -147,7 +147,11 @@ func (v *vm) verdict() (int, error) {
 	if v.kmsg.Len() == 0 {
 		log, _ = os.ReadFile(v.console)
 	}
-	if bad := scanLog(log); bad != nil {
+	bad, excused := scanLog(log)
+	if len(excused) > 0 {
+		fmt.Fprintf(v.stderr, "rdmavm: the kernel reported a known driver fault %d times (docs/reference/driver-faults.md): %s\n", len(excused), excused[0])
+	}
+	if bad != nil {
 		fmt.Fprintf(v.stderr, "rdmavm: the kernel reported trouble (whole log: %s):\n%s\n", v.log, bad)
 		if v.status == 0 {
 			return Status, nil
@@ -176,7 +180,7 @@ func (v *vm) explain(err error) error {
 	default:
 	}
 	console, _ := os.ReadFile(v.console)
-	text := scanLog(console)
+	text, _ := scanLog(console)
 	if text == nil {
 		text = tail(console, 40)
 	}
