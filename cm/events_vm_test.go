@@ -170,12 +170,7 @@ func TestEventDeviceRemoval(t *testing.T) {
 	t.Cleanup(func() {
 		server.Close()
 		r.listener.Close()
-		select {
-		case err := <-gone:
-			r.ok(err)
-		case <-time.After(20 * time.Second):
-			t.Fatal("Unplug did not return within 20 seconds")
-		}
+		r.ok(<-gone)
 		r.hosts[0].Plug(t)
 	})
 	told := map[*cm.ID]bool{}

@@ -60,15 +60,8 @@ func TestDeviceRemoved(t *testing.T) {
 		received <- err
 	}()
 
-	deleted := make(chan error, 1)
-	go func() { deleted <- hosts[0].Unplug() }()
-	select {
-	case err := <-deleted:
-		if err != nil {
-			t.Fatalf("Unplug: %v", err)
-		}
-	case <-time.After(2 * time.Minute): // on a busy machine mlx5 takes more than 30 seconds
-		t.Fatal("Unplug did not return within 2 minutes")
+	if err := hosts[0].Unplug(); err != nil { // on a busy machine mlx5 takes more than 30 seconds
+		t.Fatalf("Unplug: %v", err)
 	}
 	defer hosts[0].Plug(t)
 

@@ -72,7 +72,7 @@ func (h Host) Plug(t testing.TB) {
 		t.Fatalf("Plug(%s): %v", h.Device, err)
 	}
 	path := "/sys/class/infiniband/" + h.Device + "/ports/1/gids/" + lastGID[Driver()]
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if gid, err := os.ReadFile(path); err == nil && string(gid) != "0000:0000:0000:0000:0000:0000:0000:0000\n" {
 			return
 		}
