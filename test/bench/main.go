@@ -54,6 +54,7 @@ var benches = []bench{
 	{"wake", "wake-up of a waiter on a completion channel, against ibv_get_cq_event", benchWake, true},
 	{"register", "registration of 1 GiB, against ibv_reg_mr", benchRegister, true},
 	{"operations", "operations of a Conn by many goroutines, against rdmaperf and perftest", benchOperations, true},
+	{"poller", "round trips on many connections, with one poller for all against a CQ for each", benchPoller, true},
 	{"cmtime", "the steps of many connections, cmtime against cmtime", benchCmtime, false},
 	{"accept", "64 connections at once to one listener, ucmatose against ucmatose", benchAccept, false},
 	{"conns", "package cm's blocking calls, many connections", benchConns, false},
@@ -71,6 +72,7 @@ func main() {
 	end := flag.String("end", "", "internal: run one end of conns")
 	register := flag.String("register", "", "internal: register memory")
 	operate := flag.String("operate", "", "internal: run one end of operations")
+	echo := flag.String("echo", "", "internal: run one end of poller")
 	wake := flag.Bool("wake", false, "internal: wait for completions")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -84,6 +86,8 @@ func main() {
 		err = registerHere(*register, flag.Args())
 	case *operate != "":
 		err = operateHere(ctx, *operate, flag.Args(), os.Stdout)
+	case *echo != "":
+		err = echoHere(ctx, *echo, flag.Args(), os.Stdout)
 	case *wake:
 		err = waitHere(ctx, flag.Args())
 	default:
