@@ -23,9 +23,11 @@ func TestSlowSilence(t *testing.T) {
 	refused := newRig(t)
 	unanswered := refused.resolvedTo(refused.listener.LocalAddr(), func(id *cm.ID) { refused.ok(id.SetAckTimeout(10 * time.Microsecond)) })
 	refused.withQP(unanswered)
-	connected := newRig(t)
+	// The other rigs share the check for leaks, which counts the objects of all of them.
+	connected := rigOn(t, refused.hosts[0], refused.hosts[1], cm.IDConfig{})
 	_, disconnecting := connected.connected()
-	p := newRCPair(t)
+	p := &rcPair{rig: rigOn(t, refused.hosts[0], refused.hosts[1], cm.IDConfig{})}
+	p.active = p.resolved()
 	p.request(&cm.ConnParam{QPNum: 0x4711})
 	lookup, err := p.client.NewID(cm.IDConfig{PortSpace: cm.PortSpaceUDP})
 	p.ok(err)

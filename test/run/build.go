@@ -80,6 +80,7 @@ func build(ctx context.Context, rows []*row) error {
 	}
 	packages := map[kind][]string{}
 	have := map[string][]string{} // tests by program
+	here := map[string][]string{} // of these, the tests that run on this machine only
 	of := map[*row][]pkg{}
 	for _, r := range rows {
 		if !r.inVM() {
@@ -132,8 +133,11 @@ func build(ctx context.Context, rows []*row) error {
 				if err := checkSkips(have[bin], dir); err != nil {
 					return err
 				}
+				if here[bin], err = onlyHere(p, have[bin]); err != nil {
+					return err
+				}
 			}
-			r.programs = append(r.programs, r.program(p.Dir, dir, bin, have[bin]))
+			r.programs = append(r.programs, r.program(p.Dir, dir, bin, have[bin], here[bin]))
 		}
 		if args := strings.Fields(r.also); len(args) > 0 {
 			if args[0], err = filepath.Abs(args[0]); err != nil {
@@ -164,22 +168,23 @@ func (r *row) binDir() (string, error) {
 // machine's processors, because these tests wait more than they compute.
 const parallel = "4"
 
-// program returns the test program that the row runs for a package.
-func (r *row) program(dir, pkg, bin string, tests []string) program {
+// program returns the test program that the row runs for a package. It leaves out the tests in
+// here.
+func (r *row) program(dir, pkg, bin string, tests, here []string) program {
 	args := []string{bin, "-test.v=test2json", "-test.count=1", "-test.timeout=" + r.timeout, "-test.parallel=" + parallel}
 	args = append(args, strings.Fields(r.args)...)
 	if r.run != "" {
 		args = append(args, "-test.run="+r.run)
 	}
 	knownSkips := skipped(r.driver(), r.kernel(), pkg)
-	skip := strings.Trim(knownSkips+"|"+r.skip, "|")
+	skip := strings.Join(slices.DeleteFunc([]string{knownSkips, r.skip, exactly(here)}, func(s string) bool { return s == "" }), "|")
 	if skip != "" {
 		args = append(args, "-test.skip="+skip)
 	}
 	p := program{pkg: pkg, dir: dir, args: args}
 	for _, name := range tests {
 		switch {
-		case !matches(r.run, name, true) || r.skip != "" && matches(r.skip, name, false):
+		case !matches(r.run, name, true) || r.skip != "" && matches(r.skip, name, false) || slices.Contains(here, name):
 		case knownSkips != "" && matches(knownSkips, name, false):
 			p.left++
 		default:

@@ -7,7 +7,8 @@
 //
 // Each group of arguments is a row. With "--" the first group contains the flags of all rows. A
 // row boots a virtual machine and runs the test programs of the packages that import
-// internal/vmtest, one after the other. A test that skips itself in the virtual machine fails,
+// internal/vmtest, one after the other. It leaves out the tests that use nothing of
+// internal/vmtest, which run on this machine. A test that skips itself in the virtual machine fails,
 // because the machine meets all requirements of tests. Long tests (internal/longtest) are the
 // exception. Patterns may name packages of modules below the working directory, such as
 // ./test/nettest. With -host a row runs "go test" on this machine. With -check it runs the program

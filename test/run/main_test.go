@@ -36,19 +36,23 @@ func TestProgram(t *testing.T) {
 	knownSkips = []knownSkip{{driver: "siw", pkg: "cm", tests: "TestA.* TestB/sub"}}
 	tests := []string{"TestA", "TestAB", "TestB", "TestC", "TestSlowD"}
 	r := parse([]string{"-vm", "-driver siw", "-skip", "^TestSlow"})[0]
-	p := r.program("/dir", "cm", "cm.test", tests)
+	p := r.program("/dir", "cm", "cm.test", tests, nil)
 	if p.tests != 2 || p.left != 2 || !slices.Contains(p.args, "-test.skip=^TestA.*$|^TestB$/^sub$|^TestSlow") {
 		t.Errorf("program = %+v, want 2 tests, 2 left out and the skip patterns", p)
 	}
 	r.run = "TestC|TestB/sub"
-	if p := r.program("/dir", "cm", "cm.test", tests); p.tests != 2 || p.left != 0 || !slices.Contains(p.args, "-test.run="+r.run) {
+	if p := r.program("/dir", "cm", "cm.test", tests, nil); p.tests != 2 || p.left != 0 || !slices.Contains(p.args, "-test.run="+r.run) {
 		t.Errorf("program with -run = %+v, want 2 tests", p)
 	}
 	r = parse([]string{"-skip", "^Test(A|B)$|^Test(Slow.*)$"})[0]
-	if p := r.program("/dir", "cm", "cm.test", tests); p.tests != 2 {
+	if p := r.program("/dir", "cm", "cm.test", tests, nil); p.tests != 2 {
 		t.Errorf("program with alternatives in parentheses = %+v, want 2 tests", p)
 	}
-	if p := parse(nil)[0].program("/dir", "cm", "cm.test", tests); p.tests != 5 || p.left != 0 {
+	r = parse([]string{"-skip", "^TestSlow"})[0]
+	if p := r.program("/dir", "cm", "cm.test", tests, []string{"TestB", "TestC"}); p.tests != 2 || !slices.Contains(p.args, "-test.skip=^TestSlow|^(TestB|TestC)$") {
+		t.Errorf("program without two tests for this machine = %+v, want 2 tests and their names in the skip pattern", p)
+	}
+	if p := parse(nil)[0].program("/dir", "cm", "cm.test", tests, nil); p.tests != 5 || p.left != 0 {
 		t.Errorf("program on rxe = %+v, want 5 tests", p)
 	}
 }
