@@ -61,8 +61,8 @@ func serve(ctx context.Context, ln *cm.Listener) error {
 }
 
 // echo sends each message of a connection back, from the memory of its receive. The function must
-// not block. Each answer in the send queue holds a message, and the queue has room for more than
-// MaxHeld. So StartSend does not wait.
+// not block, so StartSend fails there if the send queue is full. Each answer in the queue holds a
+// message, and the queue has room for more than MaxHeld. So it is never full.
 func echo(ctx context.Context, conn *cm.Conn) {
 	conn.HandleMessages(func(m *inflight.Message, err error) {
 		if err != nil {
