@@ -118,7 +118,7 @@ func (c *Conn) Pool() *pool.Pool {
 	return c.ep.receiving.poolOn(c.qp.PD(), 0)
 }
 
-var errNoReceiver = fmt.Errorf("the options Receive and Shared are not set: %w", syscall.EINVAL)
+var errNoReceiver = fmt.Errorf("neither Receive nor Shared is set in the Dialer or ListenConfig: %w", syscall.EINVAL)
 
 // Receive waits for a message of the peer. It needs the option Receive or Shared of the Dialer or
 // ListenConfig, with which the library posts receives. The message is in the buffer of its
@@ -145,11 +145,12 @@ func (c *Conn) Receive(ctx context.Context) (*inflight.Message, error) {
 	return m, nil
 }
 
-// HandleMessages has fn take the messages instead of Receive, as [inflight.Receiver.Handle] does. Then
-// the connection needs no goroutine to wait for messages. fn must not block. At the end it is
-// called once, on a goroutine of its own, with the error that Receive would return, and no message.
-// HandleMessages is called once, while no goroutine calls Receive. It panics if the options Receive
-// and Shared are not set.
+// HandleMessages passes the messages to fn instead of Receive, as [inflight.Receiver.Handle] does. Then
+// the connection needs no goroutine to wait for messages. fn must free each message. It must not
+// block, so it must not call Send, Op.Wait or another function that waits. StartSend and Op.Detach
+// are allowed. At the end fn is called once, on a goroutine of its own, with the error that Receive
+// would return, and no message. HandleMessages is called once, while no goroutine calls Receive. It
+// panics if neither of the options Receive and Shared is set.
 func (c *Conn) HandleMessages(fn func(*inflight.Message, error)) {
 	c.handleMessages(fn, (*inflight.Receiver).Handle)
 }

@@ -27,9 +27,9 @@ type SharedConfig struct {
 }
 
 // Shared holds the objects that many connections use together. On each device it has a protection
-// domain, a memory pool, receives on an SRQ, and completion queues. Then an idle connection has no memory for receives, no
-// completion queue and no descriptor of a completion channel. Listeners and Dialers can use one
-// Shared together. Its methods may be called concurrently.
+// domain, a memory pool, receives on an SRQ, and completion queues. An idle connection then has
+// neither memory for receives nor a completion queue, and needs no file descriptor for completions.
+// Listeners and Dialers can use one Shared together. Its methods may be called concurrently.
 //
 // The protection domain refuses memory with remote rights ([verbs.PD.RefuseRemote]), because each
 // peer of the connections could use it. A connection that lends memory to its peer binds a memory

@@ -14,7 +14,8 @@ import (
 )
 
 // Op is an operation of a Conn that was started. The goroutine that has it calls Wait until the
-// operation has completed, or Abandon or Detach. An Op is for one goroutine at a time.
+// operation has completed, or Abandon or Detach. An Op is for one goroutine at a time. The methods of
+// the zero Op panic.
 type Op struct {
 	conn *Conn
 	name string
@@ -35,8 +36,8 @@ type Op struct {
 // the result, or the QP is closed.
 //
 // StartSend waits while the send queue is full. If ctx ends before there is room, it returns
-// the context's error, and the connection does not change. In a function of HandleMessages or Operations it does
-// not wait, and fails with an error that wraps syscall.EAGAIN.
+// the context's error, and the connection does not change. In a function of HandleMessages or
+// [inflight.Queue.Go] it does not wait, and fails with an error that wraps syscall.EAGAIN.
 func (c *Conn) StartSend(ctx context.Context, local verbs.SGE, hold inflight.Holder) (Op, error) {
 	return c.start(ctx, opSend, &verbs.SendWR{Opcode: verbs.OpSend}, local, verbs.RemoteMemory{}, hold)
 }

@@ -21,7 +21,8 @@ type Holder interface {
 }
 
 // Op is a completion token for an operation that was started. Its goroutine calls Wait until the
-// operation has completed, or Abandon or Detach. An Op is for one goroutine at a time.
+// operation has completed, or Abandon or Detach. An Op is for one goroutine at a time. The methods of
+// the zero Op panic.
 type Op struct {
 	o   *op
 	gen uint32 // of o, which is reused for other operations

@@ -163,7 +163,7 @@ func (q *Queue) Start(ctx context.Context, wr *verbs.SendWR, hold Holder) (Op, e
 
 // Go is like Start, but calls a function with the result instead of returning a token. If Go returns nil,
 // fn is called once, by the goroutine that has polled the completion. If Go returns an error, fn is not
-// called. fn must not block. So Start and Go fail there if the queue is full.
+// called. fn must not block, and must not call Op.Wait. Start and Go fail there if the queue is full.
 func (q *Queue) Go(ctx context.Context, wr *verbs.SendWR, hold Holder, fn func(error)) error {
 	_, err := q.start(ctx, wr, hold, fn)
 	if err != nil && hold != nil {

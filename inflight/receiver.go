@@ -183,9 +183,9 @@ var errHandled = errors.New("a function takes the messages: see Receiver.Handle"
 
 // Handle makes fn take the messages instead of Receive. fn is called with one message at a time, in their
 // order, and must free it. At the end fn is called once with the error that Receive would return, and no
-// message. A goroutine that polls the CQ calls fn. So fn must not block, and other messages and operations
-// of that CQ wait for it. fn may call Start of a Queue, which fails if the queue is full. Handle is called
-// once, while no goroutine calls Receive.
+// message. A goroutine that polls the CQ calls fn, and other messages and operations of that CQ wait for
+// it. So fn must not block, and must not call Op.Wait. fn may call Start of a Queue, which fails if the
+// queue is full. Handle is called once, while no goroutine calls Receive.
 func (r *Receiver) Handle(fn func(m *Message, err error)) { r.handle(fn, false) }
 
 // HandleLazily is like Handle, but no goroutine polls the CQ for fn. So fn gets messages only while a
