@@ -49,7 +49,9 @@ func TestCloseRead(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntes
 func TestClosedPeer(t *testing.T)  { onPairs(t, rsocket.Options{}, streamconntest.ClosedPeer) }
 func TestAbortedPeer(t *testing.T) { onPairs(t, rsocket.Options{}, streamconntest.AbortedPeer) }
 func TestErrors(t *testing.T)      { onPairs(t, rsocket.Options{}, streamconntest.Errors) }
-func TestLinger(t *testing.T)      { onPairs(t, rsocket.Options{}, streamconntest.Linger) }
+func TestLinger(t *testing.T) {
+	onPairs(t, rsocket.Options{SendBuffer: streamconntest.LingerBuffer}, streamconntest.Linger)
+}
 
 func TestAllocations(t *testing.T) {
 	c, s := pair(t, streamconntest.MLX5(t), rsocket.Options{})

@@ -65,7 +65,9 @@ func TestCloseRead(t *testing.T)   { onPairs(t, ends{}, streamconntest.CloseRead
 func TestClosedPeer(t *testing.T)  { onPairs(t, ends{}, streamconntest.ClosedPeer) }
 func TestAbortedPeer(t *testing.T) { onPairs(t, ends{}, streamconntest.AbortedPeer) }
 func TestErrors(t *testing.T)      { onPairs(t, ends{}, streamconntest.Errors) }
-func TestLinger(t *testing.T)      { onPairs(t, ends{}, streamconntest.Linger) }
+func TestLinger(t *testing.T) {
+	onPairs(t, ends{dial: stream.Options{SendBuffer: streamconntest.LingerBuffer}}, streamconntest.Linger)
+}
 
 func TestAllocations(t *testing.T) {
 	c, s := pair(t, streamconntest.MLX5(t), ends{})

@@ -109,11 +109,15 @@ func Errors(t *testing.T, c, _ Conn) {
 	}
 }
 
+// LingerBuffer is the size in bytes of the send buffer that Linger needs. It is more than a peer with the
+// default options receives before its program reads.
+const LingerBuffer = 1 << 20
+
 // Linger closes a connection whose peer does not read.
 func Linger(t *testing.T, c, _ Conn) {
-	for n := 1; n > 0; {
-		c.SetWriteDeadline(time.Now().Add(3 * time.Second))
-		n, _ = c.Write(make([]byte, 64<<20)) // until no byte fits any more
+	c.SetWriteDeadline(time.Now().Add(Limit))
+	if n, err := c.Write(make([]byte, LingerBuffer)); err != nil {
+		t.Fatalf("Write() = %d, %v, want %d", n, err, LingerBuffer)
 	}
 	c.SetLinger(1)
 	if err := c.Close(); !errors.Is(err, os.ErrDeadlineExceeded) {
