@@ -4,8 +4,6 @@ package rsocket
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 )
 
 // version is the version of the protocol in the private data.
@@ -79,7 +77,7 @@ func (d connData) append(b []byte) []byte {
 }
 
 // errVersion reports a peer with another protocol, or with another version of this protocol.
-var errVersion = errors.New("the private data has no header of rsocket version 1")
+var errVersion = violation("the private data has no header of rsocket version 1")
 
 // parseConnData decodes and checks private data. Zeros or other bytes may follow it.
 func parseConnData(b []byte) (d connData, err error) {
@@ -94,7 +92,7 @@ func parseConnData(b []byte) (d connData, err error) {
 	d.sgl = sgeFrom(b[8:], binary.BigEndian)
 	d.data = sgeFrom(b[24:], binary.BigEndian)
 	if d.sgl.length < sglLen || d.sgl.length > maxSGLLen {
-		return d, fmt.Errorf("the peer's SGL has %d entries, want %d to %d", d.sgl.length, sglLen, maxSGLLen)
+		return d, violation("an SGL of %d entries, want %d to %d", d.sgl.length, sglLen, maxSGLLen)
 	}
 	return d, nil
 }

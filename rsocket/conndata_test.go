@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"syscall"
 	"testing"
 )
 
@@ -50,8 +51,8 @@ func TestConnDataRefused(t *testing.T) {
 		"SGL too long": func(b []byte) []byte { binary.BigEndian.PutUint32(b[20:], maxSGLLen+1); return b },
 	} {
 		b, _ := hex.DecodeString(golden)
-		if _, err := parseConnData(change(b)); err == nil {
-			t.Errorf("parseConnData(%s) = nil, want an error", name)
+		if _, err := parseConnData(change(b)); !errors.Is(err, syscall.EPROTO) {
+			t.Errorf("parseConnData(%s) = %v, want %v", name, err, syscall.EPROTO)
 		}
 	}
 	if _, err := parseConnData(nil); !errors.Is(err, errVersion) {
