@@ -14,11 +14,29 @@ import (
 type stream = streamconn.Conn
 
 // Conn is a connection of the rsocket protocol. It implements net.Conn with the semantics of a
-// net.TCPConn: half-close, linger, deadlines, io.ReaderFrom and io.WriterTo. Its errors are
-// *net.OpError. All methods may be called concurrently.
+// net.TCPConn. Its errors are *net.OpError. All methods may be called concurrently.
 //
-// Peek and Discard read without a copy. The peer can write to the receive buffer at any time, so a
-// hostile peer can change bytes of Peek while the program uses them.
+// A Conn also has the following methods, which go doc does not list:
+//
+//	CloseRead() error
+//	CloseWrite() error
+//	SetLinger(sec int) error
+//	ReadFrom(r io.Reader) (int64, error)
+//	WriteTo(w io.Writer) (int64, error)
+//	Peek() ([]byte, error)
+//	Discard(n int) (int, error)
+//
+// Peek waits for received bytes and returns the contiguous part of them, without a copy and without
+// consuming it. The bytes stay valid until the next Read, Discard, WriteTo, CloseRead or Close. After
+// Close their memory may be unmapped. Discard consumes n bytes, and waits for them. The peer can write
+// to the receive buffer at any time, so a hostile peer can change bytes of Peek while the program uses
+// them.
+//
+// By default Close waits as long as the peer continues to take written bytes. It returns after a second
+// without progress, and a goroutine continues to send the rest until a minute has passed without
+// progress. Those bytes are lost if the process ends before. SetLinger(0) makes Close discard the bytes.
+// With a positive sec, Close waits up to sec seconds, and then discards the rest and returns an error that
+// wraps os.ErrDeadlineExceeded.
 type Conn struct {
 	*stream
 	l *link

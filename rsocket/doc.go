@@ -27,7 +27,7 @@
 //
 // A Write returns when its bytes are copied to the send buffer. Small writes are sent together while an
 // earlier message is in flight. Close waits until the sends of all bytes have completed: see
-// [Conn.SetLinger]. On InfiniBand and RoCE the peer's device has then acknowledged them. On iWARP only TCP
+// SetLinger of [Conn]. On InfiniBand and RoCE the peer's device has then acknowledged them. On iWARP only TCP
 // has taken them. If the peer vanishes without a disconnect message, Read fails with syscall.ECONNRESET.
 // rdma-core reports the end of the stream in this case. An idle peer is probed every 15 seconds. The files
 // in /etc/rdma/rsocket are not read. Their settings are fields of [Options].
