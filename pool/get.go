@@ -110,7 +110,7 @@ func (p *Pool) get(ctx context.Context, n int, mayWait bool) (*Buf, error) {
 	}
 	if !mayWait {
 		p.mu.Unlock()
-		return nil, p.opError(fmt.Errorf("%d bytes: %w", n, ErrExhausted))
+		return nil, p.opError(fmt.Errorf("%d bytes, MaxBytes is %d: %w", n, p.max, ErrExhausted))
 	}
 	w := p.waiters.push(n)
 	p.mu.Unlock()

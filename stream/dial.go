@@ -65,7 +65,7 @@ func (d *Dialer) dial(ctx context.Context, network, address string) (*Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := streamconn.CheckNetwork(network); err != nil {
+	if err := errors.Join(streamconn.CheckNetwork(network), opts.checkReceives()); err != nil {
 		return nil, err
 	}
 	dialer := d.CM

@@ -34,22 +34,29 @@ func Listen(ctx context.Context, network, address string) (net.Listener, error) 
 // Listen listens on address, which is "host:port" in the RDMA port space. network is "tcp", "tcp4" or
 // "tcp6". ctx bounds the look-up of a name. Connections are of type *Conn. The error is a *net.OpError.
 //
-// Each request of a peer is answered on a goroutine of its own. A peer without the hello of this package
-// is refused, with the reason as private data, and Accept does not return an error for it. No peer can
-// make Accept fail. Accept returns a temporary error while this process has no file descriptors or memory
-// for further connections.
+// Each request of a peer is answered on a goroutine of its own. CM.MaxPending bounds the number of
+// connections that Accept has not returned. 0 means 128. A peer without the hello of this package is
+// refused, with the reason as private data, and Accept does not return an error for it. No peer can make
+// Accept fail. Accept returns a temporary error while this process has no file descriptors or memory for
+// further connections.
+//
+// Close of the listener closes the connections that Accept has not returned. The other connections
+// continue.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	opts, err := lc.Options.withDefaults()
 	if err == nil {
 		err = streamconn.CheckNetwork(network)
 	}
-	if err != nil {
-		return nil, streamconn.OpError("listen", err)
-	}
 	ln := &listener{}
-	if opts.Shared == nil && !lc.Private {
+	if err == nil && opts.Shared == nil && !lc.Private {
 		ln.own = NewShared(SharedConfig{Slot: opts.Slot})
 		opts.Shared = ln.own
+	}
+	if err == nil {
+		err = opts.checkReceives()
+	}
+	if err != nil {
+		return nil, streamconn.OpError("listen", err)
 	}
 	config := lc.CM
 	config.QP, config.PD, config.Receive, config.Shared = opts.qp(), nil, opts.receive(), nil

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"purerdma/inflight"
+	"purerdma/pool"
 	"purerdma/verbs"
 )
 
@@ -18,14 +19,16 @@ type Options struct {
 	// takes 16 bytes. 0 means 16 KiB. It is 256 bytes to 1 MiB. A Shared has its own.
 	Slot int
 	// Window bounds the frames that the peer may send before the program reads them. So a
-	// connection receives up to Window times Slot bytes in advance. 0 means 32. It is 3 to 4096.
+	// connection receives up to Window times Slot bytes in advance. 0 means 32. It is 3 to 4096. Without a
+	// Shared, Window times Slot is at most 32 MiB.
 	Window int
 	// SendBuffer bounds the bytes that Write and WriteBuf have queued and the peer's device has not yet
 	// received. A write that begins below the bound may exceed it by one frame or one Buf. 0 means 256
 	// KiB.
 	SendBuffer int
 	// Shared holds the receives and the memory of the connections. If it is nil, each connection of a
-	// Dialer has receives of its own, and each Listener makes a Shared for its connections.
+	// Dialer has receives of its own, which are Window times Slot bytes of registered memory. A Listener
+	// makes a Shared for its connections then, unless ListenConfig.Private is set.
 	Shared *Shared
 
 	// rnrRetry is ConnParam.RNRRetryCount of a test.
@@ -51,6 +54,18 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("options Slot %d, Window %d, SendBuffer %d: %w", o.Slot, o.Window, o.SendBuffer, syscall.EINVAL)
 	}
 	return o, nil
+}
+
+// maxReceiveBytes bounds the receives of a connection without a Shared, in bytes. They take their memory
+// from the pool of the connection, and leave half of it to sends.
+const maxReceiveBytes = pool.DefaultMaxBytes / 2
+
+// checkReceives returns an error if the connection's own receives do not fit its pool.
+func (o *Options) checkReceives() error {
+	if n := int64(o.Slot) * int64(o.Window); o.Shared == nil && n > maxReceiveBytes {
+		return fmt.Errorf("options Slot %d, Window %d: %d bytes of receives, want at most %d: %w", o.Slot, o.Window, n, maxReceiveBytes, syscall.EINVAL)
+	}
+	return nil
 }
 
 // receive returns the configuration of the connection's own receives, nil if the receives are shared.
