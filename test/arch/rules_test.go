@@ -18,7 +18,6 @@ const anywhere = "internal/leak"
 
 // rules defines the architecture. Calls only go down, and siblings never import each other.
 // Every package must be listed here or be in one of the trees below.
-// place in it.
 var rules = map[string]rule{
 	"abi":              {unsafe: []string{"pointer.go", "pointer_32bit.go", "pointer_32bit_be.go", "pointer_64bit.go", "pointer_slice.go", "union.go"}},
 	"internal/leak":    {},

@@ -18,7 +18,8 @@ import (
 
 // imports has the packages that code in documents may use without an import.
 var imports = map[string]string{
-	"cm": "purerdma/cm", "verbs": "purerdma/verbs", "oob": "purerdma/oob", "pool": "purerdma/pool", "inflight": "purerdma/inflight", "mlx5dv": "purerdma/verbs/mlx5dv",
+	"cm": "purerdma/cm", "verbs": "purerdma/verbs", "oob": "purerdma/oob", "pool": "purerdma/pool", "inflight": "purerdma/inflight",
+	"msg": "purerdma/msg", "stream": "purerdma/stream", "rsocket": "purerdma/rsocket", "mlx5dv": "purerdma/verbs/mlx5dv",
 	"cmtest": "purerdma/cm/cmtest", "uverbstest": "purerdma/uverbs/uverbstest", "inprocess": "purerdma/test/connectx/inprocess",
 	"provider": "purerdma/provider", "mlx5": "purerdma/provider/mlx5",
 	"context": "context", "errors": "errors", "fmt": "fmt", "io": "io", "log": "log", "slog": "log/slog", "net": "net",
@@ -130,6 +131,45 @@ func compile(t *testing.T, list []block) (string, error) {
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// goLine matches the beginning of a line of Go code that is no shell command.
+var goLine = regexp.MustCompile(`^(?:    |\t)\s*(?:[\w, ]+ := |func |if err |defer |return |import |package )`)
+
+// indented returns the lines of Go code in indented blocks, which no test compiles.
+func indented(text string) (lines []string) {
+	fence := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "```"):
+			fence = !fence
+		case !fence && goLine.MatchString(line):
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// TestIndentedCode requires that the Go code of all documents is in fenced blocks.
+func TestIndentedCode(t *testing.T) {
+	files, err := Files("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		for _, line := range indented(text) {
+			t.Errorf("%s has the indented Go code %q, want it in a block that begins with ```go", name, line)
+		}
+	}
+}
+
+// TestIndentedCodeFindsGo tells Go code from shell commands.
+func TestIndentedCodeFindsGo(t *testing.T) {
+	const doc = "    go build ./...\n    conn, err := cm.Dial(ctx)\n```go\n\tx := 1\n```\n    if [ -e x ]; then\n    defer conn.Close()\n"
+	got, want := strings.Join(indented(doc), "; "), "conn, err := cm.Dial(ctx); defer conn.Close()"
+	if got != want {
+		t.Errorf("indented(%q) = %q, want %q", doc, got, want)
+	}
 }
 
 // TestCode compiles the Go code of all documents.

@@ -29,8 +29,8 @@ const (
 	end = "<!-- end -->"
 )
 
-// Files returns each document in the root of the module and in Dir, by its path, with its
-// generated parts written anew.
+// Files returns each document in the root of the module, in Dir and in examples, by its path, with
+// its generated parts written anew.
 func Files(root string) (map[string]string, error) {
 	out := map[string]string{}
 	module := os.DirFS(root)
@@ -54,13 +54,18 @@ func Files(root string) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	err = filepath.WalkDir(filepath.Join(root, Dir), func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(file) != ".md" {
-			return err
+	for _, dir := range []string{Dir, "examples"} {
+		err = filepath.WalkDir(filepath.Join(root, dir), func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(file) != ".md" {
+				return err
+			}
+			return add(file)
+		})
+		if err != nil {
+			return nil, err
 		}
-		return add(file)
-	})
-	return out, err
+	}
+	return out, nil
 }
 
 // fill returns the text with its generated parts written anew from the files of the module.

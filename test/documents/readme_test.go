@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package documents
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestReadme requires that the README is about one page: its status table has at most 8 rows, of which
+// the first has the state of mlx5, and its example has at most 20 lines.
+func TestReadme(t *testing.T) {
+	const most = 800
+	text := read(t, "../../README.md")
+	if n := len(strings.Fields(text)); n > most {
+		t.Errorf("README.md has %d words, want at most %d", n, most)
+	}
+	_, status, _ := strings.Cut(text, "\n| status | |\n|---|---|\n")
+	status, _, _ = strings.Cut(status, "\n\n")
+	rows := strings.Split(status, "\n")
+	if len(rows) > 8 {
+		t.Errorf("the status table of README.md has %d rows, want at most 8", len(rows))
+	}
+	if first := rows[0]; !strings.Contains(first, "mlx5") || !strings.Contains(first, "not yet run on hardware") {
+		t.Errorf("the first row of the status table is %q, want mlx5 and %q", first, "not yet run on hardware")
+	}
+	list := blocks("README.md", text)
+	if len(list) != 1 {
+		t.Fatalf("README.md has %d blocks of Go code, want 1", len(list))
+	}
+	if n := strings.Count(list[0].code, "\n"); n > 20 {
+		t.Errorf("the example of README.md has %d lines, want at most 20", n)
+	}
+}
