@@ -107,7 +107,7 @@ func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive boo
 	if l.posts, err = conn.Operations(); err != nil {
 		return err
 	}
-	headers, err := l.pool.Get(ctx, headerBytes)
+	headers, err := l.takeHeaders(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,6 +123,20 @@ func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive boo
 	l.unlock()
 	conn.HandleMessages(l.handle)
 	return nil
+}
+
+var errNoMemory = fmt.Errorf("other connections use all memory of the Shared: %w", syscall.ENOBUFS)
+
+// takeHeaders takes the memory for headers. It waits for it, at most for arrivalWait. Otherwise peers that
+// take no data could stop a listener, because it waits for a bounded number of new connections.
+func (l *link) takeHeaders(ctx context.Context) (*pool.Buf, error) {
+	bounded, cancel := context.WithTimeout(ctx, arrivalWait)
+	defer cancel()
+	headers, err := l.pool.Get(bounded, headerBytes)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		err = errNoMemory
+	}
+	return headers, err
 }
 
 // LocalAddr implements streamconn.Protocol.
