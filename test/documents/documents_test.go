@@ -31,6 +31,27 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
+// TestBenchmarkTables requires that the tables of measurements are generated from files in docs/data.
+func TestBenchmarkTables(t *testing.T) {
+	for _, name := range []string{"docs/notes/performance.md", "docs/explanation/performance.md", "docs/adr/0044-borrowed-memory.md"} {
+		inPart, tables := false, 0
+		for i, line := range strings.Split(read(t, "../../"+name), "\n") {
+			switch {
+			case strings.HasPrefix(line, "<!-- table "):
+				inPart = true
+				tables++
+			case line == end:
+				inPart = false
+			case !inPart && strings.HasPrefix(line, "|"):
+				t.Errorf("%s:%d is a row of a table that is not generated: %q", name, i+1, line)
+			}
+		}
+		if tables == 0 {
+			t.Errorf("%s has no generated table", name)
+		}
+	}
+}
+
 var sample = fstest.MapFS{
 	"docs/data/t.csv":   {Data: []byte("name,what\na.1,\"x, y\"\na.2,z\nb.1,w\n")},
 	"docs/data/bar.csv": {Data: []byte("name\na|b\n")},
