@@ -25,7 +25,7 @@ type SharedConfig struct {
 	// SendBytes bounds the memory on each device for data that is being sent, in bytes. 0 means 64 MiB.
 	// A Write waits while other connections use all of it. A connection whose peer takes no data keeps up
 	// to Options.SendBuffer bytes, so many of them can use up the memory. Close frees it, and a write
-	// deadline does not. A new connection that gets no memory within 3 seconds ends: the peer of a
+	// deadline does not. A new connection that gets no memory within 3 seconds ends. The peer of a
 	// Listener gets a reset, and DialContext returns an error that wraps syscall.ENOBUFS.
 	SendBytes int
 }

@@ -163,7 +163,7 @@ func TestIndentedCode(t *testing.T) {
 	}
 }
 
-// TestIndentedCodeFindsGo tells Go code from shell commands.
+// TestIndentedCodeFindsGo finds Go code, and no shell commands.
 func TestIndentedCodeFindsGo(t *testing.T) {
 	const doc = "    go build ./...\n    conn, err := cm.Dial(ctx)\n```go\n\tx := 1\n```\n    if [ -e x ]; then\n    defer conn.Close()\n"
 	got, want := strings.Join(indented(doc), "; "), "conn, err := cm.Dial(ctx); defer conn.Close()"

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReadme requires that the README is about one page: its status table has at most 8 rows, of which
-// the first has the state of mlx5, and its example has at most 20 lines.
+// TestReadme requires that the README is about one page. Its status table has at most 8 rows, and the
+// first row has the state of mlx5. Its example has at most 20 lines.
 func TestReadme(t *testing.T) {
 	const most = 800
 	text := read(t, "../../README.md")
