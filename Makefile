@@ -17,7 +17,8 @@ MINIMIZE := 20x
 # Systems that everything must compile for, beside this one.
 CROSS   := linux/arm64 linux/riscv64 linux/386 darwin/arm64 windows/amd64
 # The C programs that ours are held against, as Debian packages. The last four run under librspreload.
-PEERS   := rdmacm-utils,ibverbs-utils,ibverbs-providers,netcat-traditional,ncat,curl,wget
+# iproute2 has rdma.
+PEERS   := rdmacm-utils,ibverbs-utils,ibverbs-providers,iproute2,netcat-traditional,ncat,curl,wget
 BENCH_C := $(PEERS),perftest,libibverbs-dev,librdmacm-dev
 # What make bench runs in. 1 GiB is registered. Without the parameter, which rdmavm adds
 # itself where this machine's clock is the same, an emulated processor has no clock that a
@@ -59,7 +60,7 @@ VM   = -vm "-kernel $(1) -driver $(2)"
 TYPES = -also "bin/btf.test -modules $(BTF_MODULES)"
 
 # What depends on the kernel and its driver, rather than on programs.
-EVERYWHERE := ./cm ./verbs ./pool ./provider/... ./ucma ./uverbs ./oob ./internal/... ./test/wire
+EVERYWHERE := ./cm ./verbs ./pool ./provider/... ./rdmanl ./ucma ./uverbs ./oob ./internal/... ./test/wire
 # Tests of these packages that use no kernel: they run on this machine.
 NO_KERNEL  := ^Test(Model|EveryWaitEnds|AddressAtItsLimit|CallsAtOnce|AnyEventAnyTime|Vectors.*|WokenLetsOthersRun|LargestQueues|EachCommandFails|Random|RandomUse|SpuriousEvents|PollDuringRemoval|AcceptAllocations|CancelledSend.*|CancelledDialsAreBounded|EveryCallInEveryState|.*WaitersStress|DispatchStress|CloseBehind.*|CloseOrders|CloseAfterRemoval|AcceptOutOfDescriptors|RequestByAnUnusableDevice|BuffersOfALateRequest|CloseDuringExpiry|ClientsDoNotShareMemory|KeyEndsWithTheRequest|PollLetsOthersRun|UnreferencedMemoryStays)$$
 # The slowest tests. make test-ci runs them, as it does test/wire, which takes long and depends
@@ -154,7 +155,7 @@ matrix: $(TOOLS) compiler ## run the tests that need RDMA on each kernel of KERN
 
 # What runs on the software ConnectX: rdma-core's programs, which say whether the
 # device is right, and then ours.
-MLX5_TESTS ?= ./test/connectx/faults ./test/connectx/libmlx5 ./verbs ./pool ./cm ./oob ./ucma
+MLX5_TESTS ?= ./test/connectx/faults ./test/connectx/libmlx5 ./verbs ./pool ./cm ./oob ./ucma ./rdmanl
 # Debian releases whose rdma-core make matrix-mlx5 runs, too, beside this machine's. The
 # cmtime of 65 has other options.
 NEWER   ?= trixie sid

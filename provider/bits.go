@@ -31,11 +31,3 @@ func (n bitNames) format(v uint64) string {
 	}
 	return strings.Join(parts, "|")
 }
-
-// enumName returns names[v], or kind and the number for a value without a name.
-func enumName[T ~uint8 | ~uint16 | ~uint32](v T, kind string, names []string) string {
-	if uint64(v) < uint64(len(names)) && names[v] != "" {
-		return names[v]
-	}
-	return fmt.Sprintf("%s(%d)", kind, uint64(v))
-}

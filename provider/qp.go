@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"purerdma/abi"
+	"purerdma/internal/enum"
 )
 
 // QPType is the transport service of a QP: enum ib_uverbs_qp_type of
@@ -25,7 +26,7 @@ const (
 
 // String returns the usual name, as "RC".
 func (t QPType) String() string {
-	return enumName(t, "QPType", []string{RC: "RC", UC: "UC", UD: "UD", RawPacket: "RAW_PACKET", XRCSend: "XRC_SEND", XRCRecv: "XRC_RECV"})
+	return enum.Name(t, "QPType", []string{RC: "RC", UC: "UC", UD: "UD", RawPacket: "RAW_PACKET", XRCSend: "XRC_SEND", XRCRecv: "XRC_RECV"})
 }
 
 // QPState is the state of a QP: enum ibv_qp_state of ibv_modify_qp(3).
@@ -45,7 +46,7 @@ const (
 
 // String returns the name of the state, as "RTS".
 func (s QPState) String() string {
-	return enumName(s, "QPState", []string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"})
+	return enum.Name(s, "QPState", []string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"})
 }
 
 // Valid reports whether s is one of the states above.
@@ -73,7 +74,7 @@ func (m MTU) Bytes() int {
 
 // String returns the MTU in bytes, as "1024".
 func (m MTU) String() string {
-	return enumName(m, "MTU", []string{MTU256: "256", MTU512: "512", MTU1024: "1024", MTU2048: "2048", MTU4096: "4096"})
+	return enum.Name(m, "MTU", []string{MTU256: "256", MTU512: "512", MTU1024: "1024", MTU2048: "2048", MTU4096: "4096"})
 }
 
 // MigState is the state of automatic path migration: enum ibv_mig_state of
@@ -89,7 +90,7 @@ const (
 
 // String returns the name of the state, as "ARMED".
 func (s MigState) String() string {
-	return enumName(s, "MigState", []string{"MIGRATED", "REARM", "ARMED"})
+	return enum.Name(s, "MigState", []string{"MIGRATED", "REARM", "ARMED"})
 }
 
 // QPCap holds the capacities of the queues of a QP (struct ibv_qp_cap of ibv_create_qp(3)).

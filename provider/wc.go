@@ -2,7 +2,11 @@
 
 package provider
 
-import "fmt"
+import (
+	"fmt"
+
+	"purerdma/internal/enum"
+)
 
 // WCStatus is the result of a work request: enum ibv_wc_status of ibv_poll_cq(3).
 type WCStatus uint32
@@ -59,7 +63,7 @@ var statusNames = []string{
 }
 
 // String describes the status in a few words.
-func (s WCStatus) String() string { return enumName(s, "WCStatus", statusNames) }
+func (s WCStatus) String() string { return enum.Name(s, "WCStatus", statusNames) }
 
 // WCOpcode is the operation of a completed work request: enum ibv_wc_opcode of ibv_poll_cq(3). It
 // is not defined when the status is not WCSuccess.
@@ -83,7 +87,7 @@ const (
 
 // String returns the name of the operation.
 func (o WCOpcode) String() string {
-	return enumName(o, "WCOpcode", []string{
+	return enum.Name(o, "WCOpcode", []string{
 		WCSend: "SEND", WCWrite: "WRITE", WCRead: "READ", WCCompareSwap: "COMPARE_SWAP", WCFetchAdd: "FETCH_ADD",
 		WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCLSO: "LSO", WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE",
 		WCRecv: "RECV", WCRecvWriteImm: "RECV_WRITE_WITH_IMM",

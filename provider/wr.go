@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"purerdma/abi"
+	"purerdma/internal/enum"
 )
 
 // SGE is a scatter/gather element. It names a piece of registered memory (struct ibv_sge of
@@ -59,7 +60,7 @@ var ErrNoReads = fmt.Errorf("the queue pair may have no READs and atomics: MaxRd
 
 // String returns the name of the operation.
 func (o SendOpcode) String() string {
-	return enumName(o, "SendOpcode", []string{
+	return enum.Name(o, "SendOpcode", []string{
 		OpWrite: "WRITE", OpWriteImm: "WRITE_WITH_IMM", OpSend: "SEND", OpSendImm: "SEND_WITH_IMM", OpRead: "READ",
 		OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD", OpLocalInv: "LOCAL_INV", OpBindMW: "BIND_MW", OpSendInv: "SEND_WITH_INV", OpLSO: "LSO", OpReadInv: "READ_WITH_INV",
 		OpFlush: "FLUSH", OpAtomicWrite: "ATOMIC_WRITE",

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"purerdma/abi"
+	"purerdma/internal/sockaddr"
 )
 
 // Addr is an address argument of the connection manager, either an IP address and port or an
@@ -22,14 +23,6 @@ type Addr struct {
 // IP returns the Addr of an IP address and port.
 func IP(ap netip.AddrPort) Addr { return Addr{AddrPort: ap} }
 
-// Offsets in struct sockaddr_in and struct sockaddr_in6.
-const (
-	sockaddrPort     = 2
-	sockaddrIn4Addr  = 4
-	sockaddrIn6Addr  = 8
-	sockaddrIn6Scope = 24
-)
-
 // EncodeSockaddr returns addr as the kernel reads it, and its length. A zone is
 // the name or the number of an interface. An IPv4 address in IPv6 form stays one
 // of IPv6, as librdmacm passes on what getaddrinfo(3) makes of "::ffff:10.8.0.1".
@@ -38,20 +31,20 @@ func EncodeSockaddr(addr Addr) (sa abi.SockaddrStorage, size uint16, err error) 
 		addr.IB.encode(&sa)
 		return sa, abi.SizeofSockaddrIB, nil
 	}
-	binary.BigEndian.PutUint16(sa[sockaddrPort:], addr.Port())
+	binary.BigEndian.PutUint16(sa[sockaddr.Port:], addr.Port())
 	ip := addr.Addr()
 	switch {
 	case ip.Is4():
 		binary.NativeEndian.PutUint16(sa[:], abi.AF_INET)
 		a := ip.As4()
-		copy(sa[sockaddrIn4Addr:], a[:])
+		copy(sa[sockaddr.In4Addr:], a[:])
 		return sa, abi.SizeofSockaddrIn, nil
 	case ip.Is6():
 		binary.NativeEndian.PutUint16(sa[:], abi.AF_INET6)
 		a := ip.As16()
-		copy(sa[sockaddrIn6Addr:], a[:])
+		copy(sa[sockaddr.In6Addr:], a[:])
 		scope, err := ScopeID(ip.Zone())
-		binary.NativeEndian.PutUint32(sa[sockaddrIn6Scope:], scope)
+		binary.NativeEndian.PutUint32(sa[sockaddr.In6Scope:], scope)
 		return sa, abi.SizeofSockaddrIn6, err
 	}
 	return sa, 0, errors.New("the address is neither an IPv4, an IPv6 nor an InfiniBand address")
@@ -61,21 +54,12 @@ func EncodeSockaddr(addr Addr) (sa abi.SockaddrStorage, size uint16, err error) 
 // an unknown family. A zone is the number of the interface. The flow information of an IPv6 address
 // is dropped.
 func DecodeSockaddr(sa *abi.SockaddrStorage) (addr Addr, ok bool) {
-	port := binary.BigEndian.Uint16(sa[sockaddrPort:])
-	switch binary.NativeEndian.Uint16(sa[:]) {
-	case abi.AF_INET:
-		return IP(netip.AddrPortFrom(netip.AddrFrom4([4]byte(sa[sockaddrIn4Addr:])), port)), true
-	case abi.AF_INET6:
-		ip := netip.AddrFrom16([16]byte(sa[sockaddrIn6Addr:]))
-		if scope := binary.NativeEndian.Uint32(sa[sockaddrIn6Scope:]); scope != 0 {
-			ip = ip.WithZone(strconv.FormatUint(uint64(scope), 10))
-		}
-		return IP(netip.AddrPortFrom(ip, port)), true
-	case abi.AF_IB:
+	if binary.NativeEndian.Uint16(sa[:]) == abi.AF_IB {
 		ib := decodeIBAddr(sa)
 		return Addr{IB: ib}, ib != IBAddr{}
 	}
-	return Addr{}, false
+	ap, ok := sockaddr.AddrPort(sa)
+	return IP(ap), ok
 }
 
 // ScopeID returns the number of an IPv6 zone, which is a number or the name of an interface of this

@@ -2,7 +2,10 @@
 
 package uverbs
 
-import "purerdma/abi"
+import (
+	"purerdma/abi"
+	"purerdma/rdmanl"
+)
 
 // DeviceInfo describes one RDMA device with a verbs character device in the kernel.
 type DeviceInfo struct {
@@ -15,17 +18,16 @@ type DeviceInfo struct {
 	NodeType   NodeType
 }
 
-// NodeType is the kind of an RDMA node. It is enum rdma_node_type of the kernel and enum
-// ibv_node_type of ibv_get_device_list(3).
-type NodeType uint8
+// NodeType is the kind of an RDMA node.
+type NodeType = rdmanl.NodeType
 
 // Kinds of nodes. RoCE devices are also channel adapters.
 const (
-	NodeUnknown NodeType = 0
-	NodeCA      NodeType = 1
-	NodeSwitch  NodeType = 2
-	NodeRouter  NodeType = 3
-	NodeRNIC    NodeType = 4 // iWARP
+	NodeUnknown = rdmanl.NodeUnknown
+	NodeCA      = rdmanl.NodeCA
+	NodeSwitch  = rdmanl.NodeSwitch
+	NodeRouter  = rdmanl.NodeRouter
+	NodeRNIC    = rdmanl.NodeRNIC // iWARP
 )
 
 // PortInfo describes one port of a device.
@@ -39,13 +41,4 @@ type PortInfo struct {
 }
 
 // SystemInfo holds the settings of the kernel's RDMA subsystem for all devices.
-type SystemInfo struct {
-	// SharedNetNS makes a device visible in all network namespaces, and not only in its own (rdma
-	// system show).
-	SharedNetNS bool
-	// CopyOnFork makes fork copy the memory that a device may reach for the child, so that the
-	// parent's stays at its physical address (Linux 5.13).
-	CopyOnFork bool
-	// PrivilegedQKey allows any program to use controlled QKeys (Linux 6.7).
-	PrivilegedQKey bool
-}
+type SystemInfo = rdmanl.System

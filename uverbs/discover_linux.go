@@ -4,6 +4,7 @@ package uverbs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purerdma/abi"
-	"purerdma/internal/nldev"
+	"purerdma/rdmanl"
 )
 
 // nodeDir is the directory of verbs devices, which udev or the kernel's devtmpfs creates.
@@ -23,22 +24,35 @@ const nodeDir = "/dev/infiniband"
 // Devices lists the RDMA devices, by NETLINK_RDMA or, if that is missing, by sysfs. A device
 // without a verbs character device has an empty Node.
 func (System) Devices() ([]DeviceInfo, error) {
-	devs, err := nldev.Devices()
+	infos, err := netlinkDevices()
 	if err != nil {
 		infos, sysErr := sysfsDevices(sysClass)
 		if len(infos) > 0 || noNetlink(err) {
 			return infos, sysErr
 		}
-		return nil, os.NewSyscallError("list RDMA devices", err)
+		return nil, err
+	}
+	return infos, nil
+}
+
+func netlinkDevices() ([]DeviceInfo, error) {
+	c, err := rdmanl.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	devs, err := c.Devices()
+	if err != nil {
+		return nil, err
 	}
 	infos := make([]DeviceInfo, 0, len(devs))
 	for _, d := range devs {
-		info := DeviceInfo{Name: d.Name, Index: int(d.Index), NodeGUID: d.NodeGUID, NodeType: NodeType(d.NodeType)}
-		if c, err := nldev.Uverbs(d.Index); err == nil {
-			info.Node = filepath.Join(nodeDir, c.Name)
-			info.DriverID, info.ABIVersion = c.DriverID, c.ABIVersion
+		info := DeviceInfo{Name: d.Name, Index: int(d.Index), NodeGUID: d.NodeGUID, NodeType: d.NodeType}
+		if node, err := c.Uverbs(d.Index); err == nil {
+			info.Node = filepath.Join(nodeDir, node.Name)
+			info.DriverID, info.ABIVersion = node.DriverID, node.ABIVersion
 		} else {
-			info.fromSysfs(sysClass) // Linux before 5.1
+			info.fromSysfs(sysClass) // Linux before 5.3
 		}
 		infos = append(infos, info)
 	}
@@ -72,24 +86,30 @@ func (System) Ports(d DeviceInfo) ([]PortInfo, error) {
 	if d.Index < 0 {
 		return nil, errors.ErrUnsupported
 	}
-	ports, err := nldev.Ports(uint32(d.Index))
+	c, err := rdmanl.Dial()
 	if err != nil {
-		return nil, os.NewSyscallError("list ports of "+d.Name, err)
+		return nil, err
+	}
+	defer c.Close()
+	ports, err := c.Ports(uint32(d.Index))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
 	infos := make([]PortInfo, len(ports))
 	for i, p := range ports {
-		infos[i] = PortInfo{Number: int(p.Number), State: p.State, PhysState: p.PhysState, LID: uint16(p.LID), Ifindex: int(p.Ifindex), Interface: p.Interface}
+		infos[i] = PortInfo{Number: int(p.Number), State: uint8(p.State), PhysState: uint8(p.PhysState), LID: uint16(p.LID), Ifindex: int(p.Ifindex), Interface: p.Interface}
 	}
 	return infos, nil
 }
 
 // Info returns the settings of the kernel's RDMA subsystem (RDMA_NLDEV_CMD_SYS_GET).
 func (System) Info() (SystemInfo, error) {
-	s, err := nldev.SystemInfo()
+	c, err := rdmanl.Dial()
 	if err != nil {
-		return SystemInfo{}, os.NewSyscallError("query RDMA subsystem", err)
+		return SystemInfo{}, err
 	}
-	return SystemInfo(s), nil
+	defer c.Close()
+	return c.System()
 }
 
 // sysfsDevices is Devices from the files below class, usually /sys/class. They do not contain the

@@ -3,8 +3,8 @@
 // Rdmadoctor reports missing prerequisites of RDMA programs on a machine or in a container:
 //
 //	rdmadoctor [-v | --json]
+//	rdmadoctor -watch [-interval 1s]
 //
-// It prints one line for each problem, with a command that fixes it. It checks kernel modules,
 // It prints one line for each problem, with a command that fixes it. It checks kernel modules,
 // device nodes and their permissions, drivers without a Go provider, and ABI versions. Further
 // checks cover ports that are down, addresses without a GID, RLIMIT_MEMLOCK and network
@@ -14,6 +14,11 @@
 // It lists the parts that it could not check on standard error, in lines that begin with "not
 // seen". With -v it first lists everything that it has checked, in lines that begin with
 // "seen".
+//
+// With -watch it prints tables of the devices of this host, of the connections of all processes,
+// and of the counters that are not zero, with their rates. It redraws them on a terminal in each
+// interval, until it is interrupted. To another output it prints new tables in each interval. The
+// kernel shows other processes' connections to every user. The driver reads the state of each QP.
 //
 // The exit status is 0 without problems and 1 with problems. It is 2 for a bad command line or
 // a system other than Linux. The program changes nothing and does not need root. Run it as the
@@ -27,6 +32,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"time"
 
 	"purerdma/cmd/internal/tool"
 )
@@ -41,11 +47,13 @@ const (
 func main() { tool.Main(run) }
 
 // run runs the program and returns its exit status.
-func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fl := flag.NewFlagSet("rdmadoctor", flag.ContinueOnError)
 	fl.SetOutput(stderr)
 	asJSON := fl.Bool("json", false, "print one JSON object: findings and unseen")
 	verbose := fl.Bool("v", false, "also list everything that was checked")
+	watching := fl.Bool("watch", false, "show devices, connections and counters until interrupted")
+	interval := fl.Duration("interval", time.Second, "time between the tables of -watch, at least 10ms")
 	if err := fl.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return statusWell
 	} else if err != nil {
@@ -58,6 +66,9 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	if *asJSON && *verbose {
 		fmt.Fprintln(stderr, "rdmadoctor: -v and --json exclude each other")
 		return statusUsage
+	}
+	if *watching {
+		return runWatch(ctx, *asJSON || *verbose, *interval, stdout, stderr)
 	}
 	f, err := gather()
 	if err != nil {
@@ -80,6 +91,25 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if len(found) > 0 {
 		return statusFindings
+	}
+	return statusWell
+}
+
+// minInterval bounds the load that -watch causes.
+const minInterval = 10 * time.Millisecond
+
+func runWatch(ctx context.Context, checking bool, interval time.Duration, stdout, stderr io.Writer) int {
+	if checking {
+		fmt.Fprintln(stderr, "rdmadoctor: -watch excludes -v and --json")
+		return statusUsage
+	}
+	if interval < minInterval {
+		fmt.Fprintf(stderr, "rdmadoctor: -interval %v is less than %v\n", interval, minInterval)
+		return statusUsage
+	}
+	if err := watch(ctx, interval, stdout); err != nil {
+		fmt.Fprintln(stderr, "rdmadoctor:", err)
+		return statusUsage
 	}
 	return statusWell
 }

@@ -11,15 +11,25 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"purerdma/internal/nldev"
+	"purerdma/rdmanl"
 )
 
-// addResources counts the kernel's objects of each device, as rdma resource show does.
+// summaries counts the kernel's objects of each device, as rdma resource show does.
+func summaries() ([]rdmanl.Summary, error) {
+	c, err := rdmanl.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Summaries()
+}
+
+// addResources counts the kernel's objects of each device.
 func addResources(count map[string]int) error {
-	devices, err := nldev.Resources()
-	for device, kinds := range devices {
-		for kind, n := range kinds {
-			count["kernel "+device+" "+kind] = int(n)
+	list, err := summaries()
+	for _, s := range list {
+		for _, k := range s.Kinds {
+			count["kernel "+s.DeviceName+" "+k.Kind] = int(k.N)
 		}
 	}
 	return err
@@ -29,11 +39,16 @@ func addResources(count map[string]int) error {
 // when a server starts to listen on the address of the device.
 func (h Host) CMIDs(t testing.TB) uint64 {
 	t.Helper()
-	devices, err := nldev.Resources()
+	list, err := summaries()
 	if err != nil {
-		t.Fatalf("nldev.Resources(): %v", err)
+		t.Fatalf("summaries(): %v", err)
 	}
-	return devices[h.Device]["cm_id"]
+	for _, s := range list {
+		if s.DeviceName == h.Device {
+			return s.N("cm_id")
+		}
+	}
+	return 0
 }
 
 // Unplug removes a host's RDMA device and returns when the kernel has finished. Before Linux 7.3 the kernel

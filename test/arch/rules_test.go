@@ -19,21 +19,23 @@ const anywhere = "internal/leak"
 // rules defines the architecture. Calls only go down, and siblings never import each other.
 // Every package must be listed here or be in one of the trees below.
 var rules = map[string]rule{
-	"abi":              {unsafe: []string{"pointer.go", "pointer_32bit.go", "pointer_32bit_be.go", "pointer_64bit.go", "pointer_slice.go", "union.go"}},
-	"internal/leak":    {},
-	"internal/lograte": {},
-	"internal/ring":    {unsafe: []string{"*"}},
-	"internal/mmio":    {unsafe: []string{"*"}},
-	"internal/mem":     {xsys: true, unsafe: []string{"*"}},
-	"internal/bridge":  {},
-	"internal/cdev":    {ours: []string{"abi"}, xsys: true, unsafe: []string{"raw_linux.go"}},
-	"internal/netns":   {xsys: true},
-	"internal/trace":   {ours: []string{"abi"}, xsys: true},
-	"internal/nldev":   {ours: []string{"abi"}, xsys: true, others: []string{"github.com/vishvananda/netlink/nl"}},
-	"ucma":             {ours: []string{"abi", "internal/cdev", "internal/trace"}},
-	"uverbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "internal/nldev", "internal/trace"}, xsys: true,
+	"abi":               {unsafe: []string{"pointer.go", "pointer_32bit.go", "pointer_32bit_be.go", "pointer_64bit.go", "pointer_slice.go", "union.go"}},
+	"internal/leak":     {},
+	"internal/lograte":  {},
+	"internal/ring":     {unsafe: []string{"*"}},
+	"internal/mmio":     {unsafe: []string{"*"}},
+	"internal/mem":      {xsys: true, unsafe: []string{"*"}},
+	"internal/bridge":   {},
+	"internal/cdev":     {ours: []string{"abi"}, xsys: true, unsafe: []string{"raw_linux.go"}},
+	"internal/netns":    {xsys: true},
+	"internal/trace":    {ours: []string{"abi"}, xsys: true},
+	"internal/enum":     {},
+	"internal/sockaddr": {ours: []string{"abi"}},
+	"rdmanl":            {ours: []string{"abi", "internal/enum", "internal/sockaddr"}, xsys: true, others: []string{"github.com/vishvananda/netlink/nl"}},
+	"ucma":              {ours: []string{"abi", "internal/cdev", "internal/sockaddr", "internal/trace"}},
+	"uverbs": {ours: []string{"abi", "internal/cdev", "internal/mem", "internal/trace", "rdmanl"}, xsys: true,
 		unsafe: []string{"request_unsafe_linux.go"}},
-	"provider":      {ours: []string{"abi", "uverbs"}},
+	"provider":      {ours: []string{"abi", "internal/enum", "uverbs"}},
 	"provider/rxe":  {ours: []string{"abi", "uverbs", "provider", "internal/ring"}},
 	"provider/siw":  {ours: []string{"abi", "uverbs", "provider", "internal/ring"}},
 	"provider/mlx5": {ours: []string{"abi", "uverbs", "provider", "internal/lograte", "internal/mem", "internal/mmio"}, unsafe: []string{"*"}},
@@ -55,7 +57,7 @@ var rules = map[string]rule{
 
 	// Helpers of tests.
 	"internal/longtest": {},
-	"internal/vmtest": {ours: []string{"internal/nldev"}, xsys: true, unsafe: []string{"dmabuf_linux.go"},
+	"internal/vmtest": {ours: []string{"rdmanl"}, xsys: true, unsafe: []string{"dmabuf_linux.go"},
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 	"provider/providertest":                {ours: []string{"provider"}},
 	"internal/streamconn/streamconntest":   {ours: []string{"cm", "cm/cmtest", "inflight", "test/connectx/inprocess", "uverbs", "uverbs/uverbstest"}},
@@ -67,7 +69,8 @@ var rules = map[string]rule{
 	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}},
 
 	// The micro-VM is a separate program. It shares nothing with the library.
-	"cmd/rdmavm": {ours: []string{"test/microvm/..."}, xsys: true},
+	"cmd/rdmadoctor": {ours: []string{"cmd/internal/tool", "rdmanl", "ucma", "uverbs", "verbs"}, xsys: true},
+	"cmd/rdmavm":     {ours: []string{"test/microvm/..."}, xsys: true},
 	// A device model for the project's tests and for users' tests.
 	"test/connectx":                  {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go", "poll.go"}},
 	"test/connectx/prm":              {},
@@ -90,7 +93,7 @@ var trees = map[string]rule{
 
 // inTests lists the additional imports of tests.
 var inTests = rule{
-	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "cmd/internal/streamtest/transfertest", "inflight", "msg", "oob", "pool", "rsocket", "stream", "test/..."},
+	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "cmd/internal/streamtest/transfertest", "inflight", "msg", "oob", "pool", "rdmanl", "rsocket", "stream", "test/..."},
 	xsys:   true,
 	others: []string{"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts", "github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"},
 	unsafe: []string{"*"},
