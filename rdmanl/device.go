@@ -137,7 +137,7 @@ func (c *Conn) SetName(device uint32, name string) error {
 // for devices whose driver does not support namespaces, the kernel returns EOPNOTSUPP. Programs that
 // use the device lose it.
 func (c *Conn) SetNetNS(device uint32, fd int) error {
-	return c.set(newRequest("move to a network namespace:", abi.RDMA_NLDEV_CMD_SET).device(device).addU32(abi.RDMA_NLDEV_NET_NS_FD, uint32(fd)))
+	return c.set(newRequest("set the network namespace of", abi.RDMA_NLDEV_CMD_SET).device(device).addU32(abi.RDMA_NLDEV_NET_NS_FD, uint32(fd)))
 }
 
 // SetAdaptiveModeration sets Device.AdaptiveModeration for new CQs of the kernel. It has no effect on
